@@ -1,0 +1,52 @@
+/*
+** Settings of a connection: one table of (key, default, unit, meaning), values parsed once when set.
+**
+** Defaults come from environment variables GX_<KEY IN CAPITALS> where present (a bad one is a warning in
+** gx_stats and the built-in default stays), else from the table in config.c.  Sizes are bytes or text
+** such as '64MB', '2GiB'.
+*/
+#ifndef GX_CONFIG_H
+#define GX_CONFIG_H
+
+#include "err.h"
+#include "types.h"
+
+typedef enum gx_setting {
+    GX_SET_MEMORY_LIMIT = 0, /* bytes: host memory gx may use; floor 3 default tiles of the store */
+    GX_SET_PINNING_BUDGET,   /* bytes: page-locked host memory                       */
+    GX_SET_DEVICE_MEMORY_LIMIT, /* bytes: per device; 0 = up to 80 % of its free memory  */
+    GX_SET_BACKEND,          /* text: auto, cpu, cuda, reference                     */
+    GX_SET_THREADS,          /* count: compute threads; default the CPUs available   */
+    GX_SET_READERS,          /* count: helper connections; 0 = none                  */
+    GX_SET_TILE_BYTES,       /* bytes: size of a storage tile of new matrices        */
+    GX_SET_DETERMINISTIC,    /* bool                                                 */
+    GX_SET_PROGRESS,         /* text: off, on, or the name of an SQL function        */
+    GX_SET_FILES,            /* bool: gx_import and gx_export allowed                */
+    GX_SETTING_COUNT
+} gx_setting;
+
+typedef struct gx_config {
+    int64_t number[GX_SETTING_COUNT]; /* sizes in bytes, counts, booleans as 0/1 */
+    char text[GX_SETTING_COUNT][64];  /* the value as shown, NUL-terminated       */
+} gx_config;
+
+/* One row of gx_settings. */
+typedef struct gx_setting_info {
+    const char *key, *unit, *meaning, *default_text;
+} gx_setting_info;
+
+const gx_setting_info *gx_config_info(gx_setting setting); /* static */
+
+/* Defaults and environment.  warnings(arg, text) is called for each bad environment variable. */
+void gx_config_init(gx_config *config, void (*warn)(void *arg, const char *text), void *arg);
+
+/* GX_ARG naming the known keys. */
+gx_code gx_config_find(const char *key, gx_setting *setting, gx_err *err);
+
+/* Parse and set; on failure nothing changes and the text says what is accepted. */
+gx_code gx_config_set(gx_config *config, gx_setting setting, const char *value, gx_err *err);
+
+/* "64MB", "2GiB", "1048576" -> bytes; decimal MB, binary MiB.  false when it is no size. */
+bool gx_parse_size(const char *text, int64_t *bytes);
+
+#endif

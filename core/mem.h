@@ -1,0 +1,49 @@
+/*
+** Memory governor: one byte budget per connection, kept by every allocation of gx.
+**
+** gx_mem_alloc() and gx_mem_reserve() fail with GX_BUDGET when the limit would be passed, and with
+** GX_NOMEM when the system has none; nothing ever exceeds the limit.  malloc() and free() are called in
+** mem.c only.  All functions may be called from any thread.
+*/
+#ifndef GX_MEM_H
+#define GX_MEM_H
+
+#include "err.h"
+#include "types.h"
+
+typedef struct gx_mem gx_mem;
+
+/* limit_bytes: the budget.  *mem is NULL on failure. */
+gx_code gx_mem_create(size_t limit_bytes, gx_mem **mem, gx_err *err);
+void gx_mem_free_all(gx_mem *mem); /* NULL is a no-op.  Everything must have been freed before. */
+
+/*
+** A block of bytes, aligned to 64, contents undefined; large blocks ask for huge pages.
+** mem may be NULL: then nothing is counted.  what: names the use in the error ("block cache").
+** bytes == 0 gives a valid pointer.  The caller owns *ptr and frees it with gx_mem_free(); NULL on failure.
+*/
+gx_code gx_mem_alloc(gx_mem *mem, size_t bytes, const char *what, void **ptr, gx_err *err);
+gx_code gx_mem_calloc(gx_mem *mem, size_t bytes, const char *what, void **ptr, gx_err *err);
+
+/* Grow or shrink *ptr (may be NULL); contents up to the smaller size are kept; unchanged on failure. */
+gx_code gx_mem_realloc(gx_mem *mem, size_t bytes, const char *what, void **ptr, gx_err *err);
+
+/* ptr NULL is a no-op. */
+void gx_mem_free(gx_mem *mem, void *ptr);
+
+/* Count bytes that somebody else allocates (a result value owned by SQLite), and give them back. */
+gx_code gx_mem_reserve(gx_mem *mem, size_t bytes, const char *what, gx_err *err);
+void gx_mem_return(gx_mem *mem, size_t bytes);
+
+size_t gx_mem_used(const gx_mem *mem);
+size_t gx_mem_peak(const gx_mem *mem);
+size_t gx_mem_limit(const gx_mem *mem);
+size_t gx_mem_available(const gx_mem *mem); /* limit - used, not below 0 */
+void gx_mem_set_limit(gx_mem *mem, size_t limit_bytes);
+void gx_mem_reset_peak(gx_mem *mem);
+
+/* What a machine can give: physical memory and what is free now, in bytes. */
+size_t gx_mem_physical(void);
+size_t gx_mem_physical_free(void);
+
+#endif

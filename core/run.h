@@ -1,0 +1,75 @@
+/*
+** gx_ctx: what a connection has.  gx_run: one SQL call.
+**
+** A run carries the call's error (first failure wins), its interrupt flag, progress, and the team of
+** threads once one is wanted.  Drivers and executors are sticky: they do nothing once the run has failed.
+*/
+#ifndef GX_RUN_H
+#define GX_RUN_H
+
+#include "config.h"
+#include "err.h"
+#include "mem.h"
+#include "stats.h"
+#include "store.h"
+#include "team.h"
+
+#include <pthread.h>
+
+typedef struct gx_ctx {
+    gx_store *store;
+    gx_mem *mem;
+    gx_config config;
+    gx_stats stats;
+    const gx_backend *backend; /* of dev; changes with the setting 'backend' */
+    gx_dev *dev;               /* opened at first use; NULL before            */
+} gx_ctx;
+
+/* db is borrowed.  *ctx is NULL on failure. */
+gx_code gx_ctx_create(struct sqlite3 *db, gx_ctx **ctx, gx_err *err);
+void gx_ctx_free(gx_ctx *ctx); /* NULL is a no-op */
+
+typedef struct gx_run {
+    gx_ctx *ctx;
+    const char *label;     /* "gx_matmul": for progress; static string      */
+    gx_err err;            /* the call's failure; read by the caller thread */
+    pthread_mutex_t lock;  /* guards err when threads report                */
+    atomic_bool stopped;   /* set with the first failure: threads look here */
+    gx_team *team;         /* NULL until gx_run_team()                      */
+    int64_t start_ns;
+    int64_t polled_ns;     /* last look at sqlite3_interrupt()              */
+    int64_t shown_ns;      /* last progress report                          */
+    double done, total;    /* progress in any unit (flops, bytes)           */
+    bool is_shown;         /* a progress bar is on the terminal             */
+} gx_run;
+
+void gx_run_begin(gx_run *run, gx_ctx *ctx, const char *label);
+gx_code gx_run_end(gx_run *run); /* joins the team, releases the store; returns the code */
+
+static inline bool gx_ok(const gx_run *run)
+{
+    return !atomic_load_explicit(&run->stopped, memory_order_relaxed);
+}
+
+/* Report a failure from any thread; returns the run's (first) code.  err->code GX_OK is a no-op. */
+gx_code gx_run_fail(gx_run *run, const gx_err *err);
+
+/* The same, with a text. */
+gx_code gx_run_failf(gx_run *run, gx_code code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Caller's thread: interrupt and progress.  Cheap: looks at most every 10 ms. */
+gx_code gx_run_poll(gx_run *run);
+gx_code gx_run_poll_fn(void *run, gx_err *err); /* the same as a gx_team_poll */
+
+/* What progress counts: call total once, then add as work is done. */
+void gx_run_progress(gx_run *run, double total);
+void gx_run_advance(gx_run *run, double done);
+
+/* The team, made at first use; NULL where the threads setting is 1. */
+gx_team *gx_run_team(gx_run *run);
+
+/* The device's kernels; opens the backend at first use. */
+gx_code gx_run_device(gx_run *run, const gx_backend **backend, gx_dev **dev);
+
+#endif

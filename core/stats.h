@@ -1,0 +1,64 @@
+/*
+** Counters of a connection, shown by the table gx_stats.  Thread-safe.
+**
+** A fallback is never silent: gx_stats_note() keeps the latest reason of each kind and counts it.
+*/
+#ifndef GX_STATS_H
+#define GX_STATS_H
+
+#include "types.h"
+
+#include <stdatomic.h>
+
+typedef enum gx_counter {
+    GX_STAT_CALLS = 0,       /* SQL functions of gx run                               */
+    GX_STAT_BYTES_READ,      /* tile bytes read from the database                     */
+    GX_STAT_BYTES_WRITTEN,   /* tile bytes written to the database                    */
+    GX_STAT_TILES_READ,      /* tile reads, whole or part                             */
+    GX_STAT_TILES_WRITTEN,
+    GX_STAT_HELPER_READS,    /* of the tile reads, those by helper connections        */
+    GX_STAT_CACHE_HITS,      /* block found in the cache                              */
+    GX_STAT_CACHE_MISSES,    /* block loaded                                          */
+    GX_STAT_SPILLS,          /* unfinished result blocks written and read again       */
+    GX_STAT_KERNELS,         /* kernel calls                                          */
+    GX_STAT_FLOPS,           /* floating-point operations, LAPACK's counting          */
+    GX_STAT_READ_NS,         /* time in tile reads, summed over threads               */
+    GX_STAT_WRITE_NS,        /* time in tile writes                                   */
+    GX_STAT_COMPUTE_NS,      /* time in kernels, as the caller waited                 */
+    GX_STAT_WAIT_NS,         /* time the caller waited for a block                    */
+    GX_STAT_PREDICTED_NS,    /* the planner's prediction for the latest call          */
+    GX_STAT_MEASURED_NS,     /* the latest call, wall time                            */
+    GX_COUNTER_COUNT
+} gx_counter;
+
+enum { GX_NOTE_COUNT = 16, GX_NOTE_BYTES = 160 };
+
+typedef struct gx_stats {
+    _Atomic int64_t counter[GX_COUNTER_COUNT];
+    _Atomic int lock; /* spin lock of note[]: notes are rare */
+    int notes;
+    struct gx_note {
+        char text[GX_NOTE_BYTES]; /* "readers: in-memory database" */
+        int64_t count;            /* how often it was noted        */
+    } note[GX_NOTE_COUNT];
+} gx_stats;
+
+typedef struct gx_counter_info {
+    const char *name, *unit, *meaning;
+} gx_counter_info;
+
+const gx_counter_info *gx_stats_info(gx_counter counter); /* static */
+
+void gx_stats_add(gx_stats *stats, gx_counter counter, int64_t amount); /* stats NULL: no-op */
+void gx_stats_set(gx_stats *stats, gx_counter counter, int64_t value);
+int64_t gx_stats_get(const gx_stats *stats, gx_counter counter);
+
+/* Count a remark: a fallback, a warning.  printf; the same text is counted, not repeated. */
+void gx_stats_note(gx_stats *stats, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+void gx_stats_reset(gx_stats *stats);
+
+/* Nanoseconds of a monotonic clock. */
+int64_t gx_now_ns(void);
+
+#endif

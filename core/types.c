@@ -1,0 +1,89 @@
+/*
+** dtypes and checked sizes: see types.h.
+*/
+#include "types.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name, *numpy;
+    uint8_t bytes;
+    bool is_complex, is_double;
+} dtypes[GX_DTYPE_COUNT] = {
+    [GX_F64] = {"f64", "float64", 8, false, true},
+    [GX_F32] = {"f32", "float32", 4, false, false},
+    [GX_C128] = {"c128", "complex128", 16, true, true},
+    [GX_C64] = {"c64", "complex64", 8, true, false},
+};
+
+size_t gx_dtype_bytes(gx_dtype dtype)
+{
+    return dtypes[dtype].bytes;
+}
+
+const char *gx_dtype_name(gx_dtype dtype)
+{
+    return (unsigned)dtype < GX_DTYPE_COUNT ? dtypes[dtype].name : "?";
+}
+
+bool gx_dtype_parse(const char *name, gx_dtype *dtype)
+{
+    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        if (strcmp(name, dtypes[d].name) == 0 || strcmp(name, dtypes[d].numpy) == 0) {
+            *dtype = (gx_dtype)d;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool gx_dtype_is_complex(gx_dtype dtype)
+{
+    return dtypes[dtype].is_complex;
+}
+
+bool gx_dtype_is_double(gx_dtype dtype)
+{
+    return dtypes[dtype].is_double;
+}
+
+gx_dtype gx_dtype_promote(gx_dtype a, gx_dtype b)
+{
+    bool is_complex = gx_dtype_is_complex(a) || gx_dtype_is_complex(b);
+    bool is_double = gx_dtype_is_double(a) || gx_dtype_is_double(b);
+    if (is_complex) {
+        return is_double ? GX_C128 : GX_C64;
+    }
+    return is_double ? GX_F64 : GX_F32;
+}
+
+bool gx_mul_size(size_t a, size_t b, size_t *out)
+{
+    size_t product;
+    if (__builtin_mul_overflow(a, b, &product)) {
+        return false;
+    }
+    *out = product;
+    return true;
+}
+
+bool gx_mul_i64(int64_t a, int64_t b, int64_t *out)
+{
+    int64_t product;
+    if (__builtin_mul_overflow(a, b, &product)) {
+        return false;
+    }
+    *out = product;
+    return true;
+}
+
+bool gx_matrix_bytes(int64_t rows, int64_t cols, gx_dtype dtype, size_t *bytes)
+{
+    int64_t elements, total;
+    if (rows < 0 || cols < 0 || !gx_mul_i64(rows, cols, &elements) ||
+        !gx_mul_i64(elements, (int64_t)gx_dtype_bytes(dtype), &total)) {
+        return false;
+    }
+    *bytes = (size_t)total;
+    return true;
+}
