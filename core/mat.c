@@ -1,0 +1,280 @@
+/*
+** Sources: rectangles of a matrix, wherever it lives (see mat.h).
+**
+** A stored matrix is read tile by tile.  Inside a tile the columns of a rectangle are runs of bytes: one
+** run when the rectangle has the tile's full height and the buffer its leading dimension, else one run a
+** column.  Runs go straight from the database page into the buffer; only short runs, conversions and
+** transposes pass through a bounce buffer of at most BOUNCE_BYTES (or one column, when that is longer).
+*/
+#include "mat.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Fits the first-level caches' neighbourhood; large enough that a read call's cost vanishes. */
+static const int64_t BOUNCE_BYTES = 64 << 10;
+
+/* Runs shorter than this are cheaper to cut out of a bounce buffer than to read one by one. */
+static const int64_t SHORT_RUN_BYTES = 1 << 10;
+
+void gx_mat_stored(gx_mat *mat, const gx_meta *meta)
+{
+    memset(mat, 0, sizeof *mat);
+    mat->kind = GX_MAT_STORED;
+    mat->rows = meta->rows;
+    mat->cols = meta->cols;
+    mat->dtype = meta->dtype;
+    mat->properties = meta->properties;
+    mat->tile_rows = meta->tile_rows;
+    mat->tile_cols = meta->tile_cols;
+    mat->meta = *meta;
+    memcpy(mat->label, meta->name, sizeof mat->label);
+}
+
+/* The pieces in which memory or a formula is best read: as a stored matrix of that shape would have. */
+static void choose_pieces(gx_mat *mat)
+{
+    enum { PIECE_BYTES = 8 << 20 };
+    gx_err ignored = {0};
+    if (gx_tile_shape(mat->rows, mat->cols, mat->dtype, PIECE_BYTES, &mat->tile_rows,
+                      &mat->tile_cols, &ignored) != GX_OK) {
+        mat->tile_rows = mat->tile_cols = 1024;
+    }
+}
+
+static void init_unstored(gx_mat *mat, gx_mat_kind kind, const char *label, gx_dtype dtype,
+                          int64_t rows, int64_t cols)
+{
+    memset(mat, 0, sizeof *mat);
+    mat->kind = kind;
+    mat->rows = rows;
+    mat->cols = cols;
+    mat->dtype = dtype;
+    snprintf(mat->label, sizeof mat->label, "%s", label);
+    choose_pieces(mat);
+}
+
+void gx_mat_value(gx_mat *mat, const char *label, gx_dtype dtype, int64_t rows, int64_t cols,
+                  const void *data, int64_t ld)
+{
+    init_unstored(mat, GX_MAT_VALUE, label, dtype, rows, cols);
+    mat->data = data;
+    mat->ld = ld;
+}
+
+void gx_mat_generated(gx_mat *mat, const char *label, gx_dtype dtype, int64_t rows, int64_t cols,
+                      gx_generate generate, const void *arg)
+{
+    init_unstored(mat, GX_MAT_GENERATED, label, dtype, rows, cols);
+    mat->generate = generate;
+    mat->generate_arg = arg;
+}
+
+void gx_mat_view(gx_mat *mat, const gx_mat *base, gx_trans trans, int64_t row0, int64_t col0,
+                 int64_t rows, int64_t cols)
+{
+    memset(mat, 0, sizeof *mat);
+    mat->kind = GX_MAT_VIEW;
+    mat->rows = rows;
+    mat->cols = cols;
+    mat->dtype = base->dtype;
+    mat->base = base;
+    mat->row0 = row0;
+    mat->col0 = col0;
+    mat->trans = trans;
+    mat->tile_rows = trans == GX_NO_TRANS ? base->tile_rows : base->tile_cols;
+    mat->tile_cols = trans == GX_NO_TRANS ? base->tile_cols : base->tile_rows;
+    memcpy(mat->label, base->label, sizeof mat->label);
+}
+
+void gx_mat_clear(gx_mat *mat, gx_mem *mem)
+{
+    gx_mem_free(mem, mat->owned);
+    mat->owned = NULL;
+    mat->data = NULL;
+}
+
+const gx_mat *gx_mat_base_stored(const gx_mat *mat)
+{
+    while (mat->kind == GX_MAT_VIEW) {
+        mat = mat->base;
+    }
+    return mat->kind == GX_MAT_STORED ? mat : NULL;
+}
+
+/* ---- one tile of a stored matrix ---------------------------------------------------------------- */
+
+/* A rectangle inside one tile, and where it goes. */
+typedef struct cut {
+    int64_t tile;         /* number                                   */
+    int64_t height;       /* of the tile = its leading dimension      */
+    int64_t i, j, m, n;   /* the rectangle, counted inside the tile   */
+} cut;
+
+/* Read columns [j, j + n) of the cut, whole height of the tile, into bounce. */
+static gx_code read_columns(const gx_mat *mat, gx_reader *reader, const cut *c, int64_t j, int64_t n,
+                            void *bounce, gx_err *err)
+{
+    size_t element = gx_dtype_bytes(mat->dtype);
+    return gx_reader_read(reader, &mat->meta, c->tile, (size_t)((c->j + j) * c->height) * element,
+                          (size_t)(n * c->height) * element, bounce, err);
+}
+
+/* Whole-height columns through the bounce buffer: converts, and cuts short runs out. */
+static gx_code read_bounced(gx_run *run, const gx_mat *mat, gx_reader *reader, const cut *c,
+                            gx_dtype dtype, void *dst, int64_t ld, gx_err *err)
+{
+    int64_t column_bytes = c->height * (int64_t)gx_dtype_bytes(mat->dtype);
+    int64_t width = gx_min(c->n, gx_max(1, BOUNCE_BYTES / column_bytes));
+    void *bounce;
+    GX_TRY(gx_mem_alloc(run->ctx->mem, (size_t)(width * column_bytes), "a read buffer", &bounce, err));
+    gx_code rc = GX_OK;
+    for (int64_t j = 0; j < c->n && rc == GX_OK; j += width) {
+        int64_t n = gx_min(width, c->n - j);
+        rc = read_columns(mat, reader, c, j, n, bounce, err);
+        if (rc == GX_OK) {
+            gx_convert(mat->dtype, gx_at(bounce, mat->dtype, c->height, c->i, 0), c->height, dtype,
+                       gx_at(dst, dtype, ld, 0, j), ld, c->m, n);
+        }
+    }
+    gx_mem_free(run->ctx->mem, bounce);
+    return rc;
+}
+
+/* One run a column, straight into dst. */
+static gx_code read_runs(const gx_mat *mat, gx_reader *reader, const cut *c, void *dst, int64_t ld,
+                         gx_err *err)
+{
+    size_t element = gx_dtype_bytes(mat->dtype);
+    for (int64_t j = 0; j < c->n; j++) {
+        GX_TRY(gx_reader_read(reader, &mat->meta, c->tile,
+                              (size_t)((c->j + j) * c->height + c->i) * element,
+                              (size_t)c->m * element, gx_at(dst, mat->dtype, ld, 0, j), err));
+    }
+    return GX_OK;
+}
+
+static gx_code read_cut(gx_run *run, const gx_mat *mat, gx_reader *reader, const cut *c,
+                        gx_dtype dtype, void *dst, int64_t ld, gx_err *err)
+{
+    bool is_same = dtype == mat->dtype;
+    if (is_same && c->m == c->height && ld == c->height) {
+        return read_columns(mat, reader, c, 0, c->n, dst, err);
+    }
+    bool is_long = c->m * (int64_t)gx_dtype_bytes(dtype) >= SHORT_RUN_BYTES;
+    if (is_same && (is_long || c->n == 1)) {
+        return read_runs(mat, reader, c, dst, ld, err);
+    }
+    return read_bounced(run, mat, reader, c, dtype, dst, ld, err);
+}
+
+static gx_code read_stored(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0,
+                           int64_t m, int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err)
+{
+    const gx_meta *meta = &mat->meta;
+    int64_t row_tiles = gx_meta_row_tiles(meta);
+    for (int64_t j = j0; j < j0 + n;) {
+        int64_t tj = j / meta->tile_cols;
+        int64_t j_end = gx_min(j0 + n, (tj + 1) * meta->tile_cols);
+        for (int64_t i = i0; i < i0 + m;) {
+            int64_t ti = i / meta->tile_rows;
+            int64_t i_end = gx_min(i0 + m, (ti + 1) * meta->tile_rows);
+            cut c = {.tile = tj * row_tiles + ti,
+                     .height = gx_meta_tile_height(meta, ti),
+                     .i = i - ti * meta->tile_rows,
+                     .j = j - tj * meta->tile_cols,
+                     .m = i_end - i,
+                     .n = j_end - j};
+            GX_TRY(read_cut(run, mat, reader, &c, dtype, gx_at(dst, dtype, ld, i - i0, j - j0), ld,
+                            err));
+            i = i_end;
+        }
+        j = j_end;
+    }
+    return GX_OK;
+}
+
+/* ---- views -------------------------------------------------------------------------------------- */
+
+/* dst(i, j) = op(src(j, i)), m x n in dst; blocked so that both sides stay in cache. */
+static void transpose_into(gx_dtype dtype, bool conjugate, const void *src, int64_t ld_src, void *dst,
+                           int64_t ld_dst, int64_t m, int64_t n)
+{
+    enum { EDGE = 32 };
+    size_t element = gx_dtype_bytes(dtype);
+    for (int64_t jb = 0; jb < n; jb += EDGE) {
+        for (int64_t ib = 0; ib < m; ib += EDGE) {
+            for (int64_t j = jb; j < gx_min(jb + EDGE, n); j++) {
+                for (int64_t i = ib; i < gx_min(ib + EDGE, m); i++) {
+                    memcpy(gx_at(dst, dtype, ld_dst, i, j), gx_at(src, dtype, ld_src, j, i), element);
+                }
+            }
+        }
+    }
+    if (conjugate && gx_dtype_is_complex(dtype)) {
+        for (int64_t j = 0; j < n; j++) {
+            for (int64_t i = 0; i < m; i++) {
+                void *x = gx_at(dst, dtype, ld_dst, i, j);
+                if (dtype == GX_C128) {
+                    ((double *)x)[1] = -((double *)x)[1];
+                } else {
+                    ((float *)x)[1] = -((float *)x)[1];
+                }
+            }
+        }
+    }
+}
+
+/* Rows of the result are columns of the base: read whole base columns, a strip at a time. */
+static gx_code read_transposed(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0,
+                               int64_t j0, int64_t m, int64_t n, gx_dtype dtype, void *dst,
+                               int64_t ld, gx_err *err)
+{
+    int64_t column_bytes = n * (int64_t)gx_dtype_bytes(dtype);
+    int64_t width = gx_min(m, gx_max(1, BOUNCE_BYTES / column_bytes));
+    void *strip;
+    GX_TRY(gx_mem_alloc(run->ctx->mem, (size_t)(width * column_bytes), "a transpose buffer", &strip,
+                        err));
+    gx_code rc = GX_OK;
+    for (int64_t i = 0; i < m && rc == GX_OK; i += width) {
+        int64_t count = gx_min(width, m - i);
+        rc = gx_mat_read(run, mat->base, reader, mat->col0 + j0, mat->row0 + i0 + i, n, count, dtype,
+                         strip, n, err);
+        if (rc == GX_OK) {
+            transpose_into(dtype, mat->trans == GX_CONJ_TRANS, strip, n,
+                           gx_at(dst, dtype, ld, i, 0), ld, count, n);
+        }
+    }
+    gx_mem_free(run->ctx->mem, strip);
+    return rc;
+}
+
+gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0,
+                    int64_t m, int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err)
+{
+    if (gx_dtype_is_complex(mat->dtype) && !gx_dtype_is_complex(dtype)) {
+        return gx_fail(err, GX_ARG, "%s is complex (%s) and cannot become %s", mat->label,
+                       gx_dtype_name(mat->dtype), gx_dtype_name(dtype));
+    }
+    if (m == 0 || n == 0) {
+        return GX_OK;
+    }
+    switch (mat->kind) {
+    case GX_MAT_STORED:
+        return read_stored(run, mat, reader, i0, j0, m, n, dtype, dst, ld, err);
+    case GX_MAT_VALUE:
+        gx_convert(mat->dtype, gx_at(mat->data, mat->dtype, mat->ld, i0, j0), mat->ld, dtype, dst, ld,
+                   m, n);
+        return GX_OK;
+    case GX_MAT_GENERATED:
+        mat->generate(mat->generate_arg, i0, j0, m, n, dtype, dst, ld);
+        return GX_OK;
+    default:
+        break;
+    }
+    if (mat->trans == GX_NO_TRANS) {
+        return gx_mat_read(run, mat->base, reader, mat->row0 + i0, mat->col0 + j0, m, n, dtype, dst,
+                           ld, err);
+    }
+    return read_transposed(run, mat, reader, i0, j0, m, n, dtype, dst, ld, err);
+}
