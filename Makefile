@@ -1,26 +1,172 @@
-# gx: `make help` lists the targets.
+# gx: one Makefile, no configure.  `make help` lists the targets.
+#
+# The first thing any target does is to look at what it needs (.ci/deps): packages that are missing are
+# installed where apt and root are at hand, and named with the apt-get line where they are not.
+#
+# Objects:  $(BUILD)/ext core kernels/*.o   the loadable extension gx.so
+#           $(BUILD)/static/...             the files that talk to SQLite, again with -DSQLITE_CORE: libgx.a
+# `make check` and `make fuzz` run this same file with another BUILD and sanitizer flags.
+
 .DEFAULT_GOAL := all
-CC      ?= gcc
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
 BUILD   ?= build
-ARCH    := $(shell $(CC) -print-multiarch)
+SO      ?= gx.so
+PYTHON  ?= /usr/bin/python3
+PREFIX  ?= /usr/local
 CFLAGS  ?= -O2 -g
-WARN    := -Wall -Wextra -Wshadow -Wpedantic -Wconversion -Wno-sign-conversion
-ALLFLAGS = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden $(WARN) $(OPENBLAS_CFLAGS) $(CFLAGS)
-OPENBLAS_CFLAGS := $(shell pkg-config --cflags openblas 2>/dev/null)
-OPENBLAS_A := $(firstword $(wildcard /usr/lib/$(ARCH)/openblas-pthread/libopenblas.a))
-LIBS    := -Wl,--exclude-libs,ALL -l:liblapacke.a $(OPENBLAS_A) -lcjson -lpthread -ldl -lm
+SECONDS ?= 300
+VERSION := $(shell sed -n 's/.*GX_VERSION "\(.*\)"/\1/p' ext/gx.h)
+
+# OPENBLAS=static (default): a private copy inside gx.so, symbols hidden.  OPENBLAS=shared: the system's
+# libraries, for distributions.  docs/decisions/001-static-openblas.md says why.
+OPENBLAS ?= static
+
+# ---- what the goals need -------------------------------------------------------------------------
+
+NO_NEED := help clean format uninstall
+GOALS   := $(or $(MAKECMDGOALS),all)
+ifeq ($(MAKELEVEL),0)
+ifneq ($(filter-out $(NO_NEED),$(GOALS)),)
+ifneq ($(shell PYTHON="$(PYTHON)" CC="$(CC)" OPENBLAS=$(OPENBLAS) .ci/deps $(GOALS) >&2 && echo ready),ready)
+$(error dependencies are missing: see above)
+endif
+endif
+endif
+
+# As many jobs as processors, unless -j says otherwise.
+ifeq ($(filter -j%,$(MAKEFLAGS))$(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 1)
+endif
+
+# ---- compiling -----------------------------------------------------------------------------------
+
+ARCH   := $(shell $(CC) -print-multiarch 2>/dev/null)
+LIBDIR := $(firstword $(wildcard /usr/lib/$(ARCH)/openblas-pthread /usr/lib/$(ARCH) /usr/lib64 /usr/lib))
+BLAS_A := $(firstword $(wildcard /usr/lib/$(ARCH)/openblas-pthread/libopenblas.a \
+            /usr/lib/$(ARCH)/libopenblas.a /usr/lib64/libopenblas.a /usr/lib/libopenblas.a))
+BLAS_I := $(firstword $(wildcard /usr/include/$(ARCH)/openblas-pthread /usr/include/openblas))
+
+# V=1 shows the commands.
+Q   := $(if $(V),,@)
+say  = $(if $(V),,@echo "  $(1)  $(2)")
+
+WARN  := -Wall -Wextra -Wshadow -Wpedantic -Wconversion -Wno-sign-conversion
+FLAGS  = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden $(WARN) $(BLAS_I:%=-I%) $(CFLAGS) $(SANITIZE)
+
+BLAS_shared := -llapacke -L$(LIBDIR) -lopenblas
+BLAS_static := -l:liblapacke.a $(BLAS_A)
+OTHER_LIBS  := -lcjson -lpthread -ldl -lm
+LIBS         = $(BLAS_$(OPENBLAS)) $(OTHER_LIBS)
 
 SOURCES := $(wildcard ext/*.c core/*.c kernels/*.c)
-OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o)
+SQLITE  := $(wildcard ext/*.c core/store*.c)
+SHARED  := $(SOURCES:%.c=$(BUILD)/%.o)
+STATIC  := $(SQLITE:%.c=$(BUILD)/static/%.o) $(filter-out $(SQLITE:%.c=$(BUILD)/%.o),$(SHARED))
 
-all: gx.so
+all: $(SO) libgx
 
-gx.so: $(OBJECTS)
-	$(CC) -shared -o $@ $^ $(LIBS)
+$(SO): $(SHARED) $(BUILD)/flags
+	$(call say,link,$@)
+	$(Q)$(CC) -shared $(SANITIZE) $(LDFLAGS) -o $@ $(SHARED) -Wl,--exclude-libs,ALL $(LIBS)
 
-$(BUILD)/%.o: %.c
+libgx: $(BUILD)/libgx.a $(BUILD)/gx.pc
+
+$(BUILD)/libgx.a: $(STATIC)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(ALLFLAGS) -MMD -MP -c $< -o $@
+	$(call say,cc  ,$<)
+	$(Q)$(CC) $(FLAGS) -MMD -MP -c $< -o $@
 
--include $(OBJECTS:.o=.d)
-.PHONY: all
+$(BUILD)/static/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,cc  ,$<)
+	$(Q)$(CC) $(FLAGS) -DSQLITE_CORE -MMD -MP -c $< -o $@
+
+# Changes when the commands do, so that a build with other flags starts afresh.
+$(BUILD)/flags: always
+	@mkdir -p $(@D)
+	@echo '$(CC) $(FLAGS) $(LDFLAGS) $(LIBS)' | cmp -s - $@ || echo '$(CC) $(FLAGS) $(LDFLAGS) $(LIBS)' >$@
+
+$(BUILD)/gx.pc: ext/gx.pc.in Makefile ext/gx.h
+	@mkdir -p $(@D)
+	@sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@VERSION@,$(VERSION),' $< >$@
+
+-include $(SHARED:.o=.d) $(STATIC:.o=.d)
+
+# ---- test programs -------------------------------------------------------------------------------
+
+# They link the objects of libgx.a, and the shared OpenBLAS, which keeps them small.
+TEST_LIBS = -lcmocka -lsqlite3 $(BLAS_shared) $(OTHER_LIBS)
+UNITS    := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c tests/backend/test_*.c tests/alg/test_*.c))
+FAULTS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fault/fault_*.c))
+REPLAYS  := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
+EMBED    := $(BUILD)/tests/embed/embed
+
+$(UNITS): $(BUILD)/%: %.c $(STATIC)
+	@mkdir -p $(@D)
+	$(call say,link,$@)
+	$(Q)$(CC) $(FLAGS) -Icore -Iext -MMD -MP -o $@ $< $(STATIC) $(TEST_LIBS)
+
+$(EMBED): tests/embed/embed.c $(BUILD)/libgx.a
+	@mkdir -p $(@D)
+	$(call say,link,$@)
+	$(Q)$(CC) $(FLAGS) -Iext -o $@ $< $(BUILD)/libgx.a -lsqlite3 $(LIBS)
+
+-include $(UNITS:=.d)
+
+RUN_PYTHON = $(or $(wildcard .venv/bin/python),$(PYTHON))
+RUN_ENV    = BUILD=$(BUILD) GX_SO=$(abspath $(SO)) PYTHON=$(RUN_PYTHON) CC=$(CC)
+
+test: $(SO) libgx $(UNITS) $(if $(wildcard ext/gx.c),$(EMBED))
+	@$(RUN_ENV) UNITS="$(UNITS)" tests/run.sh $(STEPS)
+
+tidy:
+	@CC="$(CC)" CXX="$(or $(filter-out default,$(filter clang%,$(CXX))),g++)" tests/tidy.sh
+
+format:
+	clang-format -i $(wildcard ext/*.[ch] core/*.[ch] kernels/*.[ch] tests/*/*.[ch])
+
+# ---- install -------------------------------------------------------------------------------------
+
+DOCS := README.md LICENSE $(wildcard docs/*.md docs/*/*.md)
+D     = $(DESTDIR)$(PREFIX)
+
+install: all
+	install -d $(D)/lib/pkgconfig $(D)/include $(D)/share/doc/gx
+	install -m 755 $(SO) $(D)/lib/gx.so
+	install -m 644 $(BUILD)/libgx.a $(D)/lib/libgx.a
+	install -m 644 ext/gx.h $(D)/include/gx.h
+	sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@VERSION@,$(VERSION),' ext/gx.pc.in >$(D)/lib/pkgconfig/gx.pc
+	for f in $(wildcard $(DOCS)); do install -D -m 644 $$f $(D)/share/doc/gx/$$f; done
+
+uninstall:
+	rm -f $(D)/lib/gx.so $(D)/lib/libgx.a $(D)/include/gx.h $(D)/lib/pkgconfig/gx.pc
+	rm -rf $(D)/share/doc/gx
+
+clean:
+	rm -rf build gx.so gx_cuda.so
+
+deps:
+	@.ci/deps all test check fuzz
+
+help:
+	@sed -n 's/^#: //p' Makefile
+
+#: make               gx.so and build/libgx.a
+#: make demo          the main job from a CSV file to an answer, under a minute
+#: make test          unit, SQL, docs, fault and fuzz-corpus tests; STEPS="unit sql" picks some
+#: make check         the tests under ASan+UBSan, TSan and valgrind
+#: make fault         every allocation, read, write and step failed once
+#: make fuzz          each fuzzer for SECONDS=300
+#: make bench         speed beside peers
+#: make tidy          the style, as a test;  make format  applies .clang-format
+#: make install       PREFIX=/usr/local DESTDIR=;  make uninstall
+#: make deps          install (or name) what is missing;  make clean  removes what make made
+#: Variables: OPENBLAS=static|shared  CC  CFLAGS  PYTHON
+
+.PHONY: all always libgx test tidy format install uninstall clean deps help

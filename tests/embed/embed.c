@@ -1,0 +1,85 @@
+/*
+** An application that carries gx inside itself: links libgx.a and SQLite, no gx.so anywhere.
+**
+**     embed DATABASE
+**
+** Plan: register gx for every later connection with sqlite3_auto_extension(); make a database file;
+** store two matrices, multiply them into a third; close; open the file again on a new connection and
+** compare the product with the known numbers, read three ways (JSON, one element, rows of a table).
+** Prints one line; exit status 1 when anything differs.
+*/
+#include "gx.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+
+static int failures;
+
+/* Run SQL and compare the first column of its first row, as text, with expected. */
+static void expect(sqlite3 *db, const char *sql, const char *expected)
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_step(stmt);
+    }
+    const char *got = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(stmt, 0) : NULL;
+    if (got == NULL || strcmp(got, expected) != 0) {
+        printf("%s\n  expected %s\n  got      %s (%s)\n", sql, expected, got != NULL ? got : "nothing",
+               sqlite3_errmsg(db));
+        failures++;
+    }
+    sqlite3_finalize(stmt);
+}
+
+static sqlite3 *open_database(const char *path)
+{
+    sqlite3 *db = NULL;
+    if (sqlite3_open(path, &db) != SQLITE_OK) {
+        printf("%s: %s\n", path, sqlite3_errmsg(db));
+        failures++;
+    }
+    return db;
+}
+
+static void close_database(sqlite3 *db)
+{
+    if (sqlite3_close(db) != SQLITE_OK) {
+        printf("close: %s\n", sqlite3_errmsg(db));
+        failures++;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) {
+        printf("usage: embed DATABASE\n");
+        return 2;
+    }
+    // SQLite's signature for the callback is void (*)(void), whatever it is given.
+    sqlite3_auto_extension((void (*)(void))sqlite3_gx_init);
+
+    sqlite3 *db = open_database(argv[1]);
+    expect(db, "SELECT gx_version()", GX_VERSION);
+    expect(db, "SELECT gx_store('A', '[[1,2],[3,4]]')", "A");
+    expect(db, "SELECT gx_store('B', '[[5,6],[7,8]]')", "B");
+    expect(db, "SELECT gx_matmul('A', 'B', 'C')", "C");
+    close_database(db);
+
+    db = open_database(argv[1]);
+    expect(db, "SELECT gx_json('C')", "[[19.0,22.0],[43.0,50.0]]");
+    expect(db, "SELECT gx_get('C', 1, 0)", "43.0");
+    expect(db, "SELECT sum(value) FROM gx_cells('C')", "134.0");
+    expect(db, "SELECT gx_check('C')", "ok");
+    close_database(db);
+    sqlite3_reset_auto_extension();
+    sqlite3_shutdown();
+
+    if (sqlite3_memory_used() != 0) {
+        printf("%lld bytes of SQLite's memory were not given back\n", (long long)sqlite3_memory_used());
+        failures++;
+    }
+    printf("embedded in an application: %s\n", failures == 0 ? "same answers" : "WRONG");
+    return failures == 0 ? 0 : 1;
+}

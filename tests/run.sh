@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# `make test`: the steps one after the other, one line each; the whole output of a step that fails.
+#
+#     tests/run.sh [step...]      default: all of $ALL below
+#
+# The Makefile sets BUILD, GX_SO, PYTHON, CC and UNITS (the unit programs).  Exit status 1 when a step failed.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+ALL="tidy exports unit embed sql"
+LOGS=$BUILD/log
+mkdir -p "$LOGS"
+failed=
+
+# The one symbol that gx.so exports.
+exports() {
+    found=$(nm -D --defined-only "$GX_SO" | awk '{print $3}' | tr '\n' ' ')
+    [ "$found" = "sqlite3_gx_init " ] || { echo "gx.so exports: $found"; return 1; }
+    echo "1 symbol"
+}
+
+# Every unit program, two at a time.
+unit() {
+    [ -n "${UNITS:-}" ] || { echo "0 programs"; return 0; }
+    # shellcheck disable=SC2016,SC2086
+    printf '%s\n' $UNITS | xargs -P 2 -I{} sh -c '
+        log='"$LOGS"'/$(basename {}).log
+        timeout 300 {} >"$log" 2>&1 || { echo "{} failed:"; grep -v "^\[ *\(RUN\|OK\)" "$log"; exit 1; }' || return 1
+    tests=$(cat "$LOGS"/test_*.log | grep -c '^\[ *OK')
+    echo "$(echo "$UNITS" | wc -w) programs, $tests tests"
+}
+
+embed() {
+    dir=$(mktemp -d)
+    "$BUILD/tests/embed/embed" "$dir/embed.db"
+    rc=$?
+    rm -rf "$dir"
+    return $rc
+}
+
+sql() {
+    "$PYTHON" -m pytest -q -x --no-header -p no:cacheprovider -rs tests/sql ${PYTEST_ARGS:-}
+}
+
+tidy() {
+    tests/tidy.sh
+}
+
+[ -e ext/gx.c ] || ALL=unit
+for step in ${*:-$ALL}; do
+    start=$(date +%s.%N)
+    if "$step" >"$LOGS/$step.log" 2>&1; then
+        state=ok
+    else
+        state=FAILED
+        failed="$failed $step"
+    fi
+    seconds=$(echo "$(date +%s.%N) $start" | awk '{printf "%.1f", $1 - $2}')
+    printf '%-8s %-7s %6s s  %s\n' "$step" "$state" "$seconds" "$(tail -n 1 "$LOGS/$step.log")"
+    if [ $state = FAILED ]; then cat "$LOGS/$step.log"; fi
+    grep '^SKIPPED' "$LOGS/$step.log"
+done
+if [ -n "$failed" ]; then
+    echo "failed:$failed"
+    exit 1
+fi
+echo "all tests passed"

@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# The style as a test: what docs/style.md asks for and a machine can see.
+#
+# Sizes (file 800 lines, function 70, line 100 columns), no tabs, names of files, forbidden includes and calls,
+# headers that compile alone (C11, C++17), an essay at the top of each .c, no machine paths.
+# Prints each finding as file:line: what; exit status 1 when there is one.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+CC=${CC:-gcc}
+CXX=${CXX:-g++}
+findings=0
+
+complain() { # complain TEXT: lines of findings on stdin, each printed with TEXT
+    while IFS= read -r line; do
+        [ -n "$line" ] || continue
+        echo "$line: $1"
+        findings=$((findings + 1))
+    done
+}
+
+c_files() { git ls-files --cached --others --exclude-standard "$@" | sort -u | while read -r f; do [ -f "$f" ] && echo "$f"; done; }
+
+SOURCE=$(c_files 'ext/*.[ch]' 'core/*.[ch]' 'kernels/*.[ch]' 'kernels/*.cu')
+TESTS=$(c_files 'tests/*.[ch]' 'bench/*.[ch]')
+SCRIPTS=$(c_files '*.py' '*.sh' '.ci/*')
+PRODUCT=$(echo "$SOURCE" | tr '\n' ' ')
+
+# Sizes.
+for f in $SOURCE $TESTS $SCRIPTS; do
+    lines=$(wc -l <"$f")
+    if [ "$lines" -gt 800 ]; then complain "has $lines lines (limit 800)" <<<"$f"; fi
+done
+complain "longer than 100 columns" < <(
+    LC_ALL=C.UTF-8 awk 'length($0) > 100 { print FILENAME ":" FNR }' $SOURCE $TESTS)
+complain "tab" < <(grep -nP '\t' $SOURCE $TESTS $(c_files '*.py') | cut -d: -f1,2)
+complain "trailing blank" < <(grep -nP ' +$' $SOURCE $TESTS $SCRIPTS | cut -d: -f1,2)
+if ctags --version 2>/dev/null | grep -q Universal; then
+    complain "function longer than 70 lines" < <(
+        echo "$SOURCE $TESTS" | tr ' ' '\n' | grep '\.c$' |
+            ctags -x --_xformat='%{end} %n %F %N' --kinds-C=f -L - |
+            awk '$1 - $2 + 1 > 70 { print $3 ":" $2 ": " $4 " (" $1 - $2 + 1 ")" }')
+else
+    echo "no Universal Ctags: the length of functions is not checked"
+fi
+
+# Names: each file can be named without its folder.
+complain "file name used twice" < <(
+    echo "$SOURCE $TESTS" | tr ' ' '\n' | sed 's,.*/,,' | sort | uniq -d)
+
+# Forbidden: code without comments and strings, so that prose may say malloc.
+strip() { # strip FILE: the code alone, with line numbers kept
+    sed -e 's/"\([^"\\]\|\\.\)*"/""/g' -e 's,//.*,,' "$1" |
+        awk '{ out = ""; line = $0
+               while (line != "") {
+                   if (in_comment) { p = index(line, "*/"); if (!p) { line = "" } else { line = substr(line, p + 2); in_comment = 0 } }
+                   else { p = index(line, "/*"); if (!p) { out = out line; line = "" }
+                          else { out = out substr(line, 1, p - 1); line = substr(line, p + 2); in_comment = 1 } }
+               }
+               print out }'
+}
+
+forbid() { # forbid REGEX TEXT ALLOWED-GLOB...
+    regex=$1
+    text=$2
+    shift 2
+    for f in $SOURCE; do
+        for allowed in "$@"; do
+            # shellcheck disable=SC2053
+            [[ $f == $allowed ]] && continue 2
+        done
+        complain "$text" < <(strip "$f" | grep -nP "$regex" | sed "s,^\([0-9]*\):.*,$f:\1,")
+    done
+}
+
+forbid '\b(malloc|calloc|realloc|free|aligned_alloc|posix_memalign|strdup|strndup|asprintf)\s*\(' \
+    'allocation outside core/mem.c' core/mem.c 'kernels/cuda*'
+forbid '(?<!->)(?<!\.)\b(abort|exit|_exit|quick_exit|raise)\s*\(' 'ends the process'
+forbid '\b(printf|puts|putchar|perror)\s*\(' 'prints'
+forbid '\b(fprintf|fputs|fputc)\s*\(' 'prints' core/run.c
+forbid '\b(gets|strcpy|strcat|sprintf|vsprintf|strtok|rand|srand|system|popen|alloca)\s*\(' 'unsafe call'
+forbid '#\s*include\s*<sqlite3' 'sqlite3 header outside ext/ and core/store*' 'ext/*' 'core/store*.c'
+forbid '#\s*include\s*[<"](cuda|cublas|cusolver)' 'CUDA header outside kernels/cuda*' 'kernels/cuda*'
+forbid '#\s*include\s*"(\.\./)*ext/|#\s*include\s*"gx_ext.h"' 'core and kernels know nothing of ext' 'ext/*'
+forbid '#\s*include\s*"[^"]*\.c"' '.c included'
+forbid '\b(_Thread_local|__thread|thread_local)\b' 'thread-local'
+for f in $SOURCE; do
+    case $f in core/store*.c) continue ;; esac
+    complain "SQL text outside core/store*" < <(
+        grep -nE '"[^"]*\b(SELECT .* FROM|INSERT (OR [A-Z]+ )?INTO|DELETE FROM|UPDATE .* SET|CREATE (TEMP |VIRTUAL )?TABLE|DROP TABLE|SAVEPOINT |RELEASE |PRAGMA )' "$f" |
+            sed "s,^\([0-9]*\):.*,$f:\1,")
+done
+complain "TODO left" < <(grep -nE '\b(TODO|FIXME|XXX)\b' $SOURCE $TESTS $(c_files '*.py' '*.md' | grep -v '^tests/tidy') | cut -d: -f1,2)
+complain "machine path" < <(git grep -nE '/(work|farm|home|root)/' -- . ':!tests/tidy.sh' | cut -d: -f1,2)
+
+# An essay at the top of each .c, a plan at the top of each test.
+for f in $(echo "$SOURCE $TESTS" | tr ' ' '\n' | grep '\.c$'); do
+    if [ "$(head -c 2 "$f")" != '/*' ]; then complain "no essay at the top" <<<"$f"; fi
+done
+for f in $(c_files 'tests/*.py'); do
+    if ! head -n 3 "$f" | grep -qE '^(r?"""|#!)'; then complain "no plan at the top" <<<"$f"; fi
+done
+
+# Headers compile alone; the public one and the backend's as C++ too.
+blas=$(ls -d /usr/include/*-linux-gnu/openblas-pthread 2>/dev/null | head -n 1)
+for f in $(echo "$SOURCE" | tr ' ' '\n' | grep '\.h$'); do
+    $CC -std=c11 -D_GNU_SOURCE -fsyntax-only ${blas:+-I$blas} -x c "$f" -Wno-pragma-once-outside-header \
+        2>/dev/null || complain "does not compile alone as C11" <<<"$f"
+    case $f in
+    ext/gx.h | core/backend.h)
+        $CXX -std=c++17 -fsyntax-only -x c++ "$f" 2>/dev/null || complain "does not compile alone as C++17" <<<"$f" ;;
+    esac
+done
+
+if [ $findings -gt 0 ]; then
+    echo "$findings findings"
+    exit 1
+fi
+echo "$(echo "$PRODUCT" | wc -w) source files"
