@@ -1,8 +1,8 @@
 /*
 ** The algorithms: every driver, with its formula, work, I/O and minimum memory.
 **
-** Operands are sources (mat.h), results sinks that the caller has begun.  All are sticky: a run that has
-** failed does nothing.  The caller ends the sink.
+** Operands are sources (mat.h), results sinks that the caller has begun.  All are sticky: a run
+** that has failed does nothing.  The caller ends the sink.
 */
 #ifndef GX_ALG_H
 #define GX_ALG_H
@@ -22,9 +22,9 @@ gx_code gx_matmul_shape(const gx_matmul_args *args, int64_t *m, int64_t *n, gx_d
                         gx_err *err);
 
 /*
-** Product.  2 m n k flops (half when op(B) is op(A)^T of the same source: syrk).  Reads about 2 m n k / sqrt(S)
-** words with S words of memory (algorithms: C block resident, A and B streamed over k), writes each tile
-** of C once.  Minimum memory: three blocks.
+** Product.  2 m n k flops (half when op(B) is op(A)^T of the same source: syrk).  Reads about 2 m n
+** k / sqrt(S) words with S words of memory (algorithms: C block resident, A and B streamed over k),
+** writes each tile of C once.  Minimum memory: three blocks.
 */
 gx_code gx_alg_matmul(gx_run *run, const gx_matmul_args *args, gx_sink *C);
 
@@ -40,9 +40,9 @@ gx_code gx_alg_map1(gx_run *run, gx_kernel_id kernel, gx_scalar alpha, const gx_
 gx_code gx_alg_transpose(gx_run *run, const gx_mat *A, gx_trans trans, gx_sink *C);
 
 /*
-** Reductions: one pass over A, read by helper threads that reduce what they have just read while it is
-** in cache.  The same bits whatever the number of threads: partial results are kept per tile and folded in tile order.
-** out: gx_reduce_width(kind, rows, cols) doubles.
+** Reductions: one pass over A, read by helper threads that reduce what they have just read while it
+** is in cache.  The same bits whatever the number of threads: partial results are kept per tile and
+** folded in tile order.  out: gx_reduce_width(kind, rows, cols) doubles.
 */
 gx_code gx_alg_reduce(gx_run *run, const gx_mat *A, gx_reduce_kind kind, double *out);
 

@@ -1,10 +1,11 @@
 /*
 ** The interface between the core and a device: facts, memory, queues, and a table of kernels.
 **
-** A backend states facts and offers kernels; it never decides (core/plan.c does).  The reference backend
-** (kernels/ref*.c, plain loops) fills every slot and is the oracle of the tests.  The CPU backend starts
-** from it and overrides slots with OpenBLAS and vector loops.  The CUDA backend is a separate shared
-** object opened on first need; it exports one function returning its const gx_backend *.
+** A backend states facts and offers kernels; it never decides (core/plan.c does).  The reference
+** backend (kernels/ref*.c, plain loops) fills every slot and is the oracle of the tests.  The CPU
+** backend starts from it and overrides slots with OpenBLAS and vector loops.  The CUDA backend is a
+** separate shared object opened on first need; it exports one function returning its const
+** gx_backend *.
 **
 ** A new kernel: enum value here, slot in kernels/ref*.c, row in tests/backend/test_kernels.c; then
 ** kernels/cpu*.c; then CUDA.  See docs/how-to-add-a-kernel.md.
@@ -33,41 +34,42 @@ typedef struct gx_dev_info {
 } gx_dev_info;
 
 /*
-** The kernels.  All matrices are column-major blocks in the device's memory; op(X) is X, X^T or X^H by
-** transa/transb.  "m x n" is the shape of c unless said otherwise.  m, n, k may be 0.  a and c may be the
-** same block only where "in place" is said.  beta = 0 never reads c.
+** The kernels.  All matrices are column-major blocks in the device's memory; op(X) is X, X^T or X^H
+** by transa/transb.  "m x n" is the shape of c unless said otherwise.  m, n, k may be 0.  a and c
+** may be the same block only where "in place" is said.  beta = 0 never reads c.
 */
 typedef enum gx_kernel_id {
-    GX_GEMM,      /* c = alpha op(a) op(b) + beta c         op(a) m x k, op(b) k x n               */
+    GX_GEMM,      /* c = alpha op(a) op(b) + beta c         op(a) m x k, op(b) k x n              */
     GX_SYRK,      /* c = alpha op(a) op(a)^T + beta c       triangle uplo of c, n x n; op(a) n x k;
-                     transa NO_TRANS: a a^T, TRANS: a^T a                                          */
+                     transa NO_TRANS: a a^T, TRANS: a^T a                                         */
     GX_HERK,      /* the same with ^H; alpha, beta real; transa NO_TRANS or CONJ_TRANS; the
-                     diagonal's imaginary part becomes 0                                           */
-    GX_FILL,      /* c = alpha                                                                     */
-    GX_COPY,      /* c = a                                  in place allowed                       */
-    GX_TRANSPOSE, /* c = op(a)                              a is n x m for TRANS, CONJ_TRANS        */
-    GX_CONJ,      /* c = conj(a)                            in place allowed                       */
-    GX_ADD,       /* c = alpha a + beta b                   in place allowed (c = a or c = b)      */
-    GX_MUL,       /* c = a .* b                             in place allowed                       */
-    GX_DIV,       /* c = a ./ b                             in place allowed; x/0 as IEEE says     */
-    GX_SCALE,     /* c = alpha a                            in place allowed                       */
-    GX_ABS,       /* c = |a|                                c of a's dtype, imaginary part 0       */
-    GX_SYMMETRIZE, /* copy triangle uplo of c onto the other one; n x n; transa CONJ_TRANS: conjugated */
-    GX_REDUCE,    /* fold the m x n block a into reduce (below); c is not used                     */
+                     diagonal's imaginary part becomes 0                                          */
+    GX_FILL,      /* c = alpha                                                                    */
+    GX_COPY,      /* c = a                                  in place allowed                      */
+    GX_TRANSPOSE, /* c = op(a)                              a is n x m for TRANS, CONJ_TRANS      */
+    GX_CONJ,      /* c = conj(a)                            in place allowed                      */
+    GX_ADD,       /* c = alpha a + beta b                   in place allowed (c = a or c = b)     */
+    GX_MUL,       /* c = a .* b                             in place allowed                      */
+    GX_DIV,       /* c = a ./ b                             in place allowed; x/0 as IEEE says    */
+    GX_SCALE,     /* c = alpha a                            in place allowed                      */
+    GX_ABS,       /* c = |a|                                c of a's dtype, imaginary part 0      */
+    GX_SYMMETRIZE, /* copy triangle uplo of c onto the other one; n x n; conjugated for transa
+                     CONJ_TRANS                                                                   */
+    GX_REDUCE,    /* fold the m x n block a into reduce (below); c is not used                    */
     GX_KERNEL_COUNT
 } gx_kernel_id;
 
 /* What GX_REDUCE computes.  NaN goes through: a block with a NaN has NaN sums and a NaN max_abs. */
 typedef enum gx_reduce_kind {
-    GX_REDUCE_SUM,      /* sum of the elements: out[0] = re, out[1] = im                            */
-    GX_REDUCE_SUMSQ,    /* sum |a|^2 as scale^2 * ssq, no overflow: out[0] = scale, out[1] = ssq    */
-    GX_REDUCE_MAX_ABS,  /* out[0] = max |a|                                                         */
-    GX_REDUCE_MIN,      /* real only: out[0] = smallest                                             */
-    GX_REDUCE_MAX,      /* real only: out[0] = largest                                              */
-    GX_REDUCE_COL_ABS,  /* out[0..n-1] = sum of |a| down each column                                */
-    GX_REDUCE_ROW_ABS,  /* out[0..m-1] = sum of |a| along each row                                  */
-    GX_REDUCE_COL_SUM,  /* out[0..2n-1] = sum down each column, (re, im) pairs                      */
-    GX_REDUCE_ROW_SUM,  /* out[0..2m-1] = sum along each row, (re, im) pairs                        */
+    GX_REDUCE_SUM,      /* sum of the elements: out[0] = re, out[1] = im                          */
+    GX_REDUCE_SUMSQ,    /* sum |a|^2 as scale^2 * ssq, no overflow: out[0] = scale, out[1] = ssq  */
+    GX_REDUCE_MAX_ABS,  /* out[0] = max |a|                                                       */
+    GX_REDUCE_MIN,      /* real only: out[0] = smallest                                           */
+    GX_REDUCE_MAX,      /* real only: out[0] = largest                                            */
+    GX_REDUCE_COL_ABS,  /* out[0..n-1] = sum of |a| down each column                              */
+    GX_REDUCE_ROW_ABS,  /* out[0..m-1] = sum of |a| along each row                                */
+    GX_REDUCE_COL_SUM,  /* out[0..2n-1] = sum down each column, (re, im) pairs                    */
+    GX_REDUCE_ROW_SUM,  /* out[0..2m-1] = sum along each row, (re, im) pairs                      */
     GX_REDUCE_KIND_COUNT
 } gx_reduce_kind;
 
@@ -115,14 +117,15 @@ typedef struct gx_backend {
     /* Queues.  All NULL: a synchronous device, the queue argument of kernels is NULL. */
     gx_code (*queue_create)(gx_dev *dev, gx_queue **queue, gx_err *err);
     void (*queue_free)(gx_dev *dev, gx_queue *queue);
-    gx_code (*queue_wait)(gx_dev *dev, gx_queue *queue, gx_err *err); /* async errors surface here */
+    gx_code (*queue_wait)(gx_dev *dev, gx_queue *queue, gx_err *err); /* async errors show here */
     gx_code (*queue_after)(gx_dev *dev, gx_queue *queue, gx_queue *earlier, gx_err *err);
 
     /* Copies of col_bytes x cols; the host side must live until queue_wait().  NULL for a host. */
     gx_code (*upload)(gx_dev *dev, gx_queue *queue, void *dst, size_t dst_ld_bytes, const void *src,
                       size_t src_ld_bytes, size_t col_bytes, size_t cols, gx_err *err);
-    gx_code (*download)(gx_dev *dev, gx_queue *queue, void *dst, size_t dst_ld_bytes, const void *src,
-                        size_t src_ld_bytes, size_t col_bytes, size_t cols, gx_err *err);
+    gx_code (*download)(gx_dev *dev, gx_queue *queue, void *dst, size_t dst_ld_bytes,
+                        const void *src, size_t src_ld_bytes, size_t col_bytes, size_t cols,
+                        gx_err *err);
 
     /* Compute.  A NULL slot means "not supported"; that is the whole query. */
     gx_kernel kernel[GX_KERNEL_COUNT][GX_DTYPE_COUNT];
@@ -133,9 +136,10 @@ typedef struct gx_backend {
 extern const gx_backend gx_backend_ref;
 
 /*
-** The CPU backend's kernels are single-threaded and may be called from any number of threads at once:
-** core/team.h cuts a call into pieces and spreads them.  (Routines that thread inside, such as LAPACK's
-** eigensolvers, will take the BLAS threads through gx_cpu_wide_begin()/end() in kernels/cpu.h.)
+** The CPU backend's kernels are single-threaded and may be called from any number of threads at
+** once: core/team.h cuts a call into pieces and spreads them.  (Routines that thread inside, such
+** as LAPACK's eigensolvers, will take the BLAS threads through gx_cpu_wide_begin()/end() in
+** kernels/cpu.h.)
 */
 extern const gx_backend gx_backend_cpu;
 

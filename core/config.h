@@ -1,9 +1,10 @@
 /*
-** Settings of a connection: one table of (key, default, unit, meaning), values parsed once when set.
+** Settings of a connection: one table of (key, default, unit, meaning), values parsed once when
+** set.
 **
-** Defaults come from environment variables GX_<KEY IN CAPITALS> where present (a bad one is a warning in
-** gx_stats and the built-in default stays), else from the table in config.c.  Sizes are bytes or text
-** such as '64MB', '2GiB'.
+** Defaults come from environment variables GX_<KEY IN CAPITALS> where present (a bad one is a
+** warning in gx_stats and the built-in default stays), else from the table in config.c.  Sizes are
+** bytes or text such as '64MB', '2GiB'.
 */
 #ifndef GX_CONFIG_H
 #define GX_CONFIG_H

@@ -1,9 +1,10 @@
 /*
 ** Errors: one code, one line of text, first failure wins.
 **
-** Every function of gx that can fail returns a gx_code and fills a gx_err that its caller lends.  The
-** text is one line without a function name ("A is 300x20 but B is 30x5"); ext/ puts the SQL function's
-** name in front and maps the code to SQLITE_*.  No allocation, no globals, no thread-locals.
+** Every function of gx that can fail returns a gx_code and fills a gx_err that its caller lends.
+** The text is one line without a function name ("A is 300x20 but B is 30x5"); ext/ puts the SQL
+** function's name in front and maps the code to SQLITE_*.  No allocation, no globals, no
+** thread-locals.
 */
 #ifndef GX_ERR_H
 #define GX_ERR_H
@@ -32,8 +33,9 @@ typedef struct gx_err {
 } gx_err;
 
 /*
-** Record a failure and return its code.  If err already holds one, it stays and ITS code is returned
-** (first failure wins).  err may be NULL.  The text follows printf; newlines become spaces.
+** Record a failure and return its code.  If err already holds one, it stays and ITS code is
+** returned (first failure wins).  err may be NULL.  The text follows printf; newlines become
+** spaces.
 */
 gx_code gx_fail(gx_err *err, gx_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -1,9 +1,9 @@
 /*
 ** Sources and sinks: where a matrix comes from and where a result goes.
 **
-** A source (gx_mat) is anything that can fill a rectangle of a column-major buffer: a stored matrix, a
-** value in memory, a generator, a slice or transpose of another source.  A sink is a stored matrix under
-** construction, or a value.  Drivers see only these.
+** A source (gx_mat) is anything that can fill a rectangle of a column-major buffer: a stored
+** matrix, a value in memory, a generator, a slice or transpose of another source.  A sink is a
+** stored matrix under construction, or a value.  Drivers see only these.
 */
 #ifndef GX_MAT_H
 #define GX_MAT_H
@@ -52,9 +52,9 @@ void gx_mat_view(gx_mat *mat, const gx_mat *base, gx_trans trans, int64_t row0, 
 void gx_mat_clear(gx_mat *mat, gx_mem *mem);
 
 /*
-** Fill dst (column-major, leading dimension ld, elements of dtype) with the rectangle (i0, j0) m x n.
-** Converts; complex to real is refused (GX_ARG) unless dtype is complex.  reader: serves the stored matrix under
-** the source, NULL when there is none.  Any thread, with a reader of its own.
+** Fill dst (column-major, leading dimension ld, elements of dtype) with the rectangle (i0, j0) m x
+** n.  Converts; complex to real is refused (GX_ARG) unless dtype is complex.  reader: serves the
+** stored matrix under the source, NULL when there is none.  Any thread, with a reader of its own.
 */
 gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0,
                     int64_t m, int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err);
@@ -66,7 +66,7 @@ const gx_mat *gx_mat_base_stored(const gx_mat *mat);
 void gx_convert(gx_dtype from, const void *src, int64_t ld_src, gx_dtype to, void *dst,
                 int64_t ld_dst, int64_t m, int64_t n);
 
-/* ---- results ------------------------------------------------------------------------------------ */
+/* ---- results --------------------------------------------------------------------------------- */
 
 /* Where a result goes: what the SQL call said. */
 typedef struct gx_dest {
@@ -75,14 +75,15 @@ typedef struct gx_dest {
 } gx_dest;
 
 /*
-** A result under construction.  Begin, write every rectangle once (any order), then finish; or abandon.
-** For a stored result: a savepoint is open in between, and nothing is visible before finish.
+** A result under construction.  Begin, write every rectangle once (any order), then finish; or
+** abandon.  For a stored result: a savepoint is open in between, and nothing is visible before
+** finish.
 */
 typedef struct gx_sink {
     gx_run *run;
     int64_t rows, cols;
     gx_dtype dtype;
-    int64_t tile_rows, tile_cols; /* writes start on multiples of these and end there or at the edge */
+    int64_t tile_rows, tile_cols; /* writes start on multiples of these, end there or at an edge */
     bool is_stored;
     gx_meta meta;                 /* stored                                                      */
     char name[GX_NAME_MAX + 1];   /* stored: bare name                                           */
@@ -93,17 +94,23 @@ typedef struct gx_sink {
 } gx_sink;
 
 /*
-** Refuses, before anything is computed: a name in use, a value past SQLite's length limit, a read-only
-** database.  tile_rows/tile_cols 0: the default shape.
+** Refuses, before anything is computed: a name in use, a value past SQLite's length limit, a
+** read-only database.  tile_rows/tile_cols 0: the default shape.
 */
 gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t cols, gx_dtype dtype,
                       uint32_t properties, int64_t tile_rows, int64_t tile_cols, gx_sink *sink);
 gx_code gx_sink_write(gx_sink *sink, int64_t i0, int64_t j0, int64_t m, int64_t n, const void *src,
                       int64_t ld, gx_err *err);
-/* Publish, or roll back when the run has failed.  Frees all but a finished value.  Call exactly once. */
+/*
+** Publish, or roll back when the run has failed.  Frees all but a finished value.  Call exactly
+** once.
+*/
 gx_code gx_sink_end(gx_sink *sink);
 
-/* Store or return a source as it is (optionally converted): store, copy, cast, generators, slices, transposes. */
+/*
+** Store or return a source as it is (optionally converted): store, copy, cast, generators, slices,
+** transposes.
+*/
 gx_code gx_copy_to_sink(gx_run *run, const gx_mat *src, gx_sink *sink);
 
 #endif

@@ -1,9 +1,9 @@
 /*
 ** Memory governor: see mem.h.
 **
-** Each allocation carries a 64-byte header with its size, so that gx_mem_free() can give it back to the
-** budget.  The budget is one atomic counter: an allocation adds its size first and takes it back when
-** that passed the limit, so threads never exceed the limit together.
+** Each allocation carries a 64-byte header with its size, so that gx_mem_free() can give it back to
+** the budget.  The budget is one atomic counter: an allocation adds its size first and takes it
+** back when that passed the limit, so threads never exceed the limit together.
 */
 #include "mem.h"
 

@@ -2,8 +2,8 @@
 ** Memory governor: one byte budget per connection, kept by every allocation of gx.
 **
 ** gx_mem_alloc() and gx_mem_reserve() fail with GX_BUDGET when the limit would be passed, and with
-** GX_NOMEM when the system has none; nothing ever exceeds the limit.  malloc() and free() are called in
-** mem.c only.  All functions may be called from any thread.
+** GX_NOMEM when the system has none; nothing ever exceeds the limit.  malloc() and free() are
+** called in mem.c only.  All functions may be called from any thread.
 */
 #ifndef GX_MEM_H
 #define GX_MEM_H
@@ -20,12 +20,16 @@ void gx_mem_free_all(gx_mem *mem); /* NULL is a no-op.  Everything must have bee
 /*
 ** A block of bytes, aligned to 64, contents undefined; large blocks ask for huge pages.
 ** mem may be NULL: then nothing is counted.  what: names the use in the error ("block cache").
-** bytes == 0 gives a valid pointer.  The caller owns *ptr and frees it with gx_mem_free(); NULL on failure.
+** bytes == 0 gives a valid pointer.  The caller owns *ptr and frees it with gx_mem_free(); NULL on
+** failure.
 */
 gx_code gx_mem_alloc(gx_mem *mem, size_t bytes, const char *what, void **ptr, gx_err *err);
 gx_code gx_mem_calloc(gx_mem *mem, size_t bytes, const char *what, void **ptr, gx_err *err);
 
-/* Grow or shrink *ptr (may be NULL); contents up to the smaller size are kept; unchanged on failure. */
+/*
+** Grow or shrink *ptr (may be NULL); contents up to the smaller size are kept; unchanged on
+** failure.
+*/
 gx_code gx_mem_realloc(gx_mem *mem, size_t bytes, const char *what, void **ptr, gx_err *err);
 
 /* ptr NULL is a no-op. */

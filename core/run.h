@@ -1,8 +1,9 @@
 /*
 ** gx_ctx: what a connection has.  gx_run: one SQL call.
 **
-** A run carries the call's error (first failure wins), its interrupt flag, progress, and the team of
-** threads once one is wanted.  Drivers and executors are sticky: they do nothing once the run has failed.
+** A run carries the call's error (first failure wins), its interrupt flag, progress, and the team
+** of threads once one is wanted.  Drivers and executors are sticky: they do nothing once the run
+** has failed.
 */
 #ifndef GX_RUN_H
 #define GX_RUN_H

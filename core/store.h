@@ -1,22 +1,23 @@
 /*
 ** The matrix store: catalog and tiles in ordinary tables of an ordinary SQLite database.
 **
-** All SQL text of gx lives in core/store*.c; this header shows none of SQLite but its handle's name.
+** All SQL text of gx lives in core/store*.c; this header shows none of SQLite but its handle's
+** name.
 **
-** Tables (one set per schema: main, temp, attached; made on first store, sql/schema.sql comments each
-** column):
+** Tables (one set per schema: main, temp, attached; made on first store, sql/schema.sql comments
+** each column):
 **
 **   gx        the catalog virtual table (ext/vtab_catalog.c); owns the next three as shadow tables
 **   gx_meta   one row a matrix; name is NULL while the matrix is being written
 **   gx_tile   id = matrix id << 32 | tile number, data = the tile's elements
 **   gx_state  key/value: format version, next matrix id, next generation
 **
-** Tile number = tile column * tiles per column + tile row (column-major, like the elements).  A tile
-** holds its elements column-major, little-endian; edge tiles hold just what they need (leading dimension
-** = the tile's own number of rows).  docs/format.md is the contract.
+** Tile number = tile column * tiles per column + tile row (column-major, like the elements).  A
+** tile holds its elements column-major, little-endian; edge tiles hold just what they need (leading
+** dimension = the tile's own number of rows).  docs/format.md is the contract.
 **
-** Matrix ids and generations are never used twice in one database file, so (id, generation) names one
-** state of one matrix for ever.
+** Matrix ids and generations are never used twice in one database file, so (id, generation) names
+** one state of one matrix for ever.
 */
 #ifndef GX_STORE_H
 #define GX_STORE_H
@@ -69,26 +70,28 @@ static inline int64_t gx_meta_tile_width(const gx_meta *meta, int64_t tj)
 
 /*
 ** The tile shape for a new matrix: about 8 MiB (never more than max_tile_bytes), square for square
-** matrices, taller for narrow ones (1 000 000 x 64 f64 -> 16384 x 64), multiples of 64 where the matrix is larger
-** than that, at least 1 x 1, never larger than the matrix (min 1), and never more than 2^32 - 1 tiles
-** (then tiles grow; GX_TOOBIG when they cannot).
+** matrices, taller for narrow ones (1 000 000 x 64 f64 -> 16384 x 64), multiples of 64 where the
+** matrix is larger than that, at least 1 x 1, never larger than the matrix (min 1), and never more
+** than 2^32 - 1 tiles (then tiles grow; GX_TOOBIG when they cannot).
 */
 gx_code gx_tile_shape(int64_t rows, int64_t cols, gx_dtype dtype, size_t max_tile_bytes,
                       int64_t *tile_rows, int64_t *tile_cols, gx_err *err);
 
-/* ---- the connection --------------------------------------------------------------------------- */
+/* ---- the connection -------------------------------------------------------------------------- */
 
 /* db is borrowed and must outlive the store.  *store is NULL on failure. */
 gx_code gx_store_open(struct sqlite3 *db, gx_mem *mem, gx_store **store, gx_err *err);
 void gx_store_close(gx_store *store); /* NULL is a no-op */
 
 /*
-** End of a SQL call: finalize cached statements, release the read pin.  Must be called after any use
-** of the store, on success and failure, so that sqlite3_close() finds nothing open.
+** End of a SQL call: finalize cached statements, release the read pin.  Must be called after any
+** use of the store, on success and failure, so that sqlite3_close() finds nothing open.
 */
 void gx_store_release(gx_store *store);
 
-bool gx_store_is_interrupted(gx_store *store); /* polls sqlite3_interrupt(); cheap; caller's thread */
+/* Polls sqlite3_interrupt(); cheap; caller's thread. */
+bool gx_store_is_interrupted(gx_store *store);
+
 int64_t gx_store_length_limit(gx_store *store); /* SQLITE_LIMIT_LENGTH, bytes */
 size_t gx_store_max_tile_bytes(gx_store *store); /* default tile bytes within the length limit */
 
@@ -99,14 +102,14 @@ size_t gx_store_max_tile_bytes(gx_store *store); /* default tile bytes within th
 gx_code gx_store_call_progress(gx_store *store, const char *fn, const char *label, double fraction,
                                double seconds, gx_err *err);
 
-/* ---- the catalog ------------------------------------------------------------------------------ */
+/* ---- the catalog ----------------------------------------------------------------------------- */
 
 /*
 ** Find a matrix by "name" or "schema.name" (temp, main, then attached in order, when unqualified;
 ** a dotted name whose head is no schema is looked up whole).  GX_ARG "no matrix named 'X'" when
 ** absent; GX_CORRUPT when the row cannot be (negative sizes, unknown dtype, tile shape < 1, ...).
-** Validates every field.  Also opens the read pin on that schema: the connection keeps one read transaction until
-** gx_store_release(), so the matrix cannot change under the call.
+** Validates every field.  Also opens the read pin on that schema: the connection keeps one read
+** transaction until gx_store_release(), so the matrix cannot change under the call.
 */
 gx_code gx_store_find(gx_store *store, const char *name, gx_meta *meta, gx_err *err);
 
@@ -120,13 +123,14 @@ gx_code gx_store_lookup(gx_store *store, const char *name, gx_meta *meta, bool *
 gx_code gx_store_resolve(gx_store *store, const char *text, char schema[GX_NAME_MAX + 1],
                          char name[GX_NAME_MAX + 1], gx_err *err);
 
-/* ---- writing: begin, create, write tiles, publish, end ----------------------------------------- */
+/* ---- writing: begin, create, write tiles, publish, end --------------------------------------- */
 
 /*
-** Begin a storing call on a schema: makes the tables when missing, takes the write lock (so a read-only
-** database, a busy one, a full disk fail here, before anything is computed), opens a SAVEPOINT.  Inside a statement
-** that is itself writing SQLite refuses the savepoint: then the store remembers what it creates and
-** gx_store_end(false) removes it.  Calls nest (inner pairs are counted).
+** Begin a storing call on a schema: makes the tables when missing, takes the write lock (so a
+** read-only database, a busy one, a full disk fail here, before anything is computed), opens a
+** SAVEPOINT.  Inside a statement that is itself writing SQLite refuses the savepoint: then the
+** store remembers what it creates and gx_store_end(false) removes it.  Calls nest (inner pairs are
+** counted).
 */
 gx_code gx_store_begin(gx_store *store, const char *schema, gx_err *err);
 
@@ -155,7 +159,8 @@ gx_code gx_store_patch_tile(gx_store *store, const gx_meta *meta, int64_t tile, 
 ** Make the matrix visible as name.  An existing one of that name: dropped when replace, else GX_ARG
 ** "matrix 'X' already exists (use '{"replace":true}')".
 */
-gx_code gx_store_publish(gx_store *store, gx_meta *meta, const char *name, bool replace, gx_err *err);
+gx_code gx_store_publish(gx_store *store, gx_meta *meta, const char *name, bool replace,
+                         gx_err *err);
 
 /* Refuse early, with the same text as publish, when name exists and replace is not set. */
 gx_code gx_store_check_free(gx_store *store, const char *schema, const char *name, bool replace,
@@ -168,18 +173,20 @@ gx_code gx_store_drop(gx_store *store, const gx_meta *meta, gx_err *err);
 gx_code gx_store_rename(gx_store *store, gx_meta *meta, const char *name, gx_err *err);
 
 /*
-** Verify a matrix: catalog row, every tile present with its exact length, no tile too many.  Problems are
-** appended to report as lines through fn; returns GX_OK when the check itself could run.
+** Verify a matrix: catalog row, every tile present with its exact length, no tile too many.
+** Problems are appended to report as lines through fn; returns GX_OK when the check itself could
+** run.
 */
 typedef void (*gx_store_report)(void *arg, const char *line);
-gx_code gx_store_check(gx_store *store, const gx_meta *meta, gx_store_report fn, void *arg, gx_err *err);
+gx_code gx_store_check(gx_store *store, const gx_meta *meta, gx_store_report fn, void *arg,
+                       gx_err *err);
 
-/* ---- reading ------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /*
-** A reader: one connection's way to tiles.  gx_reader_own() reads through the caller's connection (only
-** on the caller's thread); gx_reader_open() opens a second, read-only connection to the same file for a
-** helper thread.
+** A reader: one connection's way to tiles.  gx_reader_own() reads through the caller's connection
+** (only on the caller's thread); gx_reader_open() opens a second, read-only connection to the same
+** file for a helper thread.
 */
 typedef struct gx_reader gx_reader;
 
@@ -195,22 +202,25 @@ const char *gx_reader_refusal(gx_store *store, const char *schema);
 gx_code gx_reader_open(gx_store *store, const char *schema, gx_reader **reader, gx_err *err);
 
 /*
-** Begin the helper's read transaction and compare (id, generation, shape) of the count metas with what
-** it sees: GX_UNSUPPORTED when they differ or the database is locked.  No-op on an own reader.
+** Begin the helper's read transaction and compare (id, generation, shape) of the count metas with
+** what it sees: GX_UNSUPPORTED when they differ or the database is locked.  No-op on an own reader.
 */
 gx_code gx_reader_begin(gx_reader *reader, const gx_meta *const *metas, int count, gx_err *err);
-void gx_reader_end(gx_reader *reader); /* end the read transaction: the writer may spill and commit */
+void gx_reader_end(gx_reader *reader); /* ends the read transaction: the writer may spill, commit */
 void gx_reader_close(gx_reader *reader);
 
 /*
-** Read bytes [offset, offset + bytes) of one tile into dst.  A missing tile, or one whose length is not
-** the expected one, is GX_CORRUPT naming matrix and tile.  Reopens one blob handle from call to call.
-** One thread at a time per reader.
+** Read bytes [offset, offset + bytes) of one tile into dst.  A missing tile, or one whose length is
+** not the expected one, is GX_CORRUPT naming matrix and tile.  Reopens one blob handle from call to
+** call.  One thread at a time per reader.
 */
 gx_code gx_reader_read(gx_reader *reader, const gx_meta *meta, int64_t tile, size_t offset,
                        size_t bytes, void *dst, gx_err *err);
 
-/* True when writing through the caller's connection disturbs open helper readers of that schema (rollback journal). */
+/*
+** True when writing through the caller's connection disturbs open helper readers of that schema
+** (rollback journal).
+*/
 bool gx_store_writer_excludes_readers(gx_store *store, const char *schema);
 
 #endif

@@ -8,7 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Element types.  The numbers are part of the file format (gx_meta.dtype, value header): never change. */
+/*
+** Element types.  The numbers are part of the file format (gx_meta.dtype, value header): never
+** change.
+*/
 typedef enum gx_dtype {
     GX_F64 = 0,  /* IEEE 754 binary64                       */
     GX_F32 = 1,  /* IEEE 754 binary32                       */

@@ -11,7 +11,8 @@
 **       24      8   zero (reserved; keeps the elements 32 bytes in)
 **       32      .   the elements, column-major, little-endian
 **
-** The length of the BLOB must be exactly 32 + rows * cols * element size: a forged header is refused.
+** The length of the BLOB must be exactly 32 + rows * cols * element size: a forged header is
+** refused.
 */
 #ifndef GX_VALUE_H
 #define GX_VALUE_H
@@ -32,7 +33,10 @@ typedef struct gx_value {
 /* True when the bytes start as a matrix value does (magic); the rest may still be wrong. */
 bool gx_value_is(const void *blob, size_t bytes);
 
-/* Refuses, in words: wrong magic, a future version, unknown dtype, negative or huge sizes, wrong length. */
+/*
+** Refuses, in words: wrong magic, a future version, unknown dtype, negative or huge sizes, wrong
+** length.
+*/
 gx_code gx_value_parse(const void *blob, size_t bytes, gx_value *value, gx_err *err);
 
 /*
@@ -50,7 +54,9 @@ gx_code gx_value_buf_create(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t c
                             int64_t limit_bytes, gx_value_buf *buf, gx_err *err);
 void gx_value_buf_free(gx_mem *mem, gx_value_buf *buf);
 
-/* Give the blob to the caller, who frees it with the installed free(); its bytes leave the budget. */
+/*
+** Give the blob to the caller, who frees it with the installed free(); its bytes leave the budget.
+*/
 void *gx_value_buf_move(gx_mem *mem, gx_value_buf *buf, size_t *bytes);
 
 /* Installed once by ext/: sqlite3_malloc64 and sqlite3_free. */

@@ -20,8 +20,9 @@ struct sqlite3;
 struct sqlite3_api_routines;
 
 /*
-** Register gx on one connection.  Returns an SQLite result code; on failure *message, when not NULL, is a text to be
-** freed with sqlite3_free().  api is ignored when gx was compiled with -DSQLITE_CORE.
+** Register gx on one connection.  Returns an SQLite result code; on failure *message, when not
+** NULL, is a text to be freed with sqlite3_free().  api is ignored when gx was compiled with
+** -DSQLITE_CORE.
 */
 int sqlite3_gx_init(struct sqlite3 *db, char **message, const struct sqlite3_api_routines *api);
 

@@ -4,7 +4,7 @@
 **     embed DATABASE
 **
 ** Plan: register gx for every later connection with sqlite3_auto_extension(); make a database file;
-** store two matrices, multiply them into a third; close; open the file again on a new connection and
+** store two matrices, multiply them into a third; close; open the file again on a new connection;
 ** compare the product with the known numbers, read three ways (JSON, one element, rows of a table).
 ** Prints one line; exit status 1 when anything differs.
 */
@@ -26,8 +26,8 @@ static void expect(sqlite3 *db, const char *sql, const char *expected)
     }
     const char *got = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(stmt, 0) : NULL;
     if (got == NULL || strcmp(got, expected) != 0) {
-        printf("%s\n  expected %s\n  got      %s (%s)\n", sql, expected, got != NULL ? got : "nothing",
-               sqlite3_errmsg(db));
+        printf("%s\n  expected %s\n  got      %s (%s)\n", sql, expected,
+               got != NULL ? got : "nothing", sqlite3_errmsg(db));
         failures++;
     }
     sqlite3_finalize(stmt);
@@ -77,7 +77,8 @@ int main(int argc, char **argv)
     sqlite3_shutdown();
 
     if (sqlite3_memory_used() != 0) {
-        printf("%lld bytes of SQLite's memory were not given back\n", (long long)sqlite3_memory_used());
+        printf("%lld bytes of SQLite's memory were not given back\n",
+               (long long)sqlite3_memory_used());
         failures++;
     }
     printf("embedded in an application: %s\n", failures == 0 ? "same answers" : "WRONG");
