@@ -93,6 +93,9 @@ void gx_store_release(gx_store *store);
 bool gx_store_is_interrupted(gx_store *store);
 
 int64_t gx_store_length_limit(gx_store *store); /* SQLITE_LIMIT_LENGTH, bytes */
+/* Tile bytes of new matrices, from the setting 'tile_bytes'; 8 MiB before the first call. */
+void gx_store_set_tile_bytes(gx_store *store, size_t bytes);
+
 size_t gx_store_max_tile_bytes(gx_store *store); /* default tile bytes within the length limit */
 
 /*
