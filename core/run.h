@@ -24,11 +24,23 @@ typedef struct gx_ctx {
     gx_stats stats;
     const gx_backend *backend; /* of dev; changes with the setting 'backend' */
     gx_dev *dev;               /* opened at first use; NULL before            */
+    int holds;                 /* calls and cursors that use the store now    */
 } gx_ctx;
 
 /* db is borrowed.  *ctx is NULL on failure. */
 gx_code gx_ctx_create(struct sqlite3 *db, gx_ctx **ctx, gx_err *err);
 void gx_ctx_free(gx_ctx *ctx); /* NULL is a no-op */
+
+/* Set a setting and what follows from it: the budget, the tile size, the backend. */
+gx_code gx_ctx_configure(gx_ctx *ctx, gx_setting setting, const char *value, gx_err *err);
+
+/*
+** A use of the store that lasts: every run is one, and a cursor takes one from xFilter to
+** xClose, since other calls begin and end while it is open.  The last release is
+** gx_store_release().
+*/
+void gx_ctx_hold(gx_ctx *ctx);
+void gx_ctx_release(gx_ctx *ctx);
 
 typedef struct gx_run {
     gx_ctx *ctx;
@@ -41,7 +53,10 @@ typedef struct gx_run {
     int64_t polled_ns;     /* last look at sqlite3_interrupt()              */
     int64_t shown_ns;      /* last progress report                          */
     double done, total;    /* progress in any unit (flops, bytes)           */
-    bool is_shown;         /* a progress bar is on the terminal             */
+    int64_t base_flops;    /* the counter when the progress began: for rates */
+    int64_t base_bytes;    /* the same of tile bytes read and written       */
+    int shown_percent;     /* of the latest progress report                 */
+    bool is_shown;         /* progress of this call has been reported       */
 } gx_run;
 
 void gx_run_begin(gx_run *run, gx_ctx *ctx, const char *label);
@@ -63,7 +78,7 @@ gx_code gx_run_failf(gx_run *run, gx_code code, const char *format, ...)
 gx_code gx_run_poll(gx_run *run);
 gx_code gx_run_poll_fn(void *run, gx_err *err); /* the same as a gx_team_poll */
 
-/* What progress counts: call total once, then add as work is done. */
+/* What progress counts: call total once, then add as work is done.  Caller's thread. */
 void gx_run_progress(gx_run *run, double total);
 void gx_run_advance(gx_run *run, double done);
 
