@@ -23,15 +23,32 @@ typedef enum gx_setting {
     GX_SET_DETERMINISTIC,    /* bool                                                 */
     GX_SET_PROGRESS,         /* text: off, on, or the name of an SQL function        */
     GX_SET_FILES,            /* bool: gx_import and gx_export allowed                */
+    GX_SET_PROFILE,          /* bool: the saved hardware profile is read and written */
     GX_SETTING_COUNT
 } gx_setting;
 
 typedef struct gx_config {
     int64_t number[GX_SETTING_COUNT]; /* sizes in bytes, counts, booleans as 0/1 */
     char text[GX_SETTING_COUNT][64];  /* the value as shown, NUL-terminated       */
+    char default_text[GX_SETTING_COUNT][64]; /* the default in force, as shown    */
 } gx_config;
 
-/* One row of gx_settings. */
+/* Values of number[GX_SET_BACKEND], in the order of their words. */
+typedef enum gx_backend_choice {
+    GX_BACKEND_AUTO = 0,
+    GX_BACKEND_CPU,
+    GX_BACKEND_CUDA,
+    GX_BACKEND_REFERENCE
+} gx_backend_choice;
+
+/* Values of number[GX_SET_PROGRESS]; for CALLBACK, text[] is the SQL function. */
+typedef enum gx_progress_choice {
+    GX_PROGRESS_OFF = 0,
+    GX_PROGRESS_ON,
+    GX_PROGRESS_CALLBACK
+} gx_progress_choice;
+
+/* One row of gx_settings; default_text says in words where the default comes from. */
 typedef struct gx_setting_info {
     const char *key, *unit, *meaning, *default_text;
 } gx_setting_info;
@@ -44,10 +61,25 @@ void gx_config_init(gx_config *config, void (*warn)(void *arg, const char *text)
 /* GX_ARG naming the known keys. */
 gx_code gx_config_find(const char *key, gx_setting *setting, gx_err *err);
 
-/* Parse and set; on failure nothing changes and the text says what is accepted. */
+/* True for sizes and counts, whose value is number[]; the others are words, text[]. */
+bool gx_config_is_number(gx_setting setting);
+
+/*
+** The least memory_limit: three storage tiles, and where tiles are small 64 KiB of bookkeeping
+** beside them (24 MiB with the default tile of 8 MiB).
+*/
+int64_t gx_config_memory_floor(int64_t tile_bytes);
+
+/*
+** Parse and set; on failure nothing changes and the text says what is accepted.  The value
+** 'default' sets the default in force.
+*/
 gx_code gx_config_set(gx_config *config, gx_setting setting, const char *value, gx_err *err);
 
-/* "64MB", "2GiB", "1048576" -> bytes; decimal MB, binary MiB.  false when it is no size. */
+/*
+** "64MB", "2GiB", "1.5GiB", "1048576" -> bytes; decimal MB (or M), binary MiB (or Mi), K to P, any
+** case, a blank before the unit allowed.  false when it is no size, negative, or past 2^63 - 1.
+*/
 bool gx_parse_size(const char *text, int64_t *bytes);
 
 #endif

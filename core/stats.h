@@ -56,6 +56,9 @@ int64_t gx_stats_get(const gx_stats *stats, gx_counter counter);
 /* Count a remark: a fallback, a warning.  printf; the same text is counted, not repeated. */
 void gx_stats_note(gx_stats *stats, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Copy of the index-th remark, oldest first; false past the last. */
+bool gx_stats_note_get(gx_stats *stats, int index, struct gx_note *note);
+
 void gx_stats_reset(gx_stats *stats);
 
 /* Nanoseconds of a monotonic clock. */

@@ -1,0 +1,454 @@
+/*
+** Settings of a connection: see config.h.
+**
+** One table row per setting says its key, unit, meaning, kind and bounds; a value is parsed
+** once, by its kind, into a number, and kept as the text to show.  Three places give a value,
+** the later one wins:
+**
+**   the built-in default    from the machine (memory, processors) or a constant below
+**   GX_<KEY>                environment variable; a bad one is reported and ignored
+**   gx_config(key, value)   the connection's own
+**
+** memory_limit and tile_bytes bind each other: the limit must hold three storage tiles, or a
+** product could not keep one tile of A, B and C each.  So either is refused when it would break
+** that, and the environment's tile size is read before its memory limit.
+**
+** Parsing depends on no locale.  Nothing here is shared between connections or allocates.
+*/
+#include "config.h"
+
+#include "machine.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum kind { KIND_SIZE, KIND_COUNT, KIND_BOOL, KIND_BACKEND, KIND_PROGRESS } kind;
+
+typedef struct row {
+    kind kind;
+    int64_t least, most; /* SIZE and COUNT: what is accepted */
+    gx_setting_info info;
+} row;
+
+static const int64_t MIB = (int64_t)1 << 20;
+static const int64_t GIB = (int64_t)1 << 30;
+static const int64_t DEFAULT_TILE_BYTES = (int64_t)8 << 20;
+static const int64_t PINNING_MOST = 8000000000; /* page-locked memory is taken from everybody */
+static const int64_t BOOKKEEPING_BYTES = (int64_t)64 << 10;
+
+enum { READERS_USUAL = 16 }; /* more connections than this read hardly faster */
+
+// clang-format off
+static const row rows[GX_SETTING_COUNT] = {
+    [GX_SET_MEMORY_LIMIT] = {KIND_SIZE, 1, INT64_MAX,
+        {"memory_limit", "bytes", "host memory that gx may use in this connection",
+         "half of the memory, at most 80 % of what is available"}},
+    [GX_SET_PINNING_BUDGET] = {KIND_SIZE, 0, INT64_MAX,
+        {"pinning_budget", "bytes", "host memory that gx may page-lock for a device",
+         "half of the memory, at most 80 % of what is available, at most 8 GB"}},
+    [GX_SET_DEVICE_MEMORY_LIMIT] = {KIND_SIZE, 0, INT64_MAX,
+        {"device_memory_limit", "bytes",
+         "memory that gx may use on each device; 0 = 80 % of what is free there", "0"}},
+    [GX_SET_BACKEND] = {KIND_BACKEND, 0, 0,
+        {"backend", "word", "what computes: auto, cpu, cuda, or reference (plain loops)", "auto"}},
+    [GX_SET_THREADS] = {KIND_COUNT, 1, 1024,
+        {"threads", "count", "threads that compute, the caller's included",
+         "the processors available to the process"}},
+    [GX_SET_READERS] = {KIND_COUNT, 0, 256,
+        {"readers", "count", "helper connections that read tiles; 0 = through this connection",
+         "as many as threads, at most 16"}},
+    [GX_SET_TILE_BYTES] = {KIND_SIZE, 64, GIB,
+        {"tile_bytes", "bytes", "size of a storage tile of new matrices", "8 MiB"}},
+    [GX_SET_DETERMINISTIC] = {KIND_BOOL, 0, 1,
+        {"deterministic", "on/off",
+         "the same bits whatever the memory limit and the number of threads", "off"}},
+    [GX_SET_PROGRESS] = {KIND_PROGRESS, 0, 0,
+        {"progress", "word", "progress of long calls: off, on (to stderr), or an SQL function to call",
+         "off"}},
+    [GX_SET_FILES] = {KIND_BOOL, 0, 1,
+        {"files", "on/off", "gx_import and gx_export may open files", "on"}},
+    [GX_SET_PROFILE] = {KIND_BOOL, 0, 1,
+        {"profile", "on/off", "the saved hardware profile may be read and written", "on"}},
+};
+// clang-format on
+
+const gx_setting_info *gx_config_info(gx_setting setting)
+{
+    assert(setting >= 0 && setting < GX_SETTING_COUNT);
+    return &rows[setting].info;
+}
+
+bool gx_config_is_number(gx_setting setting)
+{
+    return rows[setting].kind == KIND_SIZE || rows[setting].kind == KIND_COUNT;
+}
+
+int64_t gx_config_memory_floor(int64_t tile_bytes)
+{
+    int64_t tiles = 3 * tile_bytes;
+    return gx_max(tiles, gx_min(tiles + BOOKKEEPING_BYTES, 3 * DEFAULT_TILE_BYTES));
+}
+
+// Words and numbers -------------------------------------------------------------------------------
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static bool equals(const char *a, const char *b)
+{
+    while (*a != '\0' && lower(*a) == lower(*b)) {
+        a++;
+        b++;
+    }
+    return *a == *b;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* "", "B", "kB", "K", "KiB", "Ki", ... to bytes per unit; 0 when it is no unit. */
+static int64_t parse_unit(const char *text)
+{
+    if (*text == '\0' || equals(text, "b")) {
+        return 1;
+    }
+    const char *prefixes = "kmgtp";
+    const char *prefix = strchr(prefixes, lower(*text));
+    if (prefix == NULL) {
+        return 0;
+    }
+    bool is_binary = equals(text + 1, "i") || equals(text + 1, "ib");
+    if (!is_binary && text[1] != '\0' && !equals(text + 1, "b")) {
+        return 0;
+    }
+    int64_t unit = 1;
+    for (const char *p = prefixes; p <= prefix; p++) {
+        unit *= is_binary ? 1024 : 1000;
+    }
+    return unit;
+}
+
+/*
+** whole.fraction unit.  The whole part is exact; the fraction, less than one unit, is rounded to
+** the nearest byte from its first 15 digits, and must be zero when the unit is the byte.
+*/
+bool gx_parse_size(const char *text, int64_t *bytes)
+{
+    while (is_space(*text)) {
+        text++;
+    }
+    if (!is_digit(*text)) {
+        return false;
+    }
+    int64_t whole = 0;
+    for (; is_digit(*text); text++) {
+        if (!gx_mul_i64(whole, 10, &whole) || whole > INT64_MAX - (*text - '0')) {
+            return false;
+        }
+        whole += *text - '0';
+    }
+    double fraction = 0, scale = 1;
+    if (*text == '.') {
+        for (text++; is_digit(*text); text++) {
+            if (scale < 1e15) {
+                scale *= 10;
+                fraction = fraction * 10 + (*text - '0');
+            }
+        }
+    }
+    while (is_space(*text)) {
+        text++;
+    }
+    int64_t unit = parse_unit(text);
+    if (unit == 0 || (unit == 1 && fraction != 0) || !gx_mul_i64(whole, unit, &whole)) {
+        return false;
+    }
+    int64_t part = (int64_t)(fraction / scale * (double)unit + 0.5);
+    if (whole > INT64_MAX - part) {
+        return false;
+    }
+    *bytes = whole + part;
+    return true;
+}
+
+static bool parse_bool(const char *text, int64_t *number)
+{
+    static const char *const yes[] = {"on", "1", "true", "yes"};
+    static const char *const no[] = {"off", "0", "false", "no"};
+    for (size_t i = 0; i < sizeof yes / sizeof yes[0]; i++) {
+        if (equals(text, yes[i]) || equals(text, no[i])) {
+            *number = equals(text, yes[i]);
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *const backend_words[] = {
+    [GX_BACKEND_AUTO] = "auto",
+    [GX_BACKEND_CPU] = "cpu",
+    [GX_BACKEND_CUDA] = "cuda",
+    [GX_BACKEND_REFERENCE] = "reference",
+};
+
+static bool parse_backend(const char *text, int64_t *number)
+{
+    for (int i = 0; i <= GX_BACKEND_REFERENCE; i++) {
+        if (equals(text, backend_words[i])) {
+            *number = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+** An SQL function's name is put into a statement, so it is held to letters, digits and
+** underscores.
+*/
+static bool is_identifier(const char *text)
+{
+    size_t length = 0;
+    for (; text[length] != '\0'; length++) {
+        char c = lower(text[length]);
+        if (!(c >= 'a' && c <= 'z') && c != '_' && !(length > 0 && is_digit(c))) {
+            return false;
+        }
+    }
+    return length > 0 && length < 64;
+}
+
+static bool parse_progress(const char *text, int64_t *number)
+{
+    if (parse_bool(text, number)) { // 0 and 1 are GX_PROGRESS_OFF and GX_PROGRESS_ON
+        return true;
+    }
+    *number = GX_PROGRESS_CALLBACK;
+    return is_identifier(text);
+}
+
+// Setting -----------------------------------------------------------------------------------------
+
+static gx_code refuse(const row *def, const char *value, gx_err *err)
+{
+    const char *key = def->info.key;
+    switch (def->kind) {
+    case KIND_SIZE:
+        return gx_fail(err, GX_ARG,
+                       "%s '%.40s' is no size: give bytes, or text such as '64MB' or '2GiB'", key,
+                       value);
+    case KIND_COUNT:
+        return gx_fail(err, GX_ARG,
+                       "%s must be a whole number from %" PRId64 " to %" PRId64 ", not '%.40s'",
+                       key, def->least, def->most, value);
+    case KIND_BOOL:
+        return gx_fail(err, GX_ARG, "%s must be on or off, not '%.40s'", key, value);
+    case KIND_BACKEND:
+        return gx_fail(err, GX_ARG, "%s must be auto, cpu, cuda or reference, not '%.40s'", key,
+                       value);
+    case KIND_PROGRESS:
+        return gx_fail(err, GX_ARG,
+                       "%s must be off, on, or the name of an SQL function, not '%.70s'", key,
+                       value);
+    }
+    return GX_ARG;
+}
+
+/* memory_limit must hold three tiles of tile_bytes. */
+static gx_code check_floor(const gx_config *config, gx_setting setting, int64_t number, gx_err *err)
+{
+    int64_t limit = config->number[GX_SET_MEMORY_LIMIT], tile = config->number[GX_SET_TILE_BYTES];
+    if (setting == GX_SET_MEMORY_LIMIT && number < gx_config_memory_floor(tile)) {
+        return gx_fail(err, GX_ARG,
+                       "memory_limit %" PRId64 " is below the floor of %" PRId64
+                       " bytes, three tiles of %" PRId64 " (lower tile_bytes for less)",
+                       number, gx_config_memory_floor(tile), tile);
+    }
+    if (setting == GX_SET_TILE_BYTES && limit < gx_config_memory_floor(number)) {
+        return gx_fail(err, GX_ARG,
+                       "tile_bytes %" PRId64 " needs a memory_limit of at least %" PRId64
+                       " bytes, three tiles, but it is %" PRId64,
+                       number, gx_config_memory_floor(number), limit);
+    }
+    return GX_OK;
+}
+
+static gx_code parse(const row *def, const char *value, int64_t *number, gx_err *err)
+{
+    bool is_good = false;
+    switch (def->kind) {
+    case KIND_SIZE:
+    case KIND_COUNT:
+        is_good = gx_parse_size(value, number);
+        if (def->kind == KIND_COUNT) {
+            is_good = is_good && *number >= def->least && *number <= def->most &&
+                      value[strspn(value, "0123456789.")] == '\0';
+        }
+        break;
+    case KIND_BOOL:
+        is_good = parse_bool(value, number);
+        break;
+    case KIND_BACKEND:
+        is_good = parse_backend(value, number);
+        break;
+    case KIND_PROGRESS:
+        is_good = parse_progress(value, number);
+        break;
+    }
+    if (!is_good) {
+        return refuse(def, value, err);
+    }
+    if (def->kind == KIND_SIZE && (*number < def->least || *number > def->most)) {
+        return gx_fail(err, GX_ARG, "%s must be %" PRId64 " to %" PRId64 " bytes, not %" PRId64,
+                       def->info.key, def->least, def->most, *number);
+    }
+    return GX_OK;
+}
+
+/* The text to show: canonical, whatever was typed. */
+static void show(gx_config *config, gx_setting setting, const char *value)
+{
+    int64_t number = config->number[setting];
+    char text[64];
+    switch (rows[setting].kind) {
+    case KIND_SIZE:
+    case KIND_COUNT:
+        snprintf(text, sizeof text, "%" PRId64, number);
+        break;
+    case KIND_BOOL:
+        snprintf(text, sizeof text, "%s", number ? "on" : "off");
+        break;
+    case KIND_BACKEND:
+        snprintf(text, sizeof text, "%s", backend_words[number]);
+        break;
+    case KIND_PROGRESS:
+        snprintf(text, sizeof text, "%s",
+                 number == GX_PROGRESS_CALLBACK ? value
+                 : number == GX_PROGRESS_ON     ? "on"
+                                                : "off");
+        break;
+    }
+    memcpy(config->text[setting], text, sizeof text);
+}
+
+gx_code gx_config_set(gx_config *config, gx_setting setting, const char *value, gx_err *err)
+{
+    assert(setting >= 0 && setting < GX_SETTING_COUNT);
+    char standard[64]; // a copy: show() writes into config
+    if (equals(value, "default")) {
+        memcpy(standard, config->default_text[setting], sizeof standard);
+        value = standard;
+    }
+    int64_t number = 0;
+    GX_TRY(parse(&rows[setting], value, &number, err));
+    GX_TRY(check_floor(config, setting, number, err));
+    config->number[setting] = number;
+    show(config, setting, value);
+    return GX_OK;
+}
+
+gx_code gx_config_find(const char *key, gx_setting *setting, gx_err *err)
+{
+    for (int i = 0; i < GX_SETTING_COUNT; i++) {
+        if (equals(key, rows[i].info.key)) {
+            *setting = (gx_setting)i;
+            return GX_OK;
+        }
+    }
+    char known[300] = "";
+    size_t used = 0;
+    for (int i = 0; i < GX_SETTING_COUNT; i++) {
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i == 0 ? "" : ", ",
+                                 rows[i].info.key);
+    }
+    return gx_fail(err, GX_ARG, "no setting '%.60s': the settings are %s", key, known);
+}
+
+// Defaults ----------------------------------------------------------------------------------------
+
+/* Half of the memory and at most 80 % of what is available, so that the host keeps its share. */
+static int64_t memory_share(void)
+{
+    int64_t half = (int64_t)(gx_machine_memory() / 2);
+    int64_t available = (int64_t)(gx_machine_memory_available() / 5 * 4);
+    return gx_min(half, available) / MIB * MIB;
+}
+
+static void set_built_in(gx_config *config)
+{
+    int64_t share = memory_share(), cpus = gx_machine_cpus();
+    int64_t *number = config->number;
+    *config = (gx_config){0};
+    number[GX_SET_TILE_BYTES] = DEFAULT_TILE_BYTES;
+    number[GX_SET_MEMORY_LIMIT] = gx_max(share, gx_config_memory_floor(DEFAULT_TILE_BYTES));
+    number[GX_SET_PINNING_BUDGET] = gx_min(share, PINNING_MOST);
+    number[GX_SET_THREADS] = gx_min(cpus, rows[GX_SET_THREADS].most);
+    number[GX_SET_READERS] = gx_min(number[GX_SET_THREADS], READERS_USUAL);
+    number[GX_SET_FILES] = 1;
+    number[GX_SET_PROFILE] = 1;
+    for (int i = 0; i < GX_SETTING_COUNT; i++) {
+        show(config, (gx_setting)i, "off");
+    }
+}
+
+/* GX_KEY from the environment, where it is set and good. */
+static void read_environment(gx_config *config, gx_setting setting,
+                             void (*warn)(void *arg, const char *text), void *arg)
+{
+    char name[64] = "GX_";
+    const char *key = rows[setting].info.key;
+    for (size_t i = 0; key[i] != '\0'; i++) {
+        name[3 + i] = (char)(key[i] >= 'a' && key[i] <= 'z' ? key[i] - 'a' + 'A' : key[i]);
+        name[4 + i] = '\0';
+    }
+    const char *value = getenv(name);
+    if (value == NULL || *value == '\0') {
+        return;
+    }
+    gx_err err = {0};
+    if (setting == GX_SET_TILE_BYTES) {
+        // The limit is still the built-in one: a larger tile raises it instead of being refused.
+        int64_t number = 0;
+        if (parse(&rows[setting], value, &number, &err) == GX_OK) {
+            int64_t floor = gx_config_memory_floor(number);
+            config->number[GX_SET_MEMORY_LIMIT] =
+                gx_max(config->number[GX_SET_MEMORY_LIMIT], floor);
+            show(config, GX_SET_MEMORY_LIMIT, "");
+        }
+    }
+    if (err.code != GX_OK || gx_config_set(config, setting, value, &err) != GX_OK) {
+        char text[sizeof name + sizeof err.text + 16];
+        snprintf(text, sizeof text, "%s ignored: %s", name, err.text);
+        warn(arg, text);
+    }
+}
+
+void gx_config_init(gx_config *config, void (*warn)(void *arg, const char *text), void *arg)
+{
+    set_built_in(config);
+    memcpy(config->default_text, config->text, sizeof config->default_text);
+
+    // The settings that others' defaults follow come first.
+    read_environment(config, GX_SET_TILE_BYTES, warn, arg);
+    read_environment(config, GX_SET_THREADS, warn, arg);
+    config->number[GX_SET_READERS] = gx_min(config->number[GX_SET_THREADS], READERS_USUAL);
+    show(config, GX_SET_READERS, "");
+    for (int i = 0; i < GX_SETTING_COUNT; i++) {
+        if (i != GX_SET_TILE_BYTES && i != GX_SET_THREADS) {
+            read_environment(config, (gx_setting)i, warn, arg);
+        }
+    }
+    memcpy(config->default_text, config->text, sizeof config->default_text);
+}
