@@ -1,0 +1,159 @@
+/*
+** Matrix values: see value.h for the layout.
+**
+** A value is one allocation, header first, made by the allocator that ext/ installs (SQLite's), so
+** that a finished result goes to SQLite without a copy.  The governor counts it while gx owns it. 
+** Parsing reads the header with memcpy, because a blob may start at any address, and checks it
+** completely: after gx_value_parse() the elements are known to lie inside the blob.
+*/
+#include "value.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+              "elements are little-endian on disk and are used in place");
+
+static const char MAGIC[4] = {'g', 'x', 'm', 'v'};
+
+enum {
+    VERSION = 1,
+    OFFSET_VERSION = 4,
+    OFFSET_DTYPE = 5,
+    OFFSET_ZERO = 6,
+    OFFSET_ROWS = 8,
+    OFFSET_COLS = 16,
+    OFFSET_RESERVED = 24
+};
+
+/* The two functions of the process, written once, before the first value is made. */
+static void *(*allocate)(unsigned long long bytes);
+static void (*release)(void *ptr);
+
+void gx_value_set_allocator(void *(*alloc_fn)(unsigned long long bytes), void (*release_fn)(void *))
+{
+    allocate = alloc_fn;
+    release = release_fn;
+}
+
+bool gx_value_is(const void *blob, size_t bytes)
+{
+    return bytes >= sizeof MAGIC && memcmp(blob, MAGIC, sizeof MAGIC) == 0;
+}
+
+static int64_t read_i64(const unsigned char *at)
+{
+    int64_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+/* The fields before the sizes: what kind of value this is. */
+static gx_code check_kind(const unsigned char *header, size_t bytes, gx_err *err)
+{
+    if (!gx_value_is(header, bytes)) {
+        return gx_fail(err, GX_ARG,
+                       "a blob of %zu bytes is no matrix value (it does not start with 'gxmv')",
+                       bytes);
+    }
+    if (bytes < GX_VALUE_HEADER) {
+        return gx_fail(err, GX_ARG,
+                       "a matrix value has a header of %d bytes, this one ends after %zu",
+                       GX_VALUE_HEADER, bytes);
+    }
+    if (header[OFFSET_VERSION] != VERSION) {
+        return gx_fail(err, GX_ARG, "a matrix value of version %d, this gx reads version %d",
+                       header[OFFSET_VERSION], VERSION);
+    }
+    if (header[OFFSET_DTYPE] >= GX_DTYPE_COUNT) {
+        return gx_fail(err, GX_ARG, "a matrix value of unknown dtype %d", header[OFFSET_DTYPE]);
+    }
+    if (header[OFFSET_ZERO] != 0 || header[OFFSET_ZERO + 1] != 0 ||
+        read_i64(header + OFFSET_RESERVED) != 0) {
+        return gx_fail(err, GX_ARG, "a matrix value whose reserved bytes are not zero");
+    }
+    return GX_OK;
+}
+
+gx_code gx_value_parse(const void *blob, size_t bytes, gx_value *value, gx_err *err)
+{
+    const unsigned char *header = blob;
+    GX_TRY(check_kind(header, bytes, err));
+
+    int64_t rows = read_i64(header + OFFSET_ROWS), cols = read_i64(header + OFFSET_COLS);
+    gx_dtype dtype = (gx_dtype)header[OFFSET_DTYPE];
+    size_t expected;
+    if (!gx_matrix_bytes(rows, cols, dtype, &expected) || expected > SIZE_MAX - GX_VALUE_HEADER) {
+        return gx_fail(err, GX_ARG, "a matrix value cannot be %" PRId64 "x%" PRId64, rows, cols);
+    }
+    if (bytes - GX_VALUE_HEADER != expected) {
+        return gx_fail(err, GX_ARG,
+                       "a matrix value of %" PRId64 "x%" PRId64
+                       " %s takes %zu bytes, this one has %zu",
+                       rows, cols, gx_dtype_name(dtype), expected + GX_VALUE_HEADER, bytes);
+    }
+    *value =
+        (gx_value){.dtype = dtype, .rows = rows, .cols = cols, .data = header + GX_VALUE_HEADER};
+    return GX_OK;
+}
+
+static void write_header(unsigned char *header, gx_dtype dtype, int64_t rows, int64_t cols)
+{
+    memset(header, 0, GX_VALUE_HEADER);
+    memcpy(header, MAGIC, sizeof MAGIC);
+    header[OFFSET_VERSION] = VERSION;
+    header[OFFSET_DTYPE] = (unsigned char)dtype;
+    memcpy(header + OFFSET_ROWS, &rows, sizeof rows);
+    memcpy(header + OFFSET_COLS, &cols, sizeof cols);
+}
+
+gx_code gx_value_buf_create(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t cols,
+                            int64_t limit_bytes, gx_value_buf *buf, gx_err *err)
+{
+    *buf = (gx_value_buf){0};
+    size_t elements;
+    if (!gx_matrix_bytes(rows, cols, dtype, &elements) ||
+        elements > (size_t)INT64_MAX - GX_VALUE_HEADER) {
+        return gx_fail(err, GX_TOOBIG,
+                       "a result of %" PRId64 "x%" PRId64 " %s has more than 2^63 bytes", rows,
+                       cols, gx_dtype_name(dtype));
+    }
+    size_t bytes = elements + GX_VALUE_HEADER;
+    if ((int64_t)bytes > limit_bytes) {
+        return gx_fail(err, GX_TOOBIG,
+                       "a result of %" PRId64 "x%" PRId64
+                       " %s takes %zu bytes, past SQLite's length limit of %" PRId64
+                       ": give a destination name to store it",
+                       rows, cols, gx_dtype_name(dtype), bytes, limit_bytes);
+    }
+    GX_TRY(gx_mem_reserve(mem, bytes, "result value", err));
+    void *blob = allocate(bytes);
+    if (blob == NULL) {
+        gx_mem_return(mem, bytes);
+        return gx_fail_nomem(err, bytes, "result value");
+    }
+    write_header(blob, dtype, rows, cols);
+    *buf = (gx_value_buf){.blob = blob, .bytes = bytes, .data = (char *)blob + GX_VALUE_HEADER};
+    return GX_OK;
+}
+
+void gx_value_buf_free(gx_mem *mem, gx_value_buf *buf)
+{
+    if (buf->blob != NULL) {
+        release(buf->blob);
+        gx_mem_return(mem, buf->bytes);
+    }
+    *buf = (gx_value_buf){0};
+}
+
+void *gx_value_buf_move(gx_mem *mem, gx_value_buf *buf, size_t *bytes)
+{
+    void *blob = buf->blob;
+    *bytes = buf->bytes;
+    if (blob != NULL) {
+        gx_mem_return(mem, buf->bytes);
+    }
+    *buf = (gx_value_buf){0};
+    return blob;
+}
