@@ -47,6 +47,7 @@ gx_code gx_ctx_create(struct sqlite3 *db, gx_ctx **out, gx_err *err)
         return rc;
     }
     gx_store_set_tile_bytes(ctx->store, (size_t)ctx->config.number[GX_SET_TILE_BYTES]);
+    gx_store_set_stats(ctx->store, &ctx->stats);
     *out = ctx;
     return GX_OK;
 }

@@ -24,6 +24,7 @@
 
 #include "err.h"
 #include "mem.h"
+#include "stats.h"
 #include "types.h"
 
 struct sqlite3;
@@ -88,6 +89,20 @@ void gx_store_close(gx_store *store); /* NULL is a no-op */
 ** use of the store, on success and failure, so that sqlite3_close() finds nothing open.
 */
 void gx_store_release(gx_store *store);
+
+/*
+** Where the store counts what it reads and writes (bytes, tiles, time; helpers' reads too); NULL:
+** nowhere.  Consecutive reads or patches of one tile by one reader count as one tile.
+*/
+void gx_store_set_stats(gx_store *store, gx_stats *stats);
+
+/*
+** Cells that are set but not yet in their tiles (ext/cells_write.c): flush(arg) puts them there.
+** The store calls it first thing in gx_store_find, gx_store_lookup, gx_store_resolve and
+** gx_store_begin, so that nobody reads, replaces or drops a matrix before them; its failure is
+** theirs.  Not called again while it runs (it uses the store itself).
+*/
+void gx_store_set_flush(gx_store *store, gx_code (*flush)(void *arg, gx_err *err), void *arg);
 
 /* Polls sqlite3_interrupt(); cheap; caller's thread. */
 bool gx_store_is_interrupted(gx_store *store);
