@@ -66,7 +66,7 @@ static const row rows[GX_SETTING_COUNT] = {
         {"deterministic", "on/off",
          "the same bits whatever the memory limit and the number of threads", "off"}},
     [GX_SET_PROGRESS] = {KIND_PROGRESS, 0, 0,
-        {"progress", "word", "progress of long calls: off, on (to stderr), or an SQL function to call",
+        {"progress", "word", "progress of long calls: off, on (to stderr), or an SQL function",
          "off"}},
     [GX_SET_FILES] = {KIND_BOOL, 0, 1,
         {"files", "on/off", "gx_import and gx_export may open files", "on"}},

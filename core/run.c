@@ -15,6 +15,7 @@
 */
 #include "run.h"
 
+#include "device.h"
 #include "progress.h"
 
 #include <stdarg.h>
@@ -31,6 +32,19 @@ static void warn(void *arg, const char *text)
     gx_stats_note(arg, "%s", text);
 }
 
+/* A backend that the environment asks for and the machine lacks is a remark, not a failure. */
+static void check_environment_backend(gx_ctx *ctx)
+{
+    const gx_backend *backend;
+    gx_err err = {0};
+    gx_config *config = &ctx->config;
+    if (gx_device_choose(ctx, &backend, &err) != GX_OK) {
+        gx_stats_note(&ctx->stats, "GX_BACKEND ignored: %s", err.text);
+        memcpy(config->default_text[GX_SET_BACKEND], "auto", sizeof "auto");
+        (void)gx_config_set(config, GX_SET_BACKEND, "auto", NULL);
+    }
+}
+
 gx_code gx_ctx_create(struct sqlite3 *db, gx_ctx **out, gx_err *err)
 {
     *out = NULL;
@@ -38,6 +52,7 @@ gx_code gx_ctx_create(struct sqlite3 *db, gx_ctx **out, gx_err *err)
     GX_TRY(gx_mem_calloc(NULL, sizeof(gx_ctx), "connection", &memory, err));
     gx_ctx *ctx = memory;
     gx_config_init(&ctx->config, warn, &ctx->stats);
+    check_environment_backend(ctx);
     gx_code rc = gx_mem_create((size_t)ctx->config.number[GX_SET_MEMORY_LIMIT], &ctx->mem, err);
     if (rc == GX_OK) {
         rc = gx_store_open(db, ctx->mem, &ctx->store, err);
@@ -74,22 +89,29 @@ void gx_ctx_free(gx_ctx *ctx)
 
 gx_code gx_ctx_configure(gx_ctx *ctx, gx_setting setting, const char *value, gx_err *err)
 {
-    GX_TRY(gx_config_set(&ctx->config, setting, value, err));
-    int64_t number = ctx->config.number[setting];
-    switch (setting) {
-    case GX_SET_MEMORY_LIMIT:
-        gx_mem_set_limit(ctx->mem, (size_t)number);
-        break;
-    case GX_SET_TILE_BYTES:
-        gx_store_set_tile_bytes(ctx->store, (size_t)number);
-        break;
-    case GX_SET_BACKEND:
-        close_device(ctx);
-        break;
-    default: // looked up where it is used
-        break;
+    if (ctx->runs > 1 && setting != GX_SET_PROGRESS) {
+        return gx_fail(err, GX_ARG, "%s cannot be set while another call of gx is running",
+                       gx_config_info(setting)->key);
     }
-    return GX_OK;
+    gx_config *config = &ctx->config;
+    char before[sizeof config->text[0]];
+    memcpy(before, config->text[setting], sizeof before);
+    GX_TRY(gx_config_set(config, setting, value, err));
+    int64_t number = config->number[setting];
+    if (setting == GX_SET_MEMORY_LIMIT) {
+        gx_mem_set_limit(ctx->mem, (size_t)number);
+    } else if (setting == GX_SET_TILE_BYTES) {
+        gx_store_set_tile_bytes(ctx->store, (size_t)number);
+    } else if (setting == GX_SET_BACKEND) {
+        const gx_backend *backend;
+        gx_code rc = gx_device_choose(ctx, &backend, err);
+        if (rc != GX_OK) {
+            (void)gx_config_set(config, setting, before, NULL);
+            return rc;
+        }
+        close_device(ctx);
+    }
+    return GX_OK; // the other settings are looked up where they are used
 }
 
 void gx_ctx_hold(gx_ctx *ctx)
@@ -124,6 +146,7 @@ void gx_run_begin(gx_run *run, gx_ctx *ctx, const char *label)
     run->base_bytes = 0;
     run->shown_percent = 0;
     run->is_shown = false;
+    ctx->runs++;
     gx_ctx_hold(ctx);
 }
 
@@ -135,6 +158,7 @@ gx_code gx_run_end(gx_run *run)
     if (run->is_shown) {
         gx_progress_end(run);
     }
+    ctx->runs--;
     gx_ctx_release(ctx);
     gx_stats_add(&ctx->stats, GX_STAT_CALLS, 1);
     gx_stats_set(&ctx->stats, GX_STAT_MEASURED_NS, gx_now_ns() - run->start_ns);
@@ -230,10 +254,9 @@ gx_code gx_run_device(gx_run *run, const gx_backend **backend, gx_dev **dev)
     *dev = NULL;
     if (ctx->dev == NULL) {
         gx_err err = {0};
-        int64_t choice = ctx->config.number[GX_SET_BACKEND];
-        const gx_backend *chosen =
-            choice == GX_BACKEND_REFERENCE ? &gx_backend_ref : &gx_backend_cpu;
-        if (chosen->open(0, &ctx->dev, &err) != GX_OK) {
+        const gx_backend *chosen;
+        if (gx_device_choose(ctx, &chosen, &err) != GX_OK ||
+            chosen->open(0, &ctx->dev, &err) != GX_OK) {
             ctx->dev = NULL;
             return gx_run_fail(run, &err);
         }

@@ -11,6 +11,7 @@
 #include "config.h"
 #include "err.h"
 #include "mem.h"
+#include "profile.h"
 #include "stats.h"
 #include "store.h"
 #include "team.h"
@@ -24,14 +25,24 @@ typedef struct gx_ctx {
     gx_stats stats;
     const gx_backend *backend; /* of dev; changes with the setting 'backend' */
     gx_dev *dev;               /* opened at first use; NULL before            */
+    bool is_cuda_tried;        /* core/device.c has looked for the backend    */
+    const gx_backend *cuda;    /* found; NULL: cuda_reason says why not       */
+    char cuda_reason[256];
+    const char *version;       /* of gx, for the profile's key; static        */
+    bool is_profile_loaded;    /* profile is valid                            */
+    gx_profile profile;        /* see gx_profile_get()                        */
     int holds;                 /* calls and cursors that use the store now    */
+    int runs;                  /* of these, calls                             */
 } gx_ctx;
 
 /* db is borrowed.  *ctx is NULL on failure. */
 gx_code gx_ctx_create(struct sqlite3 *db, gx_ctx **ctx, gx_err *err);
 void gx_ctx_free(gx_ctx *ctx); /* NULL is a no-op */
 
-/* Set a setting and what follows from it: the budget, the tile size, the backend. */
+/*
+** Set a setting and what follows from it: the budget, the tile size, the backend.  Refused while
+** another call runs (the SQL function that reports its progress may only set 'progress').
+*/
 gx_code gx_ctx_configure(gx_ctx *ctx, gx_setting setting, const char *value, gx_err *err);
 
 /*

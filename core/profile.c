@@ -1,0 +1,321 @@
+/*
+** The hardware profile: see profile.h.
+**
+** The file is one JSON object, $XDG_CACHE_HOME/gx/hardware.json (~/.cache by default):
+**
+**   {"format":1, "machines":{
+**      "host; Intel(R) Xeon(R); 16 processors; gx 0.1.0":{
+**         "threads":16, "memcpy_bytes_per_s":1.5e10,
+**         "db_read_bytes_per_s":5e9, "db_write_bytes_per_s":8e8,
+**         "gemm_size":[128,512,1536], "gemm_flops_per_s":{"f64":[...], "f32":[...], ...}}}}
+**
+** A home folder may be shared by machines, so each has its key; the oldest keys make room beyond
+** 32. The file is replaced by renaming a finished one over it: readers see the old or the new,
+** and of two writers the later wins.  Everything that can go wrong with it is a remark in
+** gx_stats, and what is read is believed only when every figure is positive and finite.
+**
+** cJSON allocates a few kilobytes of its own here, while loading and saving.
+*/
+#include "profile.h"
+
+#include "machine.h"
+#include "run.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+enum { FORMAT = 1, MACHINES_MOST = 32, FILE_MOST = 1 << 20, KEY_BYTES = 512 };
+
+// Figures -----------------------------------------------------------------------------------------
+
+void gx_profile_built_in(gx_profile *profile)
+{
+    // Per thread, and half of what a machine of two slow cores was seen to do.
+    static const double per_thread[GX_DTYPE_COUNT] = {
+        [GX_F64] = 16e9, [GX_F32] = 32e9, [GX_C128] = 16e9, [GX_C64] = 32e9};
+    static const double share[GX_PROFILE_SIZES] = {0.25, 0.75, 1}; // small products thread badly
+    *profile = (gx_profile){.threads = gx_machine_cpus(),
+                            .memcpy_bytes_per_s = 8e9,
+                            .db_read_bytes_per_s = 2.5e9,
+                            .db_write_bytes_per_s = 0.5e9,
+                            .gemm_size = {128, 512, 1536}};
+    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+        for (int i = 0; i < GX_PROFILE_SIZES; i++) {
+            profile->gemm_flops_per_s[dtype][i] = per_thread[dtype] * share[i] * profile->threads;
+        }
+    }
+}
+
+double gx_profile_flops(const gx_profile *profile, gx_dtype dtype, int64_t n, int threads)
+{
+    const int64_t *size = profile->gemm_size;
+    const double *rate = profile->gemm_flops_per_s[dtype];
+    double team = (double)gx_max(1, gx_min(threads, profile->threads)) / profile->threads;
+    if (n <= size[0]) { // the work falls faster than the time
+        return rate[0] * team * (double)gx_max(n, 1) / (double)size[0];
+    }
+    for (int i = 1; i < GX_PROFILE_SIZES; i++) {
+        if (n < size[i]) {
+            double along = (double)(n - size[i - 1]) / (double)(size[i] - size[i - 1]);
+            return (rate[i - 1] + along * (rate[i] - rate[i - 1])) * team;
+        }
+    }
+    return rate[GX_PROFILE_SIZES - 1] * team;
+}
+
+// The file as bytes -------------------------------------------------------------------------------
+
+bool gx_profile_path(char *path, size_t bytes)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int length = -1;
+    if (cache != NULL && cache[0] == '/') { // the XDG specification has relative ones ignored
+        length = snprintf(path, bytes, "%s/gx/hardware.json", cache);
+    } else if (home != NULL && home[0] == '/') {
+        length = snprintf(path, bytes, "%s/.cache/gx/hardware.json", home);
+    }
+    return length > 0 && (size_t)length < bytes;
+}
+
+static void note_errno(gx_ctx *ctx, const char *what, const char *path)
+{
+    char text[100];
+    gx_stats_note(&ctx->stats, "hardware profile not %s: %s: %.80s", what,
+                  strerror_r(errno, text, sizeof text), path);
+}
+
+/* The whole file as text; NULL when it is not there (silently), or cannot be read (a remark). */
+static char *read_file(gx_ctx *ctx, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        if (errno != ENOENT && errno != ENOTDIR) {
+            note_errno(ctx, "read", path);
+        }
+        return NULL;
+    }
+    void *text = NULL;
+    struct stat about;
+    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size > FILE_MOST) {
+        gx_stats_note(&ctx->stats, "hardware profile not read: no file of at most 1 MiB: %.80s",
+                      path);
+    } else if (gx_mem_alloc(ctx->mem, (size_t)about.st_size + 1, "hardware profile", &text, NULL) ==
+               GX_OK) {
+        ssize_t got = read(fd, text, (size_t)about.st_size);
+        if (got < 0) {
+            note_errno(ctx, "read", path);
+        }
+        ((char *)text)[got < 0 ? 0 : got] = '\0';
+    }
+    close(fd);
+    return text;
+}
+
+/* mkdir of every folder on the way to path. */
+static void make_folders(const char *path)
+{
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", path);
+    for (char *slash = strchr(folder + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        (void)mkdir(folder, 0700); // where this fails, opening the file tells
+        *slash = '/';
+    }
+}
+
+static void write_file(gx_ctx *ctx, const char *path, const char *text)
+{
+    char temporary[PATH_MAX + 64];
+    snprintf(temporary, sizeof temporary, "%s.%ld.%lld", path, (long)getpid(),
+             (long long)gx_now_ns());
+    make_folders(path);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        note_errno(ctx, "written", path);
+        return;
+    }
+    size_t bytes = strlen(text);
+    bool is_written = write(fd, text, bytes) == (ssize_t)bytes;
+    is_written = close(fd) == 0 && is_written;
+    if (!is_written || rename(temporary, path) != 0) {
+        note_errno(ctx, "written", path);
+        (void)unlink(temporary);
+    }
+}
+
+// The file as JSON --------------------------------------------------------------------------------
+
+static void machine_key(const gx_ctx *ctx, char key[KEY_BYTES])
+{
+    char cpu[128];
+    gx_machine_cpu_name(cpu, sizeof cpu);
+    struct utsname system;
+    bool is_named = uname(&system) == 0;
+    snprintf(key, KEY_BYTES, "%s; %s; %d processors; gx %s", is_named ? system.nodename : "unknown",
+             cpu, gx_machine_cpus(), ctx->version == NULL ? "?" : ctx->version);
+}
+
+/* The object of the file, or NULL. */
+static cJSON *load(gx_ctx *ctx)
+{
+    char path[PATH_MAX];
+    if (!gx_profile_path(path, sizeof path)) {
+        gx_stats_note(&ctx->stats,
+                      "hardware profile not read: neither XDG_CACHE_HOME nor HOME is set");
+        return NULL;
+    }
+    char *text = read_file(ctx, path);
+    if (text == NULL) {
+        return NULL;
+    }
+    cJSON *root = cJSON_Parse(text);
+    gx_mem_free(ctx->mem, text);
+    const cJSON *format = cJSON_GetObjectItemCaseSensitive(root, "format");
+    if (!cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(root, "machines")) ||
+        !cJSON_IsNumber(format) || format->valueint != FORMAT) {
+        gx_stats_note(&ctx->stats, "hardware profile not read: not in its format: %.80s", path);
+        cJSON_Delete(root);
+        return NULL;
+    }
+    return root;
+}
+
+/* A positive finite number, or false and *is_sound cleared. */
+static double positive(const cJSON *item, bool *is_sound)
+{
+    if (!cJSON_IsNumber(item) || !(item->valuedouble > 0) || !(item->valuedouble < 1e18)) {
+        *is_sound = false;
+        return 1;
+    }
+    return item->valuedouble;
+}
+
+static double figure(const cJSON *machine, const char *name, bool *is_sound)
+{
+    return positive(cJSON_GetObjectItemCaseSensitive(machine, name), is_sound);
+}
+
+/* Every figure of one machine's object; false when one is missing or cannot be. */
+static bool parse_machine(const cJSON *machine, gx_profile *profile)
+{
+    bool is_sound = true;
+    *profile = (gx_profile){
+        .is_measured = true,
+        .threads = (int)fmin(figure(machine, "threads", &is_sound), 65536),
+        .memcpy_bytes_per_s = figure(machine, "memcpy_bytes_per_s", &is_sound),
+        .db_read_bytes_per_s = figure(machine, "db_read_bytes_per_s", &is_sound),
+        .db_write_bytes_per_s = figure(machine, "db_write_bytes_per_s", &is_sound),
+    };
+    const cJSON *sizes = cJSON_GetObjectItemCaseSensitive(machine, "gemm_size");
+    const cJSON *gemm = cJSON_GetObjectItemCaseSensitive(machine, "gemm_flops_per_s");
+    for (int i = 0; i < GX_PROFILE_SIZES; i++) {
+        profile->gemm_size[i] = (int64_t)positive(cJSON_GetArrayItem(sizes, i), &is_sound);
+        is_sound = is_sound && profile->gemm_size[i] > (i == 0 ? 0 : profile->gemm_size[i - 1]);
+        for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+            const char *name = gx_dtype_name((gx_dtype)dtype);
+            const cJSON *rates = cJSON_GetObjectItemCaseSensitive(gemm, name);
+            profile->gemm_flops_per_s[dtype][i] = positive(cJSON_GetArrayItem(rates, i), &is_sound);
+        }
+    }
+    return is_sound && profile->threads >= 1;
+}
+
+/* One machine's object; NULL without memory. */
+static cJSON *compose_machine(const gx_profile *profile)
+{
+    cJSON *machine = cJSON_CreateObject();
+    cJSON_AddNumberToObject(machine, "threads", profile->threads);
+    cJSON_AddNumberToObject(machine, "memcpy_bytes_per_s", profile->memcpy_bytes_per_s);
+    cJSON_AddNumberToObject(machine, "db_read_bytes_per_s", profile->db_read_bytes_per_s);
+    cJSON_AddNumberToObject(machine, "db_write_bytes_per_s", profile->db_write_bytes_per_s);
+    double sizes[GX_PROFILE_SIZES];
+    for (int i = 0; i < GX_PROFILE_SIZES; i++) {
+        sizes[i] = (double)profile->gemm_size[i];
+    }
+    cJSON_AddItemToObject(machine, "gemm_size", cJSON_CreateDoubleArray(sizes, GX_PROFILE_SIZES));
+    cJSON *gemm = cJSON_AddObjectToObject(machine, "gemm_flops_per_s");
+    for (int dtype = 0; gemm != NULL && dtype < GX_DTYPE_COUNT; dtype++) {
+        const double *rates = profile->gemm_flops_per_s[dtype];
+        cJSON_AddItemToObject(gemm, gx_dtype_name((gx_dtype)dtype),
+                              cJSON_CreateDoubleArray(rates, GX_PROFILE_SIZES));
+    }
+    return machine;
+}
+
+static void save(gx_ctx *ctx, const gx_profile *profile)
+{
+    char path[PATH_MAX], key[KEY_BYTES];
+    if (!gx_profile_path(path, sizeof path)) {
+        gx_stats_note(&ctx->stats,
+                      "hardware profile not written: neither XDG_CACHE_HOME nor HOME is set");
+        return;
+    }
+    cJSON *root = load(ctx);
+    if (root == NULL) {
+        root = cJSON_CreateObject();
+        cJSON_AddNumberToObject(root, "format", FORMAT);
+        cJSON_AddObjectToObject(root, "machines");
+    }
+    cJSON *machines = cJSON_GetObjectItemCaseSensitive(root, "machines");
+    machine_key(ctx, key);
+    cJSON_DeleteItemFromObjectCaseSensitive(machines, key);
+    while (cJSON_GetArraySize(machines) >= MACHINES_MOST) {
+        cJSON_DeleteItemFromArray(machines, 0);
+    }
+    cJSON *machine = compose_machine(profile);
+    bool is_added = cJSON_AddItemToObject(machines, key, machine);
+    if (!is_added) {
+        cJSON_Delete(machine);
+    }
+    char *text = is_added ? cJSON_Print(root) : NULL;
+    if (text == NULL) {
+        gx_stats_note(&ctx->stats, "hardware profile not written: out of memory");
+    } else {
+        write_file(ctx, path, text);
+    }
+    cJSON_free(text);
+    cJSON_Delete(root);
+}
+
+// The connection's profile ------------------------------------------------------------------------
+
+const gx_profile *gx_profile_get(gx_ctx *ctx)
+{
+    if (ctx->is_profile_loaded) {
+        return &ctx->profile;
+    }
+    ctx->is_profile_loaded = true;
+    gx_profile_built_in(&ctx->profile);
+    cJSON *root = ctx->config.number[GX_SET_PROFILE] ? load(ctx) : NULL;
+    char key[KEY_BYTES];
+    machine_key(ctx, key);
+    const cJSON *machines = cJSON_GetObjectItemCaseSensitive(root, "machines");
+    const cJSON *machine = cJSON_GetObjectItemCaseSensitive(machines, key);
+    gx_profile saved;
+    if (machine != NULL && parse_machine(machine, &saved)) {
+        ctx->profile = saved;
+    } else if (machine != NULL) {
+        gx_stats_note(&ctx->stats,
+                      "hardware profile not read: a figure is missing or not positive");
+    }
+    cJSON_Delete(root);
+    return &ctx->profile;
+}
+
+void gx_profile_keep(gx_ctx *ctx, const gx_profile *profile)
+{
+    ctx->profile = *profile;
+    ctx->is_profile_loaded = true;
+    if (ctx->config.number[GX_SET_PROFILE]) {
+        save(ctx, profile);
+    }
+}
