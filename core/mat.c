@@ -4,18 +4,15 @@
 ** A stored matrix is read tile by tile.  Inside a tile the columns of a rectangle are runs of bytes: one
 ** run when the rectangle has the tile's full height and the buffer its leading dimension, else one run a
 ** column.  Runs go straight from the database page into the buffer; only short runs, conversions and
-** transposes pass through a bounce buffer of at most BOUNCE_BYTES (or one column, when that is longer).
+** transposes pass through a bounce buffer on the stack.
 */
 #include "mat.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Fits the first-level caches' neighbourhood; large enough that a read call's cost vanishes. */
-static const int64_t BOUNCE_BYTES = 64 << 10;
-
-/* Runs shorter than this are cheaper to cut out of a bounce buffer than to read one by one. */
-static const int64_t SHORT_RUN_BYTES = 1 << 10;
+/* On the stack, so that reading needs no memory; large enough that a read call's cost vanishes. */
+enum { BOUNCE_BYTES = 16 << 10 };
 
 void gx_mat_stored(gx_mat *mat, const gx_meta *meta)
 {
@@ -87,6 +84,12 @@ void gx_mat_view(gx_mat *mat, const gx_mat *base, gx_trans trans, int64_t row0, 
     memcpy(mat->label, base->label, sizeof mat->label);
 }
 
+void gx_mat_broadcast(gx_mat *mat, const gx_mat *base, int64_t rows, int64_t cols)
+{
+    init_unstored(mat, GX_MAT_BROADCAST, base->label, base->dtype, rows, cols);
+    mat->base = base;
+}
+
 void gx_mat_clear(gx_mat *mat, gx_mem *mem)
 {
     gx_mem_free(mem, mat->owned);
@@ -96,7 +99,7 @@ void gx_mat_clear(gx_mat *mat, gx_mem *mem)
 
 const gx_mat *gx_mat_base_stored(const gx_mat *mat)
 {
-    while (mat->kind == GX_MAT_VIEW) {
+    while (mat->kind == GX_MAT_VIEW || mat->kind == GX_MAT_BROADCAST) {
         mat = mat->base;
     }
     return mat->kind == GX_MAT_STORED ? mat : NULL;
@@ -111,64 +114,69 @@ typedef struct cut {
     int64_t i, j, m, n;   /* the rectangle, counted inside the tile   */
 } cut;
 
-/* Read columns [j, j + n) of the cut, whole height of the tile, into bounce. */
-static gx_code read_columns(const gx_mat *mat, gx_reader *reader, const cut *c, int64_t j, int64_t n,
-                            void *bounce, gx_err *err)
+/* A run of elements of the tile, from (i, j) of the cut on, straight into dst. */
+static gx_code read_run(const gx_mat *mat, gx_reader *reader, const cut *c, int64_t i, int64_t j,
+                        int64_t elements, void *dst, gx_err *err)
 {
     size_t element = gx_dtype_bytes(mat->dtype);
-    return gx_reader_read(reader, &mat->meta, c->tile, (size_t)((c->j + j) * c->height) * element,
-                          (size_t)(n * c->height) * element, bounce, err);
+    return gx_reader_read(reader, &mat->meta, c->tile,
+                          (size_t)((c->j + j) * c->height + c->i + i) * element,
+                          (size_t)elements * element, dst, err);
 }
 
-/* Whole-height columns through the bounce buffer: converts, and cuts short runs out. */
-static gx_code read_bounced(gx_run *run, const gx_mat *mat, gx_reader *reader, const cut *c,
-                            gx_dtype dtype, void *dst, int64_t ld, gx_err *err)
+/* A few whole-height columns at a time; short runs are cut out of them. */
+static gx_code read_short(const gx_mat *mat, gx_reader *reader, const cut *c, gx_dtype dtype,
+                          void *dst, int64_t ld, gx_err *err)
 {
+    _Alignas(16) char bounce[BOUNCE_BYTES];
     int64_t column_bytes = c->height * (int64_t)gx_dtype_bytes(mat->dtype);
-    int64_t width = gx_min(c->n, gx_max(1, BOUNCE_BYTES / column_bytes));
-    void *bounce;
-    GX_TRY(gx_mem_alloc(run->ctx->mem, (size_t)(width * column_bytes), "a read buffer", &bounce, err));
-    gx_code rc = GX_OK;
-    for (int64_t j = 0; j < c->n && rc == GX_OK; j += width) {
+    int64_t width = BOUNCE_BYTES / column_bytes;
+    for (int64_t j = 0; j < c->n; j += width) {
+        // From the first wanted element of the first column to the last wanted one of the last.
         int64_t n = gx_min(width, c->n - j);
-        rc = read_columns(mat, reader, c, j, n, bounce, err);
-        if (rc == GX_OK) {
-            gx_convert(mat->dtype, gx_at(bounce, mat->dtype, c->height, c->i, 0), c->height, dtype,
-                       gx_at(dst, dtype, ld, 0, j), ld, c->m, n);
-        }
-    }
-    gx_mem_free(run->ctx->mem, bounce);
-    return rc;
-}
-
-/* One run a column, straight into dst. */
-static gx_code read_runs(const gx_mat *mat, gx_reader *reader, const cut *c, void *dst, int64_t ld,
-                         gx_err *err)
-{
-    size_t element = gx_dtype_bytes(mat->dtype);
-    for (int64_t j = 0; j < c->n; j++) {
-        GX_TRY(gx_reader_read(reader, &mat->meta, c->tile,
-                              (size_t)((c->j + j) * c->height + c->i) * element,
-                              (size_t)c->m * element, gx_at(dst, mat->dtype, ld, 0, j), err));
+        int64_t elements = (n - 1) * c->height + c->m;
+        GX_TRY(read_run(mat, reader, c, 0, j, elements, bounce, err));
+        gx_convert(mat->dtype, bounce, c->height, dtype, gx_at(dst, dtype, ld, 0, j), ld, c->m, n);
     }
     return GX_OK;
 }
 
-static gx_code read_cut(gx_run *run, const gx_mat *mat, gx_reader *reader, const cut *c,
-                        gx_dtype dtype, void *dst, int64_t ld, gx_err *err)
+/* Each column in pieces of the bounce buffer, converted on the way. */
+static gx_code read_converted(const gx_mat *mat, gx_reader *reader, const cut *c, gx_dtype dtype,
+                              void *dst, int64_t ld, gx_err *err)
+{
+    _Alignas(16) char bounce[BOUNCE_BYTES];
+    int64_t piece = BOUNCE_BYTES / (int64_t)gx_dtype_bytes(mat->dtype);
+    for (int64_t j = 0; j < c->n; j++) {
+        for (int64_t i = 0; i < c->m; i += piece) {
+            int64_t m = gx_min(piece, c->m - i);
+            GX_TRY(read_run(mat, reader, c, i, j, m, bounce, err));
+            gx_convert(mat->dtype, bounce, m, dtype, gx_at(dst, dtype, ld, i, j), ld, m, 1);
+        }
+    }
+    return GX_OK;
+}
+
+static gx_code read_cut(const gx_mat *mat, gx_reader *reader, const cut *c, gx_dtype dtype, void *dst,
+                        int64_t ld, gx_err *err)
 {
     bool is_same = dtype == mat->dtype;
     if (is_same && c->m == c->height && ld == c->height) {
-        return read_columns(mat, reader, c, 0, c->n, dst, err);
+        return read_run(mat, reader, c, 0, 0, c->n * c->height, dst, err);
     }
-    bool is_long = c->m * (int64_t)gx_dtype_bytes(dtype) >= SHORT_RUN_BYTES;
-    if (is_same && (is_long || c->n == 1)) {
-        return read_runs(mat, reader, c, dst, ld, err);
+    if (c->n > 1 && c->height * (int64_t)gx_dtype_bytes(mat->dtype) <= BOUNCE_BYTES / 2) {
+        return read_short(mat, reader, c, dtype, dst, ld, err);
     }
-    return read_bounced(run, mat, reader, c, dtype, dst, ld, err);
+    if (!is_same) {
+        return read_converted(mat, reader, c, dtype, dst, ld, err);
+    }
+    for (int64_t j = 0; j < c->n; j++) {
+        GX_TRY(read_run(mat, reader, c, 0, j, c->m, gx_at(dst, dtype, ld, 0, j), err));
+    }
+    return GX_OK;
 }
 
-static gx_code read_stored(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0,
+static gx_code read_stored(const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0,
                            int64_t m, int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err)
 {
     const gx_meta *meta = &mat->meta;
@@ -185,8 +193,7 @@ static gx_code read_stored(gx_run *run, const gx_mat *mat, gx_reader *reader, in
                      .j = j - tj * meta->tile_cols,
                      .m = i_end - i,
                      .n = j_end - j};
-            GX_TRY(read_cut(run, mat, reader, &c, dtype, gx_at(dst, dtype, ld, i - i0, j - j0), ld,
-                            err));
+            GX_TRY(read_cut(mat, reader, &c, dtype, gx_at(dst, dtype, ld, i - i0, j - j0), ld, err));
             i = i_end;
         }
         j = j_end;
@@ -225,28 +232,47 @@ static void transpose_into(gx_dtype dtype, bool conjugate, const void *src, int6
     }
 }
 
-/* Rows of the result are columns of the base: read whole base columns, a strip at a time. */
+/* A square at a time, so that a strip of short runs of the base becomes a strip of rows. */
 static gx_code read_transposed(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0,
                                int64_t j0, int64_t m, int64_t n, gx_dtype dtype, void *dst,
                                int64_t ld, gx_err *err)
 {
-    int64_t column_bytes = n * (int64_t)gx_dtype_bytes(dtype);
-    int64_t width = gx_min(m, gx_max(1, BOUNCE_BYTES / column_bytes));
-    void *strip;
-    GX_TRY(gx_mem_alloc(run->ctx->mem, (size_t)(width * column_bytes), "a transpose buffer", &strip,
-                        err));
-    gx_code rc = GX_OK;
-    for (int64_t i = 0; i < m && rc == GX_OK; i += width) {
-        int64_t count = gx_min(width, m - i);
-        rc = gx_mat_read(run, mat->base, reader, mat->col0 + j0, mat->row0 + i0 + i, n, count, dtype,
-                         strip, n, err);
-        if (rc == GX_OK) {
-            transpose_into(dtype, mat->trans == GX_CONJ_TRANS, strip, n,
-                           gx_at(dst, dtype, ld, i, 0), ld, count, n);
+    _Alignas(16) char bounce[BOUNCE_BYTES];
+    int64_t elements = BOUNCE_BYTES / (int64_t)gx_dtype_bytes(dtype);
+    int64_t height = gx_min(n, 32 * 16); // of the base rectangle: long runs
+    int64_t width = elements / height;
+    for (int64_t j = 0; j < n; j += height) {
+        for (int64_t i = 0; i < m; i += width) {
+            int64_t h = gx_min(height, n - j), w = gx_min(width, m - i);
+            GX_TRY(gx_mat_read(run, mat->base, reader, mat->col0 + j0 + j, mat->row0 + i0 + i, h, w,
+                               dtype, bounce, h, err));
+            transpose_into(dtype, mat->trans == GX_CONJ_TRANS, bounce, h,
+                           gx_at(dst, dtype, ld, i, j), ld, w, h);
         }
     }
-    gx_mem_free(run->ctx->mem, strip);
-    return rc;
+    return GX_OK;
+}
+
+/* One row, one column or one element, repeated. */
+static gx_code read_broadcast(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0,
+                              int64_t j0, int64_t m, int64_t n, gx_dtype dtype, void *dst, int64_t ld,
+                              gx_err *err)
+{
+    size_t element = gx_dtype_bytes(dtype);
+    bool is_row = mat->base->rows == 1 && mat->rows != 1;
+    bool is_column = mat->base->cols == 1 && mat->cols != 1;
+    GX_TRY(gx_mat_read(run, mat->base, reader, is_row ? 0 : i0, is_column ? 0 : j0, is_row ? 1 : m,
+                       is_column ? 1 : n, dtype, dst, ld, err));
+    for (int64_t j = 0; j < (is_column ? 1 : n) && is_row; j++) {
+        char *column = gx_at(dst, dtype, ld, 0, j);
+        for (int64_t i = 1; i < m; i++) {
+            memcpy(column + (size_t)i * element, column, element);
+        }
+    }
+    for (int64_t j = 1; j < n && is_column; j++) {
+        memcpy(gx_at(dst, dtype, ld, 0, j), dst, (size_t)m * element);
+    }
+    return GX_OK;
 }
 
 gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0,
@@ -261,7 +287,7 @@ gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i
     }
     switch (mat->kind) {
     case GX_MAT_STORED:
-        return read_stored(run, mat, reader, i0, j0, m, n, dtype, dst, ld, err);
+        return read_stored(mat, reader, i0, j0, m, n, dtype, dst, ld, err);
     case GX_MAT_VALUE:
         gx_convert(mat->dtype, gx_at(mat->data, mat->dtype, mat->ld, i0, j0), mat->ld, dtype, dst, ld,
                    m, n);
@@ -269,6 +295,8 @@ gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i
     case GX_MAT_GENERATED:
         mat->generate(mat->generate_arg, i0, j0, m, n, dtype, dst, ld);
         return GX_OK;
+    case GX_MAT_BROADCAST:
+        return read_broadcast(run, mat, reader, i0, j0, m, n, dtype, dst, ld, err);
     default:
         break;
     }

@@ -20,7 +20,13 @@ typedef struct gx_mat gx_mat;
 typedef void (*gx_generate)(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
                             gx_dtype dtype, void *dst, int64_t ld);
 
-typedef enum gx_mat_kind { GX_MAT_STORED, GX_MAT_VALUE, GX_MAT_GENERATED, GX_MAT_VIEW } gx_mat_kind;
+typedef enum gx_mat_kind {
+    GX_MAT_STORED,
+    GX_MAT_VALUE,
+    GX_MAT_GENERATED,
+    GX_MAT_VIEW,     /* a rectangle of op(base)                                */
+    GX_MAT_BROADCAST /* a base of one row, one column or one element, repeated */
+} gx_mat_kind;
 
 struct gx_mat {
     gx_mat_kind kind;
@@ -35,7 +41,7 @@ struct gx_mat {
     void *owned;                  /* freed by gx_mat_clear() with gx_mem_free(); may be NULL */
     gx_generate generate;         /* GENERATED                                              */
     const void *generate_arg;     /* GENERATED: borrowed, or == owned                       */
-    const gx_mat *base;           /* VIEW: borrowed                                         */
+    const gx_mat *base;           /* VIEW, BROADCAST: borrowed                              */
     int64_t row0, col0;           /* VIEW: origin in op(base)                               */
     gx_trans trans;               /* VIEW: NO_TRANS, TRANS, CONJ_TRANS of base              */
 };
@@ -49,6 +55,8 @@ void gx_mat_generated(gx_mat *mat, const char *label, gx_dtype dtype, int64_t ro
 /* rows x cols of op(base) from (row0, col0); base must outlive the view. */
 void gx_mat_view(gx_mat *mat, const gx_mat *base, gx_trans trans, int64_t row0, int64_t col0,
                  int64_t rows, int64_t cols);
+/* A 1 x cols, rows x 1 or 1 x 1 base repeated to rows x cols, as NumPy broadcasts. */
+void gx_mat_broadcast(gx_mat *mat, const gx_mat *base, int64_t rows, int64_t cols);
 void gx_mat_clear(gx_mat *mat, gx_mem *mem);
 
 /*

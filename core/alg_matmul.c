@@ -1,0 +1,257 @@
+/*
+** Product, C = alpha op(A) op(B) + beta C0, of matrices of any size.
+**
+**   for each rectangle of blocks of C:                      (stays in memory)
+**       for each k:                                         (A and B pass by)
+**           C[i,j] += alpha op(A)[i,k] op(B)[k,j]           for all i, j of the rectangle
+**
+** Work 2 m n k flops.  Reads about 2 m n k / sqrt(S) words with S words of memory, the lower bound up to a
+** constant (Hong & Kung 1981; Irony, Toledo & Tiskin 2004); each tile of C is written once.  Minimum
+** memory: three blocks.  beta = 0 never reads C0.
+**
+** A times its own transpose computes the blocks on and below the diagonal only (syrk, herk), and mirrors
+** them: half the flops.
+**
+** Operands that are values in memory, with a value as result, go to the kernel as they are.
+*/
+#include "alg.h"
+#include "plan.h"
+
+static const gx_scalar ONE = {1, 0};
+
+gx_code gx_matmul_shape(const gx_matmul_args *args, int64_t *m, int64_t *n, gx_dtype *dtype,
+                        gx_err *err)
+{
+    const gx_mat *A = args->A, *B = args->B, *C0 = args->C0;
+    int64_t ka = args->transa == GX_NO_TRANS ? A->cols : A->rows;
+    int64_t kb = args->transb == GX_NO_TRANS ? B->rows : B->cols;
+    *m = args->transa == GX_NO_TRANS ? A->rows : A->cols;
+    *n = args->transb == GX_NO_TRANS ? B->cols : B->rows;
+    if (ka != kb) {
+        return gx_fail(err, GX_ARG, "%s%s is %lldx%lld but %s%s is %lldx%lld", A->label,
+                       args->transa == GX_NO_TRANS ? "" : " transposed", (long long)*m,
+                       (long long)ka, B->label, args->transb == GX_NO_TRANS ? "" : " transposed",
+                       (long long)kb, (long long)*n);
+    }
+    if (C0 != NULL && (C0->rows != *m || C0->cols != *n)) {
+        return gx_fail(err, GX_ARG, "%s to accumulate into is %lldx%lld but the product is %lldx%lld",
+                       C0->label, (long long)C0->rows, (long long)C0->cols, (long long)*m,
+                       (long long)*n);
+    }
+    *dtype = gx_dtype_promote(A->dtype, B->dtype);
+    if (C0 != NULL) {
+        *dtype = gx_dtype_promote(*dtype, C0->dtype);
+    }
+    if (args->alpha.im != 0 || args->beta.im != 0) {
+        *dtype = gx_dtype_promote(*dtype, GX_C64);
+    }
+    return GX_OK;
+}
+
+/* ---- everything in memory ----------------------------------------------------------------------- */
+
+static bool is_in_memory(const gx_mat *X, gx_dtype dtype)
+{
+    return X->kind == GX_MAT_VALUE && X->dtype == dtype;
+}
+
+static void multiply_values(gx_run *run, const gx_matmul_args *args, gx_sink *C)
+{
+    const gx_backend *backend;
+    gx_dev *dev;
+    if (gx_run_device(run, &backend, &dev) != GX_OK) {
+        return;
+    }
+    const gx_mat *A = args->A, *B = args->B;
+    gx_args call = {.transa = args->transa, .transb = args->transb,
+                    .m = C->rows, .n = C->cols,
+                    .k = args->transa == GX_NO_TRANS ? A->cols : A->rows,
+                    .alpha = args->alpha,
+                    .a = A->data, .lda = gx_max(1, A->ld),
+                    .b = B->data, .ldb = gx_max(1, B->ld),
+                    .c = C->value.data, .ldc = gx_max(1, C->rows)};
+    double flops = 2.0 * (double)call.m * (double)call.n * (double)call.k;
+    const double WORTH_A_TEAM = 4e6; // about 0.1 ms on one core
+    gx_team *team = flops < WORTH_A_TEAM ? NULL : gx_run_team(run);
+    gx_cut cut = {.is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0};
+    gx_err err = {0};
+    gx_team_call(team, backend, dev, GX_GEMM, C->dtype, &call, &cut, &err);
+    gx_run_fail(run, &err);
+    gx_stats_add(&run->ctx->stats, GX_STAT_KERNELS, 1);
+    gx_stats_add(&run->ctx->stats, GX_STAT_FLOPS, (int64_t)gx_kernel_flops(GX_GEMM, C->dtype, &call));
+}
+
+/* ---- the program -------------------------------------------------------------------------------- */
+
+/* The parts of a product's program. */
+typedef struct product {
+    gx_prog *prog;
+    const gx_matmul_args *args;
+    const gx_matmul_plan *plan;
+    const gx_opnd *A, *B, *C;
+    int64_t grid_k;
+    bool has_c0;
+} product;
+
+static gx_block left(const product *p, int64_t i, int64_t k)
+{
+    return p->args->transa == GX_NO_TRANS ? gx_blk(p->A, i, k) : gx_blk(p->A, k, i);
+}
+
+static gx_block right(const product *p, int64_t k, int64_t j)
+{
+    return p->args->transb == GX_NO_TRANS ? gx_blk(p->B, k, j) : gx_blk(p->B, j, k);
+}
+
+/* C[i,j] += alpha op(A)[i,k] op(B)[k,j]; the first k of a block starts it. */
+static void multiply_block(const product *p, int64_t i, int64_t j, int64_t k, bool is_first)
+{
+    gx_call call = {.kernel = GX_GEMM,
+                    .transa = p->args->transa,
+                    .transb = p->args->transb,
+                    .alpha = p->args->alpha,
+                    .a = left(p, i, k),
+                    .b = right(p, k, j),
+                    .c = gx_blk(p->C, i, j),
+                    .beta = ONE,
+                    .keeps_c = true};
+    if (is_first) {
+        call.beta = p->has_c0 ? p->args->beta : (gx_scalar){0, 0};
+        call.keeps_c = p->has_c0;
+    }
+    if (p->plan->is_syrk && i == j) {
+        call.kernel = p->plan->is_hermitian ? GX_HERK : GX_SYRK;
+        call.b = (gx_block){0};
+        call.transb = GX_NO_TRANS;
+        call.uplo = GX_LOWER;
+    }
+    gx_prog_call(p->prog, &call);
+}
+
+/* A rectangle of blocks [i0, i1) x [j0, j1) of C, k once through in the given direction. */
+static void multiply_rectangle(const product *p, int64_t i0, int64_t i1, int64_t j0, int64_t j1,
+                               bool is_backward)
+{
+    bool is_tall = i1 - i0 > j1 - j0;
+    for (int64_t q = 0; q < p->grid_k; q++) {
+        int64_t k = is_backward ? p->grid_k - 1 - q : q;
+        // The shorter side's panel stays; the longer side's blocks pass one at a time.
+        int64_t outer0 = is_tall ? i0 : j0, outer1 = is_tall ? i1 : j1;
+        int64_t inner0 = is_tall ? j0 : i0, inner1 = is_tall ? j1 : i1;
+        for (int64_t o = outer0; o < outer1; o++) {
+            for (int64_t n = inner0; n < inner1; n++) {
+                int64_t i = is_tall ? o : n, j = is_tall ? n : o;
+                if (!p->plan->is_syrk || i >= j) {
+                    multiply_block(p, i, j, k, q == 0);
+                }
+            }
+        }
+    }
+}
+
+/* The half that syrk did not compute: C[j,i] = C[i,j]^T, and the diagonal blocks' upper triangles. */
+static void mirror_rectangle(const product *p, int64_t i0, int64_t i1, int64_t j0, int64_t j1)
+{
+    gx_trans trans = p->plan->is_hermitian ? GX_CONJ_TRANS : GX_TRANS;
+    for (int64_t j = j0; j < j1; j++) {
+        for (int64_t i = gx_max(i0, j); i < i1; i++) {
+            gx_call call = {.kernel = i == j ? GX_SYMMETRIZE : GX_TRANSPOSE,
+                            .transa = trans,
+                            .uplo = GX_LOWER,
+                            .c = gx_blk(p->C, j, i),
+                            .keeps_c = i == j};
+            if (i != j) {
+                call.a = gx_blk(p->C, i, j);
+            }
+            gx_prog_call(p->prog, &call);
+        }
+    }
+}
+
+static void multiply_all(const product *p)
+{
+    const gx_matmul_plan *plan = p->plan;
+    bool is_backward = false;
+    bool goes_up = false;
+    for (int64_t j0 = 0; j0 < p->C->grid_cols; j0 += plan->super_n) {
+        int64_t j1 = gx_min(j0 + plan->super_n, p->C->grid_cols);
+        int64_t count = gx_ceil_div(p->C->grid_rows, plan->super_m);
+        for (int64_t q = 0; q < count && gx_ok(p->C->sink->run); q++) {
+            int64_t i0 = (goes_up ? count - 1 - q : q) * plan->super_m;
+            int64_t i1 = gx_min(i0 + plan->super_m, p->C->grid_rows);
+            if (plan->is_syrk && i1 <= j0) {
+                continue;
+            }
+            multiply_rectangle(p, i0, i1, j0, j1, is_backward);
+            if (plan->is_syrk) {
+                mirror_rectangle(p, i0, i1, j0, j1);
+            }
+            is_backward = plan->is_snake ? !is_backward : false;
+        }
+        goes_up = !goes_up;
+    }
+}
+
+/* k = 0: nothing to multiply, but C is still beta C0 or zero. */
+static void scale_all(const product *p)
+{
+    for (int64_t j = 0; j < p->C->grid_cols; j++) {
+        for (int64_t i = 0; i < p->C->grid_rows; i++) {
+            gx_block c = gx_blk(p->C, i, j);
+            gx_call scale = {.kernel = GX_SCALE, .alpha = p->args->beta, .a = c, .c = c, .keeps_c = true};
+            gx_call fill = {.kernel = GX_FILL, .c = c};
+            gx_prog_call(p->prog, p->has_c0 ? &scale : &fill);
+        }
+    }
+}
+
+gx_prog *gx_matmul_program(gx_run *run, const gx_matmul_args *args, const gx_matmul_plan *plan,
+                           gx_sink *C)
+{
+    product p = {.args = args, .plan = plan};
+    if (gx_prog_create(run, &p.prog) != GX_OK) {
+        return NULL;
+    }
+    const gx_mat *A = args->A, *B = args->B;
+    bool is_a_plain = args->transa == GX_NO_TRANS, is_b_plain = args->transb == GX_NO_TRANS;
+    p.A = gx_prog_operand(p.prog, A, NULL, plan->dtype, A->rows, A->cols,
+                          is_a_plain ? plan->block_m : plan->block_k,
+                          is_a_plain ? plan->block_k : plan->block_m);
+    // syrk has one operand, so that a block is loaded once; block_m == block_n cuts both the same way.
+    p.B = plan->is_syrk ? p.A
+                        : gx_prog_operand(p.prog, B, NULL, plan->dtype, B->rows, B->cols,
+                                          is_b_plain ? plan->block_k : plan->block_n,
+                                          is_b_plain ? plan->block_n : plan->block_k);
+    p.has_c0 = args->C0 != NULL && (args->beta.re != 0 || args->beta.im != 0);
+    p.C = gx_prog_operand(p.prog, p.has_c0 ? args->C0 : NULL, C, plan->dtype, plan->m, plan->n,
+                          plan->block_m, plan->block_n);
+    p.grid_k = gx_ceil_div(plan->k, plan->block_k);
+    gx_prog_cut(p.prog, &plan->cut);
+    gx_prog_lookahead(p.prog, plan->lookahead);
+    if (p.grid_k == 0) {
+        scale_all(&p);
+    } else if (gx_ok(run)) {
+        multiply_all(&p);
+    }
+    return p.prog;
+}
+
+gx_code gx_alg_matmul(gx_run *run, const gx_matmul_args *args, gx_sink *C)
+{
+    if (!gx_ok(run)) {
+        return run->err.code;
+    }
+    if (!C->is_stored && args->C0 == NULL && is_in_memory(args->A, C->dtype) &&
+        is_in_memory(args->B, C->dtype)) {
+        multiply_values(run, args, C);
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    gx_matmul_plan plan;
+    gx_plan_matmul(run, args, C->tile_rows, C->tile_cols, &plan);
+    gx_prog *prog = gx_matmul_program(run, args, &plan, C);
+    if (prog != NULL) {
+        gx_prog_run(prog);
+    }
+    gx_prog_free(prog);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}

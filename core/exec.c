@@ -1,0 +1,345 @@
+/*
+** Running a program: the bridge between blocks and a device.
+**
+** The caller's thread walks the steps: it flushes what the schedule says, announces the step it has
+** reached, waits for the blocks the step needs, and runs the kernel over the team.  Helper threads take
+** loads from the schedule in order, each as soon as the announced step allows.  The caller never
+** waits for work that nobody has taken: it takes the load itself, through its own connection; so without
+** helpers everything still happens, in the same order.
+**
+** Memory: one arena of slots (gx_prog_slots), nothing else grows with the matrices.
+**
+** Rollback journal: before the first flush the helpers are stopped (stream.c says why); the remaining
+** loads are the caller's.
+**
+** Threads: `lock` guards next_load, the load states and reached.  Blocks themselves need no lock: a load
+** owns its slot until it is marked done, the caller afterwards.
+*/
+#include "prog_int.h"
+#include "stream.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+typedef enum load_state { LOAD_WAITING = 0, LOAD_TAKEN, LOAD_DONE } load_state;
+
+typedef struct exec {
+    gx_prog *prog;
+    gx_run *run;
+    schedule plan;
+    char *arena;            /* slots x slot_bytes, aligned to 64                 */
+    uint8_t *state;         /* load_state of each load                           */
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* a load is done, a step reached, the run stopped   */
+    int64_t next_load;      /* the first load nobody has taken                   */
+    int64_t first_pending;  /* caller: all loads before it are done              */
+    int64_t next_flush;     /* caller                                            */
+    int32_t reached;        /* the step the caller has reached                   */
+    bool is_closed;         /* helpers take nothing more                         */
+    gx_stream *stream;
+    gx_reader *own;         /* the caller's reader; NULL until needed            */
+    const gx_backend *backend;
+    gx_dev *dev;
+} exec;
+
+static void *slot_address(const exec *x, int32_t slot)
+{
+    return x->arena + (size_t)slot * x->prog->slot_bytes;
+}
+
+/* Bring a block into its slot.  reader: of the thread that runs this. */
+static gx_code perform_load(exec *x, const load *item, gx_reader *reader, gx_err *err)
+{
+    const gx_opnd *op = &x->prog->operand[item->operand];
+    block_shape shape = gx_block_shape(op, item->block);
+    gx_mat spilled;
+    const gx_mat *source = op->source;
+    if (item->is_spilled) {
+        gx_mat_stored(&spilled, &op->sink->meta);
+        source = &spilled;
+    }
+    return gx_mat_read(x->run, source, reader, shape.i0, shape.j0, shape.m, shape.n, op->dtype,
+                       slot_address(x, item->slot), shape.m, err);
+}
+
+static void mark_done(exec *x, int64_t index)
+{
+    pthread_mutex_lock(&x->lock);
+    x->state[index] = LOAD_DONE;
+    pthread_cond_broadcast(&x->changed);
+    pthread_mutex_unlock(&x->lock);
+}
+
+/* A spilled block is the caller's to read back: nobody else sees it. */
+static bool is_for_caller(const exec *x, int64_t index)
+{
+    return x->plan.loads[index].is_spilled;
+}
+
+/* Helper: the next load that may start; waits for it.  -1 when there is none left. */
+static int64_t take_load(exec *x)
+{
+    int64_t taken = -1;
+    pthread_mutex_lock(&x->lock);
+    while (!x->is_closed && gx_ok(x->run) && x->next_load < x->plan.load_count) {
+        int64_t index = x->next_load;
+        bool may_start = x->plan.loads[index].after <= x->reached;
+        if (may_start && !is_for_caller(x, index)) {
+            x->state[index] = LOAD_TAKEN;
+            x->next_load++;
+            taken = index;
+            break;
+        }
+        pthread_cond_wait(&x->changed, &x->lock);
+    }
+    pthread_mutex_unlock(&x->lock);
+    return taken;
+}
+
+static void help(void *arg, gx_helper *helper)
+{
+    exec *x = arg;
+    for (int64_t index = take_load(x); index >= 0; index = take_load(x)) {
+        const load *item = &x->plan.loads[index];
+        const gx_opnd *op = &x->prog->operand[item->operand];
+        gx_err err = {0};
+        if (perform_load(x, item, gx_helper_reader(helper, op->source), &err) != GX_OK) {
+            gx_run_fail(x->run, &err);
+        } else {
+            gx_stats_add(&x->run->ctx->stats, GX_STAT_HELPER_READS, 1);
+        }
+        mark_done(x, index);
+    }
+}
+
+/* Let the helpers finish what they have and go. */
+static void close_stream(exec *x)
+{
+    pthread_mutex_lock(&x->lock);
+    x->is_closed = true;
+    pthread_cond_broadcast(&x->changed);
+    pthread_mutex_unlock(&x->lock);
+    gx_stream_stop(x->stream);
+    x->stream = NULL;
+}
+
+static void reach(exec *x, int32_t t)
+{
+    pthread_mutex_lock(&x->lock);
+    x->reached = t;
+    pthread_cond_broadcast(&x->changed);
+    pthread_mutex_unlock(&x->lock);
+}
+
+/* Caller: wait a little for a load that a helper has; look at the interrupt in between. */
+static void wait_for(exec *x, int64_t index)
+{
+    pthread_mutex_lock(&x->lock);
+    while (x->state[index] != LOAD_DONE && gx_ok(x->run)) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 20 * 1000 * 1000;
+        if (until.tv_nsec >= 1000 * 1000 * 1000) {
+            until.tv_nsec -= 1000 * 1000 * 1000;
+            until.tv_sec++;
+        }
+        if (pthread_cond_timedwait(&x->changed, &x->lock, &until) == ETIMEDOUT) {
+            pthread_mutex_unlock(&x->lock);
+            gx_run_poll(x->run);
+            pthread_mutex_lock(&x->lock);
+        }
+    }
+    pthread_mutex_unlock(&x->lock);
+}
+
+/* Caller: take the load itself when nobody has. */
+static bool take_this(exec *x, int64_t index)
+{
+    pthread_mutex_lock(&x->lock);
+    bool is_free = x->state[index] == LOAD_WAITING;
+    if (is_free) {
+        x->state[index] = LOAD_TAKEN;
+        x->next_load = gx_max(x->next_load, index + 1);
+        pthread_cond_broadcast(&x->changed);
+    }
+    pthread_mutex_unlock(&x->lock);
+    return is_free;
+}
+
+static void load_here(exec *x, int64_t index)
+{
+    const load *item = &x->plan.loads[index];
+    gx_err err = {0};
+    if (x->own == NULL && gx_reader_own(x->run->ctx->store, &x->own, &err) != GX_OK) {
+        gx_run_fail(x->run, &err);
+    } else if (perform_load(x, item, x->own, &err) != GX_OK) {
+        gx_run_fail(x->run, &err);
+    }
+    mark_done(x, index);
+}
+
+/* Every load that step t needs: done, when the run has not failed. */
+static void await_loads(exec *x, int32_t t)
+{
+    int64_t start_ns = gx_now_ns();
+    bool has_waited = false;
+    while (x->first_pending < x->plan.load_count && gx_ok(x->run) &&
+           x->plan.loads[x->first_pending].need <= t) {
+        int64_t index = x->first_pending++;
+        if (take_this(x, index)) {
+            load_here(x, index);
+            has_waited = true;
+        } else {
+            wait_for(x, index);
+            has_waited = true;
+        }
+    }
+    if (has_waited) {
+        gx_stats_add(&x->run->ctx->stats, GX_STAT_WAIT_NS, gx_now_ns() - start_ns);
+    }
+}
+
+/* Write what the schedule wants written before step t. */
+static void perform_flushes(exec *x, int32_t t)
+{
+    while (x->next_flush < x->plan.flush_count && gx_ok(x->run) &&
+           x->plan.flushes[x->next_flush].before <= t) {
+        const flush *item = &x->plan.flushes[x->next_flush++];
+        const gx_opnd *op = &x->prog->operand[item->operand];
+        if (x->stream != NULL && op->sink->is_stored &&
+            gx_store_writer_excludes_readers(x->run->ctx->store, op->sink->meta.schema)) {
+            close_stream(x);
+        }
+        block_shape shape = gx_block_shape(op, item->block);
+        gx_err err = {0};
+        gx_sink_write(op->sink, shape.i0, shape.j0, shape.m, shape.n, slot_address(x, item->slot),
+                      shape.m, &err);
+        gx_run_fail(x->run, &err);
+        gx_run_poll(x->run);
+    }
+}
+
+static void run_kernel(exec *x, const step *st)
+{
+    const call_kind *kind = &x->prog->kind[st->kind];
+    if (kind->kernel == GX_KERNEL_COUNT) {
+        return;
+    }
+    gx_args args;
+    gx_step_args(x->prog, st, x->arena, &args);
+    gx_dtype dtype = x->prog->operand[st->operand[2]].dtype;
+    gx_stats *stats = &x->run->ctx->stats;
+    double flops = gx_kernel_flops(kind->kernel, dtype, &args);
+    gx_err err = {0};
+    int64_t start_ns = gx_now_ns();
+    gx_team_call(gx_run_team(x->run), x->backend, x->dev, kind->kernel, dtype, &args, &x->prog->cut,
+                 &err);
+    gx_run_fail(x->run, &err);
+    gx_stats_add(stats, GX_STAT_COMPUTE_NS, gx_now_ns() - start_ns);
+    gx_stats_add(stats, GX_STAT_KERNELS, 1);
+    gx_stats_add(stats, GX_STAT_FLOPS, (int64_t)flops);
+}
+
+static void run_steps(exec *x)
+{
+    int64_t count = x->prog->step_count;
+    for (int32_t t = 0; t < count && gx_ok(x->run); t++) {
+        perform_flushes(x, t);
+        reach(x, t);
+        await_loads(x, t);
+        if (gx_ok(x->run)) {
+            run_kernel(x, &x->prog->steps[t]);
+        }
+        gx_run_advance(x->run, 1.0 / (double)count);
+        gx_run_poll(x->run);
+    }
+    perform_flushes(x, (int32_t)count);
+}
+
+static gx_code allocate(exec *x, int64_t slots)
+{
+    gx_mem *mem = x->run->ctx->mem;
+    gx_err err = {0};
+    void *arena = NULL, *state = NULL;
+    if (gx_mem_calloc(mem, (size_t)x->plan.load_count, "the schedule of blocks", &state, &err) !=
+            GX_OK ||
+        gx_mem_alloc(mem, (size_t)slots * x->prog->slot_bytes, "the block cache", &arena, &err) !=
+            GX_OK) {
+        gx_mem_free(mem, state);
+        return gx_run_fail(x->run, &err);
+    }
+    x->state = state;
+    x->arena = arena;
+    return GX_OK;
+}
+
+static void start_helpers(exec *x)
+{
+    const gx_mat *sources[GX_PROG_OPERANDS];
+    int count = 0;
+    double bytes = 0;
+    for (int k = 0; k < x->prog->operands; k++) {
+        const gx_opnd *op = &x->prog->operand[k];
+        if (op->source != NULL) {
+            sources[count++] = op->source;
+        }
+    }
+    for (int64_t k = 0; k < x->plan.load_count; k++) {
+        const load *item = &x->plan.loads[k];
+        bytes += (double)gx_block_shape(&x->prog->operand[item->operand], item->block).bytes;
+    }
+    int wanted = (int)gx_min(x->run->ctx->config.number[GX_SET_READERS], x->plan.load_count);
+    gx_stream_start(x->run, sources, count, wanted, bytes, help, x, &x->stream);
+}
+
+/* The schedule itself takes memory: with what it leaves, fewer slots may fit.  Returns the slots. */
+static int64_t make_schedule(exec *x)
+{
+    gx_prog *prog = x->prog;
+    int64_t slots = gx_prog_slots(prog);
+    while (gx_ok(x->run) && gx_schedule_make(prog, slots, &x->plan) == GX_OK) {
+        int64_t left = gx_prog_slots(prog);
+        if (left >= slots || !gx_ok(x->run)) {
+            break;
+        }
+        gx_schedule_clear(prog, &x->plan);
+        slots = left;
+    }
+    return slots;
+}
+
+static void execute(exec *x)
+{
+    gx_stats *stats = &x->run->ctx->stats;
+    int64_t slots = make_schedule(x);
+    if (!gx_ok(x->run) || allocate(x, slots) != GX_OK ||
+        gx_run_device(x->run, &x->backend, &x->dev) != GX_OK) {
+        return;
+    }
+    gx_stats_add(stats, GX_STAT_CACHE_HITS, x->plan.hits);
+    gx_stats_add(stats, GX_STAT_CACHE_MISSES, x->plan.load_count);
+    gx_stats_add(stats, GX_STAT_SPILLS, x->plan.spills);
+    gx_run_progress(x->run, 1.0);
+    start_helpers(x);
+    run_steps(x);
+    close_stream(x);
+}
+
+gx_code gx_prog_run(gx_prog *prog)
+{
+    exec x = {.prog = prog, .run = prog->run};
+    if (!gx_ok(prog->run) || prog->step_count == 0) {
+        return gx_ok(prog->run) ? GX_OK : prog->run->err.code;
+    }
+    pthread_mutex_init(&x.lock, NULL);
+    pthread_cond_init(&x.changed, NULL);
+    execute(&x);
+    gx_reader_close(x.own);
+    gx_mem_free(prog->run->ctx->mem, x.arena);
+    gx_mem_free(prog->run->ctx->mem, x.state);
+    gx_schedule_clear(prog, &x.plan);
+    pthread_cond_destroy(&x.changed);
+    pthread_mutex_destroy(&x.lock);
+    return gx_ok(prog->run) ? GX_OK : prog->run->err.code;
+}

@@ -1,0 +1,185 @@
+/*
+** The planner: see plan.h.
+**
+** Product.  A call multiplies one block of A by one of B into one of C.  Blocks are whole tiles of C,
+** about BLOCK_EDGE on a side (more when there are many threads to feed, so that each gets a piece of full
+** speed).  A rectangle of super_m x super_n blocks of C stays in memory while A and B pass by; it is chosen
+** by counting what would be read,
+**
+**     reads = |A| * ceil(grid_n / super_n) + |B| * ceil(grid_m / super_m),
+**
+** under super_m super_n + min(super_m, super_n) + 1 <= slots; among equals the smallest rectangle,
+** because what is left keeps panels alive from one rectangle to the next (k runs back and forth).
+**
+** Deterministic mode: nothing above may depend on the budget or on threads, and need not: blocks are one
+** tile of C, k blocks follow from the tile shapes, k always ascends, pieces have a fixed size.
+*/
+#include "plan.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Edge of a block in elements: gemm reaches its full rate from here (docs/cost-model.md). */
+static const int64_t BLOCK_EDGE = 1024;
+
+/* A cache of fewer blocks than this has too little freedom: smaller blocks then. */
+static const int64_t ENOUGH_SLOTS = 24;
+
+/* Deterministic pieces: the largest that every thread count can share well. */
+static const int64_t FIXED_PIECE = 512;
+
+static bool is_same_source(const gx_mat *A, const gx_mat *B)
+{
+    if (A->kind != B->kind || A->rows != B->rows || A->cols != B->cols || A->dtype != B->dtype) {
+        return false;
+    }
+    if (A->kind == GX_MAT_STORED) {
+        return A->meta.id == B->meta.id && A->meta.generation == B->meta.generation &&
+               strcmp(A->meta.schema, B->meta.schema) == 0;
+    }
+    return A->kind == GX_MAT_VALUE && A->data == B->data && A->ld == B->ld;
+}
+
+/* alpha op(A) op(A)^T without a C0: half the flops. */
+static void detect_syrk(const gx_matmul_args *args, gx_matmul_plan *plan)
+{
+    bool is_beta_zero = args->beta.re == 0 && args->beta.im == 0;
+    bool is_one_plain = (args->transa == GX_NO_TRANS) != (args->transb == GX_NO_TRANS);
+    if (!is_beta_zero || !is_one_plain || !is_same_source(args->A, args->B)) {
+        return;
+    }
+    gx_trans trans = args->transa == GX_NO_TRANS ? args->transb : args->transa;
+    bool is_complex = gx_dtype_is_complex(plan->dtype);
+    plan->is_hermitian = is_complex && trans == GX_CONJ_TRANS;
+    plan->is_syrk = !plan->is_hermitian || args->alpha.im == 0;
+}
+
+/* How far op(X) reaches along k in one of X's tiles. */
+static int64_t k_piece_of(const gx_mat *X, bool is_left, gx_trans trans)
+{
+    bool is_cols = is_left == (trans == GX_NO_TRANS);
+    return gx_max(1, is_cols ? X->tile_cols : X->tile_rows);
+}
+
+/* Blocks per side of the target edge, whole tiles, not past the matrix. */
+static int64_t round_to_tiles(int64_t edge, int64_t tile, int64_t size)
+{
+    int64_t tiles = gx_max(1, edge / gx_max(1, tile));
+    return gx_max(1, gx_min(tiles, gx_ceil_div(gx_max(1, size), gx_max(1, tile)))) * gx_max(1, tile);
+}
+
+/* The target edge for this many threads within this much memory. */
+static int64_t target_edge(int64_t threads, size_t available, size_t element)
+{
+    int64_t edge = BLOCK_EDGE * gx_max(1, (int64_t)lround(sqrt((double)threads / 4.0)));
+    while (edge > 16 && available / ((size_t)(edge * edge) * element) < (size_t)ENOUGH_SLOTS) {
+        edge /= 2;
+    }
+    return edge;
+}
+
+static void choose_blocks(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int64_t tile_n,
+                          gx_matmul_plan *plan)
+{
+    bool is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
+    size_t element = gx_dtype_bytes(plan->dtype);
+    size_t available = gx_mem_available(run->ctx->mem);
+    int64_t edge = 1;
+    if (!is_fixed) {
+        edge = target_edge(run->ctx->config.number[GX_SET_THREADS], available, element);
+    }
+    plan->block_m = round_to_tiles(edge, tile_m, plan->m);
+    plan->block_n = round_to_tiles(edge, tile_n, plan->n);
+    if (plan->is_syrk) {
+        plan->block_m = plan->block_n = gx_max(plan->block_m, plan->block_n);
+    }
+    // Along k: what the operands' tiles offer, within the bytes of the largest tile or block in play.
+    int64_t ka = k_piece_of(args->A, true, args->transa);
+    int64_t kb = k_piece_of(args->B, false, args->transb);
+    int64_t most = gx_max(plan->block_m * plan->block_n,
+                          gx_max(args->A->tile_rows * args->A->tile_cols,
+                                 args->B->tile_rows * args->B->tile_cols));
+    if (!is_fixed) {
+        int64_t third = (int64_t)(available / (4 * element));
+        most = gx_max(plan->block_m * plan->block_n, gx_min(most, third));
+    }
+    int64_t limit = gx_max(1, most / gx_max(plan->block_m, plan->block_n));
+    int64_t piece = round_to_tiles(edge, gx_max(ka, kb), plan->k);
+    if (piece > limit) {
+        piece = limit >= 64 ? limit / 64 * 64 : limit;
+    }
+    plan->block_k = gx_max(1, gx_min(piece, plan->k));
+    plan->is_snake = !is_fixed;
+    if (is_fixed) {
+        plan->cut = (gx_cut){.m = FIXED_PIECE, .n = FIXED_PIECE, .k = FIXED_PIECE, .is_fixed = true};
+    }
+}
+
+double gx_plan_matmul_reads(const gx_matmul_plan *plan, int64_t super_m, int64_t super_n)
+{
+    double element = (double)gx_dtype_bytes(plan->dtype);
+    int64_t grid_m = gx_ceil_div(plan->m, plan->block_m), grid_n = gx_ceil_div(plan->n, plan->block_n);
+    return element * (double)plan->k *
+           ((double)plan->m * (double)gx_ceil_div(grid_n, super_n) +
+            (double)plan->n * (double)gx_ceil_div(grid_m, super_m));
+}
+
+static void choose_rectangle(gx_matmul_plan *plan, int64_t slots)
+{
+    int64_t grid_m = gx_max(1, gx_ceil_div(plan->m, plan->block_m));
+    int64_t grid_n = gx_max(1, gx_ceil_div(plan->n, plan->block_n));
+    plan->super_m = plan->super_n = 1;
+    double best = gx_plan_matmul_reads(plan, 1, 1);
+    for (int64_t p = 1; p <= grid_m && p < slots; p++) {
+        // The widest that fits, then the narrowest that reads no more.
+        int64_t q = gx_min(grid_n, (slots - 1) / p);
+        while (q > 0 && p * q + gx_min(p, q) + 1 > slots) {
+            q--;
+        }
+        if (q == 0) {
+            break;
+        }
+        q = gx_ceil_div(grid_n, gx_ceil_div(grid_n, q));
+        double reads = gx_plan_matmul_reads(plan, p, q);
+        bool is_equal = reads == best;
+        if (reads < best || (is_equal && p * q < plan->super_m * plan->super_n)) {
+            best = reads;
+            plan->super_m = p;
+            plan->super_n = q;
+        }
+    }
+}
+
+void gx_plan_matmul(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int64_t tile_n,
+                    gx_matmul_plan *plan)
+{
+    memset(plan, 0, sizeof *plan);
+    const gx_mat *A = args->A, *B = args->B;
+    plan->m = args->transa == GX_NO_TRANS ? A->rows : A->cols;
+    plan->k = args->transa == GX_NO_TRANS ? A->cols : A->rows;
+    plan->n = args->transb == GX_NO_TRANS ? B->cols : B->rows;
+    plan->dtype = gx_dtype_promote(A->dtype, B->dtype);
+    if (args->C0 != NULL) {
+        plan->dtype = gx_dtype_promote(plan->dtype, args->C0->dtype);
+    }
+    if (gx_dtype_is_complex(plan->dtype) == false && (args->alpha.im != 0 || args->beta.im != 0)) {
+        plan->dtype = gx_dtype_promote(plan->dtype, GX_C64);
+    }
+    if (tile_m == tile_n) {
+        detect_syrk(args, plan);
+    }
+    choose_blocks(run, args, tile_m, tile_n, plan);
+    size_t element = gx_dtype_bytes(plan->dtype);
+    int64_t largest = gx_max(gx_min(plan->block_m, plan->m) * gx_min(plan->block_n, plan->n),
+                             plan->block_k * gx_max(gx_min(plan->block_m, plan->m),
+                                                    gx_min(plan->block_n, plan->n)));
+    size_t slot_bytes = (size_t)gx_max(1, largest) * element;
+    choose_rectangle(plan, (int64_t)(gx_mem_available(run->ctx->mem) / slot_bytes));
+    plan->lookahead = gx_max(4, 2 * run->ctx->config.number[GX_SET_READERS]);
+}
+
+double gx_plan_seconds(gx_run *run, const gx_cost *cost, gx_dtype dtype)
+{
+    (void)run, (void)dtype;
+    return cost->bytes_read / 3e9 + cost->bytes_written / 6e8 + cost->flops / 5e10;
+}

@@ -1,0 +1,343 @@
+/*
+** Who is where, when: the schedule of a program.
+**
+** The order of calls is fixed before anything runs, so the cache can do what no online policy can: evict
+** the block whose next use is furthest away (Belady 1966), and load each block some calls ahead.  The
+** schedule is made by simulating the program once.  At simulated step s
+**
+**   1. the blocks of steps s .. s + lookahead are given slots, earliest step first.  A new block takes, in this
+**      order: an empty slot; a dead block's (no later use), the one idle longest; a finished result's that
+**      is not used again, which is first flushed to its sink; the one used furthest in the future.  A
+**      block used in the window is never taken; a window that does not fit is cut short;
+**   2. the step runs.
+**
+** A load may start once the executor has REACHED step s (all steps before s are done, flushes before s
+** written): its slot's former block has no use left before the window's end.  Results stay in memory until
+** their slot is wanted or the program ends (then in ascending tile order, the fastest for SQLite), so
+** in rollback-journal mode the helpers read as long as possible before the writer disturbs them.
+**
+** An unfinished result that must go is a spill: written to its own tile, and read back through the
+** caller's connection, which alone sees it.  Drivers choose their blocks so that this does not happen.
+**
+** Cost: O(steps x slots) time, 16 bytes a step and 16 bytes a block while it is made.
+*/
+#include "prog_int.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NEVER = INT32_MAX };
+
+typedef struct block_state {
+    int32_t slot;        /* GX_NO_SLOT: not resident                    */
+    int32_t next_use;    /* first step >= now that uses it, while resident */
+    int32_t last_write;  /* the step that finishes it; -1: never written */
+    int8_t operand;
+    bool is_dirty;       /* differs from its sink                       */
+    bool is_spilled;     /* its sink's tile holds its latest contents   */
+} block_state;
+
+typedef struct sim {
+    gx_prog *prog;
+    schedule *out;
+    block_state *block;
+    int32_t (*next)[3];  /* next[t][p]: the next step after t that uses steps[t].block[p] */
+    int32_t *holder;     /* per slot: its block, GX_NO_BLOCK                              */
+    int32_t *idle_since; /* per slot: the last step that used it                          */
+    int64_t slots;
+    int32_t now;         /* s */
+} sim;
+
+static gx_code allocate(gx_prog *prog, int64_t count, size_t size, void **ptr)
+{
+    gx_err err = {0};
+    if (gx_mem_calloc(prog->run->ctx->mem, (size_t)count * size, "the schedule of blocks", ptr,
+                      &err) != GX_OK) {
+        return gx_run_fail(prog->run, &err);
+    }
+    return GX_OK;
+}
+
+static bool grow(gx_prog *prog, void **array, int64_t count, int64_t *capacity, size_t size)
+{
+    if (count < *capacity) {
+        return true;
+    }
+    int64_t wanted = *capacity == 0 ? 64 : 2 * *capacity;
+    gx_err err = {0};
+    if (gx_mem_realloc(prog->run->ctx->mem, (size_t)wanted * size, "the schedule of blocks", array,
+                       &err) != GX_OK) {
+        gx_run_fail(prog->run, &err);
+        return false;
+    }
+    *capacity = wanted;
+    return true;
+}
+
+static void add_load(sim *s, const load *item)
+{
+    schedule *out = s->out;
+    void *loads = out->loads;
+    if (grow(s->prog, &loads, out->load_count, &out->load_capacity, sizeof *out->loads)) {
+        out->loads = loads;
+        out->loads[out->load_count++] = *item;
+    }
+}
+
+static void add_flush(sim *s, int32_t block, int32_t slot, int32_t before)
+{
+    schedule *out = s->out;
+    void *flushes = out->flushes;
+    if (grow(s->prog, &flushes, out->flush_count, &out->flush_capacity, sizeof *out->flushes)) {
+        out->flushes = flushes;
+        out->flushes[out->flush_count++] = (flush){.block = block, .slot = slot, .before = before,
+                                                   .operand = s->block[block].operand};
+    }
+}
+
+/* Fill next[][] from the end, and each block's operand, first use and last write. */
+static gx_code analyse(sim *s)
+{
+    gx_prog *prog = s->prog;
+    for (int32_t b = 0; b < prog->blocks; b++) {
+        s->block[b].slot = GX_NO_SLOT;
+        s->block[b].next_use = NEVER;
+        s->block[b].last_write = -1;
+    }
+    for (int32_t t = (int32_t)prog->step_count - 1; t >= 0; t--) {
+        const step *st = &prog->steps[t];
+        for (int p = 0; p < 3; p++) {
+            if (st->block[p] != GX_NO_BLOCK) {
+                s->next[t][p] = s->block[st->block[p]].next_use;
+            }
+        }
+        for (int p = 0; p < 3; p++) {
+            if (st->block[p] != GX_NO_BLOCK) {
+                block_state *b = &s->block[st->block[p]];
+                b->next_use = t;
+                b->operand = st->operand[p];
+                if (p == 2 && b->last_write < 0) {
+                    b->last_write = t;
+                }
+            }
+        }
+    }
+    return GX_OK;
+}
+
+static bool is_finished(const sim *s, const block_state *b)
+{
+    return b->last_write < s->now;
+}
+
+/* How willingly a slot is given up: larger is better; -1 never. */
+static int64_t willingness(const sim *s, int32_t slot, int32_t window_end)
+{
+    const int64_t STEP = (int64_t)1 << 33;
+    if (s->holder[slot] == GX_NO_BLOCK) {
+        return 5 * STEP;
+    }
+    const block_state *b = &s->block[s->holder[slot]];
+    if (b->next_use <= window_end) {
+        return -1;
+    }
+    bool has_sink = s->prog->operand[b->operand].sink != NULL;
+    if (b->next_use == NEVER) {
+        bool is_clean = !b->is_dirty || !has_sink;
+        return (is_clean ? 4 : 3) * STEP + (s->now - s->idle_since[slot]);
+    }
+    if (b->is_dirty && !has_sink) {
+        return -1; // a temporary lives in memory alone
+    }
+    bool is_spill = b->is_dirty && !is_finished(s, b);
+    return (is_spill ? 1 : 2) * STEP + b->next_use;
+}
+
+/* A slot for a new block at the current step; GX_NO_SLOT when the window leaves none. */
+static int32_t take_slot(sim *s, int32_t window_end)
+{
+    int32_t best = GX_NO_SLOT;
+    int64_t best_value = -1;
+    for (int32_t slot = 0; slot < s->slots; slot++) {
+        int64_t value = willingness(s, slot, window_end);
+        if (value > best_value) {
+            best = slot;
+            best_value = value;
+        }
+    }
+    if (best == GX_NO_SLOT || s->holder[best] == GX_NO_BLOCK) {
+        return best;
+    }
+    block_state *b = &s->block[s->holder[best]];
+    if (b->is_dirty && s->prog->operand[b->operand].sink != NULL) {
+        add_flush(s, s->holder[best], best, s->now);
+        s->out->spills += !is_finished(s, b);
+        b->is_spilled = true;
+        b->is_dirty = false;
+    }
+    b->slot = GX_NO_SLOT;
+    s->holder[best] = GX_NO_BLOCK;
+    return best;
+}
+
+/* Make the blocks of step t resident.  false when the window does not fit. */
+static bool place_step(sim *s, int32_t t)
+{
+    const step *st = &s->prog->steps[t];
+    for (int p = 0; p < 3; p++) {
+        if (st->block[p] == GX_NO_BLOCK) {
+            continue;
+        }
+        block_state *b = &s->block[st->block[p]];
+        if (b->slot != GX_NO_SLOT) {
+            b->next_use = b->next_use < t ? b->next_use : t;
+            continue;
+        }
+        int32_t slot = take_slot(s, t);
+        if (slot == GX_NO_SLOT) {
+            return false;
+        }
+        b->slot = slot;
+        b->next_use = t;
+        s->holder[slot] = st->block[p];
+        bool is_read = p < 2 || s->prog->kind[st->kind].keeps_c;
+        bool has_contents = b->is_spilled || s->prog->operand[st->operand[p]].source != NULL;
+        if (is_read && has_contents) {
+            add_load(s, &(load){.block = st->block[p], .slot = slot, .after = s->now, .need = t,
+                                .is_spilled = b->is_spilled, .operand = st->operand[p]});
+        }
+    }
+    return true;
+}
+
+/* Step s has run: what it used, when it is used again, what it wrote. */
+static void run_step(sim *s)
+{
+    step *st = &s->prog->steps[s->now];
+    for (int p = 0; p < 3; p++) {
+        if (st->block[p] == GX_NO_BLOCK) {
+            continue;
+        }
+        block_state *b = &s->block[st->block[p]];
+        st->slot[p] = b->slot;
+        b->next_use = s->next[s->now][p];
+        s->idle_since[b->slot] = s->now;
+        if (p == 2) {
+            b->is_dirty = true;
+        }
+    }
+}
+
+static int by_block(const void *a, const void *b)
+{
+    int32_t x = ((const flush *)a)->block, y = ((const flush *)b)->block;
+    return (x > y) - (x < y);
+}
+
+/* What is still in memory at the end goes to its sink in ascending order. */
+static void flush_rest(sim *s)
+{
+    int64_t first = s->out->flush_count;
+    for (int32_t slot = 0; slot < s->slots; slot++) {
+        if (s->holder[slot] != GX_NO_BLOCK) {
+            block_state *b = &s->block[s->holder[slot]];
+            if (b->is_dirty && s->prog->operand[b->operand].sink != NULL) {
+                add_flush(s, s->holder[slot], slot, (int32_t)s->prog->step_count);
+            }
+        }
+    }
+    if (gx_ok(s->prog->run) && s->out->flush_count > first) {
+        qsort(s->out->flushes + first, (size_t)(s->out->flush_count - first), sizeof(flush), by_block);
+    }
+}
+
+static void simulate(sim *s)
+{
+    gx_prog *prog = s->prog;
+    int32_t placed = 0; // the first step whose blocks are not yet placed
+    int64_t uses = 0;
+    for (s->now = 0; s->now < prog->step_count && gx_ok(prog->run); s->now++) {
+        while (placed < prog->step_count && placed - s->now <= prog->lookahead &&
+               place_step(s, placed)) {
+            placed++;
+        }
+        assert(placed > s->now || !gx_ok(prog->run));
+        if (placed <= s->now) {
+            return;
+        }
+        run_step(s);
+        for (int p = 0; p < 3; p++) {
+            uses += prog->steps[s->now].block[p] != GX_NO_BLOCK;
+        }
+    }
+    flush_rest(s);
+    s->out->hits = uses - s->out->load_count;
+}
+
+gx_code gx_schedule_make(gx_prog *prog, int64_t slots, schedule *out)
+{
+    memset(out, 0, sizeof *out);
+    sim s = {.prog = prog, .out = out, .slots = slots};
+    void *block = NULL, *next = NULL, *holder = NULL, *idle = NULL;
+    if (allocate(prog, prog->blocks, sizeof *s.block, &block) == GX_OK &&
+        allocate(prog, prog->step_count, sizeof *s.next, &next) == GX_OK &&
+        allocate(prog, slots, sizeof *s.holder, &holder) == GX_OK &&
+        allocate(prog, slots, sizeof *s.idle_since, &idle) == GX_OK) {
+        s.block = block;
+        s.next = next;
+        s.holder = holder;
+        s.idle_since = idle;
+        for (int64_t k = 0; k < slots; k++) {
+            s.holder[k] = GX_NO_BLOCK;
+            s.idle_since[k] = -1;
+        }
+        analyse(&s);
+        // analyse() left each block's first use; resident blocks alone have one from here on.
+        simulate(&s);
+    }
+    gx_mem *mem = prog->run->ctx->mem;
+    gx_mem_free(mem, block);
+    gx_mem_free(mem, next);
+    gx_mem_free(mem, holder);
+    gx_mem_free(mem, idle);
+    return gx_ok(prog->run) ? GX_OK : prog->run->err.code;
+}
+
+void gx_schedule_clear(gx_prog *prog, schedule *s)
+{
+    gx_mem_free(prog->run->ctx->mem, s->loads);
+    gx_mem_free(prog->run->ctx->mem, s->flushes);
+    memset(s, 0, sizeof *s);
+}
+
+gx_code gx_prog_cost(gx_prog *prog, gx_cost *cost)
+{
+    memset(cost, 0, sizeof *cost);
+    int64_t slots = gx_prog_slots(prog);
+    schedule s = {0};
+    if (gx_ok(prog->run) && gx_schedule_make(prog, slots, &s) == GX_OK) {
+        for (int64_t k = 0; k < s.load_count; k++) {
+            const gx_opnd *op = &prog->operand[s.loads[k].operand];
+            if (s.loads[k].is_spilled ||
+                (op->source != NULL && gx_mat_base_stored(op->source) != NULL)) {
+                cost->bytes_read += (double)gx_block_shape(op, s.loads[k].block).bytes;
+            }
+        }
+        for (int64_t k = 0; k < s.flush_count; k++) {
+            const gx_opnd *op = &prog->operand[s.flushes[k].operand];
+            if (op->sink->is_stored) {
+                cost->bytes_written += (double)gx_block_shape(op, s.flushes[k].block).bytes;
+            }
+        }
+        cost->flops = prog->flops;
+        cost->loads = s.load_count;
+        cost->hits = s.hits;
+        cost->spills = s.spills;
+        cost->slots = slots;
+        cost->slot_bytes = prog->slot_bytes;
+        cost->calls = prog->step_count;
+    }
+    gx_schedule_clear(prog, &s);
+    return gx_ok(prog->run) ? GX_OK : prog->run->err.code;
+}
