@@ -20,6 +20,9 @@
 /* Half of a common second-level cache (1-2 MiB a core). */
 static const int64_t CHUNK_BYTES = 512 << 10;
 
+/* What a helper takes beside its chunk. */
+static const size_t SMALL_BYTES = 4 << 10;
+
 typedef struct scan {
     gx_run *run;
     const gx_mat *A;
@@ -190,8 +193,10 @@ static void run_scan(scan *s)
     int64_t tiles = s->row_tiles * s->col_tiles;
     gx_run_progress(run, (double)tiles);
     gx_stream *stream;
-    int wanted = (int)gx_min(run->ctx->config.number[GX_SET_READERS], tiles);
-    gx_stream_start(run, &s->A, 1, wanted, (double)bytes, help, s, &stream);
+    size_t chunk_bytes = (size_t)(s->chunk_rows * s->chunk_cols) * gx_dtype_bytes(s->A->dtype);
+    size_t room = gx_mem_available(run->ctx->mem) / (2 * chunk_bytes + SMALL_BYTES);
+    int64_t wanted = gx_min(run->ctx->config.number[GX_SET_READERS], gx_min(tiles, (int64_t)room));
+    gx_stream_start(run, &s->A, 1, (int)wanted, (double)bytes, help, s, &stream);
     if (stream != NULL) {
         wait_for_helpers(s);
         gx_stats_add(&run->ctx->stats, GX_STAT_HELPER_READS, tiles);
