@@ -1,0 +1,464 @@
+/*
+** The reference backend: every kernel of core/backend.h as the plainest loop that is right.  The oracle.
+**
+** Every element passes through load() and store() as a complex double, so each formula is written once for
+** the four dtypes, and an f32 result is rounded once, at the end.  Sums run in long double.  Nothing here is
+** blocked, vectorised or threaded; nothing allocates; any number of threads may call at once.
+**
+** What the loops fix for all backends:
+**   - beta = 0 never reads c; alpha = 0 or k = 0 never reads a and b (BLAS).
+**   - A scalar with imaginary part 0 multiplies part by part: 2 * (1 + Inf i) is 2 + Inf i, not NaN + Inf i.
+**   - A complex product is re = ac - bd, im = ad + bc, as BLAS has it; a complex quotient is C's (Annex G).
+**   - SUMSQ of a block with Inf or NaN is scale 1, ssq Inf or NaN; of zeros, or of nothing, scale 1, ssq 0.
+**   - MIN of nothing is +Inf, MAX of nothing is -Inf, so that folding needs no special case.
+*/
+#include "../core/mem.h"
+#include "slots.h"
+
+#include <complex.h>
+#include <math.h>
+#include <string.h>
+
+GX_INLINE gx_scalar load(gx_dtype dtype, const void *x, int64_t ld, int64_t i, int64_t j)
+{
+    int64_t at = j * ld + i;
+    switch (dtype) {
+    case GX_F64:
+        return (gx_scalar){((const double *)x)[at], 0};
+    case GX_F32:
+        return (gx_scalar){(double)((const float *)x)[at], 0};
+    case GX_C128:
+        return (gx_scalar){((const double *)x)[2 * at], ((const double *)x)[2 * at + 1]};
+    case GX_C64:
+        return (gx_scalar){(double)((const float *)x)[2 * at],
+                           (double)((const float *)x)[2 * at + 1]};
+    case GX_DTYPE_COUNT:
+        break;
+    }
+    return (gx_scalar){0, 0};
+}
+
+GX_INLINE void store(gx_dtype dtype, void *x, int64_t ld, int64_t i, int64_t j, gx_scalar value)
+{
+    int64_t at = j * ld + i;
+    switch (dtype) {
+    case GX_F64:
+        ((double *)x)[at] = value.re;
+        break;
+    case GX_F32:
+        ((float *)x)[at] = (float)value.re;
+        break;
+    case GX_C128:
+        ((double *)x)[2 * at] = value.re;
+        ((double *)x)[2 * at + 1] = value.im;
+        break;
+    case GX_C64:
+        ((float *)x)[2 * at] = (float)value.re;
+        ((float *)x)[2 * at + 1] = (float)value.im;
+        break;
+    case GX_DTYPE_COUNT:
+        break;
+    }
+}
+
+/* Element (i, j) of op(x). */
+GX_INLINE gx_scalar load_op(gx_dtype dtype, gx_trans trans, const void *x, int64_t ld, int64_t i,
+                            int64_t j)
+{
+    if (trans == GX_NO_TRANS) {
+        return load(dtype, x, ld, i, j);
+    }
+    gx_scalar value = load(dtype, x, ld, j, i);
+    if (trans == GX_CONJ_TRANS) {
+        value.im = -value.im;
+    }
+    return value;
+}
+
+/* A scalar argument as this dtype sees it: the imaginary part is ignored by real kernels. */
+GX_INLINE gx_scalar scalar_of(gx_dtype dtype, gx_scalar s)
+{
+    return (gx_scalar){s.re, gx_dtype_is_complex(dtype) ? s.im : 0};
+}
+
+GX_INLINE bool is_zero(gx_scalar s)
+{
+    return s.re == 0 && s.im == 0;
+}
+
+GX_INLINE gx_scalar add(gx_scalar x, gx_scalar y)
+{
+    return (gx_scalar){x.re + y.re, x.im + y.im};
+}
+
+GX_INLINE gx_scalar multiply(gx_scalar x, gx_scalar y)
+{
+    return (gx_scalar){x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
+}
+
+GX_INLINE gx_scalar scale(gx_scalar s, gx_scalar x)
+{
+    return s.im == 0 ? (gx_scalar){s.re * x.re, s.re * x.im} : multiply(s, x);
+}
+
+/* CMPLX() of C11, which clang's headers lack. */
+GX_INLINE double complex complex_of(gx_scalar x)
+{
+    double complex z;
+    memcpy(&z, (double[2]){x.re, x.im}, sizeof z);
+    return z;
+}
+
+GX_INLINE gx_scalar divide(gx_dtype dtype, gx_scalar x, gx_scalar y)
+{
+    if (!gx_dtype_is_complex(dtype)) {
+        return (gx_scalar){x.re / y.re, 0};
+    }
+    double complex q = complex_of(x) / complex_of(y);
+    return (gx_scalar){creal(q), cimag(q)};
+}
+
+GX_INLINE double magnitude(gx_dtype dtype, gx_scalar x)
+{
+    return gx_dtype_is_complex(dtype) ? hypot(x.re, x.im) : fabs(x.re);
+}
+
+/* ---- products ----------------------------------------------------------------------------------- */
+
+/* c(i,j) = alpha * (row i of op(a) times column j of op(b)) + beta c(i,j). */
+GX_INLINE void product_element(gx_dtype dtype, const gx_args *p, gx_trans transa, gx_trans transb,
+                               const void *b, int64_t ldb, int64_t i, int64_t j)
+{
+    gx_scalar alpha = scalar_of(dtype, p->alpha), beta = scalar_of(dtype, p->beta);
+    gx_scalar value = {0, 0};
+    if (!is_zero(alpha) && p->k > 0) {
+        gx_scalar sum = {0, 0};
+        for (int64_t l = 0; l < p->k; l++) {
+            sum = add(sum, multiply(load_op(dtype, transa, p->a, p->lda, i, l),
+                                    load_op(dtype, transb, b, ldb, l, j)));
+        }
+        value = scale(alpha, sum);
+    }
+    if (!is_zero(beta)) {
+        value = add(value, scale(beta, load(dtype, p->c, p->ldc, i, j)));
+    }
+    store(dtype, p->c, p->ldc, i, j, value);
+}
+
+GX_INLINE gx_code gemm(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    (void)err;
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->m; i++) {
+            product_element(dtype, p, p->transa, p->transb, p->b, p->ldb, i, j);
+        }
+    }
+    return GX_OK;
+}
+GX_SLOTS_DEFINE(static, gemm, gemm)
+
+GX_INLINE bool in_triangle(gx_uplo uplo, int64_t i, int64_t j)
+{
+    return uplo == GX_LOWER ? i >= j : i <= j;
+}
+
+GX_INLINE gx_code syrk(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    if (gx_dtype_is_complex(dtype) && p->transa == GX_CONJ_TRANS) {
+        return gx_fail(err, GX_UNSUPPORTED, "syrk has no conjugate transpose: herk has");
+    }
+    gx_trans other = p->transa == GX_NO_TRANS ? GX_TRANS : GX_NO_TRANS;
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->n; i++) {
+            if (in_triangle(p->uplo, i, j)) {
+                product_element(dtype, p, p->transa, other, p->a, p->lda, i, j);
+            }
+        }
+    }
+    return GX_OK;
+}
+GX_SLOTS_DEFINE(static, syrk, syrk)
+
+GX_INLINE gx_code herk(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    if (gx_dtype_is_complex(dtype) && p->transa == GX_TRANS) {
+        return gx_fail(err, GX_UNSUPPORTED, "herk has no plain transpose: syrk has");
+    }
+    gx_args real = *p;
+    real.alpha.im = real.beta.im = 0;
+    gx_trans other = p->transa == GX_NO_TRANS ? GX_CONJ_TRANS : GX_NO_TRANS;
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->n; i++) {
+            if (!in_triangle(p->uplo, i, j)) {
+                continue;
+            }
+            product_element(dtype, &real, p->transa, other, p->a, p->lda, i, j);
+            if (i == j) {
+                double re = load(dtype, p->c, p->ldc, i, i).re;
+                store(dtype, p->c, p->ldc, i, i, (gx_scalar){re, 0});
+            }
+        }
+    }
+    return GX_OK;
+}
+GX_SLOTS_DEFINE(static, herk, herk)
+
+/* ---- elementwise -------------------------------------------------------------------------------- */
+
+/* The new value of element (i, j) of c under an elementwise kernel. */
+GX_INLINE gx_scalar map_element(gx_kernel_id kernel, gx_dtype dtype, const gx_args *p, int64_t i,
+                                int64_t j)
+{
+    gx_scalar alpha = scalar_of(dtype, p->alpha), beta = scalar_of(dtype, p->beta);
+    if (kernel == GX_FILL) {
+        return alpha;
+    }
+    if (kernel == GX_TRANSPOSE) {
+        return load_op(dtype, p->transa, p->a, p->lda, i, j);
+    }
+    gx_scalar a = load(dtype, p->a, p->lda, i, j);
+    switch (kernel) {
+    case GX_CONJ:
+        return (gx_scalar){a.re, -a.im};
+    case GX_ADD:
+        return add(scale(alpha, a), scale(beta, load(dtype, p->b, p->ldb, i, j)));
+    case GX_MUL:
+        return multiply(a, load(dtype, p->b, p->ldb, i, j));
+    case GX_DIV:
+        return divide(dtype, a, load(dtype, p->b, p->ldb, i, j));
+    case GX_SCALE:
+        return scale(alpha, a);
+    case GX_ABS:
+        return (gx_scalar){magnitude(dtype, a), 0};
+    default:
+        return a;
+    }
+}
+
+GX_INLINE gx_code map(gx_kernel_id kernel, gx_dtype dtype, const gx_args *p)
+{
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->m; i++) {
+            store(dtype, p->c, p->ldc, i, j, map_element(kernel, dtype, p, i, j));
+        }
+    }
+    return GX_OK;
+}
+
+#define MAP_SLOTS(name, kernel)                                                                    \
+    GX_INLINE gx_code name(gx_dtype dtype, const gx_args *p, gx_err *err)                          \
+    {                                                                                              \
+        (void)err;                                                                                 \
+        return map(kernel, dtype, p);                                                              \
+    }                                                                                              \
+    GX_SLOTS_DEFINE(static, name, name)
+
+MAP_SLOTS(map_fill, GX_FILL)
+MAP_SLOTS(map_copy, GX_COPY)
+MAP_SLOTS(map_transpose, GX_TRANSPOSE)
+MAP_SLOTS(map_conj, GX_CONJ)
+MAP_SLOTS(map_add, GX_ADD)
+MAP_SLOTS(map_mul, GX_MUL)
+MAP_SLOTS(map_div, GX_DIV)
+MAP_SLOTS(map_scale, GX_SCALE)
+MAP_SLOTS(map_abs, GX_ABS)
+
+GX_INLINE gx_code symmetrize(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    (void)err;
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->n; i++) {
+            if (i != j && in_triangle(p->uplo, i, j)) {
+                gx_scalar value = load(dtype, p->c, p->ldc, i, j);
+                if (p->transa == GX_CONJ_TRANS) {
+                    value.im = -value.im;
+                }
+                store(dtype, p->c, p->ldc, j, i, value);
+            }
+        }
+    }
+    return GX_OK;
+}
+GX_SLOTS_DEFINE(static, symmetrize, symmetrize)
+
+/* ---- reductions --------------------------------------------------------------------------------- */
+
+/* Sums over the rectangle (i0, j0) .. (i1, j1): of the elements, and of their magnitudes. */
+typedef struct sums {
+    long double re, im, abs;
+} sums;
+
+GX_INLINE sums sum_of(gx_dtype dtype, const gx_args *p, int64_t i0, int64_t i1, int64_t j0,
+                      int64_t j1)
+{
+    sums s = {0, 0, 0};
+    for (int64_t j = j0; j < j1; j++) {
+        for (int64_t i = i0; i < i1; i++) {
+            gx_scalar a = load(dtype, p->a, p->lda, i, j);
+            s.re += (long double)a.re;
+            s.im += (long double)a.im;
+            s.abs += (long double)magnitude(dtype, a);
+        }
+    }
+    return s;
+}
+
+/* Smallest, largest and largest absolute element; a NaN makes all of them NaN. */
+typedef struct extremes {
+    double min, max, max_abs; /* max_abs: of |a| */
+    double max_part;          /* of |re| and |im| */
+} extremes;
+
+GX_INLINE extremes extremes_of(gx_dtype dtype, const gx_args *p)
+{
+    extremes x = {INFINITY, -INFINITY, 0, 0};
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->m; i++) {
+            gx_scalar a = load(dtype, p->a, p->lda, i, j);
+            if (isnan(a.re) || isnan(a.im)) {
+                return (extremes){NAN, NAN, NAN, NAN};
+            }
+            x.min = fmin(x.min, a.re);
+            x.max = fmax(x.max, a.re);
+            x.max_abs = fmax(x.max_abs, magnitude(dtype, a));
+            x.max_part = fmax(x.max_part, fmax(fabs(a.re), fabs(a.im)));
+        }
+    }
+    return x;
+}
+
+/* Everything is divided by the largest part first, so no square overflows or all of them underflow. */
+GX_INLINE void reduce_sumsq(gx_dtype dtype, const gx_args *p)
+{
+    double largest = extremes_of(dtype, p).max_part;
+    p->reduce[0] = 1;
+    p->reduce[1] = largest;
+    if (largest == 0 || !isfinite(largest)) {
+        return;
+    }
+    long double ssq = 0;
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->m; i++) {
+            gx_scalar a = load(dtype, p->a, p->lda, i, j);
+            long double re = (long double)a.re / (long double)largest;
+            long double im = (long double)a.im / (long double)largest;
+            ssq += re * re + im * im;
+        }
+    }
+    p->reduce[0] = largest;
+    p->reduce[1] = (double)ssq;
+}
+
+GX_INLINE void reduce_lines(gx_dtype dtype, const gx_args *p)
+{
+    bool by_col = p->reduce_kind == GX_REDUCE_COL_ABS || p->reduce_kind == GX_REDUCE_COL_SUM;
+    bool is_abs = p->reduce_kind == GX_REDUCE_COL_ABS || p->reduce_kind == GX_REDUCE_ROW_ABS;
+    int64_t lines = by_col ? p->n : p->m;
+    for (int64_t l = 0; l < lines; l++) {
+        sums s = by_col ? sum_of(dtype, p, 0, p->m, l, l + 1) : sum_of(dtype, p, l, l + 1, 0, p->n);
+        if (is_abs) {
+            p->reduce[l] = (double)s.abs;
+        } else {
+            p->reduce[2 * l] = (double)s.re;
+            p->reduce[2 * l + 1] = (double)s.im;
+        }
+    }
+}
+
+GX_INLINE gx_code reduce(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    switch (p->reduce_kind) {
+    case GX_REDUCE_SUM: {
+        sums s = sum_of(dtype, p, 0, p->m, 0, p->n);
+        p->reduce[0] = (double)s.re;
+        p->reduce[1] = (double)s.im;
+        return GX_OK;
+    }
+    case GX_REDUCE_SUMSQ:
+        reduce_sumsq(dtype, p);
+        return GX_OK;
+    case GX_REDUCE_MAX_ABS:
+        p->reduce[0] = extremes_of(dtype, p).max_abs;
+        return GX_OK;
+    case GX_REDUCE_MIN:
+    case GX_REDUCE_MAX:
+        if (gx_dtype_is_complex(dtype)) {
+            break;
+        }
+        p->reduce[0] = p->reduce_kind == GX_REDUCE_MIN ? extremes_of(dtype, p).min
+                                                       : extremes_of(dtype, p).max;
+        return GX_OK;
+    case GX_REDUCE_COL_ABS:
+    case GX_REDUCE_ROW_ABS:
+    case GX_REDUCE_COL_SUM:
+    case GX_REDUCE_ROW_SUM:
+        reduce_lines(dtype, p);
+        return GX_OK;
+    case GX_REDUCE_KIND_COUNT:
+        break;
+    }
+    return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no smallest or largest element");
+}
+GX_SLOTS_DEFINE(static, reduce, reduce)
+
+/* ---- the backend -------------------------------------------------------------------------------- */
+
+static int ref_count(void)
+{
+    return 1;
+}
+
+/* The device has no state: any pointer that is not NULL will do. */
+static gx_code ref_open(int ordinal, gx_dev **dev, gx_err *err)
+{
+    static const char state = 0;
+    *dev = NULL;
+    if (ordinal != 0) {
+        return gx_fail(err, GX_ARG, "reference has 1 device, not number %d", ordinal);
+    }
+    *dev = (gx_dev *)(uintptr_t)&state;
+    return GX_OK;
+}
+
+static void ref_close(gx_dev *dev)
+{
+    (void)dev;
+}
+
+static gx_code ref_info(gx_dev *dev, gx_dev_info *info, gx_err *err)
+{
+    (void)dev;
+    (void)err;
+    memset(info, 0, sizeof *info);
+    memcpy(info->name, "reference", sizeof "reference");
+    info->is_host = true;
+    info->total_bytes = gx_mem_physical();
+    info->free_bytes = gx_mem_physical_free();
+    return GX_OK;
+}
+
+const gx_backend gx_backend_ref = {
+    .abi = GX_BACKEND_ABI,
+    .name = "reference",
+    .count = ref_count,
+    .open = ref_open,
+    .close = ref_close,
+    .info = ref_info,
+    .kernel =
+        {
+            [GX_GEMM] = GX_SLOTS(gemm),
+            [GX_SYRK] = GX_SLOTS(syrk),
+            [GX_HERK] = GX_SLOTS(herk),
+            [GX_FILL] = GX_SLOTS(map_fill),
+            [GX_COPY] = GX_SLOTS(map_copy),
+            [GX_TRANSPOSE] = GX_SLOTS(map_transpose),
+            [GX_CONJ] = GX_SLOTS(map_conj),
+            [GX_ADD] = GX_SLOTS(map_add),
+            [GX_MUL] = GX_SLOTS(map_mul),
+            [GX_DIV] = GX_SLOTS(map_div),
+            [GX_SCALE] = GX_SLOTS(map_scale),
+            [GX_ABS] = GX_SLOTS(map_abs),
+            [GX_SYMMETRIZE] = GX_SLOTS(symmetrize),
+            [GX_REDUCE] = GX_SLOTS(reduce),
+        },
+};
