@@ -1,0 +1,135 @@
+/*
+** The CPU backend: facts about the processor, the gate of OpenBLAS's threads, and the kernel table.
+**
+** OpenBLAS is linked into gx statically with its symbols hidden, so its thread count is ours alone: it is
+** set to 1 when the first device is opened, and every kernel is then single-threaded and may be called from
+** any number of threads at once.
+**
+** The gate is a read-write lock that prefers the writer: narrow sections read-lock it (tens of nanoseconds
+** next to a product of microseconds or more; tiny products never call BLAS), a wide section write-locks it
+** and so is alone.  The lock and the once-flag are the only state of the process here, because the
+** thread count that they guard is one, too.
+**
+** Speeds are left 0: the planner's hardware profile measures them.
+*/
+#include "cpu.h"
+
+#include "../core/mem.h"
+
+#include <cblas.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_rwlock_t gate = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+
+static void use_one_thread(void)
+{
+    openblas_set_num_threads(1);
+}
+
+void gx_cpu_narrow_begin(void)
+{
+    (void)pthread_once(&once, use_one_thread);
+    (void)pthread_rwlock_rdlock(&gate);
+}
+
+void gx_cpu_narrow_end(void)
+{
+    (void)pthread_rwlock_unlock(&gate);
+}
+
+void gx_cpu_wide_begin(int threads)
+{
+    (void)pthread_once(&once, use_one_thread);
+    (void)pthread_rwlock_wrlock(&gate);
+    openblas_set_num_threads(threads < 1 ? 1 : threads);
+}
+
+void gx_cpu_wide_end(void)
+{
+    openblas_set_num_threads(1);
+    (void)pthread_rwlock_unlock(&gate);
+}
+
+static int cpu_count(void)
+{
+    return 1;
+}
+
+/* The device has no state of its own: any pointer that is not NULL will do. */
+static gx_code cpu_open(int ordinal, gx_dev **dev, gx_err *err)
+{
+    static const char state = 0;
+    *dev = NULL;
+    if (ordinal != 0) {
+        return gx_fail(err, GX_ARG, "cpu has 1 device, not number %d", ordinal);
+    }
+    (void)pthread_once(&once, use_one_thread);
+    *dev = (gx_dev *)(uintptr_t)&state;
+    return GX_OK;
+}
+
+static void cpu_close(gx_dev *dev)
+{
+    (void)dev;
+}
+
+/* "cpu Intel(R) Xeon(R) Processor" where the system tells the model, else "cpu". */
+static void read_model(char *name, size_t bytes)
+{
+    snprintf(name, bytes, "cpu");
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    if (file == NULL) {
+        return;
+    }
+    char line[256];
+    while (fgets(line, sizeof line, file) != NULL) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) == 0 && colon != NULL) {
+            line[strcspn(line, "\n")] = '\0';
+            snprintf(name, bytes, "cpu%.*s", (int)bytes - 4, colon + 1);
+            break;
+        }
+    }
+    fclose(file);
+}
+
+static gx_code cpu_info(gx_dev *dev, gx_dev_info *info, gx_err *err)
+{
+    (void)dev;
+    (void)err;
+    memset(info, 0, sizeof *info);
+    read_model(info->name, sizeof info->name);
+    info->is_host = true;
+    info->total_bytes = gx_mem_physical();
+    info->free_bytes = gx_mem_physical_free();
+    return GX_OK;
+}
+
+const gx_backend gx_backend_cpu = {
+    .abi = GX_BACKEND_ABI,
+    .name = "cpu",
+    .count = cpu_count,
+    .open = cpu_open,
+    .close = cpu_close,
+    .info = cpu_info,
+    .kernel =
+        {
+            [GX_GEMM] = GX_SLOTS(gx_cpu_gemm),
+            [GX_SYRK] = GX_SLOTS(gx_cpu_syrk),
+            [GX_HERK] = GX_SLOTS(gx_cpu_herk),
+            [GX_FILL] = GX_SLOTS(gx_cpu_fill),
+            [GX_COPY] = GX_SLOTS(gx_cpu_copy),
+            [GX_TRANSPOSE] = GX_SLOTS(gx_cpu_transpose),
+            [GX_CONJ] = GX_SLOTS(gx_cpu_conj),
+            [GX_ADD] = GX_SLOTS(gx_cpu_add),
+            [GX_MUL] = GX_SLOTS(gx_cpu_mul),
+            [GX_DIV] = GX_SLOTS(gx_cpu_div),
+            [GX_SCALE] = GX_SLOTS(gx_cpu_scale),
+            [GX_ABS] = GX_SLOTS(gx_cpu_abs),
+            [GX_SYMMETRIZE] = GX_SLOTS(gx_cpu_symmetrize),
+            [GX_REDUCE] = GX_SLOTS(gx_cpu_reduce),
+        },
+};

@@ -1,0 +1,311 @@
+/*
+** Products of the CPU backend: gemm, syrk, herk.
+**
+** OpenBLAS computes them, single-threaded, inside a narrow section (cpu.h).  Three things stand in front:
+**   - alpha = 0 or k = 0 is a scaling of c: a and b are not touched.
+**   - tiny products (TINY_FLOPS) run in a plain loop here: at 4 x 4 the call of BLAS alone costs more.
+**   - BLAS counts in 32-bit integers: longer sides are cut at SIDE_MAX, and a matrix whose leading dimension
+**     is longer yet has the plain loop do it: slow, but right.
+**
+** Memory: OpenBLAS packs into buffers of its own, one set for each concurrent call.
+*/
+#include "cpu.h"
+
+#include <cblas.h>
+
+/* Multiply-adds below which the loop beats the call of BLAS: about an 8 x 8 product. */
+static const int64_t TINY = 8 * 8 * 8;
+
+/* The longest side handed to BLAS: products of two of them are computed in 64 bits there. */
+static const int64_t SIDE_MAX = (int64_t)1 << 30;
+
+GX_INLINE bool has_pairs(gx_dtype dtype)
+{
+    return dtype == GX_C128 || dtype == GX_C64;
+}
+
+GX_INLINE bool is_zero(gx_dtype dtype, gx_scalar s)
+{
+    return s.re == 0 && (!has_pairs(dtype) || s.im == 0);
+}
+
+/* ---- the plain loop ----------------------------------------------------------------------------- */
+
+GX_INLINE gx_scalar load(gx_dtype dtype, const void *x, int64_t at)
+{
+    switch (dtype) {
+    case GX_F64:
+        return (gx_scalar){((const double *)x)[at], 0};
+    case GX_F32:
+        return (gx_scalar){(double)((const float *)x)[at], 0};
+    case GX_C128:
+        return (gx_scalar){((const double *)x)[2 * at], ((const double *)x)[2 * at + 1]};
+    case GX_C64:
+        return (gx_scalar){(double)((const float *)x)[2 * at],
+                           (double)((const float *)x)[2 * at + 1]};
+    case GX_DTYPE_COUNT:
+        break;
+    }
+    return (gx_scalar){0, 0};
+}
+
+GX_INLINE void store(gx_dtype dtype, void *x, int64_t at, gx_scalar value)
+{
+    switch (dtype) {
+    case GX_F64:
+        ((double *)x)[at] = value.re;
+        break;
+    case GX_F32:
+        ((float *)x)[at] = (float)value.re;
+        break;
+    case GX_C128:
+        ((double *)x)[2 * at] = value.re;
+        ((double *)x)[2 * at + 1] = value.im;
+        break;
+    case GX_C64:
+        ((float *)x)[2 * at] = (float)value.re;
+        ((float *)x)[2 * at + 1] = (float)value.im;
+        break;
+    case GX_DTYPE_COUNT:
+        break;
+    }
+}
+
+GX_INLINE gx_scalar times(gx_dtype dtype, gx_scalar x, gx_scalar y)
+{
+    if (!has_pairs(dtype)) {
+        return (gx_scalar){x.re * y.re, 0};
+    }
+    return (gx_scalar){x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
+}
+
+GX_INLINE gx_scalar scaled(gx_dtype dtype, gx_scalar s, gx_scalar x)
+{
+    return !has_pairs(dtype) || s.im == 0 ? (gx_scalar){s.re * x.re, s.re * x.im}
+                                          : times(dtype, s, x);
+}
+
+/* One operand as the loop walks it: element (i, l) of op(x) lies at i * row + l * col. */
+typedef struct walk {
+    const void *x;
+    int64_t row, col;
+    double sign; /* of the imaginary part */
+} walk;
+
+GX_INLINE walk walk_of(gx_trans trans, const void *x, int64_t ld)
+{
+    return trans == GX_NO_TRANS
+               ? (walk){x, 1, ld, 1}
+               : (walk){x, ld, 1, trans == GX_CONJ_TRANS ? -1 : 1};
+}
+
+GX_INLINE gx_scalar walk_load(gx_dtype dtype, const walk *w, int64_t i, int64_t l)
+{
+    gx_scalar value = load(dtype, w->x, i * w->row + l * w->col);
+    value.im *= w->sign;
+    return value;
+}
+
+/* c = alpha op(a) op(b) + beta c on rows i0(j) .. i1(j) of each column: all, or the triangle of uplo. */
+GX_INLINE gx_code product_loop(gx_dtype dtype, const gx_args *p, bool is_triangle)
+{
+    walk a = walk_of(p->transa, p->a, p->lda), b = walk_of(p->transb, p->b, p->ldb);
+    int64_t k = is_zero(dtype, p->alpha) ? 0 : p->k;
+    bool adds = !is_zero(dtype, p->beta);
+    for (int64_t j = 0; j < p->n; j++) {
+        int64_t i0 = is_triangle && p->uplo == GX_LOWER ? j : 0;
+        int64_t i1 = is_triangle && p->uplo == GX_UPPER ? j + 1 : p->m;
+        for (int64_t i = i0; i < i1; i++) {
+            gx_scalar sum = {0, 0};
+            for (int64_t l = 0; l < k; l++) {
+                gx_scalar term =
+                    times(dtype, walk_load(dtype, &a, i, l), walk_load(dtype, &b, l, j));
+                sum.re += term.re;
+                sum.im += term.im;
+            }
+            int64_t at = j * p->ldc + i;
+            sum = k > 0 ? scaled(dtype, p->alpha, sum) : sum;
+            if (adds) {
+                gx_scalar old = scaled(dtype, p->beta, load(dtype, p->c, at));
+                sum.re += old.re;
+                sum.im += old.im;
+            }
+            store(dtype, p->c, at, sum);
+        }
+    }
+    return GX_OK;
+}
+
+/* ---- BLAS --------------------------------------------------------------------------------------- */
+
+GX_INLINE CBLAS_TRANSPOSE blas_trans(gx_dtype dtype, gx_trans trans)
+{
+    if (trans == GX_NO_TRANS) {
+        return CblasNoTrans;
+    }
+    return trans == GX_CONJ_TRANS && has_pairs(dtype) ? CblasConjTrans : CblasTrans;
+}
+
+/* One call of xGEMM; every side fits. */
+GX_INLINE void blas_gemm(gx_dtype dtype, const gx_args *p)
+{
+    CBLAS_TRANSPOSE ta = blas_trans(dtype, p->transa), tb = blas_trans(dtype, p->transb);
+    blasint m = (blasint)p->m, n = (blasint)p->n, k = (blasint)p->k;
+    blasint lda = (blasint)p->lda, ldb = (blasint)p->ldb, ldc = (blasint)p->ldc;
+    float alpha[2] = {(float)p->alpha.re, (float)p->alpha.im};
+    float beta[2] = {(float)p->beta.re, (float)p->beta.im};
+
+    gx_cpu_narrow_begin();
+    switch (dtype) {
+    case GX_F64:
+        cblas_dgemm(CblasColMajor, ta, tb, m, n, k, p->alpha.re, p->a, lda, p->b, ldb, p->beta.re,
+                    p->c, ldc);
+        break;
+    case GX_F32:
+        cblas_sgemm(CblasColMajor, ta, tb, m, n, k, alpha[0], p->a, lda, p->b, ldb, beta[0], p->c,
+                    ldc);
+        break;
+    case GX_C128:
+        cblas_zgemm(CblasColMajor, ta, tb, m, n, k, &p->alpha, p->a, lda, p->b, ldb, &p->beta, p->c,
+                    ldc);
+        break;
+    case GX_C64:
+        cblas_cgemm(CblasColMajor, ta, tb, m, n, k, alpha, p->a, lda, p->b, ldb, beta, p->c, ldc);
+        break;
+    case GX_DTYPE_COUNT:
+        break;
+    }
+    gx_cpu_narrow_end();
+}
+
+/* One call of xSYRK, or of xHERK for complex dtypes when is_herk. */
+GX_INLINE void blas_rank_k(gx_dtype dtype, const gx_args *p, bool is_herk)
+{
+    CBLAS_UPLO uplo = p->uplo == GX_LOWER ? CblasLower : CblasUpper;
+    CBLAS_TRANSPOSE trans = blas_trans(dtype, p->transa);
+    blasint n = (blasint)p->n, k = (blasint)p->k;
+    blasint lda = (blasint)p->lda, ldc = (blasint)p->ldc;
+    float alpha[2] = {(float)p->alpha.re, (float)p->alpha.im};
+    float beta[2] = {(float)p->beta.re, (float)p->beta.im};
+
+    gx_cpu_narrow_begin();
+    switch (dtype) {
+    case GX_F64:
+        cblas_dsyrk(CblasColMajor, uplo, trans, n, k, p->alpha.re, p->a, lda, p->beta.re, p->c, ldc);
+        break;
+    case GX_F32:
+        cblas_ssyrk(CblasColMajor, uplo, trans, n, k, alpha[0], p->a, lda, beta[0], p->c, ldc);
+        break;
+    case GX_C128:
+        if (is_herk) {
+            cblas_zherk(CblasColMajor, uplo, trans, n, k, p->alpha.re, p->a, lda, p->beta.re, p->c,
+                        ldc);
+        } else {
+            cblas_zsyrk(CblasColMajor, uplo, trans, n, k, &p->alpha, p->a, lda, &p->beta, p->c, ldc);
+        }
+        break;
+    case GX_C64:
+        if (is_herk) {
+            cblas_cherk(CblasColMajor, uplo, trans, n, k, alpha[0], p->a, lda, beta[0], p->c, ldc);
+        } else {
+            cblas_csyrk(CblasColMajor, uplo, trans, n, k, alpha, p->a, lda, beta, p->c, ldc);
+        }
+        break;
+    case GX_DTYPE_COUNT:
+        break;
+    }
+    gx_cpu_narrow_end();
+}
+
+/* ---- the slots ---------------------------------------------------------------------------------- */
+
+/* Nothing but beta c to compute, or too little for BLAS, or too long for it. */
+GX_INLINE bool wants_loop(gx_dtype dtype, const gx_args *p, int64_t ld_max)
+{
+    return p->k == 0 || is_zero(dtype, p->alpha) || ld_max > INT32_MAX ||
+           (p->m <= TINY && p->n <= TINY && p->k <= TINY && p->m * p->n * p->k <= TINY);
+}
+
+/* Cut at SIDE_MAX; the k pieces of one piece of c follow each other, from the second on with beta = 1. */
+GX_INLINE gx_code gemm(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    (void)err;
+    if (p->m <= 0 || p->n <= 0) {
+        return GX_OK;
+    }
+    if (wants_loop(dtype, p, gx_max(p->ldc, gx_max(p->lda, p->ldb)))) {
+        return product_loop(dtype, p, false);
+    }
+    for (int64_t j = 0; j < p->n; j += SIDE_MAX) {
+        for (int64_t i = 0; i < p->m; i += SIDE_MAX) {
+            for (int64_t l = 0; l < p->k; l += SIDE_MAX) {
+                gx_args piece = *p;
+                piece.m = gx_min(SIDE_MAX, p->m - i);
+                piece.n = gx_min(SIDE_MAX, p->n - j);
+                piece.k = gx_min(SIDE_MAX, p->k - l);
+                piece.a = p->transa == GX_NO_TRANS ? gx_at(p->a, dtype, p->lda, i, l)
+                                                   : gx_at(p->a, dtype, p->lda, l, i);
+                piece.b = p->transb == GX_NO_TRANS ? gx_at(p->b, dtype, p->ldb, l, j)
+                                                   : gx_at(p->b, dtype, p->ldb, j, l);
+                piece.c = gx_at(p->c, dtype, p->ldc, i, j);
+                if (l > 0) {
+                    piece.beta = (gx_scalar){1, 0};
+                }
+                blas_gemm(dtype, &piece);
+            }
+        }
+    }
+    return GX_OK;
+}
+
+/* c n x n with n > SIDE_MAX is beyond any memory, so only k is cut. */
+GX_INLINE gx_code rank_k(gx_dtype dtype, const gx_args *args, bool is_herk)
+{
+    gx_args p = *args;
+    p.m = p.n;
+    p.b = p.a;
+    p.ldb = p.lda;
+    gx_trans across = is_herk ? GX_CONJ_TRANS : GX_TRANS;
+    p.transb = p.transa == GX_NO_TRANS ? across : GX_NO_TRANS;
+    if (p.n <= 0) {
+        return GX_OK;
+    }
+    if (wants_loop(dtype, &p, gx_max(p.ldc, p.lda))) {
+        return product_loop(dtype, &p, true);
+    }
+    for (int64_t l = 0; l < args->k; l += SIDE_MAX) {
+        p.k = gx_min(SIDE_MAX, args->k - l);
+        p.a = p.transa == GX_NO_TRANS ? gx_at(args->a, dtype, p.lda, 0, l)
+                                      : gx_at(args->a, dtype, p.lda, l, 0);
+        blas_rank_k(dtype, &p, is_herk);
+        p.beta = (gx_scalar){1, 0};
+    }
+    return GX_OK;
+}
+
+GX_INLINE gx_code syrk(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    if (has_pairs(dtype) && p->transa == GX_CONJ_TRANS) {
+        return gx_fail(err, GX_UNSUPPORTED, "syrk has no conjugate transpose: herk has");
+    }
+    return rank_k(dtype, p, false);
+}
+
+GX_INLINE gx_code herk(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    if (has_pairs(dtype) && p->transa == GX_TRANS) {
+        return gx_fail(err, GX_UNSUPPORTED, "herk has no plain transpose: syrk has");
+    }
+    gx_args real = *p;
+    real.alpha.im = real.beta.im = 0;
+    GX_TRY(rank_k(dtype, &real, has_pairs(dtype)));
+    for (int64_t i = 0; has_pairs(dtype) && i < p->n; i++) {
+        int64_t at = i * p->ldc + i;
+        store(dtype, p->c, at, (gx_scalar){load(dtype, p->c, at).re, 0});
+    }
+    return GX_OK;
+}
+
+GX_SLOTS_DEFINE(, gx_cpu_gemm, gemm)
+GX_SLOTS_DEFINE(, gx_cpu_syrk, syrk)
+GX_SLOTS_DEFINE(, gx_cpu_herk, herk)
