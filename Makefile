@@ -77,6 +77,9 @@ $(BUILD)/libgx.a: $(STATIC)
 	@rm -f $@
 	$(AR) rcs $@ $^
 
+# Kernels are loops: vectorised, with the rounding of the source (no fused multiply-add), sqrt inline.
+$(BUILD)/kernels/%.o: FLAGS += -O3 -ffp-contract=off -fno-math-errno
+
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,cc  ,$<)
