@@ -37,12 +37,20 @@ int gx_team_threads(const gx_team *team);
 gx_code gx_team_run(gx_team *team, int64_t pieces, gx_team_fn fn, void *arg, gx_err *err);
 
 /*
+** For a piece of several steps: called between them by the member that runs it.  Polls when that is
+** the caller.  false: the job has been stopped and knows why; the piece returns GX_OK.
+** team may be NULL: true.
+*/
+bool gx_team_continues(gx_team *team, int member);
+
+/*
 ** How a kernel call is cut.  The unit is the largest piece of c (m x n) and of the inner dimension
 ** (k) that one kernel invocation sees, in elements.
 **
 ** is_fixed   Pieces are exactly the units, counted from the block's (0, 0), whatever the number of
 **            threads, and each unit's k pieces run in ascending order: the same bits for every team
-**            size (deterministic mode).  Otherwise units may be merged or cut further for speed.
+**            size (deterministic mode).  SYRK and HERK use n for both sides of c.  Otherwise units
+**            may be merged or cut further for speed.
 */
 typedef struct gx_cut {
     int64_t m, n, k; /* 0 = the default of the kernel */

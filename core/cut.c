@@ -1,0 +1,319 @@
+/*
+** gx_team_call(): one kernel call cut into pieces for the team.  See team.h.
+**
+** The result c is cut by a grid of um x un elements; every piece is one cell, computed by one member.
+** Products also cut the inner dimension at uk: one piece runs its k steps one after the other, ascending, the
+** first with the caller's beta and the others with beta = 1.
+**
+**   GEMM        cells of c
+**   SYRK, HERK  cells of the triangle, un x un: on the diagonal by the same kernel, off it by GEMM of the
+**               same operand, which is the same product without the symmetry
+**   SYMMETRIZE  cells of the triangle: on the diagonal by the same kernel, off it a TRANSPOSE
+**   elementwise columns, about PIECE_BYTES each
+**
+** Fixed: the grid is the caller's units (or FIXED_*), whatever the team, so each cell sees the same kernel
+** calls with the same operands and gives the same bits.  Otherwise the grid follows the team: a few pieces per
+** member for balance, not smaller than what dgemm wants for its full rate (1024 x 256 x 1024 pieces run as
+** fast as one large call), and no step longer than about 50 ms at 20 GFLOP/s.
+**
+** Little work (SMALL_NS) stays with the caller, uncut unless the cut is fixed.
+*/
+#include "team.h"
+
+#include <string.h>
+
+/* Units of a fixed cut: 0.5 GFLOP a step, 27 ms at 20 GFLOP/s.  Complex ones have half the sides m and k. */
+enum { FIXED_M = 1024, FIXED_N = 256, FIXED_K = 1024 };
+
+/* Floor of a piece of a product when a small result is shared out: below it dgemm slows down. */
+enum { FLOOR_M = 128, FLOOR_N = 64 };
+
+/* Pieces per member that a free cut aims for. */
+enum { PIECES_PER_MEMBER = 4 };
+
+/* What a free cut assumes of one core, to bound the time of a step: a slow one. */
+static const double FLOPS_PER_S = 20e9;
+static const double BYTES_PER_S = 4e9;
+static const double STEP_S = 0.03;
+
+/* Work that is done before another thread has woken up. */
+static const double SMALL_S = 50e-6;
+
+/* Elementwise pieces: far more than waking costs, far less than 50 ms. */
+static const int64_t PIECE_BYTES = 1 << 20;
+
+/* Side of the pieces of a transpose. */
+enum { TRANSPOSE_SIDE = 512 };
+
+typedef struct job {
+    gx_team *team;
+    gx_kernel_id kernel;
+    gx_dtype dtype;
+    const gx_args *args;
+    gx_kernel run;       /* the kernel itself            */
+    gx_kernel off;       /* cells off the diagonal       */
+    gx_dev *dev;
+    int64_t m, n;        /* of c                         */
+    int64_t um, un, uk;  /* the grid                     */
+    int64_t rows, cols;  /* of the grid                  */
+    bool is_triangle;    /* SYRK, HERK, SYMMETRIZE       */
+} job;
+
+/* ---- pieces ------------------------------------------------------------------------------------- */
+
+/* Element (i, j) of a matrix that may be absent. */
+static void *at(const job *w, const void *base, int64_t ld, int64_t i, int64_t j)
+{
+    return base == NULL ? NULL : gx_at(base, w->dtype, ld, i, j);
+}
+
+static const void *at_op(const job *w, gx_trans trans, const void *base, int64_t ld, int64_t i,
+                         int64_t j)
+{
+    return trans == GX_NO_TRANS ? at(w, base, ld, i, j) : at(w, base, ld, j, i);
+}
+
+/* Row and column of a piece in the grid; the triangle is counted down its columns. */
+static void locate(const job *w, int64_t piece, int64_t *row, int64_t *col)
+{
+    if (!w->is_triangle) {
+        *row = piece % w->rows;
+        *col = piece / w->rows;
+        return;
+    }
+    int64_t j = 0;
+    while (piece >= w->rows - j) {
+        piece -= w->rows - j;
+        j++;
+    }
+    bool is_lower = w->args->uplo == GX_LOWER;
+    *row = is_lower ? j + piece : j;
+    *col = is_lower ? j : j + piece;
+}
+
+/* The k steps of one cell, whose operands and c are already in place for l = 0. */
+static gx_code run_steps(const job *w, gx_kernel kernel, gx_args *cell, int member, gx_err *err)
+{
+    const gx_args *p = w->args;
+    const char *a = cell->a, *b = cell->b;
+    int64_t k = p->k;
+    for (int64_t l = 0; l == 0 || l < k; l += w->uk) {
+        if (l > 0) {
+            if (!gx_team_continues(w->team, member)) {
+                return GX_OK; // the failure is known to the team
+            }
+            cell->a = at_op(w, cell->transa, a, cell->lda, 0, l);
+            cell->b = at_op(w, cell->transb, b, cell->ldb, l, 0);
+            cell->beta = (gx_scalar){1, 0};
+        }
+        cell->k = gx_min(w->uk, k - l);
+        GX_TRY(kernel(w->dev, NULL, cell, err));
+    }
+    return GX_OK;
+}
+
+static gx_code run_product(const job *w, gx_args *cell, int64_t i, int64_t j, int member,
+                           gx_err *err)
+{
+    const gx_args *p = w->args;
+    cell->a = at_op(w, p->transa, p->a, p->lda, i, 0);
+    if (w->kernel == GX_GEMM) {
+        cell->b = at_op(w, p->transb, p->b, p->ldb, 0, j);
+        return run_steps(w, w->run, cell, member, err);
+    }
+    cell->b = NULL;
+    if (i == j) {
+        return run_steps(w, w->run, cell, member, err);
+    }
+    gx_trans across = w->kernel == GX_HERK ? GX_CONJ_TRANS : GX_TRANS;
+    cell->transb = p->transa == GX_NO_TRANS ? across : GX_NO_TRANS;
+    cell->b = at_op(w, cell->transb, p->a, p->lda, 0, j);
+    cell->ldb = p->lda;
+    if (w->kernel == GX_HERK) {
+        cell->alpha.im = cell->beta.im = 0;
+    }
+    return run_steps(w, w->off, cell, member, err);
+}
+
+/* One cell of the grid. */
+static gx_code run_cell(void *arg, int64_t piece, int member, gx_err *err)
+{
+    const job *w = arg;
+    const gx_args *p = w->args;
+    int64_t row, col;
+    locate(w, piece, &row, &col);
+    int64_t i = row * w->um, j = col * w->un;
+    gx_args cell = *p;
+    cell.m = gx_min(w->um, w->m - i);
+    cell.n = gx_min(w->un, w->n - j);
+    cell.c = at(w, p->c, p->ldc, i, j);
+
+    switch (w->kernel) {
+    case GX_GEMM:
+    case GX_SYRK:
+    case GX_HERK:
+        return run_product(w, &cell, i, j, member, err);
+    case GX_SYMMETRIZE:
+        if (i == j) {
+            return w->run(w->dev, NULL, &cell, err);
+        }
+        cell.a = cell.c;
+        cell.lda = p->ldc;
+        cell.c = at(w, p->c, p->ldc, j, i);
+        cell.m = gx_min(w->un, w->n - j);
+        cell.n = gx_min(w->um, w->m - i);
+        cell.transa = p->transa == GX_CONJ_TRANS ? GX_CONJ_TRANS : GX_TRANS;
+        return w->off(w->dev, NULL, &cell, err);
+    case GX_TRANSPOSE:
+        cell.a = at_op(w, p->transa, p->a, p->lda, i, j);
+        return w->run(w->dev, NULL, &cell, err);
+    default:
+        cell.a = at(w, p->a, p->lda, i, j);
+        cell.b = at(w, p->b, p->ldb, i, j);
+        return w->run(w->dev, NULL, &cell, err);
+    }
+}
+
+/* ---- the grid ----------------------------------------------------------------------------------- */
+
+static bool is_product(gx_kernel_id kernel)
+{
+    return kernel == GX_GEMM || kernel == GX_SYRK || kernel == GX_HERK;
+}
+
+/* Seconds that m x n x k of a product takes on one slow core: arithmetic or memory, whichever is more. */
+static double product_s(const job *w, int64_t m, int64_t n, int64_t k)
+{
+    double flops = (gx_dtype_is_complex(w->dtype) ? 8.0 : 2.0) * (double)m * (double)n * (double)k;
+    double elements = (double)m * (double)k + (double)k * (double)n + (double)m * (double)n;
+    double bytes = elements * (double)gx_dtype_bytes(w->dtype);
+    double compute_s = flops / FLOPS_PER_S, memory_s = bytes / BYTES_PER_S;
+    return compute_s > memory_s ? compute_s : memory_s;
+}
+
+static int64_t cells(const job *w)
+{
+    int64_t rows = gx_ceil_div(w->m, w->um), cols = gx_ceil_div(w->n, w->un);
+    return w->is_triangle ? rows * (rows + 1) / 2 : rows * cols;
+}
+
+/* Pieces of even size: the largest multiple of step that cuts total into as many parts as unit does. */
+static int64_t even(int64_t total, int64_t unit, int64_t step)
+{
+    if (unit >= total) {
+        return gx_max(total, 1);
+    }
+    int64_t parts = gx_ceil_div(total, unit);
+    return gx_ceil_div(gx_ceil_div(total, parts), step) * step;
+}
+
+static void cut_product_freely(job *w)
+{
+    int64_t k = w->args->k, wanted = (int64_t)gx_team_threads(w->team) * PIECES_PER_MEMBER;
+    w->um = gx_max(gx_min(w->m, FIXED_M), 1);
+    w->un = gx_max(gx_min(w->n, FIXED_N), 1);
+    if (w->is_triangle) {
+        w->um = w->un = gx_max(gx_min(w->n, FIXED_M / 2), 1);
+    }
+    if (gx_team_threads(w->team) > 1) {
+        while (cells(w) < wanted && (w->un > FLOOR_N || w->um > FLOOR_M)) {
+            bool halves_n = w->un > FLOOR_N && (w->un * 4 > w->um || w->um <= FLOOR_M);
+            if (w->is_triangle) {
+                w->un = w->um = gx_ceil_div(w->un, 2);
+            } else if (halves_n) {
+                w->un = gx_ceil_div(w->un, 2);
+            } else {
+                w->um = gx_ceil_div(w->um, 2);
+            }
+        }
+    }
+    w->um = even(w->m, w->um, 16);
+    w->un = w->is_triangle ? w->um : even(w->n, w->un, 8);
+    w->uk = gx_max(k, 1);
+    while (w->uk > 256 && product_s(w, w->um, w->un, w->uk) > STEP_S) {
+        w->uk = gx_ceil_div(w->uk, 2);
+    }
+    w->uk = even(k, w->uk, 16);
+}
+
+static void cut_product_fixed(job *w, const gx_cut *cut)
+{
+    int half = gx_dtype_is_complex(w->dtype) ? 2 : 1;
+    w->um = cut->m > 0 ? cut->m : FIXED_M / half;
+    w->un = cut->n > 0 ? cut->n : FIXED_N;
+    w->uk = cut->k > 0 ? cut->k : FIXED_K / half;
+    if (w->is_triangle) {
+        w->um = w->un; // the triangle has one unit for both sides
+    }
+}
+
+/* Elementwise results do not depend on the cut: fixed or not, the pieces are sized for the caches. */
+static void cut_elements(job *w)
+{
+    int64_t elements = gx_max(PIECE_BYTES / (int64_t)gx_dtype_bytes(w->dtype), 1);
+    if (w->kernel == GX_TRANSPOSE || w->kernel == GX_SYMMETRIZE) {
+        w->um = w->un = TRANSPOSE_SIDE;
+    } else {
+        w->um = gx_max(gx_min(w->m, elements), 1);
+        w->un = gx_max(elements / w->um, 1);
+    }
+    w->uk = 1;
+}
+
+/* True where one uncut call on the caller's thread is best. */
+static bool is_small(const job *w)
+{
+    if (is_product(w->kernel)) {
+        double share = w->is_triangle ? 0.5 : 1;
+        return share * product_s(w, w->m, w->n, w->args->k) < SMALL_S;
+    }
+    double bytes = (double)w->m * (double)w->n * (double)gx_dtype_bytes(w->dtype);
+    return bytes / BYTES_PER_S < SMALL_S;
+}
+
+gx_code gx_team_call(gx_team *team, const gx_backend *backend, gx_dev *dev, gx_kernel_id kernel,
+                     gx_dtype dtype, const gx_args *args, const gx_cut *cut, gx_err *err)
+{
+    gx_kernel run = backend->kernel[kernel][dtype];
+    if (run == NULL) {
+        return gx_fail(err, GX_UNSUPPORTED, "%s has no %s for %s", backend->name,
+                       gx_kernel_name(kernel), gx_dtype_name(dtype));
+    }
+    if (kernel == GX_REDUCE) {
+        return run(dev, NULL, args, err);
+    }
+    bool is_triangle = kernel == GX_SYRK || kernel == GX_HERK || kernel == GX_SYMMETRIZE;
+    gx_kernel_id off = kernel == GX_SYMMETRIZE ? GX_TRANSPOSE : GX_GEMM;
+    job w = {.team = team,
+             .kernel = kernel,
+             .dtype = dtype,
+             .args = args,
+             .run = run,
+             .off = backend->kernel[off][dtype],
+             .dev = dev,
+             .m = is_triangle ? args->n : args->m,
+             .n = args->n,
+             .is_triangle = is_triangle};
+    bool is_fixed = cut != NULL && cut->is_fixed && is_product(kernel);
+    if (w.m <= 0 || w.n <= 0 || (!is_fixed && is_small(&w)) || (is_triangle && w.off == NULL)) {
+        return run(dev, NULL, args, err);
+    }
+    if (is_fixed) {
+        cut_product_fixed(&w, cut);
+    } else if (is_product(kernel)) {
+        cut_product_freely(&w);
+    } else {
+        cut_elements(&w);
+    }
+    w.rows = gx_ceil_div(w.m, w.um);
+    w.cols = gx_ceil_div(w.n, w.un);
+    int64_t pieces = cells(&w);
+    if (team != NULL && !is_small(&w)) {
+        return gx_team_run(team, pieces, run_cell, &w, err);
+    }
+    w.team = NULL; // the caller alone, without polling
+    for (int64_t piece = 0; piece < pieces; piece++) {
+        GX_TRY(run_cell(&w, piece, 0, err));
+    }
+    return GX_OK;
+}
