@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Kill -9 in the middle of a storing call: afterwards the old state or the new one, never between.
+
+    kill.py [--times 50] [--seed 1]
+
+Plan: for rollback journal and WAL in turn, a child opens the database and replaces the stored matrix C by A B (or B by
+a random one, or builds one from rows) over and over; the parent kills it at a random moment, opens the database itself
+(SQLite rolls back or recovers), and looks: PRAGMA integrity_check, gx_check of every matrix, no half-stored matrix, no
+orphan tile, and C's elements are exactly those of one of the states that the child went through.
+GX_SO names the extension; the interpreter's sqlite3 must load extensions.
+"""
+import argparse
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+
+N = 192
+CHILD_STEPS = (
+    "SELECT gx_matmul('A', 'B', 'C', '{\"replace\":true}')",
+    "SELECT gx_store('C', 'A', '{\"replace\":true}')",
+    "SELECT gx_transpose('B', 'C', '{\"replace\":true}')",
+)
+
+
+def connect(path):
+    db = sqlite3.connect(path, isolation_level=None, timeout=20)
+    db.enable_load_extension(True)
+    db.load_extension(os.environ["GX_SO"])
+    db.execute("SELECT gx_config('tile_bytes', 32768)")
+    return db
+
+
+def value(db, sql):
+    return db.execute(sql).fetchone()[0]
+
+
+def child(path):
+    db = connect(path)
+    print("ready", flush=True)
+    while True:
+        for step in CHILD_STEPS:
+            db.execute(step).fetchall()
+
+
+def prepare(path, journal):
+    """The database before the first kill; returns the checksum of each state that C may have."""
+    db = connect(path)
+    db.execute(f"PRAGMA journal_mode={journal}").fetchall()
+    db.execute(f"SELECT gx_randn('A', {N}, {N}, '{{\"seed\":1}}'), gx_randn('B', {N}, {N}, '{{\"seed\":2}}')").fetchall()
+    states = {}
+    for step in CHILD_STEPS:
+        db.execute(step).fetchall()
+        states[fingerprint(db)] = step
+    db.close()
+    return states
+
+
+def fingerprint(db):
+    tiles = db.execute("SELECT t.data FROM gx_meta m JOIN gx_tile t ON t.id >> 32 = m.id "
+                       "WHERE m.name = 'C' ORDER BY t.id").fetchall()
+    return hash(tuple(tile[0] for tile in tiles))
+
+
+def look(path, states):
+    """What is wrong with the database after a kill, or None."""
+    db = connect(path)
+    try:
+        if value(db, "PRAGMA integrity_check") != "ok":
+            return "integrity_check: " + value(db, "PRAGMA integrity_check")
+        if value(db, "SELECT count(*) FROM gx_meta WHERE name IS NULL") != 0:
+            return "a half-stored matrix"
+        if value(db, "SELECT count(*) FROM gx_tile WHERE (id >> 32) NOT IN (SELECT id FROM gx_meta)") != 0:
+            return "orphan tiles"
+        bad = db.execute("SELECT name, gx_check(name) FROM gx WHERE gx_check(name) <> 'ok'").fetchall()
+        if bad:
+            return f"gx_check: {bad}"
+        if [row[0] for row in db.execute("SELECT name FROM gx ORDER BY name")] != ["A", "B", "C"]:
+            return "the catalog is not A, B, C"
+        return None if fingerprint(db) in states else "C is in none of the states the child went through"
+    finally:
+        db.close()
+
+
+def kill_once(path, moment):
+    process = subprocess.Popen([sys.executable, __file__, "--child", path], stdout=subprocess.PIPE)
+    process.stdout.readline()
+    time.sleep(moment)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--times", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--child")
+    args = parser.parse_args()
+    if args.child:
+        child(args.child)
+    rng = random.Random(args.seed)
+    failures = in_flight = 0
+    for journal in ("delete", "wal"):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "kill.db")
+            states = prepare(path, journal)
+            for _ in range(args.times // 2):
+                kill_once(path, rng.random() * 0.08)
+                in_flight += os.path.exists(path + "-journal") or os.path.exists(path + "-wal")
+                problem = look(path, states)
+                if problem:
+                    failures += 1
+                    print(f"{journal}: {problem}")
+    print(f"{args.times} kills (seed {args.seed}), {in_flight} left a journal, {failures} left a damaged state")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
