@@ -104,29 +104,70 @@ $(BUILD)/gx.pc: ext/gx.pc.in Makefile ext/gx.h
 # ---- test programs -------------------------------------------------------------------------------
 
 # They link the objects of libgx.a, and the shared OpenBLAS, which keeps them small.
-TEST_LIBS = -lcmocka -lsqlite3 $(BLAS_shared) $(OTHER_LIBS)
+TEST_LIBS = -lsqlite3 $(BLAS_shared) $(OTHER_LIBS)
+TESTING   = $(FLAGS) -Icore -Iext -MMD -MP
 UNITS    := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c tests/backend/test_*.c tests/alg/test_*.c))
-FAULTS   := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fault/fault_*.c))
-REPLAYS  := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
+FAULT    := $(BUILD)/tests/fault/fault
+FUZZERS  := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 EMBED    := $(BUILD)/tests/embed/embed
 
 $(UNITS): $(BUILD)/%: %.c $(STATIC)
 	@mkdir -p $(@D)
 	$(call say,link,$@)
-	$(Q)$(CC) $(FLAGS) -Icore -Iext -MMD -MP -o $@ $< $(STATIC) $(TEST_LIBS)
+	$(Q)$(CC) $(TESTING) -o $@ $< $(STATIC) -lcmocka $(TEST_LIBS)
+
+$(FAULT): $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fault/*.c)) $(STATIC)
+	$(call say,link,$@)
+	$(Q)$(CC) $(SANITIZE) -o $@ $^ $(TEST_LIBS)
+
+# With libFuzzer (make fuzz sets FUZZING), else with driver.c, which replays the corpus.
+FUZZMAIN := $(if $(FUZZING),,$(BUILD)/tests/fuzz/driver.o)
+
+$(FUZZERS): %: %.o $(BUILD)/tests/fuzz/fuzzkit.o $(FUZZMAIN) $(STATIC)
+	$(call say,link,$@)
+	$(Q)$(CC) $(SANITIZE) $(FUZZING) -o $@ $^ $(TEST_LIBS)
 
 $(EMBED): tests/embed/embed.c $(BUILD)/libgx.a
 	@mkdir -p $(@D)
 	$(call say,link,$@)
 	$(Q)$(CC) $(FLAGS) -Iext -o $@ $< $(BUILD)/libgx.a -lsqlite3 $(LIBS)
 
--include $(UNITS:=.d)
+-include $(UNITS:=.d) $(FUZZERS:=.d) $(wildcard $(BUILD)/tests/fault/*.d)
+
+# ---- running them --------------------------------------------------------------------------------
 
 RUN_PYTHON = $(or $(wildcard .venv/bin/python),$(PYTHON))
-RUN_ENV    = BUILD=$(BUILD) GX_SO=$(abspath $(SO)) PYTHON=$(RUN_PYTHON) CC=$(CC)
+RUN        = BUILD=$(BUILD) GX_SO=$(abspath $(SO)) PYTHON=$(RUN_PYTHON) CC="$(CC)" UNITS="$(UNITS)" \
+             FUZZERS="$(FUZZERS)"
+PROGRAMS  := $(SO) libgx $(UNITS) $(FAULT) $(FUZZERS) $(EMBED)
 
-test: $(SO) libgx $(UNITS) $(if $(wildcard ext/gx.c),$(EMBED))
-	@$(RUN_ENV) UNITS="$(UNITS)" tests/run.sh $(STEPS)
+programs: $(PROGRAMS)
+
+test: $(PROGRAMS)
+	@$(RUN) tests/run.sh $(STEPS)
+
+# Each allocation, file access and step fails once; kill -9.  FAULT=kind/journal/script picks some.
+fault: $(SO) $(FAULT)
+	$(FAULT) --points $(or $(POINTS),40)
+	GX_SO=$(abspath $(SO)) $(RUN_PYTHON) tests/fault/kill.py --times 50
+
+ASAN := CFLAGS="-O1 -g -fno-omit-frame-pointer" SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
+TSAN := CFLAGS="-O1 -g" SANITIZE=-fsanitize=thread
+
+check: $(SO)
+	@$(MAKE) --no-print-directory BUILD=build/asan SO=build/asan/gx.so $(ASAN) programs
+	@$(MAKE) --no-print-directory BUILD=build/tsan SO=build/tsan/gx.so $(TSAN) units
+	@$(RUN) tests/check.sh $(STEPS)
+
+units: $(UNITS)
+
+fuzz:
+	@$(MAKE) --no-print-directory BUILD=build/fuzz CC=clang CFLAGS="-O1 -g -fno-omit-frame-pointer" \
+	    SANITIZE="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined" \
+	    FUZZING=-fsanitize=fuzzer fuzzers
+	@BUILD=build/fuzz SECONDS_EACH=$(SECONDS) tests/fuzz/run.sh $(TARGETS)
+
+fuzzers: $(FUZZERS)
 
 tidy:
 	@CC="$(CC)" CXX="$(or $(filter-out default,$(filter clang%,$(CXX))),g++)" tests/tidy.sh
@@ -164,12 +205,12 @@ help:
 #: make demo          the main job from a CSV file to an answer, under a minute
 #: make test          unit, SQL, docs, fault and fuzz-corpus tests; STEPS="unit sql" picks some
 #: make check         the tests under ASan+UBSan, TSan and valgrind
-#: make fault         every allocation, read, write and step failed once
-#: make fuzz          each fuzzer for SECONDS=300
+#: make fault         every allocation, read, write and step failed once; POINTS=40 of each script, 0 = all
+#: make fuzz          each fuzzer for SECONDS=300; TARGETS="value npy" picks some
 #: make bench         speed beside peers
 #: make tidy          the style, as a test;  make format  applies .clang-format
 #: make install       PREFIX=/usr/local DESTDIR=;  make uninstall
 #: make deps          install (or name) what is missing;  make clean  removes what make made
 #: Variables: OPENBLAS=static|shared  CC  CFLAGS  PYTHON
 
-.PHONY: all always libgx test tidy format install uninstall clean deps help
+.PHONY: all always libgx programs units fuzzers test check fault fuzz tidy format install uninstall clean deps help

@@ -3,10 +3,11 @@
 #
 #     tests/run.sh [step...]      default: all of $ALL below
 #
-# The Makefile sets BUILD, GX_SO, PYTHON, CC and UNITS (the unit programs).  Exit status 1 when a step failed.
+# The Makefile sets BUILD, GX_SO, PYTHON, CC, UNITS and FUZZERS (programs).  PRELOAD, for `make check`: a
+# library that the SQL tests' Python starts with.  Exit status 1 when a step failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-ALL="tidy exports unit embed sql"
+ALL="tidy exports unit embed sql fault fuzz"
 LOGS=$BUILD/log
 mkdir -p "$LOGS"
 failed=
@@ -38,14 +39,29 @@ embed() {
 }
 
 sql() {
-    "$PYTHON" -m pytest -q -x --no-header -p no:cacheprovider -rs tests/sql ${PYTEST_ARGS:-}
+    LD_PRELOAD=${PRELOAD:-} "$PYTHON" -m pytest -q -x --no-header -p no:cacheprovider -rs tests/sql ${PYTEST_ARGS:-}
+}
+
+# A short version of `make fault`.
+fault() {
+    "$BUILD/tests/fault/fault" --points "${POINTS:-3}" || return 1
+    [ -n "${PRELOAD:-}" ] || "$PYTHON" tests/fault/kill.py --times 8
+}
+
+# The fuzzers' corpora, once through.
+fuzz() {
+    for program in $FUZZERS; do
+        name=$(basename "$program")
+        corpus=tests/fuzz/corpus/${name#fuzz_}
+        "$program" $([ -d "$corpus" ] && echo "$corpus") || { echo "$program failed"; return 1; }
+    done
+    echo "$(echo "$FUZZERS" | wc -w) fuzzers"
 }
 
 tidy() {
     tests/tidy.sh
 }
 
-[ -e ext/gx.c ] || ALL=unit
 for step in ${*:-$ALL}; do
     start=$(date +%s.%N)
     if "$step" >"$LOGS/$step.log" 2>&1; then
