@@ -53,6 +53,11 @@ void gx_cpu_wide_end(void)
     (void)pthread_rwlock_unlock(&gate);
 }
 
+const char *gx_cpu_blas_config(void)
+{
+    return openblas_get_config();
+}
+
 static int cpu_count(void)
 {
     return 1;

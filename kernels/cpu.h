@@ -52,4 +52,7 @@ void gx_cpu_wide_end(void);
 void gx_cpu_narrow_begin(void);
 void gx_cpu_narrow_end(void);
 
+/* What the BLAS is and was built with, as it says itself: "OpenBLAS 0.3.21 ... Haswell".  Static. */
+const char *gx_cpu_blas_config(void);
+
 #endif

@@ -87,6 +87,7 @@ for f in $SOURCE; do
     case $f in core/store*.c) continue ;; esac
     complain "SQL text outside core/store*" < <(
         grep -nE '"[^"]*\b(SELECT .* FROM|INSERT (OR [A-Z]+ )?INTO|DELETE FROM|UPDATE .* SET|CREATE (TEMP |VIRTUAL )?TABLE|DROP TABLE|SAVEPOINT |RELEASE |PRAGMA )' "$f" |
+            grep -v 'CREATE TABLE x(' | # the shape of a virtual table, for sqlite3_declare_vtab()
             sed "s,^\([0-9]*\):.*,$f:\1,")
 done
 complain "TODO left" < <(grep -nE '\b(TODO|FIXME|XXX)\b' $SOURCE $TESTS $(c_files '*.py' '*.md' | grep -v '^tests/tidy') | cut -d: -f1,2)
