@@ -251,6 +251,16 @@ static cJSON *compose_machine(const gx_profile *profile)
     return machine;
 }
 
+bool gx_profile_print(const gx_profile *profile, char *text, size_t bytes)
+{
+    cJSON *machine = compose_machine(profile);
+    cJSON_AddBoolToObject(machine, "measured", profile->is_measured);
+    bool is_printed =
+        cJSON_PrintPreallocated(machine, text, (int)gx_min((int64_t)bytes, INT_MAX), 0);
+    cJSON_Delete(machine);
+    return is_printed;
+}
+
 static void save(gx_ctx *ctx, const gx_profile *profile)
 {
     char path[PATH_MAX], key[KEY_BYTES];

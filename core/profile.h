@@ -56,6 +56,9 @@ gx_code gx_profile_measure(struct gx_run *run, gx_profile *profile);
 */
 void gx_profile_keep(struct gx_ctx *ctx, const gx_profile *profile);
 
+/* The profile as one line of JSON; false when bytes (2048 are plenty) or memory do not suffice. */
+bool gx_profile_print(const gx_profile *profile, char *text, size_t bytes);
+
 /* Path of the file; false where there is no folder for it (neither XDG_CACHE_HOME nor HOME). */
 bool gx_profile_path(char *path, size_t bytes);
 

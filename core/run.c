@@ -94,10 +94,15 @@ gx_code gx_ctx_configure(gx_ctx *ctx, gx_setting setting, const char *value, gx_
                        gx_config_info(setting)->key);
     }
     gx_config *config = &ctx->config;
+    bool was_off = setting == GX_SET_FILES && config->number[setting] == 0;
     char before[sizeof config->text[0]];
     memcpy(before, config->text[setting], sizeof before);
     GX_TRY(gx_config_set(config, setting, value, err));
     int64_t number = config->number[setting];
+    if (was_off && number != 0) { // whoever switched it off does not want SQL to switch it on
+        (void)gx_config_set(config, setting, before, NULL);
+        return gx_fail(err, GX_ARG, "files is off and stays off in this connection");
+    }
     if (setting == GX_SET_MEMORY_LIMIT) {
         gx_mem_set_limit(ctx->mem, (size_t)number);
     } else if (setting == GX_SET_TILE_BYTES) {
