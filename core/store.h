@@ -84,6 +84,10 @@ gx_code gx_tile_shape(int64_t rows, int64_t cols, gx_dtype dtype, size_t max_til
 gx_code gx_store_open(struct sqlite3 *db, gx_mem *mem, gx_store **store, gx_err *err);
 void gx_store_close(gx_store *store); /* NULL is a no-op */
 
+/* Whether a connection has an SQL function of that name; GX_UNKNOWN where it may not be asked. */
+typedef enum gx_presence { GX_ABSENT, GX_PRESENT, GX_UNKNOWN } gx_presence;
+gx_presence gx_store_has_function(struct sqlite3 *db, const char *name);
+
 /*
 ** End of a SQL call: finalize cached statements, release the read pin.  Must be called after any
 ** use of the store, on success and failure, so that sqlite3_close() finds nothing open.
