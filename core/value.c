@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
@@ -27,14 +28,17 @@ enum {
     OFFSET_RESERVED = 24
 };
 
-/* The two functions of the process, written once, before the first value is made. */
-static void *(*allocate)(unsigned long long bytes);
-static void (*release)(void *ptr);
+typedef void *(*alloc_fn)(unsigned long long bytes);
+typedef void (*release_fn)(void *ptr);
 
-void gx_value_set_allocator(void *(*alloc_fn)(unsigned long long bytes), void (*release_fn)(void *))
+/* The two functions of the process: set, always to the same, by each connection that loads gx. */
+static _Atomic(alloc_fn) allocate;
+static _Atomic(release_fn) release;
+
+void gx_value_set_allocator(void *(*alloc)(unsigned long long bytes), void (*free_fn)(void *))
 {
-    allocate = alloc_fn;
-    release = release_fn;
+    atomic_store(&allocate, alloc);
+    atomic_store(&release, free_fn);
 }
 
 bool gx_value_is(const void *blob, size_t bytes)
@@ -128,7 +132,7 @@ gx_code gx_value_buf_create(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t c
                        rows, cols, gx_dtype_name(dtype), bytes, limit_bytes);
     }
     GX_TRY(gx_mem_reserve(mem, bytes, "result value", err));
-    void *blob = allocate(bytes);
+    void *blob = atomic_load(&allocate)(bytes);
     if (blob == NULL) {
         gx_mem_return(mem, bytes);
         return gx_fail_nomem(err, bytes, "result value");
@@ -141,7 +145,7 @@ gx_code gx_value_buf_create(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t c
 void gx_value_buf_free(gx_mem *mem, gx_value_buf *buf)
 {
     if (buf->blob != NULL) {
-        release(buf->blob);
+        atomic_load (&release)(buf->blob);
         gx_mem_return(mem, buf->bytes);
     }
     *buf = (gx_value_buf){0};
