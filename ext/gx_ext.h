@@ -5,10 +5,11 @@
 **
 **     static void matmul(gx_fn *fn)
 **     {
-**         struct { gx_dest dest; ... } opt = {...};
+**         struct { bool is_set; gx_dest dest; ... } opt = {...};
 **         gx_mat A, B;
 **         if (gx_fn_options(fn, options, &opt) && gx_fn_matrix(fn, 0, "A", &A) &&
 **             gx_fn_matrix(fn, 1, "B", &B) && gx_fn_dest(fn, 2, &opt.dest)) {
+**             gx_sink_begin(&fn->run, &opt.dest, ..., &sink);
 **             gx_alg_matmul(&fn->run, &A, &B, ..., &sink);
 **             gx_fn_result_sink(fn, &sink);
 **         }
@@ -16,7 +17,8 @@
 **
 ** gx_fn_* helpers return false once the call has failed; the failure sits in fn->run.err and is
 ** turned into SQLite's result, with the function's name in front, by the one dispatcher in
-** functions.c.
+** functions.c.  Memory that an argument needed belongs to the call (gx_fn_own): a body clears no
+** operand and frees nothing that it did not allocate itself.
 */
 #ifndef GX_EXT_H
 #define GX_EXT_H
@@ -25,6 +27,8 @@
 #include "../core/run.h"
 
 #include <sqlite3ext.h>
+
+SQLITE_EXTENSION_INIT3
 
 typedef struct gx_fn gx_fn;
 
@@ -43,74 +47,114 @@ struct gx_fn {
     gx_run run;
     int argc; /* without the options object */
     sqlite3_value **argv;
-    gx_mat *operands; /* every matrix argument, cleared by the dispatcher */
-    const char *dest_name; /* remembered by gx_fn_dest: what a stored result returns */
+    const char *dest_name; /* remembered by gx_fn_dest: what a stored result returns  */
+    void **owned;          /* freed with gx_mem_free() when the call ends; gx_fn_own() */
+    int owned_count, owned_capacity;
+    void *owned_first[8]; /* where owned points as long as 8 suffice */
 };
 
-/* ---- arguments (args.c) ---------------------------------------------------------------------- */
+/* ---- options (options.c) --------------------------------------------------------------------- */
 
 typedef enum gx_option_type {
-    GX_OPT_BOOL,   /* bool: JSON true/false or 0/1          */
-    GX_OPT_INT,    /* int64_t                               */
-    GX_OPT_REAL,   /* double                                */
-    GX_OPT_SCALAR, /* gx_scalar: number or [re, im]         */
-    GX_OPT_TEXT,   /* char[64]                              */
-    GX_OPT_DTYPE,  /* gx_dtype                              */
+    GX_OPT_BOOL,   /* bool: JSON true/false or 0/1                          */
+    GX_OPT_INT,    /* int64_t: an integer, at most 2^53                     */
+    GX_OPT_REAL,   /* double: number, or "nan", "inf", "-inf"               */
+    GX_OPT_SCALAR, /* gx_scalar: number, [re, im] or "1+2i"                 */
+    GX_OPT_TEXT,   /* char[64]                                              */
+    GX_OPT_DTYPE,  /* gx_dtype                                              */
+    GX_OPT_NAME,   /* const char *: a destination, as long as the call lives */
     GX_OPT_END
 } gx_option_type;
 
 typedef struct gx_option {
     const char *key;
     gx_option_type type;
-    size_t offset;     /* of the field in the caller's struct             */
-    size_t set_offset; /* of a bool set true when the key is given; 0: none (never offset 0) */
+    size_t offset;     /* of the field in the caller's struct                             */
+    size_t set_offset; /* of a bool set true when the key is given; 0: none (so no such bool
+                          at offset 0) */
 } gx_option;
 
 /*
 ** Take the trailing options object (TEXT starting with '{') off the arguments, if there is one,
-** into out.  spec ends with GX_OPT_END; NULL spec: no options are known.  Unknown key: error naming
-** it and the known ones.  Call first, before the positional arguments are looked at.
+** into out.  spec ends with GX_OPT_END; NULL spec: no options are known.  Call first, before the
+** positional arguments are looked at.  Refused in words: bad JSON, an unknown key (with the known
+** ones), a key given twice, a value of the wrong type.  null leaves the default.
 */
 bool gx_fn_options(gx_fn *fn, const gx_option *spec, void *out);
 
-/* Argument index as a matrix, in any of its forms: name, JSON literal, matrix value, number. */
+/* ---- arguments (args.c) ---------------------------------------------------------------------- */
+
+/*
+** Argument index as a matrix, in any of its forms: name, JSON literal, matrix value, number.  The
+** elements are the argument's own bytes where these are aligned, else a copy that the call owns.
+*/
 bool gx_fn_matrix(gx_fn *fn, int index, const char *label, gx_mat *out);
 
 /*
-** The same with an explicit sqlite3_value, for aggregates and table-valued functions.  mem: of
-** owned data.
+** The same with an explicit sqlite3_value, for aggregates and table-valued functions.  out never
+** refers to the value afterwards; the caller clears it with gx_mat_clear(out, ctx->mem).
 */
 gx_code gx_arg_matrix(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_mat *out,
                       gx_err *err);
 
 /*
-** Argument index as the destination, when present and not NULL.  dest->name points into the
-** argument.
+** Argument index as the destination, when present and not NULL; else *dest stays as it is.
+** dest->name points into the argument.  Also remembers a dest->name that an option set.
 */
 bool gx_fn_dest(gx_fn *fn, int index, gx_dest *dest);
 
 bool gx_fn_has(const gx_fn *fn, int index); /* present and not NULL */
 bool gx_fn_int(gx_fn *fn, int index, const char *label, int64_t *out); /* an integer, exactly */
-bool gx_fn_real(gx_fn *fn, int index, const char *label, double *out);
-bool gx_fn_scalar(gx_fn *fn, int index, const char *label, gx_scalar *out); /* or '[re,im]' */
-bool gx_fn_text(gx_fn *fn, int index, const char *label, const char **out); /* borrowed */
+bool gx_fn_real(gx_fn *fn, int index, const char *label, double *out); /* or 'nan', 'inf', '-inf' */
+
+/* A number, '[re,im]', '1+2i', or a 1 x 1 matrix value. */
+bool gx_fn_scalar(gx_fn *fn, int index, const char *label, gx_scalar *out);
+
+/* Borrowed from the argument, which gx_fn_matrix or others may not look at as another type. */
+bool gx_fn_text(gx_fn *fn, int index, const char *label, const char **out);
+
+/* The same of an explicit sqlite3_value: NUL-terminated text without a NUL inside. */
+gx_code gx_arg_text(sqlite3_value *value, const char *label, const char **out, gx_err *err);
+gx_code gx_arg_int(sqlite3_value *value, const char *label, int64_t *out, gx_err *err);
+
+/* Give the call a block of ctx->mem to free at its end; on failure it is freed at once. */
+bool gx_fn_own(gx_fn *fn, void *block);
 
 /* Record a failure of this call: gx_run_failf with GX_ARG; returns false. */
 bool gx_fn_fail(gx_fn *fn, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* What a value is, for "must be ..., not %s": NULL, 3, 'text...', a blob of 12 bytes. */
+enum { GX_SHOWN_BYTES = 64 };
+const char *gx_arg_show(sqlite3_value *value, char text[GX_SHOWN_BYTES]);
+
+/* A piece of text for a message: at most about 24 bytes, whole UTF-8 characters, "..." when cut. */
+const char *gx_text_show(const char *text, size_t bytes, char shown[GX_SHOWN_BYTES]);
+
 /*
-** A row given as JSON array, matrix value or raw floats: count elements of dtype into *data (owned,
-** mem).
+** A row given as JSON list, matrix value (1 x n or n x 1), number, or raw elements of dtype as
+** NumPy's tobytes() writes them: count elements of dtype into *data (owned, ctx->mem).  Complex
+** elements where dtype is real are refused.
 */
 gx_code gx_arg_row(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_dtype dtype,
                    int64_t *count, void **data, gx_err *err);
+
+/*
+** A JSON literal (literal.c): '[[1,2],[3,"1+2i"]]', a flat list being a column.  dtype: GX_F64, or
+** GX_C128 when an element is complex.  *data: column-major, owned by the caller, of mem; NULL on
+** failure.
+*/
+gx_code gx_literal_parse(gx_mem *mem, const char *label, const char *text, size_t bytes,
+                         gx_dtype *dtype, int64_t *rows, int64_t *cols, void **data, gx_err *err);
 
 /* ---- results (functions.c) ------------------------------------------------------------------- */
 
 /* Ends the sink (publishes or rolls back) and returns the stored name or the value. */
 void gx_fn_result_sink(gx_fn *fn, gx_sink *sink);
 
-/* A result that is one number; complex ones as a 1 x 1 matrix value. */
+/*
+** A result that is one number; complex ones as a 1 x 1 matrix value of dtype c128.  SQLite has no
+** NaN: a real NaN arrives as NULL.
+*/
 void gx_fn_result_scalar(gx_fn *fn, gx_scalar value, bool is_complex);
 
 /* SQLITE_* for a gx_code. */
@@ -119,7 +163,7 @@ int gx_sqlite_code(gx_code code);
 /* "gx_fn: text" into SQLite's result, for aggregates. */
 void gx_result_error(sqlite3_context *sql, const char *function, const gx_err *err);
 
-/* "gx_fn: text" as sqlite3_malloc'ed pzErr/zErrMsg of a virtual table; returns SQLITE_*. */
+/* "gx_fn: text" as sqlite3_malloc'ed zErrMsg of a virtual table; returns SQLITE_*. */
 int gx_vtab_error(sqlite3_vtab *vtab, const char *table, const gx_err *err);
 
 /* ---- registration (gx.c) --------------------------------------------------------------------- */
