@@ -58,16 +58,15 @@ static gx_code check_kind(const unsigned char *header, size_t bytes, gx_err *err
 {
     if (!gx_value_is(header, bytes)) {
         return gx_fail(err, GX_ARG,
-                       "a blob of %zu bytes is no matrix value (it does not start with 'gxmv')",
-                       bytes);
+                       "a blob of %zu bytes that is no matrix value (no 'gxmv' in front)", bytes);
     }
     if (bytes < GX_VALUE_HEADER) {
         return gx_fail(err, GX_ARG,
-                       "a matrix value has a header of %d bytes, this one ends after %zu",
-                       GX_VALUE_HEADER, bytes);
+                       "a matrix value that ends in its header (after %zu of %d bytes)", bytes,
+                       GX_VALUE_HEADER);
     }
     if (header[OFFSET_VERSION] != VERSION) {
-        return gx_fail(err, GX_ARG, "a matrix value of version %d, this gx reads version %d",
+        return gx_fail(err, GX_ARG, "a matrix value of version %d, but this gx reads version %d",
                        header[OFFSET_VERSION], VERSION);
     }
     if (header[OFFSET_DTYPE] >= GX_DTYPE_COUNT) {
@@ -75,7 +74,7 @@ static gx_code check_kind(const unsigned char *header, size_t bytes, gx_err *err
     }
     if (header[OFFSET_ZERO] != 0 || header[OFFSET_ZERO + 1] != 0 ||
         read_i64(header + OFFSET_RESERVED) != 0) {
-        return gx_fail(err, GX_ARG, "a matrix value whose reserved bytes are not zero");
+        return gx_fail(err, GX_ARG, "a matrix value with reserved bytes that are not zero");
     }
     return GX_OK;
 }
@@ -89,13 +88,13 @@ gx_code gx_value_parse(const void *blob, size_t bytes, gx_value *value, gx_err *
     gx_dtype dtype = (gx_dtype)header[OFFSET_DTYPE];
     size_t expected;
     if (!gx_matrix_bytes(rows, cols, dtype, &expected) || expected > SIZE_MAX - GX_VALUE_HEADER) {
-        return gx_fail(err, GX_ARG, "a matrix value cannot be %" PRId64 "x%" PRId64, rows, cols);
+        return gx_fail(err, GX_ARG, "a matrix value of impossible size %" PRId64 "x%" PRId64, rows,
+                       cols);
     }
     if (bytes - GX_VALUE_HEADER != expected) {
         return gx_fail(err, GX_ARG,
-                       "a matrix value of %" PRId64 "x%" PRId64
-                       " %s takes %zu bytes, this one has %zu",
-                       rows, cols, gx_dtype_name(dtype), expected + GX_VALUE_HEADER, bytes);
+                       "a matrix value of %" PRId64 "x%" PRId64 " %s with %zu bytes instead of %zu",
+                       rows, cols, gx_dtype_name(dtype), bytes, expected + GX_VALUE_HEADER);
     }
     *value =
         (gx_value){.dtype = dtype, .rows = rows, .cols = cols, .data = header + GX_VALUE_HEADER};
