@@ -1,0 +1,214 @@
+/*
+** The dispatcher: every SQL function of gx is called from here.
+**
+** A function's table row (gx_function) is bound to the connection's gx_ctx in one small block,
+** which is what SQLite hands back as user data and frees when the function goes.  A call is
+**
+**     begin the run -> count the arguments -> body -> free what arguments took -> end the run ->
+**     error
+**
+** The body puts its result; a failure, from whatever depth, is the one in the run and replaces it.
+** No allocation, no lock and no system call of our own: a call on 4 x 4 values is dominated by
+** SQLite.
+**
+** Names and results only: arguments are parsed in args.c, options in options.c.
+*/
+#include "gx_ext.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What SQLite keeps for one registered function. */
+typedef struct binding {
+    gx_ctx *ctx;            /* of the connection; outlives the function (gx.c) */
+    const gx_function *def; /* static                                         */
+} binding;
+
+// Errors ------------------------------------------------------------------------------------------
+
+int gx_sqlite_code(gx_code code)
+{
+    static const int codes[GX_CODE_COUNT] = {
+        [GX_OK] = SQLITE_OK,
+        [GX_NOMEM] = SQLITE_NOMEM,
+        [GX_BUDGET] = SQLITE_ERROR,
+        [GX_ARG] = SQLITE_ERROR,
+        [GX_NUMERIC] = SQLITE_ERROR,
+        [GX_IO] = SQLITE_IOERR,
+        [GX_CORRUPT] = SQLITE_CORRUPT_VTAB,
+        [GX_DEVICE] = SQLITE_ERROR,
+        [GX_UNSUPPORTED] = SQLITE_ERROR,
+        [GX_INTERRUPT] = SQLITE_INTERRUPT,
+        [GX_TOOBIG] = SQLITE_TOOBIG,
+        [GX_READONLY] = SQLITE_READONLY,
+        [GX_FULL] = SQLITE_FULL,
+        [GX_BUSY] = SQLITE_BUSY,
+    };
+    return (unsigned)code < GX_CODE_COUNT ? codes[code] : SQLITE_ERROR;
+}
+
+void gx_result_error(sqlite3_context *sql, const char *function, const gx_err *err)
+{
+    char text[sizeof err->text + 128];
+    snprintf(text, sizeof text, "%s: %s", function, err->text);
+    sqlite3_result_error(sql, text, -1);
+    sqlite3_result_error_code(sql, gx_sqlite_code(err->code));
+}
+
+int gx_vtab_error(sqlite3_vtab *vtab, const char *table, const gx_err *err)
+{
+    sqlite3_free(vtab->zErrMsg);
+    vtab->zErrMsg = sqlite3_mprintf("%s: %s", table, err->text);
+    return gx_sqlite_code(err->code);
+}
+
+bool gx_fn_fail(gx_fn *fn, const char *format, ...)
+{
+    char text[sizeof fn->run.err.text];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    gx_run_failf(&fn->run, GX_ARG, "%s", text);
+    return false;
+}
+
+// Results -----------------------------------------------------------------------------------------
+
+/* Hand the finished value to SQLite without a copy. */
+static void result_value(gx_fn *fn, gx_value_buf *value)
+{
+    size_t bytes;
+    void *blob = gx_value_buf_move(fn->ctx->mem, value, &bytes);
+    sqlite3_result_blob64(fn->sql, blob, bytes, sqlite3_free);
+}
+
+void gx_fn_result_sink(gx_fn *fn, gx_sink *sink)
+{
+    bool is_stored = sink->is_stored;
+    if (gx_sink_end(sink) != GX_OK) {
+        return;
+    }
+    if (is_stored) {
+        sqlite3_result_text(fn->sql, fn->dest_name, -1, SQLITE_TRANSIENT);
+    } else {
+        result_value(fn, &sink->value);
+    }
+}
+
+void gx_fn_result_scalar(gx_fn *fn, gx_scalar value, bool is_complex)
+{
+    if (!gx_ok(&fn->run)) {
+        return;
+    }
+    if (!is_complex) {
+        sqlite3_result_double(fn->sql, value.re);
+        return;
+    }
+    gx_err err = {0};
+    gx_value_buf buf;
+    if (gx_value_buf_create(fn->ctx->mem, GX_C128, 1, 1, gx_store_length_limit(fn->ctx->store),
+                            &buf, &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
+        return;
+    }
+    double pair[2] = {value.re, value.im};
+    memcpy(buf.data, pair, sizeof pair);
+    result_value(fn, &buf);
+}
+
+// The call ----------------------------------------------------------------------------------------
+
+bool gx_fn_own(gx_fn *fn, void *block)
+{
+    if (fn->owned_count == fn->owned_capacity) {
+        int capacity = 2 * fn->owned_capacity;
+        void *grown = fn->owned == fn->owned_first ? NULL : fn->owned;
+        gx_err err = {0};
+        if (gx_mem_realloc(fn->ctx->mem, (size_t)capacity * sizeof *fn->owned, "arguments", &grown,
+                           &err) != GX_OK) {
+            gx_mem_free(fn->ctx->mem, block);
+            gx_run_fail(&fn->run, &err);
+            return false;
+        }
+        if (fn->owned == fn->owned_first) {
+            memcpy(grown, fn->owned_first, sizeof fn->owned_first);
+        }
+        fn->owned = grown;
+        fn->owned_capacity = capacity;
+    }
+    fn->owned[fn->owned_count++] = block;
+    return true;
+}
+
+static void free_owned(gx_fn *fn)
+{
+    for (int i = 0; i < fn->owned_count; i++) {
+        gx_mem_free(fn->ctx->mem, fn->owned[i]);
+    }
+    if (fn->owned != fn->owned_first) {
+        gx_mem_free(fn->ctx->mem, fn->owned);
+    }
+}
+
+static bool check_count(gx_fn *fn)
+{
+    int min = fn->def->min_args, max = fn->def->max_args;
+    if (fn->argc >= min && (max < 0 || fn->argc <= max)) {
+        return true;
+    }
+    const char *s = fn->argc == 1 ? "" : "s";
+    if (max < 0) {
+        return gx_fn_fail(fn, "takes %d or more arguments, not %d", min, fn->argc);
+    }
+    if (max == 0) {
+        return gx_fn_fail(fn, "takes no arguments, but %d argument%s came", fn->argc, s);
+    }
+    if (min == max) {
+        return gx_fn_fail(fn, "takes %d argument%s, not %d", min, min == 1 ? "" : "s", fn->argc);
+    }
+    return gx_fn_fail(fn, "takes %d to %d arguments, not %d", min, max, fn->argc);
+}
+
+static void call(sqlite3_context *sql, int argc, sqlite3_value **argv)
+{
+    const binding *bound = sqlite3_user_data(sql);
+    gx_fn fn; // set field by field: the error's text need not be cleared
+    fn.sql = sql;
+    fn.def = bound->def;
+    fn.ctx = bound->ctx;
+    fn.argc = argc;
+    fn.argv = argv;
+    fn.dest_name = NULL;
+    fn.owned = fn.owned_first;
+    fn.owned_count = 0;
+    fn.owned_capacity = sizeof fn.owned_first / sizeof fn.owned_first[0];
+    gx_run_begin(&fn.run, bound->ctx, bound->def->name);
+    if (check_count(&fn)) {
+        bound->def->body(&fn);
+    }
+    free_owned(&fn);
+    if (gx_run_end(&fn.run) != GX_OK) {
+        gx_result_error(sql, bound->def->name, &fn.run.err);
+    }
+}
+
+int gx_register_functions(sqlite3 *db, gx_ctx *ctx, const gx_function *table)
+{
+    for (const gx_function *def = table; def->name != NULL; def++) {
+        binding *bound = sqlite3_malloc64(sizeof *bound);
+        if (bound == NULL) {
+            return SQLITE_NOMEM;
+        }
+        *bound = (binding){.ctx = ctx, .def = def};
+        int flags = SQLITE_UTF8 |
+                    (def->is_pure ? SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS : SQLITE_DIRECTONLY);
+        int rc = sqlite3_create_function_v2(db, def->name, -1, flags, bound, call, NULL, NULL,
+                                            sqlite3_free); // frees bound also when it fails
+        if (rc != SQLITE_OK) {
+            return rc;
+        }
+    }
+    return SQLITE_OK;
+}

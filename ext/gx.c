@@ -1,0 +1,161 @@
+/*
+** The entry point: gx on one connection.
+**
+** A connection has one gx_ctx.  Its owner is one SQL function, gx_context(): SQLite calls the
+** function's destructor when the connection closes, after all statements and virtual tables are
+** gone, and that frees the ctx.  Everything else that is registered borrows it.
+**
+** gx_context() is registered first, so that a load that fails half-way leaks nothing: what was
+** registered works and is freed with the connection.  It also answers "is gx here already?": called
+** with a pointer of ours it fills in the owner.  A second load then does nothing, or finishes what
+** an earlier one left undone; settings and counters stay.
+**
+** Threads: SQLite holds the connection's mutex in every call.  gx.so stays loaded until the process
+** ends (SQLITE_OK_LOAD_PERMANENTLY), because the threads of BLAS outlive a connection.
+*/
+#include "gx_ext.h"
+
+#include "gx.h"
+
+SQLITE_EXTENSION_INIT1
+
+/* SQLITE_DIRECTONLY and SQLITE_INNOCUOUS came with 3.31, UPDATE FROM and RETURNING with 3.35. */
+enum { OLDEST_SQLITE = 3035000 };
+
+/* Only a gx of this very version may look into the owner. */
+static const char POINTER_TYPE[] = "gx owner " GX_VERSION;
+static const char OWNER_FUNCTION[] = "gx_context";
+
+/* The one owner of a connection's ctx: user data of gx_context(). */
+typedef struct owner {
+    gx_ctx *ctx;
+    bool is_complete; /* everything has been registered */
+} owner;
+
+static void owner_free(void *ptr)
+{
+    owner *own = ptr;
+    gx_ctx_free(own->ctx);
+    sqlite3_free(own);
+}
+
+/* gx_context(pointer): fill in the owner where the pointer is ours; the result is NULL. */
+static void lend_owner(sqlite3_context *sql, int argc, sqlite3_value **argv)
+{
+    (void)argc;
+    owner **out = sqlite3_value_pointer(argv[0], POINTER_TYPE);
+    if (out != NULL) {
+        *out = sqlite3_user_data(sql);
+    }
+}
+
+/* is_present: a gx is loaded; *own NULL then means that it is of another version. */
+static int find_owner(sqlite3 *db, bool *is_present, owner **own)
+{
+    *own = NULL;
+    *is_present = false;
+    if (gx_store_has_function(db, OWNER_FUNCTION) == GX_ABSENT) {
+        return SQLITE_OK;
+    }
+    sqlite3_stmt *stmt;
+    int rc = sqlite3_prepare_v2(db, "SELECT gx_context(?1)", -1, &stmt, NULL);
+    if (rc != SQLITE_OK) {
+        return rc == SQLITE_ERROR ? SQLITE_OK : rc; // no such function
+    }
+    *is_present = true;
+    rc = sqlite3_bind_pointer(stmt, 1, own, POINTER_TYPE, NULL);
+    if (rc == SQLITE_OK) {
+        sqlite3_step(stmt);
+    }
+    int finalized = sqlite3_finalize(stmt);
+    return rc != SQLITE_OK ? rc : finalized;
+}
+
+/* Make the ctx and its owner, which belongs to the connection; NULL on failure. */
+static int create_owner(sqlite3 *db, owner **own, gx_err *err)
+{
+    *own = NULL;
+    owner *made = sqlite3_malloc64(sizeof *made);
+    if (made == NULL) {
+        gx_fail_nomem(err, sizeof *made, "connection");
+        return SQLITE_NOMEM;
+    }
+    *made = (owner){0};
+    if (gx_ctx_create(db, &made->ctx, err) != GX_OK) {
+        owner_free(made);
+        return gx_sqlite_code(err->code);
+    }
+    int rc = sqlite3_create_function_v2(db, OWNER_FUNCTION, 1, SQLITE_UTF8 | SQLITE_DIRECTONLY,
+                                        made, lend_owner, NULL, NULL, owner_free);
+    if (rc == SQLITE_OK) { // else it has been freed
+        *own = made;
+    }
+    return rc;
+}
+
+static int register_all(sqlite3 *db, gx_ctx *ctx)
+{
+    static const gx_function *const tables[] = {
+        gx_functions_algebra, gx_functions_store, gx_functions_make,
+        gx_functions_look,    gx_functions_files, gx_functions_control,
+    };
+    static int (*const modules[])(sqlite3 *, gx_ctx *) = {
+        gx_register_aggregates,
+        gx_register_catalog,
+        gx_register_cells,
+        gx_register_control,
+    };
+    int rc = SQLITE_OK;
+    for (size_t t = 0; t < sizeof tables / sizeof tables[0] && rc == SQLITE_OK; t++) {
+        rc = gx_register_functions(db, ctx, tables[t]);
+    }
+    for (size_t m = 0; m < sizeof modules / sizeof modules[0] && rc == SQLITE_OK; m++) {
+        rc = modules[m](db, ctx);
+    }
+    return rc;
+}
+
+static int load(sqlite3 *db, gx_err *err)
+{
+    if (sqlite3_libversion_number() < OLDEST_SQLITE) {
+        gx_fail(err, GX_UNSUPPORTED, "needs SQLite 3.35 or newer, this is %s",
+                sqlite3_libversion());
+        return SQLITE_ERROR;
+    }
+    gx_value_set_allocator(sqlite3_malloc64, sqlite3_free);
+    owner *own;
+    bool is_present;
+    int rc = find_owner(db, &is_present, &own);
+    if (rc == SQLITE_OK && is_present && own == NULL) {
+        gx_fail(err, GX_UNSUPPORTED, "another version of gx is loaded on this connection");
+        return SQLITE_ERROR;
+    }
+    if (rc == SQLITE_OK && !is_present) {
+        rc = create_owner(db, &own, err);
+    }
+    if (rc == SQLITE_OK && !own->is_complete) {
+        rc = register_all(db, own->ctx);
+        own->is_complete = rc == SQLITE_OK;
+    }
+    return rc;
+}
+
+__attribute__((visibility("default"))) int sqlite3_gx_init(sqlite3 *db, char **message,
+                                                           const sqlite3_api_routines *api)
+{
+    SQLITE_EXTENSION_INIT2(api);
+    (void)api;
+    gx_err err = {0};
+    int rc = load(db, &err);
+    if (rc != SQLITE_OK) {
+        if (message != NULL) {
+            *message = sqlite3_mprintf("gx: %s", err.code != GX_OK ? err.text : sqlite3_errstr(rc));
+        }
+        return rc;
+    }
+#ifdef SQLITE_CORE
+    return SQLITE_OK;
+#else
+    return SQLITE_OK_LOAD_PERMANENTLY;
+#endif
+}
