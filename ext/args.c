@@ -1,0 +1,467 @@
+/*
+** SQL values as arguments: matrices, numbers, names, rows.
+**
+** A matrix argument is TEXT (a name, or a JSON literal where the first character that is no blank
+** is '['), a BLOB (a matrix value), or a number (1 x 1).  Elements are used where they lie when
+** their address fits their type; a blob out of a database page seldom does, and is copied
+** once.  Nothing is read from a stored matrix here: a name becomes its catalog row.
+**
+** Every refusal names the argument by the letter of the documentation (A, B, i) and says what came.
+** Text is taken with its length: a NUL inside a name is refused, not cut off.
+*/
+#include "gx_ext.h"
+
+#include "../core/decimal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+// What a value is, in words -----------------------------------------------------------------------
+
+const char *gx_text_show(const char *text, size_t bytes, char shown[GX_SHOWN_BYTES])
+{
+    enum { KEPT = 24 };
+    size_t n = bytes < KEPT ? bytes : KEPT;
+    while (n < bytes && n > 0 && ((unsigned char)text[n] & 0xC0) == 0x80) {
+        n--; // whole characters
+    }
+    for (size_t i = 0; i < n; i++) {
+        shown[i] = text[i] == '\0' ? '?' : text[i];
+    }
+    memcpy(shown + n, n < bytes ? "..." : "", n < bytes ? 4 : 1);
+    return shown;
+}
+
+const char *gx_arg_show(sqlite3_value *value, char text[GX_SHOWN_BYTES])
+{
+    char number[GX_DECIMAL_MAX], part[GX_SHOWN_BYTES];
+    switch (sqlite3_value_type(value)) {
+    case SQLITE_INTEGER:
+        snprintf(text, GX_SHOWN_BYTES, "%lld", (long long)sqlite3_value_int64(value));
+        break;
+    case SQLITE_FLOAT:
+        gx_decimal_format(sqlite3_value_double(value), number);
+        snprintf(text, GX_SHOWN_BYTES, "%s", number);
+        break;
+    case SQLITE_TEXT: {
+        const char *content = (const char *)sqlite3_value_text(value);
+        size_t bytes = content == NULL ? 0 : (size_t)sqlite3_value_bytes(value);
+        snprintf(text, GX_SHOWN_BYTES, "'%.60s'", gx_text_show(content, bytes, part));
+        break;
+    }
+    case SQLITE_BLOB:
+        snprintf(text, GX_SHOWN_BYTES, "a blob of %d bytes", sqlite3_value_bytes(value));
+        break;
+    default:
+        snprintf(text, GX_SHOWN_BYTES, "NULL");
+    }
+    return text;
+}
+
+// Text --------------------------------------------------------------------------------------------
+
+/* TEXT with its length; bytes may include NULs. */
+static gx_code text_of(sqlite3_value *value, const char **text, size_t *bytes, gx_err *err)
+{
+    *bytes = 0;
+    *text = (const char *)sqlite3_value_text(value);
+    if (*text == NULL) {
+        return gx_fail(err, GX_NOMEM, "out of memory (converting a text)");
+    }
+    *bytes = (size_t)sqlite3_value_bytes(value);
+    return GX_OK;
+}
+
+gx_code gx_arg_text(sqlite3_value *value, const char *label, const char **out, gx_err *err)
+{
+    char shown[GX_SHOWN_BYTES];
+    size_t bytes;
+    if (sqlite3_value_type(value) != SQLITE_TEXT) {
+        return gx_fail(err, GX_ARG, "%s must be a text, not %s", label, gx_arg_show(value, shown));
+    }
+    GX_TRY(text_of(value, out, &bytes, err));
+    if (memchr(*out, '\0', bytes) != NULL) {
+        return gx_fail(err, GX_ARG, "%s has a NUL character in it", label);
+    }
+    return GX_OK;
+}
+
+static const char *skip_blanks(const char *text, size_t bytes)
+{
+    size_t i = 0;
+    while (i < bytes && (text[i] == ' ' || text[i] == '\t' || text[i] == '\n' || text[i] == '\r')) {
+        i++;
+    }
+    return text + i;
+}
+
+// Matrices ----------------------------------------------------------------------------------------
+
+/* Whether out may go on using the argument's own bytes, and where copies are counted. */
+typedef struct source {
+    gx_ctx *ctx;
+    const char *label;
+    bool is_borrowed;
+} source;
+
+/* Elements in memory of out's own. */
+static gx_code own_elements(const source *from, gx_dtype dtype, int64_t rows, int64_t cols,
+                            const void *data, gx_mat *out, gx_err *err)
+{
+    size_t bytes = 0;
+    void *copy;
+    gx_matrix_bytes(rows, cols, dtype, &bytes);
+    GX_TRY(gx_mem_alloc(from->ctx->mem, bytes, "argument", &copy, err));
+    if (bytes > 0) {
+        memcpy(copy, data, bytes);
+    }
+    gx_mat_value(out, from->label, dtype, rows, cols, copy, gx_max(rows, 1));
+    out->owned = copy;
+    return GX_OK;
+}
+
+static gx_code matrix_of_blob(const source *from, sqlite3_value *value, gx_mat *out, gx_err *err)
+{
+    const void *blob = sqlite3_value_blob(value);
+    size_t bytes = (size_t)sqlite3_value_bytes(value);
+    if (blob == NULL && bytes > 0) {
+        return gx_fail_nomem(err, bytes, "argument");
+    }
+    gx_value v;
+    gx_err inner = {0};
+    if (gx_value_parse(blob == NULL ? "" : blob, bytes, &v, &inner) != GX_OK) {
+        return gx_fail(err, inner.code, "%s is %s", from->label, inner.text);
+    }
+    size_t alignment = gx_dtype_is_double(v.dtype) ? sizeof(double) : sizeof(float);
+    if (!from->is_borrowed || (uintptr_t)v.data % alignment != 0) {
+        return own_elements(from, v.dtype, v.rows, v.cols, v.data, out, err);
+    }
+    gx_mat_value(out, from->label, v.dtype, v.rows, v.cols, v.data, gx_max(v.rows, 1));
+    return GX_OK;
+}
+
+static gx_code matrix_of_text(const source *from, sqlite3_value *value, gx_mat *out, gx_err *err)
+{
+    const char *text;
+    size_t bytes;
+    GX_TRY(text_of(value, &text, &bytes, err));
+    const char *start = skip_blanks(text, bytes);
+    char first = start < text + bytes ? *start : '\0';
+    if (first == '[') {
+        gx_dtype dtype;
+        int64_t rows, cols;
+        void *data;
+        GX_TRY(gx_literal_parse(from->ctx->mem, from->label, start, bytes - (size_t)(start - text),
+                                &dtype, &rows, &cols, &data, err));
+        gx_mat_value(out, from->label, dtype, rows, cols, data, gx_max(rows, 1));
+        out->owned = data;
+        return GX_OK;
+    }
+    if (first == '{') {
+        return gx_fail(err, GX_ARG, "%s must be a matrix, not an options object", from->label);
+    }
+    if (bytes == 0) {
+        return gx_fail(err, GX_ARG, "%s is an empty text, not a matrix", from->label);
+    }
+    if (memchr(text, '\0', bytes) != NULL) {
+        return gx_fail(err, GX_ARG, "%s is a name with a NUL character in it", from->label);
+    }
+    gx_meta meta;
+    GX_TRY(gx_store_find(from->ctx->store, text, &meta, err));
+    gx_mat_stored(out, &meta);
+    return GX_OK;
+}
+
+static gx_code matrix_of(const source *from, sqlite3_value *value, gx_mat *out, gx_err *err)
+{
+    switch (sqlite3_value_type(value)) {
+    case SQLITE_TEXT:
+        return matrix_of_text(from, value, out, err);
+    case SQLITE_BLOB:
+        return matrix_of_blob(from, value, out, err);
+    case SQLITE_INTEGER:
+    case SQLITE_FLOAT: {
+        double number = sqlite3_value_double(value);
+        return own_elements(from, GX_F64, 1, 1, &number, out, err);
+    }
+    default:
+        return gx_fail(err, GX_ARG, "%s is NULL", from->label);
+    }
+}
+
+gx_code gx_arg_matrix(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_mat *out,
+                      gx_err *err)
+{
+    const source from = {.ctx = ctx, .label = label, .is_borrowed = false};
+    return matrix_of(&from, value, out, err);
+}
+
+/* The argument, or a failure where there are fewer. */
+static bool has_argument(gx_fn *fn, int index, const char *label)
+{
+    if (!gx_ok(&fn->run)) {
+        return false;
+    }
+    return index < fn->argc || gx_fn_fail(fn, "%s is missing", label);
+}
+
+/* The end of each gx_fn_*: true when err holds nothing. */
+static bool report(gx_fn *fn, const gx_err *err)
+{
+    if (err->code == GX_OK) {
+        return true;
+    }
+    gx_run_fail(&fn->run, err);
+    return false;
+}
+
+bool gx_fn_matrix(gx_fn *fn, int index, const char *label, gx_mat *out)
+{
+    if (!has_argument(fn, index, label)) {
+        return false;
+    }
+    const source from = {.ctx = fn->ctx, .label = label, .is_borrowed = true};
+    gx_err err;
+    err.code = GX_OK;
+    if (matrix_of(&from, fn->argv[index], out, &err) != GX_OK) {
+        return report(fn, &err);
+    }
+    return out->owned == NULL || gx_fn_own(fn, out->owned);
+}
+
+// Names, numbers ----------------------------------------------------------------------------------
+
+bool gx_fn_has(const gx_fn *fn, int index)
+{
+    return index < fn->argc && sqlite3_value_type(fn->argv[index]) != SQLITE_NULL;
+}
+
+bool gx_fn_text(gx_fn *fn, int index, const char *label, const char **out)
+{
+    if (!has_argument(fn, index, label)) {
+        return false;
+    }
+    gx_err err = {0};
+    gx_arg_text(fn->argv[index], label, out, &err);
+    return report(fn, &err);
+}
+
+bool gx_fn_dest(gx_fn *fn, int index, gx_dest *dest)
+{
+    if (gx_fn_has(fn, index)) {
+        if (!gx_fn_text(fn, index, "destination", &dest->name)) {
+            return false;
+        }
+    }
+    fn->dest_name = dest->name;
+    return gx_ok(&fn->run);
+}
+
+gx_code gx_arg_int(sqlite3_value *value, const char *label, int64_t *out, gx_err *err)
+{
+    char shown[GX_SHOWN_BYTES];
+    int type = sqlite3_value_type(value);
+    if (type == SQLITE_INTEGER) {
+        *out = sqlite3_value_int64(value);
+        return GX_OK;
+    }
+    double number = type == SQLITE_FLOAT ? sqlite3_value_double(value) : (double)NAN;
+    if (number == floor(number) && fabs(number) <= 0x1p53) {
+        *out = (int64_t)number;
+        return GX_OK;
+    }
+    return gx_fail(err, GX_ARG, "%s must be an integer, not %s", label, gx_arg_show(value, shown));
+}
+
+bool gx_fn_int(gx_fn *fn, int index, const char *label, int64_t *out)
+{
+    if (!has_argument(fn, index, label)) {
+        return false;
+    }
+    gx_err err = {0};
+    gx_arg_int(fn->argv[index], label, out, &err);
+    return report(fn, &err);
+}
+
+/* TEXT as a number: only what SQL cannot write as a number, unless it is complex. */
+static bool text_is_special(const char *text, size_t bytes, double *out)
+{
+    const char *stop;
+    return gx_decimal_parse(text, text + bytes, &stop, out) && stop == text + bytes &&
+           !isfinite(*out);
+}
+
+bool gx_fn_real(gx_fn *fn, int index, const char *label, double *out)
+{
+    if (!has_argument(fn, index, label)) {
+        return false;
+    }
+    sqlite3_value *value = fn->argv[index];
+    int type = sqlite3_value_type(value);
+    if (type == SQLITE_INTEGER || type == SQLITE_FLOAT) {
+        *out = sqlite3_value_double(value);
+        return true;
+    }
+    if (type == SQLITE_TEXT) {
+        const char *text;
+        size_t bytes;
+        gx_err err = {0};
+        if (text_of(value, &text, &bytes, &err) != GX_OK) {
+            return report(fn, &err);
+        }
+        if (text_is_special(text, bytes, out)) {
+            return true;
+        }
+    }
+    char shown[GX_SHOWN_BYTES];
+    return gx_fn_fail(fn, "%s must be a number, not %s", label, gx_arg_show(value, shown));
+}
+
+/* '[re,im]'. */
+static bool parse_pair(const char *text, const char *end, gx_scalar *out)
+{
+    double part[2];
+    const char *c = text + 1;
+    for (int k = 0; k < 2; k++) {
+        c = skip_blanks(c, (size_t)(end - c));
+        if (!gx_decimal_parse(c, end, &c, &part[k])) {
+            return false;
+        }
+        c = skip_blanks(c, (size_t)(end - c));
+        if (c == end || *c++ != (k == 0 ? ',' : ']')) {
+            return false;
+        }
+    }
+    *out = (gx_scalar){part[0], part[1]};
+    return skip_blanks(c, (size_t)(end - c)) == end;
+}
+
+/* A matrix value of one element. */
+static bool scalar_of_blob(gx_fn *fn, sqlite3_value *value, const char *label, gx_scalar *out)
+{
+    gx_mat mat;
+    gx_err err = {0};
+    const source from = {.ctx = fn->ctx, .label = label, .is_borrowed = true};
+    if (matrix_of_blob(&from, value, &mat, &err) != GX_OK) {
+        return report(fn, &err);
+    }
+    double pair[2];
+    bool is_one = mat.rows == 1 && mat.cols == 1;
+    if (is_one) {
+        gx_convert(mat.dtype, mat.data, 1, GX_C128, pair, 1, 1, 1);
+        *out = (gx_scalar){pair[0], pair[1]};
+    }
+    gx_mem_free(fn->ctx->mem, mat.owned);
+    return is_one || gx_fn_fail(fn, "%s must be a number, not a %" PRId64 "x%" PRId64 " matrix",
+                                label, mat.rows, mat.cols);
+}
+
+bool gx_fn_scalar(gx_fn *fn, int index, const char *label, gx_scalar *out)
+{
+    if (!has_argument(fn, index, label)) {
+        return false;
+    }
+    sqlite3_value *value = fn->argv[index];
+    switch (sqlite3_value_type(value)) {
+    case SQLITE_INTEGER:
+    case SQLITE_FLOAT:
+        *out = (gx_scalar){sqlite3_value_double(value), 0};
+        return true;
+    case SQLITE_BLOB:
+        return scalar_of_blob(fn, value, label, out);
+    case SQLITE_TEXT: {
+        const char *text;
+        size_t bytes;
+        gx_err err = {0};
+        if (text_of(value, &text, &bytes, &err) != GX_OK) {
+            return report(fn, &err);
+        }
+        const char *end = text + bytes, *start = skip_blanks(text, bytes);
+        bool is_complex;
+        if (start < end && *start == '[' ? parse_pair(start, end, out)
+                                         : gx_decimal_parse_complex(start, end, out, &is_complex)) {
+            return true;
+        }
+        break;
+    }
+    default:
+        break;
+    }
+    char shown[GX_SHOWN_BYTES];
+    return gx_fn_fail(fn, "%s must be a number, '[re,im]' or '1+2i', not %s", label,
+                      gx_arg_show(value, shown));
+}
+
+// Rows --------------------------------------------------------------------------------------------
+
+/* count elements, contiguous, as dtype, into *data. */
+static gx_code convert_row(gx_ctx *ctx, const char *label, gx_dtype from, const void *src,
+                           int64_t count, gx_dtype dtype, void **data, gx_err *err)
+{
+    if (gx_dtype_is_complex(from) && !gx_dtype_is_complex(dtype)) {
+        return gx_fail(err, GX_ARG, "%s is complex but the matrix is %s", label,
+                       gx_dtype_name(dtype));
+    }
+    size_t bytes = 0;
+    gx_matrix_bytes(count, 1, dtype, &bytes);
+    GX_TRY(gx_mem_alloc(ctx->mem, bytes, "row", data, err));
+    gx_convert(from, src, gx_max(count, 1), dtype, *data, gx_max(count, 1), count, 1);
+    return GX_OK;
+}
+
+/* Raw elements: as many as the bytes hold. */
+static gx_code raw_row(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_dtype dtype,
+                       int64_t *count, void **data, gx_err *err)
+{
+    const void *blob = sqlite3_value_blob(value);
+    size_t bytes = (size_t)sqlite3_value_bytes(value), size = gx_dtype_bytes(dtype);
+    if (bytes % size != 0) {
+        return gx_fail(err, GX_ARG, "%s is a blob of %zu bytes, not a multiple of %zu (%s)", label,
+                       bytes, size, gx_dtype_name(dtype));
+    }
+    GX_TRY(gx_mem_alloc(ctx->mem, bytes, "row", data, err));
+    if (bytes > 0) {
+        memcpy(*data, blob, bytes);
+    }
+    *count = (int64_t)(bytes / size);
+    return GX_OK;
+}
+
+gx_code gx_arg_row(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_dtype dtype,
+                   int64_t *count, void **data, gx_err *err)
+{
+    *data = NULL;
+    *count = 0;
+    int type = sqlite3_value_type(value);
+    if (type == SQLITE_BLOB &&
+        !gx_value_is(sqlite3_value_blob(value), (size_t)sqlite3_value_bytes(value))) {
+        return raw_row(ctx, value, label, dtype, count, data, err);
+    }
+    if (type == SQLITE_TEXT) {
+        const char *text;
+        size_t bytes;
+        GX_TRY(text_of(value, &text, &bytes, err));
+        const char *start = skip_blanks(text, bytes);
+        if (start == text + bytes || *start != '[') {
+            char shown[GX_SHOWN_BYTES];
+            return gx_fail(err, GX_ARG,
+                           "%s must be a JSON list, a matrix value or raw elements, not %s", label,
+                           gx_arg_show(value, shown));
+        }
+    }
+    gx_mat row;
+    const source from = {.ctx = ctx, .label = label, .is_borrowed = true};
+    GX_TRY(matrix_of(&from, value, &row, err));
+    gx_code rc;
+    if (row.rows != 1 && row.cols != 1 && row.rows * row.cols != 0) {
+        rc = gx_fail(err, GX_ARG, "%s is %" PRId64 "x%" PRId64 ", not one row or column", label,
+                     row.rows, row.cols);
+    } else {
+        *count = row.rows * row.cols;
+        rc = convert_row(ctx, label, row.dtype, row.data, *count, dtype, data, err);
+    }
+    gx_mem_free(ctx->mem, row.owned);
+    return rc;
+}
