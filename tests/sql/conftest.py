@@ -1,0 +1,83 @@
+"""What every SQL test uses: connections with gx loaded, matrix values to and from NumPy, error texts.
+
+The extension is $GX_SO, or gx.so in the repository's root.  Connections that a test opens through the fixtures are
+closed at its end; gx_connect() hands one to the caller.
+"""
+import os
+import pathlib
+import sqlite3
+import struct
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DTYPES = [np.dtype("<f8"), np.dtype("<f4"), np.dtype("<c16"), np.dtype("<c8")]  # by number in the header
+HEADER = struct.Struct("<4sBBHqqq")  # magic, version, dtype, zero, rows, cols, zero
+
+
+def gx_path():
+    return os.environ.get("GX_SO") or str(ROOT / "gx.so")
+
+
+def gx_connect(path=":memory:", **pragmas):
+    """A connection in autocommit mode with gx loaded; pragmas are set before anything else: page_size=65536."""
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    for key, value in pragmas.items():
+        db.execute(f"PRAGMA {key}={value}")
+    db.enable_load_extension(True)
+    db.load_extension(gx_path())
+    db.enable_load_extension(False)
+    return db
+
+
+@pytest.fixture
+def db():
+    connection = gx_connect()
+    yield connection
+    connection.close()
+
+
+@pytest.fixture
+def filedb(tmp_path):
+    connection = gx_connect(str(tmp_path / "test.db"))
+    yield connection
+    connection.close()
+
+
+def q(db, sql, *params):
+    """The one value of the one row."""
+    rows = db.execute(sql, params).fetchall()
+    assert len(rows) == 1 and len(rows[0]) == 1, f"{len(rows)} rows from {sql}"
+    return rows[0][0]
+
+
+def error(db, sql, *params):
+    """The text of the error that the statement must raise."""
+    try:
+        rows = db.execute(sql, params).fetchall()
+    except sqlite3.Error as problem:
+        return str(problem)
+    raise AssertionError(f"no error, but {str(rows)[:200]} from {sql}")
+
+
+def to_numpy(blob):
+    """A matrix value as an array of two dimensions."""
+    magic, version, dtype, zero, rows, cols, reserved = HEADER.unpack_from(blob)
+    assert (magic, version, zero, reserved) == (b"gxmv", 1, 0, 0), blob[:32]
+    assert len(blob) == HEADER.size + rows * cols * DTYPES[dtype].itemsize, (rows, cols, len(blob))
+    flat = np.frombuffer(blob, DTYPES[dtype], offset=HEADER.size)
+    return flat.reshape((cols, rows)).T.copy()
+
+
+def from_numpy(array):
+    """An array as a matrix value; a flat one is a column; a dtype that gx has not becomes f64."""
+    array = np.asarray(array)
+    if array.ndim < 2:
+        array = array.reshape(-1, 1)
+    dtype = array.dtype.newbyteorder("<")
+    if dtype not in DTYPES:
+        dtype = DTYPES[0]
+    rows, cols = array.shape
+    header = HEADER.pack(b"gxmv", 1, DTYPES.index(dtype), 0, rows, cols, 0)
+    return header + array.astype(dtype).tobytes(order="F")
