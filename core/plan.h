@@ -37,7 +37,7 @@ double gx_plan_matmul_reads(const gx_matmul_plan *plan, int64_t super_m, int64_t
 gx_prog *gx_matmul_program(gx_run *run, const gx_matmul_args *args, const gx_matmul_plan *plan,
                            gx_sink *C);
 
-/* Seconds a program takes on this machine: max of reading, computing, plus writing. */
-double gx_plan_seconds(gx_run *run, const gx_cost *cost, gx_dtype dtype);
+/* Seconds a program takes on the host.  edge: smallest side of its blocks, in elements. */
+double gx_plan_seconds(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t edge);
 
 #endif
