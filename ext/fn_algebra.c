@@ -1,0 +1,429 @@
+/*
+** Algebra in SQL: products, sums, elementwise operations, norms.
+**
+** Each function reads its arguments, lets core/alg*.c do the mathematics into a sink, and returns the
+** stored name or the value.
+*/
+#include "gx_ext.h"
+
+#include "../core/alg.h"
+
+#include <string.h>
+
+/* ---- gx_matmul ---------------------------------------------------------------------------------- */
+
+typedef struct matmul_options {
+    gx_dest dest; /* first: a set_offset of 0 means none */
+    bool replace, transa, transb, conja, conjb, has_dtype;
+    gx_dtype dtype;
+    gx_scalar alpha, beta;
+} matmul_options;
+
+static const gx_option matmul_keys[] = {
+    {"transa", GX_OPT_BOOL, offsetof(matmul_options, transa), 0},
+    {"transb", GX_OPT_BOOL, offsetof(matmul_options, transb), 0},
+    {"conja", GX_OPT_BOOL, offsetof(matmul_options, conja), 0},
+    {"conjb", GX_OPT_BOOL, offsetof(matmul_options, conjb), 0},
+    {"alpha", GX_OPT_SCALAR, offsetof(matmul_options, alpha), 0},
+    {"beta", GX_OPT_SCALAR, offsetof(matmul_options, beta), 0},
+    {"dtype", GX_OPT_DTYPE, offsetof(matmul_options, dtype), offsetof(matmul_options, has_dtype)},
+    {"replace", GX_OPT_BOOL, offsetof(matmul_options, replace), 0},
+    {NULL, GX_OPT_END, 0, 0}};
+
+/* "conja" is the conjugate transpose; for real matrices it is the transpose. */
+static gx_trans trans_of(bool is_transposed, bool is_conjugated, const gx_mat *X)
+{
+    if (is_conjugated) {
+        return gx_dtype_is_complex(X->dtype) ? GX_CONJ_TRANS : GX_TRANS;
+    }
+    return is_transposed ? GX_TRANS : GX_NO_TRANS;
+}
+
+/* beta accumulates into the destination, which must then exist; its name is the third argument. */
+static bool find_accumulator(gx_fn *fn, const matmul_options *opt, gx_mat *C0, gx_matmul_args *args)
+{
+    if (opt->beta.re == 0 && opt->beta.im == 0) {
+        return true;
+    }
+    if (!gx_fn_has(fn, 2)) {
+        return gx_fn_fail(fn, "\"beta\" needs a destination to accumulate into");
+    }
+    args->C0 = C0;
+    return gx_fn_matrix(fn, 2, "destination", C0);
+}
+
+static bool is_symmetric_product(const gx_matmul_args *args)
+{
+    const gx_mat *A = args->A, *B = args->B;
+    bool is_same = A->kind == GX_MAT_STORED && B->kind == GX_MAT_STORED &&
+                   A->meta.id == B->meta.id && strcmp(A->meta.schema, B->meta.schema) == 0;
+    return is_same && args->C0 == NULL && args->alpha.im == 0 &&
+           (args->transa == GX_NO_TRANS) != (args->transb == GX_NO_TRANS);
+}
+
+/* A A^T is symmetric, A A^H Hermitian. */
+static uint32_t product_properties(const gx_matmul_args *args, gx_dtype dtype)
+{
+    if (!is_symmetric_product(args)) {
+        return 0;
+    }
+    if (!gx_dtype_is_complex(dtype)) {
+        return GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN;
+    }
+    bool is_conjugated = args->transa == GX_CONJ_TRANS || args->transb == GX_CONJ_TRANS;
+    return is_conjugated ? GX_PROP_HERMITIAN : GX_PROP_SYMMETRIC;
+}
+
+static void matmul(gx_fn *fn)
+{
+    matmul_options opt = {.alpha = {1, 0}};
+    gx_mat A, B, C0;
+    if (!gx_fn_options(fn, matmul_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        !gx_fn_matrix(fn, 1, "B", &B) || !gx_fn_dest(fn, 2, &opt.dest)) {
+        return;
+    }
+    gx_matmul_args args = {.A = &A, .B = &B, .alpha = opt.alpha, .beta = opt.beta,
+                           .transa = trans_of(opt.transa, opt.conja, &A),
+                           .transb = trans_of(opt.transb, opt.conjb, &B)};
+    if (!find_accumulator(fn, &opt, &C0, &args)) {
+        return;
+    }
+    int64_t m, n;
+    gx_dtype dtype;
+    gx_err err = {0};
+    if (gx_matmul_shape(&args, &m, &n, &dtype, &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
+        return;
+    }
+    if (opt.has_dtype && opt.dtype != dtype) {
+        gx_fn_fail(fn, "the product is %s; convert an operand with gx_cast to get %s",
+                   gx_dtype_name(dtype), gx_dtype_name(opt.dtype));
+        return;
+    }
+    opt.dest.replace = opt.replace || args.C0 != NULL;
+    gx_sink C;
+    gx_sink_begin(&fn->run, &opt.dest, m, n, dtype, product_properties(&args, dtype), 0, 0, &C);
+    gx_alg_matmul(&fn->run, &args, &C);
+    gx_fn_result_sink(fn, &C);
+}
+
+/* ---- elementwise -------------------------------------------------------------------------------- */
+
+typedef struct map_options {
+    gx_dest dest;
+    bool replace, is_conjugated;
+} map_options;
+
+static const gx_option map_keys[] = {
+    {"replace", GX_OPT_BOOL, offsetof(map_options, replace), 0}, {NULL, GX_OPT_END, 0, 0}};
+
+static const gx_option transpose_keys[] = {
+    {"replace", GX_OPT_BOOL, offsetof(map_options, replace), 0},
+    {"conj", GX_OPT_BOOL, offsetof(map_options, is_conjugated), 0},
+    {NULL, GX_OPT_END, 0, 0}};
+
+/* The shape two operands broadcast to, as in NumPy: equal, or one of them 1. */
+static bool broadcast_size(int64_t a, int64_t b, int64_t *size)
+{
+    *size = a == 1 ? b : a;
+    return a == b || a == 1 || b == 1;
+}
+
+static void map2(gx_fn *fn, gx_map_kind kind, double alpha, double beta)
+{
+    map_options opt = {0};
+    gx_mat A, B;
+    if (!gx_fn_options(fn, map_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        !gx_fn_matrix(fn, 1, "B", &B) || !gx_fn_dest(fn, 2, &opt.dest)) {
+        return;
+    }
+    int64_t m, n;
+    if (!broadcast_size(A.rows, B.rows, &m) || !broadcast_size(A.cols, B.cols, &n)) {
+        gx_fn_fail(fn, "%s is %lldx%lld but %s is %lldx%lld", A.label, (long long)A.rows,
+                   (long long)A.cols, B.label, (long long)B.rows, (long long)B.cols);
+        return;
+    }
+    opt.dest.replace = opt.replace;
+    gx_sink C;
+    gx_sink_begin(&fn->run, &opt.dest, m, n, gx_dtype_promote(A.dtype, B.dtype), 0, 0, 0, &C);
+    gx_alg_map2(&fn->run, kind, (gx_scalar){alpha, 0}, &A, (gx_scalar){beta, 0}, &B, &C);
+    gx_fn_result_sink(fn, &C);
+}
+
+static void add(gx_fn *fn)
+{
+    map2(fn, GX_MAP_ADD, 1, 1);
+}
+
+static void sub(gx_fn *fn)
+{
+    map2(fn, GX_MAP_ADD, 1, -1);
+}
+
+static void mul(gx_fn *fn)
+{
+    map2(fn, GX_MAP_MUL, 1, 1);
+}
+
+static void divide(gx_fn *fn)
+{
+    map2(fn, GX_MAP_DIV, 1, 1);
+}
+
+/* One operand; properties: those of A that survive. */
+static void map1(gx_fn *fn, gx_kernel_id kernel, int dest_index, gx_scalar alpha, uint32_t surviving)
+{
+    map_options opt = {0};
+    gx_mat A;
+    if (!gx_fn_options(fn, map_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A)) {
+        return;
+    }
+    if (dest_index == 2 && !gx_fn_scalar(fn, 1, "alpha", &alpha)) {
+        return;
+    }
+    if (!gx_fn_dest(fn, dest_index, &opt.dest)) {
+        return;
+    }
+    gx_dtype dtype = alpha.im != 0 ? gx_dtype_promote(A.dtype, GX_C64) : A.dtype;
+    if (alpha.im != 0) {
+        surviving &= ~(uint32_t)GX_PROP_HERMITIAN;
+    }
+    opt.dest.replace = opt.replace;
+    gx_sink C;
+    gx_sink_begin(&fn->run, &opt.dest, A.rows, A.cols, dtype, A.properties & surviving, 0, 0, &C);
+    gx_alg_map1(&fn->run, kernel, alpha, &A, &C);
+    gx_fn_result_sink(fn, &C);
+}
+
+static const uint32_t SHAPE_PROPERTIES =
+    GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN | GX_PROP_LOWER | GX_PROP_UPPER;
+
+static void scale(gx_fn *fn)
+{
+    map1(fn, GX_SCALE, 2, (gx_scalar){1, 0}, SHAPE_PROPERTIES);
+}
+
+static void neg(gx_fn *fn)
+{
+    map1(fn, GX_SCALE, 1, (gx_scalar){-1, 0}, SHAPE_PROPERTIES);
+}
+
+static void absolute(gx_fn *fn)
+{
+    map1(fn, GX_ABS, 1, (gx_scalar){1, 0}, SHAPE_PROPERTIES);
+}
+
+static void conjugate(gx_fn *fn)
+{
+    map1(fn, GX_CONJ, 1, (gx_scalar){1, 0}, SHAPE_PROPERTIES);
+}
+
+static uint32_t transposed_properties(uint32_t properties)
+{
+    uint32_t kept = properties & (GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN | GX_PROP_POSITIVE |
+                                  GX_PROP_UNIT | GX_PROP_ORTHOGONAL);
+    kept |= (properties & GX_PROP_LOWER) != 0 ? GX_PROP_UPPER : 0;
+    kept |= (properties & GX_PROP_UPPER) != 0 ? GX_PROP_LOWER : 0;
+    return kept;
+}
+
+static void transpose(gx_fn *fn)
+{
+    map_options opt = {0};
+    gx_mat A;
+    if (!gx_fn_options(fn, transpose_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        !gx_fn_dest(fn, 1, &opt.dest)) {
+        return;
+    }
+    opt.dest.replace = opt.replace;
+    gx_sink C;
+    gx_sink_begin(&fn->run, &opt.dest, A.cols, A.rows, A.dtype, transposed_properties(A.properties), 0,
+                  0, &C);
+    gx_alg_transpose(&fn->run, &A, trans_of(true, opt.is_conjugated, &A), &C);
+    gx_fn_result_sink(fn, &C);
+}
+
+/* ---- numbers out of matrices -------------------------------------------------------------------- */
+
+/* 'F', 'fro', '1', 'inf', 'max' ... as SQL gives it; 0 when it is none of them. */
+static char norm_kind(const char *text)
+{
+    static const struct {
+        const char *name;
+        char kind;
+    } kinds[] = {{"f", 'F'},   {"fro", 'F'}, {"frobenius", 'F'}, {"1", '1'}, {"one", '1'},
+                 {"inf", 'I'}, {"i", 'I'},   {"max", 'M'},       {"m", 'M'}};
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        if (sqlite3_stricmp(text, kinds[k].name) == 0) {
+            return kinds[k].kind;
+        }
+    }
+    return 0;
+}
+
+static void norm(gx_fn *fn)
+{
+    gx_mat A;
+    const char *text = "fro";
+    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A)) {
+        return;
+    }
+    if (gx_fn_has(fn, 1)) {
+        text = (const char *)sqlite3_value_text(fn->argv[1]);
+    }
+    char kind = text == NULL ? 0 : norm_kind(text);
+    if (kind == 0) {
+        gx_fn_fail(fn, "kind is '%s' but must be one of 'fro', '1', 'inf', 'max'",
+                   text == NULL ? "" : text);
+        return;
+    }
+    double value = 0;
+    gx_alg_norm(&fn->run, &A, kind, &value);
+    gx_fn_result_scalar(fn, (gx_scalar){value, 0}, false);
+}
+
+/* One number of the whole matrix; per rows or columns with an axis, as a column or row of sums. */
+static bool reduce_axis(gx_fn *fn, const gx_mat *A, int64_t axis, double scale_by)
+{
+    gx_reduce_kind kind = axis == 0 ? GX_REDUCE_COL_SUM : GX_REDUCE_ROW_SUM;
+    int64_t count = axis == 0 ? A->cols : A->rows;
+    gx_err err = {0};
+    void *memory = NULL;
+    if (gx_mem_alloc(fn->ctx->mem, (size_t)count * 2 * sizeof(double), "sums", &memory, &err) !=
+        GX_OK) {
+        gx_run_fail(&fn->run, &err);
+        return false;
+    }
+    double *sums = memory;
+    if (gx_alg_reduce(&fn->run, A, kind, sums) == GX_OK) {
+        for (int64_t p = 0; p < 2 * count; p++) {
+            sums[p] *= scale_by;
+        }
+        gx_mat result;
+        gx_mat_value(&result, "sums", GX_C128, axis == 0 ? 1 : count, axis == 0 ? count : 1, sums,
+                     axis == 0 ? 1 : count);
+        bool is_complex = gx_dtype_is_complex(A->dtype);
+        if (!is_complex) {
+            for (int64_t p = 0; p < count; p++) {
+                sums[p] = sums[2 * p];
+            }
+            result.dtype = GX_F64;
+        }
+        gx_sink C;
+        gx_sink_begin(&fn->run, NULL, result.rows, result.cols, result.dtype, 0, 0, 0, &C);
+        if (gx_ok(&fn->run)) {
+            gx_convert(result.dtype, sums, result.ld, result.dtype, C.value.data, result.ld,
+                       result.rows, result.cols);
+        }
+        gx_fn_result_sink(fn, &C);
+    }
+    gx_mem_free(fn->ctx->mem, memory);
+    return true;
+}
+
+static void sum_or_mean(gx_fn *fn, bool is_mean)
+{
+    gx_mat A;
+    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A)) {
+        return;
+    }
+    int64_t axis = -1;
+    if (gx_fn_has(fn, 1)) {
+        if (!gx_fn_int(fn, 1, "axis", &axis)) {
+            return;
+        }
+        if (axis != 0 && axis != 1) {
+            gx_fn_fail(fn, "axis is %lld but must be 0 (down the columns) or 1 (along the rows)",
+                       (long long)axis);
+            return;
+        }
+    }
+    double count = axis == 0   ? (double)A.rows
+                   : axis == 1 ? (double)A.cols
+                               : (double)A.rows * (double)A.cols;
+    if (is_mean && count == 0) {
+        gx_fn_fail(fn, "%s is %lldx%lld: there is no mean of nothing", A.label, (long long)A.rows,
+                   (long long)A.cols);
+        return;
+    }
+    double scale_by = is_mean ? 1.0 / count : 1.0;
+    if (axis >= 0) {
+        reduce_axis(fn, &A, axis, scale_by);
+        return;
+    }
+    double out[2] = {0, 0};
+    gx_alg_reduce(&fn->run, &A, GX_REDUCE_SUM, out);
+    gx_scalar value = {is_mean ? out[0] / count : out[0], is_mean ? out[1] / count : out[1]};
+    gx_fn_result_scalar(fn, value, gx_dtype_is_complex(A.dtype));
+}
+
+static void sum(gx_fn *fn)
+{
+    sum_or_mean(fn, false);
+}
+
+static void mean(gx_fn *fn)
+{
+    sum_or_mean(fn, true);
+}
+
+static void extreme(gx_fn *fn, gx_reduce_kind kind)
+{
+    gx_mat A;
+    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A)) {
+        return;
+    }
+    if (gx_dtype_is_complex(A.dtype)) {
+        gx_fn_fail(fn, "%s is complex (%s): complex numbers have no order", A.label,
+                   gx_dtype_name(A.dtype));
+        return;
+    }
+    if (A.rows == 0 || A.cols == 0) {
+        gx_fn_fail(fn, "%s is %lldx%lld: nothing is smallest or largest", A.label, (long long)A.rows,
+                   (long long)A.cols);
+        return;
+    }
+    double out = 0;
+    gx_alg_reduce(&fn->run, &A, kind, &out);
+    gx_fn_result_scalar(fn, (gx_scalar){out, 0}, false);
+}
+
+static void minimum(gx_fn *fn)
+{
+    extreme(fn, GX_REDUCE_MIN);
+}
+
+static void maximum(gx_fn *fn)
+{
+    extreme(fn, GX_REDUCE_MAX);
+}
+
+static void trace(gx_fn *fn)
+{
+    gx_mat A;
+    gx_scalar value;
+    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A)) {
+        return;
+    }
+    gx_alg_trace(&fn->run, &A, &value);
+    gx_fn_result_scalar(fn, value, gx_dtype_is_complex(A.dtype));
+}
+
+const gx_function gx_functions_algebra[] = {
+    {"gx_matmul", 2, 4, false, matmul},
+    {"gx_transpose", 1, 3, false, transpose},
+    {"gx_add", 2, 4, false, add},
+    {"gx_sub", 2, 4, false, sub},
+    {"gx_mul", 2, 4, false, mul},
+    {"gx_div", 2, 4, false, divide},
+    {"gx_scale", 2, 4, false, scale},
+    {"gx_neg", 1, 3, false, neg},
+    {"gx_abs", 1, 3, false, absolute},
+    {"gx_conj", 1, 3, false, conjugate},
+    {"gx_norm", 1, 2, false, norm},
+    {"gx_sum", 1, 2, false, sum},
+    {"gx_mean", 1, 2, false, mean},
+    {"gx_min", 1, 1, false, minimum},
+    {"gx_max", 1, 1, false, maximum},
+    {"gx_trace", 1, 1, false, trace},
+    {NULL, 0, 0, false, NULL}};
