@@ -104,6 +104,7 @@ static int register_all(sqlite3 *db, gx_ctx *ctx)
         gx_register_catalog,
         gx_register_cells,
         gx_register_control,
+        gx_register_plan,
     };
     int rc = SQLITE_OK;
     for (size_t t = 0; t < sizeof tables / sizeof tables[0] && rc == SQLITE_OK; t++) {

@@ -182,5 +182,6 @@ int gx_register_aggregates(sqlite3 *db, gx_ctx *ctx); /* agg_cells.c: from_cells
 int gx_register_catalog(sqlite3 *db, gx_ctx *ctx);    /* vtab_catalog.c: gx                       */
 int gx_register_cells(sqlite3 *db, gx_ctx *ctx);      /* vtab_cells.c: gx_cells, gx_rows          */
 int gx_register_control(sqlite3 *db, gx_ctx *ctx);    /* vtab_control.c: gx_settings, ... */
+int gx_register_plan(sqlite3 *db, gx_ctx *ctx);       /* vtab_plan.c: gx_plan(expression)         */
 
 #endif
