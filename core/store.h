@@ -139,6 +139,31 @@ gx_code gx_store_find(gx_store *store, const char *name, gx_meta *meta, gx_err *
 gx_code gx_store_lookup(gx_store *store, const char *name, gx_meta *meta, bool *found, gx_err *err);
 
 /*
+** As lookup, for dropping and replacing: the row may be damaged, and of meta only schema, name and id
+** are set.
+*/
+gx_code gx_store_locate(gx_store *store, const char *name, gx_meta *meta, bool *found, gx_err *err);
+
+/*
+** The visible matrices of a schema by name, or the one named so: fn(arg, meta) for each, until it
+** returns false.  For showing: the fields are as the row has them, nothing is validated.
+*/
+gx_code gx_store_list(gx_store *store, const char *schema, const char *name,
+                      bool (*fn)(void *arg, const gx_meta *meta), void *arg, gx_err *err);
+
+/* fn(arg, schema) for main, temp, and the attached databases in order, until it returns true. */
+gx_code gx_store_each_schema(gx_store *store, bool (*fn)(void *arg, const char *schema), void *arg,
+                             gx_err *err);
+
+/* Is text the name of a schema?  Its own spelling into schema. */
+gx_code gx_store_has_schema(gx_store *store, const char *text, char schema[GX_NAME_MAX + 1],
+                            bool *found, gx_err *err);
+
+/* For the catalog's xCreate and xDestroy: the tables of sql/schema.sql.  No-op where they exist. */
+gx_code gx_store_make_tables(gx_store *store, const char *schema, gx_err *err);
+gx_code gx_store_drop_tables(gx_store *store, const char *schema, gx_err *err);
+
+/*
 ** Split a destination name into schema and bare name; "main" when unqualified.  Refuses, in words:
 ** empty names, longer than GX_NAME_MAX, starting with '[' or '{', an unknown schema.
 */
@@ -202,6 +227,10 @@ gx_code gx_store_rename(gx_store *store, gx_meta *meta, const char *name, gx_err
 typedef void (*gx_store_report)(void *arg, const char *line);
 gx_code gx_store_check(gx_store *store, const gx_meta *meta, gx_store_report fn, void *arg,
                        gx_err *err);
+
+/* All matrices of a schema, tiles and rows that belong to none, and the counters. */
+gx_code gx_store_check_schema(gx_store *store, const char *schema, gx_store_report fn, void *arg,
+                              gx_err *err);
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
