@@ -95,6 +95,14 @@ $(BUILD)/flags: always
 	@mkdir -p $(@D)
 	@echo '$(CC) $(FLAGS) $(LDFLAGS) $(LIBS)' | cmp -s - $@ || echo '$(CC) $(FLAGS) $(LDFLAGS) $(LIBS)' >$@
 
+# The schema as a C string, without its head comment.
+$(BUILD)/schema.h: sql/schema.sql
+	@mkdir -p $(@D)
+	@{ echo 'static const char schema_sql[] ='; sed -e '/^--/d' -e 's/.*/"&\\n"/' $<; echo ';'; } >$@
+
+$(BUILD)/core/store_txn.o $(BUILD)/static/core/store_txn.o: $(BUILD)/schema.h
+$(BUILD)/core/store_txn.o $(BUILD)/static/core/store_txn.o: private FLAGS += -I$(BUILD)
+
 $(BUILD)/gx.pc: ext/gx.pc.in Makefile ext/gx.h
 	@mkdir -p $(@D)
 	@sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@VERSION@,$(VERSION),' $< >$@

@@ -1,0 +1,418 @@
+/*
+** The matrix store, ground floor: the connection, its schemas, and how SQL is run.  See store.h.
+**
+**     store.c          this file: statements, error codes, interrupts, limits, progress
+**     store_txn.c      making the tables, begin and end of a storing call
+**     store_catalog.c  names and catalog rows
+**     store_tile.c     writing tiles
+**     store_check.c    verification
+**     store_reader.c   reading tiles, helper connections
+**
+** All SQL of the store is in the table sql[] below, written for the schema main; for another schema
+** `main.` is replaced by its quoted name.  A statement is prepared when a call first needs it and
+** lives until gx_store_release(), so a call that writes a thousand tiles prepares one INSERT, and
+** sqlite3_close() never finds a statement of ours.
+**
+** The read pin.  GX_SQL_PIN reads the format version and stays on its row: an open cursor keeps the
+** connection's read transaction, so that no other connection can change the schema's matrices until
+** the call ends (in WAL mode: so that this call does not see it).  The same statement refuses a file
+** whose format is newer than ours.  A schema without tables has nothing to pin.
+**
+** Memory: a few hundred bytes a schema, from the governor; statements belong to SQLite.
+** Threads: the caller's only, but for readers (store_reader.c).
+*/
+#include <sqlite3ext.h>
+
+#include "store_int.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+SQLITE_EXTENSION_INIT3
+
+static const size_t DEFAULT_TILE_BYTES = (size_t)8 << 20; // 1024 x 1024 f64
+static const size_t ROW_OVERHEAD = 64; // record header of a gx_tile row: 12 bytes, and some room
+
+static const char *const sql[GX_SQL_COUNT] = {
+    [GX_SQL_PIN] = "SELECT value FROM main.gx_state WHERE key = 'format'",
+    [GX_SQL_FIND] = "SELECT " GX_META_COLUMNS " FROM main.gx_meta WHERE name = ?1",
+    [GX_SQL_FIND_ID] = "SELECT id FROM main.gx_meta WHERE name = ?1",
+    [GX_SQL_LIST] =
+        "SELECT " GX_META_COLUMNS " FROM main.gx_meta WHERE name IS NOT NULL ORDER BY name",
+    [GX_SQL_ALL] = "SELECT " GX_META_COLUMNS " FROM main.gx_meta ORDER BY id",
+    [GX_SQL_TABLES] = "SELECT 1 FROM main.sqlite_master WHERE type = 'table' AND name = 'gx_state'",
+    [GX_SQL_LOCK] = "UPDATE main.gx_state SET value = value WHERE key = 'format'",
+    [GX_SQL_GET_STATE] = "SELECT value FROM main.gx_state WHERE key = ?1",
+    [GX_SQL_SET_STATE] = "UPDATE main.gx_state SET value = ?2 WHERE key = ?1",
+    [GX_SQL_CREATE] = "INSERT INTO main.gx_meta(id, rows, cols, dtype, tile_rows, tile_cols, "
+                      "properties, generation) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    [GX_SQL_WRITE_TILE] = "INSERT OR REPLACE INTO main.gx_tile(id, data) VALUES(?1, ?2)",
+    [GX_SQL_SET_NAME] = "UPDATE main.gx_meta SET name = ?2 WHERE id = ?1",
+    [GX_SQL_TOUCH] = "UPDATE main.gx_meta SET generation = ?2, properties = ?3 WHERE id = ?1",
+    [GX_SQL_DROP_TILES] = "DELETE FROM main.gx_tile WHERE id BETWEEN ?1 AND ?2",
+    [GX_SQL_DROP_META] = "DELETE FROM main.gx_meta WHERE id = ?1",
+    [GX_SQL_TILES] = "SELECT id, typeof(data), length(data) FROM main.gx_tile "
+                     "WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
+    [GX_SQL_ORPHANS] = "SELECT id >> 32, count(*) FROM main.gx_tile "
+                       "WHERE id >> 32 NOT IN (SELECT id FROM main.gx_meta) GROUP BY 1 ORDER BY 1",
+    [GX_SQL_JOURNAL] = "PRAGMA main.journal_mode",
+    [GX_SQL_LOCKING] = "PRAGMA main.locking_mode",
+};
+
+// Errors ------------------------------------------------------------------------------------------
+
+gx_code gx_store_code(int rc)
+{
+    switch (rc & 0xff) {
+    case SQLITE_OK:
+    case SQLITE_ROW:
+    case SQLITE_DONE:
+        return GX_OK;
+    case SQLITE_NOMEM:
+        return GX_NOMEM;
+    case SQLITE_INTERRUPT:
+        return GX_INTERRUPT;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_SCHEMA:
+        return GX_BUSY;
+    case SQLITE_READONLY:
+        return GX_READONLY;
+    case SQLITE_FULL:
+        return GX_FULL;
+    case SQLITE_TOOBIG:
+        return GX_TOOBIG;
+    case SQLITE_AUTH:
+    case SQLITE_PERM:
+        return GX_UNSUPPORTED;
+    case SQLITE_ERROR: // no such table or column: the shadow tables are not as gx made them
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_CONSTRAINT:
+    case SQLITE_MISMATCH:
+        return GX_CORRUPT;
+    default: // IOERR, CANTOPEN, PROTOCOL, ABORT, ...
+        return GX_IO;
+    }
+}
+
+gx_code gx_store_fail(sqlite3 *db, int rc, gx_err *err, const char *format, ...)
+{
+    gx_code code = gx_store_code(rc);
+    if (code == GX_INTERRUPT) {
+        return gx_fail(err, code, "interrupted");
+    }
+    char what[300];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    bool is_current = (sqlite3_errcode(db) & 0xff) == (rc & 0xff);
+    if (is_current && sqlite3_extended_errcode(db) == SQLITE_BUSY_SNAPSHOT) {
+        return gx_fail(err, code,
+                       "%s: another connection has written since this call began to read", what);
+    }
+    return gx_fail(err, code, "%s: %s", what, is_current ? sqlite3_errmsg(db) : sqlite3_errstr(rc));
+}
+
+// Statements --------------------------------------------------------------------------------------
+
+char *gx_store_qualify(const char *schema, const char *text)
+{
+    sqlite3_str *out = sqlite3_str_new(NULL);
+    const char *hit;
+    while ((hit = strstr(text, "main.")) != NULL) {
+        sqlite3_str_append(out, text, (int)(hit - text));
+        sqlite3_str_appendf(out, "\"%w\".", schema);
+        text = hit + strlen("main.");
+    }
+    sqlite3_str_appendall(out, text);
+    return sqlite3_str_finish(out);
+}
+
+gx_code gx_store_schema(gx_store *store, const char *name, gx_schema **schema, gx_err *err)
+{
+    for (gx_schema *s = store->schemas; s != NULL; s = s->next) {
+        if (sqlite3_stricmp(s->name, name) == 0) {
+            *schema = s;
+            return GX_OK;
+        }
+    }
+    *schema = NULL;
+    void *memory;
+    GX_TRY(gx_mem_calloc(store->mem, sizeof(gx_schema), "schema", &memory, err));
+    gx_schema *made = memory;
+    snprintf(made->name, sizeof made->name, "%s", name);
+    made->next = store->schemas;
+    store->schemas = made;
+    *schema = made;
+    return GX_OK;
+}
+
+gx_code gx_store_stmt(gx_store *store, gx_schema *schema, gx_sql which, sqlite3_stmt **stmt,
+                      gx_err *err)
+{
+    *stmt = schema->stmt[which];
+    if (*stmt != NULL) {
+        return GX_OK;
+    }
+    char *text = gx_store_qualify(schema->name, sql[which]);
+    if (text == NULL) {
+        return gx_fail_nomem(err, strlen(sql[which]), "SQL text");
+    }
+    int rc = sqlite3_prepare_v2(store->db, text, -1, &schema->stmt[which], NULL);
+    sqlite3_free(text);
+    if (rc != SQLITE_OK) {
+        return gx_store_fail(store->db, rc, err, "tables of gx in %s", schema->name);
+    }
+    *stmt = schema->stmt[which];
+    return GX_OK;
+}
+
+gx_code gx_store_run(gx_store *store, sqlite3_stmt *stmt, gx_err *err, const char *what,
+                     const char *schema)
+{
+    int rc = sqlite3_step(stmt);
+    gx_code code = GX_OK;
+    if (rc != SQLITE_DONE) {
+        code = gx_store_fail(store->db, rc, err, "%s %s", what, schema);
+    }
+    sqlite3_reset(stmt);
+    return code;
+}
+
+int gx_store_exec(gx_store *store, const char *text)
+{
+    return sqlite3_exec(store->db, text, NULL, NULL, NULL);
+}
+
+// The schema and its pin --------------------------------------------------------------------------
+
+/*
+** Whether the schema has gx's tables.  What the connection remembers of the schema answers at once
+** when they are there; a "no" may be out of date, so the file is asked (temp is nobody else's).
+*/
+static gx_code look_for_tables(gx_store *store, gx_schema *schema, gx_err *err)
+{
+    schema->has_tables = sqlite3_table_column_metadata(store->db, schema->name, "gx_state", "value",
+                                                       NULL, NULL, NULL, NULL, NULL) == SQLITE_OK;
+    if (schema->has_tables || sqlite3_stricmp(schema->name, "temp") == 0) {
+        return GX_OK;
+    }
+    sqlite3_stmt *stmt;
+    GX_TRY(gx_store_stmt(store, schema, GX_SQL_TABLES, &stmt, err));
+    int rc = sqlite3_step(stmt);
+    gx_code code = GX_OK;
+    if (rc == SQLITE_ROW) {
+        schema->has_tables = true;
+    } else if (rc != SQLITE_DONE) {
+        code = gx_store_fail(store->db, rc, err, "reading %s", schema->name);
+    }
+    sqlite3_reset(stmt);
+    return code;
+}
+
+static gx_code check_format(gx_store *store, gx_schema *schema, int rc, sqlite3_stmt *stmt,
+                            gx_err *err)
+{
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
+        return gx_store_fail(store->db, rc, err, "reading %s", schema->name);
+    }
+    if (rc == SQLITE_DONE || sqlite3_column_type(stmt, 0) != SQLITE_INTEGER ||
+        sqlite3_column_int64(stmt, 0) < 1) {
+        return gx_fail(err, GX_CORRUPT, "gx_state of %s has no valid format number", schema->name);
+    }
+    int64_t format = sqlite3_column_int64(stmt, 0);
+    if (format > GX_FORMAT_VERSION) {
+        return gx_fail(err, GX_UNSUPPORTED,
+                       "matrices of %s are in format %lld of a newer gx; this one knows formats up "
+                       "to %d",
+                       schema->name, (long long)format, GX_FORMAT_VERSION);
+    }
+    return GX_OK;
+}
+
+gx_code gx_store_look(gx_store *store, gx_schema *schema, gx_err *err)
+{
+    if (schema->is_pinned) {
+        return GX_OK;
+    }
+    GX_TRY(look_for_tables(store, schema, err));
+    if (!schema->has_tables) {
+        return GX_OK;
+    }
+    sqlite3_stmt *stmt;
+    GX_TRY(gx_store_stmt(store, schema, GX_SQL_PIN, &stmt, err));
+    int rc = sqlite3_step(stmt);
+    gx_code code = check_format(store, schema, rc, stmt, err);
+    if (code != GX_OK) {
+        sqlite3_reset(stmt);
+        return code;
+    }
+    schema->is_pinned = true;
+    return GX_OK;
+}
+
+gx_code gx_store_flush(gx_store *store, gx_err *err)
+{
+    if (store->flush == NULL || store->is_flushing) {
+        return GX_OK;
+    }
+    store->is_flushing = true;
+    gx_code code = store->flush(store->flush_arg, err);
+    store->is_flushing = false;
+    return code;
+}
+
+// The connection ----------------------------------------------------------------------------------
+
+gx_code gx_store_open(sqlite3 *db, gx_mem *mem, gx_store **store, gx_err *err)
+{
+    *store = NULL;
+    void *memory;
+    GX_TRY(gx_mem_calloc(mem, sizeof(gx_store), "store", &memory, err));
+    gx_store *made = memory;
+    made->db = db;
+    made->mem = mem;
+    made->tile_bytes = DEFAULT_TILE_BYTES;
+    *store = made;
+    return GX_OK;
+}
+
+void gx_store_close(gx_store *store)
+{
+    if (store == NULL) {
+        return;
+    }
+    gx_store_release(store);
+    gx_mem_free(store->mem, store);
+}
+
+static void finalize(sqlite3_stmt **stmt)
+{
+    sqlite3_finalize(*stmt);
+    *stmt = NULL;
+}
+
+void gx_store_release(gx_store *store)
+{
+    while (store->depth > 0) { // a storing call that was given up
+        (void)gx_store_end(store, false, NULL);
+    }
+    while (store->schemas != NULL) {
+        gx_schema *schema = store->schemas;
+        store->schemas = schema->next;
+        gx_store_close_patch(schema);
+        for (int which = 0; which < GX_SQL_COUNT; which++) {
+            finalize(&schema->stmt[which]);
+        }
+        gx_mem_free(store->mem, schema);
+    }
+    for (int which = 0; which < GX_ARMED_COUNT; which++) {
+        finalize(&store->armed[which]);
+    }
+    finalize(&store->poll);
+    finalize(&store->progress);
+}
+
+void gx_store_set_stats(gx_store *store, gx_stats *stats)
+{
+    store->stats = stats;
+}
+
+void gx_store_set_flush(gx_store *store, gx_code (*flush)(void *arg, gx_err *err), void *arg)
+{
+    store->flush = flush;
+    store->flush_arg = arg;
+}
+
+bool gx_store_is_interrupted(gx_store *store)
+{
+#if SQLITE_VERSION_NUMBER >= 3041000
+    if (sqlite3_libversion_number() >= 3041000) {
+        return sqlite3_is_interrupted(store->db) != 0;
+    }
+#endif
+    // Older: while the flag is up every statement stops with SQLITE_INTERRUPT as it starts.
+    if (store->poll == NULL) {
+        int rc = sqlite3_prepare_v2(store->db, "SELECT 1", -1, &store->poll, NULL);
+        if (rc != SQLITE_OK) {
+            return rc == SQLITE_INTERRUPT;
+        }
+    }
+    int rc = sqlite3_step(store->poll);
+    sqlite3_reset(store->poll);
+    return (rc & 0xff) == SQLITE_INTERRUPT;
+}
+
+int64_t gx_store_length_limit(gx_store *store)
+{
+    return sqlite3_limit(store->db, SQLITE_LIMIT_LENGTH, -1);
+}
+
+void gx_store_set_tile_bytes(gx_store *store, size_t bytes)
+{
+    store->tile_bytes = bytes;
+}
+
+size_t gx_store_max_tile_bytes(gx_store *store)
+{
+    size_t limit = (size_t)gx_store_length_limit(store);
+    size_t most = limit > ROW_OVERHEAD ? limit - ROW_OVERHEAD : 0;
+    return store->tile_bytes < most ? store->tile_bytes : most;
+}
+
+// Progress ----------------------------------------------------------------------------------------
+
+static gx_code prepare_progress(gx_store *store, const char *fn, gx_err *err)
+{
+    if (store->progress != NULL && strcmp(store->progress_fn, fn) == 0) {
+        return GX_OK;
+    }
+    finalize(&store->progress);
+    char *text = sqlite3_mprintf("SELECT \"%w\"(?1, ?2, ?3)", fn);
+    if (text == NULL) {
+        return gx_fail_nomem(err, strlen(fn), "SQL text");
+    }
+    int rc = sqlite3_prepare_v2(store->db, text, -1, &store->progress, NULL);
+    sqlite3_free(text);
+    if (rc != SQLITE_OK) {
+        gx_code code = rc == SQLITE_ERROR ? GX_ARG : gx_store_code(rc);
+        return gx_fail(err, code, "progress function %s: %s", fn, sqlite3_errmsg(store->db));
+    }
+    snprintf(store->progress_fn, sizeof store->progress_fn, "%s", fn);
+    return GX_OK;
+}
+
+gx_code gx_store_call_progress(gx_store *store, const char *fn, const char *label, double fraction,
+                               double seconds, gx_err *err)
+{
+    GX_TRY(prepare_progress(store, fn, err));
+
+    // The function may use gx, and gx report progress there: the statement is out of reach meanwhile.
+    sqlite3_stmt *stmt = store->progress;
+    store->progress = NULL;
+    sqlite3_bind_text(stmt, 1, label, -1, SQLITE_TRANSIENT);
+    sqlite3_bind_double(stmt, 2, fraction);
+    sqlite3_bind_double(stmt, 3, seconds);
+    int rc = sqlite3_step(stmt);
+    gx_code code = GX_OK;
+    if (rc == SQLITE_ROW) {
+        if (sqlite3_column_double(stmt, 0) != 0) {
+            code = gx_fail(err, GX_INTERRUPT, "interrupted by progress function %s", fn);
+        }
+    } else if ((rc & 0xff) == SQLITE_INTERRUPT) {
+        code = gx_fail(err, GX_INTERRUPT, "interrupted");
+    } else {
+        code = (rc & 0xff) == SQLITE_ERROR ? GX_ARG : gx_store_code(rc);
+        code = gx_fail(err, code, "progress function %s: %s", fn, sqlite3_errmsg(store->db));
+    }
+    sqlite3_reset(stmt);
+    finalize(&store->progress);
+    store->progress = stmt;
+    if (code == GX_OK && store->depth > 0) {
+        code = gx_store_arm(store, err); // the function may have changed the schema
+    }
+    return code;
+}

@@ -1,0 +1,658 @@
+/*
+** The matrix store: names and catalog rows (table gx_meta).
+**
+** A name is "bare" or "schema.bare".  To find a bare one, temp is asked first, then main, then the
+** attached databases in order, as SQLite does with tables; a new matrix with a bare name goes to main.
+** Names are compared byte by byte, schema names without case, again as SQLite does.
+**
+** A catalog row comes from a file, and files lie: every field of a row is checked before anybody
+** computes with it (fields[] and check_shape() below), so whoever holds a gx_meta may multiply its
+** numbers without looking.  A row whose name is NULL is a matrix that is still being written, and is
+** found by nobody.
+**
+** Ids and generations are counters in gx_state, moved in the same transaction as the row they are
+** given to, so no two committed states of a file carry the same pair.
+*/
+#include <sqlite3ext.h>
+
+#include "store_int.h"
+
+#include <stdio.h>
+#include <string.h>
+
+SQLITE_EXTENSION_INIT3
+
+static const int64_t ID_MAX = INT32_MAX;         // id << 32 is a positive row id
+static const int64_t TILES_MAX = UINT32_MAX;     // the tile number is 32 bits of the row id
+static const int64_t TILE_BYTES_MAX = INT32_MAX; // of a blob in SQLite
+
+enum { PROPERTIES_SQUARE = GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN | GX_PROP_POSITIVE };
+
+// Catalog rows ------------------------------------------------------------------------------------
+
+enum {
+    COL_ID,
+    COL_NAME,
+    COL_ROWS,
+    COL_COLS,
+    COL_DTYPE,
+    COL_TILE_ROWS,
+    COL_TILE_COLS,
+    COL_PROPERTIES,
+    COL_GENERATION,
+    COL_COUNT
+};
+
+static const struct {
+    const char *name;
+    int64_t least, most;
+} fields[COL_COUNT] = {
+    [COL_ID] = {"id", 1, INT32_MAX},
+    [COL_NAME] = {"name", 0, 0},
+    [COL_ROWS] = {"rows", 0, INT64_MAX},
+    [COL_COLS] = {"cols", 0, INT64_MAX},
+    [COL_DTYPE] = {"dtype", 0, GX_DTYPE_COUNT - 1},
+    [COL_TILE_ROWS] = {"tile_rows", 1, INT64_MAX},
+    [COL_TILE_COLS] = {"tile_cols", 1, INT64_MAX},
+    [COL_PROPERTIES] = {"properties", 0, UINT32_MAX},
+    [COL_GENERATION] = {"generation", 1, INT64_MAX},
+};
+
+const char *gx_meta_label(const gx_meta *meta, char buf[GX_LABEL_MAX])
+{
+    char number[32];
+    const char *name = meta->name;
+    if (name[0] == '\0') {
+        snprintf(number, sizeof number, "(id %lld)", (long long)meta->id);
+        name = number;
+    }
+    bool is_main = sqlite3_stricmp(meta->schema, "main") == 0;
+    snprintf(buf, GX_LABEL_MAX, "%s%s%s", is_main ? "" : meta->schema, is_main ? "" : ".", name);
+    return buf;
+}
+
+static gx_code read_field(sqlite3_stmt *stmt, int column, const char *label, int64_t *out,
+                          gx_err *err)
+{
+    if (sqlite3_column_type(stmt, column) != SQLITE_INTEGER) {
+        static const char *const types[] = {"?", "an integer", "a real", "text", "a blob", "NULL"};
+        return gx_fail(err, GX_CORRUPT, "catalog row of %s: %s is %s, not an integer", label,
+                       fields[column].name, types[sqlite3_column_type(stmt, column) % 6]);
+    }
+    *out = sqlite3_column_int64(stmt, column);
+    if (*out < fields[column].least || *out > fields[column].most) {
+        return gx_fail(err, GX_CORRUPT, "catalog row of %s: %s is %lld, expected %lld to %lld",
+                       label, fields[column].name, (long long)*out, (long long)fields[column].least,
+                       (long long)fields[column].most);
+    }
+    return GX_OK;
+}
+
+/* The fields are fine one by one; now together. */
+static gx_code check_shape(const gx_meta *meta, const char *label, gx_err *err)
+{
+    size_t bytes;
+    int64_t tiles;
+    if (!gx_matrix_bytes(meta->rows, meta->cols, meta->dtype, &bytes)) {
+        return gx_fail(err, GX_CORRUPT, "catalog row of %s: %lldx%lld %s is larger than 2^63 bytes",
+                       label, (long long)meta->rows, (long long)meta->cols,
+                       gx_dtype_name(meta->dtype));
+    }
+    if (meta->tile_rows > gx_max(meta->rows, 1) || meta->tile_cols > gx_max(meta->cols, 1)) {
+        return gx_fail(err, GX_CORRUPT,
+                       "catalog row of %s: tiles of %lldx%lld in a matrix of %lldx%lld", label,
+                       (long long)meta->tile_rows, (long long)meta->tile_cols,
+                       (long long)meta->rows, (long long)meta->cols);
+    }
+    if (!gx_matrix_bytes(meta->tile_rows, meta->tile_cols, meta->dtype, &bytes) ||
+        bytes > (size_t)TILE_BYTES_MAX ||
+        !gx_mul_i64(gx_meta_row_tiles(meta), gx_meta_col_tiles(meta), &tiles) ||
+        tiles > TILES_MAX) {
+        return gx_fail(err, GX_CORRUPT,
+                       "catalog row of %s: tiles of %lldx%lld %s cannot hold %lldx%lld", label,
+                       (long long)meta->tile_rows, (long long)meta->tile_cols,
+                       gx_dtype_name(meta->dtype), (long long)meta->rows, (long long)meta->cols);
+    }
+    if ((meta->properties & PROPERTIES_SQUARE) != 0 && meta->rows != meta->cols) {
+        return gx_fail(err, GX_CORRUPT, "catalog row of %s: properties is %lu but it is %lldx%lld",
+                       label, (unsigned long)meta->properties, (long long)meta->rows,
+                       (long long)meta->cols);
+    }
+    return GX_OK;
+}
+
+gx_code gx_store_meta(sqlite3_stmt *stmt, const char *schema, gx_meta *meta, gx_err *err)
+{
+    memset(meta, 0, sizeof *meta);
+    snprintf(meta->schema, sizeof meta->schema, "%s", schema);
+    meta->id = sqlite3_column_int64(stmt, COL_ID);
+    int name_type = sqlite3_column_type(stmt, COL_NAME);
+    if (name_type == SQLITE_TEXT) {
+        const char *name = (const char *)sqlite3_column_text(stmt, COL_NAME);
+        if (name == NULL) {
+            return gx_fail_nomem(err, GX_NAME_MAX, "name of a matrix");
+        }
+        size_t bytes = strlen(name);
+        if (bytes <= GX_NAME_MAX && (int)bytes == sqlite3_column_bytes(stmt, COL_NAME)) {
+            memcpy(meta->name, name, bytes + 1);
+        }
+    }
+    char label[GX_LABEL_MAX];
+    gx_meta_label(meta, label);
+    if (name_type != SQLITE_NULL && meta->name[0] == '\0') {
+        return gx_fail(err, GX_CORRUPT, "catalog row of %s: name is not a text of 1 to %d bytes",
+                       label, GX_NAME_MAX);
+    }
+    int64_t value[COL_COUNT] = {0};
+    for (int column = 0; column < COL_COUNT; column++) {
+        if (column != COL_NAME) {
+            GX_TRY(read_field(stmt, column, label, &value[column], err));
+        }
+    }
+    meta->rows = value[COL_ROWS];
+    meta->cols = value[COL_COLS];
+    meta->dtype = (gx_dtype)value[COL_DTYPE];
+    meta->tile_rows = value[COL_TILE_ROWS];
+    meta->tile_cols = value[COL_TILE_COLS];
+    meta->properties = (uint32_t)value[COL_PROPERTIES];
+    meta->generation = value[COL_GENERATION];
+    return check_shape(meta, label, err);
+}
+
+size_t gx_meta_tile_bytes(const gx_meta *meta, int64_t tile)
+{
+    int64_t row_tiles = gx_meta_row_tiles(meta);
+    int64_t height = gx_meta_tile_height(meta, tile % row_tiles);
+    int64_t width = gx_meta_tile_width(meta, tile / row_tiles);
+    return (size_t)(height * width) * gx_dtype_bytes(meta->dtype);
+}
+
+// Names -------------------------------------------------------------------------------------------
+
+/* Call fn with each database name in order, from the first attached one; stop when it returns true. */
+static gx_code each_attached(gx_store *store, bool (*fn)(void *arg, const char *name), void *arg,
+                             gx_err *err)
+{
+    sqlite3_stmt *stmt;
+    int rc = sqlite3_prepare_v2(store->db, "PRAGMA database_list", -1, &stmt, NULL);
+    while (rc == SQLITE_OK || rc == SQLITE_ROW) {
+        rc = sqlite3_step(stmt);
+        if (rc == SQLITE_ROW && sqlite3_column_int(stmt, 0) > 1 &&
+            fn(arg, (const char *)sqlite3_column_text(stmt, 1))) {
+            rc = SQLITE_DONE;
+        }
+    }
+    gx_code code =
+        rc == SQLITE_DONE ? GX_OK : gx_store_fail(store->db, rc, err, "list of databases");
+    sqlite3_finalize(stmt);
+    return code;
+}
+
+typedef struct wanted {
+    const char *text; /* what the user wrote, not NUL-terminated there */
+    int bytes;
+    char *out; /* the database's own spelling of it */
+    bool found;
+} wanted;
+
+static bool is_wanted(void *arg, const char *name)
+{
+    wanted *w = arg;
+    if (name == NULL || (int)strlen(name) != w->bytes ||
+        sqlite3_strnicmp(name, w->text, w->bytes) != 0) {
+        return false;
+    }
+    memcpy(w->out, name, (size_t)w->bytes + 1);
+    w->found = true;
+    return true;
+}
+
+/* Is the text a schema of this connection?  Its own spelling into schema. */
+static gx_code find_schema(gx_store *store, const char *text, size_t bytes,
+                           char schema[GX_NAME_MAX + 1], bool *found, gx_err *err)
+{
+    *found = false;
+    if (bytes == 0 || bytes > GX_NAME_MAX) {
+        return GX_OK;
+    }
+    wanted w = {.text = text, .bytes = (int)bytes, .out = schema, .found = false};
+    gx_code code = GX_OK;
+    if (!is_wanted(&w, "main") && !is_wanted(&w, "temp")) {
+        code = each_attached(store, is_wanted, &w, err);
+    }
+    *found = w.found;
+    return code;
+}
+
+/* "schema.bare" when the head is a schema; else schema "" and *bare the whole text. */
+static gx_code split(gx_store *store, const char *text, char schema[GX_NAME_MAX + 1],
+                     const char **bare, gx_err *err)
+{
+    schema[0] = '\0';
+    *bare = text;
+    const char *dot = strchr(text, '.');
+    if (dot == NULL) {
+        return GX_OK;
+    }
+    bool found;
+    GX_TRY(find_schema(store, text, (size_t)(dot - text), schema, &found, err));
+    if (found) {
+        *bare = dot + 1;
+    } else {
+        schema[0] = '\0';
+    }
+    return GX_OK;
+}
+
+static gx_code check_bare(const char *name, gx_err *err)
+{
+    size_t bytes = strlen(name);
+    if (bytes == 0) {
+        return gx_fail(err, GX_ARG, "the name of a matrix is empty");
+    }
+    if (bytes > GX_NAME_MAX) {
+        return gx_fail(err, GX_ARG, "the name '%.40s...' has %zu bytes; the most is %d", name,
+                       bytes, GX_NAME_MAX);
+    }
+    if (name[0] == '[' || name[0] == '{') {
+        return gx_fail(err, GX_ARG, "the name '%s' starts with '%c', as a JSON text does", name,
+                       name[0]);
+    }
+    return GX_OK;
+}
+
+gx_code gx_store_resolve(gx_store *store, const char *text, char schema[GX_NAME_MAX + 1],
+                         char name[GX_NAME_MAX + 1], gx_err *err)
+{
+    GX_TRY(gx_store_flush(store, err));
+    const char *bare;
+    GX_TRY(split(store, text, schema, &bare, err));
+    GX_TRY(check_bare(bare, err));
+    const char *dot = strchr(bare, '.');
+    if (schema[0] == '\0' && dot != NULL) {
+        return gx_fail(err, GX_ARG, "no database named '%.*s' for the matrix '%s'",
+                       (int)(dot - bare), bare, bare);
+    }
+    if (schema[0] == '\0') {
+        strncpy(schema, "main", GX_NAME_MAX);
+    }
+    snprintf(name, GX_NAME_MAX + 1, "%s", bare);
+    return GX_OK;
+}
+
+// Find --------------------------------------------------------------------------------------------
+
+/*
+** Bind the name, step.  *found: stmt stands on the row, and the caller resets it.
+*/
+static gx_code step_name(gx_store *store, gx_schema *schema, gx_sql which, const char *name,
+                         sqlite3_stmt **stmt, bool *found, gx_err *err)
+{
+    *found = false;
+    GX_TRY(gx_store_look(store, schema, err));
+    if (!schema->has_tables) {
+        return GX_OK;
+    }
+    GX_TRY(gx_store_stmt(store, schema, which, stmt, err));
+    int rc = sqlite3_bind_text(*stmt, 1, name, -1, SQLITE_TRANSIENT);
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_step(*stmt);
+    }
+    if (rc == SQLITE_ROW) {
+        *found = true;
+        return GX_OK;
+    }
+    gx_code code = GX_OK;
+    if (rc != SQLITE_DONE) {
+        code = gx_store_fail(store->db, rc, err, "catalog of %s", schema->name);
+    }
+    sqlite3_reset(*stmt);
+    return code;
+}
+
+static gx_code find_in(gx_store *store, const char *schema_name, const char *name, gx_meta *meta,
+                       bool *found, gx_err *err)
+{
+    gx_schema *schema;
+    sqlite3_stmt *stmt;
+    GX_TRY(gx_store_schema(store, schema_name, &schema, err));
+    GX_TRY(step_name(store, schema, GX_SQL_FIND, name, &stmt, found, err));
+    if (!*found) {
+        return GX_OK;
+    }
+    gx_code code = gx_store_meta(stmt, schema->name, meta, err);
+    sqlite3_reset(stmt);
+    return code;
+}
+
+/* The id alone, of a row that may be damaged: for replacing and dropping it. */
+static gx_code locate_in(gx_store *store, const char *schema_name, const char *name, gx_meta *meta,
+                         bool *found, gx_err *err)
+{
+    gx_schema *schema;
+    sqlite3_stmt *stmt;
+    GX_TRY(gx_store_schema(store, schema_name, &schema, err));
+    GX_TRY(step_name(store, schema, GX_SQL_FIND_ID, name, &stmt, found, err));
+    if (*found) {
+        memset(meta, 0, sizeof *meta);
+        meta->id = sqlite3_column_int64(stmt, 0);
+        snprintf(meta->schema, sizeof meta->schema, "%s", schema->name);
+        snprintf(meta->name, sizeof meta->name, "%s", name);
+        sqlite3_reset(stmt);
+    }
+    return GX_OK;
+}
+
+typedef struct search {
+    gx_store *store;
+    const char *name;
+    gx_meta *meta;
+    gx_code (*look)(gx_store *, const char *, const char *, gx_meta *, bool *, gx_err *);
+    bool found;
+    gx_code code;
+    gx_err *err;
+} search;
+
+static bool search_in(void *arg, const char *schema)
+{
+    search *s = arg;
+    s->code = s->look(s->store, schema, s->name, s->meta, &s->found, s->err);
+    return s->code != GX_OK || s->found;
+}
+
+/* look() in the schema the name says, or in one after the other. */
+static gx_code search_all(gx_store *store, const char *name,
+                          gx_code (*look)(gx_store *, const char *, const char *, gx_meta *, bool *,
+                                          gx_err *),
+                          gx_meta *meta, bool *found, gx_err *err)
+{
+    *found = false;
+    GX_TRY(gx_store_flush(store, err));
+    char schema[GX_NAME_MAX + 1];
+    const char *bare;
+    GX_TRY(split(store, name, schema, &bare, err));
+    if (bare[0] == '\0' || strlen(bare) > GX_NAME_MAX) {
+        return GX_OK;
+    }
+    if (schema[0] != '\0') {
+        return look(store, schema, bare, meta, found, err);
+    }
+    search s = {.store = store, .name = bare, .meta = meta, .look = look, .err = err};
+    if (!search_in(&s, "temp") && !search_in(&s, "main")) {
+        gx_code code = each_attached(store, search_in, &s, err);
+        s.code = s.code == GX_OK ? code : s.code;
+    }
+    *found = s.found && s.code == GX_OK;
+    return s.code;
+}
+
+gx_code gx_store_lookup(gx_store *store, const char *name, gx_meta *meta, bool *found, gx_err *err)
+{
+    return search_all(store, name, find_in, meta, found, err);
+}
+
+gx_code gx_store_locate(gx_store *store, const char *name, gx_meta *meta, bool *found, gx_err *err)
+{
+    return search_all(store, name, locate_in, meta, found, err);
+}
+
+gx_code gx_store_find(gx_store *store, const char *name, gx_meta *meta, gx_err *err)
+{
+    bool found;
+    GX_TRY(gx_store_lookup(store, name, meta, &found, err));
+    if (!found) {
+        return gx_fail(err, GX_ARG, "no matrix named '%.*s'", GX_NAME_MAX, name);
+    }
+    return GX_OK;
+}
+
+// Change ------------------------------------------------------------------------------------------
+
+/* The counter's value, and the counter one on. */
+static gx_code take_number(gx_store *store, gx_schema *schema, const char *key, int64_t most,
+                           int64_t *number, gx_err *err)
+{
+    sqlite3_stmt *get, *set;
+    GX_TRY(gx_store_stmt(store, schema, GX_SQL_GET_STATE, &get, err));
+    GX_TRY(gx_store_stmt(store, schema, GX_SQL_SET_STATE, &set, err));
+    sqlite3_bind_text(get, 1, key, -1, SQLITE_STATIC);
+    int rc = sqlite3_step(get);
+    bool is_integer = rc == SQLITE_ROW && sqlite3_column_type(get, 0) == SQLITE_INTEGER;
+    *number = is_integer ? sqlite3_column_int64(get, 0) : 0;
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
+        gx_code code = gx_store_fail(store->db, rc, err, "reading %s", schema->name);
+        sqlite3_reset(get);
+        return code;
+    }
+    sqlite3_reset(get);
+    if (!is_integer || *number < 1) {
+        return gx_fail(err, GX_CORRUPT, "gx_state of %s has no valid %s", schema->name, key);
+    }
+    if (*number >= most) {
+        return gx_fail(err, GX_UNSUPPORTED,
+                       "%s of %s is used up at %lld: copy the matrices to a new "
+                       "database",
+                       key, schema->name, (long long)most);
+    }
+    sqlite3_bind_text(set, 1, key, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(set, 2, *number + 1);
+    return gx_store_run(store, set, err, "writing to", schema->name);
+}
+
+gx_code gx_store_create(gx_store *store, gx_meta *meta, gx_err *err)
+{
+    gx_schema *schema;
+    sqlite3_stmt *stmt;
+    GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
+    if (meta->tile_rows == 0 || meta->tile_cols == 0) {
+        GX_TRY(gx_tile_shape(meta->rows, meta->cols, meta->dtype, gx_store_max_tile_bytes(store),
+                             &meta->tile_rows, &meta->tile_cols, err));
+    }
+    meta->name[0] = '\0';
+    GX_TRY(take_number(store, schema, "next_id", ID_MAX, &meta->id, err));
+    GX_TRY(take_number(store, schema, "next_generation", INT64_MAX, &meta->generation, err));
+    GX_TRY(gx_store_stmt(store, schema, GX_SQL_CREATE, &stmt, err));
+    const int64_t values[] = {meta->id,        meta->rows,      meta->cols,       meta->dtype,
+                              meta->tile_rows, meta->tile_cols, meta->properties, meta->generation};
+    for (int i = 0; i < 8; i++) {
+        sqlite3_bind_int64(stmt, i + 1, values[i]);
+    }
+    GX_TRY(gx_store_remember(store, schema, meta->id, err));
+    return gx_store_run(store, stmt, err, "writing to", schema->name);
+}
+
+static gx_code set_name(gx_store *store, gx_schema *schema, int64_t id, const char *name,
+                        gx_err *err)
+{
+    sqlite3_stmt *stmt;
+    GX_TRY(gx_store_stmt(store, schema, GX_SQL_SET_NAME, &stmt, err));
+    sqlite3_bind_int64(stmt, 1, id);
+    int rc = name == NULL ? sqlite3_bind_null(stmt, 2)
+                          : sqlite3_bind_text(stmt, 2, name, -1, SQLITE_TRANSIENT);
+    if (rc != SQLITE_OK) {
+        return gx_store_fail(store->db, rc, err, "writing to %s", schema->name);
+    }
+    return gx_store_run(store, stmt, err, "writing to", schema->name);
+}
+
+gx_code gx_store_erase(gx_store *store, gx_schema *schema, int64_t id, gx_err *err)
+{
+    sqlite3_stmt *stmt;
+    if (id >= 1 && id <= ID_MAX) { // else the row is damaged and owns no tiles
+        GX_TRY(gx_store_stmt(store, schema, GX_SQL_DROP_TILES, &stmt, err));
+        sqlite3_bind_int64(stmt, 1, gx_tile_rowid(id, 0));
+        sqlite3_bind_int64(stmt, 2, gx_tile_rowid(id, UINT32_MAX));
+        GX_TRY(gx_store_run(store, stmt, err, "deleting from", schema->name));
+    }
+    GX_TRY(gx_store_stmt(store, schema, GX_SQL_DROP_META, &stmt, err));
+    sqlite3_bind_int64(stmt, 1, id);
+    return gx_store_run(store, stmt, err, "deleting from", schema->name);
+}
+
+static gx_code exists(const gx_meta *taken, gx_err *err)
+{
+    char label[GX_LABEL_MAX];
+    return gx_fail(err, GX_ARG, "matrix '%s' already exists (use '{\"replace\":true}')",
+                   gx_meta_label(taken, label));
+}
+
+gx_code gx_store_check_free(gx_store *store, const char *schema, const char *name, bool replace,
+                            gx_err *err)
+{
+    gx_meta taken;
+    bool found;
+    if (replace) {
+        return GX_OK;
+    }
+    GX_TRY(locate_in(store, schema, name, &taken, &found, err));
+    return found ? exists(&taken, err) : GX_OK;
+}
+
+/*
+** The old matrix loses its name, the new one gets it, and only then is the old one deleted: should a
+** step fail where there is no savepoint, no tile of a named matrix is missing.
+*/
+gx_code gx_store_publish(gx_store *store, gx_meta *meta, const char *name, bool replace,
+                         gx_err *err)
+{
+    gx_schema *schema;
+    gx_meta old;
+    bool found;
+    GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
+    GX_TRY(locate_in(store, meta->schema, name, &old, &found, err));
+    found = found && old.id != meta->id;
+    if (found && !replace) {
+        return exists(&old, err);
+    }
+    if (found) {
+        GX_TRY(set_name(store, schema, old.id, NULL, err));
+    }
+    GX_TRY(set_name(store, schema, meta->id, name, err));
+    if (found) {
+        GX_TRY(gx_store_erase(store, schema, old.id, err));
+    }
+    snprintf(meta->name, sizeof meta->name, "%s", name);
+    return GX_OK;
+}
+
+gx_code gx_store_touch(gx_store *store, gx_meta *meta, uint32_t properties, gx_err *err)
+{
+    gx_schema *schema;
+    sqlite3_stmt *stmt;
+    int64_t generation;
+    GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
+    GX_TRY(take_number(store, schema, "next_generation", INT64_MAX, &generation, err));
+    GX_TRY(gx_store_stmt(store, schema, GX_SQL_TOUCH, &stmt, err));
+    sqlite3_bind_int64(stmt, 1, meta->id);
+    sqlite3_bind_int64(stmt, 2, generation);
+    sqlite3_bind_int64(stmt, 3, properties);
+    GX_TRY(gx_store_run(store, stmt, err, "writing to", schema->name));
+    meta->generation = generation;
+    meta->properties = properties;
+    return GX_OK;
+}
+
+gx_code gx_store_drop(gx_store *store, const gx_meta *meta, gx_err *err)
+{
+    gx_schema *schema;
+    GX_TRY(gx_store_begin(store, meta->schema, err));
+    gx_code code = gx_store_schema(store, meta->schema, &schema, err);
+    if (code == GX_OK) {
+        code = gx_store_erase(store, schema, meta->id, err);
+    }
+    gx_code ended = gx_store_end(store, code == GX_OK, err);
+    return code == GX_OK ? ended : code;
+}
+
+gx_code gx_store_rename(gx_store *store, gx_meta *meta, const char *name, gx_err *err)
+{
+    gx_schema *schema;
+    GX_TRY(check_bare(name, err));
+    GX_TRY(gx_store_begin(store, meta->schema, err));
+    gx_meta taken;
+    bool found;
+    gx_code code = gx_store_schema(store, meta->schema, &schema, err);
+    if (code == GX_OK) {
+        code = locate_in(store, meta->schema, name, &taken, &found, err);
+    }
+    if (code == GX_OK && found && taken.id != meta->id) {
+        char label[GX_LABEL_MAX];
+        code = gx_fail(err, GX_ARG, "matrix '%s' already exists", gx_meta_label(&taken, label));
+    }
+    if (code == GX_OK) {
+        code = set_name(store, schema, meta->id, name, err);
+    }
+    gx_code ended = gx_store_end(store, code == GX_OK, err);
+    code = code == GX_OK ? ended : code;
+    if (code == GX_OK) {
+        snprintf(meta->name, sizeof meta->name, "%s", name);
+    }
+    return code;
+}
+
+// Lists -------------------------------------------------------------------------------------------
+
+/* A row as it is, for showing: nothing is checked but that names fit. */
+static void read_raw(sqlite3_stmt *stmt, const gx_schema *schema, gx_meta *meta)
+{
+    memset(meta, 0, sizeof *meta);
+    const char *name = (const char *)sqlite3_column_text(stmt, COL_NAME);
+    snprintf(meta->schema, sizeof meta->schema, "%s", schema->name);
+    snprintf(meta->name, sizeof meta->name, "%s", name != NULL ? name : "");
+    meta->id = sqlite3_column_int64(stmt, COL_ID);
+    meta->rows = sqlite3_column_int64(stmt, COL_ROWS);
+    meta->cols = sqlite3_column_int64(stmt, COL_COLS);
+    meta->dtype = (gx_dtype)sqlite3_column_int(stmt, COL_DTYPE);
+    meta->tile_rows = sqlite3_column_int64(stmt, COL_TILE_ROWS);
+    meta->tile_cols = sqlite3_column_int64(stmt, COL_TILE_COLS);
+    meta->properties = (uint32_t)sqlite3_column_int64(stmt, COL_PROPERTIES);
+    meta->generation = sqlite3_column_int64(stmt, COL_GENERATION);
+}
+
+gx_code gx_store_list(gx_store *store, const char *schema_name, const char *name,
+                      bool (*fn)(void *arg, const gx_meta *meta), void *arg, gx_err *err)
+{
+    gx_schema *schema;
+    sqlite3_stmt *stmt;
+    GX_TRY(gx_store_flush(store, err));
+    GX_TRY(gx_store_schema(store, schema_name, &schema, err));
+    GX_TRY(gx_store_look(store, schema, err));
+    if (!schema->has_tables) {
+        return GX_OK;
+    }
+    GX_TRY(gx_store_stmt(store, schema, name != NULL ? GX_SQL_FIND : GX_SQL_LIST, &stmt, err));
+    int rc = SQLITE_OK;
+    if (name != NULL) {
+        rc = sqlite3_bind_text(stmt, 1, name, -1, SQLITE_TRANSIENT);
+    }
+    bool more = true;
+    while (more && (rc == SQLITE_OK || rc == SQLITE_ROW)) {
+        rc = sqlite3_step(stmt);
+        if (rc == SQLITE_ROW) {
+            gx_meta meta;
+            read_raw(stmt, schema, &meta);
+            more = fn(arg, &meta);
+        }
+    }
+    gx_code code = GX_OK;
+    if (more && rc != SQLITE_DONE) {
+        code = gx_store_fail(store->db, rc, err, "catalog of %s", schema->name);
+    }
+    sqlite3_reset(stmt);
+    return code;
+}
+
+gx_code gx_store_each_schema(gx_store *store, bool (*fn)(void *arg, const char *schema), void *arg,
+                             gx_err *err)
+{
+    if (!fn(arg, "main") && !fn(arg, "temp")) {
+        return each_attached(store, fn, arg, err);
+    }
+    return GX_OK;
+}
+
+gx_code gx_store_has_schema(gx_store *store, const char *text, char schema[GX_NAME_MAX + 1],
+                            bool *found, gx_err *err)
+{
+    return find_schema(store, text, strlen(text), schema, found, err);
+}

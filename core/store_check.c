@@ -1,0 +1,205 @@
+/*
+** The matrix store: verification, for gx_check() and PRAGMA integrity_check.
+**
+** A matrix is sound when its catalog row is (store_catalog.c) and gx_tile holds exactly its tiles,
+** each a blob of the right length.  A schema is sound when its matrices are, no tile belongs to no
+** matrix, no matrix was left half written, and the counters in gx_state are ahead of all they gave.
+**
+** One pass over the rows of gx_tile in key order.  Lengths come from the record headers, so no element
+** is read; runs of missing tiles are reported as one line, so the work is bounded by what is in the
+** file and not by what a damaged catalog row claims.  At most LINES_MAX lines a matrix.
+*/
+#include <sqlite3ext.h>
+
+#include "store_int.h"
+
+#include <stdio.h>
+#include <string.h>
+
+SQLITE_EXTENSION_INIT3
+
+enum { LINES_MAX = 100, LINE_BYTES = 600 };
+
+/* Where lines go, and how many of them this matrix may still write. */
+typedef struct report {
+    gx_store_report fn;
+    void *arg;
+    int left;
+} report;
+
+static void say(report *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(report *out, const char *format, ...)
+{
+    if (out->left == 0) {
+        return;
+    }
+    char line[LINE_BYTES];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    out->fn(out->arg, --out->left > 0 ? line : "... and more");
+}
+
+static void say_missing(report *out, const char *label, int64_t first, int64_t last)
+{
+    if (first == last) {
+        say(out, "tile %lld of %s is missing", (long long)first, label);
+    } else if (first < last) {
+        say(out, "tiles %lld to %lld of %s are missing", (long long)first, (long long)last, label);
+    }
+}
+
+/* One row of GX_SQL_TILES against the tile that should come next; returns the one after it. */
+static int64_t check_row(sqlite3_stmt *stmt, const gx_meta *meta, const char *label, int64_t next,
+                         report *out)
+{
+    int64_t tiles = gx_meta_tiles(meta);
+    int64_t tile = sqlite3_column_int64(stmt, 0) & UINT32_MAX;
+    const char *type = (const char *)sqlite3_column_text(stmt, 1);
+    say_missing(out, label, next, gx_min(tile, tiles) - 1);
+    if (tile >= tiles) {
+        say(out, "tile %lld of %s is one too many: it has %lld", (long long)tile, label,
+            (long long)tiles);
+    } else if (type == NULL || strcmp(type, "blob") != 0) {
+        say(out, "tile %lld of %s is of type %s, not a blob", (long long)tile, label,
+            type != NULL ? type : "?");
+    } else if ((size_t)sqlite3_column_int64(stmt, 2) != gx_meta_tile_bytes(meta, tile)) {
+        say(out, "tile %lld of %s has %lld bytes, expected %zu", (long long)tile, label,
+            (long long)sqlite3_column_int64(stmt, 2), gx_meta_tile_bytes(meta, tile));
+    }
+    return gx_min(tile, tiles - 1) + 1;
+}
+
+gx_code gx_store_check(gx_store *store, const gx_meta *meta, gx_store_report fn, void *arg,
+                       gx_err *err)
+{
+    report out = {.fn = fn, .arg = arg, .left = LINES_MAX};
+    char label[GX_LABEL_MAX];
+    gx_schema *schema;
+    sqlite3_stmt *stmt;
+    gx_meta_label(meta, label);
+    GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
+    GX_TRY(gx_store_look(store, schema, err));
+    GX_TRY(gx_store_stmt(store, schema, GX_SQL_TILES, &stmt, err));
+    sqlite3_bind_int64(stmt, 1, gx_tile_rowid(meta->id, 0));
+    sqlite3_bind_int64(stmt, 2, gx_tile_rowid(meta->id, UINT32_MAX));
+    int64_t next = 0;
+    int rc;
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        next = check_row(stmt, meta, label, next, &out);
+    }
+    gx_code code = GX_OK;
+    if (rc != SQLITE_DONE) {
+        code = gx_store_fail(store->db, rc, err, "reading the tiles of %s", label);
+    }
+    sqlite3_reset(stmt);
+    if (code == GX_OK) {
+        say_missing(&out, label, next, gx_meta_tiles(meta) - 1);
+    }
+    return code;
+}
+
+// A whole schema ----------------------------------------------------------------------------------
+
+/* What the counters in gx_state have to be ahead of. */
+typedef struct counters {
+    int64_t id, generation;
+} counters;
+
+static gx_code check_matrix(gx_store *store, gx_schema *schema, sqlite3_stmt *stmt, report *out,
+                            counters *largest, gx_err *err)
+{
+    gx_meta meta;
+    gx_err damage = {.code = GX_OK};
+    out->left = LINES_MAX;
+    gx_code code = gx_store_meta(stmt, schema->name, &meta, &damage);
+    largest->id = gx_max(largest->id, meta.id);
+    if (code != GX_OK && code != GX_CORRUPT) {
+        return gx_fail(err, code, "%s", damage.text);
+    }
+    if (code == GX_CORRUPT) {
+        say(out, "%s", damage.text);
+        return GX_OK;
+    }
+    largest->generation = gx_max(largest->generation, meta.generation);
+    if (meta.name[0] == '\0') {
+        say(out, "matrix with id %lld of %s has no name: a storing call left it unfinished",
+            (long long)meta.id, schema->name);
+        return GX_OK;
+    }
+    return gx_store_check(store, &meta, out->fn, out->arg, err);
+}
+
+static gx_code check_matrices(gx_store *store, gx_schema *schema, report *out, counters *largest,
+                              gx_err *err)
+{
+    sqlite3_stmt *stmt;
+    GX_TRY(gx_store_stmt(store, schema, GX_SQL_ALL, &stmt, err));
+    int rc;
+    gx_code code = GX_OK;
+    while (code == GX_OK && (rc = sqlite3_step(stmt)) != SQLITE_DONE) {
+        code = rc == SQLITE_ROW ? check_matrix(store, schema, stmt, out, largest, err)
+                                : gx_store_fail(store->db, rc, err, "catalog of %s", schema->name);
+    }
+    sqlite3_reset(stmt);
+    return code;
+}
+
+static gx_code check_orphans(gx_store *store, gx_schema *schema, report *out, gx_err *err)
+{
+    sqlite3_stmt *stmt;
+    GX_TRY(gx_store_stmt(store, schema, GX_SQL_ORPHANS, &stmt, err));
+    int rc;
+    gx_code code = GX_OK;
+    out->left = LINES_MAX;
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        say(out, "%lld tiles of %s belong to no matrix (id %lld)",
+            (long long)sqlite3_column_int64(stmt, 1), schema->name,
+            (long long)sqlite3_column_int64(stmt, 0));
+    }
+    if (rc != SQLITE_DONE) {
+        code = gx_store_fail(store->db, rc, err, "tiles of %s", schema->name);
+    }
+    sqlite3_reset(stmt);
+    return code;
+}
+
+static gx_code check_counter(gx_store *store, gx_schema *schema, const char *key, int64_t largest,
+                             report *out, gx_err *err)
+{
+    sqlite3_stmt *stmt;
+    GX_TRY(gx_store_stmt(store, schema, GX_SQL_GET_STATE, &stmt, err));
+    sqlite3_bind_text(stmt, 1, key, -1, SQLITE_STATIC);
+    int rc = sqlite3_step(stmt);
+    gx_code code = GX_OK;
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
+        code = gx_store_fail(store->db, rc, err, "reading %s", schema->name);
+    } else if (rc == SQLITE_DONE || sqlite3_column_type(stmt, 0) != SQLITE_INTEGER) {
+        say(out, "gx_state of %s has no valid %s", schema->name, key);
+    } else if (sqlite3_column_int64(stmt, 0) <= largest) {
+        say(out, "gx_state of %s: %s is %lld, but %lld is in use", schema->name, key,
+            (long long)sqlite3_column_int64(stmt, 0), (long long)largest);
+    }
+    sqlite3_reset(stmt);
+    return code;
+}
+
+gx_code gx_store_check_schema(gx_store *store, const char *name, gx_store_report fn, void *arg,
+                              gx_err *err)
+{
+    report out = {.fn = fn, .arg = arg, .left = LINES_MAX};
+    counters largest = {0, 0};
+    gx_schema *schema;
+    GX_TRY(gx_store_flush(store, err));
+    GX_TRY(gx_store_schema(store, name, &schema, err));
+    GX_TRY(gx_store_look(store, schema, err));
+    if (!schema->has_tables) {
+        return GX_OK;
+    }
+    GX_TRY(check_matrices(store, schema, &out, &largest, err));
+    GX_TRY(check_orphans(store, schema, &out, err));
+    GX_TRY(check_counter(store, schema, "next_id", largest.id, &out, err));
+    return check_counter(store, schema, "next_generation", largest.generation, &out, err);
+}

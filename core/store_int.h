@@ -1,0 +1,173 @@
+/*
+** Shared inside core/store*.c: the store, a schema of it, and the SQL helpers.
+**
+** Each of those files includes <sqlite3ext.h> before this header; the header itself shows none of
+** SQLite but names of its handles.
+*/
+#ifndef GX_STORE_INT_H
+#define GX_STORE_INT_H
+
+#include "store.h"
+
+struct sqlite3_stmt;
+struct sqlite3_blob;
+
+/* Statements on one schema, prepared at first use in a call; the text is in store.c. */
+typedef enum gx_sql {
+    GX_SQL_PIN = 0,    /* the format version; left un-reset it is the read pin   */
+    GX_SQL_FIND,       /* (name) -> GX_META columns                              */
+    GX_SQL_FIND_ID,    /* (name) -> id: of a row that may be damaged             */
+    GX_SQL_LIST,       /* () -> GX_META columns of the visible ones, by name     */
+    GX_SQL_ALL,        /* () -> GX_META columns of all, by id                    */
+    GX_SQL_TABLES,     /* () -> 1 when the tables exist, from the file           */
+    GX_SQL_LOCK,       /* takes the write lock, changes nothing                  */
+    GX_SQL_GET_STATE,  /* (key) -> value                                         */
+    GX_SQL_SET_STATE,  /* (key, value)                                           */
+    GX_SQL_CREATE,     /* (id, rows, cols, dtype, tr, tc, properties, generation) */
+    GX_SQL_WRITE_TILE, /* (id, data)                                             */
+    GX_SQL_SET_NAME,   /* (id, name)                                             */
+    GX_SQL_TOUCH,      /* (id, generation, properties)                           */
+    GX_SQL_DROP_TILES, /* (first id, last id)                                    */
+    GX_SQL_DROP_META,  /* (id)                                                   */
+    GX_SQL_TILES,      /* (first id, last id) -> id, typeof, length, in order    */
+    GX_SQL_ORPHANS,    /* () -> matrix id, tiles: of tiles without a catalog row */
+    GX_SQL_JOURNAL,    /* () -> journal mode                                     */
+    GX_SQL_LOCKING,    /* () -> locking mode                                     */
+    GX_SQL_COUNT
+} gx_sql;
+
+/* Columns of GX_SQL_FIND and of a helper's look at the catalog, in this order. */
+#define GX_META_COLUMNS "id, name, rows, cols, dtype, tile_rows, tile_cols, properties, generation"
+
+/* What a call knows of one schema; freed by gx_store_release(). */
+typedef struct gx_schema gx_schema;
+struct gx_schema {
+    gx_schema *next;
+    char name[GX_NAME_MAX + 1];
+    bool has_tables; /* as of the latest look                           */
+    bool is_pinned;  /* GX_SQL_PIN stands on its row                    */
+    bool is_locked;  /* the write lock is ours until the outermost end  */
+    struct sqlite3_stmt *stmt[GX_SQL_COUNT];
+    struct sqlite3_blob *patch; /* open for writing, or NULL            */
+    int64_t patch_row;          /* its row id                           */
+};
+
+/* Statements on the connection. */
+typedef enum gx_armed {
+    GX_ARMED_RELEASE = 0,
+    GX_ARMED_ROLLBACK_TO,
+    GX_ARMED_ROLLBACK,
+    GX_ARMED_ABORT, /* see roll_back() in store_txn.c */
+    GX_ARMED_COUNT
+} gx_armed;
+
+enum {
+    GX_LEVEL_MAX = 16,  /* storing calls inside storing calls: a limit so that there is one */
+    GX_CREATED_MAX = 64 /* matrices created by one storing call that has no savepoint       */
+};
+
+/* One storing call: between gx_store_begin() and gx_store_end(). */
+typedef struct gx_level {
+    bool has_savepoint;
+    bool was_autocommit; /* the savepoint began the transaction        */
+    int created;         /* of gx_store.created: those of outer levels */
+    int64_t last_rowid;  /* sqlite3_last_insert_rowid() of the user    */
+} gx_level;
+
+struct gx_store {
+    struct sqlite3 *db;
+    gx_mem *mem;
+    gx_stats *stats; /* may be NULL */
+    size_t tile_bytes;
+    gx_code (*flush)(void *arg, gx_err *err); /* may be NULL */
+    void *flush_arg;
+    bool is_flushing;
+    gx_schema *schemas; /* those touched by this call */
+    struct sqlite3_stmt *poll, *progress;
+    char progress_fn[GX_NAME_MAX + 1]; /* of which progress is the statement */
+    struct sqlite3_stmt *armed[GX_ARMED_COUNT];
+    gx_level level[GX_LEVEL_MAX];
+    int depth; /* levels open */
+    struct {
+        gx_schema *schema;
+        int64_t id;
+    } created[GX_CREATED_MAX]; /* where there is no savepoint: to be removed on failure */
+    int created_count;
+};
+
+/* ---- store.c ---------------------------------------------------------------------------------- */
+
+/* gx_code of an SQLite result code; GX_OK for OK, ROW and DONE. */
+gx_code gx_store_code(int rc);
+
+/* Record rc of db as "<format>: <SQLite's message>"; "interrupted" for an interrupt. */
+gx_code gx_store_fail(struct sqlite3 *db, int rc, gx_err *err, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* text with every "main." replaced by the schema's quoted name; sqlite3_free(); NULL: no memory. */
+char *gx_store_qualify(const char *schema, const char *text);
+
+/* What is known of a schema that exists; made at first use in a call.  Lent. */
+gx_code gx_store_schema(gx_store *store, const char *name, gx_schema **schema, gx_err *err);
+
+/* The statement, prepared at first use in a call; reset after use by gx_store_run() or the caller. */
+gx_code gx_store_stmt(gx_store *store, gx_schema *schema, gx_sql which, struct sqlite3_stmt **stmt,
+                      gx_err *err);
+
+/* Step a statement that returns no row, and reset it.  what: "writing to main". */
+gx_code gx_store_run(gx_store *store, struct sqlite3_stmt *stmt, gx_err *err, const char *what,
+                     const char *schema);
+
+/* Prepare, step to the end, finalize: no rows wanted.  Returns SQLITE_*. */
+int gx_store_exec(gx_store *store, const char *sql);
+
+/*
+** Look at a schema: whether it has the tables, and if so pin it (one read transaction until
+** gx_store_release()) and refuse a format that is newer than ours.
+*/
+gx_code gx_store_look(gx_store *store, gx_schema *schema, gx_err *err);
+
+/* Write out pending cells (gx_store_set_flush). */
+gx_code gx_store_flush(gx_store *store, gx_err *err);
+
+/* ---- store_catalog.c ---------------------------------------------------------------------------- */
+
+/* "A", "temp.A": how messages call a matrix.  buf is returned. */
+enum { GX_LABEL_MAX = 2 * GX_NAME_MAX + 2 };
+const char *gx_meta_label(const gx_meta *meta, char buf[GX_LABEL_MAX]);
+
+/* The current row of GX_META_COLUMNS as meta, every field validated: GX_CORRUPT names the field. */
+gx_code gx_store_meta(struct sqlite3_stmt *stmt, const char *schema, gx_meta *meta, gx_err *err);
+
+/* Bytes of tile number `tile`; the meta is valid. */
+size_t gx_meta_tile_bytes(const gx_meta *meta, int64_t tile);
+
+static inline int64_t gx_meta_tiles(const gx_meta *meta)
+{
+    return gx_meta_row_tiles(meta) * gx_meta_col_tiles(meta);
+}
+
+static inline int64_t gx_tile_rowid(int64_t id, int64_t tile)
+{
+    return (int64_t)((uint64_t)id << 32 | (uint64_t)tile);
+}
+
+/* Delete the tiles, then the catalog row, of a matrix. */
+gx_code gx_store_erase(gx_store *store, gx_schema *schema, int64_t id, gx_err *err);
+
+/* ---- store_txn.c -------------------------------------------------------------------------------- */
+
+/* Prepare what a rollback needs, so that it can run while an interrupt is pending. */
+gx_code gx_store_arm(gx_store *store, gx_err *err);
+
+/* Before a matrix is created: GX_UNSUPPORTED when too many would have to be remembered. */
+gx_code gx_store_remember(gx_store *store, gx_schema *schema, int64_t id, gx_err *err);
+
+/* ---- store_tile.c ------------------------------------------------------------------------------- */
+
+/* Open *blob on the tile, or move it there; checks its length.  *row is the row id of *blob. */
+gx_code gx_store_blob(struct sqlite3 *db, const char *schema, const gx_meta *meta, int64_t tile,
+                      bool is_write, struct sqlite3_blob **blob, int64_t *row, gx_err *err);
+void gx_store_close_patch(gx_schema *schema);
+
+#endif

@@ -1,0 +1,303 @@
+/*
+** The matrix store: reading tiles, on the caller's connection or on a helper's own.
+**
+** sqlite3_blob_read() copies from database pages straight into the destination; parallel connections
+** do that in parallel.  A helper is a second connection to the same file through the same VFS:
+**
+**     gx_reader_open()    caller's thread: opens it, read-only, no mutex, a small page cache
+**     gx_reader_begin()   any one thread: a read transaction, and a look at the catalog: the matrices
+**                         must be there in the caller's generation.  Uncommitted work of the caller,
+**                         or a file that has been put in the place of ours, shows as a difference
+**     gx_reader_read()    the same thread
+**     gx_reader_end()     no lock is left; begin again looks again
+**     gx_reader_close()
+**
+** A helper never waits: where a lock is in its way it gives up at once (GX_UNSUPPORTED), and the caller
+** reads through its own connection, which is always right.
+**
+** In rollback-journal mode a helper's shared lock stops the writer from spilling its cache or
+** committing, and a writer that has spilled stops helpers from beginning: whoever streams ends the
+** helpers' transactions before it writes more than the page cache holds
+** (gx_store_writer_excludes_readers()).  In WAL mode readers and the writer do not meet.
+**
+** Memory: one page cache of CACHE_KIB a helper, SQLite's; the reader itself from the governor.
+*/
+#include <sqlite3ext.h>
+
+#include "store_int.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+SQLITE_EXTENSION_INIT3
+
+struct gx_reader {
+    gx_store *store;
+    sqlite3 *db;        /* the store's, or the helper's own                  */
+    bool is_own;        /* the store's connection                            */
+    sqlite3_blob *blob; /* NULL, or open on row                              */
+    int64_t row;
+    char schema[GX_NAME_MAX + 1]; /* of blob; a helper's is always main      */
+    sqlite3_stmt *find;           /* helper: id -> catalog row               */
+    bool is_begun;                /* helper: a read transaction is open      */
+};
+
+/*
+** Helpers.  A page passes through the cache only once, so it need not hold more than the b-tree's
+** inner pages: 1 MiB is 16 of the largest pages.
+*/
+static const char helper_setup[] = "PRAGMA query_only = 1; PRAGMA cache_size = -1024";
+
+static const char helper_find[] = "SELECT " GX_META_COLUMNS " FROM main.gx_meta WHERE id = ?1";
+
+// Who may have helpers ----------------------------------------------------------------------------
+
+/* One text of a PRAGMA without a value: compared with expected, without case. */
+static bool pragma_is(gx_store *store, const char *schema_name, gx_sql which, const char *expected)
+{
+    gx_schema *schema;
+    sqlite3_stmt *stmt;
+    if (gx_store_schema(store, schema_name, &schema, NULL) != GX_OK ||
+        gx_store_stmt(store, schema, which, &stmt, NULL) != GX_OK) {
+        return false;
+    }
+    bool is_equal = false;
+    if (sqlite3_step(stmt) == SQLITE_ROW) {
+        const char *text = (const char *)sqlite3_column_text(stmt, 0);
+        is_equal = text != NULL && sqlite3_stricmp(text, expected) == 0;
+    }
+    sqlite3_reset(stmt);
+    return is_equal;
+}
+
+const char *gx_reader_refusal(gx_store *store, const char *schema)
+{
+    if (sqlite3_threadsafe() == 0) {
+        return "single-threaded SQLite";
+    }
+    if (sqlite3_stricmp(schema, "temp") == 0) {
+        return "temporary database";
+    }
+    const char *file = sqlite3_db_filename(store->db, schema);
+    if (file == NULL || file[0] == '\0') {
+        return "in-memory database";
+    }
+    if (strncmp(file, "file:", 5) == 0) {
+        return "file name that reads as a URI";
+    }
+    if (sqlite3_uri_boolean(file, "nolock", 0)) {
+        return "database opened without locks";
+    }
+    sqlite3_vfs *vfs = NULL;
+    if (sqlite3_file_control(store->db, schema, SQLITE_FCNTL_VFS_POINTER, &vfs) != SQLITE_OK ||
+        vfs == NULL || sqlite3_vfs_find(vfs->zName) != vfs) {
+        return "VFS that is not registered";
+    }
+    int has_moved = 0;
+    if (sqlite3_file_control(store->db, schema, SQLITE_FCNTL_HAS_MOVED, &has_moved) == SQLITE_OK &&
+        has_moved) {
+        return "database file was moved";
+    }
+    if (pragma_is(store, schema, GX_SQL_LOCKING, "exclusive")) {
+        return "exclusive locking mode";
+    }
+    return NULL;
+}
+
+bool gx_store_writer_excludes_readers(gx_store *store, const char *schema)
+{
+    return !pragma_is(store, schema, GX_SQL_JOURNAL, "wal");
+}
+
+// Open and close ----------------------------------------------------------------------------------
+
+static gx_code make_reader(gx_store *store, gx_reader **reader, gx_err *err)
+{
+    *reader = NULL;
+    void *memory;
+    GX_TRY(gx_mem_calloc(store->mem, sizeof(gx_reader), "reader", &memory, err));
+    *reader = memory;
+    (*reader)->store = store;
+    return GX_OK;
+}
+
+gx_code gx_reader_own(gx_store *store, gx_reader **reader, gx_err *err)
+{
+    GX_TRY(make_reader(store, reader, err));
+    (*reader)->db = store->db;
+    (*reader)->is_own = true;
+    return GX_OK;
+}
+
+static gx_code open_helper(gx_reader *reader, const char *schema, gx_err *err)
+{
+    sqlite3_vfs *vfs = NULL;
+    const char *file = sqlite3_db_filename(reader->store->db, schema);
+    (void)sqlite3_file_control(reader->store->db, schema, SQLITE_FCNTL_VFS_POINTER, &vfs);
+    int rc = sqlite3_open_v2(file, &reader->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX,
+                             vfs != NULL ? vfs->zName : NULL);
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_exec(reader->db, helper_setup, NULL, NULL, NULL);
+    }
+    if (rc ==
+        SQLITE_OK) { // in WAL mode the last one out would write the log back: not our business
+        rc = sqlite3_db_config(reader->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    }
+    if (rc == SQLITE_NOMEM || reader->db == NULL) {
+        return gx_fail_nomem(err, 0, "reader connection");
+    }
+    if (rc != SQLITE_OK) {
+        return gx_fail(err, GX_UNSUPPORTED, "second connection to %s: %s", schema,
+                       sqlite3_errmsg(reader->db));
+    }
+    return GX_OK;
+}
+
+gx_code gx_reader_open(gx_store *store, const char *schema, gx_reader **reader, gx_err *err)
+{
+    *reader = NULL;
+    const char *refusal = gx_reader_refusal(store, schema);
+    if (refusal != NULL) {
+        return gx_fail(err, GX_UNSUPPORTED, "%s", refusal);
+    }
+    gx_reader *made;
+    GX_TRY(make_reader(store, &made, err));
+    gx_code code = open_helper(made, schema, err);
+    if (code != GX_OK) {
+        gx_reader_close(made);
+        return code;
+    }
+    *reader = made;
+    return GX_OK;
+}
+
+void gx_reader_close(gx_reader *reader)
+{
+    if (reader == NULL) {
+        return;
+    }
+    gx_reader_end(reader);
+    if (!reader->is_own) {
+        sqlite3_finalize(reader->find);
+        sqlite3_close(reader->db);
+    }
+    gx_mem_free(reader->store->mem, reader);
+}
+
+// The helper's transaction ------------------------------------------------------------------------
+
+static bool is_same(const gx_meta *a, const gx_meta *b)
+{
+    return a->id == b->id && a->generation == b->generation && a->rows == b->rows &&
+           a->cols == b->cols && a->dtype == b->dtype && a->tile_rows == b->tile_rows &&
+           a->tile_cols == b->tile_cols;
+}
+
+static gx_code compare(gx_reader *reader, const gx_meta *meta, gx_err *err)
+{
+    char label[GX_LABEL_MAX];
+    gx_meta seen;
+    sqlite3_bind_int64(reader->find, 1, meta->id);
+    int rc = sqlite3_step(reader->find);
+    bool is_equal = rc == SQLITE_ROW &&
+                    gx_store_meta(reader->find, meta->schema, &seen, NULL) == GX_OK &&
+                    is_same(&seen, meta);
+    gx_code code = GX_OK;
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
+        code = gx_fail(err, GX_UNSUPPORTED, "%s", sqlite3_errmsg(reader->db));
+    } else if (!is_equal) {
+        code = gx_fail(err, GX_UNSUPPORTED, "%s has changes that are not committed",
+                       gx_meta_label(meta, label));
+    }
+    sqlite3_reset(reader->find);
+    return code;
+}
+
+gx_code gx_reader_begin(gx_reader *reader, const gx_meta *const *metas, int count, gx_err *err)
+{
+    if (reader->is_own || reader->is_begun) {
+        return GX_OK;
+    }
+    int rc = sqlite3_exec(reader->db, "BEGIN", NULL, NULL, NULL);
+    if (rc == SQLITE_OK && reader->find == NULL) {
+        rc = sqlite3_prepare_v2(reader->db, helper_find, -1, &reader->find, NULL);
+    }
+    gx_code code = GX_OK;
+    if (rc != SQLITE_OK) {
+        code = gx_fail(err, GX_UNSUPPORTED, "%s", sqlite3_errmsg(reader->db));
+    }
+    reader->is_begun = true;
+    for (int i = 0; i < count && code == GX_OK; i++) {
+        code = compare(reader, metas[i], err);
+    }
+    if (code != GX_OK) {
+        gx_reader_end(reader);
+    }
+    return code;
+}
+
+void gx_reader_end(gx_reader *reader)
+{
+    sqlite3_blob_close(reader->blob);
+    reader->blob = NULL;
+    reader->row = 0;
+    if (!reader->is_own && reader->is_begun) {
+        reader->is_begun = false;
+        if (reader->find != NULL) {
+            sqlite3_reset(reader->find);
+        }
+        (void)sqlite3_exec(reader->db, "ROLLBACK", NULL, NULL, NULL);
+    }
+}
+
+// Reading -----------------------------------------------------------------------------------------
+
+static void count_read(gx_reader *reader, int64_t start_ns, size_t bytes, bool is_new_tile)
+{
+    gx_stats *stats = reader->store->stats;
+    gx_stats_add(stats, GX_STAT_BYTES_READ, (int64_t)bytes);
+    gx_stats_add(stats, GX_STAT_TILES_READ, is_new_tile);
+    gx_stats_add(stats, GX_STAT_HELPER_READS, is_new_tile && !reader->is_own);
+    gx_stats_add(stats, GX_STAT_READ_NS, gx_now_ns() - start_ns);
+}
+
+static gx_code move(gx_reader *reader, const gx_meta *meta, int64_t tile, gx_err *err)
+{
+    if (!reader->is_own) {
+        return gx_store_blob(reader->db, "main", meta, tile, false, &reader->blob, &reader->row,
+                             err);
+    }
+    if (reader->blob != NULL && sqlite3_stricmp(reader->schema, meta->schema) != 0) {
+        sqlite3_blob_close(reader->blob);
+        reader->blob = NULL;
+    }
+    snprintf(reader->schema, sizeof reader->schema, "%s", meta->schema);
+    return gx_store_blob(reader->db, meta->schema, meta, tile, false, &reader->blob, &reader->row,
+                         err);
+}
+
+gx_code gx_reader_read(gx_reader *reader, const gx_meta *meta, int64_t tile, size_t offset,
+                       size_t bytes, void *dst, gx_err *err)
+{
+    assert(tile >= 0 && tile < gx_meta_tiles(meta));
+    assert(offset + bytes <= gx_meta_tile_bytes(meta, tile));
+    int64_t start_ns = gx_now_ns();
+    bool is_here = reader->blob != NULL && reader->row == gx_tile_rowid(meta->id, tile) &&
+                   (!reader->is_own || sqlite3_stricmp(reader->schema, meta->schema) == 0);
+    int rc = SQLITE_ABORT;
+    if (is_here) {
+        rc = sqlite3_blob_read(reader->blob, dst, (int)bytes, (int)offset);
+    }
+    if ((rc & 0xff) == SQLITE_ABORT) { // another tile, or the row was replaced under the handle
+        GX_TRY(move(reader, meta, tile, err));
+        rc = sqlite3_blob_read(reader->blob, dst, (int)bytes, (int)offset);
+    }
+    if (rc != SQLITE_OK) {
+        char label[GX_LABEL_MAX];
+        return gx_store_fail(reader->db, rc, err, "tile %lld of %s", (long long)tile,
+                             gx_meta_label(meta, label));
+    }
+    count_read(reader, start_ns, bytes, !is_here);
+    return GX_OK;
+}

@@ -1,0 +1,345 @@
+/*
+** The matrix store: making the tables, and the transaction around a storing call.
+**
+** A storing call is atomic.  gx_store_begin() opens SAVEPOINT gx_store, gx_store_end() releases it or
+** rolls it back; where no transaction was open the savepoint is one, and its release the commit.
+** Calls nest (a progress function that stores): each has a savepoint of its own.
+**
+** Inside a statement that is itself writing (INSERT ... SELECT gx_matmul(...)) SQLite refuses
+** savepoints with SQLITE_BUSY.  There the outer statement's own rollback undoes what the call wrote
+** in most cases (in autocommit always); for the others the store remembers which matrices it created
+** and deletes them.
+**
+** Interrupts.  While sqlite3_interrupt() is pending every statement stops as it starts, ROLLBACK as
+** well, and the flag falls only when the outermost statement has ended: after us.  But SQLite rolls
+** back the whole transaction when a *writing* statement is interrupted, which is documented, so
+** stepping BEGIN IMMEDIATE (it counts as writing, and cannot do harm: a transaction is open) rolls
+** back.  It has to be prepared beforehand, since the parser stops too, and again after each change of
+** the schema: gx_store_arm().  So an interrupted storing call within BEGIN ... COMMIT ends that
+** transaction, as an interrupted INSERT does.
+**
+** Some failures (disk full, I/O error, no memory) make SQLite roll back the whole transaction by
+** itself.  Then autocommit mode is back on and there is nothing left to undo.
+*/
+#include <sqlite3ext.h>
+
+#include "store_int.h"
+
+#include "schema.h" // made from sql/schema.sql by the build: static const char schema_sql[]
+
+#include <string.h>
+
+SQLITE_EXTENSION_INIT3
+
+static const char *const armed_sql[GX_ARMED_COUNT] = {
+    [GX_ARMED_RELEASE] = "RELEASE gx_store",
+    [GX_ARMED_ROLLBACK_TO] = "ROLLBACK TO gx_store",
+    [GX_ARMED_ROLLBACK] = "ROLLBACK",
+    [GX_ARMED_ABORT] = "BEGIN IMMEDIATE",
+};
+
+// The tables --------------------------------------------------------------------------------------
+
+/* Run text, written for main, in the schema. */
+static int exec_in(gx_store *store, const char *schema, const char *text)
+{
+    char *qualified = gx_store_qualify(schema, text);
+    if (qualified == NULL) {
+        return SQLITE_NOMEM;
+    }
+    int rc = gx_store_exec(store, qualified);
+    sqlite3_free(qualified);
+    return rc;
+}
+
+/* Nothing but our catalog may be called gx. */
+static gx_code check_catalog_name(gx_store *store, const gx_schema *schema, gx_err *err)
+{
+    char *text =
+        gx_store_qualify(schema->name, "SELECT 1 FROM main.sqlite_master WHERE lower(name) = 'gx' "
+                                       "AND sql NOT LIKE 'CREATE VIRTUAL TABLE%USING gx%'");
+    if (text == NULL) {
+        return gx_fail_nomem(err, 100, "SQL text");
+    }
+    sqlite3_stmt *stmt;
+    int rc = sqlite3_prepare_v2(store->db, text, -1, &stmt, NULL);
+    sqlite3_free(text);
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_step(stmt);
+    }
+    gx_code code = GX_OK;
+    if (rc == SQLITE_ROW) {
+        code = gx_fail(err, GX_ARG, "%s has a table gx that is not the catalog of gx: rename it",
+                       schema->name);
+    } else if (rc != SQLITE_DONE) {
+        code = gx_store_fail(store->db, rc, err, "reading %s", schema->name);
+    }
+    sqlite3_finalize(stmt);
+    return code;
+}
+
+static gx_code make_failed(gx_store *store, int rc, const gx_schema *schema, gx_err *err)
+{
+    if ((rc & 0xff) == SQLITE_ERROR) { // such as: table gx_meta already exists
+        return gx_fail(err, GX_ARG, "making the tables of gx in %s: %s", schema->name,
+                       sqlite3_errmsg(store->db));
+    }
+    return gx_store_fail(store->db, rc, err, "making the tables of gx in %s", schema->name);
+}
+
+gx_code gx_store_make_tables(gx_store *store, const char *name, gx_err *err)
+{
+    gx_schema *schema;
+    GX_TRY(gx_store_schema(store, name, &schema, err));
+    GX_TRY(gx_store_look(store, schema, err));
+    if (schema->has_tables) {
+        return GX_OK;
+    }
+    int rc = exec_in(store, schema->name, schema_sql);
+    if (rc != SQLITE_OK) {
+        return make_failed(store, rc, schema, err);
+    }
+    return gx_store_look(store, schema, err);
+}
+
+gx_code gx_store_drop_tables(gx_store *store, const char *name, gx_err *err)
+{
+    int rc = exec_in(store, name,
+                     "DROP TABLE IF EXISTS main.gx_meta; DROP TABLE IF EXISTS main.gx_tile; "
+                     "DROP TABLE IF EXISTS main.gx_state");
+    if (rc != SQLITE_OK) {
+        return gx_store_fail(store->db, rc, err, "dropping the tables of gx in %s", name);
+    }
+    return GX_OK;
+}
+
+/*
+** The tables and, but for temp, the virtual table that owns them: a temp.gx would hide main.gx in
+** every query that says just gx.  Where the module gx is not registered (the store alone, linked
+** into a test) there is no virtual table.
+*/
+static gx_code make_catalog(gx_store *store, gx_schema *schema, gx_err *err)
+{
+    GX_TRY(check_catalog_name(store, schema, err));
+    GX_TRY(gx_store_make_tables(store, schema->name, err));
+    if (sqlite3_stricmp(schema->name, "temp") == 0) {
+        return GX_OK;
+    }
+    int rc = exec_in(store, schema->name, "CREATE VIRTUAL TABLE IF NOT EXISTS main.gx USING gx");
+    if (rc == SQLITE_ERROR && strcmp(sqlite3_errmsg(store->db), "no such module: gx") == 0) {
+        return GX_OK;
+    }
+    return rc == SQLITE_OK ? GX_OK : make_failed(store, rc, schema, err);
+}
+
+// Begin -------------------------------------------------------------------------------------------
+
+gx_code gx_store_arm(gx_store *store, gx_err *err)
+{
+    for (int which = 0; which < GX_ARMED_COUNT; which++) {
+        sqlite3_finalize(store->armed[which]);
+        store->armed[which] = NULL;
+        int rc = sqlite3_prepare_v2(store->db, armed_sql[which], -1, &store->armed[which], NULL);
+        if (rc != SQLITE_OK) {
+            return gx_store_fail(store->db, rc, err, "beginning to store");
+        }
+    }
+    return GX_OK;
+}
+
+/* An open blob handle for writing counts as a writing statement: savepoints would be refused. */
+static void close_patches(gx_store *store)
+{
+    for (gx_schema *schema = store->schemas; schema != NULL; schema = schema->next) {
+        gx_store_close_patch(schema);
+    }
+}
+
+static gx_code open_level(gx_store *store, gx_err *err)
+{
+    if (store->depth == GX_LEVEL_MAX) {
+        return gx_fail(err, GX_UNSUPPORTED, "storing calls nested deeper than %d", GX_LEVEL_MAX);
+    }
+    close_patches(store);
+    GX_TRY(gx_store_arm(store, err));
+    gx_level *level = &store->level[store->depth];
+    *level = (gx_level){
+        .was_autocommit = sqlite3_get_autocommit(store->db) != 0,
+        .created = store->created_count,
+        .last_rowid = sqlite3_last_insert_rowid(store->db),
+    };
+    int rc = gx_store_exec(store, "SAVEPOINT gx_store");
+    if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_BUSY) {
+        return gx_store_fail(store->db, rc, err, "beginning to store");
+    }
+    level->has_savepoint = rc == SQLITE_OK;
+    store->depth++;
+    return GX_OK;
+}
+
+static gx_code lock_schema(gx_store *store, const char *name, gx_err *err)
+{
+    gx_schema *schema;
+    GX_TRY(gx_store_schema(store, name, &schema, err));
+    GX_TRY(gx_store_look(store, schema, err));
+    if (!schema->has_tables) {
+        GX_TRY(make_catalog(store, schema, err));
+        GX_TRY(gx_store_arm(store, err));
+    }
+    if (!schema->is_locked) {
+        sqlite3_stmt *lock;
+        GX_TRY(gx_store_stmt(store, schema, GX_SQL_LOCK, &lock, err));
+        GX_TRY(gx_store_run(store, lock, err, "writing to", schema->name));
+        schema->is_locked = true;
+    }
+    return GX_OK;
+}
+
+gx_code gx_store_begin(gx_store *store, const char *schema, gx_err *err)
+{
+    GX_TRY(gx_store_flush(store, err));
+    GX_TRY(open_level(store, err));
+    gx_code code = lock_schema(store, schema, err);
+    if (code != GX_OK) {
+        (void)gx_store_end(store, false, err);
+    }
+    return code;
+}
+
+gx_code gx_store_remember(gx_store *store, gx_schema *schema, int64_t id, gx_err *err)
+{
+    if (store->level[store->depth - 1].has_savepoint) {
+        return GX_OK;
+    }
+    if (store->created_count == GX_CREATED_MAX) {
+        return gx_fail(err, GX_UNSUPPORTED, "more than %d matrices stored by one call",
+                       GX_CREATED_MAX);
+    }
+    store->created[store->created_count].schema = schema;
+    store->created[store->created_count].id = id;
+    store->created_count++;
+    return GX_OK;
+}
+
+// End ---------------------------------------------------------------------------------------------
+
+static int step_armed(gx_store *store, gx_armed which)
+{
+    if (store->armed[which] == NULL) {
+        return SQLITE_MISUSE;
+    }
+    int rc = sqlite3_step(store->armed[which]);
+    sqlite3_reset(store->armed[which]);
+    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+static int try_roll_back(gx_store *store, const gx_level *level)
+{
+    if (level->was_autocommit) {
+        return step_armed(store, GX_ARMED_ROLLBACK);
+    }
+    int rc = step_armed(store, GX_ARMED_ROLLBACK_TO);
+    return rc == SQLITE_OK ? step_armed(store, GX_ARMED_RELEASE) : rc;
+}
+
+/*
+** A savepoint that began the transaction ends with ROLLBACK, since a release would have to commit,
+** for which the lock may be missing.  One retry: memory that was missing may be there now.
+*/
+static gx_code roll_back(gx_store *store, const gx_level *level, gx_err *err)
+{
+    int rc = try_roll_back(store, level);
+    if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_INTERRUPT && !sqlite3_get_autocommit(store->db)) {
+        rc = try_roll_back(store, level);
+    }
+    if (rc != SQLITE_OK && !sqlite3_get_autocommit(store->db)) {
+        (void)step_armed(store,
+                         (rc & 0xff) == SQLITE_INTERRUPT ? GX_ARMED_ABORT : GX_ARMED_ROLLBACK);
+    }
+    if (rc != SQLITE_OK && !sqlite3_get_autocommit(store->db)) {
+        return gx_store_fail(store->db, rc, err, "rolling back");
+    }
+    return GX_OK;
+}
+
+static gx_code commit_level(gx_store *store, const gx_level *level, gx_err *err)
+{
+    if (sqlite3_get_autocommit(store->db)) {
+        return gx_fail(err, GX_IO, "the transaction was rolled back while the call was storing");
+    }
+    int rc = step_armed(store, GX_ARMED_RELEASE);
+    if (rc == SQLITE_OK) {
+        return GX_OK;
+    }
+    gx_code code = gx_store_fail(store->db, rc, err, "committing");
+    if (!sqlite3_get_autocommit(store->db)) {
+        (void)roll_back(store, level, err);
+    }
+    return code;
+}
+
+/* No savepoint: delete what this level created.  An outer statement that fails does it as well. */
+static gx_code undo_created(gx_store *store, const gx_level *level, gx_err *err)
+{
+    gx_code code = GX_OK;
+    while (store->created_count > level->created) {
+        store->created_count--;
+        gx_schema *schema = store->created[store->created_count].schema;
+        gx_code failed =
+            gx_store_erase(store, schema, store->created[store->created_count].id, err);
+        code = code == GX_OK ? failed : code;
+    }
+    return code;
+}
+
+/* After a rollback nothing is known of any schema. */
+static void forget(gx_store *store)
+{
+    for (gx_schema *schema = store->schemas; schema != NULL; schema = schema->next) {
+        sqlite3_reset(schema->stmt[GX_SQL_PIN]);
+        schema->is_pinned = false;
+        schema->has_tables = false;
+        schema->is_locked = false;
+    }
+}
+
+static gx_code abandon_level(gx_store *store, const gx_level *level, gx_err *err)
+{
+    gx_code code = GX_OK;
+    if (!level->has_savepoint) {
+        code = undo_created(store, level, err);
+    } else if (!sqlite3_get_autocommit(store->db)) { // else SQLite has rolled back by itself
+        code = roll_back(store, level, err);
+    }
+    forget(store);
+    return code;
+}
+
+gx_code gx_store_end(gx_store *store, bool commit, gx_err *err)
+{
+    if (store->depth == 0) {
+        return GX_OK;
+    }
+    close_patches(store);
+    gx_level level = store->level[store->depth - 1];
+    gx_code code = GX_OK;
+    if (!commit) {
+        code = abandon_level(store, &level, err);
+    } else if (level.has_savepoint) {
+        code = commit_level(store, &level, err);
+        if (code != GX_OK) {
+            forget(store);
+        }
+    }
+    store->depth--;
+    if (level.has_savepoint || store->depth == 0) {
+        store->created_count = level.created;
+    }
+    if (store->depth == 0) {
+        for (gx_schema *schema = store->schemas; schema != NULL; schema = schema->next) {
+            schema->is_locked = false;
+        }
+    }
+    sqlite3_set_last_insert_rowid(store->db, level.last_rowid);
+    return code;
+}
