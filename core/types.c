@@ -3,6 +3,7 @@
 */
 #include "types.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -55,6 +56,36 @@ gx_dtype gx_dtype_promote(gx_dtype a, gx_dtype b)
         return is_double ? GX_C128 : GX_C64;
     }
     return is_double ? GX_F64 : GX_F32;
+}
+
+/* By bit number. */
+static const char *const property_names[] = {"symmetric", "hermitian", "positive",  "lower",
+                                             "upper",     "unit",      "orthogonal"};
+
+enum { PROPERTIES = sizeof property_names / sizeof property_names[0] };
+
+const char *gx_properties_text(uint32_t properties, char text[GX_PROPERTIES_MAX])
+{
+    size_t n = 0;
+    text[0] = '\0';
+    for (int bit = 0; bit < PROPERTIES; bit++) {
+        if ((properties >> bit & 1) != 0) {
+            n += (size_t)snprintf(text + n, GX_PROPERTIES_MAX - n, "%s%s", n == 0 ? "" : ",",
+                                  property_names[bit]);
+        }
+    }
+    return text;
+}
+
+bool gx_property_parse(const char *name, uint32_t *bit)
+{
+    for (int b = 0; b < PROPERTIES; b++) {
+        if (strcmp(name, property_names[b]) == 0) {
+            *bit = (uint32_t)1 << b;
+            return true;
+        }
+    }
+    return false;
 }
 
 bool gx_mul_size(size_t a, size_t b, size_t *out)

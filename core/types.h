@@ -41,6 +41,14 @@ enum {
     GX_PROP_ORTHOGONAL = 1 << 6 /* A^H A = I */
 };
 
+enum { GX_PROPERTIES_MAX = 96 }; /* bytes of any text of gx_properties_text(), NUL included */
+
+/* The names of the bits as "symmetric,hermitian,positive", "" for none; returns text. */
+const char *gx_properties_text(uint32_t properties, char text[GX_PROPERTIES_MAX]);
+
+/* symmetric, hermitian, positive, lower, upper, unit, orthogonal to its bit; false when unknown. */
+bool gx_property_parse(const char *name, uint32_t *bit);
+
 /* Bytes of one element: 8, 4, 16, 8. */
 size_t gx_dtype_bytes(gx_dtype dtype);
 
