@@ -7,13 +7,35 @@
 #include "slots.h"
 
 /*
-** A copy of the loop for processors with AVX2, chosen when gx is loaded; elsewhere the loop as it is.
-** (AVX-512 copies measured no faster: these loops wait for memory.)
+** GX_SLOTS_DEFINE with a second copy of the loop for processors that have AVX2, chosen at each call.
+** (The compiler's target_clones would do it in one word, but exports its symbols.)
 */
-#if defined(__x86_64__) && defined(__gnu_linux__)
-#define GX_SIMD __attribute__((target_clones("avx2", "default")))
+#ifdef __x86_64__
+#define GX_SIMD_SLOT(name, suffix, dtype, loop)                                                    \
+    static __attribute__((target("avx2"), noinline)) gx_code name##_##suffix##_avx2(               \
+        const gx_args *args, gx_err *err)                                                          \
+    {                                                                                              \
+        return loop(dtype, args, err);                                                             \
+    }                                                                                              \
+    static __attribute__((noinline)) gx_code name##_##suffix##_base(const gx_args *args,           \
+                                                                    gx_err *err)                   \
+    {                                                                                              \
+        return loop(dtype, args, err);                                                             \
+    }                                                                                              \
+    GX_SLOT_PROTOTYPE(name, suffix)                                                                \
+    {                                                                                              \
+        (void)dev;                                                                                 \
+        (void)queue;                                                                               \
+        return __builtin_cpu_supports("avx2") ? name##_##suffix##_avx2(args, err)                  \
+                                              : name##_##suffix##_base(args, err);                 \
+    }
+#define GX_SIMD_SLOTS_DEFINE(name, loop)                                                           \
+    GX_SIMD_SLOT(name, f64, GX_F64, loop)                                                          \
+    GX_SIMD_SLOT(name, f32, GX_F32, loop)                                                          \
+    GX_SIMD_SLOT(name, c128, GX_C128, loop)                                                        \
+    GX_SIMD_SLOT(name, c64, GX_C64, loop)
 #else
-#define GX_SIMD
+#define GX_SIMD_SLOTS_DEFINE(name, loop) GX_SLOTS_DEFINE(, name, loop)
 #endif
 
 /* cpu_blas.c: products by OpenBLAS, tiny ones by a loop. */

@@ -283,7 +283,7 @@ GX_INLINE gx_code map(gx_kernel_id kernel, int operands, gx_dtype dtype, const g
         (void)err;                                                                                 \
         return map(kernel, operands, dtype, p);                                                    \
     }                                                                                              \
-    GX_SLOTS_DEFINE(GX_SIMD, gx_cpu_##name, map_##name)
+    GX_SIMD_SLOTS_DEFINE(gx_cpu_##name, map_##name)
 
 MAP_SLOTS(fill, GX_FILL, 0)
 MAP_SLOTS(copy, GX_COPY, 1)
@@ -299,4 +299,4 @@ GX_INLINE gx_code conjugate(gx_dtype dtype, const gx_args *p, gx_err *err)
     (void)err;
     return map(has_pairs(dtype) ? GX_CONJ : GX_COPY, 1, dtype, p);
 }
-GX_SLOTS_DEFINE(GX_SIMD, gx_cpu_conj, conjugate)
+GX_SIMD_SLOTS_DEFINE(gx_cpu_conj, conjugate)

@@ -17,7 +17,7 @@
 
 #include <math.h>
 
-enum { LANES = 16, CHUNK = 1024 };
+enum { LANES = 16, CHUNK = 1024, WIDE_LANES = 128 };
 
 GX_INLINE double get(bool is_double, const void *x, int64_t i)
 {
@@ -231,7 +231,7 @@ typedef enum extreme { EXTREME_MIN, EXTREME_MAX, EXTREME_SIZE, EXTREME_PART } ex
 GX_INLINE double better(extreme what, double best, double x)
 {
     bool wins = what == EXTREME_MIN ? x < best : x > best;
-    return wins || x != x ? x : best;
+    return (wins | (x != x)) ? x : best; // one mask, which the vector unit can make
 }
 
 GX_INLINE double extreme_column(gx_dtype dtype, extreme what, const char *x, int64_t m, double best)
@@ -244,22 +244,24 @@ GX_INLINE double extreme_column(gx_dtype dtype, extreme what, const char *x, int
         return best;
     }
     int64_t parts = has_pairs(dtype) ? 2 * m : m, i = 0;
-    double lane[LANES];
-    for (int l = 0; l < LANES; l++) {
-        lane[l] = best;
-    }
-    for (; i + LANES <= parts; i += LANES) {
-        for (int l = 0; l < LANES; l++) {
-            double part = get(d, x, i + l);
-            lane[l] = better(what, lane[l], is_abs ? fabs(part) : part);
+    if (parts >= WIDE_LANES) {
+        double lane[WIDE_LANES];
+        for (int l = 0; l < WIDE_LANES; l++) {
+            lane[l] = best;
+        }
+        for (; i + WIDE_LANES <= parts; i += WIDE_LANES) {
+            for (int l = 0; l < WIDE_LANES; l++) {
+                double part = get(d, x, i + l);
+                lane[l] = better(what, lane[l], is_abs ? fabs(part) : part);
+            }
+        }
+        for (int l = 0; l < WIDE_LANES; l++) {
+            best = better(what, best, lane[l]);
         }
     }
     for (; i < parts; i++) {
         double part = get(d, x, i);
         best = better(what, best, is_abs ? fabs(part) : part);
-    }
-    for (int l = 0; l < LANES; l++) {
-        best = better(what, best, lane[l]);
     }
     return best;
 }
@@ -358,4 +360,4 @@ GX_INLINE gx_code reduce(gx_dtype dtype, const gx_args *p, gx_err *err)
     }
     return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no smallest or largest element");
 }
-GX_SLOTS_DEFINE(GX_SIMD, gx_cpu_reduce, reduce)
+GX_SIMD_SLOTS_DEFINE(gx_cpu_reduce, reduce)
