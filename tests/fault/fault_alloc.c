@@ -1,10 +1,11 @@
 /*
 ** The n-th allocation fails: the process's malloc family, defined here in front of libc's.
 **
-** An executable's own malloc() serves every shared library too, so SQLite's allocations, cJSON's, libc's own and
-** gx's all pass here.  Each is counted while armed; the n-th returns NULL (once), or the n-th and all later ones (all).
-** Blocks alive are counted always, which is how the harness sees a leak.  Under AddressSanitizer the calls go on to
-** its allocator instead of libc's.  Threads: any; the counters are atomic.
+** An executable's own malloc() serves every shared library too, so SQLite's allocations,
+** cJSON's, libc's own and gx's all pass here.  Each is counted while armed; the n-th returns
+** NULL (once), or the n-th and all later ones (all). Blocks alive are counted always, which is
+** how the harness sees a leak.  Under AddressSanitizer the calls go on to its allocator instead
+** of libc's.  Threads: any; the counters are atomic.
 */
 #include "fault.h"
 

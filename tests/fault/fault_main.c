@@ -1,22 +1,27 @@
 /*
-** Everything that can fail, fails once: the loop over scripts, kinds of failure and the n-th event.
+** Everything that can fail, fails once: the loop over scripts, kinds of failure and the n-th
+** event.
 **
 **     fault [--points N] [--seed S] [kind[/journal[/script[/n]]]...]
 **
-** For each kind (allocation, file system, step; table `kinds`), each journal mode and each script of fault_scripts.c:
-** a first run counts the kind's events; then, for n = 1, 2, ... (all of them, or N of them spread at random with
-** the printed seed), a fresh copy of the database is opened, the script runs while its n-th event fails, and then
+** For each kind (allocation, file system, step; table `kinds`), each journal mode and each
+** script of fault_scripts.c: a first run counts the kind's events; then, for n = 1, 2, ... (all
+** of them, or N of them spread at random with the printed seed), a fresh copy of the database is
+** opened, the script runs while its n-th event fails, and then
 **
 **   1. the answer is the undisturbed one, or an error of the kind expected, with a message;
-**   2. on the same connection, after ROLLBACK where a transaction is open: integrity_check says ok, gx_check
-**      says ok of every matrix, nothing is half-stored, the governor counts the bytes it counted before;
-**   3. the connection closes, SQLite's memory is back to what it was, and the process's blocks do not grow when the
-**      same failure is repeated;
-**   4. opened again, the database is as before or as after the undisturbed run, never between: the old one
-**      after an error (either one after an error in COMMIT's own I/O), the new one after success.
+**   2. on the same connection, after ROLLBACK where a transaction is open: integrity_check says
+**      ok, gx_check says ok of every matrix, nothing is half-stored, the governor counts the
+**      bytes it counted before;
+**   3. the connection closes, SQLite's memory is back to what it was, and the process's blocks
+**      do not grow when the same failure is repeated;
+**   4. opened again, the database is as before or as after the undisturbed run, never between:
+**      the old one after an error (either one after an error in COMMIT's own I/O), the new one
+**      after success.
 **
-** Prints a line per kind and journal mode, and for each violation the kind/journal/script/n that repeats it.  Works
-** in a folder of its own under $TMPDIR.  Memory: the harness itself allocates nothing while a failure is armed.
+** Prints a line per kind and journal mode, and for each violation the kind/journal/script/n that
+** repeats it.  Works in a folder of its own under $TMPDIR.  Memory: the harness itself allocates
+** nothing while a failure is armed.
 */
 #include "fault.h"
 
@@ -31,8 +36,8 @@
 #include <unistd.h>
 
 static const fault_kind *const kinds[] = {
-    &fault_alloc_once, &fault_alloc_all,  &fault_io_once,        &fault_io_all,      &fault_io_busy,
-    &fault_io_full,    &fault_step_once,  &fault_step_interrupt, &fault_step_thread, &fault_pages,
+    &fault_alloc_once, &fault_alloc_all, &fault_io_once,        &fault_io_all,      &fault_io_busy,
+    &fault_io_full,    &fault_step_once, &fault_step_interrupt, &fault_step_thread, &fault_pages,
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -87,9 +92,9 @@ static void copy_file(const char *from, const char *to)
 
 static void fresh_database(const char *journal)
 {
-    static const char *const leftovers[] = {"work.db-journal", "work.db-wal", "work.db-shm",
-                                            "aux.db", "aux.db-journal", "aux.db-wal", "aux.db-shm",
-                                            "out.npy", "out.mtx", "out.csv"};
+    static const char *const leftovers[] = {
+        "work.db-journal", "work.db-wal", "work.db-shm", "aux.db",  "aux.db-journal",
+        "aux.db-wal",      "aux.db-shm",  "out.npy",     "out.mtx", "out.csv"};
     for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++) {
         unlink(leftovers[i]);
     }
@@ -117,7 +122,10 @@ static int append_row(void *arg, int columns, char **values, char **names)
     return 0;
 }
 
-/* Run SQL, its rows into out (may be NULL).  Does what sqlite3_exec() does, without its allocations. */
+/*
+** Run SQL, its rows into out (may be NULL).  Does what sqlite3_exec() does, without its
+** allocations.
+*/
 static int run_sql(sqlite3 *db, const char *sql, char *out, size_t size)
 {
     char ignored[256];
@@ -152,12 +160,17 @@ static void must(sqlite3 *db, const char *sql)
     }
 }
 
-static int open_gx(const char *path, sqlite3 **db)
+/* message: as sqlite3_load_extension() would give it. */
+static int open_gx(const char *path, sqlite3 **db, char message[512])
 {
     int rc = sqlite3_open(path, db);
+    snprintf(message, 512, "%s", *db != NULL ? sqlite3_errmsg(*db) : sqlite3_errstr(rc));
     if (rc == SQLITE_OK) {
-        rc = sqlite3_gx_init(*db, NULL, NULL);
+        char *said = NULL;
+        rc = sqlite3_gx_init(*db, &said, NULL);
         rc = rc == SQLITE_OK_LOAD_PERMANENTLY ? SQLITE_OK : rc;
+        snprintf(message, 512, "%s", said != NULL ? said : sqlite3_errstr(rc));
+        sqlite3_free(said);
     }
     return rc;
 }
@@ -170,7 +183,10 @@ static void hash(uint64_t *h, const void *data, size_t bytes)
     }
 }
 
-/* A number for all that a user can see: names, shapes and elements of the matrices, rows of the tables. */
+/*
+** A number for all that a user can see: names, shapes and elements of the matrices, rows of the
+** tables.
+*/
 static uint64_t state_of(const char *path)
 {
     static const char *const queries[] = {
@@ -216,17 +232,18 @@ static void check_database(sqlite3 *db, outcome *o)
 {
     char has_tables[16];
     expect(db, o, "integrity_check", "PRAGMA integrity_check", "ok\n");
-    run_sql(db, "SELECT count(*) FROM sqlite_schema WHERE name IN ('gx_meta', 'gx_tile')", has_tables,
-            sizeof has_tables);
+    run_sql(db, "SELECT count(*) FROM sqlite_schema WHERE name IN ('gx_meta', 'gx_tile')",
+            has_tables, sizeof has_tables);
     if (strcmp(has_tables, "0\n") == 0) {
         return;
     }
-    expect(db, o, "tables half made", "SELECT count(*) FROM sqlite_schema WHERE name IN ('gx', 'gx_meta', 'gx_tile')",
-           "3\n");
+    expect(db, o, "tables half made",
+           "SELECT count(*) FROM sqlite_schema WHERE name IN ('gx', 'gx_meta', 'gx_tile')", "3\n");
     expect(db, o, "half-stored matrices", "SELECT count(*) FROM gx_meta WHERE name IS NULL", "0\n");
     expect(db, o, "orphan tiles",
            "SELECT count(*) FROM gx_tile WHERE (id >> 32) NOT IN (SELECT id FROM gx_meta)", "0\n");
-    expect(db, o, "gx_check", "SELECT DISTINCT gx_check(name) FROM gx WHERE gx_check(name) <> 'ok'", "");
+    expect(db, o, "gx_check", "SELECT DISTINCT gx_check(name) FROM gx WHERE gx_check(name) <> 'ok'",
+           "");
 }
 
 static void memory_used(sqlite3 *db, char out[64])
@@ -275,11 +292,10 @@ static void run_once(const fault_kind *kind, const char *journal, const fault_sc
     fresh_database(journal);
     if (script->sql == NULL) {
         kind->arm(NULL, n);
-        o->rc = open_gx("work.db", &db);
+        o->rc = open_gx("work.db", &db, o->message);
         o->events = kind->disarm(NULL);
-        snprintf(o->message, sizeof o->message, "%s", db != NULL ? sqlite3_errmsg(db) : "out of memory");
     } else {
-        o->rc = open_gx("work.db", &db);
+        o->rc = open_gx("work.db", &db, o->message);
         if (script->prep != NULL) {
             must(db, script->prep);
         }
@@ -388,7 +404,7 @@ static void run_script(const fault_kind *kind, const char *journal, const fault_
     snprintf(base, sizeof base, "base-%s.db", journal);
     fresh_database(journal);
     sqlite3 *db;
-    if (open_gx("work.db", &db) == SQLITE_OK && script->prep != NULL) {
+    if (open_gx("work.db", &db, plain.message) == SQLITE_OK && script->prep != NULL) {
         must(db, script->prep);
     }
     sqlite3_close(db);
@@ -446,8 +462,8 @@ static void run_kind(const fault_kind *kind, const char *journal, char **pattern
     }
     clock_gettime(CLOCK_MONOTONIC, &b);
     if (t.scripts > 0) {
-        printf("%-10s %-7s %3d scripts %6lld failures %6lld came up as errors %6.1f s\n", kind->name,
-               journal, t.scripts, (long long)t.runs, (long long)t.errors,
+        printf("%-10s %-7s %3d scripts %6lld failures %6lld came up as errors %6.1f s\n",
+               kind->name, journal, t.scripts, (long long)t.runs, (long long)t.errors,
                (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) * 1e-9);
         fflush(stdout);
     }
@@ -459,8 +475,9 @@ static void make_base(const char *journal)
     sqlite3 *db;
     snprintf(path, sizeof path, "base-%s.db", journal);
     snprintf(pragma, sizeof pragma, "PRAGMA journal_mode=%s", journal);
-    if (open_gx(path, &db) != SQLITE_OK) {
-        printf("%s: %s\n", path, sqlite3_errmsg(db));
+    char message[512];
+    if (open_gx(path, &db, message) != SQLITE_OK) {
+        printf("%s: %s\n", path, message);
         exit(2);
     }
     must(db, pragma);

@@ -1,10 +1,12 @@
 /*
-** The scripts of the fault harness: one line for each family of functions.  A new function adds a line.
+** The scripts of the fault harness: one line for each family of functions.  A new function adds
+** a line.
 **
-** Every script runs on a copy of one small database (fault_base) whose tiles are 16 x 16, so that a matrix of 40 x 24
-** has six of them with edges; prep runs undisturbed on the same connection, sql under failures.  A
-** script is one statement where it can be, so that "old state or new" says something; one that begins a transaction
-** also commits it.  sql NULL: opening the database and registering gx.
+** Every script runs on a copy of one small database (fault_base) whose tiles are 16 x 16, so
+** that a matrix of 40 x 24 has six of them with edges; prep runs undisturbed on the same
+** connection, sql under failures.  A script is one statement where it can be, so that "old state
+** or new" says something; one that begins a transaction also commits it.  sql NULL: opening the
+** database and registering gx.
 */
 #include "fault.h"
 
@@ -21,7 +23,8 @@ const char *const fault_base =
     "CREATE VIRTUAL TABLE cells USING gx_cells('B');";
 
 #define SMALL "SELECT gx_config('tile_bytes', 2048), gx_config('threads', 1);"
-#define HELPERS "SELECT gx_config('tile_bytes', 2048), gx_config('threads', 2), gx_config('readers', 2);"
+#define HELPERS                                                                                    \
+    "SELECT gx_config('tile_bytes', 2048), gx_config('threads', 2), gx_config('readers', 2);"
 
 const fault_script fault_scripts[] = {
     {"open", NULL, NULL},
@@ -35,58 +38,72 @@ const fault_script fault_scripts[] = {
     {"store-in-transaction", SMALL,
      "BEGIN; SELECT gx_store('N', 'A'); SELECT gx_matmul('A', 'B', 'P'); COMMIT"},
     {"store-temp", SMALL, "SELECT gx_store('temp.N', 'A'), gx_sum('temp.N')"},
-    {"store-attached", SMALL "ATTACH 'aux.db' AS aux;", "SELECT gx_store('aux.N', 'A'), gx_sum('aux.N')"},
+    {"store-attached", SMALL "ATTACH 'aux.db' AS aux;",
+     "SELECT gx_store('aux.N', 'A'), gx_sum('aux.N')"},
     {"catalog-insert", SMALL, "INSERT INTO gx(name, value) VALUES ('N', '[[1,2],[3,4]]')"},
-    {"catalog-select", SMALL, "SELECT name, rows, cols, dtype, properties, tile_rows, bytes FROM gx"},
+    {"catalog-select", SMALL,
+     "SELECT name, rows, cols, dtype, properties, tile_rows, bytes FROM gx"},
     {"catalog-rename", SMALL, "UPDATE gx SET name = 'R' WHERE name = 'A'"},
     {"catalog-delete", SMALL, "DELETE FROM gx WHERE name IN ('A', 'S')"},
     {"copy-dtype", SMALL, "SELECT gx_store('N', 'S', '{\"dtype\":\"c64\"}')"},
 
     // Generators.
     {"generators", SMALL, "SELECT gx_zeros('O', 20, 20), gx_ones('U', 20, 3), gx_eye('I', 33)"},
-    {"random", SMALL, "SELECT gx_randn('N', 40, 24, '{\"seed\":9}'), gx_random('M', 24, 5, '{\"seed\":9}')"},
-    {"gallery", SMALL, "SELECT gx_matrix_gallery('minij', 30, 'N'), gx_json(gx_matrix_gallery('hilb', 3))"},
+    {"random", SMALL,
+     "SELECT gx_randn('N', 40, 24, '{\"seed\":9}'), gx_random('M', 24, 5, '{\"seed\":9}')"},
+    {"gallery", SMALL,
+     "SELECT gx_matrix_gallery('minij', 30, 'N'), gx_json(gx_matrix_gallery('hilb', 3))"},
 
     // Products.
     {"matmul-value", SMALL, "SELECT gx_json(gx_matmul('[[1,2],[3,4]]', '[[5,6],[7,8]]'))"},
     {"matmul", SMALL, "SELECT gx_matmul('A', 'B', 'P')"},
     {"matmul-helpers", HELPERS, "SELECT gx_matmul('A', 'B', 'P')"},
-    {"matmul-tight", HELPERS "SELECT gx_config('memory_limit', 100000);", "SELECT gx_matmul('A', 'B', 'P')"},
+    {"matmul-tight", HELPERS "SELECT gx_config('memory_limit', 100000);",
+     "SELECT gx_matmul('A', 'B', 'P')"},
     {"matmul-syrk", HELPERS, "SELECT gx_matmul('A', 'A', 'P', '{\"transb\":true}')"},
     {"matmul-dtypes", HELPERS, "SELECT gx_matmul('S', 'Z', 'P', '{\"transb\":\"conj\"}')"},
 
     // Elementwise and reductions.
-    {"elementwise", SMALL, "SELECT gx_add('A', 'A', 'N'), gx_sub('A', 'A', 'M'), gx_scale('A', 2, 'K')"},
+    {"elementwise", SMALL,
+     "SELECT gx_add('A', 'A', 'N'), gx_sub('A', 'A', 'M'), gx_scale('A', 2, 'K')"},
     {"maps", SMALL, "SELECT gx_neg('A', 'N'), gx_json(gx_neg('[[1,-2]]'))"},
     {"transpose", HELPERS, "SELECT gx_transpose('A', 'T')"},
-    {"norms", HELPERS, "SELECT gx_norm('A'), gx_norm('A', '1'), gx_norm('Z', 'inf'), gx_norm('A', 'max')"},
+    {"norms", HELPERS,
+     "SELECT gx_norm('A'), gx_norm('A', '1'), gx_norm('Z', 'inf'), gx_norm('A', 'max')"},
     {"reductions", HELPERS, "SELECT gx_sum('A'), gx_sum('Z') IS NOT NULL, gx_trace('S')"},
 
     // Rows in, rows out.
     {"from-cells", SMALL, "SELECT gx_json(gx_from_cells(i, j, value)) FROM plain"},
     {"store-cells", SMALL, "SELECT gx_store_cells('N', i, j, value) FROM plain"},
-    {"from-rows", SMALL, "SELECT gx_json(gx_from_rows(i, json_array(i, j, value))) FROM plain WHERE j = 0"},
-    {"store-rows", SMALL, "SELECT gx_store_rows('N', i, json_array(i, j, value)) FROM plain WHERE j = 1"},
+    {"from-rows", SMALL,
+     "SELECT gx_json(gx_from_rows(i, json_array(i, j, value))) FROM plain WHERE j = 0"},
+    {"store-rows", SMALL,
+     "SELECT gx_store_rows('N', i, json_array(i, j, value)) FROM plain WHERE j = 1"},
     {"cells", SMALL, "SELECT sum(value), count(*) FROM gx_cells('A')"},
-    {"cells-range", SMALL, "SELECT i, j, value FROM gx_cells('A') WHERE i = 20 AND j BETWEEN 3 AND 18"},
+    {"cells-range", SMALL,
+     "SELECT i, j, value FROM gx_cells('A') WHERE i = 20 AND j BETWEEN 3 AND 18"},
     {"rows", SMALL, "SELECT i, length(row) FROM gx_rows('A') WHERE i < 3"},
     {"cells-table", SMALL, "CREATE VIRTUAL TABLE fresh USING gx_cells('A')"},
     {"cells-update", SMALL, "UPDATE cells SET value = 2 * value WHERE j = 3"},
-    {"cells-insert", SMALL, "INSERT OR REPLACE INTO cells(i, j, value) VALUES (1, 1, 7), (20, 30, 8)"},
+    {"cells-insert", SMALL,
+     "INSERT OR REPLACE INTO cells(i, j, value) VALUES (1, 1, 7), (20, 30, 8)"},
     {"cells-delete", SMALL, "DELETE FROM cells WHERE i = 2"},
 
     // Files.
     {"import-npy", SMALL, "SELECT gx_import('N', 'in.npy')"},
     {"import-mtx", SMALL, "SELECT gx_import('N', 'in.mtx')"},
     {"import-csv", SMALL, "SELECT gx_import('N', 'in.csv')"},
-    {"export", SMALL, "SELECT gx_export('A', 'out.npy'), gx_export('A', 'out.mtx'), gx_export('A', 'out.csv')"},
+    {"export", SMALL,
+     "SELECT gx_export('A', 'out.npy'), gx_export('A', 'out.mtx'), gx_export('A', 'out.csv')"},
 
     // Looking.
     {"look", SMALL, "SELECT length(gx_json('A')), gx_show('A'), gx_heatmap('A')"},
-    {"get-slice", SMALL, "SELECT gx_get('A', 20, 20), gx_slice('A', 3, 20, 1, 18, 'N'), gx_info('A')"},
+    {"get-slice", SMALL,
+     "SELECT gx_get('A', 20, 20), gx_slice('A', 3, 20, 1, 18, 'N'), gx_info('A')"},
     {"check", SMALL, "SELECT gx_check('A'), gx_shape('B')"},
-    {"control", NULL, "SELECT count(*) FROM gx_settings; SELECT count(*) > 0 FROM gx_devices;"
-                      "SELECT gx_config('threads', 2), gx_version()"},
+    {"control", NULL,
+     "SELECT count(*) FROM gx_settings; SELECT count(*) > 0 FROM gx_devices;"
+     "SELECT gx_config('threads', 2), gx_version()"},
 
     {NULL, NULL, NULL},
 };

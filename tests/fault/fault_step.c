@@ -1,8 +1,9 @@
 /*
-** A step fails: the n-th instruction of SQLite's machine is where the progress handler says stop ("progress"), where
-** sqlite3_interrupt() is called ("interrupt", which stays in force until the outermost statement has returned), or
-** near the moment at which another thread calls it ("thread").  And: no page can be added after the n-th ("pages",
-** PRAGMA max_page_count, as a quota would have it), which needs no counting of events.
+** A step fails: the n-th instruction of SQLite's machine is where the progress handler says stop
+** ("progress"), where sqlite3_interrupt() is called ("interrupt", which stays in force until the
+** outermost statement has returned), or near the moment at which another thread calls it
+** ("thread").  And: no page can be added after the n-th ("pages", PRAGMA max_page_count, as a
+** quota would have it), which needs no counting of events.
 **
 ** The handler sees the instructions of the outer statement and of all that gx runs inside it.
 ** Threads: "thread" starts one while armed; everything else runs on the caller's.

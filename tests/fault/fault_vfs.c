@@ -1,12 +1,12 @@
 /*
 ** The n-th call to the file system fails: a shim over SQLite's default VFS.
 **
-** Each file of the shim is its own header followed by the file below it.  While armed, every xRead, xWrite,
-** xTruncate, xSync, xFileSize, xLock, xShmMap, xShmLock, xOpen, xDelete and xAccess is an event; the n-th answers
-** with the error that belongs to it.  Four kinds: the n-th alone ("io"), the n-th and all later ones ("io-all"),
-** the n-th lock and all later ones answer SQLITE_BUSY ("busy"), the n-th write and all later ones answer
-** SQLITE_FULL ("full").  Unlocking and closing never fail, as SQLite does not look.
-** Threads: any; counters are atomic.
+** Each file of the shim is its own header followed by the file below it.  While armed, every
+** xRead, xWrite, xTruncate, xSync, xFileSize, xLock, xShmMap, xShmLock, xOpen, xDelete and
+** xAccess is an event; the n-th answers with the error that belongs to it.  Four kinds: the n-th
+** alone ("io"), the n-th and all later ones ("io-all"), the n-th lock and all later ones answer
+** SQLITE_BUSY ("busy"), the n-th write and all later ones answer SQLITE_FULL ("full").
+** Unlocking and closing never fail, as SQLite does not look. Threads: any; counters are atomic.
 */
 #include "fault.h"
 
@@ -56,13 +56,15 @@ static int shim_close(sqlite3_file *file)
 static int shim_read(sqlite3_file *file, void *data, int bytes, sqlite3_int64 offset)
 {
     int rc = fail(ALL_CALLS, SQLITE_IOERR_READ);
-    return rc != SQLITE_OK ? rc : real_of(file)->pMethods->xRead(real_of(file), data, bytes, offset);
+    return rc != SQLITE_OK ? rc
+                           : real_of(file)->pMethods->xRead(real_of(file), data, bytes, offset);
 }
 
 static int shim_write(sqlite3_file *file, const void *data, int bytes, sqlite3_int64 offset)
 {
     int rc = fail(WRITES, SQLITE_IOERR_WRITE);
-    return rc != SQLITE_OK ? rc : real_of(file)->pMethods->xWrite(real_of(file), data, bytes, offset);
+    return rc != SQLITE_OK ? rc
+                           : real_of(file)->pMethods->xWrite(real_of(file), data, bytes, offset);
 }
 
 static int shim_truncate(sqlite3_file *file, sqlite3_int64 bytes)
@@ -97,8 +99,9 @@ static int shim_unlock(sqlite3_file *file, int level)
 static int shim_check_reserved(sqlite3_file *file, int *is_reserved)
 {
     int rc = fail(ALL_CALLS, SQLITE_IOERR_CHECKRESERVEDLOCK);
-    return rc != SQLITE_OK ? rc
-                           : real_of(file)->pMethods->xCheckReservedLock(real_of(file), is_reserved);
+    return rc != SQLITE_OK
+               ? rc
+               : real_of(file)->pMethods->xCheckReservedLock(real_of(file), is_reserved);
 }
 
 static int shim_control(sqlite3_file *file, int op, void *arg)
@@ -250,7 +253,10 @@ static int64_t disarm(sqlite3 *db)
     return atomic_load(&events);
 }
 
-/* SQLite turns an unreadable or unopenable journal into CANTOPEN, a failing shared memory into PROTOCOL. */
+/*
+** SQLite turns an unreadable or unopenable journal into CANTOPEN, a failing shared memory into
+** PROTOCOL.
+*/
 static bool is_io(int rc)
 {
     int code = rc & 0xff;
