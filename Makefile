@@ -183,6 +183,18 @@ tidy:
 format:
 	clang-format -i $(wildcard ext/*.[ch] core/*.[ch] kernels/*.[ch] tests/*/*.[ch])
 
+# BENCH="product scan" picks some; results go to bench/results/.
+bench: $(SO) $(BUILD)/bench/peer
+	$(RUN_PYTHON) bench/bench.py $(BENCH)
+
+$(BUILD)/bench/peer: bench/peer.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,link,$@)
+	$(Q)$(CC) $(FLAGS) -O3 -MMD -MP -o $@ $< $(BLAS_$(OPENBLAS)) -lsqlite3 $(OTHER_LIBS)
+
+demo: $(SO) $(BUILD)/bench/peer
+	@BUILD=$(BUILD) sql/demo/demo.sh
+
 # ---- install -------------------------------------------------------------------------------------
 
 DOCS := README.md LICENSE $(wildcard docs/*.md docs/*/*.md)
@@ -213,12 +225,12 @@ help:
 #: make demo          the main job from a CSV file to an answer, under a minute
 #: make test          unit, SQL, docs, fault and fuzz-corpus tests; STEPS="unit sql" picks some
 #: make check         the tests under ASan+UBSan, TSan and valgrind
-#: make fault         every allocation, read, write and step failed once; POINTS=40 of each script, 0 = all
+#: make fault         every allocation, read, write and step failed once; POINTS=40, 0 = all
 #: make fuzz          each fuzzer for SECONDS=300; TARGETS="value npy" picks some
-#: make bench         speed beside peers
+#: make bench         speed beside peers; BENCH="product scan" picks some
 #: make tidy          the style, as a test;  make format  applies .clang-format
 #: make install       PREFIX=/usr/local DESTDIR=;  make uninstall
 #: make deps          install (or name) what is missing;  make clean  removes what make made
 #: Variables: OPENBLAS=static|shared  CC  CFLAGS  PYTHON
 
-.PHONY: all always libgx programs units fuzzers test check fault fuzz tidy format install uninstall clean deps help
+.PHONY: all always libgx programs units fuzzers test check fault fuzz bench demo tidy format install uninstall clean deps help
