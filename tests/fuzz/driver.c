@@ -1,9 +1,11 @@
 /*
-** A fuzz target as a plain program: runs each file of the given folders (or files) through it once.
+** A fuzz target as a plain program: runs each file of the given folders (or files) through it
+** once.
 **
 **     fuzz_<name> PATH...
 **
-** `make test` replays the corpus this way, without libFuzzer.  Two inputs are always run: none, and one zero byte.
+** `make test` replays the corpus this way, without libFuzzer.  Two inputs are always run: none,
+** and one zero byte.
 */
 #include "fuzz.h"
 

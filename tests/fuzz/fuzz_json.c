@@ -1,6 +1,6 @@
 /*
-** Property: any text that starts with [ is answered or refused in words; what gx_json prints, it reads back to the
-** same text.
+** Property: any text that starts with [ is answered or refused in words; what gx_json prints, it
+** reads back to the same text.
 */
 #include "fuzz.h"
 
@@ -16,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text[0] = '[';
     memcpy(text + 1, data, size);
     sqlite3 *db = fuzz_open();
-    int rc = fuzz_run(db, "SELECT gx_json(?2) WHERE ?1 IS NOT NULL", text, size + 1, first, sizeof first);
+    int rc = fuzz_run(db, "SELECT gx_json(?2) WHERE ?1 IS NOT NULL", text, size + 1, first,
+                      sizeof first);
     if (rc == SQLITE_OK && strlen(first) + 1 < sizeof first) {
         rc = fuzz_run(db, "SELECT gx_json(?2) WHERE ?1 IS NOT NULL", (const uint8_t *)first,
                       strlen(first), second, sizeof second);
@@ -27,7 +28,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             fuzz_fail("not the same twice", second);
         }
     }
-    fuzz_run(db, "SELECT gx_store('A', ?2) WHERE ?1 IS NOT NULL; SELECT gx_from_rows(0, ?2) WHERE ?1 IS NOT NULL",
+    fuzz_run(db,
+             "SELECT gx_store('A', ?2) WHERE ?1 IS NOT NULL; SELECT gx_from_rows(0, ?2) WHERE ?1 "
+             "IS NOT NULL",
              text, size + 1, NULL, 0);
     fuzz_close(db);
     return 0;

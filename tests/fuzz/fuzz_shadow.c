@@ -1,9 +1,10 @@
 /*
-** Property: with the shadow tables edited in any way, every query answers or refuses; gx_check and integrity_check
-** run; nothing is read past a tile's end.
+** Property: with the shadow tables edited in any way, every query answers or refuses; gx_check
+** and integrity_check run; nothing is read past a tile's end.
 **
-** The input is a list of edits, 8 bytes each: what (1), row (1), value kind (1), value (5).  They are applied to a copy
-** of a small database, whose gx_meta, gx_tile and gx_state they change; then the queries run.
+** The input is a list of edits, 8 bytes each: what (1), row (1), value kind (1), value (5).
+** They are applied to a copy of a small database, whose gx_meta, gx_tile and gx_state they
+** change; then the queries run.
 */
 #include "fuzz.h"
 
@@ -19,7 +20,8 @@ static const char *const queries =
     "SELECT * FROM gx; SELECT gx_info('A'); SELECT gx_shape('A'); SELECT gx_check('A');"
     "SELECT gx_check('S'); SELECT gx_check('Z'); PRAGMA integrity_check; SELECT gx_json('A');"
     "SELECT gx_show('A'); SELECT gx_heatmap('Z'); SELECT gx_get('A', 19, 23); SELECT gx_norm('A');"
-    "SELECT gx_norm('Z', '1'); SELECT gx_sum('S'); SELECT gx_trace('S'); SELECT sum(value) FROM cells;"
+    "SELECT gx_norm('Z', '1'); SELECT gx_sum('S'); SELECT gx_trace('S'); SELECT sum(value) FROM "
+    "cells;"
     "SELECT * FROM gx_cells('A') WHERE i = 17 AND j = 18; SELECT * FROM gx_rows('B') WHERE i = 3;"
     "SELECT gx_matmul('A', 'B'); SELECT gx_matmul('A', 'B', 'P'); SELECT gx_matmul('A', 'A', 'Q', "
     "'{\"transb\":true}'); SELECT gx_transpose('A', 'T'); SELECT gx_add('A', 'A', 'D');"
@@ -29,12 +31,14 @@ static const char *const queries =
     "UPDATE gx SET name = 'R' WHERE name = 'S'; DELETE FROM gx WHERE name IN ('A', 'Z');"
     "SELECT gx_store('M', '[[1]]'); SELECT * FROM gx;";
 
-static const char *const columns[] = {"id",        "name",      "rows",       "cols",
-                                      "dtype",     "tile_rows", "tile_cols",  "properties",
-                                      "generation"};
+static const char *const columns[] = {"id",        "name",      "rows",       "cols",      "dtype",
+                                      "tile_rows", "tile_cols", "properties", "generation"};
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
-/* The value of an edit as SQL: small and large integers, powers of two, text, blobs, NULL, reals. */
+/*
+** The value of an edit as SQL: small and large integers, powers of two, text, blobs, NULL,
+** reals.
+*/
 static void value_of(const uint8_t *edit, char *out, size_t size)
 {
     long long number = edit[3] | edit[4] << 8 | edit[5] << 16;
@@ -76,31 +80,37 @@ static void apply(sqlite3 *db, const uint8_t *edit)
     case 0:
     case 1:
     case 2:
-        snprintf(sql, sizeof sql, "UPDATE gx_meta SET %s = %s WHERE id %% 5 = %d", column, value, row % 5);
+        snprintf(sql, sizeof sql, "UPDATE gx_meta SET %s = %s WHERE id %% 5 = %d", column, value,
+                 row % 5);
         break;
     case 3:
-        snprintf(sql, sizeof sql,
-                 "UPDATE gx_tile SET data = %s WHERE rowid = (SELECT id FROM gx_tile LIMIT 1 OFFSET %d)",
-                 value, row % 24);
+        snprintf(
+            sql, sizeof sql,
+            "UPDATE gx_tile SET data = %s WHERE rowid = (SELECT id FROM gx_tile LIMIT 1 OFFSET %d)",
+            value, row % 24);
         break;
     case 4:
         snprintf(sql, sizeof sql,
-                 "DELETE FROM gx_tile WHERE rowid = (SELECT id FROM gx_tile LIMIT 1 OFFSET %d)", row % 24);
+                 "DELETE FROM gx_tile WHERE rowid = (SELECT id FROM gx_tile LIMIT 1 OFFSET %d)",
+                 row % 24);
         break;
     case 5:
         snprintf(sql, sizeof sql,
-                 "UPDATE gx_tile SET id = id + %s WHERE rowid = (SELECT id FROM gx_tile LIMIT 1 OFFSET %d)",
+                 "UPDATE gx_tile SET id = id + %s WHERE rowid = (SELECT id FROM gx_tile LIMIT 1 "
+                 "OFFSET %d)",
                  value, row % 24);
         break;
     case 6:
-        snprintf(sql, sizeof sql, "UPDATE gx_state SET value = %s WHERE rowid = %d", value, row % 4);
+        snprintf(sql, sizeof sql, "UPDATE gx_state SET value = %s WHERE rowid = %d", value,
+                 row % 4);
         break;
     default:
         snprintf(sql, sizeof sql, "%s",
                  row % 6 == 0   ? "DELETE FROM gx_state"
                  : row % 6 == 1 ? "DELETE FROM gx_meta WHERE name = 'A'"
-                 : row % 6 == 2 ? "INSERT INTO gx_meta SELECT id + 7, name || 'x', rows, cols, dtype, "
-                                  "tile_rows, tile_cols, properties, generation FROM gx_meta"
+                 : row % 6 == 2
+                     ? "INSERT INTO gx_meta SELECT id + 7, name || 'x', rows, cols, dtype, "
+                       "tile_rows, tile_cols, properties, generation FROM gx_meta"
                  : row % 6 == 3 ? "DROP TABLE gx_tile"
                  : row % 6 == 4 ? "ALTER TABLE gx_meta RENAME COLUMN dtype TO kind"
                                 : "UPDATE gx_tile SET data = CAST(data AS TEXT)");

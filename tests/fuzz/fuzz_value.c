@@ -1,6 +1,6 @@
 /*
-** Property: any blob given as a matrix is answered or refused in words, and what was accepted can be stored, shown,
-** multiplied and read back unchanged.
+** Property: any blob given as a matrix is answered or refused in words, and what was accepted
+** can be stored, shown, multiplied and read back unchanged.
 */
 #include "fuzz.h"
 

@@ -69,7 +69,8 @@ int fuzz_run(sqlite3 *db, const char *sql, const uint8_t *data, size_t size, cha
         sqlite3_stmt *stmt = NULL;
         int rc = sqlite3_prepare_v2(db, sql, -1, &stmt, &sql);
         if (rc != SQLITE_OK) {
-            return first != SQLITE_OK ? first : rc; // the target's own SQL: nothing after it is known
+            return first != SQLITE_OK ? first
+                                      : rc; // the target's own SQL: nothing after it is known
         }
         if (stmt == NULL) {
             continue;
