@@ -112,6 +112,11 @@ void gx_store_set_flush(gx_store *store, gx_code (*flush)(void *arg, gx_err *err
 bool gx_store_is_interrupted(gx_store *store);
 
 int64_t gx_store_length_limit(gx_store *store); /* SQLITE_LIMIT_LENGTH, bytes */
+
+/* What "PRAGMA schema.pragma" tells, as text; pragma is one of gx's own words. */
+gx_code gx_store_pragma(struct sqlite3 *db, const char *schema, const char *pragma, char text[64],
+                        gx_err *err);
+
 /* Tile bytes of new matrices, from the setting 'tile_bytes'; 8 MiB before the first call. */
 void gx_store_set_tile_bytes(gx_store *store, size_t bytes);
 
