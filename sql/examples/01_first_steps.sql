@@ -1,0 +1,26 @@
+-- First steps: a matrix is a name, a literal or a value; results are stored when they get a name.
+-- Run from the repository's root:  sqlite3 -cmd '.load ./gx' < sql/examples/01_first_steps.sql
+
+SELECT gx_store('A', '[[4, 1, 0], [1, 3, 1], [0, 1, 2]]');
+SELECT gx_show('A');
+
+-- A product of a stored matrix and a literal (a flat list is a column), printed as JSON.
+SELECT gx_json(gx_matmul('A', '[1, 2, 3]'));
+
+-- The same stored: any size, larger than memory too.
+SELECT gx_matmul('A', 'A', 'A2');
+SELECT name, rows, cols, dtype, bytes FROM gx;
+
+-- Matrices are rows when SQL wants rows ...
+SELECT i, j, value FROM gx_cells('A2') WHERE value > 4 ORDER BY value DESC;
+
+-- ... and rows become matrices.
+CREATE TABLE edge(a INTEGER, b INTEGER, weight REAL);
+INSERT INTO edge VALUES (0, 1, 0.5), (1, 2, 1.5), (2, 0, 1.0);
+SELECT gx_store_cells('G', a, b, weight) FROM edge;
+SELECT gx_show(gx_matmul('G', 'G'));
+
+-- A value is a BLOB: it lives in any column.
+CREATE TABLE sensor(name TEXT, reading BLOB);
+INSERT INTO sensor SELECT 'left', gx_scale('A', 0.5);
+SELECT name, gx_norm(reading) FROM sensor;
