@@ -18,7 +18,7 @@ SELECT digit, count(*) FROM label GROUP BY digit;
 
 -- Covariance of the pixels, 64 x 64:  (X - mean)^T (X - mean) / (n - 1).
 SELECT gx_sub('X', gx_mean('X', 0), 'centred');
-SELECT gx_matmul('centred', 'centred', 'covariance', '{"transa":true,"alpha":0.000556792873}');
+SELECT gx_scale(gx_matmul('centred', 'centred', '{"transa":true}'), 1.0 / 1796, 'covariance');
 SELECT gx_info('covariance');
 
 -- The pixels that vary most, and how they differ between digits: SQL over the matrix's cells.
