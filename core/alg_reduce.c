@@ -199,7 +199,6 @@ static void run_scan(scan *s)
     gx_stream_start(run, &s->A, 1, (int)wanted, (double)bytes, help, s, &stream);
     if (stream != NULL) {
         wait_for_helpers(s);
-        gx_stats_add(&run->ctx->stats, GX_STAT_HELPER_READS, tiles);
         gx_stream_stop(stream);
         return;
     }

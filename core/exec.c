@@ -106,8 +106,6 @@ static void help(void *arg, gx_helper *helper)
         gx_err err = {0};
         if (perform_load(x, item, gx_helper_reader(helper, op->source), &err) != GX_OK) {
             gx_run_fail(x->run, &err);
-        } else {
-            gx_stats_add(&x->run->ctx->stats, GX_STAT_HELPER_READS, 1);
         }
         mark_done(x, index);
     }
