@@ -78,7 +78,7 @@ $(BUILD)/libgx.a: $(STATIC)
 	$(AR) rcs $@ $^
 
 # Kernels are loops: vectorised, with the rounding of the source (no fused multiply-add), sqrt inline.
-$(BUILD)/kernels/%.o: FLAGS += -O3 -ffp-contract=off -fno-math-errno
+$(BUILD)/kernels/%.o: private FLAGS += -O3 -ffp-contract=off -fno-math-errno
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
