@@ -58,6 +58,8 @@ FLAGS  = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden $(WARN) $(BLAS_I:%=-I%
 BLAS_shared := -llapacke -L$(LIBDIR) -lopenblas
 BLAS_static := -l:liblapacke.a $(BLAS_A)
 OTHER_LIBS  := -lcjson -lpthread -ldl -lm
+# Nothing may be left undefined (sanitizers bring their own at load time).
+DEFS         = $(if $(SANITIZE),,-Wl,-z,defs -Wl,--as-needed)
 LIBS         = $(BLAS_$(OPENBLAS)) $(OTHER_LIBS)
 
 SOURCES := $(wildcard ext/*.c core/*.c kernels/*.c)
@@ -69,7 +71,7 @@ all: $(SO) libgx
 
 $(SO): $(SHARED) $(BUILD)/flags
 	$(call say,link,$@)
-	$(Q)$(CC) -shared $(SANITIZE) $(LDFLAGS) -o $@ $(SHARED) -Wl,--exclude-libs,ALL $(LIBS)
+	$(Q)$(CC) -shared $(SANITIZE) $(DEFS) $(LDFLAGS) -o $@ $(SHARED) -Wl,--exclude-libs,ALL $(LIBS)
 
 libgx: $(BUILD)/libgx.a $(BUILD)/gx.pc
 
