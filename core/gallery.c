@@ -381,8 +381,7 @@ static gx_code take_params(gx_gallery *g, const family *f, const gx_gallery_give
                  gx_gallery_param_name(f->param[p]));
     }
     for (int p = 0; p < GX_GALLERY_PARAM_COUNT; p++) {
-        double value = given->param[p];
-        if (isnan(value)) {
+        if (!given->is_set[p]) {
             continue;
         }
         if (!is_known[p]) {
@@ -390,7 +389,11 @@ static gx_code take_params(gx_gallery *g, const family *f, const gx_gallery_give
                            gx_gallery_param_name((gx_gallery_param)p),
                            f->params == 0 ? "it has none" : list);
         }
-        g->param[p] = value;
+        if (!isfinite(given->param[p])) {
+            return gx_fail(err, GX_ARG, "option '%s' must be finite, found %g",
+                           gx_gallery_param_name((gx_gallery_param)p), given->param[p]);
+        }
+        g->param[p] = given->param[p];
     }
     return GX_OK;
 }

@@ -43,9 +43,10 @@ struct gx_gallery {
     uint64_t *whole;                      /* invhilb: the table as integers, where they fit     */
 };
 
-/* What a caller gave: NaN where nothing was given. */
+/* What a caller gave. */
 typedef struct gx_gallery_given {
     double param[GX_GALLERY_PARAM_COUNT];
+    bool is_set[GX_GALLERY_PARAM_COUNT];
 } gx_gallery_given;
 
 /*

@@ -1,0 +1,157 @@
+/*
+** Generators of simple matrices: see simple.h.
+**
+** Rectangles are filled column by column in the dtype asked for; memory is the caller's buffer, and
+** for diagonals the n elements of the diagonal.
+*/
+#include "simple.h"
+
+#include "mat.h"
+
+#include <string.h>
+
+/* count copies of the value. */
+static void fill(gx_dtype dtype, gx_scalar value, void *dst, int64_t count)
+{
+    double *f64 = dst;
+    float *f32 = dst;
+    float re = (float)value.re, im = (float)value.im;
+    switch (dtype) {
+    case GX_F64:
+        for (int64_t i = 0; i < count; i++) {
+            f64[i] = value.re;
+        }
+        break;
+    case GX_F32:
+        for (int64_t i = 0; i < count; i++) {
+            f32[i] = re;
+        }
+        break;
+    case GX_C128:
+        for (int64_t i = 0; i < count; i++) {
+            f64[2 * i] = value.re;
+            f64[2 * i + 1] = value.im;
+        }
+        break;
+    default:
+        for (int64_t i = 0; i < count; i++) {
+            f32[2 * i] = re;
+            f32[2 * i + 1] = im;
+        }
+    }
+}
+
+void gx_constant_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
+                          gx_dtype dtype, void *dst, int64_t ld)
+{
+    const gx_constant *constant = arg;
+    (void)i0, (void)j0;
+    for (int64_t j = 0; j < n; j++) {
+        fill(dtype, constant->value, gx_at(dst, dtype, ld, 0, j), m);
+    }
+}
+
+void gx_diagonal_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
+                          gx_dtype dtype, void *dst, int64_t ld)
+{
+    const gx_diagonal *diagonal = arg;
+    size_t bytes = gx_dtype_bytes(dtype);
+    for (int64_t j = 0; j < n; j++) {
+        memset(gx_at(dst, dtype, ld, 0, j), 0, (size_t)m * bytes);
+        int64_t i = j0 + j - diagonal->offset;
+        if (i < i0 || i >= i0 + m) {
+            continue;
+        }
+        void *place = gx_at(dst, dtype, ld, i - i0, j);
+        if (diagonal->data == NULL) {
+            fill(dtype, (gx_scalar){1, 0}, place, 1);
+        } else {
+            int64_t k = gx_min(i, j0 + j);
+            gx_convert(diagonal->dtype, gx_at(diagonal->data, diagonal->dtype, 1, k, 0), 1, dtype,
+                       place, 1, 1, 1);
+        }
+    }
+}
+
+void gx_ramp_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, gx_dtype dtype,
+                      void *dst, int64_t ld)
+{
+    const gx_ramp *ramp = arg;
+    (void)j0;
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i < m; i++) {
+            bool is_last = i0 + i == ramp->count - 1 && ramp->count > 1;
+            double value = is_last ? ramp->last : ramp->start + (double)(i0 + i) * ramp->step;
+            fill(dtype, (gx_scalar){value, 0}, gx_at(dst, dtype, ld, i, j), 1);
+        }
+    }
+}
+
+int64_t gx_diagonal_count(int64_t rows, int64_t cols, int64_t offset)
+{
+    int64_t count = offset >= 0 ? gx_min(rows, cols - gx_min(offset, cols))
+                                : gx_min(cols, rows + gx_max(offset, -rows));
+    return gx_max(count, 0);
+}
+
+// ---- reading ------------------------------------------------------------------------------------
+
+/* A reader for the stored matrix under a source, where there is one; closed by the caller. */
+static gx_code open_reader(gx_run *run, const gx_mat *mat, gx_reader **reader, gx_err *err)
+{
+    *reader = NULL;
+    return gx_mat_base_stored(mat) == NULL ? GX_OK
+                                           : gx_reader_own(run->ctx->store, reader, err);
+}
+
+gx_code gx_gather_vector(gx_run *run, const gx_mat *vector, void **data)
+{
+    gx_err err = {0};
+    gx_reader *reader = NULL;
+    size_t bytes = 0;
+    *data = NULL;
+    gx_matrix_bytes(vector->rows, vector->cols, vector->dtype, &bytes);
+    gx_code rc = gx_mem_alloc(run->ctx->mem, bytes, "a vector", data, &err);
+    if (rc == GX_OK) {
+        rc = open_reader(run, vector, &reader, &err);
+    }
+    if (rc == GX_OK) {
+        rc = gx_mat_read(run, vector, reader, 0, 0, vector->rows, vector->cols, vector->dtype,
+                         *data, gx_max(vector->rows, 1), &err);
+    }
+    gx_reader_close(reader);
+    if (rc != GX_OK) {
+        gx_mem_free(run->ctx->mem, *data);
+        *data = NULL;
+        return gx_run_fail(run, &err);
+    }
+    return GX_OK;
+}
+
+gx_code gx_gather_diagonal(gx_run *run, const gx_mat *matrix, int64_t offset, int64_t count,
+                           void **data)
+{
+    gx_err err = {0};
+    gx_reader *reader = NULL;
+    size_t bytes = 0;
+    *data = NULL;
+    gx_matrix_bytes(count, 1, matrix->dtype, &bytes);
+    gx_code rc = gx_mem_alloc(run->ctx->mem, bytes, "a diagonal", data, &err);
+    if (rc == GX_OK) {
+        rc = open_reader(run, matrix, &reader, &err);
+    }
+    for (int64_t k = 0; k < count && rc == GX_OK; k++) {
+        rc = gx_mat_read(run, matrix, reader, k - gx_min(0, offset), k + gx_max(0, offset), 1, 1,
+                         matrix->dtype, gx_at(*data, matrix->dtype, 1, k, 0), 1, &err);
+        if (rc == GX_OK && k % 256 == 0 && gx_run_poll(run) != GX_OK) {
+            rc = run->err.code;
+        }
+    }
+    gx_reader_close(reader);
+    if (rc != GX_OK) {
+        gx_mem_free(run->ctx->mem, *data);
+        *data = NULL;
+        return gx_run_fail(run, &err);
+    }
+    return GX_OK;
+}
