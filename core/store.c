@@ -15,8 +15,8 @@
 **
 ** The read pin.  GX_SQL_PIN reads the format version and stays on its row: an open cursor keeps the
 ** connection's read transaction, so that no other connection can change the schema's matrices until
-** the call ends (in WAL mode: so that this call does not see it).  The same statement refuses a file
-** whose format is newer than ours.  A schema without tables has nothing to pin.
+** the call ends (in WAL mode: so that this call does not see it).  The same statement refuses a
+** file whose format is newer than ours.  A schema without tables has nothing to pin.
 **
 ** Memory: a few hundred bytes a schema, from the governor; statements belong to SQLite.
 ** Threads: the caller's only, but for readers (store_reader.c).
@@ -390,7 +390,7 @@ gx_code gx_store_call_progress(gx_store *store, const char *fn, const char *labe
 {
     GX_TRY(prepare_progress(store, fn, err));
 
-    // The function may use gx, and gx report progress there: the statement is out of reach meanwhile.
+    // The function may use gx, which may report progress: the statement is out of reach then.
     sqlite3_stmt *stmt = store->progress;
     store->progress = NULL;
     sqlite3_bind_text(stmt, 1, label, -1, SQLITE_TRANSIENT);

@@ -7,7 +7,8 @@
 ** Tables (one set per schema: main, temp, attached; made on first store, sql/schema.sql comments
 ** each column):
 **
-**   gx        the catalog virtual table (ext/vtab_catalog.c); owns the next three as shadow tables
+**   gx        the catalog virtual table (ext/vtab_catalog.c), which owns the next three as shadow
+**             tables; not in temp, where it would hide main's in queries that say just gx
 **   gx_meta   one row a matrix; name is NULL while the matrix is being written
 **   gx_tile   id = matrix id << 32 | tile number, data = the tile's elements
 **   gx_state  key/value: format version, next matrix id, next generation
@@ -31,8 +32,8 @@ struct sqlite3;
 typedef struct gx_store gx_store;
 
 enum {
-    GX_NAME_MAX = 255,       /* bytes of a matrix name or schema name, without NUL */
-    GX_FORMAT_VERSION = 1    /* gx_state 'format'; newer ones are refused in words */
+    GX_NAME_MAX = 255,    /* bytes of a matrix name or schema name, without NUL */
+    GX_FORMAT_VERSION = 1 /* gx_state 'format'; newer ones are refused in words */
 };
 
 /* One catalog row. */
@@ -144,8 +145,8 @@ gx_code gx_store_find(gx_store *store, const char *name, gx_meta *meta, gx_err *
 gx_code gx_store_lookup(gx_store *store, const char *name, gx_meta *meta, bool *found, gx_err *err);
 
 /*
-** As lookup, for dropping and replacing: the row may be damaged, and of meta only schema, name and id
-** are set.
+** As lookup, for dropping and replacing: the row may be damaged, and of meta only schema, name and
+** id are set.
 */
 gx_code gx_store_locate(gx_store *store, const char *name, gx_meta *meta, bool *found, gx_err *err);
 
@@ -222,6 +223,8 @@ gx_code gx_store_check_free(gx_store *store, const char *schema, const char *nam
 gx_code gx_store_touch(gx_store *store, gx_meta *meta, uint32_t properties, gx_err *err);
 
 gx_code gx_store_drop(gx_store *store, const gx_meta *meta, gx_err *err);
+
+/* name: bare, or with the matrix's own schema.  GX_ARG when it is taken. */
 gx_code gx_store_rename(gx_store *store, gx_meta *meta, const char *name, gx_err *err);
 
 /*

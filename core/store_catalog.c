@@ -2,13 +2,13 @@
 ** The matrix store: names and catalog rows (table gx_meta).
 **
 ** A name is "bare" or "schema.bare".  To find a bare one, temp is asked first, then main, then the
-** attached databases in order, as SQLite does with tables; a new matrix with a bare name goes to main.
-** Names are compared byte by byte, schema names without case, again as SQLite does.
+** attached databases in order, as SQLite does with tables; a new matrix with a bare name goes to
+** main.  Names are compared byte by byte, schema names without case, again as SQLite does.
 **
 ** A catalog row comes from a file, and files lie: every field of a row is checked before anybody
 ** computes with it (fields[] and check_shape() below), so whoever holds a gx_meta may multiply its
-** numbers without looking.  A row whose name is NULL is a matrix that is still being written, and is
-** found by nobody.
+** numbers without looking.  A row whose name is NULL is a matrix that is still being written, and
+** is found by nobody.
 **
 ** Ids and generations are counters in gx_state, moved in the same transaction as the row they are
 ** given to, so no two committed states of a file carry the same pair.
@@ -169,7 +169,7 @@ size_t gx_meta_tile_bytes(const gx_meta *meta, int64_t tile)
 
 // Names -------------------------------------------------------------------------------------------
 
-/* Call fn with each database name in order, from the first attached one; stop when it returns true. */
+/* Call fn with each attached database's name in order, until it returns true. */
 static gx_code each_attached(gx_store *store, bool (*fn)(void *arg, const char *name), void *arg,
                              gx_err *err)
 {
@@ -509,8 +509,8 @@ gx_code gx_store_check_free(gx_store *store, const char *schema, const char *nam
 }
 
 /*
-** The old matrix loses its name, the new one gets it, and only then is the old one deleted: should a
-** step fail where there is no savepoint, no tile of a named matrix is missing.
+** The old matrix loses its name, the new one gets it, and only then is the old one deleted: should
+** a step fail where there is no savepoint, no tile of a named matrix is missing.
 */
 gx_code gx_store_publish(gx_store *store, gx_meta *meta, const char *name, bool replace,
                          gx_err *err)
@@ -564,13 +564,30 @@ gx_code gx_store_drop(gx_store *store, const gx_meta *meta, gx_err *err)
     return code == GX_OK ? ended : code;
 }
 
-gx_code gx_store_rename(gx_store *store, gx_meta *meta, const char *name, gx_err *err)
+/* The new bare name: text, without the schema it may carry, which has to be the matrix's own. */
+static gx_code new_name(gx_store *store, const gx_meta *meta, const char *text, const char **bare,
+                        gx_err *err)
+{
+    char schema[GX_NAME_MAX + 1], name[GX_NAME_MAX + 1];
+    GX_TRY(split(store, text, schema, bare, err));
+    if (schema[0] == '\0') {
+        return gx_store_resolve(store, text, schema, name, err); // refuses what cannot be a name
+    }
+    if (sqlite3_stricmp(schema, meta->schema) != 0) {
+        return gx_fail(err, GX_ARG, "renaming cannot move a matrix from %s to %s: use gx_copy",
+                       meta->schema, schema);
+    }
+    return check_bare(*bare, err);
+}
+
+gx_code gx_store_rename(gx_store *store, gx_meta *meta, const char *text, gx_err *err)
 {
     gx_schema *schema;
-    GX_TRY(check_bare(name, err));
-    GX_TRY(gx_store_begin(store, meta->schema, err));
     gx_meta taken;
     bool found;
+    const char *name;
+    GX_TRY(new_name(store, meta, text, &name, err));
+    GX_TRY(gx_store_begin(store, meta->schema, err));
     gx_code code = gx_store_schema(store, meta->schema, &schema, err);
     if (code == GX_OK) {
         code = locate_in(store, meta->schema, name, &taken, &found, err);

@@ -5,9 +5,9 @@
 ** each a blob of the right length.  A schema is sound when its matrices are, no tile belongs to no
 ** matrix, no matrix was left half written, and the counters in gx_state are ahead of all they gave.
 **
-** One pass over the rows of gx_tile in key order.  Lengths come from the record headers, so no element
-** is read; runs of missing tiles are reported as one line, so the work is bounded by what is in the
-** file and not by what a damaged catalog row claims.  At most LINES_MAX lines a matrix.
+** One pass over the rows of gx_tile in key order.  Lengths come from the record headers, so no
+** element is read; runs of missing tiles are reported as one line, so the work is bounded by what
+** is in the file and not by what a damaged catalog row claims.  At most LINES_MAX lines a matrix.
 */
 #include <sqlite3ext.h>
 

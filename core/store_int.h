@@ -95,7 +95,7 @@ struct gx_store {
     int created_count;
 };
 
-/* ---- store.c ---------------------------------------------------------------------------------- */
+/* ---- store.c -------------------------------------------------------------------------------- */
 
 /* gx_code of an SQLite result code; GX_OK for OK, ROW and DONE. */
 gx_code gx_store_code(int rc);
@@ -110,7 +110,7 @@ char *gx_store_qualify(const char *schema, const char *text);
 /* What is known of a schema that exists; made at first use in a call.  Lent. */
 gx_code gx_store_schema(gx_store *store, const char *name, gx_schema **schema, gx_err *err);
 
-/* The statement, prepared at first use in a call; reset after use by gx_store_run() or the caller. */
+/* The statement, prepared at first use in a call; whoever steps it resets it. */
 gx_code gx_store_stmt(gx_store *store, gx_schema *schema, gx_sql which, struct sqlite3_stmt **stmt,
                       gx_err *err);
 
@@ -130,7 +130,7 @@ gx_code gx_store_look(gx_store *store, gx_schema *schema, gx_err *err);
 /* Write out pending cells (gx_store_set_flush). */
 gx_code gx_store_flush(gx_store *store, gx_err *err);
 
-/* ---- store_catalog.c ---------------------------------------------------------------------------- */
+/* ---- store_catalog.c ------------------------------------------------------------------------ */
 
 /* "A", "temp.A": how messages call a matrix.  buf is returned. */
 enum { GX_LABEL_MAX = 2 * GX_NAME_MAX + 2 };
@@ -155,7 +155,7 @@ static inline int64_t gx_tile_rowid(int64_t id, int64_t tile)
 /* Delete the tiles, then the catalog row, of a matrix. */
 gx_code gx_store_erase(gx_store *store, gx_schema *schema, int64_t id, gx_err *err);
 
-/* ---- store_txn.c -------------------------------------------------------------------------------- */
+/* ---- store_txn.c ---------------------------------------------------------------------------- */
 
 /* Prepare what a rollback needs, so that it can run while an interrupt is pending. */
 gx_code gx_store_arm(gx_store *store, gx_err *err);
@@ -163,7 +163,7 @@ gx_code gx_store_arm(gx_store *store, gx_err *err);
 /* Before a matrix is created: GX_UNSUPPORTED when too many would have to be remembered. */
 gx_code gx_store_remember(gx_store *store, gx_schema *schema, int64_t id, gx_err *err);
 
-/* ---- store_tile.c ------------------------------------------------------------------------------- */
+/* ---- store_tile.c --------------------------------------------------------------------------- */
 
 /* Open *blob on the tile, or move it there; checks its length.  *row is the row id of *blob. */
 gx_code gx_store_blob(struct sqlite3 *db, const char *schema, const gx_meta *meta, int64_t tile,

@@ -1,19 +1,20 @@
 /*
 ** The matrix store: reading tiles, on the caller's connection or on a helper's own.
 **
-** sqlite3_blob_read() copies from database pages straight into the destination; parallel connections
-** do that in parallel.  A helper is a second connection to the same file through the same VFS:
+** sqlite3_blob_read() copies from database pages straight into the destination; parallel
+** connections do that in parallel.  A helper is a second connection to the same file through the
+** same VFS:
 **
 **     gx_reader_open()    caller's thread: opens it, read-only, no mutex, a small page cache
-**     gx_reader_begin()   any one thread: a read transaction, and a look at the catalog: the matrices
-**                         must be there in the caller's generation.  Uncommitted work of the caller,
-**                         or a file that has been put in the place of ours, shows as a difference
+**     gx_reader_begin()   any one thread: a read transaction, and a look at the catalog: the
+**                         matrices must be there in the caller's generation.  Uncommitted work of
+**                         the caller, or another file in the place of ours, is a difference
 **     gx_reader_read()    the same thread
 **     gx_reader_end()     no lock is left; begin again looks again
 **     gx_reader_close()
 **
-** A helper never waits: where a lock is in its way it gives up at once (GX_UNSUPPORTED), and the caller
-** reads through its own connection, which is always right.
+** A helper never waits: where a lock is in its way it gives up at once (GX_UNSUPPORTED), and the
+** caller reads through its own connection, which is always right.
 **
 ** In rollback-journal mode a helper's shared lock stops the writer from spilling its cache or
 ** committing, and a writer that has spilled stops helpers from beginning: whoever streams ends the

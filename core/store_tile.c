@@ -6,8 +6,8 @@
 **
 ** A blob handle moves from tile to tile with sqlite3_blob_reopen(), a seek in the table's b-tree;
 ** opening a new one compiles a statement.  A handle whose row has been replaced under it is dead
-** (SQLITE_ABORT) and is opened again.  Every time it lands on a tile, the length is compared with what
-** the catalog says, so nothing is read or written past the end of a damaged tile.
+** (SQLITE_ABORT) and is opened again.  Every time it lands on a tile, the length is compared with
+** what the catalog says, so nothing is read or written past the end of a damaged tile.
 */
 #include <sqlite3ext.h>
 

@@ -1,21 +1,21 @@
 /*
 ** The matrix store: making the tables, and the transaction around a storing call.
 **
-** A storing call is atomic.  gx_store_begin() opens SAVEPOINT gx_store, gx_store_end() releases it or
-** rolls it back; where no transaction was open the savepoint is one, and its release the commit.
-** Calls nest (a progress function that stores): each has a savepoint of its own.
+** A storing call is atomic.  gx_store_begin() opens SAVEPOINT gx_store, gx_store_end() releases it
+** or rolls it back; where no transaction was open the savepoint is one, and its release the commit.
+**  Calls nest (a progress function that stores): each has a savepoint of its own.
 **
-** Inside a statement that is itself writing (INSERT ... SELECT gx_matmul(...)) SQLite refuses
+** Inside a statement that is itself writing (INSERT ...  SELECT gx_matmul(...)) SQLite refuses
 ** savepoints with SQLITE_BUSY.  There the outer statement's own rollback undoes what the call wrote
-** in most cases (in autocommit always); for the others the store remembers which matrices it created
-** and deletes them.
+** in most cases (in autocommit always); for the others the store remembers which matrices it
+** created and deletes them.
 **
 ** Interrupts.  While sqlite3_interrupt() is pending every statement stops as it starts, ROLLBACK as
 ** well, and the flag falls only when the outermost statement has ended: after us.  But SQLite rolls
 ** back the whole transaction when a *writing* statement is interrupted, which is documented, so
 ** stepping BEGIN IMMEDIATE (it counts as writing, and cannot do harm: a transaction is open) rolls
-** back.  It has to be prepared beforehand, since the parser stops too, and again after each change of
-** the schema: gx_store_arm().  So an interrupted storing call within BEGIN ... COMMIT ends that
+** back.  It has to be prepared beforehand, since the parser stops too, and again after each change
+** of the schema: gx_store_arm().  So an interrupted storing call within BEGIN ...  COMMIT ends that
 ** transaction, as an interrupted INSERT does.
 **
 ** Some failures (disk full, I/O error, no memory) make SQLite roll back the whole transaction by
@@ -57,7 +57,7 @@ static gx_code check_catalog_name(gx_store *store, const gx_schema *schema, gx_e
 {
     char *text =
         gx_store_qualify(schema->name, "SELECT 1 FROM main.sqlite_master WHERE lower(name) = 'gx' "
-                                       "AND sql NOT LIKE 'CREATE VIRTUAL TABLE%USING gx%'");
+                                       "AND sql NOT LIKE 'CREATE VIRTUAL TABLE%USING gx_catalog%'");
     if (text == NULL) {
         return gx_fail_nomem(err, 100, "SQL text");
     }
@@ -115,7 +115,7 @@ gx_code gx_store_drop_tables(gx_store *store, const char *name, gx_err *err)
 
 /*
 ** The tables and, but for temp, the virtual table that owns them: a temp.gx would hide main.gx in
-** every query that says just gx.  Where the module gx is not registered (the store alone, linked
+** every query that says just gx.  Where the module is not registered (the store alone, linked
 ** into a test) there is no virtual table.
 */
 static gx_code make_catalog(gx_store *store, gx_schema *schema, gx_err *err)
@@ -125,8 +125,10 @@ static gx_code make_catalog(gx_store *store, gx_schema *schema, gx_err *err)
     if (sqlite3_stricmp(schema->name, "temp") == 0) {
         return GX_OK;
     }
-    int rc = exec_in(store, schema->name, "CREATE VIRTUAL TABLE IF NOT EXISTS main.gx USING gx");
-    if (rc == SQLITE_ERROR && strcmp(sqlite3_errmsg(store->db), "no such module: gx") == 0) {
+    int rc =
+        exec_in(store, schema->name, "CREATE VIRTUAL TABLE IF NOT EXISTS main.gx USING gx_catalog");
+    if (rc == SQLITE_ERROR &&
+        strcmp(sqlite3_errmsg(store->db), "no such module: gx_catalog") == 0) {
         return GX_OK;
     }
     return rc == SQLITE_OK ? GX_OK : make_failed(store, rc, schema, err);

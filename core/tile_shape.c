@@ -1,13 +1,14 @@
 /*
 ** The shape of a storage tile: see gx_tile_shape() in store.h.
 **
-** A tile holds up to E = max_tile_bytes / element size elements.  Where both sides of the matrix are
-** longer than s = sqrt(E), a tile is about s x s.  Where one side is shorter, a tile takes all of it
-** and as much of the other as fits: a scan reads long pieces, and a column of tiles is a panel.
+** A tile holds up to E = max_tile_bytes / element size elements.  Where both sides of the matrix
+** are longer than s = sqrt(E), a tile is about s x s.  Where one side is shorter, a tile takes all
+** of it and as much of the other as fits: a scan reads long pieces, and a column of tiles is a
+** panel.
 **
-** A long side is cut into equal pieces rather than into full ones and a remainder: 1100 = 576 + 524,
-** not 1024 + 76, so that no tile is a sliver.  Cuts are multiples of 64 elements where they are
-** longer than that, so that they suit every kernel's register block and cache line.
+** A long side is cut into equal pieces rather than into full ones and a remainder: 1100 = 576 +
+** 524, not 1024 + 76, so that no tile is a sliver.  Cuts are multiples of 64 elements where they
+** are longer than that, so that they suit every kernel's register block and cache line.
 */
 #include "store.h"
 
