@@ -1,0 +1,240 @@
+/*
+** Storing in SQL: gx_store, gx_copy, gx_cast, gx_drop, gx_rename, gx_exists, gx_check.
+**
+** The first three are one thing, a source copied into a sink (core/sink.c): stored or a value,
+** converted or not.  The others speak to the catalog.
+*/
+#include "gx_ext.h"
+
+#include <stdio.h>
+
+SQLITE_EXTENSION_INIT3
+
+// Copies ------------------------------------------------------------------------------------------
+
+typedef struct copy_options {
+    gx_dest dest; /* first: a set_offset of 0 means none */
+    bool has_dtype;
+    gx_dtype dtype;
+} copy_options;
+
+static const gx_option copy_keys[] = {
+    {"replace", GX_OPT_BOOL, offsetof(copy_options, dest.replace), 0},
+    {"dtype", GX_OPT_DTYPE, offsetof(copy_options, dtype), offsetof(copy_options, has_dtype)},
+    {NULL, GX_OPT_END, 0, 0},
+};
+
+static const gx_option replace_keys[] = {
+    {"replace", GX_OPT_BOOL, offsetof(copy_options, dest.replace), 0},
+    {NULL, GX_OPT_END, 0, 0},
+};
+
+/* What A keeps in another dtype: rounding to single precision spoils the last two. */
+static uint32_t kept_properties(const gx_mat *A, gx_dtype dtype)
+{
+    bool is_narrower = gx_dtype_is_double(A->dtype) && !gx_dtype_is_double(dtype);
+    uint32_t lost = is_narrower ? GX_PROP_POSITIVE | GX_PROP_ORTHOGONAL : 0;
+    return A->properties & ~lost;
+}
+
+static void copy(gx_fn *fn, const gx_mat *A, const copy_options *opt)
+{
+    gx_dtype dtype = opt->has_dtype ? opt->dtype : A->dtype;
+    if (gx_dtype_is_complex(A->dtype) && !gx_dtype_is_complex(dtype)) {
+        gx_fn_fail(fn, "%s is %s and %s would lose the imaginary part", A->label,
+                   gx_dtype_name(A->dtype), gx_dtype_name(dtype));
+        return;
+    }
+    gx_sink C;
+    gx_sink_begin(&fn->run, &opt->dest, A->rows, A->cols, dtype, kept_properties(A, dtype), 0, 0,
+                  &C);
+    gx_copy_to_sink(&fn->run, A, &C);
+    gx_fn_result_sink(fn, &C);
+}
+
+/* gx_store(name, A[, options]) */
+static void store(gx_fn *fn)
+{
+    copy_options opt = {.dest = {0}};
+    gx_mat A;
+    const char *name;
+    if (gx_fn_options(fn, copy_keys, &opt) && gx_fn_text(fn, 0, "name", &name) &&
+        gx_fn_dest(fn, 0, &opt.dest) && gx_fn_matrix(fn, 1, "matrix", &A)) {
+        copy(fn, &A, &opt);
+    }
+}
+
+/* gx_copy(A[, destination][, options]) */
+static void copy_fn(gx_fn *fn)
+{
+    copy_options opt = {.dest = {0}};
+    gx_mat A;
+    if (gx_fn_options(fn, copy_keys, &opt) && gx_fn_matrix(fn, 0, "A", &A) &&
+        gx_fn_dest(fn, 1, &opt.dest)) {
+        copy(fn, &A, &opt);
+    }
+}
+
+/* gx_cast(A, dtype[, destination][, options]) */
+static void cast(gx_fn *fn)
+{
+    copy_options opt = {.has_dtype = true};
+    gx_mat A;
+    const char *dtype;
+    if (!gx_fn_options(fn, replace_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        !gx_fn_text(fn, 1, "dtype", &dtype) || !gx_fn_dest(fn, 2, &opt.dest)) {
+        return;
+    }
+    if (!gx_dtype_parse(dtype, &opt.dtype)) {
+        gx_fn_fail(fn, "dtype '%s' is not known (f64, f32, c128, c64)", dtype);
+        return;
+    }
+    copy(fn, &A, &opt);
+}
+
+// The catalog -------------------------------------------------------------------------------------
+
+typedef struct drop_options {
+    int unused; /* a set_offset of 0 means none */
+    bool if_exists;
+} drop_options;
+
+static const gx_option drop_keys[] = {
+    {"if_exists", GX_OPT_BOOL, offsetof(drop_options, if_exists), 0},
+    {NULL, GX_OPT_END, 0, 0},
+};
+
+/* gx_drop(name[, options]): the name, or NULL when there was none and that is fine. */
+static void drop(gx_fn *fn)
+{
+    drop_options opt = {0};
+    const char *name;
+    if (!gx_fn_options(fn, drop_keys, &opt) || !gx_fn_text(fn, 0, "name", &name)) {
+        return;
+    }
+    gx_err err = {0};
+    gx_meta meta;
+    bool found;
+    if (gx_store_locate(fn->ctx->store, name, &meta, &found, &err) == GX_OK) {
+        if (found) {
+            gx_store_drop(fn->ctx->store, &meta, &err);
+        } else if (!opt.if_exists) {
+            gx_fail(&err, GX_ARG, "no matrix named '%.*s'", GX_NAME_MAX, name);
+        }
+    }
+    if (gx_run_fail(&fn->run, &err) == GX_OK && found) {
+        sqlite3_result_text(fn->sql, name, -1, SQLITE_TRANSIENT);
+    }
+}
+
+/* gx_rename(old, new): the new name */
+static void rename_fn(gx_fn *fn)
+{
+    const char *from, *to;
+    gx_err err = {0};
+    gx_meta meta;
+    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_text(fn, 0, "name", &from) ||
+        !gx_fn_text(fn, 1, "new name", &to)) {
+        return;
+    }
+    if (gx_store_find(fn->ctx->store, from, &meta, &err) == GX_OK) {
+        gx_store_rename(fn->ctx->store, &meta, to, &err);
+    }
+    if (gx_run_fail(&fn->run, &err) == GX_OK) {
+        sqlite3_result_text(fn->sql, to, -1, SQLITE_TRANSIENT);
+    }
+}
+
+/* gx_exists(name): 1 or 0 */
+static void exists(gx_fn *fn)
+{
+    const char *name;
+    gx_err err = {0};
+    gx_meta meta;
+    bool found;
+    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_text(fn, 0, "name", &name)) {
+        return;
+    }
+    gx_store_locate(fn->ctx->store, name, &meta, &found, &err);
+    if (gx_run_fail(&fn->run, &err) == GX_OK) {
+        sqlite3_result_int(fn->sql, found);
+    }
+}
+
+// gx_check ----------------------------------------------------------------------------------------
+
+typedef struct checking {
+    gx_store *store;
+    sqlite3_str *text; /* the problems so far, joined by "; " */
+    gx_err *err;
+} checking;
+
+static void add_problem(void *arg, const char *line)
+{
+    const checking *c = arg;
+    sqlite3_str_appendf(c->text, "%s%s", sqlite3_str_length(c->text) > 0 ? "; " : "", line);
+}
+
+/* What cannot even be read is a problem as well, and not a failure of the check. */
+static gx_code note_damage(checking *c, gx_code code, const gx_err *damage)
+{
+    if (code == GX_CORRUPT) {
+        add_problem(c, damage->text);
+        return GX_OK;
+    }
+    return code == GX_OK ? GX_OK : gx_fail(c->err, code, "%s", damage->text);
+}
+
+static bool check_schema(void *arg, const char *schema)
+{
+    checking *c = arg;
+    gx_err damage = {0};
+    gx_code code = gx_store_check_schema(c->store, schema, add_problem, c, &damage);
+    return note_damage(c, code, &damage) != GX_OK;
+}
+
+static void check_one(checking *c, const char *name)
+{
+    gx_err damage = {0};
+    gx_meta meta;
+    gx_code code = gx_store_find(c->store, name, &meta, &damage);
+    if (code == GX_OK) {
+        code = gx_store_check(c->store, &meta, add_problem, c, &damage);
+    }
+    (void)note_damage(c, code, &damage);
+}
+
+/* gx_check([name]): 'ok' or the problems */
+static void check(gx_fn *fn)
+{
+    gx_err err = {0};
+    checking c = {.store = fn->ctx->store, .err = &err};
+    const char *name = NULL;
+    if (!gx_fn_options(fn, NULL, NULL) || (gx_fn_has(fn, 0) && !gx_fn_text(fn, 0, "name", &name))) {
+        return;
+    }
+    c.text = sqlite3_str_new(NULL);
+    if (name != NULL) {
+        check_one(&c, name);
+    } else {
+        gx_store_each_schema(c.store, check_schema, &c, &err);
+    }
+    if (sqlite3_str_errcode(c.text) != SQLITE_OK) {
+        gx_fail_nomem(&err, 0, "list of problems");
+    }
+    char *text = sqlite3_str_finish(c.text);
+    if (gx_run_fail(&fn->run, &err) != GX_OK) {
+        sqlite3_free(text);
+    } else if (text == NULL) {
+        sqlite3_result_text(fn->sql, "ok", -1, SQLITE_STATIC);
+    } else {
+        sqlite3_result_text(fn->sql, text, -1, sqlite3_free);
+    }
+}
+
+const gx_function gx_functions_store[] = {
+    {"gx_store", 2, 3, false, store},      {"gx_copy", 1, 3, false, copy_fn},
+    {"gx_cast", 2, 4, false, cast},        {"gx_drop", 1, 2, false, drop},
+    {"gx_rename", 2, 2, false, rename_fn}, {"gx_exists", 1, 1, false, exists},
+    {"gx_check", 0, 1, false, check},      {NULL, 0, 0, false, NULL},
+};

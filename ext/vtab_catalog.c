@@ -1,0 +1,707 @@
+/*
+** The catalog: the virtual table gx, one row a stored matrix.
+**
+**     SELECT name, rows, cols, dtype, properties, tile_rows, tile_cols, bytes, generation FROM gx;
+**     DELETE FROM gx WHERE name = 'A';                drop, pages go back for reuse
+**     UPDATE gx SET name = 'B' WHERE name = 'A';      rename
+**     INSERT INTO gx(name, value) VALUES('A', '[[1,2],[3,4]]');
+**
+** Hidden columns: schema, the database of the row (WHERE schema = 'aux', or gx('aux'), lists that
+** one instead of the table's own), and value, the matrix itself as a matrix value.
+**
+** Two modules.  gx_catalog is the real table `gx` that the store makes in main and in attached
+** databases with their first matrix; through it the tables gx_meta, gx_tile and gx_state are shadow
+** tables (protected in defensive mode, verified by PRAGMA integrity_check, dropped with it), and it
+** lists its own database.  gx is eponymous: it answers where a database has no such table, so that
+** SELECT * FROM gx works before anything is stored.  temp never has one, since SQLite would take
+** temp.gx for every query that says just gx and hide main's matrices; so the eponymous table is
+** what temp.gx finds, and lists temp's matrices.
+**
+** A scan reads the catalog rows into memory at xFilter (about 600 bytes a matrix, from the
+** governor), so that rows may be dropped and renamed while a statement runs over them.  Rows are
+** shown as they are: a damaged one can be seen and deleted.  Transactions need no methods here:
+** everything lives in ordinary tables, and nothing is cached between calls.
+**
+** rowid = number of the schema in PRAGMA database_list's order << 32 | matrix id.
+*/
+#include "gx_ext.h"
+
+#include <stdio.h>
+#include <string.h>
+
+SQLITE_EXTENSION_INIT3
+
+enum {
+    COL_NAME = 0,
+    COL_ROWS,
+    COL_COLS,
+    COL_DTYPE,
+    COL_PROPERTIES,
+    COL_TILE_ROWS,
+    COL_TILE_COLS,
+    COL_BYTES,
+    COL_GENERATION,
+    COL_SCHEMA, /* hidden, and the argument of gx('aux') */
+    COL_VALUE,  /* hidden */
+    COL_COUNT
+};
+
+static const char *const column_names[COL_COUNT] = {
+    "name",      "rows",  "cols",       "dtype",  "properties", "tile_rows",
+    "tile_cols", "bytes", "generation", "schema", "value",
+};
+
+static const char DECLARATION[] =
+    "CREATE TABLE x(name TEXT, rows INTEGER, cols INTEGER, dtype TEXT, properties TEXT, "
+    "tile_rows INTEGER, tile_cols INTEGER, bytes INTEGER, generation INTEGER, schema TEXT HIDDEN, "
+    "value HIDDEN)";
+
+/* What xBestIndex tells xFilter: which arguments come, schema first. */
+enum { BY_SCHEMA = 1, BY_NAME = 2 };
+
+typedef struct catalog {
+    sqlite3_vtab base; /* must be first */
+    gx_ctx *ctx;
+    sqlite3 *db;
+    bool is_eponymous;
+    char schema[GX_NAME_MAX + 1]; /* whose matrices are listed */
+} catalog;
+
+typedef struct cursor {
+    sqlite3_vtab_cursor base; /* must be first */
+    gx_meta *rows;            /* ctx->mem */
+    int64_t count, capacity, at;
+    int64_t schema_number;
+} cursor;
+
+static catalog *catalog_of(sqlite3_vtab_cursor *cur)
+{
+    return (catalog *)(void *)cur->pVtab;
+}
+
+// The table ---------------------------------------------------------------------------------------
+
+static int connect_table(sqlite3 *db, gx_ctx *ctx, const char *schema, bool is_eponymous,
+                         sqlite3_vtab **out)
+{
+    int rc = sqlite3_declare_vtab(db, DECLARATION);
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_vtab_config(db, SQLITE_VTAB_CONSTRAINT_SUPPORT, 1);
+    }
+    if (rc != SQLITE_OK) {
+        return rc;
+    }
+    catalog *table = sqlite3_malloc64(sizeof *table);
+    if (table == NULL) {
+        return SQLITE_NOMEM;
+    }
+    *table = (catalog){.ctx = ctx, .db = db, .is_eponymous = is_eponymous};
+    snprintf(table->schema, sizeof table->schema, "%s", schema);
+    *out = &table->base;
+    return SQLITE_OK;
+}
+
+static int connect_eponymous(sqlite3 *db, void *ctx, int argc, const char *const *argv,
+                             sqlite3_vtab **out, char **message)
+{
+    (void)argc;
+    (void)argv;
+    (void)message;
+    return connect_table(db, ctx, "temp", true, out);
+}
+
+/* argv: module, schema, table. */
+static int connect_real(sqlite3 *db, void *ctx, int argc, const char *const *argv,
+                        sqlite3_vtab **out, char **message)
+{
+    if (argc != 3 || sqlite3_stricmp(argv[2], "gx") != 0) {
+        *message = sqlite3_mprintf("gx_catalog: the table is named gx and takes no arguments");
+        return SQLITE_ERROR;
+    }
+    if (sqlite3_stricmp(argv[1], "temp") == 0) {
+        *message = sqlite3_mprintf("gx_catalog: temp has no table gx, it would hide main.gx");
+        return SQLITE_ERROR;
+    }
+    return connect_table(db, ctx, argv[1], false, out);
+}
+
+static int create_real(sqlite3 *db, void *aux, int argc, const char *const *argv,
+                       sqlite3_vtab **out, char **message)
+{
+    gx_ctx *ctx = aux;
+    int rc = connect_real(db, ctx, argc, argv, out, message);
+    if (rc != SQLITE_OK) {
+        return rc;
+    }
+    gx_err err = {0};
+    gx_ctx_hold(ctx);
+    gx_code code = gx_store_make_tables(ctx->store, argv[1], &err);
+    gx_ctx_release(ctx);
+    if (code != GX_OK) {
+        *message = sqlite3_mprintf("gx: %s", err.text);
+        sqlite3_free(*out);
+        *out = NULL;
+    }
+    return gx_sqlite_code(code);
+}
+
+static int disconnect(sqlite3_vtab *base)
+{
+    sqlite3_free(base->zErrMsg);
+    sqlite3_free(base);
+    return SQLITE_OK;
+}
+
+static int destroy(sqlite3_vtab *base)
+{
+    catalog *table = (catalog *)(void *)base;
+    gx_err err = {0};
+    if (gx_store_drop_tables(table->ctx->store, table->schema, &err) != GX_OK) {
+        return gx_vtab_error(base, "gx", &err);
+    }
+    return disconnect(base);
+}
+
+static int refuse_rename(sqlite3_vtab *base, const char *name)
+{
+    (void)name;
+    gx_err err = {0};
+    gx_fail(&err, GX_ARG, "the catalog cannot be renamed");
+    return gx_vtab_error(base, "gx", &err);
+}
+
+static int is_shadow_name(const char *suffix)
+{
+    return sqlite3_stricmp(suffix, "meta") == 0 || sqlite3_stricmp(suffix, "tile") == 0 ||
+           sqlite3_stricmp(suffix, "state") == 0;
+}
+
+// Which schema ------------------------------------------------------------------------------------
+
+/* Counts schemas up to the wanted one: by name, or by number. */
+typedef struct numbered {
+    const char *name; /* wanted, or NULL: the one with the number */
+    int64_t number;
+    char found[GX_NAME_MAX + 1];
+    int64_t next;
+} numbered;
+
+static bool number_schema(void *arg, const char *schema)
+{
+    numbered *n = arg;
+    bool is_it = n->name != NULL ? sqlite3_stricmp(n->name, schema) == 0 : n->number == n->next;
+    if (is_it) {
+        n->number = n->next;
+        snprintf(n->found, sizeof n->found, "%s", schema);
+    }
+    n->next++;
+    return is_it;
+}
+
+static gx_code find_schema(gx_store *store, numbered *n, gx_err *err)
+{
+    n->found[0] = '\0';
+    n->next = 0;
+    return gx_store_each_schema(store, number_schema, n, err);
+}
+
+// Scan --------------------------------------------------------------------------------------------
+
+static int best_index(sqlite3_vtab *base, sqlite3_index_info *info)
+{
+    (void)base;
+    int schema = -1, name = -1;
+    for (int i = 0; i < info->nConstraint; i++) {
+        if (info->aConstraint[i].op != SQLITE_INDEX_CONSTRAINT_EQ) {
+            continue;
+        }
+        if (info->aConstraint[i].iColumn == COL_SCHEMA) {
+            if (!info->aConstraint[i].usable) {
+                return SQLITE_CONSTRAINT; // without its value the rows would be of another schema
+            }
+            schema = i;
+        } else if (info->aConstraint[i].iColumn == COL_NAME && info->aConstraint[i].usable &&
+                   sqlite3_stricmp(sqlite3_vtab_collation(info, i), "BINARY") == 0) {
+            name = i;
+        }
+    }
+    int args = 0;
+    if (schema >= 0) {
+        info->idxNum |= BY_SCHEMA;
+        info->aConstraintUsage[schema].argvIndex = ++args;
+        info->aConstraintUsage[schema].omit = 1; // compared here, without case
+    }
+    if (name >= 0) {
+        info->idxNum |= BY_NAME;
+        info->aConstraintUsage[name].argvIndex = ++args;
+        info->idxFlags |= SQLITE_INDEX_SCAN_UNIQUE;
+    }
+    info->estimatedRows = name >= 0 ? 1 : 100;
+    info->estimatedCost = name >= 0 ? 10 : 200;
+    info->orderByConsumed =
+        info->nOrderBy == 1 && info->aOrderBy[0].iColumn == COL_NAME && !info->aOrderBy[0].desc;
+    return SQLITE_OK;
+}
+
+static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **out)
+{
+    (void)base;
+    cursor *cur = sqlite3_malloc64(sizeof *cur);
+    if (cur == NULL) {
+        return SQLITE_NOMEM;
+    }
+    *cur = (cursor){0};
+    *out = &cur->base;
+    return SQLITE_OK;
+}
+
+static int close_cursor(sqlite3_vtab_cursor *base)
+{
+    cursor *cur = (cursor *)(void *)base;
+    gx_mem_free(catalog_of(base)->ctx->mem, cur->rows);
+    sqlite3_free(cur);
+    return SQLITE_OK;
+}
+
+/* gx_store_list() into the cursor. */
+typedef struct collecting {
+    cursor *cur;
+    gx_mem *mem;
+    gx_err *err;
+} collecting;
+
+static bool collect(void *arg, const gx_meta *meta)
+{
+    collecting *c = arg;
+    cursor *cur = c->cur;
+    if (cur->count == cur->capacity) {
+        int64_t capacity = cur->capacity == 0 ? 8 : 2 * cur->capacity;
+        void *grown = cur->rows;
+        if (gx_mem_realloc(c->mem, (size_t)capacity * sizeof *cur->rows, "list of matrices", &grown,
+                           c->err) != GX_OK) {
+            return false;
+        }
+        cur->rows = grown;
+        cur->capacity = capacity;
+    }
+    cur->rows[cur->count++] = *meta;
+    return true;
+}
+
+static gx_code fill(cursor *cur, catalog *table, const char *schema, const char *name, gx_err *err)
+{
+    numbered n = {.name = schema};
+    GX_TRY(find_schema(table->ctx->store, &n, err));
+    if (n.found[0] == '\0') {
+        return gx_fail(err, GX_ARG, "no database named '%.*s'", GX_NAME_MAX, schema);
+    }
+    cur->schema_number = n.number;
+    collecting c = {.cur = cur, .mem = table->ctx->mem, .err = err};
+    GX_TRY(gx_store_list(table->ctx->store, n.found, name, collect, &c, err));
+    return err->code;
+}
+
+static int filter(sqlite3_vtab_cursor *base, int plan, const char *plan_text, int argc,
+                  sqlite3_value **argv)
+{
+    (void)plan_text;
+    (void)argc;
+    cursor *cur = (cursor *)(void *)base;
+    catalog *table = catalog_of(base);
+    const char *schema = table->schema, *name = NULL;
+    cur->count = cur->at = 0;
+    if ((plan & BY_SCHEMA) != 0) {
+        schema = (const char *)sqlite3_value_text(*argv++);
+    }
+    if ((plan & BY_NAME) != 0) {
+        name = (const char *)sqlite3_value_text(*argv);
+    }
+    if (schema == NULL || ((plan & BY_NAME) != 0 && name == NULL)) { // = NULL is never true
+        return SQLITE_OK;
+    }
+    gx_err err = {0};
+    gx_ctx_hold(table->ctx);
+    gx_code code = fill(cur, table, schema, name, &err);
+    gx_ctx_release(table->ctx);
+    return code == GX_OK ? SQLITE_OK : gx_vtab_error(base->pVtab, "gx", &err);
+}
+
+static int next(sqlite3_vtab_cursor *base)
+{
+    ((cursor *)(void *)base)->at++;
+    return SQLITE_OK;
+}
+
+static int eof(sqlite3_vtab_cursor *base)
+{
+    const cursor *cur = (const cursor *)(const void *)base;
+    return cur->at >= cur->count;
+}
+
+static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
+{
+    const cursor *cur = (const cursor *)(const void *)base;
+    *out = cur->schema_number << 32 | (cur->rows[cur->at].id & UINT32_MAX);
+    return SQLITE_OK;
+}
+
+/* The matrix itself, as a matrix value. */
+static int result_value(catalog *table, sqlite3_context *sql, const gx_meta *row)
+{
+    gx_ctx *ctx = table->ctx;
+    gx_run run;
+    gx_run_begin(&run, ctx, "gx");
+    gx_err err = {0};
+    gx_meta meta;
+    gx_mat mat;
+    gx_sink sink;
+    char name[2 * GX_NAME_MAX + 2];
+    snprintf(name, sizeof name, "%s.%s", row->schema, row->name);
+    if (gx_store_find(ctx->store, name, &meta, &err) == GX_OK) {
+        gx_mat_stored(&mat, &meta);
+        gx_sink_begin(&run, NULL, mat.rows, mat.cols, mat.dtype, 0, 0, 0, &sink);
+        gx_copy_to_sink(&run, &mat, &sink);
+        if (gx_sink_end(&sink) == GX_OK) {
+            size_t bytes;
+            void *blob = gx_value_buf_move(ctx->mem, &sink.value, &bytes);
+            sqlite3_result_blob64(sql, blob, bytes, sqlite3_free);
+        }
+    }
+    gx_run_fail(&run, &err);
+    err = run.err;
+    return gx_run_end(&run) == GX_OK ? SQLITE_OK : gx_vtab_error(&table->base, "gx", &err);
+}
+
+static void result_bytes(sqlite3_context *sql, const gx_meta *row)
+{
+    size_t bytes;
+    if ((unsigned)row->dtype < GX_DTYPE_COUNT &&
+        gx_matrix_bytes(row->rows, row->cols, row->dtype, &bytes)) {
+        sqlite3_result_int64(sql, (sqlite3_int64)bytes);
+    }
+}
+
+static int column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int which)
+{
+    const cursor *cur = (const cursor *)(const void *)base;
+    const gx_meta *row = &cur->rows[cur->at];
+    char text[GX_PROPERTIES_MAX];
+    if (sqlite3_vtab_nochange(sql)) { // UPDATE asks for columns that it does not set
+        return SQLITE_OK;
+    }
+    switch (which) {
+    case COL_NAME:
+        sqlite3_result_text(sql, row->name, -1, SQLITE_TRANSIENT);
+        break;
+    case COL_ROWS:
+        sqlite3_result_int64(sql, row->rows);
+        break;
+    case COL_COLS:
+        sqlite3_result_int64(sql, row->cols);
+        break;
+    case COL_DTYPE:
+        sqlite3_result_text(sql, gx_dtype_name(row->dtype), -1, SQLITE_STATIC);
+        break;
+    case COL_PROPERTIES:
+        sqlite3_result_text(sql, gx_properties_text(row->properties, text), -1, SQLITE_TRANSIENT);
+        break;
+    case COL_TILE_ROWS:
+        sqlite3_result_int64(sql, row->tile_rows);
+        break;
+    case COL_TILE_COLS:
+        sqlite3_result_int64(sql, row->tile_cols);
+        break;
+    case COL_BYTES:
+        result_bytes(sql, row);
+        break;
+    case COL_GENERATION:
+        sqlite3_result_int64(sql, row->generation);
+        break;
+    case COL_SCHEMA:
+        sqlite3_result_text(sql, row->schema, -1, SQLITE_TRANSIENT);
+        break;
+    case COL_VALUE:
+        return result_value(catalog_of(base), sql, row);
+    default:
+        break;
+    }
+    return SQLITE_OK;
+}
+
+// Change ------------------------------------------------------------------------------------------
+
+/* The catalog row of a rowid: schema and id. */
+static gx_code row_meta(catalog *table, sqlite3_value *row, gx_meta *meta, gx_err *err)
+{
+    int64_t number = sqlite3_value_int64(row);
+    numbered n = {.number = number >> 32};
+    GX_TRY(find_schema(table->ctx->store, &n, err));
+    *meta = (gx_meta){.id = number & UINT32_MAX};
+    snprintf(meta->schema, sizeof meta->schema, "%s", n.found);
+    return GX_OK;
+}
+
+/* A full name "schema.name" for a new matrix, from the columns name and schema of an INSERT. */
+static gx_code new_name(catalog *table, sqlite3_value **columns, char *full, size_t bytes,
+                        gx_err *err)
+{
+    gx_store *store = table->ctx->store;
+    const char *text, *schema = NULL;
+    char head[GX_NAME_MAX + 1], name[GX_NAME_MAX + 1];
+    bool is_main_made = sqlite3_table_column_metadata(table->db, "main", "gx_state", NULL, NULL,
+                                                      NULL, NULL, NULL, NULL) == SQLITE_OK;
+    GX_TRY(gx_arg_text(columns[COL_NAME], "name", &text, err));
+    if (sqlite3_value_type(columns[COL_SCHEMA]) != SQLITE_NULL) {
+        bool found;
+        GX_TRY(gx_arg_text(columns[COL_SCHEMA], "schema", &schema, err));
+        GX_TRY(gx_store_has_schema(store, schema, head, &found, err));
+        if (!found) {
+            return gx_fail(err, GX_ARG, "no database named '%.*s'", GX_NAME_MAX, schema);
+        }
+    } else if (!table->is_eponymous) {
+        schema = table->schema;
+    }
+    const char *dot = strchr(text, '.');
+    bool has_head = false;
+    if (dot != NULL && dot - text <= GX_NAME_MAX) {
+        snprintf(name, sizeof name, "%.*s", (int)(dot - text), text);
+        GX_TRY(gx_store_has_schema(store, name, head, &has_head, err));
+    }
+    if (has_head && sqlite3_value_type(columns[COL_SCHEMA]) != SQLITE_NULL &&
+        sqlite3_stricmp(head, schema) != 0) {
+        return gx_fail(err, GX_ARG, "name is in %s but schema is %s", head, schema);
+    }
+    if (!has_head && schema == NULL && is_main_made) {
+        return gx_fail(err, GX_ARG, "which database '%s' goes to is not known: write 'temp.%s'",
+                       text, text);
+    }
+    if (has_head || schema == NULL) {
+        snprintf(full, bytes, "%s", text);
+    } else {
+        snprintf(full, bytes, "%s.%s", schema, text);
+    }
+    return gx_store_resolve(store, full, head, name, err);
+}
+
+/* An existing matrix of that name: SQLITE_OK when it may go, as INSERT OR REPLACE says. */
+static int on_conflict(catalog *table, const char *full, gx_err *err)
+{
+    gx_meta taken;
+    bool found;
+    if (gx_store_locate(table->ctx->store, full, &taken, &found, err) != GX_OK) {
+        return gx_vtab_error(&table->base, "gx", err);
+    }
+    if (!found || sqlite3_vtab_on_conflict(table->db) == SQLITE_REPLACE) {
+        return SQLITE_OK;
+    }
+    gx_fail(err, GX_ARG, "matrix '%s' already exists (use INSERT OR REPLACE)", taken.name);
+    (void)gx_vtab_error(&table->base, "gx", err);
+    return SQLITE_CONSTRAINT;
+}
+
+/* Store the value; the run carries failures.  What else may be given is the dtype. */
+static void store_value(gx_run *run, const char *full, sqlite3_value **columns)
+{
+    gx_ctx *ctx = run->ctx;
+    gx_err err = {0};
+    gx_mat mat = {.owned = NULL};
+    gx_sink sink;
+    const char *dtype_name;
+    if (gx_arg_matrix(ctx, columns[COL_VALUE], "value", &mat, &err) != GX_OK) {
+        gx_run_fail(run, &err);
+        return;
+    }
+    gx_dtype dtype = mat.dtype;
+    if (sqlite3_value_type(columns[COL_DTYPE]) != SQLITE_NULL &&
+        gx_arg_text(columns[COL_DTYPE], "dtype", &dtype_name, &err) == GX_OK &&
+        !gx_dtype_parse(dtype_name, &dtype)) {
+        gx_fail(&err, GX_ARG, "dtype '%s' is not known (f64, f32, c128, c64)", dtype_name);
+    }
+    gx_run_fail(run, &err);
+    gx_dest dest = {.name = full, .replace = true};
+    gx_sink_begin(run, &dest, mat.rows, mat.cols, dtype, mat.properties, 0, 0, &sink);
+    gx_copy_to_sink(run, &mat, &sink);
+    gx_sink_end(&sink);
+    gx_mat_clear(&mat, ctx->mem);
+}
+
+static int insert(catalog *table, sqlite3_value **columns, sqlite3_int64 *row)
+{
+    static const int refused[] = {COL_ROWS,      COL_COLS,  COL_PROPERTIES, COL_TILE_ROWS,
+                                  COL_TILE_COLS, COL_BYTES, COL_GENERATION};
+    gx_err err = {0};
+    char full[2 * GX_NAME_MAX + 512];
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        if (sqlite3_value_type(columns[refused[i]]) != SQLITE_NULL) {
+            gx_fail(&err, GX_ARG, "column %s is not for INSERT: give name, value, dtype, schema",
+                    column_names[refused[i]]);
+            return gx_vtab_error(&table->base, "gx", &err);
+        }
+    }
+    if (new_name(table, columns, full, sizeof full, &err) != GX_OK) {
+        return gx_vtab_error(&table->base, "gx", &err);
+    }
+    int rc = on_conflict(table, full, &err);
+    if (rc != SQLITE_OK) {
+        return rc;
+    }
+    gx_run run;
+    gx_meta meta = {.id = 0};
+    gx_run_begin(&run, table->ctx, "gx");
+    store_value(&run, full, columns);
+    if (gx_ok(&run)) {
+        gx_store_find(table->ctx->store, full, &meta, &err);
+        numbered n = {.name = meta.schema};
+        find_schema(table->ctx->store, &n, &err);
+        *row = n.number << 32 | meta.id;
+    }
+    gx_run_fail(&run, &err);
+    err = run.err;
+    return gx_run_end(&run) == GX_OK ? SQLITE_OK : gx_vtab_error(&table->base, "gx", &err);
+}
+
+static gx_code drop(catalog *table, sqlite3_value *row, gx_err *err)
+{
+    gx_meta meta;
+    GX_TRY(row_meta(table, row, &meta, err));
+    return gx_store_drop(table->ctx->store, &meta, err);
+}
+
+static gx_code rename_row(catalog *table, sqlite3_value *row, sqlite3_value **columns, gx_err *err)
+{
+    for (int c = 0; c < COL_COUNT; c++) {
+        if (c != COL_NAME && !sqlite3_value_nochange(columns[c])) {
+            return gx_fail(err, GX_ARG, "column %s cannot be changed, only the name can",
+                           column_names[c]);
+        }
+    }
+    if (sqlite3_value_nochange(columns[COL_NAME])) {
+        return GX_OK;
+    }
+    gx_meta meta;
+    const char *name;
+    GX_TRY(row_meta(table, row, &meta, err));
+    GX_TRY(gx_arg_text(columns[COL_NAME], "name", &name, err));
+    return gx_store_rename(table->ctx->store, &meta, name, err);
+}
+
+/* argc 1: DELETE rowid.  argv[0] NULL: INSERT.  Else UPDATE of the rowid argv[0]. */
+static int update(sqlite3_vtab *base, int argc, sqlite3_value **argv, sqlite3_int64 *row)
+{
+    catalog *table = (catalog *)(void *)base;
+    gx_err err = {0};
+    gx_ctx_hold(table->ctx);
+    int rc = SQLITE_OK;
+    if (argc > 1 && sqlite3_value_type(argv[0]) == SQLITE_NULL) {
+        rc = insert(table, argv + 2, row);
+    } else {
+        gx_code code;
+        if (argc == 1) {
+            code = drop(table, argv[0], &err);
+        } else if (sqlite3_value_int64(argv[0]) != sqlite3_value_int64(argv[1])) {
+            code = gx_fail(&err, GX_ARG, "rowid cannot be changed, only the name can");
+        } else {
+            code = rename_row(table, argv[0], argv + 2, &err);
+        }
+        rc = code == GX_OK ? SQLITE_OK : gx_vtab_error(base, "gx", &err);
+    }
+    gx_ctx_release(table->ctx);
+    return rc;
+}
+
+// PRAGMA integrity_check --------------------------------------------------------------------------
+
+static void add_line(void *arg, const char *line)
+{
+    sqlite3_str *text = arg;
+    sqlite3_str_appendf(text, "%s%s", sqlite3_str_length(text) > 0 ? "; " : "gx: ", line);
+}
+
+static int integrity(sqlite3_vtab *base, const char *schema, const char *name, int flags,
+                     char **problems)
+{
+    (void)name;
+    (void)flags;
+    catalog *table = (catalog *)(void *)base;
+    gx_err err = {0};
+    sqlite3_str *text = sqlite3_str_new(NULL);
+    gx_ctx_hold(table->ctx);
+    gx_code code = gx_store_check_schema(table->ctx->store, schema, add_line, text, &err);
+    gx_ctx_release(table->ctx);
+    bool is_ours = code == GX_CORRUPT || code == GX_UNSUPPORTED; // something to report
+    if (is_ours) {
+        add_line(text, err.text);
+    }
+    int rc = sqlite3_str_errcode(text);
+    *problems = sqlite3_str_finish(text); // NULL when empty
+    if (rc == SQLITE_OK && code != GX_OK && !is_ours) {
+        rc = gx_sqlite_code(code);
+    }
+    return rc;
+}
+
+// Registration ------------------------------------------------------------------------------------
+
+/*
+** xIntegrity came with SQLite 3.44 as a fourth version of sqlite3_module: the same structure with
+** one member more.  Older libraries do not look behind what they know, whatever iVersion says, so
+** the structure may be as long as the newest one, whichever header gx is built with.
+*/
+#if SQLITE_VERSION_NUMBER >= 3044000
+typedef sqlite3_module module_v4;
+#define BASE(field) .field
+#define MODULE(module) (&(module))
+#else
+typedef struct module_v4 {
+    sqlite3_module base;
+    int (*xIntegrity)(sqlite3_vtab *, const char *, const char *, int, char **);
+} module_v4;
+#define BASE(field) .base.field
+#define MODULE(module) (&(module).base)
+#endif
+
+static const module_v4 real_module = {
+    BASE(iVersion) = 4,
+    BASE(xCreate) = create_real,
+    BASE(xConnect) = connect_real,
+    BASE(xBestIndex) = best_index,
+    BASE(xDisconnect) = disconnect,
+    BASE(xDestroy) = destroy,
+    BASE(xOpen) = open_cursor,
+    BASE(xClose) = close_cursor,
+    BASE(xFilter) = filter,
+    BASE(xNext) = next,
+    BASE(xEof) = eof,
+    BASE(xColumn) = column,
+    BASE(xRowid) = rowid,
+    BASE(xUpdate) = update,
+    BASE(xRename) = refuse_rename,
+    BASE(xShadowName) = is_shadow_name,
+    .xIntegrity = integrity,
+};
+
+static const sqlite3_module eponymous_module = {
+    .iVersion = 2,
+    .xCreate = NULL, // eponymous only
+    .xConnect = connect_eponymous,
+    .xBestIndex = best_index,
+    .xDisconnect = disconnect,
+    .xDestroy = disconnect,
+    .xOpen = open_cursor,
+    .xClose = close_cursor,
+    .xFilter = filter,
+    .xNext = next,
+    .xEof = eof,
+    .xColumn = column,
+    .xRowid = rowid,
+    .xUpdate = update,
+};
+
+int gx_register_catalog(sqlite3 *db, gx_ctx *ctx)
+{
+    int rc = sqlite3_create_module_v2(db, "gx_catalog", MODULE(real_module), ctx, NULL);
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_create_module_v2(db, "gx", &eponymous_module, ctx, NULL);
+    }
+    return rc;
+}
