@@ -204,9 +204,16 @@ gx_code gx_store_create(gx_store *store, gx_meta *meta, gx_err *err);
 gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, const void *data,
                             gx_err *err);
 
-/* Write bytes inside an existing tile (incremental blob I/O).  offset, bytes within the tile. */
+/*
+** Write bytes inside an existing tile (incremental blob I/O).  offset, bytes within the tile.  In a
+** storing call; or anywhere in a transaction that has stored in the schema before and so holds the
+** write lock, followed by gx_store_close_patches().
+*/
 gx_code gx_store_patch_tile(gx_store *store, const gx_meta *meta, int64_t tile, size_t offset,
                             size_t bytes, const void *data, gx_err *err);
+
+/* A patched tile's handle stays open for the next patch, and would keep a COMMIT from running. */
+void gx_store_close_patches(gx_store *store);
 
 /*
 ** Make the matrix visible as name.  An existing one of that name: dropped when replace, else GX_ARG

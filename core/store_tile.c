@@ -110,7 +110,7 @@ void gx_store_close_patch(gx_schema *schema)
 gx_code gx_store_patch_tile(gx_store *store, const gx_meta *meta, int64_t tile, size_t offset,
                             size_t bytes, const void *data, gx_err *err)
 {
-    assert(store->depth > 0 && tile >= 0 && tile < gx_meta_tiles(meta));
+    assert(tile >= 0 && tile < gx_meta_tiles(meta));
     assert(offset + bytes <= gx_meta_tile_bytes(meta, tile));
     int64_t start_ns = gx_now_ns();
     gx_schema *schema;

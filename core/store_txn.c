@@ -150,7 +150,7 @@ gx_code gx_store_arm(gx_store *store, gx_err *err)
 }
 
 /* An open blob handle for writing counts as a writing statement: savepoints would be refused. */
-static void close_patches(gx_store *store)
+void gx_store_close_patches(gx_store *store)
 {
     for (gx_schema *schema = store->schemas; schema != NULL; schema = schema->next) {
         gx_store_close_patch(schema);
@@ -162,7 +162,7 @@ static gx_code open_level(gx_store *store, gx_err *err)
     if (store->depth == GX_LEVEL_MAX) {
         return gx_fail(err, GX_UNSUPPORTED, "storing calls nested deeper than %d", GX_LEVEL_MAX);
     }
-    close_patches(store);
+    gx_store_close_patches(store);
     GX_TRY(gx_store_arm(store, err));
     gx_level *level = &store->level[store->depth];
     *level = (gx_level){
@@ -322,7 +322,7 @@ gx_code gx_store_end(gx_store *store, bool commit, gx_err *err)
     if (store->depth == 0) {
         return GX_OK;
     }
-    close_patches(store);
+    gx_store_close_patches(store);
     gx_level level = store->level[store->depth - 1];
     gx_code code = GX_OK;
     if (!commit) {
