@@ -98,6 +98,7 @@ static int register_all(sqlite3 *db, gx_ctx *ctx)
     static const gx_function *const tables[] = {
         gx_functions_algebra, gx_functions_store, gx_functions_make,
         gx_functions_look,    gx_functions_files, gx_functions_control,
+        gx_functions_cells,
     };
     static int (*const modules[])(sqlite3 *, gx_ctx *) = {
         gx_register_aggregates,

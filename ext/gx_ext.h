@@ -174,6 +174,7 @@ extern const gx_function gx_functions_store[];   /* fn_store.c: store, copy, dro
 extern const gx_function gx_functions_make[];    /* fn_make.c: zeros, eye, random, ...      */
 extern const gx_function gx_functions_look[];    /* fn_look.c: info, json, show, slice, ... */
 extern const gx_function gx_functions_files[];   /* fn_files.c: import, export */
+extern const gx_function gx_functions_cells[];   /* fn_cells.c: set */
 extern const gx_function gx_functions_control[]; /* fn_control.c: config, version, debug, ... */
 
 /* Files that register modules or aggregates themselves.  Return SQLITE_*. */

@@ -1,0 +1,177 @@
+/*
+** Matrices as rows: what the files behind gx_cells and gx_rows share.
+**
+**   vtab_cells.c   the two modules: tables, cursors, columns
+**   cells_plan.c   which rows a query wants: xBestIndex, and constraints turned into a rectangle
+**   cells_scan.c   a rectangle of a matrix as a sequence of chunks in memory
+**   cells_write.c  INSERT, UPDATE, DELETE: cells gathered in a batch, written tile by tile
+*/
+#ifndef GX_CELLS_H
+#define GX_CELLS_H
+
+#include "gx_ext.h"
+
+/* Columns of gx_cells and gx_rows.  The last of each is hidden: the argument. */
+enum { GX_CELLS_I = 0, GX_CELLS_J, GX_CELLS_VALUE, GX_CELLS_IMAG, GX_CELLS_MATRIX };
+enum { GX_ROWS_I = 0, GX_ROWS_ROW, GX_ROWS_MATRIX };
+
+/* ---- what a connection has ------------------------------------------------------------------- */
+
+typedef struct gx_cells_table gx_cells_table;
+
+/* One real number that waits to be written. */
+typedef struct gx_cells_entry {
+    uint64_t key; /* tile << 32 | index of the real number inside the tile */
+    double value;
+} gx_cells_entry;
+
+enum { GX_CELLS_EMBEDDED = 32 };
+
+/* The cells that wait: all of one matrix, of one table.  See cells_write.c. */
+typedef struct gx_cells_batch {
+    gx_cells_table *table;   /* NULL: no cell waits, and meta means nothing       */
+    gx_meta meta;            /* of the matrix, already touched                    */
+    gx_cells_entry *entries; /* room for 2 * capacity: the second half is to sort */
+    size_t count, capacity;  /* entries                                           */
+    bool is_flushing;
+    gx_cells_entry embedded[2 * GX_CELLS_EMBEDDED]; /* the entries at first */
+} gx_cells_batch;
+
+/* Shared by both modules of one connection. */
+typedef struct gx_cells_shared {
+    gx_ctx *ctx;
+    int modules;   /* that still refer to this                             */
+    int64_t epoch; /* counts rollbacks: what was read before may be untrue */
+    gx_cells_batch batch;
+} gx_cells_shared;
+
+struct gx_cells_table {
+    sqlite3_vtab base; /* must be first */
+    sqlite3 *db;
+    gx_cells_shared *shared;
+    gx_ctx *ctx;
+    bool is_rows;        /* gx_rows; else gx_cells                                     */
+    const char *module;  /* "gx_cells", "gx_rows"                                      */
+    char *schema, *name; /* of the table                                               */
+    char *matrix;        /* the matrix of a named table; NULL: table-valued function   */
+    int64_t rows, cols;  /* of the matrix last seen, for estimates; 0: none seen       */
+    int level;           /* savepoints open, SQLite's own included                     */
+    int foreign_level;   /* level at the latest flush into another schema; -1: none    */
+    gx_meta foreign;     /* the matrix flushed into then                               */
+};
+
+/* "gx_cells: a: text" into zErrMsg; returns code, or SQLITE_* of err where code is 0. */
+int gx_cells_error(gx_cells_table *table, const gx_err *err, int code);
+
+/*
+** The matrix behind a named table: in the table's own schema when it is there, else looked up like
+** any name.  Flushes the batch (through the store).
+*/
+gx_code gx_cells_find(gx_cells_table *table, gx_meta *meta, gx_err *err);
+
+/* ---- which rows (cells_plan.c) --------------------------------------------------------------- */
+
+/* Rows i0 <= i < i1, columns j0 <= j < j1. */
+typedef struct gx_rect {
+    int64_t i0, i1, j0, j1;
+} gx_rect;
+
+typedef enum gx_order {
+    GX_BY_TILE = 0, /* tile after tile, column-major over tiles and inside each */
+    GX_BY_COLUMN,   /* by j, then i                                             */
+    GX_BY_ROW       /* by i, then j                                             */
+} gx_order;
+
+/* idxNum is a gx_order, idxStr the plan. */
+int gx_cells_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info);
+
+/* The argument among xFilter's values, or NULL when the plan has none. */
+sqlite3_value *gx_cells_plan_matrix(const char *plan, sqlite3_value **argv);
+
+/*
+** What a plan wants of a rows x cols matrix, as SQLite compares i and j with the values; empty when
+** i0 >= i1 or j0 >= j1.
+*/
+gx_rect gx_cells_plan_rect(const char *plan, sqlite3_value **argv, bool is_rows, int64_t rows,
+                           int64_t cols);
+
+/* ---- reading (cells_scan.c) ------------------------------------------------------------------ */
+
+/* What lies in memory: a rectangle of one state of one stored matrix, or a value's elements. */
+typedef struct gx_window {
+    gx_rect rect;
+    const char *base; /* element (rect.i0, rect.j0); NULL: nothing */
+    int64_t ld;       /* elements                                  */
+    int64_t id, generation, epoch;
+} gx_window;
+
+typedef struct gx_scan {
+    gx_cells_shared *shared;
+    gx_mat A;
+    size_t element; /* bytes of one                                               */
+    gx_order order;
+    bool wants_data; /* an element was asked for: chunks are sized to be read      */
+    bool whole_rows; /* a chunk is never narrower than the selection               */
+    gx_rect select;  /* what is wanted                                             */
+    gx_rect region;  /* the tile at hand (GX_BY_TILE), or all of select            */
+    gx_rect chunk;   /* what comes into memory at once; lies in region             */
+    int64_t i, j;    /* the cell at hand                                           */
+    bool is_done;    /* past the last cell                                         */
+    bool is_loaded;  /* window holds chunk                                         */
+    gx_window window;
+    void *buffer; /* owned; from the governor                                   */
+    size_t buffer_bytes;
+    size_t aim_bytes; /* of the next chunk: grows from chunk to chunk               */
+    int64_t hot_tile; /* the tile that small selections keep coming back to; or -1  */
+    size_t hot_bytes; /* what these cost so far                                     */
+    bool has_changed; /* the failure is: changed while being read                   */
+    char spare[256];  /* the buffer where the governor has none                     */
+} gx_scan;
+
+/* Scan A from now on; A is moved in.  The window of an earlier scan stays where it still serves. */
+void gx_scan_source(gx_scan *scan, gx_cells_shared *shared, const gx_mat *A);
+
+/* Stand on the first cell of rect, which lies in A, or be done.  Reads nothing yet. */
+void gx_scan_start(gx_scan *scan, gx_order order, bool whole_rows, gx_rect rect);
+
+/* The chunk is used up: stand on the first cell of the next one. */
+gx_code gx_scan_next_chunk(gx_scan *scan, gx_err *err);
+
+/*
+** Bring the chunk into memory.  The first load may cut the chunk to what memory allows, from the
+** cell at hand on.  Fails when the matrix is no longer what it was at gx_scan_source():
+** has_changed.
+*/
+gx_code gx_scan_load(gx_scan *scan, gx_err *err);
+
+/* The element (i, j) of the chunk, once is_loaded. */
+static inline const char *gx_scan_at(const gx_scan *scan, int64_t i, int64_t j)
+{
+    const gx_window *w = &scan->window;
+    return w->base + (size_t)((j - w->rect.j0) * w->ld + (i - w->rect.i0)) * scan->element;
+}
+
+/* Free everything; the scan may be used again. */
+void gx_scan_clear(gx_scan *scan);
+
+/* One element as a complex number. */
+gx_scalar gx_cells_element(gx_dtype dtype, const void *at);
+
+/* ---- writing (cells_write.c) ----------------------------------------------------------------- */
+
+/* Index 0 .. count - 1 of the row (label "i") or column ("j"), or words that say so. */
+gx_code gx_cells_check_index(const char *label, int64_t index, int64_t count, gx_err *err);
+
+int gx_cells_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqlite3_int64 *rowid);
+int gx_cells_begin(sqlite3_vtab *vtab);
+int gx_cells_sync(sqlite3_vtab *vtab);
+int gx_cells_commit(sqlite3_vtab *vtab);
+int gx_cells_rollback(sqlite3_vtab *vtab);
+int gx_cells_savepoint(sqlite3_vtab *vtab, int n);
+int gx_cells_release(sqlite3_vtab *vtab, int n);
+int gx_cells_rollback_to(sqlite3_vtab *vtab, int n);
+
+/* The batch into its tiles; also the store's flush hook (arg: gx_cells_shared). */
+gx_code gx_cells_flush(void *arg, gx_err *err);
+
+#endif

@@ -1,0 +1,78 @@
+/*
+** gx_set: one cell of a stored matrix.
+**
+** Writes the 4 to 16 bytes of the element in place (incremental blob I/O), under a savepoint, and
+** gives the matrix a new generation without properties.  For many cells the named tables of
+** gx_cells are the way: they write tile by tile (cells_write.c).
+*/
+#include "cells.h"
+
+#include <string.h>
+
+SQLITE_EXTENSION_INIT3
+
+/* The bytes of one element; returns how many. */
+static size_t encode(gx_dtype dtype, gx_scalar x, char bytes[16])
+{
+    double parts[2] = {x.re, x.im};
+    gx_convert(GX_C128, parts, 1, dtype, bytes, 1, 1, 1);
+    return gx_dtype_bytes(dtype);
+}
+
+static gx_code write_element(gx_store *store, gx_meta *meta, int64_t i, int64_t j, gx_scalar x,
+                             gx_err *err)
+{
+    _Alignas(16) char bytes[16];
+    size_t count = encode(meta->dtype, x, bytes);
+    int64_t ti = i / meta->tile_rows, tj = j / meta->tile_cols;
+    int64_t at =
+        (j - tj * meta->tile_cols) * gx_meta_tile_height(meta, ti) + i - ti * meta->tile_rows;
+    GX_TRY(gx_store_begin(store, meta->schema, err));
+    gx_code rc = gx_store_patch_tile(store, meta, tj * gx_meta_row_tiles(meta) + ti,
+                                     (size_t)at * count, count, bytes, err);
+    if (rc == GX_OK) {
+        rc = gx_store_touch(store, meta, 0, err);
+    }
+    return gx_store_end(store, rc == GX_OK, err);
+}
+
+/* gx_set(A, i, j, value) */
+static void set(gx_fn *fn)
+{
+    const char *name;
+    int64_t i, j;
+    gx_scalar x;
+    gx_meta meta;
+    gx_err err = {0};
+    gx_store *store = fn->ctx->store;
+    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_text(fn, 0, "A", &name) ||
+        !gx_fn_int(fn, 1, "i", &i) || !gx_fn_int(fn, 2, "j", &j) ||
+        !gx_fn_scalar(fn, 3, "value", &x)) {
+        return;
+    }
+    if (name[0] == '[') {
+        gx_fn_fail(fn, "A is a JSON literal: only a stored matrix can be written");
+        return;
+    }
+    if (gx_store_find(store, name, &meta, &err) != GX_OK ||
+        gx_cells_check_index("i", i, meta.rows, &err) != GX_OK ||
+        gx_cells_check_index("j", j, meta.cols, &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
+        return;
+    }
+    if (x.im != 0 && !gx_dtype_is_complex(meta.dtype)) {
+        gx_fn_fail(fn, "value is complex, but %s is real (%s)", meta.name,
+                   gx_dtype_name(meta.dtype));
+        return;
+    }
+    if (write_element(store, &meta, i, j, x, &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
+        return;
+    }
+    sqlite3_result_text(fn->sql, name, -1, SQLITE_TRANSIENT);
+}
+
+const gx_function gx_functions_cells[] = {
+    {"gx_set", 4, 4, false, set},
+    {NULL, 0, 0, false, NULL},
+};
