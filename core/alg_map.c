@@ -24,6 +24,11 @@ static int64_t block_cols(const gx_sink *C)
     return gx_max(1, C->tile_cols);
 }
 
+static int64_t blocks_of(const gx_sink *C)
+{
+    return gx_ceil_div(C->rows, block_rows(C)) * gx_ceil_div(C->cols, block_cols(C));
+}
+
 static const gx_opnd *operand_like(gx_prog *prog, const gx_mat *source, gx_sink *sink, const gx_sink *C)
 {
     return gx_prog_operand(prog, source, sink, C->dtype, C->rows, C->cols, block_rows(C),
@@ -42,7 +47,7 @@ static gx_code map_in_place(gx_run *run, const gx_call *kernel, const gx_mat *A,
                             gx_sink *C)
 {
     gx_prog *prog;
-    if (gx_prog_create(run, &prog) != GX_OK) {
+    if (gx_prog_create(run, blocks_of(C), &prog) != GX_OK) {
         return run->err.code;
     }
     gx_prog_lookahead(prog, lookahead(run));
@@ -95,7 +100,7 @@ gx_code gx_copy_to_sink(gx_run *run, const gx_mat *src, gx_sink *sink)
 gx_code gx_alg_transpose(gx_run *run, const gx_mat *A, gx_trans trans, gx_sink *C)
 {
     gx_prog *prog;
-    if (gx_prog_create(run, &prog) != GX_OK) {
+    if (gx_prog_create(run, blocks_of(C), &prog) != GX_OK) {
         return run->err.code;
     }
     gx_prog_lookahead(prog, lookahead(run));

@@ -209,7 +209,7 @@ gx_prog *gx_matmul_program(gx_run *run, const gx_matmul_args *args, const gx_mat
                            gx_sink *C)
 {
     product p = {.args = args, .plan = plan};
-    if (gx_prog_create(run, &p.prog) != GX_OK) {
+    if (gx_prog_create(run, gx_plan_matmul_calls(plan), &p.prog) != GX_OK) {
         return NULL;
     }
     const gx_mat *A = args->A, *B = args->B;

@@ -15,6 +15,7 @@
 ** Threads: `lock` guards next_load, the load states and reached.  Blocks themselves need no lock: a load
 ** owns its slot until it is marked done, the caller afterwards.
 */
+#include "plan.h"
 #include "prog_int.h"
 #include "stream.h"
 
@@ -307,6 +308,17 @@ static int64_t make_schedule(exec *x)
     return slots;
 }
 
+/* The smallest side of any operand's blocks: what limits a kernel's rate. */
+static int64_t block_edge(const gx_prog *prog)
+{
+    int64_t edge = INT64_MAX;
+    for (int k = 0; k < prog->operands; k++) {
+        const gx_opnd *op = &prog->operand[k];
+        edge = gx_min(edge, gx_min(gx_min(op->block_rows, op->rows), gx_min(op->block_cols, op->cols)));
+    }
+    return gx_max(1, edge);
+}
+
 static void execute(exec *x)
 {
     gx_stats *stats = &x->run->ctx->stats;
@@ -315,6 +327,10 @@ static void execute(exec *x)
         gx_run_device(x->run, &x->backend, &x->dev) != GX_OK) {
         return;
     }
+    gx_cost cost;
+    gx_schedule_cost(x->prog, slots, &x->plan, &cost);
+    double predicted_s = gx_plan_seconds(x->run, &cost, x->prog->operand[0].dtype, block_edge(x->prog));
+    gx_stats_set(stats, GX_STAT_PREDICTED_NS, (int64_t)(1e9 * predicted_s));
     gx_stats_add(stats, GX_STAT_CACHE_HITS, x->plan.hits);
     gx_stats_add(stats, GX_STAT_CACHE_MISSES, x->plan.load_count);
     gx_stats_add(stats, GX_STAT_SPILLS, x->plan.spills);

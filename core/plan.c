@@ -124,6 +124,28 @@ double gx_plan_matmul_reads(const gx_matmul_plan *plan, int64_t super_m, int64_t
             (double)plan->n * (double)gx_ceil_div(grid_m, super_m));
 }
 
+int64_t gx_plan_matmul_calls(const gx_matmul_plan *plan)
+{
+    int64_t grid_m = gx_ceil_div(plan->m, plan->block_m), grid_n = gx_ceil_div(plan->n, plan->block_n);
+    int64_t grid_k = gx_max(1, gx_ceil_div(plan->k, plan->block_k));
+    int64_t half = plan->is_syrk ? (grid_m * (grid_m + 1)) / 2 : grid_m * grid_n;
+    return half * grid_k + (plan->is_syrk ? half : 0);
+}
+
+/* Blocks that the cache will hold beside the program itself; at least the three that a call needs. */
+static int64_t count_slots(gx_run *run, const gx_matmul_plan *plan)
+{
+    int64_t grid_m = gx_ceil_div(plan->m, plan->block_m), grid_n = gx_ceil_div(plan->n, plan->block_n);
+    int64_t grid_k = gx_ceil_div(plan->k, plan->block_k);
+    int64_t m = gx_min(plan->block_m, plan->m), n = gx_min(plan->block_n, plan->n);
+    int64_t largest = gx_max(1, gx_max(m * n, plan->block_k * gx_max(m, n)));
+    size_t slot_bytes = (size_t)largest * gx_dtype_bytes(plan->dtype);
+    size_t overhead = gx_prog_overhead(gx_plan_matmul_calls(plan),
+                                       grid_m * grid_k + grid_k * grid_n + grid_m * grid_n);
+    size_t available = gx_mem_available(run->ctx->mem);
+    return gx_max(3, available > overhead ? (int64_t)((available - overhead) / slot_bytes) : 0);
+}
+
 static void choose_rectangle(gx_matmul_plan *plan, int64_t slots)
 {
     int64_t grid_m = gx_max(1, gx_ceil_div(plan->m, plan->block_m));
@@ -169,12 +191,7 @@ void gx_plan_matmul(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int
         detect_syrk(args, plan);
     }
     choose_blocks(run, args, tile_m, tile_n, plan);
-    size_t element = gx_dtype_bytes(plan->dtype);
-    int64_t largest = gx_max(gx_min(plan->block_m, plan->m) * gx_min(plan->block_n, plan->n),
-                             plan->block_k * gx_max(gx_min(plan->block_m, plan->m),
-                                                    gx_min(plan->block_n, plan->n)));
-    size_t slot_bytes = (size_t)gx_max(1, largest) * element;
-    choose_rectangle(plan, (int64_t)(gx_mem_available(run->ctx->mem) / slot_bytes));
+    choose_rectangle(plan, count_slots(run, plan));
     plan->lookahead = gx_max(4, 2 * run->ctx->config.number[GX_SET_READERS]);
 }
 

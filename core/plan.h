@@ -33,6 +33,9 @@ void gx_plan_matmul(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int
 */
 double gx_plan_matmul_reads(const gx_matmul_plan *plan, int64_t super_m, int64_t super_n);
 
+/* Calls of its program, at most. */
+int64_t gx_plan_matmul_calls(const gx_matmul_plan *plan);
+
 /* The program of a product (alg_matmul.c); NULL when the run has failed.  Freed by the caller. */
 gx_prog *gx_matmul_program(gx_run *run, const gx_matmul_args *args, const gx_matmul_plan *plan,
                            gx_sink *C);

@@ -1,8 +1,8 @@
 /*
 ** Writing a program down: see prog.h.
 **
-** A step is 36 bytes: block numbers and, once scheduled, cache slots; what repeats (kernel, flags, scalars) is a
-** "kind", of which a program has few.  Programs of a million calls are thus 36 MB.
+** A step is 32 bytes: block numbers and, once scheduled, cache slots; what repeats (kernel, flags, scalars) is a
+** "kind", of which a program has few.  Programs of a million calls are thus 32 MB.
 */
 #include "prog_int.h"
 
@@ -15,7 +15,23 @@ static const size_t RESERVE_BYTES = 64 << 10;
 /* Blocks are loaded this many calls ahead unless the driver says otherwise. */
 static const int64_t LOOKAHEAD = 4;
 
-gx_code gx_prog_create(gx_run *run, gx_prog **prog)
+static bool make_room(gx_prog *prog, int64_t calls)
+{
+    gx_err err = {0};
+    void *steps = prog->steps;
+    if (calls > INT32_MAX) {
+        gx_fail(&err, GX_TOOBIG, "more than %d block operations", INT32_MAX);
+    } else if (gx_mem_realloc(prog->run->ctx->mem, (size_t)calls * sizeof(step),
+                              "the list of block operations", &steps, &err) == GX_OK) {
+        prog->steps = steps;
+        prog->step_capacity = calls;
+        return true;
+    }
+    gx_run_fail(prog->run, &err);
+    return false;
+}
+
+gx_code gx_prog_create(gx_run *run, int64_t calls, gx_prog **prog)
 {
     *prog = NULL;
     if (!gx_ok(run)) {
@@ -26,10 +42,25 @@ gx_code gx_prog_create(gx_run *run, gx_prog **prog)
     if (gx_mem_calloc(run->ctx->mem, sizeof **prog, "a program", &memory, &err) != GX_OK) {
         return gx_run_fail(run, &err);
     }
-    *prog = memory;
-    (*prog)->run = run;
-    (*prog)->lookahead = LOOKAHEAD;
+    gx_prog *made = memory;
+    made->run = run;
+    made->lookahead = LOOKAHEAD;
+    if (!make_room(made, gx_max(1, calls))) {
+        gx_prog_free(made);
+        return run->err.code;
+    }
+    *prog = made;
     return GX_OK;
+}
+
+size_t gx_prog_overhead(int64_t calls, int64_t blocks)
+{
+    // A call has at most two loads (a third reads what was spilled); a growing list exists twice.
+    const size_t LOADS = 2 * 3 / 2 * sizeof(load);
+    const size_t SIMULATION = 3 * sizeof(int32_t);
+    const size_t BLOCK = 16;
+    return RESERVE_BYTES + (size_t)calls * (sizeof(step) + LOADS + SIMULATION) +
+           (size_t)blocks * BLOCK;
 }
 
 void gx_prog_free(gx_prog *prog)
@@ -98,29 +129,10 @@ static int16_t find_kind(gx_prog *prog, const gx_call *call)
     return (int16_t)prog->kinds++;
 }
 
-static bool grow_steps(gx_prog *prog)
-{
-    if (prog->step_count < prog->step_capacity) {
-        return true;
-    }
-    int64_t capacity = prog->step_capacity == 0 ? 64 : 2 * prog->step_capacity;
-    gx_err err = {0};
-    void *steps = prog->steps;
-    if (capacity > INT32_MAX) {
-        gx_fail(&err, GX_TOOBIG, "more than %d block operations", INT32_MAX / 2);
-    } else if (gx_mem_realloc(prog->run->ctx->mem, (size_t)capacity * sizeof(step),
-                              "the list of block operations", &steps, &err) == GX_OK) {
-        prog->steps = steps;
-        prog->step_capacity = capacity;
-        return true;
-    }
-    gx_run_fail(prog->run, &err);
-    return false;
-}
-
 void gx_prog_call(gx_prog *prog, const gx_call *call)
 {
-    if (!gx_ok(prog->run) || !grow_steps(prog)) {
+    if (!gx_ok(prog->run) ||
+        (prog->step_count == prog->step_capacity && !make_room(prog, 2 * prog->step_capacity))) {
         return;
     }
     step *st = &prog->steps[prog->step_count];

@@ -50,8 +50,8 @@ typedef struct gx_call {
     bool keeps_c;        /* the kernel reads what c holds (beta != 0, in place); else c is only written */
 } gx_call;
 
-/* *prog is NULL on failure (and the run has failed). */
-gx_code gx_prog_create(gx_run *run, gx_prog **prog);
+/* calls: how many are expected; more are possible.  *prog is NULL on failure (the run has failed). */
+gx_code gx_prog_create(gx_run *run, int64_t calls, gx_prog **prog);
 void gx_prog_free(gx_prog *prog); /* NULL is a no-op */
 
 /* Blocks of block_rows x block_cols.  With a sink they must be multiples of its tiles (or the whole). */
@@ -69,6 +69,9 @@ void gx_prog_lookahead(gx_prog *prog, int64_t steps);
 
 /* The most bytes the block cache may take; by default what the governor has left, less a reserve. */
 void gx_prog_cache(gx_prog *prog, size_t bytes);
+
+/* Bytes that a program of so many calls on so many blocks takes beside its cache, at its peak. */
+size_t gx_prog_overhead(int64_t calls, int64_t blocks);
 
 typedef struct gx_cost {
     double flops;

@@ -79,6 +79,7 @@ int64_t gx_prog_slots(gx_prog *prog);
 
 /* Make the schedule; also fills step.slot.  Freed by gx_schedule_clear() whatever it returns. */
 gx_code gx_schedule_make(gx_prog *prog, int64_t slots, schedule *s);
+void gx_schedule_cost(const gx_prog *prog, int64_t slots, const schedule *s, gx_cost *cost);
 void gx_schedule_clear(gx_prog *prog, schedule *s);
 
 /* Arguments of a step's kernel; pointers by slot from base (NULL base: sizes only). */

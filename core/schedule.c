@@ -151,6 +151,9 @@ static int64_t willingness(const sim *s, int32_t slot, int32_t window_end)
         return -1; // a temporary lives in memory alone
     }
     bool is_spill = b->is_dirty && !is_finished(s, b);
+    if (is_spill && window_end > s->now) {
+        return -1; // not for the sake of loading ahead
+    }
     return (is_spill ? 1 : 2) * STEP + b->next_use;
 }
 
@@ -311,32 +314,32 @@ void gx_schedule_clear(gx_prog *prog, schedule *s)
     memset(s, 0, sizeof *s);
 }
 
+void gx_schedule_cost(const gx_prog *prog, int64_t slots, const schedule *s, gx_cost *cost)
+{
+    *cost = (gx_cost){.flops = prog->flops, .loads = s->load_count, .hits = s->hits, .spills = s->spills,
+                      .slots = slots, .slot_bytes = prog->slot_bytes, .calls = prog->step_count};
+    for (int64_t k = 0; k < s->load_count; k++) {
+        const gx_opnd *op = &prog->operand[s->loads[k].operand];
+        if (s->loads[k].is_spilled ||
+            (op->source != NULL && gx_mat_base_stored(op->source) != NULL)) {
+            cost->bytes_read += (double)gx_block_shape(op, s->loads[k].block).bytes;
+        }
+    }
+    for (int64_t k = 0; k < s->flush_count; k++) {
+        const gx_opnd *op = &prog->operand[s->flushes[k].operand];
+        if (op->sink->is_stored) {
+            cost->bytes_written += (double)gx_block_shape(op, s->flushes[k].block).bytes;
+        }
+    }
+}
+
 gx_code gx_prog_cost(gx_prog *prog, gx_cost *cost)
 {
     memset(cost, 0, sizeof *cost);
     int64_t slots = gx_prog_slots(prog);
     schedule s = {0};
     if (gx_ok(prog->run) && gx_schedule_make(prog, slots, &s) == GX_OK) {
-        for (int64_t k = 0; k < s.load_count; k++) {
-            const gx_opnd *op = &prog->operand[s.loads[k].operand];
-            if (s.loads[k].is_spilled ||
-                (op->source != NULL && gx_mat_base_stored(op->source) != NULL)) {
-                cost->bytes_read += (double)gx_block_shape(op, s.loads[k].block).bytes;
-            }
-        }
-        for (int64_t k = 0; k < s.flush_count; k++) {
-            const gx_opnd *op = &prog->operand[s.flushes[k].operand];
-            if (op->sink->is_stored) {
-                cost->bytes_written += (double)gx_block_shape(op, s.flushes[k].block).bytes;
-            }
-        }
-        cost->flops = prog->flops;
-        cost->loads = s.load_count;
-        cost->hits = s.hits;
-        cost->spills = s.spills;
-        cost->slots = slots;
-        cost->slot_bytes = prog->slot_bytes;
-        cost->calls = prog->step_count;
+        gx_schedule_cost(prog, slots, &s, cost);
     }
     gx_schedule_clear(prog, &s);
     return gx_ok(prog->run) ? GX_OK : prog->run->err.code;
