@@ -157,6 +157,29 @@ void gx_fn_result_sink(gx_fn *fn, gx_sink *sink);
 */
 void gx_fn_result_scalar(gx_fn *fn, gx_scalar value, bool is_complex);
 
+/*
+** A text result under construction (text.c): counted by the governor, bounded by SQLite's length
+** limit.  Sticky: once the run has failed nothing more is written.
+*/
+typedef struct gx_text {
+    gx_run *run;
+    char *data; /* of sqlite3_malloc64(); not NUL-terminated */
+    size_t used, capacity, limit;
+} gx_text;
+
+void gx_text_begin(gx_text *text, gx_run *run);
+/* Refuse before the work when the result will have at least that many bytes and may not. */
+bool gx_text_expect(gx_text *text, size_t bytes);
+/* Room for bytes more, at data + used; NULL when there is none.  The caller adds to used. */
+char *gx_text_room(gx_text *text, size_t bytes);
+void gx_text_put(gx_text *text, const char *content, size_t bytes);
+void gx_text_puts(gx_text *text, const char *content);
+void gx_text_repeat(gx_text *text, const char *content, int64_t times);
+void gx_text_printf(gx_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void gx_text_clear(gx_text *text);
+/* Give the text to SQLite as the result, or free it where the call has failed. */
+void gx_fn_result_text(gx_fn *fn, gx_text *text);
+
 /* SQLITE_* for a gx_code. */
 int gx_sqlite_code(gx_code code);
 
