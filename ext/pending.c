@@ -1,5 +1,5 @@
 /*
-** Empty tables for the files that have not landed: weak, so that the real ones replace them silently.
+** Empty tables for files that have not landed: weak, so that the real ones replace them.
 ** This file goes when the last of them is there.
 */
 #include "gx_ext.h"

@@ -1,0 +1,448 @@
+/*
+** Functions for looking at matrices: facts, elements, pieces, and pieces put together.
+**
+** Facts (shape, dtype, info) cost the catalog row.  gx_get reads one element.  Slices, rows and
+** columns are views of their matrix that are copied to the result, so that only the tiles under
+** them are read.  Stacks fill each tile of the result from the operands under it; every operand
+** tile is read once where the tiles line up, and memory is one tile.  gx_json, gx_show, gx_heatmap
+** have files of their own.
+*/
+#include "look.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+// Shared with the other files ---------------------------------------------------------------------
+
+bool gx_look_open(gx_fn *fn, const gx_mat *A, gx_reader **reader)
+{
+    *reader = NULL;
+    gx_err err = {0};
+    if (gx_mat_base_stored(A) != NULL) {
+        gx_reader_own(fn->ctx->store, reader, &err);
+    }
+    gx_run_fail(&fn->run, &err);
+    return gx_ok(&fn->run);
+}
+
+bool gx_look_buffer(gx_fn *fn, const gx_mat *A, int64_t m, int64_t n, void **buffer)
+{
+    size_t bytes;
+    gx_err err = {0};
+    *buffer = NULL;
+    if (!gx_matrix_bytes(m, n, A->dtype, &bytes)) {
+        gx_fail_nomem(&err, UINT64_MAX, "matrix");
+    } else if (gx_mem_alloc(fn->ctx->mem, bytes, "a piece of the matrix", buffer, &err) == GX_OK) {
+        return gx_fn_own(fn, *buffer);
+    }
+    gx_run_fail(&fn->run, &err);
+    return false;
+}
+
+bool gx_look_read(gx_fn *fn, const gx_mat *A, gx_reader *reader, int64_t i0, int64_t j0, int64_t m,
+                  int64_t n, void *dst, int64_t ld)
+{
+    gx_err err;
+    err.code = GX_OK;
+    if (gx_mat_read(&fn->run, A, reader, i0, j0, m, n, A->dtype, dst, ld, &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
+    }
+    return gx_ok(&fn->run);
+}
+
+// Facts -------------------------------------------------------------------------------------------
+
+static bool only_matrix(gx_fn *fn, gx_mat *A)
+{
+    return gx_fn_options(fn, NULL, NULL) && gx_fn_matrix(fn, 0, "A", A);
+}
+
+static void rows_count(gx_fn *fn)
+{
+    gx_mat A;
+    if (only_matrix(fn, &A)) {
+        sqlite3_result_int64(fn->sql, A.rows);
+    }
+}
+
+static void cols_count(gx_fn *fn)
+{
+    gx_mat A;
+    if (only_matrix(fn, &A)) {
+        sqlite3_result_int64(fn->sql, A.cols);
+    }
+}
+
+static void shape(gx_fn *fn)
+{
+    gx_mat A;
+    if (only_matrix(fn, &A)) {
+        char text[64];
+        snprintf(text, sizeof text, "[%" PRId64 ",%" PRId64 "]", A.rows, A.cols);
+        sqlite3_result_text(fn->sql, text, -1, SQLITE_TRANSIENT);
+    }
+}
+
+static void dtype(gx_fn *fn)
+{
+    gx_mat A;
+    if (only_matrix(fn, &A)) {
+        sqlite3_result_text(fn->sql, gx_dtype_name(A.dtype), -1, SQLITE_STATIC);
+    }
+}
+
+/* A JSON string: quotes, backslashes and control characters escaped, the rest as it is. */
+static void put_string(gx_text *text, const char *content)
+{
+    gx_text_puts(text, "\"");
+    for (const char *c = content; *c != '\0'; c++) {
+        if (*c == '"' || *c == '\\') {
+            gx_text_printf(text, "\\%c", *c);
+        } else if ((unsigned char)*c < ' ') {
+            gx_text_printf(text, "\\u%04x", (unsigned char)*c);
+        } else {
+            gx_text_put(text, c, 1);
+        }
+    }
+    gx_text_puts(text, "\"");
+}
+
+static void put_stored(gx_text *text, const gx_meta *meta)
+{
+    gx_text_printf(text, ",\"tile_rows\":%" PRId64 ",\"tile_cols\":%" PRId64 ",\"tiles\":%" PRId64,
+                   meta->tile_rows, meta->tile_cols,
+                   gx_meta_row_tiles(meta) * gx_meta_col_tiles(meta));
+    gx_text_printf(text, ",\"generation\":%" PRId64, meta->generation);
+}
+
+static void info(gx_fn *fn)
+{
+    gx_mat A;
+    if (!only_matrix(fn, &A)) {
+        return;
+    }
+    bool is_stored = A.kind == GX_MAT_STORED;
+    char properties[GX_PROPERTIES_MAX];
+    size_t bytes = 0;
+    gx_matrix_bytes(A.rows, A.cols, A.dtype, &bytes);
+    gx_text text;
+    gx_text_begin(&text, &fn->run);
+    gx_text_puts(&text, "{");
+    if (is_stored) {
+        gx_text_puts(&text, "\"name\":");
+        put_string(&text, A.meta.name);
+        gx_text_puts(&text, ",\"schema\":");
+        put_string(&text, A.meta.schema);
+        gx_text_puts(&text, ",");
+    }
+    gx_text_printf(&text, "\"rows\":%" PRId64 ",\"cols\":%" PRId64 ",\"dtype\":\"%s\"", A.rows,
+                   A.cols, gx_dtype_name(A.dtype));
+    gx_text_printf(&text, ",\"bytes\":%zu,\"properties\":\"%s\"", bytes,
+                   gx_properties_text(A.properties, properties));
+    if (is_stored) {
+        put_stored(&text, &A.meta);
+    }
+    gx_text_puts(&text, "}");
+    gx_fn_result_text(fn, &text);
+}
+
+// Elements ----------------------------------------------------------------------------------------
+
+/* index: one of length rows (or columns) of A. */
+static bool check_index(gx_fn *fn, const char *label, int64_t index, const gx_mat *A, bool is_row)
+{
+    int64_t length = is_row ? A->rows : A->cols;
+    if (index >= 0 && index < length) {
+        return true;
+    }
+    const char *what = is_row ? "row" : "column";
+    if (length == 0) {
+        return gx_fn_fail(fn, "%s is %" PRId64 " but %s has no %ss", label, index, A->label, what);
+    }
+    return gx_fn_fail(fn, "%s is %" PRId64 " but %s has %" PRId64 " %s%s (0 to %" PRId64 ")", label,
+                      index, A->label, length, what, length == 1 ? "" : "s", length - 1);
+}
+
+static void get(gx_fn *fn)
+{
+    gx_mat A;
+    int64_t i, j;
+    gx_reader *reader;
+    if (!only_matrix(fn, &A) || !gx_fn_int(fn, 1, "i", &i) || !gx_fn_int(fn, 2, "j", &j) ||
+        !check_index(fn, "i", i, &A, true) || !check_index(fn, "j", j, &A, false) ||
+        !gx_look_open(fn, &A, &reader)) {
+        return;
+    }
+    double element[2];
+    if (gx_look_read(fn, &A, reader, i, j, 1, 1, element, 1)) {
+        gx_fn_result_scalar(fn, gx_look_element(A.dtype, element, 0), gx_dtype_is_complex(A.dtype));
+    }
+    gx_reader_close(reader);
+}
+
+// Slices ------------------------------------------------------------------------------------------
+
+typedef struct slice_options {
+    bool unused;
+    gx_dest dest;
+} slice_options;
+
+static const gx_option replace_option[] = {
+    {"replace", GX_OPT_BOOL, offsetof(slice_options, dest.replace), 0},
+    {.type = GX_OPT_END},
+};
+
+/* One end of a range: argument index, or the default where it is NULL. */
+static bool take_bound(gx_fn *fn, int index, const char *label, const gx_mat *A, bool is_row,
+                       int64_t *bound)
+{
+    int64_t length = is_row ? A->rows : A->cols;
+    if (index < fn->argc && !gx_fn_has(fn, index)) {
+        return true;
+    }
+    if (!gx_fn_int(fn, index, label, bound)) {
+        return false;
+    }
+    return (*bound >= 0 && *bound <= length) ||
+           gx_fn_fail(fn, "%s is %" PRId64 " but %s has %" PRId64 " %s%s", label, *bound, A->label,
+                      length, is_row ? "row" : "column", length == 1 ? "" : "s");
+}
+
+static bool is_ordered(gx_fn *fn, const char *first, int64_t begin, const char *second, int64_t end)
+{
+    return begin <= end ||
+           gx_fn_fail(fn, "%s is %" PRId64 " but %s is %" PRId64, first, begin, second, end);
+}
+
+/* Copy rows i0 .. i1, columns j0 .. j1 of A to the destination. */
+static void copy_slice(gx_fn *fn, const gx_mat *A, int64_t i0, int64_t i1, int64_t j0, int64_t j1,
+                       const gx_dest *dest)
+{
+    gx_mat view;
+    gx_sink sink;
+    gx_mat_view(&view, A, GX_NO_TRANS, i0, j0, i1 - i0, j1 - j0);
+    gx_sink_begin(&fn->run, dest, view.rows, view.cols, view.dtype, 0, 0, 0, &sink);
+    if (gx_ok(&fn->run)) {
+        gx_copy_to_sink(&fn->run, &view, &sink);
+    }
+    gx_fn_result_sink(fn, &sink);
+}
+
+static void slice(gx_fn *fn)
+{
+    slice_options opt = {0};
+    gx_mat A;
+    if (!gx_fn_options(fn, replace_option, &opt) || !gx_fn_matrix(fn, 0, "A", &A)) {
+        return;
+    }
+    int64_t i0 = 0, i1 = A.rows, j0 = 0, j1 = A.cols;
+    if (take_bound(fn, 1, "i0", &A, true, &i0) && take_bound(fn, 2, "i1", &A, true, &i1) &&
+        take_bound(fn, 3, "j0", &A, false, &j0) && take_bound(fn, 4, "j1", &A, false, &j1) &&
+        is_ordered(fn, "i0", i0, "i1", i1) && is_ordered(fn, "j0", j0, "j1", j1) &&
+        gx_fn_dest(fn, 5, &opt.dest)) {
+        copy_slice(fn, &A, i0, i1, j0, j1, &opt.dest);
+    }
+}
+
+static void row(gx_fn *fn)
+{
+    slice_options opt = {0};
+    gx_mat A;
+    int64_t i;
+    if (gx_fn_options(fn, replace_option, &opt) && gx_fn_matrix(fn, 0, "A", &A) &&
+        gx_fn_int(fn, 1, "i", &i) && check_index(fn, "i", i, &A, true) &&
+        gx_fn_dest(fn, 2, &opt.dest)) {
+        copy_slice(fn, &A, i, i + 1, 0, A.cols, &opt.dest);
+    }
+}
+
+static void col(gx_fn *fn)
+{
+    slice_options opt = {0};
+    gx_mat A;
+    int64_t j;
+    if (gx_fn_options(fn, replace_option, &opt) && gx_fn_matrix(fn, 0, "A", &A) &&
+        gx_fn_int(fn, 1, "j", &j) && check_index(fn, "j", j, &A, false) &&
+        gx_fn_dest(fn, 2, &opt.dest)) {
+        copy_slice(fn, &A, 0, A.rows, j, j + 1, &opt.dest);
+    }
+}
+
+// Stacks ------------------------------------------------------------------------------------------
+
+/* Matrices side by side (hstack) or one under the other. */
+typedef struct stack {
+    gx_mat *part;
+    int count;
+    bool is_horizontal;
+    int64_t rows, cols;
+    gx_dtype dtype;
+} stack;
+
+/* "A", "B", ... "Z", then "argument 27". */
+static const char *letter(int index, char text[24])
+{
+    if (index < 26) {
+        snprintf(text, 24, "%c", 'A' + index);
+    } else {
+        snprintf(text, 24, "argument %d", index + 1);
+    }
+    return text;
+}
+
+static bool add_part(gx_fn *fn, stack *s, int index)
+{
+    char label[24];
+    gx_mat *A = &s->part[index];
+    if (!gx_fn_matrix(fn, index, letter(index, label), A)) {
+        return false;
+    }
+    if (index == 0) {
+        s->rows = A->rows;
+        s->cols = A->cols;
+        s->dtype = A->dtype;
+        return true;
+    }
+    int64_t have = s->is_horizontal ? s->rows : s->cols;
+    int64_t came = s->is_horizontal ? A->rows : A->cols;
+    if (have != came) {
+        return gx_fn_fail(fn, "A has %" PRId64 " %s but %s has %" PRId64, have,
+                          s->is_horizontal ? "rows" : "columns", label, came);
+    }
+    int64_t *sum = s->is_horizontal ? &s->cols : &s->rows;
+    if (__builtin_add_overflow(*sum, s->is_horizontal ? A->cols : A->rows, sum)) {
+        return gx_fn_fail(fn, "the result has more than 2^63 %s",
+                          s->is_horizontal ? "columns" : "rows");
+    }
+    s->dtype = gx_dtype_promote(s->dtype, A->dtype);
+    return true;
+}
+
+static bool read_parts(gx_fn *fn, stack *s)
+{
+    void *memory;
+    gx_err err = {0};
+    if (gx_mem_alloc(fn->ctx->mem, (size_t)fn->argc * sizeof *s->part, "arguments", &memory,
+                     &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
+        return false;
+    }
+    s->part = memory;
+    s->count = fn->argc;
+    if (!gx_fn_own(fn, memory)) {
+        return false;
+    }
+    for (int k = 0; k < s->count; k++) {
+        if (!add_part(fn, s, k)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Fill the rectangle (i0, j0) m x n of the result from the parts under it. */
+static bool fill(gx_fn *fn, const stack *s, gx_reader *reader, int64_t i0, int64_t j0, int64_t m,
+                 int64_t n, void *dst)
+{
+    int64_t begin = 0;
+    int64_t from = s->is_horizontal ? j0 : i0, to = from + (s->is_horizontal ? n : m);
+    for (int k = 0; k < s->count && begin < to; k++) {
+        const gx_mat *A = &s->part[k];
+        int64_t length = s->is_horizontal ? A->cols : A->rows;
+        int64_t first = gx_max(begin, from), last = gx_min(begin + length, to);
+        gx_err err;
+        err.code = GX_OK;
+        if (first < last && s->is_horizontal) {
+            gx_mat_read(&fn->run, A, reader, i0, first - begin, m, last - first, s->dtype,
+                        gx_at(dst, s->dtype, m, 0, first - from), m, &err);
+        } else if (first < last) {
+            gx_mat_read(&fn->run, A, reader, first - begin, j0, last - first, n, s->dtype,
+                        gx_at(dst, s->dtype, m, first - from, 0), m, &err);
+        }
+        gx_run_fail(&fn->run, &err);
+        begin += length;
+    }
+    return gx_ok(&fn->run);
+}
+
+static void fill_sink(gx_fn *fn, const stack *s, gx_reader *reader, gx_sink *sink)
+{
+    const gx_mat like = {.dtype = s->dtype};
+    int64_t height = gx_min(sink->tile_rows, s->rows), width = gx_min(sink->tile_cols, s->cols);
+    void *tile;
+    if (height == 0 || width == 0 || !gx_look_buffer(fn, &like, height, width, &tile)) {
+        return;
+    }
+    gx_run_progress(&fn->run, (double)s->rows * (double)s->cols);
+    for (int64_t j = 0; j < s->cols; j += width) {
+        for (int64_t i = 0; i < s->rows; i += height) {
+            int64_t m = gx_min(height, s->rows - i), n = gx_min(width, s->cols - j);
+            gx_err err = {0};
+            if (!fill(fn, s, reader, i, j, m, n, tile)) {
+                return;
+            }
+            gx_sink_write(sink, i, j, m, n, tile, m, &err);
+            gx_run_fail(&fn->run, &err);
+            gx_run_advance(&fn->run, (double)m * (double)n);
+            if (gx_run_poll(&fn->run) != GX_OK) {
+                return;
+            }
+        }
+    }
+}
+
+static void put_together(gx_fn *fn, bool is_horizontal)
+{
+    static const gx_option spec[] = {
+        {"dest", GX_OPT_NAME, offsetof(slice_options, dest.name), 0},
+        {"replace", GX_OPT_BOOL, offsetof(slice_options, dest.replace), 0},
+        {.type = GX_OPT_END},
+    };
+    slice_options opt = {0};
+    stack s = {.is_horizontal = is_horizontal};
+    gx_sink sink;
+    gx_reader *reader = NULL;
+    gx_err err = {0};
+    if (!gx_fn_options(fn, spec, &opt) || !read_parts(fn, &s) ||
+        !gx_fn_dest(fn, fn->argc, &opt.dest)) {
+        return;
+    }
+    gx_sink_begin(&fn->run, &opt.dest, s.rows, s.cols, s.dtype, 0, 0, 0, &sink);
+    if (gx_ok(&fn->run)) {
+        gx_reader_own(fn->ctx->store, &reader, &err);
+        gx_run_fail(&fn->run, &err);
+    }
+    if (gx_ok(&fn->run)) {
+        fill_sink(fn, &s, reader, &sink);
+    }
+    gx_reader_close(reader);
+    gx_fn_result_sink(fn, &sink);
+}
+
+static void hstack(gx_fn *fn)
+{
+    put_together(fn, true);
+}
+
+static void vstack(gx_fn *fn)
+{
+    put_together(fn, false);
+}
+
+const gx_function gx_functions_look[] = {
+    {"gx_rows_count", 1, 1, false, rows_count},
+    {"gx_cols_count", 1, 1, false, cols_count},
+    {"gx_shape", 1, 1, false, shape},
+    {"gx_dtype", 1, 1, false, dtype},
+    {"gx_info", 1, 1, false, info},
+    {"gx_json", 1, 1, false, gx_look_json},
+    {"gx_show", 1, 2, false, gx_look_show},
+    {"gx_heatmap", 1, 2, false, gx_look_heatmap},
+    {"gx_get", 3, 3, false, get},
+    {"gx_slice", 5, 7, false, slice},
+    {"gx_row", 2, 4, false, row},
+    {"gx_col", 2, 4, false, col},
+    {"gx_hstack", 1, -1, false, hstack},
+    {"gx_vstack", 1, -1, false, vstack},
+    {.name = NULL},
+};

@@ -1,0 +1,144 @@
+/*
+** gx_json(A): a matrix as a JSON text that reads back as the same matrix.
+**
+** Numbers have the fewest digits that read back exactly (f32: exactly as f32).  JSON has neither
+** NaN nor infinities nor complex numbers: they are null, 9.0e999 and strings "1.0+2.0i", which a
+** literal takes.
+**
+** The text goes row by row, a stored matrix lies in tiles: a strip of rows, as tall as a tile where
+** the memory allows, is read at a time, so each tile is read once.  Memory: the strip (at most
+** STRIP_BYTES, but one row) and the text.  Checked against the length limit before the first read,
+** by the shortest text that there can be.
+*/
+#include "look.h"
+
+#include "../core/decimal.h"
+
+#include <math.h>
+
+/* 64 tile rows of a megabyte each: more helps no disk. */
+static const int64_t STRIP_BYTES = (int64_t)64 << 20;
+
+/* Bytes of the longest element: two numbers, a sign, quotes, unit, comma. */
+enum { ELEMENT_MAX = 2 * GX_DECIMAL_MAX + 8 };
+
+static char *put_word(char *to, const char *word)
+{
+    size_t bytes = strlen(word);
+    memcpy(to, word, bytes);
+    return to + bytes;
+}
+
+static char *put_real(char *to, double value, bool is_f32)
+{
+    if (isnan(value)) {
+        return put_word(to, "null");
+    }
+    if (isinf(value)) {
+        return put_word(to, value < 0 ? "-9.0e999" : "9.0e999");
+    }
+    return to + (is_f32 ? gx_decimal_format_f32((float)value, to) : gx_decimal_format(value, to));
+}
+
+static char *put_complex(char *to, gx_scalar value, bool is_f32)
+{
+    char im[GX_DECIMAL_MAX];
+    *to++ = '"';
+    if (is_f32) {
+        to += gx_decimal_format_f32((float)value.re, to);
+        gx_decimal_format_f32((float)value.im, im);
+    } else {
+        to += gx_decimal_format(value.re, to);
+        gx_decimal_format(value.im, im);
+    }
+    if (im[0] != '-') {
+        *to++ = '+';
+    }
+    to = put_word(to, im);
+    return put_word(to, "i\"");
+}
+
+/* Row i of the strip. */
+static void put_row(gx_text *text, gx_dtype dtype, const void *strip, int64_t ld, int64_t i,
+                    int64_t cols)
+{
+    bool is_complex = gx_dtype_is_complex(dtype), is_f32 = !gx_dtype_is_double(dtype);
+    gx_text_put(text, "[", 1);
+    for (int64_t j = 0; j < cols; j++) {
+        char *room = gx_text_room(text, ELEMENT_MAX);
+        if (room == NULL) {
+            return;
+        }
+        char *to = room;
+        if (j > 0) {
+            *to++ = ',';
+        }
+        gx_scalar value = gx_look_element(dtype, strip, j * ld + i);
+        to = is_complex ? put_complex(to, value, is_f32) : put_real(to, value.re, is_f32);
+        text->used += (size_t)(to - room);
+    }
+    gx_text_put(text, "]", 1);
+}
+
+/* No text of that shape is shorter: "0.0," or "1.0+0.0i", brackets and commas. */
+static size_t shortest_text(const gx_mat *A)
+{
+    int64_t element = gx_dtype_is_complex(A->dtype) ? 11 : 4;
+    int64_t elements, bytes;
+    if (!gx_mul_i64(A->rows, A->cols, &elements) || !gx_mul_i64(elements, element, &bytes) ||
+        A->rows > INT64_MAX / 4 || bytes > INT64_MAX / 4) {
+        return SIZE_MAX / 2;
+    }
+    return (size_t)(bytes + (A->cols == 0 ? 3 : 2) * A->rows);
+}
+
+static int64_t strip_rows(const gx_fn *fn, const gx_mat *A)
+{
+    int64_t row_bytes = gx_max(1, A->cols * (int64_t)gx_dtype_bytes(A->dtype));
+    int64_t bytes = gx_min(STRIP_BYTES, (int64_t)(gx_mem_available(fn->ctx->mem) / 4));
+    int64_t rows = gx_max(1, gx_min(A->rows, bytes / row_bytes));
+    return rows > A->tile_rows ? rows - rows % A->tile_rows : rows;
+}
+
+static void write_text(gx_fn *fn, const gx_mat *A, gx_reader *reader, gx_text *text)
+{
+    int64_t height = strip_rows(fn, A);
+    void *strip;
+    if (!gx_look_buffer(fn, A, height, A->cols, &strip)) {
+        return;
+    }
+    gx_text_put(text, "[", 1);
+    for (int64_t i0 = 0; i0 < A->rows && gx_ok(&fn->run); i0 += height) {
+        int64_t m = gx_min(height, A->rows - i0);
+        if (!gx_look_read(fn, A, reader, i0, 0, m, A->cols, strip, m)) {
+            return;
+        }
+        for (int64_t i = 0; i < m && gx_ok(&fn->run); i++) {
+            if (i0 + i > 0) {
+                gx_text_put(text, ",", 1);
+            }
+            put_row(text, A->dtype, strip, m, i, A->cols);
+            if (i % 64 == 63) {
+                gx_run_poll(&fn->run);
+            }
+        }
+        gx_run_poll(&fn->run);
+    }
+    gx_text_put(text, "]", 1);
+}
+
+void gx_look_json(gx_fn *fn)
+{
+    gx_mat A;
+    gx_reader *reader;
+    gx_text text;
+    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A)) {
+        return;
+    }
+    gx_text_begin(&text, &fn->run);
+    if (gx_text_expect(&text, shortest_text(&A)) && gx_look_open(fn, &A, &reader)) {
+        write_text(fn, &A, reader, &text);
+        gx_reader_close(reader);
+    }
+    gx_fn_result_text(fn, &text);
+}

@@ -1,0 +1,41 @@
+/*
+** What the functions for looking at matrices share: fn_look.c, json.c, show.c, heatmap.c.
+*/
+#ifndef GX_LOOK_H
+#define GX_LOOK_H
+
+#include "gx_ext.h"
+
+#include <string.h>
+
+/* Element k of a buffer. */
+static inline gx_scalar gx_look_element(gx_dtype dtype, const void *data, int64_t k)
+{
+    double pair[2] = {0, 0};
+    float half[2] = {0, 0};
+    size_t bytes = gx_dtype_bytes(dtype);
+    const char *at = (const char *)data + (size_t)k * bytes;
+    if (gx_dtype_is_double(dtype)) {
+        memcpy(pair, at, bytes);
+        return (gx_scalar){pair[0], pair[1]};
+    }
+    memcpy(half, at, bytes);
+    return (gx_scalar){(double)half[0], (double)half[1]};
+}
+
+/* A reader for A through the caller's connection; NULL where no stored matrix is under it. */
+bool gx_look_open(gx_fn *fn, const gx_mat *A, gx_reader **reader);
+
+/* A block of m x n elements of A's dtype that the call owns. */
+bool gx_look_buffer(gx_fn *fn, const gx_mat *A, int64_t m, int64_t n, void **buffer);
+
+/* Read a rectangle of A, in its dtype; reports. */
+bool gx_look_read(gx_fn *fn, const gx_mat *A, gx_reader *reader, int64_t i0, int64_t j0, int64_t m,
+                  int64_t n, void *dst, int64_t ld);
+
+/* The functions of the other files. */
+void gx_look_json(gx_fn *fn);
+void gx_look_show(gx_fn *fn);
+void gx_look_heatmap(gx_fn *fn);
+
+#endif
