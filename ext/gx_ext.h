@@ -63,6 +63,7 @@ typedef enum gx_option_type {
     GX_OPT_TEXT,   /* char[64]                                              */
     GX_OPT_DTYPE,  /* gx_dtype                                              */
     GX_OPT_NAME,   /* const char *: a destination, as long as the call lives */
+    GX_OPT_LIST,   /* const char *: "0,2,5:9", a number, or a list of these, as such a text */
     GX_OPT_END
 } gx_option_type;
 

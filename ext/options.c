@@ -111,6 +111,18 @@ static bool take_text(const cJSON *item, char out[64])
     return true;
 }
 
+/* Memory that lives as long as the call; NULL when there is none. */
+static char *own_text(gx_fn *fn, size_t bytes)
+{
+    gx_err err = {0};
+    void *text;
+    if (gx_mem_alloc(fn->ctx->mem, bytes, "options", &text, &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
+        return NULL;
+    }
+    return gx_fn_own(fn, text) ? text : NULL;
+}
+
 /* A destination outlives the JSON tree: the call owns a copy. */
 static bool take_name(gx_fn *fn, const cJSON *item, const char **out)
 {
@@ -118,15 +130,43 @@ static bool take_name(gx_fn *fn, const cJSON *item, const char **out)
         return false;
     }
     size_t bytes = strlen(item->valuestring) + 1;
-    gx_err err = {0};
-    void *copy;
-    if (gx_mem_alloc(fn->ctx->mem, bytes, "options", &copy, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
+    char *copy = own_text(fn, bytes);
+    if (copy != NULL) {
+        memcpy(copy, item->valuestring, bytes);
+    }
+    *out = copy;
+    return copy != NULL;
+}
+
+/* [0,2,"5:9"] as the text 0,2,5:9; a number or a text alone is a list of one. */
+static bool take_list(gx_fn *fn, const cJSON *item, const char **out)
+{
+    enum { NUMBER_BYTES = 24 };
+    bool is_list = cJSON_IsArray(item);
+    const cJSON *first = is_list ? item->child : item;
+    size_t bytes = 1;
+    for (const cJSON *part = first; part != NULL; part = is_list ? part->next : NULL) {
+        int64_t number;
+        if (!cJSON_IsString(part) && !take_int(part, &number)) {
+            return false;
+        }
+        bytes += cJSON_IsString(part) ? strlen(part->valuestring) + 1 : NUMBER_BYTES;
+    }
+    char *text = own_text(fn, bytes), *at = text;
+    if (text == NULL) {
         return false;
     }
-    memcpy(copy, item->valuestring, bytes);
-    *out = copy;
-    return gx_fn_own(fn, copy);
+    *at = '\0';
+    for (const cJSON *part = first; part != NULL; part = is_list ? part->next : NULL) {
+        const char *comma = part == first ? "" : ",";
+        if (cJSON_IsString(part)) {
+            at += snprintf(at, bytes, "%s%s", comma, part->valuestring);
+        } else {
+            at += snprintf(at, NUMBER_BYTES, "%s%lld", comma, (long long)part->valuedouble);
+        }
+    }
+    *out = text;
+    return true;
 }
 
 /* Write the value to its field; where it has not the type, say which it must be. */
@@ -140,6 +180,7 @@ static bool take(gx_fn *fn, const gx_option *option, const cJSON *item, char *ou
         [GX_OPT_TEXT] = "a text of at most 63 bytes",
         [GX_OPT_DTYPE] = "\"f64\", \"f32\", \"c128\" or \"c64\"",
         [GX_OPT_NAME] = "a name",
+        [GX_OPT_LIST] = "a list of whole numbers",
     };
     void *field = out + option->offset;
     bool is_good = false;
@@ -164,6 +205,9 @@ static bool take(gx_fn *fn, const gx_option *option, const cJSON *item, char *ou
         break;
     case GX_OPT_NAME:
         is_good = take_name(fn, item, field);
+        break;
+    case GX_OPT_LIST:
+        is_good = take_list(fn, item, field);
         break;
     case GX_OPT_END:
         break;
