@@ -1,0 +1,444 @@
+/*
+** Bytes in and out of files, for the readers and writers of matrices (see file.h).
+**
+** Input    pread() at any offset, so that a reader can take a band of a file out of order.  Only
+** regular
+**          files: the readers need the size, and pass over parts of a file more than once.
+** Text     one buffer (16 KiB to 1 MiB, an eighth of what the budget leaves) over an input.  The
+** bytes
+**          before `at` are dealt with; filling moves the rest to the front.
+** Output   one buffer over write().  The file is made as .gx-<random>.tmp in the folder of its
+** path and
+**          renamed when it is whole and on the disk, so that nobody ever sees half a file and an
+**          existing one stays until then.  A killed process leaves the .tmp behind, nothing else
+**          does.
+**
+** No mmap: a file cut short by somebody else would be a SIGBUS in the host's process.  Offsets
+** are 64-bit. Threads: one per object.
+*/
+#include "file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const size_t TEXT_LEAST = 2 * GX_TEXT_AHEAD;
+static const size_t TEXT_MOST = (size_t)1 << 20;
+static const size_t OUTPUT_LEAST = (size_t)16 << 10;
+static const size_t OUTPUT_MOST = (size_t)1 << 20;
+
+/* What errno says, in words: strerror() is not for threads. */
+enum { REASON_BYTES = 128 };
+static const char *reason(int number, char text[REASON_BYTES])
+{
+    return strerror_r(number, text, REASON_BYTES);
+}
+
+static const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+}
+
+/* ---- input ----------------------------------------------------------------------------------- */
+
+gx_code gx_input_fail(const gx_input *in, gx_err *err, int64_t line, const char *format, ...)
+{
+    char text[sizeof err->text], where[48] = "";
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (line > 0) {
+        snprintf(where, sizeof where, "line %lld: ", (long long)line);
+    }
+    return gx_fail(err, GX_ARG, "%.200s: %s%s", in->name, where, text);
+}
+
+const char *gx_token_show(const char *token, int64_t bytes, char shown[GX_TOKEN_SHOWN])
+{
+    const int64_t most = GX_TOKEN_SHOWN - 4;
+    int64_t count = gx_min(bytes, most);
+    for (int64_t i = 0; i < count; i++) {
+        shown[i] = token[i] >= ' ' && token[i] < 127 ? token[i] : '?';
+    }
+    memcpy(shown + count, bytes > most ? "..." : "", bytes > most ? 4 : 1);
+    return shown;
+}
+
+static gx_code read_file(const gx_input *in, int64_t offset, size_t bytes, void *dst, gx_err *err)
+{
+    char why[REASON_BYTES];
+    while (bytes > 0) {
+        ssize_t got = pread(in->fd, dst, bytes, (off_t)offset);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return gx_input_fail(in, err, 0, "cannot read: %s", reason(errno, why));
+        }
+        if (got == 0) {
+            return gx_input_fail(in, err, 0, "was cut to %lld bytes while it was being read",
+                                 (long long)offset);
+        }
+        dst = (char *)dst + got;
+        bytes -= (size_t)got;
+        offset += got;
+    }
+    return GX_OK;
+}
+
+static gx_code read_memory(const gx_input *in, int64_t offset, size_t bytes, void *dst, gx_err *err)
+{
+    (void)err;
+    if (bytes > 0) {
+        memcpy(dst, in->data + offset, bytes);
+    }
+    return GX_OK;
+}
+
+void gx_input_memory(gx_input *in, const char *name, const void *data, size_t bytes)
+{
+    *in = (gx_input){
+        .read = read_memory, .size = (int64_t)bytes, .name = name, .data = data, .fd = -1};
+}
+
+gx_code gx_input_open(const char *path, gx_input *in, gx_err *err)
+{
+    *in = (gx_input){.read = read_file, .name = file_name(path), .fd = -1};
+    char why[REASON_BYTES];
+    struct stat st;
+    // Looked at before it is opened: opening a FIFO waits for a writer.
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        return gx_fail(err, GX_ARG, "'%.300s' is %s", path,
+                       S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
+    }
+    in->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (in->fd < 0 || fstat(in->fd, &st) != 0) {
+        return gx_fail(err, GX_ARG, "cannot open '%.300s': %s", path, reason(errno, why));
+    }
+    if (!S_ISREG(st.st_mode)) {
+        return gx_fail(err, GX_ARG, "'%.300s' is not a regular file", path);
+    }
+    in->size = (int64_t)st.st_size;
+    return GX_OK;
+}
+
+void gx_input_close(gx_input *in)
+{
+    if (in->fd >= 0) {
+        close(in->fd);
+        in->fd = -1;
+    }
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+/* A buffer's size: an eighth of what is left, between least and most. */
+static size_t buffer_size(const gx_mem *mem, size_t least, size_t most)
+{
+    size_t share = mem != NULL ? gx_mem_available(mem) / 8 : most;
+    return share < least ? least : share > most ? most : share;
+}
+
+gx_code gx_text_open(gx_text *text, gx_import *im, gx_err *err)
+{
+    *text = (gx_text){.im = im, .stop = im->in->size};
+    text->capacity = buffer_size(im->mem, TEXT_LEAST, TEXT_MOST);
+    if ((size_t)im->in->size < text->capacity) {
+        text->capacity = (size_t)im->in->size < TEXT_LEAST ? TEXT_LEAST : (size_t)im->in->size;
+    }
+    void *buffer;
+    GX_TRY(gx_mem_alloc(im->mem, text->capacity + 1, "a read buffer", &buffer, err));
+    text->buffer = buffer;
+    text->at = text->end = text->buffer;
+    text->buffer[0] = '\0';
+    return gx_text_fill(text, err);
+}
+
+void gx_text_close(gx_text *text)
+{
+    if (text->im != NULL) {
+        gx_mem_free(text->im->mem, text->buffer);
+        text->buffer = NULL;
+    }
+}
+
+gx_code gx_text_seek(gx_text *text, int64_t offset, int64_t line, int64_t stop, gx_err *err)
+{
+    text->at = text->end = text->buffer;
+    text->next = offset;
+    text->stop = stop;
+    text->line = line - 1;
+    return gx_text_fill(text, err);
+}
+
+gx_code gx_text_fill(gx_text *text, gx_err *err)
+{
+    size_t kept = (size_t)(text->end - text->at);
+    memmove(text->buffer, text->at, kept);
+    size_t room = text->capacity - kept;
+    if ((int64_t)room > text->stop - text->next) {
+        room = (size_t)(text->stop - text->next);
+    }
+    text->at = text->buffer;
+    text->end = text->buffer + kept;
+    text->buffer[kept] = '\0';
+    const gx_import *im = text->im;
+    GX_TRY(im->in->read(im->in, text->next, room, text->buffer + kept, err));
+    text->end += room;
+    text->buffer[kept + room] = '\0';
+    text->next += (int64_t)room;
+    return im->to.advance(im->to.arg, (double)room, im->total, err);
+}
+
+gx_code gx_text_skip_line(gx_text *text, gx_err *err)
+{
+    for (;;) {
+        const char *newline = memchr(text->at, '\n', (size_t)(text->end - text->at));
+        text->at = newline != NULL ? newline + 1 : text->end;
+        if (newline != NULL || gx_text_is_last(text)) {
+            return GX_OK;
+        }
+        GX_TRY(gx_text_fill(text, err));
+    }
+}
+
+gx_code gx_text_line(gx_text *text, char comment, const char **line, const char **end, gx_err *err)
+{
+    *line = *end = NULL;
+    for (;;) {
+        GX_TRY(gx_text_need(text, err));
+        int64_t ahead = gx_min(text->end - text->at, GX_TEXT_AHEAD);
+        if (ahead == 0) {
+            return GX_OK;
+        }
+        text->line++;
+        if (comment != '\0' && *text->at == comment) {
+            GX_TRY(gx_text_skip_line(text, err));
+            continue;
+        }
+        const char *newline = memchr(text->at, '\n', (size_t)ahead);
+        if (newline == NULL && !(gx_text_is_last(text) && text->end - text->at == ahead)) {
+            return gx_input_fail(text->im->in, err, text->line, "longer than %d bytes",
+                                 GX_TEXT_AHEAD);
+        }
+        *line = text->at;
+        *end = newline != NULL ? newline : text->end;
+        text->at = newline != NULL ? newline + 1 : text->end;
+        *end -= *end > *line && (*end)[-1] == '\r';
+        return GX_OK;
+    }
+}
+
+/* ---- output ---------------------------------------------------------------------------------- */
+
+static gx_code copy_text(gx_mem *mem, const char *text, size_t bytes, size_t more, char **copy,
+                         gx_err *err)
+{
+    void *block;
+    GX_TRY(gx_mem_alloc(mem, bytes + more + 1, "a file name", &block, err));
+    memcpy(block, text, bytes);
+    ((char *)block)[bytes] = '\0';
+    *copy = block;
+    return GX_OK;
+}
+
+/* Where the file will be: the path, or what a link there leads to.  Refuses what is in the way. */
+static gx_code find_place(gx_output *out, const char *path, mode_t *mode, gx_err *err)
+{
+    struct stat st;
+    char resolved[PATH_MAX];
+    *mode = 0;
+    if (lstat(path, &st) == 0 && !out->overwrite) {
+        return gx_fail(err, GX_ARG, "'%.300s' already exists (use '{\"overwrite\":true}')", path);
+    }
+    if (stat(path, &st) == 0) {
+        if (!S_ISREG(st.st_mode)) {
+            return gx_fail(err, GX_ARG, "'%.300s' is %s", path,
+                           S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
+        }
+        *mode = st.st_mode & 07777;
+        path = realpath(path, resolved) != NULL ? resolved : path;
+    }
+    GX_TRY(copy_text(out->mem, path, strlen(path), 0, &out->path, err));
+    out->name = file_name(out->path);
+    return GX_OK;
+}
+
+/* A file of a new name in the folder of out->path. */
+static gx_code open_temp(gx_output *out, gx_err *err)
+{
+    enum { TRIES = 100, NAME_BYTES = 40 };
+    char why[REASON_BYTES];
+    const char *slash = strrchr(out->path, '/');
+    size_t folder = slash != NULL ? (size_t)(slash + 1 - out->path) : 0;
+    GX_TRY(copy_text(out->mem, out->path, folder, NAME_BYTES, &out->temp, err));
+    uint64_t random = (uint64_t)gx_now_ns() ^ (uint64_t)getpid() << 40 ^ (uint64_t)(uintptr_t)out;
+    for (int i = 0; i < TRIES && out->fd < 0; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        snprintf(out->temp + folder, NAME_BYTES, ".gx-%016llx.tmp", (unsigned long long)random);
+        out->fd = open(out->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+        if (out->fd < 0 && errno != EEXIST) {
+            break;
+        }
+    }
+    if (out->fd < 0) {
+        int number = errno;
+        gx_mem_free(out->mem, out->temp);
+        out->temp = NULL;
+        return gx_fail(err, GX_ARG, "cannot write '%.300s': %s", out->path, reason(number, why));
+    }
+    return GX_OK;
+}
+
+static void fail_write(gx_output *out, int number)
+{
+    char why[REASON_BYTES];
+    gx_fail(&out->err, GX_ARG, "cannot write '%.300s': %s (after %lld bytes)", out->path,
+            reason(number, why), (long long)out->written);
+}
+
+/* Ask for the space now: a full disk is better known before the work. */
+static void reserve_space(gx_output *out, int64_t bytes)
+{
+#ifdef __linux__
+    if (bytes > 0 && fallocate(out->fd, 0, 0, (off_t)bytes) != 0 &&
+        (errno == ENOSPC || errno == EFBIG || errno == EDQUOT)) {
+        char why[REASON_BYTES];
+        gx_fail(&out->err, GX_ARG, "cannot write the %lld bytes of '%.300s': %s", (long long)bytes,
+                out->path, reason(errno, why));
+    }
+#else
+    (void)out;
+    (void)bytes;
+#endif
+}
+
+gx_code gx_output_begin(gx_output *out, const char *path, bool overwrite, int64_t expected_bytes,
+                        gx_mem *mem, gx_err *err)
+{
+    *out = (gx_output){.mem = mem, .overwrite = overwrite, .fd = -1};
+    mode_t mode = 0;
+    void *buffer = NULL;
+    out->capacity = buffer_size(mem, OUTPUT_LEAST, OUTPUT_MOST);
+    gx_code rc = find_place(out, path, &mode, err);
+    if (rc == GX_OK) {
+        rc = gx_mem_alloc(mem, out->capacity, "a write buffer", &buffer, err);
+        out->buffer = buffer;
+    }
+    if (rc == GX_OK) {
+        rc = open_temp(out, err);
+    }
+    if (rc == GX_OK) {
+        if (mode != 0) {
+            (void)fchmod(out->fd, mode); // as the file had that it replaces; not vital
+        }
+        reserve_space(out, expected_bytes);
+        rc = out->err.code;
+    }
+    if (rc != GX_OK) {
+        gx_output_end(out, false, err);
+    }
+    return rc;
+}
+
+static void flush(gx_output *out)
+{
+    size_t done = 0;
+    while (done < out->used && out->err.code == GX_OK) {
+        ssize_t count = write(out->fd, out->buffer + done, out->used - done);
+        if (count < 0 && errno != EINTR) {
+            fail_write(out, errno);
+        } else if (count > 0) {
+            done += (size_t)count;
+            out->written += count;
+        }
+    }
+    out->used = 0;
+}
+
+char *gx_output_room(gx_output *out)
+{
+    if (out->capacity - out->used < GX_OUTPUT_ROOM) {
+        flush(out);
+    }
+    return out->buffer + out->used;
+}
+
+void gx_output_put(gx_output *out, const void *bytes, size_t count)
+{
+    while (count > 0) {
+        if (out->used == out->capacity) {
+            flush(out);
+        }
+        size_t room = out->capacity - out->used;
+        size_t part = count < room ? count : room;
+        memcpy(out->buffer + out->used, bytes, part);
+        out->used += part;
+        bytes = (const char *)bytes + part;
+        count -= part;
+    }
+}
+
+void gx_output_text(gx_output *out, const char *text)
+{
+    gx_output_put(out, text, strlen(text));
+}
+
+/* Give the whole file its name; without overwrite, never over another file. */
+static bool give_name(gx_output *out)
+{
+#if defined(__linux__) && defined(RENAME_NOREPLACE)
+    if (!out->overwrite) {
+        if (renameat2(AT_FDCWD, out->temp, AT_FDCWD, out->path, RENAME_NOREPLACE) == 0) {
+            return true;
+        }
+        if (errno != EINVAL && errno != ENOSYS) {
+            return false;
+        }
+    }
+#endif
+    struct stat st;
+    if (!out->overwrite && lstat(out->path, &st) == 0) {
+        errno = EEXIST;
+        return false;
+    }
+    return rename(out->temp, out->path) == 0;
+}
+
+gx_code gx_output_end(gx_output *out, bool commit, gx_err *err)
+{
+    if (commit) {
+        flush(out);
+    }
+    if (commit && out->err.code == GX_OK && fsync(out->fd) != 0 && errno != EINVAL) {
+        fail_write(out, errno);
+    }
+    if (out->fd >= 0 && close(out->fd) != 0 && commit) {
+        fail_write(out, errno);
+    }
+    bool is_done = commit && out->err.code == GX_OK;
+    if (is_done && !give_name(out)) {
+        fail_write(out, errno);
+        is_done = false;
+    }
+    if (!is_done && out->temp != NULL) {
+        unlink(out->temp);
+    }
+    if (out->err.code != GX_OK) {
+        gx_fail(err, out->err.code, "%s", out->err.text);
+    }
+    gx_mem_free(out->mem, out->temp);
+    gx_mem_free(out->mem, out->buffer);
+    gx_mem_free(out->mem, out->path);
+    out->fd = -1;
+    out->temp = out->buffer = out->path = NULL;
+    return err->code;
+}

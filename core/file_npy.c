@@ -1,0 +1,629 @@
+/*
+** NumPy's .npy files: one array with a header.
+**
+**   offset  bytes
+**        0      6   \x93NUMPY
+**        6      2   version: 1.0, 2.0 or 3.0
+**        8   2, 4   length of the header text, little-endian (2 bytes in version 1.0, else 4)
+**        .      .   {'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }, blanks, newline
+**        .      .   the elements, nothing behind them
+**
+** The header is a Python dictionary with exactly these three keys, in any order; version 3.0
+** says that it is UTF-8 instead of Latin-1, which matters to structured types only.  Shapes of
+** 0, 1 and 2 dimensions become 1 x 1, n x 1 and m x n.  Elements: f2 f4 f8 c8 c16, i1..i8,
+** u1..u8, b1, either byte order.  f2 becomes f32; integers and booleans become f64, those beyond
+** 2^53 rounded to the nearest.
+**
+** Import: a line is a row of a C-order file or a column of a Fortran-order one.  A band of whole
+** tiles is read at a time, across all lines where the budget holds that, else along them with
+** one read a line: each byte of the file is read once.  Elements that need no conversion go from
+** the file into the band. Memory: the band and at most 3 MiB of chunks.
+**
+** Export: fortran_order True, little-endian, version 1.0; one pass over the matrix by columns.
+*/
+#include "file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    MAGIC_BYTES = 8,          /* magic and version                                            */
+    HEADER_MOST = 65536,      /* bytes of header text; NumPy itself stops at 10000 by default */
+    HEADER_UNIT = 64,         /* what NumPy aligns the elements to                            */
+    ITEM_MOST = 16,           /* bytes of the largest element                                 */
+    CHUNK_LEAST = 256,        /* elements converted at a time                                 */
+    CHUNK_MOST = 65536,
+    CHUNK_ROWS = 8            /* rows of a C-order file taken together: a cache line of f64   */
+};
+static const size_t BAND_BYTES = (size_t)32 << 20; /* a larger band reads no faster */
+
+/* What the header says. */
+typedef struct npy {
+    const gx_input *in;
+    char kind;        /* f c i u b                                     */
+    int item;         /* bytes of an element                           */
+    bool is_swapped;  /* big-endian                                    */
+    gx_dtype dtype;   /* what an element is without loss               */
+    bool is_fortran;
+    int dims;
+    int64_t rows, cols;
+    int64_t start;    /* offset of the first element                   */
+} npy;
+
+/* ---- header ---------------------------------------------------------------------------------- */
+
+/* The text of the dictionary while it is read. */
+typedef struct header {
+    const gx_input *in;
+    const char *at, *end;
+    bool has_descr, has_order, has_shape;
+    gx_err *err;
+} header;
+
+static gx_code bad_header(header *h, const char *expected)
+{
+    char shown[GX_TOKEN_SHOWN];
+    return gx_input_fail(h->in, h->err, 0, "header: expected %s, found '%s'", expected,
+                         gx_token_show(h->at, h->end - h->at, shown));
+}
+
+static void skip_blanks(header *h)
+{
+    while (h->at < h->end && (*h->at == ' ' || *h->at == '\t' || *h->at == '\n')) {
+        h->at++;
+    }
+}
+
+/* Take the character c, when it is next. */
+static bool take(header *h, char c)
+{
+    skip_blanks(h);
+    if (h->at == h->end || *h->at != c) {
+        return false;
+    }
+    h->at++;
+    return true;
+}
+
+static bool take_word(header *h, const char *word)
+{
+    skip_blanks(h);
+    size_t length = strlen(word);
+    if ((size_t)(h->end - h->at) < length || memcmp(h->at, word, length) != 0) {
+        return false;
+    }
+    h->at += length;
+    return true;
+}
+
+/* A quoted text without escapes: NumPy writes no others for these keys and types. */
+static gx_code read_string(header *h, const char **text, int64_t *length)
+{
+    skip_blanks(h);
+    if (h->at == h->end || (*h->at != '\'' && *h->at != '"')) {
+        return bad_header(h, "a quoted text");
+    }
+    const char *quote = memchr(h->at + 1, *h->at, (size_t)(h->end - h->at - 1));
+    if (quote == NULL) {
+        return bad_header(h, "a quoted text");
+    }
+    *text = h->at + 1;
+    *length = quote - *text;
+    h->at = quote + 1;
+    return GX_OK;
+}
+
+/* '<f8' and its like. */
+static gx_code read_descr(header *h, npy *file)
+{
+    skip_blanks(h);
+    if (h->at < h->end && *h->at == '[') {
+        return gx_input_fail(h->in, h->err, 0, "holds structured elements, not numbers");
+    }
+    const char *text;
+    int64_t length;
+    GX_TRY(read_string(h, &text, &length));
+    static const struct {
+        const char *name;
+        int item;
+        gx_dtype dtype;
+    } known[] = {{"f2", 2, GX_F32}, {"f4", 4, GX_F32}, {"f8", 8, GX_F64}, {"c8", 8, GX_C64},
+                 {"i1", 1, GX_F64}, {"i2", 2, GX_F64}, {"i4", 4, GX_F64}, {"i8", 8, GX_F64},
+                 {"u1", 1, GX_F64}, {"u2", 2, GX_F64}, {"u4", 4, GX_F64}, {"u8", 8, GX_F64},
+                 {"b1", 1, GX_F64}, {"c16", ITEM_MOST, GX_C128}};
+    bool has_order = length > 0 && memchr("<>|=", *text, 4) != NULL;
+    file->is_swapped = length > 0 && *text == '>';
+    const char *name = text + has_order;
+    size_t name_length = (size_t)(length - has_order);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strlen(known[i].name) == name_length && memcmp(name, known[i].name, name_length) == 0) {
+            file->kind = known[i].name[0];
+            file->item = known[i].item;
+            file->dtype = known[i].dtype;
+            return GX_OK;
+        }
+    }
+    char shown[GX_TOKEN_SHOWN];
+    gx_token_show(text, length, shown);
+    if (name_length > 0 && *name == 'O') {
+        return gx_input_fail(h->in, h->err, 0, "holds Python objects, not numbers");
+    }
+    return gx_input_fail(h->in, h->err, 0,
+                         "dtype '%s' is not supported (f2 f4 f8 c8 c16 i1..i8 u1..u8 b1 are)",
+                         shown);
+}
+
+static gx_code read_order(header *h, npy *file)
+{
+    if (take_word(h, "True")) {
+        file->is_fortran = true;
+        return GX_OK;
+    }
+    return take_word(h, "False") ? GX_OK : bad_header(h, "True or False");
+}
+
+/* A size, with the L that Python 2 put behind it. */
+static gx_code read_size(header *h, int64_t *size)
+{
+    skip_blanks(h);
+    const char *first = h->at;
+    *size = 0;
+    for (; h->at < h->end && *h->at >= '0' && *h->at <= '9'; h->at++) {
+        if (*size > (INT64_MAX - 9) / 10) {
+            h->at = first;
+            return bad_header(h, "a size below 2^63");
+        }
+        *size = 10 * *size + (*h->at - '0');
+    }
+    if (h->at == first) {
+        return bad_header(h, "a size");
+    }
+    h->at += h->at < h->end && *h->at == 'L';
+    return GX_OK;
+}
+
+static gx_code read_shape(header *h, npy *file)
+{
+    if (!take(h, '(')) {
+        return bad_header(h, "a shape such as (3, 4)");
+    }
+    file->rows = file->cols = 1;
+    for (file->dims = 0; !take(h, ')'); file->dims++) {
+        int64_t size;
+        if (file->dims > 0 && !take(h, ',')) {
+            return bad_header(h, "',' or ')'");
+        }
+        if (file->dims > 0 && take(h, ')')) {
+            break;
+        }
+        GX_TRY(read_size(h, &size));
+        file->rows = file->dims == 0 ? size : file->rows;
+        file->cols = file->dims == 1 ? size : file->cols;
+    }
+    if (file->dims > 2) {
+        return gx_input_fail(h->in, h->err, 0, "has %d dimensions: a matrix has 2", file->dims);
+    }
+    return GX_OK;
+}
+
+static gx_code read_entry(header *h, npy *file)
+{
+    const char *key;
+    int64_t length;
+    GX_TRY(read_string(h, &key, &length));
+    if (!take(h, ':')) {
+        return bad_header(h, "':'");
+    }
+    bool *seen = NULL;
+    gx_code (*read)(header *, npy *) = NULL;
+    if (length == 5 && memcmp(key, "descr", 5) == 0) {
+        seen = &h->has_descr;
+        read = read_descr;
+    } else if (length == 13 && memcmp(key, "fortran_order", 13) == 0) {
+        seen = &h->has_order;
+        read = read_order;
+    } else if (length == 5 && memcmp(key, "shape", 5) == 0) {
+        seen = &h->has_shape;
+        read = read_shape;
+    }
+    if (seen == NULL || *seen) {
+        char shown[GX_TOKEN_SHOWN];
+        return gx_input_fail(h->in, h->err, 0, "header: key '%s' is %s",
+                             gx_token_show(key, length, shown),
+                             seen == NULL ? "none of descr, fortran_order, shape" : "there twice");
+    }
+    *seen = true;
+    return read(h, file);
+}
+
+static gx_code parse_header(header *h, npy *file)
+{
+    if (!take(h, '{')) {
+        return bad_header(h, "'{'");
+    }
+    while (!take(h, '}')) {
+        GX_TRY(read_entry(h, file));
+        if (!take(h, ',')) {
+            if (!take(h, '}')) {
+                return bad_header(h, "',' or '}'");
+            }
+            break;
+        }
+    }
+    skip_blanks(h);
+    if (h->at < h->end) {
+        return bad_header(h, "the end");
+    }
+    if (!h->has_descr || !h->has_order || !h->has_shape) {
+        return gx_input_fail(h->in, h->err, 0, "header: key '%s' is missing",
+                             !h->has_descr   ? "descr"
+                             : !h->has_order ? "fortran_order"
+                                             : "shape");
+    }
+    return GX_OK;
+}
+
+/* Do the elements that the shape announces follow, and nothing else? */
+static gx_code check_length(const npy *file, gx_err *err)
+{
+    int64_t elements, bytes;
+    static const char *const order[] = {"<", ">"};
+    if (!gx_mul_i64(file->rows, file->cols, &elements) ||
+        !gx_mul_i64(elements, file->item, &bytes)) {
+        return gx_input_fail(file->in, err, 0, "a shape of %lldx%lld is too large",
+                             (long long)file->rows, (long long)file->cols);
+    }
+    if (bytes != file->in->size - file->start) {
+        return gx_input_fail(file->in, err, 0,
+                             "%lldx%lld elements of %s%c%d are %lld bytes, but the file has %lld",
+                             (long long)file->rows, (long long)file->cols,
+                             file->item == 1 ? "|" : order[file->is_swapped], file->kind,
+                             file->item, (long long)bytes,
+                             (long long)(file->in->size - file->start));
+    }
+    return GX_OK;
+}
+
+static gx_code read_header(gx_import *im, npy *file, gx_err *err)
+{
+    const gx_input *in = im->in;
+    unsigned char lead[MAGIC_BYTES + 4];
+    if (in->size < MAGIC_BYTES + 2) {
+        return gx_input_fail(in, err, 0, "is no .npy file: it has %lld bytes", (long long)in->size);
+    }
+    GX_TRY(in->read(in, 0, MAGIC_BYTES + 2, lead, err));
+    if (memcmp(lead, "\x93NUMPY", 6) != 0) {
+        bool is_zip = memcmp(lead, "PK\x03\x04", 4) == 0;
+        return gx_input_fail(in, err, 0, "is no .npy file%s",
+                             is_zip ? " but an archive (.npz?): unpack it first"
+                                    : ": it does not start with \\x93NUMPY");
+    }
+    if (lead[6] < 1 || lead[6] > 3 || lead[7] != 0) {
+        return gx_input_fail(in, err, 0, "is of .npy version %d.%d: 1.0, 2.0 and 3.0 are known",
+                             lead[6], lead[7]);
+    }
+    int64_t text = MAGIC_BYTES + (lead[6] == 1 ? 2 : 4), length = lead[8] | lead[9] << 8;
+    if (lead[6] > 1) {
+        if (in->size < text) {
+            return gx_input_fail(in, err, 0, "ends inside its header");
+        }
+        GX_TRY(in->read(in, MAGIC_BYTES + 2, 2, lead + MAGIC_BYTES + 2, err));
+        length |= (int64_t)lead[10] << 16 | (int64_t)lead[11] << 24;
+    }
+    if (length > in->size - text) {
+        return gx_input_fail(in, err, 0, "ends inside its header: %lld bytes announced, %lld there",
+                             (long long)length, (long long)(in->size - text));
+    }
+    if (length > HEADER_MOST) {
+        return gx_input_fail(in, err, 0, "has a header of %lld bytes (limit %d)", (long long)length,
+                             HEADER_MOST);
+    }
+    void *buffer;
+    GX_TRY(gx_mem_alloc(NULL, (size_t)length, "a .npy header", &buffer, err));
+    gx_code rc = in->read(in, text, (size_t)length, buffer, err);
+    header h = {.in = in, .at = buffer, .end = (char *)buffer + length, .err = err};
+    *file = (npy){.in = in, .start = text + length};
+    rc = rc == GX_OK ? parse_header(&h, file) : rc;
+    gx_mem_free(NULL, buffer);
+    return rc == GX_OK ? check_length(file, err) : rc;
+}
+
+/* ---- elements -------------------------------------------------------------------------------- */
+
+/* Reverse the bytes of count numbers of the given size. */
+static void swap_bytes(unsigned char *bytes, int64_t count, int size)
+{
+    for (int64_t k = 0; k < count; k++, bytes += size) {
+        for (int b = 0; b < size / 2; b++) {
+            unsigned char low = bytes[b];
+            bytes[b] = bytes[size - 1 - b];
+            bytes[size - 1 - b] = low;
+        }
+    }
+}
+
+/* IEEE binary16 to float: exact. */
+static float half_value(uint16_t half)
+{
+    uint32_t sign = (uint32_t)(half >> 15) << 31, exponent = half >> 10 & 31;
+    uint32_t mantissa = half & 1023, bits;
+    float value;
+    if (exponent == 0) { // zero and subnormals: mantissa 2^-24
+        value = (float)mantissa * 0x1p-24f;
+        return sign != 0 ? -value : value;
+    }
+    exponent = exponent == 31 ? 255 : exponent + 112;
+    bits = sign | exponent << 23 | mantissa << 13;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static double integer_value(const unsigned char *from, char kind, int item)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, from, (size_t)item); // little-endian
+    if (kind == 'b') {
+        return bits != 0;
+    }
+    if (kind == 'u') {
+        return (double)bits;
+    }
+    int unused = 64 - 8 * item;
+    return (double)((int64_t)(bits << unused) >> unused);
+}
+
+/* count elements as the file has them, little-endian, to file->dtype. */
+static void decode(const npy *file, const unsigned char *from, int64_t count, void *to)
+{
+    if (file->kind == 'c' || (file->kind == 'f' && file->item > 2)) {
+        memcpy(to, from, (size_t)(count * file->item));
+        return;
+    }
+    if (file->kind == 'f') {
+        for (int64_t k = 0; k < count; k++) {
+            uint16_t half;
+            memcpy(&half, from + 2 * k, sizeof half);
+            ((float *)to)[k] = half_value(half);
+        }
+        return;
+    }
+    for (int64_t k = 0; k < count; k++) {
+        ((double *)to)[k] = integer_value(from + k * file->item, file->kind, file->item);
+    }
+}
+
+/* Buffers for a chunk of elements on its way from the file's form to the result's. */
+typedef struct chunk {
+    gx_import *im;
+    const npy *file;
+    int64_t elements;     /* that fit                        */
+    unsigned char *raw;   /* as in the file                  */
+    void *decoded;        /* in file->dtype                  */
+    void *final;          /* in im->dtype; may be == decoded */
+} chunk;
+
+static gx_code open_chunk(chunk *c, gx_import *im, const npy *file, gx_err *err)
+{
+    *c = (chunk){.im = im, .file = file};
+    size_t share = im->mem != NULL ? gx_mem_available(im->mem) / 8 : SIZE_MAX;
+    c->elements = (int64_t)(share / (3 * (size_t)ITEM_MOST));
+    c->elements = gx_max(CHUNK_LEAST, gx_min(CHUNK_MOST, c->elements));
+    size_t part = (size_t)c->elements * ITEM_MOST;
+    void *block;
+    GX_TRY(gx_mem_alloc(im->mem, 3 * part, "a read buffer", &block, err));
+    c->raw = block;
+    c->decoded = c->raw + part;
+    c->final = file->dtype == im->dtype ? c->decoded : c->raw + 2 * part;
+    return GX_OK;
+}
+
+/* Read count elements from an element index on, into raw + at (elements). */
+static gx_code read_raw(chunk *c, int64_t index, int64_t at, int64_t count, gx_err *err)
+{
+    const npy *file = c->file;
+    return file->in->read(file->in, file->start + index * file->item, (size_t)(count * file->item),
+                          c->raw + at * file->item, err);
+}
+
+/* What is in raw to final; counts as progress. */
+static gx_code convert(chunk *c, int64_t count, gx_err *err)
+{
+    const npy *file = c->file;
+    gx_import *im = c->im;
+    if (file->is_swapped) {
+        int numbers = file->kind == 'c' ? 2 : 1;
+        swap_bytes(c->raw, count * numbers, file->item / numbers);
+    }
+    decode(file, c->raw, count, c->decoded);
+    if (c->final != c->decoded) {
+        gx_convert(file->dtype, c->decoded, count, im->dtype, c->final, count, count, 1);
+    }
+    return im->to.advance(im->to.arg, (double)(count * file->item), im->total, err);
+}
+
+/* A rectangle of the matrix and the band it is read into. */
+typedef struct rectangle {
+    int64_t i0, j0, m, n;
+    void *band; /* column-major, ld = m */
+} rectangle;
+
+/* Fortran order: columns, straight into the band where nothing is to be converted. */
+static gx_code read_by_columns(chunk *c, const rectangle *r, gx_err *err)
+{
+    const npy *file = c->file;
+    gx_import *im = c->im;
+    bool is_plain = !file->is_swapped && file->dtype == im->dtype && file->item > 2 &&
+                    (file->kind == 'f' || file->kind == 'c');
+    // Whole columns lie behind each other: one run.
+    bool is_whole = r->m == file->rows;
+    int64_t runs = is_whole ? 1 : r->n, length = is_whole ? r->m * r->n : r->m;
+    int64_t most = is_plain ? (int64_t)(BAND_BYTES / 8) / file->item : c->elements;
+    for (int64_t run = 0; run < runs; run++) {
+        int64_t index = (r->j0 + run) * file->rows + r->i0;
+        char *to = gx_at(r->band, im->dtype, r->m, 0, run);
+        for (int64_t k = 0; k < length; k += most) {
+            int64_t count = gx_min(most, length - k);
+            void *dst = to + (size_t)k * gx_dtype_bytes(im->dtype);
+            if (is_plain) {
+                size_t bytes = (size_t)(count * file->item);
+                GX_TRY(file->in->read(file->in, file->start + (index + k) * file->item, bytes, dst,
+                                      err));
+                GX_TRY(im->to.advance(im->to.arg, (double)bytes, im->total, err));
+                continue;
+            }
+            GX_TRY(read_raw(c, index + k, 0, count, err));
+            GX_TRY(convert(c, count, err));
+            memcpy(dst, c->final, (size_t)count * gx_dtype_bytes(im->dtype));
+        }
+    }
+    return GX_OK;
+}
+
+typedef struct pair {
+    float re, im;
+} pair;
+
+/*
+** dst(i, j) = src(i, j), m x n: src row-major with n elements a row, dst column-major with
+** leading dimension ld.  In squares, so that the lines of both stay in the first-level cache.
+*/
+static void turn(gx_dtype dtype, const void *src, int64_t m, int64_t n, void *dst, int64_t ld)
+{
+    enum { EDGE = 16 };
+    for (int64_t jb = 0; jb < n; jb += EDGE) {
+        int64_t j_end = gx_min(jb + EDGE, n);
+        for (int64_t ib = 0; ib < m; ib += EDGE) {
+            int64_t i_end = gx_min(ib + EDGE, m);
+            for (int64_t j = jb; j < j_end; j++) {
+                for (int64_t i = ib; i < i_end; i++) {
+                    int64_t to = j * ld + i, from = i * n + j;
+                    switch (dtype) {
+                    case GX_F32:
+                        ((float *)dst)[to] = ((const float *)src)[from];
+                        break;
+                    case GX_C64:
+                        ((pair *)dst)[to] = ((const pair *)src)[from];
+                        break;
+                    case GX_C128:
+                        ((gx_scalar *)dst)[to] = ((const gx_scalar *)src)[from];
+                        break;
+                    default:
+                        ((double *)dst)[to] = ((const double *)src)[from];
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* C order: groups of rows, turned into the band. */
+static gx_code read_by_rows(chunk *c, const rectangle *r, gx_err *err)
+{
+    const npy *file = c->file;
+    gx_import *im = c->im;
+    bool is_whole = r->n == file->cols;
+    int64_t width = r->n <= c->elements / CHUNK_ROWS ? r->n : c->elements / CHUNK_ROWS;
+    int64_t height = gx_min(r->m, c->elements / width);
+    for (int64_t i = 0; i < r->m; i += height) {
+        int64_t rows = gx_min(height, r->m - i);
+        for (int64_t j = 0; j < r->n; j += width) {
+            int64_t cols = gx_min(width, r->n - j);
+            int64_t index = (r->i0 + i) * file->cols + r->j0 + j;
+            bool is_run = is_whole && cols == r->n;
+            for (int64_t k = 0; k < (is_run ? 1 : rows); k++) {
+                GX_TRY(read_raw(c, index + k * file->cols, k * cols, is_run ? rows * cols : cols,
+                                err));
+            }
+            GX_TRY(convert(c, rows * cols, err));
+            turn(im->dtype, c->final, rows, cols, gx_at(r->band, im->dtype, r->m, i, j), r->m);
+        }
+    }
+    return GX_OK;
+}
+
+static gx_code import_bands(gx_import *im, const npy *file, gx_err *err)
+{
+    chunk c = {0};
+    void *band = NULL;
+    int64_t m, n;
+    GX_TRY(open_chunk(&c, im, file, err));
+    gx_order order = file->is_fortran ? GX_ORDER_COLUMNS : GX_ORDER_ROWS;
+    gx_import_band(im, order, BAND_BYTES, &m, &n);
+    size_t bytes = 0;
+    gx_code rc = gx_matrix_bytes(m, n, im->dtype, &bytes)
+                     ? gx_mem_alloc(im->mem, bytes, "a band of the matrix", &band, err)
+                     : gx_fail_nomem(err, bytes, "a band of the matrix");
+
+    // Bands in the file's order.
+    int64_t down = gx_ceil_div(im->rows, m), across = gx_ceil_div(im->cols, n);
+    for (int64_t b = 0; b < down * across && rc == GX_OK; b++) {
+        int64_t bi = file->is_fortran ? b % down : b / across;
+        int64_t bj = file->is_fortran ? b / down : b % across;
+        rectangle r = {.i0 = bi * m, .j0 = bj * n, .band = band};
+        r.m = gx_min(m, im->rows - r.i0);
+        r.n = gx_min(n, im->cols - r.j0);
+        rc = file->is_fortran ? read_by_columns(&c, &r, err) : read_by_rows(&c, &r, err);
+        if (rc == GX_OK) {
+            rc = im->to.write(im->to.arg, r.i0, r.j0, r.m, r.n, band, r.m, err);
+        }
+    }
+    gx_mem_free(im->mem, band);
+    gx_mem_free(im->mem, c.raw);
+    return rc;
+}
+
+gx_code gx_import_npy(gx_import *im, gx_err *err)
+{
+    npy file;
+    GX_TRY(read_header(im, &file, err));
+    GX_TRY(gx_import_begin(im, file.rows, file.cols, file.dtype, 0, err));
+    if (file.rows == 0 || file.cols == 0) {
+        return GX_OK;
+    }
+    return import_bands(im, &file, err);
+}
+
+/* ---- export ---------------------------------------------------------------------------------- */
+
+/* The header, padded so that the elements start at a multiple of 64 bytes.  Returns its length. */
+static int64_t make_header(const gx_export *ex, char text[4 * HEADER_UNIT])
+{
+    static const char *const descr[GX_DTYPE_COUNT] = {
+        [GX_F64] = "<f8", [GX_F32] = "<f4", [GX_C128] = "<c16", [GX_C64] = "<c8"};
+    const int lead = MAGIC_BYTES + 2;
+    memcpy(text, "\x93NUMPY\x01\x00", MAGIC_BYTES);
+    int length = snprintf(text + lead, (size_t)(4 * HEADER_UNIT - lead),
+                          "{'descr': '%s', 'fortran_order': True, 'shape': (%lld, %lld), }",
+                          descr[ex->dtype], (long long)ex->mat->rows, (long long)ex->mat->cols);
+    int total = (lead + length + 1 + HEADER_UNIT - 1) / HEADER_UNIT * HEADER_UNIT;
+    memset(text + lead + length, ' ', (size_t)(total - lead - length));
+    text[total - 1] = '\n';
+    text[MAGIC_BYTES] = (char)((total - lead) & 255);
+    text[MAGIC_BYTES + 1] = (char)((total - lead) >> 8);
+    return total;
+}
+
+int64_t gx_export_npy_bytes(const gx_export *ex)
+{
+    char text[4 * HEADER_UNIT];
+    size_t bytes = 0;
+    gx_matrix_bytes(ex->mat->rows, ex->mat->cols, ex->dtype, &bytes);
+    return make_header(ex, text) + (int64_t)bytes;
+}
+
+static gx_code put_band(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, const void *src)
+{
+    gx_export *ex = arg;
+    (void)i0;
+    (void)j0;
+    gx_output_put(&ex->out, src, (size_t)(m * n) * gx_dtype_bytes(ex->dtype));
+    return ex->out.err.code;
+}
+
+gx_code gx_export_npy(gx_export *ex)
+{
+    char text[4 * HEADER_UNIT];
+    gx_output_put(&ex->out, text, (size_t)make_header(ex, text));
+    return gx_export_walk(ex, GX_ORDER_COLUMNS, false, put_band, ex);
+}

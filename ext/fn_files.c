@@ -1,0 +1,209 @@
+/*
+** Files in SQL: gx_import and gx_export.
+**
+** The bodies read options and paths; core/file.c does the work.  The functions are DIRECTONLY,
+** so no view or trigger of a database from elsewhere can touch files, and the setting 'files'
+** switches them off for a connection.
+*/
+#include "gx_ext.h"
+
+#include "../core/file.h"
+
+#include <string.h>
+
+/* Refused where gx_config('files','off') or GX_FILES=off says so. */
+static bool may_use_files(gx_fn *fn)
+{
+    if (fn->ctx->config.number[GX_SET_FILES] == 0) {
+        return gx_fn_fail(fn, "files are switched off (gx_config('files','on') allows them)");
+    }
+    return true;
+}
+
+static bool get_path(gx_fn *fn, const char **path)
+{
+    if (!gx_fn_text(fn, 1, "path", path)) {
+        return false;
+    }
+    return **path != '\0' || gx_fn_fail(fn, "path must not be empty");
+}
+
+/* One character, or the word for one. */
+static bool get_delimiter(gx_fn *fn, const char *text, char *delimiter)
+{
+    static const struct {
+        const char *word;
+        char delimiter;
+    } words[] = {{"comma", ','}, {"semicolon", ';'}, {"tab", '\t'}, {"space", ' '}, {"pipe", '|'}};
+    for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
+        if (strcmp(text, words[w].word) == 0) {
+            *delimiter = words[w].delimiter;
+            return true;
+        }
+    }
+    if (text[0] != '\0' && text[1] == '\0' && strchr(",;\t |:/!&@^_~", text[0]) != NULL) {
+        *delimiter = text[0];
+        return true;
+    }
+    char shown[GX_SHOWN_BYTES];
+    return gx_fn_fail(fn,
+                      "option \"delimiter\" must be one of , ; | : / ! & @ ^ _ ~ or comma, "
+                      "semicolon, tab, space, pipe, not \"%s\"",
+                      gx_text_show(text, strlen(text), shown));
+}
+
+/* ---- gx_import(name, path[, options]) -------------------------------------------------------- */
+
+typedef struct import_options {
+    gx_dest dest; /* first: a set_offset of 0 means none */
+    bool replace;
+    char format[64], delimiter[64];
+    gx_import_options file;
+} import_options;
+
+static const gx_option import_keys[] = {
+    {"format", GX_OPT_TEXT, offsetof(import_options, format), 0},
+    {"dtype", GX_OPT_DTYPE, offsetof(import_options, file.dtype),
+     offsetof(import_options, file.has_dtype)},
+    {"replace", GX_OPT_BOOL, offsetof(import_options, replace), 0},
+    {"header", GX_OPT_BOOL, offsetof(import_options, file.header),
+     offsetof(import_options, file.has_header)},
+    {"delimiter", GX_OPT_TEXT, offsetof(import_options, delimiter), 0},
+    {"skip", GX_OPT_INT, offsetof(import_options, file.skip), 0},
+    {"columns", GX_OPT_LIST, offsetof(import_options, file.columns), 0},
+    {NULL, GX_OPT_END, 0, 0}};
+
+/* Options that only text has are refused for the other formats. */
+static bool check_import(gx_fn *fn, const import_options *opt, gx_file_format format)
+{
+    const char *key = opt->file.has_header           ? "header"
+                      : opt->delimiter[0] != '\0'    ? "delimiter"
+                      : opt->file.skip != 0          ? "skip"
+                      : opt->file.columns != NULL    ? "columns"
+                                                     : NULL;
+    if (format != GX_FILE_CSV && key != NULL) {
+        return gx_fn_fail(fn, "option \"%s\" is for csv, tsv and txt", key);
+    }
+    if (opt->file.skip < 0) {
+        return gx_fn_fail(fn, "option \"skip\" must be 0 or more, not %lld",
+                          (long long)opt->file.skip);
+    }
+    return true;
+}
+
+static void import(gx_fn *fn)
+{
+    import_options opt = {.replace = false};
+    const char *path;
+    gx_file_format format;
+    gx_err err = {0};
+    if (!gx_fn_options(fn, import_keys, &opt) || !may_use_files(fn)) {
+        return;
+    }
+    if (fn->argc != 2) {
+        gx_fn_fail(fn, "takes a name, a path and options");
+        return;
+    }
+    if (!gx_fn_dest(fn, 0, &opt.dest) || !get_path(fn, &path)) {
+        return;
+    }
+    if (gx_file_format_of(path, opt.format, &format, &opt.file.delimiter, &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
+        return;
+    }
+    if (!check_import(fn, &opt, format) ||
+        (opt.delimiter[0] != '\0' && !get_delimiter(fn, opt.delimiter, &opt.file.delimiter))) {
+        return;
+    }
+    opt.dest.replace = opt.replace;
+    gx_sink sink;
+    gx_file_import(&fn->run, path, format, &opt.file, &opt.dest, &sink);
+    gx_fn_result_sink(fn, &sink);
+}
+
+/* ---- gx_export(A, path[, options]) ----------------------------------------------------------- */
+
+typedef struct export_options {
+    gx_export_options file; /* first: a set_offset of 0 means none */
+    char format[64], delimiter[64], symmetry[64];
+} export_options;
+
+static const gx_option export_keys[] = {
+    {"format", GX_OPT_TEXT, offsetof(export_options, format), 0},
+    {"overwrite", GX_OPT_BOOL, offsetof(export_options, file.overwrite), 0},
+    {"dtype", GX_OPT_DTYPE, offsetof(export_options, file.dtype),
+     offsetof(export_options, file.has_dtype)},
+    {"precision", GX_OPT_INT, offsetof(export_options, file.precision),
+     offsetof(export_options, file.has_precision)},
+    {"delimiter", GX_OPT_TEXT, offsetof(export_options, delimiter), 0},
+    {"symmetry", GX_OPT_TEXT, offsetof(export_options, symmetry), 0},
+    {NULL, GX_OPT_END, 0, 0}};
+
+/* "array" and "coordinate" are formats of their own here: both are Matrix Market's. */
+static bool find_format(gx_fn *fn, const char *path, export_options *opt, gx_file_format *format)
+{
+    gx_err err = {0};
+    opt->file.is_coordinate = strcmp(opt->format, "coordinate") == 0;
+    if (opt->file.is_coordinate || strcmp(opt->format, "array") == 0) {
+        *format = GX_FILE_MTX;
+        return true;
+    }
+    if (gx_file_format_of(path, opt->format, format, &opt->file.delimiter, &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
+        return false;
+    }
+    return true;
+}
+
+static bool check_export(gx_fn *fn, export_options *opt, gx_file_format format)
+{
+    if (opt->file.has_precision && format == GX_FILE_NPY) {
+        return gx_fn_fail(fn, "option \"precision\" is for mtx, csv, tsv and txt");
+    }
+    if (opt->file.has_precision && (opt->file.precision < 1 || opt->file.precision > 17)) {
+        return gx_fn_fail(fn, "option \"precision\" must be 1 to 17 digits, not %lld",
+                          (long long)opt->file.precision);
+    }
+    if (opt->delimiter[0] != '\0' && format != GX_FILE_CSV) {
+        return gx_fn_fail(fn, "option \"delimiter\" is for csv, tsv and txt");
+    }
+    if (opt->symmetry[0] != '\0' && format != GX_FILE_MTX) {
+        return gx_fn_fail(fn, "option \"symmetry\" is for mtx");
+    }
+    opt->file.is_general = strcmp(opt->symmetry, "general") == 0;
+    if (opt->symmetry[0] != '\0' && !opt->file.is_general && strcmp(opt->symmetry, "auto") != 0) {
+        char shown[GX_SHOWN_BYTES];
+        return gx_fn_fail(fn, "option \"symmetry\" must be \"auto\" or \"general\", not \"%s\"",
+                          gx_text_show(opt->symmetry, strlen(opt->symmetry), shown));
+    }
+    return opt->delimiter[0] == '\0' || get_delimiter(fn, opt->delimiter, &opt->file.delimiter);
+}
+
+static void export(gx_fn *fn)
+{
+    export_options opt = {.file = {.overwrite = false}};
+    gx_mat A;
+    const char *path;
+    gx_file_format format;
+    if (!gx_fn_options(fn, export_keys, &opt) || !may_use_files(fn)) {
+        return;
+    }
+    if (fn->argc != 2) {
+        gx_fn_fail(fn, "takes a matrix, a path and options");
+        return;
+    }
+    if (!gx_fn_matrix(fn, 0, "A", &A) || !get_path(fn, &path) ||
+        !find_format(fn, path, &opt, &format) || !check_export(fn, &opt, format)) {
+        return;
+    }
+    if (opt.file.delimiter == '\0') {
+        opt.file.delimiter = ',';
+    }
+    if (gx_file_export(&fn->run, &A, path, format, &opt.file) == GX_OK) {
+        sqlite3_result_text(fn->sql, path, -1, SQLITE_TRANSIENT);
+    }
+}
+
+const gx_function gx_functions_files[] = {{"gx_import", 2, 3, false, import},
+                                          {"gx_export", 2, 3, false, export},
+                                          {NULL, 0, 0, false, NULL}};
