@@ -109,7 +109,7 @@ enum {
 };
 
 /* Text read through a buffer. */
-typedef struct gx_text {
+typedef struct gx_textin {
     gx_import *im;
     char *buffer;       /* capacity + 1 bytes, of im->mem                     */
     size_t capacity;
@@ -118,37 +118,37 @@ typedef struct gx_text {
     int64_t next;       /* offset in the file of the byte at end               */
     int64_t stop;       /* offset where reading ends                           */
     int64_t line;       /* number of the latest line returned, from 1          */
-} gx_text;
+} gx_textin;
 
-gx_code gx_text_open(gx_text *text, gx_import *im, gx_err *err);
-void gx_text_close(gx_text *text);
+gx_code gx_textin_open(gx_textin *text, gx_import *im, gx_err *err);
+void gx_textin_close(gx_textin *text);
 
 /* Go to an offset that starts a line, and read up to stop. */
-gx_code gx_text_seek(gx_text *text, int64_t offset, int64_t line, int64_t stop, gx_err *err);
+gx_code gx_textin_seek(gx_textin *text, int64_t offset, int64_t line, int64_t stop, gx_err *err);
 
 /*
 ** Keep the bytes from at on and read more behind them, until the buffer is full or the file
 ** ends.
 */
-gx_code gx_text_fill(gx_text *text, gx_err *err);
+gx_code gx_textin_fill(gx_textin *text, gx_err *err);
 
-static inline int64_t gx_text_offset(const gx_text *text)
+static inline int64_t gx_textin_offset(const gx_textin *text)
 {
     return text->next - (text->end - text->at);
 }
 
-static inline bool gx_text_is_last(const gx_text *text)
+static inline bool gx_textin_is_last(const gx_textin *text)
 {
     return text->next >= text->stop;
 }
 
 /* At least GX_TEXT_AHEAD bytes at hand, or all that are left. */
-static inline gx_code gx_text_need(gx_text *text, gx_err *err)
+static inline gx_code gx_textin_need(gx_textin *text, gx_err *err)
 {
-    if (text->end - text->at >= GX_TEXT_AHEAD || gx_text_is_last(text)) {
+    if (text->end - text->at >= GX_TEXT_AHEAD || gx_textin_is_last(text)) {
         return GX_OK;
     }
-    return gx_text_fill(text, err);
+    return gx_textin_fill(text, err);
 }
 
 /*
@@ -156,10 +156,10 @@ static inline gx_code gx_text_need(gx_text *text, gx_err *err)
 ** *line NULL at the end of the file.  Lines longer than GX_TEXT_AHEAD are refused, comments may
 ** have any length.
 */
-gx_code gx_text_line(gx_text *text, char comment, const char **line, const char **end, gx_err *err);
+gx_code gx_textin_line(gx_textin *text, char comment, const char **line, const char **end, gx_err *err);
 
 /* Pass over the rest of a line of any length, its end included. */
-gx_code gx_text_skip_line(gx_text *text, gx_err *err);
+gx_code gx_textin_skip_line(gx_textin *text, gx_err *err);
 
 /* ---- output (file_io.c) ---------------------------------------------------------------------- */
 

@@ -40,7 +40,7 @@ typedef struct place {
 /* A file that is being read. */
 typedef struct csv {
     gx_import *im;
-    gx_text text;
+    gx_textin text;
     char delimiter;
     bool is_stop[256];   /* ends a field: the delimiter, \n, \r               */
     bool is_blank[256];  /* is left out around fields                         */
@@ -91,8 +91,8 @@ static const char *skip_blanks(const csv *c, const char *at, const char *end)
 */
 static const char *take_stop(const csv *c, const char *p, bool *more)
 {
-    const gx_text *t = &c->text;
-    bool is_last = gx_text_is_last(t);
+    const gx_textin *t = &c->text;
+    bool is_last = gx_textin_is_last(t);
     if (c->delimiter == ' ') {
         p = skip_blanks(c, p, t->end);
     }
@@ -116,17 +116,17 @@ static const char *take_stop(const csv *c, const char *p, bool *more)
 /* A field that the buffer does not hold: passed over. */
 static gx_code skip_long_field(csv *c, field *f, bool *more, gx_err *err)
 {
-    gx_text *t = &c->text;
+    gx_textin *t = &c->text;
     *f = (field){.is_long = true};
     bool is_quoted = false, is_begun = false;
     for (;;) {
-        GX_TRY(gx_text_need(t, err));
+        GX_TRY(gx_textin_need(t, err));
         if (!is_begun) {
             t->at = skip_blanks(c, t->at, t->end);
             is_begun = t->at < t->end;
         }
         if (t->at == t->end) {
-            if (!gx_text_is_last(t)) {
+            if (!gx_textin_is_last(t)) {
                 continue;
             }
             *more = false;
@@ -148,14 +148,14 @@ static gx_code skip_long_field(csv *c, field *f, bool *more, gx_err *err)
 /* A field in quotes, the first of them at p. */
 static gx_code read_quoted(csv *c, const char *p, field *f, bool *more, gx_err *err)
 {
-    gx_text *t = &c->text;
+    gx_textin *t = &c->text;
     int64_t lines = 0;
     const char *q = p + 1;
     for (; q < t->end && (*q != '"' || (q + 1 < t->end && q[1] == '"')); q++) {
         lines += *q == '\n';
         q += *q == '"';
     }
-    bool is_last = gx_text_is_last(t);
+    bool is_last = gx_textin_is_last(t);
     if (q == t->end) {
         return is_last ? csv_fail(c, err, "a quote is never closed")
                        : skip_long_field(c, f, more, err);
@@ -184,8 +184,8 @@ static gx_code read_quoted(csv *c, const char *p, field *f, bool *more, gx_err *
 
 static gx_code read_field(csv *c, field *f, bool *more, gx_err *err)
 {
-    gx_text *t = &c->text;
-    GX_TRY(gx_text_need(t, err));
+    gx_textin *t = &c->text;
+    GX_TRY(gx_textin_need(t, err));
     const char *p = skip_blanks(c, t->at, t->end);
     if (p < t->end && *p == '"') {
         return read_quoted(c, p, f, more, err);
@@ -210,9 +210,9 @@ static gx_code read_field(csv *c, field *f, bool *more, gx_err *err)
 /* Go to the next row; *found false at the end of the file. */
 static gx_code begin_row(csv *c, bool *found, gx_err *err)
 {
-    gx_text *t = &c->text;
+    gx_textin *t = &c->text;
     for (;;) {
-        GX_TRY(gx_text_need(t, err));
+        GX_TRY(gx_textin_need(t, err));
         *found = t->at < t->end;
         if (!*found) {
             return GX_OK;
@@ -220,7 +220,7 @@ static gx_code begin_row(csv *c, bool *found, gx_err *err)
         t->line++;
         const char *p = skip_blanks(c, t->at, t->end);
         if (*t->at == '#') {
-            GX_TRY(gx_text_skip_line(t, err));
+            GX_TRY(gx_textin_skip_line(t, err));
         } else if (p == t->end || *p == '\n' || *p == '\r') {
             bool more;
             const char *after = take_stop(c, p, &more);
@@ -382,18 +382,18 @@ static gx_code place_columns(csv *c, gx_err *err)
 
 static place here(const csv *c)
 {
-    return (place){.offset = gx_text_offset(&c->text), .line = c->text.line};
+    return (place){.offset = gx_textin_offset(&c->text), .line = c->text.line};
 }
 
 static gx_code go(csv *c, const place *p, gx_err *err)
 {
-    return gx_text_seek(&c->text, p->offset, p->line, c->im->in->size, err);
+    return gx_textin_seek(&c->text, p->offset, p->line, c->im->in->size, err);
 }
 
 /* Byte order mark, and the lines that the caller does not want. */
 static gx_code skip_start(csv *c, gx_err *err)
 {
-    gx_text *t = &c->text;
+    gx_textin *t = &c->text;
     int64_t ahead = t->end - t->at;
     if (ahead >= 2 && (memcmp(t->at, "\xff\xfe", 2) == 0 || memcmp(t->at, "\xfe\xff", 2) == 0)) {
         return gx_input_fail(c->im->in, err, 0, "is UTF-16: save it as UTF-8");
@@ -406,7 +406,7 @@ static gx_code skip_start(csv *c, gx_err *err)
     }
     for (int64_t k = 0; k < c->im->options.skip; k++) {
         t->line++;
-        GX_TRY(gx_text_skip_line(t, err));
+        GX_TRY(gx_textin_skip_line(t, err));
     }
     return GX_OK;
 }
@@ -414,7 +414,7 @@ static gx_code skip_start(csv *c, gx_err *err)
 /* The delimiter of the line at hand, 0 when it has none. */
 static char guess_delimiter(const csv *c)
 {
-    const gx_text *t = &c->text;
+    const gx_textin *t = &c->text;
     bool seen[256] = {false}, is_quoted = false;
     const char *end = t->at + gx_min(t->end - t->at, GX_TEXT_AHEAD);
     const char *p = skip_blanks(c, t->at, end);
@@ -433,16 +433,16 @@ static char guess_delimiter(const csv *c)
 static gx_code find_delimiter(csv *c, gx_err *err)
 {
     place start = here(c);
-    start.line++; // gx_text_seek() takes the number of the line to come
+    start.line++; // gx_textin_seek() takes the number of the line to come
     char guess = '\0';
     bool found;
     set_delimiter(c, '\t'); // so that a line of tabs is not blank
     for (int line = 0; line < 2; line++) {
         GX_TRY(begin_row(c, &found, err));
         if (found) {
-            GX_TRY(gx_text_need(&c->text, err));
+            GX_TRY(gx_textin_need(&c->text, err));
             guess = guess_delimiter(c);
-            GX_TRY(gx_text_skip_line(&c->text, err));
+            GX_TRY(gx_textin_skip_line(&c->text, err));
         }
     }
     set_delimiter(c, guess != '\0' ? guess : ',');
@@ -635,13 +635,13 @@ gx_code gx_import_csv(gx_import *im, gx_err *err)
 {
     csv c = {.im = im};
     im->total = 2 * (double)im->in->size;
-    gx_code rc = gx_text_open(&c.text, im, err);
+    gx_code rc = gx_textin_open(&c.text, im, err);
     if (rc == GX_OK) {
         rc = import_text(&c, err);
     }
     gx_mem_free(im->mem, c.map);
     gx_mem_free(im->mem, c.ranges);
-    gx_text_close(&c.text);
+    gx_textin_close(&c.text);
     return rc;
 }
 

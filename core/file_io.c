@@ -147,9 +147,9 @@ static size_t buffer_size(const gx_mem *mem, size_t least, size_t most)
     return share < least ? least : share > most ? most : share;
 }
 
-gx_code gx_text_open(gx_text *text, gx_import *im, gx_err *err)
+gx_code gx_textin_open(gx_textin *text, gx_import *im, gx_err *err)
 {
-    *text = (gx_text){.im = im, .stop = im->in->size};
+    *text = (gx_textin){.im = im, .stop = im->in->size};
     text->capacity = buffer_size(im->mem, TEXT_LEAST, TEXT_MOST);
     if ((size_t)im->in->size < text->capacity) {
         text->capacity = (size_t)im->in->size < TEXT_LEAST ? TEXT_LEAST : (size_t)im->in->size;
@@ -159,10 +159,10 @@ gx_code gx_text_open(gx_text *text, gx_import *im, gx_err *err)
     text->buffer = buffer;
     text->at = text->end = text->buffer;
     text->buffer[0] = '\0';
-    return gx_text_fill(text, err);
+    return gx_textin_fill(text, err);
 }
 
-void gx_text_close(gx_text *text)
+void gx_textin_close(gx_textin *text)
 {
     if (text->im != NULL) {
         gx_mem_free(text->im->mem, text->buffer);
@@ -170,16 +170,16 @@ void gx_text_close(gx_text *text)
     }
 }
 
-gx_code gx_text_seek(gx_text *text, int64_t offset, int64_t line, int64_t stop, gx_err *err)
+gx_code gx_textin_seek(gx_textin *text, int64_t offset, int64_t line, int64_t stop, gx_err *err)
 {
     text->at = text->end = text->buffer;
     text->next = offset;
     text->stop = stop;
     text->line = line - 1;
-    return gx_text_fill(text, err);
+    return gx_textin_fill(text, err);
 }
 
-gx_code gx_text_fill(gx_text *text, gx_err *err)
+gx_code gx_textin_fill(gx_textin *text, gx_err *err)
 {
     size_t kept = (size_t)(text->end - text->at);
     memmove(text->buffer, text->at, kept);
@@ -198,34 +198,34 @@ gx_code gx_text_fill(gx_text *text, gx_err *err)
     return im->to.advance(im->to.arg, (double)room, im->total, err);
 }
 
-gx_code gx_text_skip_line(gx_text *text, gx_err *err)
+gx_code gx_textin_skip_line(gx_textin *text, gx_err *err)
 {
     for (;;) {
         const char *newline = memchr(text->at, '\n', (size_t)(text->end - text->at));
         text->at = newline != NULL ? newline + 1 : text->end;
-        if (newline != NULL || gx_text_is_last(text)) {
+        if (newline != NULL || gx_textin_is_last(text)) {
             return GX_OK;
         }
-        GX_TRY(gx_text_fill(text, err));
+        GX_TRY(gx_textin_fill(text, err));
     }
 }
 
-gx_code gx_text_line(gx_text *text, char comment, const char **line, const char **end, gx_err *err)
+gx_code gx_textin_line(gx_textin *text, char comment, const char **line, const char **end, gx_err *err)
 {
     *line = *end = NULL;
     for (;;) {
-        GX_TRY(gx_text_need(text, err));
+        GX_TRY(gx_textin_need(text, err));
         int64_t ahead = gx_min(text->end - text->at, GX_TEXT_AHEAD);
         if (ahead == 0) {
             return GX_OK;
         }
         text->line++;
         if (comment != '\0' && *text->at == comment) {
-            GX_TRY(gx_text_skip_line(text, err));
+            GX_TRY(gx_textin_skip_line(text, err));
             continue;
         }
         const char *newline = memchr(text->at, '\n', (size_t)ahead);
-        if (newline == NULL && !(gx_text_is_last(text) && text->end - text->at == ahead)) {
+        if (newline == NULL && !(gx_textin_is_last(text) && text->end - text->at == ahead)) {
             return gx_input_fail(text->im->in, err, text->line, "longer than %d bytes",
                                  GX_TEXT_AHEAD);
         }

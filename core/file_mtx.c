@@ -44,7 +44,7 @@ static const char *const symmetry_words[] = {"general", "symmetric", "skew-symme
 /* A file that is being read. */
 typedef struct mtx {
     gx_import *im;
-    gx_text text;
+    gx_textin text;
     bool is_coordinate;
     field field;
     symmetry symmetry;
@@ -91,7 +91,7 @@ static gx_code next_line(mtx *m, token tokens[TOKENS_MOST], int *count, gx_err *
 {
     const char *line, *end;
     do {
-        GX_TRY(gx_text_line(&m->text, '%', &line, &end, err));
+        GX_TRY(gx_textin_line(&m->text, '%', &line, &end, err));
         *count = line != NULL ? split(line, end, tokens) : 0;
     } while (*count == 0 && line != NULL);
     return GX_OK;
@@ -200,7 +200,7 @@ static gx_code read_banner(mtx *m, gx_err *err)
     const gx_input *in = m->im->in;
     const char *line, *end;
     token t[TOKENS_MOST];
-    GX_TRY(gx_text_line(&m->text, '\0', &line, &end, err));
+    GX_TRY(gx_textin_line(&m->text, '\0', &line, &end, err));
     int count = line != NULL ? split(line, end, t) : 0;
     if (count == 0 || t[0].at != line || !is_word(t[0], "%%matrixmarket")) {
         return gx_input_fail(in, err, 0,
@@ -429,7 +429,7 @@ static gx_code first_pass(scatter *s, gx_err *err)
     entry e;
     bool found = true;
     for (int64_t k = 0; k < m->entries; k++) {
-        stretch here = {.start = gx_text_offset(&m->text), .line = m->text.line + 1};
+        stretch here = {.start = gx_textin_offset(&m->text), .line = m->text.line + 1};
         here.i = m->i;
         here.j = m->j;
         GX_TRY(next_entry(m, &e, &found, err));
@@ -438,7 +438,7 @@ static gx_code first_pass(scatter *s, gx_err *err)
                                  "ends after %lld of the %lld entries that line %lld announces",
                                  (long long)k, (long long)m->entries, (long long)m->size_line);
         }
-        here.stop = gx_text_offset(&m->text);
+        here.stop = gx_textin_offset(&m->text);
         place_both(s, &e, s->count > 1 ? &here : NULL);
     }
     token t[TOKENS_MOST];
@@ -460,7 +460,7 @@ static gx_code later_pass(scatter *s, gx_err *err)
     if (from->start == from->stop) {
         return GX_OK;
     }
-    GX_TRY(gx_text_seek(&m->text, from->start, from->line, from->stop, err));
+    GX_TRY(gx_textin_seek(&m->text, from->start, from->line, from->stop, err));
     m->i = from->i;
     m->j = from->j;
     for (;;) {
@@ -563,7 +563,7 @@ static uint32_t properties_of(const mtx *m)
 gx_code gx_import_mtx(gx_import *im, gx_err *err)
 {
     mtx m = {.im = im};
-    gx_code rc = gx_text_open(&m.text, im, err);
+    gx_code rc = gx_textin_open(&m.text, im, err);
     if (rc == GX_OK) {
         rc = read_banner(&m, err);
     }
@@ -580,7 +580,7 @@ gx_code gx_import_mtx(gx_import *im, gx_err *err)
     } else if (rc == GX_OK) {
         rc = import_bands(&m, err);
     }
-    gx_text_close(&m.text);
+    gx_textin_close(&m.text);
     return rc;
 }
 
