@@ -73,6 +73,11 @@ gx_code gx_tile_shape(int64_t rows, int64_t cols, gx_dtype dtype, size_t max_til
 
     // An empty side counts as one, so that the shape is at least 1 x 1.
     int64_t m = gx_max(rows, 1), n = gx_max(cols, 1);
+    if (m <= elements / n) { // one tile: at once, because every small value comes by here
+        *tile_rows = m;
+        *tile_cols = n;
+        return GX_OK;
+    }
     int64_t side = square_root(elements);
     int64_t p, q;
     if (n <= side) {
