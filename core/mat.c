@@ -8,7 +8,6 @@
 */
 #include "mat.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* On the stack, so that reading needs no memory; large enough that a read call's cost vanishes. */
@@ -47,7 +46,8 @@ static void init_unstored(gx_mat *mat, gx_mat_kind kind, const char *label, gx_d
     mat->rows = rows;
     mat->cols = cols;
     mat->dtype = dtype;
-    snprintf(mat->label, sizeof mat->label, "%s", label);
+    size_t length = strlen(label);
+    memcpy(mat->label, label, length < GX_NAME_MAX ? length : GX_NAME_MAX); // zeroed behind it
     choose_pieces(mat);
 }
 
