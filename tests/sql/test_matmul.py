@@ -39,9 +39,11 @@ def ratio(got, want, a, b, dtype):
     if got.size == 0:
         return 0.0
     wide = np.complex128 if dtype.startswith("c") else np.float64
-    scale = max(a.shape[1], 1) * EPS[dtype] * np.linalg.norm(a.astype(wide), 1) * np.linalg.norm(b.astype(wide), 1)
     error_norm = np.linalg.norm(got.astype(wide) - want.astype(wide), 1)
-    return error_norm / scale if scale else float(error_norm != 0)
+    if a.shape[1] == 0:
+        return float("inf") if error_norm else 0.0
+    scale = a.shape[1] * EPS[dtype] * np.linalg.norm(a.astype(wide), 1) * np.linalg.norm(b.astype(wide), 1)
+    return error_norm / scale
 
 
 def configure(db, **settings):
@@ -56,6 +58,15 @@ def small_tiles(db, blocks=None, tile_bytes=TILE_BYTES):
         configure(db, memory_limit=max(floor, blocks * tile_bytes + (160 << 10)))
 
 
+def matrix(db, name):
+    """A stored matrix as an array, read with memory enough for a value."""
+    limit = q(db, "SELECT gx_config('memory_limit')")
+    configure(db, memory_limit="64MiB")
+    array = to_numpy(q(db, "SELECT gx_copy(?)", name))
+    configure(db, memory_limit=limit)
+    return array
+
+
 SHAPES = [(0, 0, 0), (0, 5, 3), (3, 0, 4), (4, 5, 0), (1, 1, 1), (1, 7, 1), (TILE - 1, TILE, TILE + 1),
           (TILE, TILE + 1, TILE - 1), (TILE + 1, TILE - 1, TILE), (2 * TILE - 1, 2 * TILE + 1, 2 * TILE),
           (5 * TILE + 3, 17, 3 * TILE + 1), (9, 6 * TILE + 5, 11)]
@@ -66,6 +77,7 @@ TRANSPOSES = list(itertools.product("ntc", "ntc"))
 @pytest.mark.parametrize("dtype", list(NUMPY))
 def test_against_numpy(filedb, dtype, blocks):
     rng = np.random.default_rng(11)
+    filedb.execute("PRAGMA synchronous=off")
     small_tiles(filedb, blocks)
     for index, (m, k, n) in enumerate(SHAPES):
         for ta, tb in TRANSPOSES if m * n * k < 2**18 else [TRANSPOSES[index % 9], TRANSPOSES[(index + 4) % 9]]:
@@ -77,7 +89,7 @@ def test_against_numpy(filedb, dtype, blocks):
             keys = f'{{"replace":true,"{"conja" if ta == "c" else "transa"}":{options[ta]},' \
                    f'"{"conjb" if tb == "c" else "transb"}":{options[tb]}}}'
             assert q(filedb, "SELECT gx_matmul('A', 'B', 'C', ?)", keys) == "C"
-            got = to_numpy(q(filedb, "SELECT gx_copy('C')"))
+            got = matrix(filedb, "C")
             want = op(a, ta) @ op(b, tb)
             assert got.dtype == NUMPY[dtype] and got.shape == (m, n)
             assert ratio(got, want, op(a, ta), op(b, tb), dtype) < 30, (m, k, n, ta, tb)
@@ -92,7 +104,7 @@ def test_larger_blocks_than_tiles(filedb):
     filedb.execute("SELECT gx_store('A', ?)", (from_numpy(a),))
     filedb.execute("SELECT gx_store('B', ?)", (from_numpy(b),))
     filedb.execute("SELECT gx_matmul('A', 'B', 'C')")
-    got = to_numpy(q(filedb, "SELECT gx_copy('C')"))
+    got = matrix(filedb, "C")
     assert ratio(got, a @ b, a, b, "f64") < 30
     assert q(filedb, "SELECT gx_check('C')") == "ok"
 
@@ -110,8 +122,7 @@ def test_helpers_read_while_the_result_is_written(filedb, mode):
     filedb.execute("SELECT gx_matmul('A', 'B', 'C')")
     helped = q(filedb, "SELECT value FROM gx_stats WHERE name = 'helper_reads'")
     assert helped > 0
-    configure(filedb, memory_limit="64MiB")
-    got = to_numpy(q(filedb, "SELECT gx_copy('C')"))
+    got = matrix(filedb, "C")
     assert ratio(got, a @ b, a, b, "f64") < 30
     assert q(filedb, "SELECT gx_check()") == "ok"
     assert q(filedb, "PRAGMA integrity_check") == "ok"
@@ -153,7 +164,7 @@ def test_alpha_beta(filedb, dtype):
     alpha, beta, text = (2 - 1j, 0.5j, "[2,-1]") if dtype.startswith("c") else (2, 0.5, "2")
     beta_text = "[0,0.5]" if dtype.startswith("c") else "0.5"
     filedb.execute(f"SELECT gx_matmul('A', 'B', 'C', '{{\"alpha\":{text},\"beta\":{beta_text}}}')")
-    got = to_numpy(q(filedb, "SELECT gx_copy('C')"))
+    got = matrix(filedb, "C")
     want = alpha * (a @ b) + beta * c
     assert np.abs(got - want).max() < 1000 * EPS[dtype] * np.abs(want).max()
     assert q(filedb, "SELECT count(*) FROM gx") == 3
@@ -170,6 +181,7 @@ def test_beta_zero_never_reads_nan(db):
 @pytest.mark.parametrize("dtype", list(NUMPY))
 def test_product_with_own_transpose(filedb, dtype, blocks):
     rng = np.random.default_rng(16)
+    filedb.execute("PRAGMA synchronous=off")
     small_tiles(filedb, blocks)
     for rows, cols in ((130, 70), (70, 200), (1, 5), (129, 1)):
         a = random_matrix(rng, rows, cols, dtype)
@@ -178,7 +190,7 @@ def test_product_with_own_transpose(filedb, dtype, blocks):
         for keys, want in (('"transb":true', a @ a.T), ('"transa":true', a.T @ a),
                            ('"conjb":true', a @ a.conj().T), ('"conja":true', a.conj().T @ a)):
             filedb.execute(f"SELECT gx_matmul('A', 'A', 'C', '{{{keys},\"replace\":true}}')")
-            got = to_numpy(q(filedb, "SELECT gx_copy('C')"))
+            got = matrix(filedb, "C")
             assert ratio(got, want, a if want.shape[0] == rows else a.T, a.T if want.shape[0] == rows else a,
                          dtype) < 30
             mirrored = got.conj().T if "conj" in keys else got.T
@@ -211,6 +223,7 @@ def test_reference_backend(filedb):
 @pytest.mark.parametrize("dtype", list(NUMPY))
 def test_deterministic(filedb, dtype):
     rng = np.random.default_rng(18)
+    filedb.execute("PRAGMA synchronous=off")
     small_tiles(filedb)
     a, b = random_matrix(rng, 201, 333, dtype), random_matrix(rng, 333, 190, dtype)
     filedb.execute("SELECT gx_store('A', ?)", (from_numpy(a),))
