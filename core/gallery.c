@@ -128,6 +128,9 @@ static gx_code prepare_grcar(gx_gallery *g, gx_mem *mem, double *largest, gx_err
     if (!(k >= 0 && k == floor(k))) {
         return gx_fail(err, GX_ARG, "option 'k' of grcar is a number of diagonals, found %g", k);
     }
+    if (k == 0) {
+        g->properties |= GX_PROP_LOWER;
+    }
     return GX_OK;
 }
 

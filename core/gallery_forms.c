@@ -7,7 +7,7 @@
 **
 ** Exactness: integers below 2^53 are exact.  Larger binomials (pascal) and products of them
 ** (invhilb) are computed as integers and rounded once as long as these fit 63 and 126 bits; beyond,
-** in double arithmetic with a relative error of at most n / 2^53.  Quotients are rounded once.
+** in double arithmetic with a relative error of at most n / 2^52.  Quotients are rounded once.
 ** sin, cos and pow come from libm: kahan, kms, chow, orthog and prolate may differ in their last
 ** bit from one libm to another, all others are the same everywhere.
 */
@@ -102,7 +102,7 @@ void gx_form_invhilb(const gx_gallery *g, int64_t i0, int64_t m, int64_t j, doub
         if (g->whole != NULL) {
             value = (double)((u128)g->whole[i] * g->whole[j] / (u128)(i + j + 1));
         } else {
-            value = g->table[i] / (double)(i + j + 1) * g->table[j];
+            value = g->table[gx_max(i, j)] / (double)(i + j + 1) * g->table[gx_min(i, j)];
         }
         out[l] = (i + j) % 2 == 0 ? value : -value;
     }
@@ -194,7 +194,7 @@ double gx_gallery_binomial(int64_t n, int64_t k)
     }
     double value = (double)c;
     for (; t <= k; t++) {
-        value = value * (double)(n - k + t) / (double)t;
+        value *= (double)(n - k + t) / (double)t;
     }
     return value;
 }

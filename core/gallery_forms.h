@@ -41,7 +41,7 @@ void gx_form_tridiag(const gx_gallery *g, int64_t i0, int64_t m, int64_t j, doub
 void gx_form_triw(const gx_gallery *g, int64_t i0, int64_t m, int64_t j, double *out);
 void gx_form_wilkinson(const gx_gallery *g, int64_t i0, int64_t m, int64_t j, double *out);
 
-/* C(n, k): the integer correctly rounded while it is below 2^63, then within n units of 2^-53. */
+/* C(n, k): the integer correctly rounded while it is below 2^63, then within n units of 2^-52. */
 double gx_gallery_binomial(int64_t n, int64_t k);
 
 #endif

@@ -56,6 +56,17 @@ static bool size_argument(gx_fn *fn, int index, const char *label, int64_t *size
                                     (long long)*size);
 }
 
+/*
+** Where the destination stands when the number before it may be left out: gx_eye(n, 'I') and
+** gx_eye(n, m, 'I').  A text in the number's place is the destination.
+*/
+static int destination_place(const gx_fn *fn, int number_place)
+{
+    bool has_number = fn->argc > number_place &&
+                      sqlite3_value_type(fn->argv[number_place]) != SQLITE_TEXT;
+    return has_number ? number_place + 1 : number_place;
+}
+
 /* Copy the generator into the destination, or return it as a value. */
 static void make(gx_fn *fn, common *base, int64_t rows, int64_t cols, uint32_t properties,
                  gx_generate generate, const void *arg)
@@ -150,11 +161,10 @@ static void eye(gx_fn *fn)
     if (!gx_fn_options(fn, diag_keys, &opt) || !size_argument(fn, 0, "n", &n)) {
         return;
     }
-    // gx_eye(n, 'I') and gx_eye(n, m, 'I'): a text in the second place is the destination.
-    bool has_cols = gx_fn_has(fn, 1) && sqlite3_value_type(fn->argv[1]) != SQLITE_TEXT;
-    int place = has_cols || fn->argc > 2 ? 2 : 1;
+    int place = destination_place(fn, 1);
     m = n;
-    if (!at_most(fn, place + 1) || (has_cols && !size_argument(fn, 1, "m", &m)) ||
+    if (!at_most(fn, place + 1) ||
+        (place == 2 && gx_fn_has(fn, 1) && !size_argument(fn, 1, "m", &m)) ||
         !gx_fn_dest(fn, place, &opt.base.dest)) {
         return;
     }
@@ -260,10 +270,9 @@ static void arange(gx_fn *fn)
         !finite_argument(fn, 0, "start", &ramp.start) || !finite_argument(fn, 1, "stop", &stop)) {
         return;
     }
-    // gx_arange(a, b, 'x') and gx_arange(a, b, step, 'x'), as in gx_eye.
-    bool has_step = gx_fn_has(fn, 2) && sqlite3_value_type(fn->argv[2]) != SQLITE_TEXT;
-    int place = has_step || fn->argc > 3 ? 3 : 2;
-    if (!at_most(fn, place + 1) || (has_step && !finite_argument(fn, 2, "step", &ramp.step)) ||
+    int place = destination_place(fn, 2);
+    if (!at_most(fn, place + 1) ||
+        (place == 3 && gx_fn_has(fn, 2) && !finite_argument(fn, 2, "step", &ramp.step)) ||
         !gx_fn_dest(fn, place, &opt.base.dest)) {
         return;
     }
