@@ -1,7 +1,8 @@
 /*
 ** Facts about kernels that hold for every backend: names, flop counts, widths of reductions.
 **
-** Flops are counted as LAPACK counts them: a real multiply or add is 1, a complex multiply 6, a complex add
+** Flops are counted as LAPACK counts them: a real multiply or add is 1, a complex multiply 6, a
+** complex add
 ** 2.  Kernels that only move elements count 0.  Pure functions of their arguments.
 */
 #include "backend.h"

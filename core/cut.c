@@ -1,28 +1,32 @@
 /*
 ** gx_team_call(): one kernel call cut into pieces for the team.  See team.h.
 **
-** The result c is cut by a grid of um x un elements; every piece is one cell, computed by one member.
-** Products also cut the inner dimension at uk: one piece runs its k steps one after the other, ascending, the
-** first with the caller's beta and the others with beta = 1.
+** The result c is cut by a grid of um x un elements; every piece is one cell, computed by one
+** member.  Products also cut the inner dimension at uk: one piece runs its k steps one after the
+** other, ascending, the first with the caller's beta and the others with beta = 1.
 **
 **   GEMM        cells of c
-**   SYRK, HERK  cells of the triangle, un x un: on the diagonal by the same kernel, off it by GEMM of the
-**               same operand, which is the same product without the symmetry
+**   SYRK, HERK  cells of the triangle, un x un: on the diagonal by the same kernel, off it by
+**               GEMM of the same operand, which is the same product without the symmetry
 **   SYMMETRIZE  cells of the triangle: on the diagonal by the same kernel, off it a TRANSPOSE
 **   elementwise columns, about PIECE_BYTES each
 **
-** Fixed: the grid is the caller's units (or FIXED_*), whatever the team, so each cell sees the same kernel
-** calls with the same operands and gives the same bits.  Otherwise the grid follows the team: a few pieces per
-** member for balance, not smaller than what dgemm wants for its full rate (1024 x 256 x 1024 pieces run as
-** fast as one large call), and no step longer than about 50 ms at 20 GFLOP/s.
+** Fixed: the grid is the caller's units (or FIXED_*), whatever the team, so each cell sees the
+** same kernel calls with the same operands and gives the same bits.  Otherwise the grid follows
+** the team: a few pieces per member for balance, not smaller than what dgemm wants for its full
+** rate (1024 x 256 x 1024 pieces run as fast as one large call), and no step longer than about 50
+** ms at 20 GFLOP/s.
 **
-** Little work (SMALL_NS) stays with the caller, uncut unless the cut is fixed.
+** Little work (SMALL_S) stays with the caller, uncut unless the cut is fixed.
 */
 #include "team.h"
 
 #include <string.h>
 
-/* Units of a fixed cut: 0.5 GFLOP a step, 27 ms at 20 GFLOP/s.  Complex ones have half the sides m and k. */
+/*
+** Units of a fixed cut: 0.5 GFLOP a step, 27 ms at 20 GFLOP/s.  Complex ones have half the sides m
+** and k.
+*/
 enum { FIXED_M = 1024, FIXED_N = 256, FIXED_K = 1024 };
 
 /* Floor of a piece of a product when a small result is shared out: below it dgemm slows down. */
@@ -50,16 +54,16 @@ typedef struct job {
     gx_kernel_id kernel;
     gx_dtype dtype;
     const gx_args *args;
-    gx_kernel run;       /* the kernel itself            */
-    gx_kernel off;       /* cells off the diagonal       */
+    gx_kernel run; /* the kernel itself            */
+    gx_kernel off; /* cells off the diagonal       */
     gx_dev *dev;
-    int64_t m, n;        /* of c                         */
-    int64_t um, un, uk;  /* the grid                     */
-    int64_t rows, cols;  /* of the grid                  */
-    bool is_triangle;    /* SYRK, HERK, SYMMETRIZE       */
+    int64_t m, n;       /* of c                         */
+    int64_t um, un, uk; /* the grid                     */
+    int64_t rows, cols; /* of the grid                  */
+    bool is_triangle;   /* SYRK, HERK, SYMMETRIZE       */
 } job;
 
-/* ---- pieces ------------------------------------------------------------------------------------- */
+/* ---- pieces --------------------------------------------------------------------------------- */
 
 /* Element (i, j) of a matrix that may be absent. */
 static void *at(const job *w, const void *base, int64_t ld, int64_t i, int64_t j)
@@ -174,14 +178,17 @@ static gx_code run_cell(void *arg, int64_t piece, int member, gx_err *err)
     }
 }
 
-/* ---- the grid ----------------------------------------------------------------------------------- */
+/* ---- the grid ------------------------------------------------------------------------------- */
 
 static bool is_product(gx_kernel_id kernel)
 {
     return kernel == GX_GEMM || kernel == GX_SYRK || kernel == GX_HERK;
 }
 
-/* Seconds that m x n x k of a product takes on one slow core: arithmetic or memory, whichever is more. */
+/*
+** Seconds that m x n x k of a product takes on one slow core: arithmetic or memory, whichever is
+** more.
+*/
 static double product_s(const job *w, int64_t m, int64_t n, int64_t k)
 {
     double flops = (gx_dtype_is_complex(w->dtype) ? 8.0 : 2.0) * (double)m * (double)n * (double)k;
@@ -197,7 +204,10 @@ static int64_t cells(const job *w)
     return w->is_triangle ? rows * (rows + 1) / 2 : rows * cols;
 }
 
-/* Pieces of even size: the largest multiple of step that cuts total into as many parts as unit does. */
+/*
+** Pieces of even size: the largest multiple of step that cuts total into as many parts as unit
+** does.
+*/
 static int64_t even(int64_t total, int64_t unit, int64_t step)
 {
     if (unit >= total) {
@@ -247,7 +257,9 @@ static void cut_product_fixed(job *w, const gx_cut *cut)
     }
 }
 
-/* Elementwise results do not depend on the cut: fixed or not, the pieces are sized for the caches. */
+/*
+** Elementwise results do not depend on the cut: fixed or not, the pieces are sized for the caches.
+*/
 static void cut_elements(job *w)
 {
     int64_t elements = gx_max(PIECE_BYTES / (int64_t)gx_dtype_bytes(w->dtype), 1);

@@ -1,16 +1,18 @@
 /*
-** A team of threads that share the pieces of one job.  See team.h; core/cut.c cuts kernel calls into pieces.
+** A team of threads that share the pieces of one job.  See team.h; core/cut.c cuts kernel calls
+**                                                      into pieces.
 **
-** One job at a time: the caller publishes it under the lock (generation, open), wakes as many members as
-** there are pieces for, and works itself.  Members take piece numbers from one atomic counter until it runs
-** out or the job is stopped.  A member that wakes late finds the job closed and sleeps again, so the caller
-** waits only for those that joined (active).
+** One job at a time: the caller publishes it under the lock (generation, open), wakes as many
+** members as there are pieces for, and works itself.  Members take piece numbers from one atomic
+** counter until it runs out or the job is stopped.  A member that wakes late finds the job closed
+** and sleeps again, so the caller waits only for those that joined (active).
 **
-** Waiting is a short spin (SPIN_NS: jobs of one call follow each other closely) and then a condition
-** variable.  While the caller waits for the last pieces it goes on polling every WAIT_NS.
+** Waiting is a short spin (SPIN_NS: jobs of one call follow each other closely) and then a
+** condition variable.  While the caller waits for the last pieces it goes on polling every
+** WAIT_NS.
 **
-** Failures: the first one is kept under the lock, stops the handing out, and is returned to the caller.
-** Threads block all signals: those of the host belong to the host's threads.
+** Failures: the first one is kept under the lock, stops the handing out, and is returned to the
+** caller.  Threads block all signals: those of the host belong to the host's threads.
 */
 #include "team.h"
 
@@ -22,7 +24,10 @@
 #include <stdatomic.h>
 #include <time.h>
 
-/* How long an idle member looks for the next job before it sleeps: about twice the cost of a wake-up. */
+/*
+** How long an idle member looks for the next job before it sleeps: about twice the cost of a wake-
+** up.
+*/
 static const int64_t SPIN_NS = 20 * 1000;
 
 /* How often the caller polls while it waits for others. */
@@ -59,7 +64,7 @@ struct gx_team {
     member members[]; /* threads - 1 */
 };
 
-/* ---- waiting ------------------------------------------------------------------------------------ */
+/* ---- waiting -------------------------------------------------------------------------------- */
 
 static void relax(void)
 {
@@ -84,7 +89,7 @@ static void spin(const _Atomic uint64_t *word, uint64_t value, bool until_equal)
     }
 }
 
-/* ---- working ------------------------------------------------------------------------------------ */
+/* ---- working -------------------------------------------------------------------------------- */
 
 /* Keep the job's first failure and stop it.  err->code GX_OK: the piece failed without a word. */
 static void stop(gx_team *team, gx_code code, gx_err *err)
@@ -167,7 +172,7 @@ static void *member_main(void *arg)
     }
 }
 
-/* ---- jobs --------------------------------------------------------------------------------------- */
+/* ---- jobs ----------------------------------------------------------------------------------- */
 
 static void publish(gx_team *team, int64_t pieces, gx_team_fn fn, void *arg)
 {
@@ -234,7 +239,7 @@ gx_code gx_team_run(gx_team *team, int64_t pieces, gx_team_fn fn, void *arg, gx_
     return code;
 }
 
-/* ---- the team ----------------------------------------------------------------------------------- */
+/* ---- the team ------------------------------------------------------------------------------- */
 
 static void init_locks(gx_team *team)
 {

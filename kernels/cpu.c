@@ -1,14 +1,14 @@
 /*
 ** The CPU backend: facts about the processor, the gate of OpenBLAS's threads, and the kernel table.
 **
-** OpenBLAS is linked into gx statically with its symbols hidden, so its thread count is ours alone: it is
-** set to 1 when the first device is opened, and every kernel is then single-threaded and may be called from
-** any number of threads at once.
+** OpenBLAS is linked into gx statically with its symbols hidden, so its thread count is ours
+** alone: it is set to 1 when the first device is opened, and every kernel is then single-threaded
+** and may be called from any number of threads at once.
 **
-** The gate is a read-write lock that prefers the writer: narrow sections read-lock it (tens of nanoseconds
-** next to a product of microseconds or more; tiny products never call BLAS), a wide section write-locks it
-** and so is alone.  The lock and the once-flag are the only state of the process here, because the
-** thread count that they guard is one, too.
+** The gate is a read-write lock that prefers the writer: narrow sections read-lock it (tens of
+** nanoseconds next to a product of microseconds or more; tiny products never call BLAS), a wide
+** section write-locks it and so is alone.  The lock and the once-flag are the only state of the
+** process here, because the thread count that they guard is one, too.
 **
 ** Speeds are left 0: the planner's hardware profile measures them.
 */

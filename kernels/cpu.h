@@ -1,5 +1,6 @@
 /*
-** Shared by the files of the CPU backend: the slots of its kernel table, and the gate of OpenBLAS's threads.
+** Shared by the files of the CPU backend: the slots of its kernel table, and the gate of
+** OpenBLAS's threads.
 */
 #ifndef GX_CPU_H
 #define GX_CPU_H
@@ -7,18 +8,18 @@
 #include "slots.h"
 
 /*
-** GX_SLOTS_DEFINE with a second copy of the loop for processors that have AVX2, chosen at each call.
-** (The compiler's target_clones would do it in one word, but exports its symbols.)
+** GX_SLOTS_DEFINE with a second copy of the loop for processors that have AVX2, chosen at each
+** call. (The compiler's target_clones would do it in one word, but exports its symbols.)
 */
 #ifdef __x86_64__
 #define GX_SIMD_SLOT(name, suffix, dtype, loop)                                                    \
-    static __attribute__((target("avx2"), noinline)) gx_code name##_##suffix##_avx2(               \
-        const gx_args *args, gx_err *err)                                                          \
+    static __attribute__((target("avx2"), noinline))                                               \
+    gx_code name##_##suffix##_avx2(const gx_args *args, gx_err *err)                               \
     {                                                                                              \
         return loop(dtype, args, err);                                                             \
     }                                                                                              \
-    static __attribute__((noinline)) gx_code name##_##suffix##_base(const gx_args *args,           \
-                                                                    gx_err *err)                   \
+    static __attribute__((noinline))                                                               \
+    gx_code name##_##suffix##_base(const gx_args *args, gx_err *err)                               \
     {                                                                                              \
         return loop(dtype, args, err);                                                             \
     }                                                                                              \
@@ -62,19 +63,22 @@ GX_SLOTS_DECLARE(gx_cpu_reduce);
 
 /*
 ** The gate of OpenBLAS.  Its thread count is one number for the process, and 1 except inside a wide
-** section: gx spreads its own pieces over its own threads.  A routine that threads inside (an eigensolver
+** section: gx spreads its own pieces over its own threads.  A routine that threads inside (an
+**                                                           eigensolver
 ** of LAPACK) is called between wide_begin() and wide_end(), which set the count and give it back.
 **
-** Narrow sections (a single-threaded BLAS call) run concurrently with each other; a wide one runs alone:
-** it waits for the narrow ones that have begun, and later ones wait for it.  Sections do not nest.
-** threads: at least 1.  Must be paired on the same thread.
+** Narrow sections (a single-threaded BLAS call) run concurrently with each other; a wide one runs
+** alone: it waits for the narrow ones that have begun, and later ones wait for it.  Sections do
+** not nest. threads: at least 1.  Must be paired on the same thread.
 */
 void gx_cpu_wide_begin(int threads);
 void gx_cpu_wide_end(void);
 void gx_cpu_narrow_begin(void);
 void gx_cpu_narrow_end(void);
 
-/* What the BLAS is and was built with, as it says itself: "OpenBLAS 0.3.21 ... Haswell".  Static. */
+/*
+** What the BLAS is and was built with, as it says itself: "OpenBLAS 0.3.21 ... Haswell".  Static.
+*/
 const char *gx_cpu_blas_config(void);
 
 #endif

@@ -1,11 +1,13 @@
 /*
 ** Products of the CPU backend: gemm, syrk, herk.
 **
-** OpenBLAS computes them, single-threaded, inside a narrow section (cpu.h).  Three things stand in front:
+** OpenBLAS computes them, single-threaded, inside a narrow section (cpu.h).  Three things stand
+**                                                                            in front:
 **   - alpha = 0 or k = 0 is a scaling of c: a and b are not touched.
-**   - tiny products (TINY_FLOPS) run in a plain loop here: at 4 x 4 the call of BLAS alone costs more.
-**   - BLAS counts in 32-bit integers: longer sides are cut at SIDE_MAX, and a matrix whose leading dimension
-**     is longer yet has the plain loop do it: slow, but right.
+**   - tiny products (TINY_FLOPS) run in a plain loop here: at 4 x 4 the call of BLAS alone costs
+**     more.
+**   - BLAS counts in 32-bit integers: longer sides are cut at SIDE_MAX, and a matrix whose
+**     leading dimension is longer yet has the plain loop do it: slow, but right.
 **
 ** Memory: OpenBLAS packs into buffers of its own, one set for each concurrent call.
 */
@@ -29,7 +31,7 @@ GX_INLINE bool is_zero(gx_dtype dtype, gx_scalar s)
     return s.re == 0 && (!has_pairs(dtype) || s.im == 0);
 }
 
-/* ---- the plain loop ----------------------------------------------------------------------------- */
+/* ---- the plain loop ------------------------------------------------------------------------- */
 
 GX_INLINE gx_scalar load(gx_dtype dtype, const void *x, int64_t at)
 {
@@ -94,9 +96,8 @@ typedef struct walk {
 
 GX_INLINE walk walk_of(gx_trans trans, const void *x, int64_t ld)
 {
-    return trans == GX_NO_TRANS
-               ? (walk){x, 1, ld, 1}
-               : (walk){x, ld, 1, trans == GX_CONJ_TRANS ? -1 : 1};
+    return trans == GX_NO_TRANS ? (walk){x, 1, ld, 1}
+                                : (walk){x, ld, 1, trans == GX_CONJ_TRANS ? -1 : 1};
 }
 
 GX_INLINE gx_scalar walk_load(gx_dtype dtype, const walk *w, int64_t i, int64_t l)
@@ -106,7 +107,10 @@ GX_INLINE gx_scalar walk_load(gx_dtype dtype, const walk *w, int64_t i, int64_t 
     return value;
 }
 
-/* c = alpha op(a) op(b) + beta c on rows i0(j) .. i1(j) of each column: all, or the triangle of uplo. */
+/*
+** c = alpha op(a) op(b) + beta c on rows i0(j) .. i1(j) of each column: all, or the triangle of
+** uplo.
+*/
 GX_INLINE gx_code product_loop(gx_dtype dtype, const gx_args *p, bool is_triangle)
 {
     walk a = walk_of(p->transa, p->a, p->lda), b = walk_of(p->transb, p->b, p->ldb);
@@ -136,7 +140,7 @@ GX_INLINE gx_code product_loop(gx_dtype dtype, const gx_args *p, bool is_triangl
     return GX_OK;
 }
 
-/* ---- BLAS --------------------------------------------------------------------------------------- */
+/* ---- BLAS ----------------------------------------------------------------------------------- */
 
 GX_INLINE CBLAS_TRANSPOSE blas_trans(gx_dtype dtype, gx_trans trans)
 {
@@ -191,7 +195,8 @@ GX_INLINE void blas_rank_k(gx_dtype dtype, const gx_args *p, bool is_herk)
     gx_cpu_narrow_begin();
     switch (dtype) {
     case GX_F64:
-        cblas_dsyrk(CblasColMajor, uplo, trans, n, k, p->alpha.re, p->a, lda, p->beta.re, p->c, ldc);
+        cblas_dsyrk(CblasColMajor, uplo, trans, n, k, p->alpha.re, p->a, lda, p->beta.re, p->c,
+                    ldc);
         break;
     case GX_F32:
         cblas_ssyrk(CblasColMajor, uplo, trans, n, k, alpha[0], p->a, lda, beta[0], p->c, ldc);
@@ -201,7 +206,8 @@ GX_INLINE void blas_rank_k(gx_dtype dtype, const gx_args *p, bool is_herk)
             cblas_zherk(CblasColMajor, uplo, trans, n, k, p->alpha.re, p->a, lda, p->beta.re, p->c,
                         ldc);
         } else {
-            cblas_zsyrk(CblasColMajor, uplo, trans, n, k, &p->alpha, p->a, lda, &p->beta, p->c, ldc);
+            cblas_zsyrk(CblasColMajor, uplo, trans, n, k, &p->alpha, p->a, lda, &p->beta, p->c,
+                        ldc);
         }
         break;
     case GX_C64:
@@ -217,7 +223,7 @@ GX_INLINE void blas_rank_k(gx_dtype dtype, const gx_args *p, bool is_herk)
     gx_cpu_narrow_end();
 }
 
-/* ---- the slots ---------------------------------------------------------------------------------- */
+/* ---- the slots ------------------------------------------------------------------------------ */
 
 /* Nothing but beta c to compute, or too little for BLAS, or too long for it. */
 GX_INLINE bool wants_loop(gx_dtype dtype, const gx_args *p, int64_t ld_max)
@@ -226,7 +232,10 @@ GX_INLINE bool wants_loop(gx_dtype dtype, const gx_args *p, int64_t ld_max)
            (p->m <= TINY && p->n <= TINY && p->k <= TINY && p->m * p->n * p->k <= TINY);
 }
 
-/* Cut at SIDE_MAX; the k pieces of one piece of c follow each other, from the second on with beta = 1. */
+/*
+** Cut at SIDE_MAX; the k pieces of one piece of c follow each other, from the second on with beta
+** = 1.
+*/
 GX_INLINE gx_code gemm(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
     (void)err;

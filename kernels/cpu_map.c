@@ -1,16 +1,16 @@
 /*
 ** Elementwise kernels of the CPU backend: fill, copy, conj, add, mul, div, scale, abs.
 **
-** A block is walked column by column (as one long column where nothing lies between the columns).  A
-** complex column is seen as twice as many parts where the operation works part by part, else as pairs.
-** Every part passes through get() and put() as a double, so an f32 result is rounded once and equals the
-** reference's; all of these loops wait for memory, not for arithmetic.
+** A block is walked column by column (as one long column where nothing lies between them).  A
+** complex column is seen as twice as many parts where the operation works part by part, else as
+** pairs.  Every part passes through get() and put() as a double, so an f32 result is rounded once
+** and equals the reference's; all of these loops wait for memory, not for arithmetic.
 **
 ** In place is allowed: element i of the result depends on element i of the operands only, which the
 ** IN_STEP in front of a loop tells the compiler so that it need not test for overlap.
 **
-** Complex quotients and magnitudes take the short formula where it is safe and C's own, which scales, where
-** it overflows, underflows, or meets Inf and NaN.
+** Complex quotients and magnitudes take the short formula where it is safe and C's own, which
+** scales, where it overflows, underflows, or meets Inf and NaN.
 */
 #include "cpu.h"
 
@@ -48,7 +48,7 @@ GX_INLINE bool has_pairs(gx_dtype dtype)
     return dtype == GX_C128 || dtype == GX_C64;
 }
 
-/* ---- one column --------------------------------------------------------------------------------- */
+/* ---- one column ----------------------------------------------------------------------------- */
 
 GX_INLINE void fill_column(gx_dtype dtype, int64_t m, gx_scalar alpha, void *c)
 {
@@ -126,8 +126,8 @@ GX_INLINE void scale_column(gx_dtype dtype, int64_t m, gx_scalar alpha, const vo
     }
 }
 
-GX_INLINE void add_column(gx_dtype dtype, int64_t m, gx_scalar alpha, const void *a,
-                          gx_scalar beta, const void *b, void *c)
+GX_INLINE void add_column(gx_dtype dtype, int64_t m, gx_scalar alpha, const void *a, gx_scalar beta,
+                          const void *b, void *c)
 {
     bool d = has_doubles(dtype);
     if (!has_pairs(dtype) || (alpha.im == 0 && beta.im == 0)) {
@@ -216,7 +216,7 @@ GX_INLINE void abs_column(gx_dtype dtype, int64_t m, const void *a, void *c)
     }
 }
 
-/* ---- whole blocks ------------------------------------------------------------------------------- */
+/* ---- whole blocks --------------------------------------------------------------------------- */
 
 GX_INLINE void map_column(gx_kernel_id kernel, gx_dtype dtype, const gx_args *p, int64_t m,
                           const void *a, const void *b, void *c)

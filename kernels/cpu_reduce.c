@@ -1,17 +1,18 @@
 /*
 ** Reductions of the CPU backend: sums, sums of squares, extremes, sums by row and by column.
 **
-** Order, and so the bits, depend on the block's shape only.  A sum runs over each column in chunks of CHUNK
-** parts; a chunk is folded into LANES running sums (which the compiler keeps in vector registers) that are then
-** added as a tree; the sums of the chunks are added pairwise (struct tree), so that the error grows with the
-** logarithm of the count, as NumPy's does.  A block with nothing between its columns is one long column.
-** f32 parts are added up as doubles.
+** Order, and so the bits, depend on the block's shape only.  A sum runs over each column in
+**                                                            chunks of CHUNK
+** parts; a chunk is folded into LANES running sums (which the compiler keeps in vector registers)
+** that are then added as a tree; the sums of the chunks are added pairwise (struct tree), so that
+** the error grows with the logarithm of the count, as NumPy's does.  A block with nothing between
+** its columns is one long column. f32 parts are added up as doubles.
 **
-** Complex sums are sums of parts: LANES is even, so real parts fall into even lanes and imaginary ones into
-** odd lanes.
+** Complex sums are sums of parts: LANES is even, so real parts fall into even lanes and imaginary
+** ones into odd lanes.
 **
-** Sums of squares are plain: squares of doubles that overflow or all but vanish show in the result, and
-** only then the block is read again with its elements scaled by a power of two.
+** Sums of squares are plain: squares of doubles that overflow or all but vanish show in the
+** result, and only then the block is read again with its elements scaled by a power of two.
 */
 #include "cpu.h"
 
@@ -62,9 +63,11 @@ GX_INLINE columns columns_of(gx_dtype dtype, const gx_args *p)
                      .col_bytes = (size_t)p->lda * bytes};
 }
 
-/* ---- sums --------------------------------------------------------------------------------------- */
+/* ---- sums ----------------------------------------------------------------------------------- */
 
-/* Pairwise addition of a stream: level l holds the sum of 2^l chunks, where bit l of count is set. */
+/*
+** Pairwise addition of a stream: level l holds the sum of 2^l chunks, where bit l of count is set.
+*/
 typedef struct tree {
     double re[64], im[64];
     uint64_t count;
@@ -222,7 +225,7 @@ GX_INLINE void sum_rows(gx_dtype dtype, const gx_args *p)
     }
 }
 
-/* ---- extremes ----------------------------------------------------------------------------------- */
+/* ---- extremes ------------------------------------------------------------------------------- */
 
 /* What is looked for; SIZE: the largest magnitude; PART: the largest |re| or |im|. */
 typedef enum extreme { EXTREME_MIN, EXTREME_MAX, EXTREME_SIZE, EXTREME_PART } extreme;
@@ -277,7 +280,7 @@ GX_INLINE double extreme_block(gx_dtype dtype, extreme what, const gx_args *p)
     return best;
 }
 
-/* ---- sums of squares ---------------------------------------------------------------------------- */
+/* ---- sums of squares ------------------------------------------------------------------------ */
 
 /* The squares of the parts times factor, a power of two. */
 GX_INLINE double sum_scaled_squares(gx_dtype dtype, const gx_args *p, double factor)
@@ -299,8 +302,8 @@ GX_INLINE double sum_scaled_squares(gx_dtype dtype, const gx_args *p, double fac
 }
 
 /*
-** Squares below 2^-1022 lose digits, each less than 2^-1074 in absolute terms: nothing next to a sum above
-** 2^-900.  Squares that overflow make the sum Inf.
+** Squares below 2^-1022 lose digits, each less than 2^-1074 in absolute terms: nothing next to a
+** sum above 2^-900.  Squares that overflow make the sum Inf.
 */
 GX_INLINE void sum_squares(gx_dtype dtype, const gx_args *p)
 {
@@ -322,7 +325,7 @@ GX_INLINE void sum_squares(gx_dtype dtype, const gx_args *p)
     p->reduce[1] = sum_scaled_squares(dtype, p, ldexp(1, -exponent));
 }
 
-/* ---- the kernel --------------------------------------------------------------------------------- */
+/* ---- the kernel ----------------------------------------------------------------------------- */
 
 GX_INLINE gx_code reduce(gx_dtype dtype, const gx_args *p, gx_err *err)
 {

@@ -1,15 +1,16 @@
 /*
 ** Transposes and mirrored triangles of the CPU backend.
 **
-** A transpose reads one matrix along its columns and writes the other across them, so the plain double loop
-** touches a new cache line, often a new page, at every step of one of the two.  Here elements move in
-** squares whose columns are RUN bytes long (32 x 32 of f64): a square is read run by run, turned over into a
-** buffer in the first cache, and written run by run.  The buffer's columns are one element longer than the square's,
-** so that they do not all fall into the same cache sets; matrices whose columns are a power of two apart do,
-** and are why there is a buffer at all.  Elements are moved by size, as bytes.
+** A transpose reads one matrix along its columns and writes the other across them, so the plain
+** double loop touches a new cache line, often a new page, at every step of one of the two.  Here
+** elements move in squares whose columns are RUN bytes long (32 x 32 of f64): a square is read
+** run by run, turned over into a buffer in the first cache, and written run by run.  The buffer's
+** columns are one element longer than the square's, so that they do not all fall into the same
+** cache sets; matrices whose columns are a power of two apart do, and are why there is a buffer
+** at all.  Elements are moved by size, as bytes.
 **
-** The mirror of a triangle is the same movement within one matrix: source and destination squares never
-** meet, but for those on the diagonal, which go element by element.
+** The mirror of a triangle is the same movement within one matrix: source and destination squares
+** never meet, but for those on the diagonal, which go element by element.
 */
 #include "cpu.h"
 
@@ -74,7 +75,10 @@ GX_INLINE void move_square(gx_dtype dtype, bool conj, const char *a, size_t col_
     }
 }
 
-/* Whole squares have constant sides, which the compiler unrolls; those at the edges are what is left. */
+/*
+** Whole squares have constant sides, which the compiler unrolls; those at the edges are what is
+** left.
+*/
 GX_INLINE void move_any_square(gx_dtype dtype, bool conj, const char *a, size_t col_a, char *c,
                                size_t col_c, int64_t m, int64_t n)
 {

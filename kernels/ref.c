@@ -1,15 +1,20 @@
 /*
-** The reference backend: every kernel of core/backend.h as the plainest loop that is right.  The oracle.
+** The reference backend: every kernel of core/backend.h as the plainest loop that is right.  It is
+** the oracle of the tests.
 **
-** Every element passes through load() and store() as a complex double, so each formula is written once for
-** the four dtypes, and an f32 result is rounded once, at the end.  Sums run in long double.  Nothing here is
-** blocked, vectorised or threaded; nothing allocates; any number of threads may call at once.
+** Every element passes through load() and store() as a complex double, so each formula is written
+** once for the four dtypes, and an f32 result is rounded once, at the end.  Sums run in long
+** double.  Nothing here is blocked, vectorised or threaded; nothing allocates; any number of
+** threads may call at once.
 **
 ** What the loops fix for all backends:
 **   - beta = 0 never reads c; alpha = 0 or k = 0 never reads a and b (BLAS).
-**   - A scalar with imaginary part 0 multiplies part by part: 2 * (1 + Inf i) is 2 + Inf i, not NaN + Inf i.
-**   - A complex product is re = ac - bd, im = ad + bc, as BLAS has it; a complex quotient is C's (Annex G).
-**   - SUMSQ of a block with Inf or NaN is scale 1, ssq Inf or NaN; of zeros, or of nothing, scale 1, ssq 0.
+**   - A scalar with imaginary part 0 multiplies part by part: 2 * (1 + Inf i) is 2 + Inf i, not
+**     NaN + Inf i.
+**   - A complex product is re = ac - bd, im = ad + bc, as BLAS has it; a complex quotient is C's
+**     (Annex G).
+**   - SUMSQ of a block with Inf or NaN is scale 1, ssq Inf or NaN; of zeros, or of nothing, scale
+**     1, ssq 0.
 **   - MIN of nothing is +Inf, MAX of nothing is -Inf, so that folding needs no special case.
 */
 #include "../core/mem.h"
@@ -123,7 +128,7 @@ GX_INLINE double magnitude(gx_dtype dtype, gx_scalar x)
     return gx_dtype_is_complex(dtype) ? hypot(x.re, x.im) : fabs(x.re);
 }
 
-/* ---- products ----------------------------------------------------------------------------------- */
+/* ---- products ------------------------------------------------------------------------------- */
 
 /* c(i,j) = alpha * (row i of op(a) times column j of op(b)) + beta c(i,j). */
 GX_INLINE void product_element(gx_dtype dtype, const gx_args *p, gx_trans transa, gx_trans transb,
@@ -203,7 +208,7 @@ GX_INLINE gx_code herk(gx_dtype dtype, const gx_args *p, gx_err *err)
 }
 GX_SLOTS_DEFINE(static, herk, herk)
 
-/* ---- elementwise -------------------------------------------------------------------------------- */
+/* ---- elementwise ---------------------------------------------------------------------------- */
 
 /* The new value of element (i, j) of c under an elementwise kernel. */
 GX_INLINE gx_scalar map_element(gx_kernel_id kernel, gx_dtype dtype, const gx_args *p, int64_t i,
@@ -281,23 +286,26 @@ GX_INLINE gx_code symmetrize(gx_dtype dtype, const gx_args *p, gx_err *err)
 }
 GX_SLOTS_DEFINE(static, symmetrize, symmetrize)
 
-/* ---- reductions --------------------------------------------------------------------------------- */
+/* ---- reductions ----------------------------------------------------------------------------- */
 
-/* Sums over the rectangle (i0, j0) .. (i1, j1): of the elements, and of their magnitudes. */
+/* Sums over the rectangle (i0, j0) .. (i1, j1): of the elements, or of their magnitudes. */
 typedef struct sums {
     long double re, im, abs;
 } sums;
 
-GX_INLINE sums sum_of(gx_dtype dtype, const gx_args *p, int64_t i0, int64_t i1, int64_t j0,
-                      int64_t j1)
+GX_INLINE sums sum_of(gx_dtype dtype, const gx_args *p, bool is_abs, int64_t i0, int64_t i1,
+                      int64_t j0, int64_t j1)
 {
     sums s = {0, 0, 0};
     for (int64_t j = j0; j < j1; j++) {
         for (int64_t i = i0; i < i1; i++) {
             gx_scalar a = load(dtype, p->a, p->lda, i, j);
-            s.re += (long double)a.re;
-            s.im += (long double)a.im;
-            s.abs += (long double)magnitude(dtype, a);
+            if (is_abs) {
+                s.abs += (long double)magnitude(dtype, a);
+            } else {
+                s.re += (long double)a.re;
+                s.im += (long double)a.im;
+            }
         }
     }
     return s;
@@ -327,7 +335,10 @@ GX_INLINE extremes extremes_of(gx_dtype dtype, const gx_args *p)
     return x;
 }
 
-/* Everything is divided by the largest part first, so no square overflows or all of them underflow. */
+/*
+** Everything is divided by the largest part first, so no square overflows or all of them
+** underflow.
+*/
 GX_INLINE void reduce_sumsq(gx_dtype dtype, const gx_args *p)
 {
     double largest = extremes_of(dtype, p).max_part;
@@ -355,7 +366,8 @@ GX_INLINE void reduce_lines(gx_dtype dtype, const gx_args *p)
     bool is_abs = p->reduce_kind == GX_REDUCE_COL_ABS || p->reduce_kind == GX_REDUCE_ROW_ABS;
     int64_t lines = by_col ? p->n : p->m;
     for (int64_t l = 0; l < lines; l++) {
-        sums s = by_col ? sum_of(dtype, p, 0, p->m, l, l + 1) : sum_of(dtype, p, l, l + 1, 0, p->n);
+        sums s = by_col ? sum_of(dtype, p, is_abs, 0, p->m, l, l + 1)
+                        : sum_of(dtype, p, is_abs, l, l + 1, 0, p->n);
         if (is_abs) {
             p->reduce[l] = (double)s.abs;
         } else {
@@ -369,7 +381,7 @@ GX_INLINE gx_code reduce(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
     switch (p->reduce_kind) {
     case GX_REDUCE_SUM: {
-        sums s = sum_of(dtype, p, 0, p->m, 0, p->n);
+        sums s = sum_of(dtype, p, false, 0, p->m, 0, p->n);
         p->reduce[0] = (double)s.re;
         p->reduce[1] = (double)s.im;
         return GX_OK;
@@ -385,8 +397,8 @@ GX_INLINE gx_code reduce(gx_dtype dtype, const gx_args *p, gx_err *err)
         if (gx_dtype_is_complex(dtype)) {
             break;
         }
-        p->reduce[0] = p->reduce_kind == GX_REDUCE_MIN ? extremes_of(dtype, p).min
-                                                       : extremes_of(dtype, p).max;
+        p->reduce[0] =
+            p->reduce_kind == GX_REDUCE_MIN ? extremes_of(dtype, p).min : extremes_of(dtype, p).max;
         return GX_OK;
     case GX_REDUCE_COL_ABS:
     case GX_REDUCE_ROW_ABS:
@@ -401,7 +413,7 @@ GX_INLINE gx_code reduce(gx_dtype dtype, const gx_args *p, gx_err *err)
 }
 GX_SLOTS_DEFINE(static, reduce, reduce)
 
-/* ---- the backend -------------------------------------------------------------------------------- */
+/* ---- the backend ---------------------------------------------------------------------------- */
 
 static int ref_count(void)
 {
