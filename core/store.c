@@ -58,6 +58,7 @@ static const char *const sql[GX_SQL_COUNT] = {
                        "WHERE id >> 32 NOT IN (SELECT id FROM main.gx_meta) GROUP BY 1 ORDER BY 1",
     [GX_SQL_JOURNAL] = "PRAGMA main.journal_mode",
     [GX_SQL_LOCKING] = "PRAGMA main.locking_mode",
+    [GX_SQL_PAGE_BYTES] = "PRAGMA main.page_size",
 };
 
 // Errors ------------------------------------------------------------------------------------------

@@ -123,6 +123,9 @@ void gx_store_set_tile_bytes(gx_store *store, size_t bytes);
 
 size_t gx_store_max_tile_bytes(gx_store *store); /* default tile bytes within the length limit */
 
+/* Bytes of a page of the schema's file, for estimates; 4096 where SQLite does not say. */
+size_t gx_store_page_bytes(gx_store *store, const char *schema);
+
 /*
 ** Call a SQL function of the application: "SELECT fn(?1, ?2, ?3)" with (label, fraction, seconds);
 ** for progress.  Non-zero result = stop with GX_INTERRUPT.

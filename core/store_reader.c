@@ -106,6 +106,21 @@ const char *gx_reader_refusal(gx_store *store, const char *schema)
     return NULL;
 }
 
+size_t gx_store_page_bytes(gx_store *store, const char *schema_name)
+{
+    size_t bytes = 0;
+    gx_schema *schema;
+    sqlite3_stmt *stmt;
+    if (gx_store_schema(store, schema_name, &schema, NULL) == GX_OK &&
+        gx_store_stmt(store, schema, GX_SQL_PAGE_BYTES, &stmt, NULL) == GX_OK) {
+        if (sqlite3_step(stmt) == SQLITE_ROW) {
+            bytes = (size_t)sqlite3_column_int64(stmt, 0);
+        }
+        sqlite3_reset(stmt);
+    }
+    return bytes != 0 ? bytes : 4096;
+}
+
 bool gx_store_writer_excludes_readers(gx_store *store, const char *schema)
 {
     return !pragma_is(store, schema, GX_SQL_JOURNAL, "wal");
