@@ -105,6 +105,22 @@ typedef struct gx_window {
     int64_t id, generation, epoch;
 } gx_window;
 
+enum { GX_HOT_TILES = 64 };
+
+/* Tiles that a cursor keeps coming back to: what they cost so far, and some of them whole. */
+typedef struct gx_hot {
+    struct gx_hot_tile {
+        int64_t number;
+        size_t spent; /* bytes: what small reads of it have cost           */
+        void *data;   /* the whole tile, from the governor; NULL: not here */
+        size_t bytes; /* of data                                           */
+        int64_t used; /* clock at the latest visit; 0: an empty place      */
+    } tile[GX_HOT_TILES];
+    int64_t clock;                 /* visits                               */
+    size_t bytes;                  /* of all data                          */
+    int64_t id, generation, epoch; /* the state of the matrix that this is */
+} gx_hot;
+
 typedef struct gx_scan {
     gx_cells_shared *shared;
     gx_mat A;
@@ -122,8 +138,7 @@ typedef struct gx_scan {
     void *buffer; /* owned; from the governor                                   */
     size_t buffer_bytes;
     size_t aim_bytes; /* of the next chunk: grows from chunk to chunk               */
-    int64_t hot_tile; /* the tile that small selections keep coming back to; or -1  */
-    size_t hot_bytes; /* what these cost so far                                     */
+    gx_hot *hot;      /* owned; NULL until a small selection is read                */
     bool has_changed; /* the failure is: changed while being read                   */
     char spare[256];  /* the buffer where the governor has none                     */
 } gx_scan;
@@ -150,6 +165,19 @@ static inline const char *gx_scan_at(const gx_scan *scan, int64_t i, int64_t j)
     const gx_window *w = &scan->window;
     return w->base + (size_t)((j - w->rect.j0) * w->ld + (i - w->rect.i0)) * scan->element;
 }
+
+/*
+** Read rect of A, as it was when the scan began, into dst with leading dimension rect.i1 - rect.i0.
+*/
+gx_code gx_scan_read(const gx_scan *scan, const gx_rect *rect, char *dst, gx_err *err);
+
+/*
+** A small selection inside one tile (cells_hot.c).  *data: the whole tile, as long as no other
+** selection is read; or NULL when the selection is better read alone.
+*/
+gx_code gx_hot_visit(gx_scan *scan, const gx_rect *rect, gx_rect *tile, const char **data,
+                     gx_err *err);
+void gx_hot_free(gx_scan *scan);
 
 /* Free everything; the scan may be used again. */
 void gx_scan_clear(gx_scan *scan);

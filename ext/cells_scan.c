@@ -18,8 +18,7 @@
 ** the inner side of a join, looks there first, and reads ahead in two cases:
 **
 **   - the rows (columns) after the window's are asked for: twice as many are read;
-**   - small selections keep coming back to one tile: once they have cost as much as the tile, it is
-**     read whole, so that no pattern costs more than twice what the best choice would have.
+**   - small selections keep coming back to the same tiles: these are read whole (cells_hot.c).
 **
 ** Other statements may change or drop the matrix between two rows.  Each load therefore looks the
 ** matrix up again and compares id and generation, which together name one state for ever; rows
@@ -39,12 +38,8 @@
 static const size_t FIRST_CHUNK_BYTES = (size_t)32 << 10;
 static const size_t CHUNK_BYTES = (size_t)4 << 20;
 
-/* What may be read ahead: a default tile (8 MiB) and some. */
-static const size_t WINDOW_BYTES = (size_t)16 << 20;
-
-/* In bytes read meanwhile: opening a blob and walking its overflow pages; one more run of bytes. */
-static const size_t OPEN_COST = (size_t)64 << 10;
-static const size_t RUN_COST = (size_t)1 << 10;
+/* What may be read ahead. */
+static const size_t WINDOW_BYTES = (size_t)8 << 20;
 
 // Rectangles --------------------------------------------------------------------------------------
 
@@ -215,16 +210,12 @@ static gx_code enter_region(gx_scan *scan, int64_t i, int64_t j, gx_err *err)
 
 void gx_scan_source(gx_scan *scan, gx_cells_shared *shared, const gx_mat *A)
 {
-    bool is_other = scan->A.kind != A->kind || scan->A.meta.id != A->meta.id;
     if (scan->shared != NULL) {
         gx_mat_clear(&scan->A, shared->ctx->mem);
     }
     scan->shared = shared;
     scan->A = *A;
     scan->element = gx_dtype_bytes(A->dtype);
-    if (is_other) {
-        scan->hot_tile = -1;
-    }
     if (A->kind == GX_MAT_VALUE) {
         free_buffer(scan);
         scan->window = (gx_window){.rect = {.i1 = A->rows, .j1 = A->cols}, .base = A->data};
@@ -305,8 +296,8 @@ static gx_code read_part(const gx_scan *scan, gx_reader *reader, int64_t ti, int
     return GX_OK;
 }
 
-static gx_code read_rect(const gx_scan *scan, gx_reader *reader, const gx_rect *rect, char *dst,
-                         gx_err *err)
+static gx_code read_parts(const gx_scan *scan, gx_reader *reader, const gx_rect *rect, char *dst,
+                          gx_err *err)
 {
     const gx_meta *meta = &scan->A.meta;
     int64_t ld = rect->i1 - rect->i0;
@@ -319,6 +310,15 @@ static gx_code read_rect(const gx_scan *scan, gx_reader *reader, const gx_rect *
         }
     }
     return GX_OK;
+}
+
+gx_code gx_scan_read(const gx_scan *scan, const gx_rect *rect, char *dst, gx_err *err)
+{
+    gx_reader *reader;
+    GX_TRY(gx_reader_own(scan->shared->ctx->store, &reader, err));
+    gx_code rc = read_parts(scan, reader, rect, dst, err);
+    gx_reader_close(reader);
+    return rc;
 }
 
 /* The matrix must still be what the scan began with. */
@@ -337,10 +337,11 @@ static gx_code check_unchanged(gx_scan *scan, gx_err *err)
     return GX_OK;
 }
 
-/* Rows after the window's, or columns: up to twice as many, while limit allows. */
-static void widen_onwards(const gx_scan *scan, size_t limit, gx_rect *rect)
+/* Rows after the window's, or columns: up to twice as many, while memory allows. */
+static void widen_onwards(const gx_scan *scan, gx_rect *rect)
 {
     const gx_rect *w = &scan->window.rect;
+    size_t limit = fair_share(scan) < WINDOW_BYTES ? fair_share(scan) : WINDOW_BYTES;
     int64_t most = (int64_t)(limit / scan->element);
     if (rect->j0 == w->j0 && rect->j1 == w->j1 && rect->i0 == w->i1) {
         int64_t rows = gx_min(2 * (w->i1 - w->i0), most / (rect->j1 - rect->j0));
@@ -351,69 +352,44 @@ static void widen_onwards(const gx_scan *scan, size_t limit, gx_rect *rect)
     }
 }
 
-/* The whole tile, once small selections in it have cost as much. */
-static void widen_to_tile(gx_scan *scan, size_t limit, gx_rect *rect)
+/* The window onto memory that holds rect. */
+static void set_window(gx_scan *scan, const gx_rect *rect, const char *base)
 {
-    const gx_meta *meta = &scan->A.meta;
-    int64_t ti = rect->i0 / meta->tile_rows, tj = rect->j0 / meta->tile_cols;
-    gx_rect tile = tile_rect(meta, ti, tj);
-    size_t tile_bytes = rect_bytes(scan, &tile);
-    if (!contains(&tile, rect) || tile_bytes > limit) {
-        return;
-    }
-    int64_t number = tj * gx_meta_row_tiles(meta) + ti;
-    if (scan->hot_tile != number) {
-        scan->hot_tile = number;
-        scan->hot_bytes = 0;
-    }
-    scan->hot_bytes += OPEN_COST + rect_bytes(scan, rect);
-    scan->hot_bytes += RUN_COST * (size_t)(rect->j1 - rect->j0);
-    if (scan->hot_bytes >= tile_bytes) {
-        scan->hot_bytes = 0;
-        *rect = tile;
-    }
+    scan->window = (gx_window){.rect = *rect,
+                               .base = base,
+                               .ld = rect->i1 - rect->i0,
+                               .id = scan->A.meta.id,
+                               .generation = scan->A.meta.generation,
+                               .epoch = scan->shared->epoch};
 }
 
-/* What to read for the chunk: itself, or more where that is likely to be asked for next. */
-static gx_rect choose_rect(gx_scan *scan)
-{
-    gx_rect rect = scan->chunk;
-    size_t limit = fair_share(scan);
-    limit = limit < WINDOW_BYTES ? limit : WINDOW_BYTES;
-    if (is_same(&scan->chunk, &scan->select)) {
-        if (window_is_current(scan)) {
-            widen_onwards(scan, limit, &rect);
-        }
-        if (is_same(&rect, &scan->chunk)) {
-            widen_to_tile(scan, limit, &rect);
-        }
-    }
-    return rect;
-}
-
+/* Read the chunk, or more of the matrix where that is likely to be asked for next. */
 static gx_code fill_window(gx_scan *scan, gx_err *err)
 {
-    gx_rect rect = choose_rect(scan);
-    size_t least = rect_bytes(scan, &scan->chunk);
-    GX_TRY(reserve(scan, rect_bytes(scan, &rect), least, err));
+    gx_rect rect = scan->chunk;
+    bool is_small = is_same(&scan->chunk, &scan->select);
+    if (is_small && window_is_current(scan)) {
+        widen_onwards(scan, &rect);
+    }
+    if (is_small && is_same(&rect, &scan->chunk)) {
+        gx_rect tile;
+        const char *data;
+        scan->window.base = NULL; // it may be in a hot tile that goes now
+        GX_TRY(gx_hot_visit(scan, &rect, &tile, &data, err));
+        if (data != NULL) {
+            set_window(scan, &tile, data);
+            return GX_OK;
+        }
+    }
+    GX_TRY(reserve(scan, rect_bytes(scan, &rect), rect_bytes(scan, &scan->chunk), err));
     if (buffer_capacity(scan) < rect_bytes(scan, &rect)) {
         rect = scan->chunk;
     }
     char *dst = scan->buffer != NULL ? scan->buffer : scan->spare;
     scan->window.base = NULL; // until it holds something again
-    gx_reader *reader;
-    GX_TRY(gx_reader_own(scan->shared->ctx->store, &reader, err));
-    gx_code rc = read_rect(scan, reader, &rect, dst, err);
-    gx_reader_close(reader);
-    if (rc == GX_OK) {
-        scan->window = (gx_window){.rect = rect,
-                                   .base = dst,
-                                   .ld = rect.i1 - rect.i0,
-                                   .id = scan->A.meta.id,
-                                   .generation = scan->A.meta.generation,
-                                   .epoch = scan->shared->epoch};
-    }
-    return rc;
+    GX_TRY(gx_scan_read(scan, &rect, dst, err));
+    set_window(scan, &rect, dst);
+    return GX_OK;
 }
 
 gx_code gx_scan_load(gx_scan *scan, gx_err *err)
@@ -439,6 +415,7 @@ void gx_scan_clear(gx_scan *scan)
 {
     if (scan->shared != NULL) {
         gx_mat_clear(&scan->A, scan->shared->ctx->mem);
+        gx_hot_free(scan);
         free_buffer(scan);
     }
     scan->shared = NULL;
