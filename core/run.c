@@ -242,11 +242,11 @@ void gx_run_advance(gx_run *run, double done)
 gx_team *gx_run_team(gx_run *run)
 {
     int threads = (int)run->ctx->config.number[GX_SET_THREADS];
-    if (run->team == NULL && threads > 1) {
+    if (run->team == NULL) { // a team of one has no threads, but it polls
         gx_err err = {0};
         if (gx_team_create(threads, run->ctx->mem, gx_run_poll_fn, run, &run->team, &err) !=
             GX_OK) {
-            gx_stats_note(&run->ctx->stats, "one thread instead of %d: %s", threads, err.text);
+            gx_stats_note(&run->ctx->stats, "no team of %d: %s", threads, err.text);
         }
     }
     return run->team;

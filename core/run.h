@@ -93,7 +93,11 @@ gx_code gx_run_poll_fn(void *run, gx_err *err); /* the same as a gx_team_poll */
 void gx_run_progress(gx_run *run, double total);
 void gx_run_advance(gx_run *run, double done);
 
-/* The team, made at first use; NULL where the threads setting is 1. */
+/*
+** The team, made at first use: of one member, who polls between pieces, where the setting
+** 'threads' is 1.  NULL (and a remark in gx_stats) where there is no memory for one: the caller
+** works alone.
+*/
 gx_team *gx_run_team(gx_run *run);
 
 /* The device's kernels; opens the backend at first use. */

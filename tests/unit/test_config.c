@@ -2,7 +2,8 @@
 ** Settings.  Test plan:
 **
 **   1. gx_parse_size: units, case, fractions, the largest size, and what is no size.
-**   2. Every setting: default, a good value, its canonical text, bad values with their exact messages.
+**   2. Every setting: default, a good value, its canonical text, bad values with their exact
+**      messages.
 **   3. memory_limit and tile_bytes bind each other, by the floor.
 **   4. 'default' gives the default back; keys in any case; unknown keys name the known ones.
 **   5. GX_* variables: good ones become defaults, bad ones are reported and ignored.

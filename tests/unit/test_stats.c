@@ -3,8 +3,8 @@
 **
 **   1. Every counter has a name, a unit and a meaning; names differ.
 **   2. add, set, get, reset; NULL is a no-op.
-**   3. Remarks: the same text is counted, control characters become blanks, long ones are cut; when all
-**      slots are taken the rarest makes room, and order of appearance is kept.
+**   3. Remarks: the same text is counted, control characters become blanks, long ones are cut;
+**      when all slots are taken the rarest makes room, and order of appearance is kept.
 **   4. Threads add and note at once: nothing is lost.
 */
 #include "stats.h"
