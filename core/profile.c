@@ -229,24 +229,40 @@ static bool parse_machine(const cJSON *machine, gx_profile *profile)
     return is_sound && profile->threads >= 1;
 }
 
+/* Four digits are more than a measurement is worth. */
+static double rounded(double value)
+{
+    double unit = pow(10, floor(log10(value)) - 3);
+    return round(value / unit) * unit;
+}
+
+static void add_number(cJSON *list, double value)
+{
+    cJSON *item = cJSON_CreateNumber(value);
+    if (!cJSON_AddItemToArray(list, item)) { // no memory for the list
+        cJSON_Delete(item);
+    }
+}
+
 /* One machine's object; NULL without memory. */
 static cJSON *compose_machine(const gx_profile *profile)
 {
     cJSON *machine = cJSON_CreateObject();
     cJSON_AddNumberToObject(machine, "threads", profile->threads);
-    cJSON_AddNumberToObject(machine, "memcpy_bytes_per_s", profile->memcpy_bytes_per_s);
-    cJSON_AddNumberToObject(machine, "db_read_bytes_per_s", profile->db_read_bytes_per_s);
-    cJSON_AddNumberToObject(machine, "db_write_bytes_per_s", profile->db_write_bytes_per_s);
-    double sizes[GX_PROFILE_SIZES];
+    cJSON_AddNumberToObject(machine, "memcpy_bytes_per_s", rounded(profile->memcpy_bytes_per_s));
+    cJSON_AddNumberToObject(machine, "db_read_bytes_per_s", rounded(profile->db_read_bytes_per_s));
+    cJSON_AddNumberToObject(machine, "db_write_bytes_per_s",
+                            rounded(profile->db_write_bytes_per_s));
+    cJSON *sizes = cJSON_AddArrayToObject(machine, "gemm_size");
     for (int i = 0; i < GX_PROFILE_SIZES; i++) {
-        sizes[i] = (double)profile->gemm_size[i];
+        add_number(sizes, (double)profile->gemm_size[i]);
     }
-    cJSON_AddItemToObject(machine, "gemm_size", cJSON_CreateDoubleArray(sizes, GX_PROFILE_SIZES));
     cJSON *gemm = cJSON_AddObjectToObject(machine, "gemm_flops_per_s");
-    for (int dtype = 0; gemm != NULL && dtype < GX_DTYPE_COUNT; dtype++) {
-        const double *rates = profile->gemm_flops_per_s[dtype];
-        cJSON_AddItemToObject(gemm, gx_dtype_name((gx_dtype)dtype),
-                              cJSON_CreateDoubleArray(rates, GX_PROFILE_SIZES));
+    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+        cJSON *rates = cJSON_AddArrayToObject(gemm, gx_dtype_name((gx_dtype)dtype));
+        for (int i = 0; i < GX_PROFILE_SIZES; i++) {
+            add_number(rates, rounded(profile->gemm_flops_per_s[dtype][i]));
+        }
     }
     return machine;
 }
