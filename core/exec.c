@@ -57,7 +57,13 @@ static gx_code perform_load(exec *x, const load *item, gx_reader *reader, gx_err
     gx_mat spilled;
     const gx_mat *source = op->source;
     if (item->is_spilled) {
-        gx_mat_stored(&spilled, &op->sink->meta);
+        const gx_sink *sink = op->sink;
+        if (sink->is_stored) {
+            gx_mat_stored(&spilled, &sink->meta);
+        } else {
+            gx_mat_value(&spilled, "result", sink->dtype, sink->rows, sink->cols, sink->value.data,
+                         sink->rows);
+        }
         source = &spilled;
     }
     return gx_mat_read(x->run, source, reader, shape.i0, shape.j0, shape.m, shape.n, op->dtype,
