@@ -39,7 +39,7 @@ embed() {
 }
 
 sql() {
-    LD_PRELOAD=${PRELOAD:-} "$PYTHON" -m pytest -q -x --no-header -p no:cacheprovider -rs tests/sql ${PYTEST_ARGS:-}
+    LD_PRELOAD=${PRELOAD:-} "$PYTHON" -m pytest -q --maxfail=20 --tb=short --no-header -p no:cacheprovider -rs tests/sql ${PYTEST_ARGS:-}
 }
 
 # A short version of `make fault`.
