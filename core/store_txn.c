@@ -157,6 +157,8 @@ void gx_store_close_patches(gx_store *store)
     }
 }
 
+static gx_code roll_back(gx_store *store, const gx_level *level, gx_err *err);
+
 static gx_code open_level(gx_store *store, gx_err *err)
 {
     if (store->depth == GX_LEVEL_MAX) {
@@ -172,7 +174,11 @@ static gx_code open_level(gx_store *store, gx_err *err)
     };
     int rc = gx_store_exec(store, "SAVEPOINT gx_store");
     if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_BUSY) {
-        return gx_store_fail(store->db, rc, err, "beginning to store");
+        gx_code code = gx_store_fail(store->db, rc, err, "beginning to store");
+        if (level->was_autocommit && !sqlite3_get_autocommit(store->db)) {
+            (void)roll_back(store, level, err); // opened, then stopped by a progress handler
+        }
+        return code;
     }
     level->has_savepoint = rc == SQLITE_OK;
     store->depth++;
