@@ -268,6 +268,9 @@ static cJSON *parse(gx_fn *fn, const char *text, size_t bytes)
     }
     const char *stop = text, *end = text + bytes;
     cJSON *object = cJSON_ParseWithLengthOpts(text, bytes, &stop, false);
+    if (object == NULL) { // the text, or no memory: cJSON does not say, but memory may be back
+        object = cJSON_ParseWithLengthOpts(text, bytes, &stop, false);
+    }
     const char *rest = stop + (object == NULL ? 0 : strspn(stop, " \t\n\r"));
     if (object != NULL && rest == end) {
         return object;
