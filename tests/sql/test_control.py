@@ -9,6 +9,7 @@ Plan:
 - files that were switched off cannot be switched on;
 - gx_stats counts calls, notes fall-backs, and is reset by gx_stats_reset(); gx_devices names what is missing;
 - progress by an SQL function: its arguments, that it stops a call and fails one, what it may do meanwhile; on stderr;
+- the reasons why CUDA is off, by stand-ins for gx_cuda.so and the driver;
 - gx_version, gx_debug, gx_selftest (also on a closed-down connection), gx_benchmark and the file of its figures:
   missing, unreadable, damaged, switched off.
 """
@@ -53,7 +54,7 @@ def config_error(db, *arguments):
     return error(db, f"SELECT gx_config({', '.join('?' * len(arguments))})", *arguments)
 
 
-# ---- settings ----------------------------------------------------------------------------------------------------------
+# ---- settings --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -138,11 +139,13 @@ def test_floor(fresh):
     )
     assert config(fresh, "memory_limit", "24MiB") == 24 * MIB
     assert config_error(fresh, "tile_bytes", "16MiB") == (
-        "gx_config: tile_bytes 16777216 needs a memory_limit of at least 50331648 bytes, three tiles, but it is 25165824"
+        "gx_config: tile_bytes 16777216 needs a memory_limit of at least 50331648 bytes, three tiles, but it is "
+        "25165824"
     )
     assert config(fresh, "tile_bytes", 1024) == 1024
     assert config_error(fresh, "memory_limit", 60000) == (
-        "gx_config: memory_limit 60000 is below the floor of 68608 bytes, three tiles of 1024 (lower tile_bytes for less)"
+        "gx_config: memory_limit 60000 is below the floor of 68608 bytes, three tiles of 1024 (lower tile_bytes for "
+        "less)"
     )
     assert config(fresh, "memory_limit", 68608) == 68608
 
@@ -212,7 +215,7 @@ def test_files_stay_off(fresh):
     assert config(fresh, "files") == "off"
 
 
-# ---- the environment ---------------------------------------------------------------------------------------------------
+# ---- the environment -------------------------------------------------------------------------------------------------
 
 CHILD = """
 import json, os, sqlite3, sys
@@ -258,7 +261,8 @@ def test_environment():
     assert values["tile_bytes"] == 4096
     assert (values["threads"], values["readers"]) == (3, 3)
     assert values["backend"] == "reference"
-    assert (values["deterministic"], values["files"], values["progress"], values["profile"]) == ("on", "off", "on", "off")
+    assert (values["deterministic"], values["files"]) == ("on", "off")
+    assert (values["progress"], values["profile"]) == ("on", "off")
 
 
 def test_bad_environment_is_a_note():
@@ -277,7 +281,7 @@ def test_bad_environment_is_a_note():
     ]
 
 
-# ---- counters and devices ----------------------------------------------------------------------------------------------
+# ---- counters and devices --------------------------------------------------------------------------------------------
 
 
 def stats(db):
@@ -326,7 +330,7 @@ def test_devices(fresh):
     assert rows["cpu"][1] == "ready" and rows["reference"][1] == "used"
 
 
-# ---- progress ----------------------------------------------------------------------------------------------------------
+# ---- progress --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -335,7 +339,7 @@ def slow(fresh):
     config(fresh, "backend", "reference")
     config(fresh, "threads", 1)
     config(fresh, "tile_bytes", 64 << 10)
-    value = from_numpy(np.random.default_rng(11).standard_normal((640, 640)))
+    value = from_numpy(np.random.default_rng(11).standard_normal((520, 520)))
     return fresh, value
 
 
@@ -369,7 +373,7 @@ def test_progress_function_stops_a_call(slow):
     assert error(db, PRODUCT, value) == "gx_matmul: interrupted by progress function watch"
     assert len(seen) == 1
     config(db, "progress", "off")
-    assert q(db, PRODUCT, value) == 32 + 8 * 640 * 640
+    assert q(db, PRODUCT, value) == 32 + 8 * 520 * 520
 
 
 def test_progress_function_fails_a_call(slow):
@@ -391,7 +395,7 @@ def test_progress_function_may_use_the_connection(slow):
 
     db.create_function("watch", 3, watch)
     config(db, "progress", "watch")
-    assert q(db, PRODUCT, value) == 32 + 8 * 640 * 640
+    assert q(db, PRODUCT, value) == 32 + 8 * 520 * 520
     assert len(seen) == 1
     assert seen[0][1:] == (1, "gx_config: threads cannot be set while another call of gx is running")
 
@@ -400,16 +404,20 @@ def test_progress_on_stderr():
     """A call of a second or more writes plain lines into a pipe, each with a share or a time, and one at its end."""
     code = CHILD.replace(
         "print",
-        "import struct\n"
-        "value = struct.pack('<4sBBHqqq', b'gxmv', 1, 0, 0, 900, 900, 0) + bytes(8 * 900 * 900)\n"
-        "db.execute('SELECT gx_matmul(?1, ?1)', (value,)).fetchall()\n"
+        "import struct, time\n"
+        "n, start = 400, time.time()\n"
+        "while time.time() - start < 1:\n"
+        "    start = time.time()\n"
+        "    value = struct.pack('<4sBBHqqq', b'gxmv', 1, 0, 0, n, n, 0) + bytes(8 * n * n)\n"
+        "    db.execute('SELECT gx_matmul(?1, ?1)', (value,)).fetchall()\n"
+        "    n = n * 3 // 2\n"
         "print",
     )
     env = {**os.environ, "GX_SO": gx_path(), "GX_PROGRESS": "on", "GX_BACKEND": "reference", "GX_THREADS": "1"}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True, timeout=60)
     lines = done.stderr.splitlines()
     assert len(lines) >= 2
-    assert all(re.match(r"gx_matmul +(\d+ %|\d+(\.\d)? s)", line) for line in lines[:-1])
+    assert all(re.match(r"gx_matmul +(\d+ %|\d+(\.\d)? s|took )", line) for line in lines[:-1])
     assert re.fullmatch(r"gx_matmul took \d+(\.\d)? s( +\d\S* [kMG]?FLOP/s)?( +\d\S* [kMG]?B/s)?", lines[-1])
 
 
@@ -421,7 +429,7 @@ def test_progress_is_silent_on_short_calls():
     assert done.stderr == b""
 
 
-# ---- versions, self-test, benchmark ------------------------------------------------------------------------------------
+# ---- versions, self-test, benchmark ----------------------------------------------------------------------------------
 
 
 def test_version(fresh):
@@ -485,13 +493,19 @@ def profile_file(tmp_path):
     return tmp_path / "cache" / "gx" / "hardware.json"
 
 
+def keep_small(db):
+    """Keeps all but the smallest products out of gx_benchmark(), and the test short."""
+    config(db, "tile_bytes", 64)
+    config(db, "memory_limit", "1MiB")
+
+
 def notes(db):
     return [row[0] for row in db.execute(NOTES)]
 
 
 def test_benchmark(fresh, tmp_path):
     """Measured once, saved, read by the next connection; bad files are notes and are replaced."""
-    config(fresh, "memory_limit", "24MiB")  # keeps the largest products out, and the test short
+    config(fresh, "memory_limit", "24MiB")  # the largest products do not fit
     figures = json.loads(q(fresh, "SELECT gx_benchmark()"))
     assert figures["measured"] is True
     assert figures["threads"] == config(fresh, "threads")
@@ -513,7 +527,7 @@ def test_benchmark(fresh, tmp_path):
     saved["machines"]["elsewhere"] = next(iter(saved["machines"].values()))
     profile_file(tmp_path).write_text(json.dumps(saved))
     other = gx_connect()
-    config(other, "memory_limit", "24MiB")
+    keep_small(other)
     q(other, "SELECT gx_benchmark(1)")
     assert len(json.loads(profile_file(tmp_path).read_text())["machines"]) == 2
     other.close()
@@ -529,16 +543,18 @@ def test_benchmark(fresh, tmp_path):
         (b"\x00\xff" * 100, "hardware profile not read: not in its format: "),
         (b" " * (MIB + 1), "hardware profile not read: no file of at most 1 MiB: "),
     ],
+    ids=["empty", "cut", "newer", "list", "noise", "huge"],
 )
 def test_damaged_profile_is_a_note(fresh, tmp_path, content, note):
     profile_file(tmp_path).parent.mkdir(parents=True)
     profile_file(tmp_path).write_bytes(content)
-    assert q(fresh, "SELECT reason FROM gx_devices WHERE backend = 'cpu'") == "rates not measured: SELECT gx_benchmark()"
+    reason = q(fresh, "SELECT reason FROM gx_devices WHERE backend = 'cpu'")
+    assert reason == "rates not measured: SELECT gx_benchmark()"
     assert len(notes(fresh)) == 1 and notes(fresh)[0].startswith(note)
 
 
 def test_unsound_figures_are_a_note(fresh, tmp_path):
-    config(fresh, "memory_limit", "24MiB")
+    keep_small(fresh)
     q(fresh, "SELECT gx_benchmark()")
     saved = json.loads(profile_file(tmp_path).read_text())
     figures = next(iter(saved["machines"].values()))
@@ -560,7 +576,7 @@ def test_unsound_figures_are_a_note(fresh, tmp_path):
 
 def test_unwritable_profile_is_a_note(fresh, tmp_path, monkeypatch):
     (tmp_path / "cache").write_text("a file where the folder should be")
-    config(fresh, "memory_limit", "24MiB")
+    keep_small(fresh)
     assert json.loads(q(fresh, "SELECT gx_benchmark()"))["measured"] is True
     assert len(notes(fresh)) == 1
     assert notes(fresh)[0].startswith("hardware profile not written: Not a directory: ")
@@ -568,7 +584,7 @@ def test_unwritable_profile_is_a_note(fresh, tmp_path, monkeypatch):
 
 def test_profile_off_leaves_the_file_alone(fresh, tmp_path):
     config(fresh, "profile", "off")
-    config(fresh, "memory_limit", "24MiB")
+    keep_small(fresh)
     assert json.loads(q(fresh, "SELECT gx_benchmark()"))["measured"] is True
     assert not profile_file(tmp_path).exists()
     assert notes(fresh) == []
@@ -577,3 +593,93 @@ def test_profile_off_leaves_the_file_alone(fresh, tmp_path):
 def test_benchmark_refuses(fresh):
     assert error(fresh, "SELECT gx_benchmark('much')").startswith("gx_benchmark: force must be ")
     assert error(fresh, "SELECT gx_benchmark(1, 2)") == "gx_benchmark: takes 0 to 1 arguments, not 2"
+
+
+# ---- the CUDA backend, by stand-ins ----------------------------------------------------------------------------------
+
+MOCK = """
+#include "backend.h"
+#include <string.h>
+static int count(void) { return DEVICES; }
+static gx_code open_device(int ordinal, gx_dev **dev, gx_err *err)
+{
+    static const char state[2];
+    (void)err;
+    *dev = (gx_dev *)(void *)&state[ordinal];
+    return GX_OK;
+}
+static void close_device(gx_dev *dev) { (void)dev; }
+static gx_code info(gx_dev *dev, gx_dev_info *info, gx_err *err)
+{
+    (void)dev;
+    (void)err;
+    memset(info, 0, sizeof *info);
+    strcpy(info->name, "cuda:0 stand-in");
+    info->total_bytes = 1000;
+    info->free_bytes = 400;
+    info->upload_bytes_per_s = 5e10;
+    info->flops_per_s[GX_F64] = 6e13;
+    return GX_OK;
+}
+const gx_backend *gx_cuda_backend(void)
+{
+    static const gx_backend backend = {.abi = ABI, .name = "cuda", .count = count,
+        .open = open_device, .close = close_device, .info = info};
+    return &backend;
+}
+"""
+
+
+def compile_shared(path, source, *flags):
+    compiler = [os.environ.get("CC", "cc"), "-std=c11", "-shared", "-fPIC", "-w"]
+    subprocess.run([*compiler, *flags, "-o", str(path), "-x", "c", "-"], input=source, text=True, check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    "backend, driver, row",
+    [
+        ("garbage", False, ("cuda", "off", "no NVIDIA driver: libcuda.so.1 is missing")),
+        ("garbage", True, ("cuda", "off", r".*/gx_cuda.so: file too short")),
+        ("needs", True, ("cuda", "off", r"libcublas_of_tests.so.99: cannot open shared object file.*")),
+        ("empty", True, ("cuda", "off", r"not a backend of gx: .*/gx_cuda.so")),
+        ("abi", True, ("cuda", "off", r"built for another version of gx: .*/gx_cuda.so")),
+        ("none", True, ("cuda", "off", "no CUDA device")),
+        ("good", True, ("cuda:0 stand-in", "ready", "")),
+    ],
+)
+def test_cuda_stand_ins(tmp_path, backend, driver, row):
+    """Every reason why CUDA is off, and that a backend which answers is listed."""
+    here, drivers = tmp_path / "here", tmp_path / "drivers"
+    here.mkdir()
+    drivers.mkdir()
+    (here / "gx.so").write_bytes(open(gx_path() if gx_path().endswith(".so") else gx_path() + ".so", "rb").read())
+    include = f"-I{ROOT / 'core'}"
+    if backend == "garbage":
+        (here / "gx_cuda.so").write_bytes(b"")
+    elif backend == "needs":
+        library = drivers / "libcublas_of_tests.so.99"
+        compile_shared(library, "int f(void) { return 1; }", f"-Wl,-soname,{library.name}")
+        compile_shared(here / "gx_cuda.so", "int f(void); int g(void) { return f(); }", "-Wl,--no-as-needed", str(library))
+        library.unlink()
+    elif backend == "empty":
+        compile_shared(here / "gx_cuda.so", "int f(void) { return 1; }")
+    else:
+        abi = 99 if backend == "abi" else "GX_BACKEND_ABI"
+        compile_shared(here / "gx_cuda.so", MOCK, include, f"-DABI={abi}", f"-DDEVICES={int(backend != 'none')}")
+    if driver:
+        compile_shared(drivers / "libcuda.so.1", "int cuInit(unsigned x) { return 0; }")
+    elif "libcuda.so.1" in subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=False).stdout:
+        pytest.skip("this machine has a driver")
+    rows, again = in_child(
+        "SELECT device, status, reason, memory, f64, upload FROM gx_devices WHERE backend = 'cuda'",
+        "SELECT json_extract(gx_debug(), '$.cuda')",
+        GX_SO=str(here / "gx.so"),
+        LD_LIBRARY_PATH=f"{drivers}:{os.environ.get('LD_LIBRARY_PATH', '')}",
+    )
+    device, status, reason, memory, f64, upload = rows[0]
+    assert (device, status) == row[:2]
+    assert re.fullmatch(row[2], reason)
+    if status == "ready":
+        assert (memory, f64, upload, again[0][0]) == (1000, 6e13, 5e10, "available")
+    else:
+        assert (memory, again[0][0]) == (None, reason)
