@@ -2,7 +2,7 @@
 ** Matrix values: see value.h for the layout.
 **
 ** A value is one allocation, header first, made by the allocator that ext/ installs (SQLite's), so
-** that a finished result goes to SQLite without a copy.  The governor counts it while gx owns it. 
+** that a finished result goes to SQLite without a copy.  The governor counts it while gx owns it.
 ** Parsing reads the header with memcpy, because a blob may start at any address, and checks it
 ** completely: after gx_value_parse() the elements are known to lie inside the blob.
 */
