@@ -79,7 +79,8 @@ typedef struct gx_option {
 ** Take the trailing options object (TEXT starting with '{') off the arguments, if there is one,
 ** into out.  spec ends with GX_OPT_END; NULL spec: no options are known.  Call first, before the
 ** positional arguments are looked at.  Refused in words: bad JSON, an unknown key (with the known
-** ones), a key given twice, a value of the wrong type.  null leaves the default.
+** ones), a key given twice, a value of the wrong type; where there are options (spec) and all
+** max_args arguments came, a last one that is no object.  null leaves the default.
 */
 bool gx_fn_options(gx_fn *fn, const gx_option *spec, void *out);
 

@@ -286,13 +286,26 @@ static cJSON *parse(gx_fn *fn, const char *text, size_t bytes)
     return NULL;
 }
 
+/* The last place that a function has is for options: NULL means none, anything else is a mistake. */
+static bool leave_no_rest(gx_fn *fn, const gx_option *spec)
+{
+    if (spec == NULL || fn->argc != fn->def->max_args) {
+        return true;
+    }
+    sqlite3_value *last = fn->argv[--fn->argc];
+    char shown[GX_SHOWN_BYTES];
+    return sqlite3_value_type(last) == SQLITE_NULL ||
+           gx_fn_fail(fn, "options must be a JSON object '{...}', not %s",
+                      gx_arg_show(last, shown));
+}
+
 bool gx_fn_options(gx_fn *fn, const gx_option *spec, void *out)
 {
     static const gx_option none[] = {{.type = GX_OPT_END}};
     const char *text;
     size_t bytes;
     if (fn->argc == 0 || !is_object(fn->argv[fn->argc - 1], &text, &bytes)) {
-        return gx_ok(&fn->run);
+        return gx_ok(&fn->run) && leave_no_rest(fn, spec);
     }
     fn->argc--;
     cJSON *object = parse(fn, text, bytes);

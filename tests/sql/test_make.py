@@ -246,7 +246,7 @@ def test_properties(db, call, expected):
     ("gx_zeros('a', 3, 'X')", "gx_zeros: m must be an integer, not 'a'"),
     ("gx_zeros(1)", "gx_zeros: takes 2 to 4 arguments, not 1"),
     ("gx_zeros(1, '{}')", "gx_zeros: n is missing"),
-    ("gx_zeros(1, 2, 'X', 'Y')", "gx_zeros: takes at most 3 arguments before the options, not 4"),
+    ("gx_zeros(1, 2, 'X', 'Y')", "gx_zeros: options must be a JSON object '{...}', not 'Y'"),
     ("gx_zeros(1, 2, 3)", "gx_zeros: destination must be a text, not 3"),
     ("gx_zeros(1, 2, '[X]')", None),
     ("gx_zeros(1, 2, 'X', '{\"dtype\":\"i8\"}')",
