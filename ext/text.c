@@ -28,21 +28,25 @@ bool gx_text_expect(gx_text *text, size_t bytes)
     return gx_ok(text->run);
 }
 
+/* Twice as much; where the budget does not allow that, what is needed and a little. */
 static bool grow(gx_text *text, size_t needed)
 {
+    enum { LITTLE = 64 << 10 };
+    gx_mem *mem = text->run->ctx->mem;
     size_t capacity = text->capacity == 0 ? 256 : 2 * text->capacity;
     capacity = capacity > text->limit ? text->limit : capacity;
     capacity = capacity < needed ? needed : capacity;
-    gx_mem *mem = text->run->ctx->mem;
     gx_err err = {0};
-    size_t more = capacity - text->capacity;
-    if (gx_mem_reserve(mem, more, "text", &err) != GX_OK) {
-        gx_run_fail(text->run, &err);
-        return false;
+    if (gx_mem_reserve(mem, capacity - text->capacity, "text", NULL) != GX_OK) {
+        capacity = needed + LITTLE;
+        if (gx_mem_reserve(mem, capacity - text->capacity, "text", &err) != GX_OK) {
+            gx_run_fail(text->run, &err);
+            return false;
+        }
     }
     char *grown = sqlite3_realloc64(text->data, capacity);
     if (grown == NULL) {
-        gx_mem_return(mem, more);
+        gx_mem_return(mem, capacity - text->capacity);
         gx_fail_nomem(&err, capacity, "text");
         gx_run_fail(text->run, &err);
         return false;
