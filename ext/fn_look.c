@@ -322,6 +322,9 @@ static bool read_parts(gx_fn *fn, stack *s)
 {
     void *memory;
     gx_err err = {0};
+    if (fn->argc == 0) {
+        return gx_fn_fail(fn, "A is missing");
+    }
     if (gx_mem_alloc(fn->ctx->mem, (size_t)fn->argc * sizeof *s->part, "arguments", &memory,
                      &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
