@@ -185,21 +185,12 @@ static gx_code open_level(gx_store *store, gx_err *err)
     return GX_OK;
 }
 
-/* Not asked of the file: the read pin has just made sure that what is remembered holds. */
-static bool has_catalog(gx_store *store, const gx_schema *schema)
-{
-    return schema->has_tables &&
-           (sqlite3_stricmp(schema->name, "temp") == 0 ||
-            sqlite3_table_column_metadata(store->db, schema->name, "gx", NULL, NULL, NULL, NULL,
-                                          NULL, NULL) == SQLITE_OK);
-}
-
 static gx_code lock_schema(gx_store *store, const char *name, gx_err *err)
 {
     gx_schema *schema;
     GX_TRY(gx_store_schema(store, name, &schema, err));
     GX_TRY(gx_store_look(store, schema, err));
-    if (!has_catalog(store, schema)) {
+    if (!schema->has_tables) {
         GX_TRY(make_catalog(store, schema, err));
         GX_TRY(gx_store_arm(store, err));
     }

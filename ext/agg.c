@@ -1,0 +1,240 @@
+/*
+** The aggregates that make matrices: what they have in common (agg.h).
+**
+** Each row of the query is one call of the step function, which must cost little: the state is in
+** SQLite's aggregate context, options and name are read at the first row only (the name is compared
+** at every row, since a group must have one), and collecting is core's (scatter.h, stack.h).  The
+** matrix is built, and stored, in the final function, within one run.
+**
+** SQLite calls the final function also when the statement fails half-way, so that memory is freed.
+** After a failure of ours the state says so.
+*/
+#include "agg.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct agg_options {
+    int64_t rows, cols;
+    gx_dtype dtype;
+    char duplicates[64];
+    bool replace, has_rows, has_cols, has_dtype;
+} agg_options;
+
+/* The storing ones know "replace", the others do not. */
+static const gx_option keys[] = {
+    {"rows", GX_OPT_INT, offsetof(agg_options, rows), offsetof(agg_options, has_rows)},
+    {"cols", GX_OPT_INT, offsetof(agg_options, cols), offsetof(agg_options, has_cols)},
+    {"dtype", GX_OPT_DTYPE, offsetof(agg_options, dtype), offsetof(agg_options, has_dtype)},
+    {"duplicates", GX_OPT_TEXT, offsetof(agg_options, duplicates), 0},
+    {NULL, GX_OPT_END, 0, 0}};
+
+static const gx_option storing_keys[] = {
+    {"rows", GX_OPT_INT, offsetof(agg_options, rows), offsetof(agg_options, has_rows)},
+    {"cols", GX_OPT_INT, offsetof(agg_options, cols), offsetof(agg_options, has_cols)},
+    {"dtype", GX_OPT_DTYPE, offsetof(agg_options, dtype), offsetof(agg_options, has_dtype)},
+    {"duplicates", GX_OPT_TEXT, offsetof(agg_options, duplicates), 0},
+    {"replace", GX_OPT_BOOL, offsetof(agg_options, replace), 0},
+    {NULL, GX_OPT_END, 0, 0}};
+
+// ---- the first row ------------------------------------------------------------------------------
+
+/* An imaginary part is a fourth argument of the cells: it makes the matrix complex. */
+static bool take_options(gx_agg *agg, gx_fn *fn, const agg_options *opt)
+{
+    bool has_imag = agg->argc - agg->first > 3;
+    if ((opt->has_rows && opt->rows < 0) || (opt->has_cols && opt->cols < 0)) {
+        return gx_fn_fail(fn, "a shape of %lld rows and %lld columns is negative",
+                          (long long)opt->rows, (long long)opt->cols);
+    }
+    agg->spec.rows = opt->has_rows ? opt->rows : -1;
+    agg->spec.cols = opt->has_cols ? opt->cols : -1;
+    agg->spec.dtype = opt->has_dtype ? opt->dtype : has_imag ? GX_C128 : GX_F64;
+    agg->is_replacing = opt->replace;
+    if (has_imag && !gx_dtype_is_complex(agg->spec.dtype)) {
+        return gx_fn_fail(fn, "there are imaginary parts but dtype is %s",
+                          gx_dtype_name(agg->spec.dtype));
+    }
+    static const char *const words[] = {"error", "sum", "last"};
+    for (int w = 0; w < 3; w++) {
+        if (strcmp(opt->duplicates, words[w]) == 0) {
+            agg->spec.duplicates = (gx_duplicates)w;
+            return true;
+        }
+    }
+    return gx_fn_fail(fn, "option \"duplicates\" must be \"error\", \"sum\" or \"last\", not \"%s\"",
+                      opt->duplicates);
+}
+
+/* The name, and whether it may be stored at all: better now than after all the rows. */
+static bool take_name(gx_agg *agg, gx_fn *fn)
+{
+    const char *name;
+    if (!gx_fn_text(fn, 0, "name", &name)) {
+        return false;
+    }
+    gx_err err = {0};
+    char schema[GX_NAME_MAX + 1], bare[GX_NAME_MAX + 1];
+    gx_store *store = fn->ctx->store;
+    if (strlen(name) >= sizeof agg->name) {
+        return gx_fn_fail(fn, "name has %zu bytes, more than %zu", strlen(name),
+                          sizeof agg->name - 1);
+    }
+    memcpy(agg->name, name, strlen(name) + 1);
+    if (gx_store_resolve(store, name, schema, bare, &err) != GX_OK ||
+        gx_store_check_free(store, schema, bare, agg->is_replacing, &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
+        return false;
+    }
+    return true;
+}
+
+static bool take_arguments(gx_agg *agg, gx_fn *fn)
+{
+    const gx_agg_binding *bound = agg->bound;
+    agg_options opt = {.duplicates = "error"};
+    if (!gx_fn_options(fn, bound->is_stored ? storing_keys : keys, &opt)) {
+        return false;
+    }
+    agg->argc = fn->argc;
+    int least = agg->first + (bound->max_args > 2 ? 3 : 2), most = agg->first + bound->max_args;
+    if (fn->argc < least || fn->argc > most) {
+        return least == most
+                   ? gx_fn_fail(fn, "takes %d arguments before the options, not %d", most, fn->argc)
+                   : gx_fn_fail(fn, "takes %d or %d arguments before the options, not %d", least,
+                                most, fn->argc);
+    }
+    return take_options(agg, fn, &opt) && (!bound->is_stored || take_name(agg, fn));
+}
+
+/* Read what the first row says, in a run of its own. */
+static gx_code begin(gx_agg *agg, sqlite3_context *sql, int argc, sqlite3_value **argv, gx_err *err)
+{
+    agg->bound = sqlite3_user_data(sql);
+    agg->first = agg->bound->is_stored ? 1 : 0;
+    const gx_function def = {.name = agg->bound->function,
+                             .max_args = agg->first + agg->bound->max_args + 1};
+    gx_fn fn = {.sql = sql, .def = &def, .ctx = agg->bound->ctx, .argc = argc, .argv = argv};
+    fn.owned = fn.owned_first;
+    fn.owned_capacity = sizeof fn.owned_first / sizeof fn.owned_first[0];
+    gx_run_begin(&fn.run, agg->bound->ctx, agg->bound->function);
+    take_arguments(agg, &fn);
+    gx_code rc = gx_run_end(&fn.run);
+    if (rc != GX_OK) {
+        *err = fn.run.err;
+    }
+    return rc;
+}
+
+// ---- rows ---------------------------------------------------------------------------------------
+
+static gx_code check_name(const gx_agg *agg, sqlite3_value *value, gx_err *err)
+{
+    const unsigned char *name =
+        sqlite3_value_type(value) == SQLITE_TEXT ? sqlite3_value_text(value) : NULL;
+    if (name == NULL || strcmp((const char *)name, agg->name) != 0) {
+        char shown[GX_SHOWN_BYTES];
+        return gx_fail(err, GX_ARG, "name was '%s' and is now %s: one group makes one matrix",
+                       agg->name, gx_arg_show(value, shown));
+    }
+    return GX_OK;
+}
+
+void gx_agg_fail(sqlite3_context *sql, gx_agg *agg, const gx_err *err)
+{
+    gx_err full = {.code = err->code};
+    agg->is_failed = true;
+    snprintf(full.text, sizeof full.text, "%.440s (input row %lld)", err->text,
+             (long long)agg->input_row);
+    gx_result_error(sql, agg->bound->function, &full);
+}
+
+gx_agg *gx_agg_step(sqlite3_context *sql, int argc, sqlite3_value **argv, bool *is_first)
+{
+    gx_agg *agg = sqlite3_aggregate_context(sql, (int)sizeof *agg);
+    if (agg == NULL) {
+        sqlite3_result_error_nomem(sql);
+        return NULL;
+    }
+    if (agg->is_failed) {
+        return NULL;
+    }
+    gx_err err = {0};
+    agg->input_row++;
+    *is_first = agg->bound == NULL;
+    gx_code rc = GX_OK;
+    if (*is_first) {
+        rc = begin(agg, sql, argc, argv, &err);
+    } else if (agg->bound->is_stored) {
+        rc = check_name(agg, argv[0], &err);
+    }
+    if (rc != GX_OK) {
+        gx_agg_fail(sql, agg, &err);
+        return NULL;
+    }
+    return agg;
+}
+
+gx_code gx_agg_index(sqlite3_value *value, const char *label, int64_t *index, gx_err *err)
+{
+    if (sqlite3_value_type(value) == SQLITE_INTEGER) {
+        *index = sqlite3_value_int64(value);
+        return GX_OK;
+    }
+    return gx_arg_int(value, label, index, err);
+}
+
+// ---- the end ------------------------------------------------------------------------------------
+
+gx_agg *gx_agg_final(sqlite3_context *sql)
+{
+    return sqlite3_aggregate_context(sql, 0);
+}
+
+void gx_agg_result_empty(sqlite3_context *sql)
+{
+    const gx_agg_binding *bound = sqlite3_user_data(sql);
+    if (bound->is_stored) {
+        sqlite3_result_null(sql); // without a row there is not even a name
+        return;
+    }
+    gx_agg agg = {.bound = bound};
+    gx_run run;
+    gx_sink sink;
+    gx_run_begin(&run, bound->ctx, bound->function);
+    gx_sink_begin(&run, NULL, 0, 0, GX_F64, 0, 1, 1, &sink);
+    gx_agg_result(sql, &agg, &run, &sink);
+}
+
+void gx_agg_result(sqlite3_context *sql, gx_agg *agg, gx_run *run, gx_sink *sink)
+{
+    gx_ctx *ctx = agg->bound->ctx;
+    bool is_stored = sink->is_stored;
+    if (gx_sink_end(sink) == GX_OK && is_stored) {
+        sqlite3_result_text(sql, agg->name, -1, SQLITE_TRANSIENT);
+    } else if (gx_ok(run)) {
+        size_t bytes;
+        void *blob = gx_value_buf_move(ctx->mem, &sink->value, &bytes);
+        sqlite3_result_blob64(sql, blob, bytes, sqlite3_free);
+    }
+    if (gx_run_end(run) != GX_OK) {
+        gx_result_error(sql, agg->bound->function, &run->err);
+    }
+}
+
+int gx_agg_register(sqlite3 *db, gx_ctx *ctx, const gx_agg_binding *binding,
+                    void (*step)(sqlite3_context *, int, sqlite3_value **),
+                    void (*final)(sqlite3_context *))
+{
+    gx_agg_binding *bound = sqlite3_malloc64(sizeof *bound);
+    if (bound == NULL) {
+        return SQLITE_NOMEM;
+    }
+    *bound = *binding;
+    bound->ctx = ctx;
+    int flags = SQLITE_UTF8 | (binding->is_stored ? SQLITE_DIRECTONLY
+                                                  : SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS);
+    return sqlite3_create_function_v2(db, binding->function, -1, flags, bound, NULL, step, final,
+                                      sqlite3_free); // frees bound also when it fails
+}
