@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -135,21 +136,30 @@ static void test_begin_end(void **state)
     assert_true(gx_stats_get(&ctx->stats, GX_STAT_MEASURED_NS) > 0);
 }
 
+/* Processor time of this thread, so that a busy machine does not count. */
+static int64_t processor_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * SECOND + now.tv_nsec;
+}
+
 static void test_cheap(void **state)
 {
     gx_ctx *ctx = ((fixture *)*state)->ctx;
     enum { CALLS = 20000, TRIES = 5 };
     int64_t best = INT64_MAX;
     for (int try = 0; try < TRIES; try++) {
-        int64_t start = gx_now_ns();
+        int64_t start = processor_ns();
         for (int i = 0; i < CALLS; i++) {
             gx_run run;
             gx_run_begin(&run, ctx, "gx_test");
             gx_run_end(&run);
         }
-        best = gx_min(best, gx_now_ns() - start);
+        best = gx_min(best, processor_ns() - start);
     }
-    assert_true(best / CALLS < 2000); // well below a microsecond where it is not instrumented
+    print_message("begin and end: %lld ns\n", (long long)(best / CALLS));
+    assert_true(best / CALLS < 3000); // about 100 where it is not instrumented
 }
 
 static void test_failures(void **state)
