@@ -184,7 +184,7 @@ def test_tables_are_read_only(fresh, table):
     column = {"gx_settings": "key", "gx_stats": "name", "gx_devices": "device"}[table]
     assert error(fresh, f"DELETE FROM {table}") == f"table {table} may not be modified"
     assert error(fresh, f"UPDATE {table} SET {column} = 1") == f"table {table} may not be modified"
-    assert "CREATE VIRTUAL TABLE" not in error(fresh, f"CREATE VIRTUAL TABLE t USING {table}")
+    assert error(fresh, f"CREATE VIRTUAL TABLE t USING {table}") == f"no such module: {table}"
 
 
 @pytest.mark.parametrize(
