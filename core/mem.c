@@ -2,8 +2,8 @@
 ** Memory governor: see mem.h.
 **
 ** Each allocation carries a 64-byte header with its size, so that gx_mem_free() can give it back to
-** the budget.  The budget is one atomic counter: an allocation adds its size first and takes it
-** back when that passed the limit, so threads never exceed the limit together.
+** the budget.  The budget is one atomic counter that is compared and raised in one step: threads
+** never exceed the limit together, and a request that is refused never stands in another's way.
 */
 #include "mem.h"
 
@@ -57,16 +57,16 @@ gx_code gx_mem_reserve(gx_mem *mem, size_t bytes, const char *what, gx_err *err)
     if (mem == NULL) {
         return GX_OK;
     }
-    size_t limit = atomic_load(&mem->limit);
-    size_t before = atomic_fetch_add(&mem->used, bytes);
-    if (bytes > limit || before > limit - bytes) {
-        atomic_fetch_sub(&mem->used, bytes);
-        return gx_fail(err, GX_BUDGET,
-                       "%s needs %zu bytes but memory_limit leaves %zu of %zu: raise it with "
-                       "gx_config('memory_limit', ...)",
-                       what, bytes, before < limit ? limit - before : 0, limit);
-    }
-    raise_peak(mem, before + bytes);
+    size_t limit = atomic_load(&mem->limit), used = atomic_load(&mem->used);
+    do {
+        if (bytes > limit || used > limit - bytes) {
+            return gx_fail(err, GX_BUDGET,
+                           "%s needs %zu bytes but memory_limit leaves %zu of %zu: raise it with "
+                           "gx_config('memory_limit', ...)",
+                           what, bytes, used < limit ? limit - used : 0, limit);
+        }
+    } while (!atomic_compare_exchange_weak(&mem->used, &used, used + bytes));
+    raise_peak(mem, used + bytes);
     return GX_OK;
 }
 
