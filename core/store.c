@@ -56,6 +56,7 @@ static const char *const sql[GX_SQL_COUNT] = {
                      "WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
     [GX_SQL_ORPHANS] = "SELECT id >> 32, count(*) FROM main.gx_tile "
                        "WHERE id >> 32 NOT IN (SELECT id FROM main.gx_meta) GROUP BY 1 ORDER BY 1",
+    [GX_SQL_GENERATION] = "SELECT generation FROM main.gx_meta WHERE id = ?1",
     [GX_SQL_JOURNAL] = "PRAGMA main.journal_mode",
     [GX_SQL_LOCKING] = "PRAGMA main.locking_mode",
     [GX_SQL_PAGE_BYTES] = "PRAGMA main.page_size",

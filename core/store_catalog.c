@@ -386,9 +386,23 @@ static gx_code search_all(gx_store *store, const char *name,
     return s.code;
 }
 
+/* What the call computes from: gx_store_begin() may have to look whether it is still the same. */
+static gx_code remember_seen(gx_store *store, const gx_meta *meta, gx_err *err)
+{
+    gx_schema *schema;
+    GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
+    if (schema->seen_count < GX_SEEN_MAX) {
+        schema->seen[schema->seen_count].id = meta->id;
+        schema->seen[schema->seen_count].generation = meta->generation;
+    }
+    schema->seen_count += schema->seen_count <= GX_SEEN_MAX;
+    return GX_OK;
+}
+
 gx_code gx_store_lookup(gx_store *store, const char *name, gx_meta *meta, bool *found, gx_err *err)
 {
-    return search_all(store, name, find_in, meta, found, err);
+    GX_TRY(search_all(store, name, find_in, meta, found, err));
+    return *found ? remember_seen(store, meta, err) : GX_OK;
 }
 
 gx_code gx_store_locate(gx_store *store, const char *name, gx_meta *meta, bool *found, gx_err *err)

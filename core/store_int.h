@@ -31,6 +31,7 @@ typedef enum gx_sql {
     GX_SQL_DROP_META,  /* (id)                                                   */
     GX_SQL_TILES,      /* (first id, last id) -> id, typeof, length, in order    */
     GX_SQL_ORPHANS,    /* () -> matrix id, tiles: of tiles without a catalog row */
+    GX_SQL_GENERATION, /* (id) -> generation                                     */
     GX_SQL_JOURNAL,    /* () -> journal mode                                     */
     GX_SQL_LOCKING,    /* () -> locking mode                                     */
     GX_SQL_PAGE_BYTES, /* () -> page size                                        */
@@ -39,6 +40,8 @@ typedef enum gx_sql {
 
 /* Columns of GX_SQL_FIND and of a helper's look at the catalog, in this order. */
 #define GX_META_COLUMNS "id, name, rows, cols, dtype, tile_rows, tile_cols, properties, generation"
+
+enum { GX_SEEN_MAX = 16 }; /* matrices of one call that gx_store_begin() can look at again */
 
 /* What a call knows of one schema; freed by gx_store_release(). */
 typedef struct gx_schema gx_schema;
@@ -51,6 +54,10 @@ struct gx_schema {
     struct sqlite3_stmt *stmt[GX_SQL_COUNT];
     struct sqlite3_blob *patch; /* open for writing, or NULL            */
     int64_t patch_row;          /* its row id                           */
+    struct {
+        int64_t id, generation;
+    } seen[GX_SEEN_MAX]; /* matrices this call has found             */
+    int seen_count;      /* GX_SEEN_MAX + 1: more than could be kept */
 };
 
 /* Statements on the connection. */

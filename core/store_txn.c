@@ -185,11 +185,60 @@ static gx_code open_level(gx_store *store, gx_err *err)
     return GX_OK;
 }
 
-static gx_code lock_schema(gx_store *store, const char *name, gx_err *err)
+/*
+** While a read transaction is open SQLite does not wait for another writer (two that wait for each
+** other would wait for ever): the call would fail although the application set a busy timeout.  So
+** the read pin goes before the savepoint begins and the lock is taken, where nothing but our own pin
+** needs it.  true when it went.
+*/
+static gx_code unpin(gx_store *store, gx_schema *schema, bool *was_pinned, gx_err *err)
 {
-    gx_schema *schema;
-    GX_TRY(gx_store_schema(store, name, &schema, err));
+    *was_pinned = false;
+    if (store->depth > 0 || sqlite3_get_autocommit(store->db) == 0 ||
+        schema->seen_count > GX_SEEN_MAX) {
+        return GX_OK;
+    }
     GX_TRY(gx_store_look(store, schema, err));
+    if (schema->is_pinned) {
+        sqlite3_reset(schema->stmt[GX_SQL_PIN]);
+        schema->is_pinned = false;
+        *was_pinned = true;
+    }
+    return GX_OK;
+}
+
+/* After the pin was gone for a moment: what the call has found must be as it was. */
+static gx_code check_seen(gx_store *store, gx_schema *schema, gx_err *err)
+{
+    for (int k = 0; k < schema->seen_count; k++) {
+        sqlite3_stmt *stmt;
+        GX_TRY(gx_store_stmt(store, schema, GX_SQL_GENERATION, &stmt, err));
+        sqlite3_bind_int64(stmt, 1, schema->seen[k].id);
+        int rc = sqlite3_step(stmt);
+        bool is_same = rc == SQLITE_ROW &&
+                       sqlite3_column_int64(stmt, 0) == schema->seen[k].generation;
+        gx_code code = GX_OK;
+        if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
+            code = gx_store_fail(store->db, rc, err, "reading %s", schema->name);
+        } else if (!is_same) {
+            code = gx_fail(err, GX_BUSY,
+                           "another connection changed a matrix of %s between finding it and "
+                           "locking the database: try again",
+                           schema->name);
+        }
+        sqlite3_reset(stmt);
+        if (code != GX_OK) {
+            return code;
+        }
+    }
+    return GX_OK;
+}
+
+static gx_code lock_schema(gx_store *store, gx_schema *schema, bool was_pinned, gx_err *err)
+{
+    if (!was_pinned) {
+        GX_TRY(gx_store_look(store, schema, err));
+    }
     if (!schema->has_tables) {
         GX_TRY(make_catalog(store, schema, err));
         GX_TRY(gx_store_arm(store, err));
@@ -200,14 +249,22 @@ static gx_code lock_schema(gx_store *store, const char *name, gx_err *err)
         GX_TRY(gx_store_run(store, lock, err, "writing to", schema->name));
         schema->is_locked = true;
     }
+    if (was_pinned) {
+        GX_TRY(gx_store_look(store, schema, err));
+        GX_TRY(check_seen(store, schema, err));
+    }
     return GX_OK;
 }
 
-gx_code gx_store_begin(gx_store *store, const char *schema, gx_err *err)
+gx_code gx_store_begin(gx_store *store, const char *name, gx_err *err)
 {
+    gx_schema *schema;
+    bool was_pinned;
     GX_TRY(gx_store_flush(store, err));
+    GX_TRY(gx_store_schema(store, name, &schema, err));
+    GX_TRY(unpin(store, schema, &was_pinned, err));
     GX_TRY(open_level(store, err));
-    gx_code code = lock_schema(store, schema, err);
+    gx_code code = lock_schema(store, schema, was_pinned, err);
     if (code != GX_OK) {
         (void)gx_store_end(store, false, err);
     }
