@@ -1,12 +1,12 @@
 /*
-** Tiles that a cursor keeps coming back to with small selections: cells by (i, j), or pieces of rows
-** and columns, as the inner side of a join asks for.
+** Tiles that a cursor keeps coming back to with small selections: cells by (i, j), or pieces of
+** rows and columns, as the inner side of a join asks for.
 **
 ** A blob's pages form a chain.  SQLite reaches the middle of a tile by walking the chain from its
-** beginning, so with small pages one cell costs about as much as the tile up to there.  Each visit to
-** a tile therefore adds what it costs to the tile's account; a tile whose visits have cost as much as
-** reading it whole is read whole and kept.  Whatever the pattern, that is at most twice the cost of
-** the better choice made in hindsight.
+** beginning, so with small pages one cell costs about as much as the tile up to there.  Each visit
+** to a tile therefore adds what it costs to the tile's account; a tile whose visits have cost as
+** much as reading it whole is read whole and kept.  Whatever the pattern, that is at most twice the
+** cost of the better choice made in hindsight.
 **
 ** Kept tiles take at most HOT_BYTES and a quarter of what the governor has left; the one visited
 ** longest ago makes room.  All of it belongs to one state of one matrix, and goes with it.
@@ -167,8 +167,11 @@ gx_code gx_hot_visit(gx_scan *scan, const gx_rect *rect, gx_rect *whole, const c
     int64_t number = tj * gx_meta_row_tiles(meta) + ti;
     struct gx_hot_tile *tile = account(hot, number, scan->shared->ctx->mem);
     if (tile->data == NULL) {
+        bool is_first = tile->spent == 0; // one query for one cell reads that cell
         tile->spent += cost_of(scan, rect, whole);
-        GX_TRY(settle(scan, tile, whole, err));
+        if (!is_first) {
+            GX_TRY(settle(scan, tile, whole, err));
+        }
     }
     *data = tile->data;
     return GX_OK;

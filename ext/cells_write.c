@@ -35,6 +35,8 @@
 */
 #include "cells.h"
 
+#include "../core/decimal.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -342,15 +344,15 @@ static gx_code parse_index(sqlite3_value *value, const char *label, int64_t coun
         return gx_fail(err, GX_ARG, "%s is NULL", label);
     }
     if (type == SQLITE_TEXT || type == SQLITE_BLOB) {
-        return gx_fail(err, GX_ARG, "%s is %s, not an integer", label,
-                       type == SQLITE_TEXT ? "text" : "a blob");
+        char shown[GX_SHOWN_BYTES];
+        return gx_fail(err, GX_ARG, "%s is %s, not an integer", label, gx_arg_show(value, shown));
     }
-    if (type == SQLITE_FLOAT && real != floor(real)) {
-        return gx_fail(err, GX_ARG, "%s = %.17g is not an integer", label, real);
-    }
-    if (type == SQLITE_FLOAT && (real < 0 || real >= 9e18)) {
-        return gx_fail(err, GX_ARG, "%s = %.17g is outside 0..%lld", label, real,
-                       (long long)(count - 1));
+    if (type == SQLITE_FLOAT && (real != floor(real) || real < -9e18 || real > 9e18)) {
+        char shown[GX_DECIMAL_MAX];
+        gx_decimal_format(real, shown);
+        return real != floor(real) ? gx_fail(err, GX_ARG, "%s = %s is not an integer", label, shown)
+                                   : gx_fail(err, GX_ARG, "%s = %s is outside 0..%lld", label,
+                                             shown, (long long)(count - 1));
     }
     return gx_cells_check_index(label, *index, count, err);
 }
@@ -362,12 +364,9 @@ static gx_code parse_real(sqlite3_value *value, const char *label, double *real,
     if (type == SQLITE_NULL) {
         return gx_fail(err, GX_ARG, "%s is NULL", label);
     }
-    if (type == SQLITE_TEXT) {
-        return gx_fail(err, GX_ARG, "%s is '%.60s', not a number", label,
-                       (const char *)sqlite3_value_text(value));
-    }
-    if (type == SQLITE_BLOB) {
-        return gx_fail(err, GX_ARG, "%s is a blob, not a number", label);
+    if (type == SQLITE_TEXT || type == SQLITE_BLOB) {
+        char shown[GX_SHOWN_BYTES];
+        return gx_fail(err, GX_ARG, "%s is %s, not a number", label, gx_arg_show(value, shown));
     }
     *real = sqlite3_value_double(value);
     return GX_OK;
@@ -389,7 +388,9 @@ static gx_code parse_cell(sqlite3_value **columns, bool is_insert, const gx_meta
         GX_TRY(parse_real(columns[GX_CELLS_IMAG], "imag", &c->x.im, err));
     }
     if (c->x.im != 0 && !gx_dtype_is_complex(meta->dtype)) {
-        return gx_fail(err, GX_ARG, "imag = %.17g, but %s is real (%s)", c->x.im, meta->name,
+        char shown[GX_DECIMAL_MAX];
+        gx_decimal_format(c->x.im, shown);
+        return gx_fail(err, GX_ARG, "imag = %s, but %s is real (%s)", shown, meta->name,
                        gx_dtype_name(meta->dtype));
     }
     return GX_OK;
@@ -547,10 +548,10 @@ static gx_code write_change(change *ch, gx_err *err)
 {
     gx_cells_table *table = ch->table;
     if (table->matrix == NULL) {
-        return gx_fail(err, GX_ARG,
-                       "the table-valued function is read-only: write through a table made "
-                       "by CREATE VIRTUAL TABLE a USING %s('A')",
-                       table->module);
+        return gx_fail(
+            err, GX_ARG,
+            "a function's rows cannot be written; those of a virtual table USING %s('A') can",
+            table->module);
     }
     if (table->shared->batch.table == table) {
         ch->meta = table->shared->batch.meta;

@@ -108,9 +108,7 @@ static int parse_arguments(gx_cells_table *table, int argc, const char *const *a
         return SQLITE_OK; // the table-valued function
     }
     if (argc != 4) {
-        *message = sqlite3_mprintf("%s: expected the name of one stored matrix, as "
-                                   "in CREATE VIRTUAL TABLE a USING %s('A')",
-                                   module, module);
+        *message = sqlite3_mprintf("%s: expected one name, as in USING %s('A')", module, module);
         return SQLITE_ERROR;
     }
     if (unquote(argv[3], &table->matrix) != SQLITE_OK) {
