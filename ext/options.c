@@ -286,7 +286,7 @@ static cJSON *parse(gx_fn *fn, const char *text, size_t bytes)
     return NULL;
 }
 
-/* The last place that a function has is for options: NULL means none, anything else is a mistake. */
+/* The last place that a function has is for options: NULL means none, other things are mistakes. */
 static bool leave_no_rest(gx_fn *fn, const gx_option *spec)
 {
     if (spec == NULL || fn->argc != fn->def->max_args) {
