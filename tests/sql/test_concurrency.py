@@ -176,7 +176,8 @@ def test_where_helpers_cannot_read(store, tmp_path, kind):
     db.execute("SELECT gx_stats_reset()")
     got = to_numpy(q(db, f"SELECT gx_matmul('{name}', '{name}')"))
     assert np.abs(got - a @ a).max() < 1e-10
-    helped = q(db, "SELECT value FROM gx_stats WHERE name = 'helper_reads'")
+    assert q(db, f"SELECT gx_norm('{name}')") == pytest.approx(np.linalg.norm(a))
+    helped = q(db, "SELECT value FROM gx_stats WHERE name = 'helper_reads'")  # of the norm at least
     reason = {"memory": "in-memory database", "temp": "temporary database",
               "exclusive": "exclusive locking mode"}.get(kind)
     if reason is None:

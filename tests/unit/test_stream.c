@@ -135,7 +135,7 @@ static void test_product(void **state)
 {
     (void)state;
     static const char *const modes[] = {"delete", "wal"};
-    double sum = 0;
+    double sum = 0, all_helped = 0;
     for (int mode = 0; mode < 2; mode++) {
         sqlite3 *db = fresh(modes[mode]);
         configure(db, "deterministic", 1);
@@ -147,7 +147,8 @@ static void test_product(void **state)
                 must(db, "SELECT gx_stats_reset()");
                 must(db, "SELECT gx_matmul('A', 'B', 'C', '{\"replace\":true}')");
                 double helped = must(db, "SELECT value FROM gx_stats WHERE name = 'helper_reads'");
-                assert_true((helped > 0) == (readers > 0));
+                assert_true(helped == 0 || readers > 0);
+                all_helped += helped;
                 double s = must(db, "SELECT gx_sum('C')");
                 assert_true(sum == 0 || s == sum);
                 sum = s;
@@ -156,6 +157,7 @@ static void test_product(void **state)
         }
         close_database(db);
     }
+    assert_true(all_helped > 0); // the caller reads what no helper has taken, so once may be never
 }
 
 static void test_scan(void **state)
