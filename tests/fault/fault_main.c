@@ -303,8 +303,8 @@ static void run_once(const fault_kind *kind, const char *journal, const fault_sc
         bool was_autocommit = sqlite3_get_autocommit(db) != 0;
         kind->arm(db, n);
         o->rc = run_sql(db, script->sql, o->output, sizeof o->output);
-        o->events = kind->disarm(db);
         snprintf(o->message, sizeof o->message, "%s", sqlite3_errmsg(db));
+        o->events = kind->disarm(db);
         bool begins = strncmp(script->sql, "BEGIN", 5) == 0 || !was_autocommit;
         if (!begins && !sqlite3_get_autocommit(db)) {
             wrong(o, "a transaction is left open", o->message);

@@ -14,10 +14,12 @@
 
 const char *const fault_base =
     "SELECT gx_config('tile_bytes', 2048), gx_config('threads', 2);"
-    "SELECT gx_randn('A', 40, 24, '{\"seed\":1}'), gx_randn('B', 24, 40, '{\"seed\":2}');"
-    "SELECT gx_randn('S', 24, 24, '{\"seed\":3,\"dtype\":\"f32\"}');"
-    "SELECT gx_randn('Z', 20, 24, '{\"seed\":4,\"dtype\":\"c128\"}');"
-    "SELECT gx_export('A', 'in.npy'), gx_export('S', 'in.mtx'), gx_export('B', 'in.csv');"
+    "SELECT gx_randn(40, 24, 'A', '{\"seed\":1}'), gx_randn(24, 40, 'B', '{\"seed\":2}');"
+    "SELECT gx_randn(24, 24, 'S', '{\"seed\":3,\"dtype\":\"f32\"}');"
+    "SELECT gx_randn(20, 24, 'Z', '{\"seed\":4,\"dtype\":\"c128\"}');"
+    "SELECT gx_export('A', 'in.npy', '{\"overwrite\":true}');"
+    "SELECT gx_export('S', 'in.mtx', '{\"overwrite\":true}');"
+    "SELECT gx_export('B', 'in.csv', '{\"overwrite\":true}');"
     "CREATE TABLE plain(i, j, value);"
     "INSERT INTO plain SELECT i, j, value FROM gx_cells('S') WHERE i < 20 AND j < 3;"
     "CREATE VIRTUAL TABLE cells USING gx_cells('B');";
@@ -33,7 +35,7 @@ const fault_script fault_scripts[] = {
     {"store", SMALL, "SELECT gx_store('N', 'A')"},
     {"store-json", SMALL, "SELECT gx_store('N', '[[1,2],[3,4]]')"},
     {"store-replace", SMALL, "SELECT gx_store('A', 'B', '{\"replace\":true}')"},
-    {"store-first", SMALL "DROP TABLE cells; DROP TABLE gx;", "SELECT gx_randn('N', 30, 30)"},
+    {"store-first", SMALL "DROP TABLE cells; DROP TABLE gx;", "SELECT gx_randn(30, 30, 'N')"},
     {"store-in-insert", SMALL, "INSERT INTO plain SELECT gx_store('N', 'A'), 0, 0"},
     {"store-in-transaction", SMALL,
      "BEGIN; SELECT gx_store('N', 'A'); SELECT gx_matmul('A', 'B', 'P'); COMMIT"},
@@ -48,9 +50,11 @@ const fault_script fault_scripts[] = {
     {"copy-dtype", SMALL, "SELECT gx_store('N', 'S', '{\"dtype\":\"c64\"}')"},
 
     // Generators.
-    {"generators", SMALL, "SELECT gx_zeros('O', 20, 20), gx_ones('U', 20, 3), gx_eye('I', 33)"},
+    {"generators", SMALL,
+     "BEGIN; SELECT gx_zeros(20, 20, 'O'), gx_ones(20, 3, 'U'), gx_eye(33, 33, 'I'); COMMIT"},
     {"random", SMALL,
-     "SELECT gx_randn('N', 40, 24, '{\"seed\":9}'), gx_random('M', 24, 5, '{\"seed\":9}')"},
+     "BEGIN; SELECT gx_randn(40, 24, 'N', '{\"seed\":9}'), gx_random(24, 5, 'M', '{\"seed\":9}'); "
+     "COMMIT"},
     {"gallery", SMALL,
      "SELECT gx_matrix_gallery('minij', 30, 'N'), gx_json(gx_matrix_gallery('hilb', 3))"},
 
@@ -61,11 +65,11 @@ const fault_script fault_scripts[] = {
     {"matmul-tight", HELPERS "SELECT gx_config('memory_limit', 100000);",
      "SELECT gx_matmul('A', 'B', 'P')"},
     {"matmul-syrk", HELPERS, "SELECT gx_matmul('A', 'A', 'P', '{\"transb\":true}')"},
-    {"matmul-dtypes", HELPERS, "SELECT gx_matmul('S', 'Z', 'P', '{\"transb\":\"conj\"}')"},
+    {"matmul-dtypes", HELPERS, "SELECT gx_matmul('S', 'Z', 'P', '{\"conjb\":true}')"},
 
     // Elementwise and reductions.
     {"elementwise", SMALL,
-     "SELECT gx_add('A', 'A', 'N'), gx_sub('A', 'A', 'M'), gx_scale('A', 2, 'K')"},
+     "BEGIN; SELECT gx_add('A', 'A', 'N'), gx_sub('A', 'A', 'M'), gx_scale('A', 2, 'K'); COMMIT"},
     {"maps", SMALL, "SELECT gx_neg('A', 'N'), gx_json(gx_neg('[[1,-2]]'))"},
     {"transpose", HELPERS, "SELECT gx_transpose('A', 'T')"},
     {"norms", HELPERS,

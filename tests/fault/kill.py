@@ -51,7 +51,8 @@ def prepare(path, journal):
     """The database before the first kill; returns the checksum of each state that C may have."""
     db = connect(path)
     db.execute(f"PRAGMA journal_mode={journal}").fetchall()
-    db.execute(f"SELECT gx_randn('A', {N}, {N}, '{{\"seed\":1}}'), gx_randn('B', {N}, {N}, '{{\"seed\":2}}')").fetchall()
+    db.execute(f"SELECT gx_randn({N}, {N}, 'A', '{{\"seed\":1}}'), "
+               f"gx_randn({N}, {N}, 'B', '{{\"seed\":2}}')").fetchall()
     states = {}
     for step in CHILD_STEPS:
         db.execute(step).fetchall()

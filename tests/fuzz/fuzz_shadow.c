@@ -12,8 +12,8 @@
 #include <string.h>
 
 static const char *const base =
-    "SELECT gx_randn('A', 20, 24, '{\"seed\":1}'), gx_randn('B', 24, 20, '{\"seed\":2}');"
-    "SELECT gx_store('S', '[[1,2],[3,4]]'), gx_randn('Z', 3, 20, '{\"dtype\":\"c64\"}');"
+    "SELECT gx_randn(20, 24, 'A', '{\"seed\":1}'), gx_randn(24, 20, 'B', '{\"seed\":2}');"
+    "SELECT gx_store('S', '[[1,2],[3,4]]'), gx_randn(3, 20, 'Z', '{\"dtype\":\"c64\"}');"
     "CREATE VIRTUAL TABLE cells USING gx_cells('A');";
 
 static const char *const queries =

@@ -62,7 +62,7 @@ def test_stored_product(filedb):
     db = filedb
     n = 300
     db.execute("SELECT gx_config('tile_bytes', 65536)").fetchall()
-    db.execute(f"SELECT gx_randn('A', {n}, {n}, '{{\"seed\":1}}'), gx_eye('I', {n})").fetchall()
+    db.execute(f"SELECT gx_randn({n}, {n}, 'A', '{{\"seed\":1}}'), gx_eye({n}, 'I')").fetchall()
     assert value(db, "SELECT gx_matmul('A', 'I', 'C')") == "C"
     assert value(db, "SELECT gx_norm(gx_sub('A', 'C'))") == 0.0
     assert db.execute("SELECT name, rows, cols FROM gx ORDER BY name").fetchall() == [
@@ -107,7 +107,7 @@ def test_error_text():
 def test_either_library_reads_the_other(tmp_path):
     path = str(tmp_path / "both.db")
     db = connect(path)
-    db.execute("SELECT gx_randn('A', 50, 40, '{\"seed\":7}')").fetchall()
+    db.execute("SELECT gx_randn(50, 40, 'A', '{\"seed\":7}')").fetchall()
     theirs = value(db, "SELECT gx_json('A')")
     db.close()
     db = gx_connect(path)
