@@ -80,6 +80,9 @@ static gx_code check_catalog_name(gx_store *store, const gx_schema *schema, gx_e
 
 static gx_code make_failed(gx_store *store, int rc, const gx_schema *schema, gx_err *err)
 {
+    if (gx_store_is_interrupted(store)) {
+        return gx_fail(err, GX_INTERRUPT, "interrupted"); // whatever it made of the parser
+    }
     if ((rc & 0xff) == SQLITE_ERROR) { // such as: table gx_meta already exists
         return gx_fail(err, GX_ARG, "making the tables of gx in %s: %s", schema->name,
                        sqlite3_errmsg(store->db));
@@ -308,6 +311,22 @@ static int try_roll_back(gx_store *store, const gx_level *level)
 }
 
 /*
+** A change of the schema makes prepared statements stale, the armed ones as well, and an interrupt
+** keeps them from being prepared again.  Opening a blob for writing needs no parser; interrupted, it
+** rolls back like any writing statement.
+*/
+static void abort_by_blob(gx_store *store)
+{
+    for (gx_schema *schema = store->schemas; schema != NULL; schema = schema->next) {
+        if (!sqlite3_get_autocommit(store->db)) {
+            sqlite3_blob *blob = NULL;
+            (void)sqlite3_blob_open(store->db, schema->name, "gx_tile", "data", 0, 1, &blob);
+            sqlite3_blob_close(blob);
+        }
+    }
+}
+
+/*
 ** A savepoint that began the transaction ends with ROLLBACK, since a release would have to commit,
 ** for which the lock may be missing.  One retry: memory that was missing may be there now.
 */
@@ -320,6 +339,9 @@ static gx_code roll_back(gx_store *store, const gx_level *level, gx_err *err)
     if (rc != SQLITE_OK && !sqlite3_get_autocommit(store->db)) {
         (void)step_armed(store,
                          (rc & 0xff) == SQLITE_INTERRUPT ? GX_ARMED_ABORT : GX_ARMED_ROLLBACK);
+    }
+    if (rc != SQLITE_OK && !sqlite3_get_autocommit(store->db)) {
+        abort_by_blob(store);
     }
     if (rc != SQLITE_OK && !sqlite3_get_autocommit(store->db)) {
         return gx_store_fail(store->db, rc, err, "rolling back");
@@ -406,5 +428,6 @@ gx_code gx_store_end(gx_store *store, bool commit, gx_err *err)
         }
     }
     sqlite3_set_last_insert_rowid(store->db, level.last_rowid);
-    return code;
+    bool has_reason = !commit && code == GX_OK && err != NULL;
+    return has_reason ? err->code : code;
 }
