@@ -40,6 +40,9 @@ typedef struct gx_err {
 gx_code gx_fail(gx_err *err, gx_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Make a text fit for a message: control characters become spaces, what is not UTF-8 '?'. */
+void gx_text_clean(char *text);
+
 /* Record "out of memory (N bytes for WHAT)". */
 gx_code gx_fail_nomem(gx_err *err, unsigned long long bytes, const char *what);
 

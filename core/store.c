@@ -57,6 +57,8 @@ static const char *const sql[GX_SQL_COUNT] = {
     [GX_SQL_ORPHANS] = "SELECT id >> 32, count(*) FROM main.gx_tile "
                        "WHERE id >> 32 NOT IN (SELECT id FROM main.gx_meta) GROUP BY 1 ORDER BY 1",
     [GX_SQL_GENERATION] = "SELECT generation FROM main.gx_meta WHERE id = ?1",
+    [GX_SQL_STRANGERS] = "SELECT name, type FROM main.sqlite_master WHERE type <> 'table' "
+                         "AND name IN ('gx_meta', 'gx_tile', 'gx_state')",
     [GX_SQL_JOURNAL] = "PRAGMA main.journal_mode",
     [GX_SQL_LOCKING] = "PRAGMA main.locking_mode",
     [GX_SQL_PAGE_BYTES] = "PRAGMA main.page_size",

@@ -254,9 +254,16 @@ static gx_code check_bare(const char *name, gx_err *err)
         return gx_fail(err, GX_ARG, "the name '%.40s...' has %zu bytes; the most is %d", name,
                        bytes, GX_NAME_MAX);
     }
-    if (name[0] == '[' || name[0] == '{') {
+    gx_err shown = {.code = GX_OK};
+    gx_fail(&shown, GX_ARG, "%s", name);
+    if (strcmp(shown.text, name) != 0) {
+        return gx_fail(err, GX_ARG, "the name '%s' has characters that are not to be shown",
+                       shown.text);
+    }
+    char first = name[strspn(name, " \t\n\r")]; // an argument that starts so is never a name
+    if (first == '[' || first == '{') {
         return gx_fail(err, GX_ARG, "the name '%s' starts with '%c', as a JSON text does", name,
-                       name[0]);
+                       first);
     }
     return GX_OK;
 }

@@ -39,7 +39,15 @@ static void say(report *out, const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    gx_text_clean(line);
     out->fn(out->arg, --out->left > 0 ? line : "... and more");
+}
+
+/* Never NULL: without memory for it a text is "?". */
+static const char *text_of(sqlite3_stmt *stmt, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(stmt, column);
+    return text != NULL ? text : "?";
 }
 
 static void say_missing(report *out, const char *label, int64_t first, int64_t last)
@@ -57,14 +65,13 @@ static int64_t check_row(sqlite3_stmt *stmt, const gx_meta *meta, const char *la
 {
     int64_t tiles = gx_meta_tiles(meta);
     int64_t tile = sqlite3_column_int64(stmt, 0) & UINT32_MAX;
-    const char *type = (const char *)sqlite3_column_text(stmt, 1);
+    const char *type = text_of(stmt, 1);
     say_missing(out, label, next, gx_min(tile, tiles) - 1);
     if (tile >= tiles) {
         say(out, "tile %lld of %s is one too many: it has %lld", (long long)tile, label,
             (long long)tiles);
-    } else if (type == NULL || strcmp(type, "blob") != 0) {
-        say(out, "tile %lld of %s is of type %s, not a blob", (long long)tile, label,
-            type != NULL ? type : "?");
+    } else if (strcmp(type, "blob") != 0) {
+        say(out, "tile %lld of %s is of type %s, not a blob", (long long)tile, label, type);
     } else if ((size_t)sqlite3_column_int64(stmt, 2) != gx_meta_tile_bytes(meta, tile)) {
         say(out, "tile %lld of %s has %lld bytes, expected %zu", (long long)tile, label,
             (long long)sqlite3_column_int64(stmt, 2), gx_meta_tile_bytes(meta, tile));
@@ -147,6 +154,23 @@ static gx_code check_matrices(gx_store *store, gx_schema *schema, report *out, c
     return code;
 }
 
+/* A view in the place of a table can be queried, but has no blobs to open. */
+static gx_code check_tables(gx_store *store, gx_schema *schema, report *out, gx_err *err)
+{
+    sqlite3_stmt *stmt;
+    GX_TRY(gx_store_stmt(store, schema, GX_SQL_STRANGERS, &stmt, err));
+    int rc;
+    gx_code code = GX_OK;
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        say(out, "%s of %s is a %s, not a table", text_of(stmt, 0), schema->name, text_of(stmt, 1));
+    }
+    if (rc != SQLITE_DONE) {
+        code = gx_store_fail(store->db, rc, err, "reading %s", schema->name);
+    }
+    sqlite3_reset(stmt);
+    return code;
+}
+
 static gx_code check_orphans(gx_store *store, gx_schema *schema, report *out, gx_err *err)
 {
     sqlite3_stmt *stmt;
@@ -198,6 +222,7 @@ gx_code gx_store_check_schema(gx_store *store, const char *name, gx_store_report
     if (!schema->has_tables) {
         return GX_OK;
     }
+    GX_TRY(check_tables(store, schema, &out, err));
     GX_TRY(check_matrices(store, schema, &out, &largest, err));
     GX_TRY(check_orphans(store, schema, &out, err));
     GX_TRY(check_counter(store, schema, "next_id", largest.id, &out, err));

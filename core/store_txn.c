@@ -188,6 +188,15 @@ static gx_code open_level(gx_store *store, gx_err *err)
     return GX_OK;
 }
 
+/* Not asked of the file: the read pin has just made sure that what is remembered holds. */
+static bool has_catalog(gx_store *store, const gx_schema *schema)
+{
+    return schema->has_tables &&
+           (sqlite3_stricmp(schema->name, "temp") == 0 ||
+            sqlite3_table_column_metadata(store->db, schema->name, "gx", NULL, NULL, NULL, NULL,
+                                          NULL, NULL) == SQLITE_OK);
+}
+
 /*
 ** While a read transaction is open SQLite does not wait for another writer (two that wait for each
 ** other would wait for ever): the call would fail although the application set a busy timeout.  So
@@ -242,7 +251,7 @@ static gx_code lock_schema(gx_store *store, gx_schema *schema, bool was_pinned, 
     if (!was_pinned) {
         GX_TRY(gx_store_look(store, schema, err));
     }
-    if (!schema->has_tables) {
+    if (!has_catalog(store, schema)) {
         GX_TRY(make_catalog(store, schema, err));
         GX_TRY(gx_store_arm(store, err));
     }
