@@ -80,12 +80,14 @@ static gx_code check_catalog_name(gx_store *store, const gx_schema *schema, gx_e
 
 static gx_code make_failed(gx_store *store, int rc, const gx_schema *schema, gx_err *err)
 {
+    gx_err reason = {.code = GX_OK}; // before the look at the interrupt overwrites it
+    (void)gx_fail(&reason, GX_ARG, "making the tables of gx in %s: %s", schema->name,
+                  sqlite3_errmsg(store->db));
     if (gx_store_is_interrupted(store)) {
         return gx_fail(err, GX_INTERRUPT, "interrupted"); // whatever it made of the parser
     }
     if ((rc & 0xff) == SQLITE_ERROR) { // such as: table gx_meta already exists
-        return gx_fail(err, GX_ARG, "making the tables of gx in %s: %s", schema->name,
-                       sqlite3_errmsg(store->db));
+        return gx_fail(err, reason.code, "%s", reason.text);
     }
     return gx_store_fail(store->db, rc, err, "making the tables of gx in %s", schema->name);
 }
