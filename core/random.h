@@ -33,7 +33,7 @@ typedef struct gx_random {
 gx_code gx_random_init(gx_random *random, gx_random_kind kind, gx_dtype dtype, int64_t seed,
                        double a, double b, gx_err *err);
 
-/* The elements: a gx_generate; arg is a gx_random.  A real one fills complex dtypes with re + 0i. */
+/* The elements: a gx_generate; arg is a gx_random.  A real one makes complex elements re + 0i. */
 void gx_random_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
                         gx_dtype dtype, void *dst, int64_t ld);
 

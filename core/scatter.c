@@ -663,10 +663,13 @@ static gx_code make_tile(assembly *a, gx_err *err)
     return GX_OK;
 }
 
-/* Whole base blocks, so that sorted runs fit the tiles. */
+/*
+** Whole base blocks, so that sorted runs fit the tiles.  A side cut into pieces shorter than a base
+** block was allowed pieces of that length (tile_shape.c makes them even).
+*/
 static int64_t whole_blocks(int64_t tile, int64_t side, int64_t base)
 {
-    return tile >= side || tile < base ? tile : tile / base * base;
+    return tile >= side ? tile : gx_max(tile / base, 1) * base;
 }
 
 /* What is in the buffer becomes the last run: sorted, if there are several tiles. */

@@ -7,7 +7,7 @@
 ** matrix is built, and stored, in the final function, within one run.
 **
 ** SQLite calls the final function also when the statement fails half-way, so that memory is freed.
-** After a failure of ours the state says so.
+** After a failure of ours the state says so; for other failures see agg_undo.c.
 */
 #include "agg.h"
 
@@ -63,7 +63,8 @@ static bool take_options(gx_agg *agg, gx_fn *fn, const agg_options *opt)
             return true;
         }
     }
-    return gx_fn_fail(fn, "option \"duplicates\" must be \"error\", \"sum\" or \"last\", not \"%s\"",
+    return gx_fn_fail(fn,
+                      "option \"duplicates\" must be \"error\", \"sum\" or \"last\", not \"%s\"",
                       opt->duplicates);
 }
 
@@ -166,6 +167,9 @@ gx_agg *gx_agg_step(sqlite3_context *sql, int argc, sqlite3_value **argv, bool *
     gx_code rc = GX_OK;
     if (*is_first) {
         rc = begin(agg, sql, argc, argv, &err);
+        if (rc == GX_OK && agg->bound->is_stored) {
+            rc = gx_agg_undo_note(sql, agg->bound->ctx, &agg->undo, &err);
+        }
     } else if (agg->bound->is_stored) {
         rc = check_name(agg, argv[0], &err);
     }
@@ -220,6 +224,8 @@ void gx_agg_result(sqlite3_context *sql, gx_agg *agg, gx_run *run, gx_sink *sink
     }
     if (gx_run_end(run) != GX_OK) {
         gx_result_error(sql, agg->bound->function, &run->err);
+    } else if (is_stored) {
+        gx_agg_undo_stored(agg->undo, agg->name, sink->meta.id);
     }
 }
 

@@ -17,6 +17,9 @@ typedef struct gx_agg_binding {
     int max_args;         /* without name and options         */
 } gx_agg_binding;
 
+/* What to take back should the statement fail (agg_undo.c). */
+typedef struct gx_agg_undo gx_agg_undo;
+
 /* State between the rows of one group; SQLite clears it before the first. */
 typedef struct gx_agg {
     const gx_agg_binding *bound; /* NULL before the first row                    */
@@ -27,6 +30,7 @@ typedef struct gx_agg {
     bool is_replacing;
     gx_scatter_spec spec;
     char name[2 * GX_NAME_MAX + 2]; /* destination; "" for a value               */
+    gx_agg_undo *undo;           /* of the storing ones: belongs to the statement */
     struct gx_scatter *scatter;  /* of gx_*_cells                                */
     struct gx_stack *stack;      /* of gx_*_rows                                 */
 } gx_agg;
@@ -45,6 +49,12 @@ gx_agg *gx_agg_final(sqlite3_context *sql);
 
 /* What an aggregate without a row gives: an empty matrix value, or NULL from the storing ones. */
 void gx_agg_result_empty(sqlite3_context *sql);
+
+/* The statement's note, made at its first call; belongs to SQLite.  Only in a step function. */
+gx_code gx_agg_undo_note(sqlite3_context *sql, gx_ctx *ctx, gx_agg_undo **undo, gx_err *err);
+
+/* The final function has stored a matrix: the last thing it does. */
+void gx_agg_undo_stored(gx_agg_undo *undo, const char *name, int64_t id);
 
 /* An index of the row: an integer of SQLite, or a real number that is one. */
 gx_code gx_agg_index(sqlite3_value *value, const char *label, int64_t *index, gx_err *err);
