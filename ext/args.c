@@ -153,7 +153,7 @@ static gx_code matrix_of_text(const source *from, sqlite3_value *value, gx_mat *
         gx_dtype dtype;
         int64_t rows, cols;
         void *data;
-        GX_TRY(gx_literal_parse(from->ctx->mem, from->label, start, bytes - (size_t)(start - text),
+        GX_TRY(gx_literal_parse(from->ctx, from->label, start, bytes - (size_t)(start - text),
                                 &dtype, &rows, &cols, &data, err));
         gx_mat_value(out, from->label, dtype, rows, cols, data, gx_max(rows, 1));
         out->owned = data;

@@ -142,10 +142,10 @@ gx_code gx_arg_row(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_dtyp
 
 /*
 ** A JSON literal (literal.c): '[[1,2],[3,"1+2i"]]', a flat list being a column.  dtype: GX_F64, or
-** GX_C128 when an element is complex.  *data: column-major, owned by the caller, of mem; NULL on
-** failure.
+** GX_C128 when an element is complex.  *data: column-major, owned by the caller, of ctx->mem; NULL
+** on failure.
 */
-gx_code gx_literal_parse(gx_mem *mem, const char *label, const char *text, size_t bytes,
+gx_code gx_literal_parse(gx_ctx *ctx, const char *label, const char *text, size_t bytes,
                          gx_dtype *dtype, int64_t *rows, int64_t *cols, void **data, gx_err *err);
 
 /* ---- results (functions.c) ------------------------------------------------------------------- */
@@ -181,6 +181,9 @@ void gx_text_printf(gx_text *text, const char *format, ...) __attribute__((forma
 void gx_text_clear(gx_text *text);
 /* Give the text to SQLite as the result, or free it where the call has failed. */
 void gx_fn_result_text(gx_fn *fn, gx_text *text);
+
+/* Call after a text result that is JSON: SQLite's JSON functions then take it as it is. */
+void gx_fn_result_is_json(gx_fn *fn);
 
 /* SQLITE_* for a gx_code. */
 int gx_sqlite_code(gx_code code);

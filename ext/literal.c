@@ -25,14 +25,18 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { POLL_BYTES = 1 << 20 }; /* some ten milliseconds of reading */
+
 typedef struct parser {
-    const char *label; /* of the argument                           */
-    const char *c;     /* next byte                                 */
+    gx_ctx *ctx;
+    const char *label; /* of the argument */
+    const char *c;     /* next byte       */
     const char *end;
-    int64_t rows, cols; /* as counted                               */
-    bool is_flat;       /* a list of elements                       */
-    bool may_complex;   /* elements are stored as pairs             */
-    bool is_complex;    /* an element was                           */
+    const char *polled; /* where sqlite3_interrupt() was last looked at                     */
+    int64_t rows, cols; /* as counted                                                       */
+    bool is_flat;       /* a list of elements                                               */
+    bool may_complex;   /* elements are stored as pairs                                     */
+    bool is_complex;    /* an element was                                                   */
     double *data;       /* column-major, rows x cols, pairs or not; NULL: it must be ragged */
     gx_err *err;
 } parser;
@@ -236,6 +240,17 @@ static void place(parser *p, int64_t i, int64_t j, gx_scalar value)
     }
 }
 
+/* Every POLL_BYTES of text, so that a very long literal can be interrupted. */
+static gx_code poll(parser *p)
+{
+    if (p->c - p->polled < POLL_BYTES) {
+        return GX_OK;
+    }
+    p->polled = p->c;
+    return gx_store_is_interrupted(p->ctx->store) ? gx_fail(p->err, GX_INTERRUPT, "interrupted")
+                                                  : GX_OK;
+}
+
 // Lists -------------------------------------------------------------------------------------------
 
 /* The elements of row i up to and with its bracket; in a flat list, of the one column. */
@@ -251,6 +266,7 @@ static gx_code parse_list(parser *p, int64_t row, int64_t length)
         if (k < length && p->data != NULL) {
             place(p, i, j, value);
         }
+        GX_TRY(poll(p));
         if (accept(p, ',')) {
             continue;
         }
@@ -302,10 +318,11 @@ static gx_code parse(parser *p)
     return GX_OK;
 }
 
-gx_code gx_literal_parse(gx_mem *mem, const char *label, const char *text, size_t bytes,
+gx_code gx_literal_parse(gx_ctx *ctx, const char *label, const char *text, size_t bytes,
                          gx_dtype *dtype, int64_t *rows, int64_t *cols, void **data, gx_err *err)
 {
-    parser p = {.label = label, .c = text, .end = text + bytes, .err = err};
+    parser p = {
+        .ctx = ctx, .label = label, .c = text, .end = text + bytes, .polled = text, .err = err};
     *data = NULL;
     count(&p);
     int64_t elements;
@@ -315,12 +332,12 @@ gx_code gx_literal_parse(gx_mem *mem, const char *label, const char *text, size_
     bool is_possible = gx_mul_i64(p.rows, p.cols, &elements) && elements <= (int64_t)bytes;
     if (is_possible) {
         gx_matrix_bytes(p.rows, p.cols, p.may_complex ? GX_C128 : GX_F64, &size);
-        GX_TRY(gx_mem_alloc(mem, size, "JSON literal", &block, err));
+        GX_TRY(gx_mem_alloc(ctx->mem, size, "JSON literal", &block, err));
     }
     p.data = block;
     gx_code rc = parse(&p);
     if (rc != GX_OK) {
-        gx_mem_free(mem, block);
+        gx_mem_free(ctx->mem, block);
         return rc;
     }
     assert(is_possible);

@@ -12,6 +12,7 @@ Plan:
 import json
 import random
 import sqlite3
+import threading
 
 import numpy as np
 import pytest
@@ -175,6 +176,24 @@ def test_large_literals(db):
     ragged = "[[" + "0," * 99999 + "0]" + ",[0]" * 99999 + "]"
     assert error(db, "SELECT gx_shape(?)", ragged) == (
         "gx_shape: A is ragged: row 0 has 100000 elements, row 1 has 1")
+
+
+def test_a_long_literal_is_interrupted(db):
+    text = "[" + "0.123456789," * 4000000 + "0]"
+    done = threading.Event()
+
+    def interrupt():  # again and again: one that comes before the statement steps is lost
+        while not done.wait(0.01):
+            db.interrupt()
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        message = error(db, "SELECT gx_shape(?)", text)
+    finally:
+        done.set()
+        thread.join()
+    assert message in ("gx_shape: interrupted", "interrupted")
+    assert q(db, "SELECT gx_shape('[1]')") == "[1,1]"
 
 
 def test_literal_memory_is_counted(db):
