@@ -80,6 +80,7 @@ static void shape(gx_fn *fn)
         char text[64];
         snprintf(text, sizeof text, "[%" PRId64 ",%" PRId64 "]", A.rows, A.cols);
         sqlite3_result_text(fn->sql, text, -1, SQLITE_TRANSIENT);
+        gx_fn_result_is_json(fn);
     }
 }
 
@@ -144,6 +145,7 @@ static void info(gx_fn *fn)
     }
     gx_text_puts(&text, "}");
     gx_fn_result_text(fn, &text);
+    gx_fn_result_is_json(fn);
 }
 
 // Elements ----------------------------------------------------------------------------------------

@@ -19,6 +19,11 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Newer than the oldest headers; older libraries ignore it. */
+#ifndef SQLITE_RESULT_SUBTYPE
+#define SQLITE_RESULT_SUBTYPE 0x001000000
+#endif
+
 /* What SQLite keeps for one registered function. */
 typedef struct binding {
     gx_ctx *ctx;            /* of the connection; outlives the function (gx.c) */
@@ -94,6 +99,13 @@ void gx_fn_result_sink(gx_fn *fn, gx_sink *sink)
         sqlite3_result_text(fn->sql, fn->dest_name, -1, SQLITE_TRANSIENT);
     } else {
         result_value(fn, &sink->value);
+    }
+}
+
+void gx_fn_result_is_json(gx_fn *fn)
+{
+    if (gx_ok(&fn->run)) {
+        sqlite3_result_subtype(fn->sql, 'J');
     }
 }
 
@@ -202,7 +214,7 @@ int gx_register_functions(sqlite3 *db, gx_ctx *ctx, const gx_function *table)
             return SQLITE_NOMEM;
         }
         *bound = (binding){.ctx = ctx, .def = def};
-        int flags = SQLITE_UTF8 |
+        int flags = SQLITE_UTF8 | SQLITE_RESULT_SUBTYPE |
                     (def->is_pure ? SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS : SQLITE_DIRECTONLY);
         int rc = sqlite3_create_function_v2(db, def->name, -1, flags, bound, call, NULL, NULL,
                                             sqlite3_free); // frees bound also when it fails

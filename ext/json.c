@@ -141,4 +141,5 @@ void gx_look_json(gx_fn *fn)
         gx_reader_close(reader);
     }
     gx_fn_result_text(fn, &text);
+    gx_fn_result_is_json(fn);
 }

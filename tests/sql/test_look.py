@@ -196,6 +196,13 @@ def test_json_spelling(db):
     assert q(db, "SELECT gx_json('[[],[]]')") == "[[],[]]"
 
 
+def test_json_is_json(db):
+    """SQLite's JSON functions take what is JSON as it is, not as a string."""
+    assert q(db, "SELECT json_array(gx_json('[[1,2]]'), gx_shape('[[1,2]]'), gx_dtype('[1]'))") == (
+        '[[[1.0,2.0]],[1,2],"f64"]')
+    assert json.loads(q(db, "SELECT json_object('A', gx_info('[1]'))"))["A"]["rows"] == 1
+
+
 def test_json_in_small_memory(db):
     """A matrix much wider than the memory: strips of one row."""
     a = sample((40, 3000))
