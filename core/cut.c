@@ -11,6 +11,11 @@
 **   SYMMETRIZE  cells of the triangle: on the diagonal by the same kernel, off it a TRANSPOSE
 **   elementwise columns, about PIECE_BYTES each
 **
+** A small c with a long inner dimension (the covariance of a tall matrix) has too few cells for a
+** team.  A free cut then slices k: slice 0 works on c, the others on partial results of their own,
+** slices - 1 matrices of c's size taken from the memory governor, which are added to c in order at
+** the end.  Where the governor refuses, k stays whole.
+**
 ** Fixed: the grid is the caller's units (or FIXED_*), whatever the team, so each cell sees the
 ** same kernel calls with the same operands and gives the same bits.  Otherwise the grid follows
 ** the team: a few pieces per member for balance, not smaller than what dgemm wants for its full
@@ -43,6 +48,12 @@ static const double STEP_S = 0.03;
 /* Work that is done before another thread has woken up. */
 static const double SMALL_S = 50e-6;
 
+/* The shortest slice of k: adding up the partial results is then a few percent of the work. */
+enum { SLICE_K = 2048 };
+
+/* The largest c whose inner dimension is sliced, in elements. */
+enum { SLICED_MAX = 512 * 512 };
+
 /* Elementwise pieces: far more than waking costs, far less than 50 ms. */
 static const int64_t PIECE_BYTES = 1 << 20;
 
@@ -56,10 +67,14 @@ typedef struct job {
     const gx_args *args;
     gx_kernel run; /* the kernel itself            */
     gx_kernel off; /* cells off the diagonal       */
+    gx_kernel add; /* of partial results           */
     gx_dev *dev;
     int64_t m, n;       /* of c                         */
     int64_t um, un, uk; /* the grid                     */
     int64_t rows, cols; /* of the grid                  */
+    int64_t cells;      /* of the grid                  */
+    int64_t slices, ks; /* of k: how many, how long     */
+    void *partial;      /* slices - 1 matrices m x n    */
     bool is_triangle;   /* SYRK, HERK, SYMMETRIZE       */
 } job;
 
@@ -95,39 +110,50 @@ static void locate(const job *w, int64_t piece, int64_t *row, int64_t *col)
     *col = is_lower ? j : j + piece;
 }
 
-/* The k steps of one cell, whose operands and c are already in place for l = 0. */
-static gx_code run_steps(const job *w, gx_kernel kernel, gx_args *cell, int member, gx_err *err)
+/* The slice of k that a piece works on, [from, to); empty when k is 0. */
+typedef struct range {
+    int64_t from, to;
+} range;
+
+/* The steps of one cell over its slice of k; a and b of the cell are those of k = 0. */
+static gx_code run_steps(const job *w, gx_kernel kernel, gx_args *cell, range k, int member,
+                         gx_err *err)
 {
-    const gx_args *p = w->args;
-    const char *a = cell->a, *b = cell->b;
-    int64_t k = p->k;
-    for (int64_t l = 0; l == 0 || l < k; l += w->uk) {
-        if (l > 0) {
+    const void *a = cell->a, *b = cell->b;
+    for (int64_t l = k.from; l == k.from || l < k.to; l += w->uk) {
+        if (l > k.from) {
             if (!gx_team_continues(w->team, member)) {
                 return GX_OK; // the failure is known to the team
             }
-            cell->a = at_op(w, cell->transa, a, cell->lda, 0, l);
-            cell->b = at_op(w, cell->transb, b, cell->ldb, l, 0);
             cell->beta = (gx_scalar){1, 0};
         }
-        cell->k = gx_min(w->uk, k - l);
+        cell->a = at_op(w, cell->transa, a, cell->lda, 0, l);
+        cell->b = at_op(w, cell->transb, b, cell->ldb, l, 0);
+        cell->k = gx_min(w->uk, k.to - l);
         GX_TRY(kernel(w->dev, NULL, cell, err));
     }
     return GX_OK;
 }
 
-static gx_code run_product(const job *w, gx_args *cell, int64_t i, int64_t j, int member,
-                           gx_err *err)
+/* Cell (i, j) of c, or of a partial result. */
+static gx_code run_product(const job *w, gx_args *cell, int64_t i, int64_t j, int64_t slice,
+                           int member, gx_err *err)
 {
     const gx_args *p = w->args;
+    range k = {slice * w->ks, gx_min(p->k, (slice + 1) * w->ks)};
+    if (slice > 0) {
+        cell->c = at(w, w->partial, w->m, i, (slice - 1) * w->n + j);
+        cell->ldc = w->m;
+        cell->beta = (gx_scalar){0, 0};
+    }
     cell->a = at_op(w, p->transa, p->a, p->lda, i, 0);
     if (w->kernel == GX_GEMM) {
         cell->b = at_op(w, p->transb, p->b, p->ldb, 0, j);
-        return run_steps(w, w->run, cell, member, err);
+        return run_steps(w, w->run, cell, k, member, err);
     }
     cell->b = NULL;
     if (i == j) {
-        return run_steps(w, w->run, cell, member, err);
+        return run_steps(w, w->run, cell, k, member, err);
     }
     gx_trans across = w->kernel == GX_HERK ? GX_CONJ_TRANS : GX_TRANS;
     cell->transb = p->transa == GX_NO_TRANS ? across : GX_NO_TRANS;
@@ -136,7 +162,7 @@ static gx_code run_product(const job *w, gx_args *cell, int64_t i, int64_t j, in
     if (w->kernel == GX_HERK) {
         cell->alpha.im = cell->beta.im = 0;
     }
-    return run_steps(w, w->off, cell, member, err);
+    return run_steps(w, w->off, cell, k, member, err);
 }
 
 /* One cell of the grid. */
@@ -145,7 +171,7 @@ static gx_code run_cell(void *arg, int64_t piece, int member, gx_err *err)
     const job *w = arg;
     const gx_args *p = w->args;
     int64_t row, col;
-    locate(w, piece, &row, &col);
+    locate(w, piece % w->cells, &row, &col);
     int64_t i = row * w->um, j = col * w->un;
     gx_args cell = *p;
     cell.m = gx_min(w->um, w->m - i);
@@ -156,7 +182,7 @@ static gx_code run_cell(void *arg, int64_t piece, int member, gx_err *err)
     case GX_GEMM:
     case GX_SYRK:
     case GX_HERK:
-        return run_product(w, &cell, i, j, member, err);
+        return run_product(w, &cell, i, j, piece / w->cells, member, err);
     case GX_SYMMETRIZE:
         if (i == j) {
             return w->run(w->dev, NULL, &cell, err);
@@ -217,33 +243,60 @@ static int64_t even(int64_t total, int64_t unit, int64_t step)
     return gx_ceil_div(gx_ceil_div(total, parts), step) * step;
 }
 
+/* Halve the cells until there are enough for the team, but not below floor_m x floor_n. */
+static void refine(job *w, int64_t floor_m, int64_t floor_n)
+{
+    int64_t wanted = (int64_t)gx_team_threads(w->team) * PIECES_PER_MEMBER;
+    while (cells(w) < wanted && (w->un > floor_n || w->um > floor_m)) {
+        bool halves_n = w->un > floor_n && (w->un * 4 > w->um || w->um <= floor_m);
+        if (w->is_triangle) {
+            w->un = w->um = gx_ceil_div(w->un, 2);
+        } else if (halves_n) {
+            w->un = gx_ceil_div(w->un, 2);
+        } else {
+            w->um = gx_ceil_div(w->um, 2);
+        }
+    }
+}
+
+/* Too few cells, and an inner dimension long enough: one slice of k for each missing cell. */
+static void slice(job *w)
+{
+    int64_t wanted = (int64_t)gx_team_threads(w->team) * 2;
+    int64_t slices = gx_min(gx_ceil_div(wanted, cells(w)), w->args->k / SLICE_K);
+    void *partial;
+    if (slices < 2 || w->add == NULL || w->m > SLICED_MAX / w->n ||
+        gx_mem_alloc(gx_team_mem(w->team),
+                     (size_t)((slices - 1) * w->m * w->n) * gx_dtype_bytes(w->dtype),
+                     "partial products", &partial, NULL) != GX_OK) {
+        return;
+    }
+    w->partial = partial;
+    w->slices = slices;
+    w->ks = gx_ceil_div(w->args->k, slices);
+}
+
 static void cut_product_freely(job *w)
 {
-    int64_t k = w->args->k, wanted = (int64_t)gx_team_threads(w->team) * PIECES_PER_MEMBER;
     w->um = gx_max(gx_min(w->m, FIXED_M), 1);
     w->un = gx_max(gx_min(w->n, FIXED_N), 1);
     if (w->is_triangle) {
         w->um = w->un = gx_max(gx_min(w->n, FIXED_M / 2), 1);
     }
     if (gx_team_threads(w->team) > 1) {
-        while (cells(w) < wanted && (w->un > FLOOR_N || w->um > FLOOR_M)) {
-            bool halves_n = w->un > FLOOR_N && (w->un * 4 > w->um || w->um <= FLOOR_M);
-            if (w->is_triangle) {
-                w->un = w->um = gx_ceil_div(w->un, 2);
-            } else if (halves_n) {
-                w->un = gx_ceil_div(w->un, 2);
-            } else {
-                w->um = gx_ceil_div(w->um, 2);
-            }
+        refine(w, 2 * FLOOR_M, 2 * FLOOR_N);
+        slice(w);
+        if (w->slices == 1) {
+            refine(w, FLOOR_M, FLOOR_N);
         }
     }
     w->um = even(w->m, w->um, 16);
     w->un = w->is_triangle ? w->um : even(w->n, w->un, 8);
-    w->uk = gx_max(k, 1);
+    w->uk = w->ks;
     while (w->uk > 256 && product_s(w, w->um, w->un, w->uk) > STEP_S) {
         w->uk = gx_ceil_div(w->uk, 2);
     }
-    w->uk = even(k, w->uk, 16);
+    w->uk = even(w->ks, w->uk, 16);
 }
 
 static void cut_product_fixed(job *w, const gx_cut *cut)
@@ -270,6 +323,31 @@ static void cut_elements(job *w)
         w->un = gx_max(elements / w->um, 1);
     }
     w->uk = 1;
+}
+
+/* c += the partial results, in order; a triangle column by column: the other one is not ours. */
+static gx_code add_partials(const job *w, gx_err *err)
+{
+    const gx_args *p = w->args;
+    for (int64_t j = 0; j < (w->slices - 1) * w->n; j += w->is_triangle ? 1 : w->n) {
+        int64_t col = j % w->n;
+        int64_t i0 = w->is_triangle && p->uplo == GX_LOWER ? col : 0;
+        int64_t i1 = w->is_triangle && p->uplo == GX_UPPER ? col + 1 : w->m;
+        void *c = at(w, p->c, p->ldc, i0, col);
+        GX_TRY(w->add(w->dev, NULL,
+                      &(gx_args){.m = i1 - i0,
+                                 .n = w->is_triangle ? 1 : w->n,
+                                 .alpha = {1, 0},
+                                 .a = c,
+                                 .lda = p->ldc,
+                                 .beta = {1, 0},
+                                 .b = at(w, w->partial, w->m, i0, j),
+                                 .ldb = w->m,
+                                 .c = c,
+                                 .ldc = p->ldc},
+                      err));
+    }
+    return GX_OK;
 }
 
 /* True where one uncut call on the caller's thread is best. */
@@ -302,9 +380,12 @@ gx_code gx_team_call(gx_team *team, const gx_backend *backend, gx_dev *dev, gx_k
              .args = args,
              .run = run,
              .off = backend->kernel[off][dtype],
+             .add = backend->kernel[GX_ADD][dtype],
              .dev = dev,
              .m = is_triangle ? args->n : args->m,
              .n = args->n,
+             .slices = 1,
+             .ks = gx_max(args->k, 1),
              .is_triangle = is_triangle};
     bool is_fixed = cut != NULL && cut->is_fixed && is_product(kernel);
     if (w.m <= 0 || w.n <= 0 || (!is_fixed && is_small(&w)) || (is_triangle && w.off == NULL)) {
@@ -319,12 +400,17 @@ gx_code gx_team_call(gx_team *team, const gx_backend *backend, gx_dev *dev, gx_k
     }
     w.rows = gx_ceil_div(w.m, w.um);
     w.cols = gx_ceil_div(w.n, w.un);
-    int64_t pieces = cells(&w);
+    w.cells = cells(&w);
     if (team != NULL && !is_small(&w)) {
-        return gx_team_run(team, pieces, run_cell, &w, err);
+        gx_code code = gx_team_run(team, w.cells * w.slices, run_cell, &w, err);
+        if (code == GX_OK && w.slices > 1) {
+            code = add_partials(&w, err);
+        }
+        gx_mem_free(gx_team_mem(team), w.partial);
+        return code;
     }
     w.team = NULL; // the caller alone, without polling
-    for (int64_t piece = 0; piece < pieces; piece++) {
+    for (int64_t piece = 0; piece < w.cells; piece++) {
         GX_TRY(run_cell(&w, piece, 0, err));
     }
     return GX_OK;

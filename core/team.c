@@ -310,3 +310,8 @@ int gx_team_threads(const gx_team *team)
 {
     return team == NULL ? 1 : team->threads;
 }
+
+gx_mem *gx_team_mem(const gx_team *team)
+{
+    return team->mem;
+}

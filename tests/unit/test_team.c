@@ -7,10 +7,11 @@
 **   3. a failing poll stops a job: between pieces, between the steps of one piece, and while the
 **      caller waits for the others
 **   4. fixed cuts: the same bits for 1 to 4 threads, products of every dtype with odd sizes
-**   5. free and fixed cuts against the reference: products, elementwise kernels, transposes,
+**   5. products of a small result and a long inner dimension, which is sliced
+**   6. free and fixed cuts against the reference: products, elementwise kernels, transposes,
 **      mirrored triangles, reductions, in sizes that are cut; nothing outside the rectangle is
 **      touched
-**   6. teams come and go: many create/free cycles, memory given back, a budget too small, odd
+**   7. teams come and go: many create/free cycles, memory given back, a budget too small, odd
 **      arguments
 */
 #include "team.h"
@@ -349,6 +350,76 @@ static void products_agree(void **state)
     }
 }
 
+/* A call of products[], SIDE x SIDE x LONG, by a team of 3 and by the reference. */
+enum { SIDE = 24, LONG = 9001 };
+
+static void long_product(const call *p, gx_dtype dtype, gx_mem *mem, uint64_t *seed)
+{
+    block a = p->transa == GX_NO_TRANS ? block_make(dtype, SIDE, LONG, SIDE)
+                                       : block_make(dtype, LONG, SIDE, LONG);
+    block b = p->transb == GX_NO_TRANS ? block_make(dtype, LONG, SIDE, LONG + 1)
+                                       : block_make(dtype, SIDE, LONG, SIDE + 1);
+    block c = block_make(dtype, SIDE, SIDE, SIDE + 5);
+    block_fill(&a, seed);
+    block_fill(&b, seed);
+    block_fill(&c, seed);
+    block want = block_copy(&c);
+    gx_args args = {.transa = p->transa,
+                    .transb = p->transb,
+                    .uplo = p->uplo,
+                    .m = SIDE,
+                    .n = SIDE,
+                    .k = LONG,
+                    .alpha = {0.5, 0},
+                    .beta = {2, 0},
+                    .a = a.data,
+                    .lda = a.ld,
+                    .b = b.data,
+                    .ldb = b.ld,
+                    .c = c.data,
+                    .ldc = c.ld};
+    gx_err err = {.code = GX_OK};
+    assert_int_equal(device_run(&ref, p->kernel, dtype, args, &a, &b, &want, &err), GX_OK);
+
+    gx_team *team;
+    assert_int_equal(gx_team_create(3, mem, NULL, NULL, &team, &err), GX_OK);
+    size_t used = gx_mem_used(mem);
+    gx_mem_reset_peak(mem);
+    assert_int_equal(
+        gx_team_call(team, &gx_backend_cpu, NULL, p->kernel, dtype, &args, &(gx_cut){.m = 0}, &err),
+        GX_OK);
+    bool is_sliced = gx_mem_peak(mem) > used;
+    assert_int_equal(is_sliced, gx_team_threads(team) > 1 && gx_mem_limit(mem) > 10000);
+    assert_int_equal(gx_mem_used(mem), used);
+    gx_team_free(team);
+    double bound = gx_dtype_is_double(dtype) ? 1e-10 : 1e-2;
+    if (!(farthest(&c, &want) < bound) || !block_is_guarded(&c)) {
+        fail_msg("%s %s: off by %g", gx_kernel_name(p->kernel), gx_dtype_name(dtype),
+                 farthest(&c, &want));
+    }
+    block_free(&a);
+    block_free(&b);
+    block_free(&c);
+    block_free(&want);
+}
+
+/* A small result with a long inner dimension is sliced; without the memory for it, it is not. */
+static void long_products_agree(void **state)
+{
+    (void)state;
+    static const size_t limits[] = {1 << 20, 2000};
+    uint64_t seed = SEED;
+    for (int l = 0; l < 2; l++) {
+        gx_mem *mem;
+        assert_int_equal(gx_mem_create(limits[l], &mem, NULL), GX_OK);
+        for (int i = 0; i < PRODUCTS; i++) {
+            long_product(&products[i], (gx_dtype)(i % GX_DTYPE_COUNT), mem, &seed);
+        }
+        assert_int_equal(gx_mem_used(mem), 0);
+        gx_mem_free_all(mem);
+    }
+}
+
 /* No inner dimension, or alpha 0: c is scaled, and a and b may be absent. */
 static void products_without_operands(void **state)
 {
@@ -455,15 +526,15 @@ static void reductions_run_on_the_caller(void **state)
 static void poll_stops_a_long_product(void **state)
 {
     (void)state;
-    enum { SIDE = 16, LONG = 60000 };
-    block a = block_make(GX_F64, SIDE, LONG, SIDE), b = block_make(GX_F64, LONG, SIDE, LONG);
-    block c = block_make(GX_F64, SIDE, SIDE, SIDE);
+    enum { EDGE = 16, INNER = 60000 };
+    block a = block_make(GX_F64, EDGE, INNER, EDGE), b = block_make(GX_F64, INNER, EDGE, INNER);
+    block c = block_make(GX_F64, EDGE, EDGE, EDGE);
     uint64_t seed = SEED;
     block_fill(&a, &seed);
     block_fill(&b, &seed);
-    gx_args args = {.m = SIDE,
-                    .n = SIDE,
-                    .k = LONG,
+    gx_args args = {.m = EDGE,
+                    .n = EDGE,
+                    .k = INNER,
                     .alpha = {1, 0},
                     .a = a.data,
                     .lda = a.ld,
@@ -471,7 +542,7 @@ static void poll_stops_a_long_product(void **state)
                     .ldb = b.ld,
                     .c = c.data,
                     .ldc = c.ld};
-    gx_cut cut = {.m = SIDE, .n = SIDE, .k = 1000, .is_fixed = true};
+    gx_cut cut = {.m = EDGE, .n = EDGE, .k = 1000, .is_fixed = true};
     poller p = {.fail_at = 7};
     gx_team *team;
     gx_err err = {.code = GX_OK};
@@ -487,7 +558,7 @@ static void poll_stops_a_long_product(void **state)
                      GX_OK);
     gx_scalar whole = block_get(&c, 3, 4);
     double sum = 0;
-    for (int64_t l = 0; l < LONG; l++) {
+    for (int64_t l = 0; l < INNER; l++) {
         sum += block_get(&a, 3, l).re * block_get(&b, l, 4).re;
     }
     assert_true(fabs(whole.re - sum) < 1e-9);
@@ -552,6 +623,7 @@ int main(void)
         cmocka_unit_test(poll_stops_while_waiting),
         cmocka_unit_test(fixed_cuts_give_the_same_bits),
         cmocka_unit_test(products_agree),
+        cmocka_unit_test(long_products_agree),
         cmocka_unit_test(products_without_operands),
         cmocka_unit_test(elements_agree),
         cmocka_unit_test(reductions_run_on_the_caller),
