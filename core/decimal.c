@@ -93,15 +93,40 @@ typedef struct digits {
     bool is_long;      /* more than 19, and those beyond are not all zero            */
 } digits;
 
+/* Eight digits at once: true when all are; *value is their number.  (Little-endian words.) */
+static bool read_eight(const char *c, uint64_t *value)
+{
+    uint64_t word;
+    memcpy(&word, c, sizeof word);
+    uint64_t digit = word ^ 0x3030303030303030; // '0'..'9' become 0..9, others more
+    if (((digit + 0x7676767676767676) | digit) & 0x8080808080808080) {
+        return false;
+    }
+    digit = digit * 10 + (digit >> 8); // pairs in every other byte
+    digit = ((digit & 0x000000ff000000ff) * 0x000f424000000064 +
+             (digit >> 16 & 0x000000ff000000ff) * 0x0000271000000001) >> 32;
+    *value = digit;
+    return true;
+}
+
 /* Digits and point.  false when there is no digit. */
 static bool scan_digits(const char *text, const char *end, digits *d, const char **stop)
 {
     bool seen_point = false, seen_digit = false;
     *d = (digits){0};
     const char *c = text;
-    for (; c < end; c++) {
+    while (c < end) {
+        uint64_t eight;
+        if (d->count > 0 && d->count <= 11 && end - c >= 8 && read_eight(c, &eight)) {
+            d->m = d->m * 100000000 + eight;
+            d->count += 8;
+            d->exponent -= seen_point ? 8 : 0;
+            c += 8;
+            continue;
+        }
         if (*c == '.' && !seen_point) {
             seen_point = true;
+            c++;
             continue;
         }
         if (!is_digit(*c)) {
@@ -109,19 +134,17 @@ static bool scan_digits(const char *text, const char *end, digits *d, const char
         }
         seen_digit = true;
         d->exponent -= seen_point;
-        if (d->count == 0 && *c == '0') {
-            continue;
+        if (d->count > 0 || *c != '0') {
+            d->first = d->count == 0 ? c : d->first;
+            if (d->count < 19) {
+                d->m = d->m * 10 + (uint64_t)(*c - '0');
+            } else {
+                d->exponent++;
+                d->is_long = d->is_long || *c != '0';
+            }
+            d->count++;
         }
-        if (d->count == 0) {
-            d->first = c;
-        }
-        if (d->count < 19) {
-            d->m = d->m * 10 + (uint64_t)(*c - '0');
-        } else {
-            d->exponent++;
-            d->is_long = d->is_long || *c != '0';
-        }
-        d->count++;
+        c++;
     }
     d->last = c;
     *stop = c;
@@ -372,23 +395,28 @@ typedef struct decimal {
     int64_t exponent;
 } decimal;
 
-/* The digits without trailing zeros; *point: places before the point. */
+/* The digits without trailing zeros, n > 0; *point: places before the point. */
 static int write_digits(decimal d, char text[GX_DECIMAL_MAX], int *point)
 {
-    while (d.n % 10 == 0) {
-        d.n /= 10;
-        d.exponent++;
+    char reversed[GX_DECIMAL_MAX]; // filled from its end
+    char *first = reversed + sizeof reversed, *last = first;
+    while (d.n >= 100000000) { // eight at a time: 32-bit divisions are cheap
+        uint32_t low = (uint32_t)(d.n % 100000000);
+        d.n /= 100000000;
+        for (int i = 0; i < 8; i++, low /= 10) {
+            *--first = (char)('0' + low % 10);
+        }
     }
-    char reversed[GX_DECIMAL_MAX];
-    int count = 0;
-    for (; d.n != 0; d.n /= 10) {
-        reversed[count++] = (char)('0' + d.n % 10);
+    for (uint32_t low = (uint32_t)d.n; low != 0; low /= 10) {
+        *--first = (char)('0' + low % 10);
     }
-    for (int i = 0; i < count; i++) {
-        text[i] = reversed[count - 1 - i];
+    *point = (int)(last - first) + (int)d.exponent;
+    while (last[-1] == '0') {
+        last--;
     }
+    int count = (int)(last - first);
+    memcpy(text, first, (size_t)count);
     text[count] = '\0';
-    *point = count + (int)d.exponent;
     return count;
 }
 
