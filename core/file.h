@@ -156,7 +156,8 @@ static inline gx_code gx_textin_need(gx_textin *text, gx_err *err)
 ** *line NULL at the end of the file.  Lines longer than GX_TEXT_AHEAD are refused, comments may
 ** have any length.
 */
-gx_code gx_textin_line(gx_textin *text, char comment, const char **line, const char **end, gx_err *err);
+gx_code gx_textin_line(gx_textin *text, char comment, const char **line, const char **end,
+                       gx_err *err);
 
 /* Pass over the rest of a line of any length, its end included. */
 gx_code gx_textin_skip_line(gx_textin *text, gx_err *err);

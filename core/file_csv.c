@@ -86,26 +86,42 @@ static const char *skip_blanks(const csv *c, const char *at, const char *end)
 }
 
 /*
-** Behind the end of a field at p: take the delimiter or the end of the line.  *more: another
-** field follows in the row.  NULL where the buffer ends too early to tell.
+** What a field is looked at in: the next GX_TEXT_AHEAD bytes, whatever more the buffer holds, so
+** that the size of the buffer decides nothing.
 */
-static const char *take_stop(const csv *c, const char *p, bool *more)
+typedef struct window {
+    const char *end;
+    bool is_last; /* the file ends there */
+} window;
+
+static gx_code open_window(csv *c, window *w, gx_err *err)
 {
-    const gx_textin *t = &c->text;
-    bool is_last = gx_textin_is_last(t);
+    gx_textin *t = &c->text;
+    GX_TRY(gx_textin_need(t, err));
+    w->end = t->at + gx_min(t->end - t->at, GX_TEXT_AHEAD);
+    w->is_last = gx_textin_is_last(t) && w->end == t->end;
+    return GX_OK;
+}
+
+/*
+** Behind the end of a field at p: take the delimiter or the end of the line.  *more: another
+** field follows in the row.  NULL where the window ends too early to tell.
+*/
+static const char *take_stop(const csv *c, const char *p, const window *w, bool *more)
+{
     if (c->delimiter == ' ') {
-        p = skip_blanks(c, p, t->end);
+        p = skip_blanks(c, p, w->end);
     }
     *more = false;
-    if (p == t->end) {
-        return is_last ? p : NULL;
+    if (p == w->end) {
+        return w->is_last ? p : NULL;
     }
     if (*p == '\n') {
         return p + 1;
     }
     if (*p == '\r') {
-        if (p + 1 == t->end) {
-            return is_last ? p + 1 : NULL;
+        if (p + 1 == w->end) {
+            return w->is_last ? p + 1 : NULL;
         }
         return p + (p[1] == '\n' ? 2 : 1);
     }
@@ -113,97 +129,105 @@ static const char *take_stop(const csv *c, const char *p, bool *more)
     return c->delimiter == ' ' ? p : p + 1;
 }
 
-/* A field that the buffer does not hold: passed over. */
+/* The same at the place where the text is, over as many windows as it takes. */
+static gx_code take_stop_here(csv *c, bool *more, gx_err *err)
+{
+    for (;;) {
+        window w;
+        GX_TRY(open_window(c, &w, err));
+        const char *after = take_stop(c, c->text.at, &w, more);
+        if (after != NULL) {
+            c->text.at = after;
+            return GX_OK;
+        }
+        c->text.at = w.end; // blanks without end
+    }
+}
+
+/* A field that is longer than the window: passed over. */
 static gx_code skip_long_field(csv *c, field *f, bool *more, gx_err *err)
 {
     gx_textin *t = &c->text;
+    window w;
+    bool is_quoted = false;
     *f = (field){.is_long = true};
-    bool is_quoted = false, is_begun = false;
+    do { // blanks before it
+        GX_TRY(open_window(c, &w, err));
+        t->at = skip_blanks(c, t->at, w.end);
+    } while (t->at == w.end && !w.is_last);
     for (;;) {
-        GX_TRY(gx_textin_need(t, err));
-        if (!is_begun) {
-            t->at = skip_blanks(c, t->at, t->end);
-            is_begun = t->at < t->end;
+        GX_TRY(open_window(c, &w, err));
+        while (t->at < w.end && (is_quoted || !c->is_stop[(unsigned char)*t->at])) {
+            is_quoted ^= *t->at == '"';
+            t->line += is_quoted && *t->at == '\n';
+            t->at++;
         }
-        if (t->at == t->end) {
-            if (!gx_textin_is_last(t)) {
-                continue;
-            }
-            *more = false;
-            return is_quoted ? csv_fail(c, err, "a quote is never closed") : GX_OK;
+        if (t->at < w.end || w.is_last) {
+            break;
         }
-        if (!is_quoted && c->is_stop[(unsigned char)*t->at]) {
-            const char *after = take_stop(c, t->at, more);
-            if (after != NULL) {
-                t->at = after;
-                return GX_OK;
-            }
-        }
-        is_quoted ^= *t->at == '"';
-        t->line += is_quoted && *t->at == '\n';
-        t->at++;
+    }
+    return is_quoted ? csv_fail(c, err, "a quote is never closed") : take_stop_here(c, more, err);
+}
+
+/* Between first and end, without blanks. */
+static void set_field(const csv *c, field *f, const char *first, const char *end)
+{
+    f->is_long = false;
+    f->at = skip_blanks(c, first, end);
+    f->end = end;
+    while (f->end > f->at && c->is_blank[(unsigned char)f->end[-1]]) {
+        f->end--;
     }
 }
 
 /* A field in quotes, the first of them at p. */
-static gx_code read_quoted(csv *c, const char *p, field *f, bool *more, gx_err *err)
+static gx_code read_quoted(csv *c, const char *p, const window *w, field *f, bool *more,
+                           gx_err *err)
 {
-    gx_textin *t = &c->text;
     int64_t lines = 0;
     const char *q = p + 1;
-    for (; q < t->end && (*q != '"' || (q + 1 < t->end && q[1] == '"')); q++) {
+    for (; q < w->end && (*q != '"' || (q + 1 < w->end && q[1] == '"')); q++) {
         lines += *q == '\n';
         q += *q == '"';
     }
-    bool is_last = gx_textin_is_last(t);
-    if (q == t->end) {
-        return is_last ? csv_fail(c, err, "a quote is never closed")
-                       : skip_long_field(c, f, more, err);
+    if (q == w->end && w->is_last) {
+        return csv_fail(c, err, "a quote is never closed");
     }
-    const char *stop = skip_blanks(c, q + 1, t->end);
-    if (stop < t->end && stop == q + 1 && !c->is_stop[(unsigned char)*stop]) {
+    const char *stop = q < w->end ? q + 1 : q;
+    if (c->delimiter != ' ') {
+        stop = skip_blanks(c, stop, w->end);
+    }
+    if (stop < w->end && !c->is_stop[(unsigned char)*stop]) {
         return csv_fail(c, err, "text behind a closing quote");
     }
-    if (stop < t->end && c->delimiter != ' ' && !c->is_stop[(unsigned char)*stop]) {
-        return csv_fail(c, err, "text behind a closing quote");
-    }
-    const char *after = take_stop(c, stop, more);
+    const char *after = take_stop(c, stop, w, more);
     if (after == NULL) {
         return skip_long_field(c, f, more, err);
     }
-    f->is_long = false;
-    f->at = skip_blanks(c, p + 1, q);
-    f->end = q;
-    while (f->end > f->at && c->is_blank[(unsigned char)f->end[-1]]) {
-        f->end--;
-    }
-    t->at = after;
-    t->line += lines;
+    set_field(c, f, p + 1, q);
+    c->text.at = after;
+    c->text.line += lines;
     return GX_OK;
 }
 
 static gx_code read_field(csv *c, field *f, bool *more, gx_err *err)
 {
-    gx_textin *t = &c->text;
-    GX_TRY(gx_textin_need(t, err));
-    const char *p = skip_blanks(c, t->at, t->end);
-    if (p < t->end && *p == '"') {
-        return read_quoted(c, p, f, more, err);
+    window w;
+    GX_TRY(open_window(c, &w, err));
+    const char *first = skip_blanks(c, c->text.at, w.end);
+    if (first < w.end && *first == '"') {
+        return read_quoted(c, first, &w, f, more, err);
     }
-    f->is_long = false;
-    f->at = p;
-    while (p < t->end && !c->is_stop[(unsigned char)*p]) {
+    const char *p = first;
+    while (p < w.end && !c->is_stop[(unsigned char)*p]) {
         p++;
     }
-    f->end = p;
-    while (f->end > f->at && c->is_blank[(unsigned char)f->end[-1]]) {
-        f->end--;
-    }
-    const char *after = take_stop(c, p, more);
+    const char *after = take_stop(c, p, &w, more);
     if (after == NULL) {
         return skip_long_field(c, f, more, err);
     }
-    t->at = after;
+    set_field(c, f, first, p);
+    c->text.at = after;
     return GX_OK;
 }
 
@@ -212,22 +236,26 @@ static gx_code begin_row(csv *c, bool *found, gx_err *err)
 {
     gx_textin *t = &c->text;
     for (;;) {
-        GX_TRY(gx_textin_need(t, err));
-        *found = t->at < t->end;
+        window w;
+        bool more;
+        GX_TRY(open_window(c, &w, err));
+        *found = t->at < w.end;
         if (!*found) {
             return GX_OK;
         }
         t->line++;
-        const char *p = skip_blanks(c, t->at, t->end);
         if (*t->at == '#') {
             GX_TRY(gx_textin_skip_line(t, err));
-        } else if (p == t->end || *p == '\n' || *p == '\r') {
-            bool more;
-            const char *after = take_stop(c, p, &more);
-            t->at = after != NULL ? after : p;
-            t->line -= after == NULL; // a blank line longer than the buffer goes on
-        } else {
+            continue;
+        }
+        const char *p = skip_blanks(c, t->at, w.end);
+        if (p < w.end && *p != '\n' && *p != '\r') {
             return GX_OK;
+        }
+        t->line -= p == w.end && !w.is_last; // a line of blanks beyond the window goes on
+        t->at = p;
+        if (p < w.end) {
+            GX_TRY(take_stop_here(c, &more, err));
         }
     }
 }
@@ -287,10 +315,11 @@ static gx_code bad_field(const csv *c, const field *f, int64_t column, int64_t l
         return gx_input_fail(c->im->in, err, line, "column %lld: more than %d bytes are no number",
                              (long long)column, GX_TEXT_AHEAD);
     }
-    if (line == c->first_line) {
-        advice = " ('{\"header\":true}' leaves this line out)";
-    } else if (memchr(f->at, ',', (size_t)(f->end - f->at)) != NULL) {
+    const char *comma = memchr(f->at, ',', (size_t)(f->end - f->at));
+    if (comma != NULL && comma > f->at && comma[-1] >= '0' && comma[-1] <= '9') {
         advice = " (the decimal point is '.')";
+    } else if (line == c->first_line) {
+        advice = " ('{\"header\":true}' leaves this line out)";
     }
     return gx_input_fail(c->im->in, err, line, "column %lld: '%s' is not a number%s",
                          (long long)column, gx_token_show(f->at, f->end - f->at, shown), advice);

@@ -210,7 +210,8 @@ gx_code gx_textin_skip_line(gx_textin *text, gx_err *err)
     }
 }
 
-gx_code gx_textin_line(gx_textin *text, char comment, const char **line, const char **end, gx_err *err)
+gx_code gx_textin_line(gx_textin *text, char comment, const char **line, const char **end,
+                       gx_err *err)
 {
     *line = *end = NULL;
     for (;;) {

@@ -374,24 +374,31 @@ typedef struct scatter {
     stretch *stretches;      /* count of them; NULL for one band */
 } scatter;
 
+/*
+** Add to the element; an array gives each once, and a sum with 0 would lose the sign of its
+** zero.
+*/
 static void add(scatter *s, int64_t i, int64_t j, double re, double im)
 {
     gx_dtype dtype = s->m->im->dtype;
     void *at = gx_at(s->elements, dtype, s->rows, i - s->i0, j - s->j0);
+    double *d = at;
+    float *f = at;
+    bool is_sum = s->m->is_coordinate;
     switch (dtype) {
     case GX_F64:
-        *(double *)at += re;
+        d[0] = is_sum ? d[0] + re : re;
         break;
     case GX_F32:
-        *(float *)at += (float)re;
+        f[0] = is_sum ? f[0] + (float)re : (float)re;
         break;
     case GX_C128:
-        ((double *)at)[0] += re;
-        ((double *)at)[1] += im;
+        d[0] = is_sum ? d[0] + re : re;
+        d[1] = is_sum ? d[1] + im : im;
         break;
     default:
-        ((float *)at)[0] += (float)re;
-        ((float *)at)[1] += (float)im;
+        f[0] = is_sum ? f[0] + (float)re : (float)re;
+        f[1] = is_sum ? f[1] + (float)im : (float)im;
         break;
     }
 }
@@ -435,8 +442,9 @@ static gx_code first_pass(scatter *s, gx_err *err)
         GX_TRY(next_entry(m, &e, &found, err));
         if (!found) {
             return gx_input_fail(m->im->in, err, 0,
-                                 "ends after %lld of the %lld entries that line %lld announces",
-                                 (long long)k, (long long)m->entries, (long long)m->size_line);
+                                 "ends after %lld of the %lld entr%s that line %lld announces",
+                                 (long long)k, (long long)m->entries,
+                                 m->entries == 1 ? "y" : "ies", (long long)m->size_line);
         }
         here.stop = gx_textin_offset(&m->text);
         place_both(s, &e, s->count > 1 ? &here : NULL);
@@ -446,8 +454,9 @@ static gx_code first_pass(scatter *s, gx_err *err)
     GX_TRY(next_line(m, t, &count, err));
     if (count > 0) {
         return gx_input_fail(m->im->in, err, m->text.line,
-                             "more than the %lld entries that line %lld announces",
-                             (long long)m->entries, (long long)m->size_line);
+                             "more than the %lld entr%s that line %lld announces",
+                             (long long)m->entries, m->entries == 1 ? "y" : "ies",
+                             (long long)m->size_line);
     }
     return GX_OK;
 }
@@ -623,9 +632,19 @@ static bool is_zero(gx_dtype dtype, const void *element)
     }
 }
 
+/* index + 1 and a blank. */
 static char *put_index(char *to, int64_t index)
 {
-    return to + snprintf(to, 24, "%lld ", (long long)index + 1);
+    char digits[24];
+    int count = 0;
+    for (int64_t rest = index + 1; rest != 0; rest /= 10) {
+        digits[count++] = (char)('0' + rest % 10);
+    }
+    while (count > 0) {
+        *to++ = digits[--count];
+    }
+    *to++ = ' ';
+    return to;
 }
 
 static void put_element(writer *w, int64_t i, int64_t j, const char *element)

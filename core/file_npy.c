@@ -169,11 +169,11 @@ static gx_code read_size(header *h, int64_t *size)
     const char *first = h->at;
     *size = 0;
     for (; h->at < h->end && *h->at >= '0' && *h->at <= '9'; h->at++) {
-        if (*size > (INT64_MAX - 9) / 10) {
+        if (__builtin_mul_overflow(*size, 10, size) ||
+            __builtin_add_overflow(*size, *h->at - '0', size)) {
             h->at = first;
             return bad_header(h, "a size below 2^63");
         }
-        *size = 10 * *size + (*h->at - '0');
     }
     if (h->at == first) {
         return bad_header(h, "a size");

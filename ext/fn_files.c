@@ -15,7 +15,7 @@
 static bool may_use_files(gx_fn *fn)
 {
     if (fn->ctx->config.number[GX_SET_FILES] == 0) {
-        return gx_fn_fail(fn, "files are switched off (gx_config('files','on') allows them)");
+        return gx_fn_fail(fn, "files are switched off in this connection");
     }
     return true;
 }
