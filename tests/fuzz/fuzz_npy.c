@@ -1,0 +1,16 @@
+/*
+** Property: any bytes given as a .npy file are imported or refused in words, the same with much
+** memory and with little (filekit.h), as they are, as f32 and as c128.
+*/
+#include "filekit.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const gx_import_options options[] = {{.has_dtype = false},
+                                                {.has_dtype = true, .dtype = GX_F32},
+                                                {.has_dtype = true, .dtype = GX_C128}};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        filekit_check(gx_import_npy, data, size, &options[i]);
+    }
+    return 0;
+}
