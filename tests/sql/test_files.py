@@ -1,0 +1,374 @@
+"""Files in and out: gx_import and gx_export give and take what other programs do.
+
+Plan:
+- round trips: formats x dtypes x shapes (0, 1, tile +-1, narrow, wide), with plenty of memory and with the least that
+  memory_limit allows and tiles of 512 bytes, so that every matrix is many bands;
+- what NumPy and SciPy write, gx reads: every .npy element type, byte order, memory order, version; mmwrite;
+- what gx writes, NumPy and SciPy read: np.load, mmread, loadtxt; the exact text of small files; properties;
+- Matrix Market files of the collections (tests/data) against scipy.io.mmread, and their properties;
+- CSV: delimiters, headers, quotes, missing values, complex numbers, columns, line ends, comments.
+
+What is refused, and manners, are in test_files_refused.py.
+"""
+import json
+import os
+import stat
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse
+from conftest import ROOT, error, from_numpy, q
+from filekit import BANNER as B
+from filekit import any_db, leftovers, npy, plenty, put, read, same, stored  # noqa: F401
+
+DATA = ROOT / "tests" / "data"
+SEED = 20250117
+SHAPES = [(1, 1), (1, 9), (9, 1), (8, 8), (7, 9), (17, 5), (64, 33), (130, 70), (3, 400), (400, 3)]
+DTYPES = ["f8", "f4", "c16", "c8"]
+ENDINGS = ["npy", "mtx", "csv", "tsv"]
+
+
+def numbers(shape, dtype):
+    rng = np.random.default_rng([SEED, *shape])
+    a = rng.standard_normal(shape) * 10.0 ** rng.integers(-20, 20, shape)
+    if np.dtype(dtype).kind == "c":
+        a = a + 1j * rng.standard_normal(shape)
+    return a.astype(dtype)
+
+
+def properties(db, name):
+    return q(db, "SELECT properties FROM gx WHERE name = ?", name)
+
+
+# ---- round trips -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: f"{s[0]}x{s[1]}")
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_round_trip(any_db, tmp_path, ending, shape):
+    for dtype in DTYPES:
+        a = numbers(shape, dtype)
+        path = tmp_path / f"{dtype}.{ending}"
+        plenty(any_db, "SELECT gx_store(?, ?)", dtype, from_numpy(a))
+        assert q(any_db, "SELECT gx_export(?, ?)", dtype, str(path)) == str(path)
+        options = json.dumps({"dtype": {"f8": "f64", "f4": "f32", "c16": "c128", "c8": "c64"}[dtype], "replace": True})
+        assert q(any_db, "SELECT gx_import('B', ?, ?)", str(path), options) == "B"
+        assert same(stored(any_db, "B"), a)
+        assert q(any_db, "SELECT gx_check('B')") == "ok"
+    assert leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 5), (5, 0)], ids=str)
+@pytest.mark.parametrize("ending", ["npy", "mtx"])
+def test_empty(any_db, tmp_path, ending, shape):
+    path = tmp_path / f"a.{ending}"
+    q(any_db, "SELECT gx_export(gx_zeros(?, ?), ?)", *shape, str(path))
+    assert read(any_db, path).shape == shape
+    q(any_db, "SELECT gx_import('E', ?)", str(path))
+    assert any_db.execute("SELECT rows, cols FROM gx WHERE name = 'E'").fetchone() == shape
+    if ending == "npy":
+        assert np.load(path).shape == shape
+
+
+def test_special_values(any_db, tmp_path):
+    a = np.array([[np.nan, np.inf, -np.inf], [0.0, -0.0, 5e-324], [1.7976931348623157e308, 0.1, 2**53 + 2]])
+    for ending in ENDINGS:
+        path = tmp_path / f"a.{ending}"
+        q(any_db, "SELECT gx_export(?, ?)", from_numpy(a), str(path))
+        b = read(any_db, path)
+        assert same(a, b) and np.array_equal(np.signbit(a[1]), np.signbit(b[1])), ending
+
+
+# ---- .npy ------------------------------------------------------------------------------------------------------------
+
+NPY = ["<f8", ">f8", "<f4", ">f4", "<f2", ">f2", "<c8", ">c8", "<c16", ">c16", "|i1", "<i2", ">i2", "<i4", ">i4", "<i8",
+       ">i8", "|u1", "<u2", ">u2", "<u4", ">u4", "<u8", ">u8", "|b1"]
+RESULT = {"f2": "f4", "f4": "f4", "c8": "c8", "c16": "c16"}
+
+
+@pytest.mark.parametrize("dtype", NPY)
+def test_npy_from_numpy(any_db, tmp_path, dtype):
+    rng = np.random.default_rng(SEED)
+    kind = np.dtype(dtype).kind
+    if kind in "fc":
+        a = rng.standard_normal((131, 37)) + (1j * rng.standard_normal((131, 37)) if kind == "c" else 0)
+        a = a.astype(dtype)
+        a[0, :4] = [0, np.inf, -np.inf, np.nan]
+        a[1, :3] = [np.finfo(a.dtype).max, np.finfo(a.dtype).tiny, np.finfo(a.dtype).smallest_subnormal]
+    elif kind == "b":
+        a = rng.integers(0, 2, (131, 37)).astype(bool)
+    else:
+        info = np.iinfo(dtype)
+        a = rng.integers(info.min, info.max, (131, 37), dtype=np.dtype(dtype).newbyteorder("="), endpoint=True)
+        a = a.astype(dtype)
+        a[0, :2] = [info.min, info.max]
+    wanted = a.astype(RESULT.get(np.dtype(dtype).str[1:], "f8"))
+    for order in "CF":
+        for shape in [(131, 37), (37, 131), (4847,), (1, 4847)]:
+            b = np.asarray(a.reshape(shape), order=order)
+            path = tmp_path / "a.npy"
+            np.save(path, b)
+            c = read(any_db, path)
+            assert same(c, wanted.reshape(shape if len(shape) == 2 else (-1, 1))), (order, shape)
+    q(any_db, "SELECT gx_import('A', ?)", str(path))
+    assert same(stored(any_db, "A"), wanted.reshape(1, -1))
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_npy_versions(db, tmp_path, version):
+    a = numbers((5, 4), "f8")
+    with open(tmp_path / "a.npy", "wb") as file:
+        np.lib.format.write_array(file, a, version=version)
+    assert same(read(db, tmp_path / "a.npy"), a)
+    np.save(tmp_path / "s.npy", np.float64(2.5))
+    assert same(read(db, tmp_path / "s.npy"), np.array([[2.5]]))
+
+
+def test_npy_headers(db, tmp_path):
+    """Any key order, either quote, any blanks, Python 2's long integers."""
+    data = np.arange(6.0).tobytes()
+    for header in [
+        "{'shape': (2, 3), 'fortran_order': False, 'descr': '<f8'}",
+        '{"descr":"<f8","fortran_order":False,"shape":(2,3,),}',
+        "  { 'fortran_order'\t:  False ,'descr':'=f8', 'shape' : ( 2L , 3L ) , }   \n",
+        "{'descr': 'f8', 'fortran_order': False, 'shape': (2, 3), }\n",
+    ]:
+        assert same(read(db, put(tmp_path / "a.npy", npy(header, data))), np.arange(6.0).reshape(2, 3)), header
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_npy_for_numpy(any_db, tmp_path, dtype):
+    a = numbers((65, 34), dtype)
+    path = tmp_path / "a.npy"
+    q(any_db, "SELECT gx_export(?, ?)", from_numpy(a), str(path))
+    b = np.load(path)
+    assert same(a, b) and b.flags.f_contiguous and b.dtype == np.dtype("<" + dtype)
+    assert os.path.getsize(path) == 128 + a.nbytes and stat.S_IMODE(os.stat(path).st_mode) == 0o666 & ~umask()
+    mapped = np.load(path, mmap_mode="r")
+    assert same(mapped, a)
+
+
+def test_npy_dtype(db, tmp_path):
+    a = numbers((6, 5), "f8")
+    path = tmp_path / "a.npy"
+    q(db, "SELECT gx_export(?, ?, '{\"dtype\":\"f32\"}')", from_numpy(a), str(path))
+    assert same(np.load(path), a.astype("f4"))
+    assert same(read(db, path, '{"dtype":"c128"}'), a.astype("f4").astype("c16"))
+    c = from_numpy(a + 1j)
+    assert error(db, "SELECT gx_export(?, ?, '{\"dtype\":\"f64\"}')", c, str(tmp_path / "c.npy")) == (
+        "gx_export: A is complex (c128), but dtype f64 is real"
+    )
+    np.save(path, a + 1j)
+    assert error(db, "SELECT gx_import('C', ?, '{\"dtype\":\"f32\"}')", str(path)) == (
+        "gx_import: a.npy: holds complex numbers, but dtype f32 is real"
+    )
+
+
+def umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+# ---- Matrix Market ---------------------------------------------------------------------------------------------------
+
+
+def dense(path):
+    m = scipy.io.mmread(str(path))
+    m = m.toarray() if scipy.sparse.issparse(m) else m
+    return m.astype("c16" if m.dtype.kind == "c" else "f8")
+
+
+@pytest.mark.parametrize("name", ["LFAT5", "karate", "west0067", "matrix_int8", "complex", "skew_fp64", "olm1000"])
+def test_mtx_collections(any_db, name):
+    path = DATA / f"{name}.mtx"
+    tiles = name == "olm1000"  # large beside the tightest budget
+    if tiles and q(any_db, "SELECT gx_config('tile_bytes')") == 512:
+        q(any_db, "SELECT gx_config('memory_limit', '1MiB')")
+        q(any_db, "SELECT gx_config('tile_bytes', '64KiB')")
+    q(any_db, "SELECT gx_import('A', ?)", str(path))
+    rows, cols = any_db.execute("SELECT rows, cols FROM gx").fetchone()
+    wanted = dense(path)
+    got = np.zeros_like(wanted)
+    for i, j, *parts in any_db.execute(
+        "SELECT i, j, value, imag FROM gx_cells('A') WHERE value <> 0 OR imag <> 0"
+    ).fetchall():
+        got[i, j] = parts[0] if wanted.dtype.kind == "f" else complex(*parts)
+    assert (rows, cols) == wanted.shape and same(got, wanted)
+    symmetric = name in ("LFAT5", "karate")
+    assert ("symmetric" in properties(any_db, "A")) == symmetric
+
+
+def test_mtx_large(filedb):
+    q(filedb, "SELECT gx_import('K', ?)", str(DATA / "bcsstk13.mtx"))
+    wanted = dense(DATA / "bcsstk13.mtx")
+    assert np.isclose(q(filedb, "SELECT gx_norm('K')"), np.linalg.norm(wanted), rtol=1e-14)
+    assert q(filedb, "SELECT gx_trace('K')") == pytest.approx(np.trace(wanted), rel=1e-14)
+    assert same(stored(filedb, "K"), wanted)
+
+
+# SciPy writes the diagonal of a complex skew-symmetric array, which the format leaves out.
+KINDS = [(field, symmetry, sparse)
+         for field in ["real", "complex", "integer"]
+         for symmetry in ["general", "symmetric", "skew-symmetric", "hermitian"]
+         for sparse in [False, True]
+         if (symmetry != "hermitian" or field == "complex")
+         and (field, symmetry, sparse) != ("complex", "skew-symmetric", False)]
+
+
+@pytest.mark.parametrize("field, symmetry, sparse", KINDS)
+def test_mtx_from_scipy(any_db, tmp_path, field, symmetry, sparse):
+    rng = np.random.default_rng(SEED)
+    n = 61
+    a = rng.integers(-99, 99, (n, n)).astype("f8") if field == "integer" else rng.standard_normal((n, n))
+    if field == "complex":
+        a = a + 1j * rng.standard_normal((n, n))
+    a[rng.random((n, n)) < 0.6] = 0
+    a = {"general": a, "symmetric": a + a.T, "skew-symmetric": a - a.T, "hermitian": a + a.conj().T}[symmetry]
+    path = tmp_path / "a.mtx"
+    b = a.astype("i8") if field == "integer" else a
+    scipy.io.mmwrite(str(path), scipy.sparse.coo_matrix(b) if sparse else b, field=field, symmetry=symmetry, precision=17)
+    first = path.read_text().split("\n")[0].lower()
+    assert f"{'coordinate' if sparse else 'array'} {field} {symmetry}" in first
+    assert same(read(any_db, path), a)
+    q(any_db, "SELECT gx_import('A', ?)", str(path))
+    assert same(stored(any_db, "A"), a)
+    real = field != "complex"
+    flags = properties(any_db, "A")
+    assert ("symmetric" in flags.split(",")) == (symmetry == "symmetric"), flags
+    assert ("hermitian" in flags.split(",")) == (symmetry == "hermitian" or (real and symmetry == "symmetric")), flags
+
+    # And back: the symmetry survives.
+    again = tmp_path / "again.mtx"
+    for form in ["array", "coordinate"]:
+        q(any_db, "SELECT gx_export('A', ?, ?)", str(again), f'{{"overwrite":true,"format":"{form}"}}')
+        kept = "general" if symmetry == "skew-symmetric" else symmetry
+        head = f"%%MatrixMarket matrix {form} {'real' if real else 'complex'} {kept}"
+        assert again.read_text().split("\n")[0] == head
+        assert same(dense(again), a) and same(read(any_db, again), a)
+        q(any_db, "SELECT gx_export('A', ?, ?)", str(again),
+          f'{{"overwrite":true,"format":"{form}","symmetry":"general"}}')
+        assert again.read_text().split("\n")[0].endswith("general") and same(dense(again), a)
+
+
+def test_mtx_text(db, tmp_path):
+    path = tmp_path / "a.mtx"
+    q(db, "SELECT gx_export('[[1,0,-2.5],[0,\"nan\",1e-9]]', ?)", str(path))
+    assert path.read_text() == "%%MatrixMarket matrix array real general\n2 3\n1\n0\n0\nnan\n-2.5\n1e-09\n"
+    q(db, "SELECT gx_export('[[1,0,-2.5],[0,\"nan\",1e-9]]', ?, ?)", str(path),
+      '{"overwrite":true,"format":"coordinate"}')
+    assert path.read_text() == "%%MatrixMarket matrix coordinate real general\n2 3 4\n1 1 1\n2 2 nan\n1 3 -2.5\n2 3 1e-09\n"
+    q(db, "SELECT gx_export('[[\"1+2i\",0]]', ?, ?)", str(path), '{"overwrite":true,"format":"coordinate"}')
+    assert path.read_text() == "%%MatrixMarket matrix coordinate complex general\n1 2 1\n1 1 1 2\n"
+    q(db, "SELECT gx_export('[[0.1,123456.789]]', ?, ?)", str(path), '{"overwrite":true,"precision":3}')
+    assert path.read_text() == "%%MatrixMarket matrix array real general\n1 2\n0.1\n123000\n"
+
+
+MTX = [
+    (B.upper() + "COORDINATE REAL GENERAL\n2 2 1\n1 2 5\n", [[0, 5], [0, 0]]),
+    (B + "coordinate real general\r\n% c\r\n\r\n2 2 1\r\n\r\n1 2 5\r\n", [[0, 5], [0, 0]]),
+    (B + "coordinate real general\n%\n2\t2  1\n  1   2 1D+05  \n%more\n\n", [[0, 1e5], [0, 0]]),
+    (B + "coordinate real general\n2 2 3\n1 2 5\n1 2 -1.5\n2 2 inf", [[0, 3.5], [0, np.inf]]),
+    (B + "coordinate pattern general\n2 2 2\n1 2\n2 1\n", [[0, 1], [1, 0]]),
+    (B + "coordinate integer symmetric\n2 2 2\n2 1 9007199254740993\n2 2 -7\n", [[0, 2.0**53], [2.0**53, -7]]),
+    (B + "coordinate unsigned-integer general\n1 1 1\n1 1 18446744073709551615\n", [[2.0**64]]),
+    (B + "array real symmetric\n3 3\n1\n2\n3\n4\n5\n6\n", [[1, 2, 3], [2, 4, 5], [3, 5, 6]]),
+    (B + "array real skew-symmetric\n3 3\n1\n2\n3\n", [[0, -1, -2], [1, 0, -3], [2, 3, 0]]),
+    (B + "array complex hermitian\n2 2\n1 0\n2 3\n4 0\n", [[1, 2 - 3j], [2 + 3j, 4]]),
+    (B + "coordinate complex symmetric\n2 2 1\n2 1 2 3\n", [[0, 2 + 3j], [2 + 3j, 0]]),
+    (B + "coordinate real general\n% " + "x" * 20000 + "\n1 1 1\n1 1 1\n", [[1]]),
+]
+
+
+@pytest.mark.parametrize("text, wanted", MTX)
+def test_mtx_accepted(any_db, tmp_path, text, wanted):
+    wanted = np.array(wanted, dtype="c16" if np.iscomplexobj(wanted) else "f8")
+    assert same(read(any_db, put(tmp_path / "a.mtx", text)), wanted)
+
+
+# ---- CSV -------------------------------------------------------------------------------------------------------------
+
+NAN = np.nan
+CSV = [
+    ("1,2\n3,4\n", {}, [[1, 2], [3, 4]]),
+    ("1,2\n3,4", {}, [[1, 2], [3, 4]]),
+    ("\ufeff1,2\r\n3,4\r\n", {}, [[1, 2], [3, 4]]),
+    ("1,2\r3,4\r", {}, [[1, 2], [3, 4]]),
+    ("1;2\n3;4\n", {}, [[1, 2], [3, 4]]),
+    ("1\t2\n3\t4\n", {}, [[1, 2], [3, 4]]),
+    ("  1   2\n 3  4  \n", {}, [[1, 2], [3, 4]]),
+    ("  1   2\n 3 \t4  \n", {"delimiter": " "}, [[1, 2], [3, 4]]),
+    ("1|2\n3|4\n", {"delimiter": "|"}, [[1, 2], [3, 4]]),
+    ("1 2\n3 4\n", {"delimiter": "space"}, [[1, 2], [3, 4]]),
+    ("1, 2 ,3\n 4,5 , 6\n", {}, [[1, 2, 3], [4, 5, 6]]),
+    ("a,b\n1,2\n", {}, [[1, 2]]),
+    ("length (m),\"width, max\"\n1,2\n", {}, [[1, 2]]),
+    ("sepal length\n5.1\n4.9\n", {}, [[5.1], [4.9]]),
+    ("569,30,malignant\n1,2\n3,4\n", {}, [[1, 2], [3, 4]]),
+    ("2019,2020\n1,2\n", {"header": True}, [[1, 2]]),
+    ("2019,2020\n1,2\n", {}, [[2019, 2020], [1, 2]]),
+    ("# made by hand\n\n1,2\n   \n# more\n3,4\n", {}, [[1, 2], [3, 4]]),
+    ("junk\nmore, junk, here\n1,2\n", {"skip": 2}, [[1, 2]]),
+    ('"1","2"\n"3" , "4"\n', {}, [[1, 2], [3, 4]]),
+    ('"a\nb",c\n1,2\n', {}, [[1, 2]]),
+    ("1,,NA\nnull,n/a,nan\n", {}, [[1, NAN, NAN], [NAN, NAN, NAN]]),
+    ("\t\t\n1\t\t2\n", {}, [[NAN, NAN, NAN], [1, NAN, 2]]),
+    ("inf,-Infinity\n+.5,5.\n1e999,-1E-3\n", {}, [[np.inf, -np.inf], [0.5, 5], [np.inf, -0.001]]),
+    ("1+2i,(3-4j)\n-i,5\n", {}, [[1 + 2j, 3 - 4j], [-1j, 5]]),
+    ("1,x,3\n4,y,6\n", {"columns": [0, 2]}, [[1, 3], [4, 6]]),
+    ("1,x,3\n4,y,6\n", {"columns": "2,0", "header": False}, [[3, 1], [6, 4]]),
+    ("0,1,2,3,4\n5,6,7,8,9\n", {"columns": "1:3"}, [[1, 2], [6, 7]]),
+    ("0,1,2,3,4\n5,6,7,8,9\n", {"columns": "3:"}, [[3, 4], [8, 9]]),
+    ("0,1,2,3,4\n5,6,7,8,9\n", {"columns": [4, ":2"]}, [[4, 0, 1], [9, 5, 6]]),
+    ("0,1,2\n3,4,5\n", {"columns": 1}, [[1], [4]]),
+    ("1," + "text" * 5000 + ",3\n4,,6\n", {"columns": "0,2"}, [[1, 3], [4, 6]]),
+    ("1,\"" + "a,\n" * 5000 + "\",3\n4,,6\n", {"columns": "0,2"}, [[1, 3], [4, 6]]),
+    ("5\n", {}, [[5]]),
+    ("1,2\n", {"dtype": "c64"}, [[1, 2]]),
+]
+
+
+@pytest.mark.parametrize("text, options, wanted", CSV)
+def test_csv_accepted(any_db, tmp_path, text, options, wanted):
+    kind = "c16" if np.iscomplexobj(wanted) else "f8"
+    wanted = np.array(wanted, dtype={"c64": "c8"}.get(options.get("dtype"), kind))
+    assert same(read(any_db, put(tmp_path / "a.csv", text), json.dumps(options)), wanted)
+
+
+def test_csv_text(db, tmp_path):
+    path = tmp_path / "a.csv"
+    for matrix, options, wanted in [
+        ("[[1,0.1],[-2,1e300]]", "{}", "1,0.1\n-2,1e+300\n"),
+        ("[[1,0.1],[-2,1e300]]", '{"delimiter":";"}', "1;0.1\n-2;1e+300\n"),
+        ("[[1,0.1],[-2,1e300]]", '{"format":"tsv"}', "1\t0.1\n-2\t1e+300\n"),
+        ("[[0.123456789,2]]", '{"precision":4}', "0.1235,2\n"),
+        ('["nan","inf","-inf"]', "{}", "nan\ninf\n-inf\n"),
+        ('[["1+2i","1-2i",3,"-0.5i"]]', "{}", "1+2j,1-2j,3+0j,0-0.5j\n"),
+    ]:
+        q(db, "SELECT gx_export(?, ?, ?)", matrix, str(path), options)
+        assert path.read_text() == wanted
+        path.unlink()
+    q(db, "SELECT gx_export(gx_cast('[0.1,0.3]', 'f32'), ?)", str(path))
+    assert path.read_text() == "0.1\n0.3\n"
+
+
+def test_csv_for_numpy(any_db, tmp_path):
+    path = tmp_path / "a.csv"
+    for dtype in DTYPES:
+        a = numbers((77, 13), dtype)
+        q(any_db, "SELECT gx_export(?, ?, '{\"overwrite\":true}')", from_numpy(a), str(path))
+        assert same(np.loadtxt(path, delimiter=",", dtype=dtype), a)
+        np.savetxt(path, a, delimiter=",")
+        options = '{"dtype":"c64"}' if dtype == "c8" else None
+        assert np.allclose(read(any_db, path, options), a, rtol=1e-6)
+
+
+def test_csv_wide_and_tall(any_db, tmp_path):
+    """Rows longer than any buffer; many rows."""
+    for shape in [(3, 5000), (5000, 3)]:
+        a = numbers(shape, "f8")
+        path = tmp_path / "a.csv"
+        path.write_text("\n".join(",".join(repr(float(x)) for x in row) for row in a))
+        q(any_db, "SELECT gx_import('W', ?, '{\"replace\":true}')", str(path))
+        assert same(stored(any_db, "W"), a)
