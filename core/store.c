@@ -41,7 +41,7 @@ static const char *const sql[GX_SQL_COUNT] = {
     [GX_SQL_LIST] =
         "SELECT " GX_META_COLUMNS " FROM main.gx_meta WHERE name IS NOT NULL ORDER BY name",
     [GX_SQL_ALL] = "SELECT " GX_META_COLUMNS " FROM main.gx_meta ORDER BY id",
-    [GX_SQL_TABLES] = "SELECT 1 FROM main.sqlite_master WHERE type = 'table' AND name = 'gx_state'",
+    [GX_SQL_TABLES] = "SELECT 1 FROM main.sqlite_master WHERE name = 'gx_state'",
     [GX_SQL_LOCK] = "UPDATE main.gx_state SET value = value WHERE key = 'format'",
     [GX_SQL_GET_STATE] = "SELECT value FROM main.gx_state WHERE key = ?1",
     [GX_SQL_SET_STATE] = "UPDATE main.gx_state SET value = ?2 WHERE key = ?1",
@@ -193,24 +193,22 @@ int gx_store_exec(gx_store *store, const char *text)
 
 // The schema and its pin --------------------------------------------------------------------------
 
-/*
-** Whether the schema has gx's tables.  What the connection remembers of the schema answers at once
-** when they are there; a "no" may be out of date, so the file is asked (temp is nobody else's).
-*/
-static gx_code look_for_tables(gx_store *store, gx_schema *schema, gx_err *err)
+/* Whether the schema has gx's tables: what the connection remembers of it, which may be old. */
+static bool remembers_tables(gx_store *store, const gx_schema *schema)
 {
-    schema->has_tables = sqlite3_table_column_metadata(store->db, schema->name, "gx_state", "value",
-                                                       NULL, NULL, NULL, NULL, NULL) == SQLITE_OK;
-    if (schema->has_tables || sqlite3_stricmp(schema->name, "temp") == 0) {
-        return GX_OK;
-    }
+    return sqlite3_table_column_metadata(store->db, schema->name, "gx_state", "value", NULL, NULL,
+                                         NULL, NULL, NULL) == SQLITE_OK;
+}
+
+/* The same, asked of the file. */
+static gx_code ask_for_tables(gx_store *store, gx_schema *schema, gx_err *err)
+{
     sqlite3_stmt *stmt;
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_TABLES, &stmt, err));
     int rc = sqlite3_step(stmt);
     gx_code code = GX_OK;
-    if (rc == SQLITE_ROW) {
-        schema->has_tables = true;
-    } else if (rc != SQLITE_DONE) {
+    schema->has_tables = rc == SQLITE_ROW;
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
         code = gx_store_fail(store->db, rc, err, "reading %s", schema->name);
     }
     sqlite3_reset(stmt);
@@ -237,15 +235,8 @@ static gx_code check_format(gx_store *store, gx_schema *schema, int rc, sqlite3_
     return GX_OK;
 }
 
-gx_code gx_store_look(gx_store *store, gx_schema *schema, gx_err *err)
+static gx_code pin(gx_store *store, gx_schema *schema, gx_err *err)
 {
-    if (schema->is_pinned) {
-        return GX_OK;
-    }
-    GX_TRY(look_for_tables(store, schema, err));
-    if (!schema->has_tables) {
-        return GX_OK;
-    }
     sqlite3_stmt *stmt;
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_PIN, &stmt, err));
     int rc = sqlite3_step(stmt);
@@ -256,6 +247,38 @@ gx_code gx_store_look(gx_store *store, gx_schema *schema, gx_err *err)
     }
     schema->is_pinned = true;
     return GX_OK;
+}
+
+/*
+** Most calls find the tables where the connection remembers them, and the pin is all they need.
+**  Where it fails, or where none are remembered, the file is asked: another connection may have
+** made or dropped them (nobody else can in temp).
+*/
+gx_code gx_store_look(gx_store *store, gx_schema *schema, gx_err *err)
+{
+    if (schema->is_pinned) {
+        return GX_OK;
+    }
+    schema->has_tables = remembers_tables(store, schema);
+    bool is_temp = sqlite3_stricmp(schema->name, "temp") == 0;
+    if (is_temp && !schema->has_tables) {
+        return GX_OK;
+    }
+    gx_err failed = {.code = GX_OK};
+    if (schema->has_tables && pin(store, schema, &failed) == GX_OK) {
+        return GX_OK;
+    }
+    if (failed.code != GX_OK && failed.code != GX_CORRUPT) {
+        return gx_fail(err, failed.code, "%s", failed.text);
+    }
+    GX_TRY(ask_for_tables(store, schema, err));
+    if (!schema->has_tables) {
+        return GX_OK;
+    }
+    if (failed.code != GX_OK) {
+        return gx_fail(err, failed.code, "%s", failed.text);
+    }
+    return pin(store, schema, err);
 }
 
 gx_code gx_store_flush(gx_store *store, gx_err *err)

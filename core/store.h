@@ -168,6 +168,9 @@ gx_code gx_store_each_schema(gx_store *store, bool (*fn)(void *arg, const char *
 gx_code gx_store_has_schema(gx_store *store, const char *text, char schema[GX_NAME_MAX + 1],
                             bool *found, gx_err *err);
 
+/* After the catalog's module is registered: protect the shadow tables of files that are open. */
+void gx_store_mark_shadows(struct sqlite3 *db);
+
 /* For the catalog's xCreate and xDestroy: the tables of sql/schema.sql.  No-op where they exist. */
 gx_code gx_store_make_tables(gx_store *store, const char *schema, gx_err *err);
 gx_code gx_store_drop_tables(gx_store *store, const char *schema, gx_err *err);

@@ -22,3 +22,24 @@ gx_presence gx_store_has_function(sqlite3 *db, const char *name)
     sqlite3_finalize(stmt);
     return rc == SQLITE_ROW ? GX_PRESENT : rc == SQLITE_DONE ? GX_ABSENT : GX_UNKNOWN;
 }
+
+/*
+** SQLite marks the shadow tables of a virtual table when it reads the schema, if it knows the
+** module then.  Loading gx into a connection comes after that as a rule, so the schema is read
+** again: that is what writable_schema = RESET does, apart from switching off what is off.
+*/
+void gx_store_mark_shadows(sqlite3 *db)
+{
+    bool is_here = sqlite3_table_column_metadata(db, NULL, "gx_meta", NULL, NULL, NULL, NULL, NULL,
+                                                 NULL) == SQLITE_OK;
+    sqlite3_stmt *stmt;
+    if (!is_here ||
+        sqlite3_prepare_v2(db, "PRAGMA writable_schema", -1, &stmt, NULL) != SQLITE_OK) {
+        return;
+    }
+    bool is_off = sqlite3_step(stmt) == SQLITE_ROW && sqlite3_column_int(stmt, 0) == 0;
+    sqlite3_finalize(stmt);
+    if (is_off) {
+        (void)sqlite3_exec(db, "PRAGMA writable_schema = RESET", NULL, NULL, NULL);
+    }
+}

@@ -119,19 +119,22 @@ gx_code gx_store_drop_tables(gx_store *store, const char *name, gx_err *err)
 }
 
 /*
-** The tables and, but for temp, the virtual table that owns them: a temp.gx would hide main.gx in
-** every query that says just gx.  Where the module is not registered (the store alone, linked
-** into a test) there is no virtual table.
+** Whether the virtual table that owns the tables is to be made now.  Not in temp: temp.gx would
+** hide main.gx in every query that says just gx.  Not inside a writing statement:  CREATE TABLE ...
+**  AS SELECT does not survive it; the next storing call will do.
 */
-static gx_code make_catalog(gx_store *store, gx_schema *schema, gx_err *err)
+static bool needs_catalog(gx_store *store, const gx_schema *schema)
 {
-    GX_TRY(check_catalog_name(store, schema, err));
-    GX_TRY(gx_store_make_tables(store, schema->name, err));
-    if (sqlite3_stricmp(schema->name, "temp") == 0) {
-        return GX_OK;
-    }
-    int rc =
-        exec_in(store, schema->name, "CREATE VIRTUAL TABLE IF NOT EXISTS main.gx USING gx_catalog");
+    return sqlite3_stricmp(schema->name, "temp") != 0 &&
+           store->level[store->depth - 1].has_savepoint &&
+           sqlite3_table_column_metadata(store->db, schema->name, "gx", NULL, NULL, NULL, NULL,
+                                         NULL, NULL) != SQLITE_OK;
+}
+
+/* Where the module is not registered (the store alone, linked into a test) there is none. */
+static gx_code make_catalog(gx_store *store, const gx_schema *schema, gx_err *err)
+{
+    int rc = exec_in(store, schema->name, "CREATE VIRTUAL TABLE main.gx USING gx_catalog");
     if (rc == SQLITE_ERROR &&
         strcmp(sqlite3_errmsg(store->db), "no such module: gx_catalog") == 0) {
         return GX_OK;
@@ -190,20 +193,11 @@ static gx_code open_level(gx_store *store, gx_err *err)
     return GX_OK;
 }
 
-/* Not asked of the file: the read pin has just made sure that what is remembered holds. */
-static bool has_catalog(gx_store *store, const gx_schema *schema)
-{
-    return schema->has_tables &&
-           (sqlite3_stricmp(schema->name, "temp") == 0 ||
-            sqlite3_table_column_metadata(store->db, schema->name, "gx", NULL, NULL, NULL, NULL,
-                                          NULL, NULL) == SQLITE_OK);
-}
-
 /*
 ** While a read transaction is open SQLite does not wait for another writer (two that wait for each
 ** other would wait for ever): the call would fail although the application set a busy timeout.  So
-** the read pin goes before the savepoint begins and the lock is taken, where nothing but our own pin
-** needs it.  true when it went.
+** the read pin goes before the savepoint begins and the lock is taken, where nothing but our own
+** pin needs it.  true when it went.
 */
 static gx_code unpin(gx_store *store, gx_schema *schema, bool *was_pinned, gx_err *err)
 {
@@ -229,8 +223,8 @@ static gx_code check_seen(gx_store *store, gx_schema *schema, gx_err *err)
         GX_TRY(gx_store_stmt(store, schema, GX_SQL_GENERATION, &stmt, err));
         sqlite3_bind_int64(stmt, 1, schema->seen[k].id);
         int rc = sqlite3_step(stmt);
-        bool is_same = rc == SQLITE_ROW &&
-                       sqlite3_column_int64(stmt, 0) == schema->seen[k].generation;
+        bool is_same =
+            rc == SQLITE_ROW && sqlite3_column_int64(stmt, 0) == schema->seen[k].generation;
         gx_code code = GX_OK;
         if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
             code = gx_store_fail(store->db, rc, err, "reading %s", schema->name);
@@ -248,13 +242,15 @@ static gx_code check_seen(gx_store *store, gx_schema *schema, gx_err *err)
     return GX_OK;
 }
 
+/* The write lock first; where there are no tables yet, their making takes it. */
 static gx_code lock_schema(gx_store *store, gx_schema *schema, bool was_pinned, gx_err *err)
 {
     if (!was_pinned) {
         GX_TRY(gx_store_look(store, schema, err));
     }
-    if (!has_catalog(store, schema)) {
-        GX_TRY(make_catalog(store, schema, err));
+    if (!schema->has_tables) {
+        GX_TRY(check_catalog_name(store, schema, err));
+        GX_TRY(gx_store_make_tables(store, schema->name, err));
         GX_TRY(gx_store_arm(store, err));
     }
     if (!schema->is_locked) {
@@ -267,7 +263,11 @@ static gx_code lock_schema(gx_store *store, gx_schema *schema, bool was_pinned, 
         GX_TRY(gx_store_look(store, schema, err));
         GX_TRY(check_seen(store, schema, err));
     }
-    return GX_OK;
+    if (!needs_catalog(store, schema)) {
+        return GX_OK;
+    }
+    GX_TRY(make_catalog(store, schema, err));
+    return gx_store_arm(store, err);
 }
 
 gx_code gx_store_begin(gx_store *store, const char *name, gx_err *err)
@@ -323,8 +323,8 @@ static int try_roll_back(gx_store *store, const gx_level *level)
 
 /*
 ** A change of the schema makes prepared statements stale, the armed ones as well, and an interrupt
-** keeps them from being prepared again.  Opening a blob for writing needs no parser; interrupted, it
-** rolls back like any writing statement.
+** keeps them from being prepared again.  Opening a blob for writing needs no parser; interrupted,
+** it rolls back like any writing statement.
 */
 static void abort_by_blob(gx_store *store)
 {
@@ -376,16 +376,21 @@ static gx_code commit_level(gx_store *store, const gx_level *level, gx_err *err)
     return code;
 }
 
-/* No savepoint: delete what this level created.  An outer statement that fails does it as well. */
+/*
+** No savepoint: delete what this level created.  The outer statement's rollback may do it as well;
+** after an interrupt, which lets nothing be deleted, it certainly does.
+*/
 static gx_code undo_created(gx_store *store, const gx_level *level, gx_err *err)
 {
     gx_code code = GX_OK;
     while (store->created_count > level->created) {
         store->created_count--;
         gx_schema *schema = store->created[store->created_count].schema;
-        gx_code failed =
-            gx_store_erase(store, schema, store->created[store->created_count].id, err);
-        code = code == GX_OK ? failed : code;
+        gx_err failed = {.code = GX_OK};
+        gx_store_erase(store, schema, store->created[store->created_count].id, &failed);
+        if (failed.code != GX_OK && failed.code != GX_INTERRUPT && code == GX_OK) {
+            code = gx_fail(err, failed.code, "%s", failed.text);
+        }
     }
     return code;
 }

@@ -13,9 +13,9 @@
 ** databases with their first matrix; through it the tables gx_meta, gx_tile and gx_state are shadow
 ** tables (protected in defensive mode, verified by PRAGMA integrity_check, dropped with it), and it
 ** lists its own database.  gx is eponymous: it answers where a database has no such table, so that
-** SELECT * FROM gx works before anything is stored.  temp never has one, since SQLite would take
-** temp.gx for every query that says just gx and hide main's matrices; so the eponymous table is
-** what temp.gx finds, and lists temp's matrices.
+** SELECT * FROM gx works before anything is stored, and lists the matrices of all databases that
+** have no table gx of their own.  temp never has one, since SQLite would take temp.gx for every
+** query that says just gx and hide main's matrices; others may not have one yet (store_txn.c).
 **
 ** A scan reads the catalog rows into memory at xFilter (about 600 bytes a matrix, from the
 ** governor), so that rows may be dropped and renamed while a statement runs over them.  Rows are
@@ -56,6 +56,12 @@ static const char DECLARATION[] =
     "tile_rows INTEGER, tile_cols INTEGER, bytes INTEGER, generation INTEGER, schema TEXT HIDDEN, "
     "value HIDDEN)";
 
+/* A row that is listed. */
+typedef struct listed {
+    gx_meta meta;
+    int64_t schema_number;
+} listed;
+
 /* What xBestIndex tells xFilter: which arguments come, schema first. */
 enum { BY_SCHEMA = 1, BY_NAME = 2 };
 
@@ -64,14 +70,13 @@ typedef struct catalog {
     gx_ctx *ctx;
     sqlite3 *db;
     bool is_eponymous;
-    char schema[GX_NAME_MAX + 1]; /* whose matrices are listed */
+    char schema[GX_NAME_MAX + 1]; /* real: whose matrices are listed */
 } catalog;
 
 typedef struct cursor {
     sqlite3_vtab_cursor base; /* must be first */
-    gx_meta *rows;            /* ctx->mem */
+    listed *rows;             /* ctx->mem */
     int64_t count, capacity, at;
-    int64_t schema_number;
 } cursor;
 
 static catalog *catalog_of(sqlite3_vtab_cursor *cur)
@@ -107,7 +112,7 @@ static int connect_eponymous(sqlite3 *db, void *ctx, int argc, const char *const
     (void)argc;
     (void)argv;
     (void)message;
-    return connect_table(db, ctx, "temp", true, out);
+    return connect_table(db, ctx, "", true, out);
 }
 
 /* argv: module, schema, table. */
@@ -209,7 +214,7 @@ static gx_code find_schema(gx_store *store, numbered *n, gx_err *err)
 
 static int best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
-    (void)base;
+    const catalog *table = (const catalog *)(const void *)base;
     int schema = -1, name = -1;
     for (int i = 0; i < info->nConstraint; i++) {
         if (info->aConstraint[i].op != SQLITE_INDEX_CONSTRAINT_EQ) {
@@ -234,12 +239,15 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info)
     if (name >= 0) {
         info->idxNum |= BY_NAME;
         info->aConstraintUsage[name].argvIndex = ++args;
+    }
+    bool is_one_schema = schema >= 0 || !table->is_eponymous;
+    if (name >= 0 && is_one_schema) {
         info->idxFlags |= SQLITE_INDEX_SCAN_UNIQUE;
     }
     info->estimatedRows = name >= 0 ? 1 : 100;
     info->estimatedCost = name >= 0 ? 10 : 200;
-    info->orderByConsumed =
-        info->nOrderBy == 1 && info->aOrderBy[0].iColumn == COL_NAME && !info->aOrderBy[0].desc;
+    info->orderByConsumed = is_one_schema && info->nOrderBy == 1 &&
+                            info->aOrderBy[0].iColumn == COL_NAME && !info->aOrderBy[0].desc;
     return SQLITE_OK;
 }
 
@@ -263,42 +271,72 @@ static int close_cursor(sqlite3_vtab_cursor *base)
     return SQLITE_OK;
 }
 
-/* gx_store_list() into the cursor. */
+/* One xFilter: which schemas, which name, and where the rows go. */
 typedef struct collecting {
+    catalog *table;
     cursor *cur;
-    gx_mem *mem;
+    const char *schema; /* the constraint, or NULL */
+    const char *name;   /* the constraint, or NULL */
+    int64_t number;     /* of the schema at hand   */
+    bool has_schema;    /* one was listed          */
     gx_err *err;
 } collecting;
 
-static bool collect(void *arg, const gx_meta *meta)
+static bool has_table(sqlite3 *db, const char *schema)
+{
+    return sqlite3_table_column_metadata(db, schema, "gx", NULL, NULL, NULL, NULL, NULL, NULL) ==
+           SQLITE_OK;
+}
+
+static bool is_listed(const collecting *c, const char *schema)
+{
+    if (c->schema != NULL) {
+        return sqlite3_stricmp(schema, c->schema) == 0;
+    }
+    if (c->table->is_eponymous) {
+        return !has_table(c->table->db, schema);
+    }
+    return sqlite3_stricmp(schema, c->table->schema) == 0;
+}
+
+static bool add_row(void *arg, const gx_meta *meta)
 {
     collecting *c = arg;
     cursor *cur = c->cur;
     if (cur->count == cur->capacity) {
         int64_t capacity = cur->capacity == 0 ? 8 : 2 * cur->capacity;
         void *grown = cur->rows;
-        if (gx_mem_realloc(c->mem, (size_t)capacity * sizeof *cur->rows, "list of matrices", &grown,
-                           c->err) != GX_OK) {
+        if (gx_mem_realloc(c->table->ctx->mem, (size_t)capacity * sizeof *cur->rows,
+                           "list of matrices", &grown, c->err) != GX_OK) {
             return false;
         }
         cur->rows = grown;
         cur->capacity = capacity;
     }
-    cur->rows[cur->count++] = *meta;
+    cur->rows[cur->count].meta = *meta;
+    cur->rows[cur->count++].schema_number = c->number;
     return true;
 }
 
-static gx_code fill(cursor *cur, catalog *table, const char *schema, const char *name, gx_err *err)
+/* gx_store_each_schema(): the rows of this one, when it is listed. */
+static bool add_schema(void *arg, const char *schema)
 {
-    numbered n = {.name = schema};
-    GX_TRY(find_schema(table->ctx->store, &n, err));
-    if (n.found[0] == '\0') {
-        return gx_fail(err, GX_ARG, "no database named '%.*s'", GX_NAME_MAX, schema);
+    collecting *c = arg;
+    if (is_listed(c, schema)) {
+        c->has_schema = true;
+        gx_store_list(c->table->ctx->store, schema, c->name, add_row, c, c->err);
     }
-    cur->schema_number = n.number;
-    collecting c = {.cur = cur, .mem = table->ctx->mem, .err = err};
-    GX_TRY(gx_store_list(table->ctx->store, n.found, name, collect, &c, err));
-    return err->code;
+    c->number++;
+    return c->err->code != GX_OK;
+}
+
+static gx_code fill(collecting *c)
+{
+    GX_TRY(gx_store_each_schema(c->table->ctx->store, add_schema, c, c->err));
+    if (c->schema != NULL && !c->has_schema) {
+        gx_fail(c->err, GX_ARG, "no database named '%.*s'", GX_NAME_MAX, c->schema);
+    }
+    return c->err->code;
 }
 
 static int filter(sqlite3_vtab_cursor *base, int plan, const char *plan_text, int argc,
@@ -306,23 +344,22 @@ static int filter(sqlite3_vtab_cursor *base, int plan, const char *plan_text, in
 {
     (void)plan_text;
     (void)argc;
-    cursor *cur = (cursor *)(void *)base;
-    catalog *table = catalog_of(base);
-    const char *schema = table->schema, *name = NULL;
-    cur->count = cur->at = 0;
+    gx_err err = {0};
+    collecting c = {.table = catalog_of(base), .cur = (cursor *)(void *)base, .err = &err};
+    c.cur->count = c.cur->at = 0;
     if ((plan & BY_SCHEMA) != 0) {
-        schema = (const char *)sqlite3_value_text(*argv++);
+        c.schema = (const char *)sqlite3_value_text(*argv++);
     }
     if ((plan & BY_NAME) != 0) {
-        name = (const char *)sqlite3_value_text(*argv);
+        c.name = (const char *)sqlite3_value_text(*argv);
     }
-    if (schema == NULL || ((plan & BY_NAME) != 0 && name == NULL)) { // = NULL is never true
+    if (((plan & BY_SCHEMA) != 0 && c.schema == NULL) ||
+        ((plan & BY_NAME) != 0 && c.name == NULL)) { // = NULL is never true
         return SQLITE_OK;
     }
-    gx_err err = {0};
-    gx_ctx_hold(table->ctx);
-    gx_code code = fill(cur, table, schema, name, &err);
-    gx_ctx_release(table->ctx);
+    gx_ctx_hold(c.table->ctx);
+    gx_code code = fill(&c);
+    gx_ctx_release(c.table->ctx);
     return code == GX_OK ? SQLITE_OK : gx_vtab_error(base->pVtab, "gx", &err);
 }
 
@@ -341,7 +378,8 @@ static int eof(sqlite3_vtab_cursor *base)
 static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
 {
     const cursor *cur = (const cursor *)(const void *)base;
-    *out = cur->schema_number << 32 | (cur->rows[cur->at].id & UINT32_MAX);
+    const listed *row = &cur->rows[cur->at];
+    *out = row->schema_number << 32 | (row->meta.id & UINT32_MAX);
     return SQLITE_OK;
 }
 
@@ -384,7 +422,7 @@ static void result_bytes(sqlite3_context *sql, const gx_meta *row)
 static int column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int which)
 {
     const cursor *cur = (const cursor *)(const void *)base;
-    const gx_meta *row = &cur->rows[cur->at];
+    const gx_meta *row = &cur->rows[cur->at].meta;
     char text[GX_PROPERTIES_MAX];
     if (sqlite3_vtab_nochange(sql)) { // UPDATE asks for columns that it does not set
         return SQLITE_OK;
@@ -441,39 +479,71 @@ static gx_code row_meta(catalog *table, sqlite3_value *row, gx_meta *meta, gx_er
     return GX_OK;
 }
 
+/* Counts the databases but temp that have no table gx. */
+typedef struct without {
+    sqlite3 *db;
+    int count;
+    bool is_main;
+} without;
+
+static bool count_without(void *arg, const char *schema)
+{
+    without *w = arg;
+    if (sqlite3_stricmp(schema, "temp") != 0 && !has_table(w->db, schema)) {
+        w->count++;
+        w->is_main = w->is_main || sqlite3_stricmp(schema, "main") == 0;
+    }
+    return false;
+}
+
+/*
+** INSERT INTO gx(...) through the eponymous table with a bare name: main, where it can only be
+** meant, which is where main has no table gx but all attached databases have theirs.
+*/
+static gx_code check_target(catalog *table, const char *name, gx_err *err)
+{
+    without w = {.db = table->db};
+    GX_TRY(gx_store_each_schema(table->ctx->store, count_without, &w, err));
+    if (w.is_main && w.count == 1) {
+        return GX_OK;
+    }
+    return gx_fail(err, GX_ARG, "which database '%s' goes to is not known: write '%s.%s'", name,
+                   w.is_main ? "main" : "temp", name);
+}
+
+/* The schema that a name starts with, into head; false when there is none. */
+static gx_code head_of(catalog *table, const char *text, char head[GX_NAME_MAX + 1], bool *has_head,
+                       gx_err *err)
+{
+    const char *dot = strchr(text, '.');
+    char name[GX_NAME_MAX + 1];
+    *has_head = false;
+    if (dot == NULL || dot - text > GX_NAME_MAX) {
+        return GX_OK;
+    }
+    snprintf(name, sizeof name, "%.*s", (int)(dot - text), text);
+    return gx_store_has_schema(table->ctx->store, name, head, has_head, err);
+}
+
 /* A full name "schema.name" for a new matrix, from the columns name and schema of an INSERT. */
 static gx_code new_name(catalog *table, sqlite3_value **columns, char *full, size_t bytes,
                         gx_err *err)
 {
     gx_store *store = table->ctx->store;
-    const char *text, *schema = NULL;
+    const char *text, *schema = table->is_eponymous ? NULL : table->schema;
     char head[GX_NAME_MAX + 1], name[GX_NAME_MAX + 1];
-    bool is_main_made = sqlite3_table_column_metadata(table->db, "main", "gx_state", NULL, NULL,
-                                                      NULL, NULL, NULL, NULL) == SQLITE_OK;
+    bool has_column = sqlite3_value_type(columns[COL_SCHEMA]) != SQLITE_NULL;
+    bool has_head;
     GX_TRY(gx_arg_text(columns[COL_NAME], "name", &text, err));
-    if (sqlite3_value_type(columns[COL_SCHEMA]) != SQLITE_NULL) {
-        bool found;
+    GX_TRY(head_of(table, text, head, &has_head, err));
+    if (has_column) {
         GX_TRY(gx_arg_text(columns[COL_SCHEMA], "schema", &schema, err));
-        GX_TRY(gx_store_has_schema(store, schema, head, &found, err));
-        if (!found) {
-            return gx_fail(err, GX_ARG, "no database named '%.*s'", GX_NAME_MAX, schema);
+        if (has_head && sqlite3_stricmp(head, schema) != 0) {
+            return gx_fail(err, GX_ARG, "name is in %s but schema is %s", head, schema);
         }
-    } else if (!table->is_eponymous) {
-        schema = table->schema;
     }
-    const char *dot = strchr(text, '.');
-    bool has_head = false;
-    if (dot != NULL && dot - text <= GX_NAME_MAX) {
-        snprintf(name, sizeof name, "%.*s", (int)(dot - text), text);
-        GX_TRY(gx_store_has_schema(store, name, head, &has_head, err));
-    }
-    if (has_head && sqlite3_value_type(columns[COL_SCHEMA]) != SQLITE_NULL &&
-        sqlite3_stricmp(head, schema) != 0) {
-        return gx_fail(err, GX_ARG, "name is in %s but schema is %s", head, schema);
-    }
-    if (!has_head && schema == NULL && is_main_made) {
-        return gx_fail(err, GX_ARG, "which database '%s' goes to is not known: write 'temp.%s'",
-                       text, text);
+    if (!has_head && schema == NULL) {
+        GX_TRY(check_target(table, text, err));
     }
     if (has_head || schema == NULL) {
         snprintf(full, bytes, "%s", text);
@@ -702,6 +772,9 @@ int gx_register_catalog(sqlite3 *db, gx_ctx *ctx)
     int rc = sqlite3_create_module_v2(db, "gx_catalog", MODULE(real_module), ctx, NULL);
     if (rc == SQLITE_OK) {
         rc = sqlite3_create_module_v2(db, "gx", &eponymous_module, ctx, NULL);
+    }
+    if (rc == SQLITE_OK) {
+        gx_store_mark_shadows(db);
     }
     return rc;
 }

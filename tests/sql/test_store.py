@@ -357,11 +357,17 @@ def test_the_first_schema_wins(three):
 
 
 def test_schema_of_an_insert(three):
-    three.execute("INSERT INTO gx(name, value) VALUES('A', 1)")
+    assert error(three, "INSERT INTO gx(name, value) VALUES('A', 1)") == \
+        "gx: which database 'A' goes to is not known: write 'main.A'"  # aux.gx would be the same table
+    three.execute("INSERT INTO gx(name, value) VALUES('main.A', 1)")
     three.execute("INSERT INTO gx(name, value) VALUES('temp.B', 2)")
     three.execute("INSERT INTO gx(name, value, schema) VALUES('C', 3, 'AUX')")
-    three.execute("INSERT INTO aux.gx(name, value) VALUES('D', 4)")
-    assert (names(three), names(three, "temp.gx"), names(three, "aux.gx")) == (["A"], ["B"], ["C", "D"])
+    for schema in ["main", "aux"]:  # INSERT makes no table gx yet: one eponymous table for all
+        assert names(three, schema + ".gx") == ["B", "A", "C"] or names(three, schema + ".gx") == ["A", "B", "C"]
+    three.execute("SELECT gx_store('aux.D', 4), gx_store('E', 5)")
+    three.execute("INSERT INTO aux.gx(name, value) VALUES('F', 6)")
+    assert (names(three), names(three, "temp.gx"), names(three, "aux.gx")) == (["A", "E"], ["B"], ["C", "D", "F"])
+    assert names(three, "\"odd name\".gx") == ["B"]
 
 
 def test_copy_between_files(three, tmp_path):
