@@ -114,7 +114,7 @@ bool gx_store_is_interrupted(gx_store *store);
 
 int64_t gx_store_length_limit(gx_store *store); /* SQLITE_LIMIT_LENGTH, bytes */
 
-/* What "PRAGMA schema.pragma" tells, as text; pragma is one of gx's own words. */
+/* What a pragma of the schema tells, as text; pragma is one of gx's own words. */
 gx_code gx_store_pragma(struct sqlite3 *db, const char *schema, const char *pragma, char text[64],
                         gx_err *err);
 

@@ -1,146 +1,18 @@
 /*
-** The store through its own interface (core/store.h), on a SQLite library linked in.
+** The store through its own interface (core/store.h), on a SQLite library linked in: writing.
 **
 ** Plan:
-**   1. life of a matrix: begin, create, write, publish, end; nothing open after release: sqlite3_close
-**   2. giving up: rollback, nested calls, release without end, writes inside a writing statement
+**   1. life of a matrix: begin, create, write, publish, end; nothing is open after release:
+**      sqlite3_close
+**   2. giving up: rollback, nested calls, release without end, writes inside a writing statement,
+**      tables that come and go behind the connection's memory
 **   3. interrupts: seen by the poll; a storing call unwinds although every statement is refused
 **   4. what SQLite refuses: read-only, busy, full, too big; code and text
-**   5. the read pin, in rollback and WAL mode
-**   6. patches and the own reader
-**   7. helper readers: refusals, agreement, disagreement, locks, attached databases
-**   8. progress functions, flush, counters
-**   9. defensive mode and the commit that fails
+**   5. progress functions, flush
+**   6. defensive mode and the commit that fails
 */
 #include "gx.h"
-#include "store.h"
-
-#include <sqlite3.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-/* A connection with a store, on a file of its own in a fresh folder. */
-typedef struct fixture {
-    char folder[64], path[96];
-    sqlite3 *db, *other; /* other: a second connection to the file */
-    gx_mem *mem;
-    gx_store *store;
-    gx_err err;
-} fixture;
-
-static int setup(void **state)
-{
-    fixture *f = calloc(1, sizeof *f);
-    snprintf(f->folder, sizeof f->folder, "/tmp/gx_store_XXXXXX");
-    if (f == NULL || mkdtemp(f->folder) == NULL) {
-        return -1;
-    }
-    snprintf(f->path, sizeof f->path, "%s/t.db", f->folder);
-    sqlite3_open(f->path, &f->db);
-    sqlite3_open(f->path, &f->other);
-    gx_mem_create((size_t)64 << 20, &f->mem, &f->err);
-    gx_store_open(f->db, f->mem, &f->store, &f->err);
-    gx_store_set_tile_bytes(f->store, 3200); // 20 x 20 f64
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fixture *f = *state;
-    static const char *const names[] = {"t.db", "t.db-journal", "t.db-wal", "t.db-shm",
-                                        "u.db", "u.db-journal", "moved.db"};
-    gx_store_close(f->store);
-    assert_int_equal(sqlite3_close(f->db), SQLITE_OK); // close, not close_v2: nothing may be open
-    assert_int_equal(sqlite3_close(f->other), SQLITE_OK);
-    assert_int_equal(gx_mem_used(f->mem), 0);
-    gx_mem_free_all(f->mem);
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char path[128];
-        snprintf(path, sizeof path, "%s/%s", f->folder, names[i]);
-        unlink(path);
-    }
-    rmdir(f->folder);
-    free(f);
-    return 0;
-}
-
-static void ok(fixture *f, gx_code code)
-{
-    if (code != GX_OK) {
-        fail_msg("code %d: %s", code, f->err.text);
-    }
-}
-
-static void is_error(fixture *f, gx_code code, gx_code expected, const char *text)
-{
-    assert_string_equal(f->err.text, text);
-    assert_int_equal(code, expected);
-    memset(&f->err, 0, sizeof f->err);
-}
-
-static void run_sql(sqlite3 *db, const char *sql)
-{
-    char *message = NULL;
-    if (sqlite3_exec(db, sql, NULL, NULL, &message) != SQLITE_OK) {
-        fail_msg("%s: %s", sql, message);
-    }
-}
-
-static int64_t number(sqlite3 *db, const char *sql)
-{
-    sqlite3_stmt *stmt;
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
-    int64_t value = sqlite3_column_int64(stmt, 0);
-    sqlite3_finalize(stmt);
-    return value;
-}
-
-/* rows x cols of f64, element (i, j) of tile t = t * 1000 + its number in the tile. */
-static gx_code write_all(fixture *f, gx_meta *meta)
-{
-    double data[400];
-    int64_t tiles = gx_meta_row_tiles(meta) * gx_meta_col_tiles(meta);
-    for (int64_t t = 0; t < tiles; t++) {
-        for (int i = 0; i < 400; i++) {
-            data[i] = (double)t * 1000 + i;
-        }
-        GX_TRY(gx_store_write_tile(f->store, meta, t, data, &f->err));
-    }
-    return GX_OK;
-}
-
-static gx_meta shaped(const char *schema, int64_t rows, int64_t cols)
-{
-    gx_meta meta = {.rows = rows, .cols = cols, .dtype = GX_F64};
-    snprintf(meta.schema, sizeof meta.schema, "%s", schema);
-    return meta;
-}
-
-static gx_code create_all(fixture *f, const char *schema, const char *name, gx_meta *meta)
-{
-    *meta = shaped(schema, 50, 30);
-    GX_TRY(gx_store_create(f->store, meta, &f->err));
-    GX_TRY(write_all(f, meta));
-    return gx_store_publish(f->store, meta, name, false, &f->err);
-}
-
-static gx_meta make(fixture *f, const char *schema, const char *name)
-{
-    gx_meta meta;
-    ok(f, gx_store_begin(f->store, schema, &f->err));
-    ok(f, create_all(f, schema, name, &meta));
-    ok(f, gx_store_end(f->store, true, &f->err));
-    return meta;
-}
+#include "storekit.h"
 
 // 1. ----------------------------------------------------------------------------------------------
 
@@ -548,246 +420,6 @@ static void not_authorized(void **state)
 
 // 5. ----------------------------------------------------------------------------------------------
 
-static void pin_in_rollback_mode(void **state)
-{
-    fixture *f = *state;
-    gx_meta meta;
-    make(f, "main", "A");
-    gx_store_release(f->store);
-    ok(f, gx_store_find(f->store, "A", &meta, &f->err));
-    assert_int_equal(sqlite3_exec(f->other, "DELETE FROM gx_tile", NULL, NULL, NULL), SQLITE_BUSY);
-    gx_store_release(f->store);
-    run_sql(f->other, "DELETE FROM gx_tile");
-    ok(f, gx_store_find(f->store, "A", &meta, &f->err));
-    gx_reader *reader;
-    double x;
-    ok(f, gx_reader_own(f->store, &reader, &f->err));
-    is_error(f, gx_reader_read(reader, &meta, 1, 0, sizeof x, &x, &f->err), GX_CORRUPT,
-             "tile 1 of A is missing");
-    gx_reader_close(reader);
-}
-
-static void pin_in_wal_mode(void **state)
-{
-    fixture *f = *state;
-    gx_meta meta, again;
-    bool found;
-    run_sql(f->db, "PRAGMA journal_mode = wal");
-    make(f, "main", "A");
-    gx_store_release(f->store);
-    ok(f, gx_store_find(f->store, "A", &meta, &f->err));
-    run_sql(f->other, "DELETE FROM gx_tile; DELETE FROM gx_meta");
-    gx_reader *reader;
-    double x;
-    ok(f, gx_reader_own(f->store, &reader, &f->err));
-    ok(f,
-       gx_reader_read(reader, &meta, 1, 8, sizeof x, &x, &f->err)); // the state the call began with
-    assert_true(x == 1001);
-    ok(f, gx_store_find(f->store, "A", &again, &f->err));
-    is_error(f, gx_store_begin(f->store, "main", &f->err), GX_BUSY,
-             "writing to main: another connection has written since this call began to read");
-    gx_reader_close(reader);
-    gx_store_release(f->store);
-    ok(f, gx_store_lookup(f->store, "A", &meta, &found, &f->err));
-    assert_false(found);
-}
-
-// 6. ----------------------------------------------------------------------------------------------
-
-static void patches(void **state)
-{
-    fixture *f = *state;
-    gx_meta meta = make(f, "main", "A");
-    int64_t generation = meta.generation;
-    double data[400] = {0}, x[4];
-    const double patch[2] = {-1, -2};
-    gx_reader *reader;
-    ok(f, gx_reader_own(f->store, &reader, &f->err));
-    ok(f, gx_reader_read(reader, &meta, 3, 0, sizeof x, x, &f->err));
-
-    ok(f, gx_store_begin(f->store, "main", &f->err));
-    ok(f, gx_store_patch_tile(f->store, &meta, 3, 8, sizeof patch, patch, &f->err));
-    ok(f, gx_store_patch_tile(f->store, &meta, 3, 24, 8, patch, &f->err));
-    ok(f, gx_store_patch_tile(f->store, &meta, 4, 0, 8, patch, &f->err));
-    ok(f, gx_reader_read(reader, &meta, 3, 0, sizeof x, x, &f->err));
-    assert_true(x[0] == 3000 && x[1] == -1 && x[2] == -2 && x[3] == -1);
-
-    // The whole tile is replaced under both handles.
-    ok(f, gx_store_patch_tile(f->store, &meta, 3, 0, 8, patch, &f->err));
-    data[1] = 7;
-    ok(f, gx_store_write_tile(f->store, &meta, 3, data, &f->err));
-    ok(f, gx_reader_read(reader, &meta, 3, 0, sizeof x, x, &f->err));
-    assert_true(x[0] == 0 && x[1] == 7);
-    ok(f, gx_store_patch_tile(f->store, &meta, 3, 16, 8, patch, &f->err));
-    ok(f, gx_reader_read(reader, &meta, 3, 0, sizeof x, x, &f->err));
-    assert_true(x[1] == 7 && x[2] == -1);
-    ok(f, gx_store_touch(f->store, &meta, GX_PROP_ORTHOGONAL, &f->err));
-    assert_true(meta.generation > generation);
-    ok(f, gx_store_end(f->store, true, &f->err));
-
-    gx_meta found;
-    ok(f, gx_store_find(f->store, "A", &found, &f->err));
-    assert_memory_equal(&found, &meta, sizeof meta);
-    ok(f, gx_reader_read(reader, &meta, 3, 0, sizeof x, x, &f->err));
-    assert_true(x[1] == 7);
-
-    ok(f, gx_store_begin(f->store, "main", &f->err));
-    run_sql(f->db, "DELETE FROM gx_tile WHERE id & 0xffffffff = 5");
-    is_error(f, gx_store_patch_tile(f->store, &meta, 5, 0, 8, patch, &f->err), GX_CORRUPT,
-             "tile 5 of A is missing");
-    ok(f, gx_store_end(f->store, false, &f->err));
-    ok(f, gx_reader_read(reader, &meta, 5, 0, 8, x, &f->err)); // rolled back, and read again
-    gx_reader_close(reader);
-}
-
-static void own_reader_changes_schemas(void **state)
-{
-    fixture *f = *state;
-    run_sql(f->db, "ATTACH ':memory:' AS aux");
-    gx_meta a = make(f, "main", "A"), b = make(f, "aux", "A");
-    assert_int_equal(a.id, b.id);
-    double x = 5;
-    ok(f, gx_store_begin(f->store, "aux", &f->err));
-    ok(f, gx_store_patch_tile(f->store, &b, 0, 0, 8, &x, &f->err));
-    ok(f, gx_store_end(f->store, true, &f->err));
-    gx_reader *reader;
-    ok(f, gx_reader_own(f->store, &reader, &f->err));
-    for (int i = 0; i < 4; i++) {
-        ok(f, gx_reader_read(reader, i % 2 ? &b : &a, 0, 0, 8, &x, &f->err));
-        assert_true(x == (i % 2 ? 5 : 0));
-    }
-    gx_reader_close(reader);
-}
-
-// 7. ----------------------------------------------------------------------------------------------
-
-static void refusals(void **state)
-{
-    fixture *f = *state;
-    gx_reader *reader;
-    char sql[200];
-    assert_null(gx_reader_refusal(f->store, "main"));
-    assert_string_equal(gx_reader_refusal(f->store, "temp"), "temporary database");
-    run_sql(f->db, "ATTACH ':memory:' AS mem");
-    assert_string_equal(gx_reader_refusal(f->store, "mem"), "in-memory database");
-    is_error(f, gx_reader_open(f->store, "mem", &reader, &f->err), GX_UNSUPPORTED,
-             "in-memory database");
-    assert_null(reader);
-    run_sql(f->db, "ATTACH '' AS anonymous");
-    assert_string_equal(gx_reader_refusal(f->store, "anonymous"), "in-memory database");
-    run_sql(f->db, "PRAGMA main.locking_mode = exclusive");
-    assert_string_equal(gx_reader_refusal(f->store, "main"), "exclusive locking mode");
-    run_sql(f->db, "PRAGMA main.locking_mode = normal; SELECT * FROM sqlite_master");
-    assert_null(gx_reader_refusal(f->store, "main"));
-    snprintf(sql, sizeof sql, "%s/moved.db", f->folder);
-    rename(f->path, sql);
-    assert_string_equal(gx_reader_refusal(f->store, "main"), "database file was moved");
-    rename(sql, f->path);
-    assert_true(gx_store_writer_excludes_readers(f->store, "main"));
-    gx_store_release(f->store);
-    run_sql(f->db, "PRAGMA journal_mode = wal");
-    assert_false(gx_store_writer_excludes_readers(f->store, "main"));
-}
-
-/* Helper and caller read the same; the helper is opened on schema. */
-static void agree(fixture *f, const char *schema, const gx_meta *meta)
-{
-    gx_reader *helper;
-    double x, y[2];
-    ok(f, gx_reader_open(f->store, schema, &helper, &f->err));
-    for (int round = 0; round < 2; round++) {
-        ok(f, gx_reader_begin(helper, &meta, 1, &f->err));
-        ok(f, gx_reader_read(helper, meta, 5, 16, 8, &x, &f->err));
-        ok(f, gx_reader_read(helper, meta, 2, 8, 16, y, &f->err));
-        assert_true(x == 5002 && y[0] == 2001 && y[1] == 2002);
-        gx_reader_end(helper);
-    }
-    gx_reader_close(helper);
-}
-
-static void helpers(void **state)
-{
-    fixture *f = *state;
-    char sql[200];
-    gx_meta meta = make(f, "main", "A");
-    gx_store_release(f->store);
-    ok(f, gx_store_find(f->store, "A", &meta, &f->err)); // with the pin, as in a call
-    agree(f, "main", &meta);
-    gx_store_release(f->store);
-    snprintf(sql, sizeof sql, "ATTACH '%s/u.db' AS \"odd name\"", f->folder);
-    run_sql(f->db, sql);
-    meta = make(f, "odd name", "B");
-    agree(f, "odd name", &meta);
-    gx_store_release(f->store);
-    run_sql(f->db, "PRAGMA main.journal_mode = wal");
-    meta = make(f, "main", "C");
-    agree(f, "main", &meta);
-}
-
-static void helpers_disagree(void **state)
-{
-    fixture *f = *state;
-    gx_meta meta = make(f, "main", "A");
-    const gx_meta *metas[] = {&meta};
-    double x = 9;
-    gx_reader *helper;
-    gx_store_release(f->store);
-
-    // Uncommitted changes are invisible to the helper: another generation.
-    ok(f, gx_store_begin(f->store, "main", &f->err));
-    ok(f, gx_store_patch_tile(f->store, &meta, 0, 0, 8, &x, &f->err));
-    ok(f, gx_store_touch(f->store, &meta, 0, &f->err));
-    ok(f, gx_reader_open(f->store, "main", &helper, &f->err));
-    is_error(f, gx_reader_begin(helper, metas, 1, &f->err), GX_UNSUPPORTED,
-             "A has changes that are not committed");
-    ok(f, gx_store_end(f->store, true,
-                       &f->err)); // and holds no lock that would keep this from happening
-    ok(f, gx_reader_begin(helper, metas, 1, &f->err));
-    ok(f, gx_reader_read(helper, &meta, 0, 0, 8, &x, &f->err));
-    assert_true(x == 9);
-
-    // While it reads, in rollback mode, nobody commits.
-    gx_store_release(f->store);
-    assert_int_equal(sqlite3_exec(f->db, "CREATE TABLE t(a)", NULL, NULL, NULL), SQLITE_BUSY);
-    gx_reader_end(helper);
-    run_sql(f->db, "CREATE TABLE t(a)");
-
-    // A writer that has the file to itself stops the helper, at once.
-    run_sql(f->other, "BEGIN EXCLUSIVE");
-    is_error(f, gx_reader_begin(helper, metas, 1, &f->err), GX_UNSUPPORTED, "database is locked");
-    run_sql(f->other, "COMMIT");
-    ok(f, gx_reader_begin(helper, metas, 1, &f->err));
-    gx_reader_end(helper);
-
-    // A matrix that is not there any more.
-    run_sql(f->other, "DELETE FROM gx_meta");
-    is_error(f, gx_reader_begin(helper, metas, 1, &f->err), GX_UNSUPPORTED,
-             "A has changes that are not committed");
-    gx_reader_close(helper);
-}
-
-static void helper_finds_damage(void **state)
-{
-    fixture *f = *state;
-    gx_meta meta = make(f, "main", "A");
-    const gx_meta *metas[] = {&meta};
-    gx_reader *helper;
-    double x;
-    gx_store_release(f->store);
-    run_sql(f->db, "DELETE FROM gx_tile WHERE id & 0xffffffff = 2; "
-                   "UPDATE gx_tile SET data = x'0011' WHERE id & 0xffffffff = 3");
-    ok(f, gx_reader_open(f->store, "main", &helper, &f->err));
-    ok(f, gx_reader_begin(helper, metas, 1, &f->err));
-    is_error(f, gx_reader_read(helper, &meta, 2, 0, 8, &x, &f->err), GX_CORRUPT,
-             "tile 2 of A is missing");
-    is_error(f, gx_reader_read(helper, &meta, 3, 0, 8, &x, &f->err), GX_CORRUPT,
-             "tile 3 of A has 2 bytes, expected 2040");
-    ok(f, gx_reader_read(helper, &meta, 4, 0, 8, &x, &f->err));
-    gx_reader_close(helper);
-}
-
-// 8. ----------------------------------------------------------------------------------------------
-
 /* progress(label, fraction, seconds): the number in its user data; 2 makes it fail. */
 static void progress_fn(sqlite3_context *sql, int argc, sqlite3_value **argv)
 {
@@ -858,33 +490,7 @@ static void flushes(void **state)
     gx_store_set_flush(f->store, NULL, NULL);
 }
 
-static void counters(void **state)
-{
-    fixture *f = *state;
-    static gx_stats stats;
-    gx_stats_reset(&stats);
-    gx_store_set_stats(f->store, &stats);
-    gx_meta meta = make(f, "main", "A");
-    assert_int_equal(gx_stats_get(&stats, GX_STAT_TILES_WRITTEN), 6);
-    assert_int_equal(gx_stats_get(&stats, GX_STAT_BYTES_WRITTEN), 50 * 30 * 8);
-    gx_reader *reader;
-    double x[2];
-    ok(f, gx_reader_own(f->store, &reader, &f->err));
-    for (int i = 0; i < 3; i++) {
-        ok(f, gx_reader_read(reader, &meta, 2, 0, sizeof x, x, &f->err));
-    }
-    ok(f, gx_reader_read(reader, &meta, 1, 0, sizeof x, x, &f->err));
-    assert_int_equal(gx_stats_get(&stats, GX_STAT_TILES_READ), 2);
-    assert_int_equal(gx_stats_get(&stats, GX_STAT_BYTES_READ), 4 * 16);
-    assert_int_equal(gx_stats_get(&stats, GX_STAT_HELPER_READS), 0);
-    gx_reader_close(reader);
-    gx_store_release(f->store);
-    agree(f, "main", &meta);
-    assert_int_equal(gx_stats_get(&stats, GX_STAT_HELPER_READS), 4);
-    gx_store_set_stats(f->store, NULL);
-}
-
-// 9. ----------------------------------------------------------------------------------------------
+// 6. ----------------------------------------------------------------------------------------------
 
 static void is_protected(sqlite3 *db)
 {
@@ -946,8 +552,6 @@ static void commit_hook_refuses(void **state)
     assert_int_equal(number(f->db, "SELECT count(*) FROM gx_meta"), 1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -970,17 +574,8 @@ int main(void)
         TEST(full),
         TEST(too_big),
         TEST(not_authorized),
-        TEST(pin_in_rollback_mode),
-        TEST(pin_in_wal_mode),
-        TEST(patches),
-        TEST(own_reader_changes_schemas),
-        TEST(refusals),
-        TEST(helpers),
-        TEST(helpers_disagree),
-        TEST(helper_finds_damage),
         TEST(progress),
         TEST(flushes),
-        TEST(counters),
         TEST(defensive),
         TEST(commit_hook_refuses),
     };
