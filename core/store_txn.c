@@ -441,6 +441,7 @@ gx_code gx_store_end(gx_store *store, bool commit, gx_err *err)
     if (store->depth == 0) {
         for (gx_schema *schema = store->schemas; schema != NULL; schema = schema->next) {
             schema->is_locked = false;
+            schema->seen_count = 0; // what this connection changes is no other's change
         }
     }
     sqlite3_set_last_insert_rowid(store->db, level.last_rowid);
