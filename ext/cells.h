@@ -50,14 +50,15 @@ struct gx_cells_table {
     sqlite3 *db;
     gx_cells_shared *shared;
     gx_ctx *ctx;
-    bool is_rows;        /* gx_rows; else gx_cells                                     */
-    const char *module;  /* "gx_cells", "gx_rows"                                      */
-    char *schema, *name; /* of the table                                               */
-    char *matrix;        /* the matrix of a named table; NULL: table-valued function   */
-    int64_t rows, cols;  /* of the matrix last seen, for estimates; 0: none seen       */
-    int level;           /* savepoints open, SQLite's own included                     */
-    int foreign_level;   /* level at the latest flush into another schema; -1: none    */
-    gx_meta foreign;     /* the matrix flushed into then                               */
+    bool is_rows;           /* gx_rows; else gx_cells                                     */
+    const char *module;     /* "gx_cells", "gx_rows"                                      */
+    char *schema, *name;    /* of the table                                               */
+    char *matrix;           /* the matrix of a named table; NULL: table-valued function   */
+    int64_t rows, cols;     /* of the matrix last seen, for estimates; 0: none seen       */
+    bool is_in_transaction; /* between xBegin and xCommit or xRollback */
+    int level;              /* savepoints open, SQLite's own included                     */
+    int foreign_level;      /* level at the latest flush into another schema; -1: none    */
+    gx_meta foreign;        /* the matrix flushed into then                               */
 };
 
 /* "gx_cells: a: text" into zErrMsg; returns code, or SQLITE_* of err where code is 0. */

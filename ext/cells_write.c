@@ -213,6 +213,10 @@ gx_code gx_cells_flush(void *arg, gx_err *err)
     if (shared->batch.table == NULL || shared->batch.is_flushing) {
         return GX_OK;
     }
+    if (!shared->batch.table->is_in_transaction) {
+        drop_batch(shared); // rolled back by SQLite itself, in the middle of a call
+        return GX_OK;
+    }
     GX_TRY(write_entries(shared, err));
     drop_batch(shared);
     return GX_OK;
@@ -230,7 +234,8 @@ static gx_code begin_batch(gx_cells_table *table, gx_meta *meta, gx_err *err)
     }
     GX_TRY(gx_store_begin(store, meta->schema, err)); // flushes another table's batch
     gx_code rc = gx_store_touch(store, meta, 0, err);
-    rc = gx_store_end(store, rc == GX_OK, err);
+    gx_code ended = gx_store_end(store, rc == GX_OK, err);
+    rc = rc == GX_OK ? ended : rc;
     if (rc == GX_OK) {
         shared->batch.table = table;
         shared->batch.meta = *meta;
@@ -590,6 +595,9 @@ int gx_cells_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqlite3_
         gx_ctx_hold(ctx);
         rc = write_change(&ch, &err);
         gx_ctx_release(ctx);
+        if (rc == GX_OK && !table->is_in_transaction) { // no memory, disk full, ...
+            rc = gx_fail(&err, GX_IO, "the transaction was rolled back during the statement");
+        }
     }
     if (rc != GX_OK) {
         bool is_constraint = ch.is_bad && rc == GX_ARG;
@@ -606,6 +614,7 @@ int gx_cells_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqlite3_
 int gx_cells_begin(sqlite3_vtab *vtab)
 {
     gx_cells_table *table = (gx_cells_table *)vtab;
+    table->is_in_transaction = true;
     table->level = 0;
     table->foreign_level = -1;
     return SQLITE_OK;
@@ -627,7 +636,7 @@ int gx_cells_sync(sqlite3_vtab *vtab)
 
 int gx_cells_commit(sqlite3_vtab *vtab)
 {
-    (void)vtab; // xSync has left nothing
+    ((gx_cells_table *)vtab)->is_in_transaction = false; // xSync has left nothing to write
     return SQLITE_OK;
 }
 
@@ -642,7 +651,9 @@ static void drop_if_mine(gx_cells_table *table)
 
 int gx_cells_rollback(sqlite3_vtab *vtab)
 {
-    drop_if_mine((gx_cells_table *)vtab);
+    gx_cells_table *table = (gx_cells_table *)vtab;
+    drop_if_mine(table);
+    table->is_in_transaction = false;
     return SQLITE_OK;
 }
 

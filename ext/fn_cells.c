@@ -33,7 +33,8 @@ static gx_code write_element(gx_store *store, gx_meta *meta, int64_t i, int64_t 
     if (rc == GX_OK) {
         rc = gx_store_touch(store, meta, 0, err);
     }
-    return gx_store_end(store, rc == GX_OK, err);
+    gx_code ended = gx_store_end(store, rc == GX_OK, err);
+    return rc == GX_OK ? ended : rc;
 }
 
 /* gx_set(A, i, j, value) */

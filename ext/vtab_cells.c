@@ -93,6 +93,7 @@ static int unquote(const char *text, char **name)
 static void free_table(gx_cells_table *table)
 {
     if (table != NULL) {
+        sqlite3_free(table->base.zErrMsg); // which SQLite does not take from every method
         sqlite3_free(table->schema);
         sqlite3_free(table->name);
         sqlite3_free(table->matrix);
@@ -164,6 +165,12 @@ static int connect(sqlite3 *db, gx_cells_shared *shared, bool is_rows, int argc,
         rc = declare(db, table);
     }
     if (rc != SQLITE_OK) {
+        gx_ctx_hold(table->ctx);
+        if (*message == NULL && gx_store_is_interrupted(table->ctx->store)) {
+            *message = sqlite3_mprintf("interrupted"); // SQLite's own text would not say why
+            rc = SQLITE_INTERRUPT;
+        }
+        gx_ctx_release(table->ctx);
         free_table(table);
         return rc;
     }
