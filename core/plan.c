@@ -1,9 +1,8 @@
 /*
 ** The planner: see plan.h.
 **
-** Product.  A call multiplies one block of A by one of B into one of C.  Blocks are whole tiles of C,
-** about BLOCK_EDGE on a side (more when there are many threads to feed, so that each gets a piece of full
-** speed).  A rectangle of super_m x super_n blocks of C stays in memory while A and B pass by; it is chosen
+** Product.  A call multiplies one block of A by one of B into one of C.  Blocks are whole tiles of C, at
+** least about BLOCK_EDGE on a side, wider where memory allows (each thread then gets a piece of full speed).  A rectangle of super_m x super_n blocks of C stays in memory while A and B pass by; it is chosen
 ** by counting what would be read,
 **
 **     reads = |A| * ceil(grid_n / super_n) + |B| * ceil(grid_m / super_m),
@@ -68,14 +67,22 @@ static int64_t round_to_tiles(int64_t edge, int64_t tile, int64_t size)
     return gx_max(1, gx_min(tiles, gx_ceil_div(gx_max(1, size), gx_max(1, tile)))) * gx_max(1, tile);
 }
 
-/* The target edge for this many threads within this much memory. */
-static int64_t target_edge(int64_t threads, size_t available, size_t element)
+/*
+** The target edges for this many threads within this much memory.  Blocks grow to the right first: a
+** block one tile high is contiguous in its tiles, so it is read and written without being copied.
+*/
+static void target_edges(int64_t threads, size_t available, size_t element, int64_t *edge_m,
+                         int64_t *edge_n)
 {
-    int64_t edge = BLOCK_EDGE * gx_max(1, (int64_t)lround(sqrt((double)threads / 4.0)));
-    while (edge > 16 && available / ((size_t)(edge * edge) * element) < (size_t)ENOUGH_SLOTS) {
-        edge /= 2;
+    *edge_m = BLOCK_EDGE * gx_max(1, (int64_t)lround(sqrt((double)threads / 8.0)));
+    *edge_n = BLOCK_EDGE * gx_min(4, 2 * threads);
+    while (*edge_n > 16 &&
+           available / ((size_t)(*edge_m * *edge_n) * element) < (size_t)ENOUGH_SLOTS) {
+        if (*edge_n <= *edge_m) {
+            *edge_m /= 2;
+        }
+        *edge_n = gx_max(*edge_n / 2, *edge_m);
     }
-    return edge;
 }
 
 static void choose_blocks(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int64_t tile_n,
@@ -84,12 +91,12 @@ static void choose_blocks(gx_run *run, const gx_matmul_args *args, int64_t tile_
     bool is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
     size_t element = gx_dtype_bytes(plan->dtype);
     size_t available = gx_mem_available(run->ctx->mem);
-    int64_t edge = 1;
+    int64_t edge_m = 1, edge_n = 1;
     if (!is_fixed) {
-        edge = target_edge(run->ctx->config.number[GX_SET_THREADS], available, element);
+        target_edges(run->ctx->config.number[GX_SET_THREADS], available, element, &edge_m, &edge_n);
     }
-    plan->block_m = round_to_tiles(edge, tile_m, plan->m);
-    plan->block_n = round_to_tiles(edge, tile_n, plan->n);
+    plan->block_m = round_to_tiles(edge_m, tile_m, plan->m);
+    plan->block_n = round_to_tiles(edge_n, tile_n, plan->n);
     if (plan->is_syrk) {
         plan->block_m = plan->block_n = gx_max(plan->block_m, plan->block_n);
     }
@@ -104,7 +111,7 @@ static void choose_blocks(gx_run *run, const gx_matmul_args *args, int64_t tile_
         most = gx_max(plan->block_m * plan->block_n, gx_min(most, third));
     }
     int64_t limit = gx_max(1, most / gx_max(plan->block_m, plan->block_n));
-    int64_t piece = round_to_tiles(edge, gx_max(ka, kb), plan->k);
+    int64_t piece = round_to_tiles(edge_m, gx_max(ka, kb), plan->k);
     if (piece > limit) {
         piece = limit >= 64 ? limit / 64 * 64 : limit;
     }
