@@ -271,7 +271,7 @@ static void refine(job *w, int64_t floor_m, int64_t floor_n)
 /* Too few cells, and an inner dimension long enough: one slice of k for each missing cell. */
 static void slice(job *w)
 {
-    int64_t wanted = (int64_t)gx_team_threads(w->team) * 2;
+    int64_t wanted = gx_team_threads(w->team);
     int64_t slices = gx_min(gx_ceil_div(wanted, cells(w)), w->args->k / SLICE_K);
     void *partial;
     if (slices < 2 || w->add == NULL || w->m > SLICED_MAX / w->n ||
