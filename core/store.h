@@ -194,8 +194,8 @@ gx_code gx_store_resolve(gx_store *store, const char *text, char schema[GX_NAME_
 gx_code gx_store_begin(gx_store *store, const char *schema, gx_err *err);
 
 /*
-** commit: RELEASE; !commit: roll back everything since begin.  err may already hold the failure that
-** is the reason; then it stays, and its code is returned.
+** commit:  RELEASE; !commit: roll back everything since begin.  err may already hold the failure
+** that is the reason; then it stays, and its code is returned.
 */
 gx_code gx_store_end(gx_store *store, bool commit, gx_err *err);
 

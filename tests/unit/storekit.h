@@ -1,6 +1,6 @@
 /*
-** What the tests of the store use: a connection with a store on a file of its own, checks of codes and
-** texts, and a matrix whose elements say where they are.  Included by one .c a program.
+** What the tests of the store use: a connection with a store on a file of its own, checks of codes
+** and texts, and a matrix whose elements say where they are.  Included by one .c a program.
 */
 #ifndef STOREKIT_H
 #define STOREKIT_H

@@ -1,0 +1,277 @@
+"""Stored matrices are ordinary tables: everything SQLite does with a database works with them.
+
+Plan:
+1. BEGIN, COMMIT, ROLLBACK, SAVEPOINT; a failed storing call in each leaves what was there before
+2. VACUUM, VACUUM INTO, the backup API, serialize, .dump and reload through the sqlite3 shell (with and without gx)
+3. WAL: results, checkpoints, a reader that stays behind
+4. readable without gx: the SQL and the Python of docs/format.md
+5. triggers, foreign keys, other users' tables in the same file are left alone
+"""
+import os
+import pathlib
+import re
+import shutil
+import sqlite3
+import subprocess
+
+import numpy as np
+import pytest
+from conftest import ROOT, error, from_numpy, gx_connect, gx_path, q, to_numpy
+from test_store import names, random
+
+A = random("f64", 100, 130)
+NEEDS_SHELL = pytest.mark.skipif(shutil.which("sqlite3") is None, reason="no sqlite3 shell: dumps are NOT tested")
+
+
+@pytest.fixture
+def db(monkeypatch, tmp_path):
+    """A file with A, 100 x 130 in 5 x 6 tiles, and broken, a copy without its tile 7."""
+    monkeypatch.setenv("GX_TILE_BYTES", "4096")
+    db = gx_connect(str(tmp_path / "t.db"))
+    db.execute("SELECT gx_store('A', ?), gx_store('broken', ?)", (from_numpy(A), from_numpy(A)))
+    db.execute("DELETE FROM gx_tile WHERE id = (2 << 32) + 7")
+    db.execute("CREATE TABLE t(a)")
+    yield db
+    db.close()
+
+
+def is_whole(db, extra=()):
+    """A is what it was, nothing half-stored is left, and the file is sound."""
+    assert (to_numpy(q(db, "SELECT gx_copy('A')")) == A).all()
+    assert names(db) == sorted(["A", "broken", *extra])
+    assert q(db, "SELECT gx_check()") == "tile 7 of broken is missing"
+    assert q(db, "PRAGMA main.integrity_check").startswith(("ok", "gx: tile 7 of broken is missing"))
+    assert db.in_transaction is False
+
+
+# 1. ------------------------------------------------------------------------------------------------
+
+def test_rollback(db):
+    db.execute("BEGIN")
+    db.execute("SELECT gx_copy('A', 'B'), gx_copy('A', 'temp.T')")
+    db.execute("DELETE FROM gx WHERE name = 'A'")
+    db.execute("UPDATE gx SET name = 'C' WHERE name = 'broken'")
+    assert names(db) == ["B", "C"]
+    db.execute("ROLLBACK")
+    is_whole(db)
+    assert names(db, "temp.gx") == []
+
+
+def test_commit(db):
+    db.execute("BEGIN")
+    db.execute("SELECT gx_copy('A', 'B')")
+    other = gx_connect(db.execute("PRAGMA database_list").fetchone()[2])
+    assert names(other) == ["A", "broken"]
+    db.execute("COMMIT")
+    assert names(other) == ["A", "B", "broken"]
+    other.close()
+    is_whole(db, ["B"])
+
+
+def test_savepoints(db):
+    db.execute("SAVEPOINT one")
+    db.execute("SELECT gx_copy('A', 'B')")
+    db.execute("SAVEPOINT two")
+    db.execute("SELECT gx_copy('A', 'C'), gx_drop('B')")
+    assert names(db) == ["A", "C", "broken"]
+    db.execute("ROLLBACK TO two")
+    assert names(db) == ["A", "B", "broken"]
+    db.execute("SAVEPOINT gx_store")  # the name gx uses itself
+    db.execute("SELECT gx_copy('A', 'D')")
+    db.execute("RELEASE gx_store")
+    db.execute("RELEASE one")
+    is_whole(db, ["B", "D"])
+
+
+FAILING = "gx_copy('broken', 'X')"
+
+
+def test_failure_in_autocommit(db):
+    assert error(db, f"SELECT {FAILING}") == "gx_copy: tile 7 of broken is missing"
+    is_whole(db)
+
+
+def test_failure_in_a_transaction(db):
+    db.execute("BEGIN")
+    db.execute("INSERT INTO t VALUES(1)")
+    db.execute("SELECT gx_copy('A', 'B')")
+    assert error(db, f"SELECT {FAILING}") == "gx_copy: tile 7 of broken is missing"
+    db.execute("INSERT INTO t VALUES(2)")
+    db.execute("COMMIT")
+    assert q(db, "SELECT group_concat(a) FROM t") == "1,2"
+    is_whole(db, ["B"])
+
+
+@pytest.mark.parametrize("begin", ["SELECT 1", "BEGIN", "SAVEPOINT s"])
+@pytest.mark.parametrize("sql", [
+    f"INSERT INTO t VALUES({FAILING})",
+    f"INSERT INTO t SELECT gx_copy('A', 'X' || value) FROM json_each('[1,2]') UNION ALL SELECT {FAILING}",
+    f"UPDATE t SET a = {FAILING}",
+    f"CREATE TABLE x AS SELECT {FAILING}",
+    f"DELETE FROM t WHERE {FAILING}",
+    "INSERT INTO gx(name, value) VALUES('Y', 'A'), ('X', 'broken')",
+])
+def test_failure_inside_a_writing_statement(db, begin, sql):
+    db.execute("INSERT INTO t VALUES('kept')")
+    db.execute(begin)
+    assert "tile 7 of broken is missing" in error(db, sql)
+    if begin != "SELECT 1":
+        db.execute("COMMIT" if begin == "BEGIN" else "RELEASE s")
+    assert q(db, "SELECT a FROM t") == "kept"
+    assert q(db, "SELECT count(*) FROM gx_meta WHERE name IS NULL") == 0
+    is_whole(db)
+
+
+def test_storing_inside_a_writing_statement(db):
+    db.execute("INSERT INTO t SELECT gx_copy('A', 'X' || value) FROM json_each('[1,2]')")
+    db.execute("CREATE TABLE x AS SELECT gx_copy('A', 'Y') AS name")
+    assert db.execute("SELECT a FROM t UNION ALL SELECT name FROM x").fetchall() == [("X1",), ("X2",), ("Y",)]
+    is_whole(db, ["X1", "X2", "Y"])
+
+
+def test_first_matrix_inside_a_writing_statement(tmp_path):
+    """No table gx can be made there: the eponymous one lists it until the next call makes the real one."""
+    for sql in ["CREATE TABLE x AS SELECT gx_store('A', '[1,2]') AS a", "INSERT INTO x SELECT gx_store('A', '[1,2]')",
+                "INSERT INTO gx(name, value) VALUES('A', '[1,2]')"]:
+        db = gx_connect()
+        db.execute("CREATE TABLE IF NOT EXISTS " + ("y" if "CREATE" in sql else "x") + "(a)")
+        db.execute(sql)
+        assert names(db) == ["A"]
+        assert db.execute("SELECT name, schema FROM gx WHERE name = 'A'").fetchall() == [("A", "main")]
+        assert q(db, "SELECT count(*) FROM sqlite_master WHERE name = 'gx'") == 0
+        db.execute("SELECT gx_store('B', '[1,2]')")
+        assert names(db) == ["A", "B"] and q(db, "SELECT count(*) FROM sqlite_master WHERE name = 'gx'") == 1
+        assert q(db, "SELECT gx_check()") == "ok"
+        db.close()
+
+
+def test_nested_calls(db):
+    assert q(db, "SELECT gx_copy(gx_copy(gx_copy('A', 'B'), 'C'), 'D')") == "D"
+    is_whole(db, ["B", "C", "D"])
+
+
+# 2. ------------------------------------------------------------------------------------------------
+
+def test_vacuum(db, tmp_path):
+    db.execute("SELECT gx_copy('A', 'B'), gx_drop('broken'), gx_store('broken', 'A')")
+    db.execute("DELETE FROM gx_tile WHERE id & 0xffffffff = 7 AND id >> 32 = (SELECT id FROM gx_meta WHERE name = 'broken')")
+    db.execute("DELETE FROM gx WHERE name = 'B'")
+    before = os.path.getsize(tmp_path / "t.db")
+    db.execute("VACUUM")
+    assert os.path.getsize(tmp_path / "t.db") < before
+    is_whole(db)
+    db.execute("VACUUM INTO ?", (str(tmp_path / "into.db"),))
+    other = gx_connect(str(tmp_path / "into.db"))
+    is_whole(other)
+    other.close()
+
+
+def test_backup(db, tmp_path):
+    other = gx_connect(str(tmp_path / "backup.db"))
+    db.backup(other)
+    is_whole(other)
+    other.execute("SELECT gx_copy('A', 'B')")
+    is_whole(other, ["B"])
+    other.close()
+
+
+def test_serialize(db):
+    if not hasattr(db, "serialize"):
+        pytest.skip("this Python's sqlite3 has no Connection.serialize")
+    other = gx_connect()
+    other.deserialize(db.serialize())
+    is_whole(other)
+    other.close()
+
+
+def shell(*args, script):
+    done = subprocess.run(["sqlite3", "-batch", *args], input=script, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout
+
+
+@NEEDS_SHELL
+@pytest.mark.parametrize("with_gx", [True, False])
+def test_dump(db, tmp_path, with_gx):
+    load = f".load {gx_path()}\n" if with_gx else ""
+    dump = shell(str(tmp_path / "t.db"), script=load + ".dump\n")
+    assert "CREATE VIRTUAL TABLE gx USING gx_catalog" in dump
+    shell(str(tmp_path / "new.db"), script=load + dump)
+    other = gx_connect(str(tmp_path / "new.db"))
+    is_whole(other)
+    other.execute("SELECT gx_copy('A', 'B')")
+    is_whole(other, ["B"])
+    assert names(other, "main.gx") == ["A", "B", "broken"]
+    other.close()
+
+
+# 3. ------------------------------------------------------------------------------------------------
+
+def test_wal(db, tmp_path):
+    assert q(db, "PRAGMA journal_mode = wal") == "wal"
+    behind = gx_connect(str(tmp_path / "t.db"))
+    behind.execute("BEGIN")
+    assert names(behind) == ["A", "broken"]
+    db.execute("SELECT gx_copy('A', 'B')")
+    db.execute("SELECT gx_store('A', '[1]', '{\"replace\":true}')")
+    assert (to_numpy(q(behind, "SELECT gx_copy('A')")) == A).all()  # as it was when the transaction began
+    behind.execute("COMMIT")
+    assert to_numpy(q(behind, "SELECT gx_copy('A')")).tolist() == [[1]]
+    behind.execute("SELECT gx_copy('B', 'A', '{\"replace\":true}')")
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    behind.close()
+    is_whole(db, ["B"])
+
+
+# 4. ------------------------------------------------------------------------------------------------
+
+def blocks(language):
+    text = pathlib.Path(ROOT, "docs", "format.md").read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
+
+
+def test_python_of_the_format(db, tmp_path):
+    """The reader in docs/format.md, as it stands there, on a connection without gx."""
+    programs = blocks("python")
+    assert len(programs) == 1
+    space = {}
+    exec(programs[0], space)
+    plain = sqlite3.connect(str(tmp_path / "t.db"))
+    assert (space["read_matrix"](plain, "A") == A).all()
+    for dtype in ["f32", "c128", "c64"]:
+        want = random(dtype, 37, 90)
+        db.execute("SELECT gx_store(?, ?)", (dtype, from_numpy(want)))
+        got = space["read_matrix"](plain, dtype)
+        assert got.dtype == want.dtype and (got == want).all()
+    db.execute("SELECT gx_store('empty', ?)", (from_numpy(np.zeros((0, 3))),))
+    assert space["read_matrix"](plain, "empty").shape == (0, 3)
+    value = q(db, "SELECT gx_copy('A')")
+    assert (space["read_value"](value) == A).all()
+    plain.close()
+
+
+# 5. ------------------------------------------------------------------------------------------------
+
+def test_triggers_see_the_rows(db):
+    db.execute("CREATE TABLE log(what)")
+    db.execute("CREATE TRIGGER note AFTER UPDATE OF name ON gx_meta WHEN new.name IS NOT NULL BEGIN "
+               "INSERT INTO log VALUES(new.name); END")
+    db.execute("SELECT gx_copy('A', 'B')")
+    assert q(db, "SELECT group_concat(what) FROM log") == "B"
+    is_whole(db, ["B"])
+
+
+def test_a_trigger_that_refuses(db):
+    db.execute("CREATE TRIGGER no BEFORE INSERT ON gx_tile WHEN new.id & 0xffffffff = 3 BEGIN "
+               "SELECT raise(ABORT, 'not tile 3'); END")
+    assert error(db, "SELECT gx_copy('A', 'B')") == "gx_copy: writing tile 3 of (id 3) to main: not tile 3"
+    db.execute("DROP TRIGGER no")
+    is_whole(db)
+
+
+def test_foreign_keys(db):
+    db.execute("PRAGMA foreign_keys = 1")
+    db.execute("CREATE TABLE uses(matrix TEXT REFERENCES gx_meta(name))")
+    db.execute("INSERT INTO uses VALUES('A')")
+    assert error(db, "SELECT gx_drop('A')") == "gx_drop: deleting from main: FOREIGN KEY constraint failed"
+    is_whole(db)
