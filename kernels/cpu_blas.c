@@ -12,6 +12,7 @@
 ** Memory: OpenBLAS packs into buffers of its own, one set for each concurrent call.
 */
 #include "cpu.h"
+#include "cpu_element.h"
 
 #include <cblas.h>
 
@@ -20,11 +21,6 @@ static const int64_t TINY = 5 * 5 * 5;
 
 /* The longest side handed to BLAS: products of two of them are computed in 64 bits there. */
 static const int64_t SIDE_MAX = (int64_t)1 << 30;
-
-GX_INLINE bool has_pairs(gx_dtype dtype)
-{
-    return dtype == GX_C128 || dtype == GX_C64;
-}
 
 GX_INLINE bool is_zero(gx_dtype dtype, gx_scalar s)
 {
@@ -35,56 +31,23 @@ GX_INLINE bool is_zero(gx_dtype dtype, gx_scalar s)
 
 GX_INLINE gx_scalar load(gx_dtype dtype, const void *x, int64_t at)
 {
-    switch (dtype) {
-    case GX_F64:
-        return (gx_scalar){((const double *)x)[at], 0};
-    case GX_F32:
-        return (gx_scalar){(double)((const float *)x)[at], 0};
-    case GX_C128:
-        return (gx_scalar){((const double *)x)[2 * at], ((const double *)x)[2 * at + 1]};
-    case GX_C64:
-        return (gx_scalar){(double)((const float *)x)[2 * at],
-                           (double)((const float *)x)[2 * at + 1]};
-    case GX_DTYPE_COUNT:
-        break;
-    }
-    return (gx_scalar){0, 0};
+    bool d = has_doubles(dtype);
+    return has_pairs(dtype) ? get_pair(d, x, at) : (gx_scalar){get(d, x, at), 0};
 }
 
 GX_INLINE void store(gx_dtype dtype, void *x, int64_t at, gx_scalar value)
 {
-    switch (dtype) {
-    case GX_F64:
-        ((double *)x)[at] = value.re;
-        break;
-    case GX_F32:
-        ((float *)x)[at] = (float)value.re;
-        break;
-    case GX_C128:
-        ((double *)x)[2 * at] = value.re;
-        ((double *)x)[2 * at + 1] = value.im;
-        break;
-    case GX_C64:
-        ((float *)x)[2 * at] = (float)value.re;
-        ((float *)x)[2 * at + 1] = (float)value.im;
-        break;
-    case GX_DTYPE_COUNT:
-        break;
+    if (has_pairs(dtype)) {
+        put_pair(has_doubles(dtype), x, at, value);
+    } else {
+        put(has_doubles(dtype), x, at, value.re);
     }
 }
 
-GX_INLINE gx_scalar times(gx_dtype dtype, gx_scalar x, gx_scalar y)
+/* Real dtypes ignore the imaginary part of a scalar. */
+GX_INLINE gx_scalar scalar_of(gx_dtype dtype, gx_scalar s)
 {
-    if (!has_pairs(dtype)) {
-        return (gx_scalar){x.re * y.re, 0};
-    }
-    return (gx_scalar){x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
-}
-
-GX_INLINE gx_scalar scaled(gx_dtype dtype, gx_scalar s, gx_scalar x)
-{
-    return !has_pairs(dtype) || s.im == 0 ? (gx_scalar){s.re * x.re, s.re * x.im}
-                                          : times(dtype, s, x);
+    return (gx_scalar){s.re, has_pairs(dtype) ? s.im : 0};
 }
 
 /* One operand as the loop walks it: element (i, l) of op(x) lies at i * row + l * col. */
@@ -122,15 +85,15 @@ GX_INLINE gx_code product_loop(gx_dtype dtype, const gx_args *p, bool is_triangl
         for (int64_t i = i0; i < i1; i++) {
             gx_scalar sum = {0, 0};
             for (int64_t l = 0; l < k; l++) {
-                gx_scalar term =
-                    times(dtype, walk_load(dtype, &a, i, l), walk_load(dtype, &b, l, j));
+                gx_scalar x = walk_load(dtype, &a, i, l), y = walk_load(dtype, &b, l, j);
+                gx_scalar term = has_pairs(dtype) ? times(x, y) : (gx_scalar){x.re * y.re, 0};
                 sum.re += term.re;
                 sum.im += term.im;
             }
             int64_t at = j * p->ldc + i;
-            sum = k > 0 ? scaled(dtype, p->alpha, sum) : sum;
+            sum = k > 0 ? scaled(scalar_of(dtype, p->alpha), sum) : sum;
             if (adds) {
-                gx_scalar old = scaled(dtype, p->beta, load(dtype, p->c, at));
+                gx_scalar old = scaled(scalar_of(dtype, p->beta), load(dtype, p->c, at));
                 sum.re += old.re;
                 sum.im += old.im;
             }

@@ -13,9 +13,9 @@
 ** scales, where it overflows, underflows, or meets Inf and NaN.
 */
 #include "cpu.h"
+#include "cpu_element.h"
 
 #include <complex.h>
-#include <math.h>
 #include <string.h>
 
 #ifdef __clang__
@@ -23,30 +23,6 @@
 #else
 #define IN_STEP _Pragma("GCC ivdep")
 #endif
-
-GX_INLINE double get(bool is_double, const void *x, int64_t i)
-{
-    return is_double ? ((const double *)x)[i] : (double)((const float *)x)[i];
-}
-
-GX_INLINE void put(bool is_double, void *x, int64_t i, double value)
-{
-    if (is_double) {
-        ((double *)x)[i] = value;
-    } else {
-        ((float *)x)[i] = (float)value;
-    }
-}
-
-GX_INLINE bool has_doubles(gx_dtype dtype)
-{
-    return dtype == GX_F64 || dtype == GX_C128;
-}
-
-GX_INLINE bool has_pairs(gx_dtype dtype)
-{
-    return dtype == GX_C128 || dtype == GX_C64;
-}
 
 /* ---- one column ----------------------------------------------------------------------------- */
 
@@ -89,28 +65,6 @@ GX_INLINE void add_parts(bool d, int64_t parts, double alpha, const void *a, dou
     for (int64_t i = 0; i < parts; i++) {
         put(d, c, i, alpha * get(d, a, i) + beta * get(d, b, i));
     }
-}
-
-GX_INLINE gx_scalar get_pair(bool d, const void *x, int64_t i)
-{
-    return (gx_scalar){get(d, x, 2 * i), get(d, x, 2 * i + 1)};
-}
-
-GX_INLINE void put_pair(bool d, void *x, int64_t i, gx_scalar value)
-{
-    put(d, x, 2 * i, value.re);
-    put(d, x, 2 * i + 1, value.im);
-}
-
-GX_INLINE gx_scalar times(gx_scalar x, gx_scalar y)
-{
-    return (gx_scalar){x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
-}
-
-/* s x with a scalar: part by part where s is real, so that an Inf in one part stays there. */
-GX_INLINE gx_scalar scaled(gx_scalar s, gx_scalar x)
-{
-    return s.im == 0 ? (gx_scalar){s.re * x.re, s.re * x.im} : times(s, x);
 }
 
 GX_INLINE void scale_column(gx_dtype dtype, int64_t m, gx_scalar alpha, const void *a, void *c)
@@ -194,13 +148,6 @@ GX_INLINE void div_column(gx_dtype dtype, int64_t m, const void *a, const void *
     }
 }
 
-/* |x|: the short formula where the squares keep all their digits, else hypot(). */
-GX_INLINE double magnitude(gx_scalar x)
-{
-    double s = x.re * x.re + x.im * x.im;
-    return s > 0x1p-900 && s < INFINITY ? sqrt(s) : hypot(x.re, x.im);
-}
-
 GX_INLINE void abs_column(gx_dtype dtype, int64_t m, const void *a, void *c)
 {
     bool d = has_doubles(dtype);
@@ -245,7 +192,7 @@ GX_INLINE void map_column(gx_kernel_id kernel, gx_dtype dtype, const gx_args *p,
         break;
     default: // GX_COPY; in place there is nothing to do
         if (a != c) {
-            memmove(c, a, (size_t)m * gx_dtype_bytes(dtype));
+            memmove(c, a, (size_t)m * bytes_of(dtype));
         }
     }
 }
@@ -261,7 +208,7 @@ GX_INLINE gx_code map(gx_kernel_id kernel, int operands, gx_dtype dtype, const g
         m *= n; // nothing lies between the columns
         n = 1;
     }
-    size_t bytes = gx_dtype_bytes(dtype);
+    size_t bytes = bytes_of(dtype);
     const char *a = p->a, *b = p->b;
     char *c = p->c;
     for (int64_t j = 0; j < n; j++) {

@@ -15,32 +15,9 @@
 ** result, and only then the block is read again with its elements scaled by a power of two.
 */
 #include "cpu.h"
-
-#include <math.h>
+#include "cpu_element.h"
 
 enum { LANES = 16, CHUNK = 1024, WIDE_LANES = 128 };
-
-GX_INLINE double get(bool is_double, const void *x, int64_t i)
-{
-    return is_double ? ((const double *)x)[i] : (double)((const float *)x)[i];
-}
-
-GX_INLINE bool has_doubles(gx_dtype dtype)
-{
-    return dtype == GX_F64 || dtype == GX_C128;
-}
-
-GX_INLINE bool has_pairs(gx_dtype dtype)
-{
-    return dtype == GX_C128 || dtype == GX_C64;
-}
-
-/* |x|: the short formula where the squares keep all their digits, else hypot(). */
-GX_INLINE double magnitude(double re, double im)
-{
-    double s = re * re + im * im;
-    return s > 0x1p-900 && s < INFINITY ? sqrt(s) : hypot(re, im);
-}
 
 /* What is added up: the parts, their squares, or magnitudes (of elements, in even lanes). */
 typedef enum term { TERM_PART, TERM_SQUARE, TERM_ABS } term;
@@ -55,12 +32,10 @@ typedef struct columns {
 GX_INLINE columns columns_of(gx_dtype dtype, const gx_args *p)
 {
     bool is_flat = p->lda == p->m;
-    size_t bytes = has_doubles(dtype) ? 8 : 4;
-    bytes *= has_pairs(dtype) ? 2 : 1;
     return (columns){.a = p->a,
                      .m = is_flat ? p->m * p->n : p->m,
                      .n = is_flat ? gx_min(p->n, 1) : p->n,
-                     .col_bytes = (size_t)p->lda * bytes};
+                     .col_bytes = (size_t)p->lda * bytes_of(dtype)};
 }
 
 /* ---- sums ----------------------------------------------------------------------------------- */
@@ -128,7 +103,7 @@ GX_INLINE gx_scalar sum_magnitudes(bool is_double, const void *x, int64_t n)
 {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) {
-        sum += magnitude(get(is_double, x, 2 * i), get(is_double, x, 2 * i + 1));
+        sum += magnitude(get_pair(is_double, x, i));
     }
     return (gx_scalar){sum, 0};
 }
@@ -168,7 +143,7 @@ GX_INLINE gx_scalar sum_block(gx_dtype dtype, term what, const gx_args *p)
 
 GX_INLINE void sum_columns(gx_dtype dtype, const gx_args *p)
 {
-    size_t col_bytes = (size_t)p->lda * gx_dtype_bytes(dtype);
+    size_t col_bytes = (size_t)p->lda * bytes_of(dtype);
     bool is_abs = p->reduce_kind == GX_REDUCE_COL_ABS;
     for (int64_t j = 0; j < p->n; j++) {
         const char *column = (const char *)p->a + (size_t)j * col_bytes;
@@ -192,7 +167,7 @@ GX_INLINE void add_to_rows(gx_dtype dtype, bool is_abs, const char *column, int6
     bool d = has_doubles(dtype), pairs = has_pairs(dtype);
     for (int64_t i = 0; i < m; i++) {
         if (pairs && is_abs) {
-            rows[i] += magnitude(get(d, column, 2 * i), get(d, column, 2 * i + 1));
+            rows[i] += magnitude(get_pair(d, column, i));
         } else if (is_abs) {
             rows[i] += fabs(get(d, column, i));
         } else if (pairs) {
@@ -242,7 +217,7 @@ GX_INLINE double extreme_column(gx_dtype dtype, extreme what, const char *x, int
     bool d = has_doubles(dtype), is_abs = what == EXTREME_SIZE || what == EXTREME_PART;
     if (has_pairs(dtype) && what == EXTREME_SIZE) {
         for (int64_t i = 0; i < m; i++) {
-            best = better(what, best, magnitude(get(d, x, 2 * i), get(d, x, 2 * i + 1)));
+            best = better(what, best, magnitude(get_pair(d, x, i)));
         }
         return best;
     }

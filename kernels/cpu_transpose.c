@@ -13,6 +13,7 @@
 ** never meet, but for those on the diagonal, which go element by element.
 */
 #include "cpu.h"
+#include "cpu_element.h"
 
 #include <string.h>
 
@@ -21,11 +22,6 @@ enum { RUN = 256 };
 
 /* The longest buffer: f32, 64 columns of 65. */
 enum { BUFFER = 64 * 65 * 4 };
-
-GX_INLINE size_t bytes_of(gx_dtype dtype)
-{
-    return dtype == GX_C128 ? 16 : dtype == GX_F32 ? 4 : 8;
-}
 
 /* Elements of a run: the side of a square. */
 GX_INLINE int64_t side_of(gx_dtype dtype)
@@ -36,18 +32,15 @@ GX_INLINE int64_t side_of(gx_dtype dtype)
 /* Negate the imaginary parts of count elements. */
 GX_INLINE void flip(gx_dtype dtype, void *x, int64_t count)
 {
+    bool d = has_doubles(dtype);
     for (int64_t i = 0; i < count; i++) {
-        if (dtype == GX_C128) {
-            ((double *)x)[2 * i + 1] = -((double *)x)[2 * i + 1];
-        } else if (dtype == GX_C64) {
-            ((float *)x)[2 * i + 1] = -((float *)x)[2 * i + 1];
-        }
+        put(d, x, 2 * i + 1, -get(d, x, 2 * i + 1));
     }
 }
 
 GX_INLINE bool is_conjugated(gx_dtype dtype, gx_trans trans)
 {
-    return trans == GX_CONJ_TRANS && (dtype == GX_C128 || dtype == GX_C64);
+    return trans == GX_CONJ_TRANS && has_pairs(dtype);
 }
 
 /* c (m x n) = op(a), a n x m, for m, n <= side.  col_a, col_c: bytes from column to column. */
@@ -76,14 +69,32 @@ GX_INLINE void move_square(gx_dtype dtype, bool conj, const char *a, size_t col_
 }
 
 /*
+** The runs of a square are on their way to the cache before they are needed: those that will be
+** written now, and those of the next square to be read (next: NULL where there is none).
+*/
+GX_INLINE void prefetch_square(const char *next, size_t col_a, const char *c, size_t col_c,
+                               int64_t side)
+{
+    for (int64_t j = 0; j < side; j++) {
+        for (size_t line = 0; line < RUN; line += 64) {
+            __builtin_prefetch(c + (size_t)j * col_c + line, 1);
+            if (next != NULL) {
+                __builtin_prefetch(next + (size_t)j * col_a + line, 0);
+            }
+        }
+    }
+}
+
+/*
 ** Whole squares have constant sides, which the compiler unrolls; those at the edges are what is
 ** left.
 */
 GX_INLINE void move_any_square(gx_dtype dtype, bool conj, const char *a, size_t col_a, char *c,
-                               size_t col_c, int64_t m, int64_t n)
+                               size_t col_c, int64_t m, int64_t n, const char *next)
 {
     int64_t side = side_of(dtype);
     if (m == side && n == side) {
+        prefetch_square(next, col_a, c, col_c, side);
         move_square(dtype, conj, a, col_a, c, col_c, side, side);
     } else {
         move_square(dtype, conj, a, col_a, c, col_c, m, n);
@@ -99,9 +110,10 @@ GX_INLINE gx_code move_across(gx_dtype dtype, const gx_args *p, gx_err *err)
     size_t col_a = (size_t)p->lda * bytes, col_c = (size_t)p->ldc * bytes;
     for (int64_t j = 0; j < p->n; j += side) {
         for (int64_t i = 0; i < p->m; i += side) {
-            move_any_square(dtype, conj, gx_at(p->a, dtype, p->lda, j, i), col_a,
-                            gx_at(p->c, dtype, p->ldc, i, j), col_c, gx_min(side, p->m - i),
-                            gx_min(side, p->n - j));
+            const char *from = gx_at(p->a, dtype, p->lda, j, i);
+            const char *next = i + 2 * side <= p->m ? from + (size_t)side * col_a : NULL;
+            move_any_square(dtype, conj, from, col_a, gx_at(p->c, dtype, p->ldc, i, j), col_c,
+                            gx_min(side, p->m - i), gx_min(side, p->n - j), next);
         }
     }
     return GX_OK;
@@ -154,9 +166,9 @@ GX_INLINE gx_code symmetrize(gx_dtype dtype, const gx_args *p, gx_err *err)
             char *below = gx_at(p->c, dtype, p->ldc, i, j);
             char *above = gx_at(p->c, dtype, p->ldc, j, i);
             if (p->uplo == GX_LOWER) {
-                move_any_square(dtype, conj, below, col, above, col, nj, ni);
+                move_any_square(dtype, conj, below, col, above, col, nj, ni, NULL);
             } else {
-                move_any_square(dtype, conj, above, col, below, col, ni, nj);
+                move_any_square(dtype, conj, above, col, below, col, ni, nj, NULL);
             }
         }
     }
