@@ -268,6 +268,9 @@ static bool grow(gx_scatter *s, gx_err *err)
     if (rc == GX_OK) {
         s->buffer = buffer;
         s->capacity = capacity;
+    } else if (rc == GX_NOMEM && s->count == 0) {
+        *err = ignored; // the system has none, whatever memory_limit says
+        return false;
     }
     // Without room to sort what the buffer holds, it may not hold so much.
     size_t wanted = rc == GX_OK ? bytes : before;
