@@ -346,6 +346,16 @@ def test_joins_push_down_and_read_ahead(db):
     assert rows == [(sum(A[i, j] for i, j in points),)] and size <= 3 * A.nbytes
 
 
+def test_small_tables_drive_joins(db):
+    """The planner is told that a point costs little and a scan much."""
+    store(db, "A", make(200, 100))
+    db.execute("CREATE TABLE few(i, j)")
+    for source in ("gx_cells('A')", "gx_cells('[[1,2],[3,4]]')"):
+        steps = plan(db, f"SELECT sum(value) FROM {source} c JOIN few ON c.i = few.i AND c.j = few.j")
+        assert steps == "SCAN few SCAN c VIRTUAL TABLE INDEX 0:m=i=j="
+    assert plan(db, "SELECT row FROM gx_rows('A') r JOIN few ON r.i = few.i").startswith("SCAN few SCAN r")
+
+
 def test_a_join_sees_changes_between_its_rows(db):
     """What is kept for a join belongs to one state of the matrix."""
     store(db, "A", make(8, 8))
