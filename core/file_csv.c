@@ -345,14 +345,17 @@ static gx_code parse_columns(csv *c, const char *text, gx_err *err)
         *r = (range){.start = 0, .stop = -1};
         bool is_good = at == colon ||
                        gx_decimal_parse_i64(at, colon != NULL ? colon : end, &r->start);
-        if (colon == NULL) {
+        is_good = is_good && r->start >= 0 && r->start < INT64_MAX;
+        if (colon == NULL && is_good) {
             r->stop = r->start + 1;
-        } else if (colon + 1 < end) {
-            is_good = is_good && gx_decimal_parse_i64(colon + 1, end, &r->stop) && r->stop >= 0;
+        } else if (colon != NULL && colon + 1 < end) {
+            is_good = is_good && gx_decimal_parse_i64(colon + 1, end, &r->stop) &&
+                      r->stop > r->start;
         }
-        if (!is_good || r->start < 0 || r->start == INT64_MAX ||
-            (r->stop >= 0 && r->stop <= r->start)) {
-            return gx_fail(err, GX_ARG, "columns '%.40s' is not a list such as '0,2,5:9'", text);
+        if (!is_good) {
+            char shown[GX_TOKEN_SHOWN];
+            return gx_fail(err, GX_ARG, "columns '%s' is not a list such as '0,2,5:9'",
+                           gx_token_show(text, (int64_t)strlen(text), shown));
         }
         at = end + 1;
     }
