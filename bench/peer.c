@@ -1,11 +1,13 @@
 /*
-** The limits that gx is measured against, in plain SQLite and plain OpenBLAS; bench.py runs them in the
-** same run as gx.  Each command prints one number: seconds.
+** The limits that gx is measured against, in plain SQLite and plain OpenBLAS; bench.py runs them
+** in the same run as gx.  Each command prints one number: seconds.
 **
-**   peer dgemm N THREADS              C = A B, N x N doubles already in RAM (best of the calls it makes: 1)
-**   peer insert FILE BYTES BLOB PAGE  a new database of PAGE-byte pages gets BYTES as blobs of BLOB bytes,
+**   peer dgemm N THREADS              C = A B, N x N doubles already in RAM (best of the calls it
+**   makes: 1) peer insert FILE BYTES BLOB PAGE  a new database of PAGE-byte pages gets BYTES as
+**   blobs of BLOB bytes,
 **                                     one INSERT each, commit included
-**   peer scan FILE ID CONNECTIONS     every tile of matrix ID by sqlite3_blob_read into a reused buffer,
+**   peer scan FILE ID CONNECTIONS     every tile of matrix ID by sqlite3_blob_read into a reused
+**   buffer,
 **                                     one thread a connection
 */
 #include <cblas.h>
@@ -51,9 +53,11 @@ static double *random_matrix(size_t n)
 static double dgemm(int n, int threads)
 {
     openblas_set_num_threads(threads);
-    double *a = random_matrix((size_t)n), *b = random_matrix((size_t)n), *c = random_matrix((size_t)n);
+    double *a = random_matrix((size_t)n), *b = random_matrix((size_t)n),
+           *c = random_matrix((size_t)n);
     int small = n < 512 ? n : 512; // wake the threads
-    cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, small, small, small, 1, a, n, b, n, 0, c, n);
+    cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, small, small, small, 1, a, n, b, n, 0, c,
+                n);
     double start = now();
     cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, a, n, b, n, 0, c, n);
     return now() - start;
@@ -98,7 +102,7 @@ static double insert(const char *file, int64_t bytes, int64_t blob, int page)
     return seconds;
 }
 
-/* ---- scan ---------------------------------------------------------------------------------------- */
+/* ---- scan ------------------------------------------------------------------------------------ */
 
 static const char *scan_file;
 static int64_t scan_first, scan_count;
@@ -109,7 +113,8 @@ static void *scan_some(void *unused)
     sqlite3 *db;
     sqlite3_blob *blob = NULL;
     char *buffer = NULL;
-    if (sqlite3_open_v2(scan_file, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK) {
+    if (sqlite3_open_v2(scan_file, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) !=
+        SQLITE_OK) {
         die("cannot open");
     }
     must(db, "BEGIN");

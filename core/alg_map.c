@@ -1,9 +1,9 @@
 /*
-** Elementwise operations, copies and transposes: each block of the result comes from the same block of the operands
-** (for a transpose, the mirrored one).
+** Elementwise operations, copies and transposes: each block of the result comes from the same
+** block of the operands (for a transpose, the mirrored one).
 **
-** One pass: every operand tile is read once, every result tile written once.  Minimum memory: two blocks
-** (three with two operands).  The work is bound by the database; the kernels only keep up.
+** One pass: every operand tile is read once, every result tile written once.  Minimum memory: two
+** blocks (three with two operands).  The work is bound by the database; the kernels only keep up.
 */
 #include "alg.h"
 #include "prog.h"
@@ -29,7 +29,8 @@ static int64_t blocks_of(const gx_sink *C)
     return gx_ceil_div(C->rows, block_rows(C)) * gx_ceil_div(C->cols, block_cols(C));
 }
 
-static const gx_opnd *operand_like(gx_prog *prog, const gx_mat *source, gx_sink *sink, const gx_sink *C)
+static const gx_opnd *operand_like(gx_prog *prog, const gx_mat *source, gx_sink *sink,
+                                   const gx_sink *C)
 {
     return gx_prog_operand(prog, source, sink, C->dtype, C->rows, C->cols, block_rows(C),
                            block_cols(C));
@@ -89,7 +90,8 @@ gx_code gx_alg_map2(gx_run *run, gx_map_kind kind, gx_scalar alpha, const gx_mat
         gx_mat_broadcast(&wide_b, B, C->rows, C->cols);
         B = &wide_b;
     }
-    return map_in_place(run, &(gx_call){.kernel = kernels[kind], .alpha = alpha, .beta = beta}, A, B, C);
+    return map_in_place(run, &(gx_call){.kernel = kernels[kind], .alpha = alpha, .beta = beta}, A,
+                        B, C);
 }
 
 gx_code gx_copy_to_sink(gx_run *run, const gx_mat *src, gx_sink *sink)
@@ -105,12 +107,14 @@ gx_code gx_alg_transpose(gx_run *run, const gx_mat *A, gx_trans trans, gx_sink *
     }
     gx_prog_lookahead(prog, lookahead(run));
     const gx_opnd *c = operand_like(prog, NULL, C, C);
-    const gx_opnd *a = gx_prog_operand(prog, A, NULL, C->dtype, A->rows, A->cols, block_cols(C),
-                                       block_rows(C));
+    const gx_opnd *a =
+        gx_prog_operand(prog, A, NULL, C->dtype, A->rows, A->cols, block_cols(C), block_rows(C));
     for (int64_t j = 0; j < c->grid_cols && gx_ok(run); j++) {
         for (int64_t i = 0; i < c->grid_rows; i++) {
-            gx_prog_call(prog, &(gx_call){.kernel = GX_TRANSPOSE, .transa = trans,
-                                          .a = gx_blk(a, j, i), .c = gx_blk(c, i, j)});
+            gx_prog_call(prog, &(gx_call){.kernel = GX_TRANSPOSE,
+                                          .transa = trans,
+                                          .a = gx_blk(a, j, i),
+                                          .c = gx_blk(c, i, j)});
         }
     }
     return finish(run, prog);

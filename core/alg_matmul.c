@@ -5,12 +5,12 @@
 **       for each k:                                         (A and B pass by)
 **           C[i,j] += alpha op(A)[i,k] op(B)[k,j]           for all i, j of the rectangle
 **
-** Work 2 m n k flops.  Reads about 2 m n k / sqrt(S) words with S words of memory, the lower bound up to a
-** constant (Hong & Kung 1981; Irony, Toledo & Tiskin 2004); each tile of C is written once.  Minimum
-** memory: three blocks.  beta = 0 never reads C0.
+** Work 2 m n k flops.  Reads about 2 m n k / sqrt(S) words with S words of memory, the lower bound
+** up to a constant (Hong & Kung 1981; Irony, Toledo & Tiskin 2004); each tile of C is written
+** once.  Minimum memory: three blocks.  beta = 0 never reads C0.
 **
-** A times its own transpose computes the blocks on and below the diagonal only (syrk, herk), and mirrors
-** them: half the flops.
+** A times its own transpose computes the blocks on and below the diagonal only (syrk, herk), and
+** mirrors them: half the flops.
 **
 ** Operands that are values in memory, with a value as result, go to the kernel as they are.
 */
@@ -34,9 +34,9 @@ gx_code gx_matmul_shape(const gx_matmul_args *args, int64_t *m, int64_t *n, gx_d
                        (long long)kb, (long long)*n);
     }
     if (C0 != NULL && (C0->rows != *m || C0->cols != *n)) {
-        return gx_fail(err, GX_ARG, "%s to accumulate into is %lldx%lld but the product is %lldx%lld",
-                       C0->label, (long long)C0->rows, (long long)C0->cols, (long long)*m,
-                       (long long)*n);
+        return gx_fail(err, GX_ARG,
+                       "%s to accumulate into is %lldx%lld but the product is %lldx%lld", C0->label,
+                       (long long)C0->rows, (long long)C0->cols, (long long)*m, (long long)*n);
     }
     *dtype = gx_dtype_promote(A->dtype, B->dtype);
     if (C0 != NULL) {
@@ -48,7 +48,7 @@ gx_code gx_matmul_shape(const gx_matmul_args *args, int64_t *m, int64_t *n, gx_d
     return GX_OK;
 }
 
-/* ---- everything in memory ----------------------------------------------------------------------- */
+/* ---- everything in memory -------------------------------------------------------------------- */
 
 static bool is_in_memory(const gx_mat *X, gx_dtype dtype)
 {
@@ -63,13 +63,18 @@ static void multiply_values(gx_run *run, const gx_matmul_args *args, gx_sink *C)
         return;
     }
     const gx_mat *A = args->A, *B = args->B;
-    gx_args call = {.transa = args->transa, .transb = args->transb,
-                    .m = C->rows, .n = C->cols,
+    gx_args call = {.transa = args->transa,
+                    .transb = args->transb,
+                    .m = C->rows,
+                    .n = C->cols,
                     .k = args->transa == GX_NO_TRANS ? A->cols : A->rows,
                     .alpha = args->alpha,
-                    .a = A->data, .lda = gx_max(1, A->ld),
-                    .b = B->data, .ldb = gx_max(1, B->ld),
-                    .c = C->value.data, .ldc = gx_max(1, C->rows)};
+                    .a = A->data,
+                    .lda = gx_max(1, A->ld),
+                    .b = B->data,
+                    .ldb = gx_max(1, B->ld),
+                    .c = C->value.data,
+                    .ldc = gx_max(1, C->rows)};
     double flops = 2.0 * (double)call.m * (double)call.n * (double)call.k;
     const double WORTH_A_TEAM = 4e6; // about 0.1 ms on one core
     gx_team *team = flops < WORTH_A_TEAM ? NULL : gx_run_team(run);
@@ -78,10 +83,11 @@ static void multiply_values(gx_run *run, const gx_matmul_args *args, gx_sink *C)
     gx_team_call(team, backend, dev, GX_GEMM, C->dtype, &call, &cut, &err);
     gx_run_fail(run, &err);
     gx_stats_add(&run->ctx->stats, GX_STAT_KERNELS, 1);
-    gx_stats_add(&run->ctx->stats, GX_STAT_FLOPS, (int64_t)gx_kernel_flops(GX_GEMM, C->dtype, &call));
+    gx_stats_add(&run->ctx->stats, GX_STAT_FLOPS,
+                 (int64_t)gx_kernel_flops(GX_GEMM, C->dtype, &call));
 }
 
-/* ---- the program -------------------------------------------------------------------------------- */
+/* ---- the program ----------------------------------------------------------------------------- */
 
 /* The parts of a product's program. */
 typedef struct product {
@@ -149,7 +155,9 @@ static void multiply_rectangle(const product *p, int64_t i0, int64_t i1, int64_t
     }
 }
 
-/* The half that syrk did not compute: C[j,i] = C[i,j]^T, and the diagonal blocks' upper triangles. */
+/*
+** The half that syrk did not compute: C[j,i] = C[i,j]^T, and the diagonal blocks' upper triangles.
+*/
 static void mirror_rectangle(const product *p, int64_t i0, int64_t i1, int64_t j0, int64_t j1)
 {
     gx_trans trans = p->plan->is_hermitian ? GX_CONJ_TRANS : GX_TRANS;
@@ -198,7 +206,8 @@ static void scale_all(const product *p)
     for (int64_t j = 0; j < p->C->grid_cols; j++) {
         for (int64_t i = 0; i < p->C->grid_rows; i++) {
             gx_block c = gx_blk(p->C, i, j);
-            gx_call scale = {.kernel = GX_SCALE, .alpha = p->args->beta, .a = c, .c = c, .keeps_c = true};
+            gx_call scale = {
+                .kernel = GX_SCALE, .alpha = p->args->beta, .a = c, .c = c, .keeps_c = true};
             gx_call fill = {.kernel = GX_FILL, .c = c};
             gx_prog_call(p->prog, p->has_c0 ? &scale : &fill);
         }
@@ -217,7 +226,7 @@ gx_prog *gx_matmul_program(gx_run *run, const gx_matmul_args *args, const gx_mat
     p.A = gx_prog_operand(p.prog, A, NULL, plan->dtype, A->rows, A->cols,
                           is_a_plain ? plan->block_m : plan->block_k,
                           is_a_plain ? plan->block_k : plan->block_m);
-    // syrk has one operand, so that a block is loaded once; block_m == block_n cuts both the same way.
+    // syrk has one operand: a block is loaded once; block_m == block_n cuts both the same way.
     p.B = plan->is_syrk ? p.A
                         : gx_prog_operand(p.prog, B, NULL, plan->dtype, B->rows, B->cols,
                                           is_b_plain ? plan->block_k : plan->block_n,

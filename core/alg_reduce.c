@@ -1,13 +1,14 @@
 /*
 ** Reductions: one pass over a matrix, reduced where it is read.
 **
-** Helper threads take tiles from a counter; each reads a chunk of a tile (CHUNK_BYTES, so that it is still in
-** the core's own cache) and folds it at once, so a scan runs at the rate of the reads.  Each tile has partial
-** results of its own, and the caller folds the tiles in their order at the end: the same bits whatever the
-** number of threads.  Without helpers the caller does the same through its own connection.
+** Helper threads take tiles from a counter; each reads a chunk of a tile (CHUNK_BYTES, so that it
+** is still in the core's own cache) and folds it at once, so a scan runs at the rate of the reads.
+** Each tile has partial results of its own, and the caller folds the tiles in their order at the
+** end: the same bits whatever the number of threads.  Without helpers the caller does the same
+** through its own connection.
 **
-** I/O: each tile once.  Memory: one chunk a helper; partial results of 1-2 doubles a tile, for row results one
-** (sums: two) a row and tile column, for column results one a column and tile row.
+** I/O: each tile once.  Memory: one chunk a helper; partial results of 1-2 doubles a tile, for row
+** results one (sums: two) a row and tile column, for column results one a column and tile row.
 */
 #include "alg.h"
 #include "stream.h"
@@ -30,10 +31,10 @@ typedef struct scan {
     gx_kernel kernel;
     gx_dev *dev;
     int64_t row_tiles, col_tiles;
-    int64_t width;        /* doubles of one tile's partial result, at most */
-    double *partial;      /* width doubles a tile                          */
-    atomic_llong next;    /* the first tile nobody has taken               */
-    atomic_llong done;    /* tiles reduced                                 */
+    int64_t width;     /* doubles of one tile's partial result, at most */
+    double *partial;   /* width doubles a tile                          */
+    atomic_llong next; /* the first tile nobody has taken               */
+    atomic_llong done; /* tiles reduced                                 */
     int64_t chunk_rows, chunk_cols;
 } scan;
 
@@ -82,13 +83,20 @@ static void start_partial(gx_reduce_kind kind, double *acc, int64_t width)
 }
 
 /* acc takes part in; part begins `offset` rows or columns into acc and has width doubles. */
-static void fold(gx_reduce_kind kind, double *acc, int64_t offset, const double *part, int64_t width)
+static void fold(gx_reduce_kind kind, double *acc, int64_t offset, const double *part,
+                 int64_t width)
 {
     switch (kind) {
-    case GX_REDUCE_SUMSQ: fold_sumsq(acc, part); break;
+    case GX_REDUCE_SUMSQ:
+        fold_sumsq(acc, part);
+        break;
     case GX_REDUCE_MAX_ABS:
-    case GX_REDUCE_MAX: acc[0] = isnan(part[0]) || part[0] > acc[0] ? part[0] : acc[0]; break;
-    case GX_REDUCE_MIN: acc[0] = isnan(part[0]) || part[0] < acc[0] ? part[0] : acc[0]; break;
+    case GX_REDUCE_MAX:
+        acc[0] = isnan(part[0]) || part[0] > acc[0] ? part[0] : acc[0];
+        break;
+    case GX_REDUCE_MIN:
+        acc[0] = isnan(part[0]) || part[0] < acc[0] ? part[0] : acc[0];
+        break;
     default:
         for (int64_t p = 0; p < width; p++) {
             acc[offset * doubles_per_item(kind) + p] += part[p];
@@ -116,8 +124,11 @@ static gx_code reduce_tile(scan *s, gx_reader *reader, int64_t tile, scratch *mi
     start_partial(s->kind, acc, s->width);
     for (int64_t j = 0; j < n && gx_ok(s->run); j += s->chunk_cols) {
         for (int64_t i = 0; i < m; i += s->chunk_rows) {
-            gx_args args = {.m = gx_min(s->chunk_rows, m - i), .n = gx_min(s->chunk_cols, n - j),
-                            .a = mine->chunk, .reduce_kind = s->kind, .reduce = mine->part};
+            gx_args args = {.m = gx_min(s->chunk_rows, m - i),
+                            .n = gx_min(s->chunk_cols, n - j),
+                            .a = mine->chunk,
+                            .reduce_kind = s->kind,
+                            .reduce = mine->part};
             args.lda = args.m;
             GX_TRY(gx_mat_read(s->run, A, reader, i0 + i, j0 + j, args.m, args.n, A->dtype,
                                mine->chunk, args.m, err));
@@ -140,11 +151,13 @@ static void reduce_tiles(scan *s, gx_reader *reader, bool is_caller)
     scratch mine = {0};
     void *memory = NULL;
     if (gx_mem_alloc(mem, chunk_bytes, "a chunk to reduce", &mine.chunk, &err) == GX_OK &&
-        gx_mem_alloc(mem, (size_t)part * sizeof(double), "a partial result", &memory, &err) == GX_OK) {
+        gx_mem_alloc(mem, (size_t)part * sizeof(double), "a partial result", &memory, &err) ==
+            GX_OK) {
         mine.part = memory;
         int64_t tiles = s->row_tiles * s->col_tiles;
         int64_t tile;
-        while (err.code == GX_OK && gx_ok(s->run) && (tile = atomic_fetch_add(&s->next, 1)) < tiles) {
+        while (err.code == GX_OK && gx_ok(s->run) &&
+               (tile = atomic_fetch_add(&s->next, 1)) < tiles) {
             reduce_tile(s, reader, tile, &mine, &err);
             atomic_fetch_add(&s->done, 1);
             if (is_caller) {
@@ -177,7 +190,10 @@ static void wait_for_helpers(scan *s)
     }
 }
 
-/* Columns of a chunk; rows too where one column is longer than a chunk.  By the tile's shape alone. */
+/*
+** Columns of a chunk; rows too where one column is longer than a chunk.  By the tile's shape
+** alone.
+*/
 static void choose_chunks(scan *s)
 {
     int64_t elements = CHUNK_BYTES / (int64_t)gx_dtype_bytes(s->A->dtype);
@@ -282,7 +298,8 @@ gx_code gx_alg_norm(gx_run *run, const gx_mat *A, char kind, double *norm)
     int64_t width = gx_reduce_width(reduce, A->rows, A->cols);
     void *memory = NULL;
     gx_err err = {0};
-    if (gx_mem_alloc(run->ctx->mem, (size_t)width * sizeof(double), "a norm", &memory, &err) != GX_OK) {
+    if (gx_mem_alloc(run->ctx->mem, (size_t)width * sizeof(double), "a norm", &memory, &err) !=
+        GX_OK) {
         return gx_run_fail(run, &err);
     }
     double *out = memory;

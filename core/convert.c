@@ -1,9 +1,9 @@
 /*
 ** Conversion between element types: gx_convert() of mat.h.
 **
-** One strip of each column at a time passes through complex doubles, which hold every dtype exactly.  The
-** common cases (same dtype; f32 <-> f64) have loops of their own that the compiler vectorises.
-** Double to single rounds to nearest; overflow becomes Inf, as IEEE 754 says.
+** One strip of each column at a time passes through complex doubles, which hold every dtype
+** exactly.  The common cases (same dtype; f32 <-> f64) have loops of their own that the compiler
+** vectorises. Double to single rounds to nearest; overflow becomes Inf, as IEEE 754 says.
 */
 #include "mat.h"
 
@@ -18,10 +18,18 @@ static void load_strip(gx_dtype dtype, const void *x, int64_t count, double *re,
     const float *f = x;
     for (int64_t p = 0; p < count; p++) {
         switch (dtype) {
-        case GX_F64: re[p] = d[p], im[p] = 0; break;
-        case GX_F32: re[p] = (double)f[p], im[p] = 0; break;
-        case GX_C128: re[p] = d[2 * p], im[p] = d[2 * p + 1]; break;
-        default: re[p] = (double)f[2 * p], im[p] = (double)f[2 * p + 1]; break;
+        case GX_F64:
+            re[p] = d[p], im[p] = 0;
+            break;
+        case GX_F32:
+            re[p] = (double)f[p], im[p] = 0;
+            break;
+        case GX_C128:
+            re[p] = d[2 * p], im[p] = d[2 * p + 1];
+            break;
+        default:
+            re[p] = (double)f[2 * p], im[p] = (double)f[2 * p + 1];
+            break;
         }
     }
 }
@@ -32,10 +40,18 @@ static void store_strip(gx_dtype dtype, void *x, int64_t count, const double *re
     float *f = x;
     for (int64_t p = 0; p < count; p++) {
         switch (dtype) {
-        case GX_F64: d[p] = re[p]; break;
-        case GX_F32: f[p] = (float)re[p]; break;
-        case GX_C128: d[2 * p] = re[p], d[2 * p + 1] = im[p]; break;
-        default: f[2 * p] = (float)re[p], f[2 * p + 1] = (float)im[p]; break;
+        case GX_F64:
+            d[p] = re[p];
+            break;
+        case GX_F32:
+            f[p] = (float)re[p];
+            break;
+        case GX_C128:
+            d[2 * p] = re[p], d[2 * p + 1] = im[p];
+            break;
+        default:
+            f[2 * p] = (float)re[p], f[2 * p + 1] = (float)im[p];
+            break;
         }
     }
 }

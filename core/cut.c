@@ -37,9 +37,9 @@ enum { FIXED_M = 1024, FIXED_N = 256, FIXED_K = 1024 };
 enum { FLOOR_M = 128, FLOOR_N = 64 };
 
 /*
-** Units of a free cut, and the pieces per member up to which an uneven share is cut finer.  Measured
-** with one core, 2048 x 2048 in all: 1024 x 256 pieces 33.5, 1024 x 1024 34.0, 1024 x 2048 35.7,
-** 2048 x 2048 36.0 GFLOP/s (wide pieces pack A less often).
+** Units of a free cut, and the pieces per member up to which an uneven share is cut finer.
+** Measured with one core: pieces of 1024 x 256 run at 33.5, 1024 x 1024 at 34.0, 1024 x 2048 at
+** 35.7, 2048 x 2048 at 36.0 GFLOP/s (wide pieces pack A less often).
 */
 enum { FREE_M = 1024, FREE_N = 2048, PIECES_PER_MEMBER = 4 };
 
@@ -81,7 +81,7 @@ typedef struct job {
     bool is_triangle;   /* SYRK, HERK, SYMMETRIZE       */
 } job;
 
-/* ---- pieces --------------------------------------------------------------------------------- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 /* Element (i, j) of a matrix that may be absent. */
 static void *at(const job *w, const void *base, int64_t ld, int64_t i, int64_t j)
@@ -207,7 +207,7 @@ static gx_code run_cell(void *arg, int64_t piece, int member, gx_err *err)
     }
 }
 
-/* ---- the grid ------------------------------------------------------------------------------- */
+/* ---- the grid -------------------------------------------------------------------------------- */
 
 static bool is_product(gx_kernel_id kernel)
 {

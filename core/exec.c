@@ -2,18 +2,18 @@
 ** Running a program: the bridge between blocks and a device.
 **
 ** The caller's thread walks the steps: it flushes what the schedule says, announces the step it has
-** reached, waits for the blocks the step needs, and runs the kernel over the team.  Helper threads take
-** loads from the schedule in order, each as soon as the announced step allows.  The caller never
-** waits for work that nobody has taken: it takes the load itself, through its own connection; so without
-** helpers everything still happens, in the same order.
+** reached, waits for the blocks the step needs, and runs the kernel over the team.  Helper threads
+** take loads from the schedule in order, each as soon as the announced step allows.  The caller
+** never waits for work that nobody has taken: it takes the load itself, through its own
+** connection; so without helpers everything still happens, in the same order.
 **
 ** Memory: one arena of slots (gx_prog_slots), nothing else grows with the matrices.
 **
-** Rollback journal: before the first flush the helpers are stopped (stream.c says why); the remaining
-** loads are the caller's.
+** Rollback journal: before the first flush the helpers are stopped (stream.c says why); the
+** remaining loads are the caller's.
 **
-** Threads: `lock` guards next_load, the load states and reached.  Blocks themselves need no lock: a load
-** owns its slot until it is marked done, the caller afterwards.
+** Threads: `lock` guards next_load, the load states and reached.  Blocks themselves need no lock:
+** a load owns its slot until it is marked done, the caller afterwards.
 */
 #include "plan.h"
 #include "prog_int.h"
@@ -29,8 +29,8 @@ typedef struct exec {
     gx_prog *prog;
     gx_run *run;
     schedule plan;
-    char *arena;            /* slots x slot_bytes, aligned to 64                 */
-    uint8_t *state;         /* load_state of each load                           */
+    char *arena;    /* slots x slot_bytes, aligned to 64                 */
+    uint8_t *state; /* load_state of each load                           */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a load is done, a step reached, the run stopped   */
     int64_t next_load;      /* the first load nobody has taken                   */
@@ -39,7 +39,7 @@ typedef struct exec {
     int32_t reached;        /* the step the caller has reached                   */
     bool is_closed;         /* helpers take nothing more                         */
     gx_stream *stream;
-    gx_reader *own;         /* the caller's reader; NULL until needed            */
+    gx_reader *own; /* the caller's reader; NULL until needed            */
     const gx_backend *backend;
     gx_dev *dev;
 } exec;
@@ -298,7 +298,9 @@ static void start_helpers(exec *x)
     gx_stream_start(x->run, sources, count, wanted, bytes, help, x, &x->stream);
 }
 
-/* The schedule itself takes memory: with what it leaves, fewer slots may fit.  Returns the slots. */
+/*
+** The schedule itself takes memory: with what it leaves, fewer slots may fit.  Returns the slots.
+*/
 static int64_t make_schedule(exec *x)
 {
     gx_prog *prog = x->prog;
@@ -320,7 +322,8 @@ static int64_t block_edge(const gx_prog *prog)
     int64_t edge = INT64_MAX;
     for (int k = 0; k < prog->operands; k++) {
         const gx_opnd *op = &prog->operand[k];
-        edge = gx_min(edge, gx_min(gx_min(op->block_rows, op->rows), gx_min(op->block_cols, op->cols)));
+        edge = gx_min(edge,
+                      gx_min(gx_min(op->block_rows, op->rows), gx_min(op->block_cols, op->cols)));
     }
     return gx_max(1, edge);
 }
@@ -335,7 +338,8 @@ static void execute(exec *x)
     }
     gx_cost cost;
     gx_schedule_cost(x->prog, slots, &x->plan, &cost);
-    double predicted_s = gx_plan_seconds(x->run, &cost, x->prog->operand[0].dtype, block_edge(x->prog));
+    double predicted_s =
+        gx_plan_seconds(x->run, &cost, x->prog->operand[0].dtype, block_edge(x->prog));
     gx_stats_set(stats, GX_STAT_PREDICTED_NS, (int64_t)(1e9 * predicted_s));
     gx_stats_add(stats, GX_STAT_CACHE_HITS, x->plan.hits);
     gx_stats_add(stats, GX_STAT_CACHE_MISSES, x->plan.load_count);

@@ -1,10 +1,10 @@
 /*
 ** Sources: rectangles of a matrix, wherever it lives (see mat.h).
 **
-** A stored matrix is read tile by tile.  Inside a tile the columns of a rectangle are runs of bytes: one
-** run when the rectangle has the tile's full height and the buffer its leading dimension, else one run a
-** column.  Runs go straight from the database page into the buffer; only short runs, conversions and
-** transposes pass through a bounce buffer on the stack.
+** A stored matrix is read tile by tile.  Inside a tile the columns of a rectangle are runs of
+** bytes: one run when the rectangle has the tile's full height and the buffer its leading
+** dimension, else one run a column.  Runs go straight from the database page into the buffer; only
+** short runs, conversions and transposes pass through a bounce buffer on the stack.
 */
 #include "mat.h"
 
@@ -27,7 +27,10 @@ void gx_mat_stored(gx_mat *mat, const gx_meta *meta)
     memcpy(mat->label, meta->name, sizeof mat->label);
 }
 
-/* The pieces in which memory or a formula is best read: as a stored matrix of that shape would have. */
+/*
+** The pieces in which memory or a formula is best read: as a stored matrix of that shape would
+** have.
+*/
 static void choose_pieces(gx_mat *mat)
 {
     enum { PIECE_BYTES = 8 << 20 };
@@ -105,13 +108,13 @@ const gx_mat *gx_mat_base_stored(const gx_mat *mat)
     return mat->kind == GX_MAT_STORED ? mat : NULL;
 }
 
-/* ---- one tile of a stored matrix ---------------------------------------------------------------- */
+/* ---- one tile of a stored matrix ------------------------------------------------------------- */
 
 /* A rectangle inside one tile, and where it goes. */
 typedef struct cut {
-    int64_t tile;         /* number                                   */
-    int64_t height;       /* of the tile = its leading dimension      */
-    int64_t i, j, m, n;   /* the rectangle, counted inside the tile   */
+    int64_t tile;       /* number                                   */
+    int64_t height;     /* of the tile = its leading dimension      */
+    int64_t i, j, m, n; /* the rectangle, counted inside the tile   */
 } cut;
 
 /* A run of elements of the tile, from (i, j) of the cut on, straight into dst. */
@@ -157,8 +160,8 @@ static gx_code read_converted(const gx_mat *mat, gx_reader *reader, const cut *c
     return GX_OK;
 }
 
-static gx_code read_cut(const gx_mat *mat, gx_reader *reader, const cut *c, gx_dtype dtype, void *dst,
-                        int64_t ld, gx_err *err)
+static gx_code read_cut(const gx_mat *mat, gx_reader *reader, const cut *c, gx_dtype dtype,
+                        void *dst, int64_t ld, gx_err *err)
 {
     bool is_same = dtype == mat->dtype;
     if (is_same && c->m == c->height && ld == c->height) {
@@ -176,8 +179,8 @@ static gx_code read_cut(const gx_mat *mat, gx_reader *reader, const cut *c, gx_d
     return GX_OK;
 }
 
-static gx_code read_stored(const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0,
-                           int64_t m, int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err)
+static gx_code read_stored(const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0, int64_t m,
+                           int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err)
 {
     const gx_meta *meta = &mat->meta;
     int64_t row_tiles = gx_meta_row_tiles(meta);
@@ -193,7 +196,8 @@ static gx_code read_stored(const gx_mat *mat, gx_reader *reader, int64_t i0, int
                      .j = j - tj * meta->tile_cols,
                      .m = i_end - i,
                      .n = j_end - j};
-            GX_TRY(read_cut(mat, reader, &c, dtype, gx_at(dst, dtype, ld, i - i0, j - j0), ld, err));
+            GX_TRY(
+                read_cut(mat, reader, &c, dtype, gx_at(dst, dtype, ld, i - i0, j - j0), ld, err));
             i = i_end;
         }
         j = j_end;
@@ -201,11 +205,11 @@ static gx_code read_stored(const gx_mat *mat, gx_reader *reader, int64_t i0, int
     return GX_OK;
 }
 
-/* ---- views -------------------------------------------------------------------------------------- */
+/* ---- views ----------------------------------------------------------------------------------- */
 
 /* dst(i, j) = op(src(j, i)), m x n in dst; blocked so that both sides stay in cache. */
-static void transpose_into(gx_dtype dtype, bool conjugate, const void *src, int64_t ld_src, void *dst,
-                           int64_t ld_dst, int64_t m, int64_t n)
+static void transpose_into(gx_dtype dtype, bool conjugate, const void *src, int64_t ld_src,
+                           void *dst, int64_t ld_dst, int64_t m, int64_t n)
 {
     enum { EDGE = 32 };
     size_t element = gx_dtype_bytes(dtype);
@@ -213,7 +217,8 @@ static void transpose_into(gx_dtype dtype, bool conjugate, const void *src, int6
         for (int64_t ib = 0; ib < m; ib += EDGE) {
             for (int64_t j = jb; j < gx_min(jb + EDGE, n); j++) {
                 for (int64_t i = ib; i < gx_min(ib + EDGE, m); i++) {
-                    memcpy(gx_at(dst, dtype, ld_dst, i, j), gx_at(src, dtype, ld_src, j, i), element);
+                    memcpy(gx_at(dst, dtype, ld_dst, i, j), gx_at(src, dtype, ld_src, j, i),
+                           element);
                 }
             }
         }
@@ -255,8 +260,8 @@ static gx_code read_transposed(gx_run *run, const gx_mat *mat, gx_reader *reader
 
 /* One row, one column or one element, repeated. */
 static gx_code read_broadcast(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0,
-                              int64_t j0, int64_t m, int64_t n, gx_dtype dtype, void *dst, int64_t ld,
-                              gx_err *err)
+                              int64_t j0, int64_t m, int64_t n, gx_dtype dtype, void *dst,
+                              int64_t ld, gx_err *err)
 {
     size_t element = gx_dtype_bytes(dtype);
     bool is_row = mat->base->rows == 1 && mat->rows != 1;
@@ -289,8 +294,8 @@ gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i
     case GX_MAT_STORED:
         return read_stored(mat, reader, i0, j0, m, n, dtype, dst, ld, err);
     case GX_MAT_VALUE:
-        gx_convert(mat->dtype, gx_at(mat->data, mat->dtype, mat->ld, i0, j0), mat->ld, dtype, dst, ld,
-                   m, n);
+        gx_convert(mat->dtype, gx_at(mat->data, mat->dtype, mat->ld, i0, j0), mat->ld, dtype, dst,
+                   ld, m, n);
         return GX_OK;
     case GX_MAT_GENERATED:
         mat->generate(mat->generate_arg, i0, j0, m, n, dtype, dst, ld);

@@ -93,12 +93,12 @@ typedef struct gx_sink {
     gx_dtype dtype;
     int64_t tile_rows, tile_cols; /* writes start on multiples of these, end there or at an edge */
     bool is_stored;
-    gx_meta meta;                 /* stored                                                      */
-    char name[GX_NAME_MAX + 1];   /* stored: bare name                                           */
-    bool replace;                 /* stored                                                      */
-    bool is_begun;                /* stored: gx_store_begin() is to be ended                     */
-    gx_value_buf value;           /* value: the blob under construction; moved out by the caller */
-    void *bounce;                 /* stored: one tile, when a block has to be packed; lazily     */
+    gx_meta meta;               /* stored                                                      */
+    char name[GX_NAME_MAX + 1]; /* stored: bare name                                           */
+    bool replace;               /* stored                                                      */
+    bool is_begun;              /* stored: gx_store_begin() is to be ended                     */
+    gx_value_buf value;         /* value: the blob under construction; moved out by the caller */
+    void *bounce;               /* stored: one tile, when a block has to be packed; lazily     */
 } gx_sink;
 
 /*

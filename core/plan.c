@@ -1,17 +1,19 @@
 /*
 ** The planner: see plan.h.
 **
-** Product.  A call multiplies one block of A by one of B into one of C.  Blocks are whole tiles of C, at
-** least about BLOCK_EDGE on a side, wider where memory allows (each thread then gets a piece of full speed).  A rectangle of super_m x super_n blocks of C stays in memory while A and B pass by; it is chosen
-** by counting what would be read,
+** Product.  A call multiplies one block of A by one of B into one of C.  Blocks are whole tiles of
+** C, at least about BLOCK_EDGE on a side, wider where memory allows (each thread then gets a piece
+** of full speed).  A rectangle of super_m x super_n blocks of C stays in memory while A and B pass
+** by; it is chosen by counting what would be read,
 **
 **     reads = |A| * ceil(grid_n / super_n) + |B| * ceil(grid_m / super_m),
 **
 ** under super_m super_n + min(super_m, super_n) + 1 <= slots; among equals the smallest rectangle,
 ** because what is left keeps panels alive from one rectangle to the next (k runs back and forth).
 **
-** Deterministic mode: nothing above may depend on the budget or on threads, and need not: blocks are one
-** tile of C, k blocks follow from the tile shapes, k always ascends, pieces have a fixed size.
+** Deterministic mode: nothing above may depend on the budget or on threads, and need not: blocks
+** are one tile of C, k blocks follow from the tile shapes, k always ascends, pieces have a fixed
+** size.
 */
 #include "plan.h"
 
@@ -64,12 +66,14 @@ static int64_t k_piece_of(const gx_mat *X, bool is_left, gx_trans trans)
 static int64_t round_to_tiles(int64_t edge, int64_t tile, int64_t size)
 {
     int64_t tiles = gx_max(1, edge / gx_max(1, tile));
-    return gx_max(1, gx_min(tiles, gx_ceil_div(gx_max(1, size), gx_max(1, tile)))) * gx_max(1, tile);
+    return gx_max(1, gx_min(tiles, gx_ceil_div(gx_max(1, size), gx_max(1, tile)))) *
+           gx_max(1, tile);
 }
 
 /*
-** The target edges for this many threads within this much memory.  Blocks grow to the right first: a
-** block one tile high is contiguous in its tiles, so it is read and written without being copied.
+** The target edges for this many threads within this much memory.  Blocks grow to the right first:
+** a block one tile high is contiguous in its tiles, so it is read and written without being
+** copied.
 */
 static void target_edges(int64_t threads, size_t available, size_t element, int64_t *edge_m,
                          int64_t *edge_n)
@@ -100,12 +104,12 @@ static void choose_blocks(gx_run *run, const gx_matmul_args *args, int64_t tile_
     if (plan->is_syrk) {
         plan->block_m = plan->block_n = gx_max(plan->block_m, plan->block_n);
     }
-    // Along k: what the operands' tiles offer, within the bytes of the largest tile or block in play.
+    // Along k: what the operands' tiles offer, within the bytes of the largest tile or block.
     int64_t ka = k_piece_of(args->A, true, args->transa);
     int64_t kb = k_piece_of(args->B, false, args->transb);
-    int64_t most = gx_max(plan->block_m * plan->block_n,
-                          gx_max(args->A->tile_rows * args->A->tile_cols,
-                                 args->B->tile_rows * args->B->tile_cols));
+    int64_t most =
+        gx_max(plan->block_m * plan->block_n, gx_max(args->A->tile_rows * args->A->tile_cols,
+                                                     args->B->tile_rows * args->B->tile_cols));
     if (!is_fixed) {
         int64_t third = (int64_t)(available / (4 * element));
         most = gx_max(plan->block_m * plan->block_n, gx_min(most, third));
@@ -118,14 +122,16 @@ static void choose_blocks(gx_run *run, const gx_matmul_args *args, int64_t tile_
     plan->block_k = gx_max(1, gx_min(piece, plan->k));
     plan->is_snake = !is_fixed;
     if (is_fixed) {
-        plan->cut = (gx_cut){.m = FIXED_PIECE, .n = FIXED_PIECE, .k = FIXED_PIECE, .is_fixed = true};
+        plan->cut =
+            (gx_cut){.m = FIXED_PIECE, .n = FIXED_PIECE, .k = FIXED_PIECE, .is_fixed = true};
     }
 }
 
 double gx_plan_matmul_reads(const gx_matmul_plan *plan, int64_t super_m, int64_t super_n)
 {
     double element = (double)gx_dtype_bytes(plan->dtype);
-    int64_t grid_m = gx_ceil_div(plan->m, plan->block_m), grid_n = gx_ceil_div(plan->n, plan->block_n);
+    int64_t grid_m = gx_ceil_div(plan->m, plan->block_m),
+            grid_n = gx_ceil_div(plan->n, plan->block_n);
     return element * (double)plan->k *
            ((double)plan->m * (double)gx_ceil_div(grid_n, super_n) +
             (double)plan->n * (double)gx_ceil_div(grid_m, super_m));
@@ -133,16 +139,20 @@ double gx_plan_matmul_reads(const gx_matmul_plan *plan, int64_t super_m, int64_t
 
 int64_t gx_plan_matmul_calls(const gx_matmul_plan *plan)
 {
-    int64_t grid_m = gx_ceil_div(plan->m, plan->block_m), grid_n = gx_ceil_div(plan->n, plan->block_n);
+    int64_t grid_m = gx_ceil_div(plan->m, plan->block_m),
+            grid_n = gx_ceil_div(plan->n, plan->block_n);
     int64_t grid_k = gx_max(1, gx_ceil_div(plan->k, plan->block_k));
     int64_t half = plan->is_syrk ? (grid_m * (grid_m + 1)) / 2 : grid_m * grid_n;
     return half * grid_k + (plan->is_syrk ? half : 0);
 }
 
-/* Blocks that the cache will hold beside the program itself; at least the three that a call needs. */
+/*
+** Blocks that the cache will hold beside the program itself; at least the three that a call needs.
+*/
 static int64_t count_slots(gx_run *run, const gx_matmul_plan *plan)
 {
-    int64_t grid_m = gx_ceil_div(plan->m, plan->block_m), grid_n = gx_ceil_div(plan->n, plan->block_n);
+    int64_t grid_m = gx_ceil_div(plan->m, plan->block_m),
+            grid_n = gx_ceil_div(plan->n, plan->block_n);
     int64_t grid_k = gx_ceil_div(plan->k, plan->block_k);
     int64_t m = gx_min(plan->block_m, plan->m), n = gx_min(plan->block_n, plan->n);
     int64_t largest = gx_max(1, gx_max(m * n, plan->block_k * gx_max(m, n)));
@@ -215,6 +225,6 @@ double gx_plan_seconds(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t
     double readers = (double)gx_max(1, run->ctx->config.number[GX_SET_READERS]);
     double read_s = cost->bytes_read / (profile->db_read_bytes_per_s * reader_scaling(readers));
     double compute_s = cost->flops / gx_profile_flops(profile, dtype, gx_max(1, edge), threads);
-    // Readers and kernels share the processors, so their times add up on a host; one writer follows.
+    // Readers and kernels share the processors, so their times add up; one writer follows.
     return read_s + compute_s + cost->bytes_written / profile->db_write_bytes_per_s;
 }

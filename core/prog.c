@@ -1,8 +1,8 @@
 /*
 ** Writing a program down: see prog.h.
 **
-** A step is 32 bytes: block numbers and, once scheduled, cache slots; what repeats (kernel, flags, scalars) is a
-** "kind", of which a program has few.  Programs of a million calls are thus 32 MB.
+** A step is 32 bytes: block numbers and, once scheduled, cache slots; what repeats (kernel, flags,
+** scalars) is a "kind", of which a program has few.  Programs of a million calls are thus 32 MB.
 */
 #include "prog_int.h"
 
@@ -81,8 +81,9 @@ const gx_opnd *gx_prog_operand(gx_prog *prog, const gx_mat *source, gx_sink *sin
     size_t bytes;
     if (!gx_mul_i64(grid_rows, grid_cols, &blocks) || blocks > INT32_MAX - prog->blocks ||
         !gx_matrix_bytes(gx_min(rows, block_rows), gx_min(cols, block_cols), dtype, &bytes)) {
-        gx_run_failf(prog->run, GX_TOOBIG, "%lld x %lld in blocks of %lld x %lld is too many blocks",
-                     (long long)rows, (long long)cols, (long long)block_rows, (long long)block_cols);
+        gx_run_failf(prog->run, GX_TOOBIG,
+                     "%lld x %lld in blocks of %lld x %lld is too many blocks", (long long)rows,
+                     (long long)cols, (long long)block_rows, (long long)block_cols);
         return operand;
     }
     *operand = (gx_opnd){.source = source,
@@ -242,8 +243,8 @@ static size_t packing_bytes(const gx_prog *prog)
         const gx_opnd *op = &prog->operand[k];
         if (op->sink != NULL && op->sink->is_stored && op->block_rows != op->sink->tile_rows &&
             op->grid_rows * op->grid_cols > 0) {
-            size_t bytes = (size_t)(op->sink->tile_rows * op->sink->tile_cols) *
-                           gx_dtype_bytes(op->dtype);
+            size_t bytes =
+                (size_t)(op->sink->tile_rows * op->sink->tile_cols) * gx_dtype_bytes(op->dtype);
             most = bytes > most ? bytes : most;
         }
     }
@@ -264,10 +265,11 @@ int64_t gx_prog_slots(gx_prog *prog)
     int64_t slots = (int64_t)gx_min((int64_t)(cache / prog->slot_bytes), prog->blocks);
     int64_t needed = widest_step(prog);
     if (slots < needed) {
-        gx_run_failf(prog->run, GX_BUDGET,
-                     "needs %lld blocks of %zu bytes in memory but memory_limit leaves room for %lld: "
-                     "raise it with gx_config('memory_limit', ...)",
-                     (long long)needed, prog->slot_bytes, (long long)slots);
+        gx_run_failf(
+            prog->run, GX_BUDGET,
+            "needs %lld blocks of %zu bytes in memory but memory_limit leaves room for %lld: "
+            "raise it with gx_config('memory_limit', ...)",
+            (long long)needed, prog->slot_bytes, (long long)slots);
         return 0;
     }
     return slots;

@@ -1,9 +1,10 @@
 /*
 ** Programs: a driver's calls on blocks, written down before they run.
 **
-** A driver (alg_*.c) names operands, cut into a grid of blocks, and appends kernel calls on blocks in the
-** order of the mathematics.  It knows no pointer, device, thread or byte.  Because the whole order is known
-** before anything runs, the next use of every block is known too, and the program can be
+** A driver (alg_*.c) names operands, cut into a grid of blocks, and appends kernel calls on blocks
+** in the order of the mathematics.  It knows no pointer, device, thread or byte.  Because the
+** whole order is known before anything runs, the next use of every block is known too, and the
+** program can be
 **
 **   costed     gx_prog_cost(): bytes, flops, cache slots, from a dry run of the very same schedule;
 **   executed   gx_prog_run(): exec.c.
@@ -20,13 +21,14 @@ typedef struct gx_opnd gx_opnd;
 
 /* An operand: a matrix of the program, as a grid of blocks. */
 struct gx_opnd {
-    const gx_mat *source;           /* what its blocks are loaded from; NULL: they start undefined */
-    gx_sink *sink;                  /* where finished blocks go; NULL: nowhere                     */
-    gx_dtype dtype;                 /* of its blocks in memory                                     */
-    int64_t rows, cols;             /* elements                                                    */
-    int64_t block_rows, block_cols; /* elements of a full block                                    */
-    int64_t grid_rows, grid_cols;   /* blocks                                                      */
-    int32_t first;                  /* number of block (0, 0); column-major from there             */
+    const gx_mat *source; /* what its blocks are loaded from; NULL: they start undefined */
+    gx_sink *sink;        /* where finished blocks go; NULL: nowhere                     */
+    gx_dtype dtype;       /* of its blocks in memory                                     */
+    int64_t rows, cols;   /* elements                                                    */
+    int64_t block_rows,
+        block_cols;               /* elements of a full block                                    */
+    int64_t grid_rows, grid_cols; /* blocks                                                      */
+    int32_t first;                /* number of block (0, 0); column-major from there             */
 };
 
 /* Block (i, j) of an operand.  m == NULL: no operand. */
@@ -47,18 +49,26 @@ typedef struct gx_call {
     gx_uplo uplo;
     gx_scalar alpha, beta;
     gx_block a, b, c;
-    bool keeps_c;        /* the kernel reads what c holds (beta != 0, in place); else c is only written */
+    bool keeps_c; /* the kernel reads what c holds (beta != 0, in place); else c is only written */
 } gx_call;
 
-/* calls: how many are expected; more are possible.  *prog is NULL on failure (the run has failed). */
+/*
+** calls: how many are expected; more are possible.  *prog is NULL on failure (the run has failed).
+*/
 gx_code gx_prog_create(gx_run *run, int64_t calls, gx_prog **prog);
 void gx_prog_free(gx_prog *prog); /* NULL is a no-op */
 
-/* Blocks of block_rows x block_cols.  With a sink they must be multiples of its tiles (or the whole). */
+/*
+** Blocks of block_rows x block_cols.  With a sink they must be multiples of its tiles (or the
+** whole).
+*/
 const gx_opnd *gx_prog_operand(gx_prog *prog, const gx_mat *source, gx_sink *sink, gx_dtype dtype,
                                int64_t rows, int64_t cols, int64_t block_rows, int64_t block_cols);
 
-/* Append a call.  A block of a sink is finished, and will be written, after the last call that writes it. */
+/*
+** Append a call.  A block of a sink is finished, and will be written, after the last call that
+** writes it.
+*/
 void gx_prog_call(gx_prog *prog, const gx_call *call);
 
 /* How kernel calls are cut into pieces for the team (deterministic mode fixes it). */
@@ -67,7 +77,9 @@ void gx_prog_cut(gx_prog *prog, const gx_cut *cut);
 /* How many calls ahead blocks are loaded; 0 = only when needed. */
 void gx_prog_lookahead(gx_prog *prog, int64_t steps);
 
-/* The most bytes the block cache may take; by default what the governor has left, less a reserve. */
+/*
+** The most bytes the block cache may take; by default what the governor has left, less a reserve.
+*/
 void gx_prog_cache(gx_prog *prog, size_t bytes);
 
 /* Bytes that a program of so many calls on so many blocks takes beside its cache, at its peak. */

@@ -20,18 +20,18 @@ typedef struct call_kind {
 
 /* One call, small because a program may have millions: block numbers and, once scheduled, slots. */
 typedef struct step {
-    int32_t block[3];     /* a, b, c; GX_NO_BLOCK             */
-    int32_t slot[3];      /* where each is when the step runs */
-    int16_t kind;         /* index into prog->kind            */
-    int8_t operand[3];    /* of a, b, c                       */
+    int32_t block[3];  /* a, b, c; GX_NO_BLOCK             */
+    int32_t slot[3];   /* where each is when the step runs */
+    int16_t kind;      /* index into prog->kind            */
+    int8_t operand[3]; /* of a, b, c                       */
 } step;
 
 /* Bring a block into a slot. */
 typedef struct load {
     int32_t block, slot;
-    int32_t after;        /* may start when the executor has reached this step        */
-    int32_t need;         /* the step that uses it first                              */
-    bool is_spilled;      /* from the result's own tile, through the caller           */
+    int32_t after;   /* may start when the executor has reached this step        */
+    int32_t need;    /* the step that uses it first                              */
+    bool is_spilled; /* from the result's own tile, through the caller           */
     int8_t operand;
 } load;
 
@@ -43,8 +43,8 @@ typedef struct flush {
 
 /* The schedule: a pure function of the program, the number of slots and the lookahead. */
 typedef struct schedule {
-    load *loads;     /* in the order they are to be started  */
-    flush *flushes;  /* in order                             */
+    load *loads;    /* in the order they are to be started  */
+    flush *flushes; /* in order                             */
     int64_t load_count, load_capacity;
     int64_t flush_count, flush_capacity;
     int64_t hits, spills;
@@ -54,15 +54,15 @@ struct gx_prog {
     gx_run *run;
     gx_opnd operand[GX_PROG_OPERANDS];
     int operands;
-    int32_t blocks;        /* of all operands                        */
+    int32_t blocks; /* of all operands                        */
     call_kind kind[GX_CALL_KINDS];
     int kinds;
     step *steps;
     int64_t step_count, step_capacity;
     gx_cut cut;
     int64_t lookahead;
-    size_t cache_bytes;    /* 0 = the governor's rest                */
-    size_t slot_bytes;     /* of the largest block, rounded up to 64 */
+    size_t cache_bytes; /* 0 = the governor's rest                */
+    size_t slot_bytes;  /* of the largest block, rounded up to 64 */
     double flops;
 };
 
@@ -74,7 +74,10 @@ typedef struct block_shape {
 
 block_shape gx_block_shape(const gx_opnd *operand, int32_t block);
 
-/* Slots that fit into the cache; 0 when fewer than the program's calls need (and the run has failed). */
+/*
+** Slots that fit into the cache; 0 when fewer than the program's calls need (and the run has
+** failed).
+*/
 int64_t gx_prog_slots(gx_prog *prog);
 
 /* Make the schedule; also fills step.slot.  Freed by gx_schedule_clear() whatever it returns. */

@@ -1,23 +1,27 @@
 /*
 ** Who is where, when: the schedule of a program.
 **
-** The order of calls is fixed before anything runs, so the cache can do what no online policy can: evict
-** the block whose next use is furthest away (Belady 1966), and load each block some calls ahead.  The
-** schedule is made by simulating the program once.  At simulated step s
+** The order of calls is fixed before anything runs, so the cache can do what no online policy can:
+** evict the block whose next use is furthest away (Belady 1966), and load each block some calls
+** ahead.  The schedule is made by simulating the program once.  At simulated step s
 **
-**   1. the blocks of steps s .. s + lookahead are given slots, earliest step first.  A new block takes, in this
-**      order: an empty slot; a dead block's (no later use), the one idle longest; a finished result's that
-**      is not used again, which is first flushed to its sink; the one used furthest in the future.  A
-**      block used in the window is never taken; a window that does not fit is cut short;
+**   1. the blocks of steps s .. s + lookahead are given slots, earliest step first.  A new block
+**   takes, in this
+**      order: an empty slot; a dead block's (no later use), the one idle longest; a finished
+**      result's that is not used again, which is first flushed to its sink; the one used furthest
+**      in the future.  A block used in the window is never taken; a window that does not fit is
+**      cut short;
 **   2. the step runs.
 **
-** A load may start once the executor has REACHED step s (all steps before s are done, flushes before s
-** written): its slot's former block has no use left before the window's end.  Results stay in memory until
-** their slot is wanted or the program ends (then in ascending tile order, the fastest for SQLite), so
-** in rollback-journal mode the helpers read as long as possible before the writer disturbs them.
+** A load may start once the executor has REACHED step s (all steps before s are done, flushes
+** before s written): its slot's former block has no use left before the window's end.  Results
+** stay in memory until their slot is wanted or the program ends (then in ascending tile order, the
+** fastest for SQLite), so in rollback-journal mode the helpers read as long as possible before the
+** writer disturbs them.
 **
 ** An unfinished result that must go is a spill: written to its own tile, and read back through the
-** caller's connection, which alone sees it.  Drivers choose their blocks so that this does not happen.
+** caller's connection, which alone sees it.  Drivers choose their blocks so that this does not
+** happen.
 **
 ** Cost: O(steps x slots) time, 16 bytes a step and 16 bytes a block while it is made.
 */
@@ -30,12 +34,12 @@
 enum { NEVER = INT32_MAX };
 
 typedef struct block_state {
-    int32_t slot;        /* GX_NO_SLOT: not resident                    */
-    int32_t next_use;    /* first step >= now that uses it, while resident */
-    int32_t last_write;  /* the step that finishes it; -1: never written */
+    int32_t slot;       /* GX_NO_SLOT: not resident                    */
+    int32_t next_use;   /* first step >= now that uses it, while resident */
+    int32_t last_write; /* the step that finishes it; -1: never written */
     int8_t operand;
-    bool is_dirty;       /* differs from its sink                       */
-    bool is_spilled;     /* its sink's tile holds its latest contents   */
+    bool is_dirty;   /* differs from its sink                       */
+    bool is_spilled; /* its sink's tile holds its latest contents   */
 } block_state;
 
 typedef struct sim {
@@ -46,7 +50,7 @@ typedef struct sim {
     int32_t *holder;     /* per slot: its block, GX_NO_BLOCK                              */
     int32_t *idle_since; /* per slot: the last step that used it                          */
     int64_t slots;
-    int32_t now;         /* s */
+    int32_t now; /* s */
 } sim;
 
 static gx_code allocate(gx_prog *prog, int64_t count, size_t size, void **ptr)
@@ -91,8 +95,8 @@ static void add_flush(sim *s, int32_t block, int32_t slot, int32_t before)
     void *flushes = out->flushes;
     if (grow(s->prog, &flushes, out->flush_count, &out->flush_capacity, sizeof *out->flushes)) {
         out->flushes = flushes;
-        out->flushes[out->flush_count++] = (flush){.block = block, .slot = slot, .before = before,
-                                                   .operand = s->block[block].operand};
+        out->flushes[out->flush_count++] = (flush){
+            .block = block, .slot = slot, .before = before, .operand = s->block[block].operand};
     }
 }
 
@@ -207,8 +211,12 @@ static bool place_step(sim *s, int32_t t)
         bool is_read = p < 2 || s->prog->kind[st->kind].keeps_c;
         bool has_contents = b->is_spilled || s->prog->operand[st->operand[p]].source != NULL;
         if (is_read && has_contents) {
-            add_load(s, &(load){.block = st->block[p], .slot = slot, .after = s->now, .need = t,
-                                .is_spilled = b->is_spilled, .operand = st->operand[p]});
+            add_load(s, &(load){.block = st->block[p],
+                                .slot = slot,
+                                .after = s->now,
+                                .need = t,
+                                .is_spilled = b->is_spilled,
+                                .operand = st->operand[p]});
         }
     }
     return true;
@@ -251,7 +259,8 @@ static void flush_rest(sim *s)
         }
     }
     if (gx_ok(s->prog->run) && s->out->flush_count > first) {
-        qsort(s->out->flushes + first, (size_t)(s->out->flush_count - first), sizeof(flush), by_block);
+        qsort(s->out->flushes + first, (size_t)(s->out->flush_count - first), sizeof(flush),
+              by_block);
     }
 }
 
@@ -316,8 +325,13 @@ void gx_schedule_clear(gx_prog *prog, schedule *s)
 
 void gx_schedule_cost(const gx_prog *prog, int64_t slots, const schedule *s, gx_cost *cost)
 {
-    *cost = (gx_cost){.flops = prog->flops, .loads = s->load_count, .hits = s->hits, .spills = s->spills,
-                      .slots = slots, .slot_bytes = prog->slot_bytes, .calls = prog->step_count};
+    *cost = (gx_cost){.flops = prog->flops,
+                      .loads = s->load_count,
+                      .hits = s->hits,
+                      .spills = s->spills,
+                      .slots = slots,
+                      .slot_bytes = prog->slot_bytes,
+                      .calls = prog->step_count};
     for (int64_t k = 0; k < s->load_count; k++) {
         const gx_opnd *op = &prog->operand[s->loads[k].operand];
         if (s->loads[k].is_spilled ||

@@ -1,9 +1,9 @@
 /*
 ** Sinks: where a result is built (see mat.h).
 **
-** A stored result opens a savepoint at begin (which takes the write lock, so that whatever would refuse
-** the result refuses it before the work), writes each tile once, and becomes visible at the end.  A
-** value is one BLOB, filled rectangle by rectangle.
+** A stored result opens a savepoint at begin (which takes the write lock, so that whatever would
+** refuse the result refuses it before the work), writes each tile once, and becomes visible at the
+** end.  A value is one BLOB, filled rectangle by rectangle.
 */
 #include "mat.h"
 
@@ -54,8 +54,8 @@ gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t co
         return begin_stored(run, dest, properties, sink);
     }
     gx_err err = {0};
-    if (gx_value_buf_create(run->ctx->mem, dtype, rows, cols, gx_store_length_limit(run->ctx->store),
-                            &sink->value, &err) != GX_OK) {
+    if (gx_value_buf_create(run->ctx->mem, dtype, rows, cols,
+                            gx_store_length_limit(run->ctx->store), &sink->value, &err) != GX_OK) {
         return gx_run_fail(run, &err);
     }
     if (tile_rows == 0 && gx_tile_shape(rows, cols, dtype, gx_store_max_tile_bytes(run->ctx->store),

@@ -1,13 +1,13 @@
 /*
 ** Helper threads that read: see stream.h.
 **
-** Order of life: the caller's thread opens every reader and begins its read transaction (so that all see
-** the generation the caller saw), then starts the threads; the threads only read; the caller joins them
-** and closes the readers.  One connection is used by one thread at a time, so the SQLite library may be in
-** serialized or multi-thread mode.
+** Order of life: the caller's thread opens every reader and begins its read transaction (so that
+** all see the generation the caller saw), then starts the threads; the threads only read; the
+** caller joins them and closes the readers.  One connection is used by one thread at a time, so
+** the SQLite library may be in serialized or multi-thread mode.
 **
-** Rollback journal: a helper's shared lock keeps the writer from spilling its cache and from committing,
-** so whoever writes through the caller's connection stops the stream first
+** Rollback journal: a helper's shared lock keeps the writer from spilling its cache and from
+** committing, so whoever writes through the caller's connection stops the stream first
 ** (gx_store_writer_excludes_readers); a write-ahead log has no such conflict.
 */
 #include "stream.h"

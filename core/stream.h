@@ -1,17 +1,20 @@
 /*
 ** Helper threads that read: each has read-only connections of its own to the files of the sources.
 **
-** A stream runs one function on every helper; the function asks for work (the next block of a schedule,
-** the next tile of a scan) until there is none.  Where no helper can serve (an in-memory database, data
-** of an open transaction, ...) the stream has no helpers, the reason is in gx_stats, and the caller does
-** the reading through its own connection.  Helpers never outlive the SQL call.
+** A stream runs one function on every helper; the function asks for work (the next block of a
+** schedule, the next tile of a scan) until there is none.  Where no helper can serve (an in-memory
+** database, data of an open transaction, ...) the stream has no helpers, the reason is in
+** gx_stats, and the caller does the reading through its own connection.  Helpers never outlive the
+** SQL call.
 */
 #ifndef GX_STREAM_H
 #define GX_STREAM_H
 
 #include "mat.h"
 
-enum { GX_STREAM_SCHEMAS = 4 }; /* different databases whose matrices one call may mix and still stream */
+enum {
+    GX_STREAM_SCHEMAS = 4
+}; /* different databases whose matrices one call may mix and still stream */
 
 typedef struct gx_stream gx_stream;
 
@@ -23,13 +26,16 @@ typedef struct gx_helper {
     const gx_stream *stream;
 } gx_helper;
 
-/* The body of a helper.  Ends when there is no work left or the run has stopped; reports by gx_run_fail. */
+/*
+** The body of a helper.  Ends when there is no work left or the run has stopped; reports by
+** gx_run_fail.
+*/
 typedef void (*gx_helper_fn)(void *arg, gx_helper *helper);
 
 /*
-** Open helpers for the stored matrices under the count sources, at most wanted of them, and run fn on
-** each.  *stream is NULL when there are none (never an error: the caller reads).  bytes: what will be
-** read in all; little work gets no helpers.
+** Open helpers for the stored matrices under the count sources, at most wanted of them, and run fn
+** on each.  *stream is NULL when there are none (never an error: the caller reads).  bytes: what
+** will be read in all; little work gets no helpers.
 */
 gx_code gx_stream_start(gx_run *run, const gx_mat *const *sources, int count, int wanted,
                         double bytes, gx_helper_fn fn, void *arg, gx_stream **stream);

@@ -1,8 +1,8 @@
 /*
 ** Algebra in SQL: products, sums, elementwise operations, norms.
 **
-** Each function reads its arguments, lets core/alg*.c do the mathematics into a sink, and returns the
-** stored name or the value.
+** Each function reads its arguments, lets core/alg*.c do the mathematics into a sink, and returns
+** the stored name or the value.
 */
 #include "gx_ext.h"
 
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* ---- gx_matmul ---------------------------------------------------------------------------------- */
+/* ---- gx_matmul ------------------------------------------------------------------------------- */
 
 typedef struct matmul_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
@@ -82,7 +82,10 @@ static void matmul(gx_fn *fn)
         !gx_fn_matrix(fn, 1, "B", &B) || !gx_fn_dest(fn, 2, &opt.dest)) {
         return;
     }
-    gx_matmul_args args = {.A = &A, .B = &B, .alpha = opt.alpha, .beta = opt.beta,
+    gx_matmul_args args = {.A = &A,
+                           .B = &B,
+                           .alpha = opt.alpha,
+                           .beta = opt.beta,
                            .transa = trans_of(opt.transa, opt.conja, &A),
                            .transb = trans_of(opt.transb, opt.conjb, &B)};
     if (!find_accumulator(fn, &opt, &C0, &args)) {
@@ -107,15 +110,15 @@ static void matmul(gx_fn *fn)
     gx_fn_result_sink(fn, &C);
 }
 
-/* ---- elementwise -------------------------------------------------------------------------------- */
+/* ---- elementwise ----------------------------------------------------------------------------- */
 
 typedef struct map_options {
     gx_dest dest;
     bool replace, is_conjugated;
 } map_options;
 
-static const gx_option map_keys[] = {
-    {"replace", GX_OPT_BOOL, offsetof(map_options, replace), 0}, {NULL, GX_OPT_END, 0, 0}};
+static const gx_option map_keys[] = {{"replace", GX_OPT_BOOL, offsetof(map_options, replace), 0},
+                                     {NULL, GX_OPT_END, 0, 0}};
 
 static const gx_option transpose_keys[] = {
     {"replace", GX_OPT_BOOL, offsetof(map_options, replace), 0},
@@ -171,7 +174,8 @@ static void divide(gx_fn *fn)
 }
 
 /* One operand; properties: those of A that survive. */
-static void map1(gx_fn *fn, gx_kernel_id kernel, int dest_index, gx_scalar alpha, uint32_t surviving)
+static void map1(gx_fn *fn, gx_kernel_id kernel, int dest_index, gx_scalar alpha,
+                 uint32_t surviving)
 {
     map_options opt = {0};
     gx_mat A;
@@ -237,13 +241,13 @@ static void transpose(gx_fn *fn)
     }
     opt.dest.replace = opt.replace;
     gx_sink C;
-    gx_sink_begin(&fn->run, &opt.dest, A.cols, A.rows, A.dtype, transposed_properties(A.properties), 0,
-                  0, &C);
+    gx_sink_begin(&fn->run, &opt.dest, A.cols, A.rows, A.dtype, transposed_properties(A.properties),
+                  0, 0, &C);
     gx_alg_transpose(&fn->run, &A, trans_of(true, opt.is_conjugated, &A), &C);
     gx_fn_result_sink(fn, &C);
 }
 
-/* ---- numbers out of matrices -------------------------------------------------------------------- */
+/* ---- numbers out of matrices ----------------------------------------------------------------- */
 
 /* 'F', 'fro', '1', 'inf', 'max' ... as SQL gives it; 0 when it is none of them. */
 static char norm_kind(const char *text)
@@ -379,8 +383,8 @@ static void extreme(gx_fn *fn, gx_reduce_kind kind)
         return;
     }
     if (A.rows == 0 || A.cols == 0) {
-        gx_fn_fail(fn, "%s is %lldx%lld: nothing is smallest or largest", A.label, (long long)A.rows,
-                   (long long)A.cols);
+        gx_fn_fail(fn, "%s is %lldx%lld: nothing is smallest or largest", A.label,
+                   (long long)A.rows, (long long)A.cols);
         return;
     }
     double out = 0;
@@ -410,20 +414,12 @@ static void trace(gx_fn *fn)
 }
 
 const gx_function gx_functions_algebra[] = {
-    {"gx_matmul", 2, 4, false, matmul},
-    {"gx_transpose", 1, 3, false, transpose},
-    {"gx_add", 2, 4, false, add},
-    {"gx_sub", 2, 4, false, sub},
-    {"gx_mul", 2, 4, false, mul},
-    {"gx_div", 2, 4, false, divide},
-    {"gx_scale", 2, 4, false, scale},
-    {"gx_neg", 1, 3, false, neg},
-    {"gx_abs", 1, 3, false, absolute},
-    {"gx_conj", 1, 3, false, conjugate},
-    {"gx_norm", 1, 2, false, norm},
-    {"gx_sum", 1, 2, false, sum},
-    {"gx_mean", 1, 2, false, mean},
-    {"gx_min", 1, 1, false, minimum},
-    {"gx_max", 1, 1, false, maximum},
-    {"gx_trace", 1, 1, false, trace},
+    {"gx_matmul", 2, 4, false, matmul}, {"gx_transpose", 1, 3, false, transpose},
+    {"gx_add", 2, 4, false, add},       {"gx_sub", 2, 4, false, sub},
+    {"gx_mul", 2, 4, false, mul},       {"gx_div", 2, 4, false, divide},
+    {"gx_scale", 2, 4, false, scale},   {"gx_neg", 1, 3, false, neg},
+    {"gx_abs", 1, 3, false, absolute},  {"gx_conj", 1, 3, false, conjugate},
+    {"gx_norm", 1, 2, false, norm},     {"gx_sum", 1, 2, false, sum},
+    {"gx_mean", 1, 2, false, mean},     {"gx_min", 1, 1, false, minimum},
+    {"gx_max", 1, 1, false, maximum},   {"gx_trace", 1, 1, false, trace},
     {NULL, 0, 0, false, NULL}};

@@ -10,8 +10,8 @@
 **     A.T       A.H                         transpose
 **     norm(A)   sum(A)                      reductions
 **
-** A name with other characters than letters, digits, '_' and one dot is written in double quotes.  The figures come
-** from a dry run of the very program that would be executed (core/schedule.c).
+** A name with other characters than letters, digits, '_' and one dot is written in double quotes.
+** The figures come from a dry run of the very program that would be executed (core/schedule.c).
 */
 #include "gx_ext.h"
 
@@ -36,9 +36,10 @@ enum {
     COL_EXPRESSION /* hidden: the argument */
 };
 
-static const char SCHEMA[] = "CREATE TABLE x(chosen INTEGER, device TEXT, driver TEXT, detail TEXT, "
-                             "block TEXT, cache_blocks INTEGER, calls INTEGER, bytes_read INTEGER, "
-                             "bytes_written INTEGER, flops REAL, seconds REAL, expression HIDDEN)";
+static const char SCHEMA[] =
+    "CREATE TABLE x(chosen INTEGER, device TEXT, driver TEXT, detail TEXT, "
+    "block TEXT, cache_blocks INTEGER, calls INTEGER, bytes_read INTEGER, "
+    "bytes_written INTEGER, flops REAL, seconds REAL, expression HIDDEN)";
 
 typedef struct plan_table {
     sqlite3_vtab base; /* must be first */
@@ -58,7 +59,7 @@ typedef struct plan_cursor {
     sqlite3_int64 rowid;
 } plan_cursor;
 
-/* ---- the expression ----------------------------------------------------------------------------- */
+/* ---- the expression -------------------------------------------------------------------------- */
 
 typedef struct operand {
     char name[2 * GX_NAME_MAX + 2];
@@ -67,9 +68,9 @@ typedef struct operand {
 } operand;
 
 typedef struct expression {
-    const char *at;   /* what is left of the text */
+    const char *at; /* what is left of the text */
     operand a, b;
-    char op;          /* '@' '+' '-' '*' '/', or 'T' transpose, 'n' norm, 's' sum */
+    char op; /* '@' '+' '-' '*' '/', or 'T' transpose, 'n' norm, 's' sum */
 } expression;
 
 static void skip_blanks(expression *e)
@@ -157,15 +158,18 @@ static gx_code parse(expression *e, const char *text, gx_err *err)
     }
     skip_blanks(e);
     if (*e->at != '\0') {
-        return gx_fail(err, GX_ARG, "expression is one operation on stored matrices, but goes on with '%.20s'", e->at);
+        return gx_fail(err, GX_ARG,
+                       "expression is one operation on stored matrices, but goes on with '%.20s'",
+                       e->at);
     }
     if (e->op == 'T' && e->a.trans == GX_NO_TRANS) {
-        return gx_fail(err, GX_ARG, "expression names a matrix but no operation (@ + - * / .T .H norm sum)");
+        return gx_fail(err, GX_ARG,
+                       "expression names a matrix but no operation (@ + - * / .T .H norm sum)");
     }
     return GX_OK;
 }
 
-/* ---- candidates --------------------------------------------------------------------------------- */
+/* ---- candidates ------------------------------------------------------------------------------ */
 
 static void describe_device(gx_run *run, plan_row *row)
 {
@@ -188,7 +192,10 @@ static gx_code imagine_sink(gx_run *run, int64_t rows, int64_t cols, gx_dtype dt
 
 static void plan_product(gx_run *run, expression *e, plan_row *row)
 {
-    gx_matmul_args args = {.A = &e->a.mat, .B = &e->b.mat, .transa = e->a.trans, .transb = e->b.trans,
+    gx_matmul_args args = {.A = &e->a.mat,
+                           .B = &e->b.mat,
+                           .transa = e->a.trans,
+                           .transb = e->b.trans,
                            .alpha = {1, 0}};
     int64_t m, n;
     gx_dtype dtype;
@@ -209,11 +216,14 @@ static void plan_product(gx_run *run, expression *e, plan_row *row)
                                        gx_min(plan.block_m, gx_min(plan.block_n, plan.block_k)));
     }
     gx_prog_free(prog);
-    snprintf(row->driver, sizeof row->driver, "%s", plan.is_hermitian ? "herk" : plan.is_syrk ? "syrk" : "gemm");
+    snprintf(row->driver, sizeof row->driver, "%s",
+             plan.is_hermitian ? "herk"
+             : plan.is_syrk    ? "syrk"
+                               : "gemm");
     snprintf(row->detail, sizeof row->detail,
-             "%lld x %lld %s, %lld x %lld blocks of the result in memory, k %s",
-             (long long)m, (long long)n, gx_dtype_name(dtype), (long long)plan.super_m,
-             (long long)plan.super_n, plan.is_snake ? "back and forth" : "ascending");
+             "%lld x %lld %s, %lld x %lld blocks of the result in memory, k %s", (long long)m,
+             (long long)n, gx_dtype_name(dtype), (long long)plan.super_m, (long long)plan.super_n,
+             plan.is_snake ? "back and forth" : "ascending");
     snprintf(row->block, sizeof row->block, "%lld x %lld x %lld", (long long)plan.block_m,
              (long long)plan.block_n, (long long)plan.block_k);
 }
@@ -242,13 +252,18 @@ static void plan_pass(gx_run *run, expression *e, plan_row *row)
     row->cost.bytes_read = (double)bytes_a + (double)bytes_b;
     row->cost.bytes_written = (double)bytes_c;
     row->cost.flops = e->op == 'T' ? 0 : (double)A->rows * (double)A->cols * (e->op == 'n' ? 2 : 1);
-    row->cost.calls = gx_ceil_div(rows, gx_max(1, tile_rows)) * gx_ceil_div(cols, gx_max(1, tile_cols));
+    row->cost.calls =
+        gx_ceil_div(rows, gx_max(1, tile_rows)) * gx_ceil_div(cols, gx_max(1, tile_cols));
     row->seconds = gx_plan_seconds(run, &row->cost, dtype, 1024);
-    const char *driver = e->op == 'n' ? "norm" : e->op == 's' ? "sum" : e->op == 'T' ? "transpose" : "map";
+    const char *driver = e->op == 'n'   ? "norm"
+                         : e->op == 's' ? "sum"
+                         : e->op == 'T' ? "transpose"
+                                        : "map";
     snprintf(row->driver, sizeof row->driver, "%s", driver);
-    snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, one pass", (long long)rows, (long long)cols,
-             gx_dtype_name(dtype));
-    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)tile_rows, (long long)tile_cols);
+    snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, one pass", (long long)rows,
+             (long long)cols, gx_dtype_name(dtype));
+    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)tile_rows,
+             (long long)tile_cols);
 }
 
 static bool find_operand(gx_run *run, operand *x)
@@ -282,10 +297,10 @@ static void make_row(gx_run *run, const char *text, plan_row *row)
     }
 }
 
-/* ---- the virtual table -------------------------------------------------------------------------- */
+/* ---- the virtual table ----------------------------------------------------------------------- */
 
-static int plan_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out,
-                        char **message)
+static int plan_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
+                        sqlite3_vtab **out, char **message)
 {
     (void)argc, (void)argv, (void)message;
     int rc = sqlite3_declare_vtab(db, SCHEMA);
@@ -389,18 +404,41 @@ static int plan_column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int colu
     const plan_row *row = &((plan_cursor *)base)->row;
     const gx_cost *cost = &row->cost;
     switch (column) {
-    case COL_CHOSEN: sqlite3_result_int(sql, 1); break;
-    case COL_DEVICE: sqlite3_result_text(sql, row->device, -1, SQLITE_TRANSIENT); break;
-    case COL_DRIVER: sqlite3_result_text(sql, row->driver, -1, SQLITE_TRANSIENT); break;
-    case COL_DETAIL: sqlite3_result_text(sql, row->detail, -1, SQLITE_TRANSIENT); break;
-    case COL_BLOCK: sqlite3_result_text(sql, row->block, -1, SQLITE_TRANSIENT); break;
-    case COL_CACHE_BLOCKS: sqlite3_result_int64(sql, cost->slots); break;
-    case COL_CALLS: sqlite3_result_int64(sql, cost->calls); break;
-    case COL_BYTES_READ: sqlite3_result_int64(sql, (int64_t)cost->bytes_read); break;
-    case COL_BYTES_WRITTEN: sqlite3_result_int64(sql, (int64_t)cost->bytes_written); break;
-    case COL_FLOPS: sqlite3_result_double(sql, cost->flops); break;
-    case COL_SECONDS: sqlite3_result_double(sql, row->seconds); break;
-    default: break;
+    case COL_CHOSEN:
+        sqlite3_result_int(sql, 1);
+        break;
+    case COL_DEVICE:
+        sqlite3_result_text(sql, row->device, -1, SQLITE_TRANSIENT);
+        break;
+    case COL_DRIVER:
+        sqlite3_result_text(sql, row->driver, -1, SQLITE_TRANSIENT);
+        break;
+    case COL_DETAIL:
+        sqlite3_result_text(sql, row->detail, -1, SQLITE_TRANSIENT);
+        break;
+    case COL_BLOCK:
+        sqlite3_result_text(sql, row->block, -1, SQLITE_TRANSIENT);
+        break;
+    case COL_CACHE_BLOCKS:
+        sqlite3_result_int64(sql, cost->slots);
+        break;
+    case COL_CALLS:
+        sqlite3_result_int64(sql, cost->calls);
+        break;
+    case COL_BYTES_READ:
+        sqlite3_result_int64(sql, (int64_t)cost->bytes_read);
+        break;
+    case COL_BYTES_WRITTEN:
+        sqlite3_result_int64(sql, (int64_t)cost->bytes_written);
+        break;
+    case COL_FLOPS:
+        sqlite3_result_double(sql, cost->flops);
+        break;
+    case COL_SECONDS:
+        sqlite3_result_double(sql, row->seconds);
+        break;
+    default:
+        break;
     }
     return SQLITE_OK;
 }

@@ -2,11 +2,13 @@
 ** Schedules of block programs.
 **
 ** Plan:
-**   1  Replay: a model machine executes schedules of products of many shapes with every number of slots
-**      from the minimum up, loads performed as early AND as late as they may be; each call must find the
-**      blocks it names, with the contents the order of calls gives them; at the end every result block is
-**      in its sink with its final contents, flushed as often as the schedule says.
-**   2  With everything fitting, each block is loaded once, each result flushed once, in ascending order.
+**   1  Replay: a model machine executes schedules of products of many shapes with every number of
+**   slots
+**      from the minimum up, loads performed as early AND as late as they may be; each call must
+**      find the blocks it names, with the contents the order of calls gives them; at the end every
+**      result block is in its sink with its final contents, flushed as often as the schedule says.
+**   2  With everything fitting, each block is loaded once, each result flushed once, in ascending
+**   order.
 **   3  Loads of a large product stay within 1.25 of 2 m n k / sqrt(S).
 **   4  A program that needs more blocks at once than there are is refused in words.
 **   5  Unfinished blocks that must go are spilled and read back.
@@ -43,8 +45,8 @@ static void set_up(fixture *f, size_t limit, int64_t m, int64_t n, int64_t k)
     f->B = (gx_mat){.kind = GX_MAT_STORED, .rows = k, .cols = n, .tile_rows = 1, .tile_cols = 1};
     f->A.meta = (gx_meta){.id = 1, .rows = m, .cols = k, .tile_rows = 1, .tile_cols = 1};
     f->B.meta = (gx_meta){.id = 2, .rows = k, .cols = n, .tile_rows = 1, .tile_cols = 1};
-    f->sink = (gx_sink){.run = &f->run, .rows = m, .cols = n, .is_stored = true,
-                        .tile_rows = 1, .tile_cols = 1};
+    f->sink = (gx_sink){
+        .run = &f->run, .rows = m, .cols = n, .is_stored = true, .tile_rows = 1, .tile_cols = 1};
 }
 
 static void tear_down(fixture *f)
@@ -58,13 +60,21 @@ static void tear_down(fixture *f)
 static gx_prog *product(fixture *f, int64_t super_m, int64_t super_n, int64_t lookahead)
 {
     gx_matmul_args args = {.A = &f->A, .B = &f->B, .alpha = {1, 0}};
-    gx_matmul_plan plan = {.m = f->A.rows, .n = f->B.cols, .k = f->A.cols, .dtype = GX_F64,
-                           .block_m = 1, .block_n = 1, .block_k = 1, .super_m = super_m,
-                           .super_n = super_n, .is_snake = true, .lookahead = lookahead};
+    gx_matmul_plan plan = {.m = f->A.rows,
+                           .n = f->B.cols,
+                           .k = f->A.cols,
+                           .dtype = GX_F64,
+                           .block_m = 1,
+                           .block_n = 1,
+                           .block_k = 1,
+                           .super_m = super_m,
+                           .super_n = super_n,
+                           .is_snake = true,
+                           .lookahead = lookahead};
     return gx_matmul_program(&f->run, &args, &plan, &f->sink);
 }
 
-/* ---- a model machine: contents are version numbers ---------------------------------------------- */
+/* ---- a model machine: contents are version numbers ------------------------------------------- */
 
 enum { MAX_BLOCKS = 4096, MAX_SLOTS = 512 };
 
@@ -136,8 +146,8 @@ static void replay(const gx_prog *prog, const schedule *s, bool is_early)
     assert_int_equal(next_flush, s->flush_count);
     for (int k = 0; k < prog->operands; k++) {
         const gx_opnd *op = &prog->operand[k];
-        for (int32_t b = op->first; op->sink != NULL && b < op->first + op->grid_rows * op->grid_cols;
-             b++) {
+        for (int32_t b = op->first;
+             op->sink != NULL && b < op->first + op->grid_rows * op->grid_cols; b++) {
             assert_int_equal(x.in_sink[b], x.latest[b]);
             assert_true(x.flushes[b] >= 1);
         }
@@ -147,7 +157,8 @@ static void replay(const gx_prog *prog, const schedule *s, bool is_early)
 static void test_replay(void **state)
 {
     (void)state;
-    static const int64_t shapes[][3] = {{1, 1, 1}, {2, 3, 4}, {5, 4, 3}, {1, 7, 2}, {7, 1, 5}, {6, 6, 6}};
+    static const int64_t shapes[][3] = {{1, 1, 1}, {2, 3, 4}, {5, 4, 3},
+                                        {1, 7, 2}, {7, 1, 5}, {6, 6, 6}};
     for (size_t c = 0; c < sizeof shapes / sizeof shapes[0]; c++) {
         for (int64_t slots = 3; slots <= 120; slots += slots < 12 ? 1 : 27) {
             for (int64_t lookahead = 0; lookahead <= 9; lookahead += 3) {
@@ -250,8 +261,8 @@ static void test_spill(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_replay),    cmocka_unit_test(test_all_fits),
-        cmocka_unit_test(test_io_bound),  cmocka_unit_test(test_too_small),
+        cmocka_unit_test(test_replay),   cmocka_unit_test(test_all_fits),
+        cmocka_unit_test(test_io_bound), cmocka_unit_test(test_too_small),
         cmocka_unit_test(test_spill),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
