@@ -48,8 +48,8 @@ static gx_code map_in_place(gx_run *run, const gx_call *kernel, const gx_mat *A,
                             gx_sink *C)
 {
     gx_prog *prog;
-    if (gx_prog_create(run, blocks_of(C), &prog) != GX_OK) {
-        return run->err.code;
+    if (!gx_ok(run) || gx_prog_create(run, blocks_of(C), &prog) != GX_OK) {
+        return run->err.code; // C is not begun in a run that has failed
     }
     gx_prog_lookahead(prog, lookahead(run));
     const gx_opnd *c = operand_like(prog, A, C, C);
@@ -102,8 +102,8 @@ gx_code gx_copy_to_sink(gx_run *run, const gx_mat *src, gx_sink *sink)
 gx_code gx_alg_transpose(gx_run *run, const gx_mat *A, gx_trans trans, gx_sink *C)
 {
     gx_prog *prog;
-    if (gx_prog_create(run, blocks_of(C), &prog) != GX_OK) {
-        return run->err.code;
+    if (!gx_ok(run) || gx_prog_create(run, blocks_of(C), &prog) != GX_OK) {
+        return run->err.code; // C is not begun in a run that has failed
     }
     gx_prog_lookahead(prog, lookahead(run));
     const gx_opnd *c = operand_like(prog, NULL, C, C);
