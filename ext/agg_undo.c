@@ -76,15 +76,43 @@ static void forget(gx_agg_undo *undo, uint64_t kept)
 static gx_code take_back(gx_store *store, const stored *it, gx_err *err)
 {
     gx_meta meta;
-    bool is_found;
-    GX_TRY(gx_store_lookup(store, it->name, &meta, &is_found, err));
-    if (!is_found || meta.id != it->id) {
-        return GX_OK;
+    bool is_found = false;
+    char schema[GX_NAME_MAX + 1], name[GX_NAME_MAX + 1];
+    GX_TRY(gx_store_resolve(store, it->name, schema, name, err));
+    GX_TRY(gx_store_begin(store, schema, err));
+    gx_code rc = gx_store_lookup(store, it->name, &meta, &is_found, err);
+    if (rc == GX_OK && is_found && meta.id == it->id) {
+        rc = gx_store_drop(store, &meta, err);
     }
-    GX_TRY(gx_store_begin(store, meta.schema, err));
-    gx_code rc = gx_store_drop(store, &meta, err);
-    (void)gx_store_end(store, rc == GX_OK, err);
-    return rc;
+    gx_code ended = gx_store_end(store, rc == GX_OK, err);
+    return rc != GX_OK ? rc : ended;
+}
+
+/* Drop all of them, within one storing call. */
+static void take_all_back(gx_agg_undo *undo)
+{
+    gx_ctx *ctx = undo->ctx;
+    gx_run run;
+    gx_err err = {0};
+    char schema[GX_NAME_MAX + 1], name[GX_NAME_MAX + 1];
+    gx_run_begin(&run, ctx, "undo");
+    gx_code rc = gx_store_resolve(ctx->store, undo->first->name, schema, name, &err);
+    if (rc == GX_OK) {
+        rc = gx_store_begin(ctx->store, schema, &err);
+    }
+    if (rc == GX_OK) {
+        for (const stored *it = undo->first; it != NULL; it = it->next) {
+            gx_err one = {0};
+            if (take_back(ctx->store, it, &one) != GX_OK) {
+                gx_stats_note(&ctx->stats, "matrix of a failed statement kept: %s", one.text);
+            }
+        }
+        rc = gx_store_end(ctx->store, true, &err);
+    }
+    if (rc != GX_OK) {
+        gx_stats_note(&ctx->stats, "matrices of a failed statement kept: %s", err.text);
+    }
+    gx_run_end(&run);
 }
 
 /* The destructor of the note: the statement ends. */
@@ -95,15 +123,7 @@ static void statement_ends(void *ptr)
         forget(undo, mark_now(undo->db));
     }
     if (undo->first != NULL) {
-        gx_run run;
-        gx_run_begin(&run, undo->ctx, "undo");
-        for (const stored *it = undo->first; it != NULL; it = it->next) {
-            gx_err err = {0};
-            if (take_back(undo->ctx->store, it, &err) != GX_OK) {
-                gx_stats_note(&undo->ctx->stats, "matrix of a failed statement kept: %s", err.text);
-            }
-        }
-        gx_run_end(&run);
+        take_all_back(undo);
     }
     while (undo->first != NULL) {
         stored *it = undo->first;

@@ -83,6 +83,12 @@ const fault_script fault_scripts[] = {
      "SELECT gx_json(gx_from_rows(i, json_array(i, j, value))) FROM plain WHERE j = 0"},
     {"store-rows", SMALL,
      "SELECT gx_store_rows('N', i, json_array(i, j, value)) FROM plain WHERE j = 1"},
+    {"store-cells-spill", SMALL "SELECT gx_config('memory_limit', 75000);",
+     "SELECT gx_store_cells('N', a.j + 24 * b.j, a.i, value) FROM gx_cells('A') AS a, "
+     "(SELECT DISTINCT j FROM plain) AS b"},
+    {"store-rows-spill", SMALL "SELECT gx_config('memory_limit', 75000);",
+     "SELECT gx_store_rows('N', 119 - a.i - 40 * b.j, row) FROM gx_rows('A') AS a, "
+     "(SELECT DISTINCT j FROM plain) AS b"},
     {"cells", SMALL, "SELECT sum(value), count(*) FROM gx_cells('A')"},
     {"cells-range", SMALL,
      "SELECT i, j, value FROM gx_cells('A') WHERE i = 20 AND j BETWEEN 3 AND 18"},
