@@ -60,8 +60,8 @@ typedef struct gx_cut {
 
 /*
 ** Run one kernel of a host backend over the whole team: GEMM, SYRK, HERK and the elementwise
-** kernels, cut as said; anything else runs as one piece on the caller.  No piece takes more than
-** about 50 ms, so that poll is called often.  team may be NULL (the caller alone).
+** kernels, cut as said; anything else runs as one piece on the caller.  No step takes more than
+** about 0.1 s on a slow core, so that poll is called often.  team may be NULL (the caller alone).
 */
 gx_code gx_team_call(gx_team *team, const gx_backend *backend, gx_dev *dev, gx_kernel_id kernel,
                      gx_dtype dtype, const gx_args *args, const gx_cut *cut, gx_err *err);
