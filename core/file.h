@@ -9,8 +9,9 @@
 ** The readers know neither SQLite nor files: bytes come from a gx_input, matrices go to a
 ** gx_import_target, so that the tests run them on memory.  file.c joins them to the store.
 **
-** Failures of files are GX_ARG, not GX_IO or GX_FULL: SQLite answers those two by rolling back
-** the caller's transaction, which a full disk under an exported file is no reason for.
+** Failures of files are GX_ARG, not GX_IO or GX_FULL: where a statement reads a table, SQLite
+** answers those two by rolling back the caller's transaction, which a full disk under an
+** exported file is no reason for.
 */
 #ifndef GX_FILE_H
 #define GX_FILE_H

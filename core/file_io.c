@@ -251,6 +251,21 @@ static gx_code copy_text(gx_mem *mem, const char *text, size_t bytes, size_t mor
     return GX_OK;
 }
 
+/* Overwriting a database, the open one above all, is never what was meant. */
+static bool is_database(const char *path)
+{
+    static const char magic[16] = "SQLite format 3";
+    char start[sizeof magic];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0) {
+        return false;
+    }
+    bool is_same = pread(fd, start, sizeof start, 0) == (ssize_t)sizeof start &&
+                   memcmp(start, magic, sizeof magic) == 0;
+    close(fd);
+    return is_same;
+}
+
 /* Where the file will be: the path, or what a link there leads to.  Refuses what is in the way. */
 static gx_code find_place(gx_output *out, const char *path, mode_t *mode, gx_err *err)
 {
@@ -264,6 +279,9 @@ static gx_code find_place(gx_output *out, const char *path, mode_t *mode, gx_err
         if (!S_ISREG(st.st_mode)) {
             return gx_fail(err, GX_ARG, "'%.300s' is %s", path,
                            S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
+        }
+        if (is_database(path)) {
+            return gx_fail(err, GX_ARG, "'%.300s' is an SQLite database", path);
         }
         *mode = st.st_mode & 07777;
         path = realpath(path, resolved) != NULL ? resolved : path;

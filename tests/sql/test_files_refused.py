@@ -258,6 +258,15 @@ def test_no_overwriting(db, tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o640 and leftovers(tmp_path) == []
 
 
+def test_no_database_is_overwritten(filedb, tmp_path):
+    q(filedb, "SELECT gx_store('A', '[[1]]')")
+    path = str(tmp_path / "test.db")
+    for ending in ["npy", "csv"]:
+        text = error(filedb, "SELECT gx_export('A', ?, ?)", path, f'{{"format":"{ending}","overwrite":true}}')
+        assert text == f"gx_export: '{path}' is an SQLite database"
+    assert q(filedb, "PRAGMA integrity_check") == "ok" and q(filedb, "SELECT gx_sum('A')") == 1
+
+
 CHILD = """
 import resource, signal, sqlite3, sys
 sys.path.insert(0, sys.argv[1])
@@ -296,6 +305,8 @@ def test_transaction_survives(filedb, tmp_path):
     error(filedb, "SELECT gx_import('A', ?)", str(bad))
     error(filedb, "SELECT gx_export('[[1]]', '/nowhere/a.csv')")
     error(filedb, "SELECT gx_import('A', '/nowhere/a.csv')")
+    error(filedb, "SELECT gx_import('A', ?) FROM t", str(bad))  # SQLite is stricter where a table is read
+    error(filedb, "SELECT gx_export('[[1]]', '/nowhere/a.csv') FROM t")
     assert filedb.in_transaction
     good = put(tmp_path / "b.csv", "1,2\n3,4\n")
     q(filedb, "SELECT gx_import('A', ?)", str(good))
