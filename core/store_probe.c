@@ -28,13 +28,10 @@ gx_presence gx_store_has_function(sqlite3 *db, const char *name)
 ** module then.  Loading gx into a connection comes after that as a rule, so the schema is read
 ** again: that is what writable_schema = RESET does, apart from switching off what is off.
 */
-void gx_store_mark_shadows(sqlite3 *db)
+static void read_schema_again(sqlite3 *db)
 {
-    bool is_here = sqlite3_table_column_metadata(db, NULL, "gx_meta", NULL, NULL, NULL, NULL, NULL,
-                                                 NULL) == SQLITE_OK;
     sqlite3_stmt *stmt;
-    if (!is_here ||
-        sqlite3_prepare_v2(db, "PRAGMA writable_schema", -1, &stmt, NULL) != SQLITE_OK) {
+    if (sqlite3_prepare_v2(db, "PRAGMA writable_schema", -1, &stmt, NULL) != SQLITE_OK) {
         return;
     }
     bool is_off = sqlite3_step(stmt) == SQLITE_ROW && sqlite3_column_int(stmt, 0) == 0;
@@ -42,4 +39,14 @@ void gx_store_mark_shadows(sqlite3 *db)
     if (is_off) {
         (void)sqlite3_exec(db, "PRAGMA writable_schema = RESET", NULL, NULL, NULL);
     }
+}
+
+void gx_store_mark_shadows(sqlite3 *db)
+{
+    if (sqlite3_table_column_metadata(db, NULL, "gx_meta", NULL, NULL, NULL, NULL, NULL, NULL) ==
+        SQLITE_OK) {
+        read_schema_again(db);
+    }
+    // As an automatic extension we run inside sqlite3_open(), which fails with what we leave behind.
+    (void)sqlite3_exec(db, "", NULL, NULL, NULL);
 }
