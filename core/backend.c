@@ -22,6 +22,19 @@ static const char *const kernel_names[GX_KERNEL_COUNT] = {
     [GX_ABS] = "abs",
     [GX_SYMMETRIZE] = "symmetrize",
     [GX_REDUCE] = "reduce",
+    [GX_TRIANGLE] = "triangle",
+    [GX_TRSM] = "trsm",
+    [GX_TRMM] = "trmm",
+    [GX_POTRF] = "potrf",
+    [GX_GETRF] = "getrf",
+    [GX_LASWP] = "laswp",
+    [GX_GEQRF] = "geqrf",
+    [GX_LARFT] = "larft",
+    [GX_LARFB] = "larfb",
+    [GX_ORMQR] = "ormqr",
+    [GX_ORGQR] = "orgqr",
+    [GX_TPQRT] = "tpqrt",
+    [GX_TPMQRT] = "tpmqrt",
 };
 
 const char *gx_kernel_name(gx_kernel_id kernel)
@@ -53,6 +66,41 @@ int64_t gx_reduce_width(gx_reduce_kind kind, int64_t m, int64_t n)
     return 0;
 }
 
+/* Multiply-adds of the kernels of LAPACK, to the two highest powers. */
+static double lapack_pairs(gx_kernel_id kernel, const gx_args *args)
+{
+    double m = (double)args->m, n = (double)args->n, k = (double)args->k;
+    bool is_left = args->side == GX_LEFT;
+    double least = m < n ? m : n;
+    double inner = is_left ? m : n, outer = is_left ? n : m; // of what stands beside c
+
+    switch (kernel) {
+    case GX_TRSM:
+    case GX_TRMM:
+        return inner * inner * outer / 2;
+    case GX_POTRF:
+        return n * n * n / 6;
+    case GX_GETRF:
+        return m * n * least - (m + n) * least * least / 2 + least * least * least / 3;
+    case GX_GEQRF:
+        return 2 * m * n * least - (m + n) * least * least + least * least * least * 2 / 3;
+    case GX_LARFT:
+        return m * k * k / 2;
+    case GX_LARFB:
+        return (2 * inner * k - k * k / 2) * outer;
+    case GX_ORMQR:
+        return (2 * inner * k - k * k) * outer;
+    case GX_ORGQR:
+        return 2 * m * n * k - (m + n) * k * k + k * k * k * 2 / 3;
+    case GX_TPQRT:
+        return m * n * n;
+    case GX_TPMQRT:
+        return 2 * m * n * k;
+    default:
+        return 0;
+    }
+}
+
 double gx_kernel_flops(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
 {
     bool is_complex = gx_dtype_is_complex(dtype);
@@ -76,11 +124,25 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
         return (is_complex ? 4 : 1) * m * n; // two squares, a sum, a root
     case GX_REDUCE:
         return (args->reduce_kind == GX_REDUCE_SUMSQ ? 2 : 1) * add * m * n;
+    case GX_TRSM:
+    case GX_TRMM:
+    case GX_POTRF:
+    case GX_GETRF:
+    case GX_GEQRF:
+    case GX_LARFT:
+    case GX_LARFB:
+    case GX_ORMQR:
+    case GX_ORGQR:
+    case GX_TPQRT:
+    case GX_TPMQRT:
+        return (add + mul) * lapack_pairs(kernel, args);
     case GX_FILL:
     case GX_COPY:
     case GX_TRANSPOSE:
     case GX_CONJ:
     case GX_SYMMETRIZE:
+    case GX_TRIANGLE:
+    case GX_LASWP:
     case GX_KERNEL_COUNT:
         break;
     }

@@ -56,6 +56,42 @@ typedef enum gx_kernel_id {
     GX_SYMMETRIZE, /* copy triangle uplo of c onto the other one; n x n; conjugated for transa
                      CONJ_TRANS                                                                   */
     GX_REDUCE,    /* fold the m x n block a into reduce (below); c is not used                    */
+
+    /* Triangles.  Of a only the triangle that uplo names is read, for diag UNIT without its
+       diagonal.  TRSM, TRMM: a is m x m (LEFT) or n x n (RIGHT); alpha = 0 reads neither a nor c;
+       a zero on the diagonal divides as IEEE says.                                                 */
+    GX_TRIANGLE,  /* c = triangle uplo of a, zeros elsewhere; m x n; diag UNIT: ones on the
+                     diagonal                               in place allowed                      */
+    GX_TRSM,      /* c = alpha op(a)^-1 c (LEFT), alpha c op(a)^-1 (RIGHT)                        */
+    GX_TRMM,      /* c = alpha op(a) c (LEFT), alpha c op(a) (RIGHT)                              */
+
+    /* Factorisations, in place, as LAPACK leaves them.                                             */
+    GX_POTRF,     /* triangle uplo of c = its Cholesky factor, c = L L^H or U^H U; n x n; the other
+                     triangle is untouched, the diagonal's imaginary part is not read and becomes 0.
+                     info: order of the first leading minor that is not positive definite (or
+                     has a NaN); what has been factored by then stays                             */
+    GX_GETRF,     /* c = L\U, P c = L U with partial pivoting; m x n; pivots: min(m, n) rows, row j
+                     was exchanged with row pivots[j] >= j.  info: 1 + index of the first pivot
+                     that is exactly zero; the factorisation is complete all the same             */
+    GX_LASWP,     /* rows row_offset + j and row_offset + pivots[j] of c exchanged, for j from
+                     pivot_first to pivot_last - 1, or in the opposite order (is_backward)        */
+
+    /* Reflectors: Q = H_1 H_2 ... H_k, H_i = I - tau_i v_i v_i^H, v_i the columns of V, which is
+       unit lower trapezoidal, m x k: the ones and what is above them are not read, so that V may
+       be what GEQRF left.  Q = I - V T V^H, T upper triangular k x k.  tau: k elements of dtype.   */
+    GX_GEQRF,     /* c = V\R, c = Q R; m x n; tau: min(m, n)                                      */
+    GX_LARFT,     /* c = T (k x k, zeros below the diagonal); a = V, m x k, m >= k; tau           */
+    GX_LARFB,     /* c = op(Q) c (LEFT), c op(Q) (RIGHT); a = V of k columns, b = T; transa
+                     NO_TRANS or CONJ_TRANS (TRANS for real dtypes)                               */
+    GX_ORMQR,     /* the same, with tau instead of b: for many reflectors                         */
+    GX_ORGQR,     /* c = the first n columns of Q, of k reflectors; m x n, m >= n >= k; the first
+                     k columns of c are V at entry                                                */
+
+    /* The same of two blocks on top of each other: V = [I; V2], V2 a full block.  m x n is c2.     */
+    GX_TPQRT,     /* [R; c2] = Q [R'; 0] of c = R (upper triangle, n x n; the rest untouched) and
+                     c2, m x n; then c = R', c2 = V2; tau: n                                      */
+    GX_TPMQRT,    /* [c; c2] = op(Q) [c; c2] (LEFT: c k x n, c2 m x n), [c c2] op(Q) (RIGHT: c
+                     m x k, c2 m x n); a = V2, m x k (LEFT), n x k (RIGHT); tau                   */
     GX_KERNEL_COUNT
 } gx_kernel_id;
 
@@ -90,10 +126,18 @@ typedef struct gx_args {
     int64_t ldb;
     void *c;
     int64_t ldc;
+    void *c2;                        /* the lower (or right) block of TPQRT and TPMQRT        */
+    int64_t ldc2;
+    void *tau;                       /* OUT of GEQRF and TPQRT, elements of dtype, in the device's
+                                        memory                                                */
+    int64_t *pivots;                 /* OUT of GETRF, host memory; counted from 0             */
+    int64_t pivot_first, pivot_last; /* LASWP: which of them                                  */
+    int64_t row_offset;              /* LASWP: row of c that pivots count as 0                */
+    bool is_backward;                /* LASWP: the last pivot first                           */
     gx_reduce_kind reduce_kind;
     double *reduce; /* OUT of GX_REDUCE, host memory, overwritten                      */
-    void *work;     /* workspace() bytes; kernels never allocate                       */
-    int64_t *info;  /* OUT, valid after queue_wait(): LAPACK info, 0 = good            */
+    void *work;     /* workspace() bytes, aligned to 64; kernels never allocate        */
+    int64_t *info;  /* OUT of POTRF and GETRF, valid after queue_wait(); 0 = good      */
 } gx_args;
 
 typedef gx_code (*gx_kernel)(gx_dev *dev, gx_queue *queue, const gx_args *args, gx_err *err);
@@ -130,6 +174,7 @@ typedef struct gx_backend {
     /* Compute.  A NULL slot means "not supported"; that is the whole query. */
     gx_kernel kernel[GX_KERNEL_COUNT][GX_DTYPE_COUNT];
     size_t (*workspace)(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
+    /* NULL: no kernel wants any; only sizes and flags of args are looked at */
 } gx_backend;
 
 /* The backends that are linked in. */
