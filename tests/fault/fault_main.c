@@ -238,7 +238,8 @@ static void check_database(sqlite3 *db, outcome *o)
         return;
     }
     expect(db, o, "tables half made",
-           "SELECT count(*) FROM sqlite_schema WHERE name IN ('gx', 'gx_meta', 'gx_tile')", "3\n");
+           "SELECT count(*) FROM sqlite_schema WHERE name IN ('gx_meta', 'gx_tile', 'gx_state')",
+           "3\n");
     expect(db, o, "half-stored matrices", "SELECT count(*) FROM gx_meta WHERE name IS NULL", "0\n");
     expect(db, o, "orphan tiles",
            "SELECT count(*) FROM gx_tile WHERE (id >> 32) NOT IN (SELECT id FROM gx_meta)", "0\n");

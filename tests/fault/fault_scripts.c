@@ -47,6 +47,19 @@ const fault_script fault_scripts[] = {
      "SELECT name, rows, cols, dtype, properties, tile_rows, bytes FROM gx"},
     {"catalog-rename", SMALL, "UPDATE gx SET name = 'R' WHERE name = 'A'"},
     {"catalog-delete", SMALL, "DELETE FROM gx WHERE name IN ('A', 'S')"},
+    {"catalog-replace", SMALL, "INSERT OR REPLACE INTO gx(name, value) VALUES('A', 'B')"},
+    {"catalog-first", SMALL "DROP TABLE cells; DROP TABLE gx;",
+     "INSERT INTO gx(name, value) VALUES('N', '[[1,2],[3,4]]')"},
+    {"catalog-value", SMALL, "SELECT name, length(value) FROM gx"},
+    {"catalog-drop", SMALL "DROP TABLE cells;", "DROP TABLE gx"},
+    {"store-in-create", SMALL "DROP TABLE cells; DROP TABLE gx;",
+     "CREATE TABLE made AS SELECT gx_store('N', '[[1,2],[3,4]]') AS name"},
+    {"store-in-savepoint", SMALL,
+     "BEGIN; SAVEPOINT s; SELECT gx_copy('A', 'N'); ROLLBACK TO s; SELECT gx_copy('S', 'N'); "
+     "COMMIT"},
+    {"drop", SMALL, "SELECT gx_drop('A')"},
+    {"rename", SMALL, "SELECT gx_rename('A', 'R'), gx_exists('R')"},
+    {"check-all", SMALL, "SELECT gx_check()"},
     {"copy-dtype", SMALL, "SELECT gx_store('N', 'S', '{\"dtype\":\"c64\"}')"},
 
     // Generators.
