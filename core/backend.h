@@ -59,13 +59,13 @@ typedef enum gx_kernel_id {
 
     /* Triangles.  Of a only the triangle that uplo names is read, for diag UNIT without its
        diagonal.  TRSM, TRMM: a is m x m (LEFT) or n x n (RIGHT); alpha = 0 reads neither a nor c;
-       a zero on the diagonal divides as IEEE says.                                                 */
+       a zero on the diagonal divides as IEEE says.                                               */
     GX_TRIANGLE,  /* c = triangle uplo of a, zeros elsewhere; m x n; diag UNIT: ones on the
                      diagonal                               in place allowed                      */
     GX_TRSM,      /* c = alpha op(a)^-1 c (LEFT), alpha c op(a)^-1 (RIGHT)                        */
     GX_TRMM,      /* c = alpha op(a) c (LEFT), alpha c op(a) (RIGHT)                              */
 
-    /* Factorisations, in place, as LAPACK leaves them.                                             */
+    /* Factorisations, in place, as LAPACK leaves them.                                           */
     GX_POTRF,     /* triangle uplo of c = its Cholesky factor, c = L L^H or U^H U; n x n; the other
                      triangle is untouched, the diagonal's imaginary part is not read and becomes 0.
                      info: order of the first leading minor that is not positive definite (or
@@ -78,7 +78,7 @@ typedef enum gx_kernel_id {
 
     /* Reflectors: Q = H_1 H_2 ... H_k, H_i = I - tau_i v_i v_i^H, v_i the columns of V, which is
        unit lower trapezoidal, m x k: the ones and what is above them are not read, so that V may
-       be what GEQRF left.  Q = I - V T V^H, T upper triangular k x k.  tau: k elements of dtype.   */
+       be what GEQRF left.  Q = I - V T V^H, T upper triangular k x k.  tau: k elements of dtype. */
     GX_GEQRF,     /* c = V\R, c = Q R; m x n; tau: min(m, n)                                      */
     GX_LARFT,     /* c = T (k x k, zeros below the diagonal); a = V, m x k, m >= k; tau           */
     GX_LARFB,     /* c = op(Q) c (LEFT), c op(Q) (RIGHT); a = V of k columns, b = T; transa
@@ -87,7 +87,7 @@ typedef enum gx_kernel_id {
     GX_ORGQR,     /* c = the first n columns of Q, of k reflectors; m x n, m >= n >= k; the first
                      k columns of c are V at entry                                                */
 
-    /* The same of two blocks on top of each other: V = [I; V2], V2 a full block.  m x n is c2.     */
+    /* The same of two blocks on top of each other: V = [I; V2], V2 a full block.  m x n is c2.   */
     GX_TPQRT,     /* [R; c2] = Q [R'; 0] of c = R (upper triangle, n x n; the rest untouched) and
                      c2, m x n; then c = R', c2 = V2; tau: n                                      */
     GX_TPMQRT,    /* [c; c2] = op(Q) [c; c2] (LEFT: c k x n, c2 m x n), [c c2] op(Q) (RIGHT: c

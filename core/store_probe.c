@@ -47,6 +47,6 @@ void gx_store_mark_shadows(sqlite3 *db)
         SQLITE_OK) {
         read_schema_again(db);
     }
-    // As an automatic extension we run inside sqlite3_open(), which fails with what we leave behind.
+    // As an automatic extension we run inside sqlite3_open(), which fails with what we leave.
     (void)sqlite3_exec(db, "", NULL, NULL, NULL);
 }

@@ -31,7 +31,7 @@ const char *const fault_base =
 const fault_script fault_scripts[] = {
     {"open", NULL, NULL},
 
-    // Storing: a name of one's own, an old one, the first one, in a transaction, inside a writing statement.
+    // Storing: a name of one's own, an old one, the first one, in a transaction, inside INSERT.
     {"store", SMALL, "SELECT gx_store('N', 'A')"},
     {"store-json", SMALL, "SELECT gx_store('N', '[[1,2],[3,4]]')"},
     {"store-replace", SMALL, "SELECT gx_store('A', 'B', '{\"replace\":true}')"},

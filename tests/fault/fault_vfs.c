@@ -73,7 +73,7 @@ static int shim_truncate(sqlite3_file *file, sqlite3_int64 bytes)
     return rc != SQLITE_OK ? rc : real_of(file)->pMethods->xTruncate(real_of(file), bytes);
 }
 
-/* The machine does not crash here, so nothing need reach the disk: only the failure is of interest. */
+/* The machine does not crash here, so nothing need reach the disk: the failure is what matters. */
 static int shim_sync(sqlite3_file *file, int flags)
 {
     (void)file;
