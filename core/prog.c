@@ -76,7 +76,9 @@ const gx_opnd *gx_prog_operand(gx_prog *prog, const gx_mat *source, gx_sink *sin
 {
     assert(prog->operands < GX_PROG_OPERANDS && block_rows > 0 && block_cols > 0);
     gx_opnd *operand = &prog->operand[prog->operands];
-    int64_t grid_rows = gx_ceil_div(rows, block_rows), grid_cols = gx_ceil_div(cols, block_cols);
+    bool is_empty = rows == 0 || cols == 0; // then one side may be of any length: no blocks
+    int64_t grid_rows = is_empty ? 0 : gx_ceil_div(rows, block_rows);
+    int64_t grid_cols = is_empty ? 0 : gx_ceil_div(cols, block_cols);
     int64_t blocks;
     size_t bytes;
     if (!gx_mul_i64(grid_rows, grid_cols, &blocks) || blocks > INT32_MAX - prog->blocks ||
