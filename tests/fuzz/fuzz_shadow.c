@@ -50,7 +50,8 @@ static void value_of(const uint8_t *edit, char *out, size_t size)
         snprintf(out, size, "-%lld", number);
         break;
     case 2:
-        snprintf(out, size, "%lld", (long long)(1ULL << (edit[3] % 64)) + (signed char)edit[4]);
+        snprintf(out, size, "%lld",
+                 (long long)((1ULL << (edit[3] % 64)) + (unsigned long long)(signed char)edit[4]));
         break;
     case 3:
         snprintf(out, size, "NULL");
