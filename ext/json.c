@@ -94,7 +94,11 @@ static size_t shortest_text(const gx_mat *A)
 
 static int64_t strip_rows(const gx_fn *fn, const gx_mat *A)
 {
-    int64_t row_bytes = gx_max(1, A->cols * (int64_t)gx_dtype_bytes(A->dtype));
+    size_t one_row;
+    if (!gx_matrix_bytes(1, A->cols, A->dtype, &one_row)) {
+        return 1; // of 0 rows
+    }
+    int64_t row_bytes = gx_max(1, (int64_t)one_row);
     int64_t bytes = gx_min(STRIP_BYTES, (int64_t)(gx_mem_available(fn->ctx->mem) / 4));
     int64_t rows = gx_max(1, gx_min(A->rows, bytes / row_bytes));
     return rows > A->tile_rows ? rows - rows % A->tile_rows : rows;
