@@ -7,6 +7,8 @@
 **     store_tile.c     writing tiles
 **     store_check.c    verification
 **     store_reader.c   reading tiles, helper connections
+**     store_probe.c    what a connection has already
+**     store_spill.c    temporary data, in a private database
 **
 ** All SQL of the store is in the table sql[] below, written for the schema main; for another schema
 ** `main.` is replaced by its quoted name.  A statement is prepared when a call first needs it and

@@ -164,9 +164,12 @@ gx_code gx_store_list(gx_store *store, const char *schema, const char *name,
 gx_code gx_store_each_schema(gx_store *store, bool (*fn)(void *arg, const char *schema), void *arg,
                              gx_err *err);
 
-/* Is text the name of a schema?  Its own spelling into schema. */
-gx_code gx_store_has_schema(gx_store *store, const char *text, char schema[GX_NAME_MAX + 1],
-                            bool *found, gx_err *err);
+/*
+** "schema.bare" into its parts, schema as the connection spells it; where nothing before a dot is a
+** schema, schema is "" and bare the whole text.
+*/
+gx_code gx_store_split(gx_store *store, const char *text, char schema[GX_NAME_MAX + 1],
+                       const char **bare, gx_err *err);
 
 /* After the catalog's module is registered: protect the shadow tables of files that are open. */
 void gx_store_mark_shadows(struct sqlite3 *db);

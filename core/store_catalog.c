@@ -224,23 +224,19 @@ static gx_code find_schema(gx_store *store, const char *text, size_t bytes,
     return code;
 }
 
-/* "schema.bare" when the head is a schema; else schema "" and *bare the whole text. */
-static gx_code split(gx_store *store, const char *text, char schema[GX_NAME_MAX + 1],
-                     const char **bare, gx_err *err)
+gx_code gx_store_split(gx_store *store, const char *text, char schema[GX_NAME_MAX + 1],
+                       const char **bare, gx_err *err)
 {
-    schema[0] = '\0';
     *bare = text;
-    const char *dot = strchr(text, '.');
-    if (dot == NULL) {
-        return GX_OK;
+    for (const char *dot = strchr(text, '.'); dot != NULL; dot = strchr(dot + 1, '.')) {
+        bool found;
+        GX_TRY(find_schema(store, text, (size_t)(dot - text), schema, &found, err));
+        if (found) {
+            *bare = dot + 1;
+            return GX_OK;
+        }
     }
-    bool found;
-    GX_TRY(find_schema(store, text, (size_t)(dot - text), schema, &found, err));
-    if (found) {
-        *bare = dot + 1;
-    } else {
-        schema[0] = '\0';
-    }
+    schema[0] = '\0';
     return GX_OK;
 }
 
@@ -273,7 +269,7 @@ gx_code gx_store_resolve(gx_store *store, const char *text, char schema[GX_NAME_
 {
     GX_TRY(gx_store_flush(store, err));
     const char *bare;
-    GX_TRY(split(store, text, schema, &bare, err));
+    GX_TRY(gx_store_split(store, text, schema, &bare, err));
     GX_TRY(check_bare(bare, err));
     const char *dot = strchr(bare, '.');
     if (schema[0] == '\0' && dot != NULL) {
@@ -377,7 +373,7 @@ static gx_code search_all(gx_store *store, const char *name,
     GX_TRY(gx_store_flush(store, err));
     char schema[GX_NAME_MAX + 1];
     const char *bare;
-    GX_TRY(split(store, name, schema, &bare, err));
+    GX_TRY(gx_store_split(store, name, schema, &bare, err));
     if (bare[0] == '\0' || strlen(bare) > GX_NAME_MAX) {
         return GX_OK;
     }
@@ -590,7 +586,7 @@ static gx_code new_name(gx_store *store, const gx_meta *meta, const char *text, 
                         gx_err *err)
 {
     char schema[GX_NAME_MAX + 1], name[GX_NAME_MAX + 1];
-    GX_TRY(split(store, text, schema, bare, err));
+    GX_TRY(gx_store_split(store, text, schema, bare, err));
     if (schema[0] == '\0') {
         return gx_store_resolve(store, text, schema, name, err); // refuses what cannot be a name
     }
@@ -687,10 +683,4 @@ gx_code gx_store_each_schema(gx_store *store, bool (*fn)(void *arg, const char *
         return each_attached(store, fn, arg, err);
     }
     return GX_OK;
-}
-
-gx_code gx_store_has_schema(gx_store *store, const char *text, char schema[GX_NAME_MAX + 1],
-                            bool *found, gx_err *err)
-{
-    return find_schema(store, text, strlen(text), schema, found, err);
 }

@@ -511,20 +511,6 @@ static gx_code check_target(catalog *table, const char *name, gx_err *err)
                    w.is_main ? "main" : "temp", name);
 }
 
-/* The schema that a name starts with, into head; false when there is none. */
-static gx_code head_of(catalog *table, const char *text, char head[GX_NAME_MAX + 1], bool *has_head,
-                       gx_err *err)
-{
-    const char *dot = strchr(text, '.');
-    char name[GX_NAME_MAX + 1];
-    *has_head = false;
-    if (dot == NULL || dot - text > GX_NAME_MAX) {
-        return GX_OK;
-    }
-    snprintf(name, sizeof name, "%.*s", (int)(dot - text), text);
-    return gx_store_has_schema(table->ctx->store, name, head, has_head, err);
-}
-
 /* A full name "schema.name" for a new matrix, from the columns name and schema of an INSERT. */
 static gx_code new_name(catalog *table, sqlite3_value **columns, char *full, size_t bytes,
                         gx_err *err)
@@ -533,9 +519,10 @@ static gx_code new_name(catalog *table, sqlite3_value **columns, char *full, siz
     const char *text, *schema = table->is_eponymous ? NULL : table->schema;
     char head[GX_NAME_MAX + 1], name[GX_NAME_MAX + 1];
     bool has_column = sqlite3_value_type(columns[COL_SCHEMA]) != SQLITE_NULL;
-    bool has_head;
+    const char *bare;
     GX_TRY(gx_arg_text(columns[COL_NAME], "name", &text, err));
-    GX_TRY(head_of(table, text, head, &has_head, err));
+    GX_TRY(gx_store_split(store, text, head, &bare, err));
+    bool has_head = head[0] != '\0';
     if (has_column) {
         GX_TRY(gx_arg_text(columns[COL_SCHEMA], "schema", &schema, err));
         if (has_head && sqlite3_stricmp(head, schema) != 0) {

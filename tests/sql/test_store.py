@@ -380,6 +380,14 @@ def test_copy_between_files(three, tmp_path):
     other.close()
 
 
+def test_dots(db):
+    db.execute("ATTACH ':memory:' AS \"a.b\"")
+    db.execute("SELECT gx_store('a.b.M.1', 1)")
+    assert db.execute("SELECT name, schema, length(value) FROM gx('a.b')").fetchall() == [("M.1", "a.b", 40)]
+    assert to_numpy(q(db, "SELECT gx_copy('A.B.M.1')")) == 1
+    assert to_numpy(q(db, "SELECT gx_copy('M.1')")) == 1
+
+
 def test_schema_attached_during_the_connection(db, tmp_path):
     assert error(db, "SELECT gx_copy('late.A')") == "gx_copy: no matrix named 'late.A'"
     db.execute("ATTACH ? AS late", (str(tmp_path / "late.db"),))
