@@ -6,11 +6,10 @@
 ** ahead.  The schedule is made by simulating the program once.  At simulated step s
 **
 **   1. the blocks of steps s .. s + lookahead are given slots, earliest step first.  A new block
-**   takes, in this
-**      order: an empty slot; a dead block's (no later use), the one idle longest; a finished
-**      result's that is not used again, which is first flushed to its sink; the one used furthest
-**      in the future.  A block used in the window is never taken; a window that does not fit is
-**      cut short;
+**      takes, in this order: an empty slot; a dead block's (no later use), the one idle longest; a
+**      finished result's that is not used again, which is first flushed to its sink; the one used
+**      furthest in the future.  A block used in the window is never taken; a window that does not
+**      fit is cut short;
 **   2. the step runs.
 **
 ** A load may start once the executor has REACHED step s (all steps before s are done, flushes
@@ -23,7 +22,10 @@
 ** caller's connection, which alone sees it.  Drivers choose their blocks so that this does not
 ** happen.
 **
-** Cost: O(steps x slots) time, 16 bytes a step and 16 bytes a block while it is made.
+** How willingly a slot is given up changes only when its block is placed or used, so the slots
+** stand in two heaps: one of the spills, the last resort, and one of all others.
+**
+** Cost: O(steps log slots) time, 16 bytes a step, 16 a block and 32 a slot while it is made.
 */
 #include "prog_int.h"
 
@@ -32,6 +34,8 @@
 #include <string.h>
 
 enum { NEVER = INT32_MAX };
+
+enum { POLL_STEPS = 4096 }; // about a millisecond
 
 typedef struct block_state {
     int32_t slot;       /* GX_NO_SLOT: not resident                    */
@@ -42,14 +46,27 @@ typedef struct block_state {
     bool is_spilled; /* its sink's tile holds its latest contents   */
 } block_state;
 
+/* The slots that may be given up, the most willing one on top. */
+typedef struct heap {
+    int32_t *slot;
+    int32_t count;
+} heap;
+
+typedef struct slot_state {
+    int64_t willing; /* how willingly it is given up: see rank()          */
+    int32_t holder;  /* its block, or GX_NO_BLOCK                         */
+    int32_t at;      /* its place in heap                                 */
+    heap *heap;      /* NULL: not to be had                               */
+} slot_state;
+
 typedef struct sim {
     gx_prog *prog;
     schedule *out;
     block_state *block;
-    int32_t (*next)[3];  /* next[t][p]: the next step after t that uses steps[t].block[p] */
-    int32_t *holder;     /* per slot: its block, GX_NO_BLOCK                              */
-    int32_t *idle_since; /* per slot: the last step that used it                          */
+    int32_t (*next)[3]; /* next[t][p]: the next step after t that uses steps[t].block[p] */
+    slot_state *slot;
     int64_t slots;
+    heap ready, spills;
     int32_t now; /* s */
 } sim;
 
@@ -130,61 +147,127 @@ static gx_code analyse(sim *s)
     return GX_OK;
 }
 
-static bool is_finished(const sim *s, const block_state *b)
+// Heaps of slots ----------------------------------------------------------------------------------
+
+static void put_at(sim *s, heap *h, int32_t at, int32_t slot)
 {
-    return b->last_write < s->now;
+    h->slot[at] = slot;
+    s->slot[slot].at = at;
 }
 
-/* How willingly a slot is given up: larger is better; -1 never. */
-static int64_t willingness(const sim *s, int32_t slot, int32_t window_end)
+static int64_t willing_at(const sim *s, const heap *h, int32_t at)
 {
-    const int64_t STEP = (int64_t)1 << 33;
-    if (s->holder[slot] == GX_NO_BLOCK) {
-        return 5 * STEP;
+    return s->slot[h->slot[at]].willing;
+}
+
+/* Bring the slot at a place that has changed to where it belongs. */
+static void sift(sim *s, heap *h, int32_t at)
+{
+    int32_t slot = h->slot[at];
+    int64_t willing = s->slot[slot].willing;
+    while (at > 0 && willing_at(s, h, (at - 1) / 2) < willing) {
+        put_at(s, h, at, h->slot[(at - 1) / 2]);
+        at = (at - 1) / 2;
     }
-    const block_state *b = &s->block[s->holder[slot]];
-    if (b->next_use <= window_end) {
-        return -1;
+    for (int32_t child; (child = 2 * at + 1) < h->count; at = child) {
+        if (child + 1 < h->count && willing_at(s, h, child + 1) > willing_at(s, h, child)) {
+            child++;
+        }
+        if (willing_at(s, h, child) <= willing) {
+            break;
+        }
+        put_at(s, h, at, h->slot[child]);
     }
+    put_at(s, h, at, slot);
+}
+
+/* Move a slot to a heap (NULL: out of both) with a new willingness. */
+static void move_slot(sim *s, int32_t slot, heap *to, int64_t willing)
+{
+    slot_state *state = &s->slot[slot];
+    heap *from = state->heap;
+    if (from != NULL && from != to) {
+        int32_t at = state->at;
+        from->count--;
+        if (at < from->count) {
+            put_at(s, from, at, from->slot[from->count]);
+            sift(s, from, at);
+        }
+    }
+    if (to != NULL && from != to) {
+        put_at(s, to, to->count++, slot);
+    }
+    state->heap = to;
+    state->willing = willing;
+    if (to != NULL) {
+        sift(s, to, state->at);
+    }
+}
+
+/*
+** Rank a slot by what it holds, when `done` steps have run.  Larger goes first:
+**
+**   5  empty
+**   4  dead, nothing to write: the longest idle first
+**   3  dead, to be flushed: likewise
+**   2  used again: the furthest first
+**   1  the same, but unfinished, a spill: in the other heap
+*/
+static void rank(sim *s, int32_t slot, int32_t done)
+{
+    const int64_t CLASS = (int64_t)1 << 33;
+    int32_t holder = s->slot[slot].holder;
+    if (holder == GX_NO_BLOCK) {
+        move_slot(s, slot, &s->ready, 5 * CLASS);
+        return;
+    }
+    const block_state *b = &s->block[holder];
     bool has_sink = s->prog->operand[b->operand].sink != NULL;
     if (b->next_use == NEVER) {
         bool is_clean = !b->is_dirty || !has_sink;
-        return (is_clean ? 4 : 3) * STEP + (s->now - s->idle_since[slot]);
+        move_slot(s, slot, &s->ready, (is_clean ? 4 : 3) * CLASS + INT32_MAX - done);
+    } else if (b->is_dirty && !has_sink) {
+        move_slot(s, slot, NULL, 0); // a temporary lives in memory alone
+    } else {
+        bool is_spill = b->is_dirty && b->last_write >= done;
+        move_slot(s, slot, is_spill ? &s->spills : &s->ready, 2 * CLASS + b->next_use);
     }
-    if (b->is_dirty && !has_sink) {
-        return -1; // a temporary lives in memory alone
-    }
-    bool is_spill = b->is_dirty && !is_finished(s, b);
-    if (is_spill && window_end > s->now) {
-        return -1; // not for the sake of loading ahead
-    }
-    return (is_spill ? 1 : 2) * STEP + b->next_use;
 }
+
+/* The top of a heap, unless its block is used up to window_end. */
+static int32_t top(const sim *s, const heap *h, int32_t window_end)
+{
+    if (h->count == 0) {
+        return GX_NO_SLOT;
+    }
+    int32_t holder = s->slot[h->slot[0]].holder;
+    bool is_free = holder == GX_NO_BLOCK || s->block[holder].next_use > window_end;
+    return is_free ? h->slot[0] : GX_NO_SLOT;
+}
+
+// The simulation ----------------------------------------------------------------------------------
 
 /* A slot for a new block at the current step; GX_NO_SLOT when the window leaves none. */
 static int32_t take_slot(sim *s, int32_t window_end)
 {
-    int32_t best = GX_NO_SLOT;
-    int64_t best_value = -1;
-    for (int32_t slot = 0; slot < s->slots; slot++) {
-        int64_t value = willingness(s, slot, window_end);
-        if (value > best_value) {
-            best = slot;
-            best_value = value;
-        }
+    int32_t best = top(s, &s->ready, window_end);
+    if (best == GX_NO_SLOT && window_end <= s->now) { // not for the sake of loading ahead
+        best = top(s, &s->spills, window_end);
     }
-    if (best == GX_NO_SLOT || s->holder[best] == GX_NO_BLOCK) {
+    if (best == GX_NO_SLOT || s->slot[best].holder == GX_NO_BLOCK) {
         return best;
     }
-    block_state *b = &s->block[s->holder[best]];
+    int32_t holder = s->slot[best].holder;
+    block_state *b = &s->block[holder];
     if (b->is_dirty && s->prog->operand[b->operand].sink != NULL) {
-        add_flush(s, s->holder[best], best, s->now);
-        s->out->spills += !is_finished(s, b);
+        add_flush(s, holder, best, s->now);
+        s->out->spills += b->last_write >= s->now;
         b->is_spilled = true;
         b->is_dirty = false;
     }
     b->slot = GX_NO_SLOT;
-    s->holder[best] = GX_NO_BLOCK;
+    s->slot[best].holder = GX_NO_BLOCK;
+    rank(s, best, s->now);
     return best;
 }
 
@@ -199,6 +282,7 @@ static bool place_step(sim *s, int32_t t)
         block_state *b = &s->block[st->block[p]];
         if (b->slot != GX_NO_SLOT) {
             b->next_use = b->next_use < t ? b->next_use : t;
+            rank(s, b->slot, s->now);
             continue;
         }
         int32_t slot = take_slot(s, t);
@@ -207,7 +291,8 @@ static bool place_step(sim *s, int32_t t)
         }
         b->slot = slot;
         b->next_use = t;
-        s->holder[slot] = st->block[p];
+        s->slot[slot].holder = st->block[p];
+        rank(s, slot, s->now);
         bool is_read = p < 2 || s->prog->kind[st->kind].keeps_c;
         bool has_contents = b->is_spilled || s->prog->operand[st->operand[p]].source != NULL;
         if (is_read && has_contents) {
@@ -233,9 +318,13 @@ static void run_step(sim *s)
         block_state *b = &s->block[st->block[p]];
         st->slot[p] = b->slot;
         b->next_use = s->next[s->now][p];
-        s->idle_since[b->slot] = s->now;
         if (p == 2) {
             b->is_dirty = true;
+        }
+    }
+    for (int p = 0; p < 3; p++) {
+        if (st->block[p] != GX_NO_BLOCK) {
+            rank(s, st->slot[p], s->now + 1);
         }
     }
 }
@@ -251,10 +340,11 @@ static void flush_rest(sim *s)
 {
     int64_t first = s->out->flush_count;
     for (int32_t slot = 0; slot < s->slots; slot++) {
-        if (s->holder[slot] != GX_NO_BLOCK) {
-            block_state *b = &s->block[s->holder[slot]];
+        int32_t holder = s->slot[slot].holder;
+        if (holder != GX_NO_BLOCK) {
+            block_state *b = &s->block[holder];
             if (b->is_dirty && s->prog->operand[b->operand].sink != NULL) {
-                add_flush(s, s->holder[slot], slot, (int32_t)s->prog->step_count);
+                add_flush(s, holder, slot, (int32_t)s->prog->step_count);
             }
         }
     }
@@ -270,6 +360,9 @@ static void simulate(sim *s)
     int32_t placed = 0; // the first step whose blocks are not yet placed
     int64_t uses = 0;
     for (s->now = 0; s->now < prog->step_count && gx_ok(prog->run); s->now++) {
+        if (s->now % POLL_STEPS == 0 && gx_run_poll(prog->run) != GX_OK) {
+            return;
+        }
         while (placed < prog->step_count && placed - s->now <= prog->lookahead &&
                place_step(s, placed)) {
             placed++;
@@ -291,18 +384,20 @@ gx_code gx_schedule_make(gx_prog *prog, int64_t slots, schedule *out)
 {
     memset(out, 0, sizeof *out);
     sim s = {.prog = prog, .out = out, .slots = slots};
-    void *block = NULL, *next = NULL, *holder = NULL, *idle = NULL;
+    void *block = NULL, *next = NULL, *slot = NULL, *ready = NULL, *spills = NULL;
     if (allocate(prog, prog->blocks, sizeof *s.block, &block) == GX_OK &&
         allocate(prog, prog->step_count, sizeof *s.next, &next) == GX_OK &&
-        allocate(prog, slots, sizeof *s.holder, &holder) == GX_OK &&
-        allocate(prog, slots, sizeof *s.idle_since, &idle) == GX_OK) {
+        allocate(prog, slots, sizeof *s.slot, &slot) == GX_OK &&
+        allocate(prog, slots, sizeof *s.ready.slot, &ready) == GX_OK &&
+        allocate(prog, slots, sizeof *s.spills.slot, &spills) == GX_OK) {
         s.block = block;
         s.next = next;
-        s.holder = holder;
-        s.idle_since = idle;
-        for (int64_t k = 0; k < slots; k++) {
-            s.holder[k] = GX_NO_BLOCK;
-            s.idle_since[k] = -1;
+        s.slot = slot;
+        s.ready.slot = ready;
+        s.spills.slot = spills;
+        for (int32_t k = 0; k < slots; k++) {
+            s.slot[k].holder = GX_NO_BLOCK;
+            rank(&s, k, 0);
         }
         analyse(&s);
         // analyse() left each block's first use; resident blocks alone have one from here on.
@@ -311,8 +406,9 @@ gx_code gx_schedule_make(gx_prog *prog, int64_t slots, schedule *out)
     gx_mem *mem = prog->run->ctx->mem;
     gx_mem_free(mem, block);
     gx_mem_free(mem, next);
-    gx_mem_free(mem, holder);
-    gx_mem_free(mem, idle);
+    gx_mem_free(mem, slot);
+    gx_mem_free(mem, ready);
+    gx_mem_free(mem, spills);
     return gx_ok(prog->run) ? GX_OK : prog->run->err.code;
 }
 

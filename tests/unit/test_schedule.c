@@ -38,6 +38,7 @@ static void set_up(fixture *f, size_t limit, int64_t m, int64_t n, int64_t k)
     memset(f, 0, sizeof *f);
     assert_int_equal(gx_mem_create(limit, &f->ctx.mem, &err), GX_OK);
     f->run.ctx = &f->ctx;
+    f->run.polled_ns = INT64_MAX / 2; // there is no connection to ask for an interrupt
     pthread_mutex_init(&f->run.lock, NULL);
     f->ctx.config.number[GX_SET_THREADS] = 2;
     f->ctx.config.number[GX_SET_READERS] = 2;
