@@ -80,7 +80,8 @@ typedef enum gx_kernel_id {
        unit lower trapezoidal, m x k: the ones and what is above them are not read, so that V may
        be what GEQRF left.  Q = I - V T V^H, T upper triangular k x k.  tau: k elements of dtype. */
     GX_GEQRF,     /* c = V\R, c = Q R; m x n; tau: min(m, n)                                      */
-    GX_LARFT,     /* c = T (k x k, zeros below the diagonal); a = V, m x k, m >= k; tau           */
+    GX_LARFT,     /* c = T (k x k, zeros below the diagonal); a = V, m x k, m >= k, or the V2 of
+                     [I; V2] (is_pentagon, below); tau                                            */
     GX_LARFB,     /* c = op(Q) c (LEFT), c op(Q) (RIGHT); a = V of k columns, b = T; transa
                      NO_TRANS or CONJ_TRANS (TRANS for real dtypes)                               */
     GX_ORMQR,     /* the same, with tau instead of b: for many reflectors                         */
@@ -134,6 +135,7 @@ typedef struct gx_args {
     int64_t pivot_first, pivot_last; /* LASWP: which of them                                  */
     int64_t row_offset;              /* LASWP: row of c that pivots count as 0                */
     bool is_backward;                /* LASWP: the last pivot first                           */
+    bool is_pentagon;                /* LARFT: reflectors as TPQRT makes them                 */
     gx_reduce_kind reduce_kind;
     double *reduce; /* OUT of GX_REDUCE, host memory, overwritten                      */
     void *work;     /* workspace() bytes, aligned to 64; kernels never allocate        */

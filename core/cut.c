@@ -9,7 +9,11 @@
 **   SYRK, HERK  cells of the triangle, un x un: on the diagonal by the same kernel, off it by
 **               GEMM of the same operand, which is the same product without the symmetry
 **   SYMMETRIZE  cells of the triangle: on the diagonal by the same kernel, off it a TRANSPOSE
-**   elementwise columns, about PIECE_BYTES each
+**   TRSM, TRMM  of a small triangle: columns of c on the left, rows on the right
+**   LASWP, TRIANGLE and elementwise  columns, about PIECE_BYTES each
+**
+** Factorisations, and triangles past GX_TRIANGLE_LEAF, are broken down into such calls by
+** team_solve.c and team_qr.c.
 **
 ** A small c with a long inner dimension (the covariance of a tall matrix) has too few cells for a
 ** team.  A free cut then slices k: slice 0 works on c, the others on partial results of their own,
@@ -23,9 +27,7 @@
 **
 ** Little work (SMALL_S) stays with the caller, uncut unless the cut is fixed.
 */
-#include "team.h"
-
-#include <string.h>
+#include "team_int.h"
 
 /*
 ** Units of a fixed cut: 0.5 GFLOP a step, 27 ms at 20 GFLOP/s.  Complex ones have half the sides m
@@ -35,6 +37,9 @@ enum { FIXED_M = 1024, FIXED_N = 256, FIXED_K = 1024 };
 
 /* Floor of a piece of a product when a small result is shared out: below it dgemm slows down. */
 enum { FLOOR_M = 128, FLOOR_N = 64 };
+
+/* The most columns (rows) of c in one piece of a TRSM or TRMM: some 10 ms. */
+enum { LINES_MAX = 1024 };
 
 /*
 ** Units of a free cut, and the pieces per member up to which an uneven share is cut finer.
@@ -65,6 +70,7 @@ enum { TRANSPOSE_SIDE = 512 };
 
 typedef struct job {
     gx_team *team;
+    const gx_backend *backend;
     gx_kernel_id kernel;
     gx_dtype dtype;
     const gx_args *args;
@@ -168,6 +174,23 @@ static gx_code run_product(const job *w, gx_args *cell, int64_t i, int64_t j, in
     return run_steps(w, w->off, cell, k, member, err);
 }
 
+/* Columns j .. j+n-1 of a triangle: beyond the diagonal it is all zeros, or all of a. */
+static gx_code run_triangle(const job *w, const gx_args *cell, int64_t j, gx_err *err)
+{
+    int64_t above = gx_min(j, cell->m);
+    gx_args part = *cell;
+    part.m = above;
+    part.alpha = (gx_scalar){0, 0};
+    gx_kernel_id kernel = part.uplo == GX_LOWER ? GX_FILL : GX_COPY;
+    if (above > 0 && (kernel == GX_FILL || part.a != part.c)) {
+        GX_TRY(w->backend->kernel[kernel][w->dtype](w->dev, NULL, &part, err));
+    }
+    part.m = cell->m - above;
+    part.a = at(w, cell->a, cell->lda, above, 0);
+    part.c = at(w, cell->c, cell->ldc, above, 0);
+    return w->run(w->dev, NULL, &part, err);
+}
+
 /* One cell of the grid. */
 static gx_code run_cell(void *arg, int64_t piece, int member, gx_err *err)
 {
@@ -200,6 +223,13 @@ static gx_code run_cell(void *arg, int64_t piece, int member, gx_err *err)
     case GX_TRANSPOSE:
         cell.a = at_op(w, p->transa, p->a, p->lda, i, j);
         return w->run(w->dev, NULL, &cell, err);
+    case GX_TRSM:
+    case GX_TRMM:
+    case GX_LASWP:
+        return w->run(w->dev, NULL, &cell, err);
+    case GX_TRIANGLE:
+        cell.a = at(w, p->a, p->lda, i, j);
+        return run_triangle(w, &cell, j, err);
     default:
         cell.a = at(w, p->a, p->lda, i, j);
         cell.b = at(w, p->b, p->ldb, i, j);
@@ -212,6 +242,18 @@ static gx_code run_cell(void *arg, int64_t piece, int member, gx_err *err)
 static bool is_product(gx_kernel_id kernel)
 {
     return kernel == GX_GEMM || kernel == GX_SYRK || kernel == GX_HERK;
+}
+
+/* Whose operand is a triangle and whose c is cut along the other side. */
+static bool is_triangular(gx_kernel_id kernel)
+{
+    return kernel == GX_TRSM || kernel == GX_TRMM;
+}
+
+/* The side of the triangle of a TRSM or TRMM. */
+static int64_t side_of(const gx_args *args)
+{
+    return args->side == GX_LEFT ? args->m : args->n;
 }
 
 /*
@@ -319,6 +361,18 @@ static void cut_product_fixed(job *w, const gx_cut *cut)
     }
 }
 
+/* Columns of c on the left, rows on the right: an even share of at most LINES_MAX. */
+static void cut_lines(job *w, const gx_cut *cut)
+{
+    bool is_left = w->args->side == GX_LEFT, is_fixed = cut != NULL && cut->is_fixed;
+    int64_t lines = is_left ? w->n : w->m, threads = gx_team_threads(w->team);
+    int64_t unit = gx_min(LINES_MAX, gx_max(FLOOR_N, gx_ceil_div(lines, threads)));
+    unit = is_fixed ? (cut->n > 0 ? cut->n : FIXED_N) : even(lines, unit, 16);
+    w->um = is_left ? gx_max(w->m, 1) : unit;
+    w->un = is_left ? unit : gx_max(w->n, 1);
+    w->uk = 1;
+}
+
 /*
 ** Elementwise results do not depend on the cut: fixed or not, the pieces are sized for the caches.
 */
@@ -328,7 +382,8 @@ static void cut_elements(job *w)
     if (w->kernel == GX_TRANSPOSE || w->kernel == GX_SYMMETRIZE) {
         w->um = w->un = TRANSPOSE_SIDE;
     } else {
-        w->um = gx_max(gx_min(w->m, elements), 1);
+        bool by_column = w->kernel == GX_LASWP || w->kernel == GX_TRIANGLE;
+        w->um = gx_max(by_column ? w->m : gx_min(w->m, elements), 1);
         w->un = gx_max(elements / w->um, 1);
     }
     w->uk = 1;
@@ -366,24 +421,111 @@ static bool is_small(const job *w)
         double share = w->is_triangle ? 0.5 : 1;
         return share * product_s(w, w->m, w->n, w->args->k) < SMALL_S;
     }
-    double bytes = (double)w->m * (double)w->n * (double)gx_dtype_bytes(w->dtype);
+    if (is_triangular(w->kernel)) {
+        return 0.5 * product_s(w, w->m, w->n, side_of(w->args)) < SMALL_S;
+    }
+    double rows = (double)w->m;
+    if (w->kernel == GX_LASWP) {
+        rows = 2.0 * (double)(w->args->pivot_last - w->args->pivot_first);
+    }
+    double bytes = rows * (double)w->n * (double)gx_dtype_bytes(w->dtype);
     return bytes / BYTES_PER_S < SMALL_S;
+}
+
+gx_code gx_job_call(const gx_job *x, gx_kernel_id kernel, const gx_args *args, gx_err *err)
+{
+    return gx_team_call(x->team, x->backend, x->dev, kernel, x->dtype, args, x->cut, err);
+}
+
+gx_code gx_job_whole(const gx_job *x, gx_kernel_id kernel, const gx_args *args, gx_err *err)
+{
+    gx_mem *mem = x->team == NULL ? NULL : gx_team_mem(x->team);
+    gx_args with_work = *args;
+    with_work.work = NULL;
+    size_t bytes =
+        x->backend->workspace == NULL ? 0 : x->backend->workspace(x->dev, kernel, x->dtype, args);
+    GX_TRY(gx_team_poll_now(x->team, err));
+    if (bytes > 0) {
+        GX_TRY(gx_mem_alloc(mem, bytes, "the work space of a kernel", &with_work.work, err));
+    }
+    gx_code code = x->backend->kernel[kernel][x->dtype](x->dev, NULL, &with_work, err);
+    gx_mem_free(mem, with_work.work);
+    return code;
+}
+
+/* Cut one call and run its cells. */
+static gx_code cut_and_run(job *w, const gx_cut *cut, gx_err *err)
+{
+    bool is_exact = is_product(w->kernel) || is_triangular(w->kernel); // has roundings of its cut
+    bool is_fixed = cut != NULL && cut->is_fixed && is_exact;
+    if (w->m <= 0 || w->n <= 0 || (!is_fixed && is_small(w)) ||
+        (w->is_triangle && w->off == NULL)) {
+        return w->run(w->dev, NULL, w->args, err);
+    }
+    if (is_triangular(w->kernel)) {
+        cut_lines(w, cut);
+    } else if (is_fixed) {
+        cut_product_fixed(w, cut);
+    } else if (is_product(w->kernel)) {
+        cut_product_freely(w);
+    } else {
+        cut_elements(w);
+    }
+    w->rows = gx_ceil_div(w->m, w->um);
+    w->cols = gx_ceil_div(w->n, w->un);
+    w->cells = cells(w);
+    if (w->team != NULL && !is_small(w)) {
+        gx_code code = gx_team_run(w->team, w->cells * w->slices, run_cell, w, err);
+        if (code == GX_OK && w->slices > 1) {
+            code = add_partials(w, err);
+        }
+        gx_mem_free(gx_team_mem(w->team), w->partial);
+        return code;
+    }
+    w->team = NULL; // the caller alone, without polling
+    for (int64_t piece = 0; piece < w->cells; piece++) {
+        GX_TRY(run_cell(w, piece, 0, err));
+    }
+    return GX_OK;
 }
 
 gx_code gx_team_call(gx_team *team, const gx_backend *backend, gx_dev *dev, gx_kernel_id kernel,
                      gx_dtype dtype, const gx_args *args, const gx_cut *cut, gx_err *err)
 {
     gx_kernel run = backend->kernel[kernel][dtype];
+    gx_job x = {.team = team, .backend = backend, .dev = dev, .dtype = dtype, .cut = cut};
     if (run == NULL) {
         return gx_fail(err, GX_UNSUPPORTED, "%s has no %s for %s", backend->name,
                        gx_kernel_name(kernel), gx_dtype_name(dtype));
     }
-    if (kernel == GX_REDUCE) {
+    switch (kernel) {
+    case GX_REDUCE:
         return run(dev, NULL, args, err);
+    case GX_POTRF:
+        return gx_job_potrf(&x, args, err);
+    case GX_GETRF:
+        return gx_job_getrf(&x, args, err);
+    case GX_GEQRF:
+    case GX_LARFT:
+    case GX_LARFB:
+    case GX_ORMQR:
+    case GX_ORGQR:
+    case GX_TPQRT:
+    case GX_TPMQRT:
+        return gx_job_reflectors(&x, kernel, args, err);
+    case GX_TRSM:
+    case GX_TRMM:
+        if (side_of(args) > GX_TRIANGLE_LEAF && args->m > 0 && args->n > 0) {
+            return gx_job_triangular(&x, kernel, args, err);
+        }
+        break;
+    default:
+        break;
     }
     bool is_triangle = kernel == GX_SYRK || kernel == GX_HERK || kernel == GX_SYMMETRIZE;
     gx_kernel_id off = kernel == GX_SYMMETRIZE ? GX_TRANSPOSE : GX_GEMM;
     job w = {.team = team,
+             .backend = backend,
              .kernel = kernel,
              .dtype = dtype,
              .args = args,
@@ -396,31 +538,5 @@ gx_code gx_team_call(gx_team *team, const gx_backend *backend, gx_dev *dev, gx_k
              .slices = 1,
              .ks = gx_max(args->k, 1),
              .is_triangle = is_triangle};
-    bool is_fixed = cut != NULL && cut->is_fixed && is_product(kernel);
-    if (w.m <= 0 || w.n <= 0 || (!is_fixed && is_small(&w)) || (is_triangle && w.off == NULL)) {
-        return run(dev, NULL, args, err);
-    }
-    if (is_fixed) {
-        cut_product_fixed(&w, cut);
-    } else if (is_product(kernel)) {
-        cut_product_freely(&w);
-    } else {
-        cut_elements(&w);
-    }
-    w.rows = gx_ceil_div(w.m, w.um);
-    w.cols = gx_ceil_div(w.n, w.un);
-    w.cells = cells(&w);
-    if (team != NULL && !is_small(&w)) {
-        gx_code code = gx_team_run(team, w.cells * w.slices, run_cell, &w, err);
-        if (code == GX_OK && w.slices > 1) {
-            code = add_partials(&w, err);
-        }
-        gx_mem_free(gx_team_mem(team), w.partial);
-        return code;
-    }
-    w.team = NULL; // the caller alone, without polling
-    for (int64_t piece = 0; piece < w.cells; piece++) {
-        GX_TRY(run_cell(&w, piece, 0, err));
-    }
-    return GX_OK;
+    return cut_and_run(&w, cut, err);
 }

@@ -311,6 +311,11 @@ int gx_team_threads(const gx_team *team)
     return team == NULL ? 1 : team->threads;
 }
 
+gx_code gx_team_poll_now(gx_team *team, gx_err *err)
+{
+    return team == NULL || team->poll == NULL ? GX_OK : team->poll(team->poll_arg, err);
+}
+
 gx_mem *gx_team_mem(const gx_team *team)
 {
     return team->mem;

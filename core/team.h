@@ -44,6 +44,9 @@ gx_code gx_team_run(gx_team *team, int64_t pieces, gx_team_fn fn, void *arg, gx_
 */
 bool gx_team_continues(gx_team *team, int member);
 
+/* Between jobs: poll; GX_OK for a NULL team. */
+gx_code gx_team_poll_now(gx_team *team, gx_err *err);
+
 /*
 ** How a kernel call is cut.  The unit is the largest piece of c (m x n) and of the inner dimension
 ** (k) that one kernel invocation sees, in elements.
@@ -59,11 +62,17 @@ typedef struct gx_cut {
 } gx_cut;
 
 /*
-** Run one kernel of a host backend over the whole team: GEMM, SYRK, HERK and the elementwise
-** kernels, cut as said; anything else runs as one piece on the caller.  No step takes more than
-** about 0.1 s on a slow core, so that poll is called often.  team may be NULL (the caller alone).
+** Run one kernel of a host backend over the whole team, cut as said.  No piece takes more than
+** about 50 ms, so that poll is called often.  team may be NULL (the caller alone).
+**
+** args->work is not looked at: what the pieces need is taken from the team's governor, at most
+** gx_team_call_bytes(), and given back.  REDUCE runs as one piece on the caller.
 */
 gx_code gx_team_call(gx_team *team, const gx_backend *backend, gx_dev *dev, gx_kernel_id kernel,
                      gx_dtype dtype, const gx_args *args, const gx_cut *cut, gx_err *err);
+
+/* Memory that a factorisation's call takes at its peak; sizes and flags of args are enough. */
+size_t gx_team_call_bytes(const gx_backend *backend, gx_dev *dev, gx_kernel_id kernel,
+                          gx_dtype dtype, const gx_args *args);
 
 #endif

@@ -61,6 +61,24 @@ GX_SLOTS_DECLARE(gx_cpu_symmetrize);
 /* cpu_reduce.c: sums, norms, extremes. */
 GX_SLOTS_DECLARE(gx_cpu_reduce);
 
+/* cpu_solve.c: triangles, Cholesky, LU. */
+GX_SLOTS_DECLARE(gx_cpu_triangle);
+GX_SLOTS_DECLARE(gx_cpu_trsm);
+GX_SLOTS_DECLARE(gx_cpu_trmm);
+GX_SLOTS_DECLARE(gx_cpu_potrf);
+GX_SLOTS_DECLARE(gx_cpu_getrf);
+GX_SLOTS_DECLARE(gx_cpu_laswp);
+
+/* cpu_qr.c: reflectors. */
+GX_SLOTS_DECLARE(gx_cpu_geqrf);
+GX_SLOTS_DECLARE(gx_cpu_larft);
+GX_SLOTS_DECLARE(gx_cpu_larfb);
+GX_SLOTS_DECLARE(gx_cpu_ormqr);
+GX_SLOTS_DECLARE(gx_cpu_orgqr);
+GX_SLOTS_DECLARE(gx_cpu_tpqrt);
+GX_SLOTS_DECLARE(gx_cpu_tpmqrt);
+size_t gx_cpu_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
+
 /*
 ** The gate of OpenBLAS.  Its thread count is one number for the process, and 1 except inside a wide
 ** section: gx spreads its own pieces over its own threads.  A routine that threads inside (an

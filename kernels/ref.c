@@ -5,7 +5,7 @@
 ** Every element passes through load() and store() as a complex double, so each formula is written
 ** once for the four dtypes, and an f32 result is rounded once, at the end.  Sums run in long
 ** double.  Nothing here is blocked, vectorised or threaded; nothing allocates; any number of
-** threads may call at once.
+** threads may call at once.  The factorisations are in ref_solve.c and ref_qr.c.
 **
 ** What the loops fix for all backends:
 **   - beta = 0 never reads c; alpha = 0 or k = 0 never reads a and b (BLAS).
@@ -17,116 +17,9 @@
 **     1, ssq 0.
 **   - MIN of nothing is +Inf, MAX of nothing is -Inf, so that folding needs no special case.
 */
+#include "ref.h"
+
 #include "../core/mem.h"
-#include "slots.h"
-
-#include <complex.h>
-#include <math.h>
-#include <string.h>
-
-GX_INLINE gx_scalar load(gx_dtype dtype, const void *x, int64_t ld, int64_t i, int64_t j)
-{
-    int64_t at = j * ld + i;
-    switch (dtype) {
-    case GX_F64:
-        return (gx_scalar){((const double *)x)[at], 0};
-    case GX_F32:
-        return (gx_scalar){(double)((const float *)x)[at], 0};
-    case GX_C128:
-        return (gx_scalar){((const double *)x)[2 * at], ((const double *)x)[2 * at + 1]};
-    case GX_C64:
-        return (gx_scalar){(double)((const float *)x)[2 * at],
-                           (double)((const float *)x)[2 * at + 1]};
-    case GX_DTYPE_COUNT:
-        break;
-    }
-    return (gx_scalar){0, 0};
-}
-
-GX_INLINE void store(gx_dtype dtype, void *x, int64_t ld, int64_t i, int64_t j, gx_scalar value)
-{
-    int64_t at = j * ld + i;
-    switch (dtype) {
-    case GX_F64:
-        ((double *)x)[at] = value.re;
-        break;
-    case GX_F32:
-        ((float *)x)[at] = (float)value.re;
-        break;
-    case GX_C128:
-        ((double *)x)[2 * at] = value.re;
-        ((double *)x)[2 * at + 1] = value.im;
-        break;
-    case GX_C64:
-        ((float *)x)[2 * at] = (float)value.re;
-        ((float *)x)[2 * at + 1] = (float)value.im;
-        break;
-    case GX_DTYPE_COUNT:
-        break;
-    }
-}
-
-/* Element (i, j) of op(x). */
-GX_INLINE gx_scalar load_op(gx_dtype dtype, gx_trans trans, const void *x, int64_t ld, int64_t i,
-                            int64_t j)
-{
-    if (trans == GX_NO_TRANS) {
-        return load(dtype, x, ld, i, j);
-    }
-    gx_scalar value = load(dtype, x, ld, j, i);
-    if (trans == GX_CONJ_TRANS) {
-        value.im = -value.im;
-    }
-    return value;
-}
-
-/* A scalar argument as this dtype sees it: the imaginary part is ignored by real kernels. */
-GX_INLINE gx_scalar scalar_of(gx_dtype dtype, gx_scalar s)
-{
-    return (gx_scalar){s.re, gx_dtype_is_complex(dtype) ? s.im : 0};
-}
-
-GX_INLINE bool is_zero(gx_scalar s)
-{
-    return s.re == 0 && s.im == 0;
-}
-
-GX_INLINE gx_scalar add(gx_scalar x, gx_scalar y)
-{
-    return (gx_scalar){x.re + y.re, x.im + y.im};
-}
-
-GX_INLINE gx_scalar multiply(gx_scalar x, gx_scalar y)
-{
-    return (gx_scalar){x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
-}
-
-GX_INLINE gx_scalar scale(gx_scalar s, gx_scalar x)
-{
-    return s.im == 0 ? (gx_scalar){s.re * x.re, s.re * x.im} : multiply(s, x);
-}
-
-/* CMPLX() of C11, which clang's headers lack. */
-GX_INLINE double complex complex_of(gx_scalar x)
-{
-    double complex z;
-    memcpy(&z, (double[2]){x.re, x.im}, sizeof z);
-    return z;
-}
-
-GX_INLINE gx_scalar divide(gx_dtype dtype, gx_scalar x, gx_scalar y)
-{
-    if (!gx_dtype_is_complex(dtype)) {
-        return (gx_scalar){x.re / y.re, 0};
-    }
-    double complex q = complex_of(x) / complex_of(y);
-    return (gx_scalar){creal(q), cimag(q)};
-}
-
-GX_INLINE double magnitude(gx_dtype dtype, gx_scalar x)
-{
-    return gx_dtype_is_complex(dtype) ? hypot(x.re, x.im) : fabs(x.re);
-}
 
 /* ---- products ------------------------------------------------------------------------------- */
 
@@ -161,11 +54,6 @@ GX_INLINE gx_code gemm(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 GX_SLOTS_DEFINE(static, gemm, gemm)
-
-GX_INLINE bool in_triangle(gx_uplo uplo, int64_t i, int64_t j)
-{
-    return uplo == GX_LOWER ? i >= j : i <= j;
-}
 
 GX_INLINE gx_code syrk(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
@@ -472,5 +360,19 @@ const gx_backend gx_backend_ref = {
             [GX_ABS] = GX_SLOTS(map_abs),
             [GX_SYMMETRIZE] = GX_SLOTS(symmetrize),
             [GX_REDUCE] = GX_SLOTS(reduce),
+            [GX_TRIANGLE] = GX_SLOTS(gx_ref_triangle),
+            [GX_TRSM] = GX_SLOTS(gx_ref_trsm),
+            [GX_TRMM] = GX_SLOTS(gx_ref_trmm),
+            [GX_POTRF] = GX_SLOTS(gx_ref_potrf),
+            [GX_GETRF] = GX_SLOTS(gx_ref_getrf),
+            [GX_LASWP] = GX_SLOTS(gx_ref_laswp),
+            [GX_GEQRF] = GX_SLOTS(gx_ref_geqrf),
+            [GX_LARFT] = GX_SLOTS(gx_ref_larft),
+            [GX_LARFB] = GX_SLOTS(gx_ref_larfb),
+            [GX_ORMQR] = GX_SLOTS(gx_ref_ormqr),
+            [GX_ORGQR] = GX_SLOTS(gx_ref_orgqr),
+            [GX_TPQRT] = GX_SLOTS(gx_ref_tpqrt),
+            [GX_TPMQRT] = GX_SLOTS(gx_ref_tpmqrt),
         },
+    .workspace = gx_ref_workspace,
 };

@@ -1,0 +1,62 @@
+/*
+** Shared by the CPU backend's factorisations: LAPACK's routines by dtype, and what fits them.
+**
+** LAPACKE's "work" variants are used: they call LAPACK as it is, without a search for NaN and
+** without allocating.  Their integers have 32 bits: a block with a longer side or leading dimension
+** has the reference backend do it: slow, but right.
+*/
+#ifndef GX_CPU_LAPACK_H
+#define GX_CPU_LAPACK_H
+
+#include "cpu.h"
+#include "cpu_element.h"
+
+#include <cblas.h>
+#include <lapacke.h>
+
+/* Sides up to which products of two of them, computed in 64 bits, and work sizes are safe. */
+enum { GX_LAPACK_SIDE_MAX = 1 << 30 };
+
+/* Columns of one block of reflectors: LAPACK's own choice for geqrf and ormqr. */
+enum { GX_LAPACK_BLOCK = 32 };
+
+/* LAPACKE_dNAME(...) and its three kin; their integer result. */
+#define GX_LAPACK(dtype, name, ...)                                                                \
+    ((dtype) == GX_F64    ? LAPACKE_d##name(__VA_ARGS__)                                           \
+     : (dtype) == GX_F32  ? LAPACKE_s##name(__VA_ARGS__)                                           \
+     : (dtype) == GX_C128 ? LAPACKE_z##name(__VA_ARGS__)                                           \
+                          : LAPACKE_c##name(__VA_ARGS__))
+
+/* For routines whose complex kin has another name. */
+#define GX_LAPACK2(dtype, real, complex, ...)                                                      \
+    ((dtype) == GX_F64    ? LAPACKE_d##real(__VA_ARGS__)                                           \
+     : (dtype) == GX_F32  ? LAPACKE_s##real(__VA_ARGS__)                                           \
+     : (dtype) == GX_C128 ? LAPACKE_z##complex(__VA_ARGS__)                                        \
+                          : LAPACKE_c##complex(__VA_ARGS__))
+
+GX_INLINE bool fits_lapack(const gx_args *p)
+{
+    int64_t side = gx_max(p->m, gx_max(p->n, p->k));
+    int64_t ld = gx_max(gx_max(p->lda, p->ldb), gx_max(p->ldc, p->ldc2));
+    return side <= GX_LAPACK_SIDE_MAX && ld <= INT32_MAX;
+}
+
+/* A leading dimension as LAPACK wants it, at least 1. */
+GX_INLINE lapack_int ld_of(int64_t ld)
+{
+    return (lapack_int)gx_max(ld, 1);
+}
+
+/* The transpose of op(Q) as LAPACK calls it: 'T' for real reflectors, 'C' for complex ones. */
+GX_INLINE char trans_of(gx_dtype dtype, gx_trans trans)
+{
+    return trans == GX_NO_TRANS ? 'N' : has_pairs(dtype) ? 'C' : 'T';
+}
+
+/* What does not fit LAPACK's integers. */
+GX_INLINE gx_code by_reference(gx_kernel_id kernel, gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    return gx_backend_ref.kernel[kernel][dtype](NULL, NULL, p, err);
+}
+
+#endif

@@ -1,0 +1,198 @@
+/*
+** The CPU backend: triangles, Cholesky, LU.
+**
+** OpenBLAS computes TRSM, TRMM, POTRF and GETRF, single-threaded, inside a narrow section (cpu.h).
+** What stands around it:
+**   - POTRF: OpenBLAS takes the root of a NaN and goes on, so a NaN is looked for on the diagonal
+**     of the factor afterwards: whatever spoilt the minor arrives there.
+**   - GETRF: LAPACK's pivots count from 1 in 32 bits; they are widened in place, from the last one.
+**   - alpha = 0 is a fill: neither a nor c is read.
+** TRIANGLE and LASWP are loops down the columns; LASWP does all exchanges of one column before the
+** next, while it is in cache.
+*/
+#include "cpu_lapack.h"
+
+#include <string.h>
+
+static const gx_kernel fill[] = GX_SLOTS(gx_cpu_fill);
+
+/* ---- triangles ------------------------------------------------------------------------------ */
+
+GX_INLINE void put_one(gx_dtype dtype, void *x)
+{
+    if (has_pairs(dtype)) {
+        put_pair(has_doubles(dtype), x, 0, (gx_scalar){1, 0});
+    } else {
+        put(has_doubles(dtype), x, 0, 1);
+    }
+}
+
+GX_INLINE gx_code triangle(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    (void)err;
+    size_t es = bytes_of(dtype);
+    for (int64_t j = 0; j < p->n; j++) {
+        const char *a = gx_at(p->a, dtype, p->lda, 0, j);
+        char *c = gx_at(p->c, dtype, p->ldc, 0, j);
+        int64_t first = p->uplo == GX_LOWER ? gx_min(j, p->m) : 0;
+        int64_t last = p->uplo == GX_LOWER ? p->m : gx_min(j + 1, p->m);
+        if (a != c && last > first) {
+            memmove(c + (size_t)first * es, a + (size_t)first * es, (size_t)(last - first) * es);
+        }
+        memset(c, 0, (size_t)first * es);
+        memset(c + (size_t)last * es, 0, (size_t)(p->m - last) * es);
+        if (p->diag == GX_UNIT && j < p->m) {
+            put_one(dtype, c + (size_t)j * es);
+        }
+    }
+    return GX_OK;
+}
+
+/* cblas_?trsm or cblas_?trmm. */
+#define TRIANGULAR(name)                                                                           \
+    do {                                                                                           \
+        if (dtype == GX_F64) {                                                                     \
+            cblas_d##name(CblasColMajor, side, uplo, trans, diag, m, n, p->alpha.re, p->a, lda,    \
+                          p->c, ldc);                                                              \
+        } else if (dtype == GX_F32) {                                                              \
+            cblas_s##name(CblasColMajor, side, uplo, trans, diag, m, n, alpha[0], p->a, lda, p->c, \
+                          ldc);                                                                    \
+        } else if (dtype == GX_C128) {                                                             \
+            cblas_z##name(CblasColMajor, side, uplo, trans, diag, m, n, &p->alpha, p->a, lda,      \
+                          p->c, ldc);                                                              \
+        } else {                                                                                   \
+            cblas_c##name(CblasColMajor, side, uplo, trans, diag, m, n, alpha, p->a, lda, p->c,    \
+                          ldc);                                                                    \
+        }                                                                                          \
+    } while (0)
+
+GX_INLINE gx_code triangular(gx_dtype dtype, const gx_args *p, bool solves, gx_err *err)
+{
+    if (p->m <= 0 || p->n <= 0) {
+        return GX_OK;
+    }
+    if (p->alpha.re == 0 && (!has_pairs(dtype) || p->alpha.im == 0)) {
+        gx_args zero = *p;
+        zero.alpha = (gx_scalar){0, 0};
+        return fill[dtype](NULL, NULL, &zero, err);
+    }
+    if (!fits_lapack(p)) {
+        return by_reference(solves ? GX_TRSM : GX_TRMM, dtype, p, err);
+    }
+    CBLAS_SIDE side = p->side == GX_LEFT ? CblasLeft : CblasRight;
+    CBLAS_UPLO uplo = p->uplo == GX_LOWER ? CblasLower : CblasUpper;
+    CBLAS_DIAG diag = p->diag == GX_UNIT ? CblasUnit : CblasNonUnit;
+    CBLAS_TRANSPOSE trans = p->transa == GX_NO_TRANS                         ? CblasNoTrans
+                            : p->transa == GX_CONJ_TRANS && has_pairs(dtype) ? CblasConjTrans
+                                                                             : CblasTrans;
+    blasint m = (blasint)p->m, n = (blasint)p->n;
+    blasint lda = ld_of(p->lda), ldc = ld_of(p->ldc);
+    float alpha[2] = {(float)p->alpha.re, (float)p->alpha.im};
+
+    gx_cpu_narrow_begin();
+    if (solves) {
+        TRIANGULAR(trsm);
+    } else {
+        TRIANGULAR(trmm);
+    }
+    gx_cpu_narrow_end();
+    return GX_OK;
+}
+
+GX_INLINE gx_code trsm(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    return triangular(dtype, p, true, err);
+}
+
+GX_INLINE gx_code trmm(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    return triangular(dtype, p, false, err);
+}
+
+/* ---- Cholesky ------------------------------------------------------------------------------- */
+
+/* Index of the first NaN on the diagonal of c, up to count; count when there is none. */
+GX_INLINE int64_t first_nan(gx_dtype dtype, const gx_args *p, int64_t count)
+{
+    for (int64_t j = 0; j < count; j++) {
+        const void *x = gx_at(p->c, dtype, p->ldc, j, j);
+        if (isnan(get(has_doubles(dtype), x, 0))) {
+            return j;
+        }
+    }
+    return count;
+}
+
+GX_INLINE gx_code potrf(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    *p->info = 0;
+    if (p->n <= 0) {
+        return GX_OK;
+    }
+    if (!fits_lapack(p)) {
+        return by_reference(GX_POTRF, dtype, p, err);
+    }
+    gx_cpu_narrow_begin();
+    lapack_int info =
+        GX_LAPACK(dtype, potrf_work, LAPACK_COL_MAJOR, p->uplo == GX_LOWER ? 'L' : 'U',
+                  (lapack_int)p->n, p->c, ld_of(p->ldc));
+    gx_cpu_narrow_end();
+    int64_t good = info > 0 ? info - 1 : p->n;
+    int64_t nan_at = first_nan(dtype, p, good);
+    *p->info = nan_at < good ? nan_at + 1 : info;
+    return GX_OK;
+}
+
+/* ---- LU ------------------------------------------------------------------------------------- */
+
+GX_INLINE gx_code getrf(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    *p->info = 0;
+    int64_t count = gx_min(p->m, p->n);
+    if (count <= 0) {
+        return GX_OK;
+    }
+    if (!fits_lapack(p)) {
+        return by_reference(GX_GETRF, dtype, p, err);
+    }
+    gx_cpu_narrow_begin();
+    lapack_int info = GX_LAPACK(dtype, getrf_work, LAPACK_COL_MAJOR, (lapack_int)p->m,
+                                (lapack_int)p->n, p->c, ld_of(p->ldc), (void *)p->pivots);
+    gx_cpu_narrow_end();
+    *p->info = info;
+    for (int64_t j = count - 1; j >= 0; j--) {
+        lapack_int from_1;
+        memcpy(&from_1, (const char *)p->pivots + (size_t)j * sizeof from_1, sizeof from_1);
+        p->pivots[j] = (int64_t)from_1 - 1;
+    }
+    return GX_OK;
+}
+
+/* The exchanges of one column; size: a constant of 4, 8 or 16 bytes. */
+GX_INLINE void exchange(char *column, size_t size, const gx_args *p)
+{
+    char x[16];
+    for (int64_t q = p->pivot_first; q < p->pivot_last; q++) {
+        int64_t j = p->is_backward ? p->pivot_first + p->pivot_last - 1 - q : q;
+        char *one = column + (size_t)j * size, *other = column + (size_t)p->pivots[j] * size;
+        memcpy(x, one, size);
+        memmove(one, other, size); // the same when the row stays
+        memcpy(other, x, size);
+    }
+}
+
+GX_INLINE gx_code laswp(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    (void)err;
+    for (int64_t j = 0; j < p->n; j++) {
+        exchange(gx_at(p->c, dtype, p->ldc, p->row_offset, j), bytes_of(dtype), p);
+    }
+    return GX_OK;
+}
+
+GX_SLOTS_DEFINE(, gx_cpu_triangle, triangle)
+GX_SLOTS_DEFINE(, gx_cpu_trsm, trsm)
+GX_SLOTS_DEFINE(, gx_cpu_trmm, trmm)
+GX_SLOTS_DEFINE(, gx_cpu_potrf, potrf)
+GX_SLOTS_DEFINE(, gx_cpu_getrf, getrf)
+GX_SLOTS_DEFINE(, gx_cpu_laswp, laswp)
