@@ -1,25 +1,31 @@
 /*
 ** Running a program: the bridge between blocks and a device.
 **
-** The caller's thread walks the steps: it flushes what the schedule says, announces the step it has
-** reached, waits for the blocks the step needs, and runs the kernel over the team.  Helper threads
-** take loads from the schedule in order, each as soon as the announced step allows.  The caller
-** never waits for work that nobody has taken: it takes the load itself, through its own
-** connection; so without helpers everything still happens, in the same order.
+** Three kinds of threads share the work, each waiting only for what it needs:
+**
+**   computer   runs the steps in order, each as soon as its blocks are there: kernels, over
+**              the team;
+**   helpers    take loads from the schedule in order, each as soon as the steps done allow;
+**   caller     the only one that may use the caller's connection: writes finished blocks to
+**              their sinks while later steps compute, takes the loads that no helper can (or has
+**              taken when the computer waits for them), looks after interrupts and progress.
+**
+** So reading, computing and writing overlap, and without helpers everything still happens, in the
+** same order.  A program of little work runs its steps on the caller's thread alone.
 **
 ** Memory: one arena of slots (gx_prog_slots), nothing else grows with the matrices.
 **
 ** Rollback journal: before the first flush the helpers are stopped (stream.c says why); the
-** remaining loads are the caller's.
+** remaining loads are the caller's.  So there a block is flushed only when its slot is wanted, or
+** when there is nothing left to load.
 **
-** Threads: `lock` guards next_load, the load states and reached.  Blocks themselves need no lock:
-** a load owns its slot until it is marked done, the caller afterwards.
+** Threads: `lock` guards next_load, next_flush, the load states and done.  Blocks themselves need
+** no lock: a load owns its slot until it is marked done, the computer afterwards; a flush reads.
 */
 #include "plan.h"
 #include "prog_int.h"
 #include "stream.h"
 
-#include <errno.h>
 #include <string.h>
 #include <time.h>
 
@@ -32,14 +38,16 @@ typedef struct exec {
     char *arena;    /* slots x slot_bytes, aligned to 64                 */
     uint8_t *state; /* load_state of each load                           */
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* a load is done, a step reached, the run stopped   */
+    pthread_cond_t changed; /* a load, a step or a flush is done; the run stopped */
     int64_t next_load;      /* the first load nobody has taken                   */
-    int64_t first_pending;  /* caller: all loads before it are done              */
-    int64_t next_flush;     /* caller                                            */
-    int32_t reached;        /* the step the caller has reached                   */
+    int64_t first_pending;  /* computer: all loads before it are done            */
+    int64_t next_flush;     /* the first block not yet written                   */
+    int32_t done;           /* steps that have run                               */
     bool is_closed;         /* helpers take nothing more                         */
+    bool is_exclusive;      /* writing a result ends the helpers' reading        */
     gx_stream *stream;
     gx_reader *own; /* the caller's reader; NULL until needed            */
+    gx_team *team;  /* the computer's; NULL: it works alone              */
     const gx_backend *backend;
     gx_dev *dev;
 } exec;
@@ -84,18 +92,24 @@ static bool is_for_caller(const exec *x, int64_t index)
     return x->plan.loads[index].is_spilled;
 }
 
+/* Under the lock: the slot of the load is free. */
+static bool may_load(const exec *x, int64_t index)
+{
+    int32_t after = x->plan.loads[index].after;
+    bool is_flushed =
+        x->next_flush == x->plan.flush_count || x->plan.flushes[x->next_flush].before > after;
+    return after <= x->done && is_flushed;
+}
+
 /* Helper: the next load that may start; waits for it.  -1 when there is none left. */
 static int64_t take_load(exec *x)
 {
     int64_t taken = -1;
     pthread_mutex_lock(&x->lock);
     while (!x->is_closed && gx_ok(x->run) && x->next_load < x->plan.load_count) {
-        int64_t index = x->next_load;
-        bool may_start = x->plan.loads[index].after <= x->reached;
-        if (may_start && !is_for_caller(x, index)) {
-            x->state[index] = LOAD_TAKEN;
-            x->next_load++;
-            taken = index;
+        if (may_load(x, x->next_load) && !is_for_caller(x, x->next_load)) {
+            taken = x->next_load++;
+            x->state[taken] = LOAD_TAKEN;
             break;
         }
         pthread_cond_wait(&x->changed, &x->lock);
@@ -129,49 +143,6 @@ static void close_stream(exec *x)
     x->stream = NULL;
 }
 
-static void reach(exec *x, int32_t t)
-{
-    pthread_mutex_lock(&x->lock);
-    x->reached = t;
-    pthread_cond_broadcast(&x->changed);
-    pthread_mutex_unlock(&x->lock);
-}
-
-/* Caller: wait a little for a load that a helper has; look at the interrupt in between. */
-static void wait_for(exec *x, int64_t index)
-{
-    pthread_mutex_lock(&x->lock);
-    while (x->state[index] != LOAD_DONE && gx_ok(x->run)) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += 20 * 1000 * 1000;
-        if (until.tv_nsec >= 1000 * 1000 * 1000) {
-            until.tv_nsec -= 1000 * 1000 * 1000;
-            until.tv_sec++;
-        }
-        if (pthread_cond_timedwait(&x->changed, &x->lock, &until) == ETIMEDOUT) {
-            pthread_mutex_unlock(&x->lock);
-            gx_run_poll(x->run);
-            pthread_mutex_lock(&x->lock);
-        }
-    }
-    pthread_mutex_unlock(&x->lock);
-}
-
-/* Caller: take the load itself when nobody has. */
-static bool take_this(exec *x, int64_t index)
-{
-    pthread_mutex_lock(&x->lock);
-    bool is_free = x->state[index] == LOAD_WAITING;
-    if (is_free) {
-        x->state[index] = LOAD_TAKEN;
-        x->next_load = gx_max(x->next_load, index + 1);
-        pthread_cond_broadcast(&x->changed);
-    }
-    pthread_mutex_unlock(&x->lock);
-    return is_free;
-}
-
 static void load_here(exec *x, int64_t index)
 {
     const load *item = &x->plan.loads[index];
@@ -184,45 +155,21 @@ static void load_here(exec *x, int64_t index)
     mark_done(x, index);
 }
 
-/* Every load that step t needs: done, when the run has not failed. */
-static void await_loads(exec *x, int32_t t)
+static void flush_block(exec *x, const flush *item)
 {
-    int64_t start_ns = gx_now_ns();
-    bool has_waited = false;
-    while (x->first_pending < x->plan.load_count && gx_ok(x->run) &&
-           x->plan.loads[x->first_pending].need <= t) {
-        int64_t index = x->first_pending++;
-        if (take_this(x, index)) {
-            load_here(x, index);
-            has_waited = true;
-        } else {
-            wait_for(x, index);
-            has_waited = true;
-        }
+    const gx_opnd *op = &x->prog->operand[item->operand];
+    if (x->stream != NULL && x->is_exclusive) {
+        close_stream(x);
     }
-    if (has_waited) {
-        gx_stats_add(&x->run->ctx->stats, GX_STAT_WAIT_NS, gx_now_ns() - start_ns);
-    }
-}
-
-/* Write what the schedule wants written before step t. */
-static void perform_flushes(exec *x, int32_t t)
-{
-    while (x->next_flush < x->plan.flush_count && gx_ok(x->run) &&
-           x->plan.flushes[x->next_flush].before <= t) {
-        const flush *item = &x->plan.flushes[x->next_flush++];
-        const gx_opnd *op = &x->prog->operand[item->operand];
-        if (x->stream != NULL && op->sink->is_stored &&
-            gx_store_writer_excludes_readers(x->run->ctx->store, op->sink->meta.schema)) {
-            close_stream(x);
-        }
-        block_shape shape = gx_block_shape(op, item->block);
-        gx_err err = {0};
-        gx_sink_write(op->sink, shape.i0, shape.j0, shape.m, shape.n, slot_address(x, item->slot),
-                      shape.m, &err);
-        gx_run_fail(x->run, &err);
-        gx_run_poll(x->run);
-    }
+    block_shape shape = gx_block_shape(op, item->block);
+    gx_err err = {0};
+    gx_sink_write(op->sink, shape.i0, shape.j0, shape.m, shape.n, slot_address(x, item->slot),
+                  shape.m, &err);
+    gx_run_fail(x->run, &err);
+    pthread_mutex_lock(&x->lock);
+    x->next_flush++;
+    pthread_cond_broadcast(&x->changed);
+    pthread_mutex_unlock(&x->lock);
 }
 
 static void run_kernel(exec *x, const step *st)
@@ -238,28 +185,173 @@ static void run_kernel(exec *x, const step *st)
     double flops = gx_kernel_flops(kind->kernel, dtype, &args);
     gx_err err = {0};
     int64_t start_ns = gx_now_ns();
-    gx_team_call(gx_run_team(x->run), x->backend, x->dev, kind->kernel, dtype, &args, &x->prog->cut,
-                 &err);
+    gx_team_call(x->team, x->backend, x->dev, kind->kernel, dtype, &args, &x->prog->cut, &err);
     gx_run_fail(x->run, &err);
     gx_stats_add(stats, GX_STAT_COMPUTE_NS, gx_now_ns() - start_ns);
     gx_stats_add(stats, GX_STAT_KERNELS, 1);
     gx_stats_add(stats, GX_STAT_FLOPS, (int64_t)flops);
 }
 
+/* ---- the computer ---------------------------------------------------------------------------- */
+
+/* Under the lock: what step t needs is there, and what had to go before it is gone. */
+static bool may_run(exec *x, int32_t t)
+{
+    while (x->first_pending < x->plan.load_count && x->plan.loads[x->first_pending].need <= t &&
+           x->state[x->first_pending] == LOAD_DONE) {
+        x->first_pending++;
+    }
+    bool is_loaded =
+        x->first_pending == x->plan.load_count || x->plan.loads[x->first_pending].need > t;
+    bool is_flushed =
+        x->next_flush == x->plan.flush_count || x->plan.flushes[x->next_flush].before > t;
+    return is_loaded && is_flushed;
+}
+
+static void *compute(void *arg)
+{
+    exec *x = arg;
+    pthread_mutex_lock(&x->lock);
+    while (x->done < x->prog->step_count && gx_ok(x->run)) {
+        if (!may_run(x, x->done)) {
+            int64_t start_ns = gx_now_ns();
+            pthread_cond_wait(&x->changed, &x->lock);
+            gx_stats_add(&x->run->ctx->stats, GX_STAT_WAIT_NS, gx_now_ns() - start_ns);
+            continue;
+        }
+        int32_t t = x->done;
+        pthread_mutex_unlock(&x->lock);
+        run_kernel(x, &x->prog->steps[t]);
+        pthread_mutex_lock(&x->lock);
+        x->done++;
+        pthread_cond_broadcast(&x->changed);
+    }
+    pthread_mutex_unlock(&x->lock);
+    return NULL;
+}
+
+/* The computer's team looks at the run, never at SQLite: that is the caller's. */
+static gx_code poll_run(void *arg, gx_err *err)
+{
+    return gx_ok(arg) ? GX_OK : gx_fail(err, GX_INTERRUPT, "interrupted");
+}
+
+/* ---- the caller ------------------------------------------------------------------------------ */
+
+/*
+** Under the lock: is the next flush due?  Its block must be finished.  Where writing ends the
+** helpers' reading it waits until the slot is wanted or nothing is left for them.
+*/
+static bool is_flush_due(const exec *x)
+{
+    if (x->next_flush == x->plan.flush_count) {
+        return false;
+    }
+    const flush *item = &x->plan.flushes[x->next_flush];
+    bool is_free = x->stream == NULL || !x->is_exclusive || item->before <= x->done ||
+                   x->next_load == x->plan.load_count;
+    return item->ready <= x->done && is_free;
+}
+
+/* Under the lock: a load that the caller should take now, or -1. */
+static int64_t caller_load(const exec *x)
+{
+    int64_t index = x->next_load;
+    if (index == x->plan.load_count || !may_load(x, index)) {
+        return -1;
+    }
+    bool is_wanted = x->plan.loads[index].need <= x->done;
+    return x->stream == NULL || is_for_caller(x, index) || is_wanted ? index : -1;
+}
+
+/* Wait for a change, but not so long that an interrupt goes unnoticed. */
+static void wait_a_little(exec *x)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 10 * 1000 * 1000;
+    if (until.tv_nsec >= 1000 * 1000 * 1000) {
+        until.tv_nsec -= 1000 * 1000 * 1000;
+        until.tv_sec++;
+    }
+    pthread_cond_timedwait(&x->changed, &x->lock, &until);
+}
+
+/* One duty of the caller, entered and left under the lock.  false when there was none. */
+static bool serve(exec *x)
+{
+    int64_t index;
+    if (is_flush_due(x)) {
+        const flush *item = &x->plan.flushes[x->next_flush];
+        pthread_mutex_unlock(&x->lock);
+        flush_block(x, item);
+    } else if ((index = caller_load(x)) >= 0) {
+        x->state[index] = LOAD_TAKEN;
+        x->next_load++;
+        pthread_mutex_unlock(&x->lock);
+        load_here(x, index);
+    } else {
+        return false;
+    }
+    pthread_mutex_lock(&x->lock);
+    return true;
+}
+
+/* Until everything has been computed and written.  is_computer: the steps are the caller's too. */
+static void attend(exec *x, bool is_computer)
+{
+    int32_t count = (int32_t)x->prog->step_count, shown = 0;
+    pthread_mutex_lock(&x->lock);
+    while (gx_ok(x->run) && (x->done < count || x->next_flush < x->plan.flush_count)) {
+        bool is_idle = !serve(x);
+        if (is_idle && is_computer && x->done < count && may_run(x, x->done)) {
+            run_kernel(x, &x->prog->steps[x->done++]);
+            is_idle = false;
+        }
+        if (is_idle) {
+            wait_a_little(x);
+        }
+        int32_t done = x->done;
+        pthread_mutex_unlock(&x->lock);
+        gx_run_advance(x->run, (double)(done - shown) / (double)count);
+        shown = done;
+        gx_run_poll(x->run);
+        pthread_mutex_lock(&x->lock);
+    }
+    pthread_cond_broadcast(&x->changed); // the run may have stopped
+    pthread_mutex_unlock(&x->lock);
+}
+
+/* Little work: about what starting threads costs. */
+static bool is_small(const exec *x)
+{
+    const double SMALL_FLOPS = 4e6, SMALL_BYTES = 1 << 20;
+    return x->prog->flops < SMALL_FLOPS &&
+           (double)x->prog->blocks * (double)x->prog->slot_bytes < SMALL_BYTES;
+}
+
 static void run_steps(exec *x)
 {
-    int64_t count = x->prog->step_count;
-    for (int32_t t = 0; t < count && gx_ok(x->run); t++) {
-        perform_flushes(x, t);
-        reach(x, t);
-        await_loads(x, t);
-        if (gx_ok(x->run)) {
-            run_kernel(x, &x->prog->steps[t]);
-        }
-        gx_run_advance(x->run, 1.0 / (double)count);
-        gx_run_poll(x->run);
+    gx_err err = {0};
+    pthread_t computer;
+    int threads = (int)x->run->ctx->config.number[GX_SET_THREADS];
+    if (is_small(x)) {
+        attend(x, true);
+        return;
     }
-    perform_flushes(x, (int32_t)count);
+    if (gx_team_create(threads, x->run->ctx->mem, poll_run, x->run, &x->team, &err) != GX_OK) {
+        gx_run_fail(x->run, &err);
+        return;
+    }
+    if (pthread_create(&computer, NULL, compute, x) != 0) {
+        gx_stats_note(&x->run->ctx->stats, "compute: the system refused a thread");
+        attend(x, true);
+    } else {
+        attend(x, false);
+        pthread_join(computer, NULL);
+    }
+    gx_team_free(x->team);
+    x->team = NULL;
 }
 
 static gx_code allocate(exec *x, int64_t slots)
@@ -289,6 +381,9 @@ static void start_helpers(exec *x)
         if (op->source != NULL) {
             sources[count++] = op->source;
         }
+        x->is_exclusive |=
+            op->sink != NULL && op->sink->is_stored &&
+            gx_store_writer_excludes_readers(x->run->ctx->store, op->sink->meta.schema);
     }
     for (int64_t k = 0; k < x->plan.load_count; k++) {
         const load *item = &x->plan.loads[k];

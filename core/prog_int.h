@@ -35,9 +35,9 @@ typedef struct load {
     int8_t operand;
 } load;
 
-/* Write a block to its sink before a step. */
+/* Write a block to its sink: once step ready - 1 has written it, before step `before` runs. */
 typedef struct flush {
-    int32_t block, slot, before;
+    int32_t block, slot, ready, before;
     int8_t operand;
 } flush;
 

@@ -41,6 +41,7 @@ typedef struct block_state {
     int32_t slot;       /* GX_NO_SLOT: not resident                    */
     int32_t next_use;   /* first step >= now that uses it, while resident */
     int32_t last_write; /* the step that finishes it; -1: never written */
+    int32_t written;    /* the latest step that wrote it                */
     int8_t operand;
     bool is_dirty;   /* differs from its sink                       */
     bool is_spilled; /* its sink's tile holds its latest contents   */
@@ -112,8 +113,11 @@ static void add_flush(sim *s, int32_t block, int32_t slot, int32_t before)
     void *flushes = out->flushes;
     if (grow(s->prog, &flushes, out->flush_count, &out->flush_capacity, sizeof *out->flushes)) {
         out->flushes = flushes;
-        out->flushes[out->flush_count++] = (flush){
-            .block = block, .slot = slot, .before = before, .operand = s->block[block].operand};
+        out->flushes[out->flush_count++] = (flush){.block = block,
+                                                   .slot = slot,
+                                                   .ready = s->block[block].written + 1,
+                                                   .before = before,
+                                                   .operand = s->block[block].operand};
     }
 }
 
@@ -320,6 +324,7 @@ static void run_step(sim *s)
         b->next_use = s->next[s->now][p];
         if (p == 2) {
             b->is_dirty = true;
+            b->written = s->now;
         }
     }
     for (int p = 0; p < 3; p++) {
