@@ -11,7 +11,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 failed=
-LOGS=$BUILD/log
+LOGS=$PWD/$BUILD/log
 mkdir -p "$LOGS"
 
 asan() {

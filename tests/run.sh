@@ -8,7 +8,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 ALL="tidy exports unit embed sql fault fuzz"
-LOGS=$BUILD/log
+LOGS=$PWD/$BUILD/log
 mkdir -p "$LOGS"
 failed=
 

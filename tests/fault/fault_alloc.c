@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <unistd.h>
 
 #ifdef __SANITIZE_ADDRESS__
 #define REAL(name) __interceptor_##name
@@ -43,10 +44,20 @@ static _Atomic int64_t events; /* allocations since armed                       
 static _Atomic int64_t first;  /* the one that fails; 0 = not armed               */
 static _Atomic int64_t last;   /* the last one that fails: first, or far away     */
 
+/* The sanitizer's own start of a thread allocates, and does not live with a refusal. */
+static bool is_spared(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+    return gettid() != getpid();
+#else
+    return false;
+#endif
+}
+
 static bool is_failing(void)
 {
     int64_t from = atomic_load_explicit(&first, memory_order_relaxed);
-    if (from == 0) {
+    if (from == 0 || is_spared()) {
         return false;
     }
     int64_t number = atomic_fetch_add(&events, 1) + 1;
