@@ -189,6 +189,18 @@ static void choose_rectangle(gx_matmul_plan *plan, int64_t slots)
     }
 }
 
+/*
+** Everything fits: then each block of C is finished before the next is begun, so that it is written
+** while that one computes, and the operands are loaded as early as they can be.
+*/
+static bool fits(const gx_matmul_plan *plan, int64_t slots)
+{
+    int64_t grid_m = gx_ceil_div(plan->m, plan->block_m);
+    int64_t grid_n = gx_ceil_div(plan->n, plan->block_n);
+    int64_t grid_k = gx_ceil_div(plan->k, plan->block_k);
+    return (double)(grid_m * grid_k + grid_k * grid_n + grid_m * grid_n) <= (double)slots;
+}
+
 void gx_plan_matmul(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int64_t tile_n,
                     gx_matmul_plan *plan)
 {
@@ -208,8 +220,14 @@ void gx_plan_matmul(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int
         detect_syrk(args, plan);
     }
     choose_blocks(run, args, tile_m, tile_n, plan);
-    choose_rectangle(plan, count_slots(run, plan));
-    plan->lookahead = gx_max(4, 2 * run->ctx->config.number[GX_SET_READERS]);
+    int64_t slots = count_slots(run, plan);
+    if (fits(plan, slots)) {
+        plan->super_m = plan->super_n = 1;
+        plan->lookahead = INT32_MAX / 2;
+    } else {
+        choose_rectangle(plan, slots);
+        plan->lookahead = gx_max(4, 2 * run->ctx->config.number[GX_SET_READERS]);
+    }
 }
 
 /* What several connections read beside one: 2.9 -> 4.7, 5.7 -> 11.7 -> 21.5 GB/s were measured. */
