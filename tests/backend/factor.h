@@ -37,6 +37,17 @@ static runner runners[] = {
 };
 enum { RUNNERS = sizeof runners / sizeof *runners };
 
+/*
+** A shape for a runner: small enough for it, and large ones shared out among the dtypes and runners
+** (turn: any number that goes on).
+*/
+static inline bool takes_shape(int which, int dtype, int turn, int64_t m, int64_t n)
+{
+    int64_t side = gx_max(m, n);
+    bool is_turn = side <= 50 || (turn + dtype + which) % (side <= 200 ? 2 : 4) == 0;
+    return side <= runners[which].largest && is_turn;
+}
+
 /* The blocks of a call; NULL where the kernel has none. */
 typedef struct operands {
     block *a, *b, *c, *c2, *tau;
