@@ -381,9 +381,6 @@ static void start_helpers(exec *x)
         if (op->source != NULL) {
             sources[count++] = op->source;
         }
-        x->is_exclusive |=
-            op->sink != NULL && op->sink->is_stored &&
-            gx_store_writer_excludes_readers(x->run->ctx->store, op->sink->meta.schema);
     }
     for (int64_t k = 0; k < x->plan.load_count; k++) {
         const load *item = &x->plan.loads[k];
@@ -391,6 +388,11 @@ static void start_helpers(exec *x)
     }
     int wanted = (int)gx_min(x->run->ctx->config.number[GX_SET_READERS], x->plan.load_count);
     gx_stream_start(x->run, sources, count, wanted, bytes, help, x, &x->stream);
+    for (int k = 0; k < x->prog->operands; k++) {
+        const gx_sink *sink = x->prog->operand[k].sink;
+        x->is_exclusive |= sink != NULL && sink->is_stored &&
+                           gx_stream_excludes_writer(x->stream, sink->meta.schema);
+    }
 }
 
 /*

@@ -295,6 +295,9 @@ void gx_reader_close(gx_reader *reader);
 gx_code gx_reader_read(gx_reader *reader, const gx_meta *meta, int64_t tile, size_t offset,
                        size_t bytes, void *dst, gx_err *err);
 
+/* After begin: true when a writer of the schema cannot spill or commit while this helper reads. */
+bool gx_reader_excludes_writer(const gx_reader *reader);
+
 /*
 ** True when writing through the caller's connection disturbs open helper readers of that schema
 ** (rollback journal).

@@ -42,6 +42,7 @@ struct gx_reader {
     char schema[GX_NAME_MAX + 1]; /* of blob; a helper's is always main      */
     sqlite3_stmt *find;           /* helper: id -> catalog row               */
     bool is_begun;                /* helper: a read transaction is open      */
+    bool is_wal;                  /* helper: as of gx_reader_begin()         */
 };
 
 /*
@@ -230,6 +231,30 @@ static gx_code compare(gx_reader *reader, const gx_meta *meta, gx_err *err)
     return code;
 }
 
+/*
+** Asked on the helper's connection: PRAGMA journal_mode counts as writing, so an interrupt that
+** meets it on the caller's would roll back the caller's transaction.
+*/
+static bool is_in_wal_mode(sqlite3 *db)
+{
+    sqlite3_stmt *stmt;
+    if (sqlite3_prepare_v2(db, "PRAGMA main.journal_mode", -1, &stmt, NULL) != SQLITE_OK) {
+        return false;
+    }
+    const char *mode = NULL;
+    if (sqlite3_step(stmt) == SQLITE_ROW) {
+        mode = (const char *)sqlite3_column_text(stmt, 0);
+    }
+    bool is_wal = mode != NULL && sqlite3_stricmp(mode, "wal") == 0;
+    sqlite3_finalize(stmt);
+    return is_wal;
+}
+
+bool gx_reader_excludes_writer(const gx_reader *reader)
+{
+    return !reader->is_own && !reader->is_wal;
+}
+
 gx_code gx_reader_begin(gx_reader *reader, const gx_meta *const *metas, int count, gx_err *err)
 {
     if (reader->is_own || reader->is_begun) {
@@ -244,6 +269,7 @@ gx_code gx_reader_begin(gx_reader *reader, const gx_meta *const *metas, int coun
         code = gx_fail(err, GX_UNSUPPORTED, "%s", sqlite3_errmsg(reader->db));
     }
     reader->is_begun = true;
+    reader->is_wal = is_in_wal_mode(reader->db);
     for (int i = 0; i < count && code == GX_OK; i++) {
         code = compare(reader, metas[i], err);
     }

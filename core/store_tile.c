@@ -33,6 +33,10 @@ gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, 
     size_t bytes = gx_meta_tile_bytes(meta, tile);
     gx_schema *schema;
     sqlite3_stmt *stmt;
+    if (store->level[store->depth - 1].has_savepoint && sqlite3_get_autocommit(store->db)) {
+        // SQLite has rolled the transaction back: a tile written now would be committed alone.
+        return gx_fail(err, GX_IO, "the transaction was rolled back while the call was storing");
+    }
     GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_WRITE_TILE, &stmt, err));
     sqlite3_bind_int64(stmt, 1, gx_tile_rowid(meta->id, tile));

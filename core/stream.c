@@ -8,7 +8,7 @@
 **
 ** Rollback journal: a helper's shared lock keeps the writer from spilling its cache and from
 ** committing, so whoever writes through the caller's connection stops the stream first
-** (gx_store_writer_excludes_readers); a write-ahead log has no such conflict.
+** (gx_stream_excludes_writer); a write-ahead log has no such conflict.
 */
 #include "stream.h"
 
@@ -194,4 +194,16 @@ void gx_stream_stop(gx_stream *stream)
 int gx_stream_helpers(const gx_stream *stream)
 {
     return stream == NULL ? 0 : stream->helpers;
+}
+
+bool gx_stream_excludes_writer(const gx_stream *stream, const char *schema)
+{
+    int s = stream == NULL ? -1 : schema_index(stream, schema);
+    for (int h = 0; s >= 0 && h < stream->helpers; h++) {
+        const gx_reader *reader = stream->member[h].helper.reader[s];
+        if (reader != NULL && gx_reader_excludes_writer(reader)) {
+            return true;
+        }
+    }
+    return false;
 }

@@ -45,6 +45,9 @@ void gx_stream_stop(gx_stream *stream);
 
 int gx_stream_helpers(const gx_stream *stream); /* NULL: 0 */
 
+/* True when a writer of that schema is in the helpers' way (rollback journal).  NULL: false. */
+bool gx_stream_excludes_writer(const gx_stream *stream, const char *schema);
+
 /* The reader for a source; NULL when it has no stored matrix under it. */
 gx_reader *gx_helper_reader(const gx_helper *helper, const gx_mat *source);
 
