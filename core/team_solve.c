@@ -17,6 +17,7 @@
 ** docs/decisions/.  Memory: none.
 */
 #include "team_int.h"
+#include "triangle.h"
 
 /*
 ** Leaves: POTRF's is n x n, GETRF's m x n with any m, so its time is the serial part that grows
@@ -35,52 +36,6 @@ static int64_t half_of(int64_t n, int64_t step)
 
 /* ---- triangles ------------------------------------------------------------------------------ */
 
-/*
-** The two halves of the triangle's side: p does not depend on q.  solve: p first, then q -= T p;
-** multiply: q first, q += T p, then p.
-*/
-typedef struct halves {
-    gx_args p, q; /* calls of the same kernel */
-    gx_args off;  /* GEMM into q's part of c  */
-} halves;
-
-static halves halve(const gx_job *job, const gx_args *args)
-{
-    bool is_left = args->side == GX_LEFT;
-    bool is_lower = (args->uplo == GX_LOWER) == (args->transa == GX_NO_TRANS); // op(a)
-    int64_t side = is_left ? args->m : args->n;
-    int64_t size[2] = {half_of(side, GX_TRIANGLE_LEAF), 0}, start[2] = {0, size[0]};
-    size[1] = side - size[0];
-    int ip = is_lower == is_left ? 0 : 1, iq = 1 - ip;
-
-    gx_args part[2];
-    for (int i = 0; i < 2; i++) {
-        part[i] = *args;
-        part[i].m = is_left ? size[i] : args->m;
-        part[i].n = is_left ? args->n : size[i];
-        part[i].a = gx_at(args->a, job->dtype, args->lda, start[i], start[i]);
-        part[i].c =
-            gx_at(args->c, job->dtype, args->ldc, is_left ? start[i] : 0, is_left ? 0 : start[i]);
-    }
-    // The block of op(a) beside the diagonal: rows q, columns p on the left, the other way right.
-    int row = is_left ? iq : ip, col = is_left ? ip : iq;
-    bool is_plain = args->transa == GX_NO_TRANS;
-    const void *block = gx_at(args->a, job->dtype, args->lda, start[is_plain ? row : col],
-                              start[is_plain ? col : row]);
-    gx_args off = {.m = part[iq].m,
-                   .n = part[iq].n,
-                   .k = size[ip],
-                   .transa = is_left ? args->transa : GX_NO_TRANS,
-                   .a = is_left ? block : part[ip].c,
-                   .lda = is_left ? args->lda : args->ldc,
-                   .transb = is_left ? GX_NO_TRANS : args->transa,
-                   .b = is_left ? part[ip].c : block,
-                   .ldb = is_left ? args->ldc : args->lda,
-                   .c = part[iq].c,
-                   .ldc = args->ldc};
-    return (halves){part[ip], part[iq], off};
-}
-
 gx_code gx_job_triangular(const gx_job *job, gx_kernel_id kernel, const gx_args *args, gx_err *err)
 {
     if (args->alpha.re == 0 && (args->alpha.im == 0 || !gx_dtype_is_complex(job->dtype))) {
@@ -88,21 +43,12 @@ gx_code gx_job_triangular(const gx_job *job, gx_kernel_id kernel, const gx_args 
         zero.alpha = (gx_scalar){0, 0};
         return gx_job_call(job, GX_FILL, &zero, err);
     }
-    halves h = halve(job, args);
+    gx_halves h = gx_halve(kernel, job->dtype, args, GX_TRIANGLE_LEAF);
+    bool solves = kernel == GX_TRSM;
     GX_TRY(gx_team_poll_now(job->team, err));
-    if (kernel == GX_TRSM) {
-        h.off.alpha = MINUS_ONE;
-        h.off.beta = args->alpha;
-        h.q.alpha = ONE;
-        GX_TRY(gx_job_call(job, kernel, &h.p, err));
-        GX_TRY(gx_job_call(job, GX_GEMM, &h.off, err));
-        return gx_job_call(job, kernel, &h.q, err);
-    }
-    h.off.alpha = args->alpha;
-    h.off.beta = ONE;
-    GX_TRY(gx_job_call(job, kernel, &h.q, err));
+    GX_TRY(gx_job_call(job, kernel, solves ? &h.p : &h.q, err));
     GX_TRY(gx_job_call(job, GX_GEMM, &h.off, err));
-    return gx_job_call(job, kernel, &h.p, err);
+    return gx_job_call(job, kernel, solves ? &h.q : &h.p, err);
 }
 
 /* ---- Cholesky ------------------------------------------------------------------------------- */

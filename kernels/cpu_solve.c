@@ -3,6 +3,8 @@
 **
 ** OpenBLAS computes TRSM, TRMM, POTRF and GETRF, single-threaded, inside a narrow section (cpu.h).
 ** What stands around it:
+**   - TRSM: only small triangles are OpenBLAS's; larger ones are halved, and most of the work is
+**     gemm's.
 **   - POTRF: OpenBLAS takes the root of a NaN and goes on, so a NaN is looked for on the diagonal
 **     of the factor afterwards: whatever spoilt the minor arrives there.
 **   - GETRF: LAPACK's pivots count from 1 in 32 bits; they are widened in place, from the last one.
@@ -10,11 +12,19 @@
 ** TRIANGLE and LASWP are loops down the columns; LASWP does all exchanges of one column before the
 ** next, while it is in cache.
 */
+#include "../core/triangle.h"
 #include "cpu_lapack.h"
 
 #include <string.h>
 
 static const gx_kernel fill[] = GX_SLOTS(gx_cpu_fill);
+static const gx_kernel gemm[] = GX_SLOTS(gx_cpu_gemm);
+
+/*
+** The longest side of a triangle that goes to OpenBLAS's trsm, whose rate is a quarter of gemm's.
+** All solves of an LU with n = 3000 on one core: side 256 0.137 s, 128 0.089, 64 0.077, 32 0.045.
+*/
+enum { SOLVE_SIDE = 32 };
 
 /* ---- triangles ------------------------------------------------------------------------------ */
 
@@ -66,19 +76,8 @@ GX_INLINE gx_code triangle(gx_dtype dtype, const gx_args *p, gx_err *err)
         }                                                                                          \
     } while (0)
 
-GX_INLINE gx_code triangular(gx_dtype dtype, const gx_args *p, bool solves, gx_err *err)
+GX_INLINE void blas_triangular(gx_dtype dtype, const gx_args *p, bool solves)
 {
-    if (p->m <= 0 || p->n <= 0) {
-        return GX_OK;
-    }
-    if (p->alpha.re == 0 && (!has_pairs(dtype) || p->alpha.im == 0)) {
-        gx_args zero = *p;
-        zero.alpha = (gx_scalar){0, 0};
-        return fill[dtype](NULL, NULL, &zero, err);
-    }
-    if (!fits_lapack(p)) {
-        return by_reference(solves ? GX_TRSM : GX_TRMM, dtype, p, err);
-    }
     CBLAS_SIDE side = p->side == GX_LEFT ? CblasLeft : CblasRight;
     CBLAS_UPLO uplo = p->uplo == GX_LOWER ? CblasLower : CblasUpper;
     CBLAS_DIAG diag = p->diag == GX_UNIT ? CblasUnit : CblasNonUnit;
@@ -96,17 +95,55 @@ GX_INLINE gx_code triangular(gx_dtype dtype, const gx_args *p, bool solves, gx_e
         TRIANGULAR(trmm);
     }
     gx_cpu_narrow_end();
+}
+
+/* Zero and done, or for the reference: what blas_triangular() must not see. */
+GX_INLINE bool is_special(gx_dtype dtype, gx_kernel_id kernel, const gx_args *p, gx_code *code,
+                          gx_err *err)
+{
+    *code = GX_OK;
+    if (p->m <= 0 || p->n <= 0) {
+        return true;
+    }
+    if (p->alpha.re == 0 && (!has_pairs(dtype) || p->alpha.im == 0)) {
+        gx_args zero = *p;
+        zero.alpha = (gx_scalar){0, 0};
+        *code = fill[dtype](NULL, NULL, &zero, err);
+        return true;
+    }
+    if (!fits_lapack(p)) {
+        *code = by_reference(kernel, dtype, p, err);
+        return true;
+    }
+    return false;
+}
+
+/* TRSM by halves down to SOLVE_SIDE; alpha is not 0. */
+static gx_code solve(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    if ((p->side == GX_LEFT ? p->m : p->n) > SOLVE_SIDE) {
+        gx_halves h = gx_halve(GX_TRSM, dtype, p, SOLVE_SIDE);
+        GX_TRY(solve(dtype, &h.p, err));
+        GX_TRY(gemm[dtype](NULL, NULL, &h.off, err));
+        return solve(dtype, &h.q, err);
+    }
+    blas_triangular(dtype, p, true);
     return GX_OK;
 }
 
 GX_INLINE gx_code trsm(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
-    return triangular(dtype, p, true, err);
+    gx_code code;
+    return is_special(dtype, GX_TRSM, p, &code, err) ? code : solve(dtype, p, err);
 }
 
 GX_INLINE gx_code trmm(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
-    return triangular(dtype, p, false, err);
+    gx_code code;
+    if (!is_special(dtype, GX_TRMM, p, &code, err)) {
+        blas_triangular(dtype, p, false);
+    }
+    return code;
 }
 
 /* ---- Cholesky ------------------------------------------------------------------------------- */
