@@ -11,7 +11,7 @@
 
 #include "backend.h"
 
-/* p's half of the triangle does not depend on q's.  In order: p, off, q (TRSM); q, off, p (TRMM). */
+/* p's half of the triangle does not depend on q's.  Order: p, off, q (TRSM); q, off, p (TRMM). */
 typedef struct gx_halves {
     gx_args p, q; /* calls of the same kernel */
     gx_args off;  /* GEMM into q's part of c  */
