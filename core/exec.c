@@ -74,8 +74,16 @@ static gx_code perform_load(exec *x, const load *item, gx_reader *reader, gx_err
         }
         source = &spilled;
     }
-    return gx_mat_read(x->run, source, reader, shape.i0, shape.j0, shape.m, shape.n, op->dtype,
-                       slot_address(x, item->slot), shape.m, err);
+    // Where the operand reaches past its source there are zeros.
+    void *slot = slot_address(x, item->slot);
+    int64_t m = gx_max(0, gx_min(shape.m, source->rows - shape.i0));
+    int64_t n = gx_max(0, gx_min(shape.n, source->cols - shape.j0));
+    if (m < shape.m || n < shape.n) {
+        memset(slot, 0, shape.bytes);
+    }
+    return m == 0 || n == 0 ? GX_OK
+                            : gx_mat_read(x->run, source, reader, shape.i0, shape.j0, m, n,
+                                          op->dtype, slot, shape.m, err);
 }
 
 static void mark_done(exec *x, int64_t index)
@@ -184,8 +192,13 @@ static void run_kernel(exec *x, const step *st)
     gx_stats *stats = &x->run->ctx->stats;
     double flops = gx_kernel_flops(kind->kernel, dtype, &args);
     gx_err err = {0};
-    int64_t start_ns = gx_now_ns();
+    int64_t start_ns = gx_now_ns(), info = 0;
+    args.info = &info;
     gx_team_call(x->team, x->backend, x->dev, kind->kernel, dtype, &args, &x->prog->cut, &err);
+    if (info > 0 && x->prog->on_info != NULL && err.code == GX_OK) {
+        int64_t base = st->extra < 0 ? 0 : x->prog->extra[st->extra].info_base;
+        x->prog->on_info(x->prog->on_info_arg, base + info, &err);
+    }
     gx_run_fail(x->run, &err);
     gx_stats_add(stats, GX_STAT_COMPUTE_NS, gx_now_ns() - start_ns);
     gx_stats_add(stats, GX_STAT_KERNELS, 1);

@@ -1,8 +1,8 @@
 /*
 ** Writing a program down: see prog.h.
 **
-** A step is 32 bytes: block numbers and, once scheduled, cache slots; what repeats (kernel, flags,
-** scalars) is a "kind", of which a program has few.  Programs of a million calls are thus 32 MB.
+** A step is 36 bytes: block numbers and, once scheduled, cache slots; what repeats (kernel, flags,
+** scalars) is a "kind", of which a program has few.  Programs of a million calls are thus 36 MB.
 */
 #include "prog_int.h"
 
@@ -67,6 +67,7 @@ void gx_prog_free(gx_prog *prog)
 {
     if (prog != NULL) {
         gx_mem_free(prog->run->ctx->mem, prog->steps);
+        gx_mem_free(prog->run->ctx->mem, prog->extra);
         gx_mem_free(prog->run->ctx->mem, prog);
     }
 }
@@ -108,10 +109,12 @@ const gx_opnd *gx_prog_operand(gx_prog *prog, const gx_mat *source, gx_sink *sin
 static bool same_kind(const call_kind *kind, const gx_call *call)
 {
     return kind->kernel == call->kernel && kind->transa == call->transa &&
-           kind->transb == call->transb && kind->uplo == call->uplo &&
-           kind->alpha.re == call->alpha.re && kind->alpha.im == call->alpha.im &&
-           kind->beta.re == call->beta.re && kind->beta.im == call->beta.im &&
-           kind->keeps_c == call->keeps_c;
+           kind->transb == call->transb && kind->side == call->side && kind->uplo == call->uplo &&
+           kind->diag == call->diag && kind->alpha.re == call->alpha.re &&
+           kind->alpha.im == call->alpha.im && kind->beta.re == call->beta.re &&
+           kind->beta.im == call->beta.im && kind->keeps_c == call->keeps_c &&
+           kind->is_backward == call->is_backward && kind->is_pentagon == call->is_pentagon &&
+           kind->has_c2 == (call->c2.m != NULL);
 }
 
 static int16_t find_kind(gx_prog *prog, const gx_call *call)
@@ -125,11 +128,65 @@ static int16_t find_kind(gx_prog *prog, const gx_call *call)
     prog->kind[prog->kinds] = (call_kind){.kernel = call->kernel,
                                           .transa = call->transa,
                                           .transb = call->transb,
+                                          .side = call->side,
                                           .uplo = call->uplo,
+                                          .diag = call->diag,
                                           .alpha = call->alpha,
                                           .beta = call->beta,
-                                          .keeps_c = call->keeps_c};
+                                          .keeps_c = call->keeps_c,
+                                          .is_backward = call->is_backward,
+                                          .is_pentagon = call->is_pentagon,
+                                          .has_c2 = call->c2.m != NULL};
     return (int16_t)prog->kinds++;
+}
+
+static bool has_extra(const gx_call *call, const gx_block *block[3])
+{
+    return block[0]->part.rows > 0 || block[1]->part.rows > 0 || block[2]->part.rows > 0 ||
+           call->tau != NULL || call->pivots != NULL || call->reflectors > 0 ||
+           call->info_base != 0;
+}
+
+/* Index of the call's extra, -1 when it needs none or there is no memory (the run has failed). */
+static int32_t add_extra(gx_prog *prog, const gx_call *call, const gx_block *block[3])
+{
+    if (!has_extra(call, block)) {
+        return -1;
+    }
+    if (prog->extra_count == prog->extra_capacity) {
+        int64_t wanted = gx_max(16, 2 * prog->extra_capacity);
+        gx_err err = {0};
+        void *extra = prog->extra;
+        if (gx_mem_realloc(prog->run->ctx->mem, (size_t)wanted * sizeof *prog->extra,
+                           "the list of block operations", &extra, &err) != GX_OK) {
+            gx_run_fail(prog->run, &err);
+            return -1;
+        }
+        prog->extra = extra;
+        prog->extra_capacity = wanted;
+    }
+    prog->extra[prog->extra_count] =
+        (call_extra){.part = {block[0]->part, block[1]->part, block[2]->part},
+                     .tau = call->tau,
+                     .tau_at = call->tau_at,
+                     .pivots = call->pivots,
+                     .pivot_first = call->pivot_first,
+                     .pivot_last = call->pivot_last,
+                     .row_offset = call->row_offset,
+                     .reflectors = call->reflectors,
+                     .info_base = call->info_base};
+    return (int32_t)prog->extra_count++;
+}
+
+/* What kernels of factorisations want beside their blocks is kept free of the cache. */
+static void note_workspace(gx_prog *prog, const gx_call *call, const gx_args *args)
+{
+    const gx_backend *backend;
+    gx_dev *dev;
+    if (gx_run_device(prog->run, &backend, &dev) == GX_OK) {
+        size_t bytes = gx_team_call_bytes(backend, dev, call->kernel, call->c.m->dtype, args);
+        prog->workspace_bytes = bytes > prog->workspace_bytes ? bytes : prog->workspace_bytes;
+    }
 }
 
 void gx_prog_call(gx_prog *prog, const gx_call *call)
@@ -139,7 +196,8 @@ void gx_prog_call(gx_prog *prog, const gx_call *call)
         return;
     }
     step *st = &prog->steps[prog->step_count];
-    const gx_block *block[3] = {&call->a, &call->b, &call->c};
+    const gx_block *block[3] = {&call->a, call->c2.m != NULL ? &call->c2 : &call->b, &call->c};
+    assert(call->c2.m == NULL || call->b.m == NULL);
     for (int p = 0; p < 3; p++) {
         const gx_opnd *m = block[p]->m;
         assert(m == NULL || (block[p]->i < m->grid_rows && block[p]->j < m->grid_cols));
@@ -149,12 +207,33 @@ void gx_prog_call(gx_prog *prog, const gx_call *call)
                                  : m->first + (int32_t)(block[p]->j * m->grid_rows + block[p]->i);
     }
     st->kind = find_kind(prog, call);
+    st->extra = add_extra(prog, call, block);
+    if (!gx_ok(prog->run)) {
+        return;
+    }
     prog->step_count++;
     if (call->kernel != GX_KERNEL_COUNT) {
         gx_args args;
         gx_step_args(prog, st, NULL, &args);
         prog->flops += gx_kernel_flops(call->kernel, call->c.m->dtype, &args);
+        if (call->kernel >= GX_TRIANGLE) {
+            note_workspace(prog, call, &args);
+        }
     }
+}
+
+gx_vector *gx_prog_vector(gx_prog *prog, gx_dtype dtype, void *data, int64_t count)
+{
+    assert(prog->vectors < GX_PROG_VECTORS);
+    gx_vector *vector = &prog->vector[prog->vectors++];
+    *vector = (gx_vector){.dtype = dtype, .count = count, .data = data, .device = data};
+    return vector;
+}
+
+void gx_prog_on_info(gx_prog *prog, gx_info_fn fn, void *arg)
+{
+    prog->on_info = fn;
+    prog->on_info_arg = arg;
 }
 
 void gx_prog_cut(gx_prog *prog, const gx_cut *cut)
@@ -183,39 +262,90 @@ block_shape gx_block_shape(const gx_opnd *operand, int32_t block)
     return shape;
 }
 
-/* The inner dimension of a product: columns of op(a). */
-static int64_t inner_size(const call_kind *kind, const block_shape *a)
+/* What a kernel sees of a block. */
+typedef struct seen {
+    int64_t m, n, ld;
+    void *data;
+} seen;
+
+static seen see(const gx_prog *prog, const step *st, int p, char *base)
 {
-    return kind->transa == GX_NO_TRANS ? a->n : a->m;
+    if (st->block[p] == GX_NO_BLOCK) {
+        return (seen){.ld = 1};
+    }
+    const gx_opnd *op = &prog->operand[st->operand[p]];
+    block_shape shape = gx_block_shape(op, st->block[p]);
+    seen s = {.m = shape.m, .n = shape.n, .ld = gx_max(1, shape.m)};
+    s.data = base == NULL ? NULL : base + (size_t)st->slot[p] * prog->slot_bytes;
+    const gx_part *part = st->extra < 0 ? NULL : &prog->extra[st->extra].part[p];
+    if (part != NULL && part->rows > 0) {
+        assert(part->row + part->rows <= s.m && part->col + part->cols <= s.n);
+        s.m = part->rows;
+        s.n = part->cols;
+        s.data = base == NULL ? NULL : gx_at(s.data, op->dtype, s.ld, part->row, part->col);
+    }
+    return s;
+}
+
+static void take_extra(const call_extra *extra, gx_args *args)
+{
+    if (extra->tau != NULL) {
+        args->tau = gx_at(extra->tau->device, extra->tau->dtype, 1, extra->tau_at, 0);
+    }
+    args->pivots = extra->pivots;
+    args->pivot_first = extra->pivot_first;
+    args->pivot_last = extra->pivot_last;
+    args->row_offset = extra->row_offset;
+    if (extra->reflectors > 0) {
+        args->k = extra->reflectors;
+    }
 }
 
 void gx_step_args(const gx_prog *prog, const step *st, char *base, gx_args *args)
 {
     const call_kind *kind = &prog->kind[st->kind];
-    block_shape shape[3] = {{0}};
-    void *pointer[3] = {NULL};
-    for (int p = 0; p < 3; p++) {
-        if (st->block[p] != GX_NO_BLOCK) {
-            shape[p] = gx_block_shape(&prog->operand[st->operand[p]], st->block[p]);
-            if (base != NULL) {
-                pointer[p] = base + (size_t)st->slot[p] * prog->slot_bytes;
-            }
-        }
-    }
+    seen a = see(prog, st, 0, base), b = see(prog, st, 1, base), c = see(prog, st, 2, base);
     *args = (gx_args){.transa = kind->transa,
                       .transb = kind->transb,
+                      .side = kind->side,
                       .uplo = kind->uplo,
-                      .m = shape[2].m,
-                      .n = shape[2].n,
-                      .k = inner_size(kind, &shape[0]),
+                      .diag = kind->diag,
+                      .is_backward = kind->is_backward,
+                      .is_pentagon = kind->is_pentagon,
+                      .m = c.m,
+                      .n = c.n,
+                      .k = kind->transa == GX_NO_TRANS ? a.n : a.m,
                       .alpha = kind->alpha,
                       .beta = kind->beta,
-                      .a = pointer[0],
-                      .lda = gx_max(1, shape[0].m),
-                      .b = pointer[1],
-                      .ldb = gx_max(1, shape[1].m),
-                      .c = pointer[2],
-                      .ldc = gx_max(1, shape[2].m)};
+                      .a = a.data,
+                      .lda = a.ld,
+                      .c = c.data,
+                      .ldc = c.ld};
+    if (kind->has_c2) {
+        args->m = b.m;
+        args->n = b.n;
+        args->c2 = b.data;
+        args->ldc2 = b.ld;
+    } else {
+        args->b = b.data;
+        args->ldb = b.ld;
+    }
+    switch (kind->kernel) {
+    case GX_LARFT:
+        args->m = a.m;
+        args->k = a.n;
+        break;
+    case GX_LARFB:
+    case GX_ORMQR:
+    case GX_TPMQRT:
+        args->k = a.n;
+        break;
+    default:
+        break;
+    }
+    if (st->extra >= 0) {
+        take_extra(&prog->extra[st->extra], args);
+    }
 }
 
 /* The largest number of different blocks in one step. */
@@ -258,8 +388,9 @@ int64_t gx_prog_slots(gx_prog *prog)
     if (prog->slot_bytes == 0 || prog->step_count == 0) {
         return 1;
     }
-    size_t reserve = RESERVE_BYTES + packing_bytes(prog);
     size_t available = gx_mem_available(prog->run->ctx->mem);
+    size_t spare = gx_min(RESERVE_BYTES, available / 4);
+    size_t reserve = spare + packing_bytes(prog) + prog->workspace_bytes;
     size_t cache = available > reserve ? available - reserve : 0;
     if (prog->cache_bytes > 0 && prog->cache_bytes < cache) {
         cache = prog->cache_bytes;

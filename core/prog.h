@@ -18,10 +18,12 @@
 
 typedef struct gx_prog gx_prog;
 typedef struct gx_opnd gx_opnd;
+typedef struct gx_vector gx_vector;
 
 /* An operand: a matrix of the program, as a grid of blocks. */
 struct gx_opnd {
-    const gx_mat *source; /* what its blocks are loaded from; NULL: they start undefined */
+    const gx_mat *source; /* what its blocks are loaded from, zeros where it is smaller than
+                             the operand; NULL: they start undefined                        */
     gx_sink *sink;        /* where finished blocks go; NULL: nowhere                     */
     gx_dtype dtype;       /* of its blocks in memory                                     */
     int64_t rows, cols;   /* elements                                                    */
@@ -31,25 +33,55 @@ struct gx_opnd {
     int32_t first;                /* number of block (0, 0); column-major from there             */
 };
 
-/* Block (i, j) of an operand.  m == NULL: no operand. */
+/* A rectangle within a block: rows x cols elements from (row, col). */
+typedef struct gx_part {
+    int64_t row, col, rows, cols; /* rows == 0: the whole block */
+} gx_part;
+
+/* Block (i, j) of an operand, or a part of it.  m == NULL: no operand. */
 typedef struct gx_block {
     const gx_opnd *m;
     int64_t i, j;
+    gx_part part;
 } gx_block;
 
 static inline gx_block gx_blk(const gx_opnd *m, int64_t i, int64_t j)
 {
-    return (gx_block){m, i, j};
+    return (gx_block){.m = m, .i = i, .j = j};
 }
 
-/* One kernel call.  Sizes come from the blocks. */
+/* rows, cols > 0.  Residency, reading and writing are the whole block's all the same. */
+static inline gx_block gx_blk_part(const gx_opnd *m, int64_t i, int64_t j, int64_t row, int64_t col,
+                                   int64_t rows, int64_t cols)
+{
+    return (gx_block){.m = m, .i = i, .j = j, .part = {row, col, rows, cols}};
+}
+
+/*
+** One kernel call.  Sizes come from the blocks (or parts): c's for m and n (those of c2 for TPQRT
+** and TPMQRT, of a for LARFT), op(a)'s columns for k (reflectors: a's columns).
+*/
 typedef struct gx_call {
     gx_kernel_id kernel; /* GX_KERNEL_COUNT: no kernel, only bring block c in (a copy)         */
     gx_trans transa, transb;
+    gx_side side;
     gx_uplo uplo;
+    gx_diag diag;
+    bool is_backward; /* LASWP                                                             */
+    bool is_pentagon; /* LARFT                                                             */
     gx_scalar alpha, beta;
     gx_block a, b, c;
+    gx_block c2;  /* TPQRT, TPMQRT, which have no b: read and written, as c is                 */
     bool keeps_c; /* the kernel reads what c holds (beta != 0, in place); else c is only written */
+
+    /* What only some kernels look at.  Memory is the driver's, and outlives the program. */
+    gx_vector *tau; /* elements tau_at .. of it: IN or OUT as the kernel says */
+    int64_t tau_at;
+    int64_t *pivots;                 /* GETRF, LASWP: host memory                              */
+    int64_t pivot_first, pivot_last; /* LASWP                                                  */
+    int64_t row_offset;              /* LASWP                                                  */
+    int64_t reflectors;              /* ORGQR: k; 0 = as said above                            */
+    int64_t info_base;               /* POTRF, GETRF: added to a kernel's info                 */
 } gx_call;
 
 /*
@@ -70,6 +102,22 @@ const gx_opnd *gx_prog_operand(gx_prog *prog, const gx_mat *source, gx_sink *sin
 ** writes it.
 */
 void gx_prog_call(gx_prog *prog, const gx_call *call);
+
+/*
+** A vector that stays in memory while the program runs, as a device needs it: the scalars of
+** reflectors.  data: count elements of dtype, the caller's; what the program computes is there when
+** it has run.  At most GX_PROG_VECTORS.
+*/
+enum { GX_PROG_VECTORS = 4 };
+gx_vector *gx_prog_vector(gx_prog *prog, gx_dtype dtype, void *data, int64_t count);
+
+/*
+** What to do when POTRF or GETRF report: info is the kernel's (> 0) plus the call's info_base.
+** Called in the order of the steps, by the thread that computes.  A failure ends the program.
+** Without one, info is passed over.
+*/
+typedef gx_code (*gx_info_fn)(void *arg, int64_t info, gx_err *err);
+void gx_prog_on_info(gx_prog *prog, gx_info_fn fn, void *arg);
 
 /* How kernel calls are cut into pieces for the team (deterministic mode fixes it). */
 void gx_prog_cut(gx_prog *prog, const gx_cut *cut);

@@ -13,15 +13,36 @@ enum { GX_PROG_OPERANDS = 16, GX_CALL_KINDS = 32, GX_NO_BLOCK = -1, GX_NO_SLOT =
 typedef struct call_kind {
     gx_kernel_id kernel;
     gx_trans transa, transb;
+    gx_side side;
     gx_uplo uplo;
+    gx_diag diag;
     gx_scalar alpha, beta;
-    bool keeps_c;
+    bool keeps_c, is_backward, is_pentagon;
+    bool has_c2; /* position 1 of a step is c2, not b */
 } call_kind;
+
+/* What few calls have: parts of blocks, vectors, pivots. */
+typedef struct call_extra {
+    gx_part part[3];
+    gx_vector *tau;
+    int64_t tau_at;
+    int64_t *pivots;
+    int64_t pivot_first, pivot_last, row_offset, reflectors, info_base;
+} call_extra;
+
+/* A vector: see gx_prog_vector(). */
+struct gx_vector {
+    gx_dtype dtype;
+    int64_t count;
+    void *data;   /* the driver's, host                                  */
+    void *device; /* where kernels find it while the program runs; data on a host */
+};
 
 /* One call, small because a program may have millions: block numbers and, once scheduled, slots. */
 typedef struct step {
-    int32_t block[3];  /* a, b, c; GX_NO_BLOCK             */
+    int32_t block[3];  /* a, b or c2, c; GX_NO_BLOCK       */
     int32_t slot[3];   /* where each is when the step runs */
+    int32_t extra;     /* index into prog->extra; -1: none */
     int16_t kind;      /* index into prog->kind            */
     int8_t operand[3]; /* of a, b, c                       */
 } step;
@@ -59,10 +80,17 @@ struct gx_prog {
     int kinds;
     step *steps;
     int64_t step_count, step_capacity;
+    call_extra *extra;
+    int64_t extra_count, extra_capacity;
+    gx_vector vector[GX_PROG_VECTORS];
+    int vectors;
+    gx_info_fn on_info; /* may be NULL */
+    void *on_info_arg;
     gx_cut cut;
     int64_t lookahead;
-    size_t cache_bytes; /* 0 = the governor's rest                */
-    size_t slot_bytes;  /* of the largest block, rounded up to 64 */
+    size_t cache_bytes;     /* 0 = the governor's rest                */
+    size_t workspace_bytes; /* that the hungriest call takes           */
+    size_t slot_bytes;      /* of the largest block, rounded up to 64 */
     double flops;
 };
 
@@ -84,6 +112,12 @@ int64_t gx_prog_slots(gx_prog *prog);
 gx_code gx_schedule_make(gx_prog *prog, int64_t slots, schedule *s);
 void gx_schedule_cost(const gx_prog *prog, int64_t slots, const schedule *s, gx_cost *cost);
 void gx_schedule_clear(gx_prog *prog, schedule *s);
+
+/* Does the step write the block in position p (0: a, 1: b or c2, 2: c)? */
+static inline bool gx_step_writes(const gx_prog *prog, const step *st, int p)
+{
+    return p == 2 || (p == 1 && prog->kind[st->kind].has_c2);
+}
 
 /* Arguments of a step's kernel; pointers by slot from base (NULL base: sizes only). */
 void gx_step_args(const gx_prog *prog, const step *st, char *base, gx_args *args);

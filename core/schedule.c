@@ -142,7 +142,7 @@ static gx_code analyse(sim *s)
                 block_state *b = &s->block[st->block[p]];
                 b->next_use = t;
                 b->operand = st->operand[p];
-                if (p == 2 && b->last_write < 0) {
+                if (gx_step_writes(prog, st, p) && b->last_write < 0) {
                     b->last_write = t;
                 }
             }
@@ -322,7 +322,7 @@ static void run_step(sim *s)
         block_state *b = &s->block[st->block[p]];
         st->slot[p] = b->slot;
         b->next_use = s->next[s->now][p];
-        if (p == 2) {
+        if (gx_step_writes(s->prog, st, p)) {
             b->is_dirty = true;
             b->written = s->now;
         }
