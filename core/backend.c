@@ -35,6 +35,7 @@ static const char *const kernel_names[GX_KERNEL_COUNT] = {
     [GX_ORGQR] = "orgqr",
     [GX_TPQRT] = "tpqrt",
     [GX_TPMQRT] = "tpmqrt",
+    [GX_GESDD] = "gesdd",
 };
 
 const char *gx_kernel_name(gx_kernel_id kernel)
@@ -96,6 +97,9 @@ static double lapack_pairs(gx_kernel_id kernel, const gx_args *args)
         return m * n * n;
     case GX_TPMQRT:
         return 2 * m * n * k;
+    case GX_GESDD: // by R-bidiagonalisation where vectors are wanted (Golub & Van Loan)
+        return args->wants_left ? 3 * m * n * least + 10 * least * least * least
+                                : 2 * m * n * least - least * least * least * 2 / 3;
     default:
         return 0;
     }
@@ -135,6 +139,7 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
     case GX_ORGQR:
     case GX_TPQRT:
     case GX_TPMQRT:
+    case GX_GESDD:
         return (add + mul) * lapack_pairs(kernel, args);
     case GX_FILL:
     case GX_COPY:

@@ -93,6 +93,12 @@ typedef enum gx_kernel_id {
                      c2, m x n; then c = R', c2 = V2; tau: n                                      */
     GX_TPMQRT,    /* [c; c2] = op(Q) [c; c2] (LEFT: c k x n, c2 m x n), [c c2] op(Q) (RIGHT: c
                      m x k, c2 m x n); a = V2, m x k (LEFT), n x k (RIGHT); tau                   */
+
+    /* Spectra.  One call on one block; it may take `threads` threads.  c holds neither NaN nor Inf
+       at entry.  info: > 0 where the iteration did not converge; results are then undefined.     */
+    GX_GESDD,     /* c = U diag(values) V^H; m x n, destroyed; values: min(m, n), descending.  left
+                     = U, m x min(m, n), right = V^H, min(m, n) x n; is_full: m x m and n x n.
+                     wants_left and wants_right are the same                                      */
     GX_KERNEL_COUNT
 } gx_kernel_id;
 
@@ -136,10 +142,19 @@ typedef struct gx_args {
     int64_t row_offset;              /* LASWP: row of c that pivots count as 0                */
     bool is_backward;                /* LASWP: the last pivot first                           */
     bool is_pentagon;                /* LARFT: reflectors as TPQRT makes them                 */
+    void *values;                    /* OUT of the spectra: real numbers of dtype's precision for
+                                        GESDD, in the device's memory                         */
+    void *left;                      /* OUT of the spectra: left vectors, where wanted        */
+    int64_t ldleft;
+    void *right;                     /* OUT of the spectra: right vectors, where wanted       */
+    int64_t ldright;
+    bool wants_left, wants_right;
+    bool is_full;                    /* GESDD: square U and V^H                               */
+    int threads;                     /* spectra: how many the kernel may use; 0 = 1           */
     gx_reduce_kind reduce_kind;
     double *reduce; /* OUT of GX_REDUCE, host memory, overwritten                      */
     void *work;     /* workspace() bytes, aligned to 64; kernels never allocate        */
-    int64_t *info;  /* OUT of POTRF and GETRF, valid after queue_wait(); 0 = good      */
+    int64_t *info;  /* OUT of POTRF, GETRF, spectra, valid after queue_wait(); 0 = good */
 } gx_args;
 
 typedef gx_code (*gx_kernel)(gx_dev *dev, gx_queue *queue, const gx_args *args, gx_err *err);
@@ -184,9 +199,8 @@ extern const gx_backend gx_backend_ref;
 
 /*
 ** The CPU backend's kernels are single-threaded and may be called from any number of threads at
-** once: core/team.h cuts a call into pieces and spreads them.  (Routines that thread inside, such
-** as LAPACK's eigensolvers, will take the BLAS threads through gx_cpu_wide_begin()/end() in
-** kernels/cpu.h.)
+** once: core/team.h cuts a call into pieces and spreads them.  Only the spectra thread inside, in
+** args->threads: they take the BLAS threads through gx_cpu_wide_begin()/end() in kernels/cpu.h.
 */
 extern const gx_backend gx_backend_cpu;
 

@@ -12,6 +12,7 @@
 **   TRSM, TRMM  of a small triangle: columns of c on the left, rows on the right
 **   LASWP, TRIANGLE and elementwise  columns, about PIECE_BYTES each
 **
+** Spectra (SYEV, GESDD, ...) are one call, which takes the team's number of threads for itself.
 ** Factorisations, and triangles past GX_TRIANGLE_LEAF, are broken down into such calls by
 ** team_solve.c and team_qr.c.
 **
@@ -453,6 +454,17 @@ gx_code gx_job_whole(const gx_job *x, gx_kernel_id kernel, const gx_args *args, 
     return code;
 }
 
+/*
+** One call that threads inside.  Its sums depend on how many threads it has: a fixed cut takes one.
+*/
+static gx_code call_spectrum(const gx_job *x, gx_kernel_id kernel, const gx_args *args, gx_err *err)
+{
+    bool is_fixed = x->cut != NULL && x->cut->is_fixed;
+    gx_args threaded = *args;
+    threaded.threads = is_fixed ? 1 : gx_team_threads(x->team);
+    return gx_job_whole(x, kernel, &threaded, err);
+}
+
 /* Cut one call and run its cells. */
 static gx_code cut_and_run(job *w, const gx_cut *cut, gx_err *err)
 {
@@ -513,6 +525,8 @@ gx_code gx_team_call(gx_team *team, const gx_backend *backend, gx_dev *dev, gx_k
     case GX_TPQRT:
     case GX_TPMQRT:
         return gx_job_reflectors(&x, kernel, args, err);
+    case GX_GESDD:
+        return call_spectrum(&x, kernel, args, err);
     case GX_TRSM:
     case GX_TRMM:
         if (side_of(args) > GX_TRIANGLE_LEAF && args->m > 0 && args->n > 0) {

@@ -149,6 +149,7 @@ const gx_backend gx_backend_cpu = {
             [GX_ORGQR] = GX_SLOTS(gx_cpu_orgqr),
             [GX_TPQRT] = GX_SLOTS(gx_cpu_tpqrt),
             [GX_TPMQRT] = GX_SLOTS(gx_cpu_tpmqrt),
+            [GX_GESDD] = GX_SLOTS(gx_cpu_gesdd),
         },
     .workspace = gx_cpu_workspace,
 };

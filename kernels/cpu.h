@@ -77,13 +77,19 @@ GX_SLOTS_DECLARE(gx_cpu_ormqr);
 GX_SLOTS_DECLARE(gx_cpu_orgqr);
 GX_SLOTS_DECLARE(gx_cpu_tpqrt);
 GX_SLOTS_DECLARE(gx_cpu_tpmqrt);
+
+/* cpu_eigen.c, cpu_svd.c: spectra.  bytes: workspace, 0 for other kernels. */
+GX_SLOTS_DECLARE(gx_cpu_gesdd);
+size_t gx_cpu_svd_bytes(gx_dtype dtype, const gx_args *args);
+size_t gx_cpu_spectrum_bytes(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
+
 size_t gx_cpu_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
 
 /*
 ** The gate of OpenBLAS.  Its thread count is one number for the process, and 1 except inside a wide
-** section: gx spreads its own pieces over its own threads.  A routine that threads inside (an
-**                                                           eigensolver
-** of LAPACK) is called between wide_begin() and wide_end(), which set the count and give it back.
+** section: gx spreads its own pieces over its own threads.  A routine that threads inside (LAPACK's
+** eigensolvers) is called between wide_begin() and wide_end(), which set the count and give it
+** back.
 **
 ** Narrow sections (a single-threaded BLAS call) run concurrently with each other; a wide one runs
 ** alone: it waits for the narrow ones that have begun, and later ones wait for it.  Sections do

@@ -325,7 +325,7 @@ size_t gx_cpu_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const 
         elements = NB * (gx_max(p->k, 0) + lines);
         break;
     default:
-        break;
+        return gx_cpu_spectrum_bytes(kernel, dtype, p);
     }
     return (size_t)elements * gx_dtype_bytes(dtype);
 }

@@ -373,6 +373,7 @@ const gx_backend gx_backend_ref = {
             [GX_ORGQR] = GX_SLOTS(gx_ref_orgqr),
             [GX_TPQRT] = GX_SLOTS(gx_ref_tpqrt),
             [GX_TPMQRT] = GX_SLOTS(gx_ref_tpmqrt),
+            [GX_GESDD] = GX_SLOTS(gx_ref_gesdd),
         },
     .workspace = gx_ref_workspace,
 };

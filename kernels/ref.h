@@ -146,6 +146,12 @@ GX_SLOTS_DECLARE(gx_ref_ormqr);
 GX_SLOTS_DECLARE(gx_ref_orgqr);
 GX_SLOTS_DECLARE(gx_ref_tpqrt);
 GX_SLOTS_DECLARE(gx_ref_tpmqrt);
+
+/* ref_eigen.c, ref_svd.c: spectra. */
+GX_SLOTS_DECLARE(gx_ref_gesdd);
+size_t gx_ref_svd_bytes(const gx_args *args);
+size_t gx_ref_spectrum_bytes(gx_kernel_id kernel, const gx_args *args);
+
 size_t gx_ref_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
 
 #endif

@@ -51,7 +51,10 @@ static inline bool takes_shape(int which, int dtype, int turn, int64_t m, int64_
 /* The blocks of a call; NULL where the kernel has none. */
 typedef struct operands {
     block *a, *b, *c, *c2, *tau;
+    block *values, *left, *right; /* of spectra */
 } operands;
+
+enum { OPERANDS = 8 };
 
 /* Every pointer of args from the blocks, on the device. */
 static inline gx_code run_direct(const device *d, gx_kernel_id kernel, gx_dtype dtype, gx_args args,
@@ -61,9 +64,9 @@ static inline gx_code run_direct(const device *d, gx_kernel_id kernel, gx_dtype 
     if (d->backend->queue_create != NULL) {
         assert_int_equal(d->backend->queue_create(d->dev, &queue, err), GX_OK);
     }
-    block *blocks[] = {o->a, o->b, o->c, o->c2, o->tau};
-    unsigned char *there[5];
-    for (int i = 0; i < 5; i++) {
+    block *blocks[OPERANDS] = {o->a, o->b, o->c, o->c2, o->tau, o->values, o->left, o->right};
+    unsigned char *there[OPERANDS];
+    for (int i = 0; i < OPERANDS; i++) {
         there[i] = blocks[i] == blocks[0] && i > 0 ? there[0] : device_place(d, queue, blocks[i]);
     }
     size_t bytes =
@@ -75,9 +78,12 @@ static inline gx_code run_direct(const device *d, gx_kernel_id kernel, gx_dtype 
     args.c = o->c == NULL ? NULL : there[2] + GUARD_BYTES;
     args.c2 = o->c2 == NULL ? NULL : there[3] + GUARD_BYTES;
     args.tau = o->tau == NULL ? NULL : there[4] + GUARD_BYTES;
+    args.values = o->values == NULL ? NULL : there[5] + GUARD_BYTES;
+    args.left = o->left == NULL ? NULL : there[6] + GUARD_BYTES;
+    args.right = o->right == NULL ? NULL : there[7] + GUARD_BYTES;
     args.work = at_work + GUARD_BYTES;
     gx_code code = d->backend->kernel[kernel][dtype](d->dev, queue, &args, err);
-    for (int i = 2; i < 5; i++) {
+    for (int i = 2; i < OPERANDS; i++) {
         device_fetch(d, queue, blocks[i], there[i]);
     }
     device_fetch(d, queue, &work, at_work);
@@ -85,7 +91,7 @@ static inline gx_code run_direct(const device *d, gx_kernel_id kernel, gx_dtype 
         assert_int_equal(d->backend->queue_wait(d->dev, queue, err), GX_OK);
         d->backend->queue_free(d->dev, queue);
     }
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < OPERANDS; i++) {
         device_drop(d, blocks[i] == blocks[0] && i > 0 ? NULL : blocks[i], there[i]);
     }
     assert_true(block_is_guarded(&work));
@@ -103,6 +109,9 @@ static inline gx_code run_team(const runner *r, gx_team *team, gx_kernel_id kern
     args.c = o->c == NULL ? NULL : o->c->data;
     args.c2 = o->c2 == NULL ? NULL : o->c2->data;
     args.tau = o->tau == NULL ? NULL : o->tau->data;
+    args.values = o->values == NULL ? NULL : o->values->data;
+    args.left = o->left == NULL ? NULL : o->left->data;
+    args.right = o->right == NULL ? NULL : o->right->data;
     return gx_team_call(team, r->d.backend, r->d.dev, kernel, dtype, &args, &cut, err);
 }
 
@@ -114,6 +123,8 @@ static inline gx_code run_code(const runner *r, gx_kernel_id kernel, gx_dtype dt
     args.ldb = o->b == NULL ? 0 : o->b->ld;
     args.ldc = o->c == NULL ? 0 : o->c->ld;
     args.ldc2 = o->c2 == NULL ? 0 : o->c2->ld;
+    args.ldleft = o->left == NULL ? 0 : o->left->ld;
+    args.ldright = o->right == NULL ? 0 : o->right->ld;
     if (r->threads == DIRECT) {
         return run_direct(&r->d, kernel, dtype, args, o, err);
     }
@@ -138,8 +149,8 @@ static inline void run(const runner *r, gx_kernel_id kernel, gx_dtype dtype, gx_
     if (run_code(r, kernel, dtype, args, o, &err) != GX_OK) {
         fail_msg("%s: %s %s: %s", r->name, gx_kernel_name(kernel), gx_dtype_name(dtype), err.text);
     }
-    block *written[] = {o->c, o->c2, o->tau};
-    for (int i = 0; i < 3; i++) {
+    block *written[] = {o->c, o->c2, o->tau, o->values, o->left, o->right};
+    for (int i = 0; i < 6; i++) {
         if (written[i] != NULL && !block_is_guarded(written[i])) {
             fail_msg("%s: %s %s %dx%d wrote outside the rectangle of result %d", r->name,
                      gx_kernel_name(kernel), gx_dtype_name(dtype), (int)args.m, (int)args.n, i);
