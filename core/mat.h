@@ -98,6 +98,7 @@ typedef struct gx_sink {
     bool replace;               /* stored                                                      */
     bool is_begun;              /* stored: gx_store_begin() is to be ended                     */
     gx_value_buf value;         /* value: the blob under construction; moved out by the caller */
+    bool is_scratch;            /* an intermediate: see gx_sink_begin_scratch()                 */
     void *bounce;               /* stored: one tile, when a block has to be packed; lazily     */
 } gx_sink;
 
@@ -114,6 +115,17 @@ gx_code gx_sink_write(gx_sink *sink, int64_t i0, int64_t j0, int64_t m, int64_t 
 ** once.
 */
 gx_code gx_sink_end(gx_sink *sink);
+
+/*
+** An intermediate result: in memory where keep_bytes more than its own size are left of the budget,
+** else in the temp database, never visible there.  Written like any sink (blocks of its tiles, or
+** the whole); gx_sink_source() reads what has been written.  Begun after and dropped before the
+** sinks around it.
+*/
+gx_code gx_sink_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
+                              size_t keep_bytes, gx_sink *sink);
+void gx_sink_source(const gx_sink *sink, const char *label, gx_mat *mat);
+void gx_sink_drop(gx_sink *sink); /* leaves nothing; a sink of zeros is a no-op */
 
 /*
 ** Store or return a source as it is (optionally converted): store, copy, cast, generators, slices,

@@ -3,11 +3,13 @@
 **
 ** A stored result opens a savepoint at begin (which takes the write lock, so that whatever would
 ** refuse the result refuses it before the work), writes each tile once, and becomes visible at the
-** end.  A value is one BLOB, filled rectangle by rectangle.
+** end.  A value is one BLOB, filled rectangle by rectangle.  An intermediate is a value without a
+** length limit, or a matrix of the temp database that is erased instead of published.
 */
 #include "mat.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 static gx_code begin_stored(gx_run *run, const gx_dest *dest, uint32_t properties, gx_sink *sink)
@@ -127,4 +129,77 @@ gx_code gx_sink_end(gx_sink *sink)
         gx_value_buf_free(run->ctx->mem, &sink->value);
     }
     return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+/* ---- intermediates --------------------------------------------------------------------------- */
+
+static gx_code begin_in_temp(gx_sink *sink, gx_err *err)
+{
+    gx_store *store = sink->run->ctx->store;
+    gx_meta *meta = &sink->meta;
+    sink->is_stored = true;
+    snprintf(meta->schema, sizeof meta->schema, "temp");
+    meta->rows = sink->rows;
+    meta->cols = sink->cols;
+    meta->dtype = sink->dtype;
+    GX_TRY(gx_store_begin(store, meta->schema, err));
+    sink->is_begun = true;
+    GX_TRY(gx_store_create(store, meta, err));
+    sink->tile_rows = meta->tile_rows;
+    sink->tile_cols = meta->tile_cols;
+    return GX_OK;
+}
+
+gx_code gx_sink_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
+                              size_t keep_bytes, gx_sink *sink)
+{
+    memset(sink, 0, sizeof *sink);
+    if (!gx_ok(run)) {
+        return run->err.code;
+    }
+    *sink = (gx_sink){.run = run, .rows = rows, .cols = cols, .dtype = dtype, .is_scratch = true};
+    gx_err err = {0};
+    size_t bytes = 0, left = gx_mem_available(run->ctx->mem);
+    bool fits = gx_matrix_bytes(rows, cols, dtype, &bytes) && bytes < left &&
+                left - bytes > keep_bytes + GX_VALUE_HEADER;
+    if (fits) {
+        gx_tile_shape(rows, cols, dtype, gx_store_max_tile_bytes(run->ctx->store), &sink->tile_rows,
+                      &sink->tile_cols, &err);
+    }
+    if (fits && err.code == GX_OK) {
+        gx_value_buf_create(run->ctx->mem, dtype, rows, cols, INT64_MAX, &sink->value, &err);
+    } else if (err.code == GX_OK) {
+        begin_in_temp(sink, &err);
+    }
+    return gx_run_fail(run, &err);
+}
+
+void gx_sink_source(const gx_sink *sink, const char *label, gx_mat *mat)
+{
+    if (sink->is_stored) {
+        gx_mat_stored(mat, &sink->meta);
+        snprintf(mat->label, sizeof mat->label, "%s", label);
+    } else {
+        gx_mat_value(mat, label, sink->dtype, sink->rows, sink->cols, sink->value.data,
+                     gx_max(1, sink->rows));
+    }
+}
+
+/* Erased by hand: a rollback would undo what other sinks have written since it began. */
+void gx_sink_drop(gx_sink *sink)
+{
+    if (sink->run == NULL) {
+        return;
+    }
+    gx_run *run = sink->run;
+    gx_mem_free(run->ctx->mem, sink->bounce);
+    sink->bounce = NULL;
+    if (sink->is_begun) {
+        gx_err err = {0};
+        bool commit = gx_ok(run) && gx_store_drop(run->ctx->store, &sink->meta, &err) == GX_OK;
+        gx_store_end(run->ctx->store, commit, &err);
+        sink->is_begun = false;
+        gx_run_fail(run, &err);
+    }
+    gx_value_buf_free(run->ctx->mem, &sink->value);
 }
