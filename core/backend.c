@@ -35,6 +35,9 @@ static const char *const kernel_names[GX_KERNEL_COUNT] = {
     [GX_ORGQR] = "orgqr",
     [GX_TPQRT] = "tpqrt",
     [GX_TPMQRT] = "tpmqrt",
+    [GX_SYEV] = "syev",
+    [GX_GEEV] = "geev",
+    [GX_GEES] = "gees",
     [GX_GESDD] = "gesdd",
 };
 
@@ -97,6 +100,12 @@ static double lapack_pairs(gx_kernel_id kernel, const gx_args *args)
         return m * n * n;
     case GX_TPMQRT:
         return 2 * m * n * k;
+    case GX_SYEV: // divide and conquer, without deflation
+        return args->wants_right ? 3 * n * n * n : n * n * n * 2 / 3;
+    case GX_GEEV: // Golub & Van Loan's counts
+        return args->wants_right || args->wants_left ? 12.5 * n * n * n : 5 * n * n * n;
+    case GX_GEES:
+        return args->wants_right ? 12.5 * n * n * n : 5 * n * n * n;
     case GX_GESDD: // by R-bidiagonalisation where vectors are wanted (Golub & Van Loan)
         return args->wants_left ? 3 * m * n * least + 10 * least * least * least
                                 : 2 * m * n * least - least * least * least * 2 / 3;
@@ -139,6 +148,9 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
     case GX_ORGQR:
     case GX_TPQRT:
     case GX_TPMQRT:
+    case GX_SYEV:
+    case GX_GEEV:
+    case GX_GEES:
     case GX_GESDD:
         return (add + mul) * lapack_pairs(kernel, args);
     case GX_FILL:

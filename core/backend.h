@@ -96,6 +96,14 @@ typedef enum gx_kernel_id {
 
     /* Spectra.  One call on one block; it may take `threads` threads.  c holds neither NaN nor Inf
        at entry.  info: > 0 where the iteration did not converge; results are then undefined.     */
+    GX_SYEV,      /* values: of the Hermitian matrix whose triangle uplo is c's, n x n, ascending;
+                     wants_right: c = its eigenvectors, orthonormal; c is overwritten             */
+    GX_GEEV,      /* values: of c, n x n, destroyed, in any order, those of real matrices real or
+                     conjugate pairs side by side, the positive imaginary part first; right, left
+                     = eigenvectors of length 1, n x n, of the complex dtype, where wanted: c x =
+                     value x, y^H c = value y^H                                                   */
+    GX_GEES,      /* complex dtypes: c = T, upper triangular, zeros below; n x n; right = Q where
+                     wanted: c before = Q T Q^H; values: the diagonal of T                        */
     GX_GESDD,     /* c = U diag(values) V^H; m x n, destroyed; values: min(m, n), descending.  left
                      = U, m x min(m, n), right = V^H, min(m, n) x n; is_full: m x m and n x n.
                      wants_left and wants_right are the same                                      */
@@ -142,8 +150,8 @@ typedef struct gx_args {
     int64_t row_offset;              /* LASWP: row of c that pivots count as 0                */
     bool is_backward;                /* LASWP: the last pivot first                           */
     bool is_pentagon;                /* LARFT: reflectors as TPQRT makes them                 */
-    void *values;                    /* OUT of the spectra: real numbers of dtype's precision for
-                                        GESDD, in the device's memory                         */
+    void *values;                    /* OUT of the spectra: in the device's memory, of dtype's
+                                        precision, real for SYEV, GESDD, complex for GEEV, GEES */
     void *left;                      /* OUT of the spectra: left vectors, where wanted        */
     int64_t ldleft;
     void *right;                     /* OUT of the spectra: right vectors, where wanted       */

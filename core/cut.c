@@ -525,6 +525,9 @@ gx_code gx_team_call(gx_team *team, const gx_backend *backend, gx_dev *dev, gx_k
     case GX_TPQRT:
     case GX_TPMQRT:
         return gx_job_reflectors(&x, kernel, args, err);
+    case GX_SYEV:
+    case GX_GEEV:
+    case GX_GEES:
     case GX_GESDD:
         return call_spectrum(&x, kernel, args, err);
     case GX_TRSM:

@@ -79,6 +79,9 @@ GX_SLOTS_DECLARE(gx_cpu_tpqrt);
 GX_SLOTS_DECLARE(gx_cpu_tpmqrt);
 
 /* cpu_eigen.c, cpu_svd.c: spectra.  bytes: workspace, 0 for other kernels. */
+GX_SLOTS_DECLARE(gx_cpu_syev);
+GX_SLOTS_DECLARE(gx_cpu_geev);
+GX_SLOTS_DECLARE(gx_cpu_gees);
 GX_SLOTS_DECLARE(gx_cpu_gesdd);
 size_t gx_cpu_svd_bytes(gx_dtype dtype, const gx_args *args);
 size_t gx_cpu_spectrum_bytes(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);

@@ -1,9 +1,327 @@
 /*
-** The CPU backend: the work space of spectra.
+** The CPU backend: eigenvalues.
+**
+**   SYEV   LAPACK's syevd or heevd (divide and conquer); from SYEVD_SIDE on, where their 2 n^2
+**          elements of work space cannot be counted in 32 bits any more, syev or heev (QR
+**          iteration: slower, in place)
+**   GEEV   LAPACK's geev.  Real ones give a conjugate pair as two real columns; these are written
+**          into the memory of the complex columns and spread there, from the last element on.
+**   GEES   LAPACK's gees
+**
+** All are called inside a wide section, since they thread inside.  Memory: `work` only: real
+** numbers (complex routines want some), integers, then LAPACK's own elements.
 */
 #include "cpu_lapack.h"
 
+#include <string.h>
+
+/* 2 side^2 stays below 2^31. */
+enum { SYEVD_SIDE = 32000 };
+
+enum { LAYOUT = LAPACK_COL_MAJOR };
+
+/* The work space of one call, cut into its three parts. */
+typedef struct space {
+    int64_t reals, integers, elements;
+    char *real, *element;
+    lapack_int *integer;
+    size_t bytes;
+} space;
+
+static size_t rounded(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+static space lay_out(gx_dtype dtype, void *work, int64_t reals, int64_t integers, int64_t elements)
+{
+    space s = {.reals = reals, .integers = integers, .elements = elements};
+    size_t real_bytes = rounded((size_t)reals * (has_doubles(dtype) ? 8 : 4));
+    size_t integer_bytes = rounded((size_t)integers * sizeof(lapack_int));
+    s.bytes = real_bytes + integer_bytes + (size_t)elements * bytes_of(dtype);
+    s.real = work;
+    s.integer = work == NULL ? NULL : (void *)(s.real + real_bytes);
+    s.element = work == NULL ? NULL : s.real + real_bytes + integer_bytes;
+    return s;
+}
+
+/* LAPACK's answer to a query, in elements: the first number of an element of dtype, rounded up. */
+static int64_t answer_of(gx_dtype dtype, const void *answer)
+{
+    double number;
+    float narrow;
+    if (has_doubles(dtype)) {
+        memcpy(&number, answer, sizeof number);
+    } else {
+        memcpy(&narrow, answer, sizeof narrow);
+        number = (double)narrow;
+    }
+    return (int64_t)number + (int64_t)(number / (1 << 20)) + 64; // f32 has 24 bits
+}
+
+/* ---- Hermitian ------------------------------------------------------------------------------ */
+
+static bool is_divided(const gx_args *p)
+{
+    return p->n < SYEVD_SIDE;
+}
+
+/* What LAPACK's pages ask for, and 64 columns where it blocks. */
+static space syev_space(gx_dtype dtype, const gx_args *p)
+{
+    enum { COLUMNS = 66 };
+    int64_t n = gx_max(p->n, 1), square = p->wants_right ? n * n : 0;
+    if (!is_divided(p)) {
+        return lay_out(dtype, p->work, 3 * n, 0, COLUMNS * n);
+    }
+    bool is_complex = has_pairs(dtype);
+    int64_t reals = !is_complex ? 0 : p->wants_right ? 1 + 5 * n + 2 * square : n;
+    return lay_out(dtype, p->work, reals, 3 + 5 * n,
+                   gx_max(COLUMNS * n, 1 + 6 * n + (is_complex ? 1 : 2) * square));
+}
+
+static lapack_int call_syevd(gx_dtype dtype, const gx_args *p, const space *s)
+{
+    char job = p->wants_right ? 'V' : 'N', uplo = p->uplo == GX_LOWER ? 'L' : 'U';
+    lapack_int n = (lapack_int)p->n, ld = ld_of(p->ldc), lwork = (lapack_int)s->elements;
+    lapack_int lrwork = (lapack_int)s->reals, liwork = (lapack_int)s->integers;
+    void *work = s->element, *rwork = s->real;
+    switch (dtype) {
+    case GX_F64:
+        return LAPACKE_dsyevd_work(LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork,
+                                   s->integer, liwork);
+    case GX_F32:
+        return LAPACKE_ssyevd_work(LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork,
+                                   s->integer, liwork);
+    case GX_C128:
+        return LAPACKE_zheevd_work(LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork, rwork,
+                                   lrwork, s->integer, liwork);
+    default:
+        return LAPACKE_cheevd_work(LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork, rwork,
+                                   lrwork, s->integer, liwork);
+    }
+}
+
+static lapack_int call_syev(gx_dtype dtype, const gx_args *p, const space *s)
+{
+    char job = p->wants_right ? 'V' : 'N', uplo = p->uplo == GX_LOWER ? 'L' : 'U';
+    lapack_int n = (lapack_int)p->n, ld = ld_of(p->ldc), lwork = (lapack_int)s->elements;
+    void *work = s->element, *rwork = s->real;
+    switch (dtype) {
+    case GX_F64:
+        return LAPACKE_dsyev_work(LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork);
+    case GX_F32:
+        return LAPACKE_ssyev_work(LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork);
+    case GX_C128:
+        return LAPACKE_zheev_work(LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork, rwork);
+    default:
+        return LAPACKE_cheev_work(LAYOUT, job, uplo, n, p->c, ld, p->values, work, lwork, rwork);
+    }
+}
+
+/* What every slot does before LAPACK; true where there is nothing left. */
+GX_INLINE bool is_answered(gx_kernel_id kernel, gx_dtype dtype, const gx_args *p, gx_code *code,
+                           gx_err *err)
+{
+    *p->info = 0;
+    *code = GX_OK;
+    if (p->n > 0 && !fits_lapack(p)) {
+        *code = by_reference(kernel, dtype, p, err);
+        return true;
+    }
+    return p->n <= 0;
+}
+
+GX_INLINE gx_code syev(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    gx_code code;
+    if (is_answered(GX_SYEV, dtype, p, &code, err)) {
+        return code;
+    }
+    space s = syev_space(dtype, p);
+    gx_cpu_wide_begin(p->threads);
+    lapack_int info = is_divided(p) ? call_syevd(dtype, p, &s) : call_syev(dtype, p, &s);
+    gx_cpu_wide_end();
+    *p->info = info < 0 ? 1 : info;
+    return GX_OK;
+}
+
+/* ---- general -------------------------------------------------------------------------------- */
+
+/* lwork -1: only asks.  Real matrices: values in two halves of s->real, vectors 2 ld apart. */
+static lapack_int call_geev(gx_dtype dtype, const gx_args *p, const space *s, void *work,
+                            lapack_int lwork)
+{
+    char left = p->wants_left ? 'V' : 'N', right = p->wants_right ? 'V' : 'N';
+    lapack_int n = (lapack_int)p->n, ld = ld_of(p->ldc), twice = has_pairs(dtype) ? 1 : 2;
+    lapack_int ldl = twice * ld_of(p->ldleft), ldr = twice * ld_of(p->ldright);
+    switch (dtype) {
+    case GX_F64: {
+        double *values = (double *)(void *)s->real;
+        return LAPACKE_dgeev_work(LAYOUT, left, right, n, p->c, ld, values, values + n, p->left,
+                                  ldl, p->right, ldr, work, lwork);
+    }
+    case GX_F32: {
+        float *values = (float *)(void *)s->real;
+        return LAPACKE_sgeev_work(LAYOUT, left, right, n, p->c, ld, values, values + n, p->left,
+                                  ldl, p->right, ldr, work, lwork);
+    }
+    case GX_C128:
+        return LAPACKE_zgeev_work(LAYOUT, left, right, n, p->c, ld, p->values, p->left, ldl,
+                                  p->right, ldr, work, lwork, (void *)s->real);
+    default:
+        return LAPACKE_cgeev_work(LAYOUT, left, right, n, p->c, ld, p->values, p->left, ldl,
+                                  p->right, ldr, work, lwork, (void *)s->real);
+    }
+}
+
+/* Pointers and leading dimensions for a query; wants_*, n and dtype decide. */
+static gx_args sizes_of(const gx_args *p)
+{
+    gx_args sizes = *p;
+    sizes.c = sizes.values = sizes.left = sizes.right = NULL;
+    sizes.ldc = sizes.ldleft = sizes.ldright = gx_max(p->n, 1);
+    return sizes;
+}
+
+static space geev_space(gx_dtype dtype, const gx_args *p)
+{
+    gx_args sizes = sizes_of(p);
+    space none = {0};
+    double answer[2] = {0, 0}, reals[2];
+    none.real = (char *)reals;
+    call_geev(dtype, &sizes, &none, answer, -1);
+    int64_t least = 4 * gx_max(p->n, 1);
+    return lay_out(dtype, p->work, 2 * p->n, 0, gx_max(least, answer_of(dtype, answer)));
+}
+
+/*
+** Columns of two reals (the first and second halves of a pair, or a real vector) become complex
+** columns where they are: real column j begins where complex column j does.
+*/
+GX_INLINE void spread(bool is_double, const void *imag, int64_t n, void *vectors, int64_t ld)
+{
+    for (int64_t j = 0; j < n; j++) {
+        void *x = vectors;
+        double im_j = get(is_double, imag, j);
+        for (int64_t i = n - 1; i >= 0 && im_j == 0; i--) {
+            double re = get(is_double, x, 2 * ld * j + i);
+            put_pair(is_double, x, ld * j + i, (gx_scalar){re, 0});
+        }
+        if (im_j == 0) {
+            continue;
+        }
+        // A pair: first the second column, whose conjugate is the first.
+        for (int64_t i = n - 1; i >= 0; i--) {
+            double re = get(is_double, x, 2 * ld * j + i);
+            double im = get(is_double, x, 2 * ld * (j + 1) + i);
+            put_pair(is_double, x, ld * (j + 1) + i, (gx_scalar){re, -im});
+        }
+        for (int64_t i = 0; i < n; i++) {
+            gx_scalar second = get_pair(is_double, x, ld * (j + 1) + i);
+            put_pair(is_double, x, ld * j + i, (gx_scalar){second.re, -second.im});
+        }
+        j++;
+    }
+}
+
+/* What a real matrix's call left, as complex values and columns. */
+GX_INLINE void give_complex(gx_dtype dtype, const gx_args *p, const space *s)
+{
+    bool is_double = has_doubles(dtype);
+    const char *imag = s->real + (size_t)p->n * (is_double ? 8 : 4);
+    for (int64_t j = 0; j < p->n; j++) {
+        put_pair(is_double, p->values, j,
+                 (gx_scalar){get(is_double, s->real, j), get(is_double, imag, j)});
+    }
+    if (p->wants_right) {
+        spread(is_double, imag, p->n, p->right, p->ldright);
+    }
+    if (p->wants_left) {
+        spread(is_double, imag, p->n, p->left, p->ldleft);
+    }
+}
+
+GX_INLINE gx_code geev(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    gx_code code;
+    if (is_answered(GX_GEEV, dtype, p, &code, err)) {
+        return code;
+    }
+    space s = geev_space(dtype, p);
+    gx_cpu_wide_begin(p->threads);
+    lapack_int info = call_geev(dtype, p, &s, s.element, (lapack_int)s.elements);
+    gx_cpu_wide_end();
+    *p->info = info < 0 ? 1 : info;
+    if (!has_pairs(dtype) && info == 0) {
+        give_complex(dtype, p, &s);
+    }
+    return GX_OK;
+}
+
+/* ---- Schur form ----------------------------------------------------------------------------- */
+
+static lapack_int call_gees(gx_dtype dtype, const gx_args *p, void *rwork, void *work,
+                            lapack_int lwork)
+{
+    char job = p->wants_right ? 'V' : 'N';
+    lapack_int n = (lapack_int)p->n, ld = ld_of(p->ldc), ldq = ld_of(p->ldright), sorted = 0;
+    return dtype == GX_C128
+               ? LAPACKE_zgees_work(LAYOUT, job, 'N', NULL, n, p->c, ld, &sorted, p->values,
+                                    p->right, ldq, work, lwork, rwork, NULL)
+               : LAPACKE_cgees_work(LAYOUT, job, 'N', NULL, n, p->c, ld, &sorted, p->values,
+                                    p->right, ldq, work, lwork, rwork, NULL);
+}
+
+static space gees_space(gx_dtype dtype, const gx_args *p)
+{
+    gx_args sizes = sizes_of(p);
+    double answer[2] = {0, 0}, real = 0;
+    if (!has_pairs(dtype)) {
+        return lay_out(dtype, p->work, 0, 0, 0);
+    }
+    call_gees(dtype, &sizes, &real, answer, -1);
+    int64_t least = 2 * gx_max(p->n, 1);
+    return lay_out(dtype, p->work, p->n, 0, gx_max(least, answer_of(dtype, answer)));
+}
+
+GX_INLINE gx_code gees(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    gx_code code;
+    if (!has_pairs(dtype)) {
+        return by_reference(GX_GEES, dtype, p, err); // refuses, in its words
+    }
+    if (is_answered(GX_GEES, dtype, p, &code, err)) {
+        return code;
+    }
+    space s = gees_space(dtype, p);
+    gx_cpu_wide_begin(p->threads);
+    lapack_int info = call_gees(dtype, p, s.real, s.element, (lapack_int)s.elements);
+    gx_cpu_wide_end();
+    *p->info = info < 0 ? 1 : info;
+    return GX_OK;
+}
+
+/* ---- the slots ------------------------------------------------------------------------------ */
+
 size_t gx_cpu_spectrum_bytes(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
 {
-    return kernel == GX_GESDD ? gx_cpu_svd_bytes(dtype, args) : 0;
+    gx_args sizes = *args;
+    sizes.work = NULL;
+    switch (kernel) {
+    case GX_SYEV:
+        return syev_space(dtype, &sizes).bytes;
+    case GX_GEEV:
+        return geev_space(dtype, &sizes).bytes;
+    case GX_GEES:
+        return gees_space(dtype, &sizes).bytes;
+    case GX_GESDD:
+        return gx_cpu_svd_bytes(dtype, args);
+    default:
+        return 0;
+    }
 }
+
+GX_SLOTS_DEFINE(, gx_cpu_syev, syev)
+GX_SLOTS_DEFINE(, gx_cpu_geev, geev)
+GX_SLOTS_DEFINE(, gx_cpu_gees, gees)

@@ -38,6 +38,7 @@ GX_INLINE bool fits_lapack(const gx_args *p)
 {
     int64_t side = gx_max(p->m, gx_max(p->n, p->k));
     int64_t ld = gx_max(gx_max(p->lda, p->ldb), gx_max(p->ldc, p->ldc2));
+    ld = gx_max(ld, 2 * gx_max(p->ldleft, p->ldright)); // twice: geev's real columns
     return side <= GX_LAPACK_SIDE_MAX && ld <= INT32_MAX;
 }
 

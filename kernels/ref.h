@@ -147,8 +147,20 @@ GX_SLOTS_DECLARE(gx_ref_orgqr);
 GX_SLOTS_DECLARE(gx_ref_tpqrt);
 GX_SLOTS_DECLARE(gx_ref_tpmqrt);
 
-/* ref_eigen.c, ref_svd.c: spectra. */
+/* ref_eigen.c, ref_geev.c, ref_svd.c: spectra. */
+GX_SLOTS_DECLARE(gx_ref_syev);
+GX_SLOTS_DECLARE(gx_ref_geev);
+GX_SLOTS_DECLARE(gx_ref_gees);
 GX_SLOTS_DECLARE(gx_ref_gesdd);
+
+/*
+** The complex Schur form of h, n x n, leading dimension n, in place (what is below the diagonal is
+** left undefined); z: Q, or NULL.  false: no convergence.
+*/
+bool gx_ref_schur(gx_scalar *h, gx_scalar *z, int64_t n);
+
+/* a = c / its largest part, which is returned; 1 for no elements and zeros. */
+double gx_ref_load_scaled(gx_dtype dtype, const gx_args *args, gx_scalar *a);
 size_t gx_ref_svd_bytes(const gx_args *args);
 size_t gx_ref_spectrum_bytes(gx_kernel_id kernel, const gx_args *args);
 

@@ -2,7 +2,16 @@
 ** Spectra: the reference, the CPU backend, and teams of several sizes.
 **
 ** Plan (every runner of factor.h, every dtype, sides 0 .. 65, larger ones for teams):
-**   1. gesdd: ||A - U S V^H|| / (max(m, n) ||A|| eps) < 50, U and V^H orthogonal to the same, sigma
+**   1. syev: ||A Z - Z L|| / (n ||A|| eps) < 60, Z orthogonal to the same, values ascending and the
+**      same without vectors; both triangles, what must not be read holds NaN; zero, diagonal and
+**      repeated values, huge and tiny numbers; n I with one value n-fold
+**   2. geev: each column ||A x - value x|| / (n ||A|| eps) < 20, ||x|| = 1; left ones by A^H;
+**      values of real matrices in exact pairs; the sum of values is the trace; Jordan blocks,
+**      rotations (companion of x^n - 1), the unit matrix, triangles
+**   3. gees: ||A - Q T Q^H|| / (n ||A|| eps) < 20, Q unitary, T triangular with the values on its
+**      diagonal; real dtypes are refused in words
+**   4. fixed cuts: the same bits for any team
+**   5. gesdd: ||A - U S V^H|| / (max(m, n) ||A|| eps) < 50, U and V^H orthogonal to the same, sigma
 **      descending and non-negative; values alone are the same; economy and full; tall and wide;
 **      rank 0, rank 1, huge and tiny numbers
 */
@@ -14,7 +23,7 @@ static const int64_t sides[] = {0, 1, 2, 3, 5, 10, 33, 65};
 enum { SIDES = sizeof sides / sizeof *sides };
 
 /* LAPACK's bounds of its tests. */
-enum { SVD_BOUND = 50 };
+enum { SYMMETRIC_BOUND = 60, GENERAL_BOUND = 20, SVD_BOUND = 50 };
 
 static gx_dtype real_of(gx_dtype dtype)
 {
@@ -56,6 +65,325 @@ static block scaled_columns(const block *x, const block *values, int64_t count)
         }
     }
     return b;
+}
+
+static gx_dtype complex_of(gx_dtype dtype)
+{
+    return gx_dtype_is_double(dtype) ? GX_C128 : GX_C64;
+}
+
+/* The same numbers in another dtype, conjugate transposed or not. */
+static block converted(const block *x, gx_dtype dtype, bool is_adjoint)
+{
+    block b = block_make(dtype, is_adjoint ? x->n : x->m, is_adjoint ? x->m : x->n,
+                         gx_max(is_adjoint ? x->n : x->m, 1));
+    for (int64_t j = 0; j < x->n; j++) {
+        for (int64_t i = 0; i < x->m; i++) {
+            gx_scalar e = block_get(x, i, j);
+            if (is_adjoint) {
+                block_set(&b, j, i, (gx_scalar){e.re, -e.im});
+            } else {
+                block_set(&b, i, j, e);
+            }
+        }
+    }
+    return b;
+}
+
+/* ---- Hermitian ------------------------------------------------------------------------------ */
+
+static void check_syev(const runner *r, const block *a, const block *values, const block *z)
+{
+    for (int64_t j = 1; j < a->n; j++) {
+        assert_true(block_get(values, j - 1, 0).re <= block_get(values, j, 0).re);
+    }
+    block zl = scaled_columns(z, values, a->n);
+    multiply(GX_NO_TRANS, GX_NO_TRANS, 1, a, z, -1, &zl);
+    assert_below(r, GX_SYEV, a, "A Z - Z L", norm_of(&zl), norm_of(a), SYMMETRIC_BOUND);
+    assert_below(r, GX_SYEV, a, "Z^H Z - I", not_orthogonal(z, false), 1, SYMMETRIC_BOUND);
+    block_free(&zl);
+}
+
+/* a: the whole Hermitian matrix. */
+static void syev_of(const runner *r, const block *a, gx_uplo uplo)
+{
+    int64_t n = a->n, info = -7;
+    block c = block_copy(a), values = block_make(real_of(a->dtype), n, 1, gx_max(n, 1));
+    spoil_outside(&c, uplo, GX_NON_UNIT);
+    block again = block_copy(&c), alone = block_copy(&values);
+    gx_args args = {.m = n, .n = n, .uplo = uplo, .wants_right = true, .info = &info};
+    run(r, GX_SYEV, a->dtype, args, &(operands){.c = &c, .values = &values});
+    assert_int_equal(info, 0);
+    check_syev(r, a, &values, &c);
+    args.wants_right = false;
+    run(r, GX_SYEV, a->dtype, args, &(operands){.c = &again, .values = &alone});
+    assert_below(r, GX_SYEV, a, "values alone", distance_of(&alone, &values), norm_of(a),
+                 SYMMETRIC_BOUND);
+    block *all[] = {&c, &values, &again, &alone};
+    for (int i = 0; i < 4; i++) {
+        block_free(all[i]);
+    }
+}
+
+static block hermitian_block(gx_dtype dtype, int64_t n)
+{
+    block a = random_block(dtype, n, n);
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i <= j; i++) {
+            gx_scalar x = block_get(&a, i, j);
+            x.im = i == j ? 0 : x.im;
+            block_set(&a, i, j, x);
+            block_set(&a, j, i, (gx_scalar){x.re, -x.im});
+        }
+    }
+    return a;
+}
+
+static void syev_shapes(void **state)
+{
+    (void)state;
+    for (int i = 0; i < RUNNERS; i++) {
+        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+            for (int s = 0; s < SIDES; s++) {
+                block a = hermitian_block((gx_dtype)d, sides[s]);
+                syev_of(&runners[i], &a, (gx_uplo)(s % 2));
+                block_free(&a);
+            }
+        }
+    }
+}
+
+static void syev_at_the_edges(void **state)
+{
+    (void)state;
+    for (int i = 0; i < RUNNERS; i++) {
+        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+            bool is_double = gx_dtype_is_double((gx_dtype)d);
+            double scales[] = {0, 1, is_double ? 1e200 : 1e25, is_double ? 1e-200 : 1e-25};
+            for (int s = 0; s < 4; s++) {
+                block a = constant_block((gx_dtype)d, 20, 20, scales[s]);
+                syev_of(&runners[i], &a, GX_UPPER);
+                for (int64_t j = 0; j < 20; j++) { // one value 18-fold, off the diagonal
+                    block_set(&a, j, 19 - j, (gx_scalar){j < 2 || j > 17 ? scales[s] : 0, 0});
+                }
+                syev_of(&runners[i], &a, GX_LOWER);
+                block_free(&a);
+            }
+        }
+    }
+}
+
+/* ---- general -------------------------------------------------------------------------------- */
+
+/* Columns of x: ||A x - value x|| each, and their length. */
+static void check_columns(const runner *r, const block *a, const block *values, const block *x,
+                          const char *what)
+{
+    block product = scaled_columns(x, values, a->n);
+    multiply(GX_NO_TRANS, GX_NO_TRANS, 1, a, x, -1, &product);
+    for (int64_t j = 0; j < a->n; j++) {
+        block column = sub_block(&product, 0, j, a->n, 1), alone = sub_block(x, 0, j, a->n, 1);
+        assert_below(r, GX_GEEV, a, what, norm_of(&column), norm_of(a), GENERAL_BOUND);
+        assert_below(r, GX_GEEV, a, "length", fabs(norm_of(&alone) - 1), 1, GENERAL_BOUND);
+        block_free(&column);
+        block_free(&alone);
+    }
+    block_free(&product);
+}
+
+static void check_values(const runner *r, const block *a, const block *values, bool is_real)
+{
+    gx_scalar sum = {0, 0};
+    for (int64_t j = 0; j < a->n; j++) {
+        gx_scalar x = block_get(values, j, 0), d = block_get(a, j, j);
+        sum.re += x.re - d.re;
+        sum.im += x.im - d.im;
+        if (is_real && x.im > 0) {
+            gx_scalar y = block_get(values, j + 1, 0);
+            assert_true(x.re == y.re && x.im == -y.im);
+        }
+    }
+    assert_below(r, GX_GEEV, a, "trace", hypot(sum.re, sum.im), norm_of(a), 4 * GENERAL_BOUND);
+}
+
+static void geev_of(const runner *r, const block *a, bool is_real)
+{
+    int64_t n = a->n, info = -7;
+    gx_dtype wide = complex_of(a->dtype);
+    block c = block_copy(a), values = block_make(wide, n, 1, gx_max(n, 1));
+    block right = random_block(wide, n, n), left = random_block(wide, n, n);
+    gx_args args = {.m = n, .n = n, .wants_right = true, .wants_left = true, .info = &info};
+    run(r, GX_GEEV, a->dtype, args,
+        &(operands){.c = &c, .values = &values, .left = &left, .right = &right});
+    assert_int_equal(info, 0);
+    block full = converted(a, wide, false), adjoint = converted(a, wide, true);
+    check_values(r, &full, &values, is_real);
+    check_columns(r, &full, &values, &right, "A x - value x");
+    block conjugates = converted(&values, wide, false);
+    for (int64_t j = 0; j < n; j++) {
+        gx_scalar x = block_get(&values, j, 0);
+        block_set(&conjugates, j, 0, (gx_scalar){x.re, -x.im});
+    }
+    check_columns(r, &adjoint, &conjugates, &left, "A^H y - value^* y");
+
+    block again = block_copy(a);
+    args.wants_right = args.wants_left = false;
+    run(r, GX_GEEV, a->dtype, args, &(operands){.c = &again, .values = &values});
+    check_values(r, &full, &values, is_real);
+    block *all[] = {&c, &values, &right, &left, &full, &adjoint, &conjugates, &again};
+    for (int i = 0; i < 8; i++) {
+        block_free(all[i]);
+    }
+}
+
+static void gees_of(const runner *r, const block *a)
+{
+    int64_t n = a->n, info = -7;
+    block t = block_copy(a), values = block_make(a->dtype, n, 1, gx_max(n, 1));
+    block q = random_block(a->dtype, n, n);
+    gx_args args = {.m = n, .n = n, .wants_right = true, .info = &info};
+    run(r, GX_GEES, a->dtype, args, &(operands){.c = &t, .values = &values, .right = &q});
+    assert_int_equal(info, 0);
+    block upper = triangle_of(&t, GX_UPPER, GX_NON_UNIT, n, n);
+    assert_true(distance_of(&upper, &t) == 0);
+    for (int64_t j = 0; j < n; j++) {
+        gx_scalar x = block_get(&t, j, j), y = block_get(&values, j, 0);
+        assert_true(x.re == y.re && x.im == y.im);
+    }
+    block qt = block_copy(a), product = block_copy(a);
+    multiply(GX_NO_TRANS, GX_NO_TRANS, 1, &q, &t, 0, &qt);
+    multiply(GX_NO_TRANS, GX_CONJ_TRANS, 1, &qt, &q, -1, &product);
+    assert_below(r, GX_GEES, a, "A - Q T Q^H", norm_of(&product), norm_of(a), GENERAL_BOUND);
+    assert_below(r, GX_GEES, a, "Q^H Q - I", not_orthogonal(&q, false), 1, GENERAL_BOUND);
+    block *all[] = {&t, &values, &q, &upper, &qt, &product};
+    for (int i = 0; i < 6; i++) {
+        block_free(all[i]);
+    }
+}
+
+/* Both, for any matrix. */
+static void general_of(const runner *r, const block *a)
+{
+    geev_of(r, a, !gx_dtype_is_complex(a->dtype));
+    if (gx_dtype_is_complex(a->dtype)) {
+        gees_of(r, a);
+    }
+}
+
+static void general_shapes(void **state)
+{
+    (void)state;
+    for (int i = 0; i < RUNNERS; i++) {
+        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+            for (int s = 0; s < SIDES; s++) {
+                block a = random_block((gx_dtype)d, sides[s], sides[s]);
+                general_of(&runners[i], &a);
+                block_free(&a);
+            }
+        }
+    }
+}
+
+/* A matrix of a kind; n x n. */
+static block special_block(gx_dtype dtype, int kind, int64_t n)
+{
+    block a = constant_block(dtype, n, n, kind == 0 ? 0 : kind == 1 ? 3 : kind == 2 ? 0.5 : 0);
+    for (int64_t i = 0; i + 1 < n; i++) {
+        if (kind == 2) { // a Jordan block
+            block_set(&a, i, i + 1, (gx_scalar){1, 0});
+        } else if (kind == 3) { // x^n - 1
+            block_set(&a, i + 1, i, (gx_scalar){1, 0});
+        }
+    }
+    if (kind == 3) {
+        block_set(&a, 0, n - 1, (gx_scalar){1, 0});
+    }
+    for (int64_t j = 0; kind >= 4 && j < n; j++) { // frank; minus it, transposed and huge
+        for (int64_t i = 0; i <= gx_min(j + 1, n - 1); i++) {
+            double x = (double)(n - gx_max(i, j));
+            double huge = gx_dtype_is_double(dtype) ? -1e150 : -1e20;
+            block_set(&a, kind == 4 ? i : j, kind == 4 ? j : i,
+                      (gx_scalar){kind == 4 ? x : huge * x, 0});
+        }
+    }
+    return a;
+}
+
+static void general_at_the_edges(void **state)
+{
+    (void)state;
+    for (int i = 0; i < RUNNERS; i++) {
+        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+            for (int kind = 0; kind < 6; kind++) {
+                block a = special_block((gx_dtype)d, kind, 12);
+                general_of(&runners[i], &a);
+                block_free(&a);
+            }
+        }
+    }
+}
+
+/* The unit matrix has independent eigenvectors. */
+static void vectors_of_a_multiple_value(void **state)
+{
+    (void)state;
+    for (int i = 0; i < RUNNERS; i++) {
+        int64_t n = 6, info;
+        block c = constant_block(GX_F64, n, n, 2), values = block_make(GX_C128, n, 1, n);
+        block right = random_block(GX_C128, n, n), s = block_make(GX_F64, n, 1, n);
+        gx_args args = {.m = n, .n = n, .wants_right = true, .info = &info};
+        run(&runners[i], GX_GEEV, GX_F64, args,
+            &(operands){.c = &c, .values = &values, .right = &right});
+        args = (gx_args){.m = n, .n = n, .info = &info};
+        run(&runners[i], GX_GESDD, GX_C128, args, &(operands){.c = &right, .values = &s});
+        assert_true(block_get(&s, n - 1, 0).re > 1e-3);
+        block *all[] = {&c, &values, &right, &s};
+        for (int k = 0; k < 4; k++) {
+            block_free(all[k]);
+        }
+    }
+}
+
+static void gees_refuses_real(void **state)
+{
+    (void)state;
+    for (int i = 0; i < RUNNERS; i++) {
+        for (int d = GX_F64; d <= GX_F32; d++) {
+            int64_t info;
+            block c = constant_block((gx_dtype)d, 2, 2, 1);
+            gx_err err = {.code = GX_OK};
+            gx_args args = {.m = 2, .n = 2, .info = &info};
+            assert_int_equal(run_code(&runners[i], GX_GEES, (gx_dtype)d, args,
+                                      &(operands){.c = &c, .values = &c}, &err),
+                             GX_UNSUPPORTED);
+            assert_string_equal(err.text, "gees is for complex matrices");
+            block_free(&c);
+        }
+    }
+}
+
+/* The same bits with every team. */
+static void fixed_cuts(void **state)
+{
+    (void)state;
+    block first = {0};
+    for (int threads = 0; threads < 4; threads++) {
+        runner r = {"fixed", {&gx_backend_cpu, NULL}, threads, true, 1000};
+        gx_err err = {.code = GX_OK};
+        assert_int_equal(gx_backend_cpu.open(0, &r.d.dev, &err), GX_OK);
+        seed = SEED;
+        int64_t n = 150, info;
+        block a = hermitian_block(GX_F64, n), values = block_make(GX_F64, n, 1, n);
+        gx_args args = {.m = n, .n = n, .wants_right = true, .info = &info};
+        run(&r, GX_SYEV, GX_F64, args, &(operands){.c = &a, .values = &values});
+        if (threads == 0) {
+            first = block_copy(&a);
+        }
+        assert_memory_equal(first.raw, a.raw, a.bytes);
+        block_free(&a);
+        block_free(&values);
+    }
+    block_free(&first);
 }
 
 /* ---- singular values ------------------------------------------------------------------------ */
@@ -153,6 +481,13 @@ static int prepare(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(syev_shapes),
+        cmocka_unit_test(syev_at_the_edges),
+        cmocka_unit_test(general_shapes),
+        cmocka_unit_test(general_at_the_edges),
+        cmocka_unit_test(vectors_of_a_multiple_value),
+        cmocka_unit_test(gees_refuses_real),
+        cmocka_unit_test(fixed_cuts),
         cmocka_unit_test(svd_shapes),
         cmocka_unit_test(svd_at_the_edges),
     };
