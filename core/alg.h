@@ -52,4 +52,70 @@ gx_code gx_alg_norm(gx_run *run, const gx_mat *A, char kind, double *norm);
 /* Sum of the diagonal of a square matrix; touches the diagonal tiles only. */
 gx_code gx_alg_trace(gx_run *run, const gx_mat *A, gx_scalar *trace);
 
+/* ---- triangles and Cholesky ------------------------------------------------------------------ */
+
+/*
+** Cholesky, A = L L^H (uplo LOWER) or A = R^H R (UPPER): n^3/3 flops.  Of A only the lower triangle
+** is read, for both, and of its diagonal only the real part.  F: n x n, A's dtype; each tile is
+** written once, the other triangle as zeros.  Reads the lower triangle of A once and, with S words
+** of memory, about n^3/(3 sqrt(S)) words of the factor again (n^4/(6 S) where that is less);
+** nothing when all fits.  Minimum memory: three blocks.
+**
+** GX_ARG      A is not square, or the lower triangle has a NaN or an Inf, which is named.
+** GX_NUMERIC  A is not positive definite: "(leading minor of order 4711)".
+*/
+gx_code gx_alg_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, gx_sink *F);
+
+/* op(A) and B on its right (side LEFT) or left (RIGHT); A triangular, diag UNIT: ones on it. */
+typedef struct gx_tri_args {
+    const gx_mat *A, *B;
+    gx_side side;
+    gx_uplo uplo; /* of A as it is stored; the other triangle is not read into the result */
+    gx_trans trans;
+    gx_diag diag;
+    gx_scalar alpha;
+} gx_tri_args;
+
+/* Dtype of the result (its shape is B's); GX_ARG "A is 300x300 but B is 30x5", "... square". */
+gx_code gx_tri_shape(const gx_tri_args *args, gx_dtype *dtype, gx_err *err);
+
+/*
+** Triangular solve, op(A) X = alpha B (side LEFT) or X op(A) = alpha B (RIGHT), and triangular
+** product, X = alpha op(A) B or alpha B op(A): n^2 flops a right-hand side.  A's triangle is read
+** once, whatever the number of right-hand sides, where X fits in memory beside two of its blocks,
+** else once for each strip of X that does.  Each tile of X is written once.  Minimum memory: three
+** blocks.
+**
+** GX_NUMERIC  solve: "A is singular (A[7,7] = 0)".
+*/
+gx_code gx_alg_trsm(gx_run *run, const gx_tri_args *args, gx_sink *X);
+gx_code gx_alg_trmm(gx_run *run, const gx_tri_args *args, gx_sink *X);
+
+/*
+** A X = B with the Cholesky factor of A: F = L (uplo LOWER) or R (UPPER).  Both sweeps are one
+** program; the second goes backward, so that it begins with what the first has left in memory.
+** Reads the factor twice, less what memory keeps; failures and memory as gx_alg_trsm().
+*/
+gx_code gx_alg_cholesky_solve(gx_run *run, const gx_mat *F, gx_uplo uplo, const gx_mat *B,
+                              gx_sink *X);
+
+/*
+** Look at the diagonal of a square A (min(m, n) elements) before the work.  GX_NUMERIC "A is
+** singular (A[7,7] = 0)" for the first that is exactly zero.
+*/
+gx_code gx_alg_refuse_zero_pivot(gx_run *run, const gx_mat *A);
+
+/*
+** A NaN or an Inf among the first `order` rows and columns of A's lower triangle: GX_ARG "A has
+** NaN at [3,1]".  Reads what it looks at, one tile at a time.
+*/
+gx_code gx_alg_refuse_nonfinite(gx_run *run, const gx_mat *A, int64_t order);
+
+/*
+** A = A^H exactly (A = A^T for real dtypes): else GX_ARG "A is not symmetric (A[3,1] = 2,
+** A[1,3] = 2.5)", for the first such pair of the lower triangle, tile by tile.  Reads A once, two
+** tiles at a time.
+*/
+gx_code gx_alg_refuse_asymmetric(gx_run *run, const gx_mat *A);
+
 #endif

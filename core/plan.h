@@ -40,6 +40,51 @@ int64_t gx_plan_matmul_calls(const gx_matmul_plan *plan);
 gx_prog *gx_matmul_program(gx_run *run, const gx_matmul_args *args, const gx_matmul_plan *plan,
                            gx_sink *C);
 
+/* How a Cholesky factorisation is cut (plan_factor.c).  In blocks unless said otherwise. */
+typedef struct gx_cholesky_plan {
+    int64_t n; /* elements */
+    gx_dtype dtype;
+    gx_uplo uplo;
+    int64_t block;            /* edge of a block, elements                                      */
+    int64_t super_m, super_n; /* the rectangle of the factor that stays in memory               */
+    bool is_panel;            /* super_m reaches the bottom: panel-left, else block-left        */
+    bool is_in_memory;        /* everything fits                                                */
+    bool is_snake;            /* what is subtracted runs back and forth, so that blocks survive */
+    gx_cut cut;
+    int64_t lookahead; /* calls */
+} gx_cholesky_plan;
+
+/* tile: edge of the sink's tiles, which are square. */
+void gx_plan_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, int64_t tile,
+                      gx_cholesky_plan *plan);
+
+/*
+** Bytes that are read with this plan's rectangle if nothing survived from one rectangle to the
+** next: A's triangle, and what is read again of the factor; the dry run (gx_prog_cost) is exact.
+*/
+double gx_plan_cholesky_reads(const gx_cholesky_plan *plan);
+
+/* Its program (alg_chol.c); NULL when the run has failed.  Freed by the caller. */
+gx_prog *gx_cholesky_program(gx_run *run, const gx_mat *A, const gx_cholesky_plan *plan,
+                             gx_sink *F);
+
+/* How a triangular solve or product is cut: A n x n, X with `lines` right-hand sides. */
+typedef struct gx_tri_plan {
+    int64_t n, lines; /* elements */
+    gx_dtype dtype;
+    int64_t edge;                /* of A's blocks, elements                                    */
+    int64_t block_n, block_line; /* of X's blocks, along the triangle and across, elements     */
+    int64_t super;               /* X's blocks along the triangle that stay in memory ...      */
+    int64_t strip;               /* ... and across                                             */
+    int64_t sweeps;              /* over A: 2 for a Cholesky factor                            */
+    gx_cut cut;
+    int64_t lookahead; /* calls */
+} gx_tri_plan;
+
+/* tile_n, tile_line: the sink's tile, along A's side and across. */
+void gx_plan_tri(gx_run *run, const gx_mat *A, int64_t lines, gx_dtype dtype, int64_t tile_n,
+                 int64_t tile_line, int64_t sweeps, gx_tri_plan *plan);
+
 /* Seconds a program takes on the host.  edge: smallest side of its blocks, in elements. */
 double gx_plan_seconds(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t edge);
 
