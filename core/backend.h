@@ -16,11 +16,12 @@
 #include "err.h"
 #include "types.h"
 
-#define GX_BACKEND_ABI 1
+#define GX_BACKEND_ABI 2
 
 /* Private to each backend. */
 typedef struct gx_dev gx_dev;
 typedef struct gx_queue gx_queue;
+typedef struct gx_mark gx_mark;
 
 /* Facts a backend reports. */
 typedef struct gx_dev_info {
@@ -55,56 +56,56 @@ typedef enum gx_kernel_id {
     GX_ABS,       /* c = |a|                                c of a's dtype, imaginary part 0      */
     GX_SYMMETRIZE, /* copy triangle uplo of c onto the other one; n x n; conjugated for transa
                      CONJ_TRANS                                                                   */
-    GX_REDUCE,    /* fold the m x n block a into reduce (below); c is not used                    */
+    GX_REDUCE, /* fold the m x n block a into reduce (below); c is not used                    */
 
     /* Triangles.  Of a only the triangle that uplo names is read, for diag UNIT without its
        diagonal.  TRSM, TRMM: a is m x m (LEFT) or n x n (RIGHT); alpha = 0 reads neither a nor c;
        a zero on the diagonal divides as IEEE says.                                               */
-    GX_TRIANGLE,  /* c = triangle uplo of a, zeros elsewhere; m x n; diag UNIT: ones on the
+    GX_TRIANGLE, /* c = triangle uplo of a, zeros elsewhere; m x n; diag UNIT: ones on the
                      diagonal                               in place allowed                      */
-    GX_TRSM,      /* c = alpha op(a)^-1 c (LEFT), alpha c op(a)^-1 (RIGHT)                        */
-    GX_TRMM,      /* c = alpha op(a) c (LEFT), alpha c op(a) (RIGHT)                              */
+    GX_TRSM,     /* c = alpha op(a)^-1 c (LEFT), alpha c op(a)^-1 (RIGHT)                        */
+    GX_TRMM,     /* c = alpha op(a) c (LEFT), alpha c op(a) (RIGHT)                              */
 
     /* Factorisations, in place, as LAPACK leaves them.                                           */
-    GX_POTRF,     /* triangle uplo of c = its Cholesky factor, c = L L^H or U^H U; n x n; the other
+    GX_POTRF, /* triangle uplo of c = its Cholesky factor, c = L L^H or U^H U; n x n; the other
                      triangle is untouched, the diagonal's imaginary part is not read and becomes 0.
                      info: order of the first leading minor that is not positive definite (or
                      has a NaN); what has been factored by then stays                             */
-    GX_GETRF,     /* c = L\U, P c = L U with partial pivoting; m x n; pivots: min(m, n) rows, row j
+    GX_GETRF, /* c = L\U, P c = L U with partial pivoting; m x n; pivots: min(m, n) rows, row j
                      was exchanged with row pivots[j] >= j.  info: 1 + index of the first pivot
                      that is exactly zero; the factorisation is complete all the same             */
-    GX_LASWP,     /* rows row_offset + j and row_offset + pivots[j] of c exchanged, for j from
+    GX_LASWP, /* rows row_offset + j and row_offset + pivots[j] of c exchanged, for j from
                      pivot_first to pivot_last - 1, or in the opposite order (is_backward)        */
 
     /* Reflectors: Q = H_1 H_2 ... H_k, H_i = I - tau_i v_i v_i^H, v_i the columns of V, which is
        unit lower trapezoidal, m x k: the ones and what is above them are not read, so that V may
        be what GEQRF left.  Q = I - V T V^H, T upper triangular k x k.  tau: k elements of dtype. */
-    GX_GEQRF,     /* c = V\R, c = Q R; m x n; tau: min(m, n)                                      */
-    GX_LARFT,     /* c = T (k x k, zeros below the diagonal); a = V, m x k, m >= k, or the V2 of
+    GX_GEQRF, /* c = V\R, c = Q R; m x n; tau: min(m, n)                                      */
+    GX_LARFT, /* c = T (k x k, zeros below the diagonal); a = V, m x k, m >= k, or the V2 of
                      [I; V2] (is_pentagon, below); tau                                            */
-    GX_LARFB,     /* c = op(Q) c (LEFT), c op(Q) (RIGHT); a = V of k columns, b = T; transa
+    GX_LARFB, /* c = op(Q) c (LEFT), c op(Q) (RIGHT); a = V of k columns, b = T; transa
                      NO_TRANS or CONJ_TRANS (TRANS for real dtypes)                               */
-    GX_ORMQR,     /* the same, with tau instead of b: for many reflectors                         */
-    GX_ORGQR,     /* c = the first n columns of Q, of k reflectors; m x n, m >= n >= k; the first
+    GX_ORMQR, /* the same, with tau instead of b: for many reflectors                         */
+    GX_ORGQR, /* c = the first n columns of Q, of k reflectors; m x n, m >= n >= k; the first
                      k columns of c are V at entry                                                */
 
     /* The same of two blocks on top of each other: V = [I; V2], V2 a full block.  m x n is c2.   */
-    GX_TPQRT,     /* [R; c2] = Q [R'; 0] of c = R (upper triangle, n x n; the rest untouched) and
+    GX_TPQRT,  /* [R; c2] = Q [R'; 0] of c = R (upper triangle, n x n; the rest untouched) and
                      c2, m x n; then c = R', c2 = V2; tau: n                                      */
-    GX_TPMQRT,    /* [c; c2] = op(Q) [c; c2] (LEFT: c k x n, c2 m x n), [c c2] op(Q) (RIGHT: c
+    GX_TPMQRT, /* [c; c2] = op(Q) [c; c2] (LEFT: c k x n, c2 m x n), [c c2] op(Q) (RIGHT: c
                      m x k, c2 m x n); a = V2, m x k (LEFT), n x k (RIGHT); tau                   */
 
     /* Spectra.  One call on one block; it may take `threads` threads.  c holds neither NaN nor Inf
        at entry.  info: > 0 where the iteration did not converge; results are then undefined.     */
-    GX_SYEV,      /* values: of the Hermitian matrix whose triangle uplo is c's, n x n, ascending;
+    GX_SYEV,  /* values: of the Hermitian matrix whose triangle uplo is c's, n x n, ascending;
                      wants_right: c = its eigenvectors, orthonormal; c is overwritten             */
-    GX_GEEV,      /* values: of c, n x n, destroyed, in any order, those of real matrices real or
+    GX_GEEV,  /* values: of c, n x n, destroyed, in any order, those of real matrices real or
                      conjugate pairs side by side, the positive imaginary part first; right, left
                      = eigenvectors of length 1, n x n, of the complex dtype, where wanted: c x =
                      value x, y^H c = value y^H                                                   */
-    GX_GEES,      /* complex dtypes: c = T, upper triangular, zeros below; n x n; right = Q where
+    GX_GEES,  /* complex dtypes: c = T, upper triangular, zeros below; n x n; right = Q where
                      wanted: c before = Q T Q^H; values: the diagonal of T                        */
-    GX_GESDD,     /* c = U diag(values) V^H; m x n, destroyed; values: min(m, n), descending.  left
+    GX_GESDD, /* c = U diag(values) V^H; m x n, destroyed; values: min(m, n), descending.  left
                      = U, m x min(m, n), right = V^H, min(m, n) x n; is_full: m x m and n x n.
                      wants_left and wants_right are the same                                      */
     GX_KERNEL_COUNT
@@ -112,15 +113,15 @@ typedef enum gx_kernel_id {
 
 /* What GX_REDUCE computes.  NaN goes through: a block with a NaN has NaN sums and a NaN max_abs. */
 typedef enum gx_reduce_kind {
-    GX_REDUCE_SUM,      /* sum of the elements: out[0] = re, out[1] = im                          */
-    GX_REDUCE_SUMSQ,    /* sum |a|^2 as scale^2 * ssq, no overflow: out[0] = scale, out[1] = ssq  */
-    GX_REDUCE_MAX_ABS,  /* out[0] = max |a|                                                       */
-    GX_REDUCE_MIN,      /* real only: out[0] = smallest                                           */
-    GX_REDUCE_MAX,      /* real only: out[0] = largest                                            */
-    GX_REDUCE_COL_ABS,  /* out[0..n-1] = sum of |a| down each column                              */
-    GX_REDUCE_ROW_ABS,  /* out[0..m-1] = sum of |a| along each row                                */
-    GX_REDUCE_COL_SUM,  /* out[0..2n-1] = sum down each column, (re, im) pairs                    */
-    GX_REDUCE_ROW_SUM,  /* out[0..2m-1] = sum along each row, (re, im) pairs                      */
+    GX_REDUCE_SUM,     /* sum of the elements: out[0] = re, out[1] = im                          */
+    GX_REDUCE_SUMSQ,   /* sum |a|^2 as scale^2 * ssq, no overflow: out[0] = scale, out[1] = ssq  */
+    GX_REDUCE_MAX_ABS, /* out[0] = max |a|                                                       */
+    GX_REDUCE_MIN,     /* real only: out[0] = smallest                                           */
+    GX_REDUCE_MAX,     /* real only: out[0] = largest                                            */
+    GX_REDUCE_COL_ABS, /* out[0..n-1] = sum of |a| down each column                              */
+    GX_REDUCE_ROW_ABS, /* out[0..m-1] = sum of |a| along each row                                */
+    GX_REDUCE_COL_SUM, /* out[0..2n-1] = sum down each column, (re, im) pairs                    */
+    GX_REDUCE_ROW_SUM, /* out[0..2m-1] = sum along each row, (re, im) pairs                      */
     GX_REDUCE_KIND_COUNT
 } gx_reduce_kind;
 
@@ -141,7 +142,7 @@ typedef struct gx_args {
     int64_t ldb;
     void *c;
     int64_t ldc;
-    void *c2;                        /* the lower (or right) block of TPQRT and TPMQRT        */
+    void *c2; /* the lower (or right) block of TPQRT and TPMQRT        */
     int64_t ldc2;
     void *tau;                       /* OUT of GEQRF and TPQRT, elements of dtype, in the device's
                                         memory                                                */
@@ -154,11 +155,11 @@ typedef struct gx_args {
                                         precision, real for SYEV, GESDD, complex for GEEV, GEES */
     void *left;                      /* OUT of the spectra: left vectors, where wanted        */
     int64_t ldleft;
-    void *right;                     /* OUT of the spectra: right vectors, where wanted       */
+    void *right; /* OUT of the spectra: right vectors, where wanted       */
     int64_t ldright;
     bool wants_left, wants_right;
-    bool is_full;                    /* GESDD: square U and V^H                               */
-    int threads;                     /* spectra: how many the kernel may use; 0 = 1           */
+    bool is_full; /* GESDD: square U and V^H                               */
+    int threads;  /* spectra: how many the kernel may use; 0 = 1           */
     gx_reduce_kind reduce_kind;
     double *reduce; /* OUT of GX_REDUCE, host memory, overwritten                      */
     void *work;     /* workspace() bytes, aligned to 64; kernels never allocate        */
@@ -177,7 +178,10 @@ typedef struct gx_backend {
     void (*close)(gx_dev *dev); /* NULL is a no-op */
     gx_code (*info)(gx_dev *dev, gx_dev_info *info, gx_err *err);
 
-    /* Memory of the device; NULL for a host backend, whose memory is core/mem.c's. */
+    /*
+    ** Memory of the device; NULL for a host backend, whose memory is core/mem.c's.  GX_NOMEM: there
+    ** is not so much free now, and nothing else is wrong.
+    */
     gx_code (*alloc)(gx_dev *dev, size_t bytes, void **ptr, gx_err *err);
     void (*free)(gx_dev *dev, void *ptr);
     gx_code (*pin)(gx_dev *dev, size_t bytes, void **host, gx_err *err); /* optional */
@@ -188,6 +192,19 @@ typedef struct gx_backend {
     void (*queue_free)(gx_dev *dev, gx_queue *queue);
     gx_code (*queue_wait)(gx_dev *dev, gx_queue *queue, gx_err *err); /* async errors show here */
     gx_code (*queue_after)(gx_dev *dev, gx_queue *queue, gx_queue *earlier, gx_err *err);
+
+    /*
+    ** Marks: points in queues, for a device with queues.  mark_set() puts the mark behind what has
+    ** been enqueued so far, and moves one that was set before; a mark never set has passed.
+    ** mark_wait(): the host waits until it has passed; failures of the work before it show here
+    ** too, but what kernels leave in host memory is there only after queue_wait().
+    ** Any thread; a queue or mark is used by one thread at a time.
+    */
+    gx_code (*mark_create)(gx_dev *dev, gx_mark **mark, gx_err *err);
+    void (*mark_free)(gx_dev *dev, gx_mark *mark); /* NULL is a no-op */
+    gx_code (*mark_set)(gx_dev *dev, gx_queue *queue, gx_mark *mark, gx_err *err);
+    gx_code (*mark_wait)(gx_dev *dev, gx_mark *mark, gx_err *err);
+    gx_code (*queue_after_mark)(gx_dev *dev, gx_queue *queue, gx_mark *mark, gx_err *err);
 
     /* Copies of col_bytes x cols; the host side must live until queue_wait().  NULL for a host. */
     gx_code (*upload)(gx_dev *dev, gx_queue *queue, void *dst, size_t dst_ld_bytes, const void *src,
@@ -211,6 +228,13 @@ extern const gx_backend gx_backend_ref;
 ** args->threads: they take the BLAS threads through gx_cpu_wide_begin()/end() in kernels/cpu.h.
 */
 extern const gx_backend gx_backend_cpu;
+
+/*
+** What a backend on demand exports, as "gx_cuda_backend": it opens the libraries that it needs,
+** looking first in the folder cuda_path ("" = only the usual places; the setting cuda_path), and
+** returns its table, or NULL with one line that names what is missing.  Called once or more.
+*/
+typedef const gx_backend *(*gx_backend_entry)(const char *cuda_path, gx_err *err);
 
 /* Static name of a kernel: "gemm", "syrk", ... */
 const char *gx_kernel_name(gx_kernel_id kernel);

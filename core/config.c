@@ -25,7 +25,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum kind { KIND_SIZE, KIND_COUNT, KIND_BOOL, KIND_BACKEND, KIND_PROGRESS } kind;
+typedef enum kind {
+    KIND_SIZE,
+    KIND_COUNT,
+    KIND_BOOL,
+    KIND_BACKEND,
+    KIND_PROGRESS,
+    KIND_FOLDER
+} kind;
 
 typedef struct row {
     kind kind;
@@ -72,6 +79,8 @@ static const row rows[GX_SETTING_COUNT] = {
         {"files", "on/off", "gx_import and gx_export may open files", "on"}},
     [GX_SET_PROFILE] = {KIND_BOOL, 0, 1,
         {"profile", "on/off", "the saved hardware profile may be read and written", "on"}},
+    [GX_SET_CUDA_PATH] = {KIND_FOLDER, 0, 0,
+        {"cuda_path", "folder", "where the CUDA libraries are looked for first", ""}},
 };
 // clang-format on
 
@@ -262,6 +271,9 @@ static gx_code refuse(const row *def, const char *value, gx_err *err)
         return gx_fail(err, GX_ARG,
                        "%s must be off, on, or the name of an SQL function, not '%.70s'", key,
                        value);
+    case KIND_FOLDER:
+        return gx_fail(err, GX_ARG, "%s must be a folder's path of at most %d bytes", key,
+                       GX_SETTING_TEXT - 1);
     }
     return GX_ARG;
 }
@@ -306,6 +318,10 @@ static gx_code parse(const row *def, const char *value, int64_t *number, gx_err 
     case KIND_PROGRESS:
         is_good = parse_progress(value, number);
         break;
+    case KIND_FOLDER:
+        *number = 0;
+        is_good = strlen(value) < GX_SETTING_TEXT;
+        break;
     }
     if (!is_good) {
         return refuse(def, value, err);
@@ -321,7 +337,7 @@ static gx_code parse(const row *def, const char *value, int64_t *number, gx_err 
 static void show(gx_config *config, gx_setting setting, const char *value)
 {
     int64_t number = config->number[setting];
-    char text[64];
+    char text[GX_SETTING_TEXT];
     switch (rows[setting].kind) {
     case KIND_SIZE:
     case KIND_COUNT:
@@ -339,6 +355,9 @@ static void show(gx_config *config, gx_setting setting, const char *value)
                  : number == GX_PROGRESS_ON     ? "on"
                                                 : "off");
         break;
+    case KIND_FOLDER:
+        snprintf(text, sizeof text, "%s", value);
+        break;
     }
     memcpy(config->text[setting], text, sizeof text);
 }
@@ -346,7 +365,7 @@ static void show(gx_config *config, gx_setting setting, const char *value)
 gx_code gx_config_set(gx_config *config, gx_setting setting, const char *value, gx_err *err)
 {
     assert(setting >= 0 && setting < GX_SETTING_COUNT);
-    char standard[64]; // a copy: show() writes into config
+    char standard[GX_SETTING_TEXT]; // a copy: show() writes into config
     if (equals(value, "default")) {
         memcpy(standard, config->default_text[setting], sizeof standard);
         value = standard;
@@ -399,7 +418,7 @@ static void set_built_in(gx_config *config)
     number[GX_SET_FILES] = 1;
     number[GX_SET_PROFILE] = 1;
     for (int i = 0; i < GX_SETTING_COUNT; i++) {
-        show(config, (gx_setting)i, "off");
+        show(config, (gx_setting)i, rows[i].kind == KIND_FOLDER ? "" : "off");
     }
 }
 

@@ -16,21 +16,24 @@ typedef enum gx_setting {
     GX_SET_MEMORY_LIMIT = 0, /* bytes: host memory gx may use; floor 3 default tiles of the store */
     GX_SET_PINNING_BUDGET,   /* bytes: page-locked host memory                       */
     GX_SET_DEVICE_MEMORY_LIMIT, /* bytes: per device; 0 = up to 80 % of its free memory  */
-    GX_SET_BACKEND,          /* text: auto, cpu, cuda, reference                     */
-    GX_SET_THREADS,          /* count: compute threads; default the CPUs available   */
-    GX_SET_READERS,          /* count: helper connections; 0 = none                  */
-    GX_SET_TILE_BYTES,       /* bytes: size of a storage tile of new matrices        */
-    GX_SET_DETERMINISTIC,    /* bool                                                 */
-    GX_SET_PROGRESS,         /* text: off, on, or the name of an SQL function        */
-    GX_SET_FILES,            /* bool: gx_import and gx_export allowed                */
-    GX_SET_PROFILE,          /* bool: the saved hardware profile is read and written */
+    GX_SET_BACKEND,             /* text: auto, cpu, cuda, reference                     */
+    GX_SET_THREADS,             /* count: compute threads; default the CPUs available   */
+    GX_SET_READERS,             /* count: helper connections; 0 = none                  */
+    GX_SET_TILE_BYTES,          /* bytes: size of a storage tile of new matrices        */
+    GX_SET_DETERMINISTIC,       /* bool                                                 */
+    GX_SET_PROGRESS,            /* text: off, on, or the name of an SQL function        */
+    GX_SET_FILES,               /* bool: gx_import and gx_export allowed                */
+    GX_SET_PROFILE,             /* bool: the saved hardware profile is read and written */
+    GX_SET_CUDA_PATH,           /* text: folder of the CUDA libraries; "" = usual places */
     GX_SETTING_COUNT
 } gx_setting;
 
+enum { GX_SETTING_TEXT = 256 };
+
 typedef struct gx_config {
-    int64_t number[GX_SETTING_COUNT]; /* sizes in bytes, counts, booleans as 0/1 */
-    char text[GX_SETTING_COUNT][64];  /* the value as shown, NUL-terminated       */
-    char default_text[GX_SETTING_COUNT][64]; /* the default in force, as shown    */
+    int64_t number[GX_SETTING_COUNT];             /* sizes in bytes, counts, booleans as 0/1 */
+    char text[GX_SETTING_COUNT][GX_SETTING_TEXT]; /* the value as shown, NUL-terminated */
+    char default_text[GX_SETTING_COUNT][GX_SETTING_TEXT]; /* the default in force, as shown     */
 } gx_config;
 
 /* Values of number[GX_SET_BACKEND], in the order of their words. */

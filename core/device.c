@@ -3,10 +3,10 @@
 **
 ** The CPU and reference backends are linked in.  The CUDA backend is gx_cuda.so, a shared object
 ** beside this one, so that gx.so itself needs no NVIDIA library: it is opened when somebody sets
-** the backend to cuda or reads gx_devices, and never before.  Four things can be missing, looked
-** for in this order so that the reason names the first one to get: gx_cuda.so itself, the driver
-** (libcuda.so.1), a library of the toolkit that gx_cuda.so needs (the loader's text names it),
-** and a device.
+** the backend to cuda or reads gx_devices, or a call is large enough for a device, and never
+** before.  Three things can be missing, looked for in this order so that the reason names the
+** first one to get: gx_cuda.so itself; what it needs (the driver, a library of the toolkit), of
+** which it says itself what is missing; and a device.
 **
 ** gx_cuda.so exports one function, gx_cuda_backend(), that returns its table; a table of another
 ** GX_BACKEND_ABI is refused.  What has been opened is not closed: device runtimes keep threads.
@@ -18,8 +18,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-typedef const gx_backend *(*backend_fn)(void);
 
 /* gx_cuda.so in the folder of the object this function is in. */
 static bool find_beside(char *path, size_t bytes)
@@ -38,16 +36,13 @@ static bool find_beside(char *path, size_t bytes)
 
 static const gx_backend *refuse(gx_ctx *ctx, const char *reason, const char *detail)
 {
-    snprintf(ctx->cuda_reason, sizeof ctx->cuda_reason, "%.100s%.150s", reason, detail);
+    snprintf(ctx->cuda_reason, sizeof ctx->cuda_reason, "%.60s%.190s", reason, detail);
     return NULL;
 }
 
 /* Ask the object at path for its backend. */
 static const gx_backend *open_backend(gx_ctx *ctx, const char *path)
 {
-    if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE) == NULL) {
-        return refuse(ctx, "no NVIDIA driver: libcuda.so.1 is missing", "");
-    }
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (object == NULL) {
         const char *text = dlerror();
@@ -57,10 +52,14 @@ static const gx_backend *open_backend(gx_ctx *ctx, const char *path)
     if (symbol == NULL) {
         return refuse(ctx, "not a backend of gx: ", path);
     }
-    backend_fn get;
+    gx_backend_entry get;
     memcpy(&get, &symbol, sizeof get); // ISO C has no cast from object to function pointers
-    const gx_backend *backend = get();
-    if (backend == NULL || backend->abi != GX_BACKEND_ABI) {
+    gx_err err = {0};
+    const gx_backend *backend = get(ctx->config.text[GX_SET_CUDA_PATH], &err);
+    if (backend == NULL) {
+        return refuse(ctx, "", err.text[0] == '\0' ? "no CUDA" : err.text);
+    }
+    if (backend->abi != GX_BACKEND_ABI) {
         return refuse(ctx, "built for another version of gx: ", path);
     }
     if (backend->count() < 1) {

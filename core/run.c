@@ -107,6 +107,8 @@ gx_code gx_ctx_configure(gx_ctx *ctx, gx_setting setting, const char *value, gx_
         gx_mem_set_limit(ctx->mem, (size_t)number);
     } else if (setting == GX_SET_TILE_BYTES) {
         gx_store_set_tile_bytes(ctx->store, (size_t)number);
+    } else if (setting == GX_SET_CUDA_PATH) {
+        ctx->is_cuda_tried = ctx->cuda != NULL; // what is open stays; else look again
     } else if (setting == GX_SET_BACKEND) {
         const gx_backend *backend;
         gx_code rc = gx_device_choose(ctx, &backend, err);
