@@ -202,6 +202,17 @@ gx_code gx_run_failf(gx_run *run, gx_code code, const char *format, ...)
     return gx_run_fail(run, &err);
 }
 
+bool gx_run_forgive(gx_run *run, gx_code code)
+{
+    if (gx_ok(run) || run->err.code != code) {
+        return false;
+    }
+    run->err.code = GX_OK;
+    run->err.text[0] = '\0';
+    atomic_store(&run->stopped, false);
+    return true;
+}
+
 gx_code gx_run_poll(gx_run *run)
 {
     if (!gx_ok(run)) {

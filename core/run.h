@@ -28,11 +28,11 @@ typedef struct gx_ctx {
     bool is_cuda_tried;        /* core/device.c has looked for the backend    */
     const gx_backend *cuda;    /* found; NULL: cuda_reason says why not       */
     char cuda_reason[256];
-    const char *version;       /* of gx, for the profile's key; static        */
-    bool is_profile_loaded;    /* profile is valid                            */
-    gx_profile profile;        /* see gx_profile_get()                        */
-    int holds;                 /* calls and cursors that use the store now    */
-    int runs;                  /* of these, calls                             */
+    const char *version;    /* of gx, for the profile's key; static        */
+    bool is_profile_loaded; /* profile is valid                            */
+    gx_profile profile;     /* see gx_profile_get()                        */
+    int holds;              /* calls and cursors that use the store now    */
+    int runs;               /* of these, calls                             */
 } gx_ctx;
 
 /* db is borrowed.  *ctx is NULL on failure. */
@@ -55,19 +55,19 @@ void gx_ctx_release(gx_ctx *ctx);
 
 typedef struct gx_run {
     gx_ctx *ctx;
-    const char *label;     /* "gx_matmul": for progress; static string      */
-    gx_err err;            /* the call's failure; read by the caller thread */
-    pthread_mutex_t lock;  /* guards err when threads report                */
-    atomic_bool stopped;   /* set with the first failure: threads look here */
-    gx_team *team;         /* NULL until gx_run_team()                      */
+    const char *label;    /* "gx_matmul": for progress; static string      */
+    gx_err err;           /* the call's failure; read by the caller thread */
+    pthread_mutex_t lock; /* guards err when threads report                */
+    atomic_bool stopped;  /* set with the first failure: threads look here */
+    gx_team *team;        /* NULL until gx_run_team()                      */
     int64_t start_ns;
-    int64_t polled_ns;     /* last look at sqlite3_interrupt()              */
-    int64_t shown_ns;      /* last progress report                          */
-    double done, total;    /* progress in any unit (flops, bytes)           */
-    int64_t base_flops;    /* the counter when the progress began: for rates */
-    int64_t base_bytes;    /* the same of tile bytes read and written       */
-    int shown_percent;     /* of the latest progress report                 */
-    bool is_shown;         /* progress of this call has been reported       */
+    int64_t polled_ns;  /* last look at sqlite3_interrupt()              */
+    int64_t shown_ns;   /* last progress report                          */
+    double done, total; /* progress in any unit (flops, bytes)           */
+    int64_t base_flops; /* the counter when the progress began: for rates */
+    int64_t base_bytes; /* the same of tile bytes read and written       */
+    int shown_percent;  /* of the latest progress report                 */
+    bool is_shown;      /* progress of this call has been reported       */
 } gx_run;
 
 void gx_run_begin(gx_run *run, gx_ctx *ctx, const char *label);
@@ -84,6 +84,12 @@ gx_code gx_run_fail(gx_run *run, const gx_err *err);
 /* The same, with a text. */
 gx_code gx_run_failf(gx_run *run, gx_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/*
+** Where the run has failed with this code: forget it, and return true.  For a driver that has
+** another way; everything begun since the run was last well must have been ended before.
+*/
+bool gx_run_forgive(gx_run *run, gx_code code);
 
 /* Caller's thread: interrupt and progress.  Cheap: looks at most every 10 ms. */
 gx_code gx_run_poll(gx_run *run);

@@ -29,6 +29,7 @@ static const gx_counter_info infos[GX_COUNTER_COUNT] = {
     [GX_STAT_SPILLS] = {"spills", "count", "unfinished result blocks written out and read again"},
     [GX_STAT_KERNELS] = {"kernels", "count", "kernel calls"},
     [GX_STAT_FLOPS] = {"flops", "flop", "floating-point operations, by LAPACK's counting"},
+    [GX_STAT_REFINEMENTS] = {"refinements", "count", "steps of iterative refinement"},
     [GX_STAT_READ_NS] = {"read_ns", "ns", "time in tile reads, summed over threads"},
     [GX_STAT_WRITE_NS] = {"write_ns", "ns", "time in tile writes"},
     [GX_STAT_COMPUTE_NS] = {"compute_ns", "ns", "time in kernels, as the caller waited"},

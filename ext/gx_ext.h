@@ -58,6 +58,7 @@ struct gx_fn {
 typedef enum gx_option_type {
     GX_OPT_BOOL,   /* bool: JSON true/false or 0/1                          */
     GX_OPT_INT,    /* int64_t: an integer, at most 2^53                     */
+    GX_OPT_STEPS,  /* int64_t: the same, or true (GX_OPT_STEPS_ALL), false (0) */
     GX_OPT_REAL,   /* double: number, or "nan", "inf", "-inf"               */
     GX_OPT_SCALAR, /* gx_scalar: number, [re, im] or "1+2i"                 */
     GX_OPT_TEXT,   /* char[64]                                              */
@@ -66,6 +67,8 @@ typedef enum gx_option_type {
     GX_OPT_LIST,   /* const char *: "0,2,5:9", a number, or a list of these, as such a text */
     GX_OPT_END
 } gx_option_type;
+
+enum { GX_OPT_STEPS_ALL = INT32_MAX };
 
 typedef struct gx_option {
     const char *key;
@@ -202,6 +205,8 @@ extern const gx_function gx_functions_store[];   /* fn_store.c: store, copy, dro
 extern const gx_function gx_functions_make[];    /* fn_make.c: zeros, eye, random, ...      */
 extern const gx_function gx_functions_look[];    /* fn_look.c: info, json, show, slice, ... */
 extern const gx_function gx_functions_files[];   /* fn_files.c: import, export */
+extern const gx_function gx_functions_property[]; /* fn_property.c: set_property, ... */
+extern const gx_function gx_functions_solve[];    /* fn_solve.c: solve, cond, rcond */
 extern const gx_function gx_functions_cells[];   /* fn_cells.c: set */
 extern const gx_function gx_functions_control[]; /* fn_control.c: config, version, debug, ... */
 

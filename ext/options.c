@@ -74,6 +74,15 @@ static bool take_int(const cJSON *item, int64_t *out)
     return true;
 }
 
+static bool take_steps(const cJSON *item, int64_t *out)
+{
+    if (cJSON_IsBool(item)) {
+        *out = cJSON_IsTrue(item) ? GX_OPT_STEPS_ALL : 0;
+        return true;
+    }
+    return take_int(item, out);
+}
+
 static bool take_real(const cJSON *item, double *out)
 {
     if (cJSON_IsNumber(item)) {
@@ -175,6 +184,7 @@ static bool take(gx_fn *fn, const gx_option *option, const cJSON *item, char *ou
     static const char *const wanted[GX_OPT_END] = {
         [GX_OPT_BOOL] = "true or false",
         [GX_OPT_INT] = "an integer",
+        [GX_OPT_STEPS] = "true, false or an integer",
         [GX_OPT_REAL] = "a number",
         [GX_OPT_SCALAR] = "a number, [re,im] or \"1+2i\"",
         [GX_OPT_TEXT] = "a text of at most 63 bytes",
@@ -190,6 +200,9 @@ static bool take(gx_fn *fn, const gx_option *option, const cJSON *item, char *ou
         break;
     case GX_OPT_INT:
         is_good = take_int(item, field);
+        break;
+    case GX_OPT_STEPS:
+        is_good = take_steps(item, field);
         break;
     case GX_OPT_REAL:
         is_good = take_real(item, field);

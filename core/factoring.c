@@ -1,0 +1,487 @@
+/*
+** Factors to solve with: choosing, factoring, solving (factoring.h).
+**
+**     what A is            factored                      solved, op(A) X = B
+**     diagonal             its diagonal is read          X = B ./ d
+**     lower, upper         not at all                    one triangular solve with A itself
+**     positive definite    A = L L^H                     two triangular solves
+**     anything else        P A = L U                     exchanges and two triangular solves
+**
+** A small matrix, and a value in memory, are resident: loaded once into one buffer, factored there,
+** and all right-hand sides are solved in the result's own memory, so that a system of a few
+** equations costs a few microseconds.  Larger ones go through the drivers (alg.h) with the factor
+** as an intermediate: in memory where it fits beside the blocks, else in the temp database.
+**
+** Memory, resident: n^2 elements (a value that is a triangle: none), and n x (columns of B), in
+** panels of whole tiles where the result is stored and memory is short.  Threads: the team's.
+*/
+#include "factoring.h"
+
+#include <math.h>
+#include <string.h>
+
+static const gx_scalar ONE = {1, 0};
+
+/* A stored matrix up to this order is resident: about one tile, which is read at once anyway. */
+enum { RESIDENT_ORDER = 1024 };
+
+/* Flops that are worth a team: about 0.1 ms on one core. */
+static const double WORTH_A_TEAM = 4e6;
+
+/* ---- choosing -------------------------------------------------------------------------------- */
+
+gx_factor_kind gx_factor_choose(const gx_mat *A, const char **why)
+{
+    static const struct {
+        uint32_t bits;
+        gx_factor_kind kind;
+        const char *why;
+    } rules[] = {
+        {GX_PROP_LOWER | GX_PROP_UPPER, GX_FACTOR_DIAGONAL, "A is diagonal"},
+        {GX_PROP_LOWER, GX_FACTOR_LOWER, "A is lower triangular"},
+        {GX_PROP_UPPER, GX_FACTOR_UPPER, "A is upper triangular"},
+        {GX_PROP_POSITIVE, GX_FACTOR_CHOLESKY, "A is positive definite"},
+        {0, GX_FACTOR_LU, "A has no property that helps"},
+    };
+    const size_t LAST = sizeof rules / sizeof rules[0] - 1;
+    size_t k = 0;
+    while (k < LAST && (A->properties & rules[k].bits) != rules[k].bits) {
+        k++;
+    }
+    *why = rules[k].why;
+    return rules[k].kind;
+}
+
+static gx_scalar element(const gx_mat *A, int64_t i, int64_t j)
+{
+    const void *at = gx_at(A->data, A->dtype, A->ld, i, j);
+    switch (A->dtype) {
+    case GX_F64:
+        return (gx_scalar){*(const double *)at, 0};
+    case GX_F32:
+        return (gx_scalar){(double)*(const float *)at, 0};
+    case GX_C128:
+        return (gx_scalar){((const double *)at)[0], ((const double *)at)[1]};
+    default:
+        return (gx_scalar){(double)((const float *)at)[0], (double)((const float *)at)[1]};
+    }
+}
+
+/*
+** All zero on one side of the diagonal?  From the corner, where a general matrix says no at once.
+*/
+static bool is_triangle(const gx_mat *A, gx_uplo uplo)
+{
+    for (int64_t j = 0; j < A->cols; j++) {
+        int64_t first = uplo == GX_LOWER ? 0 : j + 1, last = uplo == GX_LOWER ? j : A->rows;
+        for (int64_t i = first; i < last; i++) {
+            gx_scalar x = element(A, i, j);
+            if (!(x.re == 0 && x.im == 0)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Hermitian with a real, positive diagonal: worth a Cholesky factorisation. */
+static bool looks_positive(const gx_mat *A)
+{
+    for (int64_t j = 0; j < A->cols; j++) {
+        gx_scalar d = element(A, j, j);
+        if (!(d.re > 0) || d.im != 0) {
+            return false;
+        }
+    }
+    for (int64_t j = 0; j < A->cols; j++) {
+        for (int64_t i = j + 1; i < A->rows; i++) {
+            gx_scalar low = element(A, i, j), high = element(A, j, i);
+            if (!(low.re == high.re && low.im == -high.im)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static gx_factor_kind look_at_value(const gx_mat *A)
+{
+    bool is_lower = is_triangle(A, GX_LOWER), is_upper = is_triangle(A, GX_UPPER);
+    if (is_lower || is_upper) {
+        return is_lower && is_upper ? GX_FACTOR_DIAGONAL
+               : is_lower           ? GX_FACTOR_LOWER
+                                    : GX_FACTOR_UPPER;
+    }
+    return looks_positive(A) ? GX_FACTOR_CHOLESKY : GX_FACTOR_LU;
+}
+
+/* ---- resident -------------------------------------------------------------------------------- */
+
+/* One kernel on whole matrices in memory.  info may be NULL. */
+static void call_kernel(gx_factor *f, gx_kernel_id kernel, const gx_args *args, int64_t *info)
+{
+    gx_run *run = f->run;
+    const gx_backend *backend;
+    gx_dev *dev;
+    int64_t ignored = 0;
+    if (!gx_ok(run) || gx_run_device(run, &backend, &dev) != GX_OK) {
+        return;
+    }
+    gx_args call = *args;
+    call.info = info == NULL ? &ignored : info;
+    double flops = gx_kernel_flops(kernel, f->dtype, &call);
+    gx_team *team = flops < WORTH_A_TEAM ? NULL : gx_run_team(run);
+    gx_cut cut = {.is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0};
+    gx_err err = {0};
+    gx_team_call(team, backend, dev, kernel, f->dtype, &call, &cut, &err);
+    gx_run_fail(run, &err);
+    gx_stats_add(&run->ctx->stats, GX_STAT_KERNELS, 1);
+    gx_stats_add(&run->ctx->stats, GX_STAT_FLOPS, (int64_t)flops);
+}
+
+/* All of A into the factor's buffer. */
+static void load_whole(gx_factor *f, const gx_mat *A)
+{
+    gx_run *run = f->run;
+    gx_err err = {0};
+    size_t bytes = 0;
+    gx_matrix_bytes(f->n, f->n, f->dtype, &bytes);
+    gx_reader *own = NULL;
+    if (f->memory == NULL &&
+        gx_mem_alloc(run->ctx->mem, bytes, "a factor", &f->memory, &err) != GX_OK) {
+        gx_run_fail(run, &err);
+        return;
+    }
+    if (A->kind == GX_MAT_VALUE || gx_reader_own(run->ctx->store, &own, &err) == GX_OK) {
+        gx_mat_read(run, A, own, 0, 0, f->n, f->n, f->dtype, f->memory, f->n, &err);
+    }
+    gx_reader_close(own);
+    gx_run_fail(run, &err);
+    gx_mat_value(&f->mat, A->label, f->dtype, f->n, f->n, f->memory, gx_max(1, f->n));
+}
+
+/* A itself, where it lies in memory and nothing will be written to it; else a copy. */
+static void lend_or_load(gx_factor *f, const gx_mat *A)
+{
+    if (A->kind == GX_MAT_VALUE && A->dtype == f->dtype) {
+        f->mat = *A;
+        f->mat.owned = NULL;
+    } else {
+        load_whole(f, A);
+    }
+}
+
+/* An exact zero on the diagonal of a triangle. */
+static void check_diagonal(gx_factor *f)
+{
+    for (int64_t i = 0; i < f->n && gx_ok(f->run) && f->diag != GX_UNIT; i++) {
+        gx_scalar d = element(&f->mat, i, i);
+        if (d.re == 0 && d.im == 0) {
+            gx_run_failf(f->run, GX_NUMERIC, "%s is singular (%s[%lld,%lld] = 0)", f->label,
+                         f->label, (long long)i, (long long)i);
+        }
+    }
+}
+
+static bool factor_cholesky(gx_factor *f, const gx_mat *A, int64_t *minor)
+{
+    load_whole(f, A);
+    *minor = 0;
+    f->uplo = GX_LOWER;
+    call_kernel(
+        f, GX_POTRF,
+        &(gx_args){.uplo = GX_LOWER, .m = f->n, .n = f->n, .c = f->memory, .ldc = gx_max(1, f->n)},
+        minor);
+    return *minor == 0;
+}
+
+static void factor_lu(gx_factor *f, const gx_mat *A)
+{
+    load_whole(f, A);
+    gx_err err = {0};
+    void *pivots = NULL;
+    if (gx_ok(f->run) && gx_mem_alloc(f->run->ctx->mem, (size_t)f->n * sizeof(int64_t), "pivots",
+                                      &pivots, &err) != GX_OK) {
+        gx_run_fail(f->run, &err);
+    }
+    f->pivots = pivots;
+    int64_t info = 0;
+    call_kernel(
+        f, GX_GETRF,
+        &(gx_args){
+            .m = f->n, .n = f->n, .c = f->memory, .ldc = gx_max(1, f->n), .pivots = f->pivots},
+        &info);
+    if (info > 0) {
+        gx_run_failf(f->run, GX_NUMERIC, "%s is singular (pivot %lld is exactly zero)", f->label,
+                     (long long)info);
+    }
+}
+
+static void factor_resident(gx_factor *f, const gx_mat *A, bool is_guess)
+{
+    int64_t minor = 0;
+    f->is_resident = true;
+    switch (f->kind) {
+    case GX_FACTOR_LOWER:
+    case GX_FACTOR_UPPER:
+        lend_or_load(f, A);
+        check_diagonal(f);
+        break;
+    case GX_FACTOR_CHOLESKY:
+        if (!factor_cholesky(f, A, &minor) && gx_ok(f->run) && !is_guess) {
+            gx_run_failf(f->run, GX_NUMERIC,
+                         "%s is not positive definite (leading minor of order %lld)", f->label,
+                         (long long)minor);
+        }
+        if (minor == 0) {
+            break;
+        }
+        f->kind = GX_FACTOR_LU;
+        factor_lu(f, A);
+        break;
+    default:
+        factor_lu(f, A);
+    }
+}
+
+/* ---- the diagonal ---------------------------------------------------------------------------- */
+
+/* n numbers, whatever holds A. */
+static void read_diagonal(gx_factor *f, const gx_mat *A)
+{
+    gx_run *run = f->run;
+    gx_reader *own = NULL;
+    gx_err err = {0};
+    if (gx_mem_alloc(run->ctx->mem, (size_t)f->n * gx_dtype_bytes(f->dtype), "a diagonal",
+                     &f->memory, &err) == GX_OK &&
+        gx_reader_own(run->ctx->store, &own, &err) == GX_OK) {
+        for (int64_t i = 0; i < f->n && err.code == GX_OK && gx_run_poll(run) == GX_OK; i++) {
+            gx_mat_read(run, A, own, i, i, 1, 1, f->dtype, gx_at(f->memory, f->dtype, 1, i, 0), 1,
+                        &err);
+        }
+    }
+    gx_reader_close(own);
+    gx_run_fail(run, &err);
+    gx_mat_value(&f->mat, A->label, f->dtype, f->n, 1, f->memory, gx_max(1, f->n));
+    for (int64_t i = 0; i < f->n && gx_ok(run); i++) {
+        gx_scalar d = element(&f->mat, i, 0);
+        if (d.re == 0 && d.im == 0) {
+            gx_run_failf(run, GX_NUMERIC, "%s is singular (%s[%lld,%lld] = 0)", f->label, f->label,
+                         (long long)i, (long long)i);
+        }
+    }
+}
+
+/* X = B ./ d, d repeated for each column; conjugated for op(A) = A^H. */
+static void solve_diagonal(gx_factor *f, gx_trans trans, const gx_mat *B, gx_sink *X)
+{
+    gx_mat conjugated, repeated;
+    gx_sink scratch = {0};
+    const gx_mat *d = &f->mat;
+    if (trans == GX_CONJ_TRANS && gx_dtype_is_complex(f->dtype)) {
+        gx_sink_begin_scratch(f->run, f->n, 1, f->dtype, 0, &scratch);
+        gx_alg_map1(f->run, GX_CONJ, ONE, &f->mat, &scratch);
+        if (gx_ok(f->run)) {
+            gx_sink_source(&scratch, f->label, &conjugated);
+            d = &conjugated;
+        }
+    }
+    gx_mat_broadcast(&repeated, d, f->n, B->cols);
+    gx_alg_map2(f->run, GX_MAP_DIV, ONE, B, ONE, &repeated, X);
+    gx_sink_drop(&scratch);
+}
+
+/* ---- solving in memory ----------------------------------------------------------------------- */
+
+static void substitute(gx_factor *f, gx_uplo uplo, gx_diag diag, gx_trans trans, void *x,
+                       int64_t cols)
+{
+    call_kernel(f, GX_TRSM,
+                &(gx_args){.side = GX_LEFT,
+                           .uplo = uplo,
+                           .transa = trans,
+                           .diag = diag,
+                           .alpha = ONE,
+                           .m = f->n,
+                           .n = cols,
+                           .a = f->mat.data,
+                           .lda = gx_max(1, f->mat.ld),
+                           .c = x,
+                           .ldc = gx_max(1, f->n)},
+                NULL);
+}
+
+static void exchange(gx_factor *f, bool is_backward, void *x, int64_t cols)
+{
+    call_kernel(f, GX_LASWP,
+                &(gx_args){.m = f->n,
+                           .n = cols,
+                           .c = x,
+                           .ldc = gx_max(1, f->n),
+                           .pivots = f->pivots,
+                           .pivot_last = f->n,
+                           .is_backward = is_backward},
+                NULL);
+}
+
+static void conjugate(gx_factor *f, void *x, int64_t cols)
+{
+    call_kernel(
+        f, GX_CONJ,
+        &(gx_args){
+            .m = f->n, .n = cols, .a = x, .lda = gx_max(1, f->n), .c = x, .ldc = gx_max(1, f->n)},
+        NULL);
+}
+
+/* A = L L^H is Hermitian: A^T is its conjugate, and so conj(X) solves with conj(B). */
+static void apply_cholesky(gx_factor *f, gx_trans trans, void *x, int64_t cols)
+{
+    bool is_conjugated = trans == GX_TRANS && gx_dtype_is_complex(f->dtype);
+    gx_trans adjoint = gx_dtype_is_complex(f->dtype) ? GX_CONJ_TRANS : GX_TRANS;
+    if (is_conjugated) {
+        conjugate(f, x, cols);
+    }
+    substitute(f, f->uplo, GX_NON_UNIT, f->uplo == GX_LOWER ? GX_NO_TRANS : adjoint, x, cols);
+    substitute(f, f->uplo, GX_NON_UNIT, f->uplo == GX_LOWER ? adjoint : GX_NO_TRANS, x, cols);
+    if (is_conjugated) {
+        conjugate(f, x, cols);
+    }
+}
+
+/* x = op(A)^-1 x, n x cols in memory. */
+static void apply_resident(gx_factor *f, gx_trans trans, void *x, int64_t cols)
+{
+    switch (f->kind) {
+    case GX_FACTOR_LOWER:
+    case GX_FACTOR_UPPER:
+        substitute(f, f->uplo, f->diag, trans, x, cols);
+        break;
+    case GX_FACTOR_CHOLESKY:
+        apply_cholesky(f, trans, x, cols);
+        break;
+    default:
+        if (trans == GX_NO_TRANS) {
+            exchange(f, false, x, cols);
+            substitute(f, GX_LOWER, GX_UNIT, GX_NO_TRANS, x, cols);
+            substitute(f, GX_UPPER, GX_NON_UNIT, GX_NO_TRANS, x, cols);
+        } else {
+            substitute(f, GX_UPPER, GX_NON_UNIT, trans, x, cols);
+            substitute(f, GX_LOWER, GX_UNIT, trans, x, cols);
+            exchange(f, true, x, cols);
+        }
+    }
+}
+
+/* Columns of B at a time: all, or as many whole tiles as a third of the memory takes. */
+static int64_t panel_width(const gx_factor *f, const gx_mat *B, const gx_sink *X)
+{
+    size_t column = (size_t)gx_max(1, f->n) * gx_dtype_bytes(f->dtype);
+    int64_t fits = (int64_t)(gx_mem_available(f->run->ctx->mem) / 3 / column);
+    int64_t tile = gx_max(1, X->tile_cols);
+    return fits >= B->cols ? gx_max(1, B->cols) : gx_max(tile, fits / tile * tile);
+}
+
+static void solve_resident(gx_factor *f, gx_trans trans, const gx_mat *B, gx_sink *X)
+{
+    gx_run *run = f->run;
+    gx_mem *mem = run->ctx->mem;
+    gx_err err = {0};
+    gx_reader *own = NULL;
+    void *panel = NULL;
+    int64_t width = X->is_stored ? panel_width(f, B, X) : gx_max(1, B->cols);
+    if (X->is_stored) {
+        gx_mem_alloc(mem, (size_t)(f->n * width) * gx_dtype_bytes(f->dtype), "right-hand sides",
+                     &panel, &err);
+    }
+    if (err.code == GX_OK && B->kind != GX_MAT_VALUE) {
+        gx_reader_own(run->ctx->store, &own, &err);
+    }
+    gx_run_fail(run, &err);
+    for (int64_t j = 0; j < B->cols && f->n > 0 && gx_ok(run); j += width) {
+        int64_t cols = gx_min(width, B->cols - j);
+        void *x = X->is_stored ? panel : X->value.data;
+        gx_mat_read(run, B, own, 0, j, f->n, cols, f->dtype, x, f->n, &err);
+        gx_run_fail(run, &err);
+        apply_resident(f, trans, x, cols);
+        if (X->is_stored && gx_ok(run)) {
+            gx_sink_write(X, 0, j, f->n, cols, x, f->n, &err);
+            gx_run_fail(run, &err);
+        }
+        gx_run_poll(run);
+    }
+    gx_reader_close(own);
+    gx_mem_free(mem, panel);
+}
+
+/* ---- the three calls ------------------------------------------------------------------------- */
+
+gx_code gx_factor_make(gx_run *run, const gx_mat *A, const gx_factor_choice *choice,
+                       gx_factor *factor)
+{
+    memset(factor, 0, sizeof *factor);
+    factor->run = run;
+    if (!gx_ok(run)) {
+        return run->err.code;
+    }
+    factor->n = A->rows;
+    factor->dtype = choice->dtype;
+    memcpy(factor->label, A->label, sizeof factor->label);
+    factor->kind = choice->kind;
+    bool is_guess = false;
+    if (choice->kind == GX_FACTOR_AUTO) {
+        bool is_looked_at = A->kind == GX_MAT_VALUE && A->properties == 0;
+        const char *why;
+        factor->kind = is_looked_at ? look_at_value(A) : gx_factor_choose(A, &why);
+        is_guess = is_looked_at && factor->kind == GX_FACTOR_CHOLESKY;
+    }
+    factor->uplo = factor->kind == GX_FACTOR_UPPER ? GX_UPPER : GX_LOWER;
+    if (choice->is_factor) {
+        factor->kind = GX_FACTOR_CHOLESKY;
+        factor->is_resident = true;
+        lend_or_load(factor, A);
+        check_diagonal(factor);
+    } else if (factor->kind == GX_FACTOR_DIAGONAL) {
+        read_diagonal(factor, A);
+    } else {
+        factor_resident(factor, A, is_guess);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+gx_code gx_factor_solve(gx_factor *factor, gx_trans trans, const gx_mat *B, gx_sink *X)
+{
+    gx_run *run = factor->run;
+    if (!gx_ok(run)) {
+        return run->err.code;
+    }
+    if (!gx_dtype_is_complex(factor->dtype) && trans == GX_CONJ_TRANS) {
+        trans = GX_TRANS;
+    }
+    if (factor->kind == GX_FACTOR_DIAGONAL) {
+        solve_diagonal(factor, trans, B, X);
+    } else {
+        solve_resident(factor, trans, B, X);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+void gx_factor_clear(gx_factor *factor)
+{
+    if (factor->run == NULL) {
+        return;
+    }
+    gx_mem *mem = factor->run->ctx->mem;
+    gx_mem_free(mem, factor->memory);
+    gx_mem_free(mem, factor->pivots);
+    gx_sink_drop(&factor->scratch);
+    memset(factor, 0, sizeof *factor);
+}
+
+gx_code gx_factor_try_cholesky(gx_run *run, const gx_mat *A, bool *is_positive)
+{
+    gx_factor f = {.run = run, .n = A->rows, .dtype = A->dtype};
+    int64_t minor = 0;
+    *is_positive = factor_cholesky(&f, A, &minor) && gx_ok(run);
+    gx_factor_clear(&f);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
