@@ -417,7 +417,10 @@ def test_locale(tmp_path):
 import locale, sys
 sys.path.insert(0, {str(ROOT / "tests" / "sql")!r})
 from conftest import gx_connect, q
-locale.setlocale(locale.LC_ALL, "de_DE.UTF-8")
+try:
+    locale.setlocale(locale.LC_ALL, "de_DE.UTF-8")
+except locale.Error:  # localedef without its character maps makes an empty one
+    sys.exit(77)
 assert locale.localeconv()["decimal_point"] == ","
 db = gx_connect()
 open("a.csv", "w").write("1.5,2.25\\n3,1234567890.12345678901234567890\\n")
@@ -428,5 +431,7 @@ for ending in ["csv", "mtx"]:
 """
     child = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, timeout=60, cwd=tmp_path,
                            env={**os.environ, "LOCPATH": str(locales)})
+    if child.returncode == 77:
+        pytest.skip("no locale with a decimal comma can be made here")
     assert child.returncode == 0, child.stderr
     assert child.stdout.splitlines()[0] == "['1.5,2.25', '3,1234567890.1234567']"
