@@ -8,6 +8,7 @@
 #ifndef GX_MAT_H
 #define GX_MAT_H
 
+#include "aux_data.h"
 #include "run.h"
 #include "value.h"
 
@@ -97,6 +98,7 @@ typedef struct gx_sink {
     char name[GX_NAME_MAX + 1]; /* stored: bare name                                           */
     bool replace;               /* stored                                                      */
     bool is_begun;              /* stored: gx_store_begin() is to be ended                     */
+    gx_aux *aux;                /* stored: what goes with the elements, borrowed; NULL: nothing */
     gx_value_buf value;         /* value: the blob under construction; moved out by the caller */
     bool is_scratch;            /* an intermediate: see gx_sink_begin_scratch()                 */
     void *bounce;               /* stored: one tile, when a block has to be packed; lazily     */
@@ -108,6 +110,14 @@ typedef struct gx_sink {
 */
 gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t cols, gx_dtype dtype,
                       uint32_t properties, int64_t tile_rows, int64_t tile_cols, gx_sink *sink);
+
+/*
+** A stored result, begun with the property bit of its kind, is a factorisation (aux_data.h): the
+** fields and pivots or tau that factor has when the sink ends go with it.  Refuses, before anything
+** is computed, what SQLite's length limit would.
+*/
+gx_code gx_sink_aux(gx_sink *sink, gx_aux *aux);
+
 gx_code gx_sink_write(gx_sink *sink, int64_t i0, int64_t j0, int64_t m, int64_t n, const void *src,
                       int64_t ld, gx_err *err);
 /*

@@ -67,6 +67,32 @@ gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t co
     return GX_OK;
 }
 
+gx_code gx_sink_aux(gx_sink *sink, gx_aux *aux)
+{
+    gx_run *run = sink->run;
+    if (!gx_ok(run)) {
+        return run->err.code;
+    }
+    gx_err err = {0};
+    assert(sink->is_stored && aux->rows == sink->rows && aux->cols == sink->cols);
+    assert((sink->meta.properties & GX_PROP_FACTOR) ==
+           (uint32_t)(aux->kind == GX_AUX_LU ? GX_PROP_LU : GX_PROP_QR));
+    sink->aux = aux;
+    gx_store_allows_aux(run->ctx->store, aux->bytes, &err);
+    return gx_run_fail(run, &err);
+}
+
+/* Make the result visible, with what goes with it. */
+static gx_code publish(gx_sink *sink, gx_err *err)
+{
+    gx_store *store = sink->run->ctx->store;
+    if (sink->aux != NULL) {
+        gx_aux_seal(sink->aux);
+        GX_TRY(gx_store_write_aux(store, &sink->meta, sink->aux->blob, sink->aux->bytes, err));
+    }
+    return gx_store_publish(store, &sink->meta, sink->name, sink->replace, err);
+}
+
 /* Write one tile that starts at src; packs it when the block is taller than the tile. */
 static gx_code write_tile(gx_sink *sink, int64_t ti, int64_t tj, const void *src, int64_t ld,
                           gx_err *err)
@@ -118,8 +144,7 @@ gx_code gx_sink_end(gx_sink *sink)
         gx_err err = {0};
         bool commit = gx_ok(run);
         if (commit) {
-            commit = gx_store_publish(run->ctx->store, &sink->meta, sink->name, sink->replace,
-                                      &err) == GX_OK;
+            commit = publish(sink, &err) == GX_OK;
         }
         gx_store_end(run->ctx->store, commit, &err);
         sink->is_begun = false;

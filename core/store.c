@@ -5,6 +5,7 @@
 **     store_txn.c      making the tables, begin and end of a storing call
 **     store_catalog.c  names and catalog rows
 **     store_tile.c     writing tiles
+**     store_aux.c      auxiliary data of factorisations
 **     store_check.c    verification
 **     store_reader.c   reading tiles, helper connections
 **     store_probe.c    what a connection has already
@@ -52,6 +53,8 @@ static const char *const sql[GX_SQL_COUNT] = {
     [GX_SQL_WRITE_TILE] = "INSERT OR REPLACE INTO main.gx_tile(id, data) VALUES(?1, ?2)",
     [GX_SQL_SET_NAME] = "UPDATE main.gx_meta SET name = ?2 WHERE id = ?1",
     [GX_SQL_TOUCH] = "UPDATE main.gx_meta SET generation = ?2, properties = ?3 WHERE id = ?1",
+    [GX_SQL_AUX] = "SELECT aux FROM main.gx_meta WHERE id = ?1",
+    [GX_SQL_SET_AUX] = "UPDATE main.gx_meta SET aux = ?2 WHERE id = ?1",
     [GX_SQL_DROP_TILES] = "DELETE FROM main.gx_tile WHERE id BETWEEN ?1 AND ?2",
     [GX_SQL_DROP_META] = "DELETE FROM main.gx_meta WHERE id = ?1",
     [GX_SQL_TILES] = "SELECT id, typeof(data), length(data) FROM main.gx_tile "

@@ -238,8 +238,27 @@ gx_code gx_store_publish(gx_store *store, gx_meta *meta, const char *name, bool 
 gx_code gx_store_check_free(gx_store *store, const char *schema, const char *name, bool replace,
                             gx_err *err);
 
-/* A new generation after cells were written; properties as given. Updates meta. */
+/*
+** A new generation after cells were written; properties as given; auxiliary data is gone with the
+** bits that speak of it.  Updates meta.
+*/
 gx_code gx_store_touch(gx_store *store, gx_meta *meta, uint32_t properties, gx_err *err);
+
+/*
+** Auxiliary data of a matrix (core/aux_data.h): a blob in its catalog row, kept by renaming, gone
+** with the matrix, and lost with the properties that speak of it when cells are written.
+**
+** read   *data: bytes of it, of the store's governor, the caller's to free; NULL and 0 where there
+**        is none.
+** write  In a storing call, before publish.  The column is made where the tables were made by a gx
+**        that had none.
+** allows Refuse early, GX_TOOBIG, what SQLite's length limit would.
+*/
+gx_code gx_store_read_aux(gx_store *store, const gx_meta *meta, void **data, size_t *bytes,
+                          gx_err *err);
+gx_code gx_store_write_aux(gx_store *store, const gx_meta *meta, const void *data, size_t bytes,
+                           gx_err *err);
+gx_code gx_store_allows_aux(gx_store *store, size_t bytes, gx_err *err);
 
 gx_code gx_store_drop(gx_store *store, const gx_meta *meta, gx_err *err);
 

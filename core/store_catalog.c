@@ -113,7 +113,9 @@ static gx_code check_shape(const gx_meta *meta, const char *label, gx_err *err)
                        (long long)meta->tile_rows, (long long)meta->tile_cols,
                        gx_dtype_name(meta->dtype), (long long)meta->rows, (long long)meta->cols);
     }
-    if ((meta->properties & PROPERTIES_SQUARE) != 0 && meta->rows != meta->cols) {
+    bool is_square_only = (meta->properties & PROPERTIES_SQUARE) != 0;
+    bool is_both = (meta->properties & GX_PROP_FACTOR) == GX_PROP_FACTOR;
+    if (is_both || (is_square_only && meta->rows != meta->cols)) {
         return gx_fail(err, GX_CORRUPT, "catalog row of %s: properties is %lu but it is %lldx%lld",
                        label, (unsigned long)meta->properties, (long long)meta->rows,
                        (long long)meta->cols);
@@ -564,6 +566,9 @@ gx_code gx_store_touch(gx_store *store, gx_meta *meta, uint32_t properties, gx_e
     sqlite3_bind_int64(stmt, 2, generation);
     sqlite3_bind_int64(stmt, 3, properties);
     GX_TRY(gx_store_run(store, stmt, err, "writing to", schema->name));
+    if ((meta->properties & GX_PROP_FACTOR) != 0 && (properties & GX_PROP_FACTOR) == 0) {
+        GX_TRY(gx_store_write_aux(store, meta, NULL, 0, err));
+    }
     meta->generation = generation;
     meta->properties = properties;
     return GX_OK;

@@ -2,8 +2,9 @@
 ** The matrix store: verification, for gx_check() and PRAGMA integrity_check.
 **
 ** A matrix is sound when its catalog row is (store_catalog.c) and gx_tile holds exactly its tiles,
-** each a blob of the right length.  A schema is sound when its matrices are, no tile belongs to no
-** matrix, no matrix was left half written, and the counters in gx_state are ahead of all they gave.
+** each a blob of the right length; of a factorisation, when its pivots are.  A schema is sound when
+** its matrices are, no tile belongs to no matrix, no matrix was left half written, and the counters
+** in gx_state are ahead of all they gave.
 **
 ** One pass over the rows of gx_tile in key order.  Lengths come from the record headers, so no
 ** element is read; runs of missing tiles are reported as one line, so the work is bounded by what
@@ -11,6 +12,7 @@
 */
 #include <sqlite3ext.h>
 
+#include "aux_data.h"
 #include "store_int.h"
 
 #include <stdio.h>
@@ -79,6 +81,27 @@ static int64_t check_row(sqlite3_stmt *stmt, const gx_meta *meta, const char *la
     return gx_min(tile, tiles - 1) + 1;
 }
 
+/* Auxiliary data is what the properties say, and is there only when they do. */
+static gx_code check_aux(gx_store *store, const gx_meta *meta, const char *label, report *out,
+                         gx_err *err)
+{
+    gx_err damage = {.code = GX_OK};
+    void *aux;
+    size_t bytes;
+    gx_code code = gx_store_read_aux(store, meta, &aux, &bytes, &damage);
+    if (code == GX_OK && (meta->properties & GX_PROP_FACTOR) != 0) {
+        code = gx_aux_check(meta, label, aux == NULL ? "" : aux, bytes, &damage);
+    } else if (code == GX_OK && aux != NULL && meta->properties < 2 * (uint32_t)GX_PROP_QR) {
+        code = gx_fail(&damage, GX_CORRUPT, "%s has auxiliary data but is no factorisation", label);
+    }
+    gx_mem_free(store->mem, aux);
+    if (code == GX_CORRUPT || code == GX_UNSUPPORTED) {
+        say(out, "%s", damage.text);
+        return GX_OK;
+    }
+    return code == GX_OK ? GX_OK : gx_fail(err, code, "%s", damage.text);
+}
+
 gx_code gx_store_check(gx_store *store, const gx_meta *meta, gx_store_report fn, void *arg,
                        gx_err *err)
 {
@@ -104,6 +127,7 @@ gx_code gx_store_check(gx_store *store, const gx_meta *meta, gx_store_report fn,
     sqlite3_reset(stmt);
     if (code == GX_OK) {
         say_missing(&out, label, next, gx_meta_tiles(meta) - 1);
+        code = check_aux(store, meta, label, &out, err);
     }
     return code;
 }

@@ -27,6 +27,8 @@ typedef enum gx_sql {
     GX_SQL_WRITE_TILE, /* (id, data)                                             */
     GX_SQL_SET_NAME,   /* (id, name)                                             */
     GX_SQL_TOUCH,      /* (id, generation, properties)                           */
+    GX_SQL_AUX,        /* (id) -> aux                                            */
+    GX_SQL_SET_AUX,    /* (id, aux)                                              */
     GX_SQL_DROP_TILES, /* (first id, last id)                                    */
     GX_SQL_DROP_META,  /* (id)                                                   */
     GX_SQL_TILES,      /* (first id, last id) -> id, typeof, length, in order    */

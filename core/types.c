@@ -59,8 +59,8 @@ gx_dtype gx_dtype_promote(gx_dtype a, gx_dtype b)
 }
 
 /* By bit number. */
-static const char *const property_names[] = {"symmetric", "hermitian", "positive",  "lower",
-                                             "upper",     "unit",      "orthogonal"};
+static const char *const property_names[] = {
+    "symmetric", "hermitian", "positive", "lower", "upper", "unit", "orthogonal", "lu", "qr"};
 
 enum { PROPERTIES = sizeof property_names / sizeof property_names[0] };
 
@@ -80,7 +80,7 @@ const char *gx_properties_text(uint32_t properties, char text[GX_PROPERTIES_MAX]
 bool gx_property_parse(const char *name, uint32_t *bit)
 {
     for (int b = 0; b < PROPERTIES; b++) {
-        if (strcmp(name, property_names[b]) == 0) {
+        if (strcmp(name, property_names[b]) == 0 && (GX_PROP_FACTOR >> b & 1) == 0) {
             *bit = (uint32_t)1 << b;
             return true;
         }

@@ -32,13 +32,18 @@ typedef struct gx_scalar {
 
 /* Properties of a matrix, as bits of gx_meta.properties.  Part of the file format. */
 enum {
-    GX_PROP_SYMMETRIC = 1 << 0, /* A = A^T (real) or A = A^T, not conjugated (complex) */
-    GX_PROP_HERMITIAN = 1 << 1, /* A = A^H; set together with SYMMETRIC for real dtypes */
-    GX_PROP_POSITIVE = 1 << 2,  /* Hermitian positive definite */
-    GX_PROP_LOWER = 1 << 3,     /* zero above the diagonal */
-    GX_PROP_UPPER = 1 << 4,     /* zero below the diagonal */
-    GX_PROP_UNIT = 1 << 5,      /* ones on the diagonal */
-    GX_PROP_ORTHOGONAL = 1 << 6 /* A^H A = I */
+    GX_PROP_SYMMETRIC = 1 << 0,  /* A = A^T (real) or A = A^T, not conjugated (complex) */
+    GX_PROP_HERMITIAN = 1 << 1,  /* A = A^H; set together with SYMMETRIC for real dtypes */
+    GX_PROP_POSITIVE = 1 << 2,   /* Hermitian positive definite */
+    GX_PROP_LOWER = 1 << 3,      /* zero above the diagonal */
+    GX_PROP_UPPER = 1 << 4,      /* zero below the diagonal */
+    GX_PROP_UNIT = 1 << 5,       /* ones on the diagonal */
+    GX_PROP_ORTHOGONAL = 1 << 6, /* A^H A = I */
+
+    /* Not a property of A but what the elements are: core/aux_data.h.  At most one of them. */
+    GX_PROP_LU = 1 << 7, /* an LU factorisation, L below the diagonal and U, with pivots */
+    GX_PROP_QR = 1 << 8, /* a QR factorisation, reflectors below the diagonal and R, with tau */
+    GX_PROP_FACTOR = GX_PROP_LU | GX_PROP_QR
 };
 
 enum { GX_PROPERTIES_MAX = 96 }; /* bytes of any text of gx_properties_text(), NUL included */
@@ -46,7 +51,10 @@ enum { GX_PROPERTIES_MAX = 96 }; /* bytes of any text of gx_properties_text(), N
 /* The names of the bits as "symmetric,hermitian,positive", "" for none; returns text. */
 const char *gx_properties_text(uint32_t properties, char text[GX_PROPERTIES_MAX]);
 
-/* symmetric, hermitian, positive, lower, upper, unit, orthogonal to its bit; false when unknown. */
+/*
+** symmetric, hermitian, positive, lower, upper, unit, orthogonal to its bit; false when unknown.
+** What makes a matrix a factorisation (lu, qr) is shown, but not for anyone to set.
+*/
 bool gx_property_parse(const char *name, uint32_t *bit);
 
 /* Bytes of one element: 8, 4, 16, 8. */

@@ -104,6 +104,7 @@ typedef struct source {
     gx_ctx *ctx;
     const char *label;
     bool is_borrowed;
+    bool takes_factor; /* a stored factorisation is welcome */
 } source;
 
 /* Elements in memory of out's own. */
@@ -171,7 +172,8 @@ static gx_code matrix_of_text(const source *from, sqlite3_value *value, gx_mat *
     gx_meta meta;
     GX_TRY(gx_store_find(from->ctx->store, text, &meta, err));
     gx_mat_stored(out, &meta);
-    return GX_OK;
+    bool is_factor = gx_aux_kind_of(meta.properties) != GX_AUX_NONE;
+    return is_factor && !from->takes_factor ? gx_aux_refuse(text, meta.properties, err) : GX_OK;
 }
 
 static gx_code matrix_of(const source *from, sqlite3_value *value, gx_mat *out, gx_err *err)
@@ -198,6 +200,16 @@ gx_code gx_arg_matrix(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_m
     return matrix_of(&from, value, out, err);
 }
 
+gx_code gx_arg_factor(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_mat *out,
+                      gx_aux *aux, gx_err *err)
+{
+    *aux = (gx_aux){.kind = GX_AUX_NONE};
+    const source from = {.ctx = ctx, .label = label, .is_borrowed = false, .takes_factor = true};
+    GX_TRY(matrix_of(&from, value, out, err));
+    return out->kind == GX_MAT_STORED ? gx_aux_load(ctx->store, ctx->mem, &out->meta, aux, err)
+                                      : GX_OK;
+}
+
 /* The argument, or a failure where there are fewer. */
 static bool has_argument(gx_fn *fn, int index, const char *label)
 {
@@ -217,18 +229,45 @@ static bool report(gx_fn *fn, const gx_err *err)
     return false;
 }
 
-bool gx_fn_matrix(gx_fn *fn, int index, const char *label, gx_mat *out)
+static bool take_matrix(gx_fn *fn, int index, const char *label, bool takes_factor, gx_mat *out)
 {
     if (!has_argument(fn, index, label)) {
         return false;
     }
-    const source from = {.ctx = fn->ctx, .label = label, .is_borrowed = true};
+    const source from = {
+        .ctx = fn->ctx, .label = label, .is_borrowed = true, .takes_factor = takes_factor};
     gx_err err;
     err.code = GX_OK;
     if (matrix_of(&from, fn->argv[index], out, &err) != GX_OK) {
         return report(fn, &err);
     }
     return out->owned == NULL || gx_fn_own(fn, out->owned);
+}
+
+bool gx_fn_matrix(gx_fn *fn, int index, const char *label, gx_mat *out)
+{
+    return take_matrix(fn, index, label, false, out);
+}
+
+bool gx_fn_matrix_or_factor(gx_fn *fn, int index, const char *label, gx_mat *out)
+{
+    return take_matrix(fn, index, label, true, out);
+}
+
+bool gx_fn_factor(gx_fn *fn, int index, const char *label, gx_mat *out, gx_aux *aux)
+{
+    *aux = (gx_aux){.kind = GX_AUX_NONE};
+    if (!take_matrix(fn, index, label, true, out)) {
+        return false;
+    }
+    gx_err err = {0};
+    if (out->kind != GX_MAT_STORED) {
+        return true;
+    }
+    if (gx_aux_load(fn->ctx->store, fn->ctx->mem, &out->meta, aux, &err) != GX_OK) {
+        return report(fn, &err);
+    }
+    return aux->blob == NULL || gx_fn_own(fn, aux->blob);
 }
 
 // Names, numbers ----------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ bool gx_look_read(gx_fn *fn, const gx_mat *A, gx_reader *reader, int64_t i0, int
 
 static bool only_matrix(gx_fn *fn, gx_mat *A)
 {
-    return gx_fn_options(fn, NULL, NULL) && gx_fn_matrix(fn, 0, "A", A);
+    return gx_fn_options(fn, NULL, NULL) && gx_fn_matrix_or_factor(fn, 0, "A", A);
 }
 
 static void rows_count(gx_fn *fn)

@@ -52,15 +52,47 @@ static void copy(gx_fn *fn, const gx_mat *A, const copy_options *opt)
     gx_fn_result_sink(fn, &C);
 }
 
+/* A stored factorisation is copied to another one, with its tiles and pivots as they are. */
+static void copy_factor(gx_fn *fn, gx_mat *A, gx_aux *factor, const copy_options *opt)
+{
+    const char *which = factor->kind == GX_AUX_LU ? "LU" : "QR";
+    if (opt->dest.name == NULL) {
+        gx_fn_fail(fn, "%s is a stored %s factorisation: give its copy a destination", A->label,
+                   which);
+        return;
+    }
+    if (opt->has_dtype && opt->dtype != A->dtype) {
+        gx_fn_fail(fn, "%s is a stored %s factorisation of dtype %s and cannot become %s", A->label,
+                   which, gx_dtype_name(A->dtype), gx_dtype_name(opt->dtype));
+        return;
+    }
+    gx_sink C;
+    gx_sink_begin(&fn->run, &opt->dest, A->rows, A->cols, A->dtype, A->properties, A->tile_rows,
+                  A->tile_cols, &C);
+    gx_sink_aux(&C, factor);
+    gx_copy_to_sink(&fn->run, A, &C);
+    gx_fn_result_sink(fn, &C);
+}
+
+static void copy_any(gx_fn *fn, gx_mat *A, gx_aux *factor, const copy_options *opt)
+{
+    if (factor->kind == GX_AUX_NONE) {
+        copy(fn, A, opt);
+    } else {
+        copy_factor(fn, A, factor, opt);
+    }
+}
+
 /* gx_store(name, A[, options]) */
 static void store(gx_fn *fn)
 {
     copy_options opt = {.dest = {0}};
     gx_mat A;
+    gx_aux factor;
     const char *name;
     if (gx_fn_options(fn, copy_keys, &opt) && gx_fn_text(fn, 0, "name", &name) &&
-        gx_fn_dest(fn, 0, &opt.dest) && gx_fn_matrix(fn, 1, "matrix", &A)) {
-        copy(fn, &A, &opt);
+        gx_fn_dest(fn, 0, &opt.dest) && gx_fn_factor(fn, 1, "matrix", &A, &factor)) {
+        copy_any(fn, &A, &factor, &opt);
     }
 }
 
@@ -69,9 +101,10 @@ static void copy_fn(gx_fn *fn)
 {
     copy_options opt = {.dest = {0}};
     gx_mat A;
-    if (gx_fn_options(fn, copy_keys, &opt) && gx_fn_matrix(fn, 0, "A", &A) &&
+    gx_aux factor;
+    if (gx_fn_options(fn, copy_keys, &opt) && gx_fn_factor(fn, 0, "A", &A, &factor) &&
         gx_fn_dest(fn, 1, &opt.dest)) {
-        copy(fn, &A, &opt);
+        copy_any(fn, &A, &factor, &opt);
     }
 }
 

@@ -96,11 +96,23 @@ bool gx_fn_options(gx_fn *fn, const gx_option *spec, void *out);
 bool gx_fn_matrix(gx_fn *fn, int index, const char *label, gx_mat *out);
 
 /*
+** A stored factorisation (gx_lu, gx_qr) is refused there in words.  Here it is welcome:
+** gx_fn_factor also gives its pivots or tau, which the call owns (kind GX_AUX_NONE: an ordinary
+** matrix); the other one is for looking and copying.
+*/
+bool gx_fn_factor(gx_fn *fn, int index, const char *label, gx_mat *out, gx_aux *aux);
+bool gx_fn_matrix_or_factor(gx_fn *fn, int index, const char *label, gx_mat *out);
+
+/*
 ** The same with an explicit sqlite3_value, for aggregates and table-valued functions.  out never
 ** refers to the value afterwards; the caller clears it with gx_mat_clear(out, ctx->mem).
 */
 gx_code gx_arg_matrix(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_mat *out,
                       gx_err *err);
+
+/* As gx_fn_factor; the caller clears both, with gx_mat_clear and gx_aux_clear. */
+gx_code gx_arg_factor(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_mat *out,
+                      gx_aux *aux, gx_err *err);
 
 /*
 ** Argument index as the destination, when present and not NULL; else *dest stays as it is.
@@ -108,7 +120,7 @@ gx_code gx_arg_matrix(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_m
 */
 bool gx_fn_dest(gx_fn *fn, int index, gx_dest *dest);
 
-bool gx_fn_has(const gx_fn *fn, int index); /* present and not NULL */
+bool gx_fn_has(const gx_fn *fn, int index);                            /* present and not NULL */
 bool gx_fn_int(gx_fn *fn, int index, const char *label, int64_t *out); /* an integer, exactly */
 bool gx_fn_real(gx_fn *fn, int index, const char *label, double *out); /* or 'nan', 'inf', '-inf' */
 
@@ -200,15 +212,15 @@ int gx_vtab_error(sqlite3_vtab *vtab, const char *table, const gx_err *err);
 /* ---- registration (gx.c) --------------------------------------------------------------------- */
 
 /* Each file of functions has one table, ended by a NULL name, listed in gx.c. */
-extern const gx_function gx_functions_algebra[]; /* fn_algebra.c: matmul, add, norm, ...    */
-extern const gx_function gx_functions_store[];   /* fn_store.c: store, copy, drop, ...      */
-extern const gx_function gx_functions_make[];    /* fn_make.c: zeros, eye, random, ...      */
-extern const gx_function gx_functions_look[];    /* fn_look.c: info, json, show, slice, ... */
-extern const gx_function gx_functions_files[];   /* fn_files.c: import, export */
+extern const gx_function gx_functions_algebra[];  /* fn_algebra.c: matmul, add, norm, ...    */
+extern const gx_function gx_functions_store[];    /* fn_store.c: store, copy, drop, ...      */
+extern const gx_function gx_functions_make[];     /* fn_make.c: zeros, eye, random, ...      */
+extern const gx_function gx_functions_look[];     /* fn_look.c: info, json, show, slice, ... */
+extern const gx_function gx_functions_files[];    /* fn_files.c: import, export */
 extern const gx_function gx_functions_property[]; /* fn_property.c: set_property, ... */
 extern const gx_function gx_functions_solve[];    /* fn_solve.c: solve, cond, rcond */
-extern const gx_function gx_functions_cells[];   /* fn_cells.c: set */
-extern const gx_function gx_functions_control[]; /* fn_control.c: config, version, debug, ... */
+extern const gx_function gx_functions_cells[];    /* fn_cells.c: set */
+extern const gx_function gx_functions_control[];  /* fn_control.c: config, version, debug, ... */
 
 /* Files that register modules or aggregates themselves.  Return SQLITE_*. */
 int gx_register_functions(sqlite3 *db, gx_ctx *ctx, const gx_function *table);

@@ -397,6 +397,10 @@ static int result_value(catalog *table, sqlite3_context *sql, const gx_meta *row
     snprintf(name, sizeof name, "%s.%s", row->schema, row->name);
     if (gx_store_find(ctx->store, name, &meta, &err) == GX_OK) {
         gx_mat_stored(&mat, &meta);
+        if (gx_aux_kind_of(meta.properties) != GX_AUX_NONE) {
+            gx_aux_refuse(meta.name, meta.properties, &err);
+            gx_run_fail(&run, &err);
+        }
         gx_sink_begin(&run, NULL, mat.rows, mat.cols, mat.dtype, 0, 0, 0, &sink);
         gx_copy_to_sink(&run, &mat, &sink);
         if (gx_sink_end(&sink) == GX_OK) {

@@ -11,8 +11,10 @@ CREATE TABLE main.gx_meta(
   tile_rows INTEGER,      -- rows of a full tile; the last ones hold what is left
   tile_cols INTEGER,
   properties INTEGER,     -- 1 symmetric, 2 hermitian, 4 positive definite, 8 lower triangular,
-                          -- 16 upper triangular, 32 unit diagonal, 64 orthogonal; added up
-  generation INTEGER      -- new with every write, never used twice in one file
+                          -- 16 upper triangular, 32 unit diagonal, 64 orthogonal; added up;
+                          -- 128 these are the elements of an LU, 256 of a QR factorisation
+  generation INTEGER,     -- new with every write, never used twice in one file
+  aux BLOB                -- of a factorisation: its pivots or the scalars of its reflectors; else NULL
 );
 
 CREATE TABLE main.gx_tile(

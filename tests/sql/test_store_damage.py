@@ -176,7 +176,7 @@ def test_many_problems_are_cut(db):
 def test_check_of_everything(db):
     db.execute("DELETE FROM gx_tile WHERE id = 1 << 32")
     db.execute("INSERT INTO gx_tile VALUES((77 << 32) + 3, x'00'), (77 << 32, x'00'), (-5, x'')")
-    db.execute("INSERT INTO gx_meta VALUES(3, NULL, 1, 1, 0, 1, 1, 0, 9)")
+    db.execute("INSERT INTO gx_meta VALUES(3, NULL, 1, 1, 0, 1, 1, 0, 9, NULL)")
     db.execute("SELECT gx_store('temp.T', 1)")
     db.execute("DELETE FROM temp.gx_tile")
     assert q(db, "SELECT gx_check()").split("; ") == [
