@@ -100,21 +100,25 @@ gx_code gx_alg_cholesky_solve(gx_run *run, const gx_mat *F, gx_uplo uplo, const 
                               gx_sink *X);
 
 /*
-** Look at the diagonal of a square A (min(m, n) elements) before the work.  GX_NUMERIC "A is
-** singular (A[7,7] = 0)" for the first that is exactly zero.
+** Look at the diagonal of A (min(m, n) elements) before the work.  GX_NUMERIC "A is singular
+** (A[7,7] = 0)" for the first element that is exactly zero; GX_ARG "A[7,7] is Inf" for the first
+** whose real part is not finite.
 */
 gx_code gx_alg_refuse_zero_pivot(gx_run *run, const gx_mat *A);
+gx_code gx_alg_refuse_nonfinite_diagonal(gx_run *run, const gx_mat *A);
 
 /*
-** A NaN or an Inf among the first `order` rows and columns of A's lower triangle: GX_ARG "A has
-** NaN at [3,1]".  Reads what it looks at, one tile at a time.
+** A NaN or an Inf in the lower triangle of A's first `order` rows and columns: GX_ARG "A[3,1] is
+** NaN".  Reads what it looks at, a piece at a time.
 */
 gx_code gx_alg_refuse_nonfinite(gx_run *run, const gx_mat *A, int64_t order);
 
+/* The same after the run has failed: what it finds takes the place of the run's failure. */
+void gx_alg_explain_nonfinite(gx_run *run, const gx_mat *A, int64_t order);
+
 /*
-** A = A^H exactly (A = A^T for real dtypes): else GX_ARG "A is not symmetric (A[3,1] = 2,
-** A[1,3] = 2.5)", for the first such pair of the lower triangle, tile by tile.  Reads A once, two
-** tiles at a time.
+** A = A^H exactly (A = A^T for real dtypes): else GX_ARG "A is not symmetric (A[3,1] = 2, A[1,3] =
+** 2.5)" ("Hermitian" for complex dtypes).  Pairs with a NaN pass.  Reads A once.
 */
 gx_code gx_alg_refuse_asymmetric(gx_run *run, const gx_mat *A);
 

@@ -250,8 +250,9 @@ gx_code gx_alg_matmul(gx_run *run, const gx_matmul_args *args, gx_sink *C)
     if (!gx_ok(run)) {
         return run->err.code;
     }
-    if (!C->is_stored && args->C0 == NULL && is_in_memory(args->A, C->dtype) &&
-        is_in_memory(args->B, C->dtype)) {
+    // A value times its own transpose goes the long way, so that it is symmetric to the last bit.
+    if (!C->is_stored && args->C0 == NULL && args->A->data != args->B->data &&
+        is_in_memory(args->A, C->dtype) && is_in_memory(args->B, C->dtype)) {
         multiply_values(run, args, C);
         return gx_ok(run) ? GX_OK : run->err.code;
     }

@@ -52,6 +52,7 @@ typedef struct gx_cholesky_plan {
     bool is_snake;            /* what is subtracted runs back and forth, so that blocks survive */
     gx_cut cut;
     int64_t lookahead; /* calls */
+    gx_mat mirror;     /* UPPER: A^H, a view of A; so the plan outlives its program */
 } gx_cholesky_plan;
 
 /* tile: edge of the sink's tiles, which are square. */
@@ -65,8 +66,7 @@ void gx_plan_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, int64_t tile,
 double gx_plan_cholesky_reads(const gx_cholesky_plan *plan);
 
 /* Its program (alg_chol.c); NULL when the run has failed.  Freed by the caller. */
-gx_prog *gx_cholesky_program(gx_run *run, const gx_mat *A, const gx_cholesky_plan *plan,
-                             gx_sink *F);
+gx_prog *gx_cholesky_program(gx_run *run, const gx_mat *A, gx_cholesky_plan *plan, gx_sink *F);
 
 /* How a triangular solve or product is cut: A n x n, X with `lines` right-hand sides. */
 typedef struct gx_tri_plan {
