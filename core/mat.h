@@ -134,6 +134,10 @@ gx_code gx_sink_end(gx_sink *sink);
 */
 gx_code gx_sink_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
                               size_t keep_bytes, gx_sink *sink);
+/* The same with tiles of that shape; 0: the default. */
+gx_code gx_sink_begin_scratch_tiles(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
+                                    size_t keep_bytes, int64_t tile_rows, int64_t tile_cols,
+                                    gx_sink *sink);
 void gx_sink_source(const gx_sink *sink, const char *label, gx_mat *mat);
 void gx_sink_drop(gx_sink *sink); /* leaves nothing; a sink of zeros is a no-op */
 

@@ -167,6 +167,8 @@ static gx_code begin_in_temp(gx_sink *sink, gx_err *err)
     meta->rows = sink->rows;
     meta->cols = sink->cols;
     meta->dtype = sink->dtype;
+    meta->tile_rows = sink->tile_rows;
+    meta->tile_cols = sink->tile_cols;
     GX_TRY(gx_store_begin(store, meta->schema, err));
     sink->is_begun = true;
     GX_TRY(gx_store_create(store, meta, err));
@@ -178,16 +180,29 @@ static gx_code begin_in_temp(gx_sink *sink, gx_err *err)
 gx_code gx_sink_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
                               size_t keep_bytes, gx_sink *sink)
 {
+    return gx_sink_begin_scratch_tiles(run, rows, cols, dtype, keep_bytes, 0, 0, sink);
+}
+
+gx_code gx_sink_begin_scratch_tiles(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
+                                    size_t keep_bytes, int64_t tile_rows, int64_t tile_cols,
+                                    gx_sink *sink)
+{
     memset(sink, 0, sizeof *sink);
     if (!gx_ok(run)) {
         return run->err.code;
     }
-    *sink = (gx_sink){.run = run, .rows = rows, .cols = cols, .dtype = dtype, .is_scratch = true};
+    *sink = (gx_sink){.run = run,
+                      .rows = rows,
+                      .cols = cols,
+                      .dtype = dtype,
+                      .tile_rows = tile_rows,
+                      .tile_cols = tile_cols,
+                      .is_scratch = true};
     gx_err err = {0};
     size_t bytes = 0, left = gx_mem_available(run->ctx->mem);
     bool fits = gx_matrix_bytes(rows, cols, dtype, &bytes) && bytes < left &&
                 left - bytes > keep_bytes + GX_VALUE_HEADER;
-    if (fits) {
+    if (fits && tile_rows == 0) {
         gx_tile_shape(rows, cols, dtype, gx_store_max_tile_bytes(run->ctx->store), &sink->tile_rows,
                       &sink->tile_cols, &err);
     }

@@ -98,7 +98,7 @@ static int register_all(sqlite3 *db, gx_ctx *ctx)
     static const gx_function *const tables[] = {
         gx_functions_algebra, gx_functions_store,    gx_functions_make,  gx_functions_look,
         gx_functions_files,   gx_functions_control,  gx_functions_cells, gx_functions_property,
-        gx_functions_solve,   gx_functions_cholesky,
+        gx_functions_solve,   gx_functions_cholesky, gx_functions_qr,
     };
     static int (*const modules[])(sqlite3 *, gx_ctx *) = {
         gx_register_aggregates, gx_register_catalog, gx_register_cells,

@@ -221,6 +221,7 @@ extern const gx_function gx_functions_property[]; /* fn_property.c: set_property
 extern const gx_function gx_functions_solve[];    /* fn_solve.c: solve, cond, rcond */
 extern const gx_function gx_functions_cells[];    /* fn_cells.c: set */
 extern const gx_function gx_functions_cholesky[]; /* fn_chol.c: cholesky, trsm, trmm, syrk */
+extern const gx_function gx_functions_qr[];       /* fn_qr.c: qr, lstsq, rank, pinv */
 extern const gx_function gx_functions_control[];  /* fn_control.c: config, version, debug, ... */
 
 /* Files that register modules or aggregates themselves.  Return SQLITE_*. */

@@ -89,6 +89,14 @@ const fault_script fault_scripts[] = {
      "SELECT gx_norm('A'), gx_norm('A', '1'), gx_norm('Z', 'inf'), gx_norm('A', 'max')"},
     {"reductions", HELPERS, "SELECT gx_sum('A'), gx_sum('Z') IS NOT NULL, gx_trace('S')"},
 
+    // QR and least squares.
+    {"lstsq-tall", HELPERS, "SELECT gx_lstsq('A', 'A', 'X')"},
+    {"lstsq-wide", HELPERS, "SELECT gx_lstsq('B', 'B', 'X')"},
+    {"lstsq-deficient", SMALL, "SELECT gx_json(gx_lstsq('[[1,2],[2,4],[3,6]]', '[1,2,3]'))"},
+    {"rank", HELPERS, "SELECT gx_rank('A'), gx_rank('Z')"},
+    {"pinv", HELPERS, "SELECT gx_pinv('A', 'P')"},
+    {"pinv-tight", HELPERS "SELECT gx_config('memory_limit', 100000);", "SELECT gx_pinv('B', 'P')"},
+
     // Rows in, rows out.
     {"from-cells", SMALL, "SELECT gx_json(gx_from_cells(i, j, value)) FROM plain"},
     {"store-cells", SMALL, "SELECT gx_store_cells('N', i, j, value) FROM plain"},

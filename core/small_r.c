@@ -1,0 +1,350 @@
+/*
+** An upper triangle in memory: see small_r.h.
+**
+** Full rank is proved where it can be, which is nearly always: sigma_min >= 1 / ||R^-1||_F and
+** sigma_max <= ||R||_F, so rcond ||R||_F ||R^-1||_F < 1 means that no singular value is below
+** rcond * sigma_max.  R^-1 costs n^3 / 3 flops; the SVD, about 22 n^3 (Golub & Van Loan, 8.6), is
+** for what is left: triangles that are rank-deficient or within a factor n of it.
+**
+**   pinv(R) = V S^+ U^H,  pinv(R)^H = U S^+ V^H        S^+: 1 / sigma_i for i < rank, else 0
+**
+** Memory: n^2 elements (R), n^2 for a moment (R^-1), or 2 n^2 and the SVD's workspace.
+*/
+#include "small_r.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+static gx_code fail(gx_small_r *r, const gx_err *err)
+{
+    return gx_run_fail(r->run, err);
+}
+
+/* One kernel on memory of ours, over the run's team. */
+static gx_code call(gx_small_r *r, gx_kernel_id kernel, gx_args *args)
+{
+    const gx_backend *backend;
+    gx_dev *dev;
+    gx_err err = {0};
+    int64_t info = 0;
+    if (!gx_ok(r->run) || gx_run_device(r->run, &backend, &dev) != GX_OK) {
+        return r->run->err.code;
+    }
+    const double WORTH_A_TEAM = 4e6;
+    bool is_small = gx_kernel_flops(kernel, r->dtype, args) < WORTH_A_TEAM;
+    gx_cut cut = {.is_fixed = r->run->ctx->config.number[GX_SET_DETERMINISTIC] != 0};
+    args->info = &info;
+    gx_team_call(is_small ? NULL : gx_run_team(r->run), backend, dev, kernel, r->dtype, args, &cut,
+                 &err);
+    if (err.code == GX_OK && info > 0) {
+        gx_fail(&err, GX_NUMERIC, "the singular values of R (%lldx%lld) did not converge",
+                (long long)r->n, (long long)r->n);
+    }
+    gx_stats_add(&r->run->ctx->stats, GX_STAT_KERNELS, 1);
+    gx_stats_add(&r->run->ctx->stats, GX_STAT_FLOPS,
+                 (int64_t)gx_kernel_flops(kernel, r->dtype, args));
+    return fail(r, &err);
+}
+
+static gx_code take(gx_small_r *r, int64_t rows, int64_t cols, const char *what, void **ptr)
+{
+    gx_err err = {0};
+    size_t bytes;
+    *ptr = NULL;
+    if (!gx_matrix_bytes(rows, cols, r->dtype, &bytes)) {
+        return gx_run_failf(r->run, GX_TOOBIG, "%lld x %lld elements of %s", (long long)rows,
+                            (long long)cols, what);
+    }
+    gx_mem_alloc(r->run->ctx->mem, bytes, what, ptr, &err);
+    return fail(r, &err);
+}
+
+static void give(gx_small_r *r, void *ptr)
+{
+    gx_mem_free(r->run->ctx->mem, ptr);
+}
+
+/* Real element at index k of floats or doubles. */
+static double real_at(gx_dtype dtype, const void *x, int64_t k)
+{
+    return gx_dtype_is_double(dtype) ? ((const double *)x)[k] : (double)((const float *)x)[k];
+}
+
+double gx_small_norm(gx_dtype dtype, const void *x, int64_t ld, int64_t m, int64_t n)
+{
+    int64_t parts = gx_dtype_is_complex(dtype) ? 2 : 1;
+    double scale = 0, sum = 1; // scale^2 * sum, as LAPACK's lassq
+    for (int64_t j = 0; j < n; j++) {
+        const void *column = gx_at(x, dtype, ld, 0, j);
+        for (int64_t i = 0; i < parts * m; i++) {
+            double value = fabs(real_at(dtype, column, i));
+            if (value > scale) {
+                sum = 1 + sum * (scale / value) * (scale / value);
+                scale = value;
+            } else if (value > 0) {
+                sum += (value / scale) * (value / scale);
+            } else if (isnan(value)) {
+                return value;
+            }
+        }
+    }
+    return scale == 0 ? 0 : scale * sqrt(sum);
+}
+
+gx_code gx_small_r_take(gx_run *run, const gx_mat *source, int64_t n, gx_dtype dtype, gx_small_r *r)
+{
+    gx_err err = {0};
+    gx_reader *reader = NULL;
+    memset(r, 0, sizeof *r);
+    r->run = run;
+    r->n = n;
+    r->dtype = dtype;
+    if (!gx_ok(run) || take(r, n, n, "the triangle R", &r->r) != GX_OK) {
+        return run->err.code;
+    }
+    const gx_mat *stored = gx_mat_base_stored(source);
+    if (stored == NULL || gx_reader_own(run->ctx->store, &reader, &err) == GX_OK) {
+        gx_mat_read(run, source, reader, 0, 0, n, n, dtype, r->r, gx_max(1, n), &err);
+    }
+    gx_reader_close(reader);
+    if (fail(r, &err) != GX_OK) {
+        return run->err.code;
+    }
+    gx_args upper = {.uplo = GX_UPPER,
+                     .m = n,
+                     .n = n,
+                     .a = r->r,
+                     .lda = gx_max(1, n),
+                     .c = r->r,
+                     .ldc = gx_max(1, n)};
+    GX_TRY(call(r, GX_TRIANGLE, &upper));
+    if (!isfinite(gx_small_norm(dtype, r->r, gx_max(1, n), n, n))) {
+        return gx_run_failf(run, GX_NUMERIC, "%s has NaN or Inf", source->label);
+    }
+    return GX_OK;
+}
+
+/* ---- rank ------------------------------------------------------------------------------------ */
+
+/* c = the unit matrix, n x n. */
+static gx_code make_unit(gx_small_r *r, void *c)
+{
+    gx_args args = {.m = r->n, .n = r->n, .c = c, .ldc = r->n, .a = c, .lda = r->n};
+    args.diag = GX_UNIT;
+    GX_TRY(call(r, GX_FILL, &args));
+    return call(r, GX_TRIANGLE, &args);
+}
+
+static bool has_zero_pivot(const gx_small_r *r)
+{
+    int64_t parts = gx_dtype_is_complex(r->dtype) ? 2 : 1;
+    for (int64_t i = 0; i < r->n; i++) {
+        const void *pivot = gx_at(r->r, r->dtype, r->n, i, i);
+        if (real_at(r->dtype, pivot, 0) == 0 && (parts == 1 || real_at(r->dtype, pivot, 1) == 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* 1 / (||R||_F ||R^-1||_F), a lower bound of sigma_min / sigma_max; 0: not invertible. */
+static gx_code bound_rcond(gx_small_r *r, double *bound)
+{
+    void *inverse;
+    *bound = 0;
+    if (has_zero_pivot(r)) {
+        return GX_OK;
+    }
+    GX_TRY(take(r, r->n, r->n, "the inverse of R", &inverse));
+    gx_args solve = {.side = GX_LEFT,
+                     .uplo = GX_UPPER,
+                     .m = r->n,
+                     .n = r->n,
+                     .alpha = {1, 0},
+                     .a = r->r,
+                     .lda = r->n,
+                     .c = inverse,
+                     .ldc = r->n};
+    if (make_unit(r, inverse) == GX_OK && call(r, GX_TRSM, &solve) == GX_OK) {
+        double norm = gx_small_norm(r->dtype, r->r, r->n, r->n, r->n);
+        double inverse_norm = gx_small_norm(r->dtype, inverse, r->n, r->n, r->n);
+        *bound = isfinite(inverse_norm) ? 1 / norm / inverse_norm : 0;
+    }
+    give(r, inverse);
+    return gx_ok(r->run) ? GX_OK : r->run->err.code;
+}
+
+/* The SVD of R, destroying `block`; u and vt where they are wanted. */
+static gx_code decompose(gx_small_r *r, void *block, void *u, void *vt)
+{
+    void *values, *sigma = NULL;
+    gx_err err = {0};
+    GX_TRY(take(r, r->n, 1, "singular values", &values));
+    if (gx_mem_alloc(r->run->ctx->mem, (size_t)r->n * sizeof(double), "singular values", &sigma,
+                     &err) != GX_OK) {
+        give(r, values);
+        return fail(r, &err);
+    }
+    gx_args args = {.m = r->n,
+                    .n = r->n,
+                    .c = block,
+                    .ldc = r->n,
+                    .values = values,
+                    .left = u,
+                    .ldleft = r->n,
+                    .right = vt,
+                    .ldright = r->n,
+                    .wants_left = u != NULL,
+                    .wants_right = vt != NULL};
+    r->sigma = sigma;
+    if (call(r, GX_GESDD, &args) == GX_OK) {
+        for (int64_t i = 0; i < r->n; i++) {
+            r->sigma[i] = real_at(r->dtype, values, i);
+        }
+    }
+    give(r, values);
+    return gx_ok(r->run) ? GX_OK : r->run->err.code;
+}
+
+static void count_rank(gx_small_r *r, double rcond)
+{
+    double largest = r->n == 0 ? 0 : r->sigma[0];
+    r->rank = 0;
+    while (r->rank < r->n && r->sigma[r->rank] > rcond * largest) {
+        r->rank++;
+    }
+    r->rcond = largest > 0 ? r->sigma[r->n - 1] / largest : 0;
+}
+
+/* R's SVD with its vectors, and the rank that its singular values say. */
+static gx_code decompose_all(gx_small_r *r, double rcond)
+{
+    void *block;
+    GX_TRY(take(r, r->n, r->n, "a copy of R", &block));
+    memcpy(block, r->r, (size_t)(r->n * r->n) * gx_dtype_bytes(r->dtype));
+    if (take(r, r->n, r->n, "singular vectors of R", &r->u) == GX_OK &&
+        take(r, r->n, r->n, "singular vectors of R", &r->vt) == GX_OK &&
+        decompose(r, block, r->u, r->vt) == GX_OK) {
+        count_rank(r, rcond);
+    }
+    give(r, block);
+    return gx_ok(r->run) ? GX_OK : r->run->err.code;
+}
+
+gx_code gx_small_r_rank(gx_small_r *r, double rcond, bool wants_sigma)
+{
+    double bound;
+    if (!gx_ok(r->run)) {
+        return r->run->err.code;
+    }
+    if (r->n == 0) {
+        return GX_OK;
+    }
+    GX_TRY(bound_rcond(r, &bound));
+    // The bound is of exact quantities: twice rcond covers the rounding of R^-1.
+    bool is_full = bound > 2 * rcond && bound > 0;
+    if (is_full && !wants_sigma) {
+        r->rank = r->n;
+        r->rcond = bound;
+        return GX_OK;
+    }
+    return decompose_all(r, rcond);
+}
+
+gx_code gx_small_r_sigma(gx_small_r *r)
+{
+    return !gx_ok(r->run) ? r->run->err.code : r->n == 0 ? GX_OK : decompose(r, r->r, NULL, NULL);
+}
+
+/* ---- solving --------------------------------------------------------------------------------- */
+
+static gx_code multiply(gx_small_r *r, gx_trans trans, const void *a, const void *b, void *c,
+                        int64_t p)
+{
+    gx_args args = {.transa = trans,
+                    .m = r->n,
+                    .n = p,
+                    .k = r->n,
+                    .alpha = {1, 0},
+                    .a = a,
+                    .lda = r->n,
+                    .b = b,
+                    .ldb = r->n,
+                    .c = c,
+                    .ldc = r->n};
+    return call(r, GX_GEMM, &args);
+}
+
+/* Rows of y by 1 / sigma, those past the rank by 0. */
+static void scale_rows(const gx_small_r *r, void *y, int64_t p)
+{
+    int64_t parts = gx_dtype_is_complex(r->dtype) ? 2 : 1;
+    for (int64_t j = 0; j < p; j++) {
+        void *column = gx_at(y, r->dtype, r->n, 0, j);
+        for (int64_t i = 0; i < parts * r->n; i++) {
+            double sigma = r->sigma[i / parts];
+            bool is_kept = i / parts < r->rank;
+            if (gx_dtype_is_double(r->dtype)) {
+                double *value = (double *)column + i;
+                *value = is_kept ? *value / sigma : 0;
+            } else {
+                float *value = (float *)column + i;
+                *value = is_kept ? (float)((double)*value / sigma) : 0;
+            }
+        }
+    }
+}
+
+/* x = V S^+ U^H x, or U S^+ V^H x. */
+static gx_code solve_by_svd(gx_small_r *r, bool is_adjoint, void *x, int64_t p, double *rest)
+{
+    void *y;
+    GX_TRY(take(r, r->n, p, "a right-hand side", &y));
+    gx_trans first = is_adjoint ? GX_NO_TRANS : GX_CONJ_TRANS;
+    if (multiply(r, first, is_adjoint ? r->vt : r->u, x, y, p) == GX_OK) {
+        if (rest != NULL) {
+            *rest =
+                gx_small_norm(r->dtype, gx_at(y, r->dtype, 1, r->rank, 0), r->n, r->n - r->rank, p);
+        }
+        scale_rows(r, y, p);
+        multiply(r, is_adjoint ? GX_NO_TRANS : GX_CONJ_TRANS, is_adjoint ? r->u : r->vt, y, x, p);
+    }
+    give(r, y);
+    return gx_ok(r->run) ? GX_OK : r->run->err.code;
+}
+
+gx_code gx_small_r_solve(gx_small_r *r, gx_trans trans, void *x, int64_t p, double *rest)
+{
+    if (rest != NULL) {
+        *rest = 0;
+    }
+    if (!gx_ok(r->run) || r->n == 0 || p == 0) {
+        return gx_ok(r->run) ? GX_OK : r->run->err.code;
+    }
+    if (r->u != NULL && r->rank < r->n) {
+        return solve_by_svd(r, trans != GX_NO_TRANS, x, p, rest);
+    }
+    gx_args args = {.side = GX_LEFT,
+                    .uplo = GX_UPPER,
+                    .transa = trans == GX_NO_TRANS ? GX_NO_TRANS : GX_CONJ_TRANS,
+                    .m = r->n,
+                    .n = p,
+                    .alpha = {1, 0},
+                    .a = r->r,
+                    .lda = r->n,
+                    .c = x,
+                    .ldc = r->n};
+    return call(r, GX_TRSM, &args);
+}
+
+void gx_small_r_clear(gx_small_r *r)
+{
+    if (r->run != NULL) {
+        give(r, r->r);
+        give(r, r->sigma);
+        give(r, r->u);
+        give(r, r->vt);
+    }
+    memset(r, 0, sizeof *r);
+}
