@@ -16,6 +16,7 @@
 */
 #include "alg.h"
 #include "plan.h"
+#include "probe.h"
 
 static const gx_scalar ONE = {1, 0};
 
@@ -245,6 +246,20 @@ gx_prog *gx_matmul_program(gx_run *run, const gx_matmul_args *args, const gx_mat
     return p.prog;
 }
 
+/* What was written, against what it was made from (probe.c). */
+static void check_product(gx_run *run, const gx_matmul_args *args, const gx_matmul_plan *plan,
+                          const gx_sink *C)
+{
+    double m = (double)plan->m, n = (double)plan->n, k = (double)plan->k;
+    double elements = m * k + k * n + m * n;
+    double bytes = elements * (double)gx_dtype_bytes(plan->dtype);
+    gx_mat result;
+    if (gx_ok(run) && gx_probe_is_due(run, plan->dtype, 2 * m * n * k, bytes, elements, bytes)) {
+        gx_sink_source(C, "C", &result);
+        gx_probe_product(run, args, &result);
+    }
+}
+
 gx_code gx_alg_matmul(gx_run *run, const gx_matmul_args *args, gx_sink *C)
 {
     if (!gx_ok(run)) {
@@ -263,5 +278,6 @@ gx_code gx_alg_matmul(gx_run *run, const gx_matmul_args *args, gx_sink *C)
         gx_prog_run(prog);
     }
     gx_prog_free(prog);
+    check_product(run, args, &plan, C);
     return gx_ok(run) ? GX_OK : run->err.code;
 }

@@ -30,6 +30,7 @@ typedef enum kind {
     KIND_COUNT,
     KIND_BOOL,
     KIND_BACKEND,
+    KIND_PROBE,
     KIND_PROGRESS,
     KIND_FOLDER
 } kind;
@@ -75,6 +76,9 @@ static const row rows[GX_SETTING_COUNT] = {
     [GX_SET_PROGRESS] = {KIND_PROGRESS, 0, 0,
         {"progress", "word", "progress of long calls: off, on (to stderr), or an SQL function",
          "off"}},
+    [GX_SET_PROBE] = {KIND_PROBE, 0, 0,
+        {"probe", "word", "residual checks of results: auto (where they take less than 3 % of the "
+         "time), on, off", "auto"}},
     [GX_SET_FILES] = {KIND_BOOL, 0, 1,
         {"files", "on/off", "gx_import and gx_export may open files", "on"}},
     [GX_SET_PROFILE] = {KIND_BOOL, 0, 1,
@@ -248,6 +252,15 @@ static bool parse_progress(const char *text, int64_t *number)
     return is_identifier(text);
 }
 
+static bool parse_probe(const char *text, int64_t *number)
+{
+    if (equals(text, "auto")) {
+        *number = GX_PROBE_AUTO;
+        return true;
+    }
+    return parse_bool(text, number); // 0 and 1 are GX_PROBE_OFF and GX_PROBE_ON
+}
+
 // Setting -----------------------------------------------------------------------------------------
 
 static gx_code refuse(const row *def, const char *value, gx_err *err)
@@ -271,6 +284,8 @@ static gx_code refuse(const row *def, const char *value, gx_err *err)
         return gx_fail(err, GX_ARG,
                        "%s must be off, on, or the name of an SQL function, not '%.70s'", key,
                        value);
+    case KIND_PROBE:
+        return gx_fail(err, GX_ARG, "%s must be auto, on or off, not '%.40s'", key, value);
     case KIND_FOLDER:
         return gx_fail(err, GX_ARG, "%s must be a folder's path of at most %d bytes", key,
                        GX_SETTING_TEXT - 1);
@@ -318,6 +333,9 @@ static gx_code parse(const row *def, const char *value, int64_t *number, gx_err 
     case KIND_PROGRESS:
         is_good = parse_progress(value, number);
         break;
+    case KIND_PROBE:
+        is_good = parse_probe(value, number);
+        break;
     case KIND_FOLDER:
         *number = 0;
         is_good = strlen(value) < GX_SETTING_TEXT;
@@ -354,6 +372,12 @@ static void show(gx_config *config, gx_setting setting, const char *value)
                  number == GX_PROGRESS_CALLBACK ? value
                  : number == GX_PROGRESS_ON     ? "on"
                                                 : "off");
+        break;
+    case KIND_PROBE:
+        snprintf(text, sizeof text, "%s",
+                 number == GX_PROBE_AUTO ? "auto"
+                 : number == GX_PROBE_ON ? "on"
+                                         : "off");
         break;
     case KIND_FOLDER:
         snprintf(text, sizeof text, "%s", value);
@@ -415,6 +439,7 @@ static void set_built_in(gx_config *config)
     number[GX_SET_PINNING_BUDGET] = gx_min(share, PINNING_MOST);
     number[GX_SET_THREADS] = gx_min(cpus, rows[GX_SET_THREADS].most);
     number[GX_SET_READERS] = gx_min(number[GX_SET_THREADS], READERS_USUAL);
+    number[GX_SET_PROBE] = GX_PROBE_AUTO;
     number[GX_SET_FILES] = 1;
     number[GX_SET_PROFILE] = 1;
     for (int i = 0; i < GX_SETTING_COUNT; i++) {

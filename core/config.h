@@ -22,6 +22,7 @@ typedef enum gx_setting {
     GX_SET_TILE_BYTES,          /* bytes: size of a storage tile of new matrices        */
     GX_SET_DETERMINISTIC,       /* bool                                                 */
     GX_SET_PROGRESS,            /* text: off, on, or the name of an SQL function        */
+    GX_SET_PROBE,    /* text: auto, on, off: residual checks of results           */
     GX_SET_FILES,               /* bool: gx_import and gx_export allowed                */
     GX_SET_PROFILE,             /* bool: the saved hardware profile is read and written */
     GX_SET_CUDA_PATH,           /* text: folder of the CUDA libraries; "" = usual places */
@@ -43,6 +44,9 @@ typedef enum gx_backend_choice {
     GX_BACKEND_CUDA,
     GX_BACKEND_REFERENCE
 } gx_backend_choice;
+
+/* Values of number[GX_SET_PROBE]. */
+typedef enum gx_probe_choice { GX_PROBE_OFF = 0, GX_PROBE_ON, GX_PROBE_AUTO } gx_probe_choice;
 
 /* Values of number[GX_SET_PROGRESS]; for CALLBACK, text[] is the SQL function. */
 typedef enum gx_progress_choice {

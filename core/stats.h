@@ -23,6 +23,8 @@ typedef enum gx_counter {
     GX_STAT_KERNELS,      /* kernel calls                                          */
     GX_STAT_FLOPS,        /* floating-point operations, LAPACK's counting          */
     GX_STAT_REFINEMENTS,  /* steps of iterative refinement                         */
+    GX_STAT_PROBES,          /* residual checks of results                            */
+    GX_STAT_PROBE_RATIO,     /* the latest one's ratio, in thousandths                */
     GX_STAT_READ_NS,      /* time in tile reads, summed over threads               */
     GX_STAT_WRITE_NS,     /* time in tile writes                                   */
     GX_STAT_COMPUTE_NS,   /* time in kernels, as the caller waited                 */

@@ -27,7 +27,7 @@ MIB = 1 << 20
 SIZE = "is no size: give bytes, or text such as '64MB' or '2GiB'"
 KEYS = (
     "memory_limit, pinning_budget, device_memory_limit, backend, threads, readers, tile_bytes, deterministic, "
-    "progress, files, profile, cuda_path"
+    "progress, probe, files, profile, cuda_path"
 )
 
 
@@ -84,6 +84,8 @@ def config_error(db, *arguments):
         ("progress", 0, "off"),
         ("files", "off", "off"),
         ("profile", "no", "off"),
+        ("probe", "yes", "on"),
+        ("probe", "AUTO", "auto"),
     ],
 )
 def test_setting(fresh, key, value, shown):
@@ -314,7 +316,7 @@ def test_stats_count(fresh):
 def test_stats_columns(fresh):
     rows = fresh.execute("SELECT name, value, unit, meaning FROM gx_stats").fetchall()
     assert len({row[0] for row in rows}) == len(rows)
-    assert all(isinstance(row[1], int) and row[2] in ("count", "bytes", "ns", "flop") and row[3] for row in rows)
+    assert all(isinstance(row[1], int) and row[2] in ("count", "bytes", "ns", "flop", "1/1000") and row[3] for row in rows)
 
 
 def test_devices(fresh):

@@ -1,0 +1,461 @@
+/*
+** Residual probes (probe.h).
+**
+** A result is right when it does to vectors what it should: for a product C w = A (B w), for a
+** factorisation A w = L (L^H w), for a system A (X w) = B w.  With w random (signs, from a fixed
+** seed) a wrong block of any size shows in every component it touches, and the chance that it
+** cancels is nil (Freivalds 1977).  So a kernel, a copy or a disk that lies is found for the price
+** of reading operands and result once more, which beside n^3 work is little.
+**
+** Each multiplication is a program of its own: block rows of M against w, read in the order of the
+** rows, three blocks in memory.  The norm that the ratio divides by is estimated as well: for a
+** vector of signs E ||M s||^2 = ||M||_F^2, and such vectors ride along.
+**
+** I/O: each operand once (the lower triangle of a Hermitian one twice).  Memory: three blocks and
+** a few columns.
+*/
+#include "probe.h"
+
+#include "plan.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* The share of a driver's time that a probe may take by itself. */
+static const double WORTH_IT = 0.03;
+
+/* Flops below which nothing is predicted: the probe would never be worth it. */
+static const double WORTH_A_THOUGHT = 1e9;
+
+static const gx_scalar ONE = {1, 0};
+
+/* ---- multiplying ----------------------------------------------------------------------------- */
+
+/* One program Y = op(M) W. */
+typedef struct multiplication {
+    gx_prog *prog;
+    gx_probe_part part;
+    gx_trans trans;
+    const gx_opnd *M, *W, *Y;
+    const gx_opnd *T; /* triangles: a block of W on its way; Hermitian: a diagonal block */
+} multiplication;
+
+/* Y[i] += op(M[r,c]) W[j]. */
+static void add_block(const multiplication *p, int64_t r, int64_t c, gx_trans trans, int64_t i,
+                      int64_t j)
+{
+    gx_prog_call(p->prog, &(gx_call){.kernel = GX_GEMM,
+                                     .transa = trans,
+                                     .alpha = ONE,
+                                     .beta = ONE,
+                                     .keeps_c = true,
+                                     .a = gx_blk(p->M, r, c),
+                                     .b = gx_blk(p->W, j, 0),
+                                     .c = gx_blk(p->Y, i, 0)});
+}
+
+/* A diagonal block of a triangle: T = W[i]; T = op(M[i,i]) T; Y[i] += T. */
+static void add_triangle(const multiplication *p, int64_t i)
+{
+    gx_block t = gx_blk(p->T, i, 0), y = gx_blk(p->Y, i, 0);
+    gx_prog_call(p->prog, &(gx_call){.kernel = GX_COPY, .a = gx_blk(p->W, i, 0), .c = t});
+    gx_prog_call(p->prog, &(gx_call){.kernel = GX_TRMM,
+                                     .side = GX_LEFT,
+                                     .transa = p->trans,
+                                     .uplo = p->part == GX_PART_UPPER ? GX_UPPER : GX_LOWER,
+                                     .diag = p->part == GX_PART_LOWER_UNIT ? GX_UNIT : GX_NON_UNIT,
+                                     .alpha = ONE,
+                                     .a = gx_blk(p->M, i, i),
+                                     .c = t,
+                                     .keeps_c = true});
+    gx_prog_call(
+        p->prog,
+        &(gx_call){
+            .kernel = GX_ADD, .alpha = ONE, .beta = ONE, .a = y, .b = t, .c = y, .keeps_c = true});
+}
+
+/* T = the whole diagonal block of a Hermitian matrix; Y[i] += T W[i]. */
+static void add_mirrored(const multiplication *p, int64_t i)
+{
+    int64_t edge = gx_min(p->M->block_rows, p->M->rows - i * p->M->block_rows);
+    gx_block t = gx_blk_part(p->T, i, 0, 0, 0, edge, edge);
+    gx_trans mirror = gx_dtype_is_complex(p->M->dtype) ? GX_CONJ_TRANS : GX_TRANS;
+    gx_prog_call(p->prog, &(gx_call){.kernel = GX_COPY, .a = gx_blk(p->M, i, i), .c = t});
+    gx_prog_call(
+        p->prog,
+        &(gx_call){
+            .kernel = GX_SYMMETRIZE, .transa = mirror, .uplo = GX_LOWER, .c = t, .keeps_c = true});
+    gx_prog_call(p->prog, &(gx_call){.kernel = GX_GEMM,
+                                     .alpha = ONE,
+                                     .beta = ONE,
+                                     .a = t,
+                                     .b = gx_blk(p->W, i, 0),
+                                     .c = gx_blk(p->Y, i, 0),
+                                     .keeps_c = true});
+}
+
+/* Block row i of op(M) times W. */
+static void add_row(const multiplication *p, int64_t i)
+{
+    bool is_plain = p->trans == GX_NO_TRANS;
+    bool is_triangle = p->part != GX_PART_WHOLE && p->part != GX_PART_HERMITIAN;
+    bool is_lower = (p->part == GX_PART_UPPER) != is_plain; // of op(M)
+    gx_trans mirror = gx_dtype_is_complex(p->M->dtype) ? GX_CONJ_TRANS : GX_TRANS;
+    gx_prog_call(p->prog, &(gx_call){.kernel = GX_FILL, .c = gx_blk(p->Y, i, 0)});
+    for (int64_t j = 0; j < p->W->grid_rows; j++) {
+        if (p->part == GX_PART_WHOLE) {
+            add_block(p, is_plain ? i : j, is_plain ? j : i, p->trans, i, j);
+        } else if (i == j) {
+            (is_triangle ? add_triangle : add_mirrored)(p, i);
+        } else if (is_triangle && (j < i) == is_lower) {
+            add_block(p, is_plain ? i : j, is_plain ? j : i, p->trans, i, j);
+        } else if (!is_triangle) { // op(M) is M
+            bool is_stored = j < i;
+            add_block(p, is_stored ? i : j, is_stored ? j : i, is_stored ? GX_NO_TRANS : mirror, i,
+                      j);
+        }
+    }
+}
+
+/* Tiles, or what lets three of them fit into half of the memory. */
+static int64_t choose_edge(gx_run *run, const gx_mat *M, gx_dtype dtype)
+{
+    double elements = (double)(gx_mem_available(run->ctx->mem) / 8 / gx_dtype_bytes(dtype));
+    int64_t tile = gx_max(M->tile_rows, M->tile_cols);
+    return gx_max(1, gx_min(tile, (int64_t)sqrt(elements)));
+}
+
+/* Y = op(M) W into memory; Y is begun here and dropped by the caller. */
+static void multiply(gx_run *run, const gx_mat *M, gx_probe_part part, gx_trans trans,
+                     const gx_mat *W, gx_dtype dtype, gx_sink *Y)
+{
+    int64_t rows = trans == GX_NO_TRANS ? M->rows : M->cols;
+    int64_t edge = choose_edge(run, M, dtype);
+    int64_t blocks = gx_ceil_div(gx_max(1, M->rows), edge) * gx_ceil_div(gx_max(1, M->cols), edge);
+    multiplication p = {.part = part, .trans = trans};
+    if (gx_sink_begin_scratch(run, rows, W->cols, dtype, 0, Y) != GX_OK) {
+        return;
+    }
+    if (Y->is_stored) { // a few columns, and not even they fit
+        gx_run_failf(run, GX_BUDGET, "no memory for a probe");
+        return;
+    }
+    if (gx_prog_create(run, 3 * blocks, &p.prog) != GX_OK) {
+        return;
+    }
+    p.M = gx_prog_operand(p.prog, M, NULL, dtype, M->rows, M->cols, edge, edge);
+    p.W = gx_prog_operand(p.prog, W, NULL, dtype, W->rows, W->cols, edge, W->cols);
+    p.Y = gx_prog_operand(p.prog, NULL, Y, dtype, rows, W->cols, edge, W->cols);
+    if (part == GX_PART_HERMITIAN) {
+        p.T = gx_prog_operand(p.prog, NULL, NULL, dtype, M->rows, edge, edge, edge);
+    } else if (part != GX_PART_WHOLE) {
+        p.T = gx_prog_operand(p.prog, NULL, NULL, dtype, rows, W->cols, edge, W->cols);
+    }
+    gx_prog_lookahead(p.prog, gx_max(4, 2 * run->ctx->config.number[GX_SET_READERS]));
+    for (int64_t i = 0; i < p.Y->grid_rows && gx_ok(run); i++) {
+        add_row(&p, i);
+    }
+    gx_prog_run(p.prog);
+    gx_prog_free(p.prog);
+}
+
+/* ---- vectors --------------------------------------------------------------------------------- */
+
+/* The columns of every product: some to compare, and as many signs to estimate a norm by. */
+enum { COLUMNS = 2 * GX_PROBE_VECTORS };
+
+/* Signs that depend on (i, j) alone (splitmix64: Steele, Lea & Flood 2014). */
+static double sign_at(int64_t i, int64_t j)
+{
+    uint64_t z = ((uint64_t)i * COLUMNS + (uint64_t)j + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+    return ((z ^ z >> 31) & 1) != 0 ? 1 : -1;
+}
+
+static void generate_signs(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
+                           gx_dtype dtype, void *dst, int64_t ld)
+{
+    (void)arg;
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i < m; i++) {
+            double sign = sign_at(i0 + i, j0 + j);
+            gx_convert(GX_F64, &sign, 1, dtype, gx_at(dst, dtype, ld, i, j), ld, 1, 1);
+        }
+    }
+}
+
+static void start_signs(gx_mat *W, int64_t rows, gx_dtype dtype)
+{
+    gx_mat_generated(W, "signs", dtype, rows, COLUMNS, generate_signs, NULL);
+}
+
+/* The latter half of the columns become signs again. */
+static void renew_signs(const gx_sink *z)
+{
+    int64_t half = GX_PROBE_VECTORS;
+    generate_signs(NULL, 0, half, z->rows, half, z->dtype,
+                   gx_at(z->value.data, z->dtype, gx_max(1, z->rows), 0, half), gx_max(1, z->rows));
+}
+
+static gx_scalar element(const gx_sink *x, int64_t i, int64_t j)
+{
+    gx_scalar value;
+    gx_convert(x->dtype, gx_at(x->value.data, x->dtype, gx_max(1, x->rows), i, j), 1, GX_C128,
+               &value, 1, 1, 1);
+    return value;
+}
+
+static double column_norm(const gx_sink *x, int64_t j)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < x->rows; i++) {
+        gx_scalar v = element(x, i, j);
+        sum += v.re * v.re + v.im * v.im;
+    }
+    return sqrt(sum);
+}
+
+static gx_scalar times(gx_scalar a, gx_scalar b)
+{
+    return (gx_scalar){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+/* left = alpha right + beta more, right = M z with the norm of M in its latter columns. */
+typedef struct comparison {
+    gx_run *run;
+    gx_dtype dtype;
+    int64_t n; /* of the ratio's n eps */
+    gx_sink z, left, right, more;
+    gx_scalar alpha, beta;
+    bool is_left_given; /* left comes from what was given, right from the result */
+    bool is_norm_given; /* M was given                                           */
+} comparison;
+
+static double difference(const comparison *c, int64_t j)
+{
+    double sum = 0;
+    bool has_more = c->more.run != NULL;
+    for (int64_t i = 0; i < c->left.rows; i++) {
+        gx_scalar l = element(&c->left, i, j), r = times(c->alpha, element(&c->right, i, j));
+        gx_scalar m = {0, 0};
+        if (has_more) {
+            m = times(c->beta, element(&c->more, i, j));
+        }
+        double re = l.re - r.re - m.re, im = l.im - r.im - m.im;
+        sum += re * re + im * im;
+    }
+    return sqrt(sum);
+}
+
+/* The largest ratio; -1: what was given cannot be compared with. */
+static double find_ratio(const comparison *c)
+{
+    double eps = gx_dtype_is_double(c->dtype) ? DBL_EPSILON / 2 : (double)FLT_EPSILON / 2;
+    double most = gx_dtype_is_double(c->dtype) ? sqrt(DBL_MAX) : sqrt((double)FLT_MAX);
+    double norm = 0, worst = 0;
+    for (int64_t j = GX_PROBE_VECTORS; j < COLUMNS; j++) {
+        norm = fmax(norm, column_norm(&c->right, j)) + 0 * column_norm(&c->right, j);
+    }
+    for (int64_t j = 0; j < GX_PROBE_VECTORS; j++) {
+        double left = column_norm(&c->left, j), right = column_norm(&c->right, j);
+        double scale = hypot(c->alpha.re, c->alpha.im) * norm * column_norm(&c->z, j) + left;
+        if (c->more.run != NULL) {
+            scale += hypot(c->beta.re, c->beta.im) * column_norm(&c->more, j);
+        }
+        bool is_given_finite =
+            isfinite(c->is_left_given ? left : right) && (!c->is_norm_given || isfinite(norm));
+        if (!is_given_finite || scale > most) {
+            return -1;
+        }
+        double apart = difference(c, j);
+        double ratio = apart == 0 ? 0 : apart / ((double)gx_max(1, c->n) * eps * scale);
+        worst = isnan(ratio) || ratio > worst ? ratio : worst;
+        if (isnan(worst)) {
+            return (double)INFINITY;
+        }
+    }
+    return worst;
+}
+
+/* Judge, and put everything away; a probe that found no memory is passed over. */
+static gx_code finish(comparison *c)
+{
+    gx_run *run = c->run;
+    double ratio = gx_ok(run) ? find_ratio(c) : -1;
+    gx_sink_drop(&c->z);
+    gx_sink_drop(&c->left);
+    gx_sink_drop(&c->right);
+    gx_sink_drop(&c->more);
+    if (gx_run_forgive(run, GX_BUDGET)) {
+        gx_stats_note(&run->ctx->stats, "residual check: no memory for it");
+        return GX_OK;
+    }
+    if (!gx_ok(run) || ratio < 0) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    gx_stats_add(&run->ctx->stats, GX_STAT_PROBES, 1);
+    gx_stats_set(&run->ctx->stats, GX_STAT_PROBE_RATIO,
+                 (int64_t)fmin(ratio * 1000, 9e15)); // thousandths
+    if (ratio > GX_PROBE_MOST) {
+        gx_run_failf(run, GX_DEVICE,
+                     "the result failed its residual check (ratio %.3g of at most %d)", ratio,
+                     GX_PROBE_MOST);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+static comparison begin(gx_run *run, gx_dtype dtype, int64_t n)
+{
+    return (comparison){.run = run, .dtype = dtype, .n = n, .alpha = ONE};
+}
+
+/* z = op(M) signs. */
+static void first(comparison *c, const gx_mat *M, gx_probe_part part, gx_trans trans, gx_sink *to)
+{
+    gx_mat W;
+    start_signs(&W, trans == GX_NO_TRANS ? M->cols : M->rows, c->dtype);
+    multiply(c->run, M, part, trans, &W, c->dtype, to);
+}
+
+/* right = op(M) [z, signs]. */
+static void second(comparison *c, const gx_mat *M, gx_probe_part part, gx_trans trans)
+{
+    gx_mat z;
+    if (gx_ok(c->run)) {
+        renew_signs(&c->z);
+        gx_sink_source(&c->z, "z", &z);
+        multiply(c->run, M, part, trans, &z, c->dtype, &c->right);
+    }
+}
+
+static gx_trans adjoint(gx_dtype dtype)
+{
+    return gx_dtype_is_complex(dtype) ? GX_CONJ_TRANS : GX_TRANS;
+}
+
+/* ---- the probes ------------------------------------------------------------------------------ */
+
+bool gx_probe_is_due(gx_run *run, gx_dtype dtype, double driver_flops, double driver_bytes,
+                     double elements, double bytes)
+{
+    int64_t choice = run->ctx->config.number[GX_SET_PROBE];
+    if (!gx_ok(run) || choice != GX_PROBE_AUTO || elements == 0) {
+        return gx_ok(run) && choice == GX_PROBE_ON && elements > 0;
+    }
+    enum { EDGE = 1024 };
+    if (driver_flops < WORTH_A_THOUGHT) {
+        return false;
+    }
+    gx_cost driver = {.flops = driver_flops, .bytes_read = driver_bytes};
+    gx_cost probe = {.flops = 4 * COLUMNS * elements, .bytes_read = bytes};
+    // Matrix times a few columns is bound by memory: a tenth of the flop rate, rather less.
+    probe.flops *= 10;
+    return gx_plan_seconds(run, &probe, dtype, EDGE) <
+           WORTH_IT * gx_plan_seconds(run, &driver, dtype, EDGE);
+}
+
+gx_code gx_probe_product(gx_run *run, const gx_matmul_args *args, const gx_mat *C)
+{
+    comparison c = begin(run, C->dtype, gx_max(args->A->cols, gx_max(C->rows, C->cols)));
+    c.alpha = args->alpha;
+    c.beta = args->beta;
+    c.is_norm_given = true;
+    first(&c, args->B, GX_PART_WHOLE, args->transb, &c.z);
+    second(&c, args->A, GX_PART_WHOLE, args->transa);
+    if (gx_ok(run)) {
+        first(&c, C, GX_PART_WHOLE, GX_NO_TRANS, &c.left);
+    }
+    if (gx_ok(run) && args->C0 != NULL && (args->beta.re != 0 || args->beta.im != 0)) {
+        first(&c, args->C0, GX_PART_WHOLE, GX_NO_TRANS, &c.more);
+    }
+    return finish(&c);
+}
+
+gx_code gx_probe_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, const gx_mat *F)
+{
+    comparison c = begin(run, F->dtype, A->rows);
+    bool is_lower = uplo == GX_LOWER;
+    gx_probe_part part = is_lower ? GX_PART_LOWER : GX_PART_UPPER;
+    c.is_left_given = true;
+    first(&c, F, part, is_lower ? adjoint(F->dtype) : GX_NO_TRANS, &c.z);
+    second(&c, F, part, is_lower ? GX_NO_TRANS : adjoint(F->dtype));
+    if (gx_ok(run)) {
+        first(&c, A, GX_PART_HERMITIAN, GX_NO_TRANS, &c.left);
+    }
+    return finish(&c);
+}
+
+/* Rows j and pivots[j] exchanged, in order. */
+static void exchange_rows(const gx_sink *x, const int64_t *pivots)
+{
+    size_t bytes = gx_dtype_bytes(x->dtype);
+    for (int64_t col = 0; col < COLUMNS; col++) {
+        for (int64_t j = 0; j < x->rows; j++) {
+            char spare[16];
+            void *a = gx_at(x->value.data, x->dtype, x->rows, j, col);
+            void *b = gx_at(x->value.data, x->dtype, x->rows, pivots[j], col);
+            memcpy(spare, a, bytes);
+            memmove(a, b, bytes);
+            memcpy(b, spare, bytes);
+        }
+    }
+}
+
+gx_code gx_probe_lu(gx_run *run, const gx_mat *A, const gx_mat *F, const int64_t *pivots)
+{
+    if (A->rows != A->cols) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    comparison c = begin(run, F->dtype, A->rows);
+    c.is_left_given = true;
+    first(&c, F, GX_PART_UPPER, GX_NO_TRANS, &c.z);
+    second(&c, F, GX_PART_LOWER_UNIT, GX_NO_TRANS);
+    if (gx_ok(run)) {
+        first(&c, A, GX_PART_WHOLE, GX_NO_TRANS, &c.left);
+    }
+    if (gx_ok(run)) {
+        exchange_rows(&c.left, pivots);
+    }
+    return finish(&c);
+}
+
+gx_code gx_probe_qr(gx_run *run, const gx_mat *A, const gx_mat *F)
+{
+    if (A->rows < A->cols) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    comparison c = begin(run, F->dtype, A->rows);
+    gx_mat R, z;
+    gx_sink Rw = {0};
+    c.is_norm_given = true;
+    gx_mat_view(&R, F, GX_NO_TRANS, 0, 0, A->cols, A->cols);
+    first(&c, A, GX_PART_WHOLE, GX_NO_TRANS, &c.z);
+    second(&c, A, GX_PART_WHOLE, adjoint(F->dtype));
+    if (gx_ok(run)) {
+        first(&c, &R, GX_PART_UPPER, GX_NO_TRANS, &Rw);
+    }
+    if (gx_ok(run)) {
+        gx_sink_source(&Rw, "R w", &z);
+        multiply(run, &R, GX_PART_UPPER, adjoint(F->dtype), &z, c.dtype, &c.left);
+    }
+    gx_sink_drop(&Rw);
+    return finish(&c);
+}
+
+gx_code gx_probe_solve(gx_run *run, const gx_mat *A, gx_probe_part part, gx_trans trans,
+                       const gx_mat *X, const gx_mat *B)
+{
+    comparison c = begin(run, X->dtype, A->rows);
+    c.is_left_given = true;
+    c.is_norm_given = true;
+    first(&c, X, GX_PART_WHOLE, GX_NO_TRANS, &c.z);
+    second(&c, A, part, trans);
+    if (gx_ok(run)) {
+        first(&c, B, GX_PART_WHOLE, GX_NO_TRANS, &c.left);
+    }
+    return finish(&c);
+}
