@@ -88,15 +88,20 @@ gx_code gx_eig_dense(gx_run *run, const gx_eig_args *args, gx_eig_result *result
 size_t gx_eig_dense_bytes(gx_run *run, const gx_eig_args *args);
 
 /*
-** For every driver: memory for count pairs; the order of `which` (values, residuals and vectors
-** are permuted; NULL arrays are skipped; columns of length n); the sign of vectors as said above.
+** For every driver.  reserve: values for count pairs, and what else is wanted (vectors of n rows,
+** of dtype); count, asked, n, dtype are set.  order: where the pairs should come from, order[0]
+** first: as `which` says, or for all of them as said above.  fix_sign: of count columns of n rows.
 */
 gx_code gx_eig_reserve(gx_run *run, gx_eig_result *result, int64_t n, int64_t count, gx_dtype dtype,
                        bool wants_right, bool wants_left, bool wants_residuals);
 void gx_eig_sort_order(const gx_scalar *values, int64_t count, gx_eig_which which, gx_scalar sigma,
                        bool is_hermitian, bool is_all, int64_t *order);
-void gx_eig_fix_sign(gx_dtype dtype, void *vectors, int64_t n, int64_t count, void *partner,
-                     int64_t partner_rows);
+void gx_eig_fix_sign(gx_dtype dtype, void *vectors, int64_t n, int64_t count);
+
+/* The number of magnitude 1 that makes the component of x just named real and positive. */
+gx_scalar gx_vector_phase(gx_dtype dtype, const void *x, int64_t n);
+/* x = s x for n components, stride apart; a real x takes the real part of s. */
+void gx_vector_scale(gx_dtype dtype, void *x, int64_t n, int64_t stride, gx_scalar s);
 
 /* ---- singular values ------------------------------------------------------------------------- */
 
@@ -149,6 +154,9 @@ void gx_svd_clear(gx_svd_result *result);
 gx_code gx_svd_dense(gx_run *run, const gx_svd_args *args, gx_svd_result *result);
 gx_code gx_svd_reserve(gx_run *run, gx_svd_result *result, int64_t m, int64_t n, int64_t count,
                        gx_dtype dtype, gx_svd_mode mode);
+
+/* The sign of U's columns and V^H's rows as said above. */
+void gx_svd_fix_sign(gx_svd_result *result);
 
 /* All min(m, n) singular values of A, descending: for norms, condition numbers and ranks. */
 gx_code gx_alg_singular_values(gx_run *run, const gx_mat *A, double *sigma);

@@ -1,0 +1,302 @@
+/*
+** Singular values, A = U diag(sigma) V^H: what is asked is checked, and the dense driver.
+**
+**   with vectors    load A, look for NaN and Inf, GESDD; the k largest; signs
+**   values alone    the same; where one side is at least twice the other, first a QR of A (of A^H)
+**                   by panels of rows, R := the triangle of [R; panel] (TPQRT), and GESDD of R,
+**                   which has the same singular values (Demmel, Grigori, Hoemmen & Langou 2012)
+**
+** Work: 4 m n^2 - 4/3 n^3 flops for values (m >= n), about 6 m n^2 + 20 n^3 with vectors.  Reads A
+** once.  Memory: A, U and V^H, and GESDD's work space; for values of a tall or wide matrix two
+** matrices of the shorter side squared and a panel, whatever the longer side.
+*/
+#include "alg_eig.h"
+#include "dense.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Bytes of a panel of rows: long enough for full speed, short beside the memory. */
+enum { PANEL_BYTES = 16 << 20 };
+
+typedef struct solving {
+    gx_run *run;
+    const gx_svd_args *args;
+    gx_svd_result *result;
+    int64_t m, n, least;
+    gx_dtype dtype;
+    void *a;      /* A, or R                          */
+    void *values; /* least, real numbers of a's dtype */
+} solving;
+
+/* ---- results -------------------------------------------------------------------------------- */
+
+void gx_svd_clear(gx_svd_result *result)
+{
+    gx_mem_free(result->mem, result->sigma);
+    gx_mem_free(result->mem, result->residuals);
+    gx_mem_free(result->mem, result->u);
+    gx_mem_free(result->mem, result->vt);
+    result->sigma = result->residuals = NULL;
+    result->u = result->vt = NULL;
+}
+
+gx_code gx_svd_reserve(gx_run *run, gx_svd_result *result, int64_t m, int64_t n, int64_t count,
+                       gx_dtype dtype, gx_svd_mode mode)
+{
+    void *sigma = NULL;
+    result->mem = run->ctx->mem;
+    result->m = m;
+    result->n = n;
+    result->count = result->asked = count;
+    result->dtype = dtype;
+    result->u_cols = mode == GX_SVD_FULL ? m : count;
+    result->vt_rows = mode == GX_SVD_FULL ? n : count;
+    gx_dense_alloc(run, GX_F64, count, "singular values", &sigma);
+    result->sigma = sigma;
+    if (mode != GX_SVD_VALUES) {
+        gx_dense_alloc(run, dtype, m * result->u_cols, "left singular vectors", &result->u);
+        gx_dense_alloc(run, dtype, result->vt_rows * n, "right singular vectors", &result->vt);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+void gx_svd_fix_sign(gx_svd_result *r)
+{
+    for (int64_t j = 0; j < r->u_cols && r->u != NULL; j++) {
+        void *u = gx_at(r->u, r->dtype, r->m, 0, j);
+        gx_scalar phase = gx_vector_phase(r->dtype, u, r->m);
+        gx_vector_scale(r->dtype, u, r->m, 1, phase);
+        if (j < r->count) {
+            phase.im = -phase.im;
+            gx_vector_scale(r->dtype, gx_at(r->vt, r->dtype, r->vt_rows, j, 0), r->n, r->vt_rows,
+                            phase);
+        }
+    }
+}
+
+/* ---- GESDD ---------------------------------------------------------------------------------- */
+
+static gx_args kernel_args(const solving *s, int64_t m, int64_t n)
+{
+    const gx_svd_result *r = s->result;
+    gx_svd_mode mode = s->args->mode;
+    bool is_full = mode == GX_SVD_FULL;
+    return (gx_args){.m = m,
+                     .n = n,
+                     .c = s->a,
+                     .ldc = gx_max(1, m),
+                     .values = s->values,
+                     .left = r->u,
+                     .ldleft = gx_max(1, m),
+                     .right = r->vt,
+                     .ldright = gx_max(1, is_full ? n : s->least),
+                     .wants_left = mode != GX_SVD_VALUES,
+                     .wants_right = mode != GX_SVD_VALUES,
+                     .is_full = is_full};
+}
+
+static gx_code refuse_what_is_too_large(const solving *s)
+{
+    double m = (double)s->m, n = (double)s->n, least = (double)s->least;
+    double es = (double)gx_dtype_bytes(s->dtype), vectors = 0;
+    gx_args args = kernel_args(s, s->m, s->n);
+    if (args.wants_left) {
+        vectors = args.is_full ? m * m + n * n : (m + n) * least;
+    }
+    double bytes = (m * n + vectors) * es + 16 * least + 4096 +
+                   (double)gx_dense_call_bytes(s->run, GX_GESDD, s->dtype, &args);
+    const char *advice = s->args->mode == GX_SVD_FULL
+                             ? "ask for the economy mode or for k of them, or raise it with "
+                               "gx_config('memory_limit', ...)"
+                             : "ask for k of them, or raise it with gx_config('memory_limit', ...)";
+    return gx_dense_fits(s->run, bytes < 1e18 ? (size_t)bytes : SIZE_MAX,
+                         args.wants_left ? "singular values and vectors" : "singular values",
+                         s->args->A, advice);
+}
+
+static void take_values(const solving *s, double *sigma, int64_t count)
+{
+    gx_dtype real = gx_dtype_is_double(s->dtype) ? GX_F64 : GX_F32;
+    if (gx_ok(s->run)) {
+        gx_convert(real, s->values, gx_max(1, count), GX_F64, sigma, gx_max(1, count), count, 1);
+    }
+}
+
+static gx_code alloc_values(solving *s)
+{
+    gx_dtype real = gx_dtype_is_double(s->dtype) ? GX_F64 : GX_F32;
+    return gx_dense_alloc(s->run, real, s->least, "singular values", &s->values);
+}
+
+/* ---- values of a tall matrix ---------------------------------------------------------------- */
+
+/* A, or its conjugate transpose where that is the tall one. */
+static const gx_mat *tall_view(const gx_mat *A, gx_mat *view)
+{
+    if (A->rows >= A->cols) {
+        return A;
+    }
+    gx_mat_view(view, A, GX_CONJ_TRANS, 0, 0, A->cols, A->rows);
+    return view;
+}
+
+/* R := the triangle of [R; rows i0 ..]. */
+static void add_panel(const solving *s, const gx_mat *T, int64_t i0, int64_t rows, void *panel,
+                      void *tau)
+{
+    int64_t n = T->cols;
+    gx_dense_load_rows(s->run, T, i0, rows, s->dtype, panel, rows);
+    gx_dense_finite(s->run, T->label, s->dtype, panel, rows, rows, n);
+    gx_dense_call(
+        s->run, GX_TPQRT, s->dtype,
+        &(gx_args){.m = rows, .n = n, .c = s->a, .ldc = n, .c2 = panel, .ldc2 = rows, .tau = tau});
+}
+
+static void reduce_to_triangle(solving *s, const gx_mat *T)
+{
+    gx_run *run = s->run;
+    gx_mem *mem = run->ctx->mem;
+    int64_t m = T->rows, n = T->cols;
+    int64_t rows = PANEL_BYTES / (n * (int64_t)gx_dtype_bytes(s->dtype));
+    rows = gx_min(m, gx_max(gx_max(n, 1), rows));
+    void *panel = NULL, *tau = NULL;
+    if (gx_dense_alloc(run, s->dtype, n * n, "the triangle of its QR", &s->a) == GX_OK &&
+        gx_dense_alloc(run, s->dtype, rows * n, "a panel of its rows", &panel) == GX_OK &&
+        gx_dense_alloc(run, s->dtype, n, "reflectors", &tau) == GX_OK) {
+        memset(s->a, 0, (size_t)(n * n) * gx_dtype_bytes(s->dtype));
+        gx_run_progress(run, (double)m);
+    }
+    for (int64_t i = 0; i < m && gx_ok(run); i += rows) {
+        add_panel(s, T, i, gx_min(rows, m - i), panel, tau);
+        gx_run_advance(run, (double)gx_min(rows, m - i));
+    }
+    gx_mem_free(mem, panel);
+    gx_mem_free(mem, tau);
+}
+
+static bool is_long(const gx_mat *A)
+{
+    int64_t least = gx_min(A->rows, A->cols), most = gx_max(A->rows, A->cols);
+    return least > 0 && most / 2 >= least && most > 64;
+}
+
+static gx_code long_values(solving *s, double *sigma)
+{
+    gx_mat view;
+    const gx_mat *T = tall_view(s->args->A, &view);
+    reduce_to_triangle(s, T);
+    if (gx_ok(s->run) && alloc_values(s) == GX_OK) {
+        gx_args call = kernel_args(s, s->least, s->least);
+        gx_dense_call(s->run, GX_GESDD, s->dtype, &call);
+        take_values(s, sigma, s->least);
+    }
+    return gx_ok(s->run) ? GX_OK : s->run->err.code;
+}
+
+/* ---- the driver ----------------------------------------------------------------------------- */
+
+static void load_and_call(solving *s)
+{
+    const gx_mat *A = s->args->A;
+    int64_t ld = gx_max(1, s->m);
+    if (gx_dense_alloc(s->run, s->dtype, s->m * s->n, A->label, &s->a) == GX_OK &&
+        alloc_values(s) == GX_OK) {
+        gx_dense_load(s->run, A, s->dtype, s->a, ld);
+        gx_dense_finite(s->run, A->label, s->dtype, s->a, ld, s->m, s->n);
+        gx_args call = kernel_args(s, s->m, s->n);
+        gx_dense_call(s->run, GX_GESDD, s->dtype, &call);
+    }
+}
+
+static solving solving_of(gx_run *run, const gx_svd_args *args, gx_svd_result *result)
+{
+    const gx_mat *A = args->A;
+    return (solving){.run = run,
+                     .args = args,
+                     .result = result,
+                     .m = A->rows,
+                     .n = A->cols,
+                     .least = gx_min(A->rows, A->cols),
+                     .dtype = A->dtype};
+}
+
+/* Only the first k of V^H's rows, and their leading dimension; U's columns are the first anyway. */
+static void keep_first(gx_svd_result *r, int64_t k)
+{
+    size_t es = gx_dtype_bytes(r->dtype);
+    for (int64_t j = 1; r->vt != NULL && j < r->n; j++) {
+        memmove((char *)r->vt + (size_t)(j * k) * es, gx_at(r->vt, r->dtype, r->vt_rows, 0, j),
+                (size_t)k * es);
+    }
+    r->count = r->asked = r->u_cols = r->vt_rows = k;
+}
+
+gx_code gx_svd_dense(gx_run *run, const gx_svd_args *args, gx_svd_result *result)
+{
+    solving s = solving_of(run, args, result);
+    bool wants_long = args->mode == GX_SVD_VALUES && is_long(args->A);
+    if (!wants_long) {
+        refuse_what_is_too_large(&s);
+    }
+    gx_svd_reserve(run, result, s.m, s.n, s.least, s.dtype, args->mode);
+    if (gx_ok(run) && wants_long) {
+        long_values(&s, result->sigma);
+    } else if (gx_ok(run)) {
+        load_and_call(&s);
+        take_values(&s, result->sigma, s.least);
+    }
+    gx_mem_free(run->ctx->mem, s.a);
+    gx_mem_free(run->ctx->mem, s.values);
+    if (gx_ok(run)) {
+        result->driver = "gesdd";
+        result->passes = 1;
+        if (args->k > 0 && args->k < s.least) {
+            keep_first(result, args->k);
+        }
+        gx_svd_fix_sign(result);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+/* ---- what is asked -------------------------------------------------------------------------- */
+
+static gx_code check(gx_run *run, const gx_svd_args *args)
+{
+    const gx_mat *A = args->A;
+    int64_t least = gx_min(A->rows, A->cols);
+    if (args->k < 0 || args->k > least) {
+        return gx_run_failf(
+            run, GX_ARG, "k is %lld but %s is %lldx%lld: it has %lld singular values",
+            (long long)args->k, A->label, (long long)A->rows, (long long)A->cols, (long long)least);
+    }
+    if (args->k > 0 && args->mode == GX_SVD_FULL) {
+        return gx_run_failf(run, GX_ARG,
+                            "the full U and V are not those of the k largest: ask for one of them");
+    }
+    return GX_OK;
+}
+
+gx_code gx_alg_svd(gx_run *run, const gx_svd_args *args, gx_svd_result *result)
+{
+    memset(result, 0, sizeof *result);
+    result->mem = run->ctx->mem;
+    if (gx_ok(run) && check(run, args) == GX_OK) {
+        gx_svd_dense(run, args, result);
+    }
+    if (!gx_ok(run)) {
+        gx_svd_clear(result);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+gx_code gx_alg_singular_values(gx_run *run, const gx_mat *A, double *sigma)
+{
+    gx_svd_args args = {.A = A, .mode = GX_SVD_VALUES};
+    gx_svd_result result;
+    if (gx_alg_svd(run, &args, &result) == GX_OK) {
+        memcpy(sigma, result.sigma, (size_t)result.count * sizeof *sigma);
+        gx_svd_clear(&result);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
