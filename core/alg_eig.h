@@ -161,4 +161,7 @@ void gx_svd_fix_sign(gx_svd_result *result);
 /* All min(m, n) singular values of A, descending: for norms, condition numbers and ranks. */
 gx_code gx_alg_singular_values(gx_run *run, const gx_mat *A, double *sigma);
 
+/* The largest of them (||A||_2), or their sum (the nuclear norm); 0 when there are none. */
+gx_code gx_alg_singular_norm(gx_run *run, const gx_mat *A, bool is_nuclear, double *norm);
+
 #endif

@@ -300,3 +300,17 @@ gx_code gx_alg_singular_values(gx_run *run, const gx_mat *A, double *sigma)
     }
     return gx_ok(run) ? GX_OK : run->err.code;
 }
+
+gx_code gx_alg_singular_norm(gx_run *run, const gx_mat *A, bool is_nuclear, double *norm)
+{
+    gx_svd_args args = {.A = A, .mode = GX_SVD_VALUES};
+    gx_svd_result result;
+    *norm = 0;
+    if (gx_alg_svd(run, &args, &result) == GX_OK) {
+        for (int64_t i = result.count - 1; i >= 0; i--) { // small ones first
+            *norm = is_nuclear ? *norm + result.sigma[i] : result.sigma[i];
+        }
+        gx_svd_clear(&result);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}

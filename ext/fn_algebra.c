@@ -7,6 +7,7 @@
 #include "gx_ext.h"
 
 #include "../core/alg.h"
+#include "../core/alg_eig.h"
 
 #include <string.h>
 
@@ -249,14 +250,15 @@ static void transpose(gx_fn *fn)
 
 /* ---- numbers out of matrices ----------------------------------------------------------------- */
 
-/* 'F', 'fro', '1', 'inf', 'max' ... as SQL gives it; 0 when it is none of them. */
+/* 'F', 'fro', '1', '2', 'inf', 'max', 'nuc' ... as SQL gives it; 0 when it is none of them. */
 static char norm_kind(const char *text)
 {
     static const struct {
         const char *name;
         char kind;
     } kinds[] = {{"f", 'F'},   {"fro", 'F'}, {"frobenius", 'F'}, {"1", '1'}, {"one", '1'},
-                 {"inf", 'I'}, {"i", 'I'},   {"max", 'M'},       {"m", 'M'}};
+                 {"inf", 'I'}, {"i", 'I'},   {"max", 'M'},       {"m", 'M'}, {"2", '2'},
+                 {"two", '2'}, {"nuc", 'N'}, {"nuclear", 'N'}};
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         if (sqlite3_stricmp(text, kinds[k].name) == 0) {
             return kinds[k].kind;
@@ -277,12 +279,16 @@ static void norm(gx_fn *fn)
     }
     char kind = text == NULL ? 0 : norm_kind(text);
     if (kind == 0) {
-        gx_fn_fail(fn, "kind is '%s' but must be one of 'fro', '1', 'inf', 'max'",
+        gx_fn_fail(fn, "kind is '%s' but must be one of 'fro', '1', '2', 'inf', 'max', 'nuc'",
                    text == NULL ? "" : text);
         return;
     }
     double value = 0;
-    gx_alg_norm(&fn->run, &A, kind, &value);
+    if (kind == '2' || kind == 'N') {
+        gx_alg_singular_norm(&fn->run, &A, kind == 'N', &value);
+    } else {
+        gx_alg_norm(&fn->run, &A, kind, &value);
+    }
     gx_fn_result_scalar(fn, (gx_scalar){value, 0}, false);
 }
 

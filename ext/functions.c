@@ -183,25 +183,37 @@ static bool check_count(gx_fn *fn)
     return gx_fn_fail(fn, "takes %d to %d arguments, not %d", min, max, fn->argc);
 }
 
+bool gx_fn_begin(gx_fn *fn, sqlite3_context *sql, gx_ctx *ctx, const gx_function *def, int argc,
+                 sqlite3_value **argv)
+{
+    // Field by field: the error's text need not be cleared.
+    fn->sql = sql;
+    fn->def = def;
+    fn->ctx = ctx;
+    fn->argc = argc;
+    fn->argv = argv;
+    fn->dest_name = NULL;
+    fn->owned = fn->owned_first;
+    fn->owned_count = 0;
+    fn->owned_capacity = sizeof fn->owned_first / sizeof fn->owned_first[0];
+    gx_run_begin(&fn->run, ctx, def->name);
+    return check_count(fn);
+}
+
+gx_code gx_fn_end(gx_fn *fn)
+{
+    free_owned(fn);
+    return gx_run_end(&fn->run);
+}
+
 static void call(sqlite3_context *sql, int argc, sqlite3_value **argv)
 {
     const binding *bound = sqlite3_user_data(sql);
-    gx_fn fn; // set field by field: the error's text need not be cleared
-    fn.sql = sql;
-    fn.def = bound->def;
-    fn.ctx = bound->ctx;
-    fn.argc = argc;
-    fn.argv = argv;
-    fn.dest_name = NULL;
-    fn.owned = fn.owned_first;
-    fn.owned_count = 0;
-    fn.owned_capacity = sizeof fn.owned_first / sizeof fn.owned_first[0];
-    gx_run_begin(&fn.run, bound->ctx, bound->def->name);
-    if (check_count(&fn)) {
+    gx_fn fn;
+    if (gx_fn_begin(&fn, sql, bound->ctx, bound->def, argc, argv)) {
         bound->def->body(&fn);
     }
-    free_owned(&fn);
-    if (gx_run_end(&fn.run) != GX_OK) {
+    if (gx_fn_end(&fn) != GX_OK) {
         gx_result_error(sql, bound->def->name, &fn.run.err);
     }
 }

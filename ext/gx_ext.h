@@ -53,6 +53,15 @@ struct gx_fn {
     void *owned_first[8]; /* where owned points as long as 8 suffice */
 };
 
+/*
+** A call as the dispatcher makes it, for table-valued functions (table_fn.c): begin returns false
+** where the count of arguments is wrong; end is called whatever begin returned, frees what the call
+** owns, and returns the run's code.  sql may be NULL: then there is no result to put.
+*/
+bool gx_fn_begin(gx_fn *fn, sqlite3_context *sql, gx_ctx *ctx, const gx_function *def, int argc,
+                 sqlite3_value **argv);
+gx_code gx_fn_end(gx_fn *fn);
+
 /* ---- options (options.c) --------------------------------------------------------------------- */
 
 typedef enum gx_option_type {
@@ -224,12 +233,15 @@ extern const gx_function gx_functions_cholesky[]; /* fn_chol.c: cholesky, trsm, 
 extern const gx_function gx_functions_qr[];       /* fn_qr.c: qr, lstsq, rank, pinv */
 extern const gx_function gx_functions_control[];  /* fn_control.c: config, version, debug, ... */
 
+extern const gx_function gx_functions_eig[];     /* fn_eig.c: eig, eigvals, svd, nullspace */
+
 /* Files that register modules or aggregates themselves.  Return SQLITE_*. */
 int gx_register_functions(sqlite3 *db, gx_ctx *ctx, const gx_function *table);
 int gx_register_aggregates(sqlite3 *db, gx_ctx *ctx); /* agg_cells.c: from_cells, store_rows, ... */
 int gx_register_catalog(sqlite3 *db, gx_ctx *ctx);    /* vtab_catalog.c: gx                       */
 int gx_register_cells(sqlite3 *db, gx_ctx *ctx);      /* vtab_cells.c: gx_cells, gx_rows          */
 int gx_register_control(sqlite3 *db, gx_ctx *ctx);    /* vtab_control.c: gx_settings, ... */
+int gx_register_spectra(sqlite3 *db, gx_ctx *ctx);    /* vtab_eig.c: gx_eig, gx_svd */
 int gx_register_plan(sqlite3 *db, gx_ctx *ctx);       /* vtab_plan.c: gx_plan(expression)         */
 
 #endif

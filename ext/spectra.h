@@ -1,0 +1,46 @@
+/*
+** The options of gx_eig and gx_svd, shared by the scalar functions and the tables (spectra.c).
+*/
+#ifndef GX_SPECTRA_H
+#define GX_SPECTRA_H
+
+#include "gx_ext.h"
+
+#include "../core/alg_eig.h"
+
+/* What the options object may say, as it came; a 0 where it is silent. */
+typedef struct gx_eig_options {
+    gx_dest values, vectors, left; /* scalar function; first: a set_offset of 0 means none */
+    bool replace, wants_left;
+    bool is_symmetric, has_symmetric, has_k, has_sigma, has_seed, partial;
+    int64_t k, ncv, block, maxiter, seed;
+    double tol;
+    gx_scalar sigma;
+    char which[64], method[64];
+    const char *b, *start;
+} gx_eig_options;
+
+typedef struct gx_svd_options {
+    gx_dest s, u, vt;
+    bool replace, has_k, has_power, partial;
+    int64_t k, power, oversample, ncv, block, maxiter, seed;
+    double tol;
+    char mode[64], method[64];
+} gx_svd_options;
+
+extern const gx_option gx_eig_keys[];       /* of the scalar function */
+extern const gx_option gx_eig_table_keys[]; /* of the table           */
+extern const gx_option gx_eigvals_keys[];
+extern const gx_option gx_svd_keys[];
+extern const gx_option gx_svd_table_keys[];
+
+/*
+** What was said as what is computed.  mats[2]: where B and the start live, as long as args.  What
+** they own belongs to the call.  false: refused in words.
+*/
+bool gx_eig_args_of(gx_fn *fn, const gx_eig_options *opt, const gx_mat *A, gx_mat mats[2],
+                    gx_eig_args *args);
+bool gx_svd_args_of(gx_fn *fn, const gx_svd_options *opt, const gx_mat *A, bool wants_vectors,
+                    gx_svd_args *args);
+
+#endif
