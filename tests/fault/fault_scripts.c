@@ -71,6 +71,22 @@ const fault_script fault_scripts[] = {
     {"gallery", SMALL,
      "SELECT gx_matrix_gallery('minij', 30, 'N'), gx_json(gx_matrix_gallery('hilb', 3))"},
 
+    // Spectra: one destination, several, tables, a matrix too long for one panel of memory.
+    {"eig", SMALL, "SELECT gx_json(gx_eig('S'))"},
+    {"eig-stored", HELPERS, "SELECT gx_eig('S', 'w', 'V', '{\"left\":\"L\"}')"},
+    {"eig-symmetric", SMALL, "SELECT gx_eig('S', 'w', 'V', '{\"symmetric\":true,\"k\":3}')"},
+    {"eig-generalised", SMALL "SELECT gx_eye(24, 24, 'I');",
+     "SELECT gx_eig('S', 'w', 'V', '{\"b\":\"I\"}')"},
+    {"eig-in-insert", SMALL, "INSERT INTO plain SELECT gx_eig('S', 'w', 'V'), 0, 0"},
+    {"eig-table", SMALL,
+     "SELECT k, value, imag, residual, length(vector), length(left_vector) FROM "
+     "gx_eig('S', '{\"left\":true,\"k\":4}')"},
+    {"svd", HELPERS, "SELECT gx_svd('A', 's', 'U', 'V', '{\"mode\":\"full\"}')"},
+    {"svd-attached", SMALL "ATTACH 'aux.db' AS aux;", "SELECT gx_svd('Z', 'aux.s', 'U')"},
+    {"svd-values", SMALL "SELECT gx_randn(90, 7, 'T');", "SELECT gx_json(gx_svd('T'))"},
+    {"svd-table", SMALL, "SELECT k, sigma, length(u), length(v) FROM gx_svd('Z', '{\"k\":3}')"},
+    {"nullspace", SMALL, "SELECT gx_nullspace('B', 'N')"},
+
     // Products.
     {"matmul-value", SMALL, "SELECT gx_json(gx_matmul('[[1,2],[3,4]]', '[[5,6],[7,8]]'))"},
     {"matmul", SMALL, "SELECT gx_matmul('A', 'B', 'P')"},
