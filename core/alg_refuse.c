@@ -13,11 +13,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Elements of a rectangle that is looked at: 1 MiB of c128. */
-enum { PIECE = 1 << 16 };
+/* Elements of a rectangle that is looked at: 128 KiB of c128. */
+enum { PIECE = 1 << 13 };
 
-/* Side of the squares in which a matrix is compared with its transpose. */
-enum { SQUARE = 256 };
+/* Side of the squares in which a matrix is compared with its transpose, where memory allows it. */
+enum { SQUARE = 256, SMALLEST_SQUARE = 16 };
 
 enum { ELEMENT_TEXT = 3 * GX_DECIMAL_MAX };
 
@@ -26,7 +26,8 @@ typedef struct window {
     gx_run *run;
     const gx_mat *A;
     gx_reader *own;
-    gx_scalar *x; /* column-major, no gaps */
+    gx_scalar *x;   /* column-major, no gaps */
+    int64_t square; /* side of two squares that x has room for */
     int64_t i0, j0, m, n;
 } window;
 
@@ -190,7 +191,8 @@ gx_code gx_alg_refuse_nonfinite(gx_run *run, const gx_mat *A, int64_t order)
 void gx_alg_explain_nonfinite(gx_run *run, const gx_mat *A, int64_t order)
 {
     gx_err err = {0};
-    if (find_nonfinite(run, A, gx_min(order, gx_min(A->rows, A->cols)), &err) != GX_OK) {
+    gx_code code = find_nonfinite(run, A, gx_min(order, gx_min(A->rows, A->cols)), &err);
+    if (code != GX_OK && code != GX_BUDGET && code != GX_NOMEM) {
         run->err = err; // the threads of the program are gone: nobody else looks at it
     }
 }
@@ -223,8 +225,8 @@ static gx_code compare(const gx_mat *A, const gx_scalar *x, const gx_scalar *y, 
 
 static gx_code compare_at(window *w, int64_t i, int64_t j, gx_err *err)
 {
-    int64_t m = gx_min(SQUARE, w->A->rows - i), n = gx_min(SQUARE, w->A->cols - j);
-    gx_scalar *y = w->x + SQUARE * SQUARE;
+    int64_t m = gx_min(w->square, w->A->rows - i), n = gx_min(w->square, w->A->cols - j);
+    gx_scalar *y = w->x + w->square * w->square;
     GX_TRY(read_window(w, i, j, m, n, w->x, err));
     GX_TRY(read_window(w, j, i, n, m, y, err));
     return compare(w->A, w->x, y, i, j, m, n, err);
@@ -241,9 +243,15 @@ gx_code gx_alg_refuse_asymmetric(gx_run *run, const gx_mat *A)
         return gx_run_failf(run, GX_ARG, "%s is %lldx%lld but must be square", A->label,
                             (long long)A->rows, (long long)A->cols);
     }
-    gx_code code = open_window(run, A, 2 * SQUARE * SQUARE, &w, &err);
-    for (int64_t j = 0; j < A->cols && code == GX_OK; j += SQUARE) {
-        for (int64_t i = j; i < A->rows && code == GX_OK; i += SQUARE) {
+    int64_t side = SQUARE;
+    while (side > SMALLEST_SQUARE &&
+           (size_t)(2 * side * side) * sizeof(gx_scalar) > gx_mem_available(run->ctx->mem) / 2) {
+        side /= 2;
+    }
+    gx_code code = open_window(run, A, (size_t)(2 * side * side), &w, &err);
+    w.square = side;
+    for (int64_t j = 0; j < A->cols && code == GX_OK; j += side) {
+        for (int64_t i = j; i < A->rows && code == GX_OK; i += side) {
             code = compare_at(&w, i, j, &err);
         }
     }

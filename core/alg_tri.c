@@ -7,6 +7,7 @@
 ** "Before" is the order in which a solve finds its unknowns: ascending where op(A) is lower (from
 ** the left), descending where it is upper, the other way round from the right.  A product runs the
 ** same loops from the last row to the first, so it too works in place: what it reads is still B.
+** Solves add up u ascending, products descending, however X is grouped: deterministic mode.
 ** Everything is written once for the left side; from the right X's blocks are columns.
 **
 ** Work n^2 flops a right-hand side (twice with a Cholesky factor).  X stays in memory, a strip of
@@ -166,11 +167,11 @@ static void multiply_group(const order *o, int64_t t0, int64_t t1)
 {
     for (int64_t t = t1 - 1; t >= t0; t--) {
         on_diagonal(o, GX_TRMM, t, o->s->alpha);
-        for (int64_t u = t0; u < t; u++) {
+        for (int64_t u = t - 1; u >= t0; u--) {
             update(o, t, u, o->s->alpha, ONE);
         }
     }
-    for (int64_t u = 0; u < t0; u++) {
+    for (int64_t u = t0 - 1; u >= 0; u--) {
         for (int64_t t = t0; t < t1; t++) {
             update(o, t, u, o->s->alpha, ONE);
         }

@@ -23,8 +23,8 @@
 ** passes by, once for all of them.  Where not one strip fits, a rectangle of X does, as in a
 ** product.
 **
-** Deterministic mode: a block is one tile of the result, pieces have a fixed size, and the order in
-** which a block is changed does not depend on the rectangle (no snake).
+** Deterministic mode: a block is one tile (of a triangle, what divides the result's tile), pieces
+** have a fixed size, and the order in which a block is changed does not depend on the rectangle.
 */
 #include "plan.h"
 
@@ -248,7 +248,7 @@ static void choose_strips(gx_tri_plan *plan, int64_t slots)
 static void choose_tri_blocks(gx_run *run, const gx_mat *A, int64_t tile_n, int64_t tile_line,
                               gx_tri_plan *plan)
 {
-    int64_t edge = target_edge(run, plan->dtype);
+    int64_t edge = is_fixed(run) ? gx_max(1, A->tile_rows) : target_edge(run, plan->dtype);
     plan->block_n = round_to_tiles(is_fixed(run) ? 1 : edge, tile_n, plan->n);
     plan->block_line = round_to_tiles(is_fixed(run) ? 1 : edge, tile_line, plan->lines);
     if (plan->block_n >= plan->n) {

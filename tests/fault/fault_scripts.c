@@ -96,6 +96,24 @@ const fault_script fault_scripts[] = {
     {"matmul-syrk", HELPERS, "SELECT gx_matmul('A', 'A', 'P', '{\"transb\":true}')"},
     {"matmul-dtypes", HELPERS, "SELECT gx_matmul('S', 'Z', 'P', '{\"conjb\":true}')"},
 
+    // Triangles and Cholesky.
+    {"syrk", HELPERS, "SELECT gx_syrk('A', 'P', '{\"trans\":true}')"},
+    {"cholesky", HELPERS "SELECT gx_matrix_gallery('minij', 40, 'D');",
+     "SELECT gx_cholesky('D', 'L')"},
+    {"cholesky-tight",
+     HELPERS "SELECT gx_matrix_gallery('minij', 60, 'D'), gx_config('memory_limit', 100000);",
+     "SELECT gx_cholesky('D', 'L', '{\"upper\":true}')"},
+    {"cholesky-replace", SMALL "SELECT gx_matrix_gallery('moler', 40, 'D');",
+     "SELECT gx_cholesky('D', 'D', '{\"check\":true,\"replace\":true}')"},
+    {"cholesky-value", SMALL, "SELECT gx_json(gx_cholesky('[[4,2],[2,5]]'))"},
+    {"trsm", HELPERS "SELECT gx_matrix_gallery('minij', 40, 'D');",
+     "SELECT gx_trsm('D', 'A', 'X', '{\"uplo\":\"lower\"}')"},
+    {"trsm-tight",
+     HELPERS "SELECT gx_matrix_gallery('minij', 40, 'D'), gx_config('memory_limit', 90000);",
+     "SELECT gx_trsm('D', 'B', 'X', '{\"uplo\":\"upper\",\"side\":\"right\",\"trans\":true}')"},
+    {"trmm", HELPERS "SELECT gx_matrix_gallery('minij', 40, 'D');",
+     "SELECT gx_trmm('D', 'A', 'A', '{\"uplo\":\"upper\",\"replace\":true}')"},
+
     // Elementwise and reductions.
     {"elementwise", SMALL,
      "BEGIN; SELECT gx_add('A', 'A', 'N'), gx_sub('A', 'A', 'M'), gx_scale('A', 2, 'K'); COMMIT"},
