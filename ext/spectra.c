@@ -123,7 +123,10 @@ static bool take_matrix(gx_fn *fn, const char *label, const char *text, gx_mat *
         gx_meta meta;
         if (gx_store_find(fn->ctx->store, text, &meta, &err) == GX_OK) {
             gx_mat_stored(out, &meta);
-            return true;
+            if (gx_aux_kind_of(meta.properties) == GX_AUX_NONE) {
+                return true;
+            }
+            gx_aux_refuse(text, meta.properties, &err);
         }
     }
     gx_run_fail(&fn->run, &err);

@@ -29,7 +29,7 @@ typedef struct cursor {
     sqlite3_vtab_cursor base; // base class - must be first
     int64_t row, rows;
     bool has_state;
-    max_align_t state[]; // of def->state_bytes
+    int64_t state[]; // of def->state_bytes; SQLite aligns to 8
 } cursor;
 
 static const binding *bound_of(sqlite3_vtab_cursor *base)

@@ -488,3 +488,11 @@ def test_errors(db, sql, text):
     assert error(db, sql).startswith(text)
     assert db.execute("SELECT name, generation FROM gx_meta ORDER BY id").fetchall() == before
     assert q(db, "SELECT gx_check()") == "ok"
+
+
+def test_factorisations_are_refused(db):
+    put(db, "A", np.diag([1.0, 2.0, 3.0]))
+    put(db, "F", np.eye(3))
+    db.execute("UPDATE gx_meta SET properties = 128 WHERE name = 'F'")  # an LU factorisation
+    for sql in ("SELECT gx_eig('F')", "SELECT * FROM gx_eig('F')", "SELECT gx_eig('A', '{\"b\":\"F\"}')"):
+        assert "factorisation" in error(db, sql), sql
