@@ -62,12 +62,12 @@ OTHER_LIBS  := -lcjson -lpthread -ldl -lm
 DEFS         = $(if $(SANITIZE),,-Wl,-z,defs -Wl,--as-needed)
 LIBS         = $(BLAS_$(OPENBLAS)) $(OTHER_LIBS)
 
-SOURCES := $(wildcard ext/*.c core/*.c kernels/*.c)
+SOURCES := $(filter-out kernels/cuda%,$(wildcard ext/*.c core/*.c kernels/*.c))
 SQLITE  := $(wildcard ext/*.c core/store*.c)
 SHARED  := $(SOURCES:%.c=$(BUILD)/%.o)
 STATIC  := $(SQLITE:%.c=$(BUILD)/static/%.o) $(filter-out $(SQLITE:%.c=$(BUILD)/%.o),$(SHARED))
 
-all: $(SO) libgx
+all: $(SO) libgx cuda
 
 $(SO): $(SHARED) $(BUILD)/flags
 	$(call say,link,$@)
@@ -110,6 +110,76 @@ $(BUILD)/gx.pc: ext/gx.pc.in Makefile ext/gx.h
 	@sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@VERSION@,$(VERSION),' $< >$@
 
 -include $(SHARED:.o=.d) $(STATIC:.o=.d)
+
+# ---- the CUDA backend ----------------------------------------------------------------------------
+
+# gx_cuda.so, beside gx.so, where nvcc is found: host code in C, which needs no header and no library of
+# NVIDIA's, and the kernels, one image of bytes for each .cu.  ARCHS=native or ARCHS=90 compile for less.
+NVCC    ?= $(firstword $(wildcard $(CUDA_HOME:%=%/bin/nvcc) $(CUDA_PATH:%=%/bin/nvcc)) \
+             $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
+ARCHS   ?= 75 80 86 89 90 100 120
+CUDA_SO := $(patsubst ./%,%,$(dir $(SO))gx_cuda.so)
+CUDA_C  := $(wildcard kernels/cuda*.c) core/backend.c core/err.c core/mem.c core/types.c
+CUDA_CU := $(basename $(notdir $(wildcard kernels/cuda*.cu)))
+
+COMMA   := ,
+
+# What this nvcc knows of ARCHS, and PTX of the oldest, which newer devices compile for themselves.
+ifneq ($(NVCC),)
+CUDA_HAVE := $(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code 2>/dev/null))
+CUDA_FOR  := $(filter $(ARCHS),$(CUDA_HAVE))
+CUDA_LAST := $(firstword $(CUDA_FOR))
+CUDA_CODE := $(if $(CUDA_FOR),$(foreach a,$(CUDA_FOR),-gencode arch=compute_$a$(COMMA)code=sm_$a) \
+               -gencode arch=compute_$(CUDA_LAST)$(COMMA)code=compute_$(CUDA_LAST),-arch=native)
+CUDA_IS   := $(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
+endif
+NVFLAGS = -std=c++17 -O3 -fmad=false -Xfatbin=-compress-all $(CUDA_CODE)
+
+cuda: $(if $(NVCC),$(CUDA_SO),no-cuda)
+
+no-cuda:
+	@echo "  skip  gx_cuda.so: no nvcc (the compiler of the CUDA toolkit) here; gx.so works without it"
+
+$(BUILD)/kernels/%.fatbin: kernels/%.cu kernels/cuda_element.cuh kernels/cuda_kernels.h core/backend.h \
+                           $(BUILD)/nvflags
+	@mkdir -p $(@D)
+	$(call say,nvcc,$<)
+	$(Q)$(NVCC) $(NVFLAGS) -fatbin -o $@ $<
+
+$(BUILD)/nvflags: always
+	@mkdir -p $(@D)
+	@echo '$(NVCC) $(NVFLAGS)' | cmp -s - $@ || echo '$(NVCC) $(NVFLAGS)' >$@
+
+# The images as read-only data, and the array of them.
+$(BUILD)/cuda_images.c: $(CUDA_CU:%=$(BUILD)/kernels/%.fatbin) Makefile
+	@{ for f in $(CUDA_CU); do printf 'extern const char %s[];\n__asm__(".pushsection .rodata\\n"\n        \
+	".balign 64\\n%s: .incbin \\"%s\\"\\n.popsection");\n' $$f $$f $(BUILD)/kernels/$$f.fatbin; done; \
+	echo "extern const void *const gx_cuda_images[];"; echo "extern const char gx_cuda_image_version[];"; \
+	echo "const void *const gx_cuda_images[] = {$(CUDA_CU:%=%,) 0};"; \
+	echo "const char gx_cuda_image_version[] = \"$(CUDA_IS)\";"; } >$@
+
+# No kernels: the host code for tests with a stand-in for CUDA's libraries, which needs no nvcc.
+$(BUILD)/cuda_no_images.c: Makefile
+	@mkdir -p $(@D)
+	@{ echo "extern const void *const gx_cuda_images[];"; echo "extern const char gx_cuda_image_version[];"; \
+	echo "const void *const gx_cuda_images[] = {\"no device code\", 0};"; \
+	echo "const char gx_cuda_image_version[] = \"none\";"; } >$@
+
+$(BUILD)/cuda_images.o $(BUILD)/cuda_no_images.o: %.o: %.c $(BUILD)/flags
+	$(Q)$(CC) $(FLAGS) -c $< -o $@
+
+CUDA_LINK = $(CC) -shared $(SANITIZE) $(DEFS) $(LDFLAGS) -o $@ $(filter %.o,$^) -lpthread -ldl -lm
+
+$(CUDA_SO): $(CUDA_C:%.c=$(BUILD)/%.o) $(BUILD)/cuda_images.o
+	$(call say,link,$@)
+	$(Q)$(CUDA_LINK)
+
+$(BUILD)/mock/gx_cuda.so: $(CUDA_C:%.c=$(BUILD)/%.o) $(BUILD)/cuda_no_images.o
+	@mkdir -p $(@D)
+	$(call say,link,$@)
+	$(Q)$(CUDA_LINK)
+
+-include $(patsubst %.c,$(BUILD)/%.d,$(wildcard kernels/cuda*.c))
 
 # ---- test programs -------------------------------------------------------------------------------
 
@@ -179,6 +249,38 @@ fuzz:
 
 fuzzers: $(FUZZERS)
 
+# The tests of backends, on the device of gx_cuda.so, with what they need beside them: build/gpu can be
+# carried to a machine that has a driver and CUDA's libraries, and run there by tests/gpu/run.sh.
+GPU_TESTS := $(patsubst tests/backend/%.c,$(BUILD)/gpu/%,$(filter-out %/test_reference.c,$(wildcard tests/backend/test_*.c))) \
+             $(patsubst tests/gpu/%.c,$(BUILD)/gpu/%,$(wildcard tests/gpu/*.c))
+GPU_LINK   = $(CC) $(TESTING) -Itests/backend -DGX_TEST_GPU -o $@ $< $(BUILD)/libgx.a -lcmocka \
+             $(BLAS_static) -Wl,--as-needed -lsqlite3 $(OTHER_LIBS) -Wl,-rpath,'$$ORIGIN'
+
+$(BUILD)/gpu/%: tests/backend/%.c $(BUILD)/libgx.a
+	@mkdir -p $(@D)
+	$(call say,link,$@)
+	$(Q)$(GPU_LINK)
+
+$(BUILD)/gpu/%: tests/gpu/%.c $(BUILD)/libgx.a
+	@mkdir -p $(@D)
+	$(call say,link,$@)
+	$(Q)$(GPU_LINK)
+
+$(BUILD)/gpu/gx_cuda.so: $(CUDA_SO)
+	@mkdir -p $(@D)
+	@cp $< $@
+	@cp -L $$($(CC) -print-file-name=libcmocka.so.0) $(@D)
+
+gpu: $(BUILD)/gpu/gx_cuda.so $(GPU_TESTS)
+
+test-gpu: gpu
+	@tests/gpu/run.sh $(BUILD)/gpu test
+
+bench-gpu: gpu
+	@tests/gpu/run.sh $(BUILD)/gpu bench
+
+-include $(wildcard $(BUILD)/gpu/*.d)
+
 tidy:
 	@CC="$(CC)" CXX="$(or $(filter-out default,$(filter clang%,$(CXX))),g++)" tests/tidy.sh
 
@@ -205,13 +307,14 @@ D     = $(DESTDIR)$(PREFIX)
 install: all
 	install -d $(D)/lib/pkgconfig $(D)/include $(D)/share/doc/gx
 	install -m 755 $(SO) $(D)/lib/gx.so
+	$(if $(NVCC),install -m 755 $(CUDA_SO) $(D)/lib/gx_cuda.so)
 	install -m 644 $(BUILD)/libgx.a $(D)/lib/libgx.a
 	install -m 644 ext/gx.h $(D)/include/gx.h
 	sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@VERSION@,$(VERSION),' ext/gx.pc.in >$(D)/lib/pkgconfig/gx.pc
 	for f in $(wildcard $(DOCS)); do install -D -m 644 $$f $(D)/share/doc/gx/$$f; done
 
 uninstall:
-	rm -f $(D)/lib/gx.so $(D)/lib/libgx.a $(D)/include/gx.h $(D)/lib/pkgconfig/gx.pc
+	rm -f $(D)/lib/gx.so $(D)/lib/gx_cuda.so $(D)/lib/libgx.a $(D)/include/gx.h $(D)/lib/pkgconfig/gx.pc
 	rm -rf $(D)/share/doc/gx
 
 clean:
@@ -231,8 +334,9 @@ help:
 #: make fuzz          each fuzzer for SECONDS=300; TARGETS="value npy" picks some
 #: make bench         speed beside peers; BENCH="product scan" picks some
 #: make tidy          the style, as a test;  make format  applies .clang-format
+#: make test-gpu      every kernel on an NVIDIA GPU against the reference;  make bench-gpu  its speed
 #: make install       PREFIX=/usr/local DESTDIR=;  make uninstall
 #: make deps          install (or name) what is missing;  make clean  removes what make made
-#: Variables: OPENBLAS=static|shared  CC  CFLAGS  PYTHON
+#: Variables: OPENBLAS=static|shared  CC  CFLAGS  PYTHON  NVCC  ARCHS="75 ... 120"|native
 
-.PHONY: all always libgx programs units fuzzers test check fault fuzz bench demo tidy format install uninstall clean deps help
+.PHONY: all always cuda no-cuda gpu test-gpu bench-gpu libgx programs units fuzzers test check fault fuzz bench demo tidy format install uninstall clean deps help

@@ -14,6 +14,7 @@
 
 #include "backend.h"
 
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -126,6 +127,47 @@ typedef struct device {
     gx_dev *dev;
 } device;
 
+#ifdef GX_TEST_GPU
+/* The device under test, through gx_cuda.so of the environment GX_CUDA_SO; ends without one. */
+static inline device device_on_demand(void)
+{
+    const char *path = getenv("GX_CUDA_SO");
+    void *object = dlopen(path == NULL ? "./gx_cuda.so" : path, RTLD_NOW | RTLD_LOCAL);
+    void *symbol = object == NULL ? NULL : dlsym(object, "gx_cuda_backend");
+    gx_backend_entry get = NULL;
+    gx_err err = {.code = GX_OK};
+    device d = {NULL, NULL};
+    memcpy(&get, &symbol, sizeof get);
+    d.backend = get == NULL ? NULL : get("", &err);
+    if (d.backend == NULL || d.backend->open(0, &d.dev, &err) != GX_OK) {
+        printf("SKIPPED: %s\n", get == NULL ? dlerror() : err.text);
+        exit(77);
+    }
+    if (getenv("GX_TEST_ONLY") != NULL) {
+        cmocka_set_test_filter(getenv("GX_TEST_ONLY"));
+    }
+    return d;
+}
+#else
+static inline device device_on_demand(void)
+{
+    return (device){NULL, NULL};
+}
+#endif
+
+/* The one queue that the tests of a device share, made on the first call; NULL for a host. */
+static inline gx_queue *device_queue(const device *d)
+{
+    static gx_dev *dev;
+    static gx_queue *queue;
+    gx_err err = {.code = GX_OK};
+    if (d->backend->queue_create != NULL && dev != d->dev) {
+        assert_int_equal(d->backend->queue_create(d->dev, &queue, &err), GX_OK);
+        dev = d->dev;
+    }
+    return d->backend->queue_create == NULL ? NULL : queue;
+}
+
 /* The device's copy of a block's bytes; the block itself on a host. */
 static inline unsigned char *device_place(const device *d, gx_queue *queue, const block *b)
 {
@@ -164,10 +206,12 @@ static inline void device_drop(const device *d, const block *b, unsigned char *t
 static inline gx_code device_run(const device *d, gx_kernel_id kernel, gx_dtype dtype, gx_args args,
                                  block *a, block *b, block *c, gx_err *err)
 {
-    gx_queue *queue = NULL;
-    if (d->backend->queue_create != NULL) {
-        assert_int_equal(d->backend->queue_create(d->dev, &queue, err), GX_OK);
-    }
+    gx_queue *queue = device_queue(d);
+    size_t bytes =
+        d->backend->workspace == NULL ? 0 : d->backend->workspace(d->dev, kernel, dtype, &args);
+    block work = block_make(GX_F32, (int64_t)(bytes + 3) / 4, 1, (int64_t)(bytes + 3) / 4);
+    unsigned char *at_work = device_place(d, queue, &work);
+    args.work = at_work + GUARD_BYTES;
     unsigned char *at_a = device_place(d, queue, a), *at_b = device_place(d, queue, b);
     unsigned char *at_c = c == a ? at_a : c == b ? at_b : device_place(d, queue, c);
     args.a = a == NULL ? NULL : at_a + GUARD_BYTES;
@@ -178,10 +222,14 @@ static inline gx_code device_run(const device *d, gx_kernel_id kernel, gx_dtype 
     args.ldc = c == NULL ? 0 : c->ld;
     gx_code code = d->backend->kernel[kernel][dtype](d->dev, queue, &args, err);
     device_fetch(d, queue, c, at_c);
+    device_fetch(d, queue, &work, at_work);
     if (queue != NULL) {
-        assert_int_equal(d->backend->queue_wait(d->dev, queue, err), GX_OK);
-        d->backend->queue_free(d->dev, queue);
+        gx_err late = {.code = GX_OK};
+        assert_int_equal(d->backend->queue_wait(d->dev, queue, &late), GX_OK);
     }
+    assert_true(block_is_guarded(&work));
+    device_drop(d, &work, at_work);
+    block_free(&work);
     device_drop(d, a, at_a);
     device_drop(d, b, at_b);
     device_drop(d, c == a || c == b ? NULL : c, at_c);

@@ -1,0 +1,677 @@
+/*
+** The CUDA backend: its table, devices, memory, queues, marks, copies.
+**
+** gx_cuda.so is this file and its neighbours (cuda.h names them), the device code compiled by nvcc
+** and embedded as bytes (gx_cuda_images), and copies of core/err.c, types.c, mem.c and backend.c.
+** It exports gx_cuda_backend() alone, and needs no NVIDIA library to be loaded: cuda_api.c opens
+** them.
+**
+** A device is an ordinal of the runtime with the handles of our kernels; open() launches one of
+** them, so that a driver too old for the device code, or a device it was not built for, is told
+** there and not in the middle of a call.  A queue is a stream with, from its first product or
+** factorisation on, handles of cuBLAS and cuSOLVER and a workspace of its own, which makes results
+** the same bits on every run.  A mark is an event.
+**
+** Every call first makes the device the calling thread's.  Memory is plain device memory.  A call
+** that fails for want of memory gives GX_NOMEM, and nothing else is wrong; any other failure gives
+** GX_DEVICE.  The runtime's last error is cleared either way.  LAPACK's info goes through a
+** pinned mailbox of the queue, so that a factorisation can be enqueued without waiting.
+**
+** Process-wide state: the table of NVIDIA's functions, filled once under a lock; the libraries
+** behind it are process-wide themselves.
+*/
+#include "cuda.h"
+
+#include "../core/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { BLAS_WORK_BYTES = 32 << 20 }; // what cuBLAS asks for on Hopper and newer
+
+/* The device code: images for cudaLibraryLoadData(), NULL at the end; the toolkit they are of. */
+extern const void *const gx_cuda_images[];
+extern const char gx_cuda_image_version[];
+
+typedef struct shared {
+    pthread_mutex_t lock;
+    bool is_filled;
+    gx_cuda_api api;
+} shared;
+
+static shared *shared_state(void)
+{
+    static shared state = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    return &state;
+}
+
+/* ---- failures ------------------------------------------------------------------------------- */
+
+gx_code gx_cuda_check(gx_dev *dev, int status, const char *call, gx_err *err)
+{
+    if (status == 0) {
+        return GX_OK;
+    }
+    const gx_cuda_api *api = dev->api;
+    (void)api->last_error();
+    gx_code code = status == GX_CUDA_OUT_OF_MEMORY ? GX_NOMEM : GX_DEVICE;
+    return gx_fail(err, code, "%s on cuda:%d: %s (%s)", call, dev->ordinal, api->error_name(status),
+                   api->error_text(status));
+}
+
+gx_code gx_cublas_check(gx_dev *dev, int status, const char *call, gx_err *err)
+{
+    if (status == 0) {
+        return GX_OK;
+    }
+    (void)dev->api->last_error();
+    return gx_fail(err, status == GX_CUBLAS_NO_MEMORY ? GX_NOMEM : GX_DEVICE,
+                   "cublas %s on cuda:%d: %s", call, dev->ordinal, dev->api->blas_name(status));
+}
+
+gx_code gx_cusolver_check(gx_dev *dev, int status, const char *call, gx_err *err)
+{
+    if (status == 0) {
+        return GX_OK;
+    }
+    (void)dev->api->last_error();
+    return gx_fail(err, status == GX_CUSOLVER_NO_MEMORY ? GX_NOMEM : GX_DEVICE,
+                   "cusolverDn%s on cuda:%d: status %d", call, dev->ordinal, status);
+}
+
+gx_code gx_cuda_enter(gx_dev *dev, gx_err *err)
+{
+    return gx_cuda_check(dev, dev->api->set_device(dev->ordinal), "cudaSetDevice", err);
+}
+
+/* ---- device code ---------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    bool serves_all; /* one kernel for every dtype */
+} function_names[GX_CUDA_FUNCTIONS] = {
+    [GX_CUDA_MAP] = {"gx_map", false},
+    [GX_CUDA_TRANSPOSE] = {"gx_transpose", false},
+    [GX_CUDA_SYMMETRIZE] = {"gx_symmetrize", false},
+    [GX_CUDA_REGION] = {"gx_region", false},
+    [GX_CUDA_TRIANGLES] = {"gx_triangle", false},
+    [GX_CUDA_LARFT] = {"gx_larft", false},
+    [GX_CUDA_MOVE_ROWS] = {"gx_rows", false},
+    [GX_CUDA_REDUCE] = {"gx_reduce", false},
+    [GX_CUDA_REDUCE_END] = {"gx_reduce_end", true},
+    [GX_CUDA_PIVOTS] = {"gx_pivots", true},
+    [GX_CUDA_CONVERT] = {"gx_convert", true},
+    [GX_CUDA_RANDOM] = {"gx_random", true},
+};
+
+/* Both versions, where the driver cannot run the device code. */
+static gx_code refuse_code(gx_dev *dev, int status, const char *call, gx_err *err)
+{
+    int driver = 0, major = 0, minor = 0;
+    const gx_cuda_api *api = dev->api;
+    (void)api->last_error();
+    bool is_version = status == GX_CUDA_NO_IMAGE || status == GX_CUDA_BAD_PTX ||
+                      status == GX_CUDA_NEWER_PTX || status == GX_CUDA_BAD_SOURCE;
+    if (!is_version || api->driver_version(&driver) != 0 ||
+        api->attribute(&major, GX_CUDA_ATTR_CC_MAJOR, dev->ordinal) != 0 ||
+        api->attribute(&minor, GX_CUDA_ATTR_CC_MINOR, dev->ordinal) != 0) {
+        return gx_cuda_check(dev, status, call, err);
+    }
+    return gx_fail(err, GX_DEVICE,
+                   "%s: the kernels in gx_cuda.so (CUDA %s) do not run on compute capability %d.%d "
+                   "with a driver for CUDA %d.%d",
+                   dev->name, gx_cuda_image_version, major, minor, driver / 1000,
+                   driver % 1000 / 10);
+}
+
+static gx_code find_function(gx_dev *dev, const char *name, gx_cuda_handle *function, gx_err *err)
+{
+    int status = GX_CUDA_NO_IMAGE;
+    for (int i = 0; i < GX_CUDA_IMAGES_MAX && dev->library[i] != NULL; i++) {
+        status = dev->api->library_kernel(function, dev->library[i], name);
+        if (status == 0) {
+            return GX_OK;
+        }
+        (void)dev->api->last_error();
+    }
+    return refuse_code(dev, status, name, err);
+}
+
+static gx_code load_code(gx_dev *dev, gx_err *err)
+{
+    for (int i = 0; i < GX_CUDA_IMAGES_MAX && gx_cuda_images[i] != NULL; i++) {
+        int status = dev->api->library_load(&dev->library[i], gx_cuda_images[i], NULL, NULL, 0,
+                                            NULL, NULL, 0);
+        if (status != 0) {
+            dev->library[i] = NULL;
+            return refuse_code(dev, status, "cudaLibraryLoadData", err);
+        }
+    }
+    static const char *const suffix[GX_DTYPE_COUNT] = {"f64", "f32", "c128", "c64"};
+    for (int i = 0; i < GX_CUDA_FUNCTIONS; i++) {
+        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+            char name[64];
+            bool is_one = function_names[i].serves_all;
+            snprintf(name, sizeof name, is_one ? "%s" : "%s_%s", function_names[i].name, suffix[d]);
+            GX_TRY(find_function(dev, name, &dev->function[i][d], err));
+        }
+    }
+    return GX_OK;
+}
+
+/* A launch that works: the code is for this device, and the device answers. */
+static gx_code try_code(gx_dev *dev, gx_err *err)
+{
+    void *cell = NULL;
+    GX_TRY(gx_cuda_check(dev, dev->api->malloc(&cell, 256), "cudaMalloc", err));
+    gx_queue queue = {0}; // the default stream
+    gx_cuda_call call = {.kernel = GX_FILL, .m = 1, .n = 1, .c = cell, .ldc = 1};
+    gx_cuda_dim one = {1, 1, 1};
+    void *params = &call;
+    int status =
+        dev->api->launch(dev->function[GX_CUDA_MAP][GX_F64], one, one, &params, 0, queue.stream);
+    gx_code code = status == 0 ? GX_OK : refuse_code(dev, status, "cudaLaunchKernel", err);
+    if (code == GX_OK) {
+        code =
+            gx_cuda_check(dev, dev->api->stream_wait(queue.stream), "cudaStreamSynchronize", err);
+    }
+    (void)dev->api->free(cell);
+    return code;
+}
+
+/* ---- devices -------------------------------------------------------------------------------- */
+
+static int cuda_count(void)
+{
+    shared *s = shared_state();
+    int count = 0;
+    if (!s->is_filled || s->api.count(&count) != 0) {
+        if (s->is_filled) {
+            (void)s->api.last_error();
+        }
+        return 0;
+    }
+    return count;
+}
+
+static void name_device(gx_dev *dev)
+{
+    // cudaDeviceProp differs between toolkits; all begin with the name, and none is this large.
+    char properties[8192];
+    memset(properties, 0, sizeof properties);
+    if (dev->api->properties(properties, dev->ordinal) != 0) {
+        (void)dev->api->last_error();
+    }
+    snprintf(dev->name, sizeof dev->name, "cuda:%d %.50s", dev->ordinal, properties);
+    gx_text_clean(dev->name);
+}
+
+static void cuda_close(gx_dev *dev)
+{
+    if (dev == NULL) {
+        return;
+    }
+    const gx_cuda_api *api = dev->api;
+    (void)api->set_device(dev->ordinal);
+    if (dev->params != NULL) {
+        (void)api->params_destroy(dev->params);
+    }
+    if (dev->solver != NULL) {
+        (void)api->solver_destroy(dev->solver);
+    }
+    for (int i = 0; i < GX_CUDA_IMAGES_MAX && dev->library[i] != NULL; i++) {
+        (void)api->library_unload(dev->library[i]);
+    }
+    (void)api->last_error();
+    pthread_mutex_destroy(&dev->lock);
+    gx_mem_free(NULL, dev);
+}
+
+static gx_code cuda_open(int ordinal, gx_dev **out, gx_err *err)
+{
+    *out = NULL;
+    int count = cuda_count();
+    if (ordinal < 0 || ordinal >= count) {
+        return gx_fail(err, GX_ARG, "cuda has %d %s, not number %d", count,
+                       count == 1 ? "device" : "devices", ordinal);
+    }
+    void *room;
+    GX_TRY(gx_mem_calloc(NULL, sizeof(gx_dev), "device", &room, err));
+    gx_dev *dev = room;
+    dev->api = &shared_state()->api;
+    dev->ordinal = ordinal;
+    pthread_mutex_init(&dev->lock, NULL);
+    gx_code code = gx_cuda_enter(dev, err);
+    if (code == GX_OK) {
+        int pitch = 0;
+        name_device(dev);
+        code = gx_cuda_check(dev, dev->api->attribute(&pitch, GX_CUDA_ATTR_PITCH, ordinal),
+                             "cudaDeviceGetAttribute", err);
+        dev->pitch_most = (size_t)pitch;
+    }
+    if (code == GX_OK) {
+        code = load_code(dev, err);
+    }
+    if (code == GX_OK) {
+        code = try_code(dev, err);
+    }
+    if (code != GX_OK) {
+        cuda_close(dev);
+        return code;
+    }
+    *out = dev;
+    return GX_OK;
+}
+
+static gx_code cuda_info(gx_dev *dev, gx_dev_info *info, gx_err *err)
+{
+    memset(info, 0, sizeof *info);
+    memcpy(info->name, dev->name, sizeof info->name);
+    GX_TRY(gx_cuda_enter(dev, err));
+    CUDA_TRY(dev, dev->api->memory(&info->free_bytes, &info->total_bytes), "cudaMemGetInfo");
+    return GX_OK;
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static gx_code cuda_alloc(gx_dev *dev, size_t bytes, void **ptr, gx_err *err)
+{
+    *ptr = NULL;
+    GX_TRY(gx_cuda_enter(dev, err));
+    int status = dev->api->malloc(ptr, bytes == 0 ? 1 : bytes);
+    if (status == GX_CUDA_OUT_OF_MEMORY) {
+        (void)dev->api->last_error();
+        *ptr = NULL;
+        return gx_fail(err, GX_NOMEM, "out of memory on cuda:%d (%zu bytes)", dev->ordinal, bytes);
+    }
+    return gx_cuda_check(dev, status, "cudaMalloc", err);
+}
+
+static void cuda_free(gx_dev *dev, void *ptr)
+{
+    if (ptr != NULL && dev->api->set_device(dev->ordinal) == 0 && dev->api->free(ptr) == 0) {
+        return;
+    }
+    (void)dev->api->last_error();
+}
+
+static gx_code cuda_pin(gx_dev *dev, size_t bytes, void **host, gx_err *err)
+{
+    *host = NULL;
+    GX_TRY(gx_cuda_enter(dev, err));
+    int status = dev->api->host_alloc(host, bytes == 0 ? 1 : bytes, GX_CUDA_PORTABLE);
+    if (status == GX_CUDA_OUT_OF_MEMORY) {
+        (void)dev->api->last_error();
+        *host = NULL;
+        return gx_fail(err, GX_NOMEM, "no pinned memory (%zu bytes)", bytes);
+    }
+    return gx_cuda_check(dev, status, "cudaHostAlloc", err);
+}
+
+static void cuda_unpin(gx_dev *dev, void *host)
+{
+    if (host != NULL && dev->api->set_device(dev->ordinal) == 0 && dev->api->free_host(host) == 0) {
+        return;
+    }
+    (void)dev->api->last_error();
+}
+
+/* ---- queues --------------------------------------------------------------------------------- */
+
+static void queue_free(gx_dev *dev, gx_queue *queue)
+{
+    if (queue == NULL) {
+        return;
+    }
+    const gx_cuda_api *api = dev->api;
+    (void)api->set_device(dev->ordinal);
+    if (queue->stream != NULL) {
+        (void)api->stream_wait(queue->stream); // its workspaces are in use until then
+    }
+    if (queue->params != NULL) {
+        (void)api->params_destroy(queue->params);
+    }
+    if (queue->solver != NULL) {
+        (void)api->solver_destroy(queue->solver);
+    }
+    if (queue->blas != NULL) {
+        (void)api->blas_destroy(queue->blas);
+    }
+    cuda_free(dev, queue->blas_work);
+    cuda_unpin(dev, queue->mailbox);
+    if (queue->event != NULL) {
+        (void)api->event_destroy(queue->event);
+    }
+    if (queue->stream != NULL) {
+        (void)api->stream_destroy(queue->stream);
+    }
+    (void)api->last_error();
+    gx_mem_free(NULL, queue->host_work);
+    gx_mem_free(NULL, queue);
+}
+
+static gx_code queue_create(gx_dev *dev, gx_queue **out, gx_err *err)
+{
+    *out = NULL;
+    GX_TRY(gx_cuda_enter(dev, err));
+    void *room, *mailbox = NULL;
+    GX_TRY(gx_mem_calloc(NULL, sizeof(gx_queue), "queue", &room, err));
+    gx_queue *queue = room;
+    gx_code code = gx_cuda_check(dev, dev->api->stream_create(&queue->stream, GX_CUDA_NON_BLOCKING),
+                                 "cudaStreamCreateWithFlags", err);
+    if (code == GX_OK) {
+        code = gx_cuda_check(dev, dev->api->event_create(&queue->event, GX_CUDA_NO_TIMING),
+                             "cudaEventCreateWithFlags", err);
+    }
+    if (code == GX_OK) {
+        code = cuda_pin(dev, GX_CUDA_MAILBOX * sizeof(int32_t), &mailbox, err);
+        queue->mailbox = mailbox;
+    }
+    if (code != GX_OK) {
+        queue_free(dev, queue);
+        return code;
+    }
+    *out = queue;
+    return GX_OK;
+}
+
+gx_code gx_cuda_queue_wait(gx_dev *dev, gx_queue *queue, gx_err *err)
+{
+    GX_TRY(gx_cuda_enter(dev, err));
+    int letters = queue->letters;
+    queue->letters = 0;
+    CUDA_TRY(dev, dev->api->stream_wait(queue->stream), "cudaStreamSynchronize");
+    for (int i = 0; i < letters; i++) {
+        *queue->receiver[i] = queue->mailbox[i];
+    }
+    return GX_OK;
+}
+
+static gx_code queue_after(gx_dev *dev, gx_queue *queue, gx_queue *earlier, gx_err *err)
+{
+    GX_TRY(gx_cuda_enter(dev, err));
+    CUDA_TRY(dev, dev->api->event_record(earlier->event, earlier->stream), "cudaEventRecord");
+    CUDA_TRY(dev, dev->api->stream_after(queue->stream, earlier->event, 0), "cudaStreamWaitEvent");
+    return GX_OK;
+}
+
+gx_code gx_cuda_post(gx_dev *dev, gx_queue *queue, const int32_t *from, int64_t *to, gx_err *err)
+{
+    if (queue->letters == GX_CUDA_MAILBOX) {
+        GX_TRY(gx_cuda_queue_wait(dev, queue, err));
+    }
+    int i = queue->letters;
+    CUDA_TRY(dev,
+             dev->api->copy(&queue->mailbox[i], from, sizeof *from, GX_CUDA_DEVICE_TO_HOST,
+                            queue->stream),
+             "cudaMemcpyAsync");
+    queue->receiver[i] = to;
+    queue->letters++;
+    return GX_OK;
+}
+
+gx_code gx_cuda_blas(gx_dev *dev, gx_queue *queue, gx_err *err)
+{
+    if (queue->blas != NULL) {
+        return GX_OK;
+    }
+    const gx_cuda_api *api = dev->api;
+    CUBLAS_TRY(dev, api->blas_create(&queue->blas), "create");
+    gx_code code =
+        gx_cublas_check(dev, api->blas_stream(queue->blas, queue->stream), "stream", err);
+    if (code == GX_OK && queue->blas_work == NULL) {
+        code = cuda_alloc(dev, BLAS_WORK_BYTES, &queue->blas_work, err);
+    }
+    if (code == GX_OK) {
+        code = gx_cublas_check(dev,
+                               api->blas_workspace(queue->blas, queue->blas_work, BLAS_WORK_BYTES),
+                               "workspace", err);
+    }
+    if (code != GX_OK) {
+        (void)api->blas_destroy(queue->blas);
+        queue->blas = NULL;
+    }
+    return code;
+}
+
+gx_code gx_cuda_solver(gx_dev *dev, gx_queue *queue, gx_err *err)
+{
+    const gx_cuda_api *api = dev->api;
+    if (queue->params == NULL) {
+        CUSOLVER_TRY(dev, api->params_create(&queue->params), "CreateParams");
+    }
+    if (queue->solver == NULL) {
+        CUSOLVER_TRY(dev, api->solver_create(&queue->solver), "Create");
+        gx_code code = gx_cusolver_check(dev, api->solver_stream(queue->solver, queue->stream),
+                                         "SetStream", err);
+        if (code != GX_OK) {
+            (void)api->solver_destroy(queue->solver);
+            queue->solver = NULL;
+            return code;
+        }
+    }
+    return GX_OK;
+}
+
+gx_code gx_cuda_host_work(gx_dev *dev, gx_queue *queue, size_t bytes, void **work, gx_err *err)
+{
+    if (bytes > queue->host_bytes) {
+        CUDA_TRY(dev, dev->api->stream_wait(queue->stream), "cudaStreamSynchronize");
+        gx_mem_free(NULL, queue->host_work);
+        queue->host_work = NULL;
+        queue->host_bytes = 0;
+        GX_TRY(gx_mem_alloc(NULL, bytes, "cuSOLVER", &queue->host_work, err));
+        queue->host_bytes = bytes;
+    }
+    *work = queue->host_work;
+    return GX_OK;
+}
+
+gx_code gx_cuda_ask_begin(gx_dev *dev, gx_err *err)
+{
+    GX_TRY(gx_cuda_enter(dev, err));
+    pthread_mutex_lock(&dev->lock);
+    gx_code code = GX_OK;
+    if (dev->params == NULL) {
+        code = gx_cusolver_check(dev, dev->api->params_create(&dev->params), "CreateParams", err);
+    }
+    if (code == GX_OK && dev->solver == NULL) {
+        code = gx_cusolver_check(dev, dev->api->solver_create(&dev->solver), "Create", err);
+    }
+    if (code != GX_OK) {
+        pthread_mutex_unlock(&dev->lock);
+    }
+    return code;
+}
+
+void gx_cuda_ask_end(gx_dev *dev)
+{
+    pthread_mutex_unlock(&dev->lock);
+}
+
+/* ---- marks: an event is one already --------------------------------------------------------- */
+
+static gx_code mark_create(gx_dev *dev, gx_mark **mark, gx_err *err)
+{
+    gx_cuda_handle event = NULL;
+    *mark = NULL;
+    GX_TRY(gx_cuda_enter(dev, err));
+    CUDA_TRY(dev, dev->api->event_create(&event, GX_CUDA_NO_TIMING), "cudaEventCreateWithFlags");
+    *mark = event;
+    return GX_OK;
+}
+
+static void mark_free(gx_dev *dev, gx_mark *mark)
+{
+    if (mark != NULL && dev->api->event_destroy(mark) != 0) {
+        (void)dev->api->last_error();
+    }
+}
+
+static gx_code mark_set(gx_dev *dev, gx_queue *queue, gx_mark *mark, gx_err *err)
+{
+    GX_TRY(gx_cuda_enter(dev, err));
+    return gx_cuda_check(dev, dev->api->event_record(mark, queue->stream), "cudaEventRecord", err);
+}
+
+static gx_code mark_wait(gx_dev *dev, gx_mark *mark, gx_err *err)
+{
+    GX_TRY(gx_cuda_enter(dev, err));
+    return gx_cuda_check(dev, dev->api->event_wait(mark), "cudaEventSynchronize", err);
+}
+
+static gx_code queue_after_mark(gx_dev *dev, gx_queue *queue, gx_mark *mark, gx_err *err)
+{
+    GX_TRY(gx_cuda_enter(dev, err));
+    return gx_cuda_check(dev, dev->api->stream_after(queue->stream, mark, 0), "cudaStreamWaitEvent",
+                         err);
+}
+
+/* ---- copies --------------------------------------------------------------------------------- */
+
+/* One run where the columns follow each other, two dimensions where a pitch allows, or columns. */
+static gx_code copy_columns(gx_dev *dev, gx_queue *queue, int kind, char *dst, size_t dst_ld_bytes,
+                            const char *src, size_t src_ld_bytes, size_t col_bytes, size_t cols,
+                            gx_err *err)
+{
+    if (col_bytes == 0 || cols == 0) {
+        return GX_OK;
+    }
+    GX_TRY(gx_cuda_enter(dev, err));
+    const gx_cuda_api *api = dev->api;
+    if (cols == 1 || (dst_ld_bytes == col_bytes && src_ld_bytes == col_bytes)) {
+        int status = api->copy(dst, src, col_bytes * cols, kind, queue->stream);
+        return gx_cuda_check(dev, status, "cudaMemcpyAsync", err);
+    }
+    if (dst_ld_bytes <= dev->pitch_most && src_ld_bytes <= dev->pitch_most) {
+        int status = api->copy_2d(dst, dst_ld_bytes, src, src_ld_bytes, col_bytes, cols, kind,
+                                  queue->stream);
+        return gx_cuda_check(dev, status, "cudaMemcpy2DAsync", err);
+    }
+    for (size_t j = 0; j < cols; j++) {
+        int status = api->copy(dst + j * dst_ld_bytes, src + j * src_ld_bytes, col_bytes, kind,
+                               queue->stream);
+        GX_TRY(gx_cuda_check(dev, status, "cudaMemcpyAsync", err));
+    }
+    return GX_OK;
+}
+
+static gx_code upload(gx_dev *dev, gx_queue *queue, void *dst, size_t dst_ld_bytes, const void *src,
+                      size_t src_ld_bytes, size_t col_bytes, size_t cols, gx_err *err)
+{
+    return copy_columns(dev, queue, GX_CUDA_HOST_TO_DEVICE, dst, dst_ld_bytes, src, src_ld_bytes,
+                        col_bytes, cols, err);
+}
+
+static gx_code download(gx_dev *dev, gx_queue *queue, void *dst, size_t dst_ld_bytes,
+                        const void *src, size_t src_ld_bytes, size_t col_bytes, size_t cols,
+                        gx_err *err)
+{
+    return copy_columns(dev, queue, GX_CUDA_DEVICE_TO_HOST, dst, dst_ld_bytes, src, src_ld_bytes,
+                        col_bytes, cols, err);
+}
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+static size_t own_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+{
+    switch (kernel) {
+    case GX_REDUCE:
+        return gx_cuda_reduce_bytes(args);
+    case GX_POTRF:
+    case GX_GETRF:
+        return gx_cuda_solver_bytes(dev, kernel, dtype, args);
+    case GX_GEQRF:
+    case GX_LARFT:
+    case GX_LARFB:
+    case GX_ORMQR:
+    case GX_ORGQR:
+    case GX_TPQRT:
+    case GX_TPMQRT:
+        return gx_cuda_qr_bytes(dev, kernel, dtype, args);
+    case GX_SYEV:
+    case GX_GESDD:
+        return gx_cuda_spectra_bytes(dev, kernel, dtype, args);
+    default:
+        return 0;
+    }
+}
+
+/* With room for gx_cuda_aligned(). */
+static size_t workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+{
+    size_t bytes = own_workspace(dev, kernel, dtype, args);
+    return bytes == 0 ? 0 : bytes + 256;
+}
+
+static const gx_backend backend_cuda = {
+    .abi = GX_BACKEND_ABI,
+    .name = "cuda",
+    .count = cuda_count,
+    .open = cuda_open,
+    .close = cuda_close,
+    .info = cuda_info,
+    .alloc = cuda_alloc,
+    .free = cuda_free,
+    .pin = cuda_pin,
+    .unpin = cuda_unpin,
+    .queue_create = queue_create,
+    .queue_free = queue_free,
+    .queue_wait = gx_cuda_queue_wait,
+    .queue_after = queue_after,
+    .mark_create = mark_create,
+    .mark_free = mark_free,
+    .mark_set = mark_set,
+    .mark_wait = mark_wait,
+    .queue_after_mark = queue_after_mark,
+    .upload = upload,
+    .download = download,
+    .kernel =
+        {
+            [GX_GEMM] = GX_SLOTS(gx_cuda_gemms),
+            [GX_SYRK] = GX_SLOTS(gx_cuda_syrk),
+            [GX_HERK] = GX_SLOTS(gx_cuda_herk),
+            [GX_FILL] = GX_SLOTS(gx_cuda_fill),
+            [GX_COPY] = GX_SLOTS(gx_cuda_copying),
+            [GX_TRANSPOSE] = GX_SLOTS(gx_cuda_transposing),
+            [GX_CONJ] = GX_SLOTS(gx_cuda_conj),
+            [GX_ADD] = GX_SLOTS(gx_cuda_add),
+            [GX_MUL] = GX_SLOTS(gx_cuda_mul),
+            [GX_DIV] = GX_SLOTS(gx_cuda_div),
+            [GX_SCALE] = GX_SLOTS(gx_cuda_scale),
+            [GX_ABS] = GX_SLOTS(gx_cuda_abs),
+            [GX_SYMMETRIZE] = GX_SLOTS(gx_cuda_symmetrize),
+            [GX_REDUCE] = GX_SLOTS(gx_cuda_reduce),
+            [GX_TRIANGLE] = GX_SLOTS(gx_cuda_triangular),
+            [GX_TRSM] = GX_SLOTS(gx_cuda_trsm),
+            [GX_TRMM] = GX_SLOTS(gx_cuda_trmm),
+            [GX_POTRF] = GX_SLOTS(gx_cuda_potrf),
+            [GX_GETRF] = GX_SLOTS(gx_cuda_getrf),
+            [GX_LASWP] = GX_SLOTS(gx_cuda_laswp),
+            [GX_GEQRF] = GX_SLOTS(gx_cuda_geqrf),
+            [GX_LARFT] = GX_SLOTS(gx_cuda_larft),
+            [GX_LARFB] = GX_SLOTS(gx_cuda_larfb),
+            [GX_ORMQR] = GX_SLOTS(gx_cuda_ormqr),
+            [GX_ORGQR] = GX_SLOTS(gx_cuda_orgqr),
+            [GX_TPQRT] = GX_SLOTS(gx_cuda_tpqrt),
+            [GX_TPMQRT] = GX_SLOTS(gx_cuda_tpmqrt),
+            [GX_SYEV] = GX_SLOTS(gx_cuda_syev),
+            [GX_GESDD] = GX_SLOTS(gx_cuda_gesdd),
+        },
+    .workspace = workspace,
+};
+
+__attribute__((visibility("default"))) const gx_backend *gx_cuda_backend(const char *cuda_path,
+                                                                         gx_err *err);
+
+const gx_backend *gx_cuda_backend(const char *cuda_path, gx_err *err)
+{
+    shared *s = shared_state();
+    pthread_mutex_lock(&s->lock);
+    if (!s->is_filled) {
+        s->is_filled = gx_cuda_api_open(cuda_path == NULL ? "" : cuda_path, &s->api, err) == GX_OK;
+    }
+    bool is_filled = s->is_filled;
+    pthread_mutex_unlock(&s->lock);
+    return is_filled ? &backend_cuda : NULL;
+}

@@ -1,0 +1,226 @@
+/*
+** Shared by the host files of the CUDA backend: devices, queues, how a call fails, launches.
+**
+**   cuda.c         the table, devices, memory, queues, marks, copies
+**   cuda_api.c     NVIDIA's libraries as tables of functions
+**   cuda_launch.c  our own kernels: elementwise, transposes, triangles, rows, reductions
+**   cuda_blas.c    products and triangles by cuBLAS
+**   cuda_solver.c  Cholesky, LU, by cuSOLVER
+**   cuda_qr.c      reflectors, by cuSOLVER and products
+**   cuda_spectra.c eigenvalues and singular values by cuSOLVER
+*/
+#ifndef GX_CUDA_H
+#define GX_CUDA_H
+
+#include "cuda_api.h"
+#include "cuda_kernels.h"
+#include "slots.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* Our kernels; see cuda_kernels.h.  The last four serve every dtype. */
+typedef enum gx_cuda_function {
+    GX_CUDA_MAP,
+    GX_CUDA_TRANSPOSE,
+    GX_CUDA_SYMMETRIZE,
+    GX_CUDA_REGION,
+    GX_CUDA_TRIANGLES,
+    GX_CUDA_LARFT,
+    GX_CUDA_MOVE_ROWS,
+    GX_CUDA_REDUCE,
+    GX_CUDA_REDUCE_END,
+    GX_CUDA_PIVOTS,
+    GX_CUDA_CONVERT,
+    GX_CUDA_RANDOM,
+    GX_CUDA_FUNCTIONS
+} gx_cuda_function;
+
+enum { GX_CUDA_IMAGES_MAX = 8, GX_CUDA_MAILBOX = 64 };
+
+struct gx_dev {
+    const gx_cuda_api *api;
+    int ordinal;
+    char name[64];     /* "cuda:0 NVIDIA H200"                                  */
+    size_t pitch_most; /* of a two-dimensional copy, bytes                      */
+    gx_cuda_handle library[GX_CUDA_IMAGES_MAX];
+    gx_cuda_handle function[GX_CUDA_FUNCTIONS][GX_DTYPE_COUNT];
+    pthread_mutex_t lock;  /* over what follows                                   */
+    gx_cuda_handle solver; /* for questions about workspaces; NULL before the first */
+    gx_cuda_handle params;
+};
+
+struct gx_queue {
+    gx_cuda_handle stream;
+    gx_cuda_handle event;  /* for queue_after()                                   */
+    gx_cuda_handle blas;   /* NULL before the first call of cuBLAS                */
+    void *blas_work;       /* device memory: one workspace a stream = same bits   */
+    gx_cuda_handle solver; /* NULL before the first call of cuSOLVER              */
+    gx_cuda_handle params;
+    void *host_work; /* cuSOLVER's on the host, grown on demand             */
+    size_t host_bytes;
+    int32_t *mailbox;                   /* pinned: GX_CUDA_MAILBOX infos on their way          */
+    int64_t *receiver[GX_CUDA_MAILBOX]; /* where they go at queue_wait()          */
+    int letters;
+};
+
+/* ---- failures ------------------------------------------------------------------------------- */
+
+/*
+** The code of a call that returned status: GX_OK for 0, GX_NOMEM where memory ran out, else
+** GX_DEVICE with the call, the device, the status.  The runtime's last error is cleared, so that
+** it does not come up again in a later call.
+*/
+gx_code gx_cuda_check(gx_dev *dev, int status, const char *call, gx_err *err);
+gx_code gx_cublas_check(gx_dev *dev, int status, const char *call, gx_err *err);
+gx_code gx_cusolver_check(gx_dev *dev, int status, const char *call, gx_err *err);
+
+/* Return from the calling function where a call of the runtime fails. */
+#define CUDA_TRY(dev, call, what) GX_TRY(gx_cuda_check(dev, call, what, err))
+#define CUBLAS_TRY(dev, call, what) GX_TRY(gx_cublas_check(dev, call, what, err))
+#define CUSOLVER_TRY(dev, call, what) GX_TRY(gx_cusolver_check(dev, call, what, err))
+
+/* ---- queues --------------------------------------------------------------------------------- */
+
+/* The calling thread's device is dev from here on. */
+gx_code gx_cuda_enter(gx_dev *dev, gx_err *err);
+
+/* The queue's handles, made on the first call. */
+gx_code gx_cuda_blas(gx_dev *dev, gx_queue *queue, gx_err *err);
+gx_code gx_cuda_solver(gx_dev *dev, gx_queue *queue, gx_err *err);
+
+/* cuSOLVER's host workspace of at least bytes; *work is the queue's. */
+gx_code gx_cuda_host_work(gx_dev *dev, gx_queue *queue, size_t bytes, void **work, gx_err *err);
+
+/* *to = the device's 32-bit *from when the queue has been waited for. */
+gx_code gx_cuda_post(gx_dev *dev, gx_queue *queue, const int32_t *from, int64_t *to, gx_err *err);
+
+gx_code gx_cuda_queue_wait(gx_dev *dev, gx_queue *queue, gx_err *err);
+
+/* ---- launches ------------------------------------------------------------------------------- */
+
+/* Launch a kernel of ours with the struct that it takes. */
+gx_code gx_cuda_launch(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_dtype dtype,
+                       gx_cuda_dim grid, gx_cuda_dim block, void *params, gx_err *err);
+
+/* A launch over an m x n block, one thread an element; nothing where m or n is 0. */
+gx_code gx_cuda_over_block(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_dtype dtype,
+                           gx_cuda_call *call, gx_err *err);
+
+/* c = beta c on a part of the m x n block; see gx_region in cuda_kernels.h. */
+gx_code gx_cuda_region(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_cuda_part part,
+                       gx_uplo uplo, int64_t m, int64_t n, gx_scalar beta, void *c, int64_t ldc,
+                       gx_err *err);
+
+/* Triangle uplo of a into c, m x n; see gx_triangle. */
+gx_code gx_cuda_triangle(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_cuda_part part,
+                         gx_uplo uplo, gx_diag diag, int64_t m, int64_t n, const void *a,
+                         int64_t lda, void *c, int64_t ldc, gx_err *err);
+
+/* c = a, m x n; c = op(a) with GX_CUDA_TRANSPOSE's trans. */
+gx_code gx_cuda_copy(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_trans trans, int64_t m,
+                     int64_t n, const void *a, int64_t lda, void *c, int64_t ldc, gx_err *err);
+
+/* c = alpha op(a) op(b) + beta c, real scalars, by cuBLAS; any of m, n, k may be 0. */
+gx_code gx_cuda_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_trans transa, gx_trans transb,
+                     int64_t m, int64_t n, int64_t k, double alpha, const void *a, int64_t lda,
+                     const void *b, int64_t ldb, double beta, void *c, int64_t ldc, gx_err *err);
+
+/* ---- words of the libraries ----------------------------------------------------------------- */
+
+static inline int gx_cuda_type(gx_dtype dtype)
+{
+    static const int types[] = {GX_CUDA_R_64F, GX_CUDA_R_32F, GX_CUDA_C_64F, GX_CUDA_C_32F};
+    return types[dtype];
+}
+
+/* A scalar in dtype's precision, at an address that lives as long as the struct. */
+typedef struct gx_cuda_scalar {
+    double wide[2];
+    float narrow[2];
+} gx_cuda_scalar;
+
+static inline const void *gx_cuda_scalar_of(gx_cuda_scalar *room, gx_dtype dtype, gx_scalar value)
+{
+    room->wide[0] = value.re;
+    room->wide[1] = value.im;
+    room->narrow[0] = (float)value.re;
+    room->narrow[1] = (float)value.im;
+    return gx_dtype_is_double(dtype) ? (const void *)room->wide : (const void *)room->narrow;
+}
+
+static inline bool gx_cuda_is_zero(gx_dtype dtype, gx_scalar s)
+{
+    return s.re == 0 && (!gx_dtype_is_complex(dtype) || s.im == 0);
+}
+
+/* Bytes rounded up, so that what follows in a workspace is aligned. */
+static inline size_t gx_cuda_round(size_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+/* The next address that is a multiple of 256: what cuSOLVER likes; callers promise 64. */
+static inline void *gx_cuda_aligned(void *work)
+{
+    return work == NULL ? NULL : (char *)work + (-(uintptr_t)work & 255);
+}
+
+/* ---- the slots ------------------------------------------------------------------------------ */
+
+/* Four slots from one function that takes the dtype; args->work is aligned to 256 there. */
+#define GX_CUDA_SLOT(name, suffix, dtype, body)                                                    \
+    GX_SLOT_PROTOTYPE(name, suffix)                                                                \
+    {                                                                                              \
+        gx_args aligned = *args;                                                                   \
+        aligned.work = gx_cuda_aligned(args->work);                                                \
+        GX_TRY(gx_cuda_enter(dev, err));                                                           \
+        return body(dev, queue, dtype, &aligned, err);                                             \
+    }
+#define GX_CUDA_SLOTS_DEFINE(name, body)                                                           \
+    GX_CUDA_SLOT(name, f64, GX_F64, body)                                                          \
+    GX_CUDA_SLOT(name, f32, GX_F32, body)                                                          \
+    GX_CUDA_SLOT(name, c128, GX_C128, body)                                                        \
+    GX_CUDA_SLOT(name, c64, GX_C64, body)
+
+GX_SLOTS_DECLARE(gx_cuda_fill);
+GX_SLOTS_DECLARE(gx_cuda_copying);
+GX_SLOTS_DECLARE(gx_cuda_transposing);
+GX_SLOTS_DECLARE(gx_cuda_conj);
+GX_SLOTS_DECLARE(gx_cuda_add);
+GX_SLOTS_DECLARE(gx_cuda_mul);
+GX_SLOTS_DECLARE(gx_cuda_div);
+GX_SLOTS_DECLARE(gx_cuda_scale);
+GX_SLOTS_DECLARE(gx_cuda_abs);
+GX_SLOTS_DECLARE(gx_cuda_symmetrize);
+GX_SLOTS_DECLARE(gx_cuda_reduce);
+GX_SLOTS_DECLARE(gx_cuda_triangular);
+GX_SLOTS_DECLARE(gx_cuda_gemms);
+GX_SLOTS_DECLARE(gx_cuda_syrk);
+GX_SLOTS_DECLARE(gx_cuda_herk);
+GX_SLOTS_DECLARE(gx_cuda_trsm);
+GX_SLOTS_DECLARE(gx_cuda_trmm);
+GX_SLOTS_DECLARE(gx_cuda_potrf);
+GX_SLOTS_DECLARE(gx_cuda_getrf);
+GX_SLOTS_DECLARE(gx_cuda_laswp);
+GX_SLOTS_DECLARE(gx_cuda_geqrf);
+GX_SLOTS_DECLARE(gx_cuda_larft);
+GX_SLOTS_DECLARE(gx_cuda_larfb);
+GX_SLOTS_DECLARE(gx_cuda_ormqr);
+GX_SLOTS_DECLARE(gx_cuda_orgqr);
+GX_SLOTS_DECLARE(gx_cuda_tpqrt);
+GX_SLOTS_DECLARE(gx_cuda_tpmqrt);
+GX_SLOTS_DECLARE(gx_cuda_syev);
+GX_SLOTS_DECLARE(gx_cuda_gesdd);
+
+/* Bytes of args->work: of reductions, of cuda_solver.c, of cuda_qr.c, of cuda_spectra.c. */
+size_t gx_cuda_reduce_bytes(const gx_args *args);
+size_t gx_cuda_solver_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
+size_t gx_cuda_qr_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
+size_t gx_cuda_spectra_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
+
+/* A handle of cuSOLVER to ask for workspaces with; dev->lock is held from here to _end(). */
+gx_code gx_cuda_ask_begin(gx_dev *dev, gx_err *err);
+void gx_cuda_ask_end(gx_dev *dev);
+
+#endif

@@ -1,0 +1,142 @@
+/*
+** The CUDA backend: products and triangles by cuBLAS, in its 64-bit interface.
+**
+** BLAS says that alpha = 0 or k = 0 reads neither operand and beta = 0 does not read the result;
+** cuBLAS does not promise it, so such calls go to a kernel of ours (gx_region).  gx's words for
+** transposes, triangles, sides and diagonals are cuBLAS's own numbers.
+**
+** TRMM is cuBLAS's out-of-place product with the same matrix on both sides, which is its documented
+** way to work in place.
+*/
+#include "cuda.h"
+
+static int op_of(gx_dtype dtype, gx_trans trans)
+{
+    return !gx_dtype_is_complex(dtype) && trans == GX_CONJ_TRANS ? GX_TRANS : (int)trans;
+}
+
+static int64_t ld_of(int64_t ld)
+{
+    return gx_max(ld, 1);
+}
+
+/* ---- gemm ----------------------------------------------------------------------------------- */
+
+static gx_code gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    if (p->m <= 0 || p->n <= 0) {
+        return GX_OK;
+    }
+    if (p->k <= 0 || gx_cuda_is_zero(dtype, p->alpha)) {
+        return gx_cuda_region(dev, queue, dtype, GX_CUDA_ALL, GX_LOWER, p->m, p->n, p->beta, p->c,
+                              p->ldc, err);
+    }
+    GX_TRY(gx_cuda_blas(dev, queue, err));
+    gx_cuda_scalar alpha, beta;
+    int status = dev->api->gemm[dtype](
+        queue->blas, op_of(dtype, p->transa), op_of(dtype, p->transb), p->m, p->n, p->k,
+        gx_cuda_scalar_of(&alpha, dtype, p->alpha), p->a, ld_of(p->lda), p->b, ld_of(p->ldb),
+        gx_cuda_scalar_of(&beta, dtype, p->beta), p->c, ld_of(p->ldc));
+    return gx_cublas_check(dev, status, "gemm", err);
+}
+GX_CUDA_SLOTS_DEFINE(gx_cuda_gemms, gemm)
+
+gx_code gx_cuda_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_trans transa, gx_trans transb,
+                     int64_t m, int64_t n, int64_t k, double alpha, const void *a, int64_t lda,
+                     const void *b, int64_t ldb, double beta, void *c, int64_t ldc, gx_err *err)
+{
+    gx_args args = {.transa = transa,
+                    .transb = transb,
+                    .m = m,
+                    .n = n,
+                    .k = k,
+                    .alpha = {alpha, 0},
+                    .beta = {beta, 0},
+                    .a = a,
+                    .lda = lda,
+                    .b = b,
+                    .ldb = ldb,
+                    .c = c,
+                    .ldc = ldc};
+    return gemm(dev, queue, dtype, &args, err);
+}
+
+/* ---- syrk, herk ----------------------------------------------------------------------------- */
+
+static gx_code rank_k(gx_dev *dev, gx_queue *queue, gx_dtype dtype, bool is_hermitian,
+                      const gx_args *p, gx_err *err)
+{
+    gx_scalar alpha = p->alpha, beta = p->beta;
+    if (is_hermitian) {
+        alpha.im = beta.im = 0;
+    }
+    if (p->n <= 0) {
+        return GX_OK;
+    }
+    if (p->k <= 0 || gx_cuda_is_zero(dtype, alpha)) {
+        return gx_cuda_region(dev, queue, dtype,
+                              is_hermitian ? GX_CUDA_REAL_DIAGONAL : GX_CUDA_TRIANGLE, p->uplo,
+                              p->n, p->n, beta, p->c, p->ldc, err);
+    }
+    GX_TRY(gx_cuda_blas(dev, queue, err));
+    gx_cuda_scalar room[2];
+    gx_cublas_rank_k call = is_hermitian ? dev->api->herk[dtype] : dev->api->syrk[dtype];
+    int status = call(queue->blas, (int)p->uplo, op_of(dtype, p->transa), p->n, p->k,
+                      gx_cuda_scalar_of(&room[0], dtype, alpha), p->a, ld_of(p->lda),
+                      gx_cuda_scalar_of(&room[1], dtype, beta), p->c, ld_of(p->ldc));
+    return gx_cublas_check(dev, status, is_hermitian ? "herk" : "syrk", err);
+}
+
+static gx_code syrk(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    if (gx_dtype_is_complex(dtype) && p->transa == GX_CONJ_TRANS) {
+        return gx_fail(err, GX_UNSUPPORTED, "syrk has no conjugate transpose: herk has");
+    }
+    return rank_k(dev, queue, dtype, false, p, err);
+}
+GX_CUDA_SLOTS_DEFINE(gx_cuda_syrk, syrk)
+
+static gx_code herk(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    if (gx_dtype_is_complex(dtype) && p->transa == GX_TRANS) {
+        return gx_fail(err, GX_UNSUPPORTED, "herk has no plain transpose: syrk has");
+    }
+    return rank_k(dev, queue, dtype, gx_dtype_is_complex(dtype), p, err);
+}
+GX_CUDA_SLOTS_DEFINE(gx_cuda_herk, herk)
+
+/* ---- triangles ------------------------------------------------------------------------------ */
+
+static gx_code triangular(gx_dev *dev, gx_queue *queue, gx_dtype dtype, bool solves,
+                          const gx_args *p, gx_err *err)
+{
+    if (p->m <= 0 || p->n <= 0) {
+        return GX_OK;
+    }
+    if (gx_cuda_is_zero(dtype, p->alpha)) {
+        return gx_cuda_region(dev, queue, dtype, GX_CUDA_ALL, GX_LOWER, p->m, p->n,
+                              (gx_scalar){0, 0}, p->c, p->ldc, err);
+    }
+    GX_TRY(gx_cuda_blas(dev, queue, err));
+    gx_cuda_scalar room;
+    const void *alpha = gx_cuda_scalar_of(&room, dtype, p->alpha);
+    int side = (int)p->side, uplo = (int)p->uplo, diag = (int)p->diag, op = op_of(dtype, p->transa);
+    int status =
+        solves ? dev->api->trsm[dtype](queue->blas, side, uplo, op, diag, p->m, p->n, alpha, p->a,
+                                       ld_of(p->lda), p->c, ld_of(p->ldc))
+               : dev->api->trmm[dtype](queue->blas, side, uplo, op, diag, p->m, p->n, alpha, p->a,
+                                       ld_of(p->lda), p->c, ld_of(p->ldc), p->c, ld_of(p->ldc));
+    return gx_cublas_check(dev, status, solves ? "trsm" : "trmm", err);
+}
+
+static gx_code trsm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    return triangular(dev, queue, dtype, true, p, err);
+}
+GX_CUDA_SLOTS_DEFINE(gx_cuda_trsm, trsm)
+
+static gx_code trmm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    return triangular(dev, queue, dtype, false, p, err);
+}
+GX_CUDA_SLOTS_DEFINE(gx_cuda_trmm, trmm)

@@ -1,0 +1,95 @@
+/*
+** What the host side of the CUDA backend and its device code share: the names of the kernels and
+** the structs that they take.  Nothing else passes between them.
+**
+** Every kernel takes one struct by value, so that a stand-in for the CUDA runtime can serve a
+** launch from its name and the bytes of the struct alone, whatever the grid: a launch always does
+** the whole of what the struct says.  Names end in a dtype (_f64 _f32 _c128 _c64), but for those
+** marked *.
+**
+**   gx_map          c = kernel(a, b), m x n: FILL COPY CONJ ADD MUL DIV SCALE ABS of
+**                   core/backend.h, with alpha and beta; c may be a or b
+**   gx_transpose    c = op(a), m x n, op by trans
+**   gx_symmetrize   triangle uplo of c, n x n, onto the other; conjugated for trans CONJ_TRANS
+**   gx_region       c = beta c on `part` of the m x n block; beta = 0 writes zeros without reading
+**   gx_triangle     triangle uplo of a into c, m x n, by `part`; diag UNIT: ones on the diagonal
+**   gx_rows         see gx_cuda_rows
+**   gx_larft        of the k x k (k = n) Gram matrix V^H V in b: b(i, j) = tau_i b(i, j) for i < j;
+**                   c = diag(tau), zeros elsewhere.  T is then (I + b)^-1 c
+**   gx_reduce       first stage of GX_REDUCE of a, m x n, to `partial` (below)
+**   gx_reduce_end*  second stage, `partial` to `out`
+**   gx_pivots*      n 64-bit numbers at c, counted from 1, to be counted from 0
+**   gx_convert*     c, of dtype `to`, = a, of dtype `from`; m x n; a real c drops imaginary parts
+**   gx_random*      see gx_cuda_random
+**
+** Reductions.  Kinds of one number (SUM SUMSQ MAX_ABS MIN MAX): `chunks` partial results of three
+** doubles each, in any split: SUM re, im; SUMSQ the three sums of Blue's algorithm (see
+** cuda_reduce.cu), the big, the middle and the small; else the extreme.  The neutral element is 0
+** (MIN +Inf, MAX -Inf).  Kinds by line: chunks x lines results, a line's own `chunks` apart by
+** `lines`; one double (ABS) or two (SUM).
+*/
+#ifndef GX_CUDA_KERNELS_H
+#define GX_CUDA_KERNELS_H
+
+#include "../core/backend.h"
+
+typedef enum gx_cuda_part {
+    GX_CUDA_ALL,           /* region: the block.  triangle: zeros outside the triangle  */
+    GX_CUDA_TRIANGLE,      /* region: triangle uplo.  triangle: the outside is left alone */
+    GX_CUDA_REAL_DIAGONAL, /* region: triangle uplo, and the diagonal's imaginary part = 0 */
+    GX_CUDA_DIAGONAL,      /* region: only that: the diagonal's imaginary part = 0      */
+    GX_CUDA_IDENTITY       /* triangle: c = the unit matrix, a is not read              */
+} gx_cuda_part;
+
+typedef struct gx_cuda_call {
+    int32_t kernel; /* map: gx_kernel_id                     */
+    int32_t trans;  /* gx_trans                              */
+    int32_t uplo;   /* gx_uplo                               */
+    int32_t diag;   /* gx_diag                               */
+    int32_t part;   /* gx_cuda_part                          */
+    int32_t kind;   /* gx_reduce_kind                        */
+    int32_t from;   /* convert: gx_dtype of a                */
+    int32_t to;     /* convert: gx_dtype of c                */
+    int64_t m, n;
+    double alpha[2], beta[2]; /* re, im                      */
+    const void *a;
+    int64_t lda;
+    void *b; /* written by larft alone                       */
+    int64_t ldb;
+    void *c;
+    int64_t ldc;
+    const void *tau;
+    double *partial; /* reduce: between the two stages       */
+    int64_t chunks;  /* reduce: partial results for each line */
+    int64_t lines;   /* reduce: 1, or the rows or columns    */
+    double *out;     /* reduce: gx_reduce_width() doubles    */
+} gx_cuda_call;
+
+/*
+** Rows of c moved at once: row target[i] = what row source[i] held before the launch, for
+** i < count, in n columns.  No target twice.
+*/
+enum { GX_CUDA_ROWS = 160 };
+
+typedef struct gx_cuda_rows {
+    void *c;
+    int64_t ldc, n;
+    int64_t count;
+    int64_t source[GX_CUDA_ROWS], target[GX_CUDA_ROWS];
+} gx_cuda_rows;
+
+/*
+** Random numbers of core/random.h: c(i, j) = the element (i0 + i, j0 + j) of the matrix that the
+** fields of gx_random name, m x n of dtype `to`.
+*/
+typedef struct gx_cuda_random {
+    int32_t kind, dtype; /* gx_random_kind, gx_dtype of the matrix */
+    int32_t to, unused;
+    uint64_t seed;
+    double offset, scale, largest;
+    int64_t i0, j0, m, n;
+    void *c;
+    int64_t ldc;
+} gx_cuda_random;
+
+#endif

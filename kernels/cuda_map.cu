@@ -1,0 +1,261 @@
+/*
+** Device code: elementwise kernels, scaled regions, triangles, conversion.
+**
+** All of them wait for memory.  A block of threads is bx x by (bx down the rows, so that a warp
+** touches one run of memory) and walks the matrix in steps of the grid; each thread has STEPS
+** elements in flight before it stores the first.  Which of the elementwise kernels it is, is a
+** branch outside the loop.
+**
+** Complex quotients take x conj(y) / |y|^2 where every term keeps its digits, as the CPU does, and
+** else scale both numbers by powers of two and mend Inf and NaN as Annex G of C11 has it.
+*/
+#include "cuda_element.cuh"
+
+constexpr int STEPS = 4;
+
+/* ---- division ------------------------------------------------------------------------------- */
+
+/* Annex G, 5.1: a quotient that came out NaN although Inf or 0 has a better answer. */
+__device__ __noinline__ number mended(number x, number y, number z)
+{
+    bool is_x_finite = isfinite(x.re) && isfinite(x.im);
+    bool is_y_finite = isfinite(y.re) && isfinite(y.im);
+    if (y.re == 0 && y.im == 0 && (!isnan(x.re) || !isnan(x.im))) {
+        double big = copysign((double)INFINITY, y.re);
+        return {big * x.re, big * x.im};
+    }
+    if ((isinf(x.re) || isinf(x.im)) && is_y_finite) {
+        number u = {copysign(isinf(x.re) ? 1.0 : 0.0, x.re),
+                    copysign(isinf(x.im) ? 1.0 : 0.0, x.im)};
+        return {(double)INFINITY * (u.re * y.re + u.im * y.im),
+                (double)INFINITY * (u.im * y.re - u.re * y.im)};
+    }
+    if ((isinf(y.re) || isinf(y.im)) && is_x_finite) {
+        number u = {copysign(isinf(y.re) ? 1.0 : 0.0, y.re),
+                    copysign(isinf(y.im) ? 1.0 : 0.0, y.im)};
+        return {0.0 * (x.re * u.re + x.im * u.im), 0.0 * (x.im * u.re - x.re * u.im)};
+    }
+    return z;
+}
+
+/* The exponent of the larger part; 0 where there is none. */
+__device__ inline int exponent_of(number x)
+{
+    double most = fmax(fabs(x.re), fabs(x.im));
+    return most > 0 && most < INFINITY ? ilogb(most) : 0;
+}
+
+__device__ __noinline__ number divide_with_care(number x, number y)
+{
+    int ex = exponent_of(x), ey = exponent_of(y);
+    number u = {scalbn(x.re, -ex), scalbn(x.im, -ex)}, v = {scalbn(y.re, -ey), scalbn(y.im, -ey)};
+    double yy = v.re * v.re + v.im * v.im;
+    number z = {scalbn((u.re * v.re + u.im * v.im) / yy, ex - ey),
+                scalbn((u.im * v.re - u.re * v.im) / yy, ex - ey)};
+    return isnan(z.re) && isnan(z.im) ? mended(x, y, z) : z;
+}
+
+template <class T> __device__ inline number divided(number x, number y)
+{
+    if (!facts<T>::is_complex) {
+        return {x.re / y.re, 0};
+    }
+    double yy = y.re * y.re + y.im * y.im, xx = x.re * x.re + x.im * x.im;
+    if (!(yy > 0x1p-500 && yy < 0x1p500 && xx > 0x1p-500 && xx < 0x1p500)) {
+        return divide_with_care(x, y);
+    }
+    number z = times(x, {y.re, -y.im});
+    return {z.re / yy, z.im / yy};
+}
+
+/* ---- elementwise ---------------------------------------------------------------------------- */
+
+template <class T, int KERNEL>
+__device__ inline number element(const gx_cuda_call &p, number a, number b)
+{
+    number alpha = {p.alpha[0], p.alpha[1]}, beta = {p.beta[0], p.beta[1]};
+    switch (KERNEL) {
+    case GX_FILL:
+        return alpha;
+    case GX_CONJ:
+        return {a.re, -a.im};
+    case GX_ADD: {
+        number x = scaled<T>(alpha, a), y = scaled<T>(beta, b);
+        return {x.re + y.re, x.im + y.im};
+    }
+    case GX_MUL:
+        return facts<T>::is_complex ? times(a, b) : number{a.re * b.re, 0};
+    case GX_DIV:
+        return divided<T>(a, b);
+    case GX_SCALE:
+        return scaled<T>(alpha, a);
+    case GX_ABS:
+        return {magnitude<T>(a), 0};
+    default:
+        return a;
+    }
+}
+
+template <class T, int KERNEL> __device__ inline void walk(const gx_cuda_call &p)
+{
+    constexpr int operands = KERNEL == GX_FILL                                          ? 0
+                             : KERNEL == GX_ADD || KERNEL == GX_MUL || KERNEL == GX_DIV ? 2
+                                                                                        : 1;
+    int64_t down = (int64_t)gridDim.x * blockDim.x;
+    int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    for (int64_t j = (int64_t)blockIdx.y * blockDim.y + threadIdx.y; j < p.n;
+         j += (int64_t)gridDim.y * blockDim.y) {
+        const T *a = (const T *)p.a + j * p.lda, *b = (const T *)p.b + j * p.ldb;
+        T *c = (T *)p.c + j * p.ldc;
+        for (int64_t i0 = first; i0 < p.m; i0 += STEPS * down) {
+            number x[STEPS], y[STEPS];
+#pragma unroll
+            for (int s = 0; s < STEPS; s++) {
+                int64_t i = i0 + s * down;
+                x[s] = operands > 0 && i < p.m ? get(a, i) : number{0, 0};
+                y[s] = operands > 1 && i < p.m ? get(b, i) : number{0, 0};
+            }
+#pragma unroll
+            for (int s = 0; s < STEPS; s++) {
+                int64_t i = i0 + s * down;
+                if (i < p.m) {
+                    put(c, i, element<T, KERNEL>(p, x[s], y[s]));
+                }
+            }
+        }
+    }
+}
+
+template <class T> __device__ inline void map(const gx_cuda_call &p)
+{
+    switch (p.kernel) {
+    case GX_FILL:
+        return walk<T, GX_FILL>(p);
+    case GX_CONJ:
+        return walk<T, GX_CONJ>(p);
+    case GX_ADD:
+        return walk<T, GX_ADD>(p);
+    case GX_MUL:
+        return walk<T, GX_MUL>(p);
+    case GX_DIV:
+        return walk<T, GX_DIV>(p);
+    case GX_SCALE:
+        return walk<T, GX_SCALE>(p);
+    case GX_ABS:
+        return walk<T, GX_ABS>(p);
+    default:
+        return walk<T, GX_COPY>(p);
+    }
+}
+GX_CUDA_KERNELS(gx_map, map)
+
+/* ---- regions and triangles ------------------------------------------------------------------ */
+
+/* f(i, j) for every element of the m x n block. */
+template <class F> __device__ inline void for_each(int64_t m, int64_t n, F f)
+{
+    for (int64_t j = (int64_t)blockIdx.y * blockDim.y + threadIdx.y; j < n;
+         j += (int64_t)gridDim.y * blockDim.y) {
+        for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < m;
+             i += (int64_t)gridDim.x * blockDim.x) {
+            f(i, j);
+        }
+    }
+}
+
+template <class T> __device__ inline void region(const gx_cuda_call &p)
+{
+    number beta = {p.beta[0], p.beta[1]};
+    bool is_zero = beta.re == 0 && (!facts<T>::is_complex || beta.im == 0);
+    T *c = (T *)p.c;
+    for_each(p.m, p.n, [&](int64_t i, int64_t j) {
+        bool is_inside = p.part == GX_CUDA_ALL || in_triangle(p.uplo, i, j);
+        if (p.part == GX_CUDA_DIAGONAL ? i != j : !is_inside) {
+            return;
+        }
+        int64_t at = j * p.ldc + i;
+        number value = {0, 0};
+        if (!is_zero || p.part == GX_CUDA_DIAGONAL) {
+            value = get(c, at);
+            value = p.part == GX_CUDA_DIAGONAL ? value : scaled<T>(beta, value);
+        }
+        if (i == j && p.part >= GX_CUDA_REAL_DIAGONAL) {
+            value.im = 0;
+        }
+        put(c, at, value);
+    });
+}
+GX_CUDA_KERNELS(gx_region, region)
+
+template <class T> __device__ inline void triangle(const gx_cuda_call &p)
+{
+    const T *a = (const T *)p.a;
+    T *c = (T *)p.c;
+    for_each(p.m, p.n, [&](int64_t i, int64_t j) {
+        number value = {0, 0};
+        bool is_one = i == j && (p.diag == GX_UNIT || p.part == GX_CUDA_IDENTITY);
+        if (is_one) {
+            value.re = 1;
+        } else if (p.part != GX_CUDA_IDENTITY && in_triangle(p.uplo, i, j)) {
+            value = get(a, j * p.lda + i);
+        } else if (p.part == GX_CUDA_TRIANGLE) {
+            return;
+        }
+        put(c, j * p.ldc + i, value);
+    });
+}
+GX_CUDA_KERNELS(gx_triangle, triangle)
+
+template <class T> __device__ inline void larft(const gx_cuda_call &p)
+{
+    const T *tau = (const T *)p.tau;
+    T *b = (T *)p.b, *c = (T *)p.c;
+    for_each(p.n, p.n, [&](int64_t i, int64_t j) {
+        number value = {0, 0};
+        if (i == j) {
+            value = get(tau, i);
+        } else if (i < j) {
+            number t = get(tau, i), g = get(b, j * p.ldb + i);
+            put(b, j * p.ldb + i, facts<T>::is_complex ? times(t, g) : number{t.re * g.re, 0});
+        }
+        put(c, j * p.ldc + i, value);
+    });
+}
+GX_CUDA_KERNELS(gx_larft, larft)
+
+/* ---- conversion ----------------------------------------------------------------------------- */
+
+__device__ inline number get_any(int dtype, const void *x, int64_t at)
+{
+    switch (dtype) {
+    case GX_F64:
+        return get((const double *)x, at);
+    case GX_F32:
+        return get((const float *)x, at);
+    case GX_C128:
+        return get((const double2 *)x, at);
+    default:
+        return get((const float2 *)x, at);
+    }
+}
+
+__device__ inline void put_any(int dtype, void *x, int64_t at, number value)
+{
+    switch (dtype) {
+    case GX_F64:
+        return put((double *)x, at, value);
+    case GX_F32:
+        return put((float *)x, at, value);
+    case GX_C128:
+        return put((double2 *)x, at, value);
+    default:
+        return put((float2 *)x, at, value);
+    }
+}
+
+extern "C" __global__ void gx_convert(const __grid_constant__ gx_cuda_call p)
+{
+    for_each(p.m, p.n, [&](int64_t i, int64_t j) {
+        put_any(p.to, p.c, j * p.ldc + i, get_any(p.from, p.a, j * p.lda + i));
+    });
+}

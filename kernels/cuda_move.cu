@@ -1,0 +1,123 @@
+/*
+** Device code: what moves elements about: transposes, mirrored triangles, exchanged rows, pivots.
+**
+** A transpose goes through shared memory in tiles of 32 x 32, a column too many so that a warp's
+** accesses fall into different banks; both sides of the copy are then runs of memory.  A thread
+** block of 32 x 8 walks the tiles in steps of the grid.
+**
+** Exchanges of rows come as one permutation of up to GX_CUDA_ROWS rows, composed on the host: a
+** thread holds one row's element, all have read before any writes, and the columns go round the
+** grid.  An element costs a memory sector of 32 bytes each way.
+*/
+#include "cuda_element.cuh"
+
+constexpr int TILE = 32, ROWS = 8;
+
+/* ---- transposes ----------------------------------------------------------------------------- */
+
+/* The tile of a at rows i0 and columns j0, a being m x n, into the shared one. */
+template <class T>
+__device__ inline void load_tile(T tile[TILE][TILE + 1], const T *a, int64_t lda, int64_t i0,
+                                 int64_t j0, int64_t m, int64_t n)
+{
+    int64_t i = i0 + threadIdx.x;
+    for (int y = threadIdx.y; y < TILE; y += ROWS) {
+        if (i < m && j0 + y < n) {
+            tile[y][threadIdx.x] = a[(j0 + y) * lda + i];
+        }
+    }
+}
+
+template <class T> __device__ inline void put_conj(T *c, int64_t at, T value, bool is_conj)
+{
+    number x = get(&value, 0);
+    put(c, at, number{x.re, is_conj ? -x.im : x.im});
+}
+
+/* Tiles of c, m x n, from the transposed tiles of a. */
+template <class T> __device__ inline void transpose(const gx_cuda_call &p)
+{
+    __shared__ T tile[TILE][TILE + 1];
+    const T *a = (const T *)p.a;
+    T *c = (T *)p.c;
+    for (int64_t j0 = (int64_t)blockIdx.y * TILE; j0 < p.n; j0 += (int64_t)gridDim.y * TILE) {
+        for (int64_t i0 = (int64_t)blockIdx.x * TILE; i0 < p.m; i0 += (int64_t)gridDim.x * TILE) {
+            load_tile(tile, a, p.lda, j0, i0, p.n, p.m);
+            __syncthreads();
+            int64_t i = i0 + threadIdx.x;
+            for (int y = threadIdx.y; y < TILE; y += ROWS) {
+                if (i < p.m && j0 + y < p.n) {
+                    put_conj(c, (j0 + y) * p.ldc + i, tile[threadIdx.x][y],
+                             p.trans == GX_CONJ_TRANS);
+                }
+            }
+            __syncthreads();
+        }
+    }
+}
+GX_CUDA_KERNELS(gx_transpose, transpose)
+
+/* Tiles on and off the diagonal of the triangle, each onto its mirror image. */
+template <class T> __device__ inline void symmetrize(const gx_cuda_call &p)
+{
+    __shared__ T tile[TILE][TILE + 1];
+    T *c = (T *)p.c;
+    bool is_lower = p.uplo == GX_LOWER;
+    for (int64_t j0 = (int64_t)blockIdx.y * TILE; j0 < p.n; j0 += (int64_t)gridDim.y * TILE) {
+        for (int64_t i0 = (int64_t)blockIdx.x * TILE; i0 < p.n; i0 += (int64_t)gridDim.x * TILE) {
+            if (is_lower ? i0 < j0 : i0 > j0) {
+                continue; // the same for all threads of the block
+            }
+            load_tile(tile, (const T *)c, p.ldc, i0, j0, p.n, p.n);
+            __syncthreads();
+            int64_t j = j0 + threadIdx.x; // element (i, j) of the triangle goes to (j, i)
+            for (int y = threadIdx.y; y < TILE; y += ROWS) {
+                int64_t i = i0 + y;
+                if (i < p.n && j < p.n && i != j && in_triangle(p.uplo, i, j)) {
+                    put_conj(c, i * p.ldc + j, tile[threadIdx.x][y], p.trans == GX_CONJ_TRANS);
+                }
+            }
+            __syncthreads();
+        }
+    }
+}
+GX_CUDA_KERNELS(gx_symmetrize, symmetrize)
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+template <class T> __device__ inline void move_rows(const gx_cuda_rows &p)
+{
+    int64_t i = threadIdx.x;
+    T *c = (T *)p.c;
+    bool is_mine = i < p.count;
+    int64_t source = is_mine ? p.source[i] : 0, target = is_mine ? p.target[i] : 0;
+    for (int64_t j = blockIdx.x; j < p.n; j += gridDim.x) {
+        T value{};
+        if (is_mine) {
+            value = c[j * p.ldc + source];
+        }
+        __syncthreads(); // all of this column has been read
+        if (is_mine) {
+            c[j * p.ldc + target] = value;
+        }
+    }
+}
+
+#define ROWS_KERNEL(SUFFIX, T)                                                                     \
+    extern "C" __global__ void gx_rows_##SUFFIX(const __grid_constant__ gx_cuda_rows p)            \
+    {                                                                                              \
+        move_rows<T>(p);                                                                           \
+    }
+ROWS_KERNEL(f64, double)
+ROWS_KERNEL(f32, float)
+ROWS_KERNEL(c128, double2)
+ROWS_KERNEL(c64, float2)
+
+extern "C" __global__ void gx_pivots(const __grid_constant__ gx_cuda_call p)
+{
+    int64_t *pivots = (int64_t *)p.c;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < p.n;
+         i += (int64_t)gridDim.x * blockDim.x) {
+        pivots[i] -= 1;
+    }
+}

@@ -1,0 +1,119 @@
+/*
+** The CUDA backend: Cholesky and LU by cuSOLVER's 64-bit interface.
+**
+** `work` holds, each part aligned to 256 bytes: cuSOLVER's info (32 bits), GETRF's pivots (64
+** bits each), cuSOLVER's own workspace; its workspace on the host, where it wants one, is the
+** queue's.  info reaches the caller at queue_wait(); pivots are counted from 0 by a kernel of ours
+** and copied, which waits where the caller's memory is not pinned.
+**
+** POTRF: cuSOLVER leaves the imaginary part of the diagonal as it pleases at entry and real at the
+** end; a kernel of ours clears it first, so that nothing depends on that.
+*/
+#include "cuda.h"
+
+enum { INFO_BYTES = 256 };
+
+/* cuSOLVER's appetite for a call, in bytes; false where it refuses the sizes. */
+typedef struct appetite {
+    size_t device, host;
+} appetite;
+
+static gx_code ask(const gx_cuda_api *api, gx_dev *dev, gx_cuda_handle solver,
+                   gx_cuda_handle params, gx_kernel_id kernel, gx_dtype dtype, const gx_args *p,
+                   appetite *a, gx_err *err)
+{
+    int type = gx_cuda_type(dtype);
+    int64_t ld = gx_max(p->ldc, gx_max(kernel == GX_POTRF ? p->n : p->m, 1));
+    *a = (appetite){0, 0};
+    if (kernel == GX_POTRF) {
+        CUSOLVER_TRY(dev,
+                     api->potrf_bytes(solver, params, (int)p->uplo, p->n, type, p->c, ld, type,
+                                      &a->device, &a->host),
+                     "Xpotrf_bufferSize");
+    } else {
+        CUSOLVER_TRY(dev,
+                     api->getrf_bytes(solver, params, p->m, p->n, type, p->c, ld, type, &a->device,
+                                      &a->host),
+                     "Xgetrf_bufferSize");
+    }
+    return GX_OK;
+}
+
+static bool is_empty(gx_kernel_id kernel, const gx_args *p)
+{
+    return p->n <= 0 || (kernel == GX_GETRF && p->m <= 0);
+}
+
+static size_t pivot_bytes(gx_kernel_id kernel, const gx_args *p)
+{
+    int64_t count = kernel == GX_GETRF ? gx_min(p->m, p->n) : 0;
+    return gx_cuda_round((size_t)count * sizeof(int64_t));
+}
+
+size_t gx_cuda_solver_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+{
+    appetite a = {0, 0};
+    if (is_empty(kernel, args) || gx_cuda_ask_begin(dev, NULL) != GX_OK) {
+        return INFO_BYTES; // the call itself will say what is wrong
+    }
+    (void)ask(dev->api, dev, dev->solver, dev->params, kernel, dtype, args, &a, NULL);
+    gx_cuda_ask_end(dev);
+    return INFO_BYTES + pivot_bytes(kernel, args) + gx_cuda_round(a.device);
+}
+
+static gx_code potrf(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    *p->info = 0;
+    if (is_empty(GX_POTRF, p)) {
+        return GX_OK;
+    }
+    appetite a;
+    void *host;
+    int type = gx_cuda_type(dtype);
+    int32_t *info = p->work;
+    GX_TRY(gx_cuda_solver(dev, queue, err));
+    GX_TRY(ask(dev->api, dev, queue->solver, queue->params, GX_POTRF, dtype, p, &a, err));
+    GX_TRY(gx_cuda_host_work(dev, queue, a.host, &host, err));
+    if (gx_dtype_is_complex(dtype)) {
+        GX_TRY(gx_cuda_region(dev, queue, dtype, GX_CUDA_DIAGONAL, p->uplo, p->n, p->n,
+                              (gx_scalar){1, 0}, p->c, p->ldc, err));
+    }
+    CUSOLVER_TRY(dev,
+                 dev->api->potrf(queue->solver, queue->params, (int)p->uplo, p->n, type, p->c,
+                                 p->ldc, type, (char *)p->work + INFO_BYTES, a.device, host, a.host,
+                                 info),
+                 "Xpotrf");
+    return gx_cuda_post(dev, queue, info, p->info, err);
+}
+GX_CUDA_SLOTS_DEFINE(gx_cuda_potrf, potrf)
+
+static gx_code getrf(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    *p->info = 0;
+    if (is_empty(GX_GETRF, p)) {
+        return GX_OK;
+    }
+    appetite a;
+    void *host;
+    int type = gx_cuda_type(dtype);
+    int64_t count = gx_min(p->m, p->n);
+    int32_t *info = p->work;
+    int64_t *pivots = (int64_t *)((char *)p->work + INFO_BYTES);
+    char *rest = (char *)pivots + pivot_bytes(GX_GETRF, p);
+    GX_TRY(gx_cuda_solver(dev, queue, err));
+    GX_TRY(ask(dev->api, dev, queue->solver, queue->params, GX_GETRF, dtype, p, &a, err));
+    GX_TRY(gx_cuda_host_work(dev, queue, a.host, &host, err));
+    CUSOLVER_TRY(dev,
+                 dev->api->getrf(queue->solver, queue->params, p->m, p->n, type, p->c, p->ldc,
+                                 pivots, type, rest, a.device, host, a.host, info),
+                 "Xgetrf");
+    gx_cuda_call call = {.n = count, .c = pivots, .m = 1};
+    gx_cuda_dim block = {256, 1, 1};
+    gx_cuda_dim grid = {(unsigned)gx_min(gx_ceil_div(count, 256), 1024), 1, 1};
+    GX_TRY(gx_cuda_launch(dev, queue, GX_CUDA_PIVOTS, GX_F64, grid, block, &call, err));
+    GX_TRY(gx_cuda_post(dev, queue, info, p->info, err));
+    int status = dev->api->copy(p->pivots, pivots, (size_t)count * sizeof(int64_t),
+                                GX_CUDA_DEVICE_TO_HOST, queue->stream);
+    return gx_cuda_check(dev, status, "cudaMemcpyAsync", err);
+}
+GX_CUDA_SLOTS_DEFINE(gx_cuda_getrf, getrf)

@@ -1,0 +1,206 @@
+/*
+** The CUDA backend: eigenvalues of Hermitian matrices and singular values by cuSOLVER.
+**
+**   SYEV    Xsyevd (divide and conquer), in place
+**   GESDD   Xgesvd (QR iteration), which takes m >= n only: a wide c goes through its conjugate
+**           transpose, c^H = V S U^H, and what comes out is transposed back
+**
+** Sizes at which wrong results or failures of cuSOLVER have been reported are refused (SYEV from
+** SYEV_SIDE on, GESDD from SVD_SIDE on): the CPU takes them.  GEEV and GEES are not offered here.
+**
+** `work`: info (256 bytes), for a wide GESDD c^H, V and U^H, then cuSOLVER's own.
+*/
+#include "cuda.h"
+
+enum { INFO_BYTES = 256, SYEV_SIDE = 24000, SVD_SIDE = 19000 };
+enum { NO_VECTORS = 0, VECTORS = 1 }; /* cusolverEigMode_t */
+
+static int real_type(gx_dtype dtype)
+{
+    return gx_dtype_is_double(dtype) ? GX_CUDA_R_64F : GX_CUDA_R_32F;
+}
+
+static size_t area(gx_dtype dtype, int64_t m, int64_t n)
+{
+    return gx_cuda_round((size_t)(gx_max(m, 0) * gx_max(n, 0)) * gx_dtype_bytes(dtype));
+}
+
+/* A call of cuSOLVER with its workspaces, device and host. */
+typedef struct appetite {
+    size_t device, host;
+} appetite;
+
+/* ---- Hermitian ------------------------------------------------------------------------------ */
+
+static gx_code ask_syevd(gx_dev *dev, gx_cuda_handle solver, gx_cuda_handle params, gx_dtype dtype,
+                         const gx_args *p, appetite *a, gx_err *err)
+{
+    int type = gx_cuda_type(dtype);
+    *a = (appetite){0, 0};
+    int status = dev->api->syevd_bytes(
+        solver, params, p->wants_right ? VECTORS : NO_VECTORS, (int)p->uplo, p->n, type, p->c,
+        gx_max(p->ldc, gx_max(p->n, 1)), real_type(dtype), p->values, type, &a->device, &a->host);
+    return gx_cusolver_check(dev, status, "Xsyevd_bufferSize", err);
+}
+
+static gx_code syev(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    *p->info = 0;
+    if (p->n <= 0) {
+        return GX_OK;
+    }
+    if (p->n >= SYEV_SIDE) {
+        return gx_fail(err, GX_UNSUPPORTED, "cuSOLVER's syevd is trusted below n = %d, not at %lld",
+                       (int)SYEV_SIDE, (long long)p->n);
+    }
+    appetite a;
+    void *host;
+    int type = gx_cuda_type(dtype);
+    GX_TRY(gx_cuda_solver(dev, queue, err));
+    GX_TRY(ask_syevd(dev, queue->solver, queue->params, dtype, p, &a, err));
+    GX_TRY(gx_cuda_host_work(dev, queue, a.host, &host, err));
+    int status =
+        dev->api->syevd(queue->solver, queue->params, p->wants_right ? VECTORS : NO_VECTORS,
+                        (int)p->uplo, p->n, type, p->c, p->ldc, real_type(dtype), p->values, type,
+                        (char *)p->work + INFO_BYTES, a.device, host, a.host, p->work);
+    GX_TRY(gx_cusolver_check(dev, status, "Xsyevd", err));
+    return gx_cuda_post(dev, queue, p->work, p->info, err);
+}
+GX_CUDA_SLOTS_DEFINE(gx_cuda_syev, syev)
+
+/* ---- singular values ------------------------------------------------------------------------ */
+
+/* What gesvd works on: c itself, or for a wide c its conjugate transpose in `work`. */
+typedef struct svd {
+    bool is_wide;
+    int64_t m, n; /* m >= n */
+    signed char job;
+    void *c, *u, *vt;
+    int64_t ldc, ldu, ldvt;
+    char *rest; /* info, then cuSOLVER's */
+} svd;
+
+static svd svd_of(gx_dtype dtype, const gx_args *p)
+{
+    svd s = {.is_wide = p->m < p->n,
+             .m = gx_max(p->m, p->n),
+             .n = gx_min(p->m, p->n),
+             .job = !p->wants_left ? 'N'
+                    : p->is_full   ? 'A'
+                                   : 'S',
+             .c = p->c,
+             .ldc = gx_max(p->ldc, 1),
+             .u = p->left,
+             .ldu = gx_max(p->ldleft, 1),
+             .vt = p->right,
+             .ldvt = gx_max(p->ldright, 1),
+             .rest = p->work};
+    if (s.is_wide) {
+        s.ldc = s.ldu = s.m;
+        s.ldvt = gx_max(s.n, 1);
+        s.c = p->work;
+        s.u = (char *)s.c + area(dtype, s.m, s.n);
+        int64_t columns = s.job == 'N' ? 0 : s.job == 'A' ? s.m : s.n;
+        s.vt = (char *)s.u + area(dtype, s.m, columns);
+        s.rest = (char *)s.vt + (s.job == 'N' ? 0 : area(dtype, s.n, s.n));
+    }
+    if (s.job == 'N') { // leading dimensions are looked at all the same
+        s.u = s.vt = NULL;
+        s.ldu = s.m;
+        s.ldvt = gx_max(s.n, 1);
+    }
+    return s;
+}
+
+static gx_code ask_gesvd(gx_dev *dev, gx_cuda_handle solver, gx_cuda_handle params, gx_dtype dtype,
+                         const svd *s, appetite *a, gx_err *err)
+{
+    int type = gx_cuda_type(dtype);
+    *a = (appetite){0, 0};
+    int status = dev->api->gesvd_bytes(solver, params, s->job, s->job, s->m, s->n, type, s->c,
+                                       gx_max(s->ldc, s->m), real_type(dtype), NULL, type, s->u,
+                                       gx_max(s->ldu, s->m), type, s->vt, gx_max(s->ldvt, s->n),
+                                       type, &a->device, &a->host);
+    return gx_cusolver_check(dev, status, "Xgesvd_bufferSize", err);
+}
+
+/* Nothing to factorise: full vectors of an empty matrix are unit matrices. */
+static gx_code empty_svd(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p,
+                         gx_err *err)
+{
+    if (!p->wants_left || !p->is_full) {
+        return GX_OK;
+    }
+    GX_TRY(gx_cuda_triangle(dev, queue, dtype, GX_CUDA_IDENTITY, GX_LOWER, GX_UNIT, p->m, p->m,
+                            NULL, 0, p->left, p->ldleft, err));
+    return gx_cuda_triangle(dev, queue, dtype, GX_CUDA_IDENTITY, GX_LOWER, GX_UNIT, p->n, p->n,
+                            NULL, 0, p->right, p->ldright, err);
+}
+
+/* left = (V^H of c^H)^H, right = (U of c^H)^H. */
+static gx_code turn_back(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p,
+                         const svd *s, gx_err *err)
+{
+    int64_t columns = s->job == 'A' ? s->m : s->n;
+    GX_TRY(gx_cuda_copy(dev, queue, dtype, GX_CONJ_TRANS, p->m, s->n, s->vt, s->ldvt, p->left,
+                        p->ldleft, err));
+    return gx_cuda_copy(dev, queue, dtype, GX_CONJ_TRANS, columns, p->n, s->u, s->ldu, p->right,
+                        p->ldright, err);
+}
+
+static gx_code gesdd(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    *p->info = 0;
+    if (p->m <= 0 || p->n <= 0) {
+        return empty_svd(dev, queue, dtype, p, err);
+    }
+    if (gx_min(p->m, p->n) >= SVD_SIDE) {
+        return gx_fail(err, GX_UNSUPPORTED,
+                       "cuSOLVER's gesvd is trusted below min(m, n) = %d, not at %lld x %lld",
+                       (int)SVD_SIDE, (long long)p->m, (long long)p->n);
+    }
+    svd s = svd_of(dtype, p);
+    appetite a;
+    void *host;
+    int type = gx_cuda_type(dtype);
+    GX_TRY(gx_cuda_solver(dev, queue, err));
+    GX_TRY(ask_gesvd(dev, queue->solver, queue->params, dtype, &s, &a, err));
+    GX_TRY(gx_cuda_host_work(dev, queue, a.host, &host, err));
+    if (s.is_wide) {
+        GX_TRY(gx_cuda_copy(dev, queue, dtype, GX_CONJ_TRANS, s.m, s.n, p->c, p->ldc, s.c, s.ldc,
+                            err));
+    }
+    int status =
+        dev->api->gesvd(queue->solver, queue->params, s.job, s.job, s.m, s.n, type, s.c, s.ldc,
+                        real_type(dtype), p->values, type, s.u, s.ldu, type, s.vt, s.ldvt, type,
+                        s.rest + INFO_BYTES, a.device, host, a.host, (int *)(void *)s.rest);
+    GX_TRY(gx_cusolver_check(dev, status, "Xgesvd", err));
+    if (s.is_wide && s.job != 'N') {
+        GX_TRY(turn_back(dev, queue, dtype, p, &s, err));
+    }
+    return gx_cuda_post(dev, queue, (int32_t *)(void *)s.rest, p->info, err);
+}
+GX_CUDA_SLOTS_DEFINE(gx_cuda_gesdd, gesdd)
+
+/* ---- workspaces ----------------------------------------------------------------------------- */
+
+size_t gx_cuda_spectra_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *p)
+{
+    appetite a = {0, 0};
+    gx_args args = *p;
+    args.work = NULL;
+    svd s = svd_of(dtype, &args);
+    bool is_syev = kernel == GX_SYEV && p->n > 0 && p->n < SYEV_SIDE;
+    bool is_svd = kernel == GX_GESDD && s.n > 0 && s.n < SVD_SIDE;
+    if ((!is_syev && !is_svd) || gx_cuda_ask_begin(dev, NULL) != GX_OK) {
+        return kernel == GX_SYEV || kernel == GX_GESDD ? INFO_BYTES : 0;
+    }
+    if (is_syev) {
+        (void)ask_syevd(dev, dev->solver, dev->params, dtype, p, &a, NULL);
+    } else {
+        (void)ask_gesvd(dev, dev->solver, dev->params, dtype, &s, &a, NULL);
+    }
+    gx_cuda_ask_end(dev);
+    size_t before = is_svd ? (size_t)(s.rest - (char *)args.work) : 0;
+    return before + INFO_BYTES + gx_cuda_round(a.device);
+}
