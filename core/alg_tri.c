@@ -16,7 +16,8 @@
 ** finished ones are read again; then the second of two sweeps finds what the first has written.
 ** Minimum memory: three blocks.
 **
-** X's blocks may be taller than A's (a tall, narrow X has tall tiles): calls then work on parts.
+** A's blocks follow A's tiles and X's blocks X's (a tall, narrow X has tall ones); a call works on
+** the part of each that the other one leaves.
 */
 #include "alg_tri.h"
 #include "alg.h"
@@ -31,79 +32,121 @@ static bool is_zero(gx_scalar x, gx_dtype dtype)
 
 /* ---- sweeps ---------------------------------------------------------------------------------- */
 
-/* What the loops need to know of a sweep.  t, u: A's block rows in the order of the solve. */
+/*
+** What the loops need to know of a sweep.  The triangle's side is cut where a block of A or of X
+** ends, so that a call has one block of each: its pieces are spans.  A place is a position between
+** two elements; in the order of the solve the side begins at start and ends at stop.
+*/
 typedef struct order {
     const gx_sweep *s;
-    int64_t count;     /* of A's blocks along its side             */
-    int64_t per_block; /* of these in one block of X               */
-    int64_t groups;    /* of X's blocks, super at a time           */
+    int64_t n, edge_a, edge_x; /* the side, A's and X's blocks along it */
+    int64_t groups;            /* of X's blocks, super at a time        */
     bool is_ascending;
-    int64_t first, last; /* strips                                  */
+    int64_t start, stop; /* 0 and n, or n and 0                   */
+    int64_t first, last; /* strips                                */
 } order;
+
+typedef struct span {
+    int64_t low, high; /* elements [low, high) */
+} span;
 
 static order order_of(const gx_sweep *s, int64_t first, int64_t last)
 {
     bool is_left = s->side == GX_LEFT;
     bool is_lower = (s->uplo == GX_LOWER) == (s->trans == GX_NO_TRANS); // op(A)
-    int64_t along = is_left ? s->X->block_rows : s->X->block_cols;
-    int64_t grid = is_left ? s->X->grid_rows : s->X->grid_cols;
     order o = {.s = s,
-               .count = s->A->grid_rows,
-               .per_block = gx_ceil_div(along, s->A->block_rows),
-               .groups = gx_ceil_div(grid, s->super),
+               .n = s->A->rows,
+               .edge_a = s->A->block_rows,
+               .edge_x = is_left ? s->X->block_rows : s->X->block_cols,
+               .groups = gx_ceil_div(is_left ? s->X->grid_rows : s->X->grid_cols, s->super),
                .is_ascending = is_lower == is_left,
                .first = first,
                .last = last};
+    o.start = o.is_ascending ? 0 : o.n;
+    o.stop = o.n - o.start;
     return o;
 }
 
-/* Group g holds t in [*t0, *t1). */
-static void bounds(const order *o, int64_t g, int64_t *t0, int64_t *t1)
+/* The span that begins at low, that ends at high. */
+static span span_up(const order *o, int64_t low)
 {
-    int64_t step = o->per_block * o->s->super;
+    int64_t a = (low / o->edge_a + 1) * o->edge_a, x = (low / o->edge_x + 1) * o->edge_x;
+    return (span){low, gx_min(o->n, gx_min(a, x))};
+}
+
+static span span_down(const order *o, int64_t high)
+{
+    int64_t a = (high - 1) / o->edge_a * o->edge_a, x = (high - 1) / o->edge_x * o->edge_x;
+    return (span){gx_max(a, x), high};
+}
+
+/* The span after a place and the one before it, in the order of the solve; *place moves past it. */
+static span step_on(const order *o, int64_t *place)
+{
+    span t = o->is_ascending ? span_up(o, *place) : span_down(o, *place);
+    *place = o->is_ascending ? t.high : t.low;
+    return t;
+}
+
+static span step_back(const order *o, int64_t *place)
+{
+    span t = o->is_ascending ? span_down(o, *place) : span_up(o, *place);
+    *place = o->is_ascending ? t.low : t.high;
+    return t;
+}
+
+/* Where a span begins, in the order of the solve. */
+static int64_t begin_of(const order *o, span t)
+{
+    return o->is_ascending ? t.low : t.high;
+}
+
+/* The places where group g begins and ends. */
+static void bounds(const order *o, int64_t g, int64_t *from, int64_t *to)
+{
+    int64_t step = o->edge_x * o->s->super;
     int64_t low = (o->is_ascending ? g : o->groups - 1 - g) * step;
-    int64_t high = gx_min(o->count, low + step);
-    *t0 = o->is_ascending ? low : o->count - high;
-    *t1 = o->is_ascending ? high : o->count - low;
+    int64_t high = gx_min(o->n, low + step);
+    *from = o->is_ascending ? low : high;
+    *to = o->is_ascending ? high : low;
 }
 
-static int64_t place(const order *o, int64_t t)
+/* Rows i and columns j of an operand, which lie in one block. */
+static gx_block cut_out(const gx_opnd *m, span i, span j)
 {
-    return o->is_ascending ? t : o->count - 1 - t;
+    int64_t bi = i.low / m->block_rows, bj = j.low / m->block_cols;
+    int64_t i0 = bi * m->block_rows, j0 = bj * m->block_cols;
+    int64_t rows = gx_min(m->block_rows, m->rows - i0), cols = gx_min(m->block_cols, m->cols - j0);
+    if (i.high - i.low == rows && j.high - j.low == cols) {
+        return gx_blk(m, bi, bj);
+    }
+    return gx_blk_part(m, bi, bj, i.low - i0, j.low - j0, i.high - i.low, j.high - j.low);
 }
 
-/* op(A)[t,u] (from the right: op(A)[u,t]) as the block that is stored. */
-static gx_block triangle_at(const order *o, int64_t t, int64_t u)
+/* op(A)[t,u] (from the right: op(A)[u,t]) as it is stored. */
+static gx_block triangle_at(const order *o, span t, span u)
 {
-    int64_t i = place(o, t), j = place(o, u);
     bool is_straight = (o->s->side == GX_LEFT) == (o->s->trans == GX_NO_TRANS);
-    return is_straight ? gx_blk(o->s->A, i, j) : gx_blk(o->s->A, j, i);
+    return is_straight ? cut_out(o->s->A, t, u) : cut_out(o->s->A, u, t);
 }
 
 /* X[t] of a strip. */
-static gx_block unknown_at(const order *o, int64_t t, int64_t strip)
+static gx_block unknown_at(const order *o, span t, int64_t strip)
 {
     const gx_opnd *X = o->s->X;
     bool is_left = o->s->side == GX_LEFT;
-    int64_t i = place(o, t), edge = o->s->A->block_rows;
-    int64_t block = i / o->per_block, from = i % o->per_block * edge;
-    int64_t size = gx_min(edge, o->s->A->rows - i * edge);
-    gx_block b = is_left ? gx_blk(X, block, strip) : gx_blk(X, strip, block);
-    if (o->per_block > 1) {
-        int64_t across = is_left ? gx_min(X->block_cols, X->cols - strip * X->block_cols)
-                                 : gx_min(X->block_rows, X->rows - strip * X->block_rows);
-        b.part = is_left ? (gx_part){from, 0, size, across} : (gx_part){0, from, across, size};
-    }
-    return b;
+    int64_t wide = is_left ? X->block_cols : X->block_rows, end = is_left ? X->cols : X->rows;
+    span across = {strip * wide, gx_min(end, (strip + 1) * wide)};
+    return is_left ? cut_out(X, t, across) : cut_out(X, across, t);
 }
 
 /* X[t] = alpha op(A)[t,u] X[u] + beta X[t]. */
-static void update(const order *o, int64_t t, int64_t u, gx_scalar alpha, gx_scalar beta)
+static void update(const order *o, span t, span u, gx_scalar alpha, gx_scalar beta)
 {
     const gx_sweep *s = o->s;
+    bool is_left = s->side == GX_LEFT;
     for (int64_t strip = o->first; strip < o->last; strip++) {
         gx_block triangle = triangle_at(o, t, u), other = unknown_at(o, u, strip);
-        bool is_left = s->side == GX_LEFT;
         gx_prog_call(s->prog, &(gx_call){.kernel = GX_GEMM,
                                          .transa = is_left ? s->trans : GX_NO_TRANS,
                                          .transb = is_left ? GX_NO_TRANS : s->trans,
@@ -117,7 +160,7 @@ static void update(const order *o, int64_t t, int64_t u, gx_scalar alpha, gx_sca
 }
 
 /* X[t] = alpha op(A)[t,t]^-1 X[t] (TRSM), alpha op(A)[t,t] X[t] (TRMM). */
-static void on_diagonal(const order *o, gx_kernel_id kernel, int64_t t, gx_scalar alpha)
+static void on_diagonal(const order *o, gx_kernel_id kernel, span t, gx_scalar alpha)
 {
     const gx_sweep *s = o->s;
     for (int64_t strip = o->first; strip < o->last; strip++) {
@@ -147,33 +190,41 @@ static void fill(const order *o)
     }
 }
 
-static void solve_group(const order *o, int64_t t0, int64_t t1)
+/* The unknowns from one place to another, when all before are known. */
+static void solve_group(const order *o, int64_t from, int64_t to)
 {
     const gx_scalar MINUS_ONE = {-1, 0};
-    for (int64_t u = 0; u < t0; u++) {
-        for (int64_t t = t0; t < t1; t++) {
-            update(o, t, u, MINUS_ONE, u == 0 ? o->s->alpha : ONE);
+    for (int64_t before = o->start; before != from;) {
+        gx_scalar beta = before == o->start ? o->s->alpha : ONE;
+        span u = step_on(o, &before);
+        for (int64_t place = from; place != to;) {
+            update(o, step_on(o, &place), u, MINUS_ONE, beta);
         }
     }
-    for (int64_t t = t0; t < t1; t++) {
-        for (int64_t u = t0; u < t; u++) {
-            update(o, t, u, MINUS_ONE, u == 0 ? o->s->alpha : ONE);
+    for (int64_t place = from; place != to;) {
+        span t = step_on(o, &place);
+        for (int64_t before = from; before != begin_of(o, t);) {
+            gx_scalar beta = before == o->start ? o->s->alpha : ONE;
+            span u = step_on(o, &before);
+            update(o, t, u, MINUS_ONE, beta);
         }
-        on_diagonal(o, GX_TRSM, t, t == 0 ? o->s->alpha : ONE);
+        on_diagonal(o, GX_TRSM, t, begin_of(o, t) == o->start ? o->s->alpha : ONE);
     }
 }
 
-static void multiply_group(const order *o, int64_t t0, int64_t t1)
+static void multiply_group(const order *o, int64_t from, int64_t to)
 {
-    for (int64_t t = t1 - 1; t >= t0; t--) {
+    for (int64_t place = to; place != from;) {
+        span t = step_back(o, &place);
         on_diagonal(o, GX_TRMM, t, o->s->alpha);
-        for (int64_t u = t - 1; u >= t0; u--) {
-            update(o, t, u, o->s->alpha, ONE);
+        for (int64_t before = begin_of(o, t); before != from;) {
+            update(o, t, step_back(o, &before), o->s->alpha, ONE);
         }
     }
-    for (int64_t u = t0 - 1; u >= 0; u--) {
-        for (int64_t t = t0; t < t1; t++) {
-            update(o, t, u, o->s->alpha, ONE);
+    for (int64_t before = from; before != o->start;) {
+        span u = step_back(o, &before);
+        for (int64_t place = from; place != to;) {
+            update(o, step_on(o, &place), u, o->s->alpha, ONE);
         }
     }
 }
@@ -181,28 +232,28 @@ static void multiply_group(const order *o, int64_t t0, int64_t t1)
 void gx_sweep_solve(const gx_sweep *sweep, int64_t first, int64_t last)
 {
     order o = order_of(sweep, first, last);
-    int64_t t0, t1;
+    int64_t from, to;
     if (is_zero(sweep->alpha, sweep->X->dtype)) {
         fill(&o);
         return;
     }
     for (int64_t g = 0; g < o.groups; g++) {
-        bounds(&o, g, &t0, &t1);
-        solve_group(&o, t0, t1);
+        bounds(&o, g, &from, &to);
+        solve_group(&o, from, to);
     }
 }
 
 void gx_sweep_multiply(const gx_sweep *sweep, int64_t first, int64_t last)
 {
     order o = order_of(sweep, first, last);
-    int64_t t0, t1;
+    int64_t from, to;
     if (is_zero(sweep->alpha, sweep->X->dtype)) {
         fill(&o);
         return;
     }
     for (int64_t g = o.groups - 1; g >= 0; g--) {
-        bounds(&o, g, &t0, &t1);
-        multiply_group(&o, t0, t1);
+        bounds(&o, g, &from, &to);
+        multiply_group(&o, from, to);
     }
 }
 
@@ -260,8 +311,7 @@ static gx_code run_sweeps(gx_run *run, const gx_mat *A, const gx_mat *B, sweeps 
     gx_plan_tri(run, A, is_left ? B->cols : B->rows, X->dtype,
                 is_left ? X->tile_rows : X->tile_cols, is_left ? X->tile_cols : X->tile_rows,
                 w->count, &plan);
-    int64_t grid = gx_ceil_div(plan.n, plan.edge), lines = gx_ceil_div(plan.lines, plan.block_line);
-    if (gx_prog_create(run, w->count * grid * (grid + 1) / 2 * lines, &prog) != GX_OK) {
+    if (gx_prog_create(run, gx_plan_tri_calls(&plan), &prog) != GX_OK) {
         return run->err.code;
     }
     const gx_opnd *a =

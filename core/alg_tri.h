@@ -2,9 +2,8 @@
 ** Triangular sweeps inside a program: what solves with triangles, Cholesky factors and LU factors
 ** share.  See alg_tri.c.
 **
-** A is n x n in square blocks.  X has n rows (side LEFT) or n columns (RIGHT); along that side its
-** blocks are a whole multiple of A's edge, or all of the side.  The other side's blocks are strips,
-** which do not depend on one another.  gx_plan_tri() chooses such blocks.
+** A is n x n in square blocks.  X has n rows (side LEFT) or n columns (RIGHT), in blocks of any
+** size.  Its blocks along the other side are strips, which do not depend on one another.
 */
 #ifndef GX_ALG_TRI_H
 #define GX_ALG_TRI_H

@@ -85,6 +85,9 @@ typedef struct gx_tri_plan {
 void gx_plan_tri(gx_run *run, const gx_mat *A, int64_t lines, gx_dtype dtype, int64_t tile_n,
                  int64_t tile_line, int64_t sweeps, gx_tri_plan *plan);
 
+/* Calls of its program, at most. */
+int64_t gx_plan_tri_calls(const gx_tri_plan *plan);
+
 /* Seconds a program takes on the host.  edge: smallest side of its blocks, in elements. */
 double gx_plan_seconds(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t edge);
 

@@ -245,21 +245,31 @@ static void choose_strips(gx_tri_plan *plan, int64_t slots)
     plan->super = plan->super == grid ? 1 : plan->super;
 }
 
+/*
+** A's blocks are whole tiles of A (or parts of one that is large), so that each is read without
+** its neighbours; X's are whole tiles of X.
+*/
 static void choose_tri_blocks(gx_run *run, const gx_mat *A, int64_t tile_n, int64_t tile_line,
                               gx_tri_plan *plan)
 {
-    int64_t edge = is_fixed(run) ? gx_max(1, A->tile_rows) : target_edge(run, plan->dtype);
-    plan->block_n = round_to_tiles(is_fixed(run) ? 1 : edge, tile_n, plan->n);
+    int64_t tile = gx_max(1, A->tile_rows), n = gx_max(1, plan->n);
+    int64_t edge = is_fixed(run) ? tile : target_edge(run, plan->dtype);
+    plan->block_n = round_to_tiles(is_fixed(run) ? 1 : edge, tile_n, n);
     plan->block_line = round_to_tiles(is_fixed(run) ? 1 : edge, tile_line, plan->lines);
-    if (plan->block_n >= plan->n) {
-        plan->block_n = gx_max(1, plan->n);
-        plan->edge = gx_min(round_to_tiles(edge, A->tile_rows, plan->n), gx_max(1, plan->n));
-        if (plan->edge > 2 * edge) { // a tall tile of A is read in parts
-            plan->edge = edge;
-        }
-    } else {
-        plan->edge = divisor(plan->block_n, edge);
+    plan->edge = gx_min(n, tile > 2 * edge ? divisor(tile, edge) : round_to_tiles(edge, tile, n));
+    if (plan->edge < gx_min(n, edge) / 4) {
+        plan->edge = gx_min(n, edge);
     }
+}
+
+int64_t gx_plan_tri_calls(const gx_tri_plan *plan)
+{
+    // The side is cut where a block of A or of X ends.
+    double spans = (double)(gx_ceil_div(plan->n, plan->edge) + gx_ceil_div(plan->n, plan->block_n));
+    spans -= plan->block_n % plan->edge == 0 ? (double)gx_ceil_div(plan->n, plan->block_n) : 1;
+    double calls = (double)plan->sweeps * spans * (spans + 1) / 2 *
+                   (double)gx_ceil_div(plan->lines, plan->block_line);
+    return (int64_t)fmin(calls, (double)INT32_MAX);
 }
 
 void gx_plan_tri(gx_run *run, const gx_mat *A, int64_t lines, gx_dtype dtype, int64_t tile_n,
@@ -276,10 +286,9 @@ void gx_plan_tri(gx_run *run, const gx_mat *A, int64_t lines, gx_dtype dtype, in
     int64_t grid = gx_ceil_div(plan->n, plan->block_n);
     int64_t grid_line = gx_ceil_div(lines, plan->block_line);
     double triangle = (double)grid_a * (double)(grid_a + 1) / 2;
-    double calls = triangle * (double)grid_line * (double)sweeps;
     int64_t largest = gx_max(plan->edge * plan->edge,
                              gx_min(plan->block_n, plan->n) * gx_min(plan->block_line, lines));
-    int64_t slots = count_slots(run, largest, dtype, (int64_t)fmin(calls, (double)INT32_MAX),
+    int64_t slots = count_slots(run, largest, dtype, gx_plan_tri_calls(plan),
                                 grid_a * grid_a + grid * grid_line);
     if (triangle + (double)grid * (double)grid_line <= (double)slots) {
         plan->super = plan->strip = 1;
