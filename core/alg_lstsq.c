@@ -72,28 +72,15 @@ static void tall_clear(tall *t)
     gx_sink_drop(&t->F);
 }
 
-/* An intermediate in memory only where the work on it finds as much again. */
-static gx_code begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
-                             int64_t tile_rows, int64_t tile_cols, gx_sink *sink)
-{
-    const size_t SLACK = 1 << 20;
-    size_t bytes = 0;
-    gx_matrix_bytes(rows, cols, dtype, &bytes);
-    return gx_sink_begin_scratch_tiles(run, rows, cols, dtype, bytes + SLACK, tile_rows, tile_cols,
-                                       sink);
-}
-
 static gx_code factor_tree(tall *t, const gx_mat *T)
 {
     gx_run *run = t->run;
     gx_sink R;
     gx_mat r;
-    size_t bytes;
     gx_dtype dtype = t->F.dtype;
     gx_sink_begin_scratch(run, T->cols, T->cols, dtype, 0, &R);
     gx_plan_tsqr(run, T->rows, T->cols, T->cols, dtype, &t->plan);
-    if (gx_matrix_bytes(t->plan.blocks, T->cols, dtype, &bytes) &&
-        take(run, bytes, "scalars of reflectors", &t->tau) == GX_OK) {
+    if (gx_qr_take_tau(run, t->plan.blocks * T->cols, dtype, &t->tau) == GX_OK) {
         gx_tsqr_args args = {.A = T, .R = &R, .V = &t->F, .tau = t->tau};
         gx_alg_tsqr(run, &args, &t->plan);
         gx_sink_source(&R, T->label, &r);
@@ -107,8 +94,7 @@ static gx_code factor_panels(tall *t, const gx_mat *T)
 {
     gx_run *run = t->run;
     gx_mat named;
-    size_t bytes = (size_t)T->cols * gx_dtype_bytes(t->F.dtype);
-    if (take(run, bytes, "scalars of reflectors", &t->tau) == GX_OK) {
+    if (gx_qr_take_tau(run, T->cols, t->F.dtype, &t->tau) == GX_OK) {
         gx_alg_qr(run, T, &t->F, t->tau);
         gx_sink_source(&t->F, T->label, &named);
         gx_small_r_take(run, &named, T->cols, t->F.dtype, &t->r);
@@ -134,7 +120,7 @@ static gx_code tall_factor(gx_run *run, const gx_mat *T, gx_dtype dtype, bool ma
     } else {
         gx_plan_panel_tiles(run, T->rows, T->cols, T->cols, dtype, &tile_rows, &tile_cols);
     }
-    if (begin_scratch(run, T->rows, T->cols, dtype, tile_rows, tile_cols, &t->F) != GX_OK) {
+    if (gx_qr_begin_scratch(run, T->rows, T->cols, dtype, tile_rows, tile_cols, &t->F) != GX_OK) {
         return run->err.code;
     }
     gx_code code = t->is_tree ? factor_tree(t, T) : factor_panels(t, T);
@@ -165,7 +151,7 @@ gx_code gx_lstsq_shape(const gx_lstsq_args *args, int64_t *rows, int64_t *cols, 
                        (long long)A->rows, (long long)A->cols, B->label, (long long)B->rows,
                        (long long)B->cols);
     }
-    if (args->tau != NULL && A->rows < A->cols) {
+    if (args->is_factored && A->rows < A->cols) {
         return gx_fail(err, GX_ARG,
                        "%s is the QR of a %lldx%lld matrix, which has no minimum-norm solution in "
                        "it: give the matrix itself",
@@ -174,7 +160,7 @@ gx_code gx_lstsq_shape(const gx_lstsq_args *args, int64_t *rows, int64_t *cols, 
     *rows = A->cols;
     *cols = B->cols;
     *dtype = gx_dtype_promote(A->dtype, B->dtype);
-    if (args->tau != NULL && *dtype != A->dtype) {
+    if (args->is_factored && *dtype != A->dtype) {
         return gx_fail(err, GX_ARG, "%s is a factorisation in %s but %s is %s", A->label,
                        gx_dtype_name(A->dtype), B->label, gx_dtype_name(B->dtype));
     }
@@ -302,7 +288,7 @@ static gx_code pass_by_factor(problem *p, const gx_mat *F, const void *tau, gx_s
     double rest = 0;
     gx_mat_view(&B, p->args->B, GX_NO_TRANS, 0, j0, m, cols);
     gx_plan_panel_tiles(run, m, cols, n, p->dtype, &tile_rows, &tile_cols);
-    if (begin_scratch(run, m, cols, p->dtype, tile_rows, tile_cols, &C) == GX_OK &&
+    if (gx_qr_begin_scratch(run, m, cols, p->dtype, tile_rows, tile_cols, &C) == GX_OK &&
         gx_alg_qr_apply(run, F, tau, n, GX_CONJ_TRANS, &B, &C) == GX_OK) {
         gx_sink_source(&C, "Q^H B", &c);
         gx_mat_view(&head, &c, GX_NO_TRANS, 0, 0, n, cols);
@@ -413,7 +399,7 @@ gx_code gx_alg_lstsq(gx_run *run, const gx_lstsq_args *args, gx_sink *X, gx_lsts
     p.rcond = args->rcond < 0 ? default_rcond(X->dtype, A->rows, A->cols) : args->rcond;
     if (A->rows == 0 || A->cols == 0 || X->cols == 0) {
         solve_empty(&p);
-    } else if (args->tau != NULL) {
+    } else if (args->is_factored) {
         solve_factored(&p);
     } else if (A->rows >= A->cols) {
         solve_tall(&p);
@@ -517,7 +503,7 @@ gx_code gx_alg_pinv(gx_run *run, const gx_mat *A, double rcond, gx_sink *P, int6
     if (!is_wide) { // intermediates end in the opposite order of their beginnings
         int64_t tile_rows, tile_cols;
         gx_plan_q_tiles(run, T.rows, T.cols, T.cols, P->dtype, &tile_rows, &tile_cols);
-        begin_scratch(run, T.rows, T.cols, P->dtype, tile_rows, tile_cols, &Y);
+        gx_qr_begin_scratch(run, T.rows, T.cols, P->dtype, tile_rows, tile_cols, &Y);
     }
     if (tall_factor(run, &T, P->dtype, true, &t) == GX_OK) {
         adjoint_inverse(run, &t, rcond, is_wide ? P : &Y, rank);

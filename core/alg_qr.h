@@ -95,6 +95,20 @@ gx_code gx_alg_qr_form(gx_run *run, const gx_mat *F, const void *tau, int64_t k,
 /* R itself, min(m, n) x n (or, full, m x n by R->rows): the upper triangle of the packed F. */
 gx_code gx_alg_qr_r(gx_run *run, const gx_mat *F, gx_sink *R);
 
+/*
+** Q and R of A, or one of them (the other NULL).  Their shapes say economy (m x k, k x n; k = min(m,
+** n)) or full (m x m, m x n); Q has tiles of gx_plan_q_tiles().
+*/
+gx_code gx_alg_qr_parts(gx_run *run, const gx_mat *A, gx_sink *Q, gx_sink *R);
+
+/* The same of a packed F. */
+gx_code gx_alg_qr_parts_of(gx_run *run, const gx_mat *F, const void *tau, gx_sink *Q, gx_sink *R);
+
+/* Intermediates: in memory only where the work on them finds as much again. */
+gx_code gx_qr_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
+                            int64_t tile_rows, int64_t tile_cols, gx_sink *sink);
+gx_code gx_qr_take_tau(gx_run *run, int64_t count, gx_dtype dtype, void **tau);
+
 /* ---- TSQR ------------------------------------------------------------------------------------ */
 
 /* What one pass computes.  NULL: not wanted. */
@@ -121,8 +135,9 @@ gx_code gx_alg_tsqr_apply(gx_run *run, const gx_mat *V, const void *tau, const g
 /* ---- least squares --------------------------------------------------------------------------- */
 
 typedef struct gx_lstsq_args {
-    const gx_mat *A;  /* m x n, or the packed QR of such a one (with tau)                       */
-    const void *tau;  /* min(m, n) elements of A's dtype; NULL: A is A itself                   */
+    const gx_mat *A; /* m x n, or the packed QR of such a one (with tau)                       */
+    bool is_factored;
+    const void *tau;  /* is_factored: min(m, n) elements of A's dtype */
     const gx_mat *B;  /* m x p                                                                  */
     double rcond;     /* singular values <= rcond * the largest are taken as 0; < 0: eps max(m,n) */
     bool wants_rcond; /* the exact ratio of singular values                                 */

@@ -142,23 +142,13 @@ static void write_down(gx_run *run, tree *t)
     }
 }
 
-/* Memory for scalars of reflectors that nobody keeps. */
-static gx_code take_tau(gx_run *run, int64_t count, gx_dtype dtype, void **tau)
-{
-    gx_err err = {0};
-    *tau = NULL;
-    gx_mem_alloc(run->ctx->mem, (size_t)count * gx_dtype_bytes(dtype), "scalars of reflectors", tau,
-                 &err);
-    return gx_run_fail(run, &err);
-}
-
 gx_code gx_alg_tsqr(gx_run *run, const gx_tsqr_args *args, const gx_tsqr_plan *plan)
 {
     tree t = {.plan = plan};
     void *scratch = NULL;
     int64_t n = plan->cols;
     if (!gx_ok(run) || n == 0 ||
-        take_tau(run, n + GX_TSQR_STRIP, args->R->dtype, &scratch) != GX_OK) {
+        gx_qr_take_tau(run, n + GX_TSQR_STRIP, args->R->dtype, &scratch) != GX_OK) {
         return gx_ok(run) ? GX_OK : run->err.code;
     }
     if (gx_prog_create(run, plan->blocks * 4 + 4, &t.prog) == GX_OK) {

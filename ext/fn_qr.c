@@ -8,7 +8,137 @@
 
 #include "../core/alg_qr.h"
 
-#include <math.h>
+#include <string.h>
+
+/* ---- gx_qr ----------------------------------------------------------------------------------- */
+
+typedef struct qr_options {
+    gx_dest dest; /* first: a set_offset of 0 means none */
+    bool replace;
+    const char *q, *r;
+    char mode[64];
+} qr_options;
+
+static const gx_option qr_keys[] = {{"q", GX_OPT_NAME, offsetof(qr_options, q), 0},
+                                    {"r", GX_OPT_NAME, offsetof(qr_options, r), 0},
+                                    {"mode", GX_OPT_TEXT, offsetof(qr_options, mode), 0},
+                                    {"replace", GX_OPT_BOOL, offsetof(qr_options, replace), 0},
+                                    {NULL, GX_OPT_END, 0, 0}};
+
+/* What the options say, before anything is looked at. */
+static bool check_qr_options(gx_fn *fn, const qr_options *opt)
+{
+    bool has_parts = opt->q != NULL || opt->r != NULL;
+    if (strcmp(opt->mode, "economy") != 0 && strcmp(opt->mode, "full") != 0) {
+        return gx_fn_fail(fn, "\"mode\" must be \"economy\" or \"full\", not \"%s\"", opt->mode);
+    }
+    if (opt->dest.name == NULL && !has_parts) {
+        return gx_fn_fail(fn,
+                          "give a destination for the factorisation, or \"q\" and \"r\" for its "
+                          "parts; SELECT part, value FROM gx_qr(A) gives them as values");
+    }
+    if (opt->dest.name != NULL && has_parts) {
+        return gx_fn_fail(fn, "a destination takes the packed factorisation: \"q\" and \"r\" go "
+                              "without one");
+    }
+    if (opt->dest.name != NULL && strcmp(opt->mode, "economy") != 0) {
+        return gx_fn_fail(fn, "\"mode\" is of the parts: a packed factorisation has both");
+    }
+    if (opt->q != NULL && opt->r != NULL && strcmp(opt->q, opt->r) == 0) {
+        return gx_fn_fail(fn, "\"q\" and \"r\" are both '%s'", opt->q);
+    }
+    return true;
+}
+
+/* The packed factorisation with its tau. */
+static void store_packed(gx_fn *fn, const gx_mat *A, const gx_dest *dest)
+{
+    int64_t tile_rows, tile_cols, k = gx_min(A->rows, A->cols);
+    gx_aux aux;
+    gx_err err = {0};
+    gx_sink F;
+    gx_plan_panel_tiles(&fn->run, A->rows, A->cols, k, A->dtype, &tile_rows, &tile_cols);
+    if (gx_aux_create(fn->ctx->mem, GX_AUX_QR, A->rows, A->cols, A->dtype, tile_cols, &aux, &err) !=
+        GX_OK) {
+        gx_run_fail(&fn->run, &err);
+        return;
+    }
+    if (!gx_fn_own(fn, aux.blob)) {
+        return;
+    }
+    gx_sink_begin(&fn->run, dest, A->rows, A->cols, A->dtype, GX_PROP_QR, tile_rows, tile_cols, &F);
+    gx_sink_aux(&F, &aux);
+    gx_alg_qr(&fn->run, A, &F, aux.tau);
+    gx_fn_result_sink(fn, &F);
+}
+
+/* Shape of the parts. */
+static int64_t parts_inner(const gx_mat *A, const qr_options *opt)
+{
+    return strcmp(opt->mode, "full") == 0 ? A->rows : gx_min(A->rows, A->cols);
+}
+
+static void begin_q(gx_run *run, const gx_mat *A, int64_t inner, const gx_dest *dest, gx_sink *Q)
+{
+    int64_t tile_rows, tile_cols;
+    gx_plan_q_tiles(run, A->rows, A->cols, inner, A->dtype, &tile_rows, &tile_cols);
+    gx_sink_begin(run, dest, A->rows, inner, A->dtype, GX_PROP_ORTHOGONAL, tile_rows, tile_cols, Q);
+}
+
+static void compute_parts(gx_run *run, const gx_mat *A, const gx_aux *aux, gx_sink *Q, gx_sink *R)
+{
+    if (aux->kind == GX_AUX_QR) {
+        gx_alg_qr_parts_of(run, A, aux->tau, Q, R);
+    } else {
+        gx_alg_qr_parts(run, A, Q, R);
+    }
+}
+
+/* Either both are stored or none: R's savepoint is inside Q's. */
+static void store_parts(gx_fn *fn, const gx_mat *A, const gx_aux *aux, const qr_options *opt)
+{
+    gx_run *run = &fn->run;
+    int64_t inner = parts_inner(A, opt);
+    gx_dest q = {opt->q, opt->replace}, r = {opt->r, opt->replace};
+    gx_sink Q, R;
+    if (opt->q != NULL) {
+        begin_q(run, A, inner, &q, &Q);
+    }
+    if (opt->r != NULL) {
+        gx_sink_begin(run, &r, inner, A->cols, A->dtype, GX_PROP_UPPER, 0, 0, &R);
+    }
+    compute_parts(run, A, aux, opt->q == NULL ? NULL : &Q, opt->r == NULL ? NULL : &R);
+    if (opt->r != NULL) {
+        gx_sink_end(&R);
+    }
+    if (opt->q != NULL) {
+        gx_sink_end(&Q);
+    }
+    if (gx_ok(run)) {
+        sqlite3_result_text(fn->sql, opt->q != NULL ? opt->q : opt->r, -1, SQLITE_TRANSIENT);
+    }
+}
+
+static void qr(gx_fn *fn)
+{
+    qr_options opt = {.mode = "economy"};
+    gx_mat A;
+    gx_aux aux;
+    gx_err err = {0};
+    if (!gx_fn_options(fn, qr_keys, &opt) || !gx_fn_dest(fn, 1, &opt.dest) ||
+        !check_qr_options(fn, &opt) || !gx_fn_factor(fn, 0, "A", &A, &aux)) {
+        return;
+    }
+    opt.dest.replace = opt.replace;
+    if (aux.kind != GX_AUX_NONE && (aux.kind != GX_AUX_QR || opt.dest.name != NULL)) {
+        gx_aux_refuse(A.label, A.properties, &err);
+        gx_run_fail(&fn->run, &err);
+    } else if (opt.dest.name != NULL) {
+        store_packed(fn, &A, &opt.dest);
+    } else {
+        store_parts(fn, &A, &aux, &opt);
+    }
+}
 
 /* ---- gx_lstsq -------------------------------------------------------------------------------- */
 
@@ -34,16 +164,23 @@ static void lstsq(gx_fn *fn)
 {
     lstsq_options opt = {.rcond = -1};
     gx_mat A, B;
+    gx_aux aux;
     if (!gx_fn_options(fn, lstsq_keys, &opt) || !check_rcond(fn, opt.rcond) ||
-        !gx_fn_matrix(fn, 0, "A", &A) || !gx_fn_matrix(fn, 1, "B", &B) ||
+        !gx_fn_factor(fn, 0, "A", &A, &aux) || !gx_fn_matrix(fn, 1, "B", &B) ||
         !gx_fn_dest(fn, 2, &opt.dest)) {
         return;
     }
-    gx_lstsq_args args = {.A = &A, .B = &B, .rcond = opt.rcond};
+    gx_lstsq_args args = {.A = &A, .B = &B, .rcond = opt.rcond, .tau = aux.tau};
+    args.is_factored = aux.kind == GX_AUX_QR;
     gx_lstsq_result result;
     int64_t rows, cols, tile_rows, tile_cols;
     gx_dtype dtype;
     gx_err err = {0};
+    if (aux.kind == GX_AUX_LU) {
+        gx_aux_refuse(A.label, A.properties, &err);
+        gx_run_fail(&fn->run, &err);
+        return;
+    }
     if (gx_lstsq_shape(&args, &rows, &cols, &dtype, &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
         return;
@@ -92,7 +229,8 @@ static void pinv(gx_fn *fn)
     gx_fn_result_sink(fn, &P);
 }
 
-const gx_function gx_functions_qr[] = {{"gx_lstsq", 2, 4, false, lstsq},
+const gx_function gx_functions_qr[] = {{"gx_qr", 1, 3, false, qr},
+                                       {"gx_lstsq", 2, 4, false, lstsq},
                                        {"gx_rank", 1, 2, false, rank},
                                        {"gx_pinv", 1, 3, false, pinv},
                                        {NULL, 0, 0, false, NULL}};
