@@ -62,8 +62,16 @@ typedef struct tall {
     gx_mat source; /* of F                    */
     void *tau;
     gx_tsqr_plan plan; /* tree                    */
+    bool has_r;        /* R fits into memory: r   */
     gx_small_r r;
 } tall;
+
+/* R and what its rank wants: R^-1, and slack for the kernels. */
+static bool triangle_fits(gx_run *run, int64_t n, gx_dtype dtype)
+{
+    size_t bytes;
+    return gx_matrix_bytes(n, n, dtype, &bytes) && bytes < gx_mem_available(run->ctx->mem) / 3;
+}
 
 static void tall_clear(tall *t)
 {
@@ -78,6 +86,7 @@ static gx_code factor_tree(tall *t, const gx_mat *T)
     gx_sink R;
     gx_mat r;
     gx_dtype dtype = t->F.dtype;
+    t->has_r = true;
     gx_sink_begin_scratch(run, T->cols, T->cols, dtype, 0, &R);
     gx_plan_tsqr(run, T->rows, T->cols, T->cols, dtype, &t->plan);
     if (gx_qr_take_tau(run, t->plan.blocks * T->cols, dtype, &t->tau) == GX_OK) {
@@ -97,7 +106,10 @@ static gx_code factor_panels(tall *t, const gx_mat *T)
     if (gx_qr_take_tau(run, T->cols, t->F.dtype, &t->tau) == GX_OK) {
         gx_alg_qr(run, T, &t->F, t->tau);
         gx_sink_source(&t->F, T->label, &named);
-        gx_small_r_take(run, &named, T->cols, t->F.dtype, &t->r);
+        t->has_r = triangle_fits(run, T->cols, t->F.dtype);
+        if (t->has_r) {
+            gx_small_r_take(run, &named, T->cols, t->F.dtype, &t->r);
+        }
     }
     return code_of(run);
 }
@@ -126,6 +138,18 @@ static gx_code tall_factor(gx_run *run, const gx_mat *T, gx_dtype dtype, bool ma
     gx_code code = t->is_tree ? factor_tree(t, T) : factor_panels(t, T);
     gx_sink_source(&t->F, T->label, &t->source);
     return code;
+}
+
+/* For what needs the singular values of R. */
+static gx_code need_triangle(tall *t)
+{
+    long long n = (long long)t->F.cols;
+    return !gx_ok(t->run) || t->has_r
+               ? code_of(t->run)
+               : gx_run_failf(t->run, GX_BUDGET,
+                              "the singular values of R (%lldx%lld) take more than memory_limit "
+                              "allows: raise it with gx_config('memory_limit', ...)",
+                              n, n);
 }
 
 /* Y = Q X, X with as many rows as T has columns. */
@@ -304,6 +328,88 @@ static gx_code pass_by_factor(problem *p, const gx_mat *F, const void *tau, gx_s
     return code_of(run);
 }
 
+/* ---- triangles that do not fit --------------------------------------------------------------- */
+
+/* What the diagonal of R says of its condition, which is the best that can be had here. */
+static gx_code look_at_diagonal(problem *p, const gx_mat *F)
+{
+    gx_run *run = p->run;
+    void *diagonal;
+    int64_t n = gx_min(F->rows, F->cols);
+    double least = (double)INFINITY, most = 0;
+    GX_TRY(gx_gather_diagonal(run, F, 0, n, &diagonal));
+    for (int64_t i = 0; i < n; i++) {
+        double size = gx_small_norm(F->dtype, gx_at(diagonal, F->dtype, 1, i, 0), 1, 1, 1);
+        least = size < least ? size : least;
+        most = size > most || isnan(size) ? size : most;
+    }
+    gx_mem_free(run->ctx->mem, diagonal);
+    p->result->rank = n;
+    p->result->rcond = least / most;
+    if (!isfinite(most)) {
+        return gx_run_failf(run, GX_NUMERIC, "%s has NaN or Inf", p->args->A->label);
+    }
+    if (!(least > p->rcond * most)) {
+        return gx_run_failf(run, GX_NUMERIC,
+                            "%s is rank-deficient (R's diagonal has %g beside %g), and the SVD of "
+                            "R (%lldx%lld) takes more than memory_limit allows",
+                            p->args->A->label, least, most, (long long)n, (long long)n);
+    }
+    return GX_OK;
+}
+
+/* X = R^-1 B or R^-H B with the triangle of a packed F. */
+static gx_code solve_triangle(gx_run *run, const gx_mat *F, gx_trans trans, const gx_mat *B,
+                              gx_sink *X)
+{
+    gx_mat R;
+    gx_mat_view(&R, F, GX_NO_TRANS, 0, 0, F->cols, F->cols);
+    gx_tri_args args = {
+        .A = &R, .B = B, .side = GX_LEFT, .uplo = GX_UPPER, .trans = trans, .alpha = {1, 0}};
+    return gx_alg_trsm(run, &args, X);
+}
+
+/* X = R^-1 (Q^H B), m >= n, all in blocks. */
+static gx_code solve_stored(problem *p, const gx_mat *F, const void *tau)
+{
+    gx_run *run = p->run;
+    int64_t m = F->rows, n = F->cols, cols = p->X->cols, tile_rows, tile_cols;
+    gx_sink C = {0};
+    gx_mat c, head;
+    gx_plan_panel_tiles(run, m, cols, n, p->dtype, &tile_rows, &tile_cols);
+    if (look_at_diagonal(p, F) == GX_OK &&
+        gx_qr_begin_scratch(run, m, cols, p->dtype, tile_rows, tile_cols, &C) == GX_OK &&
+        gx_alg_qr_apply(run, F, tau, n, GX_CONJ_TRANS, p->args->B, &C) == GX_OK) {
+        gx_sink_source(&C, "Q^H B", &c);
+        gx_mat_view(&head, &c, GX_NO_TRANS, 0, 0, n, cols);
+        norm_below(p, &c, n, &p->result->residual);
+        if (gx_ok(run)) {
+            solve_triangle(run, F, GX_NO_TRANS, &head, p->X);
+        }
+    }
+    gx_sink_drop(&C);
+    return code_of(run);
+}
+
+/* X = Q (R^-H B), m < n. */
+static gx_code solve_wide_stored(problem *p, tall *t)
+{
+    gx_run *run = p->run;
+    gx_sink Y = {0};
+    gx_mat y;
+    if (look_at_diagonal(p, &t->source) == GX_OK &&
+        gx_sink_begin_scratch(run, p->args->A->rows, p->X->cols, p->dtype, SIZE_MAX / 2, &Y) ==
+            GX_OK) {
+        solve_triangle(run, &t->source, GX_CONJ_TRANS, p->args->B, &Y);
+        gx_sink_source(&Y, "y", &y);
+        tall_apply(t, &y, p->X);
+    }
+    gx_sink_drop(&Y);
+    return code_of(run);
+}
+
+/* ---- least squares by cases ------------------------------------------------------------------ */
+
 static gx_code solve_with_factor(problem *p, const gx_mat *F, const void *tau, gx_small_r *r)
 {
     int64_t group = rhs_group(p);
@@ -326,7 +432,11 @@ static gx_code solve_tall(problem *p)
     }
     tall t;
     if (tall_factor(p->run, p->args->A, p->dtype, false, &t) == GX_OK) {
-        solve_with_factor(p, &t.source, t.tau, &t.r);
+        if (t.has_r) {
+            solve_with_factor(p, &t.source, t.tau, &t.r);
+        } else {
+            solve_stored(p, &t.source, t.tau);
+        }
     }
     tall_clear(&t);
     return code_of(p->run);
@@ -336,6 +446,9 @@ static gx_code solve_tall(problem *p)
 static gx_code solve_factored(problem *p)
 {
     gx_small_r r;
+    if (!triangle_fits(p->run, p->args->A->cols, p->dtype)) {
+        return solve_stored(p, p->args->A, p->args->tau);
+    }
     if (gx_small_r_take(p->run, p->args->A, p->args->A->cols, p->dtype, &r) == GX_OK) {
         solve_with_factor(p, p->args->A, p->args->tau, &r);
     }
@@ -344,19 +457,15 @@ static gx_code solve_factored(problem *p)
 }
 
 /* m < n: y = (R^H)^+ B, X = Q y. */
-static gx_code solve_wide(problem *p)
+static gx_code solve_wide_small(problem *p, tall *t)
 {
     gx_run *run = p->run;
     const gx_mat *A = p->args->A;
-    gx_mat adjoint, y;
-    tall t;
+    gx_mat y;
     gx_sink Y = {0};
-    double dropped = 0;
-    gx_mat_view(&adjoint, A, GX_CONJ_TRANS, 0, 0, A->cols, A->rows);
-    if (tall_factor(run, &adjoint, p->dtype, true, &t) == GX_OK &&
-        gx_small_r_rank(&t.r, p->rcond, p->args->wants_rcond) == GX_OK &&
+    if (gx_small_r_rank(&t->r, p->rcond, p->args->wants_rcond) == GX_OK &&
         gx_sink_begin_scratch(run, A->rows, p->X->cols, p->dtype, 0, &Y) == GX_OK) {
-        note_rank(p, &t.r);
+        note_rank(p, &t->r);
         if (Y.is_stored) {
             gx_run_failf(run, GX_BUDGET,
                          "the right-hand sides (%lldx%lld) do not fit into memory_limit",
@@ -364,15 +473,30 @@ static gx_code solve_wide(problem *p)
         }
         gx_copy_to_sink(run, p->args->B, &Y);
         if (gx_ok(run)) {
-            gx_small_r_solve(&t.r, GX_CONJ_TRANS, Y.value.data, Y.cols, &dropped);
+            gx_small_r_solve(&t->r, GX_CONJ_TRANS, Y.value.data, Y.cols, &p->result->residual);
         }
         gx_sink_source(&Y, "y", &y);
-        tall_apply(&t, &y, p->X);
-        p->result->residual = dropped;
+        tall_apply(t, &y, p->X);
     }
     gx_sink_drop(&Y);
-    tall_clear(&t);
     return code_of(run);
+}
+
+static gx_code solve_wide(problem *p)
+{
+    const gx_mat *A = p->args->A;
+    gx_mat adjoint;
+    tall t;
+    gx_mat_view(&adjoint, A, GX_CONJ_TRANS, 0, 0, A->cols, A->rows);
+    if (tall_factor(p->run, &adjoint, p->dtype, true, &t) == GX_OK) {
+        if (t.has_r) {
+            solve_wide_small(p, &t);
+        } else {
+            solve_wide_stored(p, &t);
+        }
+    }
+    tall_clear(&t);
+    return code_of(p->run);
 }
 
 /* 0 rows, 0 columns or no right-hand side: X is 0, the residual B. */
@@ -434,7 +558,7 @@ static gx_code triangle_of(gx_run *run, const gx_mat *T, gx_small_r *r)
     }
     gx_sink_drop(&R);
     tall t;
-    if (tall_factor(run, T, T->dtype, false, &t) == GX_OK) {
+    if (tall_factor(run, T, T->dtype, false, &t) == GX_OK && need_triangle(&t) == GX_OK) {
         *r = t.r; // moved
         memset(&t.r, 0, sizeof t.r);
     }
@@ -505,7 +629,7 @@ gx_code gx_alg_pinv(gx_run *run, const gx_mat *A, double rcond, gx_sink *P, int6
         gx_plan_q_tiles(run, T.rows, T.cols, T.cols, P->dtype, &tile_rows, &tile_cols);
         gx_qr_begin_scratch(run, T.rows, T.cols, P->dtype, tile_rows, tile_cols, &Y);
     }
-    if (tall_factor(run, &T, P->dtype, true, &t) == GX_OK) {
+    if (tall_factor(run, &T, P->dtype, true, &t) == GX_OK && need_triangle(&t) == GX_OK) {
         adjoint_inverse(run, &t, rcond, is_wide ? P : &Y, rank);
     }
     tall_clear(&t);

@@ -116,7 +116,7 @@ static int64_t panel_calls(int64_t panels, int64_t reflector_panels)
 /* How many panels should fit, so that groups save reads and loads run ahead. */
 static int64_t enough_slots(int64_t width)
 {
-    return width > 64 ? 8 : width > 8 ? 6 : 3;
+    return width > 8 ? 6 : 3;
 }
 
 static int64_t panel_slots(gx_run *run, int64_t rows, int64_t cols, int64_t k, gx_dtype dtype,
@@ -140,7 +140,7 @@ static int64_t choose_width(gx_run *run, int64_t rows, int64_t cols, int64_t k, 
     for (int64_t width = target_width(run, rows, cols, dtype);;) {
         int64_t fit = panel_slots(run, rows, cols, k, dtype, width);
         int64_t all = gx_ceil_div(cols, width) + 2;
-        if (fit > *slots || fit == 0) {
+        if (fit > *slots || (fit == 0 && width >= 32)) {
             best = width;
             *slots = fit;
         }
