@@ -96,8 +96,8 @@ gx_code gx_alg_qr_form(gx_run *run, const gx_mat *F, const void *tau, int64_t k,
 gx_code gx_alg_qr_r(gx_run *run, const gx_mat *F, gx_sink *R);
 
 /*
-** Q and R of A, or one of them (the other NULL).  Their shapes say economy (m x k, k x n; k = min(m,
-** n)) or full (m x m, m x n); Q has tiles of gx_plan_q_tiles().
+** Q and R of A, or one of them (the other NULL).  Their shapes say economy (m x k and k x n, k the
+** smaller of m and n) or full (m x m, m x n); Q has tiles of gx_plan_q_tiles().
 */
 gx_code gx_alg_qr_parts(gx_run *run, const gx_mat *A, gx_sink *Q, gx_sink *R);
 

@@ -35,7 +35,7 @@ static bool check_qr_options(gx_fn *fn, const qr_options *opt)
     if (opt->dest.name == NULL && !has_parts) {
         return gx_fn_fail(fn,
                           "give a destination for the factorisation, or \"q\" and \"r\" for its "
-                          "parts; SELECT part, value FROM gx_qr(A) gives them as values");
+                          "parts; the table gx_qr(A) has them as values");
     }
     if (opt->dest.name != NULL && has_parts) {
         return gx_fn_fail(fn, "a destination takes the packed factorisation: \"q\" and \"r\" go "

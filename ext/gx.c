@@ -101,8 +101,8 @@ static int register_all(sqlite3 *db, gx_ctx *ctx)
         gx_functions_solve,   gx_functions_cholesky, gx_functions_qr,    gx_functions_eig,
     };
     static int (*const modules[])(sqlite3 *, gx_ctx *) = {
-        gx_register_aggregates, gx_register_catalog, gx_register_cells,
-        gx_register_control,    gx_register_plan,    gx_register_spectra,
+        gx_register_aggregates, gx_register_catalog, gx_register_cells, gx_register_control,
+        gx_register_plan,       gx_register_spectra, gx_register_qr,
     };
     int rc = SQLITE_OK;
     for (size_t t = 0; t < sizeof tables / sizeof tables[0] && rc == SQLITE_OK; t++) {

@@ -242,6 +242,7 @@ int gx_register_catalog(sqlite3 *db, gx_ctx *ctx);    /* vtab_catalog.c: gx     
 int gx_register_cells(sqlite3 *db, gx_ctx *ctx);      /* vtab_cells.c: gx_cells, gx_rows          */
 int gx_register_control(sqlite3 *db, gx_ctx *ctx);    /* vtab_control.c: gx_settings, ... */
 int gx_register_spectra(sqlite3 *db, gx_ctx *ctx);    /* vtab_eig.c: gx_eig, gx_svd */
+int gx_register_qr(sqlite3 *db, gx_ctx *ctx);         /* vtab_qr.c: gx_qr, gx_lstsq */
 int gx_register_plan(sqlite3 *db, gx_ctx *ctx);       /* vtab_plan.c: gx_plan(expression)         */
 
 #endif
