@@ -93,6 +93,19 @@ void gx_mat_broadcast(gx_mat *mat, const gx_mat *base, int64_t rows, int64_t col
     mat->base = base;
 }
 
+void gx_mat_centred(gx_mat *mat, const gx_mat *base, gx_dtype dtype, const gx_scalar *shift,
+                    const double *scale, bool has_ones)
+{
+    int64_t cols = base->cols + (has_ones ? 1 : 0);
+    init_unstored(mat, GX_MAT_CENTRED, base->label, dtype, base->rows, cols);
+    mat->tile_rows = base->tile_rows;
+    mat->tile_cols = base->tile_cols;
+    mat->base = base;
+    mat->shift = shift;
+    mat->scale = scale;
+    mat->has_ones = has_ones;
+}
+
 void gx_mat_clear(gx_mat *mat, gx_mem *mem)
 {
     gx_mem_free(mem, mat->owned);
@@ -102,7 +115,8 @@ void gx_mat_clear(gx_mat *mat, gx_mem *mem)
 
 const gx_mat *gx_mat_base_stored(const gx_mat *mat)
 {
-    while (mat->kind == GX_MAT_VIEW || mat->kind == GX_MAT_BROADCAST) {
+    while (mat->kind == GX_MAT_VIEW || mat->kind == GX_MAT_BROADCAST ||
+           mat->kind == GX_MAT_CENTRED) {
         mat = mat->base;
     }
     return mat->kind == GX_MAT_STORED ? mat : NULL;
@@ -280,6 +294,57 @@ static gx_code read_broadcast(gx_run *run, const gx_mat *mat, gx_reader *reader,
     return GX_OK;
 }
 
+/* x = (x - by) * scale for the count numbers that are `stride` apart. */
+static void centre(bool is_double, void *x, int64_t count, int64_t stride, double by, double scale)
+{
+    if (is_double) {
+        double *d = x;
+        for (int64_t i = 0; i < count; i++) {
+            d[i * stride] = (d[i * stride] - by) * scale;
+        }
+        return;
+    }
+    float *f = x;
+    for (int64_t i = 0; i < count; i++) {
+        f[i * stride] = (float)(((double)f[i * stride] - by) * scale);
+    }
+}
+
+/* Real and imaginary parts of a column of m elements. */
+static void centre_column(const gx_mat *mat, gx_dtype dtype, void *x, int64_t m, int64_t j)
+{
+    bool is_double = gx_dtype_is_double(dtype);
+    double scale = mat->scale == NULL ? 1 : mat->scale[j];
+    if (!gx_dtype_is_complex(dtype)) {
+        centre(is_double, x, m, 1, mat->shift[j].re, scale);
+        return;
+    }
+    char *imaginary = (char *)x + gx_dtype_bytes(dtype) / 2;
+    centre(is_double, x, m, 2, mat->shift[j].re, scale);
+    centre(is_double, imaginary, m, 2, mat->shift[j].im, mat->is_conjugated ? -scale : scale);
+}
+
+static gx_code read_centred(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0,
+                            int64_t j0, int64_t m, int64_t n, gx_dtype dtype, void *dst, int64_t ld,
+                            gx_err *err)
+{
+    if (mat->has_ones && j0 == 0) {
+        const double one[2] = {1, 0};
+        gx_dtype from = gx_dtype_is_complex(dtype) ? GX_C128 : GX_F64;
+        for (int64_t i = 0; i < m; i++) {
+            gx_convert(from, one, 1, dtype, gx_at(dst, dtype, ld, i, 0), 1, 1, 1);
+        }
+        dst = gx_at(dst, dtype, ld, 0, 1);
+        n--;
+    }
+    j0 = mat->has_ones ? gx_max(0, j0 - 1) : j0;
+    GX_TRY(gx_mat_read(run, mat->base, reader, i0, j0, m, n, dtype, dst, ld, err));
+    for (int64_t j = 0; j < n; j++) {
+        centre_column(mat, dtype, gx_at(dst, dtype, ld, 0, j), m, j0 + j);
+    }
+    return GX_OK;
+}
+
 gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0,
                     int64_t m, int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err)
 {
@@ -302,6 +367,8 @@ gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i
         return GX_OK;
     case GX_MAT_BROADCAST:
         return read_broadcast(run, mat, reader, i0, j0, m, n, dtype, dst, ld, err);
+    case GX_MAT_CENTRED:
+        return read_centred(run, mat, reader, i0, j0, m, n, dtype, dst, ld, err);
     default:
         break;
     }

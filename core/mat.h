@@ -25,8 +25,9 @@ typedef enum gx_mat_kind {
     GX_MAT_STORED,
     GX_MAT_VALUE,
     GX_MAT_GENERATED,
-    GX_MAT_VIEW,     /* a rectangle of op(base)                                */
-    GX_MAT_BROADCAST /* a base of one row, one column or one element, repeated */
+    GX_MAT_VIEW,      /* a rectangle of op(base)                                */
+    GX_MAT_BROADCAST, /* a base of one row, one column or one element, repeated */
+    GX_MAT_CENTRED    /* (base - a row) * a row, with a column of ones in front or not */
 } gx_mat_kind;
 
 struct gx_mat {
@@ -42,9 +43,13 @@ struct gx_mat {
     void *owned;                  /* freed by gx_mat_clear() with gx_mem_free(); may be NULL */
     gx_generate generate;         /* GENERATED                                              */
     const void *generate_arg;     /* GENERATED: borrowed, or == owned                       */
-    const gx_mat *base;           /* VIEW, BROADCAST: borrowed                              */
+    const gx_mat *base;           /* VIEW, BROADCAST, CENTRED: borrowed                     */
     int64_t row0, col0;           /* VIEW: origin in op(base)                               */
     gx_trans trans;               /* VIEW: NO_TRANS, TRANS, CONJ_TRANS of base              */
+    const gx_scalar *shift;       /* CENTRED: one a column of base, borrowed                */
+    const double *scale;          /* CENTRED: the same; NULL: ones                          */
+    bool has_ones;                /* CENTRED: column 0 is ones, base's follow               */
+    bool is_conjugated;           /* CENTRED: of all that; false unless set by hand         */
 };
 
 /* Constructors.  None allocates. */
@@ -58,6 +63,12 @@ void gx_mat_view(gx_mat *mat, const gx_mat *base, gx_trans trans, int64_t row0, 
                  int64_t rows, int64_t cols);
 /* A 1 x cols, rows x 1 or 1 x 1 base repeated to rows x cols, as NumPy broadcasts. */
 void gx_mat_broadcast(gx_mat *mat, const gx_mat *base, int64_t rows, int64_t cols);
+/*
+** The matrix (base(i, j) - shift[j]) * scale[j], scale NULL: not scaled; has_ones: with a column of
+** ones in front.  Centred columns without a centred copy.  dtype: complex where base is.
+*/
+void gx_mat_centred(gx_mat *mat, const gx_mat *base, gx_dtype dtype, const gx_scalar *shift,
+                    const double *scale, bool has_ones);
 void gx_mat_clear(gx_mat *mat, gx_mem *mem);
 
 /*

@@ -233,7 +233,8 @@ extern const gx_function gx_functions_cholesky[]; /* fn_chol.c: cholesky, trsm, 
 extern const gx_function gx_functions_qr[];       /* fn_qr.c: qr, lstsq, rank, pinv */
 extern const gx_function gx_functions_control[];  /* fn_control.c: config, version, debug, ... */
 
-extern const gx_function gx_functions_eig[];     /* fn_eig.c: eig, eigvals, svd, nullspace */
+extern const gx_function gx_functions_eig[]; /* fn_eig.c: eig, eigvals, svd, nullspace */
+extern const gx_function gx_functions_pca[]; /* fn_pca.c: cov, corr, pca, ...       */
 
 /* Files that register modules or aggregates themselves.  Return SQLITE_*. */
 int gx_register_functions(sqlite3 *db, gx_ctx *ctx, const gx_function *table);
@@ -244,5 +245,6 @@ int gx_register_control(sqlite3 *db, gx_ctx *ctx);    /* vtab_control.c: gx_sett
 int gx_register_spectra(sqlite3 *db, gx_ctx *ctx);    /* vtab_eig.c: gx_eig, gx_svd */
 int gx_register_qr(sqlite3 *db, gx_ctx *ctx);         /* vtab_qr.c: gx_qr, gx_lstsq */
 int gx_register_plan(sqlite3 *db, gx_ctx *ctx);       /* vtab_plan.c: gx_plan(expression)         */
+int gx_register_pca(sqlite3 *db, gx_ctx *ctx);        /* fn_pca.c: gx_pca                     */
 
 #endif

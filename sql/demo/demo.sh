@@ -14,6 +14,9 @@ seconds() { date +%s.%N; }
 say "1. Handwritten digits in SQLite (sql/examples/02_digits.sql)"
 sql digits < sql/examples/02_digits.sql
 
+say "1b. Their principal components (sql/examples/03_pca.sql)"
+sql pca < sql/examples/03_pca.sql
+
 say "2. Two stored $n x $n matrices, 128 MiB each, multiplied with 64 MiB of memory"
 sql product <<SQL
 PRAGMA page_size=65536;

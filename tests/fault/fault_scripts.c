@@ -87,6 +87,13 @@ const fault_script fault_scripts[] = {
     {"svd-table", SMALL, "SELECT k, sigma, length(u), length(v) FROM gx_svd('Z', '{\"k\":3}')"},
     {"nullspace", SMALL, "SELECT gx_nullspace('B', 'N')"},
 
+    // Statistics of columns.
+    {"cov", HELPERS, "SELECT gx_cov('A', 'N')"},
+    {"corr-wide", SMALL, "SELECT gx_corr('B', 'N')"},
+    {"pca", HELPERS, "SELECT gx_pca('A', 3, 'N')"},
+    {"pca-wide", SMALL, "SELECT component, variance, length(vector) FROM gx_pca('B', 2)"},
+    {"pca-project", SMALL "SELECT gx_pca('A', 3, 'M');", "SELECT gx_pca_project('A', 'M', 'N')"},
+
     // Products.
     {"matmul-value", SMALL, "SELECT gx_json(gx_matmul('[[1,2],[3,4]]', '[[5,6],[7,8]]'))"},
     {"matmul", SMALL, "SELECT gx_matmul('A', 'B', 'P')"},

@@ -1,0 +1,53 @@
+/*
+** Covariance, correlation, principal components: of the columns of A, whose rows are observations.
+*/
+#ifndef GX_ALG_PCA_H
+#define GX_ALG_PCA_H
+
+#include "mat.h"
+
+/* Covariance with divisor m - ddof; correlation does not depend on ddof. */
+typedef struct gx_cov_args {
+    const gx_mat *A; /* m x n */
+    int64_t ddof;
+    bool is_correlation;
+} gx_cov_args;
+
+/*
+** C = the covariance (correlation) of A's columns, n x n, Hermitian, of A's dtype.  A is read once
+** where it has at most GX_PCA_NARROW columns and is tall, else twice (three times for a
+** correlation) or as often as a product of that size reads it.  NaN and Inf flow; the correlation
+** with a column that does not vary is NaN.  GX_ARG: "A has 1 row: with ddof 1 ...".
+*/
+gx_code gx_alg_cov(gx_run *run, const gx_cov_args *args, gx_sink *C);
+
+enum { GX_PCA_NARROW = 256 };
+
+typedef struct gx_pca_args {
+    const gx_mat *A;      /* m x n                                                                */
+    int64_t k;            /* components; 0: all min(m, n)                                         */
+    int64_t ddof;         /* of the variances                                                     */
+    bool is_standardized; /* columns are divided by their deviation; one of 0 stays as it is   */
+} gx_pca_args;
+
+typedef struct gx_pca_result {
+    gx_mem *mem;
+    int64_t n, count;
+    gx_dtype dtype;     /* of vectors: f64, or c128 where A is complex                         */
+    gx_scalar *mean;    /* n                                                                   */
+    double *scale;      /* n: deviations; ones where not standardised                          */
+    double *variance;   /* count, descending                                                   */
+    double total;       /* variance of all columns                                             */
+    void *vectors;      /* n x count: components, orthonormal; the element of largest magnitude
+                          of each is real and positive                                        */
+    const char *driver; /* "tsqr" (one pass), "svd"                                           */
+} gx_pca_result;
+
+/*
+** Reads A once where R (n + 1 squared) fits in memory and A is tall; else three times and what the
+** SVD of k components takes.  GX_NUMERIC: "A has NaN or Inf".
+*/
+gx_code gx_alg_pca(gx_run *run, const gx_pca_args *args, gx_pca_result *result);
+void gx_pca_clear(gx_pca_result *result);
+
+#endif

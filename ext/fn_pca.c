@@ -1,0 +1,293 @@
+/*
+** Statistics of columns in SQL: covariance, correlation, principal components.
+**
+**   gx_cov(A[, dest][, options])    gx_corr(A[, dest][, options])
+**   gx_pca(A[, k[, dest]][, options])              the model, n x (2 + k): mean, scale, components
+**   gx_pca(A[, k][, options])                      as a table: component, variance, ratio, vector
+**   gx_pca_project(X, model[, dest][, options])    scores, one row an observation
+*/
+#include "table_fn.h"
+
+#include "../core/alg.h"
+#include "../core/alg_pca.h"
+#include "../core/dense.h"
+
+#include <string.h>
+
+/* ---- gx_cov, gx_corr ------------------------------------------------------------------------- */
+
+typedef struct cov_options {
+    gx_dest dest; /* first: a set_offset of 0 means none */
+    bool replace, is_by_rows;
+    int64_t ddof;
+} cov_options;
+
+static const gx_option cov_keys[] = {{"ddof", GX_OPT_INT, offsetof(cov_options, ddof), 0},
+                                     {"rows", GX_OPT_BOOL, offsetof(cov_options, is_by_rows), 0},
+                                     {"replace", GX_OPT_BOOL, offsetof(cov_options, replace), 0},
+                                     {NULL, GX_OPT_END, 0, 0}};
+
+static const gx_option corr_keys[] = {{"rows", GX_OPT_BOOL, offsetof(cov_options, is_by_rows), 0},
+                                      {"replace", GX_OPT_BOOL, offsetof(cov_options, replace), 0},
+                                      {NULL, GX_OPT_END, 0, 0}};
+
+static void covariance(gx_fn *fn, const gx_option *keys, bool is_correlation)
+{
+    cov_options opt = {.ddof = 1};
+    gx_mat A, view;
+    if (!gx_fn_options(fn, keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        !gx_fn_dest(fn, 1, &opt.dest)) {
+        return;
+    }
+    gx_cov_args args = {.A = &A, .ddof = opt.ddof, .is_correlation = is_correlation};
+    if (opt.is_by_rows) {
+        gx_mat_view(&view, &A, GX_TRANS, 0, 0, A.cols, A.rows);
+        args.A = &view;
+    }
+    uint32_t symmetric = GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN;
+    uint32_t properties = gx_dtype_is_complex(A.dtype) ? GX_PROP_HERMITIAN : symmetric;
+    gx_sink C;
+    opt.dest.replace = opt.replace;
+    gx_sink_begin(&fn->run, &opt.dest, args.A->cols, args.A->cols, A.dtype, properties, 0, 0, &C);
+    gx_alg_cov(&fn->run, &args, &C);
+    gx_fn_result_sink(fn, &C);
+}
+
+static void cov(gx_fn *fn)
+{
+    covariance(fn, cov_keys, false);
+}
+
+static void corr(gx_fn *fn)
+{
+    covariance(fn, corr_keys, true);
+}
+
+/* ---- gx_pca ---------------------------------------------------------------------------------- */
+
+typedef struct pca_options {
+    gx_dest dest;
+    bool replace, is_standardized;
+    int64_t ddof;
+} pca_options;
+
+static const gx_option pca_keys[] = {
+    {"standardize", GX_OPT_BOOL, offsetof(pca_options, is_standardized), 0},
+    {"ddof", GX_OPT_INT, offsetof(pca_options, ddof), 0},
+    {"replace", GX_OPT_BOOL, offsetof(pca_options, replace), 0},
+    {NULL, GX_OPT_END, 0, 0}};
+
+static const gx_option pca_table_keys[] = {
+    {"standardize", GX_OPT_BOOL, offsetof(pca_options, is_standardized), 0},
+    {"ddof", GX_OPT_INT, offsetof(pca_options, ddof), 0},
+    {NULL, GX_OPT_END, 0, 0}};
+
+static bool take_k(gx_fn *fn, int64_t *k)
+{
+    if (!gx_fn_has(fn, 1)) {
+        return true;
+    }
+    if (!gx_fn_int(fn, 1, "k", k)) {
+        return false;
+    }
+    return *k >= 1 || gx_fn_fail(fn, "k must be at least 1, not %lld", (long long)*k);
+}
+
+/* mean, scale and components as columns of one matrix of dtype. */
+static void store_model(gx_fn *fn, const gx_pca_result *r, gx_sink *sink)
+{
+    void *model = NULL;
+    int64_t n = r->n, ld = gx_max(1, n);
+    if (gx_dense_alloc(&fn->run, sink->dtype, n * (r->count + 2), "the model", &model) == GX_OK) {
+        gx_dtype to = sink->dtype;
+        for (int64_t j = 0; j < n; j++) { // one at a time: a complex mean may become a real one
+            bool is_complex = gx_dtype_is_complex(to);
+            const void *mean = &r->mean[j];
+            gx_convert(is_complex ? GX_C128 : GX_F64, mean, 1, to, gx_at(model, to, ld, j, 0), 1, 1,
+                       1);
+        }
+        gx_convert(GX_F64, r->scale, ld, to, gx_at(model, to, ld, 0, 1), ld, n, 1);
+        gx_convert(r->dtype, r->vectors, ld, to, gx_at(model, to, ld, 0, 2), ld, n, r->count);
+        gx_dense_write(&fn->run, sink, model, ld);
+    }
+    gx_mem_free(fn->ctx->mem, model);
+}
+
+static void pca(gx_fn *fn)
+{
+    pca_options opt = {.ddof = 1};
+    gx_pca_args args = {0};
+    gx_mat A;
+    if (!gx_fn_options(fn, pca_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        !take_k(fn, &args.k) || !gx_fn_dest(fn, 2, &opt.dest)) {
+        return;
+    }
+    args.A = &A;
+    args.ddof = opt.ddof;
+    args.is_standardized = opt.is_standardized;
+    opt.dest.replace = opt.replace;
+    int64_t most = gx_min(A.rows, A.cols), count = args.k == 0 ? most : gx_min(args.k, most);
+    gx_pca_result result = {0};
+    gx_sink sink;
+    gx_sink_begin(&fn->run, &opt.dest, A.cols, 2 + count, A.dtype, 0, 0, 0, &sink);
+    if (gx_alg_pca(&fn->run, &args, &result) == GX_OK) {
+        store_model(fn, &result, &sink);
+    }
+    gx_fn_result_sink(fn, &sink);
+    if (result.mem != NULL) {
+        gx_pca_clear(&result);
+    }
+}
+
+enum { PCA_COMPONENT, PCA_VARIANCE, PCA_RATIO, PCA_VECTOR, PCA_COLUMNS };
+
+typedef struct pca_state {
+    gx_pca_result result;
+    gx_dtype dtype; /* of vectors as they are shown: A's */
+} pca_state;
+
+static bool pca_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
+{
+    (void)used;
+    pca_state *s = state;
+    pca_options opt = {.ddof = 1};
+    gx_pca_args args = {0};
+    gx_mat A;
+    s->result.mem = fn->ctx->mem;
+    if (!gx_fn_options(fn, pca_table_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        !take_k(fn, &args.k)) {
+        return false;
+    }
+    args.A = &A;
+    args.ddof = opt.ddof;
+    args.is_standardized = opt.is_standardized;
+    s->dtype = A.dtype;
+    if (gx_alg_pca(&fn->run, &args, &s->result) != GX_OK) {
+        return false;
+    }
+    gx_pca_result *r = &s->result;
+    if (r->count > 0 && r->dtype != s->dtype) { // in place, from the front: to a narrower one
+        for (int64_t i = 0; i < r->n * r->count; i++) {
+            double element[2];
+            memcpy(element, gx_at(r->vectors, r->dtype, 1, i, 0), gx_dtype_bytes(r->dtype));
+            gx_convert(r->dtype, element, 1, s->dtype, gx_at(r->vectors, s->dtype, 1, i, 0), 1, 1,
+                       1);
+        }
+    }
+    *rows = r->count;
+    return true;
+}
+
+static void pca_column(void *state, gx_ctx *ctx, int64_t row, int column, sqlite3_context *sql)
+{
+    const pca_state *s = state;
+    const gx_pca_result *r = &s->result;
+    switch (column) {
+    case PCA_COMPONENT:
+        sqlite3_result_int64(sql, row);
+        break;
+    case PCA_VARIANCE:
+        sqlite3_result_double(sql, r->variance[row]);
+        break;
+    case PCA_RATIO:
+        sqlite3_result_double(sql, r->total == 0 ? 0 : r->variance[row] / r->total);
+        break;
+    default:
+        gx_table_result_matrix(sql, ctx, "gx_pca", s->dtype, r->n, 1,
+                               gx_at(r->vectors, s->dtype, r->n, 0, row), 1, r->n);
+        break;
+    }
+}
+
+static void pca_clear(void *state)
+{
+    pca_state *s = state;
+    if (s->result.mem != NULL) {
+        gx_pca_clear(&s->result);
+    }
+}
+
+static const gx_table_fn pca_table = {
+    .def = {"gx_pca", 1, 3, false, NULL},
+    .shape = "CREATE TABLE x(component INTEGER, variance REAL, ratio REAL, vector BLOB, a HIDDEN, "
+             "k HIDDEN, options HIDDEN)",
+    .columns = PCA_COLUMNS,
+    .state_bytes = sizeof(pca_state),
+    .begin = pca_begin,
+    .column = pca_column,
+    .clear = pca_clear,
+};
+
+int gx_register_pca(sqlite3 *db, gx_ctx *ctx)
+{
+    return gx_register_table_fn(db, ctx, &pca_table);
+}
+
+/* ---- gx_pca_project -------------------------------------------------------------------------- */
+
+typedef struct project_options {
+    gx_dest dest;
+    bool replace;
+} project_options;
+
+static const gx_option project_keys[] = {
+    {"replace", GX_OPT_BOOL, offsetof(project_options, replace), 0}, {NULL, GX_OPT_END, 0, 0}};
+
+/* The model's first two columns as a shift and factors of the call's own memory. */
+static bool take_columns(gx_fn *fn, const gx_mat *model, gx_scalar **mean, double **factor)
+{
+    int64_t n = model->rows;
+    gx_mat head;
+    void *columns = NULL, *factors = NULL;
+    gx_mat_view(&head, model, GX_NO_TRANS, 0, 0, n, 2);
+    if (gx_dense_alloc(&fn->run, GX_C128, 2 * n, "the model", &columns) != GX_OK ||
+        !gx_fn_own(fn, columns) ||
+        gx_dense_alloc(&fn->run, GX_F64, n, "the model", &factors) != GX_OK ||
+        !gx_fn_own(fn, factors) ||
+        gx_dense_load(&fn->run, &head, GX_C128, columns, gx_max(1, n)) != GX_OK) {
+        return false;
+    }
+    *mean = columns;
+    *factor = factors;
+    for (int64_t j = 0; j < n; j++) {
+        (*factor)[j] = 1 / (*mean)[n + j].re;
+    }
+    return true;
+}
+
+static void pca_project(gx_fn *fn)
+{
+    project_options opt = {0};
+    gx_mat A, model, X, V;
+    if (!gx_fn_options(fn, project_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        !gx_fn_matrix(fn, 1, "model", &model) || !gx_fn_dest(fn, 2, &opt.dest)) {
+        return;
+    }
+    if (model.cols < 2 || model.rows != A.cols) {
+        gx_fn_fail(fn,
+                   "%s is %lldx%lld but a model of %s (%lldx%lld) has %lld rows: mean, scale, "
+                   "components",
+                   model.label, (long long)model.rows, (long long)model.cols, A.label,
+                   (long long)A.rows, (long long)A.cols, (long long)A.cols);
+        return;
+    }
+    gx_scalar *mean = NULL;
+    double *factor = NULL;
+    if (!take_columns(fn, &model, &mean, &factor)) {
+        return;
+    }
+    gx_mat_view(&V, &model, GX_NO_TRANS, 0, 2, model.rows, model.cols - 2);
+    gx_dtype dtype = gx_dtype_promote(A.dtype, model.dtype);
+    gx_mat_centred(&X, &A, dtype, mean, factor, false);
+    opt.dest.replace = opt.replace;
+    gx_sink C;
+    gx_sink_begin(&fn->run, &opt.dest, A.rows, V.cols, dtype, 0, 0, 0, &C);
+    gx_alg_matmul(&fn->run, &(gx_matmul_args){.A = &X, .B = &V, .alpha = {1, 0}}, &C);
+    gx_fn_result_sink(fn, &C);
+}
+
+const gx_function gx_functions_pca[] = {
+    {"gx_cov", 1, 3, false, cov}, {"gx_corr", 1, 3, false, corr},
+    {"gx_pca", 1, 4, false, pca}, {"gx_pca_project", 2, 4, false, pca_project},
+    {NULL, 0, 0, false, NULL},
+};

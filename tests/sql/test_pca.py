@@ -1,0 +1,200 @@
+"""gx_cov, gx_corr, gx_pca, gx_pca_project against NumPy.
+
+Plan:
+  1  Covariance and correlation: dtypes x shapes (tall, wide, narrow, more columns than the one pass takes) x
+     stored and values; ddof, rows; columns with a large mean and a small deviation keep their digits.
+  2  Components of the digits and of random matrices against NumPy's SVD to 1e-10; standardised too; budgets.
+  3  The model: mean, scale, components; projection equals NumPy's.
+  4  One pass over the rows: bytes read.
+  5  deterministic: the same bits for every budget and thread count.
+  6  Errors: k, ddof, shapes, NaN, options; nothing stored.
+"""
+import gzip
+
+import numpy as np
+import pytest
+
+from conftest import ROOT, error, from_numpy, q, to_numpy
+
+NUMPY = {"f64": np.float64, "f32": np.float32, "c128": np.complex128, "c64": np.complex64}
+TOL = {"f64": 1e-12, "f32": 1e-5, "c128": 1e-12, "c64": 1e-5}
+
+
+def configure(db, **settings):
+    for key, value in settings.items():
+        db.execute("SELECT gx_config(?, ?)", (key, value))
+
+
+def sample(rng, rows, cols, dtype):
+    x = rng.standard_normal((rows, cols)) * (1 + np.arange(cols)) + 10 * np.arange(cols)
+    if dtype.startswith("c"):
+        x = x + 1j * rng.standard_normal((rows, cols)) + 3j
+    return x.astype(NUMPY[dtype])
+
+
+def store(db, name, x):
+    db.execute("SELECT gx_store(?, ?, '{\"replace\":true}')", (name, from_numpy(x)))
+
+
+def digits():
+    with gzip.open(ROOT / "sql/data/digits.csv.gz", "rt") as file:
+        return np.loadtxt(file, delimiter=",")[:, :64]
+
+
+SHAPES = [(2, 1), (5, 3), (3, 5), (200, 17), (64, 64), (65, 64), (70, 90), (300, 260)]
+
+
+@pytest.mark.parametrize("dtype", list(NUMPY))
+@pytest.mark.parametrize("rows,cols", SHAPES)
+def test_covariance(db, dtype, rows, cols):
+    x = sample(np.random.default_rng(rows * cols), rows, cols, dtype)
+    wide = x.astype(np.complex128 if dtype.startswith("c") else np.float64)
+    configure(db, tile_bytes=8192)
+    store(db, "A", x)
+    for options, want in [("{}", np.cov(wide, rowvar=False)), ('{"ddof":0}', np.cov(wide, rowvar=False, ddof=0)),
+                          ('{"rows":true}', np.cov(wide, rowvar=True) if cols > 1 else None)]:
+        if want is None:
+            continue
+        want = np.atleast_2d(want)
+        got = to_numpy(q(db, "SELECT gx_cov('A', ?)", options))
+        assert got.dtype == NUMPY[dtype] and got.shape == want.shape
+        assert np.abs(got - want).max() <= TOL[dtype] * np.abs(want).max(), options
+        assert (got == got.conj().T).all()
+    if rows > 2:
+        got = to_numpy(q(db, "SELECT gx_corr('A')"))
+        want = np.atleast_2d(np.corrcoef(wide, rowvar=False))
+        assert np.abs(got - want).max() <= 10 * TOL[dtype]
+
+
+def test_covariance_is_stored_and_symmetric(filedb):
+    store(filedb, "A", sample(np.random.default_rng(1), 50, 4, "f64"))
+    assert q(filedb, "SELECT gx_cov('A', 'C')") == "C"
+    assert q(filedb, "SELECT properties FROM gx WHERE name = 'C'") == "symmetric,hermitian"
+    assert error(filedb, "SELECT gx_cov('A', 'C')").startswith("gx_cov: ")
+    assert q(filedb, "SELECT gx_corr('A', 'C', '{\"replace\":true}')") == "C"
+
+
+@pytest.mark.parametrize("cols", [5, 300])
+def test_large_means_lose_no_digits(db, cols):
+    rng = np.random.default_rng(3)
+    x = rng.integers(-8, 9, (1000, cols)) / 16 + 2.0**26
+    store(db, "A", x)
+    want = np.cov(x - 2.0**26, rowvar=False)
+    got = to_numpy(q(db, "SELECT gx_cov('A')"))
+    assert np.abs(got - want).max() < 1e-8 if cols == 300 else 1e-12
+
+
+def test_a_column_that_does_not_vary(db):
+    x = np.random.default_rng(5).standard_normal((40, 3))
+    x[:, 1] = 0.1
+    store(db, "A", x)
+    cov, corr = to_numpy(q(db, "SELECT gx_cov('A')")), to_numpy(q(db, "SELECT gx_corr('A')"))
+    assert (cov[1] == 0).all() and (cov[:, 1] == 0).all()
+    assert np.isnan(corr[1]).all() and np.isnan(corr[:, 1]).all()
+    assert abs(corr[0, 2] - np.corrcoef(x, rowvar=False)[0, 2]) < 1e-14
+    model = to_numpy(q(db, "SELECT gx_pca('A', '{\"standardize\":true}')"))
+    assert model[1, 1] == 1 and np.isfinite(model).all()
+
+
+def reference(x, standardize=False):
+    x = x.astype(np.complex128 if np.iscomplexobj(x) else np.float64)
+    mean = x.mean(0)
+    scale = x.std(0, ddof=1) if standardize else np.ones(x.shape[1])
+    u, s, vh = np.linalg.svd((x - mean) / scale, full_matrices=False)
+    v = vh.conj().T
+    at = [np.argmax(np.abs(v[:, j]) >= np.abs(v[:, j]).max() * (1 - 2.0**-10)) for j in range(v.shape[1])]
+    phase = np.array([v[at[j], j] / abs(v[at[j], j]) for j in range(v.shape[1])])
+    return mean, scale, s**2 / (len(x) - 1), v / phase
+
+
+def check_components(db, x, k, standardize, tol):
+    mean, scale, variance, v = reference(x, standardize)
+    rows = db.execute("SELECT component, variance, ratio, vector FROM gx_pca('A', ?, ?)",
+                      (k, '{"standardize":%s}' % ("true" if standardize else "false"))).fetchall()
+    k = k or min(x.shape)
+    assert [r[0] for r in rows] == list(range(k))
+    assert np.abs(np.array([r[1] for r in rows]) - variance[:k]).max() <= tol * variance[0]
+    assert np.abs(np.array([r[2] for r in rows]) - variance[:k] / variance.sum()).max() <= tol
+    got = np.hstack([to_numpy(r[3]) for r in rows])
+    gaps = [min([abs(variance[i] - variance[j]) for j in range(len(variance)) if j != i] or [1]) / variance[0]
+            for i in range(k)]
+    for i in range(k):
+        if gaps[i] > 1e-3 and variance[i] > 1e-9 * variance[0]:
+            assert np.abs(got[:, i] - v[:, i]).max() <= 10 * tol / gaps[i], i
+    return mean, scale, v[:, :k]
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_digits_equal_numpys_svd(filedb, standardize):
+    x = digits()
+    if standardize:
+        x = x[:, x.std(0) > 0]
+    store(filedb, "A", x)
+    for limit in ("64MiB", "4MiB"):
+        configure(filedb, tile_bytes=65536, memory_limit=limit)
+        mean, scale, v = check_components(filedb, x, 10, standardize, 1e-10 / 16)
+        model = to_numpy(q(filedb, "SELECT gx_pca('A', 10, ?)", '{"standardize":%d}' % standardize))
+        assert np.abs(model[:, 0] - mean).max() < 1e-12 and np.abs(model[:, 1] - scale).max() < 1e-12
+        assert np.abs(model[:, 2:] - v).max() < 1e-10
+        q(filedb, "SELECT gx_pca('A', 10, 'M', ?)", '{"standardize":%d,"replace":true}' % standardize)
+        scores = to_numpy(q(filedb, "SELECT gx_pca_project('A', 'M')"))
+        assert np.abs(scores - (x - mean) / scale @ v).max() < 1e-10
+
+
+@pytest.mark.parametrize("dtype", list(NUMPY))
+@pytest.mark.parametrize("rows,cols,k", [(200, 17, 5), (17, 40, None), (40, 40, 3), (3, 2, None), (90, 8, 8)])
+def test_components(db, dtype, rows, cols, k):
+    x = sample(np.random.default_rng(rows + cols), rows, cols, dtype)
+    configure(db, tile_bytes=8192)
+    store(db, "A", x)
+    for standardize in (False, True):
+        check_components(db, x, k, standardize, {"f": 1e-12, "c": 1e-12}[dtype[0]] if dtype in ("f64", "c128") else 1e-4)
+
+
+def test_one_pass(filedb):
+    x = np.random.default_rng(2).standard_normal((20000, 16))
+    configure(filedb, tile_bytes=65536)
+    store(filedb, "A", x)
+    filedb.execute("PRAGMA synchronous=off")
+    for sql in ("SELECT gx_pca('A', 3)", "SELECT gx_cov('A')"):
+        before = q(filedb, "SELECT value FROM gx_stats WHERE name = 'bytes_read'")
+        q(filedb, sql)
+        read = q(filedb, "SELECT value FROM gx_stats WHERE name = 'bytes_read'") - before
+        assert x.nbytes <= read <= 1.1 * x.nbytes, sql
+
+
+def test_deterministic(filedb):
+    configure(filedb, tile_bytes=16384, deterministic="on")
+    store(filedb, "A", np.random.default_rng(2).standard_normal((3000, 24)) + 5)
+    results = set()
+    for limit, threads in [("64MiB", 1), ("64MiB", 2), ("1MiB", 2), ("700KiB", 1)]:
+        configure(filedb, memory_limit=limit, threads=threads)
+        results.add((q(filedb, "SELECT gx_pca('A', 5)"), q(filedb, "SELECT gx_cov('A')"),
+                     q(filedb, "SELECT gx_corr('A')")))
+    assert len(results) == 1
+
+
+def test_errors(db):
+    store(db, "A", np.arange(12.0).reshape(4, 3))
+    cases = {
+        "SELECT gx_pca('A', 4)": "gx_pca: k is 4 but A is 4x3: it has 3 components",
+        "SELECT gx_pca('A', 0)": "gx_pca: k must be at least 1, not 0",
+        "SELECT * FROM gx_pca('A', 4)": "gx_pca: k is 4 but A is 4x3: it has 3 components",
+        "SELECT gx_pca('A', 2, 'M', '{\"ddof\":-1}')": "gx_pca: ddof must not be negative, not -1",
+        "SELECT gx_cov('A', '{\"ddof\":4}')": "gx_cov: A has 4 rows: ddof 4 needs more",
+        "SELECT gx_cov('[[1,2]]')": "gx_cov: A has 1 row: ddof 1 needs more",
+        "SELECT gx_pca_project('A', '[[1,2],[3,4]]')":
+            "gx_pca_project: model is 2x2 but a model of A (4x3) has 3 rows: mean, scale, components",
+        "SELECT gx_corr('A', '{\"ddof\":1}')": 'gx_corr: unknown option "ddof": the known ones are "rows" and "replace"',
+        "SELECT gx_pca('nothing')": "gx_pca: no matrix named 'nothing'",
+    }
+    for sql, text in cases.items():
+        assert error(db, sql) == text, sql
+    x = np.ones((9, 3))
+    x[4, 1] = np.nan
+    for rows in (9, 2):
+        store(db, "N", x[3:3 + rows])
+        assert error(db, "SELECT gx_pca('N', 1, 'M')") == "gx_pca: N has NaN or Inf"
+    assert db.execute("SELECT count(*) FROM gx WHERE name = 'M'").fetchone()[0] == 0
+    cov = to_numpy(q(db, "SELECT gx_cov('N')"))
+    assert np.isnan(cov[1]).all()
