@@ -249,29 +249,36 @@ fuzz:
 
 fuzzers: $(FUZZERS)
 
-# The tests of backends, on the device of gx_cuda.so, with what they need beside them: build/gpu can be
-# carried to a machine that has a driver and CUDA's libraries, and run there by tests/gpu/run.sh.
-GPU_TESTS := $(patsubst tests/backend/%.c,$(BUILD)/gpu/%,$(filter-out %/test_reference.c,$(wildcard tests/backend/test_*.c))) \
-             $(patsubst tests/gpu/%.c,$(BUILD)/gpu/%,$(wildcard tests/gpu/*.c))
-GPU_LINK   = $(CC) $(TESTING) -Itests/backend -DGX_TEST_GPU -o $@ $< $(BUILD)/libgx.a -lcmocka \
-             $(BLAS_static) -Wl,--as-needed -lsqlite3 $(OTHER_LIBS) -Wl,-rpath,'$$ORIGIN'
+# The tests of backends, on the device of gx_cuda.so, in one program with what it needs beside it:
+# build/gpu can be carried to a machine that has a driver and CUDA's libraries, for tests/gpu/run.sh.
+GPU_NAMES := test_kernels test_solve test_qr test_eigen test_device bench_device gpu_main
+GPU_MADE  := $(GPU_NAMES:%=$(BUILD)/gpu_tests/%.o)
+GPU_CC     = $(CC) $(TESTING) -Itests/backend -DGX_TEST_GPU -c $< -o $@
 
-$(BUILD)/gpu/%: tests/backend/%.c $(BUILD)/libgx.a
+$(BUILD)/gpu_tests/gpu_main.o: tests/gpu/gpu_main.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(Q)$(GPU_CC)
+
+$(BUILD)/gpu_tests/%.o: tests/backend/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(Q)$(GPU_CC) -Dmain=$*_main
+
+$(BUILD)/gpu_tests/%.o: tests/gpu/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(Q)$(GPU_CC) -Dmain=$*_main
+
+$(BUILD)/gpu/gpu_tests: $(GPU_MADE) $(BUILD)/libgx.a
 	@mkdir -p $(@D)
 	$(call say,link,$@)
-	$(Q)$(GPU_LINK)
-
-$(BUILD)/gpu/%: tests/gpu/%.c $(BUILD)/libgx.a
-	@mkdir -p $(@D)
-	$(call say,link,$@)
-	$(Q)$(GPU_LINK)
+	$(Q)$(CC) $(SANITIZE) -Wl,-S -o $@ $^ -lcmocka $(BLAS_static) $(BUILD)/libgx.a -Wl,--as-needed -lsqlite3 \
+	    $(OTHER_LIBS) -Wl,-rpath,'$$ORIGIN'
 
 $(BUILD)/gpu/gx_cuda.so: $(CUDA_SO)
 	@mkdir -p $(@D)
 	@cp $< $@
 	@cp -L $$($(CC) -print-file-name=libcmocka.so.0) $(@D)
 
-gpu: $(BUILD)/gpu/gx_cuda.so $(GPU_TESTS)
+gpu: $(if $(NVCC),$(BUILD)/gpu/gx_cuda.so,no-cuda) $(BUILD)/gpu/gpu_tests
 
 test-gpu: gpu
 	@tests/gpu/run.sh $(BUILD)/gpu test
@@ -279,7 +286,7 @@ test-gpu: gpu
 bench-gpu: gpu
 	@tests/gpu/run.sh $(BUILD)/gpu bench
 
--include $(wildcard $(BUILD)/gpu/*.d)
+-include $(wildcard $(BUILD)/gpu_tests/*.d)
 
 tidy:
 	@CC="$(CC)" CXX="$(or $(filter-out default,$(filter clang%,$(CXX))),g++)" tests/tidy.sh

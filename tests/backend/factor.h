@@ -58,6 +58,12 @@ static inline bool takes_shape(int which, int dtype, int turn, int64_t m, int64_
     return side <= runners[which].largest && is_turn;
 }
 
+/* Whether the runner's backend has the kernel at all. */
+static inline bool offers(const runner *r, gx_kernel_id kernel, int dtype)
+{
+    return r->d.backend->kernel[kernel][dtype] != NULL;
+}
+
 /* The blocks of a call; NULL where the kernel has none. */
 typedef struct operands {
     block *a, *b, *c, *c2, *tau;

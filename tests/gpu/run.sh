@@ -3,7 +3,7 @@
 #
 #     tests/gpu/run.sh FOLDER test|sanitize|bench [name...]
 #
-# FOLDER holds the programs, gx_cuda.so and libcmocka (build/gpu as `make gpu` leaves it), and can be carried
+# FOLDER holds gpu_tests, gx_cuda.so and libcmocka (build/gpu as `make gpu` leaves it), and can be carried
 # to another machine.  test: every program, then, where compute-sanitizer is, our own kernels under memcheck
 # and racecheck.  A machine without a device is a skip, said aloud.  Exit status 1 when a test failed.
 set -u
@@ -13,10 +13,10 @@ shift 2
 export GX_CUDA_SO=${GX_CUDA_SO:-$folder/gx_cuda.so}
 status=0
 
-one() { # one PROGRAM: its output when it fails, a line when it passes
-    name=$(basename "$1")
+one() { # one NAME: its output when it fails, a line when it passes
+    name=$1
     start=$(date +%s)
-    timeout "${SECONDS_EACH:-500}" "$1" >"/tmp/$name.$$" 2>&1
+    timeout "${SECONDS_EACH:-500}" "$folder/gpu_tests" "$name" >"/tmp/$name.$$" 2>&1
     rc=$?
     if [ $rc = 77 ]; then
         grep '^SKIPPED' "/tmp/$name.$$"
@@ -30,13 +30,6 @@ one() { # one PROGRAM: its output when it fails, a line when it passes
     rm -f "/tmp/$name.$$"
 }
 
-programs() { # the test programs, or those of the given names
-    for p in "$folder"/test_*; do
-        case $p in *.d) continue ;; esac
-        if [ $# = 0 ] || [[ " $* " == *" $(basename "$p") "* ]]; then echo "$p"; fi
-    done
-}
-
 sanitize() { # our own kernels: elementwise, transposes, reductions, rows
     if ! command -v compute-sanitizer >/dev/null 2>&1; then
         echo "SKIPPED: no compute-sanitizer here"
@@ -45,7 +38,7 @@ sanitize() { # our own kernels: elementwise, transposes, reductions, rows
     for tool in memcheck racecheck; do
         log=/tmp/sanitize.$$
         GX_TEST_SMALL=1 timeout "${SECONDS_EACH:-500}" compute-sanitizer --tool $tool --error-exitcode 9 \
-            "$folder/test_device" >$log 2>&1
+            "$folder/gpu_tests" test_device >$log 2>&1
         rc=$?
         echo "$tool: status $rc: $(grep '=' $log | tail -n 1)"
         if [ $rc != 0 ] && [ $rc != 77 ]; then
@@ -58,11 +51,11 @@ sanitize() { # our own kernels: elementwise, transposes, reductions, rows
 
 case $what in
 test)
-    for p in $(programs "$@"); do one "$p"; done
+    for name in ${*:-$("$folder/gpu_tests" | grep ^test_)}; do one "$name"; done
     [ $# != 0 ] || sanitize
     ;;
 sanitize) sanitize ;;
-bench) "$folder/bench_device" "$@" || status=1 ;;
+bench) "$folder/gpu_tests" bench_device || status=1 ;;
 *) echo "usage: tests/gpu/run.sh FOLDER test|sanitize|bench [name...]" && status=1 ;;
 esac
 exit $status

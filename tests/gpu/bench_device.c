@@ -1,0 +1,252 @@
+/*
+** What a device does at best, as JSON on standard output: what make bench-gpu prints.
+**
+** Plan: copies from and to pinned memory, by size; the cost of a launch, and of a launch that is
+** waited for; products and Cholesky factorisations of f64 and f32 by size; sums and additions
+** beside the memory's speed.  Every time is the least of several runs after one that is not counted, over
+** host clocks around work that is waited for.  GX_BENCH_MOST: the largest side (16384).
+*/
+#include "block.h"
+
+#include <time.h>
+
+static device gpu;
+static gx_queue *queue;
+static gx_err err;
+static bool is_first = true;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void must(gx_code code)
+{
+    if (code != GX_OK) {
+        printf("\n], \"error\": \"%s\"}\n", err.text);
+        exit(1);
+    }
+}
+
+static void *place(size_t bytes)
+{
+    void *there = NULL;
+    must(gpu.backend->alloc(gpu.dev, bytes, &there, &err));
+    return there;
+}
+
+static void wait_for(void)
+{
+    must(gpu.backend->queue_wait(gpu.dev, queue, &err));
+}
+
+static void print(const char *what, const char *dtype, double size, double seconds, double rate,
+                  const char *unit)
+{
+    printf("%s\n  {\"what\": \"%s\", \"dtype\": \"%s\", \"size\": %.0f, \"seconds\": %.3g, "
+           "\"rate\": %.4g, \"unit\": \"%s\"}",
+           is_first ? "" : ",", what, dtype, size, seconds, rate, unit);
+    fflush(stdout);
+    is_first = false;
+}
+
+/* ---- copies --------------------------------------------------------------------------------- */
+
+static void copies(void)
+{
+    for (size_t bytes = 1 << 16; bytes <= (size_t)1 << 30; bytes *= 4) {
+        void *host = NULL, *there = place(bytes);
+        must(gpu.backend->pin(gpu.dev, bytes, &host, &err));
+        memset(host, 1, bytes);
+        double best[2] = {1e9, 1e9};
+        for (int round = 0; round < 6; round++) {
+            for (int is_down = 0; is_down < 2; is_down++) {
+                double start = now();
+                must(is_down ? gpu.backend->download(gpu.dev, queue, host, bytes, there, bytes,
+                                                     bytes, 1, &err)
+                             : gpu.backend->upload(gpu.dev, queue, there, bytes, host, bytes, bytes,
+                                                   1, &err));
+                wait_for();
+                double time = now() - start;
+                best[is_down] = round > 0 && time < best[is_down] ? time : best[is_down];
+            }
+        }
+        print("upload pinned", "", (double)bytes, best[0], (double)bytes / best[0] / 1e9, "GB/s");
+        print("download pinned", "", (double)bytes, best[1], (double)bytes / best[1] / 1e9, "GB/s");
+        gpu.backend->free(gpu.dev, there);
+        gpu.backend->unpin(gpu.dev, host);
+    }
+}
+
+/* ---- kernels -------------------------------------------------------------------------------- */
+
+/* The least time of a kernel; reset != NULL: c is copied from there before each run, not timed. */
+static double time_of(gx_kernel_id kernel, gx_dtype dtype, gx_args args, const void *reset,
+                      int rounds)
+{
+    double best = 1e9;
+    gx_args copy = {
+        .m = args.ldc, .n = args.n, .a = reset, .lda = args.ldc, .c = args.c, .ldc = args.ldc};
+    size_t bytes = gpu.backend->workspace(gpu.dev, kernel, dtype, &args);
+    args.work = place(bytes);
+    for (int round = 0; round <= rounds; round++) {
+        if (reset != NULL) {
+            must(gpu.backend->kernel[GX_COPY][dtype](gpu.dev, queue, &copy, &err));
+        }
+        wait_for();
+        double start = now();
+        must(gpu.backend->kernel[kernel][dtype](gpu.dev, queue, &args, &err));
+        wait_for();
+        double time = now() - start;
+        best = round > 0 && time < best ? time : best;
+    }
+    gpu.backend->free(gpu.dev, args.work);
+    return best;
+}
+
+/* n x n random numbers in [-1, 1), and on the diagonal 2 n. */
+static void *random_matrix(gx_dtype dtype, int64_t n, bool is_definite)
+{
+    size_t bytes = (size_t)(n * n) * gx_dtype_bytes(dtype);
+    void *there = place(bytes), *host = malloc(bytes);
+    uint64_t state = 7;
+    block b = {.dtype = dtype, .m = n, .n = n, .ld = n, .data = host};
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i < n; i++) {
+            double x = is_definite && i == j ? 2.0 * (double)n : random_unit(&state);
+            block_set(&b, i, j, (gx_scalar){x, 0});
+        }
+    }
+    must(gpu.backend->upload(gpu.dev, queue, there, bytes, host, bytes, bytes, 1, &err));
+    wait_for();
+    free(host);
+    return there;
+}
+
+static void factor_rates(gx_dtype dtype, int64_t most)
+{
+    for (int64_t n = 256; n <= most; n *= 2) {
+        size_t bytes = (size_t)(n * n) * gx_dtype_bytes(dtype);
+        void *a = random_matrix(dtype, n, true), *b = place(bytes), *c = place(bytes);
+        gx_args fill = {.m = n, .n = n, .alpha = {0.5, 0}, .c = b, .ldc = n};
+        must(gpu.backend->kernel[GX_FILL][dtype](gpu.dev, queue, &fill, &err));
+        int rounds = n <= 4096 ? 8 : 3;
+        gx_args gemm = {.m = n,
+                        .n = n,
+                        .k = n,
+                        .alpha = {1, 0},
+                        .a = a,
+                        .lda = n,
+                        .b = a,
+                        .ldb = n,
+                        .c = c,
+                        .ldc = n};
+        double flops = gx_kernel_flops(GX_GEMM, dtype, &gemm);
+        double time = time_of(GX_GEMM, dtype, gemm, NULL, rounds);
+        print("gemm", gx_dtype_name(dtype), (double)n, time, flops / time / 1e12, "TFLOP/s");
+        int64_t info = 0;
+        gx_args potrf = {.m = n, .n = n, .c = c, .ldc = n, .info = &info};
+        flops = gx_kernel_flops(GX_POTRF, dtype, &potrf);
+        time = time_of(GX_POTRF, dtype, potrf, a, rounds);
+        if (info != 0) {
+            printf("\n], \"error\": \"potrf info %d\"}\n", (int)info);
+            exit(1);
+        }
+        print("potrf", gx_dtype_name(dtype), (double)n, time, flops / time / 1e12, "TFLOP/s");
+        gpu.backend->free(gpu.dev, a);
+        gpu.backend->free(gpu.dev, b);
+        gpu.backend->free(gpu.dev, c);
+    }
+}
+
+static void memory_rates(void)
+{
+    int64_t n = 16384;
+    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        gx_dtype dtype = (gx_dtype)d;
+        double bytes = (double)(n * n) * (double)gx_dtype_bytes(dtype), out[2];
+        double *many = malloc((size_t)n * 2 * sizeof *many);
+        void *a = place((size_t)bytes), *b = place((size_t)bytes);
+        gx_args map = {.m = n,
+                       .n = n,
+                       .alpha = {1, 0},
+                       .beta = {1, 0},
+                       .a = a,
+                       .lda = n,
+                       .b = b,
+                       .ldb = n,
+                       .c = a,
+                       .ldc = n};
+        gx_args fill = map;
+        double time = time_of(GX_FILL, dtype, fill, NULL, 5);
+        print("fill", gx_dtype_name(dtype), (double)n, time, bytes / time / 1e9, "GB/s");
+        fill.c = b;
+        (void)time_of(GX_FILL, dtype, fill, NULL, 1);
+        time = time_of(GX_ADD, dtype, map, NULL, 5);
+        print("add", gx_dtype_name(dtype), (double)n, time, 3 * bytes / time / 1e9, "GB/s");
+        gx_args turn = {.transa = GX_TRANS, .m = n, .n = n, .a = a, .lda = n, .c = b, .ldc = n};
+        time = time_of(GX_TRANSPOSE, dtype, turn, NULL, 5);
+        print("transpose", gx_dtype_name(dtype), (double)n, time, 2 * bytes / time / 1e9, "GB/s");
+        static const struct {
+            gx_reduce_kind kind;
+            const char *name;
+        } kinds[] = {{GX_REDUCE_SUM, "sum"},
+                     {GX_REDUCE_SUMSQ, "sumsq"},
+                     {GX_REDUCE_COL_SUM, "sum by column"},
+                     {GX_REDUCE_ROW_SUM, "sum by row"}};
+        for (int k = 0; k < 4; k++) {
+            gx_args sum = {.m = n,
+                           .n = n,
+                           .a = a,
+                           .lda = n,
+                           .reduce_kind = kinds[k].kind,
+                           .reduce = k < 2 ? out : many};
+            time = time_of(GX_REDUCE, dtype, sum, NULL, 5);
+            print(kinds[k].name, gx_dtype_name(dtype), (double)n, time, bytes / time / 1e9, "GB/s");
+        }
+        gpu.backend->free(gpu.dev, a);
+        gpu.backend->free(gpu.dev, b);
+        free(many);
+    }
+}
+
+static void launches(void)
+{
+    void *cell = place(64);
+    gx_args one = {.m = 1, .n = 1, .c = cell, .ldc = 1};
+    print("launch and wait", "f64", 1, time_of(GX_FILL, GX_F64, one, NULL, 200), 0, "");
+    enum { COUNT = 2000 };
+    double start = now();
+    for (int i = 0; i < COUNT; i++) {
+        must(gpu.backend->kernel[GX_FILL][GX_F64](gpu.dev, queue, &one, &err));
+    }
+    wait_for();
+    print("launch", "f64", 1, (now() - start) / COUNT, 0, "");
+    gpu.backend->free(gpu.dev, cell);
+}
+
+int main(void)
+{
+    double start = now();
+    gx_dev_info info;
+    gpu = device_on_demand();
+    double opened = now() - start;
+    must(gpu.backend->info(gpu.dev, &info, &err));
+    must(gpu.backend->queue_create(gpu.dev, &queue, &err));
+    printf("{\"device\": \"%s\", \"total_bytes\": %zu, \"free_bytes\": %zu, \"open_s\": %.3f,\n"
+           "\"results\": [",
+           info.name, info.total_bytes, info.free_bytes, opened);
+    const char *most = getenv("GX_BENCH_MOST");
+    int64_t side = most == NULL ? 16384 : atoll(most);
+    launches();
+    copies();
+    memory_rates();
+    factor_rates(GX_F64, side);
+    factor_rates(GX_F32, side);
+    printf("\n]}\n");
+    gpu.backend->queue_free(gpu.dev, queue);
+    gpu.backend->close(gpu.dev);
+    return 0;
+}

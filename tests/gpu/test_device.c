@@ -1,0 +1,318 @@
+/*
+** A device itself, and every kernel of our own on it once: what make test-gpu adds to the tests of
+** backends, and what compute-sanitizer runs.
+**
+** Plan:
+**   1. memory: allocated, too much of it is GX_NOMEM and does no harm, pinned
+**   2. copies of rectangles, both ways, from pinned and pageable memory
+**   3. queues: what runs after another queue, or after a mark, sees its work
+**   4. every kernel of our own against the reference, small, with gaps between the columns;
+**      elementwise ones to the bit; twice, with the same bits
+**   5. elements of random matrices and conversions, to the bit
+**   6. a thousand calls: the device's free memory is where it was
+** GX_TEST_SMALL leaves out 1 and 6.
+*/
+#include "factor.h"
+#include "random.h"
+
+enum { CUDA = RUNNERS - 1 };
+
+static const uint64_t SEED = 20261121;
+
+static const device *gpu(void)
+{
+    return &runners[CUDA].d;
+}
+
+static void must(gx_code code, const gx_err *err)
+{
+    if (code != GX_OK) {
+        fail_msg("%s", err->text);
+    }
+}
+
+/* ---- memory, copies, queues ----------------------------------------------------------------- */
+
+static void memory(void **state)
+{
+    (void)state;
+    const device *d = gpu();
+    gx_dev_info info;
+    gx_err err = {.code = GX_OK};
+    void *ptr = NULL, *pinned = NULL;
+    if (getenv("GX_TEST_SMALL") != NULL) {
+        return;
+    }
+    must(d->backend->info(d->dev, &info, &err), &err);
+    assert_int_equal(d->backend->alloc(d->dev, info.total_bytes * 4, &ptr, &err), GX_NOMEM);
+    assert_null(ptr);
+    assert_true(strstr(err.text, "out of memory on cuda:") == err.text);
+    err.code = GX_OK;
+    must(d->backend->alloc(d->dev, 0, &ptr, &err), &err);
+    d->backend->free(d->dev, ptr);
+    must(d->backend->pin(d->dev, 1 << 20, &pinned, &err), &err);
+    memset(pinned, 1, 1 << 20);
+    d->backend->unpin(d->dev, pinned);
+    d->backend->free(d->dev, NULL);
+    d->backend->unpin(d->dev, NULL);
+}
+
+/* Up with one leading dimension, down with another, through memory that is pinned or not. */
+static void copy_rectangle(size_t rows, size_t cols, bool is_pinned)
+{
+    const device *d = gpu();
+    const gx_backend *b = d->backend;
+    gx_queue *queue = device_queue(d);
+    gx_err err = {.code = GX_OK};
+    size_t ld = rows + 5, ld_there = rows + 3, bytes = ld * cols + 1;
+    unsigned char *host = malloc(bytes), *back = malloc(bytes);
+    void *there, *pinned = NULL;
+    for (size_t i = 0; i < bytes; i++) {
+        host[i] = (unsigned char)random_bits(&seed);
+        back[i] = GUARD;
+    }
+    unsigned char *from = host;
+    if (is_pinned) {
+        must(b->pin(d->dev, bytes, &pinned, &err), &err);
+        memcpy(pinned, host, bytes);
+        from = pinned;
+    }
+    must(b->alloc(d->dev, ld_there * cols, &there, &err), &err);
+    must(b->upload(d->dev, queue, there, ld_there, from, ld, rows, cols, &err), &err);
+    must(b->download(d->dev, queue, back, ld, there, ld_there, rows, cols, &err), &err);
+    must(b->queue_wait(d->dev, queue, &err), &err);
+    for (size_t i = 0; i < ld * cols; i++) {
+        assert_int_equal(back[i], i % ld < rows ? host[i] : GUARD);
+    }
+    b->free(d->dev, there);
+    b->unpin(d->dev, pinned);
+    free(host);
+    free(back);
+}
+
+static void copies(void **state)
+{
+    (void)state;
+    for (int is_pinned = 0; is_pinned < 2; is_pinned++) {
+        copy_rectangle(1, 1, is_pinned);
+        copy_rectangle(8, 1, is_pinned);
+        copy_rectangle(1000, 33, is_pinned);
+        copy_rectangle(4096, 17, is_pinned);
+    }
+}
+
+/* Fills on one queue, a sum on another; rounds reuse the buffer. */
+static void queues(void **state)
+{
+    (void)state;
+    const device *d = gpu();
+    const gx_backend *b = d->backend;
+    gx_queue *first, *second;
+    gx_mark *mark;
+    gx_err err = {.code = GX_OK};
+    void *there, *work;
+    enum { N = 1 << 20 };
+    gx_args fill = {.m = N, .n = 1, .ldc = N};
+    gx_args sum = {.m = N, .n = 1, .lda = N, .reduce_kind = GX_REDUCE_SUM};
+    must(b->queue_create(d->dev, &first, &err), &err);
+    must(b->queue_create(d->dev, &second, &err), &err);
+    must(b->mark_create(d->dev, &mark, &err), &err);
+    must(b->mark_wait(d->dev, mark, &err), &err); // never set
+    must(b->alloc(d->dev, N * sizeof(double), &there, &err), &err);
+    must(b->alloc(d->dev, b->workspace(d->dev, GX_REDUCE, GX_F64, &sum), &work, &err), &err);
+    for (int round = 1; round <= 20; round++) {
+        double out[2];
+        fill.alpha.re = round;
+        fill.c = there;
+        must(b->kernel[GX_FILL][GX_F64](d->dev, first, &fill, &err), &err);
+        if (round % 2 == 0) {
+            must(b->queue_after(d->dev, second, first, &err), &err);
+        } else {
+            must(b->mark_set(d->dev, first, mark, &err), &err);
+            must(b->queue_after_mark(d->dev, second, mark, &err), &err);
+        }
+        sum.a = there;
+        sum.work = work;
+        sum.reduce = out;
+        must(b->kernel[GX_REDUCE][GX_F64](d->dev, second, &sum, &err), &err);
+        must(b->mark_set(d->dev, second, mark, &err), &err);
+        must(b->mark_wait(d->dev, mark, &err), &err);
+        must(b->queue_wait(d->dev, second, &err), &err);
+        assert_true(out[0] == (double)round * N && out[1] == 0);
+    }
+    b->free(d->dev, there);
+    b->free(d->dev, work);
+    b->mark_free(d->dev, mark);
+    b->queue_free(d->dev, first);
+    b->queue_free(d->dev, second);
+}
+
+/* ---- kernels -------------------------------------------------------------------------------- */
+
+static void assert_same(gx_kernel_id kernel, const block *x, const block *y, const char *what)
+{
+    if (memcmp(x->raw, y->raw, x->bytes) != 0) {
+        fail_msg("%s %s %dx%d: other bits than %s", gx_kernel_name(kernel), gx_dtype_name(x->dtype),
+                 (int)x->m, (int)x->n, what);
+    }
+}
+
+/* c by the device, twice, and by the reference or the CPU: the same bits. */
+static void same_bits(gx_kernel_id kernel, const runner *like, gx_dtype dtype, gx_args args,
+                      block *a, block *b, const block *c0)
+{
+    block c = block_copy(c0), again = block_copy(c0), want = block_copy(c0);
+    run(&runners[CUDA], kernel, dtype, args, &(operands){.a = a, .b = b, .c = &c});
+    run(&runners[CUDA], kernel, dtype, args, &(operands){.a = a, .b = b, .c = &again});
+    run(like, kernel, dtype, args, &(operands){.a = a, .b = b, .c = &want});
+    assert_same(kernel, &c, &again, "the first time");
+    assert_same(kernel, &c, &want, like->name);
+    block_free(&c);
+    block_free(&again);
+    block_free(&want);
+}
+
+static void maps_of(gx_dtype dtype, int64_t m, int64_t n)
+{
+    static const gx_kernel_id maps[] = {GX_FILL, GX_COPY, GX_CONJ, GX_SCALE,
+                                        GX_ADD,  GX_MUL,  GX_ABS,  GX_DIV};
+    for (int k = 0; k < 8; k++) {
+        block a = random_block(dtype, m, n), b = random_block(dtype, m, n);
+        block c = random_block(dtype, m, n);
+        gx_args args = {.m = m, .n = n, .alpha = {0.75, 0}, .beta = {-1.25, 0}};
+        same_bits(maps[k], &runners[1], dtype, args, &a, &b, &c);
+        args.alpha.im = 0.3;
+        args.beta.im = -2;
+        same_bits(maps[k], &runners[1], dtype, args, &a, &b, &c);
+        block_free(&a);
+        block_free(&b);
+        block_free(&c);
+    }
+}
+
+static void moves_of(gx_dtype dtype, int64_t m, int64_t n)
+{
+    block a = random_block(dtype, n, m), c = random_block(dtype, m, n),
+          s = random_block(dtype, n, n);
+    for (int bits = 0; bits < 4; bits++) {
+        gx_uplo uplo = (gx_uplo)(bits & 1);
+        gx_trans trans = bits & 2 ? GX_CONJ_TRANS : GX_TRANS;
+        gx_diag diag = bits & 2 ? GX_UNIT : GX_NON_UNIT;
+        same_bits(GX_TRANSPOSE, &runners[0], dtype, (gx_args){.transa = trans, .m = m, .n = n}, &a,
+                  NULL, &c);
+        same_bits(GX_SYMMETRIZE, &runners[0], dtype,
+                  (gx_args){.transa = trans, .uplo = uplo, .m = n, .n = n}, NULL, NULL, &s);
+        block from = random_block(dtype, m, n);
+        same_bits(GX_TRIANGLE, &runners[0], dtype,
+                  (gx_args){.uplo = uplo, .diag = diag, .m = m, .n = n}, &from, NULL, &c);
+        // alpha = 0: c = beta c, on the block and on a triangle
+        gx_args scaled = {.uplo = uplo, .m = n, .n = n, .k = n, .beta = {bits, 0}};
+        same_bits(GX_GEMM, &runners[0], dtype, scaled, &s, &s, &s);
+        same_bits(GX_HERK, &runners[0], dtype, scaled, &s, NULL, &s);
+        block_free(&from);
+    }
+    block_free(&a);
+    block_free(&c);
+    block_free(&s);
+}
+
+static void rows_of(gx_dtype dtype, int64_t m, int64_t n)
+{
+    int64_t *pivots = malloc((size_t)m * sizeof *pivots);
+    for (int64_t i = 0; i < m; i++) {
+        pivots[i] = i + (int64_t)(random_bits(&seed) % (uint64_t)(m - i));
+    }
+    block c = random_block(dtype, m, n);
+    for (int is_backward = 0; is_backward < 2; is_backward++) {
+        gx_args args = {
+            .m = m, .n = n, .pivots = pivots, .pivot_last = m, .is_backward = is_backward};
+        same_bits(GX_LASWP, &runners[0], dtype, args, NULL, NULL, &c);
+    }
+    block_free(&c);
+    free(pivots);
+}
+
+static void kernels(void **state)
+{
+    (void)state;
+    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        maps_of((gx_dtype)d, 37, 5);
+        maps_of((gx_dtype)d, 300, 9);
+        moves_of((gx_dtype)d, 37, 70);
+        moves_of((gx_dtype)d, 129, 33);
+        rows_of((gx_dtype)d, 9, 3);
+        rows_of((gx_dtype)d, 500, 7);
+    }
+}
+
+/* Every kind, twice with the same bits, near the reference. */
+static void reductions(void **state)
+{
+    (void)state;
+    static const int64_t shapes[][2] = {{1, 1}, {37, 5}, {3, 700}, {2500, 4}, {129, 65}};
+    for (int q = 0; q < 5 * GX_DTYPE_COUNT * GX_REDUCE_KIND_COUNT; q++) {
+        gx_dtype dtype = (gx_dtype)(q % GX_DTYPE_COUNT);
+        int64_t m = shapes[q / GX_DTYPE_COUNT % 5][0], n = shapes[q / GX_DTYPE_COUNT % 5][1];
+        gx_reduce_kind kind = (gx_reduce_kind)(q / GX_DTYPE_COUNT / 5);
+        if (gx_dtype_is_complex(dtype) && (kind == GX_REDUCE_MIN || kind == GX_REDUCE_MAX)) {
+            continue;
+        }
+        block a = random_block(dtype, m, n);
+        size_t width = (size_t)gx_reduce_width(kind, m, n);
+        double *out[3];
+        for (int i = 0; i < 3; i++) {
+            gx_args args = {.m = m, .n = n, .reduce_kind = kind};
+            args.reduce = out[i] = calloc(width, sizeof(double));
+            run(&runners[i == 2 ? 0 : CUDA], GX_REDUCE, dtype, args, &(operands){.a = &a});
+        }
+        assert_memory_equal(out[0], out[1], width * sizeof(double));
+        for (size_t i = 0; i < width && kind != GX_REDUCE_SUMSQ; i++) {
+            assert_true(fabs(out[0][i] - out[2][i]) <= 1e-12 * (double)(m * n));
+        }
+        double norm = out[0][0] * sqrt(out[0][width > 1]);
+        double want = out[2][0] * sqrt(out[2][width > 1]);
+        assert_true(kind != GX_REDUCE_SUMSQ || fabs(norm - want) <= 1e-13 * want);
+        for (int i = 0; i < 3; i++) {
+            free(out[i]);
+        }
+        block_free(&a);
+    }
+}
+
+static void flat_memory(void **state)
+{
+    (void)state;
+    const device *d = gpu();
+    gx_dev_info before, after;
+    gx_err err = {.code = GX_OK};
+    if (getenv("GX_TEST_SMALL") != NULL) {
+        return;
+    }
+    for (int round = 0; round < 1000; round++) {
+        int64_t m = 1 + (int64_t)(random_bits(&seed) % 200);
+        block a = random_block(GX_F64, m, m), b = random_block(GX_F64, m, m);
+        block c = random_block(GX_F64, m, m);
+        gx_args args = {.m = m, .n = m, .k = m, .alpha = {1, 0}};
+        run(&runners[CUDA], GX_GEMM, GX_F64, args, &(operands){.a = &a, .b = &b, .c = &c});
+        block_free(&a);
+        block_free(&b);
+        block_free(&c);
+        if (round == 20) {
+            must(d->backend->info(d->dev, &before, &err), &err);
+        }
+    }
+    must(d->backend->info(d->dev, &after, &err), &err);
+    assert_true(after.free_bytes + ((size_t)8 << 20) >= before.free_bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory),  cmocka_unit_test(copies),     cmocka_unit_test(queues),
+        cmocka_unit_test(kernels), cmocka_unit_test(reductions), cmocka_unit_test(flat_memory),
+    };
+    seed = SEED;
+    printf("seed %llu\n", (unsigned long long)SEED);
+    open_runners();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
