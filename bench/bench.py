@@ -4,6 +4,8 @@
     bench/bench.py                 all of them, results into bench/results/
     bench/bench.py product scan    some of them
     bench/bench.py --rounds 5 ...  rounds to take the median of (default 3)
+    bench/bench.py --order 2048 cholesky
+                                   smaller matrices to factor (default 8192)
     bench/bench.py --dir /big ...  where the databases go (default: a temporary folder)
 
 Every benchmark alternates gx and its peer round by round, and reports medians and the median of
@@ -29,6 +31,18 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CPUS = len(os.sched_getaffinity(0))
+
+# Factorisations, stored to stored: the peer's name, how A is made, the call, flops and, with S words of memory, the
+# words that are read of A and of what has been computed (docs/reference and the planner say why).
+FACTORISATIONS = {
+    "cholesky": {
+        "peer": "potrf",
+        "make": "SELECT gx_matrix_gallery('minij', {n}, 'A')",
+        "call": "SELECT gx_cholesky('A', 'F')",
+        "flops": lambda n: n**3 / 3,
+        "words": lambda n, S: n**2 / 2 + n**3 / (3 * S**0.5),
+    },
+}
 
 
 def connect(path, page_size=65536, **settings):
@@ -73,8 +87,8 @@ def peak_rss_kib():
 
 
 class Bench:
-    def __init__(self, folder, rounds):
-        self.folder, self.rounds, self.rows = pathlib.Path(folder), rounds, []
+    def __init__(self, folder, rounds, order=8192):
+        self.folder, self.rounds, self.rows, self.order = pathlib.Path(folder), rounds, [], order
 
     def path(self, name):
         return str(self.folder / name)
@@ -217,6 +231,50 @@ class Bench:
         self.report("interrupt to return, 8192", 1e3 * max(latencies), "ms (max)", "< 200",
                     median_ms=1e3 * median(latencies), calls=len(latencies))
 
+    # ---- factorisations --------------------------------------------------------------------------
+
+    def cholesky(self):
+        self.factorisation("cholesky")
+
+    def factorisation(self, name):
+        """Stored to stored in memory, beside LAPACK in RAM + raw INSERT of the result; then in a quarter of that."""
+        what, n = FACTORISATIONS[name], self.order
+        base = self.path(f"{name}.db")
+        tile = 8 * n * n // 64  # the default one at n = 8192
+        db = connect(base, tile_bytes=tile)
+        db.execute(what["make"].format(n=n))
+        db.close()
+        quarter, rows = 8 * n * n // 4, []
+        for _ in range(self.rounds):
+            lapack_s = peer(what["peer"], n, CPUS)
+            insert_s = peer("insert", self.path("insert.db"), n * n * 8, tile, 65536)
+            rows.append((lapack_s, insert_s, self.call_in_process(base, what["call"], "16GiB", tile),
+                         self.call_in_process(base, what["call"], quarter, tile)))
+        tiles = rows[0][2]["tiles"]
+        rate = what["flops"](n) / 1e9
+        self.report(f"{name} {n} / ({what['peer']} + insert)",
+                    median([ample["seconds"] / (lapack + insert) for lapack, insert, ample, _ in rows]), "ratio",
+                    "<= 1.2", gx_s=median([r[2]["seconds"] for r in rows]), lapack_s=median([r[0] for r in rows]),
+                    insert_s=median([r[1] for r in rows]), gflops=rate / median([r[2]["seconds"] for r in rows]))
+        self.report(f"{name} {n} in a quarter of its size",
+                    median([ample["seconds"] / tight["seconds"] for _, _, ample, tight in rows]), "of in-mem",
+                    ">= 0.7", gflops=rate / median([r[3]["seconds"] for r in rows]),
+                    peak_rss_mib=max(r[3]["rss"] for r in rows) / 2**20)
+        self.report("  bytes read / formula", max(r[3]["bytes_read"] for r in rows) /
+                    (8 * what["words"](n, quarter / 8)), "ratio", "<= 1.25")
+        self.report("  tiles written / tiles of the result", max(r[3]["tiles_written"] for r in rows) / tiles,
+                    "ratio", "= 1", tiles=tiles, spills=max(r[3]["spills"] for r in rows))
+
+    def call_in_process(self, base, sql, limit, tile):
+        """One call in a process of its own, on a fresh, warm copy of the database: seconds and counters."""
+        work = self.path("work.db")
+        shutil.copyfile(base, work)
+        warm(work)
+        out = subprocess.run([sys.executable, __file__, "--one-call", work, str(limit), str(tile), sql],
+                             check=True, capture_output=True)
+        os.unlink(work)
+        return json.loads(out.stdout)
+
     # ---- scans and rows --------------------------------------------------------------------------
 
     def scan(self):
@@ -302,21 +360,37 @@ def one_product(path, limit, mode):
                       "read": stat(db, "bytes_read") - read}))
 
 
+def one_call(path, limit, tile, sql):
+    """Child process of a factorisation."""
+    db = connect(path, tile_bytes=tile, memory_limit=limit)
+    db.execute("SELECT gx_norm(gx_matmul('[[1,2],[3,4]]', '[[1,2],[3,4]]'))")
+    names = ("bytes_read", "tiles_written", "spills")
+    rss, before = peak_rss_kib(), {name: stat(db, name) for name in names}
+    seconds = timed(db.execute, sql)
+    counted = {name: stat(db, name) - before[name] for name in names}
+    tiles = db.execute("SELECT count(*) FROM gx_tile WHERE id >> 32 = (SELECT id FROM gx_meta WHERE name = 'F')")
+    print(json.dumps({"seconds": seconds, "rss": (peak_rss_kib() - rss) * 1024, "tiles": tiles.fetchone()[0],
+                      **counted}))
+
+
 def machine():
     cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), "?")
     return {"cpu": cpu, "cpus": CPUS, "memory_gib": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
             "system": platform.platform(), "sqlite": sqlite3.sqlite_version, "numpy": np.__version__}
 
 
-ALL = ["product", "file_size", "out_of_core", "interrupt", "scan", "cells", "small"]
+ALL = ["product", "file_size", "out_of_core", "interrupt", "scan", "cells", "small", *FACTORISATIONS]
 
 
 def main():
     if len(sys.argv) == 5 and sys.argv[1] == "--one-product":
         return one_product(*sys.argv[2:])
+    if len(sys.argv) == 6 and sys.argv[1] == "--one-call":
+        return one_call(*sys.argv[2:])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=", ".join(ALL))
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--order", type=int, default=8192, help="of the matrices that are factored (default 8192)")
     parser.add_argument("--dir")
     parser.add_argument("--label", default="cpu", help="goes into the name of the result file")
     options = parser.parse_args()
@@ -324,7 +398,7 @@ def main():
     if unknown:
         parser.error(f"unknown benchmark: {', '.join(sorted(unknown))}; there are {', '.join(ALL)}")
     with tempfile.TemporaryDirectory(dir=options.dir) as folder:
-        bench = Bench(folder, options.rounds)
+        bench = Bench(folder, options.rounds, options.order)
         for name in options.names or ALL:
             getattr(bench, name)()
     day = datetime.date.today().isoformat()

@@ -2,18 +2,18 @@
 ** The limits that gx is measured against, in plain SQLite and plain OpenBLAS; bench.py runs them
 ** in the same run as gx.  Each command prints one number: seconds.
 **
-**   peer dgemm N THREADS              C = A B, N x N doubles already in RAM (best of the calls it
-**   makes: 1) peer insert FILE BYTES BLOB PAGE  a new database of PAGE-byte pages gets BYTES as
-**   blobs of BLOB bytes,
-**                                     one INSERT each, commit included
+**   peer dgemm N THREADS              C = A B, N x N doubles already in RAM
+**   peer potrf N THREADS              Cholesky of A, likewise; getrf: LU, geqrf: QR
+**   peer insert FILE BYTES BLOB PAGE  a new database of PAGE-byte pages gets BYTES as blobs of
+**                                     BLOB bytes, one INSERT each, commit included
 **   peer scan FILE ID CONNECTIONS     every tile of matrix ID by sqlite3_blob_read into a reused
-**   buffer,
-**                                     one thread a connection
+**                                     buffer, one thread a connection
 */
 #include <cblas.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,6 +61,57 @@ static double dgemm(int n, int threads)
     double start = now();
     cblas_dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, a, n, b, n, 0, c, n);
     return now() - start;
+}
+
+// LAPACK as OpenBLAS has it, by its Fortran names.
+void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *info, size_t length);
+void dgetrf_(const int *m, const int *n, double *a, const int *lda, int *pivots, int *info);
+void dgeqrf_(const int *m, const int *n, double *a, const int *lda, double *tau, double *work,
+             const int *work_size, int *info);
+
+static void *take(size_t bytes)
+{
+    void *memory = malloc(bytes);
+    if (memory == NULL) {
+        die("no memory");
+    }
+    memset(memory, 0, bytes);
+    return memory;
+}
+
+/* Seconds of one factorisation, after a small one that wakes the threads. */
+static double factor(const char *name, int n, int threads)
+{
+    openblas_set_num_threads(threads);
+    double *a = random_matrix((size_t)n), seconds = 0;
+    for (size_t i = 0; i < (size_t)n; i++) {
+        a[i * (size_t)n + i] += n; // positive definite where only a triangle is read
+    }
+    double *b = take((size_t)n * (size_t)n * sizeof *b), *tau = take((size_t)n * sizeof *tau);
+    int *pivots = take((size_t)n * sizeof *pivots), work_size = 256 * n, info = 0;
+    double *work = take((size_t)work_size * sizeof *work);
+    for (int turn = 0; turn < 2; turn++) {
+        int size = turn == 0 && n > 512 ? 512 : n;
+        memcpy(b, a, (size_t)n * (size_t)n * sizeof *b);
+        double start = now();
+        if (strcmp(name, "potrf") == 0) {
+            dpotrf_("L", &size, b, &n, &info, 1);
+        } else if (strcmp(name, "getrf") == 0) {
+            dgetrf_(&size, &size, b, &n, pivots, &info);
+        } else {
+            dgeqrf_(&size, &size, b, &n, tau, work, &work_size, &info);
+        }
+        seconds = now() - start;
+        if (info != 0) {
+            die("the factorisation failed");
+        }
+    }
+    return seconds;
+}
+
+static bool is_factor(const char *name)
+{
+    return strcmp(name, "potrf") == 0 || strcmp(name, "getrf") == 0 || strcmp(name, "geqrf") == 0;
 }
 
 static void must(sqlite3 *db, const char *sql)
@@ -172,12 +223,15 @@ int main(int argc, char **argv)
     double seconds = -1;
     if (argc == 4 && strcmp(argv[1], "dgemm") == 0) {
         seconds = dgemm(atoi(argv[2]), atoi(argv[3]));
+    } else if (argc == 4 && is_factor(argv[1])) {
+        seconds = factor(argv[1], atoi(argv[2]), atoi(argv[3]));
     } else if (argc == 6 && strcmp(argv[1], "insert") == 0) {
         seconds = insert(argv[2], atoll(argv[3]), atoll(argv[4]), atoi(argv[5]));
     } else if (argc == 5 && strcmp(argv[1], "scan") == 0) {
         seconds = scan(argv[2], atoll(argv[3]), atoi(argv[4]));
     } else {
-        die("usage: peer dgemm N THREADS | insert FILE BYTES BLOB PAGE | scan FILE ID CONNECTIONS");
+        die("usage: peer dgemm|potrf|getrf|geqrf N THREADS | insert FILE BYTES BLOB PAGE | "
+            "scan FILE ID CONNECTIONS");
     }
     printf("%.6f\n", seconds);
     return 0;
