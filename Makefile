@@ -212,14 +212,21 @@ $(EMBED): tests/embed/embed.c $(BUILD)/libgx.a
 	$(call say,link,$@)
 	$(Q)$(CC) $(FLAGS) -Iext -o $@ $< $(BUILD)/libgx.a -lsqlite3 $(LIBS)
 
--include $(UNITS:=.d) $(FUZZERS:=.d) $(wildcard $(BUILD)/tests/fault/*.d)
+# A stand-in for gx_cuda.so, whose device is threads and memory of the host.
+MOCK := $(BUILD)/tests/mockcuda/gx_cuda.so
+
+$(MOCK): $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_machine mock_backend) $(BUILD)/libgx.a
+	$(call say,link,$@)
+	$(Q)$(CC) -shared $(SANITIZE) -o $@ $^ -Wl,--exclude-libs,ALL -lpthread -lm
+
+-include $(UNITS:=.d) $(FUZZERS:=.d) $(wildcard $(BUILD)/tests/mockcuda/*.d) $(wildcard $(BUILD)/tests/fault/*.d)
 
 # ---- running them --------------------------------------------------------------------------------
 
 RUN_PYTHON = $(or $(wildcard .venv/bin/python),$(PYTHON))
 RUN        = BUILD=$(BUILD) GX_SO=$(abspath $(SO)) PYTHON=$(RUN_PYTHON) CC="$(CC)" UNITS="$(UNITS)" \
-             FUZZERS="$(FUZZERS)"
-PROGRAMS  := $(SO) libgx $(UNITS) $(FAULT) $(FUZZERS) $(EMBED)
+             FUZZERS="$(FUZZERS)" GX_MOCK=$(abspath $(MOCK))
+PROGRAMS  := $(SO) libgx $(UNITS) $(FAULT) $(FUZZERS) $(EMBED) $(MOCK)
 
 programs: $(PROGRAMS)
 

@@ -247,17 +247,30 @@ gx_prog *gx_matmul_program(gx_run *run, const gx_matmul_args *args, const gx_mat
 }
 
 /* What was written, against what it was made from (probe.c). */
-static void check_product(gx_run *run, const gx_matmul_args *args, const gx_matmul_plan *plan,
-                          const gx_sink *C)
+static void check_product(gx_run *run, const gx_matmul_args *args, int64_t inner, const gx_sink *C)
 {
-    double m = (double)plan->m, n = (double)plan->n, k = (double)plan->k;
+    double m = (double)C->rows, n = (double)C->cols, k = (double)inner;
     double elements = m * k + k * n + m * n;
-    double bytes = elements * (double)gx_dtype_bytes(plan->dtype);
+    double bytes = elements * (double)gx_dtype_bytes(C->dtype);
     gx_mat result;
-    if (gx_ok(run) && gx_probe_is_due(run, plan->dtype, 2 * m * n * k, bytes, elements, bytes)) {
+    if (gx_ok(run) && gx_probe_is_due(run, C->dtype, 2 * m * n * k, bytes, elements, bytes)) {
         gx_sink_source(C, "C", &result);
         gx_probe_product(run, args, &result);
     }
+}
+
+/* What build_product() is told. */
+typedef struct build_args {
+    const gx_matmul_args *args;
+    gx_sink *C;
+} build_args;
+
+static gx_prog *build_product(gx_run *run, void *arg)
+{
+    const build_args *b = arg;
+    gx_matmul_plan plan;
+    gx_plan_matmul(run, b->args, b->C->tile_rows, b->C->tile_cols, &plan);
+    return gx_matmul_program(run, b->args, &plan, b->C);
 }
 
 gx_code gx_alg_matmul(gx_run *run, const gx_matmul_args *args, gx_sink *C)
@@ -265,19 +278,18 @@ gx_code gx_alg_matmul(gx_run *run, const gx_matmul_args *args, gx_sink *C)
     if (!gx_ok(run)) {
         return run->err.code;
     }
+    int64_t k = args->transa == GX_NO_TRANS ? args->A->cols : args->A->rows;
+    gx_args size = {.m = C->rows, .n = C->cols, .k = k};
+    double flops = gx_kernel_flops(GX_GEMM, C->dtype, &size);
     // A value times its own transpose goes the long way, so that it is symmetric to the last bit.
-    if (!C->is_stored && args->C0 == NULL && args->A->data != args->B->data &&
-        is_in_memory(args->A, C->dtype) && is_in_memory(args->B, C->dtype)) {
+    bool is_in_values = !C->is_stored && args->C0 == NULL && args->A->data != args->B->data &&
+                        is_in_memory(args->A, C->dtype) && is_in_memory(args->B, C->dtype);
+    size_t device_bytes;
+    if (is_in_values && gx_plan_candidate(run, flops, C->dtype, &device_bytes) == NULL) {
         multiply_values(run, args, C);
         return gx_ok(run) ? GX_OK : run->err.code;
     }
-    gx_matmul_plan plan;
-    gx_plan_matmul(run, args, C->tile_rows, C->tile_cols, &plan);
-    gx_prog *prog = gx_matmul_program(run, args, &plan, C);
-    if (prog != NULL) {
-        gx_prog_run(prog);
-    }
-    gx_prog_free(prog);
-    check_product(run, args, &plan, C);
+    gx_plan_run(run, flops, C->dtype, build_product, &(build_args){args, C});
+    check_product(run, args, k, C);
     return gx_ok(run) ? GX_OK : run->err.code;
 }

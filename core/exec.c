@@ -1,284 +1,42 @@
 /*
 ** Running a program: the bridge between blocks and a device.
 **
-** Three kinds of threads share the work, each waiting only for what it needs:
+** gx_prog_run() decides where (the planner's figures, core/plan.c) and runs the schedule there:
+** exec_host.c on the processors, exec_device.c on an accelerator with memory of its own.  What both
+** need is here: making the schedule, helper threads, reading a block from its source, counting.
 **
-**   computer   runs the steps in order, each as soon as its blocks are there: kernels, over
-**              the team;
-**   helpers    take loads from the schedule in order, each as soon as the steps done allow;
-**   caller     the only one that may use the caller's connection: writes finished blocks to
-**              their sinks while later steps compute, takes the loads that no helper can (or has
-**              taken when the computer waits for them), looks after interrupts and progress.
-**
-** So reading, computing and writing overlap, and without helpers everything still happens, in the
-** same order.  A program of little work runs its steps on the caller's thread alone.
-**
-** Memory: one arena of slots (gx_prog_slots), nothing else grows with the matrices.
-**
-** Rollback journal: before the first flush the helpers are stopped (stream.c says why); the
-** remaining loads are the caller's.  So there a block is flushed only when its slot is wanted, or
-** when there is nothing left to load.
-**
-** Threads: `lock` guards next_load, next_flush, the load states and done.  Blocks themselves need
-** no lock: a load owns its slot until it is marked done, the computer afterwards; a flush reads.
+** A program that a device could not finish (no room, a failure) is run again from its beginning on
+** the host: its operands are as they were, its sinks take a block as often as it is written.
 */
+#include "accel.h"
+#include "exec_int.h"
 #include "plan.h"
-#include "prog_int.h"
-#include "stream.h"
 
 #include <string.h>
 #include <time.h>
 
-typedef enum load_state { LOAD_WAITING = 0, LOAD_TAKEN, LOAD_DONE } load_state;
-
-typedef struct exec {
-    gx_prog *prog;
-    gx_run *run;
-    schedule plan;
-    char *arena;    /* slots x slot_bytes, aligned to 64                 */
-    uint8_t *state; /* load_state of each load                           */
-    pthread_mutex_t lock;
-    pthread_cond_t changed; /* a load, a step or a flush is done; the run stopped */
-    int64_t next_load;      /* the first load nobody has taken                   */
-    int64_t first_pending;  /* computer: all loads before it are done            */
-    int64_t next_flush;     /* the first block not yet written                   */
-    int32_t done;           /* steps that have run                               */
-    bool is_closed;         /* helpers take nothing more                         */
-    bool is_exclusive;      /* writing a result ends the helpers' reading        */
-    gx_stream *stream;
-    gx_reader *own; /* the caller's reader; NULL until needed            */
-    gx_team *team;  /* the computer's; NULL: it works alone              */
-    const gx_backend *backend;
-    gx_dev *dev;
-} exec;
-
-static void *slot_address(const exec *x, int32_t slot)
+gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const load *item, int64_t j, int64_t n,
+                     void *dst, gx_reader *reader, gx_err *err)
 {
-    return x->arena + (size_t)slot * x->prog->slot_bytes;
-}
-
-/* Bring a block into its slot.  reader: of the thread that runs this. */
-static gx_code perform_load(exec *x, const load *item, gx_reader *reader, gx_err *err)
-{
-    const gx_opnd *op = &x->prog->operand[item->operand];
     block_shape shape = gx_block_shape(op, item->block);
     gx_mat spilled;
     const gx_mat *source = op->source;
     if (item->is_spilled) {
-        const gx_sink *sink = op->sink;
-        if (sink->is_stored) {
-            gx_mat_stored(&spilled, &sink->meta);
-        } else {
-            gx_mat_value(&spilled, "result", sink->dtype, sink->rows, sink->cols, sink->value.data,
-                         sink->rows);
-        }
+        gx_sink_source(op->sink, "result", &spilled);
         source = &spilled;
     }
-    // Where the operand reaches past its source there are zeros.
-    void *slot = slot_address(x, item->slot);
-    int64_t m = gx_max(0, gx_min(shape.m, source->rows - shape.i0));
-    int64_t n = gx_max(0, gx_min(shape.n, source->cols - shape.j0));
-    if (m < shape.m || n < shape.n) {
-        memset(slot, 0, shape.bytes);
+    int64_t j0 = shape.j0 + j;
+    int64_t rows = gx_max(0, gx_min(shape.m, source->rows - shape.i0));
+    int64_t cols = gx_max(0, gx_min(n, source->cols - j0));
+    if (rows < shape.m || cols < n) {
+        memset(dst, 0, (size_t)(shape.m * n) * gx_dtype_bytes(op->dtype));
     }
-    return m == 0 || n == 0 ? GX_OK
-                            : gx_mat_read(x->run, source, reader, shape.i0, shape.j0, m, n,
-                                          op->dtype, slot, shape.m, err);
+    return rows == 0 || cols == 0 ? GX_OK
+                                  : gx_mat_read(run, source, reader, shape.i0, j0, rows, cols,
+                                                op->dtype, dst, shape.m, err);
 }
 
-static void mark_done(exec *x, int64_t index)
-{
-    pthread_mutex_lock(&x->lock);
-    x->state[index] = LOAD_DONE;
-    pthread_cond_broadcast(&x->changed);
-    pthread_mutex_unlock(&x->lock);
-}
-
-/* A spilled block is the caller's to read back: nobody else sees it. */
-static bool is_for_caller(const exec *x, int64_t index)
-{
-    return x->plan.loads[index].is_spilled;
-}
-
-/* Under the lock: the slot of the load is free. */
-static bool may_load(const exec *x, int64_t index)
-{
-    int32_t after = x->plan.loads[index].after;
-    bool is_flushed =
-        x->next_flush == x->plan.flush_count || x->plan.flushes[x->next_flush].before > after;
-    return after <= x->done && is_flushed;
-}
-
-/* Helper: the next load that may start; waits for it.  -1 when there is none left. */
-static int64_t take_load(exec *x)
-{
-    int64_t taken = -1;
-    pthread_mutex_lock(&x->lock);
-    while (!x->is_closed && gx_ok(x->run) && x->next_load < x->plan.load_count) {
-        if (may_load(x, x->next_load) && !is_for_caller(x, x->next_load)) {
-            taken = x->next_load++;
-            x->state[taken] = LOAD_TAKEN;
-            break;
-        }
-        pthread_cond_wait(&x->changed, &x->lock);
-    }
-    pthread_mutex_unlock(&x->lock);
-    return taken;
-}
-
-static void help(void *arg, gx_helper *helper)
-{
-    exec *x = arg;
-    for (int64_t index = take_load(x); index >= 0; index = take_load(x)) {
-        const load *item = &x->plan.loads[index];
-        const gx_opnd *op = &x->prog->operand[item->operand];
-        gx_err err = {0};
-        if (perform_load(x, item, gx_helper_reader(helper, op->source), &err) != GX_OK) {
-            gx_run_fail(x->run, &err);
-        }
-        mark_done(x, index);
-    }
-}
-
-/* Let the helpers finish what they have and go. */
-static void close_stream(exec *x)
-{
-    pthread_mutex_lock(&x->lock);
-    x->is_closed = true;
-    pthread_cond_broadcast(&x->changed);
-    pthread_mutex_unlock(&x->lock);
-    gx_stream_stop(x->stream);
-    x->stream = NULL;
-}
-
-static void load_here(exec *x, int64_t index)
-{
-    const load *item = &x->plan.loads[index];
-    gx_err err = {0};
-    if (x->own == NULL && gx_reader_own(x->run->ctx->store, &x->own, &err) != GX_OK) {
-        gx_run_fail(x->run, &err);
-    } else if (perform_load(x, item, x->own, &err) != GX_OK) {
-        gx_run_fail(x->run, &err);
-    }
-    mark_done(x, index);
-}
-
-static void flush_block(exec *x, const flush *item)
-{
-    const gx_opnd *op = &x->prog->operand[item->operand];
-    if (x->stream != NULL && x->is_exclusive) {
-        close_stream(x);
-    }
-    block_shape shape = gx_block_shape(op, item->block);
-    gx_err err = {0};
-    gx_sink_write(op->sink, shape.i0, shape.j0, shape.m, shape.n, slot_address(x, item->slot),
-                  shape.m, &err);
-    gx_run_fail(x->run, &err);
-    pthread_mutex_lock(&x->lock);
-    x->next_flush++;
-    pthread_cond_broadcast(&x->changed);
-    pthread_mutex_unlock(&x->lock);
-}
-
-static void run_kernel(exec *x, const step *st)
-{
-    const call_kind *kind = &x->prog->kind[st->kind];
-    if (kind->kernel == GX_KERNEL_COUNT) {
-        return;
-    }
-    gx_args args;
-    gx_step_args(x->prog, st, x->arena, &args);
-    gx_dtype dtype = x->prog->operand[st->operand[2]].dtype;
-    gx_stats *stats = &x->run->ctx->stats;
-    double flops = gx_kernel_flops(kind->kernel, dtype, &args);
-    gx_err err = {0};
-    int64_t start_ns = gx_now_ns(), info = 0;
-    args.info = &info;
-    gx_team_call(x->team, x->backend, x->dev, kind->kernel, dtype, &args, &x->prog->cut, &err);
-    if (info > 0 && x->prog->on_info != NULL && err.code == GX_OK) {
-        int64_t base = st->extra < 0 ? 0 : x->prog->extra[st->extra].info_base;
-        x->prog->on_info(x->prog->on_info_arg, base + info, &err);
-    }
-    gx_run_fail(x->run, &err);
-    gx_stats_add(stats, GX_STAT_COMPUTE_NS, gx_now_ns() - start_ns);
-    gx_stats_add(stats, GX_STAT_KERNELS, 1);
-    gx_stats_add(stats, GX_STAT_FLOPS, (int64_t)flops);
-}
-
-/* ---- the computer ---------------------------------------------------------------------------- */
-
-/* Under the lock: what step t needs is there, and what had to go before it is gone. */
-static bool may_run(exec *x, int32_t t)
-{
-    while (x->first_pending < x->plan.load_count && x->plan.loads[x->first_pending].need <= t &&
-           x->state[x->first_pending] == LOAD_DONE) {
-        x->first_pending++;
-    }
-    bool is_loaded =
-        x->first_pending == x->plan.load_count || x->plan.loads[x->first_pending].need > t;
-    bool is_flushed =
-        x->next_flush == x->plan.flush_count || x->plan.flushes[x->next_flush].before > t;
-    return is_loaded && is_flushed;
-}
-
-static void *compute(void *arg)
-{
-    exec *x = arg;
-    pthread_mutex_lock(&x->lock);
-    while (x->done < x->prog->step_count && gx_ok(x->run)) {
-        if (!may_run(x, x->done)) {
-            int64_t start_ns = gx_now_ns();
-            pthread_cond_wait(&x->changed, &x->lock);
-            gx_stats_add(&x->run->ctx->stats, GX_STAT_WAIT_NS, gx_now_ns() - start_ns);
-            continue;
-        }
-        int32_t t = x->done;
-        pthread_mutex_unlock(&x->lock);
-        run_kernel(x, &x->prog->steps[t]);
-        pthread_mutex_lock(&x->lock);
-        x->done++;
-        pthread_cond_broadcast(&x->changed);
-    }
-    pthread_mutex_unlock(&x->lock);
-    return NULL;
-}
-
-/* The computer's team looks at the run, never at SQLite: that is the caller's. */
-static gx_code poll_run(void *arg, gx_err *err)
-{
-    return gx_ok(arg) ? GX_OK : gx_fail(err, GX_INTERRUPT, "interrupted");
-}
-
-/* ---- the caller ------------------------------------------------------------------------------ */
-
-/*
-** Under the lock: is the next flush due?  Its block must be finished.  Where writing ends the
-** helpers' reading it waits until the slot is wanted or nothing is left for them.
-*/
-static bool is_flush_due(const exec *x)
-{
-    if (x->next_flush == x->plan.flush_count) {
-        return false;
-    }
-    const flush *item = &x->plan.flushes[x->next_flush];
-    bool is_free = x->stream == NULL || !x->is_exclusive || item->before <= x->done ||
-                   x->next_load == x->plan.load_count;
-    return item->ready <= x->done && is_free;
-}
-
-/* Under the lock: a load that the caller should take now, or -1. */
-static int64_t caller_load(const exec *x)
-{
-    int64_t index = x->next_load;
-    if (index == x->plan.load_count || !may_load(x, index)) {
-        return -1;
-    }
-    bool is_wanted = x->plan.loads[index].need <= x->done;
-    return x->stream == NULL || is_for_caller(x, index) || is_wanted ? index : -1;
-}
-
-/* Wait for a change, but not so long that an interrupt goes unnoticed. */
-static void wait_a_little(exec *x)
+void gx_exec_wait(pthread_cond_t *changed, pthread_mutex_t *lock)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -287,147 +45,99 @@ static void wait_a_little(exec *x)
         until.tv_nsec -= 1000 * 1000 * 1000;
         until.tv_sec++;
     }
-    pthread_cond_timedwait(&x->changed, &x->lock, &until);
+    pthread_cond_timedwait(changed, lock, &until);
 }
 
-/* One duty of the caller, entered and left under the lock.  false when there was none. */
-static bool serve(exec *x)
+bool gx_exec_stream(gx_prog *prog, const schedule *plan, gx_helper_fn fn, void *arg,
+                    gx_stream **stream)
 {
-    int64_t index;
-    if (is_flush_due(x)) {
-        const flush *item = &x->plan.flushes[x->next_flush];
-        pthread_mutex_unlock(&x->lock);
-        flush_block(x, item);
-    } else if ((index = caller_load(x)) >= 0) {
-        x->state[index] = LOAD_TAKEN;
-        x->next_load++;
-        pthread_mutex_unlock(&x->lock);
-        load_here(x, index);
-    } else {
-        return false;
-    }
-    pthread_mutex_lock(&x->lock);
-    return true;
-}
-
-/* Until everything has been computed and written.  is_computer: the steps are the caller's too. */
-static void attend(exec *x, bool is_computer)
-{
-    int32_t count = (int32_t)x->prog->step_count, shown = 0;
-    pthread_mutex_lock(&x->lock);
-    while (gx_ok(x->run) && (x->done < count || x->next_flush < x->plan.flush_count)) {
-        bool is_idle = !serve(x);
-        if (is_idle && is_computer && x->done < count && may_run(x, x->done)) {
-            run_kernel(x, &x->prog->steps[x->done++]);
-            is_idle = false;
-        }
-        if (is_idle) {
-            wait_a_little(x);
-        }
-        int32_t done = x->done;
-        pthread_mutex_unlock(&x->lock);
-        gx_run_advance(x->run, (double)(done - shown) / (double)count);
-        shown = done;
-        gx_run_poll(x->run);
-        pthread_mutex_lock(&x->lock);
-    }
-    pthread_cond_broadcast(&x->changed); // the run may have stopped
-    pthread_mutex_unlock(&x->lock);
-}
-
-/* Little work: about what starting threads costs. */
-static bool is_small(const exec *x)
-{
-    const double SMALL_FLOPS = 4e6, SMALL_BYTES = 1 << 20;
-    return x->prog->flops < SMALL_FLOPS &&
-           (double)x->prog->blocks * (double)x->prog->slot_bytes < SMALL_BYTES;
-}
-
-static void run_steps(exec *x)
-{
-    gx_err err = {0};
-    pthread_t computer;
-    int threads = (int)x->run->ctx->config.number[GX_SET_THREADS];
-    if (is_small(x)) {
-        attend(x, true);
-        return;
-    }
-    if (gx_team_create(threads, x->run->ctx->mem, poll_run, x->run, &x->team, &err) != GX_OK) {
-        gx_run_fail(x->run, &err);
-        return;
-    }
-    if (pthread_create(&computer, NULL, compute, x) != 0) {
-        gx_stats_note(&x->run->ctx->stats, "compute: the system refused a thread");
-        attend(x, true);
-    } else {
-        attend(x, false);
-        pthread_join(computer, NULL);
-    }
-    gx_team_free(x->team);
-    x->team = NULL;
-}
-
-static gx_code allocate(exec *x, int64_t slots)
-{
-    gx_mem *mem = x->run->ctx->mem;
-    gx_err err = {0};
-    void *arena = NULL, *state = NULL;
-    if (gx_mem_calloc(mem, (size_t)x->plan.load_count, "the schedule of blocks", &state, &err) !=
-            GX_OK ||
-        gx_mem_alloc(mem, (size_t)slots * x->prog->slot_bytes, "the block cache", &arena, &err) !=
-            GX_OK) {
-        gx_mem_free(mem, state);
-        return gx_run_fail(x->run, &err);
-    }
-    x->state = state;
-    x->arena = arena;
-    return GX_OK;
-}
-
-static void start_helpers(exec *x)
-{
+    gx_run *run = prog->run;
     const gx_mat *sources[GX_PROG_OPERANDS];
     int count = 0;
     double bytes = 0;
-    for (int k = 0; k < x->prog->operands; k++) {
-        const gx_opnd *op = &x->prog->operand[k];
-        if (op->source != NULL) {
-            sources[count++] = op->source;
+    for (int k = 0; k < prog->operands; k++) {
+        if (prog->operand[k].source != NULL) {
+            sources[count++] = prog->operand[k].source;
         }
     }
-    for (int64_t k = 0; k < x->plan.load_count; k++) {
-        const load *item = &x->plan.loads[k];
-        bytes += (double)gx_block_shape(&x->prog->operand[item->operand], item->block).bytes;
+    for (int64_t k = 0; k < plan->load_count; k++) {
+        const load *item = &plan->loads[k];
+        bytes += (double)gx_block_shape(&prog->operand[item->operand], item->block).bytes;
     }
-    int wanted = (int)gx_min(x->run->ctx->config.number[GX_SET_READERS], x->plan.load_count);
-    gx_stream_start(x->run, sources, count, wanted, bytes, help, x, &x->stream);
-    for (int k = 0; k < x->prog->operands; k++) {
-        const gx_sink *sink = x->prog->operand[k].sink;
-        x->is_exclusive |= sink != NULL && sink->is_stored &&
-                           gx_stream_excludes_writer(x->stream, sink->meta.schema);
+    int wanted = (int)gx_min(run->ctx->config.number[GX_SET_READERS], plan->load_count);
+    gx_stream_start(run, sources, count, wanted, bytes, fn, arg, stream);
+    bool is_exclusive = false;
+    for (int k = 0; k < prog->operands; k++) {
+        const gx_sink *sink = prog->operand[k].sink;
+        is_exclusive |= sink != NULL && sink->is_stored &&
+                        gx_stream_excludes_writer(*stream, sink->meta.schema);
     }
+    return is_exclusive;
 }
 
 /*
-** The schedule itself takes memory: with what it leaves, fewer slots may fit.  Returns the slots.
+** The schedule itself takes memory: with what it leaves, fewer slots may fit on the host.
 */
-static int64_t make_schedule(exec *x)
+int64_t gx_exec_schedule(gx_prog *prog, size_t device_bytes, schedule *plan)
 {
-    gx_prog *prog = x->prog;
+    gx_run *run = prog->run;
+    if (device_bytes > 0) {
+        int64_t slots = gx_prog_slots_within(prog, device_bytes);
+        bool is_made = slots > 0 && gx_schedule_make(prog, slots, plan) == GX_OK;
+        return is_made ? slots : 0;
+    }
     int64_t slots = gx_prog_slots(prog);
-    while (gx_ok(x->run) && gx_schedule_make(prog, slots, &x->plan) == GX_OK) {
+    while (gx_ok(run) && gx_schedule_make(prog, slots, plan) == GX_OK) {
         int64_t left = gx_prog_slots(prog);
-        if (left >= slots || !gx_ok(x->run)) {
+        if (left >= slots || !gx_ok(run)) {
             break;
         }
-        gx_schedule_clear(prog, &x->plan);
+        gx_schedule_clear(prog, plan);
         slots = left;
     }
-    return slots;
+    return gx_ok(run) ? slots : 0;
 }
 
-/* The smallest side of any operand's blocks: what limits a kernel's rate. */
-static int64_t block_edge(const gx_prog *prog)
+void gx_exec_count(gx_prog *prog, int64_t slots, const schedule *plan, const gx_accel *accel)
+{
+    gx_run *run = prog->run;
+    gx_stats *stats = &run->ctx->stats;
+    gx_cost cost;
+    gx_schedule_cost(prog, slots, plan, &cost);
+    gx_dtype dtype = gx_prog_dtype(prog);
+    double seconds = accel == NULL
+                         ? gx_plan_seconds(run, &cost, dtype, gx_prog_edge(prog))
+                         : gx_plan_device_seconds(run, accel, &cost, dtype, gx_prog_edge(prog));
+    gx_stats_set(stats, GX_STAT_PREDICTED_NS, (int64_t)(1e9 * seconds));
+    gx_stats_add(stats, GX_STAT_CACHE_HITS, plan->hits);
+    gx_stats_add(stats, GX_STAT_CACHE_MISSES, plan->load_count);
+    gx_stats_add(stats, GX_STAT_SPILLS, plan->spills);
+    gx_run_progress(run, 1.0);
+}
+
+// What the planner asks ---------------------------------------------------------------------------
+
+gx_run *gx_prog_runner(const gx_prog *prog)
+{
+    return prog->run;
+}
+
+int64_t gx_prog_calls(const gx_prog *prog)
+{
+    return prog->step_count;
+}
+
+double gx_prog_flops(const gx_prog *prog)
+{
+    return prog->flops;
+}
+
+gx_dtype gx_prog_dtype(const gx_prog *prog)
+{
+    return prog->operand[0].dtype;
+}
+
+int64_t gx_prog_edge(const gx_prog *prog)
 {
     int64_t edge = INT64_MAX;
     for (int k = 0; k < prog->operands; k++) {
@@ -438,42 +148,40 @@ static int64_t block_edge(const gx_prog *prog)
     return gx_max(1, edge);
 }
 
-static void execute(exec *x)
+bool gx_prog_is_offered(const gx_prog *prog, const gx_accel *accel, const char **missing)
 {
-    gx_stats *stats = &x->run->ctx->stats;
-    int64_t slots = make_schedule(x);
-    if (!gx_ok(x->run) || allocate(x, slots) != GX_OK ||
-        gx_run_device(x->run, &x->backend, &x->dev) != GX_OK) {
-        return;
+    for (int64_t t = 0; t < prog->step_count; t++) {
+        const step *st = &prog->steps[t];
+        gx_kernel_id kernel = prog->kind[st->kind].kernel;
+        if (!gx_accel_offers(accel, kernel, prog->operand[st->operand[2]].dtype)) {
+            *missing = gx_kernel_name(kernel);
+            return false;
+        }
     }
-    gx_cost cost;
-    gx_schedule_cost(x->prog, slots, &x->plan, &cost);
-    double predicted_s =
-        gx_plan_seconds(x->run, &cost, x->prog->operand[0].dtype, block_edge(x->prog));
-    gx_stats_set(stats, GX_STAT_PREDICTED_NS, (int64_t)(1e9 * predicted_s));
-    gx_stats_add(stats, GX_STAT_CACHE_HITS, x->plan.hits);
-    gx_stats_add(stats, GX_STAT_CACHE_MISSES, x->plan.load_count);
-    gx_stats_add(stats, GX_STAT_SPILLS, x->plan.spills);
-    gx_run_progress(x->run, 1.0);
-    start_helpers(x);
-    run_steps(x);
-    close_stream(x);
+    return true;
+}
+
+// Running -----------------------------------------------------------------------------------------
+
+bool gx_prog_run_on(gx_prog *prog, gx_accel *accel, size_t device_bytes)
+{
+    if (!gx_ok(prog->run) || prog->step_count == 0) {
+        return true;
+    }
+    if (accel == NULL) {
+        gx_exec_host(prog);
+        return true;
+    }
+    return gx_exec_device(prog, accel, device_bytes);
 }
 
 gx_code gx_prog_run(gx_prog *prog)
 {
-    exec x = {.prog = prog, .run = prog->run};
-    if (!gx_ok(prog->run) || prog->step_count == 0) {
-        return gx_ok(prog->run) ? GX_OK : prog->run->err.code;
+    gx_run *run = prog->run;
+    size_t device_bytes = 0;
+    gx_accel *accel = gx_plan_place(prog, &device_bytes);
+    if (!gx_prog_run_on(prog, accel, device_bytes) && gx_ok(run)) {
+        gx_exec_host(prog);
     }
-    pthread_mutex_init(&x.lock, NULL);
-    pthread_cond_init(&x.changed, NULL);
-    execute(&x);
-    gx_reader_close(x.own);
-    gx_mem_free(prog->run->ctx->mem, x.arena);
-    gx_mem_free(prog->run->ctx->mem, x.state);
-    gx_schedule_clear(prog, &x.plan);
-    pthread_cond_destroy(&x.changed);
-    pthread_mutex_destroy(&x.lock);
-    return gx_ok(prog->run) ? GX_OK : prog->run->err.code;
+    return gx_ok(run) ? GX_OK : run->err.code;
 }

@@ -93,14 +93,37 @@ static void target_edges(int64_t threads, size_t available, size_t element, int6
     }
 }
 
+/*
+** The same on a device: one kernel call at a time, so blocks are square and as large as leaves
+** enough of them; from DEVICE_EDGE on a device computes at its full rate.
+*/
+static void device_edges(size_t available, size_t element, int64_t *edge_m, int64_t *edge_n)
+{
+    const int64_t DEVICE_EDGE = 4096;
+    *edge_m = DEVICE_EDGE;
+    while (*edge_m > 16 &&
+           available / ((size_t)(*edge_m * *edge_m) * element) < (size_t)ENOUGH_SLOTS) {
+        *edge_m /= 2;
+    }
+    *edge_n = *edge_m;
+}
+
+/* The memory that blocks may take where the program is to run. */
+static size_t block_memory(const gx_run *run)
+{
+    return run->target != NULL ? run->target_bytes : gx_mem_available(run->ctx->mem);
+}
+
 static void choose_blocks(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int64_t tile_n,
                           gx_matmul_plan *plan)
 {
     bool is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
     size_t element = gx_dtype_bytes(plan->dtype);
-    size_t available = gx_mem_available(run->ctx->mem);
+    size_t available = block_memory(run);
     int64_t edge_m = 1, edge_n = 1;
-    if (!is_fixed) {
+    if (!is_fixed && run->target != NULL) {
+        device_edges(available, element, &edge_m, &edge_n);
+    } else if (!is_fixed) {
         target_edges(run->ctx->config.number[GX_SET_THREADS], available, element, &edge_m, &edge_n);
     }
     plan->block_m = round_to_tiles(edge_m, tile_m, plan->m);
@@ -163,7 +186,8 @@ static int64_t count_slots(gx_run *run, const gx_matmul_plan *plan)
     size_t slot_bytes = (size_t)largest * gx_dtype_bytes(plan->dtype);
     size_t overhead = gx_prog_overhead(gx_plan_matmul_calls(plan),
                                        grid_m * grid_k + grid_k * grid_n + grid_m * grid_n);
-    size_t available = gx_mem_available(run->ctx->mem);
+    size_t available = block_memory(run);
+    overhead = run->target != NULL ? 0 : overhead;
     return gx_max(3, available > overhead ? (int64_t)((available - overhead) / slot_bytes) : 0);
 }
 
@@ -240,12 +264,17 @@ static double reader_scaling(double readers)
     return pow(readers, 0.8);
 }
 
+double gx_plan_read_rate(gx_run *run)
+{
+    double readers = (double)gx_max(1, run->ctx->config.number[GX_SET_READERS]);
+    return gx_profile_get(run->ctx)->db_read_bytes_per_s * reader_scaling(readers);
+}
+
 double gx_plan_seconds(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t edge)
 {
     const gx_profile *profile = gx_profile_get(run->ctx);
     int threads = (int)run->ctx->config.number[GX_SET_THREADS];
-    double readers = (double)gx_max(1, run->ctx->config.number[GX_SET_READERS]);
-    double read_s = cost->bytes_read / (profile->db_read_bytes_per_s * reader_scaling(readers));
+    double read_s = cost->bytes_read / gx_plan_read_rate(run);
     double compute_s = cost->flops / gx_profile_flops(profile, dtype, gx_max(1, edge), threads);
     // Readers and kernels share the processors, so their times add up; one writer follows.
     return read_s + compute_s + cost->bytes_written / profile->db_write_bytes_per_s;

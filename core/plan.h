@@ -88,6 +88,36 @@ void gx_plan_tri(gx_run *run, const gx_mat *A, int64_t lines, gx_dtype dtype, in
 /* Calls of its program, at most. */
 int64_t gx_plan_tri_calls(const gx_tri_plan *plan);
 
+/* ---- where: plan_device.c -------------------------------------------------------------------- */
+
+/* Seconds a program takes on the accelerator. */
+double gx_plan_device_seconds(gx_run *run, const struct gx_accel *accel, const gx_cost *cost,
+                              gx_dtype dtype, int64_t edge);
+
+/*
+** The accelerator that a call of so many flops may use, opened if need be; NULL: the host.  Little
+** work never opens one.  *device_bytes: the memory it may take there.
+*/
+struct gx_accel *gx_plan_candidate(gx_run *run, double flops, gx_dtype dtype, size_t *device_bytes);
+
+/*
+** Where a program that is written down is to run: on the accelerator when that is predicted to be
+** faster, or when the setting 'backend' is cuda and the device can; else NULL, the host.
+*/
+struct gx_accel *gx_plan_place(gx_prog *prog, size_t *device_bytes);
+
+/*
+** A driver whose blocks depend on where it runs: build() plans and writes the program down, for the
+** device run->target with run->target_bytes of memory, or for the host where that is NULL; it
+** returns NULL when the run has failed.  Called once for the host and, where a device comes into
+** question, again for it, with less memory when that runs out.  flops: of the whole.
+*/
+typedef gx_prog *(*gx_plan_build)(gx_run *run, void *arg);
+gx_code gx_plan_run(gx_run *run, double flops, gx_dtype dtype, gx_plan_build build, void *arg);
+
+/* Bytes per second that the helpers read from the database. */
+double gx_plan_read_rate(gx_run *run);
+
 /* Seconds a program takes on the host.  edge: smallest side of its blocks, in elements. */
 double gx_plan_seconds(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t edge);
 

@@ -277,12 +277,14 @@ bool gx_profile_print(const gx_profile *profile, char *text, size_t bytes)
     return is_printed;
 }
 
-static void save(gx_ctx *ctx, const gx_profile *profile)
+/* Put object into a section of the file under a key, in place of what is there.  Owns object. */
+static void save(gx_ctx *ctx, const char *section, const char *key, cJSON *object)
 {
-    char path[PATH_MAX], key[KEY_BYTES];
+    char path[PATH_MAX];
     if (!gx_profile_path(path, sizeof path)) {
         gx_stats_note(&ctx->stats,
                       "hardware profile not written: neither XDG_CACHE_HOME nor HOME is set");
+        cJSON_Delete(object);
         return;
     }
     cJSON *root = load(ctx);
@@ -291,16 +293,18 @@ static void save(gx_ctx *ctx, const gx_profile *profile)
         cJSON_AddNumberToObject(root, "format", FORMAT);
         cJSON_AddObjectToObject(root, "machines");
     }
-    cJSON *machines = cJSON_GetObjectItemCaseSensitive(root, "machines");
-    machine_key(ctx, key);
-    cJSON_DeleteItemFromObjectCaseSensitive(machines, key);
-    while (cJSON_GetArraySize(machines) >= MACHINES_MOST) {
-        cJSON_DeleteItemFromArray(machines, 0);
+    cJSON *entries = cJSON_GetObjectItemCaseSensitive(root, section);
+    if (!cJSON_IsObject(entries)) {
+        cJSON_DeleteItemFromObjectCaseSensitive(root, section);
+        entries = cJSON_AddObjectToObject(root, section);
     }
-    cJSON *machine = compose_machine(profile);
-    bool is_added = cJSON_AddItemToObject(machines, key, machine);
+    cJSON_DeleteItemFromObjectCaseSensitive(entries, key);
+    while (cJSON_GetArraySize(entries) >= MACHINES_MOST) {
+        cJSON_DeleteItemFromArray(entries, 0);
+    }
+    bool is_added = cJSON_AddItemToObject(entries, key, object);
     if (!is_added) {
-        cJSON_Delete(machine);
+        cJSON_Delete(object);
     }
     char *text = is_added ? cJSON_Print(root) : NULL;
     if (text == NULL) {
@@ -310,6 +314,98 @@ static void save(gx_ctx *ctx, const gx_profile *profile)
     }
     cJSON_free(text);
     cJSON_Delete(root);
+}
+
+// Devices -----------------------------------------------------------------------------------------
+
+static bool parse_device(const cJSON *object, gx_device_profile *device)
+{
+    bool is_sound = true;
+    *device = (gx_device_profile){
+        .upload_bytes_per_s = figure(object, "upload_bytes_per_s", &is_sound),
+        .download_bytes_per_s = figure(object, "download_bytes_per_s", &is_sound),
+        .launch_s = figure(object, "launch_s", &is_sound),
+    };
+    const cJSON *sizes = cJSON_GetObjectItemCaseSensitive(object, "gemm_size");
+    const cJSON *gemm = cJSON_GetObjectItemCaseSensitive(object, "gemm_flops_per_s");
+    for (int i = 0; i < GX_DEVICE_SIZES; i++) {
+        device->gemm_size[i] = (int64_t)positive(cJSON_GetArrayItem(sizes, i), &is_sound);
+        is_sound = is_sound && device->gemm_size[i] > (i == 0 ? 0 : device->gemm_size[i - 1]);
+        for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+            const cJSON *rates =
+                cJSON_GetObjectItemCaseSensitive(gemm, gx_dtype_name((gx_dtype)dtype));
+            device->gemm_flops_per_s[dtype][i] = positive(cJSON_GetArrayItem(rates, i), &is_sound);
+        }
+    }
+    return is_sound;
+}
+
+static cJSON *compose_device(const gx_device_profile *device)
+{
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddNumberToObject(object, "upload_bytes_per_s", rounded(device->upload_bytes_per_s));
+    cJSON_AddNumberToObject(object, "download_bytes_per_s", rounded(device->download_bytes_per_s));
+    cJSON_AddNumberToObject(object, "launch_s", rounded(device->launch_s));
+    cJSON *sizes = cJSON_AddArrayToObject(object, "gemm_size");
+    for (int i = 0; i < GX_DEVICE_SIZES; i++) {
+        add_number(sizes, (double)device->gemm_size[i]);
+    }
+    cJSON *gemm = cJSON_AddObjectToObject(object, "gemm_flops_per_s");
+    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+        cJSON *rates = cJSON_AddArrayToObject(gemm, gx_dtype_name((gx_dtype)dtype));
+        for (int i = 0; i < GX_DEVICE_SIZES; i++) {
+            add_number(rates, rounded(device->gemm_flops_per_s[dtype][i]));
+        }
+    }
+    return object;
+}
+
+static void device_key(const gx_ctx *ctx, const char *name, char key[2 * KEY_BYTES])
+{
+    char machine[KEY_BYTES];
+    machine_key(ctx, machine);
+    snprintf(key, 2 * KEY_BYTES, "%s; %s", machine, name);
+}
+
+bool gx_profile_device(gx_ctx *ctx, const char *name, gx_device_profile *profile)
+{
+    cJSON *root = ctx->config.number[GX_SET_PROFILE] ? load(ctx) : NULL;
+    char key[2 * KEY_BYTES];
+    device_key(ctx, name, key);
+    const cJSON *devices = cJSON_GetObjectItemCaseSensitive(root, "devices");
+    gx_device_profile saved;
+    bool is_found = parse_device(cJSON_GetObjectItemCaseSensitive(devices, key), &saved);
+    if (is_found) {
+        *profile = saved;
+    }
+    cJSON_Delete(root);
+    return is_found;
+}
+
+void gx_profile_keep_device(gx_ctx *ctx, const char *name, const gx_device_profile *profile)
+{
+    char key[2 * KEY_BYTES];
+    if (ctx->config.number[GX_SET_PROFILE]) {
+        device_key(ctx, name, key);
+        save(ctx, "devices", key, compose_device(profile));
+    }
+}
+
+double gx_profile_device_flops(const gx_device_profile *profile, gx_dtype dtype, int64_t n)
+{
+    const int64_t *size = profile->gemm_size;
+    const double *rate = profile->gemm_flops_per_s[dtype];
+    if (n <= size[0]) { // the work falls faster than the time
+        double share = (double)gx_max(n, 1) / (double)size[0];
+        return rate[0] * share * share;
+    }
+    for (int i = 1; i < GX_DEVICE_SIZES; i++) {
+        if (n < size[i]) {
+            double along = (double)(n - size[i - 1]) / (double)(size[i] - size[i - 1]);
+            return rate[i - 1] + along * (rate[i] - rate[i - 1]);
+        }
+    }
+    return rate[GX_DEVICE_SIZES - 1];
 }
 
 // The connection's profile ------------------------------------------------------------------------
@@ -342,6 +438,8 @@ void gx_profile_keep(gx_ctx *ctx, const gx_profile *profile)
     ctx->profile = *profile;
     ctx->is_profile_loaded = true;
     if (ctx->config.number[GX_SET_PROFILE]) {
-        save(ctx, profile);
+        char key[KEY_BYTES];
+        machine_key(ctx, key);
+        save(ctx, "machines", key, compose_machine(profile));
     }
 }

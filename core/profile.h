@@ -27,6 +27,26 @@ typedef struct gx_profile {
     double gemm_flops_per_s[GX_DTYPE_COUNT][GX_PROFILE_SIZES];
 } gx_profile;
 
+/* What a device does per second.  Every figure is positive in a profile that is valid. */
+enum { GX_DEVICE_SIZES = 4 };
+
+typedef struct gx_device_profile {
+    double upload_bytes_per_s, download_bytes_per_s; /* page-locked copies               */
+    double launch_s;                                 /* one small kernel, in a row of them */
+    int64_t gemm_size[GX_DEVICE_SIZES];              /* n of the n x n products, ascending */
+    double gemm_flops_per_s[GX_DTYPE_COUNT][GX_DEVICE_SIZES];
+} gx_device_profile;
+
+/*
+** The saved profile of the device of that name; false where there is none, and *profile is
+** unchanged.  gx_profile_keep_device() puts it in force and saves it, as gx_profile_keep() does.
+*/
+bool gx_profile_device(struct gx_ctx *ctx, const char *name, gx_device_profile *profile);
+void gx_profile_keep_device(struct gx_ctx *ctx, const char *name, const gx_device_profile *profile);
+
+/* Flop/s of a product whose smallest side is n. */
+double gx_profile_device_flops(const gx_device_profile *profile, gx_dtype dtype, int64_t n);
+
 /*
 ** The connection's profile: the saved one, loaded on the first call, else the built-in figures.
 ** Lent.

@@ -4,6 +4,7 @@
 ** A step is 36 bytes: block numbers and, once scheduled, cache slots; what repeats (kernel, flags,
 ** scalars) is a "kind", of which a program has few.  Programs of a million calls are thus 36 MB.
 */
+#include "pool.h"
 #include "prog_int.h"
 
 #include <assert.h>
@@ -214,7 +215,7 @@ void gx_prog_call(gx_prog *prog, const gx_call *call)
     prog->step_count++;
     if (call->kernel != GX_KERNEL_COUNT) {
         gx_args args;
-        gx_step_args(prog, st, NULL, &args);
+        gx_step_args(prog, st, NULL, NULL, &args);
         prog->flops += gx_kernel_flops(call->kernel, call->c.m->dtype, &args);
         if (call->kernel >= GX_TRIANGLE) {
             note_workspace(prog, call, &args);
@@ -268,7 +269,7 @@ typedef struct seen {
     void *data;
 } seen;
 
-static seen see(const gx_prog *prog, const step *st, int p, char *base)
+static seen see(const gx_prog *prog, const step *st, int p, char *base, void *const *place)
 {
     if (st->block[p] == GX_NO_BLOCK) {
         return (seen){.ld = 1};
@@ -276,13 +277,15 @@ static seen see(const gx_prog *prog, const step *st, int p, char *base)
     const gx_opnd *op = &prog->operand[st->operand[p]];
     block_shape shape = gx_block_shape(op, st->block[p]);
     seen s = {.m = shape.m, .n = shape.n, .ld = gx_max(1, shape.m)};
-    s.data = base == NULL ? NULL : base + (size_t)st->slot[p] * prog->slot_bytes;
+    s.data = place != NULL  ? place[st->slot[p]]
+             : base != NULL ? base + (size_t)st->slot[p] * prog->slot_bytes
+                            : NULL;
     const gx_part *part = st->extra < 0 ? NULL : &prog->extra[st->extra].part[p];
     if (part != NULL && part->rows > 0) {
         assert(part->row + part->rows <= s.m && part->col + part->cols <= s.n);
         s.m = part->rows;
         s.n = part->cols;
-        s.data = base == NULL ? NULL : gx_at(s.data, op->dtype, s.ld, part->row, part->col);
+        s.data = s.data == NULL ? NULL : gx_at(s.data, op->dtype, s.ld, part->row, part->col);
     }
     return s;
 }
@@ -301,10 +304,12 @@ static void take_extra(const call_extra *extra, gx_args *args)
     }
 }
 
-void gx_step_args(const gx_prog *prog, const step *st, char *base, gx_args *args)
+void gx_step_args(const gx_prog *prog, const step *st, char *base, void *const *place,
+                  gx_args *args)
 {
     const call_kind *kind = &prog->kind[st->kind];
-    seen a = see(prog, st, 0, base), b = see(prog, st, 1, base), c = see(prog, st, 2, base);
+    seen a = see(prog, st, 0, base, place), b = see(prog, st, 1, base, place);
+    seen c = see(prog, st, 2, base, place);
     *args = (gx_args){.transa = kind->transa,
                       .transb = kind->transb,
                       .side = kind->side,
@@ -381,6 +386,13 @@ static size_t packing_bytes(const gx_prog *prog)
         }
     }
     return most;
+}
+
+int64_t gx_prog_slots_within(const gx_prog *prog, size_t device_bytes)
+{
+    size_t slot_bytes = gx_pool_rounded(prog->slot_bytes);
+    int64_t slots = (int64_t)gx_min((int64_t)(device_bytes / slot_bytes), prog->blocks);
+    return slots < widest_step(prog) ? 0 : slots;
 }
 
 int64_t gx_prog_slots(gx_prog *prog)

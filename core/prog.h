@@ -19,6 +19,7 @@
 typedef struct gx_prog gx_prog;
 typedef struct gx_opnd gx_opnd;
 typedef struct gx_vector gx_vector;
+struct gx_accel;
 
 /* An operand: a matrix of the program, as a grid of blocks. */
 struct gx_opnd {
@@ -137,6 +138,8 @@ typedef struct gx_cost {
     double flops;
     double bytes_read;    /* loads from stored sources          */
     double bytes_written; /* stored results                     */
+    double bytes_up;      /* all blocks loaded                  */
+    double bytes_down;    /* all blocks flushed                 */
     int64_t loads, hits;  /* blocks loaded, uses found in cache */
     int64_t spills;       /* unfinished blocks written and read again */
     int64_t slots;        /* of the block cache                 */
@@ -147,7 +150,28 @@ typedef struct gx_cost {
 /* Dry run: the schedule's cost.  Nothing is read, allocated for blocks, or computed. */
 gx_code gx_prog_cost(gx_prog *prog, gx_cost *cost);
 
-/* Execute.  Returns the run's code. */
+/* The same within so many bytes of a device's memory; slots is 0 where they are too few. */
+gx_code gx_prog_cost_on(gx_prog *prog, size_t device_bytes, gx_cost *cost);
+
+/*
+** Whether the run's device (accel.h) offers every kernel of the program; else *missing is the name
+** of one it does not.
+*/
+bool gx_prog_is_offered(const gx_prog *prog, const struct gx_accel *accel, const char **missing);
+
+/* What it was created with; calls appended and their flops so far. */
+gx_run *gx_prog_runner(const gx_prog *prog);
+int64_t gx_prog_calls(const gx_prog *prog);
+double gx_prog_flops(const gx_prog *prog);
+
+/* The first operand's dtype, and the smallest side of any operand's blocks. */
+gx_dtype gx_prog_dtype(const gx_prog *prog);
+int64_t gx_prog_edge(const gx_prog *prog);
+
+/* Execute, where the planner says (plan.h).  Returns the run's code. */
 gx_code gx_prog_run(gx_prog *prog);
+
+/* Execute here: accel NULL is the host; else as gx_exec_device() says (exec_int.h). */
+bool gx_prog_run_on(gx_prog *prog, struct gx_accel *accel, size_t device_bytes);
 
 #endif

@@ -108,6 +108,9 @@ block_shape gx_block_shape(const gx_opnd *operand, int32_t block);
 */
 int64_t gx_prog_slots(gx_prog *prog);
 
+/* Slots within so many bytes of device memory; 0 when they do not hold what one step needs. */
+int64_t gx_prog_slots_within(const gx_prog *prog, size_t device_bytes);
+
 /* Make the schedule; also fills step.slot.  Freed by gx_schedule_clear() whatever it returns. */
 gx_code gx_schedule_make(gx_prog *prog, int64_t slots, schedule *s);
 void gx_schedule_cost(const gx_prog *prog, int64_t slots, const schedule *s, gx_cost *cost);
@@ -119,7 +122,11 @@ static inline bool gx_step_writes(const gx_prog *prog, const step *st, int p)
     return p == 2 || (p == 1 && prog->kind[st->kind].has_c2);
 }
 
-/* Arguments of a step's kernel; pointers by slot from base (NULL base: sizes only). */
-void gx_step_args(const gx_prog *prog, const step *st, char *base, gx_args *args);
+/*
+** Arguments of a step's kernel; pointers by slot from base, or from each slot's own place (both
+** NULL: sizes only).
+*/
+void gx_step_args(const gx_prog *prog, const step *st, char *base, void *const *place,
+                  gx_args *args);
 
 #endif

@@ -15,6 +15,7 @@
 */
 #include "run.h"
 
+#include "accel.h"
 #include "device.h"
 #include "progress.h"
 
@@ -74,6 +75,7 @@ static void close_device(gx_ctx *ctx)
     }
     ctx->dev = NULL;
     ctx->backend = NULL;
+    gx_accel_close(ctx);
 }
 
 void gx_ctx_free(gx_ctx *ctx)
@@ -109,6 +111,9 @@ gx_code gx_ctx_configure(gx_ctx *ctx, gx_setting setting, const char *value, gx_
         gx_store_set_tile_bytes(ctx->store, (size_t)number);
     } else if (setting == GX_SET_CUDA_PATH) {
         ctx->is_cuda_tried = ctx->cuda != NULL; // what is open stays; else look again
+    } else if (setting == GX_SET_DEVICE) {
+        gx_accel_close(ctx);
+        ctx->is_accel_off = false;
     } else if (setting == GX_SET_BACKEND) {
         const gx_backend *backend;
         gx_code rc = gx_device_choose(ctx, &backend, err);
@@ -117,6 +122,7 @@ gx_code gx_ctx_configure(gx_ctx *ctx, gx_setting setting, const char *value, gx_
             return rc;
         }
         close_device(ctx);
+        ctx->is_accel_off = false; // whoever sets it wants it tried again
     }
     return GX_OK; // the other settings are looked up where they are used
 }
@@ -144,6 +150,8 @@ void gx_run_begin(gx_run *run, gx_ctx *ctx, const char *label)
     pthread_mutex_init(&run->lock, NULL);
     atomic_init(&run->stopped, false);
     run->team = NULL;
+    run->target = NULL;
+    run->target_bytes = 0;
     run->start_ns = gx_now_ns();
     run->polled_ns = run->start_ns;
     run->shown_ns = 0;
@@ -273,8 +281,9 @@ gx_code gx_run_device(gx_run *run, const gx_backend **backend, gx_dev **dev)
     if (ctx->dev == NULL) {
         gx_err err = {0};
         const gx_backend *chosen;
-        if (gx_device_choose(ctx, &chosen, &err) != GX_OK ||
-            chosen->open(0, &ctx->dev, &err) != GX_OK) {
+        chosen = ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_REFERENCE ? &gx_backend_ref
+                                                                            : &gx_backend_cpu;
+        if (chosen->open(0, &ctx->dev, &err) != GX_OK) {
             ctx->dev = NULL;
             return gx_run_fail(run, &err);
         }

@@ -23,10 +23,13 @@ typedef struct gx_ctx {
     gx_mem *mem;
     gx_config config;
     gx_stats stats;
-    const gx_backend *backend; /* of dev; changes with the setting 'backend' */
+    const gx_backend *backend; /* of dev, the host's: cpu or reference        */
     gx_dev *dev;               /* opened at first use; NULL before            */
-    bool is_cuda_tried;        /* core/device.c has looked for the backend    */
-    const gx_backend *cuda;    /* found; NULL: cuda_reason says why not       */
+    struct gx_accel *accel;    /* the accelerator; NULL: not open (accel.h)   */
+    bool is_accel_off;         /* it has failed: accel_reason                 */
+    char accel_reason[256];
+    bool is_cuda_tried;     /* core/device.c has looked for the backend    */
+    const gx_backend *cuda; /* found; NULL: cuda_reason says why not       */
     char cuda_reason[256];
     const char *version;    /* of gx, for the profile's key; static        */
     bool is_profile_loaded; /* profile is valid                            */
@@ -61,13 +64,15 @@ typedef struct gx_run {
     atomic_bool stopped;  /* set with the first failure: threads look here */
     gx_team *team;        /* NULL until gx_run_team()                      */
     int64_t start_ns;
-    int64_t polled_ns;  /* last look at sqlite3_interrupt()              */
-    int64_t shown_ns;   /* last progress report                          */
-    double done, total; /* progress in any unit (flops, bytes)           */
-    int64_t base_flops; /* the counter when the progress began: for rates */
-    int64_t base_bytes; /* the same of tile bytes read and written       */
-    int shown_percent;  /* of the latest progress report                 */
-    bool is_shown;      /* progress of this call has been reported       */
+    int64_t polled_ns;       /* last look at sqlite3_interrupt()              */
+    int64_t shown_ns;        /* last progress report                          */
+    struct gx_accel *target; /* planning for this device; NULL: for the host  */
+    size_t target_bytes;     /* device memory that plans may count on         */
+    double done, total;      /* progress in any unit (flops, bytes)           */
+    int64_t base_flops;      /* the counter when the progress began: for rates */
+    int64_t base_bytes;      /* the same of tile bytes read and written       */
+    int shown_percent;       /* of the latest progress report                 */
+    bool is_shown;           /* progress of this call has been reported       */
 } gx_run;
 
 void gx_run_begin(gx_run *run, gx_ctx *ctx, const char *label);
@@ -106,7 +111,7 @@ void gx_run_advance(gx_run *run, double done);
 */
 gx_team *gx_run_team(gx_run *run);
 
-/* The device's kernels; opens the backend at first use. */
+/* The host's kernels, the CPU's or the reference's; opens the backend at first use. */
 gx_code gx_run_device(gx_run *run, const gx_backend **backend, gx_dev **dev);
 
 #endif

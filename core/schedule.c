@@ -435,6 +435,7 @@ void gx_schedule_cost(const gx_prog *prog, int64_t slots, const schedule *s, gx_
                       .calls = prog->step_count};
     for (int64_t k = 0; k < s->load_count; k++) {
         const gx_opnd *op = &prog->operand[s->loads[k].operand];
+        cost->bytes_up += (double)gx_block_shape(op, s->loads[k].block).bytes;
         if (s->loads[k].is_spilled ||
             (op->source != NULL && gx_mat_base_stored(op->source) != NULL)) {
             cost->bytes_read += (double)gx_block_shape(op, s->loads[k].block).bytes;
@@ -442,20 +443,31 @@ void gx_schedule_cost(const gx_prog *prog, int64_t slots, const schedule *s, gx_
     }
     for (int64_t k = 0; k < s->flush_count; k++) {
         const gx_opnd *op = &prog->operand[s->flushes[k].operand];
+        cost->bytes_down += (double)gx_block_shape(op, s->flushes[k].block).bytes;
         if (op->sink->is_stored) {
             cost->bytes_written += (double)gx_block_shape(op, s->flushes[k].block).bytes;
         }
     }
 }
 
-gx_code gx_prog_cost(gx_prog *prog, gx_cost *cost)
+static gx_code cost_with(gx_prog *prog, int64_t slots, gx_cost *cost)
 {
-    memset(cost, 0, sizeof *cost);
-    int64_t slots = gx_prog_slots(prog);
     schedule s = {0};
-    if (gx_ok(prog->run) && gx_schedule_make(prog, slots, &s) == GX_OK) {
+    if (gx_ok(prog->run) && slots > 0 && gx_schedule_make(prog, slots, &s) == GX_OK) {
         gx_schedule_cost(prog, slots, &s, cost);
     }
     gx_schedule_clear(prog, &s);
     return gx_ok(prog->run) ? GX_OK : prog->run->err.code;
+}
+
+gx_code gx_prog_cost(gx_prog *prog, gx_cost *cost)
+{
+    memset(cost, 0, sizeof *cost);
+    return cost_with(prog, gx_prog_slots(prog), cost);
+}
+
+gx_code gx_prog_cost_on(gx_prog *prog, size_t device_bytes, gx_cost *cost)
+{
+    memset(cost, 0, sizeof *cost);
+    return cost_with(prog, gx_prog_slots_within(prog, device_bytes), cost);
 }

@@ -16,21 +16,31 @@ typedef enum gx_counter {
     GX_STAT_BYTES_WRITTEN, /* tile bytes written to the database                    */
     GX_STAT_TILES_READ,    /* tile reads, whole or part                             */
     GX_STAT_TILES_WRITTEN,
-    GX_STAT_HELPER_READS, /* of the tile reads, those by helper connections        */
-    GX_STAT_CACHE_HITS,   /* block found in the cache                              */
-    GX_STAT_CACHE_MISSES, /* block loaded                                          */
-    GX_STAT_SPILLS,       /* unfinished result blocks written and read again       */
-    GX_STAT_KERNELS,      /* kernel calls                                          */
-    GX_STAT_FLOPS,        /* floating-point operations, LAPACK's counting          */
-    GX_STAT_REFINEMENTS,  /* steps of iterative refinement                         */
-    GX_STAT_PROBES,          /* residual checks of results                            */
-    GX_STAT_PROBE_RATIO,     /* the latest one's ratio, in thousandths                */
-    GX_STAT_READ_NS,      /* time in tile reads, summed over threads               */
-    GX_STAT_WRITE_NS,     /* time in tile writes                                   */
-    GX_STAT_COMPUTE_NS,   /* time in kernels, as the caller waited                 */
-    GX_STAT_WAIT_NS,      /* time the caller waited for a block                    */
-    GX_STAT_PREDICTED_NS, /* the planner's prediction for the latest call          */
-    GX_STAT_MEASURED_NS,  /* the latest call, wall time                            */
+    GX_STAT_HELPER_READS,     /* of the tile reads, those by helper connections        */
+    GX_STAT_CACHE_HITS,       /* block found in the cache                              */
+    GX_STAT_CACHE_MISSES,     /* block loaded                                          */
+    GX_STAT_SPILLS,           /* unfinished result blocks written and read again       */
+    GX_STAT_KERNELS,          /* kernel calls                                          */
+    GX_STAT_FLOPS,            /* floating-point operations, LAPACK's counting          */
+    GX_STAT_REFINEMENTS,      /* steps of iterative refinement                         */
+    GX_STAT_PROBES,           /* residual checks of results                           */
+    GX_STAT_PROBE_RATIO,      /* the latest one's ratio, in thousandths               */
+    GX_STAT_READ_NS,          /* time in tile reads, summed over threads               */
+    GX_STAT_WRITE_NS,         /* time in tile writes                                   */
+    GX_STAT_COMPUTE_NS,       /* time in kernels, as the caller waited                 */
+    GX_STAT_WAIT_NS,          /* time the caller waited for a block                    */
+    GX_STAT_DEVICE_CALLS,     /* programs run on a device                             */
+    GX_STAT_DEVICE_FALLBACKS, /* programs begun on a device and finished on the host  */
+    GX_STAT_DEVICE_FAULTS,    /* devices switched off after a failure                 */
+    GX_STAT_DEVICE_HITS,      /* blocks still in device memory from an earlier call   */
+    GX_STAT_DEVICE_EVICTIONS, /* such blocks that had to make room                    */
+    GX_STAT_UPLOADED,         /* bytes copied to a device                             */
+    GX_STAT_DOWNLOADED,       /* bytes copied from a device                           */
+    GX_STAT_PINNED_HITS,      /* page-locked buffers reused                           */
+    GX_STAT_PINNED_MISSES,    /* page-locked buffers that had to be allocated         */
+    GX_STAT_PINNED_DENIED,    /* pageable buffers instead                             */
+    GX_STAT_PREDICTED_NS,     /* the planner's prediction for the latest call          */
+    GX_STAT_MEASURED_NS,      /* the latest call, wall time                            */
     GX_COUNTER_COUNT
 } gx_counter;
 

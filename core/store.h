@@ -323,4 +323,11 @@ bool gx_reader_excludes_writer(const gx_reader *reader);
 */
 bool gx_store_writer_excludes_readers(gx_store *store, const char *schema);
 
+/*
+** Which database a schema is and the state of it that others have committed: two equal stamps and
+** an equal (id, generation) mean the same matrix with the same elements.  0: that cannot be said (a
+** database without a file, an open transaction of the application).  Caller's thread.
+*/
+uint64_t gx_store_stamp(gx_store *store, const char *schema);
+
 #endif

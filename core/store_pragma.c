@@ -36,3 +36,34 @@ gx_code gx_store_pragma(sqlite3 *db, const char *schema, const char *pragma, cha
     sqlite3_finalize(stmt);
     return code;
 }
+
+/* True when nothing that the connection sees in the schema is still to be committed. */
+static bool is_committed(const gx_store *store, const char *schema)
+{
+    if (store->depth > 0) { // our own savepoint, begun where nothing was pending
+        return store->depth == 1 && store->level[0].has_savepoint && store->level[0].was_autocommit;
+    }
+    const int KNOWS_STATE = 3034000; // sqlite3_txn_state()
+    return sqlite3_get_autocommit(store->db) != 0 && sqlite3_libversion_number() >= KNOWS_STATE &&
+           sqlite3_txn_state(store->db, schema) != SQLITE_TXN_WRITE;
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    for (; *text != '\0'; text++) { // FNV-1a
+        hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+    }
+    return hash;
+}
+
+uint64_t gx_store_stamp(gx_store *store, const char *schema)
+{
+    const char *file = sqlite3_db_filename(store->db, schema);
+    char version[64];
+    if (file == NULL || *file == '\0' || !is_committed(store, schema) ||
+        gx_store_pragma(store->db, schema, "data_version", version, NULL) != GX_OK) {
+        return 0;
+    }
+    uint64_t hash = hash_text(hash_text(14695981039346656037u, file), version);
+    return hash == 0 ? 1 : hash;
+}

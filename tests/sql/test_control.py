@@ -27,7 +27,7 @@ MIB = 1 << 20
 SIZE = "is no size: give bytes, or text such as '64MB' or '2GiB'"
 KEYS = (
     "memory_limit, pinning_budget, device_memory_limit, backend, threads, readers, tile_bytes, deterministic, "
-    "progress, probe, files, profile, cuda_path"
+    "progress, probe, files, profile, cuda_path, device"
 )
 
 

@@ -1,0 +1,130 @@
+/*
+** The accelerator of a connection: see accel.h.
+**
+** Opening costs what the vendor's runtime takes to start (tenths of a second), so nothing here
+** happens before a program is large enough to be worth it, or the settings ask for it.  A
+** connection has its own queues and pools; several connections and processes share a device by
+** each leaving a fifth of what is free.
+**
+** The device's rates come from the saved hardware profile, under the device's name; where they are
+** not there they are measured at the first opening and saved.
+*/
+#include "accel.h"
+
+#include <string.h>
+
+gx_accel *gx_accel_opened(const gx_ctx *ctx)
+{
+    return ctx->accel;
+}
+
+static void close_queues(gx_accel *accel)
+{
+    const gx_backend *backend = accel->backend;
+    gx_queue *queues[3] = {accel->up, accel->run, accel->down};
+    for (int k = 0; k < 3; k++) {
+        if (queues[k] != NULL) {
+            backend->queue_free(accel->dev, queues[k]);
+        }
+    }
+}
+
+static void destroy(gx_accel *accel)
+{
+    if (accel->dev != NULL) {
+        close_queues(accel);
+        gx_pool_free(accel->pool);
+        accel->backend->close(accel->dev);
+    }
+    gx_mem_free(NULL, accel);
+}
+
+void gx_accel_close(gx_ctx *ctx)
+{
+    if (ctx->accel != NULL) {
+        destroy(ctx->accel);
+        ctx->accel = NULL;
+    }
+}
+
+void gx_accel_fail(gx_ctx *ctx, const gx_err *err)
+{
+    gx_stats_note(&ctx->stats, "CUDA off for this connection: %s", err->text);
+    gx_stats_add(&ctx->stats, GX_STAT_DEVICE_FAULTS, 1);
+    memcpy(ctx->accel_reason, err->text, sizeof ctx->accel_reason - 1);
+    ctx->accel_reason[sizeof ctx->accel_reason - 1] = '\0';
+    ctx->is_accel_off = true;
+    gx_accel_close(ctx);
+}
+
+static gx_code open_parts(gx_ctx *ctx, gx_accel *accel, gx_err *err)
+{
+    const gx_backend *backend = accel->backend;
+    GX_TRY(backend->open((int)ctx->config.number[GX_SET_DEVICE], &accel->dev, err));
+    GX_TRY(backend->info(accel->dev, &accel->info, err));
+    GX_TRY(backend->queue_create(accel->dev, &accel->up, err));
+    GX_TRY(backend->queue_create(accel->dev, &accel->run, err));
+    GX_TRY(backend->queue_create(accel->dev, &accel->down, err));
+    GX_TRY(gx_pool_create(backend, accel->dev, ctx->mem, &ctx->stats, &accel->pool, err));
+    if (gx_profile_device(ctx, accel->info.name, &accel->profile)) {
+        return GX_OK;
+    }
+    gx_device_profile measured = {0};
+    GX_TRY(gx_accel_measure(ctx, accel, &measured, err));
+    accel->profile = measured;
+    gx_profile_keep_device(ctx, accel->info.name, &measured);
+    return GX_OK;
+}
+
+static gx_code open_accel(gx_ctx *ctx, gx_err *err)
+{
+    void *memory;
+    GX_TRY(gx_mem_calloc(NULL, sizeof(gx_accel), "the device", &memory, err));
+    gx_accel *accel = memory;
+    accel->backend = gx_device_cuda(ctx);
+    gx_code rc = open_parts(ctx, accel, err);
+    if (rc != GX_OK) {
+        destroy(accel);
+        return rc;
+    }
+    ctx->accel = accel;
+    return GX_OK;
+}
+
+gx_accel *gx_accel_get(gx_ctx *ctx)
+{
+    int64_t choice = ctx->config.number[GX_SET_BACKEND];
+    bool is_wanted = choice == GX_BACKEND_AUTO || choice == GX_BACKEND_CUDA;
+    if (!is_wanted || ctx->is_accel_off || ctx->accel != NULL) {
+        return is_wanted && !ctx->is_accel_off ? ctx->accel : NULL;
+    }
+    const gx_backend *cuda = gx_device_cuda(ctx);
+    if (cuda == NULL) {
+        return NULL; // gx_devices says why
+    }
+    gx_err err = {0};
+    if (cuda->alloc == NULL || cuda->queue_create == NULL || cuda->mark_create == NULL) {
+        gx_fail(&err, GX_DEVICE, "the backend %.60s has no memory and queues of its own",
+                cuda->name);
+        gx_accel_fail(ctx, &err);
+    } else if (open_accel(ctx, &err) != GX_OK) {
+        gx_accel_fail(ctx, &err);
+    }
+    return ctx->accel;
+}
+
+gx_code gx_accel_limit(gx_ctx *ctx, gx_accel *accel, size_t *bytes, gx_err *err)
+{
+    gx_dev_info now;
+    GX_TRY(accel->backend->info(accel->dev, &now, err));
+    size_t held = gx_pool_device_bytes(accel->pool);
+    size_t share = (now.free_bytes + held) / 5 * 4;
+    size_t limit = (size_t)ctx->config.number[GX_SET_DEVICE_MEMORY_LIMIT];
+    *bytes = limit > 0 && limit < share ? limit : share;
+    return GX_OK;
+}
+
+bool gx_accel_offers(const gx_accel *accel, gx_kernel_id kernel, gx_dtype dtype)
+{
+    return kernel == GX_KERNEL_COUNT || accel->backend->kernel[kernel][dtype] != NULL;
+}

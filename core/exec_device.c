@@ -1,0 +1,458 @@
+/*
+** Running a program on a device with memory of its own.
+**
+** The schedule is the host's (core/schedule.c: Belady's), its slots are buffers in device memory.
+** Blocks travel in pieces of some columns through staging buffers, page-locked where the budget
+** allows, so that reading, copying up, computing, copying down and writing overlap at every size:
+**
+**   helpers    read pieces from the database into staging buffers, in the schedule's order;
+**   conductor  a thread that enqueues, in order, copies up (queue up), kernels (queue run) and
+**              copies down (queue down); it waits for the host only where a kernel's result is
+**              looked at (LAPACK's info, pivots);
+**   caller     writes pieces that have come down to their sinks, reads what no helper can, looks
+**              after interrupts and progress.
+**
+** What waits for what, besides each queue's own order:
+**
+**   a kernel        the copies up of its blocks, and copies down from slots that it touches;
+**   a copy up       the last step that used its slot, and a copy down from it;
+**   a copy down     the step that finished its block;
+**   staging buffer  the copy out of it, or the writer.
+**
+** Steps have marks in a ring of RING: the conductor is never further ahead of the device than that,
+** and a step that has left the ring has run.
+**
+** Blocks of stored matrices stay in device memory for later calls (core/pool.h); those found there
+** are neither read nor copied.
+**
+** Failures: what the host cannot do (a read, a write, an interrupt) fails the run.  What the device
+** cannot do never does: the program stops, the device is given up where it has failed, and
+** gx_exec_device() returns false.  Memory: slots and workspace on the device; STAGES_MOST staging
+** buffers of about PIECE_BYTES on the host.
+*/
+#include "exec_device.h"
+
+#include <string.h>
+
+/* A piece: large enough for the full speed of a copy, small enough for many to be under way. */
+static const size_t PIECE_BYTES = (size_t)8 << 20;
+
+// What runs ---------------------------------------------------------------------------------------
+
+bool gx_xd_ok(const xdevice *x)
+{
+    return gx_ok(x->run) && !atomic_load(&x->is_faulty);
+}
+
+void gx_xd_fault(xdevice *x, const gx_err *err)
+{
+    if (err->code == GX_OK) {
+        return;
+    }
+    pthread_mutex_lock(&x->lock);
+    if (x->fault.code == GX_OK) {
+        x->fault = *err;
+    }
+    atomic_store(&x->is_faulty, true);
+    pthread_cond_broadcast(&x->changed);
+    pthread_mutex_unlock(&x->lock);
+}
+
+static block_shape shape_of(const xdevice *x, int8_t operand, int32_t block)
+{
+    return gx_block_shape(&x->prog->operand[operand], block);
+}
+
+// Making it ready ---------------------------------------------------------------------------------
+
+static gx_code host_memory(xdevice *x, int64_t count, size_t size, void **ptr)
+{
+    gx_err err = {0};
+    if (gx_mem_calloc(x->run->ctx->mem, (size_t)gx_max(1, count) * size, "the schedule of blocks",
+                      ptr, &err) != GX_OK) {
+        return gx_run_fail(x->run, &err);
+    }
+    return GX_OK;
+}
+
+/* Columns of a piece; a sink takes whole tiles. */
+static int64_t piece_cols(const gx_opnd *op, const block_shape *shape, bool is_down)
+{
+    int64_t column = gx_max(1, shape->m) * (int64_t)gx_dtype_bytes(op->dtype);
+    int64_t cols = gx_max(1, (int64_t)PIECE_BYTES / column);
+    if (is_down && op->sink->is_stored) {
+        int64_t tile = gx_max(1, op->sink->tile_cols);
+        cols = gx_max(1, cols / tile) * tile;
+    }
+    return gx_min(cols, gx_max(1, shape->n));
+}
+
+/* Cut the blocks of one direction into pieces; two passes, counting and filling. */
+static gx_code cut_pieces(xdevice *x, bool is_down, piece **pieces, int64_t *count)
+{
+    int64_t items = is_down ? x->plan.flush_count : x->plan.load_count;
+    for (int pass = 0; pass < 2; pass++) {
+        int64_t n = 0;
+        for (int64_t k = 0; k < items; k++) {
+            int8_t operand = is_down ? x->plan.flushes[k].operand : x->plan.loads[k].operand;
+            int32_t block = is_down ? x->plan.flushes[k].block : x->plan.loads[k].block;
+            if (!is_down && x->is_there[k]) {
+                continue;
+            }
+            const gx_opnd *op = &x->prog->operand[operand];
+            block_shape shape = shape_of(x, operand, block);
+            int64_t cols = piece_cols(op, &shape, is_down);
+            for (int64_t j = 0; j < shape.n; j += cols, n++) {
+                piece p = {.item = k, .j = j, .n = gx_min(cols, shape.n - j), .stage = -1};
+                size_t bytes = (size_t)(shape.m * p.n) * gx_dtype_bytes(op->dtype);
+                x->piece_bytes = bytes > x->piece_bytes ? bytes : x->piece_bytes;
+                if (pass == 1) {
+                    (*pieces)[n] = p;
+                }
+            }
+        }
+        *count = n;
+        void *memory = NULL;
+        if (pass == 0) {
+            GX_TRY(host_memory(x, n, sizeof **pieces, &memory));
+            *pieces = memory;
+        }
+    }
+    return GX_OK;
+}
+
+static bool key_of(const xdevice *x, const gx_opnd *op, int32_t block, gx_block_key *key)
+{
+    const gx_mat *source = op->source;
+    uint64_t file = op->source == NULL ? 0 : x->stamp[op - x->prog->operand];
+    if (file == 0 || source->rows != op->rows || source->cols != op->cols) {
+        return false;
+    }
+    block_shape shape = gx_block_shape(op, block);
+    *key = (gx_block_key){.file = file,
+                          .id = source->meta.id,
+                          .generation = source->meta.generation,
+                          .i0 = shape.i0,
+                          .j0 = shape.j0,
+                          .m = shape.m,
+                          .n = shape.n,
+                          .dtype = op->dtype};
+    return true;
+}
+
+/*
+** Blocks that are still in device memory become the contents of their slots.  Only where everything
+** fits, that is, a slot holds one block for the whole program; else the memory is better used.
+*/
+static void claim_blocks(xdevice *x)
+{
+    for (int k = 0; k < x->prog->operands; k++) {
+        const gx_mat *source = x->prog->operand[k].source;
+        bool is_stored = source != NULL && source->kind == GX_MAT_STORED;
+        x->stamp[k] = is_stored ? gx_store_stamp(x->run->ctx->store, source->meta.schema) : 0;
+    }
+    for (int64_t k = 0; k < x->plan.load_count && x->slots >= x->prog->blocks; k++) {
+        const load *item = &x->plan.loads[k];
+        gx_block_key key;
+        if (x->place[item->slot] == NULL && !item->is_spilled &&
+            key_of(x, &x->prog->operand[item->operand], item->block, &key)) {
+            x->place[item->slot] = gx_pool_claim(x->pool, &key, x->prog->slot_bytes);
+            x->is_there[k] = x->place[item->slot] != NULL;
+            x->use[item->slot].load = x->is_there[k] ? k + 1 : 0;
+            gx_stats_add(&x->run->ctx->stats, GX_STAT_DEVICE_HITS, x->is_there[k]);
+        }
+    }
+}
+
+/* Buffers of the slots.  GX_NOMEM: *got of them could be had. */
+static gx_code take_slots(xdevice *x, size_t limit, int64_t *got, gx_err *err)
+{
+    for (*got = 0; *got < x->slots; ++*got) {
+        void **place = &x->place[*got];
+        if (*place == NULL) {
+            GX_TRY(gx_pool_take(x->pool, x->prog->slot_bytes, limit, place, err));
+        }
+    }
+    return GX_OK;
+}
+
+/* The hungriest kernel's workspace. */
+static size_t workspace_bytes(const xdevice *x)
+{
+    const gx_backend *backend = x->accel->backend;
+    size_t most = 0;
+    for (int64_t t = 0; t < x->prog->step_count && backend->workspace != NULL; t++) {
+        const step *st = &x->prog->steps[t];
+        gx_kernel_id kernel = x->prog->kind[st->kind].kernel;
+        if (kernel != GX_KERNEL_COUNT) {
+            gx_args args;
+            gx_step_args(x->prog, st, NULL, NULL, &args);
+            gx_dtype dtype = x->prog->operand[st->operand[2]].dtype;
+            size_t bytes = backend->workspace(x->accel->dev, kernel, dtype, &args);
+            most = bytes > most ? bytes : most;
+        }
+    }
+    return most;
+}
+
+static size_t vector_bytes(const gx_vector *v)
+{
+    return (size_t)v->count * gx_dtype_bytes(v->dtype);
+}
+
+/* Workspace and vectors; the vectors' contents go up. */
+static gx_code take_rest(xdevice *x, size_t limit, gx_err *err)
+{
+    if (x->work_bytes > 0) {
+        GX_TRY(gx_pool_take(x->pool, x->work_bytes, limit, &x->work, err));
+    }
+    for (int k = 0; k < x->prog->vectors; k++) {
+        gx_vector *v = &x->prog->vector[k];
+        size_t bytes = vector_bytes(v);
+        GX_TRY(gx_pool_take(x->pool, bytes, limit, &x->vector[k], err));
+        v->device = x->vector[k];
+        if (bytes > 0) {
+            GX_TRY(x->accel->backend->upload(x->accel->dev, x->accel->run, v->device, bytes,
+                                             v->data, bytes, bytes, 1, err));
+        }
+    }
+    return GX_OK;
+}
+
+static gx_code make_marks(xdevice *x, gx_err *err)
+{
+    const gx_backend *backend = x->accel->backend;
+    for (int k = 0; k < RING; k++) {
+        x->ring_step[k] = -1;
+        GX_TRY(backend->mark_create(x->accel->dev, &x->ring[k], err));
+    }
+    for (int k = 0; k < x->stages; k++) {
+        GX_TRY(backend->mark_create(x->accel->dev, &x->stage[k].mark, err));
+    }
+    return GX_OK;
+}
+
+/*
+** Staging buffers: enough for every reader to fill one while others are copied, and three to come
+** down; fewer, but at least one each way, where there is no memory for more.
+*/
+static gx_code take_stages(xdevice *x)
+{
+    size_t budget = (size_t)x->run->ctx->config.number[GX_SET_PINNING_BUDGET];
+    int64_t readers = gx_min(x->run->ctx->config.number[GX_SET_READERS], STAGES_MOST - 8);
+    int up = (int)gx_min(gx_max(4, readers + 3), gx_max(1, x->piece_count));
+    int down = (int)gx_min(4, gx_max(1, x->down_count));
+    gx_err err = {0};
+    for (int k = 0; k < up + down; k++) {
+        stage *s = &x->stage[x->stages];
+        err = (gx_err){0};
+        bool is_needed = k == 0 || k == up;
+        bool is_pageable = x->stages > 0 && !x->stage[x->stages - 1].memory.is_pinned;
+        if (k > 2 && k < up && is_pageable) {
+            continue; // they come out of memory_limit: three will do
+        }
+        if (gx_pool_stage(x->pool, x->piece_bytes, budget, &s->memory, &err) == GX_OK) {
+            s->is_down = k >= up;
+            x->stages++;
+        } else if (is_needed) {
+            return gx_run_fail(x->run, &err);
+        }
+    }
+    return GX_OK;
+}
+
+/* Everything that the schedule of so many slots needs on the host. */
+static gx_code prepare_host(xdevice *x)
+{
+    void *place, *use, *there, *last;
+    GX_TRY(host_memory(x, x->slots, sizeof(void *), &place));
+    x->place = place;
+    GX_TRY(host_memory(x, x->slots, sizeof *x->use, &use));
+    x->use = use;
+    GX_TRY(host_memory(x, x->plan.load_count, sizeof *x->is_there, &there));
+    x->is_there = there;
+    GX_TRY(host_memory(x, x->plan.load_count, sizeof *x->last_piece, &last));
+    x->last_piece = last;
+    claim_blocks(x);
+    GX_TRY(cut_pieces(x, false, &x->piece, &x->piece_count));
+    GX_TRY(cut_pieces(x, true, &x->down, &x->down_count));
+    for (int64_t k = 0; k < x->plan.load_count; k++) {
+        x->last_piece[k] = -1;
+    }
+    for (int64_t k = 0; k < x->piece_count; k++) {
+        x->last_piece[x->piece[k].item] = k;
+    }
+    return GX_OK;
+}
+
+// Putting it away ---------------------------------------------------------------------------------
+
+/* A slot whose block is as it was loaded is kept for a later call; the others are given back. */
+static void put_away_slots(xdevice *x, bool is_sound)
+{
+    for (int64_t s = 0; x->place != NULL && s < x->slots; s++) {
+        int64_t loaded = x->use == NULL ? 0 : x->use[s].load;
+        const load *item = loaded > 0 && is_sound ? &x->plan.loads[loaded - 1] : NULL;
+        gx_block_key key;
+        if (item != NULL && !item->is_spilled &&
+            key_of(x, &x->prog->operand[item->operand], item->block, &key)) {
+            gx_pool_keep(x->pool, &key, x->place[s], x->prog->slot_bytes);
+        } else {
+            gx_pool_give(x->pool, x->place[s], x->prog->slot_bytes);
+        }
+    }
+}
+
+static void put_away_host(xdevice *x)
+{
+    gx_mem *mem = x->run->ctx->mem;
+    gx_mem_free(mem, x->place);
+    gx_mem_free(mem, x->use);
+    gx_mem_free(mem, x->is_there);
+    gx_mem_free(mem, x->last_piece);
+    gx_mem_free(mem, x->piece);
+    gx_mem_free(mem, x->down);
+    x->place = NULL;
+    x->use = NULL;
+    x->is_there = NULL;
+    x->last_piece = NULL;
+    x->piece = x->down = NULL;
+    x->piece_count = x->down_count = 0;
+    x->piece_bytes = 0;
+    gx_schedule_clear(x->prog, &x->plan);
+}
+
+static void put_away(xdevice *x, bool is_sound)
+{
+    const gx_backend *backend = x->accel->backend;
+    put_away_slots(x, is_sound);
+    gx_pool_give(x->pool, x->work, x->work_bytes);
+    x->work = NULL;
+    for (int k = 0; k < x->prog->vectors; k++) {
+        gx_vector *v = &x->prog->vector[k];
+        gx_pool_give(x->pool, x->vector[k], vector_bytes(v));
+        x->vector[k] = NULL;
+        v->device = v->data;
+    }
+    for (int k = 0; k < x->stages; k++) {
+        gx_pool_unstage(x->pool, &x->stage[k].memory);
+        backend->mark_free(x->accel->dev, x->stage[k].mark);
+    }
+    memset(x->stage, 0, sizeof x->stage);
+    x->stages = 0;
+    for (int k = 0; k < RING; k++) {
+        backend->mark_free(x->accel->dev, x->ring[k]);
+        x->ring[k] = NULL;
+    }
+    put_away_host(x);
+}
+
+// The whole ---------------------------------------------------------------------------------------
+
+/* Wait for all queues; the vectors come back.  Also after a failure, before buffers are reused. */
+static bool settle(xdevice *x)
+{
+    const gx_backend *backend = x->accel->backend;
+    gx_queue *queues[3] = {x->accel->up, x->accel->run, x->accel->down};
+    gx_err err = {0};
+    for (int k = 0; k < x->prog->vectors && gx_xd_ok(x); k++) {
+        gx_vector *v = &x->prog->vector[k];
+        size_t bytes = vector_bytes(v);
+        if (bytes > 0) {
+            backend->download(x->accel->dev, x->accel->run, v->data, bytes, v->device, bytes, bytes,
+                              1, &err);
+        }
+    }
+    for (int k = 0; k < 3; k++) {
+        backend->queue_wait(x->accel->dev, queues[k], &err);
+    }
+    gx_xd_fault(x, &err);
+    return err.code == GX_OK;
+}
+
+/* One attempt with x->slots slots.  GX_NOMEM: *got of them could be had. */
+static gx_code try_ready(xdevice *x, size_t limit, int64_t *got, gx_err *err)
+{
+    *got = 0;
+    GX_TRY(prepare_host(x));
+    GX_TRY(take_rest(x, limit, err));
+    GX_TRY(take_slots(x, limit, got, err));
+    GX_TRY(take_stages(x));
+    return make_marks(x, err);
+}
+
+/*
+** Schedule and device memory, with fewer slots while the device has no room for more.  false: there
+** is no way, or a failure (in the run, or in *err).
+*/
+static bool make_ready(xdevice *x, size_t limit, gx_err *err)
+{
+    x->work_bytes = workspace_bytes(x);
+    size_t rest = x->work_bytes > 0 ? gx_pool_rounded(x->work_bytes) : 0;
+    for (int k = 0; k < x->prog->vectors; k++) {
+        rest += gx_pool_rounded(vector_bytes(&x->prog->vector[k]));
+    }
+    size_t left = limit > rest ? limit - rest : 1;
+    for (;;) {
+        x->slots = gx_exec_schedule(x->prog, left, &x->plan);
+        if (x->slots == 0) {
+            gx_fail(err, GX_NOMEM,
+                    "%zu bytes do not hold the blocks of one step, of %zu bytes each", left,
+                    x->prog->slot_bytes);
+            return false;
+        }
+        int64_t got = 0;
+        gx_err refusal = {0};
+        gx_code rc = try_ready(x, limit, &got, &refusal);
+        if (rc == GX_OK || !gx_ok(x->run)) {
+            return gx_ok(x->run);
+        }
+        if (rc != GX_NOMEM || got == 0 || got >= x->slots) {
+            *err = refusal;
+            return false;
+        }
+        gx_stats_note(&x->run->ctx->stats, "device memory: fewer blocks: %s", refusal.text);
+        settle(x);
+        put_away(x, false);
+        left = (size_t)got * gx_pool_rounded(x->prog->slot_bytes);
+    }
+}
+
+/* A program that could not be finished: why, and whether the device is still good. */
+static void give_up(xdevice *x, const gx_err *err)
+{
+    gx_ctx *ctx = x->run->ctx;
+    gx_stats_add(&ctx->stats, GX_STAT_DEVICE_FALLBACKS, 1);
+    if (err->code == GX_NOMEM) {
+        gx_stats_note(&ctx->stats, "computed on the CPU: %s", err->text);
+        gx_pool_trim(x->pool);
+    } else {
+        gx_accel_fail(ctx, err);
+    }
+}
+
+bool gx_exec_device(gx_prog *prog, gx_accel *accel, size_t device_bytes)
+{
+    xdevice x = {.prog = prog, .run = prog->run, .accel = accel, .pool = accel->pool};
+    gx_err err = {0};
+    pthread_mutex_init(&x.lock, NULL);
+    pthread_cond_init(&x.changed, NULL);
+    atomic_init(&x.is_faulty, false);
+    if (make_ready(&x, device_bytes, &err)) {
+        gx_exec_count(prog, x.slots, &x.plan, accel);
+        gx_xd_run(&x);
+    }
+    gx_xd_fault(&x, &err);
+    bool is_sound = settle(&x) && gx_xd_ok(&x);
+    gx_reader_close(x.own);
+    put_away(&x, is_sound);
+    bool is_run = x.fault.code == GX_OK || !gx_ok(prog->run);
+    if (x.fault.code != GX_OK) {
+        give_up(&x, &x.fault);
+    } else if (gx_ok(prog->run)) {
+        gx_stats_add(&prog->run->ctx->stats, GX_STAT_DEVICE_CALLS, 1);
+    }
+    pthread_cond_destroy(&x.changed);
+    pthread_mutex_destroy(&x.lock);
+    return is_run;
+}

@@ -1,0 +1,452 @@
+/*
+** The conductor, the helpers and the caller of a program on a device: see exec_device.c.
+**
+** Everything under way is a piece in a staging buffer, and goes through one cycle each way:
+**
+**   up     FREE -> FILLING (read) -> FULL -> LEAVING (enqueued) -> FREE when its mark has passed
+**   down   FREE -> FULL (enqueued to come down) -> FILLING (mark has passed: being written) -> FREE
+**
+** Pieces go up and come down in the schedule's order, so of those that wait the first can always
+** go on: it needs steps that need only earlier ones.
+*/
+#include "exec_device.h"
+
+static gx_dev *dev_of(const xdevice *x)
+{
+    return x->accel->dev;
+}
+
+// Up: reading and sending -------------------------------------------------------------------------
+
+/* Under the lock: the next piece may be read: not a spilled block before it is in its sink. */
+static bool may_read(const xdevice *x, int64_t index)
+{
+    const load *item = &x->plan.loads[x->piece[index].item];
+    if (!item->is_spilled) {
+        return true;
+    }
+    bool is_written = x->written == x->down_count ||
+                      x->plan.flushes[x->down[x->written].item].before > item->after;
+    return item->after <= x->done && is_written;
+}
+
+/* Under the lock: a buffer to read into, or -1.  One that is leaving must be waited for first. */
+static int find_stage(const xdevice *x, bool is_down)
+{
+    int best = -1;
+    for (int k = 0; k < x->stages; k++) {
+        const stage *s = &x->stage[k];
+        if (s->is_down == is_down && s->state == STAGE_FREE) {
+            return k;
+        }
+        if (s->is_down == is_down && s->state == STAGE_LEAVING &&
+            (best < 0 || s->piece < x->stage[best].piece)) {
+            best = k;
+        }
+    }
+    return best;
+}
+
+/* Under the lock, which is let go while waiting: take the next piece and a buffer for it. */
+static bool take_piece(xdevice *x, int64_t *index)
+{
+    int k = find_stage(x, false);
+    if (x->next_piece == x->piece_count || k < 0 || !may_read(x, x->next_piece)) {
+        return false;
+    }
+    stage *s = &x->stage[k];
+    bool is_leaving = s->state == STAGE_LEAVING;
+    *index = x->next_piece++;
+    x->piece[*index].stage = k;
+    s->state = STAGE_FILLING;
+    if (is_leaving) {
+        pthread_mutex_unlock(&x->lock);
+        gx_err err = {0};
+        x->accel->backend->mark_wait(dev_of(x), s->mark, &err);
+        gx_xd_fault(x, &err);
+        pthread_mutex_lock(&x->lock);
+    }
+    s->piece = *index; // only now: until then a kernel may have to wait for the older one
+    return true;
+}
+
+static void read_piece(xdevice *x, int64_t index, gx_reader *reader)
+{
+    const piece *p = &x->piece[index];
+    const load *item = &x->plan.loads[p->item];
+    gx_err err = {0};
+    if (gx_xd_ok(x)) {
+        gx_exec_read(x->run, &x->prog->operand[item->operand], item, p->j, p->n,
+                     x->stage[p->stage].memory.data, reader, &err);
+        gx_run_fail(x->run, &err);
+    }
+    pthread_mutex_lock(&x->lock);
+    x->stage[p->stage].state = STAGE_FULL;
+    pthread_cond_broadcast(&x->changed);
+    pthread_mutex_unlock(&x->lock);
+}
+
+static void help(void *arg, gx_helper *helper)
+{
+    xdevice *x = arg;
+    pthread_mutex_lock(&x->lock);
+    while (!x->is_closed && gx_xd_ok(x) && x->next_piece < x->piece_count) {
+        int64_t index;
+        const load *item = &x->plan.loads[x->piece[x->next_piece].item];
+        if (item->is_spilled || !take_piece(x, &index)) {
+            pthread_cond_wait(&x->changed, &x->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&x->lock);
+        item = &x->plan.loads[x->piece[index].item];
+        read_piece(x, index, gx_helper_reader(helper, x->prog->operand[item->operand].source));
+        pthread_mutex_lock(&x->lock);
+    }
+    pthread_mutex_unlock(&x->lock);
+}
+
+/* The conductor: what a queue has to wait for before it may touch a slot. */
+static gx_code after_slot(xdevice *x, gx_queue *queue, int32_t slot, gx_err *err)
+{
+    int down = x->use[slot].down;
+    if (down == 0) {
+        return GX_OK;
+    }
+    x->use[slot].down = 0; // also where the other queue goes next: it comes after this one
+    return x->accel->backend->queue_after_mark(dev_of(x), queue, x->stage[down - 1].mark, err);
+}
+
+/* The conductor: queue goes on after step t; one that has left the ring has run. */
+static gx_code after_step(xdevice *x, gx_queue *queue, int32_t t, gx_err *err)
+{
+    if (t < 0 || x->ring_step[t % RING] != t) {
+        return GX_OK;
+    }
+    return x->accel->backend->queue_after_mark(dev_of(x), queue, x->ring[t % RING], err);
+}
+
+static gx_code send_piece(xdevice *x, const piece *p, gx_err *err)
+{
+    const load *item = &x->plan.loads[p->item];
+    const gx_opnd *op = &x->prog->operand[item->operand];
+    const gx_backend *backend = x->accel->backend;
+    block_shape shape = gx_block_shape(op, item->block);
+    size_t column = (size_t)shape.m * gx_dtype_bytes(op->dtype);
+    stage *s = &x->stage[p->stage];
+    if (p->j == 0) {
+        GX_TRY(after_step(x, x->accel->up, item->after - 1, err));
+        GX_TRY(after_slot(x, x->accel->up, item->slot, err));
+        x->use[item->slot].load = p->item + 1;
+    }
+    char *dst = (char *)x->place[item->slot] + (size_t)p->j * column;
+    size_t bytes = column * (size_t)p->n;
+    GX_TRY(
+        backend->upload(dev_of(x), x->accel->up, dst, bytes, s->memory.data, bytes, bytes, 1, err));
+    gx_stats_add(&x->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)bytes);
+    return backend->mark_set(dev_of(x), x->accel->up, s->mark, err);
+}
+
+/* Under the lock: what must have left its slot by step t is at least enqueued to come down. */
+static bool is_fetched(const xdevice *x, int32_t t)
+{
+    return x->next_down == x->down_count || x->plan.flushes[x->down[x->next_down].item].before > t;
+}
+
+/* The conductor, under the lock (let go in between): enqueue what is read and may go up now. */
+static bool send_pieces(xdevice *x)
+{
+    bool has_sent = false;
+    while (x->sent < x->piece_count && gx_xd_ok(x)) {
+        piece *p = &x->piece[x->sent];
+        bool is_read = x->sent < x->next_piece && x->stage[p->stage].state == STAGE_FULL;
+        int32_t after = x->plan.loads[p->item].after;
+        if (!is_read || after > x->done || !is_fetched(x, after)) {
+            break;
+        }
+        pthread_mutex_unlock(&x->lock);
+        gx_err err = {0};
+        send_piece(x, p, &err);
+        gx_xd_fault(x, &err);
+        pthread_mutex_lock(&x->lock);
+        x->stage[p->stage].state = STAGE_LEAVING;
+        x->sent++;
+        has_sent = true;
+        pthread_cond_broadcast(&x->changed);
+    }
+    return has_sent;
+}
+
+// Down --------------------------------------------------------------------------------------------
+
+static gx_code fetch_piece(xdevice *x, const piece *p, gx_err *err)
+{
+    const flush *item = &x->plan.flushes[p->item];
+    const gx_opnd *op = &x->prog->operand[item->operand];
+    const gx_backend *backend = x->accel->backend;
+    block_shape shape = gx_block_shape(op, item->block);
+    size_t column = (size_t)shape.m * gx_dtype_bytes(op->dtype);
+    stage *s = &x->stage[p->stage];
+    if (p->j == 0) {
+        GX_TRY(after_step(x, x->accel->down, item->ready - 1, err));
+    }
+    const char *src = (const char *)x->place[item->slot] + (size_t)p->j * column;
+    size_t bytes = column * (size_t)p->n;
+    GX_TRY(backend->download(dev_of(x), x->accel->down, s->memory.data, bytes, src, bytes, bytes, 1,
+                             err));
+    gx_stats_add(&x->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)bytes);
+    GX_TRY(backend->mark_set(dev_of(x), x->accel->down, s->mark, err));
+    x->use[item->slot].down = p->stage + 1;
+    return GX_OK;
+}
+
+/* The conductor, under the lock (let go in between): enqueue what is finished, as buffers allow. */
+static bool fetch_pieces(xdevice *x)
+{
+    bool has_fetched = false;
+    while (x->next_down < x->down_count && gx_xd_ok(x)) {
+        piece *p = &x->down[x->next_down];
+        int k = find_stage(x, true);
+        if (x->plan.flushes[p->item].ready > x->done || k < 0) {
+            break;
+        }
+        p->stage = k;
+        x->stage[k].state = STAGE_FILLING;
+        x->stage[k].piece = x->next_down;
+        pthread_mutex_unlock(&x->lock);
+        gx_err err = {0};
+        fetch_piece(x, p, &err);
+        gx_xd_fault(x, &err);
+        pthread_mutex_lock(&x->lock);
+        x->stage[k].state = STAGE_FULL;
+        x->next_down++;
+        has_fetched = true;
+        pthread_cond_broadcast(&x->changed);
+    }
+    return has_fetched;
+}
+
+/* The caller: the next piece that came down goes to its sink. */
+static void write_piece(xdevice *x, const piece *p)
+{
+    const flush *item = &x->plan.flushes[p->item];
+    const gx_opnd *op = &x->prog->operand[item->operand];
+    block_shape shape = gx_block_shape(op, item->block);
+    stage *s = &x->stage[p->stage];
+    gx_err err = {0};
+    if (x->stream != NULL && x->is_exclusive) {
+        pthread_mutex_lock(&x->lock);
+        x->is_closed = true;
+        pthread_cond_broadcast(&x->changed);
+        pthread_mutex_unlock(&x->lock);
+        gx_stream_stop(x->stream);
+        x->stream = NULL;
+    }
+    x->accel->backend->mark_wait(dev_of(x), s->mark, &err);
+    gx_xd_fault(x, &err);
+    if (gx_xd_ok(x)) {
+        gx_sink_write(op->sink, shape.i0, shape.j0 + p->j, shape.m, p->n, s->memory.data, shape.m,
+                      &err);
+        gx_run_fail(x->run, &err);
+    }
+    pthread_mutex_lock(&x->lock);
+    s->state = STAGE_FREE;
+    x->written++;
+    pthread_cond_broadcast(&x->changed);
+    pthread_mutex_unlock(&x->lock);
+}
+
+// Steps -------------------------------------------------------------------------------------------
+
+/* Under the lock: is everything that step t needs enqueued to be there, or to be gone? */
+static bool may_run(const xdevice *x, int32_t t)
+{
+    bool is_sent = x->sent == x->piece_count || x->plan.loads[x->piece[x->sent].item].need > t;
+    return is_sent && is_fetched(x, t);
+}
+
+/* The blocks of step t: what went up for it, and what still comes down from under it. */
+static gx_code after_blocks(xdevice *x, const step *st, gx_err *err)
+{
+    const gx_backend *backend = x->accel->backend;
+    for (int p = 0; p < 3; p++) {
+        if (st->block[p] == GX_NO_BLOCK) {
+            continue;
+        }
+        slot_use *use = &x->use[st->slot[p]];
+        int64_t last = use->load > 0 ? x->last_piece[use->load - 1] : -1;
+        if (last >= 0) {
+            int k = x->piece[last].stage;
+            pthread_mutex_lock(&x->lock);
+            bool is_on_its_way = x->stage[k].piece == last; // else it has been waited for
+            pthread_mutex_unlock(&x->lock);
+            if (is_on_its_way) {
+                GX_TRY(backend->queue_after_mark(dev_of(x), x->accel->run, x->stage[k].mark, err));
+            }
+            x->last_piece[use->load - 1] = -1;
+        }
+        if (gx_step_writes(x->prog, st, p)) {
+            GX_TRY(after_slot(x, x->accel->run, st->slot[p], err));
+            use->load = 0;
+        }
+    }
+    return GX_OK;
+}
+
+static void report_info(xdevice *x, const step *st, int64_t info)
+{
+    if (info > 0 && x->prog->on_info != NULL) {
+        gx_err err = {0};
+        int64_t base = st->extra < 0 ? 0 : x->prog->extra[st->extra].info_base;
+        x->prog->on_info(x->prog->on_info_arg, base + info, &err);
+        gx_run_fail(x->run, &err);
+    }
+}
+
+static gx_code run_kernel(xdevice *x, const step *st, gx_err *err)
+{
+    const call_kind *kind = &x->prog->kind[st->kind];
+    if (kind->kernel == GX_KERNEL_COUNT) {
+        return GX_OK;
+    }
+    const gx_backend *backend = x->accel->backend;
+    gx_dtype dtype = x->prog->operand[st->operand[2]].dtype;
+    int64_t info = 0;
+    gx_args args;
+    gx_step_args(x->prog, st, NULL, x->place, &args);
+    args.work = x->work;
+    args.info = &info;
+    gx_stats_add(&x->run->ctx->stats, GX_STAT_KERNELS, 1);
+    gx_stats_add(&x->run->ctx->stats, GX_STAT_FLOPS,
+                 (int64_t)gx_kernel_flops(kind->kernel, dtype, &args));
+    GX_TRY(backend->kernel[kind->kernel][dtype](dev_of(x), x->accel->run, &args, err));
+    if (kind->kernel == GX_POTRF || kind->kernel == GX_GETRF) {
+        GX_TRY(backend->queue_wait(dev_of(x), x->accel->run, err)); // info, pivots
+        report_info(x, st, info);
+    }
+    return GX_OK;
+}
+
+static gx_code run_step(xdevice *x, int32_t t, gx_err *err)
+{
+    const gx_backend *backend = x->accel->backend;
+    const step *st = &x->prog->steps[t];
+    GX_TRY(after_blocks(x, st, err));
+    GX_TRY(run_kernel(x, st, err));
+    if (x->ring_step[t % RING] >= 0) { // never further ahead than the ring
+        GX_TRY(backend->mark_wait(dev_of(x), x->ring[t % RING], err));
+    }
+    x->ring_step[t % RING] = t;
+    return backend->mark_set(dev_of(x), x->accel->run, x->ring[t % RING], err);
+}
+
+/* The conductor. */
+static void *conduct(void *arg)
+{
+    xdevice *x = arg;
+    pthread_mutex_lock(&x->lock);
+    while (gx_xd_ok(x) && (x->done < x->prog->step_count || x->next_down < x->down_count)) {
+        bool has_moved = send_pieces(x);
+        has_moved = fetch_pieces(x) || has_moved;
+        if (gx_xd_ok(x) && x->done < x->prog->step_count && may_run(x, x->done)) {
+            int32_t t = x->done;
+            pthread_mutex_unlock(&x->lock);
+            gx_err err = {0};
+            run_step(x, t, &err);
+            gx_xd_fault(x, &err);
+            pthread_mutex_lock(&x->lock);
+            x->done++;
+            pthread_cond_broadcast(&x->changed);
+        } else if (!has_moved && gx_xd_ok(x)) {
+            int64_t start_ns = gx_now_ns();
+            pthread_cond_wait(&x->changed, &x->lock);
+            gx_stats_add(&x->run->ctx->stats, GX_STAT_WAIT_NS, gx_now_ns() - start_ns);
+        }
+    }
+    x->is_finished = true;
+    pthread_cond_broadcast(&x->changed);
+    pthread_mutex_unlock(&x->lock);
+    return NULL;
+}
+
+// The caller --------------------------------------------------------------------------------------
+
+/* Under the lock: has the next piece come down, and may it be written? */
+static bool is_write_due(const xdevice *x)
+{
+    if (x->written == x->next_down) {
+        return false;
+    }
+    const flush *item = &x->plan.flushes[x->down[x->written].item];
+    int buffers = 0;
+    for (int k = 0; k < x->stages; k++) {
+        buffers += x->stage[k].is_down && x->stage[k].state == STAGE_FREE;
+    }
+    // Where writing ends the helpers' reading it waits until somebody waits for it.
+    return x->stream == NULL || !x->is_exclusive || x->next_piece == x->piece_count ||
+           item->before <= x->done ||
+           (buffers == 0 && x->next_down < x->down_count &&
+            x->plan.flushes[x->down[x->next_down].item].before <= x->done);
+}
+
+/* One duty of the caller, entered and left under the lock.  false when there was none. */
+static bool serve(xdevice *x)
+{
+    int64_t index;
+    if (is_write_due(x)) {
+        const piece *p = &x->down[x->written];
+        x->stage[p->stage].state = STAGE_FILLING;
+        pthread_mutex_unlock(&x->lock);
+        write_piece(x, p);
+        pthread_mutex_lock(&x->lock);
+        return true;
+    }
+    bool is_spilled =
+        x->next_piece < x->piece_count && x->plan.loads[x->piece[x->next_piece].item].is_spilled;
+    if ((x->stream != NULL && !is_spilled) || !take_piece(x, &index)) {
+        return false;
+    }
+    pthread_mutex_unlock(&x->lock);
+    gx_err err = {0};
+    if (x->own == NULL && gx_reader_own(x->run->ctx->store, &x->own, &err) != GX_OK) {
+        gx_run_fail(x->run, &err);
+    }
+    read_piece(x, index, x->own);
+    pthread_mutex_lock(&x->lock);
+    return true;
+}
+
+/* Until everything is enqueued and written. */
+static void attend(xdevice *x)
+{
+    int32_t count = (int32_t)x->prog->step_count, shown = 0;
+    pthread_mutex_lock(&x->lock);
+    while (gx_xd_ok(x) && (!x->is_finished || x->written < x->down_count)) {
+        if (!serve(x)) {
+            gx_exec_wait(&x->changed, &x->lock);
+        }
+        int32_t done = x->done;
+        pthread_mutex_unlock(&x->lock);
+        gx_run_advance(x->run, (double)(done - shown) / (double)count);
+        shown = done;
+        gx_run_poll(x->run);
+        pthread_mutex_lock(&x->lock);
+    }
+    x->is_closed = true;
+    pthread_cond_broadcast(&x->changed); // the run may have stopped
+    pthread_mutex_unlock(&x->lock);
+}
+
+void gx_xd_run(xdevice *x)
+{
+    pthread_t conductor;
+    x->is_exclusive = gx_exec_stream(x->prog, &x->plan, help, x, &x->stream);
+    if (pthread_create(&conductor, NULL, conduct, x) != 0) {
+        gx_xd_fault(x, &(gx_err){GX_NOMEM, "the system refused a thread"});
+        attend(x);
+    } else {
+        attend(x);
+        pthread_join(conductor, NULL);
+    }
+    gx_stream_stop(x->stream);
+    x->stream = NULL;
+}

@@ -1,0 +1,314 @@
+/*
+** Pools of an accelerator: see pool.h.
+**
+** Page-locked buffers come in powers of two, device buffers in eight sizes a power of two (at most
+** an eighth is wasted, and a program's buffers are all of one size anyway).  Both kinds stand in
+** one table of idle buffers each, small enough to be searched: a call uses some dozens.  A table
+** that is full makes room by giving a buffer back to the system.
+**
+** Kept blocks are device buffers with a key.  The next program claims the ones it will load before
+** anything else is taken, so what a shortage evicts is what this call does not use; among those the
+** one used longest ago goes first.
+*/
+#include "pool.h"
+
+#include <string.h>
+
+enum { IDLE_MOST = 256, KEPT_MOST = 1024 };
+
+static const size_t PINNED_LEAST = (size_t)64 << 10; /* below, a page-locked page is mostly waste */
+static const size_t DEVICE_LEAST = (size_t)4 << 10;
+
+typedef struct idle {
+    void *data;
+    size_t bytes;
+    int64_t used; /* tick of its last use */
+} idle;
+
+typedef struct table {
+    idle item[IDLE_MOST];
+    int count;
+} table;
+
+typedef struct kept {
+    gx_block_key key;
+    void *data;
+    size_t bytes;
+    int64_t used;
+} kept;
+
+struct gx_pool {
+    const gx_backend *backend;
+    gx_dev *dev;
+    gx_mem *mem;
+    gx_stats *stats;
+    table pinned, device;
+    kept block[KEPT_MOST];
+    int blocks;
+    size_t pinned_bytes, device_bytes; /* lent and not */
+    int64_t tick;
+};
+
+gx_code gx_pool_create(const gx_backend *backend, gx_dev *dev, gx_mem *mem, gx_stats *stats,
+                       gx_pool **pool, gx_err *err)
+{
+    *pool = NULL;
+    void *memory;
+    GX_TRY(gx_mem_calloc(NULL, sizeof **pool, "pools of the device", &memory, err));
+    *pool = memory;
+    (*pool)->backend = backend;
+    (*pool)->dev = dev;
+    (*pool)->mem = mem;
+    (*pool)->stats = stats;
+    return GX_OK;
+}
+
+void gx_pool_free(gx_pool *pool)
+{
+    if (pool != NULL) {
+        gx_pool_trim(pool);
+        gx_mem_free(NULL, pool);
+    }
+}
+
+size_t gx_pool_device_bytes(const gx_pool *pool)
+{
+    return pool->device_bytes;
+}
+
+size_t gx_pool_pinned_bytes(const gx_pool *pool)
+{
+    return pool->pinned_bytes;
+}
+
+// Tables of idle buffers --------------------------------------------------------------------------
+
+/* The buffer of this very size that was used last, out of the table; NULL: none. */
+static void *table_take(table *t, size_t bytes)
+{
+    int best = -1;
+    for (int k = 0; k < t->count; k++) {
+        if (t->item[k].bytes == bytes && (best < 0 || t->item[k].used > t->item[best].used)) {
+            best = k;
+        }
+    }
+    if (best < 0) {
+        return NULL;
+    }
+    void *data = t->item[best].data;
+    t->item[best] = t->item[--t->count];
+    return data;
+}
+
+/* The buffer used longest ago, out of the table; false when it is empty. */
+static bool table_oldest(table *t, idle *out)
+{
+    int best = 0;
+    for (int k = 1; k < t->count; k++) {
+        best = t->item[k].used < t->item[best].used ? k : best;
+    }
+    if (t->count == 0) {
+        return false;
+    }
+    *out = t->item[best];
+    t->item[best] = t->item[--t->count];
+    return true;
+}
+
+// Page-locked buffers -----------------------------------------------------------------------------
+
+static size_t pinned_bucket(size_t bytes)
+{
+    size_t bucket = PINNED_LEAST;
+    while (bucket < bytes && bucket <= SIZE_MAX / 2) {
+        bucket *= 2;
+    }
+    return bucket;
+}
+
+static void unpin(gx_pool *pool, const idle *item)
+{
+    pool->backend->unpin(pool->dev, item->data);
+    pool->pinned_bytes -= item->bytes;
+}
+
+/* Page-locked, or NULL. */
+static void *pin(gx_pool *pool, size_t bucket, size_t budget)
+{
+    void *data = table_take(&pool->pinned, bucket);
+    if (data != NULL) {
+        gx_stats_add(pool->stats, GX_STAT_PINNED_HITS, 1);
+        return data;
+    }
+    if (pool->backend->pin == NULL) {
+        return NULL;
+    }
+    gx_stats_add(pool->stats, GX_STAT_PINNED_MISSES, 1);
+    idle old;
+    while ((bucket > budget || pool->pinned_bytes > budget - bucket) &&
+           table_oldest(&pool->pinned, &old)) {
+        unpin(pool, &old);
+    }
+    if (bucket > budget || pool->pinned_bytes > budget - bucket ||
+        pool->backend->pin(pool->dev, bucket, &data, NULL) != GX_OK) {
+        return NULL;
+    }
+    pool->pinned_bytes += bucket;
+    return data;
+}
+
+gx_code gx_pool_stage(gx_pool *pool, size_t bytes, size_t budget, gx_staging *out, gx_err *err)
+{
+    size_t bucket = pinned_bucket(bytes);
+    *out = (gx_staging){.data = pin(pool, bucket, budget), .bytes = bucket, .is_pinned = true};
+    if (out->data != NULL) {
+        return GX_OK;
+    }
+    gx_stats_add(pool->stats, GX_STAT_PINNED_DENIED, 1);
+    *out = (gx_staging){.bytes = bytes};
+    return gx_mem_alloc(pool->mem, bytes, "a buffer for copies", &out->data, err);
+}
+
+void gx_pool_unstage(gx_pool *pool, gx_staging *staging)
+{
+    if (staging->data == NULL) {
+        return;
+    }
+    if (!staging->is_pinned) {
+        gx_mem_free(pool->mem, staging->data);
+    } else {
+        idle old;
+        if (pool->pinned.count == IDLE_MOST && table_oldest(&pool->pinned, &old)) {
+            unpin(pool, &old);
+        }
+        pool->pinned.item[pool->pinned.count++] =
+            (idle){.data = staging->data, .bytes = staging->bytes, .used = ++pool->tick};
+    }
+    *staging = (gx_staging){0};
+}
+
+// Device buffers ----------------------------------------------------------------------------------
+
+size_t gx_pool_rounded(size_t bytes)
+{
+    if (bytes <= DEVICE_LEAST) {
+        return DEVICE_LEAST;
+    }
+    size_t power = DEVICE_LEAST;
+    while (power <= bytes / 2) {
+        power *= 2;
+    }
+    size_t unit = power / 8;
+    return (bytes + unit - 1) / unit * unit;
+}
+
+static void release(gx_pool *pool, void *data, size_t bytes)
+{
+    (*pool->backend->free)(pool->dev, data);
+    pool->device_bytes -= bytes;
+}
+
+/* Give the device the idle buffer, or the kept block, that was used longest ago. */
+static bool release_one(gx_pool *pool)
+{
+    idle old;
+    if (table_oldest(&pool->device, &old)) {
+        release(pool, old.data, old.bytes);
+        return true;
+    }
+    if (pool->blocks == 0) {
+        return false;
+    }
+    int best = 0;
+    for (int k = 1; k < pool->blocks; k++) {
+        best = pool->block[k].used < pool->block[best].used ? k : best;
+    }
+    release(pool, pool->block[best].data, pool->block[best].bytes);
+    pool->block[best] = pool->block[--pool->blocks];
+    gx_stats_add(pool->stats, GX_STAT_DEVICE_EVICTIONS, 1);
+    return true;
+}
+
+gx_code gx_pool_take(gx_pool *pool, size_t bytes, size_t limit, void **buffer, gx_err *err)
+{
+    size_t bucket = gx_pool_rounded(bytes);
+    *buffer = table_take(&pool->device, bucket);
+    if (*buffer != NULL) {
+        return GX_OK;
+    }
+    while ((bucket > limit || pool->device_bytes > limit - bucket) && release_one(pool)) {
+    }
+    if (bucket > limit || pool->device_bytes > limit - bucket) {
+        return gx_fail(err, GX_NOMEM,
+                       "%zu bytes of device memory: device_memory_limit leaves %zu of %zu", bytes,
+                       limit > pool->device_bytes ? limit - pool->device_bytes : 0, limit);
+    }
+    gx_err refusal = {0};
+    gx_code rc = pool->backend->alloc(pool->dev, bucket, buffer, &refusal);
+    while (rc == GX_NOMEM && release_one(pool)) { // others use the device too
+        refusal = (gx_err){0};
+        rc = pool->backend->alloc(pool->dev, bucket, buffer, &refusal);
+    }
+    if (rc != GX_OK) {
+        *buffer = NULL;
+        return gx_fail(err, rc, "%s", refusal.text);
+    }
+    pool->device_bytes += bucket;
+    return GX_OK;
+}
+
+void gx_pool_give(gx_pool *pool, void *buffer, size_t bytes)
+{
+    if (buffer == NULL) {
+        return;
+    }
+    idle old;
+    if (pool->device.count == IDLE_MOST && table_oldest(&pool->device, &old)) {
+        release(pool, old.data, old.bytes);
+    }
+    pool->device.item[pool->device.count++] =
+        (idle){.data = buffer, .bytes = gx_pool_rounded(bytes), .used = ++pool->tick};
+}
+
+void gx_pool_trim(gx_pool *pool)
+{
+    idle old;
+    while (table_oldest(&pool->pinned, &old)) {
+        unpin(pool, &old);
+    }
+    while (release_one(pool)) {
+    }
+}
+
+// Blocks of earlier calls -------------------------------------------------------------------------
+
+static bool is_same_key(const gx_block_key *a, const gx_block_key *b)
+{
+    return a->file == b->file && a->id == b->id && a->generation == b->generation &&
+           a->i0 == b->i0 && a->j0 == b->j0 && a->m == b->m && a->n == b->n && a->dtype == b->dtype;
+}
+
+void *gx_pool_claim(gx_pool *pool, const gx_block_key *key, size_t bytes)
+{
+    for (int k = 0; k < pool->blocks; k++) {
+        kept *block = &pool->block[k];
+        if (block->bytes == gx_pool_rounded(bytes) && is_same_key(&block->key, key)) {
+            void *data = block->data;
+            *block = pool->block[--pool->blocks];
+            return data;
+        }
+    }
+    return NULL;
+}
+
+void gx_pool_keep(gx_pool *pool, const gx_block_key *key, void *buffer, size_t bytes)
+{
+    void *older = gx_pool_claim(pool, key, bytes); // one copy is enough
+    gx_pool_give(pool, older, bytes);
+    if (pool->blocks == KEPT_MOST || key->file == 0) {
+        gx_pool_give(pool, buffer, bytes);
+        return;
+    }
+    pool->block[pool->blocks++] =
+        (kept){.key = *key, .data = buffer, .bytes = gx_pool_rounded(bytes), .used = ++pool->tick};
+}

@@ -1,0 +1,350 @@
+/*
+** A stand-in for gx_cuda.so: a backend with memory and queues of its own whose kernels are the
+** reference ones.
+**
+** Everything between the SQL function and the backend's table is the real thing; what is behind
+** the table is mock_machine.c.  Kernels run when their queue gets to them, on device memory that
+** was full of NaNs, so that a copy that comes too late shows.
+*/
+#include "../../core/backend.h"
+#include "mock_machine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct gx_dev {
+    int ordinal;
+};
+
+static gx_code fail(gx_err *err, const char *call)
+{
+    return gx_fail(err, GX_DEVICE, "%s on mock:0: ordered failure", call);
+}
+
+static int count(void)
+{
+    return mock_devices();
+}
+
+static gx_code open_device(int ordinal, gx_dev **dev, gx_err *err)
+{
+    *dev = NULL;
+    if (ordinal < 0 || ordinal >= mock_devices()) {
+        return gx_fail(err, GX_DEVICE, "no device %d: there are %d", ordinal, mock_devices());
+    }
+    if (mock_fails("open")) {
+        return fail(err, "open");
+    }
+    *dev = calloc(1, sizeof **dev);
+    (*dev)->ordinal = ordinal;
+    return GX_OK;
+}
+
+static void close_device(gx_dev *dev)
+{
+    free(dev);
+}
+
+static gx_code info(gx_dev *dev, gx_dev_info *out, gx_err *err)
+{
+    memset(out, 0, sizeof *out);
+    if (mock_fails("info")) {
+        return fail(err, "info");
+    }
+    snprintf(out->name, sizeof out->name, "cuda:%d mock", dev->ordinal);
+    out->total_bytes = mock_memory();
+    out->free_bytes = mock_device_free_bytes();
+    return GX_OK;
+}
+
+static gx_code alloc(gx_dev *dev, size_t bytes, void **ptr, gx_err *err)
+{
+    (void)dev;
+    *ptr = NULL;
+    if (mock_fails("alloc")) {
+        return fail(err, "alloc");
+    }
+    *ptr = mock_fails("memory") ? NULL : mock_device_alloc(bytes);
+    return *ptr == NULL ? gx_fail(err, GX_NOMEM, "out of device memory: %zu bytes", bytes) : GX_OK;
+}
+
+static void free_buffer(gx_dev *dev, void *ptr)
+{
+    (void)dev;
+    mock_device_free(ptr);
+}
+
+static gx_code pin(gx_dev *dev, size_t bytes, void **host, gx_err *err)
+{
+    (void)dev;
+    *host = mock_fails("pin") ? NULL : mock_pin(bytes);
+    return *host == NULL ? gx_fail(err, GX_NOMEM, "no page-locked memory: %zu bytes", bytes)
+                         : GX_OK;
+}
+
+static void unpin(gx_dev *dev, void *host)
+{
+    (void)dev;
+    mock_unpin(host);
+}
+
+// Queues and marks --------------------------------------------------------------------------------
+
+static mock_queue *queue_of(gx_queue *queue)
+{
+    return (mock_queue *)(void *)queue;
+}
+
+static mock_mark *mark_of(gx_mark *mark)
+{
+    return (mock_mark *)(void *)mark;
+}
+
+static gx_code queue_create(gx_dev *dev, gx_queue **queue, gx_err *err)
+{
+    (void)dev;
+    *queue = NULL;
+    if (mock_fails("queue_create")) {
+        return fail(err, "queue_create");
+    }
+    *queue = (gx_queue *)(void *)mock_queue_create();
+    return GX_OK;
+}
+
+static void queue_free(gx_dev *dev, gx_queue *queue)
+{
+    (void)dev;
+    mock_queue_free(queue_of(queue));
+}
+
+static gx_code queue_wait(gx_dev *dev, gx_queue *queue, gx_err *err)
+{
+    (void)dev;
+    bool fails = mock_fails("queue_wait");
+    return mock_queue_wait(queue_of(queue)) != 0 || fails ? fail(err, "queue_wait") : GX_OK;
+}
+
+static gx_code mark_create(gx_dev *dev, gx_mark **mark, gx_err *err)
+{
+    (void)dev;
+    *mark = NULL;
+    if (mock_fails("mark_create")) {
+        return fail(err, "mark_create");
+    }
+    *mark = (gx_mark *)(void *)mock_mark_create();
+    return GX_OK;
+}
+
+static void mark_free(gx_dev *dev, gx_mark *mark)
+{
+    (void)dev;
+    mock_mark_free(mark_of(mark));
+}
+
+static gx_code mark_set(gx_dev *dev, gx_queue *queue, gx_mark *mark, gx_err *err)
+{
+    (void)dev;
+    if (mock_fails("mark_set")) {
+        return fail(err, "mark_set");
+    }
+    mock_mark_set(mark_of(mark), queue_of(queue));
+    return GX_OK;
+}
+
+static gx_code mark_wait(gx_dev *dev, gx_mark *mark, gx_err *err)
+{
+    (void)dev;
+    bool fails = mock_fails("mark_wait");
+    return mock_mark_wait(mark_of(mark)) != 0 || fails ? fail(err, "mark_wait") : GX_OK;
+}
+
+static gx_code queue_after_mark(gx_dev *dev, gx_queue *queue, gx_mark *mark, gx_err *err)
+{
+    (void)dev;
+    if (mock_fails("queue_after_mark")) {
+        return fail(err, "queue_after_mark");
+    }
+    mock_queue_after(queue_of(queue), mark_of(mark));
+    return GX_OK;
+}
+
+static gx_code queue_after(gx_dev *dev, gx_queue *queue, gx_queue *earlier, gx_err *err)
+{
+    (void)dev, (void)queue, (void)earlier;
+    return gx_fail(err, GX_UNSUPPORTED, "queue_after is not used");
+}
+
+// Copies ------------------------------------------------------------------------------------------
+
+typedef struct copy {
+    void *dst;
+    const void *src;
+    size_t dst_ld, src_ld, bytes, cols;
+} copy;
+
+static int run_copy(void *arg)
+{
+    const copy *c = arg;
+    for (size_t j = 0; j < c->cols; j++) {
+        mock_copy((char *)c->dst + j * c->dst_ld, (const char *)c->src + j * c->src_ld, c->bytes);
+    }
+    return 0;
+}
+
+static gx_code enqueue_copy(gx_queue *queue, const copy *what)
+{
+    copy *c = malloc(sizeof *c);
+    *c = *what;
+    mock_push(queue_of(queue), run_copy, c);
+    return GX_OK;
+}
+
+static gx_code upload(gx_dev *dev, gx_queue *queue, void *dst, size_t dst_ld, const void *src,
+                      size_t src_ld, size_t bytes, size_t cols, gx_err *err)
+{
+    (void)dev;
+    mock_count(MOCK_UPLOAD);
+    if (mock_fails("upload") ||
+        !mock_is_on_device(dst, cols == 0 ? 0 : (cols - 1) * dst_ld + bytes)) {
+        return fail(err, "upload");
+    }
+    return enqueue_copy(queue, &(copy){dst, src, dst_ld, src_ld, bytes, cols});
+}
+
+static gx_code download(gx_dev *dev, gx_queue *queue, void *dst, size_t dst_ld, const void *src,
+                        size_t src_ld, size_t bytes, size_t cols, gx_err *err)
+{
+    (void)dev;
+    mock_count(MOCK_DOWNLOAD);
+    if (mock_fails("download") ||
+        !mock_is_on_device(src, cols == 0 ? 0 : (cols - 1) * src_ld + bytes)) {
+        return fail(err, "download");
+    }
+    return enqueue_copy(queue, &(copy){dst, src, dst_ld, src_ld, bytes, cols});
+}
+
+// Kernels -----------------------------------------------------------------------------------------
+
+typedef struct kernel_call {
+    gx_kernel kernel;
+    gx_kernel_id id;
+    gx_args args;
+} kernel_call;
+
+static int run_kernel(void *arg)
+{
+    kernel_call *call = arg;
+    gx_err err = {0};
+    gx_dev *dev = NULL;
+    gx_backend_ref.open(0, &dev, &err);
+    gx_code rc = call->kernel(dev, NULL, &call->args, &err);
+    gx_backend_ref.close(dev);
+    return rc != GX_OK || mock_fails("kernel_later");
+}
+
+static gx_code enqueue(gx_kernel_id id, gx_dtype dtype, gx_queue *queue, const gx_args *args,
+                       gx_err *err)
+{
+    mock_count(MOCK_KERNEL);
+    if (mock_fails(gx_kernel_name(id)) || mock_fails("kernel")) {
+        return fail(err, gx_kernel_name(id));
+    }
+    kernel_call *call = malloc(sizeof *call);
+    *call = (kernel_call){.kernel = gx_backend_ref.kernel[id][dtype], .id = id, .args = *args};
+    mock_push(queue_of(queue), run_kernel, call);
+    return GX_OK;
+}
+
+/* One function for each kernel and dtype, because a kernel is not told which it is. */
+#define KERNEL(id, dtype)                                                                          \
+    static gx_code call_##id##_##dtype(gx_dev *dev, gx_queue *queue, const gx_args *args,          \
+                                       gx_err *err)                                                \
+    {                                                                                              \
+        (void)dev;                                                                                 \
+        return enqueue(id, dtype, queue, args, err);                                               \
+    }
+#define KERNELS(id) KERNEL(id, GX_F64) KERNEL(id, GX_F32) KERNEL(id, GX_C128) KERNEL(id, GX_C64)
+#define SLOTS(id)                                                                                  \
+    [id] = {[GX_F64] = call_##id##_GX_F64,                                                         \
+            [GX_F32] = call_##id##_GX_F32,                                                         \
+            [GX_C128] = call_##id##_GX_C128,                                                       \
+            [GX_C64] = call_##id##_GX_C64}
+
+KERNELS(GX_GEMM)
+KERNELS(GX_SYRK)
+KERNELS(GX_HERK)
+KERNELS(GX_FILL)
+KERNELS(GX_COPY)
+KERNELS(GX_TRANSPOSE)
+KERNELS(GX_CONJ)
+KERNELS(GX_ADD)
+KERNELS(GX_MUL)
+KERNELS(GX_DIV)
+KERNELS(GX_SCALE)
+KERNELS(GX_ABS)
+KERNELS(GX_SYMMETRIZE)
+KERNELS(GX_TRIANGLE)
+KERNELS(GX_TRSM)
+KERNELS(GX_TRMM)
+KERNELS(GX_POTRF)
+KERNELS(GX_GETRF)
+KERNELS(GX_LASWP)
+KERNELS(GX_GEQRF)
+KERNELS(GX_LARFT)
+KERNELS(GX_LARFB)
+KERNELS(GX_ORMQR)
+KERNELS(GX_ORGQR)
+KERNELS(GX_TPQRT)
+KERNELS(GX_TPMQRT)
+
+static size_t workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+{
+    (void)dev;
+    return gx_backend_ref.workspace == NULL ? 0
+                                            : gx_backend_ref.workspace(NULL, kernel, dtype, args);
+}
+
+static const gx_backend backend = {
+    .abi = GX_BACKEND_ABI,
+    .name = "cuda",
+    .count = count,
+    .open = open_device,
+    .close = close_device,
+    .info = info,
+    .alloc = alloc,
+    .free = free_buffer,
+    .pin = pin,
+    .unpin = unpin,
+    .queue_create = queue_create,
+    .queue_free = queue_free,
+    .queue_wait = queue_wait,
+    .queue_after = queue_after,
+    .mark_create = mark_create,
+    .mark_free = mark_free,
+    .mark_set = mark_set,
+    .mark_wait = mark_wait,
+    .queue_after_mark = queue_after_mark,
+    .upload = upload,
+    .download = download,
+    .workspace = workspace,
+    .kernel = {SLOTS(GX_GEMM),       SLOTS(GX_SYRK),      SLOTS(GX_HERK),  SLOTS(GX_FILL),
+               SLOTS(GX_COPY),       SLOTS(GX_TRANSPOSE), SLOTS(GX_CONJ),  SLOTS(GX_ADD),
+               SLOTS(GX_MUL),        SLOTS(GX_DIV),       SLOTS(GX_SCALE), SLOTS(GX_ABS),
+               SLOTS(GX_SYMMETRIZE), SLOTS(GX_TRIANGLE),  SLOTS(GX_TRSM),  SLOTS(GX_TRMM),
+               SLOTS(GX_POTRF),      SLOTS(GX_GETRF),     SLOTS(GX_LASWP), SLOTS(GX_GEQRF),
+               SLOTS(GX_LARFT),      SLOTS(GX_LARFB),     SLOTS(GX_ORMQR), SLOTS(GX_ORGQR),
+               SLOTS(GX_TPQRT),      SLOTS(GX_TPMQRT)},
+};
+
+MOCK_API const gx_backend *gx_cuda_backend(const char *cuda_path, gx_err *err);
+
+const gx_backend *gx_cuda_backend(const char *cuda_path, gx_err *err)
+{
+    (void)cuda_path;
+    if (getenv("MOCK_NO_DRIVER") != NULL) {
+        gx_fail(err, GX_DEVICE, "no NVIDIA driver: libcuda.so.1 is missing");
+        return NULL;
+    }
+    return &backend;
+}

@@ -1,0 +1,444 @@
+/*
+** A device that is not there: see mock_machine.h.
+**
+** One lock guards everything that is counted.  A queue is a thread and a list of actions; marks are
+** two counters: how often it was set, and how often that has been reached.  Nothing is started
+** before it is asked for, and mock_queue_free() joins.
+*/
+#include "mock_machine.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BUFFERS_MOST = 4096, NAN_BYTE = 0xFF };
+
+typedef struct buffer {
+    char *at;
+    size_t bytes;
+} buffer;
+
+static struct machine {
+    pthread_mutex_t lock;
+    pthread_once_t once;
+    int devices;
+    size_t memory;
+    double bandwidth;
+    useconds_t slow_us;
+    char fail_call[64], fail_mode[16];
+    int64_t fail_at, fail_seen;
+    bool is_lost;
+    mock_counts counts;
+    buffer device[BUFFERS_MOST], pinned[BUFFERS_MOST];
+} machine = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+
+static void order(const char *text)
+{
+    machine.fail_call[0] = '\0';
+    machine.fail_mode[0] = '\0';
+    machine.fail_at = 0;
+    machine.fail_seen = 0;
+    machine.is_lost = false;
+    machine.counts.calls = 0;
+    machine.counts.failures = 0;
+    long long at = 0;
+    if (text != NULL &&
+        sscanf(text, "%63[^:]:%lld:%15s", machine.fail_call, &at, machine.fail_mode) >= 2) {
+        machine.fail_at = at;
+    }
+}
+
+static void look_at_environment(void)
+{
+    const char *devices = getenv("MOCK_DEVICES"), *memory = getenv("MOCK_MEMORY");
+    const char *bandwidth = getenv("MOCK_BANDWIDTH"), *slow = getenv("MOCK_SLOW");
+    machine.devices = devices == NULL ? 1 : atoi(devices);
+    machine.memory = memory == NULL ? (size_t)4 << 30 : (size_t)atoll(memory);
+    machine.bandwidth = bandwidth == NULL ? 0 : atof(bandwidth);
+    machine.slow_us = slow == NULL ? 0 : (useconds_t)atoi(slow);
+    order(getenv("MOCK_FAIL"));
+}
+
+static void enter(void)
+{
+    pthread_once(&machine.once, look_at_environment);
+    pthread_mutex_lock(&machine.lock);
+}
+
+static void leave(void)
+{
+    pthread_mutex_unlock(&machine.lock);
+}
+
+int mock_devices(void)
+{
+    enter();
+    int devices = machine.devices;
+    leave();
+    return devices;
+}
+
+size_t mock_memory(void)
+{
+    return machine.memory;
+}
+
+bool mock_fails(const char *call)
+{
+    enter();
+    machine.counts.calls++;
+    bool is_named = strcmp(machine.fail_call, "*") == 0 || strcmp(machine.fail_call, call) == 0;
+    bool fails = machine.is_lost;
+    if (!fails && machine.fail_at > 0 && is_named) {
+        machine.fail_seen++;
+        bool is_later = strcmp(machine.fail_mode, "always") == 0;
+        fails = machine.fail_seen == machine.fail_at ||
+                (is_later && machine.fail_seen > machine.fail_at);
+        machine.is_lost = fails && strcmp(machine.fail_mode, "lost") == 0;
+    }
+    machine.counts.failures += fails;
+    leave();
+    return fails;
+}
+
+void mock_read(mock_counts *counts)
+{
+    enter();
+    *counts = machine.counts;
+    leave();
+}
+
+void mock_order(const char *failure)
+{
+    enter();
+    order(failure);
+    leave();
+}
+
+void mock_count(mock_done what)
+{
+    enter();
+    machine.counts.kernels += what == MOCK_KERNEL;
+    machine.counts.uploads += what == MOCK_UPLOAD;
+    machine.counts.downloads += what == MOCK_DOWNLOAD;
+    leave();
+}
+
+// Memory ------------------------------------------------------------------------------------------
+
+static void *allocate(buffer *table, size_t bytes)
+{
+    for (int k = 0; k < BUFFERS_MOST; k++) {
+        if (table[k].at == NULL) {
+            size_t rounded = (bytes + 255) / 256 * 256;
+            table[k].at = aligned_alloc(256, rounded == 0 ? 256 : rounded);
+            table[k].bytes = bytes;
+            if (table[k].at != NULL) {
+                memset(table[k].at, NAN_BYTE, rounded);
+            }
+            return table[k].at;
+        }
+    }
+    return NULL;
+}
+
+/* Bytes of the buffer that is gone; -1 when there was none. */
+static int64_t discard(buffer *table, void *ptr)
+{
+    for (int k = 0; k < BUFFERS_MOST; k++) {
+        if (ptr != NULL && table[k].at == ptr) {
+            free(ptr);
+            table[k].at = NULL;
+            return (int64_t)table[k].bytes;
+        }
+    }
+    machine.counts.violations += ptr != NULL;
+    return -1;
+}
+
+void *mock_device_alloc(size_t bytes)
+{
+    enter();
+    void *ptr = NULL;
+    mock_counts *c = &machine.counts;
+    if (bytes <= machine.memory - (size_t)c->device_bytes) {
+        ptr = allocate(machine.device, bytes);
+    }
+    if (ptr != NULL) {
+        c->device_buffers++;
+        c->device_bytes += (int64_t)bytes;
+        c->device_peak = c->device_bytes > c->device_peak ? c->device_bytes : c->device_peak;
+    }
+    leave();
+    return ptr;
+}
+
+void mock_device_free(void *ptr)
+{
+    enter();
+    int64_t bytes = discard(machine.device, ptr);
+    if (bytes >= 0) {
+        machine.counts.device_buffers--;
+        machine.counts.device_bytes -= bytes;
+    }
+    leave();
+}
+
+size_t mock_device_free_bytes(void)
+{
+    enter();
+    size_t bytes = machine.memory - (size_t)machine.counts.device_bytes;
+    leave();
+    return bytes;
+}
+
+void *mock_pin(size_t bytes)
+{
+    enter();
+    void *ptr = allocate(machine.pinned, bytes);
+    mock_counts *c = &machine.counts;
+    if (ptr != NULL) {
+        c->pinned_buffers++;
+        c->pinned_bytes += (int64_t)bytes;
+        c->pinned_peak = c->pinned_bytes > c->pinned_peak ? c->pinned_bytes : c->pinned_peak;
+    }
+    leave();
+    return ptr;
+}
+
+void mock_unpin(void *ptr)
+{
+    enter();
+    int64_t bytes = discard(machine.pinned, ptr);
+    if (bytes >= 0) {
+        machine.counts.pinned_buffers--;
+        machine.counts.pinned_bytes -= bytes;
+    }
+    leave();
+}
+
+bool mock_is_on_device(const void *ptr, size_t bytes)
+{
+    enter();
+    bool is_inside = bytes == 0;
+    for (int k = 0; k < BUFFERS_MOST && !is_inside; k++) {
+        const buffer *b = &machine.device[k];
+        const char *at = ptr;
+        is_inside = b->at != NULL && at >= b->at && at + bytes <= b->at + b->bytes;
+    }
+    machine.counts.violations += !is_inside;
+    leave();
+    return is_inside;
+}
+
+void mock_copy(void *dst, const void *src, size_t bytes)
+{
+    memcpy(dst, src, bytes);
+    if (machine.bandwidth > 0) {
+        usleep((useconds_t)(1e6 * (double)bytes / machine.bandwidth));
+    }
+}
+
+// Queues ------------------------------------------------------------------------------------------
+
+typedef struct node {
+    struct node *next;
+    mock_action action;
+    void *arg;
+} node;
+
+struct mock_queue {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    node *first, *last;
+    bool is_busy, is_ending;
+    int error;
+};
+
+struct mock_mark {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int64_t set, reached;
+    mock_queue *queue; /* it was set in */
+};
+
+static void *run_queue(void *arg)
+{
+    mock_queue *q = arg;
+    pthread_mutex_lock(&q->lock);
+    for (;;) {
+        while (q->first == NULL && !q->is_ending) {
+            pthread_cond_wait(&q->changed, &q->lock);
+        }
+        node *n = q->first;
+        if (n == NULL) {
+            break;
+        }
+        q->first = n->next;
+        q->is_busy = true;
+        pthread_mutex_unlock(&q->lock);
+        if (machine.slow_us > 0) {
+            usleep(machine.slow_us);
+        }
+        int error = n->action(n->arg);
+        free(n->arg);
+        free(n);
+        pthread_mutex_lock(&q->lock);
+        q->error = q->error == 0 ? error : q->error;
+        q->is_busy = false;
+        pthread_cond_broadcast(&q->changed);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return NULL;
+}
+
+mock_queue *mock_queue_create(void)
+{
+    mock_queue *q = calloc(1, sizeof *q);
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_cond_init(&q->changed, NULL);
+    pthread_create(&q->thread, NULL, run_queue, q);
+    enter();
+    machine.counts.queues++;
+    leave();
+    return q;
+}
+
+void mock_queue_free(mock_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    q->is_ending = true;
+    pthread_cond_broadcast(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+    pthread_join(q->thread, NULL);
+    pthread_cond_destroy(&q->changed);
+    pthread_mutex_destroy(&q->lock);
+    free(q);
+    enter();
+    machine.counts.queues--;
+    leave();
+}
+
+void mock_push(mock_queue *q, mock_action action, void *arg)
+{
+    node *n = calloc(1, sizeof *n);
+    n->action = action;
+    n->arg = arg;
+    pthread_mutex_lock(&q->lock);
+    if (q->first == NULL) {
+        q->first = n;
+    } else {
+        q->last->next = n;
+    }
+    q->last = n;
+    pthread_cond_broadcast(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+}
+
+int mock_queue_wait(mock_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    while (q->first != NULL || q->is_busy) {
+        pthread_cond_wait(&q->changed, &q->lock);
+    }
+    int error = q->error;
+    pthread_mutex_unlock(&q->lock);
+    return error;
+}
+
+// Marks -------------------------------------------------------------------------------------------
+
+mock_mark *mock_mark_create(void)
+{
+    mock_mark *m = calloc(1, sizeof *m);
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_cond_init(&m->changed, NULL);
+    enter();
+    machine.counts.marks++;
+    leave();
+    return m;
+}
+
+void mock_mark_free(mock_mark *m)
+{
+    if (m != NULL) {
+        pthread_cond_destroy(&m->changed);
+        pthread_mutex_destroy(&m->lock);
+        free(m);
+        enter();
+        machine.counts.marks--;
+        leave();
+    }
+}
+
+typedef struct mark_arg {
+    mock_mark *mark;
+    int64_t count;
+} mark_arg;
+
+static int reach(void *arg)
+{
+    mark_arg *a = arg;
+    pthread_mutex_lock(&a->mark->lock);
+    a->mark->reached = a->count;
+    pthread_cond_broadcast(&a->mark->changed);
+    pthread_mutex_unlock(&a->mark->lock);
+    return 0;
+}
+
+static int await(void *arg)
+{
+    mark_arg *a = arg;
+    pthread_mutex_lock(&a->mark->lock);
+    while (a->mark->reached < a->count) {
+        pthread_cond_wait(&a->mark->changed, &a->mark->lock);
+    }
+    pthread_mutex_unlock(&a->mark->lock);
+    return 0;
+}
+
+static mark_arg *argument(mock_mark *m, int64_t count)
+{
+    mark_arg *a = calloc(1, sizeof *a);
+    *a = (mark_arg){.mark = m, .count = count};
+    return a;
+}
+
+void mock_mark_set(mock_mark *m, mock_queue *q)
+{
+    pthread_mutex_lock(&m->lock);
+    int64_t count = ++m->set;
+    m->queue = q;
+    pthread_mutex_unlock(&m->lock);
+    mock_push(q, reach, argument(m, count));
+}
+
+void mock_queue_after(mock_queue *q, mock_mark *m)
+{
+    pthread_mutex_lock(&m->lock);
+    int64_t count = m->set;
+    pthread_mutex_unlock(&m->lock);
+    mock_push(q, await, argument(m, count));
+}
+
+int mock_mark_wait(mock_mark *m)
+{
+    pthread_mutex_lock(&m->lock);
+    int64_t count = m->set;
+    mock_queue *q = m->queue;
+    while (m->reached < count) {
+        pthread_cond_wait(&m->changed, &m->lock);
+    }
+    pthread_mutex_unlock(&m->lock);
+    if (q == NULL) {
+        return 0;
+    }
+    pthread_mutex_lock(&q->lock);
+    int error = q->error;
+    pthread_mutex_unlock(&q->lock);
+    return error;
+}

@@ -1,0 +1,77 @@
+/*
+** A device that is not there: memory of its own, queues that run by themselves, and failures to
+** order.  What the stand-ins for gx_cuda.so and for NVIDIA's libraries are made of.
+**
+** Set by environment, looked at when the machine is first used:
+**
+**   MOCK_DEVICES    how many (1)                MOCK_MEMORY   bytes of each (4 GiB)
+**   MOCK_BANDWIDTH  copies, bytes per second; 0 = as fast as it goes (0)
+**   MOCK_FAIL       "CALL:N" or "CALL:N:MODE": the N-th call of that name fails, "*" any name;
+**                   MODE once (default), always (that call and all later ones of the name), lost
+**                   (every call of any name from then on)
+**   MOCK_SLOW       microseconds that every asynchronous action takes at least (0)
+*/
+#ifndef MOCK_MACHINE_H
+#define MOCK_MACHINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct mock_counts {
+    int64_t device_buffers, pinned_buffers, queues, marks, devices; /* alive     */
+    int64_t device_bytes, pinned_bytes;                             /* alive     */
+    int64_t device_peak, pinned_peak;
+    int64_t calls;      /* of any function that may fail           */
+    int64_t failures;   /* that were ordered and have happened     */
+    int64_t violations; /* copies or kernels outside of a buffer, use of what is freed */
+    int64_t kernels, uploads, downloads;
+} mock_counts;
+
+int mock_devices(void);
+size_t mock_memory(void);
+
+/* Does this call fail?  Counts it. */
+bool mock_fails(const char *call);
+
+/* Memory of a device, filled with NaNs; NULL when it is full. */
+void *mock_device_alloc(size_t bytes);
+void mock_device_free(void *ptr);
+size_t mock_device_free_bytes(void);
+void *mock_pin(size_t bytes);
+void mock_unpin(void *ptr);
+
+/* All of [ptr, ptr + bytes) lies in one living device buffer; else a violation is counted. */
+bool mock_is_on_device(const void *ptr, size_t bytes);
+
+typedef struct mock_queue mock_queue;
+typedef struct mock_mark mock_mark;
+
+/* What a queue does later: returns 0, or an error that the queue keeps. */
+typedef int (*mock_action)(void *arg);
+
+mock_queue *mock_queue_create(void);
+void mock_queue_free(mock_queue *queue); /* runs what is left first */
+/* arg: malloc'ed, freed when the action has run. */
+void mock_push(mock_queue *queue, mock_action action, void *arg);
+int mock_queue_wait(mock_queue *queue); /* its first error so far */
+
+mock_mark *mock_mark_create(void);
+void mock_mark_free(mock_mark *mark);
+void mock_mark_set(mock_mark *mark, mock_queue *queue);
+int mock_mark_wait(mock_mark *mark); /* error of the queue it was set in */
+void mock_queue_after(mock_queue *queue, mock_mark *mark);
+
+/* Copy of bytes, at the bandwidth; used inside actions. */
+void mock_copy(void *dst, const void *src, size_t bytes);
+
+/* For tests, by ctypes. */
+#define MOCK_API __attribute__((visibility("default")))
+MOCK_API void mock_read(mock_counts *counts);
+MOCK_API void mock_order(const char *failure); /* as MOCK_FAIL; "" = none; counts calls anew */
+
+/* Add to one of the counts of what was done. */
+typedef enum mock_done { MOCK_KERNEL, MOCK_UPLOAD, MOCK_DOWNLOAD } mock_done;
+void mock_count(mock_done what);
+
+#endif

@@ -1,0 +1,101 @@
+"""A process of its own with the mock device: gx.so beside the stand-in for gx_cuda.so (tests/mockcuda).
+
+A test hands child() a function's source as text; it runs in a fresh Python with what is defined below, and what it
+returns comes back through JSON.  The device is set by the environment (MOCK_..., tests/mockcuda/mock_machine.h).
+"""
+import ctypes
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from conftest import ROOT, gx_path
+
+MOCK = pathlib.Path(os.environ.get("GX_MOCK") or ROOT / "build" / "tests" / "mockcuda" / "gx_cuda.so")
+
+PRELUDE = """
+import ctypes, json, os, sqlite3, sys
+sys.path.insert(0, {tests!r})
+import numpy as np
+from conftest import error, from_numpy, gx_connect, q, to_numpy
+from mockkit import Mock, matrices, notes, stats
+mock = Mock()
+"""
+
+NAMES = (
+    "device_buffers pinned_buffers queues marks devices device_bytes pinned_bytes device_peak pinned_peak calls "
+    "failures violations kernels uploads downloads"
+).split()
+
+
+class Counts(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int64) for name in NAMES]
+
+
+class Mock:
+    """The machine behind the stand-in, in this process."""
+
+    def __init__(self):
+        self.library = ctypes.CDLL(str(pathlib.Path(gx_path()).with_name("gx_cuda.so")))
+
+    def counts(self):
+        counts = Counts()
+        self.library.mock_read(ctypes.byref(counts))
+        return {name: getattr(counts, name) for name in NAMES}
+
+    def order(self, failure=""):
+        self.library.mock_order(failure.encode())
+
+    def alive(self):
+        """What has not been given back."""
+        counts = self.counts()
+        return {name: counts[name] for name in NAMES[:7] if counts[name] != 0}
+
+
+def matrices(db, m=150, k=130, n=170, dtype="f64", tile=64):
+    """Stored A, B, and their product C0 as the CPU has it; tiles of tile x tile."""
+    bytes_of = {"f64": 8, "f32": 4, "c128": 16, "c64": 8}[dtype]
+    db.execute("SELECT gx_config('profile', 'off')")
+    db.execute("SELECT gx_config('tile_bytes', ?)", (bytes_of * tile * tile,)).fetchall()
+    for name, rows, cols, seed in (("A", m, k, 1), ("B", k, n, 2)):
+        db.execute(
+            f"SELECT gx_randn({rows}, {cols}, '{name}', '{{\"seed\":{seed},\"dtype\":\"{dtype}\",\"replace\":true}}')"
+        ).fetchall()
+    backend = db.execute("SELECT gx_config('backend')").fetchone()[0]
+    db.execute("SELECT gx_config('backend', 'cpu')").fetchall()
+    db.execute("SELECT gx_matmul('A', 'B', 'C0', '{\"replace\":true}')").fetchall()
+    db.execute("SELECT gx_config('backend', ?)", (backend,)).fetchall()
+
+
+def stats(db):
+    return dict(db.execute("SELECT name, value FROM gx_stats WHERE name <> 'note'").fetchall())
+
+
+def notes(db):
+    return [row[0] for row in db.execute("SELECT meaning FROM gx_stats WHERE name = 'note'")]
+
+
+def child(tmp_path, body, timeout=120, with_mock=True, **env):
+    """Run body (which sets result) in a process of its own; the result comes back."""
+    if with_mock and not MOCK.exists():
+        pytest.skip(f"{MOCK} is not built: make programs")
+    here = tmp_path / "gx"
+    here.mkdir(exist_ok=True)
+    for name, target in (("gx.so", gx_path() if gx_path().endswith(".so") else gx_path() + ".so"), ("gx_cuda.so", MOCK)):
+        if not (here / name).exists() and (with_mock or name == "gx.so"):
+            (here / name).symlink_to(target)
+    code = PRELUDE.format(tests=str(ROOT / "tests" / "sql")) + body + "\nprint(json.dumps(result))\n"
+    if not with_mock:
+        code = code.replace("mock = Mock()\n", "", 1)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("GX_", "MOCK_"))}
+    environment |= {"GX_SO": str(here / "gx.so"), "XDG_CACHE_HOME": str(tmp_path / "cache"), "TMP_PATH": str(tmp_path)}
+    environment["MOCK_MEMORY"] = str(64 << 20)
+    environment |= {key: str(value) for key, value in env.items()}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=timeout, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
