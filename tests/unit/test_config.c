@@ -295,8 +295,8 @@ int main(void)
         "GX_MEMORY_LIMIT", "GX_PINNING_BUDGET", "GX_DEVICE_MEMORY_LIMIT",
         "GX_BACKEND",      "GX_THREADS",        "GX_READERS",
         "GX_TILE_BYTES",   "GX_DETERMINISTIC",  "GX_PROGRESS",
-        "GX_FILES",        "GX_PROFILE",       "GX_CUDA_PATH",
-        "GX_DEVICE",
+        "GX_FILES",        "GX_PROFILE",        "GX_CUDA_PATH",
+        "GX_DEVICE",       "GX_PROBE",
     };
     assert(sizeof names / sizeof names[0] == GX_SETTING_COUNT);
     for (size_t i = 0; i < GX_SETTING_COUNT; i++) {
