@@ -64,6 +64,11 @@ size_t gx_prog_overhead(int64_t calls, int64_t blocks)
            (size_t)blocks * BLOCK;
 }
 
+size_t gx_prog_parts_overhead(int64_t calls)
+{
+    return (size_t)calls * sizeof(call_extra);
+}
+
 void gx_prog_free(gx_prog *prog)
 {
     if (prog != NULL) {
@@ -141,11 +146,27 @@ static int16_t find_kind(gx_prog *prog, const gx_call *call)
     return (int16_t)prog->kinds++;
 }
 
+void gx_prog_expect_parts(gx_prog *prog, int64_t calls)
+{
+    gx_err err = {0};
+    void *extra = prog->extra;
+    if (calls <= prog->extra_capacity || !gx_ok(prog->run)) {
+        return;
+    }
+    if (gx_mem_realloc(prog->run->ctx->mem, (size_t)calls * sizeof *prog->extra,
+                       "the list of block operations", &extra, &err) != GX_OK) {
+        gx_run_fail(prog->run, &err);
+        return;
+    }
+    prog->extra = extra;
+    prog->extra_capacity = calls;
+}
+
 static bool has_extra(const gx_call *call, const gx_block *block[3])
 {
     return block[0]->part.rows > 0 || block[1]->part.rows > 0 || block[2]->part.rows > 0 ||
            call->tau != NULL || call->pivots != NULL || call->reflectors > 0 ||
-           call->info_base != 0;
+           call->info_base != 0 || call->reduce != NULL;
 }
 
 /* Index of the call's extra, -1 when it needs none or there is no memory (the run has failed). */
@@ -155,16 +176,10 @@ static int32_t add_extra(gx_prog *prog, const gx_call *call, const gx_block *blo
         return -1;
     }
     if (prog->extra_count == prog->extra_capacity) {
-        int64_t wanted = gx_max(16, 2 * prog->extra_capacity);
-        gx_err err = {0};
-        void *extra = prog->extra;
-        if (gx_mem_realloc(prog->run->ctx->mem, (size_t)wanted * sizeof *prog->extra,
-                           "the list of block operations", &extra, &err) != GX_OK) {
-            gx_run_fail(prog->run, &err);
+        gx_prog_expect_parts(prog, gx_max(16, 2 * prog->extra_capacity));
+        if (!gx_ok(prog->run)) {
             return -1;
         }
-        prog->extra = extra;
-        prog->extra_capacity = wanted;
     }
     prog->extra[prog->extra_count] =
         (call_extra){.part = {block[0]->part, block[1]->part, block[2]->part},
@@ -175,7 +190,9 @@ static int32_t add_extra(gx_prog *prog, const gx_call *call, const gx_block *blo
                      .pivot_last = call->pivot_last,
                      .row_offset = call->row_offset,
                      .reflectors = call->reflectors,
-                     .info_base = call->info_base};
+                     .info_base = call->info_base,
+                     .reduce_kind = call->reduce_kind,
+                     .reduce = call->reduce};
     return (int32_t)prog->extra_count++;
 }
 
@@ -299,6 +316,8 @@ static void take_extra(const call_extra *extra, gx_args *args)
     args->pivot_first = extra->pivot_first;
     args->pivot_last = extra->pivot_last;
     args->row_offset = extra->row_offset;
+    args->reduce_kind = extra->reduce_kind;
+    args->reduce = extra->reduce;
     if (extra->reflectors > 0) {
         args->k = extra->reflectors;
     }

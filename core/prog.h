@@ -83,6 +83,8 @@ typedef struct gx_call {
     int64_t row_offset;              /* LASWP                                                  */
     int64_t reflectors;              /* ORGQR: k; 0 = as said above                            */
     int64_t info_base;               /* POTRF, GETRF: added to a kernel's info                 */
+    gx_reduce_kind reduce_kind;      /* REDUCE, whose c is its a                               */
+    double *reduce;                  /* REDUCE: OUT, host memory                               */
 } gx_call;
 
 /*
@@ -90,6 +92,12 @@ typedef struct gx_call {
 */
 gx_code gx_prog_create(gx_run *run, int64_t calls, gx_prog **prog);
 void gx_prog_free(gx_prog *prog); /* NULL is a no-op */
+
+/*
+** How many of the calls have parts, pivots or the like: room for them is made at once, where a list
+** that grows exists twice while it does.
+*/
+void gx_prog_expect_parts(gx_prog *prog, int64_t calls);
 
 /*
 ** Blocks of block_rows x block_cols.  With a sink they must be multiples of its tiles (or the
@@ -133,6 +141,9 @@ void gx_prog_cache(gx_prog *prog, size_t bytes);
 
 /* Bytes that a program of so many calls on so many blocks takes beside its cache, at its peak. */
 size_t gx_prog_overhead(int64_t calls, int64_t blocks);
+
+/* What calls with parts take more, when they were expected. */
+size_t gx_prog_parts_overhead(int64_t calls);
 
 typedef struct gx_cost {
     double flops;

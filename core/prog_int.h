@@ -28,6 +28,8 @@ typedef struct call_extra {
     int64_t tau_at;
     int64_t *pivots;
     int64_t pivot_first, pivot_last, row_offset, reflectors, info_base;
+    gx_reduce_kind reduce_kind;
+    double *reduce;
 } call_extra;
 
 /* A vector: see gx_prog_vector(). */

@@ -1,0 +1,246 @@
+/*
+** LU with partial pivoting, P A = L U, of matrices of any size and shape.
+**
+** Left-looking over panels, which are w columns as high as the matrix:
+**
+**   for each panel j:
+**       for each panel k < j:                                r = k w, the rows below: r + w ...
+**           rows of F[:,j] exchanged by the pivots of panel k          LASWP
+**           F[r:r+w, j]  = L[k,k]^-1 F[r:r+w, j]                       TRSM
+**           F[r+w:, j]  -= F[r+w:, k] F[r:r+w, j]                      GEMM
+**       P F[r:, j] = L U, r = j w, with partial pivoting               GETRF
+**
+** A panel reads A's columns once and is written once, when it is finished; so the exchanges of
+** later panels are not made in it.  F is therefore "interleaved" (docs/format.md): each panel of L
+** has its rows in the order in which they were when it was finished.  Where A fits in one panel F
+** is just what LAPACK's getrf returns.  That is the lazy form of pivoting of out-of-core LU (Toledo
+** & Gustavson, "The design and implementation of SOLAR", 1996; D'Azevedo & Dongarra, "The design
+** and implementation of the parallel out-of-core ScaLAPACK LU, QR and Cholesky factorization
+** routines", 1997).
+**
+** Memory: a group of panels stays while the finished ones pass by, each read once a group; with S
+** words of memory about m n^2 / 2 x m / S words are read again (whole panels, with the part of U
+** that is not needed: a panel is one block).  When everything fits nothing is, and finished panels
+** are written while the next compute.  At the least two panels of one column.
+**
+** The 1-norm of A goes by: the sums of each panel's columns are taken when it has been read.
+**
+** Wide matrices have panels without pivots, tall ones rows without: both are the loops above with
+** some of them empty.  NaN and Inf flow as IEEE 754 says.
+*/
+#include "alg_lu.h"
+
+#include <math.h>
+
+static const gx_scalar ONE = {1, 0};
+static const gx_scalar MINUS_ONE = {-1, 0};
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+typedef struct lu {
+    gx_prog *prog;
+    const gx_lu_plan *plan;
+    const gx_opnd *F;
+    gx_aux *aux;
+    int64_t panels;   /* of F                               */
+    int64_t factored; /* of these: those that have pivots   */
+} lu;
+
+/* Columns of panel j. */
+static int64_t width_of(const lu *x, int64_t j)
+{
+    return gx_min(x->plan->panel, x->plan->n - j * x->plan->panel);
+}
+
+/* Pivots of panel k. */
+static int64_t pivots_of(const lu *x, int64_t k)
+{
+    return gx_min(width_of(x, k), x->plan->m - k * x->plan->panel);
+}
+
+/* What the finished panel k does to panel j. */
+static void apply(const lu *x, int64_t k, int64_t j)
+{
+    int64_t r = k * x->plan->panel, p = pivots_of(x, k), wide = width_of(x, j);
+    int64_t below = x->plan->m - r - p;
+    gx_block top = gx_blk_part(x->F, 0, j, r, 0, p, wide);
+    gx_prog_call(x->prog, &(gx_call){.kernel = GX_LASWP,
+                                     .c = gx_blk_part(x->F, 0, j, r, 0, x->plan->m - r, wide),
+                                     .keeps_c = true,
+                                     .pivots = x->aux->pivots + r,
+                                     .pivot_last = p});
+    gx_prog_call(x->prog, &(gx_call){.kernel = GX_TRSM,
+                                     .side = GX_LEFT,
+                                     .uplo = GX_LOWER,
+                                     .diag = GX_UNIT,
+                                     .alpha = ONE,
+                                     .a = gx_blk_part(x->F, 0, k, r, 0, p, p),
+                                     .c = top,
+                                     .keeps_c = true});
+    if (below > 0) {
+        gx_prog_call(x->prog, &(gx_call){.kernel = GX_GEMM,
+                                         .alpha = MINUS_ONE,
+                                         .beta = ONE,
+                                         .a = gx_blk_part(x->F, 0, k, r + p, 0, below, p),
+                                         .b = top,
+                                         .c = gx_blk_part(x->F, 0, j, r + p, 0, below, wide),
+                                         .keeps_c = true});
+    }
+}
+
+/* Sums of |a| down the columns of panel j, which is still A's. */
+static void sum_columns(const lu *x, int64_t j, double *sums)
+{
+    gx_block panel = gx_blk(x->F, 0, j);
+    gx_prog_call(x->prog, &(gx_call){.kernel = GX_REDUCE,
+                                     .reduce_kind = GX_REDUCE_COL_ABS,
+                                     .reduce = sums + j * x->plan->panel,
+                                     .a = panel,
+                                     .c = panel,
+                                     .keeps_c = true});
+}
+
+/* The panel's own factorisation; its pivots are counted from its first row until finish(). */
+static void factor(const lu *x, int64_t j)
+{
+    int64_t r = j * x->plan->panel;
+    gx_prog_call(x->prog,
+                 &(gx_call){.kernel = GX_GETRF,
+                            .c = gx_blk_part(x->F, 0, j, r, 0, x->plan->m - r, width_of(x, j)),
+                            .keeps_c = true,
+                            .pivots = x->aux->pivots + r,
+                            .info_base = r});
+}
+
+/* Panels j0 .. j1 - 1, which stay in memory. */
+static void factor_group(const lu *x, int64_t j0, int64_t j1, double *sums)
+{
+    for (int64_t j = j0; j < j1 && j0 > 0; j++) {
+        sum_columns(x, j, sums);
+        apply(x, 0, j); // at once, so that the next panel is read while this one computes
+    }
+    for (int64_t k = 1; k < gx_min(j0, x->factored); k++) {
+        for (int64_t j = j0; j < j1; j++) {
+            apply(x, k, j);
+        }
+    }
+    for (int64_t j = j0; j < j1; j++) {
+        if (j0 == 0) {
+            sum_columns(x, j, sums);
+        }
+        for (int64_t k = j0; k < gx_min(j, x->factored); k++) {
+            apply(x, k, j);
+        }
+        if (j < x->factored) {
+            factor(x, j);
+        }
+    }
+}
+
+/* GETRF reports in the order of the steps: the first zero pivot is the one to keep. */
+static gx_code note_zero_pivot(void *arg, int64_t info, gx_err *err)
+{
+    gx_aux *aux = arg;
+    (void)err;
+    aux->info = aux->info == 0 ? info : aux->info;
+    return GX_OK;
+}
+
+gx_prog *gx_lu_program(gx_run *run, const gx_mat *A, const gx_lu_plan *plan, gx_sink *F,
+                       gx_aux *aux, double *sums)
+{
+    lu x = {.plan = plan, .aux = aux, .panels = gx_ceil_div(plan->n, plan->panel)};
+    x.factored = gx_min(x.panels, gx_ceil_div(gx_min(plan->m, plan->n), plan->panel));
+    int64_t pairs = x.factored * (x.factored - 1) / 2 + (x.panels - x.factored) * x.factored;
+    if (gx_prog_create(run, 3 * pairs + 2 * x.panels, &x.prog) != GX_OK) {
+        return NULL;
+    }
+    gx_prog_expect_parts(x.prog, 3 * pairs + 2 * x.panels);
+    x.F = gx_prog_operand(x.prog, A, F, plan->dtype, plan->m, plan->n, gx_max(1, plan->m),
+                          plan->panel);
+    gx_prog_cut(x.prog, &plan->cut);
+    gx_prog_lookahead(x.prog, plan->lookahead);
+    gx_prog_on_info(x.prog, note_zero_pivot, aux);
+    if (plan->m == 0) {
+        return x.prog;
+    }
+    for (int64_t j = 0; j < x.panels && gx_ok(run); j += plan->group) {
+        factor_group(&x, j, gx_min(j + plan->group, x.panels), sums);
+    }
+    return x.prog;
+}
+
+/* ---- the driver ------------------------------------------------------------------------------ */
+
+/* Pivots counted from row 0; the largest sum is the norm, unless one is no number. */
+static void finish(const gx_lu_plan *plan, const double *sums, gx_aux *aux)
+{
+    for (int64_t j = 0; j < aux->count; j++) {
+        aux->pivots[j] += j / plan->panel * plan->panel;
+    }
+    aux->norm1 = 0;
+    for (int64_t j = 0; j < plan->n && plan->m > 0; j++) {
+        aux->norm1 = sums[j] > aux->norm1 || isnan(sums[j]) ? sums[j] : aux->norm1;
+    }
+}
+
+gx_code gx_alg_lu(gx_run *run, const gx_mat *A, gx_sink *F, gx_aux *aux)
+{
+    if (!gx_ok(run)) {
+        return run->err.code;
+    }
+    gx_err err = {0};
+    void *sums;
+    if (gx_mem_calloc(run->ctx->mem, (size_t)A->cols * sizeof(double), "sums of columns", &sums,
+                      &err) != GX_OK) {
+        return gx_run_fail(run, &err);
+    }
+    gx_lu_plan plan;
+    gx_plan_lu_again(run, aux, F, &plan);
+    gx_prog *prog = gx_lu_program(run, A, &plan, F, aux, sums);
+    if (prog != NULL && gx_prog_run(prog) == GX_OK) {
+        finish(&plan, sums, aux);
+    }
+    gx_prog_free(prog);
+    gx_mem_free(run->ctx->mem, sums);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+/*
+** Choose the panel for an intermediate, which is in memory where half of its size is left beside
+** it.  *keep: what gx_sink_begin_scratch() is to leave.
+*/
+static void plan_scratch(gx_run *run, const gx_mat *A, gx_dtype dtype, gx_lu_plan *plan,
+                         size_t *keep)
+{
+    gx_mem *mem = run->ctx->mem;
+    gx_err err = {0};
+    size_t bytes = 0, left = gx_mem_available(mem);
+    bool fits = gx_matrix_bytes(A->rows, A->cols, dtype, &bytes) && bytes < left / 3 * 2 &&
+                gx_mem_reserve(mem, bytes, "a factor", &err) == GX_OK;
+    gx_plan_lu(run, A->rows, A->cols, dtype, plan);
+    if (fits) {
+        gx_mem_return(mem, bytes);
+    }
+    *keep = fits ? bytes / 4 : left;
+}
+
+gx_code gx_alg_lu_scratch(gx_run *run, const gx_mat *A, gx_dtype dtype, gx_sink *F, gx_aux *aux)
+{
+    *aux = (gx_aux){.kind = GX_AUX_NONE};
+    *F = (gx_sink){.run = NULL};
+    gx_lu_plan plan;
+    gx_err err = {0};
+    size_t keep;
+    if (!gx_ok(run)) {
+        return run->err.code;
+    }
+    plan_scratch(run, A, dtype, &plan, &keep);
+    if (gx_ok(run) && gx_aux_create(run->ctx->mem, GX_AUX_LU, A->rows, A->cols, dtype, plan.panel,
+                                    aux, &err) != GX_OK) {
+        gx_run_fail(run, &err);
+    }
+    gx_sink_begin_scratch_tiles(run, A->rows, A->cols, dtype, keep, plan.tile_rows, plan.tile_cols,
+                                F);
+    return gx_alg_lu(run, A, F, aux);
+}

@@ -1,0 +1,181 @@
+/*
+** The planner of LU: see alg_lu.h.
+**
+** A panel is a block as high as the matrix.  A group of panels stays in memory while the finished
+** panels to its left pass by, so with room for s panels about s - 1 are in the group and what is
+** read again is
+**
+**     sum over groups of (panels before it) x (bytes of a panel)    = m n^2 / (2 (s - 1) w) words.
+**
+** For a given memory that hardly depends on w, once s is not too small; gemm's rate does, since w
+** is its inner dimension.  So w is the largest of 512, 256, ... that leaves ENOUGH_PANELS, and
+** falls below LEAST_WIDTH, where gemm becomes slow, only when not even three panels would fit.
+**
+** Tiles of the result are one panel wide (or a whole part of one, where tiles are small) and a
+** whole multiple of w high, so that the blocks of a solve are whole tiles.
+**
+** Deterministic mode: w follows from the height of the matrix alone; the order in which a panel is
+** changed does not depend on the group.
+*/
+#include "alg_lu.h"
+
+enum {
+    WIDTH = 512,       /* gemm's full rate, and one panel is 5 % of the flops at n = 8192 */
+    LEAST_WIDTH = 128, /* gemm at about 80 %                                              */
+    ENOUGH_PANELS = 8,
+    FIXED_PIECE = 512, /* as plan.c */
+    CALLS_EACH = 3     /* for a panel and one to its left */
+};
+
+/* A deterministic panel: at most this much. */
+static const size_t FIXED_PANEL_BYTES = (size_t)16 << 20;
+
+static const double TILES_MAX = 4294967295.0; // as tile_shape.c
+
+/* Pairs of a panel and one to its left that has pivots. */
+static int64_t count_pairs(const gx_lu_plan *plan, int64_t panels)
+{
+    int64_t factored = gx_min(panels, gx_ceil_div(gx_min(plan->m, plan->n), plan->panel));
+    return factored * (factored - 1) / 2 + (panels - factored) * factored;
+}
+
+/* What the hungriest kernel wants beside its blocks. */
+static size_t workspace_bytes(gx_run *run, const gx_lu_plan *plan)
+{
+    const gx_backend *backend;
+    gx_dev *dev;
+    if (gx_run_device(run, &backend, &dev) != GX_OK) {
+        return 0;
+    }
+    gx_args args = {
+        .m = plan->m, .n = gx_min(plan->panel, plan->n), .lda = plan->m, .ldc = plan->m};
+    return gx_team_call_bytes(backend, dev, GX_GETRF, plan->dtype, &args);
+}
+
+/* Panels that the cache will hold beside the program itself. */
+static int64_t count_slots(gx_run *run, const gx_lu_plan *plan)
+{
+    int64_t panels = gx_ceil_div(plan->n, plan->panel);
+    int64_t calls = CALLS_EACH * count_pairs(plan, panels) + 2 * panels;
+    size_t element = gx_dtype_bytes(plan->dtype);
+    size_t panel_bytes = (size_t)(plan->m * gx_min(plan->panel, plan->n)) * element;
+    size_t tile_bytes = (size_t)(plan->tile_rows * plan->tile_cols) * element;
+    size_t overhead = gx_prog_overhead(calls, panels) + gx_prog_parts_overhead(calls) + tile_bytes +
+                      workspace_bytes(run, plan);
+    size_t available = gx_mem_available(run->ctx->mem);
+    return available > overhead ? (int64_t)((available - overhead) / gx_max(1, panel_bytes)) : 0;
+}
+
+/* About the bytes that tiles have, one panel or a whole part of it wide. */
+static void choose_tiles(gx_run *run, gx_lu_plan *plan)
+{
+    int64_t element = (int64_t)gx_dtype_bytes(plan->dtype), w = plan->panel;
+    int64_t elements = gx_max(1, (int64_t)gx_store_max_tile_bytes(run->ctx->store) / element);
+    int64_t wide = w;
+    while (wide > 1 && wide > elements / gx_max(1, gx_min(wide, plan->m))) {
+        wide = wide % 2 == 0 ? wide / 2 : 1;
+    }
+    int64_t high = gx_max(1, elements / wide);
+    if (high < plan->m && high > w) {
+        high = high / w * w;
+    }
+    plan->tile_cols = gx_max(1, gx_min(wide, plan->n));
+    plan->tile_rows = gx_max(1, gx_min(high, plan->m));
+    double tiles = (double)gx_ceil_div(plan->m, plan->tile_rows) *
+                   (double)gx_ceil_div(plan->n, plan->tile_cols);
+    if (tiles > TILES_MAX) {
+        gx_run_failf(run, GX_TOOBIG,
+                     "a matrix of %lldx%lld %s has more than 2^32 - 1 tiles of %lld bytes: raise "
+                     "it with gx_config('tile_bytes', ...)",
+                     (long long)plan->m, (long long)plan->n, gx_dtype_name(plan->dtype),
+                     (long long)(elements * element));
+    }
+}
+
+static void set_width(gx_run *run, gx_lu_plan *plan, int64_t width)
+{
+    plan->panel = gx_max(1, gx_min(width, plan->n));
+    choose_tiles(run, plan);
+}
+
+static void choose_width(gx_run *run, gx_lu_plan *plan, bool is_fixed)
+{
+    size_t column_bytes = (size_t)gx_max(1, plan->m) * gx_dtype_bytes(plan->dtype);
+    int64_t width = WIDTH;
+    if (is_fixed) {
+        width /= 2;
+        while (width > 1 && (size_t)width * column_bytes > FIXED_PANEL_BYTES) {
+            width /= 2;
+        }
+        set_width(run, plan, width);
+        return;
+    }
+    // Narrower panels are more calls, whose list takes memory too: where no width leaves enough
+    // panels, the one that leaves the most.
+    int64_t best = width, most = -1;
+    for (; width > 0; width /= 2) {
+        set_width(run, plan, width);
+        int64_t wanted =
+            gx_min(width > LEAST_WIDTH ? ENOUGH_PANELS : 3, gx_ceil_div(plan->n, plan->panel));
+        int64_t slots = count_slots(run, plan);
+        if (slots >= most) {
+            best = width;
+            most = slots;
+        }
+        if (slots >= wanted) {
+            break;
+        }
+    }
+    set_width(run, plan, best);
+}
+
+/* The group, now that the panel is known. */
+static void choose_group(gx_run *run, gx_lu_plan *plan)
+{
+    int64_t panels = gx_max(1, gx_ceil_div(plan->n, plan->panel));
+    int64_t slots = count_slots(run, plan);
+    plan->is_in_memory = slots >= panels;
+    // One place for the panel that passes by, one for the next.
+    plan->group = plan->is_in_memory ? 1 : gx_max(1, slots - 2);
+    plan->lookahead = plan->is_in_memory ? INT32_MAX / 2 : CALLS_EACH * (plan->group + 1);
+}
+
+/* Shape and cut; whether the mode is deterministic. */
+static bool begin_plan(gx_run *run, int64_t m, int64_t n, gx_dtype dtype, gx_lu_plan *plan)
+{
+    bool is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
+    *plan = (gx_lu_plan){.m = m, .n = n, .dtype = dtype};
+    if (is_fixed) {
+        plan->cut =
+            (gx_cut){.m = FIXED_PIECE, .n = FIXED_PIECE, .k = FIXED_PIECE, .is_fixed = true};
+    }
+    return is_fixed;
+}
+
+void gx_plan_lu(gx_run *run, int64_t m, int64_t n, gx_dtype dtype, gx_lu_plan *plan)
+{
+    bool is_fixed = begin_plan(run, m, n, dtype, plan);
+    choose_width(run, plan, is_fixed);
+    choose_group(run, plan);
+}
+
+void gx_plan_lu_again(gx_run *run, const gx_aux *aux, const gx_sink *F, gx_lu_plan *plan)
+{
+    begin_plan(run, F->rows, F->cols, F->dtype, plan);
+    plan->panel = aux->panel;
+    plan->tile_rows = F->tile_rows;
+    plan->tile_cols = F->tile_cols;
+    choose_group(run, plan);
+}
+
+double gx_plan_lu_reads(const gx_lu_plan *plan)
+{
+    int64_t panels = gx_ceil_div(plan->n, plan->panel);
+    int64_t factored = gx_min(panels, gx_ceil_div(gx_min(plan->m, plan->n), plan->panel));
+    double again = 0;
+    for (int64_t j = 0; j < panels && !plan->is_in_memory; j += plan->group) {
+        again += (double)gx_min(j, factored);
+    }
+    double element = (double)gx_dtype_bytes(plan->dtype);
+    return element * (double)plan->m * ((double)plan->n + again * (double)plan->panel);
+}
