@@ -228,6 +228,9 @@ extern const gx_function gx_functions_look[];     /* fn_look.c: info, json, show
 extern const gx_function gx_functions_files[];    /* fn_files.c: import, export */
 extern const gx_function gx_functions_property[]; /* fn_property.c: set_property, ... */
 extern const gx_function gx_functions_solve[];    /* fn_solve.c: solve, cond, rcond */
+extern const gx_function gx_functions_lu[];       /* fn_lu.c: lu */
+extern const gx_function gx_functions_part[];     /* fn_part.c: part */
+extern const gx_function gx_functions_det[];      /* fn_det.c: det, logdet, inverse */
 extern const gx_function gx_functions_cells[];    /* fn_cells.c: set */
 extern const gx_function gx_functions_cholesky[]; /* fn_chol.c: cholesky, trsm, trmm, syrk */
 extern const gx_function gx_functions_qr[];       /* fn_qr.c: qr, lstsq, rank, pinv */
@@ -244,6 +247,8 @@ int gx_register_cells(sqlite3 *db, gx_ctx *ctx);      /* vtab_cells.c: gx_cells,
 int gx_register_control(sqlite3 *db, gx_ctx *ctx);    /* vtab_control.c: gx_settings, ... */
 int gx_register_spectra(sqlite3 *db, gx_ctx *ctx);    /* vtab_eig.c: gx_eig, gx_svd */
 int gx_register_qr(sqlite3 *db, gx_ctx *ctx);         /* vtab_qr.c: gx_qr, gx_lstsq */
+int gx_register_lu(sqlite3 *db, gx_ctx *ctx);         /* fn_lu.c: gx_lu(A) */
+int gx_register_logdet(sqlite3 *db, gx_ctx *ctx);     /* fn_det.c: gx_logdet(A) */
 int gx_register_plan(sqlite3 *db, gx_ctx *ctx);       /* vtab_plan.c: gx_plan(expression)         */
 int gx_register_pca(sqlite3 *db, gx_ctx *ctx);        /* fn_pca.c: gx_pca                     */
 

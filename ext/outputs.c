@@ -54,17 +54,22 @@ void gx_outputs_store(gx_outputs *out, const gx_dest *dest, uint32_t properties,
     gx_sink_end(&sink);
 }
 
+void gx_outputs_close(gx_outputs *out)
+{
+    gx_run *run = &out->fn->run;
+    for (; out->begun > 0; out->begun--) {
+        gx_err err = {0};
+        gx_store_end(run->ctx->store, gx_ok(run), &err);
+        gx_run_fail(run, &err);
+    }
+}
+
 void gx_outputs_end(gx_outputs *out, const gx_dest *first, gx_dtype dtype, int64_t rows,
                     int64_t cols, const void *data, int64_t ld)
 {
     gx_fn *fn = out->fn;
-    gx_store *store = fn->ctx->store;
     gx_outputs_store(out, first, 0, dtype, rows, cols, data, ld);
-    for (; out->begun > 0; out->begun--) {
-        gx_err err = {0};
-        gx_store_end(store, gx_ok(&fn->run), &err);
-        gx_run_fail(&fn->run, &err);
-    }
+    gx_outputs_close(out);
     if (!gx_ok(&fn->run)) {
         return;
     }

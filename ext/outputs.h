@@ -31,4 +31,7 @@ void gx_outputs_store(gx_outputs *out, const gx_dest *dest, uint32_t properties,
 void gx_outputs_end(gx_outputs *out, const gx_dest *first, gx_dtype dtype, int64_t rows,
                     int64_t cols, const void *data, int64_t ld);
 
+/* Commit, or roll back where the run has failed, without a result; end does it too. */
+void gx_outputs_close(gx_outputs *out);
+
 #endif
