@@ -121,13 +121,7 @@ static gx_code load_whole(const solving *s, const gx_mat *mat, bool is_said, gx_
     int64_t ld = gx_max(1, s->n);
     gx_dense_load(s->run, mat, dtype, a, ld);
     if (is_said) {
-        gx_dense_call(s->run, GX_SYMMETRIZE, dtype,
-                      &(gx_args){.transa = GX_CONJ_TRANS,
-                                 .uplo = GX_LOWER,
-                                 .m = s->n,
-                                 .n = s->n,
-                                 .c = a,
-                                 .ldc = ld});
+        gx_dense_mirror(s->run, dtype, a, ld, s->n);
     }
     return gx_dense_finite(s->run, mat->label, dtype, a, ld, s->n, s->n);
 }

@@ -14,6 +14,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 gx_code gx_dense_alloc(gx_run *run, gx_dtype dtype, int64_t count, const char *what, void **ptr)
@@ -255,6 +256,17 @@ size_t gx_dense_call_bytes(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, con
     return !gx_ok(run) || host_device(run, &backend, &dev) != GX_OK
                ? 0
                : gx_team_call_bytes(backend, dev, kernel, dtype, args);
+}
+
+void gx_dense_mirror(gx_run *run, gx_dtype dtype, void *x, int64_t ld, int64_t n)
+{
+    gx_dense_call(
+        run, GX_SYMMETRIZE, dtype,
+        &(gx_args){.transa = GX_CONJ_TRANS, .uplo = GX_LOWER, .m = n, .n = n, .c = x, .ldc = ld});
+    for (int64_t i = 0; i < n && gx_dtype_is_complex(dtype); i++) {
+        size_t part = gx_dtype_bytes(dtype) / 2;
+        memset((char *)gx_at(x, dtype, ld, i, i) + part, 0, part);
+    }
 }
 
 /* 1300000000 as "1.30 GB". */

@@ -30,6 +30,9 @@ gx_code gx_dense_write(gx_run *run, gx_sink *sink, const void *src, int64_t ld);
 gx_code gx_dense_finite(gx_run *run, const char *label, gx_dtype dtype, const void *x, int64_t ld,
                         int64_t m, int64_t n);
 
+/* The lower triangle of x over the upper one, conjugated; a real diagonal; n x n. */
+void gx_dense_mirror(gx_run *run, gx_dtype dtype, void *x, int64_t ld, int64_t n);
+
 /* x = x^H to the bit; n x n. */
 bool gx_dense_is_hermitian(gx_dtype dtype, const void *x, int64_t ld, int64_t n);
 

@@ -73,7 +73,7 @@ static void find_and_store(gx_fn *fn, gx_eig_options *opt, const gx_eig_args *ar
         dtype = value_dtype(&r, of_a);
         pack_values(&r, dtype);
     }
-    gx_outputs_end(&out, &opt->values, dtype, r.count, 1, r.values, gx_max(1, r.count));
+    gx_outputs_finish(&out, &opt->values, 0, dtype, r.count, 1, r.values, gx_max(1, r.count));
     r.mem = fn->ctx->mem;
     gx_eig_clear(&r);
 }
@@ -129,7 +129,7 @@ static void svd(gx_fn *fn)
                          gx_max(1, r.vt_rows));
         narrow(GX_F64, r.sigma, r.count, real);
     }
-    gx_outputs_end(&out, &opt.s, real, r.count, 1, r.sigma, gx_max(1, r.count));
+    gx_outputs_finish(&out, &opt.s, 0, real, r.count, 1, r.sigma, gx_max(1, r.count));
     r.mem = fn->ctx->mem;
     gx_svd_clear(&r);
 }
@@ -211,7 +211,7 @@ static void nullspace(gx_fn *fn)
         rank = rank_of(&r, &opt);
         basis = nullspace_of(&fn->run, &r, rank);
     }
-    gx_outputs_end(&out, &opt.dest, A.dtype, A.cols, A.cols - rank, basis, gx_max(1, A.cols));
+    gx_outputs_finish(&out, &opt.dest, 0, A.dtype, A.cols, A.cols - rank, basis, gx_max(1, A.cols));
     gx_mem_free(fn->ctx->mem, basis);
     r.mem = fn->ctx->mem;
     gx_svd_clear(&r);

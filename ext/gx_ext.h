@@ -236,8 +236,9 @@ extern const gx_function gx_functions_cholesky[]; /* fn_chol.c: cholesky, trsm, 
 extern const gx_function gx_functions_qr[];       /* fn_qr.c: qr, lstsq, rank, pinv */
 extern const gx_function gx_functions_control[];  /* fn_control.c: config, version, debug, ... */
 
-extern const gx_function gx_functions_eig[]; /* fn_eig.c: eig, eigvals, svd, nullspace */
-extern const gx_function gx_functions_pca[]; /* fn_pca.c: cov, corr, pca, ...       */
+extern const gx_function gx_functions_eig[];  /* fn_eig.c: eig, eigvals, svd, nullspace */
+extern const gx_function gx_functions_pca[];  /* fn_pca.c: cov, corr, pca, ...       */
+extern const gx_function gx_functions_funm[]; /* fn_funm.c: sqrtm, expm, logm, powm */
 
 /* Files that register modules or aggregates themselves.  Return SQLITE_*. */
 int gx_register_functions(sqlite3 *db, gx_ctx *ctx, const gx_function *table);

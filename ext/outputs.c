@@ -64,11 +64,11 @@ void gx_outputs_close(gx_outputs *out)
     }
 }
 
-void gx_outputs_end(gx_outputs *out, const gx_dest *first, gx_dtype dtype, int64_t rows,
-                    int64_t cols, const void *data, int64_t ld)
+void gx_outputs_finish(gx_outputs *out, const gx_dest *first, uint32_t properties, gx_dtype dtype,
+                       int64_t rows, int64_t cols, const void *data, int64_t ld)
 {
     gx_fn *fn = out->fn;
-    gx_outputs_store(out, first, 0, dtype, rows, cols, data, ld);
+    gx_outputs_store(out, first, properties, dtype, rows, cols, data, ld);
     gx_outputs_close(out);
     if (!gx_ok(&fn->run)) {
         return;

@@ -86,6 +86,11 @@ const fault_script fault_scripts[] = {
     {"svd-values", SMALL "SELECT gx_randn(90, 7, 'T');", "SELECT gx_json(gx_svd('T'))"},
     {"svd-table", SMALL, "SELECT k, sigma, length(u), length(v) FROM gx_svd('Z', '{\"k\":3}')"},
     {"nullspace", SMALL, "SELECT gx_nullspace('B', 'N')"},
+    {"funm", HELPERS, "SELECT gx_expm('S', 'E'), gx_json(gx_powm('S', -3))"},
+    {"funm-schur", SMALL,
+     "BEGIN; SELECT gx_sqrtm('S', 'R'), gx_logm('S', 'L'), gx_powm('S', 1.5, 'P'); COMMIT"},
+    {"funm-symmetric", SMALL,
+     "SELECT gx_sqrtm('[[2,1],[1,-2]]', 'R'), gx_json(gx_logm('[[2,1],[1,2]]'))"},
 
     // Statistics of columns.
     {"cov", HELPERS, "SELECT gx_cov('A', 'N')"},
