@@ -58,6 +58,18 @@ static void bind(sqlite3_stmt *stmt, const uint8_t *data, size_t size)
     }
 }
 
+/*
+** A catalog row edited to 500 million columns makes an UPDATE of a row of cells long, as it would be
+** for a true matrix of that size.  Statements are interrupted, as an application would, after some
+** seconds: that is by steps of SQLite's machine, so that a run can be repeated.
+*/
+enum { STEPS_PER_CALL = 1000, CALLS_MAX = 2000 };
+
+static int count_down(void *calls)
+{
+    return --*(int *)calls < 0;
+}
+
 int fuzz_run(sqlite3 *db, const char *sql, const uint8_t *data, size_t size, char *out,
              size_t out_size)
 {
@@ -76,6 +88,8 @@ int fuzz_run(sqlite3 *db, const char *sql, const uint8_t *data, size_t size, cha
             continue;
         }
         bind(stmt, data, size);
+        int calls = CALLS_MAX;
+        sqlite3_progress_handler(db, STEPS_PER_CALL, count_down, &calls);
         for (int rows = 0; rows < 1000 && sqlite3_step(stmt) == SQLITE_ROW; rows++) {
             for (int c = 0; c < sqlite3_column_count(stmt); c++) {
                 const char *text = (const char *)sqlite3_column_text(stmt, c);
@@ -85,6 +99,7 @@ int fuzz_run(sqlite3 *db, const char *sql, const uint8_t *data, size_t size, cha
             }
         }
         rc = sqlite3_finalize(stmt);
+        sqlite3_progress_handler(db, 0, NULL, NULL);
         first = first != SQLITE_OK ? first : rc;
     }
     return first;
