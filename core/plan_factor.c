@@ -17,7 +17,8 @@
 **                 bound n^3/(3 sqrt(2 S)))
 **
 ** Where the triangle is not much larger than the cache, what the cache keeps decides: panel-left
-** and block-left are both scheduled, and the one that reads less is taken.
+** and block-left are both scheduled (unless there are too many calls), and the one that reads less
+** is taken.
 **
 ** Triangular solves and products: X stays in memory, as many strips of right-hand sides as fit; A
 ** passes by, once for all of them.  Where not one strip fits, a rectangle of X does, as in a
@@ -36,6 +37,9 @@ static const int64_t BLOCK_EDGE = 1024;
 
 /* A cache of fewer blocks than this has too little freedom: smaller blocks then. */
 static const int64_t ENOUGH_SLOTS = 24;
+
+/* Blocks along a side up to which shapes are tried by scheduling them: 45 000 calls, some 20 ms. */
+static const int64_t DRY_RUN_GRID = 64;
 
 /* Deterministic pieces: the largest that every thread count can share well. */
 static const int64_t FIXED_PIECE = 512;
@@ -172,7 +176,8 @@ void gx_plan_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, int64_t tile,
         (double)grid * (double)(grid + 1) * (double)(grid + 2) / 6 + (double)(grid * grid);
     int64_t slots = count_slots(run, edge * edge, plan->dtype,
                                 (int64_t)fmin(calls, (double)INT32_MAX), grid * grid);
-    plan->is_in_memory = (double)slots >= (double)grid * (double)(grid + 1) / 2 + 2;
+    // Beside the triangle, the zeros of one block column.
+    plan->is_in_memory = (double)slots >= (double)grid * (double)(grid + 3) / 2;
     plan->super_m = plan->super_n = 1;
     if (plan->is_in_memory) {
         plan->lookahead = INT32_MAX / 2;
@@ -181,7 +186,7 @@ void gx_plan_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, int64_t tile,
     plan->lookahead = some_lookahead(run);
     choose_rectangle(plan, grid, slots);
     plan->is_panel = plan->super_m >= grid;
-    if (grid * (grid + 1) / 2 <= 4 * slots) {
+    if (grid <= DRY_RUN_GRID && grid * (grid + 1) / 2 <= 4 * slots) {
         gx_cholesky_plan panel = *plan;
         panel.super_m = grid;
         panel.super_n = 1;

@@ -255,7 +255,7 @@ def counters(db):
 
 
 @pytest.mark.parametrize("upper", ["false", "true"])
-@pytest.mark.parametrize("blocks", [6, 12, 18, 36, None])
+@pytest.mark.parametrize("blocks", [6, 12, 18, 36, 78, 96, None])
 def test_counters(filedb, blocks, upper):
     """n^3/(3 sqrt(S)) words again, and the lower triangle once."""
     n = 12 * TILE
