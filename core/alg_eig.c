@@ -166,16 +166,20 @@ static gx_scalar part_of(gx_dtype dtype, const void *x, int64_t i)
     return (gx_scalar){(double)f[0], is_pair ? (double)f[1] : 0};
 }
 
+static double magnitude(gx_scalar x)
+{
+    return x.im == 0 ? fabs(x.re) : hypot(x.re, x.im);
+}
+
 gx_scalar gx_vector_phase(gx_dtype dtype, const void *x, int64_t n)
 {
     double largest = 0;
     for (int64_t i = 0; i < n; i++) {
-        gx_scalar e = part_of(dtype, x, i);
-        largest = fmax(largest, hypot(e.re, e.im));
+        largest = fmax(largest, magnitude(part_of(dtype, x, i)));
     }
     for (int64_t i = 0; i < n && largest > 0; i++) {
         gx_scalar e = part_of(dtype, x, i);
-        double size = hypot(e.re, e.im);
+        double size = magnitude(e);
         if (size >= ALMOST * largest) {
             return (gx_scalar){e.re / size, -e.im / size};
         }
@@ -186,6 +190,12 @@ gx_scalar gx_vector_phase(gx_dtype dtype, const void *x, int64_t n)
 void gx_vector_scale(gx_dtype dtype, void *x, int64_t n, int64_t stride, gx_scalar s)
 {
     if (s.re == 1 && s.im == 0) {
+        return;
+    }
+    for (int64_t i = 0; dtype == GX_F64 && i < n; i++) {
+        ((double *)x)[i * stride] *= s.re;
+    }
+    if (dtype == GX_F64) {
         return;
     }
     for (int64_t i = 0; i < n; i++) {
