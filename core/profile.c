@@ -369,6 +369,10 @@ static void device_key(const gx_ctx *ctx, const char *name, char key[2 * KEY_BYT
 
 bool gx_profile_device(gx_ctx *ctx, const char *name, gx_device_profile *profile)
 {
+    if (strcmp(ctx->device_name, name) == 0) {
+        *profile = ctx->device_profile;
+        return true;
+    }
     cJSON *root = ctx->config.number[GX_SET_PROFILE] ? load(ctx) : NULL;
     char key[2 * KEY_BYTES];
     device_key(ctx, name, key);
@@ -385,6 +389,8 @@ bool gx_profile_device(gx_ctx *ctx, const char *name, gx_device_profile *profile
 void gx_profile_keep_device(gx_ctx *ctx, const char *name, const gx_device_profile *profile)
 {
     char key[2 * KEY_BYTES];
+    ctx->device_profile = *profile;
+    snprintf(ctx->device_name, sizeof ctx->device_name, "%s", name);
     if (ctx->config.number[GX_SET_PROFILE]) {
         device_key(ctx, name, key);
         save(ctx, "devices", key, compose_device(profile));

@@ -28,6 +28,19 @@ static double seconds_since(int64_t start_ns)
     return (double)gx_max(1, gx_now_ns() - start_ns) * 1e-9;
 }
 
+/* Before buffers go back: whatever a failure has left under way. */
+static gx_code settle(bench *b, gx_err *err)
+{
+    gx_code rc = GX_OK;
+    gx_accel *accel = b->accel;
+    gx_queue *queues[3] = {accel->up, accel->run, accel->down};
+    for (int k = 0; k < 3; k++) {
+        gx_code waited = accel->backend->queue_wait(accel->dev, queues[k], err);
+        rc = rc == GX_OK ? waited : rc;
+    }
+    return rc;
+}
+
 /* Best time of a repeated action that is enqueued on a queue; the first one warms up. */
 static gx_code time_copy(bench *b, bool is_up, void *host, size_t bytes, double *rate, gx_err *err)
 {
@@ -64,8 +77,9 @@ static gx_code measure_copies(bench *b, gx_ctx *ctx, gx_err *err)
     if (rc == GX_OK) {
         rc = time_copy(b, false, host.data, bytes, &b->profile->download_bytes_per_s, err);
     }
+    gx_code settled = settle(b, err);
     gx_pool_unstage(b->accel->pool, &host);
-    return rc;
+    return rc == GX_OK ? settled : rc;
 }
 
 static gx_args product_of(const bench *b, gx_dtype dtype, int64_t n)
@@ -154,6 +168,8 @@ gx_code gx_accel_measure(gx_ctx *ctx, gx_accel *accel, gx_device_profile *profil
     limit = limit < 2 * b.bytes ? 2 * b.bytes : limit; // for this moment, whatever the setting says
     GX_TRY(gx_pool_take(accel->pool, b.bytes, limit, &b.memory, err));
     gx_code rc = measure_all(&b, ctx, err);
+    gx_code settled = settle(&b, err);
+    rc = rc == GX_OK ? settled : rc;
     gx_pool_give(accel->pool, b.memory, b.bytes);
     gx_pool_trim(accel->pool); // nothing of this size is wanted again
     return rc;

@@ -28,6 +28,8 @@ typedef struct gx_ctx {
     struct gx_accel *accel;    /* the accelerator; NULL: not open (accel.h)   */
     bool is_accel_off;         /* it has failed: accel_reason                 */
     char accel_reason[256];
+    char device_name[64]; /* of the device whose figures device_profile holds; "": none */
+    gx_device_profile device_profile;
     bool is_cuda_tried;     /* core/device.c has looked for the backend    */
     const gx_backend *cuda; /* found; NULL: cuda_reason says why not       */
     char cuda_reason[256];

@@ -97,5 +97,5 @@ def child(tmp_path, body, timeout=120, with_mock=True, **env):
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=timeout, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, f"{done.returncode}: {done.stdout[-500:]} {done.stderr}"
     return json.loads(done.stdout.splitlines()[-1])

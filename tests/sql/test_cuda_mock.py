@@ -87,3 +87,84 @@ result += [float(np.abs(a - 5 * b).max())]
     assert second[0] > 0 and second[1] == 0
     assert 0 < third[1] < first[1]
     assert max(differences) < 1e-11
+
+
+FAIL = """
+matrices(db, 100, 90, 110, tile=32)
+q(db, "SELECT gx_config('device_memory_limit', {limit})")
+q(db, "SELECT gx_matmul('A', 'B', 'C')")           # opens the device
+CALL = {call!r}
+result = dict(points=0, wrong=[], silent=[], leaks=[])
+for n in [*range(1, 30), *range(30, 1000, {step})]:
+    q(db, "SELECT gx_config('backend', 'cuda')")
+    q(db, "SELECT gx_config('device', 0)") if {reopen} else None
+    q(db, "SELECT gx_stats_reset()")
+    mock.order(f"{{CALL}}:{{n}}{mode}")
+    q(db, "SELECT gx_matmul('A', 'B', 'C', '{{\\"replace\\":true}}')")
+    has_failed = mock.counts()['failures'] > 0
+    mock.order()
+    if not has_failed:
+        break
+    result['points'] += 1
+    if not difference('C') < 1e-12:
+        result['wrong'].append(n)
+    s = stats(db)
+    is_told = any('ordered failure' in note or 'out of device memory' in note for note in notes(db))
+    if not is_told and s['pinned_denied'] == 0:
+        result['silent'].append(n)
+    if mock.counts()['violations']:
+        result['leaks'].append(n)
+db.close()
+result['alive'] = mock.alive()
+"""
+
+
+@pytest.mark.parametrize(
+    "call, mode, reopen, limit",
+    [
+        ("*", "", True, 0),
+        ("*", "", False, 400000),
+        ("*", ":lost", True, 0),
+        ("memory", ":always", True, 400000),
+        ("kernel_later", "", False, 400000),
+    ],
+)
+def test_each_call_fails(tmp_path, call, mode, reopen, limit):
+    """The n-th call of the device fails, for every n: the right answer, a remark, nothing left behind."""
+    got = child(tmp_path, FILE + DIFFERENCE + FAIL.format(call=call, mode=mode, reopen=reopen, limit=limit, step=9 if limit else 1), GX_BACKEND="cuda")
+    assert got["points"] >= (3 if call != "*" else 20)
+    assert (got["wrong"], got["silent"], got["leaks"], got["alive"]) == ([], [], [], {})
+
+
+def test_opening_fails(tmp_path):
+    """The n-th call of the device while it is opened and measured fails: the CPU computes, and nothing leaks."""
+    got = child(
+        tmp_path,
+        FILE
+        + DIFFERENCE
+        + """
+matrices(db, 60, 50, 40, tile=32)
+db.close()
+result = dict(points=0, wrong=[], silent=[], alive=[])
+for n in [*range(1, 9), 14, 20, 27, 35, 50, 80, 400]:
+    db = gx_connect(path)
+    q(db, "SELECT gx_config('profile', 'off')")
+    mock.order(f"*:{n}")
+    q(db, "SELECT gx_matmul('A', 'B', 'C', '{\\"replace\\":true}')")
+    has_failed = mock.counts()['failures'] > 0
+    mock.order()
+    result['points'] += has_failed
+    if not difference('C') < 1e-12:
+        result['wrong'].append(n)
+    if has_failed and not notes(db) and stats(db)['pinned_denied'] == 0:
+        result['silent'].append(n)
+    db.close()
+    if mock.alive():
+        result['alive'].append([n, mock.alive()])
+    if not has_failed:
+        break
+""",
+        GX_BACKEND="cuda",
+    )
+    assert got["points"] > 10
+    assert (got["wrong"], got["silent"], got["alive"]) == ([], [], [])
