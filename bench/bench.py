@@ -42,6 +42,13 @@ FACTORISATIONS = {
         "flops": lambda n: n**3 / 3,
         "words": lambda n, S: n**2 / 2 + n**3 / (3 * S**0.5),
     },
+    "lu": {
+        "peer": "getrf",
+        "make": "SELECT gx_randn({n}, {n}, 'A')",
+        "call": "SELECT gx_lu('A', 'F')",
+        "flops": lambda n: 2 * n**3 / 3,
+        "words": lambda n, S: n**2 + n**4 / (2 * S),
+    },
 }
 
 
@@ -235,6 +242,9 @@ class Bench:
 
     def cholesky(self):
         self.factorisation("cholesky")
+
+    def lu(self):
+        self.factorisation("lu")
 
     def factorisation(self, name):
         """Stored to stored in memory, beside LAPACK in RAM + raw INSERT of the result; then in a quarter of that."""

@@ -126,6 +126,34 @@ const fault_script fault_scripts[] = {
     {"trmm", HELPERS "SELECT gx_matrix_gallery('minij', 40, 'D');",
      "SELECT gx_trmm('D', 'A', 'A', '{\"uplo\":\"upper\",\"replace\":true}')"},
 
+    // LU and what takes it in the place of a matrix.
+    {"lu", HELPERS, "SELECT gx_lu('A', 'F')"},
+    {"lu-tight",
+     HELPERS "SELECT gx_randn(60, 60, 'D', '{\"seed\":5}'), gx_config('memory_limit', 100000);",
+     "SELECT gx_lu('D', 'D', '{\"replace\":true}')"},
+    {"lu-parts", SMALL "ATTACH 'aux.db' AS aux;",
+     "SELECT gx_lu('Z', 'F', '{\"l\":\"L\",\"u\":\"aux.U\",\"p\":\"P\"}')"},
+    {"lu-scratch", SMALL, "SELECT gx_lu('S', '{\"l\":\"L\",\"permutation\":\"vector\"}')"},
+    {"lu-table", SMALL, "SELECT part, length(value) FROM gx_lu('S')"},
+    {"lu-in-insert", SMALL, "INSERT INTO plain SELECT gx_lu('S', 'F'), 0, 0"},
+    {"lu-copy", SMALL "SELECT gx_lu('A', 'F');", "SELECT gx_copy('F', 'G'), gx_check('F')"},
+    {"lu-old-file",
+     SMALL "CREATE TABLE m(id INTEGER PRIMARY KEY, name TEXT UNIQUE, rows, cols, dtype, tile_rows, "
+           "tile_cols, properties, generation); INSERT INTO m SELECT id, name, rows, cols, dtype, "
+           "tile_rows, tile_cols, properties, generation FROM gx_meta; DROP TABLE gx_meta; "
+           "ALTER TABLE m RENAME TO gx_meta;",
+     "SELECT gx_lu('S', 'F')"},
+    {"part", HELPERS "SELECT gx_lu('A', 'F');", "SELECT gx_part('F', 'L', 'L')"},
+    {"part-value", SMALL "SELECT gx_lu('A', 'F');", "SELECT gx_json(gx_part('F', 'p'))"},
+    {"lu-written", SMALL "SELECT gx_lu('A', 'F');", "SELECT gx_set('F', 1, 2, 3)"},
+    {"det", HELPERS, "SELECT gx_det('S'), gx_logdet('S')"},
+    {"logdet-table", SMALL "SELECT gx_lu('S', 'F');", "SELECT sign, imag, log FROM gx_logdet('F')"},
+    {"inverse", HELPERS, "SELECT gx_inverse('S', 'X')"},
+    {"inverse-tight",
+     SMALL "SELECT gx_randn(60, 60, 'D', '{\"seed\":5}'), gx_config('memory_limit', 180000);",
+     "SELECT gx_inverse('D', 'X')"},
+    {"inverse-factored", SMALL "SELECT gx_lu('S', 'F');", "SELECT gx_json(gx_inverse('F'))"},
+
     // Elementwise and reductions.
     {"elementwise", SMALL,
      "BEGIN; SELECT gx_add('A', 'A', 'N'), gx_sub('A', 'A', 'M'), gx_scale('A', 2, 'K'); COMMIT"},
