@@ -16,6 +16,8 @@
 */
 #include "solve.h"
 
+#include "probe.h"
+
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -36,7 +38,8 @@ gx_code gx_solve_shape(const gx_solve_args *args, int64_t *n, int64_t *cols, gx_
                        (long long)A->rows, (long long)A->cols, B->label, (long long)B->rows,
                        (long long)B->cols);
     }
-    if (args->is_factor && (args->refine > 0 || args->is_mixed)) {
+    bool is_factor = args->is_factor || args->aux != NULL;
+    if (is_factor && (args->refine > 0 || args->is_mixed)) {
         return gx_fail(err, GX_ARG,
                        "%s is a factor, and refinement needs the matrix that it is the factor of",
                        A->label);
@@ -253,6 +256,41 @@ static bool solve_refined(gx_run *run, const gx_solve_args *args, gx_factor *fac
     return is_done;
 }
 
+/* ---- checking -------------------------------------------------------------------------------- */
+
+/* Flops of the factorisation and of the solves. */
+static double flops_of(const gx_factor *factor, int64_t cols)
+{
+    double n = (double)factor->n, unit = gx_dtype_is_complex(factor->dtype) ? 4 : 1;
+    double cube = factor->kind == GX_FACTOR_CHOLESKY ? n * n * n / 3
+                  : factor->kind == GX_FACTOR_LU     ? 2 * n * n * n / 3
+                                                     : 0;
+    return unit * (cube + 2 * n * n * (double)cols);
+}
+
+/* X against A and B (probe.c); of a factor A is not known. */
+static void check_solution(gx_run *run, const gx_solve_args *args, const gx_factor *factor,
+                           const gx_sink *X)
+{
+    gx_probe_part part = factor->kind == GX_FACTOR_CHOLESKY ? GX_PART_HERMITIAN
+                         : factor->kind == GX_FACTOR_UPPER  ? GX_PART_UPPER
+                         : factor->kind != GX_FACTOR_LOWER  ? GX_PART_WHOLE
+                         : factor->diag == GX_UNIT          ? GX_PART_LOWER_UNIT
+                                                            : GX_PART_LOWER;
+    bool is_conjugated =
+        part == GX_PART_HERMITIAN && args->trans == GX_TRANS && gx_dtype_is_complex(factor->dtype);
+    bool is_known = gx_ok(run) && !args->is_factor && args->aux == NULL && !is_conjugated &&
+                    factor->kind != GX_FACTOR_DIAGONAL;
+    double n = (double)X->rows, elements = n * n + 2 * n * (double)X->cols;
+    double bytes = elements * (double)gx_dtype_bytes(X->dtype);
+    gx_mat x;
+    if (is_known &&
+        gx_probe_is_due(run, X->dtype, flops_of(factor, X->cols), bytes, elements, bytes)) {
+        gx_sink_source(X, "X", &x);
+        gx_probe_solve(run, args->A, part, args->trans, &x, args->B);
+    }
+}
+
 /* ---- solving --------------------------------------------------------------------------------- */
 
 static gx_dtype half_of(gx_dtype dtype)
@@ -294,7 +332,7 @@ gx_code gx_alg_solve(gx_run *run, const gx_solve_args *args, gx_sink *X)
         return gx_ok(run) ? GX_OK : run->err.code;
     }
     gx_factor_choice choice = {
-        .kind = args->assume, .dtype = X->dtype, .is_factor = args->is_factor};
+        .kind = args->assume, .dtype = X->dtype, .is_factor = args->is_factor, .aux = args->aux};
     gx_factor factor;
     gx_factor_make(run, args->A, &choice, &factor);
     if (args->refine > 0 && !is_empty && gx_ok(run)) {
@@ -304,6 +342,7 @@ gx_code gx_alg_solve(gx_run *run, const gx_solve_args *args, gx_sink *X)
     } else {
         gx_factor_solve(&factor, args->trans, args->B, X);
     }
+    check_solution(run, args, &factor, X);
     gx_factor_clear(&factor);
     return gx_ok(run) ? GX_OK : run->err.code;
 }

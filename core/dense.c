@@ -226,8 +226,7 @@ bool gx_dense_is_hermitian(gx_dtype dtype, const void *x, int64_t ld, int64_t n)
 
 /* ---- calling -------------------------------------------------------------------------------- */
 
-/* The backend whose kernels take host memory. */
-static gx_code host_device(gx_run *run, const gx_backend **backend, gx_dev **dev)
+gx_code gx_dense_device(gx_run *run, const gx_backend **backend, gx_dev **dev)
 {
     gx_err err = {0};
     if (gx_run_device(run, backend, dev) != GX_OK) {
@@ -245,7 +244,7 @@ gx_code gx_dense_call(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx
     const double WORTH_A_TEAM = 4e6; // about 0.1 ms on one core
     const gx_backend *backend;
     gx_dev *dev;
-    if (!gx_ok(run) || host_device(run, &backend, &dev) != GX_OK) {
+    if (!gx_ok(run) || gx_dense_device(run, &backend, &dev) != GX_OK) {
         return run->err.code;
     }
     gx_err err = {0};
@@ -272,7 +271,7 @@ size_t gx_dense_call_bytes(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, con
 {
     const gx_backend *backend;
     gx_dev *dev;
-    return !gx_ok(run) || host_device(run, &backend, &dev) != GX_OK
+    return !gx_ok(run) || gx_dense_device(run, &backend, &dev) != GX_OK
                ? 0
                : gx_team_call_bytes(backend, dev, kernel, dtype, args);
 }

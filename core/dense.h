@@ -43,6 +43,9 @@ bool gx_dense_is_hermitian(gx_dtype dtype, const void *x, int64_t ld, int64_t n)
 */
 gx_code gx_dense_call(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
 
+/* The backend whose kernels take host memory: the run's, or else the CPU's. */
+gx_code gx_dense_device(gx_run *run, const gx_backend **backend, gx_dev **dev);
+
 /* What that call takes beside its operands. */
 size_t gx_dense_call_bytes(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
 

@@ -17,6 +17,8 @@
 */
 #include "factoring.h"
 
+#include "dense.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -124,7 +126,7 @@ static void call_kernel(gx_factor *f, gx_kernel_id kernel, const gx_args *args, 
     const gx_backend *backend;
     gx_dev *dev;
     int64_t ignored = 0;
-    if (!gx_ok(run) || gx_run_device(run, &backend, &dev) != GX_OK) {
+    if (!gx_ok(run) || gx_dense_device(run, &backend, &dev) != GX_OK) {
         return;
     }
     gx_args call = *args;
@@ -232,6 +234,7 @@ static void factor_resident(gx_factor *f, const gx_mat *A, bool is_guess)
             gx_run_failf(f->run, GX_NUMERIC,
                          "%s is not positive definite (leading minor of order %lld)", f->label,
                          (long long)minor);
+            gx_alg_explain_nonfinite(f->run, A, minor);
         }
         if (minor == 0) {
             break;
@@ -413,7 +416,88 @@ static void solve_resident(gx_factor *f, gx_trans trans, const gx_mat *B, gx_sin
     gx_mem_free(mem, panel);
 }
 
-/* ---- the three calls ------------------------------------------------------------------------- */
+/* ---- the calls ------------------------------------------------------------------------------- */
+
+/* In one buffer: values, which are there already, and what is about one tile. */
+static bool is_resident(const gx_factor *f, const gx_mat *A)
+{
+    size_t bytes = 0;
+    gx_matrix_bytes(f->n, f->n, f->dtype, &bytes);
+    bool is_lent = A->kind == GX_MAT_VALUE && A->dtype == f->dtype &&
+                   (f->kind == GX_FACTOR_LOWER || f->kind == GX_FACTOR_UPPER);
+    bool is_small = A->kind == GX_MAT_VALUE || f->n <= RESIDENT_ORDER;
+    return is_lent || (is_small && bytes < gx_mem_available(f->run->ctx->mem) / 2);
+}
+
+/* The scalars of the reflectors, in the precision that is computed in. */
+static void take_tau(gx_factor *f)
+{
+    const gx_aux *aux = f->aux;
+    gx_err err = {0};
+    f->tau = aux->tau;
+    if (aux->dtype == f->dtype || aux->count == 0) {
+        return;
+    }
+    if (gx_mem_alloc(f->run->ctx->mem, (size_t)aux->count * gx_dtype_bytes(f->dtype), "reflectors",
+                     &f->memory, &err) != GX_OK) {
+        gx_run_fail(f->run, &err);
+        return;
+    }
+    gx_convert(aux->dtype, aux->tau, aux->count, f->dtype, f->memory, aux->count, aux->count, 1);
+    f->tau = f->memory;
+}
+
+/* A is a factor already. */
+static void take_factor(gx_factor *f, const gx_mat *A, const gx_factor_choice *choice)
+{
+    f->mat = *A;
+    f->mat.owned = NULL;
+    f->aux = choice->aux;
+    if (choice->aux == NULL) {
+        f->is_resident = is_resident(f, A);
+        f->kind = GX_FACTOR_CHOLESKY;
+        if (f->is_resident) {
+            lend_or_load(f, A);
+            check_diagonal(f);
+        }
+        return;
+    }
+    f->kind = choice->aux->kind == GX_AUX_LU ? GX_FACTOR_LU : GX_FACTOR_QR;
+    if (f->kind == GX_FACTOR_QR) {
+        take_tau(f);
+    }
+    if (choice->aux->info > 0) {
+        gx_run_failf(f->run, GX_NUMERIC, "%s is singular (pivot %lld is exactly zero)", f->label,
+                     (long long)choice->aux->info);
+    }
+}
+
+static void make_large(gx_factor *f, const gx_mat *A, bool is_guess)
+{
+    if (gx_factor_large_make(f, A) || !is_guess) {
+        return;
+    }
+    gx_sink_drop(&f->scratch); // A was worth an attempt, no more
+    gx_run_forgive(f->run, GX_NUMERIC);
+    f->scratch = (gx_sink){0};
+    f->kind = GX_FACTOR_LU;
+    gx_factor_large_make(f, A);
+}
+
+/* The kind, for a matrix that is no factor; true: Cholesky is worth an attempt, no more. */
+static bool choose(gx_factor *f, const gx_mat *A, gx_factor_kind asked)
+{
+    const char *why;
+    f->kind = asked;
+    if (asked != GX_FACTOR_AUTO) {
+        return false;
+    }
+    bool is_looked_at = A->kind == GX_MAT_VALUE && A->properties == 0;
+    f->kind = is_looked_at ? look_at_value(A) : gx_factor_choose(A, &why);
+    bool is_triangle = f->kind == GX_FACTOR_LOWER || f->kind == GX_FACTOR_UPPER;
+    f->diag = is_triangle && (A->properties & GX_PROP_UNIT) != 0 ? GX_UNIT : GX_NON_UNIT;
+    return is_looked_at && f->kind == GX_FACTOR_CHOLESKY;
+}
 
 gx_code gx_factor_make(gx_run *run, const gx_mat *A, const gx_factor_choice *choice,
                        gx_factor *factor)
@@ -426,24 +510,20 @@ gx_code gx_factor_make(gx_run *run, const gx_mat *A, const gx_factor_choice *cho
     factor->n = A->rows;
     factor->dtype = choice->dtype;
     memcpy(factor->label, A->label, sizeof factor->label);
-    factor->kind = choice->kind;
-    bool is_guess = false;
-    if (choice->kind == GX_FACTOR_AUTO) {
-        bool is_looked_at = A->kind == GX_MAT_VALUE && A->properties == 0;
-        const char *why;
-        factor->kind = is_looked_at ? look_at_value(A) : gx_factor_choose(A, &why);
-        is_guess = is_looked_at && factor->kind == GX_FACTOR_CHOLESKY;
+    if (choice->is_factor || choice->aux != NULL) {
+        factor->kind = choice->kind;
+        factor->uplo = choice->kind == GX_FACTOR_UPPER ? GX_UPPER : GX_LOWER;
+        take_factor(factor, A, choice);
+        return gx_ok(run) ? GX_OK : run->err.code;
     }
+    bool is_guess = choose(factor, A, choice->kind);
     factor->uplo = factor->kind == GX_FACTOR_UPPER ? GX_UPPER : GX_LOWER;
-    if (choice->is_factor) {
-        factor->kind = GX_FACTOR_CHOLESKY;
-        factor->is_resident = true;
-        lend_or_load(factor, A);
-        check_diagonal(factor);
-    } else if (factor->kind == GX_FACTOR_DIAGONAL) {
+    if (factor->kind == GX_FACTOR_DIAGONAL) {
         read_diagonal(factor, A);
-    } else {
+    } else if (is_resident(factor, A)) {
         factor_resident(factor, A, is_guess);
+    } else {
+        make_large(factor, A, is_guess);
     }
     return gx_ok(run) ? GX_OK : run->err.code;
 }
@@ -457,12 +537,22 @@ gx_code gx_factor_solve(gx_factor *factor, gx_trans trans, const gx_mat *B, gx_s
     if (!gx_dtype_is_complex(factor->dtype) && trans == GX_CONJ_TRANS) {
         trans = GX_TRANS;
     }
+    if (X->rows == 0 || X->cols == 0) {
+        return GX_OK;
+    }
     if (factor->kind == GX_FACTOR_DIAGONAL) {
         solve_diagonal(factor, trans, B, X);
-    } else {
+    } else if (factor->is_resident) {
         solve_resident(factor, trans, B, X);
+    } else {
+        gx_factor_large_solve(factor, trans, B, X);
     }
     return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+double gx_factor_norm(const gx_factor *factor)
+{
+    return factor->aux == NULL ? (double)NAN : factor->aux->norm1;
 }
 
 void gx_factor_clear(gx_factor *factor)
@@ -474,14 +564,19 @@ void gx_factor_clear(gx_factor *factor)
     gx_mem_free(mem, factor->memory);
     gx_mem_free(mem, factor->pivots);
     gx_sink_drop(&factor->scratch);
+    gx_aux_clear(&factor->own_aux, mem);
     memset(factor, 0, sizeof *factor);
 }
 
 gx_code gx_factor_try_cholesky(gx_run *run, const gx_mat *A, bool *is_positive)
 {
-    gx_factor f = {.run = run, .n = A->rows, .dtype = A->dtype};
+    gx_factor f = {.run = run, .n = A->rows, .dtype = A->dtype, .kind = GX_FACTOR_CHOLESKY};
     int64_t minor = 0;
-    *is_positive = factor_cholesky(&f, A, &minor) && gx_ok(run);
+    memcpy(f.label, A->label, sizeof f.label);
+    *is_positive =
+        is_resident(&f, A) ? factor_cholesky(&f, A, &minor) : gx_factor_large_make(&f, A);
     gx_factor_clear(&f);
+    gx_run_forgive(run, GX_NUMERIC);
+    *is_positive = *is_positive && gx_ok(run);
     return gx_ok(run) ? GX_OK : run->err.code;
 }

@@ -10,6 +10,7 @@
 #define GX_FACTORING_H
 
 #include "alg.h"
+#include "aux_data.h"
 
 /* What A is solved as. */
 typedef enum gx_factor_kind {
@@ -18,14 +19,15 @@ typedef enum gx_factor_kind {
     GX_FACTOR_LOWER,    /* triangular solve with A itself                */
     GX_FACTOR_UPPER,
     GX_FACTOR_CHOLESKY, /* A = L L^H                                     */
-    GX_FACTOR_LU        /* P A = L U                                     */
+    GX_FACTOR_LU,       /* P A = L U                                     */
+    GX_FACTOR_QR        /* A = Q R; only as a stored factorisation       */
 } gx_factor_kind;
 
 typedef struct gx_factor_choice {
     gx_factor_kind kind;
-    gx_dtype dtype; /* of the factor and of what is solved with it      */
-    bool is_factor; /* A is the factor already: LOWER, UPPER mean a Cholesky factor, LU a
-                        stored factorisation                            */
+    gx_dtype dtype;    /* of the factor and of what is solved with it                    */
+    bool is_factor;    /* A is a Cholesky factor: kind LOWER or UPPER                    */
+    const gx_aux *aux; /* A is a stored factorisation, and this its pivots or tau; else NULL */
 } gx_factor_choice;
 
 typedef struct gx_factor {
@@ -36,11 +38,14 @@ typedef struct gx_factor {
     gx_uplo uplo;
     gx_diag diag;
     char label[GX_NAME_MAX + 1]; /* A's                                         */
-    void *memory;                /* the whole factor, or the diagonal, when it is resident    */
-    int64_t *pivots;             /* LU; owned                                                 */
+    void *memory;                /* the whole factor, or the diagonal, when it is resident  */
+    int64_t *pivots;             /* of a resident LU; owned                                 */
     bool is_resident;
-    gx_sink scratch; /* else the factor, an intermediate ...                      */
-    gx_mat mat;      /* ... as a source (of whatever holds it)                    */
+    gx_sink scratch;   /* else the factor, an intermediate ...                    */
+    gx_aux own_aux;    /* ... of LU                                               */
+    const gx_aux *aux; /* of LU and QR: own_aux, or that of a stored factorisation */
+    const void *tau;   /* of QR: aux's, in the dtype                              */
+    gx_mat mat;        /* whatever holds the factor, or the triangle, as a source */
 } gx_factor;
 
 /*
@@ -62,7 +67,16 @@ gx_code gx_factor_solve(gx_factor *factor, gx_trans trans, const gx_mat *B, gx_s
 
 void gx_factor_clear(gx_factor *factor); /* a cleared one is a no-op */
 
+/* The 1-norm of A where a factorisation knows it (LU), else NaN. */
+double gx_factor_norm(const gx_factor *factor);
+
 /* Has A, Hermitian, a Cholesky factorisation?  Whatever it computes is thrown away. */
 gx_code gx_factor_try_cholesky(gx_run *run, const gx_mat *A, bool *is_positive);
+
+/* ---- inside: the drivers' half (factoring_large.c) ------------------------------------------- */
+
+/* Triangles: A itself.  CHOLESKY, LU: an intermediate; false: A is not positive definite. */
+bool gx_factor_large_make(gx_factor *factor, const gx_mat *A);
+void gx_factor_large_solve(gx_factor *factor, gx_trans trans, const gx_mat *B, gx_sink *X);
 
 #endif

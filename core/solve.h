@@ -12,9 +12,10 @@ typedef struct gx_solve_args {
     const gx_mat *A, *B;
     gx_trans trans;
     gx_factor_kind assume;
-    bool is_factor; /* A is a factor already (gx_factor_choice)             */
-    int64_t refine; /* at most so many steps of iterative refinement; 0: none */
-    bool is_mixed;  /* factor in half the precision, refine to the full one */
+    bool is_factor;    /* A is a Cholesky factor: assume is LOWER or UPPER */
+    const gx_aux *aux; /* A is a stored factorisation; else NULL           */
+    int64_t refine;    /* at most so many steps of iterative refinement; 0: none */
+    bool is_mixed;     /* factor in half the precision, refine to the full one */
 } gx_solve_args;
 
 /*

@@ -3,6 +3,7 @@
 */
 #include "gx_ext.h"
 
+#include "../core/alg_eig.h"
 #include "../core/solve.h"
 
 #include <math.h>
@@ -31,6 +32,26 @@ static bool parse_assume(gx_fn *fn, const char *word, gx_factor_kind *kind)
                       "\"assume\" is '%s' but must be one of auto, general, positive, lower, "
                       "upper, diagonal",
                       word);
+}
+
+/* A, or a stored factorisation of it. */
+static bool take_operator(gx_fn *fn, gx_mat *A, gx_aux *aux, gx_solve_args *args)
+{
+    args->A = A;
+    if (!gx_fn_factor(fn, 0, "A", A, aux)) {
+        return false;
+    }
+    args->aux = aux->kind == GX_AUX_NONE ? NULL : aux;
+    return true;
+}
+
+/* What is known of a stored factorisation need not be told. */
+static bool check_told(gx_fn *fn, const gx_solve_args *args, bool is_told)
+{
+    return args->aux == NULL || !is_told ||
+           gx_fn_fail(fn,
+                      "%s is a stored factorisation: \"assume\" and \"factor\" are for matrices",
+                      args->A->label);
 }
 
 /* "N", "T", "H" as in LAPACK. */
@@ -95,7 +116,8 @@ static bool read_options(gx_fn *fn, const solve_options *opt, gx_solve_args *arg
     }
     args->refine = opt->refine == GX_OPT_STEPS_ALL ? GX_REFINE_MOST : opt->refine;
     args->is_mixed = opt->has_precision && strcmp(opt->precision, "mixed") == 0;
-    return (!opt->has_trans || parse_trans(fn, opt->trans, &args->trans)) &&
+    return check_told(fn, args, opt->has_assume || opt->has_factor) &&
+           (!opt->has_trans || parse_trans(fn, opt->trans, &args->trans)) &&
            (!opt->has_assume || parse_assume(fn, opt->assume, &args->assume)) &&
            (!opt->has_factor || parse_factor(fn, opt->factor, args->A, args));
 }
@@ -105,8 +127,9 @@ static void solve(gx_fn *fn)
 {
     solve_options opt = {.dest = {0}};
     gx_mat A, B;
-    gx_solve_args args = {.A = &A, .B = &B};
-    if (!gx_fn_options(fn, solve_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
+    gx_aux aux;
+    gx_solve_args args = {.B = &B};
+    if (!gx_fn_options(fn, solve_keys, &opt) || !take_operator(fn, &A, &aux, &args) ||
         !gx_fn_matrix(fn, 1, "B", &B) || !gx_fn_dest(fn, 2, &opt.dest) ||
         !read_options(fn, &opt, &args)) {
         return;
@@ -140,88 +163,136 @@ static const gx_option cond_keys[] = {
     {NULL, GX_OPT_END, 0, 0},
 };
 
-/* ||A||; a factor has to be told it. */
-static bool find_norm(gx_fn *fn, const cond_options *opt, const gx_solve_args *args, bool is_inf,
+typedef enum cond_kind { COND_ONE, COND_INF, COND_TWO } cond_kind;
+
+/* ||A||; a factor has to be told it, but for what an LU factorisation remembers. */
+static bool find_norm(gx_fn *fn, const cond_options *opt, const gx_solve_args *args, cond_kind kind,
                       double *norm)
 {
     const gx_mat *A = args->A;
+    *norm = args->aux != NULL && kind == COND_ONE ? args->aux->norm1 : (double)NAN;
     if (opt->has_norm) {
         *norm = opt->norm;
         return (*norm >= 0 && isfinite(*norm)) ||
                gx_fn_fail(fn, "\"norm\" must be 0 or more and finite, not %g", *norm);
     }
-    if (args->is_factor) {
+    if ((args->is_factor || args->aux != NULL) && isnan(*norm)) {
         return gx_fn_fail(fn,
                           "%s is a factor: give the norm of the matrix it is the factor of, "
                           "'{\"norm\":...}'",
                           A->label);
     }
-    if (gx_alg_norm(&fn->run, A, is_inf ? 'I' : '1', norm) != GX_OK) {
+    if (args->aux == NULL &&
+        gx_alg_norm(&fn->run, A, kind == COND_INF ? 'I' : '1', norm) != GX_OK) {
         return false;
     }
     return isfinite(*norm) || gx_fn_fail(fn, "%s has elements that are not finite", A->label);
 }
 
-/* 1 / (||A|| ||A^-1||): 0 for a singular A, infinity for an empty one. */
-static bool reciprocal(gx_fn *fn, const cond_options *opt, const gx_mat *A, bool is_inf,
-                       double *rcond)
+/* Largest by smallest singular value, of a matrix of any shape. */
+static bool by_singular_values(gx_fn *fn, const cond_options *opt, const gx_solve_args *args,
+                               double *rcond)
 {
-    gx_solve_args args = {.A = A};
+    const gx_mat *A = args->A;
+    int64_t count = gx_min(A->rows, A->cols);
+    if (args->aux != NULL || opt->has_factor || opt->has_norm || opt->has_assume) {
+        return gx_fn_fail(fn, "kind 2 is by singular values: it takes the matrix itself and no "
+                              "options");
+    }
+    void *memory = NULL;
+    gx_err err = {0};
+    if (gx_mem_alloc(fn->ctx->mem, (size_t)count * sizeof(double), "singular values", &memory,
+                     &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
+        return false;
+    }
+    if (!gx_fn_own(fn, memory)) {
+        return false;
+    }
+    double *sigma = memory;
+    if (gx_alg_singular_values(&fn->run, A, sigma) != GX_OK) {
+        return false;
+    }
+    *rcond = count == 0 ? (double)INFINITY : sigma[0] == 0 ? 0 : sigma[count - 1] / sigma[0];
+    return true;
+}
+
+/* 1 / (||A|| ||A^-1||): 0 for a singular A, infinity for an empty one. */
+static bool by_solves(gx_fn *fn, const cond_options *opt, gx_solve_args *args, cond_kind kind,
+                      double *rcond)
+{
+    const gx_mat *A = args->A;
     double norm, inverse = 0;
-    if ((opt->has_assume && !parse_assume(fn, opt->assume, &args.assume)) ||
-        (opt->has_factor && !parse_factor(fn, opt->factor, A, &args))) {
+    if (!check_told(fn, args, opt->has_assume || opt->has_factor) ||
+        (opt->has_assume && !parse_assume(fn, opt->assume, &args->assume)) ||
+        (opt->has_factor && !parse_factor(fn, opt->factor, A, args))) {
         return false;
     }
     if (A->rows != A->cols) {
-        return gx_fn_fail(fn,
-                          "%s is %lldx%lld, but only a square matrix has a condition number of "
-                          "this kind",
-                          A->label, (long long)A->rows, (long long)A->cols);
+        return gx_fn_fail(
+            fn,
+            "%s is %lldx%lld, but only a square matrix has a condition number of this "
+            "kind (kind 2: any)",
+            A->label, (long long)A->rows, (long long)A->cols);
     }
-    if (!find_norm(fn, opt, &args, is_inf, &norm)) {
+    if (!find_norm(fn, opt, args, kind, &norm)) {
         return false;
     }
-    gx_factor_choice choice = {.kind = args.assume, .dtype = A->dtype, .is_factor = args.is_factor};
+    gx_factor_choice choice = {
+        .kind = args->assume, .dtype = A->dtype, .is_factor = args->is_factor, .aux = args->aux};
     gx_factor factor;
     gx_factor_make(&fn->run, A, &choice, &factor);
-    bool is_singular = choice.kind != GX_FACTOR_CHOLESKY && gx_run_forgive(&fn->run, GX_NUMERIC);
+    // A singular matrix has a condition number; one that is not what was said of it has none.
+    bool is_singular = factor.kind != GX_FACTOR_CHOLESKY && gx_run_forgive(&fn->run, GX_NUMERIC);
     if (!is_singular) {
-        gx_alg_inverse_norm(&factor, is_inf, &inverse);
+        gx_alg_inverse_norm(&factor, kind == COND_INF, &inverse);
     }
     gx_factor_clear(&factor);
+    is_singular = is_singular || gx_run_forgive(&fn->run, GX_NUMERIC);
     double product = norm * inverse;
     *rcond = A->rows == 0 ? (double)INFINITY : is_singular || !(product > 0) ? 0 : 1 / product;
     return gx_ok(&fn->run);
 }
 
-/* kind: 1 (default) or 'inf'. */
-static bool parse_kind(gx_fn *fn, int index, bool *is_inf)
+/* kind: 1 (default), 2 or 'inf'. */
+static bool parse_kind(gx_fn *fn, int index, cond_kind *kind)
 {
-    *is_inf = false;
+    static const struct {
+        const char *word;
+        cond_kind kind;
+    } words[] = {
+        {"1", COND_ONE}, {"one", COND_ONE}, {"inf", COND_INF}, {"2", COND_TWO}, {"two", COND_TWO}};
+    *kind = COND_ONE;
     if (!gx_fn_has(fn, index)) {
         return true;
     }
     const char *text = (const char *)sqlite3_value_text(fn->argv[index]);
-    if (text != NULL && (strcmp(text, "1") == 0 || sqlite3_stricmp(text, "one") == 0)) {
-        return true;
+    for (size_t k = 0; text != NULL && k < sizeof words / sizeof words[0]; k++) {
+        if (sqlite3_stricmp(text, words[k].word) == 0) {
+            *kind = words[k].kind;
+            return true;
+        }
     }
-    if (text != NULL && sqlite3_stricmp(text, "inf") == 0) {
-        *is_inf = true;
-        return true;
-    }
-    return gx_fn_fail(fn, "kind is '%s' but must be one of 1, 'inf'", text == NULL ? "" : text);
+    return gx_fn_fail(fn, "kind is '%.40s' but must be one of 1, 2, 'inf'",
+                      text == NULL ? "" : text);
 }
 
 static void condition(gx_fn *fn, bool is_reciprocal)
 {
     cond_options opt = {0};
     gx_mat A;
-    bool is_inf;
+    gx_aux aux;
+    gx_solve_args args = {.A = NULL};
+    cond_kind kind;
     double rcond = 0;
-    if (gx_fn_options(fn, cond_keys, &opt) && gx_fn_matrix(fn, 0, "A", &A) &&
-        parse_kind(fn, 1, &is_inf) && reciprocal(fn, &opt, &A, is_inf, &rcond)) {
-        double value = is_reciprocal ? rcond : 1 / rcond;
-        gx_fn_result_scalar(fn, (gx_scalar){value, 0}, false);
+    if (!gx_fn_options(fn, cond_keys, &opt) || !take_operator(fn, &A, &aux, &args) ||
+        !parse_kind(fn, 1, &kind)) {
+        return;
+    }
+    bool is_found = kind == COND_TWO ? by_singular_values(fn, &opt, &args, &rcond)
+                                     : by_solves(fn, &opt, &args, kind, &rcond);
+    if (is_found) {
+        gx_fn_result_scalar(fn, (gx_scalar){is_reciprocal ? rcond : 1 / rcond, 0}, false);
     }
 }
 
