@@ -230,13 +230,14 @@ static void factor_resident(gx_factor *f, const gx_mat *A, bool is_guess)
         check_diagonal(f);
         break;
     case GX_FACTOR_CHOLESKY:
-        if (!factor_cholesky(f, A, &minor) && gx_ok(f->run) && !is_guess) {
+        if (factor_cholesky(f, A, &minor) || !gx_ok(f->run)) {
+            break;
+        }
+        if (!is_guess) {
             gx_run_failf(f->run, GX_NUMERIC,
                          "%s is not positive definite (leading minor of order %lld)", f->label,
                          (long long)minor);
             gx_alg_explain_nonfinite(f->run, A, minor);
-        }
-        if (minor == 0) {
             break;
         }
         f->kind = GX_FACTOR_LU;

@@ -9,13 +9,13 @@
 **     A + B     A - B    A * B    A / B     elementwise
 **     A.T       A.H                         transpose
 **     norm(A)   sum(A)                      reductions
+**     cholesky(A)  lu(A)  qr(A)             factorisations
+**     solve(A, B)  lstsq(A, B)  inverse(A)  what stands on them; det(A)
 **
 ** A name with other characters than letters, digits, '_' and one dot is written in double quotes.
-** The figures come from a dry run of the very program that would be executed (core/schedule.c).
+** What an operation would do is plan_steps.c's; the figures come from a dry run of the very program that would be executed (core/schedule.c).
 */
-#include "gx_ext.h"
-
-#include "../core/plan.h"
+#include "plan_row.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -46,12 +46,6 @@ typedef struct plan_table {
     gx_ctx *ctx;
 } plan_table;
 
-typedef struct plan_row {
-    char device[64], driver[32], detail[160], block[64];
-    gx_cost cost;
-    double seconds;
-} plan_row;
-
 typedef struct plan_cursor {
     sqlite3_vtab_cursor base; /* must be first */
     plan_row row;
@@ -60,18 +54,6 @@ typedef struct plan_cursor {
 } plan_cursor;
 
 /* ---- the expression -------------------------------------------------------------------------- */
-
-typedef struct operand {
-    char name[2 * GX_NAME_MAX + 2];
-    gx_trans trans;
-    gx_mat mat;
-} operand;
-
-typedef struct expression {
-    const char *at; /* what is left of the text */
-    operand a, b;
-    char op; /* '@' '+' '-' '*' '/', or 'T' transpose, 'n' norm, 's' sum */
-} expression;
 
 static void skip_blanks(expression *e)
 {
@@ -119,23 +101,68 @@ static gx_code parse_operand(expression *e, operand *out, gx_err *err)
     return GX_OK;
 }
 
-static bool take_word(expression *e, const char *word)
+static gx_code take(expression *e, char wanted, gx_err *err)
 {
-    size_t length = strlen(word);
-    if (strncmp(e->at, word, length) != 0) {
-        return false;
-    }
-    e->at += length;
-    return true;
-}
-
-static gx_code parse_call(expression *e, gx_err *err)
-{
-    GX_TRY(parse_operand(e, &e->a, err));
-    if (*e->at != ')') {
-        return gx_fail(err, GX_ARG, "expression has no ')' at '%.20s'", e->at);
+    if (*e->at != wanted) {
+        return gx_fail(err, GX_ARG, "expression has no '%c' at '%.20s'", wanted, e->at);
     }
     e->at++;
+    return GX_OK;
+}
+
+/* "solve(A, B)": the operation and its arguments; false: it is no such word. */
+static bool take_word(expression *e, bool *takes_two)
+{
+    static const struct {
+        const char *word;
+        plan_op op;
+        bool takes_two;
+    } words[] = {{"norm(", PLAN_NORM, false},
+                 {"sum(", PLAN_SUM, false},
+                 {"cholesky(", PLAN_CHOLESKY, false},
+                 {"lu(", PLAN_LU, false},
+                 {"qr(", PLAN_QR, false},
+                 {"solve(", PLAN_SOLVE, true},
+                 {"lstsq(", PLAN_LSTSQ, true},
+                 {"inverse(", PLAN_INVERSE, false},
+                 {"det(", PLAN_DET, false}};
+    for (size_t k = 0; k < sizeof words / sizeof words[0]; k++) {
+        size_t length = strlen(words[k].word);
+        if (strncmp(e->at, words[k].word, length) == 0) {
+            e->at += length;
+            e->op = words[k].op;
+            *takes_two = words[k].takes_two;
+            return true;
+        }
+    }
+    return false;
+}
+
+static gx_code parse_call(expression *e, bool takes_two, gx_err *err)
+{
+    GX_TRY(parse_operand(e, &e->a, err));
+    if (takes_two) {
+        GX_TRY(take(e, ',', err));
+        GX_TRY(parse_operand(e, &e->b, err));
+        e->has_b = true;
+    }
+    GX_TRY(take(e, ')', err));
+    if (e->op >= PLAN_CHOLESKY && (e->a.trans != GX_NO_TRANS || e->b.trans != GX_NO_TRANS)) {
+        return gx_fail(err, GX_ARG, "expression has a transpose in an operation that plans none");
+    }
+    return GX_OK;
+}
+
+/* A, or A and B with a sign between. */
+static gx_code parse_infix(expression *e, gx_err *err)
+{
+    GX_TRY(parse_operand(e, &e->a, err));
+    e->op = PLAN_TRANSPOSE;
+    if (*e->at != '\0' && strchr("@+-*/", *e->at) != NULL) {
+        e->op = *e->at++ == '@' ? PLAN_PRODUCT : PLAN_MAP;
+        e->has_b = true;
+        GX_TRY(parse_operand(e, &e->b, err));
+    }
     return GX_OK;
 }
 
@@ -144,17 +171,11 @@ static gx_code parse(expression *e, const char *text, gx_err *err)
     memset(e, 0, sizeof *e);
     e->at = text;
     skip_blanks(e);
-    if (take_word(e, "norm(") || take_word(e, "sum(")) {
-        e->op = e->at[-2] == 'm' && e->at[-5] == 'n' ? 'n' : 's';
-        GX_TRY(parse_call(e, err));
+    bool takes_two;
+    if (take_word(e, &takes_two)) {
+        GX_TRY(parse_call(e, takes_two, err));
     } else {
-        GX_TRY(parse_operand(e, &e->a, err));
-        if (*e->at != '\0' && strchr("@+-*/", *e->at) != NULL) {
-            e->op = *e->at++;
-            GX_TRY(parse_operand(e, &e->b, err));
-        } else {
-            e->op = 'T';
-        }
+        GX_TRY(parse_infix(e, err));
     }
     skip_blanks(e);
     if (*e->at != '\0') {
@@ -162,109 +183,15 @@ static gx_code parse(expression *e, const char *text, gx_err *err)
                        "expression is one operation on stored matrices, but goes on with '%.20s'",
                        e->at);
     }
-    if (e->op == 'T' && e->a.trans == GX_NO_TRANS) {
+    if (e->op == PLAN_TRANSPOSE && e->a.trans == GX_NO_TRANS) {
         return gx_fail(err, GX_ARG,
-                       "expression names a matrix but no operation (@ + - * / .T .H norm sum)");
+                       "expression names a matrix but no operation (@ + - * / .T .H norm sum "
+                       "cholesky lu qr solve lstsq inverse det)");
     }
     return GX_OK;
 }
 
-/* ---- candidates ------------------------------------------------------------------------------ */
-
-static void describe_device(gx_run *run, plan_row *row)
-{
-    const gx_backend *backend;
-    gx_dev *dev;
-    if (gx_run_device(run, &backend, &dev) == GX_OK) {
-        snprintf(row->device, sizeof row->device, "%s", backend->name);
-    }
-}
-
-/* A sink of the shape a stored result would have, never written. */
-static gx_code imagine_sink(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype, gx_sink *sink)
-{
-    *sink = (gx_sink){.run = run, .rows = rows, .cols = cols, .dtype = dtype, .is_stored = true};
-    gx_err err = {0};
-    gx_tile_shape(rows, cols, dtype, gx_store_max_tile_bytes(run->ctx->store), &sink->tile_rows,
-                  &sink->tile_cols, &err);
-    return gx_run_fail(run, &err);
-}
-
-static void plan_product(gx_run *run, expression *e, plan_row *row)
-{
-    gx_matmul_args args = {.A = &e->a.mat,
-                           .B = &e->b.mat,
-                           .transa = e->a.trans,
-                           .transb = e->b.trans,
-                           .alpha = {1, 0}};
-    int64_t m, n;
-    gx_dtype dtype;
-    gx_err err = {0};
-    gx_sink sink;
-    if (gx_matmul_shape(&args, &m, &n, &dtype, &err) != GX_OK) {
-        gx_run_fail(run, &err);
-        return;
-    }
-    if (imagine_sink(run, m, n, dtype, &sink) != GX_OK) {
-        return;
-    }
-    gx_matmul_plan plan;
-    gx_plan_matmul(run, &args, sink.tile_rows, sink.tile_cols, &plan);
-    gx_prog *prog = gx_matmul_program(run, &args, &plan, &sink);
-    if (prog != NULL && gx_prog_cost(prog, &row->cost) == GX_OK) {
-        row->seconds = gx_plan_seconds(run, &row->cost, dtype,
-                                       gx_min(plan.block_m, gx_min(plan.block_n, plan.block_k)));
-    }
-    gx_prog_free(prog);
-    snprintf(row->driver, sizeof row->driver, "%s",
-             plan.is_hermitian ? "herk"
-             : plan.is_syrk    ? "syrk"
-                               : "gemm");
-    snprintf(row->detail, sizeof row->detail,
-             "%lld x %lld %s, %lld x %lld blocks of the result in memory, k %s", (long long)m,
-             (long long)n, gx_dtype_name(dtype), (long long)plan.super_m, (long long)plan.super_n,
-             plan.is_snake ? "back and forth" : "ascending");
-    snprintf(row->block, sizeof row->block, "%lld x %lld x %lld", (long long)plan.block_m,
-             (long long)plan.block_n, (long long)plan.block_k);
-}
-
-/* One pass over the operands, block by block. */
-static void plan_pass(gx_run *run, expression *e, plan_row *row)
-{
-    const gx_mat *A = &e->a.mat, *B = e->b.name[0] != '\0' ? &e->b.mat : NULL;
-    gx_sink sink;
-    gx_dtype dtype = B == NULL ? A->dtype : gx_dtype_promote(A->dtype, B->dtype);
-    int64_t rows = e->op == 'T' ? A->cols : A->rows, cols = e->op == 'T' ? A->rows : A->cols;
-    if (imagine_sink(run, rows, cols, dtype, &sink) != GX_OK) {
-        return;
-    }
-    bool is_reduction = e->op == 'n' || e->op == 's';
-    size_t bytes_a = 0, bytes_b = 0, bytes_c = 0;
-    gx_matrix_bytes(A->rows, A->cols, A->dtype, &bytes_a);
-    if (B != NULL) {
-        gx_matrix_bytes(B->rows, B->cols, B->dtype, &bytes_b);
-    }
-    if (!is_reduction) {
-        gx_matrix_bytes(rows, cols, dtype, &bytes_c);
-    }
-    int64_t tile_rows = is_reduction ? A->tile_rows : sink.tile_rows;
-    int64_t tile_cols = is_reduction ? A->tile_cols : sink.tile_cols;
-    row->cost.bytes_read = (double)bytes_a + (double)bytes_b;
-    row->cost.bytes_written = (double)bytes_c;
-    row->cost.flops = e->op == 'T' ? 0 : (double)A->rows * (double)A->cols * (e->op == 'n' ? 2 : 1);
-    row->cost.calls =
-        gx_ceil_div(rows, gx_max(1, tile_rows)) * gx_ceil_div(cols, gx_max(1, tile_cols));
-    row->seconds = gx_plan_seconds(run, &row->cost, dtype, 1024);
-    const char *driver = e->op == 'n'   ? "norm"
-                         : e->op == 's' ? "sum"
-                         : e->op == 'T' ? "transpose"
-                                        : "map";
-    snprintf(row->driver, sizeof row->driver, "%s", driver);
-    snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, one pass", (long long)rows,
-             (long long)cols, gx_dtype_name(dtype));
-    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)tile_rows,
-             (long long)tile_cols);
-}
+/* ---- the row --------------------------------------------------------------------------------- */
 
 static bool find_operand(gx_run *run, operand *x)
 {
@@ -284,16 +211,8 @@ static void make_row(gx_run *run, const char *text, plan_row *row)
     gx_err err = {0};
     if (parse(&e, text, &err) != GX_OK) {
         gx_run_fail(run, &err);
-        return;
-    }
-    if (!find_operand(run, &e.a) || (e.b.name[0] != '\0' && !find_operand(run, &e.b))) {
-        return;
-    }
-    describe_device(run, row);
-    if (e.op == '@') {
-        plan_product(run, &e, row);
-    } else {
-        plan_pass(run, &e, row);
+    } else if (find_operand(run, &e.a) && (!e.has_b || find_operand(run, &e.b))) {
+        gx_plan_expression(run, &e, row);
     }
 }
 

@@ -1,0 +1,51 @@
+/*
+** gx_plan: an expression and its candidates, shared by vtab_plan.c (parsing, the table) and
+** plan_steps.c (what each operation would do).
+*/
+#ifndef GX_PLAN_ROW_H
+#define GX_PLAN_ROW_H
+
+#include "gx_ext.h"
+
+#include "../core/plan.h"
+
+/* One row of the table. */
+typedef struct plan_row {
+    char device[64], driver[32], detail[160], block[64];
+    gx_cost cost;
+    double seconds;
+} plan_row;
+
+typedef struct operand {
+    char name[2 * GX_NAME_MAX + 2];
+    gx_trans trans;
+    gx_mat mat;
+} operand;
+
+/* One operation on one or two stored matrices. */
+typedef enum plan_op {
+    PLAN_PRODUCT,
+    PLAN_MAP, /* + - * / */
+    PLAN_TRANSPOSE,
+    PLAN_NORM,
+    PLAN_SUM,
+    PLAN_CHOLESKY,
+    PLAN_LU,
+    PLAN_QR,
+    PLAN_SOLVE,
+    PLAN_LSTSQ,
+    PLAN_INVERSE,
+    PLAN_DET
+} plan_op;
+
+typedef struct expression {
+    const char *at; /* what is left of the text */
+    operand a, b;
+    bool has_b;
+    plan_op op;
+} expression;
+
+/* Fill the row; a failure is the run's. */
+void gx_plan_expression(gx_run *run, expression *e, plan_row *row);
+
+#endif

@@ -1,0 +1,384 @@
+/*
+** gx_plan: what each operation would do (plan_row.h).
+**
+** Products and factorisations: the planner's choice and a dry run of the very program that would be
+** executed, on a sink that is never begun.  Solves after a factorisation: their flops, one pass over
+** the factor and the right-hand sides.  Passes over matrices: bytes and elements.
+*/
+#include "plan_row.h"
+
+#include "../core/alg_lu.h"
+#include "../core/alg_qr.h"
+#include "../core/factoring.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- products and passes --------------------------------------------------------------------- */
+
+static void describe_device(gx_run *run, plan_row *row)
+{
+    const gx_backend *backend;
+    gx_dev *dev;
+    if (gx_run_device(run, &backend, &dev) == GX_OK) {
+        snprintf(row->device, sizeof row->device, "%s", backend->name);
+    }
+}
+
+/* A sink of the shape a stored result would have, never written. */
+static gx_code imagine_sink(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype, gx_sink *sink)
+{
+    *sink = (gx_sink){.run = run, .rows = rows, .cols = cols, .dtype = dtype, .is_stored = true};
+    gx_err err = {0};
+    gx_tile_shape(rows, cols, dtype, gx_store_max_tile_bytes(run->ctx->store), &sink->tile_rows,
+                  &sink->tile_cols, &err);
+    return gx_run_fail(run, &err);
+}
+
+static void plan_product(gx_run *run, expression *e, plan_row *row)
+{
+    gx_matmul_args args = {.A = &e->a.mat,
+                           .B = &e->b.mat,
+                           .transa = e->a.trans,
+                           .transb = e->b.trans,
+                           .alpha = {1, 0}};
+    int64_t m, n;
+    gx_dtype dtype;
+    gx_err err = {0};
+    gx_sink sink;
+    if (gx_matmul_shape(&args, &m, &n, &dtype, &err) != GX_OK) {
+        gx_run_fail(run, &err);
+        return;
+    }
+    if (imagine_sink(run, m, n, dtype, &sink) != GX_OK) {
+        return;
+    }
+    gx_matmul_plan plan;
+    gx_plan_matmul(run, &args, sink.tile_rows, sink.tile_cols, &plan);
+    gx_prog *prog = gx_matmul_program(run, &args, &plan, &sink);
+    if (prog != NULL && gx_prog_cost(prog, &row->cost) == GX_OK) {
+        row->seconds = gx_plan_seconds(run, &row->cost, dtype,
+                                       gx_min(plan.block_m, gx_min(plan.block_n, plan.block_k)));
+    }
+    gx_prog_free(prog);
+    snprintf(row->driver, sizeof row->driver, "%s",
+             plan.is_hermitian ? "herk"
+             : plan.is_syrk    ? "syrk"
+                               : "gemm");
+    snprintf(row->detail, sizeof row->detail,
+             "%lld x %lld %s, %lld x %lld blocks of the result in memory, k %s", (long long)m,
+             (long long)n, gx_dtype_name(dtype), (long long)plan.super_m, (long long)plan.super_n,
+             plan.is_snake ? "back and forth" : "ascending");
+    snprintf(row->block, sizeof row->block, "%lld x %lld x %lld", (long long)plan.block_m,
+             (long long)plan.block_n, (long long)plan.block_k);
+}
+
+/* One pass over the operands, block by block. */
+static void plan_pass(gx_run *run, expression *e, plan_row *row)
+{
+    const gx_mat *A = &e->a.mat, *B = e->has_b ? &e->b.mat : NULL;
+    gx_sink sink;
+    gx_dtype dtype = B == NULL ? A->dtype : gx_dtype_promote(A->dtype, B->dtype);
+    int64_t rows = e->op == PLAN_TRANSPOSE ? A->cols : A->rows,
+            cols = e->op == PLAN_TRANSPOSE ? A->rows : A->cols;
+    if (imagine_sink(run, rows, cols, dtype, &sink) != GX_OK) {
+        return;
+    }
+    bool is_reduction = e->op == PLAN_NORM || e->op == PLAN_SUM;
+    size_t bytes_a = 0, bytes_b = 0, bytes_c = 0;
+    gx_matrix_bytes(A->rows, A->cols, A->dtype, &bytes_a);
+    if (B != NULL) {
+        gx_matrix_bytes(B->rows, B->cols, B->dtype, &bytes_b);
+    }
+    if (!is_reduction) {
+        gx_matrix_bytes(rows, cols, dtype, &bytes_c);
+    }
+    int64_t tile_rows = is_reduction ? A->tile_rows : sink.tile_rows;
+    int64_t tile_cols = is_reduction ? A->tile_cols : sink.tile_cols;
+    row->cost.bytes_read = (double)bytes_a + (double)bytes_b;
+    row->cost.bytes_written = (double)bytes_c;
+    row->cost.flops = e->op == PLAN_TRANSPOSE
+                          ? 0
+                          : (double)A->rows * (double)A->cols * (e->op == PLAN_NORM ? 2 : 1);
+    row->cost.calls =
+        gx_ceil_div(rows, gx_max(1, tile_rows)) * gx_ceil_div(cols, gx_max(1, tile_cols));
+    row->seconds = gx_plan_seconds(run, &row->cost, dtype, 1024);
+    const char *driver = e->op == PLAN_NORM        ? "norm"
+                         : e->op == PLAN_SUM       ? "sum"
+                         : e->op == PLAN_TRANSPOSE ? "transpose"
+                                                   : "map";
+    snprintf(row->driver, sizeof row->driver, "%s", driver);
+    snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, one pass", (long long)rows,
+             (long long)cols, gx_dtype_name(dtype));
+    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)tile_rows,
+             (long long)tile_cols);
+}
+
+/* ---- factorisations -------------------------------------------------------------------------- */
+
+static double unit_of(gx_dtype dtype)
+{
+    return gx_dtype_is_complex(dtype) ? 4 : 1;
+}
+
+static double bytes_of(double rows, double cols, gx_dtype dtype)
+{
+    return rows * cols * (double)gx_dtype_bytes(dtype);
+}
+
+static bool is_square(gx_run *run, const gx_mat *A, const char *advice)
+{
+    if (A->rows == A->cols) {
+        return true;
+    }
+    gx_run_failf(run, GX_ARG, "%s is %lldx%lld, not square%s", A->label, (long long)A->rows,
+                 (long long)A->cols, advice);
+    return false;
+}
+
+/* Cost and time of a program, which is freed. */
+static void cost_program(gx_run *run, gx_prog *prog, gx_dtype dtype, int64_t edge, plan_row *row)
+{
+    if (prog != NULL && gx_prog_cost(prog, &row->cost) == GX_OK) {
+        row->seconds = gx_plan_seconds(run, &row->cost, dtype, edge);
+    }
+    gx_prog_free(prog);
+}
+
+static void plan_cholesky(gx_run *run, const gx_mat *A, gx_dtype dtype, plan_row *row)
+{
+    gx_mat converted;
+    gx_mat_view(&converted, A, GX_NO_TRANS, 0, 0, A->rows, A->cols);
+    converted.dtype = dtype;
+    gx_sink sink;
+    if (!is_square(run, A, "") || imagine_sink(run, A->rows, A->cols, dtype, &sink) != GX_OK) {
+        return;
+    }
+    gx_cholesky_plan plan;
+    gx_plan_cholesky(run, &converted, GX_LOWER, gx_max(1, sink.tile_rows), &plan);
+    cost_program(run, gx_ok(run) ? gx_cholesky_program(run, &converted, &plan, &sink) : NULL, dtype,
+                 plan.block, row);
+    snprintf(row->driver, sizeof row->driver, "cholesky");
+    snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, %s", (long long)A->rows,
+             (long long)A->cols, gx_dtype_name(dtype),
+             plan.is_in_memory ? "all in memory"
+             : plan.is_panel   ? "panel-left, from the database"
+                               : "block-left, from the database");
+    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)plan.block,
+             (long long)plan.block);
+}
+
+static void plan_lu(gx_run *run, const gx_mat *A, gx_dtype dtype, plan_row *row)
+{
+    gx_lu_plan plan;
+    gx_aux aux = {.kind = GX_AUX_NONE};
+    gx_err err = {0};
+    void *sums = NULL;
+    gx_mem *mem = run->ctx->mem;
+    gx_plan_lu(run, A->rows, A->cols, dtype, &plan);
+    gx_sink sink = {.run = run,
+                    .rows = A->rows,
+                    .cols = A->cols,
+                    .dtype = dtype,
+                    .tile_rows = plan.tile_rows,
+                    .tile_cols = plan.tile_cols,
+                    .is_stored = true};
+    if (gx_ok(run) &&
+        gx_aux_create(mem, GX_AUX_LU, A->rows, A->cols, dtype, plan.panel, &aux, &err) == GX_OK &&
+        gx_mem_alloc(mem, (size_t)A->cols * sizeof(double), "sums of columns", &sums, &err) ==
+            GX_OK) {
+        cost_program(run, gx_lu_program(run, A, &plan, &sink, &aux, sums), dtype, plan.panel, row);
+    }
+    gx_run_fail(run, &err);
+    gx_mem_free(mem, sums);
+    gx_aux_clear(&aux, mem);
+    snprintf(row->driver, sizeof row->driver, "lu");
+    snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, %s, partial pivoting",
+             (long long)A->rows, (long long)A->cols, gx_dtype_name(dtype),
+             plan.is_in_memory ? "all in memory" : "panel-left, from the database");
+    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)A->rows,
+             (long long)plan.panel);
+}
+
+static void plan_qr(gx_run *run, const gx_mat *A, plan_row *row)
+{
+    gx_panel_plan plan;
+    int64_t k = gx_min(A->rows, A->cols);
+    void *tau = NULL;
+    gx_err err = {0};
+    gx_plan_panels(run, A->rows, A->cols, k, A->dtype, 0, &plan);
+    gx_sink sink = {.run = run,
+                    .rows = A->rows,
+                    .cols = A->cols,
+                    .dtype = A->dtype,
+                    .tile_rows = gx_max(1, A->rows),
+                    .tile_cols = plan.width,
+                    .is_stored = true};
+    if (gx_ok(run) && gx_mem_alloc(run->ctx->mem, (size_t)k * gx_dtype_bytes(A->dtype),
+                                   "reflectors", &tau, &err) == GX_OK) {
+        cost_program(run, k == 0 ? NULL : gx_qr_program(run, A, &plan, &sink, tau), A->dtype,
+                     plan.width, row);
+    }
+    gx_run_fail(run, &err);
+    gx_mem_free(run->ctx->mem, tau);
+    snprintf(row->driver, sizeof row->driver, "qr");
+    snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, Householder panels, %lld at a time",
+             (long long)A->rows, (long long)A->cols, gx_dtype_name(A->dtype),
+             (long long)plan.group);
+    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)A->rows,
+             (long long)plan.width);
+}
+
+/* ---- systems --------------------------------------------------------------------------------- */
+
+/* X from the factor: flops, B read and X written; the factor is read where it was not kept. */
+static void add_solve(gx_run *run, const gx_mat *A, int64_t cols, gx_dtype dtype, int sweeps,
+                      bool reads_factor, plan_row *row)
+{
+    double n = (double)A->rows, lines = (double)cols;
+    gx_cost solve = {.flops = unit_of(dtype) * sweeps * n * n * lines,
+                     .bytes_read = bytes_of(n, lines, dtype),
+                     .bytes_written = bytes_of(n, lines, dtype),
+                     .calls = 1};
+    if (reads_factor) {
+        solve.bytes_read += bytes_of(n, n, dtype) * sweeps / 2;
+    }
+    row->cost.flops += solve.flops;
+    row->cost.bytes_read += solve.bytes_read;
+    row->cost.bytes_written += solve.bytes_written;
+    row->cost.calls += solve.calls;
+    row->seconds += gx_plan_seconds(run, &solve, dtype, 256);
+}
+
+/* The factor of a solve is an intermediate: what is written of it goes to temp, where it must. */
+static void keep_factor(gx_run *run, const gx_mat *A, gx_dtype dtype, plan_row *row)
+{
+    double bytes = bytes_of((double)A->rows, (double)A->cols, dtype);
+    if (2 * bytes < (double)gx_mem_available(run->ctx->mem)) {
+        row->cost.bytes_written = 0;
+    }
+}
+
+/* "A is positive definite: " in front of what the factorisation is. */
+static void say_why(const char *why, int64_t cols, plan_row *row)
+{
+    char kept[sizeof row->detail];
+    memcpy(kept, row->detail, sizeof kept);
+    snprintf(row->detail, sizeof row->detail, "%.40s: %.70s%slines of B: %lld", why, kept,
+             kept[0] == '\0' ? "" : "; ", (long long)cols);
+}
+
+static void plan_solve(gx_run *run, const gx_mat *A, int64_t cols, gx_dtype dtype, plan_row *row)
+{
+    static const char *const drivers[] = {[GX_FACTOR_DIAGONAL] = "diagonal",
+                                          [GX_FACTOR_LOWER] = "substitution",
+                                          [GX_FACTOR_UPPER] = "substitution",
+                                          [GX_FACTOR_CHOLESKY] = "cholesky",
+                                          [GX_FACTOR_LU] = "lu"};
+    const char *why;
+    gx_factor_kind kind = gx_factor_choose(A, &why);
+    bool is_factored = kind == GX_FACTOR_CHOLESKY || kind == GX_FACTOR_LU;
+    if (kind == GX_FACTOR_CHOLESKY) {
+        plan_cholesky(run, A, dtype, row);
+    } else if (kind == GX_FACTOR_LU) {
+        plan_lu(run, A, dtype, row);
+    }
+    if (is_factored) {
+        keep_factor(run, A, dtype, row);
+    }
+    if (kind == GX_FACTOR_DIAGONAL) {
+        double n = (double)A->rows, lines = (double)cols;
+        row->cost = (gx_cost){.flops = unit_of(dtype) * n * lines,
+                              .bytes_read = bytes_of(n, lines + 1, dtype),
+                              .bytes_written = bytes_of(n, lines, dtype),
+                              .calls = 1};
+        row->seconds = gx_plan_seconds(run, &row->cost, dtype, 256);
+    } else {
+        bool is_kept = is_factored && row->cost.bytes_written == 0;
+        add_solve(run, A, cols, dtype, is_factored ? 2 : 1, !is_kept, row);
+    }
+    snprintf(row->driver, sizeof row->driver, "%s", drivers[kind]);
+    say_why(why, cols, row);
+}
+
+static bool check_lines(gx_run *run, const gx_mat *A, const gx_mat *B)
+{
+    if (A->rows == B->rows) {
+        return true;
+    }
+    gx_run_failf(run, GX_ARG, "%s is %lldx%lld but %s is %lldx%lld", A->label, (long long)A->rows,
+                 (long long)A->cols, B->label, (long long)B->rows, (long long)B->cols);
+    return false;
+}
+
+static void plan_lstsq(gx_run *run, const gx_mat *A, const gx_mat *B, plan_row *row)
+{
+    gx_dtype dtype = gx_dtype_promote(A->dtype, B->dtype);
+    gx_tsqr_plan tsqr;
+    double m = (double)A->rows, n = (double)A->cols, p = (double)B->cols;
+    gx_plan_tsqr(run, A->rows, A->cols, B->cols, dtype, &tsqr);
+    if (!tsqr.is_possible) {
+        plan_qr(run, A, row);
+        row->cost.bytes_read += bytes_of(m, p, dtype);
+        say_why("R does not fit in memory beside A's rows", B->cols, row);
+        return;
+    }
+    row->cost = (gx_cost){.flops = unit_of(dtype) * (2 * m * n * n + 4 * m * n * p),
+                          .bytes_read = bytes_of(m, n + p, dtype),
+                          .bytes_written = bytes_of(n, p, dtype),
+                          .slots = tsqr.slots,
+                          .calls = tsqr.blocks};
+    row->seconds = gx_plan_seconds(run, &row->cost, dtype, gx_max(1, A->cols));
+    snprintf(row->driver, sizeof row->driver, "tsqr");
+    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)tsqr.height,
+             (long long)A->cols);
+    say_why("one pass over A with R in memory", B->cols, row);
+}
+
+static void plan_system(gx_run *run, const expression *e, plan_row *row)
+{
+    const gx_mat *A = &e->a.mat, *B = &e->b.mat;
+    switch (e->op) {
+    case PLAN_CHOLESKY:
+        plan_cholesky(run, A, A->dtype, row);
+        break;
+    case PLAN_QR:
+        plan_qr(run, A, row);
+        break;
+    case PLAN_LSTSQ:
+        if (check_lines(run, A, B)) {
+            plan_lstsq(run, A, B, row);
+        }
+        break;
+    case PLAN_SOLVE:
+        if (is_square(run, A, ": gx_lstsq solves by least squares") && check_lines(run, A, B)) {
+            plan_solve(run, A, B->cols, gx_dtype_promote(A->dtype, B->dtype), row);
+        }
+        break;
+    case PLAN_INVERSE:
+        if (is_square(run, A, ": gx_pinv inverts any shape")) {
+            plan_solve(run, A, A->cols, A->dtype, row);
+        }
+        break;
+    default: // LU, and the determinant, whose factor nobody keeps
+        if (e->op == PLAN_LU || is_square(run, A, "")) {
+            plan_lu(run, A, A->dtype, row);
+        }
+        if (e->op == PLAN_DET) {
+            keep_factor(run, A, A->dtype, row);
+        }
+    }
+}
+
+void gx_plan_expression(gx_run *run, expression *e, plan_row *row)
+{
+    describe_device(run, row);
+    if (e->op == PLAN_PRODUCT) {
+        plan_product(run, e, row);
+    } else if (e->op >= PLAN_CHOLESKY) {
+        plan_system(run, e, row);
+    } else {
+        plan_pass(run, e, row);
+    }
+}

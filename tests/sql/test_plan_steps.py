@@ -1,0 +1,87 @@
+"""gx_plan of factorisations and systems.
+
+Plan:
+  1  The driver and the reason follow the properties; flops by LAPACK's counting; nothing is run or written.
+  2  Reads and writes are those that happen, within memory and beyond it.
+  3  Errors in words.
+"""
+import numpy as np
+import pytest
+from conftest import error, from_numpy, q
+
+
+def plan(db, expression):
+    names = "driver, detail, block, calls, bytes_read, bytes_written, flops, seconds"
+    row = db.execute(f"SELECT {names} FROM gx_plan(?)", (expression,)).fetchone()
+    return dict(zip(names.split(", "), row))
+
+
+def put(db, name, rows, cols):
+    db.execute("SELECT gx_randn(?, ?, ?)", (rows, cols, name))
+
+
+def test_reasons(filedb):
+    put(filedb, "A", 300, 300)
+    put(filedb, "B", 300, 4)
+    for properties, driver, why in [(None, "lu", "A has no property that helps: "),
+                                    ("positive", "cholesky", "A is positive definite: "),
+                                    ("lower", "substitution", "A is lower triangular: "),
+                                    ("diagonal", "diagonal", "A is diagonal: ")]:
+        if properties:
+            filedb.execute("SELECT gx_set_property('A', 'symmetric,lower,upper', 0)")
+            filedb.execute("SELECT gx_set_property('A', ?)", (properties,))
+        p = plan(filedb, "solve(A, B)")
+        assert p["driver"] == driver and p["detail"].startswith(why) and p["detail"].endswith("lines of B: 4")
+        assert p["bytes_written"] == 300 * 4 * 8 and p["seconds"] > 0
+    before = filedb.execute("SELECT * FROM gx").fetchall()
+    assert plan(filedb, "lstsq(A, B)")["driver"] in ("tsqr", "qr")
+    assert plan(filedb, "inverse(A)")["driver"] == "diagonal"
+    assert filedb.execute("SELECT * FROM gx").fetchall() == before
+
+
+def test_flops(filedb):
+    n = 400
+    put(filedb, "A", n, n)
+    assert plan(filedb, "cholesky(A)")["flops"] == pytest.approx(n**3 / 3, rel=0.02)
+    assert plan(filedb, "lu(A)")["flops"] == pytest.approx(2 * n**3 / 3, rel=0.02)
+    assert plan(filedb, "det(A)")["flops"] == plan(filedb, "lu(A)")["flops"]
+    assert plan(filedb, "det(A)")["bytes_written"] == 0
+    assert plan(filedb, "qr(A)")["flops"] == pytest.approx(4 * n**3 / 3, rel=0.3)
+
+
+@pytest.mark.parametrize("limit", ["64MiB", "900KB"])
+@pytest.mark.parametrize("name", ["cholesky", "lu"])
+def test_reads_and_writes(filedb, name, limit):
+    """What was foretold is what gx_stats counts."""
+    rng = np.random.default_rng(1)
+    n = 320
+    filedb.execute("SELECT gx_config('tile_bytes', 8192)")
+    x = rng.standard_normal((n, n))
+    filedb.execute("SELECT gx_store('A', ?)", (from_numpy(x @ x.T + n * np.eye(n)),))
+    filedb.execute("SELECT gx_config('memory_limit', ?)", (limit,))
+    p = plan(filedb, f"{name}(A)")
+    filedb.execute("SELECT gx_stats_reset()")
+    filedb.execute(f"SELECT gx_{name}('A', 'F')")
+    read = q(filedb, "SELECT value FROM gx_stats WHERE name = 'bytes_read'")
+    written = q(filedb, "SELECT value FROM gx_stats WHERE name = 'bytes_written'")
+    assert written == p["bytes_written"]
+    assert read == pytest.approx(p["bytes_read"], rel=0.25)
+
+
+@pytest.mark.parametrize("expression,text", [
+    ("cholesky(T)", "T is 6x4, not square"),
+    ("solve(T, T)", "T is 6x4, not square: gx_lstsq solves by least squares"),
+    ("inverse(T)", "T is 6x4, not square: gx_pinv inverts any shape"),
+    ("lstsq(T, S)", "T is 6x4 but S is 4x4"),
+    ("solve(S, T)", "S is 4x4 but T is 6x4"),
+    ("solve(S)", "expression has no ',' at ')'"),
+    ("lu(S", "expression has no ')' at ''"),
+    ("lu(S.T)", "expression has a transpose in an operation that plans none"),
+    ("lu(N)", "no matrix named 'N'"),
+    ("S", "expression names a matrix but no operation (@ + - * / .T .H norm sum cholesky lu qr solve lstsq inverse "
+     "det)"),
+])
+def test_errors(db, expression, text):
+    put(db, "T", 6, 4)
+    put(db, "S", 4, 4)
+    assert error(db, "SELECT * FROM gx_plan(?)", expression) == "gx_plan: " + text
