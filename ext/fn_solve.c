@@ -243,12 +243,13 @@ static bool by_solves(gx_fn *fn, const cond_options *opt, gx_solve_args *args, c
     gx_factor factor;
     gx_factor_make(&fn->run, A, &choice, &factor);
     // A singular matrix has a condition number; one that is not what was said of it has none.
-    bool is_singular = factor.kind != GX_FACTOR_CHOLESKY && gx_run_forgive(&fn->run, GX_NUMERIC);
+    bool may_be_singular = factor.kind != GX_FACTOR_CHOLESKY;
+    bool is_singular = may_be_singular && gx_run_forgive(&fn->run, GX_NUMERIC);
     if (!is_singular) {
         gx_alg_inverse_norm(&factor, kind == COND_INF, &inverse);
     }
     gx_factor_clear(&factor);
-    is_singular = is_singular || gx_run_forgive(&fn->run, GX_NUMERIC);
+    is_singular = is_singular || (may_be_singular && gx_run_forgive(&fn->run, GX_NUMERIC));
     double product = norm * inverse;
     *rcond = A->rows == 0 ? (double)INFINITY : is_singular || !(product > 0) ? 0 : 1 / product;
     return gx_ok(&fn->run);

@@ -2,8 +2,8 @@
 ** gx_plan: what each operation would do (plan_row.h).
 **
 ** Products and factorisations: the planner's choice and a dry run of the very program that would be
-** executed, on a sink that is never begun.  Solves after a factorisation: their flops, one pass over
-** the factor and the right-hand sides.  Passes over matrices: bytes and elements.
+** executed, on a sink that is never begun.  Solves after a factorisation: their flops, one pass
+** over the factor and the right-hand sides.  Passes over matrices: bytes and elements.
 */
 #include "plan_row.h"
 

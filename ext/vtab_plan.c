@@ -13,7 +13,8 @@
 **     solve(A, B)  lstsq(A, B)  inverse(A)  what stands on them; det(A)
 **
 ** A name with other characters than letters, digits, '_' and one dot is written in double quotes.
-** What an operation would do is plan_steps.c's; the figures come from a dry run of the very program that would be executed (core/schedule.c).
+** What an operation would do is plan_steps.c's; the figures come from a dry run of the very program
+** that would be executed (core/schedule.c).
 */
 #include "plan_row.h"
 

@@ -109,7 +109,7 @@ def test_stored(filedb, dtype, blocks):
     filedb.execute("PRAGMA synchronous=off")
     n, element = 231, np.dtype(NUMPY[dtype]).itemsize
     config(filedb, tile_bytes=32 * 32 * element, probe="on")
-    limit = {"few": 12 * n * n * element // 10, "some": 3 * n * n * element, "all": 256 << 20}[blocks]
+    limit = {"few": 8 * n * n * element // 10, "some": 3 * n * n * element, "all": 256 << 20}[blocks]
     b = random(rng, n, 5, dtype)
     store(filedb, "B", b)
     for kind, properties in PROPERTY.items():
@@ -194,7 +194,7 @@ def test_files(filedb, name):
 @pytest.mark.parametrize("kind", ["hilb", "minij", "lehmer", "moler", "pei", "kahan", "frank", "tridiag", "lotkin",
                                   "clement", "kms"])
 def test_gallery(db, kind):
-    for n in (5, 12, 50):
+    for n in (6, 12, 50):  # clement is singular for odd orders
         db.execute("SELECT gx_matrix_gallery(?, ?, 'A', '{\"replace\":true}')", (kind, n))
         a = to_numpy(q(db, "SELECT gx_copy('A')"))
         b = a @ np.ones((n, 1))
@@ -401,7 +401,8 @@ def test_in_a_transaction(filedb):
     assert error(filedb, "SELECT gx_info('X')") == "gx_info: no matrix named 'X'"
     assert nothing_in_temp(filedb)
     config(filedb, memory_limit="700KB")
-    filedb.execute("CREATE TABLE results AS SELECT gx_solve('A', 'B') AS x")
+    filedb.execute("CREATE TABLE results(x)")
+    filedb.execute("INSERT INTO results SELECT gx_solve('A', 'B')")
     assert ratio(a, to_numpy(q(filedb, "SELECT x FROM results")), b, "f64") < 30
     assert nothing_in_temp(filedb) and q(filedb, "SELECT gx_check()") == "ok"
 
