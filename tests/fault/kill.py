@@ -3,8 +3,8 @@
 
     kill.py [--times 50] [--seed 1]
 
-Plan: for rollback journal and WAL in turn, a child opens the database and replaces the stored matrix C by A B (or B by
-a random one, or builds one from rows) over and over; the parent kills it at a random moment, opens the database itself
+Plan: for rollback journal and WAL in turn, a child opens the database and replaces the stored matrix C by A B (or a copy,
+a transpose, a factor, a solution) over and over; the parent kills it at a random moment, opens the database itself
 (SQLite rolls back or recovers), and looks: PRAGMA integrity_check, gx_check of every matrix, no half-stored matrix, no
 orphan tile, and C's elements are exactly those of one of the states that the child went through.
 GX_SO names the extension; the interpreter's sqlite3 must load extensions.
@@ -24,6 +24,8 @@ CHILD_STEPS = (
     "SELECT gx_matmul('A', 'B', 'C', '{\"replace\":true}')",
     "SELECT gx_store('C', 'A', '{\"replace\":true}')",
     "SELECT gx_transpose('B', 'C', '{\"replace\":true}')",
+    f"SELECT gx_cholesky(gx_matrix_gallery('minij', {N}), 'C', '{{\"replace\":true}}')",
+    "SELECT gx_trsm('C', 'B', 'C', '{\"replace\":true}')",
 )
 
 
