@@ -25,6 +25,7 @@
 */
 #include "alg_qr.h"
 
+#include "probe.h"
 #include "simple.h"
 
 /* Columns up to which T costs more than it saves: the kernel makes what it needs. */
@@ -156,6 +157,20 @@ gx_prog *gx_qr_program(gx_run *run, const gx_mat *A, const gx_panel_plan *plan, 
     return x.prog;
 }
 
+/* A^H A = R^H R for random vectors (probe.c): A is read twice more, R twice. */
+static void check_factor(gx_run *run, const gx_mat *A, const gx_sink *F)
+{
+    double m = (double)F->rows, n = (double)F->cols, elements = 2 * m * n + n * n;
+    double bytes = elements * (double)gx_dtype_bytes(F->dtype);
+    double flops = 2 * m * n * n * (gx_dtype_is_complex(F->dtype) ? 4 : 1);
+    gx_mat factor;
+    if (gx_ok(run) && m >= n && n > 0 &&
+        gx_probe_is_due(run, F->dtype, flops, bytes, elements, bytes)) {
+        gx_sink_source(F, "F", &factor);
+        gx_probe_qr(run, A, &factor);
+    }
+}
+
 gx_code gx_alg_qr(gx_run *run, const gx_mat *A, gx_sink *F, void *tau)
 {
     if (!gx_ok(run)) {
@@ -164,7 +179,9 @@ gx_code gx_alg_qr(gx_run *run, const gx_mat *A, gx_sink *F, void *tau)
     gx_panel_plan plan;
     int64_t k = gx_min(F->rows, F->cols);
     gx_plan_panels(run, F->rows, F->cols, k, F->dtype, F->is_stored ? F->tile_cols : 0, &plan);
-    return finish(run, k == 0 ? NULL : gx_qr_program(run, A, &plan, F, tau));
+    finish(run, k == 0 ? NULL : gx_qr_program(run, A, &plan, F, tau));
+    check_factor(run, A, F);
+    return gx_ok(run) ? GX_OK : run->err.code;
 }
 
 /* ---- applying -------------------------------------------------------------------------------- */

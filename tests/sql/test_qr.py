@@ -4,6 +4,7 @@ Plan:
   1  Parts and packed, economy and full: dtypes x shapes (0, 1, 2, 3, 5, 10, 50, tile +- 1, two tiles +- 1, tall, wide) x
      budgets (3 blocks, 10 blocks, all): ||A - Q R||_1 / (m eps ||A||_1) and ||I - Q^H Q||_1 / (m eps) under LAPACK's 30.
   2  Gallery matrices, huge and tiny scales, a matrix of zeros; R agrees with LAPACK's up to signs.
+     The residual check passes on all of it.
   3  The tree: a tall matrix of many times the budget, with Q and without; R alone reads A once.
   4  Table-valued form; parts of a packed factorisation; the packed one is refused elsewhere; properties.
   5  Counters: panels read A once and finished panels as the formula says; every tile is written once.
@@ -114,9 +115,23 @@ def test_gallery(db, kind):
 @pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e300, 0])
 def test_scales(db, scale):
     rng = np.random.default_rng(2)
+    configure(db, probe="on")
     a = rng.uniform(-1, 1, (90, 40)) * scale
     parts = dict(db.execute("SELECT part, value FROM gx_qr(?)", (from_numpy(a),)))
     check(a, to_numpy(parts["Q"]), to_numpy(parts["R"]))
+
+
+@pytest.mark.parametrize("dtype", NUMPY)
+def test_probe(db, dtype):
+    """The residual check passes whatever the factorisation is made of."""
+    rng = np.random.default_rng(8)
+    configure(db, probe="on")
+    for a in (random_matrix(rng, 90, 70, dtype), random_matrix(rng, 70, 90, dtype),
+              random_matrix(rng, 60, 3, dtype) @ random_matrix(rng, 3, 40, dtype),
+              random_matrix(rng, 300, 40, dtype) * NUMPY[dtype](1e-18), np.zeros((20, 20), NUMPY[dtype]),
+              np.triu(np.ones((50, 50), NUMPY[dtype])), random_matrix(rng, 40, 40, dtype) * NUMPY[dtype](1e18)):
+        assert q(db, "SELECT gx_qr(?, 'F', '{\"replace\":true}')", from_numpy(a)) == "F"
+    assert error(db, "SELECT gx_sum('F')").startswith("gx_sum: F is a stored QR")
 
 
 @pytest.mark.parametrize("dtype", ["f64", "c64"])
@@ -164,7 +179,7 @@ def test_packed(db):
 def test_counters(filedb):
     """Groups of panels: what is read again is each finished panel once for every later group."""
     n = 1024
-    configure(filedb, tile_bytes=256 << 10)
+    configure(filedb, tile_bytes=256 << 10, probe="off")
     filedb.execute("SELECT gx_randn(?, ?, 'A', '{\"seed\":1}')", (n, n))
     for limit in (64 << 20, 8 << 20, 4 << 20):
         configure(filedb, memory_limit=limit)
