@@ -49,6 +49,13 @@ FACTORISATIONS = {
         "flops": lambda n: 2 * n**3 / 3,
         "words": lambda n, S: n**2 + n**4 / (2 * S),
     },
+    "qr": {
+        "peer": "geqrf",
+        "make": "SELECT gx_randn({n}, {n}, 'A', '{{\"seed\":1}}')",
+        "call": "SELECT gx_qr('A', 'F')",
+        "flops": lambda n: 4 * n**3 / 3,
+        "words": lambda n, S: n**2 + n**4 / (2 * S),
+    },
 }
 
 
@@ -245,6 +252,9 @@ class Bench:
 
     def lu(self):
         self.factorisation("lu")
+
+    def qr(self):
+        self.factorisation("qr")
 
     def factorisation(self, name):
         """Stored to stored in memory, beside LAPACK in RAM + raw INSERT of the result; then in a quarter of that."""

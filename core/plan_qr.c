@@ -116,7 +116,7 @@ static int64_t panel_calls(int64_t panels, int64_t reflector_panels)
 /* How many panels should fit, so that groups save reads and loads run ahead. */
 static int64_t enough_slots(int64_t width)
 {
-    return width > 8 ? 6 : 3;
+    return width > 64 ? 8 : width > 8 ? 6 : 3;
 }
 
 static int64_t panel_slots(gx_run *run, int64_t rows, int64_t cols, int64_t k, gx_dtype dtype,

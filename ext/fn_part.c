@@ -9,6 +9,7 @@
 /* One table a kind of factorisation, by gx_aux_kind. */
 static const gx_part_def *const tables[] = {
     [GX_AUX_LU] = gx_parts_lu,
+    [GX_AUX_QR] = gx_parts_qr,
 };
 
 enum { KINDS = sizeof tables / sizeof tables[0] };
@@ -70,7 +71,9 @@ static void part(gx_fn *fn)
         return;
     }
     if (aux.kind == GX_AUX_NONE) {
-        gx_fn_fail(fn, "%s is not a stored factorisation: gx_lu(A, 'F') makes one", F.label);
+        gx_fn_fail(fn,
+                   "%s is not a stored factorisation: gx_lu(A, 'F') and gx_qr(A, 'F') make them",
+                   F.label);
         return;
     }
     const gx_part_def *found = gx_part_find(aux.kind, name);

@@ -4,7 +4,7 @@
 ** Each function reads its arguments, lets core/alg_qr.c, alg_tsqr.c and alg_lstsq.c do the
 ** mathematics into sinks, and returns the stored name or the value.
 */
-#include "gx_ext.h"
+#include "parts.h"
 
 #include "../core/alg_qr.h"
 
@@ -139,6 +139,42 @@ static void qr(gx_fn *fn)
         store_parts(fn, &A, &aux, &opt);
     }
 }
+
+/* ---- gx_part(F, ...) ------------------------------------------------------------------------- */
+
+/* Economy: Q m x k and R k x n. */
+static void shape_q(gx_run *run, const gx_mat *F, const gx_aux *aux, gx_part_shape *out)
+{
+    *out = (gx_part_shape){.rows = aux->rows,
+                           .cols = aux->count,
+                           .dtype = aux->dtype,
+                           .properties = GX_PROP_ORTHOGONAL};
+    gx_plan_q_tiles(run, F->rows, F->cols, aux->count, aux->dtype, &out->tile_rows,
+                    &out->tile_cols);
+}
+
+static void shape_r(gx_run *run, const gx_mat *F, const gx_aux *aux, gx_part_shape *out)
+{
+    (void)run;
+    *out = (gx_part_shape){
+        .rows = aux->count, .cols = F->cols, .dtype = aux->dtype, .properties = GX_PROP_UPPER};
+}
+
+static gx_code compute_q(gx_run *run, const gx_mat *F, const gx_aux *aux, gx_sink *C)
+{
+    return gx_alg_qr_parts_of(run, F, aux->tau, C, NULL);
+}
+
+static gx_code compute_r(gx_run *run, const gx_mat *F, const gx_aux *aux, gx_sink *C)
+{
+    return gx_alg_qr_parts_of(run, F, aux->tau, NULL, C);
+}
+
+const gx_part_def gx_parts_qr[] = {
+    {"Q", GX_AUX_QR, shape_q, compute_q},
+    {"R", GX_AUX_QR, shape_r, compute_r},
+    {NULL, GX_AUX_NONE, NULL, NULL},
+};
 
 /* ---- gx_lstsq -------------------------------------------------------------------------------- */
 

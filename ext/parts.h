@@ -29,7 +29,8 @@ const gx_part_def *gx_part_find(gx_aux_kind kind, const char *name);
 gx_code gx_part_make(gx_run *run, const gx_part_def *part, const gx_mat *F, const gx_aux *aux,
                      const gx_dest *dest, gx_sink *C);
 
-/* fn_lu.c: L, U, P, p; ended by a NULL name. */
-extern const gx_part_def gx_parts_lu[];
+/* Ended by a NULL name. */
+extern const gx_part_def gx_parts_lu[]; /* fn_lu.c: L, U, P, p */
+extern const gx_part_def gx_parts_qr[]; /* fn_qr.c: Q, R       */
 
 #endif

@@ -162,6 +162,10 @@ def test_packed(db):
     parts = dict(db.execute("SELECT part, value FROM gx_qr('F', '{\"mode\":\"full\"}')"))
     check(a, to_numpy(parts["Q"]), to_numpy(parts["R"]), "full")
     assert dict(db.execute("SELECT name, properties FROM gx")) == {"A": "", "F": "qr", "Q": "orthogonal", "R": "upper"}
+    assert np.array_equal(to_numpy(q(db, "SELECT gx_part('F', 'Q')")), fetch(db, "Q"))
+    assert q(db, "SELECT gx_part('F', 'R', 'R2')") == "R2" and np.array_equal(fetch(db, "R2"), fetch(db, "R"))
+    assert q(db, "SELECT properties FROM gx WHERE name = 'R2'") == "upper"
+    assert error(db, "SELECT gx_part('F', 'L')") == "gx_part: part is 'L' but must be one of Q, R"
     assert db.execute("SELECT part, value IS NULL FROM gx_qr('A')").fetchall() == [("Q", 0), ("R", 0)]
     x = to_numpy(q(db, "SELECT gx_lstsq('F', 'A')"))
     assert np.allclose(x, np.eye(20), atol=1e-12)
