@@ -18,10 +18,10 @@
 ** and implementation of the parallel out-of-core ScaLAPACK LU, QR and Cholesky factorization
 ** routines", 1997).
 **
-** Memory: a group of panels stays while the finished ones pass by, each read once a group; with S
-** words of memory about m n^2 / 2 x m / S words are read again (whole panels, with the part of U
-** that is not needed: a panel is one block).  When everything fits nothing is, and finished panels
-** are written while the next compute.  At the least two panels of one column.
+** Memory: a group of panels stays while the finished ones pass by, from their diagonals down, each
+** once a group; with S words of memory that is about n^4 / (3 S) words of an n x n matrix.  When
+** everything fits nothing is read again, and finished panels are written while the next compute.
+** At the least two panels of one column.
 **
 ** The 1-norm of A goes by: the sums of each panel's columns are taken when it has been read.
 **
@@ -158,6 +158,7 @@ gx_prog *gx_lu_program(gx_run *run, const gx_mat *A, const gx_lu_plan *plan, gx_
     gx_prog_expect_parts(x.prog, 3 * pairs + 2 * x.panels);
     x.F = gx_prog_operand(x.prog, A, F, plan->dtype, plan->m, plan->n, gx_max(1, plan->m),
                           plan->panel);
+    gx_prog_again_below(x.prog, x.F);
     gx_prog_cut(x.prog, &plan->cut);
     gx_prog_lookahead(x.prog, plan->lookahead);
     gx_prog_on_info(x.prog, note_zero_pivot, aux);

@@ -46,7 +46,7 @@ gx_prog *gx_lu_program(gx_run *run, const gx_mat *A, const gx_lu_plan *plan, gx_
 ** P A = L U, A m x n: m n k - (m + n) k^2 / 2 + k^3 / 3 multiply-adds, k = min(m, n).  F: L below
 ** the diagonal (its columns interleaved, docs/format.md), U above; aux, created with the panel of
 ** gx_plan_lu(): pivots, info, the 1-norm of A.  Reads A once and, with S words of memory, about
-** m n^3 / (2 m S) m words of F again; nothing when all fits.  Each tile of F is written once.
+** n^4 / (3 S) words of F again (n x n); nothing when all fits.  Each tile of F is written once.
 ** Minimum memory: two panels of one column, else GX_BUDGET.  A zero pivot is no failure: aux->info.
 */
 gx_code gx_alg_lu(gx_run *run, const gx_mat *A, gx_sink *F, gx_aux *aux);

@@ -31,9 +31,11 @@ gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const load *item, int64_t j
     if (rows < shape.m || cols < n) {
         memset(dst, 0, (size_t)(shape.m * n) * gx_dtype_bytes(op->dtype));
     }
-    return rows == 0 || cols == 0 ? GX_OK
-                                  : gx_mat_read(run, source, reader, shape.i0, j0, rows, cols,
-                                                op->dtype, dst, shape.m, err);
+    int64_t skip = gx_min(rows, gx_load_skip(item, &shape));
+    return rows == skip || cols == 0
+               ? GX_OK
+               : gx_mat_read(run, source, reader, shape.i0 + skip, j0, rows - skip, cols, op->dtype,
+                             gx_at(dst, op->dtype, shape.m, skip, 0), shape.m, err);
 }
 
 void gx_exec_wait(pthread_cond_t *changed, pthread_mutex_t *lock)

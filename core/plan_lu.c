@@ -2,13 +2,13 @@
 ** The planner of LU: see alg_lu.h.
 **
 ** A panel is a block as high as the matrix.  A group of panels stays in memory while the finished
-** panels to its left pass by, so with room for s panels about s - 1 are in the group and what is
-** read again is
+** panels to its left pass by, so with room for s panels s - 2 are in the group (one passes by, one
+** is on its way) and what is read again is
 **
-**     sum over groups of (panels before it) x (bytes of a panel)    = m n^2 / (2 (s - 1) w) words.
+**     sum over groups of the panels before it, from their diagonals down   = n^4 / (3 (s - 2) n w)
 **
 ** For a given memory that hardly depends on w, once s is not too small; gemm's rate does, since w
-** is its inner dimension.  So w is the largest of 512, 256, ... that leaves ENOUGH_PANELS, and
+** is its inner dimension.  So w is the largest of 512, 256, 128, 64 that leaves ENOUGH_PANELS, and
 ** falls below LEAST_WIDTH, where gemm becomes slow, only when not even three panels would fit.
 **
 ** Tiles of the result are one panel wide (or a whole part of one, where tiles are small) and a
@@ -20,9 +20,9 @@
 #include "alg_lu.h"
 
 enum {
-    WIDTH = 512,       /* gemm's full rate, and one panel is 5 % of the flops at n = 8192 */
-    LEAST_WIDTH = 128, /* gemm at about 80 %                                              */
-    ENOUGH_PANELS = 8,
+    WIDTH = 512,      /* gemm's full rate, and one panel is 5 % of the flops at n = 8192 */
+    LEAST_WIDTH = 64, /* gemm at about 85 %                                              */
+    ENOUGH_PANELS = 12,
     FIXED_PIECE = 512, /* as plan.c */
     CALLS_EACH = 3     /* for a panel and one to its left */
 };
@@ -172,10 +172,11 @@ double gx_plan_lu_reads(const gx_lu_plan *plan)
 {
     int64_t panels = gx_ceil_div(plan->n, plan->panel);
     int64_t factored = gx_min(panels, gx_ceil_div(gx_min(plan->m, plan->n), plan->panel));
-    double again = 0;
+    double again = 0; // words
     for (int64_t j = 0; j < panels && !plan->is_in_memory; j += plan->group) {
-        again += (double)gx_min(j, factored);
+        double k = (double)gx_min(j, factored), w = (double)plan->panel;
+        again += w * (k * (double)plan->m - w * k * (k - 1) / 2);
     }
     double element = (double)gx_dtype_bytes(plan->dtype);
-    return element * (double)plan->m * ((double)plan->n + again * (double)plan->panel);
+    return element * ((double)plan->m * (double)plan->n + again);
 }

@@ -112,6 +112,11 @@ const gx_opnd *gx_prog_operand(gx_prog *prog, const gx_mat *source, gx_sink *sin
     return operand;
 }
 
+void gx_prog_again_below(gx_prog *prog, const gx_opnd *operand)
+{
+    prog->operand[operand - prog->operand].is_below = true;
+}
+
 static bool same_kind(const call_kind *kind, const gx_call *call)
 {
     return kind->kernel == call->kernel && kind->transa == call->transa &&

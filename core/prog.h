@@ -32,6 +32,7 @@ struct gx_opnd {
         block_cols;               /* elements of a full block                                    */
     int64_t grid_rows, grid_cols; /* blocks                                                      */
     int32_t first;                /* number of block (0, 0); column-major from there             */
+    bool is_below;                /* see gx_prog_again_below()                                   */
 };
 
 /* A rectangle within a block: rows x cols elements from (row, col). */
@@ -105,6 +106,12 @@ void gx_prog_expect_parts(gx_prog *prog, int64_t calls);
 */
 const gx_opnd *gx_prog_operand(gx_prog *prog, const gx_mat *source, gx_sink *sink, gx_dtype dtype,
                                int64_t rows, int64_t cols, int64_t block_rows, int64_t block_cols);
+
+/*
+** Finished blocks of the operand that are read again, from their sink, are wanted from the diagonal
+** down only: rows above that of the block's first column are not read and are undefined then.
+*/
+void gx_prog_again_below(gx_prog *prog, const gx_opnd *operand);
 
 /*
 ** Append a call.  A block of a sink is finished, and will be written, after the last call that

@@ -55,6 +55,7 @@ typedef struct load {
     int32_t after;   /* may start when the executor has reached this step        */
     int32_t need;    /* the step that uses it first                              */
     bool is_spilled; /* from the result's own tile, through the caller           */
+    bool is_below;   /* from the diagonal down only: gx_prog_again_below()       */
     int8_t operand;
 } load;
 
@@ -103,6 +104,12 @@ typedef struct block_shape {
 } block_shape;
 
 block_shape gx_block_shape(const gx_opnd *operand, int32_t block);
+
+/* Rows at the top of a block that a load passes over. */
+static inline int64_t gx_load_skip(const load *item, const block_shape *shape)
+{
+    return item->is_below ? gx_max(0, gx_min(shape->m, shape->j0 - shape->i0)) : 0;
+}
 
 /*
 ** Slots that fit into the cache; 0 when fewer than the program's calls need (and the run has

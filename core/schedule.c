@@ -299,12 +299,15 @@ static bool place_step(sim *s, int32_t t)
         rank(s, slot, s->now);
         bool is_read = p < 2 || s->prog->kind[st->kind].keeps_c;
         bool has_contents = b->is_spilled || s->prog->operand[st->operand[p]].source != NULL;
+        bool is_below = s->prog->operand[st->operand[p]].is_below && b->is_spilled &&
+                        b->last_write < s->now; // finished: nobody writes it again
         if (is_read && has_contents) {
             add_load(s, &(load){.block = st->block[p],
                                 .slot = slot,
                                 .after = s->now,
                                 .need = t,
                                 .is_spilled = b->is_spilled,
+                                .is_below = is_below,
                                 .operand = st->operand[p]});
         }
     }
@@ -438,7 +441,9 @@ void gx_schedule_cost(const gx_prog *prog, int64_t slots, const schedule *s, gx_
         cost->bytes_up += (double)gx_block_shape(op, s->loads[k].block).bytes;
         if (s->loads[k].is_spilled ||
             (op->source != NULL && gx_mat_base_stored(op->source) != NULL)) {
-            cost->bytes_read += (double)gx_block_shape(op, s->loads[k].block).bytes;
+            block_shape shape = gx_block_shape(op, s->loads[k].block);
+            int64_t rows = shape.m - gx_load_skip(&s->loads[k], &shape);
+            cost->bytes_read += (double)(rows * shape.n) * (double)gx_dtype_bytes(op->dtype);
         }
     }
     for (int64_t k = 0; k < s->flush_count; k++) {

@@ -452,7 +452,7 @@ def test_counters(filedb):
             assert got["bytes_read"] == 8 * n * n
         else:
             group = max(1, int(1500e3 // (8 * n * panel)) - 3)  # what the list of calls leaves
-            again = sum(range(0, -(-n // panel), group)) * panel * n * 8
+            again = sum(8 * panel * (n - k * panel) for j in range(0, -(-n // panel), group) for k in range(j))
             assert 8 * n * n < got["bytes_read"] <= 1.25 * (8 * n * n + again)
             assert got["memory_peak"] <= 1500e3
 
