@@ -59,9 +59,9 @@ static void bind(sqlite3_stmt *stmt, const uint8_t *data, size_t size)
 }
 
 /*
-** A catalog row edited to 500 million columns makes an UPDATE of a row of cells long, as it would be
-** for a true matrix of that size.  Statements are interrupted, as an application would, after some
-** seconds: that is by steps of SQLite's machine, so that a run can be repeated.
+** A catalog row edited to 500 million columns makes an UPDATE of a row of cells long, as it would
+** be for a true matrix of that size.  Statements are interrupted, as an application would, after
+** so many steps of SQLite's machine, so that a run can be repeated.
 */
 enum { STEPS_PER_CALL = 1000, CALLS_MAX = 2000 };
 
