@@ -7,6 +7,7 @@
 */
 #include "plan_row.h"
 
+#include "../core/accel.h"
 #include "../core/alg_lu.h"
 #include "../core/alg_qr.h"
 #include "../core/factoring.h"
@@ -19,6 +20,10 @@
 
 static void describe_device(gx_run *run, plan_row *row)
 {
+    if (run->target != NULL) {
+        snprintf(row->device, sizeof row->device, "%s", run->target->info.name);
+        return;
+    }
     const gx_backend *backend;
     gx_dev *dev;
     if (gx_run_device(run, &backend, &dev) == GX_OK) {
@@ -34,6 +39,19 @@ static gx_code imagine_sink(gx_run *run, int64_t rows, int64_t cols, gx_dtype dt
     gx_tile_shape(rows, cols, dtype, gx_store_max_tile_bytes(run->ctx->store), &sink->tile_rows,
                   &sink->tile_cols, &err);
     return gx_run_fail(run, &err);
+}
+
+/* Cost and time of a program where the run is planning for, which is freed. */
+static void cost_program(gx_run *run, gx_prog *prog, gx_dtype dtype, int64_t edge, plan_row *row)
+{
+    const gx_accel *target = run->target;
+    if (prog != NULL && target == NULL && gx_prog_cost(prog, &row->cost) == GX_OK) {
+        row->seconds = gx_plan_seconds(run, &row->cost, dtype, edge);
+    } else if (prog != NULL && target != NULL &&
+               gx_prog_cost_on(prog, run->target_bytes, &row->cost) == GX_OK) {
+        row->seconds = gx_plan_device_seconds(run, target, &row->cost, dtype, edge);
+    }
+    gx_prog_free(prog);
 }
 
 static void plan_product(gx_run *run, expression *e, plan_row *row)
@@ -57,11 +75,7 @@ static void plan_product(gx_run *run, expression *e, plan_row *row)
     gx_matmul_plan plan;
     gx_plan_matmul(run, &args, sink.tile_rows, sink.tile_cols, &plan);
     gx_prog *prog = gx_matmul_program(run, &args, &plan, &sink);
-    if (prog != NULL && gx_prog_cost(prog, &row->cost) == GX_OK) {
-        row->seconds = gx_plan_seconds(run, &row->cost, dtype,
-                                       gx_min(plan.block_m, gx_min(plan.block_n, plan.block_k)));
-    }
-    gx_prog_free(prog);
+    cost_program(run, prog, dtype, gx_min(plan.block_m, gx_min(plan.block_n, plan.block_k)), row);
     snprintf(row->driver, sizeof row->driver, "%s",
              plan.is_hermitian ? "herk"
              : plan.is_syrk    ? "syrk"
@@ -103,7 +117,11 @@ static void plan_pass(gx_run *run, expression *e, plan_row *row)
                           : (double)A->rows * (double)A->cols * (e->op == PLAN_NORM ? 2 : 1);
     row->cost.calls =
         gx_ceil_div(rows, gx_max(1, tile_rows)) * gx_ceil_div(cols, gx_max(1, tile_cols));
-    row->seconds = gx_plan_seconds(run, &row->cost, dtype, 1024);
+    row->cost.bytes_up = row->cost.bytes_read;
+    row->cost.bytes_down = row->cost.bytes_written;
+    row->seconds = run->target == NULL
+                       ? gx_plan_seconds(run, &row->cost, dtype, 1024)
+                       : gx_plan_device_seconds(run, run->target, &row->cost, dtype, 1024);
     const char *driver = e->op == PLAN_NORM        ? "norm"
                          : e->op == PLAN_SUM       ? "sum"
                          : e->op == PLAN_TRANSPOSE ? "transpose"
@@ -135,15 +153,6 @@ static bool is_square(gx_run *run, const gx_mat *A, const char *advice)
     gx_run_failf(run, GX_ARG, "%s is %lldx%lld, not square%s", A->label, (long long)A->rows,
                  (long long)A->cols, advice);
     return false;
-}
-
-/* Cost and time of a program, which is freed. */
-static void cost_program(gx_run *run, gx_prog *prog, gx_dtype dtype, int64_t edge, plan_row *row)
-{
-    if (prog != NULL && gx_prog_cost(prog, &row->cost) == GX_OK) {
-        row->seconds = gx_plan_seconds(run, &row->cost, dtype, edge);
-    }
-    gx_prog_free(prog);
 }
 
 static void plan_cholesky(gx_run *run, const gx_mat *A, gx_dtype dtype, plan_row *row)

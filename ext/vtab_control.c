@@ -14,6 +14,7 @@
 */
 #include "gx_ext.h"
 
+#include "../core/accel.h"
 #include "../core/device.h"
 #include "../core/machine.h"
 #include "control.h"
@@ -170,8 +171,12 @@ static void column_stats(table *of, cursor *cur, sqlite3_context *sql, int colum
 static void describe(gx_ctx *ctx, const gx_backend *backend, int ordinal, device *out)
 {
     gx_err err = {0};
-    bool is_open = ctx->dev != NULL && ctx->backend == backend && ordinal == 0;
-    gx_dev *dev = is_open ? ctx->dev : NULL;
+    gx_accel *accel = gx_accel_opened(ctx);
+    bool is_accel = accel != NULL && accel->backend == backend &&
+                    ordinal == (int)ctx->config.number[GX_SET_DEVICE];
+    bool is_host = ctx->dev != NULL && ctx->backend == backend && ordinal == 0;
+    bool is_open = is_accel || is_host;
+    gx_dev *dev = is_accel ? accel->dev : is_host ? ctx->dev : NULL;
     if ((is_open || backend->open(ordinal, &dev, &err) == GX_OK) &&
         backend->info(dev, &out->info, &err) == GX_OK) {
         out->is_known = true;
@@ -182,6 +187,14 @@ static void describe(gx_ctx *ctx, const gx_backend *backend, int ordinal, device
     }
     if (!is_open) {
         backend->close(dev);
+    }
+    gx_device_profile profile;
+    if (out->is_known && !out->info.is_host && gx_profile_device(ctx, out->name, &profile)) {
+        out->info.upload_bytes_per_s = profile.upload_bytes_per_s;
+        out->info.download_bytes_per_s = profile.download_bytes_per_s;
+        for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+            out->info.flops_per_s[dtype] = profile.gemm_flops_per_s[dtype][GX_DEVICE_SIZES - 1];
+        }
     }
 }
 
@@ -194,9 +207,18 @@ static void add_device(gx_ctx *ctx, cursor *cur, const gx_backend *backend, int 
     gx_device_choose(ctx, &chosen, NULL);
     device *out = &cur->devices[cur->rows++];
     out->backend = backend->name;
-    out->status = chosen == backend && ordinal == 0 ? "used" : "ready";
+    bool is_cuda = backend == ctx->cuda;
+    bool is_used =
+        is_cuda ? gx_accel_opened(ctx) != NULL && ordinal == (int)ctx->config.number[GX_SET_DEVICE]
+                : chosen == backend && ordinal == 0;
+    out->status = is_used ? "used" : "ready";
     snprintf(out->name, sizeof out->name, "%s", backend->name);
     describe(ctx, backend, ordinal, out);
+    if (is_cuda && ctx->is_accel_off) {
+        out->status = "off";
+        snprintf(out->reason, sizeof out->reason, "switched off after a failure: %.220s",
+                 ctx->accel_reason);
+    }
 }
 
 /* The rates of the CPU are in the hardware profile, once gx_benchmark() has measured them. */

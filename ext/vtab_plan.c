@@ -18,6 +18,8 @@
 */
 #include "plan_row.h"
 
+#include "../core/accel.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,8 +51,8 @@ typedef struct plan_table {
 
 typedef struct plan_cursor {
     sqlite3_vtab_cursor base; /* must be first */
-    plan_row row;
-    bool has_row;
+    plan_row row[2];          /* the chosen one first */
+    int rows, at;
     sqlite3_int64 rowid;
 } plan_cursor;
 
@@ -206,14 +208,45 @@ static bool find_operand(gx_run *run, operand *x)
     return true;
 }
 
-static void make_row(gx_run *run, const char *text, plan_row *row)
+/* The operations whose program is written down before it is known where it will run. */
+static bool may_leave_host(plan_op op)
+{
+    return op == PLAN_PRODUCT || op == PLAN_MAP || op == PLAN_TRANSPOSE || op == PLAN_CHOLESKY;
+}
+
+/* The same on the device, where one comes into question; the row that would be used is first. */
+static void add_device(gx_run *run, expression *e, plan_cursor *cursor)
+{
+    size_t bytes = 0;
+    gx_accel *accel = may_leave_host(e->op) ? gx_plan_candidate(run, cursor->row[0].cost.flops,
+                                                                e->a.mat.dtype, &bytes)
+                                            : NULL;
+    if (accel == NULL) {
+        return;
+    }
+    run->target = accel;
+    run->target_bytes = bytes;
+    gx_plan_expression(run, e, &cursor->row[1]);
+    run->target = NULL;
+    cursor->rows = 2;
+    bool is_forced = run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA;
+    if (is_forced || cursor->row[1].seconds < cursor->row[0].seconds) {
+        plan_row host = cursor->row[0];
+        cursor->row[0] = cursor->row[1];
+        cursor->row[1] = host;
+    }
+}
+
+static void make_rows(gx_run *run, const char *text, plan_cursor *cursor)
 {
     expression e;
     gx_err err = {0};
     if (parse(&e, text, &err) != GX_OK) {
         gx_run_fail(run, &err);
     } else if (find_operand(run, &e.a) && (!e.has_b || find_operand(run, &e.b))) {
-        gx_plan_expression(run, &e, row);
+        gx_plan_expression(run, &e, &cursor->row[0]);
+        cursor->rows = 1;
+        add_device(run, &e, cursor);
     }
 }
 
@@ -287,45 +320,48 @@ static int plan_filter(sqlite3_vtab_cursor *base, int index, const char *text, i
     (void)text, (void)argc;
     plan_cursor *cursor = (plan_cursor *)base;
     plan_table *table = (plan_table *)base->pVtab;
-    cursor->has_row = false;
+    cursor->rows = 0;
+    cursor->at = 0;
     cursor->rowid = 0;
-    memset(&cursor->row, 0, sizeof cursor->row);
+    memset(cursor->row, 0, sizeof cursor->row);
     gx_run run;
     gx_run_begin(&run, table->ctx, "gx_plan");
     const char *formula = index == 1 ? (const char *)sqlite3_value_text(argv[0]) : NULL;
     if (formula == NULL) {
         gx_run_failf(&run, GX_ARG, "takes one expression, such as gx_plan('A @ B')");
     } else {
-        make_row(&run, formula, &cursor->row);
+        make_rows(&run, formula, cursor);
     }
     gx_run_end(&run);
     if (run.err.code != GX_OK) {
+        cursor->rows = 0;
         return gx_vtab_error(base->pVtab, "gx_plan", &run.err);
     }
-    cursor->has_row = true;
     return SQLITE_OK;
 }
 
 static int plan_next(sqlite3_vtab_cursor *base)
 {
     plan_cursor *cursor = (plan_cursor *)base;
-    cursor->has_row = false;
+    cursor->at++;
     cursor->rowid++;
     return SQLITE_OK;
 }
 
 static int plan_eof(sqlite3_vtab_cursor *base)
 {
-    return !((plan_cursor *)base)->has_row;
+    const plan_cursor *cursor = (plan_cursor *)base;
+    return cursor->at >= cursor->rows;
 }
 
 static int plan_column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int column)
 {
-    const plan_row *row = &((plan_cursor *)base)->row;
+    const plan_cursor *cursor = (plan_cursor *)base;
+    const plan_row *row = &cursor->row[cursor->at];
     const gx_cost *cost = &row->cost;
     switch (column) {
     case COL_CHOSEN:
-        sqlite3_result_int(sql, 1);
+        sqlite3_result_int(sql, cursor->at == 0);
         break;
     case COL_DEVICE:
         sqlite3_result_text(sql, row->device, -1, SQLITE_TRANSIENT);

@@ -168,3 +168,116 @@ for n in [*range(1, 9), 14, 20, 27, 35, 50, 80, 400]:
     )
     assert got["points"] > 10
     assert (got["wrong"], got["silent"], got["alive"]) == ([], [], [])
+
+
+def test_plan_and_devices(tmp_path):
+    """gx_plan predicts for both; gx_devices shows the device, its rates once measured, and why it was switched off."""
+    got = child(
+        tmp_path,
+        FILE
+        + """
+matrices(db)
+rows = lambda sql: db.execute(sql).fetchall()
+CUDA = "SELECT device, status, reason, memory, f64 > 0, upload > 0 FROM gx_devices WHERE backend = 'cuda'"
+result = [rows(CUDA), rows("SELECT chosen, device, seconds > 0 FROM gx_plan('A @ B')")]
+q(db, "SELECT gx_matmul('A', 'B', 'C')")
+result += [rows(CUDA)]
+q(db, "SELECT gx_config('backend', 'auto')")
+result += [rows("SELECT chosen, device FROM gx_plan('A @ B')")]
+q(db, "SELECT gx_config('backend', 'cuda')")
+mock.order('gemm:1')
+q(db, "SELECT gx_matmul('A', 'B', 'D')")
+q(db, "SELECT gx_matmul('A', 'B', 'E')")
+result += [rows(CUDA), notes(db), stats(db)['device_fallbacks']]
+mock.order()
+q(db, "SELECT gx_config('backend', 'cuda')")
+q(db, "SELECT gx_matmul('A', 'B', 'F')")
+result += [rows(CUDA)]
+""",
+        GX_BACKEND="cuda",
+        MOCK_DEVICES=2,
+    )
+    idle = [["cuda:0 mock", "ready", "", 64 << 20, 1, 1], ["cuda:1 mock", "ready", "", 64 << 20, None, None]]
+    used = [["cuda:0 mock", "used", "", 64 << 20, 1, 1], idle[1]]
+    assert got[0] == idle
+    assert got[1] == [[1, "cuda:0 mock", 1], [0, "cpu", 1]]
+    assert got[2] == used
+    assert got[3] == [[1, "cpu"]]  # too little work for a device
+    assert got[4][0][:3] == ["cuda:0 mock", "off", "switched off after a failure: gemm on mock:0: ordered failure"]
+    assert got[5] == ["CUDA off for this connection: gemm on mock:0: ordered failure"] and got[6] == 1
+    assert got[7] == used
+
+
+def test_choice(tmp_path):
+    """'auto' takes a device only when it is predicted to be faster; the mock's kernels are slow loops."""
+    got = child(
+        tmp_path,
+        FILE
+        + """
+matrices(db, 700, 700, 700, tile=256)
+q(db, "SELECT gx_config('threads', 1)")
+q(db, "SELECT gx_matmul('A', 'B', 'C')")
+calls = mock.counts()['calls']
+q(db, "SELECT gx_config('backend', 'cuda')"); q(db, "SELECT gx_matmul('A', 'B', 'D')")
+q(db, "SELECT gx_config('backend', 'auto')"); q(db, "SELECT gx_config('device', 1)")
+bad = error(db, "SELECT gx_config('device', 'one')")
+q(db, "SELECT gx_matmul('A', 'B', 'E')")
+result = [calls, mock.counts()['kernels'] > 0, stats(db)['device_calls'], notes(db), bad]
+""",
+        MOCK_DEVICES=2,
+    )
+    assert got[:4] == [0, True, 1, []]
+    assert got[4] == "gx_config: device must be a whole number from 0 to 1023, not 'one'"
+
+
+@pytest.mark.parametrize(
+    "env, reason",
+    [
+        ({"MOCK_NO_DRIVER": 1}, "no NVIDIA driver: libcuda.so.1 is missing"),
+        ({"MOCK_DEVICES": 0}, "no CUDA device"),
+    ],
+)
+def test_no_device(tmp_path, env, reason):
+    got = child(
+        tmp_path,
+        FILE
+        + """
+quiet = notes(db)
+matrices(db)
+q(db, "SELECT gx_matmul('A', 'B', 'C')")
+result = [quiet + notes(db), error(db, "SELECT gx_config('backend', 'cuda')"),
+          db.execute("SELECT status, reason FROM gx_devices WHERE backend = 'cuda'").fetchall()]
+""",
+        **env,
+    )
+    assert got == [[], f"gx_config: backend cuda is not available: {reason}", [["off", reason]]]
+
+
+def test_pools(tmp_path):
+    """Ten products: page-locked buffers are reused; a budget of nothing makes them pageable; memory stays flat."""
+    got = child(
+        tmp_path,
+        FILE
+        + DIFFERENCE
+        + """
+matrices(db, 260, 250, 240)
+def loop():
+    q(db, "SELECT gx_stats_reset()")
+    flat = set()
+    for n in range(10):
+        q(db, "SELECT gx_matmul('A', 'B', 'C', '{\\"replace\\":true}')")
+        flat.add((mock.counts()['device_bytes'], mock.counts()['pinned_bytes']))
+    s = stats(db)
+    return [s['pinned_hits'], s['pinned_misses'], s['pinned_denied'], len(flat), difference('C')]
+q(db, "SELECT gx_matmul('A', 'B', 'C')")
+result = [loop()]
+q(db, "SELECT gx_config('pinning_budget', 0)")
+q(db, "SELECT gx_config('device', 0)")
+result += [loop(), mock.counts()['pinned_peak']]
+""",
+        GX_BACKEND="cuda",
+    )
+    warm, none, _ = got
+    assert warm[0] >= 4 * warm[1] and warm[2] == 0 and warm[3] <= 2
+    assert none[:2] == [0, none[2]] and none[2] > 0
+    assert max(warm[4], none[4]) < 1e-11
