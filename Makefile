@@ -226,7 +226,8 @@ $(MOCK): $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_machine mock_backend) $(B
 RUN_PYTHON = $(or $(wildcard .venv/bin/python),$(PYTHON))
 RUN        = BUILD=$(BUILD) GX_SO=$(abspath $(SO)) PYTHON=$(RUN_PYTHON) CC="$(CC)" UNITS="$(UNITS)" \
              FUZZERS="$(FUZZERS)" GX_MOCK=$(abspath $(MOCK))
-PROGRAMS  := $(SO) libgx $(UNITS) $(FAULT) $(FUZZERS) $(EMBED) $(MOCK)
+STANDIN   := $(BUILD)/mock/lib/libcudart.so.13 $(BUILD)/mock/gx_cuda.so $(BUILD)/gpu/gpu_tests
+PROGRAMS  := $(SO) libgx $(UNITS) $(FAULT) $(FUZZERS) $(EMBED) $(MOCK) $(STANDIN)
 
 programs: $(PROGRAMS)
 
@@ -286,6 +287,17 @@ $(BUILD)/gpu/gx_cuda.so: $(CUDA_SO)
 	@cp -L $$($(CC) -print-file-name=libcmocka.so.0) $(@D)
 
 gpu: $(if $(NVCC),$(BUILD)/gpu/gx_cuda.so,no-cuda) $(BUILD)/gpu/gpu_tests
+
+# The same tests where there is no GPU: stand-ins for NVIDIA's libraries on the CPU (tests/mockcuda).
+$(BUILD)/mock/lib/libcudart.so.13: $(BUILD)/tests/mockcuda/mock_nvidia.o $(BUILD)/tests/mockcuda/mock_solver.o \
+                                   $(BUILD)/libgx.a
+	@mkdir -p $(@D)
+	$(call say,link,$@)
+	$(Q)$(CC) -shared $(SANITIZE) -o $@ $^ -Wl,--exclude-libs,ALL $(TEST_LIBS)
+	@ln -sf $(@F) $(@D)/libcublas.so.13
+	@ln -sf $(@F) $(@D)/libcusolver.so.12
+
+$(BUILD)/tests/mockcuda/mock_nvidia.o $(BUILD)/tests/mockcuda/mock_solver.o: private FLAGS += -Icore -Ikernels
 
 test-gpu: gpu
 	@tests/gpu/run.sh $(BUILD)/gpu test

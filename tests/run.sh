@@ -7,7 +7,7 @@
 # library that the SQL tests' Python starts with.  Exit status 1 when a step failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-ALL="tidy exports unit embed sql fault fuzz"
+ALL="tidy exports unit cuda embed sql fault fuzz"
 LOGS=$PWD/$BUILD/log
 mkdir -p "$LOGS"
 failed=
@@ -28,6 +28,18 @@ unit() {
         timeout 300 {} >"$log" 2>&1 || { echo "{} failed:"; grep -v "^\[ *\(RUN\|OK\)" "$log"; exit 1; }' || return 1
     tests=$(cat "$LOGS"/test_*.log | grep -c '^\[ *OK')
     echo "$(echo "$UNITS" | wc -w) programs, $tests tests"
+}
+
+# The host side of the CUDA backend, with stand-ins for NVIDIA's libraries.
+cuda() {
+    for name in test_device test_solve test_qr test_eigen; do
+        GX_TEST_LARGEST=50 CUDA_PATH=$PWD/$BUILD/mock GX_CUDA_SO=$PWD/$BUILD/mock/gx_cuda.so timeout 300 \
+            "$BUILD/gpu/gpu_tests" $name >"$LOGS/cuda_$name.log" 2>&1 || {
+            grep -v '^\[ *\(RUN\|OK\)' "$LOGS/cuda_$name.log"
+            return 1
+        }
+    done
+    echo "$(cat "$LOGS"/cuda_test_*.log | grep -c '^\[ *OK') tests"
 }
 
 embed() {

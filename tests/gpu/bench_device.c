@@ -3,8 +3,9 @@
 **
 ** Plan: copies from and to pinned memory, by size; the cost of a launch, and of a launch that is
 ** waited for; products and Cholesky factorisations of f64 and f32 by size; sums and additions
-** beside the memory's speed.  Every time is the least of several runs after one that is not counted, over
-** host clocks around work that is waited for.  GX_BENCH_MOST: the largest side (16384).
+** beside the memory's speed.  Every time is the least of several runs after one that is not
+** counted, over host clocks around work that is waited for.  GX_BENCH_MOST: the largest side
+** (16384).
 */
 #include "block.h"
 

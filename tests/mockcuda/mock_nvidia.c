@@ -1,0 +1,535 @@
+/*
+** Stand-ins for libcudart, libcublas and libcusolver on the CPU, in one object: what the host code
+** of the CUDA backend is tested against where there is no GPU.
+**
+** Streams are synchronous: a call has been done when it returns.  Device memory is ordinary memory
+** filled with NaNs.  A launch is served from the kernel's name and its struct
+** (kernels/cuda_kernels.h): elementwise ones go to the CPU backend, whose bits the device code
+** has, what else core/backend.h names to the reference, and what is the CUDA backend's own
+** (regions, parts of triangles, rows, partial reductions) to the loops below.  cuBLAS and cuSOLVER
+** are the reference's kernels; cuSOLVER's appetite for workspace is made up, and the last byte of
+** what it is given is written, so that a workspace that is too small shows under ASan.
+**
+** Environment: MOCK_DRIVER the driver's version (13000; 0 = none), MOCK_DEVICES (1), MOCK_MEMORY
+** bytes (4 GiB), MOCK_FAIL "NAME:N": the N-th call of that function of cudart fails with error 2
+** (memory) for allocations and 719 (launch failure) for the others; NAME "*" is any.
+*/
+#include "backend.h"
+#include "cuda_kernels.h"
+#include "random.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define API __attribute__((visibility("default")))
+
+enum { NO_MEMORY = 2, OLD_DRIVER = 35, NO_DEVICE = 100, NOT_FOUND = 500, LAUNCH_FAILURE = 719 };
+
+/* ---- the machine ---------------------------------------------------------------------------- */
+
+static atomic_llong calls, alive_bytes;
+
+static long long number_of(const char *name, long long otherwise)
+{
+    const char *text = getenv(name);
+    return text == NULL ? otherwise : atoll(text);
+}
+
+/* Counts the call; true when it is the one that MOCK_FAIL names. */
+static int fails(const char *call)
+{
+    const char *text = getenv("MOCK_FAIL"), *colon = text == NULL ? NULL : strchr(text, ':');
+    size_t length = colon == NULL ? 0 : (size_t)(colon - text);
+    bool is_named = colon != NULL && ((length == 1 && text[0] == '*') ||
+                                      (strlen(call) == length && memcmp(call, text, length) == 0));
+    if (!is_named || atomic_fetch_add(&calls, 1) + 1 != atoll(colon + 1)) {
+        return 0;
+    }
+    return strstr(call, "lloc") != NULL ? NO_MEMORY : LAUNCH_FAILURE;
+}
+
+#define FAILS(call)                                                                                \
+    do {                                                                                           \
+        int failure_ = fails(call);                                                                \
+        if (failure_ != 0) {                                                                       \
+            return failure_;                                                                       \
+        }                                                                                          \
+    } while (0)
+
+API int cudaDriverGetVersion(int *version)
+{
+    *version = (int)number_of("MOCK_DRIVER", 13000);
+    return 0;
+}
+
+API int cudaRuntimeGetVersion(int *version)
+{
+    *version = 13000;
+    return 0;
+}
+
+API int cudaGetDeviceCount(int *count)
+{
+    *count = 0;
+    if (number_of("MOCK_DRIVER", 13000) < 13000) {
+        return OLD_DRIVER;
+    }
+    *count = (int)number_of("MOCK_DEVICES", 1);
+    return *count == 0 ? NO_DEVICE : 0;
+}
+
+API int cudaSetDevice(int device)
+{
+    FAILS("cudaSetDevice");
+    return device < number_of("MOCK_DEVICES", 1) ? 0 : NO_DEVICE;
+}
+
+API int cudaDeviceGetAttribute(int *value, int attribute, int device)
+{
+    (void)device;
+    *value = attribute == 11 ? 2147483647 : attribute == 75 ? 9 : attribute == 76 ? 0 : 132;
+    return 0;
+}
+
+API int cudaGetDeviceProperties(void *properties, int device)
+{
+    (void)device;
+    memcpy(properties, "Mock", sizeof "Mock");
+    return 0;
+}
+
+API int cudaDeviceGetPCIBusId(char *text, int bytes, int device)
+{
+    snprintf(text, (size_t)bytes, "0000:%02x:00.0", device);
+    return 0;
+}
+
+API int cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
+{
+    FAILS("cudaMemGetInfo");
+    *total_bytes = (size_t)number_of("MOCK_MEMORY", 4LL << 30);
+    *free_bytes = *total_bytes - (size_t)atomic_load(&alive_bytes);
+    return 0;
+}
+
+/* The size of a buffer is kept in front of it. */
+API int cudaMalloc(void **ptr, size_t bytes)
+{
+    FAILS("cudaMalloc");
+    long long most = number_of("MOCK_MEMORY", 4LL << 30);
+    *ptr = NULL;
+    if (bytes > (size_t)most || atomic_load(&alive_bytes) + (long long)bytes > most) {
+        return NO_MEMORY;
+    }
+    size_t room = (bytes + 256 + 255) / 256 * 256;
+    char *base = aligned_alloc(256, room);
+    if (base == NULL) {
+        return NO_MEMORY;
+    }
+    memset(base, 0xFF, room);
+    memcpy(base, &bytes, sizeof bytes);
+    atomic_fetch_add(&alive_bytes, (long long)bytes);
+    *ptr = base + 256;
+    return 0;
+}
+
+API int cudaFree(void *ptr)
+{
+    if (ptr != NULL) {
+        size_t bytes;
+        char *base = (char *)ptr - 256;
+        memcpy(&bytes, base, sizeof bytes);
+        atomic_fetch_sub(&alive_bytes, (long long)bytes);
+        free(base);
+    }
+    return 0;
+}
+
+API int cudaHostAlloc(void **ptr, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    FAILS("cudaHostAlloc");
+    *ptr = malloc(bytes);
+    return *ptr == NULL ? NO_MEMORY : 0;
+}
+
+API int cudaFreeHost(void *ptr)
+{
+    free(ptr);
+    return 0;
+}
+
+/* ---- streams, events, copies ---------------------------------------------------------------- */
+
+static int make_handle(void **handle)
+{
+    *handle = malloc(1);
+    return *handle == NULL ? NO_MEMORY : 0;
+}
+
+#define CREATES(name, ...)                                                                         \
+    API int name(__VA_ARGS__);                                                                     \
+    API int name(__VA_ARGS__)                                                                      \
+    {                                                                                              \
+        FAILS(#name);                                                                              \
+        return make_handle(handle);                                                                \
+    }
+#define DESTROYS(name)                                                                             \
+    API int name(void *handle);                                                                    \
+    API int name(void *handle)                                                                     \
+    {                                                                                              \
+        free(handle);                                                                              \
+        return 0;                                                                                  \
+    }
+#define SUCCEEDS(name, ...)                                                                        \
+    API int name(__VA_ARGS__);                                                                     \
+    API int name(__VA_ARGS__)                                                                      \
+    {                                                                                              \
+        FAILS(#name);                                                                              \
+        return 0;                                                                                  \
+    }
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+CREATES(cudaStreamCreateWithFlags, void **handle, unsigned flags)
+CREATES(cudaEventCreateWithFlags, void **handle, unsigned flags)
+CREATES(cublasCreate_v2, void **handle)
+CREATES(cusolverDnCreate, void **handle)
+CREATES(cusolverDnCreateParams, void **handle)
+DESTROYS(cudaStreamDestroy)
+DESTROYS(cudaEventDestroy)
+DESTROYS(cublasDestroy_v2)
+DESTROYS(cusolverDnDestroy)
+DESTROYS(cusolverDnDestroyParams)
+SUCCEEDS(cudaStreamSynchronize, void *stream)
+SUCCEEDS(cudaStreamWaitEvent, void *stream, void *event, unsigned flags)
+SUCCEEDS(cudaEventRecord, void *event, void *stream)
+SUCCEEDS(cudaEventSynchronize, void *event)
+SUCCEEDS(cublasSetStream_v2, void *handle, void *stream)
+SUCCEEDS(cublasSetWorkspace_v2, void *handle, void *workspace, size_t bytes)
+SUCCEEDS(cusolverDnSetStream, void *handle, void *stream)
+
+API int cudaGetLastError(void)
+{
+    return 0;
+}
+
+API const char *cudaGetErrorName(int status)
+{
+    return status == NO_MEMORY ? "cudaErrorMemoryAllocation" : "cudaErrorLaunchFailure";
+}
+
+API const char *cudaGetErrorString(int status)
+{
+    return status == NO_MEMORY ? "out of memory" : "unspecified launch failure";
+}
+
+API const char *cublasGetStatusName(int status)
+{
+    return status == 3 ? "CUBLAS_STATUS_ALLOC_FAILED" : "CUBLAS_STATUS_EXECUTION_FAILED";
+}
+
+API int cudaMemcpyAsync(void *dst, const void *src, size_t bytes, int kind, void *stream)
+{
+    FAILS("cudaMemcpyAsync");
+    memmove(dst, src, bytes);
+    return 0;
+}
+
+API int cudaMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
+                          size_t width, size_t height, int kind, void *stream)
+{
+    FAILS("cudaMemcpy2DAsync");
+    for (size_t j = 0; j < height; j++) {
+        memmove((char *)dst + j * dst_pitch, (const char *)src + j * src_pitch, width);
+    }
+    return 0;
+}
+
+/* ---- our kernels ---------------------------------------------------------------------------- */
+
+static gx_scalar get(gx_dtype dtype, const void *x, int64_t ld, int64_t i, int64_t j)
+{
+    double d[2] = {0, 0};
+    float f[2] = {0, 0};
+    const void *at = gx_at(x, dtype, ld, i, j);
+    memcpy(gx_dtype_is_double(dtype) ? (void *)d : (void *)f, at, gx_dtype_bytes(dtype));
+    return gx_dtype_is_double(dtype) ? (gx_scalar){d[0], d[1]}
+                                     : (gx_scalar){(double)f[0], (double)f[1]};
+}
+
+static void put(gx_dtype dtype, void *x, int64_t ld, int64_t i, int64_t j, gx_scalar value)
+{
+    double d[2] = {value.re, value.im};
+    float f[2] = {(float)value.re, (float)value.im};
+    memcpy(gx_at(x, dtype, ld, i, j), gx_dtype_is_double(dtype) ? (void *)d : (void *)f,
+           gx_dtype_bytes(dtype));
+}
+
+static gx_scalar product(gx_scalar x, gx_scalar y)
+{
+    return (gx_scalar){x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
+}
+
+static bool is_inside(int uplo, int64_t i, int64_t j)
+{
+    return uplo == GX_LOWER ? i >= j : i <= j;
+}
+
+/* A backend's kernel on a call of ours. */
+static void by_backend(const gx_backend *backend, gx_kernel_id kernel, gx_dtype dtype,
+                       const gx_cuda_call *p, double *reduce)
+{
+    gx_args args = {.transa = (gx_trans)p->trans,
+                    .uplo = (gx_uplo)p->uplo,
+                    .diag = (gx_diag)p->diag,
+                    .m = p->m,
+                    .n = p->n,
+                    .alpha = {p->alpha[0], p->alpha[1]},
+                    .beta = {p->beta[0], p->beta[1]},
+                    .a = p->a,
+                    .lda = p->lda,
+                    .b = p->b,
+                    .ldb = p->ldb,
+                    .c = p->c,
+                    .ldc = p->ldc,
+                    .reduce_kind = (gx_reduce_kind)p->kind,
+                    .reduce = reduce};
+    (void)backend->kernel[kernel][dtype](NULL, NULL, &args, NULL);
+}
+
+static void by_reference(gx_kernel_id kernel, gx_dtype dtype, const gx_cuda_call *p, double *reduce)
+{
+    by_backend(&gx_backend_ref, kernel, dtype, p, reduce);
+}
+
+static void region(gx_dtype dtype, const gx_cuda_call *p)
+{
+    gx_scalar beta = {p->beta[0], gx_dtype_is_complex(dtype) ? p->beta[1] : 0};
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->m; i++) {
+            bool is_only_diagonal = p->part == GX_CUDA_DIAGONAL;
+            bool is_mine =
+                is_only_diagonal ? i == j : p->part == GX_CUDA_ALL || is_inside(p->uplo, i, j);
+            gx_scalar value = {0, 0};
+            if (is_mine && (is_only_diagonal || beta.re != 0 || beta.im != 0)) {
+                value = get(dtype, p->c, p->ldc, i, j);
+                value = is_only_diagonal ? value : product(beta, value);
+            }
+            if (i == j && p->part >= GX_CUDA_REAL_DIAGONAL) {
+                value.im = 0;
+            }
+            if (is_mine) {
+                put(dtype, p->c, p->ldc, i, j, value);
+            }
+        }
+    }
+}
+
+static void triangle(gx_dtype dtype, const gx_cuda_call *p)
+{
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->m; i++) {
+            bool is_unit = p->part == GX_CUDA_IDENTITY;
+            gx_scalar value = {0, 0};
+            if (i == j && (is_unit || p->diag == GX_UNIT)) {
+                value.re = 1;
+            } else if (!is_unit && is_inside(p->uplo, i, j)) {
+                value = get(dtype, p->a, p->lda, i, j);
+            } else if (p->part == GX_CUDA_TRIANGLE) {
+                continue;
+            }
+            put(dtype, p->c, p->ldc, i, j, value);
+        }
+    }
+}
+
+static void larft(gx_dtype dtype, const gx_cuda_call *p)
+{
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->n; i++) {
+            gx_scalar tau = get(dtype, p->tau, 1, 0, i), zero = {0, 0};
+            if (i < j) {
+                put(dtype, p->b, p->ldb, i, j, product(tau, get(dtype, p->b, p->ldb, i, j)));
+            }
+            put(dtype, p->c, p->ldc, i, j, i == j ? tau : zero);
+        }
+    }
+}
+
+/* All of the result in the first chunk; the others are neutral. */
+static void reduce_first(gx_dtype dtype, const gx_cuda_call *p)
+{
+    int64_t width = gx_reduce_width((gx_reduce_kind)p->kind, p->m, p->n);
+    if (p->kind >= GX_REDUCE_COL_ABS) {
+        memset(p->partial, 0, (size_t)(p->chunks * width) * sizeof(double));
+        by_reference(GX_REDUCE, dtype, p, p->partial);
+        return;
+    }
+    double out[2] = {0, 0}, neutral = p->kind == GX_REDUCE_MIN   ? INFINITY
+                                      : p->kind == GX_REDUCE_MAX ? -INFINITY
+                                                                 : 0;
+    by_reference(GX_REDUCE, dtype, p, out);
+    for (int64_t q = 0; q < 3 * p->chunks; q++) {
+        p->partial[q] = q % 3 == 0 ? neutral : 0;
+    }
+    if (p->kind == GX_REDUCE_SUMSQ) { // reported as it is by reduce_end
+        p->partial[1] = out[0];
+        p->partial[2] = out[1];
+        return;
+    }
+    p->partial[0] = out[0];
+    p->partial[1] = out[1];
+}
+
+static void reduce_end(const gx_cuda_call *p)
+{
+    int64_t width = gx_reduce_width((gx_reduce_kind)p->kind, p->m, p->n);
+    if (p->kind >= GX_REDUCE_COL_ABS) {
+        memcpy(p->out, p->partial, (size_t)width * sizeof(double));
+    } else if (p->kind == GX_REDUCE_SUMSQ) {
+        memcpy(p->out, p->partial + 1, 2 * sizeof(double));
+    } else {
+        memcpy(p->out, p->partial, (size_t)width * sizeof(double));
+    }
+}
+
+static void move_rows(gx_dtype dtype, const gx_cuda_rows *p)
+{
+    gx_scalar held[GX_CUDA_ROWS];
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->count; i++) {
+            held[i] = get(dtype, p->c, p->ldc, p->source[i], j);
+        }
+        for (int64_t i = 0; i < p->count; i++) {
+            put(dtype, p->c, p->ldc, p->target[i], j, held[i]);
+        }
+    }
+}
+
+static void make_random(const gx_cuda_random *p)
+{
+    gx_random random = {.kind = (gx_random_kind)p->kind,
+                        .dtype = (gx_dtype)p->dtype,
+                        .seed = p->seed,
+                        .offset = p->offset,
+                        .scale = p->scale,
+                        .largest = p->largest};
+    gx_random_generate(&random, p->i0, p->j0, p->m, p->n, (gx_dtype)p->to, p->c, p->ldc);
+}
+
+static void convert(const gx_cuda_call *p)
+{
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->m; i++) {
+            put((gx_dtype)p->to, p->c, p->ldc, i, j, get((gx_dtype)p->from, p->a, p->lda, i, j));
+        }
+    }
+}
+
+typedef enum served {
+    MAP,
+    TRANSPOSE,
+    SYMMETRIZE,
+    REGION,
+    TRIANGLE,
+    LARFT,
+    ROWS,
+    REDUCE,
+    REDUCE_END,
+    PIVOTS,
+    CONVERT,
+    RANDOM,
+    SERVED
+} served;
+
+static const char *const names[SERVED] = {
+    [MAP] = "gx_map",       [TRANSPOSE] = "gx_transpose", [SYMMETRIZE] = "gx_symmetrize",
+    [REGION] = "gx_region", [TRIANGLE] = "gx_triangle",   [LARFT] = "gx_larft",
+    [ROWS] = "gx_rows",     [REDUCE] = "gx_reduce",       [REDUCE_END] = "gx_reduce_end",
+    [PIVOTS] = "gx_pivots", [CONVERT] = "gx_convert",     [RANDOM] = "gx_random",
+};
+
+/* A kernel's handle: its number and dtype, plus one. */
+API int cudaLibraryGetKernel(void **kernel, void *library, const char *name)
+{
+    static const char *const suffix[GX_DTYPE_COUNT] = {"_f64", "_f32", "_c128", "_c64"};
+    (void)library;
+    for (int i = 0; i < SERVED; i++) {
+        size_t length = strlen(names[i]);
+        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+            bool is_one = i >= REDUCE_END && name[length] == '\0';
+            if (strncmp(name, names[i], length) == 0 &&
+                (is_one || strcmp(name + length, suffix[d]) == 0)) {
+                *kernel = (void *)(uintptr_t)(i * GX_DTYPE_COUNT + d + 1);
+                return 0;
+            }
+        }
+    }
+    return NOT_FOUND;
+}
+
+CREATES(cudaLibraryLoadData, void **handle, const void *code, int *options, void **values,
+        unsigned count, int *library_options, void **library_values, unsigned library_count)
+DESTROYS(cudaLibraryUnload)
+
+typedef struct dim {
+    unsigned x, y, z;
+} dim;
+
+API int cudaLaunchKernel(const void *kernel, dim grid, dim block, void **args, size_t bytes,
+                         void *stream)
+{
+    FAILS("cudaLaunchKernel");
+    int number = (int)((uintptr_t)kernel - 1);
+    gx_dtype dtype = (gx_dtype)(number % GX_DTYPE_COUNT);
+    const gx_cuda_call *p = args[0];
+    switch ((served)(number / GX_DTYPE_COUNT)) {
+    case MAP:
+        by_backend(&gx_backend_cpu, (gx_kernel_id)p->kernel, dtype, p, NULL);
+        break;
+    case TRANSPOSE:
+        by_reference(GX_TRANSPOSE, dtype, p, NULL);
+        break;
+    case SYMMETRIZE:
+        by_reference(GX_SYMMETRIZE, dtype, p, NULL);
+        break;
+    case REGION:
+        region(dtype, p);
+        break;
+    case TRIANGLE:
+        triangle(dtype, p);
+        break;
+    case LARFT:
+        larft(dtype, p);
+        break;
+    case ROWS:
+        move_rows(dtype, args[0]);
+        break;
+    case REDUCE:
+        reduce_first(dtype, p);
+        break;
+    case REDUCE_END:
+        reduce_end(p);
+        break;
+    case PIVOTS:
+        for (int64_t i = 0; i < p->n; i++) {
+            ((int64_t *)p->c)[i] -= 1;
+        }
+        break;
+    case CONVERT:
+        convert(p);
+        break;
+    case RANDOM:
+        make_random(args[0]);
+        break;
+    default:
+        return NOT_FOUND;
+    }
+    return grid.x * grid.y * grid.z * block.x * block.y * block.z == 0 || block.x * block.y > 1024
+               ? LAUNCH_FAILURE
+               : 0;
+}
