@@ -7,7 +7,7 @@ Plan:
   3  Rank as numpy.linalg.matrix_rank, of random and of gallery matrices, with a tolerance.
   4  Pseudo-inverse: the four Moore-Penrose conditions, full rank and deficient, tall and wide.
   5  Operands in every form, mixed dtypes, destination = source.
-  6  TSQR reads A and B once (counters); intermediates too large for memory.
+  6  TSQR reads A and B once (counters); intermediates, and R, too large for memory.
   7  deterministic: the same bits for every budget and thread count.
   8  Errors, exactly; interrupts; nothing is left behind.
 """
@@ -211,6 +211,36 @@ def test_larger_than_memory(filedb):
     assert np.allclose(fetch(filedb, "P"), np.linalg.pinv(a))
     left = filedb.execute("SELECT count(*) FROM temp.gx_tile").fetchone()[0]
     assert left == 0 and q(filedb, "SELECT gx_check()") == "ok"
+
+
+@pytest.mark.parametrize("shape", [(500, 400), (400, 500), (450, 450)])
+def test_triangle_in_blocks(filedb, shape):
+    """Not even R fits: substitution in blocks; what cannot be told of the rank is said."""
+    m, n = shape
+    rng = np.random.default_rng(6)
+    configure(filedb, tile_bytes=TILE_BYTES)
+    a, b = random_matrix(rng, m, n, "f64"), random_matrix(rng, m, 5, "f64")
+    want = np.linalg.lstsq(a, b, rcond=None)[0]
+    store(filedb, "A", a)
+    store(filedb, "B", b)
+    configure(filedb, memory_limit="1300KB")
+    q(filedb, "SELECT gx_lstsq('A', 'B', 'X')")
+    assert np.allclose(fetch(filedb, "X"), want, rtol=1e-8, atol=1e-8)
+    rank, residual = filedb.execute("SELECT rank, residual FROM gx_lstsq('A', 'B')").fetchone()
+    assert rank == min(m, n)
+    assert np.isclose(residual, np.linalg.norm(b - a @ want), rtol=1e-9, atol=1e-9)
+    k = min(m, n)
+    assert error(filedb, "SELECT gx_rank('A')") == (
+        f"gx_rank: the singular values of R ({k}x{k}) take more than memory_limit allows: raise it with "
+        "gx_config('memory_limit', ...)")
+    configure(filedb, memory_limit="64MiB")
+    a[:, 3] = 0
+    a[5, :] = 0
+    store(filedb, "A", a)
+    configure(filedb, memory_limit="1300KB")
+    text = error(filedb, "SELECT gx_lstsq('A', 'B', 'Y')")
+    assert text.startswith("gx_lstsq: A is rank-deficient (R's diagonal has ") and "beside" in text
+    assert q(filedb, "SELECT gx_check()") == "ok" and q(filedb, "SELECT count(*) FROM temp.gx_tile") == 0
 
 
 @pytest.mark.parametrize("shape", [(300, 30, 5), (90, 90, 3), (30, 300, 3)])
