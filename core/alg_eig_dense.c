@@ -4,6 +4,7 @@
 **   load A, look for NaN and Inf;  Hermitian where it is said, or where A = A^H to the bit
 **   with a B:  B = L L^H;  A := L^-1 A L^-H          (A x = value B x is C y = value y, y = L^H x)
 **   SYEV or GEEV;  with a B: x = L^-H y
+**   the values' sum must be the trace (and the squares', where Hermitian, that of the elements)
 **   the k wanted ones in their order;  signs;  residuals, where asked, with A read once more
 **
 ** Work: 4/3 n^3 flops for values, about 6 n^3 with vectors (Hermitian); 10 n^3 and 25 n^3
@@ -41,6 +42,7 @@ typedef struct solving {
     gx_scalar *all;     /* n                               */
     void *right, *left; /* GEEV's, of `wide`               */
     int64_t *order;     /* n                               */
+    gx_dense_sums sums; /* of what the kernel sees         */
 } solving;
 
 static gx_args kernel_args(const solving *s)
@@ -206,6 +208,9 @@ static void call_hermitian(solving *s)
     gx_dense_call(s->run, GX_SYEV, s->dtype, &args);
     if (gx_ok(s->run)) {
         gx_convert(real, s->values, gx_max(1, s->n), GX_C128, s->all, gx_max(1, s->n), s->n, 1);
+        s->sums.trace.im = 0; // rounding of L^-1 A L^-H
+        gx_dense_check_sums(s->run, s->args->A->label, "eigenvalues", s->dtype, &s->sums, s->all,
+                            s->n, true, s->b == NULL);
     }
     if (s->b != NULL && s->args->wants_right) {
         solve_by_l(s, GX_LEFT, GX_CONJ_TRANS, s->dtype, s->b, s->a, s->n);
@@ -248,6 +253,8 @@ static void call_general(solving *s)
     gx_dense_call(run, GX_GEEV, s->dtype, &args);
     if (gx_ok(run)) {
         gx_convert(s->wide, s->values, gx_max(1, s->n), GX_C128, s->all, gx_max(1, s->n), s->n, 1);
+        gx_dense_check_sums(run, s->args->A->label, "eigenvalues", s->dtype, &s->sums, s->all, s->n,
+                            true, false);
     }
     gx_mem_free(run->ctx->mem, s->a);
     s->a = NULL;
@@ -429,6 +436,7 @@ gx_code gx_eig_dense(gx_run *run, const gx_eig_args *args, gx_eig_result *result
         load_operands(&s);
     }
     if (gx_ok(run)) {
+        gx_dense_sums_of(run, s.dtype, s.a, gx_max(1, s.n), s.n, s.n, &s.sums);
         if (s.is_hermitian) {
             call_hermitian(&s);
         } else {

@@ -104,7 +104,7 @@ static gx_code refuse_what_is_too_large(const solving *s)
     if (args.wants_left) {
         vectors = args.is_full ? m * m + n * n : (m + n) * least;
     }
-    double bytes = (m * n + vectors) * es + 16 * least + 4096 +
+    double bytes = (m * n + vectors) * es + 32 * least + 4096 +
                    (double)gx_dense_call_bytes(s->run, GX_GESDD, s->dtype, &args);
     const char *advice = s->args->mode == GX_SVD_FULL
                              ? "ask for the economy mode or for k of them, or raise it with "
@@ -115,12 +115,19 @@ static gx_code refuse_what_is_too_large(const solving *s)
                          s->args->A, advice);
 }
 
-static void take_values(const solving *s, double *sigma, int64_t count)
+/* The values, whose squares must add up to those of A's elements. */
+static void take_values(const solving *s, const gx_dense_sums *sums, double *sigma)
 {
     gx_dtype real = gx_dtype_is_double(s->dtype) ? GX_F64 : GX_F32;
-    if (gx_ok(s->run)) {
+    int64_t count = s->least;
+    void *pairs = NULL;
+    if (gx_dense_alloc(s->run, GX_C128, count, "singular values", &pairs) == GX_OK) {
         gx_convert(real, s->values, gx_max(1, count), GX_F64, sigma, gx_max(1, count), count, 1);
+        gx_convert(real, s->values, gx_max(1, count), GX_C128, pairs, gx_max(1, count), count, 1);
+        gx_dense_check_sums(s->run, s->args->A->label, "singular values", s->dtype, sums, pairs,
+                            count, false, true);
     }
+    gx_mem_free(s->run->ctx->mem, pairs);
 }
 
 static gx_code alloc_values(solving *s)
@@ -188,16 +195,19 @@ static gx_code long_values(solving *s, double *sigma)
     reduce_to_triangle(s, T);
     if (gx_ok(s->run) && alloc_values(s) == GX_OK) {
         gx_args call = kernel_args(s, s->least, s->least);
+        gx_dense_sums sums;
+        gx_dense_sums_of(s->run, s->dtype, s->a, s->least, s->least, s->least, &sums);
         gx_dense_call(s->run, GX_GESDD, s->dtype, &call);
-        take_values(s, sigma, s->least);
+        take_values(s, &sums, sigma);
     }
     return gx_ok(s->run) ? GX_OK : s->run->err.code;
 }
 
 /* ---- the driver ----------------------------------------------------------------------------- */
 
-static void load_and_call(solving *s)
+static void load_and_call(solving *s, double *sigma)
 {
+    gx_dense_sums sums;
     const gx_mat *A = s->args->A;
     int64_t ld = gx_max(1, s->m);
     if (gx_dense_alloc(s->run, s->dtype, s->m * s->n, A->label, &s->a) == GX_OK &&
@@ -205,7 +215,9 @@ static void load_and_call(solving *s)
         gx_dense_load(s->run, A, s->dtype, s->a, ld);
         gx_dense_finite(s->run, A->label, s->dtype, s->a, ld, s->m, s->n);
         gx_args call = kernel_args(s, s->m, s->n);
+        gx_dense_sums_of(s->run, s->dtype, s->a, ld, s->m, s->n, &sums);
         gx_dense_call(s->run, GX_GESDD, s->dtype, &call);
+        take_values(s, &sums, sigma);
     }
 }
 
@@ -243,8 +255,7 @@ gx_code gx_svd_dense(gx_run *run, const gx_svd_args *args, gx_svd_result *result
     if (gx_ok(run) && wants_long) {
         long_values(&s, result->sigma);
     } else if (gx_ok(run)) {
-        load_and_call(&s);
-        take_values(&s, result->sigma, s.least);
+        load_and_call(&s, result->sigma);
     }
     gx_mem_free(run->ctx->mem, s.a);
     gx_mem_free(run->ctx->mem, s.values);

@@ -224,6 +224,48 @@ bool gx_dense_is_hermitian(gx_dtype dtype, const void *x, int64_t ld, int64_t n)
     }
 }
 
+gx_code gx_dense_sums_of(gx_run *run, gx_dtype dtype, const void *x, int64_t ld, int64_t m,
+                         int64_t n, gx_dense_sums *sums)
+{
+    double out[2] = {0, 0};
+    *sums = (gx_dense_sums){{0, 0}, 0};
+    gx_dense_call(
+        run, GX_REDUCE, dtype,
+        &(gx_args){
+            .m = m, .n = n, .a = x, .lda = ld, .reduce_kind = GX_REDUCE_SUMSQ, .reduce = out});
+    sums->norm = out[1] == 0 ? 0 : out[0] * sqrt(out[1]);
+    for (int64_t i = 0; i < gx_min(m, n) && gx_ok(run); i++) {
+        double pair[2];
+        gx_convert(dtype, gx_at(x, dtype, ld, i, i), 1, GX_C128, pair, 1, 1, 1);
+        sums->trace.re += pair[0];
+        sums->trace.im += pair[1];
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+gx_code gx_dense_check_sums(gx_run *run, const char *label, const char *what, gx_dtype dtype,
+                            const gx_dense_sums *sums, const gx_scalar *values, int64_t count,
+                            bool has_trace, bool has_squares)
+{
+    double eps = gx_dtype_is_double(dtype) ? 0x1p-52 : 0x1p-23, n = (double)gx_max(count, 1);
+    double unit = sums->norm == 0 ? 1 : sums->norm, limit = 10 * n * n * eps;
+    double re = -sums->trace.re / unit, im = -sums->trace.im / unit;
+    double squares = sums->norm == 0 ? 0 : -1;
+    for (int64_t i = 0; i < count && gx_ok(run); i++) {
+        double x = values[i].re / unit, y = values[i].im / unit;
+        re += x;
+        im += y;
+        squares += x * x + y * y;
+    }
+    bool is_good = (!has_trace || hypot(re, im) <= limit) &&
+                   (!has_squares || fabs(squares) <= limit); // NaN is not
+    return is_good || !gx_ok(run) || !isfinite(sums->norm)
+               ? (gx_ok(run) ? GX_OK : run->err.code)
+               : gx_run_failf(run, GX_NUMERIC,
+                              "the %s found are not those of %s: off by %.3g of its norm", what,
+                              label, has_squares ? fabs(squares) : hypot(re, im));
+}
+
 /* ---- calling -------------------------------------------------------------------------------- */
 
 gx_code gx_dense_device(gx_run *run, const gx_backend **backend, gx_dev **dev)

@@ -36,6 +36,23 @@ void gx_dense_mirror(gx_run *run, gx_dtype dtype, void *x, int64_t ld, int64_t n
 /* x = x^H to the bit; n x n. */
 bool gx_dense_is_hermitian(gx_dtype dtype, const void *x, int64_t ld, int64_t n);
 
+/* The sum of the diagonal, and the Frobenius norm: what eigenvalues and singular values keep. */
+typedef struct gx_dense_sums {
+    gx_scalar trace;
+    double norm;
+} gx_dense_sums;
+gx_code gx_dense_sums_of(gx_run *run, gx_dtype dtype, const void *x, int64_t ld, int64_t m,
+                         int64_t n, gx_dense_sums *sums);
+
+/*
+** Check a result by what it keeps: GX_NUMERIC where the count values found do not add up to the
+** trace (has_trace), or their squares to the square of the norm (has_squares), within 10 count^2
+** roundings.  Costs nothing beside the call, and sees a backend that returns wrong numbers.
+*/
+gx_code gx_dense_check_sums(gx_run *run, const char *label, const char *what, gx_dtype dtype,
+                            const gx_dense_sums *sums, const gx_scalar *values, int64_t count,
+                            bool has_trace, bool has_squares);
+
 /*
 ** One kernel call on host memory, over the team; `work`, `threads` are filled in.  args->info may
 ** be NULL: then info > 0 fails the run (GX_NUMERIC, "the iteration did not converge").  The device
