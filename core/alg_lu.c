@@ -214,10 +214,12 @@ gx_code gx_alg_lu(gx_run *run, const gx_mat *A, gx_sink *F, gx_aux *aux)
 static void plan_scratch(gx_run *run, const gx_mat *A, gx_dtype dtype, gx_lu_plan *plan,
                          size_t *keep)
 {
+    const size_t LISTS = (size_t)256 << 10; // of a small program, generously
     gx_mem *mem = run->ctx->mem;
     gx_err err = {0};
     size_t bytes = 0, left = gx_mem_available(mem);
-    bool fits = gx_matrix_bytes(A->rows, A->cols, dtype, &bytes) && bytes < left / 3 * 2 &&
+    bool fits = left > LISTS && gx_matrix_bytes(A->rows, A->cols, dtype, &bytes) &&
+                bytes < (left - LISTS) / 3 * 2 &&
                 gx_mem_reserve(mem, bytes, "a factor", &err) == GX_OK;
     gx_plan_lu(run, A->rows, A->cols, dtype, plan);
     if (fits) {

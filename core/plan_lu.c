@@ -52,18 +52,27 @@ static size_t workspace_bytes(gx_run *run, const gx_lu_plan *plan)
     return gx_team_call_bytes(backend, dev, GX_GETRF, plan->dtype, &args);
 }
 
-/* Panels that the cache will hold beside the program itself. */
-static int64_t count_slots(gx_run *run, const gx_lu_plan *plan)
+static size_t panel_bytes(const gx_lu_plan *plan)
+{
+    size_t elements = (size_t)(plan->m * gx_min(plan->panel, plan->n));
+    return gx_max(1, elements * gx_dtype_bytes(plan->dtype));
+}
+
+/* What the program takes beside its panels. */
+static size_t overhead_bytes(gx_run *run, const gx_lu_plan *plan)
 {
     int64_t panels = gx_ceil_div(plan->n, plan->panel);
     int64_t calls = CALLS_EACH * count_pairs(plan, panels) + 2 * panels;
-    size_t element = gx_dtype_bytes(plan->dtype);
-    size_t panel_bytes = (size_t)(plan->m * gx_min(plan->panel, plan->n)) * element;
-    size_t tile_bytes = (size_t)(plan->tile_rows * plan->tile_cols) * element;
-    size_t overhead = gx_prog_overhead(calls, panels) + gx_prog_parts_overhead(calls) + tile_bytes +
-                      workspace_bytes(run, plan);
-    size_t available = gx_mem_available(run->ctx->mem);
-    return available > overhead ? (int64_t)((available - overhead) / gx_max(1, panel_bytes)) : 0;
+    size_t tile = (size_t)(plan->tile_rows * plan->tile_cols) * gx_dtype_bytes(plan->dtype);
+    return gx_prog_overhead(calls, panels) + gx_prog_parts_overhead(calls) + tile +
+           workspace_bytes(run, plan);
+}
+
+/* Panels that the cache will hold. */
+static int64_t count_slots(gx_run *run, const gx_lu_plan *plan)
+{
+    size_t overhead = overhead_bytes(run, plan), available = gx_mem_available(run->ctx->mem);
+    return available > overhead ? (int64_t)((available - overhead) / panel_bytes(plan)) : 0;
 }
 
 /* About the bytes that tiles have, one panel or a whole part of it wide. */
@@ -111,18 +120,20 @@ static void choose_width(gx_run *run, gx_lu_plan *plan, bool is_fixed)
         return;
     }
     // Narrower panels are more calls, whose list takes memory too: where no width leaves enough
-    // panels, the one that leaves the most.
-    int64_t best = width, most = -1;
+    // panels, the one that needs the least.
+    int64_t best = width;
+    size_t least = SIZE_MAX;
     for (; width > 0; width /= 2) {
         set_width(run, plan, width);
         int64_t wanted =
             gx_min(width > LEAST_WIDTH ? ENOUGH_PANELS : 3, gx_ceil_div(plan->n, plan->panel));
-        int64_t slots = count_slots(run, plan);
-        if (slots >= most) {
+        size_t need = overhead_bytes(run, plan) + 2 * panel_bytes(plan);
+        bool is_enough = count_slots(run, plan) >= wanted;
+        if (is_enough || need < least) {
             best = width;
-            most = slots;
+            least = need;
         }
-        if (slots >= wanted) {
+        if (is_enough) {
             break;
         }
     }
