@@ -113,6 +113,16 @@ static gx_code cpu_info(gx_dev *dev, gx_dev_info *info, gx_err *err)
     return GX_OK;
 }
 
+/*
+** A linker that goes through archives once has passed libgx.a when it meets LAPACK's call of this
+** routine (fortran_shim.c): the reference here takes it along.
+*/
+void _gfortran_concat_string(size_t dest_bytes, char *dest, size_t a_bytes, const char *a,
+                             size_t b_bytes, const char *b);
+__attribute__((used)) static void (*const fortran_shim)(size_t, char *, size_t, const char *,
+                                                        size_t,
+                                                        const char *) = _gfortran_concat_string;
+
 const gx_backend gx_backend_cpu = {
     .abi = GX_BACKEND_ABI,
     .name = "cpu",
