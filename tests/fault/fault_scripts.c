@@ -154,6 +154,30 @@ const fault_script fault_scripts[] = {
      "SELECT gx_inverse('D', 'X')"},
     {"inverse-factored", SMALL "SELECT gx_lu('S', 'F');", "SELECT gx_json(gx_inverse('F'))"},
 
+    // Systems: resident, beyond memory (the factor in temp), refined, mixed; conditions; properties.
+    {"solve", SMALL, "SELECT gx_json(gx_solve('[[4,1],[1,3]]', '[1,2]'))"},
+    {"solve-stored", HELPERS, "SELECT gx_solve('S', 'B', 'X', '{\"trans\":\"T\"}')"},
+    {"solve-tight",
+     SMALL "SELECT gx_randn(60, 60, 'D', '{\"seed\":5}'), gx_config('memory_limit', 180000);",
+     "SELECT gx_solve('D', 'D', 'X')"},
+    {"solve-positive-tight",
+     SMALL "SELECT gx_matrix_gallery('minij', 90, 'D'), gx_config('memory_limit', 120000);",
+     "SELECT gx_solve('D', 'D', 'X', '{\"refine\":1}')"},
+    {"solve-mixed", SMALL "SELECT gx_matrix_gallery('minij', 40, 'D');",
+     "SELECT gx_solve('D', 'A', 'X', '{\"precision\":\"mixed\"}')"},
+    {"solve-in-insert", SMALL, "INSERT INTO plain SELECT gx_solve('S', 'B', 'X'), 0, 0"},
+    {"solve-factor", SMALL "SELECT gx_lu('S', 'F'), gx_qr('S', 'Q');",
+     "SELECT gx_json(gx_solve('F', 'B')), gx_json(gx_solve('Q', 'B'))"},
+    {"solve-probed", SMALL "SELECT gx_config('probe', 'on');",
+     "BEGIN; SELECT gx_solve('S', 'B', 'X'); SELECT gx_matmul('A', 'B', 'P'); COMMIT"},
+    {"cond", SMALL, "SELECT gx_cond('S'), gx_rcond('S', 'inf'), gx_cond('A', 2)"},
+    {"set-property", SMALL, "SELECT gx_set_property('S', 'lower')"},
+    {"check-property", SMALL,
+     "SELECT gx_check_property('A', 'orthogonal'), gx_is_symmetric('S'), "
+     "gx_check_property('[[2,1],[1,2]]', 'positive')"},
+    {"plan-systems", SMALL,
+     "SELECT count(*) FROM gx_plan('solve(S, B)') UNION ALL SELECT count(*) FROM gx_plan('qr(A)')"},
+
     // Elementwise and reductions.
     {"elementwise", SMALL,
      "BEGIN; SELECT gx_add('A', 'A', 'N'), gx_sub('A', 'A', 'M'), gx_scale('A', 2, 'K'); COMMIT"},
