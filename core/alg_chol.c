@@ -26,6 +26,7 @@
 */
 #include "alg.h"
 #include "plan.h"
+#include "probe.h"
 
 static const gx_scalar ONE = {1, 0};
 static const gx_scalar MINUS_ONE = {-1, 0};
@@ -220,6 +221,19 @@ static int64_t square_tile(const gx_sink *F)
     return p / a <= gx_max(1, F->rows) / q ? p / a * q : gx_max(1, F->rows);
 }
 
+/* The factor against A (probe.c). */
+static void check_factor(gx_run *run, const gx_mat *A, const gx_cholesky_plan *plan, gx_uplo uplo,
+                         const gx_sink *F)
+{
+    double n = (double)plan->n, bytes = n * n * (double)gx_dtype_bytes(plan->dtype);
+    double flops = n * n * n / 3 * (gx_dtype_is_complex(plan->dtype) ? 4 : 1);
+    gx_mat factor;
+    if (gx_ok(run) && gx_probe_is_due(run, plan->dtype, flops, bytes, 2 * n * n, 2 * bytes)) {
+        gx_sink_source(F, "the factor", &factor);
+        gx_probe_cholesky(run, A, uplo, &factor);
+    }
+}
+
 gx_code gx_alg_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, gx_sink *F)
 {
     if (gx_ok(run) && A->rows != A->cols) {
@@ -238,6 +252,7 @@ gx_code gx_alg_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, gx_sink *F)
         gx_prog_run(prog);
     }
     gx_prog_free(prog);
+    check_factor(run, A, &plan, uplo, F);
     if (f.order > 0 && run->err.code == GX_NUMERIC) {
         gx_alg_explain_nonfinite(run, A, f.order);
     }

@@ -30,6 +30,8 @@
 */
 #include "alg_lu.h"
 
+#include "probe.h"
+
 #include <math.h>
 
 static const gx_scalar ONE = {1, 0};
@@ -185,6 +187,20 @@ static void finish(const gx_lu_plan *plan, const double *sums, gx_aux *aux)
     }
 }
 
+/* The factorisation against A (probe.c). */
+static void check_factor(gx_run *run, const gx_mat *A, const gx_lu_plan *plan, const gx_sink *F,
+                         const gx_aux *aux)
+{
+    double m = (double)plan->m, n = (double)plan->n;
+    double bytes = m * n * (double)gx_dtype_bytes(plan->dtype);
+    double flops = 2 * m * n * fmin(m, n) / 3 * (gx_dtype_is_complex(plan->dtype) ? 4 : 1);
+    gx_mat factor;
+    if (gx_ok(run) && gx_probe_is_due(run, plan->dtype, flops, bytes, 3 * m * n, 3 * bytes)) {
+        gx_sink_source(F, "the factor", &factor);
+        gx_probe_lu(run, A, &factor, aux);
+    }
+}
+
 gx_code gx_alg_lu(gx_run *run, const gx_mat *A, gx_sink *F, gx_aux *aux)
 {
     if (!gx_ok(run)) {
@@ -204,6 +220,7 @@ gx_code gx_alg_lu(gx_run *run, const gx_mat *A, gx_sink *F, gx_aux *aux)
     }
     gx_prog_free(prog);
     gx_mem_free(run->ctx->mem, sums);
+    check_factor(run, A, &plan, F, aux);
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 

@@ -16,6 +16,7 @@
 */
 #include "probe.h"
 
+#include "alg_lu.h"
 #include "plan.h"
 
 #include <float.h>
@@ -389,38 +390,27 @@ gx_code gx_probe_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, const gx_m
     return finish(&c);
 }
 
-/* Rows j and pivots[j] exchanged, in order. */
-static void exchange_rows(const gx_sink *x, const int64_t *pivots)
+gx_code gx_probe_lu(gx_run *run, const gx_mat *A, const gx_mat *F, const gx_aux *aux)
 {
-    size_t bytes = gx_dtype_bytes(x->dtype);
-    for (int64_t col = 0; col < COLUMNS; col++) {
-        for (int64_t j = 0; j < x->rows; j++) {
-            char spare[16];
-            void *a = gx_at(x->value.data, x->dtype, x->rows, j, col);
-            void *b = gx_at(x->value.data, x->dtype, x->rows, pivots[j], col);
-            memcpy(spare, a, bytes);
-            memmove(a, b, bytes);
-            memcpy(b, spare, bytes);
-        }
-    }
-}
-
-gx_code gx_probe_lu(gx_run *run, const gx_mat *A, const gx_mat *F, const int64_t *pivots)
-{
-    if (A->rows != A->cols) {
+    if (A->rows != A->cols || aux->info > 0 || A->rows == 0) {
         return gx_ok(run) ? GX_OK : run->err.code;
     }
     comparison c = begin(run, F->dtype, A->rows);
-    c.is_left_given = true;
-    first(&c, F, GX_PART_UPPER, GX_NO_TRANS, &c.z);
-    second(&c, F, GX_PART_LOWER_UNIT, GX_NO_TRANS);
+    gx_sink X = {0};
+    gx_mat b, x;
+    first(&c, A, GX_PART_WHOLE, GX_NO_TRANS, &c.z);
     if (gx_ok(run)) {
-        first(&c, A, GX_PART_WHOLE, GX_NO_TRANS, &c.left);
+        gx_sink_source(&c.z, "A W", &b);
+        gx_sink_begin_scratch(run, A->rows, COLUMNS, F->dtype, 0, &X);
     }
-    if (gx_ok(run)) {
-        exchange_rows(&c.left, pivots);
+    if (gx_ok(run) && gx_alg_lu_solve(run, F, aux, GX_NO_TRANS, &b, &X) == GX_OK) {
+        gx_sink_source(&X, "X", &x);
+        gx_probe_solve(run, A, GX_PART_WHOLE, GX_NO_TRANS, &x, &b);
     }
-    return finish(&c);
+    gx_sink_drop(&X);
+    gx_sink_drop(&c.z);
+    gx_run_forgive(run, GX_BUDGET);
+    return gx_ok(run) ? GX_OK : run->err.code;
 }
 
 gx_code gx_probe_qr(gx_run *run, const gx_mat *A, const gx_mat *F)

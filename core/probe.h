@@ -16,6 +16,7 @@
 #define GX_PROBE_H
 
 #include "alg.h"
+#include "aux_data.h"
 
 enum { GX_PROBE_VECTORS = 2, GX_PROBE_MOST = 100 };
 
@@ -32,8 +33,11 @@ gx_code gx_probe_product(gx_run *run, const gx_matmul_args *args, const gx_mat *
 /* A = F F^H (LOWER), F^H F (UPPER), of which A's lower triangle is read. */
 gx_code gx_probe_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, const gx_mat *F);
 
-/* P A = L U, packed in F, square (others are passed over); pivots: n, as GETRF gives them. */
-gx_code gx_probe_lu(gx_run *run, const gx_mat *A, const gx_mat *F, const int64_t *pivots);
+/*
+** F, aux: the LU factorisation of a square A (others, and singular ones, are passed over): solves
+** with it, A X = A W, are what is judged.
+*/
+gx_code gx_probe_lu(gx_run *run, const gx_mat *A, const gx_mat *F, const gx_aux *aux);
 
 /* A^H A = R^H R, R being F's upper triangle, m >= n (else passed over); Q is not looked at. */
 gx_code gx_probe_qr(gx_run *run, const gx_mat *A, const gx_mat *F);

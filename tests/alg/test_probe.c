@@ -272,7 +272,14 @@ static void test_cholesky(void **state)
 static gx_code probe_lu(gx_run *run, void *arg)
 {
     factored *p = arg;
-    return gx_probe_lu(run, &p->a.mat, &p->f.mat, p->pivots);
+    gx_aux aux = {.kind = GX_AUX_LU,
+                  .dtype = p->f.dtype,
+                  .rows = p->f.m,
+                  .cols = p->f.n,
+                  .panel = p->f.n > 0 ? p->f.n : 1, // one panel: as LAPACK leaves it
+                  .count = p->f.n,
+                  .pivots = p->pivots};
+    return gx_probe_lu(run, &p->a.mat, &p->f.mat, &aux);
 }
 
 static void test_lu(void **state)

@@ -422,3 +422,22 @@ def test_interrupted(filedb):
     assert "interrupted" in text
     assert filedb.execute("SELECT * FROM gx").fetchall() == before and nothing_in_temp(filedb)
     assert q(filedb, "SELECT gx_check()") == "ok"
+
+
+def test_factorisations_are_checked(filedb):
+    """probe on: every driver's result is multiplied with vectors, in memory and beyond."""
+    rng = np.random.default_rng(13)
+    n = 180
+    config(filedb, tile_bytes=8192, probe="on")
+    for dtype in NUMPY:
+        a = structured(rng, n, dtype, "positive")
+        store(filedb, "A", a)
+        store(filedb, "T", random(rng, n, 40, dtype))
+        for sql in ("gx_cholesky('A', 'F', '{\"replace\":true}')", "gx_lu('A', 'F', '{\"replace\":true}')",
+                    "gx_qr('T', 'F', '{\"replace\":true}')", "gx_matmul('A', 'T', 'F', '{\"replace\":true}')",
+                    "gx_cholesky('A', 'F', '{\"replace\":true,\"upper\":true}')"):
+            config(filedb, memory_limit="64MiB")
+            filedb.execute("SELECT gx_stats_reset()")
+            filedb.execute("SELECT " + sql)
+            assert stat(filedb, "probes") >= 1 and stat(filedb, "probe_ratio") < 30_000, sql
+    assert nothing_in_temp(filedb)
