@@ -154,7 +154,7 @@ const fault_script fault_scripts[] = {
      "SELECT gx_inverse('D', 'X')"},
     {"inverse-factored", SMALL "SELECT gx_lu('S', 'F');", "SELECT gx_json(gx_inverse('F'))"},
 
-    // Systems: resident, beyond memory (the factor in temp), refined, mixed; conditions; properties.
+    // Systems: resident, beyond memory, refined, mixed; conditions; properties.
     {"solve", SMALL, "SELECT gx_json(gx_solve('[[4,1],[1,3]]', '[1,2]'))"},
     {"solve-stored", HELPERS, "SELECT gx_solve('S', 'B', 'X', '{\"trans\":\"T\"}')"},
     {"solve-tight",
