@@ -76,7 +76,10 @@ static void add_triangle(const multiplication *p, int64_t i)
             .kernel = GX_ADD, .alpha = ONE, .beta = ONE, .a = y, .b = t, .c = y, .keeps_c = true});
 }
 
-/* T = the whole diagonal block of a Hermitian matrix; Y[i] += T W[i]. */
+/*
+** T = the whole diagonal block of a Hermitian matrix; Y[i] += (T + T^H) / 2 W[i], so that what is
+** stored as imaginary parts on the diagonal does not count.
+*/
 static void add_mirrored(const multiplication *p, int64_t i)
 {
     int64_t edge = gx_min(p->M->block_rows, p->M->rows - i * p->M->block_rows);
@@ -87,13 +90,16 @@ static void add_mirrored(const multiplication *p, int64_t i)
         p->prog,
         &(gx_call){
             .kernel = GX_SYMMETRIZE, .transa = mirror, .uplo = GX_LOWER, .c = t, .keeps_c = true});
-    gx_prog_call(p->prog, &(gx_call){.kernel = GX_GEMM,
-                                     .alpha = ONE,
-                                     .beta = ONE,
-                                     .a = t,
-                                     .b = gx_blk(p->W, i, 0),
-                                     .c = gx_blk(p->Y, i, 0),
-                                     .keeps_c = true});
+    for (int half = 0; half < 2; half++) {
+        gx_prog_call(p->prog, &(gx_call){.kernel = GX_GEMM,
+                                         .transa = half == 0 ? GX_NO_TRANS : mirror,
+                                         .alpha = {0.5, 0},
+                                         .beta = ONE,
+                                         .a = t,
+                                         .b = gx_blk(p->W, i, 0),
+                                         .c = gx_blk(p->Y, i, 0),
+                                         .keeps_c = true});
+    }
 }
 
 /* Block row i of op(M) times W. */
@@ -142,7 +148,7 @@ static void multiply(gx_run *run, const gx_mat *M, gx_probe_part part, gx_trans 
         gx_run_failf(run, GX_BUDGET, "no memory for a probe");
         return;
     }
-    if (gx_prog_create(run, 3 * blocks, &p.prog) != GX_OK) {
+    if (gx_prog_create(run, 4 * blocks, &p.prog) != GX_OK) {
         return;
     }
     p.M = gx_prog_operand(p.prog, M, NULL, dtype, M->rows, M->cols, edge, edge);
