@@ -9,6 +9,8 @@
 ** sort, in place: 24 bytes a value.
 */
 #include "alg_eig.h"
+#include "krylov_eig.h"
+#include "property.h"
 
 #include <math.h>
 #include <string.h>
@@ -251,13 +253,46 @@ static gx_code check(gx_run *run, gx_eig_args *args)
     return GX_OK;
 }
 
+/*
+** Krylov where it was asked for, where the dense driver does not fit, or where few of many are
+** wanted: below FEW_SIDE rows, or for more than a twentieth, the dense one is not slower.
+*/
+static bool wants_krylov(gx_run *run, const gx_eig_args *args)
+{
+    const int64_t FEW_SIDE = 1000, SHARE = 20;
+    if (args->method != GX_METHOD_AUTO || args->k == 0) {
+        return args->method == GX_METHOD_KRYLOV;
+    }
+    bool fits = gx_eig_dense_bytes(run, args) <= gx_mem_available(run->ctx->mem);
+    bool is_left = args->wants_left && !args->is_hermitian;
+    bool is_b = args->B != NULL && !args->is_hermitian;
+    bool is_few = args->A->rows >= FEW_SIDE && args->k * SHARE <= args->A->rows;
+    return !is_left && !is_b && (is_few || !fits);
+}
+
+static void find_few(gx_run *run, gx_eig_args *args, gx_eig_result *result)
+{
+    if (args->k == 0) {
+        gx_run_failf(run, GX_ARG, "method \"krylov\" needs k, the number of eigenvalues");
+    } else if (!args->is_hermitian && !args->is_general) { // nobody has said: look
+        gx_alg_check_property(run, args->A, GX_PROP_HERMITIAN, 0, &args->is_hermitian);
+    }
+    if (gx_ok(run)) {
+        gx_eig_krylov(run, args, result);
+    }
+}
+
 gx_code gx_alg_eig(gx_run *run, const gx_eig_args *asked, gx_eig_result *result)
 {
     gx_eig_args args = *asked;
     memset(result, 0, sizeof *result);
     result->mem = run->ctx->mem;
     if (gx_ok(run) && check(run, &args) == GX_OK) {
-        gx_eig_dense(run, &args, result);
+        if (wants_krylov(run, &args)) {
+            find_few(run, &args, result);
+        } else {
+            gx_eig_dense(run, &args, result);
+        }
     }
     if (!gx_ok(run)) {
         gx_eig_clear(result);

@@ -74,7 +74,8 @@ static const word whiches[] = {{"largest magnitude", GX_EIG_LARGEST_MAGNITUDE},
                                {"LA", GX_EIG_LARGEST_REAL},
                                {"SA", GX_EIG_SMALLEST_REAL},
                                {NULL, 0}};
-static const word eig_methods[] = {{"auto", GX_METHOD_AUTO}, {"dense", GX_METHOD_DENSE}, {NULL, 0}};
+static const word eig_methods[] = {
+    {"auto", GX_METHOD_AUTO}, {"dense", GX_METHOD_DENSE}, {"krylov", GX_METHOD_KRYLOV}, {NULL, 0}};
 static const word svd_methods[] = {{"auto", GX_SVD_AUTO}, {"dense", GX_SVD_DENSE}, {NULL, 0}};
 static const word modes[] = {
     {"economy", GX_SVD_ECONOMY}, {"full", GX_SVD_FULL}, {"values", GX_SVD_VALUES}, {NULL, 0}};

@@ -92,6 +92,15 @@ const fault_script fault_scripts[] = {
     {"funm-symmetric", SMALL,
      "SELECT gx_sqrtm('[[2,1],[1,-2]]', 'R'), gx_json(gx_logm('[[2,1],[1,2]]'))"},
 
+    // Few eigenvalues.
+    {"eig-krylov", HELPERS "SELECT gx_matmul('A', 'A', 'G', '{\"transb\":true}');",
+     "SELECT k, value, residual, length(vector) FROM gx_eig('G', "
+     "'{\"k\":2,\"method\":\"krylov\"}')"},
+    {"eig-krylov-general", SMALL,
+     "SELECT gx_eig('S', 'w', 'V', '{\"k\":2,\"method\":\"krylov\",\"symmetric\":false}')"},
+    {"eig-krylov-inverse", SMALL,
+     "SELECT value FROM gx_eig('S', '{\"k\":2,\"method\":\"krylov\",\"sigma\":0.1}')"},
+
     // Statistics of columns.
     {"cov", HELPERS, "SELECT gx_cov('A', 'N')"},
     {"corr-wide", SMALL, "SELECT gx_corr('B', 'N')"},

@@ -1,0 +1,124 @@
+/*
+** Krylov methods: inside.  Operators, orthonormal blocks, and small projected problems, shared by
+** krylov_eig.c (block Krylov-Schur) and krylov_svd.c (block Golub-Kahan-Lanczos, randomized).
+*/
+#ifndef GX_KRYLOV_H
+#define GX_KRYLOV_H
+
+#include "mat.h"
+
+/* ---- operators: y = Op x for blocks of vectors ----------------------------------------------- */
+
+typedef struct gx_oper gx_oper;
+
+/* y (rows of op) = op(self) x, cols columns; x and y have leading dimensions of their lengths. */
+typedef gx_code (*gx_oper_apply)(gx_oper *op, bool is_adjoint, const void *x, int64_t cols,
+                                 void *y);
+
+struct gx_oper {
+    gx_run *run;
+    int64_t m, n;   /* rows, columns                                            */
+    gx_dtype dtype; /* of x and y                                               */
+    gx_oper_apply apply;
+    int64_t passes; /* over the stored matrix, so far                           */
+
+    /* A source, part of it in memory (krylov_oper.c). */
+    const gx_mat *A;
+    bool is_hermitian;            /* only the lower triangle is looked at                     */
+    int64_t edge_rows, edge_cols; /* of blocks                                      */
+    int64_t resident;             /* columns of blocks in memory: the first ones              */
+    void **strip;                 /* one a resident column of blocks; NULL: not loaded        */
+
+    /* A factorisation in memory of A - sigma B, and B's Cholesky factor. */
+    gx_oper *inner;  /* products with A, where B is given and nothing inverted   */
+    void *factor;    /* L\U, NULL: not inverted                                  */
+    gx_scalar sigma; /* of the factor: near the one that was asked for            */
+    int64_t *pivots;
+    void *chol; /* L of B = L L^H; NULL: no B                               */
+};
+
+/*
+** Products with A.  keep_bytes: memory that others will want; what is left beyond it and a block
+** cache holds the first columns of blocks, the others are streamed in every pass.  The bits of a
+** product do not depend on that split.  To be ended whatever this returns.
+*/
+gx_code gx_oper_begin(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermitian,
+                      size_t keep_bytes, gx_oper *op);
+
+/*
+** B given: L^-1 A L^-H of B = L L^H; is_inverse: (A - sigma I)^-1, or L^H (A - sigma B)^-1 L.  The
+** factorisations are in memory.  GX_NUMERIC: B is not positive definite.
+*/
+gx_code gx_oper_begin_transformed(gx_run *run, gx_oper *inner, const gx_mat *B, bool is_inverse,
+                                  gx_scalar sigma, gx_oper *op);
+/* What gx_oper_begin_transformed() takes. */
+double gx_oper_transformed_bytes(int64_t n, gx_dtype dtype, bool has_b, bool is_inverse);
+void gx_oper_end(gx_oper *op);
+
+/* x = L^-H x, and y = L L^H x: from transformed vectors to those of A X = B X diag(values). */
+gx_code gx_oper_back(gx_oper *op, void *x, int64_t cols);
+gx_code gx_oper_times_b(gx_oper *op, const void *x, int64_t cols, void *y);
+
+/* Bytes of blocks that a pass streams at least, for refusals: three blocks. */
+size_t gx_oper_floor_bytes(const gx_mat *A, gx_dtype dtype);
+
+/* ---- blocks of vectors (krylov_basis.c) ------------------------------------------------------ */
+
+/* c = alpha op(a) op(b) + beta c, real factors. */
+gx_code gx_kry_gemm(gx_run *run, gx_dtype dtype, gx_trans ta, gx_trans tb, int64_t m, int64_t n,
+                    int64_t k, double alpha, const void *a, int64_t lda, const void *b, int64_t ldb,
+                    double beta, void *c, int64_t ldc);
+
+typedef struct gx_ortho {
+    gx_run *run;
+    gx_dtype dtype;
+    int64_t n;   /* length of vectors                                            */
+    double norm; /* estimate of ||Op||: what is small beside it is rounding      */
+    uint64_t seed;
+    int64_t drawn; /* random columns so far                                        */
+    void *work;    /* gx_ortho_work() elements                                     */
+    int64_t most;  /* columns of V, at most                                        */
+} gx_ortho;
+
+int64_t gx_ortho_work(int64_t most, int64_t block);
+
+/*
+** y (n x cols) = V h + Q s: Q, n x want, replaces y's first columns, orthonormal and orthogonal to
+** V (n x m); h is m x cols, s want x cols, in doubles (wide: f64 or c128), leading dimensions ldh,
+** lds.  Columns of y that are dependent are replaced by random ones, whose rows of s are zero, and
+** so are missing ones (want > cols).  y has room for max(cols, want) columns; h, s may be NULL.
+*/
+gx_code gx_ortho_block(gx_ortho *o, const void *V, int64_t m, void *y, int64_t cols, int64_t want,
+                       void *h, int64_t ldh, void *s, int64_t lds);
+
+/* A random column, by the seed and how many were drawn before. */
+void gx_ortho_draw(gx_ortho *o, void *column);
+
+/* V (n x m) = V W, W m x p of doubles, in place panel by panel of rows; p <= m. */
+gx_code gx_kry_rotate(gx_run *run, gx_dtype dtype, void *V, int64_t n, int64_t m, const void *W,
+                      int64_t ldw, int64_t p);
+
+double gx_kry_norm(gx_dtype dtype, const void *x, int64_t n);
+
+/* f64 for real dtypes, c128 for complex ones. */
+gx_dtype gx_kry_wide(gx_dtype dtype);
+
+/* ---- small problems, in c128 (krylov_small.c) ------------------------------------------------ */
+
+/*
+** H = Q T Q^H (m x m, leading dimension m), reordered so that order[0 .. p-1] of the values come
+** first, in that order.  values: of the diagonal, reordered at exit.  T, Q: m x m.
+*/
+gx_code gx_small_schur(gx_run *run, int64_t m, gx_scalar *T, gx_scalar *Q, gx_scalar *values);
+void gx_small_reorder(int64_t m, gx_scalar *T, gx_scalar *Q, const int64_t *order, int64_t p);
+
+/* Eigenvector of the upper triangle T for its i-th diagonal element: y, m elements, ||y|| = 1. */
+void gx_small_vector(int64_t m, const gx_scalar *T, int64_t i, gx_scalar *y);
+
+/*
+** A real orthonormal basis of the span of the first p columns of Q, which is closed under
+** conjugation: W, m x p.
+*/
+gx_code gx_small_realify(gx_run *run, int64_t m, const gx_scalar *Q, int64_t p, double *W);
+
+#endif

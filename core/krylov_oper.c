@@ -1,0 +1,503 @@
+/*
+** Operators of Krylov methods: products with a stored matrix, and with what is made of it.
+**
+** A is seen as columns of blocks.  The first `resident` of them are in memory, where they stay for
+** all passes; the others are streamed in each pass by a program.  A cyclic pass over more than fits
+** gets no hit from a cache that keeps what was used last, and a fixed subset is the best there is
+** (Belady 1966 for cyclic references): the resident columns are that subset.
+**
+**   general     y_i += A_ij x_j              adjoint: y_j += A_ij^H x_i
+**   Hermitian   of the lower triangle alone: y_i += A_ij x_j, y_j += A_ij^H x_i, i > j, and the
+**               diagonal block with its upper triangle mirrored: each block read is used twice
+**
+** Blocks are taken in the same order and with the same shapes wherever they are, so that the bits
+** of a product do not depend on the budget (with fixed pieces: deterministic mode).
+**
+** Inverses and the transformed problem of A x = lambda B x hold dense factors in memory: LU of
+** A - sigma B with partial pivoting, B = L L^H.  Where a pivot of U is zero, or next to it, sigma
+** is an eigenvalue to working precision, whose 1 / (value - sigma) would drown all others: it is
+** then moved by 1e-6 ||U||, and values are computed from where it is.
+*/
+#include "krylov.h"
+#include "dense.h"
+#include "prog.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+static gx_trans adjoint_of(gx_dtype dtype)
+{
+    return gx_dtype_is_complex(dtype) ? GX_CONJ_TRANS : GX_TRANS;
+}
+
+static size_t block_bytes(const gx_oper *op)
+{
+    return (size_t)(op->edge_rows * op->edge_cols) * gx_dtype_bytes(op->dtype);
+}
+
+static int64_t grid_rows(const gx_oper *op)
+{
+    return gx_ceil_div(op->m, op->edge_rows);
+}
+
+static int64_t grid_cols(const gx_oper *op)
+{
+    return gx_ceil_div(op->n, op->edge_cols);
+}
+
+/* First row of a resident column of blocks. */
+static int64_t strip_row(const gx_oper *op, int64_t j)
+{
+    return op->is_hermitian ? j * op->edge_cols : 0;
+}
+
+/* ---- one block ------------------------------------------------------------------------------- */
+
+/* What block (i, j) does, as a kernel call on pointers (resident) or blocks (streamed). */
+typedef struct piece {
+    bool is_adjoint;  /* y_j += A_ij^H x_i                                */
+    int64_t i, j;     /* block                                            */
+    int64_t from, to; /* first element of x and y                         */
+    int64_t m, n;     /* of the block                                     */
+} piece;
+
+static piece piece_of(const gx_oper *op, int64_t i, int64_t j, bool is_adjoint)
+{
+    int64_t row = i * op->edge_rows, col = j * op->edge_cols;
+    return (piece){.is_adjoint = is_adjoint,
+                   .i = i,
+                   .j = j,
+                   .from = is_adjoint ? row : col,
+                   .to = is_adjoint ? col : row,
+                   .m = gx_min(op->edge_rows, op->m - row),
+                   .n = gx_min(op->edge_cols, op->n - col)};
+}
+
+typedef struct pass {
+    gx_oper *op;
+    const void *x;
+    void *y;
+    int64_t ldx, ldy, cols;
+    gx_prog *prog; /* where blocks are streamed */
+    const gx_opnd *A, *X, *Y;
+} pass;
+
+static void multiply_resident(const pass *p, piece q)
+{
+    const gx_oper *op = p->op;
+    int64_t row0 = strip_row(op, q.j), ld = op->m - row0;
+    const void *a = gx_at(op->strip[q.j], op->dtype, ld, q.i * op->edge_rows - row0, 0);
+    int64_t rows = q.is_adjoint ? q.n : q.m, inner = q.is_adjoint ? q.m : q.n;
+    gx_kry_gemm(op->run, op->dtype, q.is_adjoint ? adjoint_of(op->dtype) : GX_NO_TRANS, GX_NO_TRANS,
+                rows, p->cols, inner, 1, a, ld, gx_at(p->x, op->dtype, p->ldx, q.from, 0), p->ldx,
+                1, gx_at(p->y, op->dtype, p->ldy, q.to, 0), p->ldy);
+}
+
+static void multiply_streamed(const pass *p, piece q)
+{
+    const gx_oper *op = p->op;
+    int64_t rows = q.is_adjoint ? q.n : q.m, inner = q.is_adjoint ? q.m : q.n;
+    gx_prog_call(p->prog, &(gx_call){.kernel = GX_GEMM,
+                                     .transa = q.is_adjoint ? adjoint_of(op->dtype) : GX_NO_TRANS,
+                                     .alpha = {1, 0},
+                                     .beta = {1, 0},
+                                     .keeps_c = true,
+                                     .a = gx_blk(p->A, q.i, q.j),
+                                     .b = gx_blk_part(p->X, 0, 0, q.from, 0, inner, p->cols),
+                                     .c = gx_blk_part(p->Y, 0, 0, q.to, 0, rows, p->cols)});
+}
+
+static void multiply(const pass *p, piece q)
+{
+    if (q.j < p->op->resident) {
+        multiply_resident(p, q);
+    } else {
+        multiply_streamed(p, q);
+    }
+}
+
+static gx_args mirror(const gx_oper *op, void *c, int64_t ld, int64_t n)
+{
+    return (gx_args){
+        .uplo = GX_LOWER, .transa = adjoint_of(op->dtype), .m = n, .n = n, .c = c, .ldc = ld};
+}
+
+/* Column j of blocks. */
+static void multiply_column(const pass *p, int64_t j, bool is_adjoint)
+{
+    const gx_oper *op = p->op;
+    if (!op->is_hermitian) {
+        for (int64_t i = 0; i < grid_rows(op) && gx_ok(op->run); i++) {
+            multiply(p, piece_of(op, i, j, is_adjoint));
+        }
+        return;
+    }
+    if (j >= op->resident) {
+        gx_prog_call(p->prog, &(gx_call){.kernel = GX_SYMMETRIZE,
+                                         .uplo = GX_LOWER,
+                                         .transa = adjoint_of(op->dtype),
+                                         .c = gx_blk(p->A, j, j),
+                                         .keeps_c = true});
+    }
+    multiply(p, piece_of(op, j, j, false));
+    for (int64_t i = j + 1; i < grid_rows(op) && gx_ok(op->run); i++) {
+        multiply(p, piece_of(op, i, j, false));
+        multiply(p, piece_of(op, i, j, true));
+    }
+}
+
+/* ---- a pass ---------------------------------------------------------------------------------- */
+
+/* A sink that writes into memory of ours, leading dimension rows. */
+static gx_sink memory_sink(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype, void *data)
+{
+    return (gx_sink){.run = run,
+                     .rows = rows,
+                     .cols = cols,
+                     .dtype = dtype,
+                     .tile_rows = gx_max(1, rows),
+                     .tile_cols = gx_max(1, cols),
+                     .value = {.data = data}};
+}
+
+static void stream(pass *p, bool is_adjoint)
+{
+    gx_oper *op = p->op;
+    int64_t columns = grid_cols(op) - op->resident, calls = columns * (2 * grid_rows(op) + 1);
+    gx_mat x, y;
+    gx_mat_value(&x, "x", op->dtype, p->ldx, p->cols, p->x, p->ldx);
+    gx_mat_value(&y, "y", op->dtype, p->ldy, p->cols, p->y, p->ldy);
+    gx_sink sink = memory_sink(op->run, p->ldy, p->cols, op->dtype, p->y);
+    if (gx_prog_create(op->run, calls, &p->prog) != GX_OK) {
+        return;
+    }
+    bool is_fixed = op->run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
+    gx_prog_cut(p->prog, &(gx_cut){.is_fixed = is_fixed});
+    gx_prog_lookahead(p->prog, gx_max(4, 2 * op->run->ctx->config.number[GX_SET_READERS]));
+    p->A = gx_prog_operand(p->prog, op->A, NULL, op->dtype, op->m, op->n, op->edge_rows,
+                           op->edge_cols);
+    p->X = gx_prog_operand(p->prog, &x, NULL, op->dtype, p->ldx, p->cols, p->ldx, p->cols);
+    p->Y = gx_prog_operand(p->prog, &y, &sink, op->dtype, p->ldy, p->cols, p->ldy, p->cols);
+    for (int64_t j = op->resident; j < grid_cols(op) && gx_ok(op->run); j++) {
+        multiply_column(p, j, is_adjoint);
+    }
+    gx_prog_run(p->prog);
+    gx_prog_free(p->prog);
+}
+
+static gx_code apply_matrix(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, void *y)
+{
+    pass p = {.op = op,
+              .x = x,
+              .y = y,
+              .cols = cols,
+              .ldx = is_adjoint ? op->m : op->n,
+              .ldy = is_adjoint ? op->n : op->m};
+    if (!gx_ok(op->run) || p.ldx == 0 || p.ldy == 0 || cols == 0) {
+        return op->run->err.code;
+    }
+    memset(y, 0, (size_t)(p.ldy * cols) * gx_dtype_bytes(op->dtype));
+    for (int64_t j = 0; j < op->resident && gx_ok(op->run); j++) {
+        multiply_column(&p, j, is_adjoint);
+    }
+    if (op->resident < grid_cols(op) && gx_ok(op->run)) {
+        stream(&p, is_adjoint);
+    }
+    op->passes++;
+    return gx_run_poll(op->run);
+}
+
+/* ---- what stays in memory -------------------------------------------------------------------- */
+
+static gx_code load_strip(gx_oper *op, int64_t j)
+{
+    int64_t row0 = strip_row(op, j), col0 = j * op->edge_cols, rows = op->m - row0;
+    int64_t cols = gx_min(op->edge_cols, op->n - col0);
+    gx_mat view;
+    gx_mat_view(&view, op->A, GX_NO_TRANS, row0, col0, rows, cols);
+    gx_dense_alloc(op->run, op->dtype, rows * cols, "columns of the matrix", &op->strip[j]);
+    gx_dense_load(op->run, &view, op->dtype, op->strip[j], rows);
+    if (op->is_hermitian) {
+        gx_args args = mirror(op, op->strip[j], rows, cols);
+        gx_dense_call(op->run, GX_SYMMETRIZE, op->dtype, &args);
+    }
+    return gx_ok(op->run) ? GX_OK : op->run->err.code;
+}
+
+size_t gx_oper_floor_bytes(const gx_mat *A, gx_dtype dtype)
+{
+    size_t bytes = 0;
+    gx_matrix_bytes(gx_min(A->rows, A->tile_rows), gx_min(A->cols, A->tile_cols), dtype, &bytes);
+    return 4 * bytes;
+}
+
+gx_code gx_oper_begin(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermitian,
+                      size_t keep_bytes, gx_oper *op)
+{
+    *op = (gx_oper){.run = run,
+                    .m = A->rows,
+                    .n = A->cols,
+                    .dtype = dtype,
+                    .apply = apply_matrix,
+                    .A = A,
+                    .is_hermitian = is_hermitian,
+                    .edge_rows = gx_max(1, gx_min(A->tile_rows, A->rows)),
+                    .edge_cols = gx_max(1, gx_min(A->tile_cols, A->cols))};
+    if (is_hermitian) {
+        op->edge_rows = op->edge_cols = gx_max(op->edge_rows, op->edge_cols);
+    }
+    void *strip = NULL;
+    gx_err err = {0};
+    if (!gx_ok(run) || gx_mem_calloc(run->ctx->mem, (size_t)(grid_cols(op) + 1) * sizeof(void *),
+                                     "columns of blocks", &strip, &err) != GX_OK) {
+        return gx_run_fail(run, &err);
+    }
+    op->strip = strip;
+    // All of it, or as much as leaves room for the stream: blocks in flight and the program.
+    size_t element = gx_dtype_bytes(dtype), total = 0;
+    for (int64_t j = 0; j < grid_cols(op); j++) {
+        total += (size_t)((op->m - strip_row(op, j)) * op->edge_cols) * element;
+    }
+    enum { IN_FLIGHT = 6 };
+    size_t program = gx_prog_overhead(grid_cols(op) * (2 * grid_rows(op) + 1),
+                                      grid_cols(op) * grid_rows(op) + 2);
+    size_t spare = 64 << 10;
+    size_t available = gx_mem_available(run->ctx->mem);
+    size_t keep = keep_bytes + spare;
+    if (total + keep > available) {
+        keep += IN_FLIGHT * block_bytes(op) + program;
+    }
+    for (int64_t j = 0; j < grid_cols(op) && gx_ok(run); j++) {
+        size_t bytes = (size_t)((op->m - strip_row(op, j)) * op->edge_cols) * element;
+        if (gx_mem_available(run->ctx->mem) < bytes + keep) {
+            break;
+        }
+        load_strip(op, j);
+        op->resident++;
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+void gx_oper_end(gx_oper *op)
+{
+    if (op->run == NULL) {
+        return;
+    }
+    gx_mem *mem = op->run->ctx->mem;
+    for (int64_t j = 0; op->strip != NULL && j < grid_cols(op); j++) {
+        gx_mem_free(mem, op->strip[j]);
+    }
+    gx_mem_free(mem, op->strip);
+    gx_mem_free(mem, op->factor);
+    gx_mem_free(mem, op->pivots);
+    gx_mem_free(mem, op->chol);
+    *op = (gx_oper){0};
+}
+
+/* ---- inverses and B -------------------------------------------------------------------------- */
+
+static gx_code triangle(gx_oper *op, gx_kernel_id kernel, const void *a, gx_uplo uplo,
+                        gx_trans trans, gx_diag diag, void *x, int64_t cols)
+{
+    gx_args args = {.side = GX_LEFT,
+                    .uplo = uplo,
+                    .transa = trans,
+                    .diag = diag,
+                    .m = op->n,
+                    .n = cols,
+                    .alpha = {1, 0},
+                    .a = a,
+                    .lda = op->n,
+                    .c = x,
+                    .ldc = op->n};
+    return gx_dense_call(op->run, kernel, op->dtype, &args);
+}
+
+/* x = (L U)^-1 P x. */
+static void solve(gx_oper *op, void *x, int64_t cols)
+{
+    gx_args swap = {.m = op->n, .n = cols, .c = x, .ldc = op->n, .pivots = op->pivots};
+    swap.pivot_last = op->n;
+    gx_dense_call(op->run, GX_LASWP, op->dtype, &swap);
+    triangle(op, GX_TRSM, op->factor, GX_LOWER, GX_NO_TRANS, GX_UNIT, x, cols);
+    triangle(op, GX_TRSM, op->factor, GX_UPPER, GX_NO_TRANS, GX_NON_UNIT, x, cols);
+}
+
+static gx_code apply_transformed(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, void *y)
+{
+    gx_trans adjoint = adjoint_of(op->dtype);
+    size_t bytes = (size_t)(op->n * cols) * gx_dtype_bytes(op->dtype);
+    (void)is_adjoint; // only Krylov-Schur comes here
+    if (!gx_ok(op->run)) {
+        return op->run->err.code;
+    }
+    if (op->factor != NULL) {
+        memcpy(y, x, bytes);
+        if (op->chol != NULL) {
+            triangle(op, GX_TRMM, op->chol, GX_LOWER, GX_NO_TRANS, GX_NON_UNIT, y, cols);
+        }
+        solve(op, y, cols);
+        if (op->chol != NULL) {
+            triangle(op, GX_TRMM, op->chol, GX_LOWER, adjoint, GX_NON_UNIT, y, cols);
+        }
+        return gx_run_poll(op->run);
+    }
+    void *z = NULL;
+    if (gx_dense_alloc(op->run, op->dtype, op->n * cols, "a block of vectors", &z) == GX_OK) {
+        memcpy(z, x, bytes);
+        triangle(op, GX_TRSM, op->chol, GX_LOWER, adjoint, GX_NON_UNIT, z, cols);
+        op->inner->apply(op->inner, false, z, cols, y);
+        triangle(op, GX_TRSM, op->chol, GX_LOWER, GX_NO_TRANS, GX_NON_UNIT, y, cols);
+    }
+    gx_mem_free(op->run->ctx->mem, z);
+    return gx_ok(op->run) ? GX_OK : op->run->err.code;
+}
+
+gx_code gx_oper_back(gx_oper *op, void *x, int64_t cols)
+{
+    if (op->chol == NULL) {
+        return op->run->err.code;
+    }
+    return triangle(op, GX_TRSM, op->chol, GX_LOWER, adjoint_of(op->dtype), GX_NON_UNIT, x, cols);
+}
+
+gx_code gx_oper_times_b(gx_oper *op, const void *x, int64_t cols, void *y)
+{
+    memcpy(y, x, (size_t)(op->n * cols) * gx_dtype_bytes(op->dtype));
+    if (op->chol == NULL) {
+        return op->run->err.code;
+    }
+    triangle(op, GX_TRMM, op->chol, GX_LOWER, adjoint_of(op->dtype), GX_NON_UNIT, y, cols);
+    return triangle(op, GX_TRMM, op->chol, GX_LOWER, GX_NO_TRANS, GX_NON_UNIT, y, cols);
+}
+
+double gx_oper_transformed_bytes(int64_t n, gx_dtype dtype, bool has_b, bool is_inverse)
+{
+    double one = (double)n * (double)n * (double)gx_dtype_bytes(dtype);
+    return one * ((has_b ? 1 : 0) + (is_inverse ? 1 : 0));
+}
+
+/* c -= sigma B, elementwise, of n x n in memory; B NULL: of the identity. */
+static void shift(gx_oper *op, void *c, const void *b, gx_scalar sigma)
+{
+    gx_dtype wide = gx_kry_wide(op->dtype);
+    for (int64_t j = 0; j < op->n; j++) {
+        for (int64_t i = b == NULL ? j : 0; i < (b == NULL ? j + 1 : op->n); i++) {
+            double x[2] = {0, 0}, y[2] = {1, 0};
+            void *at = gx_at(c, op->dtype, op->n, i, j);
+            gx_convert(op->dtype, at, 1, wide, x, 1, 1, 1);
+            if (b != NULL) {
+                gx_convert(op->dtype, gx_at(b, op->dtype, op->n, i, j), 1, wide, y, 1, 1, 1);
+            }
+            x[0] -= sigma.re * y[0] - sigma.im * y[1];
+            x[1] -= sigma.re * y[1] + sigma.im * y[0];
+            gx_convert(wide, x, 1, op->dtype, at, 1, 1, 1);
+        }
+    }
+}
+
+/*
+** *largest: of U's pivots.  true: there is one below 16 eps times that.  is_last: such pivots
+** become eps times the largest.
+*/
+static bool look_at_pivots(gx_oper *op, bool is_last, double *largest)
+{
+    double eps = gx_dtype_is_double(op->dtype) ? DBL_EPSILON : (double)FLT_EPSILON;
+    bool is_singular = false;
+    *largest = 0;
+    for (int sweep = 0; sweep < 2; sweep++) {
+        for (int64_t i = 0; i < op->n; i++) {
+            double x[2] = {0, 0};
+            void *at = gx_at(op->factor, op->dtype, op->n, i, i);
+            gx_convert(op->dtype, at, 1, GX_C128, x, 1, 1, 1);
+            double size = hypot(x[0], x[1]);
+            if (sweep == 0) {
+                *largest = fmax(*largest, size);
+                continue;
+            }
+            is_singular = is_singular || !(size > 16 * eps * *largest);
+            if (is_last && !(size > eps * *largest)) {
+                double small[2] = {fmax(eps * *largest, DBL_MIN), 0};
+                gx_convert(gx_kry_wide(op->dtype), small, 1, op->dtype, at, 1, 1, 1);
+            }
+        }
+    }
+    return is_singular;
+}
+
+/* All of a Hermitian A from its lower triangle, or all of A. */
+static void load_square(gx_oper *op, const gx_mat *A, bool is_hermitian, void *to)
+{
+    gx_dense_load(op->run, A, op->dtype, to, op->n);
+    gx_dense_finite(op->run, A->label, op->dtype, to, op->n, op->n, op->n);
+    if (is_hermitian) {
+        gx_args args = mirror(op, to, op->n, op->n);
+        gx_dense_call(op->run, GX_SYMMETRIZE, op->dtype, &args);
+    }
+}
+
+static gx_code factor_b(gx_oper *op, const gx_mat *B)
+{
+    int64_t info = 0;
+    gx_args args = {.uplo = GX_LOWER, .m = op->n, .n = op->n, .c = op->chol, .ldc = op->n};
+    args.info = &info;
+    gx_dense_call(op->run, GX_POTRF, op->dtype, &args);
+    if (gx_ok(op->run) && info > 0) {
+        return gx_run_failf(op->run, GX_NUMERIC,
+                            "%s is not positive definite (leading minor of order %lld)", B->label,
+                            (long long)info);
+    }
+    return gx_ok(op->run) ? GX_OK : op->run->err.code;
+}
+
+/* LU of A - sigma B; a sigma that is an eigenvalue moves a little. */
+static void factor_shifted(gx_oper *op, gx_oper *inner)
+{
+    const double STEP = 1e-6; // of the largest pivot: far from eps, close beside other values
+    bool is_singular = true;
+    for (int attempt = 0; attempt < 2 && is_singular && gx_ok(op->run); attempt++) {
+        int64_t info = 0;
+        double largest = 0;
+        load_square(op, inner->A, inner->is_hermitian, op->factor);
+        inner->passes++;
+        if (!gx_ok(op->run)) {
+            return;
+        }
+        shift(op, op->factor, op->chol, op->sigma);
+        gx_args args = {
+            .m = op->n, .n = op->n, .c = op->factor, .ldc = op->n, .pivots = op->pivots};
+        args.info = &info;
+        if (gx_dense_call(op->run, GX_GETRF, op->dtype, &args) == GX_OK) {
+            is_singular = look_at_pivots(op, attempt == 1, &largest);
+            op->sigma.re -= is_singular && attempt == 0 ? fmax(STEP * largest, DBL_MIN) : 0;
+        }
+    }
+}
+
+gx_code gx_oper_begin_transformed(gx_run *run, gx_oper *inner, const gx_mat *B, bool is_inverse,
+                                  gx_scalar sigma, gx_oper *op)
+{
+    int64_t n = inner->n;
+    void *pivots = NULL;
+    *op = (gx_oper){.run = run,
+                    .m = n,
+                    .n = n,
+                    .dtype = inner->dtype,
+                    .apply = apply_transformed,
+                    .inner = inner};
+    if (B != NULL && gx_dense_alloc(run, op->dtype, n * n, B->label, &op->chol) == GX_OK) {
+        load_square(op, B, true, op->chol);
+    }
+    if (is_inverse &&
+        gx_dense_alloc(run, op->dtype, n * n, "a factorisation", &op->factor) == GX_OK &&
+        gx_dense_alloc(run, GX_F64, n, "pivots", &pivots) == GX_OK) {
+        op->pivots = pivots;
+        op->sigma = sigma;
+        factor_shifted(op, inner);
+    }
+    if (B != NULL && gx_ok(run)) {
+        factor_b(op, B);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
