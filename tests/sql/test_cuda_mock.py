@@ -9,6 +9,7 @@ Plan:
 - page-locked memory within its budget, reused from call to call, pageable where it is refused, and counted;
 - out of device memory: fewer blocks, then smaller ones, then the CPU; a failure of the n-th call of any function:
   the right answer and a remark; a lost device stays off; nothing leaks;
+- a Cholesky factorisation: as the CPU's, each call of the device failed, a matrix that is not positive definite;
 - 'auto' leaves little work and slow devices alone; no driver, no device, another device; gx_devices says why;
 - without gx_cuda.so nothing mentions CUDA.
 """
@@ -281,3 +282,69 @@ result += [loop(), mock.counts()['pinned_peak']]
     assert warm[0] >= 4 * warm[1] and warm[2] == 0 and warm[3] <= 2
     assert none[:2] == [0, none[2]] and none[2] > 0
     assert max(warm[4], none[4]) < 1e-11
+
+
+FACTORS = """
+db = gx_connect(path)
+q(db, "SELECT gx_config('profile', 'off')")
+q(db, "SELECT gx_config('tile_bytes', 8192)")
+q(db, "SELECT gx_config('backend', 'cpu')")
+q(db, "SELECT gx_randn(120, 120, 'R', '{{\\"seed\\":3}}')")
+q(db, "SELECT gx_matmul('R', 'R', 'S', '{{\\"transb\\":true}}')")
+q(db, "SELECT gx_add('S', gx_eye(120), 'P')")
+q(db, "SELECT gx_cholesky('P', 'L0')")
+q(db, "SELECT gx_config('backend', 'cuda')")
+q(db, "SELECT gx_config('device_memory_limit', {limit})")
+q(db, "SELECT gx_config('memory_limit', 170000)") if {limit} else None  # small blocks
+result = dict(points=0, wrong=[], silent=[])
+for n in [0, *range(1, 2000, {step})]:
+    q(db, "SELECT gx_config('device', 0)")
+    q(db, "SELECT gx_stats_reset()")
+    mock.order(f"*:{{n}}" if n else "")
+    q(db, "SELECT gx_cholesky('P', 'L', '{{\\"replace\\":true}}')")
+    has_failed = mock.counts()['failures'] > 0
+    mock.order()
+    told = notes(db)
+    a, b = (to_numpy(q(db, "SELECT gx_copy(?)", name)) for name in ('L', 'L0'))
+    if not np.abs(a - b).max() < 1e-9:
+        result['wrong'].append(n)
+    if n == 0:
+        result['first'] = [stats(db)['device_calls'], told]
+        result['bad'] = error(db, "SELECT gx_cholesky(gx_neg('P'), 'N')")
+        continue
+    if not has_failed:
+        break
+    result['points'] += 1
+    if not told and stats(db)['pinned_denied'] == 0:
+        result['silent'].append(n)
+db.close()
+result['alive'] = mock.alive()
+"""
+
+
+@pytest.mark.parametrize("limit, step", [(0, 1), (80000, 11)])
+def test_cholesky(tmp_path, limit, step):
+    """A factorisation on the device, its failures, and a matrix that is not positive definite."""
+    got = child(tmp_path, "path = os.environ['TMP_PATH'] + '/f.db'\n" + FACTORS.format(limit=limit, step=step),
+                GX_BACKEND="cuda")
+    assert got["first"][0] >= 1 and got["first"][1] == []
+    assert got["bad"].endswith("is not positive definite (leading minor of order 1)")
+    assert got["points"] > 10
+    assert (got["wrong"], got["silent"], got["alive"]) == ([], [], {})
+
+
+def test_without_backend(tmp_path):
+    """No gx_cuda.so: nothing mentions CUDA but gx_devices, and asking for it says what is missing."""
+    got = child(
+        tmp_path,
+        FILE
+        + """
+matrices(db, 700, 700, 700, tile=256)
+q(db, "SELECT gx_matmul('A', 'B', 'C')")
+result = [notes(db), db.execute("SELECT status, reason FROM gx_devices WHERE backend = 'cuda'").fetchall(),
+          error(db, "SELECT gx_config('backend', 'cuda')")]
+""",
+        with_mock=False,
+    )
+    reason = "gx_cuda.so is not beside gx.so"
+    assert got == [[], [["off", reason]], f"gx_config: backend cuda is not available: {reason}"]
