@@ -39,6 +39,8 @@ static const char *const kernel_names[GX_KERNEL_COUNT] = {
     [GX_GEEV] = "geev",
     [GX_GEES] = "gees",
     [GX_GESDD] = "gesdd",
+    [GX_CONVERT] = "convert",
+    [GX_RANDOM] = "random",
 };
 
 const char *gx_kernel_name(gx_kernel_id kernel)
@@ -160,6 +162,8 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
     case GX_SYMMETRIZE:
     case GX_TRIANGLE:
     case GX_LASWP:
+    case GX_CONVERT:
+    case GX_RANDOM:
     case GX_KERNEL_COUNT:
         break;
     }

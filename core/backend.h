@@ -16,7 +16,9 @@
 #include "err.h"
 #include "types.h"
 
-#define GX_BACKEND_ABI 2
+#define GX_BACKEND_ABI 3
+
+struct gx_random; /* random.h */
 
 /* Private to each backend. */
 typedef struct gx_dev gx_dev;
@@ -108,6 +110,11 @@ typedef enum gx_kernel_id {
     GX_GESDD, /* c = U diag(values) V^H; m x n, destroyed; values: min(m, n), descending.  left
                      = U, m x min(m, n), right = V^H, min(m, n) x n; is_full: m x m and n x n.
                      wants_left and wants_right are the same                                      */
+
+    /* For devices: what the host does by gx_convert() and gx_random_generate().                  */
+    GX_CONVERT, /* c = a, whose elements are of the dtype `from`; m x n; a real c drops imaginary
+                     parts                                                                        */
+    GX_RANDOM,  /* c = the m x n elements from (first_row, first_col) on of the matrix `random`  */
     GX_KERNEL_COUNT
 } gx_kernel_id;
 
@@ -158,8 +165,11 @@ typedef struct gx_args {
     void *right; /* OUT of the spectra: right vectors, where wanted       */
     int64_t ldright;
     bool wants_left, wants_right;
-    bool is_full; /* GESDD: square U and V^H                               */
-    int threads;  /* spectra: how many the kernel may use; 0 = 1           */
+    bool is_full;                   /* GESDD: square U and V^H                               */
+    int threads;                    /* spectra: how many the kernel may use; 0 = 1           */
+    gx_dtype from;                  /* CONVERT: of a                                     */
+    const struct gx_random *random; /* RANDOM: see random.h                              */
+    int64_t first_row, first_col;   /* RANDOM: where c begins                            */
     gx_reduce_kind reduce_kind;
     double *reduce; /* OUT of GX_REDUCE, host memory, overwritten                      */
     void *work;     /* workspace() bytes, aligned to 64; kernels never allocate        */

@@ -657,6 +657,8 @@ static const gx_backend backend_cuda = {
             [GX_TPMQRT] = GX_SLOTS(gx_cuda_tpmqrt),
             [GX_SYEV] = GX_SLOTS(gx_cuda_syev),
             [GX_GESDD] = GX_SLOTS(gx_cuda_gesdd),
+            [GX_CONVERT] = GX_SLOTS(gx_cuda_convert),
+            [GX_RANDOM] = GX_SLOTS(gx_cuda_random_numbers),
         },
     .workspace = workspace,
 };

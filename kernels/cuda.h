@@ -212,6 +212,8 @@ GX_SLOTS_DECLARE(gx_cuda_tpqrt);
 GX_SLOTS_DECLARE(gx_cuda_tpmqrt);
 GX_SLOTS_DECLARE(gx_cuda_syev);
 GX_SLOTS_DECLARE(gx_cuda_gesdd);
+GX_SLOTS_DECLARE(gx_cuda_convert);
+GX_SLOTS_DECLARE(gx_cuda_random_numbers);
 
 /* Bytes of args->work: of reductions, of cuda_solver.c, of cuda_qr.c, of cuda_spectra.c. */
 size_t gx_cuda_reduce_bytes(const gx_args *args);

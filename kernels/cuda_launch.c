@@ -13,6 +13,8 @@
 */
 #include "cuda.h"
 
+#include "../core/random.h"
+
 #include <string.h>
 
 enum { THREADS = 256, WARP = 32, BLOCKS_MOST = 16384 };
@@ -224,6 +226,49 @@ static gx_code laswp(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args
     return move_rows(dev, queue, dtype, &rows, err);
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_laswp, laswp)
+
+/* ---- conversion, random numbers ------------------------------------------------------------- */
+
+static gx_code convert(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    gx_cuda_call call = {.from = (int32_t)p->from,
+                         .to = (int32_t)dtype,
+                         .m = p->m,
+                         .n = p->n,
+                         .a = p->a,
+                         .lda = p->lda,
+                         .c = p->c,
+                         .ldc = p->ldc};
+    return gx_cuda_over_block(dev, queue, GX_CUDA_CONVERT, dtype, &call, err);
+}
+GX_CUDA_SLOTS_DEFINE(gx_cuda_convert, convert)
+
+static gx_code make_random(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p,
+                           gx_err *err)
+{
+    const gx_random *random = p->random;
+    if (p->m <= 0 || p->n <= 0) {
+        return GX_OK;
+    }
+    gx_cuda_random call = {.kind = (int32_t)random->kind,
+                           .dtype = (int32_t)random->dtype,
+                           .to = (int32_t)dtype,
+                           .seed = random->seed,
+                           .offset = random->offset,
+                           .scale = random->scale,
+                           .largest = random->largest,
+                           .i0 = p->first_row,
+                           .j0 = p->first_col,
+                           .m = p->m,
+                           .n = p->n,
+                           .c = p->c,
+                           .ldc = p->ldc};
+    gx_cuda_dim block = {THREADS, 1, 1}, grid = {1, 1, 1};
+    grid.x = clamp(gx_ceil_div(p->m, THREADS), BLOCKS_MOST);
+    grid.y = clamp(p->n, BLOCKS_MOST);
+    return gx_cuda_launch(dev, queue, GX_CUDA_RANDOM, dtype, grid, block, &call, err);
+}
+GX_CUDA_SLOTS_DEFINE(gx_cuda_random_numbers, make_random)
 
 /* ---- reductions ----------------------------------------------------------------------------- */
 

@@ -377,6 +377,8 @@ const gx_backend gx_backend_ref = {
             [GX_GEEV] = GX_SLOTS(gx_ref_geev),
             [GX_GEES] = GX_SLOTS(gx_ref_gees),
             [GX_GESDD] = GX_SLOTS(gx_ref_gesdd),
+            [GX_CONVERT] = GX_SLOTS(gx_ref_convert),
+            [GX_RANDOM] = GX_SLOTS(gx_ref_random),
         },
     .workspace = gx_ref_workspace,
 };

@@ -153,6 +153,10 @@ GX_SLOTS_DECLARE(gx_ref_geev);
 GX_SLOTS_DECLARE(gx_ref_gees);
 GX_SLOTS_DECLARE(gx_ref_gesdd);
 
+/* ref_make.c: conversion, random numbers. */
+GX_SLOTS_DECLARE(gx_ref_convert);
+GX_SLOTS_DECLARE(gx_ref_random);
+
 /*
 ** The complex Schur form of h, n x n, leading dimension n, in place (what is below the diagonal is
 ** left undefined); z: Q, or NULL.  false: no convergence.

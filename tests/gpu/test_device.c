@@ -245,6 +245,30 @@ static void kernels(void **state)
     }
 }
 
+/* Rectangles of random matrices of every kind and dtype, and conversions between all dtypes. */
+static void made(void **state)
+{
+    (void)state;
+    for (int q = 0; q < 2 * GX_DTYPE_COUNT * GX_DTYPE_COUNT; q++) {
+        gx_dtype from = (gx_dtype)(q % GX_DTYPE_COUNT);
+        gx_dtype to = (gx_dtype)(q / GX_DTYPE_COUNT % GX_DTYPE_COUNT);
+        gx_random random;
+        gx_err err = {.code = GX_OK};
+        must(gx_random_init(&random, (gx_random_kind)(q / 16), from, 77 + q, -1.5, 2.5, &err),
+             &err);
+        block a = random_block(from, 301, 7), c = random_block(to, 301, 7);
+        gx_args args = {.m = 301, .n = 7, .from = from, .random = &random};
+        same_bits(GX_CONVERT, &runners[0], to, args, &a, NULL, &c);
+        args.first_row = 1000001 + q % 2;
+        args.first_col = 17;
+        if (!gx_dtype_is_complex(from) || gx_dtype_is_complex(to)) {
+            same_bits(GX_RANDOM, &runners[0], to, args, NULL, NULL, &c);
+        }
+        block_free(&a);
+        block_free(&c);
+    }
+}
+
 /* Every kind, twice with the same bits, near the reference. */
 static void reductions(void **state)
 {
@@ -308,8 +332,9 @@ static void flat_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory),  cmocka_unit_test(copies),     cmocka_unit_test(queues),
-        cmocka_unit_test(kernels), cmocka_unit_test(reductions), cmocka_unit_test(flat_memory),
+        cmocka_unit_test(memory),      cmocka_unit_test(copies), cmocka_unit_test(queues),
+        cmocka_unit_test(kernels),     cmocka_unit_test(made),   cmocka_unit_test(reductions),
+        cmocka_unit_test(flat_memory),
     };
     seed = SEED;
     printf("seed %llu\n", (unsigned long long)SEED);
