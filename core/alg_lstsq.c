@@ -66,6 +66,13 @@ typedef struct tall {
     gx_small_r r;
 } tall;
 
+/* What is kept free for R, its rank and its inverse when an intermediate asks for memory. */
+static size_t triangle_bytes(int64_t n, gx_dtype dtype)
+{
+    size_t bytes = 0;
+    return gx_matrix_bytes(n, n, dtype, &bytes) && bytes < SIZE_MAX / 8 ? 4 * bytes : SIZE_MAX / 2;
+}
+
 /* R and what its rank wants: R^-1, and slack for the kernels. */
 static bool triangle_fits(gx_run *run, int64_t n, gx_dtype dtype)
 {
@@ -132,7 +139,8 @@ static gx_code tall_factor(gx_run *run, const gx_mat *T, gx_dtype dtype, bool ma
     } else {
         gx_plan_panel_tiles(run, T->rows, T->cols, T->cols, dtype, &tile_rows, &tile_cols);
     }
-    if (gx_qr_begin_scratch(run, T->rows, T->cols, dtype, tile_rows, tile_cols, &t->F) != GX_OK) {
+    if (gx_qr_begin_scratch(run, T->rows, T->cols, dtype, tile_rows, tile_cols,
+                            triangle_bytes(T->cols, dtype), &t->F) != GX_OK) {
         return run->err.code;
     }
     gx_code code = t->is_tree ? factor_tree(t, T) : factor_panels(t, T);
@@ -312,7 +320,7 @@ static gx_code pass_by_factor(problem *p, const gx_mat *F, const void *tau, gx_s
     double rest = 0;
     gx_mat_view(&B, p->args->B, GX_NO_TRANS, 0, j0, m, cols);
     gx_plan_panel_tiles(run, m, cols, n, p->dtype, &tile_rows, &tile_cols);
-    if (gx_qr_begin_scratch(run, m, cols, p->dtype, tile_rows, tile_cols, &C) == GX_OK &&
+    if (gx_qr_begin_scratch(run, m, cols, p->dtype, tile_rows, tile_cols, 0, &C) == GX_OK &&
         gx_alg_qr_apply(run, F, tau, n, GX_CONJ_TRANS, &B, &C) == GX_OK) {
         gx_sink_source(&C, "Q^H B", &c);
         gx_mat_view(&head, &c, GX_NO_TRANS, 0, 0, n, cols);
@@ -378,7 +386,7 @@ static gx_code solve_stored(problem *p, const gx_mat *F, const void *tau)
     gx_mat c, head;
     gx_plan_panel_tiles(run, m, cols, n, p->dtype, &tile_rows, &tile_cols);
     if (look_at_diagonal(p, F) == GX_OK &&
-        gx_qr_begin_scratch(run, m, cols, p->dtype, tile_rows, tile_cols, &C) == GX_OK &&
+        gx_qr_begin_scratch(run, m, cols, p->dtype, tile_rows, tile_cols, 0, &C) == GX_OK &&
         gx_alg_qr_apply(run, F, tau, n, GX_CONJ_TRANS, p->args->B, &C) == GX_OK) {
         gx_sink_source(&C, "Q^H B", &c);
         gx_mat_view(&head, &c, GX_NO_TRANS, 0, 0, n, cols);
@@ -627,7 +635,8 @@ gx_code gx_alg_pinv(gx_run *run, const gx_mat *A, double rcond, gx_sink *P, int6
     if (!is_wide) { // intermediates end in the opposite order of their beginnings
         int64_t tile_rows, tile_cols;
         gx_plan_q_tiles(run, T.rows, T.cols, T.cols, P->dtype, &tile_rows, &tile_cols);
-        gx_qr_begin_scratch(run, T.rows, T.cols, P->dtype, tile_rows, tile_cols, &Y);
+        gx_qr_begin_scratch(run, T.rows, T.cols, P->dtype, tile_rows, tile_cols,
+                            triangle_bytes(T.cols, P->dtype), &Y);
     }
     if (tall_factor(run, &T, P->dtype, true, &t) == GX_OK && need_triangle(&t) == GX_OK) {
         adjoint_inverse(run, &t, rcond, is_wide ? P : &Y, rank);

@@ -104,9 +104,9 @@ gx_code gx_alg_qr_parts(gx_run *run, const gx_mat *A, gx_sink *Q, gx_sink *R);
 /* The same of a packed F. */
 gx_code gx_alg_qr_parts_of(gx_run *run, const gx_mat *F, const void *tau, gx_sink *Q, gx_sink *R);
 
-/* Intermediates: in memory only where the work on them finds as much again. */
+/* Intermediates: in memory only where the work on them finds as much again, and keep_bytes more. */
 gx_code gx_qr_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
-                            int64_t tile_rows, int64_t tile_cols, gx_sink *sink);
+                            int64_t tile_rows, int64_t tile_cols, size_t keep_bytes, gx_sink *sink);
 gx_code gx_qr_take_tau(gx_run *run, int64_t count, gx_dtype dtype, void **tau);
 
 /* ---- TSQR ------------------------------------------------------------------------------------ */

@@ -21,13 +21,13 @@ static gx_code code_of(const gx_run *run)
 }
 
 gx_code gx_qr_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
-                            int64_t tile_rows, int64_t tile_cols, gx_sink *sink)
+                            int64_t tile_rows, int64_t tile_cols, size_t keep_bytes, gx_sink *sink)
 {
     const size_t SLACK = 1 << 20;
     size_t bytes = 0;
     gx_matrix_bytes(rows, cols, dtype, &bytes);
-    return gx_sink_begin_scratch_tiles(run, rows, cols, dtype, bytes + SLACK, tile_rows, tile_cols,
-                                       sink);
+    return gx_sink_begin_scratch_tiles(run, rows, cols, dtype, bytes + keep_bytes + SLACK,
+                                       tile_rows, tile_cols, sink);
 }
 
 gx_code gx_qr_take_tau(gx_run *run, int64_t count, gx_dtype dtype, void **tau)
@@ -58,7 +58,7 @@ static gx_code by_panels(gx_run *run, const gx_mat *A, gx_dtype dtype, gx_sink *
     void *tau = NULL;
     int64_t k = gx_min(A->rows, A->cols), tile_rows, tile_cols;
     gx_plan_panel_tiles(run, A->rows, A->cols, k, dtype, &tile_rows, &tile_cols);
-    if (gx_qr_begin_scratch(run, A->rows, A->cols, dtype, tile_rows, tile_cols, &F) == GX_OK &&
+    if (gx_qr_begin_scratch(run, A->rows, A->cols, dtype, tile_rows, tile_cols, 0, &F) == GX_OK &&
         gx_qr_take_tau(run, k, dtype, &tau) == GX_OK && gx_alg_qr(run, A, &F, tau) == GX_OK) {
         gx_sink_source(&F, A->label, &source);
         gx_alg_qr_parts_of(run, &source, tau, Q, R);
@@ -91,7 +91,7 @@ static gx_code by_tree(gx_run *run, const gx_mat *A, gx_dtype dtype, gx_sink *Q,
     int64_t n = A->cols, tile_rows, tile_cols;
     if (Q != NULL) {
         gx_plan_q_tiles(run, A->rows, n, n, dtype, &tile_rows, &tile_cols);
-        gx_qr_begin_scratch(run, A->rows, n, dtype, tile_rows, tile_cols, &V);
+        gx_qr_begin_scratch(run, A->rows, n, dtype, tile_rows, tile_cols, 0, &V);
     }
     gx_sink_begin_scratch(run, n, n, dtype, 0, &top);
     if (gx_ok(run)) {

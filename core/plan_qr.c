@@ -253,6 +253,9 @@ void gx_plan_tsqr(gx_run *run, int64_t rows, int64_t cols, int64_t extra_cols, g
     plan->is_possible = rows >= cols && plan->slots >= resident + 2;
 }
 
+/* Panels of Q that fit into what is free before its intermediates are begun. */
+static const double PANELS_BESIDE = 10;
+
 /* Rows to columns from which the tree is looked at where Q is wanted. */
 static const int64_t TALL = 4;
 
@@ -276,6 +279,13 @@ void gx_plan_q_tiles(gx_run *run, int64_t rows, int64_t cols, int64_t width, gx_
                      int64_t *tile_rows, int64_t *tile_cols)
 {
     gx_plan_panel_tiles(run, rows, width, gx_min(rows, cols), dtype, tile_rows, tile_cols);
+    // An intermediate will take its part of the memory, and three such panels must fit in the rest.
+    double panel = (double)rows * (double)gx_dtype_bytes(dtype);
+    double most_bytes = (double)gx_mem_available(run->ctx->mem) / PANELS_BESIDE;
+    while (!is_fixed(run) && *tile_cols > 1 && panel * (double)*tile_cols > most_bytes) {
+        *tile_cols = round_width(*tile_cols / 2, *tile_cols);
+        *tile_rows = tile_height(run, rows, *tile_cols, dtype);
+    }
     if (rows >= TALL * cols) {
         size_t tile = gx_store_max_tile_bytes(run->ctx->store);
         int64_t step = gx_plan_tsqr_step(run, rows, cols, dtype);
