@@ -21,7 +21,7 @@
 ** a tile's width, narrower strips go through an intermediate.
 **
 ** Work 2 n^2 flops a right-hand side.  Minimum memory: one column of X and one block of F, which is
-** halved until it fits where the panel's width allows.
+** divided until it fits.
 */
 #include "alg_lu.h"
 
@@ -216,17 +216,28 @@ static int64_t count_slots(gx_run *run, const solve_plan *plan, const gx_sink *X
                                 : 0;
 }
 
-/* Half of the larger block; false when neither can be halved. */
+/* The smallest divisor of n past 1; n > 1. */
+static int64_t smallest_divisor(int64_t n)
+{
+    for (int64_t d = 2; d * d <= n; d++) {
+        if (n % d == 0) {
+            return d;
+        }
+    }
+    return n;
+}
+
+/* Half of the larger block, or the nearest to it; false when both are single columns. */
 static bool shrink(solve_plan *plan)
 {
     int64_t strip = plan->n * plan->strip, block = plan->height * plan->width;
-    bool is_high = plan->height > plan->width, is_even = plan->width % 2 == 0;
-    if (plan->strip > 1 && (strip >= block || !(is_high || is_even))) {
+    bool is_high = plan->height > plan->width, is_wide = plan->width > 1;
+    if (plan->strip > 1 && (strip >= block || !(is_high || is_wide))) {
         plan->strip = gx_ceil_div(plan->strip, 2);
     } else if (is_high) {
         plan->height = gx_max(1, plan->height / plan->width / 2) * plan->width;
-    } else if (is_even) {
-        plan->height = plan->width /= 2;
+    } else if (is_wide) { // parts of a panel begin where it does
+        plan->height = plan->width /= smallest_divisor(plan->width);
     } else {
         return false;
     }
