@@ -251,13 +251,21 @@ static bool shrink(solve_plan *plan)
 static void make_plan(gx_run *run, const gx_mat *F, const gx_aux *aux, const gx_sink *X,
                       solve_plan *plan)
 {
-    const int64_t WIDE = 128, ENOUGH = 4; // gemm's rate hardly grows from 128 columns
+    const int64_t WIDE = 128, ENOUGH = 4, LEAST = 2; // gemm's rate hardly grows from 128 columns
     bool is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
     int64_t unit = X->is_stored ? X->tile_cols : 1;
     *plan = (solve_plan){.n = F->rows, .lines = X->cols, .width = aux->panel};
     plan->height = gx_max(1, F->tile_rows / aux->panel) * aux->panel;
     plan->strip = gx_min(plan->lines, gx_ceil_div(gx_min(WIDE, plan->lines), unit) * unit);
-    while (!is_fixed && count_slots(run, plan, X, 1) < ENOUGH && shrink(plan)) {
+    int64_t slots = count_slots(run, plan, X, 1);
+    solve_plan smaller = *plan;
+    while (!is_fixed && slots < ENOUGH && shrink(&smaller)) {
+        int64_t more = count_slots(run, &smaller, X, 1);
+        if (more <= slots && slots >= LEAST) {
+            break; // the longer list of calls has taken what the blocks gave
+        }
+        *plan = smaller;
+        slots = more;
     }
     plan->is_narrow = plan->strip < plan->lines && plan->strip % unit != 0;
     // Beside the strips: the block of F that is used and the ones that come.

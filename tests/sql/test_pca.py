@@ -81,7 +81,7 @@ def test_large_means_lose_no_digits(db, cols):
     store(db, "A", x)
     want = np.cov(x - 2.0**26, rowvar=False)
     got = to_numpy(q(db, "SELECT gx_cov('A')"))
-    assert np.abs(got - want).max() < 1e-8 if cols == 300 else 1e-12
+    assert np.abs(got - want).max() < (1e-8 if cols == 300 else 1e-12)
 
 
 def test_a_column_that_does_not_vary(db):
