@@ -134,10 +134,13 @@ static inline int gx_cuda_type(gx_dtype dtype)
     return types[dtype];
 }
 
-/* A scalar in dtype's precision, at an address that lives as long as the struct. */
+/*
+** A scalar in dtype's precision, at an address that lives as long as the struct and is aligned as
+** cuDoubleComplex and cuComplex are: cuBLAS loads a complex scalar at once.
+*/
 typedef struct gx_cuda_scalar {
-    double wide[2];
-    float narrow[2];
+    _Alignas(16) double wide[2];
+    _Alignas(8) float narrow[2];
 } gx_cuda_scalar;
 
 static inline const void *gx_cuda_scalar_of(gx_cuda_scalar *room, gx_dtype dtype, gx_scalar value)

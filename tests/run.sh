@@ -32,7 +32,7 @@ unit() {
 
 # The host side of the CUDA backend, with stand-ins for NVIDIA's libraries.
 cuda() {
-    for name in test_device test_solve test_qr test_eigen; do
+    for name in test_kernels test_device test_solve test_qr test_eigen; do
         GX_TEST_LARGEST=50 CUDA_PATH=$PWD/$BUILD/mock GX_CUDA_SO=$PWD/$BUILD/mock/gx_cuda.so timeout 300 \
             "$BUILD/gpu/gpu_tests" $name >"$LOGS/cuda_$name.log" 2>&1 || {
             grep -v '^\[ *\(RUN\|OK\)' "$LOGS/cuda_$name.log"

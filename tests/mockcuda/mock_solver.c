@@ -3,6 +3,7 @@
 */
 #include "backend.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,8 +12,12 @@
 
 enum { WORK_BYTES = 1000, HOST_BYTES = 100 };
 
+/* NaN where the address is not aligned as cuDoubleComplex and cuComplex are: cuBLAS may crash. */
 static gx_scalar scalar_at(gx_dtype dtype, const void *x)
 {
+    if ((uintptr_t)x % gx_dtype_bytes(dtype) != 0) {
+        return (gx_scalar){NAN, NAN};
+    }
     double d[2] = {0, 0};
     float f[2] = {0, 0};
     memcpy(gx_dtype_is_double(dtype) ? (void *)d : (void *)f, x, gx_dtype_bytes(dtype));
