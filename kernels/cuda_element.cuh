@@ -87,13 +87,25 @@ template <class T> __device__ inline number scaled(number s, number x)
     return times(s, x);
 }
 
+/* |x| where squares of the parts overflow or lose bits: by way of scaled ones. */
+__device__ __noinline__ inline double careful_magnitude(number x)
+{
+    if (isinf(x.re) || isinf(x.im)) {
+        return INFINITY;
+    }
+    bool is_tiny = fabs(x.re) < 1 && fabs(x.im) < 1;
+    double scale = is_tiny ? 0x1p600 : 0x1p-600, back = is_tiny ? 0x1p-600 : 0x1p600;
+    double re = x.re * scale, im = x.im * scale;
+    return sqrt(re * re + im * im) * back;
+}
+
 template <class T> __device__ inline double magnitude(number x)
 {
     if (!facts<T>::is_complex) {
         return fabs(x.re);
     }
     double s = x.re * x.re + x.im * x.im;
-    return s > 0x1p-900 && s < INFINITY ? sqrt(s) : hypot(x.re, x.im);
+    return s > 0x1p-900 && s < INFINITY ? sqrt(s) : careful_magnitude(x);
 }
 
 /* The part of x that counts towards triangle uplo. */

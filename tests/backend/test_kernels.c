@@ -562,6 +562,8 @@ static void compare_sumsq(const block *a, const double *got, const double *want)
 
 /*
 ** Sums of n terms differ by the rounding of a tree or, for rows, of a plain sum over the columns.
+** A complex magnitude below the normal numbers is rounded to the smallest of them, however large
+** that is beside it.
 */
 static double tolerance_of(gx_reduce_kind kind, const block *a, const double *row_abs,
                            const double *col_abs, int64_t at, double want)
@@ -576,19 +578,22 @@ static double tolerance_of(gx_reduce_kind kind, const block *a, const double *ro
     } else if (kind == GX_REDUCE_ROW_ABS || kind == GX_REDUCE_ROW_SUM) {
         total = row_abs[line];
     }
+    double smallest = gx_dtype_is_complex(a->dtype) ? 0x1p-1074 : 0;
     if (!isfinite(total)) {
         total = (double)(a->m * a->n); // special data: the numbers among it are at most 1
     }
     switch (kind) {
-    case GX_REDUCE_SUM:
     case GX_REDUCE_COL_ABS:
+        return 0x1p-53 * 40 * total + (double)a->m * smallest;
+    case GX_REDUCE_SUM:
     case GX_REDUCE_COL_SUM:
         return 0x1p-53 * 40 * total;
     case GX_REDUCE_ROW_ABS:
+        return 0x1p-53 * (double)(a->n + 4) * total + (double)a->n * smallest;
     case GX_REDUCE_ROW_SUM:
         return 0x1p-53 * (double)(a->n + 4) * total;
     default: // an extreme: an element itself, or the magnitude of a complex one
-        return gx_dtype_is_complex(a->dtype) ? 0x1p-51 * want : 0;
+        return gx_dtype_is_complex(a->dtype) ? 0x1p-51 * want + smallest : 0;
     }
 }
 
