@@ -155,14 +155,18 @@ $(BUILD)/cuda_images.c: $(CUDA_CU:%=$(BUILD)/kernels/%.fatbin) Makefile
 	@{ for f in $(CUDA_CU); do printf 'extern const char %s[];\n__asm__(".pushsection .rodata\\n"\n        \
 	".balign 64\\n%s: .incbin \\"%s\\"\\n.popsection");\n' $$f $$f $(BUILD)/kernels/$$f.fatbin; done; \
 	echo "extern const void *const gx_cuda_images[];"; echo "extern const char gx_cuda_image_version[];"; \
+	echo "extern const char *const gx_cuda_image_names[];"; \
 	echo "const void *const gx_cuda_images[] = {$(CUDA_CU:%=%,) 0};"; \
+	echo 'const char *const gx_cuda_image_names[] = {$(CUDA_CU:%="%",) 0};'; \
 	echo "const char gx_cuda_image_version[] = \"$(CUDA_IS)\";"; } >$@
 
 # No kernels: the host code for tests with a stand-in for CUDA's libraries, which needs no nvcc.
 $(BUILD)/cuda_no_images.c: Makefile
 	@mkdir -p $(@D)
 	@{ echo "extern const void *const gx_cuda_images[];"; echo "extern const char gx_cuda_image_version[];"; \
+	echo "extern const char *const gx_cuda_image_names[];"; \
 	echo "const void *const gx_cuda_images[] = {\"no device code\", 0};"; \
+	echo "const char *const gx_cuda_image_names[] = {\"\", 0};"; \
 	echo "const char gx_cuda_image_version[] = \"none\";"; } >$@
 
 $(BUILD)/cuda_images.o $(BUILD)/cuda_no_images.o: %.o: %.c $(BUILD)/flags

@@ -29,8 +29,12 @@
 
 enum { BLAS_WORK_BYTES = 32 << 20 }; // what cuBLAS asks for on Hopper and newer
 
-/* The device code: images for cudaLibraryLoadData(), NULL at the end; the toolkit they are of. */
+/*
+** The device code: images for cudaLibraryLoadData(), NULL at the end; the file that each is of, ""
+** for one that has all kernels; the toolkit they are of.
+*/
 extern const void *const gx_cuda_images[];
+extern const char *const gx_cuda_image_names[];
 extern const char gx_cuda_image_version[];
 
 typedef struct shared {
@@ -88,20 +92,23 @@ gx_code gx_cuda_enter(gx_dev *dev, gx_err *err)
 
 static const struct {
     const char *name;
-    bool serves_all; /* one kernel for every dtype */
+    const char *file; /* the .cu that has it */
+    bool serves_all;  /* one kernel for every dtype */
 } function_names[GX_CUDA_FUNCTIONS] = {
-    [GX_CUDA_MAP] = {"gx_map", false},
-    [GX_CUDA_TRANSPOSE] = {"gx_transpose", false},
-    [GX_CUDA_SYMMETRIZE] = {"gx_symmetrize", false},
-    [GX_CUDA_REGION] = {"gx_region", false},
-    [GX_CUDA_TRIANGLES] = {"gx_triangle", false},
-    [GX_CUDA_LARFT] = {"gx_larft", false},
-    [GX_CUDA_MOVE_ROWS] = {"gx_rows", false},
-    [GX_CUDA_REDUCE] = {"gx_reduce", false},
-    [GX_CUDA_REDUCE_END] = {"gx_reduce_end", true},
-    [GX_CUDA_PIVOTS] = {"gx_pivots", true},
-    [GX_CUDA_CONVERT] = {"gx_convert", true},
-    [GX_CUDA_RANDOM] = {"gx_random", true},
+    [GX_CUDA_MAP] = {"gx_map", "cuda_map", false},
+    [GX_CUDA_TRANSPOSE] = {"gx_transpose", "cuda_move", false},
+    [GX_CUDA_SYMMETRIZE] = {"gx_symmetrize", "cuda_move", false},
+    [GX_CUDA_REGION] = {"gx_region", "cuda_map", false},
+    [GX_CUDA_TRIANGLES] = {"gx_triangle", "cuda_map", false},
+    [GX_CUDA_LARFT] = {"gx_larft", "cuda_map", false},
+    [GX_CUDA_DEFINITE] = {"gx_definite", "cuda_map", false},
+    [GX_CUDA_RESCALE] = {"gx_rescale", "cuda_map", false},
+    [GX_CUDA_MOVE_ROWS] = {"gx_rows", "cuda_move", false},
+    [GX_CUDA_REDUCE] = {"gx_reduce", "cuda_reduce", false},
+    [GX_CUDA_REDUCE_END] = {"gx_reduce_end", "cuda_reduce", true},
+    [GX_CUDA_PIVOTS] = {"gx_pivots", "cuda_move", true},
+    [GX_CUDA_CONVERT] = {"gx_convert", "cuda_map", true},
+    [GX_CUDA_RANDOM] = {"gx_random", "cuda_random", true},
 };
 
 /* Both versions, where the driver cannot run the device code. */
@@ -124,17 +131,17 @@ static gx_code refuse_code(gx_dev *dev, int status, const char *call, gx_err *er
                    driver % 1000 / 10);
 }
 
-static gx_code find_function(gx_dev *dev, const char *name, gx_cuda_handle *function, gx_err *err)
+static gx_code find_function(gx_dev *dev, const char *file, const char *name,
+                             gx_cuda_handle *function, gx_err *err)
 {
-    int status = GX_CUDA_NO_IMAGE;
     for (int i = 0; i < GX_CUDA_IMAGES_MAX && dev->library[i] != NULL; i++) {
-        status = dev->api->library_kernel(function, dev->library[i], name);
-        if (status == 0) {
-            return GX_OK;
+        const char *image = gx_cuda_image_names[i];
+        if (image[0] == '\0' || strcmp(image, file) == 0) {
+            int status = dev->api->library_kernel(function, dev->library[i], name);
+            return status == 0 ? GX_OK : refuse_code(dev, status, name, err);
         }
-        (void)dev->api->last_error();
     }
-    return refuse_code(dev, status, name, err);
+    return gx_fail(err, GX_DEVICE, "gx_cuda.so has no kernels of %s", file);
 }
 
 static gx_code load_code(gx_dev *dev, gx_err *err)
@@ -153,7 +160,7 @@ static gx_code load_code(gx_dev *dev, gx_err *err)
             char name[64];
             bool is_one = function_names[i].serves_all;
             snprintf(name, sizeof name, is_one ? "%s" : "%s_%s", function_names[i].name, suffix[d]);
-            GX_TRY(find_function(dev, name, &dev->function[i][d], err));
+            GX_TRY(find_function(dev, function_names[i].file, name, &dev->function[i][d], err));
         }
     }
     return GX_OK;

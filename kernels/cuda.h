@@ -27,6 +27,8 @@ typedef enum gx_cuda_function {
     GX_CUDA_REGION,
     GX_CUDA_TRIANGLES,
     GX_CUDA_LARFT,
+    GX_CUDA_DEFINITE,
+    GX_CUDA_RESCALE,
     GX_CUDA_MOVE_ROWS,
     GX_CUDA_REDUCE,
     GX_CUDA_REDUCE_END,
@@ -111,6 +113,20 @@ gx_code gx_cuda_over_block(gx_dev *dev, gx_queue *queue, gx_cuda_function functi
 gx_code gx_cuda_region(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_cuda_part part,
                        gx_uplo uplo, int64_t m, int64_t n, gx_scalar beta, void *c, int64_t ldc,
                        gx_err *err);
+
+/*
+** *largest, in `work` on the device, = the largest magnitude in the m x n block; work has
+** gx_cuda_measure_bytes().
+*/
+gx_code gx_cuda_measure(gx_dev *dev, gx_queue *queue, gx_dtype dtype, int64_t m, int64_t n,
+                        const void *c, int64_t ldc, void *work, const double **largest,
+                        gx_err *err);
+size_t gx_cuda_measure_bytes(int64_t m, int64_t n);
+
+/* c scaled by the power of two that *largest on the device asks for, or back; see gx_rescale. */
+gx_code gx_cuda_rescale(gx_dev *dev, gx_queue *queue, gx_dtype dtype, bool is_back,
+                        const double *largest, int64_t m, int64_t n, void *c, int64_t ldc,
+                        gx_err *err);
 
 /* Triangle uplo of a into c, m x n; see gx_triangle. */
 gx_code gx_cuda_triangle(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_cuda_part part,

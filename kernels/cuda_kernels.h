@@ -16,6 +16,12 @@
 **   gx_rows         see gx_cuda_rows
 **   gx_larft        of the k x k (k = n) Gram matrix V^H V in b: b(i, j) = tau_i b(i, j) for i < j;
 **                   c = diag(tau), zeros elsewhere.  T is then (I + b)^-1 c
+**   gx_definite     b, 32 bits, is 0 or the order of a leading minor: b = the smaller of that and
+**                   of 1 + the first j < n for which c(j, j) > 0 is false.  kind 1, for n = 1: b
+**                   is 0 before, and a positive c becomes its square root
+**   gx_rescale      c = 2^k c, m x n (kind 1: 2^-k c); k is 0 where the double at a is between
+**                   2^-485 and 2^485 (f32 and c64: 2^-51 and 2^51), 0 or NaN, else brings it to
+**                   between 1 and 2; for Inf k is -1023 (f32 and c64: 0)
 **   gx_reduce       first stage of GX_REDUCE of a, m x n, to `partial` (below)
 **   gx_reduce_end*  second stage, `partial` to `out`
 **   gx_pivots*      n 64-bit numbers at c, counted from 1, to be counted from 0
@@ -47,14 +53,14 @@ typedef struct gx_cuda_call {
     int32_t uplo;   /* gx_uplo                               */
     int32_t diag;   /* gx_diag                               */
     int32_t part;   /* gx_cuda_part                          */
-    int32_t kind;   /* gx_reduce_kind                        */
+    int32_t kind;   /* gx_reduce_kind; definite, rescale     */
     int32_t from;   /* convert: gx_dtype of a                */
     int32_t to;     /* convert: gx_dtype of c                */
     int64_t m, n;
     double alpha[2], beta[2]; /* re, im                      */
     const void *a;
     int64_t lda;
-    void *b; /* written by larft alone                       */
+    void *b; /* written by larft and definite alone          */
     int64_t ldb;
     void *c;
     int64_t ldc;

@@ -312,17 +312,11 @@ size_t gx_cuda_reduce_bytes(const gx_args *args)
     return (size_t)(s.partial + s.width) * sizeof(double);
 }
 
-static gx_code reduce(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+/* Both stages, in p->work; *out is where the result is then. */
+static gx_code reduce_on_device(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p,
+                                double **out, gx_err *err)
 {
-    bool is_order = p->reduce_kind == GX_REDUCE_MIN || p->reduce_kind == GX_REDUCE_MAX;
-    if ((unsigned)p->reduce_kind >= GX_REDUCE_KIND_COUNT ||
-        (is_order && gx_dtype_is_complex(dtype))) {
-        return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no smallest or largest element");
-    }
     sharing s = share_out(p);
-    if (s.width == 0) {
-        return GX_OK;
-    }
     gx_cuda_call call = {.kind = (int32_t)p->reduce_kind,
                          .m = gx_max(p->m, 0),
                          .n = gx_max(p->n, 0),
@@ -343,10 +337,54 @@ static gx_code reduce(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_arg
     if (s.is_by_row || s.is_by_col) {
         grid_end.x = clamp(gx_ceil_div(s.lines, THREADS), BLOCKS_MOST);
     }
+    *out = call.out;
     GX_TRY(gx_cuda_launch(dev, queue, GX_CUDA_REDUCE, dtype, grid, block, &call, err));
-    GX_TRY(gx_cuda_launch(dev, queue, GX_CUDA_REDUCE_END, GX_F64, grid_end, block, &call, err));
-    int status = dev->api->copy(p->reduce, call.out, (size_t)s.width * sizeof(double),
+    return gx_cuda_launch(dev, queue, GX_CUDA_REDUCE_END, GX_F64, grid_end, block, &call, err);
+}
+
+static gx_code reduce(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    bool is_order = p->reduce_kind == GX_REDUCE_MIN || p->reduce_kind == GX_REDUCE_MAX;
+    if ((unsigned)p->reduce_kind >= GX_REDUCE_KIND_COUNT ||
+        (is_order && gx_dtype_is_complex(dtype))) {
+        return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no smallest or largest element");
+    }
+    int64_t width = gx_reduce_width(p->reduce_kind, p->m, p->n);
+    if (width == 0) {
+        return GX_OK;
+    }
+    double *out;
+    GX_TRY(reduce_on_device(dev, queue, dtype, p, &out, err));
+    int status = dev->api->copy(p->reduce, out, (size_t)width * sizeof(double),
                                 GX_CUDA_DEVICE_TO_HOST, queue->stream);
     return gx_cuda_check(dev, status, "cudaMemcpyAsync", err);
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_reduce, reduce)
+
+/* ---- scales --------------------------------------------------------------------------------- */
+
+size_t gx_cuda_measure_bytes(int64_t m, int64_t n)
+{
+    gx_args args = {.m = m, .n = n, .reduce_kind = GX_REDUCE_MAX_ABS};
+    return gx_cuda_round(gx_cuda_reduce_bytes(&args));
+}
+
+gx_code gx_cuda_measure(gx_dev *dev, gx_queue *queue, gx_dtype dtype, int64_t m, int64_t n,
+                        const void *c, int64_t ldc, void *work, const double **largest, gx_err *err)
+{
+    gx_args args = {
+        .m = m, .n = n, .a = c, .lda = ldc, .reduce_kind = GX_REDUCE_MAX_ABS, .work = work};
+    double *out = NULL;
+    gx_code code = reduce_on_device(dev, queue, dtype, &args, &out, err);
+    *largest = out;
+    return code;
+}
+
+gx_code gx_cuda_rescale(gx_dev *dev, gx_queue *queue, gx_dtype dtype, bool is_back,
+                        const double *largest, int64_t m, int64_t n, void *c, int64_t ldc,
+                        gx_err *err)
+{
+    gx_cuda_call call = {
+        .kind = is_back ? 1 : 0, .m = m, .n = n, .a = largest, .lda = 1, .c = c, .ldc = ldc};
+    return gx_cuda_over_block(dev, queue, GX_CUDA_RESCALE, dtype, &call, err);
+}

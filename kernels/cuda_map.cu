@@ -1,5 +1,5 @@
 /*
-** Device code: elementwise kernels, scaled regions, triangles, conversion.
+** Device code: elementwise kernels, scaled regions, triangles, diagonals, scales, conversion.
 **
 ** All of them wait for memory.  A block of threads is bx x by (bx down the rows, so that a warp
 ** touches one run of memory) and walks the matrix in steps of the grid; each thread has STEPS
@@ -222,6 +222,66 @@ template <class T> __device__ inline void larft(const gx_cuda_call &p)
     });
 }
 GX_CUDA_KERNELS(gx_larft, larft)
+
+/* ---- Cholesky factors, scales --------------------------------------------------------------- */
+
+/* One block of threads goes down the diagonal. */
+template <class T> __device__ inline void definite(const gx_cuda_call &p)
+{
+    constexpr int NONE = 0x7fffffff;
+    __shared__ int first;
+    T *c = (T *)p.c;
+    int32_t *info = (int32_t *)p.b;
+    if (threadIdx.x == 0) {
+        first = NONE;
+    }
+    __syncthreads();
+    for (int64_t j = threadIdx.x; j < p.n; j += blockDim.x) {
+        number d = get(c, j * p.ldc + j);
+        if (!(d.re > 0)) {
+            atomicMin(&first, (int)j + 1);
+            break;
+        }
+        if (p.kind == 1) {
+            put(c, 0, number{sqrt(d.re), 0});
+        }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        int before = p.kind == 1 ? 0 : *info;
+        *info = first != NONE && (before == 0 || before > first) ? first : before;
+    }
+}
+GX_CUDA_KERNELS(gx_definite, definite)
+
+/* The power of two by which a matrix of such a size is multiplied. */
+template <class T> __device__ inline int exponent_for(double largest)
+{
+    constexpr bool is_double = sizeof(T) == (facts<T>::is_complex ? 2 : 1) * sizeof(double);
+    constexpr double limit = is_double ? 0x1p485 : 0x1p51;
+    if (!(largest > 0) || (largest >= 1 / limit && largest <= limit)) {
+        return 0;
+    }
+    if (isinf(largest)) { // the magnitude of finite parts, or an Inf, which stays
+        return is_double ? -1023 : 0;
+    }
+    return -ilogb(largest);
+}
+
+template <class T> __device__ inline void rescale(const gx_cuda_call &p)
+{
+    int k = exponent_for<T>(*(const double *)p.a);
+    T *c = (T *)p.c;
+    if (k == 0) {
+        return;
+    }
+    k = p.kind == 1 ? -k : k;
+    for_each(p.m, p.n, [&](int64_t i, int64_t j) {
+        number x = get(c, j * p.ldc + i);
+        put(c, j * p.ldc + i, number{scalbn(x.re, k), scalbn(x.im, k)});
+    });
+}
+GX_CUDA_KERNELS(gx_rescale, rescale)
 
 /* ---- conversion ----------------------------------------------------------------------------- */
 

@@ -7,7 +7,10 @@
 ** and copied, which waits where the caller's memory is not pinned.
 **
 ** POTRF: cuSOLVER leaves the imaginary part of the diagonal as it pleases at entry and real at the
-** end; a kernel of ours clears it first, so that nothing depends on that.
+** end; a kernel of ours clears it first, so that nothing depends on that.  Its info is not taken
+** on trust: some sizes let a zero, a negative number or a NaN pass, which then stands on the
+** factor's diagonal.  A kernel of ours looks there for the first that is not positive and corrects
+** info; n = 1 it factors itself.
 */
 #include "cuda.h"
 
@@ -61,11 +64,30 @@ size_t gx_cuda_solver_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, co
     return INFO_BYTES + pivot_bytes(kernel, args) + gx_cuda_round(a.device);
 }
 
+/* info as the factor's diagonal has it; is_alone: n = 1, which is factored here. */
+static gx_code look_at_diagonal(gx_dev *dev, gx_queue *queue, gx_dtype dtype, bool is_alone,
+                                const gx_args *p, gx_err *err)
+{
+    gx_cuda_call call = {.kind = is_alone ? 1 : 0,
+                         .m = p->n,
+                         .n = p->n,
+                         .b = p->work,
+                         .ldb = 1,
+                         .c = p->c,
+                         .ldc = p->ldc};
+    gx_cuda_dim grid = {1, 1, 1}, block = {256, 1, 1};
+    GX_TRY(gx_cuda_launch(dev, queue, GX_CUDA_DEFINITE, dtype, grid, block, &call, err));
+    return gx_cuda_post(dev, queue, p->work, p->info, err);
+}
+
 static gx_code potrf(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
 {
     *p->info = 0;
     if (is_empty(GX_POTRF, p)) {
         return GX_OK;
+    }
+    if (p->n == 1) {
+        return look_at_diagonal(dev, queue, dtype, true, p, err);
     }
     appetite a;
     void *host;
@@ -83,7 +105,7 @@ static gx_code potrf(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args
                                  p->ldc, type, (char *)p->work + INFO_BYTES, a.device, host, a.host,
                                  info),
                  "Xpotrf");
-    return gx_cuda_post(dev, queue, info, p->info, err);
+    return look_at_diagonal(dev, queue, dtype, false, p, err);
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_potrf, potrf)
 

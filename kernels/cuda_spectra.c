@@ -8,12 +8,23 @@
 ** Sizes at which wrong results or failures of cuSOLVER have been reported are refused (SYEV from
 ** SYEV_SIDE on, GESDD from SVD_SIDE on): the CPU takes them.  GEEV and GEES are not offered here.
 **
-** `work`: info (256 bytes), for a wide GESDD c^H, V and U^H, then cuSOLVER's own.
+** cuSOLVER squares elements, so that a matrix of very large or very small numbers loses its digits.
+** Such a one is multiplied by a power of two first, as LAPACK's drivers do, and its values are
+** multiplied back; the largest magnitude, and what it asks for, stay on the device, so that a call
+** does not wait.  For SYEV the triangle that is not read is made zero for that.
+**
+** `work`: for a wide GESDD c^H, V and U^H; info (256 bytes), the largest magnitude and its partial
+** results, then cuSOLVER's own.
 */
 #include "cuda.h"
 
 enum { INFO_BYTES = 256, SYEV_SIDE = 24000, SVD_SIDE = 19000 };
 enum { NO_VECTORS = 0, VECTORS = 1 }; /* cusolverEigMode_t */
+
+static gx_dtype real_of(gx_dtype dtype)
+{
+    return gx_dtype_is_double(dtype) ? GX_F64 : GX_F32;
+}
 
 static int real_type(gx_dtype dtype)
 {
@@ -43,6 +54,20 @@ static gx_code ask_syevd(gx_dev *dev, gx_cuda_handle solver, gx_cuda_handle para
     return gx_cusolver_check(dev, status, "Xsyevd_bufferSize", err);
 }
 
+/* c = the triangle that counts, of a size that cuSOLVER takes, with zeros in the other one. */
+static gx_code scale_hermitian(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p,
+                               void *work, const double **largest, gx_err *err)
+{
+    GX_TRY(gx_cuda_triangle(dev, queue, dtype, GX_CUDA_ALL, p->uplo, GX_NON_UNIT, p->n, p->n, p->c,
+                            p->ldc, p->c, p->ldc, err));
+    if (gx_dtype_is_complex(dtype)) {
+        GX_TRY(gx_cuda_region(dev, queue, dtype, GX_CUDA_DIAGONAL, p->uplo, p->n, p->n,
+                              (gx_scalar){1, 0}, p->c, p->ldc, err));
+    }
+    GX_TRY(gx_cuda_measure(dev, queue, dtype, p->n, p->n, p->c, p->ldc, work, largest, err));
+    return gx_cuda_rescale(dev, queue, dtype, false, *largest, p->n, p->n, p->c, p->ldc, err);
+}
+
 static gx_code syev(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
 {
     *p->info = 0;
@@ -55,15 +80,21 @@ static gx_code syev(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args 
     }
     appetite a;
     void *host;
+    const double *largest;
     int type = gx_cuda_type(dtype);
+    char *rest = (char *)p->work + INFO_BYTES;
     GX_TRY(gx_cuda_solver(dev, queue, err));
     GX_TRY(ask_syevd(dev, queue->solver, queue->params, dtype, p, &a, err));
     GX_TRY(gx_cuda_host_work(dev, queue, a.host, &host, err));
+    GX_TRY(scale_hermitian(dev, queue, dtype, p, rest, &largest, err));
+    rest += gx_cuda_measure_bytes(p->n, p->n);
     int status =
         dev->api->syevd(queue->solver, queue->params, p->wants_right ? VECTORS : NO_VECTORS,
                         (int)p->uplo, p->n, type, p->c, p->ldc, real_type(dtype), p->values, type,
-                        (char *)p->work + INFO_BYTES, a.device, host, a.host, p->work);
+                        rest, a.device, host, a.host, p->work);
     GX_TRY(gx_cusolver_check(dev, status, "Xsyevd", err));
+    GX_TRY(
+        gx_cuda_rescale(dev, queue, real_of(dtype), true, largest, p->n, 1, p->values, p->n, err));
     return gx_cuda_post(dev, queue, p->work, p->info, err);
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_syev, syev)
@@ -77,7 +108,7 @@ typedef struct svd {
     signed char job;
     void *c, *u, *vt;
     int64_t ldc, ldu, ldvt;
-    char *rest; /* info, then cuSOLVER's */
+    char *rest; /* info, the largest magnitude, then cuSOLVER's */
 } svd;
 
 static svd svd_of(gx_dtype dtype, const gx_args *p)
@@ -162,6 +193,8 @@ static gx_code gesdd(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args
     svd s = svd_of(dtype, p);
     appetite a;
     void *host;
+    const double *largest;
+    char *measure = s.rest + INFO_BYTES, *rest = measure + gx_cuda_measure_bytes(s.m, s.n);
     int type = gx_cuda_type(dtype);
     GX_TRY(gx_cuda_solver(dev, queue, err));
     GX_TRY(ask_gesvd(dev, queue->solver, queue->params, dtype, &s, &a, err));
@@ -170,11 +203,13 @@ static gx_code gesdd(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args
         GX_TRY(gx_cuda_copy(dev, queue, dtype, GX_CONJ_TRANS, s.m, s.n, p->c, p->ldc, s.c, s.ldc,
                             err));
     }
-    int status =
-        dev->api->gesvd(queue->solver, queue->params, s.job, s.job, s.m, s.n, type, s.c, s.ldc,
-                        real_type(dtype), p->values, type, s.u, s.ldu, type, s.vt, s.ldvt, type,
-                        s.rest + INFO_BYTES, a.device, host, a.host, (int *)(void *)s.rest);
+    GX_TRY(gx_cuda_measure(dev, queue, dtype, s.m, s.n, s.c, s.ldc, measure, &largest, err));
+    GX_TRY(gx_cuda_rescale(dev, queue, dtype, false, largest, s.m, s.n, s.c, s.ldc, err));
+    int status = dev->api->gesvd(queue->solver, queue->params, s.job, s.job, s.m, s.n, type, s.c,
+                                 s.ldc, real_type(dtype), p->values, type, s.u, s.ldu, type, s.vt,
+                                 s.ldvt, type, rest, a.device, host, a.host, (int *)(void *)s.rest);
     GX_TRY(gx_cusolver_check(dev, status, "Xgesvd", err));
+    GX_TRY(gx_cuda_rescale(dev, queue, real_of(dtype), true, largest, s.n, 1, p->values, s.n, err));
     if (s.is_wide && s.job != 'N') {
         GX_TRY(turn_back(dev, queue, dtype, p, &s, err));
     }
@@ -202,5 +237,6 @@ size_t gx_cuda_spectra_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, c
     }
     gx_cuda_ask_end(dev);
     size_t before = is_svd ? (size_t)(s.rest - (char *)args.work) : 0;
-    return before + INFO_BYTES + gx_cuda_round(a.device);
+    size_t measure = is_svd ? gx_cuda_measure_bytes(s.m, s.n) : gx_cuda_measure_bytes(p->n, p->n);
+    return before + INFO_BYTES + measure + gx_cuda_round(a.device);
 }

@@ -360,6 +360,37 @@ static void larft(gx_dtype dtype, const gx_cuda_call *p)
     }
 }
 
+static void definite(gx_dtype dtype, const gx_cuda_call *p)
+{
+    int32_t *info = p->b;
+    if (p->kind == 1) {
+        gx_scalar d = get(dtype, p->c, 1, 0, 0);
+        *info = 0;
+        put(dtype, p->c, 1, 0, 0, d.re > 0 ? (gx_scalar){sqrt(d.re), 0} : d);
+    }
+    for (int64_t j = 0; j < p->n; j++) {
+        if (!(get(dtype, p->c, p->ldc, j, j).re > 0) && (*info == 0 || *info > j + 1)) {
+            *info = (int32_t)j + 1;
+        }
+    }
+}
+
+static void rescale(gx_dtype dtype, const gx_cuda_call *p)
+{
+    double largest = *(const double *)p->a, limit = gx_dtype_is_double(dtype) ? 0x1p485 : 0x1p51;
+    if (!(largest > 0) || (largest >= 1 / limit && largest <= limit)) {
+        return;
+    }
+    int k = !isinf(largest) ? -ilogb(largest) : gx_dtype_is_double(dtype) ? -1023 : 0;
+    k = p->kind == 1 ? -k : k;
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->m; i++) {
+            gx_scalar x = get(dtype, p->c, p->ldc, i, j);
+            put(dtype, p->c, p->ldc, i, j, (gx_scalar){scalbn(x.re, k), scalbn(x.im, k)});
+        }
+    }
+}
+
 /* All of the result in the first chunk; the others are neutral. */
 static void reduce_first(gx_dtype dtype, const gx_cuda_call *p)
 {
@@ -437,6 +468,8 @@ typedef enum served {
     REGION,
     TRIANGLE,
     LARFT,
+    DEFINITE,
+    RESCALE,
     ROWS,
     REDUCE,
     REDUCE_END,
@@ -447,10 +480,11 @@ typedef enum served {
 } served;
 
 static const char *const names[SERVED] = {
-    [MAP] = "gx_map",       [TRANSPOSE] = "gx_transpose", [SYMMETRIZE] = "gx_symmetrize",
-    [REGION] = "gx_region", [TRIANGLE] = "gx_triangle",   [LARFT] = "gx_larft",
-    [ROWS] = "gx_rows",     [REDUCE] = "gx_reduce",       [REDUCE_END] = "gx_reduce_end",
-    [PIVOTS] = "gx_pivots", [CONVERT] = "gx_convert",     [RANDOM] = "gx_random",
+    [MAP] = "gx_map",           [TRANSPOSE] = "gx_transpose", [SYMMETRIZE] = "gx_symmetrize",
+    [REGION] = "gx_region",     [TRIANGLE] = "gx_triangle",   [LARFT] = "gx_larft",
+    [ROWS] = "gx_rows",         [REDUCE] = "gx_reduce",       [REDUCE_END] = "gx_reduce_end",
+    [DEFINITE] = "gx_definite", [RESCALE] = "gx_rescale",     [PIVOTS] = "gx_pivots",
+    [CONVERT] = "gx_convert",   [RANDOM] = "gx_random",
 };
 
 /* A kernel's handle: its number and dtype, plus one. */
@@ -505,6 +539,12 @@ API int cudaLaunchKernel(const void *kernel, dim grid, dim block, void **args, s
         break;
     case LARFT:
         larft(dtype, p);
+        break;
+    case DEFINITE:
+        definite(dtype, p);
+        break;
+    case RESCALE:
+        rescale(dtype, p);
         break;
     case ROWS:
         move_rows(dtype, args[0]);
