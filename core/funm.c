@@ -426,13 +426,17 @@ static void give(evaluation *e)
     gx_dtype of_a = e->args->A->dtype, dtype = e->w.dtype;
     bool is_complex = gx_dtype_is_complex(dtype);
     gx_dtype to = gx_dtype_is_double(of_a) ? dtype : is_complex ? GX_C64 : GX_F32;
-    void *out = e->a;
-    if (to != dtype && gx_dense_alloc(run, to, e->w.n * e->w.n, "the result", &out) == GX_OK) {
+    if (to != dtype) {
+        void *out;
+        if (gx_dense_alloc(run, to, e->w.n * e->w.n, "the result", &out) != GX_OK) {
+            return;
+        }
         gx_convert(dtype, e->a, gx_max(1, e->w.n), to, out, gx_max(1, e->w.n), e->w.n, e->w.n);
         gx_funm_free(&e->w, e->a);
+        e->a = out;
     }
+    e->result->data = e->a;
     e->a = NULL;
-    e->result->data = out;
     e->result->dtype = to;
     if (!is_complex && (e->result->properties & GX_PROP_HERMITIAN) != 0) {
         e->result->properties |= GX_PROP_SYMMETRIC;
