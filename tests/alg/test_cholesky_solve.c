@@ -20,43 +20,7 @@
 
 #include <cmocka.h>
 
-enum { TILE = 20, TILE_BYTES = TILE * TILE * 8 };
-
-typedef struct fixture {
-    sqlite3 *db;
-    gx_ctx *ctx;
-    gx_run run;
-} fixture;
-
-static void set(gx_ctx *ctx, gx_setting setting, size_t value)
-{
-    char text[32];
-    gx_err err = {0};
-    snprintf(text, sizeof text, "%zu", value);
-    if (gx_ctx_configure(ctx, setting, text, &err) != GX_OK) {
-        fail_msg("%s", err.text);
-    }
-}
-
-static int set_up(void **state)
-{
-    static fixture f;
-    gx_err err = {0};
-    assert_int_equal(sqlite3_open(":memory:", &f.db), SQLITE_OK);
-    assert_int_equal(gx_ctx_create(f.db, &f.ctx, &err), GX_OK);
-    set(f.ctx, GX_SET_TILE_BYTES, TILE_BYTES);
-    set(f.ctx, GX_SET_THREADS, 2);
-    *state = &f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    fixture *f = *state;
-    gx_ctx_free(f->ctx);
-    assert_int_equal(sqlite3_close(f->db), SQLITE_OK);
-    return 0;
-}
+#include "algkit.h"
 
 /* Element of a matrix of pairs, column-major. */
 static gx_scalar *at(gx_scalar *x, int64_t ld, int64_t i, int64_t j)
