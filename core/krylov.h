@@ -69,6 +69,9 @@ gx_code gx_kry_gemm(gx_run *run, gx_dtype dtype, gx_trans ta, gx_trans tb, int64
                     int64_t k, double alpha, const void *a, int64_t lda, const void *b, int64_t ldb,
                     double beta, void *c, int64_t ldc);
 
+/* Columns of a block, at most. */
+enum { GX_KRY_BLOCK_MOST = 64 };
+
 typedef struct gx_ortho {
     gx_run *run;
     gx_dtype dtype;

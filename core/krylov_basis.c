@@ -202,14 +202,13 @@ static void clear_wide(gx_dtype dtype, void *x, int64_t ld, int64_t rows, int64_
 gx_code gx_ortho_block(gx_ortho *o, const void *V, int64_t m, void *y, int64_t cols, int64_t want,
                        void *h, int64_t ldh, void *s, int64_t lds)
 {
-    enum { BLOCK_MAX = 64 };
-    double before[BLOCK_MAX];
+    double before[GX_KRY_BLOCK_MOST];
     if (!gx_ok(o->run)) {
         return o->run->err.code;
     }
     clear_wide(o->dtype, h, ldh, m, cols);
     clear_wide(o->dtype, s, lds, want, cols);
-    for (int64_t j = 0; j < cols && j < BLOCK_MAX; j++) {
+    for (int64_t j = 0; j < cols && j < GX_KRY_BLOCK_MOST; j++) {
         before[j] = gx_kry_norm(o->dtype, gx_at(y, o->dtype, o->n, 0, j), o->n);
         o->norm = fmax(o->norm, s == NULL ? 0 : before[j]);
         if (!isfinite(before[j])) {

@@ -25,45 +25,15 @@
 ** residuals.  Memory: basis and block, n x (ncv + 2 block), and the projected problem; neither
 ** depends on the budget, so that in deterministic mode the bits do not either.
 */
-#include "krylov_eig.h"
+#include "krylov_eig_int.h"
 #include "dense.h"
-#include "krylov.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 /* Steps of the random block that looks for missed values. */
-enum { CHECK_STEPS = 8, BLOCK_MOST = 64, RESTARTS = 300 };
-
-typedef struct krylov {
-    gx_run *run;
-    const gx_eig_args *args;
-    gx_eig_result *result;
-    gx_oper matrix, transformed;
-    gx_oper *op; /* of the two                                                */
-    gx_ortho ortho;
-    gx_dtype dtype, wide;
-    int64_t n, k, block, ncv, maxiter;
-    double tol;
-    bool is_hermitian, is_inverse, is_real;
-    void *V;             /* n x (ncv + 2 block): basis, F, and what comes next     */
-    int64_t m, f;        /* columns of the basis, of F                             */
-    int64_t ld;          /* of H and C                                             */
-    void *H, *C, *h, *s; /* wide; h: ld x block, s: block x block                  */
-    gx_scalar *T, *Q;    /* m x m: H's Schur form; Hermitian: Q its eigenvectors   */
-    gx_scalar *theta;    /* m: values of Op                                        */
-    gx_scalar *value;    /* m: those of A                                          */
-    double *residual;    /* m: of the wanted ones, in their order                  */
-    int64_t *order;      /* m                                                      */
-    gx_scalar *y;        /* m: an eigenvector                                      */
-    double *W;           /* m x m wide: a restart's basis                          */
-    double *small;       /* m x m wide                                             */
-    int64_t converged;   /* of the first k                                         */
-    double largest;      /* |theta|: what residuals are measured by */
-    gx_scalar *locked;   /* k: values when they converged                          */
-} krylov;
+enum { CHECK_STEPS = 8, RESTARTS = 300 };
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -78,7 +48,7 @@ void gx_krylov_eig_sizes(const gx_eig_args *args, gx_krylov_sizes *sizes)
     int64_t n = args->A->rows, k = args->k;
     enum { WIDE = 8, NARROW = 4, FEW = 4, BLOCKS = 16, BLOCKS_GENERAL = 12 };
     int64_t block = chosen(args->block, k >= FEW ? WIDE : NARROW);
-    sizes->block = gx_max(1, gx_min(gx_min(block, BLOCK_MOST), n));
+    sizes->block = gx_max(1, gx_min(gx_min(block, GX_KRY_BLOCK_MOST), n));
     int64_t blocks = args->is_hermitian ? BLOCKS : BLOCKS_GENERAL;
     int64_t ncv = gx_max(2 * k + 4 * sizes->block, blocks * sizes->block);
     sizes->ncv = gx_min(n, chosen(args->ncv, ncv));
@@ -132,8 +102,8 @@ static gx_code check(gx_run *run, const gx_eig_args *args)
                             (long long)least, (long long)n, (long long)args->k,
                             (long long)args->ncv);
     }
-    if (args->block < 0 || args->block > BLOCK_MOST) {
-        return gx_run_failf(run, GX_ARG, "block must be from 1 to %d, not %lld", BLOCK_MOST,
+    if (args->block < 0 || args->block > GX_KRY_BLOCK_MOST) {
+        return gx_run_failf(run, GX_ARG, "block must be from 1 to %d, not %lld", GX_KRY_BLOCK_MOST,
                             (long long)args->block);
     }
     if (args->wants_left && !args->is_hermitian) {
@@ -148,7 +118,7 @@ static gx_code check(gx_run *run, const gx_eig_args *args)
     return GX_OK;
 }
 
-static void reserve(krylov *s)
+static void reserve(gx_kry *s)
 {
     gx_run *run = s->run;
     int64_t M = s->ld, n = s->n, b = s->block;
@@ -182,7 +152,7 @@ static void reserve(krylov *s)
     s->locked = locked;
 }
 
-static void end(krylov *s)
+static void end(gx_kry *s)
 {
     void *owned[] = {s->V, s->ortho.work, s->H,     s->C,     s->h,        s->s,
                      s->T, s->Q,          s->theta, s->value, s->residual, s->order,
@@ -194,13 +164,13 @@ static void end(krylov *s)
     gx_oper_end(&s->matrix);
 }
 
-static void *column(const krylov *s, int64_t j)
+void *gx_kry_column(const gx_kry *s, int64_t j)
 {
     return gx_at(s->V, s->dtype, s->n, 0, j);
 }
 
 /* F = the start's columns and random ones. */
-static void start(krylov *s)
+static void start(gx_kry *s)
 {
     int64_t given = 0;
     const gx_mat *from = s->args->start;
@@ -208,14 +178,14 @@ static void start(krylov *s)
         given = gx_min(from->cols, s->block);
         gx_mat view;
         gx_mat_view(&view, from, GX_NO_TRANS, 0, 0, s->n, given);
-        gx_dense_load(s->run, &view, s->dtype, column(s, 0), s->n);
+        gx_dense_load(s->run, &view, s->dtype, gx_kry_column(s, 0), s->n);
     }
     s->m = 0;
     s->f = s->block;
     gx_ortho_block(&s->ortho, s->V, 0, s->V, given, s->f, NULL, 0, NULL, 0);
 }
 
-static void begin(krylov *s)
+static void begin(gx_kry *s)
 {
     const gx_eig_args *args = s->args;
     gx_krylov_sizes sizes;
@@ -263,22 +233,22 @@ static void begin(krylov *s)
 
 /* ---- expansion ------------------------------------------------------------------------------- */
 
-static size_t wide_bytes(const krylov *s)
+size_t gx_kry_wide_bytes(const gx_kry *s)
 {
     return gx_dtype_bytes(s->wide);
 }
 
-static void *h_at(const krylov *s, void *x, int64_t i, int64_t j)
+void *gx_kry_h_at(const gx_kry *s, void *x, int64_t i, int64_t j)
 {
     return gx_at(x, s->wide, s->ld, i, j);
 }
 
 /* One pass: F joins the basis. */
-static void expand_once(krylov *s)
+static void expand_once(gx_kry *s)
 {
     int64_t m = s->m, f = s->f, more = m + f;
-    void *y = column(s, more);
-    if (s->op->apply(s->op, false, column(s, m), f, y) != GX_OK) {
+    void *y = gx_kry_column(s, more);
+    if (s->op->apply(s->op, false, gx_kry_column(s, m), f, y) != GX_OK) {
         return;
     }
     int64_t next = gx_min(gx_min(s->block, s->n - more), f);
@@ -287,180 +257,34 @@ static void expand_once(krylov *s)
         return;
     }
     for (int64_t j = 0; j < m; j++) { // C is the coupling of the old columns to F
-        memcpy(h_at(s, s->H, m, j), gx_at(s->C, s->wide, s->block, 0, j),
-               (size_t)f * wide_bytes(s));
+        memcpy(gx_kry_h_at(s, s->H, m, j), gx_at(s->C, s->wide, s->block, 0, j),
+               (size_t)f * gx_kry_wide_bytes(s));
     }
     for (int64_t j = 0; j < f; j++) {
-        memcpy(h_at(s, s->H, 0, m + j), h_at(s, s->h, 0, j), (size_t)more * wide_bytes(s));
+        memcpy(gx_kry_h_at(s, s->H, 0, m + j), gx_kry_h_at(s, s->h, 0, j),
+               (size_t)more * gx_kry_wide_bytes(s));
     }
-    memset(s->C, 0, (size_t)(s->block * more) * wide_bytes(s));
+    memset(s->C, 0, (size_t)(s->block * more) * gx_kry_wide_bytes(s));
     for (int64_t j = 0; j < f; j++) {
         memcpy(gx_at(s->C, s->wide, s->block, 0, m + j), gx_at(s->s, s->wide, s->block, 0, j),
-               (size_t)next * wide_bytes(s));
+               (size_t)next * gx_kry_wide_bytes(s));
     }
     s->m = more;
     s->f = next;
 }
 
 /* Until the basis has `most` columns; blocks are cut so that it never has more. */
-static void expand(krylov *s, int64_t most)
+static void expand(gx_kry *s, int64_t most)
 {
     while (gx_ok(s->run) && s->m < most && s->f > 0 && s->m + s->f <= s->ncv) {
         expand_once(s);
     }
 }
 
-/* ---- Ritz values ----------------------------------------------------------------------------- */
-
-static gx_scalar back(const krylov *s, gx_scalar theta)
-{
-    if (!s->is_inverse) {
-        return theta;
-    }
-    gx_scalar sigma = s->op->sigma;
-    double size = hypot(theta.re, theta.im);
-    if (size == 0) {
-        return (gx_scalar){(double)INFINITY, 0};
-    }
-    return (gx_scalar){sigma.re + theta.re / size / size, sigma.im - theta.im / size / size};
-}
-
-/* Q = eigenvectors of H's lower triangle, in c128. */
-static void solve_hermitian(krylov *s)
-{
-    int64_t m = s->m;
-    for (int64_t j = 0; j < m; j++) {
-        memcpy(gx_at(s->W, s->wide, m, 0, j), h_at(s, s->H, 0, j), (size_t)m * wide_bytes(s));
-    }
-    gx_args args = {.uplo = GX_LOWER,
-                    .m = m,
-                    .n = m,
-                    .c = s->W,
-                    .ldc = m,
-                    .values = s->residual, // for a moment
-                    .wants_right = true};
-    if (gx_dense_call(s->run, GX_SYEV, s->wide, &args) == GX_OK) {
-        gx_convert(s->wide, s->W, m, GX_C128, s->Q, m, m, m);
-        for (int64_t i = 0; i < m; i++) {
-            s->theta[i] = (gx_scalar){s->residual[i], 0};
-        }
-    }
-}
-
-static void solve_general(krylov *s)
-{
-    int64_t m = s->m;
-    for (int64_t j = 0; j < m; j++) {
-        gx_convert(s->wide, h_at(s, s->H, 0, j), m, GX_C128, s->T + j * m, m, m, 1);
-    }
-    gx_small_schur(s->run, m, s->T, s->Q, s->theta);
-    for (int64_t i = 0; i < m && gx_ok(s->run); i++) {
-        s->theta[i] = s->T[i * m + i];
-        // Rounding parts what is real, or a pair, by its size times eps.
-        if (s->is_real && fabs(s->theta[i].im) <= 1e-14 * hypot(s->theta[i].re, s->theta[i].im)) {
-            s->theta[i].im = 0;
-        }
-    }
-}
-
-/* x = Q y of T's i-th eigenvector, or the i-th column of Q. */
-static void ritz_vector(const krylov *s, int64_t i, gx_scalar *x)
-{
-    int64_t m = s->m;
-    if (s->is_hermitian) {
-        memcpy(x, s->Q + i * m, (size_t)m * sizeof *x);
-        return;
-    }
-    gx_small_vector(m, s->T, i, s->y);
-    for (int64_t r = 0; r < m; r++) {
-        gx_scalar sum = {0, 0};
-        for (int64_t c = 0; c <= i; c++) {
-            gx_scalar q = s->Q[c * m + r], y = s->y[c];
-            sum.re += q.re * y.re - q.im * y.im;
-            sum.im += q.re * y.im + q.im * y.re;
-        }
-        x[r] = sum;
-    }
-}
-
-/* ||C x||. */
-static double residual_of(const krylov *s, const gx_scalar *x)
-{
-    double sum = 0;
-    int64_t parts = s->wide == GX_C128 ? 2 : 1;
-    for (int64_t i = 0; i < s->f; i++) {
-        gx_scalar r = {0, 0};
-        for (int64_t j = 0; j < s->m; j++) {
-            const double *c = gx_at(s->C, s->wide, s->block, i, j);
-            double im = parts == 2 ? c[1] : 0;
-            r.re += c[0] * x[j].re - im * x[j].im;
-            r.im += c[0] * x[j].im + im * x[j].re;
-        }
-        sum = hypot(sum, hypot(r.re, r.im));
-    }
-    return sum;
-}
-
-static bool has_converged(const krylov *s, int64_t i)
-{
-    gx_scalar theta = s->theta[s->order[i]];
-    double scale = s->is_inverse ? hypot(theta.re, theta.im) : s->largest;
-    double rounding = 8 * (gx_dtype_is_double(s->dtype) ? DBL_EPSILON : (double)FLT_EPSILON);
-    return s->f == 0 || s->residual[i] <= fmax(s->tol * scale, rounding * s->largest);
-}
-
-/* Of a pair, whose distances from sigma differ by rounding, the positive imaginary part first. */
-static void order_pairs(krylov *s)
-{
-    for (int64_t i = 0; i + 1 < s->m && s->is_real && !s->is_hermitian; i++) {
-        gx_scalar a = s->value[s->order[i]], b = s->value[s->order[i + 1]];
-        bool is_pair = hypot(a.re - b.re, a.im + b.im) <= 1e-10 * hypot(a.re, a.im);
-        if (is_pair && a.im != 0) {
-            int64_t first = s->order[i];
-            s->order[i] = a.im > 0 ? first : s->order[i + 1];
-            s->order[i + 1] = a.im > 0 ? s->order[i + 1] : first;
-            gx_scalar up = s->value[s->order[i]];
-            s->value[s->order[i + 1]] = (gx_scalar){up.re, -up.im};
-            i++;
-        }
-    }
-}
-
-/* Values, their order, residuals of the first k, and how many of them have converged. */
-static void find_ritz(krylov *s)
-{
-    if (s->is_hermitian) {
-        solve_hermitian(s);
-    } else {
-        solve_general(s);
-    }
-    if (!gx_ok(s->run)) {
-        return;
-    }
-    double largest = 0;
-    for (int64_t i = 0; i < s->m; i++) {
-        s->value[i] = back(s, s->theta[i]);
-        largest = fmax(largest, hypot(s->theta[i].re, s->theta[i].im));
-    }
-    s->largest = s->is_hermitian ? largest : fmax(largest, s->ortho.norm);
-    gx_scalar sigma = s->args->which == GX_EIG_NEAREST ? s->args->sigma : (gx_scalar){0, 0};
-    gx_eig_sort_order(s->value, s->m, s->args->which, sigma, s->is_hermitian, false, s->order);
-    order_pairs(s);
-    s->converged = 0;
-    gx_scalar *x = (gx_scalar *)(void *)s->small; // at least m of them: m x m doubles, m > 1
-    gx_scalar one[2];
-    x = s->m < 2 ? one : x;
-    for (int64_t i = 0; i < gx_min(s->k, s->m); i++) {
-        ritz_vector(s, s->order[i], x);
-        s->residual[i] = residual_of(s, x);
-        s->converged += has_converged(s, i) ? 1 : 0;
-    }
-}
-
 /* ---- restart --------------------------------------------------------------------------------- */
 
 /* Does the value at place p of the order have its conjugate before it, at p - 1? */
-static bool splits_pair(const krylov *s, int64_t p)
+static bool splits_pair(const gx_kry *s, int64_t p)
 {
     if (!s->is_real || s->is_hermitian || p < 1 || p >= s->m) {
         return false;
@@ -474,7 +298,7 @@ static bool splits_pair(const krylov *s, int64_t p)
 }
 
 /* W (m x p, wide) = an orthonormal basis of the invariant subspace of the first p values. */
-static void choose_span(krylov *s, int64_t p)
+static void choose_span(gx_kry *s, int64_t p)
 {
     int64_t m = s->m;
     if (s->is_hermitian) {
@@ -499,7 +323,7 @@ static void choose_span(krylov *s, int64_t p)
 }
 
 /* H := W^H H W, C := C W, V := V W; F moves behind. */
-static void rotate(krylov *s, int64_t p)
+static void rotate(gx_kry *s, int64_t p)
 {
     int64_t m = s->m, b = s->block;
     gx_trans adjoint = s->wide == GX_C128 ? GX_CONJ_TRANS : GX_TRANS;
@@ -515,16 +339,17 @@ static void rotate(krylov *s, int64_t p)
     gx_kry_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, b, p, m, 1, s->C, b, s->W, m, 0,
                 s->small, b);
     if (gx_ok(s->run)) {
-        memcpy(s->C, s->small, (size_t)(b * p) * wide_bytes(s));
+        memcpy(s->C, s->small, (size_t)(b * p) * gx_kry_wide_bytes(s));
     }
     gx_kry_rotate(s->run, s->dtype, s->V, s->n, m, s->W, m, p);
     if (gx_ok(s->run)) {
-        memmove(column(s, p), column(s, m), (size_t)(s->n * s->f) * gx_dtype_bytes(s->dtype));
+        memmove(gx_kry_column(s, p), gx_kry_column(s, m),
+                (size_t)(s->n * s->f) * gx_dtype_bytes(s->dtype));
     }
     s->m = p;
 }
 
-static void restart(krylov *s, int64_t p)
+static void restart(gx_kry *s, int64_t p)
 {
     while (splits_pair(s, p)) {
         p++;
@@ -536,7 +361,7 @@ static void restart(krylov *s, int64_t p)
 }
 
 /* Half of the basis, at least the wanted ones and one more, and room for a block. */
-static int64_t kept(const krylov *s)
+static int64_t kept(const gx_kry *s)
 {
     int64_t room = s->ncv - s->block - 1;
     return gx_max(1, gx_min(gx_max(s->k + 1, s->m / 2), gx_max(s->k, room)));
@@ -548,7 +373,7 @@ static int64_t kept(const krylov *s)
 ** The k values are locked and a random block looks for others: true when there are none better.
 ** Afterwards the basis holds the locked ones and what was found.
 */
-static bool confirm(krylov *s)
+static bool confirm(gx_kry *s)
 {
     for (int64_t i = 0; i < s->k; i++) {
         s->locked[i] = s->value[s->order[i]];
@@ -558,10 +383,10 @@ static bool confirm(krylov *s)
     if (!gx_ok(s->run) || s->f == 0) {
         return true;
     }
-    memset(s->C, 0, (size_t)(s->block * s->m) * wide_bytes(s));
-    gx_ortho_block(&s->ortho, s->V, s->m, column(s, s->m), 0, s->f, NULL, 0, NULL, 0);
+    memset(s->C, 0, (size_t)(s->block * s->m) * gx_kry_wide_bytes(s));
+    gx_ortho_block(&s->ortho, s->V, s->m, gx_kry_column(s, s->m), 0, s->f, NULL, 0, NULL, 0);
     expand(s, gx_min(s->ncv, s->m + CHECK_STEPS * s->block));
-    find_ritz(s);
+    gx_kry_find_ritz(s);
     double slack = 0;
     for (int64_t i = 0; i < s->m && gx_ok(s->run); i++) {
         slack = fmax(slack, hypot(s->theta[i].re, s->theta[i].im));
@@ -577,12 +402,12 @@ static bool confirm(krylov *s)
     return is_same && s->converged >= s->k;
 }
 
-static void iterate(krylov *s)
+static void iterate(gx_kry *s)
 {
     for (int64_t step = 0; gx_ok(s->run); step++) {
         expand(s, s->ncv);
         if (gx_ok(s->run)) {
-            find_ritz(s);
+            gx_kry_find_ritz(s);
         }
         if (!gx_ok(s->run) || s->f == 0 || step >= s->maxiter) {
             return;
@@ -596,156 +421,9 @@ static void iterate(krylov *s)
     }
 }
 
-/* ---- results --------------------------------------------------------------------------------- */
-
-/* Columns of the result's vectors: V x, complex where the result is. */
-static void make_vector(krylov *s, int64_t at, const gx_scalar *x, gx_dtype dtype, void *out)
-{
-    int64_t n = s->n, m = s->m;
-    void *part = NULL, *y = NULL;
-    bool is_mixed = dtype != s->dtype; // a real basis, complex vectors
-    if (gx_dense_alloc(s->run, s->dtype, 2 * m, "a Ritz vector", &part) == GX_OK &&
-        gx_dense_alloc(s->run, s->dtype, n, "an eigenvector", &y) == GX_OK) {
-        for (int64_t p = 0; p < (is_mixed ? 2 : 1) && gx_ok(s->run); p++) {
-            for (int64_t i = 0; i < m; i++) {
-                double pair[2] = {p == 0 ? x[i].re : x[i].im, x[i].im};
-                gx_convert(s->wide, pair, 1, s->dtype, gx_at(part, s->dtype, 1, i, 0), 1, 1, 1);
-            }
-            gx_kry_gemm(s->run, s->dtype, GX_NO_TRANS, GX_NO_TRANS, n, 1, m, 1, s->V, n, part, m, 0,
-                        y, n);
-            gx_oper_back(s->op, y, 1);
-            char *to = gx_at(out, dtype, n, 0, at);
-            size_t half = gx_dtype_bytes(s->dtype), step = gx_dtype_bytes(dtype);
-            for (int64_t i = 0; i < n && gx_ok(s->run); i++) {
-                memcpy(to + (size_t)i * step + (size_t)p * half, (char *)y + (size_t)i * half,
-                       half);
-            }
-        }
-    }
-    gx_mem_free(s->run->ctx->mem, part);
-    gx_mem_free(s->run->ctx->mem, y);
-}
-
-/* ||A x - value B x||_2 of vectors whose dtype is the operator's, in one pass. */
-static void find_residuals(krylov *s, gx_dtype dtype)
-{
-    gx_eig_result *r = s->result;
-    int64_t n = s->n, parts = dtype != s->dtype ? 2 : 1, cols = r->count * parts;
-    void *x = NULL, *y = NULL, *z = NULL;
-    gx_dense_alloc(s->run, s->dtype, n * cols, "residuals", &x);
-    gx_dense_alloc(s->run, s->dtype, n * cols, "residuals", &y);
-    gx_dense_alloc(s->run, s->dtype, n * cols, "residuals", &z);
-    size_t half = gx_dtype_bytes(s->dtype), step = gx_dtype_bytes(dtype);
-    for (int64_t j = 0; j < cols && gx_ok(s->run); j++) {
-        const char *from = gx_at(r->right, dtype, n, 0, j / parts);
-        char *to = gx_at(x, s->dtype, n, 0, j);
-        for (int64_t i = 0; i < n; i++) {
-            memcpy(to + (size_t)i * half, from + (size_t)i * step + (size_t)(j % parts) * half,
-                   half);
-        }
-    }
-    if (gx_ok(s->run) && s->matrix.apply(&s->matrix, false, x, cols, y) == GX_OK) {
-        gx_oper_times_b(s->op, x, cols, z);
-    }
-    for (int64_t j = 0; j < r->count && gx_ok(s->run); j++) {
-        double sum = 0;
-        for (int64_t i = 0; i < n; i++) {
-            double ax[2] = {0, 0}, bx[2] = {0, 0};
-            for (int64_t p = 0; p < parts; p++) {
-                gx_dtype to = parts == 2 ? GX_F64 : GX_C128;
-                gx_convert(s->dtype, gx_at(y, s->dtype, n, i, j * parts + p), 1, to, ax + p, 1, 1,
-                           1);
-                gx_convert(s->dtype, gx_at(z, s->dtype, n, i, j * parts + p), 1, to, bx + p, 1, 1,
-                           1);
-            }
-            gx_scalar l = r->values[j];
-            sum = hypot(sum, hypot(ax[0] - l.re * bx[0] + l.im * bx[1],
-                                   ax[1] - l.re * bx[1] - l.im * bx[0]));
-        }
-        r->residuals[j] = sum;
-    }
-    gx_mem_free(s->run->ctx->mem, x);
-    gx_mem_free(s->run->ctx->mem, y);
-    gx_mem_free(s->run->ctx->mem, z);
-}
-
-/* How many are given: those that converged, in their order. */
-static int64_t take_converged(krylov *s)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < gx_min(s->k, s->m); i++) {
-        if (has_converged(s, i)) {
-            s->order[count++] = s->order[i];
-        }
-    }
-    return count;
-}
-
-static void give(krylov *s)
-{
-    const gx_eig_args *args = s->args;
-    gx_eig_result *r = s->result;
-    double worst = 0;
-    for (int64_t i = 0; i < gx_min(s->k, s->m); i++) {
-        worst = fmax(worst, s->residual[i]);
-    }
-    int64_t count = take_converged(s);
-    if (count < s->k && !args->allows_partial) {
-        gx_run_failf(s->run, GX_NUMERIC,
-                     "%lld of %lld eigenvalues of %s converged in %lld restarts (largest residual "
-                     "%.2g, tolerance %.2g ||A||): raise maxiter or ncv, or take what there is "
-                     "with {\"partial\":true}",
-                     (long long)count, (long long)s->k, args->A->label, (long long)s->maxiter,
-                     worst, s->tol);
-        return;
-    }
-    bool is_real = true;
-    for (int64_t i = 0; i < count; i++) {
-        is_real = is_real && (s->is_hermitian || s->value[s->order[i]].im == 0);
-    }
-    gx_dtype dtype = is_real ? s->dtype : gx_dtype_promote(s->dtype, GX_C64);
-    if (gx_eig_reserve(s->run, r, s->n, count, dtype, args->wants_right, false,
-                       args->wants_residuals) != GX_OK) {
-        return;
-    }
-    r->asked = s->k;
-    r->is_real = is_real;
-    r->is_hermitian = args->is_hermitian;
-    void *memory = NULL;
-    gx_dense_alloc(s->run, GX_C128, s->m, "a Ritz vector", &memory);
-    for (int64_t i = 0; i < count && gx_ok(s->run); i++) {
-        r->values[i] = s->value[s->order[i]];
-        if (s->is_hermitian) {
-            r->values[i].im = 0;
-        }
-        if (args->wants_right) {
-            ritz_vector(s, s->order[i], memory);
-            if (s->is_real && is_real) { // a real vector in complex arithmetic has a phase
-                gx_scalar phase = gx_vector_phase(GX_C128, memory, s->m);
-                gx_vector_scale(GX_C128, memory, s->m, 1, phase);
-            }
-            make_vector(s, i, memory, dtype, r->right);
-            void *x = gx_at(r->right, dtype, s->n, 0, i);
-            double norm = gx_kry_norm(dtype, x, s->n);
-            if (args->B == NULL && norm > 0) {
-                gx_vector_scale(dtype, x, s->n, 1, (gx_scalar){1 / norm, 0});
-            }
-        }
-    }
-    gx_mem_free(s->run->ctx->mem, memory);
-    if (gx_ok(s->run) && args->wants_right) {
-        gx_eig_fix_sign(dtype, r->right, s->n, count);
-    }
-    if (gx_ok(s->run) && args->wants_residuals && count > 0) {
-        find_residuals(s, dtype);
-    }
-    r->passes = s->matrix.passes;
-    r->driver = s->is_hermitian ? "lanczos" : "krylov-schur";
-}
-
 gx_code gx_eig_krylov(gx_run *run, const gx_eig_args *args, gx_eig_result *result)
 {
-    krylov s = {.run = run, .args = args, .result = result};
+    gx_kry s = {.run = run, .args = args, .result = result};
     if (!gx_ok(run) || check(run, args) != GX_OK) {
         return run->err.code;
     }
@@ -754,7 +432,7 @@ gx_code gx_eig_krylov(gx_run *run, const gx_eig_args *args, gx_eig_result *resul
         iterate(&s);
     }
     if (gx_ok(run)) {
-        give(&s);
+        gx_kry_give(&s);
     }
     end(&s);
     return gx_ok(run) ? GX_OK : run->err.code;

@@ -1,0 +1,61 @@
+/*
+** Block Krylov-Schur: inside.  The state of one run, shared by krylov_eig.c (the basis and its
+** restarts), krylov_ritz.c (the projected problem) and krylov_give.c (what is given).
+*/
+#ifndef GX_KRYLOV_EIG_INT_H
+#define GX_KRYLOV_EIG_INT_H
+
+#include "krylov.h"
+#include "krylov_eig.h"
+
+typedef struct gx_kry {
+    gx_run *run;
+    const gx_eig_args *args;
+    gx_eig_result *result;
+    gx_oper matrix, transformed;
+    gx_oper *op; /* of the two                                                */
+    gx_ortho ortho;
+    gx_dtype dtype, wide;
+    int64_t n, k, block, ncv, maxiter;
+    double tol;
+    bool is_hermitian, is_inverse, is_real;
+    void *V;             /* n x (ncv + 2 block): basis, F, and what comes next     */
+    int64_t m, f;        /* columns of the basis, of F                             */
+    int64_t ld;          /* of H and C                                             */
+    void *H, *C, *h, *s; /* wide; h: ld x block, s: block x block                  */
+    gx_scalar *T, *Q;    /* m x m: H's Schur form; Hermitian: Q its eigenvectors   */
+    gx_scalar *theta;    /* m: values of Op                                        */
+    gx_scalar *value;    /* m: those of A                                          */
+    double *residual;    /* m: of the wanted ones, in their order                  */
+    int64_t *order;      /* m                                                      */
+    gx_scalar *y;        /* m: an eigenvector                                      */
+    double *W;           /* m x m wide: a restart's basis                          */
+    double *small;       /* m x m wide                                             */
+    int64_t converged;   /* of the first k                                         */
+    double largest;      /* |theta|: what residuals are measured by */
+    gx_scalar *locked;   /* k: values when they converged                          */
+} gx_kry;
+
+/* Column j of the basis, of dtype. */
+void *gx_kry_column(const gx_kry *s, int64_t j);
+
+/* Element (i, j) of a wide matrix with the leading dimension of H. */
+void *gx_kry_h_at(const gx_kry *s, void *x, int64_t i, int64_t j);
+size_t gx_kry_wide_bytes(const gx_kry *s);
+
+/*
+** Values of H and of A, their order, residuals of the first k, and how many of them have converged.
+** T and Q: H's Schur form, or Q its eigenvectors.
+*/
+void gx_kry_find_ritz(gx_kry *s);
+
+/* x (m) = the eigenvector of H for its i-th value, ||x|| = 1. */
+void gx_kry_ritz_vector(const gx_kry *s, int64_t i, gx_scalar *x);
+
+/* Is the residual of the i-th in the order small enough? */
+bool gx_kry_has_converged(const gx_kry *s, int64_t i);
+
+/* s->result from what has converged; refuses where that is too little. */
+void gx_kry_give(gx_kry *s);
+
+#endif
