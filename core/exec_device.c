@@ -438,6 +438,7 @@ bool gx_exec_device(gx_prog *prog, gx_accel *accel, size_t device_bytes)
     pthread_mutex_init(&x.lock, NULL);
     pthread_cond_init(&x.changed, NULL);
     atomic_init(&x.is_faulty, false);
+    gx_pool_begin(x.pool);
     if (make_ready(&x, device_bytes, &err)) {
         gx_exec_count(prog, x.slots, &x.plan, accel);
         gx_xd_run(&x);

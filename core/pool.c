@@ -9,12 +9,16 @@
 ** Kept blocks are device buffers with a key.  The next program claims the ones it will load before
 ** anything else is taken, so what a shortage evicts is what this call does not use; among those the
 ** one used longest ago goes first.
+**
+** What AGE_MOST programs have not used is given back before anything new is allocated: sizes that
+** no longer occur, blocks of matrices that have been replaced.  So a pool stops growing, and one
+** that serves the same programs again and again neither allocates nor frees.
 */
 #include "pool.h"
 
 #include <string.h>
 
-enum { IDLE_MOST = 256, KEPT_MOST = 1024 };
+enum { IDLE_MOST = 256, KEPT_MOST = 1024, AGE_MOST = 64 };
 
 static const size_t PINNED_LEAST = (size_t)64 << 10; /* below, a page-locked page is mostly waste */
 static const size_t DEVICE_LEAST = (size_t)4 << 10;
@@ -22,7 +26,8 @@ static const size_t DEVICE_LEAST = (size_t)4 << 10;
 typedef struct idle {
     void *data;
     size_t bytes;
-    int64_t used; /* tick of its last use */
+    int64_t used;    /* tick of its last use     */
+    int64_t program; /* that used it last        */
 } idle;
 
 typedef struct table {
@@ -34,7 +39,7 @@ typedef struct kept {
     gx_block_key key;
     void *data;
     size_t bytes;
-    int64_t used;
+    int64_t used, program;
 } kept;
 
 struct gx_pool {
@@ -47,6 +52,7 @@ struct gx_pool {
     int blocks;
     size_t pinned_bytes, device_bytes; /* lent and not */
     int64_t tick;
+    int64_t program; /* how many there have been */
 };
 
 gx_code gx_pool_create(const gx_backend *backend, gx_dev *dev, gx_mem *mem, gx_stats *stats,
@@ -69,6 +75,11 @@ void gx_pool_free(gx_pool *pool)
         gx_pool_trim(pool);
         gx_mem_free(NULL, pool);
     }
+}
+
+void gx_pool_begin(gx_pool *pool)
+{
+    pool->program++;
 }
 
 size_t gx_pool_device_bytes(const gx_pool *pool)
@@ -98,6 +109,19 @@ static void *table_take(table *t, size_t bytes)
     void *data = t->item[best].data;
     t->item[best] = t->item[--t->count];
     return data;
+}
+
+/* A buffer that programs up to and with `program` used last, out of the table; false: none. */
+static bool table_aged(table *t, int64_t program, idle *out)
+{
+    for (int k = 0; k < t->count; k++) {
+        if (t->item[k].program <= program) {
+            *out = t->item[k];
+            t->item[k] = t->item[--t->count];
+            return true;
+        }
+    }
+    return false;
 }
 
 /* The buffer used longest ago, out of the table; false when it is empty. */
@@ -145,6 +169,9 @@ static void *pin(gx_pool *pool, size_t bucket, size_t budget)
     }
     gx_stats_add(pool->stats, GX_STAT_PINNED_MISSES, 1);
     idle old;
+    while (table_aged(&pool->pinned, pool->program - AGE_MOST, &old)) {
+        unpin(pool, &old);
+    }
     while ((bucket > budget || pool->pinned_bytes > budget - bucket) &&
            table_oldest(&pool->pinned, &old)) {
         unpin(pool, &old);
@@ -182,7 +209,7 @@ void gx_pool_unstage(gx_pool *pool, gx_staging *staging)
             unpin(pool, &old);
         }
         pool->pinned.item[pool->pinned.count++] =
-            (idle){.data = staging->data, .bytes = staging->bytes, .used = ++pool->tick};
+            (idle){staging->data, staging->bytes, ++pool->tick, pool->program};
     }
     *staging = (gx_staging){0};
 }
@@ -229,6 +256,22 @@ static bool release_one(gx_pool *pool)
     return true;
 }
 
+/* Give the device what has not been used for long. */
+static void release_aged(gx_pool *pool)
+{
+    int64_t program = pool->program - AGE_MOST;
+    idle old;
+    while (table_aged(&pool->device, program, &old)) {
+        release(pool, old.data, old.bytes);
+    }
+    for (int k = pool->blocks - 1; k >= 0; k--) {
+        if (pool->block[k].program <= program) {
+            release(pool, pool->block[k].data, pool->block[k].bytes);
+            pool->block[k] = pool->block[--pool->blocks];
+        }
+    }
+}
+
 gx_code gx_pool_take(gx_pool *pool, size_t bytes, size_t limit, void **buffer, gx_err *err)
 {
     size_t bucket = gx_pool_rounded(bytes);
@@ -236,6 +279,7 @@ gx_code gx_pool_take(gx_pool *pool, size_t bytes, size_t limit, void **buffer, g
     if (*buffer != NULL) {
         return GX_OK;
     }
+    release_aged(pool);
     while ((bucket > limit || pool->device_bytes > limit - bucket) && release_one(pool)) {
     }
     if (bucket > limit || pool->device_bytes > limit - bucket) {
@@ -267,7 +311,7 @@ void gx_pool_give(gx_pool *pool, void *buffer, size_t bytes)
         release(pool, old.data, old.bytes);
     }
     pool->device.item[pool->device.count++] =
-        (idle){.data = buffer, .bytes = gx_pool_rounded(bytes), .used = ++pool->tick};
+        (idle){buffer, gx_pool_rounded(bytes), ++pool->tick, pool->program};
 }
 
 void gx_pool_trim(gx_pool *pool)
@@ -310,5 +354,5 @@ void gx_pool_keep(gx_pool *pool, const gx_block_key *key, void *buffer, size_t b
         return;
     }
     pool->block[pool->blocks++] =
-        (kept){.key = *key, .data = buffer, .bytes = gx_pool_rounded(bytes), .used = ++pool->tick};
+        (kept){*key, buffer, gx_pool_rounded(bytes), ++pool->tick, pool->program};
 }

@@ -20,6 +20,9 @@ gx_code gx_pool_create(const gx_backend *backend, gx_dev *dev, gx_mem *mem, gx_s
                        gx_pool **pool, gx_err *err);
 void gx_pool_free(gx_pool *pool); /* everything in it; NULL is a no-op */
 
+/* A program begins; what the last 64 have not used is given back when the pool next grows. */
+void gx_pool_begin(gx_pool *pool);
+
 // Host buffers for copies -------------------------------------------------------------------------
 
 typedef struct gx_staging {

@@ -2,7 +2,7 @@
 ** The tables that show a connection to itself: gx_settings, gx_stats and gx_devices.
 **
 **   gx_settings(key, value, "default", unit, meaning)   one row a setting; set by gx_config()
-**   gx_stats(name, value, unit, meaning)                one row a counter, three of memory, then
+**   gx_stats(name, value, unit, meaning)                one row a counter, five of memory, then
 **                                                       a row 'note' a remark: value = how often
 **   gx_devices(device, backend, status, reason, memory, memory_free, f64, f32, c128, c64,
 **              upload, download)                        one row a device, or why there is none
@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DEVICES_MOST = 16, MEMORY_ROWS = 3 };
+enum { DEVICES_MOST = 16, MEMORY_ROWS = 5 };
 
 /* One row of gx_devices. */
 typedef struct device {
@@ -122,6 +122,24 @@ static int begin_stats(table *of, cursor *cur)
     return SQLITE_OK;
 }
 
+/* Of host, device and page-locked memory, in the order of column_stats(). */
+static int64_t memory_bytes(gx_ctx *ctx, int64_t row)
+{
+    const gx_accel *accel = gx_accel_opened(ctx);
+    switch (row) {
+    case 0:
+        return (int64_t)gx_mem_used(ctx->mem);
+    case 1:
+        return (int64_t)gx_mem_peak(ctx->mem);
+    case 2:
+        return (int64_t)gx_mem_limit(ctx->mem);
+    case 3:
+        return accel == NULL ? 0 : (int64_t)gx_pool_device_bytes(accel->pool);
+    default:
+        return accel == NULL ? 0 : (int64_t)gx_pool_pinned_bytes(accel->pool);
+    }
+}
+
 /* One row of gx_stats, whichever of the three sorts it is. */
 static void column_stats(table *of, cursor *cur, sqlite3_context *sql, int column)
 {
@@ -129,6 +147,8 @@ static void column_stats(table *of, cursor *cur, sqlite3_context *sql, int colum
         {"memory_used", "bytes", "host memory that gx holds now"},
         {"memory_peak", "bytes", "the most it has held since gx_stats_reset()"},
         {"memory_limit", "bytes", "the most it may hold: the setting memory_limit"},
+        {"device_used", "bytes", "device memory that gx's pool holds now, in use or not"},
+        {"pinned_used", "bytes", "page-locked host memory that gx's pool holds now"},
     };
     gx_ctx *ctx = of->ctx;
     gx_counter_info info = {"note", "count", ""};
@@ -138,10 +158,7 @@ static void column_stats(table *of, cursor *cur, sqlite3_context *sql, int colum
         value = gx_stats_get(&ctx->stats, (gx_counter)cur->row);
     } else if (row < MEMORY_ROWS) {
         info = memory[row];
-        size_t bytes = row == 0   ? gx_mem_used(ctx->mem)
-                       : row == 1 ? gx_mem_peak(ctx->mem)
-                                  : gx_mem_limit(ctx->mem);
-        value = (int64_t)bytes;
+        value = memory_bytes(ctx, row);
     } else if (gx_stats_note_get(&ctx->stats, (int)(row - MEMORY_ROWS), &cur->note)) {
         info.meaning = cur->note.text;
         value = cur->note.count;
