@@ -1,11 +1,15 @@
 /*
 ** What a device does at best, as JSON on standard output: what make bench-gpu prints.
 **
-** Plan: copies from and to pinned memory, by size; the cost of a launch, and of a launch that is
-** waited for; products and Cholesky factorisations of f64 and f32 by size; sums and additions
-** beside the memory's speed.  Every time is the least of several runs after one that is not
-** counted, over host clocks around work that is waited for.  GX_BENCH_MOST: the largest side
-** (16384).
+** Plan, by the names that GX_BENCH_ONLY may list:
+**   launches   the cost of a launch, and of a launch that is waited for
+**   copies     from and to pinned memory, by size
+**   memory     sums, fills, additions and transposes beside the memory's speed
+**   narrow     products of a large matrix with a few columns, ours and cuBLAS's, beside its copy
+**   spectra    eigenvalues and singular values with vectors, by size
+**   factors    products and Cholesky factorisations of f64 and f32, by size
+** Every time is the least of several runs after one that is not counted, over host clocks around
+** work that is waited for.  GX_BENCH_MOST: the largest side (16384).
 */
 #include "block.h"
 
@@ -213,6 +217,97 @@ static void memory_rates(void)
     }
 }
 
+/* The least time of op(a) b, with the workspace that gives it to our own kernel, or without. */
+static double narrow_time(gx_dtype dtype, gx_args args, bool is_own)
+{
+    double best = 1e9;
+    size_t bytes = gpu.backend->workspace(gpu.dev, GX_GEMM, dtype, &args);
+    args.work = is_own ? place(bytes) : NULL;
+    for (int round = 0; round < 6; round++) {
+        double start = now();
+        must(gpu.backend->kernel[GX_GEMM][dtype](gpu.dev, queue, &args, &err));
+        wait_for();
+        double time = now() - start;
+        best = round > 0 && time < best ? time : best;
+    }
+    gpu.backend->free(gpu.dev, args.work);
+    return best;
+}
+
+/* Bytes of the matrix per second; "copy": bytes read and written. */
+static void narrow_rates(gx_dtype dtype, int64_t side)
+{
+    static const int64_t widths[] = {1, 2, 4, 8, 10, 16};
+    double bytes = (double)(side * side) * (double)gx_dtype_bytes(dtype);
+    void *a = place((size_t)bytes), *x = place(16 * (size_t)side * gx_dtype_bytes(dtype));
+    void *y = place(16 * (size_t)side * gx_dtype_bytes(dtype)), *copy = place((size_t)bytes);
+    gx_args fill = {.m = side, .n = side, .alpha = {0.5, 0}, .c = a, .ldc = side};
+    must(gpu.backend->kernel[GX_FILL][dtype](gpu.dev, queue, &fill, &err));
+    fill.n = 16;
+    fill.c = x;
+    must(gpu.backend->kernel[GX_FILL][dtype](gpu.dev, queue, &fill, &err));
+    gx_args args = {.m = side, .n = side, .a = a, .lda = side, .c = copy, .ldc = side};
+    double time = time_of(GX_COPY, dtype, args, NULL, 5);
+    print("copy", gx_dtype_name(dtype), (double)side, time, 2 * bytes / time / 1e9, "GB/s");
+    for (int q = 0; q < 24; q++) {
+        bool is_own = q % 2 == 0, is_turned = q / 2 % 2 == 1;
+        char name[64];
+        gx_args product = {.transa = is_turned ? GX_TRANS : GX_NO_TRANS,
+                           .m = side,
+                           .n = widths[q / 4],
+                           .k = side,
+                           .alpha = {1, 0},
+                           .a = a,
+                           .lda = side,
+                           .b = x,
+                           .ldb = side,
+                           .c = y,
+                           .ldc = side};
+        time = narrow_time(dtype, product, is_own);
+        snprintf(name, sizeof name, "%s x %d columns, %s", is_turned ? "a^T" : "a",
+                 (int)widths[q / 4], is_own ? "own" : "cublas");
+        print(name, gx_dtype_name(dtype), (double)side, time, bytes / time / 1e9, "GB/s");
+    }
+    void *all[] = {a, x, y, copy};
+    for (int i = 0; i < 4; i++) {
+        gpu.backend->free(gpu.dev, all[i]);
+    }
+}
+
+/* All values and vectors, of a symmetric, a square, a general matrix. */
+static void spectra_rates(gx_kernel_id kernel, gx_dtype dtype, int64_t most)
+{
+    for (int64_t n = 256; n <= most && gpu.backend->kernel[kernel][dtype] != NULL; n *= 2) {
+        size_t bytes = (size_t)(n * n) * gx_dtype_bytes(dtype);
+        gx_dtype wide = gx_dtype_promote(dtype, GX_C64);
+        size_t vectors = (size_t)(n * n) * gx_dtype_bytes(wide);
+        void *a = random_matrix(dtype, n, false), *c = place(bytes),
+             *values = place((size_t)n * 16);
+        void *left = place(vectors), *right = place(vectors);
+        int64_t info = 0;
+        gx_args args = {.m = n,
+                        .n = n,
+                        .c = c,
+                        .ldc = n,
+                        .values = values,
+                        .left = left,
+                        .ldleft = n,
+                        .right = right,
+                        .ldright = n,
+                        .wants_right = true,
+                        .wants_left = kernel == GX_GESDD,
+                        .info = &info};
+        double time = time_of(kernel, dtype, args, a, 1),
+               flops = gx_kernel_flops(kernel, dtype, &args);
+        print(gx_kernel_name(kernel), gx_dtype_name(dtype), (double)n, time, flops / time / 1e12,
+              "TFLOP/s");
+        void *all[] = {a, c, values, left, right};
+        for (int i = 0; i < 5; i++) {
+            gpu.backend->free(gpu.dev, all[i]);
+        }
+    }
+}
+
 static void launches(void)
 {
     void *cell = place(64);
@@ -228,6 +323,12 @@ static void launches(void)
     gpu.backend->free(gpu.dev, cell);
 }
 
+static bool is_asked(const char *section)
+{
+    const char *only = getenv("GX_BENCH_ONLY");
+    return only == NULL || strstr(only, section) != NULL;
+}
+
 int main(void)
 {
     double start = now();
@@ -241,11 +342,30 @@ int main(void)
            info.name, info.total_bytes, info.free_bytes, opened);
     const char *most = getenv("GX_BENCH_MOST");
     int64_t side = most == NULL ? 16384 : atoll(most);
-    launches();
-    copies();
-    memory_rates();
-    factor_rates(GX_F64, side);
-    factor_rates(GX_F32, side);
+    bool is_wide = side >= 1024; // else a look at whether it runs
+    if (is_asked("launches")) {
+        launches();
+    }
+    if (is_asked("copies")) {
+        copies();
+    }
+    if (is_asked("memory")) {
+        memory_rates();
+    }
+    if (is_asked("narrow")) {
+        narrow_rates(GX_F64, is_wide ? gx_min(2 * side, 32768) : side);
+        narrow_rates(GX_F32, is_wide ? gx_min(2 * side, 32768) : side);
+        narrow_rates(GX_C128, gx_min(side, 16384));
+    }
+    if (is_asked("spectra")) {
+        spectra_rates(GX_SYEV, GX_F64, gx_min(side, 8192));
+        spectra_rates(GX_GESDD, GX_F64, gx_min(side, 2048));
+        spectra_rates(GX_GEEV, GX_F64, gx_min(side, 2048));
+    }
+    if (is_asked("factors")) {
+        factor_rates(GX_F64, side);
+        factor_rates(GX_F32, side);
+    }
     printf("\n]}\n");
     gpu.backend->queue_free(gpu.dev, queue);
     gpu.backend->close(gpu.dev);

@@ -9,8 +9,10 @@
 **   4. every kernel of our own against the reference, small, with gaps between the columns;
 **      elementwise ones to the bit; twice, with the same bits
 **   5. elements of random matrices and conversions, to the bit
-**   6. a thousand calls: the device's free memory is where it was
-** GX_TEST_SMALL leaves out 1 and 6.
+**   6. products of a large matrix with a few columns: of small integers, so the CPU's bits in every
+**      order of the sums; all widths, N T H, ragged, with gaps, alpha and beta
+**   7. a thousand calls: the device's free memory is where it was
+** GX_TEST_SMALL leaves out 1, 6 and 7.
 */
 #include "factor.h"
 #include "random.h"
@@ -303,6 +305,87 @@ static void reductions(void **state)
     }
 }
 
+static block whole_numbers(gx_dtype dtype, int64_t m, int64_t n)
+{
+    block b = block_make(dtype, m, n, m + 3);
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i < m; i++) {
+            uint64_t bits = random_bits(&seed);
+            gx_scalar x = {(double)(bits % 5) - 2, (double)((bits >> 32) % 3) - 1};
+            block_set(&b, i, j, x);
+        }
+    }
+    return b;
+}
+
+/* Twice with the same bits, and the CPU's numbers, of which only the sign of a zero may differ. */
+static void same_product(gx_dtype dtype, gx_args args, block *a, block *b, const block *c0)
+{
+    block c = block_copy(c0), again = block_copy(c0), want = block_copy(c0);
+    run(&runners[CUDA], GX_GEMM, dtype, args, &(operands){.a = a, .b = b, .c = &c});
+    run(&runners[CUDA], GX_GEMM, dtype, args, &(operands){.a = a, .b = b, .c = &again});
+    run(&runners[1], GX_GEMM, dtype, args, &(operands){.a = a, .b = b, .c = &want});
+    assert_same(GX_GEMM, &c, &again, "the first time");
+    assert_true(block_is_guarded(&c));
+    for (int64_t j = 0; j < c.n; j++) {
+        for (int64_t i = 0; i < c.m; i++) {
+            gx_scalar x = block_get(&c, i, j), y = block_get(&want, i, j);
+            if (!(x.re == y.re && x.im == y.im)) {
+                fail_msg("gemm %s %d %dx%dx%d at (%d, %d): %g, %g, not %g, %g",
+                         gx_dtype_name(dtype), (int)args.transa, (int)c.m, (int)c.n, (int)args.k,
+                         (int)i, (int)j, x.re, x.im, y.re, y.im);
+            }
+        }
+    }
+    block_free(&c);
+    block_free(&again);
+    block_free(&want);
+}
+
+static void narrow_product(gx_dtype dtype, gx_trans trans, int64_t m, int64_t k, int64_t n)
+{
+    bool is_plain = trans == GX_NO_TRANS;
+    gx_args args = {.transa = trans, .m = m, .n = n, .k = k, .alpha = {2, 1}, .beta = {-3, 2}};
+    block a = whole_numbers(dtype, is_plain ? m : k, is_plain ? k : m);
+    block b = whole_numbers(dtype, k, n), c = whole_numbers(dtype, m, n);
+    assert_true(gpu()->backend->workspace(gpu()->dev, GX_GEMM, dtype, &args) > 0);
+    same_product(dtype, args, &a, &b, &c);
+    args.beta = (gx_scalar){0, 0}; // then c is not read
+    for (int64_t j = 0; j < n; j++) {
+        block_set(&c, m / 2, j, (gx_scalar){NAN, NAN});
+    }
+    same_product(dtype, args, &a, &b, &c);
+    block_free(&a);
+    block_free(&b);
+    block_free(&c);
+}
+
+static void narrow_products(void **state)
+{
+    (void)state;
+    static const int64_t widths[] = {8, 1, 16, 3, 2, 5, 10, 4, 9};
+    gx_dev_info info;
+    gx_err err = {.code = GX_OK};
+    must(gpu()->backend->info(gpu()->dev, &info, &err), &err);
+    bool is_mock = strstr(info.name, "Mock") != NULL; // whose products are plain loops
+    if (getenv("GX_TEST_SMALL") != NULL) {
+        return;
+    }
+    for (int d = 0, q = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int t = 0; t < (gx_dtype_is_complex((gx_dtype)d) ? 3 : 2); t++) {
+            for (int w = 0; w < (is_mock ? 1 : 9); w++, q++) {
+                int64_t n = is_mock ? widths[q % 4] : widths[w];
+                narrow_product((gx_dtype)d, (gx_trans)t, 2051, 2053, n);
+                if (!is_mock) {
+                    narrow_product((gx_dtype)d, (gx_trans)t, 19, 300007, n);
+                    narrow_product((gx_dtype)d, (gx_trans)t, 300007, 17, n);
+                    narrow_product((gx_dtype)d, (gx_trans)t, 9000, 9001, n);
+                }
+            }
+        }
+    }
+}
+
 static void flat_memory(void **state)
 {
     (void)state;
@@ -332,8 +415,13 @@ static void flat_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory),      cmocka_unit_test(copies), cmocka_unit_test(queues),
-        cmocka_unit_test(kernels),     cmocka_unit_test(made),   cmocka_unit_test(reductions),
+        cmocka_unit_test(memory),
+        cmocka_unit_test(copies),
+        cmocka_unit_test(queues),
+        cmocka_unit_test(kernels),
+        cmocka_unit_test(made),
+        cmocka_unit_test(reductions),
+        cmocka_unit_test(narrow_products),
         cmocka_unit_test(flat_memory),
     };
     seed = SEED;
