@@ -7,8 +7,9 @@
 **              the team;
 **   helpers    take loads from the schedule in order, each as soon as the steps done allow;
 **   caller     the only one that may use the caller's connection: writes finished blocks to
-**              their sinks while later steps compute, takes the loads that no helper can (or has
-**              taken when the computer waits for them), looks after interrupts and progress.
+**              their sinks and waits for the disk while later steps compute, takes the loads that
+**              no helper can (or has taken when the computer waits for them), looks after
+**              interrupts and progress.
 **
 ** So reading, computing and writing overlap, and without helpers everything still happens, in the
 ** same order.  A program of little work runs its steps on the caller's thread alone.
@@ -40,6 +41,7 @@ typedef struct exec {
     int32_t done;           /* steps that have run                               */
     bool is_closed;         /* helpers take nothing more                         */
     bool is_exclusive;      /* writing a result ends the helpers' reading        */
+    size_t unsettled;       /* bytes written since the disk was waited for       */
     gx_stream *stream;
     gx_reader *own; /* the caller's reader; NULL until needed            */
     gx_team *team;  /* the computer's; NULL: it works alone              */
@@ -137,6 +139,27 @@ static void load_here(exec *x, int64_t index)
     mark_done(x, index);
 }
 
+/*
+** After each so many bytes the caller waits for the disk while others compute, unless they may need
+** it to load: gx_store_settle().
+*/
+static const size_t SETTLE_BYTES = 16 << 20;
+
+/* Under the lock: is there time to wait for the disk? */
+static bool has_time(const exec *x)
+{
+    return x->unsettled >= SETTLE_BYTES && x->next_load == x->plan.load_count &&
+           x->done < x->prog->step_count;
+}
+
+static void settle(exec *x, const gx_sink *sink)
+{
+    gx_err err = {0};
+    x->unsettled = 0;
+    gx_store_settle(x->run->ctx->store, sink->meta.schema, &err);
+    gx_run_fail(x->run, &err);
+}
+
 static void flush_block(exec *x, const flush *item)
 {
     const gx_opnd *op = &x->prog->operand[item->operand];
@@ -150,8 +173,13 @@ static void flush_block(exec *x, const flush *item)
     gx_run_fail(x->run, &err);
     pthread_mutex_lock(&x->lock);
     x->next_flush++;
+    x->unsettled += op->sink->is_stored ? shape.bytes : 0;
+    bool settles = has_time(x);
     pthread_cond_broadcast(&x->changed);
     pthread_mutex_unlock(&x->lock);
+    if (settles) {
+        settle(x, op->sink);
+    }
 }
 
 static void run_kernel(exec *x, const step *st)

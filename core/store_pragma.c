@@ -1,5 +1,11 @@
 /*
-** Facts about a database that SQLite tells through PRAGMA: see store.h.
+** Facts about a database that SQLite tells through PRAGMA, and waiting for its disk: see store.h.
+**
+** Settling.  A commit waits until the disk has all that was written, with every processor idle.
+** A result that is written while others compute can be waited for meanwhile, with the VFS's own
+** xSync on the connection's own file: SQLite writes to it only what may be there before the commit
+** (original pages are in the journal, which it has synced), so an early sync changes nothing but
+** when the waiting is done.
 **
 ** The schema's name is quoted as an identifier; the pragma's is one of gx's own constants.
 */
@@ -8,6 +14,7 @@
 #include "store_int.h"
 
 #include <stdio.h>
+#include <string.h>
 
 SQLITE_EXTENSION_INIT3
 
@@ -66,4 +73,28 @@ uint64_t gx_store_stamp(gx_store *store, const char *schema)
     }
     uint64_t hash = hash_text(hash_text(14695981039346656037u, file), version);
     return hash == 0 ? 1 : hash;
+}
+
+/* The database's file, where a commit would wait for the disk because of it; else NULL. */
+static sqlite3_file *durable_file(gx_store *store, const char *schema)
+{
+    char synchronous[64];
+    sqlite3_file *file = NULL;
+    if (sqlite3_stricmp(schema, "temp") == 0 ||
+        gx_store_pragma(store->db, schema, "synchronous", synchronous, NULL) != GX_OK ||
+        strcmp(synchronous, "0") == 0 || !gx_store_writer_excludes_readers(store, schema) ||
+        sqlite3_file_control(store->db, schema, SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK) {
+        return NULL;
+    }
+    return file != NULL && file->pMethods != NULL ? file : NULL;
+}
+
+gx_code gx_store_settle(gx_store *store, const char *schema, gx_err *err)
+{
+    sqlite3_file *file = durable_file(store, schema);
+    int rc = file == NULL ? SQLITE_OK : file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
+    if (rc != SQLITE_OK) {
+        return gx_store_fail(store->db, rc, err, "waiting for the disk of %s", schema);
+    }
+    return GX_OK;
 }
