@@ -147,6 +147,22 @@ gx_code gx_reader_own(gx_store *store, gx_reader **reader, gx_err *err)
     return GX_OK;
 }
 
+/*
+** A helper maps as much of the file as the application lets its own connection map: PRAGMA
+** mmap_size saves a copy of every page, and whoever sets it has accepted that a file cut short by
+** somebody else is then a SIGBUS.  SQLite's default is none.
+*/
+static int map_like(gx_store *store, const char *schema, sqlite3 *db)
+{
+    char text[64], sql[96];
+    if (gx_store_pragma(store->db, schema, "mmap_size", text, NULL) != GX_OK ||
+        text[strspn(text, "0123456789")] != '\0' || text[0] == '\0' || strcmp(text, "0") == 0) {
+        return SQLITE_OK;
+    }
+    snprintf(sql, sizeof sql, "PRAGMA mmap_size = %s", text);
+    return sqlite3_exec(db, sql, NULL, NULL, NULL);
+}
+
 static gx_code open_helper(gx_reader *reader, const char *schema, gx_err *err)
 {
     sqlite3_vfs *vfs = NULL;
@@ -156,6 +172,9 @@ static gx_code open_helper(gx_reader *reader, const char *schema, gx_err *err)
                              vfs != NULL ? vfs->zName : NULL);
     if (rc == SQLITE_OK) {
         rc = sqlite3_exec(reader->db, helper_setup, NULL, NULL, NULL);
+    }
+    if (rc == SQLITE_OK) {
+        rc = map_like(reader->store, schema, reader->db);
     }
     if (rc ==
         SQLITE_OK) { // in WAL mode the last one out would write the log back: not our business

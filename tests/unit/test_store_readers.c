@@ -6,6 +6,7 @@
 **   2. patches and the own reader
 **   3. helper readers: refusals, agreement, disagreement, locks, attached databases, damage
 **   4. counters
+**   5. helpers map the file when the application's connection does, and only then
 */
 #include "storekit.h"
 
@@ -277,6 +278,46 @@ static void counters(void **state)
     gx_store_set_stats(f->store, NULL);
 }
 
+// 5. ----------------------------------------------------------------------------------------------
+
+/* How often the file is mapped into this process. */
+static int mappings(const char *path)
+{
+    char line[512];
+    int count = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
+        count += strstr(line, path) != NULL;
+    }
+    if (maps != NULL) {
+        fclose(maps);
+    }
+    return count;
+}
+
+static void helpers_map(void **state)
+{
+    fixture *f = *state;
+    double x;
+    gx_meta meta = make(f, "main", "A");
+    const gx_meta *metas[] = {&meta};
+    gx_store_release(f->store);
+    if (access("/proc/self/maps", R_OK) != 0) {
+        skip(); // not Linux
+    }
+    for (int is_mapped = 0; is_mapped < 2; is_mapped++) {
+        gx_reader *reader;
+        run_sql(f->db, is_mapped ? "PRAGMA mmap_size = 1000000" : "PRAGMA mmap_size = 0");
+        int before = mappings(f->path);
+        ok(f, gx_reader_open(f->store, "main", &reader, &f->err));
+        ok(f, gx_reader_begin(reader, metas, 1, &f->err));
+        ok(f, gx_reader_read(reader, &meta, 1, 8, sizeof x, &x, &f->err));
+        assert_true(x == 1001);
+        assert_int_equal(mappings(f->path) > before, is_mapped);
+        gx_reader_close(reader);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +330,7 @@ int main(void)
         TEST(helpers_disagree),
         TEST(helper_finds_damage),
         TEST(counters),
+        TEST(helpers_map),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
