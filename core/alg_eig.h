@@ -118,19 +118,21 @@ typedef enum gx_svd_method {
 typedef struct gx_svd_args {
     const gx_mat *A; /* m x n                                                              */
     gx_svd_mode mode;
-    int64_t k; /* the k largest; 0: all min(m, n)                                    */
+    int64_t k;        /* the k largest; 0: all min(m, n)                                    */
+    bool is_smallest; /* the smallest k, ascending; k 0: all, ascending. Dense alone            */
     gx_svd_method method;
     int64_t power;      /* RANDOMIZED: power steps; < 0: chosen                               */
-    int64_t oversample; /* RANDOMIZED: columns beside k; 0: chosen                         */
+    int64_t oversample; /* RANDOMIZED: columns beside k; < 0: chosen                          */
     double tol;
     int64_t ncv, block, maxiter;
     uint64_t seed;
+    bool wants_residuals; /* needs the vectors                                                 */
     bool allows_partial;
 } gx_svd_args;
 
 /*
-** sigma descending; the component of largest magnitude of each column of U real and positive (as
-** for eigenvectors), the row of V^H accordingly.
+** sigma descending (is_smallest: ascending); the component of largest magnitude of each column of U
+** real and positive (as for eigenvectors), the row of V^H accordingly.
 */
 typedef struct gx_svd_result {
     gx_mem *mem;
@@ -141,13 +143,21 @@ typedef struct gx_svd_result {
     int64_t vt_rows;   /* of V^H: count, or n (FULL)                                       */
     gx_dtype dtype;    /* of U and V^H: A's                                                */
     double *sigma;     /* count                                                            */
-    double *residuals; /* count: ||A v - sigma u||_2; NULL: not known                      */
+    double *residuals; /* count: the larger of ||A v - sigma u||_2 and ||A^H u - sigma v||_2;
+                             NULL: not asked                                                   */
     void *u;           /* m x u_cols, leading dimension m; NULL: VALUES                    */
     void *vt;          /* vt_rows x n, leading dimension vt_rows; NULL: VALUES             */
     int64_t passes;
     const char *driver;
 } gx_svd_result;
 
+/*
+** The driver is chosen: the dense one (alg_svd.c) where all or many are wanted and it fits, the
+** Krylov one (krylov_svd.h) where few are or it does not, the randomized one where it is asked for.
+** Refuses, in words: k out of range, NaN and Inf, more memory than there is (with the bytes needed
+** and available), the smallest values of a matrix that is not for the dense driver, what has not
+** converged.
+*/
 gx_code gx_alg_svd(gx_run *run, const gx_svd_args *args, gx_svd_result *result);
 void gx_svd_clear(gx_svd_result *result);
 

@@ -274,7 +274,7 @@ static void take_svd(const columns *c, const gx_svd_result *svd, gx_pca_result *
 static void decompose(const columns *c, const gx_mat *X, gx_pca_result *r)
 {
     gx_svd_result svd;
-    gx_svd_args args = {.A = X, .mode = GX_SVD_ECONOMY, .power = -1};
+    gx_svd_args args = {.A = X, .mode = GX_SVD_ECONOMY, .power = -1, .oversample = -1};
     args.k = r->count < gx_min(X->rows, X->cols) ? r->count : 0;
     if (gx_alg_svd(c->run, &args, &svd) == GX_OK) {
         take_svd(c, &svd, r);

@@ -1,7 +1,8 @@
 /*
-** Singular values, A = U diag(sigma) V^H: what is asked is checked, and the dense driver.
+** Singular values, A = U diag(sigma) V^H: what is asked is checked, a driver chosen; and the dense
+** driver.
 **
-**   with vectors    load A, look for NaN and Inf, GESDD; the k largest; signs
+**   with vectors    load A, look for NaN and Inf, GESDD; the k largest (smallest); signs
 **   values alone    the same; where one side is at least twice the other, first a QR of A (of A^H)
 **                   by panels of rows, R := the triangle of [R; panel] (TPQRT), and GESDD of R,
 **                   which has the same singular values (Demmel, Grigori, Hoemmen & Langou 2012)
@@ -12,6 +13,7 @@
 */
 #include "alg_eig.h"
 #include "dense.h"
+#include "krylov_svd.h"
 
 #include <math.h>
 #include <string.h>
@@ -96,7 +98,8 @@ static gx_args kernel_args(const solving *s, int64_t m, int64_t n)
                      .is_full = is_full};
 }
 
-static gx_code refuse_what_is_too_large(const solving *s)
+/* What the call on all of A takes. */
+static size_t whole_bytes(const solving *s)
 {
     double m = (double)s->m, n = (double)s->n, least = (double)s->least;
     double es = (double)gx_dtype_bytes(s->dtype), vectors = 0;
@@ -106,13 +109,23 @@ static gx_code refuse_what_is_too_large(const solving *s)
     }
     double bytes = (m * n + vectors) * es + 32 * least + 4096 +
                    (double)gx_dense_call_bytes(s->run, GX_GESDD, s->dtype, &args);
-    const char *advice = s->args->mode == GX_SVD_FULL
-                             ? "ask for the economy mode or for k of them, or raise it with "
-                               "gx_config('memory_limit', ...)"
-                             : "ask for k of them, or raise it with gx_config('memory_limit', ...)";
-    return gx_dense_fits(s->run, bytes < 1e18 ? (size_t)bytes : SIZE_MAX,
-                         args.wants_left ? "singular values and vectors" : "singular values",
-                         s->args->A, advice);
+    return bytes < 1e18 ? (size_t)bytes : SIZE_MAX;
+}
+
+static gx_code refuse_what_is_too_large(const solving *s)
+{
+    const gx_svd_args *args = s->args;
+    const char *what =
+        args->mode == GX_SVD_VALUES ? "singular values" : "singular values and vectors";
+    const char *advice = "ask for k of them, or raise it with gx_config('memory_limit', ...)";
+    if (args->mode == GX_SVD_FULL) {
+        advice = "ask for the economy mode or for k of them, or raise it with "
+                 "gx_config('memory_limit', ...)";
+    } else if (args->is_smallest) {
+        advice = "the smallest ones need the whole matrix there: raise it with "
+                 "gx_config('memory_limit', ...)";
+    }
+    return gx_dense_fits(s->run, whole_bytes(s), what, args->A, advice);
 }
 
 /* The values, whose squares must add up to those of A's elements. */
@@ -244,10 +257,40 @@ static void keep_first(gx_svd_result *r, int64_t k)
     r->count = r->asked = r->u_cols = r->vt_rows = k;
 }
 
+/* Exchange the numbers i and j of a vector whose elements are `step` apart. */
+static void exchange(gx_dtype dtype, void *x, int64_t step, int64_t i, int64_t j)
+{
+    char kept[2 * sizeof(double)];
+    size_t es = gx_dtype_bytes(dtype);
+    char *a = (char *)x + (size_t)(i * step) * es, *b = (char *)x + (size_t)(j * step) * es;
+    memcpy(kept, a, es);
+    memcpy(a, b, es);
+    memcpy(b, kept, es);
+}
+
+/* Triplets in ascending order; what is beyond them of a full U and V^H stays. */
+static void turn_around(gx_svd_result *r)
+{
+    for (int64_t i = 0, j = r->count - 1; i < j; i++, j--) {
+        exchange(GX_F64, r->sigma, 1, i, j);
+        for (int64_t p = 0; r->u != NULL && p < r->m; p++) {
+            exchange(r->dtype, gx_at(r->u, r->dtype, r->m, p, 0), r->m, i, j);
+        }
+        for (int64_t p = 0; r->vt != NULL && p < r->n; p++) {
+            exchange(r->dtype, gx_at(r->vt, r->dtype, r->vt_rows, 0, p), 1, i, j);
+        }
+    }
+}
+
+static bool takes_panels(const gx_svd_args *args)
+{
+    return args->mode == GX_SVD_VALUES && is_long(args->A);
+}
+
 gx_code gx_svd_dense(gx_run *run, const gx_svd_args *args, gx_svd_result *result)
 {
     solving s = solving_of(run, args, result);
-    bool wants_long = args->mode == GX_SVD_VALUES && is_long(args->A);
+    bool wants_long = takes_panels(args);
     if (!wants_long) {
         refuse_what_is_too_large(&s);
     }
@@ -262,6 +305,9 @@ gx_code gx_svd_dense(gx_run *run, const gx_svd_args *args, gx_svd_result *result
     if (gx_ok(run)) {
         result->driver = "gesdd";
         result->passes = 1;
+        if (args->is_smallest) {
+            turn_around(result);
+        }
         if (args->k > 0 && args->k < s.least) {
             keep_first(result, args->k);
         }
@@ -288,12 +334,77 @@ static gx_code check(gx_run *run, const gx_svd_args *args)
     return GX_OK;
 }
 
-gx_code gx_alg_svd(gx_run *run, const gx_svd_args *args, gx_svd_result *result)
+/* What is asked of an iterative driver that it does not do. */
+static gx_code check_iterative(gx_run *run, const gx_svd_args *args)
 {
+    const char *name = args->method == GX_SVD_KRYLOV ? "krylov" : "randomized";
+    if (args->k == 0) {
+        return gx_run_failf(run, GX_ARG, "method \"%s\" needs k, the number of singular values",
+                            name);
+    }
+    if (args->is_smallest) {
+        return gx_run_failf(run, GX_UNSUPPORTED,
+                            "method \"%s\" finds the largest singular values: the smallest ones "
+                            "are for {\"method\":\"dense\"}",
+                            name);
+    }
+    return GX_OK;
+}
+
+/*
+** As for eigenvalues (alg_eig.c): Krylov where the dense driver does not fit, or where few of many
+** are wanted: below FEW_SIDE, or for more than a twentieth, the dense one is not slower.  Values by
+** panels read A once, whatever its length: only where A is in memory is a pass cheaper than that.
+*/
+static gx_svd_method choose_method(gx_run *run, const gx_svd_args *args)
+{
+    const int64_t FEW_SIDE = 1000, SHARE = 20;
+    if (args->method != GX_SVD_AUTO || args->k == 0 || args->is_smallest) {
+        return args->method == GX_SVD_AUTO ? GX_SVD_DENSE : args->method;
+    }
+    gx_svd_result none = {0};
+    solving s = solving_of(run, args, &none);
+    size_t available = gx_mem_available(run->ctx->mem), whole = 0;
+    bool is_few = s.least >= FEW_SIDE && args->k * SHARE <= s.least;
+    if (takes_panels(args)) {
+        bool is_resident = gx_matrix_bytes(s.m, s.n, s.dtype, &whole) && whole <= available;
+        return is_few && is_resident ? GX_SVD_KRYLOV : GX_SVD_DENSE;
+    }
+    return is_few || whole_bytes(&s) > available ? GX_SVD_KRYLOV : GX_SVD_DENSE;
+}
+
+/* Residuals of what the dense driver found: two passes over A. */
+static void look_at_residuals(gx_run *run, const gx_mat *A, gx_svd_result *result)
+{
+    gx_oper op;
+    size_t bytes = 0;
+    gx_matrix_bytes(A->rows + 2 * A->cols, result->count, A->dtype, &bytes);
+    if (gx_oper_begin(run, A, A->dtype, false, bytes, &op) == GX_OK) {
+        gx_svd_find_residuals(&op, A, result);
+    }
+    gx_oper_end(&op);
+}
+
+gx_code gx_alg_svd(gx_run *run, const gx_svd_args *asked, gx_svd_result *result)
+{
+    gx_svd_args args = *asked;
     memset(result, 0, sizeof *result);
     result->mem = run->ctx->mem;
-    if (gx_ok(run) && check(run, args) == GX_OK) {
-        gx_svd_dense(run, args, result);
+    if (gx_ok(run) && check(run, &args) == GX_OK) {
+        args.method = choose_method(run, &args);
+        bool is_dense = args.method == GX_SVD_DENSE;
+        args.mode = args.wants_residuals && args.mode == GX_SVD_VALUES ? GX_SVD_ECONOMY : args.mode;
+        if (is_dense) {
+            gx_svd_dense(run, &args, result);
+        } else if (check_iterative(run, &args) == GX_OK) {
+            gx_svd_iterative(run, &args, result);
+        }
+        if (gx_ok(run) && !is_dense) {
+            gx_svd_fix_sign(result);
+        }
+        if (gx_ok(run) && is_dense && args.wants_residuals) {
+            look_at_residuals(run, args.A, result);
+        }
     }
     if (!gx_ok(run)) {
         gx_svd_clear(result);
@@ -314,9 +425,12 @@ gx_code gx_alg_singular_values(gx_run *run, const gx_mat *A, double *sigma)
 
 gx_code gx_alg_singular_norm(gx_run *run, const gx_mat *A, bool is_nuclear, double *norm)
 {
-    gx_svd_args args = {.A = A, .mode = GX_SVD_VALUES};
+    // A residual of r leaves a value that is off by r at most, and by r^2 / gap next to others.
+    gx_svd_args args = {.A = A, .mode = GX_SVD_VALUES, .tol = 1e-10};
     gx_svd_result result;
     *norm = 0;
+    args.tol = gx_dtype_is_double(A->dtype) ? args.tol : 0;
+    args.k = is_nuclear || A->rows == 0 || A->cols == 0 ? 0 : 1;
     if (gx_alg_svd(run, &args, &result) == GX_OK) {
         for (int64_t i = result.count - 1; i >= 0; i--) { // small ones first
             *norm = is_nuclear ? *norm + result.sigma[i] : result.sigma[i];

@@ -162,6 +162,12 @@ static int64_t first_bad(bool is_double, const void *x, int64_t count)
 gx_code gx_dense_finite(gx_run *run, const char *label, gx_dtype dtype, const void *x, int64_t ld,
                         int64_t m, int64_t n)
 {
+    return gx_dense_finite_part(run, label, dtype, x, ld, m, n, 0, 0);
+}
+
+gx_code gx_dense_finite_part(gx_run *run, const char *label, gx_dtype dtype, const void *x,
+                             int64_t ld, int64_t m, int64_t n, int64_t i0, int64_t j0)
+{
     int64_t parts = gx_dtype_is_complex(dtype) ? 2 : 1;
     bool is_double = gx_dtype_is_double(dtype);
     for (int64_t j = 0; j < n && gx_ok(run); j++) {
@@ -171,7 +177,8 @@ gx_code gx_dense_finite(gx_run *run, const char *label, gx_dtype dtype, const vo
             double value =
                 is_double ? ((const double *)column)[at] : (double)((const float *)column)[at];
             gx_run_failf(run, GX_NUMERIC, "%s has %s at (%lld, %lld)", label,
-                         isnan(value) ? "NaN" : "Inf", (long long)(at / parts), (long long)j);
+                         isnan(value) ? "NaN" : "Inf", (long long)(i0 + at / parts),
+                         (long long)(j0 + j));
         }
         if (j % 64 == 0) {
             gx_run_poll(run);

@@ -29,6 +29,9 @@ gx_code gx_dense_write(gx_run *run, gx_sink *sink, const void *src, int64_t ld);
 /* GX_NUMERIC "LABEL has NaN at (2, 3)" (or Inf), the first one down the columns. */
 gx_code gx_dense_finite(gx_run *run, const char *label, gx_dtype dtype, const void *x, int64_t ld,
                         int64_t m, int64_t n);
+/* The same of a piece whose first element is (i0, j0) of the matrix. */
+gx_code gx_dense_finite_part(gx_run *run, const char *label, gx_dtype dtype, const void *x,
+                             int64_t ld, int64_t m, int64_t n, int64_t i0, int64_t j0);
 
 /* The lower triangle of x over the upper one, conjugated; a real diagonal; n x n. */
 void gx_dense_mirror(gx_run *run, gx_dtype dtype, void *x, int64_t ld, int64_t n);

@@ -28,11 +28,13 @@
     }
 
 #define SVD_COMMON                                                                                 \
-    {"k", GX_OPT_INT, SVD(k), SVD(has_k)}, {"method", GX_OPT_TEXT, SVD(method), 0},                \
-        {"tol", GX_OPT_REAL, SVD(tol), 0}, {"ncv", GX_OPT_INT, SVD(ncv), 0},                       \
-        {"block", GX_OPT_INT, SVD(block), 0}, {"maxiter", GX_OPT_INT, SVD(maxiter), 0},            \
+    {"k", GX_OPT_INT, SVD(k), SVD(has_k)}, {"which", GX_OPT_TEXT, SVD(which), 0},                  \
+        {"method", GX_OPT_TEXT, SVD(method), 0}, {"tol", GX_OPT_REAL, SVD(tol), 0},                \
+        {"ncv", GX_OPT_INT, SVD(ncv), 0}, {"block", GX_OPT_INT, SVD(block), 0},                    \
+        {"maxiter", GX_OPT_INT, SVD(maxiter), 0},                                                  \
         {"power", GX_OPT_INT, SVD(power), SVD(has_power)},                                         \
-        {"oversample", GX_OPT_INT, SVD(oversample), 0}, {"seed", GX_OPT_INT, SVD(seed), 0},        \
+        {"oversample", GX_OPT_INT, SVD(oversample), SVD(has_oversample)},                          \
+        {"seed", GX_OPT_INT, SVD(seed), 0},                                                        \
     {                                                                                              \
         "partial", GX_OPT_BOOL, SVD(partial), 0                                                    \
     }
@@ -76,7 +78,13 @@ static const word whiches[] = {{"largest magnitude", GX_EIG_LARGEST_MAGNITUDE},
                                {NULL, 0}};
 static const word eig_methods[] = {
     {"auto", GX_METHOD_AUTO}, {"dense", GX_METHOD_DENSE}, {"krylov", GX_METHOD_KRYLOV}, {NULL, 0}};
-static const word svd_methods[] = {{"auto", GX_SVD_AUTO}, {"dense", GX_SVD_DENSE}, {NULL, 0}};
+static const word svd_methods[] = {{"auto", GX_SVD_AUTO},
+                                   {"dense", GX_SVD_DENSE},
+                                   {"krylov", GX_SVD_KRYLOV},
+                                   {"randomized", GX_SVD_RANDOMIZED},
+                                   {NULL, 0}};
+static const word svd_whiches[] = {
+    {"largest", false}, {"smallest", true}, {"LM", false}, {"SM", true}, {NULL, 0}};
 static const word modes[] = {
     {"economy", GX_SVD_ECONOMY}, {"full", GX_SVD_FULL}, {"values", GX_SVD_VALUES}, {NULL, 0}};
 
@@ -202,8 +210,9 @@ bool gx_eig_args_of(gx_fn *fn, const gx_eig_options *opt, const gx_mat *A, gx_ma
 bool gx_svd_args_of(gx_fn *fn, const gx_svd_options *opt, const gx_mat *A, bool wants_vectors,
                     gx_svd_args *args)
 {
-    int mode = wants_vectors ? GX_SVD_ECONOMY : GX_SVD_VALUES, method = GX_SVD_AUTO;
+    int mode = wants_vectors ? GX_SVD_ECONOMY : GX_SVD_VALUES, method = GX_SVD_AUTO, which = false;
     if (!take_word(fn, "mode", modes, opt->mode, &mode) ||
+        !take_word(fn, "which", svd_whiches, opt->which, &which) ||
         !take_word(fn, "method", svd_methods, opt->method, &method) ||
         (opt->has_k && !take_count(fn, "k", opt->k, 1)) || !take_tol(fn, opt->tol) ||
         !take_count(fn, "ncv", opt->ncv, 0) || !take_count(fn, "block", opt->block, 0) ||
@@ -217,9 +226,10 @@ bool gx_svd_args_of(gx_fn *fn, const gx_svd_options *opt, const gx_mat *A, bool 
     *args = (gx_svd_args){.A = A,
                           .mode = wants_vectors ? (gx_svd_mode)mode : GX_SVD_VALUES,
                           .k = opt->k,
+                          .is_smallest = which,
                           .method = (gx_svd_method)method,
                           .power = opt->has_power ? opt->power : -1,
-                          .oversample = opt->oversample,
+                          .oversample = opt->has_oversample ? opt->oversample : -1,
                           .tol = opt->tol,
                           .ncv = opt->ncv,
                           .block = opt->block,

@@ -22,10 +22,10 @@ typedef struct gx_eig_options {
 
 typedef struct gx_svd_options {
     gx_dest s, u, vt;
-    bool replace, has_k, has_power, partial;
+    bool replace, has_k, has_power, has_oversample, partial;
     int64_t k, power, oversample, ncv, block, maxiter, seed;
     double tol;
-    char mode[64], method[64];
+    char mode[64], method[64], which[64];
 } gx_svd_options;
 
 extern const gx_option gx_eig_keys[];       /* of the scalar function */

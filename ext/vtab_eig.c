@@ -2,7 +2,7 @@
 ** gx_eig(A, options) and gx_svd(A, options) as tables: a row an eigenvalue, a singular value.
 **
 **   gx_eig   k, value, imag, residual, vector, left_vector
-**   gx_svd   k, sigma, u, v
+**   gx_svd   k, sigma, u, v, residual
 **
 ** Vectors and residuals are computed only where the statement names their columns; left vectors
 ** only with {"left":true}.  Vectors are columns, as matrix values.
@@ -99,7 +99,7 @@ static const gx_table_fn eig_table = {
 
 /* ---- gx_svd --------------------------------------------------------------------------------- */
 
-enum { SVD_K, SVD_SIGMA, SVD_U, SVD_V, SVD_COLUMNS };
+enum { SVD_K, SVD_SIGMA, SVD_U, SVD_V, SVD_RESIDUAL, SVD_COLUMNS };
 
 /* V's columns are V^H's rows conjugated: made so once, when the scan begins. */
 static bool svd_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
@@ -111,8 +111,11 @@ static bool svd_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
     r->mem = fn->ctx->mem;
     bool wants_vectors = (used & (1 << SVD_U | 1 << SVD_V)) != 0;
     if (!gx_fn_options(fn, gx_svd_table_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !gx_svd_args_of(fn, &opt, &A, wants_vectors, &args) ||
-        gx_alg_svd(&fn->run, &args, r) != GX_OK) {
+        !gx_svd_args_of(fn, &opt, &A, wants_vectors, &args)) {
+        return false;
+    }
+    args.wants_residuals = (used & 1 << SVD_RESIDUAL) != 0;
+    if (gx_alg_svd(&fn->run, &args, r) != GX_OK) {
         return false;
     }
     if (r->vt != NULL && gx_dtype_is_complex(r->dtype)) {
@@ -146,6 +149,11 @@ static void svd_column(void *state, gx_ctx *ctx, int64_t row, int column, sqlite
                                    gx_at(r->u, r->dtype, r->m, 0, row), 1, gx_max(1, r->m));
         }
         break;
+    case SVD_RESIDUAL:
+        if (r->residuals != NULL) {
+            sqlite3_result_double(sql, r->residuals[row]);
+        }
+        break;
     default:
         if (r->vt != NULL) {
             gx_table_result_matrix(sql, ctx, "gx_svd", r->dtype, r->n, 1,
@@ -163,7 +171,8 @@ static void svd_clear(void *state)
 
 static const gx_table_fn svd_table = {
     .def = {"gx_svd", 1, 2, false, NULL},
-    .shape = "CREATE TABLE x(k INTEGER, sigma REAL, u BLOB, v BLOB, a HIDDEN, options HIDDEN)",
+    .shape = "CREATE TABLE x(k INTEGER, sigma REAL, u BLOB, v BLOB, residual REAL, a HIDDEN, "
+             "options HIDDEN)",
     .columns = SVD_COLUMNS,
     .state_bytes = sizeof(gx_svd_result),
     .begin = svd_begin,

@@ -92,6 +92,14 @@ const fault_script fault_scripts[] = {
     {"funm-symmetric", SMALL,
      "SELECT gx_sqrtm('[[2,1],[1,-2]]', 'R'), gx_json(gx_logm('[[2,1],[1,2]]'))"},
 
+    // Few singular values.
+    {"svd-krylov", HELPERS,
+     "SELECT k, sigma, length(u), residual FROM gx_svd('A', '{\"k\":2,\"method\":\"krylov\"}')"},
+    {"svd-krylov-stored", SMALL,
+     "SELECT gx_svd('Z', 's', 'U', 'V', '{\"k\":2,\"method\":\"krylov\",\"block\":1}')"},
+    {"svd-randomized", HELPERS,
+     "SELECT gx_svd('A', 's', 'U', 'V', '{\"k\":2,\"method\":\"randomized\"}')"},
+    {"svd-smallest", SMALL, "SELECT sigma, v FROM gx_svd('Z', '{\"k\":2,\"which\":\"smallest\"}')"},
     // Few eigenvalues.
     {"eig-krylov", HELPERS "SELECT gx_matmul('A', 'A', 'G', '{\"transb\":true}');",
      "SELECT k, value, residual, length(vector) FROM gx_eig('G', "
