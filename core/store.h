@@ -333,7 +333,7 @@ uint64_t gx_store_stamp(gx_store *store, const char *schema);
 /*
 ** Wait for the disk now for what SQLite has written to the schema's file so far, so that the commit
 ** need not: for a writer that has nothing better to do while others compute.  Nothing where
-** `synchronous` is off, in WAL mode and in temp and in-memory databases.  GX_IO, GX_FULL: the disk
+** `synchronous` is off and in temp and in-memory databases; in WAL mode the file has nothing new.  GX_IO, GX_FULL: the disk
 ** refused, and the call must fail, because it may say so only once.
 */
 gx_code gx_store_settle(gx_store *store, const char *schema, gx_err *err);

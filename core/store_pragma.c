@@ -75,14 +75,18 @@ uint64_t gx_store_stamp(gx_store *store, const char *schema)
     return hash == 0 ? 1 : hash;
 }
 
-/* The database's file, where a commit would wait for the disk because of it; else NULL. */
+/*
+** The database's file, where a commit would wait for the disk because of it; else NULL.  The
+** journal's mode is not asked: PRAGMA journal_mode counts as writing, and an interrupt that met it
+** would roll back the application's transaction.
+*/
 static sqlite3_file *durable_file(gx_store *store, const char *schema)
 {
     char synchronous[64];
     sqlite3_file *file = NULL;
     if (sqlite3_stricmp(schema, "temp") == 0 ||
         gx_store_pragma(store->db, schema, "synchronous", synchronous, NULL) != GX_OK ||
-        strcmp(synchronous, "0") == 0 || !gx_store_writer_excludes_readers(store, schema) ||
+        strcmp(synchronous, "0") == 0 ||
         sqlite3_file_control(store->db, schema, SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK) {
         return NULL;
     }
