@@ -293,15 +293,15 @@ $(BUILD)/gpu/gx_cuda.so: $(CUDA_SO)
 gpu: $(if $(NVCC),$(BUILD)/gpu/gx_cuda.so,no-cuda) $(BUILD)/gpu/gpu_tests
 
 # The same tests where there is no GPU: stand-ins for NVIDIA's libraries on the CPU (tests/mockcuda).
-$(BUILD)/mock/lib/libcudart.so.13: $(BUILD)/tests/mockcuda/mock_nvidia.o $(BUILD)/tests/mockcuda/mock_solver.o \
-                                   $(BUILD)/libgx.a
+NVIDIA := $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_nvidia mock_launch mock_solver)
+
+$(BUILD)/mock/lib/libcudart.so.13: $(NVIDIA) $(BUILD)/tests/mockcuda/mock_machine.o $(BUILD)/libgx.a
 	@mkdir -p $(@D)
 	$(call say,link,$@)
 	$(Q)$(CC) -shared $(SANITIZE) -o $@ $^ -Wl,--exclude-libs,ALL $(TEST_LIBS)
-	@ln -sf $(@F) $(@D)/libcublas.so.13
-	@ln -sf $(@F) $(@D)/libcusolver.so.12
+	@for l in cublas.so.13 cusolver.so.12 nvJitLink.so.13 cublasLt.so.13 cusparse.so.12; do ln -sf $(@F) $(@D)/lib$$l; done
 
-$(BUILD)/tests/mockcuda/mock_nvidia.o $(BUILD)/tests/mockcuda/mock_solver.o: private FLAGS += -Icore -Ikernels
+$(NVIDIA): private FLAGS += -Icore -Ikernels
 
 test-gpu: gpu
 	@tests/gpu/run.sh $(BUILD)/gpu test

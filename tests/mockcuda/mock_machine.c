@@ -14,11 +14,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BUFFERS_MOST = 4096, NAN_BYTE = 0xFF };
+enum { BUFFERS_MOST = 4096, DEVICES_MOST = 16, NAN_BYTE = 0xFF };
 
 typedef struct buffer {
     char *at;
     size_t bytes;
+    int device;
 } buffer;
 
 static struct machine {
@@ -31,6 +32,10 @@ static struct machine {
     char fail_call[64], fail_mode[16];
     int64_t fail_at, fail_seen;
     bool is_lost;
+    mock_failure end; /* how the context has ended */
+    size_t others;
+    int64_t others_from;
+    size_t used[DEVICES_MOST];
     mock_counts counts;
     buffer device[BUFFERS_MOST], pinned[BUFFERS_MOST];
 } machine = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
@@ -42,13 +47,26 @@ static void order(const char *text)
     machine.fail_at = 0;
     machine.fail_seen = 0;
     machine.is_lost = false;
+    machine.end = MOCK_FINE;
     machine.counts.calls = 0;
     machine.counts.failures = 0;
+    machine.counts.vain = 0;
     long long at = 0;
     if (text != NULL &&
         sscanf(text, "%63[^:]:%lld:%15s", machine.fail_call, &at, machine.fail_mode) >= 2) {
         machine.fail_at = at;
     }
+}
+
+static void share(const char *text)
+{
+    long long bytes = 0, from = 0;
+    machine.counts.calls = 0;
+    if (text == NULL || sscanf(text, "%lld:%lld", &bytes, &from) < 1) {
+        bytes = 0;
+    }
+    machine.others = (size_t)bytes;
+    machine.others_from = from;
 }
 
 static void look_at_environment(void)
@@ -60,6 +78,7 @@ static void look_at_environment(void)
     machine.bandwidth = bandwidth == NULL ? 0 : atof(bandwidth);
     machine.slow_us = slow == NULL ? 0 : (useconds_t)atoi(slow);
     order(getenv("MOCK_FAIL"));
+    share(getenv("MOCK_OTHERS"));
 }
 
 static void enter(void)
@@ -104,6 +123,58 @@ bool mock_fails(const char *call)
     return fails;
 }
 
+static mock_failure mode_of(const char *mode)
+{
+    static const struct {
+        const char *name;
+        mock_failure failure;
+    } modes[] = {{"launch", MOCK_LAUNCH},
+                 {"status", MOCK_STATUS},
+                 {"sticky", MOCK_STICKY},
+                 {"later", MOCK_LATER},
+                 {"lost", MOCK_LOST}};
+    for (size_t k = 0; k < sizeof modes / sizeof *modes; k++) {
+        if (strcmp(mode, modes[k].name) == 0) {
+            return modes[k].failure;
+        }
+    }
+    return MOCK_MEMORY;
+}
+
+mock_failure mock_fate(const char *call)
+{
+    mock_failure end = mock_end();
+    if (end != MOCK_FINE) {
+        enter();
+        machine.counts.vain++;
+        leave();
+        return end;
+    }
+    enter();
+    mock_failure failure = mode_of(machine.fail_mode);
+    leave();
+    // "lost" is a mode of both stand-ins; here what follows is the caller's to say.
+    if (!mock_fails(call)) {
+        return MOCK_FINE;
+    }
+    return failure;
+}
+
+mock_failure mock_end(void)
+{
+    enter();
+    mock_failure end = machine.end;
+    leave();
+    return end;
+}
+
+void mock_end_now(mock_failure how)
+{
+    enter();
+    machine.end = machine.end == MOCK_FINE ? how : machine.end;
+    leave();
+}
+
 void mock_read(mock_counts *counts)
 {
     enter();
@@ -118,9 +189,19 @@ void mock_order(const char *failure)
     leave();
 }
 
+void mock_share(const char *others)
+{
+    enter();
+    share(others);
+    leave();
+}
+
 void mock_count(mock_done what)
 {
     enter();
+    machine.counts.handles += (what == MOCK_HANDLE_MADE) - (what == MOCK_HANDLE_GONE);
+    machine.counts.uncleared += (what == MOCK_ERROR_KEPT) - (what == MOCK_ERROR_CLEARED);
+    machine.counts.violations += what == MOCK_VIOLATION;
     machine.counts.kernels += what == MOCK_KERNEL;
     machine.counts.uploads += what == MOCK_UPLOAD;
     machine.counts.downloads += what == MOCK_DOWNLOAD;
@@ -129,13 +210,14 @@ void mock_count(mock_done what)
 
 // Memory ------------------------------------------------------------------------------------------
 
-static void *allocate(buffer *table, size_t bytes)
+static void *allocate(buffer *table, size_t bytes, int device)
 {
     for (int k = 0; k < BUFFERS_MOST; k++) {
         if (table[k].at == NULL) {
             size_t rounded = (bytes + 255) / 256 * 256;
             table[k].at = aligned_alloc(256, rounded == 0 ? 256 : rounded);
             table[k].bytes = bytes;
+            table[k].device = device;
             if (table[k].at != NULL) {
                 memset(table[k].at, NAN_BYTE, rounded);
             }
@@ -146,12 +228,13 @@ static void *allocate(buffer *table, size_t bytes)
 }
 
 /* Bytes of the buffer that is gone; -1 when there was none. */
-static int64_t discard(buffer *table, void *ptr)
+static int64_t discard(buffer *table, void *ptr, int *device)
 {
     for (int k = 0; k < BUFFERS_MOST; k++) {
         if (ptr != NULL && table[k].at == ptr) {
             free(ptr);
             table[k].at = NULL;
+            *device = table[k].device;
             return (int64_t)table[k].bytes;
         }
     }
@@ -159,46 +242,67 @@ static int64_t discard(buffer *table, void *ptr)
     return -1;
 }
 
-void *mock_device_alloc(size_t bytes)
+/* Under the lock: what nobody has. */
+static size_t free_on(int device)
+{
+    bool is_shared = machine.counts.calls >= machine.others_from;
+    size_t taken = machine.used[device] + (is_shared ? machine.others : 0);
+    return taken < machine.memory ? machine.memory - taken : 0;
+}
+
+void *mock_device_alloc_on(int device, size_t bytes)
 {
     enter();
     void *ptr = NULL;
     mock_counts *c = &machine.counts;
-    if (bytes <= machine.memory - (size_t)c->device_bytes) {
-        ptr = allocate(machine.device, bytes);
+    if (bytes <= free_on(device)) {
+        ptr = allocate(machine.device, bytes, device);
     }
     if (ptr != NULL) {
         c->device_buffers++;
         c->device_bytes += (int64_t)bytes;
+        machine.used[device] += bytes;
         c->device_peak = c->device_bytes > c->device_peak ? c->device_bytes : c->device_peak;
     }
     leave();
     return ptr;
 }
 
+void *mock_device_alloc(size_t bytes)
+{
+    return mock_device_alloc_on(0, bytes);
+}
+
 void mock_device_free(void *ptr)
 {
     enter();
-    int64_t bytes = discard(machine.device, ptr);
+    int device = 0;
+    int64_t bytes = discard(machine.device, ptr, &device);
     if (bytes >= 0) {
         machine.counts.device_buffers--;
         machine.counts.device_bytes -= bytes;
+        machine.used[device] -= (size_t)bytes;
     }
     leave();
 }
 
-size_t mock_device_free_bytes(void)
+size_t mock_device_free_bytes_on(int device)
 {
     enter();
-    size_t bytes = machine.memory - (size_t)machine.counts.device_bytes;
+    size_t bytes = free_on(device);
     leave();
     return bytes;
+}
+
+size_t mock_device_free_bytes(void)
+{
+    return mock_device_free_bytes_on(0);
 }
 
 void *mock_pin(size_t bytes)
 {
     enter();
-    void *ptr = allocate(machine.pinned, bytes);
+    void *ptr = allocate(machine.pinned, bytes, 0);
     mock_counts *c = &machine.counts;
     if (ptr != NULL) {
         c->pinned_buffers++;
@@ -212,7 +316,8 @@ void *mock_pin(size_t bytes)
 void mock_unpin(void *ptr)
 {
     enter();
-    int64_t bytes = discard(machine.pinned, ptr);
+    int device;
+    int64_t bytes = discard(machine.pinned, ptr, &device);
     if (bytes >= 0) {
         machine.counts.pinned_buffers--;
         machine.counts.pinned_bytes -= bytes;
@@ -220,15 +325,29 @@ void mock_unpin(void *ptr)
     leave();
 }
 
-bool mock_is_on_device(const void *ptr, size_t bytes)
+static bool is_in(const buffer *table, const void *ptr, size_t bytes)
 {
-    enter();
     bool is_inside = bytes == 0;
     for (int k = 0; k < BUFFERS_MOST && !is_inside; k++) {
-        const buffer *b = &machine.device[k];
+        const buffer *b = &table[k];
         const char *at = ptr;
         is_inside = b->at != NULL && at >= b->at && at + bytes <= b->at + b->bytes;
     }
+    return is_inside;
+}
+
+bool mock_is_pinned(const void *ptr, size_t bytes)
+{
+    enter();
+    bool is_pinned = is_in(machine.pinned, ptr, bytes);
+    leave();
+    return is_pinned;
+}
+
+bool mock_is_on_device(const void *ptr, size_t bytes)
+{
+    enter();
+    bool is_inside = is_in(machine.device, ptr, bytes);
     machine.counts.violations += !is_inside;
     leave();
     return is_inside;

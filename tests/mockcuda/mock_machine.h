@@ -5,11 +5,18 @@
 ** Set by environment, looked at when the machine is first used:
 **
 **   MOCK_DEVICES    how many (1)                MOCK_MEMORY   bytes of each (4 GiB)
+**   MOCK_OTHERS     "BYTES" or "BYTES:N": other processes hold so much of each device, from the
+**                   N-th call on (0)
 **   MOCK_BANDWIDTH  copies, bytes per second; 0 = as fast as it goes (0)
-**   MOCK_FAIL       "CALL:N" or "CALL:N:MODE": the N-th call of that name fails, "*" any name;
-**                   MODE once (default), always (that call and all later ones of the name), lost
-**                   (every call of any name from then on)
 **   MOCK_SLOW       microseconds that every asynchronous action takes at least (0)
+**   MOCK_FAIL       "CALL:N" or "CALL:N:MODE": the N-th call of that name fails, "*" any name.
+**                   MODE, the stand-in for gx_cuda.so: once (default), always (that call and all
+**                   later ones of the name), lost (every call of any name from then on).
+**                   The stand-ins for NVIDIA's libraries: memory (default: there is none), launch
+**                   (refused, once), status (an internal error, once), always (memory, and all
+**                   later calls of the name); and what ends the process's context, so that every
+**                   later call fails with the same code: sticky (an illegal address), later (a
+**                   kernel or a copy that fails when its turn comes), lost (the device is gone)
 */
 #ifndef MOCK_MACHINE_H
 #define MOCK_MACHINE_H
@@ -26,7 +33,20 @@ typedef struct mock_counts {
     int64_t failures;   /* that were ordered and have happened     */
     int64_t violations; /* copies or kernels outside of a buffer, use of what is freed */
     int64_t kernels, uploads, downloads;
+    int64_t handles;   /* alive: of cuBLAS, cuSOLVER, device code                  */
+    int64_t uncleared; /* threads whose last error has not been asked for and cleared */
+    int64_t vain;      /* calls after the context has ended                         */
 } mock_counts;
+
+typedef enum mock_failure {
+    MOCK_FINE = 0,
+    MOCK_MEMORY,
+    MOCK_LAUNCH,
+    MOCK_STATUS,
+    MOCK_STICKY,
+    MOCK_LATER,
+    MOCK_LOST
+} mock_failure;
 
 int mock_devices(void);
 size_t mock_memory(void);
@@ -34,10 +54,20 @@ size_t mock_memory(void);
 /* Does this call fail?  Counts it. */
 bool mock_fails(const char *call);
 
-/* Memory of a device, filled with NaNs; NULL when it is full. */
+/* How this call fails, counted; and how the context has ended, MOCK_FINE while it lives. */
+mock_failure mock_fate(const char *call);
+mock_failure mock_end(void);
+
+/* The context ends now: what is still in queues is not done. */
+void mock_end_now(mock_failure how);
+
+/* Memory of a device (0 where it is not said), filled with NaNs; NULL when it is full. */
 void *mock_device_alloc(size_t bytes);
+void *mock_device_alloc_on(int device, size_t bytes);
 void mock_device_free(void *ptr);
 size_t mock_device_free_bytes(void);
+size_t mock_device_free_bytes_on(int device);
+bool mock_is_pinned(const void *ptr, size_t bytes);
 void *mock_pin(size_t bytes);
 void mock_unpin(void *ptr);
 
@@ -69,9 +99,19 @@ void mock_copy(void *dst, const void *src, size_t bytes);
 #define MOCK_API __attribute__((visibility("default")))
 MOCK_API void mock_read(mock_counts *counts);
 MOCK_API void mock_order(const char *failure); /* as MOCK_FAIL; "" = none; counts calls anew */
+MOCK_API void mock_share(const char *others);  /* as MOCK_OTHERS; counts calls anew */
 
 /* Add to one of the counts of what was done. */
-typedef enum mock_done { MOCK_KERNEL, MOCK_UPLOAD, MOCK_DOWNLOAD } mock_done;
+typedef enum mock_done {
+    MOCK_KERNEL,
+    MOCK_UPLOAD,
+    MOCK_DOWNLOAD,
+    MOCK_HANDLE_MADE,
+    MOCK_HANDLE_GONE,
+    MOCK_ERROR_KEPT,
+    MOCK_ERROR_CLEARED,
+    MOCK_VIOLATION
+} mock_done;
 void mock_count(mock_done what);
 
 #endif

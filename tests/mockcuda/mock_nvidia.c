@@ -1,652 +1,497 @@
 /*
-** Stand-ins for libcudart, libcublas and libcusolver on the CPU, in one object: what the host code
-** of the CUDA backend is tested against where there is no GPU.
+** Stand-ins for libcudart, libcublas and libcusolver on the CPU, in one object: what gx_cuda.so
+** runs on where there is no GPU.
 **
-** Streams are synchronous: a call has been done when it returns.  Device memory is ordinary memory
-** filled with NaNs.  A launch is served from the kernel's name and its struct
-** (kernels/cuda_kernels.h): elementwise ones go to the CPU backend, whose bits the device code
-** has, what else core/backend.h names to the reference, and what is the CUDA backend's own
-** (regions, parts of triangles, rows, partial reductions) to the loops below.  cuBLAS and cuSOLVER
-** are the reference's kernels; cuSOLVER's appetite for workspace is made up, and the last byte of
-** what it is given is written, so that a workspace that is too small shows under ASan.
+** A stream is a thread with a queue of actions, an event a mark in it (mock_machine.c); device
+** memory is ordinary memory filled with NaNs; copies from and to pageable memory wait, as CUDA's
+** do.  What fails, and how, is ordered (mock_machine.h); a call that fails leaves the thread's last
+** error behind, and a context that has ended does nothing more and answers every call with the same
+** error.
 **
-** Environment: MOCK_DRIVER the driver's version (13000; 0 = none), MOCK_DEVICES (1), MOCK_MEMORY
-** bytes (4 GiB), MOCK_FAIL "NAME:N": the N-th call of that function of cudart fails with error 2
-** (memory) for allocations and 719 (launch failure) for the others; NAME "*" is any.
+** Environment beside mock_machine.h's: MOCK_DRIVER the driver's version (13000; 0 = none),
+** MOCK_TOOLKIT the runtime's (13000), MOCK_CC compute capabilities ("9.0,7.0"; the last one is
+** that of all others).  CUDA_VISIBLE_DEVICES counts: "2,0" shows two devices.  Device code is for
+** 7.5, 8.x, 9.0, 10.0 and 12.0; a newer device compiles it where the driver is not older than the
+** toolkit.
 */
-#include "backend.h"
-#include "cuda_kernels.h"
-#include "random.h"
+#include "mock_nvidia.h"
 
-#include <math.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define API __attribute__((visibility("default")))
+static const int64_t MAGIC = 0x6d6f636b68616e64;
 
-enum { NO_MEMORY = 2, OLD_DRIVER = 35, NO_DEVICE = 100, NOT_FOUND = 500, LAUNCH_FAILURE = 719 };
+static _Thread_local int last_error, current_device;
 
-/* ---- the machine ---------------------------------------------------------------------------- */
-
-static atomic_llong calls, alive_bytes;
-
-static long long number_of(const char *name, long long otherwise)
+static int number_of(const char *name, int otherwise)
 {
     const char *text = getenv(name);
-    return text == NULL ? otherwise : atoll(text);
+    return text == NULL ? otherwise : atoi(text);
 }
 
-/* Counts the call; true when it is the one that MOCK_FAIL names. */
-static int fails(const char *call)
+/* ---- how calls end -------------------------------------------------------------------------- */
+
+int mock_keep(int status)
 {
-    const char *text = getenv("MOCK_FAIL"), *colon = text == NULL ? NULL : strchr(text, ':');
-    size_t length = colon == NULL ? 0 : (size_t)(colon - text);
-    bool is_named = colon != NULL && ((length == 1 && text[0] == '*') ||
-                                      (strlen(call) == length && memcmp(call, text, length) == 0));
-    if (!is_named || atomic_fetch_add(&calls, 1) + 1 != atoll(colon + 1)) {
+    if (status != 0 && last_error == 0) {
+        mock_count(MOCK_ERROR_KEPT);
+        last_error = status;
+    }
+    return status;
+}
+
+static int runtime_status(mock_failure failure)
+{
+    switch (failure) {
+    case MOCK_MEMORY:
+        return CUDA_NO_MEMORY;
+    case MOCK_LAUNCH:
+        return CUDA_BAD_LAUNCH;
+    case MOCK_STATUS:
+        return CUDA_INVALID;
+    case MOCK_STICKY:
+        return CUDA_ILLEGAL_ADDRESS;
+    case MOCK_LATER:
+        return CUDA_LAUNCH_FAILURE;
+    case MOCK_LOST:
+        return CUDA_UNKNOWN;
+    case MOCK_FINE:
+        break;
+    }
+    return 0;
+}
+
+/* ALLOC_FAILED, EXECUTION_FAILED, INTERNAL_ERROR */
+static int library_status(mock_library library, mock_failure failure)
+{
+    bool is_blas = library == MOCK_BLAS;
+    switch (failure) {
+    case MOCK_MEMORY:
+        return is_blas ? 3 : 2;
+    case MOCK_LAUNCH:
+        return is_blas ? 13 : 6;
+    default:
+        return is_blas ? 14 : 7;
+    }
+}
+
+int mock_begin(mock_library library, const char *call, bool *is_fatal)
+{
+    mock_failure failure = mock_fate(call);
+    if (failure == MOCK_FINE) {
         return 0;
     }
-    return strstr(call, "lloc") != NULL ? NO_MEMORY : LAUNCH_FAILURE;
+    if (failure == MOCK_LATER && is_fatal != NULL && mock_end() == MOCK_FINE) {
+        *is_fatal = true;
+        return 0;
+    }
+    if (failure >= MOCK_STICKY) {
+        mock_end_now(failure);
+    }
+    int status = mock_keep(runtime_status(failure));
+    return library == MOCK_RUNTIME ? status : library_status(library, failure);
 }
 
-#define FAILS(call)                                                                                \
-    do {                                                                                           \
-        int failure_ = fails(call);                                                                \
-        if (failure_ != 0) {                                                                       \
-            return failure_;                                                                       \
-        }                                                                                          \
-    } while (0)
+API int cudaGetLastError(void)
+{
+    int status = mock_end() == MOCK_FINE ? last_error : runtime_status(mock_end());
+    if (last_error != 0) {
+        mock_count(MOCK_ERROR_CLEARED);
+    }
+    last_error = 0;
+    return status;
+}
+
+static const struct {
+    int status;
+    const char *name, *text;
+} words[] = {
+    {CUDA_INVALID, "cudaErrorInvalidValue", "invalid argument"},
+    {CUDA_NO_MEMORY, "cudaErrorMemoryAllocation", "out of memory"},
+    {CUDA_OLD_DRIVER, "cudaErrorInsufficientDriver",
+     "CUDA driver version is insufficient for CUDA runtime version"},
+    {CUDA_NO_DEVICE, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
+    {CUDA_NO_IMAGE, "cudaErrorNoKernelImageForDevice",
+     "no kernel image is available for execution on the device"},
+    {CUDA_ILLEGAL_ADDRESS, "cudaErrorIllegalAddress", "an illegal memory access was encountered"},
+    {CUDA_BAD_LAUNCH, "cudaErrorLaunchOutOfResources", "too many resources requested for launch"},
+    {CUDA_LAUNCH_FAILURE, "cudaErrorLaunchFailure", "unspecified launch failure"},
+    {0, "cudaErrorUnknown", "unknown error"},
+};
+
+static int word_of(int status)
+{
+    int k = 0;
+    while (words[k].status != 0 && words[k].status != status) {
+        k++;
+    }
+    return k;
+}
+
+API const char *cudaGetErrorName(int status)
+{
+    return words[word_of(status)].name;
+}
+
+API const char *cudaGetErrorString(int status)
+{
+    return words[word_of(status)].text;
+}
+
+/* ---- handles -------------------------------------------------------------------------------- */
+
+int mock_handle_make(void **handle)
+{
+    mock_handle *made = calloc(1, sizeof *made);
+    *handle = made;
+    if (made == NULL) {
+        return CUDA_NO_MEMORY;
+    }
+    made->magic = MAGIC;
+    mock_count(MOCK_HANDLE_MADE);
+    return 0;
+}
+
+bool mock_handle_is(const void *handle)
+{
+    const mock_handle *h = handle;
+    bool is_one = h != NULL && h->magic == MAGIC;
+    if (!is_one) {
+        mock_count(MOCK_VIOLATION);
+    }
+    return is_one;
+}
+
+void mock_handle_free(void *handle)
+{
+    if (mock_handle_is(handle)) {
+        ((mock_handle *)handle)->magic = 0;
+        free(handle);
+        mock_count(MOCK_HANDLE_GONE);
+    }
+}
+
+/* ---- devices -------------------------------------------------------------------------------- */
 
 API int cudaDriverGetVersion(int *version)
 {
-    *version = (int)number_of("MOCK_DRIVER", 13000);
+    *version = number_of("MOCK_DRIVER", 13000);
     return 0;
 }
 
 API int cudaRuntimeGetVersion(int *version)
 {
-    *version = 13000;
+    *version = number_of("MOCK_TOOLKIT", 13000);
     return 0;
+}
+
+/* The device that the process calls by this number; -1: none. */
+static int physical(int device)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    if (visible == NULL) {
+        return device >= 0 && device < mock_devices() ? device : -1;
+    }
+    for (int k = 0; *visible != '\0'; k++) {
+        int found = atoi(visible);
+        if (found >= mock_devices() || *visible < '0' || *visible > '9') {
+            return -1; // CUDA stops at the first that is not there
+        }
+        if (k == device) {
+            return found;
+        }
+        visible += strcspn(visible, ",");
+        visible += *visible == ',';
+    }
+    return -1;
 }
 
 API int cudaGetDeviceCount(int *count)
 {
     *count = 0;
-    if (number_of("MOCK_DRIVER", 13000) < 13000) {
-        return OLD_DRIVER;
+    BEGIN(MOCK_RUNTIME, "cudaGetDeviceCount");
+    int driver = number_of("MOCK_DRIVER", 13000), toolkit = number_of("MOCK_TOOLKIT", 13000);
+    if (driver / 1000 < toolkit / 1000) {
+        return mock_keep(CUDA_OLD_DRIVER);
     }
-    *count = (int)number_of("MOCK_DEVICES", 1);
-    return *count == 0 ? NO_DEVICE : 0;
+    while (physical(*count) >= 0) {
+        ++*count;
+    }
+    return *count == 0 ? mock_keep(CUDA_NO_DEVICE) : 0;
 }
 
 API int cudaSetDevice(int device)
 {
-    FAILS("cudaSetDevice");
-    return device < number_of("MOCK_DEVICES", 1) ? 0 : NO_DEVICE;
+    BEGIN(MOCK_RUNTIME, "cudaSetDevice");
+    if (physical(device) < 0) {
+        return mock_keep(CUDA_BAD_DEVICE);
+    }
+    current_device = physical(device);
+    return 0;
+}
+
+/* Ten times the compute capability. */
+static int capability(int device)
+{
+    const char *text = getenv("MOCK_CC");
+    int major = 9, minor = 0;
+    for (int k = 0; text != NULL && *text != '\0' && k <= device; k++) {
+        (void)sscanf(text, "%d.%d", &major, &minor);
+        text += strcspn(text, ",");
+        text += *text == ',';
+    }
+    return 10 * major + minor;
 }
 
 API int cudaDeviceGetAttribute(int *value, int attribute, int device)
 {
-    (void)device;
-    *value = attribute == 11 ? 2147483647 : attribute == 75 ? 9 : attribute == 76 ? 0 : 132;
+    BEGIN(MOCK_RUNTIME, "cudaDeviceGetAttribute");
+    int cc = capability(physical(device));
+    *value = attribute == 11   ? 2147483647
+             : attribute == 75 ? cc / 10
+             : attribute == 76 ? cc % 10
+                               : 132;
     return 0;
 }
 
 API int cudaGetDeviceProperties(void *properties, int device)
 {
-    (void)device;
-    memcpy(properties, "Mock", sizeof "Mock");
+    BEGIN(MOCK_RUNTIME, "cudaGetDeviceProperties");
+    int number = physical(device);
+    snprintf(properties, 256, number == 0 ? "Mock" : "Mock %d", number);
     return 0;
 }
 
 API int cudaDeviceGetPCIBusId(char *text, int bytes, int device)
 {
-    snprintf(text, (size_t)bytes, "0000:%02x:00.0", device);
+    BEGIN(MOCK_RUNTIME, "cudaDeviceGetPCIBusId");
+    snprintf(text, (size_t)bytes, "0000:%02x:00.0", physical(device));
     return 0;
 }
+
+API int cudaLibraryLoadData(void **library, const void *code, int *options, void **values,
+                            unsigned count, int *library_options, void **library_values,
+                            unsigned library_count)
+{
+    (void)code, (void)options, (void)values, (void)count;
+    (void)library_options, (void)library_values, (void)library_count;
+    BEGIN(MOCK_RUNTIME, "cudaLibraryLoadData");
+    int cc = capability(current_device), major = cc / 10;
+    bool is_built = cc >= 75 && (major == 7 || major == 8 || cc == 90 || cc == 100 || cc == 120);
+    if (cc < 75) {
+        return mock_keep(CUDA_NO_IMAGE);
+    }
+    if (!is_built && number_of("MOCK_DRIVER", 13000) < 13000) {
+        return mock_keep(CUDA_NEWER_PTX);
+    }
+    return mock_handle_make(library);
+}
+
+API int cudaLibraryUnload(void *library)
+{
+    int status = mock_begin(MOCK_RUNTIME, "cudaLibraryUnload", NULL);
+    if (mock_end() == MOCK_FINE) {
+        mock_handle_free(library);
+    }
+    return status;
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
 
 API int cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 {
-    FAILS("cudaMemGetInfo");
-    *total_bytes = (size_t)number_of("MOCK_MEMORY", 4LL << 30);
-    *free_bytes = *total_bytes - (size_t)atomic_load(&alive_bytes);
+    BEGIN(MOCK_RUNTIME, "cudaMemGetInfo");
+    *total_bytes = mock_memory();
+    *free_bytes = mock_device_free_bytes_on(current_device);
     return 0;
 }
 
-/* The size of a buffer is kept in front of it. */
 API int cudaMalloc(void **ptr, size_t bytes)
 {
-    FAILS("cudaMalloc");
-    long long most = number_of("MOCK_MEMORY", 4LL << 30);
     *ptr = NULL;
-    if (bytes > (size_t)most || atomic_load(&alive_bytes) + (long long)bytes > most) {
-        return NO_MEMORY;
-    }
-    size_t room = (bytes + 256 + 255) / 256 * 256;
-    char *base = aligned_alloc(256, room);
-    if (base == NULL) {
-        return NO_MEMORY;
-    }
-    memset(base, 0xFF, room);
-    memcpy(base, &bytes, sizeof bytes);
-    atomic_fetch_add(&alive_bytes, (long long)bytes);
-    *ptr = base + 256;
-    return 0;
+    BEGIN(MOCK_RUNTIME, "cudaMalloc");
+    *ptr = mock_device_alloc_on(current_device, bytes);
+    return *ptr == NULL ? mock_keep(CUDA_NO_MEMORY) : 0;
 }
 
+/* A failure does not keep memory from being given back, but a context that has ended does. */
 API int cudaFree(void *ptr)
 {
-    if (ptr != NULL) {
-        size_t bytes;
-        char *base = (char *)ptr - 256;
-        memcpy(&bytes, base, sizeof bytes);
-        atomic_fetch_sub(&alive_bytes, (long long)bytes);
-        free(base);
+    int status = mock_begin(MOCK_RUNTIME, "cudaFree", NULL);
+    if (mock_end() == MOCK_FINE) {
+        mock_device_free(ptr);
     }
-    return 0;
+    return status;
 }
 
 API int cudaHostAlloc(void **ptr, size_t bytes, unsigned flags)
 {
     (void)flags;
-    FAILS("cudaHostAlloc");
-    *ptr = malloc(bytes);
-    return *ptr == NULL ? NO_MEMORY : 0;
+    *ptr = NULL;
+    BEGIN(MOCK_RUNTIME, "cudaHostAlloc");
+    *ptr = mock_pin(bytes);
+    return *ptr == NULL ? mock_keep(CUDA_NO_MEMORY) : 0;
 }
 
 API int cudaFreeHost(void *ptr)
 {
-    free(ptr);
+    int status = mock_begin(MOCK_RUNTIME, "cudaFreeHost", NULL);
+    if (mock_end() == MOCK_FINE) {
+        mock_unpin(ptr);
+    }
+    return status;
+}
+
+/* ---- streams, events ------------------------------------------------------------------------ */
+
+API int cudaStreamCreateWithFlags(void **stream, unsigned flags)
+{
+    (void)flags;
+    *stream = NULL;
+    BEGIN(MOCK_RUNTIME, "cudaStreamCreateWithFlags");
+    *stream = mock_queue_create();
     return 0;
 }
 
-/* ---- streams, events, copies ---------------------------------------------------------------- */
-
-static int make_handle(void **handle)
+API int cudaStreamDestroy(void *stream)
 {
-    *handle = malloc(1);
-    return *handle == NULL ? NO_MEMORY : 0;
+    int status = mock_begin(MOCK_RUNTIME, "cudaStreamDestroy", NULL);
+    if (mock_end() == MOCK_FINE) {
+        mock_queue_free(stream);
+    }
+    return status;
 }
 
-#define CREATES(name, ...)                                                                         \
-    API int name(__VA_ARGS__);                                                                     \
-    API int name(__VA_ARGS__)                                                                      \
-    {                                                                                              \
-        FAILS(#name);                                                                              \
-        return make_handle(handle);                                                                \
-    }
-#define DESTROYS(name)                                                                             \
-    API int name(void *handle);                                                                    \
-    API int name(void *handle)                                                                     \
-    {                                                                                              \
-        free(handle);                                                                              \
-        return 0;                                                                                  \
-    }
-#define SUCCEEDS(name, ...)                                                                        \
-    API int name(__VA_ARGS__);                                                                     \
-    API int name(__VA_ARGS__)                                                                      \
-    {                                                                                              \
-        FAILS(#name);                                                                              \
-        return 0;                                                                                  \
-    }
-
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-
-CREATES(cudaStreamCreateWithFlags, void **handle, unsigned flags)
-CREATES(cudaEventCreateWithFlags, void **handle, unsigned flags)
-CREATES(cublasCreate_v2, void **handle)
-CREATES(cusolverDnCreate, void **handle)
-CREATES(cusolverDnCreateParams, void **handle)
-DESTROYS(cudaStreamDestroy)
-DESTROYS(cudaEventDestroy)
-DESTROYS(cublasDestroy_v2)
-DESTROYS(cusolverDnDestroy)
-DESTROYS(cusolverDnDestroyParams)
-SUCCEEDS(cudaStreamSynchronize, void *stream)
-SUCCEEDS(cudaStreamWaitEvent, void *stream, void *event, unsigned flags)
-SUCCEEDS(cudaEventRecord, void *event, void *stream)
-SUCCEEDS(cudaEventSynchronize, void *event)
-SUCCEEDS(cublasSetStream_v2, void *handle, void *stream)
-SUCCEEDS(cublasSetWorkspace_v2, void *handle, void *workspace, size_t bytes)
-SUCCEEDS(cusolverDnSetStream, void *handle, void *stream)
-
-API int cudaGetLastError(void)
+int mock_drain(void *stream)
 {
+    if (stream != NULL) {
+        (void)mock_queue_wait(stream);
+    }
+    return mock_keep(runtime_status(mock_end()));
+}
+
+API int cudaStreamSynchronize(void *stream)
+{
+    BEGIN(MOCK_RUNTIME, "cudaStreamSynchronize");
+    return mock_drain(stream);
+}
+
+API int cudaEventCreateWithFlags(void **event, unsigned flags)
+{
+    (void)flags;
+    *event = NULL;
+    BEGIN(MOCK_RUNTIME, "cudaEventCreateWithFlags");
+    *event = mock_mark_create();
     return 0;
 }
 
-API const char *cudaGetErrorName(int status)
+API int cudaEventDestroy(void *event)
 {
-    return status == NO_MEMORY ? "cudaErrorMemoryAllocation" : "cudaErrorLaunchFailure";
+    int status = mock_begin(MOCK_RUNTIME, "cudaEventDestroy", NULL);
+    if (mock_end() == MOCK_FINE) {
+        mock_mark_free(event);
+    }
+    return status;
 }
 
-API const char *cudaGetErrorString(int status)
+API int cudaEventRecord(void *event, void *stream)
 {
-    return status == NO_MEMORY ? "out of memory" : "unspecified launch failure";
+    BEGIN(MOCK_RUNTIME, "cudaEventRecord");
+    mock_mark_set(event, stream);
+    return 0;
 }
 
-API const char *cublasGetStatusName(int status)
+API int cudaEventSynchronize(void *event)
 {
-    return status == 3 ? "CUBLAS_STATUS_ALLOC_FAILED" : "CUBLAS_STATUS_EXECUTION_FAILED";
+    BEGIN(MOCK_RUNTIME, "cudaEventSynchronize");
+    (void)mock_mark_wait(event);
+    return mock_keep(runtime_status(mock_end()));
+}
+
+API int cudaStreamWaitEvent(void *stream, void *event, unsigned flags)
+{
+    (void)flags;
+    BEGIN(MOCK_RUNTIME, "cudaStreamWaitEvent");
+    mock_queue_after(stream, event);
+    return 0;
+}
+
+/* ---- what streams do ------------------------------------------------------------------------ */
+
+typedef struct work {
+    bool is_fatal;
+    mock_action action;
+    _Alignas(16) char arg[]; /* its own copy */
+} work;
+
+static int do_work(void *arg)
+{
+    work *w = arg;
+    if (w->is_fatal) {
+        mock_end_now(MOCK_LATER);
+    }
+    return mock_end() == MOCK_FINE ? w->action(w->arg) : 0;
+}
+
+int mock_enqueue(void *stream, bool is_fatal, mock_action action, const void *arg, size_t bytes)
+{
+    work *w = malloc(sizeof *w + bytes);
+    *w = (work){.is_fatal = is_fatal, .action = action};
+    memcpy(w->arg, arg, bytes);
+    if (stream != NULL) {
+        mock_push(stream, do_work, w);
+        return 0;
+    }
+    (void)do_work(w);
+    free(w);
+    return 0;
+}
+
+typedef struct copy {
+    char *dst;
+    const char *src;
+    size_t dst_pitch, src_pitch, width, height;
+} copy;
+
+static int do_copy(void *arg)
+{
+    const copy *c = arg;
+    for (size_t j = 0; j < c->height; j++) {
+        mock_copy(c->dst + j * c->dst_pitch, c->src + j * c->src_pitch, c->width);
+    }
+    return 0;
+}
+
+enum { TO_DEVICE = 1, TO_HOST = 2 };
+
+/* Whole runs where there are no gaps, so that a table of buffers is searched once. */
+static int copy_block(const char *call, copy c, int kind, void *stream)
+{
+    bool is_fatal = false;
+    BEGIN_LATER(MOCK_RUNTIME, call, &is_fatal);
+    size_t dst_bytes = c.height == 0 ? 0 : (c.height - 1) * c.dst_pitch + c.width;
+    size_t src_bytes = c.height == 0 ? 0 : (c.height - 1) * c.src_pitch + c.width;
+    mock_count(kind == TO_HOST ? MOCK_DOWNLOAD : MOCK_UPLOAD);
+    if ((kind != TO_HOST && !mock_is_on_device(c.dst, dst_bytes)) ||
+        (kind != TO_DEVICE && !mock_is_on_device(c.src, src_bytes))) {
+        return mock_keep(CUDA_INVALID);
+    }
+    bool is_pinned = kind == TO_HOST     ? mock_is_pinned(c.dst, dst_bytes)
+                     : kind == TO_DEVICE ? mock_is_pinned(c.src, src_bytes)
+                                         : true;
+    int status = mock_enqueue(stream, is_fatal, do_copy, &c, sizeof c);
+    return status != 0 || is_pinned ? status : mock_drain(stream);
 }
 
 API int cudaMemcpyAsync(void *dst, const void *src, size_t bytes, int kind, void *stream)
 {
-    FAILS("cudaMemcpyAsync");
-    memmove(dst, src, bytes);
-    return 0;
+    return copy_block("cudaMemcpyAsync", (copy){dst, src, bytes, bytes, bytes, 1}, kind, stream);
 }
 
 API int cudaMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
                           size_t width, size_t height, int kind, void *stream)
 {
-    FAILS("cudaMemcpy2DAsync");
-    for (size_t j = 0; j < height; j++) {
-        memmove((char *)dst + j * dst_pitch, (const char *)src + j * src_pitch, width);
-    }
-    return 0;
-}
-
-/* ---- our kernels ---------------------------------------------------------------------------- */
-
-static gx_scalar get(gx_dtype dtype, const void *x, int64_t ld, int64_t i, int64_t j)
-{
-    double d[2] = {0, 0};
-    float f[2] = {0, 0};
-    const void *at = gx_at(x, dtype, ld, i, j);
-    memcpy(gx_dtype_is_double(dtype) ? (void *)d : (void *)f, at, gx_dtype_bytes(dtype));
-    return gx_dtype_is_double(dtype) ? (gx_scalar){d[0], d[1]}
-                                     : (gx_scalar){(double)f[0], (double)f[1]};
-}
-
-static void put(gx_dtype dtype, void *x, int64_t ld, int64_t i, int64_t j, gx_scalar value)
-{
-    double d[2] = {value.re, value.im};
-    float f[2] = {(float)value.re, (float)value.im};
-    memcpy(gx_at(x, dtype, ld, i, j), gx_dtype_is_double(dtype) ? (void *)d : (void *)f,
-           gx_dtype_bytes(dtype));
-}
-
-static gx_scalar product(gx_scalar x, gx_scalar y)
-{
-    return (gx_scalar){x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
-}
-
-static bool is_inside(int uplo, int64_t i, int64_t j)
-{
-    return uplo == GX_LOWER ? i >= j : i <= j;
-}
-
-/* A backend's kernel on a call of ours. */
-static void by_backend(const gx_backend *backend, gx_kernel_id kernel, gx_dtype dtype,
-                       const gx_cuda_call *p, double *reduce)
-{
-    gx_args args = {.transa = (gx_trans)p->trans,
-                    .uplo = (gx_uplo)p->uplo,
-                    .diag = (gx_diag)p->diag,
-                    .m = p->m,
-                    .n = p->n,
-                    .alpha = {p->alpha[0], p->alpha[1]},
-                    .beta = {p->beta[0], p->beta[1]},
-                    .a = p->a,
-                    .lda = p->lda,
-                    .b = p->b,
-                    .ldb = p->ldb,
-                    .c = p->c,
-                    .ldc = p->ldc,
-                    .reduce_kind = (gx_reduce_kind)p->kind,
-                    .reduce = reduce};
-    (void)backend->kernel[kernel][dtype](NULL, NULL, &args, NULL);
-}
-
-static void by_reference(gx_kernel_id kernel, gx_dtype dtype, const gx_cuda_call *p, double *reduce)
-{
-    by_backend(&gx_backend_ref, kernel, dtype, p, reduce);
-}
-
-static void region(gx_dtype dtype, const gx_cuda_call *p)
-{
-    gx_scalar beta = {p->beta[0], gx_dtype_is_complex(dtype) ? p->beta[1] : 0};
-    for (int64_t j = 0; j < p->n; j++) {
-        for (int64_t i = 0; i < p->m; i++) {
-            bool is_only_diagonal = p->part == GX_CUDA_DIAGONAL;
-            bool is_mine =
-                is_only_diagonal ? i == j : p->part == GX_CUDA_ALL || is_inside(p->uplo, i, j);
-            gx_scalar value = {0, 0};
-            if (is_mine && (is_only_diagonal || beta.re != 0 || beta.im != 0)) {
-                value = get(dtype, p->c, p->ldc, i, j);
-                value = is_only_diagonal ? value : product(beta, value);
-            }
-            if (i == j && p->part >= GX_CUDA_REAL_DIAGONAL) {
-                value.im = 0;
-            }
-            if (is_mine) {
-                put(dtype, p->c, p->ldc, i, j, value);
-            }
-        }
-    }
-}
-
-static void triangle(gx_dtype dtype, const gx_cuda_call *p)
-{
-    for (int64_t j = 0; j < p->n; j++) {
-        for (int64_t i = 0; i < p->m; i++) {
-            bool is_unit = p->part == GX_CUDA_IDENTITY;
-            gx_scalar value = {0, 0};
-            if (i == j && (is_unit || p->diag == GX_UNIT)) {
-                value.re = 1;
-            } else if (!is_unit && is_inside(p->uplo, i, j)) {
-                value = get(dtype, p->a, p->lda, i, j);
-            } else if (p->part == GX_CUDA_TRIANGLE) {
-                continue;
-            }
-            put(dtype, p->c, p->ldc, i, j, value);
-        }
-    }
-}
-
-static void larft(gx_dtype dtype, const gx_cuda_call *p)
-{
-    for (int64_t j = 0; j < p->n; j++) {
-        for (int64_t i = 0; i < p->n; i++) {
-            gx_scalar tau = get(dtype, p->tau, 1, 0, i), zero = {0, 0};
-            if (i < j) {
-                put(dtype, p->b, p->ldb, i, j, product(tau, get(dtype, p->b, p->ldb, i, j)));
-            }
-            put(dtype, p->c, p->ldc, i, j, i == j ? tau : zero);
-        }
-    }
-}
-
-static void definite(gx_dtype dtype, const gx_cuda_call *p)
-{
-    int32_t *info = p->b;
-    if (p->kind == 1) {
-        gx_scalar d = get(dtype, p->c, 1, 0, 0);
-        *info = 0;
-        put(dtype, p->c, 1, 0, 0, d.re > 0 ? (gx_scalar){sqrt(d.re), 0} : d);
-    }
-    for (int64_t j = 0; j < p->n; j++) {
-        if (!(get(dtype, p->c, p->ldc, j, j).re > 0) && (*info == 0 || *info > j + 1)) {
-            *info = (int32_t)j + 1;
-        }
-    }
-}
-
-static void rescale(gx_dtype dtype, const gx_cuda_call *p)
-{
-    double largest = *(const double *)p->a, limit = gx_dtype_is_double(dtype) ? 0x1p485 : 0x1p51;
-    if (!(largest > 0) || (largest >= 1 / limit && largest <= limit)) {
-        return;
-    }
-    int k = !isinf(largest) ? -ilogb(largest) : gx_dtype_is_double(dtype) ? -1023 : 0;
-    k = p->kind == 1 ? -k : k;
-    for (int64_t j = 0; j < p->n; j++) {
-        for (int64_t i = 0; i < p->m; i++) {
-            gx_scalar x = get(dtype, p->c, p->ldc, i, j);
-            put(dtype, p->c, p->ldc, i, j, (gx_scalar){scalbn(x.re, k), scalbn(x.im, k)});
-        }
-    }
-}
-
-/* All of the result in the first chunk; the others are neutral. */
-static void reduce_first(gx_dtype dtype, const gx_cuda_call *p)
-{
-    int64_t width = gx_reduce_width((gx_reduce_kind)p->kind, p->m, p->n);
-    if (p->kind >= GX_REDUCE_COL_ABS) {
-        memset(p->partial, 0, (size_t)(p->chunks * width) * sizeof(double));
-        by_reference(GX_REDUCE, dtype, p, p->partial);
-        return;
-    }
-    double out[2] = {0, 0}, neutral = p->kind == GX_REDUCE_MIN   ? INFINITY
-                                      : p->kind == GX_REDUCE_MAX ? -INFINITY
-                                                                 : 0;
-    by_reference(GX_REDUCE, dtype, p, out);
-    for (int64_t q = 0; q < 3 * p->chunks; q++) {
-        p->partial[q] = q % 3 == 0 ? neutral : 0;
-    }
-    if (p->kind == GX_REDUCE_SUMSQ) { // reported as it is by reduce_end
-        p->partial[1] = out[0];
-        p->partial[2] = out[1];
-        return;
-    }
-    p->partial[0] = out[0];
-    p->partial[1] = out[1];
-}
-
-static void reduce_end(const gx_cuda_call *p)
-{
-    int64_t width = gx_reduce_width((gx_reduce_kind)p->kind, p->m, p->n);
-    if (p->kind >= GX_REDUCE_COL_ABS) {
-        memcpy(p->out, p->partial, (size_t)width * sizeof(double));
-    } else if (p->kind == GX_REDUCE_SUMSQ) {
-        memcpy(p->out, p->partial + 1, 2 * sizeof(double));
-    } else {
-        memcpy(p->out, p->partial, (size_t)width * sizeof(double));
-    }
-}
-
-static void move_rows(gx_dtype dtype, const gx_cuda_rows *p)
-{
-    gx_scalar held[GX_CUDA_ROWS];
-    for (int64_t j = 0; j < p->n; j++) {
-        for (int64_t i = 0; i < p->count; i++) {
-            held[i] = get(dtype, p->c, p->ldc, p->source[i], j);
-        }
-        for (int64_t i = 0; i < p->count; i++) {
-            put(dtype, p->c, p->ldc, p->target[i], j, held[i]);
-        }
-    }
-}
-
-static void make_random(const gx_cuda_random *p)
-{
-    gx_random random = {.kind = (gx_random_kind)p->kind,
-                        .dtype = (gx_dtype)p->dtype,
-                        .seed = p->seed,
-                        .offset = p->offset,
-                        .scale = p->scale,
-                        .largest = p->largest};
-    gx_random_generate(&random, p->i0, p->j0, p->m, p->n, (gx_dtype)p->to, p->c, p->ldc);
-}
-
-static void convert(const gx_cuda_call *p)
-{
-    for (int64_t j = 0; j < p->n; j++) {
-        for (int64_t i = 0; i < p->m; i++) {
-            put((gx_dtype)p->to, p->c, p->ldc, i, j, get((gx_dtype)p->from, p->a, p->lda, i, j));
-        }
-    }
-}
-
-/* All of the product in the first chunk; the others are zero. */
-static void narrow_first(gx_dtype dtype, const gx_cuda_call *p, int64_t most)
-{
-    size_t bytes = (size_t)(p->m * p->n) * gx_dtype_bytes(dtype);
-    gx_args args = {.transa = (gx_trans)p->trans,
-                    .m = p->m,
-                    .n = gx_min(p->n, most), // a kernel too narrow leaves the rest undefined
-                    .k = p->lines,
-                    .alpha = {1, 0},
-                    .a = p->a,
-                    .lda = p->lda,
-                    .b = p->b,
-                    .ldb = p->ldb,
-                    .c = p->partial,
-                    .ldc = p->m};
-    memset(p->partial, 0, bytes * (size_t)p->chunks);
-    (void)gx_backend_ref.kernel[GX_GEMM][dtype](NULL, NULL, &args, NULL);
-}
-
-static void narrow_end(gx_dtype dtype, const gx_cuda_call *p)
-{
-    gx_scalar alpha = {p->alpha[0], gx_dtype_is_complex(dtype) ? p->alpha[1] : 0};
-    gx_scalar beta = {p->beta[0], gx_dtype_is_complex(dtype) ? p->beta[1] : 0};
-    for (int64_t j = 0; j < p->n; j++) {
-        for (int64_t i = 0; i < p->m; i++) {
-            gx_scalar value = product(alpha, get(dtype, p->partial, p->m, i, j));
-            if (beta.re != 0 || beta.im != 0) {
-                gx_scalar old = product(beta, get(dtype, p->c, p->ldc, i, j));
-                value.re += old.re;
-                value.im += old.im;
-            }
-            put(dtype, p->c, p->ldc, i, j, value);
-        }
-    }
-}
-
-typedef enum served {
-    MAP,
-    TRANSPOSE,
-    SYMMETRIZE,
-    REGION,
-    TRIANGLE,
-    LARFT,
-    DEFINITE,
-    RESCALE,
-    ROWS,
-    REDUCE,
-    NARROW_1,
-    NARROW_2,
-    NARROW_4,
-    NARROW_8,
-    NARROW_16,
-    NARROW_T1,
-    NARROW_T2,
-    NARROW_T4,
-    NARROW_T8,
-    NARROW_T16,
-    NARROW_END,
-    REDUCE_END,
-    PIVOTS,
-    CONVERT,
-    RANDOM,
-    SERVED
-} served;
-
-static const char *const names[SERVED] = {
-    [MAP] = "gx_map",
-    [TRANSPOSE] = "gx_transpose",
-    [SYMMETRIZE] = "gx_symmetrize",
-    [REGION] = "gx_region",
-    [TRIANGLE] = "gx_triangle",
-    [LARFT] = "gx_larft",
-    [ROWS] = "gx_rows",
-    [REDUCE] = "gx_reduce",
-    [REDUCE_END] = "gx_reduce_end",
-    [DEFINITE] = "gx_definite",
-    [RESCALE] = "gx_rescale",
-    [PIVOTS] = "gx_pivots",
-    [CONVERT] = "gx_convert",
-    [RANDOM] = "gx_random",
-    [NARROW_1] = "gx_narrow1",
-    [NARROW_2] = "gx_narrow2",
-    [NARROW_4] = "gx_narrow4",
-    [NARROW_8] = "gx_narrow8",
-    [NARROW_16] = "gx_narrow16",
-    [NARROW_T1] = "gx_narrow_t1",
-    [NARROW_T2] = "gx_narrow_t2",
-    [NARROW_T4] = "gx_narrow_t4",
-    [NARROW_T8] = "gx_narrow_t8",
-    [NARROW_T16] = "gx_narrow_t16",
-    [NARROW_END] = "gx_narrow_end",
-};
-
-/* A kernel's handle: its number and dtype, plus one. */
-API int cudaLibraryGetKernel(void **kernel, void *library, const char *name)
-{
-    static const char *const suffix[GX_DTYPE_COUNT] = {"_f64", "_f32", "_c128", "_c64"};
-    (void)library;
-    for (int i = 0; i < SERVED; i++) {
-        size_t length = strlen(names[i]);
-        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
-            bool is_one = i >= REDUCE_END && name[length] == '\0';
-            if (strncmp(name, names[i], length) == 0 &&
-                (is_one || strcmp(name + length, suffix[d]) == 0)) {
-                *kernel = (void *)(uintptr_t)(i * GX_DTYPE_COUNT + d + 1);
-                return 0;
-            }
-        }
-    }
-    return NOT_FOUND;
-}
-
-CREATES(cudaLibraryLoadData, void **handle, const void *code, int *options, void **values,
-        unsigned count, int *library_options, void **library_values, unsigned library_count)
-DESTROYS(cudaLibraryUnload)
-
-typedef struct dim {
-    unsigned x, y, z;
-} dim;
-
-API int cudaLaunchKernel(const void *kernel, dim grid, dim block, void **args, size_t bytes,
-                         void *stream)
-{
-    FAILS("cudaLaunchKernel");
-    int number = (int)((uintptr_t)kernel - 1);
-    gx_dtype dtype = (gx_dtype)(number % GX_DTYPE_COUNT);
-    const gx_cuda_call *p = args[0];
-    served which = (served)(number / GX_DTYPE_COUNT);
-    if (which >= NARROW_1 && which <= NARROW_T16) {
-        narrow_first(dtype, p, 1LL << (which - NARROW_1) % 5);
-        which = SERVED;
-    }
-    switch (which) {
-    case SERVED:
-        break;
-    case MAP:
-        by_backend(&gx_backend_cpu, (gx_kernel_id)p->kernel, dtype, p, NULL);
-        break;
-    case TRANSPOSE:
-        by_reference(GX_TRANSPOSE, dtype, p, NULL);
-        break;
-    case SYMMETRIZE:
-        by_reference(GX_SYMMETRIZE, dtype, p, NULL);
-        break;
-    case REGION:
-        region(dtype, p);
-        break;
-    case TRIANGLE:
-        triangle(dtype, p);
-        break;
-    case LARFT:
-        larft(dtype, p);
-        break;
-    case DEFINITE:
-        definite(dtype, p);
-        break;
-    case RESCALE:
-        rescale(dtype, p);
-        break;
-    case ROWS:
-        move_rows(dtype, args[0]);
-        break;
-    case REDUCE:
-        reduce_first(dtype, p);
-        break;
-    case REDUCE_END:
-        reduce_end(p);
-        break;
-    case NARROW_END:
-        narrow_end(dtype, p);
-        break;
-    case PIVOTS:
-        for (int64_t i = 0; i < p->n; i++) {
-            ((int64_t *)p->c)[i] -= 1;
-        }
-        break;
-    case CONVERT:
-        convert(p);
-        break;
-    case RANDOM:
-        make_random(args[0]);
-        break;
-    default:
-        return NOT_FOUND;
-    }
-    return grid.x * grid.y * grid.z * block.x * block.y * block.z == 0 || block.x * block.y > 1024
-               ? LAUNCH_FAILURE
-               : 0;
+    return copy_block("cudaMemcpy2DAsync", (copy){dst, src, dst_pitch, src_pitch, width, height},
+                      kind, stream);
 }

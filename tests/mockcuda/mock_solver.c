@@ -1,16 +1,22 @@
 /*
-** Stand-ins for libcublas and libcusolver: the other half of mock_nvidia.c, which says how.
+** Stand-ins for libcublas and libcusolver.
+**
+** Calls only enqueue: large products go to the CPU backend, everything else to the reference.
+** cuSOLVER's appetite for workspace is made up, and the last byte of what it is given is written, so
+** that a workspace that is too small shows under ASan.
 */
-#include "backend.h"
+#include "mock_nvidia.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define API __attribute__((visibility("default")))
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 enum { WORK_BYTES = 1000, HOST_BYTES = 100 };
+
+/* Multiply-adds from which a product is the CPU backend's. */
+static const double LARGE = 1e6;
 
 /* NaN where the address is not aligned as cuDoubleComplex and cuComplex are: cuBLAS may crash. */
 static gx_scalar scalar_at(gx_dtype dtype, const void *x)
@@ -25,15 +31,113 @@ static gx_scalar scalar_at(gx_dtype dtype, const void *x)
                                      : (gx_scalar){(double)f[0], (double)f[1]};
 }
 
-/* The reference's kernel, with what work space it wants. */
-static int call(gx_kernel_id kernel, gx_dtype dtype, gx_args args)
+typedef struct task {
+    gx_kernel_id kernel;
+    gx_dtype dtype;
+    gx_args args;
+    char *work;     /* cuSOLVER's workspace, NULL for cuBLAS */
+    int *info;      /* on the device; NULL: none             */
+    bool is_pivots; /* count them from 1                     */
+} task;
+
+/* The kernel, with what work space it wants. */
+static int run_task(void *arg)
 {
-    size_t bytes = gx_backend_ref.workspace(NULL, kernel, dtype, &args);
-    void *work = malloc(bytes + 1);
-    args.work = work;
-    gx_code code = gx_backend_ref.kernel[kernel][dtype](NULL, NULL, &args, NULL);
-    free(work);
-    return code == GX_OK ? 0 : 13;
+    task *t = arg;
+    gx_args *args = &t->args;
+    bool is_product = t->kernel == GX_GEMM || t->kernel == GX_SYRK || t->kernel == GX_HERK;
+    bool is_large =
+        is_product && (double)gx_max(args->m, args->n) * (double)args->n * (double)args->k > LARGE;
+    const gx_backend *backend = is_large ? &gx_backend_cpu : &gx_backend_ref;
+    size_t bytes = gx_backend_ref.workspace(NULL, t->kernel, t->dtype, args);
+    int64_t wide = 0;
+    args->work = malloc(bytes + 1);
+    args->info = &wide;
+    (void)backend->kernel[t->kernel][t->dtype](NULL, NULL, args, NULL);
+    free(args->work);
+    if (t->work != NULL) {
+        t->work[WORK_BYTES - 1] = 1;
+    }
+    for (int64_t i = 0; t->is_pivots && i < gx_min(args->m, args->n); i++) {
+        args->pivots[i]++;
+    }
+    if (t->info != NULL) {
+        *t->info = (int)wide;
+    }
+    return 0;
+}
+
+/* 13: CUBLAS_STATUS_EXECUTION_FAILED; 7: CUSOLVER_STATUS_INTERNAL_ERROR */
+static int enqueue(mock_library library, const char *name, const void *handle, task t)
+{
+    bool is_fatal = false;
+    BEGIN_LATER(library, name, &is_fatal);
+    if (!mock_handle_is(handle)) {
+        return 1; // not initialised
+    }
+    void *stream = ((const mock_handle *)handle)->stream;
+    mock_count(MOCK_KERNEL);
+    int status = mock_enqueue(stream, is_fatal, run_task, &t, sizeof t);
+    return status == 0 ? 0 : library == MOCK_BLAS ? 13 : 7;
+}
+
+static int call(gx_kernel_id kernel, const char *name, const void *handle, gx_dtype dtype,
+                gx_args args)
+{
+    return enqueue(MOCK_BLAS, name, handle, (task){.kernel = kernel, .dtype = dtype, .args = args});
+}
+
+/* ---- handles -------------------------------------------------------------------------------- */
+
+#define CREATES(library, name)                                                                     \
+    API int name(void **handle);                                                                   \
+    API int name(void **handle)                                                                    \
+    {                                                                                              \
+        *handle = NULL;                                                                            \
+        BEGIN(library, #name);                                                                     \
+        return mock_handle_make(handle);                                                           \
+    }
+#define DESTROYS(library, name)                                                                    \
+    API int name(void *handle);                                                                    \
+    API int name(void *handle)                                                                     \
+    {                                                                                              \
+        int status = mock_begin(library, #name, NULL);                                             \
+        if (mock_end() == MOCK_FINE) {                                                             \
+            mock_handle_free(handle);                                                              \
+        }                                                                                          \
+        return status;                                                                             \
+    }
+#define SETS_STREAM(library, name)                                                                 \
+    API int name(void *handle, void *stream);                                                      \
+    API int name(void *handle, void *stream)                                                       \
+    {                                                                                              \
+        BEGIN(library, #name);                                                                     \
+        ((mock_handle *)handle)->stream = stream;                                                  \
+        return 0;                                                                                  \
+    }
+
+CREATES(MOCK_BLAS, cublasCreate_v2)
+CREATES(MOCK_SOLVER, cusolverDnCreate)
+CREATES(MOCK_SOLVER, cusolverDnCreateParams)
+DESTROYS(MOCK_BLAS, cublasDestroy_v2)
+DESTROYS(MOCK_SOLVER, cusolverDnDestroy)
+DESTROYS(MOCK_SOLVER, cusolverDnDestroyParams)
+SETS_STREAM(MOCK_BLAS, cublasSetStream_v2)
+SETS_STREAM(MOCK_SOLVER, cusolverDnSetStream)
+
+API int cublasSetWorkspace_v2(void *handle, void *workspace, size_t bytes)
+{
+    BEGIN(MOCK_BLAS, "cublasSetWorkspace_v2");
+    return mock_is_on_device(workspace, bytes) ? 0 : 7;
+}
+
+API const char *cublasGetStatusName(int status)
+{
+    return status == 1    ? "CUBLAS_STATUS_NOT_INITIALIZED"
+           : status == 3  ? "CUBLAS_STATUS_ALLOC_FAILED"
+           : status == 7  ? "CUBLAS_STATUS_INVALID_VALUE"
+           : status == 13 ? "CUBLAS_STATUS_EXECUTION_FAILED"
+                          : "CUBLAS_STATUS_INTERNAL_ERROR";
 }
 
 /* ---- cuBLAS --------------------------------------------------------------------------------- */
@@ -44,7 +148,7 @@ static int call(gx_kernel_id kernel, gx_dtype dtype, gx_args args)
                                        const void *b, int64_t ldb, const void *beta, void *c,      \
                                        int64_t ldc)                                                \
     {                                                                                              \
-        return call(GX_GEMM, dtype,                                                                \
+        return call(GX_GEMM, "gemm", h, dtype,                                                     \
                     (gx_args){.transa = (gx_trans)transa,                                          \
                               .transb = (gx_trans)transb,                                          \
                               .m = m,                                                              \
@@ -63,7 +167,7 @@ static int call(gx_kernel_id kernel, gx_dtype dtype, gx_args args)
                                        const void *alpha, const void *a, int64_t lda,              \
                                        const void *beta, void *c, int64_t ldc)                     \
     {                                                                                              \
-        return call(GX_SYRK, dtype,                                                                \
+        return call(GX_SYRK, "syrk", h, dtype,                                                     \
                     (gx_args){.transa = (gx_trans)trans,                                           \
                               .uplo = (gx_uplo)uplo,                                               \
                               .n = n,                                                              \
@@ -79,7 +183,7 @@ static int call(gx_kernel_id kernel, gx_dtype dtype, gx_args args)
                                        int64_t m, int64_t n, const void *alpha, const void *a,     \
                                        int64_t lda, void *c, int64_t ldc)                          \
     {                                                                                              \
-        return call(GX_TRSM, dtype,                                                                \
+        return call(GX_TRSM, "trsm", h, dtype,                                                     \
                     (gx_args){.side = (gx_side)side,                                               \
                               .uplo = (gx_uplo)uplo,                                               \
                               .transa = (gx_trans)trans,                                           \
@@ -97,7 +201,7 @@ static int call(gx_kernel_id kernel, gx_dtype dtype, gx_args args)
         const void *a, int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc)              \
     {                                                                                              \
         return b != c || ldb != ldc ? 7                                                            \
-                                    : call(GX_TRMM, dtype,                                         \
+                                    : call(GX_TRMM, "trmm", h, dtype,                              \
                                            (gx_args){.side = (gx_side)side,                        \
                                                      .uplo = (gx_uplo)uplo,                        \
                                                      .transa = (gx_trans)trans,                    \
@@ -117,7 +221,7 @@ static int call(gx_kernel_id kernel, gx_dtype dtype, gx_args args)
                                        const void *beta, void *c, int64_t ldc)                     \
     {                                                                                              \
         gx_dtype real = dtype == GX_C128 ? GX_F64 : GX_F32;                                        \
-        return call(GX_HERK, dtype,                                                                \
+        return call(GX_HERK, "herk", h, dtype,                                                     \
                     (gx_args){.transa = (gx_trans)trans,                                           \
                               .uplo = (gx_uplo)uplo,                                               \
                               .n = n,                                                              \
@@ -144,70 +248,65 @@ static gx_dtype dtype_of(int type)
     return type == 1 ? GX_F64 : type == 0 ? GX_F32 : type == 5 ? GX_C128 : GX_C64;
 }
 
-static int ask(size_t *device, size_t *host)
+static int ask(const char *name, size_t *device, size_t *host)
 {
+    *device = *host = 0;
+    BEGIN(MOCK_SOLVER, name);
     *device = WORK_BYTES;
     *host = HOST_BYTES;
     return 0;
 }
 
 /* The workspaces are as large as was asked for: their last bytes are written. */
-static int use(void *device, size_t device_bytes, void *host, size_t host_bytes)
+static int use(const char *name, void *h, void *params, task t, void *device, size_t device_bytes,
+               void *host, size_t host_bytes)
 {
-    if (device_bytes != WORK_BYTES || host_bytes != HOST_BYTES) {
+    if (device_bytes != WORK_BYTES || host_bytes != HOST_BYTES || !mock_handle_is(params) ||
+        !mock_is_on_device(device, device_bytes)) {
         return 3;
     }
-    ((char *)device)[device_bytes - 1] = 1;
     ((char *)host)[host_bytes - 1] = 1;
-    return 0;
+    t.work = device;
+    return enqueue(MOCK_SOLVER, name, h, t);
 }
 
 API int cusolverDnXpotrf_bufferSize(void *h, void *params, int uplo, int64_t n, int type,
                                     const void *a, int64_t lda, int compute, size_t *device,
                                     size_t *host)
 {
-    return lda < n ? 3 : ask(device, host);
+    return lda < n ? 3 : ask("Xpotrf_bufferSize", device, host);
 }
 
 API int cusolverDnXpotrf(void *h, void *params, int uplo, int64_t n, int type, void *a, int64_t lda,
                          int compute, void *device, size_t device_bytes, void *host,
                          size_t host_bytes, int *info)
 {
-    int64_t wide = 0;
-    gx_args args = {.uplo = (gx_uplo)uplo, .m = n, .n = n, .c = a, .ldc = lda, .info = &wide};
-    int status = use(device, device_bytes, host, host_bytes);
-    status = status == 0 ? call(GX_POTRF, dtype_of(type), args) : status;
-    *info = (int)wide;
-    return status;
+    gx_args args = {.uplo = (gx_uplo)uplo, .m = n, .n = n, .c = a, .ldc = lda};
+    task t = {.kernel = GX_POTRF, .dtype = dtype_of(type), .args = args, .info = info};
+    return use("Xpotrf", h, params, t, device, device_bytes, host, host_bytes);
 }
 
 API int cusolverDnXgetrf_bufferSize(void *h, void *params, int64_t m, int64_t n, int type,
                                     const void *a, int64_t lda, int compute, size_t *device,
                                     size_t *host)
 {
-    return lda < m ? 3 : ask(device, host);
+    return lda < m ? 3 : ask("Xgetrf_bufferSize", device, host);
 }
 
 API int cusolverDnXgetrf(void *h, void *params, int64_t m, int64_t n, int type, void *a,
                          int64_t lda, int64_t *pivots, int compute, void *device,
                          size_t device_bytes, void *host, size_t host_bytes, int *info)
 {
-    int64_t wide = 0;
-    gx_args args = {.m = m, .n = n, .c = a, .ldc = lda, .pivots = pivots, .info = &wide};
-    int status = use(device, device_bytes, host, host_bytes);
-    status = status == 0 ? call(GX_GETRF, dtype_of(type), args) : status;
-    for (int64_t i = 0; i < gx_min(m, n); i++) {
-        pivots[i]++;
-    }
-    *info = (int)wide;
-    return status;
+    gx_args args = {.m = m, .n = n, .c = a, .ldc = lda, .pivots = pivots};
+    task t = {GX_GETRF, dtype_of(type), args, .info = info, .is_pivots = true};
+    return use("Xgetrf", h, params, t, device, device_bytes, host, host_bytes);
 }
 
 API int cusolverDnXgeqrf_bufferSize(void *h, void *params, int64_t m, int64_t n, int type,
                                     const void *a, int64_t lda, int type_tau, const void *tau,
                                     int compute, size_t *device, size_t *host)
 {
-    return lda < m ? 3 : ask(device, host);
+    return lda < m ? 3 : ask("Xgeqrf_bufferSize", device, host);
 }
 
 API int cusolverDnXgeqrf(void *h, void *params, int64_t m, int64_t n, int type, void *a,
@@ -215,35 +314,30 @@ API int cusolverDnXgeqrf(void *h, void *params, int64_t m, int64_t n, int type, 
                          size_t device_bytes, void *host, size_t host_bytes, int *info)
 {
     gx_args args = {.m = m, .n = n, .c = a, .ldc = lda, .tau = tau};
-    int status = use(device, device_bytes, host, host_bytes);
-    *info = 0;
-    return status == 0 ? call(GX_GEQRF, dtype_of(type), args) : status;
+    task t = {.kernel = GX_GEQRF, .dtype = dtype_of(type), .args = args, .info = info};
+    return use("Xgeqrf", h, params, t, device, device_bytes, host, host_bytes);
 }
 
 API int cusolverDnXsyevd_bufferSize(void *h, void *params, int jobz, int uplo, int64_t n, int type,
                                     const void *a, int64_t lda, int type_w, const void *w,
                                     int compute, size_t *device, size_t *host)
 {
-    return lda < n ? 3 : ask(device, host);
+    return lda < n ? 3 : ask("Xsyevd_bufferSize", device, host);
 }
 
 API int cusolverDnXsyevd(void *h, void *params, int jobz, int uplo, int64_t n, int type, void *a,
                          int64_t lda, int type_w, void *w, int compute, void *device,
                          size_t device_bytes, void *host, size_t host_bytes, int *info)
 {
-    int64_t wide = 0;
     gx_args args = {.uplo = (gx_uplo)uplo,
                     .m = n,
                     .n = n,
                     .c = a,
                     .ldc = lda,
                     .values = w,
-                    .wants_right = jobz == 1,
-                    .info = &wide};
-    int status = use(device, device_bytes, host, host_bytes);
-    status = status == 0 ? call(GX_SYEV, dtype_of(type), args) : status;
-    *info = (int)wide;
-    return status;
+                    .wants_right = jobz == 1};
+    task t = {.kernel = GX_SYEV, .dtype = dtype_of(type), .args = args, .info = info};
+    return use("Xsyevd", h, params, t, device, device_bytes, host, host_bytes);
 }
 
 API int cusolverDnXgesvd_bufferSize(void *h, void *params, signed char jobu, signed char jobvt,
@@ -252,7 +346,7 @@ API int cusolverDnXgesvd_bufferSize(void *h, void *params, signed char jobu, sig
                                     int64_t ldu, int type_vt, const void *vt, int64_t ldvt,
                                     int compute, size_t *device, size_t *host)
 {
-    return m < n || lda < m || ldu < m || ldvt < n ? 3 : ask(device, host);
+    return m < n || lda < m || ldu < m || ldvt < n ? 3 : ask("Xgesvd_bufferSize", device, host);
 }
 
 API int cusolverDnXgesvd(void *h, void *params, signed char jobu, signed char jobvt, int64_t m,
@@ -261,7 +355,6 @@ API int cusolverDnXgesvd(void *h, void *params, signed char jobu, signed char jo
                          void *device, size_t device_bytes, void *host, size_t host_bytes,
                          int *info)
 {
-    int64_t wide = 0;
     bool wants = jobu != 'N';
     gx_args args = {.m = m,
                     .n = n,
@@ -274,10 +367,7 @@ API int cusolverDnXgesvd(void *h, void *params, signed char jobu, signed char jo
                     .ldright = ldvt,
                     .wants_left = wants,
                     .wants_right = wants,
-                    .is_full = jobu == 'A',
-                    .info = &wide};
-    int status = use(device, device_bytes, host, host_bytes);
-    status = status == 0 ? call(GX_GESDD, dtype_of(type), args) : status;
-    *info = (int)wide;
-    return status;
+                    .is_full = jobu == 'A'};
+    task t = {.kernel = GX_GESDD, .dtype = dtype_of(type), .args = args, .info = info};
+    return use("Xgesvd", h, params, t, device, device_bytes, host, host_bytes);
 }

@@ -1,0 +1,439 @@
+/*
+** Stand-in for the device code: what mock_nvidia.c does when a launch's turn comes.
+**
+** A launch is served from the kernel's name and its struct (kernels/cuda_kernels.h): elementwise
+** ones go to the CPU backend, whose bits the device code has, what else core/backend.h names to the
+** reference, and what is the CUDA backend's own (regions, parts of triangles, rows, partial
+** reductions) to the loops below.
+*/
+#include "mock_nvidia.h"
+
+#include "cuda_kernels.h"
+#include "random.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static gx_scalar get(gx_dtype dtype, const void *x, int64_t ld, int64_t i, int64_t j)
+{
+    double d[2] = {0, 0};
+    float f[2] = {0, 0};
+    const void *at = gx_at(x, dtype, ld, i, j);
+    memcpy(gx_dtype_is_double(dtype) ? (void *)d : (void *)f, at, gx_dtype_bytes(dtype));
+    return gx_dtype_is_double(dtype) ? (gx_scalar){d[0], d[1]}
+                                     : (gx_scalar){(double)f[0], (double)f[1]};
+}
+
+static void put(gx_dtype dtype, void *x, int64_t ld, int64_t i, int64_t j, gx_scalar value)
+{
+    double d[2] = {value.re, value.im};
+    float f[2] = {(float)value.re, (float)value.im};
+    memcpy(gx_at(x, dtype, ld, i, j), gx_dtype_is_double(dtype) ? (void *)d : (void *)f,
+           gx_dtype_bytes(dtype));
+}
+
+static gx_scalar product(gx_scalar x, gx_scalar y)
+{
+    return (gx_scalar){x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
+}
+
+static bool is_inside(int uplo, int64_t i, int64_t j)
+{
+    return uplo == GX_LOWER ? i >= j : i <= j;
+}
+
+/* A backend's kernel on a call of ours. */
+static void by_backend(const gx_backend *backend, gx_kernel_id kernel, gx_dtype dtype,
+                       const gx_cuda_call *p, double *reduce)
+{
+    gx_args args = {.transa = (gx_trans)p->trans,
+                    .uplo = (gx_uplo)p->uplo,
+                    .diag = (gx_diag)p->diag,
+                    .m = p->m,
+                    .n = p->n,
+                    .alpha = {p->alpha[0], p->alpha[1]},
+                    .beta = {p->beta[0], p->beta[1]},
+                    .a = p->a,
+                    .lda = p->lda,
+                    .b = p->b,
+                    .ldb = p->ldb,
+                    .c = p->c,
+                    .ldc = p->ldc,
+                    .reduce_kind = (gx_reduce_kind)p->kind,
+                    .reduce = reduce};
+    (void)backend->kernel[kernel][dtype](NULL, NULL, &args, NULL);
+}
+
+static void by_reference(gx_kernel_id kernel, gx_dtype dtype, const gx_cuda_call *p, double *reduce)
+{
+    by_backend(&gx_backend_ref, kernel, dtype, p, reduce);
+}
+
+static void region(gx_dtype dtype, const gx_cuda_call *p)
+{
+    gx_scalar beta = {p->beta[0], gx_dtype_is_complex(dtype) ? p->beta[1] : 0};
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->m; i++) {
+            bool is_only_diagonal = p->part == GX_CUDA_DIAGONAL;
+            bool is_mine =
+                is_only_diagonal ? i == j : p->part == GX_CUDA_ALL || is_inside(p->uplo, i, j);
+            gx_scalar value = {0, 0};
+            if (is_mine && (is_only_diagonal || beta.re != 0 || beta.im != 0)) {
+                value = get(dtype, p->c, p->ldc, i, j);
+                value = is_only_diagonal ? value : product(beta, value);
+            }
+            if (i == j && p->part >= GX_CUDA_REAL_DIAGONAL) {
+                value.im = 0;
+            }
+            if (is_mine) {
+                put(dtype, p->c, p->ldc, i, j, value);
+            }
+        }
+    }
+}
+
+static void triangle(gx_dtype dtype, const gx_cuda_call *p)
+{
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->m; i++) {
+            bool is_unit = p->part == GX_CUDA_IDENTITY;
+            gx_scalar value = {0, 0};
+            if (i == j && (is_unit || p->diag == GX_UNIT)) {
+                value.re = 1;
+            } else if (!is_unit && is_inside(p->uplo, i, j)) {
+                value = get(dtype, p->a, p->lda, i, j);
+            } else if (p->part == GX_CUDA_TRIANGLE) {
+                continue;
+            }
+            put(dtype, p->c, p->ldc, i, j, value);
+        }
+    }
+}
+
+static void larft(gx_dtype dtype, const gx_cuda_call *p)
+{
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->n; i++) {
+            gx_scalar tau = get(dtype, p->tau, 1, 0, i), zero = {0, 0};
+            if (i < j) {
+                put(dtype, p->b, p->ldb, i, j, product(tau, get(dtype, p->b, p->ldb, i, j)));
+            }
+            put(dtype, p->c, p->ldc, i, j, i == j ? tau : zero);
+        }
+    }
+}
+
+static void definite(gx_dtype dtype, const gx_cuda_call *p)
+{
+    int32_t *info = p->b;
+    if (p->kind == 1) {
+        gx_scalar d = get(dtype, p->c, 1, 0, 0);
+        *info = 0;
+        put(dtype, p->c, 1, 0, 0, d.re > 0 ? (gx_scalar){sqrt(d.re), 0} : d);
+    }
+    for (int64_t j = 0; j < p->n; j++) {
+        if (!(get(dtype, p->c, p->ldc, j, j).re > 0) && (*info == 0 || *info > j + 1)) {
+            *info = (int32_t)j + 1;
+        }
+    }
+}
+
+static void rescale(gx_dtype dtype, const gx_cuda_call *p)
+{
+    double largest = *(const double *)p->a, limit = gx_dtype_is_double(dtype) ? 0x1p485 : 0x1p51;
+    if (!(largest > 0) || (largest >= 1 / limit && largest <= limit)) {
+        return;
+    }
+    int k = !isinf(largest) ? -ilogb(largest) : gx_dtype_is_double(dtype) ? -1023 : 0;
+    k = p->kind == 1 ? -k : k;
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->m; i++) {
+            gx_scalar x = get(dtype, p->c, p->ldc, i, j);
+            put(dtype, p->c, p->ldc, i, j, (gx_scalar){scalbn(x.re, k), scalbn(x.im, k)});
+        }
+    }
+}
+
+/* All of the result in the first chunk; the others are neutral. */
+static void reduce_first(gx_dtype dtype, const gx_cuda_call *p)
+{
+    int64_t width = gx_reduce_width((gx_reduce_kind)p->kind, p->m, p->n);
+    if (p->kind >= GX_REDUCE_COL_ABS) {
+        memset(p->partial, 0, (size_t)(p->chunks * width) * sizeof(double));
+        by_reference(GX_REDUCE, dtype, p, p->partial);
+        return;
+    }
+    double out[2] = {0, 0}, neutral = p->kind == GX_REDUCE_MIN   ? INFINITY
+                                      : p->kind == GX_REDUCE_MAX ? -INFINITY
+                                                                 : 0;
+    by_reference(GX_REDUCE, dtype, p, out);
+    for (int64_t q = 0; q < 3 * p->chunks; q++) {
+        p->partial[q] = q % 3 == 0 ? neutral : 0;
+    }
+    if (p->kind == GX_REDUCE_SUMSQ) { // reported as it is by reduce_end
+        p->partial[1] = out[0];
+        p->partial[2] = out[1];
+        return;
+    }
+    p->partial[0] = out[0];
+    p->partial[1] = out[1];
+}
+
+static void reduce_end(const gx_cuda_call *p)
+{
+    int64_t width = gx_reduce_width((gx_reduce_kind)p->kind, p->m, p->n);
+    if (p->kind >= GX_REDUCE_COL_ABS) {
+        memcpy(p->out, p->partial, (size_t)width * sizeof(double));
+    } else if (p->kind == GX_REDUCE_SUMSQ) {
+        memcpy(p->out, p->partial + 1, 2 * sizeof(double));
+    } else {
+        memcpy(p->out, p->partial, (size_t)width * sizeof(double));
+    }
+}
+
+static void move_rows(gx_dtype dtype, const gx_cuda_rows *p)
+{
+    gx_scalar held[GX_CUDA_ROWS];
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->count; i++) {
+            held[i] = get(dtype, p->c, p->ldc, p->source[i], j);
+        }
+        for (int64_t i = 0; i < p->count; i++) {
+            put(dtype, p->c, p->ldc, p->target[i], j, held[i]);
+        }
+    }
+}
+
+static void make_random(const gx_cuda_random *p)
+{
+    gx_random random = {.kind = (gx_random_kind)p->kind,
+                        .dtype = (gx_dtype)p->dtype,
+                        .seed = p->seed,
+                        .offset = p->offset,
+                        .scale = p->scale,
+                        .largest = p->largest};
+    gx_random_generate(&random, p->i0, p->j0, p->m, p->n, (gx_dtype)p->to, p->c, p->ldc);
+}
+
+static void convert(const gx_cuda_call *p)
+{
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->m; i++) {
+            put((gx_dtype)p->to, p->c, p->ldc, i, j, get((gx_dtype)p->from, p->a, p->lda, i, j));
+        }
+    }
+}
+
+/* All of the product in the first chunk; the others are zero. */
+static void narrow_first(gx_dtype dtype, const gx_cuda_call *p, int64_t most)
+{
+    size_t bytes = (size_t)(p->m * p->n) * gx_dtype_bytes(dtype);
+    gx_args args = {.transa = (gx_trans)p->trans,
+                    .m = p->m,
+                    .n = gx_min(p->n, most), // a kernel too narrow leaves the rest undefined
+                    .k = p->lines,
+                    .alpha = {1, 0},
+                    .a = p->a,
+                    .lda = p->lda,
+                    .b = p->b,
+                    .ldb = p->ldb,
+                    .c = p->partial,
+                    .ldc = p->m};
+    memset(p->partial, 0, bytes * (size_t)p->chunks);
+    (void)gx_backend_ref.kernel[GX_GEMM][dtype](NULL, NULL, &args, NULL);
+}
+
+static void narrow_end(gx_dtype dtype, const gx_cuda_call *p)
+{
+    gx_scalar alpha = {p->alpha[0], gx_dtype_is_complex(dtype) ? p->alpha[1] : 0};
+    gx_scalar beta = {p->beta[0], gx_dtype_is_complex(dtype) ? p->beta[1] : 0};
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->m; i++) {
+            gx_scalar value = product(alpha, get(dtype, p->partial, p->m, i, j));
+            if (beta.re != 0 || beta.im != 0) {
+                gx_scalar old = product(beta, get(dtype, p->c, p->ldc, i, j));
+                value.re += old.re;
+                value.im += old.im;
+            }
+            put(dtype, p->c, p->ldc, i, j, value);
+        }
+    }
+}
+
+typedef enum served {
+    MAP,
+    TRANSPOSE,
+    SYMMETRIZE,
+    REGION,
+    TRIANGLE,
+    LARFT,
+    DEFINITE,
+    RESCALE,
+    ROWS,
+    REDUCE,
+    NARROW_1,
+    NARROW_2,
+    NARROW_4,
+    NARROW_8,
+    NARROW_16,
+    NARROW_T1,
+    NARROW_T2,
+    NARROW_T4,
+    NARROW_T8,
+    NARROW_T16,
+    NARROW_END,
+    REDUCE_END,
+    PIVOTS,
+    CONVERT,
+    RANDOM,
+    SERVED
+} served;
+
+static const char *const names[SERVED] = {
+    [MAP] = "gx_map",
+    [TRANSPOSE] = "gx_transpose",
+    [SYMMETRIZE] = "gx_symmetrize",
+    [REGION] = "gx_region",
+    [TRIANGLE] = "gx_triangle",
+    [LARFT] = "gx_larft",
+    [ROWS] = "gx_rows",
+    [REDUCE] = "gx_reduce",
+    [REDUCE_END] = "gx_reduce_end",
+    [DEFINITE] = "gx_definite",
+    [RESCALE] = "gx_rescale",
+    [PIVOTS] = "gx_pivots",
+    [CONVERT] = "gx_convert",
+    [RANDOM] = "gx_random",
+    [NARROW_1] = "gx_narrow1",
+    [NARROW_2] = "gx_narrow2",
+    [NARROW_4] = "gx_narrow4",
+    [NARROW_8] = "gx_narrow8",
+    [NARROW_16] = "gx_narrow16",
+    [NARROW_T1] = "gx_narrow_t1",
+    [NARROW_T2] = "gx_narrow_t2",
+    [NARROW_T4] = "gx_narrow_t4",
+    [NARROW_T8] = "gx_narrow_t8",
+    [NARROW_T16] = "gx_narrow_t16",
+    [NARROW_END] = "gx_narrow_end",
+};
+
+/* A kernel's handle: its number and dtype, plus one. */
+API int cudaLibraryGetKernel(void **kernel, void *library, const char *name)
+{
+    static const char *const suffix[GX_DTYPE_COUNT] = {"_f64", "_f32", "_c128", "_c64"};
+    (void)library;
+    BEGIN(MOCK_RUNTIME, "cudaLibraryGetKernel");
+    for (int i = 0; i < SERVED; i++) {
+        size_t length = strlen(names[i]);
+        for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+            bool is_one = i >= REDUCE_END && name[length] == '\0';
+            if (strncmp(name, names[i], length) == 0 &&
+                (is_one || strcmp(name + length, suffix[d]) == 0)) {
+                *kernel = (void *)(uintptr_t)(i * GX_DTYPE_COUNT + d + 1);
+                return 0;
+            }
+        }
+    }
+    return mock_keep(CUDA_NOT_FOUND);
+}
+
+typedef struct launch {
+    served kernel;
+    gx_dtype dtype;
+    union {
+        gx_cuda_call call;
+        gx_cuda_rows rows;
+        gx_cuda_random random;
+    } p;
+} launch;
+
+static int serve(void *arg)
+{
+    launch *l = arg;
+    const gx_cuda_call *p = &l->p.call;
+    served which = l->kernel;
+    if (which >= NARROW_1 && which <= NARROW_T16) {
+        narrow_first(l->dtype, p, 1LL << (which - NARROW_1) % 5);
+        which = SERVED;
+    }
+    switch (which) {
+    case MAP:
+        by_backend(&gx_backend_cpu, (gx_kernel_id)p->kernel, l->dtype, p, NULL);
+        break;
+    case TRANSPOSE:
+        by_reference(GX_TRANSPOSE, l->dtype, p, NULL);
+        break;
+    case SYMMETRIZE:
+        by_reference(GX_SYMMETRIZE, l->dtype, p, NULL);
+        break;
+    case REGION:
+        region(l->dtype, p);
+        break;
+    case TRIANGLE:
+        triangle(l->dtype, p);
+        break;
+    case LARFT:
+        larft(l->dtype, p);
+        break;
+    case DEFINITE:
+        definite(l->dtype, p);
+        break;
+    case RESCALE:
+        rescale(l->dtype, p);
+        break;
+    case ROWS:
+        move_rows(l->dtype, &l->p.rows);
+        break;
+    case REDUCE:
+        reduce_first(l->dtype, p);
+        break;
+    case REDUCE_END:
+        reduce_end(p);
+        break;
+    case NARROW_END:
+        narrow_end(l->dtype, p);
+        break;
+    case PIVOTS:
+        for (int64_t i = 0; i < p->n; i++) {
+            ((int64_t *)p->c)[i] -= 1;
+        }
+        break;
+    case CONVERT:
+        convert(p);
+        break;
+    case RANDOM:
+        make_random(&l->p.random);
+        break;
+    default:
+        break;
+    }
+    return 0;
+}
+
+typedef struct dim {
+    unsigned x, y, z;
+} dim;
+
+API int cudaLaunchKernel(const void *kernel, dim grid, dim block, void **args, size_t bytes,
+                         void *stream)
+{
+    bool is_fatal = false;
+    (void)bytes;
+    BEGIN_LATER(MOCK_RUNTIME, "cudaLaunchKernel", &is_fatal);
+    int number = (int)((uintptr_t)kernel - 1);
+    if (kernel == NULL || number / GX_DTYPE_COUNT >= SERVED) {
+        return mock_keep(CUDA_NOT_FOUND);
+    }
+    if (grid.x * grid.y * grid.z * block.x * block.y * block.z == 0 || block.x * block.y > 1024) {
+        return mock_keep(CUDA_BAD_LAUNCH);
+    }
+    launch l = {.kernel = (served)(number / GX_DTYPE_COUNT),
+                .dtype = (gx_dtype)(number % GX_DTYPE_COUNT)};
+    size_t size = l.kernel == ROWS     ? sizeof l.p.rows
+                  : l.kernel == RANDOM ? sizeof l.p.random
+                                       : sizeof l.p.call;
+    memcpy(&l.p, args[0], size);
+    mock_count(MOCK_KERNEL);
+    return mock_enqueue(stream, is_fatal, serve, &l, sizeof l);
+}
