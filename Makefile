@@ -82,6 +82,8 @@ $(BUILD)/libgx.a: $(STATIC)
 # Kernels are loops: vectorised, with the rounding of the source (no fused multiply-add), sqrt inline.
 $(BUILD)/kernels/%.o: private FLAGS += -O3 -ffp-contract=off -fno-math-errno
 
+$(BUILD)/kernels/cpu_pair.o: private FLAGS += -ffp-contract=fast
+
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,cc  ,$<)

@@ -21,6 +21,7 @@ static const char *const kernel_names[GX_KERNEL_COUNT] = {
     [GX_SCALE] = "scale",
     [GX_ABS] = "abs",
     [GX_SYMMETRIZE] = "symmetrize",
+    [GX_PAIR] = "pair",
     [GX_REDUCE] = "reduce",
     [GX_TRIANGLE] = "triangle",
     [GX_TRSM] = "trsm",
@@ -125,6 +126,8 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
     switch (kernel) {
     case GX_GEMM:
         return (add + mul) * m * n * k;
+    case GX_PAIR:
+        return (add + mul) * m * n * k * ((args->b != NULL) + (args->b2 != NULL));
     case GX_SYRK:
     case GX_HERK:
         return (add + mul) * n * (n + 1) / 2 * k;

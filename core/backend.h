@@ -16,7 +16,7 @@
 #include "err.h"
 #include "types.h"
 
-#define GX_BACKEND_ABI 3
+#define GX_BACKEND_ABI 4
 
 struct gx_random; /* random.h */
 
@@ -58,6 +58,8 @@ typedef enum gx_kernel_id {
     GX_ABS,       /* c = |a|                                c of a's dtype, imaginary part 0      */
     GX_SYMMETRIZE, /* copy triangle uplo of c onto the other one; n x n; conjugated for transa
                      CONJ_TRANS                                                                   */
+    GX_PAIR,   /* c += a b and c2 += a^H b2       a m x n, read once; b, c2 n x k; b2, c m x k;
+                     b (with c) or b2 (with c2) may be NULL: only the other one                   */
     GX_REDUCE, /* fold the m x n block a into reduce (below); c is not used                    */
 
     /* Triangles.  Of a only the triangle that uplo names is read, for diag UNIT without its
@@ -149,7 +151,9 @@ typedef struct gx_args {
     int64_t ldb;
     void *c;
     int64_t ldc;
-    void *c2; /* the lower (or right) block of TPQRT and TPMQRT        */
+    const void *b2; /* PAIR: the operand of c2                               */
+    int64_t ldb2;
+    void *c2; /* the lower (or right) block of TPQRT and TPMQRT; PAIR's second result */
     int64_t ldc2;
     void *tau;                       /* OUT of GEQRF and TPQRT, elements of dtype, in the device's
                                         memory                                                */

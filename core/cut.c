@@ -511,6 +511,7 @@ gx_code gx_team_call(gx_team *team, const gx_backend *backend, gx_dev *dev, gx_k
                        gx_kernel_name(kernel), gx_dtype_name(dtype));
     }
     switch (kernel) {
+    case GX_PAIR:
     case GX_REDUCE:
         return run(dev, NULL, args, err);
     case GX_POTRF:

@@ -145,6 +145,7 @@ const gx_backend gx_backend_cpu = {
             [GX_SCALE] = GX_SLOTS(gx_cpu_scale),
             [GX_ABS] = GX_SLOTS(gx_cpu_abs),
             [GX_SYMMETRIZE] = GX_SLOTS(gx_cpu_symmetrize),
+            [GX_PAIR] = GX_SLOTS(gx_cpu_pair),
             [GX_REDUCE] = GX_SLOTS(gx_cpu_reduce),
             [GX_TRIANGLE] = GX_SLOTS(gx_cpu_triangle),
             [GX_TRSM] = GX_SLOTS(gx_cpu_trsm),

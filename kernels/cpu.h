@@ -44,6 +44,9 @@ GX_SLOTS_DECLARE(gx_cpu_gemm);
 GX_SLOTS_DECLARE(gx_cpu_syrk);
 GX_SLOTS_DECLARE(gx_cpu_herk);
 
+/* cpu_pair.c: both products of a block with a few columns. */
+GX_SLOTS_DECLARE(gx_cpu_pair);
+
 /* cpu_map.c: elementwise. */
 GX_SLOTS_DECLARE(gx_cpu_fill);
 GX_SLOTS_DECLARE(gx_cpu_copy);

@@ -55,6 +55,28 @@ GX_INLINE gx_code gemm(gx_dtype dtype, const gx_args *p, gx_err *err)
 }
 GX_SLOTS_DEFINE(static, gemm, gemm)
 
+GX_INLINE gx_code pair(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    const gx_scalar one = {1, 0};
+    gx_args plain = *p, adjoint = *p;
+    plain.transa = plain.transb = adjoint.transb = GX_NO_TRANS;
+    adjoint.transa = GX_CONJ_TRANS;
+    plain.n = adjoint.n = p->k;
+    plain.k = p->n;
+    adjoint.k = plain.m = p->m;
+    adjoint.m = p->n;
+    adjoint.b = p->b2;
+    adjoint.ldb = p->ldb2;
+    adjoint.c = p->c2;
+    adjoint.ldc = p->ldc2;
+    plain.alpha = plain.beta = adjoint.alpha = adjoint.beta = one;
+    if (p->b != NULL) {
+        GX_TRY(gemm(dtype, &plain, err));
+    }
+    return p->b2 != NULL ? gemm(dtype, &adjoint, err) : GX_OK;
+}
+GX_SLOTS_DEFINE(static, pair, pair)
+
 GX_INLINE gx_code syrk(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
     if (gx_dtype_is_complex(dtype) && p->transa == GX_CONJ_TRANS) {
@@ -359,6 +381,7 @@ const gx_backend gx_backend_ref = {
             [GX_SCALE] = GX_SLOTS(map_scale),
             [GX_ABS] = GX_SLOTS(map_abs),
             [GX_SYMMETRIZE] = GX_SLOTS(symmetrize),
+            [GX_PAIR] = GX_SLOTS(pair),
             [GX_REDUCE] = GX_SLOTS(reduce),
             [GX_TRIANGLE] = GX_SLOTS(gx_ref_triangle),
             [GX_TRSM] = GX_SLOTS(gx_ref_trsm),
