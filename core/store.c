@@ -64,7 +64,6 @@ static const char *const sql[GX_SQL_COUNT] = {
     [GX_SQL_GENERATION] = "SELECT generation FROM main.gx_meta WHERE id = ?1",
     [GX_SQL_STRANGERS] = "SELECT name, type FROM main.sqlite_master WHERE type <> 'table' "
                          "AND name IN ('gx_meta', 'gx_tile', 'gx_state')",
-    [GX_SQL_JOURNAL] = "PRAGMA main.journal_mode",
     [GX_SQL_LOCKING] = "PRAGMA main.locking_mode",
     [GX_SQL_PAGE_BYTES] = "PRAGMA main.page_size",
 };

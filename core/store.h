@@ -318,12 +318,6 @@ gx_code gx_reader_read(gx_reader *reader, const gx_meta *meta, int64_t tile, siz
 bool gx_reader_excludes_writer(const gx_reader *reader);
 
 /*
-** True when writing through the caller's connection disturbs open helper readers of that schema
-** (rollback journal).
-*/
-bool gx_store_writer_excludes_readers(gx_store *store, const char *schema);
-
-/*
 ** Which database a schema is and the state of it that others have committed: two equal stamps and
 ** an equal (id, generation) mean the same matrix with the same elements.  0: that cannot be said (a
 ** database without a file, an open transaction of the application).  Caller's thread.
@@ -333,8 +327,8 @@ uint64_t gx_store_stamp(gx_store *store, const char *schema);
 /*
 ** Wait for the disk now for what SQLite has written to the schema's file so far, so that the commit
 ** need not: for a writer that has nothing better to do while others compute.  Nothing where
-** `synchronous` is off and in temp and in-memory databases; in WAL mode the file has nothing new.  GX_IO, GX_FULL: the disk
-** refused, and the call must fail, because it may say so only once.
+** `synchronous` is off and in temp and in-memory databases; in WAL mode the file has nothing new.
+** GX_IO, GX_FULL: the disk refused, and the call must fail, because it may say so only once.
 */
 gx_code gx_store_settle(gx_store *store, const char *schema, gx_err *err);
 

@@ -35,7 +35,6 @@ typedef enum gx_sql {
     GX_SQL_ORPHANS,    /* () -> matrix id, tiles: of tiles without a catalog row */
     GX_SQL_GENERATION, /* (id) -> generation                                     */
     GX_SQL_STRANGERS,  /* () -> name, type: of ours that are no tables           */
-    GX_SQL_JOURNAL,    /* () -> journal mode                                     */
     GX_SQL_LOCKING,    /* () -> locking mode                                     */
     GX_SQL_PAGE_BYTES, /* () -> page size                                        */
     GX_SQL_COUNT

@@ -19,7 +19,7 @@
 ** In rollback-journal mode a helper's shared lock stops the writer from spilling its cache or
 ** committing, and a writer that has spilled stops helpers from beginning: whoever streams ends the
 ** helpers' transactions before it writes more than the page cache holds
-** (gx_store_writer_excludes_readers()).  In WAL mode readers and the writer do not meet.
+** (gx_reader_excludes_writer()).  In WAL mode readers and the writer do not meet.
 **
 ** Memory: one page cache of CACHE_KIB a helper, SQLite's; the reader itself from the governor.
 */
@@ -120,11 +120,6 @@ size_t gx_store_page_bytes(gx_store *store, const char *schema_name)
         sqlite3_reset(stmt);
     }
     return bytes != 0 ? bytes : 4096;
-}
-
-bool gx_store_writer_excludes_readers(gx_store *store, const char *schema)
-{
-    return !pragma_is(store, schema, GX_SQL_JOURNAL, "wal");
 }
 
 // Open and close ----------------------------------------------------------------------------------

@@ -147,10 +147,6 @@ static void refusals(void **state)
     rename(f->path, sql);
     assert_string_equal(gx_reader_refusal(f->store, "main"), "database file was moved");
     rename(sql, f->path);
-    assert_true(gx_store_writer_excludes_readers(f->store, "main"));
-    gx_store_release(f->store);
-    run_sql(f->db, "PRAGMA journal_mode = wal");
-    assert_false(gx_store_writer_excludes_readers(f->store, "main"));
 }
 
 /* Helper and caller read the same; the helper is opened on schema. */
