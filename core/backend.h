@@ -107,8 +107,9 @@ typedef enum gx_kernel_id {
                      conjugate pairs side by side, the positive imaginary part first; right, left
                      = eigenvectors of length 1, n x n, of the complex dtype, where wanted: c x =
                      value x, y^H c = value y^H                                                   */
-    GX_GEES,  /* complex dtypes: c = T, upper triangular, zeros below; n x n; right = Q where
-                     wanted: c before = Q T Q^H; values: the diagonal of T                        */
+    GX_GEES,  /* c = T, upper triangular, zeros below; n x n; right = Q where wanted: c before =
+                     Q T Q^H; values: of T, down its diagonal.  Real dtypes: T has 2 x 2 blocks on
+                     its diagonal, one for each conjugate pair, the positive imaginary part first */
     GX_GESDD, /* c = U diag(values) V^H; m x n, destroyed; values: min(m, n), descending.  left
                      = U, m x min(m, n), right = V^H, min(m, n) x n; is_full: m x m and n x n.
                      wants_left and wants_right are the same                                      */

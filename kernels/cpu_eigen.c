@@ -6,7 +6,7 @@
 **          iteration: slower, in place)
 **   GEEV   LAPACK's geev.  Real ones give a conjugate pair as two real columns; these are written
 **          into the memory of the complex columns and spread there, from the last element on.
-**   GEES   LAPACK's gees
+**   GEES   LAPACK's gees; the values of real ones are made complex
 **
 ** All are called inside a wide section, since they thread inside.  Memory: `work` only: real
 ** numbers (complex routines want some), integers, then LAPACK's own elements.
@@ -225,8 +225,8 @@ GX_INLINE void spread(bool is_double, const void *imag, int64_t n, void *vectors
     }
 }
 
-/* What a real matrix's call left, as complex values and columns. */
-GX_INLINE void give_complex(gx_dtype dtype, const gx_args *p, const space *s)
+/* The values of a real matrix, which LAPACK left as real and imaginary parts. */
+GX_INLINE void give_values(gx_dtype dtype, const gx_args *p, const space *s)
 {
     bool is_double = has_doubles(dtype);
     const char *imag = s->real + (size_t)p->n * (is_double ? 8 : 4);
@@ -234,6 +234,14 @@ GX_INLINE void give_complex(gx_dtype dtype, const gx_args *p, const space *s)
         put_pair(is_double, p->values, j,
                  (gx_scalar){get(is_double, s->real, j), get(is_double, imag, j)});
     }
+}
+
+/* What a real matrix's call left, as complex values and columns. */
+GX_INLINE void give_complex(gx_dtype dtype, const gx_args *p, const space *s)
+{
+    bool is_double = has_doubles(dtype);
+    const char *imag = s->real + (size_t)p->n * (is_double ? 8 : 4);
+    give_values(dtype, p, s);
     if (p->wants_right) {
         spread(is_double, imag, p->n, p->right, p->ldright);
     }
@@ -261,36 +269,42 @@ GX_INLINE gx_code geev(gx_dtype dtype, const gx_args *p, gx_err *err)
 
 /* ---- Schur form ----------------------------------------------------------------------------- */
 
-static lapack_int call_gees(gx_dtype dtype, const gx_args *p, void *rwork, void *work,
+/* Real matrices: values in two halves of s->real. */
+static lapack_int call_gees(gx_dtype dtype, const gx_args *p, void *reals, void *work,
                             lapack_int lwork)
 {
     char job = p->wants_right ? 'V' : 'N';
     lapack_int n = (lapack_int)p->n, ld = ld_of(p->ldc), ldq = ld_of(p->ldright), sorted = 0;
-    return dtype == GX_C128
-               ? LAPACKE_zgees_work(LAYOUT, job, 'N', NULL, n, p->c, ld, &sorted, p->values,
-                                    p->right, ldq, work, lwork, rwork, NULL)
-               : LAPACKE_cgees_work(LAYOUT, job, 'N', NULL, n, p->c, ld, &sorted, p->values,
-                                    p->right, ldq, work, lwork, rwork, NULL);
+    double *values = reals;
+    float *narrow = reals;
+    switch (dtype) {
+    case GX_F64:
+        return LAPACKE_dgees_work(LAYOUT, job, 'N', NULL, n, p->c, ld, &sorted, values, values + n,
+                                  p->right, ldq, work, lwork, NULL);
+    case GX_F32:
+        return LAPACKE_sgees_work(LAYOUT, job, 'N', NULL, n, p->c, ld, &sorted, narrow, narrow + n,
+                                  p->right, ldq, work, lwork, NULL);
+    case GX_C128:
+        return LAPACKE_zgees_work(LAYOUT, job, 'N', NULL, n, p->c, ld, &sorted, p->values, p->right,
+                                  ldq, work, lwork, reals, NULL);
+    default:
+        return LAPACKE_cgees_work(LAYOUT, job, 'N', NULL, n, p->c, ld, &sorted, p->values, p->right,
+                                  ldq, work, lwork, reals, NULL);
+    }
 }
 
 static space gees_space(gx_dtype dtype, const gx_args *p)
 {
     gx_args sizes = sizes_of(p);
-    double answer[2] = {0, 0}, real = 0;
-    if (!has_pairs(dtype)) {
-        return lay_out(dtype, p->work, 0, 0, 0);
-    }
-    call_gees(dtype, &sizes, &real, answer, -1);
-    int64_t least = 2 * gx_max(p->n, 1);
-    return lay_out(dtype, p->work, p->n, 0, gx_max(least, answer_of(dtype, answer)));
+    double answer[2] = {0, 0}, real[2] = {0, 0};
+    call_gees(dtype, &sizes, real, answer, -1);
+    int64_t least = 3 * gx_max(p->n, 1);
+    return lay_out(dtype, p->work, 2 * p->n, 0, gx_max(least, answer_of(dtype, answer)));
 }
 
 GX_INLINE gx_code gees(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
     gx_code code;
-    if (!has_pairs(dtype)) {
-        return by_reference(GX_GEES, dtype, p, err); // refuses, in its words
-    }
     if (is_answered(GX_GEES, dtype, p, &code, err)) {
         return code;
     }
@@ -299,6 +313,9 @@ GX_INLINE gx_code gees(gx_dtype dtype, const gx_args *p, gx_err *err)
     lapack_int info = call_gees(dtype, p, s.real, s.element, (lapack_int)s.elements);
     gx_cpu_wide_end();
     *p->info = info < 0 ? 1 : info;
+    if (!has_pairs(dtype) && info == 0) {
+        give_values(dtype, p, &s);
+    }
     return GX_OK;
 }
 

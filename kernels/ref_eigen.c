@@ -1,6 +1,6 @@
 /*
-** The reference backend: Hermitian eigenvalues, and the complex Schur form.  See ref.c for the
-** manner.
+** The reference backend: Hermitian eigenvalues, and the complex Schur form (the real one is in
+** ref_geev.c).  See ref.c for the manner.
 **
 ** SYEV: cyclic Jacobi.  A := J^H A J with a rotation J of rows and columns p, q that makes a_pq
 ** zero, all pairs in turn, sweep after sweep, until all of them are negligible.
@@ -241,8 +241,10 @@ bool gx_ref_schur(gx_scalar *h, gx_scalar *z, int64_t n)
 
 GX_INLINE gx_code gees(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
+    (void)err;
     if (!gx_dtype_is_complex(dtype)) {
-        return gx_fail(err, GX_UNSUPPORTED, "gees is for complex matrices");
+        *p->info = gx_ref_real_schur(dtype, p) ? 0 : 1;
+        return GX_OK;
     }
     int64_t n = p->n;
     gx_scalar *h = p->work, *z = h + n * n;

@@ -1,10 +1,11 @@
 /*
-** The reference backend: eigenvalues and eigenvectors of a general matrix.  See ref.c for the
-** manner.
+** The reference backend: eigenvalues and eigenvectors of a general matrix, and the real Schur form.
+** See ref.c for the manner.
 **
 ** Values of a complex matrix are the diagonal of its Schur form (ref_eigen.c).  Those of a real one
 ** come from the QR algorithm with Francis' double shift on its real Hessenberg form (Golub & Van
-** Loan, chapter 7), so that they are real or exact conjugate pairs.
+** Loan, chapter 7), so that they are real or exact conjugate pairs.  For the Schur form the same
+** steps turn all rows and columns and Z, and a 2 x 2 block with real values is turned to a triangle.
 **
 ** Vectors are found by inverse iteration: (A - value I) x = b is solved by LU with partial pivoting
 ** for numbers b that differ from value to value, so that the vectors of a multiple value differ.
@@ -56,25 +57,35 @@ static void reflect(const reflector *r, double *x, int64_t stride)
     }
 }
 
+/* A reflector of rows and columns k, k + 1 ... of h, and of columns of z; z NULL: there is none. */
+static void reflect_both(const reflector *r, double *h, double *z, int64_t n, int64_t k,
+                         int64_t first_col, int64_t last_col, int64_t first_row, int64_t last_row)
+{
+    for (int64_t j = first_col; j <= last_col && r->tau != 0; j++) {
+        reflect(r, &AT(h, k, j), 1);
+    }
+    for (int64_t i = first_row; i <= last_row && r->tau != 0; i++) {
+        reflect(r, &AT(h, i, k), n);
+    }
+    for (int64_t i = 0; i < n && z != NULL && r->tau != 0; i++) {
+        reflect(r, &AT(z, i, k), n);
+    }
+}
+
 /* Hessenberg form: element (i, k) is taken up into (i - 1, k), from the last row on. */
-static void reduce(double *h, int64_t n)
+static void reduce(double *h, double *z, int64_t n)
 {
     for (int64_t k = 0; k + 2 < n; k++) {
         for (int64_t i = n - 1; i > k + 1; i--) {
             reflector r = reflector_of(2, &AT(h, i - 1, k));
-            for (int64_t j = k; j < n && r.tau != 0; j++) {
-                reflect(&r, &AT(h, i - 1, j), 1);
-            }
-            for (int64_t j = 0; j < n && r.tau != 0; j++) {
-                reflect(&r, &AT(h, j, i - 1), n);
-            }
+            reflect_both(&r, h, z, n, i - 1, k, n - 1, 0, n - 1);
             AT(h, i, k) = 0;
         }
     }
 }
 
 /* One double step on rows and columns lo .. hi, of which there are at least three. */
-static void step_twice(double *h, int64_t n, int64_t lo, int64_t hi, bool is_exceptional)
+static void step_twice(double *h, double *z, int64_t n, int64_t lo, int64_t hi, bool is_exceptional)
 {
     double sum = AT(h, hi - 1, hi - 1) + AT(h, hi, hi);
     double product = AT(h, hi - 1, hi - 1) * AT(h, hi, hi) - AT(h, hi - 1, hi) * AT(h, hi, hi - 1);
@@ -89,12 +100,8 @@ static void step_twice(double *h, int64_t n, int64_t lo, int64_t hi, bool is_exc
     for (int64_t k = lo; k < hi; k++) {
         int count = k < hi - 1 ? 3 : 2;
         reflector r = reflector_of(count, x);
-        for (int64_t j = gx_max(lo, k - 1); j <= hi && r.tau != 0; j++) {
-            reflect(&r, &AT(h, k, j), 1);
-        }
-        for (int64_t i = lo; i <= gx_min(k + 3, hi) && r.tau != 0; i++) {
-            reflect(&r, &AT(h, i, k), n);
-        }
+        reflect_both(&r, h, z, n, k, gx_max(lo, k - 1), z != NULL ? n - 1 : hi, z != NULL ? 0 : lo,
+                     gx_min(k + 3, hi));
         if (k > lo) {
             AT(h, k + 1, k - 1) = 0;
             if (count == 3) {
@@ -106,6 +113,18 @@ static void step_twice(double *h, int64_t n, int64_t lo, int64_t hi, bool is_exc
             x[1] = AT(h, k + 2, k);
             x[2] = k + 3 <= hi ? AT(h, k + 3, k) : 0;
         }
+    }
+}
+
+/* Rows and columns hi - 1, hi to a triangle where their eigenvalues are real. */
+static void split_pair(double *h, double *z, int64_t n, int64_t hi)
+{
+    double d = AT(h, hi, hi), c = AT(h, hi, hi - 1), p = (AT(h, hi - 1, hi - 1) - d) / 2;
+    double q = p * p + AT(h, hi - 1, hi) * c;
+    if (q >= 0 && c != 0) { // (far, c) is an eigenvector: reflected to the first axis
+        reflector r = reflector_of(2, (double[]){p + copysign(sqrt(q), p), c});
+        reflect_both(&r, h, z, n, hi - 1, hi - 1, n - 1, 0, hi);
+        AT(h, hi, hi - 1) = 0;
     }
 }
 
@@ -133,9 +152,10 @@ static double whole_size(const double *h, int64_t count)
     return (double)sqrtl(sum);
 }
 
-static bool real_values(double *h, int64_t n, gx_scalar *values)
+/* h = its Schur form where there is a z, which gathers what turned it; else only values are right. */
+static bool real_values(double *h, double *z, int64_t n, gx_scalar *values)
 {
-    reduce(h, n);
+    reduce(h, z, n);
     double size = whole_size(h, n * n);
     int step = 0;
     for (int64_t hi = n - 1; hi >= 0;) {
@@ -143,10 +163,15 @@ static bool real_values(double *h, int64_t n, gx_scalar *values)
         for (; lo > 0; lo--) {
             double beside = fabs(AT(h, lo - 1, lo - 1)) + fabs(AT(h, lo, lo));
             if (fabs(AT(h, lo, lo - 1)) <= NEGLIGIBLE * (beside == 0 ? size : beside)) {
+                AT(h, lo, lo - 1) = 0;
                 break;
             }
         }
         if (hi - lo < 2) {
+            if (z != NULL && lo < hi) {
+                split_pair(h, z, n, hi);
+                lo = AT(h, hi, hi - 1) == 0 ? hi : lo;
+            }
             if (lo == hi) {
                 values[hi] = (gx_scalar){AT(h, hi, hi), 0};
             } else {
@@ -157,7 +182,7 @@ static bool real_values(double *h, int64_t n, gx_scalar *values)
         } else if (step++ == STEPS_MOST) {
             return false;
         } else {
-            step_twice(h, n, lo, hi, step % 10 == 0);
+            step_twice(h, z, n, lo, hi, step % 10 == 0);
         }
     }
     return true;
@@ -333,7 +358,7 @@ static bool find_values(const gx_scalar *a, bool is_real, int64_t n, gx_scalar *
         for (int64_t i = 0; i < n * n; i++) {
             real[i] = a[i].re;
         }
-        return real_values(real, n, values);
+        return real_values(real, NULL, n, values);
     }
     memcpy(h, a, (size_t)(n * n) * sizeof *h);
     is_good = gx_ref_schur(h, NULL, n);
@@ -363,6 +388,34 @@ GX_INLINE gx_code geev(gx_dtype dtype, const gx_args *p, gx_err *err)
         store(out, p->values, 1, 0, j, value);
     }
     return GX_OK;
+}
+
+bool gx_ref_real_schur(gx_dtype dtype, const gx_args *p)
+{
+    int64_t n = p->n;
+    gx_dtype out = gx_dtype_is_double(dtype) ? GX_C128 : GX_C64;
+    gx_scalar *a = p->work, *values = a + n * n;
+    double *h = (double *)a, *z = h + n * n; // both halves of the first
+    double largest = gx_ref_load_scaled(dtype, p, a);
+    for (int64_t i = 0; i < n * n; i++) {
+        h[i] = a[i].re;
+    }
+    for (int64_t i = 0; i < n * n; i++) {
+        z[i] = i % (n + 1) == 0 ? 1 : 0;
+    }
+    bool is_good = real_values(h, z, n, values);
+    for (int64_t j = 0; j < n; j++) {
+        gx_scalar value = {values[j].re * largest, values[j].im * largest};
+        store(out, p->values, 1, 0, j, value);
+        for (int64_t i = 0; i < n; i++) {
+            double x = i > j + 1 ? 0 : AT(h, i, j) * largest;
+            store(dtype, p->c, p->ldc, i, j, (gx_scalar){x, 0});
+            if (p->wants_right) {
+                store(dtype, p->right, p->ldright, i, j, (gx_scalar){AT(z, i, j), 0});
+            }
+        }
+    }
+    return is_good;
 }
 
 GX_SLOTS_DEFINE(, gx_ref_geev, geev)

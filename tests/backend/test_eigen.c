@@ -9,7 +9,7 @@
 **      values of real matrices in exact pairs; the sum of values is the trace; Jordan blocks,
 **      rotations (companion of x^n - 1), the unit matrix, triangles
 **   3. gees: ||A - Q T Q^H|| / (n ||A|| eps) < 20, Q unitary, T triangular with the values on its
-**      diagonal; real dtypes are refused in words
+**      diagonal; of real matrices with a 2 x 2 block for each conjugate pair and for nothing else
 **   4. fixed cuts: the same bits for any team
 **   5. gesdd: ||A - U S V^H|| / (max(m, n) ||A|| eps) < 50, U and V^H orthogonal to the same, sigma
 **      descending and non-negative; values alone are the same; economy and full; tall and wide;
@@ -236,27 +236,58 @@ static void geev_of(const runner *r, const block *a, bool is_real)
     }
 }
 
+/* Values down the diagonal of T; of a 2 x 2 block by its trace and determinant. */
+static void check_diagonal(const runner *r, const block *a, const block *t, const block *values)
+{
+    for (int64_t j = 0; j < a->n; j++) {
+        gx_scalar x = block_get(values, j, 0), d = block_get(t, j, j);
+        double below = j + 1 < a->n ? block_get(t, j + 1, j).re : 0;
+        if (gx_dtype_is_complex(a->dtype) || below == 0) {
+            double off = hypot(x.re - d.re, x.im - d.im);
+            assert_below(r, GX_GEES, a, "value", off, norm_of(t), GENERAL_BOUND);
+            continue;
+        }
+        gx_scalar y = block_get(values, j + 1, 0), e = block_get(t, j + 1, j + 1);
+        assert_true(x.im > 0 && x.re == y.re && x.im == -y.im);
+        double off =
+            x.im - sqrt(-below * block_get(t, j, j + 1).re - (d.re - e.re) * (d.re - e.re) / 4);
+        assert_below(r, GX_GEES, a, "pair", fabs(off), norm_of(t), GENERAL_BOUND);
+        assert_below(r, GX_GEES, a, "sum", fabs(x.re + y.re - d.re - e.re), norm_of(t),
+                     GENERAL_BOUND);
+        j++;
+    }
+}
+
+/* T without its blocks' elements below the diagonal, none of which follows another. */
+static block without_blocks(const block *t)
+{
+    block b = block_copy(t);
+    for (int64_t j = 0; j + 1 < t->n && !gx_dtype_is_complex(t->dtype); j++) {
+        bool is_next = j > 0 && block_get(t, j, j - 1).re != 0;
+        assert_false(is_next && block_get(t, j + 1, j).re != 0);
+        block_set(&b, j + 1, j, (gx_scalar){0, 0});
+    }
+    return b;
+}
+
 static void gees_of(const runner *r, const block *a)
 {
     int64_t n = a->n, info = -7;
-    block t = block_copy(a), values = block_make(a->dtype, n, 1, gx_max(n, 1));
+    block t = block_copy(a), values = block_make(complex_of(a->dtype), n, 1, gx_max(n, 1));
     block q = random_block(a->dtype, n, n);
     gx_args args = {.m = n, .n = n, .wants_right = true, .info = &info};
     run(r, GX_GEES, a->dtype, args, &(operands){.c = &t, .values = &values, .right = &q});
     assert_int_equal(info, 0);
-    block upper = triangle_of(&t, GX_UPPER, GX_NON_UNIT, n, n);
-    assert_true(distance_of(&upper, &t) == 0);
-    for (int64_t j = 0; j < n; j++) {
-        gx_scalar x = block_get(&t, j, j), y = block_get(&values, j, 0);
-        assert_true(x.re == y.re && x.im == y.im);
-    }
+    block single = without_blocks(&t), upper = triangle_of(&t, GX_UPPER, GX_NON_UNIT, n, n);
+    assert_true(distance_of(&upper, &single) == 0);
+    check_diagonal(r, a, &t, &values);
     block qt = block_copy(a), product = block_copy(a);
     multiply(GX_NO_TRANS, GX_NO_TRANS, 1, &q, &t, 0, &qt);
     multiply(GX_NO_TRANS, GX_CONJ_TRANS, 1, &qt, &q, -1, &product);
     assert_below(r, GX_GEES, a, "A - Q T Q^H", norm_of(&product), norm_of(a), GENERAL_BOUND);
     assert_below(r, GX_GEES, a, "Q^H Q - I", not_orthogonal(&q, false), 1, GENERAL_BOUND);
-    block *all[] = {&t, &values, &q, &upper, &qt, &product};
-    for (int i = 0; i < 6; i++) {
+    block *all[] = {&t, &values, &q, &upper, &qt, &product, &single};
+    for (int i = 0; i < 7; i++) {
         block_free(all[i]);
     }
 }
@@ -265,7 +296,7 @@ static void gees_of(const runner *r, const block *a)
 static void general_of(const runner *r, const block *a)
 {
     geev_of(r, a, !gx_dtype_is_complex(a->dtype));
-    if (gx_dtype_is_complex(a->dtype) && offers(r, GX_GEES, (int)a->dtype)) {
+    if (offers(r, GX_GEES, (int)a->dtype)) {
         gees_of(r, a);
     }
 }
@@ -340,24 +371,6 @@ static void vectors_of_a_multiple_value(void **state)
         block *all[] = {&c, &values, &right, &s};
         for (int k = 0; k < 4; k++) {
             block_free(all[k]);
-        }
-    }
-}
-
-static void gees_refuses_real(void **state)
-{
-    (void)state;
-    for (int i = 0; i < RUNNERS; i++) {
-        for (int d = GX_F64; d <= GX_F32 && offers(&runners[i], GX_GEES, d); d++) {
-            int64_t info;
-            block c = constant_block((gx_dtype)d, 2, 2, 1);
-            gx_err err = {.code = GX_OK};
-            gx_args args = {.m = 2, .n = 2, .info = &info};
-            assert_int_equal(run_code(&runners[i], GX_GEES, (gx_dtype)d, args,
-                                      &(operands){.c = &c, .values = &c}, &err),
-                             GX_UNSUPPORTED);
-            assert_string_equal(err.text, "gees is for complex matrices");
-            block_free(&c);
         }
     }
 }
@@ -486,7 +499,6 @@ int main(void)
         cmocka_unit_test(general_shapes),
         cmocka_unit_test(general_at_the_edges),
         cmocka_unit_test(vectors_of_a_multiple_value),
-        cmocka_unit_test(gees_refuses_real),
         cmocka_unit_test(fixed_cuts),
         cmocka_unit_test(svd_shapes),
         cmocka_unit_test(svd_at_the_edges),
