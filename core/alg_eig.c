@@ -74,10 +74,9 @@ typedef struct ordering {
     gx_scalar sigma;
 } ordering;
 
-/* What is smallest comes first. */
-static double key_of(const ordering *o, gx_scalar x)
+double gx_eig_key(gx_eig_which which, gx_scalar sigma, gx_scalar x)
 {
-    switch (o->which) {
+    switch (which) {
     case GX_EIG_SMALLEST_MAGNITUDE:
         return hypot(x.re, x.im);
     case GX_EIG_LARGEST_REAL:
@@ -89,7 +88,7 @@ static double key_of(const ordering *o, gx_scalar x)
     case GX_EIG_SMALLEST_IMAG:
         return fabs(x.im);
     case GX_EIG_NEAREST:
-        return hypot(x.re - o->sigma.re, x.im - o->sigma.im);
+        return hypot(x.re - sigma.re, x.im - sigma.im);
     default:
         return -hypot(x.re, x.im);
     }
@@ -99,7 +98,7 @@ static double key_of(const ordering *o, gx_scalar x)
 static bool is_before(const ordering *o, int64_t i, int64_t j)
 {
     gx_scalar x = o->values[i], y = o->values[j];
-    double kx = key_of(o, x), ky = key_of(o, y);
+    double kx = gx_eig_key(o->which, o->sigma, x), ky = gx_eig_key(o->which, o->sigma, y);
     if (kx != ky) {
         return kx < ky;
     }

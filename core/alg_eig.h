@@ -96,6 +96,8 @@ gx_code gx_eig_reserve(gx_run *run, gx_eig_result *result, int64_t n, int64_t co
                        bool wants_right, bool wants_left, bool wants_residuals);
 void gx_eig_sort_order(const gx_scalar *values, int64_t count, gx_eig_which which, gx_scalar sigma,
                        bool is_hermitian, bool is_all, int64_t *order);
+/* What that order goes by first: the smallest comes first. */
+double gx_eig_key(gx_eig_which which, gx_scalar sigma, gx_scalar value);
 void gx_eig_fix_sign(gx_dtype dtype, void *vectors, int64_t n, int64_t count);
 
 /* The number of magnitude 1 that makes the component of x just named real and positive. */

@@ -118,10 +118,23 @@ void gx_small_reorder(int64_t m, gx_scalar *T, gx_scalar *Q, const int64_t *orde
 /* Eigenvector of the upper triangle T for its i-th diagonal element: y, m elements, ||y|| = 1. */
 void gx_small_vector(int64_t m, const gx_scalar *T, int64_t i, gx_scalar *y);
 
+/* ---- and in f64 (krylov_real.c) ------------------------------------------------------------- */
+
 /*
-** A real orthonormal basis of the span of the first p columns of Q, which is closed under
-** conjugation: W, m x p.
+** H = Q T Q^T (m x m, leading dimension m): c before is H, T at exit, with a 2 x 2 block for each
+** conjugate pair; values: down the diagonal, of a pair the positive imaginary part first.
 */
-gx_code gx_small_realify(gx_run *run, int64_t m, const gx_scalar *Q, int64_t p, double *W);
+gx_code gx_small_real_schur(gx_run *run, int64_t m, double *T, double *Q, gx_scalar *values);
+
+/*
+** Move wanted blocks to the front, in their order; both rows of a block are wanted or none.
+** Returns rows in front, fewer where a value is too close to an unwanted one to be parted from it:
+** the first columns of Q span an invariant subspace.
+*/
+int64_t gx_small_real_gather(int64_t m, double *T, double *Q, const bool *is_wanted);
+
+/* Eigenvector of T for its i-th value: y, m elements, ||y|| = 1. */
+void gx_small_real_vector(int64_t m, const double *T, const gx_scalar *values, int64_t i,
+                          gx_scalar *y);
 
 #endif

@@ -12,11 +12,12 @@
 ** (Stewart 2001; Zhou & Saad 2008 for blocks.)  For a Hermitian Op, W are eigenvectors of H and
 ** this is thick-restart Lanczos (Wu & Simon 2000) with full orthogonalisation,
 ** which a dense matrix pays
-** many times over; else W comes from an ordered Schur form, with a real basis where A is real.
+** many times over; else W comes from an ordered Schur form, the real one where A is real.
 **
 ** A block of f columns finds f copies of a multiple value.  When k values have converged, the rest
 ** of the basis is dropped, they are locked (C := 0), and a random block looks for what was missed
-** outside of them; only when a few steps change none of the k values is it over.
+** outside of them, until the k values are first again and the best of the others is known well
+** enough to stand behind them, or as many steps have passed as the k values took.
 **
 ** nearest, smallest: the same for (A - sigma B)^-1, whose factorisation is in memory; value = sigma
 ** + 1 / theta.  B = L L^H: for L^-1 A L^-H.
@@ -46,11 +47,14 @@ static int64_t chosen(int64_t asked, int64_t otherwise)
 void gx_krylov_eig_sizes(const gx_eig_args *args, gx_krylov_sizes *sizes)
 {
     int64_t n = args->A->rows, k = args->k;
-    enum { WIDE = 8, NARROW = 4, FEW = 4, BLOCKS = 16, BLOCKS_GENERAL = 12 };
-    int64_t block = chosen(args->block, k >= FEW ? WIDE : NARROW);
+    // A general matrix takes a polynomial of a higher degree, hence more and narrower blocks.
+    enum { WIDE = 8, NARROW = 4, FEW = 4, BLOCKS = 16, BLOCKS_GENERAL = 24 };
+    bool is_wide = k >= FEW && args->is_hermitian;
+    int64_t block = chosen(args->block, is_wide ? WIDE : NARROW);
     sizes->block = gx_max(1, gx_min(gx_min(block, GX_KRY_BLOCK_MOST), n));
     int64_t blocks = args->is_hermitian ? BLOCKS : BLOCKS_GENERAL;
-    int64_t ncv = gx_max(2 * k + 4 * sizes->block, blocks * sizes->block);
+    int64_t beside = args->is_hermitian ? 4 : 8;
+    int64_t ncv = gx_max(2 * k + beside * sizes->block, blocks * sizes->block);
     sizes->ncv = gx_min(n, chosen(args->ncv, ncv));
     // Two blocks at least beside the wanted ones.
     sizes->block = gx_max(1, gx_min(sizes->block, (sizes->ncv - k) / 2));
@@ -122,30 +126,34 @@ static void reserve(gx_kry *s)
 {
     gx_run *run = s->run;
     int64_t M = s->ld, n = s->n, b = s->block;
-    void *T = NULL, *Q = NULL, *theta = NULL, *value = NULL, *residual = NULL, *order = NULL;
-    void *y = NULL, *W = NULL, *small = NULL, *locked = NULL;
+    void *theta = NULL, *value = NULL, *residual = NULL, *order = NULL, *joined = NULL;
+    void *is_wanted = NULL, *x = NULL, *y = NULL, *W = NULL, *small = NULL, *locked = NULL;
     gx_dense_alloc(run, s->dtype, n * (s->ncv + 2 * b), "the Krylov basis", &s->V);
     gx_dense_alloc(run, s->dtype, gx_ortho_work(M, b), "inner products", &s->ortho.work);
     gx_dense_alloc(run, s->wide, M * M, "the projected matrix", &s->H);
     gx_dense_alloc(run, s->wide, b * M, "the projected matrix", &s->C);
     gx_dense_alloc(run, s->wide, M * b, "the projected matrix", &s->h);
     gx_dense_alloc(run, s->wide, b * b, "the projected matrix", &s->s);
-    gx_dense_alloc(run, GX_C128, M * M, "a Schur form", &T);
-    gx_dense_alloc(run, GX_C128, M * M, "a Schur form", &Q);
+    gx_dense_alloc(run, GX_C128, M * M, "a Schur form", &s->T);
+    gx_dense_alloc(run, GX_C128, M * M, "a Schur form", &s->Q);
     gx_dense_alloc(run, GX_C128, M, "Ritz values", &theta);
     gx_dense_alloc(run, GX_C128, M, "Ritz values", &value);
     gx_dense_alloc(run, GX_F64, M, "residuals", &residual);
     gx_dense_alloc(run, GX_F64, M, "an order", &order);
+    gx_dense_alloc(run, GX_F64, M, "an order", &joined);
+    gx_dense_alloc(run, GX_F64, M, "an order", &is_wanted);
+    gx_dense_alloc(run, GX_C128, M, "a Ritz vector", &x);
     gx_dense_alloc(run, GX_C128, M, "a Ritz vector", &y);
     gx_dense_alloc(run, s->wide, M * M, "a rotation", &W);
     gx_dense_alloc(run, s->wide, M * M, "a rotation", &small);
     gx_dense_alloc(run, GX_C128, s->k, "eigenvalues", &locked);
-    s->T = T;
-    s->Q = Q;
     s->theta = theta;
     s->value = value;
     s->residual = residual;
     s->order = order;
+    s->joined = joined;
+    s->is_wanted = is_wanted;
+    s->x = x;
     s->y = y;
     s->W = W;
     s->small = small;
@@ -154,9 +162,9 @@ static void reserve(gx_kry *s)
 
 static void end(gx_kry *s)
 {
-    void *owned[] = {s->V, s->ortho.work, s->H,     s->C,     s->h,        s->s,
-                     s->T, s->Q,          s->theta, s->value, s->residual, s->order,
-                     s->y, s->W,          s->small, s->locked};
+    void *owned[] = {s->V,     s->ortho.work, s->H,      s->C,         s->h,     s->s, s->T,
+                     s->Q,     s->theta,      s->value,  s->residual,  s->order, s->y, s->W,
+                     s->small, s->locked,     s->joined, s->is_wanted, s->x};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
         gx_mem_free(s->run->ctx->mem, owned[i]);
     }
@@ -271,6 +279,7 @@ static void expand_once(gx_kry *s)
     }
     s->m = more;
     s->f = next;
+    s->steps++;
 }
 
 /* Until the basis has `most` columns; blocks are cut so that it never has more. */
@@ -283,43 +292,43 @@ static void expand(gx_kry *s, int64_t most)
 
 /* ---- restart --------------------------------------------------------------------------------- */
 
-/* Does the value at place p of the order have its conjugate before it, at p - 1? */
+/* Does place p of the order stand between the two of a conjugate pair? */
 static bool splits_pair(const gx_kry *s, int64_t p)
 {
     if (!s->is_real || s->is_hermitian || p < 1 || p >= s->m) {
         return false;
     }
-    double balance = 0;
-    for (int64_t i = 0; i < p; i++) { // of values above and below the real axis
-        double im = s->theta[s->order[i]].im;
-        balance += im > 0 ? 1 : im < 0 ? -1 : 0;
-    }
-    return balance != 0;
+    int64_t before = s->order[p - 1], after = s->order[p];
+    return s->theta[before].im != 0 && (before > after ? before - after : after - before) == 1 &&
+           s->theta[before].im == -s->theta[after].im && s->theta[before].re == s->theta[after].re;
 }
 
-/* W (m x p, wide) = an orthonormal basis of the invariant subspace of the first p values. */
-static void choose_span(gx_kry *s, int64_t p)
+/*
+** W (m x p, wide) = an orthonormal basis of the invariant subspace of the first p values; fewer
+** where T's order does not allow them all.  Returns how many.
+*/
+static int64_t choose_span(gx_kry *s, int64_t p)
 {
     int64_t m = s->m;
     if (s->is_hermitian) {
+        const gx_scalar *Q = s->Q;
         for (int64_t j = 0; j < p; j++) {
-            const gx_scalar *q = s->Q + s->order[j] * m;
-            for (int64_t i = 0; i < m; i++) {
-                double *w = gx_at(s->W, s->wide, m, i, j);
-                w[0] = q[i].re;
-                if (s->wide == GX_C128) {
-                    w[1] = q[i].im;
-                }
-            }
+            gx_convert(GX_C128, Q + s->order[j] * m, m, s->wide, gx_at(s->W, s->wide, m, 0, j), m,
+                       m, 1);
         }
-        return;
+        return p;
     }
-    gx_small_reorder(m, s->T, s->Q, s->order, p);
     if (s->is_real) {
-        gx_small_realify(s->run, m, s->Q, p, s->W);
+        memset(s->is_wanted, 0, (size_t)m * sizeof *s->is_wanted);
+        for (int64_t j = 0; j < p; j++) {
+            s->is_wanted[s->order[j]] = true;
+        }
+        p = gx_small_real_gather(m, s->T, s->Q, s->is_wanted);
     } else {
-        gx_convert(GX_C128, s->Q, m, GX_C128, s->W, m, m, p);
+        gx_small_reorder(m, s->T, s->Q, s->order, p);
     }
+    memcpy(s->W, s->Q, (size_t)(m * p) * gx_kry_wide_bytes(s));
+    return p;
 }
 
 /* H := W^H H W, C := C W, V := V W; F moves behind. */
@@ -354,7 +363,7 @@ static void restart(gx_kry *s, int64_t p)
     while (splits_pair(s, p)) {
         p++;
     }
-    choose_span(s, p);
+    p = choose_span(s, p);
     if (gx_ok(s->run)) {
         rotate(s, p);
     }
@@ -369,54 +378,83 @@ static int64_t kept(const gx_kry *s)
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-/*
-** The k values are locked and a random block looks for others: true when there are none better.
-** Afterwards the basis holds the locked ones and what was found.
-*/
-static bool confirm(gx_kry *s)
+/* The k values are locked, the rest of the basis goes, and a random block begins. */
+static void lock(gx_kry *s)
 {
     for (int64_t i = 0; i < s->k; i++) {
         s->locked[i] = s->value[s->order[i]];
     }
+    s->is_locked = true;
+    s->steps_found = s->steps;
     restart(s, s->k);
     s->f = gx_min(s->block, s->n - s->m);
-    if (!gx_ok(s->run) || s->f == 0) {
-        return true;
+    if (gx_ok(s->run) && s->f > 0) {
+        memset(s->C, 0, (size_t)(s->block * s->m) * gx_kry_wide_bytes(s));
+        gx_ortho_block(&s->ortho, s->V, s->m, gx_kry_column(s, s->m), 0, s->f, NULL, 0, NULL, 0);
     }
-    memset(s->C, 0, (size_t)(s->block * s->m) * gx_kry_wide_bytes(s));
-    gx_ortho_block(&s->ortho, s->V, s->m, gx_kry_column(s, s->m), 0, s->f, NULL, 0, NULL, 0);
-    expand(s, gx_min(s->ncv, s->m + CHECK_STEPS * s->block));
-    gx_kry_find_ritz(s);
-    double slack = 0;
-    for (int64_t i = 0; i < s->m && gx_ok(s->run); i++) {
-        slack = fmax(slack, hypot(s->theta[i].re, s->theta[i].im));
-    }
-    bool is_same = true;
-    for (int64_t i = 0; i < s->k && gx_ok(s->run); i++) {
-        gx_scalar a = s->locked[i], b = s->value[s->order[i]];
-        double scale = s->is_inverse ? hypot(a.re, a.im) : slack;
-        // Of a pair or a cluster either may come first: what counts is the distance.
-        double moved = fabs(hypot(a.re, a.im) - hypot(b.re, b.im));
-        is_same = is_same && moved <= fmax(100 * s->tol, 1e-9) * scale;
-    }
-    return is_same && s->converged >= s->k;
 }
 
+static double key_of(const gx_kry *s, gx_scalar value)
+{
+    gx_scalar sigma = s->args->which == GX_EIG_NEAREST ? s->args->sigma : (gx_scalar){0, 0};
+    return gx_eig_key(s->args->which, sigma, value);
+}
+
+/* Are the first k those that were locked?  Of equals either may come first. */
+static bool is_same(const gx_kry *s)
+{
+    bool same = s->converged >= s->k;
+    for (int64_t i = 0; i < s->k && same; i++) {
+        gx_scalar a = s->locked[i], b = s->value[s->order[i]];
+        double scale = s->is_inverse ? hypot(a.re, a.im) : s->largest;
+        same = fabs(key_of(s, a) - key_of(s, b)) <= fmax(100 * s->tol, 1e-9) * scale;
+    }
+    return same;
+}
+
+/*
+** Is the best of the others known well enough to stand behind the k-th: is its residual smaller
+** than its distance?  A missed copy would be found no later than the k values were, so that as many
+** steps as they took are enough without that.
+*/
+static bool is_apart(const gx_kry *s)
+{
+    int64_t next = splits_pair(s, s->k) ? s->k + 1 : s->k;
+    if (next >= s->m || gx_kry_has_converged(s, next)) {
+        return true;
+    }
+    gx_scalar last = s->theta[s->order[s->k - 1]], other = s->theta[s->order[next]];
+    double gap = key_of(s, other) - key_of(s, last);
+    if (s->is_inverse) {
+        gap = hypot(last.re, last.im) - hypot(other.re, other.im);
+    }
+    return s->residual[next] <= gap || s->steps >= 2 * s->steps_found;
+}
+
+/*
+** Restarts until the k values have converged, and again with a random block until none can have
+** been missed, or maxiter is over.
+*/
 static void iterate(gx_kry *s)
 {
     for (int64_t step = 0; gx_ok(s->run); step++) {
-        expand(s, s->ncv);
+        expand(s, s->is_locked ? gx_min(s->ncv, s->m + CHECK_STEPS * s->block) : s->ncv);
         if (gx_ok(s->run)) {
             gx_kry_find_ritz(s);
         }
-        if (!gx_ok(s->run) || s->f == 0 || step >= s->maxiter) {
+        if (!gx_ok(s->run)) {
             return;
         }
-        if (s->converged >= s->k && s->m >= s->k && confirm(s)) {
+        s->is_sure = s->f == 0 || (s->is_locked && is_same(s) && is_apart(s));
+        if (s->is_sure || step >= s->maxiter) {
             return;
         }
-        if (gx_ok(s->run) && s->m + s->f > s->ncv) {
+        if (s->converged >= s->k && !(s->is_locked && is_same(s))) {
+            lock(s);
+        } else if (s->m + s->f > s->ncv) {
             restart(s, kept(s));
+        } else if (s->is_locked) {
+            step--; // the basis is not full yet
         }
     }
 }

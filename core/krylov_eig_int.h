@@ -23,17 +23,23 @@ typedef struct gx_kry {
     int64_t m, f;        /* columns of the basis, of F                             */
     int64_t ld;          /* of H and C                                             */
     void *H, *C, *h, *s; /* wide; h: ld x block, s: block x block                  */
-    gx_scalar *T, *Q;    /* m x m: H's Schur form; Hermitian: Q its eigenvectors   */
-    gx_scalar *theta;    /* m: values of Op                                        */
-    gx_scalar *value;    /* m: those of A                                          */
-    double *residual;    /* m: of the wanted ones, in their order                  */
-    int64_t *order;      /* m                                                      */
-    gx_scalar *y;        /* m: an eigenvector                                      */
-    double *W;           /* m x m wide: a restart's basis                          */
-    double *small;       /* m x m wide                                             */
-    int64_t converged;   /* of the first k                                         */
-    double largest;      /* |theta|: what residuals are measured by */
-    gx_scalar *locked;   /* k: values when they converged                          */
+    void *T, *Q;         /* m x m: H's Schur form, of wide; Hermitian: Q in c128, its vectors  */
+    gx_scalar *theta;    /* m: values of Op, down T's diagonal                             */
+    gx_scalar *value;    /* m: those of A                                                  */
+    double *residual;    /* m: of the wanted ones, in their order                          */
+    int64_t *order;      /* m; the two of a conjugate pair stand side by side              */
+    int64_t *joined;     /* m                                                              */
+    bool *is_wanted;     /* m: kept at a restart                                           */
+    gx_scalar *x, *y;    /* m: eigenvectors of H, of T                                     */
+    double *W;           /* m x m wide: a restart's basis                                  */
+    double *small;       /* m x m wide                                                     */
+    int64_t converged;   /* of the first k                                                 */
+    double largest;      /* ||Op||, as far as it is known                                  */
+    gx_scalar *locked;   /* k: values when they converged                                  */
+    bool is_locked;      /* they have been, and a random block looks for missed ones       */
+    bool is_sure;        /* none has been missed                                           */
+    int64_t steps;       /* blocks that the basis has gained so far                        */
+    int64_t steps_found; /* and had gained when they were locked                             */
 } gx_kry;
 
 /* Column j of the basis, of dtype. */
@@ -44,12 +50,12 @@ void *gx_kry_h_at(const gx_kry *s, void *x, int64_t i, int64_t j);
 size_t gx_kry_wide_bytes(const gx_kry *s);
 
 /*
-** Values of H and of A, their order, residuals of the first k, and how many of them have converged.
+** Values of H and of A, their order, residuals of the first k + 2, how many of k have converged.
 ** T and Q: H's Schur form, or Q its eigenvectors.
 */
 void gx_kry_find_ritz(gx_kry *s);
 
-/* x (m) = the eigenvector of H for its i-th value, ||x|| = 1. */
+/* x (m) = the eigenvector of H for its i-th value, ||x|| = 1; not s->y. */
 void gx_kry_ritz_vector(const gx_kry *s, int64_t i, gx_scalar *x);
 
 /* Is the residual of the i-th in the order small enough? */

@@ -93,6 +93,15 @@ static int64_t take_converged(gx_kry *s)
     return count;
 }
 
+/* What residuals are measured by, in words. */
+static const char *tolerance_unit(const gx_kry *s)
+{
+    if (s->is_inverse) {
+        return "of the inverse's value";
+    }
+    return s->is_hermitian ? "||A||" : "|value|";
+}
+
 void gx_kry_give(gx_kry *s)
 {
     const gx_eig_args *args = s->args;
@@ -105,10 +114,18 @@ void gx_kry_give(gx_kry *s)
     if (count < s->k && !args->allows_partial) {
         gx_run_failf(s->run, GX_NUMERIC,
                      "%lld of %lld eigenvalues of %s converged in %lld restarts (largest residual "
-                     "%.2g, tolerance %.2g ||A||): raise maxiter or ncv, or take what there is "
+                     "%.2g, tolerance %.2g %s): raise maxiter or ncv, or take what there is "
                      "with {\"partial\":true}",
                      (long long)count, (long long)s->k, args->A->label, (long long)s->maxiter,
-                     worst, s->tol);
+                     worst, s->tol, tolerance_unit(s));
+        return;
+    }
+    if (!s->is_sure && !args->allows_partial) {
+        gx_run_failf(s->run, GX_NUMERIC,
+                     "%lld eigenvalues of %s converged in %lld restarts, but whether others were "
+                     "missed is not known: raise maxiter or ncv, or take what there is with "
+                     "{\"partial\":true}",
+                     (long long)count, args->A->label, (long long)s->maxiter);
         return;
     }
     bool is_real = true;

@@ -51,36 +51,41 @@ static void solve_hermitian(gx_kry *s)
 static void solve_general(gx_kry *s)
 {
     int64_t m = s->m;
+    gx_dtype dtype = s->is_real ? GX_F64 : GX_C128;
     for (int64_t j = 0; j < m; j++) {
-        gx_convert(s->wide, gx_kry_h_at(s, s->H, 0, j), m, GX_C128, s->T + j * m, m, m, 1);
+        memcpy(gx_at(s->T, dtype, m, 0, j), gx_kry_h_at(s, s->H, 0, j),
+               (size_t)m * gx_kry_wide_bytes(s));
     }
-    gx_small_schur(s->run, m, s->T, s->Q, s->theta);
-    for (int64_t i = 0; i < m && gx_ok(s->run); i++) {
-        s->theta[i] = s->T[i * m + i];
-        // Rounding parts what is real, or a pair, by its size times eps.
-        if (s->is_real && fabs(s->theta[i].im) <= 1e-14 * hypot(s->theta[i].re, s->theta[i].im)) {
-            s->theta[i].im = 0;
-        }
+    if (s->is_real) {
+        gx_small_real_schur(s->run, m, s->T, s->Q, s->theta);
+    } else {
+        gx_small_schur(s->run, m, s->T, s->Q, s->theta);
     }
 }
 
 /* x = Q y of T's i-th eigenvector, or the i-th column of Q. */
 void gx_kry_ritz_vector(const gx_kry *s, int64_t i, gx_scalar *x)
 {
-    int64_t m = s->m;
+    int64_t m = s->m, last = gx_min(m - 1, i + 1); // of a block: its first row's vector has two
+    const double *Q = s->Q;
+    const gx_scalar *complex_q = s->Q;
     if (s->is_hermitian) {
-        memcpy(x, s->Q + i * m, (size_t)m * sizeof *x);
+        memcpy(x, complex_q + i * m, (size_t)m * sizeof *x);
         return;
     }
-    gx_small_vector(m, s->T, i, s->y);
-    for (int64_t r = 0; r < m; r++) {
-        gx_scalar sum = {0, 0};
-        for (int64_t c = 0; c <= i; c++) {
-            gx_scalar q = s->Q[c * m + r], y = s->y[c];
-            sum.re += q.re * y.re - q.im * y.im;
-            sum.im += q.re * y.im + q.im * y.re;
+    if (s->is_real) {
+        gx_small_real_vector(m, s->T, s->theta, i, s->y);
+    } else {
+        gx_small_vector(m, s->T, i, s->y);
+    }
+    memset(x, 0, (size_t)m * sizeof *x);
+    for (int64_t c = 0; c <= last; c++) {
+        gx_scalar y = s->y[c];
+        for (int64_t r = 0; r < m; r++) {
+            gx_scalar q = s->is_real ? (gx_scalar){Q[c * m + r], 0} : complex_q[c * m + r];
+            x[r].re += q.re * y.re - q.im * y.im;
+            x[r].im += q.re * y.im + q.im * y.re;
         }
-        x[r] = sum;
     }
 }
 
@@ -105,29 +110,36 @@ static double residual_of(const gx_kry *s, const gx_scalar *x)
 bool gx_kry_has_converged(const gx_kry *s, int64_t i)
 {
     gx_scalar theta = s->theta[s->order[i]];
-    double scale = s->is_inverse ? hypot(theta.re, theta.im) : s->largest;
+    bool is_relative = s->is_inverse || !s->is_hermitian;
+    double scale = is_relative ? hypot(theta.re, theta.im) : s->largest;
     double rounding = 8 * (gx_dtype_is_double(s->dtype) ? DBL_EPSILON : (double)FLT_EPSILON);
     return s->f == 0 || s->residual[i] <= fmax(s->tol * scale, rounding * s->largest);
 }
 
-/* Of a pair, whose distances from sigma differ by rounding, the positive imaginary part first. */
-static void order_pairs(gx_kry *s)
+/*
+** The order with the two of a pair side by side, the positive imaginary part first, even where
+** other pairs have the same place.  marks: m flags.
+*/
+static void join_pairs(const gx_kry *s, bool *is_placed, int64_t *joined)
 {
-    for (int64_t i = 0; i + 1 < s->m && s->is_real && !s->is_hermitian; i++) {
-        gx_scalar a = s->value[s->order[i]], b = s->value[s->order[i + 1]];
-        bool is_pair = hypot(a.re - b.re, a.im + b.im) <= 1e-10 * hypot(a.re, a.im);
-        if (is_pair && a.im != 0) {
-            int64_t first = s->order[i];
-            s->order[i] = a.im > 0 ? first : s->order[i + 1];
-            s->order[i + 1] = a.im > 0 ? s->order[i + 1] : first;
-            gx_scalar up = s->value[s->order[i]];
-            s->value[s->order[i + 1]] = (gx_scalar){up.re, -up.im};
-            i++;
+    int64_t count = 0;
+    memset(is_placed, 0, (size_t)s->m * sizeof *is_placed);
+    for (int64_t p = 0; p < s->m; p++) {
+        int64_t i = s->order[p];
+        i -= s->theta[i].im < 0 ? 1 : 0; // where T's block begins
+        if (!is_placed[i]) {
+            bool is_flipped = s->value[i].im < 0; // by the inversion
+            joined[count++] = is_flipped ? i + 1 : i;
+            is_placed[i] = true;
+            if (s->theta[i].im != 0) {
+                joined[count++] = is_flipped ? i : i + 1;
+            }
         }
     }
+    memcpy(s->order, joined, (size_t)s->m * sizeof *joined);
 }
 
-/* Values, their order, residuals of the first k, and how many of them have converged. */
+/* Values, their order, residuals of the first k + 2, and how many of them have converged. */
 void gx_kry_find_ritz(gx_kry *s)
 {
     if (s->is_hermitian) {
@@ -146,14 +158,13 @@ void gx_kry_find_ritz(gx_kry *s)
     s->largest = s->is_hermitian ? largest : fmax(largest, s->ortho.norm);
     gx_scalar sigma = s->args->which == GX_EIG_NEAREST ? s->args->sigma : (gx_scalar){0, 0};
     gx_eig_sort_order(s->value, s->m, s->args->which, sigma, s->is_hermitian, false, s->order);
-    order_pairs(s);
+    if (s->is_real && !s->is_hermitian) {
+        join_pairs(s, s->is_wanted, s->joined);
+    }
     s->converged = 0;
-    gx_scalar *x = (gx_scalar *)(void *)s->small; // at least m of them: m x m doubles, m > 1
-    gx_scalar one[2];
-    x = s->m < 2 ? one : x;
-    for (int64_t i = 0; i < gx_min(s->k, s->m); i++) {
-        gx_kry_ritz_vector(s, s->order[i], x);
-        s->residual[i] = residual_of(s, x);
-        s->converged += gx_kry_has_converged(s, i) ? 1 : 0;
+    for (int64_t i = 0; i < gx_min(s->k + 2, s->m); i++) { // and the pair behind them
+        gx_kry_ritz_vector(s, s->order[i], s->x);
+        s->residual[i] = residual_of(s, s->x);
+        s->converged += i < s->k && gx_kry_has_converged(s, i) ? 1 : 0;
     }
 }

@@ -1,13 +1,9 @@
 /*
-** The small problems of Krylov methods: Schur forms of the projected matrix, in memory.
-**
-** Everything is complex: a real matrix has the same Schur form, and what is kept at a restart is a
-** span, not a basis.  For a real problem the kept values are closed under conjugation, so that the
-** span has a real basis: the left singular vectors of [Re Q1, Im Q1] whose singular values are not
-** zero (gx_small_realify).
+** The small problems of Krylov methods: Schur forms of the projected matrix, in memory.  Those of
+** real matrices are in krylov_real.c.
 **
 ** Reordering moves one value up by exchanges of neighbours, each a rotation (Bai & Demmel 1993,
-** LAPACK's ztrexc): O(m) a exchange.
+** LAPACK's ztrexc): O(m) an exchange.
 */
 #include "krylov.h"
 #include "dense.h"
@@ -135,40 +131,4 @@ void gx_small_vector(int64_t m, const gx_scalar *T, int64_t i, gx_scalar *y)
     for (int64_t r = 0; r <= i; r++) {
         y[r] = (gx_scalar){y[r].re / norm, y[r].im / norm};
     }
-}
-
-gx_code gx_small_realify(gx_run *run, int64_t m, const gx_scalar *Q, int64_t p, double *W)
-{
-    void *g = NULL, *u = NULL, *vt = NULL, *s = NULL;
-    int64_t least = gx_min(m, 2 * p);
-    if (gx_dense_alloc(run, GX_F64, 2 * m * p, "a real basis", &g) == GX_OK &&
-        gx_dense_alloc(run, GX_F64, m * least, "a real basis", &u) == GX_OK &&
-        gx_dense_alloc(run, GX_F64, 2 * p * least, "a real basis", &vt) == GX_OK &&
-        gx_dense_alloc(run, GX_F64, least, "a real basis", &s) == GX_OK) {
-        double *parts = g;
-        for (int64_t i = 0; i < m * p; i++) {
-            parts[i] = Q[i].re;
-            parts[m * p + i] = Q[i].im;
-        }
-        gx_args args = {.m = m,
-                        .n = 2 * p,
-                        .c = g,
-                        .ldc = m,
-                        .values = s,
-                        .left = u,
-                        .ldleft = m,
-                        .right = vt,
-                        .ldright = least,
-                        .wants_left = true,
-                        .wants_right = true};
-        gx_dense_call(run, GX_GESDD, GX_F64, &args);
-    }
-    if (gx_ok(run)) {
-        memcpy(W, u, (size_t)(m * p) * sizeof *W);
-    }
-    gx_mem_free(run->ctx->mem, g);
-    gx_mem_free(run->ctx->mem, u);
-    gx_mem_free(run->ctx->mem, vt);
-    gx_mem_free(run->ctx->mem, s);
-    return gx_ok(run) ? GX_OK : run->err.code;
 }

@@ -1,11 +1,11 @@
 /*
-** The reference backend: eigenvalues and eigenvectors of a general matrix, and the real Schur form.
-** See ref.c for the manner.
+** The reference backend: eigenvalues and eigenvectors of a general matrix, and the real Schur
+** form.  See ref.c for the manner.
 **
 ** Values of a complex matrix are the diagonal of its Schur form (ref_eigen.c).  Those of a real one
 ** come from the QR algorithm with Francis' double shift on its real Hessenberg form (Golub & Van
 ** Loan, chapter 7), so that they are real or exact conjugate pairs.  For the Schur form the same
-** steps turn all rows and columns and Z, and a 2 x 2 block with real values is turned to a triangle.
+** steps turn all rows and columns and Z, and a 2 x 2 block with real values becomes a triangle.
 **
 ** Vectors are found by inverse iteration: (A - value I) x = b is solved by LU with partial pivoting
 ** for numbers b that differ from value to value, so that the vectors of a multiple value differ.
@@ -152,7 +152,7 @@ static double whole_size(const double *h, int64_t count)
     return (double)sqrtl(sum);
 }
 
-/* h = its Schur form where there is a z, which gathers what turned it; else only values are right. */
+/* h = its Schur form where there is a z, which gathers the turns; else only values are right. */
 static bool real_values(double *h, double *z, int64_t n, gx_scalar *values)
 {
     reduce(h, z, n);
