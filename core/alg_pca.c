@@ -14,8 +14,11 @@
 ** mean and a small deviation lose no digits.  T = X S V^H (GESDD) gives components V and variances
 ** S^2 / (m - ddof); columns of T divided by their norm standardise.
 **
-** Other A: the means by a pass of sums, then the SVD of the centred source (alg_svd.c), and, for
-** covariances, its product with itself (syrk), which reads it as often as any product does.
+** Other A: means and deviations in one pass, then the SVD of the centred source: its elements are
+** centred and scaled where its blocks are read, in every pass, so that nothing cancels as it would
+** in A x - 1 (mean^T x).  alg_svd.c has all of it in memory where it fits, and the k largest by
+** passes where it does not or few are wanted (krylov_svd.c).  For covariances, its product with
+** itself (syrk), which reads it as often as any product does.
 **
 ** Work: 2 m n^2 flops and 22 n^3 (Golub & Van Loan 2013, 8.6).  Memory: R, T, V and three blocks of
 ** rows.  f32 is computed in f64: deviations are differences.  Published: Chan, Golub & LeVeque 1983
@@ -46,6 +49,7 @@ typedef struct columns {
     gx_scalar *mean;  /* n                                                 */
     double *scale;    /* n: deviations (divisor m - ddof) where asked      */
     double divisor;   /* m - ddof                                          */
+    void *strip;      /* moments of a column of tiles, while they are found */
 } columns;
 
 static gx_dtype wide_of(gx_dtype dtype)
@@ -206,41 +210,101 @@ static void find_means(columns *c)
     gx_mem_free(c->run->ctx->mem, sums);
 }
 
+/* What is known of the rows of a column that have been read: mean, and sum of |x - mean|^2. */
+typedef struct moments {
+    double count;
+    gx_scalar mean;
+    double squares;
+} moments;
+
 /*
-** squares[j] = sum of |x|^2 down column j of X, panel by panel of rows; the sum of x too, which is
-** what rounding has left of the mean (Chan, Golub & LeVeque 1983, the corrected two-pass formula).
+** Of count numbers, `step` apart: from the first on, so that a column that does not vary has
+** exactly its value as the mean; and with what rounding has left of it taken off the squares (Chan,
+** Golub & LeVeque 1983, the corrected two-pass formula).
 */
-static void sum_squares(gx_run *run, const gx_mat *X, double *squares)
+static void real_moments(const double *x, int64_t count, int64_t step, double *mean,
+                         double *squares)
 {
-    int64_t n = X->cols;
-    int64_t rows = PANEL_BYTES / gx_max(1, n * (int64_t)gx_dtype_bytes(X->dtype));
-    rows = gx_min(X->rows, gx_max(1, rows));
-    void *panel = NULL;
-    gx_dense_alloc(run, X->dtype, rows * n, "a panel of rows", &panel);
-    memset(squares, 0, (size_t)n * sizeof *squares);
-    for (int64_t i = 0; i < X->rows && gx_ok(run); i += rows) {
-        int64_t m = gx_min(rows, X->rows - i);
-        gx_dense_load_rows(run, X, i, m, X->dtype, panel, rows);
-        for (int64_t j = 0; j < n && gx_ok(run); j++) {
-            const void *column = gx_at(panel, X->dtype, rows, 0, j);
-            for (int64_t p = 0; p < m; p++) {
-                squares[j] += square(get(X->dtype, column, p));
-            }
-        }
-        gx_run_poll(run);
+    double sum = 0, rest = 0, shift = x[0];
+    for (int64_t i = 0; i < count; i++) {
+        sum += x[i * step] - shift;
     }
-    gx_mem_free(run->ctx->mem, panel);
+    *mean = shift + sum / (double)count;
+    for (int64_t i = 0; i < count; i++) {
+        double d = x[i * step] - *mean;
+        rest += d;
+        *squares += d * d;
+    }
+    *squares -= rest * rest / (double)count;
 }
 
-/* Deviations by a pass over the centred columns; *total: the sum of their squares. */
-static void find_deviations(columns *c)
+/* Both together, by their formula for two samples. */
+static moments merged(moments a, moments b)
 {
-    gx_mat X;
-    gx_mat_centred(&X, c->A, c->dtype, c->mean, NULL, false);
-    sum_squares(c->run, &X, c->scale);
-    for (int64_t j = 0; j < c->A->cols && gx_ok(c->run); j++) {
-        c->scale[j] = sqrt(c->scale[j] / c->divisor);
+    if (a.count == 0) {
+        return b;
     }
+    double count = a.count + b.count, share = b.count / count;
+    gx_scalar d = {b.mean.re - a.mean.re, b.mean.im - a.mean.im};
+    return (moments){.count = count,
+                     .mean = {a.mean.re + d.re * share, a.mean.im + d.im * share},
+                     .squares = a.squares + b.squares + square(d) * a.count * share};
+}
+
+/* Columns j .. j + width - 1, in pieces of `height` rows. */
+static void look_at_columns(columns *c, int64_t j, int64_t width, int64_t height, void *piece)
+{
+    int64_t m = c->A->rows;
+    int64_t parts = gx_dtype_is_complex(c->dtype) ? 2 : 1;
+    moments *of = c->strip;
+    memset(of, 0, (size_t)width * sizeof *of);
+    for (int64_t i = 0; i < m && gx_ok(c->run); i += height) {
+        int64_t rows = gx_min(height, m - i);
+        gx_mat view;
+        gx_mat_view(&view, c->A, GX_NO_TRANS, i, j, rows, width);
+        gx_dense_load(c->run, &view, c->dtype, piece, rows);
+        for (int64_t p = 0; p < width && gx_ok(c->run); p++) {
+            const double *x = gx_at(piece, c->dtype, rows, 0, p);
+            moments part = {.count = (double)rows};
+            real_moments(x, rows, parts, &part.mean.re, &part.squares);
+            if (parts == 2) {
+                real_moments(x + 1, rows, parts, &part.mean.im, &part.squares);
+            }
+            of[p] = merged(of[p], part);
+        }
+        gx_run_advance(c->run, (double)rows * (double)width);
+        gx_run_poll(c->run);
+    }
+    for (int64_t p = 0; p < width && gx_ok(c->run); p++) {
+        c->mean[j + p] = of[p].mean;
+        double squares = of[p].squares < 0 ? 0 : of[p].squares; // NaN stays
+        c->scale[j + p] = sqrt(squares / c->divisor);
+    }
+}
+
+/*
+** Means and deviations in one pass, a column of tiles at a time.  Pieces depend on the tiles alone:
+** the same bits for every budget.
+*/
+static void find_moments(columns *c)
+{
+    const gx_mat *A = c->A;
+    int64_t width = gx_max(1, gx_min(A->cols, A->tile_cols));
+    int64_t tile = gx_max(1, gx_min(A->rows, A->tile_rows));
+    int64_t tiles = PANEL_BYTES / (tile * width * (int64_t)gx_dtype_bytes(c->dtype));
+    int64_t height = gx_min(A->rows, tile * gx_max(1, tiles));
+    void *piece = NULL, *strip = NULL;
+    if (gx_dense_alloc(c->run, c->dtype, height * width, "a piece of the matrix", &piece) ==
+            GX_OK &&
+        gx_dense_alloc(c->run, GX_C128, 2 * width, "moments of columns", &strip) == GX_OK) {
+        c->strip = strip;
+        gx_run_progress(c->run, (double)A->rows * (double)A->cols);
+    }
+    for (int64_t j = 0; j < A->cols && gx_ok(c->run); j += width) {
+        look_at_columns(c, j, gx_min(width, A->cols - j), height, piece);
+    }
+    gx_mem_free(c->run->ctx->mem, piece);
+    gx_mem_free(c->run->ctx->mem, strip);
 }
 
 /* ---- components ------------------------------------------------------------------------------ */
@@ -271,11 +335,15 @@ static void take_svd(const columns *c, const gx_svd_result *svd, gx_pca_result *
     }
 }
 
-static void decompose(const columns *c, const gx_mat *X, gx_pca_result *r)
+static void decompose(const columns *c, const gx_pca_args *asked, const gx_mat *X, gx_pca_result *r)
 {
+    const double TOL = 1e-13; // components differ from the exact ones by this / the gap
     gx_svd_result svd;
-    gx_svd_args args = {.A = X, .mode = GX_SVD_ECONOMY, .power = -1, .oversample = -1};
-    args.k = r->count < gx_min(X->rows, X->cols) ? r->count : 0;
+    gx_svd_args args = asked->how;
+    args.A = X;
+    args.mode = GX_SVD_ECONOMY;
+    args.k = r->count < gx_min(X->rows, X->cols) || args.method > GX_SVD_DENSE ? r->count : 0;
+    args.tol = args.tol > 0 ? args.tol : TOL;
     if (gx_alg_svd(c->run, &args, &svd) == GX_OK) {
         take_svd(c, &svd, r);
     }
@@ -299,7 +367,7 @@ static void pca_in_one_pass(columns *c, const gx_pca_args *args, const gx_tsqr_p
             r->total = norm * norm / c->divisor;
             gx_mat T;
             gx_mat_value(&T, c->A->label, c->dtype, n, n, t, n);
-            decompose(c, &T, r);
+            decompose(c, args, &T, r);
         }
     }
     gx_mem_free(c->run->ctx->mem, t);
@@ -308,8 +376,7 @@ static void pca_in_one_pass(columns *c, const gx_pca_args *args, const gx_tsqr_p
 static void pca_by_svd(columns *c, const gx_pca_args *args, gx_pca_result *r)
 {
     r->driver = "svd";
-    find_means(c);
-    find_deviations(c);
+    find_moments(c);
     for (int64_t j = 0; j < r->n && gx_ok(c->run); j++) {
         double deviation = c->scale[j];
         if (!isfinite(deviation)) {
@@ -324,7 +391,7 @@ static void pca_by_svd(columns *c, const gx_pca_args *args, gx_pca_result *r)
     gx_mat X;
     gx_mat_centred(&X, c->A, c->dtype, c->mean, r->scale, false);
     if (gx_ok(c->run)) {
-        decompose(c, &X, r);
+        decompose(c, args, &X, r);
     }
 }
 
@@ -357,7 +424,7 @@ gx_code gx_alg_pca(gx_run *run, const gx_pca_args *args, gx_pca_result *result)
     if (gx_ok(run) && begin_columns(&c, run, A, args->ddof) == GX_OK &&
         reserve(run, result, A) == GX_OK) {
         gx_tsqr_plan plan;
-        if (is_one_pass(&c, &plan)) {
+        if (args->how.method <= GX_SVD_DENSE && is_one_pass(&c, &plan)) {
             pca_in_one_pass(&c, args, &plan, result);
         } else if (result->count > 0) {
             pca_by_svd(&c, args, result);
@@ -437,9 +504,10 @@ static void gram_of_columns(columns *c, bool is_correlation, gx_sink *C)
 {
     gx_run *run = c->run;
     int64_t n = c->A->cols;
-    find_means(c);
     if (is_correlation) {
-        find_deviations(c);
+        find_moments(c);
+    } else {
+        find_means(c);
     }
     for (int64_t j = 0; j < n && gx_ok(run) && is_correlation; j++) {
         c->scale[j] = 1 / c->scale[j]; // Inf, then NaN, where a column does not vary

@@ -4,7 +4,7 @@
 #ifndef GX_ALG_PCA_H
 #define GX_ALG_PCA_H
 
-#include "mat.h"
+#include "alg_eig.h"
 
 /* Covariance with divisor m - ddof; correlation does not depend on ddof. */
 typedef struct gx_cov_args {
@@ -28,6 +28,8 @@ typedef struct gx_pca_args {
     int64_t k;            /* components; 0: all min(m, n)                                         */
     int64_t ddof;         /* of the variances                                                     */
     bool is_standardized; /* columns are divided by their deviation; one of 0 stays as it is   */
+    gx_svd_args how;      /* method, and the options of the iterative ones; tol 0: 1e-13.  AUTO and
+                             DENSE take the one pass where they can                             */
 } gx_pca_args;
 
 typedef struct gx_pca_result {
@@ -44,8 +46,8 @@ typedef struct gx_pca_result {
 } gx_pca_result;
 
 /*
-** Reads A once where R (n + 1 squared) fits in memory and A is tall; else three times and what the
-** SVD of k components takes.  GX_NUMERIC: "A has NaN or Inf".
+** Reads A once where R (n + 1 squared) fits in memory and A is tall; else once and what the SVD of
+** k components takes (alg_svd.c).  GX_NUMERIC: "A has NaN or Inf".
 */
 gx_code gx_alg_pca(gx_run *run, const gx_pca_args *args, gx_pca_result *result);
 void gx_pca_clear(gx_pca_result *result);

@@ -3,7 +3,8 @@
 **
 ** A driver gets an operator that has been begun with room left for it, so that the bases come
 ** first, and the rest of the budget holds columns of the matrix.  Sizes depend on the arguments
-** alone: a smaller budget means more I/O, never other bits (deterministic mode).
+** alone: a smaller budget means more I/O, never other bits (deterministic mode).  Otherwise a basis
+** that does not fit becomes smaller.
 **
 ** Where a product is not finite, A is looked through for the element, which costs one pass more
 ** and nothing where all is well.
@@ -246,13 +247,36 @@ static gx_code check(gx_run *run, const gx_svd_args *args)
     return GX_OK;
 }
 
-gx_code gx_svd_iterative(gx_run *run, const gx_svd_args *args, gx_svd_result *result)
+/*
+** A basis that nobody asked for gets smaller until it fits, which costs passes; not in
+** deterministic mode, where the bits would depend on the budget.
+*/
+static void fit_basis(gx_run *run, gx_svd_args *args)
 {
-    const gx_mat *A = args->A;
+    bool is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
+    if (args->ncv != 0 || args->method == GX_SVD_RANDOMIZED || is_fixed) {
+        return;
+    }
+    gx_svd_sizes sizes;
+    gx_svd_choose_sizes(args, &sizes);
+    int64_t n = gx_min(args->A->rows, args->A->cols);
+    int64_t least = gx_min(sizes.ncv, gx_min(n, 2 * args->k + 2 * sizes.block));
+    while (sizes.ncv > least &&
+           gx_svd_iterative_bytes(run, args) > gx_mem_available(run->ctx->mem)) {
+        sizes.ncv = gx_max(least, sizes.ncv / 4 * 3);
+        args->ncv = sizes.ncv;
+    }
+}
+
+gx_code gx_svd_iterative(gx_run *run, const gx_svd_args *asked, gx_svd_result *result)
+{
+    const gx_mat *A = asked->A;
+    gx_svd_args fitted = *asked, *args = &fitted;
     if (!gx_ok(run) || check(run, args) != GX_OK) {
         return run->err.code;
     }
     gx_svd_sizes sizes;
+    fit_basis(run, args);
     gx_svd_choose_sizes(args, &sizes);
     bool is_random = args->method == GX_SVD_RANDOMIZED;
     char what[80];

@@ -6,6 +6,7 @@
 **   gx_pca(A[, k][, options])                      as a table: component, variance, ratio, vector
 **   gx_pca_project(X, model[, dest][, options])    scores, one row an observation
 */
+#include "spectra.h"
 #include "table_fn.h"
 
 #include "../core/alg.h"
@@ -69,18 +70,27 @@ typedef struct pca_options {
     gx_dest dest;
     bool replace, is_standardized;
     int64_t ddof;
+    gx_svd_options svd; /* method, and what the iterative ones take */
 } pca_options;
 
-static const gx_option pca_keys[] = {
-    {"standardize", GX_OPT_BOOL, offsetof(pca_options, is_standardized), 0},
-    {"ddof", GX_OPT_INT, offsetof(pca_options, ddof), 0},
-    {"replace", GX_OPT_BOOL, offsetof(pca_options, replace), 0},
-    {NULL, GX_OPT_END, 0, 0}};
+#define PCA(field) offsetof(pca_options, field)
 
-static const gx_option pca_table_keys[] = {
-    {"standardize", GX_OPT_BOOL, offsetof(pca_options, is_standardized), 0},
-    {"ddof", GX_OPT_INT, offsetof(pca_options, ddof), 0},
-    {NULL, GX_OPT_END, 0, 0}};
+/* What the scalar function and the table share. */
+#define PCA_COMMON                                                                                 \
+    {"standardize", GX_OPT_BOOL, PCA(is_standardized), 0}, {"ddof", GX_OPT_INT, PCA(ddof), 0},     \
+        {"method", GX_OPT_TEXT, PCA(svd.method), 0}, {"tol", GX_OPT_REAL, PCA(svd.tol), 0},        \
+        {"ncv", GX_OPT_INT, PCA(svd.ncv), 0}, {"block", GX_OPT_INT, PCA(svd.block), 0},            \
+        {"maxiter", GX_OPT_INT, PCA(svd.maxiter), 0},                                              \
+        {"power", GX_OPT_INT, PCA(svd.power), PCA(svd.has_power)},                                 \
+        {"oversample", GX_OPT_INT, PCA(svd.oversample), PCA(svd.has_oversample)},                  \
+    {                                                                                              \
+        "seed", GX_OPT_INT, PCA(svd.seed), 0                                                       \
+    }
+
+static const gx_option pca_keys[] = {
+    PCA_COMMON, {"replace", GX_OPT_BOOL, PCA(replace), 0}, {NULL, GX_OPT_END, 0, 0}};
+
+static const gx_option pca_table_keys[] = {PCA_COMMON, {NULL, GX_OPT_END, 0, 0}};
 
 static bool take_k(gx_fn *fn, int64_t *k)
 {
@@ -119,7 +129,8 @@ static void pca(gx_fn *fn)
     gx_pca_args args = {0};
     gx_mat A;
     if (!gx_fn_options(fn, pca_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !take_k(fn, &args.k) || !gx_fn_dest(fn, 2, &opt.dest)) {
+        !take_k(fn, &args.k) || !gx_fn_dest(fn, 2, &opt.dest) ||
+        !gx_svd_args_of(fn, &opt.svd, &A, true, &args.how)) {
         return;
     }
     args.A = &A;
@@ -155,7 +166,7 @@ static bool pca_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
     gx_mat A;
     s->result.mem = fn->ctx->mem;
     if (!gx_fn_options(fn, pca_table_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !take_k(fn, &args.k)) {
+        !take_k(fn, &args.k) || !gx_svd_args_of(fn, &opt.svd, &A, true, &args.how)) {
         return false;
     }
     args.A = &A;

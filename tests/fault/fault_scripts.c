@@ -114,6 +114,11 @@ const fault_script fault_scripts[] = {
     {"corr-wide", SMALL, "SELECT gx_corr('B', 'N')"},
     {"pca", HELPERS, "SELECT gx_pca('A', 3, 'N')"},
     {"pca-wide", SMALL, "SELECT component, variance, length(vector) FROM gx_pca('B', 2)"},
+    {"pca-krylov", HELPERS,
+     "SELECT gx_pca('A', 2, 'N', '{\"method\":\"krylov\",\"standardize\":true}')"},
+    {"pca-randomized", SMALL,
+     "SELECT component, variance, length(vector) FROM gx_pca('B', 2, "
+     "'{\"method\":\"randomized\"}')"},
     {"pca-project", SMALL "SELECT gx_pca('A', 3, 'M');", "SELECT gx_pca_project('A', 'M', 'N')"},
 
     // Products.

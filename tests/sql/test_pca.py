@@ -8,6 +8,7 @@ Plan:
   4  One pass over the rows: bytes read.
   5  deterministic: the same bits for every budget and thread count.
   6  Errors: k, ddof, shapes, NaN, options; nothing stored.
+  7  Wide matrices larger than the memory: NumPy's SVD again; methods and their options; moments of the one pass.
 """
 import gzip
 
@@ -198,3 +199,87 @@ def test_errors(db):
     assert db.execute("SELECT count(*) FROM gx WHERE name = 'M'").fetchone()[0] == 0
     cov = to_numpy(q(db, "SELECT gx_cov('N')"))
     assert np.isnan(cov[1]).all()
+
+
+def wide_sample(rows, cols, dtype, seed=9):
+    """Few strong directions, noise, and means far from zero."""
+    rng = np.random.default_rng(seed)
+    strong = rng.standard_normal((rows, 6)) * np.array([40.0, 30, 22, 16, 11, 7])
+    basis = rng.standard_normal((6, cols))
+    x = strong @ basis / np.sqrt(cols) + 0.05 * rng.standard_normal((rows, cols))
+    if dtype.startswith("c"):
+        x = x + 1j * 0.03 * rng.standard_normal((rows, cols))
+    return (x + 100 + np.arange(cols) % 7).astype(NUMPY[dtype])
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+@pytest.mark.parametrize("dtype,tol", [("f64", 1e-11), ("c128", 1e-11), ("f32", 1e-6)])
+def test_wide_in_little_memory(filedb, dtype, tol, standardize):
+    """Columns are centred where blocks are read, in every pass of the Krylov method: equal to NumPy's SVD."""
+    filedb.execute("PRAGMA synchronous=off")
+    x = wide_sample(210, 900, dtype)
+    configure(filedb, tile_bytes=64 * 64 * 8)
+    store(filedb, "A", x)
+    used = "SELECT value FROM gx_stats WHERE name = 'memory_used'"
+    configure(filedb, memory_limit="2600KiB" if dtype == "c128" else "1800KiB")
+    before = q(filedb, "SELECT value FROM gx_stats WHERE name = 'bytes_read'"), q(filedb, used)
+    check_components(filedb, x, 4, standardize, tol)
+    read = q(filedb, "SELECT value FROM gx_stats WHERE name = 'bytes_read'") - before[0]
+    assert read > 3 * x.nbytes and q(filedb, used) == before[1]
+    model = to_numpy(q(filedb, "SELECT gx_pca('A', 4, ?)", '{"standardize":%d}' % standardize))
+    configure(filedb, memory_limit="64MiB")
+    ample = to_numpy(q(filedb, "SELECT gx_pca('A', 4, ?)", '{"standardize":%d}' % standardize))
+    assert np.abs(model - ample).max() <= 100 * tol * np.abs(ample).max()
+    assert q(filedb, "SELECT count(*) FROM gx") == 1
+
+
+@pytest.mark.parametrize("rows,cols", [(210, 900), (900, 210)])
+def test_the_same_bits_of_what_is_streamed(filedb, rows, cols):
+    filedb.execute("PRAGMA synchronous=off")
+    configure(filedb, tile_bytes=64 * 64 * 8, deterministic="on")
+    store(filedb, "A", wide_sample(rows, cols, "f64"))
+    seen = set()
+    for limit, threads in [("1800KiB", 2), ("1500KiB", 1), ("1800KiB", 1)]:
+        configure(filedb, memory_limit=limit, threads=threads)
+        seen.add(tuple(filedb.execute("SELECT variance, ratio, vector FROM gx_pca('A', 3)").fetchall()))
+    assert len(seen) == 1
+
+
+def test_wide_moments_keep_their_digits(db):
+    """Means and deviations of the one pass: large means, a column that does not vary, one row of tiles and many."""
+    rng = np.random.default_rng(11)
+    x = rng.integers(-8, 9, (70, 300)) / 16 + 2.0**26
+    x[:, 5] = 0.1
+    configure(db, tile_bytes=8192)
+    store(db, "A", x)
+    model = to_numpy(q(db, "SELECT gx_pca('A', 3, '{\"standardize\":true}')"))
+    want = (x - 2.0**26).std(0, ddof=1)
+    want[5] = 1
+    assert np.abs(model[:, 1] / want - 1).max() < 1e-14 and model[5, 0] == 0.1
+    corr = to_numpy(q(db, "SELECT gx_corr('A')"))
+    keep = np.arange(300) != 5
+    assert np.isnan(corr[5]).all() and np.isnan(corr[:, 5]).all()
+    exact = np.corrcoef(x[:, keep] - 2.0**26, rowvar=False)
+    assert np.abs(corr[np.ix_(keep, keep)] - exact).max() < 1e-13
+
+
+@pytest.mark.parametrize("rows,cols", [(120, 300), (300, 120)])
+def test_methods(db, rows, cols):
+    configure(db, tile_bytes=8192)
+    x = wide_sample(rows, cols, "f64")
+    store(db, "A", x)
+    _, _, variance, v = reference(x)
+    for options in ('{"method":"dense"}', '{"method":"krylov","block":3,"ncv":40,"seed":4}',
+                    '{"method":"randomized","power":6,"oversample":20}'):
+        got = db.execute("SELECT variance, vector FROM gx_pca('A', 4, ?)", (options,)).fetchall()
+        assert np.abs(np.array([r[0] for r in got]) / variance[:4] - 1).max() < 1e-11
+        assert np.abs(np.hstack([to_numpy(r[1]) for r in got]) - v[:, :4]).max() < 1e-9
+    cases = {
+        '{"method":"qr"}':
+            'option "method" is "qr" but must be one of "auto", "dense", "krylov", "randomized"',
+        '{"method":"krylov","ncv":5}': "ncv must be from 9 to 120 for k = 4, not 5",
+        '{"tol":-1}': 'option "tol" is -1 but must be at least 0 and below 1',
+        '{"seed":true}': 'option "seed" must be an integer',
+    }
+    for options, text in cases.items():
+        assert error(db, "SELECT gx_pca('A', 4, ?)", options).startswith("gx_pca: " + text), options
