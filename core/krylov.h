@@ -29,7 +29,7 @@ struct gx_oper {
     int64_t resident;             /* columns of blocks in memory: the first ones              */
     void **strip;                 /* one a resident column of blocks; NULL: not loaded        */
 
-    /* A factorisation in memory of A - sigma B, and B's Cholesky factor. */
+    /* A factorisation of A - sigma B, and B's Cholesky factor (krylov_inverse.c). */
     gx_oper *inner;  /* products with A, where B is given and nothing inverted   */
     void *factor;    /* L\U, NULL: not inverted                                  */
     gx_scalar sigma; /* of the factor: near the one that was asked for            */
@@ -54,6 +54,8 @@ gx_code gx_oper_begin_transformed(gx_run *run, gx_oper *inner, const gx_mat *B, 
 /* What gx_oper_begin_transformed() takes. */
 double gx_oper_transformed_bytes(int64_t n, gx_dtype dtype, bool has_b, bool is_inverse);
 void gx_oper_end(gx_oper *op);
+/* What gx_oper_begin_transformed() took; gx_oper_end() calls it. */
+void gx_oper_end_transformed(gx_oper *op);
 
 /* x = L^-H x, and y = L L^H x: from transformed vectors to those of A X = B X diag(values). */
 gx_code gx_oper_back(gx_oper *op, void *x, int64_t cols);
