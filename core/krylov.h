@@ -26,8 +26,11 @@ struct gx_oper {
     const gx_mat *A;
     bool is_hermitian;            /* only the lower triangle is looked at                     */
     int64_t edge_rows, edge_cols; /* of blocks                                      */
-    int64_t resident;             /* columns of blocks in memory: the first ones              */
+    int64_t resident;             /* columns of blocks in memory or on the device: the first  */
     void **strip;                 /* one a resident column of blocks; NULL: not loaded        */
+    size_t keep_bytes;            /* memory that others will want                             */
+    struct gx_kry_device *device; /* NULL: nothing is on a device (krylov_device.c)           */
+    int64_t on_device;            /* columns of blocks that are: the first; then the resident */
 
     /* A factorisation of A - sigma B, and B's Cholesky factor (krylov_inverse.c). */
     gx_oper *inner;  /* products with A, where B is given and nothing inverted   */
@@ -60,6 +63,19 @@ void gx_oper_end_transformed(gx_oper *op);
 /* x = L^-H x, and y = L L^H x: from transformed vectors to those of A X = B X diag(values). */
 gx_code gx_oper_back(gx_oper *op, void *x, int64_t cols);
 gx_code gx_oper_times_b(gx_oper *op, const void *x, int64_t cols, void *y);
+
+/*
+** The part of a device (krylov_device.c).  begin: the first columns of A go there where that is
+** predicted to pay or asked for; returns their number, 0: none.  start: y += A x for those columns
+** is under way; finish: it is in y (adds: added to it).  finish returns false where the device has
+** failed: y is as it was, op->device NULL, and nothing is on the device any more.
+** bytes: of A that such a product reads.
+*/
+int64_t gx_oper_device_begin(gx_oper *op);
+void gx_oper_device_start(gx_oper *op, bool is_adjoint, const void *x, int64_t cols);
+bool gx_oper_device_finish(gx_oper *op, bool adds, void *y);
+double gx_oper_device_bytes(const gx_oper *op, bool is_adjoint);
+void gx_oper_device_end(gx_oper *op);
 
 /* Bytes of blocks that a pass streams at least, for refusals: three blocks. */
 size_t gx_oper_floor_bytes(const gx_mat *A, gx_dtype dtype);

@@ -10,6 +10,9 @@
 **   Hermitian   of the lower triangle alone: y_i += A_ij x_j, y_j += A_ij^H x_i, i > j, and the
 **               diagonal block with its upper triangle mirrored: each block read is used twice
 **
+** Where a device is chosen, it has the first columns, or all, and works beside the host
+** (krylov_device.c).
+**
 ** Blocks are taken in the same order and with the same shapes wherever they are, so that the bits
 ** of a product do not depend on the budget (with fixed pieces: deterministic mode).
 **
@@ -45,6 +48,15 @@ static int64_t grid_cols(const gx_oper *op)
 static int64_t strip_row(const gx_oper *op, int64_t j)
 {
     return op->is_hermitian ? j * op->edge_cols : 0;
+}
+
+/* keep_bytes from here on: nothing is to stay anywhere, there will be no passes to speak of. */
+static const size_t FEW_PASSES = SIZE_MAX / 8;
+
+/* Is the column of blocks in memory?  Not: on the device, or streamed. */
+static bool is_resident(const gx_oper *op, int64_t j)
+{
+    return op->strip[j] != NULL;
 }
 
 /* ---- one block ------------------------------------------------------------------------------- */
@@ -105,7 +117,7 @@ static void multiply_streamed(const pass *p, piece q)
 
 static void multiply(const pass *p, piece q)
 {
-    if (q.j < p->op->resident) {
+    if (is_resident(p->op, q.j)) {
         multiply_resident(p, q);
     } else {
         multiply_streamed(p, q);
@@ -128,7 +140,7 @@ static void multiply_column(const pass *p, int64_t j, bool is_adjoint)
         }
         return;
     }
-    if (j >= op->resident) {
+    if (!is_resident(op, j)) {
         gx_prog_call(p->prog, &(gx_call){.kernel = GX_SYMMETRIZE,
                                          .uplo = GX_LOWER,
                                          .transa = adjoint_of(op->dtype),
@@ -156,10 +168,20 @@ static gx_sink memory_sink(gx_run *run, int64_t rows, int64_t cols, gx_dtype dty
                      .value = {.data = data}};
 }
 
-static void stream(pass *p, bool is_adjoint)
+/* Columns of blocks that are neither in memory nor, from `first` on, on the device. */
+static int64_t count_streamed(const gx_oper *op, int64_t first)
+{
+    int64_t count = 0;
+    for (int64_t j = first; j < grid_cols(op); j++) {
+        count += is_resident(op, j) ? 0 : 1;
+    }
+    return count;
+}
+
+static void stream(pass *p, bool is_adjoint, int64_t first)
 {
     gx_oper *op = p->op;
-    int64_t columns = grid_cols(op) - op->resident, calls = columns * (2 * grid_rows(op) + 1);
+    int64_t columns = count_streamed(op, first), calls = columns * (2 * grid_rows(op) + 1);
     gx_mat x, y;
     gx_mat_value(&x, "x", op->dtype, p->ldx, p->cols, p->x, p->ldx);
     gx_mat_value(&y, "y", op->dtype, p->ldy, p->cols, p->y, p->ldy);
@@ -174,33 +196,17 @@ static void stream(pass *p, bool is_adjoint)
                            op->edge_cols);
     p->X = gx_prog_operand(p->prog, &x, NULL, op->dtype, p->ldx, p->cols, p->ldx, p->cols);
     p->Y = gx_prog_operand(p->prog, &y, &sink, op->dtype, p->ldy, p->cols, p->ldy, p->cols);
-    for (int64_t j = op->resident; j < grid_cols(op) && gx_ok(op->run); j++) {
-        multiply_column(p, j, is_adjoint);
+    for (int64_t j = first; j < grid_cols(op) && gx_ok(op->run); j++) {
+        if (!is_resident(op, j)) {
+            multiply_column(p, j, is_adjoint);
+        }
     }
-    gx_prog_run(p->prog);
+    if (op->device != NULL) {
+        gx_prog_run_on(p->prog, NULL, 0); // the device has its own part, and its memory
+    } else {
+        gx_prog_run(p->prog);
+    }
     gx_prog_free(p->prog);
-}
-
-static gx_code apply_matrix(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, void *y)
-{
-    pass p = {.op = op,
-              .x = x,
-              .y = y,
-              .cols = cols,
-              .ldx = is_adjoint ? op->m : op->n,
-              .ldy = is_adjoint ? op->n : op->m};
-    if (!gx_ok(op->run) || p.ldx == 0 || p.ldy == 0 || cols == 0) {
-        return op->run->err.code;
-    }
-    memset(y, 0, (size_t)(p.ldy * cols) * gx_dtype_bytes(op->dtype));
-    for (int64_t j = 0; j < op->resident && gx_ok(op->run); j++) {
-        multiply_column(&p, j, is_adjoint);
-    }
-    if (op->resident < grid_cols(op) && gx_ok(op->run)) {
-        stream(&p, is_adjoint);
-    }
-    op->passes++;
-    return gx_run_poll(op->run);
 }
 
 /* ---- what stays in memory -------------------------------------------------------------------- */
@@ -218,6 +224,106 @@ static gx_code load_strip(gx_oper *op, int64_t j)
         gx_dense_call(op->run, GX_SYMMETRIZE, op->dtype, &args);
     }
     return gx_ok(op->run) ? GX_OK : op->run->err.code;
+}
+
+/*
+** Of the columns of blocks that are not on the device, all, or as many as leave room for the stream
+** of the others: blocks in flight and the program.
+*/
+static void keep_columns(gx_oper *op)
+{
+    gx_mem *mem = op->run->ctx->mem;
+    size_t element = gx_dtype_bytes(op->dtype), total = 0;
+    for (int64_t j = op->on_device; j < grid_cols(op); j++) {
+        total += (size_t)((op->m - strip_row(op, j)) * op->edge_cols) * element;
+    }
+    enum { IN_FLIGHT = 6 };
+    size_t program = gx_prog_overhead(grid_cols(op) * (2 * grid_rows(op) + 1),
+                                      grid_cols(op) * grid_rows(op) + 2);
+    size_t spare = 64 << 10;
+    size_t keep = op->keep_bytes + spare;
+    if (total + keep > gx_mem_available(mem)) {
+        keep += IN_FLIGHT * block_bytes(op) + program;
+    }
+    for (int64_t j = op->on_device; j < grid_cols(op) && gx_ok(op->run); j++) {
+        size_t bytes = (size_t)((op->m - strip_row(op, j)) * op->edge_cols) * element;
+        if (gx_mem_available(mem) < bytes + keep) {
+            break;
+        }
+        if (!is_resident(op, j)) {
+            load_strip(op, j);
+        }
+        op->resident = j + 1;
+    }
+}
+
+/* The device has failed: what was there is the host's from now on. */
+static void leave_device(gx_oper *op)
+{
+    op->on_device = 0;
+    op->resident = 0;
+    keep_columns(op);
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* The columns of blocks from `first` on, those in memory before those that are streamed. */
+static void multiply_columns(pass *p, bool is_adjoint, int64_t first)
+{
+    gx_oper *op = p->op;
+    for (int64_t j = first; j < grid_cols(op) && gx_ok(op->run); j++) {
+        if (is_resident(op, j)) {
+            multiply_column(p, j, is_adjoint);
+        }
+    }
+    if (count_streamed(op, first) > 0 && gx_ok(op->run)) {
+        stream(p, is_adjoint, first);
+    }
+}
+
+/* One more pass, for gx_stats: what it read of A, in memory, on the device, or in the database. */
+static void count_pass(gx_oper *op, bool is_adjoint, int64_t start_ns)
+{
+    gx_stats *stats = &op->run->ctx->stats;
+    double bytes = op->device == NULL ? 0 : gx_oper_device_bytes(op, is_adjoint);
+    for (int64_t j = op->on_device; j < grid_cols(op); j++) {
+        double rows = (double)(op->m - strip_row(op, j));
+        int64_t cols = gx_min(op->edge_cols, op->n - j * op->edge_cols);
+        bytes += rows * (double)cols * (double)gx_dtype_bytes(op->dtype);
+    }
+    op->passes++;
+    gx_stats_add(stats, GX_STAT_PASSES, 1);
+    gx_stats_add(stats, GX_STAT_PASS_BYTES, (int64_t)bytes);
+    gx_stats_add(stats, GX_STAT_PASS_NS, gx_now_ns() - start_ns);
+}
+
+static gx_code apply_matrix(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, void *y)
+{
+    pass p = {.op = op,
+              .x = x,
+              .y = y,
+              .cols = cols,
+              .ldx = is_adjoint ? op->m : op->n,
+              .ldy = is_adjoint ? op->n : op->m};
+    if (!gx_ok(op->run) || p.ldx == 0 || p.ldy == 0 || cols == 0) {
+        return op->run->err.code;
+    }
+    int64_t start_ns = gx_now_ns();
+    bool adds = op->on_device < grid_cols(op); // else the device writes all of y
+    if (adds) {
+        memset(y, 0, (size_t)(p.ldy * cols) * gx_dtype_bytes(op->dtype));
+    }
+    if (op->device != NULL) {
+        gx_oper_device_start(op, is_adjoint, x, cols);
+    }
+    multiply_columns(&p, is_adjoint, op->on_device);
+    if (op->device != NULL && !gx_oper_device_finish(op, adds, y)) {
+        leave_device(op);
+        memset(y, 0, (size_t)(p.ldy * cols) * gx_dtype_bytes(op->dtype));
+        multiply_columns(&p, is_adjoint, 0);
+    }
+    count_pass(op, is_adjoint, start_ns);
+    return gx_run_poll(op->run);
 }
 
 size_t gx_oper_floor_bytes(const gx_mat *A, gx_dtype dtype)
@@ -249,28 +355,11 @@ gx_code gx_oper_begin(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_herm
         return gx_run_fail(run, &err);
     }
     op->strip = strip;
-    // All of it, or as much as leaves room for the stream: blocks in flight and the program.
-    size_t element = gx_dtype_bytes(dtype), total = 0;
-    for (int64_t j = 0; j < grid_cols(op); j++) {
-        total += (size_t)((op->m - strip_row(op, j)) * op->edge_cols) * element;
+    op->keep_bytes = keep_bytes;
+    if (keep_bytes < FEW_PASSES) {
+        op->on_device = gx_ceil_div(gx_oper_device_begin(op), op->edge_cols);
     }
-    enum { IN_FLIGHT = 6 };
-    size_t program = gx_prog_overhead(grid_cols(op) * (2 * grid_rows(op) + 1),
-                                      grid_cols(op) * grid_rows(op) + 2);
-    size_t spare = 64 << 10;
-    size_t available = gx_mem_available(run->ctx->mem);
-    size_t keep = keep_bytes + spare;
-    if (total + keep > available) {
-        keep += IN_FLIGHT * block_bytes(op) + program;
-    }
-    for (int64_t j = 0; j < grid_cols(op) && gx_ok(run); j++) {
-        size_t bytes = (size_t)((op->m - strip_row(op, j)) * op->edge_cols) * element;
-        if (gx_mem_available(run->ctx->mem) < bytes + keep) {
-            break;
-        }
-        load_strip(op, j);
-        op->resident++;
-    }
+    keep_columns(op);
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
@@ -280,6 +369,7 @@ void gx_oper_end(gx_oper *op)
         return;
     }
     gx_mem *mem = op->run->ctx->mem;
+    gx_oper_device_end(op);
     for (int64_t j = 0; op->strip != NULL && j < grid_cols(op); j++) {
         gx_mem_free(mem, op->strip[j]);
     }

@@ -50,6 +50,10 @@ static const gx_counter_info infos[GX_COUNTER_COUNT] = {
     [GX_STAT_PINNED_MISSES] = {"pinned_misses", "count", "page-locked buffers allocated"},
     [GX_STAT_PINNED_DENIED] = {"pinned_denied", "count",
                                "pageable buffers where page-locked ones were refused"},
+    [GX_STAT_PASSES] = {"passes", "count", "passes of Krylov methods over their matrix"},
+    [GX_STAT_PASS_BYTES] = {"pass_bytes", "bytes",
+                            "of the matrix that passes read: database, memory or device"},
+    [GX_STAT_PASS_NS] = {"pass_ns", "ns", "time in passes"},
     [GX_STAT_PREDICTED_NS] = {"predicted_ns", "ns", "predicted time of the latest planned call"},
     [GX_STAT_MEASURED_NS] = {"measured_ns", "ns", "measured time of the latest call"},
 };

@@ -39,6 +39,9 @@ typedef enum gx_counter {
     GX_STAT_PINNED_HITS,      /* page-locked buffers reused                           */
     GX_STAT_PINNED_MISSES,    /* page-locked buffers that had to be allocated         */
     GX_STAT_PINNED_DENIED,    /* pageable buffers instead                             */
+    GX_STAT_PASSES,           /* of Krylov methods over their matrix                  */
+    GX_STAT_PASS_BYTES,       /* of the matrix that they read, wherever it is         */
+    GX_STAT_PASS_NS,          /* the time they took                                   */
     GX_STAT_PREDICTED_NS,     /* the planner's prediction for the latest call          */
     GX_STAT_MEASURED_NS,      /* the latest call, wall time                            */
     GX_COUNTER_COUNT

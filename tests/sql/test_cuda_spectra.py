@@ -1,0 +1,176 @@
+"""Spectra on a device that is not there (tests/mockcuda).
+
+Plan:
+- Krylov methods with the matrix on the device: values and vectors as the CPU's, for all dtypes, symmetric and general,
+  eigenvalues and singular triplets; all of the matrix there, a part of it, nothing of it; wide blocks of vectors;
+- a second call finds the matrix still there; a changed one does not; passes, their bytes and time are counted;
+- out of device memory in the middle, each call of the device failed in turn, a lost device: the right answer, a remark,
+  nothing left behind.
+"""
+import pytest
+
+from mockkit import child
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+FILE = "path = os.environ['TMP_PATH'] + '/a.db'\ndb = gx_connect(path)\n"
+
+# A stored symmetric S and a general G, with values that stand apart; what LAPACK says of them.
+MADE = """
+db.execute("SELECT gx_config('profile', 'off')").fetchall()
+def make(n=90, dtype='f64', tile=32, seed=5):
+    m = n + 20
+    rng = np.random.default_rng(seed)
+    element = {'f64': 8, 'f32': 4, 'c128': 16, 'c64': 8}[dtype]
+    db.execute("SELECT gx_config('tile_bytes', ?)", (element * tile * tile,)).fetchall()
+    def draw(*shape):
+        x = rng.standard_normal(shape)
+        return x + 1j * rng.standard_normal(shape) if dtype[0] == 'c' else x
+    kind = dict(f64=np.float64, f32=np.float32, c128=np.complex128, c64=np.complex64)[dtype]
+    q_, _ = np.linalg.qr(draw(n, n))
+    values = 100 * 0.8 ** np.arange(n) * np.where(np.arange(n) % 3 == 1, -1, 1)
+    S = (q_ * values) @ q_.conj().T
+    S = ((S + S.conj().T) / 2).astype(kind)
+    u, _ = np.linalg.qr(draw(m, n)); v, _ = np.linalg.qr(draw(n, n))
+    G = ((u * (50 * 0.7 ** np.arange(n))) @ v.conj().T).astype(kind)
+    for name, x in (('S', S), ('G', G)):
+        q(db, "SELECT gx_copy(?, ?, '{\\"replace\\":true}')", from_numpy(x), name)
+    return S.astype(np.complex128), G.astype(np.complex128), values
+EIG = '{"k":6,"method":"krylov","symmetric":true,"ncv":40}'
+def values_of(name='S', options=EIG):
+    return [row[0] for row in db.execute("SELECT value FROM gx_eig(?, ?)", (name, options))]
+"""
+
+
+def run(tmp_path, body, **env):
+    return child(tmp_path, FILE + MADE + body, GX_BACKEND="cuda", **env)
+
+
+@pytest.mark.parametrize("dtype, bound", [("f64", 1e-9), ("f32", 1e-3), ("c128", 1e-9), ("c64", 1e-3)])
+@pytest.mark.parametrize("limit", [0, 60, 25])
+def test_krylov_eig(tmp_path, dtype, bound, limit):
+    """limit: percent of the matrix that the device's memory holds, about; 0: all."""
+    got = run(
+        tmp_path,
+        f"""
+S, G, values = make(n=150, dtype={dtype!r}, tile=16)
+if {limit}:
+    q(db, "SELECT gx_config('device_memory_limit', ?)", {limit} * S.size * {dict(f64=8, f32=4, c128=16, c64=8)[dtype]} // 100 + 60000)
+q(db, "SELECT gx_stats_reset()")
+q(db, "SELECT gx_eig('S', 'values', 'vectors', ?)", EIG)
+s = stats(db); before = mock.counts()
+w = to_numpy(q(db, "SELECT gx_copy('values')")).real.ravel(); v = to_numpy(q(db, "SELECT gx_copy('vectors')"))
+wanted = sorted(values[:6], key=lambda x: -abs(x))
+result = [float(np.abs(w - wanted).max()), float(np.abs(S @ v - v * w).max()), s['passes'], s['pass_bytes'] / s['passes'] / S.size,
+          s['device_calls'], s['device_fallbacks'], notes(db), before['violations'], s['pass_ns'] > 0]
+db.close()
+result += [mock.alive()]
+""",
+        MOCK_SLOW=50,
+    )
+    element = {"f64": 8, "f32": 4, "c128": 16, "c64": 8}[dtype]
+    assert got[0] <= 100 * bound and got[1] <= 100 * bound and got[2] >= 3
+    assert got[4:] == [1, 0, [], 0, True, {}]
+    assert (got[3] == element) if limit == 0 else (0.5 * element < got[3] < 1.01 * element)
+
+
+def test_general_and_svd(tmp_path):
+    """Right products alone for eigenvalues, adjoint ones too for singular triplets, all and a part on the device."""
+    got = run(
+        tmp_path,
+        """
+result = []
+for part in (0, 50):
+    S, G, values = make(n=96, tile=16, seed=9)
+    if part:
+        q(db, "SELECT gx_config('device_memory_limit', ?)", part * G.size * 8 // 100 + 60000)
+    N = np.triu(np.random.default_rng(3).standard_normal((96, 96)) * 0.1, 1) + np.diag(values)
+    q(db, "SELECT gx_copy(?, 'N', '{\\"replace\\":true}')", from_numpy(N))
+    q(db, "SELECT gx_stats_reset()")
+    w = [r[0] for r in db.execute("SELECT value FROM gx_eig('N', '{\\"k\\":5,\\"method\\":\\"krylov\\",\\"ncv\\":40}')")]
+    first = stats(db)['device_calls']
+    sigma = [r[0] for r in db.execute("SELECT sigma FROM gx_svd('G', '{\\"k\\":5,\\"method\\":\\"krylov\\"}')")]
+    want = sorted(values, key=lambda x: -abs(x))[:5]
+    result += [float(np.abs(np.array(w) - want).max()), float(np.abs(np.array(sigma) - 50 * 0.7 ** np.arange(5)).max()),
+               first, stats(db)['device_calls'] > first, stats(db)['device_fallbacks'], notes(db)]
+v = mock.counts()['violations']
+db.close()
+result += [v, mock.alive()]
+""",
+    )
+    for part in (got[:6], got[6:12]):
+        assert part[0] < 1e-7 and part[1] < 1e-9 and part[2] >= 1
+        assert part[3:] == [True, 0, []]
+    assert got[12:] == [0, {}]
+
+
+def test_matrix_stays(tmp_path):
+    """The next call finds all of the matrix on the device; a changed one is copied again; wide blocks go in turns."""
+    got = run(
+        tmp_path,
+        """
+S, G, values = make(n=100, tile=32)
+def call(options=EIG):
+    q(db, "SELECT gx_stats_reset()")
+    w = values_of('S', options)
+    s = stats(db)
+    want = sorted(call.values, key=lambda x: -abs(x))[:len(w)]
+    return [s['device_hits'], s['bytes_read'], float(np.abs(np.array(w) - want).max())]
+call.values = values
+result = [call(), call()]
+q(db, "SELECT gx_scale('S', 2, 'S2')"); db.execute("DELETE FROM gx WHERE name = 'S'"); db.execute("UPDATE gx SET name = 'S' WHERE name = 'S2'")
+call.values = 2 * values
+result += [call(), call('{"k":6,"method":"krylov","symmetric":true,"ncv":100,"block":45}')]
+q(db, "SELECT gx_config('device', 0)")
+result += [call()]
+""",
+    )
+    first, second, changed, wide, reopened = got
+    assert first[0] == 0 and first[1] > 0 and second[:2] == [1, 0]
+    assert changed[0] == 0 and changed[1] > 0 and wide[:2] == [1, 0] and reopened[0] == 0 and reopened[1] > 0
+    assert max(x[2] for x in got) < 1e-8
+
+
+FAIL = """
+S, G, values = make(n=80, tile=32, seed=2)
+want = sorted(values, key=lambda x: -abs(x))[:6]
+values_of()
+result = dict(points=0, wrong=[], silent=[], violations=[])
+for n in [*range(1, 40), *range(40, 2000, 13)]:
+    q(db, "SELECT gx_config('backend', 'cuda')")
+    q(db, "SELECT gx_config('device', 0)") if {reopen} else None
+    q(db, "SELECT gx_stats_reset()")
+    mock.order(f"{call}:{{n}}{mode}")
+    w = values_of()
+    has_failed = mock.counts()['failures'] > 0
+    mock.order()
+    if not has_failed:
+        break
+    result['points'] += 1
+    if not np.abs(np.array(w) - want).max() < 1e-8:
+        result['wrong'].append(n)
+    is_told = any('ordered failure' in note or 'device memory' in note for note in notes(db))
+    if not is_told and stats(db)['pinned_denied'] == 0:
+        result['silent'].append([n, notes(db)])
+    if mock.counts()['violations']:
+        result['violations'].append(n)
+db.close()
+result['alive'] = mock.alive()
+"""
+
+
+@pytest.mark.parametrize(
+    "call, mode, reopen", [("*", "", True), ("*", "", False), ("*", ":lost", True), ("memory", ":always", True), ("kernel_later", "", False)]
+)
+def test_each_call_fails(tmp_path, call, mode, reopen):
+    got = run(tmp_path, FAIL.format(call=call, mode=mode, reopen=reopen))
+    assert got["points"] >= (3 if call != "*" else 20)
+    assert (got["wrong"], got["silent"], got["violations"], got["alive"]) == ([], [], [], {})
+
+
+def test_a_part_fails(tmp_path):
+    """The device fails while the host has a part of the matrix: the pass is computed again."""
+    limit = """q(db, "SELECT gx_config('device_memory_limit', 80000)")\nvalues_of()\n"""
+    got = run(tmp_path, FAIL.format(call="*", mode="", reopen=True).replace("values_of()\n", limit, 1))
+    assert got["points"] >= 20
+    assert (got["wrong"], got["silent"], got["violations"], got["alive"]) == ([], [], [], {})
