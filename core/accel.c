@@ -6,8 +6,8 @@
 ** connection has its own queues and pools; several connections and processes share a device by
 ** each leaving a fifth of what is free.
 **
-** The device's rates come from the saved hardware profile, under the device's name; where they are
-** not there they are measured at the first opening and saved.
+** The device's rates come from the saved hardware profile, under the device's name and driver;
+** where they are not there they are measured at the first opening and saved.
 */
 #include "accel.h"
 
@@ -57,8 +57,20 @@ void gx_accel_fail(gx_ctx *ctx, const gx_err *err)
     gx_accel_close(ctx);
 }
 
-static gx_code open_parts(gx_ctx *ctx, gx_accel *accel, gx_err *err)
+/* Measure it and keep the figures. */
+static gx_code measure(gx_ctx *ctx, gx_accel *accel, double seconds, double open_s, gx_err *err)
 {
+    gx_device_profile measured = {.open_s = open_s};
+    GX_TRY(gx_accel_measure(ctx, accel, seconds, &measured, err));
+    accel->profile = measured;
+    gx_profile_keep_device(ctx, &accel->info, &measured);
+    return GX_OK;
+}
+
+static gx_code open_parts(gx_ctx *ctx, gx_accel *accel, int64_t start_ns, gx_err *err)
+{
+    // What the runtime takes to start where this process has not started it yet.
+    const double UNKNOWN_S = 0.3, FIRST_S = 1.2;
     const gx_backend *backend = accel->backend;
     GX_TRY(backend->open((int)ctx->config.number[GX_SET_DEVICE], &accel->dev, err));
     GX_TRY(backend->info(accel->dev, &accel->info, err));
@@ -66,23 +78,20 @@ static gx_code open_parts(gx_ctx *ctx, gx_accel *accel, gx_err *err)
     GX_TRY(backend->queue_create(accel->dev, &accel->run, err));
     GX_TRY(backend->queue_create(accel->dev, &accel->down, err));
     GX_TRY(gx_pool_create(backend, accel->dev, ctx->mem, &ctx->stats, &accel->pool, err));
-    if (gx_profile_device(ctx, accel->info.name, &accel->profile)) {
+    if (gx_profile_device(ctx, &accel->info, &accel->profile)) {
         return GX_OK;
     }
-    gx_device_profile measured = {0};
-    GX_TRY(gx_accel_measure(ctx, accel, &measured, err));
-    accel->profile = measured;
-    gx_profile_keep_device(ctx, accel->info.name, &measured);
-    return GX_OK;
+    double open_s = start_ns == 0 ? UNKNOWN_S : (double)(gx_now_ns() - start_ns) * 1e-9;
+    return measure(ctx, accel, FIRST_S, open_s, err);
 }
 
-static gx_code open_accel(gx_ctx *ctx, gx_err *err)
+static gx_code open_accel(gx_ctx *ctx, int64_t start_ns, gx_err *err)
 {
     void *memory;
     GX_TRY(gx_mem_calloc(NULL, sizeof(gx_accel), "the device", &memory, err));
     gx_accel *accel = memory;
     accel->backend = gx_device_cuda(ctx);
-    gx_code rc = open_parts(ctx, accel, err);
+    gx_code rc = open_parts(ctx, accel, start_ns, err);
     if (rc != GX_OK) {
         destroy(accel);
         return rc;
@@ -98,6 +107,7 @@ gx_accel *gx_accel_get(gx_ctx *ctx)
     if (!is_wanted || ctx->is_accel_off || ctx->accel != NULL) {
         return is_wanted && !ctx->is_accel_off ? ctx->accel : NULL;
     }
+    int64_t start_ns = gx_device_is_loaded() ? 0 : gx_now_ns();
     const gx_backend *cuda = gx_device_cuda(ctx);
     if (cuda == NULL) {
         return NULL; // gx_devices says why
@@ -107,10 +117,21 @@ gx_accel *gx_accel_get(gx_ctx *ctx)
         gx_fail(&err, GX_DEVICE, "the backend %.60s has no memory and queues of its own",
                 cuda->name);
         gx_accel_fail(ctx, &err);
-    } else if (open_accel(ctx, &err) != GX_OK) {
+    } else if (open_accel(ctx, start_ns, &err) != GX_OK) {
         gx_accel_fail(ctx, &err);
     }
     return ctx->accel;
+}
+
+gx_code gx_accel_remeasure(gx_ctx *ctx, gx_err *err)
+{
+    const double AT_LEISURE_S = 4;
+    gx_accel *accel = ctx->accel;
+    gx_code rc = measure(ctx, accel, AT_LEISURE_S, accel->profile.open_s, err);
+    if (rc != GX_OK && rc != GX_NOMEM && rc != GX_BUDGET) {
+        gx_accel_fail(ctx, err);
+    }
+    return rc;
 }
 
 gx_code gx_accel_limit(gx_ctx *ctx, gx_accel *accel, size_t *bytes, gx_err *err)

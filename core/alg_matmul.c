@@ -286,6 +286,7 @@ gx_code gx_alg_matmul(gx_run *run, const gx_matmul_args *args, gx_sink *C)
                         is_in_memory(args->A, C->dtype) && is_in_memory(args->B, C->dtype);
     size_t device_bytes;
     if (is_in_values && gx_plan_candidate(run, flops, C->dtype, &device_bytes) == NULL) {
+        gx_plan_owe(run, flops, C->dtype);
         multiply_values(run, args, C);
         return gx_ok(run) ? GX_OK : run->err.code;
     }

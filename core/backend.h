@@ -28,6 +28,7 @@ typedef struct gx_mark gx_mark;
 /* Facts a backend reports. */
 typedef struct gx_dev_info {
     char name[64];                      /* "cpu", "cuda:0 NVIDIA H200"                  */
+    char driver[48];                    /* "CUDA 13.0, driver 13.0"; "" where there is none */
     bool is_host;                       /* kernels take host pointers                   */
     size_t free_bytes, total_bytes;     /* the device's memory                          */
     double upload_bytes_per_s;          /* host to device; 0 when is_host               */

@@ -82,6 +82,17 @@ const gx_backend *gx_device_cuda(gx_ctx *ctx)
     return ctx->cuda;
 }
 
+bool gx_device_is_loaded(void)
+{
+    char path[PATH_MAX];
+    void *object =
+        find_beside(path, sizeof path) ? dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD) : NULL;
+    if (object != NULL) {
+        dlclose(object); // the reference that asking took
+    }
+    return object != NULL;
+}
+
 gx_code gx_device_choose(gx_ctx *ctx, const gx_backend **backend, gx_err *err)
 {
     switch ((gx_backend_choice)ctx->config.number[GX_SET_BACKEND]) {

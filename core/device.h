@@ -13,6 +13,9 @@
 */
 const gx_backend *gx_device_cuda(gx_ctx *ctx);
 
+/* Has this process loaded it already?  Then its runtime has started, most likely. */
+bool gx_device_is_loaded(void);
+
 /* The backend that the setting asks for; GX_DEVICE with the reason where it cannot be had. */
 gx_code gx_device_choose(gx_ctx *ctx, const gx_backend **backend, gx_err *err);
 

@@ -11,6 +11,7 @@
 #include "accel.h"
 #include "exec_int.h"
 #include "plan.h"
+#include "predict.h"
 
 #include <string.h>
 #include <time.h>
@@ -100,17 +101,18 @@ int64_t gx_exec_schedule(gx_prog *prog, size_t device_bytes, schedule *plan)
     return gx_ok(run) ? slots : 0;
 }
 
-void gx_exec_count(gx_prog *prog, int64_t slots, const schedule *plan, const gx_accel *accel)
+void gx_exec_count(gx_prog *prog, int64_t slots, const schedule *plan, const gx_accel *accel,
+                   const bool *is_there)
 {
     gx_run *run = prog->run;
     gx_stats *stats = &run->ctx->stats;
-    gx_cost cost;
-    gx_schedule_cost(prog, slots, plan, &cost);
-    gx_dtype dtype = gx_prog_dtype(prog);
-    double seconds = accel == NULL
-                         ? gx_plan_seconds(run, &cost, dtype, gx_prog_edge(prog))
-                         : gx_plan_device_seconds(run, accel, &cost, dtype, gx_prog_edge(prog));
-    gx_stats_set(stats, GX_STAT_PREDICTED_NS, (int64_t)(1e9 * seconds));
+    gx_terms terms;
+    gx_predict_schedule(prog, slots, plan, accel, is_there, &terms);
+    run->planned_flops += prog->flops;
+    run->planned_model_s += terms.model_s;
+    run->planned_s += terms.seconds;
+    run->is_planned_on_device |= accel != NULL;
+    gx_stats_set(stats, GX_STAT_PREDICTED_NS, (int64_t)(1e9 * run->planned_s));
     gx_stats_add(stats, GX_STAT_CACHE_HITS, plan->hits);
     gx_stats_add(stats, GX_STAT_CACHE_MISSES, plan->load_count);
     gx_stats_add(stats, GX_STAT_SPILLS, plan->spills);
@@ -183,6 +185,7 @@ gx_code gx_prog_run(gx_prog *prog)
     size_t device_bytes = 0;
     gx_accel *accel = gx_plan_place(prog, &device_bytes);
     if (!gx_prog_run_on(prog, accel, device_bytes) && gx_ok(run)) {
+        gx_plan_restart(run);
         gx_exec_host(prog);
     }
     return gx_ok(run) ? GX_OK : run->err.code;

@@ -440,7 +440,7 @@ bool gx_exec_device(gx_prog *prog, gx_accel *accel, size_t device_bytes)
     atomic_init(&x.is_faulty, false);
     gx_pool_begin(x.pool);
     if (make_ready(&x, device_bytes, &err)) {
-        gx_exec_count(prog, x.slots, &x.plan, accel);
+        gx_exec_count(prog, x.slots, &x.plan, accel, x.is_there);
         gx_xd_run(&x);
     }
     gx_xd_fault(&x, &err);

@@ -381,7 +381,7 @@ void gx_exec_host(gx_prog *prog)
     int64_t slots = gx_exec_schedule(prog, 0, &x.plan);
     if (gx_ok(x.run) && allocate(&x, slots) == GX_OK &&
         gx_run_device(x.run, &x.backend, &x.dev) == GX_OK) {
-        gx_exec_count(prog, slots, &x.plan, NULL);
+        gx_exec_count(prog, slots, &x.plan, NULL, NULL);
         x.is_exclusive = gx_exec_stream(prog, &x.plan, help, &x, &x.stream);
         run_steps(&x);
         close_stream(&x);

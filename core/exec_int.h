@@ -5,6 +5,7 @@
 #ifndef GX_EXEC_INT_H
 #define GX_EXEC_INT_H
 
+#include "pool.h"
 #include "prog_int.h"
 #include "stream.h"
 
@@ -25,9 +26,12 @@ bool gx_exec_device(gx_prog *prog, struct gx_accel *accel, size_t device_bytes);
 */
 int64_t gx_exec_schedule(gx_prog *prog, size_t device_bytes, schedule *plan);
 
-/* The counters of the schedule that is about to be run, and the start of progress. */
-void gx_exec_count(gx_prog *prog, int64_t slots, const schedule *plan,
-                   const struct gx_accel *accel);
+/*
+** The counters of the schedule that is about to be run, its prediction, and the start of progress.
+** is_there: loads whose blocks are on the device already; NULL: none.
+*/
+void gx_exec_count(gx_prog *prog, int64_t slots, const schedule *plan, const struct gx_accel *accel,
+                   const bool *is_there);
 
 /*
 ** Start the helpers for a schedule.  true: writing to one of the sinks ends their reading.
@@ -41,6 +45,20 @@ bool gx_exec_stream(gx_prog *prog, const schedule *plan, gx_helper_fn fn, void *
 */
 gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const load *item, int64_t j, int64_t n,
                      void *dst, gx_reader *reader, gx_err *err);
+
+/* The state of the database that an operand is stored in; 0: not stored, or not to be said. */
+uint64_t gx_exec_stamp(const gx_prog *prog, int operand);
+
+/* What is in a block of an operand; false: nothing that a later call could find again. */
+bool gx_exec_block_key(const gx_prog *prog, int operand, int32_t block, uint64_t stamp,
+                       gx_block_key *key);
+
+/*
+** Loads of the schedule whose blocks are in device memory from earlier calls, one flag each, to be
+** freed by gx_mem_free(); NULL: none are.
+*/
+bool *gx_exec_find_kept(const gx_prog *prog, const struct gx_accel *accel, int64_t slots,
+                        const schedule *plan);
 
 /* Wait for a change, but not so long that an interrupt goes unnoticed. */
 void gx_exec_wait(pthread_cond_t *changed, pthread_mutex_t *lock);

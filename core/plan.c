@@ -258,24 +258,14 @@ void gx_plan_matmul(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int
     }
 }
 
-/* What several connections read beside one: 2.9 -> 4.7, 5.7 -> 11.7 -> 21.5 GB/s were measured. */
-static double reader_scaling(double readers)
-{
-    return pow(readers, 0.8);
-}
-
 double gx_plan_read_rate(gx_run *run)
 {
-    double readers = (double)gx_max(1, run->ctx->config.number[GX_SET_READERS]);
-    return gx_profile_get(run->ctx)->db_read_bytes_per_s * reader_scaling(readers);
+    return gx_predict_read_rate(run, (double)run->ctx->config.number[GX_SET_READERS]);
 }
 
 double gx_plan_seconds(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t edge)
 {
-    const gx_profile *profile = gx_profile_get(run->ctx);
-    int threads = (int)run->ctx->config.number[GX_SET_THREADS];
-    double read_s = cost->bytes_read / gx_plan_read_rate(run);
-    double compute_s = cost->flops / gx_profile_flops(profile, dtype, gx_max(1, edge), threads);
-    // Readers and kernels share the processors, so their times add up; one writer follows.
-    return read_s + compute_s + cost->bytes_written / profile->db_write_bytes_per_s;
+    gx_terms terms;
+    gx_predict_cost(run, NULL, cost, dtype, edge, &terms);
+    return terms.seconds;
 }

@@ -8,6 +8,7 @@
 #define GX_PLAN_H
 
 #include "alg.h"
+#include "predict.h"
 #include "prog.h"
 
 /* How a product is cut.  All in elements unless said otherwise. */
@@ -90,15 +91,26 @@ int64_t gx_plan_tri_calls(const gx_tri_plan *plan);
 
 /* ---- where: plan_device.c -------------------------------------------------------------------- */
 
-/* Seconds a program takes on the accelerator. */
-double gx_plan_device_seconds(gx_run *run, const struct gx_accel *accel, const gx_cost *cost,
-                              gx_dtype dtype, int64_t edge);
-
 /*
-** The accelerator that a call of so many flops may use, opened if need be; NULL: the host.  Little
-** work never opens one.  *device_bytes: the memory it may take there.
+** The accelerator that a call of so many flops may use, opened if that is worth it; NULL: the host.
+** *device_bytes: the memory it may take there.
 */
 struct gx_accel *gx_plan_candidate(gx_run *run, double flops, gx_dtype dtype, size_t *device_bytes);
+
+/* The same however little there is to do: for gx_plan, which shows both. */
+struct gx_accel *gx_plan_look(gx_run *run, size_t *device_bytes);
+
+/*
+** So many flops are being done on the host while the device is not open: what it would have saved
+** is remembered, and when that comes to the cost of opening it, the next call does.
+*/
+void gx_plan_owe(gx_run *run, double flops, gx_dtype dtype);
+
+/* Is the device, once open, the place for so many flops? */
+bool gx_plan_is_faster(double flops, const gx_terms *host, const gx_terms *device);
+
+/* What was begun on a device is done again on the host: the predictions so far do not count. */
+void gx_plan_restart(gx_run *run);
 
 /*
 ** Where a program that is written down is to run: on the accelerator when that is predicted to be
@@ -118,7 +130,7 @@ gx_code gx_plan_run(gx_run *run, double flops, gx_dtype dtype, gx_plan_build bui
 /* Bytes per second that the helpers read from the database. */
 double gx_plan_read_rate(gx_run *run);
 
-/* Seconds a program takes on the host.  edge: smallest side of its blocks, in elements. */
+/* Seconds of work without a program on the host.  edge: smallest side of its blocks, elements. */
 double gx_plan_seconds(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t edge);
 
 #endif

@@ -332,11 +332,31 @@ static bool is_same_key(const gx_block_key *a, const gx_block_key *b)
            a->i0 == b->i0 && a->j0 == b->j0 && a->m == b->m && a->n == b->n && a->dtype == b->dtype;
 }
 
+static bool is_block(const kept *block, const gx_block_key *key, size_t bytes)
+{
+    return block->bytes == gx_pool_rounded(bytes) && is_same_key(&block->key, key);
+}
+
+bool gx_pool_holds(const gx_pool *pool, const gx_block_key *key, size_t bytes)
+{
+    for (int k = 0; k < pool->blocks; k++) {
+        if (is_block(&pool->block[k], key, bytes)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int gx_pool_kept(const gx_pool *pool)
+{
+    return pool->blocks;
+}
+
 void *gx_pool_claim(gx_pool *pool, const gx_block_key *key, size_t bytes)
 {
     for (int k = 0; k < pool->blocks; k++) {
         kept *block = &pool->block[k];
-        if (block->bytes == gx_pool_rounded(bytes) && is_same_key(&block->key, key)) {
+        if (is_block(block, key, bytes)) {
             void *data = block->data;
             *block = pool->block[--pool->blocks];
             return data;

@@ -5,9 +5,11 @@
 **
 **   {"format":1, "machines":{
 **      "host; Intel(R) Xeon(R); 16 processors; gx 0.1.0":{
-**         "threads":16, "memcpy_bytes_per_s":1.5e10,
-**         "db_read_bytes_per_s":5e9, "db_write_bytes_per_s":8e8,
-**         "gemm_size":[128,512,1536], "gemm_flops_per_s":{"f64":[...], "f32":[...], ...}}}}
+**         "threads":16, "memcpy_bytes_per_s":1.5e10, "touch_bytes_per_s":5e9,
+**         "db_read_bytes_per_s":5e9, "db_readers":16, "db_read_all_bytes_per_s":4e10, ...
+**         "gemm_size":[128,512,1536], "gemm_flops_per_s":{"f64":[...], "f32":[...], ...},
+**         "f64_flops_per_s":{"potrf":[...], ...}}},
+**    "devices":{"host; ...; gx 0.1.0; cuda:0 NVIDIA H200; CUDA 13.0, driver 13.0":{...}}}
 **
 ** A home folder may be shared by machines, so each has its key; the oldest keys make room beyond
 ** 32. The file is replaced by renaming a finished one over it: readers see the old or the new,
@@ -37,6 +39,18 @@ enum { FORMAT = 1, MACHINES_MOST = 32, FILE_MOST = 1 << 20, KEY_BYTES = 512 };
 
 // Figures -----------------------------------------------------------------------------------------
 
+/* Factorisations that were not measured: what share of a product's rate they were seen to have. */
+static void fill_rates(double rates[GX_RATE_COUNT][GX_PROFILE_SIZES],
+                       const double gemm[GX_PROFILE_SIZES])
+{
+    static const double share[GX_RATE_COUNT] = {0.5, 0.4, 0.4, 0.1};
+    for (int rate = 0; rate < GX_RATE_COUNT; rate++) {
+        for (int i = 0; i < GX_PROFILE_SIZES; i++) {
+            rates[rate][i] = share[rate] * gemm[i];
+        }
+    }
+}
+
 void gx_profile_built_in(gx_profile *profile)
 {
     // Per thread, and half of what a machine of two slow cores was seen to do.
@@ -45,31 +59,21 @@ void gx_profile_built_in(gx_profile *profile)
     static const double share[GX_PROFILE_SIZES] = {0.25, 0.75, 1}; // small products thread badly
     *profile = (gx_profile){.threads = gx_machine_cpus(),
                             .memcpy_bytes_per_s = 8e9,
+                            .touch_bytes_per_s = 4e9,
                             .db_read_bytes_per_s = 2.5e9,
-                            .db_write_bytes_per_s = 0.5e9,
+                            .db_readers = 1,
+                            .db_read_all_bytes_per_s = 2.5e9,
+                            .db_open_s = 2e-4,
+                            .db_write_bytes_per_s = 1.2e9,
+                            .db_commit_bytes_per_s = 1.5e9,
+                            .db_commit_s = 1e-3,
                             .gemm_size = {128, 512, 1536}};
     for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
         for (int i = 0; i < GX_PROFILE_SIZES; i++) {
             profile->gemm_flops_per_s[dtype][i] = per_thread[dtype] * share[i] * profile->threads;
         }
     }
-}
-
-double gx_profile_flops(const gx_profile *profile, gx_dtype dtype, int64_t n, int threads)
-{
-    const int64_t *size = profile->gemm_size;
-    const double *rate = profile->gemm_flops_per_s[dtype];
-    double team = (double)gx_max(1, gx_min(threads, profile->threads)) / profile->threads;
-    if (n <= size[0]) { // the work falls faster than the time
-        return rate[0] * team * (double)gx_max(n, 1) / (double)size[0];
-    }
-    for (int i = 1; i < GX_PROFILE_SIZES; i++) {
-        if (n < size[i]) {
-            double along = (double)(n - size[i - 1]) / (double)(size[i] - size[i - 1]);
-            return (rate[i - 1] + along * (rate[i] - rate[i - 1])) * team;
-        }
-    }
-    return rate[GX_PROFILE_SIZES - 1] * team;
+    fill_rates(profile->rate_flops_per_s, profile->gemm_flops_per_s[GX_F64]);
 }
 
 // The file as bytes -------------------------------------------------------------------------------
@@ -204,6 +208,26 @@ static double figure(const cJSON *machine, const char *name, bool *is_sound)
     return positive(cJSON_GetObjectItemCaseSensitive(machine, name), is_sound);
 }
 
+/* The same of figures that files of earlier versions do not have. */
+static double figure_or(const cJSON *machine, const char *name, double otherwise, bool *is_sound)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(machine, name);
+    return item == NULL ? otherwise : positive(item, is_sound);
+}
+
+/* "f64_flops_per_s":{"potrf":[...], ...} into rates[][sizes]; false where it is not there. */
+static bool parse_rates(const cJSON *object, double *rates, int sizes, bool *is_sound)
+{
+    const cJSON *lists = cJSON_GetObjectItemCaseSensitive(object, "f64_flops_per_s");
+    for (int rate = 0; rate < GX_RATE_COUNT && lists != NULL; rate++) {
+        const cJSON *list = cJSON_GetObjectItemCaseSensitive(lists, gx_rate_name((gx_rate)rate));
+        for (int i = 0; i < sizes; i++) {
+            rates[rate * sizes + i] = positive(cJSON_GetArrayItem(list, i), is_sound);
+        }
+    }
+    return lists != NULL;
+}
+
 /* Every figure of one machine's object; false when one is missing or cannot be. */
 static bool parse_machine(const cJSON *machine, gx_profile *profile)
 {
@@ -215,6 +239,17 @@ static bool parse_machine(const cJSON *machine, gx_profile *profile)
         .db_read_bytes_per_s = figure(machine, "db_read_bytes_per_s", &is_sound),
         .db_write_bytes_per_s = figure(machine, "db_write_bytes_per_s", &is_sound),
     };
+    gx_profile usual;
+    gx_profile_built_in(&usual);
+    profile->touch_bytes_per_s =
+        figure_or(machine, "touch_bytes_per_s", usual.touch_bytes_per_s, &is_sound);
+    profile->db_readers = figure_or(machine, "db_readers", 1, &is_sound);
+    profile->db_read_all_bytes_per_s =
+        figure_or(machine, "db_read_all_bytes_per_s", profile->db_read_bytes_per_s, &is_sound);
+    profile->db_open_s = figure_or(machine, "db_open_s", usual.db_open_s, &is_sound);
+    profile->db_commit_bytes_per_s =
+        figure_or(machine, "db_commit_bytes_per_s", usual.db_commit_bytes_per_s, &is_sound);
+    profile->db_commit_s = figure_or(machine, "db_commit_s", usual.db_commit_s, &is_sound);
     const cJSON *sizes = cJSON_GetObjectItemCaseSensitive(machine, "gemm_size");
     const cJSON *gemm = cJSON_GetObjectItemCaseSensitive(machine, "gemm_flops_per_s");
     for (int i = 0; i < GX_PROFILE_SIZES; i++) {
@@ -225,6 +260,9 @@ static bool parse_machine(const cJSON *machine, gx_profile *profile)
             const cJSON *rates = cJSON_GetObjectItemCaseSensitive(gemm, name);
             profile->gemm_flops_per_s[dtype][i] = positive(cJSON_GetArrayItem(rates, i), &is_sound);
         }
+    }
+    if (!parse_rates(machine, profile->rate_flops_per_s[0], GX_PROFILE_SIZES, &is_sound)) {
+        fill_rates(profile->rate_flops_per_s, profile->gemm_flops_per_s[GX_F64]);
     }
     return is_sound && profile->threads >= 1;
 }
@@ -244,33 +282,82 @@ static void add_number(cJSON *list, double value)
     }
 }
 
+static void add_figure(cJSON *object, const char *name, double value)
+{
+    cJSON_AddNumberToObject(object, name, rounded(value));
+}
+
+/* Sizes, products by dtype and size, and the other rates: what both kinds of objects have. */
+static void add_rates(cJSON *object, const int64_t *size, const double *gemm, const double *rates,
+                      int sizes)
+{
+    cJSON *list = cJSON_AddArrayToObject(object, "gemm_size");
+    for (int i = 0; i < sizes; i++) {
+        add_number(list, (double)size[i]);
+    }
+    cJSON *lists = cJSON_AddObjectToObject(object, "gemm_flops_per_s");
+    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+        list = cJSON_AddArrayToObject(lists, gx_dtype_name((gx_dtype)dtype));
+        for (int i = 0; i < sizes; i++) {
+            add_number(list, rounded(gemm[dtype * sizes + i]));
+        }
+    }
+    lists = cJSON_AddObjectToObject(object, "f64_flops_per_s");
+    for (int rate = 0; rate < GX_RATE_COUNT; rate++) {
+        list = cJSON_AddArrayToObject(lists, gx_rate_name((gx_rate)rate));
+        for (int i = 0; i < sizes; i++) {
+            add_number(list, rounded(rates[rate * sizes + i]));
+        }
+    }
+}
+
 /* One machine's object; NULL without memory. */
 static cJSON *compose_machine(const gx_profile *profile)
 {
     cJSON *machine = cJSON_CreateObject();
     cJSON_AddNumberToObject(machine, "threads", profile->threads);
-    cJSON_AddNumberToObject(machine, "memcpy_bytes_per_s", rounded(profile->memcpy_bytes_per_s));
-    cJSON_AddNumberToObject(machine, "db_read_bytes_per_s", rounded(profile->db_read_bytes_per_s));
-    cJSON_AddNumberToObject(machine, "db_write_bytes_per_s",
-                            rounded(profile->db_write_bytes_per_s));
-    cJSON *sizes = cJSON_AddArrayToObject(machine, "gemm_size");
-    for (int i = 0; i < GX_PROFILE_SIZES; i++) {
-        add_number(sizes, (double)profile->gemm_size[i]);
-    }
-    cJSON *gemm = cJSON_AddObjectToObject(machine, "gemm_flops_per_s");
-    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
-        cJSON *rates = cJSON_AddArrayToObject(gemm, gx_dtype_name((gx_dtype)dtype));
-        for (int i = 0; i < GX_PROFILE_SIZES; i++) {
-            add_number(rates, rounded(profile->gemm_flops_per_s[dtype][i]));
-        }
-    }
+    add_figure(machine, "memcpy_bytes_per_s", profile->memcpy_bytes_per_s);
+    add_figure(machine, "touch_bytes_per_s", profile->touch_bytes_per_s);
+    add_figure(machine, "db_read_bytes_per_s", profile->db_read_bytes_per_s);
+    add_figure(machine, "db_readers", profile->db_readers);
+    add_figure(machine, "db_read_all_bytes_per_s", profile->db_read_all_bytes_per_s);
+    add_figure(machine, "db_open_s", profile->db_open_s);
+    add_figure(machine, "db_write_bytes_per_s", profile->db_write_bytes_per_s);
+    add_figure(machine, "db_commit_bytes_per_s", profile->db_commit_bytes_per_s);
+    add_figure(machine, "db_commit_s", profile->db_commit_s);
+    add_rates(machine, profile->gemm_size, profile->gemm_flops_per_s[0],
+              profile->rate_flops_per_s[0], GX_PROFILE_SIZES);
     return machine;
 }
 
-bool gx_profile_print(const gx_profile *profile, char *text, size_t bytes)
+static cJSON *compose_device(const gx_device_profile *device)
+{
+    cJSON *object = cJSON_CreateObject();
+    add_figure(object, "upload_bytes_per_s", device->upload_bytes_per_s);
+    add_figure(object, "download_bytes_per_s", device->download_bytes_per_s);
+    add_figure(object, "pageable_up_bytes_per_s", device->pageable_up_bytes_per_s);
+    add_figure(object, "pageable_down_bytes_per_s", device->pageable_down_bytes_per_s);
+    add_figure(object, "pin_bytes_per_s", device->pin_bytes_per_s);
+    add_figure(object, "launch_s", device->launch_s);
+    add_figure(object, "wait_s", device->wait_s);
+    add_figure(object, "open_s", device->open_s);
+    add_rates(object, device->gemm_size, device->gemm_flops_per_s[0], device->rate_flops_per_s[0],
+              GX_DEVICE_SIZES);
+    return object;
+}
+
+bool gx_profile_print(const gx_profile *profile, const char *name, const gx_device_profile *device,
+                      char *text, size_t bytes)
 {
     cJSON *machine = compose_machine(profile);
     cJSON_AddBoolToObject(machine, "measured", profile->is_measured);
+    if (device != NULL) {
+        cJSON *object = compose_device(device);
+        cJSON_AddStringToObject(object, "name", name);
+        if (!cJSON_AddItemToObject(machine, "device", object)) {
+            cJSON_Delete(object);
+        }
+    }
     bool is_printed =
         cJSON_PrintPreallocated(machine, text, (int)gx_min((int64_t)bytes, INT_MAX), 0);
     cJSON_Delete(machine);
@@ -324,7 +411,12 @@ static bool parse_device(const cJSON *object, gx_device_profile *device)
     *device = (gx_device_profile){
         .upload_bytes_per_s = figure(object, "upload_bytes_per_s", &is_sound),
         .download_bytes_per_s = figure(object, "download_bytes_per_s", &is_sound),
+        .pageable_up_bytes_per_s = figure(object, "pageable_up_bytes_per_s", &is_sound),
+        .pageable_down_bytes_per_s = figure(object, "pageable_down_bytes_per_s", &is_sound),
+        .pin_bytes_per_s = figure(object, "pin_bytes_per_s", &is_sound),
         .launch_s = figure(object, "launch_s", &is_sound),
+        .wait_s = figure(object, "wait_s", &is_sound),
+        .open_s = figure(object, "open_s", &is_sound),
     };
     const cJSON *sizes = cJSON_GetObjectItemCaseSensitive(object, "gemm_size");
     const cJSON *gemm = cJSON_GetObjectItemCaseSensitive(object, "gemm_flops_per_s");
@@ -337,45 +429,35 @@ static bool parse_device(const cJSON *object, gx_device_profile *device)
             device->gemm_flops_per_s[dtype][i] = positive(cJSON_GetArrayItem(rates, i), &is_sound);
         }
     }
+    is_sound =
+        parse_rates(object, device->rate_flops_per_s[0], GX_DEVICE_SIZES, &is_sound) && is_sound;
     return is_sound;
 }
 
-static cJSON *compose_device(const gx_device_profile *device)
-{
-    cJSON *object = cJSON_CreateObject();
-    cJSON_AddNumberToObject(object, "upload_bytes_per_s", rounded(device->upload_bytes_per_s));
-    cJSON_AddNumberToObject(object, "download_bytes_per_s", rounded(device->download_bytes_per_s));
-    cJSON_AddNumberToObject(object, "launch_s", rounded(device->launch_s));
-    cJSON *sizes = cJSON_AddArrayToObject(object, "gemm_size");
-    for (int i = 0; i < GX_DEVICE_SIZES; i++) {
-        add_number(sizes, (double)device->gemm_size[i]);
-    }
-    cJSON *gemm = cJSON_AddObjectToObject(object, "gemm_flops_per_s");
-    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
-        cJSON *rates = cJSON_AddArrayToObject(gemm, gx_dtype_name((gx_dtype)dtype));
-        for (int i = 0; i < GX_DEVICE_SIZES; i++) {
-            add_number(rates, rounded(device->gemm_flops_per_s[dtype][i]));
-        }
-    }
-    return object;
-}
-
-static void device_key(const gx_ctx *ctx, const char *name, char key[2 * KEY_BYTES])
+/* The device of any machine begins with the machine's key. */
+static void device_key(const gx_ctx *ctx, const gx_dev_info *info, char key[2 * KEY_BYTES])
 {
     char machine[KEY_BYTES];
     machine_key(ctx, machine);
-    snprintf(key, 2 * KEY_BYTES, "%s; %s", machine, name);
+    snprintf(key, 2 * KEY_BYTES, "%s; %s; %s", machine, info->name, info->driver);
 }
 
-bool gx_profile_device(gx_ctx *ctx, const char *name, gx_device_profile *profile)
+static void name_device(const gx_dev_info *info, char name[96])
 {
+    snprintf(name, 96, "%.50s; %.40s", info->name, info->driver);
+}
+
+bool gx_profile_device(gx_ctx *ctx, const gx_dev_info *info, gx_device_profile *profile)
+{
+    char name[96];
+    name_device(info, name);
     if (strcmp(ctx->device_name, name) == 0) {
         *profile = ctx->device_profile;
         return true;
     }
     cJSON *root = ctx->config.number[GX_SET_PROFILE] ? load(ctx) : NULL;
     char key[2 * KEY_BYTES];
-    device_key(ctx, name, key);
+    device_key(ctx, info, key);
     const cJSON *devices = cJSON_GetObjectItemCaseSensitive(root, "devices");
     gx_device_profile saved;
     bool is_found = parse_device(cJSON_GetObjectItemCaseSensitive(devices, key), &saved);
@@ -386,32 +468,43 @@ bool gx_profile_device(gx_ctx *ctx, const char *name, gx_device_profile *profile
     return is_found;
 }
 
-void gx_profile_keep_device(gx_ctx *ctx, const char *name, const gx_device_profile *profile)
+bool gx_profile_saved_device(gx_ctx *ctx, gx_device_profile *profile)
+{
+    if (ctx->device_name[0] != '\0') {
+        *profile = ctx->device_profile;
+        return true;
+    }
+    if (!ctx->is_device_sought) {
+        ctx->is_device_sought = true;
+        cJSON *root = ctx->config.number[GX_SET_PROFILE] ? load(ctx) : NULL;
+        char key[KEY_BYTES];
+        machine_key(ctx, key);
+        const cJSON *devices = cJSON_GetObjectItemCaseSensitive(root, "devices"), *device;
+        cJSON_ArrayForEach(device, devices)
+        {
+            if (strncmp(device->string, key, strlen(key)) == 0 &&
+                parse_device(device, &ctx->saved_device)) {
+                ctx->has_saved_device = true;
+                break;
+            }
+        }
+        cJSON_Delete(root);
+    }
+    if (ctx->has_saved_device) {
+        *profile = ctx->saved_device;
+    }
+    return ctx->has_saved_device;
+}
+
+void gx_profile_keep_device(gx_ctx *ctx, const gx_dev_info *info, const gx_device_profile *profile)
 {
     char key[2 * KEY_BYTES];
     ctx->device_profile = *profile;
-    snprintf(ctx->device_name, sizeof ctx->device_name, "%s", name);
+    name_device(info, ctx->device_name);
     if (ctx->config.number[GX_SET_PROFILE]) {
-        device_key(ctx, name, key);
+        device_key(ctx, info, key);
         save(ctx, "devices", key, compose_device(profile));
     }
-}
-
-double gx_profile_device_flops(const gx_device_profile *profile, gx_dtype dtype, int64_t n)
-{
-    const int64_t *size = profile->gemm_size;
-    const double *rate = profile->gemm_flops_per_s[dtype];
-    if (n <= size[0]) { // the work falls faster than the time
-        double share = (double)gx_max(n, 1) / (double)size[0];
-        return rate[0] * share * share;
-    }
-    for (int i = 1; i < GX_DEVICE_SIZES; i++) {
-        if (n < size[i]) {
-            double along = (double)(n - size[i - 1]) / (double)(size[i] - size[i - 1]);
-            return rate[i - 1] + along * (rate[i] - rate[i - 1]);
-        }
-    }
-    return rate[GX_DEVICE_SIZES - 1];
 }
 
 // The connection's profile ------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 #ifndef GX_PROFILE_H
 #define GX_PROFILE_H
 
+#include "backend.h"
 #include "err.h"
 #include "types.h"
 
@@ -17,35 +18,58 @@ struct gx_run;
 
 enum { GX_PROFILE_SIZES = 3 };
 
+/* Kernels whose rates are not a product's.  Measured in f64; other dtypes in a product's ratio. */
+typedef enum gx_rate {
+    GX_RATE_POTRF,
+    GX_RATE_GETRF,
+    GX_RATE_GEQRF,
+    GX_RATE_SYEV, /* with vectors */
+    GX_RATE_COUNT
+} gx_rate;
+
 typedef struct gx_profile {
     bool is_measured;                    /* false: the built-in figures                        */
     int threads;                         /* that the gemm rates are for                        */
     double memcpy_bytes_per_s;           /* one thread, out of cache                           */
+    double touch_bytes_per_s;            /* one thread, the first write to fresh memory        */
     double db_read_bytes_per_s;          /* sqlite3_blob_read, one connection, warm page cache */
-    double db_write_bytes_per_s;         /* tiles inserted and committed                       */
+    double db_readers;                   /* connections that together read                     */
+    double db_read_all_bytes_per_s;      /* so fast                                            */
+    double db_open_s;                    /* opening one of them                                */
+    double db_write_bytes_per_s;         /* tiles inserted                                     */
+    double db_commit_bytes_per_s;        /* and committed: what that takes more                */
+    double db_commit_s;                  /* committing next to nothing                         */
     int64_t gemm_size[GX_PROFILE_SIZES]; /* n of the n x n products, ascending                 */
     double gemm_flops_per_s[GX_DTYPE_COUNT][GX_PROFILE_SIZES];
+    double rate_flops_per_s[GX_RATE_COUNT][GX_PROFILE_SIZES]; /* f64, of the same n            */
 } gx_profile;
 
 /* What a device does per second.  Every figure is positive in a profile that is valid. */
-enum { GX_DEVICE_SIZES = 4 };
+enum { GX_DEVICE_SIZES = 5 };
 
 typedef struct gx_device_profile {
     double upload_bytes_per_s, download_bytes_per_s; /* page-locked copies               */
-    double launch_s;                                 /* one small kernel, in a row of them */
-    int64_t gemm_size[GX_DEVICE_SIZES];              /* n of the n x n products, ascending */
+    double pageable_up_bytes_per_s, pageable_down_bytes_per_s;
+    double pin_bytes_per_s;             /* allocating page-locked memory               */
+    double launch_s;                    /* one small kernel, in a row of them          */
+    double wait_s;                      /* one small kernel and waiting for it         */
+    double open_s;                      /* opening it in a new process                 */
+    int64_t gemm_size[GX_DEVICE_SIZES]; /* n of the n x n products, ascending          */
     double gemm_flops_per_s[GX_DTYPE_COUNT][GX_DEVICE_SIZES];
+    double rate_flops_per_s[GX_RATE_COUNT][GX_DEVICE_SIZES]; /* f64, of the same n     */
 } gx_device_profile;
 
 /*
-** The saved profile of the device of that name; false where there is none, and *profile is
-** unchanged.  gx_profile_keep_device() puts it in force and saves it, as gx_profile_keep() does.
+** The saved profile of the device, for this machine, the device's name, its driver and this version
+** of gx; false where there is none, and *profile is unchanged.  gx_profile_keep_device() puts it in
+** force and saves it, as gx_profile_keep() does.
 */
-bool gx_profile_device(struct gx_ctx *ctx, const char *name, gx_device_profile *profile);
-void gx_profile_keep_device(struct gx_ctx *ctx, const char *name, const gx_device_profile *profile);
+bool gx_profile_device(struct gx_ctx *ctx, const gx_dev_info *info, gx_device_profile *profile);
+void gx_profile_keep_device(struct gx_ctx *ctx, const gx_dev_info *info,
+                            const gx_device_profile *profile);
 
-/* Flop/s of a product whose smallest side is n. */
-double gx_profile_device_flops(const gx_device_profile *profile, gx_dtype dtype, int64_t n);
+/* The same of any device of this machine, without asking one; false: none was ever measured. */
+bool gx_profile_saved_device(struct gx_ctx *ctx, gx_device_profile *profile);
 
 /*
 ** The connection's profile: the saved one, loaded on the first call, else the built-in figures.
@@ -59,8 +83,22 @@ void gx_profile_built_in(gx_profile *profile);
 /*
 ** Flop/s of a product whose smallest side is n, with so many threads: interpolated between the
 ** measured sizes, and in proportion to the threads up to those of the profile.  Always > 0.
+** (core/profile_rates.c)
 */
 double gx_profile_flops(const gx_profile *profile, gx_dtype dtype, int64_t n, int threads);
+
+/* The same on a device. */
+double gx_profile_device_flops(const gx_device_profile *profile, gx_dtype dtype, int64_t n);
+
+/* Seconds of one kernel call, with so many threads; on a device.  Sizes in args are enough. */
+double gx_profile_kernel(const gx_profile *profile, gx_kernel_id kernel, gx_dtype dtype,
+                         const gx_args *args, int threads);
+double gx_profile_device_kernel(const gx_device_profile *profile, gx_kernel_id kernel,
+                                gx_dtype dtype, const gx_args *args);
+
+/* Name of a rate: "potrf", ...; its kernel. */
+const char *gx_rate_name(gx_rate rate);
+gx_kernel_id gx_rate_kernel(gx_rate rate);
 
 /*
 ** Measure products and memcpy on the CPU backend with the run's team, in about two seconds; the
@@ -76,8 +114,12 @@ gx_code gx_profile_measure(struct gx_run *run, gx_profile *profile);
 */
 void gx_profile_keep(struct gx_ctx *ctx, const gx_profile *profile);
 
-/* The profile as one line of JSON; false when bytes (2048 are plenty) or memory do not suffice. */
-bool gx_profile_print(const gx_profile *profile, char *text, size_t bytes);
+/*
+** The profile as one line of JSON, with the device's under "device" where that is not NULL; false
+** when bytes (8192 are plenty) or memory do not suffice.
+*/
+bool gx_profile_print(const gx_profile *profile, const char *name, const gx_device_profile *device,
+                      char *text, size_t bytes);
 
 /* Path of the file; false where there is no folder for it (neither XDG_CACHE_HOME nor HOME). */
 bool gx_profile_path(char *path, size_t bytes);

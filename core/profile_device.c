@@ -1,11 +1,17 @@
 /*
-** Measuring a device: copies, products by size, the cost of a launch; see accel.h.
+** Measuring a device: copies, products and factorisations by size, the cost of a launch; see
+** accel.h.
 **
-** A rate is the best of a few repetitions.  Products run from 256 x 256 up to 4096 x 4096; one that
-** would take longer than SLOW_S, judged by the one before, takes its rate, so that slow devices are
-** measured in the same time as fast ones.  Memory: three matrices of the largest size and one of
-** host memory, page-locked where the budget allows; sizes that the device has no room for take the
-** rate of the one before.
+** A rate is the best of a few repetitions, and the first call of each size is not counted: it may
+** load code.  Sizes go from 256 x 256 up to 8192 x 8192; one that would take longer than SLOW_S,
+** judged by the one before, takes its rate, so that slow devices are measured in the same time as
+** fast ones; so do sizes that the device has no room for, and everything that is left when the time
+** is up.  Products are measured in all dtypes, factorisations and symmetric eigenvalues in f64, of
+** a matrix of ones with a heavy diagonal.  What is not measured of those is a share of the
+** product's rate.
+**
+** Memory: three f64 matrices of the largest size, as far as the limit allows, and COPY_BYTES of
+** host memory, page-locked where the budget allows, and pageable.
 */
 #include "accel.h"
 
@@ -14,13 +20,14 @@
 static const size_t COPY_BYTES = (size_t)32 << 20;
 static const double SLOW_S = 0.1;
 
-enum { REPEAT = 4, LAUNCHES = 64 };
+enum { REPEAT = 4, LAUNCHES = 64, LARGEST = 8192 };
 
 typedef struct bench {
     gx_accel *accel;
     gx_device_profile *profile;
     void *memory;
     size_t bytes;
+    int64_t until_ns; /* nothing more is begun then */
 } bench;
 
 static double seconds_since(int64_t start_ns)
@@ -62,24 +69,53 @@ static gx_code time_copy(bench *b, bool is_up, void *host, size_t bytes, double 
     return GX_OK;
 }
 
+/* Both directions through one host buffer. */
+static gx_code time_both(bench *b, void *host, size_t bytes, double *up, double *down, gx_err *err)
+{
+    memset(host, 0x3f, bytes);
+    gx_code rc = time_copy(b, true, host, bytes, up, err);
+    if (rc == GX_OK) {
+        rc = time_copy(b, false, host, bytes, down, err);
+    }
+    gx_code settled = settle(b, err);
+    return rc == GX_OK ? settled : rc;
+}
+
+/* From ordinary memory, a quarter of what there is at most; as fast as page-locked where none. */
+static gx_code measure_pageable(bench *b, gx_ctx *ctx, size_t bytes, gx_err *err)
+{
+    gx_device_profile *p = b->profile;
+    p->pageable_up_bytes_per_s = p->upload_bytes_per_s;
+    p->pageable_down_bytes_per_s = p->download_bytes_per_s;
+    size_t spare = gx_mem_available(ctx->mem) / 4;
+    bytes = bytes < spare ? bytes : spare;
+    void *host = NULL;
+    if (bytes == 0 || gx_mem_alloc(ctx->mem, bytes, "a buffer for copies", &host, NULL) != GX_OK) {
+        return GX_OK;
+    }
+    gx_code rc =
+        time_both(b, host, bytes, &p->pageable_up_bytes_per_s, &p->pageable_down_bytes_per_s, err);
+    gx_mem_free(ctx->mem, host);
+    return rc;
+}
+
 static gx_code measure_copies(bench *b, gx_ctx *ctx, gx_err *err)
 {
     gx_staging host = {0};
+    gx_device_profile *p = b->profile;
     size_t bytes = b->bytes < COPY_BYTES ? b->bytes : COPY_BYTES;
     size_t budget = (size_t)ctx->config.number[GX_SET_PINNING_BUDGET];
     size_t spare = gx_mem_available(ctx->mem) / 4;
     if (bytes > budget && bytes > spare) { // then the copies are pageable, and small
         bytes = spare / 64 * 64 + 64;
     }
+    int64_t start = gx_now_ns();
     GX_TRY(gx_pool_stage(b->accel->pool, bytes, budget, &host, err));
-    memset(host.data, 0x3f, bytes);
-    gx_code rc = time_copy(b, true, host.data, bytes, &b->profile->upload_bytes_per_s, err);
-    if (rc == GX_OK) {
-        rc = time_copy(b, false, host.data, bytes, &b->profile->download_bytes_per_s, err);
-    }
-    gx_code settled = settle(b, err);
+    p->pin_bytes_per_s = (double)bytes / seconds_since(start);
+    gx_code rc =
+        time_both(b, host.data, bytes, &p->upload_bytes_per_s, &p->download_bytes_per_s, err);
     gx_pool_unstage(b->accel->pool, &host);
-    return rc == GX_OK ? settled : rc;
+    return rc == GX_OK ? measure_pageable(b, ctx, bytes / 4, err) : rc;
 }
 
 static gx_args product_of(const bench *b, gx_dtype dtype, int64_t n)
@@ -98,6 +134,11 @@ static gx_args product_of(const bench *b, gx_dtype dtype, int64_t n)
                      .ldc = n};
 }
 
+static bool is_late(const bench *b)
+{
+    return gx_now_ns() > b->until_ns;
+}
+
 /* One dtype; sizes that do not fit, or would take too long, as the one before. */
 static gx_code measure_gemm(bench *b, gx_dtype dtype, gx_err *err)
 {
@@ -112,7 +153,7 @@ static gx_code measure_gemm(bench *b, gx_dtype dtype, gx_err *err)
         gx_args args = product_of(b, dtype, b->profile->gemm_size[i]);
         double flops = gx_kernel_flops(GX_GEMM, dtype, &args);
         size_t needed = 3 * (size_t)(args.m * args.n) * gx_dtype_bytes(dtype);
-        if (i > 0 && (needed > b->bytes || flops / rate[i - 1] > SLOW_S)) {
+        if (i > 0 && (needed > b->bytes || flops / rate[i - 1] > SLOW_S || is_late(b))) {
             rate[i] = rate[i - 1];
             continue;
         }
@@ -133,7 +174,7 @@ static gx_code measure_gemm(bench *b, gx_dtype dtype, gx_err *err)
     return GX_OK;
 }
 
-/* Small products in a row: what each costs beside its arithmetic. */
+/* Small products in a row: what each costs beside its arithmetic, and with a wait for each. */
 static gx_code measure_launch(bench *b, gx_err *err)
 {
     const gx_backend *backend = b->accel->backend;
@@ -144,6 +185,105 @@ static gx_code measure_launch(bench *b, gx_err *err)
     }
     GX_TRY(backend->queue_wait(b->accel->dev, b->accel->run, err));
     b->profile->launch_s = seconds_since(start) / LAUNCHES;
+    start = gx_now_ns();
+    for (int k = 0; k < REPEAT; k++) {
+        GX_TRY(backend->kernel[GX_GEMM][GX_F32](b->accel->dev, b->accel->run, &args, err));
+        GX_TRY(backend->queue_wait(b->accel->dev, b->accel->run, err));
+    }
+    b->profile->wait_s = seconds_since(start) / REPEAT;
+    return GX_OK;
+}
+
+// Factorisations ----------------------------------------------------------------------------------
+
+/*
+** Arguments of a kernel on an n x n matrix: A, a copy that it works on, its results and workspace
+** one after the other in the buffer.  false: there is no room.
+*/
+static bool place_call(const bench *b, gx_kernel_id kernel, int64_t n, int64_t *pivots,
+                       int64_t *info, gx_args *args)
+{
+    const gx_backend *backend = b->accel->backend;
+    size_t bytes = (size_t)(n * n) * sizeof(double), line = (size_t)n * sizeof(double);
+    line = (line + 255) / 256 * 256;
+    char *base = b->memory;
+    *args = (gx_args){.m = n,
+                      .n = n,
+                      .k = n,
+                      .alpha = {1, 0},
+                      .a = base,
+                      .lda = n,
+                      .c = base + bytes,
+                      .ldc = n,
+                      .wants_right = kernel == GX_SYEV,
+                      .pivots = pivots,
+                      .info = info};
+    if (2 * bytes + line > b->bytes) {
+        return false;
+    }
+    args->tau = args->values = base + 2 * bytes;
+    args->work = base + 2 * bytes + line;
+    size_t work =
+        backend->workspace == NULL ? 0 : backend->workspace(b->accel->dev, kernel, GX_F64, args);
+    return work <= b->bytes - 2 * bytes - line;
+}
+
+/* A = ones, and n on the diagonal. */
+static gx_code fill_matrix(bench *b, const gx_args *args, gx_err *err)
+{
+    gx_kernel fill = b->accel->backend->kernel[GX_FILL][GX_F64];
+    double n = (double)args->n;
+    gx_args ones = {.m = args->n, .n = args->n, .alpha = {1, 0}, .c = b->memory, .ldc = args->n};
+    gx_args diagonal = {.m = 1, .n = args->n, .alpha = {n, 0}, .c = b->memory, .ldc = args->n + 1};
+    GX_TRY(fill(b->accel->dev, b->accel->run, &ones, err));
+    return fill(b->accel->dev, b->accel->run, &diagonal, err);
+}
+
+/* Seconds of the second of two calls. */
+static gx_code time_call(bench *b, gx_kernel_id kernel, const gx_args *args, double *seconds,
+                         gx_err *err)
+{
+    const gx_backend *backend = b->accel->backend;
+    gx_args copy = *args;
+    copy.work = NULL;
+    for (int k = 0; k < 2; k++) {
+        GX_TRY(backend->kernel[GX_COPY][GX_F64](b->accel->dev, b->accel->run, &copy, err));
+        GX_TRY(backend->queue_wait(b->accel->dev, b->accel->run, err));
+        int64_t start = gx_now_ns();
+        GX_TRY(backend->kernel[kernel][GX_F64](b->accel->dev, b->accel->run, args, err));
+        GX_TRY(backend->queue_wait(b->accel->dev, b->accel->run, err));
+        *seconds = seconds_since(start);
+    }
+    return GX_OK;
+}
+
+/* One kernel by size. */
+static gx_code measure_rate(bench *b, gx_rate which, int64_t *pivots, gx_err *err)
+{
+    // What is not measured: a share of the product's rate.
+    static const double share[GX_RATE_COUNT] = {0.2, 0.15, 0.1, 0.03};
+    gx_kernel_id kernel = gx_rate_kernel(which);
+    gx_device_profile *p = b->profile;
+    double *rate = p->rate_flops_per_s[which];
+    const gx_backend *backend = b->accel->backend;
+    bool is_offered = backend->kernel[kernel][GX_F64] != NULL &&
+                      backend->kernel[GX_FILL][GX_F64] != NULL &&
+                      backend->kernel[GX_COPY][GX_F64] != NULL;
+    for (int i = 0; i < GX_DEVICE_SIZES; i++) {
+        int64_t info = 0;
+        gx_args args;
+        double unknown = share[which] * p->gemm_flops_per_s[GX_F64][i], seconds = 0;
+        rate[i] = i == 0 ? unknown : rate[i - 1];
+        bool has_room = place_call(b, kernel, p->gemm_size[i], pivots, &info, &args);
+        double flops = gx_kernel_flops(kernel, GX_F64, &args);
+        double expected = flops / (i == 0 ? p->gemm_flops_per_s[GX_F64][0] : rate[i - 1]);
+        if (!is_offered || !has_room || expected > SLOW_S || is_late(b)) {
+            continue;
+        }
+        GX_TRY(fill_matrix(b, &args, err));
+        GX_TRY(time_call(b, kernel, &args, &seconds, err));
+        rate[i] = info == 0 ? flops / seconds : rate[i];
+    }
     return GX_OK;
 }
 
@@ -153,18 +293,29 @@ static gx_code measure_all(bench *b, gx_ctx *ctx, gx_err *err)
     for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
         GX_TRY(measure_gemm(b, (gx_dtype)dtype, err));
     }
-    return measure_launch(b, err);
+    GX_TRY(measure_launch(b, err));
+    void *pivots;
+    GX_TRY(gx_mem_alloc(NULL, LARGEST * sizeof(int64_t), "pivots", &pivots, err));
+    gx_code rc = GX_OK;
+    for (int rate = 0; rate < GX_RATE_COUNT && rc == GX_OK; rate++) {
+        rc = measure_rate(b, (gx_rate)rate, pivots, err);
+    }
+    gx_code settled = settle(b, err); // before the pivots go
+    gx_mem_free(NULL, pivots);
+    return rc == GX_OK ? settled : rc;
 }
 
-gx_code gx_accel_measure(gx_ctx *ctx, gx_accel *accel, gx_device_profile *profile, gx_err *err)
+gx_code gx_accel_measure(gx_ctx *ctx, gx_accel *accel, double seconds, gx_device_profile *profile,
+                         gx_err *err)
 {
-    static const int64_t sizes[GX_DEVICE_SIZES] = {256, 1024, 2048, 4096};
+    static const int64_t sizes[GX_DEVICE_SIZES] = {256, 1024, 2048, 4096, LARGEST};
     memcpy(profile->gemm_size, sizes, sizeof sizes);
     size_t limit = 0;
     GX_TRY(gx_accel_limit(ctx, accel, &limit, err));
-    bench b = {.accel = accel, .profile = profile};
+    bench b = {
+        .accel = accel, .profile = profile, .until_ns = gx_now_ns() + (int64_t)(1e9 * seconds)};
     size_t least = 3 * 256 * 256 * 16; // the smallest product of c128
-    b.bytes = 3 * (size_t)4096 * 4096 * 16;
+    b.bytes = 3 * (size_t)LARGEST * LARGEST * sizeof(double);
     while (b.bytes > limit && b.bytes / 4 >= least) {
         b.bytes /= 4;
     }

@@ -1,5 +1,5 @@
 /*
-** Measuring the machine: products by size and dtype, and memcpy; see profile.h.
+** Measuring the machine: products by size and dtype, factorisations in f64, memcpy; see profile.h.
 **
 ** A rate is the best of a few repetitions: what disturbs a measurement only ever makes it
 ** slower.  A size is repeated until 50 ms have passed, so small products are timed over many
@@ -15,6 +15,9 @@
 
 static const int64_t REPEAT_NS = 50 * 1000 * 1000;
 static const size_t COPY_BYTES = (size_t)64 << 20; /* far past any cache's share of one core */
+
+/* A factorisation that takes longer is not worth its time. */
+static const double LONG_S = 0.25;
 
 enum { REPEAT_MOST = 1000, COPIES = 4 };
 
@@ -55,8 +58,8 @@ static gx_code measure_gemm(gx_run *run, gx_dev *dev, gx_dtype dtype, int64_t n,
     return run->err.code;
 }
 
-/* memcpy between two buffers, as large as a quarter of the budget allows. */
-static gx_code measure_memcpy(gx_run *run, double *rate)
+/* memcpy between two buffers, as large as a quarter of the budget allows, and their first use. */
+static gx_code measure_memcpy(gx_run *run, double *rate, double *touch)
 {
     gx_err err = {0};
     size_t spare = gx_mem_available(run->ctx->mem) / 4;
@@ -66,7 +69,9 @@ static gx_code measure_memcpy(gx_run *run, double *rate)
         gx_mem_alloc(run->ctx->mem, 2 * bytes, "gx_benchmark", &memory, &err) != GX_OK) {
         return err.code == GX_OK || err.code == GX_BUDGET ? GX_OK : gx_run_fail(run, &err);
     }
+    int64_t began = gx_now_ns();
     memset(memory, 0, 2 * bytes);
+    *touch = 2 * (double)bytes / ((double)gx_max(1, gx_now_ns() - began) * 1e-9);
     for (int i = 0; i < COPIES && gx_ok(run); i++) {
         int64_t start = gx_now_ns();
         memcpy((char *)memory + bytes, memory, bytes);
@@ -76,6 +81,68 @@ static gx_code measure_memcpy(gx_run *run, double *rate)
     }
     gx_mem_free(run->ctx->mem, memory);
     return run->err.code;
+}
+
+/* A = ones and a heavy diagonal. */
+static void fill_matrix(double *A, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i < n; i++) {
+            A[i + j * n] = i == j ? (double)n : 1;
+        }
+    }
+}
+
+/* Seconds of one f64 call on an n x n matrix, as drivers make it; 0: memory_limit forbids. */
+static double time_call(gx_run *run, gx_dev *dev, gx_kernel_id kernel, int64_t n)
+{
+    gx_err err = {0};
+    gx_mem *mem = run->ctx->mem;
+    void *A = NULL, *rest = NULL;
+    double seconds = 0;
+    int64_t info = 0;
+    size_t line = (size_t)n * sizeof(double);
+    if (gx_mem_alloc(mem, line * (size_t)n, "gx_benchmark", &A, &err) == GX_OK &&
+        gx_mem_alloc(mem, 2 * line, "gx_benchmark", &rest, &err) == GX_OK) {
+        gx_args args = {.m = n, .n = n, .k = n, .c = A, .ldc = n, .info = &info};
+        args.tau = args.values = rest;
+        args.pivots = (int64_t *)rest + n;
+        args.wants_right = kernel == GX_SYEV;
+        args.threads = (int)run->ctx->config.number[GX_SET_THREADS];
+        for (int k = 0; k < 2; k++) { // the second one counts
+            fill_matrix(A, n);
+            int64_t start = gx_now_ns();
+            gx_code rc = gx_team_call(gx_run_team(run), &gx_backend_cpu, dev, kernel, GX_F64, &args,
+                                      &(gx_cut){0}, &err);
+            seconds = rc == GX_OK ? (double)gx_max(1, gx_now_ns() - start) * 1e-9 : 0;
+        }
+    }
+    if (err.code != GX_OK && err.code != GX_BUDGET) {
+        gx_run_fail(run, &err);
+    }
+    gx_mem_free(mem, A);
+    gx_mem_free(mem, rest);
+    return seconds;
+}
+
+/* Factorisations by size; a size that is too much takes the share of a product's rate before. */
+static void measure_rates(gx_run *run, gx_dev *dev, gx_profile *profile)
+{
+    const double *gemm = profile->gemm_flops_per_s[GX_F64];
+    for (int rate = 0; rate < GX_RATE_COUNT; rate++) {
+        double *rates = profile->rate_flops_per_s[rate];
+        gx_kernel_id kernel = gx_rate_kernel((gx_rate)rate);
+        for (int i = 0; i < GX_PROFILE_SIZES && gx_ok(run); i++) {
+            int64_t n = profile->gemm_size[i];
+            gx_args size = {.m = n, .n = n, .k = n, .wants_right = true};
+            double flops = gx_kernel_flops(kernel, GX_F64, &size);
+            double share = i == 0 ? 0.5 : rates[i - 1] / gemm[i - 1];
+            bool is_long = i > 0 && flops / rates[i - 1] > LONG_S;
+            double seconds = is_long ? 0 : time_call(run, dev, kernel, n);
+            rates[i] = seconds > 0 ? flops / seconds : share * gemm[i];
+            gx_run_poll(run);
+        }
+    }
 }
 
 gx_code gx_profile_measure(gx_run *run, gx_profile *profile)
@@ -89,7 +156,7 @@ gx_code gx_profile_measure(gx_run *run, gx_profile *profile)
     profile->is_measured = true;
     profile->threads = team == NULL ? 1 : gx_team_threads(team);
     gx_run_progress(run, GX_DTYPE_COUNT * GX_PROFILE_SIZES + 1);
-    measure_memcpy(run, &profile->memcpy_bytes_per_s);
+    measure_memcpy(run, &profile->memcpy_bytes_per_s, &profile->touch_bytes_per_s);
     gx_run_advance(run, 1);
     for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
         double *rates = profile->gemm_flops_per_s[dtype];
@@ -100,6 +167,7 @@ gx_code gx_profile_measure(gx_run *run, gx_profile *profile)
             gx_run_advance(run, 1);
         }
     }
+    measure_rates(run, dev, profile);
     gx_backend_cpu.close(dev);
     return run->err.code;
 }

@@ -152,6 +152,10 @@ void gx_run_begin(gx_run *run, gx_ctx *ctx, const char *label)
     run->team = NULL;
     run->target = NULL;
     run->target_bytes = 0;
+    run->planned_as = NULL;
+    run->planned_flops = 0;
+    run->planned_model_s = run->planned_s = 0;
+    run->is_planned_on_device = run->is_irregular = false;
     run->start_ns = gx_now_ns();
     run->polled_ns = run->start_ns;
     run->shown_ns = 0;
@@ -176,7 +180,13 @@ gx_code gx_run_end(gx_run *run)
     ctx->runs--;
     gx_ctx_release(ctx);
     gx_stats_add(&ctx->stats, GX_STAT_CALLS, 1);
-    gx_stats_set(&ctx->stats, GX_STAT_MEASURED_NS, gx_now_ns() - run->start_ns);
+    int64_t taken_ns = gx_now_ns() - run->start_ns;
+    gx_stats_set(&ctx->stats, GX_STAT_PREDICTED_NS, (int64_t)(1e9 * run->planned_s));
+    gx_stats_set(&ctx->stats, GX_STAT_MEASURED_NS, taken_ns);
+    if (run->planned_s > 0 && gx_ok(run) && !run->is_irregular) {
+        gx_ledger_add(&ctx->ledger, run->label, run->is_planned_on_device, run->planned_flops,
+                      run->planned_model_s, run->planned_s, (double)taken_ns * 1e-9);
+    }
     pthread_mutex_destroy(&run->lock);
     return run->err.code;
 }

@@ -10,6 +10,7 @@
 
 #include "config.h"
 #include "err.h"
+#include "ledger.h"
 #include "mem.h"
 #include "profile.h"
 #include "stats.h"
@@ -28,14 +29,19 @@ typedef struct gx_ctx {
     struct gx_accel *accel;    /* the accelerator; NULL: not open (accel.h)   */
     bool is_accel_off;         /* it has failed: accel_reason                 */
     char accel_reason[256];
-    char device_name[64]; /* of the device whose figures device_profile holds; "": none */
+    char device_name[96]; /* of the device whose figures device_profile holds; "": none */
     gx_device_profile device_profile;
+    bool is_device_sought; /* saved_device is what the file has                */
+    bool has_saved_device;
+    gx_device_profile saved_device;
     bool is_cuda_tried;     /* core/device.c has looked for the backend    */
     const gx_backend *cuda; /* found; NULL: cuda_reason says why not       */
     char cuda_reason[256];
     const char *version;    /* of gx, for the profile's key; static        */
     bool is_profile_loaded; /* profile is valid                            */
     gx_profile profile;     /* see gx_profile_get()                        */
+    gx_ledger ledger;       /* predicted and measured times, ledger.h      */
+    double owed_s;          /* what a device would have saved (plan.h)     */
     int holds;              /* calls and cursors that use the store now    */
     int runs;               /* of these, calls                             */
 } gx_ctx;
@@ -66,15 +72,19 @@ typedef struct gx_run {
     atomic_bool stopped;  /* set with the first failure: threads look here */
     gx_team *team;        /* NULL until gx_run_team()                      */
     int64_t start_ns;
-    int64_t polled_ns;       /* last look at sqlite3_interrupt()              */
-    int64_t shown_ns;        /* last progress report                          */
-    struct gx_accel *target; /* planning for this device; NULL: for the host  */
-    size_t target_bytes;     /* device memory that plans may count on         */
-    double done, total;      /* progress in any unit (flops, bytes)           */
-    int64_t base_flops;      /* the counter when the progress began: for rates */
-    int64_t base_bytes;      /* the same of tile bytes read and written       */
-    int shown_percent;       /* of the latest progress report                 */
-    bool is_shown;           /* progress of this call has been reported       */
+    int64_t polled_ns;                       /* last look at sqlite3_interrupt()              */
+    int64_t shown_ns;                        /* last progress report                          */
+    struct gx_accel *target;                 /* planning for this device; NULL: for the host  */
+    size_t target_bytes;                     /* device memory that plans may count on         */
+    const char *planned_as;                  /* gx_plan: the function it plans; else NULL     */
+    double planned_flops;                    /* of the programs that have run, ...            */
+    double planned_model_s, planned_s;       /* and how long they were to take */
+    bool is_planned_on_device, is_irregular; /* not to be learnt from          */
+    double done, total;                      /* progress in any unit (flops, bytes)           */
+    int64_t base_flops;                      /* the counter when the progress began: for rates */
+    int64_t base_bytes;                      /* the same of tile bytes read and written       */
+    int shown_percent;                       /* of the latest progress report                 */
+    bool is_shown;                           /* progress of this call has been reported       */
 } gx_run;
 
 void gx_run_begin(gx_run *run, gx_ctx *ctx, const char *label);

@@ -318,6 +318,18 @@ gx_code gx_reader_read(gx_reader *reader, const gx_meta *meta, int64_t tile, siz
 bool gx_reader_excludes_writer(const gx_reader *reader);
 
 /*
+** Give an empty database the page size, journal mode and synchronous of another connection's main
+** one, where that has a file.  What cannot be set stays as it is.
+*/
+void gx_store_imitate(struct sqlite3 *from, struct sqlite3 *to);
+
+/* Is the schema's file in WAL mode?  Seen by its log: asking SQLite counts as writing. */
+bool gx_store_is_wal(gx_store *store, const char *schema);
+
+/* Does what the call stores go to a disk when it ends?  Not while a transaction is open. */
+bool gx_store_commits(const gx_store *store);
+
+/*
 ** Which database a schema is and the state of it that others have committed: two equal stamps and
 ** an equal (id, generation) mean the same matrix with the same elements.  0: that cannot be said (a
 ** database without a file, an open transaction of the application).  Caller's thread.

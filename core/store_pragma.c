@@ -13,7 +13,9 @@
 
 #include "store_int.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <unistd.h>
 #include <string.h>
 
 SQLITE_EXTENSION_INIT3
@@ -53,6 +55,45 @@ static bool is_committed(const gx_store *store, const char *schema)
     const int KNOWS_STATE = 3034000; // sqlite3_txn_state()
     return sqlite3_get_autocommit(store->db) != 0 && sqlite3_libversion_number() >= KNOWS_STATE &&
            sqlite3_txn_state(store->db, schema) != SQLITE_TXN_WRITE;
+}
+
+bool gx_store_commits(const gx_store *store)
+{
+    const char *file = sqlite3_db_filename(store->db, "main");
+    bool is_last = store->depth > 0
+                       ? store->level[0].has_savepoint && store->level[0].was_autocommit
+                       : sqlite3_get_autocommit(store->db) != 0;
+    return is_last && file != NULL && file[0] != '\0';
+}
+
+static bool has_log(sqlite3 *db, const char *schema)
+{
+    const char *file = sqlite3_db_filename(db, schema);
+    char log[PATH_MAX];
+    int length = file == NULL || file[0] == '\0' ? 0 : snprintf(log, sizeof log, "%s-wal", file);
+    return length > 0 && length < PATH_MAX && access(log, F_OK) == 0;
+}
+
+bool gx_store_is_wal(gx_store *store, const char *schema)
+{
+    return has_log(store->db, schema);
+}
+
+void gx_store_imitate(sqlite3 *from, sqlite3 *to)
+{
+    static const char *const names[] = {"page_size", "synchronous"};
+    const char *file = sqlite3_db_filename(from, "main");
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        char value[64], sql[128];
+        if (file != NULL && file[0] != '\0' &&
+            gx_store_pragma(from, "main", names[k], value, NULL) == GX_OK && value[0] != '\0') {
+            snprintf(sql, sizeof sql, "PRAGMA main.%s = %.60s", names[k], value);
+            (void)sqlite3_exec(to, sql, NULL, NULL, NULL);
+        }
+    }
+    if (has_log(from, "main")) {
+        (void)sqlite3_exec(to, "PRAGMA main.journal_mode = wal", NULL, NULL, NULL);
+    }
 }
 
 static uint64_t hash_text(uint64_t hash, const char *text)

@@ -13,7 +13,7 @@
 typedef struct plan_row {
     char device[64], driver[32], detail[160], block[64];
     gx_cost cost;
-    double seconds;
+    gx_terms terms;
 } plan_row;
 
 typedef struct operand {

@@ -42,16 +42,30 @@ static gx_code imagine_sink(gx_run *run, int64_t rows, int64_t cols, gx_dtype dt
 }
 
 /* Cost and time of a program where the run is planning for, which is freed. */
-static void cost_program(gx_run *run, gx_prog *prog, gx_dtype dtype, int64_t edge, plan_row *row)
+static void cost_program(gx_run *run, gx_prog *prog, plan_row *row)
 {
-    const gx_accel *target = run->target;
-    if (prog != NULL && target == NULL && gx_prog_cost(prog, &row->cost) == GX_OK) {
-        row->seconds = gx_plan_seconds(run, &row->cost, dtype, edge);
-    } else if (prog != NULL && target != NULL &&
-               gx_prog_cost_on(prog, run->target_bytes, &row->cost) == GX_OK) {
-        row->seconds = gx_plan_device_seconds(run, target, &row->cost, dtype, edge);
+    if (prog != NULL) {
+        gx_predict_program(prog, run->target, run->target_bytes, &row->cost, &row->terms);
     }
     gx_prog_free(prog);
+}
+
+/* The same of work that has no program, beside what the row has already. */
+static void add_cost(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t edge, plan_row *row)
+{
+    gx_terms more, *sum = &row->terms;
+    gx_predict_cost(run, run->target, cost, dtype, edge, &more);
+    bool is_first = sum->model_s == 0;
+    sum->start_s += more.start_s;
+    sum->read_s += more.read_s;
+    sum->up_s += more.up_s;
+    sum->compute_s += more.compute_s;
+    sum->down_s += more.down_s;
+    sum->write_s += more.write_s;
+    sum->model_s += more.model_s - (is_first ? 0 : more.commit_s); // one call, one commit
+    sum->commit_s = more.commit_s > sum->commit_s ? more.commit_s : sum->commit_s;
+    sum->factor = is_first ? more.factor : sum->factor;
+    sum->seconds = sum->model_s * sum->factor;
 }
 
 static void plan_product(gx_run *run, expression *e, plan_row *row)
@@ -75,7 +89,7 @@ static void plan_product(gx_run *run, expression *e, plan_row *row)
     gx_matmul_plan plan;
     gx_plan_matmul(run, &args, sink.tile_rows, sink.tile_cols, &plan);
     gx_prog *prog = gx_matmul_program(run, &args, &plan, &sink);
-    cost_program(run, prog, dtype, gx_min(plan.block_m, gx_min(plan.block_n, plan.block_k)), row);
+    cost_program(run, prog, row);
     snprintf(row->driver, sizeof row->driver, "%s",
              plan.is_hermitian ? "herk"
              : plan.is_syrk    ? "syrk"
@@ -119,9 +133,7 @@ static void plan_pass(gx_run *run, expression *e, plan_row *row)
         gx_ceil_div(rows, gx_max(1, tile_rows)) * gx_ceil_div(cols, gx_max(1, tile_cols));
     row->cost.bytes_up = row->cost.bytes_read;
     row->cost.bytes_down = row->cost.bytes_written;
-    row->seconds = run->target == NULL
-                       ? gx_plan_seconds(run, &row->cost, dtype, 1024)
-                       : gx_plan_device_seconds(run, run->target, &row->cost, dtype, 1024);
+    add_cost(run, &row->cost, dtype, 1024, row);
     const char *driver = e->op == PLAN_NORM        ? "norm"
                          : e->op == PLAN_SUM       ? "sum"
                          : e->op == PLAN_TRANSPOSE ? "transpose"
@@ -166,8 +178,7 @@ static void plan_cholesky(gx_run *run, const gx_mat *A, gx_dtype dtype, plan_row
     }
     gx_cholesky_plan plan;
     gx_plan_cholesky(run, &converted, GX_LOWER, gx_max(1, sink.tile_rows), &plan);
-    cost_program(run, gx_ok(run) ? gx_cholesky_program(run, &converted, &plan, &sink) : NULL, dtype,
-                 plan.block, row);
+    cost_program(run, gx_ok(run) ? gx_cholesky_program(run, &converted, &plan, &sink) : NULL, row);
     snprintf(row->driver, sizeof row->driver, "cholesky");
     snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, %s", (long long)A->rows,
              (long long)A->cols, gx_dtype_name(dtype),
@@ -197,7 +208,7 @@ static void plan_lu(gx_run *run, const gx_mat *A, gx_dtype dtype, plan_row *row)
         gx_aux_create(mem, GX_AUX_LU, A->rows, A->cols, dtype, plan.panel, &aux, &err) == GX_OK &&
         gx_mem_alloc(mem, (size_t)A->cols * sizeof(double), "sums of columns", &sums, &err) ==
             GX_OK) {
-        cost_program(run, gx_lu_program(run, A, &plan, &sink, &aux, sums), dtype, plan.panel, row);
+        cost_program(run, gx_lu_program(run, A, &plan, &sink, &aux, sums), row);
     }
     gx_run_fail(run, &err);
     gx_mem_free(mem, sums);
@@ -226,8 +237,7 @@ static void plan_qr(gx_run *run, const gx_mat *A, plan_row *row)
                     .is_stored = true};
     if (gx_ok(run) && gx_mem_alloc(run->ctx->mem, (size_t)k * gx_dtype_bytes(A->dtype),
                                    "reflectors", &tau, &err) == GX_OK) {
-        cost_program(run, k == 0 ? NULL : gx_qr_program(run, A, &plan, &sink, tau), A->dtype,
-                     plan.width, row);
+        cost_program(run, k == 0 ? NULL : gx_qr_program(run, A, &plan, &sink, tau), row);
     }
     gx_run_fail(run, &err);
     gx_mem_free(run->ctx->mem, tau);
@@ -257,7 +267,7 @@ static void add_solve(gx_run *run, const gx_mat *A, int64_t cols, gx_dtype dtype
     row->cost.bytes_read += solve.bytes_read;
     row->cost.bytes_written += solve.bytes_written;
     row->cost.calls += solve.calls;
-    row->seconds += gx_plan_seconds(run, &solve, dtype, 256);
+    add_cost(run, &solve, dtype, 256, row);
 }
 
 /* The factor of a solve is an intermediate: what is written of it goes to temp, where it must. */
@@ -302,7 +312,7 @@ static void plan_solve(gx_run *run, const gx_mat *A, int64_t cols, gx_dtype dtyp
                               .bytes_read = bytes_of(n, lines + 1, dtype),
                               .bytes_written = bytes_of(n, lines, dtype),
                               .calls = 1};
-        row->seconds = gx_plan_seconds(run, &row->cost, dtype, 256);
+        add_cost(run, &row->cost, dtype, 256, row);
     } else {
         bool is_kept = is_factored && row->cost.bytes_written == 0;
         add_solve(run, A, cols, dtype, is_factored ? 2 : 1, !is_kept, row);
@@ -338,7 +348,7 @@ static void plan_lstsq(gx_run *run, const gx_mat *A, const gx_mat *B, plan_row *
                           .bytes_written = bytes_of(n, p, dtype),
                           .slots = tsqr.slots,
                           .calls = tsqr.blocks};
-    row->seconds = gx_plan_seconds(run, &row->cost, dtype, gx_max(1, A->cols));
+    add_cost(run, &row->cost, dtype, gx_max(1, A->cols), row);
     snprintf(row->driver, sizeof row->driver, "tsqr");
     snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)tsqr.height,
              (long long)A->cols);
@@ -382,6 +392,19 @@ static void plan_system(gx_run *run, const expression *e, plan_row *row)
 
 void gx_plan_expression(gx_run *run, expression *e, plan_row *row)
 {
+    static const char *const functions[] = {[PLAN_PRODUCT] = "gx_matmul",
+                                            [PLAN_MAP] = "gx_add",
+                                            [PLAN_TRANSPOSE] = "gx_transpose",
+                                            [PLAN_NORM] = "gx_norm",
+                                            [PLAN_SUM] = "gx_sum",
+                                            [PLAN_CHOLESKY] = "gx_cholesky",
+                                            [PLAN_LU] = "gx_lu",
+                                            [PLAN_QR] = "gx_qr",
+                                            [PLAN_SOLVE] = "gx_solve",
+                                            [PLAN_LSTSQ] = "gx_lstsq",
+                                            [PLAN_INVERSE] = "gx_inverse",
+                                            [PLAN_DET] = "gx_det"};
+    run->planned_as = functions[e->op];
     describe_device(run, row);
     if (e->op == PLAN_PRODUCT) {
         plan_product(run, e, row);

@@ -206,7 +206,7 @@ static void describe(gx_ctx *ctx, const gx_backend *backend, int ordinal, device
         backend->close(dev);
     }
     gx_device_profile profile;
-    if (out->is_known && !out->info.is_host && gx_profile_device(ctx, out->name, &profile)) {
+    if (out->is_known && !out->info.is_host && gx_profile_device(ctx, &out->info, &profile)) {
         out->info.upload_bytes_per_s = profile.upload_bytes_per_s;
         out->info.download_bytes_per_s = profile.download_bytes_per_s;
         for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {

@@ -36,13 +36,22 @@ enum {
     COL_BYTES_WRITTEN,
     COL_FLOPS,
     COL_SECONDS,
+    COL_START,
+    COL_READ,
+    COL_UP,
+    COL_COMPUTE,
+    COL_DOWN,
+    COL_WRITE,
+    COL_COMMIT,
+    COL_FACTOR,
     COL_EXPRESSION /* hidden: the argument */
 };
 
 static const char SCHEMA[] =
     "CREATE TABLE x(chosen INTEGER, device TEXT, driver TEXT, detail TEXT, "
     "block TEXT, cache_blocks INTEGER, calls INTEGER, bytes_read INTEGER, "
-    "bytes_written INTEGER, flops REAL, seconds REAL, expression HIDDEN)";
+    "bytes_written INTEGER, flops REAL, seconds REAL, start_s REAL, read_s REAL, up_s REAL, "
+    "compute_s REAL, down_s REAL, write_s REAL, commit_s REAL, factor REAL, expression HIDDEN)";
 
 typedef struct plan_table {
     sqlite3_vtab base; /* must be first */
@@ -208,29 +217,29 @@ static bool find_operand(gx_run *run, operand *x)
     return true;
 }
 
-/* The operations whose program is written down before it is known where it will run. */
+/* The operations that are programs, which may run on a device; not the passes over one matrix. */
 static bool may_leave_host(plan_op op)
 {
-    return op == PLAN_PRODUCT || op == PLAN_MAP || op == PLAN_TRANSPOSE || op == PLAN_CHOLESKY;
+    return op != PLAN_NORM && op != PLAN_SUM && op != PLAN_LSTSQ;
 }
 
-/* The same on the device, where one comes into question; the row that would be used is first. */
+/* The same on the device, where there is one; the row that would be used is first. */
 static void add_device(gx_run *run, expression *e, plan_cursor *cursor)
 {
     size_t bytes = 0;
-    gx_accel *accel = may_leave_host(e->op) ? gx_plan_candidate(run, cursor->row[0].cost.flops,
-                                                                e->a.mat.dtype, &bytes)
-                                            : NULL;
-    if (accel == NULL) {
+    gx_accel *accel = may_leave_host(e->op) ? gx_plan_look(run, &bytes) : NULL;
+    if (accel == NULL || !gx_ok(run)) {
         return;
     }
     run->target = accel;
     run->target_bytes = bytes;
     gx_plan_expression(run, e, &cursor->row[1]);
     run->target = NULL;
-    cursor->rows = 2;
+    cursor->rows = cursor->row[1].terms.seconds > 0 ? 2 : 1; // else it has no room
     bool is_forced = run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA;
-    if (is_forced || cursor->row[1].seconds < cursor->row[0].seconds) {
+    if (cursor->rows == 2 &&
+        (is_forced || gx_plan_is_faster(cursor->row[0].cost.flops, &cursor->row[0].terms,
+                                        &cursor->row[1].terms))) {
         plan_row host = cursor->row[0];
         cursor->row[0] = cursor->row[1];
         cursor->row[1] = host;
@@ -354,6 +363,17 @@ static int plan_eof(sqlite3_vtab_cursor *base)
     return cursor->at >= cursor->rows;
 }
 
+/* The prediction and what it is made of. */
+static void result_term(sqlite3_context *sql, const gx_terms *terms, int column)
+{
+    const double term[] = {terms->seconds, terms->start_s,   terms->read_s,
+                           terms->up_s,    terms->compute_s, terms->down_s,
+                           terms->write_s, terms->commit_s,  terms->factor};
+    if (column >= COL_SECONDS && column <= COL_FACTOR) {
+        sqlite3_result_double(sql, term[column - COL_SECONDS]);
+    }
+}
+
 static int plan_column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int column)
 {
     const plan_cursor *cursor = (plan_cursor *)base;
@@ -390,10 +410,8 @@ static int plan_column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int colu
     case COL_FLOPS:
         sqlite3_result_double(sql, cost->flops);
         break;
-    case COL_SECONDS:
-        sqlite3_result_double(sql, row->seconds);
-        break;
     default:
+        result_term(sql, &row->terms, column);
         break;
     }
     return SQLITE_OK;

@@ -285,6 +285,12 @@ static gx_code cuda_info(gx_dev *dev, gx_dev_info *info, gx_err *err)
 {
     memset(info, 0, sizeof *info);
     memcpy(info->name, dev->name, sizeof info->name);
+    int driver = 0, runtime = 0;
+    if (dev->api->driver_version(&driver) == 0 && dev->api->runtime_version(&runtime) == 0) {
+        (void)snprintf(info->driver, sizeof info->driver, "CUDA %hd.%hd, driver %hd.%hd",
+                       (short)(runtime / 1000), (short)(runtime % 1000 / 10),
+                       (short)(driver / 1000), (short)(driver % 1000 / 10));
+    }
     GX_TRY(gx_cuda_enter(dev, err));
     CUDA_TRY(dev, dev->api->memory(&info->free_bytes, &info->total_bytes), "cudaMemGetInfo");
     return GX_OK;

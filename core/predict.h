@@ -1,0 +1,47 @@
+/*
+** How long a call takes: predictions, and what is learnt from calls that have been measured.
+**
+** predict.c predicts one program, on the host or on a device, by running its schedule on clocks of
+** a model; its rates are those of the hardware profile.  ledger.c keeps what was predicted beside
+** what happened, call by call, and corrects later predictions by it.
+*/
+#ifndef GX_PREDICT_H
+#define GX_PREDICT_H
+
+#include "prog.h"
+
+struct gx_accel;
+struct schedule;
+
+/* What a program's time is made of, in seconds.  The terms up to commit overlap in part. */
+typedef struct gx_terms {
+    double start_s;      /* threads, helper connections, the statement itself                 */
+    double read_s;       /* from the database, by all readers                                 */
+    double up_s, down_s; /* copies to the device and back                                     */
+    double compute_s;    /* kernels, launches included                                        */
+    double write_s;      /* tiles into the database                                           */
+    double commit_s;     /* their commit; 0 inside an open transaction                        */
+    double model_s;      /* what these come to, overlapped as the executor overlaps them      */
+    double factor;       /* measured / model_s of earlier calls like this one; 1 = none       */
+    double seconds;      /* the prediction: model_s * factor                                  */
+} gx_terms;
+
+/*
+** Dry run on the host (accel NULL), or within device_bytes of a device's memory; there cost->slots
+** is 0 where they are too few.  Nothing is read, allocated for blocks, or computed.
+*/
+gx_code gx_predict_program(gx_prog *prog, struct gx_accel *accel, size_t device_bytes,
+                           gx_cost *cost, gx_terms *terms);
+
+/* The same of a schedule that is made.  is_there: loads that cost nothing; NULL: none. */
+void gx_predict_schedule(gx_prog *prog, int64_t slots, const struct schedule *plan,
+                         const struct gx_accel *accel, const bool *is_there, gx_terms *terms);
+
+/* From counts alone, for work that has no program.  edge: smallest side of its blocks. */
+void gx_predict_cost(gx_run *run, const struct gx_accel *accel, const gx_cost *cost, gx_dtype dtype,
+                     int64_t edge, gx_terms *terms);
+
+/* Bytes per second that so many helpers read from the database. */
+double gx_predict_read_rate(gx_run *run, double readers);
+
+#endif

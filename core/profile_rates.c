@@ -1,0 +1,169 @@
+/*
+** From a profile's figures to the time of one kernel call.
+**
+** Products and everything that is mostly products (SYRK, TRSM, applying reflectors) run at the rate
+** of a product whose edge is the geometric mean of m, n and k; factorisations and symmetric
+** eigenvalues at rates of their own, by their smaller side.  A rate is interpolated between the
+** measured sizes.  Below the first one the time falls more slowly than the work.  Above the last
+** one the host's rate stays; a device's factorisation, whose critical path is of order n^2, keeps
+** growing as n until it reaches LIMIT of a product's rate.  Kernels that only move memory take
+** their bytes at the memory's rate.
+**
+** The other dtypes: measured are products in all of them, the rest in f64; the ratio of products
+** stands for the rest.
+*/
+#include "profile.h"
+
+#include <math.h>
+
+/* Of a product's rate, what LAPACK's blocked factorisations come to in the end. */
+static const double LIMIT = 0.7;
+
+/* A device's memory beside its link: HBM and GDDR are some tens of times as fast as PCI Express. */
+static const double DEVICE_MEMORY = 20;
+
+const char *gx_rate_name(gx_rate rate)
+{
+    return gx_kernel_name(gx_rate_kernel(rate));
+}
+
+gx_kernel_id gx_rate_kernel(gx_rate rate)
+{
+    static const gx_kernel_id kernels[GX_RATE_COUNT] = {[GX_RATE_POTRF] = GX_POTRF,
+                                                        [GX_RATE_GETRF] = GX_GETRF,
+                                                        [GX_RATE_GEQRF] = GX_GEQRF,
+                                                        [GX_RATE_SYEV] = GX_SYEV};
+    return kernels[rate];
+}
+
+/* Which rate a kernel has; GX_RATE_COUNT: a product's. */
+static gx_rate rate_of(gx_kernel_id kernel)
+{
+    switch (kernel) {
+    case GX_POTRF:
+        return GX_RATE_POTRF;
+    case GX_GETRF:
+        return GX_RATE_GETRF;
+    case GX_GEQRF:
+    case GX_LARFT:
+    case GX_TPQRT:
+        return GX_RATE_GEQRF;
+    case GX_SYEV:
+    case GX_GEEV:
+    case GX_GEES:
+    case GX_GESDD:
+        return GX_RATE_SYEV;
+    default:
+        return GX_RATE_COUNT;
+    }
+}
+
+/* Does it do next to nothing but moving memory? */
+static bool moves_memory(gx_kernel_id kernel)
+{
+    return (kernel >= GX_FILL && kernel <= GX_TRIANGLE) || kernel == GX_LASWP ||
+           kernel >= GX_CONVERT;
+}
+
+/* Between the measured sizes; below the first, falling as n to the given power. */
+static double between(const int64_t *size, const double *rate, int sizes, double n, double power)
+{
+    if (n <= (double)size[0]) {
+        return rate[0] * pow(fmax(n, 1) / (double)size[0], power);
+    }
+    for (int i = 1; i < sizes; i++) {
+        if (n < (double)size[i]) {
+            double along = (n - (double)size[i - 1]) / (double)(size[i] - size[i - 1]);
+            return rate[i - 1] + along * (rate[i] - rate[i - 1]);
+        }
+    }
+    return rate[sizes - 1];
+}
+
+double gx_profile_flops(const gx_profile *profile, gx_dtype dtype, int64_t n, int threads)
+{
+    double team = (double)gx_max(1, gx_min(threads, profile->threads)) / profile->threads;
+    return team * between(profile->gemm_size, profile->gemm_flops_per_s[dtype], GX_PROFILE_SIZES,
+                          (double)n, 1);
+}
+
+double gx_profile_device_flops(const gx_device_profile *profile, gx_dtype dtype, int64_t n)
+{
+    return between(profile->gemm_size, profile->gemm_flops_per_s[dtype], GX_DEVICE_SIZES, (double)n,
+                   2);
+}
+
+/* The edge of a square call with as much to do. */
+static double edge_of(gx_kernel_id kernel, const gx_args *args)
+{
+    double m = (double)gx_max(1, args->m), n = (double)gx_max(1, args->n);
+    double k = (double)gx_max(1, args->k);
+    switch (kernel) {
+    case GX_GEMM:
+        return cbrt(m * n * k);
+    case GX_SYRK:
+    case GX_HERK:
+        return cbrt(n * n * k);
+    case GX_TRSM:
+    case GX_TRMM:
+        return args->side == GX_LEFT ? cbrt(m * m * n) : cbrt(m * n * n);
+    case GX_LARFB:
+    case GX_ORMQR:
+    case GX_ORGQR:
+    case GX_TPMQRT:
+        return cbrt(m * n * k);
+    case GX_POTRF:
+        return n;
+    default:
+        return fmin(m, n);
+    }
+}
+
+static double bytes_of(gx_dtype dtype, const gx_args *args)
+{
+    return 3 * (double)args->m * (double)args->n * (double)gx_dtype_bytes(dtype);
+}
+
+double gx_profile_kernel(const gx_profile *profile, gx_kernel_id kernel, gx_dtype dtype,
+                         const gx_args *args, int threads)
+{
+    double team = (double)gx_max(1, gx_min(threads, profile->threads));
+    if (moves_memory(kernel)) {
+        bool is_alone = kernel == GX_REDUCE; // one piece
+        return bytes_of(dtype, args) /
+               (profile->memcpy_bytes_per_s * (is_alone ? 1 : pow(team, 0.7)));
+    }
+    double n = edge_of(kernel, args), flops = gx_kernel_flops(kernel, dtype, args);
+    double product = gx_profile_flops(profile, dtype, (int64_t)n, threads);
+    gx_rate rate = rate_of(kernel);
+    if (rate == GX_RATE_COUNT) {
+        return flops / product;
+    }
+    double ratio = product / gx_profile_flops(profile, GX_F64, (int64_t)n, threads);
+    return flops /
+           (ratio * team / profile->threads *
+            between(profile->gemm_size, profile->rate_flops_per_s[rate], GX_PROFILE_SIZES, n, 1));
+}
+
+double gx_profile_device_kernel(const gx_device_profile *profile, gx_kernel_id kernel,
+                                gx_dtype dtype, const gx_args *args)
+{
+    if (moves_memory(kernel)) {
+        return profile->launch_s +
+               bytes_of(dtype, args) / (DEVICE_MEMORY * profile->upload_bytes_per_s);
+    }
+    double n = edge_of(kernel, args), flops = gx_kernel_flops(kernel, dtype, args);
+    double product = gx_profile_device_flops(profile, dtype, (int64_t)n);
+    gx_rate rate = rate_of(kernel);
+    if (rate == GX_RATE_COUNT) {
+        return profile->launch_s + flops / product;
+    }
+    double last = (double)profile->gemm_size[GX_DEVICE_SIZES - 1];
+    double f64 = gx_profile_device_flops(profile, GX_F64, (int64_t)n);
+    double own =
+        between(profile->gemm_size, profile->rate_flops_per_s[rate], GX_DEVICE_SIZES, n, 2);
+    if (n > last) {
+        own = fmax(own, fmin(own * n / last, LIMIT * f64));
+    }
+    return profile->wait_s + flops / (own * product / f64);
+}
