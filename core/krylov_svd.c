@@ -23,7 +23,8 @@
 **
 ** A block of f columns finds f copies of a multiple value.  When k values have converged, the rest
 ** of the basis is dropped, they are locked (C := 0), and a random block looks for what was missed
-** outside of them; only when a few steps change none of the k values is it over.
+** outside of them; only when a few steps change none of the k values, and find nothing that may
+** become one of them, is it over.
 **
 ** I/O: two passes over A for f columns (none where it is in memory, see krylov_oper.c).  A pass
 ** that multiplied by A^H A would halve them, and squares the condition of what it works on.
@@ -37,8 +38,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Steps of the random block that looks for missed values: two of a Lanczos process each. */
-enum { CHECK_STEPS = 4 };
+/* Steps of the random block that looks for missed values, two passes each. */
+enum { CHECK_LEAST = 2, CHECK_MOST = 8 };
 
 typedef struct lanczos {
     gx_run *run;
@@ -53,9 +54,10 @@ typedef struct lanczos {
     double tol;
     void *U, *V;         /* M x ncv; n x (ncv + block): basis, F, what comes next  */
     int64_t m, f;        /* columns of the bases, of F                             */
+    int64_t first;       /* of which are locked: 0, or k while others are looked for */
     void *B, *C, *h, *s; /* wide: ncv x ncv, block x ncv, ncv x block, block^2     */
-    void *X, *Wh;        /* wide, m x m: B = X Sigma W^H                           */
-    void *small;         /* wide, ncv x ncv                                        */
+    void *X, *Wh;        /* wide: B = X Sigma W^H, of what is not locked           */
+    void *small, *h2;    /* wide, ncv x ncv                                        */
     double *sigma;       /* ncv                                                    */
     double *residual;    /* k: ||A^H u - sigma v||                                 */
     double *locked;      /* k: values when they converged                          */
@@ -79,6 +81,7 @@ static void reserve(lanczos *s)
     gx_dense_alloc(run, s->wide, ncv * ncv, "its singular vectors", &s->X);
     gx_dense_alloc(run, s->wide, ncv * ncv, "its singular vectors", &s->Wh);
     gx_dense_alloc(run, s->wide, ncv * ncv, "its singular vectors", &s->small);
+    gx_dense_alloc(run, s->wide, ncv * gx_max(b, s->k), "inner products", &s->h2);
     gx_dense_alloc(run, GX_F64, ncv, "singular values", &sigma);
     gx_dense_alloc(run, GX_F64, s->k, "residuals", &residual);
     gx_dense_alloc(run, GX_F64, s->k, "singular values", &locked);
@@ -90,8 +93,8 @@ static void reserve(lanczos *s)
 
 static void end(lanczos *s)
 {
-    void *owned[] = {s->U, s->V,  s->left.work, s->B,     s->C,        s->h,     s->s,
-                     s->X, s->Wh, s->small,     s->sigma, s->residual, s->locked};
+    void *owned[] = {s->U, s->V,  s->left.work, s->B,  s->C,     s->h,        s->s,
+                     s->X, s->Wh, s->small,     s->h2, s->sigma, s->residual, s->locked};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
         gx_mem_free(s->run->ctx->mem, owned[i]);
     }
@@ -179,13 +182,14 @@ static void expand_once(lanczos *s)
 /* ||C x|| of X's column i. */
 static double residual_of(const lanczos *s, int64_t i)
 {
-    const double *x = gx_at(s->X, s->wide, s->m, 0, i);
+    int64_t m = s->m - s->first;
+    const double *x = gx_at(s->X, s->wide, m, 0, i);
     int64_t parts = s->wide == GX_C128 ? 2 : 1;
     double norm = 0;
     for (int64_t r = 0; r < s->f; r++) {
         double re = 0, im = 0;
-        for (int64_t j = 0; j < s->m; j++) {
-            const double *c = gx_at(s->C, s->wide, s->block, r, j);
+        for (int64_t j = 0; j < m; j++) {
+            const double *c = gx_at(s->C, s->wide, s->block, r, s->first + j);
             const double *e = x + j * parts;
             re += parts == 2 ? c[0] * e[0] - c[1] * e[1] : c[0] * e[0];
             im += parts == 2 ? c[0] * e[1] + c[1] * e[0] : 0;
@@ -195,18 +199,22 @@ static double residual_of(const lanczos *s, int64_t i)
     return norm;
 }
 
+/* Half of the tolerance: what locking drops comes on top of what is found afterwards. */
 static bool has_converged(const lanczos *s, int64_t i)
 {
     double rounding = 8 * (gx_dtype_is_double(s->dtype) ? DBL_EPSILON : (double)FLT_EPSILON);
-    return s->f == 0 || s->residual[i] <= fmax(s->tol, rounding) * s->sigma[0];
+    return s->f == 0 || s->residual[i] <= fmax(s->tol / 2, rounding) * s->sigma[0];
 }
 
-/* B = X Sigma W^H; residuals of the first k, and how many of them have converged. */
+/*
+** B = X Sigma W^H of what is not locked; where nothing is, residuals of the first k, and how many
+** of them have converged.
+*/
 static void find_triplets(lanczos *s)
 {
-    int64_t m = s->m;
+    int64_t m = s->m - s->first;
     s->converged = 0;
-    copy_wide(s, s->B, s->ncv, s->small, m, m, m);
+    copy_wide(s, gx_at(s->B, s->wide, s->ncv, s->first, s->first), s->ncv, s->small, m, m, m);
     gx_dense_call(s->run, GX_GESDD, s->wide,
                   &(gx_args){.m = m,
                              .n = m,
@@ -219,7 +227,7 @@ static void find_triplets(lanczos *s)
                              .ldright = m,
                              .wants_left = true,
                              .wants_right = true});
-    for (int64_t i = 0; i < gx_min(s->k, m) && gx_ok(s->run); i++) {
+    for (int64_t i = 0; i < gx_min(s->k, m) && s->first == 0 && gx_ok(s->run); i++) {
         s->residual[i] = residual_of(s, i);
         s->converged += has_converged(s, i) ? 1 : 0;
     }
@@ -235,15 +243,15 @@ static bool is_worth_looking(const lanczos *s)
 }
 
 /*
-** Until the basis has `most` columns, or earlier where a look finds k triplets converged; blocks
-** are cut so that it never has more.
+** Until the basis has ncv columns, or earlier where a look finds k triplets converged; blocks are
+** cut so that it never has more.
 */
-static void expand(lanczos *s, int64_t most, bool may_stop)
+static void expand(lanczos *s)
 {
     bool is_known = false;
-    while (gx_ok(s->run) && s->m < most && s->f > 0 && s->m + s->f <= s->ncv) {
+    while (gx_ok(s->run) && s->f > 0 && s->m + s->f <= s->ncv) {
         expand_once(s);
-        is_known = gx_ok(s->run) && may_stop && is_worth_looking(s);
+        is_known = gx_ok(s->run) && is_worth_looking(s);
         if (is_known) {
             find_triplets(s);
             if (s->converged >= s->k) {
@@ -259,7 +267,7 @@ static void expand(lanczos *s, int64_t most, bool may_stop)
 /* W's first p columns from W^H: out, m x p. */
 static void take_right(const lanczos *s, int64_t p, void *out)
 {
-    int64_t m = s->m, parts = s->wide == GX_C128 ? 2 : 1;
+    int64_t m = s->m - s->first, parts = s->wide == GX_C128 ? 2 : 1;
     for (int64_t j = 0; j < p; j++) {
         for (int64_t i = 0; i < m; i++) {
             const double *from = gx_at(s->Wh, s->wide, m, j, i);
@@ -272,72 +280,114 @@ static void take_right(const lanczos *s, int64_t p, void *out)
     }
 }
 
-/* The p largest triplets are the basis; F moves behind. */
+/* x (rows x m) = x Z, Z m x p, for coefficients. */
+static void rotate_small(lanczos *s, void *x, int64_t ld, int64_t rows, int64_t m, const void *Z,
+                         int64_t p)
+{
+    gx_kry_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, rows, p, m, 1, x, ld, Z, m, 0, s->h2,
+                rows);
+    if (gx_ok(s->run)) {
+        copy_wide(s, s->h2, rows, x, ld, rows, p);
+    }
+}
+
+/* The p largest triplets of what is not locked are the basis behind the locked; F moves up. */
 static void restart(lanczos *s, int64_t p)
 {
-    int64_t m = s->m, ncv = s->ncv, b = s->block;
+    int64_t first = s->first, m = s->m - first, ncv = s->ncv, b = s->block;
     take_right(s, p, s->small);
-    gx_kry_rotate(s->run, s->dtype, s->V, s->n, m, s->small, m, p);
-    gx_kry_rotate(s->run, s->dtype, s->U, s->M, m, s->X, m, p);
-    gx_kry_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, b, p, m, 1, s->C, b, s->X, m, 0,
-                s->small, b);
+    gx_kry_rotate(s->run, s->dtype, right_column(s, first), s->n, m, s->small, m, p);
+    gx_kry_rotate(s->run, s->dtype, left_column(s, first), s->M, m, s->X, m, p);
+    rotate_small(s, gx_at(s->B, s->wide, ncv, 0, first), ncv, first, m, s->small, p);
+    rotate_small(s, gx_at(s->C, s->wide, b, 0, first), b, b, m, s->X, p);
     if (!gx_ok(s->run)) {
         return;
     }
-    memcpy(s->C, s->small, (size_t)(b * p) * wide_bytes(s));
-    memset(s->B, 0, (size_t)(ncv * p) * wide_bytes(s));
     for (int64_t i = 0; i < p; i++) {
-        double *diagonal = gx_at(s->B, s->wide, ncv, i, i);
+        memset(gx_at(s->B, s->wide, ncv, first, first + i), 0, (size_t)p * wide_bytes(s));
+        double *diagonal = gx_at(s->B, s->wide, ncv, first + i, first + i);
         diagonal[0] = s->sigma[i];
     }
-    memmove(right_column(s, p), right_column(s, m),
+    memmove(right_column(s, first + p), right_column(s, s->m),
             (size_t)(s->n * s->f) * gx_dtype_bytes(s->dtype));
-    s->m = p;
+    s->m = first + p;
 }
 
-/* Half of the basis, at least the wanted ones and one more, and room for a block. */
+/* Half of the basis, at least the wanted ones and one more; more where no step is lost by it. */
 static int64_t kept(const lanczos *s)
 {
-    int64_t room = s->ncv - s->block - 1;
-    return gx_max(1, gx_min(gx_max(s->k + 1, s->m / 2), gx_max(s->k, room)));
+    int64_t m = s->m - s->first, room = s->ncv - s->first;
+    int64_t wanted = s->first > 0 ? 1 : s->k + 1;
+    int64_t least = gx_min(gx_max(wanted, m / 2), room - s->block);
+    int64_t steps = (room - least) / s->block;
+    return gx_max(1, gx_min(m, room - steps * s->block));
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
 /*
-** The k triplets are locked and a random block looks for others: true when there are none better.
-** Afterwards the basis holds the locked ones and what was found.
+** Steps of a random block outside of the k locked triplets.  true: there are none better.  It has
+** looked enough when the best that it found is below the k-th by more than its residual, or after
+** CHECK_MOST steps where values lie that close.
+*/
+static bool looks_complete(lanczos *s)
+{
+    double last = s->locked[s->k - 1];
+    double slack = fmax(100 * s->tol, 1e-9) * s->locked[0];
+    for (int step = 1; step <= CHECK_MOST && s->f > 0 && gx_ok(s->run); step++) {
+        if (s->m + s->f > s->ncv) {
+            restart(s, kept(s));
+        }
+        expand_once(s);
+        if (gx_ok(s->run)) {
+            find_triplets(s);
+        }
+        if (!gx_ok(s->run) || s->sigma[0] > last + slack) {
+            return false;
+        }
+        if (step >= CHECK_LEAST && s->sigma[0] + residual_of(s, 0) < last) {
+            return true;
+        }
+    }
+    return gx_ok(s->run);
+}
+
+/*
+** The k triplets are locked and a random block looks for others: true when there are none better,
+** and then they alone are the basis; else what was found joins it.
 */
 static bool confirm(lanczos *s)
 {
     memcpy(s->locked, s->sigma, (size_t)s->k * sizeof *s->locked);
-    if (s->f == 0) {
-        return true;
-    }
     restart(s, s->k);
+    s->first = s->k;
     s->f = gx_min(s->block, s->n - s->m);
     if (!gx_ok(s->run)) {
         return true;
     }
     memset(s->C, 0, (size_t)(s->block * s->m) * wide_bytes(s));
     gx_ortho_block(&s->right, s->V, s->m, right_column(s, s->m), 0, s->f, NULL, 0, NULL, 0);
-    expand(s, gx_min(s->ncv, s->m + CHECK_STEPS * s->block), false);
-    bool is_same = true;
-    for (int64_t i = 0; i < s->k && gx_ok(s->run); i++) {
-        double moved = fabs(s->locked[i] - s->sigma[i]);
-        is_same = is_same && moved <= fmax(100 * s->tol, 1e-9) * s->sigma[0];
+    bool is_complete = looks_complete(s);
+    s->first = 0;
+    if (is_complete) { // the locked ones have lost nothing: B and the bases begin with them
+        s->m = s->k;
+        s->f = 0;
     }
-    return is_same && s->converged >= s->k;
+    if (gx_ok(s->run)) {
+        find_triplets(s);
+    }
+    return is_complete;
 }
 
 static void iterate(lanczos *s)
 {
     for (int64_t step = 0; gx_ok(s->run); step++) {
-        expand(s, s->ncv, true);
+        expand(s);
         if (!gx_ok(s->run) || step >= s->maxiter) {
             return;
         }
-        if (s->converged >= s->k && s->m >= s->k && confirm(s)) {
+        bool is_done = s->converged >= s->k && s->m >= s->k;
+        if (is_done && (s->f == 0 || confirm(s))) { // a basis of everything misses nothing
             return;
         }
         if (gx_ok(s->run) && s->m + s->f > s->ncv) {

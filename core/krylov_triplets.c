@@ -34,8 +34,8 @@ void gx_svd_choose_sizes(const gx_svd_args *args, gx_svd_sizes *sizes)
     sizes->block = gx_max(1, gx_min(gx_min(block, BLOCK_MOST), n));
     int64_t ncv = gx_max(2 * k + 4 * sizes->block, BLOCKS * sizes->block);
     sizes->ncv = gx_min(n, chosen(args->ncv, ncv));
-    if (sizes->ncv < n) { // two blocks at least beside the wanted ones
-        sizes->block = gx_max(1, gx_min(sizes->block, (sizes->ncv - k) / 2));
+    if (sizes->ncv < n) { // a few blocks beside the wanted ones
+        sizes->block = gx_max(1, gx_min(sizes->block, (sizes->ncv - k) / 4));
     }
     sizes->maxiter = chosen(args->maxiter, RESTARTS);
     sizes->width = gx_min(n, k + (args->oversample < 0 ? OVERSAMPLE : args->oversample));
@@ -43,11 +43,12 @@ void gx_svd_choose_sizes(const gx_svd_args *args, gx_svd_sizes *sizes)
 }
 
 /* What the two drivers hold from beginning to end. */
-static double krylov_bytes(const gx_svd_sizes *s, double most, double least, double es, double wide)
+static double krylov_bytes(const gx_svd_sizes *s, double k, double most, double least, double es,
+                           double wide)
 {
     double ncv = (double)s->ncv, b = (double)s->block;
     return (most * ncv + least * (ncv + b) + (ncv + b) * b) * es +
-           (4 * ncv * ncv + 2 * b * ncv + b * b) * wide + 24 * ncv;
+           (4 * ncv * ncv + (3 * b + k) * ncv + b * b) * wide + 24 * ncv;
 }
 
 static double random_bytes(const gx_svd_sizes *s, double most, double least, double es, double wide)
@@ -88,7 +89,7 @@ static double work_bytes(gx_run *run, const gx_svd_args *args)
     double wide = (double)gx_dtype_bytes(gx_kry_wide(args->A->dtype));
     bool is_random = args->method == GX_SVD_RANDOMIZED;
     double bytes = is_random ? random_bytes(&s, most, least, es, wide)
-                             : krylov_bytes(&s, most, least, es, wide);
+                             : krylov_bytes(&s, (double)args->k, most, least, es, wide);
     return bytes + passing_bytes(run, args, (double)(is_random ? s.width : s.ncv)) + (32 << 10);
 }
 
