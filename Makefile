@@ -56,7 +56,8 @@ WARN  := -Wall -Wextra -Wshadow -Wpedantic -Wconversion -Wno-sign-conversion
 FLAGS  = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden $(WARN) $(BLAS_I:%=-I%) $(CFLAGS) $(SANITIZE)
 
 BLAS_shared := -llapacke -L$(LIBDIR) -lopenblas
-BLAS_static := -l:liblapacke.a $(BLAS_A)
+# Its getenv() is kernels/cpu_core.c, which tells it what the processor can do.
+BLAS_static := -Wl,--wrap=getenv -l:liblapacke.a $(BLAS_A)
 OTHER_LIBS  := -lcjson -lpthread -ldl -lm
 # Nothing may be left undefined (sanitizers bring their own at load time).
 DEFS         = $(if $(SANITIZE),,-Wl,-z,defs -Wl,--as-needed)
@@ -323,10 +324,10 @@ format:
 bench: $(SO) $(BUILD)/bench/peer
 	$(RUN_PYTHON) bench/bench.py $(BENCH)
 
-$(BUILD)/bench/peer: bench/peer.c $(BUILD)/flags
+$(BUILD)/bench/peer: bench/peer.c $(BUILD)/kernels/cpu_core.o $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,link,$@)
-	$(Q)$(CC) $(FLAGS) -O3 -MMD -MP -o $@ $< $(BLAS_$(OPENBLAS)) -lsqlite3 $(OTHER_LIBS)
+	$(Q)$(CC) $(FLAGS) -O3 -MMD -MP -o $@ $< $(BUILD)/kernels/cpu_core.o $(BLAS_$(OPENBLAS)) -lsqlite3 $(OTHER_LIBS)
 
 demo: $(SO) $(BUILD)/bench/peer
 	@BUILD=$(BUILD) sql/demo/demo.sh

@@ -11,11 +11,13 @@ Plan:
 - progress by an SQL function: its arguments, that it stops a call and fails one, what it may do meanwhile; on stderr;
 - the reasons why CUDA is off, by stand-ins for gx_cuda.so;
 - gx_version, gx_debug, gx_selftest (also on a closed-down connection), gx_benchmark and the file of its figures:
-  missing, unreadable, damaged, switched off.
+  missing, unreadable, damaged, switched off;
+- OpenBLAS uses the kernels that the processor's instructions allow, or those that OPENBLAS_CORETYPE names.
 """
 import json
 import os
 import pathlib
+import platform
 import re
 import subprocess
 import sys
@@ -456,6 +458,28 @@ def test_version(fresh):
     assert q(fresh, "SELECT gx_version()") == re.search(r'GX_VERSION "(.*)"', header).group(1)
     fresh.execute("CREATE VIEW v AS SELECT gx_version() AS version")
     assert q(fresh, "SELECT version FROM v") == q(fresh, "SELECT gx_version()")
+
+
+def processor_flags():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        line = next((line for line in file if line.startswith("flags")), "flags :")
+    return set(line.split(":")[1].split())
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the choice is one of x86 kernels")
+def test_blas_kernels_of_the_processor():
+    def core(**variables):
+        env = {k: v for k, v in os.environ.items() if k != "OPENBLAS_CORETYPE"}
+        done = subprocess.run([sys.executable, "-c", CHILD, "SELECT json_extract(gx_debug(), '$.build.blas')"],
+                              env={**env, "GX_SO": gx_path(), **variables}, capture_output=True, check=True, text=True)
+        return done.stdout
+
+    flags = processor_flags()
+    if {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"} <= flags:
+        assert "SkylakeX" in core()
+    elif {"avx2", "fma"} <= flags:
+        assert "Prescott" not in core()
+    assert "Nehalem" in core(OPENBLAS_CORETYPE="Nehalem")
 
 
 def test_debug(tmp_path):
