@@ -16,8 +16,8 @@
 #include <string.h>
 #include <time.h>
 
-gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const load *item, int64_t j, int64_t n,
-                     void *dst, gx_reader *reader, gx_err *err)
+gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const load *item, int64_t i, int64_t m,
+                     int64_t j, int64_t n, void *dst, gx_reader *reader, gx_err *err)
 {
     block_shape shape = gx_block_shape(op, item->block);
     gx_mat spilled;
@@ -26,17 +26,17 @@ gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const load *item, int64_t j
         gx_sink_source(op->sink, "result", &spilled);
         source = &spilled;
     }
-    int64_t j0 = shape.j0 + j;
-    int64_t rows = gx_max(0, gx_min(shape.m, source->rows - shape.i0));
+    int64_t i0 = shape.i0 + i, j0 = shape.j0 + j;
+    int64_t rows = gx_max(0, gx_min(m, source->rows - i0));
     int64_t cols = gx_max(0, gx_min(n, source->cols - j0));
-    if (rows < shape.m || cols < n) {
-        memset(dst, 0, (size_t)(shape.m * n) * gx_dtype_bytes(op->dtype));
+    if (rows < m || cols < n) {
+        memset(dst, 0, (size_t)(m * n) * gx_dtype_bytes(op->dtype));
     }
-    int64_t skip = gx_min(rows, gx_load_skip(item, &shape));
+    int64_t skip = gx_min(rows, gx_max(0, gx_load_skip(item, &shape) - i));
     return rows == skip || cols == 0
                ? GX_OK
-               : gx_mat_read(run, source, reader, shape.i0 + skip, j0, rows - skip, cols, op->dtype,
-                             gx_at(dst, op->dtype, shape.m, skip, 0), shape.m, err);
+               : gx_mat_read(run, source, reader, i0 + skip, j0, rows - skip, cols, op->dtype,
+                             gx_at(dst, op->dtype, m, skip, 0), m, err);
 }
 
 void gx_exec_wait(pthread_cond_t *changed, pthread_mutex_t *lock)

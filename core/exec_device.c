@@ -2,15 +2,19 @@
 ** Running a program on a device with memory of its own.
 **
 ** The schedule is the host's (core/schedule.c: Belady's), its slots are buffers in device memory.
-** Blocks travel in pieces of some columns through staging buffers, page-locked where the budget
-** allows, so that reading, copying up, computing, copying down and writing overlap at every size:
+** Blocks travel in pieces, each a part of one row of tiles, through staging buffers, page-locked
+** where the budget allows, so that reading, copying up, computing, copying down and writing overlap
+** at every size:
 **
 **   helpers    read pieces from the database into staging buffers, in the schedule's order;
-**   conductor  a thread that enqueues, in order, copies up (queue up), kernels (queue run) and
-**              copies down (queue down); it waits for the host only where a kernel's result is
-**              looked at (LAPACK's info, pivots);
+**   carrier    a thread that enqueues, in order, copies up (queue up) and down (queue down);
+**   conductor  a thread that enqueues kernels (queue run); it waits for the device only where a
+**              kernel's result is looked at (LAPACK's info, pivots);
 **   caller     writes pieces that have come down to their sinks, reads what no helper can, looks
 **              after interrupts and progress.
+**
+** A piece is a run of bytes of a tile, as the database has it, and a rectangle of a block on the
+** device: the copy engine does the rearranging, so a tile is read and written in one go.
 **
 ** What waits for what, besides each queue's own order:
 **
@@ -35,13 +39,21 @@
 #include <string.h>
 
 /* A piece: large enough for the full speed of a copy, small enough for many to be under way. */
-static const size_t PIECE_BYTES = (size_t)8 << 20;
+static const size_t PIECE_BYTES = (size_t)8 << 20, PIECE_LEAST = (size_t)1 << 20;
 
 // What runs ---------------------------------------------------------------------------------------
 
 bool gx_xd_ok(const xdevice *x)
 {
     return gx_ok(x->run) && !atomic_load(&x->is_faulty);
+}
+
+void gx_xd_wake(xdevice *x)
+{
+    pthread_cond_broadcast(&x->readers);
+    pthread_cond_broadcast(&x->copying);
+    pthread_cond_broadcast(&x->running);
+    pthread_cond_broadcast(&x->calling);
 }
 
 void gx_xd_fault(xdevice *x, const gx_err *err)
@@ -54,13 +66,8 @@ void gx_xd_fault(xdevice *x, const gx_err *err)
         x->fault = *err;
     }
     atomic_store(&x->is_faulty, true);
-    pthread_cond_broadcast(&x->changed);
+    gx_xd_wake(x);
     pthread_mutex_unlock(&x->lock);
-}
-
-static block_shape shape_of(const xdevice *x, int8_t operand, int32_t block)
-{
-    return gx_block_shape(&x->prog->operand[operand], block);
 }
 
 // Making it ready ---------------------------------------------------------------------------------
@@ -75,50 +82,107 @@ static gx_code host_memory(xdevice *x, int64_t count, size_t size, void **ptr)
     return GX_OK;
 }
 
-/* Columns of a piece; a sink takes whole tiles. */
-static int64_t piece_cols(const gx_opnd *op, const block_shape *shape, bool is_down)
+/*
+** How a block is cut: rows and columns of a piece, and where the cuts lie.
+**
+** A piece is a part of one row of tiles, so that it is one run of bytes on the database's side (a
+** tile's columns follow each other) and a rectangle on the device's.  Tiles of short columns are
+** not worth that: then a piece is as high as the block.  What goes to a stored sink is whole tiles.
+*/
+typedef struct cutting {
+    int64_t rows, cols;
+} cutting;
+
+static cutting choose_cutting(const xdevice *x, const gx_opnd *op, const block_shape *shape,
+                              bool is_sink)
 {
-    int64_t column = gx_max(1, shape->m) * (int64_t)gx_dtype_bytes(op->dtype);
-    int64_t cols = gx_max(1, (int64_t)PIECE_BYTES / column);
-    if (is_down && op->sink->is_stored) {
-        int64_t tile = gx_max(1, op->sink->tile_cols);
-        cols = gx_max(1, cols / tile) * tile;
+    static const int64_t SHORT_BYTES = 2048;
+    int64_t element = (int64_t)gx_dtype_bytes(op->dtype);
+    int64_t tile_m = gx_max(1, is_sink ? op->sink->tile_rows : op->source->tile_rows);
+    int64_t tile_n = gx_max(1, is_sink ? op->sink->tile_cols : op->source->tile_cols);
+    bool is_short = tile_m * element < SHORT_BYTES || (is_sink && !op->sink->is_stored);
+    cutting cut = {.rows = is_short ? gx_max(1, shape->m) : tile_m};
+    int64_t high = gx_max(1, gx_min(cut.rows, shape->m));
+    cut.cols = gx_max(1, (int64_t)x->piece_most / (high * element));
+    if (cut.cols >= tile_n || (is_sink && op->sink->is_stored)) {
+        cut.cols = gx_max(1, cut.cols / tile_n) * tile_n;
+    } else {
+        cut.cols = gx_ceil_div(tile_n, gx_ceil_div(tile_n, cut.cols));
     }
-    return gx_min(cols, gx_max(1, shape->n));
+    if (is_short) { // the block's own rows, wherever it begins
+        cut.rows = INT64_MAX / 2;
+    }
+    return cut;
+}
+
+/* The pieces of one block, from *n on; pieces NULL: only counted. */
+static void cut_block(xdevice *x, int64_t item, const gx_opnd *op, int32_t block, bool is_sink,
+                      piece *pieces, int64_t *n, size_t *most)
+{
+    block_shape shape = gx_block_shape(op, block);
+    cutting cut = choose_cutting(x, op, &shape, is_sink);
+    int64_t m, cols;
+    for (int64_t j = 0; j < shape.n; j += cols) {
+        cols = gx_min(cut.cols - (shape.j0 + j) % cut.cols, shape.n - j);
+        for (int64_t i = 0; i < shape.m; i += m) {
+            m = gx_min(cut.rows - (shape.i0 + i) % cut.rows, shape.m - i);
+            size_t bytes = (size_t)(m * cols) * gx_dtype_bytes(op->dtype);
+            *most = bytes > *most ? bytes : *most;
+            if (pieces != NULL) {
+                pieces[*n] = (piece){.item = item,
+                                     .i = i,
+                                     .m = m,
+                                     .j = j,
+                                     .n = cols,
+                                     .stage = -1,
+                                     .is_first = i == 0 && j == 0};
+            }
+            ++*n;
+        }
+    }
 }
 
 /* Cut the blocks of one direction into pieces; two passes, counting and filling. */
 static gx_code cut_pieces(xdevice *x, bool is_down, piece **pieces, int64_t *count)
 {
     int64_t items = is_down ? x->plan.flush_count : x->plan.load_count;
+    size_t *most = is_down ? &x->down_bytes : &x->up_bytes;
     for (int pass = 0; pass < 2; pass++) {
-        int64_t n = 0;
+        *count = 0;
         for (int64_t k = 0; k < items; k++) {
             int8_t operand = is_down ? x->plan.flushes[k].operand : x->plan.loads[k].operand;
             int32_t block = is_down ? x->plan.flushes[k].block : x->plan.loads[k].block;
-            if (!is_down && x->is_there[k]) {
-                continue;
-            }
-            const gx_opnd *op = &x->prog->operand[operand];
-            block_shape shape = shape_of(x, operand, block);
-            int64_t cols = piece_cols(op, &shape, is_down);
-            for (int64_t j = 0; j < shape.n; j += cols, n++) {
-                piece p = {.item = k, .j = j, .n = gx_min(cols, shape.n - j), .stage = -1};
-                size_t bytes = (size_t)(shape.m * p.n) * gx_dtype_bytes(op->dtype);
-                x->piece_bytes = bytes > x->piece_bytes ? bytes : x->piece_bytes;
-                if (pass == 1) {
-                    (*pieces)[n] = p;
-                }
+            if (is_down || !x->is_there[k]) {
+                bool is_sink = is_down || x->plan.loads[k].is_spilled;
+                cut_block(x, k, &x->prog->operand[operand], block, is_sink, *pieces, count, most);
             }
         }
-        *count = n;
         void *memory = NULL;
         if (pass == 0) {
-            GX_TRY(host_memory(x, n, sizeof **pieces, &memory));
+            GX_TRY(host_memory(x, *count, sizeof **pieces, &memory));
             *pieces = memory;
         }
     }
     return GX_OK;
+}
+
+/*
+** The size of pieces: large enough for the full speed of a copy, small enough that every reader has
+** several to read.
+*/
+static void choose_piece(xdevice *x)
+{
+    double bytes = 0;
+    for (int64_t k = 0; k < x->plan.load_count; k++) {
+        const load *item = &x->plan.loads[k];
+        bytes += (double)gx_block_shape(&x->prog->operand[item->operand], item->block).bytes;
+    }
+    int64_t readers = gx_max(1, x->run->ctx->config.number[GX_SET_READERS]);
+    double share = bytes / (4.0 * (double)readers);
+    x->piece_most = PIECE_LEAST;
+    while (x->piece_most < PIECE_BYTES && (double)x->piece_most < share) {
+        x->piece_most *= 2;
+    }
 }
 
 static bool key_of(const xdevice *x, const gx_opnd *op, int32_t block, gx_block_key *key)
@@ -232,33 +296,39 @@ static gx_code make_marks(xdevice *x, gx_err *err)
     return GX_OK;
 }
 
-/*
-** Staging buffers: enough for every reader to fill one while others are copied, and three to come
-** down; fewer, but at least one each way, where there is no memory for more.
-*/
-static gx_code take_stages(xdevice *x)
+/* Up to `wanted` staging buffers of one direction; at least one. */
+static gx_code take_stages_of(xdevice *x, bool is_down, int wanted, size_t bytes)
 {
+    static const int PAGEABLE = 3; // they come out of memory_limit
     size_t budget = (size_t)x->run->ctx->config.number[GX_SET_PINNING_BUDGET];
-    int64_t readers = gx_min(x->run->ctx->config.number[GX_SET_READERS], STAGES_MOST - 8);
-    int up = (int)gx_min(gx_max(4, readers + 3), gx_max(1, x->piece_count));
-    int down = (int)gx_min(4, gx_max(1, x->down_count));
-    gx_err err = {0};
-    for (int k = 0; k < up + down; k++) {
+    int got = 0;
+    while (got < wanted) {
         stage *s = &x->stage[x->stages];
-        err = (gx_err){0};
-        bool is_needed = k == 0 || k == up;
-        bool is_pageable = x->stages > 0 && !x->stage[x->stages - 1].memory.is_pinned;
-        if (k > 2 && k < up && is_pageable) {
-            continue; // they come out of memory_limit: three will do
+        gx_err err = {0};
+        if (gx_pool_stage(x->pool, bytes, budget, &s->memory, &err) != GX_OK) {
+            return got > 0 ? GX_OK : gx_run_fail(x->run, &err);
         }
-        if (gx_pool_stage(x->pool, x->piece_bytes, budget, &s->memory, &err) == GX_OK) {
-            s->is_down = k >= up;
-            x->stages++;
-        } else if (is_needed) {
-            return gx_run_fail(x->run, &err);
+        s->is_down = is_down;
+        x->stages++;
+        got++;
+        if (!s->memory.is_pinned && got >= PAGEABLE) {
+            return GX_OK;
         }
     }
     return GX_OK;
+}
+
+/*
+** Staging buffers: enough for every reader to fill one while as many are being copied, and some to
+** come down; fewer, but at least one each way, where there is no memory for more.
+*/
+static gx_code take_stages(xdevice *x)
+{
+    int64_t readers = gx_min(x->run->ctx->config.number[GX_SET_READERS], (STAGES_MOST - 12) / 2);
+    int up = (int)gx_min(gx_max(4, 2 * readers), x->piece_count);
+    int down = (int)gx_min(8, x->down_count);
+    GX_TRY(take_stages_of(x, false, up, x->up_bytes));
+    return take_stages_of(x, true, down, x->down_bytes);
 }
 
 /* Everything that the schedule of so many slots needs on the host. */
@@ -274,6 +344,7 @@ static gx_code prepare_host(xdevice *x)
     GX_TRY(host_memory(x, x->plan.load_count, sizeof *x->last_piece, &last));
     x->last_piece = last;
     claim_blocks(x);
+    choose_piece(x);
     GX_TRY(cut_pieces(x, false, &x->piece, &x->piece_count));
     GX_TRY(cut_pieces(x, true, &x->down, &x->down_count));
     for (int64_t k = 0; k < x->plan.load_count; k++) {
@@ -318,7 +389,7 @@ static void put_away_host(xdevice *x)
     x->last_piece = NULL;
     x->piece = x->down = NULL;
     x->piece_count = x->down_count = 0;
-    x->piece_bytes = 0;
+    x->up_bytes = x->down_bytes = 0;
     gx_schedule_clear(x->prog, &x->plan);
 }
 
@@ -435,8 +506,12 @@ bool gx_exec_device(gx_prog *prog, gx_accel *accel, size_t device_bytes)
 {
     xdevice x = {.prog = prog, .run = prog->run, .accel = accel, .pool = accel->pool};
     gx_err err = {0};
+    pthread_cond_t *conditions[] = {&x.readers, &x.copying, &x.running, &x.calling};
     pthread_mutex_init(&x.lock, NULL);
-    pthread_cond_init(&x.changed, NULL);
+    pthread_mutex_init(&x.ring_lock, NULL);
+    for (int k = 0; k < 4; k++) {
+        pthread_cond_init(conditions[k], NULL);
+    }
     atomic_init(&x.is_faulty, false);
     gx_pool_begin(x.pool);
     if (make_ready(&x, device_bytes, &err)) {
@@ -453,7 +528,10 @@ bool gx_exec_device(gx_prog *prog, gx_accel *accel, size_t device_bytes)
     } else if (gx_ok(prog->run)) {
         gx_stats_add(&prog->run->ctx->stats, GX_STAT_DEVICE_CALLS, 1);
     }
-    pthread_cond_destroy(&x.changed);
+    for (int k = 0; k < 4; k++) {
+        pthread_cond_destroy(conditions[k]);
+    }
+    pthread_mutex_destroy(&x.ring_lock);
     pthread_mutex_destroy(&x.lock);
     return is_run;
 }

@@ -10,13 +10,15 @@
 
 #include <stdatomic.h>
 
-enum { RING = 32, STAGES_MOST = 48 };
+enum { RING = 32, STAGES_MOST = 64 };
 
-/* Some columns of a block on their way. */
+/* A rectangle of a block on its way. */
 typedef struct piece {
-    int64_t item; /* of the schedule's loads or flushes */
-    int64_t j, n; /* columns                            */
-    int stage;    /* -1: none yet                       */
+    int64_t item;  /* of the schedule's loads or flushes */
+    int64_t i, m;  /* rows of the block                  */
+    int64_t j, n;  /* columns                            */
+    int stage;     /* -1: none yet                       */
+    bool is_first; /* of its block                      */
 } piece;
 
 typedef enum stage_state {
@@ -56,9 +58,12 @@ typedef struct xdevice {
     size_t work_bytes;
     void *vector[GX_PROG_VECTORS];
 
-    pthread_mutex_t lock; /* guards what follows, up to the ring */
-    pthread_cond_t changed;
-    piece *piece, *down; /* in order */
+    pthread_mutex_t lock;   /* guards what follows, up to the ring         */
+    pthread_cond_t readers; /* the helpers: a buffer, or leave to read     */
+    pthread_cond_t copying; /* the carrier: a piece to be copied           */
+    pthread_cond_t running; /* the conductor: a step's blocks are under way */
+    pthread_cond_t calling; /* the caller: a piece to be written or read   */
+    piece *piece, *down;    /* in order */
     int64_t piece_count, down_count;
     int64_t next_piece; /* the first that nobody reads yet                    */
     int64_t sent;       /* pieces that are enqueued to go up                  */
@@ -66,12 +71,14 @@ typedef struct xdevice {
     int64_t written;    /* pieces that are in their sinks                     */
     int32_t done;       /* steps that are enqueued                            */
     bool is_closed;     /* helpers take nothing more                          */
-    bool is_finished;   /* the conductor has ended                            */
+    bool is_finished;   /* the conductor and the carrier have ended           */
     stage stage[STAGES_MOST];
     int stages;
-    size_t piece_bytes; /* of the largest piece */
+    size_t piece_most;           /* about what a piece is to have */
+    size_t up_bytes, down_bytes; /* of the largest piece each way */
 
-    gx_mark *ring[RING]; /* the conductor's: behind step t, at t % RING */
+    pthread_mutex_t ring_lock; /* guards the ring, and use[].down with its marks */
+    gx_mark *ring[RING];       /* behind step t, at t % RING */
     int32_t ring_step[RING];
     bool is_exclusive;
     gx_stream *stream;
@@ -81,6 +88,7 @@ typedef struct xdevice {
 } xdevice;
 
 bool gx_xd_ok(const xdevice *x);
+void gx_xd_wake(xdevice *x); /* everybody; under the lock */
 void gx_xd_fault(xdevice *x, const gx_err *err);
 
 /* Run the schedule: everything is enqueued and written, or the run or the device has failed. */

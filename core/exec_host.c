@@ -59,7 +59,8 @@ static gx_code perform_load(exec *x, const load *item, gx_reader *reader, gx_err
 {
     const gx_opnd *op = &x->prog->operand[item->operand];
     block_shape shape = gx_block_shape(op, item->block);
-    return gx_exec_read(x->run, op, item, 0, shape.n, slot_address(x, item->slot), reader, err);
+    return gx_exec_read(x->run, op, item, 0, shape.m, 0, shape.n, slot_address(x, item->slot),
+                        reader, err);
 }
 
 static void mark_done(exec *x, int64_t index)

@@ -1,5 +1,6 @@
 /*
-** The conductor, the helpers and the caller of a program on a device: see exec_device.c.
+** The helpers, the carrier, the conductor and the caller of a program on a device: see
+** exec_device.c.
 **
 ** Everything under way is a piece in a staging buffer, and goes through one cycle each way:
 **
@@ -8,6 +9,14 @@
 **
 ** Pieces go up and come down in the schedule's order, so of those that wait the first can always
 ** go on: it needs steps that need only earlier ones.
+**
+** The conductor waits for the device where a kernel's result is looked at; copies have a thread of
+** their own, the carrier, so that they go on meanwhile.  Each kind of thread sleeps on a condition
+** of its own: a piece wakes whom it concerns, not two dozen.
+**
+** A mark that another thread sets anew while a queue is told to wait for it makes that queue wait
+** for something later that is enqueued already, and so needs nothing of what this queue does next:
+** a delay at worst.  ring_lock keeps two threads from using one mark at once.
 */
 #include "exec_device.h"
 
@@ -28,6 +37,19 @@ static bool may_read(const xdevice *x, int64_t index)
     bool is_written = x->written == x->down_count ||
                       x->plan.flushes[x->down[x->written].item].before > item->after;
     return item->after <= x->done && is_written;
+}
+
+/* Under the lock: a spilled block that only the caller's connection sees. */
+static bool is_for_caller(const xdevice *x, int64_t index)
+{
+    const load *item = &x->plan.loads[x->piece[index].item];
+    return item->is_spilled && x->prog->operand[item->operand].sink->is_stored;
+}
+
+/* Under the lock: the next piece to be read is the caller's. */
+static bool is_callers_turn(const xdevice *x)
+{
+    return x->next_piece < x->piece_count && is_for_caller(x, x->next_piece);
 }
 
 /* Under the lock: a buffer to read into, or -1.  One that is leaving must be waited for first. */
@@ -76,13 +98,13 @@ static void read_piece(xdevice *x, int64_t index, gx_reader *reader)
     const load *item = &x->plan.loads[p->item];
     gx_err err = {0};
     if (gx_xd_ok(x)) {
-        gx_exec_read(x->run, &x->prog->operand[item->operand], item, p->j, p->n,
+        gx_exec_read(x->run, &x->prog->operand[item->operand], item, p->i, p->m, p->j, p->n,
                      x->stage[p->stage].memory.data, reader, &err);
         gx_run_fail(x->run, &err);
     }
     pthread_mutex_lock(&x->lock);
     x->stage[p->stage].state = STAGE_FULL;
-    pthread_cond_broadcast(&x->changed);
+    pthread_cond_signal(&x->copying);
     pthread_mutex_unlock(&x->lock);
 }
 
@@ -92,37 +114,44 @@ static void help(void *arg, gx_helper *helper)
     pthread_mutex_lock(&x->lock);
     while (!x->is_closed && gx_xd_ok(x) && x->next_piece < x->piece_count) {
         int64_t index;
-        const load *item = &x->plan.loads[x->piece[x->next_piece].item];
-        if (item->is_spilled || !take_piece(x, &index)) {
-            pthread_cond_wait(&x->changed, &x->lock);
+        if (is_for_caller(x, x->next_piece) || !take_piece(x, &index)) {
+            int64_t start_ns = gx_now_ns();
+            pthread_cond_wait(&x->readers, &x->lock);
+            gx_stats_add(&x->run->ctx->stats, GX_STAT_READERS_IDLE_NS, gx_now_ns() - start_ns);
             continue;
         }
         pthread_mutex_unlock(&x->lock);
-        item = &x->plan.loads[x->piece[index].item];
+        const load *item = &x->plan.loads[x->piece[index].item];
         read_piece(x, index, gx_helper_reader(helper, x->prog->operand[item->operand].source));
         pthread_mutex_lock(&x->lock);
     }
     pthread_mutex_unlock(&x->lock);
 }
 
-/* The conductor: what a queue has to wait for before it may touch a slot. */
+/* What a queue has to wait for before it may touch a slot. */
 static gx_code after_slot(xdevice *x, gx_queue *queue, int32_t slot, gx_err *err)
 {
+    gx_code code = GX_OK;
+    pthread_mutex_lock(&x->ring_lock);
     int down = x->use[slot].down;
-    if (down == 0) {
-        return GX_OK;
-    }
     x->use[slot].down = 0; // also where the other queue goes next: it comes after this one
-    return x->accel->backend->queue_after_mark(dev_of(x), queue, x->stage[down - 1].mark, err);
+    if (down != 0) {
+        code = x->accel->backend->queue_after_mark(dev_of(x), queue, x->stage[down - 1].mark, err);
+    }
+    pthread_mutex_unlock(&x->ring_lock);
+    return code;
 }
 
-/* The conductor: queue goes on after step t; one that has left the ring has run. */
+/* A queue goes on after step t; one that has left the ring has run. */
 static gx_code after_step(xdevice *x, gx_queue *queue, int32_t t, gx_err *err)
 {
-    if (t < 0 || x->ring_step[t % RING] != t) {
-        return GX_OK;
+    gx_code code = GX_OK;
+    pthread_mutex_lock(&x->ring_lock);
+    if (t >= 0 && x->ring_step[t % RING] == t) {
+        code = x->accel->backend->queue_after_mark(dev_of(x), queue, x->ring[t % RING], err);
     }
-    return x->accel->backend->queue_after_mark(dev_of(x), queue, x->ring[t % RING], err);
+    pthread_mutex_unlock(&x->ring_lock);
+    return code;
 }
 
 static gx_code send_piece(xdevice *x, const piece *p, gx_err *err)
@@ -131,18 +160,18 @@ static gx_code send_piece(xdevice *x, const piece *p, gx_err *err)
     const gx_opnd *op = &x->prog->operand[item->operand];
     const gx_backend *backend = x->accel->backend;
     block_shape shape = gx_block_shape(op, item->block);
-    size_t column = (size_t)shape.m * gx_dtype_bytes(op->dtype);
+    size_t ld = (size_t)shape.m * gx_dtype_bytes(op->dtype);
+    size_t column = (size_t)p->m * gx_dtype_bytes(op->dtype);
     stage *s = &x->stage[p->stage];
-    if (p->j == 0) {
+    if (p->is_first) {
         GX_TRY(after_step(x, x->accel->up, item->after - 1, err));
         GX_TRY(after_slot(x, x->accel->up, item->slot, err));
         x->use[item->slot].load = p->item + 1;
     }
-    char *dst = (char *)x->place[item->slot] + (size_t)p->j * column;
-    size_t bytes = column * (size_t)p->n;
-    GX_TRY(
-        backend->upload(dev_of(x), x->accel->up, dst, bytes, s->memory.data, bytes, bytes, 1, err));
-    gx_stats_add(&x->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)bytes);
+    void *dst = gx_at(x->place[item->slot], op->dtype, shape.m, p->i, p->j);
+    GX_TRY(backend->upload(dev_of(x), x->accel->up, dst, ld, s->memory.data, column, column,
+                           (size_t)p->n, err));
+    gx_stats_add(&x->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)(column * (size_t)p->n));
     return backend->mark_set(dev_of(x), x->accel->up, s->mark, err);
 }
 
@@ -152,7 +181,7 @@ static bool is_fetched(const xdevice *x, int32_t t)
     return x->next_down == x->down_count || x->plan.flushes[x->down[x->next_down].item].before > t;
 }
 
-/* The conductor, under the lock (let go in between): enqueue what is read and may go up now. */
+/* The carrier, under the lock (let go in between): enqueue what is read and may go up now. */
 static bool send_pieces(xdevice *x)
 {
     bool has_sent = false;
@@ -171,7 +200,11 @@ static bool send_pieces(xdevice *x)
         x->stage[p->stage].state = STAGE_LEAVING;
         x->sent++;
         has_sent = true;
-        pthread_cond_broadcast(&x->changed);
+        pthread_cond_signal(&x->running);
+        pthread_cond_broadcast(&x->readers);
+        if (x->stream == NULL || is_callers_turn(x)) {
+            pthread_cond_signal(&x->calling);
+        }
     }
     return has_sent;
 }
@@ -184,22 +217,24 @@ static gx_code fetch_piece(xdevice *x, const piece *p, gx_err *err)
     const gx_opnd *op = &x->prog->operand[item->operand];
     const gx_backend *backend = x->accel->backend;
     block_shape shape = gx_block_shape(op, item->block);
-    size_t column = (size_t)shape.m * gx_dtype_bytes(op->dtype);
+    size_t ld = (size_t)shape.m * gx_dtype_bytes(op->dtype);
+    size_t column = (size_t)p->m * gx_dtype_bytes(op->dtype);
     stage *s = &x->stage[p->stage];
-    if (p->j == 0) {
+    if (p->is_first) {
         GX_TRY(after_step(x, x->accel->down, item->ready - 1, err));
     }
-    const char *src = (const char *)x->place[item->slot] + (size_t)p->j * column;
-    size_t bytes = column * (size_t)p->n;
-    GX_TRY(backend->download(dev_of(x), x->accel->down, s->memory.data, bytes, src, bytes, bytes, 1,
-                             err));
-    gx_stats_add(&x->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)bytes);
-    GX_TRY(backend->mark_set(dev_of(x), x->accel->down, s->mark, err));
+    const void *src = gx_at(x->place[item->slot], op->dtype, shape.m, p->i, p->j);
+    GX_TRY(backend->download(dev_of(x), x->accel->down, s->memory.data, column, src, ld, column,
+                             (size_t)p->n, err));
+    gx_stats_add(&x->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)(column * (size_t)p->n));
+    pthread_mutex_lock(&x->ring_lock);
+    gx_code code = backend->mark_set(dev_of(x), x->accel->down, s->mark, err);
     x->use[item->slot].down = p->stage + 1;
-    return GX_OK;
+    pthread_mutex_unlock(&x->ring_lock);
+    return code;
 }
 
-/* The conductor, under the lock (let go in between): enqueue what is finished, as buffers allow. */
+/* The carrier, under the lock (let go in between): enqueue what is finished, as buffers allow. */
 static bool fetch_pieces(xdevice *x)
 {
     bool has_fetched = false;
@@ -220,7 +255,8 @@ static bool fetch_pieces(xdevice *x)
         x->stage[k].state = STAGE_FULL;
         x->next_down++;
         has_fetched = true;
-        pthread_cond_broadcast(&x->changed);
+        pthread_cond_signal(&x->running);
+        pthread_cond_signal(&x->calling);
     }
     return has_fetched;
 }
@@ -236,22 +272,25 @@ static void write_piece(xdevice *x, const piece *p)
     if (x->stream != NULL && x->is_exclusive) {
         pthread_mutex_lock(&x->lock);
         x->is_closed = true;
-        pthread_cond_broadcast(&x->changed);
+        pthread_cond_broadcast(&x->readers);
         pthread_mutex_unlock(&x->lock);
         gx_stream_stop(x->stream);
+        pthread_mutex_lock(&x->lock);
         x->stream = NULL;
+        pthread_mutex_unlock(&x->lock);
     }
     x->accel->backend->mark_wait(dev_of(x), s->mark, &err);
     gx_xd_fault(x, &err);
     if (gx_xd_ok(x)) {
-        gx_sink_write(op->sink, shape.i0, shape.j0 + p->j, shape.m, p->n, s->memory.data, shape.m,
+        gx_sink_write(op->sink, shape.i0 + p->i, shape.j0 + p->j, p->m, p->n, s->memory.data, p->m,
                       &err);
         gx_run_fail(x->run, &err);
     }
     pthread_mutex_lock(&x->lock);
     s->state = STAGE_FREE;
     x->written++;
-    pthread_cond_broadcast(&x->changed);
+    pthread_cond_signal(&x->copying);
+    pthread_cond_broadcast(&x->readers); // a spilled block may be read again
     pthread_mutex_unlock(&x->lock);
 }
 
@@ -320,23 +359,48 @@ static gx_code run_kernel(xdevice *x, const step *st, gx_err *err)
                  (int64_t)gx_kernel_flops(kind->kernel, dtype, &args));
     GX_TRY(backend->kernel[kind->kernel][dtype](dev_of(x), x->accel->run, &args, err));
     if (kind->kernel == GX_POTRF || kind->kernel == GX_GETRF) {
+        int64_t start_ns = gx_now_ns();
         GX_TRY(backend->queue_wait(dev_of(x), x->accel->run, err)); // info, pivots
+        gx_stats_add(&x->run->ctx->stats, GX_STAT_STALL_DEVICE_NS, gx_now_ns() - start_ns);
         report_info(x, st, info);
     }
     return GX_OK;
 }
 
-static gx_code run_step(xdevice *x, int32_t t, gx_err *err)
+/* Put the step's mark into the ring; never further ahead of the device than that is long. */
+static gx_code remember_step(xdevice *x, int32_t t, gx_err *err)
 {
     const gx_backend *backend = x->accel->backend;
+    if (x->ring_step[t % RING] >= 0) { // which the conductor alone changes
+        int64_t start_ns = gx_now_ns();
+        GX_TRY(backend->mark_wait(dev_of(x), x->ring[t % RING], err));
+        gx_stats_add(&x->run->ctx->stats, GX_STAT_STALL_DEVICE_NS, gx_now_ns() - start_ns);
+    }
+    pthread_mutex_lock(&x->ring_lock);
+    x->ring_step[t % RING] = t;
+    gx_code code = backend->mark_set(dev_of(x), x->accel->run, x->ring[t % RING], err);
+    pthread_mutex_unlock(&x->ring_lock);
+    return code;
+}
+
+static gx_code run_step(xdevice *x, int32_t t, gx_err *err)
+{
     const step *st = &x->prog->steps[t];
     GX_TRY(after_blocks(x, st, err));
     GX_TRY(run_kernel(x, st, err));
-    if (x->ring_step[t % RING] >= 0) { // never further ahead than the ring
-        GX_TRY(backend->mark_wait(dev_of(x), x->ring[t % RING], err));
-    }
-    x->ring_step[t % RING] = t;
-    return backend->mark_set(dev_of(x), x->accel->run, x->ring[t % RING], err);
+    return remember_step(x, t, err);
+}
+
+/* The conductor's wait for something under the lock, counted by what it waits for. */
+static void wait_for_step(xdevice *x)
+{
+    gx_stats *stats = &x->run->ctx->stats;
+    int64_t start_ns = gx_now_ns();
+    gx_counter stalled = !is_fetched(x, x->done) ? GX_STAT_STALL_WRITE_NS : GX_STAT_STALL_READ_NS;
+    pthread_cond_wait(&x->running, &x->lock);
+    int64_t waited_ns = gx_now_ns() - start_ns;
+    gx_stats_add(stats, GX_STAT_WAIT_NS, waited_ns);
+    gx_stats_add(stats, stalled, waited_ns);
 }
 
 /* The conductor. */
@@ -344,26 +408,43 @@ static void *conduct(void *arg)
 {
     xdevice *x = arg;
     pthread_mutex_lock(&x->lock);
-    while (gx_xd_ok(x) && (x->done < x->prog->step_count || x->next_down < x->down_count)) {
+    while (gx_xd_ok(x) && x->done < x->prog->step_count) {
+        if (!may_run(x, x->done)) {
+            wait_for_step(x);
+            continue;
+        }
+        int32_t t = x->done;
+        pthread_mutex_unlock(&x->lock);
+        gx_err err = {0};
+        run_step(x, t, &err);
+        gx_xd_fault(x, &err);
+        pthread_mutex_lock(&x->lock);
+        x->done++;
+        pthread_cond_signal(&x->copying);
+        if (is_callers_turn(x) || x->stream == NULL || x->is_exclusive) {
+            pthread_cond_signal(&x->calling);
+        }
+    }
+    gx_xd_wake(x);
+    pthread_mutex_unlock(&x->lock);
+    return NULL;
+}
+
+/* The carrier. */
+static void *carry(void *arg)
+{
+    xdevice *x = arg;
+    pthread_mutex_lock(&x->lock);
+    while (gx_xd_ok(x) && (x->done < x->prog->step_count || x->sent < x->piece_count ||
+                           x->next_down < x->down_count)) {
         bool has_moved = send_pieces(x);
         has_moved = fetch_pieces(x) || has_moved;
-        if (gx_xd_ok(x) && x->done < x->prog->step_count && may_run(x, x->done)) {
-            int32_t t = x->done;
-            pthread_mutex_unlock(&x->lock);
-            gx_err err = {0};
-            run_step(x, t, &err);
-            gx_xd_fault(x, &err);
-            pthread_mutex_lock(&x->lock);
-            x->done++;
-            pthread_cond_broadcast(&x->changed);
-        } else if (!has_moved && gx_xd_ok(x)) {
-            int64_t start_ns = gx_now_ns();
-            pthread_cond_wait(&x->changed, &x->lock);
-            gx_stats_add(&x->run->ctx->stats, GX_STAT_WAIT_NS, gx_now_ns() - start_ns);
+        if (!has_moved && gx_xd_ok(x)) {
+            pthread_cond_wait(&x->copying, &x->lock);
         }
     }
     x->is_finished = true;
-    pthread_cond_broadcast(&x->changed);
+    gx_xd_wake(x);
     pthread_mutex_unlock(&x->lock);
     return NULL;
 }
@@ -400,11 +481,10 @@ static bool serve(xdevice *x)
         pthread_mutex_lock(&x->lock);
         return true;
     }
-    bool is_spilled =
-        x->next_piece < x->piece_count && x->plan.loads[x->piece[x->next_piece].item].is_spilled;
-    if ((x->stream != NULL && !is_spilled) || !take_piece(x, &index)) {
+    if ((x->stream != NULL && !is_callers_turn(x)) || !take_piece(x, &index)) {
         return false;
     }
+    pthread_cond_broadcast(&x->readers); // the next piece may be theirs
     pthread_mutex_unlock(&x->lock);
     gx_err err = {0};
     if (x->own == NULL && gx_reader_own(x->run->ctx->store, &x->own, &err) != GX_OK) {
@@ -422,7 +502,9 @@ static void attend(xdevice *x)
     pthread_mutex_lock(&x->lock);
     while (gx_xd_ok(x) && (!x->is_finished || x->written < x->down_count)) {
         if (!serve(x)) {
-            gx_exec_wait(&x->changed, &x->lock);
+            int64_t start_ns = gx_now_ns();
+            gx_exec_wait(&x->calling, &x->lock);
+            gx_stats_add(&x->run->ctx->stats, GX_STAT_WRITER_IDLE_NS, gx_now_ns() - start_ns);
         }
         int32_t done = x->done;
         pthread_mutex_unlock(&x->lock);
@@ -432,20 +514,25 @@ static void attend(xdevice *x)
         pthread_mutex_lock(&x->lock);
     }
     x->is_closed = true;
-    pthread_cond_broadcast(&x->changed); // the run may have stopped
+    gx_xd_wake(x); // the run may have stopped
     pthread_mutex_unlock(&x->lock);
 }
 
 void gx_xd_run(xdevice *x)
 {
-    pthread_t conductor;
+    pthread_t conductor, carrier;
     x->is_exclusive = gx_exec_stream(x->prog, &x->plan, help, x, &x->stream);
-    if (pthread_create(&conductor, NULL, conduct, x) != 0) {
+    bool is_conducted = pthread_create(&conductor, NULL, conduct, x) == 0;
+    bool is_carried = pthread_create(&carrier, NULL, carry, x) == 0;
+    if (!is_conducted || !is_carried) {
         gx_xd_fault(x, &(gx_err){GX_NOMEM, "the system refused a thread"});
-        attend(x);
-    } else {
-        attend(x);
+    }
+    attend(x);
+    if (is_conducted) {
         pthread_join(conductor, NULL);
+    }
+    if (is_carried) {
+        pthread_join(carrier, NULL);
     }
     gx_stream_stop(x->stream);
     x->stream = NULL;

@@ -42,6 +42,11 @@ typedef enum gx_counter {
     GX_STAT_PASSES,           /* of Krylov methods over their matrix                  */
     GX_STAT_PASS_BYTES,       /* of the matrix that they read, wherever it is         */
     GX_STAT_PASS_NS,          /* the time they took                                   */
+    GX_STAT_STALL_READ_NS,    /* on a device: steps waited for blocks to be read       */
+    GX_STAT_STALL_WRITE_NS,   /* ... for finished blocks to be written                 */
+    GX_STAT_STALL_DEVICE_NS,  /* ... for the device: it was the slowest, as it should  */
+    GX_STAT_READERS_IDLE_NS,  /* readers had no buffer or nothing to read, summed      */
+    GX_STAT_WRITER_IDLE_NS,   /* the caller had nothing to write                       */
     GX_STAT_PREDICTED_NS,     /* the planner's prediction for the latest call          */
     GX_STAT_MEASURED_NS,      /* the latest call, wall time                            */
     GX_COUNTER_COUNT
