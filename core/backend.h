@@ -182,6 +182,9 @@ typedef struct gx_args {
     int64_t *info;  /* OUT of POTRF, GETRF, spectra, valid after queue_wait(); 0 = good */
 } gx_args;
 
+/* What workspace() gives where it cannot say: more than any device has. */
+#define GX_NO_WORKSPACE ((size_t)1 << 60)
+
 typedef gx_code (*gx_kernel)(gx_dev *dev, gx_queue *queue, const gx_args *args, gx_err *err);
 
 typedef struct gx_backend {
@@ -232,7 +235,10 @@ typedef struct gx_backend {
     /* Compute.  A NULL slot means "not supported"; that is the whole query. */
     gx_kernel kernel[GX_KERNEL_COUNT][GX_DTYPE_COUNT];
     size_t (*workspace)(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
-    /* NULL: no kernel wants any; only sizes and flags of args are looked at */
+    /*
+    ** NULL: no kernel wants any; only sizes and flags of args are looked at.  GX_NO_WORKSPACE: it
+    ** cannot be said, the device has failed; the kernel must not be called then.
+    */
 } gx_backend;
 
 /* The backends that are linked in. */

@@ -459,6 +459,12 @@ static gx_code try_ready(xdevice *x, size_t limit, int64_t *got, gx_err *err)
 static bool make_ready(xdevice *x, size_t limit, gx_err *err)
 {
     x->work_bytes = workspace_bytes(x);
+    if (x->work_bytes >= GX_NO_WORKSPACE) {
+        x->work_bytes = 0;
+        gx_fail(err, GX_NOMEM, "%s does not say how much memory a kernel needs",
+                x->accel->info.name);
+        return false;
+    }
     size_t rest = x->work_bytes > 0 ? gx_pool_rounded(x->work_bytes) : 0;
     for (int k = 0; k < x->prog->vectors; k++) {
         rest += gx_pool_rounded(vector_bytes(&x->prog->vector[k]));
@@ -494,7 +500,7 @@ static void give_up(xdevice *x, const gx_err *err)
 {
     gx_ctx *ctx = x->run->ctx;
     gx_stats_add(&ctx->stats, GX_STAT_DEVICE_FALLBACKS, 1);
-    if (err->code == GX_NOMEM) {
+    if (err->code == GX_NOMEM || err->code == GX_UNSUPPORTED) {
         gx_stats_note(&ctx->stats, "computed on the CPU: %s", err->text);
         gx_pool_trim(x->pool);
     } else {

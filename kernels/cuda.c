@@ -14,8 +14,8 @@
 **
 ** Every call first makes the device the calling thread's.  Memory is plain device memory.  A call
 ** that fails for want of memory gives GX_NOMEM, and nothing else is wrong; any other failure gives
-** GX_DEVICE.  The runtime's last error is cleared either way.  LAPACK's info goes through a
-** pinned mailbox of the queue, so that a factorisation can be enqueued without waiting.
+** GX_DEVICE (cuda_fault.c).  LAPACK's info goes through a pinned mailbox of the queue, so that a
+** factorisation can be enqueued without waiting.
 **
 ** Process-wide state: the table of NVIDIA's functions, filled once under a lock; the libraries
 ** behind it are process-wide themselves.
@@ -40,6 +40,7 @@ extern const char gx_cuda_image_version[];
 typedef struct shared {
     pthread_mutex_t lock;
     bool is_filled;
+    int devices; /* as many as the runtime shows when the table is filled */
     gx_cuda_api api;
 } shared;
 
@@ -47,45 +48,6 @@ static shared *shared_state(void)
 {
     static shared state = {.lock = PTHREAD_MUTEX_INITIALIZER};
     return &state;
-}
-
-/* ---- failures ------------------------------------------------------------------------------- */
-
-gx_code gx_cuda_check(gx_dev *dev, int status, const char *call, gx_err *err)
-{
-    if (status == 0) {
-        return GX_OK;
-    }
-    const gx_cuda_api *api = dev->api;
-    (void)api->last_error();
-    gx_code code = status == GX_CUDA_OUT_OF_MEMORY ? GX_NOMEM : GX_DEVICE;
-    return gx_fail(err, code, "%s on cuda:%d: %s (%s)", call, dev->ordinal, api->error_name(status),
-                   api->error_text(status));
-}
-
-gx_code gx_cublas_check(gx_dev *dev, int status, const char *call, gx_err *err)
-{
-    if (status == 0) {
-        return GX_OK;
-    }
-    (void)dev->api->last_error();
-    return gx_fail(err, status == GX_CUBLAS_NO_MEMORY ? GX_NOMEM : GX_DEVICE,
-                   "cublas %s on cuda:%d: %s", call, dev->ordinal, dev->api->blas_name(status));
-}
-
-gx_code gx_cusolver_check(gx_dev *dev, int status, const char *call, gx_err *err)
-{
-    if (status == 0) {
-        return GX_OK;
-    }
-    (void)dev->api->last_error();
-    return gx_fail(err, status == GX_CUSOLVER_NO_MEMORY ? GX_NOMEM : GX_DEVICE,
-                   "cusolverDn%s on cuda:%d: status %d", call, dev->ordinal, status);
-}
-
-gx_code gx_cuda_enter(gx_dev *dev, gx_err *err)
-{
-    return gx_cuda_check(dev, dev->api->set_device(dev->ordinal), "cudaSetDevice", err);
 }
 
 /* ---- device code ---------------------------------------------------------------------------- */
@@ -193,7 +155,7 @@ static gx_code try_code(gx_dev *dev, gx_err *err)
         code =
             gx_cuda_check(dev, dev->api->stream_wait(queue.stream), "cudaStreamSynchronize", err);
     }
-    (void)dev->api->free(cell);
+    gx_cuda_release(dev, cell, dev->api->free, "cudaFree");
     return code;
 }
 
@@ -202,14 +164,7 @@ static gx_code try_code(gx_dev *dev, gx_err *err)
 static int cuda_count(void)
 {
     shared *s = shared_state();
-    int count = 0;
-    if (!s->is_filled || s->api.count(&count) != 0) {
-        if (s->is_filled) {
-            (void)s->api.last_error();
-        }
-        return 0;
-    }
-    return count;
+    return s->is_filled ? s->devices : 0;
 }
 
 static void name_device(gx_dev *dev)
@@ -230,17 +185,12 @@ static void cuda_close(gx_dev *dev)
         return;
     }
     const gx_cuda_api *api = dev->api;
-    (void)api->set_device(dev->ordinal);
-    if (dev->params != NULL) {
-        (void)api->params_destroy(dev->params);
-    }
-    if (dev->solver != NULL) {
-        (void)api->solver_destroy(dev->solver);
-    }
+    (void)gx_cuda_enter(dev, NULL);
+    gx_cuda_release(dev, dev->params, api->params_destroy, "cusolverDnDestroyParams");
+    gx_cuda_release(dev, dev->solver, api->solver_destroy, "cusolverDnDestroy");
     for (int i = 0; i < GX_CUDA_IMAGES_MAX && dev->library[i] != NULL; i++) {
-        (void)api->library_unload(dev->library[i]);
+        gx_cuda_release(dev, dev->library[i], api->library_unload, "cudaLibraryUnload");
     }
-    (void)api->last_error();
     pthread_mutex_destroy(&dev->lock);
     gx_mem_free(NULL, dev);
 }
@@ -313,10 +263,8 @@ static gx_code cuda_alloc(gx_dev *dev, size_t bytes, void **ptr, gx_err *err)
 
 static void cuda_free(gx_dev *dev, void *ptr)
 {
-    if (ptr != NULL && dev->api->set_device(dev->ordinal) == 0 && dev->api->free(ptr) == 0) {
-        return;
-    }
-    (void)dev->api->last_error();
+    (void)gx_cuda_enter(dev, NULL); // an address tells its device, but threads may have none yet
+    gx_cuda_release(dev, ptr, dev->api->free, "cudaFree");
 }
 
 static gx_code cuda_pin(gx_dev *dev, size_t bytes, void **host, gx_err *err)
@@ -334,10 +282,8 @@ static gx_code cuda_pin(gx_dev *dev, size_t bytes, void **host, gx_err *err)
 
 static void cuda_unpin(gx_dev *dev, void *host)
 {
-    if (host != NULL && dev->api->set_device(dev->ordinal) == 0 && dev->api->free_host(host) == 0) {
-        return;
-    }
-    (void)dev->api->last_error();
+    (void)gx_cuda_enter(dev, NULL);
+    gx_cuda_release(dev, host, dev->api->free_host, "cudaFreeHost");
 }
 
 /* ---- queues --------------------------------------------------------------------------------- */
@@ -348,28 +294,15 @@ static void queue_free(gx_dev *dev, gx_queue *queue)
         return;
     }
     const gx_cuda_api *api = dev->api;
-    (void)api->set_device(dev->ordinal);
-    if (queue->stream != NULL) {
-        (void)api->stream_wait(queue->stream); // its workspaces are in use until then
-    }
-    if (queue->params != NULL) {
-        (void)api->params_destroy(queue->params);
-    }
-    if (queue->solver != NULL) {
-        (void)api->solver_destroy(queue->solver);
-    }
-    if (queue->blas != NULL) {
-        (void)api->blas_destroy(queue->blas);
-    }
+    (void)gx_cuda_enter(dev, NULL);
+    gx_cuda_release(dev, queue->stream, api->stream_wait, "cudaStreamSynchronize");
+    gx_cuda_release(dev, queue->params, api->params_destroy, "cusolverDnDestroyParams");
+    gx_cuda_release(dev, queue->solver, api->solver_destroy, "cusolverDnDestroy");
+    gx_cuda_release(dev, queue->blas, api->blas_destroy, "cublasDestroy");
     cuda_free(dev, queue->blas_work);
     cuda_unpin(dev, queue->mailbox);
-    if (queue->event != NULL) {
-        (void)api->event_destroy(queue->event);
-    }
-    if (queue->stream != NULL) {
-        (void)api->stream_destroy(queue->stream);
-    }
-    (void)api->last_error();
+    gx_cuda_release(dev, queue->event, api->event_destroy, "cudaEventDestroy");
+    gx_cuda_release(dev, queue->stream, api->stream_destroy, "cudaStreamDestroy");
     gx_mem_free(NULL, queue->host_work);
     gx_mem_free(NULL, queue);
 }
@@ -452,7 +385,7 @@ gx_code gx_cuda_blas(gx_dev *dev, gx_queue *queue, gx_err *err)
                                "workspace", err);
     }
     if (code != GX_OK) {
-        (void)api->blas_destroy(queue->blas);
+        gx_cuda_release(dev, queue->blas, api->blas_destroy, "cublasDestroy");
         queue->blas = NULL;
     }
     return code;
@@ -469,7 +402,7 @@ gx_code gx_cuda_solver(gx_dev *dev, gx_queue *queue, gx_err *err)
         gx_code code = gx_cusolver_check(dev, api->solver_stream(queue->solver, queue->stream),
                                          "SetStream", err);
         if (code != GX_OK) {
-            (void)api->solver_destroy(queue->solver);
+            gx_cuda_release(dev, queue->solver, api->solver_destroy, "cusolverDnDestroy");
             queue->solver = NULL;
             return code;
         }
@@ -527,9 +460,7 @@ static gx_code mark_create(gx_dev *dev, gx_mark **mark, gx_err *err)
 
 static void mark_free(gx_dev *dev, gx_mark *mark)
 {
-    if (mark != NULL && dev->api->event_destroy(mark) != 0) {
-        (void)dev->api->last_error();
-    }
+    gx_cuda_release(dev, mark, dev->api->event_destroy, "cudaEventDestroy");
 }
 
 static gx_code mark_set(gx_dev *dev, gx_queue *queue, gx_mark *mark, gx_err *err)
@@ -627,6 +558,9 @@ static size_t own_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, co
 static size_t workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
 {
     size_t bytes = own_workspace(dev, kernel, dtype, args);
+    if (bytes >= GX_NO_WORKSPACE) {
+        return GX_NO_WORKSPACE;
+    }
     return bytes == 0 ? 0 : bytes + 256;
 }
 
@@ -698,6 +632,11 @@ const gx_backend *gx_cuda_backend(const char *cuda_path, gx_err *err)
     pthread_mutex_lock(&s->lock);
     if (!s->is_filled) {
         s->is_filled = gx_cuda_api_open(cuda_path == NULL ? "" : cuda_path, &s->api, err) == GX_OK;
+        if (s->is_filled && s->api.count(&s->devices) != 0) {
+            (void)s->api.last_error();
+            s->devices = 1; // opening it will say what is wrong
+        }
+        s->devices = (int)gx_min(s->devices, GX_CUDA_DEVICES_MAX);
     }
     bool is_filled = s->is_filled;
     pthread_mutex_unlock(&s->lock);

@@ -2,6 +2,7 @@
 ** Shared by the host files of the CUDA backend: devices, queues, how a call fails, launches.
 **
 **   cuda.c         the table, devices, memory, queues, marks, copies
+**   cuda_fault.c   what a failed call means; devices that are lost
 **   cuda_api.c     NVIDIA's libraries as tables of functions
 **   cuda_launch.c  our own kernels: elementwise, transposes, triangles, rows, reductions
 **   cuda_blas.c    products and triangles by cuBLAS
@@ -44,7 +45,7 @@ typedef enum gx_cuda_function {
     GX_CUDA_FUNCTIONS
 } gx_cuda_function;
 
-enum { GX_CUDA_IMAGES_MAX = 8, GX_CUDA_MAILBOX = 64 };
+enum { GX_CUDA_IMAGES_MAX = 8, GX_CUDA_MAILBOX = 64, GX_CUDA_DEVICES_MAX = 64 };
 
 struct gx_dev {
     const gx_cuda_api *api;
@@ -77,11 +78,17 @@ struct gx_queue {
 /*
 ** The code of a call that returned status: GX_OK for 0, GX_NOMEM where memory ran out, else
 ** GX_DEVICE with the call, the device, the status.  The runtime's last error is cleared, so that
-** it does not come up again in a later call.
+** it does not come up again in a later call.  Notices when the device is lost to the process.
 */
 gx_code gx_cuda_check(gx_dev *dev, int status, const char *call, gx_err *err);
 gx_code gx_cublas_check(gx_dev *dev, int status, const char *call, gx_err *err);
 gx_code gx_cusolver_check(gx_dev *dev, int status, const char *call, gx_err *err);
+
+/* No call of the device will succeed any more in this process. */
+bool gx_cuda_is_lost(const gx_dev *dev);
+
+/* release(thing), unless thing is NULL or the device is lost; a failure is only looked at. */
+void gx_cuda_release(gx_dev *dev, void *thing, int (*release)(void *), const char *call);
 
 /* Return from the calling function where a call of the runtime fails. */
 #define CUDA_TRY(dev, call, what) GX_TRY(gx_cuda_check(dev, call, what, err))
@@ -90,7 +97,7 @@ gx_code gx_cusolver_check(gx_dev *dev, int status, const char *call, gx_err *err
 
 /* ---- queues --------------------------------------------------------------------------------- */
 
-/* The calling thread's device is dev from here on. */
+/* The calling thread's device is dev from here on; GX_DEVICE with the reason where it is lost. */
 gx_code gx_cuda_enter(gx_dev *dev, gx_err *err);
 
 /* The queue's handles, made on the first call. */
@@ -200,7 +207,12 @@ static inline void *gx_cuda_aligned(void *work)
         gx_args aligned = *args;                                                                   \
         aligned.work = gx_cuda_aligned(args->work);                                                \
         GX_TRY(gx_cuda_enter(dev, err));                                                           \
-        return body(dev, queue, dtype, &aligned, err);                                             \
+        int letters = queue->letters;                                                              \
+        gx_code code = body(dev, queue, dtype, &aligned, err);                                     \
+        if (code != GX_OK && queue->letters > letters) {                                           \
+            queue->letters = letters; /* who failed does not wait for them */                      \
+        }                                                                                          \
+        return code;                                                                               \
     }
 #define GX_CUDA_SLOTS_DEFINE(name, body)                                                           \
     GX_CUDA_SLOT(name, f64, GX_F64, body)                                                          \
@@ -257,5 +269,18 @@ size_t gx_cuda_spectra_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, c
 /* A handle of cuSOLVER to ask for workspaces with; dev->lock is held from here to _end(). */
 gx_code gx_cuda_ask_begin(gx_dev *dev, gx_err *err);
 void gx_cuda_ask_end(gx_dev *dev);
+
+/* Ask within both; return GX_NO_WORKSPACE from the calling function where there is no answer. */
+#define GX_CUDA_ASK(dev, question)                                                                 \
+    do {                                                                                           \
+        if (gx_cuda_ask_begin(dev, NULL) != GX_OK) {                                               \
+            return GX_NO_WORKSPACE;                                                                \
+        }                                                                                          \
+        gx_code answer_ = (question);                                                              \
+        gx_cuda_ask_end(dev);                                                                      \
+        if (answer_ != GX_OK) {                                                                    \
+            return GX_NO_WORKSPACE;                                                                \
+        }                                                                                          \
+    } while (0)
 
 #endif

@@ -419,12 +419,11 @@ GX_CUDA_SLOTS_DEFINE(gx_cuda_tpqrt, tpqrt)
 static size_t factorise_bytes(gx_dev *dev, gx_dtype dtype, int64_t m, int64_t n)
 {
     size_t device_bytes = 0, host_bytes = 0;
-    if (m <= 0 || n <= 0 || gx_cuda_ask_begin(dev, NULL) != GX_OK) {
-        return INFO_BYTES; // the call itself will say what is wrong
+    if (m <= 0 || n <= 0) {
+        return INFO_BYTES;
     }
-    (void)ask(dev, dev->solver, dev->params, dtype, m, n, NULL, m, &device_bytes, &host_bytes,
-              NULL);
-    gx_cuda_ask_end(dev);
+    GX_CUDA_ASK(dev, ask(dev, dev->solver, dev->params, dtype, m, n, NULL, m, &device_bytes,
+                         &host_bytes, NULL));
     return INFO_BYTES + gx_cuda_round(device_bytes);
 }
 

@@ -56,11 +56,10 @@ static size_t pivot_bytes(gx_kernel_id kernel, const gx_args *p)
 size_t gx_cuda_solver_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
 {
     appetite a = {0, 0};
-    if (is_empty(kernel, args) || gx_cuda_ask_begin(dev, NULL) != GX_OK) {
-        return INFO_BYTES; // the call itself will say what is wrong
+    if (is_empty(kernel, args)) {
+        return INFO_BYTES;
     }
-    (void)ask(dev->api, dev, dev->solver, dev->params, kernel, dtype, args, &a, NULL);
-    gx_cuda_ask_end(dev);
+    GX_CUDA_ASK(dev, ask(dev->api, dev, dev->solver, dev->params, kernel, dtype, args, &a, NULL));
     return INFO_BYTES + pivot_bytes(kernel, args) + gx_cuda_round(a.device);
 }
 

@@ -227,15 +227,11 @@ size_t gx_cuda_spectra_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, c
     svd s = svd_of(dtype, &args);
     bool is_syev = kernel == GX_SYEV && p->n > 0 && p->n < SYEV_SIDE;
     bool is_svd = kernel == GX_GESDD && s.n > 0 && s.n < SVD_SIDE;
-    if ((!is_syev && !is_svd) || gx_cuda_ask_begin(dev, NULL) != GX_OK) {
+    if (!is_syev && !is_svd) {
         return kernel == GX_SYEV || kernel == GX_GESDD ? INFO_BYTES : 0;
     }
-    if (is_syev) {
-        (void)ask_syevd(dev, dev->solver, dev->params, dtype, p, &a, NULL);
-    } else {
-        (void)ask_gesvd(dev, dev->solver, dev->params, dtype, &s, &a, NULL);
-    }
-    gx_cuda_ask_end(dev);
+    GX_CUDA_ASK(dev, is_syev ? ask_syevd(dev, dev->solver, dev->params, dtype, p, &a, NULL)
+                             : ask_gesvd(dev, dev->solver, dev->params, dtype, &s, &a, NULL));
     size_t before = is_svd ? (size_t)(s.rest - (char *)args.work) : 0;
     size_t measure = is_svd ? gx_cuda_measure_bytes(s.m, s.n) : gx_cuda_measure_bytes(p->n, p->n);
     return before + INFO_BYTES + measure + gx_cuda_round(a.device);

@@ -2,8 +2,8 @@
 ** Stand-ins for libcublas and libcusolver.
 **
 ** Calls only enqueue: large products go to the CPU backend, everything else to the reference.
-** cuSOLVER's appetite for workspace is made up, and the last byte of what it is given is written, so
-** that a workspace that is too small shows under ASan.
+** cuSOLVER's appetite for workspace is made up, and the last byte of what it is given is written,
+** so that a workspace that is too small shows under ASan.
 */
 #include "mock_nvidia.h"
 
