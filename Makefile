@@ -241,9 +241,10 @@ programs: $(PROGRAMS)
 test: $(PROGRAMS)
 	@$(RUN) tests/run.sh $(STEPS)
 
-# Each allocation, file access and step fails once; kill -9.  FAULT=kind/journal/script picks some.
-fault: $(SO) $(FAULT)
+# Each allocation, file access and step fails once, each call of CUDA; kill -9.
+fault: $(SO) $(FAULT) $(STANDIN)
 	$(FAULT) --points $(or $(POINTS),40)
+	GX_SO=$(abspath $(SO)) $(RUN_PYTHON) tests/fault/cuda.py --stand-ins $(BUILD)/mock --step $(if $(filter 0,$(POINTS)),1,7)
 	GX_SO=$(abspath $(SO)) $(RUN_PYTHON) tests/fault/kill.py --times 50
 
 ASAN := CFLAGS="-O1 -g -fno-omit-frame-pointer" SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined"

@@ -110,6 +110,9 @@ gx_accel *gx_accel_get(gx_ctx *ctx)
     int64_t start_ns = gx_device_is_loaded() ? 0 : gx_now_ns();
     const gx_backend *cuda = gx_device_cuda(ctx);
     if (cuda == NULL) {
+        if (choice == GX_BACKEND_CUDA) { // from the environment: gx_config() refuses it
+            gx_stats_note(&ctx->stats, "computed on the CPU: %s", ctx->cuda_reason);
+        }
         return NULL; // gx_devices says why
     }
     gx_err err = {0};

@@ -90,7 +90,14 @@ int64_t gx_exec_schedule(gx_prog *prog, size_t device_bytes, schedule *plan)
         return is_made ? slots : 0;
     }
     int64_t slots = gx_prog_slots(prog);
-    while (gx_ok(run) && gx_schedule_make(prog, slots, plan) == GX_OK) {
+    while (gx_ok(run)) {
+        if (gx_schedule_make(prog, slots, plan) != GX_OK) {
+            gx_run_failf(run, GX_BUDGET,
+                         "%lld blocks of %zu bytes do not hold the intermediate results: raise "
+                         "memory_limit with gx_config('memory_limit', ...)",
+                         (long long)slots, prog->slot_bytes);
+            break; // or the run has failed, and this is not said
+        }
         int64_t left = gx_prog_slots(prog);
         if (left >= slots || !gx_ok(run)) {
             break;

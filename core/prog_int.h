@@ -120,7 +120,10 @@ int64_t gx_prog_slots(gx_prog *prog);
 /* Slots within so many bytes of device memory; 0 when they do not hold what one step needs. */
 int64_t gx_prog_slots_within(const gx_prog *prog, size_t device_bytes);
 
-/* Make the schedule; also fills step.slot.  Freed by gx_schedule_clear() whatever it returns. */
+/*
+** Make the schedule; also fills step.slot.  Freed by gx_schedule_clear() whatever it returns.
+** GX_NOMEM, with the run as good as before: intermediate results need more slots than that.
+*/
 gx_code gx_schedule_make(gx_prog *prog, int64_t slots, schedule *s);
 void gx_schedule_cost(const gx_prog *prog, int64_t slots, const schedule *s, gx_cost *cost);
 void gx_schedule_clear(gx_prog *prog, schedule *s);

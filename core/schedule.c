@@ -29,7 +29,6 @@
 */
 #include "prog_int.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -362,22 +361,22 @@ static void flush_rest(sim *s)
     }
 }
 
-static void simulate(sim *s)
+/* false: results that live in memory alone leave no slot for a step. */
+static bool simulate(sim *s)
 {
     gx_prog *prog = s->prog;
     int32_t placed = 0; // the first step whose blocks are not yet placed
     int64_t uses = 0;
     for (s->now = 0; s->now < prog->step_count && gx_ok(prog->run); s->now++) {
         if (s->now % POLL_STEPS == 0 && gx_run_poll(prog->run) != GX_OK) {
-            return;
+            return true;
         }
         while (placed < prog->step_count && placed - s->now <= prog->lookahead &&
                place_step(s, placed)) {
             placed++;
         }
-        assert(placed > s->now || !gx_ok(prog->run));
         if (placed <= s->now) {
-            return;
+            return !gx_ok(prog->run);
         }
         run_step(s);
         for (int p = 0; p < 3; p++) {
@@ -386,6 +385,7 @@ static void simulate(sim *s)
     }
     flush_rest(s);
     s->out->hits = uses - s->out->load_count;
+    return true;
 }
 
 gx_code gx_schedule_make(gx_prog *prog, int64_t slots, schedule *out)
@@ -393,6 +393,7 @@ gx_code gx_schedule_make(gx_prog *prog, int64_t slots, schedule *out)
     memset(out, 0, sizeof *out);
     sim s = {.prog = prog, .out = out, .slots = slots};
     void *block = NULL, *next = NULL, *slot = NULL, *ready = NULL, *spills = NULL;
+    bool does_fit = true;
     if (allocate(prog, prog->blocks, sizeof *s.block, &block) == GX_OK &&
         allocate(prog, prog->step_count, sizeof *s.next, &next) == GX_OK &&
         allocate(prog, slots, sizeof *s.slot, &slot) == GX_OK &&
@@ -409,7 +410,7 @@ gx_code gx_schedule_make(gx_prog *prog, int64_t slots, schedule *out)
         }
         analyse(&s);
         // analyse() left each block's first use; resident blocks alone have one from here on.
-        simulate(&s);
+        does_fit = simulate(&s);
     }
     gx_mem *mem = prog->run->ctx->mem;
     gx_mem_free(mem, block);
@@ -417,7 +418,10 @@ gx_code gx_schedule_make(gx_prog *prog, int64_t slots, schedule *out)
     gx_mem_free(mem, slot);
     gx_mem_free(mem, ready);
     gx_mem_free(mem, spills);
-    return gx_ok(prog->run) ? GX_OK : prog->run->err.code;
+    if (gx_ok(prog->run)) {
+        return does_fit ? GX_OK : GX_NOMEM;
+    }
+    return prog->run->err.code;
 }
 
 void gx_schedule_clear(gx_prog *prog, schedule *s)

@@ -295,7 +295,9 @@ static void queue_free(gx_dev *dev, gx_queue *queue)
     }
     const gx_cuda_api *api = dev->api;
     (void)gx_cuda_enter(dev, NULL);
-    gx_cuda_release(dev, queue->stream, api->stream_wait, "cudaStreamSynchronize");
+    if (queue->stream != NULL && !gx_cuda_is_lost(dev)) {
+        (void)gx_cuda_settle(dev, queue->stream, NULL); // its workspaces are in use until then
+    }
     gx_cuda_release(dev, queue->params, api->params_destroy, "cusolverDnDestroyParams");
     gx_cuda_release(dev, queue->solver, api->solver_destroy, "cusolverDnDestroy");
     gx_cuda_release(dev, queue->blas, api->blas_destroy, "cublasDestroy");
@@ -334,14 +336,17 @@ static gx_code queue_create(gx_dev *dev, gx_queue **out, gx_err *err)
 
 gx_code gx_cuda_queue_wait(gx_dev *dev, gx_queue *queue, gx_err *err)
 {
-    GX_TRY(gx_cuda_enter(dev, err));
+    gx_code code = gx_cuda_enter(dev, err);
     int letters = queue->letters;
     queue->letters = 0;
-    CUDA_TRY(dev, dev->api->stream_wait(queue->stream), "cudaStreamSynchronize");
+    if (gx_cuda_is_lost(dev)) {
+        return code;
+    }
+    GX_TRY(gx_cuda_settle(dev, queue->stream, err)); // whatever gx_cuda_enter() said
     for (int i = 0; i < letters; i++) {
         *queue->receiver[i] = queue->mailbox[i];
     }
-    return GX_OK;
+    return code;
 }
 
 static gx_code queue_after(gx_dev *dev, gx_queue *queue, gx_queue *earlier, gx_err *err)
@@ -413,7 +418,7 @@ gx_code gx_cuda_solver(gx_dev *dev, gx_queue *queue, gx_err *err)
 gx_code gx_cuda_host_work(gx_dev *dev, gx_queue *queue, size_t bytes, void **work, gx_err *err)
 {
     if (bytes > queue->host_bytes) {
-        CUDA_TRY(dev, dev->api->stream_wait(queue->stream), "cudaStreamSynchronize");
+        GX_TRY(gx_cuda_settle(dev, queue->stream, err));
         gx_mem_free(NULL, queue->host_work);
         queue->host_work = NULL;
         queue->host_bytes = 0;

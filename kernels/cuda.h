@@ -90,6 +90,12 @@ bool gx_cuda_is_lost(const gx_dev *dev);
 /* release(thing), unless thing is NULL or the device is lost; a failure is only looked at. */
 void gx_cuda_release(gx_dev *dev, void *thing, int (*release)(void *), const char *call);
 
+/*
+** Wait for a stream.  After a failure it is tried once more, since memory that the stream uses is
+** given back next; where that fails too the device counts as lost, and nothing is given back.
+*/
+gx_code gx_cuda_settle(gx_dev *dev, gx_cuda_handle stream, gx_err *err);
+
 /* Return from the calling function where a call of the runtime fails. */
 #define CUDA_TRY(dev, call, what) GX_TRY(gx_cuda_check(dev, call, what, err))
 #define CUBLAS_TRY(dev, call, what) GX_TRY(gx_cublas_check(dev, call, what, err))

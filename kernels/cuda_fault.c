@@ -65,7 +65,7 @@ static void lose(const gx_dev *dev, const char *reason)
     lost *l = lost_devices();
     pthread_mutex_lock(&l->lock);
     if (!atomic_load(&l->is_lost[dev->ordinal])) {
-        snprintf(l->reason[dev->ordinal], sizeof l->reason[0], "%s", reason);
+        snprintf(l->reason[dev->ordinal], sizeof l->reason[0], "%.199s", reason);
         atomic_store(&l->is_lost[dev->ordinal], true); // the reason does not change any more
     }
     pthread_mutex_unlock(&l->lock);
@@ -75,9 +75,9 @@ static void lose(const gx_dev *dev, const char *reason)
 static bool answers(const gx_dev *dev)
 {
     size_t free_bytes, total_bytes;
-    bool is_good = dev->api->memory(&free_bytes, &total_bytes) == 0;
+    int status = dev->api->memory(&free_bytes, &total_bytes);
     (void)dev->api->last_error();
-    return is_good;
+    return status == 0 || status == GX_CUDA_OUT_OF_MEMORY;
 }
 
 /* The failure in words, and whether it is the end. */
@@ -139,6 +139,20 @@ gx_code gx_cuda_enter(gx_dev *dev, gx_err *err)
                        lost_devices()->reason[dev->ordinal]);
     }
     return gx_cuda_check(dev, dev->api->set_device(dev->ordinal), "cudaSetDevice", err);
+}
+
+gx_code gx_cuda_settle(gx_dev *dev, gx_cuda_handle stream, gx_err *err)
+{
+    static const char call[] = "cudaStreamSynchronize";
+    gx_code code = gx_cuda_check(dev, dev->api->stream_wait(stream), call, err);
+    if (code == GX_OK || gx_cuda_is_lost(dev)) {
+        return code;
+    }
+    gx_err again = {.code = GX_OK};
+    if (gx_cuda_check(dev, dev->api->stream_wait(stream), call, &again) != GX_OK) {
+        lose(dev, again.text);
+    }
+    return code;
 }
 
 void gx_cuda_release(gx_dev *dev, void *thing, int (*release)(void *), const char *call)

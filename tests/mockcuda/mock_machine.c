@@ -117,6 +117,9 @@ bool mock_fails(const char *call)
         fails = machine.fail_seen == machine.fail_at ||
                 (is_later && machine.fail_seen > machine.fail_at);
         machine.is_lost = fails && strcmp(machine.fail_mode, "lost") == 0;
+        if (fails && is_later) {
+            snprintf(machine.fail_call, sizeof machine.fail_call, "%s", call); // "*" was this one
+        }
     }
     machine.counts.failures += fails;
     leave();
