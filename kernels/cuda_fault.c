@@ -8,11 +8,11 @@
 **   the end  an illegal address, a failed launch, a device that has gone: the process's context on
 **            the device is lost, and every later call gives the same error until the process ends
 **
-** The third sort is known by the statuses that CUDA's manual describes so, and for any other failure
-** by asking: a harmless call that fails too.  It is remembered by device for the whole process,
-** since a new connection would get the same context: from then on nothing of the device is called
-** any more, what belongs to it is left to the end of the process, and gx_cuda_enter() refuses with
-** the reason.
+** The third sort is known by the statuses that CUDA's manual describes so, and for any other
+** failure by asking: a harmless call that fails too.  It is remembered by device for the whole
+** process, since a new connection would get the same context: from then on nothing of the device is
+** called any more, what belongs to it is left to the end of the process, and gx_cuda_enter()
+** refuses with the reason.
 **
 ** The runtime keeps the last error of each thread; it is asked for, which clears it, after every
 ** failure.  cuBLAS and cuSOLVER have no words for every lack of memory: where the runtime's last
