@@ -263,10 +263,9 @@ static bool wants_krylov(gx_run *run, const gx_eig_args *args)
         return args->method == GX_METHOD_KRYLOV;
     }
     bool fits = gx_eig_dense_bytes(run, args) <= gx_mem_available(run->ctx->mem);
-    bool is_left = args->wants_left && !args->is_hermitian;
     bool is_b = args->B != NULL && !args->is_hermitian;
     bool is_few = args->A->rows >= FEW_SIDE && args->k * SHARE <= args->A->rows;
-    return !is_left && !is_b && (is_few || !fits);
+    return !is_b && (is_few || !fits);
 }
 
 static void find_few(gx_run *run, gx_eig_args *args, gx_eig_result *result)

@@ -110,12 +110,6 @@ static gx_code check(gx_run *run, const gx_eig_args *args)
         return gx_run_failf(run, GX_ARG, "block must be from 1 to %d, not %lld", GX_KRY_BLOCK_MOST,
                             (long long)args->block);
     }
-    if (args->wants_left && !args->is_hermitian) {
-        return gx_run_failf(run, GX_UNSUPPORTED,
-                            "left eigenvectors of a part of the spectrum are those of %s^H: "
-                            "ask for them there, or use {\"method\":\"dense\"}",
-                            args->A->label);
-    }
     if (args->B != NULL && !args->is_hermitian) {
         return gx_run_failf(run, GX_ARG, "%s must be Hermitian where a b is given", args->A->label);
     }
@@ -473,5 +467,8 @@ gx_code gx_eig_krylov(gx_run *run, const gx_eig_args *args, gx_eig_result *resul
         gx_kry_give(&s);
     }
     end(&s);
+    if (gx_ok(run) && args->wants_left && !args->is_hermitian) {
+        gx_kry_find_left(run, args, result);
+    }
     return gx_ok(run) ? GX_OK : run->err.code;
 }

@@ -1,6 +1,7 @@
 /*
 ** Block Krylov-Schur: inside.  The state of one run, shared by krylov_eig.c (the basis and its
-** restarts), krylov_ritz.c (the projected problem) and krylov_give.c (what is given).
+** restarts), krylov_ritz.c (the projected problem), krylov_give.c (what is given) and krylov_left.c
+** (left vectors).
 */
 #ifndef GX_KRYLOV_EIG_INT_H
 #define GX_KRYLOV_EIG_INT_H
@@ -63,5 +64,8 @@ bool gx_kry_has_converged(const gx_kry *s, int64_t i);
 
 /* s->result from what has converged; refuses where that is too little. */
 void gx_kry_give(gx_kry *s);
+
+/* result->left for a general matrix, from a second run over A^H (krylov_left.c). */
+gx_code gx_kry_find_left(gx_run *run, const gx_eig_args *args, gx_eig_result *result);
 
 #endif
