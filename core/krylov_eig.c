@@ -43,18 +43,33 @@ static int64_t chosen(int64_t asked, int64_t otherwise)
     return asked > 0 ? asked : otherwise;
 }
 
+bool gx_krylov_eig_is_filtered(const gx_eig_args *args)
+{
+    const int64_t LEAST_SIDE = 200, FROM = 20, TO = 5; // a twentieth to a fifth of them
+    int64_t n = args->A->rows;
+    if (args->method != GX_METHOD_AUTO) {
+        return args->method == GX_METHOD_CHEBYSHEV;
+    }
+    bool is_share = args->k > n / FROM && args->k <= n / TO;
+    return is_share && n >= LEAST_SIDE && gx_kry_can_filter(args);
+}
+
 /* Blocks, basis, tolerance: from the arguments alone. */
 void gx_krylov_eig_sizes(const gx_eig_args *args, gx_krylov_sizes *sizes)
 {
     int64_t n = args->A->rows, k = args->k;
     // A general matrix takes a polynomial of a higher degree, hence more and narrower blocks.
     enum { WIDE = 8, NARROW = 4, FEW = 4, BLOCKS = 16, BLOCKS_GENERAL = 24 };
-    bool is_wide = k >= FEW && args->is_hermitian;
-    int64_t block = chosen(args->block, is_wide ? WIDE : NARROW);
+    enum { FILTERED = 16, BLOCKS_FILTERED = 5 };
+    bool is_wide = k >= FEW && args->is_hermitian, is_filtered = gx_krylov_eig_is_filtered(args);
+    int64_t block = chosen(args->block, is_filtered ? FILTERED : is_wide ? WIDE : NARROW);
     sizes->block = gx_max(1, gx_min(gx_min(block, GX_KRY_BLOCK_MOST), n));
     int64_t blocks = args->is_hermitian ? BLOCKS : BLOCKS_GENERAL;
     int64_t beside = args->is_hermitian ? 4 : 8;
     int64_t ncv = gx_max(2 * k + beside * sizes->block, blocks * sizes->block);
+    if (is_filtered) {
+        ncv = k + k / 4 + BLOCKS_FILTERED * sizes->block;
+    }
     sizes->ncv = gx_min(n, chosen(args->ncv, ncv));
     // Two blocks at least beside the wanted ones.
     sizes->block = gx_max(1, gx_min(sizes->block, (sizes->ncv - k) / 2));
@@ -64,7 +79,8 @@ void gx_krylov_eig_sizes(const gx_eig_args *args, gx_krylov_sizes *sizes)
 static size_t work_bytes(const gx_eig_args *args, gx_dtype dtype, const gx_krylov_sizes *s)
 {
     double n = (double)args->A->rows, ncv = (double)s->ncv, b = (double)s->block;
-    double bytes = n * (ncv + 2 * b) * (double)gx_dtype_bytes(dtype);
+    double filtered = gx_krylov_eig_is_filtered(args) ? 2 * b : 0;
+    double bytes = n * (ncv + 2 * b + filtered) * (double)gx_dtype_bytes(dtype);
     bytes += (ncv + b) * (ncv + b) * 16 * 8 + n * (double)args->k * 16 * 2;
     return bytes < 1e18 ? (size_t)bytes : SIZE_MAX / 4;
 }
@@ -100,7 +116,9 @@ size_t gx_krylov_eig_bytes(const gx_eig_args *args)
 
 static gx_code check(gx_run *run, const gx_eig_args *args)
 {
-    int64_t n = args->A->rows, least = gx_min(n, 2 * args->k + 1);
+    bool is_filtered = gx_krylov_eig_is_filtered(args);
+    int64_t n = args->A->rows, beside = is_filtered ? gx_max(16, args->k / 8) : args->k + 1;
+    int64_t least = gx_min(n, args->k + beside);
     if (args->ncv != 0 && (args->ncv < least || args->ncv > n)) {
         return gx_run_failf(run, GX_ARG, "ncv must be from %lld to %lld for k = %lld, not %lld",
                             (long long)least, (long long)n, (long long)args->k,
@@ -109,6 +127,23 @@ static gx_code check(gx_run *run, const gx_eig_args *args)
     if (args->block < 0 || args->block > GX_KRY_BLOCK_MOST) {
         return gx_run_failf(run, GX_ARG, "block must be from 1 to %d, not %lld", GX_KRY_BLOCK_MOST,
                             (long long)args->block);
+    }
+    if (args->start != NULL && args->start->rows != n) {
+        return gx_run_failf(run, GX_ARG,
+                            "the start is %lldx%lld but %s is %lldx%lld: it must have %lld rows",
+                            (long long)args->start->rows, (long long)args->start->cols,
+                            args->A->label, (long long)n, (long long)n, (long long)n);
+    }
+    if (is_filtered && !args->is_hermitian) {
+        return gx_run_failf(run, GX_ARG,
+                            "method \"chebyshev\" is for symmetric (Hermitian) matrices, "
+                            "and %s is none: use {\"method\":\"krylov\"}",
+                            args->A->label);
+    }
+    if (is_filtered && !gx_kry_can_filter(args)) {
+        return gx_run_failf(run, GX_ARG,
+                            "method \"chebyshev\" finds values at an end of the spectrum "
+                            "(\"LM\", \"LA\", \"SA\"): use {\"method\":\"krylov\"} for others");
     }
     if (args->B != NULL && !args->is_hermitian) {
         return gx_run_failf(run, GX_ARG, "%s must be Hermitian where a b is given", args->A->label);
@@ -162,6 +197,7 @@ static void end(gx_kry *s)
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
         gx_mem_free(s->run->ctx->mem, owned[i]);
     }
+    gx_kry_free_filter(s);
     gx_oper_end(&s->transformed);
     gx_oper_end(&s->matrix);
 }
@@ -171,8 +207,7 @@ void *gx_kry_column(const gx_kry *s, int64_t j)
     return gx_at(s->V, s->dtype, s->n, 0, j);
 }
 
-/* F = the start's columns and random ones. */
-static void start(gx_kry *s)
+void gx_kry_start(gx_kry *s)
 {
     int64_t given = 0;
     const gx_mat *from = s->args->start;
@@ -181,6 +216,7 @@ static void start(gx_kry *s)
         gx_mat view;
         gx_mat_view(&view, from, GX_NO_TRANS, 0, 0, s->n, given);
         gx_dense_load(s->run, &view, s->dtype, gx_kry_column(s, 0), s->n);
+        gx_dense_finite(s->run, "the start", s->dtype, gx_kry_column(s, 0), s->n, s->n, given);
     }
     s->m = 0;
     s->f = s->block;
@@ -197,6 +233,7 @@ static void begin(gx_kry *s)
     s->block = sizes.block;
     s->ncv = sizes.ncv;
     s->maxiter = sizes.maxiter;
+    s->which = args->which;
     s->dtype = dtype_of(args);
     s->wide = gx_kry_wide(s->dtype);
     s->is_real = s->wide == GX_F64;
@@ -230,7 +267,10 @@ static void begin(gx_kry *s)
                                   &s->transformed);
         s->op = &s->transformed;
     }
-    start(s);
+    gx_kry_start(s);
+    if (gx_krylov_eig_is_filtered(args) && gx_ok(s->run)) {
+        gx_kry_begin_filter(s);
+    }
 }
 
 /* ---- expansion ------------------------------------------------------------------------------- */
@@ -276,8 +316,7 @@ static void expand_once(gx_kry *s)
     s->steps++;
 }
 
-/* Until the basis has `most` columns; blocks are cut so that it never has more. */
-static void expand(gx_kry *s, int64_t most)
+void gx_kry_expand(gx_kry *s, int64_t most)
 {
     while (gx_ok(s->run) && s->m < most && s->f > 0 && s->m + s->f <= s->ncv) {
         expand_once(s);
@@ -352,7 +391,7 @@ static void rotate(gx_kry *s, int64_t p)
     s->m = p;
 }
 
-static void restart(gx_kry *s, int64_t p)
+void gx_kry_restart(gx_kry *s, int64_t p)
 {
     while (splits_pair(s, p)) {
         p++;
@@ -363,11 +402,11 @@ static void restart(gx_kry *s, int64_t p)
     }
 }
 
-/* Half of the basis, at least the wanted ones and one more, and room for a block. */
+/* Half of the basis, or of what is beside the wanted ones, and room for a block. */
 static int64_t kept(const gx_kry *s)
 {
-    int64_t room = s->ncv - s->block - 1;
-    return gx_max(1, gx_min(gx_max(s->k + 1, s->m / 2), gx_max(s->k, room)));
+    int64_t room = s->ncv - s->block - 1, beside = s->is_filtered ? (s->m - s->k) / 2 : 1;
+    return gx_max(1, gx_min(gx_max(s->k + beside, s->m / 2), gx_max(s->k, room)));
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */
@@ -380,7 +419,7 @@ static void lock(gx_kry *s)
     }
     s->is_locked = true;
     s->steps_found = s->steps;
-    restart(s, s->k);
+    gx_kry_restart(s, s->k);
     s->f = gx_min(s->block, s->n - s->m);
     if (gx_ok(s->run) && s->f > 0) {
         memset(s->C, 0, (size_t)(s->block * s->m) * gx_kry_wide_bytes(s));
@@ -390,8 +429,8 @@ static void lock(gx_kry *s)
 
 static double key_of(const gx_kry *s, gx_scalar value)
 {
-    gx_scalar sigma = s->args->which == GX_EIG_NEAREST ? s->args->sigma : (gx_scalar){0, 0};
-    return gx_eig_key(s->args->which, sigma, value);
+    gx_scalar sigma = s->which == GX_EIG_NEAREST ? s->args->sigma : (gx_scalar){0, 0};
+    return gx_eig_key(s->which, sigma, value);
 }
 
 /* Are the first k those that were locked?  Of equals either may come first. */
@@ -432,12 +471,15 @@ static bool is_apart(const gx_kry *s)
 static void iterate(gx_kry *s)
 {
     for (int64_t step = 0; gx_ok(s->run); step++) {
-        expand(s, s->is_locked ? gx_min(s->ncv, s->m + CHECK_STEPS * s->block) : s->ncv);
+        gx_kry_expand(s, s->is_locked ? gx_min(s->ncv, s->m + CHECK_STEPS * s->block) : s->ncv);
         if (gx_ok(s->run)) {
             gx_kry_find_ritz(s);
         }
         if (!gx_ok(s->run)) {
             return;
+        }
+        if (s->is_filtered && step > 0 && gx_kry_recut(s)) {
+            continue;
         }
         s->is_sure = s->f == 0 || (s->is_locked && is_same(s) && is_apart(s));
         if (s->is_sure || step >= s->maxiter) {
@@ -446,7 +488,7 @@ static void iterate(gx_kry *s)
         if (s->converged >= s->k && !(s->is_locked && is_same(s))) {
             lock(s);
         } else if (s->m + s->f > s->ncv) {
-            restart(s, kept(s));
+            gx_kry_restart(s, kept(s));
         } else if (s->is_locked) {
             step--; // the basis is not full yet
         }
@@ -460,8 +502,10 @@ gx_code gx_eig_krylov(gx_run *run, const gx_eig_args *args, gx_eig_result *resul
         return run->err.code;
     }
     begin(&s);
-    if (gx_ok(run)) {
+    bool is_done = false;
+    while (gx_ok(run) && !is_done) {
         iterate(&s);
+        is_done = !gx_ok(run) || s.filter == NULL || gx_kry_end_filter(&s);
     }
     if (gx_ok(run)) {
         gx_kry_give(&s);

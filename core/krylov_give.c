@@ -81,8 +81,7 @@ static void find_residuals(gx_kry *s, gx_dtype dtype)
     gx_mem_free(s->run->ctx->mem, z);
 }
 
-/* How many are given: those that converged, in their order. */
-static int64_t take_converged(gx_kry *s)
+int64_t gx_kry_take_converged(gx_kry *s)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < gx_min(s->k, s->m); i++) {
@@ -99,6 +98,9 @@ static const char *tolerance_unit(const gx_kry *s)
     if (s->is_inverse) {
         return "of the inverse's value";
     }
+    if (s->is_filtered) {
+        return "of the filter's value";
+    }
     return s->is_hermitian ? "||A||" : "|value|";
 }
 
@@ -110,7 +112,7 @@ void gx_kry_give(gx_kry *s)
     for (int64_t i = 0; i < gx_min(s->k, s->m); i++) {
         worst = fmax(worst, s->residual[i]);
     }
-    int64_t count = take_converged(s);
+    int64_t count = gx_kry_take_converged(s);
     if (count < s->k && !args->allows_partial) {
         gx_run_failf(s->run, GX_NUMERIC,
                      "%lld of %lld eigenvalues of %s converged in %lld restarts (largest residual "
@@ -169,5 +171,5 @@ void gx_kry_give(gx_kry *s)
         find_residuals(s, dtype);
     }
     r->passes = s->matrix.passes;
-    r->driver = s->is_hermitian ? "lanczos" : "krylov-schur";
+    r->driver = s->filter != NULL ? "chebyshev" : s->is_hermitian ? "lanczos" : "krylov-schur";
 }

@@ -90,7 +90,7 @@ void gx_kry_ritz_vector(const gx_kry *s, int64_t i, gx_scalar *x)
 }
 
 /* ||C x||. */
-static double residual_of(const gx_kry *s, const gx_scalar *x)
+double gx_kry_residual_of(const gx_kry *s, const gx_scalar *x)
 {
     double sum = 0;
     int64_t parts = s->wide == GX_C128 ? 2 : 1;
@@ -112,6 +112,9 @@ bool gx_kry_has_converged(const gx_kry *s, int64_t i)
     gx_scalar theta = s->theta[s->order[i]];
     bool is_relative = s->is_inverse || !s->is_hermitian;
     double scale = is_relative ? hypot(theta.re, theta.im) : s->largest;
+    if (s->is_filtered) { // ||A x - value x|| / ||A|| is below this over the rest
+        scale = fmax(0, theta.re - gx_kry_filter_damped(s));
+    }
     double rounding = 8 * (gx_dtype_is_double(s->dtype) ? DBL_EPSILON : (double)FLT_EPSILON);
     return s->f == 0 || s->residual[i] <= fmax(s->tol * scale, rounding * s->largest);
 }
@@ -157,14 +160,14 @@ void gx_kry_find_ritz(gx_kry *s)
     }
     s->largest = s->is_hermitian ? largest : fmax(largest, s->ortho.norm);
     gx_scalar sigma = s->args->which == GX_EIG_NEAREST ? s->args->sigma : (gx_scalar){0, 0};
-    gx_eig_sort_order(s->value, s->m, s->args->which, sigma, s->is_hermitian, false, s->order);
+    gx_eig_sort_order(s->value, s->m, s->which, sigma, s->is_hermitian, false, s->order);
     if (s->is_real && !s->is_hermitian) {
         join_pairs(s, s->is_wanted, s->joined);
     }
     s->converged = 0;
     for (int64_t i = 0; i < gx_min(s->k + 2, s->m); i++) { // and the pair behind them
         gx_kry_ritz_vector(s, s->order[i], s->x);
-        s->residual[i] = residual_of(s, s->x);
+        s->residual[i] = gx_kry_residual_of(s, s->x);
         s->converged += i < s->k && gx_kry_has_converged(s, i) ? 1 : 0;
     }
 }

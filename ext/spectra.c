@@ -76,8 +76,11 @@ static const word whiches[] = {{"largest magnitude", GX_EIG_LARGEST_MAGNITUDE},
                                {"LA", GX_EIG_LARGEST_REAL},
                                {"SA", GX_EIG_SMALLEST_REAL},
                                {NULL, 0}};
-static const word eig_methods[] = {
-    {"auto", GX_METHOD_AUTO}, {"dense", GX_METHOD_DENSE}, {"krylov", GX_METHOD_KRYLOV}, {NULL, 0}};
+static const word eig_methods[] = {{"auto", GX_METHOD_AUTO},
+                                   {"dense", GX_METHOD_DENSE},
+                                   {"krylov", GX_METHOD_KRYLOV},
+                                   {"chebyshev", GX_METHOD_CHEBYSHEV},
+                                   {NULL, 0}};
 static const word svd_methods[] = {{"auto", GX_SVD_AUTO},
                                    {"dense", GX_SVD_DENSE},
                                    {"krylov", GX_SVD_KRYLOV},

@@ -13,34 +13,10 @@ import json
 import numpy as np
 import pytest
 
-from conftest import ROOT, error, from_numpy, q, to_numpy
+from conftest import ROOT, error, q, to_numpy
+from krylovkit import NUMPY, configure, eig, matrix, nearest_distances, store
 
-NUMPY = {"f64": np.float64, "f32": np.float32, "c128": np.complex128, "c64": np.complex64}
 TOL = {"f64": 1e-10, "f32": 2e-4, "c128": 1e-10, "c64": 2e-4}
-
-
-def configure(db, **settings):
-    for key, value in settings.items():
-        db.execute("SELECT gx_config(?, ?)", (key, value))
-
-
-def store(db, name, x):
-    db.execute("SELECT gx_store(?, ?, '{\"replace\":true}')", (name, from_numpy(x)))
-
-
-def eig(db, name="A", **options):
-    options = {"method": "krylov", **options}
-    rows = db.execute("SELECT value, imag, residual, vector FROM gx_eig(?, ?)", (name, json.dumps(options))).fetchall()
-    values = np.array([r[0] + 1j * r[1] for r in rows])
-    vectors = np.hstack([to_numpy(r[3]) for r in rows]) if rows else None
-    return values, np.array([r[2] for r in rows]), vectors
-
-
-def matrix(rng, n, dtype, is_hermitian):
-    x = rng.standard_normal((n, n))
-    if dtype.startswith("c"):
-        x = x + 1j * rng.standard_normal((n, n))
-    return ((x + x.conj().T) / 2 if is_hermitian else x).astype(NUMPY[dtype])
 
 
 @pytest.mark.parametrize("is_hermitian", [True, False])
@@ -133,20 +109,15 @@ def test_bcsstk13(db):
     assert np.abs(values / smallest - 1).max() < 1e-5
 
 
-def nearest_distances(values, want):
-    """Of each value to what it stands for, one to one, in the order given."""
-    left = list(want)
-    return np.array([abs(left.pop(int(np.argmin([abs(v - w) for w in left]))) - v) for v in values])
-
-
 def test_olm1000(db):
     """Stiff and non-normal: ||A|| is 9e4, the rightmost values are below 5.  Also beside the norm of the values."""
     sl = pytest.importorskip("scipy.sparse.linalg")
+    sparse = pytest.importorskip("scipy.sparse")
     a = imported(db, "olm1000")
     norm = np.linalg.norm(a, 2)
     want = np.linalg.eigvals(a)
     right = want[np.argsort(-want.real, kind="stable")][:6]
-    arpack = sl.eigs(a, 6, which="LR", ncv=60, maxiter=3000, return_eigenvectors=False)
+    arpack = sl.eigs(sparse.csr_matrix(a), 6, which="LR", ncv=60, maxiter=3000, return_eigenvectors=False)
     for options in ({"sigma": 5.0}, {"which": "LR", "method": "auto"}):
         values, residuals, x = eig(db, "olm1000", k=6, **options)
         for reference in (right, arpack):
