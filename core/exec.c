@@ -115,7 +115,7 @@ void gx_exec_count(gx_prog *prog, int64_t slots, const schedule *plan, const gx_
     gx_stats *stats = &run->ctx->stats;
     gx_terms terms;
     gx_predict_schedule(prog, slots, plan, accel, is_there, &terms);
-    run->planned_flops += prog->flops;
+    run->planned_work += terms.work;
     run->planned_model_s += terms.model_s;
     run->planned_s += terms.seconds;
     run->is_planned_on_device |= accel != NULL;

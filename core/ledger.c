@@ -29,9 +29,9 @@
 static const double SMOOTHING = 0.3, AGEING = 0.02, BOUND = 1.3862943611198906; /* log 4 */
 
 /* log2 of the edge n of a product of 2 n^3 flops. */
-static double size_of(double flops)
+static double size_of(double work)
 {
-    return log2(cbrt(fmax(flops, 2) / 2));
+    return log2(cbrt(fmax(work, 2) / 2));
 }
 
 static bool is_of(const gx_ledger_row *row, const char *label, bool is_device)
@@ -44,10 +44,10 @@ static double bounded(double log_factor)
     return fmax(-BOUND, fmin(BOUND, log_factor));
 }
 
-double gx_ledger_factor(const gx_ledger *ledger, const char *label, bool is_device, double flops)
+double gx_ledger_factor(const gx_ledger *ledger, const char *label, bool is_device, double work)
 {
     const gx_ledger_row *below = NULL, *above = NULL;
-    double size = size_of(flops);
+    double size = size_of(work);
     for (int k = 0; k < ledger->rows; k++) {
         const gx_ledger_row *row = &ledger->row[k];
         if (!is_of(row, label, is_device)) {
@@ -100,13 +100,13 @@ static gx_ledger_row *make(gx_ledger *ledger, const char *label, bool is_device,
     return row;
 }
 
-void gx_ledger_add(gx_ledger *ledger, const char *label, bool is_device, double flops,
+void gx_ledger_add(gx_ledger *ledger, const char *label, bool is_device, double work,
                    double model_s, double predicted_s, double measured_s)
 {
     if (!(model_s > 0) || !(predicted_s > 0) || !(measured_s > 0)) {
         return;
     }
-    double log_size = size_of(flops), ratio = measured_s / predicted_s;
+    double log_size = size_of(work), ratio = measured_s / predicted_s;
     int size = (int)lround(log_size);
     gx_ledger_row *row = find(ledger, label, is_device, size);
     row = row != NULL ? row : make(ledger, label, is_device, size);
@@ -122,9 +122,9 @@ void gx_ledger_add(gx_ledger *ledger, const char *label, bool is_device, double 
     row->measured_s = measured_s;
 }
 
-void gx_ledger_age(gx_ledger *ledger, const char *label, bool is_device, double flops)
+void gx_ledger_age(gx_ledger *ledger, const char *label, bool is_device, double work)
 {
-    gx_ledger_row *row = find(ledger, label, is_device, (int)lround(size_of(flops)));
+    gx_ledger_row *row = find(ledger, label, is_device, (int)lround(size_of(work)));
     if (row != NULL) {
         row->log_factor *= 1 - AGEING;
     }

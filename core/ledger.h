@@ -30,17 +30,17 @@ typedef struct gx_ledger {
     gx_ledger_row row[GX_LEDGER_ROWS];
 } gx_ledger;
 
-/* The correction for a call of so many flops: between 1/4 and 4; 1 where nothing is known. */
-double gx_ledger_factor(const gx_ledger *ledger, const char *label, bool is_device, double flops);
+/* The correction for a call of so much work: between 1/4 and 4; 1 where nothing is known. */
+double gx_ledger_factor(const gx_ledger *ledger, const char *label, bool is_device, double work);
 
 /* A call has been measured. */
-void gx_ledger_add(gx_ledger *ledger, const char *label, bool is_device, double flops,
+void gx_ledger_add(gx_ledger *ledger, const char *label, bool is_device, double work,
                    double model_s, double predicted_s, double measured_s);
 
 /*
 ** The other place was chosen: what is known of this one ages, so that one bad day does not keep it
 ** from being chosen for ever.
 */
-void gx_ledger_age(gx_ledger *ledger, const char *label, bool is_device, double flops);
+void gx_ledger_age(gx_ledger *ledger, const char *label, bool is_device, double work);
 
 #endif

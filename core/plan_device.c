@@ -170,7 +170,8 @@ static bool is_faster(gx_prog *host, gx_prog *device, gx_run *run, gx_accel *acc
         return false;
     }
     bool is_device = gx_plan_is_faster(cost.flops, &host_terms, &device_terms);
-    gx_ledger_age(&run->ctx->ledger, run->label, !is_device, cost.flops);
+    gx_ledger_age(&run->ctx->ledger, run->label, !is_device,
+                  is_device ? host_terms.work : device_terms.work);
     return is_device;
 }
 
@@ -193,7 +194,7 @@ gx_accel *gx_plan_place(gx_prog *prog, size_t *device_bytes)
 void gx_plan_restart(gx_run *run)
 {
     run->is_irregular = true;
-    run->planned_flops = run->planned_model_s = run->planned_s = 0;
+    run->planned_work = run->planned_model_s = run->planned_s = 0;
     run->is_planned_on_device = false;
 }
 

@@ -274,9 +274,17 @@ static bool stores(const gx_prog *prog)
     return false;
 }
 
+/* What the ledger takes for a call's size: a pass over matrices has next to no flops. */
+static double work_of(const gx_cost *cost)
+{
+    double bytes = fmax(cost->bytes_up, fmax(cost->bytes_down, cost->bytes_read));
+    double n = sqrt(bytes / sizeof(double));
+    return cost->flops < 32 * n * n ? 2 * n * n * n : cost->flops;
+}
+
 /* What comes before and after, and the correction. */
-static void conclude(gx_run *run, double bytes_written, bool is_storing, bool is_device,
-                     double flops, double busy_s, gx_terms *terms)
+static void conclude(gx_run *run, const gx_cost *cost, double bytes_written, bool is_storing,
+                     bool is_device, double busy_s, gx_terms *terms)
 {
     const gx_profile *p = gx_profile_get(run->ctx);
     if (is_storing && gx_store_commits(run->ctx->store)) {
@@ -284,7 +292,8 @@ static void conclude(gx_run *run, double bytes_written, bool is_storing, bool is
     }
     const char *label = run->planned_as != NULL ? run->planned_as : run->label;
     terms->model_s = terms->start_s + busy_s + terms->commit_s;
-    terms->factor = gx_ledger_factor(&run->ctx->ledger, label, is_device, flops);
+    terms->work = work_of(cost);
+    terms->factor = gx_ledger_factor(&run->ctx->ledger, label, is_device, terms->work);
     terms->seconds = terms->model_s * terms->factor;
 }
 
@@ -319,7 +328,7 @@ void gx_predict_schedule(gx_prog *prog, int64_t slots, const schedule *plan, con
     }
     gx_cost cost;
     gx_schedule_cost(prog, slots, plan, &cost);
-    conclude(run, cost.bytes_written - c.settled, stores(prog), accel != NULL, cost.flops, busy_s,
+    conclude(run, &cost, cost.bytes_written - c.settled, stores(prog), accel != NULL, busy_s,
              terms);
 }
 
@@ -364,6 +373,5 @@ void gx_predict_cost(gx_run *run, const gx_accel *accel, const gx_cost *cost, gx
         busy_s = fill + fmax(largest(terms->read_s, terms->up_s, terms->compute_s),
                              fmax(terms->down_s, terms->write_s));
     }
-    conclude(run, cost->bytes_written, cost->bytes_written > 0, accel != NULL, cost->flops, busy_s,
-             terms);
+    conclude(run, cost, cost->bytes_written, cost->bytes_written > 0, accel != NULL, busy_s, terms);
 }

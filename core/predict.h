@@ -24,6 +24,7 @@ typedef struct gx_terms {
     double model_s;      /* what these come to, overlapped as the executor overlaps them      */
     double factor;       /* measured / model_s of earlier calls like this one; 1 = none       */
     double seconds;      /* the prediction: model_s * factor                                  */
+    double work;         /* flops, or those of a product as large as the bytes of a pass */
 } gx_terms;
 
 /*

@@ -346,6 +346,20 @@ static cJSON *compose_device(const gx_device_profile *device)
     return object;
 }
 
+/* Owns object. */
+static bool print(cJSON *object, char *text, size_t bytes)
+{
+    bool is_printed =
+        cJSON_PrintPreallocated(object, text, (int)gx_min((int64_t)bytes, INT_MAX), 0);
+    cJSON_Delete(object);
+    return is_printed;
+}
+
+bool gx_profile_print_device(const gx_device_profile *device, char *text, size_t bytes)
+{
+    return print(compose_device(device), text, bytes);
+}
+
 bool gx_profile_print(const gx_profile *profile, const char *name, const gx_device_profile *device,
                       char *text, size_t bytes)
 {
@@ -358,10 +372,7 @@ bool gx_profile_print(const gx_profile *profile, const char *name, const gx_devi
             cJSON_Delete(object);
         }
     }
-    bool is_printed =
-        cJSON_PrintPreallocated(machine, text, (int)gx_min((int64_t)bytes, INT_MAX), 0);
-    cJSON_Delete(machine);
-    return is_printed;
+    return print(machine, text, bytes);
 }
 
 /* Put object into a section of the file under a key, in place of what is there.  Owns object. */

@@ -121,6 +121,9 @@ void gx_profile_keep(struct gx_ctx *ctx, const gx_profile *profile);
 bool gx_profile_print(const gx_profile *profile, const char *name, const gx_device_profile *device,
                       char *text, size_t bytes);
 
+/* The same of a device's alone. */
+bool gx_profile_print_device(const gx_device_profile *device, char *text, size_t bytes);
+
 /* Path of the file; false where there is no folder for it (neither XDG_CACHE_HOME nor HOME). */
 bool gx_profile_path(char *path, size_t bytes);
 

@@ -77,7 +77,7 @@ typedef struct gx_run {
     struct gx_accel *target;                 /* planning for this device; NULL: for the host  */
     size_t target_bytes;                     /* device memory that plans may count on         */
     const char *planned_as;                  /* gx_plan: the function it plans; else NULL     */
-    double planned_flops;                    /* of the programs that have run, ...            */
+    double planned_work;                     /* of the programs that have run, ...            */
     double planned_model_s, planned_s;       /* and how long they were to take */
     bool is_planned_on_device, is_irregular; /* not to be learnt from          */
     double done, total;                      /* progress in any unit (flops, bytes)           */

@@ -1,14 +1,16 @@
 /*
-** The tables that show a connection to itself: gx_settings, gx_stats and gx_devices.
+** The tables that show a connection to itself: gx_settings, gx_stats, gx_predictions, gx_devices.
 **
 **   gx_settings(key, value, "default", unit, meaning)   one row a setting; set by gx_config()
 **   gx_stats(name, value, unit, meaning)                one row a counter, five of memory, then
 **                                                       a row 'note' a remark: value = how often
+**   gx_predictions("function", device, size, calls, predicted, measured, ratio, least, most,
+**              factor)                                  one row a function, place and size class
 **   gx_devices(device, backend, status, reason, memory, memory_free, f64, f32, c128, c64,
-**              upload, download)                        one row a device, or why there is none
+**              upload, download, driver, launch, rates) one row a device, or why there is none
 **
 ** All are eponymous, read-only, and DIRECTONLY: a schema that came with a database file may not
-** look. The three share one module: a table says how many rows it has and puts one column of one
+** look. The four share one module: a table says how many rows it has and puts one column of one
 ** row into SQLite's result.  Rows of gx_settings and gx_stats are read as they are at that
 ** moment; gx_devices is gathered when the scan begins, which opens gx_cuda.so where it is there.
 */
@@ -19,6 +21,7 @@
 #include "../core/machine.h"
 #include "control.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,6 +34,8 @@ typedef struct device {
     char reason[256]; /* "" = no remark                   */
     gx_dev_info info; /* bytes and rates; 0 = not known   */
     bool is_known;    /* info is filled                   */
+    bool is_measured; /* profile is                       */
+    gx_device_profile profile;
 } device;
 
 typedef struct cursor {
@@ -42,7 +47,7 @@ typedef struct cursor {
 
 typedef struct table table;
 
-/* What the three differ in. */
+/* What the four differ in. */
 typedef struct shape {
     const char *name, *declaration;
     int (*begin)(table *of, cursor *cur); /* sets cur->rows                     */
@@ -179,6 +184,40 @@ static void column_stats(table *of, cursor *cur, sqlite3_context *sql, int colum
     }
 }
 
+// gx_predictions ----------------------------------------------------------------------------------
+
+static int begin_predictions(table *of, cursor *cur)
+{
+    cur->rows = of->ctx->ledger.rows;
+    return SQLITE_OK;
+}
+
+static void column_predictions(table *of, cursor *cur, sqlite3_context *sql, int column)
+{
+    const gx_ledger_row *row = &of->ctx->ledger.row[cur->row];
+    const gx_accel *accel = gx_accel_opened(of->ctx);
+    const double number[] = {
+        row->predicted_s, row->measured_s, exp(row->log_ratio / (double)gx_max(1, row->calls)),
+        row->least,       row->most,       exp(row->log_factor)};
+    switch (column) {
+    case 0:
+        result_text(sql, row->label);
+        break;
+    case 1:
+        result_text(sql, !row->is_device ? "cpu" : accel == NULL ? "cuda" : accel->info.name);
+        break;
+    case 2:
+        sqlite3_result_int64(sql, llround(exp2(row->size)));
+        break;
+    case 3:
+        sqlite3_result_int64(sql, row->calls);
+        break;
+    default:
+        sqlite3_result_double(sql, number[column - 4]);
+        break;
+    }
+}
+
 // gx_devices --------------------------------------------------------------------------------------
 
 /*
@@ -205,12 +244,14 @@ static void describe(gx_ctx *ctx, const gx_backend *backend, int ordinal, device
     if (!is_open) {
         backend->close(dev);
     }
-    gx_device_profile profile;
-    if (out->is_known && !out->info.is_host && gx_profile_device(ctx, &out->info, &profile)) {
-        out->info.upload_bytes_per_s = profile.upload_bytes_per_s;
-        out->info.download_bytes_per_s = profile.download_bytes_per_s;
+    gx_device_profile *profile = &out->profile;
+    if (out->is_known && !out->info.is_host && gx_profile_device(ctx, &out->info, profile)) {
+        out->is_measured = true;
+        out->info.upload_bytes_per_s = profile->upload_bytes_per_s;
+        out->info.download_bytes_per_s = profile->download_bytes_per_s;
+        out->info.launch_s = profile->launch_s;
         for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
-            out->info.flops_per_s[dtype] = profile.gemm_flops_per_s[dtype][GX_DEVICE_SIZES - 1];
+            out->info.flops_per_s[dtype] = profile->gemm_flops_per_s[dtype][GX_DEVICE_SIZES - 1];
         }
     }
 }
@@ -283,9 +324,19 @@ static void result_known(sqlite3_context *sql, double value)
     }
 }
 
+/* All that has been measured of it, as JSON; NULL where nothing has. */
+static void result_rates(sqlite3_context *sql, const gx_ctx *ctx, const device *dev)
+{
+    char text[8192];
+    bool is_cpu = dev->backend == gx_backend_cpu.name && ctx->profile.is_measured;
+    if ((dev->is_measured && gx_profile_print_device(&dev->profile, text, sizeof text)) ||
+        (is_cpu && gx_profile_print(&ctx->profile, "", NULL, text, sizeof text))) {
+        result_text(sql, text);
+    }
+}
+
 static void column_devices(table *of, cursor *cur, sqlite3_context *sql, int column)
 {
-    (void)of;
     const device *dev = &cur->devices[cur->row];
     const gx_dev_info *info = &dev->info;
     switch (column) {
@@ -314,6 +365,17 @@ static void column_devices(table *of, cursor *cur, sqlite3_context *sql, int col
     case 11:
         result_known(sql, info->download_bytes_per_s);
         break;
+    case 12:
+        if (info->driver[0] != '\0') {
+            result_text(sql, info->driver);
+        }
+        break;
+    case 13:
+        result_known(sql, info->launch_s);
+        break;
+    case 14:
+        result_rates(sql, of->ctx, dev);
+        break;
     default:
         result_known(sql, info->flops_per_s[column - 6]);
         break;
@@ -327,9 +389,14 @@ static const shape shapes[] = {
      begin_settings, column_settings},
     {"gx_stats", "CREATE TABLE x(name TEXT, value INTEGER, unit TEXT, meaning TEXT)", begin_stats,
      column_stats},
+    {"gx_predictions",
+     "CREATE TABLE x(\"function\" TEXT, device TEXT, size INTEGER, calls INTEGER, predicted REAL,"
+     " measured REAL, ratio REAL, least REAL, most REAL, factor REAL)",
+     begin_predictions, column_predictions},
     {"gx_devices",
      "CREATE TABLE x(device TEXT, backend TEXT, status TEXT, reason TEXT, memory INTEGER,"
-     " memory_free INTEGER, f64 REAL, f32 REAL, c128 REAL, c64 REAL, upload REAL, download REAL)",
+     " memory_free INTEGER, f64 REAL, f32 REAL, c128 REAL, c64 REAL, upload REAL, download REAL,"
+     " driver TEXT, launch REAL, rates TEXT)",
      begin_devices, column_devices},
 };
 

@@ -343,7 +343,7 @@ def test_devices(fresh):
     assert rows["cpu"][2] == "used" and rows["reference"][2] == "ready"
     if CUDA_OFF:
         assert rows["cuda"][:4] == ("cuda", "cuda", "off", CUDA_OFF)
-        assert rows["cuda"][4:] == (None,) * 8
+        assert rows["cuda"][4:] == (None,) * 11
     assert rows["cpu"][3] == "rates not measured: SELECT gx_benchmark()"
     assert rows["cpu"][4] >= rows["cpu"][5] > 0
     config(fresh, "backend", "reference")
