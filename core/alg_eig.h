@@ -126,7 +126,7 @@ typedef struct gx_svd_args {
     const gx_mat *A; /* m x n                                                              */
     gx_svd_mode mode;
     int64_t k;        /* the k largest; 0: all min(m, n)                                    */
-    bool is_smallest; /* the smallest k, ascending; k 0: all, ascending. Dense alone            */
+    bool is_smallest; /* the smallest k, ascending; k 0: all, ascending                       */
     gx_svd_method method;
     int64_t power;      /* RANDOMIZED: power steps; < 0: chosen                               */
     int64_t oversample; /* RANDOMIZED: columns beside k; < 0: chosen                          */
@@ -172,11 +172,21 @@ gx_code gx_svd_dense(gx_run *run, const gx_svd_args *args, gx_svd_result *result
 gx_code gx_svd_reserve(gx_run *run, gx_svd_result *result, int64_t m, int64_t n, int64_t count,
                        gx_dtype dtype, gx_svd_mode mode);
 
+/* Does memory_limit leave what gx_svd_dense() takes for all of args->A? */
+bool gx_svd_dense_fits(gx_run *run, const gx_svd_args *args);
+
 /* The sign of U's columns and V^H's rows as said above. */
 void gx_svd_fix_sign(gx_svd_result *result);
 
 /* All min(m, n) singular values of A, descending: for norms, condition numbers and ranks. */
 gx_code gx_alg_singular_values(gx_run *run, const gx_mat *A, double *sigma);
+
+/*
+** The smallest of them by the largest, 1 / cond_2: infinity where there are none, 0 for a singular
+** A.  A square A that does not fit is iterated with, and its inverse (krylov_smallest.c): both
+** values then are right to 1e-10 (2e-6 for f32, c64), the smallest to cond eps.
+*/
+gx_code gx_alg_singular_ratio(gx_run *run, const gx_mat *A, double *rcond);
 
 /* The largest of them (||A||_2), or their sum (the nuclear norm); 0 when there are none. */
 gx_code gx_alg_singular_norm(gx_run *run, const gx_mat *A, bool is_nuclear, double *norm);

@@ -121,9 +121,9 @@ static gx_code refuse_what_is_too_large(const solving *s)
     if (args->mode == GX_SVD_FULL) {
         advice = "ask for the economy mode or for k of them, or raise it with "
                  "gx_config('memory_limit', ...)";
-    } else if (args->is_smallest) {
-        advice = "the smallest ones need the whole matrix there: raise it with "
-                 "gx_config('memory_limit', ...)";
+    } else if (args->is_smallest && s->m != s->n) {
+        advice = "all of it is needed for the smallest ones of a matrix that is not square: raise "
+                 "it with gx_config('memory_limit', ...)";
     }
     return gx_dense_fits(s->run, whole_bytes(s), what, args->A, advice);
 }
@@ -342,13 +342,22 @@ static gx_code check_iterative(gx_run *run, const gx_svd_args *args)
         return gx_run_failf(run, GX_ARG, "method \"%s\" needs k, the number of singular values",
                             name);
     }
-    if (args->is_smallest) {
+    const gx_mat *A = args->A;
+    bool is_square = A->rows == A->cols;
+    if (args->is_smallest && (!is_square || args->method != GX_SVD_KRYLOV)) {
         return gx_run_failf(run, GX_UNSUPPORTED,
-                            "method \"%s\" finds the largest singular values: the smallest ones "
-                            "are for {\"method\":\"dense\"}",
-                            name);
+                            "the smallest singular values of a matrix%s are not for method \"%s\": "
+                            "use {\"method\":\"dense\"}",
+                            is_square ? "" : " that is not square", name);
     }
     return GX_OK;
+}
+
+bool gx_svd_dense_fits(gx_run *run, const gx_svd_args *args)
+{
+    gx_svd_result none = {0};
+    solving s = solving_of(run, args, &none);
+    return takes_panels(args) || whole_bytes(&s) <= gx_mem_available(run->ctx->mem);
 }
 
 /*
@@ -359,8 +368,12 @@ static gx_code check_iterative(gx_run *run, const gx_svd_args *args)
 static gx_svd_method choose_method(gx_run *run, const gx_svd_args *args)
 {
     const int64_t FEW_SIDE = 1000, SHARE = 20;
-    if (args->method != GX_SVD_AUTO || args->k == 0 || args->is_smallest) {
+    if (args->method != GX_SVD_AUTO || args->k == 0) {
         return args->method == GX_SVD_AUTO ? GX_SVD_DENSE : args->method;
+    }
+    if (args->is_smallest) { // by the inverse of a square matrix: where there is no other way
+        bool is_dense = args->A->rows != args->A->cols || gx_svd_dense_fits(run, args);
+        return is_dense ? GX_SVD_DENSE : GX_SVD_KRYLOV;
     }
     gx_svd_result none = {0};
     solving s = solving_of(run, args, &none);
@@ -373,7 +386,7 @@ static gx_svd_method choose_method(gx_run *run, const gx_svd_args *args)
     return is_few || whole_bytes(&s) > available ? GX_SVD_KRYLOV : GX_SVD_DENSE;
 }
 
-/* Residuals of what the dense driver found: two passes over A. */
+/* Residuals of what came without an operator for A: two passes over it. */
 static void look_at_residuals(gx_run *run, const gx_mat *A, gx_svd_result *result)
 {
     gx_oper op;
@@ -396,13 +409,15 @@ gx_code gx_alg_svd(gx_run *run, const gx_svd_args *asked, gx_svd_result *result)
         args.mode = args.wants_residuals && args.mode == GX_SVD_VALUES ? GX_SVD_ECONOMY : args.mode;
         if (is_dense) {
             gx_svd_dense(run, &args, result);
-        } else if (check_iterative(run, &args) == GX_OK) {
+        } else if (check_iterative(run, &args) == GX_OK && args.is_smallest) {
+            gx_svd_smallest(run, &args, result);
+        } else if (gx_ok(run)) {
             gx_svd_iterative(run, &args, result);
         }
         if (gx_ok(run) && !is_dense) {
             gx_svd_fix_sign(result);
         }
-        if (gx_ok(run) && is_dense && args.wants_residuals) {
+        if (gx_ok(run) && (is_dense || args.is_smallest) && args.wants_residuals) {
             look_at_residuals(run, args.A, result);
         }
     }

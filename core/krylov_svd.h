@@ -33,6 +33,18 @@ size_t gx_svd_iterative_bytes(gx_run *run, const gx_svd_args *args);
 */
 gx_code gx_svd_iterative(gx_run *run, const gx_svd_args *args, gx_svd_result *result);
 
+/*
+** The k smallest of a square A, ascending: the largest of its inverse (krylov_smallest.c).
+** GX_NUMERIC: A is singular.
+*/
+gx_code gx_svd_smallest(gx_run *run, const gx_svd_args *args, gx_svd_result *result);
+
+/*
+** Refusals of ncv, block, and of too little memory for the bases, by args->method; sets ncv where
+** the basis is to be smaller than by choice, so that keep_bytes are left.
+*/
+gx_code gx_svd_check_sizes(gx_run *run, gx_svd_args *args, size_t keep_bytes);
+
 /* The drivers, of an operator with args->A's shape; args->A is what messages name. */
 gx_code gx_svd_krylov(gx_run *run, gx_oper *op, const gx_svd_args *args, gx_svd_result *result);
 gx_code gx_svd_randomized(gx_run *run, gx_oper *op, const gx_svd_args *args, gx_svd_result *result);

@@ -248,11 +248,26 @@ static gx_code check(gx_run *run, const gx_svd_args *args)
     return GX_OK;
 }
 
+static gx_code refuse_bytes(gx_run *run, const gx_svd_args *args)
+{
+    gx_svd_sizes sizes;
+    gx_svd_choose_sizes(args, &sizes);
+    bool is_random = args->method == GX_SVD_RANDOMIZED;
+    char what[80];
+    snprintf(what, sizeof what, "%lld singular values with a basis of %lld", (long long)args->k,
+             (long long)(is_random ? sizes.width : sizes.ncv));
+    return gx_dense_fits(run, gx_svd_iterative_bytes(run, args), what, args->A,
+                         is_random ? "ask for fewer, or raise it with "
+                                     "gx_config('memory_limit', ...)"
+                                   : "ask for fewer or a smaller ncv, or raise it with "
+                                     "gx_config('memory_limit', ...)");
+}
+
 /*
 ** A basis that nobody asked for gets smaller until it fits, which costs passes; not in
 ** deterministic mode, where the bits would depend on the budget.
 */
-static void fit_basis(gx_run *run, gx_svd_args *args)
+static void fit_basis(gx_run *run, gx_svd_args *args, size_t keep_bytes)
 {
     bool is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
     if (args->ncv != 0 || args->method == GX_SVD_RANDOMIZED || is_fixed) {
@@ -263,32 +278,29 @@ static void fit_basis(gx_run *run, gx_svd_args *args)
     int64_t n = gx_min(args->A->rows, args->A->cols);
     int64_t least = gx_min(sizes.ncv, gx_min(n, 2 * args->k + 2 * sizes.block));
     while (sizes.ncv > least &&
-           gx_svd_iterative_bytes(run, args) > gx_mem_available(run->ctx->mem)) {
+           gx_svd_iterative_bytes(run, args) + keep_bytes > gx_mem_available(run->ctx->mem)) {
         sizes.ncv = gx_max(least, sizes.ncv / 4 * 3);
         args->ncv = sizes.ncv;
     }
+}
+
+gx_code gx_svd_check_sizes(gx_run *run, gx_svd_args *args, size_t keep_bytes)
+{
+    if (!gx_ok(run) || check(run, args) != GX_OK) {
+        return run->err.code;
+    }
+    fit_basis(run, args, keep_bytes);
+    return refuse_bytes(run, args);
 }
 
 gx_code gx_svd_iterative(gx_run *run, const gx_svd_args *asked, gx_svd_result *result)
 {
     const gx_mat *A = asked->A;
     gx_svd_args fitted = *asked, *args = &fitted;
-    if (!gx_ok(run) || check(run, args) != GX_OK) {
+    if (gx_svd_check_sizes(run, args, 0) != GX_OK) {
         return run->err.code;
     }
-    gx_svd_sizes sizes;
-    fit_basis(run, args);
-    gx_svd_choose_sizes(args, &sizes);
     bool is_random = args->method == GX_SVD_RANDOMIZED;
-    char what[80];
-    snprintf(what, sizeof what, "%lld singular values with a basis of %lld", (long long)args->k,
-             (long long)(is_random ? sizes.width : sizes.ncv));
-    if (gx_dense_fits(run, gx_svd_iterative_bytes(run, args), what, A,
-                      is_random ? "ask for fewer, or raise it with gx_config('memory_limit', ...)"
-                                : "ask for fewer or a smaller ncv, or raise it with "
-                                  "gx_config('memory_limit', ...)") != GX_OK) {
-        return run->err.code;
-    }
     bool is_hermitian = A->rows == A->cols && (A->properties & GX_PROP_HERMITIAN) != 0;
     gx_oper op;
     if (gx_oper_begin(run, A, A->dtype, is_hermitian, to_size(work_bytes(run, args)), &op) ==

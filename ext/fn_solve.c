@@ -194,27 +194,11 @@ static bool by_singular_values(gx_fn *fn, const cond_options *opt, const gx_solv
                                double *rcond)
 {
     const gx_mat *A = args->A;
-    int64_t count = gx_min(A->rows, A->cols);
     if (args->aux != NULL || opt->has_factor || opt->has_norm || opt->has_assume) {
         return gx_fn_fail(fn, "kind 2 is by singular values: it takes the matrix itself and no "
                               "options");
     }
-    void *memory = NULL;
-    gx_err err = {0};
-    if (gx_mem_alloc(fn->ctx->mem, (size_t)count * sizeof(double), "singular values", &memory,
-                     &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
-        return false;
-    }
-    if (!gx_fn_own(fn, memory)) {
-        return false;
-    }
-    double *sigma = memory;
-    if (gx_alg_singular_values(&fn->run, A, sigma) != GX_OK) {
-        return false;
-    }
-    *rcond = count == 0 ? (double)INFINITY : sigma[0] == 0 ? 0 : sigma[count - 1] / sigma[0];
-    return true;
+    return gx_alg_singular_ratio(&fn->run, A, rcond) == GX_OK;
 }
 
 /* 1 / (||A|| ||A^-1||): 0 for a singular A, infinity for an empty one. */

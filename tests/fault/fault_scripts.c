@@ -100,6 +100,9 @@ const fault_script fault_scripts[] = {
     {"svd-randomized", HELPERS,
      "SELECT gx_svd('A', 's', 'U', 'V', '{\"k\":2,\"method\":\"randomized\"}')"},
     {"svd-smallest", SMALL, "SELECT sigma, v FROM gx_svd('Z', '{\"k\":2,\"which\":\"smallest\"}')"},
+    {"svd-inverse", HELPERS,
+     "SELECT sigma, length(u), residual FROM gx_svd('S', "
+     "'{\"k\":2,\"which\":\"smallest\",\"method\":\"krylov\"}')"},
     // Few eigenvalues.
     {"eig-krylov", HELPERS "SELECT gx_matmul('A', 'A', 'G', '{\"transb\":true}');",
      "SELECT k, value, residual, length(vector) FROM gx_eig('G', "

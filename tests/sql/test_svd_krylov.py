@@ -283,7 +283,8 @@ def test_routing(filedb):
     assert text.startswith("gx_svd: singular values and vectors of A (350x300 f64) need ") and "ask for k of them" in text
     text = error(filedb, "SELECT u FROM gx_svd('A', '{\"k\":2,\"which\":\"smallest\"}')")
     assert text.startswith("gx_svd: singular values and vectors of A (350x300 f64) need ")
-    assert text.endswith("the smallest ones need the whole matrix there: raise it with gx_config('memory_limit', ...)")
+    assert text.endswith("all of it is needed for the smallest ones of a matrix that is not square: raise it with "
+                         "gx_config('memory_limit', ...)")
     text = error(filedb, "SELECT gx_svd('A', '{\"k\":100,\"method\":\"krylov\"}')")
     assert text.startswith("gx_svd: 100 singular values with a basis of 216 of A (350x300 f64) need ")
     assert text.endswith("ask for fewer or a smaller ncv, or raise it with gx_config('memory_limit', ...)")
@@ -314,6 +315,44 @@ def test_smallest(db, dtype):
             assert np.linalg.norm(wide(a) @ v - u * s) <= 50 * 20 * EPS[dtype] * exact[-1]
         alone = to_numpy(q(db, "SELECT gx_svd('A', '{\"which\":\"SM\"}')")).ravel()
         assert np.abs(alone - exact).max() <= 50 * 20 * EPS[dtype] * exact[-1]
+
+
+@pytest.mark.parametrize("dtype", list(NUMPY))
+def test_smallest_by_the_inverse(filedb, dtype):
+    """A square matrix's: the largest of its inverse, whose factors are in memory or in the temp database."""
+    filedb.execute("PRAGMA synchronous=off")
+    configure(filedb, tile_bytes=64 * 64 * 8)
+    sigma = np.r_[np.linspace(9, 1, 235), 0.05, 0.04, 0.04, 0.02, 0.01]
+    a = known(np.random.default_rng(87), 240, 240, sigma)
+    if dtype.startswith("c"):
+        a = a * np.exp(1j * np.arange(240)) * np.exp(1j * np.arange(240.0) ** 2)[:, None]
+    a = a.astype(NUMPY[dtype])
+    store(filedb, "A", a)
+    unit = 50 * 240 * EPS[dtype] * 9
+    exact = np.linalg.svd(wide(a), compute_uv=False)[::-1]
+    for limit in ("64MiB", {"f64": "1600KiB", "f32": "1200KiB", "c128": "2600KiB", "c64": "1800KiB"}[dtype]):
+        configure(filedb, memory_limit=limit)
+        s, u, v, residual = svd(filedb, k=5, which="smallest")
+        u, v = wide(u), wide(v)
+        assert np.abs(s - exact[:5]).max() <= unit and (np.diff(s) >= 0).all()
+        assert np.linalg.norm(wide(a) @ v - u * s, axis=0).max() <= unit
+        assert np.linalg.norm(wide(a).conj().T @ u - v * s, axis=0).max() <= unit
+        assert residual.max() <= unit
+        for x in (u, v):
+            assert np.linalg.norm(x.conj().T @ x - np.eye(5)) <= 100 * 240 * EPS[dtype]
+    few = {"f64": "540KiB", "c128": "1050KiB"}.get(dtype, "64MiB")
+    for limit in ("64MiB", few):
+        configure(filedb, memory_limit=limit)
+        assert q(filedb, "SELECT gx_cond('A', 2)") == pytest.approx(exact[-1] / exact[0], rel=1e-9 + 1e4 * EPS[dtype])
+    configure(filedb, memory_limit="64MiB")
+    a[:, 7] = 0
+    a[11] = 0
+    store(filedb, "A", a)
+    assert " is singular (" in error(filedb, "SELECT u FROM gx_svd('A', '{\"k\":2,\"which\":\"SM\",\"method\":\"krylov\"}')")
+    configure(filedb, memory_limit=few)
+    if few != "64MiB":  # by the factorisation: there is no memory for all of A
+        assert q(filedb, "SELECT gx_cond('A', 2)") == np.inf
+    assert q(filedb, "SELECT count(*) FROM gx") == 1
 
 
 # 7 ------------------------------------------------------------------------------------------------
@@ -386,7 +425,11 @@ REFUSED = {
     '{"method":"krylov","k":3,"ncv":21}': "ncv must be from 7 to 20 for k = 3, not 21",
     '{"method":"krylov","k":3,"block":65}': "block must be from 1 to 64, not 65",
     '{"method":"krylov","k":3,"which":"smallest"}':
-        "method \"krylov\" finds the largest singular values: the smallest ones are for {\"method\":\"dense\"}",
+        "the smallest singular values of a matrix that is not square are not for method \"krylov\": "
+        "use {\"method\":\"dense\"}",
+    '{"method":"randomized","k":3,"which":"smallest"}':
+        "the smallest singular values of a matrix that is not square are not for method \"randomized\": "
+        "use {\"method\":\"dense\"}",
     '{"method":"lanczos","k":3}':
         "option \"method\" is \"lanczos\" but must be one of \"auto\", \"dense\", \"krylov\", \"randomized\"",
     '{"which":"nearest","k":3}':
