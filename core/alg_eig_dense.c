@@ -19,6 +19,7 @@
 */
 #include "alg_eig.h"
 #include "dense.h"
+#include "dense_device.h"
 
 #include <math.h>
 #include <string.h>
@@ -205,7 +206,7 @@ static void call_hermitian(solving *s)
         return;
     }
     gx_args args = kernel_args(s);
-    gx_dense_call(s->run, GX_SYEV, s->dtype, &args);
+    gx_dense_spectrum(s->run, GX_SYEV, s->dtype, &args);
     if (gx_ok(s->run)) {
         gx_convert(real, s->values, gx_max(1, s->n), GX_C128, s->all, gx_max(1, s->n), s->n, 1);
         s->sums.trace.im = 0; // rounding of L^-1 A L^-H
@@ -250,7 +251,7 @@ static void call_general(solving *s)
         gx_dense_alloc(run, s->wide, s->n * s->n, "left eigenvectors", &s->left);
     }
     args = kernel_args(s);
-    gx_dense_call(run, GX_GEEV, s->dtype, &args);
+    gx_dense_spectrum(run, GX_GEEV, s->dtype, &args);
     if (gx_ok(run)) {
         gx_convert(s->wide, s->values, gx_max(1, s->n), GX_C128, s->all, gx_max(1, s->n), s->n, 1);
         gx_dense_check_sums(run, s->args->A->label, "eigenvalues", s->dtype, &s->sums, s->all, s->n,

@@ -13,6 +13,7 @@
 */
 #include "alg_eig.h"
 #include "dense.h"
+#include "dense_device.h"
 #include "krylov_svd.h"
 
 #include <math.h>
@@ -210,7 +211,7 @@ static gx_code long_values(solving *s, double *sigma)
         gx_args call = kernel_args(s, s->least, s->least);
         gx_dense_sums sums;
         gx_dense_sums_of(s->run, s->dtype, s->a, s->least, s->least, s->least, &sums);
-        gx_dense_call(s->run, GX_GESDD, s->dtype, &call);
+        gx_dense_spectrum(s->run, GX_GESDD, s->dtype, &call);
         take_values(s, &sums, sigma);
     }
     return gx_ok(s->run) ? GX_OK : s->run->err.code;
@@ -229,7 +230,7 @@ static void load_and_call(solving *s, double *sigma)
         gx_dense_finite(s->run, A->label, s->dtype, s->a, ld, s->m, s->n);
         gx_args call = kernel_args(s, s->m, s->n);
         gx_dense_sums_of(s->run, s->dtype, s->a, ld, s->m, s->n, &sums);
-        gx_dense_call(s->run, GX_GESDD, s->dtype, &call);
+        gx_dense_spectrum(s->run, GX_GESDD, s->dtype, &call);
         take_values(s, &sums, sigma);
     }
 }

@@ -18,6 +18,7 @@
 
 #include "alg_eig.h"
 #include "dense.h"
+#include "dense_device.h"
 
 #include <complex.h>
 #include <math.h>
@@ -282,7 +283,7 @@ static void by_eigenvalues(evaluation *e)
     args.wants_right = true;
     args.c = e->a;
     args.values = values;
-    gx_dense_call(run, GX_SYEV, e->w.dtype, &args);
+    gx_dense_spectrum(run, GX_SYEV, e->w.dtype, &args);
     if (gx_ok(run)) {
         bool is_real = map_values(e, values, f);
         put_together(e, f, is_real);

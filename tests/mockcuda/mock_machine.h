@@ -8,6 +8,7 @@
 **   MOCK_OTHERS     "BYTES" or "BYTES:N": other processes hold so much of each device, from the
 **                   N-th call on (0)
 **   MOCK_BANDWIDTH  copies, bytes per second; 0 = as fast as it goes (0)
+**                   A call named "wrong" does not fail: the spectrum that it computed is wrong.
 **   MOCK_SLOW       microseconds that every asynchronous action takes at least (0)
 **   MOCK_FAIL       "CALL:N" or "CALL:N:MODE": the N-th call of that name fails, "*" any name.
 **                   MODE, the stand-in for gx_cuda.so: once (default), always (that call and all

@@ -4,6 +4,9 @@ Plan:
 - Krylov methods with the matrix on the device: values and vectors as the CPU's, for all dtypes, symmetric and general,
   eigenvalues and singular triplets; all of the matrix there, a part of it, nothing of it; wide blocks of vectors;
 - a second call finds the matrix still there; a changed one does not; passes, their bytes and time are counted;
+- all eigenvalues, symmetric and general, and singular values, with and without vectors, tall, wide and full, on the
+  device: as NumPy's, for all dtypes; left vectors of a general matrix on the CPU;
+- a device that returns wrong numbers without a word is found out, and the CPU computes;
 - out of device memory in the middle, each call of the device failed in turn, a lost device: the right answer, a remark,
   nothing left behind.
 """
@@ -173,4 +176,73 @@ def test_a_part_fails(tmp_path):
     limit = """q(db, "SELECT gx_config('device_memory_limit', 80000)")\nvalues_of()\n"""
     got = run(tmp_path, FAIL.format(call="*", mode="", reopen=True).replace("values_of()\n", limit, 1))
     assert got["points"] >= 20
+    assert (got["wrong"], got["silent"], got["violations"], got["alive"]) == ([], [], [], {})
+
+
+DENSE = """
+import itertools
+def check(dtype, n=40, m=55):
+    S, G, values = make(n=n, dtype=dtype, tile=16)
+    eps = 2e-3 if dtype in ('f32', 'c64') else 1e-10
+    N = np.triu(np.random.default_rng(3).standard_normal((n, n)), 1) + np.diag(values)
+    kind = dict(f64=np.float64, f32=np.float32, c128=np.complex128, c64=np.complex64)[dtype]
+    q(db, "SELECT gx_copy(?, 'N', '{\\"replace\\":true}')", from_numpy(N.astype(kind)))
+    q(db, "SELECT gx_stats_reset()")
+    worst = {}
+    w = to_numpy(q(db, "SELECT gx_eigvals('S')")).real.ravel()
+    worst['eigvals'] = np.abs(np.sort(w) - np.sort(values)).max()
+    q(db, "SELECT gx_eig('S', 'w', 'v', '{\\"replace\\":true}')")
+    w, v = (to_numpy(q(db, "SELECT gx_copy(?)", x)) for x in 'wv')
+    worst['eig'] = np.abs(S @ v - v * w.ravel()).max()
+    w = to_numpy(q(db, "SELECT gx_eigvals('N')")).ravel()
+    worst['general'] = np.abs(np.sort(w.real) - np.sort(values)).max() / 10
+    q(db, "SELECT gx_eig('N', 'w', 'v', '{\\"replace\\":true}')")
+    w, v = (to_numpy(q(db, "SELECT gx_copy(?)", x)) for x in 'wv')
+    worst['general vectors'] = np.abs(N @ v - v * w.ravel()).max()
+    sigma = 50 * 0.7 ** np.arange(n)
+    for name, x in (('G', G), ('H', G.conj().T)):
+        q(db, "SELECT gx_copy(?, 'X', '{\\"replace\\":true}')", from_numpy(x.astype(kind)))
+        s = [r[0] for r in db.execute("SELECT sigma FROM gx_svd('X')")]
+        worst[name + ' values'] = np.abs(np.array(s) - sigma).max()
+        for mode in ('economy', 'full'):
+            q(db, "SELECT gx_svd('X', 's', 'u', 'vt', ?)", '{"replace":true,"mode":"%s"}' % mode)
+            u, vt = (to_numpy(q(db, "SELECT gx_copy(?)", y)) for y in ('u', 'vt'))
+            worst[name + mode] = np.abs((u[:, :n] * sigma) @ vt[:n] - x).max()
+    return {k: float(v) for k, v in worst.items() if not v < 100 * eps}
+"""
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32", "c128", "c64"])
+def test_dense(tmp_path, dtype):
+    got = run(
+        tmp_path,
+        DENSE
+        + f"""
+result = [check({dtype!r})]
+s = stats(db)
+result += [s['device_calls'], s['device_fallbacks'], s['probes'], s['probe_ratio'], notes(db), mock.counts()['violations']]
+left = [len(r[0]) for r in db.execute("SELECT left_vector FROM gx_eig('N', '{{\\"left\\":true}}') LIMIT 1")]
+result += [len(left), stats(db)['device_calls'] - s['device_calls']]
+db.close()
+result += [mock.alive()]
+""",
+    )
+    assert got[0] == {}
+    assert got[1] >= 10 and got[2] == 0 and got[3] >= 10 and got[4] < 20000
+    assert got[5:] == [[], 0, 1, 0, {}]
+
+
+@pytest.mark.parametrize("call, mode", [("*", ""), ("wrong", ":always"), ("memory", ":always"), ("*", ":lost")])
+def test_dense_fails(tmp_path, call, mode):
+    body = FAIL.replace("n=80", "n=40").replace("values_of()\n", "q(db, \"SELECT gx_eig('S', 'w', 'v')\")\n", 1)
+    body = body.replace("want = sorted(values, key=lambda x: -abs(x))[:6]", "want = np.sort(values)")
+    body = body.replace(
+        "w = values_of()",
+        """q(db, "SELECT gx_eig('S', 'w', 'v', '{{\\"replace\\":true}}')")
+    w, v = (to_numpy(q(db, "SELECT gx_copy(?)", x)) for x in 'wv')
+    w = w.ravel() + np.abs(S @ v - v * w.ravel()).max()""",
+    )
+    body = body.replace("'ordered failure' in note", "'ordered failure' in note or 'failed its check' in note")
+    got = run(tmp_path, body.format(call=call, mode=mode, reopen=True))
+    assert got["points"] >= (1 if call != "*" else 20)
     assert (got["wrong"], got["silent"], got["violations"], got["alive"]) == ([], [], [], {})
