@@ -67,17 +67,6 @@ static const struct {
     [GX_CUDA_RESCALE] = {"gx_rescale", "cuda_map", false},
     [GX_CUDA_MOVE_ROWS] = {"gx_rows", "cuda_move", false},
     [GX_CUDA_REDUCE] = {"gx_reduce", "cuda_reduce", false},
-    [GX_CUDA_NARROW] = {"gx_narrow1", "cuda_narrow", false},
-    [GX_CUDA_NARROW + 1] = {"gx_narrow2", "cuda_narrow", false},
-    [GX_CUDA_NARROW + 2] = {"gx_narrow4", "cuda_narrow", false},
-    [GX_CUDA_NARROW + 3] = {"gx_narrow8", "cuda_narrow", false},
-    [GX_CUDA_NARROW + 4] = {"gx_narrow16", "cuda_narrow", false},
-    [GX_CUDA_NARROW_T] = {"gx_narrow_t1", "cuda_narrow", false},
-    [GX_CUDA_NARROW_T + 1] = {"gx_narrow_t2", "cuda_narrow", false},
-    [GX_CUDA_NARROW_T + 2] = {"gx_narrow_t4", "cuda_narrow", false},
-    [GX_CUDA_NARROW_T + 3] = {"gx_narrow_t8", "cuda_narrow", false},
-    [GX_CUDA_NARROW_T + 4] = {"gx_narrow_t16", "cuda_narrow", false},
-    [GX_CUDA_NARROW_END] = {"gx_narrow_end", "cuda_narrow", false},
     [GX_CUDA_REDUCE_END] = {"gx_reduce_end", "cuda_reduce", true},
     [GX_CUDA_PIVOTS] = {"gx_pivots", "cuda_move", true},
     [GX_CUDA_CONVERT] = {"gx_convert", "cuda_map", true},
@@ -538,8 +527,6 @@ static size_t own_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, co
     switch (kernel) {
     case GX_REDUCE:
         return gx_cuda_reduce_bytes(args);
-    case GX_GEMM:
-        return gx_cuda_narrow_bytes(dtype, args);
     case GX_POTRF:
     case GX_GETRF:
         return gx_cuda_solver_bytes(dev, kernel, dtype, args);

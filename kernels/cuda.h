@@ -6,7 +6,6 @@
 **   cuda_api.c     NVIDIA's libraries as tables of functions
 **   cuda_launch.c  our own kernels: elementwise, transposes, triangles, rows, reductions
 **   cuda_blas.c    products and triangles by cuBLAS
-**   cuda_narrow.c  products with a few columns, by our own kernels
 **   cuda_solver.c  Cholesky, LU, by cuSOLVER
 **   cuda_qr.c      reflectors, by cuSOLVER and products
 **   cuda_spectra.c eigenvalues and singular values by cuSOLVER
@@ -22,8 +21,6 @@
 #include <stdatomic.h>
 
 /* Our kernels; see cuda_kernels.h.  The last four serve every dtype. */
-enum { GX_CUDA_WIDTHS = 5 }; /* of narrow products: 1, 2, 4, 8, 16 columns */
-
 typedef enum gx_cuda_function {
     GX_CUDA_MAP,
     GX_CUDA_TRANSPOSE,
@@ -35,9 +32,6 @@ typedef enum gx_cuda_function {
     GX_CUDA_RESCALE,
     GX_CUDA_MOVE_ROWS,
     GX_CUDA_REDUCE,
-    GX_CUDA_NARROW, /* one a width */
-    GX_CUDA_NARROW_T = GX_CUDA_NARROW + GX_CUDA_WIDTHS,
-    GX_CUDA_NARROW_END = GX_CUDA_NARROW_T + GX_CUDA_WIDTHS,
     GX_CUDA_REDUCE_END,
     GX_CUDA_PIVOTS,
     GX_CUDA_CONVERT,
@@ -225,14 +219,6 @@ static inline void *gx_cuda_aligned(void *work)
     GX_CUDA_SLOT(name, f32, GX_F32, body)                                                          \
     GX_CUDA_SLOT(name, c128, GX_C128, body)                                                        \
     GX_CUDA_SLOT(name, c64, GX_C64, body)
-
-/*
-** Is the product one of a large matrix with a few columns, and is there a workspace for it (its
-** bytes; 0: it is not)?  cuda_narrow.c
-*/
-size_t gx_cuda_narrow_bytes(gx_dtype dtype, const gx_args *args);
-gx_code gx_cuda_narrow(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *args,
-                       gx_err *err);
 
 GX_SLOTS_DECLARE(gx_cuda_fill);
 GX_SLOTS_DECLARE(gx_cuda_copying);

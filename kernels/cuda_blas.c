@@ -5,8 +5,9 @@
 ** cuBLAS does not promise it, so such calls go to a kernel of ours (gx_region).  gx's words for
 ** transposes, triangles, sides and diagonals are cuBLAS's own numbers.
 **
-** A product of a large matrix with a few columns, whose caller has brought the workspace for it,
-** goes to kernels of ours (cuda_narrow.c), which read the matrix at the memory's speed.
+** Products of a large matrix with a few columns need nothing of their own: on an H200 cuBLAS's gemm
+** reads an f64 matrix at 4.2 to 4.5 TB/s for 1 to 16 columns, plain or transposed, where a copy in
+** device memory runs at 4.0.
 **
 ** TRMM is cuBLAS's out-of-place product with the same matrix on both sides, which is its documented
 ** way to work in place.
@@ -33,9 +34,6 @@ static gx_code gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args 
     if (p->k <= 0 || gx_cuda_is_zero(dtype, p->alpha)) {
         return gx_cuda_region(dev, queue, dtype, GX_CUDA_ALL, GX_LOWER, p->m, p->n, p->beta, p->c,
                               p->ldc, err);
-    }
-    if (p->work != NULL && gx_cuda_narrow_bytes(dtype, p) > 0) {
-        return gx_cuda_narrow(dev, queue, dtype, p, err);
     }
     GX_TRY(gx_cuda_blas(dev, queue, err));
     gx_cuda_scalar alpha, beta;

@@ -25,11 +25,6 @@
 **   gx_reduce       first stage of GX_REDUCE of a, m x n, to `partial` (below)
 **   gx_reduce_end*  second stage, `partial` to `out`
 **   gx_pivots*      n 64-bit numbers at c, counted from 1, to be counted from 0
-**   gx_narrowN      first stage of c = alpha op(a) b + beta c for b, lines x n, of n <= N columns,
-**                   N of 1 2 4 8 16, to `partial`: `chunks` partial results, of any split of the
-**                   inner dimension `lines`, each m x n without gaps, elements of c's dtype; op(a)
-**                   = a, or a^T, a^H by trans for gx_narrow_tN
-**   gx_narrow_end   second stage: c = alpha times the sum of `partial` + beta c
 **   gx_convert*     c, of dtype `to`, = a, of dtype `from`; m x n; a real c drops imaginary parts
 **   gx_random*      see gx_cuda_random
 **
@@ -70,14 +65,11 @@ typedef struct gx_cuda_call {
     void *c;
     int64_t ldc;
     const void *tau;
-    double *partial; /* reduce, narrow: between the stages   */
-    int64_t chunks;  /* reduce: partial results for each line; narrow: partial results */
-    int64_t lines;   /* reduce: 1, or the rows or columns; narrow: the inner dimension */
+    double *partial; /* reduce: between the two stages       */
+    int64_t chunks;  /* reduce: partial results for each line */
+    int64_t lines;   /* reduce: 1, or the rows or columns    */
     double *out;     /* reduce: gx_reduce_width() doubles    */
 } gx_cuda_call;
-
-/* Rows of b that stand in shared memory at a time, gx_narrow. */
-enum { GX_CUDA_NARROW_DEPTH = 128 };
 
 /*
 ** Rows of c moved at once: row target[i] = what row source[i] held before the launch, for

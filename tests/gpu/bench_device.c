@@ -5,7 +5,7 @@
 **   launches   the cost of a launch, and of a launch that is waited for
 **   copies     from and to pinned memory, by size
 **   memory     sums, fills, additions and transposes beside the memory's speed
-**   narrow     products of a large matrix with a few columns, ours and cuBLAS's, beside its copy
+**   narrow     products of a large matrix with a few columns, beside its copy
 **   spectra    eigenvalues and singular values with vectors, by size
 **   factors    products and Cholesky factorisations of f64 and f32, by size
 ** Every time is the least of several runs after one that is not counted, over host clocks around
@@ -217,23 +217,6 @@ static void memory_rates(void)
     }
 }
 
-/* The least time of op(a) b, with the workspace that gives it to our own kernel, or without. */
-static double narrow_time(gx_dtype dtype, gx_args args, bool is_own)
-{
-    double best = 1e9;
-    size_t bytes = gpu.backend->workspace(gpu.dev, GX_GEMM, dtype, &args);
-    args.work = is_own ? place(bytes) : NULL;
-    for (int round = 0; round < 6; round++) {
-        double start = now();
-        must(gpu.backend->kernel[GX_GEMM][dtype](gpu.dev, queue, &args, &err));
-        wait_for();
-        double time = now() - start;
-        best = round > 0 && time < best ? time : best;
-    }
-    gpu.backend->free(gpu.dev, args.work);
-    return best;
-}
-
 /* Bytes of the matrix per second; "copy": bytes read and written. */
 static void narrow_rates(gx_dtype dtype, int64_t side)
 {
@@ -249,12 +232,12 @@ static void narrow_rates(gx_dtype dtype, int64_t side)
     gx_args args = {.m = side, .n = side, .a = a, .lda = side, .c = copy, .ldc = side};
     double time = time_of(GX_COPY, dtype, args, NULL, 5);
     print("copy", gx_dtype_name(dtype), (double)side, time, 2 * bytes / time / 1e9, "GB/s");
-    for (int q = 0; q < 24; q++) {
-        bool is_own = q % 2 == 0, is_turned = q / 2 % 2 == 1;
+    for (int q = 0; q < 12; q++) {
+        bool is_turned = q % 2 == 1;
         char name[64];
         gx_args product = {.transa = is_turned ? GX_TRANS : GX_NO_TRANS,
                            .m = side,
-                           .n = widths[q / 4],
+                           .n = widths[q / 2],
                            .k = side,
                            .alpha = {1, 0},
                            .a = a,
@@ -263,9 +246,8 @@ static void narrow_rates(gx_dtype dtype, int64_t side)
                            .ldb = side,
                            .c = y,
                            .ldc = side};
-        time = narrow_time(dtype, product, is_own);
-        snprintf(name, sizeof name, "%s x %d columns, %s", is_turned ? "a^T" : "a",
-                 (int)widths[q / 4], is_own ? "own" : "cublas");
+        time = time_of(GX_GEMM, dtype, product, NULL, 5);
+        snprintf(name, sizeof name, "%s x %d columns", is_turned ? "a^T" : "a", (int)widths[q / 2]);
         print(name, gx_dtype_name(dtype), (double)side, time, bytes / time / 1e9, "GB/s");
     }
     void *all[] = {a, x, y, copy};

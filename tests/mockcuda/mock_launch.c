@@ -225,42 +225,6 @@ static void convert(const gx_cuda_call *p)
     }
 }
 
-/* All of the product in the first chunk; the others are zero. */
-static void narrow_first(gx_dtype dtype, const gx_cuda_call *p, int64_t most)
-{
-    size_t bytes = (size_t)(p->m * p->n) * gx_dtype_bytes(dtype);
-    gx_args args = {.transa = (gx_trans)p->trans,
-                    .m = p->m,
-                    .n = gx_min(p->n, most), // a kernel too narrow leaves the rest undefined
-                    .k = p->lines,
-                    .alpha = {1, 0},
-                    .a = p->a,
-                    .lda = p->lda,
-                    .b = p->b,
-                    .ldb = p->ldb,
-                    .c = p->partial,
-                    .ldc = p->m};
-    memset(p->partial, 0, bytes * (size_t)p->chunks);
-    (void)gx_backend_ref.kernel[GX_GEMM][dtype](NULL, NULL, &args, NULL);
-}
-
-static void narrow_end(gx_dtype dtype, const gx_cuda_call *p)
-{
-    gx_scalar alpha = {p->alpha[0], gx_dtype_is_complex(dtype) ? p->alpha[1] : 0};
-    gx_scalar beta = {p->beta[0], gx_dtype_is_complex(dtype) ? p->beta[1] : 0};
-    for (int64_t j = 0; j < p->n; j++) {
-        for (int64_t i = 0; i < p->m; i++) {
-            gx_scalar value = product(alpha, get(dtype, p->partial, p->m, i, j));
-            if (beta.re != 0 || beta.im != 0) {
-                gx_scalar old = product(beta, get(dtype, p->c, p->ldc, i, j));
-                value.re += old.re;
-                value.im += old.im;
-            }
-            put(dtype, p->c, p->ldc, i, j, value);
-        }
-    }
-}
-
 typedef enum served {
     MAP,
     TRANSPOSE,
@@ -272,17 +236,6 @@ typedef enum served {
     RESCALE,
     ROWS,
     REDUCE,
-    NARROW_1,
-    NARROW_2,
-    NARROW_4,
-    NARROW_8,
-    NARROW_16,
-    NARROW_T1,
-    NARROW_T2,
-    NARROW_T4,
-    NARROW_T8,
-    NARROW_T16,
-    NARROW_END,
     REDUCE_END,
     PIVOTS,
     CONVERT,
@@ -291,31 +244,11 @@ typedef enum served {
 } served;
 
 static const char *const names[SERVED] = {
-    [MAP] = "gx_map",
-    [TRANSPOSE] = "gx_transpose",
-    [SYMMETRIZE] = "gx_symmetrize",
-    [REGION] = "gx_region",
-    [TRIANGLE] = "gx_triangle",
-    [LARFT] = "gx_larft",
-    [ROWS] = "gx_rows",
-    [REDUCE] = "gx_reduce",
-    [REDUCE_END] = "gx_reduce_end",
-    [DEFINITE] = "gx_definite",
-    [RESCALE] = "gx_rescale",
-    [PIVOTS] = "gx_pivots",
-    [CONVERT] = "gx_convert",
-    [RANDOM] = "gx_random",
-    [NARROW_1] = "gx_narrow1",
-    [NARROW_2] = "gx_narrow2",
-    [NARROW_4] = "gx_narrow4",
-    [NARROW_8] = "gx_narrow8",
-    [NARROW_16] = "gx_narrow16",
-    [NARROW_T1] = "gx_narrow_t1",
-    [NARROW_T2] = "gx_narrow_t2",
-    [NARROW_T4] = "gx_narrow_t4",
-    [NARROW_T8] = "gx_narrow_t8",
-    [NARROW_T16] = "gx_narrow_t16",
-    [NARROW_END] = "gx_narrow_end",
+    [MAP] = "gx_map",           [TRANSPOSE] = "gx_transpose", [SYMMETRIZE] = "gx_symmetrize",
+    [REGION] = "gx_region",     [TRIANGLE] = "gx_triangle",   [LARFT] = "gx_larft",
+    [ROWS] = "gx_rows",         [REDUCE] = "gx_reduce",       [REDUCE_END] = "gx_reduce_end",
+    [DEFINITE] = "gx_definite", [RESCALE] = "gx_rescale",     [PIVOTS] = "gx_pivots",
+    [CONVERT] = "gx_convert",   [RANDOM] = "gx_random",
 };
 
 /* A kernel's handle: its number and dtype, plus one. */
@@ -352,12 +285,7 @@ static int serve(void *arg)
 {
     launch *l = arg;
     const gx_cuda_call *p = &l->p.call;
-    served which = l->kernel;
-    if (which >= NARROW_1 && which <= NARROW_T16) {
-        narrow_first(l->dtype, p, 1LL << (which - NARROW_1) % 5);
-        which = SERVED;
-    }
-    switch (which) {
+    switch (l->kernel) {
     case MAP:
         by_backend(&gx_backend_cpu, (gx_kernel_id)p->kernel, l->dtype, p, NULL);
         break;
@@ -390,9 +318,6 @@ static int serve(void *arg)
         break;
     case REDUCE_END:
         reduce_end(p);
-        break;
-    case NARROW_END:
-        narrow_end(l->dtype, p);
         break;
     case PIVOTS:
         for (int64_t i = 0; i < p->n; i++) {
