@@ -228,24 +228,25 @@ gx_code gx_alg_lu(gx_run *run, const gx_mat *A, gx_sink *F, gx_aux *aux)
 ** Choose the panel for an intermediate, which is in memory where half of its size is left beside
 ** it.  *keep: what gx_sink_begin_scratch() is to leave.
 */
-static void plan_scratch(gx_run *run, const gx_mat *A, gx_dtype dtype, gx_lu_plan *plan,
+static void plan_scratch(gx_run *run, int64_t m, int64_t n, gx_dtype dtype, gx_lu_plan *plan,
                          size_t *keep)
 {
     const size_t LISTS = (size_t)256 << 10; // of a small program, generously
     gx_mem *mem = run->ctx->mem;
     gx_err err = {0};
     size_t bytes = 0, left = gx_mem_available(mem);
-    bool fits = left > LISTS && gx_matrix_bytes(A->rows, A->cols, dtype, &bytes) &&
+    bool fits = left > LISTS && gx_matrix_bytes(m, n, dtype, &bytes) &&
                 bytes < (left - LISTS) / 3 * 2 &&
                 gx_mem_reserve(mem, bytes, "a factor", &err) == GX_OK;
-    gx_plan_lu(run, A->rows, A->cols, dtype, plan);
+    gx_plan_lu(run, m, n, dtype, plan);
     if (fits) {
         gx_mem_return(mem, bytes);
     }
     *keep = fits ? bytes / 4 : left;
 }
 
-gx_code gx_alg_lu_scratch(gx_run *run, const gx_mat *A, gx_dtype dtype, gx_sink *F, gx_aux *aux)
+gx_code gx_alg_lu_begin_scratch(gx_run *run, int64_t m, int64_t n, gx_dtype dtype, gx_sink *F,
+                                gx_aux *aux)
 {
     *aux = (gx_aux){.kind = GX_AUX_NONE};
     *F = (gx_sink){.run = NULL};
@@ -255,12 +256,16 @@ gx_code gx_alg_lu_scratch(gx_run *run, const gx_mat *A, gx_dtype dtype, gx_sink 
     if (!gx_ok(run)) {
         return run->err.code;
     }
-    plan_scratch(run, A, dtype, &plan, &keep);
-    if (gx_ok(run) && gx_aux_create(run->ctx->mem, GX_AUX_LU, A->rows, A->cols, dtype, plan.panel,
-                                    aux, &err) != GX_OK) {
+    plan_scratch(run, m, n, dtype, &plan, &keep);
+    if (gx_ok(run) &&
+        gx_aux_create(run->ctx->mem, GX_AUX_LU, m, n, dtype, plan.panel, aux, &err) != GX_OK) {
         gx_run_fail(run, &err);
     }
-    gx_sink_begin_scratch_tiles(run, A->rows, A->cols, dtype, keep, plan.tile_rows, plan.tile_cols,
-                                F);
+    return gx_sink_begin_scratch_tiles(run, m, n, dtype, keep, plan.tile_rows, plan.tile_cols, F);
+}
+
+gx_code gx_alg_lu_scratch(gx_run *run, const gx_mat *A, gx_dtype dtype, gx_sink *F, gx_aux *aux)
+{
+    gx_alg_lu_begin_scratch(run, A->rows, A->cols, dtype, F, aux);
     return gx_alg_lu(run, A, F, aux);
 }

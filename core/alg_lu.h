@@ -56,6 +56,9 @@ gx_code gx_alg_lu(gx_run *run, const gx_mat *A, gx_sink *F, gx_aux *aux);
 ** cleared, whatever this returns.
 */
 gx_code gx_alg_lu_scratch(gx_run *run, const gx_mat *A, gx_dtype dtype, gx_sink *F, gx_aux *aux);
+/* Its first half, for an A that is an intermediate itself, which is begun after F. */
+gx_code gx_alg_lu_begin_scratch(gx_run *run, int64_t m, int64_t n, gx_dtype dtype, gx_sink *F,
+                                gx_aux *aux);
 
 /*
 ** op(A) X = B with F = LU of A, in X's dtype: 2 n^2 flops a right-hand side.  Reads each tile of F

@@ -32,12 +32,15 @@ struct gx_oper {
     struct gx_kry_device *device; /* NULL: nothing is on a device (krylov_device.c)           */
     int64_t on_device;            /* columns of blocks that are: the first; then the resident */
 
-    /* A factorisation of A - sigma B, and B's Cholesky factor (krylov_inverse.c). */
-    gx_oper *inner;  /* products with A, where B is given and nothing inverted   */
-    void *factor;    /* L\U, NULL: not inverted                                  */
-    gx_scalar sigma; /* of the factor: near the one that was asked for            */
+    /* What is made of A: (A - sigma B)^-1, or A with B on both sides (krylov_inverse.c). */
+    gx_oper *inner; /* A                                                          */
+    bool has_b;     /* B = L L^H                                                  */
+    bool is_inverse;
+    gx_scalar sigma;            /* of the factor: near the one that was asked for             */
+    struct gx_factors *factors; /* factors of any size; NULL: they are in memory:  */
+    void *factor;               /* L\U of A - sigma B                                         */
     int64_t *pivots;
-    void *chol; /* L of B = L L^H; NULL: no B                               */
+    void *chol; /* L                                                          */
 };
 
 /*
@@ -50,11 +53,13 @@ gx_code gx_oper_begin(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_herm
 
 /*
 ** B given: L^-1 A L^-H of B = L L^H; is_inverse: (A - sigma I)^-1, or L^H (A - sigma B)^-1 L.  The
-** factorisations are in memory.  GX_NUMERIC: B is not positive definite.
+** factorisations are in memory where they fit beside keep_bytes, else in the temp database.
+** GX_NUMERIC: B is not positive definite.  To be ended whatever this returns, and before what was
+** begun earlier is dropped.
 */
 gx_code gx_oper_begin_transformed(gx_run *run, gx_oper *inner, const gx_mat *B, bool is_inverse,
-                                  gx_scalar sigma, gx_oper *op);
-/* What gx_oper_begin_transformed() takes. */
+                                  gx_scalar sigma, size_t keep_bytes, gx_oper *op);
+/* What the factors take where they are in memory. */
 double gx_oper_transformed_bytes(int64_t n, gx_dtype dtype, bool has_b, bool is_inverse);
 void gx_oper_end(gx_oper *op);
 /* What gx_oper_begin_transformed() took; gx_oper_end() calls it. */

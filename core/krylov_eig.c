@@ -19,8 +19,8 @@
 ** outside of them, until the k values are first again and the best of the others is known well
 ** enough to stand behind them, or as many steps have passed as the k values took.
 **
-** nearest, smallest: the same for (A - sigma B)^-1, whose factorisation is in memory; value = sigma
-** + 1 / theta.  B = L L^H: for L^-1 A L^-H.
+** nearest, smallest: the same for (A - sigma B)^-1, factorised once (krylov_inverse.c); value =
+** sigma + 1 / theta.  B = L L^H: for L^-1 A L^-H.
 **
 ** I/O: a pass over A for f columns (none where it is in memory, see krylov_oper.c), and one for the
 ** residuals.  Memory: basis and block, n x (ncv + 2 block), and the projected problem; neither
@@ -105,10 +105,8 @@ size_t gx_krylov_eig_bytes(const gx_eig_args *args)
     gx_krylov_sizes sizes;
     gx_krylov_eig_sizes(args, &sizes);
     gx_dtype dtype = dtype_of(args);
-    double dense =
-        gx_oper_transformed_bytes(args->A->rows, dtype, args->B != NULL, is_inverse(args));
-    double bytes = dense + (double)work_bytes(args, dtype, &sizes) +
-                   (double)gx_oper_floor_bytes(args->A, dtype);
+    double bytes =
+        (double)work_bytes(args, dtype, &sizes) + (double)gx_oper_floor_bytes(args->A, dtype);
     return bytes < 1e18 ? (size_t)bytes : SIZE_MAX / 4;
 }
 
@@ -246,24 +244,23 @@ static void begin(gx_kry *s)
     snprintf(what, sizeof what, "%lld eigenvalues with a basis of %lld", (long long)s->k,
              (long long)s->ncv);
     if (gx_dense_fits(s->run, gx_krylov_eig_bytes(args), what, args->A,
-                      s->is_inverse ? "raise it with gx_config('memory_limit', ...)"
-                                    : "ask for fewer or a smaller ncv, or raise it with "
-                                      "gx_config('memory_limit', ...)") != GX_OK) {
+                      "ask for fewer or a smaller ncv, or raise it with "
+                      "gx_config('memory_limit', ...)") != GX_OK) {
         return;
     }
     s->ortho =
         (gx_ortho){.run = s->run, .dtype = s->dtype, .n = s->n, .seed = args->seed, .most = s->ld};
     reserve(s);
     double dense = gx_oper_transformed_bytes(s->n, s->dtype, args->B != NULL, s->is_inverse);
-    size_t keep = (size_t)dense + (size_t)(s->n * s->k) * 32 + (256 << 10);
+    size_t keep = (size_t)(s->n * s->k) * 32 + (256 << 10);
     if (gx_oper_begin(s->run, args->A, s->dtype, args->is_hermitian,
-                      s->is_inverse ? SIZE_MAX / 4 : keep, &s->matrix) != GX_OK) {
+                      s->is_inverse ? SIZE_MAX / 4 : (size_t)dense + keep, &s->matrix) != GX_OK) {
         return;
     }
     s->op = &s->matrix;
     if (s->is_inverse || args->B != NULL) {
         gx_scalar sigma = args->which == GX_EIG_NEAREST ? args->sigma : (gx_scalar){0, 0};
-        gx_oper_begin_transformed(s->run, &s->matrix, args->B, s->is_inverse, sigma,
+        gx_oper_begin_transformed(s->run, &s->matrix, args->B, s->is_inverse, sigma, keep,
                                   &s->transformed);
         s->op = &s->transformed;
     }

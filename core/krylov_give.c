@@ -25,7 +25,6 @@ static void make_vector(gx_kry *s, int64_t at, const gx_scalar *x, gx_dtype dtyp
             }
             gx_kry_gemm(s->run, s->dtype, GX_NO_TRANS, GX_NO_TRANS, n, 1, m, 1, s->V, n, part, m, 0,
                         y, n);
-            gx_oper_back(s->op, y, 1);
             char *to = gx_at(out, dtype, n, 0, at);
             size_t half = gx_dtype_bytes(s->dtype), step = gx_dtype_bytes(dtype);
             for (int64_t i = 0; i < n && gx_ok(s->run); i++) {
@@ -104,6 +103,15 @@ static const char *tolerance_unit(const gx_kry *s)
     return s->is_hermitian ? "||A||" : "|value|";
 }
 
+/* From the operator's vectors to A's; with a B, where A is Hermitian, they are of s->dtype. */
+static void turn_back(gx_kry *s)
+{
+    gx_eig_result *r = s->result;
+    if (s->args->B == NULL || gx_oper_back(s->op, r->right, r->count) == GX_OK) {
+        gx_eig_fix_sign(r->dtype, r->right, s->n, r->count);
+    }
+}
+
 void gx_kry_give(gx_kry *s)
 {
     const gx_eig_args *args = s->args;
@@ -165,7 +173,7 @@ void gx_kry_give(gx_kry *s)
     }
     gx_mem_free(s->run->ctx->mem, memory);
     if (gx_ok(s->run) && args->wants_right) {
-        gx_eig_fix_sign(dtype, r->right, s->n, count);
+        turn_back(s);
     }
     if (gx_ok(s->run) && args->wants_residuals && count > 0) {
         find_residuals(s, dtype);

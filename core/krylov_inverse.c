@@ -4,16 +4,19 @@
 **   shift-invert    (A - sigma I)^-1, or L^H (A - sigma B)^-1 L with B = L L^H
 **   generalised     L^-1 A L^-H: its vectors y are L^H x of A x = lambda B x
 **
-** They hold dense factors in memory: LU of A - sigma B with partial pivoting, B = L L^H.  A is read
-** once, whatever number of blocks of vectors are solved for.
+** The factors, LU of A - sigma B with partial pivoting and B = L L^H, are dense.  Where they fit
+** beside what others want they are in memory, made and used by one kernel call each.  Else, and in
+** deterministic mode always, so that the bits do not depend on the budget, they are intermediates
+** that the drivers make and solve with: krylov_factors.c.  A is read once, whatever number of
+** blocks of vectors are solved for.
 **
 ** Where a pivot of U is zero, or next to it, sigma is an eigenvalue to working precision, whose
-** 1 / (value - sigma) would drown all others: it is then moved by 1e-6 ||U||, A is factorised once
-** more, and values are computed from where sigma is.  Source: Ericsson and Ruhe, The spectral
-** transformation Lanczos method, Math. Comp. 35 (1980).
+** 1 / (value - sigma) would drown all others: it is then moved by 1e-6 of the largest pivot (1e-4
+** in single precision), A is factorised once more, and values are computed from where sigma is.
+** Source: Ericsson and Ruhe, The spectral transformation Lanczos method, Math. Comp. 35 (1980).
 */
 #include "dense.h"
-#include "krylov.h"
+#include "krylov_inverse.h"
 
 #include <float.h>
 #include <math.h>
@@ -46,6 +49,10 @@ static gx_code triangle(gx_oper *op, gx_kernel_id kernel, const void *a, gx_uplo
 /* x = (L U)^-1 P x. */
 static void solve(gx_oper *op, void *x, int64_t cols)
 {
+    if (op->factors != NULL) {
+        gx_factors_solve(op, x, cols);
+        return;
+    }
     gx_args swap = {.m = op->n, .n = cols, .c = x, .ldc = op->n, .pivots = op->pivots};
     swap.pivot_last = op->n;
     gx_dense_call(op->run, GX_LASWP, op->dtype, &swap);
@@ -53,31 +60,39 @@ static void solve(gx_oper *op, void *x, int64_t cols)
     triangle(op, GX_TRSM, op->factor, GX_UPPER, GX_NO_TRANS, GX_NON_UNIT, x, cols);
 }
 
+/* x = op(L)^-1 x (TRSM), op(L) x (TRMM); nothing where there is no B. */
+static gx_code by_chol(gx_oper *op, gx_kernel_id kernel, gx_trans trans, void *x, int64_t cols)
+{
+    if (!op->has_b || cols == 0) {
+        return op->run->err.code;
+    }
+    if (op->factors != NULL) {
+        return gx_factors_triangle(op, kernel, trans, x, cols);
+    }
+    return triangle(op, kernel, op->chol, GX_LOWER, trans, GX_NON_UNIT, x, cols);
+}
+
 static gx_code apply_transformed(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, void *y)
 {
     gx_trans adjoint = adjoint_of(op->dtype);
     size_t bytes = (size_t)(op->n * cols) * gx_dtype_bytes(op->dtype);
     (void)is_adjoint; // only Krylov-Schur comes here
-    if (!gx_ok(op->run)) {
+    if (!gx_ok(op->run) || bytes == 0) {
         return op->run->err.code;
     }
-    if (op->factor != NULL) {
+    if (op->is_inverse) {
         memcpy(y, x, bytes);
-        if (op->chol != NULL) {
-            triangle(op, GX_TRMM, op->chol, GX_LOWER, GX_NO_TRANS, GX_NON_UNIT, y, cols);
-        }
+        by_chol(op, GX_TRMM, GX_NO_TRANS, y, cols);
         solve(op, y, cols);
-        if (op->chol != NULL) {
-            triangle(op, GX_TRMM, op->chol, GX_LOWER, adjoint, GX_NON_UNIT, y, cols);
-        }
+        by_chol(op, GX_TRMM, adjoint, y, cols);
         return gx_run_poll(op->run);
     }
     void *z = NULL;
     if (gx_dense_alloc(op->run, op->dtype, op->n * cols, "a block of vectors", &z) == GX_OK) {
         memcpy(z, x, bytes);
-        triangle(op, GX_TRSM, op->chol, GX_LOWER, adjoint, GX_NON_UNIT, z, cols);
+        by_chol(op, GX_TRSM, adjoint, z, cols);
         op->inner->apply(op->inner, false, z, cols, y);
-        triangle(op, GX_TRSM, op->chol, GX_LOWER, GX_NO_TRANS, GX_NON_UNIT, y, cols);
+        by_chol(op, GX_TRSM, GX_NO_TRANS, y, cols);
     }
     gx_mem_free(op->run->ctx->mem, z);
     return gx_ok(op->run) ? GX_OK : op->run->err.code;
@@ -85,76 +100,81 @@ static gx_code apply_transformed(gx_oper *op, bool is_adjoint, const void *x, in
 
 gx_code gx_oper_back(gx_oper *op, void *x, int64_t cols)
 {
-    if (op->chol == NULL) {
-        return op->run->err.code;
-    }
-    return triangle(op, GX_TRSM, op->chol, GX_LOWER, adjoint_of(op->dtype), GX_NON_UNIT, x, cols);
+    return by_chol(op, GX_TRSM, adjoint_of(op->dtype), x, cols);
 }
 
 gx_code gx_oper_times_b(gx_oper *op, const void *x, int64_t cols, void *y)
 {
     memcpy(y, x, (size_t)(op->n * cols) * gx_dtype_bytes(op->dtype));
-    if (op->chol == NULL) {
-        return op->run->err.code;
-    }
-    triangle(op, GX_TRMM, op->chol, GX_LOWER, adjoint_of(op->dtype), GX_NON_UNIT, y, cols);
-    return triangle(op, GX_TRMM, op->chol, GX_LOWER, GX_NO_TRANS, GX_NON_UNIT, y, cols);
+    by_chol(op, GX_TRMM, adjoint_of(op->dtype), y, cols);
+    return by_chol(op, GX_TRMM, GX_NO_TRANS, y, cols);
 }
 
-double gx_oper_transformed_bytes(int64_t n, gx_dtype dtype, bool has_b, bool is_inverse)
+/* ---- where sigma is an eigenvalue ------------------------------------------------------------ */
+
+enum { ATTEMPTS = 3 };
+
+bool gx_oper_sigma_is_usable(gx_oper *op, int attempt, double smallest, double largest)
 {
-    double one = (double)n * (double)n * (double)gx_dtype_bytes(dtype);
-    return one * ((has_b ? 1 : 0) + (is_inverse ? 1 : 0));
+    bool is_double = gx_dtype_is_double(op->dtype);
+    double step = is_double ? 1e-6 : 1e-4; // of the largest pivot: far from eps, near to sigma
+    double eps = is_double ? DBL_EPSILON : (double)FLT_EPSILON;
+    double tiny = 4 * (is_double ? DBL_MIN : (double)FLT_MIN); // its reciprocal is finite
+    double rounding =
+        fmin((16 + (double)op->n) * eps, step / 16); // of pivots that ought to be zero
+    double least = attempt == 0 ? rounding * largest : attempt == 1 ? eps * largest : 0;
+    if (smallest > least) {
+        return true;
+    }
+    if (attempt + 1 == ATTEMPTS) {
+        gx_run_failf(op->run, GX_NUMERIC,
+                     "%s minus sigma times %s has no factorisation, sigma being %g: its pivots "
+                     "are from %.2g to %.2g",
+                     op->inner->A->label, op->has_b ? "b" : "the identity", op->sigma.re, smallest,
+                     largest);
+        return true;
+    }
+    double scale = largest > 0 ? largest : hypot(op->sigma.re, op->sigma.im);
+    op->sigma.re -= fmax(step * scale, tiny) * (attempt == 0 ? 1 : 1.7);
+    return false;
 }
 
-/* ---- factorisations -------------------------------------------------------------------------- */
+/* ---- factors in memory ----------------------------------------------------------------------- */
 
 /* c -= sigma B, elementwise, of n x n in memory; B NULL: of the identity. */
-static void shift(gx_oper *op, void *c, const void *b, gx_scalar sigma)
+static void shift(gx_oper *op, void *c, const void *b)
 {
-    gx_dtype wide = gx_kry_wide(op->dtype);
-    for (int64_t j = 0; j < op->n; j++) {
-        for (int64_t i = b == NULL ? j : 0; i < (b == NULL ? j + 1 : op->n); i++) {
-            double x[2] = {0, 0}, y[2] = {1, 0};
-            void *at = gx_at(c, op->dtype, op->n, i, j);
-            gx_convert(op->dtype, at, 1, wide, x, 1, 1, 1);
-            if (b != NULL) {
-                gx_convert(op->dtype, gx_at(b, op->dtype, op->n, i, j), 1, wide, y, 1, 1, 1);
-            }
-            x[0] -= sigma.re * y[0] - sigma.im * y[1];
-            x[1] -= sigma.re * y[1] + sigma.im * y[0];
-            gx_convert(wide, x, 1, op->dtype, at, 1, 1, 1);
-        }
+    gx_scalar minus = {-op->sigma.re, -op->sigma.im};
+    if (b == NULL) {
+        gx_factors_shift_diagonal(op, c, op->n, op->n);
+        return;
     }
+    gx_args args = {.m = op->n,
+                    .n = op->n,
+                    .alpha = {1, 0},
+                    .a = c,
+                    .lda = op->n,
+                    .beta = minus,
+                    .b = b,
+                    .ldb = op->n,
+                    .c = c,
+                    .ldc = op->n};
+    gx_dense_call(op->run, GX_ADD, op->dtype, &args);
 }
 
-/*
-** *largest: of U's pivots.  true: there is one below 16 eps times that.  is_last: such pivots
-** become eps times the largest.
-*/
-static bool look_at_pivots(gx_oper *op, bool is_last, double *largest)
+/* The smallest and the largest pivot of U, in magnitude; NaN where one is. */
+static double range_of_pivots(const gx_oper *op, double *largest)
 {
-    double eps = gx_dtype_is_double(op->dtype) ? DBL_EPSILON : (double)FLT_EPSILON;
-    bool is_singular = false;
+    double smallest = INFINITY;
     *largest = 0;
-    for (int sweep = 0; sweep < 2; sweep++) {
-        for (int64_t i = 0; i < op->n; i++) {
-            double x[2] = {0, 0};
-            void *at = gx_at(op->factor, op->dtype, op->n, i, i);
-            gx_convert(op->dtype, at, 1, GX_C128, x, 1, 1, 1);
-            double size = hypot(x[0], x[1]);
-            if (sweep == 0) {
-                *largest = fmax(*largest, size);
-                continue;
-            }
-            is_singular = is_singular || !(size > 16 * eps * *largest);
-            if (is_last && !(size > eps * *largest)) {
-                double small[2] = {fmax(eps * *largest, DBL_MIN), 0};
-                gx_convert(gx_kry_wide(op->dtype), small, 1, op->dtype, at, 1, 1, 1);
-            }
-        }
+    for (int64_t i = 0; i < op->n; i++) {
+        double x[2] = {0, 0};
+        gx_convert(op->dtype, gx_at(op->factor, op->dtype, op->n, i, i), 1, GX_C128, x, 1, 1, 1);
+        double size = hypot(x[0], x[1]);
+        smallest = size < smallest || isnan(size) ? size : smallest;
+        *largest = fmax(*largest, size);
     }
-    return is_singular;
+    return smallest;
 }
 
 /* All of a Hermitian A from its lower triangle, or all of A. */
@@ -188,52 +208,85 @@ static gx_code factor_b(gx_oper *op, const gx_mat *B)
 }
 
 /* LU of A - sigma B; a sigma that is an eigenvalue moves a little. */
-static void factor_shifted(gx_oper *op, gx_oper *inner)
+static void factor_shifted(gx_oper *op)
 {
-    const double STEP = 1e-6; // of the largest pivot: far from eps, close beside other values
-    bool is_singular = true;
-    for (int attempt = 0; attempt < 2 && is_singular && gx_ok(op->run); attempt++) {
+    gx_oper *inner = op->inner;
+    bool is_usable = false;
+    for (int attempt = 0; !is_usable && gx_ok(op->run); attempt++) {
         int64_t info = 0;
-        double largest = 0;
         load_square(op, inner->A, inner->is_hermitian, op->factor);
         inner->passes++;
         if (!gx_ok(op->run)) {
             return;
         }
-        shift(op, op->factor, op->chol, op->sigma);
+        shift(op, op->factor, op->chol);
         gx_args args = {
             .m = op->n, .n = op->n, .c = op->factor, .ldc = op->n, .pivots = op->pivots};
         args.info = &info;
         if (gx_dense_call(op->run, GX_GETRF, op->dtype, &args) == GX_OK) {
-            is_singular = look_at_pivots(op, attempt == 1, &largest);
-            op->sigma.re -= is_singular && attempt == 0 ? fmax(STEP * largest, DBL_MIN) : 0;
+            double largest, smallest = range_of_pivots(op, &largest);
+            is_usable = gx_oper_sigma_is_usable(op, attempt, smallest, largest);
         }
     }
 }
 
+static void begin_in_memory(gx_oper *op, const gx_mat *B)
+{
+    gx_run *run = op->run;
+    void *pivots = NULL;
+    int64_t n = op->n;
+    if (B != NULL && gx_dense_alloc(run, op->dtype, n * n, B->label, &op->chol) == GX_OK) {
+        load_square(op, B, true, op->chol);
+    }
+    if (op->is_inverse &&
+        gx_dense_alloc(run, op->dtype, n * n, "a factorisation", &op->factor) == GX_OK &&
+        gx_dense_alloc(run, GX_F64, n, "pivots", &pivots) == GX_OK) {
+        op->pivots = pivots;
+        factor_shifted(op);
+    }
+    if (B != NULL && gx_ok(run)) {
+        factor_b(op, B);
+    }
+}
+
+/* ---- where the factors are ------------------------------------------------------------------- */
+
+double gx_oper_transformed_bytes(int64_t n, gx_dtype dtype, bool has_b, bool is_inverse)
+{
+    double one = (double)n * (double)n * (double)gx_dtype_bytes(dtype);
+    return one * ((has_b ? 1 : 0) + (is_inverse ? 1 : 0));
+}
+
+/* The factors, what the hungriest kernel wants, and what others do. */
+static bool fits_in_memory(const gx_oper *op, size_t keep_bytes)
+{
+    int64_t n = op->n;
+    gx_args args = {.m = n, .n = n, .lda = n, .ldc = n, .uplo = GX_LOWER};
+    double bytes = gx_oper_transformed_bytes(n, op->dtype, op->has_b, op->is_inverse);
+    bytes += (double)gx_dense_call_bytes(op->run, op->is_inverse ? GX_GETRF : GX_POTRF, op->dtype,
+                                         &args);
+    bytes += (double)keep_bytes + 8 * (double)n;
+    return bytes <= (double)gx_mem_available(op->run->ctx->mem);
+}
+
 gx_code gx_oper_begin_transformed(gx_run *run, gx_oper *inner, const gx_mat *B, bool is_inverse,
-                                  gx_scalar sigma, gx_oper *op)
+                                  gx_scalar sigma, size_t keep_bytes, gx_oper *op)
 {
     int64_t n = inner->n;
-    void *pivots = NULL;
     *op = (gx_oper){.run = run,
                     .m = n,
                     .n = n,
                     .dtype = inner->dtype,
                     .apply = apply_transformed,
-                    .inner = inner};
-    if (B != NULL && gx_dense_alloc(run, op->dtype, n * n, B->label, &op->chol) == GX_OK) {
-        load_square(op, B, true, op->chol);
-    }
-    if (is_inverse &&
-        gx_dense_alloc(run, op->dtype, n * n, "a factorisation", &op->factor) == GX_OK &&
-        gx_dense_alloc(run, GX_F64, n, "pivots", &pivots) == GX_OK) {
-        op->pivots = pivots;
-        op->sigma = sigma;
-        factor_shifted(op, inner);
-    }
-    if (B != NULL && gx_ok(run)) {
-        factor_b(op, B);
+                    .inner = inner,
+                    .has_b = B != NULL,
+                    .is_inverse = is_inverse,
+                    .sigma = sigma};
+    bool is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
+    if (n > 0 && (is_fixed || !fits_in_memory(op, keep_bytes))) {
+        gx_factors_begin(op, B, keep_bytes);
+    } else {
+        begin_in_memory(op, B);
     }
     return gx_ok(run) ? GX_OK : run->err.code;
 }
@@ -241,6 +294,7 @@ gx_code gx_oper_begin_transformed(gx_run *run, gx_oper *inner, const gx_mat *B, 
 void gx_oper_end_transformed(gx_oper *op)
 {
     gx_mem *mem = op->run->ctx->mem;
+    gx_factors_end(op);
     gx_mem_free(mem, op->factor);
     gx_mem_free(mem, op->pivots);
     gx_mem_free(mem, op->chol);

@@ -111,6 +111,15 @@ const fault_script fault_scripts[] = {
      "SELECT gx_eig('S', 'w', 'V', '{\"k\":2,\"method\":\"krylov\",\"symmetric\":false}')"},
     {"eig-krylov-inverse", SMALL,
      "SELECT value FROM gx_eig('S', '{\"k\":2,\"method\":\"krylov\",\"sigma\":0.1}')"},
+    {"eig-krylov-factors",
+     SMALL "SELECT gx_config('deterministic', 'on'), gx_matmul('B', 'B', 'G', "
+           "'{\"transb\":true}'), gx_add('G', gx_eye(24, 24), 'H');",
+     "SELECT gx_eig('G', 'w', 'V', '{\"k\":2,\"ncv\":8,\"block\":2,\"method\":\"krylov\","
+     "\"sigma\":0.1,\"b\":\"H\"}')"},
+    {"eig-krylov-in-temp",
+     SMALL "SELECT gx_randn(180, 180, 'G', '{\"seed\":5}'), gx_config('memory_limit', '400KiB');",
+     "SELECT value FROM gx_eig('G', '{\"k\":1,\"ncv\":12,\"block\":2,\"method\":\"krylov\","
+     "\"sigma\":30,\"symmetric\":true}')"},
 
     // Statistics of columns.
     {"cov", HELPERS, "SELECT gx_cov('A', 'N')"},
