@@ -70,7 +70,7 @@ static gx_code measure(gx_ctx *ctx, gx_accel *accel, double seconds, double open
 static gx_code open_parts(gx_ctx *ctx, gx_accel *accel, int64_t start_ns, gx_err *err)
 {
     // What the runtime takes to start where this process has not started it yet.
-    const double UNKNOWN_S = 0.3, FIRST_S = 1.2;
+    const double UNKNOWN_S = 0.3, FIRST_S = 1.0;
     const gx_backend *backend = accel->backend;
     GX_TRY(backend->open((int)ctx->config.number[GX_SET_DEVICE], &accel->dev, err));
     GX_TRY(backend->info(accel->dev, &accel->info, err));

@@ -46,6 +46,9 @@ static const double SMALL_FLOPS = 4e6, SMALL_BYTES = 1 << 20;
 /* Starting a thread and joining it. */
 static const double THREAD_S = 25e-6;
 
+/* What a program on a device takes before its first copy and after its last: marks, buffers. */
+static const double DEVICE_S = 150e-6;
+
 enum { READERS_MOST = 64 };
 
 typedef struct clocks {
@@ -311,7 +314,9 @@ void gx_predict_schedule(gx_prog *prog, int64_t slots, const schedule *plan, con
     bool is_small = accel == NULL && prog->flops < SMALL_FLOPS &&
                     (double)prog->blocks * (double)prog->slot_bytes < SMALL_BYTES;
     c.threads = is_small ? 1 : (int)run->ctx->config.number[GX_SET_THREADS];
-    terms->start_s = is_small ? 0 : THREAD_S * (accel == NULL ? 1 + c.threads : 2);
+    terms->start_s = accel != NULL ? DEVICE_S + 2 * THREAD_S
+                     : is_small    ? 0
+                                   : THREAD_S * (1 + c.threads);
     count_helpers(&c);
     for (int32_t t = 0; t < prog->step_count; t++) {
         run_step(&c, t);

@@ -27,7 +27,8 @@ typedef struct bench {
     gx_device_profile *profile;
     void *memory;
     size_t bytes;
-    int64_t until_ns; /* nothing more is begun then */
+    int64_t until_ns; /* nothing more is begun then                   */
+    int64_t info;     /* what kernels report; here, since they may be late */
 } bench;
 
 static double seconds_since(int64_t start_ns)
@@ -200,8 +201,7 @@ static gx_code measure_launch(bench *b, gx_err *err)
 ** Arguments of a kernel on an n x n matrix: A, a copy that it works on, its results and workspace
 ** one after the other in the buffer.  false: there is no room.
 */
-static bool place_call(const bench *b, gx_kernel_id kernel, int64_t n, int64_t *pivots,
-                       int64_t *info, gx_args *args)
+static bool place_call(bench *b, gx_kernel_id kernel, int64_t n, int64_t *pivots, gx_args *args)
 {
     const gx_backend *backend = b->accel->backend;
     size_t bytes = (size_t)(n * n) * sizeof(double), line = (size_t)n * sizeof(double);
@@ -217,7 +217,7 @@ static bool place_call(const bench *b, gx_kernel_id kernel, int64_t n, int64_t *
                       .ldc = n,
                       .wants_right = kernel == GX_SYEV,
                       .pivots = pivots,
-                      .info = info};
+                      .info = &b->info};
     if (2 * bytes + line > b->bytes) {
         return false;
     }
@@ -270,19 +270,19 @@ static gx_code measure_rate(bench *b, gx_rate which, int64_t *pivots, gx_err *er
                       backend->kernel[GX_FILL][GX_F64] != NULL &&
                       backend->kernel[GX_COPY][GX_F64] != NULL;
     for (int i = 0; i < GX_DEVICE_SIZES; i++) {
-        int64_t info = 0;
         gx_args args;
         double unknown = share[which] * p->gemm_flops_per_s[GX_F64][i], seconds = 0;
         rate[i] = i == 0 ? unknown : rate[i - 1];
-        bool has_room = place_call(b, kernel, p->gemm_size[i], pivots, &info, &args);
+        bool has_room = place_call(b, kernel, p->gemm_size[i], pivots, &args);
         double flops = gx_kernel_flops(kernel, GX_F64, &args);
         double expected = flops / (i == 0 ? p->gemm_flops_per_s[GX_F64][0] : rate[i - 1]);
         if (!is_offered || !has_room || expected > SLOW_S || is_late(b)) {
             continue;
         }
+        b->info = 0;
         GX_TRY(fill_matrix(b, &args, err));
         GX_TRY(time_call(b, kernel, &args, &seconds, err));
-        rate[i] = info == 0 ? flops / seconds : rate[i];
+        rate[i] = b->info == 0 ? flops / seconds : rate[i];
     }
     return GX_OK;
 }

@@ -19,10 +19,11 @@ static const size_t COPY_BYTES = (size_t)64 << 20; /* far past any cache's share
 /* A factorisation that takes longer is not worth its time. */
 static const double LONG_S = 0.25;
 
-enum { REPEAT_MOST = 1000, COPIES = 4 };
+enum { REPEAT_MOST = 1000, COPIES = 4, CORE_EDGE = 192 };
 
-/* One product's best flop rate; 0 and GX_OK when memory_limit does not allow it. */
-static gx_code measure_gemm(gx_run *run, gx_dev *dev, gx_dtype dtype, int64_t n, double *rate)
+/* One product's best flop rate, team NULL: of the caller alone; 0 and GX_OK when memory_limit does not allow it. */
+static gx_code measure_gemm(gx_run *run, gx_dev *dev, gx_team *team, gx_dtype dtype, int64_t n,
+                            double *rate)
 {
     *rate = 0;
     gx_err err = {0};
@@ -38,7 +39,6 @@ static gx_code measure_gemm(gx_run *run, gx_dev *dev, gx_dtype dtype, int64_t n,
     args.b = base + bytes;
     args.c = base + 2 * bytes;
     double flops = gx_kernel_flops(GX_GEMM, dtype, &args);
-    gx_team *team = gx_run_team(run);
     int64_t began = gx_now_ns();
     for (int i = 0; i < REPEAT_MOST && gx_ok(run); i++) {
         int64_t start = gx_now_ns();
@@ -162,10 +162,14 @@ gx_code gx_profile_measure(gx_run *run, gx_profile *profile)
         double *rates = profile->gemm_flops_per_s[dtype];
         for (int i = 0; i < GX_PROFILE_SIZES && gx_ok(run); i++) {
             double rate;
-            measure_gemm(run, dev, (gx_dtype)dtype, profile->gemm_size[i], &rate);
+            measure_gemm(run, dev, team, (gx_dtype)dtype, profile->gemm_size[i], &rate);
             rates[i] = rate > 0 ? rate : i > 0 ? rates[i - 1] : rates[i];
             gx_run_advance(run, 1);
         }
+    }
+    double core;
+    if (measure_gemm(run, dev, NULL, GX_F64, CORE_EDGE, &core) == GX_OK && core > 0) {
+        profile->core_flops_per_s = core;
     }
     measure_rates(run, dev, profile);
     gx_backend_cpu.close(dev);

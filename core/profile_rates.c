@@ -4,7 +4,8 @@
 ** Products and everything that is mostly products (SYRK, TRSM, applying reflectors) run at the rate
 ** of a product whose edge is the geometric mean of m, n and k; factorisations and symmetric
 ** eigenvalues at rates of their own, by their smaller side.  A rate is interpolated between the
-** measured sizes.  Below the first one the time falls more slowly than the work.  Above the last
+** measured sizes.  Below the first one the time falls more slowly than the work, but on the host
+** one thread's rate is the least.  Above the last
 ** one the host's rate stays; a device's factorisation, whose critical path is of order n^2, keeps
 ** growing as n until it reaches LIMIT of a product's rate.  Kernels that only move memory take
 ** their bytes at the memory's rate.
@@ -82,9 +83,14 @@ static double between(const int64_t *size, const double *rate, int sizes, double
 
 double gx_profile_flops(const gx_profile *profile, gx_dtype dtype, int64_t n, int threads)
 {
+    const double FULL = 64; // from this edge on one thread is at its rate
+    const double *rates = profile->gemm_flops_per_s[dtype];
     double team = (double)gx_max(1, gx_min(threads, profile->threads)) / profile->threads;
-    return team * between(profile->gemm_size, profile->gemm_flops_per_s[dtype], GX_PROFILE_SIZES,
-                          (double)n, 1);
+    double all = team * between(profile->gemm_size, rates, GX_PROFILE_SIZES, (double)n, 1);
+    double ratio =
+        rates[GX_PROFILE_SIZES - 1] / profile->gemm_flops_per_s[GX_F64][GX_PROFILE_SIZES - 1];
+    double one = ratio * profile->core_flops_per_s * fmin(1, (double)gx_max(n, 1) / FULL);
+    return fmax(all, one); // a small product is not cut into more pieces than are good for it
 }
 
 double gx_profile_device_flops(const gx_device_profile *profile, gx_dtype dtype, int64_t n)

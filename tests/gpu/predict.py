@@ -9,7 +9,7 @@ Needs a Python whose sqlite3 loads extensions, gx.so and gx_cuda.so in one folde
 64 KiB pages, written ahead (--journal delete for the other), in the page cache; every result is stored, under a new
 name.  For each size and operation: backend cpu, cuda and auto, in connections of their own that stay open, one warm-up
 and --repeat runs; printed and written as JSON are the median time, the planner's prediction for the last of them, their
-ratio, and what 'auto' took.  Then
+ratio, and what 'auto' took; below them the terms that gx_plan had before the first run of that size.  Then
 
 - first use: seconds until a new process has seen the device, its first product and its second one, with no saved
   profile and with one;
@@ -35,6 +35,7 @@ import time
 
 FLOPS = {"product": lambda n: 2 * n**3, "cholesky": lambda n: n**3 / 3}
 CALL = {"product": "gx_matmul('A{n}', 'B{n}', 'C')", "cholesky": "gx_cholesky('P{n}', 'C')"}
+TERMS = ("start_s", "read_s", "up_s", "compute_s", "down_s", "write_s", "commit_s")
 PLAN = {"product": "A{n} @ B{n}", "cholesky": "cholesky(P{n})"}
 
 
@@ -83,6 +84,7 @@ def measure(db, operation, n, repeat):
     """Median seconds of the call, and what the planner and the counters say of the last one."""
     call = "SELECT " + CALL[operation].format(n=n)
     times, predictions, last = [], [], {}
+    before = rows(db, f"SELECT * FROM gx_plan('{PLAN[operation].format(n=n)}') WHERE chosen")[0]
     for k in range(repeat + 1):
         drop(db)
         db.execute("SELECT gx_stats_reset()").fetchall()
@@ -103,7 +105,7 @@ def measure(db, operation, n, repeat):
         "operation": operation, "n": n, "seconds": seconds, "best": min(times), "first_predicted": predictions[0],
         "predicted": predicted, "ratio": seconds / predicted if predicted > 0 else None,
         "first_ratio": seconds / predictions[0] if predictions[0] > 0 else None,
-        "gflops": FLOPS[operation](n) / seconds / 1e9, "on_device": last["device_calls"] > 0,
+        "plan": before, "plan_ratio": seconds / before["seconds"], "gflops": FLOPS[operation](n) / seconds / 1e9, "on_device": last["device_calls"] > 0,
         "counters": {key: last[key] for key in keep if last.get(key)}, "notes": notes(db),
     }
 
@@ -134,7 +136,9 @@ def show(backend, m):
     ratio = f"{m['ratio']:.2f}" if m["ratio"] else "-"
     first = f"{m['first_ratio']:.2f}" if m["first_ratio"] else "-"
     print(f"{m['operation']:9} {m['n']:6} {backend:5} on {place}  {m['seconds']:10.5f} s  predicted {m['predicted']:10.5f} s"
-          f"  measured/predicted {ratio:>5} (first {first})  {m['gflops']:9.1f} GFLOP/s", flush=True)
+          f"  measured/predicted {ratio:>5} (first {first}, plan {m['plan_ratio']:.2f})  {m['gflops']:9.1f} GFLOP/s")
+    print("          plan ms:", " ".join(f"{key[:-2]} {1e3 * m['plan'][key]:.3f}" for key in TERMS if m["plan"][key] > 0),
+          f"factor {m['plan']['factor']:.2f}", flush=True)
     for text in m["notes"]:
         print("          note:", text)
 
@@ -262,11 +266,12 @@ def main():
                                for operation in args.operations.split(",")]
         report["results"] = results
         report["devices"] = rows(dbs["cuda"], "SELECT * FROM gx_devices")
+        report["predictions"] = {key: rows(db, "SELECT * FROM gx_predictions") for key, db in dbs.items()}
         for db in dbs.values():
             db.close()
         report["small"] = small_products(args)
     judged = [m for backend in ("cpu", "cuda") for m in results[backend] if m["n"] >= 512 and m["first_ratio"]]
-    for key in ("first_ratio", "ratio"):
+    for key in ("plan_ratio", "first_ratio", "ratio"):
         within = [m for m in judged if 1 / 1.3 <= m[key] <= 1.3]
         print(f"{key}: {len(within)} of {len(judged)} within 1.3 x",
               [(m["operation"], m["n"], "gpu" if m["on_device"] else "cpu", round(m[key], 2))
