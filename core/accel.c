@@ -11,6 +11,8 @@
 */
 #include "accel.h"
 
+#include "resident.h"
+
 #include <string.h>
 
 gx_accel *gx_accel_opened(const gx_ctx *ctx)
@@ -32,6 +34,7 @@ static void close_queues(gx_accel *accel)
 static void destroy(gx_accel *accel)
 {
     if (accel->dev != NULL) {
+        gx_resident_lose(accel);
         close_queues(accel);
         gx_pool_free(accel->pool);
         accel->backend->close(accel->dev);

@@ -19,7 +19,8 @@ typedef struct gx_accel {
     gx_queue *run;    /* kernels                              */
     gx_queue *down;   /* copies from the device               */
     gx_pool *pool;
-    gx_device_profile profile; /* what it does per second     */
+    struct gx_resident *residents; /* results that are in its memory (resident.h) */
+    gx_device_profile profile;     /* what it does per second     */
 } gx_accel;
 
 /*

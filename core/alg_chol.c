@@ -234,6 +234,27 @@ static void check_factor(gx_run *run, const gx_mat *A, const gx_cholesky_plan *p
     }
 }
 
+/* What build_cholesky() is told, and the plan it made last, which must outlive its program. */
+typedef struct build_args {
+    const gx_mat *A;
+    gx_uplo uplo;
+    gx_sink *F;
+    failure *failure;
+    gx_cholesky_plan plan[2]; /* of the host, of the device */
+} build_args;
+
+static gx_prog *build_cholesky(gx_run *run, void *arg)
+{
+    build_args *b = arg;
+    gx_cholesky_plan *plan = &b->plan[run->target != NULL];
+    gx_plan_cholesky(run, b->A, b->uplo, square_tile(b->F), plan);
+    gx_prog *prog = gx_ok(run) ? gx_cholesky_program(run, b->A, plan, b->F) : NULL;
+    if (prog != NULL) {
+        gx_prog_on_info(prog, refuse_indefinite, b->failure);
+    }
+    return prog;
+}
+
 gx_code gx_alg_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, gx_sink *F)
 {
     if (gx_ok(run) && A->rows != A->cols) {
@@ -243,16 +264,11 @@ gx_code gx_alg_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, gx_sink *F)
     if (!gx_ok(run) || gx_alg_refuse_nonfinite_diagonal(run, A) != GX_OK) {
         return run->err.code;
     }
-    gx_cholesky_plan plan;
     failure f = {.A = A};
-    gx_plan_cholesky(run, A, uplo, square_tile(F), &plan);
-    gx_prog *prog = gx_ok(run) ? gx_cholesky_program(run, A, &plan, F) : NULL;
-    if (prog != NULL) {
-        gx_prog_on_info(prog, refuse_indefinite, &f);
-        gx_prog_run(prog);
-    }
-    gx_prog_free(prog);
-    check_factor(run, A, &plan, uplo, F);
+    build_args b = {.A = A, .uplo = uplo, .F = F, .failure = &f};
+    gx_args size = {.m = A->rows, .n = A->rows};
+    gx_plan_run(run, gx_kernel_flops(GX_POTRF, A->dtype, &size), A->dtype, build_cholesky, &b);
+    check_factor(run, A, &b.plan[0], uplo, F);
     if (f.order > 0 && run->err.code == GX_NUMERIC) {
         gx_alg_explain_nonfinite(run, A, f.order);
     }

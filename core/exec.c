@@ -84,6 +84,7 @@ bool gx_exec_stream(gx_prog *prog, const schedule *plan, gx_helper_fn fn, void *
 int64_t gx_exec_schedule(gx_prog *prog, size_t device_bytes, schedule *plan)
 {
     gx_run *run = prog->run;
+    prog->is_on_device = device_bytes > 0;
     if (device_bytes > 0) {
         int64_t slots = gx_prog_slots_within(prog, device_bytes);
         bool is_made = slots > 0 && gx_schedule_make(prog, slots, plan) == GX_OK;

@@ -36,6 +36,8 @@
 */
 #include "exec_device.h"
 
+#include "resident.h"
+
 #include <string.h>
 
 /* A piece: large enough for the full speed of a copy, small enough for many to be under way. */
@@ -358,6 +360,33 @@ static gx_code prepare_host(xdevice *x)
 
 // Putting it away ---------------------------------------------------------------------------------
 
+/* A result that stays: its slots become the sink's. */
+static void hand_over(xdevice *x)
+{
+    gx_prog *prog = x->prog;
+    for (int k = 0; k < prog->operands && gx_ok(x->run); k++) {
+        const gx_opnd *op = &prog->operand[k];
+        if (gx_prog_keeps(prog, op)) {
+            gx_resident_free(op->sink->resident);
+            op->sink->resident =
+                gx_resident_create(x->run, x->accel, op->dtype, op->rows, op->cols, op->block_rows,
+                                   op->block_cols, prog->slot_bytes);
+        }
+    }
+    for (int64_t t = 0; t < prog->step_count && gx_ok(x->run); t++) {
+        const step *st = &prog->steps[t];
+        for (int p = 0; p < 3; p++) {
+            const gx_opnd *op = st->block[p] < 0 ? NULL : &prog->operand[st->operand[p]];
+            bool is_kept = op != NULL && gx_prog_keeps(prog, op) && gx_step_writes(prog, st, p);
+            if (is_kept && x->place[st->slot[p]] != NULL) {
+                gx_resident_put(op->sink->resident, st->block[p] - op->first,
+                                x->place[st->slot[p]]);
+                x->place[st->slot[p]] = NULL;
+            }
+        }
+    }
+}
+
 /* A slot whose block is as it was loaded is kept for a later call; the others are given back. */
 static void put_away_slots(xdevice *x, bool is_sound)
 {
@@ -526,6 +555,9 @@ bool gx_exec_device(gx_prog *prog, gx_accel *accel, size_t device_bytes)
     }
     gx_xd_fault(&x, &err);
     bool is_sound = settle(&x) && gx_xd_ok(&x);
+    if (is_sound) {
+        hand_over(&x);
+    }
     gx_reader_close(x.own);
     put_away(&x, is_sound);
     bool is_run = x.fault.code == GX_OK || !gx_ok(prog->run);

@@ -105,14 +105,17 @@ typedef struct gx_sink {
     gx_dtype dtype;
     int64_t tile_rows, tile_cols; /* writes start on multiples of these, end there or at an edge */
     bool is_stored;
-    gx_meta meta;               /* stored                                                      */
-    char name[GX_NAME_MAX + 1]; /* stored: bare name                                           */
-    bool replace;               /* stored                                                      */
-    bool is_begun;              /* stored: gx_store_begin() is to be ended                     */
-    gx_aux *aux;                /* stored: what goes with the elements, borrowed; NULL: nothing */
-    gx_value_buf value;         /* value: the blob under construction; moved out by the caller */
-    bool is_scratch;            /* an intermediate: see gx_sink_begin_scratch()                 */
-    void *bounce;               /* stored: one tile, when a block has to be packed; lazily     */
+    gx_meta meta;                 /* stored                                                      */
+    char name[GX_NAME_MAX + 1];   /* stored: bare name                                           */
+    bool replace;                 /* stored                                                      */
+    bool is_begun;                /* stored: gx_store_begin() is to be ended                     */
+    gx_aux *aux;                  /* stored: what goes with the elements, borrowed; NULL: nothing */
+    gx_value_buf value;           /* value: the blob under construction; moved out by the caller */
+    bool is_scratch;              /* an intermediate: see gx_sink_begin_scratch()                 */
+    bool is_resident;             /* stays on the device: see gx_sink_begin_resident()            */
+    bool is_dropped;              /* what is written is dropped: see gx_sink_begin_nowhere()      */
+    struct gx_resident *resident; /* is_resident: what a device holds of it; NULL: nothing      */
+    void *bounce;                 /* stored: one tile, when a block has to be packed; lazily     */
 } gx_sink;
 
 /*
@@ -149,6 +152,17 @@ gx_code gx_sink_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_dtype 
 gx_code gx_sink_begin_scratch_tiles(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
                                     size_t keep_bytes, int64_t tile_rows, int64_t tile_cols,
                                     gx_sink *sink);
+/*
+** An intermediate result that stays where it is made: in the device's memory where the program that
+** writes it runs on a device and has room for all of it there, else like any scratch.  The sink
+** must not move while gx_sink_source() of it is in use.
+*/
+void gx_sink_begin_resident(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype, gx_sink *sink);
+
+/* A result that nobody wants: for measuring.  Tiles of that shape. */
+void gx_sink_begin_nowhere(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
+                           int64_t tile_rows, int64_t tile_cols, gx_sink *sink);
+
 void gx_sink_source(const gx_sink *sink, const char *label, gx_mat *mat);
 void gx_sink_drop(gx_sink *sink); /* leaves nothing; a sink of zeros is a no-op */
 

@@ -93,19 +93,18 @@ static void target_edges(int64_t threads, size_t available, size_t element, int6
     }
 }
 
-/*
-** The same on a device: one kernel call at a time, so blocks are square and as large as leaves
-** enough of them; from DEVICE_EDGE on a device computes at its full rate.
-*/
-static void device_edges(size_t available, size_t element, int64_t *edge_m, int64_t *edge_n)
+/* One kernel call at a time: from DEVICE_EDGE on a device computes at its full rate. */
+int64_t gx_plan_device_edge(size_t available, size_t element, int64_t most)
 {
-    const int64_t DEVICE_EDGE = 4096;
-    *edge_m = DEVICE_EDGE;
-    while (*edge_m > 16 &&
-           available / ((size_t)(*edge_m * *edge_m) * element) < (size_t)ENOUGH_SLOTS) {
-        *edge_m /= 2;
+    const int64_t DEVICE_EDGE = 4096, SMALL_EDGE = 1024, ALONG = 4;
+    int64_t edge = DEVICE_EDGE;
+    while (edge > SMALL_EDGE && edge * ALONG > most) {
+        edge /= 2;
     }
-    *edge_n = *edge_m;
+    while (edge > 16 && available / ((size_t)(edge * edge) * element) < (size_t)ENOUGH_SLOTS) {
+        edge /= 2;
+    }
+    return edge;
 }
 
 /* The memory that blocks may take where the program is to run. */
@@ -122,7 +121,8 @@ static void choose_blocks(gx_run *run, const gx_matmul_args *args, int64_t tile_
     size_t available = block_memory(run);
     int64_t edge_m = 1, edge_n = 1;
     if (!is_fixed && run->target != NULL) {
-        device_edges(available, element, &edge_m, &edge_n);
+        edge_m = gx_plan_device_edge(available, element, gx_max(plan->m, plan->n));
+        edge_n = edge_m;
     } else if (!is_fixed) {
         target_edges(run->ctx->config.number[GX_SET_THREADS], available, element, &edge_m, &edge_n);
     }

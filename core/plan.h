@@ -37,6 +37,13 @@ double gx_plan_matmul_reads(const gx_matmul_plan *plan, int64_t super_m, int64_t
 /* Calls of its program, at most. */
 int64_t gx_plan_matmul_calls(const gx_matmul_plan *plan);
 
+/*
+** Edge of the square blocks of a program on a device with so much memory for them: large enough for
+** its full rate, several along a side of `most` elements, so that copies and kernels overlap, and
+** enough of them in its memory.
+*/
+int64_t gx_plan_device_edge(size_t available, size_t element, int64_t most);
+
 /* The program of a product (alg_matmul.c); NULL when the run has failed.  Freed by the caller. */
 gx_prog *gx_matmul_program(gx_run *run, const gx_matmul_args *args, const gx_matmul_plan *plan,
                            gx_sink *C);

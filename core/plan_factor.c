@@ -55,12 +55,21 @@ static gx_cut cut_of(const gx_run *run)
     return is_fixed(run) ? fixed : (gx_cut){0};
 }
 
-/* The edge that suits this many threads and this much memory. */
-static int64_t target_edge(gx_run *run, gx_dtype dtype)
+/* The memory that blocks may take where the program is to run. */
+static size_t block_memory(const gx_run *run)
+{
+    return run->target != NULL ? run->target_bytes : gx_mem_available(run->ctx->mem);
+}
+
+/* The edge that suits this much memory, or this many threads, for a side of n. */
+static int64_t target_edge(gx_run *run, gx_dtype dtype, int64_t n)
 {
     int64_t threads = run->ctx->config.number[GX_SET_THREADS];
-    size_t available = gx_mem_available(run->ctx->mem);
+    size_t available = block_memory(run);
     int64_t edge = BLOCK_EDGE;
+    if (run->target != NULL && !is_fixed(run)) {
+        return gx_plan_device_edge(available, gx_dtype_bytes(dtype), n);
+    }
     if (is_fixed(run)) {
         return edge;
     }
@@ -85,8 +94,9 @@ static int64_t count_slots(gx_run *run, int64_t elements, gx_dtype dtype, int64_
                            int64_t blocks)
 {
     size_t slot_bytes = (size_t)gx_max(1, elements) * gx_dtype_bytes(dtype);
-    size_t overhead = gx_prog_overhead(calls, blocks);
-    size_t available = gx_mem_available(run->ctx->mem);
+    size_t available = block_memory(run);
+    // On a device, the kernels' workspace and what the sizes of its buffers waste.
+    size_t overhead = run->target != NULL ? available / 32 : gx_prog_overhead(calls, blocks);
     return gx_max(3, available > overhead ? (int64_t)((available - overhead) / slot_bytes) : 0);
 }
 
@@ -153,7 +163,9 @@ static double dry_run(gx_run *run, const gx_mat *A, gx_cholesky_plan *plan)
                  .is_stored = true};
     gx_cost cost = {0};
     gx_prog *prog = gx_cholesky_program(run, A, plan, &F);
-    if (prog != NULL) {
+    if (prog != NULL && run->target != NULL) {
+        gx_prog_cost_on(prog, run->target_bytes, &cost);
+    } else if (prog != NULL) {
         gx_prog_cost(prog, &cost);
     }
     gx_prog_free(prog);
@@ -168,7 +180,8 @@ void gx_plan_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, int64_t tile,
     plan->n = A->rows;
     plan->dtype = A->dtype;
     plan->uplo = uplo;
-    plan->block = round_to_tiles(is_fixed(run) ? 1 : target_edge(run, A->dtype), tile, A->rows);
+    plan->block =
+        round_to_tiles(is_fixed(run) ? 1 : target_edge(run, A->dtype, A->rows), tile, A->rows);
     plan->cut = cut_of(run);
     plan->is_snake = !is_fixed(run);
     int64_t grid = gx_ceil_div(plan->n, plan->block), edge = gx_min(plan->block, plan->n);
@@ -258,7 +271,7 @@ static void choose_tri_blocks(gx_run *run, const gx_mat *A, int64_t tile_n, int6
                               gx_tri_plan *plan)
 {
     int64_t tile = gx_max(1, A->tile_rows), n = gx_max(1, plan->n);
-    int64_t edge = is_fixed(run) ? tile : target_edge(run, plan->dtype);
+    int64_t edge = is_fixed(run) ? tile : target_edge(run, plan->dtype, n);
     plan->block_n = round_to_tiles(is_fixed(run) ? 1 : edge, tile_n, n);
     plan->block_line = round_to_tiles(is_fixed(run) ? 1 : edge, tile_line, plan->lines);
     plan->edge = gx_min(n, tile > 2 * edge ? divisor(tile, edge) : round_to_tiles(edge, tile, n));

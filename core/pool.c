@@ -376,3 +376,11 @@ void gx_pool_keep(gx_pool *pool, const gx_block_key *key, void *buffer, size_t b
     pool->block[pool->blocks++] =
         (kept){*key, buffer, gx_pool_rounded(bytes), ++pool->tick, pool->program};
 }
+
+void gx_pool_forget(gx_pool *pool)
+{
+    while (pool->blocks > 0) {
+        kept *block = &pool->block[--pool->blocks];
+        gx_pool_give(pool, block->data, block->bytes);
+    }
+}

@@ -58,6 +58,9 @@ void gx_pool_trim(gx_pool *pool);
 size_t gx_pool_device_bytes(const gx_pool *pool); /* lent, idle and kept */
 size_t gx_pool_pinned_bytes(const gx_pool *pool); /* lent and idle       */
 
+/* Forget the blocks of earlier calls; their buffers become idle ones. */
+void gx_pool_forget(gx_pool *pool);
+
 // Blocks of earlier calls -------------------------------------------------------------------------
 
 /* What is in a block: a rectangle of a stored matrix as it was in one generation. */

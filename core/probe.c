@@ -361,8 +361,9 @@ bool gx_probe_is_due(gx_run *run, gx_dtype dtype, double driver_flops, double dr
     gx_cost probe = {.flops = 4 * COLUMNS * elements, .bytes_read = bytes};
     // Matrix times a few columns is bound by memory: a tenth of the flop rate, rather less.
     probe.flops *= 10;
-    return gx_plan_seconds(run, &probe, dtype, EDGE) <
-           WORTH_IT * gx_plan_seconds(run, &driver, dtype, EDGE);
+    double driver_s =
+        run->is_planned_on_device ? run->planned_s : gx_plan_seconds(run, &driver, dtype, EDGE);
+    return gx_plan_seconds(run, &probe, dtype, EDGE) < WORTH_IT * driver_s;
 }
 
 gx_code gx_probe_product(gx_run *run, const gx_matmul_args *args, const gx_mat *C)

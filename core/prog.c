@@ -416,7 +416,13 @@ int64_t gx_prog_slots_within(const gx_prog *prog, size_t device_bytes)
 {
     size_t slot_bytes = gx_pool_rounded(prog->slot_bytes);
     int64_t slots = (int64_t)gx_min((int64_t)(device_bytes / slot_bytes), prog->blocks);
-    return slots < widest_step(prog) ? 0 : slots;
+    int64_t needed = widest_step(prog), kept = 0;
+    for (int k = 0; k < prog->operands; k++) {
+        const gx_opnd *op = &prog->operand[k];
+        kept += gx_prog_keeps(prog, op) ? op->grid_rows * op->grid_cols : 0;
+    }
+    needed = gx_min(prog->blocks, kept > 0 ? kept + needed : needed);
+    return slots < needed ? 0 : slots;
 }
 
 int64_t gx_prog_slots(gx_prog *prog)

@@ -91,6 +91,7 @@ struct gx_prog {
     void *on_info_arg;
     gx_cut cut;
     int64_t lookahead;
+    bool is_on_device;      /* the schedule is for a device: a resident result stays in its slots */
     size_t cache_bytes;     /* 0 = the governor's rest                */
     size_t workspace_bytes; /* that the hungriest call takes           */
     size_t slot_bytes;      /* of the largest block, rounded up to 64 */
@@ -127,6 +128,12 @@ int64_t gx_prog_slots_within(const gx_prog *prog, size_t device_bytes);
 gx_code gx_schedule_make(gx_prog *prog, int64_t slots, schedule *s);
 void gx_schedule_cost(const gx_prog *prog, int64_t slots, const schedule *s, gx_cost *cost);
 void gx_schedule_clear(gx_prog *prog, schedule *s);
+
+/* Does the operand's result stay in its slots when the program has run? */
+static inline bool gx_prog_keeps(const gx_prog *prog, const gx_opnd *op)
+{
+    return prog->is_on_device && op->sink != NULL && op->sink->is_resident;
+}
 
 /* Does the step write the block in position p (0: a, 1: b or c2, 2: c)? */
 static inline bool gx_step_writes(const gx_prog *prog, const step *st, int p)

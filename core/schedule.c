@@ -225,8 +225,11 @@ static void rank(sim *s, int32_t slot, int32_t done)
         return;
     }
     const block_state *b = &s->block[holder];
-    bool has_sink = s->prog->operand[b->operand].sink != NULL;
-    if (b->next_use == NEVER) {
+    const gx_opnd *op = &s->prog->operand[b->operand];
+    bool has_sink = op->sink != NULL;
+    if (b->is_dirty && gx_prog_keeps(s->prog, op)) {
+        move_slot(s, slot, NULL, 0); // the result stays where it is
+    } else if (b->next_use == NEVER) {
         bool is_clean = !b->is_dirty || !has_sink;
         move_slot(s, slot, &s->ready, (is_clean ? 4 : 3) * CLASS + INT32_MAX - done);
     } else if (b->is_dirty && !has_sink) {
@@ -350,7 +353,8 @@ static void flush_rest(sim *s)
         int32_t holder = s->slot[slot].holder;
         if (holder != GX_NO_BLOCK) {
             block_state *b = &s->block[holder];
-            if (b->is_dirty && s->prog->operand[b->operand].sink != NULL) {
+            const gx_opnd *op = &s->prog->operand[b->operand];
+            if (b->is_dirty && op->sink != NULL && !gx_prog_keeps(s->prog, op)) {
                 add_flush(s, holder, slot, (int32_t)s->prog->step_count);
             }
         }
@@ -472,11 +476,13 @@ static gx_code cost_with(gx_prog *prog, int64_t slots, gx_cost *cost)
 gx_code gx_prog_cost(gx_prog *prog, gx_cost *cost)
 {
     memset(cost, 0, sizeof *cost);
+    prog->is_on_device = false;
     return cost_with(prog, gx_prog_slots(prog), cost);
 }
 
 gx_code gx_prog_cost_on(gx_prog *prog, size_t device_bytes, gx_cost *cost)
 {
     memset(cost, 0, sizeof *cost);
+    prog->is_on_device = true;
     return cost_with(prog, gx_prog_slots_within(prog, device_bytes), cost);
 }

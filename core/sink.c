@@ -7,6 +7,7 @@
 ** length limit, or a matrix of the temp database that is erased instead of published.
 */
 #include "mat.h"
+#include "resident.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -112,11 +113,52 @@ static gx_code write_tile(gx_sink *sink, int64_t ti, int64_t tj, const void *src
                                err);
 }
 
+static gx_code begin_in_temp(gx_sink *sink, gx_err *err)
+{
+    gx_store *store = sink->run->ctx->store;
+    gx_meta *meta = &sink->meta;
+    sink->is_stored = true;
+    snprintf(meta->schema, sizeof meta->schema, "temp");
+    meta->rows = sink->rows;
+    meta->cols = sink->cols;
+    meta->dtype = sink->dtype;
+    meta->tile_rows = sink->tile_rows;
+    meta->tile_cols = sink->tile_cols;
+    GX_TRY(gx_store_begin(store, meta->schema, err));
+    sink->is_begun = true;
+    GX_TRY(gx_store_create(store, meta, err));
+    sink->tile_rows = meta->tile_rows;
+    sink->tile_cols = meta->tile_cols;
+    return GX_OK;
+}
+
+/* In memory where keep_bytes more than its own size are left of the budget, else in temp. */
+static gx_code begin_scratch(gx_sink *sink, size_t keep_bytes, gx_err *err)
+{
+    gx_run *run = sink->run;
+    size_t bytes = 0, left = gx_mem_available(run->ctx->mem);
+    bool fits = gx_matrix_bytes(sink->rows, sink->cols, sink->dtype, &bytes) && bytes < left &&
+                left - bytes > keep_bytes + GX_VALUE_HEADER;
+    if (!fits) {
+        return begin_in_temp(sink, err);
+    }
+    if (sink->tile_rows == 0) {
+        GX_TRY(gx_tile_shape(sink->rows, sink->cols, sink->dtype,
+                             gx_store_max_tile_bytes(run->ctx->store), &sink->tile_rows,
+                             &sink->tile_cols, err));
+    }
+    return gx_value_buf_create(run->ctx->mem, sink->dtype, sink->rows, sink->cols, INT64_MAX,
+                               &sink->value, err);
+}
+
 gx_code gx_sink_write(gx_sink *sink, int64_t i0, int64_t j0, int64_t m, int64_t n, const void *src,
                       int64_t ld, gx_err *err)
 {
-    if (m == 0 || n == 0) {
+    if (m == 0 || n == 0 || sink->is_dropped) {
         return GX_OK;
+    }
+    if (sink->is_resident && !sink->is_stored && sink->value.data == NULL) {
+        GX_TRY(begin_scratch(sink, 0, err)); // it was not made on a device after all
     }
     if (!sink->is_stored) {
         gx_convert(sink->dtype, src, ld, sink->dtype,
@@ -158,25 +200,6 @@ gx_code gx_sink_end(gx_sink *sink)
 
 /* ---- intermediates --------------------------------------------------------------------------- */
 
-static gx_code begin_in_temp(gx_sink *sink, gx_err *err)
-{
-    gx_store *store = sink->run->ctx->store;
-    gx_meta *meta = &sink->meta;
-    sink->is_stored = true;
-    snprintf(meta->schema, sizeof meta->schema, "temp");
-    meta->rows = sink->rows;
-    meta->cols = sink->cols;
-    meta->dtype = sink->dtype;
-    meta->tile_rows = sink->tile_rows;
-    meta->tile_cols = sink->tile_cols;
-    GX_TRY(gx_store_begin(store, meta->schema, err));
-    sink->is_begun = true;
-    GX_TRY(gx_store_create(store, meta, err));
-    sink->tile_rows = meta->tile_rows;
-    sink->tile_cols = meta->tile_cols;
-    return GX_OK;
-}
-
 gx_code gx_sink_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
                               size_t keep_bytes, gx_sink *sink)
 {
@@ -199,24 +222,42 @@ gx_code gx_sink_begin_scratch_tiles(gx_run *run, int64_t rows, int64_t cols, gx_
                       .tile_cols = tile_cols,
                       .is_scratch = true};
     gx_err err = {0};
-    size_t bytes = 0, left = gx_mem_available(run->ctx->mem);
-    bool fits = gx_matrix_bytes(rows, cols, dtype, &bytes) && bytes < left &&
-                left - bytes > keep_bytes + GX_VALUE_HEADER;
-    if (fits && tile_rows == 0) {
-        gx_tile_shape(rows, cols, dtype, gx_store_max_tile_bytes(run->ctx->store), &sink->tile_rows,
-                      &sink->tile_cols, &err);
-    }
-    if (fits && err.code == GX_OK) {
-        gx_value_buf_create(run->ctx->mem, dtype, rows, cols, INT64_MAX, &sink->value, &err);
-    } else if (err.code == GX_OK) {
-        begin_in_temp(sink, &err);
-    }
+    begin_scratch(sink, keep_bytes, &err);
     return gx_run_fail(run, &err);
+}
+
+void gx_sink_begin_resident(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype, gx_sink *sink)
+{
+    gx_err err = {0};
+    *sink = (gx_sink){.run = run,
+                      .rows = rows,
+                      .cols = cols,
+                      .dtype = dtype,
+                      .is_scratch = true,
+                      .is_resident = true};
+    gx_tile_shape(rows, cols, dtype, gx_store_max_tile_bytes(run->ctx->store), &sink->tile_rows,
+                  &sink->tile_cols, &err);
+    gx_run_fail(run, &err);
+}
+
+void gx_sink_begin_nowhere(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
+                           int64_t tile_rows, int64_t tile_cols, gx_sink *sink)
+{
+    *sink = (gx_sink){.run = run,
+                      .rows = rows,
+                      .cols = cols,
+                      .dtype = dtype,
+                      .tile_rows = tile_rows,
+                      .tile_cols = tile_cols,
+                      .is_dropped = true};
 }
 
 void gx_sink_source(const gx_sink *sink, const char *label, gx_mat *mat)
 {
-    if (sink->is_stored) {
+    if (sink->resident != NULL) {
+        gx_mat_generated(mat, label, sink->dtype, sink->rows, sink->cols, gx_resident_read,
+                         &sink->resident);
+    } else if (sink->is_stored) {
         gx_mat_stored(mat, &sink->meta);
         snprintf(mat->label, sizeof mat->label, "%s", label);
     } else {
@@ -234,6 +275,8 @@ void gx_sink_drop(gx_sink *sink)
     gx_run *run = sink->run;
     gx_mem_free(run->ctx->mem, sink->bounce);
     sink->bounce = NULL;
+    gx_resident_free(sink->resident);
+    sink->resident = NULL;
     if (sink->is_begun) {
         gx_err err = {0};
         bool commit = gx_ok(run) && gx_store_drop(run->ctx->store, &sink->meta, &err) == GX_OK;

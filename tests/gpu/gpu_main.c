@@ -14,6 +14,7 @@ extern int test_qr_main(void);
 extern int test_eigen_main(void);
 extern int test_device_main(void);
 extern int bench_device_main(void);
+extern int bench_core(int argc, char **argv);
 
 static const struct {
     const char *name;
@@ -26,6 +27,9 @@ static const struct {
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "bench_core") == 0) {
+        return bench_core(argc - 2, argv + 2);
+    }
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
         if (argc < 2) {
             printf("%s\n", programs[i].name);
