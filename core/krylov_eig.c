@@ -29,6 +29,7 @@
 #include "krylov_eig_int.h"
 #include "dense.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -131,6 +132,10 @@ static gx_code check(gx_run *run, const gx_eig_args *args)
                             "the start is %lldx%lld but %s is %lldx%lld: it must have %lld rows",
                             (long long)args->start->rows, (long long)args->start->cols,
                             args->A->label, (long long)n, (long long)n, (long long)n);
+    }
+    if (args->start != NULL && gx_dtype_is_complex(args->start->dtype) &&
+        !gx_dtype_is_complex(dtype_of(args))) {
+        return gx_run_failf(run, GX_ARG, "the start is complex but %s is real", args->A->label);
     }
     if (is_filtered && !args->is_hermitian) {
         return gx_run_failf(run, GX_ARG,
@@ -238,7 +243,7 @@ static void begin(gx_kry *s)
     s->is_inverse = is_inverse(args);
     s->is_hermitian = args->is_hermitian && (!s->is_inverse || args->sigma.im == 0);
     s->ld = s->ncv + s->block;
-    double rounding = gx_dtype_is_double(s->dtype) ? 1e-12 : 2e-6;
+    double rounding = gx_dtype_is_double(s->dtype) ? 1e-14 : 2e-6;
     s->tol = args->tol > 0 ? args->tol : rounding;
     char what[64];
     snprintf(what, sizeof what, "%lld eigenvalues with a basis of %lld", (long long)s->k,
@@ -333,6 +338,20 @@ static bool splits_pair(const gx_kry *s, int64_t p)
            s->theta[before].im == -s->theta[after].im && s->theta[before].re == s->theta[after].re;
 }
 
+/* The first p values to the front of T; how many there are. */
+static int64_t order_span(gx_kry *s, int64_t p)
+{
+    if (!s->is_real) {
+        gx_small_reorder(s->m, s->T, s->Q, s->order, p);
+        return p;
+    }
+    memset(s->is_wanted, 0, (size_t)s->m * sizeof *s->is_wanted);
+    for (int64_t j = 0; j < p; j++) {
+        s->is_wanted[s->order[j]] = true;
+    }
+    return gx_small_real_gather(s->m, s->T, s->Q, s->is_wanted);
+}
+
 /*
 ** W (m x p, wide) = an orthonormal basis of the invariant subspace of the first p values; fewer
 ** where T's order does not allow them all.  Returns how many.
@@ -348,15 +367,7 @@ static int64_t choose_span(gx_kry *s, int64_t p)
         }
         return p;
     }
-    if (s->is_real) {
-        memset(s->is_wanted, 0, (size_t)m * sizeof *s->is_wanted);
-        for (int64_t j = 0; j < p; j++) {
-            s->is_wanted[s->order[j]] = true;
-        }
-        p = gx_small_real_gather(m, s->T, s->Q, s->is_wanted);
-    } else {
-        gx_small_reorder(m, s->T, s->Q, s->order, p);
-    }
+    p = order_span(s, p);
     memcpy(s->W, s->Q, (size_t)(m * p) * gx_kry_wide_bytes(s));
     return p;
 }
@@ -407,6 +418,38 @@ static int64_t kept(const gx_kry *s)
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */
+
+/*
+** Can the k values be locked: is what C couples to their span rounding?  The vectors of a Schur
+** form span what nearly parallel eigenvectors do, whose own residuals say less.
+*/
+static bool can_lock(gx_kry *s)
+{
+    int64_t m = s->m, p = s->k, b = s->block;
+    double sum = 0, eps = gx_dtype_is_double(s->dtype) ? DBL_EPSILON : (double)FLT_EPSILON;
+    if (s->is_hermitian || s->f == 0) {
+        return true;
+    }
+    while (splits_pair(s, p)) {
+        p++;
+    }
+    size_t bytes = (size_t)(m * m) * gx_kry_wide_bytes(s);
+    void *T = s->T, *Q = s->Q;
+    memcpy(s->W, T, bytes);
+    memcpy(s->small, Q, bytes);
+    s->T = s->W;
+    s->Q = s->small;
+    p = order_span(s, p);
+    gx_kry_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, s->f, p, m, 1, s->C, b, s->Q, m, 0, s->W,
+                s->f);
+    s->T = T;
+    s->Q = Q;
+    for (int64_t j = 0; j < p && gx_ok(s->run); j++) {
+        sum = hypot(sum, gx_kry_norm(s->wide, gx_at(s->W, s->wide, s->f, 0, j), s->f));
+    }
+    const double ROUNDINGS = 16;
+    return p >= s->k && sum <= fmax(s->tol, ROUNDINGS * eps * sqrt((double)p)) * s->largest;
+}
 
 /* The k values are locked, the rest of the basis goes, and a random block begins. */
 static void lock(gx_kry *s)
@@ -482,7 +525,7 @@ static void iterate(gx_kry *s)
         if (s->is_sure || step >= s->maxiter) {
             return;
         }
-        if (s->converged >= s->k && !(s->is_locked && is_same(s))) {
+        if (s->converged >= s->k && !(s->is_locked && is_same(s)) && can_lock(s)) {
             lock(s);
         } else if (s->m + s->f > s->ncv) {
             gx_kry_restart(s, kept(s));

@@ -19,9 +19,8 @@
 **   values   by Rayleigh-Ritz with A in the span of the k vectors
 **
 ** p is monotonic beyond the cut, so that the k largest values of p(A) are the wanted ones if the
-** k-th is beyond it; if it is not, there is another cut, and the search begins again (at last, after
-** CUTS_MOST, with A itself).  "LM": the damped interval is -cut .. cut, and an even p takes both
-** ends.
+** k-th is beyond it; if it is not, there is another cut, and the search begins again (with A itself
+** after CUTS_MOST).  "LM": the damped interval is -cut .. cut, and an even p takes both ends.
 **
 ** (Zhou & Saad 2007; Fang & Saad 2012; Lin, Saad & Yang 2016.)  Memory: two blocks of vectors.
 ** I/O: d passes a step, and k / 64 passes for the values.

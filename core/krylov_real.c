@@ -274,28 +274,33 @@ static gx_scalar row_times(int64_t m, const double *T, int64_t r, int64_t first,
     return sum;
 }
 
-/* (T - value I) y = b for rows r, r + 1; a determinant that is too small becomes small^2. */
+/*
+** (T - value I) y = b for rows r, r + 1, by elimination with complete pivoting (Cramer's rule would
+** not be stable where the block has the same value); a pivot below small becomes small.
+*/
 static void solve_pair(int64_t m, const double *T, int64_t r, gx_scalar value, double small,
                        const gx_scalar b[2], gx_scalar *y)
 {
-    gx_scalar a = {AT(T, r, r) - value.re, -value.im};
-    gx_scalar d = {AT(T, r + 1, r + 1) - value.re, -value.im};
-    double up = AT(T, r, r + 1), down = AT(T, r + 1, r);
-    double unit = fmax(fmax(hypot(a.re, a.im), hypot(d.re, d.im)), fmax(fabs(up), fabs(down)));
-    unit = fmax(unit, small);
-    gx_scalar sa = {a.re / unit, a.im / unit}, sd = {d.re / unit, d.im / unit};
-    up /= unit;
-    down /= unit;
-    gx_scalar det = times(sa, sd);
-    det.re -= up * down;
-    if (hypot(det.re, det.im) < small / unit) {
-        det = (gx_scalar){small / unit, 0};
+    gx_scalar a[2][2] = {{{AT(T, r, r) - value.re, -value.im}, {AT(T, r, r + 1), 0}},
+                         {{AT(T, r + 1, r), 0}, {AT(T, r + 1, r + 1) - value.re, -value.im}}};
+    int p = 0, q = 0; // row and column of the first pivot
+    for (int i = 0; i < 4; i++) {
+        gx_scalar x = a[i / 2][i % 2], best = a[p][q];
+        if (hypot(x.re, x.im) > hypot(best.re, best.im)) {
+            p = i / 2;
+            q = i % 2;
+        }
     }
-    gx_scalar x = times(sd, b[0]), z = times(sa, b[1]);
-    x = divided((gx_scalar){x.re - up * b[1].re, x.im - up * b[1].im}, det);
-    z = divided((gx_scalar){z.re - down * b[0].re, z.im - down * b[0].im}, det);
-    y[0] = (gx_scalar){x.re / unit, x.im / unit};
-    y[1] = (gx_scalar){z.re / unit, z.im / unit};
+    gx_scalar first = a[p][q], factor = divided(a[1 - p][q], first);
+    gx_scalar up = a[p][1 - q], taken = times(factor, up), loss = times(factor, b[p]);
+    gx_scalar second = {a[1 - p][1 - q].re - taken.re, a[1 - p][1 - q].im - taken.im};
+    if (hypot(second.re, second.im) < small) {
+        second = (gx_scalar){small, 0};
+    }
+    gx_scalar z = divided((gx_scalar){b[1 - p].re - loss.re, b[1 - p].im - loss.im}, second);
+    gx_scalar uz = times(up, z);
+    y[1 - q] = z;
+    y[q] = divided((gx_scalar){b[p].re - uz.re, b[p].im - uz.im}, first);
 }
 
 /* Far from overflow: the elements from r to last, of which some are very large. */

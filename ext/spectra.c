@@ -20,9 +20,10 @@
         {"sigma", GX_OPT_SCALAR, EIG(sigma), EIG(has_sigma)}, {"b", GX_OPT_NAME, EIG(b), 0},       \
         {"symmetric", GX_OPT_BOOL, EIG(is_symmetric), EIG(has_symmetric)},                         \
         {"method", GX_OPT_TEXT, EIG(method), 0}, {"tol", GX_OPT_REAL, EIG(tol), 0},                \
-        {"ncv", GX_OPT_INT, EIG(ncv), 0}, {"block", GX_OPT_INT, EIG(block), 0},                    \
-        {"maxiter", GX_OPT_INT, EIG(maxiter), 0}, {"seed", GX_OPT_INT, EIG(seed), EIG(has_seed)},  \
-        {"start", GX_OPT_NAME, EIG(start), 0},                                                     \
+        {"ncv", GX_OPT_INT, EIG(ncv), EIG(has_ncv)},                                               \
+        {"block", GX_OPT_INT, EIG(block), EIG(has_block)},                                         \
+        {"maxiter", GX_OPT_INT, EIG(maxiter), EIG(has_maxiter)},                                   \
+        {"seed", GX_OPT_INT, EIG(seed), EIG(has_seed)}, {"start", GX_OPT_NAME, EIG(start), 0},     \
     {                                                                                              \
         "partial", GX_OPT_BOOL, EIG(partial), 0                                                    \
     }
@@ -185,8 +186,9 @@ bool gx_eig_args_of(gx_fn *fn, const gx_eig_options *opt, const gx_mat *A, gx_ma
                           .is_hermitian = opt->has_symmetric && opt->is_symmetric,
                           .is_general = opt->has_symmetric && !opt->is_symmetric};
     if (!take_which(fn, opt, args) || (opt->has_k && !take_count(fn, "k", opt->k, 1)) ||
-        !take_tol(fn, opt->tol) || !take_count(fn, "ncv", opt->ncv, 0) ||
-        !take_count(fn, "block", opt->block, 0) || !take_count(fn, "maxiter", opt->maxiter, 0)) {
+        !take_tol(fn, opt->tol) || (opt->has_ncv && !take_count(fn, "ncv", opt->ncv, 1)) ||
+        (opt->has_block && !take_count(fn, "block", opt->block, 1)) ||
+        (opt->has_maxiter && !take_count(fn, "maxiter", opt->maxiter, 1))) {
         return false;
     }
     // An order that is asked for without k is the order of all.

@@ -13,6 +13,7 @@ typedef struct gx_eig_options {
     gx_dest values, vectors, left; /* scalar function; first: a set_offset of 0 means none */
     bool replace, wants_left;
     bool is_symmetric, has_symmetric, has_k, has_sigma, has_seed, partial;
+    bool has_ncv, has_block, has_maxiter;
     int64_t k, ncv, block, maxiter, seed;
     double tol;
     gx_scalar sigma;
