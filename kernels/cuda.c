@@ -66,6 +66,7 @@ static const struct {
     [GX_CUDA_DEFINITE] = {"gx_definite", "cuda_map", false},
     [GX_CUDA_RESCALE] = {"gx_rescale", "cuda_map", false},
     [GX_CUDA_MOVE_ROWS] = {"gx_rows", "cuda_move", false},
+    [GX_CUDA_PAIRS] = {"gx_pairs", "cuda_move", false},
     [GX_CUDA_REDUCE] = {"gx_reduce", "cuda_reduce", false},
     [GX_CUDA_REDUCE_END] = {"gx_reduce_end", "cuda_reduce", true},
     [GX_CUDA_PIVOTS] = {"gx_pivots", "cuda_move", true},
@@ -539,6 +540,7 @@ static size_t own_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, co
     case GX_TPMQRT:
         return gx_cuda_qr_bytes(dev, kernel, dtype, args);
     case GX_SYEV:
+    case GX_GEEV:
     case GX_GESDD:
         return gx_cuda_spectra_bytes(dev, kernel, dtype, args);
     default:
@@ -608,6 +610,7 @@ static const gx_backend backend_cuda = {
             [GX_TPQRT] = GX_SLOTS(gx_cuda_tpqrt),
             [GX_TPMQRT] = GX_SLOTS(gx_cuda_tpmqrt),
             [GX_SYEV] = GX_SLOTS(gx_cuda_syev),
+            [GX_GEEV] = GX_SLOTS(gx_cuda_geev),
             [GX_GESDD] = GX_SLOTS(gx_cuda_gesdd),
             [GX_CONVERT] = GX_SLOTS(gx_cuda_convert),
             [GX_RANDOM] = GX_SLOTS(gx_cuda_random_numbers),

@@ -31,6 +31,7 @@ typedef enum gx_cuda_function {
     GX_CUDA_DEFINITE,
     GX_CUDA_RESCALE,
     GX_CUDA_MOVE_ROWS,
+    GX_CUDA_PAIRS,
     GX_CUDA_REDUCE,
     GX_CUDA_REDUCE_END,
     GX_CUDA_PIVOTS,
@@ -248,6 +249,7 @@ GX_SLOTS_DECLARE(gx_cuda_orgqr);
 GX_SLOTS_DECLARE(gx_cuda_tpqrt);
 GX_SLOTS_DECLARE(gx_cuda_tpmqrt);
 GX_SLOTS_DECLARE(gx_cuda_syev);
+GX_SLOTS_DECLARE(gx_cuda_geev);
 GX_SLOTS_DECLARE(gx_cuda_gesdd);
 GX_SLOTS_DECLARE(gx_cuda_convert);
 GX_SLOTS_DECLARE(gx_cuda_random_numbers);

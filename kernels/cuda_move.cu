@@ -1,5 +1,6 @@
 /*
-** Device code: what moves elements about: transposes, mirrored triangles, exchanged rows, pivots.
+** Device code: what moves elements about: transposes, mirrored triangles, exchanged rows, pivots,
+** eigenvectors of conjugate pairs.
 **
 ** A transpose goes through shared memory in tiles of 32 x 32, a column too many so that a warp's
 ** accesses fall into different banks; both sides of the copy are then runs of memory.  A thread
@@ -82,6 +83,30 @@ template <class T> __device__ inline void symmetrize(const gx_cuda_call &p)
     }
 }
 GX_CUDA_KERNELS(gx_symmetrize, symmetrize)
+
+/* ---- conjugate pairs ------------------------------------------------------------------------ */
+
+/* Of T real: complex columns of c from LAPACK's real ones. */
+template <class T> __device__ inline void pairs(const gx_cuda_call &p)
+{
+    if constexpr (!facts<T>::is_complex) {
+        const T *v = (const T *)p.a, *values = (const T *)p.tau;
+        T *c = (T *)p.c;
+        for (int64_t j = (int64_t)blockIdx.y * blockDim.y + threadIdx.y; j < p.n;
+             j += (int64_t)gridDim.y * blockDim.y) {
+            T im = values[2 * j + 1];
+            int64_t first = im < 0 && j > 0 ? j - 1 : j;
+            bool is_pair = im != 0 && first + 1 < p.n;
+            for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < p.m;
+                 i += (int64_t)gridDim.x * blockDim.x) {
+                T part = is_pair ? v[(first + 1) * p.lda + i] : T(0);
+                c[2 * (j * p.ldc + i)] = v[first * p.lda + i];
+                c[2 * (j * p.ldc + i) + 1] = im < 0 ? -part : part;
+            }
+        }
+    }
+}
+GX_CUDA_KERNELS(gx_pairs, pairs)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 

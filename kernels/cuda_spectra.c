@@ -1,12 +1,15 @@
 /*
-** The CUDA backend: eigenvalues of Hermitian matrices and singular values by cuSOLVER.
+** The CUDA backend: eigenvalues and singular values by cuSOLVER.
 **
 **   SYEV    Xsyevd (divide and conquer), in place
+**   GEEV    Xgeev, right vectors alone; those of a real matrix come as LAPACK packs them, and a
+**           kernel of ours unpacks the conjugate pairs
 **   GESDD   Xgesvd (QR iteration), which takes m >= n only: a wide c goes through its conjugate
 **           transpose, c^H = V S U^H, and what comes out is transposed back
 **
 ** Sizes at which wrong results or failures of cuSOLVER have been reported are refused (SYEV from
-** SYEV_SIDE on, GESDD from SVD_SIDE on): the CPU takes them.  GEEV and GEES are not offered here.
+** SYEV_SIDE on, GESDD from SVD_SIDE on): the CPU takes them.  GEES, and left vectors
+** of GEEV, are not offered.
 **
 ** cuSOLVER squares elements, so that a matrix of very large or very small numbers loses its digits.
 ** Such a one is multiplied by a power of two first, as LAPACK's drivers do, and its values are
@@ -98,6 +101,87 @@ static gx_code syev(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args 
     return gx_cuda_post(dev, queue, p->work, p->info, err);
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_syev, syev)
+
+/* ---- general -------------------------------------------------------------------------------- */
+
+/* Where the parts of `work` are. */
+typedef struct general {
+    char *info, *measure, *vectors, *rest;
+    gx_dtype wide;
+    bool is_real;
+} general;
+
+static general general_of(gx_dtype dtype, const gx_args *p)
+{
+    general g = {.info = p->work, .is_real = !gx_dtype_is_complex(dtype)};
+    g.wide = gx_dtype_promote(dtype, GX_C64);
+    g.measure = g.info + INFO_BYTES;
+    g.vectors = g.measure + gx_cuda_measure_bytes(p->n, p->n);
+    g.rest = g.vectors + (g.is_real && p->wants_right ? area(dtype, p->n, p->n) : 0);
+    return g;
+}
+
+static gx_code ask_geev(gx_dev *dev, gx_cuda_handle solver, gx_cuda_handle params, gx_dtype dtype,
+                        const gx_args *p, appetite *a, gx_err *err)
+{
+    int type = gx_cuda_type(dtype), wide = gx_cuda_type(gx_dtype_promote(dtype, GX_C64));
+    int64_t ld = gx_max(p->n, 1);
+    *a = (appetite){0, 0};
+    int status =
+        dev->api->geev_bytes(solver, params, NO_VECTORS, p->wants_right ? VECTORS : NO_VECTORS,
+                             p->n, type, p->c, gx_max(p->ldc, ld), wide, p->values, type, NULL, ld,
+                             type, p->right, gx_max(p->ldright, ld), type, &a->device, &a->host);
+    return gx_cusolver_check(dev, status, "Xgeev_bufferSize", err);
+}
+
+static gx_code refuse_geev(const gx_dev *dev, const gx_args *p, gx_err *err)
+{
+    if (dev->api->geev == NULL || dev->api->geev_bytes == NULL) {
+        return gx_fail(err, GX_UNSUPPORTED, "cuSOLVER has no geev before CUDA 12.6");
+    }
+    return p->wants_left ? gx_fail(err, GX_UNSUPPORTED, "cuSOLVER's geev has no left vectors")
+                         : GX_OK;
+}
+
+static gx_code geev(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    *p->info = 0;
+    if (p->n <= 0) {
+        return GX_OK;
+    }
+    GX_TRY(refuse_geev(dev, p, err));
+    appetite a;
+    void *host;
+    const double *largest;
+    general g = general_of(dtype, p);
+    bool is_packed = g.is_real && p->wants_right;
+    void *vectors = is_packed ? (void *)g.vectors : p->wants_right ? p->right : NULL;
+    int64_t ld = is_packed || !p->wants_right ? p->n : p->ldright;
+    int type = gx_cuda_type(dtype);
+    GX_TRY(gx_cuda_solver(dev, queue, err));
+    GX_TRY(ask_geev(dev, queue->solver, queue->params, dtype, p, &a, err));
+    GX_TRY(gx_cuda_host_work(dev, queue, a.host, &host, err));
+    GX_TRY(gx_cuda_measure(dev, queue, dtype, p->n, p->n, p->c, p->ldc, g.measure, &largest, err));
+    GX_TRY(gx_cuda_rescale(dev, queue, dtype, false, largest, p->n, p->n, p->c, p->ldc, err));
+    int status = dev->api->geev(queue->solver, queue->params, NO_VECTORS,
+                                p->wants_right ? VECTORS : NO_VECTORS, p->n, type, p->c, p->ldc,
+                                gx_cuda_type(g.wide), p->values, type, NULL, p->n, type, vectors,
+                                ld, type, g.rest, a.device, host, a.host, (int *)(void *)g.info);
+    GX_TRY(gx_cusolver_check(dev, status, "Xgeev", err));
+    if (is_packed) {
+        gx_cuda_call call = {.m = p->n,
+                             .n = p->n,
+                             .a = vectors,
+                             .lda = ld,
+                             .tau = p->values,
+                             .c = p->right,
+                             .ldc = p->ldright};
+        GX_TRY(gx_cuda_over_block(dev, queue, GX_CUDA_PAIRS, dtype, &call, err));
+    }
+    GX_TRY(gx_cuda_rescale(dev, queue, g.wide, true, largest, p->n, 1, p->values, p->n, err));
+    return gx_cuda_post(dev, queue, (int32_t *)(void *)g.info, p->info, err);
+}
+GX_CUDA_SLOTS_DEFINE(gx_cuda_geev, geev)
 
 /* ---- singular values ------------------------------------------------------------------------ */
 
@@ -226,13 +310,18 @@ size_t gx_cuda_spectra_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, c
     args.work = NULL;
     svd s = svd_of(dtype, &args);
     bool is_syev = kernel == GX_SYEV && p->n > 0 && p->n < SYEV_SIDE;
+    bool is_geev = kernel == GX_GEEV && p->n > 0 && refuse_geev(dev, p, NULL) == GX_OK;
     bool is_svd = kernel == GX_GESDD && s.n > 0 && s.n < SVD_SIDE;
-    if (!is_syev && !is_svd) {
-        return kernel == GX_SYEV || kernel == GX_GESDD ? INFO_BYTES : 0;
+    if (!is_syev && !is_svd && !is_geev) {
+        return INFO_BYTES;
     }
-    GX_CUDA_ASK(dev, is_syev ? ask_syevd(dev, dev->solver, dev->params, dtype, p, &a, NULL)
-                             : ask_gesvd(dev, dev->solver, dev->params, dtype, &s, &a, NULL));
+    GX_CUDA_ASK(dev, is_syev   ? ask_syevd(dev, dev->solver, dev->params, dtype, p, &a, NULL)
+                     : is_geev ? ask_geev(dev, dev->solver, dev->params, dtype, p, &a, NULL)
+                               : ask_gesvd(dev, dev->solver, dev->params, dtype, &s, &a, NULL));
     size_t before = is_svd ? (size_t)(s.rest - (char *)args.work) : 0;
+    if (is_geev) {
+        return (size_t)(uintptr_t)general_of(dtype, &args).rest + gx_cuda_round(a.device);
+    }
     size_t measure = is_svd ? gx_cuda_measure_bytes(s.m, s.n) : gx_cuda_measure_bytes(p->n, p->n);
     return before + INFO_BYTES + measure + gx_cuda_round(a.device);
 }

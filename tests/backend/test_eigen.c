@@ -212,7 +212,8 @@ static void geev_of(const runner *r, const block *a, bool is_real)
     gx_dtype wide = complex_of(a->dtype);
     block c = block_copy(a), values = block_make(wide, n, 1, gx_max(n, 1));
     block right = random_block(wide, n, n), left = random_block(wide, n, n);
-    gx_args args = {.m = n, .n = n, .wants_right = true, .wants_left = true, .info = &info};
+    bool has_left = r->d.backend->alloc == NULL; // the host's alone
+    gx_args args = {.m = n, .n = n, .wants_right = true, .wants_left = has_left, .info = &info};
     run(r, GX_GEEV, a->dtype, args,
         &(operands){.c = &c, .values = &values, .left = &left, .right = &right});
     assert_int_equal(info, 0);
@@ -224,7 +225,9 @@ static void geev_of(const runner *r, const block *a, bool is_real)
         gx_scalar x = block_get(&values, j, 0);
         block_set(&conjugates, j, 0, (gx_scalar){x.re, -x.im});
     }
-    check_columns(r, &adjoint, &conjugates, &left, "A^H y - value^* y");
+    if (has_left) {
+        check_columns(r, &adjoint, &conjugates, &left, "A^H y - value^* y");
+    }
 
     block again = block_copy(a);
     args.wants_right = args.wants_left = false;

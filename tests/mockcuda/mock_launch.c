@@ -111,6 +111,22 @@ static void triangle(gx_dtype dtype, const gx_cuda_call *p)
     }
 }
 
+/* Eigenvectors of a real matrix, conjugate pairs unpacked. */
+static void pairs(gx_dtype dtype, const gx_cuda_call *p)
+{
+    gx_dtype wide = gx_dtype_promote(dtype, GX_C64);
+    for (int64_t j = 0; j < p->n; j++) {
+        double im = get(wide, p->tau, 1, 0, j).im;
+        int64_t first = im < 0 ? j - 1 : j;
+        for (int64_t i = 0; i < p->m; i++) {
+            gx_scalar x = get(dtype, p->a, p->lda, i, first);
+            x.im = im == 0 ? 0 : get(dtype, p->a, p->lda, i, first + 1).re;
+            x.im = im < 0 ? -x.im : x.im;
+            put(wide, p->c, p->ldc, i, j, x);
+        }
+    }
+}
+
 static void larft(gx_dtype dtype, const gx_cuda_call *p)
 {
     for (int64_t j = 0; j < p->n; j++) {
@@ -232,6 +248,7 @@ typedef enum served {
     REGION,
     TRIANGLE,
     LARFT,
+    PAIRS,
     DEFINITE,
     RESCALE,
     ROWS,
@@ -244,11 +261,21 @@ typedef enum served {
 } served;
 
 static const char *const names[SERVED] = {
-    [MAP] = "gx_map",           [TRANSPOSE] = "gx_transpose", [SYMMETRIZE] = "gx_symmetrize",
-    [REGION] = "gx_region",     [TRIANGLE] = "gx_triangle",   [LARFT] = "gx_larft",
-    [ROWS] = "gx_rows",         [REDUCE] = "gx_reduce",       [REDUCE_END] = "gx_reduce_end",
-    [DEFINITE] = "gx_definite", [RESCALE] = "gx_rescale",     [PIVOTS] = "gx_pivots",
-    [CONVERT] = "gx_convert",   [RANDOM] = "gx_random",
+    [MAP] = "gx_map",
+    [TRANSPOSE] = "gx_transpose",
+    [SYMMETRIZE] = "gx_symmetrize",
+    [REGION] = "gx_region",
+    [TRIANGLE] = "gx_triangle",
+    [LARFT] = "gx_larft",
+    [PAIRS] = "gx_pairs",
+    [ROWS] = "gx_rows",
+    [REDUCE] = "gx_reduce",
+    [REDUCE_END] = "gx_reduce_end",
+    [DEFINITE] = "gx_definite",
+    [RESCALE] = "gx_rescale",
+    [PIVOTS] = "gx_pivots",
+    [CONVERT] = "gx_convert",
+    [RANDOM] = "gx_random",
 };
 
 /* A kernel's handle: its number and dtype, plus one. */
@@ -300,6 +327,9 @@ static int serve(void *arg)
         break;
     case TRIANGLE:
         triangle(l->dtype, p);
+        break;
+    case PAIRS:
+        pairs(l->dtype, p);
         break;
     case LARFT:
         larft(l->dtype, p);

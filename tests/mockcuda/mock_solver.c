@@ -40,6 +40,27 @@ typedef struct task {
     bool is_pivots; /* count them from 1                     */
 } task;
 
+/* Vectors of a real matrix as LAPACK packs them: real and imaginary part of a pair side by side. */
+static void geev_packed(gx_dtype dtype, const gx_args *args)
+{
+    gx_args wide = *args;
+    gx_dtype complex = gx_dtype_promote(dtype, GX_C64);
+    size_t part = gx_dtype_bytes(dtype);
+    wide.right = malloc((size_t)(args->n * args->n) * 2 * part + 1);
+    wide.ldright = gx_max(1, args->n);
+    (void)gx_backend_ref.kernel[GX_GEEV][dtype](NULL, NULL, &wide, NULL);
+    for (int64_t j = 0; j < args->n; j++) {
+        gx_scalar value = scalar_at(complex, gx_at(args->values, complex, 1, j, 0));
+        for (int64_t i = 0; i < args->n; i++) {
+            int64_t from = value.im < 0 ? j - 1 : j; // the pair's second column: the imaginary part
+            const char *x = gx_at(wide.right, complex, args->n, i, from);
+            memcpy(gx_at(args->right, dtype, args->ldright, i, j), x + (value.im < 0 ? part : 0),
+                   part);
+        }
+    }
+    free(wide.right);
+}
+
 /* The kernel, with what work space it wants. */
 static int run_task(void *arg)
 {
@@ -53,7 +74,11 @@ static int run_task(void *arg)
     int64_t wide = 0;
     args->work = malloc(bytes + 1);
     args->info = &wide;
-    (void)backend->kernel[t->kernel][t->dtype](NULL, NULL, args, NULL);
+    if (t->kernel == GX_GEEV && args->wants_right && !gx_dtype_is_complex(t->dtype)) {
+        geev_packed(t->dtype, args);
+    } else {
+        (void)backend->kernel[t->kernel][t->dtype](NULL, NULL, args, NULL);
+    }
     free(args->work);
     if (t->work != NULL) {
         t->work[WORK_BYTES - 1] = 1;
@@ -338,6 +363,35 @@ API int cusolverDnXsyevd(void *h, void *params, int jobz, int uplo, int64_t n, i
                     .wants_right = jobz == 1};
     task t = {.kernel = GX_SYEV, .dtype = dtype_of(type), .args = args, .info = info};
     return use("Xsyevd", h, params, t, device, device_bytes, host, host_bytes);
+}
+
+API int cusolverDnXgeev_bufferSize(void *h, void *params, int jobvl, int jobvr, int64_t n, int type,
+                                   const void *a, int64_t lda, int type_w, const void *w,
+                                   int type_vl, const void *vl, int64_t ldvl, int type_vr,
+                                   const void *vr, int64_t ldvr, int compute, size_t *device,
+                                   size_t *host)
+{
+    bool is_wrong = jobvl != 0 || lda < n || ldvl < n || ldvr < n || type_vr != type;
+    return is_wrong || !gx_dtype_is_complex(dtype_of(type_w))
+               ? 3
+               : ask("Xgeev_bufferSize", device, host);
+}
+
+API int cusolverDnXgeev(void *h, void *params, int jobvl, int jobvr, int64_t n, int type, void *a,
+                        int64_t lda, int type_w, void *w, int type_vl, void *vl, int64_t ldvl,
+                        int type_vr, void *vr, int64_t ldvr, int compute, void *device,
+                        size_t device_bytes, void *host, size_t host_bytes, int *info)
+{
+    gx_args args = {.m = n,
+                    .n = n,
+                    .c = a,
+                    .ldc = lda,
+                    .values = w,
+                    .right = vr,
+                    .ldright = ldvr,
+                    .wants_right = jobvr == 1};
+    task t = {.kernel = GX_GEEV, .dtype = dtype_of(type), .args = args, .info = info};
+    return use("Xgeev", h, params, t, device, device_bytes, host, host_bytes);
 }
 
 API int cusolverDnXgesvd_bufferSize(void *h, void *params, signed char jobu, signed char jobvt,
