@@ -241,6 +241,11 @@ static void plan_scratch(gx_run *run, int64_t m, int64_t n, gx_dtype dtype, gx_l
     gx_plan_lu(run, m, n, dtype, plan);
     if (fits) {
         gx_mem_return(mem, bytes);
+        size_t panels = 3 * (size_t)(m * plan->panel) * gx_dtype_bytes(dtype);
+        if (bytes + panels + LISTS > left) { // panels of a fixed width may be large beside it
+            fits = false;
+            gx_plan_lu(run, m, n, dtype, plan);
+        }
     }
     *keep = fits ? bytes / 4 : left;
 }
