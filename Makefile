@@ -232,7 +232,7 @@ $(MOCK): $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_machine mock_backend) $(B
 
 RUN_PYTHON = $(or $(wildcard .venv/bin/python),$(PYTHON))
 RUN        = BUILD=$(BUILD) GX_SO=$(abspath $(SO)) PYTHON=$(RUN_PYTHON) CC="$(CC)" UNITS="$(UNITS)" \
-             FUZZERS="$(FUZZERS)" GX_MOCK=$(abspath $(MOCK))
+             FUZZERS="$(FUZZERS)" GX_MOCK=$(abspath $(MOCK)) GX_STAND_INS=$(abspath $(BUILD)/mock)
 STANDIN   := $(BUILD)/mock/lib/libcudart.so.13 $(BUILD)/mock/gx_cuda.so $(BUILD)/gpu/gpu_tests
 PROGRAMS  := $(SO) libgx $(UNITS) $(FAULT) $(FUZZERS) $(EMBED) $(MOCK) $(STANDIN)
 

@@ -123,7 +123,13 @@ gx_accel *gx_accel_get(gx_ctx *ctx)
         gx_fail(&err, GX_DEVICE, "the backend %.60s has no memory and queues of its own",
                 cuda->name);
         gx_accel_fail(ctx, &err);
-    } else if (open_accel(ctx, start_ns, &err) != GX_OK) {
+        return NULL;
+    }
+    gx_code rc = open_accel(ctx, start_ns, &err);
+    if (rc == GX_NOMEM) { // others have the memory now: the next call looks again
+        gx_stats_note(&ctx->stats, "computed on the CPU: %s", err.text);
+        gx_stats_add(&ctx->stats, GX_STAT_DEVICE_FALLBACKS, 1);
+    } else if (rc != GX_OK) {
         gx_accel_fail(ctx, &err);
     }
     return ctx->accel;

@@ -70,8 +70,13 @@ static const gx_backend *open_backend(gx_ctx *ctx, const char *path)
 
 const gx_backend *gx_device_cuda(gx_ctx *ctx)
 {
+    int64_t choice = ctx->config.number[GX_SET_BACKEND];
     if (ctx->is_cuda_tried) {
         return ctx->cuda;
+    }
+    if (choice == GX_BACKEND_CPU || choice == GX_BACKEND_REFERENCE) { // CUDA is not touched
+        return refuse(ctx, "not looked for: the setting backend is ",
+                      choice == GX_BACKEND_CPU ? "cpu" : "reference");
     }
     ctx->is_cuda_tried = true;
     char path[PATH_MAX];

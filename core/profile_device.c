@@ -10,8 +10,8 @@
 ** a matrix of ones with a heavy diagonal.  What is not measured of those is a share of the
 ** product's rate.
 **
-** Memory: three f64 matrices of the largest size, as far as the limit allows, and COPY_BYTES of
-** host memory, page-locked where the budget allows, and pageable.
+** Memory: three f64 matrices of the largest size, as far as half the limit allows, and COPY_BYTES
+** of host memory, page-locked where the budget allows, and pageable.
 */
 #include "accel.h"
 
@@ -316,7 +316,7 @@ gx_code gx_accel_measure(gx_ctx *ctx, gx_accel *accel, double seconds, gx_device
         .accel = accel, .profile = profile, .until_ns = gx_now_ns() + (int64_t)(1e9 * seconds)};
     size_t least = 3 * 256 * 256 * 16; // the smallest product of c128
     b.bytes = 3 * (size_t)LARGEST * LARGEST * sizeof(double);
-    while (b.bytes > limit && b.bytes / 4 >= least) {
+    while (b.bytes > limit / 2 && b.bytes / 4 >= least) { // others may want to begin, too
         b.bytes /= 4;
     }
     limit = limit < 2 * b.bytes ? 2 * b.bytes : limit; // for this moment, whatever the setting says

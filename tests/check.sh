@@ -22,7 +22,7 @@ asan() {
     fuzzers=$(echo "$FUZZERS" | sed "s,\(^\| \)$BUILD/,\1build/asan/,g")
     BUILD=build/asan UNITS=$units FUZZERS=$fuzzers tests/run.sh unit embed fuzz fault || rc=1
     rm -f "$LOGS"/python.*
-    export GX_MOCK=$PWD/build/asan/tests/mockcuda/gx_cuda.so
+    export GX_MOCK=$PWD/build/asan/tests/mockcuda/gx_cuda.so GX_STAND_INS=$PWD/build/asan/mock
     BUILD=build/asan GX_SO=$PWD/build/asan/gx.so PRELOAD=$($CC -print-file-name=libasan.so) \
         PYTHONMALLOC=malloc GX_SLOW=1 \
         ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1:exitcode=0:log_path=$LOGS/python" \

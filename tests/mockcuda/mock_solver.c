@@ -1,7 +1,7 @@
 /*
 ** Stand-ins for libcublas and libcusolver.
 **
-** Calls only enqueue: large products go to the CPU backend, everything else to the reference.
+** Calls only enqueue: what is large goes to the CPU backend, everything else to the reference.
 ** cuSOLVER's appetite for workspace is made up, and the last byte of what it is given is written,
 ** so that a workspace that is too small shows under ASan.
 */
@@ -15,7 +15,7 @@
 
 enum { WORK_BYTES = 1000, HOST_BYTES = 100 };
 
-/* Multiply-adds from which a product is the CPU backend's. */
+/* Multiply-adds from which it is the CPU backend's, where that needs no team. */
 static const double LARGE = 1e6;
 
 /* NaN where the address is not aligned as cuDoubleComplex and cuComplex are: cuBLAS may crash. */
@@ -67,10 +67,13 @@ static int run_task(void *arg)
     task *t = arg;
     gx_args *args = &t->args;
     bool is_product = t->kernel == GX_GEMM || t->kernel == GX_SYRK || t->kernel == GX_HERK;
-    bool is_large =
-        is_product && (double)gx_max(args->m, args->n) * (double)args->n * (double)args->k > LARGE;
+    bool is_solve = t->kernel == GX_TRSM || t->kernel == GX_TRMM || t->kernel == GX_POTRF;
+    double depth = (double)(is_product ? args->k : gx_max(args->m, args->n));
+    bool is_large = (is_product || is_solve) &&
+                    (double)gx_max(args->m, args->n) * (double)args->n * depth > LARGE;
     const gx_backend *backend = is_large ? &gx_backend_cpu : &gx_backend_ref;
-    size_t bytes = gx_backend_ref.workspace(NULL, t->kernel, t->dtype, args);
+    size_t bytes =
+        backend->workspace == NULL ? 0 : backend->workspace(NULL, t->kernel, t->dtype, args);
     int64_t wide = 0;
     args->work = malloc(bytes + 1);
     args->info = &wide;

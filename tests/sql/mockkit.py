@@ -14,6 +14,7 @@ import pytest
 
 from conftest import ROOT, gx_path
 
+STAND_INS = pathlib.Path(os.environ.get("GX_STAND_INS") or ROOT / "build" / "mock")
 MOCK = pathlib.Path(os.environ.get("GX_MOCK") or ROOT / "build" / "tests" / "mockcuda" / "gx_cuda.so")
 
 PRELUDE = """
@@ -27,7 +28,7 @@ mock = Mock()
 
 NAMES = (
     "device_buffers pinned_buffers queues marks devices device_bytes pinned_bytes device_peak pinned_peak calls "
-    "failures violations kernels uploads downloads"
+    "failures violations kernels uploads downloads handles uncleared vain"
 ).split()
 
 
@@ -39,7 +40,8 @@ class Mock:
     """The machine behind the stand-in, in this process."""
 
     def __init__(self):
-        self.library = ctypes.CDLL(str(pathlib.Path(gx_path()).with_name("gx_cuda.so")))
+        cudart = os.environ.get("MOCK_CUDART")  # NVIDIA's stand-ins
+        self.library = ctypes.CDLL(cudart or str(pathlib.Path(gx_path()).with_name("gx_cuda.so")))
 
     def counts(self):
         counts = Counts()
@@ -49,10 +51,13 @@ class Mock:
     def order(self, failure=""):
         self.library.mock_order(failure.encode())
 
+    def share(self, others=""):
+        self.library.mock_share(others.encode())
+
     def alive(self):
         """What has not been given back."""
         counts = self.counts()
-        return {name: counts[name] for name in NAMES[:7] if counts[name] != 0}
+        return {name: counts[name] for name in (*NAMES[:7], "handles") if counts[name] != 0}
 
 
 def matrices(db, m=150, k=130, n=170, dtype="f64", tile=64):
@@ -78,19 +83,19 @@ def notes(db):
     return [row[0] for row in db.execute("SELECT meaning FROM gx_stats WHERE name = 'note'")]
 
 
-def child(tmp_path, body, timeout=120, with_mock=True, **env):
+def child(tmp_path, body, timeout=120, with_mock=True, mock=MOCK, **env):
     """Run body (which sets result) in a process of its own; the result comes back."""
-    if with_mock and not MOCK.exists():
-        pytest.skip(f"{MOCK} is not built: make programs")
+    if with_mock and not mock.exists():
+        pytest.skip(f"{mock} is not built: make programs")
     here = tmp_path / "gx"
     here.mkdir(exist_ok=True)
-    for name, target in (("gx.so", gx_path() if gx_path().endswith(".so") else gx_path() + ".so"), ("gx_cuda.so", MOCK)):
+    for name, target in (("gx.so", gx_path() if gx_path().endswith(".so") else gx_path() + ".so"), ("gx_cuda.so", mock)):
         if not (here / name).exists() and (with_mock or name == "gx.so"):
             (here / name).symlink_to(target)
     code = PRELUDE.format(tests=str(ROOT / "tests" / "sql")) + body + "\nprint(json.dumps(result))\n"
     if not with_mock:
         code = code.replace("mock = Mock()\n", "", 1)
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("GX_", "MOCK_"))}
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("GX_", "MOCK_", "CUDA_"))}
     environment |= {"GX_SO": str(here / "gx.so"), "XDG_CACHE_HOME": str(tmp_path / "cache"), "TMP_PATH": str(tmp_path)}
     environment["MOCK_MEMORY"] = str(64 << 20)
     environment |= {key: str(value) for key, value in env.items()}
@@ -99,3 +104,23 @@ def child(tmp_path, body, timeout=120, with_mock=True, **env):
     )
     assert done.returncode == 0, f"{done.returncode}: {done.stdout[-500:]} {done.stderr}"
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def child_on_stand_ins(tmp_path, body, only=False, without="", with_machine=True, **env):
+    """As child(), with gx_cuda.so itself on stand-ins for NVIDIA's libraries.  only: this machine's own are not looked at
+    where those do not serve; without: all but this library."""
+    if not STAND_INS.exists():
+        pytest.skip(f"{STAND_INS} is not built: make programs")
+    here, libraries = tmp_path / "gx", tmp_path / "cuda" / "lib"
+    for folder in (here, libraries):
+        folder.mkdir(parents=True, exist_ok=True)
+    if not (here / "gx_cuda.so").exists():
+        (here / "gx_cuda.so").symlink_to(STAND_INS / "gx_cuda.so")
+    names = [path.name for path in (STAND_INS / "lib").iterdir() if path.name != without]
+    if only:  # CUDA 12's names, too, so that nothing else is found
+        names += ["libcudart.so.12", "libcublas.so.12", "libcusolver.so.11"]
+    for name in names:
+        if not (libraries / name).is_symlink():
+            (libraries / name).symlink_to(STAND_INS / "lib" / "libcudart.so.13")
+    env = {"CUDA_PATH": tmp_path / "cuda", "MOCK_CUDART": STAND_INS / "lib" / "libcudart.so.13", "CUDA_HOME": ""} | env
+    return child(tmp_path, body, with_mock=with_machine, mock=STAND_INS / "gx_cuda.so", **env)
