@@ -22,7 +22,7 @@
 **   gx_rescale      c = 2^k c, m x n (kind 1: 2^-k c); k is 0 where the double at a is between
 **                   2^-485 and 2^485 (f32 and c64: 2^-51 and 2^51), 0 or NaN, else brings it to
 **                   between 1 and 2; for Inf k is -1023 (f32 and c64: 0)
-**   gx_pairs        c, complex, = the eigenvectors whose real columns are a's, n x n, by the complex
+**   gx_pairs        c, complex, = the eigenvectors whose real columns are a's, n x n, by complex
 **                   values at tau: of a conjugate pair (j, j + 1) a has the real part in column j
 **                   and the imaginary one in column j + 1.  Real dtypes alone
 **   gx_reduce       first stage of GX_REDUCE of a, m x n, to `partial` (below)

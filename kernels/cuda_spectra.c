@@ -8,8 +8,8 @@
 **           transpose, c^H = V S U^H, and what comes out is transposed back
 **
 ** Sizes at which wrong results or failures of cuSOLVER have been reported are refused (SYEV from
-** SYEV_SIDE on, GESDD from SVD_SIDE on): the CPU takes them.  GEES, and left vectors
-** of GEEV, are not offered.
+** SYEV_SIDE on, GESDD from SVD_SIDE on): the CPU takes them.  GEES, and left vectors of GEEV, are
+** not offered.
 **
 ** cuSOLVER squares elements, so that a matrix of very large or very small numbers loses its digits.
 ** Such a one is multiplied by a power of two first, as LAPACK's drivers do, and its values are

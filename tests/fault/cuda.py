@@ -42,13 +42,13 @@ NAMES = (
 ALIVE = ("device_buffers", "pinned_buffers", "queues", "marks", "device_bytes", "pinned_bytes", "handles")
 CALL = os.environ.get("CALL", "*")  # one function alone: CALL=cudaMalloc
 LOST = "off until the process ends"
-ON_DEVICE = ("product", "cholesky", "lstsq")
+ON_DEVICE = ("product", "cholesky", "lstsq", "eigen", "krylov")
 REPLACE = "'{\"replace\":true}'"
 SCRIPTS = {
     "product": f"SELECT gx_matmul('A', 'B', 'C', {REPLACE})",
     "cholesky": f"SELECT gx_cholesky('P', 'C', {REPLACE})",
     "eigen": f"SELECT gx_eigvals('S', 'C', {REPLACE})",
-    "krylov": "SELECT gx_eigvals('S', 'C', '{\"k\":3,\"replace\":true}')",
+    "krylov": "SELECT gx_eigvals('S', 'C', '{\"k\":3,\"method\":\"krylov\",\"ncv\":24,\"block\":2,\"replace\":true}')",
     "solve": f"SELECT gx_solve('M', 'B', 'C', {REPLACE})",
     "lstsq": f"SELECT gx_lstsq('T', 'A', 'C', {REPLACE})",
 }
