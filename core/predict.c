@@ -43,11 +43,8 @@ static const double SETTLE_BYTES = 16 << 20;
 /* Little work: exec_host.c runs it on the caller's thread, stream.c starts no helpers. */
 static const double SMALL_FLOPS = 4e6, SMALL_BYTES = 1 << 20;
 
-/* Starting a thread and joining it. */
-static const double THREAD_S = 25e-6;
-
-/* What a program on a device takes before its first copy and after its last: marks, buffers. */
-static const double DEVICE_S = 150e-6;
+/* What a program takes beside its threads: waking them; on a device, marks and buffers too. */
+static const double HOST_S = 100e-6, DEVICE_S = 350e-6;
 
 enum { READERS_MOST = 64 };
 
@@ -264,7 +261,7 @@ static void count_helpers(clocks *c)
     c->has_helpers = has_stored && refusal == NULL && wanted > 0;
     c->readers = c->has_helpers ? (int)gx_min(wanted, READERS_MOST) : 1;
     c->reader_rate = gx_predict_read_rate(run, c->readers) / c->readers;
-    c->terms->start_s += c->has_helpers ? c->readers * (c->host->db_open_s + THREAD_S) : 0;
+    c->terms->start_s += c->has_helpers ? c->readers * (c->host->db_open_s + c->host->thread_s) : 0;
 }
 
 static bool stores(const gx_prog *prog)
@@ -314,9 +311,9 @@ void gx_predict_schedule(gx_prog *prog, int64_t slots, const schedule *plan, con
     bool is_small = accel == NULL && prog->flops < SMALL_FLOPS &&
                     (double)prog->blocks * (double)prog->slot_bytes < SMALL_BYTES;
     c.threads = is_small ? 1 : (int)run->ctx->config.number[GX_SET_THREADS];
-    terms->start_s = accel != NULL ? DEVICE_S + 2 * THREAD_S
+    terms->start_s = accel != NULL ? DEVICE_S + 2 * c.host->thread_s
                      : is_small    ? 0
-                                   : THREAD_S * (1 + c.threads);
+                                   : HOST_S + c.host->thread_s * (1 + c.threads);
     count_helpers(&c);
     for (int32_t t = 0; t < prog->step_count; t++) {
         run_step(&c, t);

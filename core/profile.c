@@ -75,6 +75,7 @@ void gx_profile_built_in(gx_profile *profile)
     }
     fill_rates(profile->rate_flops_per_s, profile->gemm_flops_per_s[GX_F64]);
     profile->core_flops_per_s = per_thread[GX_F64];
+    profile->thread_s = 40e-6;
 }
 
 // The file as bytes -------------------------------------------------------------------------------
@@ -250,6 +251,7 @@ static bool parse_machine(const cJSON *machine, gx_profile *profile)
     profile->db_open_s = figure_or(machine, "db_open_s", usual.db_open_s, &is_sound);
     profile->db_commit_bytes_per_s =
         figure_or(machine, "db_commit_bytes_per_s", usual.db_commit_bytes_per_s, &is_sound);
+    profile->thread_s = figure_or(machine, "thread_s", usual.thread_s, &is_sound);
     profile->core_flops_per_s =
         figure_or(machine, "core_flops_per_s", usual.core_flops_per_s, &is_sound);
     profile->db_commit_s = figure_or(machine, "db_commit_s", usual.db_commit_s, &is_sound);
@@ -329,6 +331,7 @@ static cJSON *compose_machine(const gx_profile *profile)
     add_figure(machine, "db_commit_bytes_per_s", profile->db_commit_bytes_per_s);
     add_figure(machine, "db_commit_s", profile->db_commit_s);
     add_figure(machine, "core_flops_per_s", profile->core_flops_per_s);
+    add_figure(machine, "thread_s", profile->thread_s);
     add_rates(machine, profile->gemm_size, profile->gemm_flops_per_s[0],
               profile->rate_flops_per_s[0], GX_PROFILE_SIZES);
     return machine;

@@ -43,6 +43,7 @@ typedef struct gx_profile {
     double gemm_flops_per_s[GX_DTYPE_COUNT][GX_PROFILE_SIZES];
     double rate_flops_per_s[GX_RATE_COUNT][GX_PROFILE_SIZES]; /* f64, of the same n            */
     double core_flops_per_s; /* one thread's f64 product: what small ones run at               */
+    double thread_s;         /* starting a thread of the team, waking it and joining it        */
 } gx_profile;
 
 /* What a device does per second.  Every figure is positive in a profile that is valid. */

@@ -21,7 +21,10 @@ static const double LONG_S = 0.25;
 
 enum { REPEAT_MOST = 1000, COPIES = 4, CORE_EDGE = 192 };
 
-/* One product's best flop rate, team NULL: of the caller alone; 0 and GX_OK when memory_limit does not allow it. */
+/*
+** One product's best flop rate, team NULL: of the caller alone; 0 and GX_OK when memory_limit does
+** not allow it.
+*/
 static gx_code measure_gemm(gx_run *run, gx_dev *dev, gx_team *team, gx_dtype dtype, int64_t n,
                             double *rate)
 {
@@ -81,6 +84,40 @@ static gx_code measure_memcpy(gx_run *run, double *rate, double *touch)
     }
     gx_mem_free(run->ctx->mem, memory);
     return run->err.code;
+}
+
+static gx_code never_stop(void *arg, gx_err *err)
+{
+    (void)arg, (void)err;
+    return GX_OK;
+}
+
+/* Teams are made, used once and freed, as calls do; the mean of a member. */
+static void measure_threads(gx_run *run, gx_dev *dev, gx_profile *profile)
+{
+    enum { TEAMS = 8, SMALL = 64 };
+    gx_err err = {0};
+    gx_mem *mem = run->ctx->mem;
+    void *memory;
+    if (profile->threads < 2 || gx_mem_calloc(mem, (size_t)SMALL * SMALL * sizeof(double),
+                                              "gx_benchmark", &memory, NULL) != GX_OK) {
+        return;
+    }
+    gx_args args = {.m = SMALL, .n = SMALL, .c = memory, .ldc = SMALL};
+    int64_t start = gx_now_ns();
+    for (int k = 0; k < TEAMS; k++) {
+        gx_team *team = NULL;
+        if (gx_team_create(profile->threads, mem, never_stop, NULL, &team, &err) == GX_OK) {
+            gx_team_call(team, &gx_backend_cpu, dev, GX_FILL, GX_F64, &args,
+                         &(gx_cut){.m = 8, .n = 8}, &err);
+        }
+        gx_team_free(team);
+    }
+    double seconds = (double)gx_max(1, gx_now_ns() - start) * 1e-9;
+    if (err.code == GX_OK) {
+        profile->thread_s = seconds / TEAMS / profile->threads;
+    }
+    gx_mem_free(mem, memory);
 }
 
 /* A = ones and a heavy diagonal. */
@@ -171,6 +208,7 @@ gx_code gx_profile_measure(gx_run *run, gx_profile *profile)
     if (measure_gemm(run, dev, NULL, GX_F64, CORE_EDGE, &core) == GX_OK && core > 0) {
         profile->core_flops_per_s = core;
     }
+    measure_threads(run, dev, profile);
     measure_rates(run, dev, profile);
     gx_backend_cpu.close(dev);
     return run->err.code;

@@ -26,7 +26,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TILES = 8, PASSES = 2, COMMITS = 6, READERS_MOST = 64, PATH_BYTES = 1024 };
+enum { TILES = 8, PASSES = 2, COMMITS = 10, READERS_MOST = 64, CROWDS = 3, PATH_BYTES = 1024 };
 
 static const size_t TILE_BYTES = (size_t)8 << 20, PIECE_BYTES = (size_t)1 << 20;
 
@@ -89,13 +89,14 @@ static int by_size(const void *a, const void *b)
 */
 static gx_code measure_commits(gx_run *run, gx_ctx *ctx, gx_profile *profile, gx_err *err)
 {
-    static const char *const names[COMMITS] = {"c0", "c1", "c2", "c3", "c4", "c5"};
     const double one = 1;
     double seconds[COMMITS];
     for (int k = 0; k < COMMITS; k++) {
         gx_meta meta;
+        char name[16];
+        snprintf(name, sizeof name, "c%d", k);
         int64_t committed_ns, start = gx_now_ns();
-        GX_TRY(write_matrix(run, ctx, names[k], &one, 1, 1, &meta, &committed_ns, err));
+        GX_TRY(write_matrix(run, ctx, name, &one, 1, 1, &meta, &committed_ns, err));
         seconds[k] = (double)(gx_now_ns() - start) * 1e-9;
     }
     qsort(seconds + 1, COMMITS - 1, sizeof seconds[0], by_size);
@@ -133,7 +134,7 @@ static void help(void *arg, gx_helper *helper)
     c->ended_ns[helper->index] = gx_now_ns();
 }
 
-/* All helpers at once, and what opening one takes. */
+/* All helpers at once, and what opening one takes: the best of the times this is called. */
 static void measure_helpers(gx_run *run, gx_ctx *ctx, const gx_meta *meta, gx_profile *profile)
 {
     size_t tile = (size_t)meta->tile_rows * sizeof(double);
@@ -166,9 +167,15 @@ static void measure_helpers(gx_run *run, gx_ctx *ctx, const gx_meta *meta, gx_pr
         last = gx_max(last, c.ended_ns[k]);
     }
     if (helpers > 0 && gx_run_end(&own) == GX_OK) {
-        profile->db_open_s = open_s / helpers;
+        double all = rate((double)tile * TILES, last - first);
+        bool is_first = profile->db_readers != helpers;
         profile->db_readers = helpers;
-        profile->db_read_all_bytes_per_s = rate((double)tile * TILES, last - first);
+        if (is_first || open_s / helpers < profile->db_open_s) {
+            profile->db_open_s = open_s / helpers;
+        }
+        if (is_first || all > profile->db_read_all_bytes_per_s) {
+            profile->db_read_all_bytes_per_s = all;
+        }
     } else if (helpers == 0) {
         gx_run_end(&own);
     }
@@ -198,11 +205,14 @@ static gx_code measure_store(gx_run *run, gx_ctx *ctx, gx_profile *profile, gx_e
         rc = read_matrix(run, ctx, &meta, data, err);
         profile->db_read_bytes_per_s = rate(all, gx_now_ns() - start);
     }
-    profile->db_readers = 1;
-    profile->db_read_all_bytes_per_s = profile->db_read_bytes_per_s;
+    profile->db_readers = 0; // not measured yet
     gx_mem_free(run->ctx->mem, data);
-    if (rc == GX_OK) {
+    for (int k = 0; k < CROWDS && rc == GX_OK; k++) {
         measure_helpers(run, ctx, &meta, profile);
+    }
+    if (profile->db_readers == 0) {
+        profile->db_readers = 1;
+        profile->db_read_all_bytes_per_s = profile->db_read_bytes_per_s;
     }
     return rc;
 }

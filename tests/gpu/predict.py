@@ -253,8 +253,8 @@ def main():
             dbs[backend].close()
             dbs[backend] = connect(path, args.journal, backend)
         results = {backend: [] for backend in dbs}
-        for operation in args.operations.split(","):
-            for n in sizes:
+        for n in sizes:  # both operations, so that the database is as large for both
+            for operation in args.operations.split(","):
                 operands(dbs["cpu"], n, operation)
                 for backend, db in dbs.items():
                     if backend != "cpu" or n <= args.cpu_most or operation == "cholesky":
