@@ -175,6 +175,22 @@ gx_code gx_svd_reserve(gx_run *run, gx_svd_result *result, int64_t m, int64_t n,
 /* Does memory_limit leave what gx_svd_dense() takes for all of args->A? */
 bool gx_svd_dense_fits(gx_run *run, const gx_svd_args *args);
 
+/* What is asked that makes no sense; who computes it; GX_BUDGET where that is the dense driver and
+** it does not fit. */
+gx_code gx_svd_check(gx_run *run, const gx_svd_args *args);
+gx_svd_method gx_svd_choose_method(gx_run *run, const gx_svd_args *args);
+gx_code gx_svd_refuse_dense(gx_run *run, const gx_svd_args *args);
+
+/* What gx_alg_svd() would do (plan_svd.c), for gx_plan. */
+typedef struct gx_svd_plan {
+    const char *driver;
+    int64_t passes;     /* over A; golub-kahan: to the first restart */
+    int64_t ncv, block; /* 0: dense                                  */
+    double bytes_read, flops;
+    double resident; /* share of A that stays in memory */
+} gx_svd_plan;
+gx_code gx_plan_svd(gx_run *run, const gx_svd_args *args, gx_svd_plan *plan);
+
 /* The sign of U's columns and V^H's rows as said above. */
 void gx_svd_fix_sign(gx_svd_result *result);
 

@@ -319,7 +319,7 @@ gx_code gx_svd_dense(gx_run *run, const gx_svd_args *args, gx_svd_result *result
 
 /* ---- what is asked -------------------------------------------------------------------------- */
 
-static gx_code check(gx_run *run, const gx_svd_args *args)
+gx_code gx_svd_check(gx_run *run, const gx_svd_args *args)
 {
     const gx_mat *A = args->A;
     int64_t least = gx_min(A->rows, A->cols);
@@ -361,12 +361,19 @@ bool gx_svd_dense_fits(gx_run *run, const gx_svd_args *args)
     return takes_panels(args) || whole_bytes(&s) <= gx_mem_available(run->ctx->mem);
 }
 
+gx_code gx_svd_refuse_dense(gx_run *run, const gx_svd_args *args)
+{
+    gx_svd_result none = {0};
+    solving s = solving_of(run, args, &none);
+    return takes_panels(args) ? run->err.code : refuse_what_is_too_large(&s);
+}
+
 /*
 ** As for eigenvalues (alg_eig.c): Krylov where the dense driver does not fit, or where few of many
 ** are wanted: below FEW_SIDE, or for more than a twentieth, the dense one is not slower.  Values by
 ** panels read A once, whatever its length: only where A is in memory is a pass cheaper than that.
 */
-static gx_svd_method choose_method(gx_run *run, const gx_svd_args *args)
+gx_svd_method gx_svd_choose_method(gx_run *run, const gx_svd_args *args)
 {
     const int64_t FEW_SIDE = 1000, SHARE = 20;
     if (args->method != GX_SVD_AUTO || args->k == 0) {
@@ -404,8 +411,8 @@ gx_code gx_alg_svd(gx_run *run, const gx_svd_args *asked, gx_svd_result *result)
     gx_svd_args args = *asked;
     memset(result, 0, sizeof *result);
     result->mem = run->ctx->mem;
-    if (gx_ok(run) && check(run, &args) == GX_OK) {
-        args.method = choose_method(run, &args);
+    if (gx_ok(run) && gx_svd_check(run, &args) == GX_OK) {
+        args.method = gx_svd_choose_method(run, &args);
         bool is_dense = args.method == GX_SVD_DENSE;
         args.mode = args.wants_residuals && args.mode == GX_SVD_VALUES ? GX_SVD_ECONOMY : args.mode;
         if (is_dense) {

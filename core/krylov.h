@@ -82,6 +82,13 @@ bool gx_oper_device_finish(gx_oper *op, bool adds, void *y);
 double gx_oper_device_bytes(const gx_oper *op, bool is_adjoint);
 void gx_oper_device_end(gx_oper *op);
 
+/*
+** Bytes of A that gx_oper_begin() would read once and keep on the host, and those that each pass
+** would read.
+*/
+void gx_oper_foresee(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermitian,
+                     size_t keep_bytes, double *once, double *each);
+
 /* Bytes of blocks that a pass streams at least, for refusals: three blocks. */
 size_t gx_oper_floor_bytes(const gx_mat *A, gx_dtype dtype);
 

@@ -226,34 +226,81 @@ static gx_code load_strip(gx_oper *op, int64_t j)
     return gx_ok(op->run) ? GX_OK : op->run->err.code;
 }
 
+static gx_code apply_matrix(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, void *y);
+
+/* A matrix that is cut into blocks, of which nothing is in memory. */
+static gx_oper shape_of(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermitian,
+                        size_t keep_bytes)
+{
+    gx_oper op = {.run = run,
+                  .m = A->rows,
+                  .n = A->cols,
+                  .dtype = dtype,
+                  .apply = apply_matrix,
+                  .A = A,
+                  .is_hermitian = is_hermitian,
+                  .keep_bytes = keep_bytes,
+                  .edge_rows = gx_max(1, gx_min(A->tile_rows, A->rows)),
+                  .edge_cols = gx_max(1, gx_min(A->tile_cols, A->cols))};
+    if (is_hermitian) {
+        op.edge_rows = op.edge_cols = gx_max(op.edge_rows, op.edge_cols);
+    }
+    return op;
+}
+
+static size_t column_bytes(const gx_oper *op, int64_t j)
+{
+    int64_t cols = gx_min(op->edge_cols, op->n - j * op->edge_cols);
+    return (size_t)((op->m - strip_row(op, j)) * cols) * gx_dtype_bytes(op->dtype);
+}
+
 /*
-** Of the columns of blocks that are not on the device, all, or as many as leave room for the stream
-** of the others: blocks in flight and the program.
+** What columns of blocks from `first` on leave alone: what others want and, where they do not all
+** fit, the stream of the others: blocks in flight and the program.
 */
+static size_t left_alone(const gx_oper *op, int64_t first)
+{
+    enum { IN_FLIGHT = 6 };
+    size_t total = 0, spare = 64 << 10, keep = op->keep_bytes + spare;
+    for (int64_t j = first; j < grid_cols(op); j++) {
+        total += column_bytes(op, j);
+    }
+    if (total + keep > gx_mem_available(op->run->ctx->mem)) {
+        keep +=
+            IN_FLIGHT * block_bytes(op) + gx_prog_overhead(grid_cols(op) * (2 * grid_rows(op) + 1),
+                                                           grid_cols(op) * grid_rows(op) + 2);
+    }
+    return keep;
+}
+
+/* Of the columns of blocks that are not on the device, as many as there is room for. */
 static void keep_columns(gx_oper *op)
 {
-    gx_mem *mem = op->run->ctx->mem;
-    size_t element = gx_dtype_bytes(op->dtype), total = 0;
-    for (int64_t j = op->on_device; j < grid_cols(op); j++) {
-        total += (size_t)((op->m - strip_row(op, j)) * op->edge_cols) * element;
-    }
-    enum { IN_FLIGHT = 6 };
-    size_t program = gx_prog_overhead(grid_cols(op) * (2 * grid_rows(op) + 1),
-                                      grid_cols(op) * grid_rows(op) + 2);
-    size_t spare = 64 << 10;
-    size_t keep = op->keep_bytes + spare;
-    if (total + keep > gx_mem_available(mem)) {
-        keep += IN_FLIGHT * block_bytes(op) + program;
-    }
+    size_t keep = left_alone(op, op->on_device);
     for (int64_t j = op->on_device; j < grid_cols(op) && gx_ok(op->run); j++) {
-        size_t bytes = (size_t)((op->m - strip_row(op, j)) * op->edge_cols) * element;
-        if (gx_mem_available(mem) < bytes + keep) {
+        if (gx_mem_available(op->run->ctx->mem) < column_bytes(op, j) + keep) {
             break;
         }
         if (!is_resident(op, j)) {
             load_strip(op, j);
         }
         op->resident = j + 1;
+    }
+}
+
+void gx_oper_foresee(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermitian,
+                     size_t keep_bytes, double *once, double *each)
+{
+    gx_oper op = shape_of(run, A, dtype, is_hermitian, keep_bytes);
+    size_t keep = left_alone(&op, 0), available = gx_mem_available(run->ctx->mem);
+    double share = (double)gx_dtype_bytes(A->dtype) / (double)gx_dtype_bytes(dtype);
+    bool is_resident = true;
+    *once = *each = 0;
+    for (int64_t j = 0; j < grid_cols(&op); j++) {
+        size_t bytes = column_bytes(&op, j);
+        is_resident = is_resident && available >= bytes + keep;
+        available -= is_resident ? bytes : 0;
+        *(is_resident ? once : each) += (double)bytes * share;
     }
 }
 
@@ -336,18 +383,7 @@ size_t gx_oper_floor_bytes(const gx_mat *A, gx_dtype dtype)
 gx_code gx_oper_begin(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermitian,
                       size_t keep_bytes, gx_oper *op)
 {
-    *op = (gx_oper){.run = run,
-                    .m = A->rows,
-                    .n = A->cols,
-                    .dtype = dtype,
-                    .apply = apply_matrix,
-                    .A = A,
-                    .is_hermitian = is_hermitian,
-                    .edge_rows = gx_max(1, gx_min(A->tile_rows, A->rows)),
-                    .edge_cols = gx_max(1, gx_min(A->tile_cols, A->cols))};
-    if (is_hermitian) {
-        op->edge_rows = op->edge_cols = gx_max(op->edge_rows, op->edge_cols);
-    }
+    *op = shape_of(run, A, dtype, is_hermitian, keep_bytes);
     void *strip = NULL;
     gx_err err = {0};
     if (!gx_ok(run) || gx_mem_calloc(run->ctx->mem, (size_t)(grid_cols(op) + 1) * sizeof(void *),
@@ -355,7 +391,6 @@ gx_code gx_oper_begin(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_herm
         return gx_run_fail(run, &err);
     }
     op->strip = strip;
-    op->keep_bytes = keep_bytes;
     if (keep_bytes < FEW_PASSES) {
         op->on_device = gx_ceil_div(gx_oper_device_begin(op), op->edge_cols);
     }

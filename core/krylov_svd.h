@@ -25,6 +25,9 @@ enum { GX_SVD_PANEL = 32 };
 /* Bytes that the driver of args->method (KRYLOV, RANDOMIZED) needs at least. */
 size_t gx_svd_iterative_bytes(gx_run *run, const gx_svd_args *args);
 
+/* The same without what the operator takes: what is to be left of the memory beside it. */
+size_t gx_svd_work_bytes(gx_run *run, const gx_svd_args *args);
+
 /*
 ** The k largest, by args->method.  args have been checked as for gx_svd_dense(); k in 1 .. min(m,
 ** n), mode not FULL.  Refuses further: an ncv or block out of range, too little memory for the

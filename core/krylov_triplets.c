@@ -98,6 +98,11 @@ static size_t to_size(double bytes)
     return bytes < 1e18 ? (size_t)bytes : SIZE_MAX / 4;
 }
 
+size_t gx_svd_work_bytes(gx_run *run, const gx_svd_args *args)
+{
+    return to_size(work_bytes(run, args));
+}
+
 size_t gx_svd_iterative_bytes(gx_run *run, const gx_svd_args *args)
 {
     double floor = (double)gx_oper_floor_bytes(args->A, args->A->dtype);
@@ -303,8 +308,7 @@ gx_code gx_svd_iterative(gx_run *run, const gx_svd_args *asked, gx_svd_result *r
     bool is_random = args->method == GX_SVD_RANDOMIZED;
     bool is_hermitian = A->rows == A->cols && (A->properties & GX_PROP_HERMITIAN) != 0;
     gx_oper op;
-    if (gx_oper_begin(run, A, A->dtype, is_hermitian, to_size(work_bytes(run, args)), &op) ==
-        GX_OK) {
+    if (gx_oper_begin(run, A, A->dtype, is_hermitian, gx_svd_work_bytes(run, args), &op) == GX_OK) {
         if (is_random) {
             gx_svd_randomized(run, &op, args, result);
         } else {

@@ -35,13 +35,15 @@ typedef enum plan_op {
     PLAN_SOLVE,
     PLAN_LSTSQ,
     PLAN_INVERSE,
-    PLAN_DET
+    PLAN_DET,
+    PLAN_SVD
 } plan_op;
 
 typedef struct expression {
     const char *at; /* what is left of the text */
     operand a, b;
     bool has_b;
+    int64_t k; /* svd: how many; 0: all */
     plan_op op;
 } expression;
 

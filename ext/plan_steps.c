@@ -8,6 +8,7 @@
 #include "plan_row.h"
 
 #include "../core/accel.h"
+#include "../core/alg_eig.h"
 #include "../core/alg_lu.h"
 #include "../core/alg_qr.h"
 #include "../core/factoring.h"
@@ -390,6 +391,34 @@ static void plan_system(gx_run *run, const expression *e, plan_row *row)
     }
 }
 
+/* All singular values and vectors, or the k largest: passes over A. */
+static void plan_svd(gx_run *run, const expression *e, plan_row *row)
+{
+    const gx_mat *A = &e->a.mat;
+    gx_svd_args args = {.A = A, .mode = GX_SVD_ECONOMY, .k = e->k};
+    gx_svd_plan plan;
+    if (gx_plan_svd(run, &args, &plan) != GX_OK) {
+        return;
+    }
+    double m = (double)A->rows, n = (double)A->cols;
+    double count = (double)(e->k > 0 ? e->k : gx_min(A->rows, A->cols));
+    row->cost = (gx_cost){.flops = plan.flops,
+                          .bytes_read = plan.bytes_read,
+                          .bytes_written = bytes_of(m + n, count, A->dtype),
+                          .calls = plan.passes};
+    add_cost(run, &row->cost, A->dtype, plan.block > 0 ? plan.block : 256, row);
+    snprintf(row->driver, sizeof row->driver, "%s", plan.driver);
+    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)A->cols,
+             (long long)(plan.block > 0 ? plan.block : A->rows));
+    if (plan.block > 0) {
+        snprintf(row->detail, sizeof row->detail,
+                 "a basis of %lld, %lld passes to the first restart, %.0f %% of A in memory",
+                 (long long)plan.ncv, (long long)plan.passes, 100 * plan.resident);
+    } else {
+        snprintf(row->detail, sizeof row->detail, "all of A in memory, one pass");
+    }
+}
+
 void gx_plan_expression(gx_run *run, expression *e, plan_row *row)
 {
     static const char *const functions[] = {[PLAN_PRODUCT] = "gx_matmul",
@@ -403,11 +432,14 @@ void gx_plan_expression(gx_run *run, expression *e, plan_row *row)
                                             [PLAN_SOLVE] = "gx_solve",
                                             [PLAN_LSTSQ] = "gx_lstsq",
                                             [PLAN_INVERSE] = "gx_inverse",
-                                            [PLAN_DET] = "gx_det"};
+                                            [PLAN_DET] = "gx_det",
+                                            [PLAN_SVD] = "gx_svd"};
     run->planned_as = functions[e->op];
     describe_device(run, row);
     if (e->op == PLAN_PRODUCT) {
         plan_product(run, e, row);
+    } else if (e->op == PLAN_SVD) {
+        plan_svd(run, e, row);
     } else if (e->op >= PLAN_CHOLESKY) {
         plan_system(run, e, row);
     } else {

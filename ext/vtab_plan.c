@@ -11,6 +11,7 @@
 **     norm(A)   sum(A)                      reductions
 **     cholesky(A)  lu(A)  qr(A)             factorisations
 **     solve(A, B)  lstsq(A, B)  inverse(A)  what stands on them; det(A)
+**     svd(A)  svd(A, 10)                    all singular values and vectors, or the largest
 **
 ** A name with other characters than letters, digits, '_' and one dot is written in double quotes.
 ** What an operation would do is plan_steps.c's; the figures come from a dry run of the very program
@@ -137,7 +138,8 @@ static bool take_word(expression *e, bool *takes_two)
                  {"solve(", PLAN_SOLVE, true},
                  {"lstsq(", PLAN_LSTSQ, true},
                  {"inverse(", PLAN_INVERSE, false},
-                 {"det(", PLAN_DET, false}};
+                 {"det(", PLAN_DET, false},
+                 {"svd(", PLAN_SVD, false}};
     for (size_t k = 0; k < sizeof words / sizeof words[0]; k++) {
         size_t length = strlen(words[k].word);
         if (strncmp(e->at, words[k].word, length) == 0) {
@@ -150,9 +152,25 @@ static bool take_word(expression *e, bool *takes_two)
     return false;
 }
 
+/* A number of at most 15 digits. */
+static gx_code parse_count(expression *e, gx_err *err)
+{
+    const char *start = e->at;
+    skip_blanks(e);
+    for (int digits = 0; isdigit((unsigned char)*e->at) && digits < 15; digits++) {
+        e->k = 10 * e->k + (*e->at++ - '0');
+    }
+    skip_blanks(e);
+    return e->k > 0 ? GX_OK : gx_fail(err, GX_ARG, "expression has no count at '%.20s'", start);
+}
+
 static gx_code parse_call(expression *e, bool takes_two, gx_err *err)
 {
     GX_TRY(parse_operand(e, &e->a, err));
+    if (e->op == PLAN_SVD && *e->at == ',') {
+        e->at++;
+        GX_TRY(parse_count(e, err));
+    }
     if (takes_two) {
         GX_TRY(take(e, ',', err));
         GX_TRY(parse_operand(e, &e->b, err));
@@ -198,7 +216,7 @@ static gx_code parse(expression *e, const char *text, gx_err *err)
     if (e->op == PLAN_TRANSPOSE && e->a.trans == GX_NO_TRANS) {
         return gx_fail(err, GX_ARG,
                        "expression names a matrix but no operation (@ + - * / .T .H norm sum "
-                       "cholesky lu qr solve lstsq inverse det)");
+                       "cholesky lu qr solve lstsq inverse det svd)");
     }
     return GX_OK;
 }
@@ -220,7 +238,7 @@ static bool find_operand(gx_run *run, operand *x)
 /* The operations that are programs, which may run on a device; not the passes over one matrix. */
 static bool may_leave_host(plan_op op)
 {
-    return op != PLAN_NORM && op != PLAN_SUM && op != PLAN_LSTSQ;
+    return op != PLAN_NORM && op != PLAN_SUM && op != PLAN_LSTSQ && op != PLAN_SVD;
 }
 
 /* The same on the device, where there is one; the row that would be used is first. */

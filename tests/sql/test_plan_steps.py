@@ -79,9 +79,41 @@ def test_reads_and_writes(filedb, name, limit):
     ("lu(S.T)", "expression has a transpose in an operation that plans none"),
     ("lu(N)", "no matrix named 'N'"),
     ("S", "expression names a matrix but no operation (@ + - * / .T .H norm sum cholesky lu qr solve lstsq inverse "
-     "det)"),
+     "det svd)"),
 ])
 def test_errors(db, expression, text):
     put(db, "T", 6, 4)
     put(db, "S", 4, 4)
     assert error(db, "SELECT * FROM gx_plan(?)", expression) == "gx_plan: " + text
+
+
+def test_svd(filedb):
+    """The driver follows the memory and the share that is wanted; what is in memory is read once."""
+    filedb.execute("PRAGMA synchronous=off")
+    filedb.execute("SELECT gx_config('tile_bytes', 32768)")
+    put(filedb, "A", 400, 320)
+    p = plan(filedb, "svd(A)")
+    assert (p["driver"], p["bytes_read"], p["detail"]) == ("gesdd", 400 * 320 * 8, "all of A in memory, one pass")
+    assert plan(filedb, "svd(A, 3)")["driver"] == "gesdd"
+    put(filedb, "L", 1100, 1000)
+    p = plan(filedb, "svd( L , 10 )")
+    assert (p["driver"], p["bytes_read"]) == ("golub-kahan", 1100 * 1000 * 8) and p["seconds"] > 0
+    assert p["detail"] == "a basis of 96, 28 passes to the first restart, 100 % of A in memory"
+    filedb.execute("SELECT gx_config('memory_limit', '1100KB')")
+    p = plan(filedb, "svd(A, 3)")
+    assert p["driver"] == "golub-kahan"
+    assert p["detail"] == "a basis of 48, 28 passes to the first restart, 0 % of A in memory"
+    assert p["bytes_read"] == 28 * 400 * 320 * 8
+    # What falls fast takes fewer; each step has two passes, and all of A is read in each.
+    rng = np.random.default_rng(2)
+    u, v = (np.linalg.qr(rng.standard_normal((n, 20)))[0] for n in (400, 320))
+    filedb.execute("SELECT gx_store('A', ?, '{\"replace\":true}')", (from_numpy((u * 0.5 ** np.arange(20)) @ v.T),))
+    before = q(filedb, "SELECT value FROM gx_stats WHERE name = 'bytes_read'")
+    filedb.execute("SELECT sigma, u FROM gx_svd('A', '{\"k\":3}')").fetchall()
+    read = q(filedb, "SELECT value FROM gx_stats WHERE name = 'bytes_read'") - before
+    assert 0.2 * p["bytes_read"] < read <= p["bytes_read"] and read % (2 * 400 * 320 * 8) == 0
+    assert error(filedb, "SELECT * FROM gx_plan('svd(A)')").startswith(
+        "gx_plan: singular values and vectors of A (400x320 f64) need ")
+    assert error(filedb, "SELECT * FROM gx_plan('svd(A, 321)')") == \
+        "gx_plan: k is 321 but A is 400x320: it has 320 singular values"
+    assert error(filedb, "SELECT * FROM gx_plan('svd(A, x)')") == "gx_plan: expression has no count at ' x)'"
