@@ -201,6 +201,23 @@ static void check_factor(gx_run *run, const gx_mat *A, const gx_lu_plan *plan, c
     }
 }
 
+/* What build_lu() is told. */
+typedef struct build_args {
+    const gx_mat *A;
+    gx_sink *F;
+    gx_aux *aux;
+    double *sums;
+    gx_lu_plan plan[2]; /* of the host, of the device: the same panels */
+} build_args;
+
+static gx_prog *build_lu(gx_run *run, void *arg)
+{
+    build_args *b = arg;
+    gx_lu_plan *plan = &b->plan[run->target != NULL];
+    gx_plan_lu_again(run, b->aux, b->F, plan);
+    return gx_ok(run) ? gx_lu_program(run, b->A, plan, b->F, b->aux, b->sums) : NULL;
+}
+
 gx_code gx_alg_lu(gx_run *run, const gx_mat *A, gx_sink *F, gx_aux *aux)
 {
     if (!gx_ok(run)) {
@@ -212,15 +229,14 @@ gx_code gx_alg_lu(gx_run *run, const gx_mat *A, gx_sink *F, gx_aux *aux)
                       &err) != GX_OK) {
         return gx_run_fail(run, &err);
     }
-    gx_lu_plan plan;
-    gx_plan_lu_again(run, aux, F, &plan);
-    gx_prog *prog = gx_lu_program(run, A, &plan, F, aux, sums);
-    if (prog != NULL && gx_prog_run(prog) == GX_OK) {
-        finish(&plan, sums, aux);
+    build_args b = {.A = A, .F = F, .aux = aux, .sums = sums};
+    gx_args size = {.m = F->rows, .n = F->cols};
+    if (gx_plan_run(run, gx_kernel_flops(GX_GETRF, F->dtype, &size), F->dtype, build_lu, &b) ==
+        GX_OK) {
+        finish(&b.plan[0], sums, aux);
     }
-    gx_prog_free(prog);
     gx_mem_free(run->ctx->mem, sums);
-    check_factor(run, A, &plan, F, aux);
+    check_factor(run, A, &b.plan[0], F, aux);
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 

@@ -24,6 +24,7 @@
 ** tournament for panels that do not fit three times (TSQR is for these).
 */
 #include "alg_qr.h"
+#include "plan.h"
 
 #include "probe.h"
 #include "simple.h"
@@ -171,15 +172,33 @@ static void check_factor(gx_run *run, const gx_mat *A, const gx_sink *F)
     }
 }
 
+/* What build_qr() is told. */
+typedef struct qr_args {
+    const gx_mat *A;
+    gx_sink *F;
+    void *tau;
+} qr_args;
+
+static gx_prog *build_qr(gx_run *run, void *arg)
+{
+    const qr_args *b = arg;
+    gx_panel_plan plan;
+    gx_sink *F = b->F;
+    int64_t k = gx_min(F->rows, F->cols);
+    gx_plan_panels(run, F->rows, F->cols, k, F->dtype, F->is_stored ? F->tile_cols : 0, &plan);
+    return gx_ok(run) ? gx_qr_program(run, b->A, &plan, F, b->tau) : NULL;
+}
+
 gx_code gx_alg_qr(gx_run *run, const gx_mat *A, gx_sink *F, void *tau)
 {
     if (!gx_ok(run)) {
         return run->err.code;
     }
-    gx_panel_plan plan;
-    int64_t k = gx_min(F->rows, F->cols);
-    gx_plan_panels(run, F->rows, F->cols, k, F->dtype, F->is_stored ? F->tile_cols : 0, &plan);
-    finish(run, k == 0 ? NULL : gx_qr_program(run, A, &plan, F, tau));
+    gx_args size = {.m = F->rows, .n = F->cols};
+    if (F->rows > 0 && F->cols > 0) {
+        gx_plan_run(run, gx_kernel_flops(GX_GEQRF, F->dtype, &size), F->dtype, build_qr,
+                    &(qr_args){A, F, tau});
+    }
     check_factor(run, A, F);
     return gx_ok(run) ? GX_OK : run->err.code;
 }
@@ -246,42 +265,62 @@ static void plan_apply(gx_run *run, const gx_mat *F, int64_t k, const gx_sink *C
     plan->group = gx_max(1, gx_min(panels, slots - 3));
 }
 
-static gx_code apply_q(gx_run *run, const gx_mat *F, const void *tau, int64_t k, gx_trans trans,
-                       const gx_mat *B, gx_sink *C, bool is_unit)
+/* What build_apply() is told. */
+typedef struct apply_args {
+    const gx_mat *F, *B;
+    const void *tau;
+    int64_t k;
+    gx_trans trans;
+    gx_sink *C;
+    bool is_unit;
+} apply_args;
+
+static gx_prog *build_apply(gx_run *run, void *arg)
 {
-    if (!gx_ok(run)) {
-        return run->err.code;
-    }
+    const apply_args *b = arg;
+    const gx_mat *F = b->F;
+    gx_sink *C = b->C;
+    int64_t k = b->k;
     gx_panel_plan plan;
-    reflection x = {.rows = F->rows, .k = k, .trans = trans};
+    reflection x = {.rows = F->rows, .k = k, .trans = b->trans};
     plan_apply(run, F, k, C, &x.width, &plan);
     int64_t panels = gx_ceil_div(k, x.width), grid = gx_ceil_div(C->cols, plan.width);
-    if (C->rows == 0 || C->cols == 0 ||
-        gx_prog_create(run, (panels + 1) * grid + panels, &x.prog) != GX_OK) {
-        return gx_ok(run) ? GX_OK : run->err.code;
+    if (!gx_ok(run) || gx_prog_create(run, (panels + 1) * grid + panels, &x.prog) != GX_OK) {
+        return NULL;
     }
     gx_prog_cut(x.prog, &plan.cut);
     gx_prog_lookahead(x.prog, plan.lookahead);
-    x.C = gx_prog_operand(x.prog, B, C, C->dtype, C->rows, C->cols, C->rows, plan.width);
+    x.C = gx_prog_operand(x.prog, b->B, C, C->dtype, C->rows, C->cols, C->rows, plan.width);
     if (k == 0) {
         copy_all(x.prog, x.C);
-        return finish(run, x.prog);
+        return x.prog;
     }
     x.V = gx_prog_operand(x.prog, F, NULL, C->dtype, F->rows, k, F->rows, x.width);
     if (C->cols > FEW_COLUMNS) {
         x.T = gx_prog_operand(x.prog, NULL, NULL, C->dtype, x.width, k, x.width, k);
     }
-    x.tau = gx_prog_vector(x.prog, C->dtype, (void *)(uintptr_t)tau, k); // only read
+    x.tau = gx_prog_vector(x.prog, C->dtype, (void *)(uintptr_t)b->tau, k); // only read
     if (gx_ok(run)) {
-        apply_all(&x, plan.group, is_unit);
+        apply_all(&x, plan.group, b->is_unit);
     }
-    return finish(run, x.prog);
+    return x.prog;
+}
+
+static gx_code apply_q(gx_run *run, const apply_args *b)
+{
+    gx_sink *C = b->C;
+    if (gx_ok(run) && C->rows > 0 && C->cols > 0) {
+        apply_args again = *b;
+        gx_args size = {.side = GX_LEFT, .m = C->rows, .n = C->cols, .k = b->k};
+        gx_plan_run(run, gx_kernel_flops(GX_ORMQR, C->dtype, &size), C->dtype, build_apply, &again);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
 }
 
 gx_code gx_alg_qr_apply(gx_run *run, const gx_mat *F, const void *tau, int64_t k, gx_trans trans,
                         const gx_mat *B, gx_sink *C)
 {
-    return apply_q(run, F, tau, k, trans, B, C, false);
+    return apply_q(run, &(apply_args){.F = F, .B = B, .tau = tau, .k = k, .trans = trans, .C = C});
 }
 
 gx_code gx_alg_qr_form(gx_run *run, const gx_mat *F, const void *tau, int64_t k, gx_sink *Q)
@@ -290,7 +329,10 @@ gx_code gx_alg_qr_form(gx_run *run, const gx_mat *F, const void *tau, int64_t k,
     gx_diagonal ones = {.dtype = Q->dtype};
     gx_mat_generated(&unit, "the unit matrix", Q->dtype, Q->rows, Q->cols, gx_diagonal_generate,
                      &ones);
-    return apply_q(run, F, tau, k, GX_NO_TRANS, &unit, Q, true);
+    return apply_q(
+        run,
+        &(apply_args){
+            .F = F, .B = &unit, .tau = tau, .k = k, .trans = GX_NO_TRANS, .C = Q, .is_unit = true});
 }
 
 /*

@@ -302,9 +302,19 @@ static void write_down(const sweeps *w, const gx_tri_plan *plan)
     }
 }
 
-/* X of B by the sweeps, whose prog, A, X and super are filled in here. */
-static gx_code run_sweeps(gx_run *run, const gx_mat *A, const gx_mat *B, sweeps *w, gx_sink *X)
+/* What build_sweeps() is told. */
+typedef struct build_args {
+    const gx_mat *A, *B;
+    sweeps *w; /* its prog, A, X and super are filled in */
+    gx_sink *X;
+} build_args;
+
+static gx_prog *build_sweeps(gx_run *run, void *arg)
 {
+    const build_args *args = arg;
+    const gx_mat *A = args->A, *B = args->B;
+    sweeps *w = args->w;
+    gx_sink *X = args->X;
     gx_tri_plan plan;
     gx_prog *prog;
     bool is_left = w->sweep[0].side == GX_LEFT;
@@ -312,7 +322,7 @@ static gx_code run_sweeps(gx_run *run, const gx_mat *A, const gx_mat *B, sweeps 
                 is_left ? X->tile_rows : X->tile_cols, is_left ? X->tile_cols : X->tile_rows,
                 w->count, &plan);
     if (gx_prog_create(run, gx_plan_tri_calls(&plan), &prog) != GX_OK) {
-        return run->err.code;
+        return NULL;
     }
     const gx_opnd *a =
         gx_prog_operand(prog, A, NULL, X->dtype, A->rows, A->cols, plan.edge, plan.edge);
@@ -330,9 +340,15 @@ static gx_code run_sweeps(gx_run *run, const gx_mat *A, const gx_mat *B, sweeps 
     if (gx_ok(run)) {
         write_down(w, &plan);
     }
-    gx_prog_run(prog);
-    gx_prog_free(prog);
-    return gx_ok(run) ? GX_OK : run->err.code;
+    return prog;
+}
+
+/* X of B by the sweeps. */
+static gx_code run_sweeps(gx_run *run, const gx_mat *A, const gx_mat *B, sweeps *w, gx_sink *X)
+{
+    gx_args size = {.side = w->sweep[0].side, .m = X->rows, .n = X->cols};
+    double flops = (double)w->count * gx_kernel_flops(GX_TRSM, X->dtype, &size);
+    return gx_plan_run(run, flops, X->dtype, build_sweeps, &(build_args){A, B, w, X});
 }
 
 static gx_code run_one(gx_run *run, const gx_tri_args *args, bool multiplies, gx_sink *X)

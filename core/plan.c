@@ -107,10 +107,14 @@ int64_t gx_plan_device_edge(size_t available, size_t element, int64_t most)
     return edge;
 }
 
-/* The memory that blocks may take where the program is to run. */
-static size_t block_memory(const gx_run *run)
+size_t gx_plan_memory(const gx_run *run)
 {
     return run->target != NULL ? run->target_bytes : gx_mem_available(run->ctx->mem);
+}
+
+size_t gx_plan_reserve(const gx_run *run, size_t host_bytes)
+{
+    return run->target != NULL ? run->target_bytes / 32 : host_bytes;
 }
 
 static void choose_blocks(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int64_t tile_n,
@@ -118,7 +122,7 @@ static void choose_blocks(gx_run *run, const gx_matmul_args *args, int64_t tile_
 {
     bool is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
     size_t element = gx_dtype_bytes(plan->dtype);
-    size_t available = block_memory(run);
+    size_t available = gx_plan_memory(run);
     int64_t edge_m = 1, edge_n = 1;
     if (!is_fixed && run->target != NULL) {
         edge_m = gx_plan_device_edge(available, element, gx_max(plan->m, plan->n));
@@ -186,7 +190,7 @@ static int64_t count_slots(gx_run *run, const gx_matmul_plan *plan)
     size_t slot_bytes = (size_t)largest * gx_dtype_bytes(plan->dtype);
     size_t overhead = gx_prog_overhead(gx_plan_matmul_calls(plan),
                                        grid_m * grid_k + grid_k * grid_n + grid_m * grid_n);
-    size_t available = block_memory(run);
+    size_t available = gx_plan_memory(run);
     overhead = run->target != NULL ? 0 : overhead;
     return gx_max(3, available > overhead ? (int64_t)((available - overhead) / slot_bytes) : 0);
 }

@@ -37,6 +37,15 @@ double gx_plan_matmul_reads(const gx_matmul_plan *plan, int64_t super_m, int64_t
 /* Calls of its program, at most. */
 int64_t gx_plan_matmul_calls(const gx_matmul_plan *plan);
 
+/* The memory that blocks may take where the program is to run: the device's, or the host's. */
+size_t gx_plan_memory(const gx_run *run);
+
+/*
+** What a program keeps free of that beside its blocks: on the host so many bytes, on a device what
+** its kernels want there and its buffers' sizes waste.
+*/
+size_t gx_plan_reserve(const gx_run *run, size_t host_bytes);
+
 /*
 ** Edge of the square blocks of a program on a device with so much memory for them: large enough for
 ** its full rate, several along a side of `most` elements, so that copies and kernels overlap, and

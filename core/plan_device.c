@@ -229,7 +229,8 @@ gx_code gx_plan_run(gx_run *run, double flops, gx_dtype dtype, gx_plan_build bui
     gx_accel *accel = gx_plan_candidate(run, flops, dtype, &device_bytes);
     gx_prog *host = gx_ok(run) ? build(run, arg) : NULL;
     if (host != NULL && gx_ok(run)) {
-        bool is_run = accel != NULL && run_on_device(run, host, accel, device_bytes, build, arg);
+        bool is_run = accel != NULL && gx_prog_calls(host) > 0 &&
+                      run_on_device(run, host, accel, device_bytes, build, arg);
         if (!is_run) {
             gx_plan_owe(run, flops, dtype);
             gx_prog_run_on(host, NULL, 0);

@@ -55,17 +55,11 @@ static gx_cut cut_of(const gx_run *run)
     return is_fixed(run) ? fixed : (gx_cut){0};
 }
 
-/* The memory that blocks may take where the program is to run. */
-static size_t block_memory(const gx_run *run)
-{
-    return run->target != NULL ? run->target_bytes : gx_mem_available(run->ctx->mem);
-}
-
 /* The edge that suits this much memory, or this many threads, for a side of n. */
 static int64_t target_edge(gx_run *run, gx_dtype dtype, int64_t n)
 {
     int64_t threads = run->ctx->config.number[GX_SET_THREADS];
-    size_t available = block_memory(run);
+    size_t available = gx_plan_memory(run);
     int64_t edge = BLOCK_EDGE;
     if (run->target != NULL && !is_fixed(run)) {
         return gx_plan_device_edge(available, gx_dtype_bytes(dtype), n);
@@ -94,9 +88,8 @@ static int64_t count_slots(gx_run *run, int64_t elements, gx_dtype dtype, int64_
                            int64_t blocks)
 {
     size_t slot_bytes = (size_t)gx_max(1, elements) * gx_dtype_bytes(dtype);
-    size_t available = block_memory(run);
-    // On a device, the kernels' workspace and what the sizes of its buffers waste.
-    size_t overhead = run->target != NULL ? available / 32 : gx_prog_overhead(calls, blocks);
+    size_t available = gx_plan_memory(run);
+    size_t overhead = gx_plan_reserve(run, gx_prog_overhead(calls, blocks));
     return gx_max(3, available > overhead ? (int64_t)((available - overhead) / slot_bytes) : 0);
 }
 

@@ -14,10 +14,14 @@
 ** Tiles of the result are one panel wide (or a whole part of one, where tiles are small) and a
 ** whole multiple of w high, so that the blocks of a solve are whole tiles.
 **
+** On a device the panels are those that the result's tiles have, and the group is what its memory
+** holds.
+**
 ** Deterministic mode: w follows from the height of the matrix alone; the order in which a panel is
 ** changed does not depend on the group.
 */
 #include "alg_lu.h"
+#include "plan.h"
 
 enum {
     WIDTH = 512,      /* gemm's full rate, and one panel is 5 % of the flops at n = 8192 */
@@ -71,7 +75,8 @@ static size_t overhead_bytes(gx_run *run, const gx_lu_plan *plan)
 /* Panels that the cache will hold. */
 static int64_t count_slots(gx_run *run, const gx_lu_plan *plan)
 {
-    size_t overhead = overhead_bytes(run, plan), available = gx_mem_available(run->ctx->mem);
+    size_t overhead = gx_plan_reserve(run, overhead_bytes(run, plan));
+    size_t available = gx_plan_memory(run);
     return available > overhead ? (int64_t)((available - overhead) / panel_bytes(plan)) : 0;
 }
 

@@ -17,6 +17,7 @@
 ** when, never the order in which panels are applied to one panel.
 */
 #include "alg_qr.h"
+#include "plan.h"
 
 #include <string.h>
 
@@ -78,11 +79,12 @@ static int64_t count_slots(gx_run *run, int64_t elements, int64_t calls, int64_t
                            size_t kernel, gx_dtype dtype)
 {
     const size_t EXTRA = 512; // a call's parts and vectors, while their list grows
-    size_t element = gx_dtype_bytes(dtype), available = gx_mem_available(run->ctx->mem);
+    size_t element = gx_dtype_bytes(dtype), available = gx_plan_memory(run);
     size_t slot = ((size_t)elements * element + 63) / 64 * 64;
     size_t tile = gx_store_max_tile_bytes(run->ctx->store);
     size_t other = gx_prog_overhead(calls, blocks) + (size_t)calls * EXTRA + kernel +
                    (tile < slot ? tile : slot);
+    other = gx_plan_reserve(run, other);
     return available > other ? (int64_t)((available - other) / slot) : 0;
 }
 
