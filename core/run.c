@@ -68,14 +68,13 @@ gx_code gx_ctx_create(struct sqlite3 *db, gx_ctx **out, gx_err *err)
     return GX_OK;
 }
 
-static void close_device(gx_ctx *ctx)
+static void close_host(gx_ctx *ctx)
 {
     if (ctx->dev != NULL) {
         ctx->backend->close(ctx->dev);
     }
     ctx->dev = NULL;
     ctx->backend = NULL;
-    gx_accel_close(ctx);
 }
 
 void gx_ctx_free(gx_ctx *ctx)
@@ -83,7 +82,8 @@ void gx_ctx_free(gx_ctx *ctx)
     if (ctx == NULL) {
         return;
     }
-    close_device(ctx);
+    close_host(ctx);
+    gx_accel_close(ctx);
     gx_store_close(ctx->store);
     gx_mem_free_all(ctx->mem);
     gx_mem_free(NULL, ctx);
@@ -121,7 +121,10 @@ gx_code gx_ctx_configure(gx_ctx *ctx, gx_setting setting, const char *value, gx_
             (void)gx_config_set(config, setting, before, NULL);
             return rc;
         }
-        close_device(ctx);
+        close_host(ctx);
+        if (number != GX_BACKEND_AUTO && number != GX_BACKEND_CUDA) {
+            gx_accel_close(ctx); // else it is still wanted, with what it keeps
+        }
         ctx->is_accel_off = false; // whoever sets it wants it tried again
     }
     return GX_OK; // the other settings are looked up where they are used
