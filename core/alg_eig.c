@@ -172,20 +172,34 @@ static double magnitude(gx_scalar x)
     return x.im == 0 ? fabs(x.re) : hypot(x.re, x.im);
 }
 
-gx_scalar gx_vector_phase(gx_dtype dtype, const void *x, int64_t n)
+double gx_vector_largest(gx_dtype dtype, const void *x, int64_t n)
 {
     double largest = 0;
     for (int64_t i = 0; i < n; i++) {
         largest = fmax(largest, magnitude(part_of(dtype, x, i)));
     }
+    return largest;
+}
+
+bool gx_vector_phase_of(gx_dtype dtype, const void *x, int64_t n, double largest, gx_scalar *phase)
+{
+    *phase = (gx_scalar){1, 0};
     for (int64_t i = 0; i < n && largest > 0; i++) {
         gx_scalar e = part_of(dtype, x, i);
         double size = magnitude(e);
         if (size >= ALMOST * largest) {
-            return (gx_scalar){e.re / size, -e.im / size};
+            *phase = (gx_scalar){e.re / size, -e.im / size};
+            return true;
         }
     }
-    return (gx_scalar){1, 0};
+    return false;
+}
+
+gx_scalar gx_vector_phase(gx_dtype dtype, const void *x, int64_t n)
+{
+    gx_scalar phase;
+    gx_vector_phase_of(dtype, x, n, gx_vector_largest(dtype, x, n), &phase);
+    return phase;
 }
 
 void gx_vector_scale(gx_dtype dtype, void *x, int64_t n, int64_t stride, gx_scalar s)

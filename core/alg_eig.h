@@ -107,6 +107,12 @@ void gx_eig_fix_sign(gx_dtype dtype, void *vectors, int64_t n, int64_t count);
 
 /* The number of magnitude 1 that makes the component of x just named real and positive. */
 gx_scalar gx_vector_phase(gx_dtype dtype, const void *x, int64_t n);
+/*
+** The same of a piece of x, x's component of largest magnitude having `largest`: false where the
+** component is not in the piece.
+*/
+double gx_vector_largest(gx_dtype dtype, const void *x, int64_t n);
+bool gx_vector_phase_of(gx_dtype dtype, const void *x, int64_t n, double largest, gx_scalar *phase);
 /* x = s x for n components, stride apart; a real x takes the real part of s. */
 void gx_vector_scale(gx_dtype dtype, void *x, int64_t n, int64_t stride, gx_scalar s);
 
@@ -193,6 +199,27 @@ gx_code gx_plan_svd(gx_run *run, const gx_svd_args *args, gx_svd_plan *plan);
 
 /* The sign of U's columns and V^H's rows as said above. */
 void gx_svd_fix_sign(gx_svd_result *result);
+
+/*
+** All of a long A, tall or wide, economy, whose vectors on the long side do not fit in memory
+** (alg_svd_long.c): result has sigma and the short side's vectors, and u or vt, the long side's, is
+** NULL; they are an intermediate, which is written to a sink of their shape and dropped.
+**
+** is_due: that is what is to be done.  find: far is to be ended whatever it returns, before sinks
+** that were begun earlier are.  GX_NUMERIC "A has NaN or Inf"; GX_BUDGET.
+*/
+typedef struct gx_svd_long {
+    gx_run *run;      /* NULL: nothing is there                              */
+    bool is_wide;     /* the long side is V^H, else U                        */
+    gx_sink W;        /* the vectors as columns, their signs not yet chosen  */
+    gx_scalar *phase; /* what each is to be multiplied by                    */
+} gx_svd_long;
+
+bool gx_svd_long_is_due(gx_run *run, const gx_svd_args *args);
+gx_code gx_svd_long_find(gx_run *run, const gx_svd_args *args, gx_svd_result *result,
+                         gx_svd_long *far);
+gx_code gx_svd_long_write(gx_svd_long *far, gx_sink *sink);
+void gx_svd_long_end(gx_svd_long *far);
 
 /* All min(m, n) singular values of A, descending: for norms, condition numbers and ranks. */
 gx_code gx_alg_singular_values(gx_run *run, const gx_mat *A, double *sigma);

@@ -12,6 +12,7 @@
 ** matrices of the shorter side squared and a panel, whatever the longer side.
 */
 #include "alg_eig.h"
+#include "alg_qr.h"
 #include "dense.h"
 #include "dense_device.h"
 #include "krylov_svd.h"
@@ -404,6 +405,21 @@ static void look_at_residuals(gx_run *run, const gx_mat *A, gx_svd_result *resul
         gx_svd_find_residuals(&op, A, result);
     }
     gx_oper_end(&op);
+}
+
+bool gx_svd_long_is_due(gx_run *run, const gx_svd_args *args)
+{
+    bool is_plain = args->method == GX_SVD_AUTO || args->method == GX_SVD_DENSE;
+    if (!gx_ok(run) || !is_plain || args->k != 0 || args->is_smallest || args->wants_residuals ||
+        args->mode != GX_SVD_ECONOMY || !is_long(args->A)) {
+        return false;
+    }
+    gx_svd_result none = {0};
+    gx_tsqr_plan plan;
+    solving s = solving_of(run, args, &none);
+    bool is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
+    gx_plan_tsqr(run, gx_max(s.m, s.n), s.least, s.least, s.dtype, &plan);
+    return plan.is_possible && (is_fixed || whole_bytes(&s) > gx_mem_available(run->ctx->mem));
 }
 
 gx_code gx_alg_svd(gx_run *run, const gx_svd_args *asked, gx_svd_result *result)

@@ -106,6 +106,32 @@ static void eigvals(gx_fn *fn)
 
 /* ---- gx_svd --------------------------------------------------------------------------------- */
 
+/* Vectors that are in memory, or that far holds. */
+static void store_side(gx_outputs *out, const gx_dest *dest, uint32_t properties,
+                       const gx_svd_result *r, bool is_u, gx_svd_long *far)
+{
+    gx_run *run = &out->fn->run;
+    int64_t rows = is_u ? r->m : r->vt_rows, cols = is_u ? r->u_cols : r->n;
+    if (far->run == NULL || far->is_wide == is_u) {
+        gx_outputs_store(out, dest, properties, r->dtype, rows, cols, is_u ? r->u : r->vt,
+                         gx_max(1, rows));
+    } else if (dest->name != NULL && gx_ok(run)) {
+        gx_sink sink;
+        gx_sink_begin(run, dest, rows, cols, r->dtype, properties, 0, 0, &sink);
+        if (gx_ok(run)) {
+            gx_svd_long_write(far, &sink);
+        }
+        gx_sink_end(&sink);
+    }
+}
+
+/* All at once, or where the vectors are too many for that. */
+static gx_code find_svd(gx_run *run, const gx_svd_args *args, gx_svd_result *r, gx_svd_long *far)
+{
+    return gx_svd_long_is_due(run, args) ? gx_svd_long_find(run, args, r, far)
+                                         : gx_alg_svd(run, args, r);
+}
+
 static void svd(gx_fn *fn)
 {
     gx_svd_options opt = {0};
@@ -121,14 +147,14 @@ static void svd(gx_fn *fn)
     opt.s.replace = opt.u.replace = opt.vt.replace = opt.replace;
     const gx_dest *dests[] = {&opt.s, &opt.u, &opt.vt};
     gx_dtype real = gx_dtype_is_double(A.dtype) ? GX_F64 : GX_F32;
-    if (gx_outputs_begin(&out, fn, dests, 3) && gx_alg_svd(&fn->run, &args, &r) == GX_OK) {
+    gx_svd_long far = {0};
+    if (gx_outputs_begin(&out, fn, dests, 3) && find_svd(&fn->run, &args, &r, &far) == GX_OK) {
         uint32_t square = r.vt_rows == r.n ? GX_PROP_ORTHOGONAL : 0;
-        gx_outputs_store(&out, &opt.u, GX_PROP_ORTHOGONAL, r.dtype, r.m, r.u_cols, r.u,
-                         gx_max(1, r.m));
-        gx_outputs_store(&out, &opt.vt, square, r.dtype, r.vt_rows, r.n, r.vt,
-                         gx_max(1, r.vt_rows));
+        store_side(&out, &opt.u, GX_PROP_ORTHOGONAL, &r, true, &far);
+        store_side(&out, &opt.vt, square, &r, false, &far);
         narrow(GX_F64, r.sigma, r.count, real);
     }
+    gx_svd_long_end(&far);
     gx_outputs_finish(&out, &opt.s, 0, real, r.count, 1, r.sigma, gx_max(1, r.count));
     r.mem = fn->ctx->mem;
     gx_svd_clear(&r);

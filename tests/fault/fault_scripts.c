@@ -103,6 +103,12 @@ const fault_script fault_scripts[] = {
     {"svd-inverse", HELPERS,
      "SELECT sigma, length(u), residual FROM gx_svd('S', "
      "'{\"k\":2,\"which\":\"smallest\",\"method\":\"krylov\"}')"},
+    {"svd-long",
+     SMALL "SELECT gx_randn(900, 6, 'L', '{\"seed\":6}'), gx_config('deterministic', 'on');",
+     "SELECT gx_svd('L', 's', 'U', 'Vt')"},
+    {"svd-long-in-temp",
+     SMALL "SELECT gx_randn(8, 3000, 'L', '{\"seed\":6}'), gx_config('memory_limit', '300KiB');",
+     "SELECT gx_svd('L', 's', 'U', 'Vt')"},
     // Few eigenvalues.
     {"eig-krylov", HELPERS "SELECT gx_matmul('A', 'A', 'G', '{\"transb\":true}');",
      "SELECT k, value, residual, length(vector) FROM gx_eig('G', "

@@ -1,0 +1,136 @@
+"""gx_svd of matrices whose singular vectors do not fit in memory: the long side is streamed.
+
+Plan:
+  1  Tall and wide x dtypes x sizes around tiles, a limit far below the matrix: ratios of LAPACK (50), signs, the peak.
+  2  Nothing is left behind; two results or one; values as of the call in memory.
+  3  Deterministic: the same bits for three budgets.
+  4  NaN, a name in use, interrupts.
+"""
+import threading
+
+import numpy as np
+import pytest
+
+from conftest import error, from_numpy, q, to_numpy
+
+NUMPY = {"f64": np.float64, "f32": np.float32, "c128": np.complex128, "c64": np.complex64}
+
+
+def configure(db, **settings):
+    for key, value in settings.items():
+        db.execute("SELECT gx_config(?, ?)", (key, value))
+
+
+def store(db, name, x):
+    db.execute("SELECT gx_store(?, ?, '{\"replace\":true}')", (name, from_numpy(x)))
+
+
+def load(db, name):
+    return to_numpy(q(db, "SELECT value FROM gx WHERE name = ?", name))
+
+
+def random(m, n, dtype):
+    rng = np.random.default_rng(m + n)
+    x = rng.standard_normal((m, n))
+    if dtype.startswith("c"):
+        x = x + 1j * rng.standard_normal((m, n))
+    return (x @ np.diag(np.logspace(0, -3, n))).astype(NUMPY[dtype])
+
+
+def temp_is_empty(db):
+    tables = {r[0] for r in db.execute("SELECT name FROM temp.sqlite_master")}
+    return "gx_tile" not in tables or q(db, "SELECT count(*) FROM temp.gx_tile") == 0
+
+
+@pytest.mark.parametrize("dtype", list(NUMPY))
+@pytest.mark.parametrize("m,n", [(20000, 16), (9001, 33), (16, 12000), (12000, 1)])
+def test_ratios(filedb, dtype, m, n):
+    filedb.execute("PRAGMA synchronous=off")
+    configure(filedb, tile_bytes=32768)
+    a = random(m, n, dtype)
+    store(filedb, "A", a)
+    small = "600KiB" if min(m, n) == 16 and dtype in ("f32", "c64") else "1MiB"
+    configure(filedb, memory_limit="360KiB" if n == 1 else small)
+    filedb.execute("SELECT gx_stats_reset()")
+    assert q(filedb, "SELECT gx_svd('A', 's', 'U', 'Vt')") == "s"
+    seen = dict(filedb.execute("SELECT name, value FROM gx_stats"))
+    assert seen["memory_peak"] <= seen["memory_limit"]
+    assert n == 1 or seen["bytes_written"] >= 2 * a.nbytes  # the reflectors were in the temp database
+    assert temp_is_empty(filedb)
+    configure(filedb, memory_limit="64MiB")
+    wide = np.complex128
+    s, u, vt = (load(filedb, name) for name in ("s", "U", "Vt"))
+    k, eps = min(m, n), np.finfo(NUMPY[dtype]).eps
+    assert u.shape == (m, k) and vt.shape == (k, n) and s.shape == (k, 1)
+    assert u.dtype == vt.dtype == NUMPY[dtype]
+    norm = s[0, 0]
+    assert np.abs(u.astype(wide) @ np.diag(s[:, 0]) @ vt - a).max() <= 50 * max(m, n) * eps * norm
+    assert np.abs(u.conj().T.astype(wide) @ u - np.eye(k)).max() <= 50 * m * eps
+    assert np.abs(vt.astype(wide) @ vt.conj().T - np.eye(k)).max() <= 50 * n * max(1, m / n) * eps
+    want = np.linalg.svd(a.astype(wide), compute_uv=False)
+    assert np.abs(s[:, 0] - want).max() <= 50 * eps * want[0]
+    largest = np.abs(u).max(axis=0)
+    first = (np.abs(u) >= (1 - 2.0 ** -10) * largest).argmax(axis=0)
+    at = u[first, np.arange(k)]
+    assert (at.real > 0).all() and np.abs(at.imag).max() <= 10 * eps
+    assert q(filedb, "SELECT gx_check()") == "ok"
+
+
+def test_the_same_as_in_memory(filedb):
+    filedb.execute("PRAGMA synchronous=off")
+    configure(filedb, tile_bytes=32768)
+    for m, n in ((8000, 20), (20, 8000)):
+        store(filedb, "A", random(m, n, "f64") if m > n else random(n, m, "f64").T)
+        found = []
+        for limit in ("64MiB", "1MiB"):
+            configure(filedb, memory_limit=limit)
+            filedb.execute("SELECT gx_svd('A', 's', 'U', 'Vt', '{\"replace\":true}')")
+            configure(filedb, memory_limit="64MiB")
+            found.append([load(filedb, name) for name in ("s", "U", "Vt")])
+        for x, y in zip(*found):
+            assert np.abs(x - y).max() < 1e-10
+        configure(filedb, memory_limit="1MiB")
+        assert q(filedb, "SELECT gx_svd('A', 's2', 'U2')") == "s2"
+        configure(filedb, memory_limit="64MiB")
+        assert (load(filedb, "U2") == found[1][1]).all()
+        filedb.execute("DELETE FROM gx WHERE name IN ('s2', 'U2')")
+
+
+def test_the_same_bits(filedb):
+    filedb.execute("PRAGMA synchronous=off")
+    configure(filedb, tile_bytes=32768, deterministic="on")
+    for m, n in ((7000, 24), (24, 7000)):
+        store(filedb, "A", random(m, n, "f64") if m > n else random(n, m, "f64").T)
+        results = set()
+        for limit, threads in (("64MiB", 2), ("2MiB", 1), ("1MiB", 2)):
+            configure(filedb, memory_limit=limit, threads=threads)
+            filedb.execute("SELECT gx_svd('A', 's', 'U', 'Vt', '{\"replace\":true}')")
+            configure(filedb, memory_limit="64MiB")
+            results.add(tuple(load(filedb, name).tobytes() for name in ("s", "U", "Vt")))
+        assert len(results) == 1
+
+
+def test_failures_leave_nothing(filedb):
+    filedb.execute("PRAGMA synchronous=off")
+    configure(filedb, tile_bytes=32768, threads=1)
+    x = random(9000, 20, "f64")
+    store(filedb, "A", x)
+    x[8000, 3] = np.nan
+    store(filedb, "N", x)
+    configure(filedb, memory_limit="1MiB")
+    assert error(filedb, "SELECT gx_svd('N', 's', 'U', 'Vt')") == "gx_svd: N has NaN or Inf"
+    assert temp_is_empty(filedb)
+    assert error(filedb, "SELECT gx_svd('A', 's', 'N')") == \
+        "gx_svd: matrix 'N' already exists (use '{\"replace\":true}')"
+    for delay in (0.003, 0.02, 0.05):
+        timer = threading.Timer(delay, filedb.interrupt)
+        timer.start()
+        try:
+            filedb.execute("SELECT gx_svd('A', 's', 'U', 'Vt')").fetchall()
+            filedb.execute("DELETE FROM gx WHERE name IN ('s', 'U', 'Vt')")
+        except Exception as problem:
+            assert "interrupted" in str(problem)
+        timer.cancel()
+        timer.join()
+        assert temp_is_empty(filedb)
+        assert q(filedb, "SELECT group_concat(name) FROM (SELECT name FROM gx ORDER BY name)") == "A,N"
