@@ -271,5 +271,5 @@ double gx_plan_seconds(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t
 {
     gx_terms terms;
     gx_predict_cost(run, NULL, cost, dtype, edge, &terms);
-    return terms.seconds;
+    return terms.model_s; // what calls have taught is about calls
 }
