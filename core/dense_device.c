@@ -11,11 +11,8 @@
 ** the host does from the beginning; gx_stats says why.  GEES has no counterpart in cuSOLVER, and
 ** left vectors of GEEV none that can be matched with the right ones: they are the host's.
 **
-** Whether: predicted.  Reductions to condensed form are half products, half memory-bound, in n
-** steps of several launches each:
-**
-**     device   flops / (share x rate of a product) + launches n launch_s + copies
-**     host     flops / (share x rate of a product)
+** Whether: predicted, from SYEV's measured rates on the host and on the device; the others are so
+** many times slower than it for the same flops, on either side (slower_of).  Copies come to that.
 **
 ** Memory on the device: c, values, vectors and the kernel's workspace; on the host, for SYEV's
 ** vectors, n^2 elements, less than the host's own call takes.
@@ -29,21 +26,20 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct figures {
-    double host, device; /* share of a product's rate */
-    double launches;     /* per column                */
-} figures;
+typedef struct slower {
+    double host, device;
+} slower;
 
-/* As an H200 and sixteen processors do, and cautious where that is not known (GEEV). */
-static figures figures_of(gx_kernel_id kernel)
+/* GESDD: sixteen cores and an H200.  GEEV's device figure is cautious: it has not been measured. */
+static slower slower_of(gx_kernel_id kernel)
 {
     switch (kernel) {
     case GX_SYEV:
-        return (figures){0.35, 0.12, 4};
+        return (slower){1, 1};
     case GX_GEEV:
-        return (figures){0.06, 0.004, 60};
-    default: // GESDD
-        return (figures){0.3, 0.02, 30};
+        return (slower){6, 60};
+    default:
+        return (slower){1.3, 4};
     }
 }
 
@@ -112,23 +108,24 @@ static void measure(spectrum *s)
 
 /* ---- whether -------------------------------------------------------------------------------- */
 
-static bool is_faster(const spectrum *s, double flops)
+static double host_seconds(const spectrum *s)
 {
     gx_ctx *ctx = s->run->ctx;
-    if (ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA) {
-        return true;
-    }
+    int threads = (int)ctx->config.number[GX_SET_THREADS];
+    return slower_of(s->kernel).host *
+           gx_profile_kernel(gx_profile_get(ctx), s->kernel, s->dtype, s->host, threads);
+}
+
+static bool is_faster(const spectrum *s)
+{
     const gx_device_profile *device = &s->accel->profile;
-    figures f = figures_of(s->kernel);
-    double host = flops / (f.host * gx_profile_flops(gx_profile_get(ctx), s->dtype, s->least,
-                                                     (int)ctx->config.number[GX_SET_THREADS]));
     double down = (double)(s->bytes[PART_LEFT] + s->bytes[PART_RIGHT]);
     down += s->kernel == GX_SYEV && s->host->wants_right ? (double)s->bytes[PART_C] : 0;
-    double there = flops / (f.device * gx_profile_device_flops(device, s->dtype, s->least)) +
-                   f.launches * (double)s->least * device->launch_s +
+    double there = slower_of(s->kernel).device *
+                       gx_profile_device_kernel(device, s->kernel, s->dtype, s->host) +
                    (double)s->bytes[PART_C] / device->upload_bytes_per_s +
                    down / device->download_bytes_per_s;
-    return there < host;
+    return s->run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA || there < host_seconds(s);
 }
 
 /* The accelerator, where it has the kernel and is worth it. */
@@ -140,13 +137,16 @@ static bool choose(spectrum *s)
     if (!is_offered || a->m < 1 || a->n < 1) {
         return false;
     }
-    double flops = gx_kernel_flops(s->kernel, s->dtype, a);
-    s->accel = gx_plan_candidate(s->run, flops / figures_of(s->kernel).host, s->dtype, &s->limit);
+    gx_ctx *ctx = s->run->ctx;
+    double rate = gx_profile_flops(gx_profile_get(ctx), s->dtype, 1024,
+                                   (int)ctx->config.number[GX_SET_THREADS]);
+    // The flops that the host does in that time.
+    s->accel = gx_plan_candidate(s->run, host_seconds(s) * rate, s->dtype, &s->limit);
     if (s->accel == NULL || !gx_accel_offers(s->accel, s->kernel, s->dtype)) {
         return false;
     }
     measure(s);
-    return is_faster(s, flops);
+    return is_faster(s);
 }
 
 /* ---- the call ------------------------------------------------------------------------------- */
