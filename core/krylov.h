@@ -69,6 +69,32 @@ void gx_oper_end_transformed(gx_oper *op);
 gx_code gx_oper_back(gx_oper *op, void *x, int64_t cols);
 gx_code gx_oper_times_b(gx_oper *op, const void *x, int64_t cols, void *y);
 
+/* Blocks down and across, and the first row of a resident column of them. */
+static inline int64_t gx_oper_grid_rows(const gx_oper *op)
+{
+    return gx_ceil_div(op->m, op->edge_rows);
+}
+
+static inline int64_t gx_oper_grid_cols(const gx_oper *op)
+{
+    return gx_ceil_div(op->n, op->edge_cols);
+}
+
+static inline int64_t gx_oper_strip_row(const gx_oper *op, int64_t j)
+{
+    return op->is_hermitian ? j * op->edge_cols : 0;
+}
+
+/*
+** y += A x (adjoint: A^H x) of the columns of blocks from `first` on, in memory or streamed; x and
+** y have leading dimensions of their lengths (krylov_pass.c).  Returns how often A was gone
+** through: once, where memory holds the partial results of all columns of x.  bytes: what it takes
+** for some columns; what is less makes it slower.
+*/
+int64_t gx_oper_pass(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, void *y,
+                     int64_t first);
+size_t gx_oper_pass_bytes(gx_oper *op, bool streams);
+
 /*
 ** The part of a device (krylov_device.c).  begin: the first columns of A go there where that is
 ** predicted to pay or asked for; returns their number, 0: none.  start: y += A x for those columns
