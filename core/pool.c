@@ -289,7 +289,11 @@ gx_code gx_pool_take(gx_pool *pool, size_t bytes, size_t limit, void **buffer, g
     }
     gx_err refusal = {0};
     gx_code rc = pool->backend->alloc(pool->dev, bucket, buffer, &refusal);
-    while (rc == GX_NOMEM && release_one(pool)) { // others use the device too
+    if (rc == GX_NOMEM && (pool->device.count > 0 || pool->blocks > 0)) { // others use it too
+        gx_stats_note(pool->stats, "device memory: what earlier calls left is given back: %s",
+                      refusal.text);
+    }
+    while (rc == GX_NOMEM && release_one(pool)) {
         refusal = (gx_err){0};
         rc = pool->backend->alloc(pool->dev, bucket, buffer, &refusal);
     }
