@@ -8,6 +8,8 @@ Plan:
   change by another connection too;
 - a loop of ten calls allocates in its first alone; setting the backend it has keeps what is on the device;
 - blocks follow the device's memory, not memory_limit: each block of an operand is read once where the device holds all;
+- bench_core, with results that stay on the device and that are dropped: its own checks of elements hold, in whole and
+  within little device memory;
 - page-locked memory within its budget, reused from call to call, pageable where it is refused, and counted;
 - out of device memory: fewer blocks, then smaller ones, then the CPU; a failure of the n-th call of any function:
   the right answer and a remark; a lost device stays off; nothing leaks;
@@ -15,8 +17,14 @@ Plan:
 - 'auto' leaves little work and slow devices alone; no driver, no device, another device; gx_devices says why;
 - without gx_cuda.so nothing mentions CUDA.
 """
+import json
+import os
+import pathlib
+import subprocess
+
 import pytest
 
+from conftest import ROOT
 from mockkit import child
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -150,6 +158,30 @@ db.close()
         return
     most = 2 if "matmul" in call else 1
     assert spills == 0 and up <= most and down <= 1 and remarks == []
+
+
+@pytest.mark.parametrize("limit", ["250000", "120000"])
+def test_bench_core(tmp_path, limit):
+    """The program of the large measurements, at a small size on the stand-ins for NVIDIA's libraries."""
+    build = ROOT / pathlib.Path(os.environ.get("BUILD") or "build")
+    program, backend = build / "gpu" / "gpu_tests", build / "mock" / "gx_cuda.so"
+    if not program.exists() or not backend.exists():
+        pytest.skip(f"{program} is not built: make programs")
+    (tmp_path / "gpu_tests").symlink_to(program)
+    (tmp_path / "gx_cuda.so").symlink_to(backend)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("GX_", "MOCK_", "CUDA_"))}
+    environment |= {"XDG_CACHE_HOME": str(tmp_path), "CUDA_PATH": str(build / "mock"), "MOCK_MEMORY": str(64 << 20)}
+    environment |= {"GX_BENCH_TILE": "5000", "GX_BENCH_LIMIT": limit}
+    command = [tmp_path / "gpu_tests", "bench_core", "210", tmp_path, "stream", "product", "cholesky", "stored",
+               "limited"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = {line["what"]: line for line in map(json.loads, done.stdout.splitlines())}
+    for name in ("product, resident", "cholesky, resident"):
+        assert lines[name]["device_calls"] == 1 and "downloaded" not in lines[name] and "note" not in lines[name]
+    assert lines["product, stored"]["downloaded"] == 8 * 210 * 210
+    assert lines["product, limited, result dropped"]["uploaded"] > lines["product, resident"]["uploaded"]
+    assert not list(tmp_path.glob("*.db*"))
 
 
 FAIL = """
