@@ -4,10 +4,13 @@
 **
 ** One pass over what is looked at, on the caller's thread, through the caller's connection, in
 ** rectangles of at most PIECE elements of c128 (so one loop serves every dtype).  The diagonal is n
-** reads of one element.  These checks are before or beside the work, never inside it.
+** reads of one element, spread over every page of its tiles: helper threads share a long one, and
+** the caller names the first element that one of them refused.  These checks are before or beside
+** the work, never inside it.
 */
 #include "alg.h"
 #include "decimal.h"
+#include "stream.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -97,6 +100,57 @@ static gx_code fail_nonfinite(const gx_mat *A, int64_t i, int64_t j, gx_scalar x
 
 typedef gx_code (*look_fn)(const gx_mat *A, int64_t i, gx_scalar x, gx_err *err);
 
+/* A long diagonal is spread over every page of its tiles: helpers share it. */
+typedef struct diagonal {
+    const gx_mat *A;
+    look_fn look;
+    int64_t count;
+    _Atomic int64_t next; /* the first piece nobody has taken      */
+    _Atomic int64_t bad;  /* the first element that is to be refused; count: none */
+} diagonal;
+
+static void note_bad(diagonal *d, int64_t i)
+{
+    int64_t bad = d->bad;
+    while (i < bad && !atomic_compare_exchange_weak(&d->bad, &bad, i)) {
+    }
+}
+
+static void look_along(void *arg, gx_helper *helper)
+{
+    enum { PIECE_ROWS = 256 };
+    diagonal *d = arg;
+    gx_run *run = helper->run;
+    gx_reader *reader = gx_helper_reader(helper, d->A);
+    for (int64_t i0; (i0 = atomic_fetch_add(&d->next, PIECE_ROWS)) < d->count && gx_ok(run);) {
+        for (int64_t i = i0; i < gx_min(d->count, i0 + PIECE_ROWS) && gx_ok(run); i++) {
+            gx_scalar x;
+            gx_err err = {0}, refusal = {0};
+            if (gx_mat_read(run, d->A, reader, i, i, 1, 1, GX_C128, &x, 1, &err) != GX_OK) {
+                gx_run_fail(run, &err);
+            } else if (d->look(d->A, i, x, &refusal) != GX_OK) {
+                note_bad(d, i);
+            }
+        }
+    }
+}
+
+/* Where the caller has to begin: at the first element that helpers would refuse; 0: no helpers. */
+static int64_t look_with_helpers(gx_run *run, const gx_mat *A, look_fn look, int64_t count)
+{
+    enum { LONG = 4096 };
+    diagonal d = {.A = A, .look = look, .count = count, .bad = count};
+    gx_stream *stream = NULL;
+    if (count >= LONG && gx_mat_base_stored(A) != NULL) {
+        double bytes = (double)count * (double)LONG;
+        gx_stream_start(run, &A, 1, (int)run->ctx->config.number[GX_SET_READERS], bytes, look_along,
+                        &d, &stream);
+    }
+    bool is_shared = stream != NULL;
+    gx_stream_stop(stream);
+    return is_shared ? d.bad : 0;
+}
+
 static gx_code look_at_diagonal(gx_run *run, const gx_mat *A, look_fn look)
 {
     if (!gx_ok(run)) {
@@ -104,9 +158,9 @@ static gx_code look_at_diagonal(gx_run *run, const gx_mat *A, look_fn look)
     }
     window w;
     gx_err err = {0};
+    int64_t count = gx_min(A->rows, A->cols), first = look_with_helpers(run, A, look, count);
     gx_code code = open_window(run, A, 1, &w, &err);
-    int64_t count = gx_min(A->rows, A->cols);
-    for (int64_t i = 0; i < count && code == GX_OK; i++) {
+    for (int64_t i = first; i < count && code == GX_OK && gx_ok(run); i++) {
         code = read_window(&w, i, i, 1, 1, w.x, &err);
         if (code == GX_OK) {
             code = look(A, i, w.x[0], &err);

@@ -12,6 +12,7 @@ Plan:
   6  Counters: each tile is written once, what is read is within 1.25 of the formula.
   7  deterministic: the same bits for every budget and team.
   8  Interrupts leave nothing behind.
+  9  A long diagonal, shared by helpers: the first infinite element is named.
 """
 import itertools
 import pathlib
@@ -334,3 +335,14 @@ def test_interrupt(filedb):
         assert filedb.execute("SELECT name FROM gx").fetchall() == [("A",)]
         assert q(filedb, "SELECT gx_check()") == "ok"
     assert counters(filedb)["memory_used"] < 10000
+
+
+def test_a_long_diagonal_is_looked_at_by_helpers(filedb):
+    """The first infinite element is named, whichever helper meets one first."""
+    n = 4200
+    filedb.execute("SELECT gx_config('readers', 3)").fetchall()
+    filedb.execute("SELECT gx_randn(?, ?, 'A', '{\"dtype\":\"f32\"}')", (n, n)).fetchall()
+    filedb.execute("CREATE VIRTUAL TABLE c USING gx_cells('A')")
+    for i in (n - 1, 4097, 77):
+        filedb.execute("UPDATE c SET value = 9e999 WHERE i = ? AND j = ?", (i, i))
+        assert error(filedb, "SELECT gx_cholesky('A', 'L')") == f"gx_cholesky: A[{i},{i}] is Inf"
