@@ -193,7 +193,8 @@ $(BUILD)/mock/gx_cuda.so: $(CUDA_C:%.c=$(BUILD)/%.o) $(BUILD)/cuda_no_images.o
 # They link the objects of libgx.a, and the shared OpenBLAS, which keeps them small.
 TEST_LIBS = -lsqlite3 $(BLAS_shared) $(OTHER_LIBS)
 TESTING   = $(FLAGS) -Icore -Iext -MMD -MP
-UNITS    := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c tests/backend/test_*.c tests/alg/test_*.c))
+UNITS    := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c tests/backend/test_*.c tests/alg/test_*.c \
+                          tests/device/test_*.c))
 FAULT    := $(BUILD)/tests/fault/fault
 FUZZERS  := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 EMBED    := $(BUILD)/tests/embed/embed
@@ -202,6 +203,13 @@ $(UNITS): $(BUILD)/%: %.c $(STATIC)
 	@mkdir -p $(@D)
 	$(call say,link,$@)
 	$(Q)$(CC) $(TESTING) -o $@ $< $(STATIC) -lcmocka $(TEST_LIBS)
+
+# gx_cuda.so is looked for beside the program; it finds its libraries in $(BUILD)/mock.
+$(filter $(BUILD)/tests/device/%,$(UNITS)): | $(BUILD)/tests/device/gx_cuda.so $(BUILD)/mock/lib/libcudart.so.13
+
+$(BUILD)/tests/device/gx_cuda.so: $(BUILD)/mock/gx_cuda.so
+	@mkdir -p $(@D)
+	@ln -sf ../../mock/gx_cuda.so $@
 
 $(FAULT): $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fault/*.c)) $(STATIC)
 	$(call say,link,$@)

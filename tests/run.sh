@@ -57,7 +57,7 @@ sql() {
 # A short version of `make fault`.
 fault() {
     "$BUILD/tests/fault/fault" --points "${POINTS:-3}" || return 1
-    [ -n "${PRELOAD:-}" ] || "$PYTHON" tests/fault/cuda.py --stand-ins "$BUILD/mock" --step 97 || return 1
+    [ -n "${PRELOAD:-}" ] || "$PYTHON" tests/fault/cuda.py --stand-ins "${GX_STAND_INS:-$BUILD/mock}" --step 97 || return 1
     [ -n "${PRELOAD:-}" ] || "$PYTHON" tests/fault/kill.py --times 8
 }
 

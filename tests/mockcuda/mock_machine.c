@@ -37,6 +37,7 @@ static struct machine {
     int64_t others_from;
     size_t used[DEVICES_MOST];
     mock_counts counts;
+    void *known[BUFFERS_MOST];
     buffer device[BUFFERS_MOST], pinned[BUFFERS_MOST];
 } machine = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
@@ -364,6 +365,26 @@ void mock_copy(void *dst, const void *src, size_t bytes)
     }
 }
 
+void mock_know(void *thing)
+{
+    enter();
+    int k = 0;
+    while (k < BUFFERS_MOST - 1 && machine.known[k] != NULL) {
+        k++;
+    }
+    machine.known[k] = thing;
+    leave();
+}
+
+void mock_forget(const void *thing)
+{
+    enter();
+    for (int k = 0; k < BUFFERS_MOST; k++) {
+        machine.known[k] = machine.known[k] == thing ? NULL : machine.known[k];
+    }
+    leave();
+}
+
 // Queues ------------------------------------------------------------------------------------------
 
 typedef struct node {
@@ -423,6 +444,7 @@ mock_queue *mock_queue_create(void)
     mock_queue *q = calloc(1, sizeof *q);
     pthread_mutex_init(&q->lock, NULL);
     pthread_cond_init(&q->changed, NULL);
+    mock_know(q);
     pthread_create(&q->thread, NULL, run_queue, q);
     enter();
     machine.counts.queues++;
@@ -439,6 +461,7 @@ void mock_queue_free(mock_queue *q)
     pthread_join(q->thread, NULL);
     pthread_cond_destroy(&q->changed);
     pthread_mutex_destroy(&q->lock);
+    mock_forget(q);
     free(q);
     enter();
     machine.counts.queues--;
@@ -479,6 +502,7 @@ mock_mark *mock_mark_create(void)
     mock_mark *m = calloc(1, sizeof *m);
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->changed, NULL);
+    mock_know(m);
     enter();
     machine.counts.marks++;
     leave();
@@ -490,6 +514,7 @@ void mock_mark_free(mock_mark *m)
     if (m != NULL) {
         pthread_cond_destroy(&m->changed);
         pthread_mutex_destroy(&m->lock);
+        mock_forget(m);
         free(m);
         enter();
         machine.counts.marks--;

@@ -75,6 +75,10 @@ void mock_unpin(void *ptr);
 /* All of [ptr, ptr + bytes) lies in one living device buffer; else a violation is counted. */
 bool mock_is_on_device(const void *ptr, size_t bytes);
 
+/* What is alive is known, so that what a lost device keeps is no leak to a sanitizer. */
+void mock_know(void *thing);
+void mock_forget(const void *thing);
+
 typedef struct mock_queue mock_queue;
 typedef struct mock_mark mock_mark;
 

@@ -149,6 +149,7 @@ int mock_handle_make(void **handle)
         return CUDA_NO_MEMORY;
     }
     made->magic = MAGIC;
+    mock_know(made);
     mock_count(MOCK_HANDLE_MADE);
     return 0;
 }
@@ -167,6 +168,7 @@ void mock_handle_free(void *handle)
 {
     if (mock_handle_is(handle)) {
         ((mock_handle *)handle)->magic = 0;
+        mock_forget(handle);
         free(handle);
         mock_count(MOCK_HANDLE_GONE);
     }
