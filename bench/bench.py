@@ -29,6 +29,8 @@ import time
 
 import numpy as np
 
+from spectra import Spectra
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CPUS = len(os.sched_getaffinity(0))
 
@@ -100,7 +102,10 @@ def peak_rss_kib():
             return int(line.split()[1])
 
 
-class Bench:
+class Bench(Spectra):
+    connect = staticmethod(connect)
+    peer = staticmethod(peer)
+
     def __init__(self, folder, rounds, order=8192):
         self.folder, self.rounds, self.rows, self.order = pathlib.Path(folder), rounds, [], order
 
@@ -296,34 +301,6 @@ class Bench:
 
     # ---- scans and rows --------------------------------------------------------------------------
 
-    def eigs(self):
-        """The 10 largest eigenvalues of a dense symmetric matrix beside SciPy's eigsh in RAM; then in a quarter of A."""
-        import scipy.sparse.linalg
-        n, path = self.order, self.path("eigs.db")
-        db = connect(path, tile_bytes=8 * n * n // 64)  # the default one at n = 8192
-        if not db.execute("SELECT count(*) FROM gx").fetchone()[0]:
-            db.execute(f"SELECT gx_randn({n}, {n}, 'X', '{{\"seed\":1}}'), gx_add('X', gx_transpose('X'), 'A'), gx_drop('X'), "
-                       "gx_set_property('A', 'symmetric')")
-        a = np.frombuffer(db.execute("SELECT gx_copy('A')").fetchone()[0], offset=32).reshape(n, n)
-        ident = db.execute("SELECT id FROM gx_meta WHERE name = 'A'").fetchone()[0]
-        call = "SELECT value FROM gx_eig('A', '{\"k\":10,\"which\":\"LA\",\"method\":\"krylov\"}')"
-        warm(path)
-        rows = []
-        for _ in range(self.rounds):
-            db.execute("SELECT gx_config('memory_limit', '16GiB')")
-            scipy_s = timed(lambda: scipy.sparse.linalg.eigsh(a, 10, which="LA"))
-            ample_s = timed(lambda: db.execute(call).fetchall())
-            scan_s = peer("scan", path, ident, CPUS)
-            db.execute("SELECT gx_config('memory_limit', ?)", (8 * n * n // 4,))
-            before = stat(db, "bytes_read")
-            tight_s = timed(lambda: db.execute(call).fetchall())
-            rows.append((scipy_s, ample_s, tight_s, (stat(db, "bytes_read") - before) / (8 * n * n) * scan_s))
-        db.close()
-        self.report(f"eigs {n}: 10 largest / scipy eigsh", median([g / p for p, g, _, _ in rows]), "ratio", "<= 1",
-                    scipy_s=median([r[0] for r in rows]), gx_s=median([r[1] for r in rows]))
-        self.report(f"eigs {n} in a quarter: rate / blob_read rate", median([s / t for _, _, t, s in rows]), "ratio",
-                    ">= 0.85", gx_s=median([r[2] for r in rows]))
-
     def scan(self):
         """gx_norm of 2 GiB against sqlite3_blob_read with the same number of connections."""
         n = 16384
@@ -426,7 +403,7 @@ def machine():
             "system": platform.platform(), "sqlite": sqlite3.sqlite_version, "numpy": np.__version__}
 
 
-ALL = ["product", "file_size", "out_of_core", "interrupt", "scan", "eigs", "cells", "small", *FACTORISATIONS]
+ALL = ["product", "file_size", "out_of_core", "interrupt", "scan", "syev", "eigs", "big_eigs", "pca", "cells", "small", *FACTORISATIONS]
 
 
 def main():
