@@ -242,7 +242,7 @@ static gx_code check_b(gx_run *run, const gx_eig_args *args)
     return GX_OK;
 }
 
-static gx_code check(gx_run *run, gx_eig_args *args)
+gx_code gx_eig_prepare(gx_run *run, gx_eig_args *args)
 {
     const gx_mat *A = args->A;
     if (A->rows != A->cols) {
@@ -270,7 +270,7 @@ static gx_code check(gx_run *run, gx_eig_args *args)
 ** Krylov where it was asked for, where the dense driver does not fit, or where few of many are
 ** wanted: below FEW_SIDE rows, or for more than a twentieth, the dense one is not slower.
 */
-static bool wants_krylov(gx_run *run, const gx_eig_args *args)
+bool gx_eig_wants_krylov(gx_run *run, const gx_eig_args *args)
 {
     const int64_t FEW_SIDE = 1000, SHARE = 20;
     if (args->method != GX_METHOD_AUTO || args->k == 0) {
@@ -300,8 +300,8 @@ gx_code gx_alg_eig(gx_run *run, const gx_eig_args *asked, gx_eig_result *result)
     gx_eig_args args = *asked;
     memset(result, 0, sizeof *result);
     result->mem = run->ctx->mem;
-    if (gx_ok(run) && check(run, &args) == GX_OK) {
-        if (wants_krylov(run, &args)) {
+    if (gx_ok(run) && gx_eig_prepare(run, &args) == GX_OK) {
+        if (gx_eig_wants_krylov(run, &args)) {
             find_few(run, &args, result);
         } else {
             gx_eig_dense(run, &args, result);

@@ -116,6 +116,24 @@ bool gx_vector_phase_of(gx_dtype dtype, const void *x, int64_t n, double largest
 /* x = s x for n components, stride apart; a real x takes the real part of s. */
 void gx_vector_scale(gx_dtype dtype, void *x, int64_t n, int64_t stride, gx_scalar s);
 
+/*
+** For gx_alg_eig() and its plan.  prepare: refuse what cannot be asked, and fill in `which` and
+** is_hermitian (by A's properties alone).  wants_krylov: with the memory there is.
+*/
+gx_code gx_eig_prepare(gx_run *run, gx_eig_args *args);
+bool gx_eig_wants_krylov(gx_run *run, const gx_eig_args *args);
+
+/* What gx_alg_eig() would do (plan_eig.c), for gx_plan. */
+typedef struct gx_eig_plan {
+    const char *driver;
+    int64_t passes;                /* over A; krylov: to the first restart, and a look for copies */
+    int64_t ncv, block;            /* 0: dense                                                    */
+    double bytes_once, bytes_pass; /* read of A once, and in each pass                            */
+    double bytes_read, flops, flops_pass;
+    double resident; /* share of A that stays in memory */
+} gx_eig_plan;
+gx_code gx_plan_eig(gx_run *run, const gx_eig_args *args, gx_eig_plan *plan);
+
 /* ---- singular values ------------------------------------------------------------------------- */
 
 typedef enum gx_svd_mode { GX_SVD_ECONOMY, GX_SVD_FULL, GX_SVD_VALUES } gx_svd_mode;

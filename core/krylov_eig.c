@@ -34,8 +34,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Steps of the random block that looks for missed values. */
-enum { CHECK_STEPS = 8, RESTARTS = 300 };
+enum { RESTARTS = 300 };
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -511,7 +510,8 @@ static bool is_apart(const gx_kry *s)
 static void iterate(gx_kry *s)
 {
     for (int64_t step = 0; gx_ok(s->run); step++) {
-        gx_kry_expand(s, s->is_locked ? gx_min(s->ncv, s->m + CHECK_STEPS * s->block) : s->ncv);
+        gx_kry_expand(s, s->is_locked ? gx_min(s->ncv, s->m + GX_KRYLOV_CHECK_STEPS * s->block)
+                                      : s->ncv);
         if (gx_ok(s->run)) {
             gx_kry_find_ritz(s);
         }

@@ -6,6 +6,9 @@
 
 #include "alg_eig.h"
 
+/* Steps of the random block that looks for missed values. */
+enum { GX_KRYLOV_CHECK_STEPS = 8 };
+
 typedef struct gx_krylov_sizes {
     int64_t block, ncv, maxiter;
 } gx_krylov_sizes;

@@ -36,14 +36,15 @@ typedef enum plan_op {
     PLAN_LSTSQ,
     PLAN_INVERSE,
     PLAN_DET,
-    PLAN_SVD
+    PLAN_SVD,
+    PLAN_EIG
 } plan_op;
 
 typedef struct expression {
     const char *at; /* what is left of the text */
     operand a, b;
     bool has_b;
-    int64_t k; /* svd: how many; 0: all */
+    int64_t k; /* svd, eig: how many; 0: all */
     plan_op op;
 } expression;
 

@@ -419,6 +419,34 @@ static void plan_svd(gx_run *run, const expression *e, plan_row *row)
     }
 }
 
+/* All eigenvalues and vectors, or the k largest: passes over A. */
+static void plan_eig(gx_run *run, const expression *e, plan_row *row)
+{
+    const gx_mat *A = &e->a.mat;
+    gx_eig_args args = {.A = A, .k = e->k, .wants_right = true};
+    gx_eig_plan plan;
+    if (gx_plan_eig(run, &args, &plan) != GX_OK) {
+        return;
+    }
+    double n = (double)A->rows, count = (double)(e->k > 0 ? e->k : A->rows);
+    row->cost = (gx_cost){.flops = plan.flops,
+                          .bytes_read = plan.bytes_read,
+                          .bytes_written = bytes_of(n + 1, count, A->dtype),
+                          .calls = plan.passes};
+    add_cost(run, &row->cost, A->dtype, plan.block > 0 ? plan.block : 256, row);
+    snprintf(row->driver, sizeof row->driver, "%s", plan.driver);
+    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)A->cols,
+             (long long)(plan.block > 0 ? plan.block : A->rows));
+    if (plan.block > 0) {
+        snprintf(row->detail, sizeof row->detail,
+                 "a basis of %lld, %lld passes to the first restart, %.0f bytes each, "
+                 "%.0f %% of A in memory",
+                 (long long)plan.ncv, (long long)plan.passes, plan.bytes_pass, 100 * plan.resident);
+    } else {
+        snprintf(row->detail, sizeof row->detail, "all of A in memory, one pass");
+    }
+}
+
 void gx_plan_expression(gx_run *run, expression *e, plan_row *row)
 {
     static const char *const functions[] = {[PLAN_PRODUCT] = "gx_matmul",
@@ -433,13 +461,16 @@ void gx_plan_expression(gx_run *run, expression *e, plan_row *row)
                                             [PLAN_LSTSQ] = "gx_lstsq",
                                             [PLAN_INVERSE] = "gx_inverse",
                                             [PLAN_DET] = "gx_det",
-                                            [PLAN_SVD] = "gx_svd"};
+                                            [PLAN_SVD] = "gx_svd",
+                                            [PLAN_EIG] = "gx_eig"};
     run->planned_as = functions[e->op];
     describe_device(run, row);
     if (e->op == PLAN_PRODUCT) {
         plan_product(run, e, row);
     } else if (e->op == PLAN_SVD) {
         plan_svd(run, e, row);
+    } else if (e->op == PLAN_EIG) {
+        plan_eig(run, e, row);
     } else if (e->op >= PLAN_CHOLESKY) {
         plan_system(run, e, row);
     } else {

@@ -12,6 +12,7 @@
 **     cholesky(A)  lu(A)  qr(A)             factorisations
 **     solve(A, B)  lstsq(A, B)  inverse(A)  what stands on them; det(A)
 **     svd(A)  svd(A, 10)                    all singular values and vectors, or the largest
+**     eig(A)  eig(A, 10)                    the same of eigenvalues
 **
 ** A name with other characters than letters, digits, '_' and one dot is written in double quotes.
 ** What an operation would do is plan_steps.c's; the figures come from a dry run of the very program
@@ -139,7 +140,8 @@ static bool take_word(expression *e, bool *takes_two)
                  {"lstsq(", PLAN_LSTSQ, true},
                  {"inverse(", PLAN_INVERSE, false},
                  {"det(", PLAN_DET, false},
-                 {"svd(", PLAN_SVD, false}};
+                 {"svd(", PLAN_SVD, false},
+                 {"eig(", PLAN_EIG, false}};
     for (size_t k = 0; k < sizeof words / sizeof words[0]; k++) {
         size_t length = strlen(words[k].word);
         if (strncmp(e->at, words[k].word, length) == 0) {
@@ -167,7 +169,7 @@ static gx_code parse_count(expression *e, gx_err *err)
 static gx_code parse_call(expression *e, bool takes_two, gx_err *err)
 {
     GX_TRY(parse_operand(e, &e->a, err));
-    if (e->op == PLAN_SVD && *e->at == ',') {
+    if (e->op >= PLAN_SVD && *e->at == ',') {
         e->at++;
         GX_TRY(parse_count(e, err));
     }
@@ -216,7 +218,7 @@ static gx_code parse(expression *e, const char *text, gx_err *err)
     if (e->op == PLAN_TRANSPOSE && e->a.trans == GX_NO_TRANS) {
         return gx_fail(err, GX_ARG,
                        "expression names a matrix but no operation (@ + - * / .T .H norm sum "
-                       "cholesky lu qr solve lstsq inverse det svd)");
+                       "cholesky lu qr solve lstsq inverse det svd eig)");
     }
     return GX_OK;
 }
@@ -238,7 +240,7 @@ static bool find_operand(gx_run *run, operand *x)
 /* The operations that are programs, which may run on a device; not the passes over one matrix. */
 static bool may_leave_host(plan_op op)
 {
-    return op != PLAN_NORM && op != PLAN_SUM && op != PLAN_LSTSQ && op != PLAN_SVD;
+    return op != PLAN_NORM && op != PLAN_SUM && op != PLAN_LSTSQ && op < PLAN_SVD;
 }
 
 /* The same on the device, where there is one; the row that would be used is first. */

@@ -79,7 +79,7 @@ def test_reads_and_writes(filedb, name, limit):
     ("lu(S.T)", "expression has a transpose in an operation that plans none"),
     ("lu(N)", "no matrix named 'N'"),
     ("S", "expression names a matrix but no operation (@ + - * / .T .H norm sum cholesky lu qr solve lstsq inverse "
-     "det svd)"),
+     "det svd eig)"),
 ])
 def test_errors(db, expression, text):
     put(db, "T", 6, 4)
