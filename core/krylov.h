@@ -26,8 +26,7 @@ struct gx_oper {
     const gx_mat *A;
     bool is_hermitian;            /* only the lower triangle is looked at                     */
     int64_t edge_rows, edge_cols; /* of blocks                                      */
-    int64_t resident;             /* columns of blocks in memory or on the device: the first  */
-    void **strip;                 /* one a resident column of blocks; NULL: not loaded        */
+    void **strip;                 /* one a column of blocks, where it is in memory            */
     size_t keep_bytes;            /* memory that others will want                             */
     struct gx_kry_device *device; /* NULL: nothing is on a device (krylov_device.c)           */
     int64_t on_device;            /* columns of blocks that are: the first; then the resident */

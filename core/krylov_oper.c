@@ -1,8 +1,8 @@
 /*
 ** Operators of Krylov methods: products with a stored matrix.
 **
-** A is seen as columns of blocks.  The first `resident` of them are in memory, where they stay for
-** all passes; the others are streamed in each pass (krylov_pass.c).  A cyclic pass over more than
+** A is seen as columns of blocks.  Some of them are in memory, where they stay for all passes; the
+** others are streamed in each pass (krylov_pass.c).  A cyclic pass over more than
 ** fits gets no hit from a cache that keeps what was used last, and a fixed subset is the best there
 ** is (Belady 1966 for cyclic references): the resident columns are that subset.
 **
@@ -13,8 +13,8 @@
 ** Where a device is chosen, it has the first columns, or all, and works beside the host
 ** (krylov_device.c).
 **
-** Blocks are taken in the same order and with the same shapes wherever they are, so that the bits
-** of a product depend neither on the budget nor on the threads.
+** In deterministic mode blocks are taken in the same order and with the same shapes wherever they
+** are, so that the bits of a product depend neither on the budget nor on the threads.
 **
 ** What is made of A, inverses and the transformed problem of A x = lambda B x, is krylov_inverse.c.
 */
@@ -83,18 +83,30 @@ static size_t left_alone(gx_oper *op, int64_t first)
                : resident;
 }
 
-/* Of the columns of blocks that are not on the device, as many as there is room for. */
+/*
+** May columns in memory have others between them?  What is in memory is added up first, so that in
+** deterministic mode only the first columns may be.
+*/
+static bool may_skip(const gx_oper *op)
+{
+    return op->run->ctx->config.number[GX_SET_DETERMINISTIC] == 0;
+}
+
+/*
+** Of the columns of blocks that are not on the device, those that there is room for: the first
+** ones, and of a Hermitian matrix shorter ones behind a column that does not fit.
+*/
 static void keep_columns(gx_oper *op)
 {
     size_t keep = left_alone(op, op->on_device);
     for (int64_t j = op->on_device; j < gx_oper_grid_cols(op) && gx_ok(op->run); j++) {
-        if (gx_mem_available(op->run->ctx->mem) < column_bytes(op, j) + keep) {
-            break;
-        }
-        if (op->strip[j] == NULL) {
+        bool fits = gx_mem_available(op->run->ctx->mem) >= column_bytes(op, j) + keep;
+        if (fits && op->strip[j] == NULL) {
             load_strip(op, j);
         }
-        op->resident = j + 1;
+        if (!fits && !may_skip(op)) {
+            break;
+        }
     }
 }
 
@@ -108,7 +120,7 @@ void gx_oper_foresee(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermi
     *once = *each = 0;
     for (int64_t j = 0; j < gx_oper_grid_cols(&op); j++) {
         size_t bytes = column_bytes(&op, j);
-        is_resident = is_resident && available >= bytes + keep;
+        is_resident = (is_resident || may_skip(&op)) && available >= bytes + keep;
         available -= is_resident ? bytes : 0;
         *(is_resident ? once : each) += (double)bytes * share;
     }
@@ -118,7 +130,6 @@ void gx_oper_foresee(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermi
 static void leave_device(gx_oper *op)
 {
     op->on_device = 0;
-    op->resident = 0;
     keep_columns(op);
 }
 
