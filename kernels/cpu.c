@@ -40,11 +40,17 @@ void gx_cpu_narrow_end(void)
     (void)pthread_rwlock_unlock(&gate);
 }
 
-void gx_cpu_wide_begin(int threads)
+/*
+** After a call of several threads OpenBLAS's own look for more work for some 30 ms, and take the
+** processors from gx's; below this order they bring less than that.
+*/
+static const int64_t WIDE_ORDER = 384;
+
+void gx_cpu_wide_begin(int threads, int64_t order)
 {
     (void)pthread_once(&once, use_one_thread);
     (void)pthread_rwlock_wrlock(&gate);
-    openblas_set_num_threads(threads < 1 ? 1 : threads);
+    openblas_set_num_threads(threads < 1 || order < WIDE_ORDER ? 1 : threads);
 }
 
 void gx_cpu_wide_end(void)

@@ -99,9 +99,10 @@ size_t gx_cpu_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const 
 **
 ** Narrow sections (a single-threaded BLAS call) run concurrently with each other; a wide one runs
 ** alone: it waits for the narrow ones that have begun, and later ones wait for it.  Sections do
-** not nest. threads: at least 1.  Must be paired on the same thread.
+** not nest. threads: at least 1; a matrix of small order gets one thread whatever it says.  Must be
+** paired on the same thread.
 */
-void gx_cpu_wide_begin(int threads);
+void gx_cpu_wide_begin(int threads, int64_t order);
 void gx_cpu_wide_end(void);
 void gx_cpu_narrow_begin(void);
 void gx_cpu_narrow_end(void);

@@ -139,7 +139,7 @@ GX_INLINE gx_code syev(gx_dtype dtype, const gx_args *p, gx_err *err)
         return code;
     }
     space s = syev_space(dtype, p);
-    gx_cpu_wide_begin(p->threads);
+    gx_cpu_wide_begin(p->threads, p->n);
     lapack_int info = is_divided(p) ? call_syevd(dtype, p, &s) : call_syev(dtype, p, &s);
     gx_cpu_wide_end();
     *p->info = info < 0 ? 1 : info;
@@ -257,7 +257,7 @@ GX_INLINE gx_code geev(gx_dtype dtype, const gx_args *p, gx_err *err)
         return code;
     }
     space s = geev_space(dtype, p);
-    gx_cpu_wide_begin(p->threads);
+    gx_cpu_wide_begin(p->threads, p->n);
     lapack_int info = call_geev(dtype, p, &s, s.element, (lapack_int)s.elements);
     gx_cpu_wide_end();
     *p->info = info < 0 ? 1 : info;
@@ -309,7 +309,7 @@ GX_INLINE gx_code gees(gx_dtype dtype, const gx_args *p, gx_err *err)
         return code;
     }
     space s = gees_space(dtype, p);
-    gx_cpu_wide_begin(p->threads);
+    gx_cpu_wide_begin(p->threads, p->n);
     lapack_int info = call_gees(dtype, p, s.real, s.element, (lapack_int)s.elements);
     gx_cpu_wide_end();
     *p->info = info < 0 ? 1 : info;

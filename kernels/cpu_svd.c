@@ -164,7 +164,7 @@ GX_INLINE gx_code gesdd(gx_dtype dtype, const gx_args *a, gx_err *err)
                        (long long)a->m, (long long)a->n);
     }
     char *rwork = a->work, *iwork = rwork + p.reals_bytes, *work = iwork + p.integers_bytes;
-    gx_cpu_wide_begin(a->threads);
+    gx_cpu_wide_begin(a->threads, a->m < a->n ? a->m : a->n);
     lapack_int info = p.is_gesvd ? call_gesvd(dtype, a, p.job, work, (lapack_int)p.elements, rwork)
                                  : call_gesdd(dtype, a, p.job, work, (lapack_int)p.elements, rwork,
                                               (void *)iwork);

@@ -51,7 +51,7 @@ static void *wide_visitor(void *arg)
 {
     visitors *v = arg;
     for (int i = 0; i < 30; i++) {
-        gx_cpu_wide_begin(2);
+        gx_cpu_wide_begin(2, 1000);
         int others = atomic_fetch_add(&v->wide, 1) + atomic_load(&v->narrow);
         if (others != 0 || openblas_get_num_threads() != 2) {
             atomic_fetch_add(&v->wrong, 1);
