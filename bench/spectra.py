@@ -100,16 +100,16 @@ class Spectra:
         seconds = [self.seconds_of_passes(d) for d in each]
         self.report(f"eigs {n}: {k} largest / scipy eigsh", median([r[1] / r[0] for r in rows]), "ratio", "<= 1",
                     scipy_s=median([r[0] for r in rows]), gx_s=median([r[1] for r in rows]), difference=float(worst))
-        self.report(f"eigs {n} in a quarter: bytes streamed/s / scan",
+        self.report(f"eigs {n} in a quarter: a scan of A / a pass over A", median([r[3] * d["passes"] / s
+                                                             for r, d, s in zip(rows, each, seconds)]), "ratio", ">= 0.85",
+                    gx_s=median([r[2] for r in rows]), passes=each[0]["passes"])
+        self.report("  bytes streamed/s / scan",
                     median([d["bytes_read"] / s / rate for d, s, rate in zip(each, seconds, scan)]), "of scan",
-                    ">= 0.85", gx_s=median([r[2] for r in rows]), passes=each[0]["passes"],
-                    pass_ms=1e3 * median([s / d["passes"] for d, s in zip(each, seconds)]),
+                    "", pass_ms=1e3 * median([s / d["passes"] for d, s in zip(each, seconds)]),
                     streamed_gb_s=median([d["bytes_read"] / s / 1e9 for d, s in zip(each, seconds)]),
                     scan_gb_s=median(scan) / 1e9)
         self.report("  bytes of A multiplied/s, with those in memory, / scan",
                     median([d["pass_bytes"] / s / rate for d, s, rate in zip(each, seconds, scan)]), "of scan")
-        self.report("  a scan of A / a pass over A", median([r[3] * d["passes"] / s
-                                                             for r, d, s in zip(rows, each, seconds)]), "ratio")
         self.report("  bytes read / (pass_bytes: all of the triangle in each)",
                     max(d["bytes_read"] / d["pass_bytes"] for d in each), "ratio", "<= 1")
         db.close()
@@ -133,6 +133,7 @@ class Spectra:
         limit = (256 << 20) if n == 20000 else max(4 * n * n // 6, 40 << 20)
         db.execute("SELECT gx_config('memory_limit', ?)", (limit,))
         scan_s = median([timed(lambda: db.execute("SELECT gx_norm('A')").fetchone()) for _ in range(3)])
+        db.execute("SELECT gx_stats_reset()")  # the peak of making A
         before, found = counters(db), []
         seconds = timed(lambda: found.extend(db.execute(
             f"SELECT value, vector FROM gx_eig('A', '{{\"k\":{k},\"which\":\"LA\",\"method\":\"krylov\"}}')")))
@@ -145,7 +146,9 @@ class Spectra:
         self.report(f"big_eigs {n} f32: {k} largest, residual / ||A||", float(residual), "", "< 1e-5", gx_s=seconds,
                     passes=counted["passes"], memory_peak_mib=peak / 2**20, limit_mib=limit / 2**20)
         rate = counted["bytes_read"] / self.seconds_of_passes(counted)
-        self.report("  bytes streamed/s in the passes / scan", rate / (4 * n * n / scan_s), "of scan", ">= 0.85",
+        self.report("  a scan of A / a pass over A", scan_s * counted["passes"] / self.seconds_of_passes(counted), "ratio",
+                    ">= 0.85")
+        self.report("  bytes streamed/s in the passes / scan", rate / (4 * n * n / scan_s), "of scan", "",
                     streamed_gb_s=rate / 1e9)
         db.close()
 
