@@ -10,7 +10,7 @@
 **      elementwise ones to the bit; twice, with the same bits
 **   5. elements of random matrices and conversions, to the bit
 **   6. products of a large matrix with a few columns: of small integers, so the CPU's bits in every
-**      order of the sums; all widths, N T H, ragged, with gaps, alpha and beta
+**      order of the sums; widths 1 to 16, N T H, ragged, with gaps, alpha and beta
 **   7. a thousand calls: the device's free memory is where it was
 ** GX_TEST_SMALL leaves out 1, 6 and 7.
 */
@@ -372,13 +372,12 @@ static void narrow_products(void **state)
     }
     for (int d = 0, q = 0; d < GX_DTYPE_COUNT; d++) {
         for (int t = 0; t < (gx_dtype_is_complex((gx_dtype)d) ? 3 : 2); t++) {
-            for (int w = 0; w < (is_mock ? 1 : 9); w++, q++) {
-                int64_t n = is_mock ? widths[q % 4] : widths[w];
+            for (int w = 0; w < (is_mock ? 1 : 3); w++, q++) {
+                int64_t n = widths[is_mock ? q % 4 : q % 9];
                 narrow_product((gx_dtype)d, (gx_trans)t, 2051, 2053, n);
                 if (!is_mock) {
-                    narrow_product((gx_dtype)d, (gx_trans)t, 19, 300007, n);
-                    narrow_product((gx_dtype)d, (gx_trans)t, 300007, 17, n);
-                    narrow_product((gx_dtype)d, (gx_trans)t, 9000, 9001, n);
+                    narrow_product((gx_dtype)d, (gx_trans)t, 19, 30007, n);
+                    narrow_product((gx_dtype)d, (gx_trans)t, 30007, 17, n);
                 }
             }
         }
