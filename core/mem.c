@@ -19,6 +19,12 @@ enum { HEADER_BYTES = 64 };
 static const size_t HUGE_BYTES = (size_t)4 << 20;
 static const size_t HUGE_PAGE = (size_t)2 << 20;
 
+/*
+** OpenBLAS 0.3.21 reads up to 31 bytes past the end of a matrix (zgemv_n_HASWELL, inside zgesdd),
+** which ends the process where the next page is nobody's.  So no block ends where its memory does.
+*/
+static const size_t OVERREAD_BYTES = 64;
+
 typedef struct header {
     size_t bytes; /* what was counted: the caller's bytes + HEADER_BYTES */
     void *base;   /* what aligned_alloc() returned                      */
@@ -81,7 +87,7 @@ static void *allocate(size_t total)
 {
     bool is_huge = total >= HUGE_BYTES;
     size_t align = is_huge ? HUGE_PAGE : HEADER_BYTES;
-    size_t rounded = (total + align - 1) / align * align;
+    size_t rounded = (total + OVERREAD_BYTES + align - 1) / align * align;
     char *base = aligned_alloc(align, rounded);
     if (base == NULL) {
         return NULL;
