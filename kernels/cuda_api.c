@@ -253,6 +253,22 @@ static gx_code look_at_driver(const gx_cuda_api *api, gx_err *err)
                                  api->error_text(status));
 }
 
+/*
+** Asked of the runtime alone, before the other libraries are loaded: they take some 200 MB of the
+** process, for nothing where there is no driver.
+*/
+static gx_code look_for_driver(void *cudart, gx_err *err)
+{
+    int (*version)(int *) = NULL;
+    int driver = 0;
+    void *function = dlsym(cudart, "cudaDriverGetVersion");
+    memcpy(&version, &function, sizeof version);
+    if (version != NULL && version(&driver) == 0 && driver == 0) {
+        return gx_fail(err, GX_DEVICE, "no NVIDIA driver: libcuda.so.1 is missing");
+    }
+    return GX_OK;
+}
+
 static gx_code open_toolkit(const folders *f, const toolkit *t, gx_cuda_api *api, bool *is_missing,
                             gx_err *err)
 {
@@ -269,6 +285,9 @@ static gx_code open_toolkit(const folders *f, const toolkit *t, gx_cuda_api *api
                            "%s is missing: it comes with the CUDA toolkit and with PyPI's %s; "
                            "gx_config('cuda_path') names its folder",
                            t->library[i], t->package[i]);
+        }
+        if (i == CUDART) {
+            GX_TRY(look_for_driver(library[i], err));
         }
     }
     GX_TRY(fill_table(library, t, api, err));
