@@ -132,6 +132,9 @@ gx_code gx_ctx_configure(gx_ctx *ctx, gx_setting setting, const char *value, gx_
 
 void gx_ctx_hold(gx_ctx *ctx)
 {
+    if (ctx->runs == 0 && ctx->holds > 0) { // not inside a call, but a cursor is open
+        gx_store_renew(ctx->store);
+    }
     ctx->holds++;
 }
 
@@ -168,8 +171,8 @@ void gx_run_begin(gx_run *run, gx_ctx *ctx, const char *label)
     run->base_bytes = 0;
     run->shown_percent = 0;
     run->is_shown = false;
-    ctx->runs++;
     gx_ctx_hold(ctx);
+    ctx->runs++;
 }
 
 gx_code gx_run_end(gx_run *run)

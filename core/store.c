@@ -285,6 +285,17 @@ gx_code gx_store_look(gx_store *store, gx_schema *schema, gx_err *err)
     return pin(store, schema, err);
 }
 
+void gx_store_renew(gx_store *store)
+{
+    for (gx_schema *schema = store->schemas; schema != NULL; schema = schema->next) {
+        schema->seen_count = 0;
+        if (schema->is_pinned && !remembers_tables(store, schema)) {
+            sqlite3_reset(schema->stmt[GX_SQL_PIN]);
+            schema->is_pinned = false;
+        }
+    }
+}
+
 gx_code gx_store_flush(gx_store *store, gx_err *err)
 {
     if (store->flush == NULL || store->is_flushing) {

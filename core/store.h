@@ -96,6 +96,12 @@ gx_presence gx_store_has_function(struct sqlite3 *db, const char *name);
 void gx_store_release(gx_store *store);
 
 /*
+** Begin of a SQL call while a cursor keeps what earlier calls have found: the matrices they
+** computed from are not this one's, and a ROLLBACK may have undone the making of the tables.
+*/
+void gx_store_renew(gx_store *store);
+
+/*
 ** Where the store counts what it reads and writes (bytes, tiles, time; helpers' reads too); NULL:
 ** nowhere.  Consecutive reads or patches of one tile by one reader count as one tile.
 */

@@ -6,6 +6,7 @@ Plan:
 3. WAL: results, checkpoints, a reader that stays behind
 4. readable without gx: the SQL and the Python of docs/format.md
 5. triggers, foreign keys, other users' tables in the same file are left alone
+6. BEGIN ... ROLLBACK while a cursor is open
 """
 import os
 import pathlib
@@ -275,3 +276,25 @@ def test_foreign_keys(db):
     db.execute("INSERT INTO uses VALUES('A')")
     assert error(db, "SELECT gx_drop('A')") == "gx_drop: deleting from main: FOREIGN KEY constraint failed"
     is_whole(db)
+
+
+# ---- a cursor that is open meanwhile ------------------------------------------------------------------------------
+
+def test_a_rollback_under_an_open_cursor(tmp_path):
+    """What the cursor's look-ups have kept of a database is looked at again."""
+    db = gx_connect(str(tmp_path / "main.db"))
+    db.execute("ATTACH ? AS aux", (str(tmp_path / "aux.db"),))
+    q(db, "SELECT gx_store('aux.A', '[[1,2],[3,4]]')")
+    cursor = db.execute("SELECT value FROM gx_cells('aux.A')")
+    assert cursor.fetchone() == (1.0,)
+    for attempt in range(2):  # the tables of main go with the ROLLBACK, then they are there
+        db.execute("BEGIN")
+        q(db, "SELECT gx_store('B', '[[1]]')")
+        assert q(db, "SELECT gx_json('B')") == "[[1.0]]"
+        db.execute("ROLLBACK")
+        assert q(db, "SELECT gx_exists('B')") == 0
+        assert error(db, "SELECT gx_json('B')") == "gx_json: no matrix named 'B'"
+        assert q(db, f"SELECT gx_matmul('aux.A', 'aux.A', 'C{attempt}')") == f"C{attempt}"
+    assert cursor.fetchall() == [(3.0,), (2.0,), (4.0,)]
+    assert names(db) == ["C0", "C1"]
+    db.close()
