@@ -46,6 +46,7 @@ static const char *const sql[GX_SQL_COUNT] = {
     [GX_SQL_ALL] = "SELECT " GX_META_COLUMNS " FROM main.gx_meta ORDER BY id",
     [GX_SQL_TABLES] = "SELECT 1 FROM main.sqlite_master WHERE name = 'gx_state'",
     [GX_SQL_LOCK] = "UPDATE main.gx_state SET value = value WHERE key = 'format'",
+    [GX_SQL_JOURNAL] = "INSERT INTO main.gx_meta(id) SELECT id FROM main.gx_meta WHERE 0",
     [GX_SQL_GET_STATE] = "SELECT value FROM main.gx_state WHERE key = ?1",
     [GX_SQL_SET_STATE] = "UPDATE main.gx_state SET value = ?2 WHERE key = ?1",
     [GX_SQL_CREATE] = "INSERT INTO main.gx_meta(id, rows, cols, dtype, tile_rows, tile_cols, "

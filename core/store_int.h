@@ -21,6 +21,7 @@ typedef enum gx_sql {
     GX_SQL_ALL,        /* () -> GX_META columns of all, by id                    */
     GX_SQL_TABLES,     /* () -> 1 when the tables exist, from the file           */
     GX_SQL_LOCK,       /* takes the write lock, changes nothing                  */
+    GX_SQL_JOURNAL,    /* the same with a statement journal: see store_txn.c     */
     GX_SQL_GET_STATE,  /* (key) -> value                                         */
     GX_SQL_SET_STATE,  /* (key, value)                                           */
     GX_SQL_CREATE,     /* (id, rows, cols, dtype, tr, tc, properties, generation) */

@@ -8,7 +8,10 @@
 ** Inside a statement that is itself writing (INSERT ...  SELECT gx_matmul(...)) SQLite refuses
 ** savepoints with SQLITE_BUSY.  There the outer statement's own rollback undoes what the call wrote
 ** in most cases (in autocommit always); for the others the store remembers which matrices it
-** created and deletes them.
+** created and deletes them.  Within BEGIN ... COMMIT that rollback is a savepoint that SQLite has
+** set in the schema of the outer statement; in another one it sets it with the first statement that
+** might itself fail half-way, and goes back to it in all of them.  So the call's lock is taken by
+** such a statement there (GX_SQL_JOURNAL: several rows, which may not be unique; there are none).
 **
 ** Interrupts.  While sqlite3_interrupt() is pending every statement stops as it starts, ROLLBACK as
 ** well, and the flag falls only when the outermost statement has ended: after us.  But SQLite rolls
@@ -242,7 +245,19 @@ static gx_code check_seen(gx_store *store, gx_schema *schema, gx_err *err)
     return GX_OK;
 }
 
-/* The write lock first; where there are no tables yet, their making takes it. */
+/* The write lock, and within a writing statement that statement's savepoint: see above. */
+static gx_code take_lock(gx_store *store, gx_schema *schema, gx_err *err)
+{
+    sqlite3_stmt *lock;
+    bool has_savepoint = store->level[store->depth - 1].has_savepoint;
+    gx_sql which = has_savepoint ? GX_SQL_LOCK : GX_SQL_JOURNAL;
+    GX_TRY(gx_store_stmt(store, schema, which, &lock, err));
+    GX_TRY(gx_store_run(store, lock, err, "writing to", schema->name));
+    schema->is_locked = true;
+    return GX_OK;
+}
+
+/* The lock first; where there are no tables yet, their making takes it. */
 static gx_code lock_schema(gx_store *store, gx_schema *schema, bool was_pinned, gx_err *err)
 {
     if (!was_pinned) {
@@ -254,10 +269,7 @@ static gx_code lock_schema(gx_store *store, gx_schema *schema, bool was_pinned, 
         GX_TRY(gx_store_arm(store, err));
     }
     if (!schema->is_locked) {
-        sqlite3_stmt *lock;
-        GX_TRY(gx_store_stmt(store, schema, GX_SQL_LOCK, &lock, err));
-        GX_TRY(gx_store_run(store, lock, err, "writing to", schema->name));
-        schema->is_locked = true;
+        GX_TRY(take_lock(store, schema, err));
     }
     if (was_pinned) {
         GX_TRY(gx_store_look(store, schema, err));

@@ -123,6 +123,30 @@ def test_failure_inside_a_writing_statement(db, begin, sql):
     is_whole(db)
 
 
+@pytest.mark.parametrize("call, look", [
+    ("gx_store('@.X', '[1]')", "gx_exists('@.X')"),
+    ("gx_drop('@.A')", "gx_exists('@.A')"),
+    ("gx_set('@.A', 0, 0, 99)", "gx_get('@.A', 0, 0)"),
+    ("gx_store('@.A', '[7]', '{\"replace\":true}')", "gx_shape('@.A')"),
+    ("gx_set_property('@.A', 'lower')", "gx_info('@.A')"),
+])
+@pytest.mark.parametrize("schema", ["main", "temp", "aux"])
+def test_a_statement_that_fails_after_its_calls(db, tmp_path, schema, call, look):
+    """SQLite undoes it in the schema of its own table; the calls see to it that it does in theirs."""
+    call, look = call.replace("@", schema), look.replace("@", schema)
+    db.execute("ATTACH ? AS aux", (str(tmp_path / "aux.db"),))
+    q(db, f"""SELECT gx_store('{schema}.A', '[[1,2],[3,4]]', '{{"replace":true}}')""")
+    db.execute("CREATE TABLE u(a UNIQUE)")
+    db.execute("INSERT INTO u VALUES('taken')")
+    before = q(db, f"SELECT {look}")
+    for begin, end in [("SELECT 1", "SELECT 1"), ("BEGIN", "COMMIT"), ("SAVEPOINT s", "RELEASE s")]:
+        db.execute(begin)
+        assert "UNIQUE" in error(db, f"INSERT INTO u SELECT {call} UNION ALL SELECT 'taken'")
+        assert q(db, f"SELECT {look}") == before
+        db.execute(end)
+        assert q(db, f"SELECT {look}") == before and q(db, f"SELECT gx_check('{schema}.A')") == "ok"
+
+
 def test_storing_inside_a_writing_statement(db):
     db.execute("INSERT INTO t SELECT gx_copy('A', 'X' || value) FROM json_each('[1,2]')")
     db.execute("CREATE TABLE x AS SELECT gx_copy('A', 'Y') AS name")
