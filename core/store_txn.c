@@ -245,6 +245,42 @@ static gx_code check_seen(gx_store *store, gx_schema *schema, gx_err *err)
     return GX_OK;
 }
 
+/* Past spaces and comments, what sets a statement apart. */
+static const char *first_word(const char *sql)
+{
+    for (;;) {
+        sql += strspn(sql, " \t\n\r\f;");
+        if (strncmp(sql, "--", 2) == 0) {
+            sql += strcspn(sql, "\n");
+        } else if (strncmp(sql, "/*", 2) == 0 && strstr(sql + 2, "*/") != NULL) {
+            sql = strstr(sql + 2, "*/") + 2;
+        } else {
+            return sql;
+        }
+    }
+}
+
+/*
+** When the schema of temp changes, SQLite ends every running statement that then opens a table.
+** CREATE TABLE ... AS SELECT always does, at its end, and takes back the tables that made it fail:
+** it would never succeed.
+*/
+static gx_code check_temp(gx_store *store, const gx_schema *schema, gx_err *err)
+{
+    bool is_temp = sqlite3_stricmp(schema->name, "temp") == 0;
+    sqlite3_stmt *stmt = is_temp ? sqlite3_next_stmt(store->db, NULL) : NULL;
+    for (; stmt != NULL; stmt = sqlite3_next_stmt(store->db, stmt)) {
+        const char *sql = sqlite3_sql(stmt);
+        if (sql != NULL && sqlite3_stmt_busy(stmt) && !sqlite3_stmt_readonly(stmt) &&
+            sqlite3_strnicmp(first_word(sql), "CREATE", 6) == 0) {
+            return gx_fail(err, GX_UNSUPPORTED,
+                           "CREATE TABLE ... AS SELECT cannot store the first matrix of temp: "
+                           "store one there before it, or use INSERT ... SELECT");
+        }
+    }
+    return GX_OK;
+}
+
 /* The write lock, and within a writing statement that statement's savepoint: see above. */
 static gx_code take_lock(gx_store *store, gx_schema *schema, gx_err *err)
 {
@@ -265,6 +301,7 @@ static gx_code lock_schema(gx_store *store, gx_schema *schema, bool was_pinned, 
     }
     if (!schema->has_tables) {
         GX_TRY(check_catalog_name(store, schema, err));
+        GX_TRY(check_temp(store, schema, err));
         GX_TRY(gx_store_make_tables(store, schema->name, err));
         GX_TRY(gx_store_arm(store, err));
     }

@@ -170,6 +170,24 @@ def test_first_matrix_inside_a_writing_statement(tmp_path):
         db.close()
 
 
+def test_first_matrix_of_temp_inside_create_table(tmp_path):
+    """SQLite would end it with "abort due to ROLLBACK": refused in words instead, and the way out works."""
+    db = gx_connect(str(tmp_path / "test.db"))
+    refused = ("CREATE TABLE ... AS SELECT cannot store the first matrix of temp: store one there before it, "
+               "or use INSERT ... SELECT")
+    for begin in ["SELECT 1", "BEGIN"]:
+        db.execute(begin)
+        for sql in ["CREATE TABLE x AS SELECT", " /* no */ -- no\n create temp table x as\nselect"]:
+            assert error(db, sql + " gx_store('temp.A', '[1,2]') AS a") == f"gx_store: {refused}"
+    db.execute("COMMIT")
+    db.execute("CREATE TABLE t(a)")
+    db.execute("INSERT INTO t SELECT gx_store('temp.A', '[1,2]')")
+    db.execute("CREATE TABLE x AS SELECT gx_store('temp.B', '[1,2]') AS a")
+    assert db.execute("SELECT a FROM t UNION ALL SELECT a FROM x").fetchall() == [("temp.A",), ("temp.B",)]
+    assert names(db, "gx('temp')") == ["A", "B"]
+    db.close()
+
+
 def test_nested_calls(db):
     assert q(db, "SELECT gx_copy(gx_copy(gx_copy('A', 'B'), 'C'), 'D')") == "D"
     is_whole(db, ["B", "C", "D"])
