@@ -401,6 +401,7 @@ static gx_code remember_seen(gx_store *store, const gx_meta *meta, gx_err *err)
         schema->seen[schema->seen_count].generation = meta->generation;
     }
     schema->seen_count += schema->seen_count <= GX_SEEN_MAX;
+    schema->newest = gx_max(schema->newest, meta->generation);
     return GX_OK;
 }
 
@@ -427,9 +428,9 @@ gx_code gx_store_find(gx_store *store, const char *name, gx_meta *meta, gx_err *
 
 // Change ------------------------------------------------------------------------------------------
 
-/* The counter's value, and the counter one on. */
-static gx_code take_number(gx_store *store, gx_schema *schema, const char *key, int64_t most,
-                           int64_t *number, gx_err *err)
+/* The counter's value, or least where that is more, and the counter one on. */
+static gx_code take_number(gx_store *store, gx_schema *schema, const char *key, int64_t least,
+                           int64_t most, int64_t *number, gx_err *err)
 {
     sqlite3_stmt *get, *set;
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_GET_STATE, &get, err));
@@ -447,6 +448,7 @@ static gx_code take_number(gx_store *store, gx_schema *schema, const char *key, 
     if (!is_integer || *number < 1) {
         return gx_fail(err, GX_CORRUPT, "gx_state of %s has no valid %s", schema->name, key);
     }
+    *number = gx_max(*number, least);
     if (*number >= most) {
         return gx_fail(err, GX_UNSUPPORTED,
                        "%s of %s is used up at %lld: copy the matrices to a new "
@@ -456,6 +458,18 @@ static gx_code take_number(gx_store *store, gx_schema *schema, const char *key, 
     sqlite3_bind_text(set, 1, key, -1, SQLITE_STATIC);
     sqlite3_bind_int64(set, 2, *number + 1);
     return gx_store_run(store, set, err, "writing to", schema->name);
+}
+
+/*
+** A cursor tells states of a matrix apart by their generations.  A ROLLBACK takes the counter back,
+** but not the cursor, which keeps the schema: it does not meet a generation twice.
+*/
+static gx_code take_generation(gx_store *store, gx_schema *schema, int64_t *generation, gx_err *err)
+{
+    int64_t least = schema->newest < INT64_MAX - 1 ? schema->newest + 1 : 1; // else it is damaged
+    GX_TRY(take_number(store, schema, "next_generation", least, INT64_MAX, generation, err));
+    schema->newest = *generation;
+    return GX_OK;
 }
 
 gx_code gx_store_create(gx_store *store, gx_meta *meta, gx_err *err)
@@ -468,8 +482,8 @@ gx_code gx_store_create(gx_store *store, gx_meta *meta, gx_err *err)
                              &meta->tile_rows, &meta->tile_cols, err));
     }
     meta->name[0] = '\0';
-    GX_TRY(take_number(store, schema, "next_id", ID_MAX, &meta->id, err));
-    GX_TRY(take_number(store, schema, "next_generation", INT64_MAX, &meta->generation, err));
+    GX_TRY(take_number(store, schema, "next_id", 1, ID_MAX, &meta->id, err));
+    GX_TRY(take_generation(store, schema, &meta->generation, err));
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_CREATE, &stmt, err));
     const int64_t values[] = {meta->id,        meta->rows,      meta->cols,       meta->dtype,
                               meta->tile_rows, meta->tile_cols, meta->properties, meta->generation};
@@ -560,7 +574,7 @@ gx_code gx_store_touch(gx_store *store, gx_meta *meta, uint32_t properties, gx_e
     sqlite3_stmt *stmt;
     int64_t generation;
     GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
-    GX_TRY(take_number(store, schema, "next_generation", INT64_MAX, &generation, err));
+    GX_TRY(take_generation(store, schema, &generation, err));
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_TOUCH, &stmt, err));
     sqlite3_bind_int64(stmt, 1, meta->id);
     sqlite3_bind_int64(stmt, 2, generation);

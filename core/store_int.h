@@ -61,6 +61,7 @@ struct gx_schema {
         int64_t id, generation;
     } seen[GX_SEEN_MAX]; /* matrices this call has found             */
     int seen_count;      /* GX_SEEN_MAX + 1: more than could be kept */
+    int64_t newest;      /* the largest generation found or given    */
 };
 
 /* Statements on the connection. */

@@ -22,8 +22,8 @@
 **
 ** Other statements may change or drop the matrix between two rows.  Each load therefore looks the
 ** matrix up again and compares id and generation, which together name one state for ever; rows
-** already in memory are of that state.  Only a rolled back generation may come again: rollbacks
-** move the epoch.
+** already in memory are of that state.  A rolled back generation does not come again while a cursor
+** is open (store_catalog.c); what a table's waiting cells were before a rollback, the epoch tells.
 **
 ** Memory: one buffer of at most WINDOW_BYTES and a quarter of what the governor has left; with
 ** nothing left, 256 bytes inside the scan.  Whole rows (gx_rows) need a row, and are refused below

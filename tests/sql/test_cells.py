@@ -388,6 +388,29 @@ def test_a_change_during_a_scan_is_an_error(db, change):
     assert q(db, "SELECT count(*) FROM gx_cells('[1]')") == 1
 
 
+@pytest.mark.parametrize("before, after", [
+    ("SELECT gx_set('A', 0, 0, 2)", "SELECT gx_set('A', 99, 89, 3)"),
+    ("SELECT gx_ones(100, 90, 'A', '{\"replace\":true}')", "SELECT gx_zeros(100, 90, 'A', '{\"replace\":true}')"),
+    ("SELECT gx_set('A', 0, 0, 2)", "UPDATE gx SET name = 'A' WHERE name = 'A'"),
+])
+def test_a_rollback_during_a_scan(db, before, after):
+    """A change after the ROLLBACK gets a generation that the scan has not seen; without one nothing was read from it."""
+    store(db, "A", make(100, 90))
+    db.execute("BEGIN")
+    db.execute(before).fetchall()
+    cursor = db.execute("SELECT i, j, value FROM gx_cells('A')")
+    first = cursor.fetchmany(10)
+    db.execute("ROLLBACK")
+    db.execute(after).fetchall()
+    with pytest.raises(sqlite3.OperationalError, match=CHANGED):
+        first += cursor.fetchall()
+    assert q(db, "SELECT gx_check()") == "ok"
+    db.execute("BEGIN")
+    db.execute("SELECT gx_set('A', 1, 1, 4)").fetchall()
+    db.execute("COMMIT")
+    assert q(db, "SELECT max(generation) < (SELECT value FROM gx_state WHERE key = 'next_generation') FROM gx_meta") == 1
+
+
 def test_other_calls_during_a_scan(db):
     """Calls that read, store and release in between do not disturb a scan."""
     A = store(db, "A", make(100, 90))
