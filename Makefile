@@ -108,6 +108,17 @@ $(BUILD)/schema.h: sql/schema.sql
 $(BUILD)/core/store_txn.o $(BUILD)/static/core/store_txn.o: $(BUILD)/schema.h
 $(BUILD)/core/store_txn.o $(BUILD)/static/core/store_txn.o: private FLAGS += -I$(BUILD)
 
+# The reference as a C string, its pages in the order of docs/README.md: what gx_help says.
+HELP := $(shell sed -n 's,.*(\(reference/[a-z-]*\.md\)).*,docs/\1,p' docs/README.md)
+
+$(BUILD)/help_pages.h: docs/README.md $(HELP)
+	@mkdir -p $(@D)
+	@{ echo 'static const char help_pages[] ='; for f in $(HELP); do printf '"\\f%s\\n"\n' $${f#docs/}; \
+	sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' $$f; done; echo ';'; } >$@
+
+$(BUILD)/ext/help.o $(BUILD)/static/ext/help.o: $(BUILD)/help_pages.h
+$(BUILD)/ext/help.o $(BUILD)/static/ext/help.o: private FLAGS += -I$(BUILD)
+
 $(BUILD)/gx.pc: ext/gx.pc.in Makefile ext/gx.h
 	@mkdir -p $(@D)
 	@sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@VERSION@,$(VERSION),' $< >$@

@@ -100,12 +100,12 @@ static int register_all(sqlite3 *db, gx_ctx *ctx)
         gx_functions_files,   gx_functions_control,  gx_functions_cells, gx_functions_property,
         gx_functions_solve,   gx_functions_cholesky, gx_functions_qr,    gx_functions_eig,
         gx_functions_pca,     gx_functions_lu,       gx_functions_part,  gx_functions_det,
-        gx_functions_funm,
+        gx_functions_funm,    gx_functions_help,
     };
     static int (*const modules[])(sqlite3 *, gx_ctx *) = {
         gx_register_aggregates, gx_register_catalog, gx_register_cells, gx_register_control,
         gx_register_plan,       gx_register_spectra, gx_register_qr,    gx_register_pca,
-        gx_register_lu,         gx_register_logdet,
+        gx_register_lu,         gx_register_logdet,  gx_register_help,
     };
     int rc = SQLITE_OK;
     for (size_t t = 0; t < sizeof tables / sizeof tables[0] && rc == SQLITE_OK; t++) {

@@ -239,6 +239,7 @@ extern const gx_function gx_functions_control[];  /* fn_control.c: config, versi
 extern const gx_function gx_functions_eig[];  /* fn_eig.c: eig, eigvals, svd, nullspace */
 extern const gx_function gx_functions_pca[];  /* fn_pca.c: cov, corr, pca, ...       */
 extern const gx_function gx_functions_funm[]; /* fn_funm.c: sqrtm, expm, logm, powm */
+extern const gx_function gx_functions_help[]; /* fn_help.c: help */
 
 /* Files that register modules or aggregates themselves.  Return SQLITE_*. */
 int gx_register_functions(sqlite3 *db, gx_ctx *ctx, const gx_function *table);
@@ -252,5 +253,6 @@ int gx_register_lu(sqlite3 *db, gx_ctx *ctx);         /* fn_lu.c: gx_lu(A) */
 int gx_register_logdet(sqlite3 *db, gx_ctx *ctx);     /* fn_det.c: gx_logdet(A) */
 int gx_register_plan(sqlite3 *db, gx_ctx *ctx);       /* vtab_plan.c: gx_plan(expression)         */
 int gx_register_pca(sqlite3 *db, gx_ctx *ctx);        /* fn_pca.c: gx_pca                     */
+int gx_register_help(sqlite3 *db, gx_ctx *ctx);       /* fn_help.c: gx_help                   */
 
 #endif

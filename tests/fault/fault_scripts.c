@@ -298,6 +298,7 @@ const fault_script fault_scripts[] = {
     {"check", SMALL, "SELECT gx_check('A'), gx_shape('B')"},
     {"control", NULL,
      "SELECT count(*) FROM gx_settings; SELECT count(*) > 0 FROM gx_devices;"
+     "SELECT length(gx_help('eig')), count(*) FROM gx_help('inv'); SELECT length(gx_help());"
      "SELECT gx_config('threads', 2), gx_version()"},
 
     {NULL, NULL, NULL},

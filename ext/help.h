@@ -1,0 +1,53 @@
+/*
+** The reference inside gx: the pages of docs/reference/, as they were when gx was built.
+**
+** An entry is a heading of such a page and the text under it: a function or table ("## gx_..."),
+** or a topic (any other heading, the page's own too).
+*/
+#ifndef GX_HELP_H
+#define GX_HELP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A piece of the pages; not NUL-terminated. */
+typedef struct gx_piece {
+    const char *text;
+    size_t bytes;
+} gx_piece;
+
+typedef struct gx_help_entry {
+    gx_piece name;    /* gx_matmul; of a topic the heading               */
+    gx_piece heading; /* gx_matmul(A, B[, destination][, options])       */
+    gx_piece body;    /* Markdown, without blank lines around it         */
+    gx_piece page;    /* reference/algebra.md                            */
+    bool is_topic;    /* not a function or table                         */
+    bool is_page;     /* the heading of a page, with what stands before its entries */
+} gx_help_entry;
+
+/* *at: NULL at first.  The next entry; false at the end. */
+bool gx_help_next(const char **at, gx_help_entry *entry);
+
+/* The first sentence of an entry as plain text, at most size - 1 bytes of it; returns out. */
+const char *gx_help_summary(const gx_help_entry *entry, char *out, size_t size);
+
+/*
+** How well an entry answers a word, which may lack the "gx_": 4 it is its name or heading, 3 the
+** word is in the name, 2 in the heading or the first sentence, 1 in the text, 0 nowhere.
+*/
+int gx_help_grade(const gx_help_entry *entry, const char *word);
+
+/* A misspelling away from the entry's name: at most a third of the word is wrong. */
+bool gx_help_is_near(const gx_help_entry *entry, const char *word);
+
+/* Letters to insert, delete, change or swap to make b of a, case apart; more than 64 bytes: far. */
+int gx_edit_distance(const char *a, size_t a_bytes, const char *b, size_t b_bytes);
+
+/*
+** ": gx_matmul(A, B[, destination][, options])" for the function, after an error about its
+** arguments; "" where it has no entry.
+*/
+enum { GX_USAGE_BYTES = 128 };
+const char *gx_help_usage(const char *function, char out[GX_USAGE_BYTES]);
+
+#endif

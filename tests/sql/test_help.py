@@ -1,0 +1,82 @@
+"""gx_help: the reference within SQL.
+
+Plan:
+- every heading of docs/reference/ is a row, with its page, and every function and table of gx has an entry;
+- first sentences: plain text, none empty for a function, no half of a character;
+- gx_help() lists every call; gx_help(name) is the entry, with and without gx_, parentheses and capitals;
+- words: in names first, then in sentences, then in texts; misspellings; nothing found; NULL, numbers, empty, long;
+"""
+import re
+
+import pytest
+from conftest import error, q
+from test_docs import REFERENCE, ROOT, registered
+
+
+def headings():
+    found = []
+    for page in REFERENCE:
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+        found += [(heading, f"reference/{page.name}") for heading in re.findall(r"^##? (.*)$", text, re.M)]
+    return found
+
+
+def test_rows_are_the_headings(db):
+    rows = db.execute("SELECT call, page FROM gx_help").fetchall()
+    assert sorted(rows) == sorted(headings())
+    assert [row[1] for row in rows] == sorted([row[1] for row in rows], key=[row[1] for row in rows].index)
+
+
+def test_every_function_has_one(db):
+    named = {word for call, in db.execute("SELECT call FROM gx_help") for word in re.findall(r"\bgx\w*", call)}
+    assert registered(db) <= named
+
+
+def test_summaries(db):
+    for name, summary in db.execute("SELECT name, summary FROM gx_help WHERE name GLOB 'gx*'"):
+        assert summary and "`" not in summary and "](" not in summary and "\n" not in summary, name
+        assert len(summary.encode()) < 400
+    assert q(db, "SELECT summary FROM gx_help WHERE name = 'gx_arange'") == (
+        "A column start, start + step, ... that ends before stop.")
+    assert q(db, "SELECT summary FROM gx_help WHERE name = 'gx_shape'") == "[rows,cols] as a JSON text."
+
+
+def test_text_is_the_entry(db):
+    page = (ROOT / "docs" / "reference" / "algebra.md").read_text()
+    text = q(db, "SELECT text FROM gx_help WHERE name = 'gx_trace'")
+    assert "## gx_trace(A)\n\n" + text + "\n" in page
+    for word in ("gx_trace", "trace", "TRACE", "gx_trace()", "Trace(A)"):
+        assert q(db, "SELECT gx_help(?)", word) == "gx_trace(A)\n\n" + text
+
+
+def test_overview(db):
+    text = q(db, "SELECT gx_help()")
+    for call, page in headings():
+        if call.startswith("gx"):
+            assert f"\n  {call} " in text
+    assert max(map(len, text.splitlines())) < 180
+
+
+@pytest.mark.parametrize("word, first", [
+    ("inv", "gx_inverse"), ("eigenvector", "gx_eig"), ("delete", "gx_drop"), ("matmull", "gx_matmul"),
+    ("gx_trasnpose", "gx_transpose"), ("product", "gx_matmul"), ("regression", "gx_lstsq"), ("multiply", "gx_matmul"),
+])
+def test_words(db, word, first):
+    assert first in [row[0] for row in db.execute("SELECT name FROM gx_help(?) LIMIT 4", (word,))]
+    text = q(db, "SELECT gx_help(?)", word)
+    assert f"'{word}'" in text.splitlines()[0] and f"\n  {first}(" in text
+
+
+def test_many(db):
+    text = q(db, "SELECT gx_help('matrix')")
+    count = q(db, "SELECT count(*) FROM gx_help('matrix')")
+    assert count > 24 and text.endswith(f"... and {count - 24} more: the table gx_help('matrix') has them")
+
+
+def test_nothing(db):
+    for word in ("quaternion", "x" * 5000, "§", "é" * 40):
+        text = error(db, "SELECT gx_help(?)", word)
+        assert text.startswith("gx_help: nothing about '") and text.endswith("': gx_help() lists everything")
+        assert db.execute("SELECT * FROM gx_help(?)", (word,)).fetchall() == []
+    assert q(db, "SELECT gx_help(NULL)") == q(db, "SELECT gx_help()") == q(db, "SELECT gx_help('')")
+    assert error(db, "SELECT gx_help(5)") == "gx_help: word must be a text, not 5"
