@@ -10,6 +10,7 @@
 ** After a failure of ours the state says so; for other failures see agg_undo.c.
 */
 #include "agg.h"
+#include "help.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -101,10 +102,13 @@ static bool take_arguments(gx_agg *agg, gx_fn *fn)
     agg->argc = fn->argc;
     int least = agg->first + (bound->max_args > 2 ? 3 : 2), most = agg->first + bound->max_args;
     if (fn->argc < least || fn->argc > most) {
+        char usage[GX_USAGE_BYTES];
+        gx_help_usage(bound->function, usage);
         return least == most
-                   ? gx_fn_fail(fn, "takes %d arguments before the options, not %d", most, fn->argc)
-                   : gx_fn_fail(fn, "takes %d or %d arguments before the options, not %d", least,
-                                most, fn->argc);
+                   ? gx_fn_fail(fn, "takes %d arguments before the options, not %d%s", most,
+                                fn->argc, usage)
+                   : gx_fn_fail(fn, "takes %d or %d arguments before the options, not %d%s", least,
+                                most, fn->argc, usage);
     }
     return take_options(agg, fn, &opt) && (!bound->is_stored || take_name(agg, fn));
 }
@@ -239,8 +243,8 @@ int gx_agg_register(sqlite3 *db, gx_ctx *ctx, const gx_agg_binding *binding,
     }
     *bound = *binding;
     bound->ctx = ctx;
-    int flags = SQLITE_UTF8 | (binding->is_stored ? SQLITE_DIRECTONLY
-                                                  : SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS);
+    int flags = SQLITE_UTF8 |
+                (binding->is_stored ? SQLITE_DIRECTONLY : SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS);
     return sqlite3_create_function_v2(db, binding->function, -1, flags, bound, NULL, step, final,
                                       sqlite3_free); // frees bound also when it fails
 }

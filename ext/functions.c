@@ -14,6 +14,7 @@
 ** Names and results only: arguments are parsed in args.c, options in options.c.
 */
 #include "gx_ext.h"
+#include "help.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -164,23 +165,27 @@ static void free_owned(gx_fn *fn)
     }
 }
 
+/* A wrong count is told with how the function is called. */
 static bool check_count(gx_fn *fn)
 {
     int min = fn->def->min_args, max = fn->def->max_args;
     if (fn->argc >= min && (max < 0 || fn->argc <= max)) {
         return true;
     }
+    char usage[GX_USAGE_BYTES];
     const char *s = fn->argc == 1 ? "" : "s";
+    gx_help_usage(fn->def->name, usage);
     if (max < 0) {
-        return gx_fn_fail(fn, "takes %d or more arguments, not %d", min, fn->argc);
+        return gx_fn_fail(fn, "takes %d or more arguments, not %d%s", min, fn->argc, usage);
     }
     if (max == 0) {
         return gx_fn_fail(fn, "takes no arguments, but %d argument%s came", fn->argc, s);
     }
     if (min == max) {
-        return gx_fn_fail(fn, "takes %d argument%s, not %d", min, min == 1 ? "" : "s", fn->argc);
+        return gx_fn_fail(fn, "takes %d argument%s, not %d%s", min, min == 1 ? "" : "s", fn->argc,
+                          usage);
     }
-    return gx_fn_fail(fn, "takes %d to %d arguments, not %d", min, max, fn->argc);
+    return gx_fn_fail(fn, "takes %d to %d arguments, not %d%s", min, max, fn->argc, usage);
 }
 
 bool gx_fn_begin(gx_fn *fn, sqlite3_context *sql, gx_ctx *ctx, const gx_function *def, int argc,

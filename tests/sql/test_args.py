@@ -259,14 +259,14 @@ def test_scalars(db):
 
 
 COUNTS = {
-    "SELECT gx_matmul('[1]')": "gx_matmul: takes 2 to 4 arguments, not 1",
-    "SELECT gx_matmul(1, 2, 3, 4, 5)": "gx_matmul: takes 2 to 4 arguments, not 5",
-    "SELECT gx_shape()": "gx_shape: takes 1 argument, not 0",
-    "SELECT gx_shape(1, 2)": "gx_shape: takes 1 argument, not 2",
-    "SELECT gx_get(1, 2)": "gx_get: takes 3 arguments, not 2",
+    "SELECT gx_matmul('[1]')": "gx_matmul: takes 2 to 4 arguments, not 1: gx_matmul(A, B[, destination][, options])",
+    "SELECT gx_matmul(1, 2, 3, 4, 5)": "gx_matmul: takes 2 to 4 arguments, not 5: gx_matmul(A, B[, destination][, options])",
+    "SELECT gx_shape()": "gx_shape: takes 1 argument, not 0: gx_shape(A)",
+    "SELECT gx_shape(1, 2)": "gx_shape: takes 1 argument, not 2: gx_shape(A)",
+    "SELECT gx_get(1, 2)": "gx_get: takes 3 arguments, not 2: gx_get(A, i, j)",
     "SELECT gx_version(1)": "gx_version: takes no arguments, but 1 argument came",
     "SELECT gx_version(1, 2)": "gx_version: takes no arguments, but 2 arguments came",
-    "SELECT gx_hstack()": "gx_hstack: takes 1 or more arguments, not 0",
+    "SELECT gx_hstack()": "gx_hstack: takes 1 or more arguments, not 0: gx_hstack(A, B, ...[, options])",
 }
 
 
@@ -405,3 +405,14 @@ def test_replaced_function(db):
     db.create_function("gx_shape", -1, lambda *args: "mine")
     assert q(db, "SELECT gx_shape('[1]')") == "mine"
     assert q(db, "SELECT gx_rows_count('[1]')") == 1
+
+
+@pytest.mark.parametrize("sql, text", [
+    ("SELECT gx_random(3)", "gx_random: takes 2 to 4 arguments, not 1: gx_random(m, n[, dest][, options])"),
+    ("SELECT gx_store_rows('A', 1)", "gx_store_rows: takes 3 arguments before the options, not 2: "
+     "gx_store_rows(name, i, row[, options]) (input row 1)"),
+    ("SELECT * FROM gx_eig()", "gx_eig: takes 1 to 2 arguments, not 0: gx_eig(A[, values[, vectors]][, options])"),
+    ("SELECT gx_help('a', 'b')", "gx_help: takes 0 to 1 arguments, not 2: gx_help([word])"),
+])
+def test_usage(db, sql, text):
+    assert error(db, sql) == text

@@ -339,12 +339,12 @@ def test_schemas(db, tmp_path):
 # ---- 6. refused ----------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("call, text", [
-    ("gx_from_cells(1, 2)", "gx_from_cells: takes 3 or 4 arguments before the options, not 2 (input row 1)"),
+    ("gx_from_cells(1, 2)", "gx_from_cells: takes 3 or 4 arguments before the options, not 2: gx_from_cells(i, j, value[, imag][, options]) (input row 1)"),
     ("gx_from_cells(1, 2, 3, 4, 5)",
      "gx_from_cells: options must be a JSON object '{...}', not 5 (input row 1)"),
-    ("gx_store_cells('X', 1, 2)", "gx_store_cells: takes 4 or 5 arguments before the options, not 3 (input row 1)"),
-    ("gx_from_rows(1)", "gx_from_rows: takes 2 arguments before the options, not 1 (input row 1)"),
-    ("gx_store_rows('X', 1)", "gx_store_rows: takes 3 arguments before the options, not 2 (input row 1)"),
+    ("gx_store_cells('X', 1, 2)", "gx_store_cells: takes 4 or 5 arguments before the options, not 3: gx_store_cells(name, i, j, value[, imag][, options]) (input row 1)"),
+    ("gx_from_rows(1)", "gx_from_rows: takes 2 arguments before the options, not 1: gx_from_rows(i, row[, options]) (input row 1)"),
+    ("gx_store_rows('X', 1)", "gx_store_rows: takes 3 arguments before the options, not 2: gx_store_rows(name, i, row[, options]) (input row 1)"),
     ("gx_from_cells(-1, 2, 3)", "gx_from_cells: cell (-1, 2) has a negative index (input row 1)"),
     ("gx_from_cells(1, -9223372036854775808, 3)",
      "gx_from_cells: cell (1, -9223372036854775808) has a negative index (input row 1)"),

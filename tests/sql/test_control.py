@@ -142,8 +142,8 @@ def test_setting(fresh, key, value, shown):
         ),
         (("speed",), f"no setting 'speed': the settings are {KEYS}"),
         (("speed", 9), f"no setting 'speed': the settings are {KEYS}"),
-        ((), "takes 1 to 2 arguments, not 0"),
-        (("threads", 1, 2), "takes 1 to 2 arguments, not 3"),
+        ((), "takes 1 to 2 arguments, not 0: gx_config(key[, value])"),
+        (("threads", 1, 2), "takes 1 to 2 arguments, not 3: gx_config(key[, value])"),
     ],
 )
 def test_refusal(fresh, arguments, text):
@@ -635,7 +635,7 @@ def test_profile_off_leaves_the_file_alone(fresh, tmp_path):
 
 def test_benchmark_refuses(fresh):
     assert error(fresh, "SELECT gx_benchmark('much')").startswith("gx_benchmark: force must be ")
-    assert error(fresh, "SELECT gx_benchmark(1, 2)") == "gx_benchmark: takes 0 to 1 arguments, not 2"
+    assert error(fresh, "SELECT gx_benchmark(1, 2)") == "gx_benchmark: takes 0 to 1 arguments, not 2: gx_benchmark([force])"
 
 
 # ---- the CUDA backend, by stand-ins ----------------------------------------------------------------------------------

@@ -151,7 +151,7 @@ def test_replaced_only_when_whole(any_db, tmp_path):
 # ---- options and arguments -------------------------------------------------------------------------------------------
 
 IMPORT_ERRORS = [
-    (("A",), "takes 2 to 3 arguments, not 1"),
+    (("A",), "takes 2 to 3 arguments, not 1: gx_import(name, path[, options])"),
     (("A", "x.csv", "B"), "options must be a JSON object '{...}', not 'B'"),
     (("A", '{"skip":1}'), "takes a name, a path and options"),
     (("A", 5), "path must be a text, not 5"),
@@ -210,7 +210,7 @@ def test_columns_refused(db, tmp_path, columns, message):
 
 
 EXPORT_ERRORS = [
-    (("A",), "takes 2 to 3 arguments, not 1"),
+    (("A",), "takes 2 to 3 arguments, not 1: gx_export(A, path[, options])"),
     (("A", "x.csv", "y"), "options must be a JSON object '{...}', not 'y'"),
     (("A", '{"overwrite":true}'), "takes a matrix, a path and options"),
     (("B", "x.csv"), "no matrix named 'B'"),

@@ -219,7 +219,7 @@ ERRORS = [
     ("SELECT gx_powm('[[0,1],[0,0]]', -1)", "gx_powm: A is singular (pivot 0 is zero): it has no negative power"),
     ("SELECT gx_powm('[[0,0],[0,1]]', -0.5)", "gx_powm: A is singular: it has no negative power"),
     ("SELECT gx_powm('[[0,1],[0,0]]', 0.5)", "gx_powm: A is singular: it has no such power"),
-    ("SELECT gx_powm('[[1]]')", "gx_powm: takes 2 to 4 arguments, not 1"),
+    ("SELECT gx_powm('[[1]]')", "gx_powm: takes 2 to 4 arguments, not 1: gx_powm(A, power[, destination][, options])"),
     ("SELECT gx_powm('[[1]]', 'two')", "gx_powm: power must be a number, not 'two'"),
     ("SELECT gx_powm('[[1]]', 'inf')", "gx_powm: power is inf but must be at most 2^53 in magnitude"),
     ("SELECT gx_expm('nobody')", "gx_expm: no matrix named 'nobody'"),

@@ -388,7 +388,7 @@ WRONG = {
     "SELECT gx_hstack('[1]', '{\"dest\":5}')": 'gx_hstack: option "dest" must be a name, not 5',
     "SELECT gx_hstack('{}')": "gx_hstack: A is missing",
     "SELECT gx_hstack('[1]', NULL)": "gx_hstack: B is NULL",
-    "SELECT gx_json('[1]', '{}')": "gx_json: takes 1 argument, not 2",
+    "SELECT gx_json('[1]', '{}')": "gx_json: takes 1 argument, not 2: gx_json(A)",
     "SELECT gx_show('[1]', 3)": "gx_show: options must be a JSON object '{...}', not 3",
     "SELECT gx_row('[1]', 0, 'B', 'C')": "gx_row: options must be a JSON object '{...}', not 'C'",
     "SELECT gx_show('[1]', '{\"edgeitems\":0}')": 'gx_show: option "edgeitems" must be 1 to 1000000, not 0',

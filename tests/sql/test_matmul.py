@@ -258,7 +258,7 @@ ERRORS = [
      "gx_matmul: matrix 'B' already exists (use '{\"replace\":true}')"),
     ("SELECT gx_matmul('A', '[[1,2],[3,4]]', 'D', '{\"gamma\":1}')", "gx_matmul: unknown option \"gamma\""),
     ("SELECT gx_matmul('A', NULL)", "gx_matmul: B is NULL"),
-    ("SELECT gx_matmul('A')", "gx_matmul: takes 2 to 4 arguments, not 1"),
+    ("SELECT gx_matmul('A')", "gx_matmul: takes 2 to 4 arguments, not 1: gx_matmul(A, B[, destination][, options])"),
     ("SELECT gx_matmul('A', '[[1,2],[3,4]]', '{\"beta\":1}')",
      "gx_matmul: \"beta\" needs a destination to accumulate into"),
     ("SELECT gx_matmul('A', '[[1,2],[3,4]]', 'S', '{\"beta\":1}')",

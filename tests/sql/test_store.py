@@ -114,7 +114,7 @@ def test_replace(small_tiles):
 
 def test_options_are_known(db):
     assert "unknown option \"relpace\"" in error(db, "SELECT gx_store('A', '[1]', '{\"relpace\":true}')")
-    assert error(db, "SELECT gx_store('A')") == "gx_store: takes 2 to 3 arguments, not 1"
+    assert error(db, "SELECT gx_store('A')") == "gx_store: takes 2 to 3 arguments, not 1: gx_store(name, A[, options])"
     assert error(db, "SELECT gx_store(NULL, '[1]')") == "gx_store: name must be a text, not NULL"
     assert error(db, "SELECT gx_store('A', NULL)").startswith("gx_store: matrix ")
     assert error(db, "SELECT gx_store('A', 'B')") == "gx_store: no matrix named 'B'"

@@ -250,7 +250,7 @@ ERRORS = [
     ("SELECT gx_svd('N')", "gx_svd: N has Inf at (2, 1)"),
     ("SELECT * FROM gx_svd('N')", "gx_svd: N has Inf at (2, 1)"),
     ("SELECT gx_svd('nobody')", "gx_svd: no matrix named 'nobody'"),
-    ("SELECT gx_svd()", "gx_svd: takes 1 to 5 arguments, not 0"),
+    ("SELECT gx_svd()", "gx_svd: takes 1 to 5 arguments, not 0: gx_svd(A[, s[, u[, vt]]][, options])"),
     ("SELECT * FROM gx_svd('A', '{}', 3)", "too many arguments on gx_svd() - max 2"),
     ("SELECT gx_svd('A', 's', 's')", "gx_svd: two results cannot both be stored as 's'"),
     ("SELECT gx_svd('A', 's', 'N')", "gx_svd: matrix 'N' already exists (use '{\"replace\":true}')"),
