@@ -123,14 +123,23 @@ void gx_vector_scale(gx_dtype dtype, void *x, int64_t n, int64_t stride, gx_scal
 gx_code gx_eig_prepare(gx_run *run, gx_eig_args *args);
 bool gx_eig_wants_krylov(gx_run *run, const gx_eig_args *args);
 
+/* Passes over A that a Krylov driver will make (krylov_rehearsal.h). */
+typedef struct gx_foretold {
+    int64_t passes;
+    bool
+        is_known; /* an earlier call has made as many; else a random matrix's spectrum takes them */
+    bool is_least; /* or more: not all had converged when the rehearsal ended */
+} gx_foretold;
+
 /* What gx_alg_eig() would do (plan_eig.c), for gx_plan. */
 typedef struct gx_eig_plan {
     const char *driver;
-    int64_t passes;                /* over A; krylov: to the first restart, and a look for copies */
+    gx_foretold told;
     int64_t ncv, block;            /* 0: dense                                                    */
     double bytes_once, bytes_pass; /* read of A once, and in each pass                            */
-    double bytes_read, flops, flops_pass;
-    double resident; /* share of A that stays in memory */
+    double bytes_read, flops;
+    double bytes_swept; /* of memory, by all passes */
+    double resident;    /* share of A that stays in memory */
 } gx_eig_plan;
 gx_code gx_plan_eig(gx_run *run, const gx_eig_args *args, gx_eig_plan *plan);
 
@@ -208,10 +217,11 @@ gx_code gx_svd_refuse_dense(gx_run *run, const gx_svd_args *args);
 /* What gx_alg_svd() would do (plan_svd.c), for gx_plan. */
 typedef struct gx_svd_plan {
     const char *driver;
-    int64_t passes;     /* over A; golub-kahan: to the first restart */
+    gx_foretold told;
     int64_t ncv, block; /* 0: dense                                  */
     double bytes_read, flops;
-    double resident; /* share of A that stays in memory */
+    double bytes_swept; /* of memory, by all passes */
+    double resident;    /* share of A that stays in memory */
 } gx_svd_plan;
 gx_code gx_plan_svd(gx_run *run, const gx_svd_args *args, gx_svd_plan *plan);
 

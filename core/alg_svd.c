@@ -8,8 +8,8 @@
 **                   which has the same singular values (Demmel, Grigori, Hoemmen & Langou 2012)
 **
 ** Work: 4 m n^2 - 4/3 n^3 flops for values (m >= n), about 6 m n^2 + 20 n^3 with vectors.  Reads A
-** once.  Memory: A, U and V^H, and GESDD's work space; for values of a tall or wide matrix two
-** matrices of the shorter side squared and a panel, whatever the longer side.
+** once.  Memory: A, U and V^H, and GESDD's work space; for values of a tall or wide matrix the
+** shorter side squared, GESDD of it, and a panel, whatever the longer side.
 */
 #include "alg_eig.h"
 #include "alg_qr.h"
@@ -114,6 +114,57 @@ static size_t whole_bytes(const solving *s)
     return bytes < 1e18 ? (size_t)bytes : SIZE_MAX;
 }
 
+static bool is_long(const gx_mat *A)
+{
+    int64_t least = gx_min(A->rows, A->cols), most = gx_max(A->rows, A->cols);
+    return least > 0 && most / 2 >= least && most > 64;
+}
+
+static bool takes_panels(const gx_svd_args *args)
+{
+    return args->mode == GX_SVD_VALUES && is_long(args->A);
+}
+
+/* A panel of rows of the tall one of A and A^H, and the call that takes it into the triangle. */
+static size_t panel_bytes(const solving *s, int64_t rows)
+{
+    gx_args args = {.m = rows, .n = s->least, .ldc = s->least, .ldc2 = rows};
+    size_t work = gx_dense_call_bytes(s->run, GX_TPQRT, s->dtype, &args), panel = 0;
+    gx_matrix_bytes(rows + 1, s->least, s->dtype, &panel);
+    return panel + work;
+}
+
+/* Rows of a panel of PANEL_BYTES, at least a square. */
+static int64_t full_panel(const solving *s)
+{
+    int64_t rows = PANEL_BYTES / (s->least * (int64_t)gx_dtype_bytes(s->dtype));
+    return gx_min(gx_max(s->m, s->n), gx_max(s->least, rows));
+}
+
+/* Panels decide how rounding errors add up, so that in deterministic mode they are never lower. */
+static bool is_fixed(const solving *s)
+{
+    return s->run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
+}
+
+/* The triangle, and a panel, as low as is sensible, or then GESDD of the triangle. */
+static size_t panels_bytes(const solving *s)
+{
+    const int64_t LEAST_ROWS = 64;
+    int64_t rows = is_fixed(s) ? full_panel(s) : gx_min(LEAST_ROWS, s->least);
+    size_t triangle = 0;
+    gx_args args = kernel_args(s, s->least, s->least);
+    gx_matrix_bytes(s->least, s->least, s->dtype, &triangle);
+    size_t panel = panel_bytes(s, rows);
+    size_t call = gx_dense_call_bytes(s->run, GX_GESDD, s->dtype, &args);
+    return triangle + (panel > call ? panel : call) + 32 * (size_t)s->least + 4096;
+}
+
+static size_t needed_bytes(const solving *s)
+{
+    return takes_panels(s->args) ? panels_bytes(s) : whole_bytes(s);
+}
+
 static gx_code refuse_what_is_too_large(const solving *s)
 {
     const gx_svd_args *args = s->args;
@@ -127,7 +178,7 @@ static gx_code refuse_what_is_too_large(const solving *s)
         advice = "all of it is needed for the smallest ones of a matrix that is not square: raise "
                  "it with gx_config('memory_limit', ...)";
     }
-    return gx_dense_fits(s->run, whole_bytes(s), what, args->A, advice);
+    return gx_dense_fits(s->run, needed_bytes(s), what, args->A, advice);
 }
 
 /* The values, whose squares must add up to those of A's elements. */
@@ -175,15 +226,25 @@ static void add_panel(const solving *s, const gx_mat *T, int64_t i0, int64_t row
         &(gx_args){.m = rows, .n = n, .c = s->a, .ldc = n, .c2 = panel, .ldc2 = rows, .tau = tau});
 }
 
+/* Fewer rows than that where memory is short. */
+static int64_t panel_rows(const solving *s)
+{
+    int64_t rows = full_panel(s);
+    while (rows > 1 && !is_fixed(s) && panel_bytes(s, rows) > gx_mem_available(s->run->ctx->mem)) {
+        rows = gx_ceil_div(rows, 2);
+    }
+    return rows;
+}
+
 static void reduce_to_triangle(solving *s, const gx_mat *T)
 {
     gx_run *run = s->run;
     gx_mem *mem = run->ctx->mem;
     int64_t m = T->rows, n = T->cols;
-    int64_t rows = PANEL_BYTES / (n * (int64_t)gx_dtype_bytes(s->dtype));
-    rows = gx_min(m, gx_max(gx_max(n, 1), rows));
     void *panel = NULL, *tau = NULL;
-    if (gx_dense_alloc(run, s->dtype, n * n, "the triangle of its QR", &s->a) == GX_OK &&
+    gx_dense_alloc(run, s->dtype, n * n, "the triangle of its QR", &s->a);
+    int64_t rows = panel_rows(s);
+    if (gx_ok(run) &&
         gx_dense_alloc(run, s->dtype, rows * n, "a panel of its rows", &panel) == GX_OK &&
         gx_dense_alloc(run, s->dtype, n, "reflectors", &tau) == GX_OK) {
         memset(s->a, 0, (size_t)(n * n) * gx_dtype_bytes(s->dtype));
@@ -195,12 +256,6 @@ static void reduce_to_triangle(solving *s, const gx_mat *T)
     }
     gx_mem_free(mem, panel);
     gx_mem_free(mem, tau);
-}
-
-static bool is_long(const gx_mat *A)
-{
-    int64_t least = gx_min(A->rows, A->cols), most = gx_max(A->rows, A->cols);
-    return least > 0 && most / 2 >= least && most > 64;
 }
 
 static gx_code long_values(solving *s, double *sigma)
@@ -284,18 +339,11 @@ static void turn_around(gx_svd_result *r)
     }
 }
 
-static bool takes_panels(const gx_svd_args *args)
-{
-    return args->mode == GX_SVD_VALUES && is_long(args->A);
-}
-
 gx_code gx_svd_dense(gx_run *run, const gx_svd_args *args, gx_svd_result *result)
 {
     solving s = solving_of(run, args, result);
     bool wants_long = takes_panels(args);
-    if (!wants_long) {
-        refuse_what_is_too_large(&s);
-    }
+    refuse_what_is_too_large(&s);
     gx_svd_reserve(run, result, s.m, s.n, s.least, s.dtype, args->mode);
     if (gx_ok(run) && wants_long) {
         long_values(&s, result->sigma);
@@ -359,14 +407,14 @@ bool gx_svd_dense_fits(gx_run *run, const gx_svd_args *args)
 {
     gx_svd_result none = {0};
     solving s = solving_of(run, args, &none);
-    return takes_panels(args) || whole_bytes(&s) <= gx_mem_available(run->ctx->mem);
+    return needed_bytes(&s) <= gx_mem_available(run->ctx->mem);
 }
 
 gx_code gx_svd_refuse_dense(gx_run *run, const gx_svd_args *args)
 {
     gx_svd_result none = {0};
     solving s = solving_of(run, args, &none);
-    return takes_panels(args) ? run->err.code : refuse_what_is_too_large(&s);
+    return refuse_what_is_too_large(&s);
 }
 
 /*
@@ -390,7 +438,8 @@ gx_svd_method gx_svd_choose_method(gx_run *run, const gx_svd_args *args)
     bool is_few = s.least >= FEW_SIDE && args->k * SHARE <= s.least;
     if (takes_panels(args)) {
         bool is_resident = gx_matrix_bytes(s.m, s.n, s.dtype, &whole) && whole <= available;
-        return is_few && is_resident ? GX_SVD_KRYLOV : GX_SVD_DENSE;
+        bool is_better = is_few && is_resident;
+        return is_better || !gx_svd_dense_fits(run, args) ? GX_SVD_KRYLOV : GX_SVD_DENSE;
     }
     return is_few || whole_bytes(&s) > available ? GX_SVD_KRYLOV : GX_SVD_DENSE;
 }

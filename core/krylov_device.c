@@ -305,11 +305,10 @@ static double bytes_of(const gx_oper *op)
 static double host_pass(const gx_oper *op)
 {
     gx_run *run = op->run;
-    enum { SATURATE = 8 }; // threads that a processor's memory keeps busy
     const gx_profile *profile = gx_profile_get(run->ctx);
-    double threads = (double)gx_min(run->ctx->config.number[GX_SET_THREADS], SATURATE);
+    int threads = (int)run->ctx->config.number[GX_SET_THREADS];
     double bytes = bytes_of(op), half = op->is_hermitian ? 0.5 : 1;
-    double memory = bytes / (2 * profile->memcpy_bytes_per_s * threads); // a copy is two accesses
+    double memory = bytes / gx_profile_memory_rate(profile, threads);
     bool fits = half * bytes < (double)gx_mem_available(run->ctx->mem);
     double stream = half * bytes / gx_plan_read_rate(run);
     return fits || memory > stream ? memory : stream;

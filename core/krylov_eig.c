@@ -27,6 +27,7 @@
 ** depends on the budget, so that in deterministic mode the bits do not either.
 */
 #include "krylov_eig_int.h"
+#include "krylov_rehearsal.h"
 #include "dense.h"
 
 #include <float.h>
@@ -225,6 +226,25 @@ void gx_kry_start(gx_kry *s)
     gx_ortho_block(&s->ortho, s->V, 0, s->V, given, s->f, NULL, 0, NULL, 0);
 }
 
+/* A, or what is made of it. */
+static void begin_operator(gx_kry *s)
+{
+    const gx_eig_args *args = s->args;
+    s->op = s->source = &s->matrix;
+    double dense = gx_oper_transformed_bytes(s->n, s->dtype, args->B != NULL, s->is_inverse);
+    size_t keep = (size_t)(s->n * s->k) * 32 + (256 << 10);
+    if (gx_oper_begin(s->run, args->A, s->dtype, args->is_hermitian,
+                      s->is_inverse ? SIZE_MAX / 4 : (size_t)dense + keep, &s->matrix) != GX_OK) {
+        return;
+    }
+    if (s->is_inverse || args->B != NULL) {
+        gx_scalar sigma = args->which == GX_EIG_NEAREST ? args->sigma : (gx_scalar){0, 0};
+        gx_oper_begin_transformed(s->run, &s->matrix, args->B, s->is_inverse, sigma, keep,
+                                  &s->transformed);
+        s->op = &s->transformed;
+    }
+}
+
 static void begin(gx_kry *s)
 {
     const gx_eig_args *args = s->args;
@@ -255,18 +275,9 @@ static void begin(gx_kry *s)
     s->ortho =
         (gx_ortho){.run = s->run, .dtype = s->dtype, .n = s->n, .seed = args->seed, .most = s->ld};
     reserve(s);
-    double dense = gx_oper_transformed_bytes(s->n, s->dtype, args->B != NULL, s->is_inverse);
-    size_t keep = (size_t)(s->n * s->k) * 32 + (256 << 10);
-    if (gx_oper_begin(s->run, args->A, s->dtype, args->is_hermitian,
-                      s->is_inverse ? SIZE_MAX / 4 : (size_t)dense + keep, &s->matrix) != GX_OK) {
-        return;
-    }
-    s->op = &s->matrix;
-    if (s->is_inverse || args->B != NULL) {
-        gx_scalar sigma = args->which == GX_EIG_NEAREST ? args->sigma : (gx_scalar){0, 0};
-        gx_oper_begin_transformed(s->run, &s->matrix, args->B, s->is_inverse, sigma, keep,
-                                  &s->transformed);
-        s->op = &s->transformed;
+    s->op = s->source;
+    if (s->source == NULL) {
+        begin_operator(s);
     }
     gx_kry_start(s);
     if (gx_krylov_eig_is_filtered(args) && gx_ok(s->run)) {
@@ -535,9 +546,9 @@ static void iterate(gx_kry *s)
     }
 }
 
-gx_code gx_eig_krylov(gx_run *run, const gx_eig_args *args, gx_eig_result *result)
+gx_code gx_eig_krylov_of(gx_run *run, gx_oper *op, const gx_eig_args *args, gx_eig_result *result)
 {
-    gx_kry s = {.run = run, .args = args, .result = result};
+    gx_kry s = {.run = run, .args = args, .result = result, .source = op};
     if (!gx_ok(run) || check(run, args) != GX_OK) {
         return run->err.code;
     }
@@ -551,6 +562,13 @@ gx_code gx_eig_krylov(gx_run *run, const gx_eig_args *args, gx_eig_result *resul
         gx_kry_give(&s);
     }
     end(&s);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+gx_code gx_eig_krylov(gx_run *run, const gx_eig_args *args, gx_eig_result *result)
+{
+    gx_eig_krylov_of(run, NULL, args, result);
+    gx_passes_note_eig(run, args, result->passes - (args->wants_residuals ? 1 : 0));
     if (gx_ok(run) && args->wants_left && !args->is_hermitian) {
         gx_kry_find_left(run, args, result);
     }

@@ -5,6 +5,7 @@
 #define GX_KRYLOV_EIG_H
 
 #include "alg_eig.h"
+#include "krylov.h"
 
 /* Steps of the random block that looks for missed values. */
 enum { GX_KRYLOV_CHECK_STEPS = 8 };
@@ -29,5 +30,11 @@ size_t gx_krylov_eig_bytes(const gx_eig_args *args);
 ** allows_partial.
 */
 gx_code gx_eig_krylov(gx_run *run, const gx_eig_args *args, gx_eig_result *result);
+
+/*
+** The same of an operator that has args->A's shape and is to be worked on as it is, transformed
+** already where args ask for an inverse; right vectors at most.  args->A is what messages name.
+*/
+gx_code gx_eig_krylov_of(gx_run *run, gx_oper *op, const gx_eig_args *args, gx_eig_result *result);
 
 #endif

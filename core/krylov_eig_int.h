@@ -14,6 +14,7 @@ typedef struct gx_kry {
     const gx_eig_args *args;
     gx_eig_result *result;
     gx_oper matrix, transformed;
+    gx_oper *source;    /* A: matrix, or what was given in its place                         */
     void *filter;       /* NULL, or krylov_filter.c's                                     */
     bool is_filtered;   /* op is the filter */
     gx_eig_which which; /* of op's values, turned back where it is an inverse              */

@@ -55,7 +55,7 @@ static void find_residuals(gx_kry *s, gx_dtype dtype)
                    half);
         }
     }
-    if (gx_ok(s->run) && s->matrix.apply(&s->matrix, false, x, cols, y) == GX_OK) {
+    if (gx_ok(s->run) && s->source->apply(s->source, false, x, cols, y) == GX_OK) {
         gx_oper_times_b(s->op, x, cols, z);
     }
     for (int64_t j = 0; j < r->count && gx_ok(s->run); j++) {
@@ -178,6 +178,6 @@ void gx_kry_give(gx_kry *s)
     if (gx_ok(s->run) && args->wants_residuals && count > 0) {
         find_residuals(s, dtype);
     }
-    r->passes = s->matrix.passes;
+    r->passes = s->source->passes;
     r->driver = s->filter != NULL ? "chebyshev" : s->is_hermitian ? "lanczos" : "krylov-schur";
 }

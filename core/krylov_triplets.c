@@ -9,6 +9,7 @@
 ** Where a product is not finite, A is looked through for the element, which costs one pass more
 ** and nothing where all is well.
 */
+#include "krylov_rehearsal.h"
 #include "krylov_svd.h"
 #include "dense.h"
 #include "small_r.h"
@@ -313,6 +314,7 @@ gx_code gx_svd_iterative(gx_run *run, const gx_svd_args *asked, gx_svd_result *r
             gx_svd_randomized(run, &op, args, result);
         } else {
             gx_svd_krylov(run, &op, args, result);
+            gx_passes_note_svd(run, asked, result->passes);
         }
     }
     if (gx_ok(run) && args->wants_residuals) {

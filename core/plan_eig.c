@@ -5,13 +5,13 @@
 ** there is.  The dense driver reads A once.  What the Krylov driver reads of A in a pass is known:
 ** columns that stay in memory are read once, the others in every pass (krylov_oper.c), of a
 ** Hermitian matrix those below the diagonal alone.  How many passes it takes depends on the
-** eigenvalues: foretold are those up to the first restart, and the look for missed copies, which is
-** what values take that fall; close ones take more.
+** eigenvalues, which nobody knows: foretold are those for a random matrix's (krylov_rehearsal.c).
 */
 #include "alg_eig.h"
 #include "dense.h"
 #include "krylov.h"
 #include "krylov_eig.h"
+#include "krylov_rehearsal.h"
 
 static double unit_of(gx_dtype dtype)
 {
@@ -31,28 +31,29 @@ static void plan_krylov(gx_run *run, const gx_eig_args *args, gx_eig_plan *plan)
     size_t keep = needed - gx_oper_floor_bytes(A, A->dtype);
     double once = 0, each = 0, n = (double)A->rows;
     gx_oper_foresee(run, A, A->dtype, args->is_hermitian, keep, &once, &each);
-    int64_t first = gx_ceil_div(sizes.ncv, sizes.block);
-    int64_t check = gx_min(GX_KRYLOV_CHECK_STEPS, gx_ceil_div(sizes.ncv - args->k, sizes.block));
     double ncv = (double)sizes.ncv, b = (double)sizes.block;
-    bool is_filtered = gx_krylov_eig_is_filtered(args); // one pass a step without the filter
+    bool is_filtered = gx_krylov_eig_is_filtered(args);
+    if (gx_foretell_eig(run, args, &plan->told) != GX_OK) {
+        return;
+    }
     plan->driver = is_filtered ? "chebyshev" : args->is_hermitian ? "lanczos" : "krylov-schur";
-    plan->passes = first + check;
     plan->ncv = sizes.ncv;
     plan->block = sizes.block;
     plan->bytes_once = once;
     plan->bytes_pass = each;
-    plan->bytes_read = once + each * (double)plan->passes;
+    plan->bytes_read = once + each * (double)plan->told.passes;
     plan->resident = once + each > 0 ? once / (once + each) : 1;
     // Products, and Gram-Schmidt twice of each block against half a basis.
-    plan->flops_pass = unit_of(A->dtype) * (2 * n * n * b + 4 * n * ncv * b);
-    plan->flops = plan->flops_pass * (double)plan->passes;
+    double passes = (double)plan->told.passes, element = (double)gx_dtype_bytes(A->dtype);
+    plan->flops = unit_of(A->dtype) * (2 * n * n * b + 4 * n * ncv * b) * passes;
+    plan->bytes_swept = (n * n * (args->is_hermitian ? 0.5 : 1) + 2 * n * ncv) * element * passes;
 }
 
 gx_code gx_plan_eig(gx_run *run, const gx_eig_args *asked, gx_eig_plan *plan)
 {
     gx_eig_args args = *asked;
     size_t bytes = 0;
-    *plan = (gx_eig_plan){.passes = 1, .resident = 1};
+    *plan = (gx_eig_plan){.told = {.passes = 1}, .resident = 1};
     if (gx_eig_prepare(run, &args) != GX_OK) {
         return run->err.code;
     }

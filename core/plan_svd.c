@@ -3,15 +3,14 @@
 **
 ** The choices are those of alg_svd.c and krylov_triplets.c, asked of the same functions, with the
 ** memory there is.  The dense driver reads A once.  How many passes the Krylov driver takes depends
-** on the singular values: foretold are those up to the first restart, with the look for missed
-** copies, which is what values take that fall; close ones take more.  Columns of A that stay in
-** memory are read once, the others in every pass (krylov_oper.c).
+** on the singular values, which nobody knows: foretold are those for a random matrix's
+** (krylov_rehearsal.c).  Columns of A that stay in memory are read once, the others in every pass
+** (krylov_oper.c).
 */
 #include "alg_eig.h"
 #include "dense.h"
+#include "krylov_rehearsal.h"
 #include "krylov_svd.h"
-
-enum { CHECK_STEPS = 2 };
 
 static double unit_of(gx_dtype dtype)
 {
@@ -38,24 +37,26 @@ static void plan_krylov(gx_run *run, const gx_svd_args *asked, gx_svd_plan *plan
     bool is_hermitian = A->rows == A->cols && (A->properties & GX_PROP_HERMITIAN) != 0;
     double once = 0, each = 0, m = (double)A->rows, n = (double)A->cols;
     gx_oper_foresee(run, A, A->dtype, is_hermitian, gx_svd_work_bytes(run, &args), &once, &each);
-    int64_t steps = gx_ceil_div(sizes.ncv, sizes.block) + CHECK_STEPS;
+    if (gx_foretell_svd(run, &args, &plan->told) != GX_OK) {
+        return;
+    }
     double ncv = (double)sizes.ncv, b = (double)sizes.block;
     plan->driver = "golub-kahan";
-    plan->passes = 2 * steps;
     plan->ncv = sizes.ncv;
     plan->block = sizes.block;
-    plan->bytes_read = once + each * (double)plan->passes;
+    plan->bytes_read = once + each * (double)plan->told.passes;
     plan->resident = once + each > 0 ? once / (once + each) : 1;
-    // Products, and Gram-Schmidt twice of each block against half a basis on either side.
-    double step = 4 * m * n * b + 4 * (m + n) * ncv * b;
-    plan->flops = unit_of(A->dtype) * (double)steps * step;
+    // Products, and Gram-Schmidt twice of each block against half a basis, on either side in turn.
+    double passes = (double)plan->told.passes, element = (double)gx_dtype_bytes(A->dtype);
+    plan->flops = unit_of(A->dtype) * (2 * m * n * b + 2 * (m + n) * ncv * b) * passes;
+    plan->bytes_swept = (m * n + (m + n) * ncv) * element * passes;
 }
 
 gx_code gx_plan_svd(gx_run *run, const gx_svd_args *args, gx_svd_plan *plan)
 {
     const gx_mat *A = args->A;
     size_t bytes = 0;
-    *plan = (gx_svd_plan){.driver = "gesdd", .passes = 1, .resident = 1};
+    *plan = (gx_svd_plan){.driver = "gesdd", .told = {.passes = 1}, .resident = 1};
     if (gx_svd_check(run, args) != GX_OK) {
         return run->err.code;
     }

@@ -362,7 +362,9 @@ void gx_predict_cost(gx_run *run, const gx_accel *accel, const gx_cost *cost, gx
     terms->write_s = cost->bytes_written / p->db_write_bytes_per_s;
     double busy_s;
     if (accel == NULL) {
-        terms->compute_s = cost->flops / gx_profile_flops(p, dtype, gx_max(1, edge), threads);
+        double sweep_s = cost->bytes_swept / gx_profile_memory_rate(p, threads);
+        double flops_s = cost->flops / gx_profile_flops(p, dtype, gx_max(1, edge), threads);
+        terms->compute_s = fmax(flops_s, sweep_s);
         busy_s = terms->read_s + terms->compute_s + terms->write_s;
     } else {
         const gx_device_profile *d = &accel->profile;

@@ -89,7 +89,10 @@ void gx_profile_built_in(gx_profile *profile);
 */
 double gx_profile_flops(const gx_profile *profile, gx_dtype dtype, int64_t n, int threads);
 
-/* The same on a device. */
+/* Bytes per second that so many threads read and write in memory together. */
+double gx_profile_memory_rate(const gx_profile *profile, int threads);
+
+/* Flop/s on a device. */
 double gx_profile_device_flops(const gx_device_profile *profile, gx_dtype dtype, int64_t n);
 
 /* Seconds of one kernel call, with so many threads; on a device.  Sizes in args are enough. */

@@ -93,6 +93,13 @@ double gx_profile_flops(const gx_profile *profile, gx_dtype dtype, int64_t n, in
     return fmax(all, one); // a small product is not cut into more pieces than are good for it
 }
 
+double gx_profile_memory_rate(const gx_profile *profile, int threads)
+{
+    const int SATURATE = 8; // threads that a processor's memory keeps busy
+    threads = threads < SATURATE ? threads : SATURATE;
+    return 2 * profile->memcpy_bytes_per_s * threads; // a copy is two accesses
+}
+
 double gx_profile_device_flops(const gx_device_profile *profile, gx_dtype dtype, int64_t n)
 {
     return between(profile->gemm_size, profile->gemm_flops_per_s[dtype], GX_DEVICE_SIZES, (double)n,

@@ -12,6 +12,7 @@
 #include "err.h"
 #include "ledger.h"
 #include "mem.h"
+#include "past.h"
 #include "profile.h"
 #include "stats.h"
 #include "store.h"
@@ -41,6 +42,7 @@ typedef struct gx_ctx {
     bool is_profile_loaded; /* profile is valid                            */
     gx_profile profile;     /* see gx_profile_get()                        */
     gx_ledger ledger;       /* predicted and measured times, ledger.h      */
+    gx_past past;           /* passes of Krylov methods, past.h            */
     double owed_s;          /* what a device would have saved (plan.h)     */
     int holds;              /* calls and cursors that use the store now    */
     int runs;               /* of these, calls                             */

@@ -540,7 +540,7 @@ gx_code gx_job_reflectors(const gx_job *job, gx_kernel_id kernel, const gx_args 
     }
 }
 
-/* At most: T and its spare, W, and what a leaf wants; or what the one small call wants. */
+/* At most: T, ORGQR's spare, W, and what a leaf wants; or what the one small call wants. */
 size_t gx_team_call_bytes(const gx_backend *backend, gx_dev *dev, gx_kernel_id kernel,
                           gx_dtype dtype, const gx_args *p)
 {
@@ -570,6 +570,7 @@ size_t gx_team_call_bytes(const gx_backend *backend, gx_dev *dev, gx_kernel_id k
     }
     bool has_leaf = kernel == GX_GEQRF || kernel == GX_TPQRT;
     leaf = has_leaf ? backend->workspace(dev, kernel, dtype, &narrow) : 0;
-    int64_t elements = 2 * BLOCK * BLOCK + k * gx_min(gx_max(lines, 0), CHUNK);
+    int64_t triangles = kernel == GX_ORGQR ? 2 : 1;
+    int64_t elements = triangles * BLOCK * BLOCK + k * gx_min(gx_max(lines, 0), CHUNK);
     return (size_t)elements * gx_dtype_bytes(dtype) + leaf + ROUNDING;
 }

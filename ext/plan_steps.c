@@ -391,6 +391,13 @@ static void plan_system(gx_run *run, const expression *e, plan_row *row)
     }
 }
 
+static const char *foretold_by(const gx_foretold *told)
+{
+    return told->is_known   ? "as in the last call"
+           : told->is_least ? "or more for a random matrix's spectrum"
+                            : "for a random matrix's spectrum";
+}
+
 /* All singular values and vectors, or the k largest: passes over A. */
 static void plan_svd(gx_run *run, const expression *e, plan_row *row)
 {
@@ -403,17 +410,19 @@ static void plan_svd(gx_run *run, const expression *e, plan_row *row)
     double m = (double)A->rows, n = (double)A->cols;
     double count = (double)(e->k > 0 ? e->k : gx_min(A->rows, A->cols));
     row->cost = (gx_cost){.flops = plan.flops,
+                          .bytes_swept = plan.bytes_swept,
                           .bytes_read = plan.bytes_read,
                           .bytes_written = bytes_of(m + n, count, A->dtype),
-                          .calls = plan.passes};
-    add_cost(run, &row->cost, A->dtype, plan.block > 0 ? plan.block : 256, row);
+                          .calls = plan.told.passes};
+    add_cost(run, &row->cost, A->dtype, plan.block > 0 ? 1024 : 256, row);
     snprintf(row->driver, sizeof row->driver, "%s", plan.driver);
     snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)A->cols,
              (long long)(plan.block > 0 ? plan.block : A->rows));
     if (plan.block > 0) {
-        snprintf(row->detail, sizeof row->detail,
-                 "a basis of %lld, %lld passes to the first restart, %.0f %% of A in memory",
-                 (long long)plan.ncv, (long long)plan.passes, 100 * plan.resident);
+        snprintf(
+            row->detail, sizeof row->detail,
+            "a basis of %lld, %lld passes for a random matrix's spectrum, %.0f %% of A in memory",
+            (long long)plan.ncv, (long long)plan.told.passes, 100 * plan.resident);
     } else {
         snprintf(row->detail, sizeof row->detail, "all of A in memory, one pass");
     }
@@ -430,18 +439,19 @@ static void plan_eig(gx_run *run, const expression *e, plan_row *row)
     }
     double n = (double)A->rows, count = (double)(e->k > 0 ? e->k : A->rows);
     row->cost = (gx_cost){.flops = plan.flops,
+                          .bytes_swept = plan.bytes_swept,
                           .bytes_read = plan.bytes_read,
                           .bytes_written = bytes_of(n + 1, count, A->dtype),
-                          .calls = plan.passes};
-    add_cost(run, &row->cost, A->dtype, plan.block > 0 ? plan.block : 256, row);
+                          .calls = plan.told.passes};
+    add_cost(run, &row->cost, A->dtype, plan.block > 0 ? 1024 : 256, row);
     snprintf(row->driver, sizeof row->driver, "%s", plan.driver);
     snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)A->cols,
              (long long)(plan.block > 0 ? plan.block : A->rows));
     if (plan.block > 0) {
         snprintf(row->detail, sizeof row->detail,
-                 "a basis of %lld, %lld passes to the first restart, %.0f bytes each, "
-                 "%.0f %% of A in memory",
-                 (long long)plan.ncv, (long long)plan.passes, plan.bytes_pass, 100 * plan.resident);
+                 "a basis of %lld, %lld passes %s, %.0f bytes each, %.0f %% of A in memory",
+                 (long long)plan.ncv, (long long)plan.told.passes, foretold_by(&plan.told),
+                 plan.bytes_pass, 100 * plan.resident);
     } else {
         snprintf(row->detail, sizeof row->detail, "all of A in memory, one pass");
     }

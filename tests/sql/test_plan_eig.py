@@ -5,9 +5,12 @@ Plan:
   1. the driver: all or many in memory are dense, few of many Krylov; a matrix not known to be symmetric is general
   2. bytes read in a part of the memory, for the passes counted, within 1.25 x of what is foretold, and never more, for
      symmetric and general matrices; pass_bytes is all of A (a triangle of blocks) in each pass
-  3. passes: as foretold, or fewer, where values fall fast (a factor 2 each); more where they are close, never fewer
-     than a basis takes; both are counted in gx_stats
-  4. refusals
+  3. passes over a random matrix: within a quarter of what is foretold, symmetric, Hermitian, general and for singular
+     values, in one and in a part of the memory, for more values than are rehearsed; fewer where values fall fast
+  4. after a call its passes are foretold, until A or what is asked changes
+  5. gx_plan reads nothing of A
+  6. singular values alone of a tall matrix follow the memory
+  7. refusals
 """
 import json
 import re
@@ -43,7 +46,7 @@ def spectrum(n, values, seed=1):
 def put(db, a, *, symmetric):
     db.execute("SELECT gx_store('A', ?, '{\"replace\":true}')", (from_numpy(a),))
     if symmetric:
-        db.execute("SELECT gx_set_property('A', 'symmetric')")
+        db.execute("SELECT gx_set_property('A', ?)", ("hermitian" if np.iscomplexobj(a) else "symmetric",))
 
 
 @pytest.fixture
@@ -87,14 +90,95 @@ def test_bytes_of_a_pass(small, symmetric, limit):
     assert read["pass_bytes"] == pytest.approx((once + each) * read["passes"], rel=0.01)
 
 
-def test_passes(small):
+def gaussian(m, n, seed, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    a = rng.standard_normal((m, n))
+    return (a + 1j * rng.standard_normal((m, n)) if np.dtype(dtype).kind == "c" else a).astype(dtype)
+
+
+def foretold(db, what, k):
+    detail = plan(db, f"{what}(A, {k})")["detail"]
+    return int(re.search(r"([0-9]+) passes", detail)[1]), detail
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
+@pytest.mark.parametrize("k", [1, 4, 10])
+def test_passes_of_a_symmetric_matrix(small, dtype, k):
+    a = gaussian(N, N, 5, dtype)
+    put(small, (a + a.conj().T) / 2, symmetric=True)
+    passes, detail = foretold(small, "eig", k)
+    assert "for a random matrix's spectrum" in detail
+    assert counted(small, {"k": k, "method": "krylov"})["passes"] == pytest.approx(passes, rel=0.25)
+
+
+@pytest.mark.parametrize("k", [40, 75])
+def test_passes_for_many_values(small, k):
+    """A basis of more columns than are rehearsed; a Chebyshev filter."""
+    a = gaussian(N, N, 6)
+    put(small, (a + a.T) / 2, symmetric=True)
+    small.execute("SELECT gx_config('memory_limit', '10MB')")
+    p = plan(small, f"eig(A, {k})")
+    assert p["driver"] == ("lanczos" if k == 40 else "chebyshev")
+    assert counted(small, {"k": k})["passes"] == pytest.approx(p["calls"], rel=0.25)
+
+
+def test_passes_of_a_general_matrix(small):
+    put(small, gaussian(N, N, 7), symmetric=False)
+    passes, detail = foretold(small, "eig", 2)
+    assert counted(small, {"k": 2, "symmetric": False})["passes"] == pytest.approx(passes, rel=0.5)
+
+
+@pytest.mark.parametrize("m, n", [(N, N), (3 * N, N // 2), (N // 2, 3 * N)])
+def test_passes_for_singular_values(small, m, n):
+    put(small, gaussian(m, n, 8), symmetric=False)
+    small.execute("SELECT gx_config('memory_limit', '6MB')")
+    passes, detail = foretold(small, "svd", 5)
+    before = counters(small)["passes"]
+    small.execute("SELECT sigma, u FROM gx_svd('A', '{\"k\":5}')").fetchall()
+    assert counters(small)["passes"] - before == pytest.approx(passes, rel=0.25)
+    assert foretold(small, "svd", 5)[0] == counters(small)["passes"] - before
+
+
+def test_falling_values_take_fewer(small):
     put(small, spectrum(N, FALLING), symmetric=True)
-    foretold = int(re.search(r"([0-9]+) passes", plan(small, "eig(A, 3)")["detail"])[1])
-    falling = counted(small, {"k": 3})["passes"]
-    assert 0.5 * foretold <= falling <= 1.25 * foretold
+    passes, detail = foretold(small, "eig", 3)
+    assert 1 < counted(small, {"k": 3})["passes"] < passes / 2
+
+
+def test_as_in_the_last_call(small):
+    put(small, spectrum(N, FALLING), symmetric=True)
+    unknown = foretold(small, "eig", 3)
+    made = counted(small, {"k": 3})["passes"]
+    assert foretold(small, "eig", 3)[0] == made and "as in the last call" in foretold(small, "eig", 3)[1]
+    assert "random" in foretold(small, "eig", 4)[1]
+    for k in range(4, 22):  # those asked longest ago are forgotten
+        counted(small, {"k": k})
+    assert foretold(small, "eig", 3) == unknown
+    assert "last call" in foretold(small, "eig", 21)[1]
     put(small, spectrum(N, CLOSE), symmetric=True)
-    assert plan(small, "eig(A, 3)")["calls"] == foretold  # the plan does not know the spectrum
-    assert counted(small, {"k": 3})["passes"] > foretold
+    assert "random" in foretold(small, "eig", 21)[1]
+
+
+def test_values_of_a_tall_matrix_in_little_memory(small):
+    """One pass by panels, as low as the memory asks; where even the triangle does not fit, Krylov."""
+    a = gaussian(3 * N, N // 2, 9)
+    put(small, a, symmetric=False)
+    exact = np.linalg.svd(a, compute_uv=False)
+    for limit, is_dense in ("20MB", True), ("10MB", True), ("6MB", True), ("3MB", False):
+        small.execute("SELECT gx_config('memory_limit', ?)", (limit,))
+        before = counters(small)["passes"]
+        sigma = [row[0] for row in small.execute("SELECT sigma FROM gx_svd('A', '{\"k\":5}')")]
+        assert np.allclose(sigma, exact[:5], rtol=1e-11)
+        assert (counters(small)["passes"] == before) == is_dense
+    assert error(small, "SELECT sigma FROM gx_svd('A')").startswith(
+        "gx_svd: singular values of A (3300x550 f64) need ")
+
+
+def test_nothing_is_read(small):
+    put(small, spectrum(N, FALLING), symmetric=True)
+    before = counters(small)
+    foretold(small, "eig", 3), foretold(small, "svd", 3)
+    assert counters(small) == before
 
 
 def test_refusals(small):
