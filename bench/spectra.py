@@ -91,10 +91,11 @@ class Spectra:
             worst = max(worst, np.abs(np.sort(values[0])[::-1] - mine[0]).max() / np.abs(values[0]).max())
             db.execute("SELECT gx_config('memory_limit', ?)", (max(8 * n * n // 4, 6 << 20),))
             scan_s = median([timed(lambda: db.execute("SELECT gx_norm('A')").fetchone()) for _ in range(3)])
+            foretold = self.foretold(path, f"eig(A, {k})", '{"which":"LA","method":"krylov"}', max(8 * n * n // 4, 6 << 20))
             before = counters(db)
             tight_s = timed(lambda: db.execute(call).fetchall())
             rows.append((scipy_s, ample_s, tight_s, scan_s,
-                         {name: value - before[name] for name, value in counters(db).items() if name in before}))
+                         {name: value - before[name] for name, value in counters(db).items() if name in before}, foretold))
         each = [r[4] for r in rows]
         scan = [8 * n * n / r[3] for r in rows]
         seconds = [self.seconds_of_passes(d) for d in each]
@@ -103,6 +104,11 @@ class Spectra:
         self.report(f"eigs {n} in a quarter: a scan of A / a pass over A", median([r[3] * d["passes"] / s
                                                              for r, d, s in zip(rows, each, seconds)]), "ratio", ">= 0.85",
                     gx_s=median([r[2] for r in rows]), passes=each[0]["passes"])
+        self.report("  passes made / foretold by gx_plan, which has not seen A", each[0]["passes"] / rows[0][5]["calls"], "ratio",
+                    "0.8 .. 1.25", foretold=rows[0][5]["calls"], made=each[0]["passes"])
+        self.report("  bytes read / foretold by gx_plan", max(d["bytes_read"] / r[5]["bytes_read"] for d, r in zip(each, rows)),
+                    "ratio", "<= 1.25")
+        self.report("  seconds / foretold by gx_plan", median([r[2] / r[5]["seconds"] for r in rows]), "ratio", "")
         self.report("  bytes streamed/s / scan",
                     median([d["bytes_read"] / s / rate for d, s, rate in zip(each, seconds, scan)]), "of scan",
                     "", pass_ms=1e3 * median([s / d["passes"] for d, s in zip(each, seconds)]),
@@ -113,6 +119,15 @@ class Spectra:
         self.report("  bytes read / (pass_bytes: all of the triangle in each)",
                     max(d["bytes_read"] / d["pass_bytes"] for d in each), "ratio", "<= 1")
         db.close()
+
+    def foretold(self, path, expression, options, memory_limit):
+        """The row of gx_plan, by a connection that has made no call."""
+        db = self.connect(path)
+        db.execute("SELECT gx_config('memory_limit', ?)", (memory_limit,))
+        cursor = db.execute("SELECT * FROM gx_plan(?, ?)", (expression, options))
+        row = dict(zip((name for name, *_ in cursor.description), cursor.fetchone()))
+        db.close()
+        return row
 
     @staticmethod
     def seconds_of_passes(counted):

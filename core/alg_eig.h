@@ -126,9 +126,7 @@ bool gx_eig_wants_krylov(gx_run *run, const gx_eig_args *args);
 /* Passes over A that a Krylov driver will make (krylov_rehearsal.h). */
 typedef struct gx_foretold {
     int64_t passes;
-    bool
-        is_known; /* an earlier call has made as many; else a random matrix's spectrum takes them */
-    bool is_least; /* or more: not all had converged when the rehearsal ended */
+    const char *how; /* it is known, in words after "17 passes": static */
 } gx_foretold;
 
 /* What gx_alg_eig() would do (plan_eig.c), for gx_plan. */
@@ -211,6 +209,8 @@ bool gx_svd_dense_fits(gx_run *run, const gx_svd_args *args);
 /* What is asked that makes no sense; who computes it; GX_BUDGET where that is the dense driver and
 ** it does not fit. */
 gx_code gx_svd_check(gx_run *run, const gx_svd_args *args);
+/* What is asked of an iterative driver that it does not do. */
+gx_code gx_svd_check_iterative(gx_run *run, const gx_svd_args *args);
 gx_svd_method gx_svd_choose_method(gx_run *run, const gx_svd_args *args);
 gx_code gx_svd_refuse_dense(gx_run *run, const gx_svd_args *args);
 

@@ -384,8 +384,7 @@ gx_code gx_svd_check(gx_run *run, const gx_svd_args *args)
     return GX_OK;
 }
 
-/* What is asked of an iterative driver that it does not do. */
-static gx_code check_iterative(gx_run *run, const gx_svd_args *args)
+gx_code gx_svd_check_iterative(gx_run *run, const gx_svd_args *args)
 {
     const char *name = args->method == GX_SVD_KRYLOV ? "krylov" : "randomized";
     if (args->k == 0) {
@@ -482,7 +481,7 @@ gx_code gx_alg_svd(gx_run *run, const gx_svd_args *asked, gx_svd_result *result)
         args.mode = args.wants_residuals && args.mode == GX_SVD_VALUES ? GX_SVD_ECONOMY : args.mode;
         if (is_dense) {
             gx_svd_dense(run, &args, result);
-        } else if (check_iterative(run, &args) == GX_OK && args.is_smallest) {
+        } else if (gx_svd_check_iterative(run, &args) == GX_OK && args.is_smallest) {
             gx_svd_smallest(run, &args, result);
         } else if (gx_ok(run)) {
             gx_svd_iterative(run, &args, result);

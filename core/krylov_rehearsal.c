@@ -162,6 +162,11 @@ static void shrink(int64_t *n, int64_t *k, int64_t *ncv, int64_t *block)
     }
 }
 
+static const char *how_of(bool is_enough)
+{
+    return is_enough ? "for a random matrix's spectrum" : "or more for a random matrix's spectrum";
+}
+
 /* ---- eigenvalues ----------------------------------------------------------------------------- */
 
 static void lay_semicircle(model *of, int64_t n, bool is_inverse)
@@ -234,7 +239,7 @@ static gx_code rehearse_eig(gx_run *run, const gx_eig_args *asked, gx_foretold *
         gx_eig_result result = {0};
         gx_eig_krylov_of(run, &of.op, &args, &result);
         told->passes = result.passes;
-        told->is_least = gx_ok(run) && result.count < args.k;
+        told->how = how_of(result.count >= args.k);
         gx_eig_clear(&result);
     }
     end_model(&of);
@@ -274,7 +279,7 @@ static gx_code rehearse_svd(gx_run *run, const gx_svd_args *asked, gx_foretold *
         gx_svd_result result = {0};
         gx_svd_krylov(run, &of.op, &args, &result);
         told->passes = result.passes;
-        told->is_least = gx_ok(run) && result.count < args.k;
+        told->how = how_of(result.count >= args.k);
         gx_svd_clear(&result);
     }
     end_model(&of);
@@ -362,14 +367,20 @@ gx_code gx_foretell_eig(gx_run *run, const gx_eig_args *args, gx_foretold *told)
 {
     gx_search search;
     int i = search_of_eig(args, &search) ? place_of(&run->ctx->past, &search) : -1;
-    *told = (gx_foretold){.passes = i < 0 ? 0 : run->ctx->past.passes[i], .is_known = i >= 0};
-    return i >= 0 ? GX_OK : rehearse_eig(run, args, told);
+    if (i < 0) {
+        return rehearse_eig(run, args, told);
+    }
+    *told = (gx_foretold){run->ctx->past.passes[i], "as in the last call"};
+    return GX_OK;
 }
 
 gx_code gx_foretell_svd(gx_run *run, const gx_svd_args *args, gx_foretold *told)
 {
     gx_search search;
     int i = search_of_svd(args, &search) ? place_of(&run->ctx->past, &search) : -1;
-    *told = (gx_foretold){.passes = i < 0 ? 0 : run->ctx->past.passes[i], .is_known = i >= 0};
-    return i >= 0 ? GX_OK : rehearse_svd(run, args, told);
+    if (i < 0) {
+        return rehearse_svd(run, args, told);
+    }
+    *told = (gx_foretold){run->ctx->past.passes[i], "as in the last call"};
+    return GX_OK;
 }

@@ -314,7 +314,7 @@ gx_code gx_svd_iterative(gx_run *run, const gx_svd_args *asked, gx_svd_result *r
             gx_svd_randomized(run, &op, args, result);
         } else {
             gx_svd_krylov(run, &op, args, result);
-            gx_passes_note_svd(run, asked, result->passes);
+            gx_passes_note_svd(run, args, result->passes);
         }
     }
     if (gx_ok(run) && args->wants_residuals) {

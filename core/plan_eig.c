@@ -21,6 +21,13 @@ static double unit_of(gx_dtype dtype)
 static void plan_krylov(gx_run *run, const gx_eig_args *args, gx_eig_plan *plan)
 {
     const gx_mat *A = args->A;
+    if (args->B != NULL || args->which == GX_EIG_NEAREST ||
+        args->which == GX_EIG_SMALLEST_MAGNITUDE) {
+        gx_run_failf(run, GX_UNSUPPORTED,
+                     "eigenvalues near a number, and those of a pair of matrices, are not planned: "
+                     "they take a factorisation first, see gx_plan('lu(A)')");
+        return;
+    }
     gx_krylov_sizes sizes;
     gx_krylov_eig_sizes(args, &sizes);
     size_t needed = gx_krylov_eig_bytes(args);

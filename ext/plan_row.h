@@ -6,6 +6,7 @@
 #define GX_PLAN_ROW_H
 
 #include "gx_ext.h"
+#include "spectra.h"
 
 #include "../core/plan.h"
 
@@ -46,6 +47,11 @@ typedef struct expression {
     bool has_b;
     int64_t k; /* svd, eig: how many; 0: all */
     plan_op op;
+    gx_eig_options eig_options; /* eig */
+    gx_eig_args eig;
+    gx_mat mats[2];             /* what eig.B and eig.start point to */
+    gx_svd_options svd_options; /* svd */
+    gx_svd_args svd;
 } expression;
 
 /* Fill the row; a failure is the run's. */

@@ -391,24 +391,16 @@ static void plan_system(gx_run *run, const expression *e, plan_row *row)
     }
 }
 
-static const char *foretold_by(const gx_foretold *told)
-{
-    return told->is_known   ? "as in the last call"
-           : told->is_least ? "or more for a random matrix's spectrum"
-                            : "for a random matrix's spectrum";
-}
-
 /* All singular values and vectors, or the k largest: passes over A. */
 static void plan_svd(gx_run *run, const expression *e, plan_row *row)
 {
     const gx_mat *A = &e->a.mat;
-    gx_svd_args args = {.A = A, .mode = GX_SVD_ECONOMY, .k = e->k};
     gx_svd_plan plan;
-    if (gx_plan_svd(run, &args, &plan) != GX_OK) {
+    if (gx_plan_svd(run, &e->svd, &plan) != GX_OK) {
         return;
     }
     double m = (double)A->rows, n = (double)A->cols;
-    double count = (double)(e->k > 0 ? e->k : gx_min(A->rows, A->cols));
+    double count = (double)(e->svd.k > 0 ? e->svd.k : gx_min(A->rows, A->cols));
     row->cost = (gx_cost){.flops = plan.flops,
                           .bytes_swept = plan.bytes_swept,
                           .bytes_read = plan.bytes_read,
@@ -419,10 +411,9 @@ static void plan_svd(gx_run *run, const expression *e, plan_row *row)
     snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)A->cols,
              (long long)(plan.block > 0 ? plan.block : A->rows));
     if (plan.block > 0) {
-        snprintf(
-            row->detail, sizeof row->detail,
-            "a basis of %lld, %lld passes for a random matrix's spectrum, %.0f %% of A in memory",
-            (long long)plan.ncv, (long long)plan.told.passes, 100 * plan.resident);
+        snprintf(row->detail, sizeof row->detail,
+                 "a basis of %lld, %lld passes %s, %.0f %% of A in memory", (long long)plan.ncv,
+                 (long long)plan.told.passes, plan.told.how, 100 * plan.resident);
     } else {
         snprintf(row->detail, sizeof row->detail, "all of A in memory, one pass");
     }
@@ -432,12 +423,11 @@ static void plan_svd(gx_run *run, const expression *e, plan_row *row)
 static void plan_eig(gx_run *run, const expression *e, plan_row *row)
 {
     const gx_mat *A = &e->a.mat;
-    gx_eig_args args = {.A = A, .k = e->k, .wants_right = true};
     gx_eig_plan plan;
-    if (gx_plan_eig(run, &args, &plan) != GX_OK) {
+    if (gx_plan_eig(run, &e->eig, &plan) != GX_OK) {
         return;
     }
-    double n = (double)A->rows, count = (double)(e->k > 0 ? e->k : A->rows);
+    double n = (double)A->rows, count = (double)(e->eig.k > 0 ? e->eig.k : A->rows);
     row->cost = (gx_cost){.flops = plan.flops,
                           .bytes_swept = plan.bytes_swept,
                           .bytes_read = plan.bytes_read,
@@ -450,8 +440,8 @@ static void plan_eig(gx_run *run, const expression *e, plan_row *row)
     if (plan.block > 0) {
         snprintf(row->detail, sizeof row->detail,
                  "a basis of %lld, %lld passes %s, %.0f bytes each, %.0f %% of A in memory",
-                 (long long)plan.ncv, (long long)plan.told.passes, foretold_by(&plan.told),
-                 plan.bytes_pass, 100 * plan.resident);
+                 (long long)plan.ncv, (long long)plan.told.passes, plan.told.how, plan.bytes_pass,
+                 100 * plan.resident);
     } else {
         snprintf(row->detail, sizeof row->detail, "all of A in memory, one pass");
     }

@@ -11,7 +11,7 @@
 
 #include "gx_ext.h"
 
-enum { GX_TABLE_COLUMNS_MAX = 16, GX_TABLE_ARGS_MAX = 8 };
+enum { GX_TABLE_COLUMNS_MAX = 20, GX_TABLE_ARGS_MAX = 8 };
 
 typedef struct gx_table_fn {
     gx_function def;    /* name, min_args, max_args (the options included); body NULL */

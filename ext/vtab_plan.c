@@ -14,11 +14,14 @@
 **     svd(A)  svd(A, 10)                    all singular values and vectors, or the largest
 **     eig(A)  eig(A, 10)                    the same of eigenvalues
 **
+** svd and eig take the options of gx_svd and gx_eig as a second argument.
+**
 ** A name with other characters than letters, digits, '_' and one dot is written in double quotes.
 ** What an operation would do is plan_steps.c's; the figures come from a dry run of the very program
 ** that would be executed (core/schedule.c).
 */
 #include "plan_row.h"
+#include "table_fn.h"
 
 #include "../core/accel.h"
 
@@ -46,26 +49,14 @@ enum {
     COL_WRITE,
     COL_COMMIT,
     COL_FACTOR,
-    COL_EXPRESSION /* hidden: the argument */
+    PLAN_COLUMNS /* the arguments are hidden */
 };
 
-static const char SCHEMA[] =
-    "CREATE TABLE x(chosen INTEGER, device TEXT, driver TEXT, detail TEXT, "
-    "block TEXT, cache_blocks INTEGER, calls INTEGER, bytes_read INTEGER, "
-    "bytes_written INTEGER, flops REAL, seconds REAL, start_s REAL, read_s REAL, up_s REAL, "
-    "compute_s REAL, down_s REAL, write_s REAL, commit_s REAL, factor REAL, expression HIDDEN)";
-
-typedef struct plan_table {
-    sqlite3_vtab base; /* must be first */
-    gx_ctx *ctx;
-} plan_table;
-
-typedef struct plan_cursor {
-    sqlite3_vtab_cursor base; /* must be first */
-    plan_row row[2];          /* the chosen one first */
-    int rows, at;
-    sqlite3_int64 rowid;
-} plan_cursor;
+/* The chosen one first. */
+typedef struct plan_rows {
+    plan_row row[2];
+    int64_t rows;
+} plan_rows;
 
 /* ---- the expression -------------------------------------------------------------------------- */
 
@@ -200,7 +191,6 @@ static gx_code parse_infix(expression *e, gx_err *err)
 
 static gx_code parse(expression *e, const char *text, gx_err *err)
 {
-    memset(e, 0, sizeof *e);
     e->at = text;
     skip_blanks(e);
     bool takes_two;
@@ -244,7 +234,7 @@ static bool may_leave_host(plan_op op)
 }
 
 /* The same on the device, where there is one; the row that would be used is first. */
-static void add_device(gx_run *run, expression *e, plan_cursor *cursor)
+static void add_device(gx_run *run, expression *e, plan_rows *plan)
 {
     size_t bytes = 0;
     gx_accel *accel = may_leave_host(e->op) ? gx_plan_look(run, &bytes) : NULL;
@@ -253,134 +243,76 @@ static void add_device(gx_run *run, expression *e, plan_cursor *cursor)
     }
     run->target = accel;
     run->target_bytes = bytes;
-    gx_plan_expression(run, e, &cursor->row[1]);
+    gx_plan_expression(run, e, &plan->row[1]);
     run->target = NULL;
-    cursor->rows = cursor->row[1].terms.seconds > 0 ? 2 : 1; // else it has no room
+    plan->rows = plan->row[1].terms.seconds > 0 ? 2 : 1; // else it has no room
     bool is_forced = run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA;
-    if (cursor->rows == 2 &&
-        (is_forced || gx_plan_is_faster(cursor->row[0].cost.flops, &cursor->row[0].terms,
-                                        &cursor->row[1].terms))) {
-        plan_row host = cursor->row[0];
-        cursor->row[0] = cursor->row[1];
-        cursor->row[1] = host;
+    if (plan->rows == 2 &&
+        (is_forced ||
+         gx_plan_is_faster(plan->row[0].cost.flops, &plan->row[0].terms, &plan->row[1].terms))) {
+        plan_row host = plan->row[0];
+        plan->row[0] = plan->row[1];
+        plan->row[1] = host;
     }
 }
 
-static void make_rows(gx_run *run, const char *text, plan_cursor *cursor)
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* What the options object says of the operation; those of the others have none. */
+static bool take_options(gx_fn *fn, expression *e)
 {
-    expression e;
+    const gx_option *keys = e->op == PLAN_EIG   ? gx_eig_table_keys
+                            : e->op == PLAN_SVD ? gx_svd_table_keys
+                                                : NULL;
+    void *out = e->op == PLAN_EIG ? (void *)&e->eig_options : (void *)&e->svd_options;
+    if (!gx_fn_options(fn, keys, out)) {
+        return false;
+    }
+    bool is_given = e->op == PLAN_EIG ? e->eig_options.has_k : e->svd_options.has_k;
+    if (is_given && e->k > 0) {
+        return gx_fn_fail(fn, "k is in the expression and in the options: give it once");
+    }
+    if (e->k > 0) {
+        e->eig_options.has_k = e->svd_options.has_k = true;
+        e->eig_options.k = e->svd_options.k = e->k;
+    }
+    return true;
+}
+
+static bool take_spectrum(gx_fn *fn, expression *e)
+{
+    if (e->op == PLAN_SVD) {
+        return gx_svd_args_of(fn, &e->svd_options, &e->a.mat, true, &e->svd);
+    }
+    if (e->op == PLAN_EIG) {
+        e->eig.wants_right = true;
+        return gx_eig_args_of(fn, &e->eig_options, &e->a.mat, e->mats, &e->eig);
+    }
+    return true;
+}
+
+static bool plan_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
+{
+    (void)used;
+    plan_rows *plan = state;
+    const char *text = (const char *)sqlite3_value_text(fn->argv[0]);
+    expression e = {.op = PLAN_TRANSPOSE};
     gx_err err = {0};
+    if (text == NULL) {
+        return gx_fn_fail(fn, "takes one expression, such as gx_plan('A @ B')");
+    }
     if (parse(&e, text, &err) != GX_OK) {
-        gx_run_fail(run, &err);
-    } else if (find_operand(run, &e.a) && (!e.has_b || find_operand(run, &e.b))) {
-        gx_plan_expression(run, &e, &cursor->row[0]);
-        cursor->rows = 1;
-        add_device(run, &e, cursor);
+        gx_run_fail(&fn->run, &err);
+        return false;
     }
-}
-
-/* ---- the virtual table ----------------------------------------------------------------------- */
-
-static int plan_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
-                        sqlite3_vtab **out, char **message)
-{
-    (void)argc, (void)argv, (void)message;
-    int rc = sqlite3_declare_vtab(db, SCHEMA);
-    if (rc != SQLITE_OK) {
-        return rc;
+    if (take_options(fn, &e) && find_operand(&fn->run, &e.a) &&
+        (!e.has_b || find_operand(&fn->run, &e.b)) && take_spectrum(fn, &e)) {
+        gx_plan_expression(&fn->run, &e, &plan->row[0]);
+        plan->rows = 1;
+        add_device(&fn->run, &e, plan);
     }
-    sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
-    plan_table *table = sqlite3_malloc64(sizeof *table);
-    if (table == NULL) {
-        return SQLITE_NOMEM;
-    }
-    memset(table, 0, sizeof *table);
-    table->ctx = aux;
-    *out = &table->base;
-    return SQLITE_OK;
-}
-
-static int plan_disconnect(sqlite3_vtab *vtab)
-{
-    sqlite3_free(vtab);
-    return SQLITE_OK;
-}
-
-static int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
-{
-    (void)vtab;
-    for (int k = 0; k < info->nConstraint; k++) {
-        const struct sqlite3_index_constraint *c = &info->aConstraint[k];
-        if (c->iColumn == COL_EXPRESSION && c->op == SQLITE_INDEX_CONSTRAINT_EQ) {
-            if (!c->usable) {
-                return SQLITE_CONSTRAINT;
-            }
-            info->aConstraintUsage[k].argvIndex = 1;
-            info->aConstraintUsage[k].omit = 1;
-            info->idxNum = 1;
-        }
-    }
-    info->estimatedRows = 1;
-    info->estimatedCost = 1;
-    return SQLITE_OK;
-}
-
-static int plan_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
-{
-    (void)vtab;
-    plan_cursor *cursor = sqlite3_malloc64(sizeof *cursor);
-    if (cursor == NULL) {
-        return SQLITE_NOMEM;
-    }
-    memset(cursor, 0, sizeof *cursor);
-    *out = &cursor->base;
-    return SQLITE_OK;
-}
-
-static int plan_close(sqlite3_vtab_cursor *cursor)
-{
-    sqlite3_free(cursor);
-    return SQLITE_OK;
-}
-
-static int plan_filter(sqlite3_vtab_cursor *base, int index, const char *text, int argc,
-                       sqlite3_value **argv)
-{
-    (void)text, (void)argc;
-    plan_cursor *cursor = (plan_cursor *)base;
-    plan_table *table = (plan_table *)base->pVtab;
-    cursor->rows = 0;
-    cursor->at = 0;
-    cursor->rowid = 0;
-    memset(cursor->row, 0, sizeof cursor->row);
-    gx_run run;
-    gx_run_begin(&run, table->ctx, "gx_plan");
-    const char *formula = index == 1 ? (const char *)sqlite3_value_text(argv[0]) : NULL;
-    if (formula == NULL) {
-        gx_run_failf(&run, GX_ARG, "takes one expression, such as gx_plan('A @ B')");
-    } else {
-        make_rows(&run, formula, cursor);
-    }
-    gx_run_end(&run);
-    if (run.err.code != GX_OK) {
-        cursor->rows = 0;
-        return gx_vtab_error(base->pVtab, "gx_plan", &run.err);
-    }
-    return SQLITE_OK;
-}
-
-static int plan_next(sqlite3_vtab_cursor *base)
-{
-    plan_cursor *cursor = (plan_cursor *)base;
-    cursor->at++;
-    cursor->rowid++;
-    return SQLITE_OK;
-}
-
-static int plan_eof(sqlite3_vtab_cursor *base)
-{
-    const plan_cursor *cursor = (plan_cursor *)base;
-    return cursor->at >= cursor->rows;
+    *rows = plan->rows;
+    return gx_ok(&fn->run);
 }
 
 /* The prediction and what it is made of. */
@@ -389,19 +321,17 @@ static void result_term(sqlite3_context *sql, const gx_terms *terms, int column)
     const double term[] = {terms->seconds, terms->start_s,   terms->read_s,
                            terms->up_s,    terms->compute_s, terms->down_s,
                            terms->write_s, terms->commit_s,  terms->factor};
-    if (column >= COL_SECONDS && column <= COL_FACTOR) {
-        sqlite3_result_double(sql, term[column - COL_SECONDS]);
-    }
+    sqlite3_result_double(sql, term[column - COL_SECONDS]);
 }
 
-static int plan_column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int column)
+static void plan_column(void *state, gx_ctx *ctx, int64_t at, int column, sqlite3_context *sql)
 {
-    const plan_cursor *cursor = (plan_cursor *)base;
-    const plan_row *row = &cursor->row[cursor->at];
+    (void)ctx;
+    const plan_row *row = &((const plan_rows *)state)->row[at];
     const gx_cost *cost = &row->cost;
     switch (column) {
     case COL_CHOSEN:
-        sqlite3_result_int(sql, cursor->at == 0);
+        sqlite3_result_int(sql, at == 0);
         break;
     case COL_DEVICE:
         sqlite3_result_text(sql, row->device, -1, SQLITE_TRANSIENT);
@@ -434,30 +364,28 @@ static int plan_column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int colu
         result_term(sql, &row->terms, column);
         break;
     }
-    return SQLITE_OK;
 }
 
-static int plan_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid)
+static void plan_clear(void *state)
 {
-    *rowid = ((plan_cursor *)base)->rowid;
-    return SQLITE_OK;
+    (void)state;
 }
 
-static const sqlite3_module plan_module = {
-    .iVersion = 0,
-    .xConnect = plan_connect, /* no xCreate: eponymous only */
-    .xBestIndex = plan_best_index,
-    .xDisconnect = plan_disconnect,
-    .xOpen = plan_open,
-    .xClose = plan_close,
-    .xFilter = plan_filter,
-    .xNext = plan_next,
-    .xEof = plan_eof,
-    .xColumn = plan_column,
-    .xRowid = plan_rowid,
+static const gx_table_fn plan_table = {
+    .def = {"gx_plan", 1, 2, false, NULL},
+    .shape = "CREATE TABLE x(chosen INTEGER, device TEXT, driver TEXT, detail TEXT, "
+             "block TEXT, cache_blocks INTEGER, calls INTEGER, bytes_read INTEGER, "
+             "bytes_written INTEGER, flops REAL, seconds REAL, start_s REAL, read_s REAL, "
+             "up_s REAL, compute_s REAL, down_s REAL, write_s REAL, commit_s REAL, factor REAL, "
+             "expression HIDDEN, options HIDDEN)",
+    .columns = PLAN_COLUMNS,
+    .state_bytes = sizeof(plan_rows),
+    .begin = plan_begin,
+    .column = plan_column,
+    .clear = plan_clear,
 };
 
 int gx_register_plan(sqlite3 *db, gx_ctx *ctx)
 {
-    return sqlite3_create_module_v2(db, "gx_plan", &plan_module, ctx, NULL);
+    return gx_register_table_fn(db, ctx, &plan_table);
 }

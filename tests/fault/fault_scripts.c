@@ -223,6 +223,9 @@ const fault_script fault_scripts[] = {
      "gx_check_property('[[2,1],[1,2]]', 'positive')"},
     {"plan-systems", SMALL,
      "SELECT count(*) FROM gx_plan('solve(S, B)') UNION ALL SELECT count(*) FROM gx_plan('qr(A)')"},
+    {"plan-passes", SMALL,
+     "SELECT count(*) FROM gx_plan('eig(S, 2)', '{\"method\":\"krylov\"}') UNION ALL "
+     "SELECT count(*) FROM gx_plan('svd(A, 2)', '{\"method\":\"krylov\"}')"},
 
     // Elementwise and reductions.
     {"elementwise", SMALL,

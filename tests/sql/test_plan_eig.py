@@ -10,7 +10,8 @@ Plan:
   4. after a call its passes are foretold, until A or what is asked changes
   5. gx_plan reads nothing of A
   6. singular values alone of a tall matrix follow the memory
-  7. refusals
+  7. options: those of gx_eig and gx_svd, and what contradicts the expression
+  8. refusals
 """
 import json
 import re
@@ -179,6 +180,38 @@ def test_nothing_is_read(small):
     before = counters(small)
     foretold(small, "eig", 3), foretold(small, "svd", 3)
     assert counters(small) == before
+
+
+@pytest.mark.parametrize("which", ["LA", "SA", "LM"])
+def test_options(small, which):
+    a = gaussian(N, N, 10)
+    put(small, (a + a.T) / 2, symmetric=True)
+    options = json.dumps({"k": 6, "which": which, "block": 4})
+    p = dict(small.execute("SELECT * FROM gx_plan('eig(A)', ?)", (options,)).fetchone())
+    assert p["block"] == f"{N} x 4"
+    assert counted(small, json.loads(options))["passes"] == pytest.approx(p["calls"], rel=0.25)
+
+
+def test_randomized(small):
+    put(small, gaussian(N, N, 11), symmetric=False)
+    p = dict(small.execute("SELECT * FROM gx_plan('svd(A, 4)', '{\"method\":\"randomized\",\"power\":3}')").fetchone())
+    assert (p["driver"], p["calls"]) == ("randomized", 8) and "8 passes whatever its spectrum" in p["detail"]
+    before = counters(small)["passes"]
+    small.execute("SELECT sigma, u FROM gx_svd('A', '{\"k\":4,\"method\":\"randomized\",\"power\":3}')").fetchall()
+    assert counters(small)["passes"] - before == 8
+
+
+@pytest.mark.parametrize("expression, options, text", [
+    ("eig(A, 3)", '{"k":4}', "k is in the expression and in the options: give it once"),
+    ("eig(A, 3)", '{"sigma":1}', "eigenvalues near a number, and those of a pair of matrices, are not planned: "
+                                 "they take a factorisation first, see gx_plan('lu(A)')"),
+    ("A @ A", '{"alpha":2}', "unknown option \"alpha\": there are none"),
+    ("eig(A)", "x", "options must be a JSON object '{...}', not 'x'"),
+    (None, None, "takes one expression, such as gx_plan('A @ B')"),
+])
+def test_refused_options(small, expression, options, text):
+    put(small, spectrum(N, FALLING), symmetric=True)
+    assert error(small, "SELECT * FROM gx_plan(?, ?)", expression, options).strip() == "gx_plan: " + text
 
 
 def test_refusals(small):
