@@ -247,8 +247,8 @@ static bool refuse_key(gx_fn *fn, const gx_option *spec, const char *key)
         const char *comma = o == spec ? "" : (o + 1)->type == GX_OPT_END ? " and " : ", ";
         n += (size_t)snprintf(known + n, sizeof known - n, "%s\"%s\"", comma, o->key);
     }
-    return gx_fn_fail(fn, "unknown option \"%s\": %s %s", gx_text_show(key, strlen(key), shown),
-                      n == 0 ? "there are none" : "the known ones are", known);
+    return gx_fn_fail(fn, "unknown option \"%s\": %s%s", gx_text_show(key, strlen(key), shown),
+                      n == 0 ? "there are none" : "the known ones are ", known);
 }
 
 static bool take_member(gx_fn *fn, const gx_option *spec, const cJSON *first, const cJSON *item,
