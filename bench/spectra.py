@@ -122,7 +122,7 @@ class Spectra:
 
     def foretold(self, path, expression, options, memory_limit):
         """The row of gx_plan, by a connection that has made no call."""
-        db = self.connect(path)
+        db = self.connect(path, tile_bytes=1 << 16)
         db.execute("SELECT gx_config('memory_limit', ?)", (memory_limit,))
         cursor = db.execute("SELECT * FROM gx_plan(?, ?)", (expression, options))
         row = dict(zip((name for name, *_ in cursor.description), cursor.fetchone()))
