@@ -150,6 +150,9 @@ gx_code gx_store_call_progress(gx_store *store, const char *fn, const char *labe
 */
 gx_code gx_store_find(gx_store *store, const char *name, gx_meta *meta, gx_err *err);
 
+/* Fail with "no matrix named 'X'" and, where it can be guessed, what was meant. */
+gx_code gx_store_missing(gx_store *store, const char *name, gx_err *err);
+
 /* As find, but absence is *found = false and GX_OK. */
 gx_code gx_store_lookup(gx_store *store, const char *name, gx_meta *meta, bool *found, gx_err *err);
 

@@ -421,7 +421,7 @@ gx_code gx_store_find(gx_store *store, const char *name, gx_meta *meta, gx_err *
     bool found;
     GX_TRY(gx_store_lookup(store, name, meta, &found, err));
     if (!found) {
-        return gx_fail(err, GX_ARG, "no matrix named '%.*s'", GX_NAME_MAX, name);
+        return gx_store_missing(store, name, err);
     }
     return GX_OK;
 }

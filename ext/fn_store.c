@@ -152,7 +152,7 @@ static void drop(gx_fn *fn)
         if (found) {
             gx_store_drop(fn->ctx->store, &meta, &err);
         } else if (!opt.if_exists) {
-            gx_fail(&err, GX_ARG, "no matrix named '%.*s'", GX_NAME_MAX, name);
+            gx_store_missing(fn->ctx->store, name, &err);
         }
     }
     if (gx_run_fail(&fn->run, &err) == GX_OK && found) {

@@ -8,13 +8,15 @@
 */
 #include "help.h"
 
+#include "../core/near.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 #include "help_pages.h"
 
-enum { WORD_MAX = 64, FAR = 1 << 20, SENTENCE_MAX = 400 };
+enum { SENTENCE_MAX = 400 };
 
 // Entries -----------------------------------------------------------------------------------------
 
@@ -194,38 +196,12 @@ int gx_help_grade(const gx_help_entry *entry, const char *word)
     return contains(entry->body, wanted.text, wanted.bytes) ? 1 : 0;
 }
 
-int gx_edit_distance(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
-{
-    int before[WORD_MAX + 1], last[WORD_MAX + 1], row[WORD_MAX + 1];
-    if (a_bytes > WORD_MAX || b_bytes > WORD_MAX) {
-        return FAR;
-    }
-    for (size_t j = 0; j <= b_bytes; j++) {
-        row[j] = before[j] = (int)j;
-    }
-    for (size_t i = 1; i <= a_bytes; i++) {
-        memcpy(last, before, sizeof last);
-        memcpy(before, row, sizeof before);
-        row[0] = (int)i;
-        for (size_t j = 1; j <= b_bytes; j++) {
-            bool is_same = lower(a[i - 1]) == lower(b[j - 1]);
-            int best = before[j - 1] + !is_same;
-            best = before[j] + 1 < best ? before[j] + 1 : best;
-            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-            bool is_swap = i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
-                           lower(a[i - 2]) == lower(b[j - 1]);
-            row[j] = is_swap && last[j - 2] + 1 < best ? last[j - 2] + 1 : best;
-        }
-    }
-    return row[b_bytes];
-}
-
 bool gx_help_is_near(const gx_help_entry *entry, const char *word)
 {
     gx_piece wanted = core_of(word, strlen(word));
     gx_piece name = core_of(entry->name.text, entry->name.bytes);
-    int distance = gx_edit_distance(wanted.text, wanted.bytes, name.text, name.bytes);
-    return !entry->is_topic && 3 * distance <= (int)wanted.bytes;
+    int distance = gx_near_distance(wanted.text, wanted.bytes, name.text, name.bytes);
+    return !entry->is_topic && gx_near_is_misspelt(distance, wanted.bytes);
 }
 
 const char *gx_help_usage(const char *function, char out[GX_USAGE_BYTES])

@@ -40,9 +40,6 @@ int gx_help_grade(const gx_help_entry *entry, const char *word);
 /* A misspelling away from the entry's name: at most a third of the word is wrong. */
 bool gx_help_is_near(const gx_help_entry *entry, const char *word);
 
-/* Letters to insert, delete, change or swap to make b of a, case apart; more than 64 bytes: far. */
-int gx_edit_distance(const char *a, size_t a_bytes, const char *b, size_t b_bytes);
-
 /*
 ** ": gx_matmul(A, B[, destination][, options])" for the function, after an error about its
 ** arguments; "" where it has no entry.
