@@ -53,6 +53,7 @@ static bool take_options(gx_agg *agg, gx_fn *fn, const agg_options *opt)
     agg->spec.cols = opt->has_cols ? opt->cols : -1;
     agg->spec.dtype = opt->has_dtype ? opt->dtype : has_imag ? GX_C128 : GX_F64;
     agg->is_replacing = opt->replace;
+    agg->is_dtype_given = opt->has_dtype;
     if (has_imag && !gx_dtype_is_complex(agg->spec.dtype)) {
         return gx_fn_fail(fn, "there are imaginary parts but dtype is %s",
                           gx_dtype_name(agg->spec.dtype));

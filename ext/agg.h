@@ -28,11 +28,12 @@ typedef struct gx_agg {
     int argc;                    /* arguments, name included, options not        */
     int64_t input_row;           /* rows so far, for messages                    */
     bool is_replacing;
+    bool is_dtype_given; /* by the options                               */
     gx_scatter_spec spec;
     char name[2 * GX_NAME_MAX + 2]; /* destination; "" for a value               */
-    gx_agg_undo *undo;           /* of the storing ones: belongs to the statement */
-    struct gx_scatter *scatter;  /* of gx_*_cells                                */
-    struct gx_stack *stack;      /* of gx_*_rows                                 */
+    gx_agg_undo *undo;              /* of the storing ones: belongs to the statement */
+    struct gx_scatter *scatter;     /* of gx_*_cells                                */
+    struct gx_stack *stack;         /* of gx_*_rows                                 */
 } gx_agg;
 
 /*

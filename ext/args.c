@@ -133,7 +133,9 @@ static gx_code matrix_of_blob(const source *from, sqlite3_value *value, gx_mat *
     gx_value v;
     gx_err inner = {0};
     if (gx_value_parse(blob == NULL ? "" : blob, bytes, &v, &inner) != GX_OK) {
-        return gx_fail(err, inner.code, "%s is %s", from->label, inner.text);
+        bool is_raw = bytes > 0 && bytes % sizeof(float) == 0 && !gx_value_is(blob, bytes);
+        return gx_fail(err, inner.code, "%s is %s%s", from->label, inner.text,
+                       is_raw ? ": raw numbers go through gx_from_bytes" : "");
     }
     size_t alignment = gx_dtype_is_double(v.dtype) ? sizeof(double) : sizeof(float);
     if (!from->is_borrowed || (uintptr_t)v.data % alignment != 0) {

@@ -164,6 +164,9 @@ const char *gx_text_show(const char *text, size_t bytes, char shown[GX_SHOWN_BYT
 gx_code gx_arg_row(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_dtype dtype,
                    int64_t *count, void **data, gx_err *err);
 
+/* Whether raw bytes, read as f64, have the look of f32 numbers: of at least 16, by their bits. */
+bool gx_bytes_look_like_f32(const void *blob, size_t bytes);
+
 /*
 ** A JSON literal (literal.c): '[[1,2],[3,"1+2i"]]', a flat list being a column.  dtype: GX_F64, or
 ** GX_C128 when an element is complex.  *data: column-major, owned by the caller, of ctx->mem; NULL
@@ -236,10 +239,11 @@ extern const gx_function gx_functions_cholesky[]; /* fn_chol.c: cholesky, trsm, 
 extern const gx_function gx_functions_qr[];       /* fn_qr.c: qr, lstsq, rank, pinv */
 extern const gx_function gx_functions_control[];  /* fn_control.c: config, version, debug, ... */
 
-extern const gx_function gx_functions_eig[];  /* fn_eig.c: eig, eigvals, svd, nullspace */
-extern const gx_function gx_functions_pca[];  /* fn_pca.c: cov, corr, pca, ...       */
-extern const gx_function gx_functions_funm[]; /* fn_funm.c: sqrtm, expm, logm, powm */
-extern const gx_function gx_functions_help[]; /* fn_help.c: help */
+extern const gx_function gx_functions_eig[];   /* fn_eig.c: eig, eigvals, svd, nullspace */
+extern const gx_function gx_functions_pca[];   /* fn_pca.c: cov, corr, pca, ...       */
+extern const gx_function gx_functions_funm[];  /* fn_funm.c: sqrtm, expm, logm, powm */
+extern const gx_function gx_functions_help[];  /* fn_help.c: help */
+extern const gx_function gx_functions_bytes[]; /* fn_bytes.c: from_bytes, to_bytes */
 
 /* Files that register modules or aggregates themselves.  Return SQLITE_*. */
 int gx_register_functions(sqlite3 *db, gx_ctx *ctx, const gx_function *table);

@@ -92,7 +92,7 @@ static size_t shortest_text(const gx_mat *A)
     return (size_t)(bytes + (A->cols == 0 ? 3 : 2) * A->rows);
 }
 
-static int64_t strip_rows(const gx_fn *fn, const gx_mat *A)
+int64_t gx_look_strip_rows(const gx_fn *fn, const gx_mat *A)
 {
     size_t one_row;
     if (!gx_matrix_bytes(1, A->cols, A->dtype, &one_row)) {
@@ -106,7 +106,7 @@ static int64_t strip_rows(const gx_fn *fn, const gx_mat *A)
 
 static void write_text(gx_fn *fn, const gx_mat *A, gx_reader *reader, gx_text *text)
 {
-    int64_t height = strip_rows(fn, A);
+    int64_t height = gx_look_strip_rows(fn, A);
     void *strip;
     if (!gx_look_buffer(fn, A, height, A->cols, &strip)) {
         return;

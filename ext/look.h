@@ -33,6 +33,12 @@ bool gx_look_buffer(gx_fn *fn, const gx_mat *A, int64_t m, int64_t n, void **buf
 bool gx_look_read(gx_fn *fn, const gx_mat *A, gx_reader *reader, int64_t i0, int64_t j0, int64_t m,
                   int64_t n, void *dst, int64_t ld);
 
+/*
+** Rows of A to read at a time by what goes through A row by row: tile rows where memory allows, at
+** most 64 MiB and a quarter of what is free, at least one.
+*/
+int64_t gx_look_strip_rows(const gx_fn *fn, const gx_mat *A);
+
 /* The functions of the other files. */
 void gx_look_json(gx_fn *fn);
 void gx_look_show(gx_fn *fn);

@@ -70,7 +70,8 @@ def test_any_address(db):
 
 def test_zeroblob_is_no_value(db):
     assert error(db, "SELECT gx_shape(zeroblob(100))") == (
-        "gx_shape: A is a blob of 100 bytes that is no matrix value (no 'gxmv' in front)")
+        "gx_shape: A is a blob of 100 bytes that is no matrix value (no 'gxmv' in front): "
+        "raw numbers go through gx_from_bytes")
 
 
 GOOD = from_numpy(np.arange(6.0).reshape(2, 3))
@@ -82,7 +83,8 @@ def forged(offset, data):
 
 FORGED = {
     "empty": (b"", "a blob of 0 bytes that is no matrix value (no 'gxmv' in front)"),
-    "foreign": (b"\x00" * 80, "a blob of 80 bytes that is no matrix value (no 'gxmv' in front)"),
+    "foreign": (b"\x00" * 80, "a blob of 80 bytes that is no matrix value (no 'gxmv' in front): "
+                "raw numbers go through gx_from_bytes"),
     "three bytes": (b"gxm", "a blob of 3 bytes that is no matrix value (no 'gxmv' in front)"),
     "magic": (b"gxmv", "a matrix value that ends in its header (after 4 of 32 bytes)"),
     "in the header": (GOOD[:31], "a matrix value that ends in its header (after 31 of 32 bytes)"),

@@ -1,0 +1,252 @@
+/*
+** Raw elements in BLOBs: gx_from_bytes and gx_to_bytes, and a guard against a wrong dtype.
+**
+** NumPy's a.tobytes() and the vector extensions keep elements as little-endian numbers by rows and
+** nothing else.  By rows is by columns of the transpose, which is how they are read: the bytes are
+** used where they lie, through a transposed view, or copied once where they are not aligned.
+**
+** gx_to_bytes reads a strip of rows at a time, each tile of a stored matrix once, and writes into
+** the result.  Memory: the strip (at most 64 MiB, but one row) and the result, which SQLite's
+** length limit bounds and which is refused before anything is read.
+**
+** Raw bytes do not say their dtype.  Embeddings mostly are f32, and read as f64 they are half as
+** many numbers without meaning, silently; gx_bytes_look_like_f32() knows such a row.
+*/
+#include "look.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+// gx_from_bytes -----------------------------------------------------------------------------------
+
+typedef struct bytes_options {
+    gx_dest dest; /* first: a set_offset of 0 means none */
+    bool replace;
+} bytes_options;
+
+static const gx_option replace_keys[] = {
+    {"replace", GX_OPT_BOOL, offsetof(bytes_options, replace), 0},
+    {NULL, GX_OPT_END, 0, 0},
+};
+
+static bool take_dtype(gx_fn *fn, gx_dtype *dtype)
+{
+    const char *name;
+    char shown[GX_SHOWN_BYTES];
+    if (!gx_fn_text(fn, 1, "dtype", &name)) {
+        return false;
+    }
+    return gx_dtype_parse(name, dtype) ||
+           gx_fn_fail(fn, "dtype '%s' is not known (f64, f32, c128, c64)",
+                      gx_text_show(name, strlen(name), shown));
+}
+
+/* The elements as a column, aligned; a copy belongs to the call. */
+static bool take_elements(gx_fn *fn, gx_dtype dtype, gx_mat *flat)
+{
+    char shown[GX_SHOWN_BYTES];
+    sqlite3_value *value = fn->argv[0];
+    if (sqlite3_value_type(value) != SQLITE_BLOB) {
+        return gx_fn_fail(fn, "bytes must be a blob, not %s", gx_arg_show(value, shown));
+    }
+    const void *data = sqlite3_value_blob(value);
+    size_t bytes = (size_t)sqlite3_value_bytes(value), size = gx_dtype_bytes(dtype);
+    gx_value header;
+    gx_err err = {0};
+    if (data != NULL && gx_value_parse(data, bytes, &header, &err) == GX_OK) {
+        return gx_fn_fail(fn, "bytes is a matrix value, which needs no conversion");
+    }
+    if (bytes % size != 0) {
+        return gx_fn_fail(fn, "bytes is a blob of %zu bytes, not a multiple of %zu (%s)", bytes,
+                          size, gx_dtype_name(dtype));
+    }
+    int64_t count = (int64_t)(bytes / size);
+    if ((uintptr_t)data % sizeof(double) != 0) {
+        void *copy;
+        gx_mat_value(flat, "bytes", dtype, count, 1, NULL, gx_max(count, 1));
+        if (!gx_look_buffer(fn, flat, count, 1, &copy)) {
+            return false;
+        }
+        data = memcpy(copy, data, bytes);
+    }
+    gx_mat_value(flat, "bytes", dtype, count, 1, data, gx_max(count, 1));
+    return true;
+}
+
+/* The number of columns, where the third argument is one: a text there is the destination. */
+static bool take_cols(gx_fn *fn, int64_t count, int64_t *cols, int *dest_index)
+{
+    *cols = 1;
+    *dest_index = 3;
+    if (!gx_fn_has(fn, 2)) {
+        return true;
+    }
+    if (sqlite3_value_type(fn->argv[2]) == SQLITE_TEXT && fn->argc == 3) {
+        *dest_index = 2;
+        return true;
+    }
+    if (!gx_fn_int(fn, 2, "cols", cols)) {
+        return false;
+    }
+    if (*cols < 1) {
+        return gx_fn_fail(fn, "cols must be positive, not %" PRId64, *cols);
+    }
+    return count % *cols == 0 ||
+           gx_fn_fail(fn, "bytes has %" PRId64 " elements, which make no rows of %" PRId64, count,
+                      *cols);
+}
+
+/* gx_from_bytes(bytes, dtype[, cols][, destination][, options]) */
+static void from_bytes(gx_fn *fn)
+{
+    bytes_options opt = {.replace = false};
+    gx_dtype dtype;
+    gx_mat flat, by_columns, A;
+    int64_t cols;
+    int dest_index;
+    if (!gx_fn_options(fn, replace_keys, &opt)) {
+        return;
+    }
+    if (fn->argc < 2) {
+        gx_fn_fail(fn, "dtype is missing: 'f32', 'f64', 'c64' or 'c128'");
+        return;
+    }
+    if (!take_dtype(fn, &dtype) || !take_elements(fn, dtype, &flat) ||
+        !take_cols(fn, flat.rows, &cols, &dest_index) || !gx_fn_dest(fn, dest_index, &opt.dest)) {
+        return;
+    }
+    int64_t rows = flat.rows / cols;
+    gx_sink sink;
+    opt.dest.replace = opt.replace;
+    gx_mat_value(&by_columns, "bytes", dtype, cols, rows, flat.data, cols);
+    gx_mat_view(&A, cols == 1 ? &flat : &by_columns, cols == 1 ? GX_NO_TRANS : GX_TRANS, 0, 0, rows,
+                cols);
+    gx_sink_begin(&fn->run, &opt.dest, rows, cols, dtype, 0, 0, 0, &sink);
+    if (gx_ok(&fn->run)) {
+        gx_copy_to_sink(&fn->run, &A, &sink);
+    }
+    gx_fn_result_sink(fn, &sink);
+}
+
+// gx_to_bytes -------------------------------------------------------------------------------------
+
+/* The strips of A, by rows and as dtype, into out. */
+static void put_strips(gx_fn *fn, const gx_mat *A, gx_reader *reader, gx_dtype dtype, char *out)
+{
+    int64_t height = gx_look_strip_rows(fn, A);
+    void *strip;
+    gx_err err = {0};
+    if (!gx_look_buffer(fn, A, height, A->cols, &strip)) {
+        return;
+    }
+    for (int64_t i0 = 0; i0 < A->rows && gx_ok(&fn->run); i0 += height) {
+        int64_t m = gx_min(height, A->rows - i0);
+        if (!gx_look_read(fn, A, reader, i0, 0, m, A->cols, strip, m)) {
+            return;
+        }
+        gx_mat piece, by_rows;
+        gx_mat_value(&piece, A->label, A->dtype, m, A->cols, strip, m);
+        gx_mat_view(&by_rows, &piece, GX_TRANS, 0, 0, A->cols, m);
+        gx_mat_read(&fn->run, &by_rows, NULL, 0, 0, A->cols, m, dtype,
+                    gx_at(out, dtype, A->cols, 0, i0), gx_max(A->cols, 1), &err);
+        gx_run_fail(&fn->run, &err);
+        gx_run_poll(&fn->run);
+    }
+}
+
+/* Room for the result, counted while it is filled; NULL: the call has failed. */
+static char *result_room(gx_fn *fn, const gx_mat *A, gx_dtype dtype, size_t *bytes)
+{
+    int64_t limit = gx_store_length_limit(fn->ctx->store);
+    gx_err err = {0};
+    if (!gx_matrix_bytes(A->rows, A->cols, dtype, bytes) || *bytes > (size_t)limit) {
+        gx_run_failf(&fn->run, GX_TOOBIG,
+                     "%s is %" PRId64 "x%" PRId64 " %s, more bytes than SQLite's length limit of "
+                     "%" PRId64 ": take a slice",
+                     A->label, A->rows, A->cols, gx_dtype_name(dtype), limit);
+        return NULL;
+    }
+    if (gx_mem_reserve(fn->ctx->mem, *bytes, "bytes", &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
+        return NULL;
+    }
+    char *out = sqlite3_malloc64(*bytes + 1); // none of 0 bytes
+    if (out == NULL) {
+        gx_mem_return(fn->ctx->mem, *bytes);
+        gx_fail_nomem(&err, *bytes, "bytes");
+        gx_run_fail(&fn->run, &err);
+    }
+    return out;
+}
+
+/* gx_to_bytes(A[, dtype]) */
+static void to_bytes(gx_fn *fn)
+{
+    gx_mat A;
+    gx_reader *reader;
+    size_t bytes;
+    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A)) {
+        return;
+    }
+    gx_dtype dtype = A.dtype;
+    if (gx_fn_has(fn, 1) && !take_dtype(fn, &dtype)) {
+        return;
+    }
+    if (gx_dtype_is_complex(A.dtype) && !gx_dtype_is_complex(dtype)) {
+        gx_fn_fail(fn, "%s is %s and %s would lose the imaginary part", A.label,
+                   gx_dtype_name(A.dtype), gx_dtype_name(dtype));
+        return;
+    }
+    char *out = result_room(fn, &A, dtype, &bytes);
+    if (out == NULL) {
+        return;
+    }
+    if (gx_look_open(fn, &A, &reader)) {
+        put_strips(fn, &A, reader, dtype, out);
+        gx_reader_close(reader);
+    }
+    gx_mem_return(fn->ctx->mem, bytes);
+    if (gx_ok(&fn->run)) {
+        sqlite3_result_blob64(fn->sql, out, bytes, sqlite3_free);
+    } else {
+        sqlite3_free(out);
+    }
+}
+
+const gx_function gx_functions_bytes[] = {
+    {"gx_from_bytes", 2, 5, false, from_bytes},
+    {"gx_to_bytes", 1, 2, false, to_bytes},
+    {NULL, 0, 0, false, NULL},
+};
+
+// The guard ---------------------------------------------------------------------------------------
+
+/*
+** In f32 data every second word, the low half of each supposed double, is a number of ordinary
+** size.  In f64 data it is the end of a mantissa: random bits, of which one pattern in eight has
+** such an exponent, or zeros where the numbers are short.  TELLING different words of the first
+** kind and none of another do not come by chance (8^-8 = 6e-8).
+*/
+bool gx_bytes_look_like_f32(const void *blob, size_t bytes)
+{
+    enum { TELLING = 8, EXPONENT_MIN = 127 - 20, EXPONENT_MAX = 127 + 11 };
+    const uint32_t SHORT_MANTISSA = 0x1FFFFFFF; // clear in f32 numbers that were made f64
+    uint32_t word, telling[TELLING];
+    size_t pairs = bytes / (2 * sizeof(float));
+    int found = 0;
+    for (size_t k = 0; k < pairs; k++) {
+        memcpy(&word, (const char *)blob + 2 * sizeof(float) * k, sizeof word);
+        uint32_t exponent = word >> 23 & 0xFF;
+        if (word << 1 != 0 && (exponent < EXPONENT_MIN || exponent > EXPONENT_MAX)) {
+            return false;
+        }
+        int same = 0;
+        while (same < found && telling[same] != word) {
+            same++;
+        }
+        if (same == found && found < TELLING && (word & SHORT_MANTISSA) != 0) {
+            telling[found++] = word;
+        }
+    }
+    return found == TELLING;
+}
