@@ -6,8 +6,12 @@
 **
 ** N: side of the matrices, f64 (8192).  FOLDER: where the database file is made, N^2 * 32 bytes of
 ** it, removed at the end (the current one).  PARTS, all by default: limits stream product cholesky
-** stored limited pinned.  GX_BENCH_LIMIT: bytes of device memory of `limited` (2147483648);
+** stored limited pinned xt.  GX_BENCH_LIMIT: bytes of device memory of `limited` (2147483648);
 ** GX_BENCH_TILE: bytes of a tile.
+**
+** `xt` is what a program without gx would call: cublasXtDgemm on three ordinary (pageable) arrays of
+** N^2 * 8 bytes in host memory, read and written before the clock starts; the better of blocks of
+** 4096 and 8192.  Beside it stand the product's times of the same run.
 **
 ** Plan: tiles are INSERTed with no journal, then the file is in WAL mode; A has 2 N on its
 ** diagonal, so that its lower triangle is positive definite.  Each time is that of one call as SQL
@@ -26,6 +30,7 @@
 #include "random.h"
 #include "stream.h"
 
+#include <dlfcn.h>
 #include <math.h>
 #include <sqlite3.h>
 #include <time.h>
@@ -38,6 +43,7 @@ typedef struct bench {
     double bytes; /* of one matrix */
     gx_meta A, B;
     double read_s, copy_s, gemm_s, potrf_s, insert_s; /* limits; 0 = not measured */
+    double resident_s, dropped_s, stored_s;           /* the product's times; the same */
     bool is_wrong;
 } bench;
 
@@ -567,6 +573,128 @@ static double stream(bench *b, const char *what, int rounds)
     return best;
 }
 
+/* ---- cublasXt ------------------------------------------------------------------------------- */
+
+/* What is called of it; it is a part of libcublas, which gx_cuda.so has loaded. */
+typedef struct xt {
+    int (*create)(void **handle);
+    int (*destroy)(void *handle);
+    int (*select)(void *handle, int count, int *devices);
+    int (*set_block)(void *handle, int edge);
+    int (*gemm)(void *handle, int transa, int transb, size_t m, size_t n, size_t k,
+                const double *alpha, const double *A, size_t lda, const double *B, size_t ldb,
+                const double *beta, double *C, size_t ldc);
+    void *handle;
+} xt;
+
+/* Why there is none; NULL: it is there, on the device of gx. */
+static const char *open_xt(bench *b, xt *x)
+{
+    static const char *const sonames[] = {"libcublas.so.13", "libcublas.so.12"};
+    void *library = NULL;
+    for (int k = 0; k < 2 && library == NULL; k++) {
+        library = dlopen(sonames[k], RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    }
+    if (library == NULL) {
+        return "libcublas is not loaded under its own name";
+    }
+    *(void **)&x->create = dlsym(library, "cublasXtCreate");
+    *(void **)&x->destroy = dlsym(library, "cublasXtDestroy");
+    *(void **)&x->select = dlsym(library, "cublasXtDeviceSelect");
+    *(void **)&x->set_block = dlsym(library, "cublasXtSetBlockDim");
+    *(void **)&x->gemm = dlsym(library, "cublasXtDgemm");
+    if (x->create == NULL || x->destroy == NULL || x->select == NULL || x->set_block == NULL ||
+        x->gemm == NULL) {
+        return "libcublas has no cublasXt";
+    }
+    int device = (int)b->ctx->config.number[GX_SET_DEVICE];
+    if (x->create(&x->handle) != 0) {
+        return "cublasXtCreate failed";
+    }
+    return x->select(x->handle, 1, &device) == 0 ? NULL : "cublasXtDeviceSelect failed";
+}
+
+/* Numbers of [-1, 1): a few megabytes of random ones, again and again. */
+static void fill_array(double *x, size_t count, int seed)
+{
+    enum { PERIOD = 999983 };
+    gx_random random;
+    gx_err err = {0};
+    size_t first = count < PERIOD ? count : PERIOD;
+    must(gx_random_init(&random, GX_RANDOM_UNIFORM, GX_F64, seed, -1, 1, &err), &err);
+    gx_random_generate(&random, 0, 0, (int64_t)first, 1, GX_F64, x, (int64_t)first);
+    for (size_t at = first; at < count; at += first) {
+        memcpy(x + at, x, (count - at < first ? count - at : first) * sizeof(double));
+    }
+}
+
+/* Seconds of one product with blocks of so many rows and columns; 0: it failed. */
+static double time_xt(bench *b, const xt *x, int edge, double *const array[3])
+{
+    const double one = 1, zero = 0;
+    size_t n = (size_t)b->n, small = n < 256 ? n : 256;
+    x->set_block(x->handle, edge);
+    x->gemm(x->handle, 0, 0, small, small, small, &one, array[0], n, array[1], n, &zero, array[2],
+            n); // loads its code
+    double start = now();
+    int status =
+        x->gemm(x->handle, 0, 0, n, n, n, &one, array[0], n, array[1], n, &zero, array[2], n);
+    double seconds = now() - start, sum = 0;
+    for (size_t k = 0; k < n; k++) {
+        sum += array[0][n - 1 + k * n] * array[1][k + (n / 2) * n];
+    }
+    b->is_wrong |= status == 0 && fabs(sum - array[2][n - 1 + (n / 2) * n]) > 1e-9 * (double)n;
+    printf("{\"what\": \"cublasXtDgemm, pageable\", \"n\": %lld, \"block\": %d, "
+           "\"seconds\": %.4f, \"status\": %d}\n",
+           (long long)b->n, edge, seconds, status);
+    fflush(stdout);
+    return status == 0 ? seconds : 0;
+}
+
+static void print_beside_xt(const char *what, double seconds, double xt_s)
+{
+    if (seconds > 0) {
+        printf("{\"what\": \"%s / cublasXtDgemm, pageable\", \"seconds\": %.4f, "
+               "\"cublasXt_seconds\": %.4f, \"ratio\": %.3f}\n",
+               what, seconds, xt_s, seconds / xt_s);
+    }
+}
+
+static void compare_xt(bench *b)
+{
+    xt x = {0};
+    size_t count = (size_t)b->n * (size_t)b->n;
+    double *array[3] = {NULL, NULL, NULL}, best = 0;
+    gx_pool_trim(accel_of(b)->pool); // it wants device memory of its own
+    const char *missing = open_xt(b, &x);
+    for (int k = 0; k < 3 && missing == NULL; k++) {
+        array[k] = malloc(count * sizeof(double));
+        if (array[k] == NULL) {
+            missing = "no host memory for three arrays";
+        } else {
+            fill_array(array[k], count, k + 1);
+        }
+    }
+    for (int edge = 4096; edge <= 8192 && missing == NULL; edge *= 2) {
+        double seconds = time_xt(b, &x, edge, array);
+        best = best == 0 || (seconds > 0 && seconds < best) ? seconds : best;
+    }
+    if (missing != NULL || best == 0) {
+        printf("{\"what\": \"cublasXtDgemm, pageable\", \"skipped\": \"%s\"}\n",
+               missing != NULL ? missing : "it failed");
+    } else {
+        print_beside_xt("product, stored", b->stored_s, best);
+        print_beside_xt("product, resident", b->resident_s, best);
+        print_beside_xt("product, result dropped", b->dropped_s, best);
+    }
+    for (int k = 0; k < 3; k++) {
+        free(array[k]);
+    }
+    if (x.handle != NULL) {
+        x.destroy(x.handle);
+    }
+}
+
 /* ---- the parts ------------------------------------------------------------------------------ */
 
 static bool is_wanted(const char *const *part, const char *name)
@@ -581,21 +709,21 @@ static bool is_wanted(const char *const *part, const char *name)
     return is_any;
 }
 
-static void limited(bench *b, double product_s, double cholesky_s)
+static void limited(bench *b, double cholesky_s)
 {
     const char *limit = getenv("GX_BENCH_LIMIT");
     set(b, GX_SET_DEVICE_MEMORY_LIMIT, limit == NULL ? "2147483648" : limit);
     double product = call(b, "product, limited, result dropped", true, KEEP_NOTHING);
     double stored = call(b, "cholesky, limited, stored", false, KEEP_STORED);
     printf("{\"what\": \"limited speed of unlimited\", \"product\": %.3f, \"cholesky\": %.3f}\n",
-           product_s / product, cholesky_s / stored);
+           b->dropped_s / product, cholesky_s / stored);
     call(b, "product, limited, stored", true, KEEP_STORED);
     set(b, GX_SET_DEVICE_MEMORY_LIMIT, "0");
 }
 
 static void run_parts(bench *b, const char *const *part)
 {
-    double product_s = 0, cholesky_s = 0;
+    double cholesky_s = 0;
     gx_accel *accel = accel_of(b);
     if (is_wanted(part, "limits")) {
         measure_reading(b);
@@ -618,18 +746,21 @@ static void run_parts(bench *b, const char *const *part)
         printf("{\"what\": \"pinned speed of pageable\", \"ratio\": %.3f}\n", pageable / pinned);
     }
     if (is_wanted(part, "product")) {
-        call(b, "product, resident", true, KEEP_THERE);
-        product_s = call(b, "product, result dropped", true, KEEP_NOTHING);
+        b->resident_s = call(b, "product, resident", true, KEEP_THERE);
+        b->dropped_s = call(b, "product, result dropped", true, KEEP_NOTHING);
     }
     if (is_wanted(part, "cholesky")) {
         call(b, "cholesky, resident", false, KEEP_THERE);
     }
     if (is_wanted(part, "stored")) {
-        call(b, "product, stored", true, KEEP_STORED);
+        b->stored_s = call(b, "product, stored", true, KEEP_STORED);
         cholesky_s = call(b, "cholesky, stored", false, KEEP_STORED);
     }
     if (is_wanted(part, "limited")) {
-        limited(b, product_s, cholesky_s);
+        limited(b, cholesky_s);
+    }
+    if (is_wanted(part, "xt")) {
+        compare_xt(b);
     }
 }
 

@@ -173,7 +173,7 @@ def test_bench_core(tmp_path, limit):
     environment |= {"XDG_CACHE_HOME": str(tmp_path), "CUDA_PATH": str(build / "mock"), "MOCK_MEMORY": str(64 << 20)}
     environment |= {"GX_BENCH_TILE": "5000", "GX_BENCH_LIMIT": limit}
     command = [tmp_path / "gpu_tests", "bench_core", "210", tmp_path, "stream", "product", "cholesky", "stored",
-               "limited"]
+               "limited", "xt"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = {line["what"]: line for line in map(json.loads, done.stdout.splitlines())}
@@ -181,6 +181,7 @@ def test_bench_core(tmp_path, limit):
         assert lines[name]["device_calls"] == 1 and "downloaded" not in lines[name] and "note" not in lines[name]
     assert lines["product, stored"]["downloaded"] == 8 * 210 * 210
     assert lines["product, limited, result dropped"]["uploaded"] > lines["product, resident"]["uploaded"]
+    assert "libcublas" in lines["cublasXtDgemm, pageable"]["skipped"]  # the stand-ins have none
     assert not list(tmp_path.glob("*.db*"))
 
 
