@@ -6,11 +6,11 @@
 **
 ** N: side of the matrices, f64 (8192).  FOLDER: where the database file is made, N^2 * 32 bytes of
 ** it, removed at the end (the current one).  PARTS, all by default: limits stream product cholesky
-** stored limited pinned xt.  GX_BENCH_LIMIT: bytes of device memory of `limited` (2147483648);
+** stored limited pinned xt.  GX_BENCH_LIMIT: bytes of device memory of `limited` (2147483648).
 ** GX_BENCH_TILE: bytes of a tile.
 **
-** `xt` is what a program without gx would call: cublasXtDgemm on three ordinary (pageable) arrays of
-** N^2 * 8 bytes in host memory, read and written before the clock starts; the better of blocks of
+** `xt` is what a program without gx would call: cublasXtDgemm on three ordinary, pageable arrays
+** of N^2 * 8 bytes in host memory, touched before the clock starts; the better of blocks of
 ** 4096 and 8192.  Beside it stand the product's times of the same run.
 **
 ** Plan: tiles are INSERTed with no journal, then the file is in WAL mode; A has 2 N on its
