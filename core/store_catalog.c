@@ -494,6 +494,7 @@ gx_code gx_store_create(gx_store *store, gx_meta *meta, gx_err *err)
     return gx_store_run(store, stmt, err, "writing to", schema->name);
 }
 
+/* name NULL: none.  The row is there unless a trigger or a progress function has taken it away. */
 static gx_code set_name(gx_store *store, gx_schema *schema, int64_t id, const char *name,
                         gx_err *err)
 {
@@ -505,7 +506,12 @@ static gx_code set_name(gx_store *store, gx_schema *schema, int64_t id, const ch
     if (rc != SQLITE_OK) {
         return gx_store_fail(store->db, rc, err, "writing to %s", schema->name);
     }
-    return gx_store_run(store, stmt, err, "writing to", schema->name);
+    GX_TRY(gx_store_run(store, stmt, err, "writing to", schema->name));
+    if (sqlite3_changes(store->db) != 1) {
+        return gx_fail(err, GX_IO, "the matrix with id %lld of %s was taken away meanwhile",
+                       (long long)id, schema->name);
+    }
+    return GX_OK;
 }
 
 gx_code gx_store_erase(gx_store *store, gx_schema *schema, int64_t id, gx_err *err)

@@ -312,6 +312,19 @@ def test_a_trigger_that_refuses(db):
     is_whole(db)
 
 
+@pytest.mark.parametrize("call", ["gx_copy('A', 'B')", "gx_copy('A', 'A', '{\"replace\":true}')", "gx_matmul('A', 'A', 'B', "
+                                  "'{\"transa\":true}')"])
+def test_a_trigger_that_takes_away(db, call):
+    """No name is returned for a matrix that is not there."""
+    db.execute("CREATE TRIGGER no AFTER INSERT ON gx_tile BEGIN DELETE FROM gx_meta WHERE name IS NULL; END")
+    fn = call[:call.index("(")]
+    assert error(db, f"SELECT {call}") == f"{fn}: the matrix with id 3 of main was taken away meanwhile"
+    db.execute("DROP TRIGGER no")
+    assert error(db, "UPDATE gx SET name = 'x' WHERE gx_drop(name) IS NOT NULL") == (
+        "gx: the matrix with id 1 of main was taken away meanwhile")
+    is_whole(db)
+
+
 def test_foreign_keys(db):
     db.execute("PRAGMA foreign_keys = 1")
     db.execute("CREATE TABLE uses(matrix TEXT REFERENCES gx_meta(name))")
