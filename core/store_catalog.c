@@ -171,6 +171,12 @@ size_t gx_meta_tile_bytes(const gx_meta *meta, int64_t tile)
 
 // Names -------------------------------------------------------------------------------------------
 
+/* A database attached under no name, or a longer one than there is room for, is not seen. */
+static bool is_usable(const char *schema)
+{
+    return schema != NULL && schema[0] != '\0' && strlen(schema) <= GX_NAME_MAX;
+}
+
 /* Call fn with each attached database's name in order, until it returns true. */
 static gx_code each_attached(gx_store *store, bool (*fn)(void *arg, const char *name), void *arg,
                              gx_err *err)
@@ -179,9 +185,9 @@ static gx_code each_attached(gx_store *store, bool (*fn)(void *arg, const char *
     int rc = sqlite3_prepare_v2(store->db, "PRAGMA database_list", -1, &stmt, NULL);
     while (rc == SQLITE_OK || rc == SQLITE_ROW) {
         rc = sqlite3_step(stmt);
-        if (rc == SQLITE_ROW && sqlite3_column_int(stmt, 0) > 1 &&
-            fn(arg, (const char *)sqlite3_column_text(stmt, 1))) {
-            rc = SQLITE_DONE;
+        if (rc == SQLITE_ROW && sqlite3_column_int(stmt, 0) > 1) {
+            const char *schema = (const char *)sqlite3_column_text(stmt, 1);
+            rc = is_usable(schema) && fn(arg, schema) ? SQLITE_DONE : rc;
         }
     }
     gx_code code =

@@ -399,6 +399,20 @@ def test_schema_attached_during_the_connection(db, tmp_path):
 
 # 5. ------------------------------------------------------------------------------------------------
 
+@pytest.mark.parametrize("schema", ["n" * 256, ""])
+def test_schema_with_a_name_out_of_reach(db, tmp_path, schema):
+    """It is not seen, and disturbs nobody."""
+    other = gx_connect(str(tmp_path / "other.db"))
+    q(other, "SELECT gx_store('A', '[1,2]')")
+    other.close()
+    db.execute(f'ATTACH \'{tmp_path / "other.db"}\' AS "{schema}"')
+    assert error(db, "SELECT gx_json('A')") == "gx_json: no matrix named 'A'"
+    assert q(db, "SELECT gx_store('B', '[1]')") == "B" and q(db, "SELECT gx_check()") == "ok"
+    assert names(db) == ["B"] and q(db, f'SELECT count(*) FROM "{schema}".gx') == 0
+    db.execute(f'CREATE VIRTUAL TABLE "{schema}".a USING gx_cells(\'A\')')
+    assert error(db, f'UPDATE "{schema}".a SET value = 1') == "gx_cells: a: no matrix named 'A'"
+
+
 def test_drop_table(filedb):
     filedb.execute("SELECT gx_store('A', '[1]')")
     filedb.execute("DROP TABLE gx")
