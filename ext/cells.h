@@ -55,7 +55,8 @@ struct gx_cells_table {
     char *schema, *name;    /* of the table                                               */
     char *matrix;           /* the matrix of a named table; NULL: table-valued function   */
     int64_t rows, cols;     /* of the matrix last seen, for estimates; 0: none seen       */
-    bool is_in_transaction; /* between xBegin and xCommit or xRollback */
+    bool is_in_transaction; /* between xBegin and xCommit or xRollback                    */
+    bool is_unannounced;    /* no xBegin and no xSavepoint yet: see gx_cells_update()     */
     int level;              /* savepoints open, SQLite's own included                     */
     int foreign_level;      /* level at the latest flush into another schema; -1: none    */
     gx_meta foreign;        /* the matrix flushed into then                               */

@@ -571,6 +571,28 @@ static gx_code write_change(change *ch, gx_err *err)
     return table->is_rows ? write_row(ch, err) : write_cell(ch, err);
 }
 
+/*
+** One change, at once in its tile where nobody would call xRollbackTo for it.  SQLite counts a
+** table as begun from CREATE VIRTUAL TABLE on, without a call of xBegin, nor of xSavepoint for
+** savepoints that were open before.
+*/
+static gx_code write_now(change *ch, gx_err *err)
+{
+    gx_cells_table *table = ch->table;
+    if (!table->is_in_transaction) {
+        gx_cells_begin(&table->base);
+        table->is_unannounced = true;
+    }
+    GX_TRY(write_change(ch, err));
+    if (table->is_in_transaction && table->is_unannounced) {
+        GX_TRY(gx_cells_flush(table->shared, err));
+    }
+    if (!table->is_in_transaction) { // no memory, disk full, ...
+        return gx_fail(err, GX_IO, "the transaction was rolled back during the statement");
+    }
+    return GX_OK;
+}
+
 int gx_cells_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqlite3_int64 *rowid)
 {
     gx_cells_table *table = (gx_cells_table *)vtab;
@@ -593,11 +615,8 @@ int gx_cells_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqlite3_
                      table->is_rows ? "i" : "i and j");
     } else {
         gx_ctx_hold(ctx);
-        rc = write_change(&ch, &err);
+        rc = write_now(&ch, &err);
         gx_ctx_release(ctx);
-        if (rc == GX_OK && !table->is_in_transaction) { // no memory, disk full, ...
-            rc = gx_fail(&err, GX_IO, "the transaction was rolled back during the statement");
-        }
     }
     if (rc != GX_OK) {
         bool is_constraint = ch.is_bad && rc == GX_ARG;
@@ -615,6 +634,7 @@ int gx_cells_begin(sqlite3_vtab *vtab)
 {
     gx_cells_table *table = (gx_cells_table *)vtab;
     table->is_in_transaction = true;
+    table->is_unannounced = false;
     table->level = 0;
     table->foreign_level = -1;
     return SQLITE_OK;
@@ -661,6 +681,7 @@ int gx_cells_savepoint(sqlite3_vtab *vtab, int n)
 {
     gx_cells_table *table = (gx_cells_table *)vtab;
     int rc = flush(table); // none while one is under way: this is a statement of its own
+    table->is_unannounced = false;
     table->level = n + 1;
     return rc;
 }

@@ -541,6 +541,51 @@ def test_savepoints_of_the_user_across_schemas(db):
     assert (read(db) == A).all()
 
 
+MAKE, WRITE = "CREATE VIRTUAL TABLE {}.n USING {}('main.A')", "write"
+NEW, OLD = "[[9.0,2.0],[3.0,4.0]]", "[[1.0,2.0],[3.0,4.0]]"
+
+
+@pytest.mark.parametrize("schema", ["main", "temp"])
+@pytest.mark.parametrize("module, write", [
+    ("gx_cells", "INSERT INTO n VALUES(0, 0, 9, 0)"), ("gx_cells", "UPDATE n SET value = 9 WHERE i = 0 AND j = 0"),
+    ("gx_rows", "INSERT INTO n VALUES(0, '[9,2]')"), ("gx_rows", "UPDATE n SET row = '[9,2]' WHERE i = 0"),
+])
+@pytest.mark.parametrize("expected, statements", [
+    (NEW, ["BEGIN", MAKE, WRITE, "COMMIT"]),
+    (OLD, ["BEGIN", MAKE, WRITE, "ROLLBACK"]),
+    (OLD, ["BEGIN", "SAVEPOINT s", MAKE, WRITE, "ROLLBACK TO s", "COMMIT"]),
+    (OLD, ["BEGIN", MAKE, "SAVEPOINT s", WRITE, "ROLLBACK TO s", "COMMIT"]),
+    (NEW, ["SAVEPOINT s", MAKE, WRITE, "SAVEPOINT t", WRITE, "ROLLBACK TO t", "RELEASE s"]),
+    (OLD, ["BEGIN", "SAVEPOINT s", MAKE, WRITE, "SAVEPOINT t", WRITE, "RELEASE t", "ROLLBACK TO s", "COMMIT"]),
+    (NEW, ["BEGIN", MAKE, WRITE, "DROP TABLE n", "COMMIT"]),
+    (OLD, ["BEGIN", "SAVEPOINT s", MAKE, WRITE, "DROP TABLE n", "ROLLBACK TO s", "COMMIT"]),
+    (NEW, ["BEGIN", "SAVEPOINT s", MAKE, "ROLLBACK TO s", MAKE, WRITE, "COMMIT"]),
+])
+def test_a_table_made_in_the_same_transaction(db, schema, module, write, expected, statements):
+    """SQLite counts it as begun without saying so, and does not tell it of savepoints that were open before."""
+    q(db, "SELECT gx_store('A', '[[1,2],[3,4]]')")
+    db.execute("CREATE TABLE t(x)")
+    for number, statement in enumerate(statements):
+        statement = write if statement == WRITE else statement.format(schema, module)
+        db.execute(statement)
+        if number == 0:
+            db.execute("INSERT INTO t VALUES(1)")
+    assert q(db, "SELECT gx_json('A')") == expected and not db.in_transaction
+    assert q(db, "SELECT count(*) FROM t") == (statements[-1] != "ROLLBACK") and q(db, "SELECT gx_check()") == "ok"
+
+
+def test_beside_a_statement_that_has_not_ended(db):
+    """An INSERT ... RETURNING of which rows are still to come: its transaction is everybody's."""
+    q(db, "SELECT gx_store('A', '[[1,2],[3,4]]')")
+    db.execute("CREATE TABLE t(x)")
+    cursor = db.execute("INSERT INTO t VALUES(1), (2) RETURNING x")
+    assert cursor.fetchone() == (1,)
+    db.execute("CREATE VIRTUAL TABLE a USING gx_cells('A')")
+    db.execute("UPDATE a SET value = 9 WHERE i = 0 AND j = 0")
+    assert cursor.fetchall() == [(2,)] and q(db, "SELECT gx_json('A')") == NEW
+    assert q(db, "SELECT group_concat(x) FROM t") == "1,2"
+
+
 # ---- the table is a view ------------------------------------------------------------------------------------------
 
 def test_drop_and_rename_touch_the_table_only(a):
