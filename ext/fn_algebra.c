@@ -75,6 +75,20 @@ static uint32_t product_properties(const gx_matmul_args *args, gx_dtype dtype)
     return is_conjugated ? GX_PROP_HERMITIAN : GX_PROP_SYMMETRIC;
 }
 
+/* Shapes that do not fit, and the option or function that would make them fit. */
+static void fail_shape(gx_fn *fn, const gx_matmul_args *args, const gx_err *err)
+{
+    const char *hint = "";
+    bool is_number = args->A->rows * args->A->cols == 1 || args->B->rows * args->B->cols == 1;
+    if (args->transa == GX_NO_TRANS && args->transb == GX_NO_TRANS) {
+        hint = is_number                        ? ": gx_scale multiplies by a number"
+               : args->A->cols == args->B->cols ? ": '{\"transb\":true}' takes B transposed"
+               : args->A->rows == args->B->rows ? ": '{\"transa\":true}' takes A transposed"
+                                                : "";
+    }
+    gx_run_failf(&fn->run, err->code, "%s%s", err->text, hint);
+}
+
 static void matmul(gx_fn *fn)
 {
     matmul_options opt = {.alpha = {1, 0}};
@@ -96,7 +110,7 @@ static void matmul(gx_fn *fn)
     gx_dtype dtype;
     gx_err err = {0};
     if (gx_matmul_shape(&args, &m, &n, &dtype, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
+        fail_shape(fn, &args, &err);
         return;
     }
     if (opt.has_dtype && opt.dtype != dtype) {
@@ -331,6 +345,17 @@ static bool reduce_axis(gx_fn *fn, const gx_mat *A, int64_t axis, double scale_b
     return true;
 }
 
+static bool take_axis(gx_fn *fn, int64_t *axis)
+{
+    gx_err err = {0};
+    char shown[GX_SHOWN_BYTES];
+    if (gx_arg_int(fn->argv[1], "axis", axis, &err) == GX_OK && (*axis == 0 || *axis == 1)) {
+        return true;
+    }
+    return gx_fn_fail(fn, "axis must be 0 (down the columns) or 1 (along the rows), not %s",
+                      gx_arg_show(fn->argv[1], shown));
+}
+
 static void sum_or_mean(gx_fn *fn, bool is_mean)
 {
     gx_mat A;
@@ -338,15 +363,8 @@ static void sum_or_mean(gx_fn *fn, bool is_mean)
         return;
     }
     int64_t axis = -1;
-    if (gx_fn_has(fn, 1)) {
-        if (!gx_fn_int(fn, 1, "axis", &axis)) {
-            return;
-        }
-        if (axis != 0 && axis != 1) {
-            gx_fn_fail(fn, "axis is %lld but must be 0 (down the columns) or 1 (along the rows)",
-                       (long long)axis);
-            return;
-        }
+    if (gx_fn_has(fn, 1) && !take_axis(fn, &axis)) {
+        return;
     }
     double count = axis == 0   ? (double)A.rows
                    : axis == 1 ? (double)A.cols

@@ -91,6 +91,21 @@ static bool check_import(gx_fn *fn, const import_options *opt, gx_file_format fo
     return true;
 }
 
+/* No format is known for the path; where the name looks like one, they are the other way round. */
+static void fail_format(gx_fn *fn, const import_options *opt, const gx_err *err)
+{
+    gx_file_format format;
+    gx_err ignored = {0};
+    char delimiter, shown[GX_SHOWN_BYTES];
+    if (opt->format[0] == '\0' && opt->dest.name != NULL &&
+        gx_file_format_of(opt->dest.name, "", &format, &delimiter, &ignored) == GX_OK) {
+        gx_fn_fail(fn, "%s looks like the path, but the name comes first: gx_import(name, path)",
+                   gx_arg_show(fn->argv[0], shown));
+        return;
+    }
+    gx_run_fail(&fn->run, err);
+}
+
 static void import(gx_fn *fn)
 {
     import_options opt = {.replace = false};
@@ -108,7 +123,7 @@ static void import(gx_fn *fn)
         return;
     }
     if (gx_file_format_of(path, opt.format, &format, &opt.file.delimiter, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
+        fail_format(fn, &opt, &err);
         return;
     }
     if (!check_import(fn, &opt, format) ||

@@ -7,6 +7,7 @@
 #include "gx_ext.h"
 
 #include <stdio.h>
+#include <string.h>
 
 SQLITE_EXTENSION_INIT3
 
@@ -83,6 +84,26 @@ static void copy_any(gx_fn *fn, gx_mat *A, gx_aux *factor, const copy_options *o
     }
 }
 
+static bool is_literal(sqlite3_value *value)
+{
+    const char *text =
+        sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
+    return text != NULL && text[strspn(text, " \t\r\n")] == '[';
+}
+
+/* A matrix where the name belongs, and a name where the matrix does. */
+static bool check_order(gx_fn *fn)
+{
+    char shown[GX_SHOWN_BYTES];
+    bool is_name_last =
+        fn->argc > 1 && sqlite3_value_type(fn->argv[1]) == SQLITE_TEXT && !is_literal(fn->argv[1]);
+    bool is_matrix_first =
+        sqlite3_value_type(fn->argv[0]) == SQLITE_BLOB || is_literal(fn->argv[0]);
+    return !is_name_last || !is_matrix_first ||
+           gx_fn_fail(fn, "%s is a matrix, but the name comes first: gx_store(name, A)",
+                      gx_arg_show(fn->argv[0], shown));
+}
+
 /* gx_store(name, A[, options]) */
 static void store(gx_fn *fn)
 {
@@ -90,7 +111,7 @@ static void store(gx_fn *fn)
     gx_mat A;
     gx_aux factor;
     const char *name;
-    if (gx_fn_options(fn, copy_keys, &opt) && gx_fn_text(fn, 0, "name", &name) &&
+    if (gx_fn_options(fn, copy_keys, &opt) && check_order(fn) && gx_fn_text(fn, 0, "name", &name) &&
         gx_fn_dest(fn, 0, &opt.dest) && gx_fn_factor(fn, 1, "matrix", &A, &factor)) {
         copy_any(fn, &A, &factor, &opt);
     }

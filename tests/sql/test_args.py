@@ -7,7 +7,8 @@ Plan:
 3. counts of arguments: one too few and one too many, exact texts for each kind of range;
 4. names and destinations: NUL inside, empty, not text; a failed call leaves the database as it was;
 5. options: each type right and wrong, unknown, twice, null, bad JSON, blanks, NULs;
-6. loading: twice, from SQL, on two connections, while statements run; the context is one.
+6. loading: twice, from SQL, on two connections, while statements run; the context is one;
+7. errors that say what to do: the call, the order of arguments, the option that makes shapes fit.
 """
 import json
 import random
@@ -413,7 +414,19 @@ def test_replaced_function(db):
     ("SELECT gx_store_rows('A', 1)", "gx_store_rows: takes 3 arguments before the options, not 2: "
      "gx_store_rows(name, i, row[, options]) (input row 1)"),
     ("SELECT * FROM gx_eig()", "gx_eig: takes 1 to 2 arguments, not 0: gx_eig(A[, values[, vectors]][, options])"),
+    ("SELECT gx_store('[[1,2]]', 'A')", "gx_store: '[[1,2]]' is a matrix, but the name comes first: gx_store(name, A)"),
+    ("SELECT gx_store(gx_eye(1), 'A')",
+     "gx_store: a blob of 40 bytes is a matrix, but the name comes first: gx_store(name, A)"),
+    ("SELECT gx_import('x.csv', 'X')",
+     "gx_import: 'x.csv' looks like the path, but the name comes first: gx_import(name, path)"),
+    ("SELECT gx_matmul(gx_ones(5, 3), gx_ones(1, 3))", "gx_matmul: A is 5x3 but B is 1x3: '{\"transb\":true}' takes B transposed"),
+    ("SELECT gx_matmul(gx_ones(5, 3), gx_ones(5, 2))", "gx_matmul: A is 5x3 but B is 5x2: '{\"transa\":true}' takes A transposed"),
+    ("SELECT gx_matmul(gx_ones(5, 3), 2)", "gx_matmul: A is 5x3 but B is 1x1: gx_scale multiplies by a number"),
+    ("SELECT gx_matmul(2, gx_ones(5, 3))", "gx_matmul: A is 1x1 but B is 5x3: gx_scale multiplies by a number"),
+    ("SELECT gx_matmul(gx_ones(5, 3), gx_ones(2, 7))", "gx_matmul: A is 5x3 but B is 2x7"),
+    ("SELECT gx_sum(gx_eye(2), 'rows')", "gx_sum: axis must be 0 (down the columns) or 1 (along the rows), not 'rows'"),
+    ("SELECT gx_mean(gx_eye(2), 2)", "gx_mean: axis must be 0 (down the columns) or 1 (along the rows), not 2"),
     ("SELECT gx_help('a', 'b')", "gx_help: takes 0 to 1 arguments, not 2: gx_help([word])"),
 ])
-def test_usage(db, sql, text):
+def test_what_to_do(db, sql, text):
     assert error(db, sql) == text
