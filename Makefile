@@ -108,8 +108,8 @@ $(BUILD)/schema.h: sql/schema.sql
 $(BUILD)/core/store_txn.o $(BUILD)/static/core/store_txn.o: $(BUILD)/schema.h
 $(BUILD)/core/store_txn.o $(BUILD)/static/core/store_txn.o: private FLAGS += -I$(BUILD)
 
-# The reference as a C string, its pages in the order of docs/README.md: what gx_help says.
-HELP := $(shell sed -n 's,.*(\(reference/[a-z-]*\.md\)).*,docs/\1,p' docs/README.md)
+# The reference and the recipes as a C string, its pages in the order of docs/README.md: what gx_help says.
+HELP := $(shell sed -n 's,.*(\(reference/[a-z-]*\.md\|recipes\.md\)).*,docs/\1,p' docs/README.md)
 
 $(BUILD)/help_pages.h: docs/README.md $(HELP)
 	@mkdir -p $(@D)

@@ -84,17 +84,26 @@ static void put_line(gx_text *text, const gx_help_entry *entry)
                    summary);
 }
 
+/* Of the page of recipes the topics are listed too: there is nothing else on it. */
+static bool is_recipe(const gx_help_entry *entry)
+{
+    static const char page[] = "recipes.md";
+    return entry->page.bytes == sizeof page - 1 &&
+           memcmp(entry->page.text, page, sizeof page - 1) == 0;
+}
+
 static void put_overview(gx_text *text, const answer *all)
 {
     gx_text_puts(text,
-                 "gx_help('solve') has an entry in full; gx_help('any word') looks for it.\n");
+                 "gx_help('solve') or gx_help('embeddings') is an entry in full; gx_help('any "
+                 "word') looks for one.\n");
     for (int k = 0; k < all->count; k++) {
         const gx_help_entry *entry = &all->entry[k];
         if (entry->is_page) {
             gx_text_puts(text, "\n");
             put_piece(text, entry->heading);
             gx_text_puts(text, "\n");
-        } else if (!entry->is_topic) {
+        } else if (!entry->is_topic || is_recipe(entry)) {
             put_line(text, entry);
         }
     }

@@ -177,12 +177,21 @@ static gx_piece core_of(const char *text, size_t bytes)
     return (gx_piece){text + skip, end - skip};
 }
 
+/* "Embeddings" of "Embeddings: load, normalise, search". */
+static bool is_title(const gx_help_entry *entry, gx_piece wanted)
+{
+    gx_piece heading = entry->heading;
+    return entry->is_topic && wanted.bytes < heading.bytes &&
+           strchr(":,", heading.text[wanted.bytes]) != NULL &&
+           equals((gx_piece){heading.text, wanted.bytes}, wanted.text, wanted.bytes);
+}
+
 int gx_help_grade(const gx_help_entry *entry, const char *word)
 {
     gx_piece wanted = core_of(word, strlen(word));
     gx_piece name = core_of(entry->name.text, entry->name.bytes);
     char summary[SENTENCE_MAX];
-    if (equals(name, wanted.text, wanted.bytes)) {
+    if (equals(name, wanted.text, wanted.bytes) || is_title(entry, wanted)) {
         return 4;
     }
     if (!entry->is_topic && contains(name, wanted.text, wanted.bytes)) {

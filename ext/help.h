@@ -1,5 +1,6 @@
 /*
-** The reference inside gx: the pages of docs/reference/, as they were when gx was built.
+** The reference inside gx: the pages of docs/reference/ and docs/recipes.md, as they were when gx
+** was built.
 **
 ** An entry is a heading of such a page and the text under it: a function or table ("## gx_..."),
 ** or a topic (any other heading, the page's own too).
@@ -32,8 +33,9 @@ bool gx_help_next(const char **at, gx_help_entry *entry);
 const char *gx_help_summary(const gx_help_entry *entry, char *out, size_t size);
 
 /*
-** How well an entry answers a word, which may lack the "gx_": 4 it is its name or heading, 3 the
-** word is in the name, 2 in the heading or the first sentence, 1 in the text, 0 nowhere.
+** How well an entry answers a word, which may lack the "gx_": 4 it is its name or heading, or the
+** heading's first part, 3 the word is in the name, 2 in the heading or the first sentence, 1 in the
+** text, 0 nowhere.
 */
 int gx_help_grade(const gx_help_entry *entry, const char *word);
 

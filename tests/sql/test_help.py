@@ -1,7 +1,7 @@
 """gx_help: the reference within SQL.
 
 Plan:
-- every heading of docs/reference/ is a row, with its page, and every function and table of gx has an entry;
+- every heading of docs/reference/ and docs/recipes.md is a row, with its page, and every function and table of gx has an entry;
 - first sentences: plain text, none empty for a function, no half of a character;
 - gx_help() lists every call; gx_help(name) is the entry, with and without gx_, parentheses and capitals;
 - words: in names first, then in sentences, then in texts; misspellings; nothing found; NULL, numbers, empty, long;
@@ -15,9 +15,9 @@ from test_docs import REFERENCE, ROOT, registered
 
 def headings():
     found = []
-    for page in REFERENCE:
+    for page in [*REFERENCE, ROOT / "docs" / "recipes.md"]:
         text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
-        found += [(heading, f"reference/{page.name}") for heading in re.findall(r"^##? (.*)$", text, re.M)]
+        found += [(heading, str(page.relative_to(ROOT / "docs"))) for heading in re.findall(r"^##? (.*)$", text, re.M)]
     return found
 
 
@@ -45,6 +45,7 @@ def test_text_is_the_entry(db):
     page = (ROOT / "docs" / "reference" / "algebra.md").read_text()
     text = q(db, "SELECT text FROM gx_help WHERE name = 'gx_trace'")
     assert "## gx_trace(A)\n\n" + text + "\n" in page
+    assert q(db, "SELECT gx_help('embeddings')").startswith("Embeddings: load, normalise, search\n\nVectors as BLOBs")
     for word in ("gx_trace", "trace", "TRACE", "gx_trace()", "Trace(A)"):
         assert q(db, "SELECT gx_help(?)", word) == "gx_trace(A)\n\n" + text
 
