@@ -123,24 +123,6 @@ void gx_vector_scale(gx_dtype dtype, void *x, int64_t n, int64_t stride, gx_scal
 gx_code gx_eig_prepare(gx_run *run, gx_eig_args *args);
 bool gx_eig_wants_krylov(gx_run *run, const gx_eig_args *args);
 
-/* Passes over A that a Krylov driver will make (krylov_rehearsal.h). */
-typedef struct gx_foretold {
-    int64_t passes;
-    const char *how; /* it is known, in words after "17 passes": static */
-} gx_foretold;
-
-/* What gx_alg_eig() would do (plan_eig.c), for gx_plan. */
-typedef struct gx_eig_plan {
-    const char *driver;
-    gx_foretold told;
-    int64_t ncv, block;            /* 0: dense                                                    */
-    double bytes_once, bytes_pass; /* read of A once, and in each pass                            */
-    double bytes_read, flops;
-    double bytes_swept; /* of memory, by all passes */
-    double resident;    /* share of A that stays in memory */
-} gx_eig_plan;
-gx_code gx_plan_eig(gx_run *run, const gx_eig_args *args, gx_eig_plan *plan);
-
 /* ---- singular values ------------------------------------------------------------------------- */
 
 typedef enum gx_svd_mode { GX_SVD_ECONOMY, GX_SVD_FULL, GX_SVD_VALUES } gx_svd_mode;
@@ -213,17 +195,6 @@ gx_code gx_svd_check(gx_run *run, const gx_svd_args *args);
 gx_code gx_svd_check_iterative(gx_run *run, const gx_svd_args *args);
 gx_svd_method gx_svd_choose_method(gx_run *run, const gx_svd_args *args);
 gx_code gx_svd_refuse_dense(gx_run *run, const gx_svd_args *args);
-
-/* What gx_alg_svd() would do (plan_svd.c), for gx_plan. */
-typedef struct gx_svd_plan {
-    const char *driver;
-    gx_foretold told;
-    int64_t ncv, block; /* 0: dense                                  */
-    double bytes_read, flops;
-    double bytes_swept; /* of memory, by all passes */
-    double resident;    /* share of A that stays in memory */
-} gx_svd_plan;
-gx_code gx_plan_svd(gx_run *run, const gx_svd_args *args, gx_svd_plan *plan);
 
 /* The sign of U's columns and V^H's rows as said above. */
 void gx_svd_fix_sign(gx_svd_result *result);

@@ -116,25 +116,36 @@ static double host_seconds(const spectrum *s)
            gx_profile_kernel(gx_profile_get(ctx), s->kernel, s->dtype, s->host, threads);
 }
 
-static bool is_faster(const spectrum *s)
+static double device_seconds(const spectrum *s)
 {
     const gx_device_profile *device = &s->accel->profile;
     double down = (double)(s->bytes[PART_LEFT] + s->bytes[PART_RIGHT]);
     down += s->kernel == GX_SYEV && s->host->wants_right ? (double)s->bytes[PART_C] : 0;
-    double there = slower_of(s->kernel).device *
-                       gx_profile_device_kernel(device, s->kernel, s->dtype, s->host) +
-                   (double)s->bytes[PART_C] / device->upload_bytes_per_s +
-                   down / device->download_bytes_per_s;
-    return s->run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA || there < host_seconds(s);
+    return slower_of(s->kernel).device *
+               gx_profile_device_kernel(device, s->kernel, s->dtype, s->host) +
+           (double)s->bytes[PART_C] / device->upload_bytes_per_s +
+           down / device->download_bytes_per_s;
+}
+
+static bool is_faster(const spectrum *s)
+{
+    return s->run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA ||
+           device_seconds(s) < host_seconds(s);
+}
+
+/* Does the device have such a kernel? */
+static bool is_offered(const spectrum *s)
+{
+    const gx_args *a = s->host;
+    bool is_known =
+        s->kernel == GX_SYEV || s->kernel == GX_GESDD || (s->kernel == GX_GEEV && !a->wants_left);
+    return is_known && a->m > 0 && a->n > 0;
 }
 
 /* The accelerator, where it has the kernel and is worth it. */
 static bool choose(spectrum *s)
 {
-    const gx_args *a = s->host;
-    bool is_offered =
-        s->kernel == GX_SYEV || s->kernel == GX_GESDD || (s->kernel == GX_GEEV && !a->wants_left);
-    if (!is_offered || a->m < 1 || a->n < 1) {
+    if (!is_offered(s)) {
         return false;
     }
     gx_ctx *ctx = s->run->ctx;
@@ -147,6 +158,32 @@ static bool choose(spectrum *s)
     }
     measure(s);
     return is_faster(s);
+}
+
+double gx_dense_spectrum_seconds(gx_run *run, gx_kernel_id kernel, gx_dtype dtype,
+                                 const gx_args *args, bool *is_chosen)
+{
+    spectrum s = {.run = run,
+                  .kernel = kernel,
+                  .dtype = dtype,
+                  .wide = gx_dtype_promote(dtype, GX_C64),
+                  .host = args,
+                  .accel = run->target};
+    *is_chosen = false;
+    if (s.accel == NULL) {
+        return host_seconds(&s);
+    }
+    if (!is_offered(&s) || !gx_accel_offers(s.accel, kernel, dtype)) {
+        return 0;
+    }
+    measure(&s);
+    size_t all = 0;
+    for (int k = 0; k < PARTS; k++) {
+        all += gx_pool_rounded(s.bytes[k]);
+    }
+    bool fits = all <= run->target_bytes;
+    *is_chosen = fits && is_faster(&s);
+    return fits ? device_seconds(&s) : 0;
 }
 
 /* ---- the call ------------------------------------------------------------------------------- */

@@ -108,11 +108,22 @@ double gx_oper_device_bytes(const gx_oper *op, bool is_adjoint);
 void gx_oper_device_end(gx_oper *op);
 
 /*
-** Bytes of A that gx_oper_begin() would read once and keep on the host, and those that each pass
-** would read.
+** What gx_oper_begin() would do where the run is planning for: on the host, or on run->target.
+** once: bytes of A that are read at the beginning and stay on the host or the device; each: those
+** that each pass reads.  up: of `once`, what goes to the device.  pass_s: seconds of a pass over
+** what is in memory, for `cols` columns.  is_faster: the device would be chosen.  up is 0 where no
+** column fits there.
 */
+typedef struct gx_oper_plan {
+    double once, each, up;
+    double pass_s;
+    bool is_faster;
+} gx_oper_plan;
 void gx_oper_foresee(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermitian,
-                     size_t keep_bytes, double *once, double *each);
+                     size_t keep_bytes, int64_t cols, gx_oper_plan *plan);
+
+/* Of that, the device's part (krylov_device.c): up, pass_s, is_faster; returns its columns of A. */
+int64_t gx_oper_device_foresee(gx_oper *op, int64_t cols, gx_oper_plan *plan);
 
 /* Bytes of blocks that a pass streams at least, for refusals: three blocks. */
 size_t gx_oper_floor_bytes(const gx_mat *A, gx_dtype dtype);

@@ -314,12 +314,18 @@ static double host_pass(const gx_oper *op)
     return fits || memory > stream ? memory : stream;
 }
 
+/* Seconds of a pass for `cols` columns over so many bytes of A on the device. */
+static double device_pass(const gx_oper *op, const gx_accel *accel, double bytes, int64_t cols)
+{
+    const gx_device_profile *device = &accel->profile;
+    double vectors = (double)((op->m + op->n) * cols) * (double)gx_dtype_bytes(op->dtype);
+    return bytes / LEAST_BYTES_PER_S + vectors / device->upload_bytes_per_s + 8 * device->launch_s;
+}
+
 static bool is_faster(const gx_oper *op, const gx_accel *accel)
 {
     const gx_device_profile *device = &accel->profile;
-    double vectors = (double)(op->m + op->n) * 8 * (double)gx_dtype_bytes(op->dtype);
-    double pass = bytes_of(op) / LEAST_BYTES_PER_S + vectors / device->upload_bytes_per_s +
-                  8 * device->launch_s;
+    double pass = device_pass(op, accel, bytes_of(op), 8);
     double copy = bytes_of(op) * (op->is_hermitian ? 0.5 : 1) / device->upload_bytes_per_s;
     return op->run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA ||
            PASSES * pass + copy < PASSES * host_pass(op);
@@ -344,6 +350,24 @@ static int64_t columns_within(struct gx_kry_device *d, size_t bytes)
         cols = gx_min(fit, (cols - 1) / op->edge_cols * op->edge_cols);
     }
     return 0;
+}
+
+int64_t gx_oper_device_foresee(gx_oper *op, int64_t cols, gx_oper_plan *plan)
+{
+    gx_run *run = op->run;
+    gx_accel *accel = run->target;
+    struct gx_kry_device d = {.op = op, .accel = accel, .limit = run->target_bytes};
+    if (op->m == 0 || op->n == 0 || !gx_accel_offers(accel, GX_GEMM, op->dtype) ||
+        !gx_accel_offers(accel, GX_SYMMETRIZE, op->dtype)) {
+        return 0;
+    }
+    int64_t there = columns_within(&d, run->target_bytes);
+    double rows = (double)op->m, width = (double)there;
+    double element = (double)gx_dtype_bytes(op->dtype);
+    plan->up = (op->is_hermitian ? rows - width / 2 : rows) * width * element;
+    plan->pass_s = there > 0 ? device_pass(op, accel, rows * width * element, cols) : 0;
+    plan->is_faster = there > 0 && is_faster(op, accel);
+    return there;
 }
 
 /* The buffer with A's first columns: found, or read, copied and mirrored. */

@@ -111,19 +111,28 @@ static void keep_columns(gx_oper *op)
 }
 
 void gx_oper_foresee(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermitian,
-                     size_t keep_bytes, double *once, double *each)
+                     size_t keep_bytes, int64_t cols, gx_oper_plan *plan)
 {
     gx_oper op = shape_of(run, A, dtype, is_hermitian, keep_bytes);
-    size_t keep = left_alone(&op, 0), available = gx_mem_available(run->ctx->mem);
-    double share = (double)gx_dtype_bytes(A->dtype) / (double)gx_dtype_bytes(dtype);
+    double share = (double)gx_dtype_bytes(A->dtype) / (double)gx_dtype_bytes(dtype), swept = 0;
     bool is_resident = true;
-    *once = *each = 0;
-    for (int64_t j = 0; j < gx_oper_grid_cols(&op); j++) {
+    *plan = (gx_oper_plan){0};
+    int64_t first = 0;
+    if (run->target != NULL) {
+        first = gx_ceil_div(gx_oper_device_foresee(&op, cols, plan), op.edge_cols);
+        plan->once = plan->up * share;
+    }
+    size_t keep = left_alone(&op, first), available = gx_mem_available(run->ctx->mem);
+    for (int64_t j = first; j < gx_oper_grid_cols(&op); j++) {
         size_t bytes = column_bytes(&op, j);
         is_resident = (is_resident || may_skip(&op)) && available >= bytes + keep;
         available -= is_resident ? bytes : 0;
-        *(is_resident ? once : each) += (double)bytes * share;
+        *(is_resident ? &plan->once : &plan->each) += (double)bytes * share;
+        swept += (double)bytes;
     }
+    int threads = (int)run->ctx->config.number[GX_SET_THREADS];
+    double host_s = swept / gx_profile_memory_rate(gx_profile_get(run->ctx), threads);
+    plan->pass_s = host_s > plan->pass_s ? host_s : plan->pass_s; // at the same time
 }
 
 /* The device has failed: what was there is the host's from now on. */

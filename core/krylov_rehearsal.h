@@ -6,6 +6,11 @@
 
 #include "alg_eig.h"
 
+typedef struct gx_foretold {
+    int64_t passes;
+    const char *how; /* it is known, in words after "17 passes": static */
+} gx_foretold;
+
 /*
 ** args as for gx_eig_krylov() and gx_svd_krylov().  The passes: as many as the connection's latest
 ** call with these arguments made, if the stored A has not changed since; else those that the driver

@@ -7,18 +7,53 @@
 ** Hermitian matrix those below the diagonal alone.  How many passes it takes depends on the
 ** eigenvalues, which nobody knows: foretold are those for a random matrix's (krylov_rehearsal.c).
 */
-#include "alg_eig.h"
+#include "plan_spectrum.h"
 #include "dense.h"
-#include "krylov.h"
+#include "dense_device.h"
 #include "krylov_eig.h"
-#include "krylov_rehearsal.h"
 
-static double unit_of(gx_dtype dtype)
+void gx_plan_passes(gx_run *run, const gx_mat *A, gx_spectrum_plan *plan)
 {
-    return gx_dtype_is_complex(dtype) ? 4 : 1;
+    const double HALF = 0.5; // of a basis, on average
+    const gx_profile *profile = gx_profile_get(run->ctx);
+    int threads = (int)run->ctx->config.number[GX_SET_THREADS];
+    double passes = (double)plan->told.passes, m = (double)A->rows, n = (double)A->cols;
+    double element = (double)gx_dtype_bytes(A->dtype), unit = gx_dtype_is_complex(A->dtype) ? 4 : 1;
+    // Gram-Schmidt twice of each block: four sweeps over the basis on the vectors' side.
+    double basis = (m + n) / 2 * (double)plan->ncv * HALF;
+    double flops = unit * (2 * m * n + 8 * basis) * (double)plan->block;
+    double sweep_s =
+        4 * basis * element / gx_profile_memory_rate(profile, threads) + plan->oper.pass_s;
+    double flops_s = flops / gx_profile_flops(profile, A->dtype, 1024, threads);
+    bool is_host = run->target == NULL;
+    plan->cost = (gx_cost){
+        .flops = flops * passes,
+        .bytes_read = plan->oper.once + plan->oper.each * passes,
+        .bytes_up = plan->oper.up,
+        .calls = plan->told.passes,
+        .compute_s = (is_host && flops_s > sweep_s ? flops_s : sweep_s) * passes,
+    };
+    plan->is_faster = !is_host && plan->oper.is_faster;
 }
 
-static void plan_krylov(gx_run *run, const gx_eig_args *args, gx_eig_plan *plan)
+void gx_plan_dense(gx_run *run, const gx_mat *A, gx_kernel_id kernel, const gx_args *call,
+                   gx_spectrum_plan *plan)
+{
+    size_t bytes = 0;
+    gx_matrix_bytes(A->rows, A->cols, A->dtype, &bytes);
+    plan->told = (gx_foretold){1, "over A"};
+    plan->cost = (gx_cost){
+        .flops = gx_kernel_flops(kernel, A->dtype, call),
+        .bytes_read = (double)bytes,
+        .calls = 1,
+        .compute_s = gx_dense_spectrum_seconds(run, kernel, A->dtype, call, &plan->is_faster),
+    };
+    if (run->target != NULL && plan->cost.compute_s == 0) {
+        plan->driver = NULL;
+    }
+}
+
+static void plan_krylov(gx_run *run, const gx_eig_args *args, gx_spectrum_plan *plan)
 {
     const gx_mat *A = args->A;
     if (args->B != NULL || args->which == GX_EIG_NEAREST ||
@@ -32,47 +67,49 @@ static void plan_krylov(gx_run *run, const gx_eig_args *args, gx_eig_plan *plan)
     gx_krylov_eig_sizes(args, &sizes);
     size_t needed = gx_krylov_eig_bytes(args);
     if (gx_dense_fits(run, needed, "eigenvalues with such a basis", A,
-                      "ask for fewer, or raise it with gx_config('memory_limit', ...)") != GX_OK) {
+                      "ask for fewer, or raise it with gx_config('memory_limit', ...)") != GX_OK ||
+        gx_foretell_eig(run, args, &plan->told) != GX_OK) {
         return;
     }
-    size_t keep = needed - gx_oper_floor_bytes(A, A->dtype);
-    double once = 0, each = 0, n = (double)A->rows;
-    gx_oper_foresee(run, A, A->dtype, args->is_hermitian, keep, &once, &each);
-    double ncv = (double)sizes.ncv, b = (double)sizes.block;
     bool is_filtered = gx_krylov_eig_is_filtered(args);
-    if (gx_foretell_eig(run, args, &plan->told) != GX_OK) {
-        return;
-    }
-    plan->driver = is_filtered ? "chebyshev" : args->is_hermitian ? "lanczos" : "krylov-schur";
+    size_t keep = needed - gx_oper_floor_bytes(A, A->dtype);
+    gx_oper_foresee(run, A, A->dtype, args->is_hermitian, keep, sizes.block, &plan->oper);
+    bool is_possible = run->target == NULL || plan->oper.up > 0;
+    const char *driver = is_filtered          ? "chebyshev"
+                         : args->is_hermitian ? "lanczos"
+                                              : "krylov-schur";
+    plan->driver = is_possible ? driver : NULL;
     plan->ncv = sizes.ncv;
     plan->block = sizes.block;
-    plan->bytes_once = once;
-    plan->bytes_pass = each;
-    plan->bytes_read = once + each * (double)plan->told.passes;
-    plan->resident = once + each > 0 ? once / (once + each) : 1;
-    // Products, and Gram-Schmidt twice of each block against half a basis.
-    double passes = (double)plan->told.passes, element = (double)gx_dtype_bytes(A->dtype);
-    plan->flops = unit_of(A->dtype) * (2 * n * n * b + 4 * n * ncv * b) * passes;
-    plan->bytes_swept = (n * n * (args->is_hermitian ? 0.5 : 1) + 2 * n * ncv) * element * passes;
+    gx_plan_passes(run, A, plan);
 }
 
-gx_code gx_plan_eig(gx_run *run, const gx_eig_args *asked, gx_eig_plan *plan)
+static void plan_dense(gx_run *run, const gx_eig_args *args, gx_spectrum_plan *plan)
+{
+    const gx_mat *A = args->A;
+    gx_args call = {.m = A->rows,
+                    .n = A->rows,
+                    .ldc = gx_max(1, A->rows),
+                    .wants_right = args->wants_right,
+                    .wants_left = args->wants_left && !args->is_hermitian};
+    if (gx_dense_fits(run, gx_eig_dense_bytes(run, args), "all eigenvalues", A,
+                      "ask for k of them") == GX_OK) {
+        plan->driver = args->is_hermitian ? "syevd" : "geev";
+        gx_plan_dense(run, A, args->is_hermitian ? GX_SYEV : GX_GEEV, &call, plan);
+    }
+}
+
+gx_code gx_plan_eig(gx_run *run, const gx_eig_args *asked, gx_spectrum_plan *plan)
 {
     gx_eig_args args = *asked;
-    size_t bytes = 0;
-    *plan = (gx_eig_plan){.told = {.passes = 1}, .resident = 1};
+    *plan = (gx_spectrum_plan){0};
     if (gx_eig_prepare(run, &args) != GX_OK) {
         return run->err.code;
     }
-    double n = (double)args.A->rows;
     if (gx_eig_wants_krylov(run, &args)) {
         plan_krylov(run, &args, plan);
-    } else if (gx_dense_fits(run, gx_eig_dense_bytes(run, &args), "all eigenvalues", args.A,
-                             "ask for k of them") == GX_OK) {
-        gx_matrix_bytes(args.A->rows, args.A->cols, args.A->dtype, &bytes);
-        plan->driver = args.is_hermitian ? "syevd" : "geev";
-        plan->bytes_once = plan->bytes_read = (double)bytes;
-        plan->flops = unit_of(args.A->dtype) * (args.is_hermitian ? 9 : 25) * n * n * n;
+    } else {
+        plan_dense(run, &args, plan);
     }
     return gx_ok(run) ? GX_OK : run->err.code;
 }

@@ -362,9 +362,8 @@ void gx_predict_cost(gx_run *run, const gx_accel *accel, const gx_cost *cost, gx
     terms->write_s = cost->bytes_written / p->db_write_bytes_per_s;
     double busy_s;
     if (accel == NULL) {
-        double sweep_s = cost->bytes_swept / gx_profile_memory_rate(p, threads);
-        double flops_s = cost->flops / gx_profile_flops(p, dtype, gx_max(1, edge), threads);
-        terms->compute_s = fmax(flops_s, sweep_s);
+        terms->compute_s = cost->flops / gx_profile_flops(p, dtype, gx_max(1, edge), threads);
+        terms->compute_s = cost->compute_s > 0 ? cost->compute_s : terms->compute_s;
         busy_s = terms->read_s + terms->compute_s + terms->write_s;
     } else {
         const gx_device_profile *d = &accel->profile;
@@ -376,6 +375,11 @@ void gx_predict_cost(gx_run *run, const gx_accel *accel, const gx_cost *cost, gx
                       fmin(cost->bytes_down, PIECE_BYTES) / d->download_bytes_per_s;
         busy_s = fill + fmax(largest(terms->read_s, terms->up_s, terms->compute_s),
                              fmax(terms->down_s, terms->write_s));
+        if (cost->compute_s > 0) { // one after the other
+            terms->compute_s = cost->compute_s;
+            busy_s = fmax(terms->read_s, terms->up_s) + terms->compute_s + terms->down_s +
+                     terms->write_s;
+        }
     }
     conclude(run, cost, cost->bytes_written, cost->bytes_written > 0, accel != NULL, busy_s, terms);
 }

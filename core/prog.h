@@ -158,7 +158,7 @@ typedef struct gx_cost {
     double bytes_written; /* stored results                     */
     double bytes_up;      /* all blocks loaded                  */
     double bytes_down;    /* all blocks flushed                 */
-    double bytes_swept;   /* of memory, by kernels that it holds up; 0 for programs */
+    double compute_s;     /* of kernels, where it is known otherwise than by flops; else 0  */
     int64_t loads, hits;  /* blocks loaded, uses found in cache */
     int64_t spills;       /* unfinished blocks written and read again */
     int64_t slots;        /* of the block cache                 */

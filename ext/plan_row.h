@@ -15,6 +15,7 @@ typedef struct plan_row {
     char device[64], driver[32], detail[160], block[64];
     gx_cost cost;
     gx_terms terms;
+    bool is_chosen; /* svd, eig on a device: it would be the place */
 } plan_row;
 
 typedef struct operand {

@@ -8,10 +8,10 @@
 #include "plan_row.h"
 
 #include "../core/accel.h"
-#include "../core/alg_eig.h"
 #include "../core/alg_lu.h"
 #include "../core/alg_qr.h"
 #include "../core/factoring.h"
+#include "../core/plan_spectrum.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -391,59 +391,51 @@ static void plan_system(gx_run *run, const expression *e, plan_row *row)
     }
 }
 
-/* All singular values and vectors, or the k largest: passes over A. */
-static void plan_svd(gx_run *run, const expression *e, plan_row *row)
+/* Eigenvalues or singular values, all of them or k: `written` bytes of results. */
+static void show_spectrum(gx_run *run, const gx_mat *A, const gx_spectrum_plan *plan,
+                          double written, plan_row *row)
 {
-    const gx_mat *A = &e->a.mat;
-    gx_svd_plan plan;
-    if (gx_plan_svd(run, &e->svd, &plan) != GX_OK) {
+    if (plan->driver == NULL) { // not on this device: there is no such row
         return;
     }
-    double m = (double)A->rows, n = (double)A->cols;
-    double count = (double)(e->svd.k > 0 ? e->svd.k : gx_min(A->rows, A->cols));
-    row->cost = (gx_cost){.flops = plan.flops,
-                          .bytes_swept = plan.bytes_swept,
-                          .bytes_read = plan.bytes_read,
-                          .bytes_written = bytes_of(m + n, count, A->dtype),
-                          .calls = plan.told.passes};
-    add_cost(run, &row->cost, A->dtype, plan.block > 0 ? 1024 : 256, row);
-    snprintf(row->driver, sizeof row->driver, "%s", plan.driver);
+    gx_cost cost = plan->cost;
+    const gx_oper_plan *oper = &plan->oper;
+    double all = oper->once + oper->each;
+    cost.bytes_written = written;
+    row->cost = cost;
+    row->is_chosen = plan->is_faster;
+    add_cost(run, &cost, A->dtype, 1024, row);
+    snprintf(row->driver, sizeof row->driver, "%s", plan->driver);
     snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)A->cols,
-             (long long)(plan.block > 0 ? plan.block : A->rows));
-    if (plan.block > 0) {
+             (long long)(plan->block > 0 ? plan->block : A->rows));
+    if (plan->block > 0) {
         snprintf(row->detail, sizeof row->detail,
-                 "a basis of %lld, %lld passes %s, %.0f %% of A in memory", (long long)plan.ncv,
-                 (long long)plan.told.passes, plan.told.how, 100 * plan.resident);
+                 "a basis of %lld, %lld passes %s, %.0f bytes each, %.0f %% of A in memory",
+                 (long long)plan->ncv, (long long)plan->told.passes, plan->told.how, oper->each,
+                 all > 0 ? 100 * oper->once / all : 100);
     } else {
         snprintf(row->detail, sizeof row->detail, "all of A in memory, one pass");
     }
 }
 
-/* All eigenvalues and vectors, or the k largest: passes over A. */
+static void plan_svd(gx_run *run, const expression *e, plan_row *row)
+{
+    const gx_mat *A = &e->a.mat;
+    gx_spectrum_plan plan;
+    if (gx_plan_svd(run, &e->svd, &plan) == GX_OK) {
+        double m = (double)A->rows, n = (double)A->cols;
+        double count = (double)(e->svd.k > 0 ? e->svd.k : gx_min(A->rows, A->cols));
+        show_spectrum(run, A, &plan, bytes_of(m + n, count, A->dtype), row);
+    }
+}
+
 static void plan_eig(gx_run *run, const expression *e, plan_row *row)
 {
     const gx_mat *A = &e->a.mat;
-    gx_eig_plan plan;
-    if (gx_plan_eig(run, &e->eig, &plan) != GX_OK) {
-        return;
-    }
-    double n = (double)A->rows, count = (double)(e->eig.k > 0 ? e->eig.k : A->rows);
-    row->cost = (gx_cost){.flops = plan.flops,
-                          .bytes_swept = plan.bytes_swept,
-                          .bytes_read = plan.bytes_read,
-                          .bytes_written = bytes_of(n + 1, count, A->dtype),
-                          .calls = plan.told.passes};
-    add_cost(run, &row->cost, A->dtype, plan.block > 0 ? 1024 : 256, row);
-    snprintf(row->driver, sizeof row->driver, "%s", plan.driver);
-    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)A->cols,
-             (long long)(plan.block > 0 ? plan.block : A->rows));
-    if (plan.block > 0) {
-        snprintf(row->detail, sizeof row->detail,
-                 "a basis of %lld, %lld passes %s, %.0f bytes each, %.0f %% of A in memory",
-                 (long long)plan.ncv, (long long)plan.told.passes, plan.told.how, plan.bytes_pass,
-                 100 * plan.resident);
-    } else {
-        snprintf(row->detail, sizeof row->detail, "all of A in memory, one pass");
+    gx_spectrum_plan plan;
+    if (gx_plan_eig(run, &e->eig, &plan) == GX_OK) {
+        double n = (double)A->rows, count = (double)(e->eig.k > 0 ? e->eig.k : A->rows);
+        show_spectrum(run, A, &plan, bytes_of(n + 1, count, A->dtype), row);
     }
 }
 

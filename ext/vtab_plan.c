@@ -230,7 +230,7 @@ static bool find_operand(gx_run *run, operand *x)
 /* The operations that are programs, which may run on a device; not the passes over one matrix. */
 static bool may_leave_host(plan_op op)
 {
-    return op != PLAN_NORM && op != PLAN_SUM && op != PLAN_LSTSQ && op < PLAN_SVD;
+    return op != PLAN_NORM && op != PLAN_SUM && op != PLAN_LSTSQ;
 }
 
 /* The same on the device, where there is one; the row that would be used is first. */
@@ -247,12 +247,14 @@ static void add_device(gx_run *run, expression *e, plan_rows *plan)
     run->target = NULL;
     plan->rows = plan->row[1].terms.seconds > 0 ? 2 : 1; // else it has no room
     bool is_forced = run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA;
-    if (plan->rows == 2 &&
-        (is_forced ||
-         gx_plan_is_faster(plan->row[0].cost.flops, &plan->row[0].terms, &plan->row[1].terms))) {
-        plan_row host = plan->row[0];
+    const plan_row *host = &plan->row[0], *device = &plan->row[1];
+    bool is_faster = e->op >= PLAN_SVD
+                         ? device->is_chosen
+                         : gx_plan_is_faster(host->cost.flops, &host->terms, &device->terms);
+    if (plan->rows == 2 && (is_forced || is_faster)) {
+        plan_row swapped = plan->row[0];
         plan->row[0] = plan->row[1];
-        plan->row[1] = host;
+        plan->row[1] = swapped;
     }
 }
 

@@ -6,6 +6,7 @@ Plan:
 - a second call finds the matrix still there; a changed one does not; passes, their bytes and time are counted;
 - all eigenvalues, symmetric and general, and singular values, with and without vectors, tall, wide and full, on the
   device: as NumPy's, for all dtypes; left vectors of a general matrix on the CPU;
+- gx_plan has a row for the device and one for the CPU, the chosen one first; none for a device without room;
 - a device that returns wrong numbers without a word is found out, and the CPU computes;
 - out of device memory in the middle, each call of the device failed in turn, a lost device: the right answer, a remark,
   nothing left behind.
@@ -230,6 +231,43 @@ result += [mock.alive()]
     assert got[0] == {}
     assert got[1] >= 10 and got[2] == 0 and got[3] >= 10 and got[4] < 20000
     assert got[5:] == [[], 0, 1, 0, {}]
+
+
+def test_plans(tmp_path):
+    got = run(
+        tmp_path,
+        """
+S, G, values = make(n=150, tile=16)
+q(db, "SELECT gx_set_property('S', 'symmetric')")
+COLUMNS = "SELECT chosen, device, driver, calls, bytes_read, compute_s > 0, seconds >= compute_s FROM gx_plan(?, ?)"
+def plans(expression, options):
+    return db.execute(COLUMNS, (expression, options)).fetchall()
+def each():
+    return [plans('eig(S, 6)', '{"method":"krylov","ncv":40}'), plans('eig(S)', '{}'), plans('svd(G, 5)', '{"method":"krylov"}'),
+            plans('svd(G)', '{}')]
+result = [each()]
+q(db, "SELECT gx_config('device_memory_limit', 105000)")
+result += [each()]
+q(db, "SELECT gx_config('device_memory_limit', 0)")
+q(db, "SELECT gx_stats_reset()")
+q(db, "SELECT gx_eig('S', 'values', 'vectors', '{\\"k\\":6,\\"method\\":\\"krylov\\",\\"ncv\\":40}')")
+result += [stats(db)['passes'], plans('eig(S, 6)', '{"method":"krylov","ncv":40}')]
+q(db, "SELECT gx_config('backend', 'auto')")
+result += [[row[:2] for row in plans('eig(S)', '{}')]]
+""",
+    )
+    whole = 8 * 150 * 150
+    krylov, dense, svd, svd_all = got[0]
+    for rows, driver in (krylov, "lanczos"), (dense, "syevd"), (svd, "golub-kahan"), (svd_all, "gesdd"):
+        assert [row[:3] for row in rows] == [[1, "cuda:0 mock", driver], [0, "cpu", driver]]
+        assert all(row[5:] == [1, 1] for row in rows) and rows[0][3] == rows[1][3]
+    assert dense[0][3:5] == [1, whole] and 0.5 * whole <= krylov[0][4] < 0.7 * whole
+    assert svd[0][4] == 8 * 170 * 150
+    # A part of A for the passes, no room for a dense call.
+    krylov, dense, svd, svd_all = got[1]
+    assert [len(rows) for rows in (krylov, dense, svd_all)] == [2, 1, 1] and dense[0][:2] == [1, "cpu"]
+    assert got[3][0][3] == got[2] and got[3][1][3] == got[2]  # as in the last call
+    assert got[4] == [[1, "cpu"], [0, "cuda:0 mock"]]
 
 
 @pytest.mark.parametrize("call, mode", [("*", ""), ("wrong", ":always"), ("memory", ":always"), ("*", ":lost")])
