@@ -257,6 +257,7 @@ int gx_register_lu(sqlite3 *db, gx_ctx *ctx);         /* fn_lu.c: gx_lu(A) */
 int gx_register_logdet(sqlite3 *db, gx_ctx *ctx);     /* fn_det.c: gx_logdet(A) */
 int gx_register_plan(sqlite3 *db, gx_ctx *ctx);       /* vtab_plan.c: gx_plan(expression)         */
 int gx_register_pca(sqlite3 *db, gx_ctx *ctx);        /* fn_pca.c: gx_pca                     */
+int gx_register_topk(sqlite3 *db, gx_ctx *ctx);       /* vtab_topk.c: gx_topk                 */
 int gx_register_help(sqlite3 *db, gx_ctx *ctx);       /* fn_help.c: gx_help                   */
 
 #endif

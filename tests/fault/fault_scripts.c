@@ -298,6 +298,7 @@ const fault_script fault_scripts[] = {
     {"look", SMALL, "SELECT length(gx_json('A')), gx_show('A'), gx_heatmap('A')"},
     {"get-slice", SMALL,
      "SELECT gx_get('A', 20, 20), gx_slice('A', 3, 20, 1, 18, 'N'), gx_info('A')"},
+    {"topk", SMALL, "SELECT sum(value) FROM gx_topk('A', 3, '{\"axis\":0}')"},
     {"bytes", SMALL, "SELECT gx_from_bytes(gx_to_bytes('A', 'f32'), 'f32', 24, 'N')"},
     {"check", SMALL, "SELECT gx_check('A'), gx_shape('B')"},
     {"control", NULL,
