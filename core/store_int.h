@@ -51,9 +51,10 @@ typedef struct gx_schema gx_schema;
 struct gx_schema {
     gx_schema *next;
     char name[GX_NAME_MAX + 1];
-    bool has_tables; /* as of the latest look                           */
-    bool is_pinned;  /* GX_SQL_PIN stands on its row                    */
-    bool is_locked;  /* the write lock is ours until the outermost end  */
+    bool has_tables;  /* as of the latest look                           */
+    bool is_pinned;   /* GX_SQL_PIN stands on its row                    */
+    bool is_locked;   /* the write lock is ours until the outermost end  */
+    bool was_written; /* is_locked: the application had changes in it   */
     struct sqlite3_stmt *stmt[GX_SQL_COUNT];
     struct sqlite3_blob *patch; /* open for writing, or NULL            */
     int64_t patch_row;          /* its row id                           */

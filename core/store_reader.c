@@ -19,7 +19,10 @@
 ** In rollback-journal mode a helper's shared lock stops the writer from spilling its cache or
 ** committing, and a writer that has spilled stops helpers from beginning: whoever streams ends the
 ** helpers' transactions before it writes more than the page cache holds
-** (gx_reader_excludes_writer()).  In WAL mode readers and the writer do not meet.
+** (gx_reader_excludes_writer()).  What fills the cache before, the application's own changes above
+** all, is not known: the writer, who has to spill at the next page it reads, would wait for the
+** helpers at every page, each time as long as the busy timeout.  So there are no helpers then.  In
+** WAL mode readers and the writer do not meet.
 **
 ** Memory: one page cache of CACHE_KIB a helper, SQLite's; the reader itself from the governor.
 */
@@ -29,6 +32,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 SQLITE_EXTENSION_INIT3
@@ -73,6 +77,29 @@ static bool pragma_is(gx_store *store, const char *schema_name, gx_sql which, co
     return is_equal;
 }
 
+/*
+** Whether reading on the caller's connection may have to write changed pages out first, for which
+** helpers would be in its way: when it has changes of the application, or room for few pages.
+*/
+static bool may_spill(gx_store *store, const char *schema_name)
+{
+    const int64_t OWN_PAGES = 16; // a call changes fewer until its first tile, tables made included
+    gx_schema *schema;
+    char text[64];
+    if (sqlite3_txn_state(store->db, schema_name) != SQLITE_TXN_WRITE ||
+        gx_store_is_wal(store, schema_name)) {
+        return false;
+    }
+    if (gx_store_schema(store, schema_name, &schema, NULL) != GX_OK || !schema->is_locked ||
+        schema->was_written ||
+        gx_store_pragma(store->db, schema_name, "cache_size", text, NULL) != GX_OK) {
+        return true;
+    }
+    long long size = atoll(text); // pages; or negative: KiB
+    int64_t page = (int64_t)gx_store_page_bytes(store, schema_name);
+    return (size >= 0 ? size : -size * 1024 / page) < OWN_PAGES;
+}
+
 const char *gx_reader_refusal(gx_store *store, const char *schema)
 {
     if (sqlite3_threadsafe() == 0) {
@@ -103,6 +130,9 @@ const char *gx_reader_refusal(gx_store *store, const char *schema)
     }
     if (pragma_is(store, schema, GX_SQL_LOCKING, "exclusive")) {
         return "exclusive locking mode";
+    }
+    if (may_spill(store, schema)) {
+        return "uncommitted changes and a rollback journal";
     }
     return NULL;
 }

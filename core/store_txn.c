@@ -296,6 +296,9 @@ static gx_code take_lock(gx_store *store, gx_schema *schema, gx_err *err)
 /* The lock first; where there are no tables yet, their making takes it. */
 static gx_code lock_schema(gx_store *store, gx_schema *schema, bool was_pinned, gx_err *err)
 {
+    if (!schema->is_locked) {
+        schema->was_written = sqlite3_txn_state(store->db, schema->name) == SQLITE_TXN_WRITE;
+    }
     if (!was_pinned) {
         GX_TRY(gx_store_look(store, schema, err));
     }

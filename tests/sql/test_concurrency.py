@@ -186,6 +186,30 @@ def test_where_helpers_cannot_read(store, tmp_path, kind):
         assert helped == 0 and reason in notes(db)
 
 
+@pytest.mark.parametrize("mode", ["delete", "wal"])
+@pytest.mark.parametrize("state, helps", [("changes", False), ("read", True), ("small", False), ("autocommit", True)])
+def test_changes_that_fill_the_page_cache(tmp_path, mode, state, helps):
+    """With a rollback journal, the writer that has to spill would wait for its own helpers, at every page it reads."""
+    db = gx_connect(str(tmp_path / "m.db"), page_size=65536, journal_mode=mode, synchronous="off")
+    configure(db, tile_bytes=1 << 20, readers=2)
+    db.execute("SELECT gx_random(700, 700, 'A')")
+    db.execute("CREATE TABLE t(x)")
+    db.execute("SELECT gx_stats_reset()")
+    if state == "small":
+        db.execute("PRAGMA cache_size = 5")
+    elif state != "autocommit":
+        db.execute("BEGIN")
+        db.execute("SELECT count(*) FROM t").fetchall()
+    if state == "changes":  # 20 of the 31 pages of the cache
+        db.executemany("INSERT INTO t VALUES(zeroblob(?))", [(60000,)] * 20)
+    q(db, "SELECT gx_matmul('A', 'A', 'C')")
+    helped = q(db, "SELECT value FROM gx_stats WHERE name = 'helper_reads'")
+    refused = "uncommitted changes and a rollback journal" in notes(db)
+    assert refused == (mode == "delete" and not helps)
+    assert helped == 0 or not refused  # where they may, the caller is sometimes faster
+    assert q(db, "SELECT gx_check()") == "ok"
+
+
 def test_read_only(store):
     os.chmod(store, 0o444)
     db = gx_connect(f"file:{store}?mode=ro", uri=True) if os.geteuid() == 0 else gx_connect(store)
