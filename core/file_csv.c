@@ -9,7 +9,8 @@
 ** What is not said is found out.  The delimiter: the first of tab ; , that the second line has
 ** outside quotes, else blanks (the first line, which may be names, decides where it is alone).
 ** The header: the first line is one when none of its fields is a number, or some are not and the
-** line below has another number of fields.  dtype: c128 when a field is complex, else f64.
+** line below has another number of fields, or columns are wanted by their names.  dtype: c128 when
+** a field is complex, else f64.
 **
 ** Import: two passes.  The first counts rows and fields and looks for complex numbers; the
 ** second reads numbers into bands of whole tiles, row by row.  Where the budget does not hold a
@@ -27,9 +28,11 @@
 
 static const size_t BAND_BYTES = (size_t)32 << 20; /* a larger band reads no faster */
 
-/* Columns [start, stop) of the file; stop < 0: to the last. */
+/* Columns [start, stop) of the file; stop < 0: to the last.  Or the one of that name. */
 typedef struct range {
     int64_t start, stop;
+    const char *name; /* of the options' text; NULL: by number */
+    int64_t name_bytes;
 } range;
 
 /* A place in the file where a row starts. */
@@ -42,15 +45,17 @@ typedef struct csv {
     gx_import *im;
     gx_textin text;
     char delimiter;
-    bool is_stop[256];   /* ends a field: the delimiter, \n, \r               */
-    bool is_blank[256];  /* is left out around fields                         */
-    range *ranges;       /* the columns wanted; NULL = all.  Of im->mem        */
+    bool is_stop[256];  /* ends a field: the delimiter, \n, \r               */
+    bool is_blank[256]; /* is left out around fields                         */
+    range *ranges;      /* the columns wanted; NULL = all.  Of im->mem        */
     int64_t range_count;
-    int64_t *map;        /* field to column of the matrix or -1; NULL = itself */
-    int64_t fields;      /* in a row of the file                               */
-    int64_t first_line;  /* number of the first row of numbers                 */
-    int64_t rows, cols;  /* of the matrix                                      */
-    bool is_complex;     /* a field is                                         */
+    bool has_names;     /* a range is a name                                 */
+    bool has_header;    /* the first line is names                           */
+    int64_t *map;       /* field to column of the matrix or -1; NULL = itself */
+    int64_t fields;     /* in a row of the file                               */
+    int64_t first_line; /* number of the first row of numbers                 */
+    int64_t rows, cols; /* of the matrix                                      */
+    bool is_complex;    /* a field is                                         */
 } csv;
 
 /* A field.  Valid until the next one is read. */
@@ -319,7 +324,8 @@ static gx_code bad_field(const csv *c, const field *f, int64_t column, int64_t l
     if (comma != NULL && comma > f->at && comma[-1] >= '0' && comma[-1] <= '9') {
         advice = " (the decimal point is '.')";
     } else if (line == c->first_line) {
-        advice = " ('{\"header\":true}' leaves this line out)";
+        advice = c->has_header ? " ('{\"columns\":[...]}' takes those that are numbers)"
+                               : " ('{\"header\":true}' leaves this line out)";
     }
     return gx_input_fail(c->im->in, err, line, "column %lld: '%s' is not a number%s",
                          (long long)column, gx_token_show(f->at, f->end - f->at, shown), advice);
@@ -327,7 +333,23 @@ static gx_code bad_field(const csv *c, const field *f, int64_t column, int64_t l
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
-/* "0,2,5:9": column numbers and ranges without their ends; an end left out is the first or last. */
+/* A name of the header: what does not begin as numbers and ranges do. */
+static bool take_name(csv *c, const char *at, const char *end, range *r)
+{
+    while (at < end && *at == ' ') {
+        at++;
+    }
+    r->name = at;
+    r->name_bytes = end - at;
+    bool is_name = at < end && strchr("0123456789:+-", *at) == NULL;
+    c->has_names |= is_name;
+    return is_name;
+}
+
+/*
+** "0,2,5:9": column numbers and ranges without their ends; an end left out is the first or last.
+** "area,price": names of the header.
+*/
 static gx_code parse_columns(csv *c, const char *text, gx_err *err)
 {
     int64_t count = 1;
@@ -343,14 +365,19 @@ static gx_code parse_columns(csv *c, const char *text, gx_err *err)
         size_t length = strcspn(at, ",");
         const char *end = at + length, *colon = memchr(at, ':', length);
         *r = (range){.start = 0, .stop = -1};
-        bool is_good = at == colon ||
-                       gx_decimal_parse_i64(at, colon != NULL ? colon : end, &r->start);
+        if (take_name(c, at, end, r)) {
+            at = end + 1;
+            continue;
+        }
+        r->name = NULL;
+        bool is_good =
+            at == colon || gx_decimal_parse_i64(at, colon != NULL ? colon : end, &r->start);
         is_good = is_good && r->start >= 0 && r->start < INT64_MAX;
         if (colon == NULL && is_good) {
             r->stop = r->start + 1;
         } else if (colon != NULL && colon + 1 < end) {
-            is_good = is_good && gx_decimal_parse_i64(colon + 1, end, &r->stop) &&
-                      r->stop > r->start;
+            is_good =
+                is_good && gx_decimal_parse_i64(colon + 1, end, &r->stop) && r->stop > r->start;
         }
         if (!is_good) {
             char shown[GX_TOKEN_SHOWN];
@@ -505,6 +532,35 @@ static gx_code look_at_row(csv *c, row_look *look, gx_err *err)
     return GX_OK;
 }
 
+/* The columns that are wanted by their names: where in the row at hand, the header, these are. */
+static gx_code find_names(csv *c, gx_err *err)
+{
+    bool more = true;
+    for (int64_t r = 0; r < c->range_count; r++) {
+        c->ranges[r].start = c->ranges[r].name != NULL ? -1 : c->ranges[r].start;
+    }
+    for (int64_t k = 0; more; k++) {
+        field f;
+        GX_TRY(read_field(c, &f, &more, err));
+        for (int64_t r = 0; r < c->range_count && !f.is_long; r++) {
+            range *wanted = &c->ranges[r];
+            if (wanted->start < 0 && wanted->name_bytes == f.end - f.at &&
+                memcmp(wanted->name, f.at, (size_t)wanted->name_bytes) == 0) {
+                wanted->start = k;
+                wanted->stop = k + 1;
+            }
+        }
+    }
+    for (int64_t r = 0; r < c->range_count; r++) {
+        if (c->ranges[r].start < 0) {
+            char shown[GX_TOKEN_SHOWN];
+            return gx_input_fail(c->im->in, err, c->text.line, "no column is named '%s'",
+                                 gx_token_show(c->ranges[r].name, c->ranges[r].name_bytes, shown));
+        }
+    }
+    return GX_OK;
+}
+
 /* Leave the header out, when there is one.  *start: where the rows of numbers begin. */
 static gx_code find_rows(csv *c, place *start, gx_err *err)
 {
@@ -516,19 +572,26 @@ static gx_code find_rows(csv *c, place *start, gx_err *err)
         return gx_input_fail(c->im->in, err, 0, "has no rows");
     }
     *start = here(c);
+    if (c->has_names) {
+        GX_TRY(find_names(c, err));
+        GX_TRY(go(c, start, err));
+        GX_TRY(begin_row(c, &found, err));
+    }
     GX_TRY(look_at_row(c, &first, err));
     GX_TRY(begin_row(c, &found, err));
     place below = here(c);
     if (found) {
         GX_TRY(look_at_row(c, &second, err));
     }
-    bool is_header = options->has_header ? options->header
-                                         : first.texts > 0 && (first.numbers == 0 ||
-                                                               first.fields != second.fields);
+    bool is_header = c->has_names ? true
+                     : options->has_header
+                         ? options->header
+                         : first.texts > 0 && (first.numbers == 0 || first.fields != second.fields);
     if (is_header && !found) {
         return gx_input_fail(c->im->in, err, 0, "has no rows below its header");
     }
     *start = is_header ? below : *start;
+    c->has_header = is_header;
     c->first_line = start->line;
     c->fields = is_header ? second.fields : first.fields;
     return go(c, start, err);
@@ -649,6 +712,9 @@ static gx_code import_text(csv *c, gx_err *err)
     place start = {0};
     if (options->columns != NULL) {
         GX_TRY(parse_columns(c, options->columns, err));
+    }
+    if (c->has_names && options->has_header && !options->header) {
+        return gx_fail(err, GX_ARG, "columns are wanted by name, but \"header\" is false");
     }
     GX_TRY(skip_start(c, err));
     if (options->delimiter != '\0') {

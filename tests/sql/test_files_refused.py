@@ -118,6 +118,8 @@ MALFORMED = [
     ("a.csv", "x,y\n\n1,2\n3,4,5\n", "line 4: 3 fields, but line 3 has 2"),
     ("a.csv", "1,2\n3,x\n", "line 2: column 1: 'x' is not a number"),
     ("a.csv", "1,x\n3,4\n", "line 1: column 1: 'x' is not a number ('{\"header\":true}' leaves this line out)"),
+    ("a.csv", "a,b\n1,2\nx,3\n", "line 3: column 0: 'x' is not a number"),
+    ("a.csv", "name,b\nx,2\n", "line 2: column 0: 'x' is not a number ('{\"columns\":[...]}' takes those that are numbers)"),
     ("a.csv", "1;2\n3,5;4\n", "line 2: column 0: '3,5' is not a number (the decimal point is '.')"),
     ("a.csv", "1,2\n3,\"4\n", "line 2: a quote is never closed"),
     ("a.csv", "1,2\n3,\"4\"5\n", "line 2: text behind a closing quote"),
@@ -196,9 +198,11 @@ COLUMN_ERRORS = [
     ("0:2,1:", "column 1 is wanted twice"),
     ("", "columns '' is not a list such as '0,2,5:9'"),
     ("1,", "columns '1,' is not a list such as '0,2,5:9'"),
+    ("a", "a.csv: line 1: no column is named 'a'"),
+    ("0,a", "a.csv: line 1: no column is named 'a'"),
+    ("a,", "columns 'a,' is not a list such as '0,2,5:9'"),
     ("2:1", "columns '2:1' is not a list such as '0,2,5:9'"),
     ("-1", "columns '-1' is not a list such as '0,2,5:9'"),
-    ("a", "columns 'a' is not a list such as '0,2,5:9'"),
     ("9223372036854775807", "columns '9223372036854775807' is not a list such as '0,2,5:9'"),
 ]
 
@@ -207,6 +211,21 @@ COLUMN_ERRORS = [
 def test_columns_refused(db, tmp_path, columns, message):
     path = put(tmp_path / "a.csv", "1,2,3\n4,5,6\n")
     assert error(db, "SELECT gx_import(NULL, ?, ?)", str(path), f'{{"columns":"{columns}"}}') == "gx_import: " + message
+
+
+def test_named_columns_refused(db, tmp_path):
+    path = str(put(tmp_path / "a.csv", "id,area,price\nA,5,6\n"))
+    for options, message in [
+        ('{"columns":["area","prize"]}', "a.csv: line 1: no column is named 'prize'"),
+        ('{"columns":["Area"]}', "a.csv: line 1: no column is named 'Area'"),
+        ('{"columns":["area","area"]}', "column 1 is wanted twice"),
+        ('{"columns":["area",1]}', "column 1 is wanted twice"),
+        ('{"columns":["area"],"header":false}', 'columns are wanted by name, but "header" is false'),
+        ('{"columns":["area"],"skip":1}', "a.csv: line 2: no column is named 'area'"),
+        ('{"columns":["id"]}', "a.csv: line 2: column 0: 'A' is not a number ('{\"columns\":[...]}' takes those that are numbers)"),
+    ]:
+        assert error(db, "SELECT gx_import('A', ?, ?)", path, options) == "gx_import: " + message, options
+    assert q(db, "SELECT count(*) FROM gx") == 0
 
 
 EXPORT_ERRORS = [
