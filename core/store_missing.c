@@ -8,6 +8,7 @@
 */
 #include <sqlite3ext.h>
 
+#include "decimal.h"
 #include "near.h"
 #include "store_int.h"
 
@@ -69,6 +70,14 @@ static bool is_list_of_numbers(const char *name)
            strpbrk(name, "0123456789") != NULL && strpbrk(name, ",; ") != NULL;
 }
 
+static bool is_number(const char *name)
+{
+    double value;
+    const char *end = name + strlen(name), *stop;
+    return strpbrk(name, "0123456789") != NULL && gx_decimal_parse(name, end, &stop, &value) &&
+           stop == end;
+}
+
 /* An ordinary table or a view of main or temp. */
 static bool is_table(gx_store *store, const char *name)
 {
@@ -99,6 +108,8 @@ gx_code gx_store_missing(gx_store *store, const char *name, gx_err *err)
         snprintf(hint, sizeof hint, "; gx_import makes a matrix of a file");
     } else if (is_list_of_numbers(name)) {
         snprintf(hint, sizeof hint, "; a literal is written '[[1,2],[3,4]]'");
+    } else if (is_number(name)) {
+        snprintf(hint, sizeof hint, "; a number stands without quotes");
     }
     return gx_fail(err, GX_ARG, "no matrix named '%.*s'%s", GX_NAME_MAX, name, hint);
 }

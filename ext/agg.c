@@ -93,10 +93,28 @@ static bool take_name(gx_agg *agg, gx_fn *fn)
     return true;
 }
 
+/* gx_store_rows('X', i, a, b): a natural way to write a row, but a row is one value. */
+static bool check_one_row(const gx_agg *agg, gx_fn *fn)
+{
+    bool takes_rows = agg->bound->max_args == 2;
+    int behind = agg->first + 2;
+    const char *text = takes_rows && fn->argc > behind && fn->argc > 0 &&
+                               sqlite3_value_type(fn->argv[fn->argc - 1]) == SQLITE_TEXT
+                           ? (const char *)sqlite3_value_text(fn->argv[fn->argc - 1])
+                           : NULL;
+    bool has_options = text != NULL && text[strspn(text, " \t\r\n")] == '{';
+    return !takes_rows || fn->argc <= behind + has_options ||
+           (fn->argc == behind + 1 && sqlite3_value_type(fn->argv[behind]) == SQLITE_NULL) ||
+           gx_fn_fail(fn, "a row is one argument: json_array(a, b, ...) makes it of several");
+}
+
 static bool take_arguments(gx_agg *agg, gx_fn *fn)
 {
     const gx_agg_binding *bound = agg->bound;
     agg_options opt = {.duplicates = "error"};
+    if (!check_one_row(agg, fn)) {
+        return false;
+    }
     if (!gx_fn_options(fn, bound->is_stored ? storing_keys : keys, &opt)) {
         return false;
     }

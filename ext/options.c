@@ -307,9 +307,17 @@ static bool leave_no_rest(gx_fn *fn, const gx_option *spec)
     }
     sqlite3_value *last = fn->argv[--fn->argc];
     char shown[GX_SHOWN_BYTES];
-    return sqlite3_value_type(last) == SQLITE_NULL ||
-           gx_fn_fail(fn, "options must be a JSON object '{...}', not %s",
-                      gx_arg_show(last, shown));
+    if (sqlite3_value_type(last) == SQLITE_NULL) {
+        return true;
+    }
+    gx_arg_show(last, shown);
+    for (const gx_option *o = spec; o->type != GX_OPT_END; o++) {
+        if (strcmp(o->key, "k") == 0 && sqlite3_value_type(last) == SQLITE_INTEGER) {
+            return gx_fn_fail(fn, "options must be a JSON object, '{\"k\":%s}', not %s", shown,
+                              shown);
+        }
+    }
+    return gx_fn_fail(fn, "options must be a JSON object '{...}', not %s", shown);
 }
 
 bool gx_fn_options(gx_fn *fn, const gx_option *spec, void *out)

@@ -414,6 +414,12 @@ def test_replaced_function(db):
     ("SELECT gx_store_rows('A', 1)", "gx_store_rows: takes 3 arguments before the options, not 2: "
      "gx_store_rows(name, i, row[, options]) (input row 1)"),
     ("SELECT * FROM gx_eig()", "gx_eig: takes 1 to 2 arguments, not 0: gx_eig(A[, values[, vectors]][, options])"),
+    ("SELECT gx_add(gx_eye(2), '1')", "gx_add: no matrix named '1'; a number stands without quotes"),
+    ("SELECT * FROM gx_eig(gx_eye(2), 1)", "gx_eig: options must be a JSON object, '{\"k\":1}', not 1"),
+    ("SELECT gx_store_rows('X', 0, 1.5, 2)",
+     "gx_store_rows: a row is one argument: json_array(a, b, ...) makes it of several (input row 1)"),
+    ("SELECT gx_from_rows(0, 1.5, 2, '{}')",
+     "gx_from_rows: a row is one argument: json_array(a, b, ...) makes it of several (input row 1)"),
     ("SELECT gx_store('[[1,2]]', 'A')", "gx_store: '[[1,2]]' is a matrix, but the name comes first: gx_store(name, A)"),
     ("SELECT gx_store(gx_eye(1), 'A')",
      "gx_store: a blob of 40 bytes is a matrix, but the name comes first: gx_store(name, A)"),

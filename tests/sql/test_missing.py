@@ -44,7 +44,7 @@ def test_misspelt(shelf, written, meant):
     ("1 2; 3 4", "; a literal is written '[[1,2],[3,4]]'"),
     ("(1,2)", "; a literal is written '[[1,2],[3,4]]'"),
     ("1.5e3,-2", "; a literal is written '[[1,2],[3,4]]'"),
-    ("7", ""), ("e", ""), ("; ", ""), ("nothing like it", ""), ("%s%n", ""),
+    ("7", "; a number stands without quotes"), ("-1.5e3", "; a number stands without quotes"), ("e", ""), ("inf", ""), ("; ", ""), ("nothing like it", ""), ("%s%n", ""),
 ])
 def test_hints(shelf, written, hint):
     text = error(shelf, "SELECT gx_shape(?)", written)
