@@ -607,11 +607,11 @@ static const char *open_xt(bench *b, xt *x)
         x->gemm == NULL) {
         return "libcublas has no cublasXt";
     }
-    int device = (int)b->ctx->config.number[GX_SET_DEVICE];
+    int number = (int)b->ctx->config.number[GX_SET_DEVICE];
     if (x->create(&x->handle) != 0) {
         return "cublasXtCreate failed";
     }
-    return x->select(x->handle, 1, &device) == 0 ? NULL : "cublasXtDeviceSelect failed";
+    return x->select(x->handle, 1, &number) == 0 ? NULL : "cublasXtDeviceSelect failed";
 }
 
 /* Numbers of [-1, 1): a few megabytes of random ones, again and again. */
