@@ -115,7 +115,8 @@ void gx_exec_count(gx_prog *prog, int64_t slots, const schedule *plan, const gx_
     gx_run *run = prog->run;
     gx_stats *stats = &run->ctx->stats;
     gx_terms terms;
-    gx_predict_schedule(prog, slots, plan, accel, is_there, &terms);
+    const gx_growth *growth = accel == NULL ? NULL : gx_pool_grown(accel->pool);
+    gx_predict_schedule(prog, slots, plan, accel, is_there, growth, &terms);
     run->planned_work += terms.work;
     run->planned_model_s += terms.model_s;
     run->planned_s += terms.seconds;

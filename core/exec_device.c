@@ -40,9 +40,6 @@
 
 #include <string.h>
 
-/* A piece: large enough for the full speed of a copy, small enough for many to be under way. */
-static const size_t PIECE_BYTES = (size_t)8 << 20, PIECE_LEAST = (size_t)1 << 20;
-
 // What runs ---------------------------------------------------------------------------------------
 
 bool gx_xd_ok(const xdevice *x)
@@ -166,25 +163,6 @@ static gx_code cut_pieces(xdevice *x, bool is_down, piece **pieces, int64_t *cou
         }
     }
     return GX_OK;
-}
-
-/*
-** The size of pieces: large enough for the full speed of a copy, small enough that every reader has
-** several to read.
-*/
-static void choose_piece(xdevice *x)
-{
-    double bytes = 0;
-    for (int64_t k = 0; k < x->plan.load_count; k++) {
-        const load *item = &x->plan.loads[k];
-        bytes += (double)gx_block_shape(&x->prog->operand[item->operand], item->block).bytes;
-    }
-    int64_t readers = gx_max(1, x->run->ctx->config.number[GX_SET_READERS]);
-    double share = bytes / (4.0 * (double)readers);
-    x->piece_most = PIECE_LEAST;
-    while (x->piece_most < PIECE_BYTES && (double)x->piece_most < share) {
-        x->piece_most *= 2;
-    }
 }
 
 static bool key_of(const xdevice *x, const gx_opnd *op, int32_t block, gx_block_key *key)
@@ -326,9 +304,8 @@ static gx_code take_stages_of(xdevice *x, bool is_down, int wanted, size_t bytes
 */
 static gx_code take_stages(xdevice *x)
 {
-    int64_t readers = gx_min(x->run->ctx->config.number[GX_SET_READERS], (STAGES_MOST - 12) / 2);
-    int up = (int)gx_min(gx_max(4, 2 * readers), x->piece_count);
-    int down = (int)gx_min(8, x->down_count);
+    int up = gx_exec_stages_up(x->run, x->piece_count);
+    int down = gx_exec_stages_down(x->down_count);
     GX_TRY(take_stages_of(x, false, up, x->up_bytes));
     return take_stages_of(x, true, down, x->down_bytes);
 }
@@ -346,7 +323,7 @@ static gx_code prepare_host(xdevice *x)
     GX_TRY(host_memory(x, x->plan.load_count, sizeof *x->last_piece, &last));
     x->last_piece = last;
     claim_blocks(x);
-    choose_piece(x);
+    x->piece_most = gx_exec_piece(x->prog, &x->plan);
     GX_TRY(cut_pieces(x, false, &x->piece, &x->piece_count));
     GX_TRY(cut_pieces(x, true, &x->down, &x->down_count));
     for (int64_t k = 0; k < x->plan.load_count; k++) {

@@ -60,6 +60,20 @@ bool gx_exec_block_key(const gx_prog *prog, int operand, int32_t block, uint64_t
 bool *gx_exec_find_kept(const gx_prog *prog, const struct gx_accel *accel, int64_t slots,
                         const schedule *plan);
 
+/*
+** What the program would have to allocate: staging buffers and slots that the pool does not have.
+** is_there: as of gx_exec_find_kept().
+*/
+void gx_exec_foresee(const gx_prog *prog, const struct gx_accel *accel, int64_t slots,
+                     const schedule *plan, const bool *is_there, gx_growth *growth);
+
+/* Size of the pieces in which blocks of so many bytes altogether are copied. */
+size_t gx_exec_piece(const gx_prog *prog, const schedule *plan);
+
+/* How many staging buffers there are to be for so many pieces: up; down. */
+int gx_exec_stages_up(const gx_run *run, int64_t pieces);
+int gx_exec_stages_down(int64_t pieces);
+
 /* Wait for a change, but not so long that an interrupt goes unnoticed. */
 void gx_exec_wait(pthread_cond_t *changed, pthread_mutex_t *lock);
 

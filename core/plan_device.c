@@ -151,7 +151,9 @@ static bool predict(gx_prog *prog, gx_run *run, gx_accel *accel, size_t device_b
 
 bool gx_plan_is_faster(double flops, const gx_terms *host, const gx_terms *device)
 {
-    return flops >= LEAST_FLOPS && device->seconds < host->seconds;
+    // What later calls will find allocated is no reason never to make the first one.
+    return flops >= LEAST_FLOPS &&
+           device->seconds - device->factor * device->once_s < host->seconds;
 }
 
 /* Is the device program predicted to be faster than the host's? */

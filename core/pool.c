@@ -53,6 +53,7 @@ struct gx_pool {
     size_t pinned_bytes, device_bytes; /* lent and not */
     int64_t tick;
     int64_t program; /* how many there have been */
+    gx_growth grown; /* in the latest            */
 };
 
 gx_code gx_pool_create(const gx_backend *backend, gx_dev *dev, gx_mem *mem, gx_stats *stats,
@@ -80,6 +81,12 @@ void gx_pool_free(gx_pool *pool)
 void gx_pool_begin(gx_pool *pool)
 {
     pool->program++;
+    pool->grown = (gx_growth){0};
+}
+
+const gx_growth *gx_pool_grown(const gx_pool *pool)
+{
+    return &pool->grown;
 }
 
 size_t gx_pool_device_bytes(const gx_pool *pool)
@@ -109,6 +116,16 @@ static void *table_take(table *t, size_t bytes)
     void *data = t->item[best].data;
     t->item[best] = t->item[--t->count];
     return data;
+}
+
+/* How many there are of this very size. */
+static int64_t table_count(const table *t, size_t bytes)
+{
+    int64_t count = 0;
+    for (int k = 0; k < t->count; k++) {
+        count += t->item[k].bytes == bytes;
+    }
+    return count;
 }
 
 /* A buffer that programs up to and with `program` used last, out of the table; false: none. */
@@ -181,6 +198,7 @@ static void *pin(gx_pool *pool, size_t bucket, size_t budget)
         return NULL;
     }
     pool->pinned_bytes += bucket;
+    pool->grown.pinned_bytes += (double)bucket;
     return data;
 }
 
@@ -212,6 +230,20 @@ void gx_pool_unstage(gx_pool *pool, gx_staging *staging)
             (idle){staging->data, staging->bytes, ++pool->tick, pool->program};
     }
     *staging = (gx_staging){0};
+}
+
+void gx_pool_foresee_stages(const gx_pool *pool, const size_t bytes[2], const int64_t count[2],
+                            size_t budget, gx_growth *growth)
+{
+    size_t bucket[2] = {pinned_bucket(bytes[0]), pinned_bucket(bytes[1])};
+    bool is_one = bucket[0] == bucket[1];
+    double needed = 0, spare = (double)budget - (double)pool->pinned_bytes;
+    for (int k = 0; k < 2 && pool->backend->pin != NULL; k++) {
+        int64_t wanted = is_one ? (k == 0 ? count[0] + count[1] : 0) : count[k];
+        needed +=
+            (double)gx_max(0, wanted - table_count(&pool->pinned, bucket[k])) * (double)bucket[k];
+    }
+    growth->pinned_bytes += needed < spare ? needed : spare > 0 ? spare : 0;
 }
 
 // Device buffers ----------------------------------------------------------------------------------
@@ -302,6 +334,8 @@ gx_code gx_pool_take(gx_pool *pool, size_t bytes, size_t limit, void **buffer, g
         return gx_fail(err, rc, "%s", refusal.text);
     }
     pool->device_bytes += bucket;
+    pool->grown.device_bytes += (double)bucket;
+    pool->grown.device_buffers++;
     return GX_OK;
 }
 
@@ -316,6 +350,14 @@ void gx_pool_give(gx_pool *pool, void *buffer, size_t bytes)
     }
     pool->device.item[pool->device.count++] =
         (idle){buffer, gx_pool_rounded(bytes), ++pool->tick, pool->program};
+}
+
+void gx_pool_foresee(const gx_pool *pool, size_t bytes, int64_t count, gx_growth *growth)
+{
+    size_t bucket = gx_pool_rounded(bytes);
+    int64_t missing = gx_max(0, count - table_count(&pool->device, bucket));
+    growth->device_buffers += (double)missing;
+    growth->device_bytes += (double)missing * (double)bucket;
 }
 
 void gx_pool_trim(gx_pool *pool)

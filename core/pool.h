@@ -20,6 +20,15 @@ gx_code gx_pool_create(const gx_backend *backend, gx_dev *dev, gx_mem *mem, gx_s
                        gx_pool **pool, gx_err *err);
 void gx_pool_free(gx_pool *pool); /* everything in it; NULL is a no-op */
 
+/* What had to be allocated, not found in the pool. */
+typedef struct gx_growth {
+    double pinned_bytes, device_bytes;
+    double device_buffers;
+} gx_growth;
+
+/* Since the latest gx_pool_begin(); lent. */
+const gx_growth *gx_pool_grown(const gx_pool *pool);
+
 /* A program begins; what the last 64 have not used is given back when the pool next grows. */
 void gx_pool_begin(gx_pool *pool);
 
@@ -39,6 +48,10 @@ typedef struct gx_staging {
 gx_code gx_pool_stage(gx_pool *pool, size_t bytes, size_t budget, gx_staging *out, gx_err *err);
 void gx_pool_unstage(gx_pool *pool, gx_staging *staging); /* data NULL is a no-op; clears it */
 
+/* Add what staging so many buffers of two sizes would page-lock within the budget. */
+void gx_pool_foresee_stages(const gx_pool *pool, const size_t bytes[2], const int64_t count[2],
+                            size_t budget, gx_growth *growth);
+
 // Device buffers ----------------------------------------------------------------------------------
 
 /* What a buffer for so many bytes takes: the next of eight sizes a power of two. */
@@ -51,6 +64,9 @@ size_t gx_pool_rounded(size_t bytes);
 */
 gx_code gx_pool_take(gx_pool *pool, size_t bytes, size_t limit, void **buffer, gx_err *err);
 void gx_pool_give(gx_pool *pool, void *buffer, size_t bytes); /* NULL is a no-op */
+
+/* Add what taking so many buffers of a size would allocate. */
+void gx_pool_foresee(const gx_pool *pool, size_t bytes, int64_t count, gx_growth *growth);
 
 /* Give everything idle or kept back to the device and the system. */
 void gx_pool_trim(gx_pool *pool);

@@ -20,6 +20,11 @@
 ** lower bound.  What does not overlap is added: helper connections are opened one after the other
 ** before anything runs, threads are started, and the commit comes at the end: the wait for the
 ** disk, and a part in proportion to the bytes; none where the caller has a transaction open.
+** Staging buffers and device memory that the pool does not have are allocated before it all.
+**
+** What is stored takes less time where others have been before: a log (or, with a rollback journal,
+** free pages) takes it without the file growing, and free pages take the commit.  How much of each
+** there is gx_store_space() says; the rates are those of as many bytes.
 **
 ** The rates are the profile's.  What they do not know, the ledger's factor corrects (ledger.c).
 ** Work: O(steps + loads + flushes), a few nanoseconds each.
@@ -62,8 +67,9 @@ typedef struct clocks {
     double reader_rate;        /* bytes per second of one of them, all at work    */
     double free[READERS_MOST]; /* when each reader is                       */
     double up, step, down, writer;
-    double loaded;      /* when everything that was loaded so far is there */
-    double processor_s; /* host: seconds of one processor                  */
+    double write_per_byte, commit_per_byte; /* seconds */
+    double loaded;                          /* when everything that was loaded so far is there */
+    double processor_s;                     /* host: seconds of one processor                  */
     double unsettled,
         settled; /* bytes written that the disk has, and has not yet, been waited for */
     int64_t next_load, next_flush;
@@ -85,6 +91,22 @@ double gx_predict_read_rate(gx_run *run, double readers)
 static double largest(double a, double b, double c)
 {
     return fmax(a, fmax(b, c));
+}
+
+/* Seconds a byte of storing so many bytes in a schema as it is now, and of their commit. */
+static void price_storing(gx_run *run, const char *schema, double bytes, double *write_s,
+                          double *commit_s)
+{
+    double new_written = 0, new_committed = 0;
+    if (bytes >= SMALL_BYTES) { // less fits into SQLite's cache
+        gx_space space;
+        gx_store_space(run->ctx->store, schema, &space);
+        double used = space.has_log ? space.log_bytes : space.free_bytes;
+        new_written = space.is_file ? 1 - fmin(1, used / bytes) : 0;
+        new_committed = space.is_file ? 1 - fmin(1, space.free_bytes / bytes) : 0;
+    }
+    gx_profile_store(gx_profile_get(run->ctx), bytes, new_written, new_committed, write_s,
+                     commit_s);
 }
 
 // Single steps ------------------------------------------------------------------------------------
@@ -169,7 +191,7 @@ static void settle(clocks *c, double bytes)
     c->unsettled += bytes;
     if (c->is_exclusive && c->unsettled >= SETTLE_BYTES && c->t + 1 < c->prog->step_count &&
         c->next_load == c->plan->load_count) {
-        c->writer += c->unsettled / c->host->db_commit_bytes_per_s;
+        c->writer += c->unsettled * c->commit_per_byte;
         c->settled += c->unsettled;
         c->unsettled = 0;
     }
@@ -181,8 +203,8 @@ static void run_flush(clocks *c, double now)
     const flush *item = &c->plan->flushes[c->next_flush++];
     const gx_opnd *op = &c->prog->operand[item->operand];
     double bytes = (double)gx_block_shape(op, item->block).bytes;
-    double write_s = op->sink->is_stored ? bytes / c->host->db_write_bytes_per_s
-                                         : bytes / c->host->memcpy_bytes_per_s;
+    double write_s =
+        bytes * (op->sink->is_stored ? c->write_per_byte : 1 / c->host->memcpy_bytes_per_s);
     if (c->is_exclusive && c->has_helpers) {
         if (c->next_load < c->plan->load_count) {
             end_helpers(c);
@@ -264,14 +286,23 @@ static void count_helpers(clocks *c)
     c->terms->start_s += c->has_helpers ? c->readers * (c->host->db_open_s + c->host->thread_s) : 0;
 }
 
-static bool stores(const gx_prog *prog)
+/* The schema of what is stored; NULL: nothing is. */
+static const char *stores_in(const gx_prog *prog)
 {
     for (int k = 0; k < prog->operands; k++) {
         if (prog->operand[k].sink != NULL && prog->operand[k].sink->is_stored) {
-            return true;
+            return prog->operand[k].sink->meta.schema;
         }
     }
-    return false;
+    return NULL;
+}
+
+/* Memory that is allocated before anything runs. */
+static double allocation_seconds(const gx_device_profile *device, const gx_growth *growth)
+{
+    return growth->pinned_bytes / device->pin_bytes_per_s +
+           growth->device_buffers * device->alloc_s +
+           growth->device_bytes / device->alloc_bytes_per_s;
 }
 
 /* What the ledger takes for a call's size: a pass over matrices has next to no flops. */
@@ -282,13 +313,13 @@ static double work_of(const gx_cost *cost)
     return cost->flops < 32 * n * n ? 2 * n * n * n : cost->flops;
 }
 
-/* What comes before and after, and the correction. */
-static void conclude(gx_run *run, const gx_cost *cost, double bytes_written, bool is_storing,
-                     bool is_device, double busy_s, gx_terms *terms)
+/* What comes before and after, and the correction.  commit_s: of the bytes; < 0: none is stored. */
+static void conclude(gx_run *run, const gx_cost *cost, double commit_s, bool is_device,
+                     double busy_s, gx_terms *terms)
 {
     const gx_profile *p = gx_profile_get(run->ctx);
-    if (is_storing && gx_store_commits(run->ctx->store)) {
-        terms->commit_s = p->db_commit_s + bytes_written / p->db_commit_bytes_per_s;
+    if (commit_s >= 0 && gx_store_commits(run->ctx->store)) {
+        terms->commit_s = p->db_commit_s + commit_s;
     }
     const char *label = run->planned_as != NULL ? run->planned_as : run->label;
     terms->model_s = terms->start_s + busy_s + terms->commit_s;
@@ -298,9 +329,12 @@ static void conclude(gx_run *run, const gx_cost *cost, double bytes_written, boo
 }
 
 void gx_predict_schedule(gx_prog *prog, int64_t slots, const schedule *plan, const gx_accel *accel,
-                         const bool *is_there, gx_terms *terms)
+                         const bool *is_there, const gx_growth *growth, gx_terms *terms)
 {
     gx_run *run = prog->run;
+    const char *schema = stores_in(prog);
+    gx_cost cost;
+    gx_schedule_cost(prog, slots, plan, &cost);
     *terms = (gx_terms){0};
     clocks c = {.prog = prog,
                 .plan = plan,
@@ -314,7 +348,12 @@ void gx_predict_schedule(gx_prog *prog, int64_t slots, const schedule *plan, con
     terms->start_s = accel != NULL ? DEVICE_S + 2 * c.host->thread_s
                      : is_small    ? 0
                                    : HOST_S + c.host->thread_s * (1 + c.threads);
+    terms->once_s = accel != NULL ? allocation_seconds(c.device, growth) : 0;
+    terms->start_s += terms->once_s;
     count_helpers(&c);
+    if (schema != NULL) {
+        price_storing(run, schema, cost.bytes_written, &c.write_per_byte, &c.commit_per_byte);
+    }
     for (int32_t t = 0; t < prog->step_count; t++) {
         run_step(&c, t);
     }
@@ -328,10 +367,8 @@ void gx_predict_schedule(gx_prog *prog, int64_t slots, const schedule *plan, con
         busy_s =
             fmax(busy_s, c.processor_s / (double)gx_max(1, gx_min(c.threads, c.host->threads)));
     }
-    gx_cost cost;
-    gx_schedule_cost(prog, slots, plan, &cost);
-    conclude(run, &cost, cost.bytes_written - c.settled, stores(prog), accel != NULL, busy_s,
-             terms);
+    double commit_s = fmax(0, cost.bytes_written - c.settled) * c.commit_per_byte;
+    conclude(run, &cost, schema != NULL ? commit_s : -1, accel != NULL, busy_s, terms);
 }
 
 gx_code gx_predict_program(gx_prog *prog, gx_accel *accel, size_t device_bytes, gx_cost *cost,
@@ -344,7 +381,11 @@ gx_code gx_predict_program(gx_prog *prog, gx_accel *accel, size_t device_bytes, 
     if (gx_ok(prog->run) && slots > 0 && gx_schedule_make(prog, slots, &plan) == GX_OK) {
         bool *is_there = accel == NULL ? NULL : gx_exec_find_kept(prog, accel, slots, &plan);
         gx_schedule_cost(prog, slots, &plan, cost);
-        gx_predict_schedule(prog, slots, &plan, accel, is_there, terms);
+        gx_growth growth = {0};
+        if (accel != NULL) {
+            gx_exec_foresee(prog, accel, slots, &plan, is_there, &growth);
+        }
+        gx_predict_schedule(prog, slots, &plan, accel, is_there, &growth, terms);
         gx_mem_free(prog->run->ctx->mem, is_there);
     }
     gx_schedule_clear(prog, &plan);
@@ -359,8 +400,11 @@ void gx_predict_cost(gx_run *run, const gx_accel *accel, const gx_cost *cost, gx
     *terms = (gx_terms){0};
     terms->read_s = cost->bytes_read /
                     gx_predict_read_rate(run, (double)run->ctx->config.number[GX_SET_READERS]);
-    terms->write_s = cost->bytes_written / p->db_write_bytes_per_s;
-    double busy_s;
+    double write_per_byte = 0, commit_per_byte = 0, busy_s;
+    if (cost->bytes_written > 0) {
+        price_storing(run, "main", cost->bytes_written, &write_per_byte, &commit_per_byte);
+    }
+    terms->write_s = cost->bytes_written * write_per_byte;
     if (accel == NULL) {
         terms->compute_s = cost->flops / gx_profile_flops(p, dtype, gx_max(1, edge), threads);
         terms->compute_s = cost->compute_s > 0 ? cost->compute_s : terms->compute_s;
@@ -381,5 +425,6 @@ void gx_predict_cost(gx_run *run, const gx_accel *accel, const gx_cost *cost, gx
                      terms->write_s;
         }
     }
-    conclude(run, cost, cost->bytes_written, cost->bytes_written > 0, accel != NULL, busy_s, terms);
+    double commit_s = cost->bytes_written > 0 ? cost->bytes_written * commit_per_byte : -1;
+    conclude(run, cost, commit_s, accel != NULL, busy_s, terms);
 }

@@ -11,11 +11,13 @@
 #include "prog.h"
 
 struct gx_accel;
+struct gx_growth;
 struct schedule;
 
 /* What a program's time is made of, in seconds.  The terms up to commit overlap in part. */
 typedef struct gx_terms {
-    double start_s;      /* threads, helper connections, the statement itself                 */
+    double start_s;      /* threads, helper connections, memory on and for the device         */
+    double once_s;       /* the part of it that later calls need not: that memory             */
     double read_s;       /* from the database, by all readers                                 */
     double up_s, down_s; /* copies to the device and back                                     */
     double compute_s;    /* kernels, launches included                                        */
@@ -34,9 +36,13 @@ typedef struct gx_terms {
 gx_code gx_predict_program(gx_prog *prog, struct gx_accel *accel, size_t device_bytes,
                            gx_cost *cost, gx_terms *terms);
 
-/* The same of a schedule that is made.  is_there: loads that cost nothing; NULL: none. */
+/*
+** The same of a schedule that is made.  On a device, is_there: loads that cost nothing, NULL: none;
+** growth: what is, or was, to be allocated for it.
+*/
 void gx_predict_schedule(gx_prog *prog, int64_t slots, const struct schedule *plan,
-                         const struct gx_accel *accel, const bool *is_there, gx_terms *terms);
+                         const struct gx_accel *accel, const bool *is_there,
+                         const struct gx_growth *growth, gx_terms *terms);
 
 /* From counts alone, for work that has no program.  edge: smallest side of its blocks. */
 void gx_predict_cost(gx_run *run, const struct gx_accel *accel, const gx_cost *cost, gx_dtype dtype,

@@ -51,6 +51,18 @@ static void fill_rates(double rates[GX_RATE_COUNT][GX_PROFILE_SIZES],
     }
 }
 
+/* Storing as far as it was not measured by size: the same at every size. */
+static void fill_store(gx_profile *profile)
+{
+    for (int i = 0; i < GX_STORE_SIZES; i++) {
+        static const double sizes[GX_STORE_SIZES] = {8 << 20, 64 << 20, 256 << 20};
+        profile->store_bytes[i] = sizes[i];
+        profile->store_new.write_bytes_per_s[i] = profile->db_write_bytes_per_s;
+        profile->store_new.commit_bytes_per_s[i] = profile->db_commit_bytes_per_s;
+    }
+    profile->store_again = profile->store_new;
+}
+
 void gx_profile_built_in(gx_profile *profile)
 {
     // Per thread, and half of what a machine of two slow cores was seen to do.
@@ -74,6 +86,7 @@ void gx_profile_built_in(gx_profile *profile)
         }
     }
     fill_rates(profile->rate_flops_per_s, profile->gemm_flops_per_s[GX_F64]);
+    fill_store(profile);
     profile->core_flops_per_s = per_thread[GX_F64];
     profile->thread_s = 40e-6;
 }
@@ -230,6 +243,39 @@ static bool parse_rates(const cJSON *object, double *rates, int sizes, bool *is_
     return lists != NULL;
 }
 
+static void parse_list(const cJSON *list, double *values, int count, bool *is_sound)
+{
+    for (int i = 0; i < count; i++) {
+        values[i] = positive(cJSON_GetArrayItem(list, i), is_sound);
+    }
+}
+
+static void parse_store_rates(const cJSON *rates, gx_store_rates *out, bool *is_sound)
+{
+    parse_list(cJSON_GetObjectItemCaseSensitive(rates, "write"), out->write_bytes_per_s,
+               GX_STORE_SIZES, is_sound);
+    parse_list(cJSON_GetObjectItemCaseSensitive(rates, "commit"), out->commit_bytes_per_s,
+               GX_STORE_SIZES, is_sound);
+}
+
+/* Storing by size, which files of earlier versions do not have. */
+static void parse_store(const cJSON *machine, gx_profile *profile, bool *is_sound)
+{
+    const cJSON *sizes = cJSON_GetObjectItemCaseSensitive(machine, "store_bytes");
+    fill_store(profile);
+    if (sizes == NULL) {
+        return;
+    }
+    parse_list(sizes, profile->store_bytes, GX_STORE_SIZES, is_sound);
+    for (int i = 1; i < GX_STORE_SIZES; i++) {
+        *is_sound = *is_sound && profile->store_bytes[i] > profile->store_bytes[i - 1];
+    }
+    parse_store_rates(cJSON_GetObjectItemCaseSensitive(machine, "store_new"), &profile->store_new,
+                      is_sound);
+    parse_store_rates(cJSON_GetObjectItemCaseSensitive(machine, "store_again"),
+                      &profile->store_again, is_sound);
+}
+
 /* Every figure of one machine's object; false when one is missing or cannot be. */
 static bool parse_machine(const cJSON *machine, gx_profile *profile)
 {
@@ -255,6 +301,7 @@ static bool parse_machine(const cJSON *machine, gx_profile *profile)
     profile->core_flops_per_s =
         figure_or(machine, "core_flops_per_s", usual.core_flops_per_s, &is_sound);
     profile->db_commit_s = figure_or(machine, "db_commit_s", usual.db_commit_s, &is_sound);
+    parse_store(machine, profile, &is_sound);
     const cJSON *sizes = cJSON_GetObjectItemCaseSensitive(machine, "gemm_size");
     const cJSON *gemm = cJSON_GetObjectItemCaseSensitive(machine, "gemm_flops_per_s");
     for (int i = 0; i < GX_PROFILE_SIZES; i++) {
@@ -290,6 +337,21 @@ static void add_number(cJSON *list, double value)
 static void add_figure(cJSON *object, const char *name, double value)
 {
     cJSON_AddNumberToObject(object, name, rounded(value));
+}
+
+static void add_list(cJSON *object, const char *name, const double *values, int count)
+{
+    cJSON *list = cJSON_AddArrayToObject(object, name);
+    for (int i = 0; i < count; i++) {
+        add_number(list, rounded(values[i]));
+    }
+}
+
+static void add_store(cJSON *object, const char *name, const gx_store_rates *rates)
+{
+    cJSON *lists = cJSON_AddObjectToObject(object, name);
+    add_list(lists, "write", rates->write_bytes_per_s, GX_STORE_SIZES);
+    add_list(lists, "commit", rates->commit_bytes_per_s, GX_STORE_SIZES);
 }
 
 /* Sizes, products by dtype and size, and the other rates: what both kinds of objects have. */
@@ -330,6 +392,9 @@ static cJSON *compose_machine(const gx_profile *profile)
     add_figure(machine, "db_write_bytes_per_s", profile->db_write_bytes_per_s);
     add_figure(machine, "db_commit_bytes_per_s", profile->db_commit_bytes_per_s);
     add_figure(machine, "db_commit_s", profile->db_commit_s);
+    add_list(machine, "store_bytes", profile->store_bytes, GX_STORE_SIZES);
+    add_store(machine, "store_new", &profile->store_new);
+    add_store(machine, "store_again", &profile->store_again);
     add_figure(machine, "core_flops_per_s", profile->core_flops_per_s);
     add_figure(machine, "thread_s", profile->thread_s);
     add_rates(machine, profile->gemm_size, profile->gemm_flops_per_s[0],
@@ -348,6 +413,8 @@ static cJSON *compose_device(const gx_device_profile *device)
     add_figure(object, "launch_s", device->launch_s);
     add_figure(object, "wait_s", device->wait_s);
     add_figure(object, "open_s", device->open_s);
+    add_figure(object, "alloc_s", device->alloc_s);
+    add_figure(object, "alloc_bytes_per_s", device->alloc_bytes_per_s);
     add_rates(object, device->gemm_size, device->gemm_flops_per_s[0], device->rate_flops_per_s[0],
               GX_DEVICE_SIZES);
     return object;
@@ -435,6 +502,8 @@ static bool parse_device(const cJSON *object, gx_device_profile *device)
         .launch_s = figure(object, "launch_s", &is_sound),
         .wait_s = figure(object, "wait_s", &is_sound),
         .open_s = figure(object, "open_s", &is_sound),
+        .alloc_s = figure_or(object, "alloc_s", 1e-4, &is_sound),
+        .alloc_bytes_per_s = figure_or(object, "alloc_bytes_per_s", 1e12, &is_sound),
     };
     const cJSON *sizes = cJSON_GetObjectItemCaseSensitive(object, "gemm_size");
     const cJSON *gemm = cJSON_GetObjectItemCaseSensitive(object, "gemm_flops_per_s");

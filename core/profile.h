@@ -27,6 +27,14 @@ typedef enum gx_rate {
     GX_RATE_COUNT
 } gx_rate;
 
+/* Storing: one tile of 8 MiB, some, many.  Small ones stay in caches, large ones do not. */
+enum { GX_STORE_SIZES = 3 };
+
+typedef struct gx_store_rates {
+    double write_bytes_per_s[GX_STORE_SIZES];  /* tiles inserted                        */
+    double commit_bytes_per_s[GX_STORE_SIZES]; /* and committed: what that takes more   */
+} gx_store_rates;
+
 typedef struct gx_profile {
     bool is_measured;                    /* false: the built-in figures                        */
     int threads;                         /* that the gemm rates are for                        */
@@ -39,6 +47,9 @@ typedef struct gx_profile {
     double db_write_bytes_per_s;         /* tiles inserted                                     */
     double db_commit_bytes_per_s;        /* and committed: what that takes more                */
     double db_commit_s;                  /* committing next to nothing                         */
+    double store_bytes[GX_STORE_SIZES];  /* matrices of so many bytes, ascending:              */
+    gx_store_rates store_new;            /* stored where the file has to grow for them         */
+    gx_store_rates store_again;          /* where others have been: log and free pages         */
     int64_t gemm_size[GX_PROFILE_SIZES]; /* n of the n x n products, ascending                 */
     double gemm_flops_per_s[GX_DTYPE_COUNT][GX_PROFILE_SIZES];
     double rate_flops_per_s[GX_RATE_COUNT][GX_PROFILE_SIZES]; /* f64, of the same n            */
@@ -56,6 +67,8 @@ typedef struct gx_device_profile {
     double launch_s;                    /* one small kernel, in a row of them          */
     double wait_s;                      /* one small kernel and waiting for it         */
     double open_s;                      /* opening it in a new process                 */
+    double alloc_s;                     /* allocating device memory, little of it      */
+    double alloc_bytes_per_s;           /* and for each byte                           */
     int64_t gemm_size[GX_DEVICE_SIZES]; /* n of the n x n products, ascending          */
     double gemm_flops_per_s[GX_DTYPE_COUNT][GX_DEVICE_SIZES];
     double rate_flops_per_s[GX_RATE_COUNT][GX_DEVICE_SIZES]; /* f64, of the same n     */
@@ -94,6 +107,13 @@ double gx_profile_memory_rate(const gx_profile *profile, int threads);
 
 /* Flop/s on a device. */
 double gx_profile_device_flops(const gx_device_profile *profile, gx_dtype dtype, int64_t n);
+
+/*
+** Seconds a byte of inserting a matrix of so many bytes, and of committing it; what share of it
+** (0 to 1) goes to the disk where there was nothing before, while it is inserted and committed.
+*/
+void gx_profile_store(const gx_profile *profile, double bytes, double new_written,
+                      double new_committed, double *write_s, double *commit_s);
 
 /* Seconds of one kernel call, with so many threads; on a device.  Sizes in args are enough. */
 double gx_profile_kernel(const gx_profile *profile, gx_kernel_id kernel, gx_dtype dtype,

@@ -20,7 +20,7 @@
 static const size_t COPY_BYTES = (size_t)32 << 20;
 static const double SLOW_S = 0.1;
 
-enum { REPEAT = 4, LAUNCHES = 64, LARGEST = 8192 };
+enum { REPEAT = 4, LAUNCHES = 64, LARGEST = 8192, SMALL_BUFFERS = 8 };
 
 typedef struct bench {
     gx_accel *accel;
@@ -117,6 +117,40 @@ static gx_code measure_copies(bench *b, gx_ctx *ctx, gx_err *err)
         time_both(b, host.data, bytes, &p->upload_bytes_per_s, &p->download_bytes_per_s, err);
     gx_pool_unstage(b->accel->pool, &host);
     return rc == GX_OK ? measure_pageable(b, ctx, bytes / 4, err) : rc;
+}
+
+/* Seconds of one of so many buffers. */
+static gx_code time_allocation(bench *b, size_t bytes, int count, double *seconds, gx_err *err)
+{
+    const gx_backend *backend = b->accel->backend;
+    void *buffer[SMALL_BUFFERS];
+    gx_code rc = GX_OK;
+    int got = 0;
+    int64_t start = gx_now_ns();
+    while (got < count && rc == GX_OK) {
+        rc = backend->alloc(b->accel->dev, bytes, &buffer[got], err);
+        got += rc == GX_OK;
+    }
+    *seconds = seconds_since(start) / count;
+    while (got > 0) {
+        (*backend->free)(b->accel->dev, buffer[--got]);
+    }
+    return rc;
+}
+
+/* What allocating takes: some small buffers, and for each byte a large one. */
+static gx_code measure_allocation(bench *b, gx_err *err)
+{
+    const size_t SMALL = (size_t)2 << 20;
+    size_t large = b->bytes / 4;
+    double small_s, large_s;
+    gx_device_profile *p = b->profile;
+    GX_TRY(time_allocation(b, SMALL < large ? SMALL : large, SMALL_BUFFERS, &small_s, err));
+    GX_TRY(time_allocation(b, large, 1, &large_s, err));
+    bool is_seen = large > 4 * SMALL && large_s > small_s;
+    p->alloc_s = small_s;
+    p->alloc_bytes_per_s = is_seen ? (double)(large - SMALL) / (large_s - small_s) : 1e12;
+    return GX_OK;
 }
 
 static gx_args product_of(const bench *b, gx_dtype dtype, int64_t n)
@@ -290,6 +324,7 @@ static gx_code measure_rate(bench *b, gx_rate which, int64_t *pivots, gx_err *er
 static gx_code measure_all(bench *b, gx_ctx *ctx, gx_err *err)
 {
     GX_TRY(measure_copies(b, ctx, err));
+    GX_TRY(measure_allocation(b, err));
     for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
         GX_TRY(measure_gemm(b, (gx_dtype)dtype, err));
     }

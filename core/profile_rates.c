@@ -10,6 +10,9 @@
 ** growing as n until it reaches LIMIT of a product's rate.  Kernels that only move memory take
 ** their bytes at the memory's rate.
 **
+** Storing takes seconds a byte, by the size of what is stored and by whether its place in the file
+** is new: between the measured sizes they are interpolated in the logarithm of the size.
+**
 ** The other dtypes: measured are products in all of them, the rest in f64; the ratio of products
 ** stands for the rest.
 */
@@ -19,6 +22,9 @@
 
 /* Of a product's rate, what LAPACK's blocked factorisations come to in the end. */
 static const double LIMIT = 0.7;
+
+/* The same of one thread: it does alone what a team does, up to that. */
+static const double ONE = 0.5;
 
 /* A device's memory beside its link: HBM and GDDR are some tens of times as fast as PCI Express. */
 static const double DEVICE_MEMORY = 20;
@@ -106,6 +112,51 @@ double gx_profile_device_flops(const gx_device_profile *profile, gx_dtype dtype,
                    2);
 }
 
+/* Seconds a byte at one of the measured sizes, or between them, by the logarithm of the size. */
+static double at_size(const gx_profile *profile, const double *rate, double bytes)
+{
+    const double *size = profile->store_bytes;
+    for (int i = 0; i < GX_STORE_SIZES; i++) {
+        if (bytes <= size[i]) {
+            double along = i == 0 ? 1 : log(bytes / size[i - 1]) / log(size[i] / size[i - 1]);
+            double before = 1 / rate[i == 0 ? 0 : i - 1];
+            return before + along * (1 / rate[i] - before);
+        }
+    }
+    return 1 / rate[GX_STORE_SIZES - 1];
+}
+
+/*
+** The same in space that was used before.  What is larger than was measured goes on as it went
+** between the last two sizes, fewer of its bytes in any cache, but not beyond new space.
+*/
+static double again_at_size(const gx_profile *profile, const double *rate, const double *fresh,
+                            double bytes)
+{
+    enum { LAST = GX_STORE_SIZES - 1 };
+    double per_byte = at_size(profile, rate, bytes);
+    const double *size = profile->store_bytes;
+    if (bytes > size[LAST]) {
+        double doubling = (1 / rate[LAST] - 1 / rate[LAST - 1]) / log(size[LAST] / size[LAST - 1]);
+        double most = fmax(per_byte, at_size(profile, fresh, bytes));
+        per_byte = fmin(most, per_byte + fmax(0, doubling) * log(bytes / size[LAST]));
+    }
+    return per_byte;
+}
+
+void gx_profile_store(const gx_profile *profile, double bytes, double new_written,
+                      double new_committed, double *write_s, double *commit_s)
+{
+    const gx_store_rates *fresh = &profile->store_new, *again = &profile->store_again;
+    bytes = fmax(bytes, 1);
+    *write_s = new_written * at_size(profile, fresh->write_bytes_per_s, bytes) +
+               (1 - new_written) * again_at_size(profile, again->write_bytes_per_s,
+                                                 fresh->write_bytes_per_s, bytes);
+    *commit_s = new_committed * at_size(profile, fresh->commit_bytes_per_s, bytes) +
+                (1 - new_committed) * again_at_size(profile, again->commit_bytes_per_s,
+                                                    fresh->commit_bytes_per_s, bytes);
+}
+
 /* The edge of a square call with as much to do. */
 static double edge_of(gx_kernel_id kernel, const gx_args *args)
 {
@@ -153,9 +204,10 @@ double gx_profile_kernel(const gx_profile *profile, gx_kernel_id kernel, gx_dtyp
         return flops / product;
     }
     double ratio = product / gx_profile_flops(profile, GX_F64, (int64_t)n, threads);
-    return flops /
-           (ratio * team / profile->threads *
-            between(profile->gemm_size, profile->rate_flops_per_s[rate], GX_PROFILE_SIZES, n, 1));
+    double all =
+        between(profile->gemm_size, profile->rate_flops_per_s[rate], GX_PROFILE_SIZES, n, 1);
+    double least = fmin(all, ONE * profile->core_flops_per_s); // a team helps a small one little
+    return flops / (ratio * fmax(all * team / profile->threads, least));
 }
 
 double gx_profile_device_kernel(const gx_device_profile *profile, gx_kernel_id kernel,

@@ -335,6 +335,17 @@ void gx_store_imitate(struct sqlite3 *from, struct sqlite3 *to);
 /* Is the schema's file in WAL mode?  Seen by its log: asking SQLite counts as writing. */
 bool gx_store_is_wal(gx_store *store, const char *schema);
 
+/* Where what is stored next goes. */
+typedef struct gx_space {
+    bool is_file;      /* false: in memory, or a temporary file                 */
+    bool has_log;      /* WAL mode                                              */
+    double log_bytes;  /* how long the log is: as long as the longest commit    */
+    double free_bytes; /* pages of the database that others have left           */
+} gx_space;
+
+/* What is known of it; nothing is read but the head of the file. */
+void gx_store_space(gx_store *store, const char *schema, gx_space *space);
+
 /* Does what the call stores go to a disk when it ends?  Not while a transaction is open. */
 bool gx_store_commits(const gx_store *store);
 

@@ -15,8 +15,9 @@
 
 #include <limits.h>
 #include <stdio.h>
-#include <unistd.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 SQLITE_EXTENSION_INIT3
 
@@ -66,17 +67,35 @@ bool gx_store_commits(const gx_store *store)
     return is_last && file != NULL && file[0] != '\0';
 }
 
-static bool has_log(sqlite3 *db, const char *schema)
+/* Is there a log beside the file, and how long? */
+static bool has_log(sqlite3 *db, const char *schema, double *bytes)
 {
     const char *file = sqlite3_db_filename(db, schema);
     char log[PATH_MAX];
     int length = file == NULL || file[0] == '\0' ? 0 : snprintf(log, sizeof log, "%s-wal", file);
-    return length > 0 && length < PATH_MAX && access(log, F_OK) == 0;
+    struct stat about;
+    bool is_there = length > 0 && length < PATH_MAX && stat(log, &about) == 0;
+    *bytes = is_there ? (double)about.st_size : 0;
+    return is_there;
 }
 
 bool gx_store_is_wal(gx_store *store, const char *schema)
 {
-    return has_log(store->db, schema);
+    double bytes;
+    return has_log(store->db, schema, &bytes);
+}
+
+void gx_store_space(gx_store *store, const char *schema, gx_space *space)
+{
+    const char *file = sqlite3_db_filename(store->db, schema);
+    char count[64];
+    *space = (gx_space){.is_file = file != NULL && file[0] != '\0'};
+    if (space->is_file) {
+        space->has_log = has_log(store->db, schema, &space->log_bytes);
+        if (gx_store_pragma(store->db, schema, "freelist_count", count, NULL) == GX_OK) {
+            space->free_bytes = strtod(count, NULL) * (double)gx_store_page_bytes(store, schema);
+        }
+    }
 }
 
 void gx_store_imitate(sqlite3 *from, sqlite3 *to)
@@ -91,7 +110,8 @@ void gx_store_imitate(sqlite3 *from, sqlite3 *to)
             (void)sqlite3_exec(to, sql, NULL, NULL, NULL);
         }
     }
-    if (has_log(from, "main")) {
+    double bytes;
+    if (has_log(from, "main", &bytes)) {
         (void)sqlite3_exec(to, "PRAGMA main.journal_mode = wal", NULL, NULL, NULL);
     }
 }

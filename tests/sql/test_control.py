@@ -607,6 +607,8 @@ def test_unsound_figures_are_a_note(fresh, tmp_path):
         {"db_read_bytes_per_s": "fast"},
         {"gemm_size": [5, 5, 5]},
         {"gemm_size": [128]},
+        {"store_bytes": [3, 2, 1]},
+        {"store_again": {"write": [1e9, 1e9], "commit": [1e9, 1e9, 1e9]}},
         {"gemm_flops_per_s": {}},
     ):
         machines = {key: {**figures, **damage} for key in saved["machines"]}

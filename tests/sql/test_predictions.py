@@ -2,7 +2,8 @@
 
 Plan:
 - gx_plan's terms: what they come to, no commit inside a transaction and in memory, both rows where there is a device;
-  blocks kept on the device are neither read nor copied up;
+  blocks kept on the device are neither read nor copied up; what the pool has is not allocated; storing takes the rates
+  of new space where the file grows, those of used space where it does not;
 - gx_predictions: a row a function, place and size; the call that opens the device and one that falls back are not
   counted; the factor is gx_plan's;
 - opening: little work never does, many medium calls do when their savings come to its price, forced calls at once;
@@ -18,7 +19,7 @@ import sys
 
 import pytest
 
-from conftest import ROOT, gx_path, q
+from conftest import ROOT, gx_connect, gx_path, q
 from mockkit import MOCK, child
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -52,6 +53,39 @@ def test_terms(filedb):
     filedb.execute("BEGIN")
     assert plan(filedb, "B @ B")[0]["commit_s"] == 0
     filedb.execute("ROLLBACK")
+
+
+def test_storing_where_others_have_been(filedb, tmp_path, monkeypatch):
+    """Rates of new space until there is a log and free pages as large as the result, those of used space then."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for key, value in (("tile_bytes", 64), ("memory_limit", "4MiB"), ("threads", 1), ("profile", "on")):
+        q(filedb, "SELECT gx_config(?, ?)", key, value)
+    q(filedb, "SELECT gx_benchmark(1)")
+    path = tmp_path / "gx" / "hardware.json"
+    saved = json.loads(path.read_text())
+    for machine in saved["machines"].values():
+        machine["db_commit_s"] = 1e-6
+        for which, rate in (("store_new", 1e8), ("store_again", 1e9)):
+            machine[which] = {"write": [rate] * 3, "commit": [rate / 2] * 3}
+    path.write_text(json.dumps(saved))
+    file = tmp_path / "store.db"
+    db = gx_connect(str(file))
+    db.execute("PRAGMA journal_mode = wal").fetchall()
+    q(db, "SELECT gx_config('profile', 'on')")
+    q(db, "SELECT gx_randn(400, 400, 'A')")
+    bytes_written = 400 * 400 * 8
+    # The log is as long as A's commit; no page of the database is free.
+    row = plan(db, "A + A")[0]
+    assert row["write_s"] == pytest.approx(bytes_written / 1e9, rel=0.1)
+    assert row["commit_s"] == pytest.approx(bytes_written / 5e7, rel=0.1)
+    q(db, "SELECT gx_randn(400, 400, 'B')")
+    db.execute("DELETE FROM gx WHERE name = 'B'")
+    assert plan(db, "A + A")[0]["commit_s"] == pytest.approx(bytes_written / 5e8, rel=0.1)
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    row = plan(db, "A + A")[0]
+    assert row["write_s"] == pytest.approx(bytes_written / 1e8, rel=0.1)
+    assert row["commit_s"] == pytest.approx(bytes_written / 5e8, rel=0.1)
+    db.close()
 
 
 def test_no_commit_in_memory(db):
@@ -106,6 +140,7 @@ result += [db.execute(names).fetchall(), stats(db)['device_fallbacks']]
     assert [row["device"] for row in cold] == [row["device"] for row in lu] == ["cuda:0 mock", "cpu"]
     assert all(cold[0][term] > 0 for term in TERMS)
     assert cold[1]["up_s"] == cold[1]["down_s"] == 0
+    assert warm[0]["start_s"] < cold[0]["start_s"]  # staging buffers and device memory: the pool has them now
     assert warm[0]["read_s"] == warm[0]["up_s"] == 0 and warm[0]["compute_s"] > 0 and warm[0]["down_s"] > 0
     assert warm[0]["bytes_read"] == cold[0]["bytes_read"]
     # The product that matrices() makes on the CPU; the two after gx_plan had opened the device.
@@ -209,6 +244,10 @@ result = [figures, rows("SELECT * FROM gx_devices WHERE backend <> 'reference'")
         assert len(device["gemm_flops_per_s"][dtype]) == 5 and min(device["gemm_flops_per_s"][dtype]) > 0
     for kernel in ("potrf", "getrf", "geqrf", "syev"):
         assert min(device["f64_flops_per_s"][kernel]) > 0 and min(figures["f64_flops_per_s"][kernel]) > 0
+    for which in ("store_new", "store_again"):
+        assert [len(figures[which][of]) for of in ("write", "commit")] == [3, 3]
+        assert min(figures[which]["write"] + figures[which]["commit"]) > 0
+    assert figures["store_bytes"] == sorted(figures["store_bytes"]) and device["alloc_s"] > 0
     cpu, cuda = devices
     assert json.loads(cpu["rates"])["f64_flops_per_s"] == figures["f64_flops_per_s"]
     assert json.loads(cuda["rates"]) == {key: value for key, value in device.items() if key != "name"}
