@@ -170,6 +170,31 @@ def test_first_matrix_inside_a_writing_statement(tmp_path):
         db.close()
 
 
+@pytest.mark.parametrize("schema", ["main", "aux"])
+@pytest.mark.parametrize("sql, row, is_made", [
+    ("SELECT gx_store('@.A', '[1]') UNION ALL SELECT x FROM u", ("@.A",), 0),
+    ("SELECT gx_store('@.A', '[1]'), (SELECT count(*) FROM u WHERE x = 1)", ("@.A", 1), 0),
+    ("SELECT gx_sum(gx_add(gx_store('@.A', '[1]'), (SELECT x FROM u)))", (2.0,), 0),
+    ("SELECT gx_store('@.A', '[1]')", ("@.A",), 1),
+    ("SELECT gx_store('@.A', x) FROM u", ("@.A",), 1),
+    ("SELECT gx_store_cells('@.A', x, x, x) FROM u", ("@.A",), 1),
+    ("WITH c AS (SELECT x AS m FROM u) SELECT gx_store('@.A', c.m) FROM c JOIN u", ("@.A",), 1),
+])
+def test_first_matrix_in_a_query_that_opens_tables(schema, sql, row, is_made):
+    """SQLite ends a query that opens a table after the table gx was made: a later call makes it."""
+    db = gx_connect()
+    db.execute("ATTACH ':memory:' AS aux")
+    db.execute("CREATE TABLE u(x)")
+    db.execute("INSERT INTO u VALUES(1)")
+    first = db.execute(sql.replace("@", schema)).fetchall()[0]
+    assert first == tuple(v.replace("@", schema) if isinstance(v, str) else v for v in row)
+    made = f"SELECT count(*) FROM {schema}.sqlite_master WHERE name = 'gx'"
+    assert q(db, made) == is_made and q(db, f"SELECT gx_sum('{schema}.A')") == 1
+    q(db, f"SELECT gx_store('{schema}.B', '[1]')")
+    assert q(db, made) == 1 and q(db, "SELECT gx_check()") == "ok"
+    db.close()
+
+
 def test_first_matrix_of_temp_inside_create_table(tmp_path):
     """SQLite would end it with "abort due to ROLLBACK": refused in words instead, and the way out works."""
     db = gx_connect(str(tmp_path / "test.db"))
