@@ -289,10 +289,16 @@ gx_code gx_store_look(gx_store *store, gx_schema *schema, gx_err *err)
 void gx_store_renew(gx_store *store)
 {
     for (gx_schema *schema = store->schemas; schema != NULL; schema = schema->next) {
+        gx_err failed = {.code = GX_OK};
         schema->seen_count = 0;
-        if (schema->is_pinned && !remembers_tables(store, schema)) {
+        if (schema->is_pinned) {
+            // The file is asked: after a statement's rollback the connection remembers wrongly.
+            bool is_known = ask_for_tables(store, schema, &failed) == GX_OK;
+            schema->is_pinned = !is_known || schema->has_tables;
+            schema->has_tables = true;
+        }
+        if (!schema->is_pinned) {
             sqlite3_reset(schema->stmt[GX_SQL_PIN]);
-            schema->is_pinned = false;
         }
     }
 }

@@ -378,3 +378,22 @@ def test_a_rollback_under_an_open_cursor(tmp_path):
     assert cursor.fetchall() == [(3.0,), (2.0,), (4.0,)]
     assert names(db) == ["C0", "C1"]
     db.close()
+
+
+def test_a_statement_rolled_back_under_an_open_cursor(tmp_path):
+    """SQLite itself believes in the tables that the statement had made until it looks at the file again."""
+    db = gx_connect(str(tmp_path / "main.db"))
+    db.execute("ATTACH ? AS aux", (str(tmp_path / "aux.db"),))
+    db.execute("CREATE TABLE t(a)")
+    q(db, "SELECT gx_store('aux.A', '[[1,2],[3,4]]')")
+    db.execute("BEGIN")
+    cursor = db.execute("SELECT value FROM gx_cells('aux.A')")
+    assert cursor.fetchone() == (1.0,)
+    assert error(db, "INSERT INTO t SELECT gx_store('B', '[1]') UNION ALL SELECT gx_json('C')") == (
+        "gx_json: no matrix named 'C'")
+    assert error(db, "SELECT gx_json('B')") == "gx_json: no matrix named 'B'"
+    assert q(db, "SELECT gx_store('B', 'aux.A')") == "B"
+    assert cursor.fetchall() == [(3.0,), (2.0,), (4.0,)]
+    db.execute("COMMIT")
+    assert names(db) == ["B"] and q(db, "SELECT gx_check()") == "ok"
+    db.close()
