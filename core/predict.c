@@ -17,10 +17,11 @@
 **
 ** So reading, copying, computing and writing overlap exactly as far as the schedule lets them.  On
 ** the host all of it shares the processors, and the sum of processor seconds over all of them is a
-** lower bound.  What does not overlap is added: helper connections are opened one after the other
-** before anything runs, threads are started, and the commit comes at the end: the wait for the
-** disk, and a part in proportion to the bytes; none where the caller has a transaction open.
-** Staging buffers and device memory that the pool does not have are allocated before it all.
+** lower bound; so is computing and half of writing where a team has all processors.  What does not
+** overlap is added: helper connections are opened one after the other before anything runs, threads
+** are started, and the commit comes at the end: the wait for the disk, and a part in proportion to
+** the bytes; none where the caller has a transaction open.  Staging buffers and
+** device memory that the pool does not have are allocated before it all.
 **
 ** What is stored takes less time where others have been before: a log (or, with a rollback journal,
 ** free pages) takes it without the file growing, and free pages take the commit.  How much of each
@@ -47,6 +48,12 @@ static const double SETTLE_BYTES = 16 << 20;
 
 /* Little work: exec_host.c runs it on the caller's thread, stream.c starts no helpers. */
 static const double SMALL_FLOPS = 4e6, SMALL_BYTES = 1 << 20;
+
+/*
+** A team on all processors leaves the writer none: it shares one with a member for whom the others
+** wait at the end of each kernel, so about half of its time is lost to computing.
+*/
+static const double SHARED = 0.5;
 
 /* What a program takes beside its threads: waking them; on a device, marks and buffers too. */
 static const double HOST_S = 100e-6, DEVICE_S = 350e-6;
@@ -364,8 +371,9 @@ void gx_predict_schedule(gx_prog *prog, int64_t slots, const schedule *plan, con
     if (is_small) {
         busy_s = fmax(busy_s, c.processor_s);
     } else if (accel == NULL) {
-        busy_s =
-            fmax(busy_s, c.processor_s / (double)gx_max(1, gx_min(c.threads, c.host->threads)));
+        double threads = (double)gx_max(1, gx_min(c.threads, c.host->threads));
+        double shared_s = c.threads >= c.host->threads ? SHARED * terms->write_s : 0;
+        busy_s = largest(busy_s, c.processor_s / threads, terms->compute_s + shared_s);
     }
     double commit_s = fmax(0, cost.bytes_written - c.settled) * c.commit_per_byte;
     conclude(run, &cost, schema != NULL ? commit_s : -1, accel != NULL, busy_s, terms);
