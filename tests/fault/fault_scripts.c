@@ -54,6 +54,12 @@ const fault_script fault_scripts[] = {
     {"catalog-drop", SMALL "DROP TABLE cells;", "DROP TABLE gx"},
     {"store-in-create", SMALL "DROP TABLE cells; DROP TABLE gx;",
      "CREATE TABLE made AS SELECT gx_store('N', '[[1,2],[3,4]]') AS name"},
+    {"store-first-union", SMALL "DROP TABLE cells; DROP TABLE gx;",
+     "SELECT gx_store('N', '[[1,2]]') UNION ALL SELECT i FROM plain"},
+    {"store-attached-in-insert", SMALL "ATTACH 'aux.db' AS aux; SELECT gx_store('aux.M', 'A');",
+     "INSERT INTO plain SELECT gx_store('aux.N', 'A'), 0, 0"},
+    {"cells-made-and-written", SMALL "DROP TABLE cells;",
+     "BEGIN; CREATE VIRTUAL TABLE cells USING gx_cells('B'); UPDATE cells SET value = 1; COMMIT"},
     {"store-in-savepoint", SMALL,
      "BEGIN; SAVEPOINT s; SELECT gx_copy('A', 'N'); ROLLBACK TO s; SELECT gx_copy('S', 'N'); "
      "COMMIT"},
