@@ -96,7 +96,7 @@ static bool take_name(gx_agg *agg, gx_fn *fn)
 /* gx_store_rows('X', i, a, b): a natural way to write a row, but a row is one value. */
 static bool check_one_row(const gx_agg *agg, gx_fn *fn)
 {
-    bool takes_rows = agg->bound->max_args == 2;
+    bool takes_rows = agg->bound->kind->max_args == 2;
     int behind = agg->first + 2;
     const char *text = takes_rows && fn->argc > behind && fn->argc > 0 &&
                                sqlite3_value_type(fn->argv[fn->argc - 1]) == SQLITE_TEXT
@@ -119,7 +119,8 @@ static bool take_arguments(gx_agg *agg, gx_fn *fn)
         return false;
     }
     agg->argc = fn->argc;
-    int least = agg->first + (bound->max_args > 2 ? 3 : 2), most = agg->first + bound->max_args;
+    int least = agg->first + (bound->kind->max_args > 2 ? 3 : 2),
+        most = agg->first + bound->kind->max_args;
     if (fn->argc < least || fn->argc > most) {
         char usage[GX_USAGE_BYTES];
         gx_help_usage(bound->function, usage);
@@ -138,7 +139,7 @@ static gx_code begin(gx_agg *agg, sqlite3_context *sql, int argc, sqlite3_value 
     agg->bound = sqlite3_user_data(sql);
     agg->first = agg->bound->is_stored ? 1 : 0;
     const gx_function def = {.name = agg->bound->function,
-                             .max_args = agg->first + agg->bound->max_args + 1};
+                             .max_args = agg->first + agg->bound->kind->max_args + 1};
     gx_fn fn = {.sql = sql, .def = &def, .ctx = agg->bound->ctx, .argc = argc, .argv = argv};
     fn.owned = fn.owned_first;
     fn.owned_capacity = sizeof fn.owned_first / sizeof fn.owned_first[0];
@@ -165,7 +166,7 @@ static gx_code check_name(const gx_agg *agg, sqlite3_value *value, gx_err *err)
     return GX_OK;
 }
 
-void gx_agg_fail(sqlite3_context *sql, gx_agg *agg, const gx_err *err)
+static void fail(sqlite3_context *sql, gx_agg *agg, const gx_err *err)
 {
     gx_err full = {.code = err->code};
     agg->is_failed = true;
@@ -174,7 +175,11 @@ void gx_agg_fail(sqlite3_context *sql, gx_agg *agg, const gx_err *err)
     gx_result_error(sql, agg->bound->function, &full);
 }
 
-gx_agg *gx_agg_step(sqlite3_context *sql, int argc, sqlite3_value **argv, bool *is_first)
+/*
+** The state of this group, the row counted; at the first row arguments and options are read, the
+** destination is looked at, and the collector is made.  NULL: failed, and reported.
+*/
+static gx_agg *enter(sqlite3_context *sql, int argc, sqlite3_value **argv)
 {
     gx_agg *agg = sqlite3_aggregate_context(sql, (int)sizeof *agg);
     if (agg == NULL) {
@@ -186,18 +191,18 @@ gx_agg *gx_agg_step(sqlite3_context *sql, int argc, sqlite3_value **argv, bool *
     }
     gx_err err = {0};
     agg->input_row++;
-    *is_first = agg->bound == NULL;
     gx_code rc = GX_OK;
-    if (*is_first) {
+    if (agg->bound == NULL) {
         rc = begin(agg, sql, argc, argv, &err);
         if (rc == GX_OK && agg->bound->is_stored) {
             rc = gx_agg_undo_note(sql, agg->bound->ctx, &agg->undo, &err);
         }
+        rc = rc == GX_OK ? agg->bound->kind->create(agg, &err) : rc;
     } else if (agg->bound->is_stored) {
         rc = check_name(agg, argv[0], &err);
     }
     if (rc != GX_OK) {
-        gx_agg_fail(sql, agg, &err);
+        fail(sql, agg, &err);
         return NULL;
     }
     return agg;
@@ -212,29 +217,20 @@ gx_code gx_agg_index(sqlite3_value *value, const char *label, int64_t *index, gx
     return gx_arg_int(value, label, index, err);
 }
 
+static void step(sqlite3_context *sql, int argc, sqlite3_value **argv)
+{
+    gx_agg *agg = enter(sql, argc, argv);
+    gx_err err;
+    err.code = GX_OK;
+    if (agg != NULL && agg->bound->kind->add(agg, argv, &err) != GX_OK) {
+        fail(sql, agg, &err);
+    }
+}
+
 // ---- the end ------------------------------------------------------------------------------------
 
-gx_agg *gx_agg_final(sqlite3_context *sql)
-{
-    return sqlite3_aggregate_context(sql, 0);
-}
-
-void gx_agg_result_empty(sqlite3_context *sql)
-{
-    const gx_agg_binding *bound = sqlite3_user_data(sql);
-    if (bound->is_stored) {
-        sqlite3_result_null(sql); // without a row there is not even a name
-        return;
-    }
-    gx_agg agg = {.bound = bound};
-    gx_run run;
-    gx_sink sink;
-    gx_run_begin(&run, bound->ctx, bound->function);
-    gx_sink_begin(&run, NULL, 0, 0, GX_F64, 0, 1, 1, &sink);
-    gx_agg_result(sql, &agg, &run, &sink);
-}
-
-void gx_agg_result(sqlite3_context *sql, gx_agg *agg, gx_run *run, gx_sink *sink)
+/* End the sink and the run, and give SQLite the result or the error. */
+static void result(sqlite3_context *sql, gx_agg *agg, gx_run *run, gx_sink *sink)
 {
     gx_ctx *ctx = agg->bound->ctx;
     bool is_stored = sink->is_stored;
@@ -252,18 +248,63 @@ void gx_agg_result(sqlite3_context *sql, gx_agg *agg, gx_run *run, gx_sink *sink
     }
 }
 
-int gx_agg_register(sqlite3 *db, gx_ctx *ctx, const gx_agg_binding *binding,
-                    void (*step)(sqlite3_context *, int, sqlite3_value **),
-                    void (*final)(sqlite3_context *))
+/* Of no row: an empty matrix value, or NULL from the storing ones. */
+static void result_empty(sqlite3_context *sql)
+{
+    const gx_agg_binding *bound = sqlite3_user_data(sql);
+    if (bound->is_stored) {
+        sqlite3_result_null(sql); // without a row there is not even a name
+        return;
+    }
+    gx_agg agg = {.bound = bound};
+    gx_run run;
+    gx_sink sink;
+    gx_run_begin(&run, bound->ctx, bound->function);
+    gx_sink_begin(&run, NULL, 0, 0, GX_F64, 0, 1, 1, &sink);
+    result(sql, &agg, &run, &sink);
+}
+
+static void final(sqlite3_context *sql)
+{
+    gx_agg *agg = sqlite3_aggregate_context(sql, 0);
+    if (agg == NULL) {
+        result_empty(sql);
+        return;
+    }
+    const gx_agg_binding *bound = agg->bound;
+    if (bound != NULL && !agg->is_failed) {
+        gx_run run;
+        gx_sink sink;
+        const gx_dest dest = {.name = bound->is_stored ? agg->name : NULL,
+                              .replace = agg->is_replacing};
+        gx_run_begin(&run, bound->ctx, bound->function);
+        bound->kind->finish(agg, &run, &dest, &sink);
+        result(sql, agg, &run, &sink);
+    }
+    if (bound != NULL) {
+        bound->kind->drop(agg);
+        agg->collector = NULL;
+    }
+}
+
+static int register_one(sqlite3 *db, gx_ctx *ctx, const gx_agg_kind *kind, bool is_stored)
 {
     gx_agg_binding *bound = sqlite3_malloc64(sizeof *bound);
     if (bound == NULL) {
         return SQLITE_NOMEM;
     }
-    *bound = *binding;
-    bound->ctx = ctx;
-    int flags = SQLITE_UTF8 |
-                (binding->is_stored ? SQLITE_DIRECTONLY : SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS);
-    return sqlite3_create_function_v2(db, binding->function, -1, flags, bound, NULL, step, final,
+    *bound = (gx_agg_binding){.ctx = ctx,
+                              .kind = kind,
+                              .function = is_stored ? kind->store : kind->from,
+                              .is_stored = is_stored};
+    int flags =
+        SQLITE_UTF8 | (is_stored ? SQLITE_DIRECTONLY : SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS);
+    return sqlite3_create_function_v2(db, bound->function, -1, flags, bound, NULL, step, final,
                                       sqlite3_free); // frees bound also when it fails
+}
+
+int gx_agg_register(sqlite3 *db, gx_ctx *ctx, const gx_agg_kind *kind)
+{
+    int rc = register_one(db, ctx, kind, false);
+    return rc == SQLITE_OK ? register_one(db, ctx, kind, true) : rc;
 }

@@ -9,19 +9,31 @@
 
 #include "../core/scatter.h"
 
+typedef struct gx_agg gx_agg;
+
+/* What collects rows, one state a group: agg->collector, NULL before create and after drop. */
+typedef struct gx_agg_kind {
+    const char *from, *store; /* names of the two functions                                  */
+    int max_args;             /* without name and options                                    */
+    gx_code (*create)(gx_agg *agg, gx_err *err);
+    gx_code (*add)(gx_agg *agg, sqlite3_value **argv, gx_err *err); /* one row of the query  */
+    gx_code (*finish)(gx_agg *agg, gx_run *run, const gx_dest *dest, gx_sink *sink);
+    void (*drop)(gx_agg *agg); /* nothing where there is no collector                        */
+} gx_agg_kind;
+
 /* One aggregate function of one connection: SQLite's user data. */
 typedef struct gx_agg_binding {
     gx_ctx *ctx;
+    const gx_agg_kind *kind;
     const char *function; /* "gx_store_cells": static         */
     bool is_stored;       /* the first argument is a name     */
-    int max_args;         /* without name and options         */
 } gx_agg_binding;
 
 /* What to take back should the statement fail (agg_undo.c). */
 typedef struct gx_agg_undo gx_agg_undo;
 
 /* State between the rows of one group; SQLite clears it before the first. */
-typedef struct gx_agg {
+struct gx_agg {
     const gx_agg_binding *bound; /* NULL before the first row                    */
     bool is_failed;              /* the error has been reported                  */
     int first;                   /* place of i among the arguments               */
@@ -32,24 +44,8 @@ typedef struct gx_agg {
     gx_scatter_spec spec;
     char name[2 * GX_NAME_MAX + 2]; /* destination; "" for a value               */
     gx_agg_undo *undo;              /* of the storing ones: belongs to the statement */
-    struct gx_scatter *scatter;     /* of gx_*_cells                                */
-    struct gx_stack *stack;         /* of gx_*_rows                                 */
-} gx_agg;
-
-/*
-** The state of this group, the row counted; at the first row arguments and options are read and the
-** destination is looked at.  is_first: OUT.  NULL: failed, and reported.
-*/
-gx_agg *gx_agg_step(sqlite3_context *sql, int argc, sqlite3_value **argv, bool *is_first);
-
-/* Report a failure of the step as "gx_fn: text (input row 17)". */
-void gx_agg_fail(sqlite3_context *sql, gx_agg *agg, const gx_err *err);
-
-/* The state at the end; NULL: there was no row, or it failed: what there is to free is agg's. */
-gx_agg *gx_agg_final(sqlite3_context *sql);
-
-/* What an aggregate without a row gives: an empty matrix value, or NULL from the storing ones. */
-void gx_agg_result_empty(sqlite3_context *sql);
+    void *collector;                /* of the kind                                  */
+};
 
 /* The statement's note, made at its first call; belongs to SQLite.  Only in a step function. */
 gx_code gx_agg_undo_note(sqlite3_context *sql, gx_ctx *ctx, gx_agg_undo **undo, gx_err *err);
@@ -60,13 +56,8 @@ void gx_agg_undo_stored(gx_agg_undo *undo, const char *name, int64_t id);
 /* An index of the row: an integer of SQLite, or a real number that is one. */
 gx_code gx_agg_index(sqlite3_value *value, const char *label, int64_t *index, gx_err *err);
 
-/* End the sink and the run, and give SQLite the result or the error. */
-void gx_agg_result(sqlite3_context *sql, gx_agg *agg, gx_run *run, gx_sink *sink);
-
-/* Register one aggregate.  Returns SQLITE_*. */
-int gx_agg_register(sqlite3 *db, gx_ctx *ctx, const gx_agg_binding *binding,
-                    void (*step)(sqlite3_context *, int, sqlite3_value **),
-                    void (*final)(sqlite3_context *));
+/* Register both functions of a kind, which is static.  Returns SQLITE_*. */
+int gx_agg_register(sqlite3 *db, gx_ctx *ctx, const gx_agg_kind *kind);
 
 int gx_register_row_aggregates(sqlite3 *db, gx_ctx *ctx); /* agg_rows.c; called by agg_cells.c */
 

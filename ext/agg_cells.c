@@ -38,57 +38,37 @@ static gx_code add_cell(gx_agg *agg, sqlite3_value **argv, gx_err *err)
     GX_TRY(gx_agg_index(argv[agg->first], "i", &i, err));
     GX_TRY(gx_agg_index(argv[agg->first + 1], "j", &j, err));
     GX_TRY(take_value(agg, argv, i, j, &value, err));
-    return gx_scatter_add(agg->scatter, i, j, value, err);
+    return gx_scatter_add(agg->collector, i, j, value, err);
 }
 
-static void step(sqlite3_context *sql, int argc, sqlite3_value **argv)
+static gx_code create(gx_agg *agg, gx_err *err)
 {
-    bool is_first;
-    gx_agg *agg = gx_agg_step(sql, argc, argv, &is_first);
-    if (agg == NULL) {
-        return;
-    }
-    gx_err err;
-    err.code = GX_OK;
-    gx_code rc = GX_OK;
-    if (is_first) {
-        rc = gx_scatter_create(agg->bound->ctx, &agg->spec, &agg->scatter, &err);
-    }
-    if (rc == GX_OK) {
-        rc = add_cell(agg, argv, &err);
-    }
-    if (rc != GX_OK) {
-        gx_agg_fail(sql, agg, &err);
-    }
+    gx_scatter *made;
+    gx_code rc = gx_scatter_create(agg->bound->ctx, &agg->spec, &made, err);
+    agg->collector = made;
+    return rc;
 }
 
-static void final(sqlite3_context *sql)
+static gx_code finish(gx_agg *agg, gx_run *run, const gx_dest *dest, gx_sink *sink)
 {
-    gx_agg *agg = gx_agg_final(sql);
-    if (agg == NULL) {
-        gx_agg_result_empty(sql);
-        return;
-    }
-    if (!agg->is_failed) {
-        gx_run run;
-        gx_sink sink;
-        const gx_dest dest = {.name = agg->bound->is_stored ? agg->name : NULL,
-                              .replace = agg->is_replacing};
-        gx_run_begin(&run, agg->bound->ctx, agg->bound->function);
-        gx_scatter_finish(agg->scatter, &run, &dest, &sink);
-        gx_agg_result(sql, agg, &run, &sink);
-    }
-    gx_scatter_free(agg->scatter);
-    agg->scatter = NULL;
+    return gx_scatter_finish(agg->collector, run, dest, sink);
 }
+
+static void end(gx_agg *agg)
+{
+    gx_scatter_free(agg->collector);
+}
+
+static const gx_agg_kind kind = {.from = "gx_from_cells",
+                                 .store = "gx_store_cells",
+                                 .max_args = 4,
+                                 .create = create,
+                                 .add = add_cell,
+                                 .finish = finish,
+                                 .drop = end};
 
 int gx_register_aggregates(sqlite3 *db, gx_ctx *ctx)
 {
-    const gx_agg_binding from = {.function = "gx_from_cells", .is_stored = false, .max_args = 4};
-    const gx_agg_binding store = {.function = "gx_store_cells", .is_stored = true, .max_args = 4};
-    int rc = gx_agg_register(db, ctx, &from, step, final);
-    if (rc == SQLITE_OK) {
-        rc = gx_agg_register(db, ctx, &store, step, final);
-    }
+    int rc = gx_agg_register(db, ctx, &kind);
     return rc == SQLITE_OK ? gx_register_row_aggregates(db, ctx) : rc;
 }

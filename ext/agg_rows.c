@@ -40,56 +40,38 @@ static gx_code add_row(gx_agg *agg, sqlite3_value **argv, gx_err *err)
         GX_TRY(check_dtype(agg, argv[agg->first + 1], label, err));
     }
     GX_TRY(gx_arg_row(ctx, argv[agg->first + 1], label, agg->spec.dtype, &count, &data, err));
-    gx_code rc = gx_stack_add(agg->stack, i, data, count, err);
+    gx_code rc = gx_stack_add(agg->collector, i, data, count, err);
     gx_mem_free(ctx->mem, data);
     return rc;
 }
 
-static void step(sqlite3_context *sql, int argc, sqlite3_value **argv)
+static gx_code create(gx_agg *agg, gx_err *err)
 {
-    bool is_first;
-    gx_agg *agg = gx_agg_step(sql, argc, argv, &is_first);
-    if (agg == NULL) {
-        return;
-    }
-    gx_err err;
-    err.code = GX_OK;
-    gx_code rc = GX_OK;
-    if (is_first) {
-        rc = gx_stack_create(agg->bound->ctx, &agg->spec, &agg->stack, &err);
-    }
-    if (rc == GX_OK) {
-        rc = add_row(agg, argv, &err);
-    }
-    if (rc != GX_OK) {
-        gx_agg_fail(sql, agg, &err);
-    }
+    gx_stack *made;
+    gx_code rc = gx_stack_create(agg->bound->ctx, &agg->spec, &made, err);
+    agg->collector = made;
+    return rc;
 }
 
-static void final(sqlite3_context *sql)
+static gx_code finish(gx_agg *agg, gx_run *run, const gx_dest *dest, gx_sink *sink)
 {
-    gx_agg *agg = gx_agg_final(sql);
-    if (agg == NULL) {
-        gx_agg_result_empty(sql);
-        return;
-    }
-    if (!agg->is_failed) {
-        gx_run run;
-        gx_sink sink;
-        const gx_dest dest = {.name = agg->bound->is_stored ? agg->name : NULL,
-                              .replace = agg->is_replacing};
-        gx_run_begin(&run, agg->bound->ctx, agg->bound->function);
-        gx_stack_finish(agg->stack, &run, &dest, &sink);
-        gx_agg_result(sql, agg, &run, &sink);
-    }
-    gx_stack_free(agg->stack);
-    agg->stack = NULL;
+    return gx_stack_finish(agg->collector, run, dest, sink);
 }
+
+static void end(gx_agg *agg)
+{
+    gx_stack_free(agg->collector);
+}
+
+static const gx_agg_kind kind = {.from = "gx_from_rows",
+                                 .store = "gx_store_rows",
+                                 .max_args = 2,
+                                 .create = create,
+                                 .add = add_row,
+                                 .finish = finish,
+                                 .drop = end};
 
 int gx_register_row_aggregates(sqlite3 *db, gx_ctx *ctx)
 {
-    const gx_agg_binding from = {.function = "gx_from_rows", .is_stored = false, .max_args = 2};
-    const gx_agg_binding store = {.function = "gx_store_rows", .is_stored = true, .max_args = 2};
-    int rc = gx_agg_register(db, ctx, &from, step, final);
-    return rc == SQLITE_OK ? gx_agg_register(db, ctx, &store, step, final) : rc;
+    return gx_agg_register(db, ctx, &kind);
 }
