@@ -165,25 +165,6 @@ static gx_code cut_pieces(xdevice *x, bool is_down, piece **pieces, int64_t *cou
     return GX_OK;
 }
 
-static bool key_of(const xdevice *x, const gx_opnd *op, int32_t block, gx_block_key *key)
-{
-    const gx_mat *source = op->source;
-    uint64_t file = op->source == NULL ? 0 : x->stamp[op - x->prog->operand];
-    if (file == 0 || source->rows != op->rows || source->cols != op->cols) {
-        return false;
-    }
-    block_shape shape = gx_block_shape(op, block);
-    *key = (gx_block_key){.file = file,
-                          .id = source->meta.id,
-                          .generation = source->meta.generation,
-                          .i0 = shape.i0,
-                          .j0 = shape.j0,
-                          .m = shape.m,
-                          .n = shape.n,
-                          .dtype = op->dtype};
-    return true;
-}
-
 /*
 ** Blocks that are still in device memory become the contents of their slots.  Only where everything
 ** fits, that is, a slot holds one block for the whole program; else the memory is better used.
@@ -191,15 +172,13 @@ static bool key_of(const xdevice *x, const gx_opnd *op, int32_t block, gx_block_
 static void claim_blocks(xdevice *x)
 {
     for (int k = 0; k < x->prog->operands; k++) {
-        const gx_mat *source = x->prog->operand[k].source;
-        bool is_stored = source != NULL && source->kind == GX_MAT_STORED;
-        x->stamp[k] = is_stored ? gx_store_stamp(x->run->ctx->store, source->meta.schema) : 0;
+        x->stamp[k] = gx_exec_stamp(x->prog, k);
     }
     for (int64_t k = 0; k < x->plan.load_count && x->slots >= x->prog->blocks; k++) {
         const load *item = &x->plan.loads[k];
         gx_block_key key;
         if (x->place[item->slot] == NULL && !item->is_spilled &&
-            key_of(x, &x->prog->operand[item->operand], item->block, &key)) {
+            gx_exec_block_key(x->prog, item->operand, item->block, x->stamp[item->operand], &key)) {
             x->place[item->slot] = gx_pool_claim(x->pool, &key, x->prog->slot_bytes);
             x->is_there[k] = x->place[item->slot] != NULL;
             x->use[item->slot].load = x->is_there[k] ? k + 1 : 0;
@@ -372,7 +351,7 @@ static void put_away_slots(xdevice *x, bool is_sound)
         const load *item = loaded > 0 && is_sound ? &x->plan.loads[loaded - 1] : NULL;
         gx_block_key key;
         if (item != NULL && !item->is_spilled &&
-            key_of(x, &x->prog->operand[item->operand], item->block, &key)) {
+            gx_exec_block_key(x->prog, item->operand, item->block, x->stamp[item->operand], &key)) {
             gx_pool_keep(x->pool, &key, x->place[s], x->prog->slot_bytes);
         } else {
             gx_pool_give(x->pool, x->place[s], x->prog->slot_bytes);
