@@ -125,7 +125,7 @@ void gx_oper_foresee(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermi
 /* Of that, the device's part (krylov_device.c): up, pass_s, is_faster; returns its columns of A. */
 int64_t gx_oper_device_foresee(gx_oper *op, int64_t cols, gx_oper_plan *plan);
 
-/* Bytes of blocks that a pass streams at least, for refusals: three blocks. */
+/* Bytes that a pass streams through at least, for refusals: four blocks of one tile each. */
 size_t gx_oper_floor_bytes(const gx_mat *A, gx_dtype dtype);
 
 /* ---- blocks of vectors (krylov_basis.c) ------------------------------------------------------ */
