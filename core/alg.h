@@ -108,12 +108,10 @@ gx_code gx_alg_refuse_zero_pivot(gx_run *run, const gx_mat *A);
 gx_code gx_alg_refuse_nonfinite_diagonal(gx_run *run, const gx_mat *A);
 
 /*
-** A NaN or an Inf in the lower triangle of A's first `order` rows and columns: GX_ARG "A[3,1] is
-** NaN".  Reads what it looks at, a piece at a time.
+** After the run has failed: a NaN or an Inf in the lower triangle of A's first `order` rows and
+** columns takes the place of the run's failure, as GX_ARG "A[3,1] is NaN".  Reads what it looks at,
+** a piece at a time.
 */
-gx_code gx_alg_refuse_nonfinite(gx_run *run, const gx_mat *A, int64_t order);
-
-/* The same after the run has failed: what it finds takes the place of the run's failure. */
 void gx_alg_explain_nonfinite(gx_run *run, const gx_mat *A, int64_t order);
 
 /*

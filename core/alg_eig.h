@@ -220,9 +220,6 @@ gx_code gx_svd_long_find(gx_run *run, const gx_svd_args *args, gx_svd_result *re
 gx_code gx_svd_long_write(gx_svd_long *far, gx_sink *sink);
 void gx_svd_long_end(gx_svd_long *far);
 
-/* All min(m, n) singular values of A, descending: for norms, condition numbers and ranks. */
-gx_code gx_alg_singular_values(gx_run *run, const gx_mat *A, double *sigma);
-
 /*
 ** The smallest of them by the largest, 1 / cond_2: infinity where there are none, 0 for a singular
 ** A.  A square A that does not fit is iterated with, and its inverse (krylov_smallest.c): both

@@ -35,9 +35,6 @@ void gx_plan_lu(gx_run *run, int64_t m, int64_t n, gx_dtype dtype, gx_lu_plan *p
 /* The group and the rest for a panel and a sink that are given. */
 void gx_plan_lu_again(gx_run *run, const gx_aux *aux, const gx_sink *F, gx_lu_plan *plan);
 
-/* Bytes that are read if nothing survived from one group to the next. */
-double gx_plan_lu_reads(const gx_lu_plan *plan);
-
 /* The program (alg_lu.c); NULL when the run has failed.  Freed by the caller. */
 gx_prog *gx_lu_program(gx_run *run, const gx_mat *A, const gx_lu_plan *plan, gx_sink *F,
                        gx_aux *aux, double *sums);

@@ -232,16 +232,6 @@ static gx_code find_nonfinite(gx_run *run, const gx_mat *A, int64_t order, gx_er
     return code;
 }
 
-gx_code gx_alg_refuse_nonfinite(gx_run *run, const gx_mat *A, int64_t order)
-{
-    gx_err err = {0};
-    if (!gx_ok(run)) {
-        return run->err.code;
-    }
-    find_nonfinite(run, A, gx_min(order, gx_min(A->rows, A->cols)), &err);
-    return gx_run_fail(run, &err);
-}
-
 void gx_alg_explain_nonfinite(gx_run *run, const gx_mat *A, int64_t order)
 {
     gx_err err = {0};

@@ -499,17 +499,6 @@ gx_code gx_alg_svd(gx_run *run, const gx_svd_args *asked, gx_svd_result *result)
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-gx_code gx_alg_singular_values(gx_run *run, const gx_mat *A, double *sigma)
-{
-    gx_svd_args args = {.A = A, .mode = GX_SVD_VALUES};
-    gx_svd_result result;
-    if (gx_alg_svd(run, &args, &result) == GX_OK) {
-        memcpy(sigma, result.sigma, (size_t)result.count * sizeof *sigma);
-        gx_svd_clear(&result);
-    }
-    return gx_ok(run) ? GX_OK : run->err.code;
-}
-
 gx_code gx_alg_singular_norm(gx_run *run, const gx_mat *A, bool is_nuclear, double *norm)
 {
     // A residual of r leaves a value that is off by r at most, and by r^2 / gap next to others.

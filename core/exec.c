@@ -150,17 +150,6 @@ gx_dtype gx_prog_dtype(const gx_prog *prog)
     return prog->operand[0].dtype;
 }
 
-int64_t gx_prog_edge(const gx_prog *prog)
-{
-    int64_t edge = INT64_MAX;
-    for (int k = 0; k < prog->operands; k++) {
-        const gx_opnd *op = &prog->operand[k];
-        edge = gx_min(edge,
-                      gx_min(gx_min(op->block_rows, op->rows), gx_min(op->block_cols, op->cols)));
-    }
-    return gx_max(1, edge);
-}
-
 bool gx_prog_is_offered(const gx_prog *prog, const gx_accel *accel, const char **missing)
 {
     for (int64_t t = 0; t < prog->step_count; t++) {

@@ -551,11 +551,6 @@ gx_code gx_factor_solve(gx_factor *factor, gx_trans trans, const gx_mat *B, gx_s
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-double gx_factor_norm(const gx_factor *factor)
-{
-    return factor->aux == NULL ? (double)NAN : factor->aux->norm1;
-}
-
 void gx_factor_clear(gx_factor *factor)
 {
     if (factor->run == NULL) {

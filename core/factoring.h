@@ -67,9 +67,6 @@ gx_code gx_factor_solve(gx_factor *factor, gx_trans trans, const gx_mat *B, gx_s
 
 void gx_factor_clear(gx_factor *factor); /* a cleared one is a no-op */
 
-/* The 1-norm of A where a factorisation knows it (LU), else NaN. */
-double gx_factor_norm(const gx_factor *factor);
-
 /* Has A, Hermitian, a Cholesky factorisation?  Whatever it computes is thrown away. */
 gx_code gx_factor_try_cholesky(gx_run *run, const gx_mat *A, bool *is_positive);
 

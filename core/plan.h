@@ -76,12 +76,6 @@ typedef struct gx_cholesky_plan {
 void gx_plan_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, int64_t tile,
                       gx_cholesky_plan *plan);
 
-/*
-** Bytes that are read with this plan's rectangle if nothing survived from one rectangle to the
-** next: A's triangle, and what is read again of the factor; the dry run (gx_prog_cost) is exact.
-*/
-double gx_plan_cholesky_reads(const gx_cholesky_plan *plan);
-
 /* Its program (alg_chol.c); NULL when the run has failed.  Freed by the caller. */
 gx_prog *gx_cholesky_program(gx_run *run, const gx_mat *A, gx_cholesky_plan *plan, gx_sink *F);
 

@@ -113,16 +113,6 @@ static double blocks_again(int64_t grid, int64_t super_m, int64_t super_n)
     return blocks;
 }
 
-double gx_plan_cholesky_reads(const gx_cholesky_plan *plan)
-{
-    double grid = (double)gx_ceil_div(plan->n, plan->block);
-    double bytes = (double)plan->block * (double)plan->block * (double)gx_dtype_bytes(plan->dtype);
-    double again = plan->is_in_memory ? 0
-                                      : blocks_again(gx_ceil_div(plan->n, plan->block),
-                                                     plan->super_m, plan->super_n);
-    return bytes * (grid * (grid + 1) / 2 + again);
-}
-
 /* The rectangle that reads least by count. */
 static void choose_rectangle(gx_cholesky_plan *plan, int64_t grid, int64_t slots)
 {

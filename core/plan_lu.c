@@ -183,16 +183,3 @@ void gx_plan_lu_again(gx_run *run, const gx_aux *aux, const gx_sink *F, gx_lu_pl
     plan->tile_cols = F->tile_cols;
     choose_group(run, plan);
 }
-
-double gx_plan_lu_reads(const gx_lu_plan *plan)
-{
-    int64_t panels = gx_ceil_div(plan->n, plan->panel);
-    int64_t factored = gx_min(panels, gx_ceil_div(gx_min(plan->m, plan->n), plan->panel));
-    double again = 0; // words
-    for (int64_t j = 0; j < panels && !plan->is_in_memory; j += plan->group) {
-        double k = (double)gx_min(j, factored), w = (double)plan->panel;
-        again += w * (k * (double)plan->m - w * k * (k - 1) / 2);
-    }
-    double element = (double)gx_dtype_bytes(plan->dtype);
-    return element * ((double)plan->m * (double)plan->n + again);
-}

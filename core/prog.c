@@ -269,11 +269,6 @@ void gx_prog_lookahead(gx_prog *prog, int64_t steps)
     prog->lookahead = steps;
 }
 
-void gx_prog_cache(gx_prog *prog, size_t bytes)
-{
-    prog->cache_bytes = bytes;
-}
-
 block_shape gx_block_shape(const gx_opnd *operand, int32_t block)
 {
     int64_t number = block - operand->first;
@@ -434,9 +429,6 @@ int64_t gx_prog_slots(gx_prog *prog)
     size_t spare = gx_min(RESERVE_BYTES, available / 4);
     size_t reserve = spare + packing_bytes(prog) + prog->workspace_bytes;
     size_t cache = available > reserve ? available - reserve : 0;
-    if (prog->cache_bytes > 0 && prog->cache_bytes < cache) {
-        cache = prog->cache_bytes;
-    }
     int64_t slots = (int64_t)gx_min((int64_t)(cache / prog->slot_bytes), prog->blocks);
     int64_t needed = widest_step(prog);
     if (slots < needed) {

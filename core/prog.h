@@ -141,11 +141,6 @@ void gx_prog_cut(gx_prog *prog, const gx_cut *cut);
 /* How many calls ahead blocks are loaded; 0 = only when needed. */
 void gx_prog_lookahead(gx_prog *prog, int64_t steps);
 
-/*
-** The most bytes the block cache may take; by default what the governor has left, less a reserve.
-*/
-void gx_prog_cache(gx_prog *prog, size_t bytes);
-
 /* Bytes that a program of so many calls on so many blocks takes beside its cache, at its peak. */
 size_t gx_prog_overhead(int64_t calls, int64_t blocks);
 
@@ -183,9 +178,8 @@ gx_run *gx_prog_runner(const gx_prog *prog);
 int64_t gx_prog_calls(const gx_prog *prog);
 double gx_prog_flops(const gx_prog *prog);
 
-/* The first operand's dtype, and the smallest side of any operand's blocks. */
+/* The first operand's dtype. */
 gx_dtype gx_prog_dtype(const gx_prog *prog);
-int64_t gx_prog_edge(const gx_prog *prog);
 
 /* Execute, where the planner says (plan.h).  Returns the run's code. */
 gx_code gx_prog_run(gx_prog *prog);

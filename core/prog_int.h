@@ -92,7 +92,6 @@ struct gx_prog {
     gx_cut cut;
     int64_t lookahead;
     bool is_on_device;      /* the schedule is for a device: a resident result stays in its slots */
-    size_t cache_bytes;     /* 0 = the governor's rest                */
     size_t workspace_bytes; /* that the hungriest call takes           */
     size_t slot_bytes;      /* of the largest block, rounded up to 64 */
     double flops;

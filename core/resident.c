@@ -99,11 +99,6 @@ void gx_resident_put(gx_resident *r, int64_t block, void *buffer)
     r->place[block] = buffer;
 }
 
-void *gx_resident_block(const gx_resident *r, const gx_accel *accel, int64_t block)
-{
-    return r->accel == accel ? r->place[block] : NULL;
-}
-
 /* Part (i, j) m x n of one block of height `height` at base. */
 static gx_code read_part(gx_resident *r, const void *base, int64_t height, int64_t i, int64_t j,
                          int64_t m, int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err)

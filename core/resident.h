@@ -26,9 +26,6 @@ void gx_resident_free(gx_resident *r); /* the buffers go to the pool; NULL is a 
 /* Hand over the buffer of a block, packed: 0 is (0, 0), then down the columns. */
 void gx_resident_put(gx_resident *r, int64_t block, void *buffer);
 
-/* The buffer of a block, where it is on this accelerator still; else NULL. */
-void *gx_resident_block(const gx_resident *r, const struct gx_accel *accel, int64_t block);
-
 /* A gx_generate (mat.h) whose arg points to a gx_resident pointer: copied from the device. */
 void gx_resident_read(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, gx_dtype dtype,
                       void *dst, int64_t ld);

@@ -202,16 +202,6 @@ gx_code gx_arg_matrix(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_m
     return matrix_of(&from, value, out, err);
 }
 
-gx_code gx_arg_factor(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_mat *out,
-                      gx_aux *aux, gx_err *err)
-{
-    *aux = (gx_aux){.kind = GX_AUX_NONE};
-    const source from = {.ctx = ctx, .label = label, .is_borrowed = false, .takes_factor = true};
-    GX_TRY(matrix_of(&from, value, out, err));
-    return out->kind == GX_MAT_STORED ? gx_aux_load(ctx->store, ctx->mem, &out->meta, aux, err)
-                                      : GX_OK;
-}
-
 /* The argument, or a failure where there are fewer. */
 static bool has_argument(gx_fn *fn, int index, const char *label)
 {

@@ -119,10 +119,6 @@ bool gx_fn_matrix_or_factor(gx_fn *fn, int index, const char *label, gx_mat *out
 gx_code gx_arg_matrix(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_mat *out,
                       gx_err *err);
 
-/* As gx_fn_factor; the caller clears both, with gx_mat_clear and gx_aux_clear. */
-gx_code gx_arg_factor(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_mat *out,
-                      gx_aux *aux, gx_err *err);
-
 /*
 ** Argument index as the destination, when present and not NULL; else *dest stays as it is.
 ** dest->name points into the argument.  Also remembers a dest->name that an option set.
