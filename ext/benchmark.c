@@ -10,7 +10,9 @@
 ** fits into the processor's caches. The one of eight tiles is read through one connection, the
 ** second time from a warm cache, as a scan finds it, and then by as many helper connections as the
 ** setting 'readers' says, each opened as a call does. Where there is no such place the private
-** database is a temporary file of SQLite's, which waits for no disk and has no helpers.
+** database is a temporary file of SQLite's, which waits for no disk and has no helpers. What a
+** killed process has left in the folder is removed by a measurement that begins an hour later or
+** more.
 **
 ** Takes about four seconds, six with a device; on the disk matrices of 328 MiB altogether, of 200
 ** on a slow one (many tiles are those that take MANY_S) and as long a log; memory within
@@ -24,9 +26,12 @@
 #include "../core/plan.h"
 #include "../core/stream.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { TILES = 8, PASSES = 2, COMMITS = 10, READERS_MOST = 64, CROWDS = 3, PATH_BYTES = 1024 };
@@ -293,6 +298,47 @@ static gx_code measure_store(gx_run *run, gx_ctx *ctx, gx_profile *profile, gx_e
     return rc;
 }
 
+/* Is it what choose_path() names, or the journal, log or index of such a database? */
+static bool is_private_name(const char *name)
+{
+    static const char *const endings[] = {".db", ".db-journal", ".db-wal", ".db-shm"};
+    long pid;
+    long long ns;
+    int length = 0;
+    if (sscanf(name, "gx-benchmark-%ld-%lld%n", &pid, &ns, &length) != 2 || length == 0) {
+        return false;
+    }
+    for (size_t k = 0; k < sizeof endings / sizeof endings[0]; k++) {
+        if (strcmp(name + length, endings[k]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+** Remove private databases of processes that ended before they could: regular files that nobody has
+** written for an hour.  A benchmark takes seconds.
+*/
+static void remove_leftovers(const char *place)
+{
+    static const time_t OLD_S = 3600;
+    DIR *folder = opendir(place);
+    time_t now = time(NULL);
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        char name[2 * PATH_BYTES];
+        struct stat seen;
+        int length = snprintf(name, sizeof name, "%.1000s/%.900s", place, entry->d_name);
+        if (length > 0 && is_private_name(entry->d_name) && lstat(name, &seen) == 0 &&
+            S_ISREG(seen.st_mode) && now - seen.st_mtime > OLD_S) {
+            (void)unlink(name);
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+}
+
 /* Where a private database may go: beside the connection's own.  false: no such place. */
 static bool choose_path(sqlite3 *db, char path[PATH_BYTES])
 {
@@ -303,6 +349,7 @@ static bool choose_path(sqlite3 *db, char path[PATH_BYTES])
     if (slash != NULL && slash - file < PATH_BYTES - 100) {
         snprintf(place, sizeof place, "%.*s", (int)gx_max(1, slash - file), file);
     }
+    remove_leftovers(place);
     int length = snprintf(path, PATH_BYTES, "%s/gx-benchmark-%ld-%lld.db", place, (long)getpid(),
                           (long long)gx_now_ns());
     return length > 0 && length < PATH_BYTES - 16 && access(place, W_OK) == 0;

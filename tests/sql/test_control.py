@@ -635,6 +635,22 @@ def test_profile_off_leaves_the_file_alone(fresh, tmp_path):
     assert notes(fresh) == []
 
 
+def test_benchmark_removes_what_a_killed_one_left(clean_environment, tmp_path):
+    """Its private database goes; what it finds of others goes when it is old and bears the very name."""
+    db = gx_connect(str(tmp_path / "data.db"))
+    config(db, "memory_limit", "24MiB")
+    old = ["gx-benchmark-17-42.db", "gx-benchmark-17-42.db-wal", "gx-benchmark-17-42.db-shm", "gx-benchmark-17-42.db-journal"]
+    others = ["gx-benchmark-17.db", "gx-benchmark-17-42.db.bak", "gx-benchmark-17-42", "my-gx-benchmark-17-42.db"]
+    for name in old + others:
+        (tmp_path / name).write_text("")
+        os.utime(tmp_path / name, (1e9, 1e9))
+    (tmp_path / "gx-benchmark-18-42.db").write_text("")  # of one that may be running
+    q(db, "SELECT gx_benchmark(1)")
+    left = {path.name for path in tmp_path.iterdir() if "gx-benchmark" in path.name}
+    assert left == {"gx-benchmark-18-42.db", *others}
+    db.close()
+
+
 def test_benchmark_refuses(fresh):
     assert error(fresh, "SELECT gx_benchmark('much')").startswith("gx_benchmark: force must be ")
     assert error(fresh, "SELECT gx_benchmark(1, 2)") == "gx_benchmark: takes 0 to 1 arguments, not 2: gx_benchmark([force])"
