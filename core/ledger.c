@@ -6,12 +6,12 @@
 ** been predicted and measured leaves log(measured / model) in the row of its function, its place
 ** and its size:
 **
-**     f := f + w (log(measured / model) - f),     w = max(1 / calls, SMOOTHING)
+**     f := f + w (log(measured / model) - f),     w = max(1 / calls, SMOOTHING) = 1, 1/2, 1/2, ...
 **
-** and a later prediction is the model's times exp(f), bounded to [1/4, 4].  Sizes are logarithms of
-** the edge of a square product of as many flops; between two known ones f is interpolated, beyond
-** them it halves with each doubling of the edge, since the fixed costs that spoil small calls say
-** nothing of large ones.
+** and a later prediction is the model's times exp(f), bounded to [1/4, 4].  A first call, which
+** finds nothing ready, is soon forgotten.  Sizes are logarithms of the edge of a square product of
+** as many flops; between two known ones f is interpolated, beyond them it halves with each doubling
+** of the edge, since the fixed costs that spoil small calls say nothing of large ones.
 **
 ** A place that is not chosen is not measured, so a factor that was learnt in a bad moment would
 ** never be corrected: whenever the other place is chosen it moves towards 0 by AGEING.
@@ -26,7 +26,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double SMOOTHING = 0.3, AGEING = 0.02, BOUND = 1.3862943611198906; /* log 4 */
+static const double SMOOTHING = 0.5, AGEING = 0.02, BOUND = 1.3862943611198906; /* log 4 */
 
 /* log2 of the edge n of a product of 2 n^3 flops. */
 static double size_of(double work)
