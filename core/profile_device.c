@@ -3,17 +3,18 @@
 ** accel.h.
 **
 ** A rate is the best of a few repetitions, and the first call of each size is not counted: it may
-** load code.  Sizes go from 256 x 256 up to 8192 x 8192; one that would take longer than SLOW_S,
-** judged by the one before, takes its rate, so that slow devices are measured in the same time as
-** fast ones; so do sizes that the device has no room for, and everything that is left when the time
-** is up.  Products are measured in all dtypes, factorisations and symmetric eigenvalues in f64, of
-** a matrix of ones with a heavy diagonal.  What is not measured of those is a share of the
-** product's rate.
+** load code.  Sizes go from 256 x 256 up to 8192 x 8192; one that would take longer than SLOW_S, or
+** a tenth of the time there is, judged by the one before, takes its rate, so that slow devices are
+** measured in the same time as fast ones; so do sizes that the device has no room for, and
+** everything that is left when the time is up.  Products are measured in all dtypes; in f64
+** factorisations of a matrix of ones with a heavy diagonal, and eigenvalues and vectors of a random
+** symmetric one.  What is not measured of those is a share of the product's rate.
 **
 ** Memory: three f64 matrices of the largest size, as far as half the limit allows, and COPY_BYTES
 ** of host memory, page-locked where the budget allows, and pageable.
 */
 #include "accel.h"
+#include "random.h"
 
 #include <string.h>
 
@@ -28,6 +29,7 @@ typedef struct bench {
     void *memory;
     size_t bytes;
     int64_t until_ns; /* nothing more is begun then                   */
+    double slow_s;    /* nor what takes longer                        */
     int64_t info;     /* what kernels report; here, since they may be late */
 } bench;
 
@@ -188,7 +190,7 @@ static gx_code measure_gemm(bench *b, gx_dtype dtype, gx_err *err)
         gx_args args = product_of(b, dtype, b->profile->gemm_size[i]);
         double flops = gx_kernel_flops(GX_GEMM, dtype, &args);
         size_t needed = 3 * (size_t)(args.m * args.n) * gx_dtype_bytes(dtype);
-        if (i > 0 && (needed > b->bytes || flops / rate[i - 1] > SLOW_S || is_late(b))) {
+        if (i > 0 && (needed > b->bytes || flops / rate[i - 1] > b->slow_s || is_late(b))) {
             rate[i] = rate[i - 1];
             continue;
         }
@@ -201,7 +203,7 @@ static gx_code measure_gemm(bench *b, gx_dtype dtype, gx_err *err)
             GX_TRY(backend->queue_wait(b->accel->dev, b->accel->run, err));
             double per_s = flops / seconds_since(start);
             rate[i] = k == 0 || per_s > rate[i] ? per_s : rate[i];
-            if (seconds_since(start) > SLOW_S / REPEAT) {
+            if (seconds_since(start) > b->slow_s / REPEAT) {
                 break;
             }
         }
@@ -262,9 +264,18 @@ static bool place_call(bench *b, gx_kernel_id kernel, int64_t n, int64_t *pivots
     return work <= b->bytes - 2 * bytes - line;
 }
 
-/* A = ones, and n on the diagonal. */
-static gx_code fill_matrix(bench *b, const gx_args *args, gx_err *err)
+/* A = ones, and n on the diagonal; for eigenvalues, which such a matrix has one of, random. */
+static gx_code fill_matrix(bench *b, gx_kernel_id kernel, const gx_args *args, gx_err *err)
 {
+    gx_kernel draw = b->accel->backend->kernel[GX_RANDOM][GX_F64];
+    if (kernel == GX_SYEV && draw != NULL) {
+        gx_random random;
+        GX_TRY(gx_random_init(&random, GX_RANDOM_NORMAL, GX_F64, 1, 0, 1, err));
+        gx_args drawn = {
+            .m = args->n, .n = args->n, .c = b->memory, .ldc = args->n, .random = &random};
+        GX_TRY(draw(b->accel->dev, b->accel->run, &drawn, err));
+        return b->accel->backend->queue_wait(b->accel->dev, b->accel->run, err);
+    }
     gx_kernel fill = b->accel->backend->kernel[GX_FILL][GX_F64];
     double n = (double)args->n;
     gx_args ones = {.m = args->n, .n = args->n, .alpha = {1, 0}, .c = b->memory, .ldc = args->n};
@@ -309,12 +320,16 @@ static gx_code measure_rate(bench *b, gx_rate which, int64_t *pivots, gx_err *er
         rate[i] = i == 0 ? unknown : rate[i - 1];
         bool has_room = place_call(b, kernel, p->gemm_size[i], pivots, &args);
         double flops = gx_kernel_flops(kernel, GX_F64, &args);
-        double expected = flops / (i == 0 ? p->gemm_flops_per_s[GX_F64][0] : rate[i - 1]);
-        if (!is_offered || !has_room || expected > SLOW_S || is_late(b)) {
+        double expected = flops / p->gemm_flops_per_s[GX_F64][0];
+        if (i > 0) { // while devices are not busy, their rates grow with the side
+            double growth = (double)p->gemm_size[i] / (double)p->gemm_size[i - 1];
+            expected = flops / (growth * rate[i - 1]);
+        }
+        if (!is_offered || !has_room || expected > b->slow_s || is_late(b)) {
             continue;
         }
         b->info = 0;
-        GX_TRY(fill_matrix(b, &args, err));
+        GX_TRY(fill_matrix(b, kernel, &args, err));
         GX_TRY(time_call(b, kernel, &args, &seconds, err));
         rate[i] = b->info == 0 ? flops / seconds : rate[i];
     }
@@ -347,8 +362,10 @@ gx_code gx_accel_measure(gx_ctx *ctx, gx_accel *accel, double seconds, gx_device
     memcpy(profile->gemm_size, sizes, sizeof sizes);
     size_t limit = 0;
     GX_TRY(gx_accel_limit(ctx, accel, &limit, err));
-    bench b = {
-        .accel = accel, .profile = profile, .until_ns = gx_now_ns() + (int64_t)(1e9 * seconds)};
+    bench b = {.accel = accel,
+               .profile = profile,
+               .until_ns = gx_now_ns() + (int64_t)(1e9 * seconds),
+               .slow_s = seconds > 10 * SLOW_S ? seconds / 10 : SLOW_S};
     size_t least = 3 * 256 * 256 * 16; // the smallest product of c128
     b.bytes = 3 * (size_t)LARGEST * LARGEST * sizeof(double);
     while (b.bytes > limit / 2 && b.bytes / 4 >= least) { // others may want to begin, too

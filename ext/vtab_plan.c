@@ -287,8 +287,9 @@ static bool take_spectrum(gx_fn *fn, expression *e)
         return gx_svd_args_of(fn, &e->svd_options, &e->a.mat, true, &e->svd);
     }
     if (e->op == PLAN_EIG) {
-        e->eig.wants_right = true;
-        return gx_eig_args_of(fn, &e->eig_options, &e->a.mat, e->mats, &e->eig);
+        bool is_right = gx_eig_args_of(fn, &e->eig_options, &e->a.mat, e->mats, &e->eig);
+        e->eig.wants_right = true; // as where vectors have a destination
+        return is_right;
     }
     return true;
 }
