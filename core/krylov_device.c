@@ -17,8 +17,8 @@
 ** A buffer with all of a stored matrix is kept in the device's pool, and found there by a later
 ** call while neither the matrix nor the file has changed.
 **
-** Whether: predicted, with PASSES passes, from the rates of copies and of the host's memory, and a
-** cautious figure for the device's; 'backend' = cuda skips the comparison.  Deterministic mode
+** Whether: predicted, with PASSES passes, from the rates of copies and of such products on either
+** side; 'backend' = cuda skips the comparison.  Deterministic mode
 ** stays on the host unless told.  Failures: out of memory gives smaller parts, then none; another
 ** failure switches the device off.  Either way the host computes the pass again, and all later
 ** ones.
@@ -31,9 +31,6 @@
 
 /* Passes that pay for the copy: a basis of sixteen blocks. */
 static const double PASSES = 16;
-
-/* What any device of these days reads from its own memory. */
-static const double LEAST_BYTES_PER_S = 250e9;
 
 /* Columns of vectors on the device at a time. */
 enum { MOST_COLUMNS = 64, MOST_NARROW = 16, ATTEMPTS = 3 };
@@ -308,7 +305,7 @@ static double host_pass(const gx_oper *op)
     const gx_profile *profile = gx_profile_get(run->ctx);
     int threads = (int)run->ctx->config.number[GX_SET_THREADS];
     double bytes = bytes_of(op), half = op->is_hermitian ? 0.5 : 1;
-    double memory = bytes / gx_profile_memory_rate(profile, threads);
+    double memory = bytes / gx_profile_sweep_rate(profile, threads);
     bool fits = half * bytes < (double)gx_mem_available(run->ctx->mem);
     double stream = half * bytes / gx_plan_read_rate(run);
     return fits || memory > stream ? memory : stream;
@@ -319,7 +316,8 @@ static double device_pass(const gx_oper *op, const gx_accel *accel, double bytes
 {
     const gx_device_profile *device = &accel->profile;
     double vectors = (double)((op->m + op->n) * cols) * (double)gx_dtype_bytes(op->dtype);
-    return bytes / LEAST_BYTES_PER_S + vectors / device->upload_bytes_per_s + 8 * device->launch_s;
+    return bytes / device->sweep_bytes_per_s + vectors / device->upload_bytes_per_s +
+           8 * device->launch_s;
 }
 
 static bool is_faster(const gx_oper *op, const gx_accel *accel)

@@ -128,10 +128,10 @@ void gx_oper_foresee(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermi
         is_resident = (is_resident || may_skip(&op)) && available >= bytes + keep;
         available -= is_resident ? bytes : 0;
         *(is_resident ? &plan->once : &plan->each) += (double)bytes * share;
-        swept += (double)bytes;
+        swept += (double)bytes * (is_hermitian ? 2 : 1); // each element is used twice
     }
     int threads = (int)run->ctx->config.number[GX_SET_THREADS];
-    double host_s = swept / gx_profile_memory_rate(gx_profile_get(run->ctx), threads);
+    double host_s = swept / gx_profile_sweep_rate(gx_profile_get(run->ctx), threads);
     plan->pass_s = host_s > plan->pass_s ? host_s : plan->pass_s; // at the same time
 }
 

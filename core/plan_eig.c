@@ -23,7 +23,7 @@ void gx_plan_passes(gx_run *run, const gx_mat *A, gx_spectrum_plan *plan)
     double basis = (m + n) / 2 * (double)plan->ncv * HALF;
     double flops = unit * (2 * m * n + 8 * basis) * (double)plan->block;
     double sweep_s =
-        4 * basis * element / gx_profile_memory_rate(profile, threads) + plan->oper.pass_s;
+        4 * basis * element / gx_profile_sweep_rate(profile, threads) + plan->oper.pass_s;
     double flops_s = flops / gx_profile_flops(profile, A->dtype, 1024, threads);
     bool is_host = run->target == NULL;
     plan->cost = (gx_cost){

@@ -87,6 +87,7 @@ void gx_profile_built_in(gx_profile *profile)
     }
     fill_rates(profile->rate_flops_per_s, profile->gemm_flops_per_s[GX_F64]);
     fill_store(profile);
+    profile->sweep_bytes_per_s = 4e9 * profile->threads;
     profile->core_flops_per_s = per_thread[GX_F64];
     profile->thread_s = 40e-6;
 }
@@ -297,6 +298,8 @@ static bool parse_machine(const cJSON *machine, gx_profile *profile)
     profile->db_open_s = figure_or(machine, "db_open_s", usual.db_open_s, &is_sound);
     profile->db_commit_bytes_per_s =
         figure_or(machine, "db_commit_bytes_per_s", usual.db_commit_bytes_per_s, &is_sound);
+    profile->sweep_bytes_per_s =
+        figure_or(machine, "sweep_bytes_per_s", 4e9 * profile->threads, &is_sound);
     profile->thread_s = figure_or(machine, "thread_s", usual.thread_s, &is_sound);
     profile->core_flops_per_s =
         figure_or(machine, "core_flops_per_s", usual.core_flops_per_s, &is_sound);
@@ -395,6 +398,7 @@ static cJSON *compose_machine(const gx_profile *profile)
     add_list(machine, "store_bytes", profile->store_bytes, GX_STORE_SIZES);
     add_store(machine, "store_new", &profile->store_new);
     add_store(machine, "store_again", &profile->store_again);
+    add_figure(machine, "sweep_bytes_per_s", profile->sweep_bytes_per_s);
     add_figure(machine, "core_flops_per_s", profile->core_flops_per_s);
     add_figure(machine, "thread_s", profile->thread_s);
     add_rates(machine, profile->gemm_size, profile->gemm_flops_per_s[0],
@@ -415,6 +419,7 @@ static cJSON *compose_device(const gx_device_profile *device)
     add_figure(object, "open_s", device->open_s);
     add_figure(object, "alloc_s", device->alloc_s);
     add_figure(object, "alloc_bytes_per_s", device->alloc_bytes_per_s);
+    add_figure(object, "sweep_bytes_per_s", device->sweep_bytes_per_s);
     add_rates(object, device->gemm_size, device->gemm_flops_per_s[0], device->rate_flops_per_s[0],
               GX_DEVICE_SIZES);
     return object;
@@ -504,6 +509,7 @@ static bool parse_device(const cJSON *object, gx_device_profile *device)
         .open_s = figure(object, "open_s", &is_sound),
         .alloc_s = figure_or(object, "alloc_s", 1e-4, &is_sound),
         .alloc_bytes_per_s = figure_or(object, "alloc_bytes_per_s", 1e12, &is_sound),
+        .sweep_bytes_per_s = figure_or(object, "sweep_bytes_per_s", 250e9, &is_sound),
     };
     const cJSON *sizes = cJSON_GetObjectItemCaseSensitive(object, "gemm_size");
     const cJSON *gemm = cJSON_GetObjectItemCaseSensitive(object, "gemm_flops_per_s");

@@ -35,6 +35,9 @@ typedef struct gx_store_rates {
     double commit_bytes_per_s[GX_STORE_SIZES]; /* and committed: what that takes more   */
 } gx_store_rates;
 
+/* Columns of the blocks of vectors that iterative methods multiply by. */
+enum { GX_SWEEP_COLS = 8 };
+
 typedef struct gx_profile {
     bool is_measured;                    /* false: the built-in figures                        */
     int threads;                         /* that the gemm rates are for                        */
@@ -53,8 +56,10 @@ typedef struct gx_profile {
     int64_t gemm_size[GX_PROFILE_SIZES]; /* n of the n x n products, ascending                 */
     double gemm_flops_per_s[GX_DTYPE_COUNT][GX_PROFILE_SIZES];
     double rate_flops_per_s[GX_RATE_COUNT][GX_PROFILE_SIZES]; /* f64, of the same n            */
-    double core_flops_per_s; /* one thread's f64 product: what small ones run at               */
-    double thread_s;         /* starting a thread of the team, waking it and joining it        */
+    double sweep_bytes_per_s; /* of a matrix out of cache, through products with GX_SWEEP_COLS
+                                 columns, by all threads                                       */
+    double core_flops_per_s;  /* one thread's f64 product: what small ones run at               */
+    double thread_s;          /* starting a thread of the team, waking it and joining it        */
 } gx_profile;
 
 /* What a device does per second.  Every figure is positive in a profile that is valid. */
@@ -69,6 +74,7 @@ typedef struct gx_device_profile {
     double open_s;                      /* opening it in a new process                 */
     double alloc_s;                     /* allocating device memory, little of it      */
     double alloc_bytes_per_s;           /* and for each byte                           */
+    double sweep_bytes_per_s;           /* as in gx_profile                            */
     int64_t gemm_size[GX_DEVICE_SIZES]; /* n of the n x n products, ascending          */
     double gemm_flops_per_s[GX_DTYPE_COUNT][GX_DEVICE_SIZES];
     double rate_flops_per_s[GX_RATE_COUNT][GX_DEVICE_SIZES]; /* f64, of the same n     */
@@ -102,8 +108,8 @@ void gx_profile_built_in(gx_profile *profile);
 */
 double gx_profile_flops(const gx_profile *profile, gx_dtype dtype, int64_t n, int threads);
 
-/* Bytes per second that so many threads read and write in memory together. */
-double gx_profile_memory_rate(const gx_profile *profile, int threads);
+/* Bytes of a matrix per second that so many threads multiply by a few columns. */
+double gx_profile_sweep_rate(const gx_profile *profile, int threads);
 
 /* Flop/s on a device. */
 double gx_profile_device_flops(const gx_device_profile *profile, gx_dtype dtype, int64_t n);

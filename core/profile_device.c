@@ -231,6 +231,48 @@ static gx_code measure_launch(bench *b, gx_err *err)
     return GX_OK;
 }
 
+/*
+** A matrix times a few columns, as a pass of an iterative method does it; as large as there is room
+** for, and time.
+*/
+static gx_code measure_sweep(bench *b, gx_err *err)
+{
+    const int64_t ROWS = 4096;
+    const double LEAST = 250e9; // what is not measured: any device of these days
+    const gx_backend *backend = b->accel->backend;
+    gx_kernel kernel = backend->kernel[GX_GEMM][GX_F64];
+    int64_t column = ROWS * (int64_t)sizeof(double), cols = GX_SWEEP_COLS;
+    int64_t k = (int64_t)(b->bytes / 2) / column;
+    double flops_per_s = b->profile->gemm_flops_per_s[GX_F64][0];
+    while (k > cols && 2.0 * (double)(ROWS * k * cols) / flops_per_s > b->slow_s / REPEAT) {
+        k /= 2;
+    }
+    b->profile->sweep_bytes_per_s = LEAST;
+    if (k <= cols || kernel == NULL || is_late(b)) {
+        return GX_OK;
+    }
+    char *base = b->memory;
+    gx_args args = {.m = ROWS,
+                    .n = cols,
+                    .k = k,
+                    .alpha = {1, 0},
+                    .a = base,
+                    .lda = ROWS,
+                    .b = base + k * column,
+                    .ldb = k,
+                    .c = base + k * column + k * cols * 8,
+                    .ldc = ROWS};
+    for (int i = 0; i < REPEAT; i++) {
+        int64_t start = gx_now_ns();
+        GX_TRY(kernel(b->accel->dev, b->accel->run, &args, err));
+        GX_TRY(backend->queue_wait(b->accel->dev, b->accel->run, err));
+        double per_s = (double)(k * column) / seconds_since(start);
+        b->profile->sweep_bytes_per_s =
+            i == 0 || per_s > b->profile->sweep_bytes_per_s ? per_s : b->profile->sweep_bytes_per_s;
+    }
+    return GX_OK;
+}
+
 // Factorisations ----------------------------------------------------------------------------------
 
 /*
@@ -344,6 +386,7 @@ static gx_code measure_all(bench *b, gx_ctx *ctx, gx_err *err)
         GX_TRY(measure_gemm(b, (gx_dtype)dtype, err));
     }
     GX_TRY(measure_launch(b, err));
+    GX_TRY(measure_sweep(b, err));
     void *pivots;
     GX_TRY(gx_mem_alloc(NULL, LARGEST * sizeof(int64_t), "pivots", &pivots, err));
     gx_code rc = GX_OK;

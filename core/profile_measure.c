@@ -15,7 +15,8 @@
 #include <string.h>
 
 static const int64_t REPEAT_NS = 50 * 1000 * 1000;
-static const size_t COPY_BYTES = (size_t)64 << 20; /* far past any cache's share of one core */
+static const size_t COPY_BYTES = (size_t)64 << 20;   /* far past any cache's share of one core */
+static const size_t SWEEP_BYTES = (size_t)256 << 20; /* and past all of it */
 
 /* A factorisation that takes longer is not worth its time. */
 static const double LONG_S = 0.25;
@@ -80,6 +81,46 @@ static gx_code measure_memcpy(gx_run *run, double *rate, double *touch)
         int64_t start = gx_now_ns();
         memcpy((char *)memory + bytes, memory, bytes);
         double per_s = (double)bytes / ((double)gx_max(1, gx_now_ns() - start) * 1e-9);
+        *rate = i == 0 || per_s > *rate ? per_s : *rate;
+        gx_run_poll(run);
+    }
+    gx_mem_free(run->ctx->mem, memory);
+    return run->err.code;
+}
+
+/* A matrix out of cache times a few columns, as a pass of an iterative method does it. */
+static gx_code measure_sweep(gx_run *run, gx_dev *dev, gx_team *team, double *rate)
+{
+    const int64_t ROWS = 2048;
+    gx_err err = {0};
+    size_t spare = gx_mem_available(run->ctx->mem) / 4;
+    int64_t column = ROWS * (int64_t)sizeof(double), cols = GX_SWEEP_COLS;
+    int64_t k = gx_min((int64_t)SWEEP_BYTES, (int64_t)spare) / column;
+    void *memory;
+    if (k < cols || gx_mem_alloc(run->ctx->mem, (size_t)((k + cols) * column + k * cols * 8),
+                                 "gx_benchmark", &memory, &err) != GX_OK) {
+        return err.code == GX_OK || err.code == GX_BUDGET ? GX_OK : gx_run_fail(run, &err);
+    }
+    double *A = memory, *y = A + ROWS * k, *x = y + ROWS * cols;
+    memset(memory, 0x3f, (size_t)((k + cols) * column + k * cols * 8));
+    gx_args args = {.m = ROWS,
+                    .n = cols,
+                    .k = k,
+                    .alpha = {1, 0},
+                    .a = A,
+                    .lda = ROWS,
+                    .b = x,
+                    .ldb = k,
+                    .c = y,
+                    .ldc = ROWS};
+    for (int i = 0; i < COPIES && gx_ok(run); i++) {
+        int64_t start = gx_now_ns();
+        if (gx_team_call(team, &gx_backend_cpu, dev, GX_GEMM, GX_F64, &args, &(gx_cut){0}, &err) !=
+            GX_OK) {
+            gx_run_fail(run, &err);
+            break;
+        }
+        double per_s = (double)(k * column) / ((double)gx_max(1, gx_now_ns() - start) * 1e-9);
         *rate = i == 0 || per_s > *rate ? per_s : *rate;
         gx_run_poll(run);
     }
@@ -216,6 +257,7 @@ gx_code gx_profile_measure(gx_run *run, gx_profile *profile)
     if (measure_gemm(run, dev, NULL, GX_F64, CORE_EDGE, &core) == GX_OK && core > 0) {
         profile->core_flops_per_s = core;
     }
+    measure_sweep(run, dev, team, &profile->sweep_bytes_per_s);
     measure_threads(run, dev, profile);
     measure_rates(run, dev, profile);
     gx_backend_cpu.close(dev);

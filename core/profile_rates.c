@@ -99,11 +99,10 @@ double gx_profile_flops(const gx_profile *profile, gx_dtype dtype, int64_t n, in
     return fmax(all, one); // a small product is not cut into more pieces than are good for it
 }
 
-double gx_profile_memory_rate(const gx_profile *profile, int threads)
+double gx_profile_sweep_rate(const gx_profile *profile, int threads)
 {
-    const int SATURATE = 8; // threads that a processor's memory keeps busy
-    threads = threads < SATURATE ? threads : SATURATE;
-    return 2 * profile->memcpy_bytes_per_s * threads; // a copy is two accesses
+    double team = (double)gx_max(1, gx_min(threads, profile->threads)) / profile->threads;
+    return team * profile->sweep_bytes_per_s;
 }
 
 double gx_profile_device_flops(const gx_device_profile *profile, gx_dtype dtype, int64_t n)
