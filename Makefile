@@ -269,7 +269,7 @@ fault: $(SO) $(FAULT) $(STANDIN)
 ASAN := CFLAGS="-O1 -g -fno-omit-frame-pointer" SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 TSAN := CFLAGS="-O1 -g" SANITIZE=-fsanitize=thread
 
-check: $(SO)
+check: $(SO) $(STANDIN)
 	@$(MAKE) --no-print-directory BUILD=build/asan SO=build/asan/gx.so $(ASAN) programs
 	@$(MAKE) --no-print-directory BUILD=build/tsan SO=build/tsan/gx.so $(TSAN) units
 	@$(RUN) tests/check.sh $(STEPS)
