@@ -59,12 +59,16 @@ static gx_trans adjoint_of(gx_dtype dtype)
 static void scale_column(gx_dtype dtype, void *x, int64_t n, double factor)
 {
     int64_t count = gx_dtype_is_complex(dtype) ? 2 * n : n;
-    for (int64_t i = 0; i < count; i++) {
-        if (gx_dtype_is_double(dtype)) {
-            ((double *)x)[i] *= factor;
-        } else {
-            ((float *)x)[i] = (float)((double)((float *)x)[i] * factor);
+    if (gx_dtype_is_double(dtype)) {
+        double *v = x;
+        for (int64_t i = 0; i < count; i++) {
+            v[i] *= factor;
         }
+        return;
+    }
+    float *v = x;
+    for (int64_t i = 0; i < count; i++) {
+        v[i] = (float)((double)v[i] * factor);
     }
 }
 

@@ -71,7 +71,35 @@ static double real_at(gx_dtype dtype, const void *x, int64_t k)
     return gx_dtype_is_double(dtype) ? ((const double *)x)[k] : (double)((const float *)x)[k];
 }
 
-double gx_small_norm(gx_dtype dtype, const void *x, int64_t ld, int64_t m, int64_t n)
+/* The sum of squares as it comes, in four parts, which processors add side by side. */
+static double plain_squares(gx_dtype dtype, const void *x, int64_t count)
+{
+    enum { PARTS = 4 };
+    double part[PARTS] = {0};
+    int64_t i = 0;
+    if (gx_dtype_is_double(dtype)) {
+        const double *v = x;
+        for (; i + PARTS <= count; i += PARTS) {
+            for (int p = 0; p < PARTS; p++) {
+                part[p] += v[i + p] * v[i + p];
+            }
+        }
+    } else {
+        const float *v = x;
+        for (; i + PARTS <= count; i += PARTS) {
+            for (int p = 0; p < PARTS; p++) {
+                part[p] += (double)v[i + p] * (double)v[i + p];
+            }
+        }
+    }
+    for (; i < count; i++) {
+        part[0] += real_at(dtype, x, i) * real_at(dtype, x, i);
+    }
+    return (part[0] + part[1]) + (part[2] + part[3]);
+}
+
+/* Of numbers of any size. */
+static double scaled_norm(gx_dtype dtype, const void *x, int64_t ld, int64_t m, int64_t n)
 {
     int64_t parts = gx_dtype_is_complex(dtype) ? 2 : 1;
     double scale = 0, sum = 1; // scale^2 * sum, as LAPACK's lassq
@@ -90,6 +118,18 @@ double gx_small_norm(gx_dtype dtype, const void *x, int64_t ld, int64_t m, int64
         }
     }
     return scale == 0 ? 0 : scale * sqrt(sum);
+}
+
+double gx_small_norm(gx_dtype dtype, const void *x, int64_t ld, int64_t m, int64_t n)
+{
+    // Between these nothing has overflowed, and what has underflowed does not count.
+    const double LEAST = 1e-280, MOST = 1e300;
+    double squares = 0;
+    for (int64_t j = 0; j < n; j++) {
+        int64_t reals = gx_dtype_is_complex(dtype) ? 2 * m : m;
+        squares += plain_squares(dtype, gx_at(x, dtype, ld, 0, j), reals);
+    }
+    return squares > LEAST && squares < MOST ? sqrt(squares) : scaled_norm(dtype, x, ld, m, n);
 }
 
 gx_code gx_small_r_take(gx_run *run, const gx_mat *source, int64_t n, gx_dtype dtype, gx_small_r *r)
