@@ -22,7 +22,7 @@
 
 #include <cmocka.h>
 
-enum { N = 2100 }; // the first block of a product has more than 16 MiB
+enum { N = 3200 }; // the first block of a product has 16 MiB, and much is left when it is stored
 
 static sqlite3_vfs *below, shim;
 static const sqlite3_io_methods *real_methods;
