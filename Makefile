@@ -63,8 +63,8 @@ OTHER_LIBS  := -lcjson -lpthread -ldl -lm
 DEFS         = $(if $(SANITIZE),,-Wl,-z,defs -Wl,--as-needed)
 LIBS         = $(BLAS_$(OPENBLAS)) $(OTHER_LIBS)
 
-SOURCES := $(filter-out kernels/cuda%,$(wildcard ext/*.c core/*.c kernels/*.c))
-SQLITE  := $(wildcard ext/*.c core/store*.c)
+SOURCES := $(filter-out kernels/cuda%,$(wildcard ext/*.c core/*/*.c kernels/*.c))
+SQLITE  := $(wildcard ext/*.c core/store/*.c)
 SHARED  := $(SOURCES:%.c=$(BUILD)/%.o)
 STATIC  := $(SQLITE:%.c=$(BUILD)/static/%.o) $(filter-out $(SQLITE:%.c=$(BUILD)/%.o),$(SHARED))
 
@@ -105,8 +105,8 @@ $(BUILD)/schema.h: sql/schema.sql
 	@mkdir -p $(@D)
 	@{ echo 'static const char schema_sql[] ='; sed -e '/^--/d' -e 's/.*/"&\\n"/' $<; echo ';'; } >$@
 
-$(BUILD)/core/store_txn.o $(BUILD)/static/core/store_txn.o: $(BUILD)/schema.h
-$(BUILD)/core/store_txn.o $(BUILD)/static/core/store_txn.o: private FLAGS += -I$(BUILD)
+$(BUILD)/core/store/store_txn.o $(BUILD)/static/core/store/store_txn.o: $(BUILD)/schema.h
+$(BUILD)/core/store/store_txn.o $(BUILD)/static/core/store/store_txn.o: private FLAGS += -I$(BUILD)
 
 # The reference and the recipes as a C string, its pages in the order of docs/README.md: what gx_help says.
 HELP := $(shell sed -n 's,.*(\(reference/[a-z-]*\.md\|recipes\.md\)).*,docs/\1,p' docs/README.md)
@@ -133,7 +133,7 @@ NVCC    ?= $(firstword $(wildcard $(CUDA_HOME:%=%/bin/nvcc) $(CUDA_PATH:%=%/bin/
              $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
 ARCHS   ?= 75 80 86 89 90 100 120
 CUDA_SO := $(patsubst ./%,%,$(dir $(SO))gx_cuda.so)
-CUDA_C  := $(wildcard kernels/cuda*.c) core/backend.c core/err.c core/mem.c core/types.c
+CUDA_C  := $(wildcard kernels/cuda*.c) $(addprefix core/base/,backend.c err.c mem.c types.c)
 CUDA_CU := $(basename $(notdir $(wildcard kernels/cuda*.cu)))
 
 COMMA   := ,
@@ -154,7 +154,7 @@ cuda: $(if $(NVCC),$(CUDA_SO),no-cuda)
 no-cuda:
 	@echo "  skip  gx_cuda.so: no nvcc (the compiler of the CUDA toolkit) here; gx.so works without it"
 
-$(BUILD)/kernels/%.fatbin: kernels/%.cu kernels/cuda_element.cuh kernels/cuda_kernels.h core/backend.h \
+$(BUILD)/kernels/%.fatbin: kernels/%.cu kernels/cuda_element.cuh kernels/cuda_kernels.h core/base/backend.h \
                            $(BUILD)/nvflags
 	@mkdir -p $(@D)
 	$(call say,nvcc,$<)
@@ -204,8 +204,7 @@ $(BUILD)/mock/gx_cuda.so: $(CUDA_C:%.c=$(BUILD)/%.o) $(BUILD)/cuda_no_images.o
 # They link the objects of libgx.a, and the shared OpenBLAS, which keeps them small.
 TEST_LIBS = -lsqlite3 $(BLAS_shared) $(OTHER_LIBS)
 TESTING   = $(FLAGS) -Icore -Iext -MMD -MP
-UNITS    := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c tests/backend/test_*.c tests/alg/test_*.c \
-                          tests/device/test_*.c))
+UNITS    := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/*/test_*.c))
 FAULT    := $(BUILD)/tests/fault/fault
 FUZZERS  := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 EMBED    := $(BUILD)/tests/embed/embed
@@ -216,11 +215,11 @@ $(UNITS): $(BUILD)/%: %.c $(STATIC)
 	$(Q)$(CC) $(TESTING) -o $@ $< $(STATIC) -lcmocka $(TEST_LIBS)
 
 # gx_cuda.so is looked for beside the program; it finds its libraries in $(BUILD)/mock.
-$(filter $(BUILD)/tests/device/%,$(UNITS)): | $(BUILD)/tests/device/gx_cuda.so $(BUILD)/mock/lib/libcudart.so.13
+$(filter $(BUILD)/tests/unit/device/%,$(UNITS)): | $(BUILD)/tests/unit/device/gx_cuda.so $(BUILD)/mock/lib/libcudart.so.13
 
-$(BUILD)/tests/device/gx_cuda.so: $(BUILD)/mock/gx_cuda.so
+$(BUILD)/tests/unit/device/gx_cuda.so: $(BUILD)/mock/gx_cuda.so
 	@mkdir -p $(@D)
-	@ln -sf ../../mock/gx_cuda.so $@
+	@ln -sf ../../../mock/gx_cuda.so $@
 
 $(FAULT): $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fault/*.c)) $(STATIC)
 	$(call say,link,$@)
@@ -288,13 +287,13 @@ fuzzers: $(FUZZERS)
 # build/gpu can be carried to a machine that has a driver and CUDA's libraries, for tests/gpu/run.sh.
 GPU_NAMES := test_kernels test_solve test_qr test_eigen test_device bench_device bench_core gpu_main
 GPU_MADE  := $(GPU_NAMES:%=$(BUILD)/gpu_tests/%.o)
-GPU_CC     = $(CC) $(TESTING) -Itests/backend -DGX_TEST_GPU -c $< -o $@
+GPU_CC     = $(CC) $(TESTING) -Itests/unit/kernels -DGX_TEST_GPU -c $< -o $@
 
 $(BUILD)/gpu_tests/gpu_main.o: tests/gpu/gpu_main.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(Q)$(GPU_CC)
 
-$(BUILD)/gpu_tests/%.o: tests/backend/%.c $(BUILD)/flags
+$(BUILD)/gpu_tests/%.o: tests/unit/kernels/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(Q)$(GPU_CC) -Dmain=$*_main
 
@@ -338,7 +337,8 @@ tidy:
 	@CC="$(CC)" CXX="$(or $(filter-out default,$(filter clang%,$(CXX))),g++)" tests/tidy.sh
 
 format:
-	clang-format -i $(wildcard ext/*.[ch] core/*.[ch] kernels/*.[ch] tests/*/*.[ch])
+	clang-format -i $(wildcard ext/*.[ch] core/*/*.[ch] kernels/*.[ch] tests/*/*.[ch] \
+	    tests/unit/*/*.[ch])
 
 # BENCH="product scan" picks some; results go to bench/results/.
 bench: $(SO) $(BUILD)/bench/peer

@@ -2,12 +2,12 @@
 ** gx_from_rows(i, row[, options]) and gx_store_rows(name, i, row[, options]): a matrix from its
 ** rows, each a JSON list, a matrix value or raw elements.
 **
-** The rows go as they come into a gx_stack (core/stack.h), which keeps within the memory limit; the
+** The rows go as they come into a gx_stack (row_stack.h), which keeps within the memory limit; the
 ** matrix is built at the end.
 */
 #include "agg.h"
 
-#include "../core/stack.h"
+#include "../core/mat/row_stack.h"
 
 #include <stdio.h>
 

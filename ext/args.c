@@ -11,7 +11,7 @@
 */
 #include "gx_ext.h"
 
-#include "../core/decimal.h"
+#include "../core/base/decimal.h"
 
 #include <inttypes.h>
 #include <math.h>

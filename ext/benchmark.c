@@ -1,8 +1,8 @@
 /*
 ** gx_benchmark([force]): measures the machine for the planner and keeps the figures.
 **
-** Products, factorisations and memcpy are measured by the core (core/profile_measure.c), an open
-** or an allowed device by core/profile_device.c. The database's rates come from a private database
+** Products, factorisations and memcpy are measured by the core (profile_measure.c), an open
+** or an allowed device by profile_device.c. The database's rates come from a private database
 ** beside the connection's own, so on the same disk, with its page size, journal mode and
 ** synchronous, and removed afterwards: a 1 x 1 matrix is stored and committed some times; then
 ** matrices of one, eight and many tiles of 8 MiB, storing and committing timed apart, while the
@@ -21,10 +21,10 @@
 */
 #include "control.h"
 
-#include "../core/accel.h"
-#include "../core/device.h"
-#include "../core/plan.h"
-#include "../core/stream.h"
+#include "../core/alg/plan.h"
+#include "../core/device/accel.h"
+#include "../core/device/device.h"
+#include "../core/mat/stream.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -35,7 +35,7 @@
 */
 #include "cells.h"
 
-#include "../core/decimal.h"
+#include "../core/base/decimal.h"
 
 #include <math.h>
 #include <stdio.h>

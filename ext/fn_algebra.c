@@ -6,8 +6,8 @@
 */
 #include "gx_ext.h"
 
-#include "../core/alg.h"
-#include "../core/alg_eig.h"
+#include "../core/alg/alg.h"
+#include "../core/spectra/alg_eig.h"
 
 #include <string.h>
 

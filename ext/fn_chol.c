@@ -1,12 +1,12 @@
 /*
 ** Cholesky factors, triangular solves and products, and symmetric products in SQL.
 **
-** Each function reads its arguments, lets core/alg_chol.c, alg_tri.c or alg_matmul.c do the
+** Each function reads its arguments, lets core/alg/alg_chol.c, alg_tri.c or alg_matmul.c do the
 ** mathematics into a sink, and returns the stored name or the value.
 */
 #include "gx_ext.h"
 
-#include "../core/alg.h"
+#include "../core/alg/alg.h"
 
 /* ---- gx_cholesky ----------------------------------------------------------------------------- */
 

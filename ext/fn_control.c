@@ -10,8 +10,8 @@
 */
 #include "control.h"
 
-#include "../core/device.h"
-#include "../core/machine.h"
+#include "../core/base/machine.h"
+#include "../core/device/device.h"
 #include "../kernels/cpu.h"
 
 #include <cjson/cJSON.h>

@@ -7,12 +7,12 @@
 **   gx_nullspace(A[, dest][, options])
 **
 ** The tables of the same names are in vtab_eig.c, the options in spectra.c, the mathematics in
-** core/alg_eig.h.  Several destinations are stored together or not at all (outputs.c).
+** core/spectra/alg_eig.h.  Several destinations are stored together or not at all (outputs.c).
 */
 #include "outputs.h"
 #include "spectra.h"
 
-#include "../core/dense.h"
+#include "../core/alg/dense.h"
 
 #include <math.h>
 #include <string.h>

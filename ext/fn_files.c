@@ -1,13 +1,13 @@
 /*
 ** Files in SQL: gx_import and gx_export.
 **
-** The bodies read options and paths; core/file.c does the work.  The functions are DIRECTONLY,
+** The bodies read options and paths; core/file/file.c does the work.  The functions are DIRECTONLY,
 ** so no view or trigger of a database from elsewhere can touch files, and the setting 'files'
 ** switches them off for a connection.
 */
 #include "gx_ext.h"
 
-#include "../core/file.h"
+#include "../core/file/file.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /*
-** Functions of matrices in SQL: gx_sqrtm, gx_expm, gx_logm, gx_powm.  See core/funm.h.
+** Functions of matrices in SQL: gx_sqrtm, gx_expm, gx_logm, gx_powm.  See core/spectra/funm.h.
 */
 #include "outputs.h"
 
-#include "../core/funm.h"
+#include "../core/spectra/funm.h"
 
 #include <math.h>
 

@@ -11,7 +11,7 @@
 #include "parts.h"
 #include "table_fn.h"
 
-#include "../core/alg_lu.h"
+#include "../core/alg/alg_lu.h"
 
 #include <string.h>
 

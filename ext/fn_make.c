@@ -8,9 +8,9 @@
 */
 #include "gx_ext.h"
 
-#include "../core/gallery.h"
-#include "../core/random.h"
-#include "../core/simple.h"
+#include "../core/base/random.h"
+#include "../core/mat/gallery.h"
+#include "../core/mat/simple.h"
 
 #include <math.h>
 

@@ -9,9 +9,9 @@
 #include "spectra.h"
 #include "table_fn.h"
 
-#include "../core/alg.h"
-#include "../core/alg_pca.h"
-#include "../core/dense.h"
+#include "../core/alg/alg.h"
+#include "../core/alg/dense.h"
+#include "../core/spectra/alg_pca.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /*
-** Properties in SQL: gx_set_property, gx_check_property, gx_is_symmetric (core/alg_property.c).
+** Properties in SQL: gx_set_property, gx_check_property, gx_is_symmetric (core/alg/alg_property.c).
 */
 #include "gx_ext.h"
 
-#include "../core/property.h"
+#include "../core/alg/property.h"
 
 SQLITE_EXTENSION_INIT3
 

@@ -1,12 +1,12 @@
 /*
 ** QR in SQL: factorisations, least squares, rank, pseudo-inverse.
 **
-** Each function reads its arguments, lets core/alg_qr.c, alg_tsqr.c and alg_lstsq.c do the
+** Each function reads its arguments, lets core/alg/alg_qr.c, alg_tsqr.c and alg_lstsq.c do the
 ** mathematics into sinks, and returns the stored name or the value.
 */
 #include "parts.h"
 
-#include "../core/alg_qr.h"
+#include "../core/alg/alg_qr.h"
 
 #include <string.h>
 

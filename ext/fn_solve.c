@@ -1,10 +1,10 @@
 /*
-** Linear systems in SQL: gx_solve, gx_cond, gx_rcond (core/alg_solve.c, core/alg_cond.c).
+** Linear systems in SQL: gx_solve, gx_cond, gx_rcond (core/alg/alg_solve.c, core/alg/alg_cond.c).
 */
 #include "gx_ext.h"
 
-#include "../core/alg_eig.h"
-#include "../core/solve.h"
+#include "../core/alg/solve.h"
+#include "../core/spectra/alg_eig.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
 ** Storing in SQL: gx_store, gx_copy, gx_cast, gx_drop, gx_rename, gx_exists, gx_check.
 **
-** The first three are one thing, a source copied into a sink (core/sink.c): stored or a value,
+** The first three are one thing, a source copied into a sink (core/mat/sink.c): stored or a value,
 ** converted or not.  The others speak to the catalog.
 */
 #include "gx_ext.h"

@@ -23,8 +23,8 @@
 #ifndef GX_EXT_H
 #define GX_EXT_H
 
-#include "../core/mat.h"
-#include "../core/run.h"
+#include "../core/mat/mat.h"
+#include "../core/run/run.h"
 
 #include <sqlite3ext.h>
 

@@ -8,7 +8,7 @@
 */
 #include "help.h"
 
-#include "../core/near.h"
+#include "../core/base/spelling.h"
 
 #include <stdio.h>
 #include <string.h>

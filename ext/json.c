@@ -12,7 +12,7 @@
 */
 #include "look.h"
 
-#include "../core/decimal.h"
+#include "../core/base/decimal.h"
 
 #include <math.h>
 

@@ -17,7 +17,7 @@
 */
 #include "gx_ext.h"
 
-#include "../core/decimal.h"
+#include "../core/base/decimal.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -8,7 +8,7 @@
 */
 #include "gx_ext.h"
 
-#include "../core/decimal.h"
+#include "../core/base/decimal.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>

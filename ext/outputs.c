@@ -6,7 +6,7 @@
 */
 #include "outputs.h"
 
-#include "../core/dense.h"
+#include "../core/alg/dense.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 #include "gx_ext.h"
 #include "spectra.h"
 
-#include "../core/plan.h"
+#include "../core/alg/plan.h"
 
 /* One row of the table. */
 typedef struct plan_row {

@@ -7,11 +7,11 @@
 */
 #include "plan_row.h"
 
-#include "../core/accel.h"
-#include "../core/alg_lu.h"
-#include "../core/alg_qr.h"
-#include "../core/factoring.h"
-#include "../core/plan_spectrum.h"
+#include "../core/alg/alg_lu.h"
+#include "../core/alg/alg_qr.h"
+#include "../core/alg/factoring.h"
+#include "../core/device/accel.h"
+#include "../core/spectra/plan_spectrum.h"
 
 #include <math.h>
 #include <stdio.h>

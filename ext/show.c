@@ -16,7 +16,7 @@
 */
 #include "look.h"
 
-#include "../core/decimal.h"
+#include "../core/base/decimal.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -6,7 +6,7 @@
 
 #include "gx_ext.h"
 
-#include "../core/alg_eig.h"
+#include "../core/spectra/alg_eig.h"
 
 /* What the options object may say, as it came; a 0 where it is silent. */
 typedef struct gx_eig_options {

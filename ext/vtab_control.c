@@ -16,9 +16,9 @@
 */
 #include "gx_ext.h"
 
-#include "../core/accel.h"
-#include "../core/device.h"
-#include "../core/machine.h"
+#include "../core/base/machine.h"
+#include "../core/device/accel.h"
+#include "../core/device/device.h"
 #include "control.h"
 
 #include <math.h>

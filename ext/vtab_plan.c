@@ -18,12 +18,12 @@
 **
 ** A name with other characters than letters, digits, '_' and one dot is written in double quotes.
 ** What an operation would do is plan_steps.c's; the figures come from a dry run of the very program
-** that would be executed (core/schedule.c).
+** that would be executed (core/exec/schedule.c).
 */
 #include "plan_row.h"
 #include "table_fn.h"
 
-#include "../core/accel.h"
+#include "../core/device/accel.h"
 
 #include <ctype.h>
 #include <stdio.h>

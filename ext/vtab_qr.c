@@ -8,7 +8,7 @@
 */
 #include "table_fn.h"
 
-#include "../core/alg_qr.h"
+#include "../core/alg/alg_qr.h"
 
 #include <math.h>
 #include <string.h>

@@ -14,7 +14,7 @@
 */
 #include "cpu.h"
 
-#include "../core/mem.h"
+#include "../core/base/mem.h"
 
 #include <cblas.h>
 #include <pthread.h>

@@ -12,7 +12,7 @@
 ** TRIANGLE and LASWP are loops down the columns; LASWP does all exchanges of one column before the
 ** next, while it is in cache.
 */
-#include "../core/triangle.h"
+#include "../core/base/triangle.h"
 #include "cpu_lapack.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 ** The CUDA backend: its table, devices, memory, queues, marks, copies.
 **
 ** gx_cuda.so is this file and its neighbours (cuda.h names them), the device code compiled by nvcc
-** and embedded as bytes (gx_cuda_images), and copies of core/err.c, types.c, mem.c and backend.c.
+** and embedded as bytes (gx_cuda_images), and copies of err.c, types.c, mem.c and backend.c.
 ** It exports gx_cuda_backend() alone, and needs no NVIDIA library to be loaded: cuda_api.c opens
 ** them.
 **
@@ -22,7 +22,7 @@
 */
 #include "cuda.h"
 
-#include "../core/mem.h"
+#include "../core/base/mem.h"
 
 #include <stdio.h>
 #include <string.h>

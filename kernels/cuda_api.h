@@ -8,8 +8,8 @@
 #ifndef GX_CUDA_API_H
 #define GX_CUDA_API_H
 
-#include "../core/err.h"
-#include "../core/types.h"
+#include "../core/base/err.h"
+#include "../core/base/types.h"
 
 /* cudaError_t, cublasStatus_t and cusolverStatus_t are ints; 0 is success in all three. */
 enum {

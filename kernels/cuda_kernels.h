@@ -8,7 +8,7 @@
 ** marked *.
 **
 **   gx_map          c = kernel(a, b), m x n: FILL COPY CONJ ADD MUL DIV SCALE ABS of
-**                   core/backend.h, with alpha and beta; c may be a or b
+**                   core/base/backend.h, with alpha and beta; c may be a or b
 **   gx_transpose    c = op(a), m x n, op by trans
 **   gx_symmetrize   triangle uplo of c, n x n, onto the other; conjugated for trans CONJ_TRANS
 **   gx_region       c = beta c on `part` of the m x n block; beta = 0 writes zeros without reading
@@ -40,7 +40,7 @@
 #ifndef GX_CUDA_KERNELS_H
 #define GX_CUDA_KERNELS_H
 
-#include "../core/backend.h"
+#include "../core/base/backend.h"
 
 typedef enum gx_cuda_part {
     GX_CUDA_ALL,           /* region: the block.  triangle: zeros outside the triangle  */
@@ -88,7 +88,7 @@ typedef struct gx_cuda_rows {
 } gx_cuda_rows;
 
 /*
-** Random numbers of core/random.h: c(i, j) = the element (i0 + i, j0 + j) of the matrix that the
+** Random numbers of random.h: c(i, j) = the element (i0 + i, j0 + j) of the matrix that the
 ** fields of gx_random name, m x n of dtype `to`.
 */
 typedef struct gx_cuda_random {

@@ -13,7 +13,7 @@
 */
 #include "cuda.h"
 
-#include "../core/random.h"
+#include "../core/base/random.h"
 
 #include <string.h>
 

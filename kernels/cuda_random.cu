@@ -1,8 +1,8 @@
 /*
-** Device code: random numbers, the same bits as core/random.c makes.
+** Device code: random numbers, the same bits as core/base/random.c makes.
 **
 ** A thread turns one counter of Philox2x64-10 into two numbers of a column.  Formulas, constants
-** and the order of operations are those of core/random.c, which names their sources; nothing is
+** and the order of operations are those of random.c, which names their sources; nothing is
 ** contracted (-fmad=false), and the square root and the quotients are correctly rounded.
 */
 #include "cuda_element.cuh"

@@ -1,5 +1,5 @@
 /*
-** The reference backend: every kernel of core/backend.h as the plainest loop that is right.  It is
+** The reference backend: every kernel of backend.h as the plainest loop that is right.  It is
 ** the oracle of the tests.
 **
 ** Every element passes through load() and store() as a complex double, so each formula is written
@@ -19,7 +19,7 @@
 */
 #include "ref.h"
 
-#include "../core/mem.h"
+#include "../core/base/mem.h"
 
 /* ---- products ------------------------------------------------------------------------------- */
 

@@ -1,12 +1,12 @@
 /*
 ** The reference backend: conversion between dtypes, and random matrices.  See ref.c for the manner.
 **
-** Random numbers are core/random.c's own: it is their definition.  Host code calls gx_convert()
+** Random numbers are random.c's own: it is their definition.  Host code calls gx_convert()
 ** and gx_random_generate() itself, so that the CPU backend has no such slots.
 */
 #include "ref.h"
 
-#include "../core/random.h"
+#include "../core/base/random.h"
 
 GX_INLINE gx_code convert(gx_dtype dtype, const gx_args *p, gx_err *err)
 {

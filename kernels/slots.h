@@ -14,7 +14,7 @@
 #ifndef GX_SLOTS_H
 #define GX_SLOTS_H
 
-#include "../core/backend.h"
+#include "../core/base/backend.h"
 
 /* Forces the loop into its four slots. */
 #define GX_INLINE static inline __attribute__((always_inline))

@@ -20,7 +20,7 @@ complain() { # complain TEXT: lines of findings on stdin, each printed with TEXT
 
 c_files() { git ls-files --cached --others --exclude-standard "$@" | sort -u | while read -r f; do [ -f "$f" ] && echo "$f"; done; }
 
-SOURCE=$(c_files 'ext/*.[ch]' 'core/*.[ch]' 'kernels/*.[ch]' 'kernels/*.cu')
+SOURCE=$(c_files 'ext/*.[ch]' 'core/**.[ch]' 'kernels/*.[ch]' 'kernels/*.cu')
 TESTS=$(c_files 'tests/*.[ch]' 'bench/*.[ch]')
 SCRIPTS=$(c_files '*.py' '*.sh' '.ci/*')
 PRODUCT=$(echo "$SOURCE" | tr '\n' ' ')
@@ -73,19 +73,19 @@ forbid() { # forbid REGEX TEXT ALLOWED-GLOB...
 }
 
 forbid '\b(malloc|calloc|realloc|free|aligned_alloc|posix_memalign|strdup|strndup|asprintf)\s*\(' \
-    'allocation outside core/mem.c' core/mem.c 'kernels/cuda*'
+    'allocation outside core/base/mem.c' core/base/mem.c 'kernels/cuda*'
 forbid '(?<!->)(?<!\.)\b(abort|exit|_exit|quick_exit|raise)\s*\(' 'ends the process'
 forbid '\b(printf|puts|putchar|perror)\s*\(' 'prints'
-forbid '\b(fprintf|fputs|fputc)\s*\(' 'prints' core/run.c
+forbid '\b(fprintf|fputs|fputc)\s*\(' 'prints' core/run/run.c
 forbid '\b(gets|strcpy|strcat|sprintf|vsprintf|strtok|rand|srand|system|popen|alloca)\s*\(' 'unsafe call'
-forbid '#\s*include\s*<sqlite3' 'sqlite3 header outside ext/ and core/store*' 'ext/*' 'core/store*.c'
+forbid '#\s*include\s*<sqlite3' 'sqlite3 header outside ext/ and core/store/' 'ext/*' 'core/store/*.c'
 forbid '#\s*include\s*[<"](cuda|cublas|cusolver)' 'CUDA header outside kernels/cuda*' 'kernels/cuda*'
 forbid '#\s*include\s*"(\.\./)*ext/|#\s*include\s*"gx_ext.h"' 'core and kernels know nothing of ext' 'ext/*'
 forbid '#\s*include\s*"[^"]*\.c"' '.c included'
 forbid '\b(_Thread_local|__thread|thread_local)\b' 'thread-local'
 for f in $SOURCE; do
-    case $f in core/store*.c) continue ;; esac
-    complain "SQL text outside core/store*" < <(
+    case $f in core/store/*.c) continue ;; esac
+    complain "SQL text outside core/store/" < <(
         grep -nE '"[^"]*\b(SELECT .* FROM|INSERT (OR [A-Z]+ )?INTO|DELETE FROM|UPDATE .* SET|CREATE (TEMP |VIRTUAL )?TABLE|DROP TABLE|SAVEPOINT |RELEASE |PRAGMA )' "$f" |
             grep -v 'CREATE TABLE x(' | # the shape of a virtual table, for sqlite3_declare_vtab()
             sed "s,^\([0-9]*\):.*,$f:\1,")
@@ -107,7 +107,7 @@ for f in $(echo "$SOURCE" | tr ' ' '\n' | grep '\.h$'); do
     $CC -std=c11 -D_GNU_SOURCE -fsyntax-only ${blas:+-I$blas} -x c "$f" -Wno-pragma-once-outside-header \
         2>/dev/null || complain "does not compile alone as C11" <<<"$f"
     case $f in
-    ext/gx.h | core/backend.h)
+    ext/gx.h | core/base/backend.h)
         $CXX -std=c++17 -fsyntax-only -x c++ "$f" 2>/dev/null || complain "does not compile alone as C++17" <<<"$f" ;;
     esac
 done

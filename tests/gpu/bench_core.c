@@ -22,13 +22,13 @@
 ** Results are looked at: some elements against their sums, and the limited ones against those.
 ** Exit status 1 when a call failed or an element is wrong.
 */
-#include "block.h"
+#include "../unit/kernels/block.h"
 
-#include "accel.h"
-#include "alg.h"
-#include "exec_int.h"
-#include "random.h"
-#include "stream.h"
+#include "device/accel.h"
+#include "alg/alg.h"
+#include "exec/exec_int.h"
+#include "base/random.h"
+#include "mat/stream.h"
 
 #include <dlfcn.h>
 #include <math.h>

@@ -11,7 +11,7 @@
 ** Every time is the least of several runs after one that is not counted, over host clocks around
 ** work that is waited for.  GX_BENCH_MOST: the largest side (16384).
 */
-#include "block.h"
+#include "../unit/kernels/block.h"
 
 #include <time.h>
 

@@ -14,8 +14,8 @@
 **   7. a thousand calls: the device's free memory is where it was
 ** GX_TEST_SMALL leaves out 1, 6 and 7.
 */
-#include "factor.h"
-#include "random.h"
+#include "../unit/kernels/factor.h"
+#include "base/random.h"
 
 enum { CUDA = RUNNERS - 1 };
 

@@ -6,7 +6,7 @@
 ** the table is mock_machine.c.  Kernels run when their queue gets to them, on device memory that
 ** was full of NaNs, so that a copy that comes too late shows.
 */
-#include "../../core/backend.h"
+#include "../../core/base/backend.h"
 #include "mock_machine.h"
 
 #include <stdio.h>

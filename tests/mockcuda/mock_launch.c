@@ -2,14 +2,14 @@
 ** Stand-in for the device code: what mock_nvidia.c does when a launch's turn comes.
 **
 ** A launch is served from the kernel's name and its struct (kernels/cuda_kernels.h): elementwise
-** ones go to the CPU backend, whose bits the device code has, what else core/backend.h names to the
+** ones go to the CPU backend, whose bits the device code has, what else backend.h names to the
 ** reference, and what is the CUDA backend's own (regions, parts of triangles, rows, partial
 ** reductions) to the loops below.
 */
 #include "mock_nvidia.h"
 
-#include "cuda_kernels.h"
-#include "random.h"
+#include "../../kernels/cuda_kernels.h"
+#include "base/random.h"
 
 #include <math.h>
 #include <stdlib.h>

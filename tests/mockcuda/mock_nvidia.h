@@ -10,7 +10,7 @@
 #ifndef MOCK_NVIDIA_H
 #define MOCK_NVIDIA_H
 
-#include "backend.h"
+#include "base/backend.h"
 #include "mock_machine.h"
 
 #define API __attribute__((visibility("default")))

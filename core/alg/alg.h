@@ -1,0 +1,123 @@
+/*
+** The algorithms: every driver, with its formula, work, I/O and minimum memory.
+**
+** Operands are sources (mat.h), results sinks that the caller has begun.  All are sticky: a run
+** that has failed does nothing.  The caller ends the sink.
+*/
+#ifndef GX_ALG_H
+#define GX_ALG_H
+
+#include "../mat/mat.h"
+
+/* C = alpha op(A) op(B) + beta C0. */
+typedef struct gx_matmul_args {
+    const gx_mat *A, *B;
+    const gx_mat *C0; /* NULL when beta is 0 */
+    gx_trans transa, transb;
+    gx_scalar alpha, beta;
+} gx_matmul_args;
+
+/* Shape and dtype of the result; GX_ARG "A is 300x20 but B is 30x5" when they do not fit. */
+gx_code gx_matmul_shape(const gx_matmul_args *args, int64_t *m, int64_t *n, gx_dtype *dtype,
+                        gx_err *err);
+
+/*
+** Product.  2 m n k flops (half when op(B) is op(A)^T of the same source: syrk).  Reads about 2 m n
+** k / sqrt(S) words with S words of memory (algorithms: C block resident, A and B streamed over k),
+** writes each tile of C once.  Minimum memory: three blocks.
+*/
+gx_code gx_alg_matmul(gx_run *run, const gx_matmul_args *args, gx_sink *C);
+
+/* C = alpha A + beta B, A .* B, A ./ B elementwise (same shapes, or one of them 1 x 1). */
+typedef enum gx_map_kind { GX_MAP_ADD, GX_MAP_MUL, GX_MAP_DIV } gx_map_kind;
+gx_code gx_alg_map2(gx_run *run, gx_map_kind kind, gx_scalar alpha, const gx_mat *A, gx_scalar beta,
+                    const gx_mat *B, gx_sink *C);
+
+/* C = alpha A, |A|, conj(A). */
+gx_code gx_alg_map1(gx_run *run, gx_kernel_id kernel, gx_scalar alpha, const gx_mat *A, gx_sink *C);
+
+/* C = op(A), op being transpose or conjugate transpose. */
+gx_code gx_alg_transpose(gx_run *run, const gx_mat *A, gx_trans trans, gx_sink *C);
+
+/*
+** Reductions: one pass over A, read by helper threads that reduce what they have just read while it
+** is in cache.  The same bits whatever the number of threads: partial results are kept per tile and
+** folded in tile order.  out: gx_reduce_width(kind, rows, cols) doubles.
+*/
+gx_code gx_alg_reduce(gx_run *run, const gx_mat *A, gx_reduce_kind kind, double *out);
+
+/* ||A||: kind 'F' Frobenius, '1' max column sum, 'I' max row sum, 'M' max |a|. */
+gx_code gx_alg_norm(gx_run *run, const gx_mat *A, char kind, double *norm);
+
+/* Sum of the diagonal of a square matrix; touches the diagonal tiles only. */
+gx_code gx_alg_trace(gx_run *run, const gx_mat *A, gx_scalar *trace);
+
+/* ---- triangles and Cholesky ------------------------------------------------------------------ */
+
+/*
+** Cholesky, A = L L^H (uplo LOWER) or A = R^H R (UPPER): n^3/3 flops.  Of A only the lower triangle
+** is read, for both, and of its diagonal only the real part.  F: n x n, A's dtype; each tile is
+** written once, the other triangle as zeros.  Reads the lower triangle of A once and, with S words
+** of memory, about n^3/(3 sqrt(S)) words of the factor again (n^4/(6 S) where that is less);
+** nothing when all fits.  Minimum memory: three blocks.
+**
+** GX_ARG      A is not square, or the lower triangle has a NaN or an Inf, which is named.
+** GX_NUMERIC  A is not positive definite: "(leading minor of order 4711)".
+*/
+gx_code gx_alg_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, gx_sink *F);
+
+/* op(A) and B on its right (side LEFT) or left (RIGHT); A triangular, diag UNIT: ones on it. */
+typedef struct gx_tri_args {
+    const gx_mat *A, *B;
+    gx_side side;
+    gx_uplo uplo; /* of A as it is stored; the other triangle is not read into the result */
+    gx_trans trans;
+    gx_diag diag;
+    gx_scalar alpha;
+} gx_tri_args;
+
+/* Dtype of the result (its shape is B's); GX_ARG "A is 300x300 but B is 30x5", "... square". */
+gx_code gx_tri_shape(const gx_tri_args *args, gx_dtype *dtype, gx_err *err);
+
+/*
+** Triangular solve, op(A) X = alpha B (side LEFT) or X op(A) = alpha B (RIGHT), and triangular
+** product, X = alpha op(A) B or alpha B op(A): n^2 flops a right-hand side.  A's triangle is read
+** once, whatever the number of right-hand sides, where X fits in memory beside two of its blocks,
+** else once for each strip of X that does.  Each tile of X is written once.  Minimum memory: three
+** blocks.
+**
+** GX_NUMERIC  solve: "A is singular (A[7,7] = 0)".
+*/
+gx_code gx_alg_trsm(gx_run *run, const gx_tri_args *args, gx_sink *X);
+gx_code gx_alg_trmm(gx_run *run, const gx_tri_args *args, gx_sink *X);
+
+/*
+** A X = B with the Cholesky factor of A: F = L (uplo LOWER) or R (UPPER).  Both sweeps are one
+** program; the second goes backward, so that it begins with what the first has left in memory.
+** Reads the factor twice, less what memory keeps; failures and memory as gx_alg_trsm().
+*/
+gx_code gx_alg_cholesky_solve(gx_run *run, const gx_mat *F, gx_uplo uplo, const gx_mat *B,
+                              gx_sink *X);
+
+/*
+** Look at the diagonal of A (min(m, n) elements) before the work.  GX_NUMERIC "A is singular
+** (A[7,7] = 0)" for the first element that is exactly zero; GX_ARG "A[7,7] is Inf" for the first
+** whose real part is not finite.
+*/
+gx_code gx_alg_refuse_zero_pivot(gx_run *run, const gx_mat *A);
+gx_code gx_alg_refuse_nonfinite_diagonal(gx_run *run, const gx_mat *A);
+
+/*
+** After the run has failed: a NaN or an Inf in the lower triangle of A's first `order` rows and
+** columns takes the place of the run's failure, as GX_ARG "A[3,1] is NaN".  Reads what it looks at,
+** a piece at a time.
+*/
+void gx_alg_explain_nonfinite(gx_run *run, const gx_mat *A, int64_t order);
+
+/*
+** A = A^H exactly (A = A^T for real dtypes): else GX_ARG "A is not symmetric (A[3,1] = 2, A[1,3] =
+** 2.5)" ("Hermitian" for complex dtypes).  Pairs with a NaN pass.  Reads A once.
+*/
+gx_code gx_alg_refuse_asymmetric(gx_run *run, const gx_mat *A);
+
+#endif

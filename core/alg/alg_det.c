@@ -1,0 +1,220 @@
+/*
+** Determinant and inverse of a square matrix, by the cheapest way that its properties allow:
+**
+**     what A is                  det A                       A^-1
+**     triangular (or diagonal)   product of the diagonal     triangular solve (reciprocals)
+**     positive definite          product of diag(L)^2        two triangular solves with L
+**     an LU factorisation F      det(P) x product of diag(F)  solve with F
+**     anything else              the same of its LU          the same
+**
+** The product is kept as a number near 1 and a power of two, so that it overflows only where the
+** determinant itself is no double; its logarithm always is one.
+**
+** The right-hand sides of an inverse are the identity, which is generated as it is wanted.  The
+** intermediate factor is n^2 elements beside the result, in memory or in the temp database.
+*/
+#include "alg_det.h"
+
+#include "../mat/simple.h"
+
+#include <math.h>
+
+static const uint32_t DIAGONAL = GX_PROP_LOWER | GX_PROP_UPPER;
+
+static gx_code check_square(gx_run *run, const gx_mat *A)
+{
+    if (gx_ok(run) && A->rows != A->cols) {
+        gx_run_failf(run, GX_ARG, "%s is %lldx%lld but must be square", A->label,
+                     (long long)A->rows, (long long)A->cols);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+/* Bytes that should be left for blocks when a factor is kept in memory: a quarter of it. */
+static size_t room_for_blocks(const gx_mat *A)
+{
+    size_t bytes = 0;
+    gx_matrix_bytes(A->rows, A->cols, A->dtype, &bytes);
+    return bytes / 4;
+}
+
+/* ---- determinant ----------------------------------------------------------------------------- */
+
+/* A product: z 2^power, z near 1 (or 0, or no number). */
+typedef struct product {
+    double re, im;
+    int64_t power;
+} product;
+
+static void multiply(product *p, double re, double im)
+{
+    double x = p->re * re - (im == 0 ? 0 : p->im * im);
+    double y = (im == 0 ? 0 : p->re * im) + (p->im == 0 ? 0 : p->im * re);
+    int power = 0;
+    double size = fmax(fabs(x), fabs(y));
+    if (size > 0 && isfinite(size)) {
+        (void)frexp(size, &power);
+        x = ldexp(x, -power);
+        y = ldexp(y, -power);
+    }
+    p->re = x;
+    p->im = y;
+    p->power += power;
+}
+
+/* The elements on the diagonal, each `times` times. */
+static void multiply_diagonal(gx_run *run, const gx_mat *A, int times, product *p)
+{
+    void *data = NULL;
+    if (gx_gather_diagonal(run, A, 0, A->rows, &data) != GX_OK) {
+        return;
+    }
+    for (int64_t i = 0; i < A->rows; i++) {
+        double x[2] = {0, 0};
+        gx_convert(A->dtype, gx_at(data, A->dtype, 1, i, 0), 1, GX_C128, x, 1, 1, 1);
+        for (int t = 0; t < times; t++) {
+            multiply(p, x[0], x[1]);
+        }
+    }
+    gx_mem_free(run->ctx->mem, data);
+}
+
+static void multiply_lu(gx_run *run, const gx_mat *F, const gx_aux *aux, product *p)
+{
+    multiply_diagonal(run, F, 1, p);
+    if (gx_lu_is_odd(aux)) {
+        multiply(p, -1, 0);
+    }
+}
+
+static void multiply_factor(gx_run *run, const gx_mat *A, product *p)
+{
+    gx_sink F = {.run = NULL};
+    gx_aux aux = {.kind = GX_AUX_NONE};
+    gx_mat factor;
+    bool is_positive = (A->properties & GX_PROP_POSITIVE) != 0;
+    if (is_positive) {
+        gx_sink_begin_scratch(run, A->rows, A->cols, A->dtype, room_for_blocks(A), &F);
+        gx_alg_cholesky(run, A, GX_LOWER, &F);
+    } else {
+        gx_alg_lu_scratch(run, A, A->dtype, &F, &aux);
+    }
+    if (gx_ok(run)) {
+        gx_sink_source(&F, A->label, &factor);
+        if (is_positive) {
+            multiply_diagonal(run, &factor, 2, p);
+        } else {
+            multiply_lu(run, &factor, &aux, p);
+        }
+    }
+    gx_sink_drop(&F);
+    gx_aux_clear(&aux, run->ctx->mem);
+}
+
+/* z 2^power without an overflow on the way. */
+static double scale(double z, int64_t power)
+{
+    return ldexp(z, (int)gx_max(-5000, gx_min(5000, power)));
+}
+
+gx_code gx_alg_determinant(gx_run *run, const gx_mat *A, const gx_aux *aux, gx_determinant *out)
+{
+    product p = {.re = 1};
+    if (check_square(run, A) != GX_OK) {
+        return run->err.code;
+    }
+    if (aux->kind == GX_AUX_LU) {
+        multiply_lu(run, A, aux, &p);
+    } else if ((A->properties & DIAGONAL) != 0) {
+        multiply_diagonal(run, A, (A->properties & GX_PROP_UNIT) != 0 ? 0 : 1, &p);
+    } else if (A->rows > 0) {
+        multiply_factor(run, A, &p);
+    }
+    double size = hypot(p.re, p.im);
+    bool is_zero = size == 0;
+    out->det = (gx_scalar){scale(p.re, p.power), p.im == 0 ? 0 : scale(p.im, p.power)};
+    out->sign = (gx_scalar){is_zero ? 0 : p.re / size, is_zero ? 0 : p.im / size};
+    out->log = log(size) + (double)p.power * log(2.0);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+/* ---- inverse --------------------------------------------------------------------------------- */
+
+/* The reciprocals of the diagonal on the diagonal. */
+static void invert_diagonal(gx_run *run, const gx_mat *A, gx_sink *C)
+{
+    void *data = NULL;
+    gx_mat inverse;
+    if (gx_alg_refuse_zero_pivot(run, A) != GX_OK ||
+        gx_gather_diagonal(run, A, 0, A->rows, &data) != GX_OK) {
+        return;
+    }
+    for (int64_t i = 0; i < A->rows; i++) {
+        double x[2] = {0, 0}, y[2];
+        void *at = gx_at(data, A->dtype, 1, i, 0);
+        gx_convert(A->dtype, at, 1, GX_C128, x, 1, 1, 1);
+        // Smith's division, which does not overflow where the quotient does not.
+        bool is_steep = fabs(x[1]) > fabs(x[0]);
+        double ratio = is_steep ? x[0] / x[1] : x[1] / x[0];
+        double bottom = is_steep ? x[0] * ratio + x[1] : x[0] + x[1] * ratio;
+        y[0] = is_steep ? ratio / bottom : 1 / bottom;
+        y[1] = is_steep ? -1 / bottom : -ratio / bottom;
+        gx_convert(gx_dtype_is_complex(A->dtype) ? GX_C128 : GX_F64, y, 1, A->dtype, at, 1, 1, 1);
+    }
+    gx_diagonal diagonal = {.dtype = A->dtype, .data = data};
+    gx_mat_generated(&inverse, A->label, A->dtype, A->rows, A->cols, gx_diagonal_generate,
+                     &diagonal);
+    gx_copy_to_sink(run, &inverse, C);
+    gx_mem_free(run->ctx->mem, data);
+}
+
+/* By a factor that is made for it. */
+static void invert_by_factor(gx_run *run, const gx_mat *A, const gx_mat *identity, gx_sink *C)
+{
+    gx_sink F = {.run = NULL};
+    gx_aux aux = {.kind = GX_AUX_NONE};
+    gx_mat factor;
+    bool is_positive = (A->properties & GX_PROP_POSITIVE) != 0;
+    if (is_positive) {
+        gx_sink_begin_scratch(run, A->rows, A->cols, A->dtype, 2 * room_for_blocks(A), &F);
+        gx_alg_cholesky(run, A, GX_LOWER, &F);
+    } else {
+        gx_alg_lu_scratch(run, A, A->dtype, &F, &aux);
+    }
+    if (gx_ok(run)) {
+        gx_sink_source(&F, A->label, &factor);
+        if (is_positive) {
+            gx_alg_cholesky_solve(run, &factor, GX_LOWER, identity, C);
+        } else {
+            gx_alg_lu_solve(run, &factor, &aux, GX_NO_TRANS, identity, C);
+        }
+    }
+    gx_sink_drop(&F);
+    gx_aux_clear(&aux, run->ctx->mem);
+}
+
+gx_code gx_alg_inverse(gx_run *run, const gx_mat *A, const gx_aux *aux, gx_sink *C)
+{
+    if (check_square(run, A) != GX_OK || A->rows == 0) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    gx_mat identity;
+    gx_diagonal ones = {.dtype = A->dtype, .data = NULL};
+    gx_mat_generated(&identity, "the identity", A->dtype, A->rows, A->cols, gx_diagonal_generate,
+                     &ones);
+    if (aux->kind == GX_AUX_LU) {
+        gx_alg_lu_solve(run, A, aux, GX_NO_TRANS, &identity, C);
+    } else if ((A->properties & DIAGONAL) == DIAGONAL) {
+        invert_diagonal(run, A, C);
+    } else if ((A->properties & DIAGONAL) != 0) {
+        gx_tri_args args = {.A = A,
+                            .B = &identity,
+                            .uplo = (A->properties & GX_PROP_LOWER) != 0 ? GX_LOWER : GX_UPPER,
+                            .diag = (A->properties & GX_PROP_UNIT) != 0 ? GX_UNIT : GX_NON_UNIT,
+                            .alpha = {1, 0}};
+        gx_alg_trsm(run, &args, C);
+    } else {
+        invert_by_factor(run, A, &identity, C);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}

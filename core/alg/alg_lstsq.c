@@ -1,0 +1,659 @@
+/*
+** Least squares, rank and pseudo-inverse, on QR.
+**
+**   m >= n   A = Q R;    X = R^+ (Q^H B)            TSQR: A and B are read once, together
+**   m < n    A^H = Q R;  X = Q (R^H)^+ B            the solution of minimum norm
+**
+**   pinv     A = Q R (tall): A^+ = (Q (R^+)^H)^H;  A^H = Q R (wide): A^+ = Q (R^+)^H
+**   rank     singular values of R are those of A
+**
+** Where R has full rank R^+ is a triangular solve; else it is V S^+ U^H of R's SVD with the small
+** singular values taken as 0 (small_r.c), which gives the minimum-norm solution of the truncated
+** problem (Golub & Van Loan, 5.5).
+**
+** Memory: R (min(m, n)^2), what TSQR or the panels want, and the right-hand sides' min(m, n) rows;
+** these go in groups of columns where they are many, one pass over A each.  Q is kept (m < n,
+** pinv) in the temp database where it does not fit.  Where R itself does not fit least squares
+** solve with the stored triangle, and cannot tell more of the rank than its diagonal does.
+*/
+#include "../mat/simple.h"
+#include "alg_qr.h"
+#include "small_r.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+static gx_code code_of(const gx_run *run)
+{
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+static double default_rcond(gx_dtype dtype, int64_t m, int64_t n)
+{
+    double eps = gx_dtype_is_double(dtype) ? DBL_EPSILON : (double)FLT_EPSILON;
+    return eps * (double)gx_max(1, gx_max(m, n));
+}
+
+static gx_code take(gx_run *run, size_t bytes, const char *what, void **ptr)
+{
+    gx_err err = {0};
+    *ptr = NULL;
+    gx_mem_alloc(run->ctx->mem, bytes, what, ptr, &err);
+    return gx_run_fail(run, &err);
+}
+
+/* Every element of X is 0. */
+static gx_code write_zeros(gx_run *run, gx_sink *X)
+{
+    gx_mat zero;
+    static const gx_constant none = {{0, 0}};
+    gx_mat_generated(&zero, "zeros", X->dtype, X->rows, X->cols, gx_constant_generate, &none);
+    return gx_copy_to_sink(run, &zero, X);
+}
+
+/* ---- a factored tall matrix ------------------------------------------------------------------ */
+
+/* T = Q R, rows x cols, rows >= cols, with Q to be applied. */
+typedef struct tall {
+    gx_run *run;
+    bool is_tree;
+    gx_sink F;     /* panels: packed; tree: V */
+    gx_mat source; /* of F                    */
+    void *tau;
+    gx_tsqr_plan plan; /* tree                    */
+    bool has_r;        /* R fits into memory: r   */
+    gx_small_r r;
+} tall;
+
+/* What is kept free for R, its rank and its inverse when an intermediate asks for memory. */
+static size_t triangle_bytes(int64_t n, gx_dtype dtype)
+{
+    size_t bytes = 0;
+    return gx_matrix_bytes(n, n, dtype, &bytes) && bytes < SIZE_MAX / 8 ? 4 * bytes : SIZE_MAX / 2;
+}
+
+/* R and what its rank wants: R^-1, and slack for the kernels. */
+static bool triangle_fits(gx_run *run, int64_t n, gx_dtype dtype)
+{
+    size_t bytes;
+    return gx_matrix_bytes(n, n, dtype, &bytes) && bytes < gx_mem_available(run->ctx->mem) / 3;
+}
+
+static void tall_clear(tall *t)
+{
+    gx_small_r_clear(&t->r);
+    gx_mem_free(t->run->ctx->mem, t->tau);
+    gx_sink_drop(&t->F);
+}
+
+static gx_code factor_tree(tall *t, const gx_mat *T)
+{
+    gx_run *run = t->run;
+    gx_sink R;
+    gx_mat r;
+    gx_dtype dtype = t->F.dtype;
+    t->has_r = true;
+    gx_sink_begin_scratch(run, T->cols, T->cols, dtype, 0, &R);
+    gx_plan_tsqr(run, T->rows, T->cols, T->cols, dtype, &t->plan);
+    if (gx_qr_take_tau(run, t->plan.blocks * T->cols, dtype, &t->tau) == GX_OK) {
+        gx_tsqr_args args = {.A = T, .R = &R, .V = &t->F, .tau = t->tau};
+        gx_alg_tsqr(run, &args, &t->plan);
+        gx_sink_source(&R, T->label, &r);
+        gx_small_r_take(run, &r, T->cols, dtype, &t->r);
+    }
+    gx_sink_drop(&R);
+    return code_of(run);
+}
+
+static gx_code factor_panels(tall *t, const gx_mat *T)
+{
+    gx_run *run = t->run;
+    gx_mat named;
+    if (gx_qr_take_tau(run, T->cols, t->F.dtype, &t->tau) == GX_OK) {
+        gx_alg_qr(run, T, &t->F, t->tau);
+        gx_sink_source(&t->F, T->label, &named);
+        t->has_r = triangle_fits(run, T->cols, t->F.dtype);
+        if (t->has_r) {
+            gx_small_r_take(run, &named, T->cols, t->F.dtype, &t->r);
+        }
+    }
+    return code_of(run);
+}
+
+/*
+** Factor T, which has at least as many rows as columns.  Cleared by the caller in any case.
+** may_be_tree: Q will be applied, never Q^H.
+*/
+static gx_code tall_factor(gx_run *run, const gx_mat *T, gx_dtype dtype, bool may_be_tree, tall *t)
+{
+    int64_t tile_rows, tile_cols;
+    memset(t, 0, sizeof *t);
+    t->run = run;
+    if (!gx_ok(run)) {
+        return run->err.code;
+    }
+    t->is_tree = may_be_tree && gx_plan_prefers_tsqr(run, T->rows, T->cols, dtype);
+    if (t->is_tree) {
+        gx_plan_q_tiles(run, T->rows, T->cols, T->cols, dtype, &tile_rows, &tile_cols);
+    } else {
+        gx_plan_panel_tiles(run, T->rows, T->cols, T->cols, dtype, &tile_rows, &tile_cols);
+    }
+    if (gx_qr_begin_scratch(run, T->rows, T->cols, dtype, tile_rows, tile_cols,
+                            triangle_bytes(T->cols, dtype), &t->F) != GX_OK) {
+        return run->err.code;
+    }
+    gx_code code = t->is_tree ? factor_tree(t, T) : factor_panels(t, T);
+    gx_sink_source(&t->F, T->label, &t->source);
+    return code;
+}
+
+/* For what needs the singular values of R. */
+static gx_code need_triangle(tall *t)
+{
+    long long n = (long long)t->F.cols;
+    return !gx_ok(t->run) || t->has_r
+               ? code_of(t->run)
+               : gx_run_failf(t->run, GX_BUDGET,
+                              "the singular values of R (%lldx%lld) take more than memory_limit "
+                              "allows: raise it with gx_config('memory_limit', ...)",
+                              n, n);
+}
+
+/* Y = Q X, X with as many rows as T has columns. */
+static gx_code tall_apply(tall *t, const gx_mat *X, gx_sink *Y)
+{
+    if (!gx_ok(t->run)) {
+        return t->run->err.code;
+    }
+    if (t->is_tree) {
+        return gx_alg_tsqr_apply(t->run, &t->source, t->tau, &t->plan, X, Y);
+    }
+    return gx_alg_qr_apply(t->run, &t->source, t->tau, t->source.cols, GX_NO_TRANS, X, Y);
+}
+
+/* ---- least squares --------------------------------------------------------------------------- */
+
+gx_code gx_lstsq_shape(const gx_lstsq_args *args, int64_t *rows, int64_t *cols, gx_dtype *dtype,
+                       gx_err *err)
+{
+    const gx_mat *A = args->A, *B = args->B;
+    if (A->rows != B->rows) {
+        return gx_fail(err, GX_ARG, "%s is %lldx%lld but %s is %lldx%lld", A->label,
+                       (long long)A->rows, (long long)A->cols, B->label, (long long)B->rows,
+                       (long long)B->cols);
+    }
+    if (args->is_factored && A->rows < A->cols) {
+        return gx_fail(err, GX_ARG,
+                       "%s is the QR of a %lldx%lld matrix, which has no minimum-norm solution in "
+                       "it: give the matrix itself",
+                       A->label, (long long)A->rows, (long long)A->cols);
+    }
+    *rows = A->cols;
+    *cols = B->cols;
+    *dtype = gx_dtype_promote(A->dtype, B->dtype);
+    if (args->is_factored && *dtype != A->dtype) {
+        return gx_fail(err, GX_ARG, "%s is a factorisation in %s but %s is %s", A->label,
+                       gx_dtype_name(A->dtype), B->label, gx_dtype_name(B->dtype));
+    }
+    return GX_OK;
+}
+
+void gx_lstsq_tiles(gx_run *run, const gx_lstsq_args *args, int64_t *tile_rows, int64_t *tile_cols)
+{
+    const gx_mat *A = args->A;
+    gx_dtype dtype = gx_dtype_promote(A->dtype, args->B->dtype);
+    *tile_rows = *tile_cols = 0;
+    if (A->rows < A->cols) {
+        gx_plan_q_tiles(run, A->cols, A->rows, args->B->cols, dtype, tile_rows, tile_cols);
+    }
+}
+
+/* One least-squares call. */
+typedef struct problem {
+    gx_run *run;
+    const gx_lstsq_args *args;
+    gx_lstsq_result *result;
+    gx_sink *X;
+    gx_dtype dtype;
+    double rcond;
+    bool is_ranked; /* result has rank and rcond */
+} problem;
+
+static void note_rank(problem *p, const gx_small_r *r)
+{
+    int64_t most = gx_min(p->args->A->rows, p->args->A->cols);
+    p->result->rank = r->rank;
+    p->result->rcond = r->rcond;
+    if (!p->is_ranked && r->rank < most) {
+        gx_stats_note(&p->run->ctx->stats,
+                      "%s: %.64s is rank-deficient (rank %lld of %lld); the solution of minimum "
+                      "norm was given",
+                      p->run->label, p->args->A->label, (long long)r->rank, (long long)most);
+    }
+    p->is_ranked = true;
+}
+
+/* Rank by R, and C = Q^H B becomes the solution: columns j0 .. of X. */
+static gx_code solve_top(problem *p, gx_small_r *r, gx_sink *C, int64_t j0, double rest)
+{
+    double dropped = 0;
+    gx_err err = {0};
+    if (gx_small_r_rank(r, p->rcond, p->args->wants_rcond) != GX_OK) {
+        return p->run->err.code;
+    }
+    note_rank(p, r);
+    GX_TRY(gx_small_r_solve(r, GX_NO_TRANS, C->value.data, C->cols, &dropped));
+    gx_sink_write(p->X, 0, j0, C->rows, C->cols, C->value.data, gx_max(1, C->rows), &err);
+    p->result->residual = hypot(p->result->residual, hypot(rest, dropped));
+    return gx_run_fail(p->run, &err);
+}
+
+/* Columns of B that go together: those whose top, n rows, takes a quarter of what is free. */
+static int64_t rhs_group(const problem *p)
+{
+    int64_t n = p->X->rows, cols = p->X->cols, tile = gx_max(1, p->X->tile_cols);
+    size_t most = gx_mem_available(p->run->ctx->mem) / 4, bytes;
+    while (cols > tile && (!gx_matrix_bytes(n, cols, p->dtype, &bytes) || bytes > most)) {
+        cols = gx_max(tile, cols / 2 / tile * tile);
+    }
+    return cols;
+}
+
+/* One pass over A with some columns of B.  *is_done false: it does not fit, nothing was done. */
+static gx_code pass_by_tsqr(problem *p, int64_t j0, int64_t cols, bool *is_done)
+{
+    gx_run *run = p->run;
+    const gx_mat *A = p->args->A;
+    gx_sink R, C, E = {0};
+    gx_mat B, r_source;
+    gx_small_r r = {0};
+    gx_tsqr_plan plan = {0};
+    double rest = 0;
+    gx_mat_view(&B, p->args->B, GX_NO_TRANS, 0, j0, A->rows, cols);
+    gx_sink_begin_scratch(run, A->cols, A->cols, p->dtype, 0, &R);
+    gx_sink_begin_scratch(run, A->cols, cols, p->dtype, 0, &C);
+    if (p->args->wants_residual) {
+        gx_sink_begin_scratch(run, GX_TSQR_STRIP, cols, p->dtype, 0, &E);
+    }
+    if (gx_ok(run)) {
+        gx_plan_tsqr(run, A->rows, A->cols, cols, p->dtype, &plan);
+    }
+    *is_done = plan.is_possible && !R.is_stored && !C.is_stored && !E.is_stored;
+    if (gx_ok(run) && *is_done) {
+        gx_tsqr_args args = {.A = A, .B = &B, .R = &R, .C = &C, .E = E.run == NULL ? NULL : &E};
+        gx_alg_tsqr(run, &args, &plan);
+        gx_sink_source(&R, A->label, &r_source);
+        gx_small_r_take(run, &r_source, A->cols, p->dtype, &r);
+        if (E.run != NULL && gx_ok(run)) {
+            rest = gx_small_norm(p->dtype, E.value.data, GX_TSQR_STRIP, GX_TSQR_STRIP, cols);
+        }
+        solve_top(p, &r, &C, j0, rest);
+        gx_small_r_clear(&r);
+    }
+    gx_sink_drop(&E);
+    gx_sink_drop(&C);
+    gx_sink_drop(&R);
+    return code_of(run);
+}
+
+/* The norm of what is below the top of Q^H B. */
+static gx_code norm_below(problem *p, const gx_mat *C, int64_t top, double *norm)
+{
+    gx_mat below;
+    *norm = 0;
+    if (!p->args->wants_residual || C->rows == top) {
+        return GX_OK;
+    }
+    gx_mat_view(&below, C, GX_NO_TRANS, top, 0, C->rows - top, C->cols);
+    return gx_alg_norm(p->run, &below, 'F', norm);
+}
+
+/* With the packed F: C = Q^H B for some columns, then as above. */
+static gx_code pass_by_factor(problem *p, const gx_mat *F, const void *tau, gx_small_r *r,
+                              int64_t j0, int64_t cols)
+{
+    gx_run *run = p->run;
+    int64_t m = F->rows, n = F->cols, tile_rows, tile_cols;
+    gx_sink C = {0}, top = {0};
+    gx_mat B, c, head;
+    double rest = 0;
+    gx_mat_view(&B, p->args->B, GX_NO_TRANS, 0, j0, m, cols);
+    gx_plan_panel_tiles(run, m, cols, n, p->dtype, &tile_rows, &tile_cols);
+    if (gx_qr_begin_scratch(run, m, cols, p->dtype, tile_rows, tile_cols, 0, &C) == GX_OK &&
+        gx_alg_qr_apply(run, F, tau, n, GX_CONJ_TRANS, &B, &C) == GX_OK) {
+        gx_sink_source(&C, "Q^H B", &c);
+        gx_mat_view(&head, &c, GX_NO_TRANS, 0, 0, n, cols);
+        gx_sink_begin_scratch(run, n, cols, p->dtype, 0, &top);
+        gx_copy_to_sink(run, &head, &top);
+        norm_below(p, &c, n, &rest);
+        if (gx_ok(run)) {
+            solve_top(p, r, &top, j0, rest);
+        }
+    }
+    gx_sink_drop(&top);
+    gx_sink_drop(&C);
+    return code_of(run);
+}
+
+/* ---- triangles that do not fit --------------------------------------------------------------- */
+
+/* What the diagonal of R says of its condition, which is the best that can be had here. */
+static gx_code look_at_diagonal(problem *p, const gx_mat *F)
+{
+    gx_run *run = p->run;
+    void *diagonal;
+    int64_t n = gx_min(F->rows, F->cols);
+    double least = (double)INFINITY, most = 0;
+    GX_TRY(gx_gather_diagonal(run, F, 0, n, &diagonal));
+    for (int64_t i = 0; i < n; i++) {
+        double size = gx_small_norm(F->dtype, gx_at(diagonal, F->dtype, 1, i, 0), 1, 1, 1);
+        least = size < least ? size : least;
+        most = size > most || isnan(size) ? size : most;
+    }
+    gx_mem_free(run->ctx->mem, diagonal);
+    p->result->rank = n;
+    p->result->rcond = least / most;
+    if (!isfinite(most)) {
+        return gx_run_failf(run, GX_NUMERIC, "%s has NaN or Inf", p->args->A->label);
+    }
+    if (!(least > p->rcond * most)) {
+        return gx_run_failf(run, GX_NUMERIC,
+                            "%s is rank-deficient (R's diagonal has %g beside %g), and the SVD of "
+                            "R (%lldx%lld) takes more than memory_limit allows",
+                            p->args->A->label, least, most, (long long)n, (long long)n);
+    }
+    return GX_OK;
+}
+
+/* X = R^-1 B or R^-H B with the triangle of a packed F. */
+static gx_code solve_triangle(gx_run *run, const gx_mat *F, gx_trans trans, const gx_mat *B,
+                              gx_sink *X)
+{
+    gx_mat R;
+    gx_mat_view(&R, F, GX_NO_TRANS, 0, 0, F->cols, F->cols);
+    gx_tri_args args = {
+        .A = &R, .B = B, .side = GX_LEFT, .uplo = GX_UPPER, .trans = trans, .alpha = {1, 0}};
+    return gx_alg_trsm(run, &args, X);
+}
+
+/* X = R^-1 (Q^H B), m >= n, all in blocks. */
+static gx_code solve_stored(problem *p, const gx_mat *F, const void *tau)
+{
+    gx_run *run = p->run;
+    int64_t m = F->rows, n = F->cols, cols = p->X->cols, tile_rows, tile_cols;
+    gx_sink C = {0};
+    gx_mat c, head;
+    gx_plan_panel_tiles(run, m, cols, n, p->dtype, &tile_rows, &tile_cols);
+    if (look_at_diagonal(p, F) == GX_OK &&
+        gx_qr_begin_scratch(run, m, cols, p->dtype, tile_rows, tile_cols, 0, &C) == GX_OK &&
+        gx_alg_qr_apply(run, F, tau, n, GX_CONJ_TRANS, p->args->B, &C) == GX_OK) {
+        gx_sink_source(&C, "Q^H B", &c);
+        gx_mat_view(&head, &c, GX_NO_TRANS, 0, 0, n, cols);
+        norm_below(p, &c, n, &p->result->residual);
+        if (gx_ok(run)) {
+            solve_triangle(run, F, GX_NO_TRANS, &head, p->X);
+        }
+    }
+    gx_sink_drop(&C);
+    return code_of(run);
+}
+
+/* X = Q (R^-H B), m < n. */
+static gx_code solve_wide_stored(problem *p, tall *t)
+{
+    gx_run *run = p->run;
+    gx_sink Y = {0};
+    gx_mat y;
+    if (look_at_diagonal(p, &t->source) == GX_OK &&
+        gx_sink_begin_scratch(run, p->args->A->rows, p->X->cols, p->dtype, SIZE_MAX / 2, &Y) ==
+            GX_OK) {
+        solve_triangle(run, &t->source, GX_CONJ_TRANS, p->args->B, &Y);
+        gx_sink_source(&Y, "y", &y);
+        tall_apply(t, &y, p->X);
+    }
+    gx_sink_drop(&Y);
+    return code_of(run);
+}
+
+/* ---- least squares by cases ------------------------------------------------------------------ */
+
+static gx_code solve_with_factor(problem *p, const gx_mat *F, const void *tau, gx_small_r *r)
+{
+    int64_t group = rhs_group(p);
+    for (int64_t j = 0; j < p->X->cols && gx_ok(p->run); j += group) {
+        pass_by_factor(p, F, tau, r, j, gx_min(group, p->X->cols - j));
+    }
+    return code_of(p->run);
+}
+
+/* m >= n. */
+static gx_code solve_tall(problem *p)
+{
+    int64_t group = rhs_group(p);
+    bool is_done = true;
+    for (int64_t j = 0; j < p->X->cols && gx_ok(p->run) && is_done; j += group) {
+        pass_by_tsqr(p, j, gx_min(group, p->X->cols - j), &is_done);
+    }
+    if (is_done || !gx_ok(p->run)) {
+        return code_of(p->run);
+    }
+    tall t;
+    if (tall_factor(p->run, p->args->A, p->dtype, false, &t) == GX_OK) {
+        if (t.has_r) {
+            solve_with_factor(p, &t.source, t.tau, &t.r);
+        } else {
+            solve_stored(p, &t.source, t.tau);
+        }
+    }
+    tall_clear(&t);
+    return code_of(p->run);
+}
+
+/* A is a packed factorisation. */
+static gx_code solve_factored(problem *p)
+{
+    gx_small_r r;
+    if (!triangle_fits(p->run, p->args->A->cols, p->dtype)) {
+        return solve_stored(p, p->args->A, p->args->tau);
+    }
+    if (gx_small_r_take(p->run, p->args->A, p->args->A->cols, p->dtype, &r) == GX_OK) {
+        solve_with_factor(p, p->args->A, p->args->tau, &r);
+    }
+    gx_small_r_clear(&r);
+    return code_of(p->run);
+}
+
+/* m < n: y = (R^H)^+ B, X = Q y. */
+static gx_code solve_wide_small(problem *p, tall *t)
+{
+    gx_run *run = p->run;
+    const gx_mat *A = p->args->A;
+    gx_mat y;
+    gx_sink Y = {0};
+    if (gx_small_r_rank(&t->r, p->rcond, p->args->wants_rcond) == GX_OK &&
+        gx_sink_begin_scratch(run, A->rows, p->X->cols, p->dtype, 0, &Y) == GX_OK) {
+        note_rank(p, &t->r);
+        if (Y.is_stored) {
+            gx_run_failf(run, GX_BUDGET,
+                         "the right-hand sides (%lldx%lld) do not fit into memory_limit",
+                         (long long)A->rows, (long long)p->X->cols);
+        }
+        gx_copy_to_sink(run, p->args->B, &Y);
+        if (gx_ok(run)) {
+            gx_small_r_solve(&t->r, GX_CONJ_TRANS, Y.value.data, Y.cols, &p->result->residual);
+        }
+        gx_sink_source(&Y, "y", &y);
+        tall_apply(t, &y, p->X);
+    }
+    gx_sink_drop(&Y);
+    return code_of(run);
+}
+
+static gx_code solve_wide(problem *p)
+{
+    const gx_mat *A = p->args->A;
+    gx_mat adjoint;
+    tall t;
+    gx_mat_view(&adjoint, A, GX_CONJ_TRANS, 0, 0, A->cols, A->rows);
+    if (tall_factor(p->run, &adjoint, p->dtype, true, &t) == GX_OK) {
+        if (t.has_r) {
+            solve_wide_small(p, &t);
+        } else {
+            solve_wide_stored(p, &t);
+        }
+    }
+    tall_clear(&t);
+    return code_of(p->run);
+}
+
+/* 0 rows, 0 columns or no right-hand side: X is 0, the residual B. */
+static gx_code solve_empty(problem *p)
+{
+    gx_run *run = p->run;
+    const gx_mat *A = p->args->A;
+    if (A->rows > 0 && A->cols > 0) {
+        gx_alg_rank(run, A, -1, &p->result->rank);
+    } else if (p->args->wants_residual && p->args->B->rows > 0 && p->args->B->cols > 0) {
+        gx_alg_norm(run, p->args->B, 'F', &p->result->residual);
+    }
+    return write_zeros(run, p->X);
+}
+
+gx_code gx_alg_lstsq(gx_run *run, const gx_lstsq_args *args, gx_sink *X, gx_lstsq_result *result)
+{
+    const gx_mat *A = args->A;
+    *result = (gx_lstsq_result){0};
+    if (!gx_ok(run)) {
+        return run->err.code;
+    }
+    problem p = {.run = run, .args = args, .result = result, .X = X, .dtype = X->dtype};
+    p.rcond = args->rcond < 0 ? default_rcond(X->dtype, A->rows, A->cols) : args->rcond;
+    if (A->rows == 0 || A->cols == 0 || X->cols == 0) {
+        solve_empty(&p);
+    } else if (args->is_factored) {
+        solve_factored(&p);
+    } else if (A->rows >= A->cols) {
+        solve_tall(&p);
+    } else {
+        solve_wide(&p);
+    }
+    if (!args->wants_residual) {
+        result->residual = (double)NAN;
+    }
+    return code_of(run);
+}
+
+/* ---- rank ------------------------------------------------------------------------------------ */
+
+/* R of a tall T in one pass, or by panels where three row blocks do not fit. */
+static gx_code triangle_of(gx_run *run, const gx_mat *T, gx_small_r *r)
+{
+    gx_sink R;
+    gx_mat source;
+    gx_tsqr_plan plan = {0};
+    gx_sink_begin_scratch(run, T->cols, T->cols, T->dtype, 0, &R);
+    if (gx_ok(run)) {
+        gx_plan_tsqr(run, T->rows, T->cols, 0, T->dtype, &plan);
+    }
+    if (gx_ok(run) && plan.is_possible && !R.is_stored) {
+        gx_tsqr_args args = {.A = T, .R = &R};
+        gx_alg_tsqr(run, &args, &plan);
+        gx_sink_source(&R, T->label, &source);
+        gx_small_r_take(run, &source, T->cols, T->dtype, r);
+        gx_sink_drop(&R);
+        return code_of(run);
+    }
+    gx_sink_drop(&R);
+    tall t;
+    if (tall_factor(run, T, T->dtype, false, &t) == GX_OK && need_triangle(&t) == GX_OK) {
+        *r = t.r; // moved
+        memset(&t.r, 0, sizeof t.r);
+    }
+    tall_clear(&t);
+    return code_of(run);
+}
+
+gx_code gx_alg_rank(gx_run *run, const gx_mat *A, double tol, int64_t *rank)
+{
+    gx_mat T;
+    gx_small_r r = {0};
+    *rank = 0;
+    if (!gx_ok(run) || A->rows == 0 || A->cols == 0) {
+        return code_of(run);
+    }
+    bool is_tall = A->rows >= A->cols;
+    gx_mat_view(&T, A, is_tall ? GX_NO_TRANS : GX_CONJ_TRANS, 0, 0, gx_max(A->rows, A->cols),
+                gx_min(A->rows, A->cols));
+    if (triangle_of(run, &T, &r) == GX_OK && gx_small_r_sigma(&r) == GX_OK) {
+        double least = tol < 0 ? r.sigma[0] * default_rcond(A->dtype, A->rows, A->cols) : tol;
+        while (*rank < r.n && r.sigma[*rank] > least) {
+            ++*rank;
+        }
+    }
+    gx_small_r_clear(&r);
+    return code_of(run);
+}
+
+/* ---- pseudo-inverse -------------------------------------------------------------------------- */
+
+/* Y = Q (R^+)^H, T's shape: the adjoint of T's pseudo-inverse. */
+static gx_code adjoint_inverse(gx_run *run, tall *t, double rcond, gx_sink *Y, int64_t *rank)
+{
+    void *w;
+    size_t bytes;
+    int64_t n = t->r.n;
+    gx_mat W;
+    gx_diagonal ones = {.dtype = Y->dtype};
+    if (gx_small_r_rank(&t->r, rcond, false) != GX_OK || !gx_matrix_bytes(n, n, Y->dtype, &bytes) ||
+        take(run, bytes, "the inverse of R", &w) != GX_OK) {
+        return run->err.code;
+    }
+    *rank = t->r.rank;
+    gx_diagonal_generate(&ones, 0, 0, n, n, Y->dtype, w, n);
+    if (gx_small_r_solve(&t->r, GX_CONJ_TRANS, w, n, NULL) == GX_OK) {
+        gx_mat_value(&W, "W", Y->dtype, n, n, w, n);
+        tall_apply(t, &W, Y);
+    }
+    gx_mem_free(run->ctx->mem, w);
+    return code_of(run);
+}
+
+gx_code gx_alg_pinv(gx_run *run, const gx_mat *A, double rcond, gx_sink *P, int64_t *rank)
+{
+    bool is_wide = A->rows < A->cols;
+    gx_mat T, y;
+    gx_sink Y = {0};
+    tall t;
+    *rank = 0;
+    if (!gx_ok(run) || A->rows == 0 || A->cols == 0) {
+        return code_of(run);
+    }
+    rcond = rcond < 0 ? default_rcond(P->dtype, A->rows, A->cols) : rcond;
+    gx_mat_view(&T, A, is_wide ? GX_CONJ_TRANS : GX_NO_TRANS, 0, 0, gx_max(A->rows, A->cols),
+                gx_min(A->rows, A->cols));
+    if (!is_wide) { // intermediates end in the opposite order of their beginnings
+        int64_t tile_rows, tile_cols;
+        gx_plan_q_tiles(run, T.rows, T.cols, T.cols, P->dtype, &tile_rows, &tile_cols);
+        gx_qr_begin_scratch(run, T.rows, T.cols, P->dtype, tile_rows, tile_cols,
+                            triangle_bytes(T.cols, P->dtype), &Y);
+    }
+    if (tall_factor(run, &T, P->dtype, true, &t) == GX_OK && need_triangle(&t) == GX_OK) {
+        adjoint_inverse(run, &t, rcond, is_wide ? P : &Y, rank);
+    }
+    tall_clear(&t);
+    if (!is_wide && gx_ok(run)) {
+        gx_sink_source(&Y, "Y", &y);
+        gx_alg_transpose(run, &y, GX_CONJ_TRANS, P);
+    }
+    gx_sink_drop(&Y);
+    return code_of(run);
+}
+
+void gx_pinv_tiles(gx_run *run, const gx_mat *A, int64_t *tile_rows, int64_t *tile_cols)
+{
+    *tile_rows = *tile_cols = 0;
+    if (A->rows < A->cols) {
+        gx_plan_q_tiles(run, A->cols, A->rows, A->rows, A->dtype, tile_rows, tile_cols);
+    }
+}

@@ -1,0 +1,365 @@
+/*
+** Loading a whole matrix, and running one kernel on it: see dense.h.
+**
+** Loading: tiles of the source are handed out one at a time to helper threads (stream.h), each of
+** which reads its rectangle straight into its place; without helpers the caller reads them.
+** Sources that are not stored are read by the caller.  Memory: the buffer itself, nothing else.
+**
+** A call goes through gx_team_call(), whose work space is the governor's.  Interrupts are noticed
+** between the pieces of what is cut into pieces; LAPACK's eigensolvers are one piece, and end
+** first.
+*/
+#include "dense.h"
+#include "../mat/stream.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+gx_code gx_dense_alloc(gx_run *run, gx_dtype dtype, int64_t count, const char *what, void **ptr)
+{
+    gx_err err = {0};
+    size_t bytes = 0;
+    *ptr = NULL;
+    if (!gx_ok(run)) {
+        return run->err.code;
+    }
+    if (!gx_matrix_bytes(gx_max(count, 0), 1, dtype, &bytes)) {
+        return gx_run_failf(run, GX_TOOBIG, "%s of %lld elements is too large", what,
+                            (long long)count);
+    }
+    gx_mem_alloc(run->ctx->mem, bytes, what, ptr, &err);
+    return gx_run_fail(run, &err);
+}
+
+/* ---- loading -------------------------------------------------------------------------------- */
+
+typedef struct loading {
+    gx_run *run;
+    const gx_mat *mat;
+    int64_t i0, m; /* rows wanted                     */
+    gx_dtype dtype;
+    void *dst;
+    int64_t ld;
+    int64_t row_tiles, tiles;
+    atomic_llong next; /* the first tile nobody has taken */
+    atomic_llong done;
+} loading;
+
+/* Tile number t of those that hold wanted rows. */
+static gx_code load_tile(loading *l, gx_reader *reader, int64_t t, gx_err *err)
+{
+    const gx_mat *mat = l->mat;
+    int64_t first = l->i0 / mat->tile_rows;
+    int64_t i = (first + t % l->row_tiles) * mat->tile_rows, j = t / l->row_tiles * mat->tile_cols;
+    int64_t i_end = gx_min(gx_min(i + mat->tile_rows, mat->rows), l->i0 + l->m);
+    int64_t n = gx_min(mat->tile_cols, mat->cols - j);
+    i = gx_max(i, l->i0);
+    return gx_mat_read(l->run, mat, reader, i, j, i_end - i, n, l->dtype,
+                       gx_at(l->dst, l->dtype, l->ld, i - l->i0, j), l->ld, err);
+}
+
+static void load_tiles(loading *l, gx_reader *reader, bool is_caller)
+{
+    gx_err err = {0};
+    int64_t t;
+    while (err.code == GX_OK && gx_ok(l->run) && (t = atomic_fetch_add(&l->next, 1)) < l->tiles) {
+        load_tile(l, reader, t, &err);
+        atomic_fetch_add(&l->done, 1);
+        if (is_caller) {
+            gx_run_poll(l->run);
+        }
+    }
+    gx_run_fail(l->run, &err);
+}
+
+static void help(void *arg, gx_helper *helper)
+{
+    loading *l = arg;
+    load_tiles(l, gx_helper_reader(helper, l->mat), false);
+}
+
+static void load_all(loading *l)
+{
+    gx_run *run = l->run;
+    gx_err err = {0};
+    size_t bytes = 0;
+    gx_matrix_bytes(l->m, l->mat->cols, l->mat->dtype, &bytes);
+    gx_stream *stream = NULL;
+    if (gx_mat_base_stored(l->mat) != NULL) {
+        int64_t wanted = gx_min(run->ctx->config.number[GX_SET_READERS], l->tiles);
+        gx_stream_start(run, &l->mat, 1, (int)wanted, (double)bytes, help, l, &stream);
+    }
+    while (stream != NULL && gx_ok(run) && atomic_load(&l->done) < l->tiles) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
+        gx_run_poll(run);
+    }
+    gx_stream_stop(stream);
+    gx_reader *own = NULL;
+    if (stream == NULL && gx_ok(run)) {
+        if (gx_reader_own(run->ctx->store, &own, &err) == GX_OK) {
+            load_tiles(l, own, true);
+        }
+        gx_reader_close(own);
+    }
+    gx_run_fail(run, &err);
+}
+
+gx_code gx_dense_load_rows(gx_run *run, const gx_mat *mat, int64_t i0, int64_t m, gx_dtype dtype,
+                           void *dst, int64_t ld)
+{
+    if (!gx_ok(run) || m == 0 || mat->cols == 0) {
+        return run->err.code;
+    }
+    loading l = {.run = run, .mat = mat, .i0 = i0, .m = m, .dtype = dtype, .dst = dst, .ld = ld};
+    l.row_tiles = gx_ceil_div(i0 + m, mat->tile_rows) - i0 / mat->tile_rows;
+    l.tiles = l.row_tiles * gx_ceil_div(mat->cols, mat->tile_cols);
+    load_all(&l);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+gx_code gx_dense_load(gx_run *run, const gx_mat *mat, gx_dtype dtype, void *dst, int64_t ld)
+{
+    return gx_dense_load_rows(run, mat, 0, mat->rows, dtype, dst, ld);
+}
+
+gx_code gx_dense_write(gx_run *run, gx_sink *sink, const void *src, int64_t ld)
+{
+    gx_err err = {0};
+    int64_t width = gx_max(1, sink->tile_cols);
+    for (int64_t j = 0; j < sink->cols && gx_ok(run); j += width) {
+        gx_sink_write(sink, 0, j, sink->rows, gx_min(width, sink->cols - j),
+                      gx_at(src, sink->dtype, ld, 0, j), ld, &err);
+        gx_run_fail(run, &err);
+        gx_run_poll(run);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+/* ---- looking -------------------------------------------------------------------------------- */
+
+/* Index of the first part of a column that is not finite; count when all are. */
+static int64_t first_bad(bool is_double, const void *x, int64_t count)
+{
+    const double *d = x;
+    const float *f = x;
+    double sum = 0; // 0 times a finite number is 0: one test for many elements
+    for (int64_t i = 0; i < count; i++) {
+        sum += 0 * (is_double ? d[i] : (double)f[i]);
+    }
+    if (sum == 0) {
+        return count;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (!isfinite(is_double ? d[i] : (double)f[i])) {
+            return i;
+        }
+    }
+    return count;
+}
+
+gx_code gx_dense_finite(gx_run *run, const char *label, gx_dtype dtype, const void *x, int64_t ld,
+                        int64_t m, int64_t n)
+{
+    return gx_dense_finite_part(run, label, dtype, x, ld, m, n, 0, 0);
+}
+
+gx_code gx_dense_finite_part(gx_run *run, const char *label, gx_dtype dtype, const void *x,
+                             int64_t ld, int64_t m, int64_t n, int64_t i0, int64_t j0)
+{
+    int64_t parts = gx_dtype_is_complex(dtype) ? 2 : 1;
+    bool is_double = gx_dtype_is_double(dtype);
+    for (int64_t j = 0; j < n && gx_ok(run); j++) {
+        const void *column = gx_at(x, dtype, ld, 0, j);
+        int64_t at = first_bad(is_double, column, m * parts);
+        if (at < m * parts) {
+            double value =
+                is_double ? ((const double *)column)[at] : (double)((const float *)column)[at];
+            gx_run_failf(run, GX_NUMERIC, "%s has %s at (%lld, %lld)", label,
+                         isnan(value) ? "NaN" : "Inf", (long long)(i0 + at / parts),
+                         (long long)(j0 + j));
+        }
+        if (j % 64 == 0) {
+            gx_run_poll(run);
+        }
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+/* Part p (0: real, 1: imaginary) of element (i, j); always inlined with constant flags. */
+static inline double part_at(bool is_double, bool is_complex, const void *x, int64_t ld, int64_t i,
+                             int64_t j, int p)
+{
+    int64_t at = (j * ld + i) * (is_complex ? 2 : 1) + p;
+    return is_double ? ((const double *)x)[at] : (double)((const float *)x)[at];
+}
+
+static inline __attribute__((always_inline)) bool is_mirrored(bool is_double, bool is_complex,
+                                                              const void *x, int64_t ld, int64_t n)
+{
+    enum { SIDE = 64 }; // two squares of these stay in cache
+    for (int64_t jb = 0; jb < n; jb += SIDE) {
+        for (int64_t ib = jb; ib < n; ib += SIDE) {
+            for (int64_t j = jb; j < gx_min(jb + SIDE, n); j++) {
+                for (int64_t i = gx_max(ib, j); i < gx_min(ib + SIDE, n); i++) {
+                    bool is_same = part_at(is_double, is_complex, x, ld, i, j, 0) ==
+                                   part_at(is_double, is_complex, x, ld, j, i, 0);
+                    if (!is_same ||
+                        (is_complex && part_at(is_double, is_complex, x, ld, i, j, 1) !=
+                                           -part_at(is_double, is_complex, x, ld, j, i, 1))) {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+    return true;
+}
+
+bool gx_dense_is_hermitian(gx_dtype dtype, const void *x, int64_t ld, int64_t n)
+{
+    switch (dtype) {
+    case GX_F64:
+        return is_mirrored(true, false, x, ld, n);
+    case GX_F32:
+        return is_mirrored(false, false, x, ld, n);
+    case GX_C128:
+        return is_mirrored(true, true, x, ld, n);
+    default:
+        return is_mirrored(false, true, x, ld, n);
+    }
+}
+
+gx_code gx_dense_sums_of(gx_run *run, gx_dtype dtype, const void *x, int64_t ld, int64_t m,
+                         int64_t n, gx_dense_sums *sums)
+{
+    double out[2] = {0, 0};
+    *sums = (gx_dense_sums){{0, 0}, 0};
+    gx_dense_call(
+        run, GX_REDUCE, dtype,
+        &(gx_args){
+            .m = m, .n = n, .a = x, .lda = ld, .reduce_kind = GX_REDUCE_SUMSQ, .reduce = out});
+    sums->norm = out[1] == 0 ? 0 : out[0] * sqrt(out[1]);
+    for (int64_t i = 0; i < gx_min(m, n) && gx_ok(run); i++) {
+        double pair[2];
+        gx_convert(dtype, gx_at(x, dtype, ld, i, i), 1, GX_C128, pair, 1, 1, 1);
+        sums->trace.re += pair[0];
+        sums->trace.im += pair[1];
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+gx_code gx_dense_check_sums(gx_run *run, const char *label, const char *what, gx_dtype dtype,
+                            const gx_dense_sums *sums, const gx_scalar *values, int64_t count,
+                            bool has_trace, bool has_squares)
+{
+    double eps = gx_dtype_is_double(dtype) ? 0x1p-52 : 0x1p-23, n = (double)gx_max(count, 1);
+    double unit = sums->norm == 0 ? 1 : sums->norm, limit = 10 * n * n * eps;
+    double re = -sums->trace.re / unit, im = -sums->trace.im / unit;
+    double squares = sums->norm == 0 ? 0 : -1;
+    for (int64_t i = 0; i < count && gx_ok(run); i++) {
+        double x = values[i].re / unit, y = values[i].im / unit;
+        re += x;
+        im += y;
+        squares += x * x + y * y;
+    }
+    bool is_good = (!has_trace || hypot(re, im) <= limit) &&
+                   (!has_squares || fabs(squares) <= limit); // NaN is not
+    return is_good || !gx_ok(run) || !isfinite(sums->norm)
+               ? (gx_ok(run) ? GX_OK : run->err.code)
+               : gx_run_failf(run, GX_NUMERIC,
+                              "the %s found are not those of %s: off by %.3g of its norm", what,
+                              label, has_squares ? fabs(squares) : hypot(re, im));
+}
+
+/* ---- calling -------------------------------------------------------------------------------- */
+
+gx_code gx_dense_device(gx_run *run, const gx_backend **backend, gx_dev **dev)
+{
+    gx_err err = {0};
+    if (gx_run_device(run, backend, dev) != GX_OK) {
+        return run->err.code;
+    }
+    if ((*backend)->alloc != NULL) {
+        *backend = &gx_backend_cpu;
+        (*backend)->open(0, dev, &err); // of which there is one, without a state to close
+    }
+    return gx_run_fail(run, &err);
+}
+
+gx_code gx_dense_call(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+{
+    const double WORTH_A_TEAM = 4e6; // about 0.1 ms on one core
+    const gx_backend *backend;
+    gx_dev *dev;
+    if (!gx_ok(run) || gx_dense_device(run, &backend, &dev) != GX_OK) {
+        return run->err.code;
+    }
+    gx_err err = {0};
+    gx_args call = *args;
+    int64_t info = 0, start_ns = gx_now_ns();
+    call.info = args->info == NULL ? &info : args->info;
+    double flops = gx_kernel_flops(kernel, dtype, args);
+    gx_cut cut = {.is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0};
+    gx_team *team = flops < WORTH_A_TEAM ? NULL : gx_run_team(run);
+    gx_team_call(team, backend, dev, kernel, dtype, &call, &cut, &err);
+    if (info > 0 && err.code == GX_OK) {
+        gx_fail(&err, GX_NUMERIC, "the iteration did not converge (%s: %lld)",
+                gx_kernel_name(kernel), (long long)info);
+    }
+    gx_stats *stats = &run->ctx->stats;
+    gx_stats_add(stats, GX_STAT_COMPUTE_NS, gx_now_ns() - start_ns);
+    gx_stats_add(stats, GX_STAT_KERNELS, 1);
+    gx_stats_add(stats, GX_STAT_FLOPS, (int64_t)flops);
+    gx_run_fail(run, &err);
+    return gx_run_poll(run);
+}
+
+size_t gx_dense_call_bytes(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+{
+    const gx_backend *backend;
+    gx_dev *dev;
+    return !gx_ok(run) || gx_dense_device(run, &backend, &dev) != GX_OK
+               ? 0
+               : gx_team_call_bytes(backend, dev, kernel, dtype, args);
+}
+
+void gx_dense_mirror(gx_run *run, gx_dtype dtype, void *x, int64_t ld, int64_t n)
+{
+    gx_dense_call(
+        run, GX_SYMMETRIZE, dtype,
+        &(gx_args){.transa = GX_CONJ_TRANS, .uplo = GX_LOWER, .m = n, .n = n, .c = x, .ldc = ld});
+    for (int64_t i = 0; i < n && gx_dtype_is_complex(dtype); i++) {
+        size_t part = gx_dtype_bytes(dtype) / 2;
+        memset((char *)gx_at(x, dtype, ld, i, i) + part, 0, part);
+    }
+}
+
+/* 1300000000 as "1.30 GB". */
+static void show_bytes(double bytes, char text[32])
+{
+    static const char *const units[] = {"bytes", "KB", "MB", "GB", "TB", "PB"};
+    int u = 0;
+    for (; bytes >= 1000 && u < 5; u++) {
+        bytes /= 1000;
+    }
+    snprintf(text, 32, u == 0 ? "%.0f %s" : "%.3g %s", bytes, units[u]);
+}
+
+gx_code gx_dense_fits(gx_run *run, size_t bytes, const char *what, const gx_mat *A,
+                      const char *advice)
+{
+    char needed[32], available[32];
+    size_t free_bytes = gx_mem_available(run->ctx->mem);
+    if (!gx_ok(run) || bytes <= free_bytes) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    show_bytes((double)bytes, needed);
+    show_bytes((double)free_bytes, available);
+    return gx_run_failf(run, GX_BUDGET,
+                        "%s of %s (%lldx%lld %s) need %s (%zu bytes) in memory but memory_limit "
+                        "leaves %s (%zu bytes): %s",
+                        what, A->label, (long long)A->rows, (long long)A->cols,
+                        gx_dtype_name(A->dtype), needed, bytes, available, free_bytes, advice);
+}

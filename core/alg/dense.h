@@ -1,0 +1,79 @@
+/*
+** Matrices that are worked on as a whole: loaded into one buffer of the governor's memory, and
+** given to one kernel call that the team shares.
+**
+** For what LAPACK does best on all of a matrix, and for the small matrices inside larger
+** algorithms.  All are sticky: in a run that has failed they do nothing.
+*/
+#ifndef GX_DENSE_H
+#define GX_DENSE_H
+
+#include "../mat/mat.h"
+
+/* count elements of dtype; *ptr NULL on failure.  Freed with gx_mem_free(run->ctx->mem, ptr). */
+gx_code gx_dense_alloc(gx_run *run, gx_dtype dtype, int64_t count, const char *what, void **ptr);
+
+/*
+** Fill dst (column-major, leading dimension ld) with all of mat, as dtype.  Helper threads read
+** where they can.  Reads each tile once.
+*/
+gx_code gx_dense_load(gx_run *run, const gx_mat *mat, gx_dtype dtype, void *dst, int64_t ld);
+
+/* The same of rows i0 .. i0 + m - 1. */
+gx_code gx_dense_load_rows(gx_run *run, const gx_mat *mat, int64_t i0, int64_t m, gx_dtype dtype,
+                           void *dst, int64_t ld);
+
+/* Write all of a sink from src, leading dimension ld, a tile column at a time. */
+gx_code gx_dense_write(gx_run *run, gx_sink *sink, const void *src, int64_t ld);
+
+/* GX_NUMERIC "LABEL has NaN at (2, 3)" (or Inf), the first one down the columns. */
+gx_code gx_dense_finite(gx_run *run, const char *label, gx_dtype dtype, const void *x, int64_t ld,
+                        int64_t m, int64_t n);
+/* The same of a piece whose first element is (i0, j0) of the matrix. */
+gx_code gx_dense_finite_part(gx_run *run, const char *label, gx_dtype dtype, const void *x,
+                             int64_t ld, int64_t m, int64_t n, int64_t i0, int64_t j0);
+
+/* The lower triangle of x over the upper one, conjugated; a real diagonal; n x n. */
+void gx_dense_mirror(gx_run *run, gx_dtype dtype, void *x, int64_t ld, int64_t n);
+
+/* x = x^H to the bit; n x n. */
+bool gx_dense_is_hermitian(gx_dtype dtype, const void *x, int64_t ld, int64_t n);
+
+/* The sum of the diagonal, and the Frobenius norm: what eigenvalues and singular values keep. */
+typedef struct gx_dense_sums {
+    gx_scalar trace;
+    double norm;
+} gx_dense_sums;
+gx_code gx_dense_sums_of(gx_run *run, gx_dtype dtype, const void *x, int64_t ld, int64_t m,
+                         int64_t n, gx_dense_sums *sums);
+
+/*
+** Check a result by what it keeps: GX_NUMERIC where the count values found do not add up to the
+** trace (has_trace), or their squares to the square of the norm (has_squares), within 10 count^2
+** roundings.  Costs nothing beside the call, and sees a backend that returns wrong numbers.
+*/
+gx_code gx_dense_check_sums(gx_run *run, const char *label, const char *what, gx_dtype dtype,
+                            const gx_dense_sums *sums, const gx_scalar *values, int64_t count,
+                            bool has_trace, bool has_squares);
+
+/*
+** One kernel call on host memory, over the team; `work`, `threads` are filled in.  args->info may
+** be NULL: then info > 0 fails the run (GX_NUMERIC, "the iteration did not converge").  The device
+** is the run's where that is a host, else the CPU.
+*/
+gx_code gx_dense_call(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
+
+/* The backend whose kernels take host memory: the run's, or else the CPU's. */
+gx_code gx_dense_device(gx_run *run, const gx_backend **backend, gx_dev **dev);
+
+/* What that call takes beside its operands. */
+size_t gx_dense_call_bytes(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
+
+/*
+** Refuse early what memory_limit does not allow: what, its bytes, what is available, and the
+** advice, as in "all eigenvalues of A (9000x9000 f64) need 1.3 GB ...: ask for k of them".
+*/
+gx_code gx_dense_fits(gx_run *run, size_t bytes, const char *what, const gx_mat *A,
+                      const char *advice);
+
+#endif

@@ -1,0 +1,313 @@
+/*
+** Spectra on a device: see dense_device.h.
+**
+**   up        c, through page-locked buffers (device_copy.h)
+**   kernel    cuSOLVER's Xsyevd, Xgeev, Xgesvd behind the backend's SYEV, GEEV, GESDD
+**   down      values, and vectors to memory of their own, so that c is as it was until all is well
+**   check     two random vectors, O(n^2) (dense_check.c): sizes at which a library gives wrong
+**             numbers without a word have been published, and more may come
+**
+** What the device cannot do, for want of memory, of a kernel, of convergence or of a right answer,
+** the host does from the beginning; gx_stats says why.  GEES has no counterpart in cuSOLVER, and
+** left vectors of GEEV none that can be matched with the right ones: they are the host's.
+**
+** Whether: predicted, from SYEV's measured rates on the host and on the device; the others are so
+** many times slower than it for the same flops, on either side (slower_of).  Copies come to that.
+**
+** Memory on the device: c, values, vectors and the kernel's workspace; on the host, for SYEV's
+** vectors, n^2 elements, less than the host's own call takes.
+*/
+#include "dense_device.h"
+#include "../device/device_copy.h"
+#include "dense.h"
+#include "plan.h"
+#include "probe.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct slower {
+    double host, device;
+} slower;
+
+/* GESDD: sixteen cores and an H200.  GEEV's device figure is cautious: it has not been measured. */
+static slower slower_of(gx_kernel_id kernel)
+{
+    switch (kernel) {
+    case GX_SYEV:
+        return (slower){1, 1};
+    case GX_GEEV:
+        return (slower){6, 60};
+    default:
+        return (slower){1.3, 4};
+    }
+}
+
+/* Of a call on the device; bytes in their order, 0: not there. */
+enum { PART_C, PART_VALUES, PART_LEFT, PART_RIGHT, PART_WORK, PARTS };
+
+typedef struct spectrum {
+    gx_run *run;
+    gx_kernel_id kernel;
+    gx_dtype dtype, real, wide;
+    const gx_args *host;
+    gx_accel *accel;
+    size_t limit;
+    int64_t least; /* values */
+    int64_t left_cols, right_rows;
+    size_t bytes[PARTS];
+    void *part[PARTS];
+    void *vectors; /* SYEV's on the host, before they replace c */
+} spectrum;
+
+static bool is_svd(const spectrum *s)
+{
+    return s->kernel == GX_GESDD;
+}
+
+static gx_dtype vector_dtype(const spectrum *s)
+{
+    return s->kernel == GX_GEEV ? s->wide : s->dtype;
+}
+
+/* The same call with its parts on the device; NULL parts before they are taken. */
+static gx_args device_args(const spectrum *s)
+{
+    gx_args args = *s->host;
+    args.c = s->part[PART_C];
+    args.ldc = gx_max(1, args.m);
+    args.values = s->part[PART_VALUES];
+    args.left = s->part[PART_LEFT];
+    args.ldleft = gx_max(1, args.m);
+    args.right = s->part[PART_RIGHT];
+    args.ldright = gx_max(1, s->right_rows);
+    args.work = s->part[PART_WORK];
+    return args;
+}
+
+static void measure(spectrum *s)
+{
+    const gx_args *a = s->host;
+    size_t element = gx_dtype_bytes(s->dtype), vector = gx_dtype_bytes(vector_dtype(s));
+    s->real = gx_dtype_is_double(s->dtype) ? GX_F64 : GX_F32;
+    s->least = gx_min(a->m, a->n);
+    s->left_cols = is_svd(s) ? (a->is_full ? a->m : s->least) : a->n;
+    s->right_rows = is_svd(s) && !a->is_full ? s->least : a->n;
+    bool has_right = a->wants_right && s->kernel != GX_SYEV;
+    s->bytes[PART_C] = (size_t)(a->m * a->n) * element;
+    s->bytes[PART_VALUES] =
+        (size_t)s->least * gx_dtype_bytes(s->kernel == GX_GEEV ? s->wide : s->real);
+    s->bytes[PART_LEFT] = a->wants_left ? (size_t)(a->m * s->left_cols) * vector : 0;
+    s->bytes[PART_RIGHT] = has_right ? (size_t)(s->right_rows * a->n) * vector : 0;
+    gx_args args = device_args(s);
+    s->bytes[PART_WORK] =
+        s->accel->backend->workspace == NULL
+            ? 0
+            : s->accel->backend->workspace(s->accel->dev, s->kernel, s->dtype, &args);
+}
+
+/* ---- whether -------------------------------------------------------------------------------- */
+
+static double host_seconds(const spectrum *s)
+{
+    gx_ctx *ctx = s->run->ctx;
+    int threads = (int)ctx->config.number[GX_SET_THREADS];
+    return slower_of(s->kernel).host *
+           gx_profile_kernel(gx_profile_get(ctx), s->kernel, s->dtype, s->host, threads);
+}
+
+static double device_seconds(const spectrum *s)
+{
+    const gx_device_profile *device = &s->accel->profile;
+    double down = (double)(s->bytes[PART_LEFT] + s->bytes[PART_RIGHT]);
+    down += s->kernel == GX_SYEV && s->host->wants_right ? (double)s->bytes[PART_C] : 0;
+    return slower_of(s->kernel).device *
+               gx_profile_device_kernel(device, s->kernel, s->dtype, s->host) +
+           (double)s->bytes[PART_C] / device->upload_bytes_per_s +
+           down / device->download_bytes_per_s;
+}
+
+static bool is_faster(const spectrum *s)
+{
+    return s->run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA ||
+           device_seconds(s) < host_seconds(s);
+}
+
+/* Does the device have such a kernel? */
+static bool is_offered(const spectrum *s)
+{
+    const gx_args *a = s->host;
+    bool is_known =
+        s->kernel == GX_SYEV || s->kernel == GX_GESDD || (s->kernel == GX_GEEV && !a->wants_left);
+    return is_known && a->m > 0 && a->n > 0;
+}
+
+/* The accelerator, where it has the kernel and is worth it. */
+static bool choose(spectrum *s)
+{
+    if (!is_offered(s)) {
+        return false;
+    }
+    gx_ctx *ctx = s->run->ctx;
+    double rate = gx_profile_flops(gx_profile_get(ctx), s->dtype, 1024,
+                                   (int)ctx->config.number[GX_SET_THREADS]);
+    // The flops that the host does in that time.
+    s->accel = gx_plan_candidate(s->run, host_seconds(s) * rate, s->dtype, &s->limit);
+    if (s->accel == NULL || !gx_accel_offers(s->accel, s->kernel, s->dtype)) {
+        return false;
+    }
+    measure(s);
+    return is_faster(s);
+}
+
+double gx_dense_spectrum_seconds(gx_run *run, gx_kernel_id kernel, gx_dtype dtype,
+                                 const gx_args *args, bool *is_chosen)
+{
+    spectrum s = {.run = run,
+                  .kernel = kernel,
+                  .dtype = dtype,
+                  .wide = gx_dtype_promote(dtype, GX_C64),
+                  .host = args,
+                  .accel = run->target};
+    *is_chosen = false;
+    if (s.accel == NULL) {
+        return host_seconds(&s);
+    }
+    if (!is_offered(&s) || !gx_accel_offers(s.accel, kernel, dtype)) {
+        return 0;
+    }
+    measure(&s);
+    size_t all = 0;
+    for (int k = 0; k < PARTS; k++) {
+        all += gx_pool_rounded(s.bytes[k]);
+    }
+    bool fits = all <= run->target_bytes;
+    *is_chosen = fits && is_faster(&s);
+    return fits ? device_seconds(&s) : 0;
+}
+
+/* ---- the call ------------------------------------------------------------------------------- */
+
+static gx_code take_parts(spectrum *s, gx_err *err)
+{
+    for (int k = 0; k < PARTS; k++) {
+        if (s->bytes[k] > 0) {
+            GX_TRY(gx_pool_take(s->accel->pool, s->bytes[k], s->limit, &s->part[k], err));
+        }
+    }
+    return s->kernel == GX_SYEV && s->host->wants_right
+               ? gx_mem_alloc(s->run->ctx->mem, s->bytes[PART_C], "eigenvectors", &s->vectors, err)
+               : GX_OK;
+}
+
+static void give_parts(spectrum *s)
+{
+    for (int k = 0; k < PARTS; k++) {
+        gx_pool_give(s->accel->pool, s->part[k], s->bytes[k]);
+        s->part[k] = NULL;
+    }
+}
+
+/* Values and vectors to the host; c is not touched. */
+static gx_code fetch(const spectrum *s, gx_err *err)
+{
+    const gx_args *a = s->host;
+    gx_run *run = s->run;
+    gx_dtype vector = vector_dtype(s), value = s->kernel == GX_GEEV ? s->wide : s->real;
+    GX_TRY(gx_device_get(run, s->accel, value, s->least, 1, s->part[PART_VALUES], a->values,
+                         s->least, err));
+    if (s->vectors != NULL) {
+        GX_TRY(gx_device_get(run, s->accel, s->dtype, a->n, a->n, s->part[PART_C], s->vectors, a->n,
+                             err));
+    }
+    if (s->part[PART_LEFT] != NULL) {
+        GX_TRY(gx_device_get(run, s->accel, vector, a->m, s->left_cols, s->part[PART_LEFT], a->left,
+                             a->ldleft, err));
+    }
+    return s->part[PART_RIGHT] == NULL
+               ? GX_OK
+               : gx_device_get(run, s->accel, vector, s->right_rows, a->n, s->part[PART_RIGHT],
+                               a->right, a->ldright, err);
+}
+
+static gx_code compute(spectrum *s, int64_t *info, gx_err *err)
+{
+    const gx_backend *backend = s->accel->backend;
+    GX_TRY(take_parts(s, err));
+    GX_TRY(gx_device_put(s->run, s->accel, s->dtype, s->host->m, s->host->n, s->host->c,
+                         gx_max(1, s->host->ldc), s->part[PART_C], err));
+    if (!gx_ok(s->run)) {
+        return GX_OK;
+    }
+    gx_args args = device_args(s);
+    args.info = info;
+    GX_TRY(backend->kernel[s->kernel][s->dtype](s->accel->dev, s->accel->run, &args, err));
+    GX_TRY(backend->queue_wait(s->accel->dev, s->accel->run, err));
+    if (*info != 0) {
+        return gx_fail(err, GX_NUMERIC, "%s's %s did not converge (%lld)", backend->name,
+                       gx_kernel_name(s->kernel), (long long)*info);
+    }
+    return fetch(s, err);
+}
+
+/* Are the results right? */
+static gx_code check(const spectrum *s, gx_err *err)
+{
+    gx_args args = *s->host;
+    args.right = s->vectors != NULL ? s->vectors : args.right;
+    args.ldright = s->vectors != NULL ? args.n : args.ldright;
+    double ratio = gx_dense_ratio(s->run, s->kernel, s->dtype, &args);
+    gx_stats *stats = &s->run->ctx->stats;
+    gx_stats_add(stats, GX_STAT_PROBES, 1);
+    gx_stats_set(stats, GX_STAT_PROBE_RATIO, ratio < 1e15 ? (int64_t)(1000 * ratio) : INT64_MAX);
+    return ratio <= GX_PROBE_MOST || !gx_ok(s->run)
+               ? GX_OK
+               : gx_fail(err, GX_NUMERIC,
+                         "the result of %s's %s failed its check (ratio %.3g of at most %d)",
+                         s->accel->backend->name, gx_kernel_name(s->kernel), ratio, GX_PROBE_MOST);
+}
+
+/* true: done, or the run has failed.  false: the host has to do it, args->c is as it was. */
+static bool run_on_device(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+{
+    int64_t info = 0, start_ns = gx_now_ns();
+    spectrum s = {.run = run, .kernel = kernel, .dtype = dtype, .host = args};
+    gx_err err = {0};
+    s.wide = gx_dtype_promote(dtype, GX_C64);
+    if (!gx_ok(run) || !choose(&s)) {
+        return false;
+    }
+    gx_code rc = compute(&s, &info, &err);
+    gx_err late = {0};
+    gx_device_settle(s.accel, &late);
+    give_parts(&s);
+    if (rc == GX_OK && gx_ok(run)) {
+        rc = check(&s, &err);
+    }
+    if (rc == GX_OK && gx_ok(run) && s.vectors != NULL) {
+        for (int64_t j = 0; j < args->n; j++) {
+            memcpy(gx_at(args->c, dtype, args->ldc, 0, j), gx_at(s.vectors, dtype, args->n, 0, j),
+                   (size_t)args->n * gx_dtype_bytes(dtype));
+        }
+    }
+    gx_mem_free(run->ctx->mem, s.vectors);
+    if (!gx_ok(run)) {
+        return true;
+    }
+    if (rc != GX_OK) {
+        gx_device_give_up(run, s.accel, &err);
+        return false;
+    }
+    gx_stats *stats = &run->ctx->stats;
+    gx_stats_add(stats, GX_STAT_DEVICE_CALLS, 1);
+    gx_stats_add(stats, GX_STAT_KERNELS, 1);
+    gx_stats_add(stats, GX_STAT_FLOPS, (int64_t)gx_kernel_flops(kernel, dtype, args));
+    gx_stats_add(stats, GX_STAT_COMPUTE_NS, gx_now_ns() - start_ns);
+    return true;
+}
+
+gx_code gx_dense_spectrum(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+{
+    return run_on_device(run, kernel, dtype, args) ? gx_run_poll(run)
+                                                   : gx_dense_call(run, kernel, dtype, args);
+}

@@ -1,0 +1,146 @@
+/*
+** The planner: how an operation is cut.  Pure functions of shapes, budgets and the machine's facts.
+**
+** Everything that is a choice is made here and nowhere else: block sizes, the part of the result
+** that stays in memory, lookahead, pieces.  Drivers execute plans; backends decide nothing.
+*/
+#ifndef GX_PLAN_H
+#define GX_PLAN_H
+
+#include "../exec/predict.h"
+#include "../exec/prog.h"
+#include "alg.h"
+
+/* How a product is cut.  All in elements unless said otherwise. */
+typedef struct gx_matmul_plan {
+    int64_t m, n, k;
+    gx_dtype dtype;
+    bool is_syrk;                      /* op(B) is op(A)^T or ^H of the same source          */
+    bool is_hermitian;                 /* ... conjugated: herk                               */
+    int64_t block_m, block_n, block_k; /* a block of C, A, B                         */
+    int64_t super_m, super_n;          /* blocks of C resident at a time, as a rectangle     */
+    bool is_snake;                     /* k runs back and forth, so that panels survive      */
+    gx_cut cut;
+    int64_t lookahead; /* calls                                              */
+} gx_matmul_plan;
+
+/* C's tile shape is that of the sink, or of one it would have. */
+void gx_plan_matmul(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int64_t tile_n,
+                    gx_matmul_plan *plan);
+
+/*
+** Reads of a product with this plan's rectangle, in bytes, if nothing survived from one rectangle
+** to the next; the dry run of the program (gx_prog_cost) is exact.
+*/
+double gx_plan_matmul_reads(const gx_matmul_plan *plan, int64_t super_m, int64_t super_n);
+
+/* Calls of its program, at most. */
+int64_t gx_plan_matmul_calls(const gx_matmul_plan *plan);
+
+/* The memory that blocks may take where the program is to run: the device's, or the host's. */
+size_t gx_plan_memory(const gx_run *run);
+
+/*
+** What a program keeps free of that beside its blocks: on the host so many bytes, on a device what
+** its kernels want there and its buffers' sizes waste.
+*/
+size_t gx_plan_reserve(const gx_run *run, size_t host_bytes);
+
+/*
+** Edge of the square blocks of a program on a device with so much memory for them: large enough for
+** its full rate, several along a side of `most` elements, so that copies and kernels overlap, and
+** enough of them in its memory.
+*/
+int64_t gx_plan_device_edge(size_t available, size_t element, int64_t most);
+
+/* The program of a product (alg_matmul.c); NULL when the run has failed.  Freed by the caller. */
+gx_prog *gx_matmul_program(gx_run *run, const gx_matmul_args *args, const gx_matmul_plan *plan,
+                           gx_sink *C);
+
+/* How a Cholesky factorisation is cut (plan_factor.c).  In blocks unless said otherwise. */
+typedef struct gx_cholesky_plan {
+    int64_t n; /* elements */
+    gx_dtype dtype;
+    gx_uplo uplo;
+    int64_t block;            /* edge of a block, elements                                      */
+    int64_t super_m, super_n; /* the rectangle of the factor that stays in memory               */
+    bool is_panel;            /* super_m reaches the bottom: panel-left, else block-left        */
+    bool is_in_memory;        /* everything fits                                                */
+    bool is_snake;            /* what is subtracted runs back and forth, so that blocks survive */
+    gx_cut cut;
+    int64_t lookahead; /* calls */
+    gx_mat mirror;     /* UPPER: A^H, a view of A; so the plan outlives its program */
+} gx_cholesky_plan;
+
+/* tile: edge of the sink's tiles, which are square. */
+void gx_plan_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, int64_t tile,
+                      gx_cholesky_plan *plan);
+
+/* Its program (alg_chol.c); NULL when the run has failed.  Freed by the caller. */
+gx_prog *gx_cholesky_program(gx_run *run, const gx_mat *A, gx_cholesky_plan *plan, gx_sink *F);
+
+/* How a triangular solve or product is cut: A n x n, X with `lines` right-hand sides. */
+typedef struct gx_tri_plan {
+    int64_t n, lines; /* elements */
+    gx_dtype dtype;
+    int64_t edge;                /* of A's blocks, elements                                    */
+    int64_t block_n, block_line; /* of X's blocks, along the triangle and across, elements     */
+    int64_t super;               /* X's blocks along the triangle that stay in memory ...      */
+    int64_t strip;               /* ... and across                                             */
+    int64_t sweeps;              /* over A: 2 for a Cholesky factor                            */
+    gx_cut cut;
+    int64_t lookahead; /* calls */
+} gx_tri_plan;
+
+/* tile_n, tile_line: the sink's tile, along A's side and across. */
+void gx_plan_tri(gx_run *run, const gx_mat *A, int64_t lines, gx_dtype dtype, int64_t tile_n,
+                 int64_t tile_line, int64_t sweeps, gx_tri_plan *plan);
+
+/* Calls of its program, at most. */
+int64_t gx_plan_tri_calls(const gx_tri_plan *plan);
+
+/* ---- where: place.c -------------------------------------------------------------------- */
+
+/*
+** The accelerator that a call of so many flops may use, opened if that is worth it; NULL: the host.
+** *device_bytes: the memory it may take there.
+*/
+struct gx_accel *gx_plan_candidate(gx_run *run, double flops, gx_dtype dtype, size_t *device_bytes);
+
+/* The same however little there is to do: for gx_plan, which shows both. */
+struct gx_accel *gx_plan_look(gx_run *run, size_t *device_bytes);
+
+/*
+** So many flops are being done on the host while the device is not open: what it would have saved
+** is remembered, and when that comes to the cost of opening it, the next call does.
+*/
+void gx_plan_owe(gx_run *run, double flops, gx_dtype dtype);
+
+/* Is the device, once open, the place for so many flops? */
+bool gx_plan_is_faster(double flops, const gx_terms *host, const gx_terms *device);
+
+/* What was begun on a device is done again on the host: the predictions so far do not count. */
+void gx_plan_restart(gx_run *run);
+
+/*
+** Where a program that is written down is to run: on the accelerator when that is predicted to be
+** faster, or when the setting 'backend' is cuda and the device can; else NULL, the host.
+*/
+struct gx_accel *gx_plan_place(gx_prog *prog, size_t *device_bytes);
+
+/*
+** A driver whose blocks depend on where it runs: build() plans and writes the program down, for the
+** device run->target with run->target_bytes of memory, or for the host where that is NULL; it
+** returns NULL when the run has failed.  Called once for the host and, where a device comes into
+** question, again for it, with less memory when that runs out.  flops: of the whole.
+*/
+typedef gx_prog *(*gx_plan_build)(gx_run *run, void *arg);
+gx_code gx_plan_run(gx_run *run, double flops, gx_dtype dtype, gx_plan_build build, void *arg);
+
+/* Bytes per second that the helpers read from the database. */
+double gx_plan_read_rate(gx_run *run);
+
+/* Seconds of work without a program on the host.  edge: smallest side of its blocks, elements. */
+double gx_plan_seconds(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t edge);
+
+#endif

@@ -1,0 +1,267 @@
+/*
+** The interface between the core and a device: facts, memory, queues, and a table of kernels.
+**
+** A backend states facts and offers kernels; it never decides (plan.c does).  The reference
+** backend (kernels/ref*.c, plain loops) fills every slot and is the oracle of the tests.  The CPU
+** backend starts from it and overrides slots with OpenBLAS and vector loops.  The CUDA backend is a
+** separate shared object opened on first need; it exports one function returning its const
+** gx_backend *.
+**
+** A new kernel: enum value here, slot in kernels/ref*.c, row in test_kernels.c; then
+** kernels/cpu*.c; then CUDA.  See docs/how-to-add-a-kernel.md.
+*/
+#ifndef GX_BACKEND_H
+#define GX_BACKEND_H
+
+#include "err.h"
+#include "types.h"
+
+#define GX_BACKEND_ABI 4
+
+struct gx_random; /* random.h */
+
+/* Private to each backend. */
+typedef struct gx_dev gx_dev;
+typedef struct gx_queue gx_queue;
+typedef struct gx_mark gx_mark;
+
+/* Facts a backend reports. */
+typedef struct gx_dev_info {
+    char name[64];                      /* "cpu", "cuda:0 NVIDIA H200"                  */
+    char driver[48];                    /* "CUDA 13.0, driver 13.0"; "" where there is none */
+    bool is_host;                       /* kernels take host pointers                   */
+    size_t free_bytes, total_bytes;     /* the device's memory                          */
+    double upload_bytes_per_s;          /* host to device; 0 when is_host               */
+    double download_bytes_per_s;        /* device to host; 0 when is_host               */
+    double flops_per_s[GX_DTYPE_COUNT]; /* large gemm; 0 = not measured                 */
+    double launch_s;                    /* fixed cost of one kernel call, seconds       */
+} gx_dev_info;
+
+/*
+** The kernels.  All matrices are column-major blocks in the device's memory; op(X) is X, X^T or X^H
+** by transa/transb.  "m x n" is the shape of c unless said otherwise.  m, n, k may be 0.  a and c
+** may be the same block only where "in place" is said.  beta = 0 never reads c.
+*/
+typedef enum gx_kernel_id {
+    GX_GEMM,      /* c = alpha op(a) op(b) + beta c         op(a) m x k, op(b) k x n              */
+    GX_SYRK,      /* c = alpha op(a) op(a)^T + beta c       triangle uplo of c, n x n; op(a) n x k;
+                     transa NO_TRANS: a a^T, TRANS: a^T a                                         */
+    GX_HERK,      /* the same with ^H; alpha, beta real; transa NO_TRANS or CONJ_TRANS; the
+                     diagonal's imaginary part becomes 0                                          */
+    GX_FILL,      /* c = alpha                                                                    */
+    GX_COPY,      /* c = a                                  in place allowed                      */
+    GX_TRANSPOSE, /* c = op(a)                              a is n x m for TRANS, CONJ_TRANS      */
+    GX_CONJ,      /* c = conj(a)                            in place allowed                      */
+    GX_ADD,       /* c = alpha a + beta b                   in place allowed (c = a or c = b)     */
+    GX_MUL,       /* c = a .* b                             in place allowed                      */
+    GX_DIV,       /* c = a ./ b                             in place allowed; x/0 as IEEE says    */
+    GX_SCALE,     /* c = alpha a                            in place allowed                      */
+    GX_ABS,       /* c = |a|                                c of a's dtype, imaginary part 0      */
+    GX_SYMMETRIZE, /* copy triangle uplo of c onto the other one; n x n; conjugated for transa
+                     CONJ_TRANS                                                                   */
+    GX_PAIR,   /* c += a b and c2 += a^H b2       a m x n, read once; b, c2 n x k; b2, c m x k;
+                     b (with c) or b2 (with c2) may be NULL: only the other one                   */
+    GX_REDUCE, /* fold the m x n block a into reduce (below); c is not used                    */
+
+    /* Triangles.  Of a only the triangle that uplo names is read, for diag UNIT without its
+       diagonal.  TRSM, TRMM: a is m x m (LEFT) or n x n (RIGHT); alpha = 0 reads neither a nor c;
+       a zero on the diagonal divides as IEEE says.                                               */
+    GX_TRIANGLE, /* c = triangle uplo of a, zeros elsewhere; m x n; diag UNIT: ones on the
+                     diagonal                               in place allowed                      */
+    GX_TRSM,     /* c = alpha op(a)^-1 c (LEFT), alpha c op(a)^-1 (RIGHT)                        */
+    GX_TRMM,     /* c = alpha op(a) c (LEFT), alpha c op(a) (RIGHT)                              */
+
+    /* Factorisations, in place, as LAPACK leaves them.                                           */
+    GX_POTRF, /* triangle uplo of c = its Cholesky factor, c = L L^H or U^H U; n x n; the other
+                     triangle is untouched, the diagonal's imaginary part is not read and becomes 0.
+                     info: order of the first leading minor that is not positive definite (or
+                     has a NaN); what has been factored by then stays                             */
+    GX_GETRF, /* c = L\U, P c = L U with partial pivoting; m x n; pivots: min(m, n) rows, row j
+                     was exchanged with row pivots[j] >= j.  info: 1 + index of the first pivot
+                     that is exactly zero; the factorisation is complete all the same             */
+    GX_LASWP, /* rows row_offset + j and row_offset + pivots[j] of c exchanged, for j from
+                     pivot_first to pivot_last - 1, or in the opposite order (is_backward)        */
+
+    /* Reflectors: Q = H_1 H_2 ... H_k, H_i = I - tau_i v_i v_i^H, v_i the columns of V, which is
+       unit lower trapezoidal, m x k: the ones and what is above them are not read, so that V may
+       be what GEQRF left.  Q = I - V T V^H, T upper triangular k x k.  tau: k elements of dtype. */
+    GX_GEQRF, /* c = V\R, c = Q R; m x n; tau: min(m, n)                                      */
+    GX_LARFT, /* c = T (k x k, zeros below the diagonal); a = V, m x k, m >= k, or the V2 of
+                     [I; V2] (is_pentagon, below); tau                                            */
+    GX_LARFB, /* c = op(Q) c (LEFT), c op(Q) (RIGHT); a = V of k columns, b = T; transa
+                     NO_TRANS or CONJ_TRANS (TRANS for real dtypes)                               */
+    GX_ORMQR, /* the same, with tau instead of b: for many reflectors                         */
+    GX_ORGQR, /* c = the first n columns of Q, of k reflectors; m x n, m >= n >= k; the first
+                     k columns of c are V at entry                                                */
+
+    /* The same of two blocks on top of each other: V = [I; V2], V2 a full block.  m x n is c2.   */
+    GX_TPQRT,  /* [R; c2] = Q [R'; 0] of c = R (upper triangle, n x n; the rest untouched) and
+                     c2, m x n; then c = R', c2 = V2; tau: n                                      */
+    GX_TPMQRT, /* [c; c2] = op(Q) [c; c2] (LEFT: c k x n, c2 m x n), [c c2] op(Q) (RIGHT: c
+                     m x k, c2 m x n); a = V2, m x k (LEFT), n x k (RIGHT); tau                   */
+
+    /* Spectra.  One call on one block; it may take `threads` threads.  c holds neither NaN nor Inf
+       at entry.  info: > 0 where the iteration did not converge; results are then undefined.     */
+    GX_SYEV,  /* values: of the Hermitian matrix whose triangle uplo is c's, n x n, ascending;
+                     wants_right: c = its eigenvectors, orthonormal; c is overwritten             */
+    GX_GEEV,  /* values: of c, n x n, destroyed, in any order, those of real matrices real or
+                     conjugate pairs side by side, the positive imaginary part first; right, left
+                     = eigenvectors of length 1, n x n, of the complex dtype, where wanted: c x =
+                     value x, y^H c = value y^H                                                   */
+    GX_GEES,  /* c = T, upper triangular, zeros below; n x n; right = Q where wanted: c before =
+                     Q T Q^H; values: of T, down its diagonal.  Real dtypes: T has 2 x 2 blocks on
+                     its diagonal, one for each conjugate pair, the positive imaginary part first */
+    GX_GESDD, /* c = U diag(values) V^H; m x n, destroyed; values: min(m, n), descending.  left
+                     = U, m x min(m, n), right = V^H, min(m, n) x n; is_full: m x m and n x n.
+                     wants_left and wants_right are the same                                      */
+
+    /* For devices: what the host does by gx_convert() and gx_random_generate().                  */
+    GX_CONVERT, /* c = a, whose elements are of the dtype `from`; m x n; a real c drops imaginary
+                     parts                                                                        */
+    GX_RANDOM,  /* c = the m x n elements from (first_row, first_col) on of the matrix `random`  */
+    GX_KERNEL_COUNT
+} gx_kernel_id;
+
+/* What GX_REDUCE computes.  NaN goes through: a block with a NaN has NaN sums and a NaN max_abs. */
+typedef enum gx_reduce_kind {
+    GX_REDUCE_SUM,     /* sum of the elements: out[0] = re, out[1] = im                          */
+    GX_REDUCE_SUMSQ,   /* sum |a|^2 as scale^2 * ssq, no overflow: out[0] = scale, out[1] = ssq  */
+    GX_REDUCE_MAX_ABS, /* out[0] = max |a|                                                       */
+    GX_REDUCE_MIN,     /* real only: out[0] = smallest                                           */
+    GX_REDUCE_MAX,     /* real only: out[0] = largest                                            */
+    GX_REDUCE_COL_ABS, /* out[0..n-1] = sum of |a| down each column                              */
+    GX_REDUCE_ROW_ABS, /* out[0..m-1] = sum of |a| along each row                                */
+    GX_REDUCE_COL_SUM, /* out[0..2n-1] = sum down each column, (re, im) pairs                    */
+    GX_REDUCE_ROW_SUM, /* out[0..2m-1] = sum along each row, (re, im) pairs                      */
+    GX_REDUCE_KIND_COUNT
+} gx_reduce_kind;
+
+/* Doubles that GX_REDUCE writes for an m x n block. */
+int64_t gx_reduce_width(gx_reduce_kind kind, int64_t m, int64_t n);
+
+/* Arguments of every kernel: LAPACK names, sizes and leading dimensions in elements. */
+typedef struct gx_args {
+    gx_trans transa, transb;
+    gx_side side;
+    gx_uplo uplo;
+    gx_diag diag;
+    int64_t m, n, k;
+    gx_scalar alpha, beta;
+    const void *a;
+    int64_t lda;
+    const void *b;
+    int64_t ldb;
+    void *c;
+    int64_t ldc;
+    const void *b2; /* PAIR: the operand of c2                               */
+    int64_t ldb2;
+    void *c2; /* the lower (or right) block of TPQRT and TPMQRT; PAIR's second result */
+    int64_t ldc2;
+    void *tau;                       /* OUT of GEQRF and TPQRT, elements of dtype, in the device's
+                                        memory                                                */
+    int64_t *pivots;                 /* OUT of GETRF, host memory; counted from 0             */
+    int64_t pivot_first, pivot_last; /* LASWP: which of them                                  */
+    int64_t row_offset;              /* LASWP: row of c that pivots count as 0                */
+    bool is_backward;                /* LASWP: the last pivot first                           */
+    bool is_pentagon;                /* LARFT: reflectors as TPQRT makes them                 */
+    void *values;                    /* OUT of the spectra: in the device's memory, of dtype's
+                                        precision, real for SYEV, GESDD, complex for GEEV, GEES */
+    void *left;                      /* OUT of the spectra: left vectors, where wanted        */
+    int64_t ldleft;
+    void *right; /* OUT of the spectra: right vectors, where wanted       */
+    int64_t ldright;
+    bool wants_left, wants_right;
+    bool is_full;                   /* GESDD: square U and V^H                               */
+    int threads;                    /* spectra: how many the kernel may use; 0 = 1           */
+    gx_dtype from;                  /* CONVERT: of a                                     */
+    const struct gx_random *random; /* RANDOM: see random.h                              */
+    int64_t first_row, first_col;   /* RANDOM: where c begins                            */
+    gx_reduce_kind reduce_kind;
+    double *reduce; /* OUT of GX_REDUCE, host memory, overwritten                      */
+    void *work;     /* workspace() bytes, aligned to 64; kernels never allocate        */
+    int64_t *info;  /* OUT of POTRF, GETRF, spectra, valid after queue_wait(); 0 = good */
+} gx_args;
+
+/* What workspace() gives where it cannot say: more than any device has. */
+#define GX_NO_WORKSPACE ((size_t)1 << 60)
+
+typedef gx_code (*gx_kernel)(gx_dev *dev, gx_queue *queue, const gx_args *args, gx_err *err);
+
+typedef struct gx_backend {
+    int abi;          /* GX_BACKEND_ABI; checked at registration    */
+    const char *name; /* static string: "reference", "cpu", "cuda"  */
+
+    /* Devices.  count() may return 0.  open() gives *dev to the caller; NULL on failure. */
+    int (*count)(void);
+    gx_code (*open)(int ordinal, gx_dev **dev, gx_err *err);
+    void (*close)(gx_dev *dev); /* NULL is a no-op */
+    gx_code (*info)(gx_dev *dev, gx_dev_info *info, gx_err *err);
+
+    /*
+    ** Memory of the device; NULL for a host backend, whose memory is mem.c's.  GX_NOMEM: there
+    ** is not so much free now, and nothing else is wrong.
+    */
+    gx_code (*alloc)(gx_dev *dev, size_t bytes, void **ptr, gx_err *err);
+    void (*free)(gx_dev *dev, void *ptr);
+    gx_code (*pin)(gx_dev *dev, size_t bytes, void **host, gx_err *err); /* optional */
+    void (*unpin)(gx_dev *dev, void *host);                              /* optional */
+
+    /* Queues.  All NULL: a synchronous device, the queue argument of kernels is NULL. */
+    gx_code (*queue_create)(gx_dev *dev, gx_queue **queue, gx_err *err);
+    void (*queue_free)(gx_dev *dev, gx_queue *queue);
+    gx_code (*queue_wait)(gx_dev *dev, gx_queue *queue, gx_err *err); /* async errors show here */
+    gx_code (*queue_after)(gx_dev *dev, gx_queue *queue, gx_queue *earlier, gx_err *err);
+
+    /*
+    ** Marks: points in queues, for a device with queues.  mark_set() puts the mark behind what has
+    ** been enqueued so far, and moves one that was set before; a mark never set has passed.
+    ** mark_wait(): the host waits until it has passed; failures of the work before it show here
+    ** too, but what kernels leave in host memory is there only after queue_wait().
+    ** Any thread; a queue or mark is used by one thread at a time.
+    */
+    gx_code (*mark_create)(gx_dev *dev, gx_mark **mark, gx_err *err);
+    void (*mark_free)(gx_dev *dev, gx_mark *mark); /* NULL is a no-op */
+    gx_code (*mark_set)(gx_dev *dev, gx_queue *queue, gx_mark *mark, gx_err *err);
+    gx_code (*mark_wait)(gx_dev *dev, gx_mark *mark, gx_err *err);
+    gx_code (*queue_after_mark)(gx_dev *dev, gx_queue *queue, gx_mark *mark, gx_err *err);
+
+    /* Copies of col_bytes x cols; the host side must live until queue_wait().  NULL for a host. */
+    gx_code (*upload)(gx_dev *dev, gx_queue *queue, void *dst, size_t dst_ld_bytes, const void *src,
+                      size_t src_ld_bytes, size_t col_bytes, size_t cols, gx_err *err);
+    gx_code (*download)(gx_dev *dev, gx_queue *queue, void *dst, size_t dst_ld_bytes,
+                        const void *src, size_t src_ld_bytes, size_t col_bytes, size_t cols,
+                        gx_err *err);
+
+    /* Compute.  A NULL slot means "not supported"; that is the whole query. */
+    gx_kernel kernel[GX_KERNEL_COUNT][GX_DTYPE_COUNT];
+    size_t (*workspace)(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
+    /*
+    ** NULL: no kernel wants any; only sizes and flags of args are looked at.  GX_NO_WORKSPACE: it
+    ** cannot be said, the device has failed; the kernel must not be called then.
+    */
+} gx_backend;
+
+/* The backends that are linked in. */
+extern const gx_backend gx_backend_ref;
+
+/*
+** The CPU backend's kernels are single-threaded and may be called from any number of threads at
+** once: team.h cuts a call into pieces and spreads them.  Only the spectra thread inside, in
+** args->threads: they take the BLAS threads through gx_cpu_wide_begin()/end() in kernels/cpu.h.
+*/
+extern const gx_backend gx_backend_cpu;
+
+/*
+** What a backend on demand exports, as "gx_cuda_backend": it opens the libraries that it needs,
+** looking first in the folder cuda_path ("" = only the usual places; the setting cuda_path), and
+** returns its table, or NULL with one line that names what is missing.  Called once or more.
+*/
+typedef const gx_backend *(*gx_backend_entry)(const char *cuda_path, gx_err *err);
+
+/* Static name of a kernel: "gemm", "syrk", ... */
+const char *gx_kernel_name(gx_kernel_id kernel);
+
+/* Flops of one call, LAPACK's counting (complex multiply-add = 8). */
+double gx_kernel_flops(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
+
+#endif

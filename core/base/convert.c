@@ -1,0 +1,105 @@
+/*
+** Conversion between element types: gx_convert() of mat.h.
+**
+** One strip of each column at a time passes through complex doubles, which hold every dtype
+** exactly.  The common cases (same dtype; f32 <-> f64) have loops of their own that the compiler
+** vectorises. Double to single rounds to nearest; overflow becomes Inf, as IEEE 754 says.
+*/
+#include "../mat/mat.h"
+
+#include <string.h>
+
+enum { STRIP = 256 };
+
+/* Element p of x as (re, im), for count elements. */
+static void load_strip(gx_dtype dtype, const void *x, int64_t count, double *re, double *im)
+{
+    const double *d = x;
+    const float *f = x;
+    for (int64_t p = 0; p < count; p++) {
+        switch (dtype) {
+        case GX_F64:
+            re[p] = d[p], im[p] = 0;
+            break;
+        case GX_F32:
+            re[p] = (double)f[p], im[p] = 0;
+            break;
+        case GX_C128:
+            re[p] = d[2 * p], im[p] = d[2 * p + 1];
+            break;
+        default:
+            re[p] = (double)f[2 * p], im[p] = (double)f[2 * p + 1];
+            break;
+        }
+    }
+}
+
+static void store_strip(gx_dtype dtype, void *x, int64_t count, const double *re, const double *im)
+{
+    double *d = x;
+    float *f = x;
+    for (int64_t p = 0; p < count; p++) {
+        switch (dtype) {
+        case GX_F64:
+            d[p] = re[p];
+            break;
+        case GX_F32:
+            f[p] = (float)re[p];
+            break;
+        case GX_C128:
+            d[2 * p] = re[p], d[2 * p + 1] = im[p];
+            break;
+        default:
+            f[2 * p] = (float)re[p], f[2 * p + 1] = (float)im[p];
+            break;
+        }
+    }
+}
+
+static void convert_column(gx_dtype from, const void *src, gx_dtype to, void *dst, int64_t m)
+{
+    if (from == GX_F32 && to == GX_F64) {
+        const float *f = src;
+        double *d = dst;
+        for (int64_t i = 0; i < m; i++) {
+            d[i] = (double)f[i];
+        }
+        return;
+    }
+    if (from == GX_F64 && to == GX_F32) {
+        const double *d = src;
+        float *f = dst;
+        for (int64_t i = 0; i < m; i++) {
+            f[i] = (float)d[i];
+        }
+        return;
+    }
+    double re[STRIP], im[STRIP];
+    for (int64_t i = 0; i < m; i += STRIP) {
+        int64_t count = gx_min(STRIP, m - i);
+        load_strip(from, gx_at(src, from, 0, i, 0), count, re, im);
+        store_strip(to, gx_at(dst, to, 0, i, 0), count, re, im);
+    }
+}
+
+void gx_convert(gx_dtype from, const void *src, int64_t ld_src, gx_dtype to, void *dst,
+                int64_t ld_dst, int64_t m, int64_t n)
+{
+    if (m == 0 || n == 0) {
+        return;
+    }
+    size_t column_bytes = (size_t)m * gx_dtype_bytes(to);
+    if (from == to && ld_src == m && ld_dst == m) {
+        memcpy(dst, src, column_bytes * (size_t)n);
+        return;
+    }
+    for (int64_t j = 0; j < n; j++) {
+        const void *x = gx_at(src, from, ld_src, 0, j);
+        void *y = gx_at(dst, to, ld_dst, 0, j);
+        if (from == to) {
+            memcpy(y, x, column_bytes);
+        } else {
+            convert_column(from, x, to, y, m);
+        }
+    }
+}

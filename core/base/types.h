@@ -1,0 +1,104 @@
+/*
+** The words everything else is written in: dtypes, BLAS flags, scalars, checked size arithmetic.
+*/
+#ifndef GX_TYPES_H
+#define GX_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+** Element types.  The numbers are part of the file format (gx_meta.dtype, value header): never
+** change.
+*/
+typedef enum gx_dtype {
+    GX_F64 = 0,  /* IEEE 754 binary64                       */
+    GX_F32 = 1,  /* IEEE 754 binary32                       */
+    GX_C128 = 2, /* two binary64: real part, imaginary part */
+    GX_C64 = 3,  /* two binary32: real part, imaginary part */
+    GX_DTYPE_COUNT
+} gx_dtype;
+
+typedef enum gx_trans { GX_NO_TRANS = 0, GX_TRANS, GX_CONJ_TRANS } gx_trans;
+typedef enum gx_side { GX_LEFT = 0, GX_RIGHT } gx_side;
+typedef enum gx_uplo { GX_LOWER = 0, GX_UPPER } gx_uplo;
+typedef enum gx_diag { GX_NON_UNIT = 0, GX_UNIT } gx_diag;
+
+/* A number that multiplies: alpha, beta.  im is ignored by real kernels. */
+typedef struct gx_scalar {
+    double re, im;
+} gx_scalar;
+
+/* Properties of a matrix, as bits of gx_meta.properties.  Part of the file format. */
+enum {
+    GX_PROP_SYMMETRIC = 1 << 0,  /* A = A^T (real) or A = A^T, not conjugated (complex) */
+    GX_PROP_HERMITIAN = 1 << 1,  /* A = A^H; set together with SYMMETRIC for real dtypes */
+    GX_PROP_POSITIVE = 1 << 2,   /* Hermitian positive definite */
+    GX_PROP_LOWER = 1 << 3,      /* zero above the diagonal */
+    GX_PROP_UPPER = 1 << 4,      /* zero below the diagonal */
+    GX_PROP_UNIT = 1 << 5,       /* ones on the diagonal */
+    GX_PROP_ORTHOGONAL = 1 << 6, /* A^H A = I */
+
+    /* Not a property of A but what the elements are: aux_data.h.  At most one of them. */
+    GX_PROP_LU = 1 << 7, /* an LU factorisation, L below the diagonal and U, with pivots */
+    GX_PROP_QR = 1 << 8, /* a QR factorisation, reflectors below the diagonal and R, with tau */
+    GX_PROP_FACTOR = GX_PROP_LU | GX_PROP_QR
+};
+
+enum { GX_PROPERTIES_MAX = 96 }; /* bytes of any text of gx_properties_text(), NUL included */
+
+/* The names of the bits as "symmetric,hermitian,positive", "" for none; returns text. */
+const char *gx_properties_text(uint32_t properties, char text[GX_PROPERTIES_MAX]);
+
+/*
+** symmetric, hermitian, positive, lower, upper, unit, orthogonal to its bit; false when unknown.
+** What makes a matrix a factorisation (lu, qr) is shown, but not for anyone to set.
+*/
+bool gx_property_parse(const char *name, uint32_t *bit);
+
+/* Bytes of one element: 8, 4, 16, 8. */
+size_t gx_dtype_bytes(gx_dtype dtype);
+
+/* "f64", "f32", "c128", "c64"; "?" for anything else.  Static string. */
+const char *gx_dtype_name(gx_dtype dtype);
+
+/* Name to dtype; false when unknown.  Accepts gx's names and NumPy's (float64, complex64, ...). */
+bool gx_dtype_parse(const char *name, gx_dtype *dtype);
+
+bool gx_dtype_is_complex(gx_dtype dtype);
+bool gx_dtype_is_double(gx_dtype dtype); /* 64-bit reals: F64, C128 */
+
+/* The dtype that holds both without loss, as NumPy promotes: f32+f64 -> f64, f64+c64 -> c128. */
+gx_dtype gx_dtype_promote(gx_dtype a, gx_dtype b);
+
+/* Checked arithmetic on sizes and counts.  false on overflow, *out is then unchanged. */
+bool gx_mul_size(size_t a, size_t b, size_t *out);
+bool gx_mul_i64(int64_t a, int64_t b, int64_t *out); /* for a, b >= 0 */
+
+/* rows * cols * element size; false on overflow or negative sizes. */
+bool gx_matrix_bytes(int64_t rows, int64_t cols, gx_dtype dtype, size_t *bytes);
+
+/* Address of element (i, j) of a column-major matrix with leading dimension ld (in elements). */
+static inline void *gx_at(const void *base, gx_dtype dtype, int64_t ld, int64_t i, int64_t j)
+{
+    return (char *)(uintptr_t)base + ((size_t)(j * ld + i)) * gx_dtype_bytes(dtype);
+}
+
+static inline int64_t gx_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t gx_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ceil(a / b) for a >= 0, b > 0. */
+static inline int64_t gx_ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+#endif

@@ -1,0 +1,64 @@
+/*
+** The accelerator of a connection: one opened device with memory of its own, its queues and pools.
+**
+** It is opened when the first program that is worth it comes along, and closed with the connection.
+** After a failure of the device it is off for the connection: everything is then computed on the
+** host, and gx_stats and gx_devices say why.
+*/
+#ifndef GX_ACCEL_H
+#define GX_ACCEL_H
+
+#include "device.h"
+#include "pool.h"
+
+typedef struct gx_accel {
+    const gx_backend *backend;
+    gx_dev *dev;
+    gx_dev_info info; /* as it was when the device was opened */
+    gx_queue *up;     /* copies to the device                 */
+    gx_queue *run;    /* kernels                              */
+    gx_queue *down;   /* copies from the device               */
+    gx_pool *pool;
+    struct gx_resident *residents; /* results that are in its memory (resident.h) */
+    gx_device_profile profile;     /* what it does per second     */
+} gx_accel;
+
+/*
+** The connection's accelerator, opened at the first call.  NULL where the setting 'backend' rules
+** it out, where there is none, or after a failure; a failure to open is a remark in gx_stats.
+*/
+gx_accel *gx_accel_get(gx_ctx *ctx);
+
+/* The same without opening one. */
+gx_accel *gx_accel_opened(const gx_ctx *ctx);
+
+/* Close it; a later call of gx_accel_get() opens it again, unless it has failed.  May be closed. */
+void gx_accel_close(gx_ctx *ctx);
+
+/*
+** The device has failed: a remark, and no accelerator for this connection from now on.  Its queues
+** must not be waited for any more.
+*/
+void gx_accel_fail(gx_ctx *ctx, const gx_err *err);
+
+/*
+** Bytes of device memory that the connection may take in all: the setting device_memory_limit, and
+** never more than 80 % of what is free beside what it has already.
+*/
+gx_code gx_accel_limit(gx_ctx *ctx, gx_accel *accel, size_t *bytes, gx_err *err);
+
+/* Is the kernel offered for the dtype? */
+bool gx_accel_offers(const gx_accel *accel, gx_kernel_id kernel, gx_dtype dtype);
+
+/*
+** Measure a device: copies, products and factorisations by size, the cost of a launch, in about so
+** many seconds.  (profile_device.c)  A failure leaves *profile with figures that are not
+** positive.
+*/
+gx_code gx_accel_measure(gx_ctx *ctx, gx_accel *accel, double seconds, gx_device_profile *profile,
+                         gx_err *err);
+
+/* Measure the open device anew, at leisure, and put the figures in force; may switch it off. */
+gx_code gx_accel_remeasure(gx_ctx *ctx, gx_err *err);
+
+#endif

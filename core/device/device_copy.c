@@ -1,0 +1,449 @@
+/*
+** Whole matrices to and from device memory: see device_copy.h.
+**
+** A matrix from the database goes up in pieces of whole tiles, of about PIECE_BYTES: helper threads
+** read them into page-locked buffers, in any order, and the caller enqueues each as it is full.
+**
+**   buffer   FREE -> FILLING (a helper reads) -> FULL -> LEAVING (enqueued) -> FREE at its mark
+**
+** A helper that finds none free takes the one that is leaving longest and waits for its mark.
+** Without helpers the caller reads as well.  Memory from malloc is copied into such buffers by the
+** team; ordinary memory that is copied from directly goes at a fraction of the speed.
+**
+** Memory: up to STAGES buffers of PIECE_BYTES, page-locked within pinning_budget.
+*/
+#include "device_copy.h"
+#include "../exec/exec_int.h"
+
+#include <string.h>
+
+enum { STAGES = 24, TURNS = 3 };
+
+static const size_t PIECE_BYTES = (size_t)8 << 20;
+
+/* ---- failing -------------------------------------------------------------------------------- */
+
+gx_code gx_device_settle(gx_accel *accel, gx_err *err)
+{
+    gx_queue *queues[3] = {accel->up, accel->run, accel->down};
+    gx_code rc = GX_OK;
+    for (int k = 0; k < 3; k++) {
+        gx_err late = {0};
+        gx_code code = accel->backend->queue_wait(accel->dev, queues[k], &late);
+        if (code != GX_OK && rc == GX_OK) {
+            rc = code;
+            gx_fail(err, code, "%s", late.text);
+        }
+    }
+    return rc;
+}
+
+void gx_device_give_up(gx_run *run, gx_accel *accel, const gx_err *err)
+{
+    gx_ctx *ctx = run->ctx;
+    gx_stats_add(&ctx->stats, GX_STAT_DEVICE_FALLBACKS, 1);
+    if (err->code == GX_DEVICE) {
+        gx_accel_fail(ctx, err);
+        return;
+    }
+    gx_stats_note(&ctx->stats, "computed on the CPU: %s", err->text);
+    if (err->code == GX_NOMEM) {
+        gx_pool_trim(accel->pool);
+    }
+}
+
+/* ---- from the database ---------------------------------------------------------------------- */
+
+typedef enum buffer_state { FREE = 0, FILLING, FULL, LEAVING } buffer_state;
+
+typedef struct buffer {
+    gx_staging memory;
+    gx_mark *mark;
+    buffer_state state;
+    int64_t piece; /* the latest; orders those that are leaving */
+} buffer;
+
+typedef struct loading {
+    gx_run *run;
+    gx_accel *accel;
+    const gx_mat *mat;
+    gx_dtype dtype;
+    bool is_lower;
+    char *a;
+    int64_t cols, piece_rows, piece_cols;
+    int64_t down, pieces; /* pieces in a column of them; in all */
+    buffer buffer[STAGES];
+    int buffers;
+
+    pthread_mutex_t lock; /* guards what follows, and the buffers' states */
+    pthread_cond_t changed;
+    int64_t next, sent; /* pieces taken; enqueued, or passed over  */
+    bool is_stopped;    /* nothing more is taken                   */
+    gx_err fault;       /* of the device, seen by a helper         */
+} loading;
+
+typedef struct rectangle {
+    int64_t i, j, m, n;
+} rectangle;
+
+static rectangle piece_of(const loading *l, int64_t t)
+{
+    int64_t i = t % l->down * l->piece_rows, j = t / l->down * l->piece_cols;
+    return (rectangle){i, j, gx_min(l->piece_rows, l->mat->rows - i),
+                       gx_min(l->piece_cols, l->cols - j)};
+}
+
+/* Whole tiles where they are small, columns of one where it is large. */
+static void choose_pieces(loading *l)
+{
+    const gx_mat *mat = l->mat;
+    int64_t element = (int64_t)gx_dtype_bytes(l->dtype), most = (int64_t)PIECE_BYTES / element;
+    int64_t rows = gx_max(1, gx_min(mat->tile_rows, mat->rows));
+    l->piece_cols = gx_max(1, gx_min(gx_min(mat->tile_cols, l->cols), most / rows));
+    l->piece_rows = gx_min(mat->rows, rows * gx_max(1, most / (rows * l->piece_cols)));
+    l->down = gx_ceil_div(mat->rows, l->piece_rows);
+    l->pieces = l->down * gx_ceil_div(l->cols, l->piece_cols);
+}
+
+/* Under the lock: the next piece that is wanted; false where there is none. */
+static bool next_piece(loading *l, int64_t *t)
+{
+    while (!l->is_stopped && gx_ok(l->run) && l->next < l->pieces) {
+        *t = l->next++;
+        rectangle r = piece_of(l, *t);
+        if (!l->is_lower || r.i + r.m > r.j) {
+            return true;
+        }
+        l->sent++; // above the diagonal
+    }
+    return false;
+}
+
+static buffer *find_buffer(loading *l)
+{
+    buffer *best = NULL;
+    for (int k = 0; k < l->buffers; k++) {
+        buffer *b = &l->buffer[k];
+        if (b->state == FREE) {
+            return b;
+        }
+        if (b->state == LEAVING && (best == NULL || b->piece < best->piece)) {
+            best = b;
+        }
+    }
+    return best;
+}
+
+static void stop(loading *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->is_stopped = true;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* Under the lock, let go in between: read piece t into a buffer. */
+static buffer *fill_buffer(loading *l, int64_t t, gx_reader *reader)
+{
+    buffer *b;
+    while ((b = find_buffer(l)) == NULL) {
+        if (l->is_stopped || !gx_ok(l->run)) {
+            return NULL;
+        }
+        gx_exec_wait(&l->changed, &l->lock);
+    }
+    bool is_leaving = b->state == LEAVING;
+    b->state = FILLING;
+    b->piece = t;
+    pthread_mutex_unlock(&l->lock);
+    gx_err err = {0}, late = {0};
+    rectangle r = piece_of(l, t);
+    bool is_free =
+        !is_leaving || l->accel->backend->mark_wait(l->accel->dev, b->mark, &late) == GX_OK;
+    if (!is_free) {
+        pthread_mutex_lock(&l->lock);
+        l->fault = l->fault.code == GX_OK ? late : l->fault;
+        l->is_stopped = true;
+        pthread_cond_broadcast(&l->changed);
+        return NULL;
+    }
+    gx_mat_read(l->run, l->mat, reader, r.i, r.j, r.m, r.n, l->dtype, b->memory.data, r.m, &err);
+    gx_run_fail(l->run, &err);
+    pthread_mutex_lock(&l->lock);
+    b->state = FULL;
+    pthread_cond_broadcast(&l->changed);
+    return b;
+}
+
+static void help(void *arg, gx_helper *helper)
+{
+    loading *l = arg;
+    int64_t t;
+    pthread_mutex_lock(&l->lock);
+    while (next_piece(l, &t) && fill_buffer(l, t, gx_helper_reader(helper, l->mat)) != NULL) {
+    }
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+}
+
+static gx_code send(loading *l, buffer *b, gx_err *err)
+{
+    const gx_backend *backend = l->accel->backend;
+    rectangle r = piece_of(l, b->piece);
+    size_t element = gx_dtype_bytes(l->dtype), bytes = (size_t)r.m * element;
+    void *to = gx_at(l->a, l->dtype, l->mat->rows, r.i, r.j);
+    GX_TRY(backend->upload(l->accel->dev, l->accel->up, to, (size_t)l->mat->rows * element,
+                           b->memory.data, bytes, bytes, (size_t)r.n, err));
+    gx_stats_add(&l->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)bytes * r.n);
+    return backend->mark_set(l->accel->dev, l->accel->up, b->mark, err);
+}
+
+/* The caller: enqueue what is full, until all is, the run has failed, or the device has. */
+static gx_code send_all(loading *l, gx_stream *stream, gx_reader *own, gx_err *err)
+{
+    gx_code rc = GX_OK;
+    pthread_mutex_lock(&l->lock);
+    while (rc == GX_OK && gx_ok(l->run) && l->sent < l->pieces && !l->is_stopped) {
+        buffer *full = NULL;
+        int64_t t;
+        for (int k = 0; k < l->buffers && full == NULL; k++) {
+            full = l->buffer[k].state == FULL ? &l->buffer[k] : NULL;
+        }
+        if (full == NULL && stream == NULL && next_piece(l, &t)) {
+            full = fill_buffer(l, t, own);
+        }
+        if (full == NULL) {
+            if (l->sent < l->pieces && stream != NULL) {
+                gx_exec_wait(&l->changed, &l->lock);
+            }
+        } else if (gx_ok(l->run)) {
+            pthread_mutex_unlock(&l->lock);
+            rc = send(l, full, err);
+            pthread_mutex_lock(&l->lock);
+            full->state = LEAVING;
+            l->sent++;
+            pthread_cond_broadcast(&l->changed);
+        }
+        pthread_mutex_unlock(&l->lock);
+        gx_run_poll(l->run);
+        pthread_mutex_lock(&l->lock);
+    }
+    if (rc == GX_OK && l->fault.code != GX_OK) {
+        rc = gx_fail(err, l->fault.code, "%s", l->fault.text);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return rc;
+}
+
+/* Buffers and marks: at least one. */
+static gx_code take_buffers(loading *l, gx_err *err)
+{
+    gx_run *run = l->run;
+    size_t budget = (size_t)run->ctx->config.number[GX_SET_PINNING_BUDGET];
+    size_t bytes = (size_t)(l->piece_rows * l->piece_cols) * gx_dtype_bytes(l->dtype);
+    int64_t wanted = gx_min(run->ctx->config.number[GX_SET_READERS] + TURNS, STAGES);
+    wanted = gx_min(wanted, l->pieces);
+    for (int k = 0; k < wanted; k++) {
+        gx_err refusal = {0};
+        buffer *b = &l->buffer[k];
+        if (k >= TURNS && !l->buffer[k - 1].memory.is_pinned) {
+            break; // they come out of memory_limit: a few will do
+        }
+        if (gx_pool_stage(l->accel->pool, bytes, budget, &b->memory, &refusal) != GX_OK) {
+            return k > 0 ? GX_OK : gx_run_fail(run, &refusal);
+        }
+        l->buffers++;
+        GX_TRY(l->accel->backend->mark_create(l->accel->dev, &b->mark, err));
+    }
+    return GX_OK;
+}
+
+gx_code gx_device_load(gx_run *run, gx_accel *accel, const gx_mat *mat, int64_t cols,
+                       gx_dtype dtype, bool is_lower, void *a, gx_err *err)
+{
+    loading l = {.run = run,
+                 .accel = accel,
+                 .mat = mat,
+                 .dtype = dtype,
+                 .is_lower = is_lower,
+                 .a = a,
+                 .cols = cols};
+    gx_stream *stream = NULL;
+    gx_reader *own = NULL;
+    gx_err refusal = {0};
+    choose_pieces(&l);
+    pthread_mutex_init(&l.lock, NULL);
+    pthread_cond_init(&l.changed, NULL);
+    gx_code rc = take_buffers(&l, err);
+    if (rc == GX_OK && gx_ok(run)) {
+        double bytes = (double)mat->rows * (double)cols * (double)gx_dtype_bytes(dtype);
+        int64_t wanted = gx_min(run->ctx->config.number[GX_SET_READERS], l.pieces);
+        if (gx_mat_base_stored(mat) != NULL) {
+            gx_stream_start(run, &mat, 1, (int)wanted, bytes, help, &l, &stream);
+        }
+        if (stream != NULL || gx_reader_own(run->ctx->store, &own, &refusal) == GX_OK) {
+            rc = send_all(&l, stream, own, err);
+        }
+        gx_run_fail(run, &refusal);
+    }
+    stop(&l);
+    gx_stream_stop(stream);
+    gx_reader_close(own);
+    gx_err late = {0};
+    gx_code settled = gx_device_settle(accel, rc == GX_OK ? err : &late);
+    for (int k = 0; k < l.buffers; k++) {
+        gx_pool_unstage(accel->pool, &l.buffer[k].memory);
+        accel->backend->mark_free(accel->dev, l.buffer[k].mark);
+    }
+    pthread_cond_destroy(&l.changed);
+    pthread_mutex_destroy(&l.lock);
+    return rc == GX_OK ? settled : rc;
+}
+
+/* ---- from and to memory --------------------------------------------------------------------- */
+
+typedef struct shares {
+    char *to;
+    const char *from;
+    size_t bytes, share;
+} shares;
+
+static gx_code copy_share(void *arg, int64_t piece, int member, gx_err *err)
+{
+    const shares *s = arg;
+    size_t at = (size_t)piece * s->share;
+    (void)member, (void)err;
+    memcpy(s->to + at, s->from + at, s->bytes - at < s->share ? s->bytes - at : s->share);
+    return GX_OK;
+}
+
+void gx_device_memcpy(gx_run *run, void *to, const void *from, size_t bytes)
+{
+    const size_t SHARE = (size_t)128 << 10, WORTH_A_TEAM = (size_t)1 << 20;
+    shares s = {.to = to, .from = from, .bytes = bytes, .share = SHARE};
+    gx_team *team = bytes < WORTH_A_TEAM ? NULL : gx_run_team(run);
+    gx_err err = {0};
+    if (team == NULL || gx_team_threads(team) == 1) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    gx_team_run(team, (int64_t)((bytes + SHARE - 1) / SHARE), copy_share, &s, &err);
+    gx_run_fail(run, &err); // an interrupt: what was copied is not looked at any more
+}
+
+typedef struct transfer {
+    gx_run *run;
+    gx_accel *accel;
+    size_t column, ld;  /* bytes of a column, and from one to the next in memory */
+    int64_t cols, step; /* columns; of a piece */
+    gx_staging stage[TURNS];
+    gx_mark *mark[TURNS];
+} transfer;
+
+static gx_code begin_transfer(transfer *t, gx_err *err)
+{
+    size_t budget = (size_t)t->run->ctx->config.number[GX_SET_PINNING_BUDGET];
+    t->step = gx_min(t->cols, gx_max(1, (int64_t)(PIECE_BYTES / (t->column + 1))));
+    for (int k = 0; k < TURNS; k++) {
+        GX_TRY(
+            gx_pool_stage(t->accel->pool, t->column * (size_t)t->step, budget, &t->stage[k], err));
+        GX_TRY(t->accel->backend->mark_create(t->accel->dev, &t->mark[k], err));
+    }
+    return GX_OK;
+}
+
+static gx_code end_transfer(transfer *t, gx_code rc, gx_err *err)
+{
+    gx_err late = {0};
+    gx_code settled = gx_device_settle(t->accel, rc == GX_OK ? err : &late);
+    for (int k = 0; k < TURNS; k++) {
+        gx_pool_unstage(t->accel->pool, &t->stage[k]);
+        t->accel->backend->mark_free(t->accel->dev, t->mark[k]);
+    }
+    return rc == GX_OK ? settled : rc;
+}
+
+/* Columns [j, j + n) between a buffer and memory. */
+static void copy_piece(const transfer *t, bool is_up, void *stage, char *memory, int64_t n)
+{
+    if (t->column == t->ld) {
+        size_t bytes = t->column * (size_t)n;
+        gx_device_memcpy(t->run, is_up ? stage : memory, is_up ? memory : stage, bytes);
+        return;
+    }
+    for (int64_t j = 0; j < n; j++) {
+        char *in_stage = (char *)stage + (size_t)j * t->column, *there = memory + (size_t)j * t->ld;
+        memcpy(is_up ? in_stage : there, is_up ? there : in_stage, t->column);
+    }
+}
+
+gx_code gx_device_put(gx_run *run, gx_accel *accel, gx_dtype dtype, int64_t m, int64_t n,
+                      const void *a, int64_t lda, void *b, gx_err *err)
+{
+    size_t element = gx_dtype_bytes(dtype);
+    transfer t = {.run = run, .accel = accel, .column = (size_t)m * element, .cols = n};
+    t.ld = (size_t)lda * element;
+    if (m <= 0 || n <= 0) {
+        return GX_OK;
+    }
+    gx_code rc = begin_transfer(&t, err);
+    char *from = (char *)(uintptr_t)a; // read only
+    for (int64_t j = 0, k = 0; rc == GX_OK && gx_ok(run) && j < n; j += t.step, k++) {
+        int64_t cols = gx_min(t.step, n - j);
+        size_t bytes = t.column * (size_t)cols;
+        rc = accel->backend->mark_wait(accel->dev, t.mark[k % TURNS], err);
+        if (rc == GX_OK) {
+            copy_piece(&t, true, t.stage[k % TURNS].data, from + (size_t)j * t.ld, cols);
+            rc = accel->backend->upload(accel->dev, accel->up, (char *)b + (size_t)j * t.column,
+                                        bytes, t.stage[k % TURNS].data, bytes, bytes, 1, err);
+        }
+        if (rc == GX_OK) {
+            gx_stats_add(&run->ctx->stats, GX_STAT_UPLOADED, (int64_t)bytes);
+            rc = accel->backend->mark_set(accel->dev, accel->up, t.mark[k % TURNS], err);
+        }
+        gx_run_poll(run);
+    }
+    return end_transfer(&t, rc, err);
+}
+
+static gx_code fetch(const transfer *t, int64_t k, const void *b, gx_err *err)
+{
+    const gx_accel *accel = t->accel;
+    int64_t j = k * t->step;
+    size_t bytes = t->column * (size_t)gx_min(t->step, t->cols - j);
+    GX_TRY(accel->backend->download(accel->dev, accel->down, t->stage[k % TURNS].data, bytes,
+                                    (const char *)b + (size_t)j * t->column, bytes, bytes, 1, err));
+    gx_stats_add(&t->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)bytes);
+    return accel->backend->mark_set(accel->dev, accel->down, t->mark[k % TURNS], err);
+}
+
+gx_code gx_device_get(gx_run *run, gx_accel *accel, gx_dtype dtype, int64_t m, int64_t n,
+                      const void *b, void *a, int64_t lda, gx_err *err)
+{
+    size_t element = gx_dtype_bytes(dtype);
+    transfer t = {.run = run, .accel = accel, .column = (size_t)m * element, .cols = n};
+    t.ld = (size_t)lda * element;
+    if (m <= 0 || n <= 0) {
+        return GX_OK;
+    }
+    gx_code rc = begin_transfer(&t, err);
+    int64_t pieces = gx_ceil_div(n, t.step);
+    for (int64_t k = 0; rc == GX_OK && k < gx_min(TURNS - 1, pieces); k++) {
+        rc = fetch(&t, k, b, err);
+    }
+    for (int64_t k = 0; rc == GX_OK && gx_ok(run) && k < pieces; k++) {
+        if (k + TURNS - 1 < pieces) {
+            rc = fetch(&t, k + TURNS - 1, b, err);
+        }
+        if (rc == GX_OK) {
+            rc = accel->backend->mark_wait(accel->dev, t.mark[k % TURNS], err);
+        }
+        if (rc == GX_OK) {
+            int64_t j = k * t.step;
+            copy_piece(&t, false, t.stage[k % TURNS].data, (char *)a + (size_t)j * t.ld,
+                       gx_min(t.step, n - j));
+        }
+        gx_run_poll(run);
+    }
+    return end_transfer(&t, rc, err);
+}

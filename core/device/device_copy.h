@@ -1,0 +1,41 @@
+/*
+** Whole matrices to and from device memory, outside of programs: for what works on a matrix as a
+** whole there (spectra) or keeps it there for many passes (Krylov methods).
+**
+** Host errors (a read, an interrupt) fail the run; the device's are returned in *err, and the run
+** is well.  Where either has failed, nothing is under way any more.
+*/
+#ifndef GX_DEVICE_COPY_H
+#define GX_DEVICE_COPY_H
+
+#include "../mat/mat.h"
+#include "accel.h"
+
+/*
+** Columns [0, cols) of mat to a (leading dimension mat->rows), as dtype; is_lower: only the tiles
+** that reach into the lower triangle, the others' places are left as they are.  Read by helpers
+** where they can, through page-locked buffers.
+*/
+gx_code gx_device_load(gx_run *run, gx_accel *accel, const gx_mat *mat, int64_t cols,
+                       gx_dtype dtype, bool is_lower, void *a, gx_err *err);
+
+/* m x n elements of ordinary memory to the device, and from there; b has no gaps. */
+gx_code gx_device_put(gx_run *run, gx_accel *accel, gx_dtype dtype, int64_t m, int64_t n,
+                      const void *a, int64_t lda, void *b, gx_err *err);
+gx_code gx_device_get(gx_run *run, gx_accel *accel, gx_dtype dtype, int64_t m, int64_t n,
+                      const void *b, void *a, int64_t lda, gx_err *err);
+
+/* Copy bytes in memory, over the team where that pays. */
+void gx_device_memcpy(gx_run *run, void *to, const void *from, size_t bytes);
+
+/* Wait for all queues: after a failure too, before buffers are given back. */
+gx_code gx_device_settle(gx_accel *accel, gx_err *err);
+
+/*
+** The device could not do what: counted, with the reason in gx_stats; what has failed for another
+** reason than a lack of memory is switched off for the connection (the accelerator is then gone).
+** Everything taken from its pool must have been given back.
+*/
+void gx_device_give_up(gx_run *run, gx_accel *accel, const gx_err *err);
+
+#endif

@@ -1,0 +1,190 @@
+/*
+** Running a program: the bridge between blocks and a device.
+**
+** gx_prog_run() decides where (the planner's figures, core/alg/plan.c) and runs the schedule there:
+** exec_host.c on the processors, exec_device.c on an accelerator with memory of its own.  What both
+** need is here: making the schedule, helper threads, reading a block from its source, counting.
+**
+** A program that a device could not finish (no room, a failure) is run again from its beginning on
+** the host: its operands are as they were, its sinks take a block as often as it is written.
+*/
+#include "../alg/plan.h"
+#include "../device/accel.h"
+#include "exec_int.h"
+#include "predict.h"
+
+#include <string.h>
+#include <time.h>
+
+gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const load *item, int64_t i, int64_t m,
+                     int64_t j, int64_t n, void *dst, gx_reader *reader, gx_err *err)
+{
+    block_shape shape = gx_block_shape(op, item->block);
+    gx_mat spilled;
+    const gx_mat *source = op->source;
+    if (item->is_spilled) {
+        gx_sink_source(op->sink, "result", &spilled);
+        source = &spilled;
+    }
+    int64_t i0 = shape.i0 + i, j0 = shape.j0 + j;
+    int64_t rows = gx_max(0, gx_min(m, source->rows - i0));
+    int64_t cols = gx_max(0, gx_min(n, source->cols - j0));
+    if (rows < m || cols < n) {
+        memset(dst, 0, (size_t)(m * n) * gx_dtype_bytes(op->dtype));
+    }
+    int64_t skip = gx_min(rows, gx_max(0, gx_load_skip(item, &shape) - i));
+    return rows == skip || cols == 0
+               ? GX_OK
+               : gx_mat_read(run, source, reader, i0 + skip, j0, rows - skip, cols, op->dtype,
+                             gx_at(dst, op->dtype, m, skip, 0), m, err);
+}
+
+void gx_exec_wait(pthread_cond_t *changed, pthread_mutex_t *lock)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 10 * 1000 * 1000;
+    if (until.tv_nsec >= 1000 * 1000 * 1000) {
+        until.tv_nsec -= 1000 * 1000 * 1000;
+        until.tv_sec++;
+    }
+    pthread_cond_timedwait(changed, lock, &until);
+}
+
+bool gx_exec_stream(gx_prog *prog, const schedule *plan, gx_helper_fn fn, void *arg,
+                    gx_stream **stream)
+{
+    gx_run *run = prog->run;
+    const gx_mat *sources[GX_PROG_OPERANDS];
+    int count = 0;
+    double bytes = 0;
+    for (int k = 0; k < prog->operands; k++) {
+        if (prog->operand[k].source != NULL) {
+            sources[count++] = prog->operand[k].source;
+        }
+    }
+    for (int64_t k = 0; k < plan->load_count; k++) {
+        const load *item = &plan->loads[k];
+        bytes += (double)gx_block_shape(&prog->operand[item->operand], item->block).bytes;
+    }
+    int wanted = (int)gx_min(run->ctx->config.number[GX_SET_READERS], plan->load_count);
+    gx_stream_start(run, sources, count, wanted, bytes, fn, arg, stream);
+    bool is_exclusive = false;
+    for (int k = 0; k < prog->operands; k++) {
+        const gx_sink *sink = prog->operand[k].sink;
+        is_exclusive |= sink != NULL && sink->is_stored &&
+                        gx_stream_excludes_writer(*stream, sink->meta.schema);
+    }
+    return is_exclusive;
+}
+
+/*
+** The schedule itself takes memory: with what it leaves, fewer slots may fit on the host.
+*/
+int64_t gx_exec_schedule(gx_prog *prog, size_t device_bytes, schedule *plan)
+{
+    gx_run *run = prog->run;
+    prog->is_on_device = device_bytes > 0;
+    if (device_bytes > 0) {
+        int64_t slots = gx_prog_slots_within(prog, device_bytes);
+        bool is_made = slots > 0 && gx_schedule_make(prog, slots, plan) == GX_OK;
+        return is_made ? slots : 0;
+    }
+    int64_t slots = gx_prog_slots(prog);
+    while (gx_ok(run)) {
+        if (gx_schedule_make(prog, slots, plan) != GX_OK) {
+            gx_run_failf(run, GX_BUDGET,
+                         "%lld blocks of %zu bytes do not hold the intermediate results: raise "
+                         "memory_limit with gx_config('memory_limit', ...)",
+                         (long long)slots, prog->slot_bytes);
+            break; // or the run has failed, and this is not said
+        }
+        int64_t left = gx_prog_slots(prog);
+        if (left >= slots || !gx_ok(run)) {
+            break;
+        }
+        gx_schedule_clear(prog, plan);
+        slots = left;
+    }
+    return gx_ok(run) ? slots : 0;
+}
+
+void gx_exec_count(gx_prog *prog, int64_t slots, const schedule *plan, const gx_accel *accel,
+                   const bool *is_there)
+{
+    gx_run *run = prog->run;
+    gx_stats *stats = &run->ctx->stats;
+    gx_terms terms;
+    const gx_growth *growth = accel == NULL ? NULL : gx_pool_grown(accel->pool);
+    gx_predict_schedule(prog, slots, plan, accel, is_there, growth, &terms);
+    run->planned_work += terms.work;
+    run->planned_model_s += terms.model_s;
+    run->planned_s += terms.seconds;
+    run->is_planned_on_device |= accel != NULL;
+    gx_stats_set(stats, GX_STAT_PREDICTED_NS, (int64_t)(1e9 * run->planned_s));
+    gx_stats_add(stats, GX_STAT_CACHE_HITS, plan->hits);
+    gx_stats_add(stats, GX_STAT_CACHE_MISSES, plan->load_count);
+    gx_stats_add(stats, GX_STAT_SPILLS, plan->spills);
+    gx_run_progress(run, 1.0);
+}
+
+// What the planner asks ---------------------------------------------------------------------------
+
+gx_run *gx_prog_runner(const gx_prog *prog)
+{
+    return prog->run;
+}
+
+int64_t gx_prog_calls(const gx_prog *prog)
+{
+    return prog->step_count;
+}
+
+double gx_prog_flops(const gx_prog *prog)
+{
+    return prog->flops;
+}
+
+gx_dtype gx_prog_dtype(const gx_prog *prog)
+{
+    return prog->operand[0].dtype;
+}
+
+bool gx_prog_is_offered(const gx_prog *prog, const gx_accel *accel, const char **missing)
+{
+    for (int64_t t = 0; t < prog->step_count; t++) {
+        const step *st = &prog->steps[t];
+        gx_kernel_id kernel = prog->kind[st->kind].kernel;
+        if (!gx_accel_offers(accel, kernel, prog->operand[st->operand[2]].dtype)) {
+            *missing = gx_kernel_name(kernel);
+            return false;
+        }
+    }
+    return true;
+}
+
+// Running -----------------------------------------------------------------------------------------
+
+bool gx_prog_run_on(gx_prog *prog, gx_accel *accel, size_t device_bytes)
+{
+    if (!gx_ok(prog->run) || prog->step_count == 0) {
+        return true;
+    }
+    if (accel == NULL) {
+        gx_exec_host(prog);
+        return true;
+    }
+    return gx_exec_device(prog, accel, device_bytes);
+}
+
+gx_code gx_prog_run(gx_prog *prog)
+{
+    gx_run *run = prog->run;
+    size_t device_bytes = 0;
+    gx_accel *accel = gx_plan_place(prog, &device_bytes);
+    if (!gx_prog_run_on(prog, accel, device_bytes) && gx_ok(run)) {
+        gx_plan_restart(run);
+        gx_exec_host(prog);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}

@@ -1,0 +1,531 @@
+/*
+** Running a program on a device with memory of its own.
+**
+** The schedule is the host's (schedule.c: Belady's), its slots are buffers in device memory.
+** Blocks travel in pieces, each a part of one row of tiles, through staging buffers, page-locked
+** where the budget allows, so that reading, copying up, computing, copying down and writing overlap
+** at every size:
+**
+**   helpers    read pieces from the database into staging buffers, in the schedule's order;
+**   carrier    a thread that enqueues, in order, copies up (queue up) and down (queue down);
+**   conductor  a thread that enqueues kernels (queue run); it waits for the device only where a
+**              kernel's result is looked at (LAPACK's info, pivots);
+**   caller     writes pieces that have come down to their sinks, reads what no helper can, looks
+**              after interrupts and progress.
+**
+** A piece is a run of bytes of a tile, as the database has it, and a rectangle of a block on the
+** device: the copy engine does the rearranging, so a tile is read and written in one go.
+**
+** What waits for what, besides each queue's own order:
+**
+**   a kernel        the copies up of its blocks, and copies down from slots that it touches;
+**   a copy up       the last step that used its slot, and a copy down from it;
+**   a copy down     the step that finished its block;
+**   staging buffer  the copy out of it, or the writer.
+**
+** Steps have marks in a ring of RING: the conductor is never further ahead of the device than that,
+** and a step that has left the ring has run.
+**
+** Blocks of stored matrices stay in device memory for later calls (pool.h); those found there
+** are neither read nor copied.
+**
+** Failures: what the host cannot do (a read, a write, an interrupt) fails the run.  What the device
+** cannot do never does: the program stops, the device is given up where it has failed, and
+** gx_exec_device() returns false.  Memory: slots and workspace on the device; STAGES_MOST staging
+** buffers of about PIECE_BYTES on the host.
+*/
+#include "exec_device.h"
+
+#include "../device/resident.h"
+
+#include <string.h>
+
+// What runs ---------------------------------------------------------------------------------------
+
+bool gx_xd_ok(const xdevice *x)
+{
+    return gx_ok(x->run) && !atomic_load(&x->is_faulty);
+}
+
+void gx_xd_wake(xdevice *x)
+{
+    pthread_cond_broadcast(&x->readers);
+    pthread_cond_broadcast(&x->copying);
+    pthread_cond_broadcast(&x->running);
+    pthread_cond_broadcast(&x->calling);
+}
+
+void gx_xd_fault(xdevice *x, const gx_err *err)
+{
+    if (err->code == GX_OK) {
+        return;
+    }
+    pthread_mutex_lock(&x->lock);
+    if (x->fault.code == GX_OK) {
+        x->fault = *err;
+    }
+    atomic_store(&x->is_faulty, true);
+    gx_xd_wake(x);
+    pthread_mutex_unlock(&x->lock);
+}
+
+// Making it ready ---------------------------------------------------------------------------------
+
+static gx_code host_memory(xdevice *x, int64_t count, size_t size, void **ptr)
+{
+    gx_err err = {0};
+    if (gx_mem_calloc(x->run->ctx->mem, (size_t)gx_max(1, count) * size, "the schedule of blocks",
+                      ptr, &err) != GX_OK) {
+        return gx_run_fail(x->run, &err);
+    }
+    return GX_OK;
+}
+
+/*
+** How a block is cut: rows and columns of a piece, and where the cuts lie.
+**
+** A piece is a part of one row of tiles, so that it is one run of bytes on the database's side (a
+** tile's columns follow each other) and a rectangle on the device's.  Tiles of short columns are
+** not worth that: then a piece is as high as the block.  What goes to a stored sink is whole tiles.
+*/
+typedef struct cutting {
+    int64_t rows, cols;
+} cutting;
+
+static cutting choose_cutting(const xdevice *x, const gx_opnd *op, const block_shape *shape,
+                              bool is_sink)
+{
+    static const int64_t SHORT_BYTES = 2048;
+    int64_t element = (int64_t)gx_dtype_bytes(op->dtype);
+    int64_t tile_m = gx_max(1, is_sink ? op->sink->tile_rows : op->source->tile_rows);
+    int64_t tile_n = gx_max(1, is_sink ? op->sink->tile_cols : op->source->tile_cols);
+    bool is_short = tile_m * element < SHORT_BYTES || (is_sink && !op->sink->is_stored);
+    cutting cut = {.rows = is_short ? gx_max(1, shape->m) : tile_m};
+    int64_t high = gx_max(1, gx_min(cut.rows, shape->m));
+    cut.cols = gx_max(1, (int64_t)x->piece_most / (high * element));
+    if (cut.cols >= tile_n || (is_sink && op->sink->is_stored)) {
+        cut.cols = gx_max(1, cut.cols / tile_n) * tile_n;
+    } else {
+        cut.cols = gx_ceil_div(tile_n, gx_ceil_div(tile_n, cut.cols));
+    }
+    if (is_short) { // the block's own rows, wherever it begins
+        cut.rows = INT64_MAX / 2;
+    }
+    return cut;
+}
+
+/* The pieces of one block, from *n on; pieces NULL: only counted. */
+static void cut_block(xdevice *x, int64_t item, const gx_opnd *op, int32_t block, bool is_sink,
+                      piece *pieces, int64_t *n, size_t *most)
+{
+    block_shape shape = gx_block_shape(op, block);
+    cutting cut = choose_cutting(x, op, &shape, is_sink);
+    int64_t m, cols;
+    for (int64_t j = 0; j < shape.n; j += cols) {
+        cols = gx_min(cut.cols - (shape.j0 + j) % cut.cols, shape.n - j);
+        for (int64_t i = 0; i < shape.m; i += m) {
+            m = gx_min(cut.rows - (shape.i0 + i) % cut.rows, shape.m - i);
+            size_t bytes = (size_t)(m * cols) * gx_dtype_bytes(op->dtype);
+            *most = bytes > *most ? bytes : *most;
+            if (pieces != NULL) {
+                pieces[*n] = (piece){.item = item,
+                                     .i = i,
+                                     .m = m,
+                                     .j = j,
+                                     .n = cols,
+                                     .stage = -1,
+                                     .is_first = i == 0 && j == 0};
+            }
+            ++*n;
+        }
+    }
+}
+
+/* Cut the blocks of one direction into pieces; two passes, counting and filling. */
+static gx_code cut_pieces(xdevice *x, bool is_down, piece **pieces, int64_t *count)
+{
+    int64_t items = is_down ? x->plan.flush_count : x->plan.load_count;
+    size_t *most = is_down ? &x->down_bytes : &x->up_bytes;
+    for (int pass = 0; pass < 2; pass++) {
+        *count = 0;
+        for (int64_t k = 0; k < items; k++) {
+            int8_t operand = is_down ? x->plan.flushes[k].operand : x->plan.loads[k].operand;
+            int32_t block = is_down ? x->plan.flushes[k].block : x->plan.loads[k].block;
+            if (is_down || !x->is_there[k]) {
+                bool is_sink = is_down || x->plan.loads[k].is_spilled;
+                cut_block(x, k, &x->prog->operand[operand], block, is_sink, *pieces, count, most);
+            }
+        }
+        void *memory = NULL;
+        if (pass == 0) {
+            GX_TRY(host_memory(x, *count, sizeof **pieces, &memory));
+            *pieces = memory;
+        }
+    }
+    return GX_OK;
+}
+
+/*
+** Blocks that are still in device memory become the contents of their slots.  Only where everything
+** fits, that is, a slot holds one block for the whole program; else the memory is better used.
+*/
+static void claim_blocks(xdevice *x)
+{
+    for (int k = 0; k < x->prog->operands; k++) {
+        x->stamp[k] = gx_exec_stamp(x->prog, k);
+    }
+    for (int64_t k = 0; k < x->plan.load_count && x->slots >= x->prog->blocks; k++) {
+        const load *item = &x->plan.loads[k];
+        gx_block_key key;
+        if (x->place[item->slot] == NULL && !item->is_spilled &&
+            gx_exec_block_key(x->prog, item->operand, item->block, x->stamp[item->operand], &key)) {
+            x->place[item->slot] = gx_pool_claim(x->pool, &key, x->prog->slot_bytes);
+            x->is_there[k] = x->place[item->slot] != NULL;
+            x->use[item->slot].load = x->is_there[k] ? k + 1 : 0;
+            gx_stats_add(&x->run->ctx->stats, GX_STAT_DEVICE_HITS, x->is_there[k]);
+        }
+    }
+}
+
+/* Buffers of the slots.  GX_NOMEM: *got of them could be had. */
+static gx_code take_slots(xdevice *x, size_t limit, int64_t *got, gx_err *err)
+{
+    for (*got = 0; *got < x->slots; ++*got) {
+        void **place = &x->place[*got];
+        if (*place == NULL) {
+            GX_TRY(gx_pool_take(x->pool, x->prog->slot_bytes, limit, place, err));
+        }
+    }
+    return GX_OK;
+}
+
+/* The hungriest kernel's workspace. */
+static size_t workspace_bytes(const xdevice *x)
+{
+    const gx_backend *backend = x->accel->backend;
+    size_t most = 0;
+    for (int64_t t = 0; t < x->prog->step_count && backend->workspace != NULL; t++) {
+        const step *st = &x->prog->steps[t];
+        gx_kernel_id kernel = x->prog->kind[st->kind].kernel;
+        if (kernel != GX_KERNEL_COUNT) {
+            gx_args args;
+            gx_step_args(x->prog, st, NULL, NULL, &args);
+            gx_dtype dtype = x->prog->operand[st->operand[2]].dtype;
+            size_t bytes = backend->workspace(x->accel->dev, kernel, dtype, &args);
+            most = bytes > most ? bytes : most;
+        }
+    }
+    return most;
+}
+
+static size_t vector_bytes(const gx_vector *v)
+{
+    return (size_t)v->count * gx_dtype_bytes(v->dtype);
+}
+
+/* Workspace and vectors; the vectors' contents go up. */
+static gx_code take_rest(xdevice *x, size_t limit, gx_err *err)
+{
+    if (x->work_bytes > 0) {
+        GX_TRY(gx_pool_take(x->pool, x->work_bytes, limit, &x->work, err));
+    }
+    for (int k = 0; k < x->prog->vectors; k++) {
+        gx_vector *v = &x->prog->vector[k];
+        size_t bytes = vector_bytes(v);
+        GX_TRY(gx_pool_take(x->pool, bytes, limit, &x->vector[k], err));
+        v->device = x->vector[k];
+        if (bytes > 0) {
+            GX_TRY(x->accel->backend->upload(x->accel->dev, x->accel->run, v->device, bytes,
+                                             v->data, bytes, bytes, 1, err));
+        }
+    }
+    return GX_OK;
+}
+
+static gx_code make_marks(xdevice *x, gx_err *err)
+{
+    const gx_backend *backend = x->accel->backend;
+    for (int k = 0; k < RING; k++) {
+        x->ring_step[k] = -1;
+        GX_TRY(backend->mark_create(x->accel->dev, &x->ring[k], err));
+    }
+    for (int k = 0; k < x->stages; k++) {
+        GX_TRY(backend->mark_create(x->accel->dev, &x->stage[k].mark, err));
+    }
+    return GX_OK;
+}
+
+/* Up to `wanted` staging buffers of one direction; at least one. */
+static gx_code take_stages_of(xdevice *x, bool is_down, int wanted, size_t bytes)
+{
+    static const int PAGEABLE = 3; // they come out of memory_limit
+    size_t budget = (size_t)x->run->ctx->config.number[GX_SET_PINNING_BUDGET];
+    int got = 0;
+    while (got < wanted) {
+        stage *s = &x->stage[x->stages];
+        gx_err err = {0};
+        if (gx_pool_stage(x->pool, bytes, budget, &s->memory, &err) != GX_OK) {
+            return got > 0 ? GX_OK : gx_run_fail(x->run, &err);
+        }
+        s->is_down = is_down;
+        x->stages++;
+        got++;
+        if (!s->memory.is_pinned && got >= PAGEABLE) {
+            return GX_OK;
+        }
+    }
+    return GX_OK;
+}
+
+/*
+** Staging buffers: enough for every reader to fill one while as many are being copied, and some to
+** come down; fewer, but at least one each way, where there is no memory for more.
+*/
+static gx_code take_stages(xdevice *x)
+{
+    int up = gx_exec_stages_up(x->run, x->piece_count);
+    int down = gx_exec_stages_down(x->down_count);
+    GX_TRY(take_stages_of(x, false, up, x->up_bytes));
+    return take_stages_of(x, true, down, x->down_bytes);
+}
+
+/* Everything that the schedule of so many slots needs on the host. */
+static gx_code prepare_host(xdevice *x)
+{
+    void *place, *use, *there, *last;
+    GX_TRY(host_memory(x, x->slots, sizeof(void *), &place));
+    x->place = place;
+    GX_TRY(host_memory(x, x->slots, sizeof *x->use, &use));
+    x->use = use;
+    GX_TRY(host_memory(x, x->plan.load_count, sizeof *x->is_there, &there));
+    x->is_there = there;
+    GX_TRY(host_memory(x, x->plan.load_count, sizeof *x->last_piece, &last));
+    x->last_piece = last;
+    claim_blocks(x);
+    x->piece_most = gx_exec_piece(x->prog, &x->plan);
+    GX_TRY(cut_pieces(x, false, &x->piece, &x->piece_count));
+    GX_TRY(cut_pieces(x, true, &x->down, &x->down_count));
+    for (int64_t k = 0; k < x->plan.load_count; k++) {
+        x->last_piece[k] = -1;
+    }
+    for (int64_t k = 0; k < x->piece_count; k++) {
+        x->last_piece[x->piece[k].item] = k;
+    }
+    return GX_OK;
+}
+
+// Putting it away ---------------------------------------------------------------------------------
+
+/* A result that stays: its slots become the sink's. */
+static void hand_over(xdevice *x)
+{
+    gx_prog *prog = x->prog;
+    for (int k = 0; k < prog->operands && gx_ok(x->run); k++) {
+        const gx_opnd *op = &prog->operand[k];
+        if (gx_prog_keeps(prog, op)) {
+            gx_resident_free(op->sink->resident);
+            op->sink->resident =
+                gx_resident_create(x->run, x->accel, op->dtype, op->rows, op->cols, op->block_rows,
+                                   op->block_cols, prog->slot_bytes);
+        }
+    }
+    for (int64_t t = 0; t < prog->step_count && gx_ok(x->run); t++) {
+        const step *st = &prog->steps[t];
+        for (int p = 0; p < 3; p++) {
+            const gx_opnd *op = st->block[p] < 0 ? NULL : &prog->operand[st->operand[p]];
+            bool is_kept = op != NULL && gx_prog_keeps(prog, op) && gx_step_writes(prog, st, p);
+            if (is_kept && x->place[st->slot[p]] != NULL) {
+                gx_resident_put(op->sink->resident, st->block[p] - op->first,
+                                x->place[st->slot[p]]);
+                x->place[st->slot[p]] = NULL;
+            }
+        }
+    }
+}
+
+/* A slot whose block is as it was loaded is kept for a later call; the others are given back. */
+static void put_away_slots(xdevice *x, bool is_sound)
+{
+    for (int64_t s = 0; x->place != NULL && s < x->slots; s++) {
+        int64_t loaded = x->use == NULL ? 0 : x->use[s].load;
+        const load *item = loaded > 0 && is_sound ? &x->plan.loads[loaded - 1] : NULL;
+        gx_block_key key;
+        if (item != NULL && !item->is_spilled &&
+            gx_exec_block_key(x->prog, item->operand, item->block, x->stamp[item->operand], &key)) {
+            gx_pool_keep(x->pool, &key, x->place[s], x->prog->slot_bytes);
+        } else {
+            gx_pool_give(x->pool, x->place[s], x->prog->slot_bytes);
+        }
+    }
+}
+
+static void put_away_host(xdevice *x)
+{
+    gx_mem *mem = x->run->ctx->mem;
+    gx_mem_free(mem, x->place);
+    gx_mem_free(mem, x->use);
+    gx_mem_free(mem, x->is_there);
+    gx_mem_free(mem, x->last_piece);
+    gx_mem_free(mem, x->piece);
+    gx_mem_free(mem, x->down);
+    x->place = NULL;
+    x->use = NULL;
+    x->is_there = NULL;
+    x->last_piece = NULL;
+    x->piece = x->down = NULL;
+    x->piece_count = x->down_count = 0;
+    x->up_bytes = x->down_bytes = 0;
+    gx_schedule_clear(x->prog, &x->plan);
+}
+
+static void put_away(xdevice *x, bool is_sound)
+{
+    const gx_backend *backend = x->accel->backend;
+    put_away_slots(x, is_sound);
+    gx_pool_give(x->pool, x->work, x->work_bytes);
+    x->work = NULL;
+    for (int k = 0; k < x->prog->vectors; k++) {
+        gx_vector *v = &x->prog->vector[k];
+        gx_pool_give(x->pool, x->vector[k], vector_bytes(v));
+        x->vector[k] = NULL;
+        v->device = v->data;
+    }
+    for (int k = 0; k < x->stages; k++) {
+        gx_pool_unstage(x->pool, &x->stage[k].memory);
+        backend->mark_free(x->accel->dev, x->stage[k].mark);
+    }
+    memset(x->stage, 0, sizeof x->stage);
+    x->stages = 0;
+    for (int k = 0; k < RING; k++) {
+        backend->mark_free(x->accel->dev, x->ring[k]);
+        x->ring[k] = NULL;
+    }
+    put_away_host(x);
+}
+
+// The whole ---------------------------------------------------------------------------------------
+
+/* Wait for all queues; the vectors come back.  Also after a failure, before buffers are reused. */
+static bool settle(xdevice *x)
+{
+    const gx_backend *backend = x->accel->backend;
+    gx_queue *queues[3] = {x->accel->up, x->accel->run, x->accel->down};
+    gx_err err = {0};
+    for (int k = 0; k < x->prog->vectors && gx_xd_ok(x); k++) {
+        gx_vector *v = &x->prog->vector[k];
+        size_t bytes = vector_bytes(v);
+        if (bytes > 0) {
+            backend->download(x->accel->dev, x->accel->run, v->data, bytes, v->device, bytes, bytes,
+                              1, &err);
+        }
+    }
+    for (int k = 0; k < 3; k++) {
+        backend->queue_wait(x->accel->dev, queues[k], &err);
+    }
+    gx_xd_fault(x, &err);
+    return err.code == GX_OK;
+}
+
+/* One attempt with x->slots slots.  GX_NOMEM: *got of them could be had. */
+static gx_code try_ready(xdevice *x, size_t limit, int64_t *got, gx_err *err)
+{
+    *got = 0;
+    GX_TRY(prepare_host(x));
+    GX_TRY(take_rest(x, limit, err));
+    GX_TRY(take_slots(x, limit, got, err));
+    GX_TRY(take_stages(x));
+    return make_marks(x, err);
+}
+
+/*
+** Schedule and device memory, with fewer slots while the device has no room for more.  false: there
+** is no way, or a failure (in the run, or in *err).
+*/
+static bool make_ready(xdevice *x, size_t limit, gx_err *err)
+{
+    x->work_bytes = workspace_bytes(x);
+    if (x->work_bytes >= GX_NO_WORKSPACE) {
+        x->work_bytes = 0;
+        gx_fail(err, GX_NOMEM, "%s does not say how much memory a kernel needs",
+                x->accel->info.name);
+        return false;
+    }
+    size_t rest = x->work_bytes > 0 ? gx_pool_rounded(x->work_bytes) : 0;
+    for (int k = 0; k < x->prog->vectors; k++) {
+        rest += gx_pool_rounded(vector_bytes(&x->prog->vector[k]));
+    }
+    size_t left = limit > rest ? limit - rest : 1;
+    for (;;) {
+        x->slots = gx_exec_schedule(x->prog, left, &x->plan);
+        if (x->slots == 0) {
+            gx_fail(err, GX_NOMEM,
+                    "%zu bytes do not hold the blocks of one step, of %zu bytes each", left,
+                    x->prog->slot_bytes);
+            return false;
+        }
+        int64_t got = 0;
+        gx_err refusal = {0};
+        gx_code rc = try_ready(x, limit, &got, &refusal);
+        if (rc == GX_OK || !gx_ok(x->run)) {
+            return gx_ok(x->run);
+        }
+        if (rc != GX_NOMEM || got == 0 || got >= x->slots) {
+            *err = refusal;
+            return false;
+        }
+        gx_stats_note(&x->run->ctx->stats, "device memory: fewer blocks: %s", refusal.text);
+        settle(x);
+        put_away(x, false);
+        left = (size_t)got * gx_pool_rounded(x->prog->slot_bytes);
+    }
+}
+
+/* A program that could not be finished: why, and whether the device is still good. */
+static void give_up(xdevice *x, const gx_err *err)
+{
+    gx_ctx *ctx = x->run->ctx;
+    gx_stats_add(&ctx->stats, GX_STAT_DEVICE_FALLBACKS, 1);
+    if (err->code == GX_NOMEM || err->code == GX_UNSUPPORTED) {
+        gx_stats_note(&ctx->stats, "computed on the CPU: %s", err->text);
+        gx_pool_trim(x->pool);
+    } else {
+        gx_accel_fail(ctx, err);
+    }
+}
+
+bool gx_exec_device(gx_prog *prog, gx_accel *accel, size_t device_bytes)
+{
+    xdevice x = {.prog = prog, .run = prog->run, .accel = accel, .pool = accel->pool};
+    gx_err err = {0};
+    pthread_cond_t *conditions[] = {&x.readers, &x.copying, &x.running, &x.calling};
+    pthread_mutex_init(&x.lock, NULL);
+    pthread_mutex_init(&x.ring_lock, NULL);
+    for (int k = 0; k < 4; k++) {
+        pthread_cond_init(conditions[k], NULL);
+    }
+    atomic_init(&x.is_faulty, false);
+    gx_pool_begin(x.pool);
+    if (make_ready(&x, device_bytes, &err)) {
+        gx_exec_count(prog, x.slots, &x.plan, accel, x.is_there);
+        gx_xd_run(&x);
+    }
+    gx_xd_fault(&x, &err);
+    bool is_sound = settle(&x) && gx_xd_ok(&x);
+    if (is_sound) {
+        hand_over(&x);
+    }
+    gx_reader_close(x.own);
+    put_away(&x, is_sound);
+    bool is_run = x.fault.code == GX_OK || !gx_ok(prog->run);
+    if (x.fault.code != GX_OK) {
+        give_up(&x, &x.fault);
+    } else if (gx_ok(prog->run)) {
+        gx_stats_add(&prog->run->ctx->stats, GX_STAT_DEVICE_CALLS, 1);
+    }
+    for (int k = 0; k < 4; k++) {
+        pthread_cond_destroy(conditions[k]);
+    }
+    pthread_mutex_destroy(&x.ring_lock);
+    pthread_mutex_destroy(&x.lock);
+    return is_run;
+}

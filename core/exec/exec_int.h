@@ -1,0 +1,80 @@
+/*
+** Inside the executor: what running a program on the host (exec_host.c) and on a device
+** (exec_device.c) have in common (exec.c).
+*/
+#ifndef GX_EXEC_INT_H
+#define GX_EXEC_INT_H
+
+#include "../device/pool.h"
+#include "../mat/stream.h"
+#include "prog_int.h"
+
+/* Run the program on the host.  What it comes to is in the run. */
+void gx_exec_host(gx_prog *prog);
+
+/*
+** Run the program on the accelerator.  true: it has run, or the run has failed.  false: the device
+** had no room for it or has failed, which gx_stats tells; nothing is lost, the program can be run
+** again on the host.
+*/
+bool gx_exec_device(gx_prog *prog, struct gx_accel *accel, size_t device_bytes);
+
+/*
+** Make the schedule, within device_bytes of device memory (0: on the host, with what the governor
+** leaves, less the schedule's own memory).  Returns the slots; 0 when the run has failed or
+** device_bytes do not hold what one step needs.
+*/
+int64_t gx_exec_schedule(gx_prog *prog, size_t device_bytes, schedule *plan);
+
+/*
+** The counters of the schedule that is about to be run, its prediction, and the start of progress.
+** is_there: loads whose blocks are on the device already; NULL: none.
+*/
+void gx_exec_count(gx_prog *prog, int64_t slots, const schedule *plan, const struct gx_accel *accel,
+                   const bool *is_there);
+
+/*
+** Start the helpers for a schedule.  true: writing to one of the sinks ends their reading.
+*/
+bool gx_exec_stream(gx_prog *prog, const schedule *plan, gx_helper_fn fn, void *arg,
+                    gx_stream **stream);
+
+/*
+** Fill dst, packed, with the rectangle (i, j) m x n of a load's block, zeros where the operand
+** reaches past its source.  A spilled block comes from its own sink: by the caller's reader only.
+*/
+gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const load *item, int64_t i, int64_t m,
+                     int64_t j, int64_t n, void *dst, gx_reader *reader, gx_err *err);
+
+/* The state of the database that an operand is stored in; 0: not stored, or not to be said. */
+uint64_t gx_exec_stamp(const gx_prog *prog, int operand);
+
+/* What is in a block of an operand; false: nothing that a later call could find again. */
+bool gx_exec_block_key(const gx_prog *prog, int operand, int32_t block, uint64_t stamp,
+                       gx_block_key *key);
+
+/*
+** Loads of the schedule whose blocks are in device memory from earlier calls, one flag each, to be
+** freed by gx_mem_free(); NULL: none are.
+*/
+bool *gx_exec_find_kept(const gx_prog *prog, const struct gx_accel *accel, int64_t slots,
+                        const schedule *plan);
+
+/*
+** What the program would have to allocate: staging buffers and slots that the pool does not have.
+** is_there: as of gx_exec_find_kept().
+*/
+void gx_exec_foresee(const gx_prog *prog, const struct gx_accel *accel, int64_t slots,
+                     const schedule *plan, const bool *is_there, gx_growth *growth);
+
+/* Size of the pieces in which blocks of so many bytes altogether are copied. */
+size_t gx_exec_piece(const gx_prog *prog, const schedule *plan);
+
+/* How many staging buffers there are to be for so many pieces: up; down. */
+int gx_exec_stages_up(const gx_run *run, int64_t pieces);
+int gx_exec_stages_down(int64_t pieces);
+
+/* Wait for a change, but not so long that an interrupt goes unnoticed. */
+void gx_exec_wait(pthread_cond_t *changed, pthread_mutex_t *lock);
+
+#endif

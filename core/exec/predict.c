@@ -1,0 +1,438 @@
+/*
+** How long a program takes: see predict.h.
+**
+** A program's schedule is run on clocks.  Each resource is one number, the time until which it is
+** busy, and the schedule's own rules say what waits for what:
+**
+**   readers   a load begins when its slot is free (load.after) and a reader is.  On the host one
+**             helper reads a whole block; on a device blocks are cut into pieces, so that all
+**             helpers share each.  Blocks still in device memory cost nothing.
+**   up        a block is there a piece after it has been read, and no sooner than the link allows;
+**   compute   a step runs when its blocks are there and what had to leave its slots has left; its
+**             time is profile_rates.c's;
+**   down      a finished block comes down after its last step;
+**   writer    one, in order: a block is written after it has come down (host: was finished).  With
+**             a rollback journal not before everything has been read, or a slot is wanted: that
+**             ends the helpers, and what is left to read the caller reads (exec_host.c).
+**
+** So reading, copying, computing and writing overlap exactly as far as the schedule lets them.  On
+** the host all of it shares the processors, and the sum of processor seconds over all of them is a
+** lower bound; so is computing and half of writing where a team has all processors.  What does not
+** overlap is added: helper connections are opened one after the other before anything runs, threads
+** are started, and the commit comes at the end: the wait for the disk, and a part in proportion to
+** the bytes; none where the caller has a transaction open.  Staging buffers and
+** device memory that the pool does not have are allocated before it all.
+**
+** What is stored takes less time where others have been before: a log (or, with a rollback journal,
+** free pages) takes it without the file growing, and free pages take the commit.  How much of each
+** there is gx_store_space() says; the rates are those of as many bytes.
+**
+** The rates are the profile's.  What they do not know, the ledger's factor corrects (ledger.c).
+** Work: O(steps + loads + flushes), a few nanoseconds each.
+*/
+#include "predict.h"
+
+#include "../device/accel.h"
+#include "exec_int.h"
+
+#include <math.h>
+
+/* Blocks travel in pieces of this size (exec_device.c). */
+static const double PIECE_BYTES = 8 << 20;
+
+/* Results come down into this many buffers: the writer is never further behind. */
+static const double BUFFERS_DOWN = 4;
+
+/* Results settle on the disk in portions of this size (exec_host.c). */
+static const double SETTLE_BYTES = 16 << 20;
+
+/* Little work: exec_host.c runs it on the caller's thread, stream.c starts no helpers. */
+static const double SMALL_FLOPS = 4e6, SMALL_BYTES = 1 << 20;
+
+/*
+** A team on all processors leaves the writer none: it shares one with a member for whom the others
+** wait at the end of each kernel, so about half of its time is lost to computing.
+*/
+static const double SHARED = 0.5;
+
+/* What a program takes beside its threads: waking them; on a device, marks and buffers too. */
+static const double HOST_S = 100e-6, DEVICE_S = 350e-6;
+
+enum { READERS_MOST = 64 };
+
+typedef struct clocks {
+    gx_prog *prog;
+    const schedule *plan;
+    const gx_profile *host;
+    const gx_device_profile *device; /* NULL: on the host */
+    const bool *is_there;
+    gx_terms *terms;
+    int threads;
+    int readers;               /* helpers, at least 1: without helpers the caller */
+    bool has_helpers;          /* false: the caller reads and writes              */
+    bool is_exclusive;         /* writing ends the helpers                        */
+    double reader_rate;        /* bytes per second of one of them, all at work    */
+    double free[READERS_MOST]; /* when each reader is                       */
+    double up, step, down, writer;
+    double write_per_byte, commit_per_byte; /* seconds */
+    double loaded;                          /* when everything that was loaded so far is there */
+    double processor_s;                     /* host: seconds of one processor                  */
+    double unsettled,
+        settled; /* bytes written that the disk has, and has not yet, been waited for */
+    int64_t next_load, next_flush;
+    int32_t t; /* the step that runs */
+    struct {
+        int64_t m, n, k;
+        double seconds;
+    } latest[GX_CALL_KINDS]; /* the latest call of each kind: most are equal */
+} clocks;
+
+double gx_predict_read_rate(gx_run *run, double readers)
+{
+    const gx_profile *p = gx_profile_get(run->ctx);
+    double one = p->db_read_bytes_per_s, all = p->db_read_all_bytes_per_s, n = p->db_readers;
+    double power = n > 1 && all > one ? log(all / one) / log(n) : 0.8; // small machines: unknown
+    return one * pow(fmax(1, readers), fmin(1, power));
+}
+
+static double largest(double a, double b, double c)
+{
+    return fmax(a, fmax(b, c));
+}
+
+/* Seconds a byte of storing so many bytes in a schema as it is now, and of their commit. */
+static void price_storing(gx_run *run, const char *schema, double bytes, double *write_s,
+                          double *commit_s)
+{
+    double new_written = 0, new_committed = 0;
+    if (bytes >= SMALL_BYTES) { // less fits into SQLite's cache
+        gx_space space;
+        gx_store_space(run->ctx->store, schema, &space);
+        double used = space.has_log ? space.log_bytes : space.free_bytes;
+        new_written = space.is_file ? 1 - fmin(1, used / bytes) : 0;
+        new_committed = space.is_file ? 1 - fmin(1, space.free_bytes / bytes) : 0;
+    }
+    gx_profile_store(gx_profile_get(run->ctx), bytes, new_written, new_committed, write_s,
+                     commit_s);
+}
+
+// Single steps ------------------------------------------------------------------------------------
+
+static double kernel_seconds(clocks *c, const step *st)
+{
+    gx_kernel_id kernel = c->prog->kind[st->kind].kernel;
+    if (kernel == GX_KERNEL_COUNT) {
+        return 0;
+    }
+    gx_args args;
+    gx_step_args(c->prog, st, NULL, NULL, &args);
+    if (args.m != c->latest[st->kind].m || args.n != c->latest[st->kind].n ||
+        args.k != c->latest[st->kind].k || c->latest[st->kind].seconds == 0) {
+        gx_dtype dtype = c->prog->operand[st->operand[2]].dtype;
+        c->latest[st->kind].m = args.m;
+        c->latest[st->kind].n = args.n;
+        c->latest[st->kind].k = args.k;
+        c->latest[st->kind].seconds =
+            c->device != NULL ? gx_profile_device_kernel(c->device, kernel, dtype, &args)
+                              : gx_profile_kernel(c->host, kernel, dtype, &args, c->threads);
+    }
+    return c->latest[st->kind].seconds;
+}
+
+/* Processor seconds of reading or converting a block. */
+static double read_seconds(const clocks *c, const load *item, double *bytes)
+{
+    const gx_opnd *op = &c->prog->operand[item->operand];
+    block_shape shape = gx_block_shape(op, item->block);
+    *bytes = (double)shape.bytes;
+    bool is_stored =
+        item->is_spilled || (op->source != NULL && gx_mat_base_stored(op->source) != NULL);
+    double seconds = *bytes / (is_stored ? c->reader_rate : c->host->memcpy_bytes_per_s);
+    return c->device != NULL ? seconds : seconds + *bytes / c->host->touch_bytes_per_s;
+}
+
+/* The next load; now: when the step that it may follow has run. */
+static void run_load(clocks *c, int64_t index, double now)
+{
+    const load *item = &c->plan->loads[index];
+    double bytes, seconds = read_seconds(c, item, &bytes);
+    if (c->is_there != NULL && c->is_there[index]) {
+        return;
+    }
+    int first = 0;
+    for (int k = 1; k < c->readers; k++) {
+        first = c->free[k] < c->free[first] ? k : first;
+    }
+    double *reader = c->has_helpers ? &c->free[first] : &c->writer;
+    if (c->device == NULL) {
+        *reader = fmax(*reader, now) + seconds;
+        c->loaded = fmax(c->loaded, *reader);
+        c->terms->read_s += seconds / c->readers;
+        c->processor_s += seconds;
+        return;
+    }
+    // All readers share a block; reading needs no slot, only buffers.
+    double share = c->has_helpers ? seconds / c->readers : seconds;
+    double up_s = bytes / c->device->upload_bytes_per_s;
+    *reader += share;
+    for (int k = 0; k < c->readers && c->has_helpers; k++) {
+        c->free[k] = *reader;
+    }
+    double tail = fmin(bytes, PIECE_BYTES) / c->device->upload_bytes_per_s;
+    c->up = fmax(fmax(c->up, now) + up_s, *reader + tail);
+    c->loaded = fmax(c->loaded, c->up);
+    c->terms->read_s += share;
+    c->terms->up_s += up_s;
+}
+
+static void end_helpers(clocks *c)
+{
+    c->has_helpers = false;
+    c->reader_rate = c->host->db_read_bytes_per_s;
+    c->readers = 1;
+}
+
+/* On the host, with a rollback journal: the disk is waited for while others compute. */
+static void settle(clocks *c, double bytes)
+{
+    c->unsettled += bytes;
+    if (c->is_exclusive && c->unsettled >= SETTLE_BYTES && c->t + 1 < c->prog->step_count &&
+        c->next_load == c->plan->load_count) {
+        c->writer += c->unsettled * c->commit_per_byte;
+        c->settled += c->unsettled;
+        c->unsettled = 0;
+    }
+}
+
+/* The next flush, whose block is finished at `now`. */
+static void run_flush(clocks *c, double now)
+{
+    const flush *item = &c->plan->flushes[c->next_flush++];
+    const gx_opnd *op = &c->prog->operand[item->operand];
+    double bytes = (double)gx_block_shape(op, item->block).bytes;
+    double write_s =
+        bytes * (op->sink->is_stored ? c->write_per_byte : 1 / c->host->memcpy_bytes_per_s);
+    if (c->is_exclusive && c->has_helpers) {
+        if (c->next_load < c->plan->load_count) {
+            end_helpers(c);
+        } else {
+            c->writer = fmax(c->writer, c->loaded);
+        }
+    }
+    c->terms->write_s += write_s;
+    c->processor_s += write_s;
+    if (c->device == NULL) {
+        c->writer = fmax(c->writer, now) + write_s;
+        settle(c, bytes);
+        return;
+    }
+    double down_s = bytes / c->device->download_bytes_per_s;
+    double piece = fmin(bytes, PIECE_BYTES);
+    double began = fmax(c->down, now);
+    c->writer = fmax(c->writer, began + piece / c->device->download_bytes_per_s) + write_s;
+    c->down = fmax(began + down_s, c->writer - BUFFERS_DOWN * piece * write_s / bytes);
+    c->writer = fmax(c->writer, c->down + piece * write_s / bytes);
+    c->terms->down_s += down_s;
+}
+
+/* Step t, after what it waits for. */
+static void run_step(clocks *c, int32_t t)
+{
+    const schedule *plan = c->plan;
+    c->t = t;
+    double must = 0; // loads up to here are needed now
+    while (c->next_flush < plan->flush_count && plan->flushes[c->next_flush].before <= t) {
+        run_flush(c, c->step);
+        must = c->device != NULL ? c->down : c->writer;
+    }
+    while (c->next_load < plan->load_count && plan->loads[c->next_load].need <= t) {
+        run_load(c, c->next_load++, fmax(c->step, must));
+    }
+    double loaded = c->loaded;
+    while (c->next_load < plan->load_count && plan->loads[c->next_load].after <= t &&
+           c->has_helpers) {
+        run_load(c, c->next_load++, fmax(c->step, must)); // ahead
+    }
+    double seconds = kernel_seconds(c, &c->prog->steps[t]);
+    c->step = largest(c->step, loaded, must) + seconds;
+    c->terms->compute_s += seconds;
+    c->processor_s += seconds * c->threads;
+    while (c->next_flush < plan->flush_count && plan->flushes[c->next_flush].ready <= t + 1 &&
+           !(c->is_exclusive && c->has_helpers && c->next_load < plan->load_count)) {
+        run_flush(c, c->step);
+    }
+}
+
+// The whole ---------------------------------------------------------------------------------------
+
+/* Which helpers there will be, and whether the writer is in their way. */
+static void count_helpers(clocks *c)
+{
+    gx_run *run = c->prog->run;
+    double bytes = 0;
+    const char *refusal = NULL;
+    bool has_stored = false;
+    for (int64_t k = 0; k < c->plan->load_count; k++) {
+        const load *item = &c->plan->loads[k];
+        bytes += (double)gx_block_shape(&c->prog->operand[item->operand], item->block).bytes;
+    }
+    for (int k = 0; k < c->prog->operands && bytes >= SMALL_BYTES; k++) {
+        const gx_opnd *op = &c->prog->operand[k];
+        const gx_mat *stored = op->source == NULL ? NULL : gx_mat_base_stored(op->source);
+        if (stored != NULL && refusal == NULL) {
+            has_stored = true;
+            refusal = gx_reader_refusal(run->ctx->store, stored->meta.schema);
+        }
+        c->is_exclusive |= stored != NULL && refusal == NULL &&
+                           !gx_store_is_wal(run->ctx->store, stored->meta.schema);
+    }
+    int64_t wanted = gx_min(run->ctx->config.number[GX_SET_READERS], c->plan->load_count);
+    c->has_helpers = has_stored && refusal == NULL && wanted > 0;
+    c->readers = c->has_helpers ? (int)gx_min(wanted, READERS_MOST) : 1;
+    c->reader_rate = gx_predict_read_rate(run, c->readers) / c->readers;
+    c->terms->start_s += c->has_helpers ? c->readers * (c->host->db_open_s + c->host->thread_s) : 0;
+}
+
+/* The schema of what is stored; NULL: nothing is. */
+static const char *stores_in(const gx_prog *prog)
+{
+    for (int k = 0; k < prog->operands; k++) {
+        if (prog->operand[k].sink != NULL && prog->operand[k].sink->is_stored) {
+            return prog->operand[k].sink->meta.schema;
+        }
+    }
+    return NULL;
+}
+
+/* Memory that is allocated before anything runs. */
+static double allocation_seconds(const gx_device_profile *device, const gx_growth *growth)
+{
+    return growth->pinned_bytes / device->pin_bytes_per_s +
+           growth->device_buffers * device->alloc_s +
+           growth->device_bytes / device->alloc_bytes_per_s;
+}
+
+/* What the ledger takes for a call's size: a pass over matrices has next to no flops. */
+static double work_of(const gx_cost *cost)
+{
+    double bytes = fmax(cost->bytes_up, fmax(cost->bytes_down, cost->bytes_read));
+    double n = sqrt(bytes / sizeof(double));
+    return cost->flops < 32 * n * n ? 2 * n * n * n : cost->flops;
+}
+
+/* What comes before and after, and the correction.  commit_s: of the bytes; < 0: none is stored. */
+static void conclude(gx_run *run, const gx_cost *cost, double commit_s, bool is_device,
+                     double busy_s, gx_terms *terms)
+{
+    const gx_profile *p = gx_profile_get(run->ctx);
+    if (commit_s >= 0 && gx_store_commits(run->ctx->store)) {
+        terms->commit_s = p->db_commit_s + commit_s;
+    }
+    const char *label = run->planned_as != NULL ? run->planned_as : run->label;
+    terms->model_s = terms->start_s + busy_s + terms->commit_s;
+    terms->work = work_of(cost);
+    terms->factor = gx_ledger_factor(&run->ctx->ledger, label, is_device, terms->work);
+    terms->seconds = terms->model_s * terms->factor;
+}
+
+void gx_predict_schedule(gx_prog *prog, int64_t slots, const schedule *plan, const gx_accel *accel,
+                         const bool *is_there, const gx_growth *growth, gx_terms *terms)
+{
+    gx_run *run = prog->run;
+    const char *schema = stores_in(prog);
+    gx_cost cost;
+    gx_schedule_cost(prog, slots, plan, &cost);
+    *terms = (gx_terms){0};
+    clocks c = {.prog = prog,
+                .plan = plan,
+                .host = gx_profile_get(run->ctx),
+                .device = accel == NULL ? NULL : &accel->profile,
+                .is_there = is_there,
+                .terms = terms};
+    bool is_small = accel == NULL && prog->flops < SMALL_FLOPS &&
+                    (double)prog->blocks * (double)prog->slot_bytes < SMALL_BYTES;
+    c.threads = is_small ? 1 : (int)run->ctx->config.number[GX_SET_THREADS];
+    terms->start_s = accel != NULL ? DEVICE_S + 2 * c.host->thread_s
+                     : is_small    ? 0
+                                   : HOST_S + c.host->thread_s * (1 + c.threads);
+    terms->once_s = accel != NULL ? allocation_seconds(c.device, growth) : 0;
+    terms->start_s += terms->once_s;
+    count_helpers(&c);
+    if (schema != NULL) {
+        price_storing(run, schema, cost.bytes_written, &c.write_per_byte, &c.commit_per_byte);
+    }
+    for (int32_t t = 0; t < prog->step_count; t++) {
+        run_step(&c, t);
+    }
+    while (c.next_flush < plan->flush_count) {
+        run_flush(&c, c.step);
+    }
+    double busy_s = largest(c.step, c.writer, c.loaded);
+    if (is_small) {
+        busy_s = fmax(busy_s, c.processor_s);
+    } else if (accel == NULL) {
+        double threads = (double)gx_max(1, gx_min(c.threads, c.host->threads));
+        double shared_s = c.threads >= c.host->threads ? SHARED * terms->write_s : 0;
+        busy_s = largest(busy_s, c.processor_s / threads, terms->compute_s + shared_s);
+    }
+    double commit_s = fmax(0, cost.bytes_written - c.settled) * c.commit_per_byte;
+    conclude(run, &cost, schema != NULL ? commit_s : -1, accel != NULL, busy_s, terms);
+}
+
+gx_code gx_predict_program(gx_prog *prog, gx_accel *accel, size_t device_bytes, gx_cost *cost,
+                           gx_terms *terms)
+{
+    *cost = (gx_cost){0};
+    *terms = (gx_terms){0};
+    schedule plan = {0};
+    int64_t slots = accel == NULL ? gx_prog_slots(prog) : gx_prog_slots_within(prog, device_bytes);
+    if (gx_ok(prog->run) && slots > 0 && gx_schedule_make(prog, slots, &plan) == GX_OK) {
+        bool *is_there = accel == NULL ? NULL : gx_exec_find_kept(prog, accel, slots, &plan);
+        gx_schedule_cost(prog, slots, &plan, cost);
+        gx_growth growth = {0};
+        if (accel != NULL) {
+            gx_exec_foresee(prog, accel, slots, &plan, is_there, &growth);
+        }
+        gx_predict_schedule(prog, slots, &plan, accel, is_there, &growth, terms);
+        gx_mem_free(prog->run->ctx->mem, is_there);
+    }
+    gx_schedule_clear(prog, &plan);
+    return gx_ok(prog->run) ? GX_OK : prog->run->err.code;
+}
+
+void gx_predict_cost(gx_run *run, const gx_accel *accel, const gx_cost *cost, gx_dtype dtype,
+                     int64_t edge, gx_terms *terms)
+{
+    const gx_profile *p = gx_profile_get(run->ctx);
+    int threads = (int)run->ctx->config.number[GX_SET_THREADS];
+    *terms = (gx_terms){0};
+    terms->read_s = cost->bytes_read /
+                    gx_predict_read_rate(run, (double)run->ctx->config.number[GX_SET_READERS]);
+    double write_per_byte = 0, commit_per_byte = 0, busy_s;
+    if (cost->bytes_written > 0) {
+        price_storing(run, "main", cost->bytes_written, &write_per_byte, &commit_per_byte);
+    }
+    terms->write_s = cost->bytes_written * write_per_byte;
+    if (accel == NULL) {
+        terms->compute_s = cost->flops / gx_profile_flops(p, dtype, gx_max(1, edge), threads);
+        terms->compute_s = cost->compute_s > 0 ? cost->compute_s : terms->compute_s;
+        busy_s = terms->read_s + terms->compute_s + terms->write_s;
+    } else {
+        const gx_device_profile *d = &accel->profile;
+        terms->up_s = cost->bytes_up / d->upload_bytes_per_s;
+        terms->down_s = cost->bytes_down / d->download_bytes_per_s;
+        terms->compute_s = cost->flops / gx_profile_device_flops(d, dtype, gx_max(1, edge)) +
+                           (double)cost->calls * d->launch_s;
+        double fill = fmin(cost->bytes_up, PIECE_BYTES) / d->upload_bytes_per_s +
+                      fmin(cost->bytes_down, PIECE_BYTES) / d->download_bytes_per_s;
+        busy_s = fill + fmax(largest(terms->read_s, terms->up_s, terms->compute_s),
+                             fmax(terms->down_s, terms->write_s));
+        if (cost->compute_s > 0) { // one after the other
+            terms->compute_s = cost->compute_s;
+            busy_s = fmax(terms->read_s, terms->up_s) + terms->compute_s + terms->down_s +
+                     terms->write_s;
+        }
+    }
+    double commit_s = cost->bytes_written > 0 ? cost->bytes_written * commit_per_byte : -1;
+    conclude(run, cost, commit_s, accel != NULL, busy_s, terms);
+}

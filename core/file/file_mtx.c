@@ -1,0 +1,713 @@
+/*
+** Matrix Market exchange files (Boisvert, Pozo, Remington: The Matrix Market Exchange Formats,
+** 1996).
+**
+**   %%MatrixMarket matrix coordinate|array real|complex|integer|pattern
+**                         general|symmetric|skew-symmetric|hermitian
+**   % comments
+**   rows cols entries           coordinate: then one line "row col value" an entry, from 1, any
+**   order rows cols                   array: then one line an element, column by column
+**
+** Keywords in any case, blank lines anywhere behind the first, numbers separated by blanks; a
+** complex value is two numbers, a pattern has none and means 1.  Of a symmetric or Hermitian
+** matrix only the lower triangle is there, of a skew-symmetric one only what lies below the
+** diagonal: the rest is mirrored.
+**
+** The format leaves open, or readers differ, and here it is so: comments are accepted between
+** entries too; entries given twice are added; Fortran's exponents (1.0D+05), inf and nan are
+** numbers; a value of an integer matrix must be an integer, and beyond 2^53 is rounded to the
+** nearest double; entries in the triangle that the format leaves out are refused, and so are an
+** imaginary part on the diagonal of a Hermitian matrix and anything behind the last number of a
+** line.  "unsigned-integer", which SciPy writes, is integer.
+**
+** Import: entries come in any order, so they are scattered into the largest band of whole tiles
+** that the budget holds.  The first pass checks the whole file, fills the first band and notes
+** for each other band which stretch of the file has its entries; one pass over the stretch fills
+** each.  A matrix that fits is one pass; a larger one in column order two; entries in random
+** order one pass a band.
+**
+** Export: array, or coordinate with one pass more to count the entries.  The properties choose
+** the symmetry.
+*/
+#include "../base/decimal.h"
+#include "file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef enum field { REAL, COMPLEX, INTEGER, PATTERN } field;
+typedef enum symmetry { GENERAL, SYMMETRIC, SKEW, HERMITIAN } symmetry;
+
+static const char *const field_words[] = {"real", "complex", "integer", "pattern"};
+static const char *const symmetry_words[] = {"general", "symmetric", "skew-symmetric", "hermitian"};
+
+/* A file that is being read. */
+typedef struct mtx {
+    gx_import *im;
+    gx_textin text;
+    bool is_coordinate;
+    field field;
+    symmetry symmetry;
+    int64_t rows, cols;
+    int64_t entries;    /* that the size line announces or implies   */
+    int64_t size_line;  /* its number                                */
+    int64_t i, j;       /* array: where the next element belongs     */
+} mtx;
+
+typedef struct entry {
+    int64_t i, j; /* from 0 */
+    double re, im;
+} entry;
+
+/* ---- lines and numbers ----------------------------------------------------------------------- */
+
+enum { TOKENS_MOST = 6 }; /* the banner has 5; one more shows that there is too much */
+
+typedef struct token {
+    const char *at, *end;
+} token;
+
+/* The tokens of a line, at most TOKENS_MOST of them. */
+static int split(const char *c, const char *end, token tokens[TOKENS_MOST])
+{
+    int count = 0;
+    for (;;) {
+        while (c < end && (*c == ' ' || *c == '\t' || *c == '\r')) {
+            c++;
+        }
+        if (c == end || count == TOKENS_MOST) {
+            return count;
+        }
+        tokens[count].at = c;
+        while (c < end && *c != ' ' && *c != '\t' && *c != '\r') {
+            c++;
+        }
+        tokens[count++].end = c;
+    }
+}
+
+/* The next line that is neither blank nor a comment; count 0 at the end of the file. */
+static gx_code next_line(mtx *m, token tokens[TOKENS_MOST], int *count, gx_err *err)
+{
+    const char *line, *end;
+    do {
+        GX_TRY(gx_textin_line(&m->text, '%', &line, &end, err));
+        *count = line != NULL ? split(line, end, tokens) : 0;
+    } while (*count == 0 && line != NULL);
+    return GX_OK;
+}
+
+static gx_code bad_token(const mtx *m, token t, const char *what, gx_err *err)
+{
+    char shown[GX_TOKEN_SHOWN];
+    return gx_input_fail(m->im->in, err, m->text.line, "'%s' is not %s",
+                         gx_token_show(t.at, t.end - t.at, shown), what);
+}
+
+/* 1.0D+05 with an e in the place of the letter. */
+static bool parse_fortran(token t, const char *letter, double *value)
+{
+    char copy[64];
+    size_t length = (size_t)(t.end - t.at);
+    if (length > sizeof copy || (*letter | 0x20) != 'd') {
+        return false;
+    }
+    memcpy(copy, t.at, length);
+    copy[letter - t.at] = 'e';
+    const char *stop;
+    return gx_decimal_parse(copy, copy + length, &stop, value) && stop == copy + length;
+}
+
+static gx_code parse_value(const mtx *m, token t, double *value, gx_err *err)
+{
+    const char *stop;
+    if (m->field == INTEGER) {
+        for (const char *c = t.at + (*t.at == '-' || *t.at == '+'); c < t.end; c++) {
+            if (*c < '0' || *c > '9') {
+                return bad_token(m, t, "an integer", err);
+            }
+        }
+    }
+    if (gx_decimal_parse(t.at, t.end, &stop, value) &&
+        (stop == t.end || parse_fortran(t, stop, value))) {
+        return GX_OK;
+    }
+    return bad_token(m, t, m->field == INTEGER ? "an integer" : "a number", err);
+}
+
+/* An index from 1 to most, to one from 0. */
+static gx_code parse_index(const mtx *m, token t, const char *what, int64_t most, int64_t *index,
+                           gx_err *err)
+{
+    if (!gx_decimal_parse_i64(t.at, t.end, index)) {
+        return bad_token(m, t, "an index", err);
+    }
+    if (*index < 1 || *index > most) {
+        return gx_input_fail(m->im->in, err, m->text.line, "%s %lld is outside 1..%lld", what,
+                             (long long)*index, (long long)most);
+    }
+    --*index;
+    return GX_OK;
+}
+
+/* ---- banner and size ------------------------------------------------------------------------- */
+
+static bool is_word(token t, const char *word)
+{
+    size_t length = strlen(word);
+    if ((size_t)(t.end - t.at) != length) {
+        return false;
+    }
+    for (size_t i = 0; i < length; i++) {
+        char lower = t.at[i] >= 'A' && t.at[i] <= 'Z' ? (char)(t.at[i] | 0x20) : t.at[i];
+        if (lower != word[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Which of 4 words; -1: none. */
+static int find_word(token t, const char *const words[4])
+{
+    for (int i = 0; i < 4; i++) {
+        if (is_word(t, words[i])) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static gx_code check_banner(const mtx *m, gx_err *err)
+{
+    const gx_input *in = m->im->in;
+    if (m->field == PATTERN && !m->is_coordinate) {
+        return gx_input_fail(in, err, 1, "a pattern is for the coordinate format, not array");
+    }
+    if (m->field == PATTERN && (m->symmetry == SKEW || m->symmetry == HERMITIAN)) {
+        return gx_input_fail(in, err, 1, "a pattern is general or symmetric, not %s",
+                             symmetry_words[m->symmetry]);
+    }
+    if (m->field != COMPLEX && m->symmetry == HERMITIAN) {
+        return gx_input_fail(in, err, 1, "hermitian is for complex matrices, not %s",
+                             field_words[m->field]);
+    }
+    return GX_OK;
+}
+
+static gx_code read_banner(mtx *m, gx_err *err)
+{
+    const gx_input *in = m->im->in;
+    const char *line, *end;
+    token t[TOKENS_MOST];
+    GX_TRY(gx_textin_line(&m->text, '\0', &line, &end, err));
+    int count = line != NULL ? split(line, end, t) : 0;
+    if (count == 0 || t[0].at != line || !is_word(t[0], "%%matrixmarket")) {
+        return gx_input_fail(in, err, 0,
+                             "is no Matrix Market file: it does not start with %%%%MatrixMarket");
+    }
+    if (count != 5) {
+        return gx_input_fail(in, err, 1,
+                             "expected 4 words behind %%%%MatrixMarket, found %s%d",
+                             count > 5 ? "more than " : "", count > 5 ? 4 : count - 1);
+    }
+    if (!is_word(t[1], "matrix")) {
+        return bad_token(m, t[1], "an object that is known (matrix)", err);
+    }
+    m->is_coordinate = is_word(t[2], "coordinate");
+    if (!m->is_coordinate && !is_word(t[2], "array")) {
+        return bad_token(m, t[2], "a format (coordinate, array)", err);
+    }
+    int kind = is_word(t[3], "unsigned-integer") ? INTEGER : find_word(t[3], field_words);
+    if (kind < 0) {
+        return bad_token(m, t[3], "a field (real, complex, integer, pattern)", err);
+    }
+    m->field = (field)kind;
+    kind = find_word(t[4], symmetry_words);
+    if (kind < 0) {
+        return bad_token(m, t[4], "a symmetry (general, symmetric, skew-symmetric, hermitian)",
+                         err);
+    }
+    m->symmetry = (symmetry)kind;
+    return check_banner(m, err);
+}
+
+/* How many elements an array has: all, or those of the triangle. */
+static bool count_elements(const mtx *m, int64_t *elements)
+{
+    if (m->symmetry == GENERAL) {
+        return gx_mul_i64(m->rows, m->cols, elements);
+    }
+    int64_t n = m->rows, low = m->symmetry == SKEW ? n - 1 : n + 1;
+    if (n == 0) {
+        *elements = 0;
+        return true;
+    }
+    return n % 2 == 0 ? gx_mul_i64(n / 2, low, elements) : gx_mul_i64(n, low / 2, elements);
+}
+
+static gx_code read_size(mtx *m, gx_err *err)
+{
+    token t[TOKENS_MOST];
+    int count, wanted = m->is_coordinate ? 3 : 2;
+    int64_t size[3];
+    GX_TRY(next_line(m, t, &count, err));
+    if (count == 0) {
+        return gx_input_fail(m->im->in, err, 0, "ends before its size line");
+    }
+    m->size_line = m->text.line;
+    if (count != wanted) {
+        return gx_input_fail(m->im->in, err, m->size_line, "expected %s, found %d number%s",
+                             wanted == 3 ? "rows, columns and entries" : "rows and columns", count,
+                             count == 1 ? "" : "s");
+    }
+    for (int i = 0; i < wanted; i++) {
+        if (!gx_decimal_parse_i64(t[i].at, t[i].end, &size[i]) || size[i] < 0) {
+            return bad_token(m, t[i], "a size", err);
+        }
+    }
+    m->rows = size[0];
+    m->cols = size[1];
+    if (m->symmetry != GENERAL && m->rows != m->cols) {
+        return gx_input_fail(m->im->in, err, m->size_line, "a %s matrix is square, not %lldx%lld",
+                             symmetry_words[m->symmetry], (long long)m->rows, (long long)m->cols);
+    }
+    if (m->is_coordinate) {
+        m->entries = size[2];
+    } else if (!count_elements(m, &m->entries)) {
+        return gx_input_fail(m->im->in, err, m->size_line, "%lldx%lld is too large",
+                             (long long)m->rows, (long long)m->cols);
+    }
+    m->j = 0;
+    m->i = m->symmetry == SKEW ? 1 : 0;
+    return GX_OK;
+}
+
+/* ---- entries --------------------------------------------------------------------------------- */
+
+/* An entry may lie in the triangle that the format stores, and only there. */
+static gx_code check_place(const mtx *m, const entry *e, gx_err *err)
+{
+    if (m->symmetry == GENERAL || e->i > e->j) {
+        return GX_OK;
+    }
+    const char *where = e->i < e->j ? "above" : "on";
+    if (e->i < e->j || m->symmetry == SKEW) {
+        return gx_input_fail(m->im->in, err, m->text.line,
+                             "entry (%lld, %lld) lies %s the diagonal, which the file of a %s "
+                             "matrix leaves out",
+                             (long long)e->i + 1, (long long)e->j + 1, where,
+                             symmetry_words[m->symmetry]);
+    }
+    if (m->symmetry == HERMITIAN && e->im != 0) {
+        return gx_input_fail(m->im->in, err, m->text.line,
+                             "entry (%lld, %lld) on the diagonal of a hermitian matrix has an "
+                             "imaginary part",
+                             (long long)e->i + 1, (long long)e->j + 1);
+    }
+    return GX_OK;
+}
+
+/* Array: where the next element belongs. */
+static void step(mtx *m)
+{
+    if (++m->i == m->rows) {
+        m->j++;
+        m->i = m->symmetry == GENERAL ? 0 : m->symmetry == SKEW ? m->j + 1 : m->j;
+    }
+}
+
+/* The next entry; *found false at the end of the file. */
+static gx_code next_entry(mtx *m, entry *e, bool *found, gx_err *err)
+{
+    token t[TOKENS_MOST];
+    int count;
+    static const int values[] = {[REAL] = 1, [COMPLEX] = 2, [INTEGER] = 1, [PATTERN] = 0};
+    int indexes = m->is_coordinate ? 2 : 0, wanted = indexes + values[m->field];
+    GX_TRY(next_line(m, t, &count, err));
+    *found = count > 0;
+    if (count == 0) {
+        return GX_OK;
+    }
+    if (count != wanted) {
+        return gx_input_fail(m->im->in, err, m->text.line, "expected %d number%s, found %d%s",
+                             wanted, wanted == 1 ? "" : "s", count,
+                             count == TOKENS_MOST ? " or more" : "");
+    }
+    *e = (entry){.re = 1};
+    if (m->is_coordinate) {
+        GX_TRY(parse_index(m, t[0], "row", m->rows, &e->i, err));
+        GX_TRY(parse_index(m, t[1], "column", m->cols, &e->j, err));
+    } else {
+        e->i = m->i;
+        e->j = m->j;
+        step(m);
+    }
+    if (wanted > indexes) {
+        GX_TRY(parse_value(m, t[indexes], &e->re, err));
+    }
+    if (m->field == COMPLEX) {
+        GX_TRY(parse_value(m, t[indexes + 1], &e->im, err));
+    }
+    return check_place(m, e, err);
+}
+
+/* ---- bands ----------------------------------------------------------------------------------- */
+
+/*
+** The stretch of the file that has the entries of one band, and where an array stands at its
+** start.
+*/
+typedef struct stretch {
+    int64_t start, stop; /* offsets; start == stop: none */
+    int64_t line, i, j;
+} stretch;
+
+/* A rectangle of the matrix in memory: band number b, counted down the columns first. */
+typedef struct scatter {
+    mtx *m;
+    int64_t height, width;   /* of a band          */
+    int64_t down, count;     /* bands in a column, in all */
+    int64_t b;               /* the one in memory   */
+    int64_t i0, j0, rows, cols;
+    void *elements;          /* column-major, ld = rows */
+    stretch *stretches;      /* count of them; NULL for one band */
+} scatter;
+
+/*
+** Add to the element; an array gives each once, and a sum with 0 would lose the sign of its
+** zero.
+*/
+static void add(scatter *s, int64_t i, int64_t j, double re, double im)
+{
+    gx_dtype dtype = s->m->im->dtype;
+    void *at = gx_at(s->elements, dtype, s->rows, i - s->i0, j - s->j0);
+    double *d = at;
+    float *f = at;
+    bool is_sum = s->m->is_coordinate;
+    switch (dtype) {
+    case GX_F64:
+        d[0] = is_sum ? d[0] + re : re;
+        break;
+    case GX_F32:
+        f[0] = is_sum ? f[0] + (float)re : (float)re;
+        break;
+    case GX_C128:
+        d[0] = is_sum ? d[0] + re : re;
+        d[1] = is_sum ? d[1] + im : im;
+        break;
+    default:
+        f[0] = is_sum ? f[0] + (float)re : (float)re;
+        f[1] = is_sum ? f[1] + (float)im : (float)im;
+        break;
+    }
+}
+
+/* Into the band in memory, or to the notes of another. */
+static void place(scatter *s, int64_t i, int64_t j, double re, double im, const stretch *here)
+{
+    int64_t b = s->count == 1 ? 0 : i / s->height + j / s->width * s->down;
+    if (b == s->b) {
+        add(s, i, j, re, im);
+    } else if (here != NULL) {
+        stretch *noted = &s->stretches[b];
+        if (noted->start == noted->stop) {
+            *noted = *here;
+        }
+        noted->stop = here->stop;
+    }
+}
+
+/* An entry and its mirror image. */
+static void place_both(scatter *s, const entry *e, const stretch *here)
+{
+    place(s, e->i, e->j, e->re, e->im, here);
+    if (s->m->symmetry != GENERAL && e->i != e->j) {
+        double sign_re = s->m->symmetry == SKEW ? -1 : 1;
+        double sign_im = s->m->symmetry == SYMMETRIC ? 1 : -1;
+        place(s, e->j, e->i, sign_re * e->re, sign_im * e->im, here);
+    }
+}
+
+/* Check the whole file, fill band 0, note the stretches of the others. */
+static gx_code first_pass(scatter *s, gx_err *err)
+{
+    mtx *m = s->m;
+    entry e;
+    bool found = true;
+    for (int64_t k = 0; k < m->entries; k++) {
+        stretch here = {.start = gx_textin_offset(&m->text), .line = m->text.line + 1};
+        here.i = m->i;
+        here.j = m->j;
+        GX_TRY(next_entry(m, &e, &found, err));
+        if (!found) {
+            return gx_input_fail(m->im->in, err, 0,
+                                 "ends after %lld of the %lld entr%s that line %lld announces",
+                                 (long long)k, (long long)m->entries,
+                                 m->entries == 1 ? "y" : "ies", (long long)m->size_line);
+        }
+        here.stop = gx_textin_offset(&m->text);
+        place_both(s, &e, s->count > 1 ? &here : NULL);
+    }
+    token t[TOKENS_MOST];
+    int count;
+    GX_TRY(next_line(m, t, &count, err));
+    if (count > 0) {
+        return gx_input_fail(m->im->in, err, m->text.line,
+                             "more than the %lld entr%s that line %lld announces",
+                             (long long)m->entries, m->entries == 1 ? "y" : "ies",
+                             (long long)m->size_line);
+    }
+    return GX_OK;
+}
+
+/* Fill band s->b from its stretch. */
+static gx_code later_pass(scatter *s, gx_err *err)
+{
+    mtx *m = s->m;
+    const stretch *from = &s->stretches[s->b];
+    if (from->start == from->stop) {
+        return GX_OK;
+    }
+    GX_TRY(gx_textin_seek(&m->text, from->start, from->line, from->stop, err));
+    m->i = from->i;
+    m->j = from->j;
+    for (;;) {
+        entry e;
+        bool found;
+        GX_TRY(next_entry(m, &e, &found, err));
+        if (!found) {
+            return GX_OK;
+        }
+        if (e.i >= m->rows || e.j >= m->cols) {
+            return gx_input_fail(m->im->in, err, m->text.line, "changed while it was being read");
+        }
+        place_both(s, &e, NULL);
+    }
+}
+
+static gx_code write_band(scatter *s, gx_err *err)
+{
+    const gx_import *im = s->m->im;
+    return im->to.write(im->to.arg, s->i0, s->j0, s->rows, s->cols, s->elements, s->rows, err);
+}
+
+static void select_band(scatter *s, int64_t b)
+{
+    const mtx *m = s->m;
+    s->b = b;
+    s->i0 = b % s->down * s->height;
+    s->j0 = b / s->down * s->width;
+    s->rows = gx_min(s->height, m->rows - s->i0);
+    s->cols = gx_min(s->width, m->cols - s->j0);
+    memset(s->elements, 0, (size_t)(s->rows * s->cols) * gx_dtype_bytes(m->im->dtype));
+}
+
+/* Cut the matrix into bands, with memory for one and for the notes on the others. */
+static gx_code open_scatter(scatter *s, mtx *m, gx_err *err)
+{
+    gx_import *im = m->im;
+    *s = (scatter){.m = m};
+    size_t bytes = 0, notes = 0;
+    for (int round = 0; round < 2; round++) { // the notes take memory from the band
+        size_t left = im->mem != NULL ? gx_mem_available(im->mem) : SIZE_MAX;
+        gx_import_band(im, GX_ORDER_COLUMNS, left > 2 * notes ? left - 2 * notes : 0, &s->height,
+                       &s->width);
+        s->down = gx_ceil_div(m->rows, s->height);
+        s->count = s->down * gx_ceil_div(m->cols, s->width);
+        if (!gx_mul_size((size_t)s->count, sizeof(stretch), &notes)) {
+            notes = SIZE_MAX / 4; // refused below
+        }
+        notes = s->count > 1 ? notes : 0;
+    }
+    void *block;
+    if (s->count > 1) {
+        GX_TRY(gx_mem_calloc(im->mem, notes, "notes on the bands of a matrix", &block, err));
+        s->stretches = block;
+    }
+    gx_matrix_bytes(s->height, s->width, im->dtype, &bytes);
+    GX_TRY(gx_mem_alloc(im->mem, bytes, "a band of the matrix", &s->elements, err));
+    select_band(s, 0);
+    return GX_OK;
+}
+
+static gx_code import_bands(mtx *m, gx_err *err)
+{
+    scatter s;
+    gx_code rc = open_scatter(&s, m, err);
+    if (rc == GX_OK) {
+        rc = first_pass(&s, err);
+    }
+    if (rc == GX_OK) {
+        rc = write_band(&s, err);
+    }
+    for (int64_t b = 1; b < s.count && rc == GX_OK; b++) {
+        m->im->total += (double)(s.stretches[b].stop - s.stretches[b].start);
+    }
+    for (int64_t b = 1; b < s.count && rc == GX_OK; b++) {
+        select_band(&s, b);
+        rc = later_pass(&s, err);
+        if (rc == GX_OK) {
+            rc = write_band(&s, err);
+        }
+    }
+    gx_mem_free(m->im->mem, s.elements);
+    gx_mem_free(m->im->mem, s.stretches);
+    return rc;
+}
+
+static uint32_t properties_of(const mtx *m)
+{
+    bool is_real = m->field != COMPLEX;
+    switch (m->symmetry) {
+    case SYMMETRIC:
+        return is_real ? GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN : GX_PROP_SYMMETRIC;
+    case HERMITIAN:
+        return GX_PROP_HERMITIAN;
+    default:
+        return 0;
+    }
+}
+
+gx_code gx_import_mtx(gx_import *im, gx_err *err)
+{
+    mtx m = {.im = im};
+    gx_code rc = gx_textin_open(&m.text, im, err);
+    if (rc == GX_OK) {
+        rc = read_banner(&m, err);
+    }
+    if (rc == GX_OK) {
+        rc = read_size(&m, err);
+    }
+    if (rc == GX_OK) {
+        rc = gx_import_begin(im, m.rows, m.cols, m.field == COMPLEX ? GX_C128 : GX_F64,
+                             properties_of(&m), err);
+    }
+    if (rc == GX_OK && (m.rows == 0 || m.cols == 0)) {
+        scatter none = {.m = &m, .count = 1}; // no band: whatever entry comes is refused
+        rc = first_pass(&none, err);
+    } else if (rc == GX_OK) {
+        rc = import_bands(&m, err);
+    }
+    gx_textin_close(&m.text);
+    return rc;
+}
+
+/* ---- export ---------------------------------------------------------------------------------- */
+
+/* A file that is being written. */
+typedef struct writer {
+    gx_export *ex;
+    symmetry symmetry;
+    bool is_counting; /* coordinate: the pass before */
+    int64_t entries;
+} writer;
+
+static symmetry symmetry_of(const gx_export *ex)
+{
+    const gx_mat *mat = ex->mat;
+    bool is_hermitian = (mat->properties & GX_PROP_HERMITIAN) != 0;
+    if (ex->options.is_general || mat->rows != mat->cols) {
+        return GENERAL;
+    }
+    if ((mat->properties & GX_PROP_SYMMETRIC) != 0) {
+        return SYMMETRIC;
+    }
+    return !is_hermitian ? GENERAL : gx_dtype_is_complex(mat->dtype) ? HERMITIAN : SYMMETRIC;
+}
+
+static bool is_zero(gx_dtype dtype, const void *element)
+{
+    const double *d = element;
+    const float *f = element;
+    switch (dtype) {
+    case GX_F64:
+        return d[0] == 0;
+    case GX_F32:
+        return f[0] == 0;
+    case GX_C128:
+        return d[0] == 0 && d[1] == 0;
+    default:
+        return f[0] == 0 && f[1] == 0;
+    }
+}
+
+/* index + 1 and a blank. */
+static char *put_index(char *to, int64_t index)
+{
+    char digits[24];
+    int count = 0;
+    for (int64_t rest = index + 1; rest != 0; rest /= 10) {
+        digits[count++] = (char)('0' + rest % 10);
+    }
+    while (count > 0) {
+        *to++ = digits[--count];
+    }
+    *to++ = ' ';
+    return to;
+}
+
+static void put_element(writer *w, int64_t i, int64_t j, const char *element)
+{
+    gx_export *ex = w->ex;
+    char *to = gx_output_room(&ex->out);
+    if (ex->options.is_coordinate) {
+        to = put_index(put_index(to, i), j);
+    }
+    to = gx_export_number(ex, element, to);
+    if (gx_dtype_is_complex(ex->dtype)) {
+        *to++ = ' ';
+        if (w->symmetry == HERMITIAN && i == j) {
+            *to++ = '0';
+        } else {
+            to = gx_export_number(ex, element + gx_dtype_bytes(ex->dtype) / 2, to);
+        }
+    }
+    *to++ = '\n';
+    gx_output_used(&ex->out, to);
+}
+
+static gx_code put_band(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, const void *src)
+{
+    writer *w = arg;
+    gx_dtype dtype = w->ex->dtype;
+    for (int64_t j = 0; j < n; j++) {
+        int64_t first = w->symmetry == GENERAL ? 0 : gx_max(0, j0 + j - i0);
+        for (int64_t i = first; i < m; i++) {
+            const void *element = gx_at(src, dtype, m, i, j);
+            if (w->ex->options.is_coordinate && is_zero(dtype, element)) {
+                continue;
+            }
+            if (w->is_counting) {
+                w->entries++;
+            } else {
+                put_element(w, i0 + i, j0 + j, element);
+            }
+        }
+    }
+    return w->ex->out.err.code;
+}
+
+gx_code gx_export_mtx(gx_export *ex)
+{
+    writer w = {.ex = ex, .symmetry = symmetry_of(ex)};
+    bool is_coordinate = ex->options.is_coordinate;
+    bool is_lower = w.symmetry != GENERAL;
+    if (is_coordinate) {
+        w.is_counting = true;
+        GX_TRY(gx_export_walk(ex, GX_ORDER_COLUMNS, is_lower, put_band, &w));
+        w.is_counting = false;
+    }
+    char head[160];
+    snprintf(head, sizeof head, "%%%%MatrixMarket matrix %s %s %s\n%lld %lld",
+             is_coordinate ? "coordinate" : "array",
+             gx_dtype_is_complex(ex->dtype) ? "complex" : "real", symmetry_words[w.symmetry],
+             (long long)ex->mat->rows, (long long)ex->mat->cols);
+    gx_output_text(&ex->out, head);
+    if (is_coordinate) {
+        snprintf(head, sizeof head, " %lld", (long long)w.entries);
+        gx_output_text(&ex->out, head);
+    }
+    gx_output_text(&ex->out, "\n");
+    return gx_export_walk(ex, GX_ORDER_COLUMNS, is_lower, put_band, &w);
+}

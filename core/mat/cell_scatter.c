@@ -1,0 +1,747 @@
+/*
+** From cells to a matrix: see cell_scatter.h.
+**
+** Method: an external sort by place, ended by a distribution.
+**
+**   collect   Records (i, j, value) of 16 or 24 bytes go into a buffer, in order of arrival.
+**   spill     When the buffer is full, it is sorted by base block and written as a run of temporary
+**             data (spill.h); the buffer starts anew.
+**   finish    The shape is known now, and with it the tiles.  For each tile in ascending order,
+**             the records in it are read from every run, put into one tile buffer, and the tile is
+**             written.
+**
+** Base blocks make runs useful before the shape is known: a base block is 64 x 64 elements, and
+** tiles are made of whole base blocks (tile_shape.c cuts at multiples of 64; for tiles smaller
+** than a base block the base block is one element).  A run is sorted by (base column, base row), so
+** the records of a tile are, for each of its base columns, one contiguous piece of the run, and go
+** down the run as the tile goes down the matrix.  Hence one *cursor* for each run and base column
+** of the current tile column, which only ever moves forward.
+**
+** The sort is stable and runs are taken in the order of their making, so a cell that comes several
+** times is met in the order of arrival: sums have the same bits, and "last" is the last, whatever
+** the memory limit.
+**
+** Memory: half of what is available at the beginning, a half of that for the buffer and a half
+** reserved for sorting; in the end one tile, a bit for each of its elements, and the cursors (when
+** there would be too many, runs are first merged, FAN at a time).  A result that is a value is
+** one "tile" and is filled in place.
+**
+** I/O: nothing but the result when the records fit; else each record is written once and read once
+** (once more for each merge).  The caller's thread does everything.
+*/
+#include "cell_scatter.h"
+
+#include "../store/spill.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    FIRST_RECORDS = 1024, /* of the buffer when it is made                           */
+    RADIX_BITS = 11,      /* of one sorting pass: its counters stay in the L1 cache  */
+    FAN = 16,             /* runs merged at a time                                   */
+    BASE = 64             /* elements along a base block                             */
+};
+
+/* A record in memory: i, j, re[, im]. */
+typedef struct cell {
+    uint32_t i, j;
+    double part[2]; /* a real record ends after part[0] */
+} cell;
+
+typedef struct run_info {
+    int64_t stream;               /* of the spill; 0: in memory */
+    const unsigned char *memory;  /* or NULL                    */
+    int64_t count;                /* records                    */
+} run_info;
+
+struct gx_scatter {
+    gx_ctx *ctx;
+    gx_scatter_spec spec;
+    size_t stride;          /* bytes of a record                                   */
+    int base;               /* elements along a base block                         */
+    int64_t max_i, max_j;   /* of the cells so far; -1: none                       */
+    unsigned char *buffer;  /* capacity records                                    */
+    int64_t count, capacity;
+    int64_t capacity_max;   /* may grow to                                         */
+    size_t reserved;        /* bytes kept free for sorting                         */
+    gx_spill *spill;        /* NULL: nothing spilled                               */
+    size_t piece_bytes;
+    run_info *runs;
+    int64_t run_count, run_capacity;
+};
+
+size_t gx_scatter_share(const gx_mem *mem)
+{
+    return gx_mem_available(mem) / 2;
+}
+
+size_t gx_scatter_piece(size_t share)
+{
+    // Large enough that rows of the temporary database cost nothing, small beside the share.
+    return (size_t)gx_max(1024, gx_min((int64_t)(share / 64), 256 << 10));
+}
+
+gx_code gx_scatter_create(gx_ctx *ctx, const gx_scatter_spec *spec, gx_scatter **out, gx_err *err)
+{
+    *out = NULL;
+    void *memory;
+    GX_TRY(gx_mem_calloc(ctx->mem, sizeof(gx_scatter), "cells", &memory, err));
+    gx_scatter *s = memory;
+    s->ctx = ctx;
+    s->spec = *spec;
+    s->stride = gx_dtype_is_complex(spec->dtype) ? sizeof(cell) : offsetof(cell, part[1]);
+    size_t tile_elements = gx_store_max_tile_bytes(ctx->store) / gx_dtype_bytes(spec->dtype);
+    s->base = tile_elements >= BASE * BASE ? BASE : 1;
+    s->max_i = s->max_j = -1;
+    size_t share = gx_scatter_share(ctx->mem);
+    s->piece_bytes = gx_scatter_piece(share);
+    s->capacity_max = gx_max((int64_t)(share / 2 / s->stride), 64);
+    *out = s;
+    return GX_OK;
+}
+
+void gx_scatter_free(gx_scatter *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    gx_mem *mem = s->ctx->mem;
+    gx_spill_free(s->spill);
+    gx_mem_return(mem, s->reserved);
+    gx_mem_free(mem, s->buffer);
+    gx_mem_free(mem, s->runs);
+    gx_mem_free(mem, s);
+}
+
+// ---- records ------------------------------------------------------------------------------------
+
+static inline cell load(const gx_scatter *s, const unsigned char *record)
+{
+    cell c = {.part = {0, 0}};
+    memcpy(&c, record, s->stride == sizeof c ? sizeof c : offsetof(cell, part[1]));
+    return c;
+}
+
+/* Where a record's base block stands in a run. */
+static inline uint64_t place_of(const gx_scatter *s, uint32_t i, uint32_t j)
+{
+    return s->base == BASE ? (uint64_t)(j / BASE) << 32 | i / BASE : (uint64_t)j << 32 | i;
+}
+
+static inline uint64_t place_at(const gx_scatter *s, const unsigned char *record)
+{
+    uint32_t ij[2];
+    memcpy(ij, record, sizeof ij);
+    return place_of(s, ij[0], ij[1]);
+}
+
+static int bits_of(uint64_t largest)
+{
+    return largest == 0 ? 0 : 64 - __builtin_clzll(largest);
+}
+
+static bool is_sorted(const gx_scatter *s)
+{
+    for (int64_t k = 1; k < s->count; k++) {
+        if (place_at(s, s->buffer + (size_t)(k - 1) * s->stride) >
+            place_at(s, s->buffer + (size_t)k * s->stride)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* One stable pass over bits [shift, shift + RADIX_BITS) of the place, squeezed to row_bits. */
+static void radix_pass(const gx_scatter *s, int row_bits, int shift, unsigned char *to)
+{
+    int64_t start[1 << RADIX_BITS] = {0};
+    const uint64_t mask = (1 << RADIX_BITS) - 1;
+    size_t stride = s->stride;
+    for (int64_t k = 0; k < s->count; k++) {
+        uint64_t place = place_at(s, s->buffer + (size_t)k * stride);
+        uint64_t key = place >> 32 << row_bits | (uint32_t)place;
+        start[key >> shift & mask]++;
+    }
+    int64_t sum = 0;
+    for (int64_t d = 0; d <= (int64_t)mask; d++) {
+        int64_t here = start[d];
+        start[d] = sum;
+        sum += here;
+    }
+    for (int64_t k = 0; k < s->count; k++) {
+        const unsigned char *record = s->buffer + (size_t)k * stride;
+        uint64_t place = place_at(s, record);
+        uint64_t key = place >> 32 << row_bits | (uint32_t)place;
+        unsigned char *target = to + (size_t)start[key >> shift & mask]++ * stride;
+        if (stride == 16) {
+            memcpy(target, record, 16);
+        } else {
+            memcpy(target, record, 24);
+        }
+    }
+}
+
+/* Sort the buffer by base block, stable.  Needs as much memory again: what is reserved for it. */
+static gx_code sort_buffer(gx_scatter *s, gx_err *err)
+{
+    if (is_sorted(s)) {
+        return GX_OK;
+    }
+    gx_mem_return(s->ctx->mem, s->reserved);
+    s->reserved = 0;
+    void *other;
+    size_t bytes = (size_t)s->count * s->stride;
+    GX_TRY(gx_mem_alloc(s->ctx->mem, bytes, "sorting cells", &other, err));
+    uint64_t last = place_of(s, (uint32_t)s->max_i, (uint32_t)s->max_j);
+    int row_bits = bits_of((uint32_t)last), bits = row_bits + bits_of(last >> 32);
+    bool is_moved = false;
+    for (int shift = 0; shift < bits; shift += RADIX_BITS) {
+        radix_pass(s, row_bits, shift, other);
+        unsigned char *sorted = other;
+        other = s->buffer;
+        s->buffer = sorted;
+        is_moved = !is_moved;
+    }
+    if (is_moved) { // the two blocks have changed places, and the new one is only as long as needed
+        s->capacity = s->count;
+    }
+    gx_mem_free(s->ctx->mem, other);
+    return GX_OK;
+}
+
+// ---- collecting ---------------------------------------------------------------------------------
+
+static gx_code add_run(gx_scatter *s, const run_info *info, gx_err *err)
+{
+    if (s->run_count == s->run_capacity) {
+        int64_t capacity = gx_max(8, 2 * s->run_capacity);
+        void *grown = s->runs;
+        GX_TRY(gx_mem_realloc(s->ctx->mem, (size_t)capacity * sizeof *s->runs, "runs of cells",
+                              &grown, err));
+        s->runs = grown;
+        s->run_capacity = capacity;
+    }
+    s->runs[s->run_count++] = *info;
+    return GX_OK;
+}
+
+/* Write the sorted buffer as a run and start anew. */
+static gx_code spill_buffer(gx_scatter *s, gx_err *err)
+{
+    if (s->spill == NULL) {
+        GX_TRY(gx_spill_create(s->ctx->mem, s->piece_bytes, &s->spill, err));
+    }
+    int64_t capacity = s->capacity;
+    GX_TRY(sort_buffer(s, err));
+    run_info info = {.count = s->count};
+    gx_spill_begin(s->spill, &info.stream);
+    GX_TRY(gx_spill_append(s->spill, s->buffer, (size_t)s->count * s->stride, err));
+    GX_TRY(gx_spill_end(s->spill, err));
+    GX_TRY(add_run(s, &info, err));
+    gx_stats_add(&s->ctx->stats, GX_STAT_SPILLS, 1);
+    assert(s->capacity == capacity || s->capacity == s->count);
+    s->count = 0;
+    if (s->reserved == 0) {
+        size_t bytes = (size_t)s->capacity * s->stride;
+        GX_TRY(gx_mem_reserve(s->ctx->mem, bytes, "sorting cells", err));
+        s->reserved = bytes;
+    }
+    return GX_OK;
+}
+
+/* Twice the room, and as much reserved; false where the share or the budget does not allow it. */
+static bool grow(gx_scatter *s, gx_err *err)
+{
+    int64_t capacity = gx_min(gx_max(FIRST_RECORDS, 2 * s->capacity), s->capacity_max);
+    if (capacity <= s->capacity) {
+        return false;
+    }
+    size_t bytes = (size_t)capacity * s->stride;
+    gx_err ignored = {0};
+    gx_mem_return(s->ctx->mem, s->reserved);
+    size_t before = s->reserved;
+    s->reserved = 0;
+    void *buffer = s->buffer;
+    gx_code rc = gx_mem_realloc(s->ctx->mem, bytes, "cells", &buffer, &ignored);
+    if (rc == GX_OK) {
+        s->buffer = buffer;
+        s->capacity = capacity;
+    } else if (rc == GX_NOMEM && s->count == 0) {
+        *err = ignored; // the system has none, whatever memory_limit says
+        return false;
+    }
+    // Without room to sort what the buffer holds, it may not hold so much.
+    size_t wanted = rc == GX_OK ? bytes : before;
+    if (gx_mem_reserve(s->ctx->mem, wanted, "sorting cells", &ignored) == GX_OK) {
+        s->reserved = wanted;
+        return rc == GX_OK;
+    }
+    if (rc == GX_OK && before > 0 &&
+        gx_mem_reserve(s->ctx->mem, before, "sorting cells", err) == GX_OK) {
+        s->reserved = before;
+        s->capacity = (int64_t)(before / s->stride);
+    }
+    return false;
+}
+
+/* The buffer is full: more room, or none left. */
+static gx_code make_room(gx_scatter *s, gx_err *err)
+{
+    if (grow(s, err)) {
+        return GX_OK;
+    }
+    if (err->code != GX_OK) {
+        return err->code;
+    }
+    if (s->count == 0) {
+        return gx_fail(err, GX_BUDGET,
+                       "cells need %zu bytes but memory_limit leaves %zu of %zu: raise it with "
+                       "gx_config('memory_limit', ...)",
+                       2 * (size_t)gx_min(FIRST_RECORDS, s->capacity_max) * s->stride,
+                       gx_mem_available(s->ctx->mem), gx_mem_limit(s->ctx->mem));
+    }
+    return spill_buffer(s, err);
+}
+
+static gx_code refuse_index(const gx_scatter *s, int64_t i, int64_t j, gx_err *err)
+{
+    if (i < 0 || j < 0) {
+        return gx_fail(err, GX_ARG, "cell (%lld, %lld) has a negative index", (long long)i,
+                       (long long)j);
+    }
+    if ((s->spec.rows >= 0 && i >= s->spec.rows) || (s->spec.cols >= 0 && j >= s->spec.cols)) {
+        char rows[24] = "any", cols[24] = "any";
+        if (s->spec.rows >= 0) {
+            snprintf(rows, sizeof rows, "%lld", (long long)s->spec.rows);
+        }
+        if (s->spec.cols >= 0) {
+            snprintf(cols, sizeof cols, "%lld", (long long)s->spec.cols);
+        }
+        return gx_fail(err, GX_ARG,
+                       "cell (%lld, %lld) is outside a matrix of %s rows and %s columns",
+                       (long long)i, (long long)j, rows, cols);
+    }
+    return gx_fail(err, GX_ARG, "cell (%lld, %lld) has an index past %lld", (long long)i,
+                   (long long)j, (long long)GX_SCATTER_INDEX_END - 1);
+}
+
+gx_code gx_scatter_add(gx_scatter *s, int64_t i, int64_t j, gx_scalar value, gx_err *err)
+{
+    int64_t rows = s->spec.rows, cols = s->spec.cols;
+    uint64_t end_i = (uint64_t)(rows >= 0 ? gx_min(rows, GX_SCATTER_INDEX_END)
+                                          : GX_SCATTER_INDEX_END);
+    uint64_t end_j = (uint64_t)(cols >= 0 ? gx_min(cols, GX_SCATTER_INDEX_END)
+                                          : GX_SCATTER_INDEX_END);
+    if ((uint64_t)i >= end_i || (uint64_t)j >= end_j) {
+        return refuse_index(s, i, j, err);
+    }
+    if (s->count == s->capacity) {
+        GX_TRY(make_room(s, err));
+    }
+    const cell c = {.i = (uint32_t)i, .j = (uint32_t)j, .part = {value.re, value.im}};
+    memcpy(s->buffer + (size_t)s->count * s->stride, &c, s->stride);
+    s->count++;
+    s->max_i = gx_max(s->max_i, i);
+    s->max_j = gx_max(s->max_j, j);
+    return GX_OK;
+}
+
+// ---- reading runs -------------------------------------------------------------------------------
+
+/* A place in a run that moves forward: records [next, end), some of them in the buffer. */
+typedef struct cursor {
+    int64_t next, end;
+    int64_t first, loaded; /* the buffer holds records [first, first + loaded) */
+    uint64_t place;        /* merging: of record next                          */
+    unsigned char *buffer;
+} cursor;
+
+typedef struct assembly {
+    gx_scatter *s;
+    gx_run *run;
+    gx_sink *sink;
+    int64_t tile_rows, tile_cols;
+    void *tile;             /* the elements under construction, leading dimension m       */
+    bool is_tile_owned;     /* else it is the value itself                                */
+    uint8_t *marks;         /* a bit for each element of the tile; NULL: duplicates allowed */
+    cursor *cursors;        /* width for each run                                         */
+    int64_t width;          /* cursors of one run                                         */
+    unsigned char *buffers;
+    int64_t buffer_records; /* of one cursor                                              */
+    int64_t *done;          /* for each run: records before the current tile column       */
+    int64_t i0, j0, m, n;   /* the current tile                                           */
+} assembly;
+
+/* The record at c->next. */
+static inline gx_code peek(const gx_scatter *s, const run_info *info, int64_t buffer_records,
+                           cursor *c, const unsigned char **record, gx_err *err)
+{
+    if (info->memory != NULL) {
+        *record = info->memory + (size_t)c->next * s->stride;
+        return GX_OK;
+    }
+    if (c->next >= c->first + c->loaded) {
+        int64_t count = gx_min(buffer_records, c->end - c->next);
+        GX_TRY(gx_spill_read(s->spill, info->stream, c->next * (int64_t)s->stride,
+                             (size_t)count * s->stride, c->buffer, err));
+        c->first = c->next;
+        c->loaded = count;
+    }
+    *record = c->buffer + (size_t)(c->next - c->first) * s->stride;
+    return GX_OK;
+}
+
+/* The first record of [low, high) whose place is not before the given one. */
+static gx_code find_place(const gx_scatter *s, const run_info *info, int64_t low, int64_t high,
+                          uint64_t place, int64_t *found, gx_err *err)
+{
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        unsigned char record[sizeof(cell)];
+        const unsigned char *at = record;
+        if (info->memory != NULL) {
+            at = info->memory + (size_t)middle * s->stride;
+        } else {
+            GX_TRY(gx_spill_read(s->spill, info->stream, middle * (int64_t)s->stride, s->stride,
+                                 record, err));
+        }
+        if (place_at(s, at) < place) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    *found = low;
+    return GX_OK;
+}
+
+// ---- merging runs -------------------------------------------------------------------------------
+
+/* The cursor with the smallest place, the earliest run among equals; NULL: all are at their end. */
+static cursor *smallest(cursor *cursors, int64_t count)
+{
+    cursor *best = NULL;
+    for (int64_t k = 0; k < count; k++) {
+        if (cursors[k].next < cursors[k].end && (best == NULL || cursors[k].place < best->place)) {
+            best = &cursors[k];
+        }
+    }
+    return best;
+}
+
+/* Merge count runs into the spill: the same records, sorted, equal places in the order of runs. */
+static gx_code merge_into(gx_scatter *s, gx_run *run, const run_info *runs, cursor *cursors,
+                          int64_t count, int64_t buffer_records, gx_err *err)
+{
+    const unsigned char *record;
+    for (int64_t k = 0; k < count; k++) {
+        cursors[k].end = runs[k].count;
+        if (runs[k].count > 0) {
+            GX_TRY(peek(s, &runs[k], buffer_records, &cursors[k], &record, err));
+            cursors[k].place = place_at(s, record);
+        }
+    }
+    cursor *c;
+    for (int64_t merged = 0; (c = smallest(cursors, count)) != NULL; merged++) {
+        const run_info *info = &runs[c - cursors];
+        GX_TRY(peek(s, info, buffer_records, c, &record, err));
+        GX_TRY(gx_spill_append(s->spill, record, s->stride, err));
+        if (++c->next < c->end) {
+            GX_TRY(peek(s, info, buffer_records, c, &record, err));
+            c->place = place_at(s, record);
+        }
+        if (merged % 65536 == 0 && gx_run_poll(run) != GX_OK) {
+            return run->err.code;
+        }
+    }
+    return GX_OK;
+}
+
+/* One merge of up to FAN runs, from runs[first], into one that replaces them. */
+static gx_code merge_group(gx_scatter *s, gx_run *run, int64_t first, int64_t count, gx_err *err)
+{
+    size_t room = gx_mem_available(s->ctx->mem) / 2 / FAN;
+    int64_t buffer_records = gx_max(1, gx_min((int64_t)(room / s->stride), 16384));
+    void *memory = NULL, *buffers = NULL;
+    run_info info = {0};
+    gx_code rc = gx_mem_calloc(s->ctx->mem, FAN * sizeof(cursor), "merging cells", &memory, err);
+    if (rc == GX_OK) {
+        rc = gx_mem_alloc(s->ctx->mem, FAN * (size_t)buffer_records * s->stride, "merging cells",
+                          &buffers, err);
+    }
+    if (rc == GX_OK) {
+        cursor *cursors = memory;
+        for (int64_t k = 0; k < count; k++) {
+            cursors[k].buffer = (unsigned char *)buffers + (size_t)(k * buffer_records) * s->stride;
+            info.count += s->runs[first + k].count;
+        }
+        gx_spill_begin(s->spill, &info.stream);
+        rc = merge_into(s, run, s->runs + first, cursors, count, buffer_records, err);
+    }
+    if (rc == GX_OK) {
+        rc = gx_spill_end(s->spill, err);
+    }
+    gx_mem_free(s->ctx->mem, buffers);
+    gx_mem_free(s->ctx->mem, memory);
+    s->runs[first] = info;
+    return rc;
+}
+
+/* Merge neighbouring runs until there are at most `most`. */
+static gx_code merge_runs(gx_scatter *s, gx_run *run, int64_t most, gx_err *err)
+{
+    while (s->run_count > gx_max(most, 1)) {
+        int64_t kept = 0;
+        for (int64_t first = 0; first < s->run_count; first += FAN) {
+            int64_t count = gx_min(FAN, s->run_count - first);
+            if (count > 1) {
+                GX_TRY(merge_group(s, run, first, count, err));
+            }
+            s->runs[kept++] = s->runs[first];
+        }
+        s->run_count = kept;
+    }
+    return GX_OK;
+}
+
+// ---- building the matrix ------------------------------------------------------------------------
+
+void gx_scatter_put(gx_dtype dtype, void *block, int64_t k, gx_scalar value, bool is_sum)
+{
+    double *f64 = block;
+    float *f32 = block;
+    switch (dtype) {
+    case GX_F64:
+        f64[k] = is_sum ? f64[k] + value.re : value.re;
+        break;
+    case GX_F32:
+        f32[k] = (float)(is_sum ? f32[k] + value.re : value.re);
+        break;
+    case GX_C128:
+        f64[2 * k] = is_sum ? f64[2 * k] + value.re : value.re;
+        f64[2 * k + 1] = is_sum ? f64[2 * k + 1] + value.im : value.im;
+        break;
+    default:
+        f32[2 * k] = (float)(is_sum ? f32[2 * k] + value.re : value.re);
+        f32[2 * k + 1] = (float)(is_sum ? f32[2 * k + 1] + value.im : value.im);
+    }
+}
+
+/* The records of one cursor that lie in the current tile. */
+static gx_code take_cells(assembly *a, const run_info *info, cursor *c, gx_err *err)
+{
+    const gx_scatter *s = a->s;
+    gx_dtype dtype = s->spec.dtype;
+    bool is_sum = s->spec.duplicates == GX_DUPLICATES_SUM;
+    int64_t end = a->i0 + a->m;
+    for (; c->next < c->end; c->next++) {
+        const unsigned char *record;
+        GX_TRY(peek(s, info, a->buffer_records, c, &record, err));
+        cell it = load(s, record);
+        if (it.i >= end) {
+            break;
+        }
+        int64_t k = (it.j - a->j0) * a->m + (it.i - a->i0);
+        if (a->marks != NULL && gx_scatter_mark(a->marks, k)) {
+            return gx_fail(err, GX_ARG,
+                           "cell (%u, %u) comes twice (option \"duplicates\" may be \"sum\" or "
+                           "\"last\")",
+                           it.i, it.j);
+        }
+        gx_scatter_put(dtype, a->tile, k, (gx_scalar){it.part[0], it.part[1]}, is_sum);
+    }
+    return GX_OK;
+}
+
+static gx_code build_tile(assembly *a, gx_err *err)
+{
+    gx_scatter *s = a->s;
+    size_t elements = (size_t)(a->m * a->n);
+    memset(a->tile, 0, elements * gx_dtype_bytes(s->spec.dtype));
+    if (a->marks != NULL) {
+        memset(a->marks, 0, elements / 8 + 1);
+    }
+    for (int64_t r = 0; r < s->run_count; r++) {
+        for (int64_t w = 0; w < a->width; w++) {
+            GX_TRY(take_cells(a, &s->runs[r], &a->cursors[r * a->width + w], err));
+        }
+    }
+    return a->is_tile_owned
+               ? gx_sink_write(a->sink, a->i0, a->j0, a->m, a->n, a->tile, a->m, err)
+               : GX_OK;
+}
+
+/* Set the cursors of run r to its pieces of the current tile column. */
+static gx_code place_cursors(assembly *a, int64_t r, gx_err *err)
+{
+    const gx_scatter *s = a->s;
+    const run_info *info = &s->runs[r];
+    int64_t base = s->base, first = a->j0 / base, past = gx_ceil_div(a->j0 + a->n, base);
+    int64_t low = a->done[r];
+    for (int64_t w = 0; w < a->width; w++) {
+        cursor *c = &a->cursors[r * a->width + w];
+        int64_t column = a->width == 1 ? past : gx_min(first + w + 1, past), high = info->count;
+        if (column * base < a->sink->cols && column <= UINT32_MAX) {
+            GX_TRY(find_place(s, info, low, info->count, (uint64_t)column << 32, &high, err));
+        }
+        c->next = low;
+        c->end = high;
+        c->loaded = 0;
+        low = high;
+    }
+    a->done[r] = low;
+    return GX_OK;
+}
+
+static gx_code build_tiles(assembly *a, gx_err *err)
+{
+    int64_t rows = a->sink->rows, cols = a->sink->cols;
+    gx_run_progress(a->run, (double)rows * (double)cols);
+    for (a->j0 = 0; rows > 0 && a->j0 < cols; a->j0 += a->tile_cols) {
+        a->n = gx_min(a->tile_cols, cols - a->j0);
+        for (int64_t r = 0; r < a->s->run_count; r++) {
+            GX_TRY(place_cursors(a, r, err));
+        }
+        for (a->i0 = 0; a->i0 < rows; a->i0 += a->tile_rows) {
+            a->m = gx_min(a->tile_rows, rows - a->i0);
+            GX_TRY(build_tile(a, err));
+            gx_run_advance(a->run, (double)a->m * (double)a->n);
+            GX_TRY(gx_run_poll(a->run));
+        }
+    }
+    return GX_OK;
+}
+
+/* Cursors for every run, after merging where there would be too many. */
+static gx_code make_cursors(assembly *a, gx_err *err)
+{
+    gx_scatter *s = a->s;
+    gx_mem *mem = s->ctx->mem;
+    enum { LEAST = 16, MOST = 4096 }; // records in the buffer of one cursor
+    bool is_one_row = a->tile_rows >= a->sink->rows;
+    a->width = is_one_row ? 1 : gx_ceil_div(gx_min(a->tile_cols, a->sink->cols), s->base);
+    size_t room = gx_mem_available(mem) / 2;
+    if (s->spill != NULL) {
+        size_t least = (size_t)a->width * (sizeof(cursor) + LEAST * s->stride);
+        GX_TRY(merge_runs(s, a->run, (int64_t)(room / least), err));
+    }
+    int64_t count = gx_max(a->width * s->run_count, 1);
+    int64_t fit = ((int64_t)room / count - (int64_t)sizeof(cursor)) / (int64_t)s->stride;
+    a->buffer_records = s->spill == NULL ? 0 : gx_max(1, gx_min(fit, MOST));
+    void *memory;
+    GX_TRY(gx_mem_calloc(mem, (size_t)count * sizeof(cursor), "cursors of cells", &memory, err));
+    a->cursors = memory;
+    GX_TRY(gx_mem_calloc(mem, (size_t)(s->run_count + 1) * sizeof(int64_t), "cursors of cells",
+                         &memory, err));
+    a->done = memory;
+    size_t bytes = (size_t)a->buffer_records * s->stride;
+    GX_TRY(gx_mem_alloc(mem, (size_t)count * bytes, "cursors of cells", &memory, err));
+    a->buffers = memory;
+    for (int64_t k = 0; k < count; k++) {
+        a->cursors[k].buffer = a->buffers + (size_t)k * bytes;
+    }
+    return GX_OK;
+}
+
+/* The tile buffer (for a value: the value itself) and the marks. */
+static gx_code make_tile(assembly *a, gx_err *err)
+{
+    gx_mem *mem = a->s->ctx->mem;
+    gx_dtype dtype = a->s->spec.dtype;
+    size_t bytes = 0;
+    gx_matrix_bytes(a->tile_rows, a->tile_cols, dtype, &bytes);
+    a->is_tile_owned = a->sink->is_stored;
+    a->tile = a->sink->value.data;
+    if (a->is_tile_owned) {
+        GX_TRY(gx_mem_alloc(mem, bytes, "a tile of cells", &a->tile, err));
+    }
+    if (a->s->spec.duplicates == GX_DUPLICATES_ERROR) {
+        void *marks;
+        GX_TRY(gx_mem_alloc(mem, bytes / gx_dtype_bytes(dtype) / 8 + 1, "marks of cells", &marks,
+                            err));
+        a->marks = marks;
+    }
+    return GX_OK;
+}
+
+/*
+** Whole base blocks, so that sorted runs fit the tiles.  A side cut into pieces shorter than a base
+** block was allowed pieces of that length (tile_shape.c makes them even).
+*/
+static int64_t whole_blocks(int64_t tile, int64_t side, int64_t base)
+{
+    return tile >= side ? tile : gx_max(tile / base, 1) * base;
+}
+
+/* What is in the buffer becomes the last run: sorted, if there are several tiles. */
+static gx_code close_buffer(gx_scatter *s, bool is_one_tile, bool is_spilled, gx_err *err)
+{
+    if (s->count > 0 && is_spilled) {
+        GX_TRY(spill_buffer(s, err));
+    } else if (s->count > 0) {
+        if (!is_one_tile) {
+            GX_TRY(sort_buffer(s, err));
+        }
+        const run_info info = {.memory = s->buffer, .count = s->count};
+        GX_TRY(add_run(s, &info, err));
+    }
+    gx_mem_return(s->ctx->mem, s->reserved);
+    s->reserved = 0;
+    if (is_spilled) {
+        gx_mem_free(s->ctx->mem, s->buffer);
+        s->buffer = NULL;
+        s->count = s->capacity = 0;
+    }
+    return GX_OK;
+}
+
+/* Shape, sink, memory, tiles. */
+static gx_code finish(gx_scatter *s, assembly *a, const gx_dest *dest, gx_err *err)
+{
+    int64_t rows = s->spec.rows >= 0 ? s->spec.rows : s->max_i + 1;
+    int64_t cols = s->spec.cols >= 0 ? s->spec.cols : s->max_j + 1;
+    bool is_stored = dest != NULL && dest->name != NULL, is_spilled = false;
+    a->tile_rows = gx_max(rows, 1);
+    a->tile_cols = gx_max(cols, 1);
+    if (is_stored) {
+        GX_TRY(gx_tile_shape(rows, cols, s->spec.dtype, gx_store_max_tile_bytes(s->ctx->store),
+                             &a->tile_rows, &a->tile_cols, err));
+        a->tile_rows = whole_blocks(a->tile_rows, rows, s->base);
+        a->tile_cols = whole_blocks(a->tile_cols, cols, s->base);
+        assert(a->tile_rows >= rows || a->tile_rows % s->base == 0);
+        assert(a->tile_cols >= cols || a->tile_cols % s->base == 0);
+    } else { // the value and its marks, beside what is collected
+        size_t bytes = 0;
+        gx_matrix_bytes(rows, cols, s->spec.dtype, &bytes);
+        is_spilled = bytes + bytes / 8 + (64 << 10) > gx_mem_available(s->ctx->mem);
+    }
+    bool is_one_tile = a->tile_rows >= rows && a->tile_cols >= cols;
+    GX_TRY(close_buffer(s, is_one_tile, is_spilled, err));
+    GX_TRY(gx_sink_begin(a->run, dest, rows, cols, s->spec.dtype, 0, a->tile_rows, a->tile_cols,
+                         a->sink));
+    GX_TRY(make_tile(a, err));
+    GX_TRY(make_cursors(a, err));
+    return build_tiles(a, err);
+}
+
+gx_code gx_scatter_finish(gx_scatter *s, gx_run *run, const gx_dest *dest, gx_sink *sink)
+{
+    assembly a = {.s = s, .run = run, .sink = sink};
+    gx_mem *mem = s->ctx->mem;
+    gx_err err = {0};
+    memset(sink, 0, sizeof *sink);
+    sink->run = run; // gx_sink_end() may follow however early this fails
+    if (gx_ok(run) && finish(s, &a, dest, &err) != GX_OK) {
+        gx_run_fail(run, &err);
+    }
+    if (a.is_tile_owned) {
+        gx_mem_free(mem, a.tile);
+    }
+    gx_mem_free(mem, a.marks);
+    gx_mem_free(mem, a.cursors);
+    gx_mem_free(mem, a.done);
+    gx_mem_free(mem, a.buffers);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}

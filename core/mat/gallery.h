@@ -1,0 +1,68 @@
+/*
+** The gallery: classical test matrices, each a closed form (i, j) -> value.
+**
+** Definitions are those of N. J. Higham's Test Matrix Toolbox (MATLAB's gallery, Octave's gallery)
+** where it has the matrix.  The catalog is the table in gallery.c; the formulas are in
+** gallery_forms.c.
+*/
+#ifndef GX_GALLERY_H
+#define GX_GALLERY_H
+
+#include "../base/err.h"
+#include "../base/mem.h"
+#include "../base/types.h"
+
+/* Parameters of the families; each family has a few of them. */
+typedef enum gx_gallery_param {
+    GX_GALLERY_ALPHA = 0,
+    GX_GALLERY_C,
+    GX_GALLERY_D,
+    GX_GALLERY_DELTA,
+    GX_GALLERY_E,
+    GX_GALLERY_K,
+    GX_GALLERY_LAMBDA,
+    GX_GALLERY_PERT,
+    GX_GALLERY_RHO,
+    GX_GALLERY_THETA,
+    GX_GALLERY_W,
+    GX_GALLERY_PARAM_COUNT
+} gx_gallery_param;
+
+typedef struct gx_gallery gx_gallery;
+
+/* Rows i0 .. i0 + m - 1 of column j into out. */
+typedef void (*gx_gallery_form)(const gx_gallery *g, int64_t i0, int64_t m, int64_t j, double *out);
+
+struct gx_gallery {
+    gx_gallery_form form;
+    int64_t n;                            /* order                                              */
+    double param[GX_GALLERY_PARAM_COUNT]; /* given, or the family's default                     */
+    uint32_t properties;                  /* GX_PROP_ bits                                      */
+    int64_t root;                         /* poisson: sqrt(n)                                   */
+    double *table;                        /* values of one index (powers, ...); NULL: none      */
+    uint64_t *whole;                      /* invhilb: the table as integers, where they fit     */
+};
+
+/* What a caller gave. */
+typedef struct gx_gallery_given {
+    double param[GX_GALLERY_PARAM_COUNT];
+    bool is_set[GX_GALLERY_PARAM_COUNT];
+} gx_gallery_given;
+
+/*
+** Prepare a family.  GX_ARG: unknown kind (the text lists the known ones), a parameter the family
+** does not have, an order or a parameter it does not take, values past the largest number of dtype.
+** On success the caller clears g with gx_gallery_clear(); on failure nothing is held.
+*/
+gx_code gx_gallery_init(gx_gallery *g, gx_mem *mem, const char *kind, int64_t n, gx_dtype dtype,
+                        const gx_gallery_given *given, gx_err *err);
+void gx_gallery_clear(gx_gallery *g, gx_mem *mem);
+
+/* The elements: a gx_generate; arg is a gx_gallery. */
+void gx_gallery_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
+                         gx_dtype dtype, void *dst, int64_t ld);
+
+/* "alpha", "c", ... */
+const char *gx_gallery_param_name(gx_gallery_param param);
+
+#endif

@@ -1,0 +1,175 @@
+/*
+** Sources and sinks: where a matrix comes from and where a result goes.
+**
+** A source (gx_mat) is anything that can fill a rectangle of a column-major buffer: a stored
+** matrix, a value in memory, a generator, a slice or transpose of another source.  A sink is a
+** stored matrix under construction, or a value.  Drivers see only these.
+*/
+#ifndef GX_MAT_H
+#define GX_MAT_H
+
+#include "../base/value.h"
+#include "../run/run.h"
+#include "../store/aux_data.h"
+
+typedef struct gx_mat gx_mat;
+
+/*
+** A generator: the elements of the rectangle (i0, j0) m x n, as dtype, into dst (column-major, ld).
+** Any thread; must not depend on how the matrix is cut into rectangles.
+*/
+typedef void (*gx_generate)(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
+                            gx_dtype dtype, void *dst, int64_t ld);
+
+typedef enum gx_mat_kind {
+    GX_MAT_STORED,
+    GX_MAT_VALUE,
+    GX_MAT_GENERATED,
+    GX_MAT_VIEW,      /* a rectangle of op(base)                                */
+    GX_MAT_BROADCAST, /* a base of one row, one column or one element, repeated */
+    GX_MAT_CENTRED    /* (base - a row) * a row, with a column of ones in front or not */
+} gx_mat_kind;
+
+struct gx_mat {
+    gx_mat_kind kind;
+    int64_t rows, cols;
+    gx_dtype dtype;
+    uint32_t properties;          /* GX_PROP_ bits                                          */
+    int64_t tile_rows, tile_cols; /* natural pieces for reading                             */
+    char label[GX_NAME_MAX + 1];  /* for messages: the stored name, or the argument's       */
+    gx_meta meta;                 /* STORED                                                 */
+    const void *data;             /* VALUE: elements, aligned for their dtype               */
+    int64_t ld;                   /* VALUE                                                  */
+    void *owned;                  /* freed by gx_mat_clear() with gx_mem_free(); may be NULL */
+    gx_generate generate;         /* GENERATED                                              */
+    const void *generate_arg;     /* GENERATED: borrowed, or == owned                       */
+    const gx_mat *base;           /* VIEW, BROADCAST, CENTRED: borrowed                     */
+    int64_t row0, col0;           /* VIEW: origin in op(base)                               */
+    gx_trans trans;               /* VIEW: NO_TRANS, TRANS, CONJ_TRANS of base              */
+    const gx_scalar *shift;       /* CENTRED: one a column of base, borrowed                */
+    const double *scale;          /* CENTRED: the same; NULL: ones                          */
+    bool has_ones;                /* CENTRED: column 0 is ones, base's follow               */
+    bool is_conjugated;           /* CENTRED: of all that; false unless set by hand         */
+};
+
+/* Constructors.  None allocates. */
+void gx_mat_stored(gx_mat *mat, const gx_meta *meta);
+void gx_mat_value(gx_mat *mat, const char *label, gx_dtype dtype, int64_t rows, int64_t cols,
+                  const void *data, int64_t ld);
+void gx_mat_generated(gx_mat *mat, const char *label, gx_dtype dtype, int64_t rows, int64_t cols,
+                      gx_generate generate, const void *arg);
+/* rows x cols of op(base) from (row0, col0); base must outlive the view. */
+void gx_mat_view(gx_mat *mat, const gx_mat *base, gx_trans trans, int64_t row0, int64_t col0,
+                 int64_t rows, int64_t cols);
+/* A 1 x cols, rows x 1 or 1 x 1 base repeated to rows x cols, as NumPy broadcasts. */
+void gx_mat_broadcast(gx_mat *mat, const gx_mat *base, int64_t rows, int64_t cols);
+/*
+** The matrix (base(i, j) - shift[j]) * scale[j], scale NULL: not scaled; has_ones: with a column of
+** ones in front.  Centred columns without a centred copy.  dtype: complex where base is.
+*/
+void gx_mat_centred(gx_mat *mat, const gx_mat *base, gx_dtype dtype, const gx_scalar *shift,
+                    const double *scale, bool has_ones);
+void gx_mat_clear(gx_mat *mat, gx_mem *mem);
+
+/*
+** Fill dst (column-major, leading dimension ld, elements of dtype) with the rectangle (i0, j0) m x
+** n.  Converts; complex to real is refused (GX_ARG) unless dtype is complex.  reader: serves the
+** stored matrix under the source, NULL when there is none.  Any thread, with a reader of its own.
+*/
+gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0,
+                    int64_t m, int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err);
+
+/* The stored matrix under a source, or NULL. */
+const gx_mat *gx_mat_base_stored(const gx_mat *mat);
+
+/* Elements of one dtype to another, m x n; real -> complex sets the imaginary part to 0. */
+void gx_convert(gx_dtype from, const void *src, int64_t ld_src, gx_dtype to, void *dst,
+                int64_t ld_dst, int64_t m, int64_t n);
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+/* Where a result goes: what the SQL call said. */
+typedef struct gx_dest {
+    const char *name; /* NULL: a matrix value.  Else "name" or "schema.name" */
+    bool replace;
+} gx_dest;
+
+/*
+** A result under construction.  Begin, write every rectangle once (any order), then finish; or
+** abandon.  For a stored result: a savepoint is open in between, and nothing is visible before
+** finish.
+*/
+typedef struct gx_sink {
+    gx_run *run;
+    int64_t rows, cols;
+    gx_dtype dtype;
+    int64_t tile_rows, tile_cols; /* writes start on multiples of these, end there or at an edge */
+    bool is_stored;
+    gx_meta meta;                 /* stored                                                      */
+    char name[GX_NAME_MAX + 1];   /* stored: bare name                                           */
+    bool replace;                 /* stored                                                      */
+    bool is_begun;                /* stored: gx_store_begin() is to be ended                     */
+    gx_aux *aux;                  /* stored: what goes with the elements, borrowed; NULL: nothing */
+    gx_value_buf value;           /* value: the blob under construction; moved out by the caller */
+    bool is_scratch;              /* an intermediate: see gx_sink_begin_scratch()                 */
+    bool is_resident;             /* stays on the device: see gx_sink_begin_resident()            */
+    bool is_dropped;              /* what is written is dropped: see gx_sink_begin_nowhere()      */
+    struct gx_resident *resident; /* is_resident: what a device holds of it; NULL: nothing      */
+    void *bounce;                 /* stored: one tile, when a block has to be packed; lazily     */
+} gx_sink;
+
+/*
+** Refuses, before anything is computed: a name in use, a value past SQLite's length limit, a
+** read-only database.  tile_rows/tile_cols 0: the default shape.
+*/
+gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t cols, gx_dtype dtype,
+                      uint32_t properties, int64_t tile_rows, int64_t tile_cols, gx_sink *sink);
+
+/*
+** A stored result, begun with the property bit of its kind, is a factorisation (aux_data.h): the
+** fields and pivots or tau that factor has when the sink ends go with it.  Refuses, before anything
+** is computed, what SQLite's length limit would.
+*/
+gx_code gx_sink_aux(gx_sink *sink, gx_aux *aux);
+
+gx_code gx_sink_write(gx_sink *sink, int64_t i0, int64_t j0, int64_t m, int64_t n, const void *src,
+                      int64_t ld, gx_err *err);
+/*
+** Publish, or roll back when the run has failed.  Frees all but a finished value.  Call exactly
+** once.
+*/
+gx_code gx_sink_end(gx_sink *sink);
+
+/*
+** An intermediate result: in memory where keep_bytes more than its own size are left of the budget,
+** else in the temp database, never visible there.  Written like any sink (blocks of its tiles, or
+** the whole); gx_sink_source() reads what has been written.  Begun after and dropped before the
+** sinks around it.
+*/
+gx_code gx_sink_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
+                              size_t keep_bytes, gx_sink *sink);
+/* The same with tiles of that shape; 0: the default. */
+gx_code gx_sink_begin_scratch_tiles(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
+                                    size_t keep_bytes, int64_t tile_rows, int64_t tile_cols,
+                                    gx_sink *sink);
+/*
+** An intermediate result that stays where it is made: in the device's memory where the program that
+** writes it runs on a device and has room for all of it there, else like any scratch.  The sink
+** must not move while gx_sink_source() of it is in use.
+*/
+void gx_sink_begin_resident(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype, gx_sink *sink);
+
+/* A result that nobody wants: for measuring.  Tiles of that shape. */
+void gx_sink_begin_nowhere(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
+                           int64_t tile_rows, int64_t tile_cols, gx_sink *sink);
+
+void gx_sink_source(const gx_sink *sink, const char *label, gx_mat *mat);
+void gx_sink_drop(gx_sink *sink); /* leaves nothing; a sink of zeros is a no-op */
+
+/*
+** Store or return a source as it is (optionally converted): store, copy, cast, generators, slices,
+** transposes.
+*/
+gx_code gx_copy_to_sink(gx_run *run, const gx_mat *src, gx_sink *sink);
+
+#endif

@@ -1,0 +1,288 @@
+/*
+** Sinks: where a result is built (see mat.h).
+**
+** A stored result opens a savepoint at begin (which takes the write lock, so that whatever would
+** refuse the result refuses it before the work), writes each tile once, and becomes visible at the
+** end.  A value is one BLOB, filled rectangle by rectangle.  An intermediate is a value without a
+** length limit, or a matrix of the temp database that is erased instead of published.
+*/
+#include "../device/resident.h"
+#include "mat.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+static gx_code begin_stored(gx_run *run, const gx_dest *dest, uint32_t properties, gx_sink *sink)
+{
+    gx_store *store = run->ctx->store;
+    gx_err err = {0};
+    gx_meta *meta = &sink->meta;
+    if (gx_store_resolve(store, dest->name, meta->schema, sink->name, &err) != GX_OK ||
+        gx_store_check_free(store, meta->schema, sink->name, dest->replace, &err) != GX_OK ||
+        gx_store_begin(store, meta->schema, &err) != GX_OK) {
+        return gx_run_fail(run, &err);
+    }
+    sink->is_begun = true;
+    meta->rows = sink->rows;
+    meta->cols = sink->cols;
+    meta->dtype = sink->dtype;
+    meta->properties = properties;
+    meta->tile_rows = sink->tile_rows;
+    meta->tile_cols = sink->tile_cols;
+    if (gx_store_create(store, meta, &err) != GX_OK) {
+        return gx_run_fail(run, &err);
+    }
+    sink->tile_rows = meta->tile_rows;
+    sink->tile_cols = meta->tile_cols;
+    return GX_OK;
+}
+
+gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t cols, gx_dtype dtype,
+                      uint32_t properties, int64_t tile_rows, int64_t tile_cols, gx_sink *sink)
+{
+    memset(sink, 0, sizeof *sink);
+    sink->run = run;
+    if (!gx_ok(run)) {
+        return run->err.code;
+    }
+    sink->rows = rows;
+    sink->cols = cols;
+    sink->dtype = dtype;
+    sink->tile_rows = tile_rows;
+    sink->tile_cols = tile_cols;
+    sink->is_stored = dest != NULL && dest->name != NULL;
+    sink->replace = dest != NULL && dest->replace;
+    if (sink->is_stored) {
+        return begin_stored(run, dest, properties, sink);
+    }
+    gx_err err = {0};
+    if (gx_value_buf_create(run->ctx->mem, dtype, rows, cols,
+                            gx_store_length_limit(run->ctx->store), &sink->value, &err) != GX_OK) {
+        return gx_run_fail(run, &err);
+    }
+    if (tile_rows == 0 && gx_tile_shape(rows, cols, dtype, gx_store_max_tile_bytes(run->ctx->store),
+                                        &sink->tile_rows, &sink->tile_cols, &err) != GX_OK) {
+        return gx_run_fail(run, &err);
+    }
+    return GX_OK;
+}
+
+gx_code gx_sink_aux(gx_sink *sink, gx_aux *aux)
+{
+    gx_run *run = sink->run;
+    if (!gx_ok(run)) {
+        return run->err.code;
+    }
+    gx_err err = {0};
+    assert(sink->is_stored && aux->rows == sink->rows && aux->cols == sink->cols);
+    assert((sink->meta.properties & GX_PROP_FACTOR) ==
+           (uint32_t)(aux->kind == GX_AUX_LU ? GX_PROP_LU : GX_PROP_QR));
+    sink->aux = aux;
+    gx_store_allows_aux(run->ctx->store, aux->bytes, &err);
+    return gx_run_fail(run, &err);
+}
+
+/* Make the result visible, with what goes with it. */
+static gx_code publish(gx_sink *sink, gx_err *err)
+{
+    gx_store *store = sink->run->ctx->store;
+    if (sink->aux != NULL) {
+        gx_aux_seal(sink->aux);
+        GX_TRY(gx_store_write_aux(store, &sink->meta, sink->aux->blob, sink->aux->bytes, err));
+    }
+    return gx_store_publish(store, &sink->meta, sink->name, sink->replace, err);
+}
+
+/* Write one tile that starts at src; packs it when the block is taller than the tile. */
+static gx_code write_tile(gx_sink *sink, int64_t ti, int64_t tj, const void *src, int64_t ld,
+                          gx_err *err)
+{
+    const gx_meta *meta = &sink->meta;
+    int64_t m = gx_meta_tile_height(meta, ti), n = gx_meta_tile_width(meta, tj);
+    if (ld != m && n > 1) {
+        if (sink->bounce == NULL) {
+            size_t bytes = 0;
+            gx_matrix_bytes(meta->tile_rows, meta->tile_cols, meta->dtype, &bytes);
+            GX_TRY(gx_mem_alloc(sink->run->ctx->mem, bytes, "a tile to write", &sink->bounce, err));
+        }
+        gx_convert(meta->dtype, src, ld, meta->dtype, sink->bounce, m, m, n);
+        src = sink->bounce;
+    }
+    return gx_store_write_tile(sink->run->ctx->store, meta, tj * gx_meta_row_tiles(meta) + ti, src,
+                               err);
+}
+
+static gx_code begin_in_temp(gx_sink *sink, gx_err *err)
+{
+    gx_store *store = sink->run->ctx->store;
+    gx_meta *meta = &sink->meta;
+    sink->is_stored = true;
+    snprintf(meta->schema, sizeof meta->schema, "temp");
+    meta->rows = sink->rows;
+    meta->cols = sink->cols;
+    meta->dtype = sink->dtype;
+    meta->tile_rows = sink->tile_rows;
+    meta->tile_cols = sink->tile_cols;
+    GX_TRY(gx_store_begin(store, meta->schema, err));
+    sink->is_begun = true;
+    GX_TRY(gx_store_create(store, meta, err));
+    sink->tile_rows = meta->tile_rows;
+    sink->tile_cols = meta->tile_cols;
+    return GX_OK;
+}
+
+/* In memory where keep_bytes more than its own size are left of the budget, else in temp. */
+static gx_code begin_scratch(gx_sink *sink, size_t keep_bytes, gx_err *err)
+{
+    gx_run *run = sink->run;
+    size_t bytes = 0, left = gx_mem_available(run->ctx->mem);
+    bool fits = gx_matrix_bytes(sink->rows, sink->cols, sink->dtype, &bytes) && bytes < left &&
+                left - bytes > keep_bytes + GX_VALUE_HEADER;
+    if (!fits) {
+        return begin_in_temp(sink, err);
+    }
+    if (sink->tile_rows == 0) {
+        GX_TRY(gx_tile_shape(sink->rows, sink->cols, sink->dtype,
+                             gx_store_max_tile_bytes(run->ctx->store), &sink->tile_rows,
+                             &sink->tile_cols, err));
+    }
+    return gx_value_buf_create(run->ctx->mem, sink->dtype, sink->rows, sink->cols, INT64_MAX,
+                               &sink->value, err);
+}
+
+gx_code gx_sink_write(gx_sink *sink, int64_t i0, int64_t j0, int64_t m, int64_t n, const void *src,
+                      int64_t ld, gx_err *err)
+{
+    if (m == 0 || n == 0 || sink->is_dropped) {
+        return GX_OK;
+    }
+    if (sink->is_resident && !sink->is_stored && sink->value.data == NULL) {
+        GX_TRY(begin_scratch(sink, 0, err)); // it was not made on a device after all
+    }
+    if (!sink->is_stored) {
+        gx_convert(sink->dtype, src, ld, sink->dtype,
+                   gx_at(sink->value.data, sink->dtype, sink->rows, i0, j0), sink->rows, m, n);
+        return GX_OK;
+    }
+    assert(i0 % sink->tile_rows == 0 && j0 % sink->tile_cols == 0);
+    assert((i0 + m) % sink->tile_rows == 0 || i0 + m == sink->rows);
+    assert((j0 + n) % sink->tile_cols == 0 || j0 + n == sink->cols);
+    for (int64_t j = j0; j < j0 + n; j += sink->tile_cols) {
+        for (int64_t i = i0; i < i0 + m; i += sink->tile_rows) {
+            GX_TRY(write_tile(sink, i / sink->tile_rows, j / sink->tile_cols,
+                              gx_at(src, sink->dtype, ld, i - i0, j - j0), ld, err));
+        }
+    }
+    return GX_OK;
+}
+
+gx_code gx_sink_end(gx_sink *sink)
+{
+    gx_run *run = sink->run;
+    gx_mem_free(run->ctx->mem, sink->bounce);
+    sink->bounce = NULL;
+    if (sink->is_begun) {
+        gx_err err = {0};
+        bool commit = gx_ok(run);
+        if (commit) {
+            commit = publish(sink, &err) == GX_OK;
+        }
+        gx_store_end(run->ctx->store, commit, &err);
+        sink->is_begun = false;
+        gx_run_fail(run, &err);
+    }
+    if (!gx_ok(run)) {
+        gx_value_buf_free(run->ctx->mem, &sink->value);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+/* ---- intermediates --------------------------------------------------------------------------- */
+
+gx_code gx_sink_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
+                              size_t keep_bytes, gx_sink *sink)
+{
+    return gx_sink_begin_scratch_tiles(run, rows, cols, dtype, keep_bytes, 0, 0, sink);
+}
+
+gx_code gx_sink_begin_scratch_tiles(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
+                                    size_t keep_bytes, int64_t tile_rows, int64_t tile_cols,
+                                    gx_sink *sink)
+{
+    memset(sink, 0, sizeof *sink);
+    if (!gx_ok(run)) {
+        return run->err.code;
+    }
+    *sink = (gx_sink){.run = run,
+                      .rows = rows,
+                      .cols = cols,
+                      .dtype = dtype,
+                      .tile_rows = tile_rows,
+                      .tile_cols = tile_cols,
+                      .is_scratch = true};
+    gx_err err = {0};
+    begin_scratch(sink, keep_bytes, &err);
+    return gx_run_fail(run, &err);
+}
+
+void gx_sink_begin_resident(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype, gx_sink *sink)
+{
+    gx_err err = {0};
+    *sink = (gx_sink){.run = run,
+                      .rows = rows,
+                      .cols = cols,
+                      .dtype = dtype,
+                      .is_scratch = true,
+                      .is_resident = true};
+    gx_tile_shape(rows, cols, dtype, gx_store_max_tile_bytes(run->ctx->store), &sink->tile_rows,
+                  &sink->tile_cols, &err);
+    gx_run_fail(run, &err);
+}
+
+void gx_sink_begin_nowhere(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
+                           int64_t tile_rows, int64_t tile_cols, gx_sink *sink)
+{
+    *sink = (gx_sink){.run = run,
+                      .rows = rows,
+                      .cols = cols,
+                      .dtype = dtype,
+                      .tile_rows = tile_rows,
+                      .tile_cols = tile_cols,
+                      .is_dropped = true};
+}
+
+void gx_sink_source(const gx_sink *sink, const char *label, gx_mat *mat)
+{
+    if (sink->resident != NULL) {
+        gx_mat_generated(mat, label, sink->dtype, sink->rows, sink->cols, gx_resident_read,
+                         &sink->resident);
+    } else if (sink->is_stored) {
+        gx_mat_stored(mat, &sink->meta);
+        snprintf(mat->label, sizeof mat->label, "%s", label);
+    } else {
+        gx_mat_value(mat, label, sink->dtype, sink->rows, sink->cols, sink->value.data,
+                     gx_max(1, sink->rows));
+    }
+}
+
+/* Erased by hand: a rollback would undo what other sinks have written since it began. */
+void gx_sink_drop(gx_sink *sink)
+{
+    if (sink->run == NULL) {
+        return;
+    }
+    gx_run *run = sink->run;
+    gx_mem_free(run->ctx->mem, sink->bounce);
+    sink->bounce = NULL;
+    gx_resident_free(sink->resident);
+    sink->resident = NULL;
+    if (sink->is_begun) {
+        gx_err err = {0};
+        bool commit = gx_ok(run) && gx_store_drop(run->ctx->store, &sink->meta, &err) == GX_OK;
+        gx_store_end(run->ctx->store, commit, &err);
+        sink->is_begun = false;
+        gx_run_fail(run, &err);
+    }
+    gx_value_buf_free(run->ctx->mem, &sink->value);
+}

@@ -1,0 +1,637 @@
+/*
+** The hardware profile: see profile.h.
+**
+** The file is one JSON object, $XDG_CACHE_HOME/gx/hardware.json (~/.cache by default):
+**
+**   {"format":1, "machines":{
+**      "host; Intel(R) Xeon(R); 16 processors; gx 0.1.0":{
+**         "threads":16, "memcpy_bytes_per_s":1.5e10, "touch_bytes_per_s":5e9,
+**         "db_read_bytes_per_s":5e9, "db_readers":16, "db_read_all_bytes_per_s":4e10, ...
+**         "gemm_size":[128,512,1536], "gemm_flops_per_s":{"f64":[...], "f32":[...], ...},
+**         "f64_flops_per_s":{"potrf":[...], ...}}},
+**    "devices":{"host; ...; gx 0.1.0; cuda:0 NVIDIA H200; CUDA 13.0, driver 13.0":{...}}}
+**
+** A home folder may be shared by machines, so each has its key; the oldest keys make room beyond
+** 32. The file is replaced by renaming a finished one over it: readers see the old or the new,
+** and of two writers the later wins.  Everything that can go wrong with it is a remark in
+** gx_stats, and what is read is believed only when every figure is positive and finite.
+**
+** cJSON allocates a few kilobytes of its own here, while loading and saving.
+*/
+#include "profile.h"
+
+#include "../base/machine.h"
+#include "run.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+enum { FORMAT = 1, MACHINES_MOST = 32, FILE_MOST = 1 << 20, KEY_BYTES = 512 };
+
+// Figures -----------------------------------------------------------------------------------------
+
+/* Factorisations that were not measured: what share of a product's rate they were seen to have. */
+static void fill_rates(double rates[GX_RATE_COUNT][GX_PROFILE_SIZES],
+                       const double gemm[GX_PROFILE_SIZES])
+{
+    static const double share[GX_RATE_COUNT] = {0.5, 0.4, 0.4, 0.1};
+    for (int rate = 0; rate < GX_RATE_COUNT; rate++) {
+        for (int i = 0; i < GX_PROFILE_SIZES; i++) {
+            rates[rate][i] = share[rate] * gemm[i];
+        }
+    }
+}
+
+/* Storing as far as it was not measured by size: the same at every size. */
+static void fill_store(gx_profile *profile)
+{
+    for (int i = 0; i < GX_STORE_SIZES; i++) {
+        static const double sizes[GX_STORE_SIZES] = {8 << 20, 64 << 20, 256 << 20};
+        profile->store_bytes[i] = sizes[i];
+        profile->store_new.write_bytes_per_s[i] = profile->db_write_bytes_per_s;
+        profile->store_new.commit_bytes_per_s[i] = profile->db_commit_bytes_per_s;
+    }
+    profile->store_again = profile->store_new;
+}
+
+void gx_profile_built_in(gx_profile *profile)
+{
+    // Per thread, and half of what a machine of two slow cores was seen to do.
+    static const double per_thread[GX_DTYPE_COUNT] = {
+        [GX_F64] = 16e9, [GX_F32] = 32e9, [GX_C128] = 16e9, [GX_C64] = 32e9};
+    static const double share[GX_PROFILE_SIZES] = {0.25, 0.75, 1}; // small products thread badly
+    *profile = (gx_profile){.threads = gx_machine_cpus(),
+                            .memcpy_bytes_per_s = 8e9,
+                            .touch_bytes_per_s = 4e9,
+                            .db_read_bytes_per_s = 2.5e9,
+                            .db_readers = 1,
+                            .db_read_all_bytes_per_s = 2.5e9,
+                            .db_open_s = 2e-4,
+                            .db_write_bytes_per_s = 1.2e9,
+                            .db_commit_bytes_per_s = 1.5e9,
+                            .db_commit_s = 1e-3,
+                            .gemm_size = {128, 512, 1536}};
+    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+        for (int i = 0; i < GX_PROFILE_SIZES; i++) {
+            profile->gemm_flops_per_s[dtype][i] = per_thread[dtype] * share[i] * profile->threads;
+        }
+    }
+    fill_rates(profile->rate_flops_per_s, profile->gemm_flops_per_s[GX_F64]);
+    fill_store(profile);
+    profile->sweep_bytes_per_s = 4e9 * profile->threads;
+    profile->core_flops_per_s = per_thread[GX_F64];
+    profile->thread_s = 40e-6;
+}
+
+// The file as bytes -------------------------------------------------------------------------------
+
+bool gx_profile_path(char *path, size_t bytes)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int length = -1;
+    if (cache != NULL && cache[0] == '/') { // the XDG specification has relative ones ignored
+        length = snprintf(path, bytes, "%s/gx/hardware.json", cache);
+    } else if (home != NULL && home[0] == '/') {
+        length = snprintf(path, bytes, "%s/.cache/gx/hardware.json", home);
+    }
+    return length > 0 && (size_t)length < bytes;
+}
+
+static void note_errno(gx_ctx *ctx, const char *what, const char *path)
+{
+    char text[100];
+    gx_stats_note(&ctx->stats, "hardware profile not %s: %s: %.80s", what,
+                  strerror_r(errno, text, sizeof text), path);
+}
+
+/* The whole file as text; NULL when it is not there (silently), or cannot be read (a remark). */
+static char *read_file(gx_ctx *ctx, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        if (errno != ENOENT && errno != ENOTDIR) {
+            note_errno(ctx, "read", path);
+        }
+        return NULL;
+    }
+    void *text = NULL;
+    struct stat about;
+    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size > FILE_MOST) {
+        gx_stats_note(&ctx->stats, "hardware profile not read: no file of at most 1 MiB: %.80s",
+                      path);
+    } else if (gx_mem_alloc(ctx->mem, (size_t)about.st_size + 1, "hardware profile", &text, NULL) ==
+               GX_OK) {
+        ssize_t got = read(fd, text, (size_t)about.st_size);
+        if (got < 0) {
+            note_errno(ctx, "read", path);
+        }
+        ((char *)text)[got < 0 ? 0 : got] = '\0';
+    }
+    close(fd);
+    return text;
+}
+
+/* mkdir of every folder on the way to path. */
+static void make_folders(const char *path)
+{
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", path);
+    for (char *slash = strchr(folder + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        (void)mkdir(folder, 0700); // where this fails, opening the file tells
+        *slash = '/';
+    }
+}
+
+static void write_file(gx_ctx *ctx, const char *path, const char *text)
+{
+    char temporary[PATH_MAX + 64];
+    snprintf(temporary, sizeof temporary, "%s.%ld.%lld", path, (long)getpid(),
+             (long long)gx_now_ns());
+    make_folders(path);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        note_errno(ctx, "written", path);
+        return;
+    }
+    size_t bytes = strlen(text);
+    bool is_written = write(fd, text, bytes) == (ssize_t)bytes;
+    is_written = close(fd) == 0 && is_written;
+    if (!is_written || rename(temporary, path) != 0) {
+        note_errno(ctx, "written", path);
+        (void)unlink(temporary);
+    }
+}
+
+// The file as JSON --------------------------------------------------------------------------------
+
+static void machine_key(const gx_ctx *ctx, char key[KEY_BYTES])
+{
+    char cpu[128];
+    gx_machine_cpu_name(cpu, sizeof cpu);
+    struct utsname system;
+    bool is_named = uname(&system) == 0;
+    snprintf(key, KEY_BYTES, "%s; %s; %d processors; gx %s", is_named ? system.nodename : "unknown",
+             cpu, gx_machine_cpus(), ctx->version == NULL ? "?" : ctx->version);
+}
+
+/* The object of the file, or NULL. */
+static cJSON *load(gx_ctx *ctx)
+{
+    char path[PATH_MAX];
+    if (!gx_profile_path(path, sizeof path)) {
+        gx_stats_note(&ctx->stats,
+                      "hardware profile not read: neither XDG_CACHE_HOME nor HOME is set");
+        return NULL;
+    }
+    char *text = read_file(ctx, path);
+    if (text == NULL) {
+        return NULL;
+    }
+    cJSON *root = cJSON_Parse(text);
+    gx_mem_free(ctx->mem, text);
+    const cJSON *format = cJSON_GetObjectItemCaseSensitive(root, "format");
+    if (!cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(root, "machines")) ||
+        !cJSON_IsNumber(format) || format->valueint != FORMAT) {
+        gx_stats_note(&ctx->stats, "hardware profile not read: not in its format: %.80s", path);
+        cJSON_Delete(root);
+        return NULL;
+    }
+    return root;
+}
+
+/* A positive finite number, or false and *is_sound cleared. */
+static double positive(const cJSON *item, bool *is_sound)
+{
+    if (!cJSON_IsNumber(item) || !(item->valuedouble > 0) || !(item->valuedouble < 1e18)) {
+        *is_sound = false;
+        return 1;
+    }
+    return item->valuedouble;
+}
+
+static double figure(const cJSON *machine, const char *name, bool *is_sound)
+{
+    return positive(cJSON_GetObjectItemCaseSensitive(machine, name), is_sound);
+}
+
+/* The same of figures that files of earlier versions do not have. */
+static double figure_or(const cJSON *machine, const char *name, double otherwise, bool *is_sound)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(machine, name);
+    return item == NULL ? otherwise : positive(item, is_sound);
+}
+
+/* "f64_flops_per_s":{"potrf":[...], ...} into rates[][sizes]; false where it is not there. */
+static bool parse_rates(const cJSON *object, double *rates, int sizes, bool *is_sound)
+{
+    const cJSON *lists = cJSON_GetObjectItemCaseSensitive(object, "f64_flops_per_s");
+    for (int rate = 0; rate < GX_RATE_COUNT && lists != NULL; rate++) {
+        const cJSON *list = cJSON_GetObjectItemCaseSensitive(lists, gx_rate_name((gx_rate)rate));
+        for (int i = 0; i < sizes; i++) {
+            rates[rate * sizes + i] = positive(cJSON_GetArrayItem(list, i), is_sound);
+        }
+    }
+    return lists != NULL;
+}
+
+static void parse_list(const cJSON *list, double *values, int count, bool *is_sound)
+{
+    for (int i = 0; i < count; i++) {
+        values[i] = positive(cJSON_GetArrayItem(list, i), is_sound);
+    }
+}
+
+static void parse_store_rates(const cJSON *rates, gx_store_rates *out, bool *is_sound)
+{
+    parse_list(cJSON_GetObjectItemCaseSensitive(rates, "write"), out->write_bytes_per_s,
+               GX_STORE_SIZES, is_sound);
+    parse_list(cJSON_GetObjectItemCaseSensitive(rates, "commit"), out->commit_bytes_per_s,
+               GX_STORE_SIZES, is_sound);
+}
+
+/* Storing by size, which files of earlier versions do not have. */
+static void parse_store(const cJSON *machine, gx_profile *profile, bool *is_sound)
+{
+    const cJSON *sizes = cJSON_GetObjectItemCaseSensitive(machine, "store_bytes");
+    fill_store(profile);
+    if (sizes == NULL) {
+        return;
+    }
+    parse_list(sizes, profile->store_bytes, GX_STORE_SIZES, is_sound);
+    for (int i = 1; i < GX_STORE_SIZES; i++) {
+        *is_sound = *is_sound && profile->store_bytes[i] > profile->store_bytes[i - 1];
+    }
+    parse_store_rates(cJSON_GetObjectItemCaseSensitive(machine, "store_new"), &profile->store_new,
+                      is_sound);
+    parse_store_rates(cJSON_GetObjectItemCaseSensitive(machine, "store_again"),
+                      &profile->store_again, is_sound);
+}
+
+/* Every figure of one machine's object; false when one is missing or cannot be. */
+static bool parse_machine(const cJSON *machine, gx_profile *profile)
+{
+    bool is_sound = true;
+    *profile = (gx_profile){
+        .is_measured = true,
+        .threads = (int)fmin(figure(machine, "threads", &is_sound), 65536),
+        .memcpy_bytes_per_s = figure(machine, "memcpy_bytes_per_s", &is_sound),
+        .db_read_bytes_per_s = figure(machine, "db_read_bytes_per_s", &is_sound),
+        .db_write_bytes_per_s = figure(machine, "db_write_bytes_per_s", &is_sound),
+    };
+    gx_profile usual;
+    gx_profile_built_in(&usual);
+    profile->touch_bytes_per_s =
+        figure_or(machine, "touch_bytes_per_s", usual.touch_bytes_per_s, &is_sound);
+    profile->db_readers = figure_or(machine, "db_readers", 1, &is_sound);
+    profile->db_read_all_bytes_per_s =
+        figure_or(machine, "db_read_all_bytes_per_s", profile->db_read_bytes_per_s, &is_sound);
+    profile->db_open_s = figure_or(machine, "db_open_s", usual.db_open_s, &is_sound);
+    profile->db_commit_bytes_per_s =
+        figure_or(machine, "db_commit_bytes_per_s", usual.db_commit_bytes_per_s, &is_sound);
+    profile->sweep_bytes_per_s =
+        figure_or(machine, "sweep_bytes_per_s", 4e9 * profile->threads, &is_sound);
+    profile->thread_s = figure_or(machine, "thread_s", usual.thread_s, &is_sound);
+    profile->core_flops_per_s =
+        figure_or(machine, "core_flops_per_s", usual.core_flops_per_s, &is_sound);
+    profile->db_commit_s = figure_or(machine, "db_commit_s", usual.db_commit_s, &is_sound);
+    parse_store(machine, profile, &is_sound);
+    const cJSON *sizes = cJSON_GetObjectItemCaseSensitive(machine, "gemm_size");
+    const cJSON *gemm = cJSON_GetObjectItemCaseSensitive(machine, "gemm_flops_per_s");
+    for (int i = 0; i < GX_PROFILE_SIZES; i++) {
+        profile->gemm_size[i] = (int64_t)positive(cJSON_GetArrayItem(sizes, i), &is_sound);
+        is_sound = is_sound && profile->gemm_size[i] > (i == 0 ? 0 : profile->gemm_size[i - 1]);
+        for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+            const char *name = gx_dtype_name((gx_dtype)dtype);
+            const cJSON *rates = cJSON_GetObjectItemCaseSensitive(gemm, name);
+            profile->gemm_flops_per_s[dtype][i] = positive(cJSON_GetArrayItem(rates, i), &is_sound);
+        }
+    }
+    if (!parse_rates(machine, profile->rate_flops_per_s[0], GX_PROFILE_SIZES, &is_sound)) {
+        fill_rates(profile->rate_flops_per_s, profile->gemm_flops_per_s[GX_F64]);
+    }
+    return is_sound && profile->threads >= 1;
+}
+
+/* Four digits are more than a measurement is worth. */
+static double rounded(double value)
+{
+    double unit = pow(10, floor(log10(value)) - 3);
+    return round(value / unit) * unit;
+}
+
+static void add_number(cJSON *list, double value)
+{
+    cJSON *item = cJSON_CreateNumber(value);
+    if (!cJSON_AddItemToArray(list, item)) { // no memory for the list
+        cJSON_Delete(item);
+    }
+}
+
+static void add_figure(cJSON *object, const char *name, double value)
+{
+    cJSON_AddNumberToObject(object, name, rounded(value));
+}
+
+static void add_list(cJSON *object, const char *name, const double *values, int count)
+{
+    cJSON *list = cJSON_AddArrayToObject(object, name);
+    for (int i = 0; i < count; i++) {
+        add_number(list, rounded(values[i]));
+    }
+}
+
+static void add_store(cJSON *object, const char *name, const gx_store_rates *rates)
+{
+    cJSON *lists = cJSON_AddObjectToObject(object, name);
+    add_list(lists, "write", rates->write_bytes_per_s, GX_STORE_SIZES);
+    add_list(lists, "commit", rates->commit_bytes_per_s, GX_STORE_SIZES);
+}
+
+/* Sizes, products by dtype and size, and the other rates: what both kinds of objects have. */
+static void add_rates(cJSON *object, const int64_t *size, const double *gemm, const double *rates,
+                      int sizes)
+{
+    cJSON *list = cJSON_AddArrayToObject(object, "gemm_size");
+    for (int i = 0; i < sizes; i++) {
+        add_number(list, (double)size[i]);
+    }
+    cJSON *lists = cJSON_AddObjectToObject(object, "gemm_flops_per_s");
+    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+        list = cJSON_AddArrayToObject(lists, gx_dtype_name((gx_dtype)dtype));
+        for (int i = 0; i < sizes; i++) {
+            add_number(list, rounded(gemm[dtype * sizes + i]));
+        }
+    }
+    lists = cJSON_AddObjectToObject(object, "f64_flops_per_s");
+    for (int rate = 0; rate < GX_RATE_COUNT; rate++) {
+        list = cJSON_AddArrayToObject(lists, gx_rate_name((gx_rate)rate));
+        for (int i = 0; i < sizes; i++) {
+            add_number(list, rounded(rates[rate * sizes + i]));
+        }
+    }
+}
+
+/* One machine's object; NULL without memory. */
+static cJSON *compose_machine(const gx_profile *profile)
+{
+    cJSON *machine = cJSON_CreateObject();
+    cJSON_AddNumberToObject(machine, "threads", profile->threads);
+    add_figure(machine, "memcpy_bytes_per_s", profile->memcpy_bytes_per_s);
+    add_figure(machine, "touch_bytes_per_s", profile->touch_bytes_per_s);
+    add_figure(machine, "db_read_bytes_per_s", profile->db_read_bytes_per_s);
+    add_figure(machine, "db_readers", profile->db_readers);
+    add_figure(machine, "db_read_all_bytes_per_s", profile->db_read_all_bytes_per_s);
+    add_figure(machine, "db_open_s", profile->db_open_s);
+    add_figure(machine, "db_write_bytes_per_s", profile->db_write_bytes_per_s);
+    add_figure(machine, "db_commit_bytes_per_s", profile->db_commit_bytes_per_s);
+    add_figure(machine, "db_commit_s", profile->db_commit_s);
+    add_list(machine, "store_bytes", profile->store_bytes, GX_STORE_SIZES);
+    add_store(machine, "store_new", &profile->store_new);
+    add_store(machine, "store_again", &profile->store_again);
+    add_figure(machine, "sweep_bytes_per_s", profile->sweep_bytes_per_s);
+    add_figure(machine, "core_flops_per_s", profile->core_flops_per_s);
+    add_figure(machine, "thread_s", profile->thread_s);
+    add_rates(machine, profile->gemm_size, profile->gemm_flops_per_s[0],
+              profile->rate_flops_per_s[0], GX_PROFILE_SIZES);
+    return machine;
+}
+
+static cJSON *compose_device(const gx_device_profile *device)
+{
+    cJSON *object = cJSON_CreateObject();
+    add_figure(object, "upload_bytes_per_s", device->upload_bytes_per_s);
+    add_figure(object, "download_bytes_per_s", device->download_bytes_per_s);
+    add_figure(object, "pageable_up_bytes_per_s", device->pageable_up_bytes_per_s);
+    add_figure(object, "pageable_down_bytes_per_s", device->pageable_down_bytes_per_s);
+    add_figure(object, "pin_bytes_per_s", device->pin_bytes_per_s);
+    add_figure(object, "launch_s", device->launch_s);
+    add_figure(object, "wait_s", device->wait_s);
+    add_figure(object, "open_s", device->open_s);
+    add_figure(object, "alloc_s", device->alloc_s);
+    add_figure(object, "alloc_bytes_per_s", device->alloc_bytes_per_s);
+    add_figure(object, "sweep_bytes_per_s", device->sweep_bytes_per_s);
+    add_rates(object, device->gemm_size, device->gemm_flops_per_s[0], device->rate_flops_per_s[0],
+              GX_DEVICE_SIZES);
+    return object;
+}
+
+/* Owns object. */
+static bool print(cJSON *object, char *text, size_t bytes)
+{
+    bool is_printed =
+        cJSON_PrintPreallocated(object, text, (int)gx_min((int64_t)bytes, INT_MAX), 0);
+    cJSON_Delete(object);
+    return is_printed;
+}
+
+bool gx_profile_print_device(const gx_device_profile *device, char *text, size_t bytes)
+{
+    return print(compose_device(device), text, bytes);
+}
+
+bool gx_profile_print(const gx_profile *profile, const char *name, const gx_device_profile *device,
+                      char *text, size_t bytes)
+{
+    cJSON *machine = compose_machine(profile);
+    cJSON_AddBoolToObject(machine, "measured", profile->is_measured);
+    if (device != NULL) {
+        cJSON *object = compose_device(device);
+        cJSON_AddStringToObject(object, "name", name);
+        if (!cJSON_AddItemToObject(machine, "device", object)) {
+            cJSON_Delete(object);
+        }
+    }
+    return print(machine, text, bytes);
+}
+
+/* Put object into a section of the file under a key, in place of what is there.  Owns object. */
+static void save(gx_ctx *ctx, const char *section, const char *key, cJSON *object)
+{
+    char path[PATH_MAX];
+    if (!gx_profile_path(path, sizeof path)) {
+        gx_stats_note(&ctx->stats,
+                      "hardware profile not written: neither XDG_CACHE_HOME nor HOME is set");
+        cJSON_Delete(object);
+        return;
+    }
+    cJSON *root = load(ctx);
+    if (root == NULL) {
+        root = cJSON_CreateObject();
+        cJSON_AddNumberToObject(root, "format", FORMAT);
+        cJSON_AddObjectToObject(root, "machines");
+    }
+    cJSON *entries = cJSON_GetObjectItemCaseSensitive(root, section);
+    if (!cJSON_IsObject(entries)) {
+        cJSON_DeleteItemFromObjectCaseSensitive(root, section);
+        entries = cJSON_AddObjectToObject(root, section);
+    }
+    cJSON_DeleteItemFromObjectCaseSensitive(entries, key);
+    while (cJSON_GetArraySize(entries) >= MACHINES_MOST) {
+        cJSON_DeleteItemFromArray(entries, 0);
+    }
+    bool is_added = cJSON_AddItemToObject(entries, key, object);
+    if (!is_added) {
+        cJSON_Delete(object);
+    }
+    char *text = is_added ? cJSON_Print(root) : NULL;
+    if (text == NULL) {
+        gx_stats_note(&ctx->stats, "hardware profile not written: out of memory");
+    } else {
+        write_file(ctx, path, text);
+    }
+    cJSON_free(text);
+    cJSON_Delete(root);
+}
+
+// Devices -----------------------------------------------------------------------------------------
+
+static bool parse_device(const cJSON *object, gx_device_profile *device)
+{
+    bool is_sound = true;
+    *device = (gx_device_profile){
+        .upload_bytes_per_s = figure(object, "upload_bytes_per_s", &is_sound),
+        .download_bytes_per_s = figure(object, "download_bytes_per_s", &is_sound),
+        .pageable_up_bytes_per_s = figure(object, "pageable_up_bytes_per_s", &is_sound),
+        .pageable_down_bytes_per_s = figure(object, "pageable_down_bytes_per_s", &is_sound),
+        .pin_bytes_per_s = figure(object, "pin_bytes_per_s", &is_sound),
+        .launch_s = figure(object, "launch_s", &is_sound),
+        .wait_s = figure(object, "wait_s", &is_sound),
+        .open_s = figure(object, "open_s", &is_sound),
+        .alloc_s = figure_or(object, "alloc_s", 1e-4, &is_sound),
+        .alloc_bytes_per_s = figure_or(object, "alloc_bytes_per_s", 1e12, &is_sound),
+        .sweep_bytes_per_s = figure_or(object, "sweep_bytes_per_s", 250e9, &is_sound),
+    };
+    const cJSON *sizes = cJSON_GetObjectItemCaseSensitive(object, "gemm_size");
+    const cJSON *gemm = cJSON_GetObjectItemCaseSensitive(object, "gemm_flops_per_s");
+    for (int i = 0; i < GX_DEVICE_SIZES; i++) {
+        device->gemm_size[i] = (int64_t)positive(cJSON_GetArrayItem(sizes, i), &is_sound);
+        is_sound = is_sound && device->gemm_size[i] > (i == 0 ? 0 : device->gemm_size[i - 1]);
+        for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+            const cJSON *rates =
+                cJSON_GetObjectItemCaseSensitive(gemm, gx_dtype_name((gx_dtype)dtype));
+            device->gemm_flops_per_s[dtype][i] = positive(cJSON_GetArrayItem(rates, i), &is_sound);
+        }
+    }
+    is_sound =
+        parse_rates(object, device->rate_flops_per_s[0], GX_DEVICE_SIZES, &is_sound) && is_sound;
+    return is_sound;
+}
+
+/* The device of any machine begins with the machine's key. */
+static void device_key(const gx_ctx *ctx, const gx_dev_info *info, char key[2 * KEY_BYTES])
+{
+    char machine[KEY_BYTES];
+    machine_key(ctx, machine);
+    snprintf(key, 2 * KEY_BYTES, "%s; %s; %s", machine, info->name, info->driver);
+}
+
+static void name_device(const gx_dev_info *info, char name[96])
+{
+    snprintf(name, 96, "%.50s; %.40s", info->name, info->driver);
+}
+
+bool gx_profile_device(gx_ctx *ctx, const gx_dev_info *info, gx_device_profile *profile)
+{
+    char name[96];
+    name_device(info, name);
+    if (strcmp(ctx->device_name, name) == 0) {
+        *profile = ctx->device_profile;
+        return true;
+    }
+    cJSON *root = ctx->config.number[GX_SET_PROFILE] ? load(ctx) : NULL;
+    char key[2 * KEY_BYTES];
+    device_key(ctx, info, key);
+    const cJSON *devices = cJSON_GetObjectItemCaseSensitive(root, "devices");
+    gx_device_profile saved;
+    bool is_found = parse_device(cJSON_GetObjectItemCaseSensitive(devices, key), &saved);
+    if (is_found) {
+        *profile = saved;
+    }
+    cJSON_Delete(root);
+    return is_found;
+}
+
+bool gx_profile_saved_device(gx_ctx *ctx, gx_device_profile *profile)
+{
+    if (ctx->device_name[0] != '\0') {
+        *profile = ctx->device_profile;
+        return true;
+    }
+    if (!ctx->is_device_sought) {
+        ctx->is_device_sought = true;
+        cJSON *root = ctx->config.number[GX_SET_PROFILE] ? load(ctx) : NULL;
+        char key[KEY_BYTES];
+        machine_key(ctx, key);
+        const cJSON *devices = cJSON_GetObjectItemCaseSensitive(root, "devices"), *device;
+        cJSON_ArrayForEach(device, devices)
+        {
+            if (strncmp(device->string, key, strlen(key)) == 0 &&
+                parse_device(device, &ctx->saved_device)) {
+                ctx->has_saved_device = true;
+                break;
+            }
+        }
+        cJSON_Delete(root);
+    }
+    if (ctx->has_saved_device) {
+        *profile = ctx->saved_device;
+    }
+    return ctx->has_saved_device;
+}
+
+void gx_profile_keep_device(gx_ctx *ctx, const gx_dev_info *info, const gx_device_profile *profile)
+{
+    char key[2 * KEY_BYTES];
+    ctx->device_profile = *profile;
+    name_device(info, ctx->device_name);
+    if (ctx->config.number[GX_SET_PROFILE]) {
+        device_key(ctx, info, key);
+        save(ctx, "devices", key, compose_device(profile));
+    }
+}
+
+// The connection's profile ------------------------------------------------------------------------
+
+const gx_profile *gx_profile_get(gx_ctx *ctx)
+{
+    if (ctx->is_profile_loaded) {
+        return &ctx->profile;
+    }
+    ctx->is_profile_loaded = true;
+    gx_profile_built_in(&ctx->profile);
+    cJSON *root = ctx->config.number[GX_SET_PROFILE] ? load(ctx) : NULL;
+    char key[KEY_BYTES];
+    machine_key(ctx, key);
+    const cJSON *machines = cJSON_GetObjectItemCaseSensitive(root, "machines");
+    const cJSON *machine = cJSON_GetObjectItemCaseSensitive(machines, key);
+    gx_profile saved;
+    if (machine != NULL && parse_machine(machine, &saved)) {
+        ctx->profile = saved;
+    } else if (machine != NULL) {
+        gx_stats_note(&ctx->stats,
+                      "hardware profile not read: a figure is missing or not positive");
+    }
+    cJSON_Delete(root);
+    return &ctx->profile;
+}
+
+void gx_profile_keep(gx_ctx *ctx, const gx_profile *profile)
+{
+    ctx->profile = *profile;
+    ctx->is_profile_loaded = true;
+    if (ctx->config.number[GX_SET_PROFILE]) {
+        char key[KEY_BYTES];
+        machine_key(ctx, key);
+        save(ctx, "machines", key, compose_machine(profile));
+    }
+}

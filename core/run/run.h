@@ -1,0 +1,131 @@
+/*
+** gx_ctx: what a connection has.  gx_run: one SQL call.
+**
+** A run carries the call's error (first failure wins), its interrupt flag, progress, and the team
+** of threads once one is wanted.  Drivers and executors are sticky: they do nothing once the run
+** has failed.
+*/
+#ifndef GX_RUN_H
+#define GX_RUN_H
+
+#include "../base/config.h"
+#include "../base/err.h"
+#include "../base/ledger.h"
+#include "../base/mem.h"
+#include "../base/stats.h"
+#include "../store/store.h"
+#include "krylov_past.h"
+#include "profile.h"
+#include "team.h"
+
+#include <pthread.h>
+
+typedef struct gx_ctx {
+    gx_store *store;
+    gx_mem *mem;
+    gx_config config;
+    gx_stats stats;
+    const gx_backend *backend; /* of dev, the host's: cpu or reference        */
+    gx_dev *dev;               /* opened at first use; NULL before            */
+    struct gx_accel *accel;    /* the accelerator; NULL: not open (accel.h)   */
+    bool is_accel_off;         /* it has failed: accel_reason                 */
+    char accel_reason[256];
+    char device_name[96]; /* of the device whose figures device_profile holds; "": none */
+    gx_device_profile device_profile;
+    bool is_device_sought; /* saved_device is what the file has                */
+    bool has_saved_device;
+    gx_device_profile saved_device;
+    bool is_cuda_tried;     /* core/device/device.c has looked for the backend    */
+    const gx_backend *cuda; /* found; NULL: cuda_reason says why not       */
+    char cuda_reason[256];
+    const char *version;    /* of gx, for the profile's key; static        */
+    bool is_profile_loaded; /* profile is valid                            */
+    gx_profile profile;     /* see gx_profile_get()                        */
+    gx_ledger ledger;       /* predicted and measured times, ledger.h      */
+    gx_past past;           /* passes of Krylov methods, krylov_past.h            */
+    double owed_s;          /* what a device would have saved (plan.h)     */
+    int holds;              /* calls and cursors that use the store now    */
+    int runs;               /* of these, calls                             */
+} gx_ctx;
+
+/* db is borrowed.  *ctx is NULL on failure. */
+gx_code gx_ctx_create(struct sqlite3 *db, gx_ctx **ctx, gx_err *err);
+void gx_ctx_free(gx_ctx *ctx); /* NULL is a no-op */
+
+/*
+** Set a setting and what follows from it: the budget, the tile size, the backend.  Refused while
+** another call runs (the SQL function that reports its progress may only set 'progress').
+*/
+gx_code gx_ctx_configure(gx_ctx *ctx, gx_setting setting, const char *value, gx_err *err);
+
+/*
+** A use of the store that lasts: every run is one, and a cursor takes one from xFilter to
+** xClose, since other calls begin and end while it is open.  The last release is
+** gx_store_release().
+*/
+void gx_ctx_hold(gx_ctx *ctx);
+void gx_ctx_release(gx_ctx *ctx);
+
+typedef struct gx_run {
+    gx_ctx *ctx;
+    const char *label;    /* "gx_matmul": for progress; static string      */
+    gx_err err;           /* the call's failure; read by the caller thread */
+    pthread_mutex_t lock; /* guards err when threads report                */
+    atomic_bool stopped;  /* set with the first failure: threads look here */
+    gx_team *team;        /* NULL until gx_run_team()                      */
+    int64_t start_ns;
+    int64_t polled_ns;                       /* last look at sqlite3_interrupt()              */
+    int64_t shown_ns;                        /* last progress report                          */
+    struct gx_accel *target;                 /* planning for this device; NULL: for the host  */
+    size_t target_bytes;                     /* device memory that plans may count on         */
+    const char *planned_as;                  /* gx_plan: the function it plans; else NULL     */
+    double planned_work;                     /* of the programs that have run, ...            */
+    double planned_model_s, planned_s;       /* and how long they were to take */
+    bool is_planned_on_device, is_irregular; /* not to be learnt from          */
+    double done, total;                      /* progress in any unit (flops, bytes)           */
+    int64_t base_flops;                      /* the counter when the progress began: for rates */
+    int64_t base_bytes;                      /* the same of tile bytes read and written       */
+    int shown_percent;                       /* of the latest progress report                 */
+    bool is_shown;                           /* progress of this call has been reported       */
+} gx_run;
+
+void gx_run_begin(gx_run *run, gx_ctx *ctx, const char *label);
+gx_code gx_run_end(gx_run *run); /* joins the team, releases the store; returns the code */
+
+static inline bool gx_ok(const gx_run *run)
+{
+    return !atomic_load_explicit(&run->stopped, memory_order_relaxed);
+}
+
+/* Report a failure from any thread; returns the run's (first) code.  err->code GX_OK is a no-op. */
+gx_code gx_run_fail(gx_run *run, const gx_err *err);
+
+/* The same, with a text. */
+gx_code gx_run_failf(gx_run *run, gx_code code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/*
+** Where the run has failed with this code: forget it, and return true.  For a driver that has
+** another way; everything begun since the run was last well must have been ended before.
+*/
+bool gx_run_forgive(gx_run *run, gx_code code);
+
+/* Caller's thread: interrupt and progress.  Cheap: looks at most every 10 ms. */
+gx_code gx_run_poll(gx_run *run);
+gx_code gx_run_poll_fn(void *run, gx_err *err); /* the same as a gx_team_poll */
+
+/* What progress counts: call total once, then add as work is done.  Caller's thread. */
+void gx_run_progress(gx_run *run, double total);
+void gx_run_advance(gx_run *run, double done);
+
+/*
+** The team, made at first use: of one member, who polls between pieces, where the setting
+** 'threads' is 1.  NULL (and a remark in gx_stats) where there is no memory for one: the caller
+** works alone.
+*/
+gx_team *gx_run_team(gx_run *run);
+
+/* The host's kernels, the CPU's or the reference's; opens the backend at first use. */
+gx_code gx_run_device(gx_run *run, const gx_backend **backend, gx_dev **dev);
+
+#endif

@@ -1,0 +1,543 @@
+/*
+** Principal components and covariance of the columns of A (m x n), without a centred copy.
+**
+** Tall A: one pass.  Let s be the means of the first rows and B = A - 1 s^T, made where blocks are
+** read.  TSQR of [1 B] leaves
+**
+**   R = [ r  t ]      t / r = the means of B's columns, so that mean(A) = s + t / r
+**       [ 0  T ]      T^H T = (A - 1 mean^T)^H (A - 1 mean^T)
+**
+** because the reflectors that annihilate below the first column of ones project everything else
+** onto the complement of 1: that is the centring.  No squares are formed and nothing is downdated:
+** a Gram matrix loses deviations below sqrt(eps) of the largest, and R^H R - m mean mean^H cancels.
+** The error is eps ||B||, not eps ||A||, which is why s is taken off first: columns with a large
+** mean and a small deviation lose no digits.  T = X S V^H (GESDD) gives components V and variances
+** S^2 / (m - ddof); columns of T divided by their norm standardise.
+**
+** Other A: means and deviations in one pass, then the SVD of the centred source: its elements are
+** centred and scaled where its blocks are read, in every pass, so that nothing cancels as it would
+** in A x - 1 (mean^T x).  alg_svd.c has all of it in memory where it fits, and the k largest by
+** passes where it does not or few are wanted (krylov_svd.c).  For covariances, its product with
+** itself (syrk), which reads it as often as any product does.
+**
+** Work: 2 m n^2 flops and 22 n^3 (Golub & Van Loan 2013, 8.6).  Memory: R, T, V and three blocks of
+** rows.  f32 is computed in f64: deviations are differences.  Published: Chan, Golub & LeVeque 1983
+** (variances by shifted data), Demmel, Grigori, Hoemmen & Langou 2012 (TSQR).
+*/
+#include "alg_pca.h"
+#include "../alg/alg.h"
+#include "../alg/alg_qr.h"
+#include "../alg/dense.h"
+#include "../alg/small_r.h"
+#include "alg_eig.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Rows whose means shift the columns; any will do, a few are enough. */
+enum { SHIFT_ROWS = 64 };
+
+/* Bytes of a panel of rows where columns are looked at one by one. */
+enum { PANEL_BYTES = 8 << 20 };
+
+/* What is known of the columns. */
+typedef struct columns {
+    gx_run *run;
+    const gx_mat *A;
+    gx_dtype dtype;   /* computed in: f64 or c128                          */
+    gx_scalar *shift; /* n: what is taken off while reading                */
+    gx_scalar *mean;  /* n                                                 */
+    double *scale;    /* n: deviations (divisor m - ddof) where asked      */
+    double divisor;   /* m - ddof                                          */
+    void *strip;      /* moments of a column of tiles, while they are found */
+} columns;
+
+static gx_dtype wide_of(gx_dtype dtype)
+{
+    return gx_dtype_is_complex(dtype) ? GX_C128 : GX_F64;
+}
+
+static gx_scalar get(gx_dtype dtype, const void *x, int64_t i)
+{
+    const double *d = x;
+    return dtype == GX_C128 ? (gx_scalar){d[2 * i], d[2 * i + 1]} : (gx_scalar){d[i], 0};
+}
+
+static double square(gx_scalar x)
+{
+    return x.re * x.re + x.im * x.im;
+}
+
+static gx_code begin_columns(columns *c, gx_run *run, const gx_mat *A, int64_t ddof)
+{
+    *c = (columns){.run = run, .A = A, .dtype = wide_of(A->dtype)};
+    if (ddof < 0) {
+        return gx_run_failf(run, GX_ARG, "ddof must not be negative, not %lld", (long long)ddof);
+    }
+    if (A->rows <= ddof) {
+        return gx_run_failf(run, GX_ARG, "%s has %lld row%s: ddof %lld needs more", A->label,
+                            (long long)A->rows, A->rows == 1 ? "" : "s", (long long)ddof);
+    }
+    c->divisor = (double)(A->rows - ddof);
+    void *shift = NULL, *mean = NULL, *scale = NULL;
+    gx_dense_alloc(run, GX_C128, A->cols, "shifts of columns", &shift);
+    gx_dense_alloc(run, GX_C128, A->cols, "means of columns", &mean);
+    gx_dense_alloc(run, GX_F64, A->cols, "deviations of columns", &scale);
+    c->shift = shift;
+    c->mean = mean;
+    c->scale = scale;
+    for (int64_t j = 0; j < A->cols && gx_ok(run); j++) {
+        c->scale[j] = 1;
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+static void end_columns(columns *c)
+{
+    gx_mem_free(c->run->ctx->mem, c->shift);
+    gx_mem_free(c->run->ctx->mem, c->mean);
+    gx_mem_free(c->run->ctx->mem, c->scale);
+}
+
+/* ---- one pass -------------------------------------------------------------------------------- */
+
+/*
+** The mean of a column's first rows; the value itself where they are all the same, so that a
+** column that does not vary becomes zeros, not rounding errors.
+*/
+static gx_scalar shift_of(gx_dtype dtype, const void *column, int64_t rows)
+{
+    gx_scalar sum = {0, 0}, first = get(dtype, column, 0);
+    bool is_constant = true;
+    for (int64_t i = 0; i < rows; i++) {
+        gx_scalar x = get(dtype, column, i);
+        is_constant = is_constant && x.re == first.re && x.im == first.im;
+        sum.re += x.re;
+        sum.im += x.im;
+    }
+    gx_scalar mean = {sum.re / (double)rows, sum.im / (double)rows};
+    return is_constant ? first : mean;
+}
+
+static void choose_shift(columns *c)
+{
+    const gx_mat *A = c->A;
+    int64_t rows = gx_min(A->rows, SHIFT_ROWS);
+    void *head = NULL;
+    if (gx_dense_alloc(c->run, c->dtype, rows * A->cols, "the first rows", &head) == GX_OK) {
+        gx_dense_load_rows(c->run, A, 0, rows, c->dtype, head, rows);
+    }
+    for (int64_t j = 0; j < A->cols && gx_ok(c->run); j++) {
+        gx_scalar shift = shift_of(c->dtype, gx_at(head, c->dtype, rows, 0, j), rows);
+        bool is_finite = isfinite(shift.re) && isfinite(shift.im);
+        c->shift[j] = is_finite ? shift : (gx_scalar){0, 0};
+    }
+    gx_mem_free(c->run->ctx->mem, head);
+}
+
+/* Does the one pass take A: tall, and R with what is beside it in memory? */
+static bool is_one_pass(const columns *c, gx_tsqr_plan *plan)
+{
+    int64_t n = c->A->cols;
+    if (c->A->rows <= n || n == 0) {
+        return false;
+    }
+    gx_plan_tsqr(c->run, c->A->rows, n + 1, n + 1, c->dtype, plan);
+    return plan->is_possible;
+}
+
+/*
+** t: n x n, upper triangle, zeros below: the R of the centred columns; the means.  The caller
+** frees *t.
+*/
+static gx_code factor(columns *c, const gx_tsqr_plan *plan, void **t)
+{
+    gx_run *run = c->run;
+    int64_t n = c->A->cols;
+    *t = NULL;
+    choose_shift(c);
+    gx_mat ones;
+    gx_mat_centred(&ones, c->A, c->dtype, c->shift, NULL, true);
+    gx_sink R = {0};
+    if (gx_dense_alloc(run, c->dtype, n * n, "the triangle of its QR", t) == GX_OK &&
+        gx_sink_begin_scratch(run, n + 1, n + 1, c->dtype, 0, &R) == GX_OK) {
+        gx_alg_tsqr(run, &(gx_tsqr_args){.A = &ones, .R = &R}, plan);
+    }
+    gx_mat source;
+    if (gx_ok(run)) {
+        gx_sink_source(&R, c->A->label, &source);
+        gx_scalar r = get(c->dtype, source.data, 0);
+        for (int64_t j = 0; j < n; j++) {
+            const void *column = gx_at(source.data, c->dtype, n + 1, 0, j + 1);
+            gx_scalar top = get(c->dtype, column, 0); // r is real
+            c->mean[j] =
+                (gx_scalar){c->shift[j].re + top.re / r.re, c->shift[j].im + top.im / r.re};
+            void *to = gx_at(*t, c->dtype, n, 0, j);
+            memset(to, 0, (size_t)n * gx_dtype_bytes(c->dtype));
+            memcpy(to, gx_at(column, c->dtype, 1, 1, 0),
+                   (size_t)(j + 1) * gx_dtype_bytes(c->dtype));
+        }
+    }
+    gx_sink_drop(&R);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+/* Deviations from T, whose columns are divided by those that are not 0. */
+static void standardize(columns *c, void *t)
+{
+    int64_t n = c->A->cols;
+    for (int64_t j = 0; j < n; j++) {
+        void *column = gx_at(t, c->dtype, n, 0, j);
+        double norm = gx_small_norm(c->dtype, column, n, j + 1, 1);
+        c->scale[j] = norm == 0 ? 1 : norm / sqrt(c->divisor);
+        gx_vector_scale(c->dtype, column, j + 1, 1, (gx_scalar){1 / c->scale[j], 0});
+    }
+}
+
+/* ---- by other passes ------------------------------------------------------------------------- */
+
+static void find_means(columns *c)
+{
+    int64_t n = c->A->cols;
+    void *sums = NULL;
+    if (gx_dense_alloc(c->run, GX_C128, n, "sums of columns", &sums) == GX_OK) {
+        gx_alg_reduce(c->run, c->A, GX_REDUCE_COL_SUM, sums);
+    }
+    for (int64_t j = 0; j < n && gx_ok(c->run); j++) {
+        gx_scalar sum = get(GX_C128, sums, j);
+        c->mean[j] = (gx_scalar){sum.re / (double)c->A->rows, sum.im / (double)c->A->rows};
+    }
+    gx_mem_free(c->run->ctx->mem, sums);
+}
+
+/* What is known of the rows of a column that have been read: mean, and sum of |x - mean|^2. */
+typedef struct moments {
+    double count;
+    gx_scalar mean;
+    double squares;
+} moments;
+
+/*
+** Of count numbers, `step` apart: from the first on, so that a column that does not vary has
+** exactly its value as the mean; and with what rounding has left of it taken off the squares (Chan,
+** Golub & LeVeque 1983, the corrected two-pass formula).
+*/
+static void real_moments(const double *x, int64_t count, int64_t step, double *mean,
+                         double *squares)
+{
+    double sum = 0, rest = 0, shift = x[0];
+    for (int64_t i = 0; i < count; i++) {
+        sum += x[i * step] - shift;
+    }
+    *mean = shift + sum / (double)count;
+    for (int64_t i = 0; i < count; i++) {
+        double d = x[i * step] - *mean;
+        rest += d;
+        *squares += d * d;
+    }
+    *squares -= rest * rest / (double)count;
+}
+
+/* Both together, by their formula for two samples. */
+static moments merged(moments a, moments b)
+{
+    if (a.count == 0) {
+        return b;
+    }
+    double count = a.count + b.count, share = b.count / count;
+    gx_scalar d = {b.mean.re - a.mean.re, b.mean.im - a.mean.im};
+    return (moments){.count = count,
+                     .mean = {a.mean.re + d.re * share, a.mean.im + d.im * share},
+                     .squares = a.squares + b.squares + square(d) * a.count * share};
+}
+
+/* Columns j .. j + width - 1, in pieces of `height` rows. */
+static void look_at_columns(columns *c, int64_t j, int64_t width, int64_t height, void *piece)
+{
+    int64_t m = c->A->rows;
+    int64_t parts = gx_dtype_is_complex(c->dtype) ? 2 : 1;
+    moments *of = c->strip;
+    memset(of, 0, (size_t)width * sizeof *of);
+    for (int64_t i = 0; i < m && gx_ok(c->run); i += height) {
+        int64_t rows = gx_min(height, m - i);
+        gx_mat view;
+        gx_mat_view(&view, c->A, GX_NO_TRANS, i, j, rows, width);
+        gx_dense_load(c->run, &view, c->dtype, piece, rows);
+        for (int64_t p = 0; p < width && gx_ok(c->run); p++) {
+            const double *x = gx_at(piece, c->dtype, rows, 0, p);
+            moments part = {.count = (double)rows};
+            real_moments(x, rows, parts, &part.mean.re, &part.squares);
+            if (parts == 2) {
+                real_moments(x + 1, rows, parts, &part.mean.im, &part.squares);
+            }
+            of[p] = merged(of[p], part);
+        }
+        gx_run_advance(c->run, (double)rows * (double)width);
+        gx_run_poll(c->run);
+    }
+    for (int64_t p = 0; p < width && gx_ok(c->run); p++) {
+        c->mean[j + p] = of[p].mean;
+        double squares = of[p].squares < 0 ? 0 : of[p].squares; // NaN stays
+        c->scale[j + p] = sqrt(squares / c->divisor);
+    }
+}
+
+/*
+** Means and deviations in one pass, a column of tiles at a time.  Pieces depend on the tiles alone:
+** the same bits for every budget.
+*/
+static void find_moments(columns *c)
+{
+    const gx_mat *A = c->A;
+    int64_t width = gx_max(1, gx_min(A->cols, A->tile_cols));
+    int64_t tile = gx_max(1, gx_min(A->rows, A->tile_rows));
+    int64_t tiles = PANEL_BYTES / (tile * width * (int64_t)gx_dtype_bytes(c->dtype));
+    int64_t height = gx_min(A->rows, tile * gx_max(1, tiles));
+    void *piece = NULL, *strip = NULL;
+    if (gx_dense_alloc(c->run, c->dtype, height * width, "a piece of the matrix", &piece) ==
+            GX_OK &&
+        gx_dense_alloc(c->run, GX_C128, 2 * width, "moments of columns", &strip) == GX_OK) {
+        c->strip = strip;
+        gx_run_progress(c->run, (double)A->rows * (double)A->cols);
+    }
+    for (int64_t j = 0; j < A->cols && gx_ok(c->run); j += width) {
+        look_at_columns(c, j, gx_min(width, A->cols - j), height, piece);
+    }
+    gx_mem_free(c->run->ctx->mem, piece);
+    gx_mem_free(c->run->ctx->mem, strip);
+}
+
+/* ---- components ------------------------------------------------------------------------------ */
+
+void gx_pca_clear(gx_pca_result *r)
+{
+    gx_mem_free(r->mem, r->mean);
+    gx_mem_free(r->mem, r->scale);
+    gx_mem_free(r->mem, r->variance);
+    gx_mem_free(r->mem, r->vectors);
+    r->mean = NULL;
+    r->scale = r->variance = NULL;
+    r->vectors = NULL;
+}
+
+/* Variances and components from X S V^H. */
+static void take_svd(const columns *c, const gx_svd_result *svd, gx_pca_result *r)
+{
+    for (int64_t i = 0; i < r->count; i++) {
+        r->variance[i] = svd->sigma[i] * svd->sigma[i] / c->divisor;
+        void *v = gx_at(r->vectors, r->dtype, r->n, 0, i);
+        const void *row = gx_at(svd->vt, svd->dtype, svd->vt_rows, i, 0);
+        gx_convert(svd->dtype, row, svd->vt_rows, r->dtype, v, 1, 1, r->n);
+        for (int64_t j = 0; j < r->n && r->dtype == GX_C128; j++) {
+            ((double *)v)[2 * j + 1] = -((double *)v)[2 * j + 1];
+        }
+        gx_vector_scale(r->dtype, v, r->n, 1, gx_vector_phase(r->dtype, v, r->n));
+    }
+}
+
+static void decompose(const columns *c, const gx_pca_args *asked, const gx_mat *X, gx_pca_result *r)
+{
+    const double TOL = 1e-13; // components differ from the exact ones by this / the gap
+    gx_svd_result svd;
+    gx_svd_args args = asked->how;
+    args.A = X;
+    args.mode = GX_SVD_ECONOMY;
+    args.k = r->count < gx_min(X->rows, X->cols) || args.method > GX_SVD_DENSE ? r->count : 0;
+    args.tol = args.tol > 0 ? args.tol : TOL;
+    if (gx_alg_svd(c->run, &args, &svd) == GX_OK) {
+        take_svd(c, &svd, r);
+    }
+    gx_svd_clear(&svd);
+}
+
+static void pca_in_one_pass(columns *c, const gx_pca_args *args, const gx_tsqr_plan *plan,
+                            gx_pca_result *r)
+{
+    void *t = NULL;
+    int64_t n = r->n;
+    r->driver = "tsqr";
+    if (factor(c, plan, &t) == GX_OK) {
+        if (!isfinite(gx_small_norm(c->dtype, t, n, n, n))) {
+            gx_run_failf(c->run, GX_NUMERIC, "%s has NaN or Inf", c->A->label);
+        } else {
+            if (args->is_standardized) {
+                standardize(c, t);
+            }
+            double norm = gx_small_norm(c->dtype, t, n, n, n);
+            r->total = norm * norm / c->divisor;
+            gx_mat T;
+            gx_mat_value(&T, c->A->label, c->dtype, n, n, t, n);
+            decompose(c, args, &T, r);
+        }
+    }
+    gx_mem_free(c->run->ctx->mem, t);
+}
+
+static void pca_by_svd(columns *c, const gx_pca_args *args, gx_pca_result *r)
+{
+    r->driver = "svd";
+    find_moments(c);
+    for (int64_t j = 0; j < r->n && gx_ok(c->run); j++) {
+        double deviation = c->scale[j];
+        if (!isfinite(deviation)) {
+            gx_run_failf(c->run, GX_NUMERIC, "%s has NaN or Inf", c->A->label);
+            return;
+        }
+        bool is_scaled = args->is_standardized && deviation != 0;
+        r->total += is_scaled ? 1 : deviation * deviation;
+        c->scale[j] = is_scaled ? deviation : 1;
+        r->scale[j] = 1 / c->scale[j]; // factors, for now
+    }
+    gx_mat X;
+    gx_mat_centred(&X, c->A, c->dtype, c->mean, r->scale, false);
+    if (gx_ok(c->run)) {
+        decompose(c, args, &X, r);
+    }
+}
+
+static gx_code reserve(gx_run *run, gx_pca_result *r, const gx_mat *A)
+{
+    void *mean = NULL, *scale = NULL, *variance = NULL;
+    gx_dense_alloc(run, GX_C128, r->n, "means of columns", &mean);
+    gx_dense_alloc(run, GX_F64, r->n, "deviations of columns", &scale);
+    gx_dense_alloc(run, GX_F64, r->count, "variances", &variance);
+    gx_dense_alloc(run, r->dtype, r->n * r->count, "components", &r->vectors);
+    r->mean = mean;
+    r->scale = scale;
+    r->variance = variance;
+    (void)A;
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+gx_code gx_alg_pca(gx_run *run, const gx_pca_args *args, gx_pca_result *result)
+{
+    const gx_mat *A = args->A;
+    int64_t most = gx_min(A->rows, A->cols);
+    *result = (gx_pca_result){.mem = run->ctx->mem, .n = A->cols, .dtype = wide_of(A->dtype)};
+    if (gx_ok(run) && (args->k < 0 || args->k > most)) {
+        gx_run_failf(run, GX_ARG, "k is %lld but %s is %lldx%lld: it has %lld components",
+                     (long long)args->k, A->label, (long long)A->rows, (long long)A->cols,
+                     (long long)most);
+    }
+    columns c = {.run = run};
+    result->count = args->k > 0 ? args->k : most;
+    if (gx_ok(run) && begin_columns(&c, run, A, args->ddof) == GX_OK &&
+        reserve(run, result, A) == GX_OK) {
+        gx_tsqr_plan plan;
+        if (args->how.method <= GX_SVD_DENSE && is_one_pass(&c, &plan)) {
+            pca_in_one_pass(&c, args, &plan, result);
+        } else if (result->count > 0) {
+            pca_by_svd(&c, args, result);
+        }
+    }
+    if (gx_ok(run)) {
+        memcpy(result->mean, c.mean, (size_t)result->n * sizeof *c.mean);
+        memcpy(result->scale, c.scale, (size_t)result->n * sizeof *c.scale);
+    } else {
+        gx_pca_clear(result);
+    }
+    end_columns(&c);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+/* ---- covariance ------------------------------------------------------------------------------ */
+
+/* The correlations among what was computed: 1 on the diagonal, no magnitude above 1, as NumPy. */
+static void clip(gx_dtype dtype, double *x, int64_t n)
+{
+    int64_t parts = dtype == GX_C128 ? 2 : 1;
+    for (int64_t p = 0; p < parts * n * n; p++) {
+        x[p] = x[p] > 1 ? 1 : x[p] < -1 ? -1 : x[p];
+    }
+}
+
+/* C = conj(T^H T) / divisor, T upper triangular in memory. */
+static void gram_of_triangle(columns *c, void *t, bool is_correlation, gx_sink *C)
+{
+    int64_t n = c->A->cols;
+    gx_run *run = c->run;
+    void *gram = NULL, *narrow = NULL;
+    bool is_complex = gx_dtype_is_complex(c->dtype);
+    if (is_correlation) {
+        standardize(c, t);
+        for (int64_t j = 0; j < n; j++) {
+            double norm = gx_small_norm(c->dtype, gx_at(t, c->dtype, n, 0, j), n, j + 1, 1);
+            if (norm == 0) { // does not vary: correlations are 0/0
+                gx_vector_scale(c->dtype, gx_at(t, c->dtype, n, 0, j), 1, 1,
+                                (gx_scalar){(double)NAN, (double)NAN});
+            }
+        }
+    }
+    if (gx_dense_alloc(run, c->dtype, n * n, "the covariance", &gram) == GX_OK &&
+        gx_dense_alloc(run, C->dtype, n * n, "the covariance", &narrow) == GX_OK) {
+        gx_trans trans = is_complex ? GX_CONJ_TRANS : GX_TRANS;
+        gx_dense_call(run, is_complex ? GX_HERK : GX_SYRK, c->dtype,
+                      &(gx_args){.uplo = GX_LOWER,
+                                 .transa = trans,
+                                 .m = n,
+                                 .n = n,
+                                 .k = n,
+                                 .alpha = {1 / c->divisor, 0},
+                                 .a = t,
+                                 .lda = n,
+                                 .c = gram,
+                                 .ldc = n});
+        gx_dense_call(
+            run, GX_SYMMETRIZE, c->dtype,
+            &(gx_args){.uplo = GX_LOWER, .transa = trans, .m = n, .n = n, .c = gram, .ldc = n});
+        if (is_complex) { // the mean of x_i conj(x_j), as statistics define it, not conj(x_i) x_j
+            gx_dense_call(run, GX_CONJ, c->dtype,
+                          &(gx_args){.m = n, .n = n, .a = gram, .lda = n, .c = gram, .ldc = n});
+        }
+        if (is_correlation) {
+            clip(c->dtype, gram, n);
+        }
+        gx_convert(c->dtype, gram, n, C->dtype, narrow, n, n, n);
+        gx_dense_write(run, C, narrow, n);
+    }
+    gx_mem_free(run->ctx->mem, gram);
+    gx_mem_free(run->ctx->mem, narrow);
+}
+
+/* C = X^H X / divisor, X = conj of the centred (standardised) columns, of A's own dtype. */
+static void gram_of_columns(columns *c, bool is_correlation, gx_sink *C)
+{
+    gx_run *run = c->run;
+    int64_t n = c->A->cols;
+    if (is_correlation) {
+        find_moments(c);
+    } else {
+        find_means(c);
+    }
+    for (int64_t j = 0; j < n && gx_ok(run) && is_correlation; j++) {
+        c->scale[j] = 1 / c->scale[j]; // Inf, then NaN, where a column does not vary
+    }
+    gx_mat X;
+    gx_mat_centred(&X, c->A, C->dtype, c->mean, is_correlation ? c->scale : NULL, false);
+    X.is_conjugated = gx_dtype_is_complex(C->dtype);
+    gx_matmul_args args = {.A = &X, .B = &X, .alpha = {1 / c->divisor, 0}};
+    args.transa = X.is_conjugated ? GX_CONJ_TRANS : GX_TRANS;
+    gx_alg_matmul(run, &args, C);
+}
+
+gx_code gx_alg_cov(gx_run *run, const gx_cov_args *args, gx_sink *C)
+{
+    columns c = {.run = run};
+    const gx_mat *A = args->A;
+    if (!gx_ok(run) || begin_columns(&c, run, A, args->ddof) != GX_OK) {
+        end_columns(&c);
+        return run->err.code;
+    }
+    gx_tsqr_plan plan;
+    if (A->cols <= GX_PCA_NARROW && is_one_pass(&c, &plan)) {
+        void *t = NULL;
+        if (factor(&c, &plan, &t) == GX_OK) {
+            gram_of_triangle(&c, t, args->is_correlation, C);
+        }
+        gx_mem_free(run->ctx->mem, t);
+    } else if (A->cols > 0) {
+        gram_of_columns(&c, args->is_correlation, C);
+    }
+    end_columns(&c);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}

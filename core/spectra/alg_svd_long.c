@@ -1,0 +1,291 @@
+/*
+** Singular value decomposition of a long matrix whose singular vectors do not fit in memory.
+**
+**   T = Q R         by TSQR (alg_tsqr.c), T = A where A is tall, A^H where it is wide
+**   R = X S Y^H     GESDD, n x n, n being the shorter side
+**   T = (Q X) S Y^H
+**
+** Q stays the tree of reflectors V, and Q X = W is made by the tree's product with X, a block of
+** rows after the other: both are intermediates, in memory where they fit and else in the temp
+** database.  The sign of W's columns is known only when all of W is; it is put on as the result is
+** written.  (Chan 1982 for QR first; Demmel, Grigori, Hoemmen & Langou 2012 for the tree.)
+**
+** Work: 8 m n^2 flops and 22 n^3.  I/O: A is read once, V and W are written once and read once, W
+** twice more for signs.  Memory: R, X, Y^H, GESDD's work space and the blocks of TSQR, whatever m.
+** Deterministic mode: always this way where it can be, so that the bits do not depend on the
+** budget.
+*/
+#include "../alg/alg.h"
+#include "../alg/alg_qr.h"
+#include "../alg/dense.h"
+#include "../alg/small_r.h"
+#include "alg_eig.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- W: Q X ---------------------------------------------------------------------------------- */
+
+typedef struct parts {
+    gx_run *run;
+    const gx_mat *T;
+    int64_t m, n;
+    gx_dtype dtype;
+    gx_sink V, R;
+    gx_tsqr_plan plan;
+    void *tau, *x, *yh, *values; /* values: n, real */
+} parts;
+
+static void begin(parts *p, gx_sink *W)
+{
+    int64_t tile_rows, tile_cols;
+    gx_plan_q_tiles(p->run, p->m, p->n, p->n, p->dtype, &tile_rows, &tile_cols);
+    gx_qr_begin_scratch(p->run, p->m, p->n, p->dtype, tile_rows, tile_cols, 0, W);
+    gx_qr_begin_scratch(p->run, p->m, p->n, p->dtype, tile_rows, tile_cols, 0, &p->V);
+    gx_sink_begin_scratch(p->run, p->n, p->n, p->dtype, 0, &p->R);
+    if (gx_ok(p->run)) {
+        gx_plan_tsqr(p->run, p->m, p->n, p->n, p->dtype, &p->plan);
+    }
+    if (gx_ok(p->run) && (!p->plan.is_possible || p->R.is_stored)) {
+        gx_run_failf(p->run, GX_BUDGET,
+                     "three blocks of %s's rows do not fit in memory beside the triangle of its "
+                     "QR: raise it with gx_config('memory_limit', ...)",
+                     p->T->label);
+    }
+    if (gx_ok(p->run)) {
+        gx_qr_take_tau(p->run, p->plan.blocks * p->n, p->dtype, &p->tau);
+    }
+}
+
+/* R = X S Y^H, and the squares of S must add up to those of R's elements. */
+static void decompose(parts *p, double *sigma)
+{
+    gx_run *run = p->run;
+    int64_t n = p->n;
+    gx_small_r r = {0};
+    gx_mat source;
+    gx_dense_sums sums;
+    void *pairs = NULL;
+    gx_dtype real = gx_dtype_is_double(p->dtype) ? GX_F64 : GX_F32;
+    if (gx_ok(run)) {
+        gx_sink_source(&p->R, p->T->label, &source);
+        gx_small_r_take(run, &source, n, p->dtype, &r);
+    }
+    gx_dense_alloc(run, p->dtype, n * n, "left singular vectors", &p->x);
+    gx_dense_alloc(run, p->dtype, n * n, "right singular vectors", &p->yh);
+    gx_dense_alloc(run, real, n, "singular values", &p->values);
+    gx_dense_alloc(run, GX_C128, n, "singular values", &pairs);
+    if (gx_ok(run)) {
+        gx_args call = {.m = n,
+                        .n = n,
+                        .c = r.r,
+                        .ldc = n,
+                        .values = p->values,
+                        .left = p->x,
+                        .ldleft = n,
+                        .right = p->yh,
+                        .ldright = n,
+                        .wants_left = true,
+                        .wants_right = true};
+        gx_dense_sums_of(run, p->dtype, r.r, n, n, n, &sums);
+        gx_dense_call(run, GX_GESDD, p->dtype, &call);
+    }
+    if (gx_ok(run)) {
+        gx_convert(real, p->values, n, GX_F64, sigma, n, n, 1);
+        gx_convert(real, p->values, n, GX_C128, pairs, n, n, 1);
+        gx_dense_check_sums(run, p->T->label, "singular values", p->dtype, &sums, pairs, n, false,
+                            true);
+    }
+    gx_mem_free(run->ctx->mem, pairs);
+    gx_small_r_clear(&r);
+}
+
+static void multiply(parts *p, gx_sink *W)
+{
+    gx_mat V, X;
+    if (gx_ok(p->run)) {
+        gx_sink_source(&p->V, "V", &V);
+        gx_mat_value(&X, "X", p->dtype, p->n, p->n, p->x, p->n);
+        gx_alg_tsqr_apply(p->run, &V, p->tau, &p->plan, &X, W);
+    }
+}
+
+/* ---- signs ----------------------------------------------------------------------------------- */
+
+/*
+** One pass over W: is_first, the largest magnitude of each column; else its phase, of the first
+** component that is almost as large.
+*/
+static void look(gx_svd_long *far, bool is_first, double *largest, bool *is_found)
+{
+    gx_run *run = far->run;
+    gx_mat source;
+    gx_reader *own = NULL;
+    gx_err err = {0};
+    void *piece = NULL;
+    int64_t h = far->W.tile_rows, w = far->W.tile_cols, m = far->W.rows, n = far->W.cols;
+    gx_sink_source(&far->W, "W", &source);
+    if (gx_dense_alloc(run, far->W.dtype, h * w, "a piece of the vectors", &piece) == GX_OK) {
+        gx_reader_own(run->ctx->store, &own, &err);
+    }
+    for (int64_t i = 0; i < m && gx_ok(run) && err.code == GX_OK; i += h) {
+        int64_t rows = gx_min(h, m - i);
+        for (int64_t j = 0; j < n && err.code == GX_OK; j += w) {
+            int64_t cols = gx_min(w, n - j);
+            gx_mat_read(run, &source, own, i, j, rows, cols, far->W.dtype, piece, rows, &err);
+            for (int64_t c = 0; c < cols && err.code == GX_OK; c++) {
+                const void *x = gx_at(piece, far->W.dtype, rows, 0, c);
+                if (is_first) {
+                    largest[j + c] = fmax(largest[j + c], gx_vector_largest(far->W.dtype, x, rows));
+                } else if (!is_found[j + c]) {
+                    is_found[j + c] = gx_vector_phase_of(far->W.dtype, x, rows, largest[j + c],
+                                                         &far->phase[j + c]);
+                }
+            }
+        }
+        gx_run_poll(run);
+    }
+    gx_reader_close(own);
+    gx_mem_free(run->ctx->mem, piece);
+    gx_run_fail(run, &err);
+}
+
+static void find_phases(gx_svd_long *far)
+{
+    gx_run *run = far->run;
+    void *largest = NULL, *is_found = NULL;
+    int64_t n = far->W.cols;
+    gx_dense_alloc(run, GX_F64, n, "signs", &largest);
+    gx_dense_alloc(run, GX_F64, n, "signs", &is_found);
+    if (gx_ok(run)) {
+        memset(largest, 0, (size_t)n * sizeof(double));
+        memset(is_found, 0, (size_t)n * sizeof(bool));
+        look(far, true, largest, is_found);
+        look(far, false, largest, is_found);
+    }
+    gx_mem_free(run->ctx->mem, largest);
+    gx_mem_free(run->ctx->mem, is_found);
+}
+
+/* The short side's vectors: V^H of a tall A (Y^H), U of a wide one (Y). */
+static void take_short_side(gx_svd_long *far, const parts *p, gx_svd_result *r)
+{
+    gx_run *run = p->run;
+    int64_t n = p->n;
+    void *to = NULL;
+    if (gx_dense_alloc(run, p->dtype, n * n, "singular vectors", &to) != GX_OK) {
+        return;
+    }
+    if (far->is_wide) {
+        gx_args args = {.transa = gx_dtype_is_complex(p->dtype) ? GX_CONJ_TRANS : GX_TRANS,
+                        .m = n,
+                        .n = n,
+                        .a = p->yh,
+                        .lda = n,
+                        .c = to,
+                        .ldc = n};
+        r->u = to;
+        gx_dense_call(run, GX_TRANSPOSE, p->dtype, &args);
+    } else {
+        r->vt = to;
+        memcpy(to, p->yh, (size_t)(n * n) * gx_dtype_bytes(p->dtype));
+        find_phases(far);
+    }
+    for (int64_t j = 0; j < n && gx_ok(run); j++) {
+        gx_scalar phase = far->phase[j];
+        if (far->is_wide) {
+            void *u = gx_at(r->u, p->dtype, n, 0, j);
+            far->phase[j] = phase = gx_vector_phase(p->dtype, u, n);
+            gx_vector_scale(p->dtype, u, n, 1, phase);
+        } else {
+            phase.im = -phase.im;
+            gx_vector_scale(p->dtype, gx_at(r->vt, p->dtype, n, j, 0), n, n, phase);
+        }
+    }
+}
+
+/* ---- the driver ------------------------------------------------------------------------------ */
+
+gx_code gx_svd_long_find(gx_run *run, const gx_svd_args *args, gx_svd_result *result,
+                         gx_svd_long *far)
+{
+    gx_mat view;
+    const gx_mat *A = args->A;
+    memset(result, 0, sizeof *result);
+    *far = (gx_svd_long){.run = run, .is_wide = A->rows < A->cols};
+    if (far->is_wide) {
+        gx_mat_view(&view, A, GX_CONJ_TRANS, 0, 0, A->cols, A->rows);
+    }
+    parts p = {.run = run, .T = far->is_wide ? &view : A, .dtype = A->dtype};
+    p.m = p.T->rows;
+    p.n = p.T->cols;
+    gx_mem *mem = result->mem = run->ctx->mem;
+    void *sigma = NULL, *phase = NULL;
+    gx_dense_alloc(run, GX_F64, p.n, "singular values", &sigma);
+    gx_dense_alloc(run, GX_C128, p.n, "signs", &phase);
+    result->sigma = sigma;
+    far->phase = phase;
+    result->m = A->rows;
+    result->n = A->cols;
+    result->count = result->asked = result->u_cols = result->vt_rows = p.n;
+    result->dtype = A->dtype;
+    result->driver = "tsqr";
+    result->passes = 1;
+    if (gx_ok(run)) {
+        begin(&p, &far->W);
+    }
+    if (gx_ok(run)) {
+        gx_tsqr_args tsqr = {.A = p.T, .R = &p.R, .V = &p.V, .tau = p.tau};
+        gx_alg_tsqr(run, &tsqr, &p.plan);
+        decompose(&p, sigma);
+    }
+    gx_sink_drop(&p.R);
+    multiply(&p, &far->W);
+    gx_sink_drop(&p.V);
+    if (gx_ok(run)) {
+        take_short_side(far, &p, result);
+    }
+    gx_mem_free(mem, p.tau);
+    gx_mem_free(mem, p.x);
+    gx_mem_free(mem, p.yh);
+    gx_mem_free(mem, p.values);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+gx_code gx_svd_long_write(gx_svd_long *far, gx_sink *sink)
+{
+    gx_run *run = far->run;
+    gx_mat W, turned, signs;
+    gx_dtype dtype = far->W.dtype;
+    int64_t n = far->W.cols;
+    void *row = NULL;
+    if (gx_dense_alloc(run, dtype, n, "signs", &row) != GX_OK) {
+        return run->err.code;
+    }
+    gx_dtype from = gx_dtype_is_complex(dtype) ? GX_C128 : GX_F64;
+    for (int64_t j = 0; j < n; j++) {
+        double pair[2] = {far->phase[j].re, far->is_wide ? -far->phase[j].im : far->phase[j].im};
+        gx_convert(from, pair, 1, dtype, gx_at(row, dtype, 1, j, 0), 1, 1, 1);
+    }
+    const gx_scalar ONE = {1, 0};
+    gx_sink_source(&far->W, "W", &W);
+    if (far->is_wide) {
+        gx_mat_view(&turned, &W, GX_CONJ_TRANS, 0, 0, n, W.rows);
+        gx_mat_value(&signs, "signs", dtype, n, 1, row, n);
+        gx_alg_map2(run, GX_MAP_MUL, ONE, &turned, ONE, &signs, sink);
+    } else {
+        gx_mat_value(&signs, "signs", dtype, 1, n, row, 1);
+        gx_alg_map2(run, GX_MAP_MUL, ONE, &W, ONE, &signs, sink);
+    }
+    gx_mem_free(run->ctx->mem, row);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+void gx_svd_long_end(gx_svd_long *far)
+{
+    if (far->run != NULL) {
+        gx_sink_drop(&far->W);
+        gx_mem_free(far->run->ctx->mem, far->phase);
+        *far = (gx_svd_long){0};
+    }
+}

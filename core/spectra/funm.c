@@ -1,0 +1,483 @@
+/*
+** Functions of a square matrix: which way they are computed.  See funm.h.
+**
+**   whole powers            by squaring, of any matrix (funm_expm.c)
+**   of a Hermitian matrix   A = V diag(values) V^H, f(A) = V diag(f(values)) V^H
+**   exponential             scaling and squaring (funm_expm.c)
+**   root, log, powers       A = Q T Q^H (GEES), f(A) = Q f(T) Q^H (funm_schur.c); a power p is that
+**                           of T, whole part and fraction
+**
+** Everything is in double precision, complex in the last line: f32 and c64 are converted when they
+** are loaded and rounded once at the end.  A real matrix has a real f(A) where none of its
+** eigenvalues is negative (within rounding of the norm); else the result is complex.
+**
+** f(values) of a Hermitian matrix: an eigenvalue that is negative but within rounding of zero
+** counts as zero, so that the root of a positive semidefinite matrix is real.
+*/
+#include "funm.h"
+
+#include "../alg/dense.h"
+#include "../alg/dense_device.h"
+#include "alg_eig.h"
+
+#include <complex.h>
+#include <math.h>
+#include <string.h>
+
+static const double EPS = 0x1p-52;
+
+typedef struct evaluation {
+    gx_funm_work w;
+    const gx_funm_args *args;
+    gx_funm_result *result;
+    void *a; /* A, then f(A), of w.dtype */
+    bool is_hermitian;
+} evaluation;
+
+/* ---- matrices ------------------------------------------------------------------------------- */
+
+void *gx_funm_matrix(const gx_funm_work *w)
+{
+    void *x = NULL;
+    gx_dense_alloc(w->run, w->dtype, w->n * w->n, "a function of a matrix", &x);
+    return x;
+}
+
+void gx_funm_free(const gx_funm_work *w, void *x)
+{
+    gx_mem_free(w->run->ctx->mem, x);
+}
+
+static gx_args square_args(const gx_funm_work *w)
+{
+    int64_t n = w->n, ld = gx_max(1, n);
+    return (gx_args){.m = n, .n = n, .k = n, .lda = ld, .ldb = ld, .ldc = ld, .ldright = ld};
+}
+
+void gx_funm_copy(const gx_funm_work *w, const void *from, void *to)
+{
+    if (gx_ok(w->run)) {
+        memcpy(to, from, (size_t)(w->n * w->n) * gx_dtype_bytes(w->dtype));
+    }
+}
+
+void gx_funm_unit(const gx_funm_work *w, void *x)
+{
+    size_t es = gx_dtype_bytes(w->dtype);
+    if (gx_ok(w->run)) {
+        memset(x, 0, (size_t)(w->n * w->n) * es);
+        for (int64_t i = 0; i < w->n; i++) {
+            *(double *)gx_at(x, w->dtype, w->n, i, i) = 1;
+        }
+    }
+}
+
+void gx_funm_multiply(const gx_funm_work *w, double alpha, gx_trans transa, const void *a,
+                      gx_trans transb, const void *b, double beta, void *c)
+{
+    gx_args args = square_args(w);
+    args.transa = transa;
+    args.transb = transb;
+    args.alpha.re = alpha;
+    args.beta.re = beta;
+    args.a = a;
+    args.b = b;
+    args.c = c;
+    gx_dense_call(w->run, GX_GEMM, w->dtype, &args);
+}
+
+void gx_funm_add(const gx_funm_work *w, double alpha, const void *a, double beta, const void *b,
+                 void *c)
+{
+    gx_args args = square_args(w);
+    args.alpha.re = alpha;
+    args.beta.re = beta;
+    args.a = a;
+    args.b = b;
+    args.c = c;
+    gx_dense_call(w->run, beta == 0 ? GX_SCALE : GX_ADD, w->dtype, &args);
+}
+
+double gx_funm_norm1(const gx_funm_work *w, const void *x)
+{
+    double most = 0;
+    const double *d = x;
+    bool is_complex = gx_dtype_is_complex(w->dtype);
+    for (int64_t j = 0; j < w->n; j++) {
+        double sum = 0;
+        for (int64_t i = j * w->n; i < (j + 1) * w->n; i++) {
+            sum += is_complex ? hypot(d[2 * i], d[2 * i + 1]) : fabs(d[i]);
+        }
+        most = sum > most || isnan(sum) ? sum : most;
+    }
+    return most;
+}
+
+void gx_funm_solve(const gx_funm_work *w, void *a, void *x, const char *why)
+{
+    void *pivots = NULL;
+    int64_t info = 0;
+    if (gx_dense_alloc(w->run, GX_F64, w->n, "pivots", &pivots) != GX_OK) {
+        return;
+    }
+    gx_args args = square_args(w);
+    args.c = a;
+    args.pivots = pivots;
+    args.info = &info;
+    gx_dense_call(w->run, GX_GETRF, w->dtype, &args);
+    if (info > 0) {
+        gx_run_failf(w->run, GX_NUMERIC, "%s is singular (pivot %lld is zero): %s", w->label,
+                     (long long)(info - 1), why);
+    }
+    args = square_args(w);
+    args.c = x;
+    args.pivots = pivots;
+    args.pivot_last = w->n;
+    gx_dense_call(w->run, GX_LASWP, w->dtype, &args);
+    args.pivots = NULL;
+    args.a = a;
+    args.alpha.re = 1;
+    args.uplo = GX_LOWER;
+    args.diag = GX_UNIT;
+    gx_dense_call(w->run, GX_TRSM, w->dtype, &args);
+    args.uplo = GX_UPPER;
+    args.diag = GX_NON_UNIT;
+    gx_dense_call(w->run, GX_TRSM, w->dtype, &args);
+    gx_mem_free(w->run->ctx->mem, pivots);
+}
+
+/* x of dtype becomes complex: another matrix; x is freed.  NULL: the run has failed. */
+static void *complex_of(const gx_funm_work *w, void *x, gx_dtype dtype)
+{
+    if (gx_dtype_is_complex(dtype)) {
+        return x;
+    }
+    gx_funm_work wide = *w;
+    wide.dtype = GX_C128;
+    void *z = gx_funm_matrix(&wide);
+    if (z != NULL) {
+        gx_convert(GX_F64, x, gx_max(1, w->n), GX_C128, z, gx_max(1, w->n), w->n, w->n);
+    }
+    gx_funm_free(w, x);
+    return z;
+}
+
+static void singular(const evaluation *e)
+{
+    gx_run_failf(e->w.run, GX_NUMERIC, "%s is singular: it has no %s", e->w.label,
+                 e->args->function == GX_FUNM_LOG ? "logarithm"
+                 : e->args->power < 0             ? "negative power"
+                                                  : "such power");
+}
+
+/* ---- Hermitian ------------------------------------------------------------------------------ */
+
+/* f of one eigenvalue; *is_real is cleared where it is not.  size: the largest magnitude. */
+static double complex scalar_function(const evaluation *e, double x, double size, bool *is_real)
+{
+    bool is_none = x <= 0 && -x <= (double)e->w.n * EPS * size;
+    switch (e->args->function) {
+    case GX_FUNM_EXP:
+        return exp(x);
+    case GX_FUNM_LOG:
+        if (is_none) {
+            singular(e);
+        }
+        *is_real = *is_real && x > 0;
+        return x > 0 ? log(x) : clog(x);
+    case GX_FUNM_SQRT:
+        x = is_none ? 0 : x;
+        *is_real = *is_real && x >= 0;
+        return x >= 0 ? sqrt(x) : csqrt(x);
+    default:
+        if (is_none && e->args->power < 0) {
+            singular(e);
+        }
+        x = is_none ? 0 : x;
+        *is_real = *is_real && x >= 0;
+        return x >= 0 ? pow(x, e->args->power) : cpow(x, e->args->power);
+    }
+}
+
+/* values = f(values), as complex numbers into f; is everything real? */
+static bool map_values(const evaluation *e, const double *values, double complex *f)
+{
+    bool is_real = true;
+    double size = 0;
+    for (int64_t i = 0; i < e->w.n; i++) {
+        size = fmax(size, fabs(values[i]));
+    }
+    for (int64_t i = 0; i < e->w.n && gx_ok(e->w.run); i++) {
+        f[i] = scalar_function(e, values[i], size, &is_real);
+    }
+    return is_real;
+}
+
+/* out = V diag(f), both of w's dtype. */
+static void scale_columns(const gx_funm_work *w, const void *v, const double complex *f, void *out)
+{
+    for (int64_t j = 0; j < w->n && gx_ok(w->run); j++) {
+        const double *from = gx_at(v, w->dtype, w->n, 0, j);
+        double *to = gx_at(out, w->dtype, w->n, 0, j);
+        double re = creal(f[j]), im = cimag(f[j]);
+        for (int64_t i = 0; i < w->n; i++) {
+            if (w->dtype == GX_F64) {
+                to[i] = from[i] * re;
+            } else {
+                to[2 * i] = from[2 * i] * re - from[2 * i + 1] * im;
+                to[2 * i + 1] = from[2 * i] * im + from[2 * i + 1] * re;
+            }
+        }
+    }
+}
+
+/* x = x^T from its lower triangle. */
+static void make_symmetric(const gx_funm_work *w, void *x)
+{
+    gx_args args = square_args(w);
+    args.transa = GX_TRANS;
+    args.uplo = GX_LOWER;
+    args.c = x;
+    gx_dense_call(w->run, GX_SYMMETRIZE, w->dtype, &args);
+}
+
+static void make_hermitian(const gx_funm_work *w, void *x)
+{
+    gx_dense_mirror(w->run, w->dtype, x, gx_max(1, w->n), w->n);
+}
+
+/* a = V diag(f) V^H. */
+static void put_together(evaluation *e, const double complex *f, bool is_real)
+{
+    gx_dtype dtype = e->w.dtype;
+    bool is_widened = !is_real && !gx_dtype_is_complex(dtype);
+    if (is_widened) { // V is real: the result is symmetric, not Hermitian
+        e->a = complex_of(&e->w, e->a, dtype);
+        e->w.dtype = GX_C128;
+    }
+    void *scaled = gx_funm_matrix(&e->w), *product = gx_funm_matrix(&e->w);
+    if (gx_ok(e->w.run)) {
+        scale_columns(&e->w, e->a, f, scaled);
+        gx_funm_multiply(&e->w, 1, GX_NO_TRANS, scaled, GX_CONJ_TRANS, e->a, 0, product);
+        gx_funm_copy(&e->w, product, e->a);
+    }
+    if (is_widened) {
+        make_symmetric(&e->w, e->a);
+        e->result->properties = GX_PROP_SYMMETRIC;
+    } else if (is_real) {
+        make_hermitian(&e->w, e->a);
+        e->result->properties = GX_PROP_HERMITIAN;
+    }
+    gx_funm_free(&e->w, scaled);
+    gx_funm_free(&e->w, product);
+}
+
+static void by_eigenvalues(evaluation *e)
+{
+    gx_run *run = e->w.run;
+    void *values = NULL, *f = NULL;
+    gx_dense_alloc(run, GX_F64, e->w.n, "eigenvalues", &values);
+    gx_dense_alloc(run, GX_C128, e->w.n, "eigenvalues", &f);
+    gx_args args = square_args(&e->w);
+    args.uplo = GX_LOWER;
+    args.wants_right = true;
+    args.c = e->a;
+    args.values = values;
+    gx_dense_spectrum(run, GX_SYEV, e->w.dtype, &args);
+    if (gx_ok(run)) {
+        bool is_real = map_values(e, values, f);
+        put_together(e, f, is_real);
+    }
+    gx_mem_free(run->ctx->mem, values);
+    gx_mem_free(run->ctx->mem, f);
+}
+
+/* ---- by the Schur form ---------------------------------------------------------------------- */
+
+/* T as f wants it: no eigenvalue that is exactly zero where there may be none. */
+static bool check_triangle(const evaluation *e, gx_scalar *t)
+{
+    bool may_be_singular = e->args->function == GX_FUNM_SQRT;
+    for (int64_t i = 0; i < e->w.n; i++) {
+        gx_scalar *x = &t[i * e->w.n + i];
+        x->im = x->im == 0 ? 0 : x->im; // no -0: the principal logarithm of -1 is +pi i
+        if (x->re == 0 && x->im == 0 && !may_be_singular) {
+            singular(e);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Is f(A) of a real A real: no eigenvalue on the negative axis? */
+static bool is_real_function(const evaluation *e, const gx_scalar *t, const gx_funm_work *wide)
+{
+    double tiny = (double)e->w.n * EPS * gx_funm_norm1(wide, t);
+    for (int64_t i = 0; i < e->w.n; i++) {
+        gx_scalar x = t[i * e->w.n + i];
+        if (x.re < -tiny && fabs(x.im) <= 10 * tiny) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void function_of_triangle(const evaluation *e, const gx_funm_work *wide, gx_scalar *t)
+{
+    double whole = trunc(e->args->power), fraction = e->args->power - whole;
+    if (e->args->function == GX_FUNM_SQRT) {
+        gx_funm_root_of_triangle(wide, t);
+    } else if (e->args->function == GX_FUNM_LOG) {
+        gx_funm_log_of_triangle(wide, t);
+    } else {
+        void *power = gx_funm_matrix(wide), *product = gx_funm_matrix(wide);
+        if (gx_ok(wide->run)) {
+            gx_funm_copy(wide, t, power);
+            gx_funm_whole_power(wide, power, (int64_t)whole);
+            gx_funm_power_of_triangle(wide, t, fraction);
+            gx_funm_multiply(wide, 1, GX_NO_TRANS, power, GX_NO_TRANS, t, 0, product);
+            gx_funm_copy(wide, product, t);
+        }
+        gx_funm_free(wide, power);
+        gx_funm_free(wide, product);
+    }
+}
+
+/* The real parts, as a matrix of its own; z is freed. */
+static void *real_part(const gx_funm_work *w, void *z)
+{
+    void *x = gx_funm_matrix(w);
+    for (int64_t i = 0; x != NULL && i < w->n * w->n; i++) {
+        ((double *)x)[i] = ((const gx_scalar *)z)[i].re;
+    }
+    gx_funm_free(w, z);
+    return x;
+}
+
+static void by_schur(evaluation *e)
+{
+    gx_run *run = e->w.run;
+    gx_funm_work wide = e->w;
+    wide.dtype = GX_C128;
+    void *values = NULL;
+    e->a = complex_of(&e->w, e->a, e->w.dtype);
+    void *q = gx_funm_matrix(&wide);
+    gx_dense_alloc(run, GX_C128, e->w.n, "eigenvalues", &values);
+    gx_args args = square_args(&wide);
+    args.c = e->a;
+    args.right = q;
+    args.values = values;
+    args.wants_right = true;
+    gx_dense_call(run, GX_GEES, GX_C128, &args);
+    gx_mem_free(run->ctx->mem, values);
+    bool is_real = false;
+    if (gx_ok(run) && check_triangle(e, e->a)) {
+        is_real = e->w.dtype == GX_F64 && is_real_function(e, e->a, &wide);
+        function_of_triangle(e, &wide, e->a);
+        void *product = gx_funm_matrix(&wide);
+        gx_funm_multiply(&wide, 1, GX_NO_TRANS, q, GX_NO_TRANS, e->a, 0, product);
+        gx_funm_multiply(&wide, 1, GX_NO_TRANS, product, GX_CONJ_TRANS, q, 0, e->a);
+        gx_funm_free(&wide, product);
+    }
+    gx_funm_free(&wide, q);
+    if (is_real && gx_ok(run)) {
+        e->a = real_part(&e->w, e->a);
+    } else {
+        e->w.dtype = GX_C128;
+    }
+}
+
+/* ---- the driver ----------------------------------------------------------------------------- */
+
+static bool is_whole_power(const gx_funm_args *args)
+{
+    return args->function == GX_FUNM_POWER && args->power == trunc(args->power);
+}
+
+/* Matrices of n^2 complex doubles (real for the exponential of a real A) that are there at once. */
+static gx_code refuse_what_is_too_large(const evaluation *e)
+{
+    bool is_multiplied = e->args->function == GX_FUNM_EXP || is_whole_power(e->args);
+    double n = (double)e->w.n;
+    double es = is_multiplied && !e->is_hermitian ? (double)gx_dtype_bytes(e->w.dtype) : 16;
+    double bytes = 8 * n * n * es + 1e5;
+    return gx_dense_fits(e->w.run, bytes < 1e18 ? (size_t)bytes : SIZE_MAX, "functions", e->args->A,
+                         "raise it with gx_config('memory_limit', ...)");
+}
+
+static void load(evaluation *e)
+{
+    const gx_mat *A = e->args->A;
+    int64_t n = e->w.n, ld = gx_max(1, n);
+    e->a = gx_funm_matrix(&e->w);
+    gx_dense_load(e->w.run, A, e->w.dtype, e->a, ld);
+    e->is_hermitian = (A->properties & GX_PROP_HERMITIAN) != 0;
+    if (e->is_hermitian) {
+        make_hermitian(&e->w, e->a);
+    }
+    if (gx_dense_finite(e->w.run, A->label, e->w.dtype, e->a, ld, n, n) == GX_OK) {
+        e->is_hermitian = e->is_hermitian || gx_dense_is_hermitian(e->w.dtype, e->a, ld, n);
+    }
+}
+
+/* f(A) in A's precision. */
+static void give(evaluation *e)
+{
+    gx_run *run = e->w.run;
+    gx_dtype of_a = e->args->A->dtype, dtype = e->w.dtype;
+    bool is_complex = gx_dtype_is_complex(dtype);
+    gx_dtype to = gx_dtype_is_double(of_a) ? dtype : is_complex ? GX_C64 : GX_F32;
+    if (to != dtype) {
+        void *out;
+        if (gx_dense_alloc(run, to, e->w.n * e->w.n, "the result", &out) != GX_OK) {
+            return;
+        }
+        gx_convert(dtype, e->a, gx_max(1, e->w.n), to, out, gx_max(1, e->w.n), e->w.n, e->w.n);
+        gx_funm_free(&e->w, e->a);
+        e->a = out;
+    }
+    e->result->data = e->a;
+    e->a = NULL;
+    e->result->dtype = to;
+    if (!is_complex && (e->result->properties & GX_PROP_HERMITIAN) != 0) {
+        e->result->properties |= GX_PROP_SYMMETRIC;
+    }
+}
+
+gx_code gx_alg_funm(gx_run *run, const gx_funm_args *args, gx_funm_result *result)
+{
+    const gx_mat *A = args->A;
+    *result = (gx_funm_result){.dtype = A->dtype};
+    evaluation e = {.args = args, .result = result};
+    e.w = (gx_funm_work){.run = run,
+                         .label = A->label,
+                         .n = A->rows,
+                         .dtype = gx_dtype_is_complex(A->dtype) ? GX_C128 : GX_F64};
+    if (A->rows != A->cols) {
+        return gx_run_failf(run, GX_ARG, "%s is %lldx%lld, but this is for square matrices",
+                            A->label, (long long)A->rows, (long long)A->cols);
+    }
+    if (refuse_what_is_too_large(&e) == GX_OK) {
+        load(&e);
+    }
+    if (gx_ok(run) && e.w.n > 0) {
+        if (is_whole_power(args)) {
+            gx_funm_whole_power(&e.w, e.a, (int64_t)args->power);
+            if (e.is_hermitian) {
+                make_hermitian(&e.w, e.a);
+                result->properties = GX_PROP_HERMITIAN;
+            }
+        } else if (e.is_hermitian) {
+            by_eigenvalues(&e);
+        } else if (args->function == GX_FUNM_EXP) {
+            gx_funm_exponential(&e.w, e.a);
+        } else {
+            by_schur(&e);
+        }
+    }
+    if (gx_ok(run)) {
+        give(&e);
+    }
+    gx_funm_free(&e.w, e.a);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}

@@ -1,0 +1,206 @@
+/*
+** Krylov methods: inside.  Operators, orthonormal blocks, and small projected problems, shared by
+** krylov_eig.c (block Krylov-Schur) and krylov_svd.c (block Golub-Kahan-Lanczos, randomized).
+*/
+#ifndef GX_KRYLOV_H
+#define GX_KRYLOV_H
+
+#include "../mat/mat.h"
+
+/* ---- operators: y = Op x for blocks of vectors ----------------------------------------------- */
+
+typedef struct gx_oper gx_oper;
+
+/* y (rows of op) = op(self) x, cols columns; x and y have leading dimensions of their lengths. */
+typedef gx_code (*gx_oper_apply)(gx_oper *op, bool is_adjoint, const void *x, int64_t cols,
+                                 void *y);
+
+struct gx_oper {
+    gx_run *run;
+    int64_t m, n;   /* rows, columns                                            */
+    gx_dtype dtype; /* of x and y                                               */
+    gx_oper_apply apply;
+    int64_t passes; /* over the stored matrix, so far                           */
+
+    /* A source, part of it in memory (krylov_oper.c). */
+    const gx_mat *A;
+    bool is_hermitian;            /* only the lower triangle is looked at                     */
+    int64_t edge_rows, edge_cols; /* of blocks                                      */
+    void **strip;                 /* one a column of blocks, where it is in memory            */
+    size_t keep_bytes;            /* memory that others will want                             */
+    struct gx_kry_device *device; /* NULL: nothing is on a device (krylov_device.c)           */
+    int64_t on_device;            /* columns of blocks that are: the first; then the resident */
+
+    /* What is made of A: (A - sigma B)^-1, or A with B on both sides (krylov_inverse.c). */
+    gx_oper *inner; /* A                                                          */
+    bool has_b;     /* B = L L^H                                                  */
+    bool is_inverse;
+    gx_scalar sigma;            /* of the factor: near the one that was asked for             */
+    struct gx_factors *factors; /* factors of any size; NULL: they are in memory:  */
+    void *factor;               /* L\U of A - sigma B                                         */
+    int64_t *pivots;
+    void *chol; /* L                                                          */
+};
+
+/*
+** Products with A.  keep_bytes: memory that others will want; what is left beyond it and a block
+** cache holds the first columns of blocks, the others are streamed in every pass.  The bits of a
+** product do not depend on that split.  To be ended whatever this returns.
+*/
+gx_code gx_oper_begin(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermitian,
+                      size_t keep_bytes, gx_oper *op);
+
+/*
+** B given: L^-1 A L^-H of B = L L^H; is_inverse: (A - sigma I)^-1, or L^H (A - sigma B)^-1 L.  The
+** factorisations are in memory where they fit beside keep_bytes, else in the temp database.
+** GX_NUMERIC: B is not positive definite.  To be ended whatever this returns, and before what was
+** begun earlier is dropped.
+*/
+gx_code gx_oper_begin_transformed(gx_run *run, gx_oper *inner, const gx_mat *B, bool is_inverse,
+                                  gx_scalar sigma, size_t keep_bytes, gx_oper *op);
+/* What the factors take where they are in memory. */
+double gx_oper_transformed_bytes(int64_t n, gx_dtype dtype, bool has_b, bool is_inverse);
+void gx_oper_end(gx_oper *op);
+/* What gx_oper_begin_transformed() took; gx_oper_end() calls it. */
+void gx_oper_end_transformed(gx_oper *op);
+
+/* x = L^-H x, and y = L L^H x: from transformed vectors to those of A X = B X diag(values). */
+gx_code gx_oper_back(gx_oper *op, void *x, int64_t cols);
+gx_code gx_oper_times_b(gx_oper *op, const void *x, int64_t cols, void *y);
+
+/* Blocks down and across, and the first row of a resident column of them. */
+static inline int64_t gx_oper_grid_rows(const gx_oper *op)
+{
+    return gx_ceil_div(op->m, op->edge_rows);
+}
+
+static inline int64_t gx_oper_grid_cols(const gx_oper *op)
+{
+    return gx_ceil_div(op->n, op->edge_cols);
+}
+
+static inline int64_t gx_oper_strip_row(const gx_oper *op, int64_t j)
+{
+    return op->is_hermitian ? j * op->edge_cols : 0;
+}
+
+/*
+** y += A x (adjoint: A^H x) of the columns of blocks from `first` on, in memory or streamed; x and
+** y have leading dimensions of their lengths (krylov_pass.c).  Returns how often A was gone
+** through: once, where memory holds the partial results of all columns of x.  bytes: what it takes
+** for some columns; what is less makes it slower.
+*/
+int64_t gx_oper_pass(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, void *y,
+                     int64_t first);
+size_t gx_oper_pass_bytes(gx_oper *op, bool streams);
+
+/*
+** The part of a device (krylov_device.c).  begin: the first columns of A go there where that is
+** predicted to pay or asked for; returns their number, 0: none.  start: y += A x for those columns
+** is under way; finish: it is in y (adds: added to it).  finish returns false where the device has
+** failed: y is as it was, op->device NULL, and nothing is on the device any more.
+** bytes: of A that such a product reads.
+*/
+int64_t gx_oper_device_begin(gx_oper *op);
+void gx_oper_device_start(gx_oper *op, bool is_adjoint, const void *x, int64_t cols);
+bool gx_oper_device_finish(gx_oper *op, bool adds, void *y);
+double gx_oper_device_bytes(const gx_oper *op, bool is_adjoint);
+void gx_oper_device_end(gx_oper *op);
+
+/*
+** What gx_oper_begin() would do where the run is planning for: on the host, or on run->target.
+** once: bytes of A that are read at the beginning and stay on the host or the device; each: those
+** that each pass reads.  up: of `once`, what goes to the device.  pass_s: seconds of a pass over
+** what is in memory, for `cols` columns.  is_faster: the device would be chosen.  up is 0 where no
+** column fits there.
+*/
+typedef struct gx_oper_plan {
+    double once, each, up;
+    double pass_s;
+    bool is_faster;
+} gx_oper_plan;
+void gx_oper_foresee(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermitian,
+                     size_t keep_bytes, int64_t cols, gx_oper_plan *plan);
+
+/* Of that, the device's part (krylov_device.c): up, pass_s, is_faster; returns its columns of A. */
+int64_t gx_oper_device_foresee(gx_oper *op, int64_t cols, gx_oper_plan *plan);
+
+/* Bytes that a pass streams through at least, for refusals: four blocks of one tile each. */
+size_t gx_oper_floor_bytes(const gx_mat *A, gx_dtype dtype);
+
+/* ---- blocks of vectors (krylov_basis.c) ------------------------------------------------------ */
+
+/* c = alpha op(a) op(b) + beta c, real factors. */
+gx_code gx_kry_gemm(gx_run *run, gx_dtype dtype, gx_trans ta, gx_trans tb, int64_t m, int64_t n,
+                    int64_t k, double alpha, const void *a, int64_t lda, const void *b, int64_t ldb,
+                    double beta, void *c, int64_t ldc);
+
+/* Columns of a block, at most. */
+enum { GX_KRY_BLOCK_MOST = 64 };
+
+typedef struct gx_ortho {
+    gx_run *run;
+    gx_dtype dtype;
+    int64_t n;   /* length of vectors                                            */
+    double norm; /* estimate of ||Op||: what is small beside it is rounding      */
+    uint64_t seed;
+    int64_t drawn; /* random columns so far                                        */
+    void *work;    /* gx_ortho_work() elements                                     */
+    int64_t most;  /* columns of V, at most                                        */
+} gx_ortho;
+
+int64_t gx_ortho_work(int64_t most, int64_t block);
+
+/*
+** y (n x cols) = V h + Q s: Q, n x want, replaces y's first columns, orthonormal and orthogonal to
+** V (n x m); h is m x cols, s want x cols, in doubles (wide: f64 or c128), leading dimensions ldh,
+** lds.  Columns of y that are dependent are replaced by random ones, whose rows of s are zero, and
+** so are missing ones (want > cols).  y has room for max(cols, want) columns; h, s may be NULL.
+*/
+gx_code gx_ortho_block(gx_ortho *o, const void *V, int64_t m, void *y, int64_t cols, int64_t want,
+                       void *h, int64_t ldh, void *s, int64_t lds);
+
+/* A random column, by the seed and how many were drawn before. */
+void gx_ortho_draw(gx_ortho *o, void *column);
+
+/* V (n x m) = V W, W m x p of doubles, in place panel by panel of rows; p <= m. */
+gx_code gx_kry_rotate(gx_run *run, gx_dtype dtype, void *V, int64_t n, int64_t m, const void *W,
+                      int64_t ldw, int64_t p);
+
+double gx_kry_norm(gx_dtype dtype, const void *x, int64_t n);
+
+/* f64 for real dtypes, c128 for complex ones. */
+gx_dtype gx_kry_wide(gx_dtype dtype);
+
+/* ---- small problems, in c128 (krylov_small.c) ------------------------------------------------ */
+
+/*
+** H = Q T Q^H (m x m, leading dimension m), reordered so that order[0 .. p-1] of the values come
+** first, in that order.  values: of the diagonal, reordered at exit.  T, Q: m x m.
+*/
+gx_code gx_small_schur(gx_run *run, int64_t m, gx_scalar *T, gx_scalar *Q, gx_scalar *values);
+void gx_small_reorder(int64_t m, gx_scalar *T, gx_scalar *Q, const int64_t *order, int64_t p);
+
+/* Eigenvector of the upper triangle T for its i-th diagonal element: y, m elements, ||y|| = 1. */
+void gx_small_vector(int64_t m, const gx_scalar *T, int64_t i, gx_scalar *y);
+
+/* ---- and in f64 (krylov_real.c) ------------------------------------------------------------- */
+
+/*
+** H = Q T Q^T (m x m, leading dimension m): c before is H, T at exit, with a 2 x 2 block for each
+** conjugate pair; values: down the diagonal, of a pair the positive imaginary part first.
+*/
+gx_code gx_small_real_schur(gx_run *run, int64_t m, double *T, double *Q, gx_scalar *values);
+
+/*
+** Move wanted blocks to the front, in their order; both rows of a block are wanted or none.
+** Returns rows in front, fewer where a value is too close to an unwanted one to be parted from it:
+** the first columns of Q span an invariant subspace.
+*/
+int64_t gx_small_real_gather(int64_t m, double *T, double *Q, const bool *is_wanted);
+
+/* Eigenvector of T for its i-th value: y, m elements, ||y|| = 1. */
+void gx_small_real_vector(int64_t m, const double *T, const gx_scalar *values, int64_t i,
+                          gx_scalar *y);
+
+#endif

@@ -1,0 +1,576 @@
+/*
+** Few eigenvalues of a matrix of any size: block Krylov-Schur with thick restart.
+**
+**   Op V = V H + F C         V: n x m, F: n x f, [V F] orthonormal; H: m x m, C: f x m
+**
+**   expand   V := [V F]; Y = Op F (one pass); Y = V h + F' S by block Gram-Schmidt, twice;
+**            H gains the rows C and the columns h; C := [0 S]; until m reaches ncv
+**   Ritz     values of H; residual of a vector V y is ||C y||
+**   restart  W spans the invariant subspace of H of the p wanted values, conjugate pairs kept
+**            together: V := V W, H := W^H H W, C := C W
+**
+** (Stewart 2001; Zhou & Saad 2008 for blocks.)  For a Hermitian Op, W are eigenvectors of H and
+** this is thick-restart Lanczos (Wu & Simon 2000) with full orthogonalisation,
+** which a dense matrix pays
+** many times over; else W comes from an ordered Schur form, the real one where A is real.
+**
+** A block of f columns finds f copies of a multiple value.  When k values have converged, the rest
+** of the basis is dropped, they are locked (C := 0), and a random block looks for what was missed
+** outside of them, until the k values are first again and the best of the others is known well
+** enough to stand behind them, or as many steps have passed as the k values took.
+**
+** nearest, smallest: the same for (A - sigma B)^-1, factorised once (krylov_inverse.c); value =
+** sigma + 1 / theta.  B = L L^H: for L^-1 A L^-H.
+**
+** I/O: a pass over A for f columns (none where it is in memory, see krylov_oper.c), and one for the
+** residuals.  Memory: basis and block, n x (ncv + 2 block), and the projected problem; neither
+** depends on the budget, so that in deterministic mode the bits do not either.
+*/
+#include "../alg/dense.h"
+#include "krylov_eig_int.h"
+#include "krylov_rehearsal.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { RESTARTS = 300 };
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static int64_t chosen(int64_t asked, int64_t otherwise)
+{
+    return asked > 0 ? asked : otherwise;
+}
+
+bool gx_krylov_eig_is_filtered(const gx_eig_args *args)
+{
+    const int64_t LEAST_SIDE = 200, FROM = 20, TO = 5; // a twentieth to a fifth of them
+    int64_t n = args->A->rows;
+    if (args->method != GX_METHOD_AUTO) {
+        return args->method == GX_METHOD_CHEBYSHEV;
+    }
+    bool is_share = args->k > n / FROM && args->k <= n / TO;
+    return is_share && n >= LEAST_SIDE && gx_kry_can_filter(args);
+}
+
+/* Blocks, basis, tolerance: from the arguments alone. */
+void gx_krylov_eig_sizes(const gx_eig_args *args, gx_krylov_sizes *sizes)
+{
+    int64_t n = args->A->rows, k = args->k;
+    // A general matrix takes a polynomial of a higher degree, hence more and narrower blocks.
+    enum { WIDE = 8, NARROW = 4, FEW = 4, BLOCKS = 16, BLOCKS_GENERAL = 24 };
+    enum { FILTERED = 16, BLOCKS_FILTERED = 5 };
+    bool is_wide = k >= FEW && args->is_hermitian, is_filtered = gx_krylov_eig_is_filtered(args);
+    int64_t block = chosen(args->block, is_filtered ? FILTERED : is_wide ? WIDE : NARROW);
+    sizes->block = gx_max(1, gx_min(gx_min(block, GX_KRY_BLOCK_MOST), n));
+    int64_t blocks = args->is_hermitian ? BLOCKS : BLOCKS_GENERAL;
+    int64_t beside = args->is_hermitian ? 4 : 8;
+    int64_t ncv = gx_max(2 * k + beside * sizes->block, blocks * sizes->block);
+    if (is_filtered) {
+        ncv = k + k / 4 + BLOCKS_FILTERED * sizes->block;
+    }
+    sizes->ncv = gx_min(n, chosen(args->ncv, ncv));
+    // Two blocks at least beside the wanted ones.
+    sizes->block = gx_max(1, gx_min(sizes->block, (sizes->ncv - k) / 2));
+    sizes->maxiter = chosen(args->maxiter, RESTARTS);
+}
+
+static size_t work_bytes(const gx_eig_args *args, gx_dtype dtype, const gx_krylov_sizes *s)
+{
+    double n = (double)args->A->rows, ncv = (double)s->ncv, b = (double)s->block;
+    double filtered = gx_krylov_eig_is_filtered(args) ? 2 * b : 0;
+    double bytes = n * (ncv + 2 * b + filtered) * (double)gx_dtype_bytes(dtype);
+    bytes += (ncv + b) * (ncv + b) * 16 * 8 + n * (double)args->k * 16 * 2;
+    return bytes < 1e18 ? (size_t)bytes : SIZE_MAX / 4;
+}
+
+static gx_dtype dtype_of(const gx_eig_args *args)
+{
+    gx_dtype dtype = args->A->dtype;
+    if (args->B != NULL) {
+        dtype = gx_dtype_promote(dtype, args->B->dtype);
+    }
+    bool is_complex_shift = args->which == GX_EIG_NEAREST && args->sigma.im != 0;
+    return is_complex_shift ? gx_dtype_promote(dtype, GX_C64) : dtype;
+}
+
+static bool is_inverse(const gx_eig_args *args)
+{
+    return args->which == GX_EIG_NEAREST || args->which == GX_EIG_SMALLEST_MAGNITUDE;
+}
+
+size_t gx_krylov_eig_bytes(const gx_eig_args *args)
+{
+    gx_krylov_sizes sizes;
+    gx_krylov_eig_sizes(args, &sizes);
+    gx_dtype dtype = dtype_of(args);
+    double bytes =
+        (double)work_bytes(args, dtype, &sizes) + (double)gx_oper_floor_bytes(args->A, dtype);
+    return bytes < 1e18 ? (size_t)bytes : SIZE_MAX / 4;
+}
+
+/* ---- begin, end ------------------------------------------------------------------------------ */
+
+static gx_code check(gx_run *run, const gx_eig_args *args)
+{
+    bool is_filtered = gx_krylov_eig_is_filtered(args);
+    int64_t n = args->A->rows, beside = is_filtered ? gx_max(16, args->k / 8) : args->k + 1;
+    int64_t least = gx_min(n, args->k + beside);
+    if (args->ncv != 0 && (args->ncv < least || args->ncv > n)) {
+        return gx_run_failf(run, GX_ARG, "ncv must be from %lld to %lld for k = %lld, not %lld",
+                            (long long)least, (long long)n, (long long)args->k,
+                            (long long)args->ncv);
+    }
+    if (args->block < 0 || args->block > GX_KRY_BLOCK_MOST) {
+        return gx_run_failf(run, GX_ARG, "block must be from 1 to %d, not %lld", GX_KRY_BLOCK_MOST,
+                            (long long)args->block);
+    }
+    if (args->start != NULL && args->start->rows != n) {
+        return gx_run_failf(run, GX_ARG,
+                            "the start is %lldx%lld but %s is %lldx%lld: it must have %lld rows",
+                            (long long)args->start->rows, (long long)args->start->cols,
+                            args->A->label, (long long)n, (long long)n, (long long)n);
+    }
+    if (args->start != NULL && gx_dtype_is_complex(args->start->dtype) &&
+        !gx_dtype_is_complex(dtype_of(args))) {
+        return gx_run_failf(run, GX_ARG, "the start is complex but %s is real", args->A->label);
+    }
+    if (is_filtered && !args->is_hermitian) {
+        return gx_run_failf(run, GX_ARG,
+                            "method \"chebyshev\" is for symmetric (Hermitian) matrices, "
+                            "and %s is none: use {\"method\":\"krylov\"}",
+                            args->A->label);
+    }
+    if (is_filtered && !gx_kry_can_filter(args)) {
+        return gx_run_failf(run, GX_ARG,
+                            "method \"chebyshev\" finds values at an end of the spectrum "
+                            "(\"LM\", \"LA\", \"SA\"): use {\"method\":\"krylov\"} for others");
+    }
+    if (args->B != NULL && !args->is_hermitian) {
+        return gx_run_failf(run, GX_ARG, "%s must be Hermitian where a b is given", args->A->label);
+    }
+    return GX_OK;
+}
+
+static void reserve(gx_kry *s)
+{
+    gx_run *run = s->run;
+    int64_t M = s->ld, n = s->n, b = s->block;
+    void *theta = NULL, *value = NULL, *residual = NULL, *order = NULL, *joined = NULL;
+    void *is_wanted = NULL, *x = NULL, *y = NULL, *W = NULL, *small = NULL, *locked = NULL;
+    gx_dense_alloc(run, s->dtype, n * (s->ncv + 2 * b), "the Krylov basis", &s->V);
+    gx_dense_alloc(run, s->dtype, gx_ortho_work(M, b), "inner products", &s->ortho.work);
+    gx_dense_alloc(run, s->wide, M * M, "the projected matrix", &s->H);
+    gx_dense_alloc(run, s->wide, b * M, "the projected matrix", &s->C);
+    gx_dense_alloc(run, s->wide, M * b, "the projected matrix", &s->h);
+    gx_dense_alloc(run, s->wide, b * b, "the projected matrix", &s->s);
+    gx_dense_alloc(run, GX_C128, M * M, "a Schur form", &s->T);
+    gx_dense_alloc(run, GX_C128, M * M, "a Schur form", &s->Q);
+    gx_dense_alloc(run, GX_C128, M, "Ritz values", &theta);
+    gx_dense_alloc(run, GX_C128, M, "Ritz values", &value);
+    gx_dense_alloc(run, GX_F64, M, "residuals", &residual);
+    gx_dense_alloc(run, GX_F64, M, "an order", &order);
+    gx_dense_alloc(run, GX_F64, M, "an order", &joined);
+    gx_dense_alloc(run, GX_F64, M, "an order", &is_wanted);
+    gx_dense_alloc(run, GX_C128, M, "a Ritz vector", &x);
+    gx_dense_alloc(run, GX_C128, M, "a Ritz vector", &y);
+    gx_dense_alloc(run, s->wide, M * M, "a rotation", &W);
+    gx_dense_alloc(run, s->wide, M * M, "a rotation", &small);
+    gx_dense_alloc(run, GX_C128, s->k, "eigenvalues", &locked);
+    s->theta = theta;
+    s->value = value;
+    s->residual = residual;
+    s->order = order;
+    s->joined = joined;
+    s->is_wanted = is_wanted;
+    s->x = x;
+    s->y = y;
+    s->W = W;
+    s->small = small;
+    s->locked = locked;
+}
+
+static void end(gx_kry *s)
+{
+    void *owned[] = {s->V,     s->ortho.work, s->H,      s->C,         s->h,     s->s, s->T,
+                     s->Q,     s->theta,      s->value,  s->residual,  s->order, s->y, s->W,
+                     s->small, s->locked,     s->joined, s->is_wanted, s->x};
+    for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
+        gx_mem_free(s->run->ctx->mem, owned[i]);
+    }
+    gx_kry_free_filter(s);
+    gx_oper_end(&s->transformed);
+    gx_oper_end(&s->matrix);
+}
+
+void *gx_kry_column(const gx_kry *s, int64_t j)
+{
+    return gx_at(s->V, s->dtype, s->n, 0, j);
+}
+
+void gx_kry_start(gx_kry *s)
+{
+    int64_t given = 0;
+    const gx_mat *from = s->args->start;
+    if (from != NULL && gx_ok(s->run)) {
+        given = gx_min(from->cols, s->block);
+        gx_mat view;
+        gx_mat_view(&view, from, GX_NO_TRANS, 0, 0, s->n, given);
+        gx_dense_load(s->run, &view, s->dtype, gx_kry_column(s, 0), s->n);
+        gx_dense_finite(s->run, "the start", s->dtype, gx_kry_column(s, 0), s->n, s->n, given);
+    }
+    s->m = 0;
+    s->f = s->block;
+    gx_ortho_block(&s->ortho, s->V, 0, s->V, given, s->f, NULL, 0, NULL, 0);
+}
+
+/* A, or what is made of it. */
+static void begin_operator(gx_kry *s)
+{
+    const gx_eig_args *args = s->args;
+    s->op = s->source = &s->matrix;
+    double dense = gx_oper_transformed_bytes(s->n, s->dtype, args->B != NULL, s->is_inverse);
+    size_t keep = (size_t)(s->n * s->k) * 32 + (256 << 10);
+    if (gx_oper_begin(s->run, args->A, s->dtype, args->is_hermitian,
+                      s->is_inverse ? SIZE_MAX / 4 : (size_t)dense + keep, &s->matrix) != GX_OK) {
+        return;
+    }
+    if (s->is_inverse || args->B != NULL) {
+        gx_scalar sigma = args->which == GX_EIG_NEAREST ? args->sigma : (gx_scalar){0, 0};
+        gx_oper_begin_transformed(s->run, &s->matrix, args->B, s->is_inverse, sigma, keep,
+                                  &s->transformed);
+        s->op = &s->transformed;
+    }
+}
+
+static void begin(gx_kry *s)
+{
+    const gx_eig_args *args = s->args;
+    gx_krylov_sizes sizes;
+    gx_krylov_eig_sizes(args, &sizes);
+    s->n = args->A->rows;
+    s->k = args->k;
+    s->block = sizes.block;
+    s->ncv = sizes.ncv;
+    s->maxiter = sizes.maxiter;
+    s->which = args->which;
+    s->dtype = dtype_of(args);
+    s->wide = gx_kry_wide(s->dtype);
+    s->is_real = s->wide == GX_F64;
+    s->is_inverse = is_inverse(args);
+    s->is_hermitian = args->is_hermitian && (!s->is_inverse || args->sigma.im == 0);
+    s->ld = s->ncv + s->block;
+    double rounding = gx_dtype_is_double(s->dtype) ? 1e-14 : 2e-6;
+    s->tol = args->tol > 0 ? args->tol : rounding;
+    char what[64];
+    snprintf(what, sizeof what, "%lld eigenvalues with a basis of %lld", (long long)s->k,
+             (long long)s->ncv);
+    if (gx_dense_fits(s->run, gx_krylov_eig_bytes(args), what, args->A,
+                      "ask for fewer or a smaller ncv, or raise it with "
+                      "gx_config('memory_limit', ...)") != GX_OK) {
+        return;
+    }
+    s->ortho =
+        (gx_ortho){.run = s->run, .dtype = s->dtype, .n = s->n, .seed = args->seed, .most = s->ld};
+    reserve(s);
+    s->op = s->source;
+    if (s->source == NULL) {
+        begin_operator(s);
+    }
+    gx_kry_start(s);
+    if (gx_krylov_eig_is_filtered(args) && gx_ok(s->run)) {
+        gx_kry_begin_filter(s);
+    }
+}
+
+/* ---- expansion ------------------------------------------------------------------------------- */
+
+size_t gx_kry_wide_bytes(const gx_kry *s)
+{
+    return gx_dtype_bytes(s->wide);
+}
+
+void *gx_kry_h_at(const gx_kry *s, void *x, int64_t i, int64_t j)
+{
+    return gx_at(x, s->wide, s->ld, i, j);
+}
+
+/* One pass: F joins the basis. */
+static void expand_once(gx_kry *s)
+{
+    int64_t m = s->m, f = s->f, more = m + f;
+    void *y = gx_kry_column(s, more);
+    if (s->op->apply(s->op, false, gx_kry_column(s, m), f, y) != GX_OK) {
+        return;
+    }
+    int64_t next = gx_min(gx_min(s->block, s->n - more), f);
+    gx_ortho_block(&s->ortho, s->V, more, y, f, next, s->h, s->ld, s->s, s->block);
+    if (!gx_ok(s->run)) {
+        return;
+    }
+    for (int64_t j = 0; j < m; j++) { // C is the coupling of the old columns to F
+        memcpy(gx_kry_h_at(s, s->H, m, j), gx_at(s->C, s->wide, s->block, 0, j),
+               (size_t)f * gx_kry_wide_bytes(s));
+    }
+    for (int64_t j = 0; j < f; j++) {
+        memcpy(gx_kry_h_at(s, s->H, 0, m + j), gx_kry_h_at(s, s->h, 0, j),
+               (size_t)more * gx_kry_wide_bytes(s));
+    }
+    memset(s->C, 0, (size_t)(s->block * more) * gx_kry_wide_bytes(s));
+    for (int64_t j = 0; j < f; j++) {
+        memcpy(gx_at(s->C, s->wide, s->block, 0, m + j), gx_at(s->s, s->wide, s->block, 0, j),
+               (size_t)next * gx_kry_wide_bytes(s));
+    }
+    s->m = more;
+    s->f = next;
+    s->steps++;
+}
+
+void gx_kry_expand(gx_kry *s, int64_t most)
+{
+    while (gx_ok(s->run) && s->m < most && s->f > 0 && s->m + s->f <= s->ncv) {
+        expand_once(s);
+    }
+}
+
+/* ---- restart --------------------------------------------------------------------------------- */
+
+/* Does place p of the order stand between the two of a conjugate pair? */
+static bool splits_pair(const gx_kry *s, int64_t p)
+{
+    if (!s->is_real || s->is_hermitian || p < 1 || p >= s->m) {
+        return false;
+    }
+    int64_t before = s->order[p - 1], after = s->order[p];
+    return s->theta[before].im != 0 && (before > after ? before - after : after - before) == 1 &&
+           s->theta[before].im == -s->theta[after].im && s->theta[before].re == s->theta[after].re;
+}
+
+/* The first p values to the front of T; how many there are. */
+static int64_t order_span(gx_kry *s, int64_t p)
+{
+    if (!s->is_real) {
+        gx_small_reorder(s->m, s->T, s->Q, s->order, p);
+        return p;
+    }
+    memset(s->is_wanted, 0, (size_t)s->m * sizeof *s->is_wanted);
+    for (int64_t j = 0; j < p; j++) {
+        s->is_wanted[s->order[j]] = true;
+    }
+    return gx_small_real_gather(s->m, s->T, s->Q, s->is_wanted);
+}
+
+/*
+** W (m x p, wide) = an orthonormal basis of the invariant subspace of the first p values; fewer
+** where T's order does not allow them all.  Returns how many.
+*/
+static int64_t choose_span(gx_kry *s, int64_t p)
+{
+    int64_t m = s->m;
+    if (s->is_hermitian) {
+        const gx_scalar *Q = s->Q;
+        for (int64_t j = 0; j < p; j++) {
+            gx_convert(GX_C128, Q + s->order[j] * m, m, s->wide, gx_at(s->W, s->wide, m, 0, j), m,
+                       m, 1);
+        }
+        return p;
+    }
+    p = order_span(s, p);
+    memcpy(s->W, s->Q, (size_t)(m * p) * gx_kry_wide_bytes(s));
+    return p;
+}
+
+/* H := W^H H W, C := C W, V := V W; F moves behind. */
+static void rotate(gx_kry *s, int64_t p)
+{
+    int64_t m = s->m, b = s->block;
+    gx_trans adjoint = s->wide == GX_C128 ? GX_CONJ_TRANS : GX_TRANS;
+    if (s->is_hermitian) { // its upper part is rounding's: H is what its lower triangle says
+        gx_args args = {
+            .uplo = GX_LOWER, .transa = adjoint, .m = m, .n = m, .c = s->H, .ldc = s->ld};
+        gx_dense_call(s->run, GX_SYMMETRIZE, s->wide, &args);
+    }
+    gx_kry_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, m, p, m, 1, s->H, s->ld, s->W, m, 0,
+                s->small, m);
+    gx_kry_gemm(s->run, s->wide, adjoint, GX_NO_TRANS, p, p, m, 1, s->W, m, s->small, m, 0, s->H,
+                s->ld);
+    gx_kry_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, b, p, m, 1, s->C, b, s->W, m, 0,
+                s->small, b);
+    if (gx_ok(s->run)) {
+        memcpy(s->C, s->small, (size_t)(b * p) * gx_kry_wide_bytes(s));
+    }
+    gx_kry_rotate(s->run, s->dtype, s->V, s->n, m, s->W, m, p);
+    if (gx_ok(s->run)) {
+        memmove(gx_kry_column(s, p), gx_kry_column(s, m),
+                (size_t)(s->n * s->f) * gx_dtype_bytes(s->dtype));
+    }
+    s->m = p;
+}
+
+void gx_kry_restart(gx_kry *s, int64_t p)
+{
+    while (splits_pair(s, p)) {
+        p++;
+    }
+    p = choose_span(s, p);
+    if (gx_ok(s->run)) {
+        rotate(s, p);
+    }
+}
+
+/* Half of the basis, or of what is beside the wanted ones, and room for a block. */
+static int64_t kept(const gx_kry *s)
+{
+    int64_t room = s->ncv - s->block - 1, beside = s->is_filtered ? (s->m - s->k) / 2 : 1;
+    return gx_max(1, gx_min(gx_max(s->k + beside, s->m / 2), gx_max(s->k, room)));
+}
+
+/* ---- the loop -------------------------------------------------------------------------------- */
+
+/*
+** Can the k values be locked: is what C couples to their span rounding?  The vectors of a Schur
+** form span what nearly parallel eigenvectors do, whose own residuals say less.
+*/
+static bool can_lock(gx_kry *s)
+{
+    int64_t m = s->m, p = s->k, b = s->block;
+    double sum = 0, eps = gx_dtype_is_double(s->dtype) ? DBL_EPSILON : (double)FLT_EPSILON;
+    if (s->is_hermitian || s->f == 0) {
+        return true;
+    }
+    while (splits_pair(s, p)) {
+        p++;
+    }
+    size_t bytes = (size_t)(m * m) * gx_kry_wide_bytes(s);
+    void *T = s->T, *Q = s->Q;
+    memcpy(s->W, T, bytes);
+    memcpy(s->small, Q, bytes);
+    s->T = s->W;
+    s->Q = s->small;
+    p = order_span(s, p);
+    gx_kry_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, s->f, p, m, 1, s->C, b, s->Q, m, 0, s->W,
+                s->f);
+    s->T = T;
+    s->Q = Q;
+    for (int64_t j = 0; j < p && gx_ok(s->run); j++) {
+        sum = hypot(sum, gx_kry_norm(s->wide, gx_at(s->W, s->wide, s->f, 0, j), s->f));
+    }
+    const double ROUNDINGS = 16;
+    return p >= s->k && sum <= fmax(s->tol, ROUNDINGS * eps * sqrt((double)p)) * s->largest;
+}
+
+/* The k values are locked, the rest of the basis goes, and a random block begins. */
+static void lock(gx_kry *s)
+{
+    for (int64_t i = 0; i < s->k; i++) {
+        s->locked[i] = s->value[s->order[i]];
+    }
+    s->is_locked = true;
+    s->steps_found = s->steps;
+    gx_kry_restart(s, s->k);
+    s->f = gx_min(s->block, s->n - s->m);
+    if (gx_ok(s->run) && s->f > 0) {
+        memset(s->C, 0, (size_t)(s->block * s->m) * gx_kry_wide_bytes(s));
+        gx_ortho_block(&s->ortho, s->V, s->m, gx_kry_column(s, s->m), 0, s->f, NULL, 0, NULL, 0);
+    }
+}
+
+static double key_of(const gx_kry *s, gx_scalar value)
+{
+    gx_scalar sigma = s->which == GX_EIG_NEAREST ? s->args->sigma : (gx_scalar){0, 0};
+    return gx_eig_key(s->which, sigma, value);
+}
+
+/* Are the first k those that were locked?  Of equals either may come first. */
+static bool is_same(const gx_kry *s)
+{
+    bool same = s->converged >= s->k;
+    for (int64_t i = 0; i < s->k && same; i++) {
+        gx_scalar a = s->locked[i], b = s->value[s->order[i]];
+        double scale = s->is_inverse ? hypot(a.re, a.im) : s->largest;
+        same = fabs(key_of(s, a) - key_of(s, b)) <= fmax(100 * s->tol, 1e-9) * scale;
+    }
+    return same;
+}
+
+/*
+** Is the best of the others known well enough to stand behind the k-th: is its residual smaller
+** than its distance?  A missed copy would be found no later than the k values were, so that as many
+** steps as they took are enough without that.
+*/
+static bool is_apart(const gx_kry *s)
+{
+    int64_t next = splits_pair(s, s->k) ? s->k + 1 : s->k;
+    if (next >= s->m || gx_kry_has_converged(s, next)) {
+        return true;
+    }
+    gx_scalar last = s->theta[s->order[s->k - 1]], other = s->theta[s->order[next]];
+    double gap = key_of(s, other) - key_of(s, last);
+    if (s->is_inverse) {
+        gap = hypot(last.re, last.im) - hypot(other.re, other.im);
+    }
+    return s->residual[next] <= gap || s->steps >= 2 * s->steps_found;
+}
+
+/*
+** Restarts until the k values have converged, and again with a random block until none can have
+** been missed, or maxiter is over.
+*/
+static void iterate(gx_kry *s)
+{
+    for (int64_t step = 0; gx_ok(s->run); step++) {
+        gx_kry_expand(s, s->is_locked ? gx_min(s->ncv, s->m + GX_KRYLOV_CHECK_STEPS * s->block)
+                                      : s->ncv);
+        if (gx_ok(s->run)) {
+            gx_kry_find_ritz(s);
+        }
+        if (!gx_ok(s->run)) {
+            return;
+        }
+        if (s->is_filtered && step > 0 && gx_kry_recut(s)) {
+            continue;
+        }
+        s->is_sure = s->f == 0 || (s->is_locked && is_same(s) && is_apart(s));
+        if (s->is_sure || step >= s->maxiter) {
+            return;
+        }
+        if (s->converged >= s->k && !(s->is_locked && is_same(s)) && can_lock(s)) {
+            lock(s);
+        } else if (s->m + s->f > s->ncv) {
+            gx_kry_restart(s, kept(s));
+        } else if (s->is_locked) {
+            step--; // the basis is not full yet
+        }
+    }
+}
+
+gx_code gx_eig_krylov_of(gx_run *run, gx_oper *op, const gx_eig_args *args, gx_eig_result *result)
+{
+    gx_kry s = {.run = run, .args = args, .result = result, .source = op};
+    if (!gx_ok(run) || check(run, args) != GX_OK) {
+        return run->err.code;
+    }
+    begin(&s);
+    bool is_done = false;
+    while (gx_ok(run) && !is_done) {
+        iterate(&s);
+        is_done = !gx_ok(run) || s.filter == NULL || gx_kry_end_filter(&s);
+    }
+    if (gx_ok(run)) {
+        gx_kry_give(&s);
+    }
+    end(&s);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+gx_code gx_eig_krylov(gx_run *run, const gx_eig_args *args, gx_eig_result *result)
+{
+    gx_eig_krylov_of(run, NULL, args, result);
+    gx_passes_note_eig(run, args, result->passes - (args->wants_residuals ? 1 : 0));
+    if (gx_ok(run) && args->wants_left && !args->is_hermitian) {
+        gx_kry_find_left(run, args, result);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}

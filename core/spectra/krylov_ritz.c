@@ -1,0 +1,173 @@
+/*
+** Block Krylov-Schur: the projected problem.  See krylov_eig.c.
+**
+** Ritz values are those of H, in the order that is asked for; the residual of a vector V y is
+** ||C y||.  Hermitian: eigenvectors of H; else a Schur form.  Work O(m^3) a restart, m the columns
+** of the basis.
+*/
+#include "../alg/dense.h"
+#include "krylov_eig_int.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+static gx_scalar back(const gx_kry *s, gx_scalar theta)
+{
+    if (!s->is_inverse) {
+        return theta;
+    }
+    gx_scalar sigma = s->op->sigma;
+    double size = hypot(theta.re, theta.im);
+    if (size == 0) {
+        return (gx_scalar){(double)INFINITY, 0};
+    }
+    return (gx_scalar){sigma.re + theta.re / size / size, sigma.im - theta.im / size / size};
+}
+
+/* Q = eigenvectors of H's lower triangle, in c128. */
+static void solve_hermitian(gx_kry *s)
+{
+    int64_t m = s->m;
+    for (int64_t j = 0; j < m; j++) {
+        memcpy(gx_at(s->W, s->wide, m, 0, j), gx_kry_h_at(s, s->H, 0, j),
+               (size_t)m * gx_kry_wide_bytes(s));
+    }
+    gx_args args = {.uplo = GX_LOWER,
+                    .m = m,
+                    .n = m,
+                    .c = s->W,
+                    .ldc = m,
+                    .values = s->residual, // for a moment
+                    .wants_right = true};
+    if (gx_dense_call(s->run, GX_SYEV, s->wide, &args) == GX_OK) {
+        gx_convert(s->wide, s->W, m, GX_C128, s->Q, m, m, m);
+        for (int64_t i = 0; i < m; i++) {
+            s->theta[i] = (gx_scalar){s->residual[i], 0};
+        }
+    }
+}
+
+static void solve_general(gx_kry *s)
+{
+    int64_t m = s->m;
+    gx_dtype dtype = s->is_real ? GX_F64 : GX_C128;
+    for (int64_t j = 0; j < m; j++) {
+        memcpy(gx_at(s->T, dtype, m, 0, j), gx_kry_h_at(s, s->H, 0, j),
+               (size_t)m * gx_kry_wide_bytes(s));
+    }
+    if (s->is_real) {
+        gx_small_real_schur(s->run, m, s->T, s->Q, s->theta);
+    } else {
+        gx_small_schur(s->run, m, s->T, s->Q, s->theta);
+    }
+}
+
+/* x = Q y of T's i-th eigenvector, or the i-th column of Q. */
+void gx_kry_ritz_vector(const gx_kry *s, int64_t i, gx_scalar *x)
+{
+    int64_t m = s->m, last = gx_min(m - 1, i + 1); // of a block: its first row's vector has two
+    const double *Q = s->Q;
+    const gx_scalar *complex_q = s->Q;
+    if (s->is_hermitian) {
+        memcpy(x, complex_q + i * m, (size_t)m * sizeof *x);
+        return;
+    }
+    if (s->is_real) {
+        gx_small_real_vector(m, s->T, s->theta, i, s->y);
+    } else {
+        gx_small_vector(m, s->T, i, s->y);
+    }
+    memset(x, 0, (size_t)m * sizeof *x);
+    for (int64_t c = 0; c <= last; c++) {
+        gx_scalar y = s->y[c];
+        for (int64_t r = 0; r < m; r++) {
+            gx_scalar q = s->is_real ? (gx_scalar){Q[c * m + r], 0} : complex_q[c * m + r];
+            x[r].re += q.re * y.re - q.im * y.im;
+            x[r].im += q.re * y.im + q.im * y.re;
+        }
+    }
+}
+
+/* ||C x||. */
+double gx_kry_residual_of(const gx_kry *s, const gx_scalar *x)
+{
+    double sum = 0;
+    int64_t parts = s->wide == GX_C128 ? 2 : 1;
+    for (int64_t i = 0; i < s->f; i++) {
+        gx_scalar r = {0, 0};
+        for (int64_t j = 0; j < s->m; j++) {
+            const double *c = gx_at(s->C, s->wide, s->block, i, j);
+            double im = parts == 2 ? c[1] : 0;
+            r.re += c[0] * x[j].re - im * x[j].im;
+            r.im += c[0] * x[j].im + im * x[j].re;
+        }
+        sum = hypot(sum, hypot(r.re, r.im));
+    }
+    return sum;
+}
+
+bool gx_kry_has_converged(const gx_kry *s, int64_t i)
+{
+    gx_scalar theta = s->theta[s->order[i]];
+    bool is_relative = s->is_inverse || !s->is_hermitian;
+    double scale = is_relative ? hypot(theta.re, theta.im) : s->largest;
+    if (s->is_filtered) { // ||A x - value x|| / ||A|| is below this over the rest
+        scale = fmax(0, theta.re - gx_kry_filter_damped(s));
+    }
+    double rounding = 8 * (gx_dtype_is_double(s->dtype) ? DBL_EPSILON : (double)FLT_EPSILON);
+    return s->f == 0 || s->residual[i] <= fmax(s->tol * scale, rounding * s->largest);
+}
+
+/*
+** The order with the two of a pair side by side, the positive imaginary part first, even where
+** other pairs have the same place.  marks: m flags.
+*/
+static void join_pairs(const gx_kry *s, bool *is_placed, int64_t *joined)
+{
+    int64_t count = 0;
+    memset(is_placed, 0, (size_t)s->m * sizeof *is_placed);
+    for (int64_t p = 0; p < s->m; p++) {
+        int64_t i = s->order[p];
+        i -= s->theta[i].im < 0 ? 1 : 0; // where T's block begins
+        if (!is_placed[i]) {
+            bool is_flipped = s->value[i].im < 0; // by the inversion
+            joined[count++] = is_flipped ? i + 1 : i;
+            is_placed[i] = true;
+            if (s->theta[i].im != 0) {
+                joined[count++] = is_flipped ? i : i + 1;
+            }
+        }
+    }
+    memcpy(s->order, joined, (size_t)s->m * sizeof *joined);
+}
+
+/* Values, their order, residuals of the first k + 2, and how many of them have converged. */
+void gx_kry_find_ritz(gx_kry *s)
+{
+    if (s->is_hermitian) {
+        solve_hermitian(s);
+    } else {
+        solve_general(s);
+    }
+    if (!gx_ok(s->run)) {
+        return;
+    }
+    double largest = 0;
+    for (int64_t i = 0; i < s->m; i++) {
+        s->value[i] = back(s, s->theta[i]);
+        largest = fmax(largest, hypot(s->theta[i].re, s->theta[i].im));
+    }
+    s->largest = s->is_hermitian ? largest : fmax(largest, s->ortho.norm);
+    gx_scalar sigma = s->args->which == GX_EIG_NEAREST ? s->args->sigma : (gx_scalar){0, 0};
+    gx_eig_sort_order(s->value, s->m, s->which, sigma, s->is_hermitian, false, s->order);
+    if (s->is_real && !s->is_hermitian) {
+        join_pairs(s, s->is_wanted, s->joined);
+    }
+    s->converged = 0;
+    for (int64_t i = 0; i < gx_min(s->k + 2, s->m); i++) { // and the pair behind them
+        gx_kry_ritz_vector(s, s->order[i], s->x);
+        s->residual[i] = gx_kry_residual_of(s, s->x);
+        s->converged += i < s->k && gx_kry_has_converged(s, i) ? 1 : 0;
+    }
+}

@@ -1,0 +1,159 @@
+/*
+** The smallest singular values of a square matrix of any size: the largest of its inverse.
+**
+**   A = U diag(sigma) V^H      A^-1 = V diag(1 / sigma) U^H
+**
+** The operator is A^-1 through a factorisation of A (factoring.h): in memory where it fits beside
+** the Krylov bases, else in the temp database.  The driver is the one for the largest values
+** (krylov_svd.c), which knows nothing of it; its triplets are turned round at the end.
+**
+** I/O: a factorisation of A, and a pass over the factor for each product.  Memory: the bases, and
+** what solves take.  A value is right to cond(A) eps relative to itself, which is eps ||A||: as
+** good as from any method that works on A.  A singular A has no inverse and is refused.
+*/
+#include "../alg/dense.h"
+#include "../alg/solve.h"
+#include "krylov_svd.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct inverse {
+    gx_oper op; /* must be first */
+    gx_factor factor;
+} inverse;
+
+/* y = A^-1 x or A^-H x: one pass over the factor. */
+static gx_code apply_inverse(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, void *y)
+{
+    inverse *s = (inverse *)(void *)op;
+    gx_trans trans = gx_dtype_is_complex(op->dtype) ? GX_CONJ_TRANS : GX_TRANS;
+    gx_mat b, from;
+    gx_sink X = {0};
+    gx_mat_value(&b, "x", op->dtype, op->n, cols, x, op->n);
+    if (gx_ok(op->run) && gx_sink_begin_scratch(op->run, op->n, cols, op->dtype, 0, &X) == GX_OK) {
+        gx_factor_solve(&s->factor, is_adjoint ? trans : GX_NO_TRANS, &b, &X);
+    }
+    if (gx_ok(op->run)) {
+        gx_sink_source(&X, "x", &from);
+        gx_dense_load(op->run, &from, op->dtype, y, op->n);
+    }
+    gx_sink_drop(&X);
+    op->passes++;
+    return gx_run_poll(op->run);
+}
+
+/* The factorisation, with memory left for the bases. */
+static gx_code begin(gx_run *run, gx_svd_args *args, inverse *s)
+{
+    const gx_mat *A = args->A;
+    // A dozen blocks and their program: what factorisations and solves make do with.
+    size_t keep = 3 * gx_oper_floor_bytes(A, A->dtype) + (128 << 10);
+    if (gx_svd_check_sizes(run, args, keep) != GX_OK) {
+        return run->err.code;
+    }
+    gx_factor_choice choice = {.kind = GX_FACTOR_AUTO, .dtype = A->dtype};
+    gx_err err = {0};
+    size_t bytes = gx_svd_iterative_bytes(run, args);
+    *s = (inverse){
+        .op = {.run = run, .m = A->rows, .n = A->rows, .dtype = A->dtype, .apply = apply_inverse}};
+    if (gx_mem_reserve(run->ctx->mem, bytes, "bases of singular vectors", &err) != GX_OK) {
+        return gx_run_fail(run, &err);
+    }
+    gx_factor_make(run, A, &choice, &s->factor);
+    gx_mem_return(run->ctx->mem, bytes);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+/* From those of A^-1, V diag(1 / sigma) U^H, to those of A. */
+static void turn_round(gx_svd_result *r)
+{
+    size_t es = gx_dtype_bytes(r->dtype);
+    int64_t n = r->n;
+    for (int64_t j = 0; j < r->count; j++) {
+        r->sigma[j] = 1 / r->sigma[j];
+        for (int64_t i = 0; i < n && r->u != NULL; i++) {
+            char kept[2 * sizeof(double)];
+            void *u = gx_at(r->u, r->dtype, n, i, j), *vt = gx_at(r->vt, r->dtype, r->count, j, i);
+            memcpy(kept, u, es);
+            memcpy(u, vt, es);
+            memcpy(vt, kept, es);
+        }
+    }
+    int64_t count = r->u == NULL ? 0 : n * r->count;
+    void *both[] = {r->u, r->vt};
+    for (int p = 0; p < 2 && gx_dtype_is_complex(r->dtype); p++) {
+        for (int64_t i = 0; i < count; i++) {
+            if (r->dtype == GX_C128) {
+                ((double *)both[p])[2 * i + 1] *= -1;
+            } else {
+                ((float *)both[p])[2 * i + 1] *= -1;
+            }
+        }
+    }
+}
+
+static gx_code find_smallest(gx_run *run, inverse *s, const gx_svd_args *args,
+                             gx_svd_result *result)
+{
+    if (gx_svd_krylov(run, &s->op, args, result) == GX_OK) {
+        turn_round(result);
+        result->driver = "golub-kahan of the inverse";
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+gx_code gx_svd_smallest(gx_run *run, const gx_svd_args *asked, gx_svd_result *result)
+{
+    gx_svd_args args = *asked;
+    inverse s;
+    memset(&s, 0, sizeof s);
+    args.method = GX_SVD_KRYLOV;
+    if (begin(run, &args, &s) == GX_OK) {
+        find_smallest(run, &s, &args, result);
+    }
+    gx_factor_clear(&s.factor);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+/* Largest and smallest by iteration: *rcond. */
+static void iterate_ratio(gx_run *run, const gx_mat *A, double *rcond)
+{
+    double largest = 0;
+    gx_svd_args args = {.A = A, .mode = GX_SVD_VALUES, .k = 1, .method = GX_SVD_KRYLOV};
+    gx_svd_result r = {.mem = run->ctx->mem};
+    inverse s;
+    memset(&s, 0, sizeof s);
+    args.tol = gx_dtype_is_double(A->dtype) ? 1e-10 : 0;
+    if (gx_alg_singular_norm(run, A, false, &largest) == GX_OK && begin(run, &args, &s) == GX_OK) {
+        find_smallest(run, &s, &args, &r);
+    } else if (s.op.run != NULL) {
+        gx_factor_clear(&s.factor);
+        *rcond = gx_run_forgive(run, GX_NUMERIC) ? 0 : *rcond; // a pivot is exactly zero
+    }
+    if (gx_ok(run) && r.count > 0) {
+        *rcond = r.sigma[0] / largest;
+    }
+    gx_svd_clear(&r);
+    gx_factor_clear(&s.factor);
+}
+
+gx_code gx_alg_singular_ratio(gx_run *run, const gx_mat *A, double *rcond)
+{
+    int64_t count = gx_min(A->rows, A->cols);
+    gx_svd_args args = {.A = A, .mode = GX_SVD_VALUES};
+    *rcond = (double)INFINITY;
+    if (!gx_ok(run) || count == 0) {
+        return run->err.code;
+    }
+    if (A->rows == A->cols && !gx_svd_dense_fits(run, &args)) {
+        iterate_ratio(run, A, rcond);
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    gx_svd_result r;
+    if (gx_alg_svd(run, &args, &r) == GX_OK) {
+        *rcond = r.sigma[0] == 0 ? 0 : r.sigma[count - 1] / r.sigma[0];
+        gx_svd_clear(&r);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}

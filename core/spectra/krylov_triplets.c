@@ -1,0 +1,326 @@
+/*
+** What the iterative singular value drivers share: sizes, memory, products, vectors, residuals.
+**
+** A driver gets an operator that has been begun with room left for it, so that the bases come
+** first, and the rest of the budget holds columns of the matrix.  Sizes depend on the arguments
+** alone: a smaller budget means more I/O, never other bits (deterministic mode).  Otherwise a basis
+** that does not fit becomes smaller.
+**
+** Where a product is not finite, A is looked through for the element, which costs one pass more
+** and nothing where all is well.
+*/
+#include "../alg/dense.h"
+#include "../alg/small_r.h"
+#include "krylov_rehearsal.h"
+#include "krylov_svd.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+enum { BLOCK_MOST = 64, RESTARTS = 300, OVERSAMPLE = 10, POWER = 2 };
+
+static int64_t chosen(int64_t asked, int64_t otherwise)
+{
+    return asked > 0 ? asked : otherwise;
+}
+
+void gx_svd_choose_sizes(const gx_svd_args *args, gx_svd_sizes *sizes)
+{
+    int64_t n = gx_min(args->A->rows, args->A->cols), k = args->k;
+    enum { WIDE = 8, NARROW = 4, FEW = 4, BLOCKS = 12 };
+    int64_t block = chosen(args->block, k >= FEW ? WIDE : NARROW);
+    sizes->block = gx_max(1, gx_min(gx_min(block, BLOCK_MOST), n));
+    int64_t ncv = gx_max(2 * k + 4 * sizes->block, BLOCKS * sizes->block);
+    sizes->ncv = gx_min(n, chosen(args->ncv, ncv));
+    if (sizes->ncv < n) { // a few blocks beside the wanted ones
+        sizes->block = gx_max(1, gx_min(sizes->block, (sizes->ncv - k) / 4));
+    }
+    sizes->maxiter = chosen(args->maxiter, RESTARTS);
+    sizes->width = gx_min(n, k + (args->oversample < 0 ? OVERSAMPLE : args->oversample));
+    sizes->power = args->power < 0 ? POWER : args->power;
+}
+
+/* What the two drivers hold from beginning to end. */
+static double krylov_bytes(const gx_svd_sizes *s, double k, double most, double least, double es,
+                           double wide)
+{
+    double ncv = (double)s->ncv, b = (double)s->block;
+    return (most * ncv + least * (ncv + b) + (ncv + b) * b) * es +
+           (4 * ncv * ncv + (3 * b + k) * ncv + b * b) * wide + 24 * ncv;
+}
+
+static double random_bytes(const gx_svd_sizes *s, double most, double least, double es, double wide)
+{
+    double l = (double)s->width, b = GX_SVD_PANEL;
+    return ((most + least) * l + (l + b) * b) * es + (3 * l * l + b * l + b * b) * wide + 8 * l;
+}
+
+/* Temporary memory of the largest step: a rotation, the small problem, vectors and residuals. */
+static double passing_bytes(gx_run *run, const gx_svd_args *args, double width)
+{
+    enum { PANEL = 1024 }; // of gx_kry_rotate()
+    double m = (double)args->A->rows, n = (double)args->A->cols, k = (double)args->k;
+    double es = (double)gx_dtype_bytes(args->A->dtype);
+    int64_t side = (int64_t)width;
+    gx_args call = {.m = side,
+                    .n = side,
+                    .ldc = gx_max(1, side),
+                    .ldleft = gx_max(1, side),
+                    .ldright = gx_max(1, side),
+                    .wants_left = true,
+                    .wants_right = true};
+    double small = (double)gx_dense_call_bytes(run, GX_GESDD, gx_kry_wide(args->A->dtype), &call);
+    double rotation = (width + PANEL) * width * es;
+    double vectors = args->mode == GX_SVD_VALUES ? 0 : (m + n) * k * es + 2 * width * k * es;
+    vectors += args->wants_residuals ? (2 * n + m) * k * es : 0;
+    return fmax(fmax(small, rotation), vectors) + 32 * k;
+}
+
+/* Without what the operator takes. */
+static double work_bytes(gx_run *run, const gx_svd_args *args)
+{
+    gx_svd_sizes s;
+    gx_svd_choose_sizes(args, &s);
+    double most = (double)gx_max(args->A->rows, args->A->cols);
+    double least = (double)gx_min(args->A->rows, args->A->cols);
+    double es = (double)gx_dtype_bytes(args->A->dtype);
+    double wide = (double)gx_dtype_bytes(gx_kry_wide(args->A->dtype));
+    bool is_random = args->method == GX_SVD_RANDOMIZED;
+    double bytes = is_random ? random_bytes(&s, most, least, es, wide)
+                             : krylov_bytes(&s, (double)args->k, most, least, es, wide);
+    return bytes + passing_bytes(run, args, (double)(is_random ? s.width : s.ncv)) + (32 << 10);
+}
+
+static size_t to_size(double bytes)
+{
+    return bytes < 1e18 ? (size_t)bytes : SIZE_MAX / 4;
+}
+
+size_t gx_svd_work_bytes(gx_run *run, const gx_svd_args *args)
+{
+    return to_size(work_bytes(run, args));
+}
+
+size_t gx_svd_iterative_bytes(gx_run *run, const gx_svd_args *args)
+{
+    double floor = (double)gx_oper_floor_bytes(args->A, args->A->dtype);
+    return to_size(work_bytes(run, args) + floor);
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* The place of a NaN or Inf in A, looked for in pieces of columns of tiles. */
+static void refuse_values(gx_run *run, const gx_mat *A, gx_dtype dtype)
+{
+    enum { PIECE_BYTES = 8 << 20 };
+    int64_t width = gx_max(1, gx_min(A->cols, A->tile_cols));
+    int64_t height = PIECE_BYTES / (width * (int64_t)gx_dtype_bytes(dtype));
+    height = gx_max(1, gx_min(A->rows, gx_max(A->tile_rows, height)));
+    void *piece = NULL;
+    gx_dense_alloc(run, dtype, width * height, "a piece of the matrix", &piece);
+    for (int64_t j = 0; j < A->cols && gx_ok(run); j += width) {
+        int64_t cols = gx_min(width, A->cols - j);
+        for (int64_t i = 0; i < A->rows && gx_ok(run); i += height) {
+            int64_t rows = gx_min(height, A->rows - i);
+            gx_mat view;
+            gx_mat_view(&view, A, GX_NO_TRANS, i, j, rows, cols);
+            gx_dense_load(run, &view, dtype, piece, rows);
+            gx_dense_finite_part(run, A->label, dtype, piece, rows, rows, cols, i, j);
+        }
+    }
+    gx_mem_free(run->ctx->mem, piece);
+    gx_run_failf(run, GX_NUMERIC, "a product with %s has NaN or Inf", A->label); // it overflowed
+}
+
+gx_code gx_svd_product(gx_oper *op, const gx_mat *A, bool is_adjoint, const void *x, int64_t cols,
+                       void *y)
+{
+    int64_t rows = is_adjoint ? op->n : op->m;
+    if (gx_ok(op->run)) {
+        op->apply(op, is_adjoint, x, cols, y);
+    }
+    if (gx_ok(op->run) && !isfinite(gx_small_norm(op->dtype, y, gx_max(1, rows), rows, cols))) {
+        refuse_values(op->run, A, op->dtype);
+    }
+    return gx_ok(op->run) ? GX_OK : op->run->err.code;
+}
+
+/* ---- vectors --------------------------------------------------------------------------------- */
+
+/* Columns pick[0 ..] of X (b rows of doubles) as dtype. */
+static void *picked(gx_run *run, gx_dtype dtype, int64_t b, const void *X, const int64_t *pick,
+                    int64_t count)
+{
+    gx_dtype wide = gx_kry_wide(dtype);
+    void *out = NULL;
+    gx_dense_alloc(run, dtype, b * count, "singular vectors", &out);
+    for (int64_t j = 0; j < count && gx_ok(run); j++) {
+        gx_convert(wide, gx_at(X, wide, b, 0, pick[j]), b, dtype, gx_at(out, dtype, b, 0, j), b, b,
+                   1);
+    }
+    return out;
+}
+
+gx_code gx_svd_give_vectors(gx_run *run, gx_svd_result *r, int64_t b, const void *P, const void *X,
+                            const void *Q, const void *W, const int64_t *pick)
+{
+    if (!gx_ok(run) || r->u == NULL || r->count == 0) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    gx_trans adjoint = gx_dtype_is_complex(r->dtype) ? GX_CONJ_TRANS : GX_TRANS;
+    void *x = picked(run, r->dtype, b, X, pick, r->count);
+    void *w = picked(run, r->dtype, b, W, pick, r->count);
+    gx_kry_gemm(run, r->dtype, GX_NO_TRANS, GX_NO_TRANS, r->m, r->count, b, 1, P, r->m, x, b, 0,
+                r->u, r->m);
+    gx_kry_gemm(run, r->dtype, adjoint, adjoint, r->count, r->n, b, 1, w, b, Q, r->n, 0, r->vt,
+                r->count);
+    gx_mem_free(run->ctx->mem, x);
+    gx_mem_free(run->ctx->mem, w);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+/* ---- residuals ------------------------------------------------------------------------------- */
+
+/* ||y - sigma x|| of count columns into out, where it is larger than what is there. */
+static void take_residuals(const gx_svd_result *r, int64_t rows, void *y, const void *x)
+{
+    gx_dtype dtype = r->dtype;
+    int64_t parts = gx_dtype_is_complex(dtype) ? 2 : 1;
+    for (int64_t j = 0; j < r->count; j++) {
+        void *column = gx_at(y, dtype, rows, 0, j);
+        const void *other = gx_at(x, dtype, rows, 0, j);
+        for (int64_t i = 0; i < parts * rows; i++) {
+            if (gx_dtype_is_double(dtype)) {
+                ((double *)column)[i] -= r->sigma[j] * ((const double *)other)[i];
+            } else {
+                float *at = (float *)column + i;
+                *at = (float)((double)*at - r->sigma[j] * (double)((const float *)other)[i]);
+            }
+        }
+        double norm = gx_small_norm(dtype, column, gx_max(1, rows), rows, 1);
+        r->residuals[j] = fmax(r->residuals[j], norm);
+    }
+}
+
+gx_code gx_svd_find_residuals(gx_oper *op, const gx_mat *A, gx_svd_result *r)
+{
+    gx_run *run = op->run;
+    void *residuals = NULL, *v = NULL, *y = NULL;
+    gx_dense_alloc(run, GX_F64, r->count, "residuals", &residuals);
+    gx_dense_alloc(run, r->dtype, r->n * r->count, "residuals", &v);
+    gx_dense_alloc(run, r->dtype, gx_max(r->m, r->n) * r->count, "residuals", &y);
+    r->residuals = residuals;
+    for (int64_t j = 0; j < r->count && gx_ok(run); j++) {
+        void *to = gx_at(v, r->dtype, r->n, 0, j);
+        r->residuals[j] = 0;
+        for (int64_t i = 0; i < r->n; i++) {
+            memcpy(gx_at(to, r->dtype, 1, i, 0), gx_at(r->vt, r->dtype, r->vt_rows, j, i),
+                   gx_dtype_bytes(r->dtype));
+        }
+    }
+    if (gx_ok(run) && gx_dtype_is_complex(r->dtype) && r->count > 0) {
+        gx_args args = {.m = r->n, .n = r->count, .a = v, .lda = r->n, .c = v, .ldc = r->n};
+        gx_dense_call(run, GX_CONJ, r->dtype, &args);
+    }
+    if (r->count > 0 && gx_svd_product(op, A, false, v, r->count, y) == GX_OK) {
+        take_residuals(r, r->m, y, r->u);
+    }
+    if (r->count > 0 && gx_svd_product(op, A, true, r->u, r->count, y) == GX_OK) {
+        take_residuals(r, r->n, y, v);
+    }
+    gx_mem_free(run->ctx->mem, v);
+    gx_mem_free(run->ctx->mem, y);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+/* ---- the entry ------------------------------------------------------------------------------- */
+
+static gx_code check(gx_run *run, const gx_svd_args *args)
+{
+    int64_t n = gx_min(args->A->rows, args->A->cols), least = gx_min(n, 2 * args->k + 1);
+    bool is_random = args->method == GX_SVD_RANDOMIZED;
+    if (args->ncv != 0 && !is_random && (args->ncv < least || args->ncv > n)) {
+        return gx_run_failf(run, GX_ARG, "ncv must be from %lld to %lld for k = %lld, not %lld",
+                            (long long)least, (long long)n, (long long)args->k,
+                            (long long)args->ncv);
+    }
+    if (args->block > BLOCK_MOST && !is_random) {
+        return gx_run_failf(run, GX_ARG, "block must be from 1 to %d, not %lld", BLOCK_MOST,
+                            (long long)args->block);
+    }
+    return GX_OK;
+}
+
+static gx_code refuse_bytes(gx_run *run, const gx_svd_args *args)
+{
+    gx_svd_sizes sizes;
+    gx_svd_choose_sizes(args, &sizes);
+    bool is_random = args->method == GX_SVD_RANDOMIZED;
+    char what[80];
+    snprintf(what, sizeof what, "%lld singular values with a basis of %lld", (long long)args->k,
+             (long long)(is_random ? sizes.width : sizes.ncv));
+    return gx_dense_fits(run, gx_svd_iterative_bytes(run, args), what, args->A,
+                         is_random ? "ask for fewer, or raise it with "
+                                     "gx_config('memory_limit', ...)"
+                                   : "ask for fewer or a smaller ncv, or raise it with "
+                                     "gx_config('memory_limit', ...)");
+}
+
+/*
+** A basis that nobody asked for gets smaller until it fits, which costs passes; not in
+** deterministic mode, where the bits would depend on the budget.
+*/
+static void fit_basis(gx_run *run, gx_svd_args *args, size_t keep_bytes)
+{
+    bool is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
+    if (args->ncv != 0 || args->method == GX_SVD_RANDOMIZED || is_fixed) {
+        return;
+    }
+    gx_svd_sizes sizes;
+    gx_svd_choose_sizes(args, &sizes);
+    int64_t n = gx_min(args->A->rows, args->A->cols);
+    int64_t least = gx_min(sizes.ncv, gx_min(n, 2 * args->k + 2 * sizes.block));
+    while (sizes.ncv > least &&
+           gx_svd_iterative_bytes(run, args) + keep_bytes > gx_mem_available(run->ctx->mem)) {
+        sizes.ncv = gx_max(least, sizes.ncv / 4 * 3);
+        args->ncv = sizes.ncv;
+    }
+}
+
+gx_code gx_svd_check_sizes(gx_run *run, gx_svd_args *args, size_t keep_bytes)
+{
+    if (!gx_ok(run) || check(run, args) != GX_OK) {
+        return run->err.code;
+    }
+    fit_basis(run, args, keep_bytes);
+    return refuse_bytes(run, args);
+}
+
+gx_code gx_svd_iterative(gx_run *run, const gx_svd_args *asked, gx_svd_result *result)
+{
+    const gx_mat *A = asked->A;
+    gx_svd_args fitted = *asked, *args = &fitted;
+    if (gx_svd_check_sizes(run, args, 0) != GX_OK) {
+        return run->err.code;
+    }
+    bool is_random = args->method == GX_SVD_RANDOMIZED;
+    bool is_hermitian = A->rows == A->cols && (A->properties & GX_PROP_HERMITIAN) != 0;
+    gx_oper op;
+    if (gx_oper_begin(run, A, A->dtype, is_hermitian, gx_svd_work_bytes(run, args), &op) == GX_OK) {
+        if (is_random) {
+            gx_svd_randomized(run, &op, args, result);
+        } else {
+            gx_svd_krylov(run, &op, args, result);
+            gx_passes_note_svd(run, args, result->passes);
+        }
+    }
+    if (gx_ok(run) && args->wants_residuals) {
+        gx_svd_find_residuals(&op, A, result);
+    }
+    result->passes = op.passes;
+    gx_oper_end(&op);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}

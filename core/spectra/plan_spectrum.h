@@ -1,0 +1,34 @@
+/*
+** What gx_alg_eig() and gx_alg_svd() would do, for gx_plan (plan_eig.c, plan_svd.c).
+*/
+#ifndef GX_PLAN_SPECTRUM_H
+#define GX_PLAN_SPECTRUM_H
+
+#include "../exec/prog.h"
+#include "krylov.h"
+#include "krylov_rehearsal.h"
+
+/* Where the run is planning for: the host, or run->target. */
+typedef struct gx_spectrum_plan {
+    const char *driver; /* NULL: it cannot be done there                           */
+    gx_foretold told;   /* passes over A; dense: 1                                 */
+    int64_t ncv, block; /* 0: dense                                                */
+    gx_oper_plan oper;  /* not dense                                               */
+    gx_cost cost;       /* what is written is the caller's to say                  */
+    bool is_faster;     /* run->target would be chosen                             */
+} gx_spectrum_plan;
+
+gx_code gx_plan_eig(gx_run *run, const gx_eig_args *args, gx_spectrum_plan *plan);
+gx_code gx_plan_svd(gx_run *run, const gx_svd_args *args, gx_spectrum_plan *plan);
+
+/*
+** For both: the cost of plan->told's passes over A (plan_eig.c).  A pass is as fast as memory, or
+** as the flops where they take longer.
+*/
+void gx_plan_passes(gx_run *run, const gx_mat *A, gx_spectrum_plan *plan);
+
+/* And of one dense call, on A as it is (plan_eig.c). */
+void gx_plan_dense(gx_run *run, const gx_mat *A, gx_kernel_id kernel, const gx_args *call,
+                   gx_spectrum_plan *plan);
+
+#endif

@@ -1,0 +1,367 @@
+/*
+** The matrix store: catalog and tiles in ordinary tables of an ordinary SQLite database.
+**
+** All SQL text of gx lives in core/store*.c; this header shows none of SQLite but its handle's
+** name.
+**
+** Tables (one set per schema: main, temp, attached; made on first store, sql/schema.sql comments
+** each column):
+**
+**   gx        the catalog virtual table (ext/vtab_catalog.c), which owns the next three as shadow
+**             tables; not in temp, where it would hide main's in queries that say just gx
+**   gx_meta   one row a matrix; name is NULL while the matrix is being written
+**   gx_tile   id = matrix id << 32 | tile number, data = the tile's elements
+**   gx_state  key/value: format version, next matrix id, next generation
+**
+** Tile number = tile column * tiles per column + tile row (column-major, like the elements).  A
+** tile holds its elements column-major, little-endian; edge tiles hold just what they need (leading
+** dimension = the tile's own number of rows).  docs/format.md is the contract.
+**
+** Matrix ids and generations are never used twice in one database file, so (id, generation) names
+** one state of one matrix for ever.
+*/
+#ifndef GX_STORE_H
+#define GX_STORE_H
+
+#include "../base/err.h"
+#include "../base/mem.h"
+#include "../base/stats.h"
+#include "../base/types.h"
+
+struct sqlite3;
+typedef struct gx_store gx_store;
+
+enum {
+    GX_NAME_MAX = 255,    /* bytes of a matrix name or schema name, without NUL */
+    GX_FORMAT_VERSION = 1 /* gx_state 'format'; newer ones are refused in words */
+};
+
+/* One catalog row. */
+typedef struct gx_meta {
+    char schema[GX_NAME_MAX + 1]; /* "main", "temp", or an attached database's name */
+    char name[GX_NAME_MAX + 1];   /* without schema; "" while being written         */
+    int64_t id;                   /* 1 .. 2^31-1                                    */
+    int64_t rows, cols;           /* elements                                       */
+    gx_dtype dtype;
+    int64_t tile_rows, tile_cols; /* elements of a full tile, >= 1                  */
+    uint32_t properties;          /* GX_PROP_ bits                                  */
+    int64_t generation;           /* changes with every write                       */
+} gx_meta;
+
+/* Tiles of a matrix.  A matrix with 0 rows or 0 columns has none. */
+static inline int64_t gx_meta_row_tiles(const gx_meta *meta)
+{
+    return meta->cols == 0 ? 0 : gx_ceil_div(meta->rows, meta->tile_rows);
+}
+
+static inline int64_t gx_meta_col_tiles(const gx_meta *meta)
+{
+    return meta->rows == 0 ? 0 : gx_ceil_div(meta->cols, meta->tile_cols);
+}
+
+/* Rows in tile row ti, columns in tile column tj: the edge ones hold fewer. */
+static inline int64_t gx_meta_tile_height(const gx_meta *meta, int64_t ti)
+{
+    return gx_min(meta->tile_rows, meta->rows - ti * meta->tile_rows);
+}
+
+static inline int64_t gx_meta_tile_width(const gx_meta *meta, int64_t tj)
+{
+    return gx_min(meta->tile_cols, meta->cols - tj * meta->tile_cols);
+}
+
+/*
+** The tile shape for a new matrix: about 8 MiB (never more than max_tile_bytes), square for square
+** matrices, taller for narrow ones (1 000 000 x 64 f64 -> 16384 x 64), multiples of 64 where the
+** matrix is larger than that, at least 1 x 1, never larger than the matrix (min 1), and never more
+** than 2^32 - 1 tiles (then tiles grow; GX_TOOBIG when they cannot).
+*/
+gx_code gx_tile_shape(int64_t rows, int64_t cols, gx_dtype dtype, size_t max_tile_bytes,
+                      int64_t *tile_rows, int64_t *tile_cols, gx_err *err);
+
+/* ---- the connection -------------------------------------------------------------------------- */
+
+/* db is borrowed and must outlive the store.  *store is NULL on failure. */
+gx_code gx_store_open(struct sqlite3 *db, gx_mem *mem, gx_store **store, gx_err *err);
+void gx_store_close(gx_store *store); /* NULL is a no-op */
+
+/* Whether a connection has an SQL function of that name; GX_UNKNOWN where it may not be asked. */
+typedef enum gx_presence { GX_ABSENT, GX_PRESENT, GX_UNKNOWN } gx_presence;
+gx_presence gx_store_has_function(struct sqlite3 *db, const char *name);
+
+/*
+** End of a SQL call: finalize cached statements, release the read pin.  Must be called after any
+** use of the store, on success and failure, so that sqlite3_close() finds nothing open.
+*/
+void gx_store_release(gx_store *store);
+
+/*
+** Begin of a SQL call while a cursor keeps what earlier calls have found: the matrices they
+** computed from are not this one's, and a ROLLBACK may have undone the making of the tables.
+*/
+void gx_store_renew(gx_store *store);
+
+/*
+** Where the store counts what it reads and writes (bytes, tiles, time; helpers' reads too); NULL:
+** nowhere.  Consecutive reads or patches of one tile by one reader count as one tile.
+*/
+void gx_store_set_stats(gx_store *store, gx_stats *stats);
+
+/*
+** Cells that are set but not yet in their tiles (ext/cells_write.c): flush(arg) puts them there.
+** The store calls it first thing in gx_store_find, gx_store_lookup, gx_store_resolve and
+** gx_store_begin, so that nobody reads, replaces or drops a matrix before them; its failure is
+** theirs.  Not called again while it runs (it uses the store itself).
+*/
+void gx_store_set_flush(gx_store *store, gx_code (*flush)(void *arg, gx_err *err), void *arg);
+
+/* Polls sqlite3_interrupt(); cheap; caller's thread. */
+bool gx_store_is_interrupted(gx_store *store);
+
+int64_t gx_store_length_limit(gx_store *store); /* SQLITE_LIMIT_LENGTH, bytes */
+
+/* What a pragma of the schema tells, as text; pragma is one of gx's own words. */
+gx_code gx_store_pragma(struct sqlite3 *db, const char *schema, const char *pragma, char text[64],
+                        gx_err *err);
+
+/* Tile bytes of new matrices, from the setting 'tile_bytes'; 8 MiB before the first call. */
+void gx_store_set_tile_bytes(gx_store *store, size_t bytes);
+
+size_t gx_store_max_tile_bytes(gx_store *store); /* default tile bytes within the length limit */
+
+/* Bytes of a page of the schema's file, for estimates; 4096 where SQLite does not say. */
+size_t gx_store_page_bytes(gx_store *store, const char *schema);
+
+/*
+** Call a SQL function of the application: "SELECT fn(?1, ?2, ?3)" with (label, fraction, seconds);
+** for progress.  Non-zero result = stop with GX_INTERRUPT.
+*/
+gx_code gx_store_call_progress(gx_store *store, const char *fn, const char *label, double fraction,
+                               double seconds, gx_err *err);
+
+/* ---- the catalog ----------------------------------------------------------------------------- */
+
+/*
+** Find a matrix by "name" or "schema.name" (temp, main, then attached in order, when unqualified;
+** a dotted name whose head is no schema is looked up whole).  GX_ARG "no matrix named 'X'" when
+** absent; GX_CORRUPT when the row cannot be (negative sizes, unknown dtype, tile shape < 1, ...).
+** Validates every field.  Also opens the read pin on that schema: the connection keeps one read
+** transaction until gx_store_release(), so the matrix cannot change under the call.
+*/
+gx_code gx_store_find(gx_store *store, const char *name, gx_meta *meta, gx_err *err);
+
+/* Fail with "no matrix named 'X'" and, where it can be guessed, what was meant. */
+gx_code gx_store_missing(gx_store *store, const char *name, gx_err *err);
+
+/* As find, but absence is *found = false and GX_OK. */
+gx_code gx_store_lookup(gx_store *store, const char *name, gx_meta *meta, bool *found, gx_err *err);
+
+/*
+** As lookup, for dropping and replacing: the row may be damaged, and of meta only schema, name and
+** id are set.
+*/
+gx_code gx_store_locate(gx_store *store, const char *name, gx_meta *meta, bool *found, gx_err *err);
+
+/*
+** The visible matrices of a schema by name, or the one named so: fn(arg, meta) for each, until it
+** returns false.  For showing: the fields are as the row has them, nothing is validated.
+*/
+gx_code gx_store_list(gx_store *store, const char *schema, const char *name,
+                      bool (*fn)(void *arg, const gx_meta *meta), void *arg, gx_err *err);
+
+/* fn(arg, schema) for main, temp, and the attached databases in order, until it returns true. */
+gx_code gx_store_each_schema(gx_store *store, bool (*fn)(void *arg, const char *schema), void *arg,
+                             gx_err *err);
+
+/*
+** "schema.bare" into its parts, schema as the connection spells it; where nothing before a dot is a
+** schema, schema is "" and bare the whole text.
+*/
+gx_code gx_store_split(gx_store *store, const char *text, char schema[GX_NAME_MAX + 1],
+                       const char **bare, gx_err *err);
+
+/* After the catalog's module is registered: protect the shadow tables of files that are open. */
+void gx_store_mark_shadows(struct sqlite3 *db);
+
+/* For the catalog's xCreate and xDestroy: the tables of sql/schema.sql.  No-op where they exist. */
+gx_code gx_store_make_tables(gx_store *store, const char *schema, gx_err *err);
+gx_code gx_store_drop_tables(gx_store *store, const char *schema, gx_err *err);
+
+/*
+** Split a destination name into schema and bare name; "main" when unqualified.  Refuses, in words:
+** empty names, longer than GX_NAME_MAX, starting with '[' or '{', an unknown schema.
+*/
+gx_code gx_store_resolve(gx_store *store, const char *text, char schema[GX_NAME_MAX + 1],
+                         char name[GX_NAME_MAX + 1], gx_err *err);
+
+/* ---- writing: begin, create, write tiles, publish, end --------------------------------------- */
+
+/*
+** Begin a storing call on a schema: makes the tables when missing, takes the write lock (so a
+** read-only database, a busy one, a full disk fail here, before anything is computed), opens a
+** SAVEPOINT.  Inside a statement that is itself writing SQLite refuses the savepoint: then the
+** store remembers what it creates and gx_store_end(false) removes it.  Calls nest (inner pairs are
+** counted).
+*/
+gx_code gx_store_begin(gx_store *store, const char *schema, gx_err *err);
+
+/*
+** commit:  RELEASE; !commit: roll back everything since begin.  err may already hold the failure
+** that is the reason; then it stays, and its code is returned.
+*/
+gx_code gx_store_end(gx_store *store, bool commit, gx_err *err);
+
+/*
+** A new, still invisible matrix.  In: meta->schema, rows, cols, dtype, properties, and tile_rows,
+** tile_cols (0: gx_tile_shape chooses).  OUT: id, generation, tile shape.
+*/
+gx_code gx_store_create(gx_store *store, gx_meta *meta, gx_err *err);
+
+/*
+** Write one whole tile (insert, or replace when it exists).  data: the tile's elements, contiguous,
+** exactly gx_meta_tile_height x gx_meta_tile_width; read before the call returns.
+** Fastest in ascending tile order.
+*/
+gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, const void *data,
+                            gx_err *err);
+
+/*
+** Write bytes inside an existing tile (incremental blob I/O).  offset, bytes within the tile.  In a
+** storing call; or anywhere in a transaction that has stored in the schema before and so holds the
+** write lock, followed by gx_store_close_patches().
+*/
+gx_code gx_store_patch_tile(gx_store *store, const gx_meta *meta, int64_t tile, size_t offset,
+                            size_t bytes, const void *data, gx_err *err);
+
+/* A patched tile's handle stays open for the next patch, and would keep a COMMIT from running. */
+void gx_store_close_patches(gx_store *store);
+
+/*
+** Make the matrix visible as name.  An existing one of that name: dropped when replace, else GX_ARG
+** "matrix 'X' already exists (use '{"replace":true}')".
+*/
+gx_code gx_store_publish(gx_store *store, gx_meta *meta, const char *name, bool replace,
+                         gx_err *err);
+
+/* Refuse early, with the same text as publish, when name exists and replace is not set. */
+gx_code gx_store_check_free(gx_store *store, const char *schema, const char *name, bool replace,
+                            gx_err *err);
+
+/*
+** A new generation after cells were written; properties as given; auxiliary data is gone with the
+** bits that speak of it.  Updates meta.
+*/
+gx_code gx_store_touch(gx_store *store, gx_meta *meta, uint32_t properties, gx_err *err);
+
+/*
+** Auxiliary data of a matrix (aux_data.h): a blob in its catalog row, kept by renaming, gone
+** with the matrix, and lost with the properties that speak of it when cells are written.
+**
+** read   *data: bytes of it, of the store's governor, the caller's to free; NULL and 0 where there
+**        is none.
+** write  In a storing call, before publish.  The column is made where the tables were made by a gx
+**        that had none.
+** allows Refuse early, GX_TOOBIG, what SQLite's length limit would.
+*/
+gx_code gx_store_read_aux(gx_store *store, const gx_meta *meta, void **data, size_t *bytes,
+                          gx_err *err);
+gx_code gx_store_write_aux(gx_store *store, const gx_meta *meta, const void *data, size_t bytes,
+                           gx_err *err);
+gx_code gx_store_allows_aux(gx_store *store, size_t bytes, gx_err *err);
+
+gx_code gx_store_drop(gx_store *store, const gx_meta *meta, gx_err *err);
+
+/* name: bare, or with the matrix's own schema.  GX_ARG when it is taken. */
+gx_code gx_store_rename(gx_store *store, gx_meta *meta, const char *name, gx_err *err);
+
+/*
+** Verify a matrix: catalog row, every tile present with its exact length, no tile too many.
+** Problems are appended to report as lines through fn; returns GX_OK when the check itself could
+** run.
+*/
+typedef void (*gx_store_report)(void *arg, const char *line);
+gx_code gx_store_check(gx_store *store, const gx_meta *meta, gx_store_report fn, void *arg,
+                       gx_err *err);
+
+/* All matrices of a schema, tiles and rows that belong to none, and the counters. */
+gx_code gx_store_check_schema(gx_store *store, const char *schema, gx_store_report fn, void *arg,
+                              gx_err *err);
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/*
+** A reader: one connection's way to tiles.  gx_reader_own() reads through the caller's connection
+** (only on the caller's thread); gx_reader_open() opens a second, read-only connection to the same
+** file for a helper thread.
+*/
+typedef struct gx_reader gx_reader;
+
+gx_code gx_reader_own(gx_store *store, gx_reader **reader, gx_err *err);
+
+/*
+** Why helpers cannot serve this schema, as a static text for gx_stats ("in-memory database",
+** "single-threaded SQLite", "exclusive locking mode", ...), or NULL when they may.
+*/
+const char *gx_reader_refusal(gx_store *store, const char *schema);
+
+/* Called on the caller's thread.  GX_UNSUPPORTED with the reason where it cannot be. */
+gx_code gx_reader_open(gx_store *store, const char *schema, gx_reader **reader, gx_err *err);
+
+/*
+** Begin the helper's read transaction and compare (id, generation, shape) of the count metas with
+** what it sees: GX_UNSUPPORTED when they differ or the database is locked.  No-op on an own reader.
+*/
+gx_code gx_reader_begin(gx_reader *reader, const gx_meta *const *metas, int count, gx_err *err);
+void gx_reader_end(gx_reader *reader); /* ends the read transaction: the writer may spill, commit */
+void gx_reader_close(gx_reader *reader);
+
+/*
+** Read bytes [offset, offset + bytes) of one tile into dst.  A missing tile, or one whose length is
+** not the expected one, is GX_CORRUPT naming matrix and tile.  Reopens one blob handle from call to
+** call.  One thread at a time per reader.
+*/
+gx_code gx_reader_read(gx_reader *reader, const gx_meta *meta, int64_t tile, size_t offset,
+                       size_t bytes, void *dst, gx_err *err);
+
+/* After begin: true when a writer of the schema cannot spill or commit while this helper reads. */
+bool gx_reader_excludes_writer(const gx_reader *reader);
+
+/*
+** Give an empty database the page size, journal mode and synchronous of another connection's main
+** one, where that has a file.  What cannot be set stays as it is.
+*/
+void gx_store_imitate(struct sqlite3 *from, struct sqlite3 *to);
+
+/* Is the schema's file in WAL mode?  Seen by its log: asking SQLite counts as writing. */
+bool gx_store_is_wal(gx_store *store, const char *schema);
+
+/* Where what is stored next goes. */
+typedef struct gx_space {
+    bool is_file;      /* false: in memory, or a temporary file                 */
+    bool has_log;      /* WAL mode                                              */
+    double log_bytes;  /* how long the log is: as long as the longest commit    */
+    double free_bytes; /* pages of the database that others have left           */
+} gx_space;
+
+/* What is known of it; nothing is read but the head of the file. */
+void gx_store_space(gx_store *store, const char *schema, gx_space *space);
+
+/* Does what the call stores go to a disk when it ends?  Not while a transaction is open. */
+bool gx_store_commits(const gx_store *store);
+
+/*
+** Which database a schema is and the state of it that others have committed: two equal stamps and
+** an equal (id, generation) mean the same matrix with the same elements.  0: that cannot be said (a
+** database without a file, an open transaction of the application).  Caller's thread.
+*/
+uint64_t gx_store_stamp(gx_store *store, const char *schema);
+
+/*
+** Wait for the disk now for what SQLite has written to the schema's file so far, so that the commit
+** need not: for a writer that has nothing better to do while others compute.  Nothing where
+** `synchronous` is off and in temp and in-memory databases; in WAL mode the file has nothing new.
+** GX_IO, GX_FULL: the disk refused, and the call must fail, because it may say so only once.
+*/
+gx_code gx_store_settle(gx_store *store, const char *schema, gx_err *err);
+
+#endif
