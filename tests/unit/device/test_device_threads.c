@@ -6,7 +6,7 @@
 ** ROUNDS times, while the others do the same.
 **   1. every result is the CPU's; every product was computed on the device
 **   2. a context that ends in the middle of it: the results are right, and nothing waits for ever
-** gx_cuda.so lies beside this program, the stand-ins in ../../mock/lib (Makefile).
+** gx_cuda.so lies beside this program, the stand-ins in ../../../mock/lib (Makefile).
 */
 #include "../../../ext/gx.h"
 
@@ -106,7 +106,7 @@ static int prepare(void **state)
     ssize_t length = readlink("/proc/self/exe", folder, sizeof folder - 1);
     folder[length < 0 ? 0 : length] = '\0';
     dirname(folder);
-    snprintf(path, sizeof path, "%s/../../mock", folder);
+    snprintf(path, sizeof path, "%s/../../../mock", folder);
     setenv("CUDA_PATH", path, 1);
     setenv("MOCK_MEMORY", "1073741824", 1);
     snprintf(database, sizeof database, "/tmp/gx-device-threads-%d.db", (int)getpid());
@@ -139,7 +139,7 @@ static void lost(void **state)
 {
     (void)state;
     char path[PATH_MAX + 64];
-    snprintf(path, sizeof path, "%s/../../mock/lib/libcudart.so.13", folder);
+    snprintf(path, sizeof path, "%s/../../../mock/lib/libcudart.so.13", folder);
     void *library = dlopen(path, RTLD_NOW);
     assert_non_null(library);
     void *symbol = dlsym(library, "mock_order");
