@@ -38,7 +38,7 @@ static size_t room_for_blocks(const gx_mat *A)
     return bytes / 4;
 }
 
-/* ---- determinant ----------------------------------------------------------------------------- */
+// Determinant -------------------------------------------------------------------------------------
 
 /* A product: z 2^power, z near 1 (or 0, or no number). */
 typedef struct product {
@@ -138,7 +138,7 @@ gx_code gx_alg_determinant(gx_run *run, const gx_mat *A, const gx_aux *aux, gx_d
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-/* ---- inverse --------------------------------------------------------------------------------- */
+// Inverse -----------------------------------------------------------------------------------------
 
 /* The reciprocals of the diagonal on the diagonal. */
 static void invert_diagonal(gx_run *run, const gx_mat *A, gx_sink *C)

@@ -52,7 +52,7 @@ static gx_code write_zeros(gx_run *run, gx_sink *X)
     return gx_copy_to_sink(run, &zero, X);
 }
 
-/* ---- a factored tall matrix ------------------------------------------------------------------ */
+// A factored tall matrix --------------------------------------------------------------------------
 
 /* T = Q R, rows x cols, rows >= cols, with Q to be applied. */
 typedef struct tall {
@@ -172,7 +172,7 @@ static gx_code tall_apply(tall *t, const gx_mat *X, gx_sink *Y)
     return gx_alg_qr_apply(t->run, &t->source, t->tau, t->source.cols, GX_NO_TRANS, X, Y);
 }
 
-/* ---- least squares --------------------------------------------------------------------------- */
+// Least squares -----------------------------------------------------------------------------------
 
 gx_code gx_lstsq_shape(const gx_lstsq_args *args, int64_t *rows, int64_t *cols, gx_dtype *dtype,
                        gx_err *err)
@@ -336,7 +336,7 @@ static gx_code pass_by_factor(problem *p, const gx_mat *F, const void *tau, gx_s
     return code_of(run);
 }
 
-/* ---- triangles that do not fit --------------------------------------------------------------- */
+// Triangles that do not fit -----------------------------------------------------------------------
 
 /* What the diagonal of R says of its condition, which is the best that can be had here. */
 static gx_code look_at_diagonal(problem *p, const gx_mat *F)
@@ -416,7 +416,7 @@ static gx_code solve_wide_stored(problem *p, tall *t)
     return code_of(run);
 }
 
-/* ---- least squares by cases ------------------------------------------------------------------ */
+// Least squares by cases --------------------------------------------------------------------------
 
 static gx_code solve_with_factor(problem *p, const gx_mat *F, const void *tau, gx_small_r *r)
 {
@@ -544,7 +544,7 @@ gx_code gx_alg_lstsq(gx_run *run, const gx_lstsq_args *args, gx_sink *X, gx_lsts
     return code_of(run);
 }
 
-/* ---- rank ------------------------------------------------------------------------------------ */
+// Rank --------------------------------------------------------------------------------------------
 
 /* R of a tall T in one pass, or by panels where three row blocks do not fit. */
 static gx_code triangle_of(gx_run *run, const gx_mat *T, gx_small_r *r)
@@ -595,7 +595,7 @@ gx_code gx_alg_rank(gx_run *run, const gx_mat *A, double tol, int64_t *rank)
     return code_of(run);
 }
 
-/* ---- pseudo-inverse -------------------------------------------------------------------------- */
+// Pseudo-inverse ----------------------------------------------------------------------------------
 
 /* Y = Q (R^+)^H, T's shape: the adjoint of T's pseudo-inverse. */
 static gx_code adjoint_inverse(gx_run *run, tall *t, double rcond, gx_sink *Y, int64_t *rank)

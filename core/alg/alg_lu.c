@@ -37,7 +37,7 @@
 static const gx_scalar ONE = {1, 0};
 static const gx_scalar MINUS_ONE = {-1, 0};
 
-/* ---- the program ----------------------------------------------------------------------------- */
+// The program -------------------------------------------------------------------------------------
 
 typedef struct lu {
     gx_prog *prog;
@@ -173,7 +173,7 @@ gx_prog *gx_lu_program(gx_run *run, const gx_mat *A, const gx_lu_plan *plan, gx_
     return x.prog;
 }
 
-/* ---- the driver ------------------------------------------------------------------------------ */
+// The driver --------------------------------------------------------------------------------------
 
 /* Pivots counted from row 0; the largest sum is the norm, unless one is no number. */
 static void finish(const gx_lu_plan *plan, const double *sums, gx_aux *aux)

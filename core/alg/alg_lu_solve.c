@@ -47,7 +47,7 @@ typedef struct solve {
     int64_t first, last; /* strips that are being solved */
 } solve;
 
-/* ---- the program ----------------------------------------------------------------------------- */
+// The program -------------------------------------------------------------------------------------
 
 static int64_t width_of(const solve *s, int64_t k)
 {
@@ -170,7 +170,7 @@ static void solve_strips(const solve *s)
     }
 }
 
-/* ---- how it is cut --------------------------------------------------------------------------- */
+// How it is cut -----------------------------------------------------------------------------------
 
 /* Calls of a program for so many strips. */
 static int64_t count_calls(const solve_plan *plan, int64_t strips)
@@ -276,7 +276,7 @@ static void make_plan(gx_run *run, const gx_mat *F, const gx_aux *aux, const gx_
     }
 }
 
-/* ---- the driver ------------------------------------------------------------------------------ */
+// The driver --------------------------------------------------------------------------------------
 
 static gx_code check(gx_run *run, const gx_mat *F, const gx_aux *aux, const gx_mat *B)
 {

@@ -49,7 +49,7 @@ gx_code gx_matmul_shape(const gx_matmul_args *args, int64_t *m, int64_t *n, gx_d
     return GX_OK;
 }
 
-/* ---- everything in memory -------------------------------------------------------------------- */
+// Everything in memory ----------------------------------------------------------------------------
 
 static bool is_in_memory(const gx_mat *X, gx_dtype dtype)
 {
@@ -88,7 +88,7 @@ static void multiply_values(gx_run *run, const gx_matmul_args *args, gx_sink *C)
                  (int64_t)gx_kernel_flops(GX_GEMM, C->dtype, &call));
 }
 
-/* ---- the program ----------------------------------------------------------------------------- */
+// The program -------------------------------------------------------------------------------------
 
 /* The parts of a product's program. */
 typedef struct product {

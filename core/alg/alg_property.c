@@ -25,7 +25,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- words and implications ------------------------------------------------------------------ */
+// Words and implications --------------------------------------------------------------------------
 
 static bool parse_word(const char *word, uint32_t *bit)
 {
@@ -115,7 +115,7 @@ uint32_t gx_properties_without(uint32_t bits, uint32_t gone, gx_dtype dtype, int
     return bits;
 }
 
-/* ---- the look -------------------------------------------------------------------------------- */
+// The look ----------------------------------------------------------------------------------------
 
 typedef struct look {
     gx_run *run;

@@ -103,7 +103,7 @@ static gx_code finish(gx_run *run, gx_prog *prog)
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-/* ---- factoring ------------------------------------------------------------------------------- */
+// Factoring ---------------------------------------------------------------------------------------
 
 /* Panel j: what the panels of its own group do to it, then its own reflectors. */
 static void factor_panel(const reflection *x, int64_t first, int64_t j)
@@ -203,7 +203,7 @@ gx_code gx_alg_qr(gx_run *run, const gx_mat *A, gx_sink *F, void *tau)
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-/* ---- applying -------------------------------------------------------------------------------- */
+// Applying ----------------------------------------------------------------------------------------
 
 /* Panel q to the panels [j0, j1) of C that it reaches: of a unit matrix, those from q on. */
 static void apply_to_group(const reflection *x, int64_t q, int64_t j0, int64_t j1, bool is_unit)
@@ -378,4 +378,26 @@ gx_code gx_alg_qr_r(gx_run *run, const gx_mat *F, gx_sink *R)
         }
     }
     return finish(run, prog);
+}
+
+// Intermediates -----------------------------------------------------------------------------------
+
+gx_code gx_qr_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
+                            int64_t tile_rows, int64_t tile_cols, size_t keep_bytes, gx_sink *sink)
+{
+    const size_t SLACK = 1 << 20;
+    size_t bytes = 0;
+    gx_matrix_bytes(rows, cols, dtype, &bytes);
+    return gx_sink_begin_scratch_tiles(run, rows, cols, dtype, bytes + keep_bytes + SLACK,
+                                       tile_rows, tile_cols, sink);
+}
+
+gx_code gx_qr_take_tau(gx_run *run, int64_t count, gx_dtype dtype, void **tau)
+{
+    gx_err err = {0};
+    size_t bytes = 0;
+    *tau = NULL;
+    gx_matrix_bytes(count, 1, dtype, &bytes);
+    gx_mem_alloc(run->ctx->mem, bytes, "scalars of reflectors", tau, &err);
+    return gx_run_fail(run, &err);
 }

@@ -13,31 +13,9 @@
 
 #include "../mat/simple.h"
 
-#include <string.h>
-
 static gx_code code_of(const gx_run *run)
 {
     return gx_ok(run) ? GX_OK : run->err.code;
-}
-
-gx_code gx_qr_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
-                            int64_t tile_rows, int64_t tile_cols, size_t keep_bytes, gx_sink *sink)
-{
-    const size_t SLACK = 1 << 20;
-    size_t bytes = 0;
-    gx_matrix_bytes(rows, cols, dtype, &bytes);
-    return gx_sink_begin_scratch_tiles(run, rows, cols, dtype, bytes + keep_bytes + SLACK,
-                                       tile_rows, tile_cols, sink);
-}
-
-gx_code gx_qr_take_tau(gx_run *run, int64_t count, gx_dtype dtype, void **tau)
-{
-    gx_err err = {0};
-    size_t bytes = 0;
-    *tau = NULL;
-    gx_matrix_bytes(count, 1, dtype, &bytes);
-    gx_mem_alloc(run->ctx->mem, bytes, "scalars of reflectors", tau, &err);
-    return gx_run_fail(run, &err);
 }
 
 gx_code gx_alg_qr_parts_of(gx_run *run, const gx_mat *F, const void *tau, gx_sink *Q, gx_sink *R)

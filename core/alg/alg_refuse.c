@@ -96,7 +96,7 @@ static gx_code fail_nonfinite(const gx_mat *A, int64_t i, int64_t j, gx_scalar x
     return gx_fail(err, GX_ARG, "%s[%lld,%lld] is %s", A->label, (long long)i, (long long)j, what);
 }
 
-/* ---- the diagonal ---------------------------------------------------------------------------- */
+// The diagonal ------------------------------------------------------------------------------------
 
 typedef gx_code (*look_fn)(const gx_mat *A, int64_t i, gx_scalar x, gx_err *err);
 
@@ -193,7 +193,7 @@ gx_code gx_alg_refuse_nonfinite_diagonal(gx_run *run, const gx_mat *A)
     return look_at_diagonal(run, A, refuse_nonfinite_pivot);
 }
 
-/* ---- finite ---------------------------------------------------------------------------------- */
+// Finite ------------------------------------------------------------------------------------------
 
 /* Of a piece, what lies on and below the matrix's diagonal. */
 static gx_code look_for_nonfinite(const window *w, gx_err *err)
@@ -241,7 +241,7 @@ void gx_alg_explain_nonfinite(gx_run *run, const gx_mat *A, int64_t order)
     }
 }
 
-/* ---- symmetric ------------------------------------------------------------------------------- */
+// Symmetric ---------------------------------------------------------------------------------------
 
 /* x: m x n at (i0, j0) of the lower triangle; y: n x m at (j0, i0). */
 static gx_code compare(const gx_mat *A, const gx_scalar *x, const gx_scalar *y, int64_t i0,

@@ -54,7 +54,7 @@ gx_code gx_solve_shape(const gx_solve_args *args, int64_t *n, int64_t *cols, gx_
     return GX_OK;
 }
 
-/* ---- one step -------------------------------------------------------------------------------- */
+// One step ----------------------------------------------------------------------------------------
 
 typedef struct refinement {
     gx_run *run;
@@ -154,7 +154,7 @@ static void correct(const refinement *s, const gx_sink *X, const gx_sink *R, gx_
     gx_sink_drop(&scaled);
 }
 
-/* ---- the loop -------------------------------------------------------------------------------- */
+// The loop ----------------------------------------------------------------------------------------
 
 /*
 ** From the first X on, at most so many steps; *X is replaced by the better one each time.
@@ -256,7 +256,7 @@ static bool solve_refined(gx_run *run, const gx_solve_args *args, gx_factor *fac
     return is_done;
 }
 
-/* ---- checking -------------------------------------------------------------------------------- */
+// Checking ----------------------------------------------------------------------------------------
 
 /* Flops of the factorisation and of the solves. */
 static double flops_of(const gx_factor *factor, int64_t cols)
@@ -291,7 +291,7 @@ static void check_solution(gx_run *run, const gx_solve_args *args, const gx_fact
     }
 }
 
-/* ---- solving --------------------------------------------------------------------------------- */
+// Solving -----------------------------------------------------------------------------------------
 
 static gx_dtype half_of(gx_dtype dtype)
 {

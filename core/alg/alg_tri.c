@@ -30,7 +30,7 @@ static bool is_zero(gx_scalar x, gx_dtype dtype)
     return x.re == 0 && (x.im == 0 || !gx_dtype_is_complex(dtype));
 }
 
-/* ---- sweeps ---------------------------------------------------------------------------------- */
+// Sweeps ------------------------------------------------------------------------------------------
 
 /*
 ** What the loops need to know of a sweep.  The triangle's side is cut where a block of A or of X
@@ -257,7 +257,7 @@ void gx_sweep_multiply(const gx_sweep *sweep, int64_t first, int64_t last)
     }
 }
 
-/* ---- drivers --------------------------------------------------------------------------------- */
+// Drivers -----------------------------------------------------------------------------------------
 
 gx_code gx_tri_shape(const gx_tri_args *args, gx_dtype *dtype, gx_err *err)
 {

@@ -166,7 +166,7 @@ gx_code gx_alg_tsqr(gx_run *run, const gx_tsqr_args *args, const gx_tsqr_plan *p
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-/* ---- Q X ------------------------------------------------------------------------------------- */
+// Q X ---------------------------------------------------------------------------------------------
 
 /* [C; Y_i] = Q_i [C; 0] for one block of columns; block 0 has no C beneath it any more. */
 static void expand(const tree *t, const gx_opnd *Y, int64_t i, int64_t j)

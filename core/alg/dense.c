@@ -33,7 +33,7 @@ gx_code gx_dense_alloc(gx_run *run, gx_dtype dtype, int64_t count, const char *w
     return gx_run_fail(run, &err);
 }
 
-/* ---- loading -------------------------------------------------------------------------------- */
+// Loading -----------------------------------------------------------------------------------------
 
 typedef struct loading {
     gx_run *run;
@@ -137,7 +137,7 @@ gx_code gx_dense_write(gx_run *run, gx_sink *sink, const void *src, int64_t ld)
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-/* ---- looking -------------------------------------------------------------------------------- */
+// Looking -----------------------------------------------------------------------------------------
 
 /* Index of the first part of a column that is not finite; count when all are. */
 static int64_t first_bad(bool is_double, const void *x, int64_t count)
@@ -273,7 +273,7 @@ gx_code gx_dense_check_sums(gx_run *run, const char *label, const char *what, gx
                               label, has_squares ? fabs(squares) : hypot(re, im));
 }
 
-/* ---- calling -------------------------------------------------------------------------------- */
+// Calling -----------------------------------------------------------------------------------------
 
 gx_code gx_dense_device(gx_run *run, const gx_backend **backend, gx_dev **dev)
 {

@@ -120,7 +120,7 @@ static void compare_numbers(checking *k, double x, double y, double scale)
     k->worst = isfinite(ratio) ? fmax(k->worst, ratio) : (double)INFINITY;
 }
 
-/* ---- Hermitian ------------------------------------------------------------------------------ */
+// Hermitian ---------------------------------------------------------------------------------------
 
 static double largest_value(const checking *k, gx_dtype dtype)
 {
@@ -200,7 +200,7 @@ static void check_hermitian_values(checking *k)
     compare_numbers(k, sqrt(squares), sqrt(square), sqrt(square));
 }
 
-/* ---- general -------------------------------------------------------------------------------- */
+// General -----------------------------------------------------------------------------------------
 
 static void check_trace(checking *k)
 {
@@ -252,7 +252,7 @@ static void check_general(checking *k)
     compare(k, k->wide, left, right, k->n, size * sqrt((double)(k->n * VECTORS)));
 }
 
-/* ---- singular values ------------------------------------------------------------------------ */
+// Singular values ---------------------------------------------------------------------------------
 
 static void check_svd(checking *k)
 {
@@ -280,7 +280,7 @@ static void check_singular_values(checking *k)
     compare_numbers(k, sum, size, size);
 }
 
-/* ---- the check ------------------------------------------------------------------------------ */
+// The check ---------------------------------------------------------------------------------------
 
 static void check_all(checking *k)
 {

@@ -106,7 +106,7 @@ static void measure(spectrum *s)
             : s->accel->backend->workspace(s->accel->dev, s->kernel, s->dtype, &args);
 }
 
-/* ---- whether -------------------------------------------------------------------------------- */
+// Whether -----------------------------------------------------------------------------------------
 
 static double host_seconds(const spectrum *s)
 {
@@ -186,7 +186,7 @@ double gx_dense_spectrum_seconds(gx_run *run, gx_kernel_id kernel, gx_dtype dtyp
     return fits ? device_seconds(&s) : 0;
 }
 
-/* ---- the call ------------------------------------------------------------------------------- */
+// The call ----------------------------------------------------------------------------------------
 
 static gx_code take_parts(spectrum *s, gx_err *err)
 {

@@ -30,7 +30,7 @@ enum { RESIDENT_ORDER = 1024 };
 /* Flops that are worth a team: about 0.1 ms on one core. */
 static const double WORTH_A_TEAM = 4e6;
 
-/* ---- choosing -------------------------------------------------------------------------------- */
+// Choosing ----------------------------------------------------------------------------------------
 
 gx_factor_kind gx_factor_choose(const gx_mat *A, const char **why)
 {
@@ -117,7 +117,7 @@ static gx_factor_kind look_at_value(const gx_mat *A)
     return looks_positive(A) ? GX_FACTOR_CHOLESKY : GX_FACTOR_LU;
 }
 
-/* ---- resident -------------------------------------------------------------------------------- */
+// Resident ----------------------------------------------------------------------------------------
 
 /* One kernel on whole matrices in memory.  info may be NULL. */
 static void call_kernel(gx_factor *f, gx_kernel_id kernel, const gx_args *args, int64_t *info)
@@ -248,7 +248,7 @@ static void factor_resident(gx_factor *f, const gx_mat *A, bool is_guess)
     }
 }
 
-/* ---- the diagonal ---------------------------------------------------------------------------- */
+// The diagonal ------------------------------------------------------------------------------------
 
 /* n numbers, whatever holds A. */
 static void read_diagonal(gx_factor *f, const gx_mat *A)
@@ -295,7 +295,7 @@ static void solve_diagonal(gx_factor *f, gx_trans trans, const gx_mat *B, gx_sin
     gx_sink_drop(&scratch);
 }
 
-/* ---- solving in memory ----------------------------------------------------------------------- */
+// Solving in memory -------------------------------------------------------------------------------
 
 static void substitute(gx_factor *f, gx_uplo uplo, gx_diag diag, gx_trans trans, void *x,
                        int64_t cols)
@@ -417,7 +417,7 @@ static void solve_resident(gx_factor *f, gx_trans trans, const gx_mat *B, gx_sin
     gx_mem_free(mem, panel);
 }
 
-/* ---- the calls ------------------------------------------------------------------------------- */
+// The calls ---------------------------------------------------------------------------------------
 
 /* In one buffer: values, which are there already, and what is about one tile. */
 static bool is_resident(const gx_factor *f, const gx_mat *A)

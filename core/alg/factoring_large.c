@@ -17,7 +17,7 @@
 
 static const gx_scalar ONE = {1, 0};
 
-/* ---- factoring ------------------------------------------------------------------------------- */
+// Factoring ---------------------------------------------------------------------------------------
 
 /* false: not positive definite. */
 static bool factor_cholesky(gx_factor *f, const gx_mat *A)
@@ -64,7 +64,7 @@ bool gx_factor_large_make(gx_factor *factor, const gx_mat *A)
     return is_factored;
 }
 
-/* ---- solving --------------------------------------------------------------------------------- */
+// Solving -----------------------------------------------------------------------------------------
 
 static void substitute(gx_factor *f, gx_uplo uplo, gx_trans trans, const gx_mat *B, gx_sink *X)
 {

@@ -76,7 +76,7 @@ typedef struct gx_cholesky_plan {
 void gx_plan_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, int64_t tile,
                       gx_cholesky_plan *plan);
 
-/* Its program (alg_chol.c); NULL when the run has failed.  Freed by the caller. */
+/* Its program (chol_program.c); NULL when the run has failed.  Freed by the caller. */
 gx_prog *gx_cholesky_program(gx_run *run, const gx_mat *A, gx_cholesky_plan *plan, gx_sink *F);
 
 /* How a triangular solve or product is cut: A n x n, X with `lines` right-hand sides. */

@@ -98,7 +98,7 @@ static int64_t some_lookahead(const gx_run *run)
     return gx_max(4, 2 * run->ctx->config.number[GX_SET_READERS]);
 }
 
-/* ---- Cholesky -------------------------------------------------------------------------------- */
+// Cholesky ----------------------------------------------------------------------------------------
 
 /* Blocks of the factor that are read again, if nothing survived from rectangle to rectangle. */
 static double blocks_again(int64_t grid, int64_t super_m, int64_t super_n)
@@ -193,7 +193,7 @@ void gx_plan_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, int64_t tile,
     }
 }
 
-/* ---- triangles ------------------------------------------------------------------------------- */
+// Triangles ---------------------------------------------------------------------------------------
 
 /* The largest divisor of length that is at most `most`. */
 static int64_t divisor(int64_t length, int64_t most)

@@ -88,7 +88,7 @@ static int64_t count_slots(gx_run *run, int64_t elements, int64_t calls, int64_t
     return available > other ? (int64_t)((available - other) / slot) : 0;
 }
 
-/* ---- panels ---------------------------------------------------------------------------------- */
+// Panels ------------------------------------------------------------------------------------------
 
 /* Multiples of 64 where there is more than that. */
 static int64_t round_width(int64_t width, int64_t cols)
@@ -193,7 +193,7 @@ void gx_plan_panel_tiles(gx_run *run, int64_t rows, int64_t cols, int64_t k, gx_
     *tile_rows = tile_height(run, rows, plan.width, dtype);
 }
 
-/* ---- TSQR ------------------------------------------------------------------------------------ */
+// TSQR --------------------------------------------------------------------------------------------
 
 /* Blocks that must stay in memory: R, the tops and strips of right-hand sides. */
 static int64_t resident_blocks(int64_t cols, int64_t extra_cols)

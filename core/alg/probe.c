@@ -31,7 +31,7 @@ static const double WORTH_A_THOUGHT = 1e9;
 
 static const gx_scalar ONE = {1, 0};
 
-/* ---- multiplying ----------------------------------------------------------------------------- */
+// Multiplying -------------------------------------------------------------------------------------
 
 /* One program Y = op(M) W. */
 typedef struct multiplication {
@@ -167,7 +167,7 @@ static void multiply(gx_run *run, const gx_mat *M, gx_probe_part part, gx_trans 
     gx_prog_free(p.prog);
 }
 
-/* ---- vectors --------------------------------------------------------------------------------- */
+// Vectors -----------------------------------------------------------------------------------------
 
 /* The columns of every product: some to compare, and as many signs to estimate a norm by. */
 enum { COLUMNS = 2 * GX_PROBE_VECTORS };
@@ -229,7 +229,7 @@ static gx_scalar times(gx_scalar a, gx_scalar b)
     return (gx_scalar){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
-/* ---- comparing ------------------------------------------------------------------------------- */
+// Comparing ---------------------------------------------------------------------------------------
 
 /* left = alpha right + beta more, right = M z with the norm of M in its latter columns. */
 typedef struct comparison {
@@ -344,7 +344,7 @@ static gx_trans adjoint(gx_dtype dtype)
     return gx_dtype_is_complex(dtype) ? GX_CONJ_TRANS : GX_TRANS;
 }
 
-/* ---- the probes ------------------------------------------------------------------------------ */
+// The probes --------------------------------------------------------------------------------------
 
 bool gx_probe_is_due(gx_run *run, gx_dtype dtype, double driver_flops, double driver_bytes,
                      double elements, double bytes)

@@ -165,7 +165,7 @@ gx_code gx_small_r_take(gx_run *run, const gx_mat *source, int64_t n, gx_dtype d
     return GX_OK;
 }
 
-/* ---- rank ------------------------------------------------------------------------------------ */
+// Rank --------------------------------------------------------------------------------------------
 
 /* c = the unit matrix, n x n. */
 static gx_code make_unit(gx_small_r *r, void *c)
@@ -297,7 +297,7 @@ gx_code gx_small_r_sigma(gx_small_r *r)
     return !gx_ok(r->run) ? r->run->err.code : r->n == 0 ? GX_OK : decompose(r, r->r, NULL, NULL);
 }
 
-/* ---- solving --------------------------------------------------------------------------------- */
+// Solving -----------------------------------------------------------------------------------------
 
 static gx_code multiply(gx_small_r *r, gx_trans trans, const void *a, const void *b, void *c,
                         int64_t p)
