@@ -9,16 +9,10 @@
 ** deterministic mode always, so that the bits do not depend on the budget, they are intermediates
 ** that the drivers make and solve with: krylov_factors.c.  A is read once, whatever number of
 ** blocks of vectors are solved for.
-**
-** Where a pivot of U is zero, or next to it, sigma is an eigenvalue to working precision, whose
-** 1 / (value - sigma) would drown all others: it is then moved by 1e-6 of the largest pivot (1e-4
-** in single precision), A is factorised once more, and values are computed from where sigma is.
-** Source: Ericsson and Ruhe, The spectral transformation Lanczos method, Math. Comp. 35 (1980).
 */
 #include "krylov_inverse.h"
 #include "../alg/dense.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -108,35 +102,6 @@ gx_code gx_oper_times_b(gx_oper *op, const void *x, int64_t cols, void *y)
     memcpy(y, x, (size_t)(op->n * cols) * gx_dtype_bytes(op->dtype));
     by_chol(op, GX_TRMM, adjoint_of(op->dtype), y, cols);
     return by_chol(op, GX_TRMM, GX_NO_TRANS, y, cols);
-}
-
-/* ---- where sigma is an eigenvalue ------------------------------------------------------------ */
-
-enum { ATTEMPTS = 3 };
-
-bool gx_oper_sigma_is_usable(gx_oper *op, int attempt, double smallest, double largest)
-{
-    bool is_double = gx_dtype_is_double(op->dtype);
-    double step = is_double ? 1e-6 : 1e-4; // of the largest pivot: far from eps, near to sigma
-    double eps = is_double ? DBL_EPSILON : (double)FLT_EPSILON;
-    double tiny = 4 * (is_double ? DBL_MIN : (double)FLT_MIN); // its reciprocal is finite
-    double rounding =
-        fmin((16 + (double)op->n) * eps, step / 16); // of pivots that ought to be zero
-    double least = attempt == 0 ? rounding * largest : attempt == 1 ? eps * largest : 0;
-    if (smallest > least) {
-        return true;
-    }
-    if (attempt + 1 == ATTEMPTS) {
-        gx_run_failf(op->run, GX_NUMERIC,
-                     "%s minus sigma times %s has no factorisation, sigma being %g: its pivots "
-                     "are from %.2g to %.2g",
-                     op->inner->A->label, op->has_b ? "b" : "the identity", op->sigma.re, smallest,
-                     largest);
-        return true;
-    }
-    double scale = largest > 0 ? largest : hypot(op->sigma.re, op->sigma.im);
-    op->sigma.re -= fmax(step * scale, tiny) * (attempt == 0 ? 1 : 1.7);
-    return false;
 }
 
 /* ---- factors in memory ----------------------------------------------------------------------- */
