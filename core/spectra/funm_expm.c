@@ -10,7 +10,7 @@
 ** Powers: by squaring, 2 n^3 flops for each bit and each bit that is set; negative ones of the
 ** inverse.
 */
-#include "funm.h"
+#include "funm_matrix.h"
 
 #include "../alg/dense.h"
 

@@ -14,7 +14,7 @@
 ** computed without the cancellation of t^(1/2^s) - 1 (Al-Mohy & Higham 2012).  Work: n^3 / 3
 ** complex multiply-adds for each root and approximant's solve.
 */
-#include "funm.h"
+#include "funm_matrix.h"
 
 #include "../alg/dense.h"
 
