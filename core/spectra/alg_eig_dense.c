@@ -19,7 +19,7 @@
 */
 #include "../alg/dense.h"
 #include "../alg/dense_device.h"
-#include "alg_eig.h"
+#include "spectrum_int.h"
 
 #include <math.h>
 #include <string.h>

@@ -29,7 +29,7 @@
 #include "../alg/alg_qr.h"
 #include "../alg/dense.h"
 #include "../alg/small_r.h"
-#include "alg_eig.h"
+#include "spectrum_int.h"
 
 #include <math.h>
 #include <string.h>

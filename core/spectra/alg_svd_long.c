@@ -19,7 +19,7 @@
 #include "../alg/alg_qr.h"
 #include "../alg/dense.h"
 #include "../alg/small_r.h"
-#include "alg_eig.h"
+#include "spectrum_int.h"
 
 #include <math.h>
 #include <string.h>
@@ -205,6 +205,21 @@ static void take_short_side(gx_svd_long *far, const parts *p, gx_svd_result *r)
 }
 
 /* ---- the driver ------------------------------------------------------------------------------ */
+
+bool gx_svd_long_is_due(gx_run *run, const gx_svd_args *args)
+{
+    bool is_plain = args->method == GX_SVD_AUTO || args->method == GX_SVD_DENSE;
+    if (!gx_ok(run) || !is_plain || args->k != 0 || args->is_smallest || args->wants_residuals ||
+        args->mode != GX_SVD_ECONOMY || !gx_svd_is_long(args->A)) {
+        return false;
+    }
+    gx_tsqr_plan plan;
+    bool is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
+    int64_t most = gx_max(args->A->rows, args->A->cols);
+    int64_t least = gx_min(args->A->rows, args->A->cols);
+    gx_plan_tsqr(run, most, least, least, args->A->dtype, &plan);
+    return plan.is_possible && (is_fixed || !gx_svd_dense_fits(run, args));
+}
 
 gx_code gx_svd_long_find(gx_run *run, const gx_svd_args *args, gx_svd_result *result,
                          gx_svd_long *far)

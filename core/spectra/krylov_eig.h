@@ -4,7 +4,7 @@
 #ifndef GX_KRYLOV_EIG_H
 #define GX_KRYLOV_EIG_H
 
-#include "alg_eig.h"
+#include "spectrum_int.h"
 #include "krylov.h"
 
 /* Steps of the random block that looks for missed values. */

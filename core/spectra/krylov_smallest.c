@@ -93,67 +93,18 @@ static void turn_round(gx_svd_result *r)
     }
 }
 
-static gx_code find_smallest(gx_run *run, inverse *s, const gx_svd_args *args,
-                             gx_svd_result *result)
-{
-    if (gx_svd_krylov(run, &s->op, args, result) == GX_OK) {
-        turn_round(result);
-        result->driver = "golub-kahan of the inverse";
-    }
-    return gx_ok(run) ? GX_OK : run->err.code;
-}
-
-gx_code gx_svd_smallest(gx_run *run, const gx_svd_args *asked, gx_svd_result *result)
+gx_code gx_svd_smallest(gx_run *run, const gx_svd_args *asked, gx_svd_result *result,
+                        bool *is_singular)
 {
     gx_svd_args args = *asked;
     inverse s;
     memset(&s, 0, sizeof s);
     args.method = GX_SVD_KRYLOV;
-    if (begin(run, &args, &s) == GX_OK) {
-        find_smallest(run, &s, &args, result);
+    *is_singular = begin(run, &args, &s) == GX_NUMERIC;
+    if (gx_ok(run) && gx_svd_krylov(run, &s.op, &args, result) == GX_OK) {
+        turn_round(result);
+        result->driver = "golub-kahan of the inverse";
     }
     gx_factor_clear(&s.factor);
-    return gx_ok(run) ? GX_OK : run->err.code;
-}
-
-/* Largest and smallest by iteration: *rcond. */
-static void iterate_ratio(gx_run *run, const gx_mat *A, double *rcond)
-{
-    double largest = 0;
-    gx_svd_args args = {.A = A, .mode = GX_SVD_VALUES, .k = 1, .method = GX_SVD_KRYLOV};
-    gx_svd_result r = {.mem = run->ctx->mem};
-    inverse s;
-    memset(&s, 0, sizeof s);
-    args.tol = gx_dtype_is_double(A->dtype) ? 1e-10 : 0;
-    if (gx_alg_singular_norm(run, A, false, &largest) == GX_OK && begin(run, &args, &s) == GX_OK) {
-        find_smallest(run, &s, &args, &r);
-    } else if (s.op.run != NULL) {
-        gx_factor_clear(&s.factor);
-        *rcond = gx_run_forgive(run, GX_NUMERIC) ? 0 : *rcond; // a pivot is exactly zero
-    }
-    if (gx_ok(run) && r.count > 0) {
-        *rcond = r.sigma[0] / largest;
-    }
-    gx_svd_clear(&r);
-    gx_factor_clear(&s.factor);
-}
-
-gx_code gx_alg_singular_ratio(gx_run *run, const gx_mat *A, double *rcond)
-{
-    int64_t count = gx_min(A->rows, A->cols);
-    gx_svd_args args = {.A = A, .mode = GX_SVD_VALUES};
-    *rcond = (double)INFINITY;
-    if (!gx_ok(run) || count == 0) {
-        return run->err.code;
-    }
-    if (A->rows == A->cols && !gx_svd_dense_fits(run, &args)) {
-        iterate_ratio(run, A, rcond);
-        return gx_ok(run) ? GX_OK : run->err.code;
-    }
-    gx_svd_result r;
-    if (gx_alg_svd(run, &args, &r) == GX_OK) {
-        *rcond = r.sigma[0] == 0 ? 0 : r.sigma[count - 1] / r.sigma[0];
-        gx_svd_clear(&r);
-    }
     return gx_ok(run) ? GX_OK : run->err.code;
 }

@@ -6,7 +6,7 @@
 #ifndef GX_KRYLOV_SVD_H
 #define GX_KRYLOV_SVD_H
 
-#include "alg_eig.h"
+#include "spectrum_int.h"
 #include "krylov.h"
 
 /*
@@ -29,18 +29,11 @@ size_t gx_svd_iterative_bytes(gx_run *run, const gx_svd_args *args);
 size_t gx_svd_work_bytes(gx_run *run, const gx_svd_args *args);
 
 /*
-** The k largest, by args->method.  args have been checked as for gx_svd_dense(); k in 1 .. min(m,
-** n), mode not FULL.  Refuses further: an ncv or block out of range, too little memory for the
-** bases, NaN and Inf (with a place).  GX_NUMERIC where not all converge, unless allows_partial; the
-** randomized driver does not iterate until anything converges.
-*/
-gx_code gx_svd_iterative(gx_run *run, const gx_svd_args *args, gx_svd_result *result);
-
-/*
 ** The k smallest of a square A, ascending: the largest of its inverse (krylov_smallest.c).
-** GX_NUMERIC: A is singular.
+** GX_NUMERIC: *is_singular, A has no inverse; else not all converged.
 */
-gx_code gx_svd_smallest(gx_run *run, const gx_svd_args *args, gx_svd_result *result);
+gx_code gx_svd_smallest(gx_run *run, const gx_svd_args *args, gx_svd_result *result,
+                        bool *is_singular);
 
 /*
 ** Refusals of ncv, block, and of too little memory for the bases, by args->method; sets ncv where
@@ -48,7 +41,12 @@ gx_code gx_svd_smallest(gx_run *run, const gx_svd_args *args, gx_svd_result *res
 */
 gx_code gx_svd_check_sizes(gx_run *run, gx_svd_args *args, size_t keep_bytes);
 
-/* The drivers, of an operator with args->A's shape; args->A is what messages name. */
+/*
+** The k largest, of an operator with args->A's shape; args->A is what messages name.  args have been
+** checked as for gx_svd_dense() and by gx_svd_check_sizes(); k in 1 .. min(m, n), mode not FULL.
+** Refuses further: NaN and Inf (with a place).  GX_NUMERIC where not all converge, unless
+** allows_partial; the randomized driver does not iterate until anything converges.
+*/
 gx_code gx_svd_krylov(gx_run *run, gx_oper *op, const gx_svd_args *args, gx_svd_result *result);
 gx_code gx_svd_randomized(gx_run *run, gx_oper *op, const gx_svd_args *args, gx_svd_result *result);
 

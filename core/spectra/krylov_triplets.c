@@ -11,7 +11,6 @@
 */
 #include "../alg/dense.h"
 #include "../alg/small_r.h"
-#include "krylov_rehearsal.h"
 #include "krylov_svd.h"
 
 #include <math.h>
@@ -297,30 +296,4 @@ gx_code gx_svd_check_sizes(gx_run *run, gx_svd_args *args, size_t keep_bytes)
     }
     fit_basis(run, args, keep_bytes);
     return refuse_bytes(run, args);
-}
-
-gx_code gx_svd_iterative(gx_run *run, const gx_svd_args *asked, gx_svd_result *result)
-{
-    const gx_mat *A = asked->A;
-    gx_svd_args fitted = *asked, *args = &fitted;
-    if (gx_svd_check_sizes(run, args, 0) != GX_OK) {
-        return run->err.code;
-    }
-    bool is_random = args->method == GX_SVD_RANDOMIZED;
-    bool is_hermitian = A->rows == A->cols && (A->properties & GX_PROP_HERMITIAN) != 0;
-    gx_oper op;
-    if (gx_oper_begin(run, A, A->dtype, is_hermitian, gx_svd_work_bytes(run, args), &op) == GX_OK) {
-        if (is_random) {
-            gx_svd_randomized(run, &op, args, result);
-        } else {
-            gx_svd_krylov(run, &op, args, result);
-            gx_passes_note_svd(run, args, result->passes);
-        }
-    }
-    if (gx_ok(run) && args->wants_residuals) {
-        gx_svd_find_residuals(&op, A, result);
-    }
-    result->passes = op.passes;
-    gx_oper_end(&op);
-    return gx_ok(run) ? GX_OK : run->err.code;
 }

@@ -1,0 +1,73 @@
+/*
+** What the drivers of eigenvalues and singular values share, and how they are chosen: inside.
+*/
+#ifndef GX_SPECTRUM_INT_H
+#define GX_SPECTRUM_INT_H
+
+#include "alg_eig.h"
+
+// eigenvalues -------------------------------------------------------------------------------------
+
+/* The dense driver.  args have been checked: k in 1 .. n, which and is_hermitian are decided. */
+gx_code gx_eig_dense(gx_run *run, const gx_eig_args *args, gx_eig_result *result);
+
+/* Bytes that gx_eig_dense() takes. */
+size_t gx_eig_dense_bytes(gx_run *run, const gx_eig_args *args);
+
+/*
+** For every driver.  reserve: values for count pairs, and what else is wanted (vectors of n rows,
+** of dtype); count, asked, n, dtype are set.  order: where the pairs should come from, order[0]
+** first: as `which` says, or for all of them as alg_eig.h says.
+*/
+gx_code gx_eig_reserve(gx_run *run, gx_eig_result *result, int64_t n, int64_t count, gx_dtype dtype,
+                       bool wants_right, bool wants_left, bool wants_residuals);
+void gx_eig_sort_order(const gx_scalar *values, int64_t count, gx_eig_which which, gx_scalar sigma,
+                       bool is_hermitian, bool is_all, int64_t *order);
+/* What that order goes by first: the smallest comes first. */
+double gx_eig_key(gx_eig_which which, gx_scalar sigma, gx_scalar value);
+
+/* The number of magnitude 1 that makes the component of x that alg_eig.h names real and positive. */
+gx_scalar gx_vector_phase(gx_dtype dtype, const void *x, int64_t n);
+/*
+** The same of a piece of x, x's component of largest magnitude having `largest`: false where the
+** component is not in the piece.
+*/
+double gx_vector_largest(gx_dtype dtype, const void *x, int64_t n);
+bool gx_vector_phase_of(gx_dtype dtype, const void *x, int64_t n, double largest, gx_scalar *phase);
+/* x = s x for n components, stride apart; a real x takes the real part of s. */
+void gx_vector_scale(gx_dtype dtype, void *x, int64_t n, int64_t stride, gx_scalar s);
+
+/*
+** For gx_alg_eig() and its plan.  prepare: refuse what cannot be asked, and fill in `which` and
+** is_hermitian (by A's properties alone).  wants_krylov: with the memory there is.
+*/
+gx_code gx_eig_prepare(gx_run *run, gx_eig_args *args);
+bool gx_eig_wants_krylov(gx_run *run, const gx_eig_args *args);
+
+// singular values ---------------------------------------------------------------------------------
+
+gx_code gx_svd_dense(gx_run *run, const gx_svd_args *args, gx_svd_result *result);
+gx_code gx_svd_reserve(gx_run *run, gx_svd_result *result, int64_t m, int64_t n, int64_t count,
+                       gx_dtype dtype, gx_svd_mode mode);
+
+/* Is one side at least twice the other? */
+bool gx_svd_is_long(const gx_mat *A);
+
+/* Does gx_svd_dense() read A by panels, in little memory? */
+bool gx_svd_takes_panels(const gx_svd_args *args);
+
+/* Does memory_limit leave what gx_svd_dense() takes for all of args->A? */
+bool gx_svd_dense_fits(gx_run *run, const gx_svd_args *args);
+
+/* What is asked that makes no sense; who computes it; GX_BUDGET where that is the dense driver and
+** it does not fit. */
+gx_code gx_svd_check(gx_run *run, const gx_svd_args *args);
+/* What is asked of an iterative driver that it does not do. */
+gx_code gx_svd_check_iterative(gx_run *run, const gx_svd_args *args);
+gx_svd_method gx_svd_choose_method(gx_run *run, const gx_svd_args *args);
+gx_code gx_svd_refuse_dense(gx_run *run, const gx_svd_args *args);
+
+/* The sign of U's columns and V^H's rows as alg_eig.h says. */
+void gx_svd_fix_sign(gx_svd_result *result);
+
+#endif

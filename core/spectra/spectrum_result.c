@@ -1,0 +1,273 @@
+/*
+** Results of eigenvalues and singular values, whoever computes them: their memory, the order of
+** values, and the sign of vectors, which are all that makes the same matrix give the same result.
+**
+** The order is total: by the key that `which` names, then descending magnitude, descending real
+** part, descending imaginary part, and last the place where the driver found the value.  A heap
+** sort, in place: 24 bytes a value.
+*/
+#include "../alg/dense.h"
+#include "spectrum_int.h"
+
+#include <math.h>
+#include <string.h>
+
+// eigenvalues -------------------------------------------------------------------------------------
+
+void gx_eig_clear(gx_eig_result *result)
+{
+    gx_mem_free(result->mem, result->values);
+    gx_mem_free(result->mem, result->residuals);
+    gx_mem_free(result->mem, result->right);
+    gx_mem_free(result->mem, result->left);
+    result->values = NULL;
+    result->residuals = NULL;
+    result->right = result->left = NULL;
+}
+
+static void *reserve(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype, const char *what)
+{
+    gx_err err = {0};
+    size_t bytes = 0;
+    void *ptr = NULL;
+    if (!gx_ok(run)) {
+        return NULL;
+    }
+    if (!gx_matrix_bytes(rows, cols, dtype, &bytes)) {
+        gx_run_failf(run, GX_TOOBIG, "%lld %s of %lld numbers are too large", (long long)cols, what,
+                     (long long)rows);
+        return NULL;
+    }
+    gx_mem_alloc(run->ctx->mem, bytes, what, &ptr, &err);
+    gx_run_fail(run, &err);
+    return ptr;
+}
+
+gx_code gx_eig_reserve(gx_run *run, gx_eig_result *result, int64_t n, int64_t count, gx_dtype dtype,
+                       bool wants_right, bool wants_left, bool wants_residuals)
+{
+    result->mem = run->ctx->mem;
+    result->n = n;
+    result->count = result->asked = count;
+    result->dtype = dtype;
+    result->values = reserve(run, count, 1, GX_C128, "eigenvalues");
+    if (wants_residuals) {
+        result->residuals = reserve(run, count, 1, GX_F64, "residuals");
+    }
+    if (wants_right) {
+        result->right = reserve(run, n, count, dtype, "eigenvectors");
+    }
+    if (wants_left) {
+        result->left = reserve(run, n, count, dtype, "left eigenvectors");
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+// singular values ---------------------------------------------------------------------------------
+
+void gx_svd_clear(gx_svd_result *result)
+{
+    gx_mem_free(result->mem, result->sigma);
+    gx_mem_free(result->mem, result->residuals);
+    gx_mem_free(result->mem, result->u);
+    gx_mem_free(result->mem, result->vt);
+    result->sigma = result->residuals = NULL;
+    result->u = result->vt = NULL;
+}
+
+gx_code gx_svd_reserve(gx_run *run, gx_svd_result *result, int64_t m, int64_t n, int64_t count,
+                       gx_dtype dtype, gx_svd_mode mode)
+{
+    void *sigma = NULL;
+    result->mem = run->ctx->mem;
+    result->m = m;
+    result->n = n;
+    result->count = result->asked = count;
+    result->dtype = dtype;
+    result->u_cols = mode == GX_SVD_FULL ? m : count;
+    result->vt_rows = mode == GX_SVD_FULL ? n : count;
+    gx_dense_alloc(run, GX_F64, count, "singular values", &sigma);
+    result->sigma = sigma;
+    if (mode != GX_SVD_VALUES) {
+        gx_dense_alloc(run, dtype, m * result->u_cols, "left singular vectors", &result->u);
+        gx_dense_alloc(run, dtype, result->vt_rows * n, "right singular vectors", &result->vt);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+// the order ---------------------------------------------------------------------------------------
+
+typedef struct ordering {
+    const gx_scalar *values;
+    gx_eig_which which;
+    gx_scalar sigma;
+} ordering;
+
+double gx_eig_key(gx_eig_which which, gx_scalar sigma, gx_scalar x)
+{
+    switch (which) {
+    case GX_EIG_SMALLEST_MAGNITUDE:
+        return hypot(x.re, x.im);
+    case GX_EIG_LARGEST_REAL:
+        return -x.re;
+    case GX_EIG_SMALLEST_REAL:
+        return x.re;
+    case GX_EIG_LARGEST_IMAG:
+        return -fabs(x.im);
+    case GX_EIG_SMALLEST_IMAG:
+        return fabs(x.im);
+    case GX_EIG_NEAREST:
+        return hypot(x.re - sigma.re, x.im - sigma.im);
+    default:
+        return -hypot(x.re, x.im);
+    }
+}
+
+/* Does value i stand before value j? */
+static bool is_before(const ordering *o, int64_t i, int64_t j)
+{
+    gx_scalar x = o->values[i], y = o->values[j];
+    double kx = gx_eig_key(o->which, o->sigma, x), ky = gx_eig_key(o->which, o->sigma, y);
+    if (kx != ky) {
+        return kx < ky;
+    }
+    double mx = hypot(x.re, x.im), my = hypot(y.re, y.im);
+    if (mx != my) {
+        return mx > my;
+    }
+    if (x.re != y.re) {
+        return x.re > y.re;
+    }
+    return x.im != y.im ? x.im > y.im : i < j;
+}
+
+/* Let the element at `at` sink until both below it stand before it. */
+static void sink(const ordering *o, int64_t *order, int64_t at, int64_t count)
+{
+    for (int64_t below = 2 * at + 1; below < count; below = 2 * at + 1) {
+        if (below + 1 < count && is_before(o, order[below], order[below + 1])) {
+            below++;
+        }
+        if (!is_before(o, order[at], order[below])) {
+            return;
+        }
+        int64_t t = order[at];
+        order[at] = order[below];
+        order[below] = t;
+        at = below;
+    }
+}
+
+void gx_eig_sort_order(const gx_scalar *values, int64_t count, gx_eig_which which, gx_scalar sigma,
+                       bool is_hermitian, bool is_all, int64_t *order)
+{
+    ordering o = {.values = values, .which = which, .sigma = sigma};
+    if (is_all) {
+        o.which = is_hermitian ? GX_EIG_SMALLEST_REAL : GX_EIG_LARGEST_MAGNITUDE;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        order[i] = i;
+    }
+    for (int64_t i = count / 2 - 1; i >= 0; i--) {
+        sink(&o, order, i, count);
+    }
+    for (int64_t left = count - 1; left > 0; left--) {
+        int64_t last = order[0];
+        order[0] = order[left];
+        order[left] = last;
+        sink(&o, order, 0, left);
+    }
+}
+
+// the sign ----------------------------------------------------------------------------------------
+
+/* Components of almost the largest magnitude count as equal: rounding does not choose. */
+static const double ALMOST = 1 - 0x1p-10;
+
+static gx_scalar part_of(gx_dtype dtype, const void *x, int64_t i)
+{
+    bool is_pair = gx_dtype_is_complex(dtype);
+    int64_t at = is_pair ? 2 * i : i;
+    if (gx_dtype_is_double(dtype)) {
+        const double *d = (const double *)x + at;
+        return (gx_scalar){d[0], is_pair ? d[1] : 0};
+    }
+    const float *f = (const float *)x + at;
+    return (gx_scalar){(double)f[0], is_pair ? (double)f[1] : 0};
+}
+
+static double magnitude(gx_scalar x)
+{
+    return x.im == 0 ? fabs(x.re) : hypot(x.re, x.im);
+}
+
+double gx_vector_largest(gx_dtype dtype, const void *x, int64_t n)
+{
+    double largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        largest = fmax(largest, magnitude(part_of(dtype, x, i)));
+    }
+    return largest;
+}
+
+bool gx_vector_phase_of(gx_dtype dtype, const void *x, int64_t n, double largest, gx_scalar *phase)
+{
+    *phase = (gx_scalar){1, 0};
+    for (int64_t i = 0; i < n && largest > 0; i++) {
+        gx_scalar e = part_of(dtype, x, i);
+        double size = magnitude(e);
+        if (size >= ALMOST * largest) {
+            *phase = (gx_scalar){e.re / size, -e.im / size};
+            return true;
+        }
+    }
+    return false;
+}
+
+gx_scalar gx_vector_phase(gx_dtype dtype, const void *x, int64_t n)
+{
+    gx_scalar phase;
+    gx_vector_phase_of(dtype, x, n, gx_vector_largest(dtype, x, n), &phase);
+    return phase;
+}
+
+void gx_vector_scale(gx_dtype dtype, void *x, int64_t n, int64_t stride, gx_scalar s)
+{
+    if (s.re == 1 && s.im == 0) {
+        return;
+    }
+    for (int64_t i = 0; dtype == GX_F64 && i < n; i++) {
+        ((double *)x)[i * stride] *= s.re;
+    }
+    if (dtype == GX_F64) {
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        gx_scalar e = part_of(dtype, x, i * stride);
+        double product[2] = {e.re * s.re - e.im * s.im, e.re * s.im + e.im * s.re};
+        gx_convert(gx_dtype_is_complex(dtype) ? GX_C128 : GX_F64, product, 1, dtype,
+                   gx_at(x, dtype, 1, i * stride, 0), 1, 1, 1);
+    }
+}
+
+void gx_eig_fix_sign(gx_dtype dtype, void *vectors, int64_t n, int64_t count)
+{
+    for (int64_t j = 0; j < count && vectors != NULL; j++) {
+        void *x = gx_at(vectors, dtype, n, 0, j);
+        gx_vector_scale(dtype, x, n, 1, gx_vector_phase(dtype, x, n));
+    }
+}
+
+void gx_svd_fix_sign(gx_svd_result *r)
+{
+    for (int64_t j = 0; j < r->u_cols && r->u != NULL; j++) {
+        void *u = gx_at(r->u, r->dtype, r->m, 0, j);
+        gx_scalar phase = gx_vector_phase(r->dtype, u, r->m);
+        gx_vector_scale(r->dtype, u, r->m, 1, phase);
+        if (j < r->count) {
+            phase.im = -phase.im;
+            gx_vector_scale(r->dtype, gx_at(r->vt, r->dtype, r->vt_rows, j, 0), r->n, r->vt_rows,
+                            phase);
+        }
+    }
+}
