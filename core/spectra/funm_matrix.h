@@ -1,6 +1,6 @@
 /*
-** Functions of matrices: inside.  What funm.c (choice, Hermitian matrices), funm_schur.c (triangular
-** matrices) and funm_expm.c (exponential, whole powers) share.
+** Functions of matrices: inside.  What funm.c (choice, Hermitian matrices), funm_schur.c
+** (triangular matrices) and funm_expm.c (exponential, whole powers) share.
 */
 #ifndef GX_FUNM_MATRIX_H
 #define GX_FUNM_MATRIX_H

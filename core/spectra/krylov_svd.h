@@ -42,9 +42,9 @@ gx_code gx_svd_smallest(gx_run *run, const gx_svd_args *args, gx_svd_result *res
 gx_code gx_svd_check_sizes(gx_run *run, gx_svd_args *args, size_t keep_bytes);
 
 /*
-** The k largest, of an operator with args->A's shape; args->A is what messages name.  args have been
-** checked as for gx_svd_dense() and by gx_svd_check_sizes(); k in 1 .. min(m, n), mode not FULL.
-** Refuses further: NaN and Inf (with a place).  GX_NUMERIC where not all converge, unless
+** The k largest, of an operator with args->A's shape; args->A is what messages name.  args have
+** been checked as for gx_svd_dense() and by gx_svd_check_sizes(); k in 1 .. min(m, n), mode not
+** FULL.  Refuses further: NaN and Inf (with a place).  GX_NUMERIC where not all converge, unless
 ** allows_partial; the randomized driver does not iterate until anything converges.
 */
 gx_code gx_svd_krylov(gx_run *run, gx_oper *op, const gx_svd_args *args, gx_svd_result *result);

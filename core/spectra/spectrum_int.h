@@ -26,7 +26,7 @@ void gx_eig_sort_order(const gx_scalar *values, int64_t count, gx_eig_which whic
 /* What that order goes by first: the smallest comes first. */
 double gx_eig_key(gx_eig_which which, gx_scalar sigma, gx_scalar value);
 
-/* The number of magnitude 1 that makes the component of x that alg_eig.h names real and positive. */
+/* The number of magnitude 1 that makes the component of x that alg_eig.h names real, positive. */
 gx_scalar gx_vector_phase(gx_dtype dtype, const void *x, int64_t n);
 /*
 ** The same of a piece of x, x's component of largest magnitude having `largest`: false where the
