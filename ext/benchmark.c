@@ -392,7 +392,7 @@ static void measure_device(gx_fn *fn)
 {
     size_t bytes;
     gx_err err = {0};
-    if (gx_plan_look(&fn->run, &bytes) != NULL && gx_accel_remeasure(fn->ctx, &err) != GX_OK) {
+    if (gx_place_look(&fn->run, &bytes) != NULL && gx_accel_remeasure(fn->ctx, &err) != GX_OK) {
         gx_stats_note(&fn->ctx->stats, "the device was not measured: %s", err.text);
     }
 }

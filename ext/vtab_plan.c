@@ -237,7 +237,7 @@ static bool may_leave_host(plan_op op)
 static void add_device(gx_run *run, expression *e, plan_rows *plan)
 {
     size_t bytes = 0;
-    gx_accel *accel = may_leave_host(e->op) ? gx_plan_look(run, &bytes) : NULL;
+    gx_accel *accel = may_leave_host(e->op) ? gx_place_look(run, &bytes) : NULL;
     if (accel == NULL || !gx_ok(run)) {
         return;
     }
@@ -250,7 +250,7 @@ static void add_device(gx_run *run, expression *e, plan_rows *plan)
     const plan_row *host = &plan->row[0], *device = &plan->row[1];
     bool is_faster = e->op >= PLAN_SVD
                          ? device->is_chosen
-                         : gx_plan_is_faster(host->cost.flops, &host->terms, &device->terms);
+                         : gx_place_is_faster(host->cost.flops, &host->terms, &device->terms);
     if (plan->rows == 2 && (is_forced || is_faster)) {
         plan_row swapped = plan->row[0];
         plan->row[0] = plan->row[1];

@@ -231,7 +231,7 @@ gx_code gx_alg_lu(gx_run *run, const gx_mat *A, gx_sink *F, gx_aux *aux)
     }
     build_args b = {.A = A, .F = F, .aux = aux, .sums = sums};
     gx_args size = {.m = F->rows, .n = F->cols};
-    if (gx_plan_run(run, gx_kernel_flops(GX_GETRF, F->dtype, &size), F->dtype, build_lu, &b) ==
+    if (gx_place_run(run, gx_kernel_flops(GX_GETRF, F->dtype, &size), F->dtype, build_lu, &b) ==
         GX_OK) {
         finish(&b.plan[0], sums, aux);
     }

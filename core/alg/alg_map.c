@@ -5,7 +5,7 @@
 ** One pass: every operand tile is read once, every result tile written once.  Minimum memory: two
 ** blocks (three with two operands).  The work is bound by the database; the kernels only keep up.
 */
-#include "../exec/prog.h"
+#include "../exec/place.h"
 #include "alg.h"
 
 static int64_t lookahead(const gx_run *run)

@@ -285,12 +285,12 @@ gx_code gx_alg_matmul(gx_run *run, const gx_matmul_args *args, gx_sink *C)
     bool is_in_values = !C->is_stored && args->C0 == NULL && args->A->data != args->B->data &&
                         is_in_memory(args->A, C->dtype) && is_in_memory(args->B, C->dtype);
     size_t device_bytes;
-    if (is_in_values && gx_plan_candidate(run, flops, C->dtype, &device_bytes) == NULL) {
-        gx_plan_owe(run, flops, C->dtype);
+    if (is_in_values && gx_place_candidate(run, flops, C->dtype, &device_bytes) == NULL) {
+        gx_place_owe(run, flops, C->dtype);
         multiply_values(run, args, C);
         return gx_ok(run) ? GX_OK : run->err.code;
     }
-    gx_plan_run(run, flops, C->dtype, build_product, &(build_args){args, C});
+    gx_place_run(run, flops, C->dtype, build_product, &(build_args){args, C});
     check_product(run, args, k, C);
     return gx_ok(run) ? GX_OK : run->err.code;
 }

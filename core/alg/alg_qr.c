@@ -196,8 +196,8 @@ gx_code gx_alg_qr(gx_run *run, const gx_mat *A, gx_sink *F, void *tau)
     }
     gx_args size = {.m = F->rows, .n = F->cols};
     if (F->rows > 0 && F->cols > 0) {
-        gx_plan_run(run, gx_kernel_flops(GX_GEQRF, F->dtype, &size), F->dtype, build_qr,
-                    &(qr_args){A, F, tau});
+        gx_place_run(run, gx_kernel_flops(GX_GEQRF, F->dtype, &size), F->dtype, build_qr,
+                     &(qr_args){A, F, tau});
     }
     check_factor(run, A, F);
     return gx_ok(run) ? GX_OK : run->err.code;
@@ -312,7 +312,8 @@ static gx_code apply_q(gx_run *run, const apply_args *b)
     if (gx_ok(run) && C->rows > 0 && C->cols > 0) {
         apply_args again = *b;
         gx_args size = {.side = GX_LEFT, .m = C->rows, .n = C->cols, .k = b->k};
-        gx_plan_run(run, gx_kernel_flops(GX_ORMQR, C->dtype, &size), C->dtype, build_apply, &again);
+        gx_place_run(run, gx_kernel_flops(GX_ORMQR, C->dtype, &size), C->dtype, build_apply,
+                     &again);
     }
     return gx_ok(run) ? GX_OK : run->err.code;
 }

@@ -348,7 +348,7 @@ static gx_code run_sweeps(gx_run *run, const gx_mat *A, const gx_mat *B, sweeps 
 {
     gx_args size = {.side = w->sweep[0].side, .m = X->rows, .n = X->cols};
     double flops = (double)w->count * gx_kernel_flops(GX_TRSM, X->dtype, &size);
-    return gx_plan_run(run, flops, X->dtype, build_sweeps, &(build_args){A, B, w, X});
+    return gx_place_run(run, flops, X->dtype, build_sweeps, &(build_args){A, B, w, X});
 }
 
 static gx_code run_one(gx_run *run, const gx_tri_args *args, bool multiplies, gx_sink *X)

@@ -22,6 +22,8 @@
 */
 #include "alg_qr.h"
 
+#include "../exec/place.h"
+
 typedef struct tree {
     gx_prog *prog;
     const gx_tsqr_plan *plan;

@@ -152,7 +152,7 @@ static bool choose(spectrum *s)
     double rate = gx_profile_flops(gx_profile_get(ctx), s->dtype, 1024,
                                    (int)ctx->config.number[GX_SET_THREADS]);
     // The flops that the host does in that time.
-    s->accel = gx_plan_candidate(s->run, host_seconds(s) * rate, s->dtype, &s->limit);
+    s->accel = gx_place_candidate(s->run, host_seconds(s) * rate, s->dtype, &s->limit);
     if (s->accel == NULL || !gx_accel_offers(s->accel, s->kernel, s->dtype)) {
         return false;
     }

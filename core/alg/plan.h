@@ -7,8 +7,7 @@
 #ifndef GX_PLAN_H
 #define GX_PLAN_H
 
-#include "../exec/predict.h"
-#include "../exec/prog.h"
+#include "../exec/place.h"
 #include "alg.h"
 
 /* How a product is cut.  All in elements unless said otherwise. */
@@ -98,44 +97,6 @@ void gx_plan_tri(gx_run *run, const gx_mat *A, int64_t lines, gx_dtype dtype, in
 
 /* Calls of its program, at most. */
 int64_t gx_plan_tri_calls(const gx_tri_plan *plan);
-
-/* ---- where: place.c -------------------------------------------------------------------- */
-
-/*
-** The accelerator that a call of so many flops may use, opened if that is worth it; NULL: the host.
-** *device_bytes: the memory it may take there.
-*/
-struct gx_accel *gx_plan_candidate(gx_run *run, double flops, gx_dtype dtype, size_t *device_bytes);
-
-/* The same however little there is to do: for gx_plan, which shows both. */
-struct gx_accel *gx_plan_look(gx_run *run, size_t *device_bytes);
-
-/*
-** So many flops are being done on the host while the device is not open: what it would have saved
-** is remembered, and when that comes to the cost of opening it, the next call does.
-*/
-void gx_plan_owe(gx_run *run, double flops, gx_dtype dtype);
-
-/* Is the device, once open, the place for so many flops? */
-bool gx_plan_is_faster(double flops, const gx_terms *host, const gx_terms *device);
-
-/* What was begun on a device is done again on the host: the predictions so far do not count. */
-void gx_plan_restart(gx_run *run);
-
-/*
-** Where a program that is written down is to run: on the accelerator when that is predicted to be
-** faster, or when the setting 'backend' is cuda and the device can; else NULL, the host.
-*/
-struct gx_accel *gx_plan_place(gx_prog *prog, size_t *device_bytes);
-
-/*
-** A driver whose blocks depend on where it runs: build() plans and writes the program down, for the
-** device run->target with run->target_bytes of memory, or for the host where that is NULL; it
-** returns NULL when the run has failed.  Called once for the host and, where a device comes into
-** question, again for it, with less memory when that runs out.  flops: of the whole.
-*/
-typedef gx_prog *(*gx_plan_build)(gx_run *run, void *arg);
-gx_code gx_plan_run(gx_run *run, double flops, gx_dtype dtype, gx_plan_build build, void *arg);
 
 /* Bytes per second that the helpers read from the database. */
 double gx_plan_read_rate(gx_run *run);

@@ -13,7 +13,7 @@
 ** Memory: up to STAGES buffers of PIECE_BYTES, page-locked within pinning_budget.
 */
 #include "device_copy.h"
-#include "../exec/exec_int.h"
+#include "../mat/stream.h"
 
 #include <string.h>
 
@@ -150,7 +150,7 @@ static buffer *fill_buffer(loading *l, int64_t t, gx_reader *reader)
         if (l->is_stopped || !gx_ok(l->run)) {
             return NULL;
         }
-        gx_exec_wait(&l->changed, &l->lock);
+        gx_stream_wait(&l->changed, &l->lock);
     }
     bool is_leaving = b->state == LEAVING;
     b->state = FILLING;
@@ -214,7 +214,7 @@ static gx_code send_all(loading *l, gx_stream *stream, gx_reader *own, gx_err *e
         }
         if (full == NULL) {
             if (l->sent < l->pieces && stream != NULL) {
-                gx_exec_wait(&l->changed, &l->lock);
+                gx_stream_wait(&l->changed, &l->lock);
             }
         } else if (gx_ok(l->run)) {
             pthread_mutex_unlock(&l->lock);

@@ -1,20 +1,13 @@
 /*
-** Running a program: the bridge between blocks and a device.
-**
-** gx_prog_run() decides where (the planner's figures, core/alg/plan.c) and runs the schedule there:
-** exec_host.c on the processors, exec_device.c on an accelerator with memory of its own.  What both
-** need is here: making the schedule, helper threads, reading a block from its source, counting.
-**
-** A program that a device could not finish (no room, a failure) is run again from its beginning on
-** the host: its operands are as they were, its sinks take a block as often as it is written.
+** What running a program takes on any device: making the schedule, helper threads, reading a block
+** from its source, counting.  exec_host.c runs it on the processors, exec_device.c on an
+** accelerator with memory of its own; place.c decides which.
 */
-#include "../alg/plan.h"
 #include "../device/accel.h"
 #include "exec_int.h"
 #include "predict.h"
 
 #include <string.h>
-#include <time.h>
 
 gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const load *item, int64_t i, int64_t m,
                      int64_t j, int64_t n, void *dst, gx_reader *reader, gx_err *err)
@@ -37,18 +30,6 @@ gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const load *item, int64_t i
                ? GX_OK
                : gx_mat_read(run, source, reader, i0 + skip, j0, rows - skip, cols, op->dtype,
                              gx_at(dst, op->dtype, m, skip, 0), m, err);
-}
-
-void gx_exec_wait(pthread_cond_t *changed, pthread_mutex_t *lock)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 10 * 1000 * 1000;
-    if (until.tv_nsec >= 1000 * 1000 * 1000) {
-        until.tv_nsec -= 1000 * 1000 * 1000;
-        until.tv_sec++;
-    }
-    pthread_cond_timedwait(changed, lock, &until);
 }
 
 bool gx_exec_stream(gx_prog *prog, const schedule *plan, gx_helper_fn fn, void *arg,
@@ -126,65 +107,4 @@ void gx_exec_count(gx_prog *prog, int64_t slots, const schedule *plan, const gx_
     gx_stats_add(stats, GX_STAT_CACHE_MISSES, plan->load_count);
     gx_stats_add(stats, GX_STAT_SPILLS, plan->spills);
     gx_run_progress(run, 1.0);
-}
-
-// What the planner asks ---------------------------------------------------------------------------
-
-gx_run *gx_prog_runner(const gx_prog *prog)
-{
-    return prog->run;
-}
-
-int64_t gx_prog_calls(const gx_prog *prog)
-{
-    return prog->step_count;
-}
-
-double gx_prog_flops(const gx_prog *prog)
-{
-    return prog->flops;
-}
-
-gx_dtype gx_prog_dtype(const gx_prog *prog)
-{
-    return prog->operand[0].dtype;
-}
-
-bool gx_prog_is_offered(const gx_prog *prog, const gx_accel *accel, const char **missing)
-{
-    for (int64_t t = 0; t < prog->step_count; t++) {
-        const step *st = &prog->steps[t];
-        gx_kernel_id kernel = prog->kind[st->kind].kernel;
-        if (!gx_accel_offers(accel, kernel, prog->operand[st->operand[2]].dtype)) {
-            *missing = gx_kernel_name(kernel);
-            return false;
-        }
-    }
-    return true;
-}
-
-// Running -----------------------------------------------------------------------------------------
-
-bool gx_prog_run_on(gx_prog *prog, gx_accel *accel, size_t device_bytes)
-{
-    if (!gx_ok(prog->run) || prog->step_count == 0) {
-        return true;
-    }
-    if (accel == NULL) {
-        gx_exec_host(prog);
-        return true;
-    }
-    return gx_exec_device(prog, accel, device_bytes);
-}
-
-gx_code gx_prog_run(gx_prog *prog)
-{
-    gx_run *run = prog->run;
-    size_t device_bytes = 0;
-    gx_accel *accel = gx_plan_place(prog, &device_bytes);
-    if (!gx_prog_run_on(prog, accel, device_bytes) && gx_ok(run)) {
-        gx_plan_restart(run);
-        gx_exec_host(prog);
-    }
-    return gx_ok(run) ? GX_OK : run->err.code;
 }

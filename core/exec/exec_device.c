@@ -40,35 +40,6 @@
 
 #include <string.h>
 
-// What runs ---------------------------------------------------------------------------------------
-
-bool gx_xd_ok(const xdevice *x)
-{
-    return gx_ok(x->run) && !atomic_load(&x->is_faulty);
-}
-
-void gx_xd_wake(xdevice *x)
-{
-    pthread_cond_broadcast(&x->readers);
-    pthread_cond_broadcast(&x->copying);
-    pthread_cond_broadcast(&x->running);
-    pthread_cond_broadcast(&x->calling);
-}
-
-void gx_xd_fault(xdevice *x, const gx_err *err)
-{
-    if (err->code == GX_OK) {
-        return;
-    }
-    pthread_mutex_lock(&x->lock);
-    if (x->fault.code == GX_OK) {
-        x->fault = *err;
-    }
-    atomic_store(&x->is_faulty, true);
-    gx_xd_wake(x);
-    pthread_mutex_unlock(&x->lock);
-}
-
 // Making it ready ---------------------------------------------------------------------------------
 
 static gx_code host_memory(xdevice *x, int64_t count, size_t size, void **ptr)

@@ -312,7 +312,7 @@ static void attend(exec *x, bool is_computer)
             is_idle = false;
         }
         if (is_idle) {
-            gx_exec_wait(&x->changed, &x->lock);
+            gx_stream_wait(&x->changed, &x->lock);
         }
         int32_t done = x->done;
         pthread_mutex_unlock(&x->lock);

@@ -74,7 +74,4 @@ size_t gx_exec_piece(const gx_prog *prog, const schedule *plan);
 int gx_exec_stages_up(const gx_run *run, int64_t pieces);
 int gx_exec_stages_down(int64_t pieces);
 
-/* Wait for a change, but not so long that an interrupt goes unnoticed. */
-void gx_exec_wait(pthread_cond_t *changed, pthread_mutex_t *lock);
-
 #endif

@@ -25,6 +25,33 @@ static gx_dev *dev_of(const xdevice *x)
     return x->accel->dev;
 }
 
+bool gx_xd_ok(const xdevice *x)
+{
+    return gx_ok(x->run) && !atomic_load(&x->is_faulty);
+}
+
+void gx_xd_wake(xdevice *x)
+{
+    pthread_cond_broadcast(&x->readers);
+    pthread_cond_broadcast(&x->copying);
+    pthread_cond_broadcast(&x->running);
+    pthread_cond_broadcast(&x->calling);
+}
+
+void gx_xd_fault(xdevice *x, const gx_err *err)
+{
+    if (err->code == GX_OK) {
+        return;
+    }
+    pthread_mutex_lock(&x->lock);
+    if (x->fault.code == GX_OK) {
+        x->fault = *err;
+    }
+    atomic_store(&x->is_faulty, true);
+    gx_xd_wake(x);
+    pthread_mutex_unlock(&x->lock);
+}
+
 // Up: reading and sending -------------------------------------------------------------------------
 
 /* Under the lock: the next piece may be read: not a spilled block before it is in its sink. */
@@ -503,7 +530,7 @@ static void attend(xdevice *x)
     while (gx_xd_ok(x) && (!x->is_finished || x->written < x->down_count)) {
         if (!serve(x)) {
             int64_t start_ns = gx_now_ns();
-            gx_exec_wait(&x->calling, &x->lock);
+            gx_stream_wait(&x->calling, &x->lock);
             gx_stats_add(&x->run->ctx->stats, GX_STAT_WRITER_IDLE_NS, gx_now_ns() - start_ns);
         }
         int32_t done = x->done;

@@ -18,8 +18,10 @@
 ** offer, or has no room for, runs on the host, and gx_stats says so.  Deterministic mode promises
 ** the same bits everywhere, so it stays on the host unless told.
 */
-#include "../alg/plan.h"
+#include "place.h"
+
 #include "../device/accel.h"
+#include "exec_int.h"
 
 #include <math.h>
 
@@ -78,7 +80,7 @@ static double opening_seconds(gx_ctx *ctx)
     return gx_device_is_loaded() ? REOPEN_SECONDS : d.open_s;
 }
 
-void gx_plan_owe(gx_run *run, double flops, gx_dtype dtype)
+void gx_place_owe(gx_run *run, double flops, gx_dtype dtype)
 {
     if (flops >= LEAST_FLOPS && is_allowed(run) && gx_accel_opened(run->ctx) == NULL) {
         run->ctx->owed_s += saving(run, flops, dtype);
@@ -99,7 +101,7 @@ static gx_accel *take_device(gx_run *run, size_t *device_bytes)
     return accel;
 }
 
-gx_accel *gx_plan_candidate(gx_run *run, double flops, gx_dtype dtype, size_t *device_bytes)
+gx_accel *gx_place_candidate(gx_run *run, double flops, gx_dtype dtype, size_t *device_bytes)
 {
     gx_ctx *ctx = run->ctx;
     *device_bytes = 0;
@@ -119,7 +121,7 @@ gx_accel *gx_plan_candidate(gx_run *run, double flops, gx_dtype dtype, size_t *d
     return take_device(run, device_bytes);
 }
 
-gx_accel *gx_plan_look(gx_run *run, size_t *device_bytes)
+gx_accel *gx_place_look(gx_run *run, size_t *device_bytes)
 {
     *device_bytes = 0;
     return is_allowed(run) ? take_device(run, device_bytes) : NULL;
@@ -149,7 +151,7 @@ static bool predict(gx_prog *prog, gx_run *run, gx_accel *accel, size_t device_b
     return true;
 }
 
-bool gx_plan_is_faster(double flops, const gx_terms *host, const gx_terms *device)
+bool gx_place_is_faster(double flops, const gx_terms *host, const gx_terms *device)
 {
     // What later calls will find allocated is no reason never to make the first one.
     return flops >= LEAST_FLOPS &&
@@ -171,13 +173,37 @@ static bool is_faster(gx_prog *host, gx_prog *device, gx_run *run, gx_accel *acc
     if (gx_predict_program(host, NULL, 0, &cost, &host_terms) != GX_OK) {
         return false;
     }
-    bool is_device = gx_plan_is_faster(cost.flops, &host_terms, &device_terms);
+    bool is_device = gx_place_is_faster(cost.flops, &host_terms, &device_terms);
     gx_ledger_age(&run->ctx->ledger, run->label, !is_device,
                   is_device ? host_terms.work : device_terms.work);
     return is_device;
 }
 
-gx_accel *gx_plan_place(gx_prog *prog, size_t *device_bytes)
+// Running -----------------------------------------------------------------------------------------
+
+bool gx_prog_run_on(gx_prog *prog, gx_accel *accel, size_t device_bytes)
+{
+    gx_run *run = gx_prog_runner(prog);
+    if (!gx_ok(run) || gx_prog_calls(prog) == 0) {
+        return true;
+    }
+    if (accel == NULL) {
+        gx_exec_host(prog);
+        return true;
+    }
+    return gx_exec_device(prog, accel, device_bytes);
+}
+
+/* What was begun on a device is done again on the host: the predictions so far do not count. */
+static void restart(gx_run *run)
+{
+    run->is_irregular = true;
+    run->planned_work = run->planned_model_s = run->planned_s = 0;
+    run->is_planned_on_device = false;
+}
+
+/* The device that a program is to run on; NULL: the host. */
+static gx_accel *choose(gx_prog *prog, size_t *device_bytes)
 {
     *device_bytes = 0;
     gx_run *run = gx_prog_runner(prog);
@@ -185,24 +211,29 @@ gx_accel *gx_plan_place(gx_prog *prog, size_t *device_bytes)
         return NULL;
     }
     double flops = gx_prog_flops(prog);
-    gx_accel *accel = gx_plan_candidate(run, flops, gx_prog_dtype(prog), device_bytes);
+    gx_accel *accel = gx_place_candidate(run, flops, gx_prog_dtype(prog), device_bytes);
     if (accel != NULL && is_faster(prog, prog, run, accel, *device_bytes)) {
         return accel;
     }
-    gx_plan_owe(run, flops, gx_prog_dtype(prog));
+    gx_place_owe(run, flops, gx_prog_dtype(prog));
     return NULL;
 }
 
-void gx_plan_restart(gx_run *run)
+gx_code gx_prog_run(gx_prog *prog)
 {
-    run->is_irregular = true;
-    run->planned_work = run->planned_model_s = run->planned_s = 0;
-    run->is_planned_on_device = false;
+    gx_run *run = gx_prog_runner(prog);
+    size_t device_bytes = 0;
+    gx_accel *accel = choose(prog, &device_bytes);
+    if (!gx_prog_run_on(prog, accel, device_bytes) && gx_ok(run)) {
+        restart(run);
+        gx_exec_host(prog);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
 }
 
 /* On the device, in ever smaller blocks while its memory runs out.  false: the host must do it. */
 static bool run_on_device(gx_run *run, gx_prog *host, gx_accel *accel, size_t device_bytes,
-                          gx_plan_build build, void *arg)
+                          gx_place_build build, void *arg)
 {
     enum { ATTEMPTS = 3 };
     bool is_run = false;
@@ -219,22 +250,22 @@ static bool run_on_device(gx_run *run, gx_prog *host, gx_accel *accel, size_t de
         gx_prog_free(device);
         device_bytes /= 4;
         if (!is_run) {
-            gx_plan_restart(run);
+            restart(run);
         }
     }
     return is_run || !gx_ok(run);
 }
 
-gx_code gx_plan_run(gx_run *run, double flops, gx_dtype dtype, gx_plan_build build, void *arg)
+gx_code gx_place_run(gx_run *run, double flops, gx_dtype dtype, gx_place_build build, void *arg)
 {
     size_t device_bytes;
-    gx_accel *accel = gx_plan_candidate(run, flops, dtype, &device_bytes);
+    gx_accel *accel = gx_place_candidate(run, flops, dtype, &device_bytes);
     gx_prog *host = gx_ok(run) ? build(run, arg) : NULL;
     if (host != NULL && gx_ok(run)) {
         bool is_run = accel != NULL && gx_prog_calls(host) > 0 &&
                       run_on_device(run, host, accel, device_bytes, build, arg);
         if (!is_run) {
-            gx_plan_owe(run, flops, dtype);
+            gx_place_owe(run, flops, dtype);
             gx_prog_run_on(host, NULL, 0);
         }
     }

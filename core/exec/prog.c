@@ -4,7 +4,7 @@
 ** A step is 36 bytes: block numbers and, once scheduled, cache slots; what repeats (kernel, flags,
 ** scalars) is a "kind", of which a program has few.  Programs of a million calls are thus 36 MB.
 */
-#include "../device/pool.h"
+#include "../device/accel.h"
 #include "prog_int.h"
 
 #include <assert.h>
@@ -440,4 +440,39 @@ int64_t gx_prog_slots(gx_prog *prog)
         return 0;
     }
     return slots;
+}
+
+// What the planner asks ---------------------------------------------------------------------------
+
+gx_run *gx_prog_runner(const gx_prog *prog)
+{
+    return prog->run;
+}
+
+int64_t gx_prog_calls(const gx_prog *prog)
+{
+    return prog->step_count;
+}
+
+double gx_prog_flops(const gx_prog *prog)
+{
+    return prog->flops;
+}
+
+gx_dtype gx_prog_dtype(const gx_prog *prog)
+{
+    return prog->operand[0].dtype;
+}
+
+bool gx_prog_is_offered(const gx_prog *prog, const gx_accel *accel, const char **missing)
+{
+    for (int64_t t = 0; t < prog->step_count; t++) {
+        const step *st = &prog->steps[t];
+        gx_kernel_id kernel = prog->kind[st->kind].kernel;
+        if (!gx_accel_offers(accel, kernel, prog->operand[st->operand[2]].dtype)) {
+            *missing = gx_kernel_name(kernel);
+            return false;
+        }
+    }
+    return true;
 }

@@ -7,7 +7,7 @@
 ** program can be
 **
 **   costed     gx_prog_cost(): bytes, flops, cache slots, from a dry run of the very same schedule;
-**   executed   gx_prog_run(): exec.c.
+**   executed   gx_prog_run(): place.c.
 **
 ** Sticky: after a failure every function does nothing and the run holds the error.
 */
@@ -180,11 +180,5 @@ double gx_prog_flops(const gx_prog *prog);
 
 /* The first operand's dtype. */
 gx_dtype gx_prog_dtype(const gx_prog *prog);
-
-/* Execute, where the planner says (plan.h).  Returns the run's code. */
-gx_code gx_prog_run(gx_prog *prog);
-
-/* Execute here: accel NULL is the host; else as gx_exec_device() says (exec_int.h). */
-bool gx_prog_run_on(gx_prog *prog, struct gx_accel *accel, size_t device_bytes);
 
 #endif

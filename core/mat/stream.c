@@ -13,6 +13,7 @@
 #include "stream.h"
 
 #include <string.h>
+#include <time.h>
 
 /* Below this a second connection costs more than it brings (opening one takes about 0.2 ms). */
 static const double WORTH_BYTES = 1 << 20;
@@ -206,4 +207,16 @@ bool gx_stream_excludes_writer(const gx_stream *stream, const char *schema)
         }
     }
     return false;
+}
+
+void gx_stream_wait(pthread_cond_t *changed, pthread_mutex_t *lock)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 10 * 1000 * 1000;
+    if (until.tv_nsec >= 1000 * 1000 * 1000) {
+        until.tv_nsec -= 1000 * 1000 * 1000;
+        until.tv_sec++;
+    }
+    pthread_cond_timedwait(changed, lock, &until);
 }

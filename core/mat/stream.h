@@ -51,4 +51,7 @@ bool gx_stream_excludes_writer(const gx_stream *stream, const char *schema);
 /* The reader for a source; NULL when it has no stored matrix under it. */
 gx_reader *gx_helper_reader(const gx_helper *helper, const gx_mat *source);
 
+/* Wait for a change, under its lock, but not so long that an interrupt goes unnoticed. */
+void gx_stream_wait(pthread_cond_t *changed, pthread_mutex_t *lock);
+
 #endif

@@ -442,7 +442,7 @@ int64_t gx_oper_device_begin(gx_oper *op)
     double rate = gx_profile_flops(gx_profile_get(run->ctx), op->dtype, 1024,
                                    (int)run->ctx->config.number[GX_SET_THREADS]);
     // What the passes take on the host, in the flops that it does in that time.
-    gx_accel *accel = gx_plan_candidate(run, PASSES * host_pass(op) * rate, op->dtype, &limit);
+    gx_accel *accel = gx_place_candidate(run, PASSES * host_pass(op) * rate, op->dtype, &limit);
     void *memory = NULL;
     gx_err err = {0};
     if (accel == NULL || !gx_accel_offers(accel, GX_GEMM, op->dtype) ||

@@ -27,6 +27,7 @@
 #include "device/accel.h"
 #include "alg/alg.h"
 #include "exec/exec_int.h"
+#include "exec/place.h"
 #include "base/random.h"
 #include "mat/stream.h"
 

@@ -1,0 +1,50 @@
+/*
+** Where a program runs: on the host or on the connection's device, and running it there.
+*/
+#ifndef GX_PLACE_H
+#define GX_PLACE_H
+
+#include "predict.h"
+
+/*
+** The accelerator that a call of so many flops may use, opened if that is worth it; NULL: the host.
+** *device_bytes: the memory it may take there.
+*/
+struct gx_accel *gx_place_candidate(gx_run *run, double flops, gx_dtype dtype,
+                                    size_t *device_bytes);
+
+/* The same however little there is to do: for gx_plan, which shows both. */
+struct gx_accel *gx_place_look(gx_run *run, size_t *device_bytes);
+
+/*
+** So many flops are being done on the host while the device is not open: what it would have saved
+** is remembered, and when that comes to the cost of opening it, the next call does.
+*/
+void gx_place_owe(gx_run *run, double flops, gx_dtype dtype);
+
+/* Is the device, once open, the place for so many flops? */
+bool gx_place_is_faster(double flops, const gx_terms *host, const gx_terms *device);
+
+/*
+** Execute a program that is written down: on the accelerator when that is predicted to be faster,
+** or when the setting 'backend' is cuda and the device can; else, and where the device could not
+** finish it, on the host.  Returns the run's code.
+*/
+gx_code gx_prog_run(gx_prog *prog);
+
+/*
+** Execute here; accel NULL: on the host.  false: the device had no room for it or has failed, which
+** gx_stats tells; nothing is lost, the program can be run again on the host.
+*/
+bool gx_prog_run_on(gx_prog *prog, struct gx_accel *accel, size_t device_bytes);
+
+/*
+** A driver whose blocks depend on where it runs: build() plans and writes the program down, for the
+** device run->target with run->target_bytes of memory, or for the host where that is NULL; it
+** returns NULL when the run has failed.  Called once for the host and, where a device comes into
+** question, again for it, with less memory when that runs out.  flops: of the whole.
+*/
+typedef gx_prog *(*gx_place_build)(gx_run *run, void *arg);
+gx_code gx_place_run(gx_run *run, double flops, gx_dtype dtype, gx_place_build build, void *arg);
+
+#endif
