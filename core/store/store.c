@@ -2,10 +2,14 @@
 ** The matrix store, ground floor: the connection, its schemas, and how SQL is run.  See store.h.
 **
 **     store.c          this file: statements, error codes, interrupts, limits, progress
-**     store_txn.c      making the tables, begin and end of a storing call
-**     store_catalog.c  names and catalog rows
+**     store_pragma.c   what SQLite tells of a database
+**     store_meta.c     one catalog row: read, checked, erased
 **     store_tile.c     writing tiles
 **     store_aux.c      auxiliary data of factorisations
+**     store_txn.c      making the tables, begin and end of a storing call
+**     store_open.c     opening, closing, the end of a SQL call
+**     store_catalog.c  names and what becomes of them: create, publish, rename, drop
+**     store_missing.c  what is said when there is no matrix of a name
 **     store_check.c    verification
 **     store_reader.c   reading tiles, helper connections
 **     store_probe.c    what a connection has already
@@ -34,7 +38,6 @@
 
 SQLITE_EXTENSION_INIT3
 
-static const size_t DEFAULT_TILE_BYTES = (size_t)8 << 20; // 1024 x 1024 f64
 static const size_t ROW_OVERHEAD = 64; // record header of a gx_tile row: 12 bytes, and some room
 
 static const char *const sql[GX_SQL_COUNT] = {
@@ -67,6 +70,13 @@ static const char *const sql[GX_SQL_COUNT] = {
                          "AND name IN ('gx_meta', 'gx_tile', 'gx_state')",
     [GX_SQL_LOCKING] = "PRAGMA main.locking_mode",
     [GX_SQL_PAGE_BYTES] = "PRAGMA main.page_size",
+};
+
+static const char *const armed_sql[GX_ARMED_COUNT] = {
+    [GX_ARMED_RELEASE] = "RELEASE gx_store",
+    [GX_ARMED_ROLLBACK_TO] = "ROLLBACK TO gx_store",
+    [GX_ARMED_ROLLBACK] = "ROLLBACK",
+    [GX_ARMED_ABORT] = "BEGIN IMMEDIATE",
 };
 
 // Errors ------------------------------------------------------------------------------------------
@@ -314,28 +324,34 @@ gx_code gx_store_flush(gx_store *store, gx_err *err)
     return code;
 }
 
-// The connection ----------------------------------------------------------------------------------
+// What a call holds -------------------------------------------------------------------------------
 
-gx_code gx_store_open(sqlite3 *db, gx_mem *mem, gx_store **store, gx_err *err)
+static void close_patch(gx_schema *schema)
 {
-    *store = NULL;
-    void *memory;
-    GX_TRY(gx_mem_calloc(mem, sizeof(gx_store), "store", &memory, err));
-    gx_store *made = memory;
-    made->db = db;
-    made->mem = mem;
-    made->tile_bytes = DEFAULT_TILE_BYTES;
-    *store = made;
-    return GX_OK;
+    sqlite3_blob_close(schema->patch);
+    schema->patch = NULL;
+    schema->patch_row = 0;
 }
 
-void gx_store_close(gx_store *store)
+/* An open blob handle for writing counts as a writing statement: savepoints would be refused. */
+void gx_store_close_patches(gx_store *store)
 {
-    if (store == NULL) {
-        return;
+    for (gx_schema *schema = store->schemas; schema != NULL; schema = schema->next) {
+        close_patch(schema);
     }
-    gx_store_release(store);
-    gx_mem_free(store->mem, store);
+}
+
+gx_code gx_store_arm(gx_store *store, gx_err *err)
+{
+    for (int which = 0; which < GX_ARMED_COUNT; which++) {
+        sqlite3_finalize(store->armed[which]);
+        store->armed[which] = NULL;
+        int rc = sqlite3_prepare_v2(store->db, armed_sql[which], -1, &store->armed[which], NULL);
+        if (rc != SQLITE_OK) {
+            return gx_store_fail(store->db, rc, err, "beginning to store");
+        }
+    }
+    return GX_OK;
 }
 
 static void finalize(sqlite3_stmt **stmt)
@@ -344,15 +360,12 @@ static void finalize(sqlite3_stmt **stmt)
     *stmt = NULL;
 }
 
-void gx_store_release(gx_store *store)
+void gx_store_finish(gx_store *store)
 {
-    while (store->depth > 0) { // a storing call that was given up
-        (void)gx_store_end(store, false, NULL);
-    }
     while (store->schemas != NULL) {
         gx_schema *schema = store->schemas;
         store->schemas = schema->next;
-        gx_store_close_patch(schema);
+        close_patch(schema);
         for (int which = 0; which < GX_SQL_COUNT; which++) {
             finalize(&schema->stmt[which]);
         }
@@ -364,6 +377,8 @@ void gx_store_release(gx_store *store)
     finalize(&store->poll);
     finalize(&store->progress);
 }
+
+// The connection ----------------------------------------------------------------------------------
 
 void gx_store_set_stats(gx_store *store, gx_stats *stats)
 {

@@ -46,6 +46,11 @@ typedef enum gx_sql {
 
 enum { GX_SEEN_MAX = 16 }; /* matrices of one call that gx_store_begin() can look at again */
 
+/* A row id of gx_tile is id << 32 | tile number, and positive; a tile is one blob of SQLite. */
+#define GX_ID_MAX ((int64_t)INT32_MAX)
+#define GX_TILES_MAX ((int64_t)UINT32_MAX)
+#define GX_TILE_BYTES_MAX ((int64_t)INT32_MAX)
+
 /* What a call knows of one schema; freed by gx_store_release(). */
 typedef struct gx_schema gx_schema;
 struct gx_schema {
@@ -143,7 +148,13 @@ gx_code gx_store_look(gx_store *store, gx_schema *schema, gx_err *err);
 /* Write out pending cells (gx_store_set_flush). */
 gx_code gx_store_flush(gx_store *store, gx_err *err);
 
-/* ---- store_catalog.c ------------------------------------------------------------------------ */
+/* Prepare what a rollback needs, so that it can run while an interrupt is pending. */
+gx_code gx_store_arm(gx_store *store, gx_err *err);
+
+/* Finalize every statement, close every handle, forget every schema: no storing call is open. */
+void gx_store_finish(gx_store *store);
+
+/* ---- store_meta.c --------------------------------------------------------------------------- */
 
 /* "A", "temp.A": how messages call a matrix.  buf is returned. */
 enum { GX_LABEL_MAX = 2 * GX_NAME_MAX + 2 };
@@ -151,6 +162,9 @@ const char *gx_meta_label(const gx_meta *meta, char buf[GX_LABEL_MAX]);
 
 /* The current row of GX_META_COLUMNS as meta, every field validated: GX_CORRUPT names the field. */
 gx_code gx_store_meta(struct sqlite3_stmt *stmt, const char *schema, gx_meta *meta, gx_err *err);
+
+/* The same, nothing checked but that names fit: for showing. */
+void gx_store_meta_raw(struct sqlite3_stmt *stmt, const char *schema, gx_meta *meta);
 
 /* Bytes of tile number `tile`; the meta is valid. */
 size_t gx_meta_tile_bytes(const gx_meta *meta, int64_t tile);
@@ -170,9 +184,6 @@ gx_code gx_store_erase(gx_store *store, gx_schema *schema, int64_t id, gx_err *e
 
 /* ---- store_txn.c ---------------------------------------------------------------------------- */
 
-/* Prepare what a rollback needs, so that it can run while an interrupt is pending. */
-gx_code gx_store_arm(gx_store *store, gx_err *err);
-
 /* Before a matrix is created: GX_UNSUPPORTED when too many would have to be remembered. */
 gx_code gx_store_remember(gx_store *store, gx_schema *schema, int64_t id, gx_err *err);
 
@@ -181,6 +192,5 @@ gx_code gx_store_remember(gx_store *store, gx_schema *schema, int64_t id, gx_err
 /* Open *blob on the tile, or move it there; checks its length.  *row is the row id of *blob. */
 gx_code gx_store_blob(struct sqlite3 *db, const char *schema, const gx_meta *meta, int64_t tile,
                       bool is_write, struct sqlite3_blob **blob, int64_t *row, gx_err *err);
-void gx_store_close_patch(gx_schema *schema);
 
 #endif

@@ -113,3 +113,13 @@ gx_code gx_store_missing(gx_store *store, const char *name, gx_err *err)
     }
     return gx_fail(err, GX_ARG, "no matrix named '%.*s'%s", GX_NAME_MAX, name, hint);
 }
+
+gx_code gx_store_find(gx_store *store, const char *name, gx_meta *meta, gx_err *err)
+{
+    bool found;
+    GX_TRY(gx_store_lookup(store, name, meta, &found, err));
+    if (!found) {
+        return gx_store_missing(store, name, err);
+    }
+    return GX_OK;
+}

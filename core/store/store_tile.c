@@ -104,13 +104,6 @@ gx_code gx_store_blob(sqlite3 *db, const char *schema, const gx_meta *meta, int6
     return code;
 }
 
-void gx_store_close_patch(gx_schema *schema)
-{
-    sqlite3_blob_close(schema->patch);
-    schema->patch = NULL;
-    schema->patch_row = 0;
-}
-
 gx_code gx_store_patch_tile(gx_store *store, const gx_meta *meta, int64_t tile, size_t offset,
                             size_t bytes, const void *data, gx_err *err)
 {

@@ -34,13 +34,6 @@
 
 SQLITE_EXTENSION_INIT3
 
-static const char *const armed_sql[GX_ARMED_COUNT] = {
-    [GX_ARMED_RELEASE] = "RELEASE gx_store",
-    [GX_ARMED_ROLLBACK_TO] = "ROLLBACK TO gx_store",
-    [GX_ARMED_ROLLBACK] = "ROLLBACK",
-    [GX_ARMED_ABORT] = "BEGIN IMMEDIATE",
-};
-
 // The tables --------------------------------------------------------------------------------------
 
 /* Run text, written for main, in the schema. */
@@ -179,27 +172,6 @@ static gx_code make_catalog(gx_store *store, const gx_schema *schema, gx_err *er
 }
 
 // Begin -------------------------------------------------------------------------------------------
-
-gx_code gx_store_arm(gx_store *store, gx_err *err)
-{
-    for (int which = 0; which < GX_ARMED_COUNT; which++) {
-        sqlite3_finalize(store->armed[which]);
-        store->armed[which] = NULL;
-        int rc = sqlite3_prepare_v2(store->db, armed_sql[which], -1, &store->armed[which], NULL);
-        if (rc != SQLITE_OK) {
-            return gx_store_fail(store->db, rc, err, "beginning to store");
-        }
-    }
-    return GX_OK;
-}
-
-/* An open blob handle for writing counts as a writing statement: savepoints would be refused. */
-void gx_store_close_patches(gx_store *store)
-{
-    for (gx_schema *schema = store->schemas; schema != NULL; schema = schema->next) {
-        gx_store_close_patch(schema);
-    }
-}
 
 static gx_code roll_back(gx_store *store, const gx_level *level, gx_err *err);
 

@@ -10,11 +10,9 @@
 ** 524, not 1024 + 76, so that no tile is a sliver.  Cuts are multiples of 64 elements where they
 ** are longer than that, so that they suit every kernel's register block and cache line.
 */
-#include "store.h"
+#include "store_int.h"
 
 static const int64_t MULTIPLE = 64;
-static const int64_t TILES_MAX = UINT32_MAX; // the tile number is 32 bits of a row id
-static const int64_t BYTES_MAX = INT32_MAX;  // of a blob in SQLite
 
 /* Largest r with r * r <= n, n >= 0. */
 static int64_t square_root(int64_t n)
@@ -52,7 +50,7 @@ static bool is_countable(int64_t rows, int64_t cols, int64_t tile_rows, int64_t 
 {
     int64_t tiles;
     return gx_mul_i64(gx_ceil_div(rows, tile_rows), gx_ceil_div(cols, tile_cols), &tiles) &&
-           tiles <= TILES_MAX;
+           tiles <= GX_TILES_MAX;
 }
 
 gx_code gx_tile_shape(int64_t rows, int64_t cols, gx_dtype dtype, size_t max_tile_bytes,
@@ -64,7 +62,8 @@ gx_code gx_tile_shape(int64_t rows, int64_t cols, gx_dtype dtype, size_t max_til
                        (long long)rows, (long long)cols, gx_dtype_name(dtype));
     }
     int64_t element = (int64_t)gx_dtype_bytes(dtype);
-    int64_t most_bytes = max_tile_bytes < (size_t)BYTES_MAX ? (int64_t)max_tile_bytes : BYTES_MAX;
+    int64_t most_bytes = max_tile_bytes < (size_t)GX_TILE_BYTES_MAX ? (int64_t)max_tile_bytes
+                                                                    : GX_TILE_BYTES_MAX;
     int64_t elements = most_bytes / element;
     if (elements < 1) {
         return gx_fail(err, GX_TOOBIG, "an element of %lld bytes does not fit a tile of %lld",
