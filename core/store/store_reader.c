@@ -137,21 +137,6 @@ const char *gx_reader_refusal(gx_store *store, const char *schema)
     return NULL;
 }
 
-size_t gx_store_page_bytes(gx_store *store, const char *schema_name)
-{
-    size_t bytes = 0;
-    gx_schema *schema;
-    sqlite3_stmt *stmt;
-    if (gx_store_schema(store, schema_name, &schema, NULL) == GX_OK &&
-        gx_store_stmt(store, schema, GX_SQL_PAGE_BYTES, &stmt, NULL) == GX_OK) {
-        if (sqlite3_step(stmt) == SQLITE_ROW) {
-            bytes = (size_t)sqlite3_column_int64(stmt, 0);
-        }
-        sqlite3_reset(stmt);
-    }
-    return bytes != 0 ? bytes : 4096;
-}
-
 // Open and close ----------------------------------------------------------------------------------
 
 static gx_code make_reader(gx_store *store, gx_reader **reader, gx_err *err)
