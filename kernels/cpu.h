@@ -102,6 +102,7 @@ size_t gx_cpu_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const 
 ** not nest. threads: at least 1; a matrix of small order gets one thread whatever it says.  Must be
 ** paired on the same thread.
 */
+void gx_cpu_gate_open(void); /* once for the process, before any section; harmless again */
 void gx_cpu_wide_begin(int threads, int64_t order);
 void gx_cpu_wide_end(void);
 void gx_cpu_narrow_begin(void);

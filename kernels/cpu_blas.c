@@ -27,7 +27,7 @@ GX_INLINE bool is_zero(gx_dtype dtype, gx_scalar s)
     return s.re == 0 && (!has_pairs(dtype) || s.im == 0);
 }
 
-/* ---- the plain loop ------------------------------------------------------------------------- */
+// The plain loop ----------------------------------------------------------------------------------
 
 GX_INLINE gx_scalar load(gx_dtype dtype, const void *x, int64_t at)
 {
@@ -103,7 +103,7 @@ GX_INLINE gx_code product_loop(gx_dtype dtype, const gx_args *p, bool is_triangl
     return GX_OK;
 }
 
-/* ---- BLAS ----------------------------------------------------------------------------------- */
+// BLAS --------------------------------------------------------------------------------------------
 
 GX_INLINE CBLAS_TRANSPOSE blas_trans(gx_dtype dtype, gx_trans trans)
 {
@@ -186,7 +186,7 @@ GX_INLINE void blas_rank_k(gx_dtype dtype, const gx_args *p, bool is_herk)
     gx_cpu_narrow_end();
 }
 
-/* ---- the slots ------------------------------------------------------------------------------ */
+// The slots ---------------------------------------------------------------------------------------
 
 /* Nothing but beta c to compute, or too little for BLAS, or too long for it. */
 GX_INLINE bool wants_loop(gx_dtype dtype, const gx_args *p, int64_t ld_max)

@@ -59,7 +59,7 @@ static int64_t answer_of(gx_dtype dtype, const void *answer)
     return (int64_t)number + (int64_t)(number / (1 << 20)) + 64; // f32 has 24 bits
 }
 
-/* ---- Hermitian ------------------------------------------------------------------------------ */
+// Hermitian ---------------------------------------------------------------------------------------
 
 static bool is_divided(const gx_args *p)
 {
@@ -146,7 +146,7 @@ GX_INLINE gx_code syev(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-/* ---- general -------------------------------------------------------------------------------- */
+// General -----------------------------------------------------------------------------------------
 
 /* lwork -1: only asks.  Real matrices: values in two halves of s->real, vectors 2 ld apart. */
 static lapack_int call_geev(gx_dtype dtype, const gx_args *p, const space *s, void *work,
@@ -267,7 +267,7 @@ GX_INLINE gx_code geev(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-/* ---- Schur form ----------------------------------------------------------------------------- */
+// Schur form --------------------------------------------------------------------------------------
 
 /* Real matrices: values in two halves of s->real. */
 static lapack_int call_gees(gx_dtype dtype, const gx_args *p, void *reals, void *work,
@@ -319,7 +319,7 @@ GX_INLINE gx_code gees(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-/* ---- the slots ------------------------------------------------------------------------------ */
+// The slots ---------------------------------------------------------------------------------------
 
 size_t gx_cpu_spectrum_bytes(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
 {

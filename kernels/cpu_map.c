@@ -24,7 +24,7 @@
 #define IN_STEP _Pragma("GCC ivdep")
 #endif
 
-/* ---- one column ----------------------------------------------------------------------------- */
+// One column --------------------------------------------------------------------------------------
 
 GX_INLINE void fill_column(gx_dtype dtype, int64_t m, gx_scalar alpha, void *c)
 {
@@ -163,7 +163,7 @@ GX_INLINE void abs_column(gx_dtype dtype, int64_t m, const void *a, void *c)
     }
 }
 
-/* ---- whole blocks --------------------------------------------------------------------------- */
+// Whole blocks ------------------------------------------------------------------------------------
 
 GX_INLINE void map_column(gx_kernel_id kernel, gx_dtype dtype, const gx_args *p, int64_t m,
                           const void *a, const void *b, void *c)

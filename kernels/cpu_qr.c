@@ -24,7 +24,7 @@ enum { NB = GX_LAPACK_BLOCK };
 
 static const gx_kernel herk[] = GX_SLOTS(gx_cpu_herk);
 
-/* ---- T -------------------------------------------------------------------------------------- */
+// T -----------------------------------------------------------------------------------------------
 
 /* Element (i, j) as a pair, real or complex. */
 GX_INLINE gx_scalar load(gx_dtype dtype, const void *x, int64_t ld, int64_t i, int64_t j)
@@ -138,7 +138,7 @@ GX_INLINE gx_code larft(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-/* ---- applying ------------------------------------------------------------------------------- */
+// Applying ----------------------------------------------------------------------------------------
 
 /* c = op(I - V T V^H) c or c op(...), m x n and k reflectors; work: (n or m) x k. */
 GX_INLINE void apply_block(gx_dtype dtype, gx_side side, gx_trans trans, int64_t m, int64_t n,
@@ -227,7 +227,7 @@ GX_INLINE gx_code tpmqrt(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-/* ---- factorising ---------------------------------------------------------------------------- */
+// Factorising -------------------------------------------------------------------------------------
 
 /* tau = the diagonal of t. */
 GX_INLINE void take_tau(gx_dtype dtype, const void *t, int64_t ldt, void *tau, int64_t first,
@@ -297,7 +297,7 @@ GX_INLINE gx_code tpqrt(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-/* ---- the slots ------------------------------------------------------------------------------ */
+// The slots ---------------------------------------------------------------------------------------
 
 size_t gx_cpu_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *p)
 {

@@ -38,7 +38,7 @@ GX_INLINE columns columns_of(gx_dtype dtype, const gx_args *p)
                      .col_bytes = (size_t)p->lda * bytes_of(dtype)};
 }
 
-/* ---- sums ----------------------------------------------------------------------------------- */
+// Sums --------------------------------------------------------------------------------------------
 
 /*
 ** Pairwise addition of a stream: level l holds the sum of 2^l chunks, where bit l of count is set.
@@ -200,7 +200,7 @@ GX_INLINE void sum_rows(gx_dtype dtype, const gx_args *p)
     }
 }
 
-/* ---- extremes ------------------------------------------------------------------------------- */
+// Extremes ----------------------------------------------------------------------------------------
 
 /* What is looked for; SIZE: the largest magnitude; PART: the largest |re| or |im|. */
 typedef enum extreme { EXTREME_MIN, EXTREME_MAX, EXTREME_SIZE, EXTREME_PART } extreme;
@@ -255,7 +255,7 @@ GX_INLINE double extreme_block(gx_dtype dtype, extreme what, const gx_args *p)
     return best;
 }
 
-/* ---- sums of squares ------------------------------------------------------------------------ */
+// Sums of squares ---------------------------------------------------------------------------------
 
 /* The squares of the parts times factor, a power of two. */
 GX_INLINE double sum_scaled_squares(gx_dtype dtype, const gx_args *p, double factor)
@@ -300,7 +300,7 @@ GX_INLINE void sum_squares(gx_dtype dtype, const gx_args *p)
     p->reduce[1] = sum_scaled_squares(dtype, p, ldexp(1, -exponent));
 }
 
-/* ---- the kernel ----------------------------------------------------------------------------- */
+// The kernel --------------------------------------------------------------------------------------
 
 GX_INLINE gx_code reduce(gx_dtype dtype, const gx_args *p, gx_err *err)
 {

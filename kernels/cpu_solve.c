@@ -26,7 +26,7 @@ static const gx_kernel gemm[] = GX_SLOTS(gx_cpu_gemm);
 */
 enum { SOLVE_SIDE = 32 };
 
-/* ---- triangles ------------------------------------------------------------------------------ */
+// Triangles ---------------------------------------------------------------------------------------
 
 GX_INLINE void put_one(gx_dtype dtype, void *x)
 {
@@ -146,7 +146,7 @@ GX_INLINE gx_code trmm(gx_dtype dtype, const gx_args *p, gx_err *err)
     return code;
 }
 
-/* ---- Cholesky ------------------------------------------------------------------------------- */
+// Cholesky ----------------------------------------------------------------------------------------
 
 /* Index of the first NaN on the diagonal of c, up to count; count when there is none. */
 GX_INLINE int64_t first_nan(gx_dtype dtype, const gx_args *p, int64_t count)
@@ -180,7 +180,7 @@ GX_INLINE gx_code potrf(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-/* ---- LU ------------------------------------------------------------------------------------- */
+// LU ----------------------------------------------------------------------------------------------
 
 GX_INLINE gx_code getrf(gx_dtype dtype, const gx_args *p, gx_err *err)
 {

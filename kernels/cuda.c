@@ -9,13 +9,11 @@
 ** A device is an ordinal of the runtime with the handles of our kernels; open() launches one of
 ** them, so that a driver too old for the device code, or a device it was not built for, is told
 ** there and not in the middle of a call.  A queue is a stream with, from its first product or
-** factorisation on, handles of cuBLAS and cuSOLVER and a workspace of its own, which makes results
-** the same bits on every run.  A mark is an event.
+** factorisation on, handles and workspaces of its own (cuda_dev.c).  A mark is an event.
 **
 ** Every call first makes the device the calling thread's.  Memory is plain device memory.  A call
 ** that fails for want of memory gives GX_NOMEM, and nothing else is wrong; any other failure gives
-** GX_DEVICE (cuda_fault.c).  LAPACK's info goes through a pinned mailbox of the queue, so that a
-** factorisation can be enqueued without waiting.
+** GX_DEVICE (cuda_fault.c).
 **
 ** Process-wide state: the table of NVIDIA's functions, filled once under a lock; the libraries
 ** behind it are process-wide themselves.
@@ -26,8 +24,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-enum { BLAS_WORK_BYTES = 32 << 20 }; // what cuBLAS asks for on Hopper and newer
 
 /*
 ** The device code: images for cudaLibraryLoadData(), NULL at the end; the file that each is of, ""
@@ -50,7 +46,7 @@ static shared *shared_state(void)
     return &state;
 }
 
-/* ---- device code ---------------------------------------------------------------------------- */
+// Device code -------------------------------------------------------------------------------------
 
 static const struct {
     const char *name;
@@ -149,7 +145,7 @@ static gx_code try_code(gx_dev *dev, gx_err *err)
     return code;
 }
 
-/* ---- devices -------------------------------------------------------------------------------- */
+// Devices -----------------------------------------------------------------------------------------
 
 static int cuda_count(void)
 {
@@ -236,20 +232,7 @@ static gx_code cuda_info(gx_dev *dev, gx_dev_info *info, gx_err *err)
     return GX_OK;
 }
 
-/* ---- memory --------------------------------------------------------------------------------- */
-
-static gx_code cuda_alloc(gx_dev *dev, size_t bytes, void **ptr, gx_err *err)
-{
-    *ptr = NULL;
-    GX_TRY(gx_cuda_enter(dev, err));
-    int status = dev->api->malloc(ptr, bytes == 0 ? 1 : bytes);
-    if (status == GX_CUDA_OUT_OF_MEMORY) {
-        (void)dev->api->last_error();
-        *ptr = NULL;
-        return gx_fail(err, GX_NOMEM, "out of memory on cuda:%d (%zu bytes)", dev->ordinal, bytes);
-    }
-    return gx_cuda_check(dev, status, "cudaMalloc", err);
-}
+// Memory ------------------------------------------------------------------------------------------
 
 static void cuda_free(gx_dev *dev, void *ptr)
 {
@@ -276,7 +259,7 @@ static void cuda_unpin(gx_dev *dev, void *host)
     gx_cuda_release(dev, host, dev->api->free_host, "cudaFreeHost");
 }
 
-/* ---- queues --------------------------------------------------------------------------------- */
+// Queues ------------------------------------------------------------------------------------------
 
 static void queue_free(gx_dev *dev, gx_queue *queue)
 {
@@ -324,21 +307,6 @@ static gx_code queue_create(gx_dev *dev, gx_queue **out, gx_err *err)
     return GX_OK;
 }
 
-gx_code gx_cuda_queue_wait(gx_dev *dev, gx_queue *queue, gx_err *err)
-{
-    gx_code code = gx_cuda_enter(dev, err);
-    int letters = queue->letters;
-    queue->letters = 0;
-    if (gx_cuda_is_lost(dev)) {
-        return code;
-    }
-    GX_TRY(gx_cuda_settle(dev, queue->stream, err)); // whatever gx_cuda_enter() said
-    for (int i = 0; i < letters; i++) {
-        *queue->receiver[i] = queue->mailbox[i];
-    }
-    return code;
-}
-
 static gx_code queue_after(gx_dev *dev, gx_queue *queue, gx_queue *earlier, gx_err *err)
 {
     GX_TRY(gx_cuda_enter(dev, err));
@@ -347,101 +315,7 @@ static gx_code queue_after(gx_dev *dev, gx_queue *queue, gx_queue *earlier, gx_e
     return GX_OK;
 }
 
-gx_code gx_cuda_post(gx_dev *dev, gx_queue *queue, const int32_t *from, int64_t *to, gx_err *err)
-{
-    if (queue->letters == GX_CUDA_MAILBOX) {
-        GX_TRY(gx_cuda_queue_wait(dev, queue, err));
-    }
-    int i = queue->letters;
-    CUDA_TRY(dev,
-             dev->api->copy(&queue->mailbox[i], from, sizeof *from, GX_CUDA_DEVICE_TO_HOST,
-                            queue->stream),
-             "cudaMemcpyAsync");
-    queue->receiver[i] = to;
-    queue->letters++;
-    return GX_OK;
-}
-
-gx_code gx_cuda_blas(gx_dev *dev, gx_queue *queue, gx_err *err)
-{
-    if (queue->blas != NULL) {
-        return GX_OK;
-    }
-    const gx_cuda_api *api = dev->api;
-    CUBLAS_TRY(dev, api->blas_create(&queue->blas), "create");
-    gx_code code =
-        gx_cublas_check(dev, api->blas_stream(queue->blas, queue->stream), "stream", err);
-    if (code == GX_OK && queue->blas_work == NULL) {
-        code = cuda_alloc(dev, BLAS_WORK_BYTES, &queue->blas_work, err);
-    }
-    if (code == GX_OK) {
-        code = gx_cublas_check(dev,
-                               api->blas_workspace(queue->blas, queue->blas_work, BLAS_WORK_BYTES),
-                               "workspace", err);
-    }
-    if (code != GX_OK) {
-        gx_cuda_release(dev, queue->blas, api->blas_destroy, "cublasDestroy");
-        queue->blas = NULL;
-    }
-    return code;
-}
-
-gx_code gx_cuda_solver(gx_dev *dev, gx_queue *queue, gx_err *err)
-{
-    const gx_cuda_api *api = dev->api;
-    if (queue->params == NULL) {
-        CUSOLVER_TRY(dev, api->params_create(&queue->params), "CreateParams");
-    }
-    if (queue->solver == NULL) {
-        CUSOLVER_TRY(dev, api->solver_create(&queue->solver), "Create");
-        gx_code code = gx_cusolver_check(dev, api->solver_stream(queue->solver, queue->stream),
-                                         "SetStream", err);
-        if (code != GX_OK) {
-            gx_cuda_release(dev, queue->solver, api->solver_destroy, "cusolverDnDestroy");
-            queue->solver = NULL;
-            return code;
-        }
-    }
-    return GX_OK;
-}
-
-gx_code gx_cuda_host_work(gx_dev *dev, gx_queue *queue, size_t bytes, void **work, gx_err *err)
-{
-    if (bytes > queue->host_bytes) {
-        GX_TRY(gx_cuda_settle(dev, queue->stream, err));
-        gx_mem_free(NULL, queue->host_work);
-        queue->host_work = NULL;
-        queue->host_bytes = 0;
-        GX_TRY(gx_mem_alloc(NULL, bytes, "cuSOLVER", &queue->host_work, err));
-        queue->host_bytes = bytes;
-    }
-    *work = queue->host_work;
-    return GX_OK;
-}
-
-gx_code gx_cuda_ask_begin(gx_dev *dev, gx_err *err)
-{
-    GX_TRY(gx_cuda_enter(dev, err));
-    pthread_mutex_lock(&dev->lock);
-    gx_code code = GX_OK;
-    if (dev->params == NULL) {
-        code = gx_cusolver_check(dev, dev->api->params_create(&dev->params), "CreateParams", err);
-    }
-    if (code == GX_OK && dev->solver == NULL) {
-        code = gx_cusolver_check(dev, dev->api->solver_create(&dev->solver), "Create", err);
-    }
-    if (code != GX_OK) {
-        pthread_mutex_unlock(&dev->lock);
-    }
-    return code;
-}
-
-void gx_cuda_ask_end(gx_dev *dev)
-{
-    pthread_mutex_unlock(&dev->lock);
-}
-
-/* ---- marks: an event is one already --------------------------------------------------------- */
+// Marks: an event is one already ------------------------------------------------------------------
 
 static gx_code mark_create(gx_dev *dev, gx_mark **mark, gx_err *err)
 {
@@ -477,7 +351,7 @@ static gx_code queue_after_mark(gx_dev *dev, gx_queue *queue, gx_mark *mark, gx_
                          err);
 }
 
-/* ---- copies --------------------------------------------------------------------------------- */
+// Copies ------------------------------------------------------------------------------------------
 
 /* One run where the columns follow each other, two dimensions where a pitch allows, or columns. */
 static gx_code copy_columns(gx_dev *dev, gx_queue *queue, int kind, char *dst, size_t dst_ld_bytes,
@@ -521,7 +395,7 @@ static gx_code download(gx_dev *dev, gx_queue *queue, void *dst, size_t dst_ld_b
                         col_bytes, cols, err);
 }
 
-/* ---- the table ------------------------------------------------------------------------------ */
+// The table ---------------------------------------------------------------------------------------
 
 static size_t own_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
 {
@@ -565,7 +439,7 @@ static const gx_backend backend_cuda = {
     .open = cuda_open,
     .close = cuda_close,
     .info = cuda_info,
-    .alloc = cuda_alloc,
+    .alloc = gx_cuda_alloc,
     .free = cuda_free,
     .pin = cuda_pin,
     .unpin = cuda_unpin,

@@ -2,6 +2,7 @@
 ** Shared by the host files of the CUDA backend: devices, queues, how a call fails, launches.
 **
 **   cuda.c         the table, devices, memory, queues, marks, copies
+**   cuda_dev.c     what the kernels ask of a device: memory, handles, letters
 **   cuda_fault.c   what a failed call means; devices that are lost
 **   cuda_api.c     NVIDIA's libraries as tables of functions
 **   cuda_launch.c  our own kernels: elementwise, transposes, triangles, rows, reductions
@@ -68,7 +69,7 @@ struct gx_queue {
     int letters;
 };
 
-/* ---- failures ------------------------------------------------------------------------------- */
+// Failures ----------------------------------------------------------------------------------------
 
 /*
 ** The code of a call that returned status: GX_OK for 0, GX_NOMEM where memory ran out, else
@@ -96,10 +97,13 @@ gx_code gx_cuda_settle(gx_dev *dev, gx_cuda_handle stream, gx_err *err);
 #define CUBLAS_TRY(dev, call, what) GX_TRY(gx_cublas_check(dev, call, what, err))
 #define CUSOLVER_TRY(dev, call, what) GX_TRY(gx_cusolver_check(dev, call, what, err))
 
-/* ---- queues --------------------------------------------------------------------------------- */
+// Queues ------------------------------------------------------------------------------------------
 
 /* The calling thread's device is dev from here on; GX_DEVICE with the reason where it is lost. */
 gx_code gx_cuda_enter(gx_dev *dev, gx_err *err);
+
+/* Device memory; GX_NOMEM where there is no more. */
+gx_code gx_cuda_alloc(gx_dev *dev, size_t bytes, void **ptr, gx_err *err);
 
 /* The queue's handles, made on the first call. */
 gx_code gx_cuda_blas(gx_dev *dev, gx_queue *queue, gx_err *err);
@@ -113,7 +117,24 @@ gx_code gx_cuda_post(gx_dev *dev, gx_queue *queue, const int32_t *from, int64_t 
 
 gx_code gx_cuda_queue_wait(gx_dev *dev, gx_queue *queue, gx_err *err);
 
-/* ---- launches ------------------------------------------------------------------------------- */
+/* A handle of cuSOLVER to ask for workspaces with; dev->lock is held from here to _end(). */
+gx_code gx_cuda_ask_begin(gx_dev *dev, gx_err *err);
+void gx_cuda_ask_end(gx_dev *dev);
+
+/* Ask within both; return GX_NO_WORKSPACE from the calling function where there is no answer. */
+#define GX_CUDA_ASK(dev, question)                                                                 \
+    do {                                                                                           \
+        if (gx_cuda_ask_begin(dev, NULL) != GX_OK) {                                               \
+            return GX_NO_WORKSPACE;                                                                \
+        }                                                                                          \
+        gx_code answer_ = (question);                                                              \
+        gx_cuda_ask_end(dev);                                                                      \
+        if (answer_ != GX_OK) {                                                                    \
+            return GX_NO_WORKSPACE;                                                                \
+        }                                                                                          \
+    } while (0)
+
+// Launches ----------------------------------------------------------------------------------------
 
 /* Launch a kernel of ours with the struct that it takes. */
 gx_code gx_cuda_launch(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_dtype dtype,
@@ -156,7 +177,7 @@ gx_code gx_cuda_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_trans tran
                      int64_t m, int64_t n, int64_t k, double alpha, const void *a, int64_t lda,
                      const void *b, int64_t ldb, double beta, void *c, int64_t ldc, gx_err *err);
 
-/* ---- words of the libraries ----------------------------------------------------------------- */
+// Words of the libraries --------------------------------------------------------------------------
 
 static inline int gx_cuda_type(gx_dtype dtype)
 {
@@ -199,7 +220,7 @@ static inline void *gx_cuda_aligned(void *work)
     return work == NULL ? NULL : (char *)work + (-(uintptr_t)work & 255);
 }
 
-/* ---- the slots ------------------------------------------------------------------------------ */
+// The slots ---------------------------------------------------------------------------------------
 
 /* Four slots from one function that takes the dtype; args->work is aligned to 256 there. */
 #define GX_CUDA_SLOT(name, suffix, dtype, body)                                                    \
@@ -259,22 +280,5 @@ size_t gx_cuda_reduce_bytes(const gx_args *args);
 size_t gx_cuda_solver_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
 size_t gx_cuda_qr_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
 size_t gx_cuda_spectra_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
-
-/* A handle of cuSOLVER to ask for workspaces with; dev->lock is held from here to _end(). */
-gx_code gx_cuda_ask_begin(gx_dev *dev, gx_err *err);
-void gx_cuda_ask_end(gx_dev *dev);
-
-/* Ask within both; return GX_NO_WORKSPACE from the calling function where there is no answer. */
-#define GX_CUDA_ASK(dev, question)                                                                 \
-    do {                                                                                           \
-        if (gx_cuda_ask_begin(dev, NULL) != GX_OK) {                                               \
-            return GX_NO_WORKSPACE;                                                                \
-        }                                                                                          \
-        gx_code answer_ = (question);                                                              \
-        gx_cuda_ask_end(dev);                                                                      \
-        if (answer_ != GX_OK) {                                                                    \
-            return GX_NO_WORKSPACE;                                                                \
-        }                                                                                          \
-    } while (0)
 
 #endif

@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- folders -------------------------------------------------------------------------------- */
+// Folders -----------------------------------------------------------------------------------------
 
 enum { FOLDERS_MAX = 96 };
 
@@ -85,7 +85,7 @@ static void find_folders(const char *cuda_path, folders *f)
     }
 }
 
-/* ---- libraries ------------------------------------------------------------------------------ */
+// Libraries ---------------------------------------------------------------------------------------
 
 static void *open_in(const folders *f, int first, int last, const char *soname)
 {
@@ -131,7 +131,7 @@ static const toolkit toolkits[] = {
 };
 enum { TOOLKITS = sizeof toolkits / sizeof *toolkits };
 
-/* ---- functions ------------------------------------------------------------------------------ */
+// Functions ---------------------------------------------------------------------------------------
 
 typedef struct entry {
     size_t at; /* offset in gx_cuda_api */

@@ -24,7 +24,7 @@ static int64_t ld_of(int64_t ld)
     return gx_max(ld, 1);
 }
 
-/* ---- gemm ----------------------------------------------------------------------------------- */
+// Gemm --------------------------------------------------------------------------------------------
 
 static gx_code gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
 {
@@ -65,7 +65,7 @@ gx_code gx_cuda_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_trans tran
     return gemm(dev, queue, dtype, &args, err);
 }
 
-/* ---- syrk, herk ----------------------------------------------------------------------------- */
+// Syrk, herk --------------------------------------------------------------------------------------
 
 static gx_code rank_k(gx_dev *dev, gx_queue *queue, gx_dtype dtype, bool is_hermitian,
                       const gx_args *p, gx_err *err)
@@ -109,7 +109,7 @@ static gx_code herk(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args 
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_herk, herk)
 
-/* ---- triangles ------------------------------------------------------------------------------ */
+// Triangles ---------------------------------------------------------------------------------------
 
 static gx_code triangular(gx_dev *dev, gx_queue *queue, gx_dtype dtype, bool solves,
                           const gx_args *p, gx_err *err)

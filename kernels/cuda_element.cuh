@@ -13,7 +13,7 @@ struct number {
     double re, im;
 };
 
-/* ---- loading and storing -------------------------------------------------------------------- */
+// Loading and storing -----------------------------------------------------------------------------
 
 __device__ inline number get(const double *x, int64_t at)
 {
@@ -71,7 +71,7 @@ template <> struct facts<float2> {
     static constexpr bool is_complex = true;
 };
 
-/* ---- arithmetic ----------------------------------------------------------------------------- */
+// Arithmetic --------------------------------------------------------------------------------------
 
 __device__ inline number times(number x, number y)
 {

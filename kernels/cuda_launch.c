@@ -49,7 +49,7 @@ gx_code gx_cuda_over_block(gx_dev *dev, gx_queue *queue, gx_cuda_function functi
     return gx_cuda_launch(dev, queue, function, dtype, grid, block, call, err);
 }
 
-/* ---- elementwise ---------------------------------------------------------------------------- */
+// Elementwise -------------------------------------------------------------------------------------
 
 /* operands: how many of a, b the kernel reads. */
 static gx_code map(gx_dev *dev, gx_queue *queue, gx_kernel_id kernel, int operands, gx_dtype dtype,
@@ -92,7 +92,7 @@ MAP_SLOTS(gx_cuda_div, map_div, GX_DIV, 2)
 MAP_SLOTS(gx_cuda_scale, map_scale, GX_SCALE, 1)
 MAP_SLOTS(gx_cuda_abs, map_abs, GX_ABS, 1)
 
-/* ---- transposes and triangles --------------------------------------------------------------- */
+// Transposes and triangles ------------------------------------------------------------------------
 
 /* Kernels that walk tiles of 32 x 32 with 32 x 8 threads. */
 static gx_code over_tiles(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_dtype dtype,
@@ -176,7 +176,7 @@ static gx_code triangle(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_a
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_triangular, triangle)
 
-/* ---- exchanges of rows ---------------------------------------------------------------------- */
+// Exchanges of rows -------------------------------------------------------------------------------
 
 /* Where in the list row is a target; added with itself as its source where it is not. */
 static int64_t place_of(gx_cuda_rows *rows, int64_t row)
@@ -227,7 +227,7 @@ static gx_code laswp(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_laswp, laswp)
 
-/* ---- conversion, random numbers ------------------------------------------------------------- */
+// Conversion, random numbers ----------------------------------------------------------------------
 
 static gx_code convert(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
 {
@@ -270,7 +270,7 @@ static gx_code make_random(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const g
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_random_numbers, make_random)
 
-/* ---- reductions ----------------------------------------------------------------------------- */
+// Reductions --------------------------------------------------------------------------------------
 
 /* How a reduction is shared out: by the block's shape alone. */
 typedef struct sharing {
@@ -361,7 +361,7 @@ static gx_code reduce(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_arg
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_reduce, reduce)
 
-/* ---- scales --------------------------------------------------------------------------------- */
+// Scales ------------------------------------------------------------------------------------------
 
 size_t gx_cuda_measure_bytes(int64_t m, int64_t n)
 {

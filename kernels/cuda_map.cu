@@ -13,7 +13,7 @@
 
 constexpr int STEPS = 4;
 
-/* ---- division ------------------------------------------------------------------------------- */
+// Division ----------------------------------------------------------------------------------------
 
 /* Annex G, 5.1: a quotient that came out NaN although Inf or 0 has a better answer. */
 __device__ __noinline__ number mended(number x, number y, number z)
@@ -68,7 +68,7 @@ template <class T> __device__ inline number divided(number x, number y)
     return {z.re / yy, z.im / yy};
 }
 
-/* ---- elementwise ---------------------------------------------------------------------------- */
+// Elementwise -------------------------------------------------------------------------------------
 
 template <class T, int KERNEL>
 __device__ inline number element(const gx_cuda_call &p, number a, number b)
@@ -149,7 +149,7 @@ template <class T> __device__ inline void map(const gx_cuda_call &p)
 }
 GX_CUDA_KERNELS(gx_map, map)
 
-/* ---- regions and triangles ------------------------------------------------------------------ */
+// Regions and triangles ---------------------------------------------------------------------------
 
 /* f(i, j) for every element of the m x n block. */
 template <class F> __device__ inline void for_each(int64_t m, int64_t n, F f)
@@ -223,7 +223,7 @@ template <class T> __device__ inline void larft(const gx_cuda_call &p)
 }
 GX_CUDA_KERNELS(gx_larft, larft)
 
-/* ---- Cholesky factors, scales --------------------------------------------------------------- */
+// Cholesky factors, scales ------------------------------------------------------------------------
 
 /* One block of threads goes down the diagonal. */
 template <class T> __device__ inline void definite(const gx_cuda_call &p)
@@ -283,7 +283,7 @@ template <class T> __device__ inline void rescale(const gx_cuda_call &p)
 }
 GX_CUDA_KERNELS(gx_rescale, rescale)
 
-/* ---- conversion ----------------------------------------------------------------------------- */
+// Conversion --------------------------------------------------------------------------------------
 
 __device__ inline number get_any(int dtype, const void *x, int64_t at)
 {

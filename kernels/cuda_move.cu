@@ -14,7 +14,7 @@
 
 constexpr int TILE = 32, ROWS = 8;
 
-/* ---- transposes ----------------------------------------------------------------------------- */
+// Transposes --------------------------------------------------------------------------------------
 
 /* The tile of a at rows i0 and columns j0, a being m x n, into the shared one. */
 template <class T>
@@ -84,7 +84,7 @@ template <class T> __device__ inline void symmetrize(const gx_cuda_call &p)
 }
 GX_CUDA_KERNELS(gx_symmetrize, symmetrize)
 
-/* ---- conjugate pairs ------------------------------------------------------------------------ */
+// Conjugate pairs ---------------------------------------------------------------------------------
 
 /* Of T real: complex columns of c from LAPACK's real ones. */
 template <class T> __device__ inline void pairs(const gx_cuda_call &p)
@@ -108,7 +108,7 @@ template <class T> __device__ inline void pairs(const gx_cuda_call &p)
 }
 GX_CUDA_KERNELS(gx_pairs, pairs)
 
-/* ---- rows ----------------------------------------------------------------------------------- */
+// Rows --------------------------------------------------------------------------------------------
 
 template <class T> __device__ inline void move_rows(const gx_cuda_rows &p)
 {

@@ -76,7 +76,7 @@ static gx_code by_triangle(const place *at, gx_kernel_id kernel, gx_side side, g
     return slots[at->dtype](at->dev, at->queue, &args, at->err);
 }
 
-/* ---- pieces --------------------------------------------------------------------------------- */
+// Pieces ------------------------------------------------------------------------------------------
 
 /* The top of V without what GEQRF keeps above the diagonal, k x k; nothing for a pentagon. */
 static gx_code clean_top(const place *at, const reflectors *r, void *top)
@@ -189,7 +189,7 @@ static gx_code apply_block(const place *at, const reflectors *r, const target *x
                  x->ldc2);
 }
 
-/* ---- larft, larfb --------------------------------------------------------------------------- */
+// Larft, larfb ------------------------------------------------------------------------------------
 
 static gx_code refuse_plain(gx_kernel_id kernel, gx_dtype dtype, const gx_args *p, gx_err *err)
 {
@@ -244,7 +244,7 @@ static gx_code larfb(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_larfb, larfb)
 
-/* ---- many reflectors ------------------------------------------------------------------------ */
+// Many reflectors ---------------------------------------------------------------------------------
 
 /* Blocks of up to NB of k reflectors; rooms of `work` for one of them. */
 typedef struct rooms {
@@ -351,7 +351,7 @@ static gx_code orgqr(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_orgqr, orgqr)
 
-/* ---- factorising ---------------------------------------------------------------------------- */
+// Factorising -------------------------------------------------------------------------------------
 
 static gx_code ask(gx_dev *dev, gx_cuda_handle solver, gx_cuda_handle params, gx_dtype dtype,
                    int64_t m, int64_t n, const void *c, int64_t ldc, size_t *device, size_t *host,
@@ -414,7 +414,7 @@ static gx_code tpqrt(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_tpqrt, tpqrt)
 
-/* ---- workspaces ----------------------------------------------------------------------------- */
+// Workspaces --------------------------------------------------------------------------------------
 
 static size_t factorise_bytes(gx_dev *dev, gx_dtype dtype, int64_t m, int64_t n)
 {

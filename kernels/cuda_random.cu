@@ -51,7 +51,7 @@ __constant__ double far_f[8] = {1.0,
 __constant__ double series[SERIES] = {1.0 / 3,  1.0 / 5,  1.0 / 7,  1.0 / 9,  1.0 / 11, 1.0 / 13,
                                       1.0 / 15, 1.0 / 17, 1.0 / 19, 1.0 / 21, 1.0 / 23, 1.0 / 25};
 
-/* ---- normal --------------------------------------------------------------------------------- */
+// Normal ------------------------------------------------------------------------------------------
 
 __device__ inline double horner(const double c[8], double r)
 {
@@ -89,7 +89,7 @@ __device__ inline double quantile(uint64_t word)
                    : copysign(horner(middle_c, x) / horner(middle_d, x), q);
 }
 
-/* ---- matrices ------------------------------------------------------------------------------- */
+// Matrices ----------------------------------------------------------------------------------------
 
 __device__ inline double number_of(const gx_cuda_random &p, uint64_t word)
 {

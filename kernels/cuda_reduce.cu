@@ -23,7 +23,7 @@
 
 constexpr int WARP = 32, WARPS = 8, PIECE = 1024, RUN = 64;
 
-/* ---- what is folded ------------------------------------------------------------------------- */
+// What is folded ----------------------------------------------------------------------------------
 
 struct triple {
     double x, y, z;
@@ -150,7 +150,7 @@ __device__ inline triple block_fold(int kind, triple s)
     return threadIdx.x < WARP ? warp_fold(kind, s) : s;
 }
 
-/* ---- the first stage ------------------------------------------------------------------------ */
+// The first stage ---------------------------------------------------------------------------------
 
 /* Rows i0 .. i1 - 1 of a column, the warp's lanes one after the other. */
 template <class T>
@@ -261,7 +261,7 @@ template <class T> __device__ inline void reduce(const gx_cuda_call &p)
 }
 GX_CUDA_KERNELS(gx_reduce, reduce)
 
-/* ---- the second stage ----------------------------------------------------------------------- */
+// The second stage --------------------------------------------------------------------------------
 
 /* Blue's three sums as scale^2 ssq, as LAPACK's dnrm2 joins them. */
 __device__ inline void join_squares(triple s, double *scale, double *ssq)

@@ -44,7 +44,7 @@ typedef struct appetite {
     size_t device, host;
 } appetite;
 
-/* ---- Hermitian ------------------------------------------------------------------------------ */
+// Hermitian ---------------------------------------------------------------------------------------
 
 static gx_code ask_syevd(gx_dev *dev, gx_cuda_handle solver, gx_cuda_handle params, gx_dtype dtype,
                          const gx_args *p, appetite *a, gx_err *err)
@@ -102,7 +102,7 @@ static gx_code syev(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args 
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_syev, syev)
 
-/* ---- general -------------------------------------------------------------------------------- */
+// General -----------------------------------------------------------------------------------------
 
 /* Where the parts of `work` are. */
 typedef struct general {
@@ -183,7 +183,7 @@ static gx_code geev(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args 
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_geev, geev)
 
-/* ---- singular values ------------------------------------------------------------------------ */
+// Singular values ---------------------------------------------------------------------------------
 
 /* What gesvd works on: c itself, or for a wide c its conjugate transpose in `work`. */
 typedef struct svd {
@@ -301,7 +301,7 @@ static gx_code gesdd(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_gesdd, gesdd)
 
-/* ---- workspaces ----------------------------------------------------------------------------- */
+// Workspaces --------------------------------------------------------------------------------------
 
 size_t gx_cuda_spectra_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *p)
 {

@@ -21,7 +21,7 @@
 
 #include "../core/base/mem.h"
 
-/* ---- products ------------------------------------------------------------------------------- */
+// Products ----------------------------------------------------------------------------------------
 
 /* c(i,j) = alpha * (row i of op(a) times column j of op(b)) + beta c(i,j). */
 GX_INLINE void product_element(gx_dtype dtype, const gx_args *p, gx_trans transa, gx_trans transb,
@@ -118,7 +118,7 @@ GX_INLINE gx_code herk(gx_dtype dtype, const gx_args *p, gx_err *err)
 }
 GX_SLOTS_DEFINE(static, herk, herk)
 
-/* ---- elementwise ---------------------------------------------------------------------------- */
+// Elementwise -------------------------------------------------------------------------------------
 
 /* The new value of element (i, j) of c under an elementwise kernel. */
 GX_INLINE gx_scalar map_element(gx_kernel_id kernel, gx_dtype dtype, const gx_args *p, int64_t i,
@@ -196,7 +196,7 @@ GX_INLINE gx_code symmetrize(gx_dtype dtype, const gx_args *p, gx_err *err)
 }
 GX_SLOTS_DEFINE(static, symmetrize, symmetrize)
 
-/* ---- reductions ----------------------------------------------------------------------------- */
+// Reductions --------------------------------------------------------------------------------------
 
 /* Sums over the rectangle (i0, j0) .. (i1, j1): of the elements, or of their magnitudes. */
 typedef struct sums {
@@ -323,7 +323,7 @@ GX_INLINE gx_code reduce(gx_dtype dtype, const gx_args *p, gx_err *err)
 }
 GX_SLOTS_DEFINE(static, reduce, reduce)
 
-/* ---- the backend ---------------------------------------------------------------------------- */
+// The backend -------------------------------------------------------------------------------------
 
 static int ref_count(void)
 {

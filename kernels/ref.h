@@ -163,11 +163,6 @@ GX_SLOTS_DECLARE(gx_ref_random);
 */
 bool gx_ref_schur(gx_scalar *h, gx_scalar *z, int64_t n);
 
-/* All of GEES for a real dtype (ref_geev.c); false: the iteration did not converge. */
-bool gx_ref_real_schur(gx_dtype dtype, const gx_args *args);
-
-/* a = c / its largest part, which is returned; 1 for no elements and zeros. */
-double gx_ref_load_scaled(gx_dtype dtype, const gx_args *args, gx_scalar *a);
 size_t gx_ref_svd_bytes(const gx_args *args);
 size_t gx_ref_spectrum_bytes(gx_kernel_id kernel, const gx_args *args);
 

@@ -5,7 +5,7 @@
 ** SYEV: cyclic Jacobi.  A := J^H A J with a rotation J of rows and columns p, q that makes a_pq
 ** zero, all pairs in turn, sweep after sweep, until all of them are negligible.
 **
-** GEES: rotations to Hessenberg form, then the QR algorithm with one implicit Wilkinson shift
+** Schur form: rotations to Hessenberg form, then the QR algorithm with one implicit Wilkinson shift
 ** (Golub & Van Loan, chapter 7), by rotations; a subdiagonal element is negligible beside its
 ** two neighbours on the diagonal.  An exceptional shift every ten steps breaks cycles.
 **
@@ -59,7 +59,7 @@ static void turn(gx_scalar *x, gx_scalar *y, int64_t count, int64_t stride, rota
     }
 }
 
-/* ---- Jacobi --------------------------------------------------------------------------------- */
+// Jacobi ------------------------------------------------------------------------------------------
 
 /* Make a_pq zero; false where it is negligible. */
 static bool turn_pair(gx_scalar *a, gx_scalar *v, int64_t n, int64_t p, int64_t q, double size)
@@ -141,7 +141,7 @@ GX_INLINE gx_code syev(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-/* ---- the complex Schur form ----------------------------------------------------------------- */
+// The complex Schur form --------------------------------------------------------------------------
 
 /* The rotation that takes (x, y) to (r, 0). */
 static rotation rotation_of(gx_scalar x, gx_scalar y)
@@ -239,33 +239,6 @@ bool gx_ref_schur(gx_scalar *h, gx_scalar *z, int64_t n)
     return true;
 }
 
-GX_INLINE gx_code gees(gx_dtype dtype, const gx_args *p, gx_err *err)
-{
-    (void)err;
-    if (!gx_dtype_is_complex(dtype)) {
-        *p->info = gx_ref_real_schur(dtype, p) ? 0 : 1;
-        return GX_OK;
-    }
-    int64_t n = p->n;
-    gx_scalar *h = p->work, *z = h + n * n;
-    double largest = gx_ref_load_scaled(dtype, p, h);
-    *p->info = gx_ref_schur(h, z, n) ? 0 : 1;
-    for (int64_t j = 0; j < n; j++) {
-        for (int64_t i = 0; i < n; i++) {
-            gx_scalar x = i > j ? (gx_scalar){0, 0} : AT(h, i, j);
-            x = (gx_scalar){x.re * largest, x.im * largest};
-            store(dtype, p->c, p->ldc, i, j, x);
-            if (i == j) {
-                store(dtype, p->values, 1, 0, j, x);
-            }
-            if (p->wants_right) {
-                store(dtype, p->right, p->ldright, i, j, AT(z, i, j));
-            }
-        }
-    }
-    return GX_OK;
-}
-
 size_t gx_ref_spectrum_bytes(gx_kernel_id kernel, const gx_args *args)
 {
     size_t n = (size_t)gx_max(args->n, 0);
@@ -283,4 +256,3 @@ size_t gx_ref_spectrum_bytes(gx_kernel_id kernel, const gx_args *args)
 }
 
 GX_SLOTS_DEFINE(, gx_ref_syev, syev)
-GX_SLOTS_DEFINE(, gx_ref_gees, gees)

@@ -22,7 +22,7 @@ enum { STEPS_MOST = 60 }; // of QR for one eigenvalue
 
 #define AT(x, i, j) ((x)[(j)*n + (i)])
 
-/* ---- values of a real matrix ---------------------------------------------------------------- */
+// Values of a real matrix -------------------------------------------------------------------------
 
 /* A reflector I - tau v v^T of 2 or 3 components, v_0 = 1, that takes x to a multiple of e_0. */
 typedef struct reflector {
@@ -188,7 +188,7 @@ static bool real_values(double *h, double *z, int64_t n, gx_scalar *values)
     return true;
 }
 
-/* ---- vectors -------------------------------------------------------------------------------- */
+// Vectors -----------------------------------------------------------------------------------------
 
 /* The elements of b, the same for the same value: splitmix64, uniform in [-1, 1). */
 static double number(uint64_t *state)
@@ -330,7 +330,8 @@ GX_INLINE void give_vectors(gx_dtype out_dtype, bool is_real, bool is_adjoint, c
     }
 }
 
-double gx_ref_load_scaled(gx_dtype dtype, const gx_args *p, gx_scalar *a)
+/* a = c / its largest part, which is returned; 1 for no elements and zeros. */
+static double load_scaled(gx_dtype dtype, const gx_args *p, gx_scalar *a)
 {
     int64_t n = p->n;
     double largest = 0;
@@ -375,7 +376,7 @@ GX_INLINE gx_code geev(gx_dtype dtype, const gx_args *p, gx_err *err)
     bool is_real = !gx_dtype_is_complex(dtype);
     gx_dtype out = gx_dtype_is_double(dtype) ? GX_C128 : GX_C64;
     gx_scalar *a = p->work, *lu = a + n * n, *x = lu + n * n, *row = x + n, *values = row + n;
-    double largest = gx_ref_load_scaled(dtype, p, a);
+    double largest = load_scaled(dtype, p, a);
     *p->info = find_values(a, is_real, n, lu, values) ? 0 : 1;
     if (p->wants_right) {
         give_vectors(out, is_real, false, a, values, n, lu, x, row, p->right, p->ldright);
@@ -390,13 +391,14 @@ GX_INLINE gx_code geev(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-bool gx_ref_real_schur(gx_dtype dtype, const gx_args *p)
+/* All of GEES for a real dtype; false: the iteration did not converge. */
+static bool real_schur(gx_dtype dtype, const gx_args *p)
 {
     int64_t n = p->n;
     gx_dtype out = gx_dtype_is_double(dtype) ? GX_C128 : GX_C64;
     gx_scalar *a = p->work, *values = a + n * n;
     double *h = (double *)a, *z = h + n * n; // both halves of the first
-    double largest = gx_ref_load_scaled(dtype, p, a);
+    double largest = load_scaled(dtype, p, a);
     for (int64_t i = 0; i < n * n; i++) {
         h[i] = a[i].re;
     }
@@ -418,4 +420,32 @@ bool gx_ref_real_schur(gx_dtype dtype, const gx_args *p)
     return is_good;
 }
 
+GX_INLINE gx_code gees(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    (void)err;
+    if (!gx_dtype_is_complex(dtype)) {
+        *p->info = real_schur(dtype, p) ? 0 : 1;
+        return GX_OK;
+    }
+    int64_t n = p->n;
+    gx_scalar *h = p->work, *z = h + n * n;
+    double largest = load_scaled(dtype, p, h);
+    *p->info = gx_ref_schur(h, z, n) ? 0 : 1;
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i < n; i++) {
+            gx_scalar x = i > j ? (gx_scalar){0, 0} : AT(h, i, j);
+            x = (gx_scalar){x.re * largest, x.im * largest};
+            store(dtype, p->c, p->ldc, i, j, x);
+            if (i == j) {
+                store(dtype, p->values, 1, 0, j, x);
+            }
+            if (p->wants_right) {
+                store(dtype, p->right, p->ldright, i, j, AT(z, i, j));
+            }
+        }
+    }
+    return GX_OK;
+}
+
 GX_SLOTS_DEFINE(, gx_ref_geev, geev)
+GX_SLOTS_DEFINE(, gx_ref_gees, gees)

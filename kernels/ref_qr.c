@@ -64,7 +64,7 @@ GX_INLINE bool is_plain(gx_dtype dtype, const gx_args *p)
     return gx_dtype_is_complex(dtype) && p->transa == GX_TRANS;
 }
 
-/* ---- making reflectors ---------------------------------------------------------------------- */
+// Making reflectors -------------------------------------------------------------------------------
 
 /*
 ** Make the reflector of (c(row, col), x(first .. last - 1, col)): v replaces x, beta c(row, col).
@@ -137,7 +137,7 @@ GX_INLINE gx_code tpqrt(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-/* ---- applying them -------------------------------------------------------------------------- */
+// Applying them -----------------------------------------------------------------------------------
 
 /* One line through H or H^H: x - tau v (v^H x) on the left, x - (x v) tau v^H on the right. */
 GX_INLINE void apply_one(gx_dtype dtype, const stack *s, gx_scalar tau, int64_t l, int64_t at)
@@ -220,7 +220,7 @@ GX_INLINE gx_code orgqr(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-/* ---- blocks of reflectors ------------------------------------------------------------------- */
+// Blocks of reflectors ----------------------------------------------------------------------------
 
 /* T(0 .. j-1, j) = -tau_j T (V^H v_j), T(j, j) = tau_j. */
 GX_INLINE void larft_column(gx_dtype dtype, const gx_args *p, int64_t j)

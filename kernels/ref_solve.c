@@ -12,7 +12,7 @@
 */
 #include "ref.h"
 
-/* ---- triangles ------------------------------------------------------------------------------ */
+// Triangles ---------------------------------------------------------------------------------------
 
 GX_INLINE gx_code triangle(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
@@ -135,7 +135,7 @@ GX_INLINE gx_code trmm(gx_dtype dtype, const gx_args *p, gx_err *err)
     return triangular(dtype, p, false);
 }
 
-/* ---- Cholesky ------------------------------------------------------------------------------- */
+// Cholesky ----------------------------------------------------------------------------------------
 
 /* Element (i, j), i >= j, of the lower factor: of c, or of c^H. */
 GX_INLINE gx_scalar lower_get(gx_dtype dtype, const gx_args *p, int64_t i, int64_t j)
@@ -184,7 +184,7 @@ GX_INLINE gx_code potrf(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-/* ---- LU ------------------------------------------------------------------------------------- */
+// LU ----------------------------------------------------------------------------------------------
 
 GX_INLINE void swap_rows(gx_dtype dtype, const gx_args *p, int64_t i, int64_t k)
 {

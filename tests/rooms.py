@@ -36,7 +36,7 @@ ROOMS = {
 }
 ROOMS["ext"] = " ".join(ROOMS)
 
-PRIVATE = ["*_int.h", "exec_device.h", "krylov*.h", "file_text.h"]
+PRIVATE = ["*_int.h", "exec_device.h", "krylov*.h"]
 
 # The two doors from core/ to the kernels, declared in core/base/backend.h.
 DOORS = {"gx_backend_cpu", "gx_backend_ref"}

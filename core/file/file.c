@@ -1,25 +1,17 @@
 /*
-** Imports and exports as a whole: which format, how large a band, and the join to sources and
-** sinks.
+** Imports and exports as a whole: which format, and the join to sources and sinks.
 **
 **   import   open -> reader (file_npy.c, file_mtx.c, file_csv.c) -> gx_sink
 **   export   gx_mat_read -> walk by bands -> writer (the same files) -> temporary file -> rename
 **
-** Memory: one band, one tile for the sink to pack, one buffer of text.  The band is a whole
-** number of tiles, so that each tile of the database is written once, and at the least one tile.
-**
 ** I/O: an export reads each element once.  How often an import passes over its file is said in
 ** the essays of the readers.
 */
-#include "file.h"
-#include "../base/decimal.h"
+#include "file_int.h"
 
 #include <string.h>
 
-/* Bands beyond this size save nothing more when the file is read in order. */
-static const size_t STREAM_BYTES = (size_t)32 << 20;
-
-/* ---- formats --------------------------------------------------------------------------------- */
+// Formats -----------------------------------------------------------------------------------------
 
 static bool equals_word(const char *text, const char *word)
 {
@@ -59,60 +51,7 @@ gx_code gx_file_format_of(const char *path, const char *option, gx_file_format *
                    path);
 }
 
-/* ---- bands ----------------------------------------------------------------------------------- */
-
-gx_code gx_import_begin(gx_import *im, int64_t rows, int64_t cols, gx_dtype dtype,
-                        uint32_t properties, gx_err *err)
-{
-    im->rows = rows;
-    im->cols = cols;
-    im->dtype = im->options.has_dtype ? im->options.dtype : dtype;
-    if (gx_dtype_is_complex(dtype) && !gx_dtype_is_complex(im->dtype)) {
-        return gx_input_fail(im->in, err, 0, "holds complex numbers, but dtype %s is real",
-                             gx_dtype_name(im->dtype));
-    }
-    size_t bytes;
-    if (!gx_matrix_bytes(rows, cols, im->dtype, &bytes) || bytes > INT64_MAX) {
-        return gx_input_fail(im->in, err, 0, "a matrix of %lldx%lld %s elements is too large",
-                             (long long)rows, (long long)cols, gx_dtype_name(im->dtype));
-    }
-    im->tile_rows = im->tile_cols = 0;
-    GX_TRY(im->to.begin(im->to.arg, rows, cols, im->dtype, properties, &im->tile_rows,
-                        &im->tile_cols, err));
-    im->tile_rows = gx_max(1, im->tile_rows);
-    im->tile_cols = gx_max(1, im->tile_cols);
-    return GX_OK;
-}
-
-/*
-** How many of count lines, in groups of unit, fit: at least one group.  line_bytes: of one line.
-*/
-static int64_t lines_that_fit(int64_t count, int64_t unit, size_t line_bytes, size_t bytes)
-{
-    int64_t fit = line_bytes == 0 ? count : (int64_t)(bytes / line_bytes);
-    return fit >= count ? count : gx_min(count, gx_max(1, fit / unit) * unit);
-}
-
-void gx_import_band(const gx_import *im, gx_order order, size_t most_bytes, int64_t *m, int64_t *n)
-{
-    size_t element = gx_dtype_bytes(im->dtype);
-    size_t tile = (size_t)im->tile_rows * (size_t)im->tile_cols * element;
-    size_t bytes = im->mem != NULL ? gx_mem_available(im->mem) : SIZE_MAX;
-    const size_t headers = 4096; // the allocations' own
-    bytes = bytes > tile + headers ? bytes - tile - headers : 0; // a tile for the sink to pack
-    bytes = bytes < most_bytes ? bytes : most_bytes;
-    if (order == GX_ORDER_ROWS) {
-        *n = lines_that_fit(im->cols, im->tile_cols, (size_t)im->tile_rows * element, bytes);
-        *m = *n < im->cols ? gx_min(im->tile_rows, im->rows)
-                           : lines_that_fit(im->rows, im->tile_rows, (size_t)*n * element, bytes);
-    } else {
-        *m = lines_that_fit(im->rows, im->tile_rows, (size_t)im->tile_cols * element, bytes);
-        *n = *m < im->rows ? gx_min(im->tile_cols, im->cols)
-                           : lines_that_fit(im->cols, im->tile_cols, (size_t)*m * element, bytes);
-    }
-}
-
-/* ---- import ---------------------------------------------------------------------------------- */
+// Import ------------------------------------------------------------------------------------------
 
 /* What a gx_import_target's arg is here. */
 typedef struct sink_target {
@@ -191,72 +130,7 @@ gx_code gx_file_import(gx_run *run, const char *path, gx_file_format format,
     return rc == GX_OK ? GX_OK : gx_run_fail(run, &err);
 }
 
-/* ---- export ---------------------------------------------------------------------------------- */
-
-/* The rectangle that a walk reads at once, for a matrix seen along its lines. */
-static void walk_band(const gx_export *ex, int64_t lines, int64_t length, int64_t unit,
-                      int64_t *band, int64_t *piece)
-{
-    size_t element = gx_dtype_bytes(ex->dtype);
-    size_t bytes = gx_mem_available(ex->run->ctx->mem) / 2; // the source has buffers of its own
-    bytes = bytes < STREAM_BYTES ? bytes : STREAM_BYTES;
-    int64_t elements = gx_max(1, (int64_t)(bytes / element));
-    *piece = gx_min(length, elements);
-    *band = *piece < length ? 1 : gx_min(lines, gx_max(1, elements / gx_max(1, length)));
-    if (*band > unit) {
-        *band -= *band % unit;
-    }
-}
-
-gx_code gx_export_walk(gx_export *ex, gx_order order, bool is_lower, gx_export_band fn, void *arg)
-{
-    const gx_mat *mat = ex->mat;
-    gx_run *run = ex->run;
-    bool by_rows = order == GX_ORDER_ROWS;
-    int64_t lines = by_rows ? mat->rows : mat->cols, length = by_rows ? mat->cols : mat->rows;
-    int64_t band, piece;
-    walk_band(ex, lines, length, by_rows ? mat->tile_rows : mat->tile_cols, &band, &piece);
-    size_t element = gx_dtype_bytes(ex->dtype);
-    void *buffer;
-    gx_err err = {0};
-    if (gx_mem_alloc(run->ctx->mem, (size_t)(band * piece) * element, "a band of the matrix",
-                     &buffer, &err) != GX_OK) {
-        return gx_run_fail(run, &err);
-    }
-    for (int64_t l = 0; l < lines && gx_ok(run); l += band) {
-        for (int64_t p = is_lower ? l : 0; p < length && gx_ok(run); p += piece) {
-            int64_t b = gx_min(band, lines - l), q = gx_min(piece, length - p);
-            int64_t i0 = by_rows ? l : p, j0 = by_rows ? p : l;
-            int64_t m = by_rows ? b : q, n = by_rows ? q : b;
-            gx_code rc = gx_mat_read(run, mat, ex->reader, i0, j0, m, n, ex->dtype, buffer,
-                                     gx_max(1, m), &err);
-            if (rc == GX_OK) {
-                rc = fn(arg, i0, j0, m, n, buffer);
-            }
-            gx_fail(&err, rc, "%s", ex->out.err.text);
-            gx_run_fail(run, &err);
-            gx_run_advance(run, (double)b * (double)q * (double)element);
-            gx_run_poll(run);
-        }
-    }
-    gx_mem_free(run->ctx->mem, buffer);
-    return gx_ok(run) ? GX_OK : run->err.code;
-}
-
-char *gx_export_number(const gx_export *ex, const void *element, char *to)
-{
-    int length;
-    bool is_double = gx_dtype_is_double(ex->dtype);
-    double value = is_double ? *(const double *)element : (double)*(const float *)element;
-    if (ex->options.precision > 0) {
-        length = gx_decimal_format_places(value, (int)ex->options.precision, to);
-    } else {
-        length = is_double ? gx_decimal_format(value, to)
-                           : gx_decimal_format_f32((float)value, to);
-    }
-    bool is_integer = length > 2 && to[length - 1] == '0' && to[length - 2] == '.';
-    return to + length - (is_integer ? 2 : 0);
-}
+// Export ------------------------------------------------------------------------------------------
 
 static gx_code write_format(gx_export *ex, gx_file_format format)
 {

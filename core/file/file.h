@@ -2,12 +2,9 @@
 ** Matrices in files: NumPy .npy, Matrix Market .mtx, and text with delimiters (CSV).
 **
 ** Nothing here holds a whole matrix.  An import reads a file in bands of whole tiles and hands
-** each to a target; an export reads bands of a source and writes them one after the other.  A
+** each to a sink; an export reads bands of a source and writes them one after the other.  A
 ** band is as large as memory_limit allows where that saves passes over the file, and small where
 ** it does not.
-**
-** The readers know neither SQLite nor files: bytes come from a gx_input, matrices go to a
-** gx_import_target, so that the tests run them on memory.  file.c joins them to the store.
 **
 ** Failures of files are GX_ARG, not GX_IO or GX_FULL: where a statement reads a table, SQLite
 ** answers those two by rolling back the caller's transaction, which a full disk under an
@@ -18,48 +15,11 @@
 
 #include "../mat/mat.h"
 
-/* ---- input (file_io.c) ----------------------------------------------------------------------- */
+typedef enum gx_file_format { GX_FILE_NPY, GX_FILE_MTX, GX_FILE_CSV } gx_file_format;
 
-/* Bytes that can be read at any offset: a file, or memory in the tests. */
-typedef struct gx_input {
-    /* Exactly bytes from offset on, all of them before size.  NULL: memory. */
-    gx_code (*read)(const struct gx_input *in, int64_t offset, size_t bytes, void *dst,
-                    gx_err *err);
-    int64_t size;      /* bytes                                          */
-    const char *name;  /* for messages: the path without its folders      */
-    const char *data;  /* memory: the bytes                               */
-    int fd;            /* file                                            */
-} gx_input;
-
-/* A regular file.  path is borrowed for the input's life. */
-gx_code gx_input_open(const char *path, gx_input *in, gx_err *err);
-void gx_input_memory(gx_input *in, const char *name, const void *data, size_t bytes);
-void gx_input_close(gx_input *in);
-
-/* "name: text" or, with a line > 0, "name: line 7: text". */
-gx_code gx_input_fail(const gx_input *in, gx_err *err, int64_t line, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-/*
-** A piece of the file for a message: cut when long, bytes that are not printable ASCII as '?'
-** (an error text must stay valid UTF-8).  Returns shown.
-*/
-enum { GX_TOKEN_SHOWN = 36 };
-const char *gx_token_show(const char *token, int64_t bytes, char shown[GX_TOKEN_SHOWN]);
-
-/* ---- where an import goes -------------------------------------------------------------------- */
-
-typedef struct gx_import_target {
-    void *arg;
-    /* Called once, before any write.  tile shape: in 0, out what bands are cut by. */
-    gx_code (*begin)(void *arg, int64_t rows, int64_t cols, gx_dtype dtype, uint32_t properties,
-                     int64_t *tile_rows, int64_t *tile_cols, gx_err *err);
-    /* Whole tiles, each once, any order. */
-    gx_code (*write)(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, const void *src,
-                     int64_t ld, gx_err *err);
-    /* Called often: bytes of the file dealt with since the last call, of total in all. */
-    gx_code (*advance)(void *arg, double bytes, double total, gx_err *err);
-} gx_import_target;
+/* By the name's ending: npy, mtx, csv, tsv, txt; or option: one of these words.  GX_ARG else. */
+gx_code gx_file_format_of(const char *path, const char *option, gx_file_format *format,
+                          char *delimiter, gx_err *err);
 
 typedef struct gx_import_options {
     bool has_dtype;
@@ -71,141 +31,9 @@ typedef struct gx_import_options {
     const char *columns;    /* CSV: "0,2,5:9", NULL = all                              */
 } gx_import_options;
 
-/* One import on its way. */
-typedef struct gx_import {
-    const gx_input *in;
-    gx_import_options options;
-    gx_mem *mem;
-    gx_import_target to;
-    double total;                 /* progress: bytes of the file times passes */
-    int64_t rows, cols;           /* the rest is set by gx_import_begin()     */
-    gx_dtype dtype;
-    int64_t tile_rows, tile_cols;
-} gx_import;
-
-gx_code gx_import_npy(gx_import *im, gx_err *err);
-gx_code gx_import_mtx(gx_import *im, gx_err *err);
-gx_code gx_import_csv(gx_import *im, gx_err *err);
-
-/*
-** For the readers: announce the shape.  dtype is what the file holds; options.dtype overrides
-** it, where complex to real is refused.
-*/
-gx_code gx_import_begin(gx_import *im, int64_t rows, int64_t cols, gx_dtype dtype,
-                        uint32_t properties, gx_err *err);
-
-/* How a file's elements follow each other. */
-typedef enum gx_order { GX_ORDER_ROWS, GX_ORDER_COLUMNS } gx_order;
-
-/*
-** The band to read at a time: whole tiles, at most most_bytes and what the budget leaves (one
-** tile at the least), first along the file's order.
-*/
-void gx_import_band(const gx_import *im, gx_order order, size_t most_bytes, int64_t *m, int64_t *n);
-
-/* ---- text (file_io.c) ------------------------------------------------------------------------ */
-
-enum {
-    GX_TEXT_AHEAD = 8192 /* bytes that can be looked at in one piece: a line of numbers, a field */
-};
-
-/* Text read through a buffer. */
-typedef struct gx_textin {
-    gx_import *im;
-    char *buffer;       /* capacity + 1 bytes, of im->mem                     */
-    size_t capacity;
-    const char *at;     /* the next byte                                      */
-    const char *end;    /* behind the bytes in the buffer; *end is NUL         */
-    int64_t next;       /* offset in the file of the byte at end               */
-    int64_t stop;       /* offset where reading ends                           */
-    int64_t line;       /* number of the latest line returned, from 1          */
-} gx_textin;
-
-gx_code gx_textin_open(gx_textin *text, gx_import *im, gx_err *err);
-void gx_textin_close(gx_textin *text);
-
-/* Go to an offset that starts a line, and read up to stop. */
-gx_code gx_textin_seek(gx_textin *text, int64_t offset, int64_t line, int64_t stop, gx_err *err);
-
-/*
-** Keep the bytes from at on and read more behind them, until the buffer is full or the file
-** ends.
-*/
-gx_code gx_textin_fill(gx_textin *text, gx_err *err);
-
-static inline int64_t gx_textin_offset(const gx_textin *text)
-{
-    return text->next - (text->end - text->at);
-}
-
-static inline bool gx_textin_is_last(const gx_textin *text)
-{
-    return text->next >= text->stop;
-}
-
-/* At least GX_TEXT_AHEAD bytes at hand, or all that are left. */
-static inline gx_code gx_textin_need(gx_textin *text, gx_err *err)
-{
-    if (text->end - text->at >= GX_TEXT_AHEAD || gx_textin_is_last(text)) {
-        return GX_OK;
-    }
-    return gx_textin_fill(text, err);
-}
-
-/*
-** The next line that does not start with comment ('\0': any), without its end (\n or \r\n);
-** *line NULL at the end of the file.  Lines longer than GX_TEXT_AHEAD are refused, comments may
-** have any length.
-*/
-gx_code gx_textin_line(gx_textin *text, char comment, const char **line, const char **end,
-                       gx_err *err);
-
-/* Pass over the rest of a line of any length, its end included. */
-gx_code gx_textin_skip_line(gx_textin *text, gx_err *err);
-
-/* ---- output (file_io.c) ---------------------------------------------------------------------- */
-
-/*
-** A file under construction: written under another name beside path, and renamed to path when
-** whole. Sticky: after a failure the rest does nothing, and gx_output_end() reports it.
-*/
-typedef struct gx_output {
-    gx_mem *mem;
-    gx_err err;        /* the first failure                                     */
-    char *path;        /* where it goes, links followed; of mem                 */
-    char *temp;        /* what is being written; of mem; NULL = none            */
-    const char *name;  /* of path, without folders                              */
-    bool overwrite;
-    int fd;
-    char *buffer;      /* of mem                                                */
-    size_t used, capacity;
-    int64_t written;   /* bytes that left the buffer                            */
-} gx_output;
-
-/* expected_bytes: reserved on the disk where the system can, 0 = not known. */
-gx_code gx_output_begin(gx_output *out, const char *path, bool overwrite, int64_t expected_bytes,
-                        gx_mem *mem, gx_err *err);
-
-/* Room for bytes <= GX_OUTPUT_ROOM; then gx_output_used() says how many were put there. */
-enum { GX_OUTPUT_ROOM = 256 };
-char *gx_output_room(gx_output *out);
-static inline void gx_output_used(gx_output *out, const char *end)
-{
-    out->used = (size_t)(end - out->buffer);
-}
-
-void gx_output_put(gx_output *out, const void *bytes, size_t count);
-void gx_output_text(gx_output *out, const char *text);
-
-/*
-** commit: flush, sync, rename.  Else, or when anything failed: nothing is left.  Call exactly
-** once.
-*/
-gx_code gx_output_end(gx_output *out, bool commit, gx_err *err);
-
-/* ---- export ---------------------------------------------------------------------------------- */
-
-typedef enum gx_file_format { GX_FILE_NPY, GX_FILE_MTX, GX_FILE_CSV } gx_file_format;
+/* Import into a new sink; the caller ends it, whatever the outcome. */
+gx_code gx_file_import(gx_run *run, const char *path, gx_file_format format,
+                       const gx_import_options *options, const gx_dest *dest, gx_sink *sink);
 
 typedef struct gx_export_options {
     bool overwrite;
@@ -217,44 +45,6 @@ typedef struct gx_export_options {
     bool is_coordinate;   /* Matrix Market: only the entries that are not 0 */
     bool is_general;      /* Matrix Market: both triangles, whatever the properties */
 } gx_export_options;
-
-/* One export on its way. */
-typedef struct gx_export {
-    gx_run *run;
-    const gx_mat *mat;
-    gx_reader *reader;    /* NULL when no stored matrix is under mat */
-    gx_export_options options;
-    gx_dtype dtype;       /* of the elements read and written        */
-    gx_output out;
-} gx_export;
-
-/* Bytes of the .npy file, header included. */
-int64_t gx_export_npy_bytes(const gx_export *ex);
-gx_code gx_export_npy(gx_export *ex);
-gx_code gx_export_mtx(gx_export *ex);
-gx_code gx_export_csv(gx_export *ex);
-
-/*
-** Walk over the matrix in the file's order: fn gets bands of whole lines (rows or columns), or
-** pieces of one line where the budget holds no whole one.  is_lower: only what lies on or below
-** the diagonal is wanted (columns: from row j0 on).  src: column-major, ld = m.
-*/
-typedef gx_code (*gx_export_band)(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
-                                  const void *src);
-gx_code gx_export_walk(gx_export *ex, gx_order order, bool is_lower, gx_export_band fn, void *arg);
-
-/* One element as text: "1", "0.5", "nan"; complex parts are two elements. */
-char *gx_export_number(const gx_export *ex, const void *element, char *to);
-
-/* ---- the whole (file.c) ---------------------------------------------------------------------- */
-
-/* By the name's ending: npy, mtx, csv, tsv, txt; or option: one of these words.  GX_ARG else. */
-gx_code gx_file_format_of(const char *path, const char *option, gx_file_format *format,
-                          char *delimiter, gx_err *err);
-
-/* Import into a new sink; the caller ends it, whatever the outcome. */
-gx_code gx_file_import(gx_run *run, const char *path, gx_file_format format,
-                       const gx_import_options *options, const gx_dest *dest, gx_sink *sink);
 
 gx_code gx_file_export(gx_run *run, const gx_mat *mat, const char *path, gx_file_format format,
                        const gx_export_options *options);

@@ -21,7 +21,7 @@
 ** as 1+2j.
 */
 #include "../base/decimal.h"
-#include "file.h"
+#include "file_int.h"
 
 #include <math.h>
 #include <string.h>
@@ -69,7 +69,7 @@ static gx_code csv_fail(const csv *c, gx_err *err, const char *what)
     return gx_input_fail(c->im->in, err, c->text.line, "%s", what);
 }
 
-/* ---- fields ---------------------------------------------------------------------------------- */
+// Fields ------------------------------------------------------------------------------------------
 
 static void set_delimiter(csv *c, char delimiter)
 {
@@ -265,7 +265,7 @@ static gx_code begin_row(csv *c, bool *found, gx_err *err)
     }
 }
 
-/* ---- numbers --------------------------------------------------------------------------------- */
+// Numbers -----------------------------------------------------------------------------------------
 
 static bool is_missing(const char *at, const char *end)
 {
@@ -331,7 +331,7 @@ static gx_code bad_field(const csv *c, const field *f, int64_t column, int64_t l
                          (long long)column, gx_token_show(f->at, f->end - f->at, shown), advice);
 }
 
-/* ---- columns --------------------------------------------------------------------------------- */
+// Columns -----------------------------------------------------------------------------------------
 
 /* A name of the header: what does not begin as numbers and ranges do. */
 static bool take_name(csv *c, const char *at, const char *end, range *r)
@@ -437,7 +437,7 @@ static gx_code place_columns(csv *c, gx_err *err)
     return GX_OK;
 }
 
-/* ---- what is not said ------------------------------------------------------------------------ */
+// What is not said --------------------------------------------------------------------------------
 
 static place here(const csv *c)
 {
@@ -597,7 +597,7 @@ static gx_code find_rows(csv *c, place *start, gx_err *err)
     return go(c, start, err);
 }
 
-/* ---- passes ---------------------------------------------------------------------------------- */
+// Passes ------------------------------------------------------------------------------------------
 
 static gx_code count_rows(csv *c, gx_err *err)
 {
@@ -743,7 +743,7 @@ gx_code gx_import_csv(gx_import *im, gx_err *err)
     return rc;
 }
 
-/* ---- export ---------------------------------------------------------------------------------- */
+// Export ------------------------------------------------------------------------------------------
 
 static char *put_complex(const gx_export *ex, const char *element, char *to)
 {

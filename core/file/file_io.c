@@ -1,22 +1,19 @@
 /*
-** Bytes in and out of files, for the readers and writers of matrices (see file.h).
+** Bytes in and out of files, for the readers and writers of matrices.
 **
 ** Input    pread() at any offset, so that a reader can take a band of a file out of order.  Only
-** regular
-**          files: the readers need the size, and pass over parts of a file more than once.
+**          regular files: the readers need the size, and pass over parts of a file more than once.
 ** Text     one buffer (16 KiB to 1 MiB, an eighth of what the budget leaves) over an input.  The
-** bytes
-**          before `at` are dealt with; filling moves the rest to the front.
-** Output   one buffer over write().  The file is made as .gx-<random>.tmp in the folder of its
-** path and
-**          renamed when it is whole and on the disk, so that nobody ever sees half a file and an
-**          existing one stays until then.  A killed process leaves the .tmp behind, nothing else
+**          bytes before `at` are dealt with; filling moves the rest to the front.
+** Output   one buffer over write().  The file is made as .gx-<random>.tmp in the folder of its path
+**          and renamed when it is whole and on the disk, so that nobody ever sees half a file and
+**          an existing one stays until then.  A killed process leaves the .tmp behind, nothing else
 **          does.
 **
 ** No mmap: a file cut short by somebody else would be a SIGBUS in the host's process.  Offsets
-** are 64-bit. Threads: one per object.
+** are 64-bit.  Threads: one per object.
 */
-#include "file.h"
+#include "file_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +43,7 @@ static const char *file_name(const char *path)
     return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
-/* ---- input ----------------------------------------------------------------------------------- */
+// Input -------------------------------------------------------------------------------------------
 
 gx_code gx_input_fail(const gx_input *in, gx_err *err, int64_t line, const char *format, ...)
 {
@@ -138,7 +135,7 @@ void gx_input_close(gx_input *in)
     }
 }
 
-/* ---- text ------------------------------------------------------------------------------------ */
+// Text --------------------------------------------------------------------------------------------
 
 /* A buffer's size: an eighth of what is left, between least and most. */
 static size_t buffer_size(const gx_mem *mem, size_t least, size_t most)
@@ -238,7 +235,7 @@ gx_code gx_textin_line(gx_textin *text, char comment, const char **line, const c
     }
 }
 
-/* ---- output ---------------------------------------------------------------------------------- */
+// Output ------------------------------------------------------------------------------------------
 
 static gx_code copy_text(gx_mem *mem, const char *text, size_t bytes, size_t more, char **copy,
                          gx_err *err)

@@ -30,7 +30,7 @@
 ** the symmetry.
 */
 #include "../base/decimal.h"
-#include "file.h"
+#include "file_int.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -59,7 +59,7 @@ typedef struct entry {
     double re, im;
 } entry;
 
-/* ---- lines and numbers ----------------------------------------------------------------------- */
+// Lines and numbers -------------------------------------------------------------------------------
 
 enum { TOKENS_MOST = 6 }; /* the banner has 5; one more shows that there is too much */
 
@@ -150,7 +150,7 @@ static gx_code parse_index(const mtx *m, token t, const char *what, int64_t most
     return GX_OK;
 }
 
-/* ---- banner and size ------------------------------------------------------------------------- */
+// Banner and size ---------------------------------------------------------------------------------
 
 static bool is_word(token t, const char *word)
 {
@@ -283,7 +283,7 @@ static gx_code read_size(mtx *m, gx_err *err)
     return GX_OK;
 }
 
-/* ---- entries --------------------------------------------------------------------------------- */
+// Entries -----------------------------------------------------------------------------------------
 
 /* An entry may lie in the triangle that the format stores, and only there. */
 static gx_code check_place(const mtx *m, const entry *e, gx_err *err)
@@ -352,7 +352,7 @@ static gx_code next_entry(mtx *m, entry *e, bool *found, gx_err *err)
     return check_place(m, e, err);
 }
 
-/* ---- bands ----------------------------------------------------------------------------------- */
+// Bands -------------------------------------------------------------------------------------------
 
 /*
 ** The stretch of the file that has the entries of one band, and where an array stands at its
@@ -593,7 +593,7 @@ gx_code gx_import_mtx(gx_import *im, gx_err *err)
     return rc;
 }
 
-/* ---- export ---------------------------------------------------------------------------------- */
+// Export ------------------------------------------------------------------------------------------
 
 /* A file that is being written. */
 typedef struct writer {

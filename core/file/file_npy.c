@@ -21,7 +21,7 @@
 **
 ** Export: fortran_order True, little-endian, version 1.0; one pass over the matrix by columns.
 */
-#include "file.h"
+#include "file_int.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -50,7 +50,7 @@ typedef struct npy {
     int64_t start;    /* offset of the first element                   */
 } npy;
 
-/* ---- header ---------------------------------------------------------------------------------- */
+// Header ------------------------------------------------------------------------------------------
 
 /* The text of the dictionary while it is read. */
 typedef struct header {
@@ -328,7 +328,7 @@ static gx_code read_header(gx_import *im, npy *file, gx_err *err)
     return rc == GX_OK ? check_length(file, err) : rc;
 }
 
-/* ---- elements -------------------------------------------------------------------------------- */
+// Elements ----------------------------------------------------------------------------------------
 
 /* Reverse the bytes of count numbers of the given size. */
 static void swap_bytes(unsigned char *bytes, int64_t count, int size)
@@ -584,7 +584,7 @@ gx_code gx_import_npy(gx_import *im, gx_err *err)
     return import_bands(im, &file, err);
 }
 
-/* ---- export ---------------------------------------------------------------------------------- */
+// Export ------------------------------------------------------------------------------------------
 
 /* The header, padded so that the elements start at a multiple of 64 bytes.  Returns its length. */
 static int64_t make_header(const gx_export *ex, char text[4 * HEADER_UNIT])

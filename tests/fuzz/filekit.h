@@ -10,7 +10,7 @@
 #ifndef FILEKIT_H
 #define FILEKIT_H
 
-#include "../../core/file/file.h"
+#include "../../core/file/file_int.h"
 #include "fuzz.h"
 
 #include <stdio.h>

@@ -10,7 +10,7 @@
 **     appears meanwhile is not overwritten; the expected size is reserved.
 **  5. Text: lines of every length around the limits, both line ends, seeking.
 */
-#include "file/file.h"
+#include "file/file_int.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
