@@ -80,7 +80,6 @@ static const word whiches[] = {{"largest magnitude", GX_EIG_LARGEST_MAGNITUDE},
 static const word eig_methods[] = {{"auto", GX_METHOD_AUTO},
                                    {"dense", GX_METHOD_DENSE},
                                    {"krylov", GX_METHOD_KRYLOV},
-                                   {"chebyshev", GX_METHOD_CHEBYSHEV},
                                    {NULL, 0}};
 static const word svd_methods[] = {{"auto", GX_SVD_AUTO},
                                    {"dense", GX_SVD_DENSE},

@@ -12,7 +12,7 @@ typedef struct gx_search {
     int64_t id, generation; /* of the matrix */
     int64_t k, ncv, block, maxiter;
     double tol, sigma[2];
-    int32_t is_svd, which, is_general, is_filtered;
+    int64_t is_svd, which, is_general;
 } gx_search;
 
 enum { GX_PAST_SEARCHES = 16 };

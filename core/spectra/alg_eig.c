@@ -53,7 +53,7 @@ bool gx_eig_wants_krylov(gx_run *run, const gx_eig_args *args)
 {
     const int64_t FEW_SIDE = 1000, SHARE = 20;
     if (args->method != GX_METHOD_AUTO || args->k == 0) {
-        return args->method == GX_METHOD_KRYLOV || args->method == GX_METHOD_CHEBYSHEV;
+        return args->method == GX_METHOD_KRYLOV;
     }
     bool fits = gx_eig_dense_bytes(run, args) <= gx_mem_available(run->ctx->mem);
     bool is_b = args->B != NULL && !args->is_hermitian;
@@ -64,8 +64,7 @@ bool gx_eig_wants_krylov(gx_run *run, const gx_eig_args *args)
 static void find_few(gx_run *run, gx_eig_args *args, gx_eig_result *result)
 {
     if (args->k == 0) {
-        const char *method = args->method == GX_METHOD_CHEBYSHEV ? "chebyshev" : "krylov";
-        gx_run_failf(run, GX_ARG, "method \"%s\" needs k, the number of eigenvalues", method);
+        gx_run_failf(run, GX_ARG, "method \"krylov\" needs k, the number of eigenvalues");
     } else if (!args->is_hermitian && !args->is_general) { // nobody has said: look
         gx_alg_check_property(run, args->A, GX_PROP_HERMITIAN, 0, &args->is_hermitian);
     }

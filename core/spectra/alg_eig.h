@@ -24,12 +24,7 @@ typedef enum gx_eig_which {
     GX_EIG_NEAREST             /* |value - sigma| ascending                                    */
 } gx_eig_which;
 
-typedef enum gx_eig_method {
-    GX_METHOD_AUTO,
-    GX_METHOD_DENSE,
-    GX_METHOD_KRYLOV,
-    GX_METHOD_CHEBYSHEV /* Krylov on a polynomial of A: k at an end of a Hermitian spectrum   */
-} gx_eig_method;
+typedef enum gx_eig_method { GX_METHOD_AUTO, GX_METHOD_DENSE, GX_METHOD_KRYLOV } gx_eig_method;
 
 /* A X = B X diag(values).  Zero means the default everywhere. */
 typedef struct gx_eig_args {

@@ -44,33 +44,17 @@ static int64_t chosen(int64_t asked, int64_t otherwise)
     return asked > 0 ? asked : otherwise;
 }
 
-bool gx_krylov_eig_is_filtered(const gx_eig_args *args)
-{
-    const int64_t LEAST_SIDE = 200, FROM = 20, TO = 5; // a twentieth to a fifth of them
-    int64_t n = args->A->rows;
-    if (args->method != GX_METHOD_AUTO) {
-        return args->method == GX_METHOD_CHEBYSHEV;
-    }
-    bool is_share = args->k > n / FROM && args->k <= n / TO;
-    return is_share && n >= LEAST_SIDE && gx_kry_can_filter(args);
-}
-
 /* Blocks, basis, tolerance: from the arguments alone. */
 void gx_krylov_eig_sizes(const gx_eig_args *args, gx_krylov_sizes *sizes)
 {
     int64_t n = args->A->rows, k = args->k;
     // A general matrix takes a polynomial of a higher degree, hence more and narrower blocks.
     enum { WIDE = 8, NARROW = 4, FEW = 4, BLOCKS = 16, BLOCKS_GENERAL = 24 };
-    enum { FILTERED = 16, BLOCKS_FILTERED = 5 };
-    bool is_wide = k >= FEW && args->is_hermitian, is_filtered = gx_krylov_eig_is_filtered(args);
-    int64_t block = chosen(args->block, is_filtered ? FILTERED : is_wide ? WIDE : NARROW);
+    int64_t block = chosen(args->block, k >= FEW && args->is_hermitian ? WIDE : NARROW);
     sizes->block = gx_max(1, gx_min(gx_min(block, GX_KRY_BLOCK_MOST), n));
     int64_t blocks = args->is_hermitian ? BLOCKS : BLOCKS_GENERAL;
     int64_t beside = args->is_hermitian ? 4 : 8;
     int64_t ncv = gx_max(2 * k + beside * sizes->block, blocks * sizes->block);
-    if (is_filtered) {
-        ncv = k + k / 4 + BLOCKS_FILTERED * sizes->block;
-    }
     sizes->ncv = gx_min(n, chosen(args->ncv, ncv));
     // Two blocks at least beside the wanted ones.
     sizes->block = gx_max(1, gx_min(sizes->block, (sizes->ncv - k) / 2));
@@ -80,8 +64,7 @@ void gx_krylov_eig_sizes(const gx_eig_args *args, gx_krylov_sizes *sizes)
 static size_t work_bytes(const gx_eig_args *args, gx_dtype dtype, const gx_krylov_sizes *s)
 {
     double n = (double)args->A->rows, ncv = (double)s->ncv, b = (double)s->block;
-    double filtered = gx_krylov_eig_is_filtered(args) ? 2 * b : 0;
-    double bytes = n * (ncv + 2 * b + filtered) * (double)gx_dtype_bytes(dtype);
+    double bytes = n * (ncv + 2 * b) * (double)gx_dtype_bytes(dtype);
     bytes += (ncv + b) * (ncv + b) * 16 * 8 + n * (double)args->k * 16 * 2;
     return bytes < 1e18 ? (size_t)bytes : SIZE_MAX / 4;
 }
@@ -115,9 +98,7 @@ size_t gx_krylov_eig_bytes(const gx_eig_args *args)
 
 static gx_code check(gx_run *run, const gx_eig_args *args)
 {
-    bool is_filtered = gx_krylov_eig_is_filtered(args);
-    int64_t n = args->A->rows, beside = is_filtered ? gx_max(16, args->k / 8) : args->k + 1;
-    int64_t least = gx_min(n, args->k + beside);
+    int64_t n = args->A->rows, least = gx_min(n, 2 * args->k + 1);
     if (args->ncv != 0 && (args->ncv < least || args->ncv > n)) {
         return gx_run_failf(run, GX_ARG, "ncv must be from %lld to %lld for k = %lld, not %lld",
                             (long long)least, (long long)n, (long long)args->k,
@@ -136,17 +117,6 @@ static gx_code check(gx_run *run, const gx_eig_args *args)
     if (args->start != NULL && gx_dtype_is_complex(args->start->dtype) &&
         !gx_dtype_is_complex(dtype_of(args))) {
         return gx_run_failf(run, GX_ARG, "the start is complex but %s is real", args->A->label);
-    }
-    if (is_filtered && !args->is_hermitian) {
-        return gx_run_failf(run, GX_ARG,
-                            "method \"chebyshev\" is for symmetric (Hermitian) matrices, "
-                            "and %s is none: use {\"method\":\"krylov\"}",
-                            args->A->label);
-    }
-    if (is_filtered && !gx_kry_can_filter(args)) {
-        return gx_run_failf(run, GX_ARG,
-                            "method \"chebyshev\" finds values at an end of the spectrum "
-                            "(\"LM\", \"LA\", \"SA\"): use {\"method\":\"krylov\"} for others");
     }
     if (args->B != NULL && !args->is_hermitian) {
         return gx_run_failf(run, GX_ARG, "%s must be Hermitian where a b is given", args->A->label);
@@ -200,7 +170,6 @@ static void end(gx_kry *s)
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
         gx_mem_free(s->run->ctx->mem, owned[i]);
     }
-    gx_kry_free_filter(s);
     gx_oper_end(&s->transformed);
     gx_oper_end(&s->matrix);
 }
@@ -280,9 +249,6 @@ static void begin(gx_kry *s)
         begin_operator(s);
     }
     gx_kry_start(s);
-    if (gx_krylov_eig_is_filtered(args) && gx_ok(s->run)) {
-        gx_kry_begin_filter(s);
-    }
 }
 
 /* ---- expansion ------------------------------------------------------------------------------- */
@@ -420,11 +386,11 @@ void gx_kry_restart(gx_kry *s, int64_t p)
     }
 }
 
-/* Half of the basis, or of what is beside the wanted ones, and room for a block. */
+/* Half of the basis, at least the wanted ones and one more, and room for a block. */
 static int64_t kept(const gx_kry *s)
 {
-    int64_t room = s->ncv - s->block - 1, beside = s->is_filtered ? (s->m - s->k) / 2 : 1;
-    return gx_max(1, gx_min(gx_max(s->k + beside, s->m / 2), gx_max(s->k, room)));
+    int64_t room = s->ncv - s->block - 1;
+    return gx_max(1, gx_min(gx_max(s->k + 1, s->m / 2), gx_max(s->k, room)));
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */
@@ -529,9 +495,6 @@ static void iterate(gx_kry *s)
         if (!gx_ok(s->run)) {
             return;
         }
-        if (s->is_filtered && step > 0 && gx_kry_recut(s)) {
-            continue;
-        }
         s->is_sure = s->f == 0 || (s->is_locked && is_same(s) && is_apart(s));
         if (s->is_sure || step >= s->maxiter) {
             return;
@@ -553,10 +516,8 @@ gx_code gx_eig_krylov_of(gx_run *run, gx_oper *op, const gx_eig_args *args, gx_e
         return run->err.code;
     }
     begin(&s);
-    bool is_done = false;
-    while (gx_ok(run) && !is_done) {
+    if (gx_ok(run)) {
         iterate(&s);
-        is_done = !gx_ok(run) || s.filter == NULL || gx_kry_end_filter(&s);
     }
     if (gx_ok(run)) {
         gx_kry_give(&s);

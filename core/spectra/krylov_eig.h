@@ -17,15 +17,12 @@ typedef struct gx_krylov_sizes {
 /* What is chosen where the arguments are silent; no choice depends on the budget. */
 void gx_krylov_eig_sizes(const gx_eig_args *args, gx_krylov_sizes *sizes);
 
-/* Is A replaced by a Chebyshev filter of it: by name, or for many values at an end? */
-bool gx_krylov_eig_is_filtered(const gx_eig_args *args);
-
 /* Bytes that it needs at least. */
 size_t gx_krylov_eig_bytes(const gx_eig_args *args);
 
 /*
 ** args have been checked as for gx_eig_dense(); k in 1 .. n.  Refuses further: an ncv or block out
-** of range, a start of another height, a filter for what it cannot find, too little memory for the
+** of range, a start of another height, too little memory for the
 ** basis, a B that is not positive definite.  GX_NUMERIC where not all converge, unless
 ** allows_partial.
 */

@@ -1,7 +1,7 @@
 /*
 ** Block Krylov-Schur: inside.  The state of one run, shared by krylov_eig.c (the basis and its
-** restarts), krylov_ritz.c (the projected problem), krylov_give.c (what is given),
-** krylov_left.c (left vectors) and krylov_filter.c (a polynomial of A in its place).
+** restarts), krylov_ritz.c (the projected problem), krylov_give.c (what is given) and krylov_left.c
+** (left vectors).
 */
 #ifndef GX_KRYLOV_EIG_INT_H
 #define GX_KRYLOV_EIG_INT_H
@@ -15,8 +15,6 @@ typedef struct gx_kry {
     gx_eig_result *result;
     gx_oper matrix, transformed;
     gx_oper *source;    /* A: matrix, or what was given in its place                         */
-    void *filter;       /* NULL, or krylov_filter.c's                                     */
-    bool is_filtered;   /* op is the filter */
     gx_eig_which which; /* of op's values, turned back where it is an inverse              */
     gx_oper *op;        /* of the two                                                */
     gx_ortho ortho;
@@ -83,30 +81,6 @@ double gx_kry_residual_of(const gx_kry *s, const gx_scalar *x);
 
 /* Those of the first k that have converged to the front of the order; how many. */
 int64_t gx_kry_take_converged(gx_kry *s);
-
-/* ---- a filter (krylov_filter.c) -------------------------------------------------------------- */
-
-/* Can a filter find what is asked? */
-bool gx_kry_can_filter(const gx_eig_args *args);
-
-/* The op becomes a polynomial of itself, for the search of the k values from the start. */
-void gx_kry_begin_filter(gx_kry *s);
-
-/* What p makes of values that are not wanted, at most; those that are go up to 1. */
-double gx_kry_filter_damped(const gx_kry *s);
-
-/*
-** Does the k-th Ritz value show that fewer than k are beyond the cut?  Then there is another, and
-** the search has begun again.
-*/
-bool gx_kry_recut(gx_kry *s);
-
-/*
-** Values and vectors of the op itself from what has converged.  false: some were not beyond the
-** cut; there is another, and the search is to begin again.
-*/
-bool gx_kry_end_filter(gx_kry *s);
-void gx_kry_free_filter(gx_kry *s);
 
 /* result->left for a general matrix, from a second run over A^H (krylov_left.c). */
 gx_code gx_kry_find_left(gx_run *run, const gx_eig_args *args, gx_eig_result *result);

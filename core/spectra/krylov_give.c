@@ -97,9 +97,6 @@ static const char *tolerance_unit(const gx_kry *s)
     if (s->is_inverse) {
         return "of the inverse's value";
     }
-    if (s->is_filtered) {
-        return "of the filter's value";
-    }
     return s->is_hermitian ? "||A||" : "|value|";
 }
 
@@ -179,5 +176,5 @@ void gx_kry_give(gx_kry *s)
         find_residuals(s, dtype);
     }
     r->passes = s->source->passes;
-    r->driver = s->filter != NULL ? "chebyshev" : s->is_hermitian ? "lanczos" : "krylov-schur";
+    r->driver = s->is_hermitian ? "lanczos" : "krylov-schur";
 }

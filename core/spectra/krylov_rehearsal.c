@@ -216,7 +216,6 @@ static gx_code rehearse_eig(gx_run *run, const gx_eig_args *asked, gx_foretold *
     gx_krylov_sizes sizes;
     gx_krylov_eig_sizes(asked, &sizes);
     int64_t n = asked->A->rows;
-    args.method = gx_krylov_eig_is_filtered(asked) ? GX_METHOD_CHEBYSHEV : GX_METHOD_KRYLOV;
     shrink(&n, &args.k, &sizes.ncv, &sizes.block);
     int64_t nodes = gx_min(n, gx_max(NODES, 8 * sizes.ncv));
     bool is_inverse = args.which == GX_EIG_NEAREST || args.which == GX_EIG_SMALLEST_MAGNITUDE;
@@ -307,9 +306,8 @@ static bool search_of_eig(const gx_eig_args *args, gx_search *out)
     out->tol = args->tol;
     out->sigma[0] = args->sigma.re;
     out->sigma[1] = args->sigma.im;
-    out->which = (int32_t)args->which;
+    out->which = (int64_t)args->which;
     out->is_general = args->is_general;
-    out->is_filtered = gx_krylov_eig_is_filtered(args);
     return args->A->kind == GX_MAT_STORED && args->B == NULL && args->start == NULL;
 }
 

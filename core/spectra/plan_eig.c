@@ -71,13 +71,10 @@ static void plan_krylov(gx_run *run, const gx_eig_args *args, gx_spectrum_plan *
         gx_foretell_eig(run, args, &plan->told) != GX_OK) {
         return;
     }
-    bool is_filtered = gx_krylov_eig_is_filtered(args);
     size_t keep = needed - gx_oper_floor_bytes(A, A->dtype);
     gx_oper_foresee(run, A, A->dtype, args->is_hermitian, keep, sizes.block, &plan->oper);
     bool is_possible = run->target == NULL || plan->oper.up > 0;
-    const char *driver = is_filtered          ? "chebyshev"
-                         : args->is_hermitian ? "lanczos"
-                                              : "krylov-schur";
+    const char *driver = args->is_hermitian ? "lanczos" : "krylov-schur";
     plan->driver = is_possible ? driver : NULL;
     plan->ncv = sizes.ncv;
     plan->block = sizes.block;

@@ -124,9 +124,9 @@ const fault_script fault_scripts[] = {
     {"eig-krylov-left", SMALL,
      "SELECT value, length(vector), length(left_vector) FROM gx_eig('S', "
      "'{\"k\":2,\"method\":\"krylov\",\"symmetric\":false,\"left\":true}')"},
-    {"eig-chebyshev", SMALL "SELECT gx_matrix_gallery('tridiag', 60, 'T');",
+    {"eig-krylov-many", SMALL "SELECT gx_matrix_gallery('tridiag', 60, 'T');",
      "SELECT gx_eig('T', 'w', 'V', "
-     "'{\"k\":6,\"method\":\"chebyshev\",\"block\":2,\"ncv\":24}')"},
+     "'{\"k\":6,\"method\":\"krylov\",\"block\":2,\"ncv\":24}')"},
     {"eig-krylov-inverse", SMALL,
      "SELECT value FROM gx_eig('S', '{\"k\":2,\"method\":\"krylov\",\"sigma\":0.1}')"},
     {"eig-krylov-factors",
