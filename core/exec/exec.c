@@ -9,10 +9,10 @@
 
 #include <string.h>
 
-gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const load *item, int64_t i, int64_t m,
+gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const gx_load *item, int64_t i, int64_t m,
                      int64_t j, int64_t n, void *dst, gx_reader *reader, gx_err *err)
 {
-    block_shape shape = gx_block_shape(op, item->block);
+    gx_extent shape = gx_block_shape(op, item->block);
     gx_mat spilled;
     const gx_mat *source = op->source;
     if (item->is_spilled) {
@@ -32,7 +32,7 @@ gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const load *item, int64_t i
                              gx_at(dst, op->dtype, m, skip, 0), m, err);
 }
 
-bool gx_exec_stream(gx_prog *prog, const schedule *plan, gx_helper_fn fn, void *arg,
+bool gx_exec_stream(gx_prog *prog, const gx_schedule *plan, gx_helper_fn fn, void *arg,
                     gx_stream **stream)
 {
     gx_run *run = prog->run;
@@ -45,7 +45,7 @@ bool gx_exec_stream(gx_prog *prog, const schedule *plan, gx_helper_fn fn, void *
         }
     }
     for (int64_t k = 0; k < plan->load_count; k++) {
-        const load *item = &plan->loads[k];
+        const gx_load *item = &plan->loads[k];
         bytes += (double)gx_block_shape(&prog->operand[item->operand], item->block).bytes;
     }
     int wanted = (int)gx_min(run->ctx->config.number[GX_SET_READERS], plan->load_count);
@@ -62,7 +62,7 @@ bool gx_exec_stream(gx_prog *prog, const schedule *plan, gx_helper_fn fn, void *
 /*
 ** The schedule itself takes memory: with what it leaves, fewer slots may fit on the host.
 */
-int64_t gx_exec_schedule(gx_prog *prog, size_t device_bytes, schedule *plan)
+int64_t gx_exec_schedule(gx_prog *prog, size_t device_bytes, gx_schedule *plan)
 {
     gx_run *run = prog->run;
     prog->is_on_device = device_bytes > 0;
@@ -90,7 +90,7 @@ int64_t gx_exec_schedule(gx_prog *prog, size_t device_bytes, schedule *plan)
     return gx_ok(run) ? slots : 0;
 }
 
-void gx_exec_count(gx_prog *prog, int64_t slots, const schedule *plan, const gx_accel *accel,
+void gx_exec_count(gx_prog *prog, int64_t slots, const gx_schedule *plan, const gx_accel *accel,
                    const bool *is_there)
 {
     gx_run *run = prog->run;

@@ -23,15 +23,15 @@
 **   a copy down     the step that finished its block;
 **   staging buffer  the copy out of it, or the writer.
 **
-** Steps have marks in a ring of RING: the conductor is never further ahead of the device than that,
-** and a step that has left the ring has run.
+** Steps have marks in a ring (GX_XD_RING): the conductor is never further ahead of the device than
+** that, and a step that has left the ring has run.
 **
 ** Blocks of stored matrices stay in device memory for later calls (pool.h); those found there
 ** are neither read nor copied.
 **
 ** Failures: what the host cannot do (a read, a write, an interrupt) fails the run.  What the device
 ** cannot do never does: the program stops, the device is given up where it has failed, and
-** gx_exec_device() returns false.  Memory: slots and workspace on the device; STAGES_MOST staging
+** gx_exec_device() returns false.  Memory: slots and workspace on the device; GX_XD_STAGES staging
 ** buffers of about PIECE_BYTES on the host.
 */
 #include "exec_device.h"
@@ -42,7 +42,7 @@
 
 // Making it ready ---------------------------------------------------------------------------------
 
-static gx_code host_memory(xdevice *x, int64_t count, size_t size, void **ptr)
+static gx_code host_memory(gx_xd *x, int64_t count, size_t size, void **ptr)
 {
     gx_err err = {0};
     if (gx_mem_calloc(x->run->ctx->mem, (size_t)gx_max(1, count) * size, "the schedule of blocks",
@@ -63,7 +63,7 @@ typedef struct cutting {
     int64_t rows, cols;
 } cutting;
 
-static cutting choose_cutting(const xdevice *x, const gx_opnd *op, const block_shape *shape,
+static cutting choose_cutting(const gx_xd *x, const gx_opnd *op, const gx_extent *shape,
                               bool is_sink)
 {
     static const int64_t SHORT_BYTES = 2048;
@@ -86,10 +86,10 @@ static cutting choose_cutting(const xdevice *x, const gx_opnd *op, const block_s
 }
 
 /* The pieces of one block, from *n on; pieces NULL: only counted. */
-static void cut_block(xdevice *x, int64_t item, const gx_opnd *op, int32_t block, bool is_sink,
-                      piece *pieces, int64_t *n, size_t *most)
+static void cut_block(gx_xd *x, int64_t item, const gx_opnd *op, int32_t block, bool is_sink,
+                      gx_xd_piece *pieces, int64_t *n, size_t *most)
 {
-    block_shape shape = gx_block_shape(op, block);
+    gx_extent shape = gx_block_shape(op, block);
     cutting cut = choose_cutting(x, op, &shape, is_sink);
     int64_t m, cols;
     for (int64_t j = 0; j < shape.n; j += cols) {
@@ -99,13 +99,13 @@ static void cut_block(xdevice *x, int64_t item, const gx_opnd *op, int32_t block
             size_t bytes = (size_t)(m * cols) * gx_dtype_bytes(op->dtype);
             *most = bytes > *most ? bytes : *most;
             if (pieces != NULL) {
-                pieces[*n] = (piece){.item = item,
-                                     .i = i,
-                                     .m = m,
-                                     .j = j,
-                                     .n = cols,
-                                     .stage = -1,
-                                     .is_first = i == 0 && j == 0};
+                pieces[*n] = (gx_xd_piece){.item = item,
+                                           .i = i,
+                                           .m = m,
+                                           .j = j,
+                                           .n = cols,
+                                           .stage = -1,
+                                           .is_first = i == 0 && j == 0};
             }
             ++*n;
         }
@@ -113,7 +113,7 @@ static void cut_block(xdevice *x, int64_t item, const gx_opnd *op, int32_t block
 }
 
 /* Cut the blocks of one direction into pieces; two passes, counting and filling. */
-static gx_code cut_pieces(xdevice *x, bool is_down, piece **pieces, int64_t *count)
+static gx_code cut_pieces(gx_xd *x, bool is_down, gx_xd_piece **pieces, int64_t *count)
 {
     int64_t items = is_down ? x->plan.flush_count : x->plan.load_count;
     size_t *most = is_down ? &x->down_bytes : &x->up_bytes;
@@ -140,13 +140,13 @@ static gx_code cut_pieces(xdevice *x, bool is_down, piece **pieces, int64_t *cou
 ** Blocks that are still in device memory become the contents of their slots.  Only where everything
 ** fits, that is, a slot holds one block for the whole program; else the memory is better used.
 */
-static void claim_blocks(xdevice *x)
+static void claim_blocks(gx_xd *x)
 {
     for (int k = 0; k < x->prog->operands; k++) {
         x->stamp[k] = gx_exec_stamp(x->prog, k);
     }
     for (int64_t k = 0; k < x->plan.load_count && x->slots >= x->prog->blocks; k++) {
-        const load *item = &x->plan.loads[k];
+        const gx_load *item = &x->plan.loads[k];
         gx_block_key key;
         if (x->place[item->slot] == NULL && !item->is_spilled &&
             gx_exec_block_key(x->prog, item->operand, item->block, x->stamp[item->operand], &key)) {
@@ -159,7 +159,7 @@ static void claim_blocks(xdevice *x)
 }
 
 /* Buffers of the slots.  GX_NOMEM: *got of them could be had. */
-static gx_code take_slots(xdevice *x, size_t limit, int64_t *got, gx_err *err)
+static gx_code take_slots(gx_xd *x, size_t limit, int64_t *got, gx_err *err)
 {
     for (*got = 0; *got < x->slots; ++*got) {
         void **place = &x->place[*got];
@@ -171,12 +171,12 @@ static gx_code take_slots(xdevice *x, size_t limit, int64_t *got, gx_err *err)
 }
 
 /* The hungriest kernel's workspace. */
-static size_t workspace_bytes(const xdevice *x)
+static size_t workspace_bytes(const gx_xd *x)
 {
     const gx_backend *backend = x->accel->backend;
     size_t most = 0;
     for (int64_t t = 0; t < x->prog->step_count && backend->workspace != NULL; t++) {
-        const step *st = &x->prog->steps[t];
+        const gx_step *st = &x->prog->steps[t];
         gx_kernel_id kernel = x->prog->kind[st->kind].kernel;
         if (kernel != GX_KERNEL_COUNT) {
             gx_args args;
@@ -195,7 +195,7 @@ static size_t vector_bytes(const gx_vector *v)
 }
 
 /* Workspace and vectors; the vectors' contents go up. */
-static gx_code take_rest(xdevice *x, size_t limit, gx_err *err)
+static gx_code take_rest(gx_xd *x, size_t limit, gx_err *err)
 {
     if (x->work_bytes > 0) {
         GX_TRY(gx_pool_take(x->pool, x->work_bytes, limit, &x->work, err));
@@ -213,10 +213,10 @@ static gx_code take_rest(xdevice *x, size_t limit, gx_err *err)
     return GX_OK;
 }
 
-static gx_code make_marks(xdevice *x, gx_err *err)
+static gx_code make_marks(gx_xd *x, gx_err *err)
 {
     const gx_backend *backend = x->accel->backend;
-    for (int k = 0; k < RING; k++) {
+    for (int k = 0; k < GX_XD_RING; k++) {
         x->ring_step[k] = -1;
         GX_TRY(backend->mark_create(x->accel->dev, &x->ring[k], err));
     }
@@ -227,13 +227,13 @@ static gx_code make_marks(xdevice *x, gx_err *err)
 }
 
 /* Up to `wanted` staging buffers of one direction; at least one. */
-static gx_code take_stages_of(xdevice *x, bool is_down, int wanted, size_t bytes)
+static gx_code take_stages_of(gx_xd *x, bool is_down, int wanted, size_t bytes)
 {
     static const int PAGEABLE = 3; // they come out of memory_limit
     size_t budget = (size_t)x->run->ctx->config.number[GX_SET_PINNING_BUDGET];
     int got = 0;
     while (got < wanted) {
-        stage *s = &x->stage[x->stages];
+        gx_xd_stage *s = &x->stage[x->stages];
         gx_err err = {0};
         if (gx_pool_stage(x->pool, bytes, budget, &s->memory, &err) != GX_OK) {
             return got > 0 ? GX_OK : gx_run_fail(x->run, &err);
@@ -252,7 +252,7 @@ static gx_code take_stages_of(xdevice *x, bool is_down, int wanted, size_t bytes
 ** Staging buffers: enough for every reader to fill one while as many are being copied, and some to
 ** come down; fewer, but at least one each way, where there is no memory for more.
 */
-static gx_code take_stages(xdevice *x)
+static gx_code take_stages(gx_xd *x)
 {
     int up = gx_exec_stages_up(x->run, x->piece_count);
     int down = gx_exec_stages_down(x->down_count);
@@ -261,7 +261,7 @@ static gx_code take_stages(xdevice *x)
 }
 
 /* Everything that the schedule of so many slots needs on the host. */
-static gx_code prepare_host(xdevice *x)
+static gx_code prepare_host(gx_xd *x)
 {
     void *place, *use, *there, *last;
     GX_TRY(host_memory(x, x->slots, sizeof(void *), &place));
@@ -288,7 +288,7 @@ static gx_code prepare_host(xdevice *x)
 // Putting it away ---------------------------------------------------------------------------------
 
 /* A result that stays: its slots become the sink's. */
-static void hand_over(xdevice *x)
+static void hand_over(gx_xd *x)
 {
     gx_prog *prog = x->prog;
     for (int k = 0; k < prog->operands && gx_ok(x->run); k++) {
@@ -301,7 +301,7 @@ static void hand_over(xdevice *x)
         }
     }
     for (int64_t t = 0; t < prog->step_count && gx_ok(x->run); t++) {
-        const step *st = &prog->steps[t];
+        const gx_step *st = &prog->steps[t];
         for (int p = 0; p < 3; p++) {
             const gx_opnd *op = st->block[p] < 0 ? NULL : &prog->operand[st->operand[p]];
             bool is_kept = op != NULL && gx_prog_keeps(prog, op) && gx_step_writes(prog, st, p);
@@ -315,11 +315,11 @@ static void hand_over(xdevice *x)
 }
 
 /* A slot whose block is as it was loaded is kept for a later call; the others are given back. */
-static void put_away_slots(xdevice *x, bool is_sound)
+static void put_away_slots(gx_xd *x, bool is_sound)
 {
     for (int64_t s = 0; x->place != NULL && s < x->slots; s++) {
         int64_t loaded = x->use == NULL ? 0 : x->use[s].load;
-        const load *item = loaded > 0 && is_sound ? &x->plan.loads[loaded - 1] : NULL;
+        const gx_load *item = loaded > 0 && is_sound ? &x->plan.loads[loaded - 1] : NULL;
         gx_block_key key;
         if (item != NULL && !item->is_spilled &&
             gx_exec_block_key(x->prog, item->operand, item->block, x->stamp[item->operand], &key)) {
@@ -330,7 +330,7 @@ static void put_away_slots(xdevice *x, bool is_sound)
     }
 }
 
-static void put_away_host(xdevice *x)
+static void put_away_host(gx_xd *x)
 {
     gx_mem *mem = x->run->ctx->mem;
     gx_mem_free(mem, x->place);
@@ -349,7 +349,7 @@ static void put_away_host(xdevice *x)
     gx_schedule_clear(x->prog, &x->plan);
 }
 
-static void put_away(xdevice *x, bool is_sound)
+static void put_away(gx_xd *x, bool is_sound)
 {
     const gx_backend *backend = x->accel->backend;
     put_away_slots(x, is_sound);
@@ -367,7 +367,7 @@ static void put_away(xdevice *x, bool is_sound)
     }
     memset(x->stage, 0, sizeof x->stage);
     x->stages = 0;
-    for (int k = 0; k < RING; k++) {
+    for (int k = 0; k < GX_XD_RING; k++) {
         backend->mark_free(x->accel->dev, x->ring[k]);
         x->ring[k] = NULL;
     }
@@ -377,7 +377,7 @@ static void put_away(xdevice *x, bool is_sound)
 // The whole ---------------------------------------------------------------------------------------
 
 /* Wait for all queues; the vectors come back.  Also after a failure, before buffers are reused. */
-static bool settle(xdevice *x)
+static bool settle(gx_xd *x)
 {
     const gx_backend *backend = x->accel->backend;
     gx_queue *queues[3] = {x->accel->up, x->accel->run, x->accel->down};
@@ -398,7 +398,7 @@ static bool settle(xdevice *x)
 }
 
 /* One attempt with x->slots slots.  GX_NOMEM: *got of them could be had. */
-static gx_code try_ready(xdevice *x, size_t limit, int64_t *got, gx_err *err)
+static gx_code try_ready(gx_xd *x, size_t limit, int64_t *got, gx_err *err)
 {
     *got = 0;
     GX_TRY(prepare_host(x));
@@ -412,7 +412,7 @@ static gx_code try_ready(xdevice *x, size_t limit, int64_t *got, gx_err *err)
 ** Schedule and device memory, with fewer slots while the device has no room for more.  false: there
 ** is no way, or a failure (in the run, or in *err).
 */
-static bool make_ready(xdevice *x, size_t limit, gx_err *err)
+static bool make_ready(gx_xd *x, size_t limit, gx_err *err)
 {
     x->work_bytes = workspace_bytes(x);
     if (x->work_bytes >= GX_NO_WORKSPACE) {
@@ -452,7 +452,7 @@ static bool make_ready(xdevice *x, size_t limit, gx_err *err)
 }
 
 /* A program that could not be finished: why, and whether the device is still good. */
-static void give_up(xdevice *x, const gx_err *err)
+static void give_up(gx_xd *x, const gx_err *err)
 {
     gx_ctx *ctx = x->run->ctx;
     gx_stats_add(&ctx->stats, GX_STAT_DEVICE_FALLBACKS, 1);
@@ -466,7 +466,7 @@ static void give_up(xdevice *x, const gx_err *err)
 
 bool gx_exec_device(gx_prog *prog, gx_accel *accel, size_t device_bytes)
 {
-    xdevice x = {.prog = prog, .run = prog->run, .accel = accel, .pool = accel->pool};
+    gx_xd x = {.prog = prog, .run = prog->run, .accel = accel, .pool = accel->pool};
     gx_err err = {0};
     pthread_cond_t *conditions[] = {&x.readers, &x.copying, &x.running, &x.calling};
     pthread_mutex_init(&x.lock, NULL);

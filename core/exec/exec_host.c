@@ -30,7 +30,7 @@ typedef enum load_state { LOAD_WAITING = 0, LOAD_TAKEN, LOAD_DONE } load_state;
 typedef struct exec {
     gx_prog *prog;
     gx_run *run;
-    schedule plan;
+    gx_schedule plan;
     char *arena;    /* slots x slot_bytes, aligned to 64                 */
     uint8_t *state; /* load_state of each load                           */
     pthread_mutex_t lock;
@@ -55,10 +55,10 @@ static void *slot_address(const exec *x, int32_t slot)
 }
 
 /* Bring a block into its slot.  reader: of the thread that runs this. */
-static gx_code perform_load(exec *x, const load *item, gx_reader *reader, gx_err *err)
+static gx_code perform_load(exec *x, const gx_load *item, gx_reader *reader, gx_err *err)
 {
     const gx_opnd *op = &x->prog->operand[item->operand];
-    block_shape shape = gx_block_shape(op, item->block);
+    gx_extent shape = gx_block_shape(op, item->block);
     return gx_exec_read(x->run, op, item, 0, shape.m, 0, shape.n, slot_address(x, item->slot),
                         reader, err);
 }
@@ -107,7 +107,7 @@ static void help(void *arg, gx_helper *helper)
 {
     exec *x = arg;
     for (int64_t index = take_load(x); index >= 0; index = take_load(x)) {
-        const load *item = &x->plan.loads[index];
+        const gx_load *item = &x->plan.loads[index];
         const gx_opnd *op = &x->prog->operand[item->operand];
         gx_err err = {0};
         if (perform_load(x, item, gx_helper_reader(helper, op->source), &err) != GX_OK) {
@@ -130,7 +130,7 @@ static void close_stream(exec *x)
 
 static void load_here(exec *x, int64_t index)
 {
-    const load *item = &x->plan.loads[index];
+    const gx_load *item = &x->plan.loads[index];
     gx_err err = {0};
     if (x->own == NULL && gx_reader_own(x->run->ctx->store, &x->own, &err) != GX_OK) {
         gx_run_fail(x->run, &err);
@@ -161,13 +161,13 @@ static void settle(exec *x, const gx_sink *sink)
     gx_run_fail(x->run, &err);
 }
 
-static void flush_block(exec *x, const flush *item)
+static void flush_block(exec *x, const gx_flush *item)
 {
     const gx_opnd *op = &x->prog->operand[item->operand];
     if (x->stream != NULL && x->is_exclusive) {
         close_stream(x);
     }
-    block_shape shape = gx_block_shape(op, item->block);
+    gx_extent shape = gx_block_shape(op, item->block);
     gx_err err = {0};
     gx_sink_write(op->sink, shape.i0, shape.j0, shape.m, shape.n, slot_address(x, item->slot),
                   shape.m, &err);
@@ -183,9 +183,9 @@ static void flush_block(exec *x, const flush *item)
     }
 }
 
-static void run_kernel(exec *x, const step *st)
+static void run_kernel(exec *x, const gx_step *st)
 {
-    const call_kind *kind = &x->prog->kind[st->kind];
+    const gx_call_kind *kind = &x->prog->kind[st->kind];
     if (kind->kernel == GX_KERNEL_COUNT) {
         return;
     }
@@ -208,7 +208,7 @@ static void run_kernel(exec *x, const step *st)
     gx_stats_add(stats, GX_STAT_FLOPS, (int64_t)flops);
 }
 
-/* ---- the computer ---------------------------------------------------------------------------- */
+// The computer ------------------------------------------------------------------------------------
 
 /* Under the lock: what step t needs is there, and what had to go before it is gone. */
 static bool may_run(exec *x, int32_t t)
@@ -252,7 +252,7 @@ static gx_code poll_run(void *arg, gx_err *err)
     return gx_ok(arg) ? GX_OK : gx_fail(err, GX_INTERRUPT, "interrupted");
 }
 
-/* ---- the caller ------------------------------------------------------------------------------ */
+// The caller --------------------------------------------------------------------------------------
 
 /*
 ** Under the lock: is the next flush due?  Its block must be finished.  Where writing ends the
@@ -263,7 +263,7 @@ static bool is_flush_due(const exec *x)
     if (x->next_flush == x->plan.flush_count) {
         return false;
     }
-    const flush *item = &x->plan.flushes[x->next_flush];
+    const gx_flush *item = &x->plan.flushes[x->next_flush];
     bool is_free = x->stream == NULL || !x->is_exclusive || item->before <= x->done ||
                    x->next_load == x->plan.load_count;
     return item->ready <= x->done && is_free;
@@ -285,7 +285,7 @@ static bool serve(exec *x)
 {
     int64_t index;
     if (is_flush_due(x)) {
-        const flush *item = &x->plan.flushes[x->next_flush];
+        const gx_flush *item = &x->plan.flushes[x->next_flush];
         pthread_mutex_unlock(&x->lock);
         flush_block(x, item);
     } else if ((index = caller_load(x)) >= 0) {

@@ -24,26 +24,26 @@ bool gx_exec_device(gx_prog *prog, struct gx_accel *accel, size_t device_bytes);
 ** leaves, less the schedule's own memory).  Returns the slots; 0 when the run has failed or
 ** device_bytes do not hold what one step needs.
 */
-int64_t gx_exec_schedule(gx_prog *prog, size_t device_bytes, schedule *plan);
+int64_t gx_exec_schedule(gx_prog *prog, size_t device_bytes, gx_schedule *plan);
 
 /*
 ** The counters of the schedule that is about to be run, its prediction, and the start of progress.
 ** is_there: loads whose blocks are on the device already; NULL: none.
 */
-void gx_exec_count(gx_prog *prog, int64_t slots, const schedule *plan, const struct gx_accel *accel,
-                   const bool *is_there);
+void gx_exec_count(gx_prog *prog, int64_t slots, const gx_schedule *plan,
+                   const struct gx_accel *accel, const bool *is_there);
 
 /*
 ** Start the helpers for a schedule.  true: writing to one of the sinks ends their reading.
 */
-bool gx_exec_stream(gx_prog *prog, const schedule *plan, gx_helper_fn fn, void *arg,
+bool gx_exec_stream(gx_prog *prog, const gx_schedule *plan, gx_helper_fn fn, void *arg,
                     gx_stream **stream);
 
 /*
 ** Fill dst, packed, with the rectangle (i, j) m x n of a load's block, zeros where the operand
 ** reaches past its source.  A spilled block comes from its own sink: by the caller's reader only.
 */
-gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const load *item, int64_t i, int64_t m,
+gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const gx_load *item, int64_t i, int64_t m,
                      int64_t j, int64_t n, void *dst, gx_reader *reader, gx_err *err);
 
 /* The state of the database that an operand is stored in; 0: not stored, or not to be said. */
@@ -58,17 +58,17 @@ bool gx_exec_block_key(const gx_prog *prog, int operand, int32_t block, uint64_t
 ** freed by gx_mem_free(); NULL: none are.
 */
 bool *gx_exec_find_kept(const gx_prog *prog, const struct gx_accel *accel, int64_t slots,
-                        const schedule *plan);
+                        const gx_schedule *plan);
 
 /*
 ** What the program would have to allocate: staging buffers and slots that the pool does not have.
 ** is_there: as of gx_exec_find_kept().
 */
 void gx_exec_foresee(const gx_prog *prog, const struct gx_accel *accel, int64_t slots,
-                     const schedule *plan, const bool *is_there, gx_growth *growth);
+                     const gx_schedule *plan, const bool *is_there, gx_growth *growth);
 
 /* Size of the pieces in which blocks of so many bytes altogether are copied. */
-size_t gx_exec_piece(const gx_prog *prog, const schedule *plan);
+size_t gx_exec_piece(const gx_prog *prog, const gx_schedule *plan);
 
 /* How many staging buffers there are to be for so many pieces: up; down. */
 int gx_exec_stages_up(const gx_run *run, int64_t pieces);

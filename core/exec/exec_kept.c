@@ -31,7 +31,7 @@ bool gx_exec_block_key(const gx_prog *prog, int operand, int32_t block, uint64_t
     if (source == NULL || stamp == 0 || source->rows != op->rows || source->cols != op->cols) {
         return false;
     }
-    block_shape shape = gx_block_shape(op, block);
+    gx_extent shape = gx_block_shape(op, block);
     *key = (gx_block_key){.file = stamp,
                           .id = source->meta.id,
                           .generation = source->meta.generation,
@@ -44,7 +44,7 @@ bool gx_exec_block_key(const gx_prog *prog, int operand, int32_t block, uint64_t
 }
 
 bool *gx_exec_find_kept(const gx_prog *prog, const gx_accel *accel, int64_t slots,
-                        const schedule *plan)
+                        const gx_schedule *plan)
 {
     void *memory = NULL;
     if (gx_pool_kept(accel->pool) == 0 || slots < prog->blocks || plan->load_count == 0 ||
@@ -58,7 +58,7 @@ bool *gx_exec_find_kept(const gx_prog *prog, const gx_accel *accel, int64_t slot
         stamp[k] = gx_exec_stamp(prog, k);
     }
     for (int64_t k = 0; k < plan->load_count; k++) {
-        const load *item = &plan->loads[k];
+        const gx_load *item = &plan->loads[k];
         gx_block_key key;
         is_there[k] =
             !item->is_spilled &&
@@ -70,7 +70,7 @@ bool *gx_exec_find_kept(const gx_prog *prog, const gx_accel *accel, int64_t slot
 
 // Pieces and buffers ------------------------------------------------------------------------------
 
-static double load_bytes(const gx_prog *prog, const load *item)
+static double load_bytes(const gx_prog *prog, const gx_load *item)
 {
     return (double)gx_block_shape(&prog->operand[item->operand], item->block).bytes;
 }
@@ -78,7 +78,7 @@ static double load_bytes(const gx_prog *prog, const load *item)
 /*
 ** Large enough for the full speed of a copy, small enough that every reader has several to read.
 */
-size_t gx_exec_piece(const gx_prog *prog, const schedule *plan)
+size_t gx_exec_piece(const gx_prog *prog, const gx_schedule *plan)
 {
     double bytes = 0;
     for (int64_t k = 0; k < plan->load_count; k++) {
@@ -95,7 +95,7 @@ size_t gx_exec_piece(const gx_prog *prog, const schedule *plan)
 
 int gx_exec_stages_up(const gx_run *run, int64_t pieces)
 {
-    int64_t readers = gx_min(run->ctx->config.number[GX_SET_READERS], (STAGES_MOST - 12) / 2);
+    int64_t readers = gx_min(run->ctx->config.number[GX_SET_READERS], (GX_XD_STAGES - 12) / 2);
     return (int)gx_min(gx_max(4, 2 * readers), pieces);
 }
 
@@ -105,7 +105,7 @@ int gx_exec_stages_down(int64_t pieces)
 }
 
 void gx_exec_foresee(const gx_prog *prog, const gx_accel *accel, int64_t slots,
-                     const schedule *plan, const bool *is_there, gx_growth *growth)
+                     const gx_schedule *plan, const bool *is_there, gx_growth *growth)
 {
     double most = (double)gx_exec_piece(prog, plan), up = 0, down = 0;
     size_t bytes[2] = {0, 0};

@@ -20,17 +20,17 @@
 */
 #include "exec_device.h"
 
-static gx_dev *dev_of(const xdevice *x)
+static gx_dev *dev_of(const gx_xd *x)
 {
     return x->accel->dev;
 }
 
-bool gx_xd_ok(const xdevice *x)
+bool gx_xd_ok(const gx_xd *x)
 {
     return gx_ok(x->run) && !atomic_load(&x->is_faulty);
 }
 
-void gx_xd_wake(xdevice *x)
+void gx_xd_wake(gx_xd *x)
 {
     pthread_cond_broadcast(&x->readers);
     pthread_cond_broadcast(&x->copying);
@@ -38,7 +38,7 @@ void gx_xd_wake(xdevice *x)
     pthread_cond_broadcast(&x->calling);
 }
 
-void gx_xd_fault(xdevice *x, const gx_err *err)
+void gx_xd_fault(gx_xd *x, const gx_err *err)
 {
     if (err->code == GX_OK) {
         return;
@@ -55,9 +55,9 @@ void gx_xd_fault(xdevice *x, const gx_err *err)
 // Up: reading and sending -------------------------------------------------------------------------
 
 /* Under the lock: the next piece may be read: not a spilled block before it is in its sink. */
-static bool may_read(const xdevice *x, int64_t index)
+static bool may_read(const gx_xd *x, int64_t index)
 {
-    const load *item = &x->plan.loads[x->piece[index].item];
+    const gx_load *item = &x->plan.loads[x->piece[index].item];
     if (!item->is_spilled) {
         return true;
     }
@@ -67,28 +67,28 @@ static bool may_read(const xdevice *x, int64_t index)
 }
 
 /* Under the lock: a spilled block that only the caller's connection sees. */
-static bool is_for_caller(const xdevice *x, int64_t index)
+static bool is_for_caller(const gx_xd *x, int64_t index)
 {
-    const load *item = &x->plan.loads[x->piece[index].item];
+    const gx_load *item = &x->plan.loads[x->piece[index].item];
     return item->is_spilled && x->prog->operand[item->operand].sink->is_stored;
 }
 
 /* Under the lock: the next piece to be read is the caller's. */
-static bool is_callers_turn(const xdevice *x)
+static bool is_callers_turn(const gx_xd *x)
 {
     return x->next_piece < x->piece_count && is_for_caller(x, x->next_piece);
 }
 
 /* Under the lock: a buffer to read into, or -1.  One that is leaving must be waited for first. */
-static int find_stage(const xdevice *x, bool is_down)
+static int find_stage(const gx_xd *x, bool is_down)
 {
     int best = -1;
     for (int k = 0; k < x->stages; k++) {
-        const stage *s = &x->stage[k];
-        if (s->is_down == is_down && s->state == STAGE_FREE) {
+        const gx_xd_stage *s = &x->stage[k];
+        if (s->is_down == is_down && s->state == GX_XD_FREE) {
             return k;
         }
-        if (s->is_down == is_down && s->state == STAGE_LEAVING &&
+        if (s->is_down == is_down && s->state == GX_XD_LEAVING &&
             (best < 0 || s->piece < x->stage[best].piece)) {
             best = k;
         }
@@ -97,17 +97,17 @@ static int find_stage(const xdevice *x, bool is_down)
 }
 
 /* Under the lock, which is let go while waiting: take the next piece and a buffer for it. */
-static bool take_piece(xdevice *x, int64_t *index)
+static bool take_piece(gx_xd *x, int64_t *index)
 {
     int k = find_stage(x, false);
     if (x->next_piece == x->piece_count || k < 0 || !may_read(x, x->next_piece)) {
         return false;
     }
-    stage *s = &x->stage[k];
-    bool is_leaving = s->state == STAGE_LEAVING;
+    gx_xd_stage *s = &x->stage[k];
+    bool is_leaving = s->state == GX_XD_LEAVING;
     *index = x->next_piece++;
     x->piece[*index].stage = k;
-    s->state = STAGE_FILLING;
+    s->state = GX_XD_FILLING;
     if (is_leaving) {
         pthread_mutex_unlock(&x->lock);
         gx_err err = {0};
@@ -119,10 +119,10 @@ static bool take_piece(xdevice *x, int64_t *index)
     return true;
 }
 
-static void read_piece(xdevice *x, int64_t index, gx_reader *reader)
+static void read_piece(gx_xd *x, int64_t index, gx_reader *reader)
 {
-    const piece *p = &x->piece[index];
-    const load *item = &x->plan.loads[p->item];
+    const gx_xd_piece *p = &x->piece[index];
+    const gx_load *item = &x->plan.loads[p->item];
     gx_err err = {0};
     if (gx_xd_ok(x)) {
         gx_exec_read(x->run, &x->prog->operand[item->operand], item, p->i, p->m, p->j, p->n,
@@ -130,14 +130,14 @@ static void read_piece(xdevice *x, int64_t index, gx_reader *reader)
         gx_run_fail(x->run, &err);
     }
     pthread_mutex_lock(&x->lock);
-    x->stage[p->stage].state = STAGE_FULL;
+    x->stage[p->stage].state = GX_XD_FULL;
     pthread_cond_signal(&x->copying);
     pthread_mutex_unlock(&x->lock);
 }
 
 static void help(void *arg, gx_helper *helper)
 {
-    xdevice *x = arg;
+    gx_xd *x = arg;
     pthread_mutex_lock(&x->lock);
     while (!x->is_closed && gx_xd_ok(x) && x->next_piece < x->piece_count) {
         int64_t index;
@@ -148,7 +148,7 @@ static void help(void *arg, gx_helper *helper)
             continue;
         }
         pthread_mutex_unlock(&x->lock);
-        const load *item = &x->plan.loads[x->piece[index].item];
+        const gx_load *item = &x->plan.loads[x->piece[index].item];
         read_piece(x, index, gx_helper_reader(helper, x->prog->operand[item->operand].source));
         pthread_mutex_lock(&x->lock);
     }
@@ -156,7 +156,7 @@ static void help(void *arg, gx_helper *helper)
 }
 
 /* What a queue has to wait for before it may touch a slot. */
-static gx_code after_slot(xdevice *x, gx_queue *queue, int32_t slot, gx_err *err)
+static gx_code after_slot(gx_xd *x, gx_queue *queue, int32_t slot, gx_err *err)
 {
     gx_code code = GX_OK;
     pthread_mutex_lock(&x->ring_lock);
@@ -170,26 +170,26 @@ static gx_code after_slot(xdevice *x, gx_queue *queue, int32_t slot, gx_err *err
 }
 
 /* A queue goes on after step t; one that has left the ring has run. */
-static gx_code after_step(xdevice *x, gx_queue *queue, int32_t t, gx_err *err)
+static gx_code after_step(gx_xd *x, gx_queue *queue, int32_t t, gx_err *err)
 {
     gx_code code = GX_OK;
     pthread_mutex_lock(&x->ring_lock);
-    if (t >= 0 && x->ring_step[t % RING] == t) {
-        code = x->accel->backend->queue_after_mark(dev_of(x), queue, x->ring[t % RING], err);
+    if (t >= 0 && x->ring_step[t % GX_XD_RING] == t) {
+        code = x->accel->backend->queue_after_mark(dev_of(x), queue, x->ring[t % GX_XD_RING], err);
     }
     pthread_mutex_unlock(&x->ring_lock);
     return code;
 }
 
-static gx_code send_piece(xdevice *x, const piece *p, gx_err *err)
+static gx_code send_piece(gx_xd *x, const gx_xd_piece *p, gx_err *err)
 {
-    const load *item = &x->plan.loads[p->item];
+    const gx_load *item = &x->plan.loads[p->item];
     const gx_opnd *op = &x->prog->operand[item->operand];
     const gx_backend *backend = x->accel->backend;
-    block_shape shape = gx_block_shape(op, item->block);
+    gx_extent shape = gx_block_shape(op, item->block);
     size_t ld = (size_t)shape.m * gx_dtype_bytes(op->dtype);
     size_t column = (size_t)p->m * gx_dtype_bytes(op->dtype);
-    stage *s = &x->stage[p->stage];
+    gx_xd_stage *s = &x->stage[p->stage];
     if (p->is_first) {
         GX_TRY(after_step(x, x->accel->up, item->after - 1, err));
         GX_TRY(after_slot(x, x->accel->up, item->slot, err));
@@ -203,18 +203,18 @@ static gx_code send_piece(xdevice *x, const piece *p, gx_err *err)
 }
 
 /* Under the lock: what must have left its slot by step t is at least enqueued to come down. */
-static bool is_fetched(const xdevice *x, int32_t t)
+static bool is_fetched(const gx_xd *x, int32_t t)
 {
     return x->next_down == x->down_count || x->plan.flushes[x->down[x->next_down].item].before > t;
 }
 
 /* The carrier, under the lock (let go in between): enqueue what is read and may go up now. */
-static bool send_pieces(xdevice *x)
+static bool send_pieces(gx_xd *x)
 {
     bool has_sent = false;
     while (x->sent < x->piece_count && gx_xd_ok(x)) {
-        piece *p = &x->piece[x->sent];
-        bool is_read = x->sent < x->next_piece && x->stage[p->stage].state == STAGE_FULL;
+        gx_xd_piece *p = &x->piece[x->sent];
+        bool is_read = x->sent < x->next_piece && x->stage[p->stage].state == GX_XD_FULL;
         int32_t after = x->plan.loads[p->item].after;
         if (!is_read || after > x->done || !is_fetched(x, after)) {
             break;
@@ -224,7 +224,7 @@ static bool send_pieces(xdevice *x)
         send_piece(x, p, &err);
         gx_xd_fault(x, &err);
         pthread_mutex_lock(&x->lock);
-        x->stage[p->stage].state = STAGE_LEAVING;
+        x->stage[p->stage].state = GX_XD_LEAVING;
         x->sent++;
         has_sent = true;
         pthread_cond_signal(&x->running);
@@ -238,15 +238,15 @@ static bool send_pieces(xdevice *x)
 
 // Down --------------------------------------------------------------------------------------------
 
-static gx_code fetch_piece(xdevice *x, const piece *p, gx_err *err)
+static gx_code fetch_piece(gx_xd *x, const gx_xd_piece *p, gx_err *err)
 {
-    const flush *item = &x->plan.flushes[p->item];
+    const gx_flush *item = &x->plan.flushes[p->item];
     const gx_opnd *op = &x->prog->operand[item->operand];
     const gx_backend *backend = x->accel->backend;
-    block_shape shape = gx_block_shape(op, item->block);
+    gx_extent shape = gx_block_shape(op, item->block);
     size_t ld = (size_t)shape.m * gx_dtype_bytes(op->dtype);
     size_t column = (size_t)p->m * gx_dtype_bytes(op->dtype);
-    stage *s = &x->stage[p->stage];
+    gx_xd_stage *s = &x->stage[p->stage];
     if (p->is_first) {
         GX_TRY(after_step(x, x->accel->down, item->ready - 1, err));
     }
@@ -262,24 +262,24 @@ static gx_code fetch_piece(xdevice *x, const piece *p, gx_err *err)
 }
 
 /* The carrier, under the lock (let go in between): enqueue what is finished, as buffers allow. */
-static bool fetch_pieces(xdevice *x)
+static bool fetch_pieces(gx_xd *x)
 {
     bool has_fetched = false;
     while (x->next_down < x->down_count && gx_xd_ok(x)) {
-        piece *p = &x->down[x->next_down];
+        gx_xd_piece *p = &x->down[x->next_down];
         int k = find_stage(x, true);
         if (x->plan.flushes[p->item].ready > x->done || k < 0) {
             break;
         }
         p->stage = k;
-        x->stage[k].state = STAGE_FILLING;
+        x->stage[k].state = GX_XD_FILLING;
         x->stage[k].piece = x->next_down;
         pthread_mutex_unlock(&x->lock);
         gx_err err = {0};
         fetch_piece(x, p, &err);
         gx_xd_fault(x, &err);
         pthread_mutex_lock(&x->lock);
-        x->stage[k].state = STAGE_FULL;
+        x->stage[k].state = GX_XD_FULL;
         x->next_down++;
         has_fetched = true;
         pthread_cond_signal(&x->running);
@@ -289,12 +289,12 @@ static bool fetch_pieces(xdevice *x)
 }
 
 /* The caller: the next piece that came down goes to its sink. */
-static void write_piece(xdevice *x, const piece *p)
+static void write_piece(gx_xd *x, const gx_xd_piece *p)
 {
-    const flush *item = &x->plan.flushes[p->item];
+    const gx_flush *item = &x->plan.flushes[p->item];
     const gx_opnd *op = &x->prog->operand[item->operand];
-    block_shape shape = gx_block_shape(op, item->block);
-    stage *s = &x->stage[p->stage];
+    gx_extent shape = gx_block_shape(op, item->block);
+    gx_xd_stage *s = &x->stage[p->stage];
     gx_err err = {0};
     if (x->stream != NULL && x->is_exclusive) {
         pthread_mutex_lock(&x->lock);
@@ -314,7 +314,7 @@ static void write_piece(xdevice *x, const piece *p)
         gx_run_fail(x->run, &err);
     }
     pthread_mutex_lock(&x->lock);
-    s->state = STAGE_FREE;
+    s->state = GX_XD_FREE;
     x->written++;
     pthread_cond_signal(&x->copying);
     pthread_cond_broadcast(&x->readers); // a spilled block may be read again
@@ -324,21 +324,21 @@ static void write_piece(xdevice *x, const piece *p)
 // Steps -------------------------------------------------------------------------------------------
 
 /* Under the lock: is everything that step t needs enqueued to be there, or to be gone? */
-static bool may_run(const xdevice *x, int32_t t)
+static bool may_run(const gx_xd *x, int32_t t)
 {
     bool is_sent = x->sent == x->piece_count || x->plan.loads[x->piece[x->sent].item].need > t;
     return is_sent && is_fetched(x, t);
 }
 
 /* The blocks of step t: what went up for it, and what still comes down from under it. */
-static gx_code after_blocks(xdevice *x, const step *st, gx_err *err)
+static gx_code after_blocks(gx_xd *x, const gx_step *st, gx_err *err)
 {
     const gx_backend *backend = x->accel->backend;
     for (int p = 0; p < 3; p++) {
         if (st->block[p] == GX_NO_BLOCK) {
             continue;
         }
-        slot_use *use = &x->use[st->slot[p]];
+        gx_xd_slot *use = &x->use[st->slot[p]];
         int64_t last = use->load > 0 ? x->last_piece[use->load - 1] : -1;
         if (last >= 0) {
             int k = x->piece[last].stage;
@@ -358,7 +358,7 @@ static gx_code after_blocks(xdevice *x, const step *st, gx_err *err)
     return GX_OK;
 }
 
-static void report_info(xdevice *x, const step *st, int64_t info)
+static void report_info(gx_xd *x, const gx_step *st, int64_t info)
 {
     if (info > 0 && x->prog->on_info != NULL) {
         gx_err err = {0};
@@ -368,9 +368,9 @@ static void report_info(xdevice *x, const step *st, int64_t info)
     }
 }
 
-static gx_code run_kernel(xdevice *x, const step *st, gx_err *err)
+static gx_code run_kernel(gx_xd *x, const gx_step *st, gx_err *err)
 {
-    const call_kind *kind = &x->prog->kind[st->kind];
+    const gx_call_kind *kind = &x->prog->kind[st->kind];
     if (kind->kernel == GX_KERNEL_COUNT) {
         return GX_OK;
     }
@@ -395,31 +395,31 @@ static gx_code run_kernel(xdevice *x, const step *st, gx_err *err)
 }
 
 /* Put the step's mark into the ring; never further ahead of the device than that is long. */
-static gx_code remember_step(xdevice *x, int32_t t, gx_err *err)
+static gx_code remember_step(gx_xd *x, int32_t t, gx_err *err)
 {
     const gx_backend *backend = x->accel->backend;
-    if (x->ring_step[t % RING] >= 0) { // which the conductor alone changes
+    if (x->ring_step[t % GX_XD_RING] >= 0) { // which the conductor alone changes
         int64_t start_ns = gx_now_ns();
-        GX_TRY(backend->mark_wait(dev_of(x), x->ring[t % RING], err));
+        GX_TRY(backend->mark_wait(dev_of(x), x->ring[t % GX_XD_RING], err));
         gx_stats_add(&x->run->ctx->stats, GX_STAT_STALL_DEVICE_NS, gx_now_ns() - start_ns);
     }
     pthread_mutex_lock(&x->ring_lock);
-    x->ring_step[t % RING] = t;
-    gx_code code = backend->mark_set(dev_of(x), x->accel->run, x->ring[t % RING], err);
+    x->ring_step[t % GX_XD_RING] = t;
+    gx_code code = backend->mark_set(dev_of(x), x->accel->run, x->ring[t % GX_XD_RING], err);
     pthread_mutex_unlock(&x->ring_lock);
     return code;
 }
 
-static gx_code run_step(xdevice *x, int32_t t, gx_err *err)
+static gx_code run_step(gx_xd *x, int32_t t, gx_err *err)
 {
-    const step *st = &x->prog->steps[t];
+    const gx_step *st = &x->prog->steps[t];
     GX_TRY(after_blocks(x, st, err));
     GX_TRY(run_kernel(x, st, err));
     return remember_step(x, t, err);
 }
 
 /* The conductor's wait for something under the lock, counted by what it waits for. */
-static void wait_for_step(xdevice *x)
+static void wait_for_step(gx_xd *x)
 {
     gx_stats *stats = &x->run->ctx->stats;
     int64_t start_ns = gx_now_ns();
@@ -433,7 +433,7 @@ static void wait_for_step(xdevice *x)
 /* The conductor. */
 static void *conduct(void *arg)
 {
-    xdevice *x = arg;
+    gx_xd *x = arg;
     pthread_mutex_lock(&x->lock);
     while (gx_xd_ok(x) && x->done < x->prog->step_count) {
         if (!may_run(x, x->done)) {
@@ -460,7 +460,7 @@ static void *conduct(void *arg)
 /* The carrier. */
 static void *carry(void *arg)
 {
-    xdevice *x = arg;
+    gx_xd *x = arg;
     pthread_mutex_lock(&x->lock);
     while (gx_xd_ok(x) && (x->done < x->prog->step_count || x->sent < x->piece_count ||
                            x->next_down < x->down_count)) {
@@ -479,15 +479,15 @@ static void *carry(void *arg)
 // The caller --------------------------------------------------------------------------------------
 
 /* Under the lock: has the next piece come down, and may it be written? */
-static bool is_write_due(const xdevice *x)
+static bool is_write_due(const gx_xd *x)
 {
     if (x->written == x->next_down) {
         return false;
     }
-    const flush *item = &x->plan.flushes[x->down[x->written].item];
+    const gx_flush *item = &x->plan.flushes[x->down[x->written].item];
     int buffers = 0;
     for (int k = 0; k < x->stages; k++) {
-        buffers += x->stage[k].is_down && x->stage[k].state == STAGE_FREE;
+        buffers += x->stage[k].is_down && x->stage[k].state == GX_XD_FREE;
     }
     // Where writing ends the helpers' reading it waits until somebody waits for it.
     return x->stream == NULL || !x->is_exclusive || x->next_piece == x->piece_count ||
@@ -497,12 +497,12 @@ static bool is_write_due(const xdevice *x)
 }
 
 /* One duty of the caller, entered and left under the lock.  false when there was none. */
-static bool serve(xdevice *x)
+static bool serve(gx_xd *x)
 {
     int64_t index;
     if (is_write_due(x)) {
-        const piece *p = &x->down[x->written];
-        x->stage[p->stage].state = STAGE_FILLING;
+        const gx_xd_piece *p = &x->down[x->written];
+        x->stage[p->stage].state = GX_XD_FILLING;
         pthread_mutex_unlock(&x->lock);
         write_piece(x, p);
         pthread_mutex_lock(&x->lock);
@@ -523,7 +523,7 @@ static bool serve(xdevice *x)
 }
 
 /* Until everything is enqueued and written. */
-static void attend(xdevice *x)
+static void attend(gx_xd *x)
 {
     int32_t count = (int32_t)x->prog->step_count, shown = 0;
     pthread_mutex_lock(&x->lock);
@@ -545,7 +545,7 @@ static void attend(xdevice *x)
     pthread_mutex_unlock(&x->lock);
 }
 
-void gx_xd_run(xdevice *x)
+void gx_xd_run(gx_xd *x)
 {
     pthread_t conductor, carrier;
     x->is_exclusive = gx_exec_stream(x->prog, &x->plan, help, x, &x->stream);

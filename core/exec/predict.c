@@ -62,7 +62,7 @@ enum { READERS_MOST = 64 };
 
 typedef struct clocks {
     gx_prog *prog;
-    const schedule *plan;
+    const gx_schedule *plan;
     const gx_profile *host;
     const gx_device_profile *device; /* NULL: on the host */
     const bool *is_there;
@@ -118,7 +118,7 @@ static void price_storing(gx_run *run, const char *schema, double bytes, double 
 
 // Single steps ------------------------------------------------------------------------------------
 
-static double kernel_seconds(clocks *c, const step *st)
+static double kernel_seconds(clocks *c, const gx_step *st)
 {
     gx_kernel_id kernel = c->prog->kind[st->kind].kernel;
     if (kernel == GX_KERNEL_COUNT) {
@@ -140,10 +140,10 @@ static double kernel_seconds(clocks *c, const step *st)
 }
 
 /* Processor seconds of reading or converting a block. */
-static double read_seconds(const clocks *c, const load *item, double *bytes)
+static double read_seconds(const clocks *c, const gx_load *item, double *bytes)
 {
     const gx_opnd *op = &c->prog->operand[item->operand];
-    block_shape shape = gx_block_shape(op, item->block);
+    gx_extent shape = gx_block_shape(op, item->block);
     *bytes = (double)shape.bytes;
     bool is_stored =
         item->is_spilled || (op->source != NULL && gx_mat_base_stored(op->source) != NULL);
@@ -154,7 +154,7 @@ static double read_seconds(const clocks *c, const load *item, double *bytes)
 /* The next load; now: when the step that it may follow has run. */
 static void run_load(clocks *c, int64_t index, double now)
 {
-    const load *item = &c->plan->loads[index];
+    const gx_load *item = &c->plan->loads[index];
     double bytes, seconds = read_seconds(c, item, &bytes);
     if (c->is_there != NULL && c->is_there[index]) {
         return;
@@ -207,7 +207,7 @@ static void settle(clocks *c, double bytes)
 /* The next flush, whose block is finished at `now`. */
 static void run_flush(clocks *c, double now)
 {
-    const flush *item = &c->plan->flushes[c->next_flush++];
+    const gx_flush *item = &c->plan->flushes[c->next_flush++];
     const gx_opnd *op = &c->prog->operand[item->operand];
     double bytes = (double)gx_block_shape(op, item->block).bytes;
     double write_s =
@@ -238,7 +238,7 @@ static void run_flush(clocks *c, double now)
 /* Step t, after what it waits for. */
 static void run_step(clocks *c, int32_t t)
 {
-    const schedule *plan = c->plan;
+    const gx_schedule *plan = c->plan;
     c->t = t;
     double must = 0; // loads up to here are needed now
     while (c->next_flush < plan->flush_count && plan->flushes[c->next_flush].before <= t) {
@@ -273,7 +273,7 @@ static void count_helpers(clocks *c)
     const char *refusal = NULL;
     bool has_stored = false;
     for (int64_t k = 0; k < c->plan->load_count; k++) {
-        const load *item = &c->plan->loads[k];
+        const gx_load *item = &c->plan->loads[k];
         bytes += (double)gx_block_shape(&c->prog->operand[item->operand], item->block).bytes;
     }
     for (int k = 0; k < c->prog->operands && bytes >= SMALL_BYTES; k++) {
@@ -335,8 +335,9 @@ static void conclude(gx_run *run, const gx_cost *cost, double commit_s, bool is_
     terms->seconds = terms->model_s * terms->factor;
 }
 
-void gx_predict_schedule(gx_prog *prog, int64_t slots, const schedule *plan, const gx_accel *accel,
-                         const bool *is_there, const gx_growth *growth, gx_terms *terms)
+void gx_predict_schedule(gx_prog *prog, int64_t slots, const gx_schedule *plan,
+                         const gx_accel *accel, const bool *is_there, const gx_growth *growth,
+                         gx_terms *terms)
 {
     gx_run *run = prog->run;
     const char *schema = stores_in(prog);
@@ -384,7 +385,7 @@ gx_code gx_predict_program(gx_prog *prog, gx_accel *accel, size_t device_bytes, 
 {
     *cost = (gx_cost){0};
     *terms = (gx_terms){0};
-    schedule plan = {0};
+    gx_schedule plan = {0};
     int64_t slots = accel == NULL ? gx_prog_slots(prog) : gx_prog_slots_within(prog, device_bytes);
     if (gx_ok(prog->run) && slots > 0 && gx_schedule_make(prog, slots, &plan) == GX_OK) {
         bool *is_there = accel == NULL ? NULL : gx_exec_find_kept(prog, accel, slots, &plan);

@@ -12,7 +12,7 @@
 
 struct gx_accel;
 struct gx_growth;
-struct schedule;
+struct gx_schedule;
 
 /* What a program's time is made of, in seconds.  The terms up to commit overlap in part. */
 typedef struct gx_terms {
@@ -40,7 +40,7 @@ gx_code gx_predict_program(gx_prog *prog, struct gx_accel *accel, size_t device_
 ** The same of a schedule that is made.  On a device, is_there: loads that cost nothing, NULL: none;
 ** growth: what is, or was, to be allocated for it.
 */
-void gx_predict_schedule(gx_prog *prog, int64_t slots, const struct schedule *plan,
+void gx_predict_schedule(gx_prog *prog, int64_t slots, const struct gx_schedule *plan,
                          const struct gx_accel *accel, const bool *is_there,
                          const struct gx_growth *growth, gx_terms *terms);
 

@@ -22,7 +22,7 @@ static bool make_room(gx_prog *prog, int64_t calls)
     void *steps = prog->steps;
     if (calls > INT32_MAX) {
         gx_fail(&err, GX_TOOBIG, "more than %d block operations", INT32_MAX);
-    } else if (gx_mem_realloc(prog->run->ctx->mem, (size_t)calls * sizeof(step),
+    } else if (gx_mem_realloc(prog->run->ctx->mem, (size_t)calls * sizeof(gx_step),
                               "the list of block operations", &steps, &err) == GX_OK) {
         prog->steps = steps;
         prog->step_capacity = calls;
@@ -57,16 +57,16 @@ gx_code gx_prog_create(gx_run *run, int64_t calls, gx_prog **prog)
 size_t gx_prog_overhead(int64_t calls, int64_t blocks)
 {
     // A call has at most two loads (a third reads what was spilled); a growing list exists twice.
-    const size_t LOADS = 2 * 3 / 2 * sizeof(load);
+    const size_t LOADS = 2 * 3 / 2 * sizeof(gx_load);
     const size_t SIMULATION = 3 * sizeof(int32_t);
     const size_t BLOCK = 16;
-    return RESERVE_BYTES + (size_t)calls * (sizeof(step) + LOADS + SIMULATION) +
+    return RESERVE_BYTES + (size_t)calls * (sizeof(gx_step) + LOADS + SIMULATION) +
            (size_t)blocks * BLOCK;
 }
 
 size_t gx_prog_parts_overhead(int64_t calls)
 {
-    return (size_t)calls * sizeof(call_extra);
+    return (size_t)calls * sizeof(gx_call_extra);
 }
 
 void gx_prog_free(gx_prog *prog)
@@ -117,7 +117,7 @@ void gx_prog_again_below(gx_prog *prog, const gx_opnd *operand)
     prog->operand[operand - prog->operand].is_below = true;
 }
 
-static bool same_kind(const call_kind *kind, const gx_call *call)
+static bool same_kind(const gx_call_kind *kind, const gx_call *call)
 {
     return kind->kernel == call->kernel && kind->transa == call->transa &&
            kind->transb == call->transb && kind->side == call->side && kind->uplo == call->uplo &&
@@ -136,18 +136,18 @@ static int16_t find_kind(gx_prog *prog, const gx_call *call)
         }
     }
     assert(prog->kinds < GX_CALL_KINDS);
-    prog->kind[prog->kinds] = (call_kind){.kernel = call->kernel,
-                                          .transa = call->transa,
-                                          .transb = call->transb,
-                                          .side = call->side,
-                                          .uplo = call->uplo,
-                                          .diag = call->diag,
-                                          .alpha = call->alpha,
-                                          .beta = call->beta,
-                                          .keeps_c = call->keeps_c,
-                                          .is_backward = call->is_backward,
-                                          .is_pentagon = call->is_pentagon,
-                                          .has_c2 = call->c2.m != NULL};
+    prog->kind[prog->kinds] = (gx_call_kind){.kernel = call->kernel,
+                                             .transa = call->transa,
+                                             .transb = call->transb,
+                                             .side = call->side,
+                                             .uplo = call->uplo,
+                                             .diag = call->diag,
+                                             .alpha = call->alpha,
+                                             .beta = call->beta,
+                                             .keeps_c = call->keeps_c,
+                                             .is_backward = call->is_backward,
+                                             .is_pentagon = call->is_pentagon,
+                                             .has_c2 = call->c2.m != NULL};
     return (int16_t)prog->kinds++;
 }
 
@@ -187,17 +187,17 @@ static int32_t add_extra(gx_prog *prog, const gx_call *call, const gx_block *blo
         }
     }
     prog->extra[prog->extra_count] =
-        (call_extra){.part = {block[0]->part, block[1]->part, block[2]->part},
-                     .tau = call->tau,
-                     .tau_at = call->tau_at,
-                     .pivots = call->pivots,
-                     .pivot_first = call->pivot_first,
-                     .pivot_last = call->pivot_last,
-                     .row_offset = call->row_offset,
-                     .reflectors = call->reflectors,
-                     .info_base = call->info_base,
-                     .reduce_kind = call->reduce_kind,
-                     .reduce = call->reduce};
+        (gx_call_extra){.part = {block[0]->part, block[1]->part, block[2]->part},
+                        .tau = call->tau,
+                        .tau_at = call->tau_at,
+                        .pivots = call->pivots,
+                        .pivot_first = call->pivot_first,
+                        .pivot_last = call->pivot_last,
+                        .row_offset = call->row_offset,
+                        .reflectors = call->reflectors,
+                        .info_base = call->info_base,
+                        .reduce_kind = call->reduce_kind,
+                        .reduce = call->reduce};
     return (int32_t)prog->extra_count++;
 }
 
@@ -218,7 +218,7 @@ void gx_prog_call(gx_prog *prog, const gx_call *call)
         (prog->step_count == prog->step_capacity && !make_room(prog, 2 * prog->step_capacity))) {
         return;
     }
-    step *st = &prog->steps[prog->step_count];
+    gx_step *st = &prog->steps[prog->step_count];
     const gx_block *block[3] = {&call->a, call->c2.m != NULL ? &call->c2 : &call->b, &call->c};
     assert(call->c2.m == NULL || call->b.m == NULL);
     for (int p = 0; p < 3; p++) {
@@ -269,11 +269,11 @@ void gx_prog_lookahead(gx_prog *prog, int64_t steps)
     prog->lookahead = steps;
 }
 
-block_shape gx_block_shape(const gx_opnd *operand, int32_t block)
+gx_extent gx_block_shape(const gx_opnd *operand, int32_t block)
 {
     int64_t number = block - operand->first;
     int64_t bi = number % operand->grid_rows, bj = number / operand->grid_rows;
-    block_shape shape = {.i0 = bi * operand->block_rows, .j0 = bj * operand->block_cols};
+    gx_extent shape = {.i0 = bi * operand->block_rows, .j0 = bj * operand->block_cols};
     shape.m = gx_min(operand->block_rows, operand->rows - shape.i0);
     shape.n = gx_min(operand->block_cols, operand->cols - shape.j0);
     shape.bytes = (size_t)(shape.m * shape.n) * gx_dtype_bytes(operand->dtype);
@@ -286,13 +286,13 @@ typedef struct seen {
     void *data;
 } seen;
 
-static seen see(const gx_prog *prog, const step *st, int p, char *base, void *const *place)
+static seen see(const gx_prog *prog, const gx_step *st, int p, char *base, void *const *place)
 {
     if (st->block[p] == GX_NO_BLOCK) {
         return (seen){.ld = 1};
     }
     const gx_opnd *op = &prog->operand[st->operand[p]];
-    block_shape shape = gx_block_shape(op, st->block[p]);
+    gx_extent shape = gx_block_shape(op, st->block[p]);
     seen s = {.m = shape.m, .n = shape.n, .ld = gx_max(1, shape.m)};
     s.data = place != NULL  ? place[st->slot[p]]
              : base != NULL ? base + (size_t)st->slot[p] * prog->slot_bytes
@@ -307,7 +307,7 @@ static seen see(const gx_prog *prog, const step *st, int p, char *base, void *co
     return s;
 }
 
-static void take_extra(const call_extra *extra, gx_args *args)
+static void take_extra(const gx_call_extra *extra, gx_args *args)
 {
     if (extra->tau != NULL) {
         args->tau = gx_at(extra->tau->device, extra->tau->dtype, 1, extra->tau_at, 0);
@@ -323,10 +323,10 @@ static void take_extra(const call_extra *extra, gx_args *args)
     }
 }
 
-void gx_step_args(const gx_prog *prog, const step *st, char *base, void *const *place,
+void gx_step_args(const gx_prog *prog, const gx_step *st, char *base, void *const *place,
                   gx_args *args)
 {
-    const call_kind *kind = &prog->kind[st->kind];
+    const gx_call_kind *kind = &prog->kind[st->kind];
     seen a = see(prog, st, 0, base, place), b = see(prog, st, 1, base, place);
     seen c = see(prog, st, 2, base, place);
     *args = (gx_args){.transa = kind->transa,
@@ -467,7 +467,7 @@ gx_dtype gx_prog_dtype(const gx_prog *prog)
 bool gx_prog_is_offered(const gx_prog *prog, const gx_accel *accel, const char **missing)
 {
     for (int64_t t = 0; t < prog->step_count; t++) {
-        const step *st = &prog->steps[t];
+        const gx_step *st = &prog->steps[t];
         gx_kernel_id kernel = prog->kind[st->kind].kernel;
         if (!gx_accel_offers(accel, kernel, prog->operand[st->operand[2]].dtype)) {
             *missing = gx_kernel_name(kernel);

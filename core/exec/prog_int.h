@@ -10,7 +10,7 @@
 enum { GX_PROG_OPERANDS = 16, GX_CALL_KINDS = 32, GX_NO_BLOCK = -1, GX_NO_SLOT = -1 };
 
 /* What calls have in common; a program has few kinds. */
-typedef struct call_kind {
+typedef struct gx_call_kind {
     gx_kernel_id kernel;
     gx_trans transa, transb;
     gx_side side;
@@ -19,10 +19,10 @@ typedef struct call_kind {
     gx_scalar alpha, beta;
     bool keeps_c, is_backward, is_pentagon;
     bool has_c2; /* position 1 of a step is c2, not b */
-} call_kind;
+} gx_call_kind;
 
 /* What few calls have: parts of blocks, vectors, pivots. */
-typedef struct call_extra {
+typedef struct gx_call_extra {
     gx_part part[3];
     gx_vector *tau;
     int64_t tau_at;
@@ -30,7 +30,7 @@ typedef struct call_extra {
     int64_t pivot_first, pivot_last, row_offset, reflectors, info_base;
     gx_reduce_kind reduce_kind;
     double *reduce;
-} call_extra;
+} gx_call_extra;
 
 /* A vector: see gx_prog_vector(). */
 struct gx_vector {
@@ -41,49 +41,49 @@ struct gx_vector {
 };
 
 /* One call, small because a program may have millions: block numbers and, once scheduled, slots. */
-typedef struct step {
+typedef struct gx_step {
     int32_t block[3];  /* a, b or c2, c; GX_NO_BLOCK       */
     int32_t slot[3];   /* where each is when the step runs */
     int32_t extra;     /* index into prog->extra; -1: none */
     int16_t kind;      /* index into prog->kind            */
     int8_t operand[3]; /* of a, b, c                       */
-} step;
+} gx_step;
 
 /* Bring a block into a slot. */
-typedef struct load {
+typedef struct gx_load {
     int32_t block, slot;
     int32_t after;   /* may start when the executor has reached this step        */
     int32_t need;    /* the step that uses it first                              */
     bool is_spilled; /* from the result's own tile, through the caller           */
     bool is_below;   /* from the diagonal down only: gx_prog_again_below()       */
     int8_t operand;
-} load;
+} gx_load;
 
 /* Write a block to its sink: once step ready - 1 has written it, before step `before` runs. */
-typedef struct flush {
+typedef struct gx_flush {
     int32_t block, slot, ready, before;
     int8_t operand;
-} flush;
+} gx_flush;
 
 /* The schedule: a pure function of the program, the number of slots and the lookahead. */
-typedef struct schedule {
-    load *loads;    /* in the order they are to be started  */
-    flush *flushes; /* in order                             */
+typedef struct gx_schedule {
+    gx_load *loads;    /* in the order they are to be started  */
+    gx_flush *flushes; /* in order                             */
     int64_t load_count, load_capacity;
     int64_t flush_count, flush_capacity;
     int64_t hits, spills;
-} schedule;
+} gx_schedule;
 
 struct gx_prog {
     gx_run *run;
     gx_opnd operand[GX_PROG_OPERANDS];
     int operands;
     int32_t blocks; /* of all operands                        */
-    call_kind kind[GX_CALL_KINDS];
+    gx_call_kind kind[GX_CALL_KINDS];
     int kinds;
-    step *steps;
+    gx_step *steps;
     int64_t step_count, step_capacity;
-    call_extra *extra;
+    gx_call_extra *extra;
     int64_t extra_count, extra_capacity;
     gx_vector vector[GX_PROG_VECTORS];
     int vectors;
@@ -98,15 +98,15 @@ struct gx_prog {
 };
 
 /* Rows, columns, bytes of a block by its number. */
-typedef struct block_shape {
+typedef struct gx_extent {
     int64_t i0, j0, m, n;
     size_t bytes;
-} block_shape;
+} gx_extent;
 
-block_shape gx_block_shape(const gx_opnd *operand, int32_t block);
+gx_extent gx_block_shape(const gx_opnd *operand, int32_t block);
 
 /* Rows at the top of a block that a load passes over. */
-static inline int64_t gx_load_skip(const load *item, const block_shape *shape)
+static inline int64_t gx_load_skip(const gx_load *item, const gx_extent *shape)
 {
     return item->is_below ? gx_max(0, gx_min(shape->m, shape->j0 - shape->i0)) : 0;
 }
@@ -124,9 +124,9 @@ int64_t gx_prog_slots_within(const gx_prog *prog, size_t device_bytes);
 ** Make the schedule; also fills step.slot.  Freed by gx_schedule_clear() whatever it returns.
 ** GX_NOMEM, with the run as good as before: intermediate results need more slots than that.
 */
-gx_code gx_schedule_make(gx_prog *prog, int64_t slots, schedule *s);
-void gx_schedule_cost(const gx_prog *prog, int64_t slots, const schedule *s, gx_cost *cost);
-void gx_schedule_clear(gx_prog *prog, schedule *s);
+gx_code gx_schedule_make(gx_prog *prog, int64_t slots, gx_schedule *s);
+void gx_schedule_cost(const gx_prog *prog, int64_t slots, const gx_schedule *s, gx_cost *cost);
+void gx_schedule_clear(gx_prog *prog, gx_schedule *s);
 
 /* Does the operand's result stay in its slots when the program has run? */
 static inline bool gx_prog_keeps(const gx_prog *prog, const gx_opnd *op)
@@ -135,7 +135,7 @@ static inline bool gx_prog_keeps(const gx_prog *prog, const gx_opnd *op)
 }
 
 /* Does the step write the block in position p (0: a, 1: b or c2, 2: c)? */
-static inline bool gx_step_writes(const gx_prog *prog, const step *st, int p)
+static inline bool gx_step_writes(const gx_prog *prog, const gx_step *st, int p)
 {
     return p == 2 || (p == 1 && prog->kind[st->kind].has_c2);
 }
@@ -144,7 +144,7 @@ static inline bool gx_step_writes(const gx_prog *prog, const step *st, int p)
 ** Arguments of a step's kernel; pointers by slot from base, or from each slot's own place (both
 ** NULL: sizes only).
 */
-void gx_step_args(const gx_prog *prog, const step *st, char *base, void *const *place,
+void gx_step_args(const gx_prog *prog, const gx_step *st, char *base, void *const *place,
                   gx_args *args);
 
 #endif

@@ -61,7 +61,7 @@ typedef struct slot_state {
 
 typedef struct sim {
     gx_prog *prog;
-    schedule *out;
+    gx_schedule *out;
     block_state *block;
     int32_t (*next)[3]; /* next[t][p]: the next step after t that uses steps[t].block[p] */
     slot_state *slot;
@@ -96,9 +96,9 @@ static bool grow(gx_prog *prog, void **array, int64_t count, int64_t *capacity, 
     return true;
 }
 
-static void add_load(sim *s, const load *item)
+static void add_load(sim *s, const gx_load *item)
 {
-    schedule *out = s->out;
+    gx_schedule *out = s->out;
     void *loads = out->loads;
     if (grow(s->prog, &loads, out->load_count, &out->load_capacity, sizeof *out->loads)) {
         out->loads = loads;
@@ -108,15 +108,15 @@ static void add_load(sim *s, const load *item)
 
 static void add_flush(sim *s, int32_t block, int32_t slot, int32_t before)
 {
-    schedule *out = s->out;
+    gx_schedule *out = s->out;
     void *flushes = out->flushes;
     if (grow(s->prog, &flushes, out->flush_count, &out->flush_capacity, sizeof *out->flushes)) {
         out->flushes = flushes;
-        out->flushes[out->flush_count++] = (flush){.block = block,
-                                                   .slot = slot,
-                                                   .ready = s->block[block].written + 1,
-                                                   .before = before,
-                                                   .operand = s->block[block].operand};
+        out->flushes[out->flush_count++] = (gx_flush){.block = block,
+                                                      .slot = slot,
+                                                      .ready = s->block[block].written + 1,
+                                                      .before = before,
+                                                      .operand = s->block[block].operand};
     }
 }
 
@@ -130,7 +130,7 @@ static gx_code analyse(sim *s)
         s->block[b].last_write = -1;
     }
     for (int32_t t = (int32_t)prog->step_count - 1; t >= 0; t--) {
-        const step *st = &prog->steps[t];
+        const gx_step *st = &prog->steps[t];
         for (int p = 0; p < 3; p++) {
             if (st->block[p] != GX_NO_BLOCK) {
                 s->next[t][p] = s->block[st->block[p]].next_use;
@@ -280,7 +280,7 @@ static int32_t take_slot(sim *s, int32_t window_end)
 /* Make the blocks of step t resident.  false when the window does not fit. */
 static bool place_step(sim *s, int32_t t)
 {
-    const step *st = &s->prog->steps[t];
+    const gx_step *st = &s->prog->steps[t];
     for (int p = 0; p < 3; p++) {
         if (st->block[p] == GX_NO_BLOCK) {
             continue;
@@ -304,13 +304,13 @@ static bool place_step(sim *s, int32_t t)
         bool is_below = s->prog->operand[st->operand[p]].is_below && b->is_spilled &&
                         b->last_write < s->now; // finished: nobody writes it again
         if (is_read && has_contents) {
-            add_load(s, &(load){.block = st->block[p],
-                                .slot = slot,
-                                .after = s->now,
-                                .need = t,
-                                .is_spilled = b->is_spilled,
-                                .is_below = is_below,
-                                .operand = st->operand[p]});
+            add_load(s, &(gx_load){.block = st->block[p],
+                                   .slot = slot,
+                                   .after = s->now,
+                                   .need = t,
+                                   .is_spilled = b->is_spilled,
+                                   .is_below = is_below,
+                                   .operand = st->operand[p]});
         }
     }
     return true;
@@ -319,7 +319,7 @@ static bool place_step(sim *s, int32_t t)
 /* Step s has run: what it used, when it is used again, what it wrote. */
 static void run_step(sim *s)
 {
-    step *st = &s->prog->steps[s->now];
+    gx_step *st = &s->prog->steps[s->now];
     for (int p = 0; p < 3; p++) {
         if (st->block[p] == GX_NO_BLOCK) {
             continue;
@@ -341,7 +341,7 @@ static void run_step(sim *s)
 
 static int by_block(const void *a, const void *b)
 {
-    int32_t x = ((const flush *)a)->block, y = ((const flush *)b)->block;
+    int32_t x = ((const gx_flush *)a)->block, y = ((const gx_flush *)b)->block;
     return (x > y) - (x < y);
 }
 
@@ -360,7 +360,7 @@ static void flush_rest(sim *s)
         }
     }
     if (gx_ok(s->prog->run) && s->out->flush_count > first) {
-        qsort(s->out->flushes + first, (size_t)(s->out->flush_count - first), sizeof(flush),
+        qsort(s->out->flushes + first, (size_t)(s->out->flush_count - first), sizeof(gx_flush),
               by_block);
     }
 }
@@ -392,7 +392,7 @@ static bool simulate(sim *s)
     return true;
 }
 
-gx_code gx_schedule_make(gx_prog *prog, int64_t slots, schedule *out)
+gx_code gx_schedule_make(gx_prog *prog, int64_t slots, gx_schedule *out)
 {
     memset(out, 0, sizeof *out);
     sim s = {.prog = prog, .out = out, .slots = slots};
@@ -428,14 +428,14 @@ gx_code gx_schedule_make(gx_prog *prog, int64_t slots, schedule *out)
     return prog->run->err.code;
 }
 
-void gx_schedule_clear(gx_prog *prog, schedule *s)
+void gx_schedule_clear(gx_prog *prog, gx_schedule *s)
 {
     gx_mem_free(prog->run->ctx->mem, s->loads);
     gx_mem_free(prog->run->ctx->mem, s->flushes);
     memset(s, 0, sizeof *s);
 }
 
-void gx_schedule_cost(const gx_prog *prog, int64_t slots, const schedule *s, gx_cost *cost)
+void gx_schedule_cost(const gx_prog *prog, int64_t slots, const gx_schedule *s, gx_cost *cost)
 {
     *cost = (gx_cost){.flops = prog->flops,
                       .loads = s->load_count,
@@ -449,7 +449,7 @@ void gx_schedule_cost(const gx_prog *prog, int64_t slots, const schedule *s, gx_
         cost->bytes_up += (double)gx_block_shape(op, s->loads[k].block).bytes;
         if (s->loads[k].is_spilled ||
             (op->source != NULL && gx_mat_base_stored(op->source) != NULL)) {
-            block_shape shape = gx_block_shape(op, s->loads[k].block);
+            gx_extent shape = gx_block_shape(op, s->loads[k].block);
             int64_t rows = shape.m - gx_load_skip(&s->loads[k], &shape);
             cost->bytes_read += (double)(rows * shape.n) * (double)gx_dtype_bytes(op->dtype);
         }
@@ -465,7 +465,7 @@ void gx_schedule_cost(const gx_prog *prog, int64_t slots, const schedule *s, gx_
 
 static gx_code cost_with(gx_prog *prog, int64_t slots, gx_cost *cost)
 {
-    schedule s = {0};
+    gx_schedule s = {0};
     if (gx_ok(prog->run) && slots > 0 && gx_schedule_make(prog, slots, &s) == GX_OK) {
         gx_schedule_cost(prog, slots, &s, cost);
     }

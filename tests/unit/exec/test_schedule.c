@@ -87,24 +87,24 @@ typedef struct machine {
     int flushes[MAX_BLOCKS];
 } machine;
 
-static void do_load(machine *x, const load *item)
+static void do_load(machine *x, const gx_load *item)
 {
     x->holder[item->slot] = item->block;
     x->version[item->slot] = item->is_spilled ? x->in_sink[item->block] : 0;
     assert_true(x->version[item->slot] >= 0);
 }
 
-static void do_flushes(machine *x, const schedule *s, int64_t *next, int32_t t)
+static void do_flushes(machine *x, const gx_schedule *s, int64_t *next, int32_t t)
 {
     while (*next < s->flush_count && s->flushes[*next].before <= t) {
-        const flush *item = &s->flushes[(*next)++];
+        const gx_flush *item = &s->flushes[(*next)++];
         assert_int_equal(x->holder[item->slot], item->block);
         x->in_sink[item->block] = x->version[item->slot];
         x->flushes[item->block]++;
     }
 }
 
-static void do_step(machine *x, const gx_prog *prog, const step *st)
+static void do_step(machine *x, const gx_prog *prog, const gx_step *st)
 {
     for (int p = 0; p < 3; p++) {
         if (st->block[p] == GX_NO_BLOCK) {
@@ -125,7 +125,7 @@ static void do_step(machine *x, const gx_prog *prog, const step *st)
 }
 
 /* Execute the schedule; loads as early as `after` allows, or as late as `need` does. */
-static void replay(const gx_prog *prog, const schedule *s, bool is_early)
+static void replay(const gx_prog *prog, const gx_schedule *s, bool is_early)
 {
     static machine x;
     memset(&x, 0, sizeof x);
@@ -166,7 +166,7 @@ static void test_replay(void **state)
                 fixture f;
                 set_up(&f, 16 << 20, shapes[c][0], shapes[c][1], shapes[c][2]);
                 gx_prog *prog = product(&f, 1 + slots % 3, 1 + slots % 2, lookahead);
-                schedule s;
+                gx_schedule s;
                 assert_int_equal(gx_schedule_make(prog, slots, &s), GX_OK);
                 replay(prog, &s, true);
                 replay(prog, &s, false);
@@ -184,7 +184,7 @@ static void test_all_fits(void **state)
     fixture f;
     set_up(&f, 16 << 20, 6, 5, 4);
     gx_prog *prog = product(&f, 6, 5, 4);
-    schedule s;
+    gx_schedule s;
     assert_int_equal(gx_schedule_make(prog, prog->blocks, &s), GX_OK);
     assert_int_equal(s.load_count, 6 * 4 + 4 * 5);
     assert_int_equal(s.flush_count, 6 * 5);
@@ -249,7 +249,7 @@ static void test_spill(void **state)
     fixture f;
     set_up(&f, 16 << 20, 6, 6, 6);
     gx_prog *prog = product(&f, 6, 6, 2);
-    schedule s;
+    gx_schedule s;
     assert_int_equal(gx_schedule_make(prog, 5, &s), GX_OK);
     assert_true(s.spills > 0);
     replay(prog, &s, true);
