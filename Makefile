@@ -63,7 +63,7 @@ OTHER_LIBS  := -lcjson -lpthread -ldl -lm
 DEFS         = $(if $(SANITIZE),,-Wl,-z,defs -Wl,--as-needed)
 LIBS         = $(BLAS_$(OPENBLAS)) $(OTHER_LIBS)
 
-SOURCES := $(filter-out kernels/cuda%,$(wildcard ext/*.c core/*/*.c kernels/*.c))
+SOURCES := $(filter-out kernels/cuda%,$(wildcard ext/*.c core/*.c core/*/*.c kernels/*.c))
 SQLITE  := $(wildcard ext/*.c core/store/*.c)
 SHARED  := $(SOURCES:%.c=$(BUILD)/%.o)
 STATIC  := $(SQLITE:%.c=$(BUILD)/static/%.o) $(filter-out $(SQLITE:%.c=$(BUILD)/%.o),$(SHARED))
@@ -337,7 +337,7 @@ tidy:
 	@CC="$(CC)" CXX="$(or $(filter-out default,$(filter clang%,$(CXX))),g++)" tests/tidy.sh
 
 format:
-	clang-format -i $(wildcard ext/*.[ch] core/*/*.[ch] kernels/*.[ch] tests/*/*.[ch] \
+	clang-format -i $(wildcard ext/*.[ch] core/*.[ch] core/*/*.[ch] kernels/*.[ch] tests/*/*.[ch] \
 	    tests/unit/*/*.[ch])
 
 # BENCH="product scan" picks some; results go to bench/results/.

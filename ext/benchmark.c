@@ -22,6 +22,7 @@
 #include "control.h"
 
 #include "../core/alg/plan.h"
+#include "../core/connection.h"
 #include "../core/device/accel.h"
 #include "../core/device/device.h"
 #include "../core/mat/stream.h"

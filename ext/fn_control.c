@@ -11,6 +11,7 @@
 #include "control.h"
 
 #include "../core/base/machine.h"
+#include "../core/connection.h"
 #include "../core/device/device.h"
 #include "../kernels/cpu.h"
 

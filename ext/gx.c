@@ -15,6 +15,7 @@
 */
 #include "gx_ext.h"
 
+#include "../core/connection.h"
 #include "gx.h"
 
 SQLITE_EXTENSION_INIT1

@@ -1,11 +1,11 @@
 /*
-** Conversion between element types: gx_convert() of mat.h.
+** Conversion between element types: see convert.h.
 **
 ** One strip of each column at a time passes through complex doubles, which hold every dtype
 ** exactly.  The common cases (same dtype; f32 <-> f64) have loops of their own that the compiler
-** vectorises. Double to single rounds to nearest; overflow becomes Inf, as IEEE 754 says.
+** vectorises.  Double to single rounds to nearest; overflow becomes Inf, as IEEE 754 says.
 */
-#include "../mat/mat.h"
+#include "convert.h"
 
 #include <string.h>
 

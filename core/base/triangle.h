@@ -11,6 +11,12 @@
 
 #include "backend.h"
 
+/* The side of the triangle of a TRSM or TRMM. */
+static inline int64_t gx_triangle_side(const gx_args *args)
+{
+    return args->side == GX_LEFT ? args->m : args->n;
+}
+
 /* p's half of the triangle does not depend on q's.  Order: p, off, q (TRSM); q, off, p (TRMM). */
 typedef struct gx_halves {
     gx_args p, q; /* calls of the same kernel */
@@ -23,7 +29,7 @@ static inline gx_halves gx_halve(gx_kernel_id kernel, gx_dtype dtype, const gx_a
 {
     bool is_left = args->side == GX_LEFT, is_plain = args->transa == GX_NO_TRANS;
     bool is_lower = (args->uplo == GX_LOWER) == is_plain; // op(a)
-    int64_t side = is_left ? args->m : args->n, half = gx_ceil_div(side / 2, step) * step;
+    int64_t side = gx_triangle_side(args), half = gx_ceil_div(side / 2, step) * step;
     int64_t size[2] = {half, side - half}, start[2] = {0, half};
     int ip = is_lower == is_left ? 0 : 1, iq = 1 - ip;
     gx_args part[2];

@@ -64,7 +64,9 @@ void gx_accel_fail(gx_ctx *ctx, const gx_err *err)
 static gx_code measure(gx_ctx *ctx, gx_accel *accel, double seconds, double open_s, gx_err *err)
 {
     gx_device_profile measured = {.open_s = open_s};
-    GX_TRY(gx_accel_measure(ctx, accel, seconds, &measured, err));
+    size_t limit = 0;
+    GX_TRY(gx_accel_limit(ctx, accel, &limit, err));
+    GX_TRY(gx_accel_measure(ctx, accel, seconds, limit, &measured, err));
     accel->profile = measured;
     gx_profile_keep_device(ctx, &accel->info, &measured);
     return GX_OK;

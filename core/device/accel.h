@@ -52,11 +52,11 @@ bool gx_accel_offers(const gx_accel *accel, gx_kernel_id kernel, gx_dtype dtype)
 
 /*
 ** Measure a device: copies, products and factorisations by size, the cost of a launch, in about so
-** many seconds.  (profile_device.c)  A failure leaves *profile with figures that are not
-** positive.
+** many seconds, with about half of `limit` bytes of its memory.  (profile_device.c)  A failure
+** leaves *profile with figures that are not positive.
 */
-gx_code gx_accel_measure(gx_ctx *ctx, gx_accel *accel, double seconds, gx_device_profile *profile,
-                         gx_err *err);
+gx_code gx_accel_measure(gx_ctx *ctx, gx_accel *accel, double seconds, size_t limit,
+                         gx_device_profile *profile, gx_err *err);
 
 /* Measure the open device anew, at leisure, and put the figures in force; may switch it off. */
 gx_code gx_accel_remeasure(gx_ctx *ctx, gx_err *err);

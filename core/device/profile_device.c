@@ -398,13 +398,11 @@ static gx_code measure_all(bench *b, gx_ctx *ctx, gx_err *err)
     return rc == GX_OK ? settled : rc;
 }
 
-gx_code gx_accel_measure(gx_ctx *ctx, gx_accel *accel, double seconds, gx_device_profile *profile,
-                         gx_err *err)
+gx_code gx_accel_measure(gx_ctx *ctx, gx_accel *accel, double seconds, size_t limit,
+                         gx_device_profile *profile, gx_err *err)
 {
     static const int64_t sizes[GX_DEVICE_SIZES] = {256, 1024, 2048, 4096, LARGEST};
     memcpy(profile->gemm_size, sizes, sizeof sizes);
-    size_t limit = 0;
-    GX_TRY(gx_accel_limit(ctx, accel, &limit, err));
     bench b = {.accel = accel,
                .profile = profile,
                .until_ns = gx_now_ns() + (int64_t)(1e9 * seconds),

@@ -7,97 +7,22 @@
 */
 #include "resident.h"
 
-#include "../mat/mat.h"
-#include "../run/run.h"
-#include "accel.h"
-
+#include <assert.h>
 #include <string.h>
 
-struct gx_resident {
+typedef struct gx_resident {
     gx_run *run;
     gx_accel *accel; /* NULL: lost */
-    gx_resident *next;
+    struct gx_resident *next;
     gx_dtype dtype;
     int64_t rows, cols, block_rows, block_cols, grid_rows, grid_cols;
     size_t slot_bytes;
     gx_queue *queue; /* NULL until something is read */
     pthread_mutex_t lock;
     void *place[]; /* grid_rows x grid_cols, column-major */
-};
+} gx_resident;
 
-gx_resident *gx_resident_create(gx_run *run, gx_accel *accel, gx_dtype dtype, int64_t rows,
-                                int64_t cols, int64_t block_rows, int64_t block_cols,
-                                size_t slot_bytes)
-{
-    int64_t grid_rows = gx_ceil_div(rows, block_rows), grid_cols = gx_ceil_div(cols, block_cols);
-    size_t bytes = sizeof(gx_resident) + (size_t)(grid_rows * grid_cols) * sizeof(void *);
-    gx_err err = {0};
-    void *memory;
-    if (gx_mem_calloc(run->ctx->mem, bytes, "the list of blocks on the device", &memory, &err) !=
-        GX_OK) {
-        gx_run_fail(run, &err);
-        return NULL;
-    }
-    gx_resident *r = memory;
-    r->run = run;
-    r->accel = accel;
-    r->dtype = dtype;
-    r->rows = rows;
-    r->cols = cols;
-    r->block_rows = block_rows;
-    r->block_cols = block_cols;
-    r->grid_rows = grid_rows;
-    r->grid_cols = grid_cols;
-    r->slot_bytes = slot_bytes;
-    pthread_mutex_init(&r->lock, NULL);
-    r->next = accel->residents;
-    accel->residents = r;
-    return r;
-}
-
-/* Off the accelerator; the memory goes to its pool. */
-static void detach(gx_resident *r)
-{
-    gx_accel *accel = r->accel;
-    if (accel == NULL) {
-        return;
-    }
-    for (int64_t k = 0; k < r->grid_rows * r->grid_cols; k++) {
-        gx_pool_give(accel->pool, r->place[k], r->slot_bytes);
-        r->place[k] = NULL;
-    }
-    if (r->queue != NULL) {
-        accel->backend->queue_free(accel->dev, r->queue);
-        r->queue = NULL;
-    }
-    gx_resident **link = &accel->residents;
-    while (*link != r) {
-        link = &(*link)->next;
-    }
-    *link = r->next;
-    r->accel = NULL;
-}
-
-void gx_resident_free(gx_resident *r)
-{
-    if (r != NULL) {
-        detach(r);
-        pthread_mutex_destroy(&r->lock);
-        gx_mem_free(r->run->ctx->mem, r);
-    }
-}
-
-void gx_resident_lose(gx_accel *accel)
-{
-    while (accel->residents != NULL) {
-        detach(accel->residents);
-    }
-}
-
-void gx_resident_put(gx_resident *r, int64_t block, void *buffer)
-{
-    r->place[block] = buffer;
-}
+// Reading -----------------------------------------------------------------------------------------
 
 /* Part (i, j) m x n of one block of height `height` at base. */
 static gx_code read_part(gx_resident *r, const void *base, int64_t height, int64_t i, int64_t j,
@@ -153,10 +78,11 @@ static gx_code read_all(gx_resident *r, int64_t i0, int64_t j0, int64_t m, int64
     return GX_OK;
 }
 
-void gx_resident_read(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, gx_dtype dtype,
+/* The sink's gx_generate: any thread. */
+static void read_held(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, gx_dtype dtype,
                       void *dst, int64_t ld)
 {
-    gx_resident *r = *(gx_resident *const *)arg;
+    gx_resident *r = *(void *const *)arg;
     gx_err err = {0};
     pthread_mutex_lock(&r->lock);
     gx_code code = read_all(r, i0, j0, m, n, dtype, dst, ld, &err);
@@ -167,4 +93,87 @@ void gx_resident_read(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_
         }
         gx_run_fail(r->run, &err);
     }
+}
+
+// Ending ------------------------------------------------------------------------------------------
+
+/* Off the accelerator; the memory goes to its pool. */
+static void detach(gx_resident *r)
+{
+    gx_accel *accel = r->accel;
+    if (accel == NULL) {
+        return;
+    }
+    for (int64_t k = 0; k < r->grid_rows * r->grid_cols; k++) {
+        gx_pool_give(accel->pool, r->place[k], r->slot_bytes);
+        r->place[k] = NULL;
+    }
+    if (r->queue != NULL) {
+        accel->backend->queue_free(accel->dev, r->queue);
+        r->queue = NULL;
+    }
+    gx_resident **link = &accel->residents;
+    while (*link != r) {
+        link = &(*link)->next;
+    }
+    *link = r->next;
+    r->accel = NULL;
+}
+
+void gx_resident_lose(gx_accel *accel)
+{
+    while (accel->residents != NULL) {
+        detach(accel->residents);
+    }
+}
+
+static void drop_held(void *data)
+{
+    gx_resident *r = data;
+    detach(r);
+    pthread_mutex_destroy(&r->lock);
+    gx_mem_free(r->run->ctx->mem, r);
+}
+
+// Making one --------------------------------------------------------------------------------------
+
+void gx_resident_begin(gx_sink *sink, gx_accel *accel, int64_t block_rows, int64_t block_cols,
+                       size_t slot_bytes)
+{
+    assert(sink->is_resident && block_rows > 0 && block_cols > 0);
+    gx_run *run = sink->run;
+    int64_t grid_rows = gx_ceil_div(sink->rows, block_rows);
+    int64_t grid_cols = gx_ceil_div(sink->cols, block_cols);
+    size_t bytes = sizeof(gx_resident) + (size_t)(grid_rows * grid_cols) * sizeof(void *);
+    gx_err err = {0};
+    void *memory;
+    gx_sink_hold(sink, &(gx_held){0}); // its buffers serve the new one
+    if (gx_mem_calloc(run->ctx->mem, bytes, "the list of blocks on the device", &memory, &err) !=
+        GX_OK) {
+        gx_run_fail(run, &err);
+        return;
+    }
+    gx_resident *r = memory;
+    r->run = run;
+    r->accel = accel;
+    r->dtype = sink->dtype;
+    r->rows = sink->rows;
+    r->cols = sink->cols;
+    r->block_rows = block_rows;
+    r->block_cols = block_cols;
+    r->grid_rows = grid_rows;
+    r->grid_cols = grid_cols;
+    r->slot_bytes = slot_bytes;
+    pthread_mutex_init(&r->lock, NULL);
+    r->next = accel->residents;
+    accel->residents = r;
+    gx_sink_hold(sink, &(gx_held){.data = r, .read = read_held, .drop = drop_held});
+}
+
+void gx_resident_put(gx_sink *sink, int64_t block, void *buffer)
+{
+    gx_resident *r = sink->held.data;
+    assert(r != NULL && block >= 0 && block < r->grid_rows * r->grid_cols);
+    assert(r->place[block] == NULL);
+    r->place[block] = buffer;
 }

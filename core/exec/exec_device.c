@@ -294,10 +294,7 @@ static void hand_over(gx_xd *x)
     for (int k = 0; k < prog->operands && gx_ok(x->run); k++) {
         const gx_opnd *op = &prog->operand[k];
         if (gx_prog_keeps(prog, op)) {
-            gx_resident_free(op->sink->resident);
-            op->sink->resident =
-                gx_resident_create(x->run, x->accel, op->dtype, op->rows, op->cols, op->block_rows,
-                                   op->block_cols, prog->slot_bytes);
+            gx_resident_begin(op->sink, x->accel, op->block_rows, op->block_cols, prog->slot_bytes);
         }
     }
     for (int64_t t = 0; t < prog->step_count && gx_ok(x->run); t++) {
@@ -306,8 +303,7 @@ static void hand_over(gx_xd *x)
             const gx_opnd *op = st->block[p] < 0 ? NULL : &prog->operand[st->operand[p]];
             bool is_kept = op != NULL && gx_prog_keeps(prog, op) && gx_step_writes(prog, st, p);
             if (is_kept && x->place[st->slot[p]] != NULL) {
-                gx_resident_put(op->sink->resident, st->block[p] - op->first,
-                                x->place[st->slot[p]]);
+                gx_resident_put(op->sink, st->block[p] - op->first, x->place[st->slot[p]]);
                 x->place[st->slot[p]] = NULL;
             }
         }

@@ -8,6 +8,7 @@
 #ifndef GX_MAT_H
 #define GX_MAT_H
 
+#include "../base/convert.h"
 #include "../base/value.h"
 #include "../run/run.h"
 #include "../store/aux_data.h"
@@ -82,10 +83,6 @@ gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i
 /* The stored matrix under a source, or NULL. */
 const gx_mat *gx_mat_base_stored(const gx_mat *mat);
 
-/* Elements of one dtype to another, m x n; real -> complex sets the imaginary part to 0. */
-void gx_convert(gx_dtype from, const void *src, int64_t ld_src, gx_dtype to, void *dst,
-                int64_t ld_dst, int64_t m, int64_t n);
-
 /* ---- results --------------------------------------------------------------------------------- */
 
 /* Where a result goes: what the SQL call said. */
@@ -93,6 +90,13 @@ typedef struct gx_dest {
     const char *name; /* NULL: a matrix value.  Else "name" or "schema.name" */
     bool replace;
 } gx_dest;
+
+/* An intermediate result that is neither a value nor stored, but held by somebody: a device. */
+typedef struct gx_held {
+    void *data;       /* NULL: nothing is                                      */
+    gx_generate read; /* its arg points to data; fails the run where it cannot */
+    void (*drop)(void *data);
+} gx_held;
 
 /*
 ** A result under construction.  Begin, write every rectangle once (any order), then finish; or
@@ -105,17 +109,17 @@ typedef struct gx_sink {
     gx_dtype dtype;
     int64_t tile_rows, tile_cols; /* writes start on multiples of these, end there or at an edge */
     bool is_stored;
-    gx_meta meta;                 /* stored                                                      */
-    char name[GX_NAME_MAX + 1];   /* stored: bare name                                           */
-    bool replace;                 /* stored                                                      */
-    bool is_begun;                /* stored: gx_store_begin() is to be ended                     */
-    gx_aux *aux;                  /* stored: what goes with the elements, borrowed; NULL: nothing */
-    gx_value_buf value;           /* value: the blob under construction; moved out by the caller */
-    bool is_scratch;              /* an intermediate: see gx_sink_begin_scratch()                 */
-    bool is_resident;             /* stays on the device: see gx_sink_begin_resident()            */
-    bool is_dropped;              /* what is written is dropped: see gx_sink_begin_nowhere()      */
-    struct gx_resident *resident; /* is_resident: what a device holds of it; NULL: nothing      */
-    void *bounce;                 /* stored: one tile, when a block has to be packed; lazily     */
+    gx_meta meta;               /* stored                                                      */
+    char name[GX_NAME_MAX + 1]; /* stored: bare name                                           */
+    bool replace;               /* stored                                                      */
+    bool is_begun;              /* stored: gx_store_begin() is to be ended                     */
+    gx_aux *aux;                /* stored: what goes with the elements, borrowed; NULL: nothing */
+    gx_value_buf value;         /* value: the blob under construction; moved out by the caller */
+    bool is_scratch;            /* an intermediate: see gx_sink_begin_scratch()                 */
+    bool is_resident;           /* stays where it is made: see gx_sink_begin_resident()         */
+    bool is_dropped;            /* what is written is dropped: see gx_sink_begin_nowhere()      */
+    gx_held held;               /* is_resident: by whom its elements are held                   */
+    void *bounce;               /* stored: one tile, when a block has to be packed; lazily     */
 } gx_sink;
 
 /*
@@ -158,6 +162,9 @@ gx_code gx_sink_begin_scratch_tiles(gx_run *run, int64_t rows, int64_t cols, gx_
 ** must not move while gx_sink_source() of it is in use.
 */
 void gx_sink_begin_resident(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype, gx_sink *sink);
+
+/* Whoever has made the elements holds them from now on; what was held before is freed. */
+void gx_sink_hold(gx_sink *sink, const gx_held *held);
 
 /* A result that nobody wants: for measuring.  Tiles of that shape. */
 void gx_sink_begin_nowhere(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,

@@ -6,7 +6,6 @@
 ** end.  A value is one BLOB, filled rectangle by rectangle.  An intermediate is a value without a
 ** length limit, or a matrix of the temp database that is erased instead of published.
 */
-#include "../device/resident.h"
 #include "mat.h"
 
 #include <assert.h>
@@ -240,6 +239,14 @@ void gx_sink_begin_resident(gx_run *run, int64_t rows, int64_t cols, gx_dtype dt
     gx_run_fail(run, &err);
 }
 
+void gx_sink_hold(gx_sink *sink, const gx_held *held)
+{
+    if (sink->held.data != NULL) {
+        sink->held.drop(sink->held.data);
+    }
+    sink->held = *held;
+}
+
 void gx_sink_begin_nowhere(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
                            int64_t tile_rows, int64_t tile_cols, gx_sink *sink)
 {
@@ -254,9 +261,9 @@ void gx_sink_begin_nowhere(gx_run *run, int64_t rows, int64_t cols, gx_dtype dty
 
 void gx_sink_source(const gx_sink *sink, const char *label, gx_mat *mat)
 {
-    if (sink->resident != NULL) {
-        gx_mat_generated(mat, label, sink->dtype, sink->rows, sink->cols, gx_resident_read,
-                         &sink->resident);
+    if (sink->held.data != NULL) {
+        gx_mat_generated(mat, label, sink->dtype, sink->rows, sink->cols, sink->held.read,
+                         &sink->held.data);
     } else if (sink->is_stored) {
         gx_mat_stored(mat, &sink->meta);
         snprintf(mat->label, sizeof mat->label, "%s", label);
@@ -275,8 +282,7 @@ void gx_sink_drop(gx_sink *sink)
     gx_run *run = sink->run;
     gx_mem_free(run->ctx->mem, sink->bounce);
     sink->bounce = NULL;
-    gx_resident_free(sink->resident);
-    sink->resident = NULL;
+    gx_sink_hold(sink, &(gx_held){0});
     if (sink->is_begun) {
         gx_err err = {0};
         bool commit = gx_ok(run) && gx_store_drop(run->ctx->store, &sink->meta, &err) == GX_OK;

@@ -1,5 +1,5 @@
 /*
-** What a connection has, and one SQL call: see run.h.
+** One SQL call: see run.h.
 **
 ** A call of a function on 4 x 4 values lasts a microsecond or two, so beginning and ending a run
 ** costs two looks at the clock and nothing else: no allocation, no system call, no thread.  The
@@ -15,8 +15,6 @@
 */
 #include "run.h"
 
-#include "../device/accel.h"
-#include "../device/device.h"
 #include "progress.h"
 
 #include <stdarg.h>
@@ -25,110 +23,6 @@
 
 static const int64_t POLL_NS =
     10 * 1000 * 1000; /* an interrupt is seen this soon; see gx_run_poll() */
-
-// The connection ----------------------------------------------------------------------------------
-
-static void warn(void *arg, const char *text)
-{
-    gx_stats_note(arg, "%s", text);
-}
-
-/* A backend that the environment asks for and the machine lacks is a remark, not a failure. */
-static void check_environment_backend(gx_ctx *ctx)
-{
-    const gx_backend *backend;
-    gx_err err = {0};
-    gx_config *config = &ctx->config;
-    if (gx_device_choose(ctx, &backend, &err) != GX_OK) {
-        gx_stats_note(&ctx->stats, "GX_BACKEND ignored: %s", err.text);
-        memcpy(config->default_text[GX_SET_BACKEND], "auto", sizeof "auto");
-        (void)gx_config_set(config, GX_SET_BACKEND, "auto", NULL);
-    }
-}
-
-gx_code gx_ctx_create(struct sqlite3 *db, gx_ctx **out, gx_err *err)
-{
-    *out = NULL;
-    void *memory;
-    GX_TRY(gx_mem_calloc(NULL, sizeof(gx_ctx), "connection", &memory, err));
-    gx_ctx *ctx = memory;
-    gx_config_init(&ctx->config, warn, &ctx->stats);
-    check_environment_backend(ctx);
-    gx_code rc = gx_mem_create((size_t)ctx->config.number[GX_SET_MEMORY_LIMIT], &ctx->mem, err);
-    if (rc == GX_OK) {
-        rc = gx_store_open(db, ctx->mem, &ctx->store, err);
-    }
-    if (rc != GX_OK) {
-        gx_ctx_free(ctx);
-        return rc;
-    }
-    gx_store_set_tile_bytes(ctx->store, (size_t)ctx->config.number[GX_SET_TILE_BYTES]);
-    gx_store_set_stats(ctx->store, &ctx->stats);
-    *out = ctx;
-    return GX_OK;
-}
-
-static void close_host(gx_ctx *ctx)
-{
-    if (ctx->dev != NULL) {
-        ctx->backend->close(ctx->dev);
-    }
-    ctx->dev = NULL;
-    ctx->backend = NULL;
-}
-
-void gx_ctx_free(gx_ctx *ctx)
-{
-    if (ctx == NULL) {
-        return;
-    }
-    close_host(ctx);
-    gx_accel_close(ctx);
-    gx_store_close(ctx->store);
-    gx_mem_free_all(ctx->mem);
-    gx_mem_free(NULL, ctx);
-}
-
-gx_code gx_ctx_configure(gx_ctx *ctx, gx_setting setting, const char *value, gx_err *err)
-{
-    if (ctx->runs > 1 && setting != GX_SET_PROGRESS) {
-        return gx_fail(err, GX_ARG, "%s cannot be set while another call of gx is running",
-                       gx_config_info(setting)->key);
-    }
-    gx_config *config = &ctx->config;
-    bool was_off = setting == GX_SET_FILES && config->number[setting] == 0;
-    char before[sizeof config->text[0]];
-    memcpy(before, config->text[setting], sizeof before);
-    GX_TRY(gx_config_set(config, setting, value, err));
-    int64_t number = config->number[setting];
-    if (was_off && number != 0) { // whoever switched it off does not want SQL to switch it on
-        (void)gx_config_set(config, setting, before, NULL);
-        return gx_fail(err, GX_ARG, "files is off and stays off in this connection");
-    }
-    if (setting == GX_SET_MEMORY_LIMIT) {
-        gx_mem_set_limit(ctx->mem, (size_t)number);
-    } else if (setting == GX_SET_TILE_BYTES) {
-        gx_store_set_tile_bytes(ctx->store, (size_t)number);
-    } else if (setting == GX_SET_CUDA_PATH) {
-        ctx->is_cuda_tried = ctx->cuda != NULL; // what is open stays; else look again
-    } else if (setting == GX_SET_DEVICE) {
-        gx_accel_close(ctx);
-        ctx->is_accel_off = false;
-    } else if (setting == GX_SET_BACKEND) {
-        const gx_backend *backend;
-        gx_code rc = gx_device_choose(ctx, &backend, err);
-        if (rc != GX_OK) {
-            (void)gx_config_set(config, setting, before, NULL);
-            return rc;
-        }
-        close_host(ctx);
-        if (number != GX_BACKEND_AUTO && number != GX_BACKEND_CUDA) {
-            gx_accel_close(ctx); // else it is still wanted, with what it keeps
-        }
-        ctx->is_accel_off = false; // whoever sets it wants it tried again
-    }
-    return GX_OK; // the other settings are looked up where they are used
-}
 
 void gx_ctx_hold(gx_ctx *ctx)
 {

@@ -1,5 +1,5 @@
 /*
-** gx_ctx: what a connection has.  gx_run: one SQL call.
+** gx_ctx: what a connection has (made by core/connection.c).  gx_run: one SQL call.
 **
 ** A run carries the call's error (first failure wins), its interrupt flag, progress, and the team
 ** of threads once one is wanted.  Drivers and executors are sticky: they do nothing once the run
@@ -47,16 +47,6 @@ typedef struct gx_ctx {
     int holds;              /* calls and cursors that use the store now    */
     int runs;               /* of these, calls                             */
 } gx_ctx;
-
-/* db is borrowed.  *ctx is NULL on failure. */
-gx_code gx_ctx_create(struct sqlite3 *db, gx_ctx **ctx, gx_err *err);
-void gx_ctx_free(gx_ctx *ctx); /* NULL is a no-op */
-
-/*
-** Set a setting and what follows from it: the budget, the tile size, the backend.  Refused while
-** another call runs (the SQL function that reports its progress may only set 'progress').
-*/
-gx_code gx_ctx_configure(gx_ctx *ctx, gx_setting setting, const char *value, gx_err *err);
 
 /*
 ** A use of the store that lasts: every run is one, and a cursor takes one from xFilter to

@@ -27,7 +27,7 @@ typedef gx_code (*gx_team_poll)(void *arg, gx_err *err);
 */
 gx_code gx_team_create(int threads, gx_mem *mem, gx_team_poll poll, void *poll_arg, gx_team **team,
                        gx_err *err);
-void gx_team_free(gx_team *team); /* joins; NULL is a no-op */
+void gx_team_free(gx_team *team);         /* joins; NULL is a no-op */
 int gx_team_threads(const gx_team *team); /* 1 for NULL */
 gx_mem *gx_team_mem(const gx_team *team); /* the governor it was made with */
 

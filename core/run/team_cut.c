@@ -1,5 +1,5 @@
 /*
-** gx_team_call(): one kernel call cut into pieces for the team.  See team.h.
+** One kernel call cut into pieces for the team: see team_int.h, and gx_team_call() of team.h.
 **
 ** The result c is cut by a grid of um x un elements; every piece is one cell, computed by one
 ** member.  Products also cut the inner dimension at uk: one piece runs its k steps one after the
@@ -12,9 +12,8 @@
 **   TRSM, TRMM  of a small triangle: columns of c on the left, rows on the right
 **   LASWP, TRIANGLE and elementwise  columns, about PIECE_BYTES each
 **
-** Spectra (SYEV, GESDD, ...) are one call, which takes the team's number of threads for itself.
 ** Factorisations, and triangles past GX_TRIANGLE_LEAF, are broken down into such calls by
-** team_solve.c and team_qr.c.
+** team_solve.c and team_qr.c, above this file.
 **
 ** A small c with a long inner dimension (the covariance of a tall matrix) has too few cells for a
 ** team.  A free cut then slices k: slice 0 works on c, the others on partial results of their own,
@@ -28,6 +27,7 @@
 **
 ** Little work (SMALL_S) stays with the caller, uncut unless the cut is fixed.
 */
+#include "../base/triangle.h"
 #include "team_int.h"
 
 /*
@@ -251,12 +251,6 @@ static bool is_triangular(gx_kernel_id kernel)
     return kernel == GX_TRSM || kernel == GX_TRMM;
 }
 
-/* The side of the triangle of a TRSM or TRMM. */
-static int64_t side_of(const gx_args *args)
-{
-    return args->side == GX_LEFT ? args->m : args->n;
-}
-
 /*
 ** Seconds that m x n x k of a product takes on one slow core: arithmetic or memory, whichever is
 ** more.
@@ -423,7 +417,7 @@ static bool is_small(const job *w)
         return share * product_s(w, w->m, w->n, w->args->k) < SMALL_S;
     }
     if (is_triangular(w->kernel)) {
-        return 0.5 * product_s(w, w->m, w->n, side_of(w->args)) < SMALL_S;
+        return 0.5 * product_s(w, w->m, w->n, gx_triangle_side(w->args)) < SMALL_S;
     }
     double rows = (double)w->m;
     if (w->kernel == GX_LASWP) {
@@ -433,9 +427,12 @@ static bool is_small(const job *w)
     return bytes / BYTES_PER_S < SMALL_S;
 }
 
-gx_code gx_job_call(const gx_job *x, gx_kernel_id kernel, const gx_args *args, gx_err *err)
+gx_code gx_job_kernel(const gx_job *x, gx_kernel_id kernel, gx_kernel *run, gx_err *err)
 {
-    return gx_team_call(x->team, x->backend, x->dev, kernel, x->dtype, args, x->cut, err);
+    *run = x->backend->kernel[kernel][x->dtype];
+    return *run != NULL ? GX_OK
+                        : gx_fail(err, GX_UNSUPPORTED, "%s has no %s for %s", x->backend->name,
+                                  gx_kernel_name(kernel), gx_dtype_name(x->dtype));
 }
 
 gx_code gx_job_whole(const gx_job *x, gx_kernel_id kernel, const gx_args *args, gx_err *err)
@@ -445,24 +442,15 @@ gx_code gx_job_whole(const gx_job *x, gx_kernel_id kernel, const gx_args *args, 
     with_work.work = NULL;
     size_t bytes =
         x->backend->workspace == NULL ? 0 : x->backend->workspace(x->dev, kernel, x->dtype, args);
+    gx_kernel run;
+    GX_TRY(gx_job_kernel(x, kernel, &run, err));
     GX_TRY(gx_team_poll_now(x->team, err));
     if (bytes > 0) {
         GX_TRY(gx_mem_alloc(mem, bytes, "the work space of a kernel", &with_work.work, err));
     }
-    gx_code code = x->backend->kernel[kernel][x->dtype](x->dev, NULL, &with_work, err);
+    gx_code code = run(x->dev, NULL, &with_work, err);
     gx_mem_free(mem, with_work.work);
     return code;
-}
-
-/*
-** One call that threads inside.  Its sums depend on how many threads it has: a fixed cut takes one.
-*/
-static gx_code call_spectrum(const gx_job *x, gx_kernel_id kernel, const gx_args *args, gx_err *err)
-{
-    bool is_fixed = x->cut != NULL && x->cut->is_fixed;
-    gx_args threaded = *args;
-    threaded.threads = is_fixed ? 1 : gx_team_threads(x->team);
-    return gx_job_whole(x, kernel, &threaded, err);
 }
 
 /* Cut one call and run its cells. */
@@ -501,60 +489,23 @@ static gx_code cut_and_run(job *w, const gx_cut *cut, gx_err *err)
     return GX_OK;
 }
 
-gx_code gx_team_call(gx_team *team, const gx_backend *backend, gx_dev *dev, gx_kernel_id kernel,
-                     gx_dtype dtype, const gx_args *args, const gx_cut *cut, gx_err *err)
+gx_code gx_job_call(const gx_job *x, gx_kernel_id kernel, const gx_args *args, gx_err *err)
 {
-    gx_kernel run = backend->kernel[kernel][dtype];
-    gx_job x = {.team = team, .backend = backend, .dev = dev, .dtype = dtype, .cut = cut};
-    if (run == NULL) {
-        return gx_fail(err, GX_UNSUPPORTED, "%s has no %s for %s", backend->name,
-                       gx_kernel_name(kernel), gx_dtype_name(dtype));
-    }
-    switch (kernel) {
-    case GX_PAIR:
-    case GX_REDUCE:
-        return run(dev, NULL, args, err);
-    case GX_POTRF:
-        return gx_job_potrf(&x, args, err);
-    case GX_GETRF:
-        return gx_job_getrf(&x, args, err);
-    case GX_GEQRF:
-    case GX_LARFT:
-    case GX_LARFB:
-    case GX_ORMQR:
-    case GX_ORGQR:
-    case GX_TPQRT:
-    case GX_TPMQRT:
-        return gx_job_reflectors(&x, kernel, args, err);
-    case GX_SYEV:
-    case GX_GEEV:
-    case GX_GEES:
-    case GX_GESDD:
-        return call_spectrum(&x, kernel, args, err);
-    case GX_TRSM:
-    case GX_TRMM:
-        if (side_of(args) > GX_TRIANGLE_LEAF && args->m > 0 && args->n > 0) {
-            return gx_job_triangular(&x, kernel, args, err);
-        }
-        break;
-    default:
-        break;
-    }
     bool is_triangle = kernel == GX_SYRK || kernel == GX_HERK || kernel == GX_SYMMETRIZE;
     gx_kernel_id off = kernel == GX_SYMMETRIZE ? GX_TRANSPOSE : GX_GEMM;
-    job w = {.team = team,
-             .backend = backend,
+    job w = {.team = x->team,
+             .backend = x->backend,
              .kernel = kernel,
-             .dtype = dtype,
+             .dtype = x->dtype,
              .args = args,
-             .run = run,
-             .off = backend->kernel[off][dtype],
-             .add = backend->kernel[GX_ADD][dtype],
-             .dev = dev,
+             .off = x->backend->kernel[off][x->dtype],
+             .add = x->backend->kernel[GX_ADD][x->dtype],
+             .dev = x->dev,
              .m = is_triangle ? args->n : args->m,
              .n = args->n,
              .slices = 1,
              .ks = gx_max(args->k, 1),
              .is_triangle = is_triangle};
-    return cut_and_run(&w, cut, err);
+    GX_TRY(gx_job_kernel(x, kernel, &w.run, err));
+    return cut_and_run(&w, x->cut, err);
 }

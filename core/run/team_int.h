@@ -1,7 +1,6 @@
 /*
-** Inside gx_team_call(): what team_cut.c, which cuts one kernel call into pieces, and team_solve.c
-** and team_qr.c, which break the call of a factorisation down into smaller calls, know of each
-** other.
+** Inside gx_team_call(), lowest first: team_cut.c cuts one kernel call into pieces; team_solve.c,
+** then team_qr.c break the call of a factorisation down into such calls; team_call.c chooses.
 */
 #ifndef GX_TEAM_INT_H
 #define GX_TEAM_INT_H
@@ -17,16 +16,22 @@ typedef struct gx_job {
     const gx_cut *cut; /* may be NULL */
 } gx_job;
 
-/* The longest side of a triangle that TRSM and TRMM take as one kernel call. */
-enum { GX_TRIANGLE_LEAF = 256 };
+/* The kernel itself; GX_UNSUPPORTED where the backend has none. */
+gx_code gx_job_kernel(const gx_job *job, gx_kernel_id kernel, gx_kernel *run, gx_err *err);
 
-/* gx_team_call() of a part. */
+/*
+** team_cut.c: the call cut into cells of its result.  Triangles past the leaf, factorisations and
+** whole-matrix calls have entries of their own.
+*/
 gx_code gx_job_call(const gx_job *job, gx_kernel_id kernel, const gx_args *args, gx_err *err);
 
 /* One kernel call on the caller's thread, with the memory that it wants; polls before. */
 gx_code gx_job_whole(const gx_job *job, gx_kernel_id kernel, const gx_args *args, gx_err *err);
 
-/* team_solve.c: TRSM and TRMM of triangles past the leaf, POTRF, GETRF. */
+/* The longest side of a triangle that TRSM and TRMM take as one kernel call. */
+enum { GX_TRIANGLE_LEAF = 256 };
+
+/* team_solve.c: TRSM and TRMM of any size, POTRF, GETRF. */
 gx_code gx_job_triangular(const gx_job *job, gx_kernel_id kernel, const gx_args *args, gx_err *err);
 gx_code gx_job_potrf(const gx_job *job, const gx_args *args, gx_err *err);
 gx_code gx_job_getrf(const gx_job *job, const gx_args *args, gx_err *err);

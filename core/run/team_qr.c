@@ -9,7 +9,7 @@
 **                             T12 = -T11 (V1^H V2) T22
 **   apply(C):      W = V^H C;  W = op(T) W;  C -= V W                (on the right: mirrored)
 **
-** Everything but the leaves is products over the team (gx_team_call).  The same code serves stacks
+** Everything but the leaves is products over the team (gx_job_call).  The same code serves stacks
 ** [c; c2], whose reflectors have the unit matrix on top (TPQRT, TPMQRT): a reflector block is a
 ** unit triangle v1, or none, above a full part v2.
 **
@@ -75,19 +75,19 @@ static gx_code times_triangle(const gx_job *job, gx_side side, gx_uplo uplo, gx_
                               gx_trans trans, gx_scalar alpha, int64_t m, int64_t n, const void *t,
                               int64_t ldt, void *w, int64_t ldw, gx_err *err)
 {
-    return gx_job_call(job, GX_TRMM,
-                       &(gx_args){.side = side,
-                                  .uplo = uplo,
-                                  .diag = diag,
-                                  .transa = trans,
-                                  .m = m,
-                                  .n = n,
-                                  .alpha = alpha,
-                                  .a = t,
-                                  .lda = ldt,
-                                  .c = w,
-                                  .ldc = ldw},
-                       err);
+    return gx_job_triangular(job, GX_TRMM,
+                             &(gx_args){.side = side,
+                                        .uplo = uplo,
+                                        .diag = diag,
+                                        .transa = trans,
+                                        .m = m,
+                                        .n = n,
+                                        .alpha = alpha,
+                                        .a = t,
+                                        .lda = ldt,
+                                        .c = w,
+                                        .ldc = ldw},
+                             err);
 }
 
 /* w += the part of V^H c (or c V) that v2 and low give; or low -= V w (or w V^H). */

@@ -1,7 +1,7 @@
 /*
 ** Triangular solves, Cholesky and LU of one block by a team: recursion down to kernels.
 **
-** Each halves its matrix, works on the parts through gx_team_call(), and so spends nearly all of
+** Each halves its matrix, works on the parts through gx_job_call(), and so spends nearly all of
 ** its flops in products that the team shares:
 **
 **   TRSM    X1 = T11^-1 C1;  C2 -= T21 X1;  X2 = T22^-1 C2          (and its seven mirror images)
@@ -38,6 +38,9 @@ static int64_t half_of(int64_t n, int64_t step)
 
 gx_code gx_job_triangular(const gx_job *job, gx_kernel_id kernel, const gx_args *args, gx_err *err)
 {
+    if (gx_triangle_side(args) <= GX_TRIANGLE_LEAF || args->m <= 0 || args->n <= 0) {
+        return gx_job_call(job, kernel, args, err);
+    }
     if (args->alpha.re == 0 && (args->alpha.im == 0 || !gx_dtype_is_complex(job->dtype))) {
         gx_args zero = *args;
         zero.alpha = (gx_scalar){0, 0};
@@ -46,9 +49,9 @@ gx_code gx_job_triangular(const gx_job *job, gx_kernel_id kernel, const gx_args 
     gx_halves h = gx_halve(kernel, job->dtype, args, GX_TRIANGLE_LEAF);
     bool solves = kernel == GX_TRSM;
     GX_TRY(gx_team_poll_now(job->team, err));
-    GX_TRY(gx_job_call(job, kernel, solves ? &h.p : &h.q, err));
+    GX_TRY(gx_job_triangular(job, kernel, solves ? &h.p : &h.q, err));
     GX_TRY(gx_job_call(job, GX_GEMM, &h.off, err));
-    return gx_job_call(job, kernel, solves ? &h.q : &h.p, err);
+    return gx_job_triangular(job, kernel, solves ? &h.q : &h.p, err);
 }
 
 /* ---- Cholesky ------------------------------------------------------------------------------- */
@@ -70,18 +73,18 @@ gx_code gx_job_potrf(const gx_job *job, const gx_args *args, gx_err *err)
     if (*args->info != 0) {
         return GX_OK;
     }
-    GX_TRY(gx_job_call(job, GX_TRSM,
-                       &(gx_args){.side = is_lower ? GX_RIGHT : GX_LEFT,
-                                  .uplo = args->uplo,
-                                  .transa = GX_CONJ_TRANS,
-                                  .m = is_lower ? n2 : n1,
-                                  .n = is_lower ? n1 : n2,
-                                  .alpha = ONE,
-                                  .a = args->c,
-                                  .lda = args->ldc,
-                                  .c = beside,
-                                  .ldc = args->ldc},
-                       err));
+    GX_TRY(gx_job_triangular(job, GX_TRSM,
+                             &(gx_args){.side = is_lower ? GX_RIGHT : GX_LEFT,
+                                        .uplo = args->uplo,
+                                        .transa = GX_CONJ_TRANS,
+                                        .m = is_lower ? n2 : n1,
+                                        .n = is_lower ? n1 : n2,
+                                        .alpha = ONE,
+                                        .a = args->c,
+                                        .lda = args->ldc,
+                                        .c = beside,
+                                        .ldc = args->ldc},
+                             err));
     GX_TRY(gx_job_call(job, GX_HERK,
                        &(gx_args){.uplo = args->uplo,
                                   .transa = is_lower ? GX_NO_TRANS : GX_CONJ_TRANS,
@@ -116,18 +119,18 @@ static gx_code exchange(const gx_job *job, const gx_args *args, int64_t m, int64
 static gx_code solve_unit(const gx_job *job, const gx_args *args, int64_t k, int64_t n, void *c,
                           gx_err *err)
 {
-    return gx_job_call(job, GX_TRSM,
-                       &(gx_args){.side = GX_LEFT,
-                                  .uplo = GX_LOWER,
-                                  .diag = GX_UNIT,
-                                  .m = k,
-                                  .n = n,
-                                  .alpha = ONE,
-                                  .a = args->c,
-                                  .lda = args->ldc,
-                                  .c = c,
-                                  .ldc = args->ldc},
-                       err);
+    return gx_job_triangular(job, GX_TRSM,
+                             &(gx_args){.side = GX_LEFT,
+                                        .uplo = GX_LOWER,
+                                        .diag = GX_UNIT,
+                                        .m = k,
+                                        .n = n,
+                                        .alpha = ONE,
+                                        .a = args->c,
+                                        .lda = args->ldc,
+                                        .c = c,
+                                        .ldc = args->ldc},
+                             err);
 }
 
 /* The right part, after the left n1 columns (info of them in *args->info). */

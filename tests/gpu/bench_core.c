@@ -24,6 +24,7 @@
 */
 #include "../unit/kernels/block.h"
 
+#include "connection.h"
 #include "device/accel.h"
 #include "alg/alg.h"
 #include "exec/exec_int.h"
@@ -446,7 +447,7 @@ static double call_once(bench *b, bool is_product, keep where)
         gx_sink_end(&C);
         seconds = now() - start;
     } else if (where == KEEP_THERE && gx_ok(&run)) {
-        bool is_there = C.resident != NULL;
+        bool is_there = C.held.data != NULL;
         gx_sink_source(&C, "C", &result);
         look(b, &run, &result, is_product);
         if (!is_there) {

@@ -9,6 +9,7 @@
 **      fewer times where memory keeps some of it; nothing spills.
 **   3. Bad input in words: a zero on the diagonal, shapes that do not fit; nothing is left behind.
 */
+#include "connection.h"
 #include "alg/alg.h"
 
 #include <setjmp.h>

@@ -8,6 +8,7 @@
 **   4. a mirrored triangle; a call whose info is not 0
 **   5. what does not fit is refused with both numbers
 */
+#include "connection.h"
 #include "alg/dense.h"
 
 #include <math.h>

@@ -9,6 +9,7 @@
 **   3. Counters: any number of right-hand sides that fit read the factor once, the diagonal twice.
 **   4. Bad input in words.
 */
+#include "connection.h"
 #include "alg/alg_lu.h"
 
 #include <float.h>

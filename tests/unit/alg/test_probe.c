@@ -7,6 +7,7 @@
 **   3. What was given with a NaN or an infinity is not judged; a NaN that the result made is.
 **   4. The setting: on, off, auto.
 */
+#include "connection.h"
 #include "alg/probe.h"
 
 #include <math.h>

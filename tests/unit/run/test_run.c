@@ -11,6 +11,7 @@
 **   5. A reader of stderr that went away kills nobody.
 **   6. Teams and devices are made at first use.
 */
+#include "connection.h"
 #include "run/run.h"
 
 #include "run/progress.h"

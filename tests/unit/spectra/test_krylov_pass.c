@@ -8,6 +8,7 @@
 **   2. the same bits for one thread and for four
 **   3. a run that has failed stops, and nothing is left in the budget
 */
+#include "connection.h"
 #include "spectra/krylov.h"
 
 #include <sqlite3.h>

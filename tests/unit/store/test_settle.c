@@ -7,6 +7,7 @@
 **   2. the disk refuses: the error, and a call that stores fails with it and leaves nothing
 **   3. a stored product waits before its commit, and only where the commit will
 */
+#include "connection.h"
 #include "alg/alg.h"
 #include "store/store.h"
 
