@@ -20,20 +20,6 @@
 
 // What a value is, in words -----------------------------------------------------------------------
 
-const char *gx_text_show(const char *text, size_t bytes, char shown[GX_SHOWN_BYTES])
-{
-    enum { KEPT = 24 };
-    size_t n = bytes < KEPT ? bytes : KEPT;
-    while (n < bytes && n > 0 && ((unsigned char)text[n] & 0xC0) == 0x80) {
-        n--; // whole characters
-    }
-    for (size_t i = 0; i < n; i++) {
-        shown[i] = text[i] == '\0' ? '?' : text[i];
-    }
-    memcpy(shown + n, n < bytes ? "..." : "", n < bytes ? 4 : 1);
-    return shown;
-}
-
 const char *gx_arg_show(sqlite3_value *value, char text[GX_SHOWN_BYTES])
 {
     char number[GX_DECIMAL_MAX], part[GX_SHOWN_BYTES];

@@ -5,12 +5,30 @@
 ** stops where SQLite's length limit is passed (by one piece at most), and gx_text_expect() refuses
 ** a result that is certain to pass it before anything is read.  Growing takes the old and the new
 ** buffer together for a moment, at most three times the text's bytes.
+**
+** And gx_text_show(): the piece of somebody's text that a message shows.
 */
 #include "gx_ext.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+const char *gx_text_show(const char *text, size_t bytes, char shown[GX_SHOWN_BYTES])
+{
+    enum { KEPT = 24 };
+    size_t n = bytes < KEPT ? bytes : KEPT;
+    while (n < bytes && n > 0 && ((unsigned char)text[n] & 0xC0) == 0x80) {
+        n--; // whole characters
+    }
+    for (size_t i = 0; i < n; i++) {
+        shown[i] = text[i] == '\0' ? '?' : text[i];
+    }
+    memcpy(shown + n, n < bytes ? "..." : "", n < bytes ? 4 : 1);
+    return shown;
+}
+
+// The buffer --------------------------------------------------------------------------------------
 
 void gx_text_begin(gx_text *text, gx_run *run)
 {
