@@ -168,6 +168,10 @@ static inline const char *gx_scan_at(const gx_scan *scan, int64_t i, int64_t j)
     return w->base + (size_t)((j - w->rect.j0) * w->ld + (i - w->rect.i0)) * scan->element;
 }
 
+/* What cells_read.c reads: the tile (ti, tj) as a rectangle, what two rectangles share. */
+gx_rect gx_tile_rect(const gx_meta *meta, int64_t ti, int64_t tj);
+gx_rect gx_rect_common(const gx_rect *a, const gx_rect *b);
+
 /*
 ** Read rect of A, as it was when the scan began, into dst with leading dimension rect.i1 - rect.i0.
 */

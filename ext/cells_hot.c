@@ -157,9 +157,7 @@ gx_code gx_hot_visit(gx_scan *scan, const gx_rect *rect, gx_rect *whole, const c
     const gx_meta *meta = &scan->A.meta;
     int64_t ti = rect->i0 / meta->tile_rows, tj = rect->j0 / meta->tile_cols;
     *data = NULL;
-    *whole = (gx_rect){.i0 = ti * meta->tile_rows, .j0 = tj * meta->tile_cols};
-    whole->i1 = whole->i0 + gx_meta_tile_height(meta, ti);
-    whole->j1 = whole->j0 + gx_meta_tile_width(meta, tj);
+    *whole = gx_tile_rect(meta, ti, tj);
     gx_hot *hot = rect->i1 <= whole->i1 && rect->j1 <= whole->j1 ? open_accounts(scan) : NULL;
     if (hot == NULL) {
         return GX_OK;
