@@ -62,9 +62,6 @@ struct gx_cells_table {
     gx_meta foreign;        /* the matrix flushed into then                               */
 };
 
-/* "gx_cells: a: text" into zErrMsg; returns code, or SQLITE_* of err where code is 0. */
-int gx_cells_error(gx_cells_table *table, const gx_err *err, int code);
-
 /*
 ** The matrix behind a named table: in the table's own schema when it is there, else looked up like
 ** any name.  Flushes the batch (through the store).
@@ -192,6 +189,9 @@ void gx_scan_clear(gx_scan *scan);
 gx_scalar gx_cells_element(gx_dtype dtype, const void *at);
 
 /* ---- writing (cells_write.c) ----------------------------------------------------------------- */
+
+/* "gx_cells: a: text" into zErrMsg; returns code, or SQLITE_* of err where code is 0. */
+int gx_cells_error(gx_cells_table *table, const gx_err *err, int code);
 
 /* Index 0 .. count - 1 of the row (label "i") or column ("j"), or words that say so. */
 gx_code gx_cells_check_index(const char *label, int64_t index, int64_t count, gx_err *err);

@@ -36,24 +36,6 @@ typedef struct cells_cursor {
 
 // Errors ------------------------------------------------------------------------------------------
 
-/* "a: text" for a named table, "text" else. */
-static gx_err with_name(const gx_cells_table *table, const gx_err *err)
-{
-    gx_err full = *err;
-    if (table->matrix != NULL) {
-        full.code = GX_OK;
-        gx_fail(&full, err->code, "%s: %s", table->name, err->text);
-    }
-    return full;
-}
-
-int gx_cells_error(gx_cells_table *table, const gx_err *err, int code)
-{
-    gx_err full = with_name(table, err);
-    int mapped = gx_vtab_error(&table->base, table->module, &full);
-    return code != 0 ? code : mapped;
-}
-
 /* A failed scan, whose own code is SQLITE_ABORT where the matrix has changed. */
 static int scan_error(cells_cursor *cursor, const gx_err *err)
 {
