@@ -12,44 +12,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-// Shared with the other files ---------------------------------------------------------------------
-
-bool gx_look_open(gx_fn *fn, const gx_mat *A, gx_reader **reader)
-{
-    *reader = NULL;
-    gx_err err = {0};
-    if (gx_mat_base_stored(A) != NULL) {
-        gx_reader_own(fn->ctx->store, reader, &err);
-    }
-    gx_run_fail(&fn->run, &err);
-    return gx_ok(&fn->run);
-}
-
-bool gx_look_buffer(gx_fn *fn, const gx_mat *A, int64_t m, int64_t n, void **buffer)
-{
-    size_t bytes;
-    gx_err err = {0};
-    *buffer = NULL;
-    if (!gx_matrix_bytes(m, n, A->dtype, &bytes)) {
-        gx_fail_nomem(&err, UINT64_MAX, "matrix");
-    } else if (gx_mem_alloc(fn->ctx->mem, bytes, "a piece of the matrix", buffer, &err) == GX_OK) {
-        return gx_fn_own(fn, *buffer);
-    }
-    gx_run_fail(&fn->run, &err);
-    return false;
-}
-
-bool gx_look_read(gx_fn *fn, const gx_mat *A, gx_reader *reader, int64_t i0, int64_t j0, int64_t m,
-                  int64_t n, void *dst, int64_t ld)
-{
-    gx_err err;
-    err.code = GX_OK;
-    if (gx_mat_read(&fn->run, A, reader, i0, j0, m, n, A->dtype, dst, ld, &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
-    }
-    return gx_ok(&fn->run);
-}
-
 // Facts -------------------------------------------------------------------------------------------
 
 static bool only_matrix(gx_fn *fn, gx_mat *A)

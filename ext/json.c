@@ -6,8 +6,8 @@
 ** literal takes.
 **
 ** The text goes row by row, a stored matrix lies in tiles: a strip of rows, as tall as a tile where
-** the memory allows, is read at a time, so each tile is read once.  Memory: the strip (at most
-** STRIP_BYTES, but one row) and the text.  Checked against the length limit before the first read,
+** the memory allows, is read at a time, so each tile is read once.  Memory: the strip (see
+** gx_look_strip_rows()) and the text.  Checked against the length limit before the first read,
 ** by the shortest text that there can be.
 */
 #include "look.h"
@@ -15,9 +15,6 @@
 #include "../core/base/decimal.h"
 
 #include <math.h>
-
-/* 64 tile rows of a megabyte each: more helps no disk. */
-static const int64_t STRIP_BYTES = (int64_t)64 << 20;
 
 /* Bytes of the longest element: two numbers, a sign, quotes, unit, comma. */
 enum { ELEMENT_MAX = 2 * GX_DECIMAL_MAX + 8 };
@@ -90,18 +87,6 @@ static size_t shortest_text(const gx_mat *A)
         return SIZE_MAX / 2;
     }
     return (size_t)(bytes + (A->cols == 0 ? 3 : 2) * A->rows);
-}
-
-int64_t gx_look_strip_rows(const gx_fn *fn, const gx_mat *A)
-{
-    size_t one_row;
-    if (!gx_matrix_bytes(1, A->cols, A->dtype, &one_row)) {
-        return 1; // of 0 rows
-    }
-    int64_t row_bytes = gx_max(1, (int64_t)one_row);
-    int64_t bytes = gx_min(STRIP_BYTES, (int64_t)(gx_mem_available(fn->ctx->mem) / 4));
-    int64_t rows = gx_max(1, gx_min(A->rows, bytes / row_bytes));
-    return rows > A->tile_rows ? rows - rows % A->tile_rows : rows;
 }
 
 static void write_text(gx_fn *fn, const gx_mat *A, gx_reader *reader, gx_text *text)

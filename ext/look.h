@@ -1,5 +1,6 @@
 /*
-** What the functions for looking at matrices share: fn_look.c, json.c, show.c, heatmap.c.
+** What the functions for looking at matrices share: fn_look.c, json.c, show.c, heatmap.c,
+** fn_bytes.c, vtab_topk.c.
 */
 #ifndef GX_LOOK_H
 #define GX_LOOK_H
@@ -39,7 +40,7 @@ bool gx_look_read(gx_fn *fn, const gx_mat *A, gx_reader *reader, int64_t i0, int
 */
 int64_t gx_look_strip_rows(const gx_fn *fn, const gx_mat *A);
 
-/* The functions of the other files. */
+/* The bodies of json.c, show.c, heatmap.c, for the table in fn_look.c. */
 void gx_look_json(gx_fn *fn);
 void gx_look_show(gx_fn *fn);
 void gx_look_heatmap(gx_fn *fn);
