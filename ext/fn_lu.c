@@ -164,9 +164,9 @@ static bool find_parts(gx_fn *fn, const lu_options *opt, const gx_part_def *part
         return gx_fn_fail(fn, "\"permutation\" is '%s' but must be matrix or vector",
                           opt->permutation);
     }
-    part[PERMUTATION] = gx_part_find(GX_AUX_LU, is_vector ? "p" : "P");
-    part[LOWER] = gx_part_find(GX_AUX_LU, "L");
-    part[UPPER] = gx_part_find(GX_AUX_LU, "U");
+    part[PERMUTATION] = gx_part_find(gx_parts_lu, is_vector ? "p" : "P");
+    part[LOWER] = gx_part_find(gx_parts_lu, "L");
+    part[UPPER] = gx_part_find(gx_parts_lu, "U");
     return true;
 }
 

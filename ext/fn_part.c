@@ -28,26 +28,6 @@ static const gx_part_def *table_of(gx_aux_kind kind)
     return (int)kind < KINDS ? tables[kind] : NULL;
 }
 
-const gx_part_def *gx_part_find(gx_aux_kind kind, const char *name)
-{
-    for (const gx_part_def *p = table_of(kind); p != NULL && p->name != NULL; p++) {
-        if (strcmp(p->name, name) == 0) {
-            return p;
-        }
-    }
-    return NULL;
-}
-
-gx_code gx_part_make(gx_run *run, const gx_part_def *part, const gx_mat *F, const gx_aux *aux,
-                     const gx_dest *dest, gx_sink *C)
-{
-    gx_part_shape shape = {0};
-    part->shape(run, F, aux, &shape);
-    gx_sink_begin(run, dest, shape.rows, shape.cols, shape.dtype, shape.properties, shape.tile_rows,
-                  shape.tile_cols, C);
-    return part->compute(run, F, aux, C);
-}
-
 /* "part is 'X' but must be one of L, U, P, p" */
 static void refuse_name(gx_fn *fn, gx_aux_kind kind, const char *name)
 {
@@ -76,7 +56,7 @@ static void part(gx_fn *fn)
                    F.label);
         return;
     }
-    const gx_part_def *found = gx_part_find(aux.kind, name);
+    const gx_part_def *found = gx_part_find(table_of(aux.kind), name);
     if (found == NULL) {
         refuse_name(fn, aux.kind, name);
         return;

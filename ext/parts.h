@@ -1,6 +1,6 @@
 /*
-** The parts of stored factorisations, for gx_part(F, part): one table of them (fn_part.c), to which
-** each kind of factorisation adds its own.
+** The parts of stored factorisations: each kind has a table of its own (fn_lu.c, fn_qr.c), and
+** gx_part(F, part) goes by all of them (fn_part.c).
 */
 #ifndef GX_PARTS_H
 #define GX_PARTS_H
@@ -22,8 +22,8 @@ typedef struct gx_part_def {
     gx_code (*compute)(gx_run *run, const gx_mat *F, const gx_aux *aux, gx_sink *C);
 } gx_part_def;
 
-/* The part of that name of a factorisation of that kind, or NULL. */
-const gx_part_def *gx_part_find(gx_aux_kind kind, const char *name);
+/* The part of that name in a table (which may be NULL), or NULL. */
+const gx_part_def *gx_part_find(const gx_part_def *table, const char *name);
 
 /* Begin its sink, compute it; the caller ends the sink. */
 gx_code gx_part_make(gx_run *run, const gx_part_def *part, const gx_mat *F, const gx_aux *aux,
