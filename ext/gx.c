@@ -72,6 +72,8 @@ static int find_owner(sqlite3 *db, bool *is_present, owner **own)
     return rc != SQLITE_OK ? rc : finalized;
 }
 
+static int load(sqlite3 *db, char **message);
+
 /* Make the ctx and its owner, which belongs to the connection; NULL on failure. */
 static int create_owner(sqlite3 *db, owner **own, gx_err *err)
 {
@@ -86,6 +88,7 @@ static int create_owner(sqlite3 *db, owner **own, gx_err *err)
         owner_free(made);
         return gx_sqlite_code(err->code);
     }
+    made->ctx->load = load;
     int rc = sqlite3_create_function_v2(db, OWNER_FUNCTION, 1, SQLITE_UTF8 | SQLITE_DIRECTONLY,
                                         made, lend_owner, NULL, NULL, owner_free);
     if (rc == SQLITE_OK) { // else it has been freed
@@ -118,7 +121,7 @@ static int register_all(sqlite3 *db, gx_ctx *ctx)
     return rc;
 }
 
-static int load(sqlite3 *db, gx_err *err)
+static int register_once(sqlite3 *db, gx_err *err)
 {
     if (sqlite3_libversion_number() < OLDEST_SQLITE) {
         gx_fail(err, GX_UNSUPPORTED, "needs SQLite 3.35 or newer, this is %s",
@@ -143,22 +146,25 @@ static int load(sqlite3 *db, gx_err *err)
     return rc;
 }
 
+static int load(sqlite3 *db, char **message)
+{
+    gx_err err = {0};
+    int rc = register_once(db, &err);
+    if (rc != SQLITE_OK && message != NULL) {
+        *message = sqlite3_mprintf("gx: %s", err.code != GX_OK ? err.text : sqlite3_errstr(rc));
+    }
+    return rc;
+}
+
 __attribute__((visibility("default"))) int sqlite3_gx_init(sqlite3 *db, char **message,
                                                            const sqlite3_api_routines *api)
 {
     SQLITE_EXTENSION_INIT2(api);
     (void)api;
-    gx_err err = {0};
-    int rc = load(db, &err);
-    if (rc != SQLITE_OK) {
-        if (message != NULL) {
-            *message = sqlite3_mprintf("gx: %s", err.code != GX_OK ? err.text : sqlite3_errstr(rc));
-        }
-        return rc;
-    }
+    int rc = load(db, message);
 #ifdef SQLITE_CORE
-    return SQLITE_OK;
+    return rc;
 #else
-    return SQLITE_OK_LOAD_PERMANENTLY;
+    return rc == SQLITE_OK ? SQLITE_OK_LOAD_PERMANENTLY : rc;
 #endif
 }

@@ -102,18 +102,12 @@ static bool copy_settings(gx_fn *fn, sqlite3 *db, char *text, size_t bytes)
     return true;
 }
 
-int gx_open_private(const char *path, sqlite3 **db, char *text, size_t bytes)
+int gx_open_private(gx_ctx *ctx, const char *path, sqlite3 **db, char *text, size_t bytes)
 {
-#ifdef SQLITE_CORE
-    const sqlite3_api_routines *api = NULL;
-#else
-    const sqlite3_api_routines *api = sqlite3_api;
-#endif
     char *message = NULL;
     int rc = sqlite3_open_v2(path, db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
     if (rc == SQLITE_OK) {
-        rc = sqlite3_gx_init(*db, &message, api);
-        rc = rc == SQLITE_OK_LOAD_PERMANENTLY ? SQLITE_OK : rc;
+        rc = ctx->load(*db, &message);
     }
     if (rc != SQLITE_OK) {
         snprintf(text, bytes, "a private database could not be opened: %.150s",
@@ -129,7 +123,7 @@ void gx_fn_selftest(gx_fn *fn)
 {
     char text[500] = "ok";
     sqlite3 *db = NULL;
-    if (gx_open_private(":memory:", &db, text, sizeof text) != SQLITE_OK) {
+    if (gx_open_private(fn->ctx, ":memory:", &db, text, sizeof text) != SQLITE_OK) {
         sqlite3_result_text(fn->sql, text, -1, SQLITE_TRANSIENT);
         return;
     }
