@@ -659,7 +659,7 @@ def test_benchmark_refuses(fresh):
 # ---- the CUDA backend, by stand-ins ----------------------------------------------------------------------------------
 
 MOCK = """
-#include "backend.h"
+#include "base/backend.h"
 #include <string.h>
 static int count(void) { return DEVICES; }
 static gx_code open_device(int ordinal, gx_dev **dev, gx_err *err)
