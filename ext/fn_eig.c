@@ -12,6 +12,7 @@
 #include "outputs.h"
 #include "spectra.h"
 
+#include "../core/alg/alg_qr.h"
 #include "../core/alg/dense.h"
 
 #include <math.h>
@@ -173,12 +174,11 @@ static const gx_option nullspace_keys[] = {
     {"replace", GX_OPT_BOOL, offsetof(nullspace_options, replace), 0},
     {NULL, GX_OPT_END, 0, 0}};
 
-/* Singular values above the tolerance: NumPy's, max(m, n) eps sigma_1, unless one is given. */
+/* Singular values above the tolerance. */
 static int64_t rank_of(const gx_svd_result *r, const nullspace_options *opt)
 {
-    double eps = gx_dtype_is_double(r->dtype) ? 0x1p-52 : 0x1p-23;
     double largest = r->count > 0 ? r->sigma[0] : 0;
-    double tol = opt->has_tol ? opt->tol : (double)gx_max(r->m, r->n) * eps * largest;
+    double tol = opt->has_tol ? opt->tol : gx_rank_rcond(r->dtype, r->m, r->n) * largest;
     int64_t rank = 0;
     while (rank < r->count && r->sigma[rank] > tol) {
         rank++;

@@ -196,7 +196,9 @@ static void lstsq_column(void *state, gx_ctx *ctx, int64_t row, int column, sqli
         show(&s->x, ctx, "gx_lstsq", sql);
         break;
     case LSTSQ_RANK:
-        sqlite3_result_int64(sql, s->result.rank);
+        if (s->result.rank >= 0) {
+            sqlite3_result_int64(sql, s->result.rank);
+        }
         break;
     case LSTSQ_RESIDUAL:
         sqlite3_result_double(sql, s->result.residual);

@@ -14,13 +14,14 @@
 ** Memory: R (min(m, n)^2), what TSQR or the panels want, and the right-hand sides' min(m, n) rows;
 ** these go in groups of columns where they are many, one pass over A each.  Q is kept (m < n,
 ** pinv) in the temp database where it does not fit.  Where R itself does not fit least squares
-** solve with the stored triangle, and cannot tell more of the rank than its diagonal does.
+** solve with the stored triangle: its diagonal may show that the rank is not full, never that it
+** is.
 */
 #include "../mat/simple.h"
 #include "alg_qr.h"
+#include "dense.h"
 #include "small_r.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -29,18 +30,10 @@ static gx_code code_of(const gx_run *run)
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-static double default_rcond(gx_dtype dtype, int64_t m, int64_t n)
+double gx_rank_rcond(gx_dtype dtype, int64_t m, int64_t n)
 {
-    double eps = gx_dtype_is_double(dtype) ? DBL_EPSILON : (double)FLT_EPSILON;
-    return eps * (double)gx_max(1, gx_max(m, n));
-}
-
-static gx_code take(gx_run *run, size_t bytes, const char *what, void **ptr)
-{
-    gx_err err = {0};
-    *ptr = NULL;
-    gx_mem_alloc(run->ctx->mem, bytes, what, ptr, &err);
-    return gx_run_fail(run, &err);
+    double eps = gx_dtype_eps(dtype);
+    return fmin(eps * (double)gx_max(1, gx_max(m, n)), sqrt(eps));
 }
 
 /* Every element of X is 0. */
@@ -148,16 +141,19 @@ static gx_code tall_factor(gx_run *run, const gx_mat *T, gx_dtype dtype, bool ma
     return code;
 }
 
+static gx_code refuse_svd(tall *t)
+{
+    long long n = (long long)t->F.cols;
+    return gx_run_failf(t->run, GX_BUDGET,
+                        "the singular values of R (%lldx%lld) take more than memory_limit "
+                        "allows: raise it with gx_config('memory_limit', ...)",
+                        n, n);
+}
+
 /* For what needs the singular values of R. */
 static gx_code need_triangle(tall *t)
 {
-    long long n = (long long)t->F.cols;
-    return !gx_ok(t->run) || t->has_r
-               ? code_of(t->run)
-               : gx_run_failf(t->run, GX_BUDGET,
-                              "the singular values of R (%lldx%lld) take more than memory_limit "
-                              "allows: raise it with gx_config('memory_limit', ...)",
-                              n, n);
+    return !gx_ok(t->run) || t->has_r ? code_of(t->run) : refuse_svd(t);
 }
 
 /* Y = Q X, X with as many rows as T has columns. */
@@ -234,25 +230,64 @@ static void note_rank(problem *p, const gx_small_r *r)
     p->is_ranked = true;
 }
 
+/* Refuse what the diagonal of R shows to be deficient: for where the SVD of R does not fit. */
+static gx_code look_at_diagonal(problem *p, const gx_mat *F)
+{
+    gx_run *run = p->run;
+    void *diagonal;
+    int64_t n = gx_min(F->rows, F->cols);
+    double least = (double)INFINITY, most = 0;
+    GX_TRY(gx_gather_diagonal(run, F, 0, n, &diagonal));
+    for (int64_t i = 0; i < n; i++) {
+        double size = gx_small_norm(F->dtype, gx_at(diagonal, F->dtype, 1, i, 0), 1, 1, 1);
+        least = size < least ? size : least;
+        most = size > most || isnan(size) ? size : most;
+    }
+    gx_mem_free(run->ctx->mem, diagonal);
+    p->result->rank = -1;
+    p->result->rcond = (double)NAN;
+    if (!isfinite(most)) {
+        return gx_run_failf(run, GX_NUMERIC, "%s has NaN or Inf", p->args->A->label);
+    }
+    if (!(least > p->rcond * most)) {
+        return gx_run_failf(run, GX_NUMERIC,
+                            "%s is rank-deficient (R's diagonal has %g beside %g), and the SVD of "
+                            "R (%lldx%lld) takes more than memory_limit allows",
+                            p->args->A->label, least, most, (long long)n, (long long)n);
+    }
+    return GX_OK;
+}
+
+/* The rank by R. */
+static gx_code find_rank(problem *p, gx_small_r *r)
+{
+    bool is_known;
+    GX_TRY(gx_small_r_rank(r, p->rcond, p->args->wants_rcond, &is_known));
+    if (!is_known) {
+        gx_mat R;
+        gx_mat_value(&R, p->args->A->label, r->dtype, r->n, r->n, r->r, r->n);
+        return look_at_diagonal(p, &R);
+    }
+    note_rank(p, r);
+    return GX_OK;
+}
+
 /* Rank by R, and C = Q^H B becomes the solution: columns j0 .. of X. */
 static gx_code solve_top(problem *p, gx_small_r *r, gx_sink *C, int64_t j0, double rest)
 {
     double dropped = 0;
     gx_err err = {0};
-    if (gx_small_r_rank(r, p->rcond, p->args->wants_rcond) != GX_OK) {
-        return p->run->err.code;
-    }
-    note_rank(p, r);
+    GX_TRY(find_rank(p, r));
     GX_TRY(gx_small_r_solve(r, GX_NO_TRANS, C->value.data, C->cols, &dropped));
     gx_sink_write(p->X, 0, j0, C->rows, C->cols, C->value.data, gx_max(1, C->rows), &err);
     p->result->residual = hypot(p->result->residual, hypot(rest, dropped));
     return gx_run_fail(p->run, &err);
 }
 
-/* Columns of B that go together: those whose top, n rows, takes a quarter of what is free. */
-static int64_t rhs_group(const problem *p)
+/* Columns of Y that go together: whole tiles, a quarter of what is free. */
+static int64_t rhs_group(const problem *p, const gx_sink *Y)
 {
-    int64_t n = p->X->rows, cols = p->X->cols, tile = gx_max(1, p->X->tile_cols);
+    int64_t n = Y->rows, cols = Y->cols, tile = gx_max(1, Y->tile_cols);
     size_t most = gx_mem_available(p->run->ctx->mem) / 4, bytes;
     while (cols > tile && (!gx_matrix_bytes(n, cols, p->dtype, &bytes) || bytes > most)) {
         cols = gx_max(tile, cols / 2 / tile * tile);
@@ -285,6 +320,7 @@ static gx_code pass_by_tsqr(problem *p, int64_t j0, int64_t cols, bool *is_done)
         gx_alg_tsqr(run, &args, &plan);
         gx_sink_source(&R, A->label, &r_source);
         gx_small_r_take(run, &r_source, A->cols, p->dtype, &r);
+        gx_sink_drop(&R); // its SVD may want the memory
         if (E.run != NULL && gx_ok(run)) {
             rest = gx_small_norm(p->dtype, E.value.data, GX_TSQR_STRIP, GX_TSQR_STRIP, cols);
         }
@@ -294,6 +330,31 @@ static gx_code pass_by_tsqr(problem *p, int64_t j0, int64_t cols, bool *is_done)
     gx_sink_drop(&E);
     gx_sink_drop(&C);
     gx_sink_drop(&R);
+    return code_of(run);
+}
+
+/* Columns j0 .. of Y = R^+ B, or of (R^H)^+ B, some at a time. */
+static gx_code solve_groups(problem *p, gx_small_r *r, gx_trans trans, const gx_mat *B, gx_sink *Y,
+                            int64_t j0)
+{
+    gx_run *run = p->run;
+    void *top = NULL;
+    int64_t n = r->n, group = gx_min(rhs_group(p, Y), B->cols);
+    gx_dense_alloc(run, p->dtype, n * group, "right-hand sides", &top);
+    for (int64_t j = 0; j < B->cols && gx_ok(run); j += group) {
+        gx_mat part;
+        gx_err err = {0};
+        double dropped = 0;
+        int64_t cols = gx_min(group, B->cols - j);
+        gx_mat_view(&part, B, GX_NO_TRANS, 0, j, n, cols);
+        if (gx_dense_load(run, &part, p->dtype, top, n) == GX_OK &&
+            gx_small_r_solve(r, trans, top, cols, &dropped) == GX_OK) {
+            gx_sink_write(Y, 0, j0 + j, n, cols, top, n, &err);
+            p->result->residual = hypot(p->result->residual, dropped);
+        }
+        gx_run_fail(run, &err);
+    }
+    gx_mem_free(run->ctx->mem, top);
     return code_of(run);
 }
 
@@ -315,7 +376,7 @@ static gx_code pass_by_factor(problem *p, const gx_mat *F, const void *tau, gx_s
 {
     gx_run *run = p->run;
     int64_t m = F->rows, n = F->cols, tile_rows, tile_cols;
-    gx_sink C = {0}, top = {0};
+    gx_sink C = {0};
     gx_mat B, c, head;
     double rest = 0;
     gx_mat_view(&B, p->args->B, GX_NO_TRANS, 0, j0, m, cols);
@@ -324,47 +385,17 @@ static gx_code pass_by_factor(problem *p, const gx_mat *F, const void *tau, gx_s
         gx_alg_qr_apply(run, F, tau, n, GX_CONJ_TRANS, &B, &C) == GX_OK) {
         gx_sink_source(&C, "Q^H B", &c);
         gx_mat_view(&head, &c, GX_NO_TRANS, 0, 0, n, cols);
-        gx_sink_begin_scratch(run, n, cols, p->dtype, 0, &top);
-        gx_copy_to_sink(run, &head, &top);
         norm_below(p, &c, n, &rest);
-        if (gx_ok(run)) {
-            solve_top(p, r, &top, j0, rest);
+        p->result->residual = hypot(p->result->residual, rest);
+        if (find_rank(p, r) == GX_OK) {
+            solve_groups(p, r, GX_NO_TRANS, &head, p->X, j0);
         }
     }
-    gx_sink_drop(&top);
     gx_sink_drop(&C);
     return code_of(run);
 }
 
 // Triangles that do not fit -----------------------------------------------------------------------
-
-/* What the diagonal of R says of its condition, which is the best that can be had here. */
-static gx_code look_at_diagonal(problem *p, const gx_mat *F)
-{
-    gx_run *run = p->run;
-    void *diagonal;
-    int64_t n = gx_min(F->rows, F->cols);
-    double least = (double)INFINITY, most = 0;
-    GX_TRY(gx_gather_diagonal(run, F, 0, n, &diagonal));
-    for (int64_t i = 0; i < n; i++) {
-        double size = gx_small_norm(F->dtype, gx_at(diagonal, F->dtype, 1, i, 0), 1, 1, 1);
-        least = size < least ? size : least;
-        most = size > most || isnan(size) ? size : most;
-    }
-    gx_mem_free(run->ctx->mem, diagonal);
-    p->result->rank = n;
-    p->result->rcond = least / most;
-    if (!isfinite(most)) {
-        return gx_run_failf(run, GX_NUMERIC, "%s has NaN or Inf", p->args->A->label);
-    }
-    if (!(least > p->rcond * most)) {
-        return gx_run_failf(run, GX_NUMERIC,
-                            "%s is rank-deficient (R's diagonal has %g beside %g), and the SVD of "
-                            "R (%lldx%lld) takes more than memory_limit allows",
-                            p->args->A->label, least, most, (long long)n, (long long)n);
-    }
-    return GX_OK;
-}
 
 /* X = R^-1 B or R^-H B with the triangle of a packed F. */
 static gx_code solve_triangle(gx_run *run, const gx_mat *F, gx_trans trans, const gx_mat *B,
@@ -420,7 +451,7 @@ static gx_code solve_wide_stored(problem *p, tall *t)
 
 static gx_code solve_with_factor(problem *p, const gx_mat *F, const void *tau, gx_small_r *r)
 {
-    int64_t group = rhs_group(p);
+    int64_t group = rhs_group(p, p->X);
     for (int64_t j = 0; j < p->X->cols && gx_ok(p->run); j += group) {
         pass_by_factor(p, F, tau, r, j, gx_min(group, p->X->cols - j));
     }
@@ -430,7 +461,7 @@ static gx_code solve_with_factor(problem *p, const gx_mat *F, const void *tau, g
 /* m >= n. */
 static gx_code solve_tall(problem *p)
 {
-    int64_t group = rhs_group(p);
+    int64_t group = rhs_group(p, p->X);
     bool is_done = true;
     for (int64_t j = 0; j < p->X->cols && gx_ok(p->run) && is_done; j += group) {
         pass_by_tsqr(p, j, gx_min(group, p->X->cols - j), &is_done);
@@ -471,18 +502,9 @@ static gx_code solve_wide_small(problem *p, tall *t)
     const gx_mat *A = p->args->A;
     gx_mat y;
     gx_sink Y = {0};
-    if (gx_small_r_rank(&t->r, p->rcond, p->args->wants_rcond) == GX_OK &&
-        gx_sink_begin_scratch(run, A->rows, p->X->cols, p->dtype, 0, &Y) == GX_OK) {
-        note_rank(p, &t->r);
-        if (Y.is_stored) {
-            gx_run_failf(run, GX_BUDGET,
-                         "the right-hand sides (%lldx%lld) do not fit into memory_limit",
-                         (long long)A->rows, (long long)p->X->cols);
-        }
-        gx_copy_to_sink(run, p->args->B, &Y);
-        if (gx_ok(run)) {
-            gx_small_r_solve(&t->r, GX_CONJ_TRANS, Y.value.data, Y.cols, &p->result->residual);
-        }
+    if (find_rank(p, &t->r) == GX_OK &&
+        gx_qr_begin_scratch(run, A->rows, p->X->cols, p->dtype, 0, 0, 0, &Y) == GX_OK) {
+        solve_groups(p, &t->r, GX_CONJ_TRANS, p->args->B, &Y, 0);
         gx_sink_source(&Y, "y", &y);
         tall_apply(t, &y, p->X);
     }
@@ -528,7 +550,7 @@ gx_code gx_alg_lstsq(gx_run *run, const gx_lstsq_args *args, gx_sink *X, gx_lsts
         return run->err.code;
     }
     problem p = {.run = run, .args = args, .result = result, .X = X, .dtype = X->dtype};
-    p.rcond = args->rcond < 0 ? default_rcond(X->dtype, A->rows, A->cols) : args->rcond;
+    p.rcond = args->rcond < 0 ? gx_rank_rcond(X->dtype, A->rows, A->cols) : args->rcond;
     if (A->rows == 0 || A->cols == 0 || X->cols == 0) {
         solve_empty(&p);
     } else if (args->is_factored) {
@@ -586,7 +608,7 @@ gx_code gx_alg_rank(gx_run *run, const gx_mat *A, double tol, int64_t *rank)
     gx_mat_view(&T, A, is_tall ? GX_NO_TRANS : GX_CONJ_TRANS, 0, 0, gx_max(A->rows, A->cols),
                 gx_min(A->rows, A->cols));
     if (triangle_of(run, &T, &r) == GX_OK && gx_small_r_sigma(&r) == GX_OK) {
-        double least = tol < 0 ? r.sigma[0] * default_rcond(A->dtype, A->rows, A->cols) : tol;
+        double least = tol < 0 ? r.sigma[0] * gx_rank_rcond(A->dtype, A->rows, A->cols) : tol;
         while (*rank < r.n && r.sigma[*rank] > least) {
             ++*rank;
         }
@@ -601,12 +623,13 @@ gx_code gx_alg_rank(gx_run *run, const gx_mat *A, double tol, int64_t *rank)
 static gx_code adjoint_inverse(gx_run *run, tall *t, double rcond, gx_sink *Y, int64_t *rank)
 {
     void *w;
-    size_t bytes;
     int64_t n = t->r.n;
     gx_mat W;
     gx_diagonal ones = {.dtype = Y->dtype};
-    if (gx_small_r_rank(&t->r, rcond, false) != GX_OK || !gx_matrix_bytes(n, n, Y->dtype, &bytes) ||
-        take(run, bytes, "the inverse of R", &w) != GX_OK) {
+    bool is_known;
+    if (gx_small_r_rank(&t->r, rcond, false, &is_known) != GX_OK ||
+        (!is_known && refuse_svd(t) != GX_OK) ||
+        gx_dense_alloc(run, Y->dtype, n * n, "the inverse of R", &w) != GX_OK) {
         return run->err.code;
     }
     *rank = t->r.rank;
@@ -629,7 +652,7 @@ gx_code gx_alg_pinv(gx_run *run, const gx_mat *A, double rcond, gx_sink *P, int6
     if (!gx_ok(run) || A->rows == 0 || A->cols == 0) {
         return code_of(run);
     }
-    rcond = rcond < 0 ? default_rcond(P->dtype, A->rows, A->cols) : rcond;
+    rcond = rcond < 0 ? gx_rank_rcond(P->dtype, A->rows, A->cols) : rcond;
     gx_mat_view(&T, A, is_wide ? GX_CONJ_TRANS : GX_NO_TRANS, 0, 0, gx_max(A->rows, A->cols),
                 gx_min(A->rows, A->cols));
     if (!is_wide) { // intermediates end in the opposite order of their beginnings

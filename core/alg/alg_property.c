@@ -18,10 +18,10 @@
 #include "property.h"
 
 #include "alg.h"
+#include "alg_qr.h"
 #include "factoring.h"
 
 #include <ctype.h>
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -305,8 +305,7 @@ gx_code gx_alg_check_property(gx_run *run, const gx_mat *A, uint32_t bits, doubl
         take_look(&l);
     }
     if (gx_ok(run) && l.holds && !is_empty && (bits & GX_PROP_ORTHOGONAL) != 0) {
-        double eps = gx_dtype_is_double(A->dtype) ? DBL_EPSILON : (double)FLT_EPSILON;
-        double bound = tol >= 0 ? tol : 10 * eps * (double)gx_max(A->rows, A->cols);
+        double bound = tol >= 0 ? tol : 10 * gx_rank_rcond(A->dtype, A->rows, A->cols);
         look_at_gram(run, A, bound, &l.holds);
     }
     if (gx_ok(run) && l.holds && !is_empty && (bits & GX_PROP_POSITIVE) != 0) {

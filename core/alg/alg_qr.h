@@ -139,15 +139,15 @@ typedef struct gx_lstsq_args {
     bool is_factored;
     const void *tau;  /* is_factored: min(m, n) elements of A's dtype */
     const gx_mat *B;  /* m x p                                                                  */
-    double rcond;     /* singular values <= rcond * the largest are taken as 0; < 0: eps max(m,n) */
-    bool wants_rcond; /* the exact ratio of singular values                                 */
+    double rcond;     /* singular values <= rcond * the largest are 0; < 0: gx_rank_rcond() */
+    bool wants_rcond; /* the exact ratio of singular values                                */
     bool wants_residual;
 } gx_lstsq_args;
 
 typedef struct gx_lstsq_result {
-    int64_t rank;
+    int64_t rank;    /* -1: not known, R or its SVD does not fit into memory                 */
     double rcond;    /* smallest / largest singular value of A; a lower bound of it unless
-                        wants_rcond                                                            */
+                        wants_rcond; NaN: does not fit into memory                            */
     double residual; /* ||B - A X||_F; NaN: not asked                                          */
 } gx_lstsq_result;
 
@@ -163,9 +163,13 @@ gx_code gx_lstsq_shape(const gx_lstsq_args *args, int64_t *rows, int64_t *cols, 
 void gx_lstsq_tiles(gx_run *run, const gx_lstsq_args *args, int64_t *tile_rows, int64_t *tile_cols);
 
 /*
-** Number of singular values above tol (< 0: the largest times eps max(m, n)), as NumPy's
-** matrix_rank.
+** What counts as zero beside the largest singular value of an m x n matrix: eps max(m, n), as in
+** NumPy, but at most sqrt(eps).  (Rounding errors grow with the root of a long side at most; eps
+** times it passes 1 at 8.4 million rows of single precision.)
 */
+double gx_rank_rcond(gx_dtype dtype, int64_t m, int64_t n);
+
+/* Number of singular values above tol; < 0: the largest times gx_rank_rcond(). */
 gx_code gx_alg_rank(gx_run *run, const gx_mat *A, double tol, int64_t *rank);
 
 /* P = the Moore-Penrose inverse, n x m, with tiles of gx_pinv_tiles().  rcond as above. */

@@ -254,7 +254,7 @@ gx_code gx_dense_check_sums(gx_run *run, const char *label, const char *what, gx
                             const gx_dense_sums *sums, const gx_scalar *values, int64_t count,
                             bool has_trace, bool has_squares)
 {
-    double eps = gx_dtype_is_double(dtype) ? 0x1p-52 : 0x1p-23, n = (double)gx_max(count, 1);
+    double eps = gx_dtype_eps(dtype), n = (double)gx_max(count, 1);
     double unit = sums->norm == 0 ? 1 : sums->norm, limit = 10 * n * n * eps;
     double re = -sums->trace.re / unit, im = -sums->trace.im / unit;
     double squares = sums->norm == 0 ? 0 : -1;

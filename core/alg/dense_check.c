@@ -16,7 +16,6 @@
 #include "dense_device.h"
 #include "small_r.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -332,6 +331,6 @@ double gx_dense_ratio(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx
     for (int i = 0; i < SPARE; i++) {
         gx_mem_free(run->ctx->mem, k.room[i]);
     }
-    double eps = gx_dtype_is_double(dtype) ? DBL_EPSILON : (double)FLT_EPSILON;
+    double eps = gx_dtype_eps(dtype);
     return k.worst / ((double)k.most * eps);
 }

@@ -261,7 +261,7 @@ static double difference(const comparison *c, int64_t j)
 /* The largest ratio; -1: what was given cannot be compared with. */
 static double find_ratio(const comparison *c)
 {
-    double eps = gx_dtype_is_double(c->dtype) ? DBL_EPSILON / 2 : (double)FLT_EPSILON / 2;
+    double eps = gx_dtype_eps(c->dtype) / 2;
     double most = gx_dtype_is_double(c->dtype) ? sqrt(DBL_MAX) : sqrt((double)FLT_MAX);
     double norm = 0, worst = 0;
     for (int64_t j = GX_PROBE_VECTORS; j < COLUMNS; j++) {

@@ -8,11 +8,13 @@
 **
 **   pinv(R) = V S^+ U^H,  pinv(R)^H = U S^+ V^H        S^+: 1 / sigma_i for i < rank, else 0
 **
-** Memory: n^2 elements (R), n^2 for a moment (R^-1), or 2 n^2 and the SVD's workspace.
+** Memory: n^2 elements (R), n^2 for a moment (R^-1), or 3 n^2 and the SVD's workspace; its values
+** alone, n^2 and a smaller one.  Where these do not fit the bound is all that is known.
 */
 #include "small_r.h"
 
-#include <float.h>
+#include "dense.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -272,24 +274,63 @@ static gx_code decompose_all(gx_small_r *r, double rcond)
     return gx_ok(r->run) ? GX_OK : r->run->err.code;
 }
 
-gx_code gx_small_r_rank(gx_small_r *r, double rcond, bool wants_sigma)
+/* Is there memory for the SVD of a copy of R? */
+static bool svd_fits(gx_small_r *r, bool wants_vectors)
+{
+    const size_t SLACK = 64 << 10;
+    size_t square, n = (size_t)r->n;
+    gx_args args = {.m = r->n,
+                    .n = r->n,
+                    .ldc = r->n,
+                    .ldleft = r->n,
+                    .ldright = r->n,
+                    .wants_left = wants_vectors,
+                    .wants_right = wants_vectors};
+    size_t work = gx_dense_call_bytes(r->run, GX_GESDD, r->dtype, &args);
+    size_t available = gx_mem_available(r->run->ctx->mem);
+    return gx_matrix_bytes(r->n, r->n, r->dtype, &square) && work < available &&
+           (wants_vectors ? 3 : 1) * square + 2 * n * sizeof(double) + SLACK <= available - work;
+}
+
+/* The singular values of a triangle of full rank, which is still wanted. */
+static gx_code decompose_values(gx_small_r *r)
+{
+    void *block;
+    GX_TRY(take(r, r->n, r->n, "a copy of R", &block));
+    memcpy(block, r->r, (size_t)(r->n * r->n) * gx_dtype_bytes(r->dtype));
+    if (decompose(r, block, NULL, NULL) == GX_OK) {
+        r->rcond = r->sigma[0] > 0 ? r->sigma[r->n - 1] / r->sigma[0] : 0;
+    }
+    give(r, block);
+    return gx_ok(r->run) ? GX_OK : r->run->err.code;
+}
+
+/* R is not empty. */
+static gx_code find_rank(gx_small_r *r, double rcond, bool wants_rcond)
 {
     double bound;
-    if (!gx_ok(r->run)) {
-        return r->run->err.code;
-    }
-    if (r->n == 0) {
-        return GX_OK;
-    }
     GX_TRY(bound_rcond(r, &bound));
     // The bound is of exact quantities: twice rcond covers the rounding of R^-1.
     bool is_full = bound > 2 * rcond && bound > 0;
-    if (is_full && !wants_sigma) {
-        r->rank = r->n;
-        r->rcond = bound;
-        return GX_OK;
+    r->rank = r->n;
+    r->is_rank_known = is_full || svd_fits(r, true);
+    r->rcond = is_full && !wants_rcond ? bound : (double)NAN;
+    if (is_full) {
+        return wants_rcond && svd_fits(r, false) ? decompose_values(r) : GX_OK;
     }
-    return decompose_all(r, rcond);
+    return r->is_rank_known ? decompose_all(r, rcond) : GX_OK;
+}
+
+gx_code gx_small_r_rank(gx_small_r *r, double rcond, bool wants_rcond, bool *is_known)
+{
+    if (gx_ok(r->run) && !r->is_ranked) {
+        r->is_rank_known = r->is_ranked = true;
+        if (r->n > 0) {
+            find_rank(r, rcond, wants_rcond);
+        }
+    }
+    *is_known = r->is_rank_known;
+    return gx_ok(r->run) ? GX_OK : r->run->err.code;
 }
 
 gx_code gx_small_r_sigma(gx_small_r *r)

@@ -3,7 +3,7 @@
 **
 **     gx_small_r r;
 **     gx_small_r_take(run, &source, n, dtype, &r);      copies the triangle
-**     gx_small_r_rank(&r, tol, false);                  or with the singular values
+**     gx_small_r_rank(&r, rcond, false, &is_known);     or with the exact rcond
 **     gx_small_r_solve(&r, GX_NO_TRANS, x, p, &rest);   any number of times
 **     gx_small_r_clear(&r);
 */
@@ -20,7 +20,8 @@ typedef struct gx_small_r {
     double *sigma; /* n singular values, descending; NULL: not computed                        */
     void *u, *vt;  /* of R; NULL: R has full rank and is solved with as it is                  */
     int64_t rank;
-    double rcond; /* smallest / largest singular value, or a lower bound (sigma NULL)     */
+    bool is_ranked, is_rank_known; /* by gx_small_r_rank()                                      */
+    double rcond; /* smallest / largest singular value, or a lower bound; NaN: unknown      */
 } gx_small_r;
 
 /*
@@ -32,9 +33,11 @@ gx_code gx_small_r_take(gx_run *run, const gx_mat *source, int64_t n, gx_dtype d
 
 /*
 ** Rank: singular values above rcond * the largest.  Where ||R^-1||_F says that all are, nothing
-** else is computed unless wants_sigma; else the SVD of R.
+** else is computed unless wants_rcond, the exact one; else the SVD of R.  What does not fit into
+** memory is not computed and not an error: then rcond is NaN and, where the SVD is missed for the
+** rank, *is_known false and the rank n.  A second call finds what the first has found.
 */
-gx_code gx_small_r_rank(gx_small_r *r, double rcond, bool wants_sigma);
+gx_code gx_small_r_rank(gx_small_r *r, double rcond, bool wants_rcond, bool *is_known);
 
 /* Singular values alone; r->r is spoilt. */
 gx_code gx_small_r_sigma(gx_small_r *r);

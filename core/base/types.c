@@ -48,6 +48,11 @@ bool gx_dtype_is_double(gx_dtype dtype)
     return dtypes[dtype].is_double;
 }
 
+double gx_dtype_eps(gx_dtype dtype)
+{
+    return gx_dtype_is_double(dtype) ? 0x1p-52 : 0x1p-23;
+}
+
 gx_dtype gx_dtype_promote(gx_dtype a, gx_dtype b)
 {
     bool is_complex = gx_dtype_is_complex(a) || gx_dtype_is_complex(b);

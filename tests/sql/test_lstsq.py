@@ -9,8 +9,10 @@ Plan:
   5  Operands in every form, mixed dtypes, destination = source.
   6  TSQR reads A and B once (counters); intermediates, and R, too large for memory.
   7  deterministic: the same bits for every budget and thread count.
-  8  Errors, exactly; interrupts; nothing is left behind.
+  8  A sweep of memory limits: more memory never fails, rank and rcond mean the same.  Long matrices of f32.
+  9  Errors, exactly; interrupts; nothing is left behind.
 """
+import sqlite3
 import threading
 import time
 
@@ -227,7 +229,7 @@ def test_triangle_in_blocks(filedb, shape):
     q(filedb, "SELECT gx_lstsq('A', 'B', 'X')")
     assert np.allclose(fetch(filedb, "X"), want, rtol=1e-8, atol=1e-8)
     rank, residual = filedb.execute("SELECT rank, residual FROM gx_lstsq('A', 'B')").fetchone()
-    assert rank == min(m, n)
+    assert rank is None
     assert np.isclose(residual, np.linalg.norm(b - a @ want), rtol=1e-9, atol=1e-9)
     k = min(m, n)
     assert error(filedb, "SELECT gx_rank('A')") == (
@@ -241,6 +243,52 @@ def test_triangle_in_blocks(filedb, shape):
     text = error(filedb, "SELECT gx_lstsq('A', 'B', 'Y')")
     assert text.startswith("gx_lstsq: A is rank-deficient (R's diagonal has ") and "beside" in text
     assert q(filedb, "SELECT gx_check()") == "ok" and q(filedb, "SELECT count(*) FROM temp.gx_tile") == 0
+
+
+@pytest.mark.parametrize("spread, rhs", [(1, 1), (1e11, 1), (1, 300)])
+@pytest.mark.parametrize("shape", [(421, 210), (210, 421), (210, 210)])
+def test_memory_sweep(filedb, shape, spread, rhs):
+    """What works with some memory works with more; rank and rcond are right or NULL on every way."""
+    m, n = shape
+    rng = np.random.default_rng(10)
+    configure(filedb, tile_bytes=TILE_BYTES, threads=2)
+    a, b = random_matrix(rng, m, n, "f64") * np.logspace(0, -np.log10(spread), n), random_matrix(rng, m, rhs, "f64")
+    sigma = np.linalg.svd(a, compute_uv=False)
+    want = np.linalg.norm(b - a @ np.linalg.lstsq(a, b, rcond=None)[0])
+    store(filedb, "A", a)
+    store(filedb, "B", b)
+    worked = {"rank, residual": [], "rank, residual, rcond": []}
+    for kib in range(512, 4608, 256):
+        configure(filedb, memory_limit=kib << 10)
+        for columns, limits in worked.items():
+            try:
+                rank, residual, *rcond = filedb.execute(f"SELECT {columns} FROM gx_lstsq('A', 'B')").fetchone()
+            except sqlite3.Error as problem:
+                assert "memory_limit" in str(problem) and not limits, (kib, columns, str(problem))
+                continue
+            limits.append(kib)
+            assert rank in (None, min(m, n)) and np.isclose(residual, want, rtol=1e-6, atol=1e-7 * np.linalg.norm(b))
+            for found in rcond:
+                assert found is None or np.isclose(found, sigma[-1] / sigma[0], rtol=1e-3)
+    assert rank == min(m, n) and rcond[0] is not None, "with enough memory both are known"
+    assert len(worked["rank, residual"]) > 10
+
+
+def test_long_single_precision(filedb):
+    """eps max(m, n) passes 1 at 10^7 rows of f32: the tolerance stays at sqrt(eps)."""
+    m = 10_000_000
+    q(filedb, "SELECT gx_random(?, 3, 'A', '{\"low\":-1,\"dtype\":\"f32\",\"seed\":1}')", m)
+    q(filedb, "SELECT gx_matmul('A', '[[1],[2],[3]]', 'B')")
+    assert q(filedb, "SELECT gx_rank('A')") == 3
+    x, rank, rcond = filedb.execute("SELECT x, rank, rcond FROM gx_lstsq('A', 'B')").fetchone()
+    assert rank == 3 and rcond > 0.99 and np.allclose(to_numpy(x)[:, 0], [1, 2, 3], atol=1e-4)
+    q(filedb, "SELECT gx_pinv('A', 'P')")
+    assert np.allclose(to_numpy(q(filedb, "SELECT gx_matmul('P', 'A')")), np.eye(3), atol=1e-3)
+    assert q(filedb, "SELECT gx_shape(gx_nullspace('A'))") == "[3,0]"
+    assert q(filedb, "SELECT gx_check_property('A', 'orthogonal')") == 0
+    q(filedb, "SELECT gx_matmul('A', '[[1,0,1],[0,1,1],[0,0,0]]', 'D')")
+    assert q(filedb, "SELECT gx_rank('D')") == 2
+    assert q(filedb, "SELECT gx_shape(gx_nullspace('D'))") == "[3,1]"
 
 
 @pytest.mark.parametrize("shape", [(300, 30, 5), (90, 90, 3), (30, 300, 3)])
