@@ -1,28 +1,29 @@
 /*
 ** Reductions: one pass over a matrix, reduced where it is read.
 **
-** Helper threads take tiles from a counter; each reads a chunk of a tile (CHUNK_BYTES, so that it
-** is still in the core's own cache) and folds it at once, so a scan runs at the rate of the reads.
-** Each tile has partial results of its own, and the caller folds the tiles in their order at the
-** end: the same bits whatever the number of threads.  Without helpers the caller does the same
-** through its own connection.
+** A streamed pass (pass.h) whose units are tiles: each is read a chunk at a time (CHUNK_BYTES, so
+** that it is still in the core's own cache) and folded at once, so a scan runs at the rate of the
+** reads.  Each tile has a partial result, and these are folded in the tiles' order: the same bits
+** whatever the number of threads.  Sums along rows that one tile holds whole need no folding.
 **
-** I/O: each tile once.  Memory: one chunk a helper; partial results of 1-2 doubles a tile, for row
-** results one (sums: two) a row and tile column, for column results one a column and tile row.
+** I/O: each tile once.  Memory: for each thread a chunk, and two partial results: 1-2 doubles, for
+** row results one (sums: two) a row of a tile, for column results one (two) a column.
 */
-#include "../mat/stream.h"
+#include "../exec/pass.h"
 #include "alg.h"
 
 #include <errno.h>
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 /* Half of a common second-level cache (1-2 MiB a core). */
 static const int64_t CHUNK_BYTES = 512 << 10;
 
-/* What a helper takes beside its chunk. */
-static const size_t SMALL_BYTES = 4 << 10;
+/*
+** Sums along rows of tiles that are higher than ROWS_MOST: those of a chunk would not stay in the
+** cache beside it, so more columns go together.
+*/
+static const int64_t ROWS_MOST = 4096, PIECE_BYTES = 2 << 20;
 
 typedef struct scan {
     gx_run *run;
@@ -31,11 +32,9 @@ typedef struct scan {
     gx_kernel kernel;
     gx_dev *dev;
     int64_t row_tiles, col_tiles;
-    int64_t width;     /* doubles of one tile's partial result, at most */
-    double *partial;   /* width doubles a tile                          */
-    atomic_llong next; /* the first tile nobody has taken               */
-    atomic_llong done; /* tiles reduced                                 */
     int64_t chunk_rows, chunk_cols;
+    double *out;
+    bool is_direct; /* tiles share no element of the result */
 } scan;
 
 static bool is_row_kind(gx_reduce_kind kind)
@@ -109,170 +108,124 @@ static int64_t offset_of(gx_reduce_kind kind, int64_t i, int64_t j)
     return is_row_kind(kind) ? i : is_col_kind(kind) ? j : 0;
 }
 
-/* What one thread needs: a chunk, and the result of one kernel call. */
-typedef struct scratch {
-    void *chunk;
-    double *part;
-} scratch;
+/* A tile's rectangle. */
+typedef struct rectangle {
+    int64_t i0, j0, m, n;
+} rectangle;
 
-static gx_code reduce_tile(scan *s, gx_reader *reader, int64_t tile, scratch *mine, gx_err *err)
+static rectangle tile_of(const scan *s, int64_t tile)
 {
     const gx_mat *A = s->A;
     int64_t i0 = tile % s->row_tiles * A->tile_rows, j0 = tile / s->row_tiles * A->tile_cols;
-    int64_t m = gx_min(A->tile_rows, A->rows - i0), n = gx_min(A->tile_cols, A->cols - j0);
-    double *acc = s->partial + tile * s->width;
-    start_partial(s->kind, acc, s->width);
-    for (int64_t j = 0; j < n && gx_ok(s->run); j += s->chunk_cols) {
-        for (int64_t i = 0; i < m; i += s->chunk_rows) {
-            gx_args args = {.m = gx_min(s->chunk_rows, m - i),
-                            .n = gx_min(s->chunk_cols, n - j),
-                            .a = mine->chunk,
+    return (rectangle){.i0 = i0,
+                       .j0 = j0,
+                       .m = gx_min(A->tile_rows, A->rows - i0),
+                       .n = gx_min(A->tile_cols, A->cols - j0)};
+}
+
+/* The result of one kernel call lies behind the chunk. */
+static size_t chunk_bytes(const scan *s)
+{
+    size_t bytes = (size_t)(s->chunk_rows * s->chunk_cols) * gx_dtype_bytes(s->A->dtype);
+    return (bytes + 63) / 64 * 64;
+}
+
+static double *result_of(const scan *s, int64_t i, int64_t j)
+{
+    return s->out + offset_of(s->kind, i, j) * doubles_per_item(s->kind);
+}
+
+static gx_code reduce_tile(void *arg, int64_t tile, gx_pass_thread *thread, void *work, void *part,
+                           gx_err *err)
+{
+    const scan *s = arg;
+    const gx_mat *A = s->A;
+    rectangle r = tile_of(s, tile);
+    double *acc = s->is_direct ? result_of(s, r.i0, r.j0) : part;
+    double *latest = (double *)((char *)work + chunk_bytes(s));
+    start_partial(s->kind, acc, gx_reduce_width(s->kind, r.m, r.n));
+    for (int64_t i = 0; i < r.m && gx_ok(s->run); i += s->chunk_rows) {
+        for (int64_t j = 0; j < r.n && gx_ok(s->run); j += s->chunk_cols) {
+            gx_args args = {.m = gx_min(s->chunk_rows, r.m - i),
+                            .n = gx_min(s->chunk_cols, r.n - j),
+                            .a = work,
                             .reduce_kind = s->kind,
-                            .reduce = mine->part};
+                            .reduce = latest};
             args.lda = args.m;
-            GX_TRY(gx_mat_read(s->run, A, reader, i0 + i, j0 + j, args.m, args.n, A->dtype,
-                               mine->chunk, args.m, err));
+            if (A->kind == GX_MAT_VALUE) {
+                args.a = gx_at(A->data, A->dtype, A->ld, r.i0 + i, r.j0 + j);
+                args.lda = A->ld;
+            } else {
+                GX_TRY(gx_pass_read(thread, A, r.i0 + i, r.j0 + j, args.m, args.n, A->dtype, work,
+                                    args.m, err));
+            }
             GX_TRY(s->kernel(s->dev, NULL, &args, err));
-            fold(s->kind, acc, offset_of(s->kind, i, j), mine->part,
+            fold(s->kind, acc, offset_of(s->kind, i, j), latest,
                  gx_reduce_width(s->kind, args.m, args.n));
         }
     }
     return GX_OK;
 }
 
-/* Take tiles until there are none; `poll` on the caller's thread. */
-static void reduce_tiles(scan *s, gx_reader *reader, bool is_caller)
+static gx_code fold_tile(void *arg, int64_t tile, const void *part, gx_err *err)
 {
-    gx_mem *mem = s->run->ctx->mem;
-    size_t element = gx_dtype_bytes(s->A->dtype);
-    size_t chunk_bytes = (size_t)(s->chunk_rows * s->chunk_cols) * element;
-    int64_t part = gx_reduce_width(s->kind, s->chunk_rows, s->chunk_cols);
-    gx_err err = {0};
-    scratch mine = {0};
-    void *memory = NULL;
-    if (gx_mem_alloc(mem, chunk_bytes, "a chunk to reduce", &mine.chunk, &err) == GX_OK &&
-        gx_mem_alloc(mem, (size_t)part * sizeof(double), "a partial result", &memory, &err) ==
-            GX_OK) {
-        mine.part = memory;
-        int64_t tiles = s->row_tiles * s->col_tiles;
-        int64_t tile;
-        while (err.code == GX_OK && gx_ok(s->run) &&
-               (tile = atomic_fetch_add(&s->next, 1)) < tiles) {
-            reduce_tile(s, reader, tile, &mine, &err);
-            atomic_fetch_add(&s->done, 1);
-            if (is_caller) {
-                gx_run_advance(s->run, 1);
-                gx_run_poll(s->run);
-            }
-        }
-    }
-    gx_run_fail(s->run, &err);
-    gx_mem_free(mem, mine.chunk);
-    gx_mem_free(mem, mine.part);
+    const scan *s = arg;
+    rectangle r = tile_of(s, tile);
+    (void)err;
+    fold(s->kind, s->out, offset_of(s->kind, r.i0, r.j0), part, gx_reduce_width(s->kind, r.m, r.n));
+    return GX_OK;
 }
 
-static void help(void *arg, gx_helper *helper)
-{
-    scan *s = arg;
-    reduce_tiles(s, gx_helper_reader(helper, s->A), false);
-}
-
-/* Caller: look after interrupts and progress while the helpers work. */
-static void wait_for_helpers(scan *s)
-{
-    int64_t tiles = s->row_tiles * s->col_tiles, shown = 0;
-    while (gx_ok(s->run) && atomic_load(&s->done) < tiles) {
-        nanosleep(&(struct timespec){.tv_nsec = 2 * 1000 * 1000}, NULL);
-        int64_t done = atomic_load(&s->done);
-        gx_run_advance(s->run, (double)(done - shown));
-        shown = done;
-        gx_run_poll(s->run);
-    }
-}
-
-/*
-** Columns of a chunk; rows too where one column is longer than a chunk.  By the tile's shape
-** alone.
-*/
+/* By the tile's shape alone. */
 static void choose_chunks(scan *s)
 {
-    int64_t elements = CHUNK_BYTES / (int64_t)gx_dtype_bytes(s->A->dtype);
+    int64_t element = (int64_t)gx_dtype_bytes(s->A->dtype), elements = CHUNK_BYTES / element;
+    if (is_row_kind(s->kind) && s->A->tile_rows > ROWS_MOST) {
+        elements = PIECE_BYTES / element;
+        s->chunk_cols = gx_max(1, gx_min(elements / s->A->tile_rows, s->A->tile_cols));
+        s->chunk_rows = gx_min(elements / s->chunk_cols, s->A->tile_rows);
+        return;
+    }
     s->chunk_rows = gx_max(1, gx_min(elements, s->A->tile_rows));
     s->chunk_cols = gx_max(1, gx_min(elements / s->chunk_rows, s->A->tile_cols));
 }
 
 static void run_scan(scan *s)
 {
-    gx_run *run = s->run;
     size_t bytes = 0;
-    gx_matrix_bytes(s->A->rows, s->A->cols, s->A->dtype, &bytes);
-    int64_t tiles = s->row_tiles * s->col_tiles;
-    gx_run_progress(run, (double)tiles);
-    gx_stream *stream;
-    size_t chunk_bytes = (size_t)(s->chunk_rows * s->chunk_cols) * gx_dtype_bytes(s->A->dtype);
-    size_t room = gx_mem_available(run->ctx->mem) / (2 * chunk_bytes + SMALL_BYTES);
-    int64_t wanted = gx_min(run->ctx->config.number[GX_SET_READERS], gx_min(tiles, (int64_t)room));
-    gx_stream_start(run, &s->A, 1, (int)wanted, (double)bytes, help, s, &stream);
-    if (stream != NULL) {
-        wait_for_helpers(s);
-        gx_stream_stop(stream);
-        return;
-    }
-    gx_reader *own;
-    gx_err err = {0};
-    if (gx_reader_own(run->ctx->store, &own, &err) != GX_OK) {
-        gx_run_fail(run, &err);
-        return;
-    }
-    reduce_tiles(s, own, true);
-    gx_reader_close(own);
-}
-
-/* Fold the tiles' partial results in tile order. */
-static void fold_tiles(const scan *s, double *out)
-{
     const gx_mat *A = s->A;
-    int64_t items = doubles_per_item(s->kind);
-    start_partial(s->kind, out, gx_reduce_width(s->kind, A->rows, A->cols));
-    for (int64_t tile = 0; tile < s->row_tiles * s->col_tiles; tile++) {
-        int64_t i0 = tile % s->row_tiles * A->tile_rows, j0 = tile / s->row_tiles * A->tile_cols;
-        int64_t width = s->width;
-        if (is_row_kind(s->kind)) {
-            width = items * gx_min(A->tile_rows, A->rows - i0);
-        } else if (is_col_kind(s->kind)) {
-            width = items * gx_min(A->tile_cols, A->cols - j0);
-        }
-        fold(s->kind, out, offset_of(s->kind, i0, j0), s->partial + tile * s->width, width);
-    }
+    gx_matrix_bytes(A->rows, A->cols, A->dtype, &bytes);
+    int64_t latest = gx_reduce_width(s->kind, s->chunk_rows, s->chunk_cols);
+    int64_t width = gx_reduce_width(s->kind, A->tile_rows, A->tile_cols);
+    gx_pass pass = {.sources = &s->A,
+                    .source_count = 1,
+                    .units = s->row_tiles * s->col_tiles,
+                    .bytes = (double)bytes,
+                    .work_bytes = chunk_bytes(s) + (size_t)latest * sizeof(double),
+                    .part_bytes = s->is_direct ? 0 : (size_t)width * sizeof(double),
+                    .work = reduce_tile,
+                    .fold = s->is_direct ? NULL : fold_tile,
+                    .arg = s};
+    gx_pass_run(s->run, &pass);
 }
 
 gx_code gx_alg_reduce(gx_run *run, const gx_mat *A, gx_reduce_kind kind, double *out)
 {
     const gx_backend *backend;
-    scan s = {.run = run, .A = A, .kind = kind};
+    scan s = {.run = run, .A = A, .kind = kind, .out = out};
     if (!gx_ok(run) || gx_run_device(run, &backend, &s.dev) != GX_OK) {
         return run->err.code;
     }
     s.kernel = backend->kernel[GX_REDUCE][A->dtype];
-    bool is_empty = A->rows == 0 || A->cols == 0;
-    s.row_tiles = is_empty ? 0 : gx_ceil_div(A->rows, A->tile_rows);
-    s.col_tiles = is_empty ? 0 : gx_ceil_div(A->cols, A->tile_cols);
-    s.width = gx_reduce_width(kind, A->tile_rows, A->tile_cols);
-    choose_chunks(&s);
-    gx_err err = {0};
-    void *partial = NULL;
-    size_t bytes = (size_t)(s.row_tiles * s.col_tiles * s.width) * sizeof(double);
-    if (gx_mem_alloc(run->ctx->mem, bytes, "partial results", &partial, &err) != GX_OK) {
-        return gx_run_fail(run, &err);
-    }
-    s.partial = partial;
-    if (!is_empty) {
+    start_partial(kind, out, gx_reduce_width(kind, A->rows, A->cols));
+    if (A->rows > 0 && A->cols > 0) {
+        s.row_tiles = gx_ceil_div(A->rows, A->tile_rows);
+        s.col_tiles = gx_ceil_div(A->cols, A->tile_cols);
+        s.is_direct =
+            (is_row_kind(kind) && s.col_tiles == 1) || (is_col_kind(kind) && s.row_tiles == 1);
+        choose_chunks(&s);
         run_scan(&s);
     }
-    if (gx_ok(run)) {
-        fold_tiles(&s, out);
-    }
-    gx_mem_free(run->ctx->mem, partial);
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 

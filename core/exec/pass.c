@@ -1,0 +1,476 @@
+/*
+** Streamed passes: see pass.h.
+**
+** Who works:
+**
+**   helpers    (stream.h) where a source is stored and helpers can be: each reads and works;
+**   team       where nothing is stored: values, generators;
+**   attended   where only the caller may read (an in-memory database, data of an open transaction,
+**              a fold that writes where helpers would be in its way) or fold: the team's other
+**              members work, and ask the caller for what they want to read;
+**   caller     alone, where the work is little, or there is one thread.
+**
+** What the caller does while others work: it reads what is asked for, folds where folding writes,
+** looks after interrupts and progress.
+**
+** Folding.  A thread takes a free part before it takes a unit, so the unit that is folded next has
+** been taken by somebody and will come.  Whoever hands in a part folds what is next in order,
+** unless somebody does already (then that one goes on) or folding is the caller's.  Each thread has
+** PARTS of them: a slow unit holds the others up only when they have used theirs up.
+**
+** Memory: for each thread its work and its parts; fewer threads where the budget does not hold
+** that, one part where it holds a single thread only.
+*/
+#include "pass.h"
+
+#include "../mat/stream.h"
+
+#include <string.h>
+#include <time.h>
+
+enum { PARTS = 2 };
+
+/* Less of both is done before another thread has woken up (exec_host.c, stream.c). */
+static const double SMALL_BYTES = 1 << 20, SMALL_FLOPS = 4e6;
+
+/* What a thread takes beside its memory: its connection's bookkeeping. */
+static const size_t THREAD_BYTES = 4 << 10;
+
+typedef struct part {
+    char *data;
+    bool is_busy; /* from being taken until it has been folded */
+} part;
+
+/* What a thread that must not read itself wants from the caller. */
+typedef struct request {
+    const gx_mat *source;
+    int64_t i0, j0, m, n, ld;
+    gx_dtype dtype;
+    void *dst;
+    gx_err err;
+    enum { IDLE = 0, ASKED, SERVED, DONE } state;
+} request;
+
+typedef struct job job;
+
+struct gx_pass_thread {
+    job *job;
+    void *memory;
+    char *work;
+    part part[PARTS];
+    int parts;
+    const gx_helper *helper; /* reads by this one's connections                       */
+    gx_reader *own;          /* the caller's; both NULL: asks the caller               */
+    request request;
+};
+
+struct job {
+    gx_run *run;
+    const gx_pass *pass;
+    gx_pass_thread *thread;
+    int64_t threads;
+    atomic_llong next;      /* the first unit nobody has taken                         */
+    atomic_llong joined;    /* members of the team that have a thread's memory         */
+    pthread_mutex_t lock;   /* guards what follows, is_busy and the requests           */
+    pthread_cond_t changed; /* parts have become free, requests are done; for the caller:
+                               there is something to do                               */
+    part **waiting;         /* PARTS * threads, by number of the unit: handed in       */
+    int64_t folded;         /* the first unit that has not been                        */
+    bool is_folding;
+    bool has_asked; /* somebody's request is to be looked for                         */
+    int64_t shown;  /* caller: units that progress knows of                            */
+};
+
+static bool is_callers_fold(const job *x)
+{
+    return x->pass->writes != NULL;
+}
+
+/* Up to 10 ms, under the lock. */
+static void wait_a_while(job *x)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 10 * 1000 * 1000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&x->changed, &x->lock, &until);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static gx_code ask_caller(gx_pass_thread *t, gx_err *err)
+{
+    job *x = t->job;
+    request *r = &t->request;
+    pthread_mutex_lock(&x->lock);
+    r->state = ASKED;
+    x->has_asked = true;
+    pthread_cond_broadcast(&x->changed);
+    while (r->state == SERVED || (r->state == ASKED && gx_ok(x->run))) {
+        wait_a_while(x);
+    }
+    bool is_done = r->state == DONE;
+    r->state = IDLE;
+    pthread_mutex_unlock(&x->lock);
+    if (!is_done) {
+        return gx_fail(err, GX_INTERRUPT, "interrupted"); // the run knows why
+    }
+    *err = r->err.code == GX_OK ? *err : r->err;
+    return r->err.code;
+}
+
+gx_code gx_pass_read(gx_pass_thread *t, const gx_mat *source, int64_t i0, int64_t j0, int64_t m,
+                     int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err)
+{
+    gx_reader *reader = t->helper != NULL ? gx_helper_reader(t->helper, source) : t->own;
+    if (reader != NULL || gx_mat_base_stored(source) == NULL) {
+        return gx_mat_read(t->job->run, source, reader, i0, j0, m, n, dtype, dst, ld, err);
+    }
+    t->request = (request){
+        .source = source, .i0 = i0, .j0 = j0, .m = m, .n = n, .ld = ld, .dtype = dtype, .dst = dst};
+    return ask_caller(t, err);
+}
+
+/* Caller, under the lock, which is given up meanwhile: one thing that was asked for. */
+static bool serve(job *x, gx_reader *own)
+{
+    for (int64_t k = 0; x->has_asked && k < x->threads; k++) {
+        request *r = &x->thread[k].request;
+        if (r->state != ASKED) {
+            continue;
+        }
+        r->state = SERVED;
+        pthread_mutex_unlock(&x->lock);
+        gx_mat_read(x->run, r->source, own, r->i0, r->j0, r->m, r->n, r->dtype, r->dst, r->ld,
+                    &r->err);
+        pthread_mutex_lock(&x->lock);
+        r->state = DONE;
+        pthread_cond_broadcast(&x->changed);
+        return true;
+    }
+    x->has_asked = false;
+    return false;
+}
+
+/* ---- folding --------------------------------------------------------------------------------- */
+
+/* Under the lock, which is given up meanwhile: the parts that are next in order. */
+static void fold_waiting(job *x)
+{
+    int64_t places = x->threads * PARTS;
+    part *p;
+    gx_err err = {0};
+    while (!x->is_folding && gx_ok(x->run) && (p = x->waiting[x->folded % places]) != NULL) {
+        x->waiting[x->folded % places] = NULL;
+        x->is_folding = true;
+        pthread_mutex_unlock(&x->lock);
+        if (x->pass->fold != NULL) {
+            x->pass->fold(x->pass->arg, x->folded, p->data, &err);
+            gx_run_fail(x->run, &err);
+        }
+        pthread_mutex_lock(&x->lock);
+        x->is_folding = false;
+        p->is_busy = false;
+        x->folded++;
+        pthread_cond_broadcast(&x->changed);
+    }
+}
+
+static void hand_in(job *x, int64_t unit, part *p, bool is_caller)
+{
+    pthread_mutex_lock(&x->lock);
+    x->waiting[unit % (x->threads * PARTS)] = p;
+    if (is_caller || !is_callers_fold(x)) {
+        fold_waiting(x);
+    } else {
+        pthread_cond_broadcast(&x->changed);
+    }
+    pthread_mutex_unlock(&x->lock);
+}
+
+/* A part of the thread's own that is free; NULL: the run has stopped. */
+static part *free_part(job *x, gx_pass_thread *t, bool is_caller)
+{
+    part *found = NULL;
+    pthread_mutex_lock(&x->lock);
+    while (found == NULL && gx_ok(x->run)) {
+        for (int k = 0; k < t->parts && found == NULL; k++) {
+            found = t->part[k].is_busy ? NULL : &t->part[k];
+        }
+        if (found == NULL) {
+            wait_a_while(x);
+            if (is_caller) {
+                pthread_mutex_unlock(&x->lock);
+                gx_run_poll(x->run);
+                pthread_mutex_lock(&x->lock);
+            }
+        }
+    }
+    if (found != NULL) {
+        found->is_busy = true;
+    }
+    pthread_mutex_unlock(&x->lock);
+    return found;
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+/* Caller: progress and interrupts. */
+static void look_around(job *x)
+{
+    pthread_mutex_lock(&x->lock);
+    int64_t folded = x->folded;
+    pthread_mutex_unlock(&x->lock);
+    gx_run_advance(x->run, (double)(folded - x->shown));
+    x->shown = folded;
+    gx_run_poll(x->run);
+}
+
+static void work_on_units(job *x, gx_pass_thread *t, bool is_caller)
+{
+    gx_err err = {0};
+    part *p;
+    while (err.code == GX_OK && (p = free_part(x, t, is_caller)) != NULL) {
+        int64_t unit = atomic_fetch_add(&x->next, 1);
+        if (unit >= x->pass->units) {
+            break;
+        }
+        if (x->pass->work(x->pass->arg, unit, t, t->work, p->data, &err) == GX_OK) {
+            hand_in(x, unit, p, is_caller);
+        }
+        if (is_caller) {
+            look_around(x);
+        }
+    }
+    gx_run_fail(x->run, &err);
+}
+
+/* The caller while others work: until all has been folded, or the run has stopped. */
+static void attend(job *x, gx_reader *own)
+{
+    pthread_mutex_lock(&x->lock);
+    while (gx_ok(x->run) && x->folded < x->pass->units) {
+        if (is_callers_fold(x)) {
+            fold_waiting(x);
+        }
+        if (gx_ok(x->run) && !serve(x, own) && x->folded < x->pass->units &&
+            x->waiting[x->folded % (x->threads * PARTS)] == NULL) {
+            wait_a_while(x);
+        }
+        pthread_mutex_unlock(&x->lock);
+        look_around(x);
+        pthread_mutex_lock(&x->lock);
+    }
+    pthread_cond_broadcast(&x->changed);
+    pthread_mutex_unlock(&x->lock);
+}
+
+static void help(void *arg, gx_helper *helper)
+{
+    job *x = arg;
+    gx_pass_thread *t = &x->thread[helper->index];
+    t->helper = helper;
+    work_on_units(x, t, false);
+}
+
+/* The team's job: a piece for each member, the caller included, who attends where it must. */
+typedef struct crew {
+    job *job;
+    gx_reader *own; /* the caller's; NULL: nothing is stored */
+    bool is_attended;
+} crew;
+
+/* A member for whom there is no memory keeps its piece, so that everybody has one. */
+static void stand_by(job *x)
+{
+    pthread_mutex_lock(&x->lock);
+    while (gx_ok(x->run) && x->folded < x->pass->units) {
+        wait_a_while(x);
+    }
+    pthread_mutex_unlock(&x->lock);
+}
+
+static gx_code join(void *arg, int64_t piece, int member, gx_err *err)
+{
+    crew *c = arg;
+    (void)piece;
+    (void)err;
+    if (c->is_attended && member == 0) {
+        attend(c->job, c->own);
+        return GX_OK;
+    }
+    int64_t number = atomic_fetch_add(&c->job->joined, 1);
+    if (number < c->job->threads) {
+        work_on_units(c->job, &c->job->thread[number], member == 0);
+    }
+    if (c->is_attended) {
+        stand_by(c->job);
+    }
+    return GX_OK;
+}
+
+static bool has_stored(const gx_pass *pass)
+{
+    for (int k = 0; k < pass->source_count; k++) {
+        if (pass->sources[k] != NULL && gx_mat_base_stored(pass->sources[k]) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_small(const gx_pass *pass)
+{
+    return pass->units <= 1 || (pass->bytes < SMALL_BYTES && pass->flops < SMALL_FLOPS);
+}
+
+/* Helper connections, unless what is stored would have to wait for them. */
+static gx_stream *start_helpers(job *x)
+{
+    const gx_pass *pass = x->pass;
+    gx_stream *stream = NULL;
+    const gx_mat *sources[16];
+    int count = 0;
+    for (int k = 0; k < pass->source_count && count < 16; k++) {
+        if (pass->sources[k] != NULL) {
+            sources[count++] = pass->sources[k];
+        }
+    }
+    bool is_excluded = pass->writes != NULL && !gx_store_is_wal(x->run->ctx->store, pass->writes);
+    int64_t readers = gx_min(x->threads, x->run->ctx->config.number[GX_SET_READERS]);
+    if (!is_excluded && !is_small(pass) && has_stored(pass)) {
+        gx_stream_start(x->run, sources, count, (int)readers, pass->bytes, help, x, &stream);
+    }
+    return stream;
+}
+
+/* Without helpers: with the team, or alone. */
+static void run_here(job *x)
+{
+    bool reads = has_stored(x->pass);
+    crew c = {.job = x, .is_attended = reads || is_callers_fold(x)};
+    gx_err err = {0};
+    gx_team *team = is_small(x->pass) ? NULL : gx_run_team(x->run);
+    int64_t members = gx_team_threads(team);
+    if (reads && gx_reader_own(x->run->ctx->store, &c.own, &err) != GX_OK) {
+        gx_run_fail(x->run, &err);
+        return;
+    }
+    if (members > 1 && (c.is_attended || x->threads > 1)) {
+        gx_team_run(team, c.is_attended ? members : gx_min(members, x->threads), join, &c, &err);
+        gx_run_fail(x->run, &err);
+    } else {
+        x->thread[0].own = c.own;
+        work_on_units(x, &x->thread[0], true);
+    }
+    gx_reader_close(c.own);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static size_t rounded(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+size_t gx_pass_least_bytes(const gx_pass *pass)
+{
+    return rounded(pass->work_bytes) + rounded(pass->part_bytes) + THREAD_BYTES;
+}
+
+size_t gx_pass_thread_bytes(const gx_pass *pass)
+{
+    return gx_pass_least_bytes(pass) + (PARTS - 1) * rounded(pass->part_bytes);
+}
+
+static int64_t threads_wanted(const gx_run *run, const gx_pass *pass)
+{
+    const gx_config *config = &run->ctx->config;
+    int64_t threads = config->number[GX_SET_THREADS];
+    if (has_stored(pass)) {
+        threads = gx_max(threads, config->number[GX_SET_READERS]);
+    }
+    return is_small(pass) ? 1 : gx_max(1, gx_min(threads, pass->units));
+}
+
+int64_t gx_pass_threads(gx_run *run, const gx_pass *pass)
+{
+    size_t available = gx_mem_available(run->ctx->mem);
+    int64_t fit = (int64_t)(available / gx_pass_thread_bytes(pass));
+    if (fit == 0) {
+        return available >= gx_pass_least_bytes(pass) ? 1 : 0;
+    }
+    return gx_min(fit, threads_wanted(run, pass));
+}
+
+static gx_code reserve_thread(job *x, gx_pass_thread *t, int parts, gx_err *err)
+{
+    size_t work = rounded(x->pass->work_bytes), bytes = rounded(x->pass->part_bytes);
+    GX_TRY(gx_mem_alloc(x->run->ctx->mem, work + (size_t)parts * bytes, "a pass over the matrix",
+                        &t->memory, err));
+    t->job = x;
+    t->work = t->memory;
+    t->parts = parts;
+    for (int k = 0; k < parts; k++) {
+        t->part[k].data = t->work + work + (size_t)k * bytes;
+    }
+    return GX_OK;
+}
+
+static gx_code reserve(job *x)
+{
+    gx_mem *mem = x->run->ctx->mem;
+    gx_err err = {0};
+    void *threads = NULL, *waiting = NULL;
+    x->threads = gx_max(1, gx_pass_threads(x->run, x->pass));
+    bool is_tight = gx_mem_available(mem) < gx_pass_thread_bytes(x->pass);
+    if (gx_mem_calloc(mem, (size_t)x->threads * sizeof *x->thread, "threads", &threads, &err) ==
+            GX_OK &&
+        gx_mem_calloc(mem, (size_t)(x->threads * PARTS) * sizeof(part *), "threads", &waiting,
+                      &err) == GX_OK) {
+        x->thread = threads;
+        x->waiting = waiting;
+        int parts = x->threads == 1 && (is_tight || is_small(x->pass)) ? 1 : PARTS;
+        for (int64_t k = 0; k < x->threads && err.code == GX_OK; k++) {
+            reserve_thread(x, &x->thread[k], parts, &err);
+        }
+    } else {
+        gx_mem_free(mem, threads);
+    }
+    return gx_run_fail(x->run, &err);
+}
+
+static void give_back(job *x)
+{
+    gx_mem *mem = x->run->ctx->mem;
+    for (int64_t k = 0; x->thread != NULL && k < x->threads; k++) {
+        gx_mem_free(mem, x->thread[k].memory);
+    }
+    gx_mem_free(mem, x->thread);
+    gx_mem_free(mem, x->waiting);
+}
+
+gx_code gx_pass_run(gx_run *run, const gx_pass *pass)
+{
+    job x = {.run = run, .pass = pass};
+    if (!gx_ok(run) || pass->units <= 0) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    pthread_mutex_init(&x.lock, NULL);
+    pthread_cond_init(&x.changed, NULL);
+    if (reserve(&x) == GX_OK) {
+        gx_run_progress(run, (double)pass->units);
+        gx_stream *stream = start_helpers(&x);
+        if (stream != NULL) {
+            attend(&x, NULL);
+            gx_stream_stop(stream);
+        } else {
+            run_here(&x);
+        }
+    }
+    give_back(&x);
+    pthread_cond_destroy(&x.changed);
+    pthread_mutex_destroy(&x.lock);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}

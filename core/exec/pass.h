@@ -1,0 +1,55 @@
+/*
+** Streamed passes: the matrix is used in the thread that read it, piece by piece.
+**
+** A pass is a number of units (tiles, mostly).  Threads take them in order; each reads its unit
+** with a connection of its own and works on it at once, while it is in the core's cache, so a pass
+** runs at the rate of the reads and no thread waits for another one's tile.  What a unit comes to
+** is a part; parts are folded one at a time, in the order of the units: the same bits whatever the
+** number of threads.
+*/
+#ifndef GX_PASS_H
+#define GX_PASS_H
+
+#include "../mat/stream.h"
+
+typedef struct gx_pass_thread gx_pass_thread;
+
+/*
+** Unit `unit`, by any thread.  work: work_bytes of the thread's own; part: part_bytes to be filled,
+** undefined at entry.  Both aligned to 64.  Reads through gx_pass_read(), into memory that outlives
+** the call (work, part, not its stack).
+*/
+typedef gx_code (*gx_pass_work)(void *arg, int64_t unit, gx_pass_thread *thread, void *work,
+                                void *part, gx_err *err);
+
+/* Take in a unit's part: in the order of units, never two at a time. */
+typedef gx_code (*gx_pass_fold)(void *arg, int64_t unit, const void *part, gx_err *err);
+
+typedef struct gx_pass {
+    const gx_mat *const *sources; /* all that units read; NULL among them: none             */
+    int source_count;
+    int64_t units;
+    double bytes, flops; /* of all units: little of both is done by the caller alone        */
+    size_t work_bytes;   /* of each thread                                                  */
+    size_t part_bytes;   /* of each part: a thread has one or two                           */
+    gx_pass_work work;
+    gx_pass_fold fold;  /* NULL: nothing to fold                                          */
+    const char *writes; /* fold stores in this schema, so it is the caller's; NULL: not   */
+    void *arg;
+} gx_pass;
+
+/* Runs it.  Fails, as GX_BUDGET, where memory does not hold what one thread needs. */
+gx_code gx_pass_run(gx_run *run, const gx_pass *pass);
+
+/* gx_mat_read() from the thread that works on a unit. */
+gx_code gx_pass_read(gx_pass_thread *thread, const gx_mat *source, int64_t i0, int64_t j0,
+                     int64_t m, int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err);
+
+/* Bytes that one thread takes at least, and with both of its parts. */
+size_t gx_pass_least_bytes(const gx_pass *pass);
+size_t gx_pass_thread_bytes(const gx_pass *pass);
+
+/* How many threads there will be, in the memory that is free now; 0: not even one. */
+int64_t gx_pass_threads(gx_run *run, const gx_pass *pass);
+
+#endif
