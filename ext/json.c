@@ -81,12 +81,7 @@ static void put_row(gx_text *text, gx_dtype dtype, const void *strip, int64_t ld
 static size_t shortest_text(const gx_mat *A)
 {
     int64_t element = gx_dtype_is_complex(A->dtype) ? 11 : 4;
-    int64_t elements, bytes;
-    if (!gx_mul_i64(A->rows, A->cols, &elements) || !gx_mul_i64(elements, element, &bytes) ||
-        A->rows > INT64_MAX / 4 || bytes > INT64_MAX / 4) {
-        return SIZE_MAX / 2;
-    }
-    return (size_t)(bytes + (A->cols == 0 ? 3 : 2) * A->rows);
+    return (size_t)(A->rows * A->cols * element + (A->cols == 0 ? 3 : 2) * A->rows);
 }
 
 static void write_text(gx_fn *fn, const gx_mat *A, gx_reader *reader, gx_text *text)

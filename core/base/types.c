@@ -115,11 +115,11 @@ bool gx_mul_i64(int64_t a, int64_t b, int64_t *out)
 
 bool gx_matrix_bytes(int64_t rows, int64_t cols, gx_dtype dtype, size_t *bytes)
 {
-    int64_t elements, total;
-    if (rows < 0 || cols < 0 || !gx_mul_i64(rows, cols, &elements) ||
-        !gx_mul_i64(elements, (int64_t)gx_dtype_bytes(dtype), &total)) {
-        return false;
-    }
-    *bytes = (size_t)total;
-    return true;
+    size_t elements, total;
+    bool is_possible = rows >= 0 && cols >= 0 && rows <= GX_SIDE_MAX && cols <= GX_SIDE_MAX &&
+                       gx_mul_size((size_t)rows, (size_t)cols, &elements) &&
+                       gx_mul_size(elements, gx_dtype_bytes(dtype), &total) &&
+                       total <= GX_BYTES_MAX;
+    *bytes = is_possible ? total : SIZE_MAX / 16;
+    return is_possible;
 }

@@ -77,7 +77,19 @@ gx_dtype gx_dtype_promote(gx_dtype a, gx_dtype b);
 bool gx_mul_size(size_t a, size_t b, size_t *out);
 bool gx_mul_i64(int64_t a, int64_t b, int64_t *out); /* for a, b >= 0 */
 
-/* rows * cols * element size; false on overflow or negative sizes. */
+/*
+** What a matrix may be.  All that comes in or is begun passes gx_matrix_bytes(): so a side, and
+** what is counted along one, can be multiplied by anything below 2^23 without a check, and the
+** bytes of a matrix by 128.  A product of two sides, of an empty matrix too, needs one.
+*/
+#define GX_SIDE_MAX ((int64_t)1 << 40)
+#define GX_BYTES_MAX ((size_t)1 << 56)
+#define GX_SIZES_TEXT "a matrix has at most 2^40 rows, 2^40 columns and 2^56 bytes"
+
+/*
+** rows * cols * element size, at most GX_BYTES_MAX.  false when a side is negative or longer than
+** GX_SIDE_MAX, or the product too large: *bytes is then SIZE_MAX / 16, which no allocation gets.
+*/
 bool gx_matrix_bytes(int64_t rows, int64_t cols, gx_dtype dtype, size_t *bytes);
 
 /* Address of element (i, j) of a column-major matrix with leading dimension ld (in elements). */

@@ -87,9 +87,11 @@ gx_code gx_value_parse(const void *blob, size_t bytes, gx_value *value, gx_err *
     int64_t rows = read_i64(header + OFFSET_ROWS), cols = read_i64(header + OFFSET_COLS);
     gx_dtype dtype = (gx_dtype)header[OFFSET_DTYPE];
     size_t expected;
-    if (!gx_matrix_bytes(rows, cols, dtype, &expected) || expected > SIZE_MAX - GX_VALUE_HEADER) {
-        return gx_fail(err, GX_ARG, "a matrix value of impossible size %" PRId64 "x%" PRId64, rows,
-                       cols);
+    if (!gx_matrix_bytes(rows, cols, dtype, &expected)) {
+        return gx_fail(err, GX_ARG,
+                       "a matrix value of impossible size %" PRId64 "x%" PRId64
+                       " (" GX_SIZES_TEXT ")",
+                       rows, cols);
     }
     if (bytes - GX_VALUE_HEADER != expected) {
         return gx_fail(err, GX_ARG,
@@ -116,11 +118,10 @@ gx_code gx_value_buf_create(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t c
 {
     *buf = (gx_value_buf){0};
     size_t elements;
-    if (!gx_matrix_bytes(rows, cols, dtype, &elements) ||
-        elements > (size_t)INT64_MAX - GX_VALUE_HEADER) {
+    if (!gx_matrix_bytes(rows, cols, dtype, &elements)) {
         return gx_fail(err, GX_TOOBIG,
-                       "a result of %" PRId64 "x%" PRId64 " %s has more than 2^63 bytes", rows,
-                       cols, gx_dtype_name(dtype));
+                       "a result of %" PRId64 "x%" PRId64 " %s: " GX_SIZES_TEXT, rows, cols,
+                       gx_dtype_name(dtype));
     }
     size_t bytes = elements + GX_VALUE_HEADER;
     if ((int64_t)bytes > limit_bytes) {

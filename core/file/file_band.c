@@ -24,8 +24,8 @@ gx_code gx_import_begin(gx_import *im, int64_t rows, int64_t cols, gx_dtype dtyp
                              gx_dtype_name(im->dtype));
     }
     size_t bytes;
-    if (!gx_matrix_bytes(rows, cols, im->dtype, &bytes) || bytes > INT64_MAX) {
-        return gx_input_fail(im->in, err, 0, "a matrix of %lldx%lld %s elements is too large",
+    if (!gx_matrix_bytes(rows, cols, im->dtype, &bytes)) {
+        return gx_input_fail(im->in, err, 0, "%lldx%lld %s elements: " GX_SIZES_TEXT,
                              (long long)rows, (long long)cols, gx_dtype_name(im->dtype));
     }
     im->tile_rows = im->tile_cols = 0;

@@ -233,17 +233,12 @@ static gx_code read_banner(mtx *m, gx_err *err)
 }
 
 /* How many elements an array has: all, or those of the triangle. */
-static bool count_elements(const mtx *m, int64_t *elements)
+static int64_t count_elements(const mtx *m)
 {
-    if (m->symmetry == GENERAL) {
-        return gx_mul_i64(m->rows, m->cols, elements);
-    }
-    int64_t n = m->rows, low = m->symmetry == SKEW ? n - 1 : n + 1;
-    if (n == 0) {
-        *elements = 0;
-        return true;
-    }
-    return n % 2 == 0 ? gx_mul_i64(n / 2, low, elements) : gx_mul_i64(n, low / 2, elements);
+    int64_t n = m->rows;
+    return m->symmetry == GENERAL ? n * m->cols
+           : m->symmetry == SKEW  ? n * (n - 1) / 2
+                                  : n * (n + 1) / 2;
 }
 
 static gx_code read_size(mtx *m, gx_err *err)
@@ -266,18 +261,18 @@ static gx_code read_size(mtx *m, gx_err *err)
             return bad_token(m, t[i], "a size", err);
         }
     }
+    size_t bytes;
     m->rows = size[0];
     m->cols = size[1];
+    if (!gx_matrix_bytes(m->rows, m->cols, GX_F32, &bytes)) {
+        return gx_input_fail(m->im->in, err, m->size_line, "%lldx%lld: " GX_SIZES_TEXT,
+                             (long long)m->rows, (long long)m->cols);
+    }
     if (m->symmetry != GENERAL && m->rows != m->cols) {
         return gx_input_fail(m->im->in, err, m->size_line, "a %s matrix is square, not %lldx%lld",
                              symmetry_words[m->symmetry], (long long)m->rows, (long long)m->cols);
     }
-    if (m->is_coordinate) {
-        m->entries = size[2];
-    } else if (!count_elements(m, &m->entries)) {
-        return gx_input_fail(m->im->in, err, m->size_line, "%lldx%lld is too large",
-                             (long long)m->rows, (long long)m->cols);
-    }
+    m->entries = m->is_coordinate ? size[2] : count_elements(m);
     m->j = 0;
     m->i = m->symmetry == SKEW ? 1 : 0;
     return GX_OK;

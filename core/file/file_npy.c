@@ -266,14 +266,14 @@ static gx_code parse_header(header *h, npy *file)
 /* Do the elements that the shape announces follow, and nothing else? */
 static gx_code check_length(const npy *file, gx_err *err)
 {
-    int64_t elements, bytes;
+    size_t bytes;
     static const char *const order[] = {"<", ">"};
-    if (!gx_mul_i64(file->rows, file->cols, &elements) ||
-        !gx_mul_i64(elements, file->item, &bytes)) {
-        return gx_input_fail(file->in, err, 0, "a shape of %lldx%lld is too large",
+    if (!gx_matrix_bytes(file->rows, file->cols, GX_C128, &bytes)) { // no item is longer
+        return gx_input_fail(file->in, err, 0, "a shape of %lldx%lld: " GX_SIZES_TEXT,
                              (long long)file->rows, (long long)file->cols);
     }
-    if (bytes != file->in->size - file->start) {
+    bytes = bytes / gx_dtype_bytes(GX_C128) * (size_t)file->item;
+    if ((int64_t)bytes != file->in->size - file->start) {
         return gx_input_fail(file->in, err, 0,
                              "%lldx%lld elements of %s%c%d are %lld bytes, but the file has %lld",
                              (long long)file->rows, (long long)file->cols,

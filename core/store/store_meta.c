@@ -39,11 +39,11 @@ static const struct {
 } fields[COL_COUNT] = {
     [COL_ID] = {"id", 1, GX_ID_MAX},
     [COL_NAME] = {"name", 0, 0},
-    [COL_ROWS] = {"rows", 0, INT64_MAX},
-    [COL_COLS] = {"cols", 0, INT64_MAX},
+    [COL_ROWS] = {"rows", 0, GX_SIDE_MAX},
+    [COL_COLS] = {"cols", 0, GX_SIDE_MAX},
     [COL_DTYPE] = {"dtype", 0, GX_DTYPE_COUNT - 1},
-    [COL_TILE_ROWS] = {"tile_rows", 1, INT64_MAX},
-    [COL_TILE_COLS] = {"tile_cols", 1, INT64_MAX},
+    [COL_TILE_ROWS] = {"tile_rows", 1, GX_SIDE_MAX},
+    [COL_TILE_COLS] = {"tile_cols", 1, GX_SIDE_MAX},
     [COL_PROPERTIES] = {"properties", 0, UINT32_MAX},
     [COL_GENERATION] = {"generation", 1, INT64_MAX},
 };
@@ -84,7 +84,7 @@ static gx_code check_shape(const gx_meta *meta, const char *label, gx_err *err)
     size_t bytes;
     int64_t tiles;
     if (!gx_matrix_bytes(meta->rows, meta->cols, meta->dtype, &bytes)) {
-        return gx_fail(err, GX_CORRUPT, "catalog row of %s: %lldx%lld %s is larger than 2^63 bytes",
+        return gx_fail(err, GX_CORRUPT, "catalog row of %s: %lldx%lld %s, but " GX_SIZES_TEXT,
                        label, (long long)meta->rows, (long long)meta->cols,
                        gx_dtype_name(meta->dtype));
     }

@@ -57,8 +57,8 @@ gx_code gx_tile_shape(int64_t rows, int64_t cols, gx_dtype dtype, size_t max_til
                       int64_t *tile_rows, int64_t *tile_cols, gx_err *err)
 {
     size_t bytes;
-    if (rows < 0 || cols < 0 || !gx_matrix_bytes(rows, cols, dtype, &bytes)) {
-        return gx_fail(err, GX_TOOBIG, "a matrix of %lldx%lld %s is larger than 2^63 bytes",
+    if (!gx_matrix_bytes(rows, cols, dtype, &bytes)) {
+        return gx_fail(err, GX_TOOBIG, "a result of %lldx%lld %s: " GX_SIZES_TEXT,
                        (long long)rows, (long long)cols, gx_dtype_name(dtype));
     }
     int64_t element = (int64_t)gx_dtype_bytes(dtype);

@@ -11,7 +11,7 @@ Plan:
 import sqlite3
 
 import pytest
-from conftest import error, from_numpy, gx_connect, q
+from conftest import SIZES, error, from_numpy, gx_connect, q
 from test_store import names, random
 
 CORRUPT_VTAB = 267
@@ -39,25 +39,27 @@ def corrupt(db, sql):
 # 1. ------------------------------------------------------------------------------------------------
 
 INT64_MAX = 2**63 - 1
+SIDE_MAX = 2**40
 FIELDS = [
-    ("rows = -3", f"rows is -3, expected 0 to {INT64_MAX}"),
+    ("rows = -3", f"rows is -3, expected 0 to {SIDE_MAX}"),
     ("rows = NULL", "rows is NULL, not an integer"),
     ("rows = 'many'", "rows is text, not an integer"),
     ("rows = 6e1 + 0.5", "rows is a real, not an integer"),
     ("rows = x'00'", "rows is a blob, not an integer"),
-    ("cols = -1", f"cols is -1, expected 0 to {INT64_MAX}"),
-    (f"rows = {INT64_MAX}", f"{INT64_MAX}x60 f64 is larger than 2^63 bytes"),
-    ("rows = 1 << 58", f"{1 << 58}x60 f64 is larger than 2^63 bytes"),
+    ("cols = -1", f"cols is -1, expected 0 to {SIDE_MAX}"),
+    (f"rows = {INT64_MAX}", f"rows is {INT64_MAX}, expected 0 to {SIDE_MAX}"),
+    ("rows = 1 << 40, cols = 1 << 20", f"{1 << 40}x{1 << 20} f64, but {SIZES}"),
+    ("rows = 0, cols = 1 << 60", f"cols is {1 << 60}, expected 0 to {SIDE_MAX}"),
     ("dtype = 4", "dtype is 4, expected 0 to 3"),
     ("dtype = -1", "dtype is -1, expected 0 to 3"),
     ("dtype = 'f64'", "dtype is text, not an integer"),
     ("dtype = NULL", "dtype is NULL, not an integer"),
-    ("tile_rows = 0", f"tile_rows is 0, expected 1 to {INT64_MAX}"),
-    ("tile_cols = -20", f"tile_cols is -20, expected 1 to {INT64_MAX}"),
+    ("tile_rows = 0", f"tile_rows is 0, expected 1 to {SIDE_MAX}"),
+    ("tile_cols = -20", f"tile_cols is -20, expected 1 to {SIDE_MAX}"),
     ("tile_rows = 61", "tiles of 61x20 in a matrix of 60x60"),
     ("rows = 10", "tiles of 20x20 in a matrix of 10x60"),
-    ("rows = 1 << 40, cols = 1 << 19, tile_rows = 1, tile_cols = 1",
-     f"tiles of 1x1 f64 cannot hold {1 << 40}x{1 << 19}"),
+    ("rows = 1 << 40, cols = 1 << 12, tile_rows = 1, tile_cols = 1",
+     f"tiles of 1x1 f64 cannot hold {1 << 40}x{1 << 12}"),
     ("rows = 1 << 20, cols = 1 << 20, tile_rows = 1 << 20, tile_cols = 1 << 20",
      f"tiles of {1 << 20}x{1 << 20} f64 cannot hold {1 << 20}x{1 << 20}"),
     ("properties = -1", "properties is -1, expected 0 to 4294967295"),

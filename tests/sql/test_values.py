@@ -14,7 +14,7 @@ import struct
 
 import numpy as np
 import pytest
-from conftest import DTYPES, error, from_numpy, gx_connect, q, to_numpy
+from conftest import DTYPES, SIZES, error, from_numpy, gx_connect, q, to_numpy
 
 SHAPES = [(0, 0), (0, 3), (3, 0), (1, 1), (1, 5), (5, 1), (2, 3), (7, 4)]
 SEED = 20240611
@@ -98,20 +98,26 @@ FORGED = {
     "other dtype": (forged(5, b"\x01"), "a matrix value of 2x3 f32 with 80 bytes instead of 56"),
     "zero bytes": (forged(7, b"\x01"), "a matrix value with reserved bytes that are not zero"),
     "reserved": (forged(31, b"\x80"), "a matrix value with reserved bytes that are not zero"),
-    "negative rows": (forged(8, struct.pack("<q", -2)), "a matrix value of impossible size -2x3"),
-    "negative cols": (forged(16, struct.pack("<q", -1)), "a matrix value of impossible size 2x-1"),
-    "both negative": (forged(8, struct.pack("<qq", -2, -3)), "a matrix value of impossible size -2x-3"),
-    "least rows": (forged(8, struct.pack("<q", -2**63)), "a matrix value of impossible size -9223372036854775808x3"),
-    "huge rows": (forged(8, struct.pack("<q", 2**62)), "a matrix value of impossible size 4611686018427387904x3"),
+    "negative rows": (forged(8, struct.pack("<q", -2)), "a matrix value of impossible size -2x3" + f" ({SIZES})"),
+    "negative cols": (forged(16, struct.pack("<q", -1)), "a matrix value of impossible size 2x-1" + f" ({SIZES})"),
+    "both negative": (forged(8, struct.pack("<qq", -2, -3)), "a matrix value of impossible size -2x-3" + f" ({SIZES})"),
+    "least rows": (forged(8, struct.pack("<q", -2**63)), "a matrix value of impossible size -9223372036854775808x3" + f" ({SIZES})"),
+    "huge rows": (forged(8, struct.pack("<q", 2**62)), "a matrix value of impossible size 4611686018427387904x3" + f" ({SIZES})"),
     "overflow": (forged(8, struct.pack("<qq", 2**32, 2**32)),
-                 "a matrix value of impossible size 4294967296x4294967296"),
+                 "a matrix value of impossible size 4294967296x4294967296" + f" ({SIZES})"),
     # 2^61 x 8 bytes wraps to 0 in 64 bits
-    "wraps to 0": (forged(8, struct.pack("<qq", 2**61, 1))[:32], "a matrix value of impossible size 2305843009213693952x1"),
+    "wraps to 0": (forged(8, struct.pack("<qq", 2**61, 1))[:32], "a matrix value of impossible size 2305843009213693952x1" + f" ({SIZES})"),
     "large": (forged(8, struct.pack("<qq", 2**30, 2**20)),
               "a matrix value of 1073741824x1048576 f64 with 80 bytes instead of 9007199254741024"),
     "transposed": (forged(8, struct.pack("<qq", 3, 3)), "a matrix value of 3x3 f64 with 80 bytes instead of 104"),
-    "empty rows": (forged(8, struct.pack("<qq", 0, 2**62)),
-                   "a matrix value of 0x4611686018427387904 f64 with 80 bytes instead of 32"),
+    "empty rows": (forged(8, struct.pack("<qq", 0, 2**40)),
+                   "a matrix value of 0x1099511627776 f64 with 80 bytes instead of 32"),
+    "past 2^40 rows": (forged(8, struct.pack("<qq", 2**40 + 1, 0))[:32],
+                       "a matrix value of impossible size 1099511627777x0" + f" ({SIZES})"),
+    "past 2^40 columns": (forged(8, struct.pack("<qq", 0, 2**60))[:32],
+                          "a matrix value of impossible size 0x1152921504606846976" + f" ({SIZES})"),
+    "past 2^56 bytes": (forged(8, struct.pack("<qq", 2**27, 2**27)),
+                        "a matrix value of impossible size 134217728x134217728" + f" ({SIZES})"),
 }
 
 
@@ -124,8 +130,18 @@ def test_forged(db, name):
     assert q(db, "SELECT count(*) FROM gx") == 0
 
 
+@pytest.mark.parametrize("sql", [
+    "gx_sum(x'67786d7601000000000000000000000000000000000000100000000000000000', 0)",  # 0 x 2^60: 2^64 bytes of sums
+    "gx_pinv(x'67786d7601000000000000000000000000000000000000400000000000000000')",  # 0 x 2^62
+    "gx_lstsq(x'67786d7601000000000000000000000000000000000000400000000000000000', '[]')",
+    "gx_qr(x'67786d7601000000000000000000004000000000000000000000000000000000', 'QQ')",  # 2^62 x 0
+])
+def test_long_empty_sides_are_refused(db, sql):
+    assert error(db, f"SELECT {sql}").endswith(SIZES + ")")
+
+
 def test_empty_sides_may_be_huge(db):
-    """0 x n has no element, so n is free."""
+    """0 x n has no element: n goes as far as any side."""
     blob = forged(8, struct.pack("<qq", 0, 2**40))[:32]
     assert q(db, "SELECT gx_shape(?)", blob) == "[0,1099511627776]"
     assert echo(db, blob) == blob

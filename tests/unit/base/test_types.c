@@ -120,16 +120,25 @@ static void products_are_checked(void **state)
     size_t bytes = 7;
     assert_true(gx_matrix_bytes(1000, 64, GX_C128, &bytes));
     assert_int_equal(bytes, 1024000);
-    assert_true(gx_matrix_bytes(0, INT64_MAX, GX_F64, &bytes));
+    assert_true(gx_matrix_bytes(0, GX_SIDE_MAX, GX_F64, &bytes));
     assert_int_equal(bytes, 0);
-    bytes = 7;
-    assert_false(gx_matrix_bytes(-1, 3, GX_F64, &bytes));
-    assert_false(gx_matrix_bytes(3, -1, GX_F64, &bytes));
-    assert_false(gx_matrix_bytes(INT64_MIN, INT64_MIN, GX_F64, &bytes));
-    assert_false(gx_matrix_bytes((int64_t)1 << 30, (int64_t)1 << 30, GX_F64, &bytes));
-    assert_false(gx_matrix_bytes(INT64_MAX, INT64_MAX, GX_F32, &bytes));
-    assert_int_equal(bytes, 7);
-    assert_true(gx_matrix_bytes(((int64_t)1 << 30) - 1, (int64_t)1 << 30, GX_F64, &bytes));
+    assert_true(gx_matrix_bytes(GX_SIDE_MAX, 1 << 13, GX_F64, &bytes));
+    assert_true(bytes == GX_BYTES_MAX);
+    static const int64_t refused[][2] = {
+        {-1, 3},
+        {3, -1},
+        {INT64_MIN, INT64_MIN},
+        {0, GX_SIDE_MAX + 1},
+        {GX_SIDE_MAX + 1, 0},
+        {GX_SIDE_MAX, (1 << 13) + 1},
+        {(int64_t)1 << 32, (int64_t)1 << 32}, // 2^64 elements
+        {INT64_MAX, INT64_MAX},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        bytes = 7;
+        assert_false(gx_matrix_bytes(refused[i][0], refused[i][1], GX_F64, &bytes));
+        assert_true(bytes == SIZE_MAX / 16);
+    }
 }
 
 static void small_arithmetic(void **state)
