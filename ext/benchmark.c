@@ -41,7 +41,7 @@ enum { TILES = 8, PASSES = 2, COMMITS = 10, READERS_MOST = 64, CROWDS = 3, PATH_
 enum { MANY_LEAST = 16, MANY_MOST = 32 };
 static const double MANY_S = 0.25;
 
-static const size_t TILE_BYTES = (size_t)8 << 20, PIECE_BYTES = (size_t)1 << 20;
+static const size_t PIECE_BYTES = (size_t)1 << 20;
 
 /* Store a matrix of tiles of tile_rows f64 from data; *committed_ns: the commit's part. */
 static gx_code write_matrix(gx_run *run, gx_ctx *ctx, const char *name, const void *data,
@@ -271,7 +271,7 @@ static gx_code measure_sizes(storing *s, gx_err *err)
 static gx_code measure_store(gx_run *run, gx_ctx *ctx, gx_profile *profile, gx_err *err)
 {
     size_t spare = gx_mem_available(run->ctx->mem) / 2;
-    int64_t tile_rows = (int64_t)((spare < TILE_BYTES ? spare : TILE_BYTES) / sizeof(double));
+    int64_t tile_rows = (int64_t)((spare < GX_TILE_BYTES ? spare : GX_TILE_BYTES) / sizeof(double));
     tile_rows = gx_max(1, gx_min(tile_rows, gx_store_length_limit(run->ctx->store) / 16));
     size_t bytes = (size_t)tile_rows * sizeof(double);
     void *data;

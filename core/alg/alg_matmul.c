@@ -15,6 +15,8 @@
 ** Operands that are values in memory, with a value as result, go to the kernel as they are.
 */
 #include "alg.h"
+
+#include "../run/call.h"
 #include "plan.h"
 #include "probe.h"
 
@@ -58,11 +60,6 @@ static bool is_in_memory(const gx_mat *X, gx_dtype dtype)
 
 static void multiply_values(gx_run *run, const gx_matmul_args *args, gx_sink *C)
 {
-    const gx_backend *backend;
-    gx_dev *dev;
-    if (gx_run_device(run, &backend, &dev) != GX_OK) {
-        return;
-    }
     const gx_mat *A = args->A, *B = args->B;
     gx_args call = {.transa = args->transa,
                     .transb = args->transb,
@@ -76,16 +73,7 @@ static void multiply_values(gx_run *run, const gx_matmul_args *args, gx_sink *C)
                     .ldb = gx_max(1, B->ld),
                     .c = C->value.data,
                     .ldc = gx_max(1, C->rows)};
-    double flops = 2.0 * (double)call.m * (double)call.n * (double)call.k;
-    const double WORTH_A_TEAM = 4e6; // about 0.1 ms on one core
-    gx_team *team = flops < WORTH_A_TEAM ? NULL : gx_run_team(run);
-    gx_cut cut = {.is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0};
-    gx_err err = {0};
-    gx_team_call(team, backend, dev, GX_GEMM, C->dtype, &call, &cut, &err);
-    gx_run_fail(run, &err);
-    gx_stats_add(&run->ctx->stats, GX_STAT_KERNELS, 1);
-    gx_stats_add(&run->ctx->stats, GX_STAT_FLOPS,
-                 (int64_t)gx_kernel_flops(GX_GEMM, C->dtype, &call));
+    gx_run_call(run, GX_GEMM, C->dtype, &call);
 }
 
 // The program -------------------------------------------------------------------------------------

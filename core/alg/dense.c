@@ -11,6 +11,7 @@
 */
 #include "dense.h"
 #include "../mat/stream.h"
+#include "../run/call.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -275,52 +276,23 @@ gx_code gx_dense_check_sums(gx_run *run, const char *label, const char *what, gx
 
 // Calling -----------------------------------------------------------------------------------------
 
-gx_code gx_dense_device(gx_run *run, const gx_backend **backend, gx_dev **dev)
-{
-    gx_err err = {0};
-    if (gx_run_device(run, backend, dev) != GX_OK) {
-        return run->err.code;
-    }
-    if ((*backend)->alloc != NULL) {
-        *backend = &gx_backend_cpu;
-        (*backend)->open(0, dev, &err); // of which there is one, without a state to close
-    }
-    return gx_run_fail(run, &err);
-}
-
 gx_code gx_dense_call(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
 {
-    const double WORTH_A_TEAM = 4e6; // about 0.1 ms on one core
-    const gx_backend *backend;
-    gx_dev *dev;
-    if (!gx_ok(run) || gx_dense_device(run, &backend, &dev) != GX_OK) {
-        return run->err.code;
-    }
-    gx_err err = {0};
+    int64_t info = 0;
     gx_args call = *args;
-    int64_t info = 0, start_ns = gx_now_ns();
     call.info = args->info == NULL ? &info : args->info;
-    double flops = gx_kernel_flops(kernel, dtype, args);
-    gx_cut cut = {.is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0};
-    gx_team *team = flops < WORTH_A_TEAM ? NULL : gx_run_team(run);
-    gx_team_call(team, backend, dev, kernel, dtype, &call, &cut, &err);
-    if (info > 0 && err.code == GX_OK) {
-        gx_fail(&err, GX_NUMERIC, "the iteration did not converge (%s: %lld)",
-                gx_kernel_name(kernel), (long long)info);
+    if (gx_run_call(run, kernel, dtype, &call) == GX_OK && info > 0) {
+        gx_run_failf(run, GX_NUMERIC, "the iteration did not converge (%s: %lld)",
+                     gx_kernel_name(kernel), (long long)info);
     }
-    gx_stats *stats = &run->ctx->stats;
-    gx_stats_add(stats, GX_STAT_COMPUTE_NS, gx_now_ns() - start_ns);
-    gx_stats_add(stats, GX_STAT_KERNELS, 1);
-    gx_stats_add(stats, GX_STAT_FLOPS, (int64_t)flops);
-    gx_run_fail(run, &err);
-    return gx_run_poll(run);
+    return gx_ok(run) ? GX_OK : run->err.code;
 }
 
 size_t gx_dense_call_bytes(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
 {
     const gx_backend *backend;
     gx_dev *dev;
-    return !gx_ok(run) || gx_dense_device(run, &backend, &dev) != GX_OK
+    return !gx_ok(run) || gx_run_device(run, &backend, &dev) != GX_OK
                ? 0
                : gx_team_call_bytes(backend, dev, kernel, dtype, args);
 }

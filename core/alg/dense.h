@@ -58,13 +58,9 @@ gx_code gx_dense_check_sums(gx_run *run, const char *label, const char *what, gx
 
 /*
 ** One kernel call on host memory, over the team; `work`, `threads` are filled in.  args->info may
-** be NULL: then info > 0 fails the run (GX_NUMERIC, "the iteration did not converge").  The device
-** is the run's where that is a host, else the CPU.
+** be NULL: then info > 0 fails the run (GX_NUMERIC, "the iteration did not converge").
 */
 gx_code gx_dense_call(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
-
-/* The backend whose kernels take host memory: the run's, or else the CPU's. */
-gx_code gx_dense_device(gx_run *run, const gx_backend **backend, gx_dev **dev);
 
 /* What that call takes beside its operands. */
 size_t gx_dense_call_bytes(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);

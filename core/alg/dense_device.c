@@ -300,9 +300,7 @@ static bool run_on_device(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, cons
     }
     gx_stats *stats = &run->ctx->stats;
     gx_stats_add(stats, GX_STAT_DEVICE_CALLS, 1);
-    gx_stats_add(stats, GX_STAT_KERNELS, 1);
-    gx_stats_add(stats, GX_STAT_FLOPS, (int64_t)gx_kernel_flops(kernel, dtype, args));
-    gx_stats_add(stats, GX_STAT_COMPUTE_NS, gx_now_ns() - start_ns);
+    gx_stats_kernel(stats, gx_kernel_flops(kernel, dtype, args), gx_now_ns() - start_ns);
     return true;
 }
 

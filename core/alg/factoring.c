@@ -17,6 +17,7 @@
 */
 #include "factoring.h"
 
+#include "../run/call.h"
 #include "dense.h"
 
 #include <math.h>
@@ -26,9 +27,6 @@ static const gx_scalar ONE = {1, 0};
 
 /* A stored matrix up to this order is resident: about one tile, which is read at once anyway. */
 enum { RESIDENT_ORDER = 1024 };
-
-/* Flops that are worth a team: about 0.1 ms on one core. */
-static const double WORTH_A_TEAM = 4e6;
 
 // Choosing ----------------------------------------------------------------------------------------
 
@@ -119,28 +117,6 @@ static gx_factor_kind look_at_value(const gx_mat *A)
 
 // Resident ----------------------------------------------------------------------------------------
 
-/* One kernel on whole matrices in memory.  info may be NULL. */
-static void call_kernel(gx_factor *f, gx_kernel_id kernel, const gx_args *args, int64_t *info)
-{
-    gx_run *run = f->run;
-    const gx_backend *backend;
-    gx_dev *dev;
-    int64_t ignored = 0;
-    if (!gx_ok(run) || gx_dense_device(run, &backend, &dev) != GX_OK) {
-        return;
-    }
-    gx_args call = *args;
-    call.info = info == NULL ? &ignored : info;
-    double flops = gx_kernel_flops(kernel, f->dtype, &call);
-    gx_team *team = flops < WORTH_A_TEAM ? NULL : gx_run_team(run);
-    gx_cut cut = {.is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0};
-    gx_err err = {0};
-    gx_team_call(team, backend, dev, kernel, f->dtype, &call, &cut, &err);
-    gx_run_fail(run, &err);
-    gx_stats_add(&run->ctx->stats, GX_STAT_KERNELS, 1);
-    gx_stats_add(&run->ctx->stats, GX_STAT_FLOPS, (int64_t)flops);
-}
-
 /* All of A into the factor's buffer. */
 static void load_whole(gx_factor *f, const gx_mat *A)
 {
@@ -190,10 +166,13 @@ static bool factor_cholesky(gx_factor *f, const gx_mat *A, int64_t *minor)
     load_whole(f, A);
     *minor = 0;
     f->uplo = GX_LOWER;
-    call_kernel(
-        f, GX_POTRF,
-        &(gx_args){.uplo = GX_LOWER, .m = f->n, .n = f->n, .c = f->memory, .ldc = gx_max(1, f->n)},
-        minor);
+    gx_run_call(f->run, GX_POTRF, f->dtype,
+                &(gx_args){.uplo = GX_LOWER,
+                           .m = f->n,
+                           .n = f->n,
+                           .c = f->memory,
+                           .ldc = gx_max(1, f->n),
+                           .info = minor});
     return *minor == 0;
 }
 
@@ -208,11 +187,13 @@ static void factor_lu(gx_factor *f, const gx_mat *A)
     }
     f->pivots = pivots;
     int64_t info = 0;
-    call_kernel(
-        f, GX_GETRF,
-        &(gx_args){
-            .m = f->n, .n = f->n, .c = f->memory, .ldc = gx_max(1, f->n), .pivots = f->pivots},
-        &info);
+    gx_run_call(f->run, GX_GETRF, f->dtype,
+                &(gx_args){.m = f->n,
+                           .n = f->n,
+                           .c = f->memory,
+                           .ldc = gx_max(1, f->n),
+                           .pivots = f->pivots,
+                           .info = &info});
     if (info > 0) {
         gx_run_failf(f->run, GX_NUMERIC, "%s is singular (pivot %lld is exactly zero)", f->label,
                      (long long)info);
@@ -300,7 +281,7 @@ static void solve_diagonal(gx_factor *f, gx_trans trans, const gx_mat *B, gx_sin
 static void substitute(gx_factor *f, gx_uplo uplo, gx_diag diag, gx_trans trans, void *x,
                        int64_t cols)
 {
-    call_kernel(f, GX_TRSM,
+    gx_run_call(f->run, GX_TRSM, f->dtype,
                 &(gx_args){.side = GX_LEFT,
                            .uplo = uplo,
                            .transa = trans,
@@ -311,30 +292,27 @@ static void substitute(gx_factor *f, gx_uplo uplo, gx_diag diag, gx_trans trans,
                            .a = f->mat.data,
                            .lda = gx_max(1, f->mat.ld),
                            .c = x,
-                           .ldc = gx_max(1, f->n)},
-                NULL);
+                           .ldc = gx_max(1, f->n)});
 }
 
 static void exchange(gx_factor *f, bool is_backward, void *x, int64_t cols)
 {
-    call_kernel(f, GX_LASWP,
+    gx_run_call(f->run, GX_LASWP, f->dtype,
                 &(gx_args){.m = f->n,
                            .n = cols,
                            .c = x,
                            .ldc = gx_max(1, f->n),
                            .pivots = f->pivots,
                            .pivot_last = f->n,
-                           .is_backward = is_backward},
-                NULL);
+                           .is_backward = is_backward});
 }
 
 static void conjugate(gx_factor *f, void *x, int64_t cols)
 {
-    call_kernel(
-        f, GX_CONJ,
+    gx_run_call(
+        f->run, GX_CONJ, f->dtype,
         &(gx_args){
-            .m = f->n, .n = cols, .a = x, .lda = gx_max(1, f->n), .c = x, .ldc = gx_max(1, f->n)},
-        NULL);
+            .m = f->n, .n = cols, .a = x, .lda = gx_max(1, f->n), .c = x, .ldc = gx_max(1, f->n)});
 }
 
 /* A = L L^H is Hermitian: A^T is its conjugate, and so conj(X) solves with conj(B). */

@@ -13,6 +13,7 @@
 */
 #include "small_r.h"
 
+#include "../run/call.h"
 #include "dense.h"
 
 #include <math.h>
@@ -23,30 +24,15 @@ static gx_code fail(gx_small_r *r, const gx_err *err)
     return gx_run_fail(r->run, err);
 }
 
-/* One kernel on memory of ours, over the run's team. */
 static gx_code call(gx_small_r *r, gx_kernel_id kernel, gx_args *args)
 {
-    const gx_backend *backend;
-    gx_dev *dev;
-    gx_err err = {0};
     int64_t info = 0;
-    if (!gx_ok(r->run) || gx_run_device(r->run, &backend, &dev) != GX_OK) {
-        return r->run->err.code;
-    }
-    const double WORTH_A_TEAM = 4e6;
-    bool is_small = gx_kernel_flops(kernel, r->dtype, args) < WORTH_A_TEAM;
-    gx_cut cut = {.is_fixed = r->run->ctx->config.number[GX_SET_DETERMINISTIC] != 0};
     args->info = &info;
-    gx_team_call(is_small ? NULL : gx_run_team(r->run), backend, dev, kernel, r->dtype, args, &cut,
-                 &err);
-    if (err.code == GX_OK && info > 0) {
-        gx_fail(&err, GX_NUMERIC, "the singular values of R (%lldx%lld) did not converge",
-                (long long)r->n, (long long)r->n);
+    if (gx_run_call(r->run, kernel, r->dtype, args) == GX_OK && info > 0) {
+        gx_run_failf(r->run, GX_NUMERIC, "the singular values of R (%lldx%lld) did not converge",
+                     (long long)r->n, (long long)r->n);
     }
-    gx_stats_add(&r->run->ctx->stats, GX_STAT_KERNELS, 1);
-    gx_stats_add(&r->run->ctx->stats, GX_STAT_FLOPS,
-                 (int64_t)gx_kernel_flops(kernel, r->dtype, args));
-    return fail(r, &err);
+    return gx_ok(r->run) ? GX_OK : r->run->err.code;
 }
 
 static gx_code take(gx_small_r *r, int64_t rows, int64_t cols, const char *what, void **ptr)

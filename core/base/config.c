@@ -43,7 +43,6 @@ typedef struct row {
 
 static const int64_t MIB = (int64_t)1 << 20;
 static const int64_t GIB = (int64_t)1 << 30;
-static const int64_t DEFAULT_TILE_BYTES = (int64_t)8 << 20;
 static const int64_t PINNING_MOST = 8000000000; /* page-locked memory is taken from everybody */
 static const int64_t BOOKKEEPING_BYTES = (int64_t)64 << 10;
 
@@ -105,7 +104,7 @@ bool gx_config_is_number(gx_setting setting)
 int64_t gx_config_memory_floor(int64_t tile_bytes)
 {
     int64_t tiles = 3 * tile_bytes;
-    return gx_max(tiles, gx_min(tiles + BOOKKEEPING_BYTES, 3 * DEFAULT_TILE_BYTES));
+    return gx_max(tiles, gx_min(tiles + BOOKKEEPING_BYTES, (int64_t)3 * GX_TILE_BYTES));
 }
 
 // Words and numbers -------------------------------------------------------------------------------
@@ -437,8 +436,8 @@ static void set_built_in(gx_config *config)
     int64_t share = memory_share(), cpus = gx_machine_cpus();
     int64_t *number = config->number;
     *config = (gx_config){0};
-    number[GX_SET_TILE_BYTES] = DEFAULT_TILE_BYTES;
-    number[GX_SET_MEMORY_LIMIT] = gx_max(share, gx_config_memory_floor(DEFAULT_TILE_BYTES));
+    number[GX_SET_TILE_BYTES] = GX_TILE_BYTES;
+    number[GX_SET_MEMORY_LIMIT] = gx_max(share, gx_config_memory_floor(GX_TILE_BYTES));
     number[GX_SET_PINNING_BUDGET] = gx_min(share, PINNING_MOST);
     number[GX_SET_THREADS] = gx_min(cpus, rows[GX_SET_THREADS].most);
     number[GX_SET_READERS] = gx_min(number[GX_SET_THREADS], READERS_USUAL);

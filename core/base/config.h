@@ -12,6 +12,9 @@
 #include "err.h"
 #include "types.h"
 
+/* The default of tile_bytes: 1024 x 1024 f64. */
+enum { GX_TILE_BYTES = 8 << 20 };
+
 typedef enum gx_setting {
     GX_SET_MEMORY_LIMIT = 0, /* bytes: host memory gx may use; floor 3 default tiles of the store */
     GX_SET_PINNING_BUDGET,   /* bytes: page-locked host memory                       */
@@ -22,7 +25,7 @@ typedef enum gx_setting {
     GX_SET_TILE_BYTES,          /* bytes: size of a storage tile of new matrices        */
     GX_SET_DETERMINISTIC,       /* bool                                                 */
     GX_SET_PROGRESS,            /* text: off, on, or the name of an SQL function        */
-    GX_SET_PROBE,    /* text: auto, on, off: residual checks of results           */
+    GX_SET_PROBE,               /* text: auto, on, off: residual checks of results           */
     GX_SET_FILES,               /* bool: gx_import and gx_export allowed                */
     GX_SET_PROFILE,             /* bool: the saved hardware profile is read and written */
     GX_SET_CUDA_PATH,           /* text: folder of the CUDA libraries; "" = usual places */

@@ -81,6 +81,13 @@ void gx_stats_add(gx_stats *stats, gx_counter counter, int64_t amount)
     }
 }
 
+void gx_stats_kernel(gx_stats *stats, double flops, int64_t ns)
+{
+    gx_stats_add(stats, GX_STAT_KERNELS, 1);
+    gx_stats_add(stats, GX_STAT_FLOPS, (int64_t)flops);
+    gx_stats_add(stats, GX_STAT_COMPUTE_NS, ns);
+}
+
 void gx_stats_set(gx_stats *stats, gx_counter counter, int64_t value)
 {
     if (stats != NULL) {

@@ -72,6 +72,9 @@ const gx_counter_info *gx_stats_info(gx_counter counter); /* static */
 
 void gx_stats_add(gx_stats *stats, gx_counter counter, int64_t amount); /* stats NULL: no-op */
 void gx_stats_set(gx_stats *stats, gx_counter counter, int64_t value);
+/* One kernel call of so many flops, and the time the caller waited for it. */
+void gx_stats_kernel(gx_stats *stats, double flops, int64_t ns);
+
 int64_t gx_stats_get(const gx_stats *stats, gx_counter counter);
 
 /* Count a remark: a fallback, a warning.  printf; the same text is counted, not repeated. */

@@ -1,7 +1,7 @@
 /*
 ** Whole matrices to and from device memory: see device_copy.h.
 **
-** A matrix from the database goes up in pieces of whole tiles, of about PIECE_BYTES: helper threads
+** A matrix from the database goes up in pieces of whole tiles, about GX_PIECE_BYTES: helper threads
 ** read them into page-locked buffers, in any order, and the caller enqueues each as it is full.
 **
 **   buffer   FREE -> FILLING (a helper reads) -> FULL -> LEAVING (enqueued) -> FREE at its mark
@@ -10,7 +10,7 @@
 ** Without helpers the caller reads as well.  Memory from malloc is copied into such buffers by the
 ** team; ordinary memory that is copied from directly goes at a fraction of the speed.
 **
-** Memory: up to STAGES buffers of PIECE_BYTES, page-locked within pinning_budget.
+** Memory: up to STAGES buffers of GX_PIECE_BYTES, page-locked within pinning_budget.
 */
 #include "device_copy.h"
 #include "../mat/stream.h"
@@ -18,8 +18,6 @@
 #include <string.h>
 
 enum { STAGES = 24, TURNS = 3 };
-
-static const size_t PIECE_BYTES = (size_t)8 << 20;
 
 /* ---- failing -------------------------------------------------------------------------------- */
 
@@ -97,7 +95,7 @@ static rectangle piece_of(const loading *l, int64_t t)
 static void choose_pieces(loading *l)
 {
     const gx_mat *mat = l->mat;
-    int64_t element = (int64_t)gx_dtype_bytes(l->dtype), most = (int64_t)PIECE_BYTES / element;
+    int64_t element = (int64_t)gx_dtype_bytes(l->dtype), most = (int64_t)GX_PIECE_BYTES / element;
     int64_t rows = gx_max(1, gx_min(mat->tile_rows, mat->rows));
     l->piece_cols = gx_max(1, gx_min(gx_min(mat->tile_cols, l->cols), most / rows));
     l->piece_rows = gx_min(mat->rows, rows * gx_max(1, most / (rows * l->piece_cols)));
@@ -343,7 +341,7 @@ typedef struct transfer {
 static gx_code begin_transfer(transfer *t, gx_err *err)
 {
     size_t budget = (size_t)t->run->ctx->config.number[GX_SET_PINNING_BUDGET];
-    t->step = gx_min(t->cols, gx_max(1, (int64_t)(PIECE_BYTES / (t->column + 1))));
+    t->step = gx_min(t->cols, gx_max(1, (int64_t)(GX_PIECE_BYTES / (t->column + 1))));
     for (int k = 0; k < TURNS; k++) {
         GX_TRY(
             gx_pool_stage(t->accel->pool, t->column * (size_t)t->step, budget, &t->stage[k], err));

@@ -34,6 +34,12 @@ void gx_pool_begin(gx_pool *pool);
 
 // Host buffers for copies -------------------------------------------------------------------------
 
+/*
+** Matrices travel to a device and back in pieces of about this size, each through a staging buffer:
+** large enough for the full speed of a copy, small enough for many to be under way.
+*/
+enum { GX_PIECE_BYTES = 8 << 20 };
+
 typedef struct gx_staging {
     void *data;
     size_t bytes;   /* of the bucket */

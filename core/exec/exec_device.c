@@ -32,7 +32,7 @@
 ** Failures: what the host cannot do (a read, a write, an interrupt) fails the run.  What the device
 ** cannot do never does: the program stops, the device is given up where it has failed, and
 ** gx_exec_device() returns false.  Memory: slots and workspace on the device; GX_XD_STAGES staging
-** buffers of about PIECE_BYTES on the host.
+** buffers of about GX_PIECE_BYTES on the host.
 */
 #include "exec_device.h"
 

@@ -25,6 +25,8 @@
 */
 #include "exec_int.h"
 
+#include "../run/call.h"
+
 typedef enum load_state { LOAD_WAITING = 0, LOAD_TAKEN, LOAD_DONE } load_state;
 
 typedef struct exec {
@@ -45,8 +47,6 @@ typedef struct exec {
     gx_stream *stream;
     gx_reader *own; /* the caller's reader; NULL until needed            */
     gx_team *team;  /* the computer's; NULL: it works alone              */
-    const gx_backend *backend;
-    gx_dev *dev;
 } exec;
 
 static void *slot_address(const exec *x, int32_t slot)
@@ -140,16 +140,10 @@ static void load_here(exec *x, int64_t index)
     mark_done(x, index);
 }
 
-/*
-** After each so many bytes the caller waits for the disk while others compute, unless they may need
-** it to load: gx_store_settle().
-*/
-static const size_t SETTLE_BYTES = 16 << 20;
-
 /* Under the lock: is there time to wait for the disk? */
 static bool has_time(const exec *x)
 {
-    return x->unsettled >= SETTLE_BYTES && x->next_load == x->plan.load_count &&
+    return x->unsettled >= GX_EXEC_SETTLE_BYTES && x->next_load == x->plan.load_count &&
            x->done < x->prog->step_count;
 }
 
@@ -192,20 +186,15 @@ static void run_kernel(exec *x, const gx_step *st)
     gx_args args;
     gx_step_args(x->prog, st, x->arena, NULL, &args);
     gx_dtype dtype = x->prog->operand[st->operand[2]].dtype;
-    gx_stats *stats = &x->run->ctx->stats;
-    double flops = gx_kernel_flops(kind->kernel, dtype, &args);
     gx_err err = {0};
-    int64_t start_ns = gx_now_ns(), info = 0;
+    int64_t info = 0;
     args.info = &info;
-    gx_team_call(x->team, x->backend, x->dev, kind->kernel, dtype, &args, &x->prog->cut, &err);
+    gx_run_call_cut(x->run, x->team, kind->kernel, dtype, &args, &x->prog->cut, &err);
     if (info > 0 && x->prog->on_info != NULL && err.code == GX_OK) {
         int64_t base = st->extra < 0 ? 0 : x->prog->extra[st->extra].info_base;
         x->prog->on_info(x->prog->on_info_arg, base + info, &err);
     }
     gx_run_fail(x->run, &err);
-    gx_stats_add(stats, GX_STAT_COMPUTE_NS, gx_now_ns() - start_ns);
-    gx_stats_add(stats, GX_STAT_KERNELS, 1);
-    gx_stats_add(stats, GX_STAT_FLOPS, (int64_t)flops);
 }
 
 // The computer ------------------------------------------------------------------------------------
@@ -325,20 +314,12 @@ static void attend(exec *x, bool is_computer)
     pthread_mutex_unlock(&x->lock);
 }
 
-/* Little work: about what starting threads costs. */
-static bool is_small(const exec *x)
-{
-    const double SMALL_FLOPS = 4e6, SMALL_BYTES = 1 << 20;
-    return x->prog->flops < SMALL_FLOPS &&
-           (double)x->prog->blocks * (double)x->prog->slot_bytes < SMALL_BYTES;
-}
-
 static void run_steps(exec *x)
 {
     gx_err err = {0};
     pthread_t computer;
     int threads = (int)x->run->ctx->config.number[GX_SET_THREADS];
-    if (is_small(x)) {
+    if (gx_prog_is_small(x->prog)) {
         attend(x, true);
         return;
     }
@@ -377,11 +358,13 @@ static gx_code allocate(exec *x, int64_t slots)
 void gx_exec_host(gx_prog *prog)
 {
     exec x = {.prog = prog, .run = prog->run};
+    const gx_backend *backend;
+    gx_dev *dev;
     pthread_mutex_init(&x.lock, NULL);
     pthread_cond_init(&x.changed, NULL);
     int64_t slots = gx_exec_schedule(prog, 0, &x.plan);
     if (gx_ok(x.run) && allocate(&x, slots) == GX_OK &&
-        gx_run_device(x.run, &x.backend, &x.dev) == GX_OK) {
+        gx_run_device(x.run, &backend, &dev) == GX_OK) {
         gx_exec_count(prog, slots, &x.plan, NULL, NULL);
         x.is_exclusive = gx_exec_stream(prog, &x.plan, help, &x, &x.stream);
         run_steps(&x);

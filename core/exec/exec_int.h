@@ -9,6 +9,12 @@
 #include "../mat/stream.h"
 #include "prog_int.h"
 
+/*
+** On the host, after each so many bytes written the caller waits for the disk while others compute,
+** unless they may need it to load: gx_store_settle().
+*/
+enum { GX_EXEC_SETTLE_BYTES = 16 << 20 };
+
 /* Run the program on the host.  What it comes to is in the run. */
 void gx_exec_host(gx_prog *prog);
 

@@ -13,8 +13,8 @@
 
 #include <math.h>
 
-/* A piece: large enough for the full speed of a copy, small enough for many to be under way. */
-static const size_t PIECE_BYTES = (size_t)8 << 20, PIECE_LEAST = (size_t)1 << 20;
+/* Pieces of little work are smaller than GX_PIECE_BYTES, but not smaller than this. */
+static const size_t PIECE_LEAST = (size_t)1 << 20;
 
 uint64_t gx_exec_stamp(const gx_prog *prog, int operand)
 {
@@ -87,7 +87,7 @@ size_t gx_exec_piece(const gx_prog *prog, const gx_schedule *plan)
     int64_t readers = gx_max(1, prog->run->ctx->config.number[GX_SET_READERS]);
     double share = bytes / (4.0 * (double)readers);
     size_t size = PIECE_LEAST;
-    while (size < PIECE_BYTES && (double)size < share) {
+    while (size < GX_PIECE_BYTES && (double)size < share) {
         size *= 2;
     }
     return size;

@@ -381,9 +381,7 @@ static gx_code run_kernel(gx_xd *x, const gx_step *st, gx_err *err)
     gx_step_args(x->prog, st, NULL, x->place, &args);
     args.work = x->work;
     args.info = &info;
-    gx_stats_add(&x->run->ctx->stats, GX_STAT_KERNELS, 1);
-    gx_stats_add(&x->run->ctx->stats, GX_STAT_FLOPS,
-                 (int64_t)gx_kernel_flops(kind->kernel, dtype, &args));
+    gx_stats_kernel(&x->run->ctx->stats, gx_kernel_flops(kind->kernel, dtype, &args), 0);
     GX_TRY(backend->kernel[kind->kernel][dtype](dev_of(x), x->accel->run, &args, err));
     if (kind->kernel == GX_POTRF || kind->kernel == GX_GETRF) {
         int64_t start_ns = gx_now_ns();

@@ -12,7 +12,7 @@
 ** device would have saved in the calls so far comes to it: never more than twice what would have
 ** been best.  The saving of a call is its arithmetic on the host less arithmetic and copies on the
 ** device, from the rates saved by an earlier process, or, where there are none, from copies alone.
-** Little work (LEAST_FLOPS) has no saving and never asks.
+** Little work (GX_TEAM_FLOPS) has no saving and never asks.
 **
 ** 'backend' = cuda skips the comparison, not the requirements: a program that the device does not
 ** offer, or has no room for, runs on the host, and gx_stats says so.  Deterministic mode promises
@@ -21,6 +21,7 @@
 #include "place.h"
 
 #include "../device/accel.h"
+#include "../run/call.h"
 #include "exec_int.h"
 
 #include <math.h>
@@ -30,9 +31,6 @@ static const double REOPEN_SECONDS = 0.02;
 
 /* The same in a new process, about, until it has been measured. */
 static const double OPEN_SECONDS = 0.3;
-
-/* Less work than this is not worth looking at the device, even an open one: a product of 126. */
-static const double LEAST_FLOPS = 4e6;
 
 /* Copies to a device that nobody has measured: pageable ones over PCI Express 3. */
 static const double UNKNOWN_BYTES_PER_S = 6e9, UNKNOWN_CALL_S = 3e-4;
@@ -82,7 +80,7 @@ static double opening_seconds(gx_ctx *ctx)
 
 void gx_place_owe(gx_run *run, double flops, gx_dtype dtype)
 {
-    if (flops >= LEAST_FLOPS && is_allowed(run) && gx_accel_opened(run->ctx) == NULL) {
+    if (flops >= GX_TEAM_FLOPS && is_allowed(run) && gx_accel_opened(run->ctx) == NULL) {
         run->ctx->owed_s += saving(run, flops, dtype);
     }
 }
@@ -109,7 +107,7 @@ gx_accel *gx_place_candidate(gx_run *run, double flops, gx_dtype dtype, size_t *
         return NULL;
     }
     if (!is_forced(run)) {
-        if (flops < LEAST_FLOPS) {
+        if (flops < GX_TEAM_FLOPS) {
             return NULL;
         }
         if (gx_accel_opened(ctx) == NULL &&
@@ -154,7 +152,7 @@ static bool predict(gx_prog *prog, gx_run *run, gx_accel *accel, size_t device_b
 bool gx_place_is_faster(double flops, const gx_terms *host, const gx_terms *device)
 {
     // What later calls will find allocated is no reason never to make the first one.
-    return flops >= LEAST_FLOPS &&
+    return flops >= GX_TEAM_FLOPS &&
            device->seconds - device->factor * device->once_s < host->seconds;
 }
 

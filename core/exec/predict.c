@@ -37,17 +37,8 @@
 
 #include <math.h>
 
-/* Blocks travel in pieces of this size (exec_device.c). */
-static const double PIECE_BYTES = 8 << 20;
-
-/* Results come down into this many buffers: the writer is never further behind. */
-static const double BUFFERS_DOWN = 4;
-
-/* Results settle on the disk in portions of this size (exec_host.c). */
-static const double SETTLE_BYTES = 16 << 20;
-
-/* Little work: exec_host.c runs it on the caller's thread, stream.c starts no helpers. */
-static const double SMALL_FLOPS = 4e6, SMALL_BYTES = 1 << 20;
+/* Less than this fits into SQLite's cache, wherever it is stored. */
+static const double CACHED_BYTES = 1 << 20;
 
 /*
 ** A team on all processors leaves the writer none: it shares one with a member for whom the others
@@ -76,6 +67,7 @@ typedef struct clocks {
     double up, step, down, writer;
     double write_per_byte, commit_per_byte; /* seconds */
     double loaded;                          /* when everything that was loaded so far is there */
+    double piece_bytes, buffers_down;       /* device: of a copy; that results come down into  */
     double processor_s;                     /* host: seconds of one processor                  */
     double unsettled,
         settled; /* bytes written that the disk has, and has not yet, been waited for */
@@ -105,7 +97,7 @@ static void price_storing(gx_run *run, const char *schema, double bytes, double 
                           double *commit_s)
 {
     double new_written = 0, new_committed = 0;
-    if (bytes >= SMALL_BYTES) { // less fits into SQLite's cache
+    if (bytes >= CACHED_BYTES) {
         gx_space space;
         gx_store_space(run->ctx->store, schema, &space);
         double used = space.has_log ? space.log_bytes : space.free_bytes;
@@ -178,7 +170,7 @@ static void run_load(clocks *c, int64_t index, double now)
     for (int k = 0; k < c->readers && c->has_helpers; k++) {
         c->free[k] = *reader;
     }
-    double tail = fmin(bytes, PIECE_BYTES) / c->device->upload_bytes_per_s;
+    double tail = fmin(bytes, c->piece_bytes) / c->device->upload_bytes_per_s;
     c->up = fmax(fmax(c->up, now) + up_s, *reader + tail);
     c->loaded = fmax(c->loaded, c->up);
     c->terms->read_s += share;
@@ -196,7 +188,7 @@ static void end_helpers(clocks *c)
 static void settle(clocks *c, double bytes)
 {
     c->unsettled += bytes;
-    if (c->is_exclusive && c->unsettled >= SETTLE_BYTES && c->t + 1 < c->prog->step_count &&
+    if (c->is_exclusive && c->unsettled >= GX_EXEC_SETTLE_BYTES && c->t + 1 < c->prog->step_count &&
         c->next_load == c->plan->load_count) {
         c->writer += c->unsettled * c->commit_per_byte;
         c->settled += c->unsettled;
@@ -227,10 +219,10 @@ static void run_flush(clocks *c, double now)
         return;
     }
     double down_s = bytes / c->device->download_bytes_per_s;
-    double piece = fmin(bytes, PIECE_BYTES);
+    double piece = fmin(bytes, c->piece_bytes);
     double began = fmax(c->down, now);
     c->writer = fmax(c->writer, began + piece / c->device->download_bytes_per_s) + write_s;
-    c->down = fmax(began + down_s, c->writer - BUFFERS_DOWN * piece * write_s / bytes);
+    c->down = fmax(began + down_s, c->writer - c->buffers_down * piece * write_s / bytes);
     c->writer = fmax(c->writer, c->down + piece * write_s / bytes);
     c->terms->down_s += down_s;
 }
@@ -276,7 +268,7 @@ static void count_helpers(clocks *c)
         const gx_load *item = &c->plan->loads[k];
         bytes += (double)gx_block_shape(&c->prog->operand[item->operand], item->block).bytes;
     }
-    for (int k = 0; k < c->prog->operands && bytes >= SMALL_BYTES; k++) {
+    for (int k = 0; k < c->prog->operands && bytes >= GX_STREAM_LEAST_BYTES; k++) {
         const gx_opnd *op = &c->prog->operand[k];
         const gx_mat *stored = op->source == NULL ? NULL : gx_mat_base_stored(op->source);
         if (stored != NULL && refusal == NULL) {
@@ -350,12 +342,15 @@ void gx_predict_schedule(gx_prog *prog, int64_t slots, const gx_schedule *plan,
                 .device = accel == NULL ? NULL : &accel->profile,
                 .is_there = is_there,
                 .terms = terms};
-    bool is_small = accel == NULL && prog->flops < SMALL_FLOPS &&
-                    (double)prog->blocks * (double)prog->slot_bytes < SMALL_BYTES;
+    bool is_small = accel == NULL && gx_prog_is_small(prog);
     c.threads = is_small ? 1 : (int)run->ctx->config.number[GX_SET_THREADS];
     terms->start_s = accel != NULL ? DEVICE_S + 2 * c.host->thread_s
                      : is_small    ? 0
                                    : HOST_S + c.host->thread_s * (1 + c.threads);
+    if (accel != NULL) {
+        c.piece_bytes = (double)gx_exec_piece(prog, plan);
+        c.buffers_down = gx_exec_stages_down((int64_t)ceil(cost.bytes_down / c.piece_bytes));
+    }
     terms->once_s = accel != NULL ? allocation_seconds(c.device, growth) : 0;
     terms->start_s += terms->once_s;
     count_helpers(&c);
@@ -424,8 +419,8 @@ void gx_predict_cost(gx_run *run, const gx_accel *accel, const gx_cost *cost, gx
         terms->down_s = cost->bytes_down / d->download_bytes_per_s;
         terms->compute_s = cost->flops / gx_profile_device_flops(d, dtype, gx_max(1, edge)) +
                            (double)cost->calls * d->launch_s;
-        double fill = fmin(cost->bytes_up, PIECE_BYTES) / d->upload_bytes_per_s +
-                      fmin(cost->bytes_down, PIECE_BYTES) / d->download_bytes_per_s;
+        double fill = fmin(cost->bytes_up, GX_PIECE_BYTES) / d->upload_bytes_per_s +
+                      fmin(cost->bytes_down, GX_PIECE_BYTES) / d->download_bytes_per_s;
         busy_s = fill + fmax(largest(terms->read_s, terms->up_s, terms->compute_s),
                              fmax(terms->down_s, terms->write_s));
         if (cost->compute_s > 0) { // one after the other

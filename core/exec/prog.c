@@ -5,6 +5,8 @@
 ** scalars) is a "kind", of which a program has few.  Programs of a million calls are thus 36 MB.
 */
 #include "../device/accel.h"
+#include "../mat/stream.h"
+#include "../run/call.h"
 #include "prog_int.h"
 
 #include <assert.h>
@@ -475,4 +477,10 @@ bool gx_prog_is_offered(const gx_prog *prog, const gx_accel *accel, const char *
         }
     }
     return true;
+}
+
+bool gx_prog_is_small(const gx_prog *prog)
+{
+    return prog->flops < GX_TEAM_FLOPS &&
+           (double)prog->blocks * (double)prog->slot_bytes < GX_STREAM_LEAST_BYTES;
 }

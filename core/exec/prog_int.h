@@ -111,6 +111,9 @@ static inline int64_t gx_load_skip(const gx_load *item, const gx_extent *shape)
     return item->is_below ? gx_max(0, gx_min(shape->m, shape->j0 - shape->i0)) : 0;
 }
 
+/* Little work: on the host the caller does it alone, without a team or helpers. */
+bool gx_prog_is_small(const gx_prog *prog);
+
 /*
 ** Slots that fit into the cache; 0 when fewer than the program's calls need (and the run has
 ** failed).

@@ -33,9 +33,8 @@ void gx_mat_stored(gx_mat *mat, const gx_meta *meta)
 */
 static void choose_pieces(gx_mat *mat)
 {
-    enum { PIECE_BYTES = 8 << 20 };
     gx_err ignored = {0};
-    if (gx_tile_shape(mat->rows, mat->cols, mat->dtype, PIECE_BYTES, &mat->tile_rows,
+    if (gx_tile_shape(mat->rows, mat->cols, mat->dtype, GX_TILE_BYTES, &mat->tile_rows,
                       &mat->tile_cols, &ignored) != GX_OK) {
         mat->tile_rows = mat->tile_cols = 1024;
     }

@@ -15,9 +15,6 @@
 #include <string.h>
 #include <time.h>
 
-/* Below this a second connection costs more than it brings (opening one takes about 0.2 ms). */
-static const double WORTH_BYTES = 1 << 20;
-
 typedef struct member {
     gx_helper helper;
     pthread_t thread;
@@ -150,7 +147,7 @@ gx_code gx_stream_start(gx_run *run, const gx_mat *const *sources, int count, in
                         double bytes, gx_helper_fn fn, void *arg, gx_stream **stream_out)
 {
     *stream_out = NULL;
-    if (wanted <= 0 || bytes < WORTH_BYTES || !gx_ok(run)) {
+    if (wanted <= 0 || bytes < GX_STREAM_LEAST_BYTES || !gx_ok(run)) {
         return GX_OK;
     }
     gx_err err = {0};

@@ -209,9 +209,7 @@ static gx_code enqueue(struct gx_kry_device *d, gx_err *err)
     for (int k = 0; k < count; k++) {
         args[k].work = work > 0 ? args[k].work : NULL;
         GX_TRY(backend->kernel[GX_GEMM][op->dtype](dev, queue, &args[k], err));
-        gx_stats_add(&op->run->ctx->stats, GX_STAT_KERNELS, 1);
-        gx_stats_add(&op->run->ctx->stats, GX_STAT_FLOPS,
-                     (int64_t)gx_kernel_flops(GX_GEMM, op->dtype, &args[k]));
+        gx_stats_kernel(&op->run->ctx->stats, gx_kernel_flops(GX_GEMM, op->dtype, &args[k]), 0);
     }
     GX_TRY(backend->download(dev, queue, d->down.data, out, d->y.data, out, out, 1, err));
     gx_stats_add(&op->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)in);

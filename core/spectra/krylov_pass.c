@@ -559,7 +559,7 @@ int64_t gx_oper_pass(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, 
     p.ldx = is_adjoint ? op->m : op->n;
     p.ldy = is_adjoint ? op->n : op->m;
     choose_sides(op, &p);
-    if (gx_dense_device(op->run, &p.backend, &p.dev) != GX_OK) {
+    if (gx_run_device(op->run, &p.backend, &p.dev) != GX_OK) {
         return 0;
     }
     reserve(&p, first, &together);

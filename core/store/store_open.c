@@ -6,7 +6,7 @@
 */
 #include "store_int.h"
 
-static const size_t DEFAULT_TILE_BYTES = (size_t)8 << 20; // 1024 x 1024 f64
+#include "../base/config.h"
 
 gx_code gx_store_open(struct sqlite3 *db, gx_mem *mem, gx_store **store, gx_err *err)
 {
@@ -16,7 +16,7 @@ gx_code gx_store_open(struct sqlite3 *db, gx_mem *mem, gx_store **store, gx_err 
     gx_store *made = memory;
     made->db = db;
     made->mem = mem;
-    made->tile_bytes = DEFAULT_TILE_BYTES;
+    made->tile_bytes = GX_TILE_BYTES;
     *store = made;
     return GX_OK;
 }

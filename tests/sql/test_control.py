@@ -331,6 +331,26 @@ def test_stats_count(fresh):
     assert fresh.execute(NOTES).fetchall() == []
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("sql", [
+    "SELECT gx_matmul('[[1,2],[3,4]]', '[[1,0],[0,1]]')",
+    "SELECT gx_matmul(gx_random(300, 300), gx_random(300, 300))",
+    "SELECT gx_cholesky('[[4,1],[1,3]]')",
+    "SELECT gx_solve('[[4,1],[2,3]]', '[1,2]')",
+    "SELECT gx_solve('[[4,1],[1,3]]', '[1,2]')",
+    "SELECT gx_pinv(gx_random(20, 10))",
+    "SELECT gx_lstsq(gx_random(20, 10), gx_random(20, 1))",
+    "SELECT max(sigma) FROM gx_svd(gx_random(20, 10))",
+    "SELECT gx_eigvals('[[4,1],[2,3]]')",
+    "SELECT gx_expm('[[4,1],[2,3]]')",
+])
+def test_kernels_are_counted_and_timed(fresh, sql, threads):
+    q(fresh, f"SELECT gx_config('threads', {threads})")
+    q(fresh, sql)
+    after = stats(fresh)
+    assert after["kernels"] > 0 and after["flops"] > 0 and after["compute_ns"] > 0
+
+
 def test_stats_columns(fresh):
     rows = fresh.execute("SELECT name, value, unit, meaning FROM gx_stats").fetchall()
     assert len({row[0] for row in rows}) == len(rows)

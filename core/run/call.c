@@ -1,0 +1,39 @@
+/*
+** One kernel call on buffers in memory: see call.h.
+**
+** Whoever computes on the host comes through here: programs (core/exec/exec_host.c) with a team and
+** a cut of their own, calls of whole matrices with the run's.  So calls, flops and the time in
+** kernels are counted once, and for all.
+*/
+#include "call.h"
+
+#include <assert.h>
+
+gx_code gx_run_call_cut(gx_run *run, gx_team *team, gx_kernel_id kernel, gx_dtype dtype,
+                        const gx_args *args, const gx_cut *cut, gx_err *err)
+{
+    gx_ctx *ctx = run->ctx;
+    assert(ctx->dev != NULL && args->info != NULL);
+    int64_t start_ns = gx_now_ns();
+    gx_code code = gx_team_call(team, ctx->backend, ctx->dev, kernel, dtype, args, cut, err);
+    gx_stats_kernel(&ctx->stats, gx_kernel_flops(kernel, dtype, args), gx_now_ns() - start_ns);
+    return code;
+}
+
+gx_code gx_run_call(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+{
+    const gx_backend *backend;
+    gx_dev *dev;
+    if (!gx_ok(run) || gx_run_device(run, &backend, &dev) != GX_OK) {
+        return run->err.code;
+    }
+    gx_args call = *args;
+    int64_t ignored = 0;
+    call.info = args->info == NULL ? &ignored : args->info;
+    bool is_small = gx_kernel_flops(kernel, dtype, args) < GX_TEAM_FLOPS;
+    gx_cut cut = {.is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0};
+    gx_err err = {0};
+    gx_run_call_cut(run, is_small ? NULL : gx_run_team(run), kernel, dtype, &call, &cut, &err);
+    gx_run_fail(run, &err);
+    return gx_run_poll(run);
+}

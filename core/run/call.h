@@ -1,0 +1,28 @@
+/*
+** One kernel call on buffers in memory: the one way from everything above to the host's kernels.
+*/
+#ifndef GX_CALL_H
+#define GX_CALL_H
+
+#include "run.h"
+
+/*
+** Fewer flops than these are done by one thread on the host: about 0.1 ms, what it costs to wake
+** others, or to look at a device.
+*/
+enum { GX_TEAM_FLOPS = 4000000 };
+
+/*
+** Over the run's team, where it is worth one; pieces as the setting 'deterministic' says.
+** args->work is not looked at; args->info may be NULL.  Polls; returns the run's code.
+*/
+gx_code gx_run_call(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
+
+/*
+** The same over this team (NULL: alone), cut as said, on the thread that the team is of.  The
+** failure is *err's, not the run's.  gx_run_device() has been called.
+*/
+gx_code gx_run_call_cut(gx_run *run, gx_team *team, gx_kernel_id kernel, gx_dtype dtype,
+                        const gx_args *args, const gx_cut *cut, gx_err *err);
+
+#endif
