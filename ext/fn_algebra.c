@@ -1,5 +1,5 @@
 /*
-** Algebra in SQL: products, sums, elementwise operations, norms.
+** Algebra in SQL: products, transposes, sums, norms.
 **
 ** Each function reads its arguments, lets core/alg*.c do the mathematics into a sink, and returns
 ** the stored name or the value.
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* ---- gx_matmul ------------------------------------------------------------------------------- */
+// gx_matmul ---------------------------------------------------------------------------------------
 
 typedef struct matmul_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
@@ -125,117 +125,17 @@ static void matmul(gx_fn *fn)
     gx_fn_result_sink(fn, &C);
 }
 
-/* ---- elementwise ----------------------------------------------------------------------------- */
+// gx_transpose ------------------------------------------------------------------------------------
 
-typedef struct map_options {
+typedef struct transpose_options {
     gx_dest dest;
     bool replace, is_conjugated;
-} map_options;
-
-static const gx_option map_keys[] = {{"replace", GX_OPT_BOOL, offsetof(map_options, replace), 0},
-                                     {NULL, GX_OPT_END, 0, 0}};
+} transpose_options;
 
 static const gx_option transpose_keys[] = {
-    {"replace", GX_OPT_BOOL, offsetof(map_options, replace), 0},
-    {"conj", GX_OPT_BOOL, offsetof(map_options, is_conjugated), 0},
+    {"replace", GX_OPT_BOOL, offsetof(transpose_options, replace), 0},
+    {"conj", GX_OPT_BOOL, offsetof(transpose_options, is_conjugated), 0},
     {NULL, GX_OPT_END, 0, 0}};
-
-/* The shape two operands broadcast to, as in NumPy: equal, or one of them 1. */
-static bool broadcast_size(int64_t a, int64_t b, int64_t *size)
-{
-    *size = a == 1 ? b : a;
-    return a == b || a == 1 || b == 1;
-}
-
-static void map2(gx_fn *fn, gx_map_kind kind, double alpha, double beta)
-{
-    map_options opt = {0};
-    gx_mat A, B;
-    if (!gx_fn_options(fn, map_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !gx_fn_matrix(fn, 1, "B", &B) || !gx_fn_dest(fn, 2, &opt.dest)) {
-        return;
-    }
-    int64_t m, n;
-    if (!broadcast_size(A.rows, B.rows, &m) || !broadcast_size(A.cols, B.cols, &n)) {
-        gx_fn_fail(fn, "%s is %lldx%lld but %s is %lldx%lld", A.label, (long long)A.rows,
-                   (long long)A.cols, B.label, (long long)B.rows, (long long)B.cols);
-        return;
-    }
-    opt.dest.replace = opt.replace;
-    gx_sink C;
-    gx_sink_begin(&fn->run, &opt.dest, m, n, gx_dtype_promote(A.dtype, B.dtype), 0, 0, 0, &C);
-    gx_alg_map2(&fn->run, kind, (gx_scalar){alpha, 0}, &A, (gx_scalar){beta, 0}, &B, &C);
-    gx_fn_result_sink(fn, &C);
-}
-
-static void add(gx_fn *fn)
-{
-    map2(fn, GX_MAP_ADD, 1, 1);
-}
-
-static void sub(gx_fn *fn)
-{
-    map2(fn, GX_MAP_ADD, 1, -1);
-}
-
-static void mul(gx_fn *fn)
-{
-    map2(fn, GX_MAP_MUL, 1, 1);
-}
-
-static void divide(gx_fn *fn)
-{
-    map2(fn, GX_MAP_DIV, 1, 1);
-}
-
-/* One operand; properties: those of A that survive. */
-static void map1(gx_fn *fn, gx_kernel_id kernel, int dest_index, gx_scalar alpha,
-                 uint32_t surviving)
-{
-    map_options opt = {0};
-    gx_mat A;
-    if (!gx_fn_options(fn, map_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A)) {
-        return;
-    }
-    if (dest_index == 2 && !gx_fn_scalar(fn, 1, "alpha", &alpha)) {
-        return;
-    }
-    if (!gx_fn_dest(fn, dest_index, &opt.dest)) {
-        return;
-    }
-    gx_dtype dtype = alpha.im != 0 ? gx_dtype_promote(A.dtype, GX_C64) : A.dtype;
-    if (alpha.im != 0) {
-        surviving &= ~(uint32_t)GX_PROP_HERMITIAN;
-    }
-    opt.dest.replace = opt.replace;
-    gx_sink C;
-    gx_sink_begin(&fn->run, &opt.dest, A.rows, A.cols, dtype, A.properties & surviving, 0, 0, &C);
-    gx_alg_map1(&fn->run, kernel, alpha, &A, &C);
-    gx_fn_result_sink(fn, &C);
-}
-
-static const uint32_t SHAPE_PROPERTIES =
-    GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN | GX_PROP_LOWER | GX_PROP_UPPER;
-
-static void scale(gx_fn *fn)
-{
-    map1(fn, GX_SCALE, 2, (gx_scalar){1, 0}, SHAPE_PROPERTIES);
-}
-
-static void neg(gx_fn *fn)
-{
-    map1(fn, GX_SCALE, 1, (gx_scalar){-1, 0}, SHAPE_PROPERTIES);
-}
-
-static void absolute(gx_fn *fn)
-{
-    map1(fn, GX_ABS, 1, (gx_scalar){1, 0}, SHAPE_PROPERTIES);
-}
-
-static void conjugate(gx_fn *fn)
-{
-    map1(fn, GX_CONJ, 1, (gx_scalar){1, 0}, SHAPE_PROPERTIES);
-}
 
 static uint32_t transposed_properties(uint32_t properties)
 {
@@ -248,7 +148,7 @@ static uint32_t transposed_properties(uint32_t properties)
 
 static void transpose(gx_fn *fn)
 {
-    map_options opt = {0};
+    transpose_options opt = {0};
     gx_mat A;
     if (!gx_fn_options(fn, transpose_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
         !gx_fn_dest(fn, 1, &opt.dest)) {
@@ -262,7 +162,7 @@ static void transpose(gx_fn *fn)
     gx_fn_result_sink(fn, &C);
 }
 
-/* ---- numbers out of matrices ----------------------------------------------------------------- */
+// Numbers out of matrices -------------------------------------------------------------------------
 
 /* 'F', 'fro', '1', '2', 'inf', 'max', 'nuc' ... as SQL gives it; 0 when it is none of them. */
 static char norm_kind(const char *text)
@@ -439,10 +339,6 @@ static void trace(gx_fn *fn)
 
 const gx_function gx_functions_algebra[] = {
     {"gx_matmul", 2, 4, false, matmul}, {"gx_transpose", 1, 3, false, transpose},
-    {"gx_add", 2, 4, false, add},       {"gx_sub", 2, 4, false, sub},
-    {"gx_mul", 2, 4, false, mul},       {"gx_div", 2, 4, false, divide},
-    {"gx_scale", 2, 4, false, scale},   {"gx_neg", 1, 3, false, neg},
-    {"gx_abs", 1, 3, false, absolute},  {"gx_conj", 1, 3, false, conjugate},
     {"gx_norm", 1, 2, false, norm},     {"gx_sum", 1, 2, false, sum},
     {"gx_mean", 1, 2, false, mean},     {"gx_min", 1, 1, false, minimum},
     {"gx_max", 1, 1, false, maximum},   {"gx_trace", 1, 1, false, trace},

@@ -199,8 +199,9 @@ static void *nullspace_of(gx_run *run, const gx_svd_result *r, int64_t rank)
         }
     }
     if (gx_ok(run) && cols > 0 && gx_dtype_is_complex(r->dtype)) {
-        gx_dense_call(run, GX_CONJ, r->dtype,
-                      &(gx_args){.m = r->n,
+        gx_dense_call(run, GX_MAP, r->dtype,
+                      &(gx_args){.map = GX_MAP_CONJ,
+                                 .m = r->n,
                                  .n = cols,
                                  .a = out,
                                  .lda = gx_max(1, r->n),

@@ -100,11 +100,11 @@ static int create_owner(sqlite3 *db, owner **own, gx_err *err)
 static int register_all(sqlite3 *db, gx_ctx *ctx)
 {
     static const gx_function *const tables[] = {
-        gx_functions_algebra, gx_functions_store,    gx_functions_make,  gx_functions_look,
-        gx_functions_files,   gx_functions_control,  gx_functions_cells, gx_functions_property,
-        gx_functions_solve,   gx_functions_cholesky, gx_functions_qr,    gx_functions_eig,
-        gx_functions_pca,     gx_functions_lu,       gx_functions_part,  gx_functions_det,
-        gx_functions_funm,    gx_functions_help,     gx_functions_bytes,
+        gx_functions_algebra,  gx_functions_map,   gx_functions_store,    gx_functions_make,
+        gx_functions_look,     gx_functions_files, gx_functions_control,  gx_functions_cells,
+        gx_functions_property, gx_functions_solve, gx_functions_cholesky, gx_functions_qr,
+        gx_functions_eig,      gx_functions_pca,   gx_functions_lu,       gx_functions_part,
+        gx_functions_det,      gx_functions_funm,  gx_functions_help,     gx_functions_bytes,
     };
     static int (*const modules[])(sqlite3 *, gx_ctx *) = {
         gx_register_aggregates, gx_register_catalog, gx_register_cells, gx_register_control,

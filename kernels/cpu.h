@@ -47,15 +47,10 @@ GX_SLOTS_DECLARE(gx_cpu_herk);
 /* cpu_pair.c: both products of a block with a few columns. */
 GX_SLOTS_DECLARE(gx_cpu_pair);
 
-/* cpu_map.c: elementwise. */
+/* cpu_map.c: fill, copy, elementwise. */
 GX_SLOTS_DECLARE(gx_cpu_fill);
 GX_SLOTS_DECLARE(gx_cpu_copy);
-GX_SLOTS_DECLARE(gx_cpu_conj);
-GX_SLOTS_DECLARE(gx_cpu_add);
-GX_SLOTS_DECLARE(gx_cpu_mul);
-GX_SLOTS_DECLARE(gx_cpu_div);
-GX_SLOTS_DECLARE(gx_cpu_scale);
-GX_SLOTS_DECLARE(gx_cpu_abs);
+GX_SLOTS_DECLARE(gx_cpu_map);
 
 /* cpu_transpose.c: transposes and mirrored triangles. */
 GX_SLOTS_DECLARE(gx_cpu_transpose);

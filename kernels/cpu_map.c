@@ -1,10 +1,12 @@
 /*
-** Elementwise kernels of the CPU backend: fill, copy, conj, add, mul, div, scale, abs.
+** Elementwise kernels of the CPU backend: fill, copy, and the functions of GX_MAP.
 **
-** A block is walked column by column (as one long column where nothing lies between them).  A
-** complex column is seen as twice as many parts where the operation works part by part, else as
-** pairs.  Every part passes through get() and put() as a double, so an f32 result is rounded once
-** and equals the reference's; all of these loops wait for memory, not for arithmetic.
+** A function is one expression of real numbers and one of complex ones; the loop around it is
+** written once, and compiled for each function because the kind is a constant in it.  A block is
+** walked column by column (as one long column where nothing lies between them).  A complex column
+** is seen as twice as many real parts where the function works part by part, else as pairs.  Every
+** part passes through get() and put() as a double, so an f32 result is rounded once and equals the
+** reference's.
 **
 ** In place is allowed: element i of the result depends on element i of the operands only, which the
 ** IN_STEP in front of a loop tells the compiler so that it need not test for overlap.
@@ -24,92 +26,7 @@
 #define IN_STEP _Pragma("GCC ivdep")
 #endif
 
-// One column --------------------------------------------------------------------------------------
-
-GX_INLINE void fill_column(gx_dtype dtype, int64_t m, gx_scalar alpha, void *c)
-{
-    bool d = has_doubles(dtype);
-    for (int64_t i = 0; i < m; i++) {
-        if (has_pairs(dtype)) {
-            put(d, c, 2 * i, alpha.re);
-            put(d, c, 2 * i + 1, alpha.im);
-        } else {
-            put(d, c, i, alpha.re);
-        }
-    }
-}
-
-GX_INLINE void conj_column(gx_dtype dtype, int64_t m, const void *a, void *c)
-{
-    bool d = has_doubles(dtype);
-    IN_STEP
-    for (int64_t i = 0; i < m; i++) {
-        put(d, c, 2 * i, get(d, a, 2 * i));
-        put(d, c, 2 * i + 1, -get(d, a, 2 * i + 1));
-    }
-}
-
-/* Real scalars act on each part alone. */
-GX_INLINE void scale_parts(bool d, int64_t parts, double alpha, const void *a, void *c)
-{
-    IN_STEP
-    for (int64_t i = 0; i < parts; i++) {
-        put(d, c, i, alpha * get(d, a, i));
-    }
-}
-
-GX_INLINE void add_parts(bool d, int64_t parts, double alpha, const void *a, double beta,
-                         const void *b, void *c)
-{
-    IN_STEP
-    for (int64_t i = 0; i < parts; i++) {
-        put(d, c, i, alpha * get(d, a, i) + beta * get(d, b, i));
-    }
-}
-
-GX_INLINE void scale_column(gx_dtype dtype, int64_t m, gx_scalar alpha, const void *a, void *c)
-{
-    bool d = has_doubles(dtype);
-    if (!has_pairs(dtype) || alpha.im == 0) {
-        scale_parts(d, has_pairs(dtype) ? 2 * m : m, alpha.re, a, c);
-        return;
-    }
-    IN_STEP
-    for (int64_t i = 0; i < m; i++) {
-        put_pair(d, c, i, times(alpha, get_pair(d, a, i)));
-    }
-}
-
-GX_INLINE void add_column(gx_dtype dtype, int64_t m, gx_scalar alpha, const void *a, gx_scalar beta,
-                          const void *b, void *c)
-{
-    bool d = has_doubles(dtype);
-    if (!has_pairs(dtype) || (alpha.im == 0 && beta.im == 0)) {
-        add_parts(d, has_pairs(dtype) ? 2 * m : m, alpha.re, a, beta.re, b, c);
-        return;
-    }
-    IN_STEP
-    for (int64_t i = 0; i < m; i++) {
-        gx_scalar x = scaled(alpha, get_pair(d, a, i)), y = scaled(beta, get_pair(d, b, i));
-        put_pair(d, c, i, (gx_scalar){x.re + y.re, x.im + y.im});
-    }
-}
-
-GX_INLINE void mul_column(gx_dtype dtype, int64_t m, const void *a, const void *b, void *c)
-{
-    bool d = has_doubles(dtype);
-    if (has_pairs(dtype)) {
-        IN_STEP
-        for (int64_t i = 0; i < m; i++) {
-            put_pair(d, c, i, times(get_pair(d, a, i), get_pair(d, b, i)));
-        }
-    } else {
-        IN_STEP
-        for (int64_t i = 0; i < m; i++) {
-            put(d, c, i, get(d, a, i) * get(d, b, i));
-        }
-    }
-}
+// Functions ---------------------------------------------------------------------------------------
 
 /* x / y by C's division, which scales and knows Inf and 0 (Annex G). */
 static gx_scalar divide_with_care(gx_scalar x, gx_scalar y)
@@ -133,72 +50,109 @@ GX_INLINE gx_scalar divide(gx_scalar x, gx_scalar y)
     return (gx_scalar){z.re / yy, z.im / yy};
 }
 
-GX_INLINE void div_column(gx_dtype dtype, int64_t m, const void *a, const void *b, void *c)
+/* f of real numbers. */
+GX_INLINE double of_real(gx_map_kind kind, double alpha, double beta, double a, double b)
+{
+    switch (kind) {
+    case GX_MAP_ADD:
+        return alpha * a + beta * b;
+    case GX_MAP_MUL:
+        return a * b;
+    case GX_MAP_DIV:
+        return a / b;
+    case GX_MAP_SCALE:
+        return alpha * a;
+    case GX_MAP_CONJ:
+        return a;
+    case GX_MAP_ABS:
+        return fabs(a);
+    case GX_MAP_KIND_COUNT:
+        break;
+    }
+    return NAN;
+}
+
+/* f of complex numbers. */
+GX_INLINE gx_scalar of_pair(gx_map_kind kind, gx_scalar alpha, gx_scalar beta, gx_scalar a,
+                            gx_scalar b)
+{
+    switch (kind) {
+    case GX_MAP_ADD: {
+        gx_scalar x = scaled(alpha, a), y = scaled(beta, b);
+        return (gx_scalar){x.re + y.re, x.im + y.im};
+    }
+    case GX_MAP_MUL:
+        return times(a, b);
+    case GX_MAP_DIV:
+        return divide(a, b);
+    case GX_MAP_SCALE:
+        return times(alpha, a);
+    case GX_MAP_CONJ:
+        return (gx_scalar){a.re, -a.im};
+    case GX_MAP_ABS:
+        return (gx_scalar){magnitude(a), 0};
+    case GX_MAP_KIND_COUNT:
+        break;
+    }
+    return (gx_scalar){NAN, NAN};
+}
+
+/* Real scalars act on each part alone. */
+GX_INLINE bool is_by_parts(gx_map_kind kind, const gx_args *p)
+{
+    return p->alpha.im == 0 &&
+           (kind == GX_MAP_SCALE || (kind == GX_MAP_ADD && p->beta.im == 0));
+}
+
+// One column --------------------------------------------------------------------------------------
+
+/* What a walk does beside the functions. */
+enum { FILL = GX_MAP_KIND_COUNT, COPY };
+
+GX_INLINE void fill_column(gx_dtype dtype, int64_t m, gx_scalar alpha, void *c)
 {
     bool d = has_doubles(dtype);
-    if (has_pairs(dtype)) {
-        for (int64_t i = 0; i < m; i++) {
-            put_pair(d, c, i, divide(get_pair(d, a, i), get_pair(d, b, i)));
-        }
-    } else {
-        IN_STEP
-        for (int64_t i = 0; i < m; i++) {
-            put(d, c, i, get(d, a, i) / get(d, b, i));
+    for (int64_t i = 0; i < m; i++) {
+        if (has_pairs(dtype)) {
+            put_pair(d, c, i, alpha);
+        } else {
+            put(d, c, i, alpha.re);
         }
     }
 }
 
-GX_INLINE void abs_column(gx_dtype dtype, int64_t m, const void *a, void *c)
+GX_INLINE void map_column(int what, int operands, gx_dtype dtype, const gx_args *p, int64_t m,
+                          const void *a, const void *b, void *c)
 {
     bool d = has_doubles(dtype);
-    if (has_pairs(dtype)) {
-        for (int64_t i = 0; i < m; i++) {
-            put_pair(d, c, i, (gx_scalar){magnitude(get_pair(d, a, i)), 0});
+    gx_map_kind kind = (gx_map_kind)what;
+    if (what == FILL) {
+        fill_column(dtype, m, p->alpha, c);
+    } else if (what == COPY || (kind == GX_MAP_CONJ && !has_pairs(dtype))) {
+        if (a != c) {
+            memmove(c, a, (size_t)m * bytes_of(dtype));
+        }
+    } else if (!has_pairs(dtype) || is_by_parts(kind, p)) {
+        int64_t parts = has_pairs(dtype) ? 2 * m : m;
+        double alpha = p->alpha.re, beta = p->beta.re;
+        IN_STEP
+        for (int64_t i = 0; i < parts; i++) {
+            put(d, c, i, of_real(kind, alpha, beta, get(d, a, i), operands > 1 ? get(d, b, i) : 0));
         }
     } else {
+        gx_scalar alpha = p->alpha, beta = p->beta, none = {0, 0};
         IN_STEP
         for (int64_t i = 0; i < m; i++) {
-            put(d, c, i, fabs(get(d, a, i)));
+            gx_scalar y = operands > 1 ? get_pair(d, b, i) : none;
+            put_pair(d, c, i, of_pair(kind, alpha, beta, get_pair(d, a, i), y));
         }
     }
 }
 
 // Whole blocks ------------------------------------------------------------------------------------
 
-GX_INLINE void map_column(gx_kernel_id kernel, gx_dtype dtype, const gx_args *p, int64_t m,
-                          const void *a, const void *b, void *c)
-{
-    switch (kernel) {
-    case GX_FILL:
-        fill_column(dtype, m, p->alpha, c);
-        break;
-    case GX_CONJ:
-        conj_column(dtype, m, a, c);
-        break;
-    case GX_ADD:
-        add_column(dtype, m, p->alpha, a, p->beta, b, c);
-        break;
-    case GX_MUL:
-        mul_column(dtype, m, a, b, c);
-        break;
-    case GX_DIV:
-        div_column(dtype, m, a, b, c);
-        break;
-    case GX_SCALE:
-        scale_column(dtype, m, p->alpha, a, c);
-        break;
-    case GX_ABS:
-        abs_column(dtype, m, a, c);
-        break;
-    default: // GX_COPY; in place there is nothing to do
-        if (a != c) {
-            memmove(c, a, (size_t)m * bytes_of(dtype));
-        }
-    }
-}
-
-/* operands: how many of a, b the kernel reads. */
-GX_INLINE gx_code map(gx_kernel_id kernel, int operands, gx_dtype dtype, const gx_args *p)
+/* operands: how many of a, b are read. */
+GX_INLINE gx_code walk(int what, int operands, gx_dtype dtype, const gx_args *p)
 {
     int64_t m = p->m, n = p->n;
     if (m <= 0 || n <= 0) {
@@ -212,7 +166,7 @@ GX_INLINE gx_code map(gx_kernel_id kernel, int operands, gx_dtype dtype, const g
     const char *a = p->a, *b = p->b;
     char *c = p->c;
     for (int64_t j = 0; j < n; j++) {
-        map_column(kernel, dtype, p, m, a, b, c);
+        map_column(what, operands, dtype, p, m, a, b, c);
         c += (size_t)p->ldc * bytes;
         if (operands > 0) {
             a += (size_t)p->lda * bytes;
@@ -224,26 +178,31 @@ GX_INLINE gx_code map(gx_kernel_id kernel, int operands, gx_dtype dtype, const g
     return GX_OK;
 }
 
-#define MAP_SLOTS(name, kernel, operands)                                                          \
-    GX_INLINE gx_code map_##name(gx_dtype dtype, const gx_args *p, gx_err *err)                    \
-    {                                                                                              \
-        (void)err;                                                                                 \
-        return map(kernel, operands, dtype, p);                                                    \
-    }                                                                                              \
-    GX_SIMD_SLOTS_DEFINE(gx_cpu_##name, map_##name)
-
-MAP_SLOTS(fill, GX_FILL, 0)
-MAP_SLOTS(copy, GX_COPY, 1)
-MAP_SLOTS(add, GX_ADD, 2)
-MAP_SLOTS(mul, GX_MUL, 2)
-MAP_SLOTS(div, GX_DIV, 2)
-MAP_SLOTS(scale, GX_SCALE, 1)
-MAP_SLOTS(abs, GX_ABS, 1)
-
-/* A real matrix is its own conjugate. */
-GX_INLINE gx_code conjugate(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code fill(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
-    return map(has_pairs(dtype) ? GX_CONJ : GX_COPY, 1, dtype, p);
+    return walk(FILL, 0, dtype, p);
 }
-GX_SIMD_SLOTS_DEFINE(gx_cpu_conj, conjugate)
+GX_SIMD_SLOTS_DEFINE(gx_cpu_fill, fill)
+
+GX_INLINE gx_code copy(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    (void)err;
+    return walk(COPY, 1, dtype, p);
+}
+GX_SIMD_SLOTS_DEFINE(gx_cpu_copy, copy)
+
+GX_INLINE gx_code map(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+#define CASE(KIND, name, operands, ...)                                                            \
+    case GX_MAP_##KIND:                                                                            \
+        return walk(GX_MAP_##KIND, operands, dtype, p);
+    switch (p->map) {
+        GX_MAPS(CASE)
+    case GX_MAP_KIND_COUNT:
+        break;
+    }
+#undef CASE
+    return gx_fail(err, GX_UNSUPPORTED, "no elementwise function %d", (int)p->map);
+}
+GX_SIMD_SLOTS_DEFINE(gx_cpu_map, map)

@@ -245,12 +245,7 @@ static inline void *gx_cuda_aligned(void *work)
 GX_SLOTS_DECLARE(gx_cuda_fill);
 GX_SLOTS_DECLARE(gx_cuda_copying);
 GX_SLOTS_DECLARE(gx_cuda_transposing);
-GX_SLOTS_DECLARE(gx_cuda_conj);
-GX_SLOTS_DECLARE(gx_cuda_add);
-GX_SLOTS_DECLARE(gx_cuda_mul);
-GX_SLOTS_DECLARE(gx_cuda_div);
-GX_SLOTS_DECLARE(gx_cuda_scale);
-GX_SLOTS_DECLARE(gx_cuda_abs);
+GX_SLOTS_DECLARE(gx_cuda_mapping);
 GX_SLOTS_DECLARE(gx_cuda_symmetrize);
 GX_SLOTS_DECLARE(gx_cuda_reduce);
 GX_SLOTS_DECLARE(gx_cuda_triangular);

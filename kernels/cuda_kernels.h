@@ -7,8 +7,8 @@
 ** the whole of what the struct says.  Names end in a dtype (_f64 _f32 _c128 _c64), but for those
 ** marked *.
 **
-**   gx_map          c = kernel(a, b), m x n: FILL COPY CONJ ADD MUL DIV SCALE ABS of
-**                   core/base/backend.h, with alpha and beta; c may be a or b
+**   gx_map          m x n by element, `kernel` FILL, COPY or MAP of core/base/backend.h, with alpha
+**                   and beta; MAP by `kind`, a gx_map_kind; c may be a or b
 **   gx_transpose    c = op(a), m x n, op by trans
 **   gx_symmetrize   triangle uplo of c, n x n, onto the other; conjugated for trans CONJ_TRANS
 **   gx_region       c = beta c on `part` of the m x n block; beta = 0 writes zeros without reading
@@ -51,12 +51,12 @@ typedef enum gx_cuda_part {
 } gx_cuda_part;
 
 typedef struct gx_cuda_call {
-    int32_t kernel; /* map: gx_kernel_id                     */
+    int32_t kernel; /* map: GX_FILL, GX_COPY, GX_MAP         */
     int32_t trans;  /* gx_trans                              */
     int32_t uplo;   /* gx_uplo                               */
     int32_t diag;   /* gx_diag                               */
     int32_t part;   /* gx_cuda_part                          */
-    int32_t kind;   /* gx_reduce_kind; definite, rescale     */
+    int32_t kind;   /* gx_map_kind, gx_reduce_kind; definite, rescale */
     int32_t from;   /* convert: gx_dtype of a                */
     int32_t to;     /* convert: gx_dtype of c                */
     int64_t m, n;

@@ -52,10 +52,11 @@ gx_code gx_cuda_over_block(gx_dev *dev, gx_queue *queue, gx_cuda_function functi
 // Elementwise -------------------------------------------------------------------------------------
 
 /* operands: how many of a, b the kernel reads. */
-static gx_code map(gx_dev *dev, gx_queue *queue, gx_kernel_id kernel, int operands, gx_dtype dtype,
-                   const gx_args *p, gx_err *err)
+static gx_code walk(gx_dev *dev, gx_queue *queue, gx_kernel_id kernel, int operands,
+                    gx_dtype dtype, const gx_args *p, gx_err *err)
 {
     gx_cuda_call call = {.kernel = kernel,
+                         .kind = (int32_t)p->map,
                          .m = p->m,
                          .n = p->n,
                          .alpha = {p->alpha.re, p->alpha.im},
@@ -75,22 +76,23 @@ static gx_code map(gx_dev *dev, gx_queue *queue, gx_kernel_id kernel, int operan
     return gx_cuda_over_block(dev, queue, GX_CUDA_MAP, dtype, &call, err);
 }
 
-#define MAP_SLOTS(slot, name, kernel, operands)                                                    \
-    static gx_code name(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p,            \
-                        gx_err *err)                                                               \
-    {                                                                                              \
-        return map(dev, queue, kernel, operands, dtype, p, err);                                   \
-    }                                                                                              \
-    GX_CUDA_SLOTS_DEFINE(slot, name)
+static gx_code fill(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    return walk(dev, queue, GX_FILL, 0, dtype, p, err);
+}
+GX_CUDA_SLOTS_DEFINE(gx_cuda_fill, fill)
 
-MAP_SLOTS(gx_cuda_fill, map_fill, GX_FILL, 0)
-MAP_SLOTS(gx_cuda_copying, map_copy, GX_COPY, 1)
-MAP_SLOTS(gx_cuda_conj, map_conj, GX_CONJ, 1)
-MAP_SLOTS(gx_cuda_add, map_add, GX_ADD, 2)
-MAP_SLOTS(gx_cuda_mul, map_mul, GX_MUL, 2)
-MAP_SLOTS(gx_cuda_div, map_div, GX_DIV, 2)
-MAP_SLOTS(gx_cuda_scale, map_scale, GX_SCALE, 1)
-MAP_SLOTS(gx_cuda_abs, map_abs, GX_ABS, 1)
+static gx_code copy(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    return walk(dev, queue, GX_COPY, 1, dtype, p, err);
+}
+GX_CUDA_SLOTS_DEFINE(gx_cuda_copying, copy)
+
+static gx_code map(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    return walk(dev, queue, GX_MAP, gx_map_row(p->map)->operands, dtype, p, err);
+}
+GX_CUDA_SLOTS_DEFINE(gx_cuda_mapping, map)
 
 // Transposes and triangles ------------------------------------------------------------------------
 
@@ -112,7 +114,7 @@ gx_code gx_cuda_copy(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_trans tran
 {
     if (trans == GX_NO_TRANS) {
         gx_args args = {.m = m, .n = n, .a = a, .lda = lda, .c = c, .ldc = ldc};
-        return map(dev, queue, GX_COPY, 1, dtype, &args, err);
+        return walk(dev, queue, GX_COPY, 1, dtype, &args, err);
     }
     gx_cuda_call call = {
         .trans = (int32_t)trans, .m = m, .n = n, .a = a, .lda = lda, .c = c, .ldc = ldc};

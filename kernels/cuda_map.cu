@@ -70,37 +70,37 @@ template <class T> __device__ inline number divided(number x, number y)
 
 // Elementwise -------------------------------------------------------------------------------------
 
-template <class T, int KERNEL>
+/* What a walk does beside the functions of GX_MAP. */
+enum { FILL = GX_MAP_KIND_COUNT, COPY };
+
+template <class T, int WHAT>
 __device__ inline number element(const gx_cuda_call &p, number a, number b)
 {
     number alpha = {p.alpha[0], p.alpha[1]}, beta = {p.beta[0], p.beta[1]};
-    switch (KERNEL) {
-    case GX_FILL:
+    switch (WHAT) {
+    case FILL:
         return alpha;
-    case GX_CONJ:
-        return {a.re, -a.im};
-    case GX_ADD: {
+    case GX_MAP_ADD: {
         number x = scaled<T>(alpha, a), y = scaled<T>(beta, b);
         return {x.re + y.re, x.im + y.im};
     }
-    case GX_MUL:
+    case GX_MAP_MUL:
         return facts<T>::is_complex ? times(a, b) : number{a.re * b.re, 0};
-    case GX_DIV:
+    case GX_MAP_DIV:
         return divided<T>(a, b);
-    case GX_SCALE:
+    case GX_MAP_SCALE:
         return scaled<T>(alpha, a);
-    case GX_ABS:
+    case GX_MAP_CONJ:
+        return {a.re, -a.im};
+    case GX_MAP_ABS:
         return {magnitude<T>(a), 0};
     default:
         return a;
     }
 }
 
-template <class T, int KERNEL> __device__ inline void walk(const gx_cuda_call &p)
+template <class T, int WHAT, int OPERANDS> __device__ inline void walk(const gx_cuda_call &p)
 {
-    constexpr int operands = KERNEL == GX_FILL                                          ? 0
-                             : KERNEL == GX_ADD || KERNEL == GX_MUL || KERNEL == GX_DIV ? 2
-                                                                                        : 1;
     int64_t down = (int64_t)gridDim.x * blockDim.x;
     int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     for (int64_t j = (int64_t)blockIdx.y * blockDim.y + threadIdx.y; j < p.n;
@@ -112,14 +112,14 @@ template <class T, int KERNEL> __device__ inline void walk(const gx_cuda_call &p
 #pragma unroll
             for (int s = 0; s < STEPS; s++) {
                 int64_t i = i0 + s * down;
-                x[s] = operands > 0 && i < p.m ? get(a, i) : number{0, 0};
-                y[s] = operands > 1 && i < p.m ? get(b, i) : number{0, 0};
+                x[s] = OPERANDS > 0 && i < p.m ? get(a, i) : number{0, 0};
+                y[s] = OPERANDS > 1 && i < p.m ? get(b, i) : number{0, 0};
             }
 #pragma unroll
             for (int s = 0; s < STEPS; s++) {
                 int64_t i = i0 + s * down;
                 if (i < p.m) {
-                    put(c, i, element<T, KERNEL>(p, x[s], y[s]));
+                    put(c, i, element<T, WHAT>(p, x[s], y[s]));
                 }
             }
         }
@@ -128,23 +128,15 @@ template <class T, int KERNEL> __device__ inline void walk(const gx_cuda_call &p
 
 template <class T> __device__ inline void map(const gx_cuda_call &p)
 {
-    switch (p.kernel) {
-    case GX_FILL:
-        return walk<T, GX_FILL>(p);
-    case GX_CONJ:
-        return walk<T, GX_CONJ>(p);
-    case GX_ADD:
-        return walk<T, GX_ADD>(p);
-    case GX_MUL:
-        return walk<T, GX_MUL>(p);
-    case GX_DIV:
-        return walk<T, GX_DIV>(p);
-    case GX_SCALE:
-        return walk<T, GX_SCALE>(p);
-    case GX_ABS:
-        return walk<T, GX_ABS>(p);
-    default:
-        return walk<T, GX_COPY>(p);
+    if (p.kernel != GX_MAP) {
+        return p.kernel == GX_FILL ? walk<T, FILL, 0>(p) : walk<T, COPY, 1>(p);
+    }
+    switch (p.kind) {
+#define CASE(KIND, name, operands, ...)                                                            \
+    case GX_MAP_##KIND:                                                                            \
+        return walk<T, GX_MAP_##KIND, operands>(p);
+        GX_MAPS(CASE)
+#undef CASE
     }
 }
 GX_CUDA_KERNELS(gx_map, map)

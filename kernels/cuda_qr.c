@@ -134,8 +134,9 @@ static gx_code subtract_top(const place *at, const reflectors *r, const target *
                        : times(at, GX_NO_TRANS, GX_CONJ_TRANS, x->lines, r->k, r->k, -1, w,
                                x->lines, top, r->k, 1, x->c, x->ldc);
     }
-    static const gx_kernel add[] = GX_SLOTS(gx_cuda_add);
-    gx_args args = {.m = is_left ? r->k : x->lines,
+    static const gx_kernel map[] = GX_SLOTS(gx_cuda_mapping);
+    gx_args args = {.map = GX_MAP_ADD,
+                    .m = is_left ? r->k : x->lines,
                     .n = is_left ? x->lines : r->k,
                     .alpha = {1, 0},
                     .beta = {-1, 0},
@@ -145,7 +146,7 @@ static gx_code subtract_top(const place *at, const reflectors *r, const target *
                     .ldb = is_left ? r->k : x->lines,
                     .c = x->c,
                     .ldc = x->ldc};
-    return add[at->dtype](at->dev, at->queue, &args, at->err);
+    return map[at->dtype](at->dev, at->queue, &args, at->err);
 }
 
 /* w = top^H c or c top; for a pentagon, whose top is the unit matrix, c itself. */

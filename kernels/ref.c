@@ -120,63 +120,76 @@ GX_SLOTS_DEFINE(static, herk, herk)
 
 // Elementwise -------------------------------------------------------------------------------------
 
-/* The new value of element (i, j) of c under an elementwise kernel. */
-GX_INLINE gx_scalar map_element(gx_kernel_id kernel, gx_dtype dtype, const gx_args *p, int64_t i,
-                                int64_t j)
+GX_INLINE gx_code fill(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
-    gx_scalar alpha = scalar_of(dtype, p->alpha), beta = scalar_of(dtype, p->beta);
-    if (kernel == GX_FILL) {
-        return alpha;
-    }
-    if (kernel == GX_TRANSPOSE) {
-        return load_op(dtype, p->transa, p->a, p->lda, i, j);
-    }
-    gx_scalar a = load(dtype, p->a, p->lda, i, j);
-    switch (kernel) {
-    case GX_CONJ:
-        return (gx_scalar){a.re, -a.im};
-    case GX_ADD:
-        return add(scale(alpha, a), scale(beta, load(dtype, p->b, p->ldb, i, j)));
-    case GX_MUL:
-        return multiply(a, load(dtype, p->b, p->ldb, i, j));
-    case GX_DIV:
-        return divide(dtype, a, load(dtype, p->b, p->ldb, i, j));
-    case GX_SCALE:
-        return scale(alpha, a);
-    case GX_ABS:
-        return (gx_scalar){magnitude(dtype, a), 0};
-    default:
-        return a;
-    }
-}
-
-GX_INLINE gx_code map(gx_kernel_id kernel, gx_dtype dtype, const gx_args *p)
-{
+    (void)err;
     for (int64_t j = 0; j < p->n; j++) {
         for (int64_t i = 0; i < p->m; i++) {
-            store(dtype, p->c, p->ldc, i, j, map_element(kernel, dtype, p, i, j));
+            store(dtype, p->c, p->ldc, i, j, p->alpha);
         }
     }
     return GX_OK;
 }
+GX_SLOTS_DEFINE(static, fill, fill)
 
-#define MAP_SLOTS(name, kernel)                                                                    \
-    GX_INLINE gx_code name(gx_dtype dtype, const gx_args *p, gx_err *err)                          \
-    {                                                                                              \
-        (void)err;                                                                                 \
-        return map(kernel, dtype, p);                                                              \
-    }                                                                                              \
-    GX_SLOTS_DEFINE(static, name, name)
+GX_INLINE gx_code transpose(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    (void)err;
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->m; i++) {
+            store(dtype, p->c, p->ldc, i, j, load_op(dtype, p->transa, p->a, p->lda, i, j));
+        }
+    }
+    return GX_OK;
+}
+GX_SLOTS_DEFINE(static, transpose, transpose)
 
-MAP_SLOTS(map_fill, GX_FILL)
-MAP_SLOTS(map_copy, GX_COPY)
-MAP_SLOTS(map_transpose, GX_TRANSPOSE)
-MAP_SLOTS(map_conj, GX_CONJ)
-MAP_SLOTS(map_add, GX_ADD)
-MAP_SLOTS(map_mul, GX_MUL)
-MAP_SLOTS(map_div, GX_DIV)
-MAP_SLOTS(map_scale, GX_SCALE)
-MAP_SLOTS(map_abs, GX_ABS)
+GX_INLINE gx_code copy(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    gx_args plain = *p;
+    plain.transa = GX_NO_TRANS;
+    return transpose(dtype, &plain, err);
+}
+GX_SLOTS_DEFINE(static, copy, copy)
+
+/* One element under the elementwise function p->map; b only where there are two operands. */
+GX_INLINE gx_scalar map_element(gx_dtype dtype, const gx_args *p, gx_scalar a, gx_scalar b)
+{
+    switch (p->map) {
+    case GX_MAP_ADD:
+        return add(scale(scalar_of(dtype, p->alpha), a), scale(scalar_of(dtype, p->beta), b));
+    case GX_MAP_MUL:
+        return multiply(a, b);
+    case GX_MAP_DIV:
+        return divide(dtype, a, b);
+    case GX_MAP_SCALE:
+        return scale(scalar_of(dtype, p->alpha), a);
+    case GX_MAP_CONJ:
+        return conjugate(a);
+    case GX_MAP_ABS:
+        return (gx_scalar){magnitude(dtype, a), 0};
+    case GX_MAP_KIND_COUNT:
+        break;
+    }
+    return (gx_scalar){NAN, NAN};
+}
+
+GX_INLINE gx_code map(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    (void)err;
+    bool is_pair = gx_map_row(p->map)->operands == 2;
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->m; i++) {
+            gx_scalar a = load(dtype, p->a, p->lda, i, j), b = {0, 0};
+            if (is_pair) {
+                b = load(dtype, p->b, p->ldb, i, j);
+            }
+            store(dtype, p->c, p->ldc, i, j, map_element(dtype, p, a, b));
+        }
+    }
+    return GX_OK;
+}
+GX_SLOTS_DEFINE(static, map, map)
 
 GX_INLINE gx_code symmetrize(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
@@ -371,15 +384,10 @@ const gx_backend gx_backend_ref = {
             [GX_GEMM] = GX_SLOTS(gemm),
             [GX_SYRK] = GX_SLOTS(syrk),
             [GX_HERK] = GX_SLOTS(herk),
-            [GX_FILL] = GX_SLOTS(map_fill),
-            [GX_COPY] = GX_SLOTS(map_copy),
-            [GX_TRANSPOSE] = GX_SLOTS(map_transpose),
-            [GX_CONJ] = GX_SLOTS(map_conj),
-            [GX_ADD] = GX_SLOTS(map_add),
-            [GX_MUL] = GX_SLOTS(map_mul),
-            [GX_DIV] = GX_SLOTS(map_div),
-            [GX_SCALE] = GX_SLOTS(map_scale),
-            [GX_ABS] = GX_SLOTS(map_abs),
+            [GX_FILL] = GX_SLOTS(fill),
+            [GX_COPY] = GX_SLOTS(copy),
+            [GX_TRANSPOSE] = GX_SLOTS(transpose),
+            [GX_MAP] = GX_SLOTS(map),
             [GX_SYMMETRIZE] = GX_SLOTS(symmetrize),
             [GX_PAIR] = GX_SLOTS(pair),
             [GX_REDUCE] = GX_SLOTS(reduce),

@@ -28,13 +28,12 @@ gx_code gx_matmul_shape(const gx_matmul_args *args, int64_t *m, int64_t *n, gx_d
 */
 gx_code gx_alg_matmul(gx_run *run, const gx_matmul_args *args, gx_sink *C);
 
-/* C = alpha A + beta B, A .* B, A ./ B elementwise (same shapes, or one of them 1 x 1). */
-typedef enum gx_map_kind { GX_MAP_ADD, GX_MAP_MUL, GX_MAP_DIV } gx_map_kind;
+/* C = f(A, B) elementwise, of the kinds in map.h; operands with a single row or column spread. */
 gx_code gx_alg_map2(gx_run *run, gx_map_kind kind, gx_scalar alpha, const gx_mat *A, gx_scalar beta,
                     const gx_mat *B, gx_sink *C);
 
-/* C = alpha A, |A|, conj(A). */
-gx_code gx_alg_map1(gx_run *run, gx_kernel_id kernel, gx_scalar alpha, const gx_mat *A, gx_sink *C);
+/* C = f(A), for a kind of one operand. */
+gx_code gx_alg_map1(gx_run *run, gx_map_kind kind, gx_scalar alpha, const gx_mat *A, gx_sink *C);
 
 /* C = op(A), op being transpose or conjugate transpose. */
 gx_code gx_alg_transpose(gx_run *run, const gx_mat *A, gx_trans trans, gx_sink *C);

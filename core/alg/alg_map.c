@@ -71,16 +71,15 @@ static gx_code map_in_place(gx_run *run, const gx_call *kernel, const gx_mat *A,
     return finish(run, prog);
 }
 
-gx_code gx_alg_map1(gx_run *run, gx_kernel_id kernel, gx_scalar alpha, const gx_mat *A, gx_sink *C)
+gx_code gx_alg_map1(gx_run *run, gx_map_kind kind, gx_scalar alpha, const gx_mat *A, gx_sink *C)
 {
-    return map_in_place(run, &(gx_call){.kernel = kernel, .alpha = alpha}, A, NULL, C);
+    gx_call call = {.kernel = GX_MAP, .map = kind, .alpha = alpha};
+    return map_in_place(run, &call, A, NULL, C);
 }
 
 gx_code gx_alg_map2(gx_run *run, gx_map_kind kind, gx_scalar alpha, const gx_mat *A, gx_scalar beta,
                     const gx_mat *B, gx_sink *C)
 {
-    static const gx_kernel_id kernels[] = {
-        [GX_MAP_ADD] = GX_ADD, [GX_MAP_MUL] = GX_MUL, [GX_MAP_DIV] = GX_DIV};
     gx_mat wide_a, wide_b;
     if (A->rows != C->rows || A->cols != C->cols) {
         gx_mat_broadcast(&wide_a, A, C->rows, C->cols);
@@ -90,8 +89,8 @@ gx_code gx_alg_map2(gx_run *run, gx_map_kind kind, gx_scalar alpha, const gx_mat
         gx_mat_broadcast(&wide_b, B, C->rows, C->cols);
         B = &wide_b;
     }
-    return map_in_place(run, &(gx_call){.kernel = kernels[kind], .alpha = alpha, .beta = beta}, A,
-                        B, C);
+    gx_call call = {.kernel = GX_MAP, .map = kind, .alpha = alpha, .beta = beta};
+    return map_in_place(run, &call, A, B, C);
 }
 
 gx_code gx_copy_to_sink(gx_run *run, const gx_mat *src, gx_sink *sink)

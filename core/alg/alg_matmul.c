@@ -195,8 +195,12 @@ static void scale_all(const product *p)
     for (int64_t j = 0; j < p->C->grid_cols; j++) {
         for (int64_t i = 0; i < p->C->grid_rows; i++) {
             gx_block c = gx_blk(p->C, i, j);
-            gx_call scale = {
-                .kernel = GX_SCALE, .alpha = p->args->beta, .a = c, .c = c, .keeps_c = true};
+            gx_call scale = {.kernel = GX_MAP,
+                             .map = GX_MAP_SCALE,
+                             .alpha = p->args->beta,
+                             .a = c,
+                             .c = c,
+                             .keeps_c = true};
             gx_call fill = {.kernel = GX_FILL, .c = c};
             gx_prog_call(p->prog, p->has_c0 ? &scale : &fill);
         }

@@ -138,7 +138,7 @@ static void correct(const refinement *s, const gx_sink *X, const gx_sink *R, gx_
     double unit = largest > 0 && isfinite(largest) ? largest : 1;
     begin(s, s->wide, &scaled);
     if (gx_ok(run)) {
-        gx_alg_map1(run, GX_SCALE, (gx_scalar){1 / unit, 0}, &r, &scaled);
+        gx_alg_map1(run, GX_MAP_SCALE, (gx_scalar){1 / unit, 0}, &r, &scaled);
     }
     source(s, &scaled, "R", &scaled_r);
     begin(s, s->factor->dtype, &D);

@@ -265,7 +265,7 @@ static void solve_diagonal(gx_factor *f, gx_trans trans, const gx_mat *B, gx_sin
     const gx_mat *d = &f->mat;
     if (trans == GX_CONJ_TRANS && gx_dtype_is_complex(f->dtype)) {
         gx_sink_begin_scratch(f->run, f->n, 1, f->dtype, 0, &scratch);
-        gx_alg_map1(f->run, GX_CONJ, ONE, &f->mat, &scratch);
+        gx_alg_map1(f->run, GX_MAP_CONJ, ONE, &f->mat, &scratch);
         if (gx_ok(f->run)) {
             gx_sink_source(&scratch, f->label, &conjugated);
             d = &conjugated;
@@ -309,10 +309,10 @@ static void exchange(gx_factor *f, bool is_backward, void *x, int64_t cols)
 
 static void conjugate(gx_factor *f, void *x, int64_t cols)
 {
-    gx_run_call(
-        f->run, GX_CONJ, f->dtype,
-        &(gx_args){
-            .m = f->n, .n = cols, .a = x, .lda = gx_max(1, f->n), .c = x, .ldc = gx_max(1, f->n)});
+    int64_t ld = gx_max(1, f->n);
+    gx_args args = {.m = f->n, .n = cols, .a = x, .lda = ld, .c = x, .ldc = ld};
+    args.map = GX_MAP_CONJ;
+    gx_run_call(f->run, GX_MAP, f->dtype, &args);
 }
 
 /* A = L L^H is Hermitian: A^T is its conjugate, and so conj(X) solves with conj(B). */

@@ -116,7 +116,7 @@ static void solve_conjugated(gx_factor *f, const gx_mat *B, gx_sink *X)
     size_t keep = gx_mem_available(run->ctx->mem) / 2;
     gx_sink_begin_scratch(run, f->n, B->cols, f->dtype, keep, &b);
     if (gx_ok(run)) {
-        gx_alg_map1(run, GX_CONJ, ONE, B, &b);
+        gx_alg_map1(run, GX_MAP_CONJ, ONE, B, &b);
         gx_sink_source(&b, B->label, &source);
     }
     gx_sink_begin_scratch(run, f->n, B->cols, f->dtype, keep / 2, &x);
@@ -125,7 +125,7 @@ static void solve_conjugated(gx_factor *f, const gx_mat *B, gx_sink *X)
     }
     if (gx_ok(run)) {
         gx_sink_source(&x, "X", &source);
-        gx_alg_map1(run, GX_CONJ, ONE, &source, X);
+        gx_alg_map1(run, GX_MAP_CONJ, ONE, &source, X);
     }
     gx_sink_drop(&x);
     gx_sink_drop(&b);

@@ -70,10 +70,14 @@ static void add_triangle(const multiplication *p, int64_t i)
                                      .a = gx_blk(p->M, i, i),
                                      .c = t,
                                      .keeps_c = true});
-    gx_prog_call(
-        p->prog,
-        &(gx_call){
-            .kernel = GX_ADD, .alpha = ONE, .beta = ONE, .a = y, .b = t, .c = y, .keeps_c = true});
+    gx_prog_call(p->prog, &(gx_call){.kernel = GX_MAP,
+                                     .map = GX_MAP_ADD,
+                                     .alpha = ONE,
+                                     .beta = ONE,
+                                     .a = y,
+                                     .b = t,
+                                     .c = y,
+                                     .keeps_c = true});
 }
 
 /*

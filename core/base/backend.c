@@ -1,11 +1,13 @@
 /*
-** Facts about kernels that hold for every backend: names, flop counts, widths of reductions.
+** Facts about kernels that hold for every backend: names, flop counts, widths of reductions, the
+** rows of the elementwise functions.
 **
 ** Flops are counted as LAPACK counts them: a real multiply or add is 1, a complex multiply 6, a
-** complex add
-** 2.  Kernels that only move elements count 0.  Pure functions of their arguments.
+** complex add 2.  Kernels that only move elements count 0.  Pure functions of their arguments.
 */
 #include "backend.h"
+
+#include <assert.h>
 
 static const char *const kernel_names[GX_KERNEL_COUNT] = {
     [GX_GEMM] = "gemm",
@@ -14,12 +16,7 @@ static const char *const kernel_names[GX_KERNEL_COUNT] = {
     [GX_FILL] = "fill",
     [GX_COPY] = "copy",
     [GX_TRANSPOSE] = "transpose",
-    [GX_CONJ] = "conj",
-    [GX_ADD] = "add",
-    [GX_MUL] = "mul",
-    [GX_DIV] = "div",
-    [GX_SCALE] = "scale",
-    [GX_ABS] = "abs",
+    [GX_MAP] = "map",
     [GX_SYMMETRIZE] = "symmetrize",
     [GX_PAIR] = "pair",
     [GX_REDUCE] = "reduce",
@@ -47,6 +44,16 @@ static const char *const kernel_names[GX_KERNEL_COUNT] = {
 const char *gx_kernel_name(gx_kernel_id kernel)
 {
     return (unsigned)kernel < GX_KERNEL_COUNT ? kernel_names[kernel] : "?";
+}
+
+const gx_map_facts *gx_map_row(gx_map_kind kind)
+{
+#define ROW(KIND, name, operands, numbers, keeps, flops, complex_flops, ulps, bits)                \
+    [GX_MAP_##KIND] = {#name, operands, numbers, keeps, flops, complex_flops, ulps, bits},
+    static const gx_map_facts rows[GX_MAP_KIND_COUNT] = {GX_MAPS(ROW)};
+#undef ROW
+    assert((unsigned)kind < GX_MAP_KIND_COUNT);
+    return &rows[kind];
 }
 
 int64_t gx_reduce_width(gx_reduce_kind kind, int64_t m, int64_t n)
@@ -131,15 +138,10 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
     case GX_SYRK:
     case GX_HERK:
         return (add + mul) * n * (n + 1) / 2 * k;
-    case GX_ADD:
-        return (2 * mul + add) * m * n;
-    case GX_MUL:
-    case GX_SCALE:
-        return mul * m * n;
-    case GX_DIV:
-        return (is_complex ? 2 * mul : 1) * m * n; // a * conj(b), |b|^2 and two divisions: about 12
-    case GX_ABS:
-        return (is_complex ? 4 : 1) * m * n; // two squares, a sum, a root
+    case GX_MAP: {
+        const gx_map_facts *row = gx_map_row(args->map);
+        return (is_complex ? row->complex_flops : row->flops) * m * n;
+    }
     case GX_REDUCE:
         return (args->reduce_kind == GX_REDUCE_SUMSQ ? 2 : 1) * add * m * n;
     case GX_TRSM:
@@ -161,7 +163,6 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
     case GX_FILL:
     case GX_COPY:
     case GX_TRANSPOSE:
-    case GX_CONJ:
     case GX_SYMMETRIZE:
     case GX_TRIANGLE:
     case GX_LASWP:

@@ -14,9 +14,10 @@
 #define GX_BACKEND_H
 
 #include "err.h"
+#include "map.h"
 #include "types.h"
 
-#define GX_BACKEND_ABI 4
+#define GX_BACKEND_ABI 5
 
 struct gx_random; /* random.h */
 
@@ -51,12 +52,8 @@ typedef enum gx_kernel_id {
     GX_FILL,      /* c = alpha                                                                    */
     GX_COPY,      /* c = a                                  in place allowed                      */
     GX_TRANSPOSE, /* c = op(a)                              a is n x m for TRANS, CONJ_TRANS      */
-    GX_CONJ,      /* c = conj(a)                            in place allowed                      */
-    GX_ADD,       /* c = alpha a + beta b                   in place allowed (c = a or c = b)     */
-    GX_MUL,       /* c = a .* b                             in place allowed                      */
-    GX_DIV,       /* c = a ./ b                             in place allowed; x/0 as IEEE says    */
-    GX_SCALE,     /* c = alpha a                            in place allowed                      */
-    GX_ABS,       /* c = |a|                                c of a's dtype, imaginary part 0      */
+    GX_MAP,       /* c = map(a) or map(a, b), by element    in place allowed (c = a or c = b);
+                     the kinds of map, and what each computes: map.h                              */
     GX_SYMMETRIZE, /* copy triangle uplo of c onto the other one; n x n; conjugated for transa
                      CONJ_TRANS                                                                   */
     GX_PAIR,   /* c += a b and c2 += a^H b2       a m x n, read once; b, c2 n x k; b2, c m x k;
@@ -176,6 +173,7 @@ typedef struct gx_args {
     gx_dtype from;                  /* CONVERT: of a                                     */
     const struct gx_random *random; /* RANDOM: see random.h                              */
     int64_t first_row, first_col;   /* RANDOM: where c begins                            */
+    gx_map_kind map;                /* MAP: which function                               */
     gx_reduce_kind reduce_kind;
     double *reduce; /* OUT of GX_REDUCE, host memory, overwritten                      */
     void *work;     /* workspace() bytes, aligned to 64; kernels never allocate        */

@@ -123,11 +123,11 @@ static bool same_kind(const gx_call_kind *kind, const gx_call *call)
 {
     return kind->kernel == call->kernel && kind->transa == call->transa &&
            kind->transb == call->transb && kind->side == call->side && kind->uplo == call->uplo &&
-           kind->diag == call->diag && kind->alpha.re == call->alpha.re &&
-           kind->alpha.im == call->alpha.im && kind->beta.re == call->beta.re &&
-           kind->beta.im == call->beta.im && kind->keeps_c == call->keeps_c &&
-           kind->is_backward == call->is_backward && kind->is_pentagon == call->is_pentagon &&
-           kind->has_c2 == (call->c2.m != NULL);
+           kind->diag == call->diag && kind->map == call->map &&
+           kind->alpha.re == call->alpha.re && kind->alpha.im == call->alpha.im &&
+           kind->beta.re == call->beta.re && kind->beta.im == call->beta.im &&
+           kind->keeps_c == call->keeps_c && kind->is_backward == call->is_backward &&
+           kind->is_pentagon == call->is_pentagon && kind->has_c2 == (call->c2.m != NULL);
 }
 
 static int16_t find_kind(gx_prog *prog, const gx_call *call)
@@ -144,6 +144,7 @@ static int16_t find_kind(gx_prog *prog, const gx_call *call)
                                              .side = call->side,
                                              .uplo = call->uplo,
                                              .diag = call->diag,
+                                             .map = call->map,
                                              .alpha = call->alpha,
                                              .beta = call->beta,
                                              .keeps_c = call->keeps_c,
@@ -336,6 +337,7 @@ void gx_step_args(const gx_prog *prog, const gx_step *st, char *base, void *cons
                       .side = kind->side,
                       .uplo = kind->uplo,
                       .diag = kind->diag,
+                      .map = kind->map,
                       .is_backward = kind->is_backward,
                       .is_pentagon = kind->is_pentagon,
                       .m = c.m,

@@ -84,6 +84,7 @@ typedef struct gx_call {
     int64_t row_offset;              /* LASWP                                                  */
     int64_t reflectors;              /* ORGQR: k; 0 = as said above                            */
     int64_t info_base;               /* POTRF, GETRF: added to a kernel's info                 */
+    gx_map_kind map;                 /* MAP                                                    */
     gx_reduce_kind reduce_kind;      /* REDUCE, whose c is its a                               */
     double *reduce;                  /* REDUCE: OUT, host memory                               */
 } gx_call;

@@ -394,7 +394,8 @@ static gx_code add_partials(const job *w, gx_err *err)
         int64_t i1 = w->is_triangle && p->uplo == GX_UPPER ? col + 1 : w->m;
         void *c = at(w, p->c, p->ldc, i0, col);
         GX_TRY(w->add(w->dev, NULL,
-                      &(gx_args){.m = i1 - i0,
+                      &(gx_args){.map = GX_MAP_ADD,
+                                 .m = i1 - i0,
                                  .n = w->is_triangle ? 1 : w->n,
                                  .alpha = {1, 0},
                                  .a = c,
@@ -499,7 +500,7 @@ gx_code gx_job_call(const gx_job *x, gx_kernel_id kernel, const gx_args *args, g
              .dtype = x->dtype,
              .args = args,
              .off = x->backend->kernel[off][x->dtype],
-             .add = x->backend->kernel[GX_ADD][x->dtype],
+             .add = x->backend->kernel[GX_MAP][x->dtype],
              .dev = x->dev,
              .m = is_triangle ? args->n : args->m,
              .n = args->n,

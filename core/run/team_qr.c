@@ -135,7 +135,8 @@ static gx_code apply_chunk(const gx_job *job, const reflectors *r, gx_trans tran
                               is_left ? GX_NO_TRANS : GX_CONJ_TRANS, ONE, m, n, r->v1, r->ldv, w,
                               ldw, err));
     }
-    gx_args add = {.m = m,
+    gx_args add = {.map = GX_MAP_ADD,
+                   .m = m,
                    .n = n,
                    .alpha = ONE,
                    .a = c->top,
@@ -145,7 +146,7 @@ static gx_code apply_chunk(const gx_job *job, const reflectors *r, gx_trans tran
                    .ldb = ldw,
                    .c = c->top,
                    .ldc = c->ld_top};
-    return gx_job_call(job, GX_ADD, &add, err);
+    return gx_job_call(job, GX_MAP, &add, err);
 }
 
 /* c = op(Q) c or c op(Q). */
@@ -445,7 +446,8 @@ static gx_code generate(const gx_job *job, const reflectors *r, void *c, void *t
     GX_TRY(times_triangle(job, GX_LEFT, GX_LOWER, GX_UNIT, GX_NO_TRANS, MINUS_ONE, k, k, x, k, c,
                           ld, err));
     GX_TRY(make_unit(job, k, k, x, k, err));
-    gx_args add = {.m = k,
+    gx_args add = {.map = GX_MAP_ADD,
+                   .m = k,
                    .n = k,
                    .alpha = ONE,
                    .a = c,
@@ -455,7 +457,7 @@ static gx_code generate(const gx_job *job, const reflectors *r, void *c, void *t
                    .ldb = k,
                    .c = c,
                    .ldc = ld};
-    return gx_job_call(job, GX_ADD, &add, err);
+    return gx_job_call(job, GX_MAP, &add, err);
 }
 
 /* One block of ORGQR, columns j .. j+k-1; those behind are done.  t, x: BLOCK^2 elements each. */

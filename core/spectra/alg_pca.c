@@ -486,8 +486,9 @@ static void gram_of_triangle(columns *c, void *t, bool is_correlation, gx_sink *
             run, GX_SYMMETRIZE, c->dtype,
             &(gx_args){.uplo = GX_LOWER, .transa = trans, .m = n, .n = n, .c = gram, .ldc = n});
         if (is_complex) { // the mean of x_i conj(x_j), as statistics define it, not conj(x_i) x_j
-            gx_dense_call(run, GX_CONJ, c->dtype,
-                          &(gx_args){.m = n, .n = n, .a = gram, .lda = n, .c = gram, .ldc = n});
+            gx_args args = {.m = n, .n = n, .a = gram, .lda = n, .c = gram, .ldc = n};
+            args.map = GX_MAP_CONJ;
+            gx_dense_call(run, GX_MAP, c->dtype, &args);
         }
         if (is_correlation) {
             clip(c->dtype, gram, n);

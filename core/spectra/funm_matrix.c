@@ -70,7 +70,8 @@ void gx_funm_add(const gx_funm_work *w, double alpha, const void *a, double beta
     args.a = a;
     args.b = b;
     args.c = c;
-    gx_dense_call(w->run, beta == 0 ? GX_SCALE : GX_ADD, w->dtype, &args);
+    args.map = beta == 0 ? GX_MAP_SCALE : GX_MAP_ADD;
+    gx_dense_call(w->run, GX_MAP, w->dtype, &args);
 }
 
 double gx_funm_norm1(const gx_funm_work *w, const void *x)

@@ -130,7 +130,8 @@ static void read_square(const shifting *w, const gx_mat *mat, int64_t i, int64_t
 static void subtract(const shifting *w, void *x, const void *y, int64_t m, int64_t n)
 {
     const gx_oper *op = w->op;
-    gx_args args = {.m = m,
+    gx_args args = {.map = GX_MAP_ADD,
+                    .m = m,
                     .n = n,
                     .alpha = ONE,
                     .a = x,
@@ -140,7 +141,7 @@ static void subtract(const shifting *w, void *x, const void *y, int64_t m, int64
                     .ldb = m,
                     .c = x,
                     .ldc = m};
-    gx_dense_call(op->run, GX_ADD, op->dtype, &args);
+    gx_dense_call(op->run, GX_MAP, op->dtype, &args);
 }
 
 static void write_square(const shifting *w, int64_t i, int64_t j, int64_t m, int64_t n,

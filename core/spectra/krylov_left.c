@@ -69,8 +69,9 @@ static void take_vector(const matching *m, int64_t j, bool is_conjugate, int64_t
     gx_convert(from->dtype, gx_at(from->right, from->dtype, n, 0, j), ld, to->dtype, column, ld, n,
                1);
     if (is_conjugate && gx_dtype_is_complex(to->dtype)) {
-        gx_dense_call(m->run, GX_CONJ, to->dtype,
-                      &(gx_args){.m = n, .n = 1, .a = column, .lda = ld, .c = column, .ldc = ld});
+        gx_args args = {.m = n, .n = 1, .a = column, .lda = ld, .c = column, .ldc = ld};
+        args.map = GX_MAP_CONJ;
+        gx_dense_call(m->run, GX_MAP, to->dtype, &args);
     }
 }
 

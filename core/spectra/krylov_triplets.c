@@ -222,7 +222,8 @@ gx_code gx_svd_find_residuals(gx_oper *op, const gx_mat *A, gx_svd_result *r)
     }
     if (gx_ok(run) && gx_dtype_is_complex(r->dtype) && r->count > 0) {
         gx_args args = {.m = r->n, .n = r->count, .a = v, .lda = r->n, .c = v, .ldc = r->n};
-        gx_dense_call(run, GX_CONJ, r->dtype, &args);
+        args.map = GX_MAP_CONJ;
+        gx_dense_call(run, GX_MAP, r->dtype, &args);
     }
     if (r->count > 0 && gx_svd_product(op, A, false, v, r->count, y) == GX_OK) {
         take_residuals(r, r->m, y, r->u);

@@ -174,7 +174,8 @@ static void memory_rates(void)
         double bytes = (double)(n * n) * (double)gx_dtype_bytes(dtype), out[2];
         double *many = malloc((size_t)n * 2 * sizeof *many);
         void *a = place((size_t)bytes), *b = place((size_t)bytes);
-        gx_args map = {.m = n,
+        gx_args map = {.map = GX_MAP_ADD,
+                       .m = n,
                        .n = n,
                        .alpha = {1, 0},
                        .beta = {1, 0},
@@ -189,7 +190,7 @@ static void memory_rates(void)
         print("fill", gx_dtype_name(dtype), (double)n, time, bytes / time / 1e9, "GB/s");
         fill.c = b;
         (void)time_of(GX_FILL, dtype, fill, NULL, 1);
-        time = time_of(GX_ADD, dtype, map, NULL, 5);
+        time = time_of(GX_MAP, dtype, map, NULL, 5);
         print("add", gx_dtype_name(dtype), (double)n, time, 3 * bytes / time / 1e9, "GB/s");
         gx_args turn = {.transa = GX_TRANS, .m = n, .n = n, .a = a, .lda = n, .c = b, .ldc = n};
         time = time_of(GX_TRANSPOSE, dtype, turn, NULL, 5);

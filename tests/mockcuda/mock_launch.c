@@ -60,6 +60,7 @@ static void by_backend(const gx_backend *backend, gx_kernel_id kernel, gx_dtype 
                     .ldb = p->ldb,
                     .c = p->c,
                     .ldc = p->ldc,
+                    .map = (gx_map_kind)p->kind,
                     .reduce_kind = (gx_reduce_kind)p->kind,
                     .reduce = reduce};
     (void)backend->kernel[kernel][dtype](NULL, NULL, &args, NULL);

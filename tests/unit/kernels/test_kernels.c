@@ -38,7 +38,7 @@ static uint64_t seed;     // state of the random numbers
 static const int64_t sides[] = {0, 1, 2, 3, 5, 63, 64, 65, 130};
 enum { SIDES = sizeof sides / sizeof *sides };
 
-/* ---- data ----------------------------------------------------------------------------------- */
+// Data --------------------------------------------------------------------------------------------
 
 typedef enum data { PLAIN, HUGE, TINY, SPECIAL, ZEROS, DATA_KINDS } data;
 
@@ -89,7 +89,7 @@ static void block_spoil(const block *b)
     }
 }
 
-/* ---- comparing ------------------------------------------------------------------------------ */
+// Comparing ---------------------------------------------------------------------------------------
 
 static double eps_of(gx_dtype dtype)
 {
@@ -147,7 +147,7 @@ static long double distance(const block *got, const block *want)
     return sqrtl(sum);
 }
 
-/* ---- products ------------------------------------------------------------------------------- */
+// Products ----------------------------------------------------------------------------------------
 
 static const struct {
     gx_scalar alpha, beta;
@@ -364,19 +364,30 @@ static void products_at_the_edges(void **state)
     }
 }
 
-/* ---- elementwise ---------------------------------------------------------------------------- */
+// Elementwise -------------------------------------------------------------------------------------
 
+/* FILL, COPY, and after them a case for each row of map.h. */
 typedef struct map {
     gx_kernel_id kernel;
-    int operands;  /* how many of a, b are read                               */
-    bool in_place; /* c may be a, and b                                       */
+    gx_map_kind kind;
+    const char *name;
+    int operands;  /* how many of a, b are read; c may be each of them        */
     double ulps;   /* of the size of the terms; 0: to the bit                 */
 } map;
 
-static const map maps[] = {
-    {GX_FILL, 0, false, 0}, {GX_COPY, 1, true, 0}, {GX_CONJ, 1, true, 0}, {GX_SCALE, 1, true, 2},
-    {GX_ADD, 2, true, 3},   {GX_MUL, 2, true, 2},  {GX_DIV, 2, true, 8},  {GX_ABS, 1, true, 2},
-};
+enum { MOVES = 2, MAPS = MOVES + GX_MAP_KIND_COUNT };
+
+static map map_case(int i)
+{
+    static const map moves[MOVES] = {{.kernel = GX_FILL, .name = "fill"},
+                                     {.kernel = GX_COPY, .name = "copy", .operands = 1}};
+    if (i < MOVES) {
+        return moves[i];
+    }
+    gx_map_kind kind = (gx_map_kind)(i - MOVES);
+    const gx_map_facts *row = gx_map_row(kind);
+    return (map){GX_MAP, kind, row->name, row->operands, row->ulps};
+}
 
 static double magnitude(gx_scalar x)
 {
@@ -384,19 +395,22 @@ static double magnitude(gx_scalar x)
 }
 
 /* What an element of c is made of, without cancellation: the scale of its rounding errors. */
-static double size_of_terms(gx_kernel_id kernel, const gx_args *s, gx_scalar a, gx_scalar b)
+static double size_of_terms(const map *t, const gx_args *s, gx_scalar a, gx_scalar b, gx_scalar c)
 {
-    switch (kernel) {
-    case GX_ADD:
+    if (t->kernel != GX_MAP) {
+        return magnitude(a);
+    }
+    switch (t->kind) {
+    case GX_MAP_ADD:
         return magnitude(s->alpha) * magnitude(a) + magnitude(s->beta) * magnitude(b);
-    case GX_MUL:
+    case GX_MAP_MUL:
         return magnitude(a) * magnitude(b);
-    case GX_DIV:
+    case GX_MAP_DIV:
         return magnitude(a) / magnitude(b);
-    case GX_SCALE:
+    case GX_MAP_SCALE:
         return magnitude(s->alpha) * magnitude(a);
     default:
-        return magnitude(a);
+        return magnitude(c);
     }
 }
 
@@ -404,8 +418,8 @@ static void map_fails(const map *t, gx_dtype dtype, const gx_args *s, int64_t i,
                       gx_scalar got, gx_scalar want)
 {
     fail_msg("%s: %s %s %dx%d alpha %g%+gi beta %g%+gi (%d,%d): %.17g%+.17gi, want %.17g%+.17gi",
-             device_now.backend->name, gx_kernel_name(t->kernel), gx_dtype_name(dtype), (int)s->m,
-             (int)s->n, s->alpha.re, s->alpha.im, s->beta.re, s->beta.im, (int)i, (int)j, got.re,
+             device_now.backend->name, t->name, gx_dtype_name(dtype), (int)s->m, (int)s->n,
+             s->alpha.re, s->alpha.im, s->beta.re, s->beta.im, (int)i, (int)j, got.re,
              got.im, want.re, want.im);
 }
 
@@ -416,7 +430,7 @@ static void compare_maps(const map *t, const gx_args *s, const block *a, const b
     for (int64_t j = 0; j < c->n; j++) {
         for (int64_t i = 0; i < c->m; i++) {
             gx_scalar x = block_get(c, i, j), y = block_get(want, i, j);
-            double size = size_of_terms(t->kernel, s, block_get(a, i, j), block_get(b, i, j));
+            double size = size_of_terms(t, s, block_get(a, i, j), block_get(b, i, j), y);
             if (!isfinite(size)) {
                 size = is_finite(y) ? magnitude(y) : 0;
             }
@@ -439,6 +453,7 @@ static void run_map(const map *t, gx_dtype dtype, gx_args s, data what, int plac
     block a0 = block_copy(&a), b0 = block_copy(&b);
     block *into = place == 0 ? &c : place == 1 ? &a : &b;
     gx_err err = {.code = GX_OK};
+    s.map = t->kind;
     assert_int_equal(device_run(&ref, t->kernel, dtype, s, t->operands > 0 ? &a : NULL,
                                 t->operands > 1 ? &b : NULL, &want, &err),
                      GX_OK);
@@ -461,7 +476,7 @@ static void map_shapes(const map *t, gx_dtype dtype, data what)
             int s = turn++ % SCALARS;
             gx_args args = {
                 .m = rows[i], .n = cols[j], .alpha = scalars[s].alpha, .beta = scalars[s].beta};
-            for (int place = 0; place <= (t->in_place ? t->operands : 0); place++) {
+            for (int place = 0; place <= t->operands; place++) {
                 run_map(t, dtype, args, what, place);
             }
         }
@@ -471,18 +486,19 @@ static void map_shapes(const map *t, gx_dtype dtype, data what)
 static void elementwise(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+    for (int i = 0; i < MAPS; i++) {
+        map t = map_case(i);
         for (int d = 0; d < GX_DTYPE_COUNT; d++) {
             for (int k = 0; k < DATA_KINDS; k++) {
-                if (device_now.backend->kernel[maps[i].kernel][d] != NULL) {
-                    map_shapes(&maps[i], (gx_dtype)d, (data)k);
+                if (device_now.backend->kernel[t.kernel][d] != NULL) {
+                    map_shapes(&t, (gx_dtype)d, (data)k);
                 }
             }
         }
     }
 }
 
-/* ---- transposes ----------------------------------------------------------------------------- */
+// Transposes --------------------------------------------------------------------------------------
 
 static bool same_bits(const block *x, const block *y)
 {
@@ -540,7 +556,7 @@ static void transposes(void **state)
     }
 }
 
-/* ---- reductions ----------------------------------------------------------------------------- */
+// Reductions --------------------------------------------------------------------------------------
 
 static void reduction_fails(gx_reduce_kind kind, const block *a, int64_t at, double got,
                             double want)
@@ -659,7 +675,7 @@ static void reductions(void **state)
     }
 }
 
-/* ---- refusals ------------------------------------------------------------------------------- */
+// Refusals ----------------------------------------------------------------------------------------
 
 static void refuses_alike(gx_kernel_id kernel, gx_dtype dtype, gx_args args)
 {

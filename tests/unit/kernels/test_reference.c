@@ -64,7 +64,7 @@ static void slots_are_filled(void **state)
     assert_int_equal(gx_backend_ref.abi, GX_BACKEND_ABI);
 }
 
-/* ---- products ------------------------------------------------------------------------------- */
+// Products ----------------------------------------------------------------------------------------
 
 /* Short words for the tables. */
 #define N GX_NO_TRANS
@@ -187,11 +187,12 @@ static void products_by_hand(void **state)
     }
 }
 
-/* ---- elementwise ---------------------------------------------------------------------------- */
+// Elementwise -------------------------------------------------------------------------------------
 
 typedef struct map {
     const char *what;
     gx_kernel_id kernel;
+    gx_map_kind map; /* MAP */
     gx_trans transa;
     gx_scalar alpha, beta;
     gx_scalar a[4], b[4]; /* 2 x 2 */
@@ -200,34 +201,36 @@ typedef struct map {
 
 // clang-format off
 static const map maps[] = {
-    {"fill", GX_FILL, N, {2, 3}, {0, 0}, {{0, 0}}, {{0, 0}},
+    {"fill", GX_FILL, 0, N, {2, 3}, {0, 0}, {{0, 0}}, {{0, 0}},
      {{2, 0}, {2, 0}, {2, 0}, {2, 0}}, {{2, 3}, {2, 3}, {2, 3}, {2, 3}}},
-    {"copy", GX_COPY, N, {0, 0}, {0, 0}, {{1, 2}, {3, 4}, {5, 6}, {7, 8}}, {{0, 0}},
+    {"copy", GX_COPY, 0, N, {0, 0}, {0, 0}, {{1, 2}, {3, 4}, {5, 6}, {7, 8}}, {{0, 0}},
      {{1, 0}, {3, 0}, {5, 0}, {7, 0}}, {{1, 2}, {3, 4}, {5, 6}, {7, 8}}},
-    {"transpose", GX_TRANSPOSE, T, {0, 0}, {0, 0}, {{1, 2}, {3, 4}, {5, 6}, {7, 8}}, {{0, 0}},
+    {"transpose", GX_TRANSPOSE, 0, T, {0, 0}, {0, 0}, {{1, 2}, {3, 4}, {5, 6}, {7, 8}}, {{0, 0}},
      {{1, 0}, {5, 0}, {3, 0}, {7, 0}}, {{1, 2}, {5, 6}, {3, 4}, {7, 8}}},
-    {"conjugate transpose", GX_TRANSPOSE, H, {0, 0}, {0, 0},
+    {"conjugate transpose", GX_TRANSPOSE, 0, H, {0, 0}, {0, 0},
      {{1, 2}, {3, 4}, {5, 6}, {7, 8}}, {{0, 0}},
      {{1, 0}, {5, 0}, {3, 0}, {7, 0}}, {{1, -2}, {5, -6}, {3, -4}, {7, -8}}},
-    {"no transpose", GX_TRANSPOSE, N, {0, 0}, {0, 0}, {{1, 2}, {3, 4}, {5, 6}, {7, 8}},
+    {"no transpose", GX_TRANSPOSE, 0, N, {0, 0}, {0, 0}, {{1, 2}, {3, 4}, {5, 6}, {7, 8}},
      {{0, 0}}, {{1, 0}, {3, 0}, {5, 0}, {7, 0}}, {{1, 2}, {3, 4}, {5, 6}, {7, 8}}},
-    {"conj", GX_CONJ, N, {0, 0}, {0, 0}, {{1, 2}, {3, -4}, {5, 0}, {7, INFINITY}}, {{0, 0}},
+    {"conj", GX_MAP, GX_MAP_CONJ, N, {0, 0}, {0, 0}, {{1, 2}, {3, -4}, {5, 0}, {7, INFINITY}},
+     {{0, 0}},
      {{1, 0}, {3, 0}, {5, 0}, {7, 0}}, {{1, -2}, {3, 4}, {5, 0}, {7, -INFINITY}}},
-    {"add", GX_ADD, N, {2, 0}, {-1, 0}, {{1, 2}, {3, 4}, {INFINITY, 1}, {NAN, 1}},
+    {"add", GX_MAP, GX_MAP_ADD, N, {2, 0}, {-1, 0}, {{1, 2}, {3, 4}, {INFINITY, 1}, {NAN, 1}},
      {{1, 1}, {10, 0}, {INFINITY, 1}, {1, 1}},
      {{1, 0}, {-4, 0}, {NAN, 0}, {NAN, 0}}, {{1, 3}, {-4, 8}, {NAN, 1}, {NAN, 1}}},
-    {"mul", GX_MUL, N, {0, 0}, {0, 0}, {{1, 2}, {3, 0}, {INFINITY, 0}, {0, 1}},
+    {"mul", GX_MAP, GX_MAP_MUL, N, {0, 0}, {0, 0}, {{1, 2}, {3, 0}, {INFINITY, 0}, {0, 1}},
      {{3, 4}, {2, 1}, {0, 0}, {0, 1}},
      {{3, 0}, {6, 0}, {NAN, 0}, {0, 0}}, {{-5, 10}, {6, 3}, {NAN, NAN}, {-1, 0}}},
-    {"div", GX_DIV, N, {0, 0}, {0, 0}, {{6, 8}, {1, 0}, {0, 0}, {-3, 0}},
+    {"div", GX_MAP, GX_MAP_DIV, N, {0, 0}, {0, 0}, {{6, 8}, {1, 0}, {0, 0}, {-3, 0}},
      {{2, 0}, {0, 0}, {0, 0}, {-INFINITY, 0}},
      {{3, 0}, {INFINITY, 0}, {NAN, 0}, {0, 0}}, {{3, 4}, {INFINITY, NAN}, {NAN, NAN}, {0, 0}}},
-    {"scale", GX_SCALE, N, {-2, 0}, {0, 0}, {{1, 2}, {1, INFINITY}, {NAN, 1}, {0, 0}},
+    {"scale", GX_MAP, GX_MAP_SCALE, N, {-2, 0}, {0, 0}, {{1, 2}, {1, INFINITY}, {NAN, 1}, {0, 0}},
      {{0, 0}}, {{-2, 0}, {-2, 0}, {NAN, 0}, {0, 0}},
      {{-2, -4}, {-2, -INFINITY}, {NAN, -2}, {0, 0}}},
-    {"scale by i", GX_SCALE, N, {0, 1}, {0, 0}, {{1, 2}, {3, 4}, {0, 0}, {1, 0}}, {{0, 0}},
+    {"scale by i", GX_MAP, GX_MAP_SCALE, N, {0, 1}, {0, 0}, {{1, 2}, {3, 4}, {0, 0}, {1, 0}},
+     {{0, 0}},
      {{0, 0}, {0, 0}, {0, 0}, {0, 0}}, {{-2, 1}, {-4, 3}, {0, 0}, {0, 1}}},
-    {"abs", GX_ABS, N, {0, 0}, {0, 0}, {{-3, 4}, {0, 0}, {-INFINITY, NAN}, {NAN, 1}},
+    {"abs", GX_MAP, GX_MAP_ABS, N, {0, 0}, {0, 0}, {{-3, 4}, {0, 0}, {-INFINITY, NAN}, {NAN, 1}},
      {{0, 0}}, {{3, 0}, {0, 0}, {INFINITY, 0}, {NAN, 0}},
      {{5, 0}, {0, 0}, {INFINITY, 0}, {NAN, 0}}},
 };
@@ -241,8 +244,12 @@ static void maps_by_hand(void **state)
         for (int d = 0; d < GX_DTYPE_COUNT; d++) {
             block a = block_of(dtypes[d], 2, 2, p->a), b = block_of(dtypes[d], 2, 2, p->b);
             block c = block_make(dtypes[d], 2, 2, 5);
-            gx_args args = {
-                .transa = p->transa, .m = 2, .n = 2, .alpha = p->alpha, .beta = p->beta};
+            gx_args args = {.map = p->map,
+                            .transa = p->transa,
+                            .m = 2,
+                            .n = 2,
+                            .alpha = p->alpha,
+                            .beta = p->beta};
             gx_err err = {.code = GX_OK};
             assert_int_equal(device_run(&ref, p->kernel, dtypes[d], args, &a, &b, &c, &err), GX_OK);
             block_is(&c, gx_dtype_is_complex(dtypes[d]) ? p->complex_ : p->real, p->what);
@@ -280,7 +287,7 @@ static void symmetrize_by_hand(void **state)
     }
 }
 
-/* ---- reductions ----------------------------------------------------------------------------- */
+// Reductions --------------------------------------------------------------------------------------
 
 static void reduces_to(gx_dtype dtype, int64_t m, int64_t n, numbers x, gx_reduce_kind kind,
                        int count, const double *want)
@@ -349,7 +356,7 @@ static void reductions_at_the_edges(void **state)
     reduces_to(GX_F64, 2, 1, tiny, GX_REDUCE_SUMSQ, 2, (double[]){0x1p-1074, 1});
 }
 
-/* ---- refusals ------------------------------------------------------------------------------- */
+// Refusals ----------------------------------------------------------------------------------------
 
 static void refuses(gx_kernel_id kernel, gx_dtype dtype, gx_args args, const char *text)
 {

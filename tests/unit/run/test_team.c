@@ -461,9 +461,7 @@ static void elements_agree(void **state)
     static const call maps[] = {
         {GX_FILL, GX_NO_TRANS, GX_NO_TRANS, GX_LOWER},
         {GX_COPY, GX_NO_TRANS, GX_NO_TRANS, GX_LOWER},
-        {GX_CONJ, GX_NO_TRANS, GX_NO_TRANS, GX_LOWER},
-        {GX_ADD, GX_NO_TRANS, GX_NO_TRANS, GX_LOWER},
-        {GX_SCALE, GX_NO_TRANS, GX_NO_TRANS, GX_LOWER},
+        {GX_MAP, GX_NO_TRANS, GX_NO_TRANS, GX_LOWER},
         {GX_TRANSPOSE, GX_TRANS, GX_NO_TRANS, GX_LOWER},
         {GX_TRANSPOSE, GX_CONJ_TRANS, GX_NO_TRANS, GX_LOWER},
         {GX_TRANSPOSE, GX_NO_TRANS, GX_NO_TRANS, GX_LOWER},
@@ -486,6 +484,7 @@ static void elements_agree(void **state)
             block_fill(&o.c, &seed);
             o.args = (gx_args){.transa = maps[i].transa,
                                .uplo = maps[i].uplo,
+                               .map = GX_MAP_ADD,
                                .m = m,
                                .n = n,
                                .alpha = {2, 1},
