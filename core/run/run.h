@@ -14,7 +14,6 @@
 #include "../base/mem.h"
 #include "../base/stats.h"
 #include "../store/store.h"
-#include "krylov_past.h"
 #include "profile.h"
 #include "team.h"
 
@@ -43,7 +42,6 @@ typedef struct gx_ctx {
     bool is_profile_loaded; /* profile is valid                            */
     gx_profile profile;     /* see gx_profile_get()                        */
     gx_ledger ledger;       /* predicted and measured times, ledger.h      */
-    gx_past past;           /* passes of Krylov methods, krylov_past.h            */
     double owed_s;          /* what a device would have saved (plan.h)     */
     int holds;              /* calls and cursors that use the store now    */
     int runs;               /* of these, calls                             */

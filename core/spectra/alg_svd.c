@@ -5,7 +5,6 @@
 ** What is small beside them is here too: the norm and the condition number that they give.
 */
 #include "../alg/dense.h"
-#include "krylov_rehearsal.h"
 #include "krylov_svd.h"
 #include "spectrum_int.h"
 
@@ -87,12 +86,7 @@ static void find_few(gx_run *run, const gx_svd_args *asked, gx_svd_result *resul
     bool is_hermitian = A->rows == A->cols && (A->properties & GX_PROP_HERMITIAN) != 0;
     gx_oper op;
     if (gx_oper_begin(run, A, A->dtype, is_hermitian, gx_svd_work_bytes(run, args), &op) == GX_OK) {
-        if (is_random) {
-            gx_svd_randomized(run, &op, args, result);
-        } else {
-            gx_svd_krylov(run, &op, args, result);
-            gx_passes_note_svd(run, args, result->passes);
-        }
+        (is_random ? gx_svd_randomized : gx_svd_krylov)(run, &op, args, result);
     }
     if (gx_ok(run) && args->wants_residuals) {
         gx_svd_find_residuals(&op, A, result);

@@ -28,7 +28,6 @@
 */
 #include "../alg/dense.h"
 #include "krylov_eig_int.h"
-#include "krylov_rehearsal.h"
 
 #include <float.h>
 #include <math.h>
@@ -42,6 +41,16 @@ enum { RESTARTS = 300 };
 static int64_t chosen(int64_t asked, int64_t otherwise)
 {
     return asked > 0 ? asked : otherwise;
+}
+
+static gx_dtype dtype_of(const gx_eig_args *args)
+{
+    gx_dtype dtype = args->A->dtype;
+    if (args->B != NULL) {
+        dtype = gx_dtype_promote(dtype, args->B->dtype);
+    }
+    bool is_complex_shift = args->which == GX_EIG_NEAREST && args->sigma.im != 0;
+    return is_complex_shift ? gx_dtype_promote(dtype, GX_C64) : dtype;
 }
 
 /* Blocks, basis, tolerance: from the arguments alone. */
@@ -59,6 +68,13 @@ void gx_krylov_eig_sizes(const gx_eig_args *args, gx_krylov_sizes *sizes)
     // Two blocks at least beside the wanted ones.
     sizes->block = gx_max(1, gx_min(sizes->block, (sizes->ncv - k) / 2));
     sizes->maxiter = chosen(args->maxiter, RESTARTS);
+    double rounding = gx_dtype_is_double(dtype_of(args)) ? 1e-14 : 2e-6;
+    sizes->tol = args->tol > 0 ? args->tol : rounding;
+}
+
+int64_t gx_krylov_eig_kept(int64_t k, int64_t m, int64_t ncv, int64_t block)
+{
+    return gx_max(1, gx_min(gx_max(k + 1, m / 2), gx_max(k, ncv - block - 1)));
 }
 
 static size_t work_bytes(const gx_eig_args *args, gx_dtype dtype, const gx_krylov_sizes *s)
@@ -67,16 +83,6 @@ static size_t work_bytes(const gx_eig_args *args, gx_dtype dtype, const gx_krylo
     double bytes = n * (ncv + 2 * b) * (double)gx_dtype_bytes(dtype);
     bytes += (ncv + b) * (ncv + b) * 16 * 8 + n * (double)args->k * 16 * 2;
     return bytes < 1e18 ? (size_t)bytes : SIZE_MAX / 4;
-}
-
-static gx_dtype dtype_of(const gx_eig_args *args)
-{
-    gx_dtype dtype = args->A->dtype;
-    if (args->B != NULL) {
-        dtype = gx_dtype_promote(dtype, args->B->dtype);
-    }
-    bool is_complex_shift = args->which == GX_EIG_NEAREST && args->sigma.im != 0;
-    return is_complex_shift ? gx_dtype_promote(dtype, GX_C64) : dtype;
 }
 
 static bool is_inverse(const gx_eig_args *args)
@@ -174,32 +180,11 @@ static void end(gx_kry *s)
     gx_oper_end(&s->matrix);
 }
 
-void *gx_kry_column(const gx_kry *s, int64_t j)
-{
-    return gx_at(s->V, s->dtype, s->n, 0, j);
-}
-
-void gx_kry_start(gx_kry *s)
-{
-    int64_t given = 0;
-    const gx_mat *from = s->args->start;
-    if (from != NULL && gx_ok(s->run)) {
-        given = gx_min(from->cols, s->block);
-        gx_mat view;
-        gx_mat_view(&view, from, GX_NO_TRANS, 0, 0, s->n, given);
-        gx_dense_load(s->run, &view, s->dtype, gx_kry_column(s, 0), s->n);
-        gx_dense_finite(s->run, "the start", s->dtype, gx_kry_column(s, 0), s->n, s->n, given);
-    }
-    s->m = 0;
-    s->f = s->block;
-    gx_ortho_block(&s->ortho, s->V, 0, s->V, given, s->f, NULL, 0, NULL, 0);
-}
-
 /* A, or what is made of it. */
 static void begin_operator(gx_kry *s)
 {
     const gx_eig_args *args = s->args;
-    s->op = s->source = &s->matrix;
+    s->op = &s->matrix;
     double dense = gx_oper_transformed_bytes(s->n, s->dtype, args->B != NULL, s->is_inverse);
     size_t keep = (size_t)(s->n * s->k) * 32 + (256 << 10);
     if (gx_oper_begin(s->run, args->A, s->dtype, args->is_hermitian,
@@ -231,8 +216,7 @@ static void begin(gx_kry *s)
     s->is_inverse = is_inverse(args);
     s->is_hermitian = args->is_hermitian && (!s->is_inverse || args->sigma.im == 0);
     s->ld = s->ncv + s->block;
-    double rounding = gx_dtype_is_double(s->dtype) ? 1e-14 : 2e-6;
-    s->tol = args->tol > 0 ? args->tol : rounding;
+    s->tol = sizes.tol;
     char what[64];
     snprintf(what, sizeof what, "%lld eigenvalues with a basis of %lld", (long long)s->k,
              (long long)s->ncv);
@@ -244,153 +228,8 @@ static void begin(gx_kry *s)
     s->ortho =
         (gx_ortho){.run = s->run, .dtype = s->dtype, .n = s->n, .seed = args->seed, .most = s->ld};
     reserve(s);
-    s->op = s->source;
-    if (s->source == NULL) {
-        begin_operator(s);
-    }
+    begin_operator(s);
     gx_kry_start(s);
-}
-
-/* ---- expansion ------------------------------------------------------------------------------- */
-
-size_t gx_kry_wide_bytes(const gx_kry *s)
-{
-    return gx_dtype_bytes(s->wide);
-}
-
-void *gx_kry_h_at(const gx_kry *s, void *x, int64_t i, int64_t j)
-{
-    return gx_at(x, s->wide, s->ld, i, j);
-}
-
-/* One pass: F joins the basis. */
-static void expand_once(gx_kry *s)
-{
-    int64_t m = s->m, f = s->f, more = m + f;
-    void *y = gx_kry_column(s, more);
-    if (s->op->apply(s->op, false, gx_kry_column(s, m), f, y) != GX_OK) {
-        return;
-    }
-    int64_t next = gx_min(gx_min(s->block, s->n - more), f);
-    gx_ortho_block(&s->ortho, s->V, more, y, f, next, s->h, s->ld, s->s, s->block);
-    if (!gx_ok(s->run)) {
-        return;
-    }
-    for (int64_t j = 0; j < m; j++) { // C is the coupling of the old columns to F
-        memcpy(gx_kry_h_at(s, s->H, m, j), gx_at(s->C, s->wide, s->block, 0, j),
-               (size_t)f * gx_kry_wide_bytes(s));
-    }
-    for (int64_t j = 0; j < f; j++) {
-        memcpy(gx_kry_h_at(s, s->H, 0, m + j), gx_kry_h_at(s, s->h, 0, j),
-               (size_t)more * gx_kry_wide_bytes(s));
-    }
-    memset(s->C, 0, (size_t)(s->block * more) * gx_kry_wide_bytes(s));
-    for (int64_t j = 0; j < f; j++) {
-        memcpy(gx_at(s->C, s->wide, s->block, 0, m + j), gx_at(s->s, s->wide, s->block, 0, j),
-               (size_t)next * gx_kry_wide_bytes(s));
-    }
-    s->m = more;
-    s->f = next;
-    s->steps++;
-}
-
-void gx_kry_expand(gx_kry *s, int64_t most)
-{
-    while (gx_ok(s->run) && s->m < most && s->f > 0 && s->m + s->f <= s->ncv) {
-        expand_once(s);
-    }
-}
-
-/* ---- restart --------------------------------------------------------------------------------- */
-
-/* Does place p of the order stand between the two of a conjugate pair? */
-static bool splits_pair(const gx_kry *s, int64_t p)
-{
-    if (!s->is_real || s->is_hermitian || p < 1 || p >= s->m) {
-        return false;
-    }
-    int64_t before = s->order[p - 1], after = s->order[p];
-    return s->theta[before].im != 0 && (before > after ? before - after : after - before) == 1 &&
-           s->theta[before].im == -s->theta[after].im && s->theta[before].re == s->theta[after].re;
-}
-
-/* The first p values to the front of T; how many there are. */
-static int64_t order_span(gx_kry *s, int64_t p)
-{
-    if (!s->is_real) {
-        gx_small_reorder(s->m, s->T, s->Q, s->order, p);
-        return p;
-    }
-    memset(s->is_wanted, 0, (size_t)s->m * sizeof *s->is_wanted);
-    for (int64_t j = 0; j < p; j++) {
-        s->is_wanted[s->order[j]] = true;
-    }
-    return gx_small_real_gather(s->m, s->T, s->Q, s->is_wanted);
-}
-
-/*
-** W (m x p, wide) = an orthonormal basis of the invariant subspace of the first p values; fewer
-** where T's order does not allow them all.  Returns how many.
-*/
-static int64_t choose_span(gx_kry *s, int64_t p)
-{
-    int64_t m = s->m;
-    if (s->is_hermitian) {
-        const gx_scalar *Q = s->Q;
-        for (int64_t j = 0; j < p; j++) {
-            gx_convert(GX_C128, Q + s->order[j] * m, m, s->wide, gx_at(s->W, s->wide, m, 0, j), m,
-                       m, 1);
-        }
-        return p;
-    }
-    p = order_span(s, p);
-    memcpy(s->W, s->Q, (size_t)(m * p) * gx_kry_wide_bytes(s));
-    return p;
-}
-
-/* H := W^H H W, C := C W, V := V W; F moves behind. */
-static void rotate(gx_kry *s, int64_t p)
-{
-    int64_t m = s->m, b = s->block;
-    gx_trans adjoint = s->wide == GX_C128 ? GX_CONJ_TRANS : GX_TRANS;
-    if (s->is_hermitian) { // its upper part is rounding's: H is what its lower triangle says
-        gx_args args = {
-            .uplo = GX_LOWER, .transa = adjoint, .m = m, .n = m, .c = s->H, .ldc = s->ld};
-        gx_dense_call(s->run, GX_SYMMETRIZE, s->wide, &args);
-    }
-    gx_kry_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, m, p, m, 1, s->H, s->ld, s->W, m, 0,
-                s->small, m);
-    gx_kry_gemm(s->run, s->wide, adjoint, GX_NO_TRANS, p, p, m, 1, s->W, m, s->small, m, 0, s->H,
-                s->ld);
-    gx_kry_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, b, p, m, 1, s->C, b, s->W, m, 0,
-                s->small, b);
-    if (gx_ok(s->run)) {
-        memcpy(s->C, s->small, (size_t)(b * p) * gx_kry_wide_bytes(s));
-    }
-    gx_kry_rotate(s->run, s->dtype, s->V, s->n, m, s->W, m, p);
-    if (gx_ok(s->run)) {
-        memmove(gx_kry_column(s, p), gx_kry_column(s, m),
-                (size_t)(s->n * s->f) * gx_dtype_bytes(s->dtype));
-    }
-    s->m = p;
-}
-
-void gx_kry_restart(gx_kry *s, int64_t p)
-{
-    while (splits_pair(s, p)) {
-        p++;
-    }
-    p = choose_span(s, p);
-    if (gx_ok(s->run)) {
-        rotate(s, p);
-    }
-}
-
-/* Half of the basis, at least the wanted ones and one more, and room for a block. */
-static int64_t kept(const gx_kry *s)
-{
-    int64_t room = s->ncv - s->block - 1;
-    return gx_max(1, gx_min(gx_max(s->k + 1, s->m / 2), gx_max(s->k, room)));
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */
@@ -406,7 +245,7 @@ static bool can_lock(gx_kry *s)
     if (s->is_hermitian || s->f == 0) {
         return true;
     }
-    while (splits_pair(s, p)) {
+    while (gx_kry_splits_pair(s, p)) {
         p++;
     }
     size_t bytes = (size_t)(m * m) * gx_kry_wide_bytes(s);
@@ -415,7 +254,7 @@ static bool can_lock(gx_kry *s)
     memcpy(s->small, Q, bytes);
     s->T = s->W;
     s->Q = s->small;
-    p = order_span(s, p);
+    p = gx_kry_order_span(s, p);
     gx_kry_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, s->f, p, m, 1, s->C, b, s->Q, m, 0, s->W,
                 s->f);
     s->T = T;
@@ -468,7 +307,7 @@ static bool is_same(const gx_kry *s)
 */
 static bool is_apart(const gx_kry *s)
 {
-    int64_t next = splits_pair(s, s->k) ? s->k + 1 : s->k;
+    int64_t next = gx_kry_splits_pair(s, s->k) ? s->k + 1 : s->k;
     if (next >= s->m || gx_kry_has_converged(s, next)) {
         return true;
     }
@@ -502,16 +341,16 @@ static void iterate(gx_kry *s)
         if (s->converged >= s->k && !(s->is_locked && is_same(s)) && can_lock(s)) {
             lock(s);
         } else if (s->m + s->f > s->ncv) {
-            gx_kry_restart(s, kept(s));
+            gx_kry_restart(s, gx_krylov_eig_kept(s->k, s->m, s->ncv, s->block));
         } else if (s->is_locked) {
             step--; // the basis is not full yet
         }
     }
 }
 
-gx_code gx_eig_krylov_of(gx_run *run, gx_oper *op, const gx_eig_args *args, gx_eig_result *result)
+gx_code gx_kry_find_right(gx_run *run, const gx_eig_args *args, gx_eig_result *result)
 {
-    gx_kry s = {.run = run, .args = args, .result = result, .source = op};
+    gx_kry s = {.run = run, .args = args, .result = result};
     if (!gx_ok(run) || check(run, args) != GX_OK) {
         return run->err.code;
     }
@@ -523,15 +362,5 @@ gx_code gx_eig_krylov_of(gx_run *run, gx_oper *op, const gx_eig_args *args, gx_e
         gx_kry_give(&s);
     }
     end(&s);
-    return gx_ok(run) ? GX_OK : run->err.code;
-}
-
-gx_code gx_eig_krylov(gx_run *run, const gx_eig_args *args, gx_eig_result *result)
-{
-    gx_eig_krylov_of(run, NULL, args, result);
-    gx_passes_note_eig(run, args, result->passes - (args->wants_residuals ? 1 : 0));
-    if (gx_ok(run) && args->wants_left && !args->is_hermitian) {
-        gx_kry_find_left(run, args, result);
-    }
     return gx_ok(run) ? GX_OK : run->err.code;
 }

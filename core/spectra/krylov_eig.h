@@ -12,10 +12,14 @@ enum { GX_KRYLOV_CHECK_STEPS = 8 };
 
 typedef struct gx_krylov_sizes {
     int64_t block, ncv, maxiter;
+    double tol;
 } gx_krylov_sizes;
 
 /* What is chosen where the arguments are silent; no choice depends on the budget. */
 void gx_krylov_eig_sizes(const gx_eig_args *args, gx_krylov_sizes *sizes);
+
+/* Of a basis of m columns, those that a restart keeps. */
+int64_t gx_krylov_eig_kept(int64_t k, int64_t m, int64_t ncv, int64_t block);
 
 /* Bytes that it needs at least. */
 size_t gx_krylov_eig_bytes(const gx_eig_args *args);
@@ -27,11 +31,5 @@ size_t gx_krylov_eig_bytes(const gx_eig_args *args);
 ** allows_partial.
 */
 gx_code gx_eig_krylov(gx_run *run, const gx_eig_args *args, gx_eig_result *result);
-
-/*
-** The same of an operator that has args->A's shape and is to be worked on as it is, transformed
-** already where args ask for an inverse; right vectors at most.  args->A is what messages name.
-*/
-gx_code gx_eig_krylov_of(gx_run *run, gx_oper *op, const gx_eig_args *args, gx_eig_result *result);
 
 #endif

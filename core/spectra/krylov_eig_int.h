@@ -1,7 +1,7 @@
 /*
-** Block Krylov-Schur: inside.  The state of one run, shared by krylov_eig.c (the basis and its
-** restarts), krylov_ritz.c (the projected problem), krylov_give.c (what is given) and krylov_left.c
-** (left vectors).
+** Block Krylov-Schur: inside.  The state of one run, shared by krylov_eig.c (sizes and the loop),
+** krylov_step.c (the basis), krylov_ritz.c (the projected problem) and krylov_give.c (the result);
+** krylov_left.c runs it.
 */
 #ifndef GX_KRYLOV_EIG_INT_H
 #define GX_KRYLOV_EIG_INT_H
@@ -14,7 +14,6 @@ typedef struct gx_kry {
     const gx_eig_args *args;
     gx_eig_result *result;
     gx_oper matrix, transformed;
-    gx_oper *source;    /* A: matrix, or what was given in its place                         */
     gx_eig_which which; /* of op's values, turned back where it is an inverse              */
     gx_oper *op;        /* of the two                                                */
     gx_ortho ortho;
@@ -73,16 +72,21 @@ void gx_kry_start(gx_kry *s);
 /* Passes until the basis has `most` columns; blocks are cut so that it never has more. */
 void gx_kry_expand(gx_kry *s, int64_t most);
 
+/* Does place p of the order stand between the two of a conjugate pair? */
+bool gx_kry_splits_pair(const gx_kry *s, int64_t p);
+
+/* The first p values to the front of T; how many there are. */
+int64_t gx_kry_order_span(gx_kry *s, int64_t p);
+
 /* The basis becomes the p wanted vectors; one more where that would part a pair. */
 void gx_kry_restart(gx_kry *s, int64_t p);
 
 /* ||C x||: the residual of V x. */
 double gx_kry_residual_of(const gx_kry *s, const gx_scalar *x);
 
-/* Those of the first k that have converged to the front of the order; how many. */
-int64_t gx_kry_take_converged(gx_kry *s);
-
-/* result->left for a general matrix, from a second run over A^H (krylov_left.c). */
-gx_code gx_kry_find_left(gx_run *run, const gx_eig_args *args, gx_eig_result *result);
+/*
+** args have been checked as for gx_eig_krylov(): right pairs, or values alone.
+*/
+gx_code gx_kry_find_right(gx_run *run, const gx_eig_args *args, gx_eig_result *result);
 
 #endif

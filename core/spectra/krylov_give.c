@@ -55,7 +55,7 @@ static void find_residuals(gx_kry *s, gx_dtype dtype)
                    half);
         }
     }
-    if (gx_ok(s->run) && s->source->apply(s->source, false, x, cols, y) == GX_OK) {
+    if (gx_ok(s->run) && s->matrix.apply(&s->matrix, false, x, cols, y) == GX_OK) {
         gx_oper_times_b(s->op, x, cols, z);
     }
     for (int64_t j = 0; j < r->count && gx_ok(s->run); j++) {
@@ -80,7 +80,8 @@ static void find_residuals(gx_kry *s, gx_dtype dtype)
     gx_mem_free(s->run->ctx->mem, z);
 }
 
-int64_t gx_kry_take_converged(gx_kry *s)
+/* Those of the first k that have converged to the front of the order; how many. */
+static int64_t take_converged(gx_kry *s)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < gx_min(s->k, s->m); i++) {
@@ -117,7 +118,7 @@ void gx_kry_give(gx_kry *s)
     for (int64_t i = 0; i < gx_min(s->k, s->m); i++) {
         worst = fmax(worst, s->residual[i]);
     }
-    int64_t count = gx_kry_take_converged(s);
+    int64_t count = take_converged(s);
     if (count < s->k && !args->allows_partial) {
         gx_run_failf(s->run, GX_NUMERIC,
                      "%lld of %lld eigenvalues of %s converged in %lld restarts (largest residual "
@@ -175,6 +176,6 @@ void gx_kry_give(gx_kry *s)
     if (gx_ok(s->run) && args->wants_residuals && count > 0) {
         find_residuals(s, dtype);
     }
-    r->passes = s->source->passes;
+    r->passes = s->matrix.passes;
     r->driver = s->is_hermitian ? "lanczos" : "krylov-schur";
 }

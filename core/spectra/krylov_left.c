@@ -100,7 +100,8 @@ static void match(matching *m)
     }
 }
 
-gx_code gx_kry_find_left(gx_run *run, const gx_eig_args *args, gx_eig_result *result)
+/* result->left for a general matrix, from a second run over A^H. */
+static void find_left_vectors(gx_run *run, const gx_eig_args *args, gx_eig_result *result)
 {
     gx_mat adjoint;
     const gx_mat *A = args->A;
@@ -114,7 +115,7 @@ gx_code gx_kry_find_left(gx_run *run, const gx_eig_args *args, gx_eig_result *re
     again.wants_left = again.wants_residuals = false;
     again.wants_right = true;
     matching m = {.run = run, .args = args, .right = result};
-    gx_eig_krylov(run, &again, &m.left);
+    gx_kry_find_right(run, &again, &m.left);
     gx_dense_alloc(run, GX_F64, gx_max(1, m.left.count), "a matching", &taken);
     gx_dense_alloc(run, result->dtype, result->n * result->count, "left eigenvectors",
                    &result->left);
@@ -127,5 +128,13 @@ gx_code gx_kry_find_left(gx_run *run, const gx_eig_args *args, gx_eig_result *re
     gx_mem_free(run->ctx->mem, taken);
     m.left.mem = run->ctx->mem;
     gx_eig_clear(&m.left);
+}
+
+gx_code gx_eig_krylov(gx_run *run, const gx_eig_args *args, gx_eig_result *result)
+{
+    gx_kry_find_right(run, args, result);
+    if (gx_ok(run) && args->wants_left && !args->is_hermitian) {
+        find_left_vectors(run, args, result);
+    }
     return gx_ok(run) ? GX_OK : run->err.code;
 }

@@ -12,6 +12,16 @@
 #include <math.h>
 #include <string.h>
 
+size_t gx_kry_wide_bytes(const gx_kry *s)
+{
+    return gx_dtype_bytes(s->wide);
+}
+
+void *gx_kry_h_at(const gx_kry *s, void *x, int64_t i, int64_t j)
+{
+    return gx_at(x, s->wide, s->ld, i, j);
+}
+
 static gx_scalar back(const gx_kry *s, gx_scalar theta)
 {
     if (!s->is_inverse) {

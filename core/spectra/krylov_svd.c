@@ -114,7 +114,7 @@ static void begin(lanczos *s)
     s->maxiter = sizes.maxiter;
     s->dtype = s->op->dtype;
     s->wide = gx_kry_wide(s->dtype);
-    s->tol = args->tol > 0 ? args->tol : gx_dtype_is_double(s->dtype) ? 1e-12 : 2e-6;
+    s->tol = sizes.tol;
     s->right =
         (gx_ortho){.run = s->run, .dtype = s->dtype, .n = s->n, .seed = args->seed, .most = s->ncv};
     s->left = s->right;
@@ -313,14 +313,10 @@ static void restart(lanczos *s, int64_t p)
     s->m = first + p;
 }
 
-/* Half of the basis, at least the wanted ones and one more; more where no step is lost by it. */
 static int64_t kept(const lanczos *s)
 {
-    int64_t m = s->m - s->first, room = s->ncv - s->first;
     int64_t wanted = s->first > 0 ? 1 : s->k + 1;
-    int64_t least = gx_min(gx_max(wanted, m / 2), room - s->block);
-    int64_t steps = (room - least) / s->block;
-    return gx_max(1, gx_min(m, room - steps * s->block));
+    return gx_svd_kept(wanted, s->m - s->first, s->ncv - s->first, s->block);
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */

@@ -16,8 +16,12 @@
 typedef struct gx_svd_sizes {
     int64_t block, ncv, maxiter;
     int64_t width, power;
+    double tol;
 } gx_svd_sizes;
 void gx_svd_choose_sizes(const gx_svd_args *args, gx_svd_sizes *sizes);
+
+/* Of bases of m columns, `wanted` ones at least, those that a restart keeps; room: ncv columns. */
+int64_t gx_svd_kept(int64_t wanted, int64_t m, int64_t room, int64_t block);
 
 /* Columns that the random range finder orthonormalises at a time; gx_ortho_block() takes 64. */
 enum { GX_SVD_PANEL = 32 };

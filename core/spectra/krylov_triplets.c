@@ -40,6 +40,16 @@ void gx_svd_choose_sizes(const gx_svd_args *args, gx_svd_sizes *sizes)
     sizes->maxiter = chosen(args->maxiter, RESTARTS);
     sizes->width = gx_min(n, k + (args->oversample < 0 ? OVERSAMPLE : args->oversample));
     sizes->power = args->power < 0 ? POWER : args->power;
+    double rounding = gx_dtype_is_double(args->A->dtype) ? 1e-12 : 2e-6;
+    sizes->tol = args->tol > 0 ? args->tol : rounding;
+}
+
+/* Half of the bases, at least the wanted ones; more where no step is lost by it. */
+int64_t gx_svd_kept(int64_t wanted, int64_t m, int64_t room, int64_t block)
+{
+    int64_t least = gx_min(gx_max(wanted, m / 2), room - block);
+    int64_t steps = (room - least) / block;
+    return gx_max(1, gx_min(m, room - steps * block));
 }
 
 /* What the two drivers hold from beginning to end. */

@@ -5,8 +5,13 @@
 #define GX_PLAN_SPECTRUM_H
 
 #include "../exec/prog.h"
+#include "alg_eig.h"
 #include "krylov.h"
-#include "krylov_rehearsal.h"
+
+typedef struct gx_foretold {
+    int64_t passes;
+    const char *how; /* it is known, in words after "17 passes": static */
+} gx_foretold;
 
 /* Where the run is planning for: the host, or run->target. */
 typedef struct gx_spectrum_plan {
@@ -20,15 +25,5 @@ typedef struct gx_spectrum_plan {
 
 gx_code gx_plan_eig(gx_run *run, const gx_eig_args *args, gx_spectrum_plan *plan);
 gx_code gx_plan_svd(gx_run *run, const gx_svd_args *args, gx_spectrum_plan *plan);
-
-/*
-** For both: the cost of plan->told's passes over A (plan_eig.c).  A pass is as fast as memory, or
-** as the flops where they take longer.
-*/
-void gx_plan_passes(gx_run *run, const gx_mat *A, gx_spectrum_plan *plan);
-
-/* And of one dense call, on A as it is (plan_eig.c). */
-void gx_plan_dense(gx_run *run, const gx_mat *A, gx_kernel_id kernel, const gx_args *call,
-                   gx_spectrum_plan *plan);
 
 #endif

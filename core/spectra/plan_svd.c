@@ -2,13 +2,12 @@
 ** What gx_svd would do: the driver, passes over A, bytes read, flops.
 **
 ** The choices are those of alg_svd.c and krylov_triplets.c, asked of the same functions, with the
-** memory there is.  The dense driver reads A once.  How many passes the Krylov driver takes depends
-** on the singular values, which nobody knows: foretold are those for a random matrix's
-** (krylov_rehearsal.c).  Columns of A that stay in memory are read once, the others in every pass
-** (krylov_oper.c).  The randomized driver's passes are fixed.
+** memory there is.  The dense driver reads A once.  How many passes the Krylov driver takes is
+** foretold (plan_passes.c).  Columns of A that stay in memory are read once, the others in every
+** pass (krylov_oper.c).  The randomized driver's passes are fixed.
 */
 #include "krylov_svd.h"
-#include "plan_spectrum.h"
+#include "plan_spectrum_int.h"
 
 static void plan_iterative(gx_run *run, const gx_svd_args *asked, gx_spectrum_plan *plan)
 {
@@ -22,8 +21,19 @@ static void plan_iterative(gx_run *run, const gx_svd_args *asked, gx_spectrum_pl
     }
     gx_svd_choose_sizes(&args, &sizes);
     plan->told = (gx_foretold){2 * sizes.power + 2, "whatever its spectrum"};
-    if (!is_random && gx_foretell_svd(run, &args, &plan->told) != GX_OK) {
-        return;
+    if (!is_random) {
+        int64_t least = gx_min(A->rows, A->cols), most = gx_max(A->rows, A->cols);
+        gx_search search = {.shape = GX_SEARCH_SIGMA,
+                            .n = least,
+                            .k = args.k,
+                            .ratio = (double)least / (double)most,
+                            .ncv = sizes.ncv,
+                            .block = sizes.block,
+                            .maxiter = sizes.maxiter,
+                            .tol = sizes.tol};
+        search.kept = gx_svd_kept(args.k + 1, sizes.ncv, sizes.ncv, sizes.block);
+        plan->told = (gx_foretold){2 * gx_foretell_passes(&search), // with A and with A^H
+                                   "for a random matrix's spectrum"};
     }
     bool is_hermitian = A->rows == A->cols && (A->properties & GX_PROP_HERMITIAN) != 0;
     plan->ncv = is_random ? sizes.width : sizes.ncv;

@@ -1,0 +1,156 @@
+/*
+** Block Krylov-Schur: the basis, how it begins, grows and is cut back.  See krylov_eig.c.
+**
+** One step is one product with the operator and Gram-Schmidt against everything.  A restart rotates
+** the basis onto the invariant subspace of the wanted values, in place, panel by panel.
+*/
+#include "../alg/dense.h"
+#include "krylov_eig_int.h"
+
+#include <string.h>
+
+void *gx_kry_column(const gx_kry *s, int64_t j)
+{
+    return gx_at(s->V, s->dtype, s->n, 0, j);
+}
+
+void gx_kry_start(gx_kry *s)
+{
+    int64_t given = 0;
+    const gx_mat *from = s->args->start;
+    if (from != NULL && gx_ok(s->run)) {
+        given = gx_min(from->cols, s->block);
+        gx_mat view;
+        gx_mat_view(&view, from, GX_NO_TRANS, 0, 0, s->n, given);
+        gx_dense_load(s->run, &view, s->dtype, gx_kry_column(s, 0), s->n);
+        gx_dense_finite(s->run, "the start", s->dtype, gx_kry_column(s, 0), s->n, s->n, given);
+    }
+    s->m = 0;
+    s->f = s->block;
+    gx_ortho_block(&s->ortho, s->V, 0, s->V, given, s->f, NULL, 0, NULL, 0);
+}
+
+// expansion ---------------------------------------------------------------------------------------
+
+/* One pass: F joins the basis. */
+static void expand_once(gx_kry *s)
+{
+    int64_t m = s->m, f = s->f, more = m + f;
+    void *y = gx_kry_column(s, more);
+    if (s->op->apply(s->op, false, gx_kry_column(s, m), f, y) != GX_OK) {
+        return;
+    }
+    int64_t next = gx_min(gx_min(s->block, s->n - more), f);
+    gx_ortho_block(&s->ortho, s->V, more, y, f, next, s->h, s->ld, s->s, s->block);
+    if (!gx_ok(s->run)) {
+        return;
+    }
+    for (int64_t j = 0; j < m; j++) { // C is the coupling of the old columns to F
+        memcpy(gx_kry_h_at(s, s->H, m, j), gx_at(s->C, s->wide, s->block, 0, j),
+               (size_t)f * gx_kry_wide_bytes(s));
+    }
+    for (int64_t j = 0; j < f; j++) {
+        memcpy(gx_kry_h_at(s, s->H, 0, m + j), gx_kry_h_at(s, s->h, 0, j),
+               (size_t)more * gx_kry_wide_bytes(s));
+    }
+    memset(s->C, 0, (size_t)(s->block * more) * gx_kry_wide_bytes(s));
+    for (int64_t j = 0; j < f; j++) {
+        memcpy(gx_at(s->C, s->wide, s->block, 0, m + j), gx_at(s->s, s->wide, s->block, 0, j),
+               (size_t)next * gx_kry_wide_bytes(s));
+    }
+    s->m = more;
+    s->f = next;
+    s->steps++;
+}
+
+void gx_kry_expand(gx_kry *s, int64_t most)
+{
+    while (gx_ok(s->run) && s->m < most && s->f > 0 && s->m + s->f <= s->ncv) {
+        expand_once(s);
+    }
+}
+
+// restart -----------------------------------------------------------------------------------------
+
+/* Does place p of the order stand between the two of a conjugate pair? */
+bool gx_kry_splits_pair(const gx_kry *s, int64_t p)
+{
+    if (!s->is_real || s->is_hermitian || p < 1 || p >= s->m) {
+        return false;
+    }
+    int64_t before = s->order[p - 1], after = s->order[p];
+    return s->theta[before].im != 0 && (before > after ? before - after : after - before) == 1 &&
+           s->theta[before].im == -s->theta[after].im && s->theta[before].re == s->theta[after].re;
+}
+
+/* The first p values to the front of T; how many there are. */
+int64_t gx_kry_order_span(gx_kry *s, int64_t p)
+{
+    if (!s->is_real) {
+        gx_small_reorder(s->m, s->T, s->Q, s->order, p);
+        return p;
+    }
+    memset(s->is_wanted, 0, (size_t)s->m * sizeof *s->is_wanted);
+    for (int64_t j = 0; j < p; j++) {
+        s->is_wanted[s->order[j]] = true;
+    }
+    return gx_small_real_gather(s->m, s->T, s->Q, s->is_wanted);
+}
+
+/*
+** W (m x p, wide) = an orthonormal basis of the invariant subspace of the first p values; fewer
+** where T's order does not allow them all.  Returns how many.
+*/
+static int64_t choose_span(gx_kry *s, int64_t p)
+{
+    int64_t m = s->m;
+    if (s->is_hermitian) {
+        const gx_scalar *Q = s->Q;
+        for (int64_t j = 0; j < p; j++) {
+            gx_convert(GX_C128, Q + s->order[j] * m, m, s->wide, gx_at(s->W, s->wide, m, 0, j), m,
+                       m, 1);
+        }
+        return p;
+    }
+    p = gx_kry_order_span(s, p);
+    memcpy(s->W, s->Q, (size_t)(m * p) * gx_kry_wide_bytes(s));
+    return p;
+}
+
+/* H := W^H H W, C := C W, V := V W; F moves behind. */
+static void rotate(gx_kry *s, int64_t p)
+{
+    int64_t m = s->m, b = s->block;
+    gx_trans adjoint = s->wide == GX_C128 ? GX_CONJ_TRANS : GX_TRANS;
+    if (s->is_hermitian) { // its upper part is rounding's: H is what its lower triangle says
+        gx_args args = {
+            .uplo = GX_LOWER, .transa = adjoint, .m = m, .n = m, .c = s->H, .ldc = s->ld};
+        gx_dense_call(s->run, GX_SYMMETRIZE, s->wide, &args);
+    }
+    gx_kry_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, m, p, m, 1, s->H, s->ld, s->W, m, 0,
+                s->small, m);
+    gx_kry_gemm(s->run, s->wide, adjoint, GX_NO_TRANS, p, p, m, 1, s->W, m, s->small, m, 0, s->H,
+                s->ld);
+    gx_kry_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, b, p, m, 1, s->C, b, s->W, m, 0,
+                s->small, b);
+    if (gx_ok(s->run)) {
+        memcpy(s->C, s->small, (size_t)(b * p) * gx_kry_wide_bytes(s));
+    }
+    gx_kry_rotate(s->run, s->dtype, s->V, s->n, m, s->W, m, p);
+    if (gx_ok(s->run)) {
+        memmove(gx_kry_column(s, p), gx_kry_column(s, m),
+                (size_t)(s->n * s->f) * gx_dtype_bytes(s->dtype));
+    }
+    s->m = p;
+}
+
+void gx_kry_restart(gx_kry *s, int64_t p)
+{
+    while (gx_kry_splits_pair(s, p)) {
+        p++;
+    }
+    p = choose_span(s, p);
+    if (gx_ok(s->run)) {
+        rotate(s, p);
+    }
+}
