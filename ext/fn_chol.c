@@ -8,7 +8,7 @@
 
 #include "../core/alg/alg.h"
 
-/* ---- gx_cholesky ----------------------------------------------------------------------------- */
+// gx_cholesky -------------------------------------------------------------------------------------
 
 typedef struct cholesky_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
@@ -46,7 +46,7 @@ static void cholesky(gx_fn *fn)
     gx_fn_result_sink(fn, &F);
 }
 
-/* ---- gx_trsm, gx_trmm ------------------------------------------------------------------------ */
+// gx_trsm, gx_trmm --------------------------------------------------------------------------------
 
 typedef struct tri_options {
     gx_dest dest;
@@ -160,7 +160,7 @@ static void trmm(gx_fn *fn)
     triangular(fn, gx_alg_trmm);
 }
 
-/* ---- gx_syrk --------------------------------------------------------------------------------- */
+// gx_syrk -----------------------------------------------------------------------------------------
 
 typedef struct syrk_options {
     gx_dest dest;

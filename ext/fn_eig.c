@@ -105,7 +105,7 @@ static void eigvals(gx_fn *fn)
     eig_with(fn, gx_eigvals_keys, true);
 }
 
-/* ---- gx_svd --------------------------------------------------------------------------------- */
+// gx_svd ------------------------------------------------------------------------------------------
 
 /* Vectors that are in memory, or that far holds. */
 static void store_side(gx_outputs *out, const gx_dest *dest, uint32_t properties,
@@ -161,7 +161,7 @@ static void svd(gx_fn *fn)
     gx_svd_clear(&r);
 }
 
-/* ---- gx_nullspace --------------------------------------------------------------------------- */
+// gx_nullspace ------------------------------------------------------------------------------------
 
 typedef struct nullspace_options {
     gx_dest dest;

@@ -52,7 +52,7 @@ static bool get_delimiter(gx_fn *fn, const char *text, char *delimiter)
                       gx_text_show(text, strlen(text), shown));
 }
 
-/* ---- gx_import(name, path[, options]) -------------------------------------------------------- */
+// gx_import(name, path[, options]) ----------------------------------------------------------------
 
 typedef struct import_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
@@ -136,7 +136,7 @@ static void import(gx_fn *fn)
     gx_fn_result_sink(fn, &sink);
 }
 
-/* ---- gx_export(A, path[, options]) ----------------------------------------------------------- */
+// gx_export(A, path[, options]) -------------------------------------------------------------------
 
 typedef struct export_options {
     gx_export_options file; /* first: a set_offset of 0 means none */

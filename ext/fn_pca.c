@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-/* ---- gx_cov, gx_corr ------------------------------------------------------------------------- */
+// gx_cov, gx_corr ---------------------------------------------------------------------------------
 
 typedef struct cov_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
@@ -64,7 +64,7 @@ static void corr(gx_fn *fn)
     covariance(fn, corr_keys, true);
 }
 
-/* ---- gx_pca ---------------------------------------------------------------------------------- */
+// gx_pca ------------------------------------------------------------------------------------------
 
 typedef struct pca_options {
     gx_dest dest;
@@ -234,7 +234,7 @@ int gx_register_pca(sqlite3 *db, gx_ctx *ctx)
     return gx_register_table_fn(db, ctx, &pca_table);
 }
 
-/* ---- gx_pca_project -------------------------------------------------------------------------- */
+// gx_pca_project ----------------------------------------------------------------------------------
 
 typedef struct project_options {
     gx_dest dest;

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* ---- gx_qr ----------------------------------------------------------------------------------- */
+// gx_qr -------------------------------------------------------------------------------------------
 
 typedef struct qr_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
@@ -140,7 +140,7 @@ static void qr(gx_fn *fn)
     }
 }
 
-/* ---- gx_part(F, ...) ------------------------------------------------------------------------- */
+// gx_part(F, ...) ---------------------------------------------------------------------------------
 
 /* Economy: Q m x k and R k x n. */
 static void shape_q(gx_run *run, const gx_mat *F, const gx_aux *aux, gx_part_shape *out)
@@ -176,7 +176,7 @@ const gx_part_def gx_parts_qr[] = {
     {NULL, GX_AUX_NONE, NULL, NULL},
 };
 
-/* ---- gx_lstsq -------------------------------------------------------------------------------- */
+// gx_lstsq ----------------------------------------------------------------------------------------
 
 typedef struct lstsq_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
@@ -229,7 +229,7 @@ static void lstsq(gx_fn *fn)
     gx_fn_result_sink(fn, &X);
 }
 
-/* ---- gx_rank, gx_pinv ------------------------------------------------------------------------ */
+// gx_rank, gx_pinv --------------------------------------------------------------------------------
 
 static void rank(gx_fn *fn)
 {

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- products and passes --------------------------------------------------------------------- */
+// Products and passes -----------------------------------------------------------------------------
 
 static void describe_device(gx_run *run, plan_row *row)
 {
@@ -146,7 +146,7 @@ static void plan_pass(gx_run *run, expression *e, plan_row *row)
              (long long)tile_cols);
 }
 
-/* ---- factorisations -------------------------------------------------------------------------- */
+// Factorisations ----------------------------------------------------------------------------------
 
 static double unit_of(gx_dtype dtype)
 {
@@ -250,7 +250,7 @@ static void plan_qr(gx_run *run, const gx_mat *A, plan_row *row)
              (long long)plan.width);
 }
 
-/* ---- systems --------------------------------------------------------------------------------- */
+// Systems -----------------------------------------------------------------------------------------
 
 /* X from the factor: flops, B read and X written; the factor is read where it was not kept. */
 static void add_solve(gx_run *run, const gx_mat *A, int64_t cols, gx_dtype dtype, int sweeps,

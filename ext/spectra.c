@@ -54,7 +54,7 @@ const gx_option gx_svd_keys[] = {SVD_COMMON,
                                  {NULL, GX_OPT_END, 0, 0}};
 const gx_option gx_svd_table_keys[] = {SVD_COMMON, {NULL, GX_OPT_END, 0, 0}};
 
-/* ---- words ---------------------------------------------------------------------------------- */
+// Words -------------------------------------------------------------------------------------------
 
 typedef struct word {
     const char *name;
@@ -145,7 +145,7 @@ static bool take_matrix(gx_fn *fn, const char *label, const char *text, gx_mat *
     return false;
 }
 
-/* ---- eigenvalues ---------------------------------------------------------------------------- */
+// Eigenvalues -------------------------------------------------------------------------------------
 
 static bool take_which(gx_fn *fn, const gx_eig_options *opt, gx_eig_args *args)
 {
@@ -209,7 +209,7 @@ bool gx_eig_args_of(gx_fn *fn, const gx_eig_options *opt, const gx_mat *A, gx_ma
     return true;
 }
 
-/* ---- singular values ------------------------------------------------------------------------ */
+// Singular values ---------------------------------------------------------------------------------
 
 bool gx_svd_args_of(gx_fn *fn, const gx_svd_options *opt, const gx_mat *A, bool wants_vectors,
                     gx_svd_args *args)

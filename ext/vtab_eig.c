@@ -10,7 +10,7 @@
 #include "spectra.h"
 #include "table_fn.h"
 
-/* ---- gx_eig --------------------------------------------------------------------------------- */
+// gx_eig ------------------------------------------------------------------------------------------
 
 enum { EIG_K, EIG_VALUE, EIG_IMAG, EIG_RESIDUAL, EIG_VECTOR, EIG_LEFT, EIG_COLUMNS };
 
@@ -97,7 +97,7 @@ static const gx_table_fn eig_table = {
     .clear = eig_clear,
 };
 
-/* ---- gx_svd --------------------------------------------------------------------------------- */
+// gx_svd ------------------------------------------------------------------------------------------
 
 enum { SVD_K, SVD_SIGMA, SVD_U, SVD_V, SVD_RESIDUAL, SVD_COLUMNS };
 

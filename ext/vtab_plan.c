@@ -58,7 +58,7 @@ typedef struct plan_rows {
     int64_t rows;
 } plan_rows;
 
-/* ---- the expression -------------------------------------------------------------------------- */
+// The expression ----------------------------------------------------------------------------------
 
 static void skip_blanks(expression *e)
 {
@@ -213,7 +213,7 @@ static gx_code parse(expression *e, const char *text, gx_err *err)
     return GX_OK;
 }
 
-/* ---- the row --------------------------------------------------------------------------------- */
+// The row -----------------------------------------------------------------------------------------
 
 static bool find_operand(gx_run *run, operand *x)
 {
@@ -258,7 +258,7 @@ static void add_device(gx_run *run, expression *e, plan_rows *plan)
     }
 }
 
-/* ---- the table ------------------------------------------------------------------------------- */
+// The table ---------------------------------------------------------------------------------------
 
 /* What the options object says of the operation; those of the others have none. */
 static bool take_options(gx_fn *fn, expression *e)

@@ -43,7 +43,7 @@ static void show(const kept *item, gx_ctx *ctx, const char *name, sqlite3_contex
                            gx_max(1, item->rows));
 }
 
-/* ---- gx_qr ---------------------------------------------------------------------------------- */
+// gx_qr -------------------------------------------------------------------------------------------
 
 enum { QR_PART, QR_VALUE, QR_COLUMNS };
 
@@ -125,7 +125,7 @@ static const gx_table_fn qr_table = {
     .clear = qr_clear,
 };
 
-/* ---- gx_lstsq ------------------------------------------------------------------------------- */
+// gx_lstsq ----------------------------------------------------------------------------------------
 
 enum { LSTSQ_X, LSTSQ_RANK, LSTSQ_RESIDUAL, LSTSQ_RCOND, LSTSQ_COLUMNS };
 
