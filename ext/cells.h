@@ -63,8 +63,9 @@ struct gx_cells_table {
 };
 
 /*
-** The matrix behind a named table: in the table's own schema when it is there, else looked up like
-** any name.  Flushes the batch (through the store).
+** The matrix behind a named table, in the table's own schema: what came with a file must not reach
+** others.  For a table of temp, where it is not there, any that the name finds.  Flushes the batch
+** (through the store).
 */
 gx_code gx_cells_find(gx_cells_table *table, gx_meta *meta, gx_err *err);
 

@@ -86,17 +86,36 @@ static uint64_t key_of(const gx_meta *meta, int64_t i, int64_t j)
     return (uint64_t)tile << 32 | (uint64_t)(inside * parts(meta->dtype));
 }
 
+/* Whether the text says the table's own schema; *bare: the name without it. */
+static gx_code own_name(gx_cells_table *table, bool *is_own, const char **bare, gx_err *err)
+{
+    char head[GX_NAME_MAX + 1];
+    GX_TRY(gx_store_split(table->ctx->store, table->matrix, head, bare, err));
+    *is_own = head[0] == '\0' || sqlite3_stricmp(head, table->schema) == 0;
+    return GX_OK;
+}
+
 gx_code gx_cells_find(gx_cells_table *table, gx_meta *meta, gx_err *err)
 {
     gx_store *store = table->ctx->store;
-    size_t bytes = strlen(table->schema) + strlen(table->matrix) + 2;
-    bool found = false;
-    if (bytes <= 2 * GX_NAME_MAX + 2) {
-        char name[2 * GX_NAME_MAX + 2];
-        snprintf(name, sizeof name, "%s.%s", table->schema, table->matrix);
-        GX_TRY(gx_store_lookup(store, name, meta, &found, err));
+    char full[2 * GX_NAME_MAX + 2];
+    const char *bare;
+    bool found = false, is_own;
+    GX_TRY(own_name(table, &is_own, &bare, err));
+    if (is_own && strlen(table->schema) <= GX_NAME_MAX && strlen(bare) <= GX_NAME_MAX) {
+        snprintf(full, sizeof full, "%.255s.%.255s", table->schema, bare);
+        GX_TRY(gx_store_lookup(store, full, meta, &found, err));
+        found = found && sqlite3_stricmp(meta->schema, table->schema) == 0;
     }
-    return found ? GX_OK : gx_store_find(store, table->matrix, meta, err);
+    if (found) {
+        return GX_OK;
+    }
+    GX_TRY(gx_store_find(store, table->matrix, meta, err));
+    if (sqlite3_stricmp(table->schema, "temp") == 0) {
+        return GX_OK; // made by this connection: no file can bring such a table
+    }
+    return gx_fail(err, GX_ARG, "matrix '%s' is in %s, but a table of %s reaches those of %s only",
+                   table->matrix, meta->schema, table->schema, table->schema);
 }
 
 // The batch: sorting and flushing -----------------------------------------------------------------

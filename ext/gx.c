@@ -142,6 +142,9 @@ static int register_once(sqlite3 *db, gx_err *err)
     if (rc == SQLITE_OK && !own->is_complete) {
         rc = register_all(db, own->ctx);
         own->is_complete = rc == SQLITE_OK;
+        if (rc == SQLITE_OK) {
+            gx_store_reread_schemas(db);
+        }
     }
     return rc;
 }

@@ -17,6 +17,9 @@
 ** have no table gx of their own.  temp never has one, since SQLite would take temp.gx for every
 ** query that says just gx and hide main's matrices; others may not have one yet (store_txn.c).
 **
+** Both are DIRECTONLY: by schema and by name they reach the matrices of every database of the
+** connection, and a view or trigger that came with one of them must not.
+**
 ** A scan reads the catalog rows into memory at xFilter (about 600 bytes a matrix, from the
 ** governor), so that rows may be dropped and renamed while a statement runs over them.  Rows are
 ** shown as they are: a damaged one can be seen and deleted.  Transactions need no methods here:
@@ -92,6 +95,9 @@ static int connect_table(sqlite3 *db, gx_ctx *ctx, const char *schema, bool is_e
     int rc = sqlite3_declare_vtab(db, DECLARATION);
     if (rc == SQLITE_OK) {
         rc = sqlite3_vtab_config(db, SQLITE_VTAB_CONSTRAINT_SUPPORT, 1);
+    }
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
     }
     if (rc != SQLITE_OK) {
         return rc;
@@ -763,9 +769,6 @@ int gx_register_catalog(sqlite3 *db, gx_ctx *ctx)
     int rc = sqlite3_create_module_v2(db, "gx_catalog", MODULE(real_module), ctx, NULL);
     if (rc == SQLITE_OK) {
         rc = sqlite3_create_module_v2(db, "gx", &eponymous_module, ctx, NULL);
-    }
-    if (rc == SQLITE_OK) {
-        gx_store_mark_shadows(db);
     }
     return rc;
 }

@@ -12,11 +12,12 @@
 ** nothing).  The function is the module's eponymous table, which SQLite connects without arguments;
 ** xCreate is xConnect.
 **
-** rowid   gx_cells: j * rows + i.  gx_rows: i. imag    0.0 in real matrices.  A NaN is NULL, as
-** everywhere in SQLite. memory  one buffer a cursor, from the governor (cells_scan.c); a row's
-** value is SQLite's. I/O     only the tiles, and in them only the rows and columns, that the
-** constraints leave; nothing
-**         while only i and j are asked for.
+** The rowid is j * rows + i in gx_cells and i in gx_rows; imag is 0.0 in real matrices; a NaN is
+** NULL, as everywhere in SQLite.
+**
+** Memory: one buffer a cursor, from the governor (cells_scan.c); a row's value is SQLite's.
+** Reads: only the tiles, and in them only the rows and columns, that the constraints leave; nothing
+** while only i and j are asked for.
 **
 ** A cursor holds the context from xFilter to xClose (gx_ctx_hold), so that statements which the
 ** store prepared serve all its look-ups; other gx calls come and go in between.
@@ -105,6 +106,11 @@ static int parse_arguments(gx_cells_table *table, int argc, const char *const *a
     return SQLITE_OK;
 }
 
+/*
+** The function takes the name of any matrix of the connection, so views and triggers may not use
+** it.  A named table reaches one matrix of its own database (gx_cells_find()), so they may.  A
+** table that a file calls gx_cells and that has no argument is taken for the function.
+*/
 static int declare(sqlite3 *db, const gx_cells_table *table)
 {
     static const char *const columns[2][2] = {
@@ -113,7 +119,7 @@ static int declare(sqlite3 *db, const gx_cells_table *table)
         {"CREATE TABLE x(i INTEGER, row BLOB, matrix HIDDEN)",
          "CREATE TABLE x(i INTEGER, row BLOB)"}};
     int rc = sqlite3_declare_vtab(db, columns[table->is_rows][table->matrix != NULL]);
-    if (rc == SQLITE_OK) {
+    if (rc == SQLITE_OK && table->matrix == NULL) {
         rc = sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
     }
     if (rc == SQLITE_OK) {

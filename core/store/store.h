@@ -180,8 +180,11 @@ gx_code gx_store_each_schema(gx_store *store, bool (*fn)(void *arg, const char *
 gx_code gx_store_split(gx_store *store, const char *text, char schema[GX_NAME_MAX + 1],
                        const char **bare, gx_err *err);
 
-/* After the catalog's module is registered: protect the shadow tables of files that are open. */
-void gx_store_mark_shadows(struct sqlite3 *db);
+/*
+** After functions and modules are registered: what is known of the schemas that are open came
+** before them.
+*/
+void gx_store_reread_schemas(struct sqlite3 *db);
 
 /* For the catalog's xCreate and xDestroy: the tables of sql/schema.sql.  No-op where they exist. */
 gx_code gx_store_make_tables(gx_store *store, const char *schema, gx_err *err);

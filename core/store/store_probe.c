@@ -24,28 +24,21 @@ gx_presence gx_store_has_function(sqlite3 *db, const char *name)
 }
 
 /*
-** SQLite marks the shadow tables of a virtual table when it reads the schema, if it knows the
-** module then.  Loading gx into a connection comes after that as a rule, so the schema is read
-** again: that is what writable_schema = RESET does, apart from switching off what is off.
+** Loading gx into a connection comes after the schema was read, as a rule, and two things are done
+** only while it is read: shadow tables of a module that is known are marked, and index expressions,
+** generated columns and (since SQLite 3.50) CHECK constraints that call a function for direct use
+** only are refused.  So it is read again: writable_schema = RESET does that at the next statement,
+** apart from switching off what is off.
 */
-static void read_schema_again(sqlite3 *db)
+void gx_store_reread_schemas(sqlite3 *db)
 {
     sqlite3_stmt *stmt;
-    if (sqlite3_prepare_v2(db, "PRAGMA writable_schema", -1, &stmt, NULL) != SQLITE_OK) {
-        return;
-    }
-    bool is_off = sqlite3_step(stmt) == SQLITE_ROW && sqlite3_column_int(stmt, 0) == 0;
-    sqlite3_finalize(stmt);
-    if (is_off) {
-        (void)sqlite3_exec(db, "PRAGMA writable_schema = RESET", NULL, NULL, NULL);
-    }
-}
-
-void gx_store_mark_shadows(sqlite3 *db)
-{
-    if (sqlite3_table_column_metadata(db, NULL, "gx_meta", NULL, NULL, NULL, NULL, NULL, NULL) ==
-        SQLITE_OK) {
-        read_schema_again(db);
+    if (sqlite3_prepare_v2(db, "PRAGMA writable_schema", -1, &stmt, NULL) == SQLITE_OK) {
+        bool is_off = sqlite3_step(stmt) == SQLITE_ROW && sqlite3_column_int(stmt, 0) == 0;
+        sqlite3_finalize(stmt);
+        if (is_off) {
+            (void)sqlite3_exec(db, "PRAGMA writable_schema = RESET", NULL, NULL, NULL);
+        }
     }
     // As an automatic extension we run inside sqlite3_open(), which fails with what we leave.
     (void)sqlite3_exec(db, "", NULL, NULL, NULL);

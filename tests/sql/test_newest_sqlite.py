@@ -87,6 +87,19 @@ def test_defensive_mode(filedb):
         filedb.execute("DELETE FROM gx_tile")
 
 
+def test_a_check_constraint_calls_nothing(tmp_path):
+    """Since SQLite 3.50, where the schema is read with gx at hand: loading sees to it."""
+    path = str(tmp_path / "foreign.db")
+    made = sqlite3.connect(path)
+    made.create_function("gx_store", 2, lambda a, b: 1, deterministic=True)
+    made.execute("CREATE TABLE t(x CHECK(gx_store('S', '[[1]]') IS NOT NULL))")
+    made.close()
+    db = connect(path)
+    with pytest.raises(apsw.Error, match=r"unsafe use of gx_store\(\)"):
+        db.execute("INSERT INTO t VALUES(1)")
+    db.close()
+
+
 def test_rollback(filedb):
     with pytest.raises(ZeroDivisionError):
         with filedb:

@@ -307,8 +307,10 @@ def test_catalog_joins_functions(db):
     db.execute("INSERT INTO label VALUES('B', 'one'), ('A', 'two')")
     assert db.execute("SELECT label, rows FROM label JOIN gx ON name = matrix ORDER BY label").fetchall() == [
         ("one", 1), ("two", 2)]
-    db.execute("CREATE VIEW big AS SELECT name FROM gx WHERE bytes > 8")
+    db.execute("CREATE TEMP VIEW big AS SELECT name FROM gx WHERE bytes > 8")  # temp: nobody's file brings it
     assert db.execute("SELECT * FROM big").fetchall() == [("A",)]
+    db.execute("CREATE VIEW wide AS SELECT name FROM gx_meta WHERE cols > 1 AND name IS NOT NULL")
+    assert db.execute("SELECT * FROM wide").fetchall() == [("A",)]
 
 
 # 4. ------------------------------------------------------------------------------------------------
