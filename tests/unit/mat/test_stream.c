@@ -3,23 +3,22 @@
 ** run on.
 **
 ** Plan:
-**   1  A product whose helpers read while blocks are computed and written: rollback journal and
-**   WAL,
+**   1  A product whose helpers read while blocks are computed and written: rollback journal and WAL,
 **      tight and ample memory, 0-3 readers, 1-3 threads: the same checksum everywhere, and helpers
 **      took part.
 **   2  A scan by helpers: the same norm, to the bit, for every number of readers.
 **   3  A damaged tile met by a helper: the call fails with matrix and tile named, nothing is left.
-**   4  sqlite3_interrupt() from another thread at growing delays: SQLITE_INTERRUPT or a whole
-**   result, never between.
+**   4  sqlite3_interrupt() from another thread at the call's n-th statement, for ever later n:
+**      SQLITE_INTERRUPT or a whole result, never between.
 **   5  A source written in the open transaction: helpers do not see it, the caller reads it itself.
-**   6  Another connection drops a matrix before the call: refused; the helpers' snapshot is
-**   checked.
+**   6  Another connection drops a matrix before the call: refused; the helpers' snapshot is checked.
 **   7  After every call sqlite3_close() finds nothing open and gx holds no memory.
 */
 #include "../../../ext/gx.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,7 +28,6 @@
 #include <cmocka.h>
 #include <pthread.h>
 #include <sqlite3.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { N = 480 };
@@ -200,17 +198,40 @@ static void test_damaged_tile(void **state)
     close_database(db);
 }
 
+/* Another thread interrupts at the call's n-th statement, while the call waits for it to have. */
 typedef struct alarm_clock {
     sqlite3 *db;
-    long delay_us;
+    int left; /* statements until it rings; 0: it has rung */
 } alarm_clock;
 
 static void *ring(void *arg)
 {
-    const alarm_clock *clock = arg;
-    nanosleep(&(struct timespec){.tv_nsec = clock->delay_us * 1000}, NULL);
-    sqlite3_interrupt(clock->db);
+    sqlite3_interrupt(arg);
     return NULL;
+}
+
+static int on_statement(unsigned what, void *arg, void *statement, void *text)
+{
+    alarm_clock *clock = arg;
+    pthread_t thread;
+    (void)what, (void)statement, (void)text;
+    if (clock->left > 0 && --clock->left == 0) {
+        assert_int_equal(pthread_create(&thread, NULL, ring, clock->db), 0);
+        pthread_join(thread, NULL);
+    }
+    return 0;
+}
+
+/* What comes of the call when it is interrupted at the n-th statement; false: it has fewer. */
+static bool interrupt_at(sqlite3 *db, int n, int *rc)
+{
+    char text[300];
+    alarm_clock clock = {db, n};
+    sqlite3_trace_v2(db, SQLITE_TRACE_STMT, on_statement, &clock);
+    run(db, "SELECT gx_matmul('A', 'B', 'C')", rc, text);
+    sqlite3_trace_v2(db, 0, NULL, NULL);
+    assert_true(*rc == SQLITE_DONE || *rc == SQLITE_INTERRUPT);
+    return clock.left == 0;
 }
 
 static void test_interrupt(void **state)
@@ -219,25 +240,19 @@ static void test_interrupt(void **state)
     sqlite3 *db = fresh("delete");
     configure(db, "readers", 2);
     configure(db, "memory_limit", 768 << 10);
-    int interrupted = 0;
-    for (long delay_us = 0; delay_us <= 12000; delay_us += 1500) {
-        alarm_clock clock = {db, delay_us};
-        pthread_t thread;
-        pthread_create(&thread, NULL, ring, &clock);
-        int rc;
-        char text[300];
-        run(db, "SELECT gx_matmul('A', 'B', 'C')", &rc, text);
-        pthread_join(thread, NULL);
-        assert_true(rc == SQLITE_DONE || rc == SQLITE_INTERRUPT);
-        interrupted += rc == SQLITE_INTERRUPT;
+    int interrupted = 0, rc;
+    for (int n = 2; interrupt_at(db, n, &rc); n += 7) { // the first is the SELECT itself
         int left = (int)must(db, "SELECT count(*) FROM gx_meta WHERE name = 'C'");
-        assert_int_equal(left, rc == SQLITE_DONE);
+        assert_true(left == 1 || rc == SQLITE_INTERRUPT);
+        assert_true(left == 0 || n > 2); // after its commit it is too late
         if (left) {
             must(db, "SELECT gx_drop('C')");
         }
+        interrupted += left == 0;
         expect_whole(db);
     }
-    assert_true(interrupted > 0);
+    assert_int_equal(rc, SQLITE_DONE);
+    assert_true(interrupted > 5);
     close_database(db);
 }
 
