@@ -212,7 +212,14 @@ EMBED    := $(BUILD)/tests/embed/embed
 $(UNITS): $(BUILD)/%: %.c $(STATIC)
 	@mkdir -p $(@D)
 	$(call say,link,$@)
-	$(Q)$(CC) $(TESTING) -o $@ $< $(STATIC) -lcmocka $(TEST_LIBS)
+	$(Q)$(CC) $(TESTING) -o $@ $< $(MOCKED) $(STATIC) -lcmocka $(TEST_LIBS)
+
+# Programs that stand a device in, without a library to load.
+MOCK_O  := $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_machine mock_backend)
+ON_MOCK := $(filter %/test_pool %/test_place %/test_exec_queue %/test_exec_kept,$(UNITS))
+
+$(ON_MOCK): $(MOCK_O)
+$(ON_MOCK): private MOCKED = $(MOCK_O)
 
 # gx_cuda.so is looked for beside the program; it finds its libraries in $(BUILD)/mock.
 $(filter $(BUILD)/tests/unit/device/%,$(UNITS)): | $(BUILD)/tests/unit/device/gx_cuda.so $(BUILD)/mock/lib/libcudart.so.13
@@ -240,7 +247,7 @@ $(EMBED): tests/embed/embed.c $(BUILD)/libgx.a
 # A stand-in for gx_cuda.so, whose device is threads and memory of the host.
 MOCK := $(BUILD)/tests/mockcuda/gx_cuda.so
 
-$(MOCK): $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_machine mock_backend) $(BUILD)/libgx.a
+$(MOCK): $(MOCK_O) $(BUILD)/libgx.a
 	$(call say,link,$@)
 	$(Q)$(CC) -shared $(SANITIZE) -o $@ $^ -Wl,--exclude-libs,ALL -lpthread -lm
 
