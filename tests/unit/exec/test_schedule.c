@@ -3,12 +3,12 @@
 **
 ** Plan:
 **   1  Replay: a model machine executes schedules of products of many shapes with every number of
-**   slots
-**      from the minimum up, loads performed as early AND as late as they may be; each call must
-**      find the blocks it names, with the contents the order of calls gives them; at the end every
-**      result block is in its sink with its final contents, flushed as often as the schedule says.
+**      slots from the minimum up, loads performed as early AND as late as they may be; each call
+**      must find the blocks it names, with the contents the order of calls gives them; at the end
+**      every result block is in its sink with its final contents, flushed as often as the schedule
+**      says.
 **   2  With everything fitting, each block is loaded once, each result flushed once, in ascending
-**   order.
+**      order.
 **   3  Loads of a large product stay within 1.25 of 2 m n k / sqrt(S).
 **   4  A program that needs more blocks at once than there are is refused in words.
 **   5  Unfinished blocks that must go are spilled and read back.

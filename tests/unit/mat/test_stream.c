@@ -3,15 +3,16 @@
 ** run on.
 **
 ** Plan:
-**   1  A product whose helpers read while blocks are computed and written: rollback journal and WAL,
-**      tight and ample memory, 0-3 readers, 1-3 threads: the same checksum everywhere, and helpers
-**      took part.
+**   1  A product whose helpers read while blocks are computed and written: rollback journal and
+**      WAL, tight and ample memory, 0-3 readers, 1-3 threads: the same checksum everywhere, and
+**      helpers took part.
 **   2  A scan by helpers: the same norm, to the bit, for every number of readers.
 **   3  A damaged tile met by a helper: the call fails with matrix and tile named, nothing is left.
 **   4  sqlite3_interrupt() from another thread at the call's n-th statement, for ever later n:
 **      SQLITE_INTERRUPT or a whole result, never between.
 **   5  A source written in the open transaction: helpers do not see it, the caller reads it itself.
-**   6  Another connection drops a matrix before the call: refused; the helpers' snapshot is checked.
+**   6  Another connection drops a matrix before the call: refused; the helpers' snapshot is
+**      checked.
 **   7  After every call sqlite3_close() finds nothing open and gx holds no memory.
 */
 #include "../../../ext/gx.h"
