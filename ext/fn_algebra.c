@@ -35,7 +35,7 @@ static const gx_option matmul_keys[] = {
 static gx_trans trans_of(bool is_transposed, bool is_conjugated, const gx_mat *X)
 {
     if (is_conjugated) {
-        return gx_dtype_is_complex(X->dtype) ? GX_CONJ_TRANS : GX_TRANS;
+        return gx_adjoint(X->dtype);
     }
     return is_transposed ? GX_TRANS : GX_NO_TRANS;
 }

@@ -120,7 +120,7 @@ static bool tri_args_of(gx_fn *fn, const tri_options *opt, const gx_mat *A, cons
                           .diag = opt->unit ? GX_UNIT : GX_NON_UNIT,
                           .alpha = opt->alpha};
     if (opt->conj) {
-        args->trans = gx_dtype_is_complex(A->dtype) ? GX_CONJ_TRANS : GX_TRANS;
+        args->trans = gx_adjoint(A->dtype);
     } else if (opt->trans) {
         args->trans = GX_TRANS;
     }

@@ -147,7 +147,7 @@ static void svd(gx_fn *fn)
     }
     opt.s.replace = opt.u.replace = opt.vt.replace = opt.replace;
     const gx_dest *dests[] = {&opt.s, &opt.u, &opt.vt};
-    gx_dtype real = gx_dtype_is_double(A.dtype) ? GX_F64 : GX_F32;
+    gx_dtype real = gx_dtype_real(A.dtype);
     gx_svd_long far = {0};
     if (gx_outputs_begin(&out, fn, dests, 3) && find_svd(&fn->run, &args, &r, &far) == GX_OK) {
         uint32_t square = r.vt_rows == r.n ? GX_PROP_ORTHOGONAL : 0;

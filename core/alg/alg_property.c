@@ -248,7 +248,7 @@ static void take_look(look *l)
     gx_mem *mem = l->run->ctx->mem;
     void *low = NULL, *high = NULL;
     gx_err err = {0};
-    l->wide = gx_dtype_is_complex(l->A->dtype) ? GX_C128 : GX_F64;
+    l->wide = gx_dtype_wide(l->A->dtype);
     l->edge = choose_edge(l);
     size_t bytes = (size_t)(l->edge * l->edge) * gx_dtype_bytes(l->wide);
     if (gx_mem_alloc(mem, bytes, "a block to look at", &low, &err) == GX_OK &&
@@ -267,7 +267,7 @@ static void take_look(look *l)
 /* G = A^H A, an intermediate, against the identity. */
 static void look_at_gram(gx_run *run, const gx_mat *A, double bound, bool *holds)
 {
-    gx_trans trans = gx_dtype_is_complex(A->dtype) ? GX_CONJ_TRANS : GX_TRANS;
+    gx_trans trans = gx_adjoint(A->dtype);
     gx_matmul_args args = {.A = A, .B = A, .transa = trans, .alpha = {1, 0}};
     gx_sink G = {0};
     gx_sink_begin_scratch(run, A->cols, A->cols, A->dtype, gx_mem_available(run->ctx->mem) / 2, &G);

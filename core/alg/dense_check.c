@@ -31,11 +31,6 @@ typedef struct checking {
     double worst;      /* difference / scale            */
 } checking;
 
-static gx_trans adjoint_of(gx_dtype dtype)
-{
-    return gx_dtype_is_complex(dtype) ? GX_CONJ_TRANS : GX_TRANS;
-}
-
 static double norm(const checking *k, gx_dtype dtype, const void *x, int64_t rows)
 {
     return gx_small_norm(dtype, x, k->most, rows, VECTORS);
@@ -138,7 +133,7 @@ static void multiply_hermitian(const checking *k, const void *w, void *y, void *
     for (int side = 0; side < 2; side++) {
         gx_args args = {.side = GX_LEFT,
                         .uplo = k->args->uplo,
-                        .transa = side == 0 ? GX_NO_TRANS : adjoint_of(k->dtype),
+                        .transa = side == 0 ? GX_NO_TRANS : gx_adjoint(k->dtype),
                         .m = k->n,
                         .n = VECTORS,
                         .alpha = {1, 0},
@@ -167,7 +162,7 @@ static void check_hermitian(checking *k)
     int64_t ld = k->args->ldright;
     draw(k, k->dtype, k->n, w);
     multiply_hermitian(k, w, left, t);
-    multiply(k, k->dtype, adjoint_of(k->dtype), V, ld, k->n, k->n, w, t);
+    multiply(k, k->dtype, gx_adjoint(k->dtype), V, ld, k->n, k->n, w, t);
     multiply(k, k->dtype, GX_NO_TRANS, V, ld, k->n, k->n, t, right);
     compare(k, k->dtype, right, w, k->n, norm(k, k->dtype, w, k->n)); // V V^H = I
     scale_rows(k, k->dtype, k->real, t);
@@ -268,7 +263,7 @@ static void check_svd(checking *k)
     double length = norm(k, k->dtype, t, k->least);
     multiply(k, k->dtype, GX_NO_TRANS, a->left, a->ldleft, k->m, k->least, t, right);
     compare_numbers(k, norm(k, k->dtype, right, k->m), length, length);
-    multiply(k, k->dtype, adjoint_of(k->dtype), a->right, a->ldright, k->n, k->least, t, right);
+    multiply(k, k->dtype, gx_adjoint(k->dtype), a->right, a->ldright, k->n, k->least, t, right);
     compare_numbers(k, norm(k, k->dtype, right, k->n), length, length);
 }
 
@@ -312,7 +307,7 @@ double gx_dense_ratio(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx
     checking k = {.run = run,
                   .kernel = kernel,
                   .dtype = dtype,
-                  .real = gx_dtype_is_double(dtype) ? GX_F64 : GX_F32,
+                  .real = gx_dtype_real(dtype),
                   .wide = kernel == GX_GEEV ? gx_dtype_promote(dtype, GX_C64) : dtype,
                   .args = args,
                   .m = args->m,

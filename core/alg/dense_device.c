@@ -89,7 +89,7 @@ static void measure(spectrum *s)
 {
     const gx_args *a = s->host;
     size_t element = gx_dtype_bytes(s->dtype), vector = gx_dtype_bytes(vector_dtype(s));
-    s->real = gx_dtype_is_double(s->dtype) ? GX_F64 : GX_F32;
+    s->real = gx_dtype_real(s->dtype);
     s->least = gx_min(a->m, a->n);
     s->left_cols = is_svd(s) ? (a->is_full ? a->m : s->least) : a->n;
     s->right_rows = is_svd(s) && !a->is_full ? s->least : a->n;

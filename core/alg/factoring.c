@@ -319,7 +319,7 @@ static void conjugate(gx_factor *f, void *x, int64_t cols)
 static void apply_cholesky(gx_factor *f, gx_trans trans, void *x, int64_t cols)
 {
     bool is_conjugated = trans == GX_TRANS && gx_dtype_is_complex(f->dtype);
-    gx_trans adjoint = gx_dtype_is_complex(f->dtype) ? GX_CONJ_TRANS : GX_TRANS;
+    gx_trans adjoint = gx_adjoint(f->dtype);
     if (is_conjugated) {
         conjugate(f, x, cols);
     }

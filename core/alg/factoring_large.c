@@ -84,7 +84,7 @@ static void solve_qr(gx_factor *f, gx_trans trans, const gx_mat *B, gx_sink *X)
 {
     gx_run *run = f->run;
     bool is_plain = trans == GX_NO_TRANS;
-    gx_trans adjoint = gx_dtype_is_complex(f->dtype) ? GX_CONJ_TRANS : GX_TRANS;
+    gx_trans adjoint = gx_adjoint(f->dtype);
     int64_t tile_rows, tile_cols;
     gx_sink between = {0};
     gx_mat source;

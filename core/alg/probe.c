@@ -88,7 +88,7 @@ static void add_mirrored(const multiplication *p, int64_t i)
 {
     int64_t edge = gx_min(p->M->block_rows, p->M->rows - i * p->M->block_rows);
     gx_block t = gx_blk_part(p->T, i, 0, 0, 0, edge, edge);
-    gx_trans mirror = gx_dtype_is_complex(p->M->dtype) ? GX_CONJ_TRANS : GX_TRANS;
+    gx_trans mirror = gx_adjoint(p->M->dtype);
     gx_prog_call(p->prog, &(gx_call){.kernel = GX_COPY, .a = gx_blk(p->M, i, i), .c = t});
     gx_prog_call(
         p->prog,
@@ -112,7 +112,7 @@ static void add_row(const multiplication *p, int64_t i)
     bool is_plain = p->trans == GX_NO_TRANS;
     bool is_triangle = p->part != GX_PART_WHOLE && p->part != GX_PART_HERMITIAN;
     bool is_lower = (p->part == GX_PART_UPPER) != is_plain; // of op(M)
-    gx_trans mirror = gx_dtype_is_complex(p->M->dtype) ? GX_CONJ_TRANS : GX_TRANS;
+    gx_trans mirror = gx_adjoint(p->M->dtype);
     gx_prog_call(p->prog, &(gx_call){.kernel = GX_FILL, .c = gx_blk(p->Y, i, 0)});
     for (int64_t j = 0; j < p->W->grid_rows; j++) {
         if (p->part == GX_PART_WHOLE) {
@@ -343,11 +343,6 @@ static void second(comparison *c, const gx_mat *M, gx_probe_part part, gx_trans 
     }
 }
 
-static gx_trans adjoint(gx_dtype dtype)
-{
-    return gx_dtype_is_complex(dtype) ? GX_CONJ_TRANS : GX_TRANS;
-}
-
 // The probes --------------------------------------------------------------------------------------
 
 bool gx_probe_is_due(gx_run *run, gx_dtype dtype, double driver_flops, double driver_bytes,
@@ -393,8 +388,8 @@ gx_code gx_probe_cholesky(gx_run *run, const gx_mat *A, gx_uplo uplo, const gx_m
     bool is_lower = uplo == GX_LOWER;
     gx_probe_part part = is_lower ? GX_PART_LOWER : GX_PART_UPPER;
     c.is_left_given = true;
-    first(&c, F, part, is_lower ? adjoint(F->dtype) : GX_NO_TRANS, &c.z);
-    second(&c, F, part, is_lower ? GX_NO_TRANS : adjoint(F->dtype));
+    first(&c, F, part, is_lower ? gx_adjoint(F->dtype) : GX_NO_TRANS, &c.z);
+    second(&c, F, part, is_lower ? GX_NO_TRANS : gx_adjoint(F->dtype));
     if (gx_ok(run)) {
         first(&c, A, GX_PART_HERMITIAN, GX_NO_TRANS, &c.left);
     }
@@ -435,13 +430,13 @@ gx_code gx_probe_qr(gx_run *run, const gx_mat *A, const gx_mat *F)
     c.is_norm_given = true;
     gx_mat_view(&R, F, GX_NO_TRANS, 0, 0, A->cols, A->cols);
     first(&c, A, GX_PART_WHOLE, GX_NO_TRANS, &c.z);
-    second(&c, A, GX_PART_WHOLE, adjoint(F->dtype));
+    second(&c, A, GX_PART_WHOLE, gx_adjoint(F->dtype));
     if (gx_ok(run)) {
         first(&c, &R, GX_PART_UPPER, GX_NO_TRANS, &Rw);
     }
     if (gx_ok(run)) {
         gx_sink_source(&Rw, "R w", &z);
-        multiply(run, &R, GX_PART_UPPER, adjoint(F->dtype), &z, c.dtype, &c.left);
+        multiply(run, &R, GX_PART_UPPER, gx_adjoint(F->dtype), &z, c.dtype, &c.left);
     }
     gx_sink_drop(&Rw);
     return finish(&c);

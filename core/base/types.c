@@ -63,6 +63,21 @@ gx_dtype gx_dtype_promote(gx_dtype a, gx_dtype b)
     return is_double ? GX_F64 : GX_F32;
 }
 
+gx_dtype gx_dtype_wide(gx_dtype dtype)
+{
+    return gx_dtype_is_complex(dtype) ? GX_C128 : GX_F64;
+}
+
+gx_dtype gx_dtype_real(gx_dtype dtype)
+{
+    return gx_dtype_is_double(dtype) ? GX_F64 : GX_F32;
+}
+
+gx_trans gx_adjoint(gx_dtype dtype)
+{
+    return gx_dtype_is_complex(dtype) ? GX_CONJ_TRANS : GX_TRANS;
+}
+
 /* By bit number. */
 static const char *const property_names[] = {
     "symmetric", "hermitian", "positive", "lower", "upper", "unit", "orthogonal", "lu", "qr"};

@@ -72,6 +72,9 @@ double gx_dtype_eps(gx_dtype dtype);     /* from 1 to the next number: 2^-52 or 
 
 /* The dtype that holds both without loss, as NumPy promotes: f32+f64 -> f64, f64+c64 -> c128. */
 gx_dtype gx_dtype_promote(gx_dtype a, gx_dtype b);
+gx_dtype gx_dtype_wide(gx_dtype dtype); /* the same in doubles: F64, C128         */
+gx_dtype gx_dtype_real(gx_dtype dtype); /* of its magnitudes: F64, F32            */
+gx_trans gx_adjoint(gx_dtype dtype);    /* what A^H is: TRANS, CONJ_TRANS         */
 
 /* Checked arithmetic on sizes and counts.  false on overflow, *out is then unchanged. */
 bool gx_mul_size(size_t a, size_t b, size_t *out);

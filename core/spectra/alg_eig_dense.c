@@ -62,7 +62,7 @@ static gx_args kernel_args(const solving *s)
                      .wants_left = s->args->wants_left && !s->is_hermitian};
 }
 
-/* ---- memory --------------------------------------------------------------------------------- */
+// memory ------------------------------------------------------------------------------------------
 
 /* What the kernel needs beside A, and what comes after it: the larger. */
 static size_t peak_bytes(const solving *s)
@@ -115,7 +115,7 @@ size_t gx_eig_dense_bytes(gx_run *run, const gx_eig_args *args)
     return peak_bytes(&s);
 }
 
-/* ---- A and B -------------------------------------------------------------------------------- */
+// A and B -----------------------------------------------------------------------------------------
 
 /* a = all of mat; its lower triangle alone where it is said to be Hermitian. */
 static gx_code load_whole(const solving *s, const gx_mat *mat, bool is_said, gx_dtype dtype,
@@ -197,11 +197,11 @@ static void load_operands(solving *s)
     }
 }
 
-/* ---- the call ------------------------------------------------------------------------------- */
+// the call ----------------------------------------------------------------------------------------
 
 static void call_hermitian(solving *s)
 {
-    gx_dtype real = gx_dtype_is_double(s->dtype) ? GX_F64 : GX_F32;
+    gx_dtype real = gx_dtype_real(s->dtype);
     if (gx_dense_alloc(s->run, real, s->n, "eigenvalues", &s->values) != GX_OK) {
         return;
     }
@@ -264,7 +264,7 @@ static void call_general(solving *s)
     }
 }
 
-/* ---- the result ----------------------------------------------------------------------------- */
+// the result --------------------------------------------------------------------------------------
 
 /* Columns of `from` in their order into out, the real part where out is real. */
 static void pick_columns(const solving *s, const void *from, gx_dtype dtype, void *out)
@@ -340,7 +340,7 @@ static void give(solving *s)
     gx_eig_fix_sign(dtype, r->left, s->n, s->count);
 }
 
-/* ---- residuals ------------------------------------------------------------------------------ */
+// residuals ---------------------------------------------------------------------------------------
 
 /* y = M x for cols columns. */
 static void multiply(const solving *s, const void *m, const void *x, void *y, int64_t cols)

@@ -52,11 +52,6 @@ typedef struct columns {
     void *strip;      /* moments of a column of tiles, while they are found */
 } columns;
 
-static gx_dtype wide_of(gx_dtype dtype)
-{
-    return gx_dtype_is_complex(dtype) ? GX_C128 : GX_F64;
-}
-
 static gx_scalar get(gx_dtype dtype, const void *x, int64_t i)
 {
     const double *d = x;
@@ -70,7 +65,7 @@ static double square(gx_scalar x)
 
 static gx_code begin_columns(columns *c, gx_run *run, const gx_mat *A, int64_t ddof)
 {
-    *c = (columns){.run = run, .A = A, .dtype = wide_of(A->dtype)};
+    *c = (columns){.run = run, .A = A, .dtype = gx_dtype_wide(A->dtype)};
     if (ddof < 0) {
         return gx_run_failf(run, GX_ARG, "ddof must not be negative, not %lld", (long long)ddof);
     }
@@ -99,7 +94,7 @@ static void end_columns(columns *c)
     gx_mem_free(c->run->ctx->mem, c->scale);
 }
 
-/* ---- one pass -------------------------------------------------------------------------------- */
+// one pass ----------------------------------------------------------------------------------------
 
 /*
 ** The mean of a column's first rows; the value itself where they are all the same, so that a
@@ -194,7 +189,7 @@ static void standardize(columns *c, void *t)
     }
 }
 
-/* ---- by other passes ------------------------------------------------------------------------- */
+// by other passes ---------------------------------------------------------------------------------
 
 static void find_means(columns *c)
 {
@@ -307,7 +302,7 @@ static void find_moments(columns *c)
     gx_mem_free(c->run->ctx->mem, strip);
 }
 
-/* ---- components ------------------------------------------------------------------------------ */
+// components --------------------------------------------------------------------------------------
 
 void gx_pca_clear(gx_pca_result *r)
 {
@@ -413,7 +408,7 @@ gx_code gx_alg_pca(gx_run *run, const gx_pca_args *args, gx_pca_result *result)
 {
     const gx_mat *A = args->A;
     int64_t most = gx_min(A->rows, A->cols);
-    *result = (gx_pca_result){.mem = run->ctx->mem, .n = A->cols, .dtype = wide_of(A->dtype)};
+    *result = (gx_pca_result){.mem = run->ctx->mem, .n = A->cols, .dtype = gx_dtype_wide(A->dtype)};
     if (gx_ok(run) && (args->k < 0 || args->k > most)) {
         gx_run_failf(run, GX_ARG, "k is %lld but %s is %lldx%lld: it has %lld components",
                      (long long)args->k, A->label, (long long)A->rows, (long long)A->cols,
@@ -440,7 +435,7 @@ gx_code gx_alg_pca(gx_run *run, const gx_pca_args *args, gx_pca_result *result)
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-/* ---- covariance ------------------------------------------------------------------------------ */
+// covariance --------------------------------------------------------------------------------------
 
 /* The correlations among what was computed: 1 on the diagonal, no magnitude above 1, as NumPy. */
 static void clip(gx_dtype dtype, double *x, int64_t n)

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- what is asked -------------------------------------------------------------------------- */
+// what is asked -----------------------------------------------------------------------------------
 
 gx_code gx_svd_check(gx_run *run, const gx_svd_args *args)
 {

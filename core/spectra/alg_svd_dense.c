@@ -134,7 +134,7 @@ static gx_code refuse_what_is_too_large(const solving *s)
 /* The values, whose squares must add up to those of A's elements. */
 static void take_values(const solving *s, const gx_dense_sums *sums, double *sigma)
 {
-    gx_dtype real = gx_dtype_is_double(s->dtype) ? GX_F64 : GX_F32;
+    gx_dtype real = gx_dtype_real(s->dtype);
     int64_t count = s->least;
     void *pairs = NULL;
     if (gx_dense_alloc(s->run, GX_C128, count, "singular values", &pairs) == GX_OK) {
@@ -148,7 +148,7 @@ static void take_values(const solving *s, const gx_dense_sums *sums, double *sig
 
 static gx_code alloc_values(solving *s)
 {
-    gx_dtype real = gx_dtype_is_double(s->dtype) ? GX_F64 : GX_F32;
+    gx_dtype real = gx_dtype_real(s->dtype);
     return gx_dense_alloc(s->run, real, s->least, "singular values", &s->values);
 }
 

@@ -24,7 +24,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- W: Q X ---------------------------------------------------------------------------------- */
+// W: Q X ------------------------------------------------------------------------------------------
 
 typedef struct parts {
     gx_run *run;
@@ -66,7 +66,7 @@ static void decompose(parts *p, double *sigma)
     gx_mat source;
     gx_dense_sums sums;
     void *pairs = NULL;
-    gx_dtype real = gx_dtype_is_double(p->dtype) ? GX_F64 : GX_F32;
+    gx_dtype real = gx_dtype_real(p->dtype);
     if (gx_ok(run)) {
         gx_sink_source(&p->R, p->T->label, &source);
         gx_small_r_take(run, &source, n, p->dtype, &r);
@@ -110,7 +110,7 @@ static void multiply(parts *p, gx_sink *W)
     }
 }
 
-/* ---- signs ----------------------------------------------------------------------------------- */
+// signs -------------------------------------------------------------------------------------------
 
 /*
 ** One pass over W: is_first, the largest magnitude of each column; else its phase, of the first
@@ -177,7 +177,7 @@ static void take_short_side(gx_svd_long *far, const parts *p, gx_svd_result *r)
         return;
     }
     if (far->is_wide) {
-        gx_args args = {.transa = gx_dtype_is_complex(p->dtype) ? GX_CONJ_TRANS : GX_TRANS,
+        gx_args args = {.transa = gx_adjoint(p->dtype),
                         .m = n,
                         .n = n,
                         .a = p->yh,
@@ -204,7 +204,7 @@ static void take_short_side(gx_svd_long *far, const parts *p, gx_svd_result *r)
     }
 }
 
-/* ---- the driver ------------------------------------------------------------------------------ */
+// the driver --------------------------------------------------------------------------------------
 
 bool gx_svd_long_is_due(gx_run *run, const gx_svd_args *args)
 {
@@ -277,7 +277,7 @@ gx_code gx_svd_long_write(gx_svd_long *far, gx_sink *sink)
     if (gx_dense_alloc(run, dtype, n, "signs", &row) != GX_OK) {
         return run->err.code;
     }
-    gx_dtype from = gx_dtype_is_complex(dtype) ? GX_C128 : GX_F64;
+    gx_dtype from = gx_dtype_wide(dtype);
     for (int64_t j = 0; j < n; j++) {
         double pair[2] = {far->phase[j].re, far->is_wide ? -far->phase[j].im : far->phase[j].im};
         gx_convert(from, pair, 1, dtype, gx_at(row, dtype, 1, j, 0), 1, 1, 1);

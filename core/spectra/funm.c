@@ -34,7 +34,7 @@ typedef struct evaluation {
     bool is_hermitian;
 } evaluation;
 
-/* ---- matrices ------------------------------------------------------------------------------- */
+// matrices ----------------------------------------------------------------------------------------
 
 /* x of dtype becomes complex: another matrix; x is freed.  NULL: the run has failed. */
 static void *complex_of(const gx_funm_work *w, void *x, gx_dtype dtype)
@@ -60,7 +60,7 @@ static void singular(const evaluation *e)
                                                   : "such power");
 }
 
-/* ---- Hermitian ------------------------------------------------------------------------------ */
+// Hermitian ---------------------------------------------------------------------------------------
 
 /* f of one eigenvalue; *is_real is cleared where it is not.  size: the largest magnitude. */
 static double complex scalar_function(const evaluation *e, double x, double size, bool *is_real)
@@ -182,7 +182,7 @@ static void by_eigenvalues(evaluation *e)
     gx_mem_free(run->ctx->mem, f);
 }
 
-/* ---- by the Schur form ---------------------------------------------------------------------- */
+// by the Schur form -------------------------------------------------------------------------------
 
 /* T as f wants it: no eigenvalue that is exactly zero where there may be none. */
 static bool check_triangle(const evaluation *e, gx_scalar *t)
@@ -277,7 +277,7 @@ static void by_schur(evaluation *e)
     }
 }
 
-/* ---- the driver ----------------------------------------------------------------------------- */
+// the driver --------------------------------------------------------------------------------------
 
 static bool is_whole_power(const gx_funm_args *args)
 {
@@ -339,10 +339,8 @@ gx_code gx_alg_funm(gx_run *run, const gx_funm_args *args, gx_funm_result *resul
     const gx_mat *A = args->A;
     *result = (gx_funm_result){.dtype = A->dtype};
     evaluation e = {.args = args, .result = result};
-    e.w = (gx_funm_work){.run = run,
-                         .label = A->label,
-                         .n = A->rows,
-                         .dtype = gx_dtype_is_complex(A->dtype) ? GX_C128 : GX_F64};
+    e.w = (gx_funm_work){
+        .run = run, .label = A->label, .n = A->rows, .dtype = gx_dtype_wide(A->dtype)};
     if (A->rows != A->cols) {
         return gx_run_failf(run, GX_ARG, "%s is %lldx%lld, but this is for square matrices",
                             A->label, (long long)A->rows, (long long)A->cols);

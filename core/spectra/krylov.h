@@ -7,7 +7,7 @@
 
 #include "../mat/mat.h"
 
-/* ---- operators: y = Op x for blocks of vectors ----------------------------------------------- */
+// operators: y = Op x for blocks of vectors -------------------------------------------------------
 
 typedef struct gx_oper gx_oper;
 
@@ -128,7 +128,7 @@ int64_t gx_oper_device_foresee(gx_oper *op, int64_t cols, gx_oper_plan *plan);
 /* Bytes that a pass streams through at least, for refusals: four blocks of one tile each. */
 size_t gx_oper_floor_bytes(const gx_mat *A, gx_dtype dtype);
 
-/* ---- blocks of vectors (krylov_basis.c) ------------------------------------------------------ */
+// blocks of vectors (krylov_basis.c) --------------------------------------------------------------
 
 /* c = alpha op(a) op(b) + beta c, real factors. */
 gx_code gx_kry_gemm(gx_run *run, gx_dtype dtype, gx_trans ta, gx_trans tb, int64_t m, int64_t n,
@@ -169,10 +169,7 @@ gx_code gx_kry_rotate(gx_run *run, gx_dtype dtype, void *V, int64_t n, int64_t m
 
 double gx_kry_norm(gx_dtype dtype, const void *x, int64_t n);
 
-/* f64 for real dtypes, c128 for complex ones. */
-gx_dtype gx_kry_wide(gx_dtype dtype);
-
-/* ---- small problems, in c128 (krylov_small.c) ------------------------------------------------ */
+// small problems, in c128 (krylov_small.c) --------------------------------------------------------
 
 /*
 ** H = Q T Q^H (m x m, leading dimension m), reordered so that order[0 .. p-1] of the values come
@@ -184,7 +181,7 @@ void gx_small_reorder(int64_t m, gx_scalar *T, gx_scalar *Q, const int64_t *orde
 /* Eigenvector of the upper triangle T for its i-th diagonal element: y, m elements, ||y|| = 1. */
 void gx_small_vector(int64_t m, const gx_scalar *T, int64_t i, gx_scalar *y);
 
-/* ---- and in f64 (krylov_real.c) ------------------------------------------------------------- */
+// and in f64 (krylov_real.c) ----------------------------------------------------------------------
 
 /*
 ** H = Q T Q^T (m x m, leading dimension m): c before is H, T at exit, with a 2 x 2 block for each

@@ -18,11 +18,6 @@
 #include <math.h>
 #include <string.h>
 
-gx_dtype gx_kry_wide(gx_dtype dtype)
-{
-    return gx_dtype_is_complex(dtype) ? GX_C128 : GX_F64;
-}
-
 gx_code gx_kry_gemm(gx_run *run, gx_dtype dtype, gx_trans ta, gx_trans tb, int64_t m, int64_t n,
                     int64_t k, double alpha, const void *a, int64_t lda, const void *b, int64_t ldb,
                     double beta, void *c, int64_t ldc)
@@ -51,11 +46,6 @@ double gx_kry_norm(gx_dtype dtype, const void *x, int64_t n)
     return gx_small_norm(dtype, x, gx_max(1, n), n, 1);
 }
 
-static gx_trans adjoint_of(gx_dtype dtype)
-{
-    return gx_dtype_is_complex(dtype) ? GX_CONJ_TRANS : GX_TRANS;
-}
-
 static void scale_column(gx_dtype dtype, void *x, int64_t n, double factor)
 {
     int64_t count = gx_dtype_is_complex(dtype) ? 2 * n : n;
@@ -76,7 +66,7 @@ static void scale_column(gx_dtype dtype, void *x, int64_t n, double factor)
 static void add_wide(gx_dtype dtype, const void *from, int64_t rows, int64_t cols, double factor,
                      void *h, int64_t ldh)
 {
-    gx_dtype wide = gx_kry_wide(dtype);
+    gx_dtype wide = gx_dtype_wide(dtype);
     int64_t parts = wide == GX_C128 ? 2 : 1;
     for (int64_t j = 0; j < cols && h != NULL; j++) {
         for (int64_t i = 0; i < rows; i++) {
@@ -97,7 +87,7 @@ static void project(gx_ortho *o, const void *V, int64_t m, void *y, int64_t cols
     if (m == 0 || cols == 0) {
         return;
     }
-    gx_kry_gemm(o->run, o->dtype, adjoint_of(o->dtype), GX_NO_TRANS, m, cols, o->n, 1, V, o->n, y,
+    gx_kry_gemm(o->run, o->dtype, gx_adjoint(o->dtype), GX_NO_TRANS, m, cols, o->n, 1, V, o->n, y,
                 o->n, 0, o->work, m);
     gx_kry_gemm(o->run, o->dtype, GX_NO_TRANS, GX_NO_TRANS, o->n, cols, m, -1, V, o->n, o->work, m,
                 1, y, o->n);
@@ -121,11 +111,6 @@ void gx_ortho_draw(gx_ortho *o, void *column)
     }
     o->drawn++;
     gx_run_fail(o->run, &err);
-}
-
-static double rounding_of(gx_dtype dtype)
-{
-    return gx_dtype_is_double(dtype) ? 0x1p-52 : 0x1p-23;
 }
 
 /* Random columns until there are `want`. */
@@ -160,14 +145,14 @@ static void fill(gx_ortho *o, const void *V, int64_t m, void *y, int64_t count, 
 static bool accept(gx_ortho *o, const void *V, int64_t m, void *y, int64_t j, int64_t count,
                    double before, bool is_full, void *h, int64_t ldh, void *s, int64_t lds)
 {
-    gx_dtype wide = gx_kry_wide(o->dtype);
+    gx_dtype wide = gx_dtype_wide(o->dtype);
     void *v = gx_at(y, o->dtype, o->n, 0, j);
     void *hj = h == NULL ? NULL : gx_at(h, wide, ldh, 0, j);
     void *sj = s == NULL ? NULL : gx_at(s, wide, lds, 0, j);
     project(o, y, count, v, 1, 1, sj, lds);
     project(o, y, count, v, 1, 1, sj, lds);
     double norm = gx_kry_norm(o->dtype, v, o->n);
-    double eps = rounding_of(o->dtype);
+    double eps = gx_dtype_eps(o->dtype);
     if (is_full || !(norm > 16 * eps * fmax(o->norm, before)) || !gx_ok(o->run)) {
         return false;
     }
@@ -197,7 +182,7 @@ static bool accept(gx_ortho *o, const void *V, int64_t m, void *y, int64_t j, in
 
 static void clear_wide(gx_dtype dtype, void *x, int64_t ld, int64_t rows, int64_t cols)
 {
-    gx_dtype wide = gx_kry_wide(dtype);
+    gx_dtype wide = gx_dtype_wide(dtype);
     for (int64_t j = 0; j < cols && x != NULL && rows > 0; j++) {
         memset(gx_at(x, wide, ld, 0, j), 0, (size_t)rows * gx_dtype_bytes(wide));
     }
@@ -237,7 +222,7 @@ gx_code gx_kry_rotate(gx_run *run, gx_dtype dtype, void *V, int64_t n, int64_t m
     int64_t rows = gx_min(n, PANEL);
     if (gx_dense_alloc(run, dtype, m * p, "a rotation", &narrow) == GX_OK &&
         gx_dense_alloc(run, dtype, rows * p, "a panel of the basis", &panel) == GX_OK) {
-        gx_convert(gx_kry_wide(dtype), W, ldw, dtype, narrow, gx_max(1, m), m, p);
+        gx_convert(gx_dtype_wide(dtype), W, ldw, dtype, narrow, gx_max(1, m), m, p);
     }
     for (int64_t i = 0; i < n && gx_ok(run); i += rows) {
         int64_t count = gx_min(rows, n - i);

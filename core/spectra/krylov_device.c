@@ -63,7 +63,7 @@ static bool is_open(const struct gx_kry_device *d)
     return gx_accel_opened(d->op->run->ctx) == d->accel;
 }
 
-/* ---- memory --------------------------------------------------------------------------------- */
+// memory ------------------------------------------------------------------------------------------
 
 static gx_code take(struct gx_kry_device *d, device_buffer *b, size_t bytes, gx_err *err)
 {
@@ -111,12 +111,7 @@ static void give_back(struct gx_kry_device *d)
     gx_pool_unstage(pool, &d->down);
 }
 
-/* ---- products ------------------------------------------------------------------------------- */
-
-static gx_trans adjoint_of(gx_dtype dtype)
-{
-    return gx_dtype_is_complex(dtype) ? GX_CONJ_TRANS : GX_TRANS;
-}
+// products ----------------------------------------------------------------------------------------
 
 typedef struct lengths {
     int64_t x, y, out; /* rows of x, of y, of y that the device's columns reach */
@@ -136,7 +131,7 @@ static int products(const struct gx_kry_device *d, bool is_adjoint, int64_t cols
     const gx_oper *op = d->op;
     lengths l = lengths_of(d, is_adjoint);
     bool is_turned = is_adjoint && !op->is_hermitian;
-    out[0] = (gx_args){.transa = is_turned ? adjoint_of(op->dtype) : GX_NO_TRANS,
+    out[0] = (gx_args){.transa = is_turned ? gx_adjoint(op->dtype) : GX_NO_TRANS,
                        .m = l.out,
                        .n = cols,
                        .k = is_turned ? op->m : d->cols,
@@ -152,7 +147,7 @@ static int products(const struct gx_kry_device *d, bool is_adjoint, int64_t cols
         return 1;
     }
     out[1] = out[0];
-    out[1].transa = adjoint_of(op->dtype);
+    out[1].transa = gx_adjoint(op->dtype);
     out[1].m = d->cols;
     out[1].k = op->m - d->cols;
     out[1].beta = (gx_scalar){1, 0};
@@ -289,7 +284,7 @@ bool gx_oper_device_finish(gx_oper *op, bool adds, void *y)
     return false;
 }
 
-/* ---- whether, and how much ------------------------------------------------------------------ */
+// whether, and how much ---------------------------------------------------------------------------
 
 static double bytes_of(const gx_oper *op)
 {
@@ -386,7 +381,7 @@ static gx_code fill(struct gx_kry_device *d, gx_err *err)
                           err));
     if (op->is_hermitian && gx_ok(op->run)) {
         gx_args args = {.uplo = GX_LOWER,
-                        .transa = adjoint_of(op->dtype),
+                        .transa = gx_adjoint(op->dtype),
                         .m = d->cols,
                         .n = d->cols,
                         .c = d->a.data,

@@ -36,7 +36,7 @@
 
 enum { RESTARTS = 300 };
 
-/* ---- sizes ----------------------------------------------------------------------------------- */
+// sizes -------------------------------------------------------------------------------------------
 
 static int64_t chosen(int64_t asked, int64_t otherwise)
 {
@@ -100,7 +100,7 @@ size_t gx_krylov_eig_bytes(const gx_eig_args *args)
     return bytes < 1e18 ? (size_t)bytes : SIZE_MAX / 4;
 }
 
-/* ---- begin, end ------------------------------------------------------------------------------ */
+// begin, end --------------------------------------------------------------------------------------
 
 static gx_code check(gx_run *run, const gx_eig_args *args)
 {
@@ -211,7 +211,7 @@ static void begin(gx_kry *s)
     s->maxiter = sizes.maxiter;
     s->which = args->which;
     s->dtype = dtype_of(args);
-    s->wide = gx_kry_wide(s->dtype);
+    s->wide = gx_dtype_wide(s->dtype);
     s->is_real = s->wide == GX_F64;
     s->is_inverse = is_inverse(args);
     s->is_hermitian = args->is_hermitian && (!s->is_inverse || args->sigma.im == 0);
@@ -232,7 +232,7 @@ static void begin(gx_kry *s)
     gx_kry_start(s);
 }
 
-/* ---- the loop -------------------------------------------------------------------------------- */
+// the loop ----------------------------------------------------------------------------------------
 
 /*
 ** Can the k values be locked: is what C couples to their span rounding?  The vectors of a Schur
@@ -241,7 +241,7 @@ static void begin(gx_kry *s)
 static bool can_lock(gx_kry *s)
 {
     int64_t m = s->m, p = s->k, b = s->block;
-    double sum = 0, eps = gx_dtype_is_double(s->dtype) ? DBL_EPSILON : (double)FLT_EPSILON;
+    double sum = 0, eps = gx_dtype_eps(s->dtype);
     if (s->is_hermitian || s->f == 0) {
         return true;
     }

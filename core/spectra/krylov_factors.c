@@ -35,11 +35,6 @@ struct gx_factors {
 
 static const gx_scalar ONE = {1, 0};
 
-static gx_trans adjoint_of(gx_dtype dtype)
-{
-    return gx_dtype_is_complex(dtype) ? GX_CONJ_TRANS : GX_TRANS;
-}
-
 /* An intermediate as a source that is cut the same wherever it is. */
 static void take_source(const gx_sink *sink, const char *label, gx_mat *mat)
 {
@@ -60,7 +55,7 @@ static int64_t choose_edge(const gx_oper *op, int64_t count)
     return gx_min(edge, op->n);
 }
 
-/* ---- where sigma is an eigenvalue ------------------------------------------------------------ */
+// where sigma is an eigenvalue --------------------------------------------------------------------
 
 enum { ATTEMPTS = 3 };
 
@@ -68,7 +63,7 @@ bool gx_oper_sigma_is_usable(gx_oper *op, int attempt, double smallest, double l
 {
     bool is_double = gx_dtype_is_double(op->dtype);
     double step = is_double ? 1e-6 : 1e-4; // of the largest pivot: far from eps, near to sigma
-    double eps = is_double ? DBL_EPSILON : (double)FLT_EPSILON;
+    double eps = gx_dtype_eps(op->dtype);
     double tiny = 4 * (is_double ? DBL_MIN : (double)FLT_MIN); // its reciprocal is finite
     double rounding =
         fmin((16 + (double)op->n) * eps, step / 16); // of pivots that ought to be zero
@@ -89,7 +84,7 @@ bool gx_oper_sigma_is_usable(gx_oper *op, int attempt, double smallest, double l
     return false;
 }
 
-/* ---- S = A - sigma B ------------------------------------------------------------------------- */
+// S = A - sigma B ---------------------------------------------------------------------------------
 
 typedef struct shifting {
     gx_oper *op;
@@ -108,7 +103,7 @@ void gx_factors_shift_diagonal(const gx_oper *op, void *c, int64_t ld, int64_t n
         gx_convert(op->dtype, at, 1, GX_C128, x, 1, 1, 1);
         x[0] -= op->sigma.re;
         x[1] -= op->sigma.im;
-        gx_convert(gx_kry_wide(op->dtype), x, 1, op->dtype, at, 1, 1, 1);
+        gx_convert(gx_dtype_wide(op->dtype), x, 1, op->dtype, at, 1, 1, 1);
     }
 }
 
@@ -158,7 +153,7 @@ static void write_square(const shifting *w, int64_t i, int64_t j, int64_t m, int
 static void turn(const shifting *w, const void *from, int64_t m, int64_t n, void *to)
 {
     gx_args args = {
-        .transa = adjoint_of(w->op->dtype), .m = n, .n = m, .a = from, .lda = m, .c = to, .ldc = n};
+        .transa = gx_adjoint(w->op->dtype), .m = n, .n = m, .a = from, .lda = m, .c = to, .ldc = n};
     gx_dense_call(w->op->run, GX_TRANSPOSE, w->op->dtype, &args);
 }
 
@@ -218,7 +213,7 @@ static void make_shifted(gx_oper *op, const gx_mat *B, gx_sink *S)
     op->inner->passes++;
 }
 
-/* ---- making factors -------------------------------------------------------------------------- */
+// making factors ----------------------------------------------------------------------------------
 
 /* The smallest and the largest pivot of F, in magnitude; NaN where one is. */
 static double range_of_pivots(gx_oper *op, double *largest)
@@ -329,7 +324,7 @@ void gx_factors_end(gx_oper *op)
     }
 }
 
-/* ---- using them ------------------------------------------------------------------------------ */
+// using them --------------------------------------------------------------------------------------
 
 /* x as a source, and y as a sink into memory of ours; tiles along the factor's. */
 static gx_sink pair_of(const gx_oper *op, const void *x, int64_t cols, int64_t tile, void *y,

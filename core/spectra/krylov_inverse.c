@@ -16,12 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-static gx_trans adjoint_of(gx_dtype dtype)
-{
-    return gx_dtype_is_complex(dtype) ? GX_CONJ_TRANS : GX_TRANS;
-}
-
-/* ---- products -------------------------------------------------------------------------------- */
+// products ----------------------------------------------------------------------------------------
 
 static gx_code triangle(gx_oper *op, gx_kernel_id kernel, const void *a, gx_uplo uplo,
                         gx_trans trans, gx_diag diag, void *x, int64_t cols)
@@ -68,7 +63,7 @@ static gx_code by_chol(gx_oper *op, gx_kernel_id kernel, gx_trans trans, void *x
 
 static gx_code apply_transformed(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, void *y)
 {
-    gx_trans adjoint = adjoint_of(op->dtype);
+    gx_trans adjoint = gx_adjoint(op->dtype);
     size_t bytes = (size_t)(op->n * cols) * gx_dtype_bytes(op->dtype);
     (void)is_adjoint; // only Krylov-Schur comes here
     if (!gx_ok(op->run) || bytes == 0) {
@@ -94,17 +89,17 @@ static gx_code apply_transformed(gx_oper *op, bool is_adjoint, const void *x, in
 
 gx_code gx_oper_back(gx_oper *op, void *x, int64_t cols)
 {
-    return by_chol(op, GX_TRSM, adjoint_of(op->dtype), x, cols);
+    return by_chol(op, GX_TRSM, gx_adjoint(op->dtype), x, cols);
 }
 
 gx_code gx_oper_times_b(gx_oper *op, const void *x, int64_t cols, void *y)
 {
     memcpy(y, x, (size_t)(op->n * cols) * gx_dtype_bytes(op->dtype));
-    by_chol(op, GX_TRMM, adjoint_of(op->dtype), y, cols);
+    by_chol(op, GX_TRMM, gx_adjoint(op->dtype), y, cols);
     return by_chol(op, GX_TRMM, GX_NO_TRANS, y, cols);
 }
 
-/* ---- factors in memory ----------------------------------------------------------------------- */
+// factors in memory -------------------------------------------------------------------------------
 
 /* c -= sigma B, elementwise, of n x n in memory; B NULL: of the identity. */
 static void shift(gx_oper *op, void *c, const void *b)
@@ -150,7 +145,7 @@ static void load_square(gx_oper *op, const gx_mat *A, bool is_hermitian, void *t
     gx_dense_finite(op->run, A->label, op->dtype, to, op->n, op->n, op->n);
     if (is_hermitian) {
         gx_args args = {.uplo = GX_LOWER,
-                        .transa = adjoint_of(op->dtype),
+                        .transa = gx_adjoint(op->dtype),
                         .m = op->n,
                         .n = op->n,
                         .c = to,
@@ -215,7 +210,7 @@ static void begin_in_memory(gx_oper *op, const gx_mat *B)
     }
 }
 
-/* ---- where the factors are ------------------------------------------------------------------- */
+// where the factors are ---------------------------------------------------------------------------
 
 double gx_oper_transformed_bytes(int64_t n, gx_dtype dtype, bool has_b, bool is_inverse)
 {

@@ -106,8 +106,7 @@ static void find_left_vectors(gx_run *run, const gx_eig_args *args, gx_eig_resul
     gx_mat adjoint;
     const gx_mat *A = args->A;
     void *taken = NULL;
-    gx_mat_view(&adjoint, A, gx_dtype_is_complex(A->dtype) ? GX_CONJ_TRANS : GX_TRANS, 0, 0,
-                A->cols, A->rows);
+    gx_mat_view(&adjoint, A, gx_adjoint(A->dtype), 0, 0, A->cols, A->rows);
     gx_eig_args again = *args;
     again.A = &adjoint;
     again.sigma.im = -args->sigma.im;

@@ -91,12 +91,7 @@ typedef struct pass {
     bool is_folding;
 } pass;
 
-static gx_trans adjoint_of(gx_dtype dtype)
-{
-    return gx_dtype_is_complex(dtype) ? GX_CONJ_TRANS : GX_TRANS;
-}
-
-/* ---- units ----------------------------------------------------------------------------------- */
+// units -------------------------------------------------------------------------------------------
 
 /* The sides of chunks and units, by the shape of a block alone. */
 static void choose_sides(const gx_oper *op, pass *p)
@@ -161,7 +156,7 @@ static void list_units(pass *p, int64_t first, bool are_resident)
     }
 }
 
-/* ---- one unit -------------------------------------------------------------------------------- */
+// one unit ----------------------------------------------------------------------------------------
 
 /* What a chunk adds: rows [i, i + m), columns [j, j + n) of A at a. */
 static gx_code multiply(const pass *p, const unit *u, const slot *out, int64_t i, int64_t j,
@@ -197,7 +192,7 @@ static gx_code multiply_diagonal(const pass *p, const unit *u, const slot *out, 
                (size_t)(side - c) * gx_dtype_bytes(dtype));
     }
     gx_args mirror = {.uplo = GX_LOWER,
-                      .transa = adjoint_of(dtype),
+                      .transa = gx_adjoint(dtype),
                       .m = side,
                       .n = side,
                       .c = w->square,
@@ -234,7 +229,7 @@ static gx_code multiply_unit(const pass *p, const unit *u, slot *out, const work
     return GX_OK;
 }
 
-/* ---- folding --------------------------------------------------------------------------------- */
+// folding -----------------------------------------------------------------------------------------
 
 /* y (rows x cols, ldy) += x (rows x cols). */
 static void add(gx_dtype dtype, int64_t rows, int64_t cols, const void *x, void *y, int64_t ldy)
@@ -318,7 +313,7 @@ static slot *free_slot(pass *p, worker *w, bool is_caller)
     return found;
 }
 
-/* ---- threads --------------------------------------------------------------------------------- */
+// threads -----------------------------------------------------------------------------------------
 
 static void multiply_units(pass *p, worker *w, gx_reader *reader, bool is_caller)
 {
@@ -420,7 +415,7 @@ static void run_units(pass *p, bool are_read)
     }
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+// memory ------------------------------------------------------------------------------------------
 
 /* To whole lines of the cache. */
 static size_t rounded(size_t bytes)
@@ -534,7 +529,7 @@ static void give_back(pass *p)
     gx_mem_free(mem, p->units);
 }
 
-/* ---- the pass -------------------------------------------------------------------------------- */
+// the pass ----------------------------------------------------------------------------------------
 
 static void count_flops(const pass *p)
 {

@@ -169,7 +169,7 @@ gx_code gx_svd_randomized(gx_run *run, gx_oper *op, const gx_svd_args *args, gx_
     }
     gx_svd_choose_sizes(args, &sizes);
     f.l = sizes.width;
-    f.wide = gx_kry_wide(f.dtype);
+    f.wide = gx_dtype_wide(f.dtype);
     f.seed = args->seed + (UINT64_C(1) << 32);
     reserve(&f);
     find_range(&f, sizes.power);

@@ -45,7 +45,7 @@ gx_code gx_small_real_schur(gx_run *run, int64_t m, double *T, double *Q, gx_sca
     return gx_dense_call(run, GX_GEES, GX_F64, &args);
 }
 
-/* ---- exchanges ------------------------------------------------------------------------------ */
+// exchanges ---------------------------------------------------------------------------------------
 
 /* x = A^-1 x, A count x count, leading dimension 4, complete pivoting; small: the least pivot. */
 static void solve_small(double *a, double *x, int64_t count, double small)
@@ -248,7 +248,7 @@ int64_t gx_small_real_gather(int64_t m, double *T, double *Q, const bool *is_wan
     return front;
 }
 
-/* ---- vectors -------------------------------------------------------------------------------- */
+// vectors -----------------------------------------------------------------------------------------
 
 static gx_scalar times(gx_scalar a, gx_scalar b)
 {

@@ -122,7 +122,7 @@ bool gx_kry_has_converged(const gx_kry *s, int64_t i)
     gx_scalar theta = s->theta[s->order[i]];
     bool is_relative = s->is_inverse || !s->is_hermitian;
     double scale = is_relative ? hypot(theta.re, theta.im) : s->largest;
-    double rounding = 8 * (gx_dtype_is_double(s->dtype) ? DBL_EPSILON : (double)FLT_EPSILON);
+    double rounding = 8 * gx_dtype_eps(s->dtype);
     return s->f == 0 || s->residual[i] <= fmax(s->tol * scale, rounding * s->largest);
 }
 

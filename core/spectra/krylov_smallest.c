@@ -27,7 +27,7 @@ typedef struct inverse {
 static gx_code apply_inverse(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, void *y)
 {
     inverse *s = (inverse *)(void *)op;
-    gx_trans trans = gx_dtype_is_complex(op->dtype) ? GX_CONJ_TRANS : GX_TRANS;
+    gx_trans trans = gx_adjoint(op->dtype);
     gx_mat b, from;
     gx_sink X = {0};
     gx_mat_value(&b, "x", op->dtype, op->n, cols, x, op->n);

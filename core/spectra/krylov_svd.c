@@ -64,7 +64,7 @@ typedef struct lanczos {
     int64_t converged;   /* of the first k                                         */
 } lanczos;
 
-/* ---- begin, end ------------------------------------------------------------------------------ */
+// begin, end --------------------------------------------------------------------------------------
 
 static void reserve(lanczos *s)
 {
@@ -113,7 +113,7 @@ static void begin(lanczos *s)
     s->ncv = sizes.ncv;
     s->maxiter = sizes.maxiter;
     s->dtype = s->op->dtype;
-    s->wide = gx_kry_wide(s->dtype);
+    s->wide = gx_dtype_wide(s->dtype);
     s->tol = sizes.tol;
     s->right =
         (gx_ortho){.run = s->run, .dtype = s->dtype, .n = s->n, .seed = args->seed, .most = s->ncv};
@@ -126,7 +126,7 @@ static void begin(lanczos *s)
     gx_ortho_block(&s->right, s->V, 0, s->V, 0, s->f, NULL, 0, NULL, 0);
 }
 
-/* ---- expansion ------------------------------------------------------------------------------- */
+// expansion ---------------------------------------------------------------------------------------
 
 static size_t wide_bytes(const lanczos *s)
 {
@@ -177,7 +177,7 @@ static void expand_once(lanczos *s)
     s->f = next;
 }
 
-/* ---- triplets -------------------------------------------------------------------------------- */
+// triplets ----------------------------------------------------------------------------------------
 
 /* ||C x|| of X's column i. */
 static double residual_of(const lanczos *s, int64_t i)
@@ -202,7 +202,7 @@ static double residual_of(const lanczos *s, int64_t i)
 /* Half of the tolerance: what locking drops comes on top of what is found afterwards. */
 static bool has_converged(const lanczos *s, int64_t i)
 {
-    double rounding = 8 * (gx_dtype_is_double(s->dtype) ? DBL_EPSILON : (double)FLT_EPSILON);
+    double rounding = 8 * gx_dtype_eps(s->dtype);
     return s->f == 0 || s->residual[i] <= fmax(s->tol / 2, rounding) * s->sigma[0];
 }
 
@@ -319,7 +319,7 @@ static int64_t kept(const lanczos *s)
     return gx_svd_kept(wanted, s->m - s->first, s->ncv - s->first, s->block);
 }
 
-/* ---- the loop -------------------------------------------------------------------------------- */
+// the loop ----------------------------------------------------------------------------------------
 
 /*
 ** Steps of a random block outside of the k locked triplets.  true: there are none better.  It has
@@ -392,7 +392,7 @@ static void iterate(lanczos *s)
     }
 }
 
-/* ---- results --------------------------------------------------------------------------------- */
+// results -----------------------------------------------------------------------------------------
 
 static void give(lanczos *s)
 {

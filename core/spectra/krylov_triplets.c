@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- sizes ----------------------------------------------------------------------------------- */
+// sizes -------------------------------------------------------------------------------------------
 
 enum { BLOCK_MOST = 64, RESTARTS = 300, OVERSAMPLE = 10, POWER = 2 };
 
@@ -81,7 +81,7 @@ static double passing_bytes(gx_run *run, const gx_svd_args *args, double width)
                     .ldright = gx_max(1, side),
                     .wants_left = true,
                     .wants_right = true};
-    double small = (double)gx_dense_call_bytes(run, GX_GESDD, gx_kry_wide(args->A->dtype), &call);
+    double small = (double)gx_dense_call_bytes(run, GX_GESDD, gx_dtype_wide(args->A->dtype), &call);
     double rotation = (width + PANEL) * width * es;
     double vectors = args->mode == GX_SVD_VALUES ? 0 : (m + n) * k * es + 2 * width * k * es;
     vectors += args->wants_residuals ? (2 * n + m) * k * es : 0;
@@ -96,7 +96,7 @@ static double work_bytes(gx_run *run, const gx_svd_args *args)
     double most = (double)gx_max(args->A->rows, args->A->cols);
     double least = (double)gx_min(args->A->rows, args->A->cols);
     double es = (double)gx_dtype_bytes(args->A->dtype);
-    double wide = (double)gx_dtype_bytes(gx_kry_wide(args->A->dtype));
+    double wide = (double)gx_dtype_bytes(gx_dtype_wide(args->A->dtype));
     bool is_random = args->method == GX_SVD_RANDOMIZED;
     double bytes = is_random ? random_bytes(&s, most, least, es, wide)
                              : krylov_bytes(&s, (double)args->k, most, least, es, wide);
@@ -119,7 +119,7 @@ size_t gx_svd_iterative_bytes(gx_run *run, const gx_svd_args *args)
     return to_size(work_bytes(run, args) + floor);
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+// products ----------------------------------------------------------------------------------------
 
 /* The place of a NaN or Inf in A, looked for in pieces of columns of tiles. */
 static void refuse_values(gx_run *run, const gx_mat *A, gx_dtype dtype)
@@ -157,13 +157,13 @@ gx_code gx_svd_product(gx_oper *op, const gx_mat *A, bool is_adjoint, const void
     return gx_ok(op->run) ? GX_OK : op->run->err.code;
 }
 
-/* ---- vectors --------------------------------------------------------------------------------- */
+// vectors -----------------------------------------------------------------------------------------
 
 /* Columns pick[0 ..] of X (b rows of doubles) as dtype. */
 static void *picked(gx_run *run, gx_dtype dtype, int64_t b, const void *X, const int64_t *pick,
                     int64_t count)
 {
-    gx_dtype wide = gx_kry_wide(dtype);
+    gx_dtype wide = gx_dtype_wide(dtype);
     void *out = NULL;
     gx_dense_alloc(run, dtype, b * count, "singular vectors", &out);
     for (int64_t j = 0; j < count && gx_ok(run); j++) {
@@ -179,7 +179,7 @@ gx_code gx_svd_give_vectors(gx_run *run, gx_svd_result *r, int64_t b, const void
     if (!gx_ok(run) || r->u == NULL || r->count == 0) {
         return gx_ok(run) ? GX_OK : run->err.code;
     }
-    gx_trans adjoint = gx_dtype_is_complex(r->dtype) ? GX_CONJ_TRANS : GX_TRANS;
+    gx_trans adjoint = gx_adjoint(r->dtype);
     void *x = picked(run, r->dtype, b, X, pick, r->count);
     void *w = picked(run, r->dtype, b, W, pick, r->count);
     gx_kry_gemm(run, r->dtype, GX_NO_TRANS, GX_NO_TRANS, r->m, r->count, b, 1, P, r->m, x, b, 0,
@@ -191,7 +191,7 @@ gx_code gx_svd_give_vectors(gx_run *run, gx_svd_result *r, int64_t b, const void
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-/* ---- residuals ------------------------------------------------------------------------------- */
+// residuals ---------------------------------------------------------------------------------------
 
 /* ||y - sigma x|| of count columns into out, where it is larger than what is there. */
 static void take_residuals(const gx_svd_result *r, int64_t rows, void *y, const void *x)
@@ -246,7 +246,7 @@ gx_code gx_svd_find_residuals(gx_oper *op, const gx_mat *A, gx_svd_result *r)
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-/* ---- the entry ------------------------------------------------------------------------------- */
+// the entry ---------------------------------------------------------------------------------------
 
 static gx_code check(gx_run *run, const gx_svd_args *args)
 {

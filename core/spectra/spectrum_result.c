@@ -245,8 +245,8 @@ void gx_vector_scale(gx_dtype dtype, void *x, int64_t n, int64_t stride, gx_scal
     for (int64_t i = 0; i < n; i++) {
         gx_scalar e = part_of(dtype, x, i * stride);
         double product[2] = {e.re * s.re - e.im * s.im, e.re * s.im + e.im * s.re};
-        gx_convert(gx_dtype_is_complex(dtype) ? GX_C128 : GX_F64, product, 1, dtype,
-                   gx_at(x, dtype, 1, i * stride, 0), 1, 1, 1);
+        gx_convert(gx_dtype_wide(dtype), product, 1, dtype, gx_at(x, dtype, 1, i * stride, 0), 1, 1,
+                   1);
     }
 }
 
