@@ -4,7 +4,8 @@
 ** OpenBLAS computes TRSM, TRMM, POTRF and GETRF, single-threaded, inside a narrow section (cpu.h).
 ** What stands around it:
 **   - TRSM: only small triangles are OpenBLAS's; larger ones are halved, and most of the work is
-**     gemm's.
+**     gemm's.  OpenBLAS multiplies by reciprocals, and that of a subnormal number is infinite: such
+**     a triangle is the reference's, which divides.
 **   - POTRF: OpenBLAS takes the root of a NaN and goes on, so a NaN is looked for on the diagonal
 **     of the factor afterwards: whatever spoilt the minor arrives there.
 **   - GETRF: LAPACK's pivots count from 1 in 32 bits; they are widened in place, from the last one.
@@ -15,6 +16,7 @@
 #include "../core/base/triangle.h"
 #include "cpu_lapack.h"
 
+#include <math.h>
 #include <string.h>
 
 static const gx_kernel fill[] = GX_SLOTS(gx_cpu_fill);
@@ -118,14 +120,32 @@ GX_INLINE bool is_special(gx_dtype dtype, gx_kernel_id kernel, const gx_args *p,
     return false;
 }
 
+/* A number on the diagonal whose reciprocal, by which OpenBLAS multiplies, may be infinite. */
+GX_INLINE bool has_subnormal(gx_dtype dtype, const gx_args *p, int64_t count)
+{
+    double least = gx_dtype_least(dtype);
+    bool is_double = has_doubles(dtype), is_found = false;
+    for (int64_t i = 0; i < count && p->diag != GX_UNIT; i++) {
+        const void *x = gx_at(p->a, dtype, p->lda, i, i);
+        double size = fabs(get(is_double, x, 0));
+        size = has_pairs(dtype) ? fmax(size, fabs(get(is_double, x, 1))) : size;
+        is_found = is_found || (size < least && size > 0);
+    }
+    return is_found;
+}
+
 /* TRSM by halves down to SOLVE_SIDE; alpha is not 0. */
 static gx_code solve(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
-    if ((p->side == GX_LEFT ? p->m : p->n) > SOLVE_SIDE) {
+    int64_t side = p->side == GX_LEFT ? p->m : p->n;
+    if (side > SOLVE_SIDE) {
         gx_halves h = gx_halve(GX_TRSM, dtype, p, SOLVE_SIDE);
         GX_TRY(solve(dtype, &h.p, err));
         GX_TRY(gemm[dtype](NULL, NULL, &h.off, err));
         return solve(dtype, &h.q, err);
+    }
+    if (has_subnormal(dtype, p, side)) {
+        return by_reference(GX_TRSM, dtype, p, err);
     }
     blas_triangular(dtype, p, true);
     return GX_OK;

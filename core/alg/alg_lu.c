@@ -23,6 +23,10 @@
 ** everything fits nothing is read again, and finished panels are written while the next compute.
 ** At the least two panels of one column.
 **
+** Kernels multiply by the reciprocal of a pivot, which is infinite where that is subnormal.  The
+** first such pivot is still right, and found on the diagonal of F: then all is done again by the
+** reference's kernels, which divide.
+**
 ** The 1-norm of A goes by: the sums of each panel's columns are taken when it has been read.
 **
 ** Wide matrices have panels without pivots, tall ones rows without: both are the loops above with
@@ -30,6 +34,7 @@
 */
 #include "alg_lu.h"
 
+#include "../mat/simple.h"
 #include "probe.h"
 
 #include <math.h>
@@ -201,6 +206,35 @@ static void check_factor(gx_run *run, const gx_mat *A, const gx_lu_plan *plan, c
     }
 }
 
+bool gx_lu_is_subnormal(gx_dtype dtype, const void *x, int64_t step, int64_t count)
+{
+    bool is_found = false;
+    for (int64_t i = 0; i < count; i++) {
+        gx_scalar pivot;
+        gx_convert(dtype, gx_at(x, dtype, step, 0, i), 1, GX_C128, &pivot, 1, 1, 1);
+        double size = fmax(fabs(pivot.re), fabs(pivot.im));
+        is_found = is_found || (size > 0 && size < gx_dtype_least(dtype));
+    }
+    return is_found;
+}
+
+static bool has_subnormal_pivot(gx_run *run, const gx_sink *F)
+{
+    gx_mat factor;
+    void *diagonal = NULL;
+    bool is_found = false;
+    int64_t count = gx_min(F->rows, F->cols);
+    if (!gx_ok(run) || F->is_dropped) {
+        return false;
+    }
+    gx_sink_source(F, "the factor", &factor);
+    if (gx_gather_diagonal(run, &factor, 0, count, &diagonal) == GX_OK) {
+        is_found = gx_lu_is_subnormal(F->dtype, diagonal, 1, count);
+    }
+    gx_mem_free(run->ctx->mem, diagonal);
+    return is_found;
+}
+
 /* What build_lu() is told. */
 typedef struct build_args {
     const gx_mat *A;
@@ -231,8 +265,15 @@ gx_code gx_alg_lu(gx_run *run, const gx_mat *A, gx_sink *F, gx_aux *aux)
     }
     build_args b = {.A = A, .F = F, .aux = aux, .sums = sums};
     gx_args size = {.m = F->rows, .n = F->cols};
-    if (gx_place_run(run, gx_kernel_flops(GX_GETRF, F->dtype, &size), F->dtype, build_lu, &b) ==
-        GX_OK) {
+    double flops = gx_kernel_flops(GX_GETRF, F->dtype, &size);
+    gx_place_run(run, flops, F->dtype, build_lu, &b);
+    if (has_subnormal_pivot(run, F)) {
+        run->is_careful = true;
+        aux->info = 0;
+        gx_place_run(run, flops, F->dtype, build_lu, &b);
+        run->is_careful = false;
+    }
+    if (gx_ok(run)) {
         finish(&b.plan[0], sums, aux);
     }
     gx_mem_free(run->ctx->mem, sums);

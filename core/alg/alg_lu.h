@@ -87,4 +87,7 @@ void gx_lu_order(const gx_aux *aux, int64_t *order);
 /* Whether P is an odd permutation: det P = -1. */
 bool gx_lu_is_odd(const gx_aux *aux);
 
+/* Is one of count pivots at x, x + step, ... (in elements) subnormal? */
+bool gx_lu_is_subnormal(gx_dtype dtype, const void *x, int64_t step, int64_t count);
+
 #endif

@@ -256,7 +256,8 @@ gx_code gx_dense_check_sums(gx_run *run, const char *label, const char *what, gx
                             bool has_trace, bool has_squares)
 {
     double eps = gx_dtype_eps(dtype), n = (double)gx_max(count, 1);
-    double unit = sums->norm == 0 ? 1 : sums->norm, limit = 10 * n * n * eps;
+    double unit = sums->norm == 0 ? 1 : sums->norm;
+    double limit = 10 * n * n * eps + n * gx_dtype_least(dtype) / unit; // and what underflows
     double re = -sums->trace.re / unit, im = -sums->trace.im / unit;
     double squares = sums->norm == 0 ? 0 : -1;
     for (int64_t i = 0; i < count && gx_ok(run); i++) {

@@ -18,6 +18,7 @@
 #include "factoring.h"
 
 #include "../run/call.h"
+#include "alg_lu.h"
 #include "dense.h"
 
 #include <math.h>
@@ -187,13 +188,19 @@ static void factor_lu(gx_factor *f, const gx_mat *A)
     }
     f->pivots = pivots;
     int64_t info = 0;
-    gx_run_call(f->run, GX_GETRF, f->dtype,
-                &(gx_args){.m = f->n,
-                           .n = f->n,
-                           .c = f->memory,
-                           .ldc = gx_max(1, f->n),
-                           .pivots = f->pivots,
-                           .info = &info});
+    gx_args args = {.m = f->n,
+                    .n = f->n,
+                    .c = f->memory,
+                    .ldc = gx_max(1, f->n),
+                    .pivots = f->pivots,
+                    .info = &info};
+    gx_run_call(f->run, GX_GETRF, f->dtype, &args);
+    if (gx_ok(f->run) && gx_lu_is_subnormal(f->dtype, f->memory, f->n + 1, f->n)) {
+        f->run->is_careful = true; // as in alg_lu.c
+        load_whole(f, A);
+        gx_run_call(f->run, GX_GETRF, f->dtype, &args);
+        f->run->is_careful = false;
+    }
     if (info > 0) {
         gx_run_failf(f->run, GX_NUMERIC, "%s is singular (pivot %lld is exactly zero)", f->label,
                      (long long)info);

@@ -8,8 +8,9 @@
 ** of reading operands and result once more, which beside n^3 work is little.
 **
 ** Each multiplication is a program of its own: block rows of M against w, read in the order of the
-** rows, three blocks in memory.  The norm that the ratio divides by is estimated as well: for a
-** vector of signs E ||M s||^2 = ||M||_F^2, and such vectors ride along.
+** rows, three blocks in memory.  The norms that the ratio divides by are estimated as well: for a
+** random vector s of independent elements of mean 0, E ||M s||^2 is about ||M||_F^2, and such
+** vectors ride along.
 **
 ** I/O: each operand once (the lower triangle of a Hermitian one twice).  Memory: three blocks and
 ** a few columns.
@@ -18,6 +19,7 @@
 
 #include "alg_lu.h"
 #include "plan.h"
+#include "small_r.h"
 
 #include <float.h>
 #include <math.h>
@@ -173,41 +175,47 @@ static void multiply(gx_run *run, const gx_mat *M, gx_probe_part part, gx_trans 
 
 // Vectors -----------------------------------------------------------------------------------------
 
-/* The columns of every product: some to compare, and as many signs to estimate a norm by. */
+/* The columns of every product: signs to compare by, and as many looks to estimate a norm by. */
 enum { COLUMNS = 2 * GX_PROBE_VECTORS };
 
-/* Signs that depend on (i, j) alone (splitmix64: Steele, Lea & Flood 2014). */
-static double sign_at(int64_t i, int64_t j)
+/*
+** Vectors that depend on (i, j) alone (splitmix64: Steele, Lea & Flood 2014).  Signs, or for looks
+** signs times sizes from 0.5 to 1.5: a small or sparse row may be orthogonal to signs, and then its
+** norm would seem to be 0.
+*/
+static double vector_at(int64_t i, int64_t j)
 {
     uint64_t z = ((uint64_t)i * COLUMNS + (uint64_t)j + 1) * UINT64_C(0x9E3779B97F4A7C15);
     z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
     z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
-    return ((z ^ z >> 31) & 1) != 0 ? 1 : -1;
+    z ^= z >> 31;
+    double size = j < GX_PROBE_VECTORS ? 1 : 0.5 + (double)(z >> 11) * 0x1p-53;
+    return (z & 1) != 0 ? size : -size;
 }
 
-static void generate_signs(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
-                           gx_dtype dtype, void *dst, int64_t ld)
+static void generate_vectors(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
+                             gx_dtype dtype, void *dst, int64_t ld)
 {
     (void)arg;
     for (int64_t j = 0; j < n; j++) {
         for (int64_t i = 0; i < m; i++) {
-            double sign = sign_at(i0 + i, j0 + j);
-            gx_convert(GX_F64, &sign, 1, dtype, gx_at(dst, dtype, ld, i, j), ld, 1, 1);
+            double x = vector_at(i0 + i, j0 + j);
+            gx_convert(GX_F64, &x, 1, dtype, gx_at(dst, dtype, ld, i, j), ld, 1, 1);
         }
     }
 }
 
-static void start_signs(gx_mat *W, int64_t rows, gx_dtype dtype)
+static void start_vectors(gx_mat *W, int64_t rows, gx_dtype dtype)
 {
-    gx_mat_generated(W, "signs", dtype, rows, COLUMNS, generate_signs, NULL);
+    gx_mat_generated(W, "random vectors", dtype, rows, COLUMNS, generate_vectors, NULL);
 }
 
-/* The latter half of the columns become signs again. */
-static void renew_signs(const gx_sink *z)
+/* The latter half of the columns become looks again. */
+static void renew_looks(const gx_sink *z)
 {
-    int64_t half = GX_PROBE_VECTORS;
-    generate_signs(NULL, 0, half, z->rows, half, z->dtype,
-                   gx_at(z->value.data, z->dtype, gx_max(1, z->rows), 0, half), gx_max(1, z->rows));
+    int64_t half = GX_PROBE_VECTORS, ld = gx_max(1, z->rows);
+    generate_vectors(NULL, 0, half, z->rows, half, z->dtype,
+                     gx_at(z->value.data, z->dtype, ld, 0, half), ld);
 }
 
 static gx_scalar element(const gx_sink *x, int64_t i, int64_t j)
@@ -220,12 +228,19 @@ static gx_scalar element(const gx_sink *x, int64_t i, int64_t j)
 
 static double column_norm(const gx_sink *x, int64_t j)
 {
-    double sum = 0;
-    for (int64_t i = 0; i < x->rows; i++) {
-        gx_scalar v = element(x, i, j);
-        sum += v.re * v.re + v.im * v.im;
+    int64_t ld = gx_max(1, x->rows);
+    return gx_small_norm(x->dtype, gx_at(x->value.data, x->dtype, ld, 0, j), ld, x->rows, 1);
+}
+
+/* The norm of the M in x = M [signs, looks], from the latter columns.  NaN where one has a NaN. */
+static double estimate_norm(const gx_sink *x)
+{
+    double norm = 0;
+    for (int64_t j = GX_PROBE_VECTORS; j < COLUMNS; j++) {
+        double of_column = column_norm(x, j);
+        norm = isnan(of_column) || of_column > norm ? of_column : norm;
     }
-    return sqrt(sum);
+    return norm;
 }
 
 static gx_scalar times(gx_scalar a, gx_scalar b)
@@ -235,20 +250,21 @@ static gx_scalar times(gx_scalar a, gx_scalar b)
 
 // Comparing ---------------------------------------------------------------------------------------
 
-/* left = alpha right + beta more, right = M z with the norm of M in its latter columns. */
+/* left = alpha right + beta more, right = M z; z = N w. */
 typedef struct comparison {
     gx_run *run;
     gx_dtype dtype;
     int64_t n; /* of the ratio's n eps */
     gx_sink z, left, right, more;
     gx_scalar alpha, beta;
-    bool is_left_given; /* left comes from what was given, right from the result */
-    bool is_norm_given; /* M was given                                           */
+    bool is_left_given;            /* left comes from what was given, right from the result */
+    bool is_norm_given;            /* M was given                                           */
+    double inner_norm, outer_norm; /* of what made z, of M: estimates            */
 } comparison;
 
 static double difference(const comparison *c, int64_t j)
 {
-    double sum = 0;
+    double apart = 0;
     bool has_more = c->more.run != NULL;
     for (int64_t i = 0; i < c->left.rows; i++) {
         gx_scalar l = element(&c->left, i, j), r = times(c->alpha, element(&c->right, i, j));
@@ -256,30 +272,37 @@ static double difference(const comparison *c, int64_t j)
         if (has_more) {
             m = times(c->beta, element(&c->more, i, j));
         }
-        double re = l.re - r.re - m.re, im = l.im - r.im - m.im;
-        sum += re * re + im * im;
+        apart = hypot(apart, hypot(l.re - r.re - m.re, l.im - r.im - m.im));
     }
-    return sqrt(sum);
+    return apart;
 }
 
-/* The largest ratio; -1: what was given cannot be compared with. */
-static double find_ratio(const comparison *c)
+/* What rounding is relative to, and what products that underflow lose. */
+static double scale_of(const comparison *c, int64_t j)
 {
-    double eps = gx_dtype_eps(c->dtype) / 2;
-    double most = gx_dtype_is_double(c->dtype) ? sqrt(DBL_MAX) : sqrt((double)FLT_MAX);
-    double norm = 0, worst = 0;
-    for (int64_t j = GX_PROBE_VECTORS; j < COLUMNS; j++) {
-        norm = fmax(norm, column_norm(&c->right, j)) + 0 * column_norm(&c->right, j);
+    double eps = gx_dtype_eps(c->dtype), least = gx_dtype_least(c->dtype);
+    double outer = hypot(c->alpha.re, c->alpha.im) * c->outer_norm;
+    double scale = outer * fmax(c->inner_norm, column_norm(&c->z, j)) + column_norm(&c->left, j);
+    if (c->more.run != NULL) {
+        scale += hypot(c->beta.re, c->beta.im) * column_norm(&c->more, j);
     }
+    return scale + least / eps * (1 + outer);
+}
+
+/* The largest ratio; -1: what was given cannot be compared with, or the result is out of range. */
+static double find_ratio(comparison *c)
+{
+    double eps = gx_dtype_eps(c->dtype) / 2, worst = 0;
+    double most = gx_dtype_is_double(c->dtype) ? DBL_MAX : (double)FLT_MAX;
+    c->outer_norm = estimate_norm(&c->right);
     for (int64_t j = 0; j < GX_PROBE_VECTORS; j++) {
         double left = column_norm(&c->left, j), right = column_norm(&c->right, j);
-        double scale = hypot(c->alpha.re, c->alpha.im) * norm * column_norm(&c->z, j) + left;
-        if (c->more.run != NULL) {
-            scale += hypot(c->beta.re, c->beta.im) * column_norm(&c->more, j);
-        }
-        bool is_given_finite =
-            isfinite(c->is_left_given ? left : right) && (!c->is_norm_given || isfinite(norm));
-        if (!is_given_finite || scale > most) {
+        bool is_given_finite = isfinite(c->is_left_given ? left : right) &&
+                               (!c->is_norm_given || isfinite(c->outer_norm));
+        // A solution is at least this long: its elements, or what led to them, may overflow.
+        bool overflows = c->is_left_given && c->is_norm_given && left / c->outer_norm > most * eps;
+        double scale = scale_of(c, j);
+        if (!is_given_finite || overflows || scale > sqrt(most)) {
             return -1;
         }
         double apart = difference(c, j);
@@ -324,20 +347,21 @@ static comparison begin(gx_run *run, gx_dtype dtype, int64_t n)
     return (comparison){.run = run, .dtype = dtype, .n = n, .alpha = ONE};
 }
 
-/* z = op(M) signs. */
+/* z = op(M) [signs, looks]. */
 static void first(comparison *c, const gx_mat *M, gx_probe_part part, gx_trans trans, gx_sink *to)
 {
     gx_mat W;
-    start_signs(&W, trans == GX_NO_TRANS ? M->cols : M->rows, c->dtype);
+    start_vectors(&W, trans == GX_NO_TRANS ? M->cols : M->rows, c->dtype);
     multiply(c->run, M, part, trans, &W, c->dtype, to);
 }
 
-/* right = op(M) [z, signs]. */
+/* right = op(M) [z, looks]. */
 static void second(comparison *c, const gx_mat *M, gx_probe_part part, gx_trans trans)
 {
     gx_mat z;
     if (gx_ok(c->run)) {
-        renew_signs(&c->z);
+        c->inner_norm = estimate_norm(&c->z);
+        renew_looks(&c->z);
         gx_sink_source(&c->z, "z", &z);
         multiply(c->run, M, part, trans, &z, c->dtype, &c->right);
     }

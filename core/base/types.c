@@ -53,6 +53,11 @@ double gx_dtype_eps(gx_dtype dtype)
     return gx_dtype_is_double(dtype) ? 0x1p-52 : 0x1p-23;
 }
 
+double gx_dtype_least(gx_dtype dtype)
+{
+    return gx_dtype_is_double(dtype) ? 0x1p-1022 : 0x1p-126;
+}
+
 gx_dtype gx_dtype_promote(gx_dtype a, gx_dtype b)
 {
     bool is_complex = gx_dtype_is_complex(a) || gx_dtype_is_complex(b);

@@ -69,6 +69,7 @@ bool gx_dtype_parse(const char *name, gx_dtype *dtype);
 bool gx_dtype_is_complex(gx_dtype dtype);
 bool gx_dtype_is_double(gx_dtype dtype); /* 64-bit reals: F64, C128 */
 double gx_dtype_eps(gx_dtype dtype);     /* from 1 to the next number: 2^-52 or 2^-23 */
+double gx_dtype_least(gx_dtype dtype);   /* the smallest that is not subnormal: 2^-1022, 2^-126 */
 
 /* The dtype that holds both without loss, as NumPy promotes: f32+f64 -> f64, f64+c64 -> c128. */
 gx_dtype gx_dtype_promote(gx_dtype a, gx_dtype b);

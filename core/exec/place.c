@@ -45,7 +45,7 @@ static bool is_allowed(const gx_run *run)
 {
     const gx_ctx *ctx = run->ctx;
     int64_t choice = ctx->config.number[GX_SET_BACKEND];
-    if (!gx_ok(run) || ctx->is_accel_off ||
+    if (!gx_ok(run) || ctx->is_accel_off || run->is_careful ||
         (choice != GX_BACKEND_AUTO && choice != GX_BACKEND_CUDA)) {
         return false;
     }

@@ -55,7 +55,7 @@ void gx_run_begin(gx_run *run, gx_ctx *ctx, const char *label)
     run->planned_as = NULL;
     run->planned_work = 0;
     run->planned_model_s = run->planned_s = 0;
-    run->is_planned_on_device = run->is_irregular = false;
+    run->is_careful = run->is_planned_on_device = run->is_irregular = false;
     run->start_ns = gx_now_ns();
     run->polled_ns = run->start_ns;
     run->shown_ns = 0;
@@ -186,10 +186,15 @@ gx_team *gx_run_team(gx_run *run)
 gx_code gx_run_device(gx_run *run, const gx_backend **backend, gx_dev **dev)
 {
     gx_ctx *ctx = run->ctx;
+    gx_err err = {0};
     *backend = NULL;
     *dev = NULL;
+    if (run->is_careful) {
+        *backend = &gx_backend_ref;
+        (*backend)->open(0, dev, &err); // of which there is one, without a state to close
+        return gx_run_fail(run, &err);
+    }
     if (ctx->dev == NULL) {
-        gx_err err = {0};
         const gx_backend *chosen;
         chosen = ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_REFERENCE ? &gx_backend_ref
                                                                             : &gx_backend_cpu;

@@ -37,7 +37,7 @@ typedef struct gx_ctx {
     bool is_cuda_tried;     /* core/device/device.c has looked for the backend    */
     const gx_backend *cuda; /* found; NULL: cuda_reason says why not       */
     char cuda_reason[256];
-    const char *version;    /* of gx, for the profile's key; static        */
+    const char *version; /* of gx, for the profile's key; static        */
     int (*load)(struct sqlite3 *db, char **message); /* gx onto another connection (ext/gx.c) */
     bool is_profile_loaded; /* profile is valid                            */
     gx_profile profile;     /* see gx_profile_get()                        */
@@ -70,6 +70,7 @@ typedef struct gx_run {
     const char *planned_as;                  /* gx_plan: the function it plans; else NULL     */
     double planned_work;                     /* of the programs that have run, ...            */
     double planned_model_s, planned_s;       /* and how long they were to take */
+    bool is_careful;                         /* on the host, by kernels that divide: see alg_lu.c */
     bool is_planned_on_device, is_irregular; /* not to be learnt from          */
     double done, total;                      /* progress in any unit (flops, bytes)           */
     int64_t base_flops;                      /* the counter when the progress began: for rates */
