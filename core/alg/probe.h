@@ -5,10 +5,11 @@
 **
 **     ratio = ||left - right|| / (n eps (||one factor||_F ||the other||_F + ||left||))
 **
-** of a column, which is about 1 for a backward stable algorithm; what underflows is allowed for.  Above GX_PROBE_MOST the run fails
-** with GX_DEVICE "the result failed its residual check (ratio 1e+09 of at most 100)".  The ratio
-** of the latest probe is in gx_stats.  Where what is given has infinities or NaN there is nothing
-** to compare; where there is no memory left a probe is passed over.
+** of a column, which is about 1 for a backward stable algorithm; what underflows is allowed for.
+** Above GX_PROBE_MOST the run fails with GX_DEVICE "the result failed its residual check (ratio
+** 1e+09 of at most 100)".  The ratio of the latest probe is in gx_stats.  Where what is given has
+** infinities or NaN there is nothing to compare; where there is no memory left a probe is passed
+** over.
 **
 ** Results are sources: gx_sink_source() of a sink that has not been ended yet.
 */

@@ -12,11 +12,13 @@
 gx_code gx_run_call_cut(gx_run *run, gx_team *team, gx_kernel_id kernel, gx_dtype dtype,
                         const gx_args *args, const gx_cut *cut, gx_err *err)
 {
-    gx_ctx *ctx = run->ctx;
-    assert(ctx->dev != NULL && args->info != NULL);
+    const gx_backend *backend;
+    gx_dev *dev;
+    assert(run->ctx->dev != NULL && args->info != NULL);
+    gx_run_device(run, &backend, &dev); // which is open
     int64_t start_ns = gx_now_ns();
-    gx_code code = gx_team_call(team, ctx->backend, ctx->dev, kernel, dtype, args, cut, err);
-    gx_stats_kernel(&ctx->stats, gx_kernel_flops(kernel, dtype, args), gx_now_ns() - start_ns);
+    gx_code code = gx_team_call(team, backend, dev, kernel, dtype, args, cut, err);
+    gx_stats_kernel(&run->ctx->stats, gx_kernel_flops(kernel, dtype, args), gx_now_ns() - start_ns);
     return code;
 }
 

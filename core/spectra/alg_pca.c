@@ -437,13 +437,62 @@ gx_code gx_alg_pca(gx_run *run, const gx_pca_args *args, gx_pca_result *result)
 
 // covariance --------------------------------------------------------------------------------------
 
-/* The correlations among what was computed: 1 on the diagonal, no magnitude above 1, as NumPy. */
-static void clip(gx_dtype dtype, double *x, int64_t n)
+/* x, of modulus above 1 by rounding, has at most that of 1. */
+static gx_scalar shorten(gx_dtype dtype, gx_scalar x)
 {
-    int64_t parts = dtype == GX_C128 ? 2 : 1;
-    for (int64_t p = 0; p < parts * n * n; p++) {
-        x[p] = x[p] > 1 ? 1 : x[p] < -1 ? -1 : x[p];
+    double size = hypot(x.re, x.im), shorter = 1 - gx_dtype_eps(dtype);
+    while (size > 1) {
+        double re = x.re / size * shorter, im = x.im / size * shorter;
+        x.re = gx_dtype_is_double(dtype) ? re : (double)(float)re;
+        x.im = gx_dtype_is_double(dtype) ? im : (double)(float)im;
+        size = hypot(x.re, x.im);
     }
+    return x;
+}
+
+/* Correlations: 1 on the diagonal, no modulus above 1.  m x n from (i0, j0); NaN stays. */
+static void clip(gx_dtype dtype, void *x, int64_t ld, int64_t i0, int64_t j0, int64_t m, int64_t n)
+{
+    const double NEAR = 0.99;
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i < m; i++) {
+            gx_scalar r;
+            void *at = gx_at(x, dtype, ld, i, j);
+            gx_convert(dtype, at, 1, GX_C128, &r, 1, 1, 1);
+            if (!(r.re * r.re + r.im * r.im > NEAR)) {
+                continue;
+            }
+            bool is_real = !gx_dtype_is_complex(dtype);
+            r = i0 + i == j0 + j ? (gx_scalar){1, 0}
+                : is_real        ? (gx_scalar){fmax(-1, fmin(1, r.re)), 0}
+                                 : shorten(dtype, r);
+            gx_convert(GX_C128, &r, 1, dtype, at, 1, 1, 1);
+        }
+    }
+}
+
+/* C = S, clipped, tile by tile. */
+static gx_code write_clipped(gx_run *run, const gx_sink *S, gx_sink *C)
+{
+    gx_mat source, part;
+    void *tile = NULL;
+    int64_t n = C->rows, height = gx_min(n, C->tile_rows), width = gx_min(n, C->tile_cols);
+    gx_sink_source(S, "correlations", &source);
+    gx_dense_alloc(run, C->dtype, height * width, "a tile", &tile);
+    for (int64_t j = 0; j < n; j += width) {
+        for (int64_t i = 0; i < n && gx_ok(run); i += height) {
+            gx_err err = {0};
+            int64_t rows = gx_min(height, n - i), cols = gx_min(width, n - j);
+            gx_mat_view(&part, &source, GX_NO_TRANS, i, j, rows, cols);
+            if (gx_dense_load(run, &part, C->dtype, tile, rows) == GX_OK) {
+                clip(C->dtype, tile, rows, i, j, rows, cols);
+                gx_sink_write(C, i, j, rows, cols, tile, rows, &err);
+            }
+            gx_run_fail(run, &err);
+        }
+    }
+    gx_mem_free(run->ctx->mem, tile);
+    return gx_ok(run) ? GX_OK : run->err.code;
 }
 
 /* C = conj(T^H T) / divisor, T upper triangular in memory. */
@@ -485,10 +534,10 @@ static void gram_of_triangle(columns *c, void *t, bool is_correlation, gx_sink *
             args.map = GX_MAP_CONJ;
             gx_dense_call(run, GX_MAP, c->dtype, &args);
         }
-        if (is_correlation) {
-            clip(c->dtype, gram, n);
-        }
         gx_convert(c->dtype, gram, n, C->dtype, narrow, n, n, n);
+        if (is_correlation) {
+            clip(C->dtype, narrow, n, 0, 0, n, n);
+        }
         gx_dense_write(run, C, narrow, n);
     }
     gx_mem_free(run->ctx->mem, gram);
@@ -513,7 +562,19 @@ static void gram_of_columns(columns *c, bool is_correlation, gx_sink *C)
     X.is_conjugated = gx_dtype_is_complex(C->dtype);
     gx_matmul_args args = {.A = &X, .B = &X, .alpha = {1 / c->divisor, 0}};
     args.transa = X.is_conjugated ? GX_CONJ_TRANS : GX_TRANS;
-    gx_alg_matmul(run, &args, C);
+    if (!is_correlation || !C->is_stored) {
+        gx_alg_matmul(run, &args, C);
+        if (is_correlation && gx_ok(run)) {
+            clip(C->dtype, C->value.data, n, 0, 0, n, n);
+        }
+        return;
+    }
+    gx_sink S;
+    if (gx_qr_begin_scratch(run, n, n, C->dtype, C->tile_rows, C->tile_cols, 0, &S) == GX_OK &&
+        gx_alg_matmul(run, &args, &S) == GX_OK) {
+        write_clipped(run, &S, C);
+    }
+    gx_sink_drop(&S);
 }
 
 gx_code gx_alg_cov(gx_run *run, const gx_cov_args *args, gx_sink *C)

@@ -105,3 +105,6 @@ def test_correlations_within_one(db, dtype, shape):
         c = to_numpy(q(db, "SELECT gx_corr(?)", from_numpy(a.astype(DTYPES[dtype]))))
         assert (np.diagonal(c) == 1).all() and (np.abs(c) <= 1).all(), trial
         assert (c == c.conj().T).all()
+    q(db, "SELECT gx_config('tile_bytes', 4096)")
+    q(db, "SELECT gx_corr(?, 'C')", from_numpy(a.astype(DTYPES[dtype])))
+    assert (to_numpy(q(db, "SELECT gx_copy('C')")) == c).all()
