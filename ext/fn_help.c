@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ENTRIES_MAX = 256, SUMMARY_BYTES = 400, SHOWN_MAX = 100, LISTED_MAX = 24 };
+enum { ENTRIES_MAX = 256, SUMMARY_BYTES = 400, SHOWN_MAX = 100, LISTED_MAX = 24, WORD_MAX = 200 };
 
 /* What answers a word, the best first, within a rank in the order of the pages. */
 typedef struct answer {
@@ -30,11 +30,14 @@ static int rank_of(const gx_help_entry *entry, const char *word)
     return grade >= 2 ? 4 - grade : gx_help_is_near(entry, word) ? 3 : grade == 1 ? 4 : RANKS;
 }
 
-/* word NULL: all entries, in the order of the pages. */
+/* word NULL: all entries, in the order of the pages.  Nothing is about more than WORD_MAX bytes. */
 static void find(const char *word, answer *found)
 {
     found->count = 0;
     found->is_exact = false;
+    if (word != NULL && strlen(word) > WORD_MAX) {
+        return;
+    }
     for (int rank = 0; rank < (word == NULL ? 1 : RANKS); rank++) {
         const char *at = NULL;
         gx_help_entry entry;
