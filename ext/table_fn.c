@@ -212,7 +212,7 @@ void gx_table_result_matrix(sqlite3_context *sql, gx_ctx *ctx, const char *name,
         return;
     }
     size_t es = gx_dtype_bytes(dtype);
-    for (int64_t j = 0; j < cols; j++) {
+    for (int64_t j = 0; j < cols && rows > 0; j++) {
         for (int64_t i = 0; i < rows; i++) {
             memcpy(gx_at(buf.data, dtype, rows, i, j), gx_at(data, dtype, ld, i * stride, j), es);
         }

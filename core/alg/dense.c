@@ -129,7 +129,7 @@ gx_code gx_dense_write(gx_run *run, gx_sink *sink, const void *src, int64_t ld)
 {
     gx_err err = {0};
     int64_t width = gx_max(1, sink->tile_cols);
-    for (int64_t j = 0; j < sink->cols && gx_ok(run); j += width) {
+    for (int64_t j = 0; j < sink->cols && sink->rows > 0 && gx_ok(run); j += width) {
         gx_sink_write(sink, 0, j, sink->rows, gx_min(width, sink->cols - j),
                       gx_at(src, sink->dtype, ld, 0, j), ld, &err);
         gx_run_fail(run, &err);
@@ -171,7 +171,7 @@ gx_code gx_dense_finite_part(gx_run *run, const char *label, gx_dtype dtype, con
 {
     int64_t parts = gx_dtype_is_complex(dtype) ? 2 : 1;
     bool is_double = gx_dtype_is_double(dtype);
-    for (int64_t j = 0; j < n && gx_ok(run); j++) {
+    for (int64_t j = 0; j < n && m > 0 && gx_ok(run); j++) {
         const void *column = gx_at(x, dtype, ld, 0, j);
         int64_t at = first_bad(is_double, column, m * parts);
         if (at < m * parts) {
@@ -237,6 +237,9 @@ gx_code gx_dense_sums_of(gx_run *run, gx_dtype dtype, const void *x, int64_t ld,
 {
     double out[2] = {0, 0};
     *sums = (gx_dense_sums){{0, 0}, 0};
+    if (m == 0 || n == 0) {
+        return GX_OK; // the other side may be 2^40
+    }
     gx_dense_call(
         run, GX_REDUCE, dtype,
         &(gx_args){
