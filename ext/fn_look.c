@@ -358,7 +358,7 @@ static void fill_sink(gx_fn *fn, const stack *s, gx_reader *reader, gx_sink *sin
 static void put_together(gx_fn *fn, bool is_horizontal)
 {
     static const gx_option spec[] = {
-        {"dest", GX_OPT_NAME, offsetof(slice_options, dest.name), 0},
+        {"destination", GX_OPT_NAME, offsetof(slice_options, dest.name), 0},
         {"replace", GX_OPT_BOOL, offsetof(slice_options, dest.replace), 0},
         {.type = GX_OPT_END},
     };

@@ -20,7 +20,7 @@ SELECT i AS measurement, round(value, 3) AS coefficient
 
 -- The same in steps, to look at the fit: how much of the variance it explains, and the share of
 -- tumours that it classifies rightly when cut at 1/2.
-SELECT gx_hstack(gx_ones(569, 1), gx_slice('cancer', 0, 569, 0, 30), '{"dest":"X"}');
+SELECT gx_hstack(gx_ones(569, 1), gx_slice('cancer', 0, 569, 0, 30), '{"destination":"X"}');
 -- X
 SELECT gx_slice('cancer', 0, 569, 30, 31, 'y');
 -- y

@@ -410,7 +410,7 @@ def test_replaced_function(db):
 
 
 @pytest.mark.parametrize("sql, text", [
-    ("SELECT gx_random(3)", "gx_random: takes 2 to 4 arguments, not 1: gx_random(m, n[, dest][, options])"),
+    ("SELECT gx_random(3)", "gx_random: takes 2 to 4 arguments, not 1: gx_random(m, n[, destination][, options])"),
     ("SELECT gx_store_rows('A', 1)", "gx_store_rows: takes 3 arguments before the options, not 2: "
      "gx_store_rows(name, i, row[, options]) (input row 1)"),
     ("SELECT * FROM gx_eig()", "gx_eig: takes 1 to 2 arguments, not 0: gx_eig(A[, values[, vectors]][, options])"),

@@ -368,7 +368,7 @@ def test_positive_ones(db):
     ("NULL, 3", "kind must be a text, not NULL"),
     ("'hilb', -3", "n must not be negative, not -3"),
     ("'hilb', 3000000000, 'X'", "the order is 3000000000 but must be between 0 and 2147483647"),
-    ("'hilb'", "takes 2 to 4 arguments, not 1: gx_matrix_gallery(kind, n[, dest][, options])"),
+    ("'hilb'", "takes 2 to 4 arguments, not 1: gx_matrix_gallery(kind, n[, destination][, options])"),
     ("'hilb', 3, '{\"k\":1}'", "kind 'hilb' has no option 'k' (it has none)"),
     ("'kahan', 3, '{\"k\":1}'", "kind 'kahan' has no option 'k' (it has theta, pert)"),
     ("'kms', 3, '{\"rho\":\"inf\"}'", "option 'rho' must be finite, found inf"),

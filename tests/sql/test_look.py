@@ -156,13 +156,13 @@ def test_stacked_dtypes(db, one, two):
 def test_stack_to_a_destination(db, put):
     parts = [sample((50, n), seed=n) for n in (30, 31)]
     args = [put(p) for p in parts]
-    assert q(db, "SELECT gx_hstack(?, ?, '{\"dest\":\"S\"}')", *args) == "S"
+    assert q(db, "SELECT gx_hstack(?, ?, '{\"destination\":\"S\"}')", *args) == "S"
     whole = np.hstack(parts)
     assert np.array_equal(to_numpy(q(db, "SELECT gx_slice('S', NULL, NULL, NULL, NULL)")), whole)
-    assert q(db, "SELECT gx_vstack('S', 'S', '{\"dest\":\"S\",\"replace\":true}')") == "S"
+    assert q(db, "SELECT gx_vstack('S', 'S', '{\"destination\":\"S\",\"replace\":true}')") == "S"
     assert np.array_equal(to_numpy(q(db, "SELECT gx_slice('S', NULL, NULL, NULL, NULL)")), np.vstack([whole, whole]))
     assert q(db, "SELECT gx_check('S')") == "ok"
-    assert error(db, "SELECT gx_hstack(1, '{\"dest\":\"S\"}')") == (
+    assert error(db, "SELECT gx_hstack(1, '{\"destination\":\"S\"}')") == (
         "gx_hstack: matrix 'S' already exists (use '{\"replace\":true}')")
 
 
@@ -385,7 +385,7 @@ WRONG = {
     "SELECT gx_slice('[1]', 0, 1, 0, 1, 5)": "gx_slice: destination must be a text, not 5",
     "SELECT gx_hstack('[1,2]', '[1,2,3]')": "gx_hstack: A has 2 rows but B has 3",
     "SELECT gx_vstack('[[1,2]]', '[[1,2]]', '[[1]]')": "gx_vstack: A has 2 columns but C has 1",
-    "SELECT gx_hstack('[1]', '{\"dest\":5}')": 'gx_hstack: option "dest" must be a name, not 5',
+    "SELECT gx_hstack('[1]', '{\"destination\":5}')": 'gx_hstack: option "destination" must be a name, not 5',
     "SELECT gx_hstack('{}')": "gx_hstack: A is missing",
     "SELECT gx_hstack('[1]', NULL)": "gx_hstack: B is NULL",
     "SELECT gx_json('[1]', '{}')": "gx_json: takes 1 argument, not 2: gx_json(A)",
@@ -412,8 +412,8 @@ def test_refused(db, sql):
 def test_a_failed_call_stores_nothing(db):
     q(db, "SELECT gx_store('A', '[1,2]')")
     before = db.execute("SELECT * FROM gx").fetchall()
-    for sql in ["SELECT gx_slice('A', 0, 3, 0, 1, 'B')", "SELECT gx_hstack('A', '[1]', '{\"dest\":\"B\"}')",
-                "SELECT gx_row('A', 0, 'A')", "SELECT gx_vstack('A', 'nowhere', '{\"dest\":\"B\"}')",
+    for sql in ["SELECT gx_slice('A', 0, 3, 0, 1, 'B')", "SELECT gx_hstack('A', '[1]', '{\"destination\":\"B\"}')",
+                "SELECT gx_row('A', 0, 'A')", "SELECT gx_vstack('A', 'nowhere', '{\"destination\":\"B\"}')",
                 "SELECT gx_row('A', 0, 'no.such')"]:
         error(db, sql) if "no.such" not in sql else None
         assert db.execute("SELECT * FROM gx").fetchall() == before

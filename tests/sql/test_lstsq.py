@@ -314,7 +314,7 @@ def test_errors(db):
             ("SELECT gx_lstsq('A', '[1,2,3]', 'A')", "gx_lstsq: matrix 'A' already exists (use '{\"replace\":true}')"),
             ("SELECT gx_lstsq('N', '[1,2]', 'X')", "gx_lstsq: N has NaN or Inf"),
             ("SELECT gx_lstsq('[[1,\"inf\",0]]', '[1]')", "gx_lstsq: A has NaN or Inf"),
-            ("SELECT gx_lstsq('A')", "gx_lstsq: takes 2 to 4 arguments, not 1: gx_lstsq(A, B[, dest][, options])"),
+            ("SELECT gx_lstsq('A')", "gx_lstsq: takes 2 to 4 arguments, not 1: gx_lstsq(A, B[, destination][, options])"),
             ("SELECT gx_rank('N')", "gx_rank: N has NaN or Inf"),
             ("SELECT gx_rank('A', -1)", "gx_rank: tol must not be negative, not -1"),
             ("SELECT gx_rank('none')", "gx_rank: no matrix named 'none'"),
