@@ -63,16 +63,19 @@ OTHER_LIBS  := -lcjson -lpthread -ldl -lm
 DEFS         = $(if $(SANITIZE),,-Wl,-z,defs -Wl,--as-needed)
 LIBS         = $(BLAS_$(OPENBLAS)) $(OTHER_LIBS)
 
-SOURCES := $(filter-out kernels/cuda%,$(wildcard ext/*.c core/*.c core/*/*.c kernels/*.c))
+SOURCES := $(filter-out kernels/cuda% kernels/cpu_private.c,$(wildcard ext/*.c core/*.c core/*/*.c kernels/*.c))
 SQLITE  := $(wildcard ext/*.c core/store/*.c)
 SHARED  := $(SOURCES:%.c=$(BUILD)/%.o)
+# Of gx.so alone: its private OpenBLAS calls some routines through kernels/cpu_private.c.
+WRAPPED := $(shell sed -n 's/^WRAP([0-9]*, \(.*\))$$/\1/p' kernels/cpu_private.c)
+PRIVATE := $(if $(filter static,$(OPENBLAS)),$(BUILD)/kernels/cpu_private.o)
 STATIC  := $(SQLITE:%.c=$(BUILD)/static/%.o) $(filter-out $(SQLITE:%.c=$(BUILD)/%.o),$(SHARED))
 
 all: $(SO) libgx cuda
 
-$(SO): $(SHARED) $(BUILD)/flags
+$(SO): $(SHARED) $(PRIVATE) $(BUILD)/flags
 	$(call say,link,$@)
-	$(Q)$(CC) -shared $(SANITIZE) $(DEFS) $(LDFLAGS) -o $@ $(SHARED) -Wl,--exclude-libs,ALL $(LIBS)
+	$(Q)$(CC) -shared $(SANITIZE) $(DEFS) $(LDFLAGS) -o $@ $(SHARED) $(PRIVATE) $(if $(PRIVATE),$(WRAPPED:%=-Wl,--wrap=%)) -Wl,--exclude-libs,ALL $(LIBS)
 
 libgx: $(BUILD)/libgx.a $(BUILD)/gx.pc
 
@@ -123,7 +126,7 @@ $(BUILD)/gx.pc: ext/gx.pc.in Makefile ext/gx.h
 	@mkdir -p $(@D)
 	@sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@VERSION@,$(VERSION),' $< >$@
 
--include $(SHARED:.o=.d) $(STATIC:.o=.d)
+-include $(SHARED:.o=.d) $(PRIVATE:.o=.d) $(STATIC:.o=.d)
 
 # ---- the CUDA backend ----------------------------------------------------------------------------
 

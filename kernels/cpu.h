@@ -88,20 +88,27 @@ size_t gx_cpu_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const 
 
 /*
 ** The gate of OpenBLAS.  Its thread count is one number for the process, and 1 except inside a wide
-** section: gx spreads its own pieces over its own threads.  A routine that threads inside (LAPACK's
-** eigensolvers) is called between wide_begin() and wide_end(), which set the count and give it
-** back.
+** section: gx spreads its own pieces over its own threads.
 **
-** Narrow sections (a single-threaded BLAS call) run concurrently with each other; a wide one runs
-** alone: it waits for the narrow ones that have begun, and later ones wait for it.  Sections do
-** not nest. threads: at least 1; a matrix of small order gets one thread whatever it says.  Must be
-** paired on the same thread.
+** Narrow sections (a single-threaded BLAS call) run concurrently with each other; a wide one, for
+** what threads inside (LAPACK's eigensolvers), runs alone: it waits for the narrow ones that have
+** begun, and later ones wait for it.  narrow_begin() and narrow_end() are paired on one thread.
 */
 void gx_cpu_gate_open(void); /* once for the process, before any section; harmless again */
-void gx_cpu_wide_begin(int threads, int64_t order);
-void gx_cpu_wide_end(void);
 void gx_cpu_narrow_begin(void);
 void gx_cpu_narrow_end(void);
+
+/*
+** call(arg) in a wide section of args->threads threads; of one where the matrix's order is small.
+** args->poll (may be NULL) is asked while the section waits, and now and then while call() is in
+** LAPACK: its failure is returned, and then call() has been left somewhere in the middle.  So it
+** holds nothing that must be given back, and what it was writing is worthless.
+*/
+typedef void (*gx_cpu_call)(void *arg);
+gx_code gx_cpu_wide(const gx_args *args, int64_t order, gx_cpu_call call, void *arg, gx_err *err);
+
+/* LAPACK passes here (cpu_private.c).  Outside of a wide section, and on other threads: nothing. */
+void gx_cpu_look(void);
 
 /*
 ** What the BLAS is and was built with, as it says itself: "OpenBLAS 0.3.21 ... Haswell".  Static.

@@ -59,6 +59,24 @@ static int64_t answer_of(gx_dtype dtype, const void *answer)
     return (int64_t)number + (int64_t)(number / (1 << 20)) + 64; // f32 has 24 bits
 }
 
+/* One call of LAPACK, for gx_cpu_wide(). */
+typedef struct lapack_call {
+    gx_dtype dtype;
+    const gx_args *args;
+    const space *space;
+    lapack_int info;
+} lapack_call;
+
+/* Run it; *p->info is 0 where it is good. */
+static gx_code run_wide(gx_cpu_call routine, gx_dtype dtype, const gx_args *p, const space *s,
+                        gx_err *err)
+{
+    lapack_call call = {.dtype = dtype, .args = p, .space = s};
+    GX_TRY(gx_cpu_wide(p, p->n, routine, &call, err));
+    *p->info = call.info < 0 ? 1 : call.info;
+    return GX_OK;
+}
+
 // Hermitian ---------------------------------------------------------------------------------------
 
 static bool is_divided(const gx_args *p)
@@ -119,6 +137,13 @@ static lapack_int call_syev(gx_dtype dtype, const gx_args *p, const space *s)
     }
 }
 
+static void run_syev(void *arg)
+{
+    lapack_call *x = arg;
+    x->info = is_divided(x->args) ? call_syevd(x->dtype, x->args, x->space)
+                                  : call_syev(x->dtype, x->args, x->space);
+}
+
 /* What every slot does before LAPACK; true where there is nothing left. */
 GX_INLINE bool is_answered(gx_kernel_id kernel, gx_dtype dtype, const gx_args *p, gx_code *code,
                            gx_err *err)
@@ -139,11 +164,7 @@ GX_INLINE gx_code syev(gx_dtype dtype, const gx_args *p, gx_err *err)
         return code;
     }
     space s = syev_space(dtype, p);
-    gx_cpu_wide_begin(p->threads, p->n);
-    lapack_int info = is_divided(p) ? call_syevd(dtype, p, &s) : call_syev(dtype, p, &s);
-    gx_cpu_wide_end();
-    *p->info = info < 0 ? 1 : info;
-    return GX_OK;
+    return run_wide(run_syev, dtype, p, &s, err);
 }
 
 // General -----------------------------------------------------------------------------------------
@@ -173,6 +194,13 @@ static lapack_int call_geev(gx_dtype dtype, const gx_args *p, const space *s, vo
         return LAPACKE_cgeev_work(LAYOUT, left, right, n, p->c, ld, p->values, p->left, ldl,
                                   p->right, ldr, work, lwork, (void *)s->real);
     }
+}
+
+static void run_geev(void *arg)
+{
+    lapack_call *x = arg;
+    x->info =
+        call_geev(x->dtype, x->args, x->space, x->space->element, (lapack_int)x->space->elements);
 }
 
 /* Pointers and leading dimensions for a query; wants_*, n and dtype decide. */
@@ -257,11 +285,8 @@ GX_INLINE gx_code geev(gx_dtype dtype, const gx_args *p, gx_err *err)
         return code;
     }
     space s = geev_space(dtype, p);
-    gx_cpu_wide_begin(p->threads, p->n);
-    lapack_int info = call_geev(dtype, p, &s, s.element, (lapack_int)s.elements);
-    gx_cpu_wide_end();
-    *p->info = info < 0 ? 1 : info;
-    if (!has_pairs(dtype) && info == 0) {
+    GX_TRY(run_wide(run_geev, dtype, p, &s, err));
+    if (!has_pairs(dtype) && *p->info == 0) {
         give_complex(dtype, p, &s);
     }
     return GX_OK;
@@ -293,6 +318,13 @@ static lapack_int call_gees(gx_dtype dtype, const gx_args *p, void *reals, void 
     }
 }
 
+static void run_gees(void *arg)
+{
+    lapack_call *x = arg;
+    x->info = call_gees(x->dtype, x->args, x->space->real, x->space->element,
+                        (lapack_int)x->space->elements);
+}
+
 static space gees_space(gx_dtype dtype, const gx_args *p)
 {
     gx_args sizes = sizes_of(p);
@@ -309,11 +341,8 @@ GX_INLINE gx_code gees(gx_dtype dtype, const gx_args *p, gx_err *err)
         return code;
     }
     space s = gees_space(dtype, p);
-    gx_cpu_wide_begin(p->threads, p->n);
-    lapack_int info = call_gees(dtype, p, s.real, s.element, (lapack_int)s.elements);
-    gx_cpu_wide_end();
-    *p->info = info < 0 ? 1 : info;
-    if (!has_pairs(dtype) && info == 0) {
+    GX_TRY(run_wide(run_gees, dtype, p, &s, err));
+    if (!has_pairs(dtype) && *p->info == 0) {
         give_values(dtype, p, &s);
     }
     return GX_OK;

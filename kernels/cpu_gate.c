@@ -7,16 +7,41 @@
 **
 ** The gate is a read-write lock that prefers the writer: narrow sections read-lock it (tens of
 ** nanoseconds next to a product of microseconds or more; tiny products never call BLAS), a wide
-** section write-locks it and so is alone.  The lock and the once-flag are the only state of the
-** process here, because the thread count that they guard is one, too.
+** section write-locks it and so is alone.  The lock, who has it and the once-flag are the only
+** state of the process here, because the thread count that they guard is one, too.
+**
+** A wide section can be left from inside LAPACK: gx_cpu_look(), which LAPACK passes again and again
+** (cpu_private.c), asks the caller's poll and jumps back to where the section began.  The poll may
+** come back here (an application's progress handler that uses gx on another connection): whoever is
+** alone in the gate passes it freely, and while a poll runs nothing is left.
 */
 #include "cpu.h"
 
 #include <cblas.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <time.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_rwlock_t gate = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+
+/* The thread in the wide section; 0: nobody. */
+static _Atomic uintptr_t owner;
+
+/* How the wide section is left; the owner's. */
+static struct {
+    bool is_on;
+    jmp_buf place;
+    const gx_args *args;
+    gx_code code;
+    gx_err *err;
+} leave;
+
+static bool is_owner(void)
+{
+    return atomic_load_explicit(&owner, memory_order_relaxed) == (uintptr_t)pthread_self();
+}
 
 static void use_one_thread(void)
 {
@@ -31,12 +56,16 @@ void gx_cpu_gate_open(void)
 void gx_cpu_narrow_begin(void)
 {
     (void)pthread_once(&once, use_one_thread);
-    (void)pthread_rwlock_rdlock(&gate);
+    if (!is_owner()) {
+        (void)pthread_rwlock_rdlock(&gate);
+    }
 }
 
 void gx_cpu_narrow_end(void)
 {
-    (void)pthread_rwlock_unlock(&gate);
+    if (!is_owner()) {
+        (void)pthread_rwlock_unlock(&gate);
+    }
 }
 
 /*
@@ -45,17 +74,65 @@ void gx_cpu_narrow_end(void)
 */
 static const int64_t WIDE_ORDER = 384;
 
-void gx_cpu_wide_begin(int threads, int64_t order)
+/* How often the poll is asked by a section that waits for another. */
+static const long WAIT_NS = 10 * 1000 * 1000;
+
+/* Write-lock the gate; a wide section of somebody else may last. */
+static gx_code wait_for_gate(const gx_args *args, gx_err *err)
 {
-    (void)pthread_once(&once, use_one_thread);
-    (void)pthread_rwlock_wrlock(&gate);
-    openblas_set_num_threads(threads < 1 || order < WIDE_ORDER ? 1 : threads);
+    if (args->poll == NULL) {
+        (void)pthread_rwlock_wrlock(&gate);
+        return GX_OK;
+    }
+    for (;;) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += WAIT_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        if (pthread_rwlock_timedwrlock(&gate, &until) == 0) {
+            return GX_OK;
+        }
+        GX_TRY(args->poll(args->poll_arg, err));
+    }
 }
 
-void gx_cpu_wide_end(void)
+gx_code gx_cpu_wide(const gx_args *args, int64_t order, gx_cpu_call call, void *arg, gx_err *err)
 {
+    (void)pthread_once(&once, use_one_thread);
+    if (is_owner()) {
+        call(arg);
+        return GX_OK;
+    }
+    GX_TRY(wait_for_gate(args, err));
+    atomic_store(&owner, (uintptr_t)pthread_self());
+    openblas_set_num_threads(args->threads < 1 || order < WIDE_ORDER ? 1 : args->threads);
+    leave.args = args;
+    leave.err = err;
+    leave.code = GX_OK;
+    if (_setjmp(leave.place) == 0) {
+        leave.is_on = args->poll != NULL;
+        call(arg);
+    }
+    gx_code code = leave.code;
+    leave.is_on = false;
     openblas_set_num_threads(1);
+    atomic_store(&owner, 0);
     (void)pthread_rwlock_unlock(&gate);
+    return code;
+}
+
+void gx_cpu_look(void)
+{
+    if (!is_owner() || !leave.is_on) {
+        return;
+    }
+    leave.is_on = false;
+    leave.code = leave.args->poll(leave.args->poll_arg, leave.err);
+    if (leave.code != GX_OK) {
+        _longjmp(leave.place, 1);
+    }
+    leave.is_on = true;
 }
 
 const char *gx_cpu_blas_config(void)

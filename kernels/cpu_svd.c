@@ -144,6 +144,26 @@ static void set_unit(gx_dtype dtype, void *x, int64_t ld, int64_t n)
     }
 }
 
+/* One call of LAPACK, for gx_cpu_wide(). */
+typedef struct svd_call {
+    gx_dtype dtype;
+    const gx_args *args;
+    const plan *plan;
+    lapack_int info;
+} svd_call;
+
+static void run_svd(void *arg)
+{
+    svd_call *x = arg;
+    const plan *p = x->plan;
+    char *rwork = x->args->work, *iwork = rwork + p->reals_bytes;
+    char *work = iwork + p->integers_bytes;
+    lapack_int lwork = (lapack_int)p->elements;
+    x->info = p->is_gesvd
+                  ? call_gesvd(x->dtype, x->args, p->job, work, lwork, rwork)
+                  : call_gesdd(x->dtype, x->args, p->job, work, lwork, rwork, (void *)iwork);
+}
+
 GX_INLINE gx_code gesdd(gx_dtype dtype, const gx_args *a, gx_err *err)
 {
     *a->info = 0;
@@ -163,13 +183,9 @@ GX_INLINE gx_code gesdd(gx_dtype dtype, const gx_args *a, gx_err *err)
                        "a %lldx%lld matrix is past LAPACK's 32-bit work space: ask for k of them",
                        (long long)a->m, (long long)a->n);
     }
-    char *rwork = a->work, *iwork = rwork + p.reals_bytes, *work = iwork + p.integers_bytes;
-    gx_cpu_wide_begin(a->threads, a->m < a->n ? a->m : a->n);
-    lapack_int info = p.is_gesvd ? call_gesvd(dtype, a, p.job, work, (lapack_int)p.elements, rwork)
-                                 : call_gesdd(dtype, a, p.job, work, (lapack_int)p.elements, rwork,
-                                              (void *)iwork);
-    gx_cpu_wide_end();
-    *a->info = info < 0 ? 1 : info;
+    svd_call call = {.dtype = dtype, .args = a, .plan = &p};
+    GX_TRY(gx_cpu_wide(a, p.least, run_svd, &call, err));
+    *a->info = call.info < 0 ? 1 : call.info;
     return GX_OK;
 }
 

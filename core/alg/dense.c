@@ -6,8 +6,8 @@
 ** Sources that are not stored are read by the caller.  Memory: the buffer itself, nothing else.
 **
 ** A call goes through gx_team_call(), whose work space is the governor's.  Interrupts are noticed
-** between the pieces of what is cut into pieces; LAPACK's eigensolvers are one piece, and end
-** first.
+** between the pieces of what is cut into pieces; LAPACK's eigensolvers are one piece, and are left
+** in the middle (gx_args.poll).
 */
 #include "dense.h"
 #include "../mat/stream.h"

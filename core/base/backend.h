@@ -56,7 +56,7 @@ typedef enum gx_kernel_id {
                      the kinds of map, and what each computes: map.h                              */
     GX_SYMMETRIZE, /* copy triangle uplo of c onto the other one; n x n; conjugated for transa
                      CONJ_TRANS                                                                   */
-    GX_PAIR,   /* c += a b and c2 += a^H b2       a m x n, read once; b, c2 n x k; b2, c m x k;
+    GX_PAIR,       /* c += a b and c2 += a^H b2       a m x n, read once; b, c2 n x k; b2, c m x k;
                      b (with c) or b2 (with c2) may be NULL: only the other one                   */
     GX_REDUCE, /* fold the m x n block a into reduce (below); c is not used                    */
 
@@ -168,8 +168,11 @@ typedef struct gx_args {
     void *right; /* OUT of the spectra: right vectors, where wanted       */
     int64_t ldright;
     bool wants_left, wants_right;
-    bool is_full;                   /* GESDD: square U and V^H                               */
-    int threads;                    /* spectra: how many the kernel may use; 0 = 1           */
+    bool is_full; /* GESDD: square U and V^H                               */
+    int threads;  /* spectra: how many the kernel may use; 0 = 1           */
+    gx_code (*poll)(void *arg, gx_err *err); /* spectra: asked now and then, on the calling
+                                       thread; its failure ends the call.  NULL: nobody is */
+    void *poll_arg;
     gx_dtype from;                  /* CONVERT: of a                                     */
     const struct gx_random *random; /* RANDOM: see random.h                              */
     int64_t first_row, first_col;   /* RANDOM: where c begins                            */

@@ -28,6 +28,8 @@ static const gx_counter_info infos[GX_COUNTER_COUNT] = {
     [GX_STAT_CACHE_MISSES] = {"cache_misses", "count", "blocks that had to be loaded"},
     [GX_STAT_SPILLS] = {"spills", "count", "unfinished result blocks written out and read again"},
     [GX_STAT_KERNELS] = {"kernels", "count", "kernel calls"},
+    [GX_STAT_KERNELS_LEFT] = {"kernels_left", "count",
+                              "of these, left by an interrupt while they ran"},
     [GX_STAT_FLOPS] = {"flops", "flop", "floating-point operations, by LAPACK's counting"},
     [GX_STAT_REFINEMENTS] = {"refinements", "count", "steps of iterative refinement"},
     [GX_STAT_PROBES] = {"probes", "count", "residual checks of results"},

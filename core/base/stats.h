@@ -21,6 +21,7 @@ typedef enum gx_counter {
     GX_STAT_CACHE_MISSES,     /* block loaded                                          */
     GX_STAT_SPILLS,           /* unfinished result blocks written and read again       */
     GX_STAT_KERNELS,          /* kernel calls                                          */
+    GX_STAT_KERNELS_LEFT,     /* of these, left by an interrupt while they ran         */
     GX_STAT_FLOPS,            /* floating-point operations, LAPACK's counting          */
     GX_STAT_REFINEMENTS,      /* steps of iterative refinement                         */
     GX_STAT_PROBES,           /* residual checks of results                           */

@@ -22,6 +22,17 @@ gx_code gx_run_call_cut(gx_run *run, gx_team *team, gx_kernel_id kernel, gx_dtyp
     return code;
 }
 
+/* A spectrum, one long call, is left in the middle where the call is interrupted. */
+static gx_code poll_inside(void *arg, gx_err *err)
+{
+    gx_run *run = arg;
+    gx_code code = gx_run_interrupted(run, err);
+    if (code != GX_OK) {
+        gx_stats_add(&run->ctx->stats, GX_STAT_KERNELS_LEFT, 1);
+    }
+    return code;
+}
+
 gx_code gx_run_call(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
 {
     const gx_backend *backend;
@@ -32,6 +43,8 @@ gx_code gx_run_call(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_a
     gx_args call = *args;
     int64_t ignored = 0;
     call.info = args->info == NULL ? &ignored : args->info;
+    call.poll = poll_inside;
+    call.poll_arg = run;
     bool is_small = gx_kernel_flops(kernel, dtype, args) < GX_TEAM_FLOPS;
     gx_cut cut = {.is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0};
     gx_err err = {0};

@@ -131,20 +131,32 @@ bool gx_run_forgive(gx_run *run, gx_code code)
     return true;
 }
 
-gx_code gx_run_poll(gx_run *run)
+gx_code gx_run_interrupted(void *arg, gx_err *err)
 {
-    if (!gx_ok(run)) {
-        return gx_run_fail(run, &run->err);
-    }
+    gx_run *run = arg;
     int64_t now = gx_now_ns();
     if (now - run->polled_ns < POLL_NS) {
         return GX_OK;
     }
     run->polled_ns = now;
-    if (gx_store_is_interrupted(run->ctx->store)) {
-        return gx_run_failf(run, GX_INTERRUPT, "interrupted");
+    return gx_store_is_interrupted(run->ctx->store) ? gx_fail(err, GX_INTERRUPT, "interrupted")
+                                                    : GX_OK;
+}
+
+gx_code gx_run_poll(gx_run *run)
+{
+    if (!gx_ok(run)) {
+        return gx_run_fail(run, &run->err);
     }
+    int64_t polled_ns = run->polled_ns;
     gx_err err = {0};
+    if (gx_run_interrupted(run, &err) != GX_OK) {
+        return gx_run_fail(run, &err);
+    }
+    int64_t now = run->polled_ns;
+    if (now == polled_ns) {
+        return GX_OK; // too soon
+    }
     if (gx_progress_show(run, now, &err) != GX_OK) {
         return gx_run_fail(run, &err);
     }

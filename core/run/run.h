@@ -104,6 +104,9 @@ bool gx_run_forgive(gx_run *run, gx_code code);
 gx_code gx_run_poll(gx_run *run);
 gx_code gx_run_poll_fn(void *run, gx_err *err); /* the same as a gx_team_poll */
 
+/* The interrupt alone, for where no SQL of the application may run; the run does not fail by it. */
+gx_code gx_run_interrupted(void *run, gx_err *err);
+
 /* What progress counts: call total once, then add as work is done.  Caller's thread. */
 void gx_run_progress(gx_run *run, double total);
 void gx_run_advance(gx_run *run, double done);

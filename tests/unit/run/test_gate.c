@@ -6,6 +6,9 @@
 **   2. a wide section has the threads it asked for, and nobody else is inside, narrow or wide
 **   3. narrow sections run at the same time
 **   4. products go on correctly while wide sections come and go
+**   5. a wide section is left where its poll fails, in the middle of the call and while it waits
+**      for another; another thread's look leaves nothing; the gate is free afterwards
+**   6. whoever is inside a wide section passes the gate freely, and a poll's own calls are not left
 */
 #include "../../../kernels/cpu.h"
 
@@ -47,18 +50,23 @@ static void *narrow_visitor(void *arg)
     return NULL;
 }
 
-static void *wide_visitor(void *arg)
+static void stay_alone(void *arg)
 {
     visitors *v = arg;
+    int others = atomic_fetch_add(&v->wide, 1) + atomic_load(&v->narrow);
+    if (others != 0 || openblas_get_num_threads() != 2) {
+        atomic_fetch_add(&v->wrong, 1);
+    }
+    usleep(50);
+    atomic_fetch_sub(&v->wide, 1);
+}
+
+static void *wide_visitor(void *arg)
+{
+    gx_args args = {.threads = 2};
+    gx_err err = {.code = GX_OK};
     for (int i = 0; i < 30; i++) {
-        gx_cpu_wide_begin(2, 1000);
-        int others = atomic_fetch_add(&v->wide, 1) + atomic_load(&v->narrow);
-        if (others != 0 || openblas_get_num_threads() != 2) {
-            atomic_fetch_add(&v->wrong, 1);
-        }
-        usleep(50);
-        atomic_fetch_sub(&v->wide, 1);
-        gx_cpu_wide_end();
+        gx_cpu_wide(&args, 1000, stay_alone, arg, &err);
         usleep(50);
     }
     return NULL;
@@ -132,11 +140,126 @@ static void products_pass_the_gate(void **state)
     assert_int_equal(v.wrong, 0);
 }
 
+/* ---- leaving --------------------------------------------------------------------------------- */
+
+/* A poll that fails the third time. */
+static gx_code third_fails(void *arg, gx_err *err)
+{
+    atomic_int *polls = arg;
+    return atomic_fetch_add(polls, 1) < 2 ? GX_OK : gx_fail(err, GX_INTERRUPT, "third");
+}
+
+static void *look(void *arg)
+{
+    gx_cpu_look();
+    return arg;
+}
+
+/* Ends by being left alone. */
+static void look_for_ever(void *arg)
+{
+    pthread_t other;
+    assert_int_equal(pthread_create(&other, NULL, look, arg), 0);
+    pthread_join(other, NULL);
+    for (;;) {
+        gx_cpu_look();
+    }
+}
+
+static void left_in_the_middle(void **state)
+{
+    (void)state;
+    atomic_int polls = 0;
+    gx_err err = {.code = GX_OK};
+    gx_args args = {.threads = 2, .poll = third_fails, .poll_arg = &polls};
+    assert_int_equal(gx_cpu_wide(&args, 1000, look_for_ever, &polls, &err), GX_INTERRUPT);
+    assert_string_equal(err.text, "third");
+    assert_int_equal(polls, 3);
+    gx_cpu_look(); // outside: nothing
+    gx_cpu_narrow_begin();
+    assert_int_equal(openblas_get_num_threads(), 1);
+    gx_cpu_narrow_end();
+}
+
+typedef struct holder {
+    atomic_bool is_inside, may_go;
+} holder;
+
+static void hold(void *arg)
+{
+    holder *h = arg;
+    atomic_store(&h->is_inside, true);
+    while (!atomic_load(&h->may_go)) {
+        usleep(100);
+    }
+}
+
+static void *hold_gate(void *arg)
+{
+    gx_args args = {.threads = 1};
+    gx_err err = {.code = GX_OK};
+    gx_cpu_wide(&args, 1000, hold, arg, &err);
+    return NULL;
+}
+
+static void never(void *arg)
+{
+    (void)arg;
+    fail();
+}
+
+static void left_while_waiting(void **state)
+{
+    (void)state;
+    holder h = {0};
+    pthread_t other;
+    assert_int_equal(pthread_create(&other, NULL, hold_gate, &h), 0);
+    while (!atomic_load(&h.is_inside)) {
+        usleep(100);
+    }
+    atomic_int polls = 0;
+    gx_err err = {.code = GX_OK};
+    gx_args args = {.poll = third_fails, .poll_arg = &polls};
+    assert_int_equal(gx_cpu_wide(&args, 1000, never, NULL, &err), GX_INTERRUPT);
+    assert_false(h.may_go);
+    atomic_store(&h.may_go, true);
+    pthread_join(other, NULL);
+}
+
+static void count(void *arg)
+{
+    ++*(int *)arg;
+    gx_cpu_look();
+}
+
+/* A poll that computes: what it calls is not left, and finds the gate open. */
+static gx_code compute(void *arg, gx_err *err)
+{
+    gx_args args = {.threads = 2, .poll = compute, .poll_arg = arg};
+    gx_cpu_narrow_begin();
+    gx_cpu_narrow_end();
+    return gx_cpu_wide(&args, 1000, count, arg, err);
+}
+
+static void polls_may_compute(void **state)
+{
+    (void)state;
+    int calls = 0;
+    gx_err err = {.code = GX_OK};
+    gx_args args = {.threads = 2, .poll = compute, .poll_arg = &calls};
+    assert_int_equal(gx_cpu_wide(&args, 1000, count, &calls, &err), GX_OK);
+    assert_int_equal(calls, 2);
+    assert_int_equal(gx_cpu_wide(&args, 1000, count, &calls, &err), GX_OK); // the gate is free
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wide_excludes),
         cmocka_unit_test(products_pass_the_gate),
+        cmocka_unit_test(left_in_the_middle),
+        cmocka_unit_test(left_while_waiting),
+        cmocka_unit_test(polls_may_compute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
