@@ -10,6 +10,7 @@
 #include "../core/alg/alg_lu.h"
 #include "../core/alg/alg_qr.h"
 #include "../core/alg/factoring.h"
+#include "../core/alg/narrow.h"
 #include "../core/device/accel.h"
 #include "../core/spectra/plan_spectrum.h"
 
@@ -69,6 +70,23 @@ static void add_cost(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t e
     sum->seconds = sum->model_s * sum->factor;
 }
 
+/* With few columns or rows, on the host; false: a program. */
+static bool plan_narrow(gx_run *run, const gx_matmul_args *args, const gx_sink *sink, plan_row *row)
+{
+    gx_narrow plan;
+    if (!gx_narrow_plan(run, args, sink, &plan)) {
+        return false;
+    }
+    gx_narrow_predict(run, &plan, sink, &row->cost, &row->terms);
+    snprintf(row->driver, sizeof row->driver, "narrow");
+    snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, one pass over %.40s%s",
+             (long long)sink->rows, (long long)sink->cols, gx_dtype_name(sink->dtype),
+             plan.S->label, plan.is_trans ? " transposed" : "");
+    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)plan.tile_rows,
+             (long long)plan.tile_cols);
+    return true;
+}
+
 static void plan_product(gx_run *run, expression *e, plan_row *row)
 {
     gx_matmul_args args = {.A = &e->a.mat,
@@ -85,6 +103,9 @@ static void plan_product(gx_run *run, expression *e, plan_row *row)
         return;
     }
     if (imagine_sink(run, m, n, dtype, &sink) != GX_OK) {
+        return;
+    }
+    if (run->target == NULL && plan_narrow(run, &args, &sink, row)) {
         return;
     }
     gx_matmul_plan plan;

@@ -17,6 +17,7 @@
 #include "alg.h"
 
 #include "../run/call.h"
+#include "narrow.h"
 #include "plan.h"
 #include "probe.h"
 
@@ -265,6 +266,22 @@ static gx_prog *build_product(gx_run *run, void *arg)
     return gx_matmul_program(run, b->args, &plan, b->C);
 }
 
+/* With few columns, or rows: by a streamed pass, unless a device is faster.  false: not narrow. */
+static bool multiply_narrow(gx_run *run, const gx_matmul_args *args, double flops, gx_sink *C)
+{
+    gx_narrow plan;
+    gx_cost cost;
+    gx_terms terms;
+    if (!gx_narrow_plan(run, args, C, &plan)) {
+        return false;
+    }
+    gx_narrow_predict(run, &plan, C, &cost, &terms);
+    if (!gx_place_on_device(run, flops, C->dtype, build_product, &(build_args){args, C}, &terms)) {
+        gx_narrow_run(run, &plan, C);
+    }
+    return true;
+}
+
 gx_code gx_alg_matmul(gx_run *run, const gx_matmul_args *args, gx_sink *C)
 {
     if (!gx_ok(run)) {
@@ -273,6 +290,10 @@ gx_code gx_alg_matmul(gx_run *run, const gx_matmul_args *args, gx_sink *C)
     int64_t k = args->transa == GX_NO_TRANS ? args->A->cols : args->A->rows;
     gx_args size = {.m = C->rows, .n = C->cols, .k = k};
     double flops = gx_kernel_flops(GX_GEMM, C->dtype, &size);
+    if (multiply_narrow(run, args, flops, C)) {
+        check_product(run, args, k, C);
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
     // A value times its own transpose goes the long way, so that it is symmetric to the last bit.
     bool is_in_values = !C->is_stored && args->C0 == NULL && args->A->data != args->B->data &&
                         is_in_memory(args->A, C->dtype) && is_in_memory(args->B, C->dtype);

@@ -167,7 +167,7 @@ static gx_code reduce_tile(void *arg, int64_t tile, gx_pass_thread *thread, void
     return GX_OK;
 }
 
-static gx_code fold_tile(void *arg, int64_t tile, const void *part, gx_err *err)
+static gx_code fold_tile(void *arg, int64_t tile, void *part, gx_err *err)
 {
     const scan *s = arg;
     rectangle r = tile_of(s, tile);

@@ -45,18 +45,17 @@ static bool is_same_source(const gx_mat *A, const gx_mat *B)
     return A->kind == GX_MAT_VALUE && A->data == B->data && A->ld == B->ld;
 }
 
-/* alpha op(A) op(A)^T without a C0: half the flops. */
-static void detect_syrk(const gx_matmul_args *args, gx_matmul_plan *plan)
+bool gx_plan_is_gram(const gx_matmul_args *args, gx_dtype dtype, bool *is_hermitian)
 {
+    *is_hermitian = false;
     bool is_beta_zero = args->beta.re == 0 && args->beta.im == 0;
     bool is_one_plain = (args->transa == GX_NO_TRANS) != (args->transb == GX_NO_TRANS);
     if (!is_beta_zero || !is_one_plain || !is_same_source(args->A, args->B)) {
-        return;
+        return false;
     }
     gx_trans trans = args->transa == GX_NO_TRANS ? args->transb : args->transa;
-    bool is_complex = gx_dtype_is_complex(plan->dtype);
-    plan->is_hermitian = is_complex && trans == GX_CONJ_TRANS;
-    plan->is_syrk = !plan->is_hermitian || args->alpha.im == 0;
+    *is_hermitian = gx_dtype_is_complex(dtype) && trans == GX_CONJ_TRANS;
+    return !*is_hermitian || args->alpha.im == 0;
 }
 
 /* How far op(X) reaches along k in one of X's tiles. */
@@ -249,7 +248,7 @@ void gx_plan_matmul(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int
         plan->dtype = gx_dtype_promote(plan->dtype, GX_C64);
     }
     if (tile_m == tile_n) {
-        detect_syrk(args, plan);
+        plan->is_syrk = gx_plan_is_gram(args, plan->dtype, &plan->is_hermitian);
     }
     choose_blocks(run, args, tile_m, tile_n, plan);
     int64_t slots = count_slots(run, plan);

@@ -23,6 +23,9 @@ typedef struct gx_matmul_plan {
     int64_t lookahead; /* calls                                              */
 } gx_matmul_plan;
 
+/* alpha op(A) op(A)^T, or ^H (is_hermitian), without a C0: half the flops. */
+bool gx_plan_is_gram(const gx_matmul_args *args, gx_dtype dtype, bool *is_hermitian);
+
 /* C's tile shape is that of the sink, or of one it would have. */
 void gx_plan_matmul(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int64_t tile_n,
                     gx_matmul_plan *plan);

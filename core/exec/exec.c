@@ -98,11 +98,7 @@ void gx_exec_count(gx_prog *prog, int64_t slots, const gx_schedule *plan, const 
     gx_terms terms;
     const gx_growth *growth = accel == NULL ? NULL : gx_pool_grown(accel->pool);
     gx_predict_schedule(prog, slots, plan, accel, is_there, growth, &terms);
-    run->planned_work += terms.work;
-    run->planned_model_s += terms.model_s;
-    run->planned_s += terms.seconds;
-    run->is_planned_on_device |= accel != NULL;
-    gx_stats_set(stats, GX_STAT_PREDICTED_NS, (int64_t)(1e9 * run->planned_s));
+    gx_predict_expect(run, &terms, accel != NULL);
     gx_stats_add(stats, GX_STAT_CACHE_HITS, plan->hits);
     gx_stats_add(stats, GX_STAT_CACHE_MISSES, plan->load_count);
     gx_stats_add(stats, GX_STAT_SPILLS, plan->spills);

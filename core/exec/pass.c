@@ -23,15 +23,14 @@
 */
 #include "pass.h"
 
+#include "../run/call.h"
+
 #include "../mat/stream.h"
 
 #include <string.h>
 #include <time.h>
 
 enum { PARTS = 2 };
-
-/* Less of both is done before another thread has woken up (exec_host.c, stream.c). */
-static const double SMALL_BYTES = 1 << 20, SMALL_FLOPS = 4e6;
 
 /* What a thread takes beside its memory: its connection's bookkeeping. */
 static const size_t THREAD_BYTES = 4 << 10;
@@ -80,11 +79,6 @@ struct job {
     bool has_asked; /* somebody's request is to be looked for                         */
     int64_t shown;  /* caller: units that progress knows of                            */
 };
-
-static bool is_callers_fold(const job *x)
-{
-    return x->pass->writes != NULL;
-}
 
 /* Up to 10 ms, under the lock. */
 static void wait_a_while(job *x)
@@ -181,7 +175,7 @@ static void hand_in(job *x, int64_t unit, part *p, bool is_caller)
 {
     pthread_mutex_lock(&x->lock);
     x->waiting[unit % (x->threads * PARTS)] = p;
-    if (is_caller || !is_callers_fold(x)) {
+    if (is_caller || !x->pass->is_callers) {
         fold_waiting(x);
     } else {
         pthread_cond_broadcast(&x->changed);
@@ -251,7 +245,7 @@ static void attend(job *x, gx_reader *own)
 {
     pthread_mutex_lock(&x->lock);
     while (gx_ok(x->run) && x->folded < x->pass->units) {
-        if (is_callers_fold(x)) {
+        if (x->pass->is_callers) {
             fold_waiting(x);
         }
         if (gx_ok(x->run) && !serve(x, own) && x->folded < x->pass->units &&
@@ -320,12 +314,32 @@ static bool has_stored(const gx_pass *pass)
     return false;
 }
 
-static bool is_small(const gx_pass *pass)
+bool gx_pass_is_small(double bytes, double flops)
 {
-    return pass->units <= 1 || (pass->bytes < SMALL_BYTES && pass->flops < SMALL_FLOPS);
+    return flops < GX_TEAM_FLOPS && bytes < GX_STREAM_LEAST_BYTES;
 }
 
-/* Helper connections, unless what is stored would have to wait for them. */
+static bool is_small(const gx_pass *pass)
+{
+    return pass->units <= 1 || gx_pass_is_small(pass->bytes, pass->flops);
+}
+
+/* Would what is stored have to wait for helpers to go?  (stream.c) */
+static bool is_in_the_way(const job *x)
+{
+    const gx_pass *pass = x->pass;
+    for (int k = 0; k < pass->source_count && pass->writes != NULL; k++) {
+        const gx_mat *stored =
+            pass->sources[k] == NULL ? NULL : gx_mat_base_stored(pass->sources[k]);
+        if (stored != NULL && strcmp(stored->meta.schema, pass->writes) == 0 &&
+            !gx_store_is_wal(x->run->ctx->store, pass->writes)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Helper connections. */
 static gx_stream *start_helpers(job *x)
 {
     const gx_pass *pass = x->pass;
@@ -337,9 +351,8 @@ static gx_stream *start_helpers(job *x)
             sources[count++] = pass->sources[k];
         }
     }
-    bool is_excluded = pass->writes != NULL && !gx_store_is_wal(x->run->ctx->store, pass->writes);
     int64_t readers = gx_min(x->threads, x->run->ctx->config.number[GX_SET_READERS]);
-    if (!is_excluded && !is_small(pass) && has_stored(pass)) {
+    if (!is_in_the_way(x) && !is_small(pass) && has_stored(pass)) {
         gx_stream_start(x->run, sources, count, (int)readers, pass->bytes, help, x, &stream);
     }
     return stream;
@@ -349,7 +362,7 @@ static gx_stream *start_helpers(job *x)
 static void run_here(job *x)
 {
     bool reads = has_stored(x->pass);
-    crew c = {.job = x, .is_attended = reads || is_callers_fold(x)};
+    crew c = {.job = x, .is_attended = reads || x->pass->is_callers};
     gx_err err = {0};
     gx_team *team = is_small(x->pass) ? NULL : gx_run_team(x->run);
     int64_t members = gx_team_threads(team);

@@ -22,8 +22,8 @@ typedef struct gx_pass_thread gx_pass_thread;
 typedef gx_code (*gx_pass_work)(void *arg, int64_t unit, gx_pass_thread *thread, void *work,
                                 void *part, gx_err *err);
 
-/* Take in a unit's part: in the order of units, never two at a time. */
-typedef gx_code (*gx_pass_fold)(void *arg, int64_t unit, const void *part, gx_err *err);
+/* Take in a unit's part, which is its to change: in the order of units, never two at a time. */
+typedef gx_code (*gx_pass_fold)(void *arg, int64_t unit, void *part, gx_err *err);
 
 typedef struct gx_pass {
     const gx_mat *const *sources; /* all that units read; NULL among them: none             */
@@ -34,12 +34,16 @@ typedef struct gx_pass {
     size_t part_bytes;   /* of each part: a thread has one or two                           */
     gx_pass_work work;
     gx_pass_fold fold;  /* NULL: nothing to fold                                          */
-    const char *writes; /* fold stores in this schema, so it is the caller's; NULL: not   */
+    bool is_callers;    /* folding is the caller's: it writes to a sink, or reads for it  */
+    const char *writes; /* the schema that it stores in; NULL: it does not                */
     void *arg;
 } gx_pass;
 
 /* Runs it.  Fails, as GX_BUDGET, where memory does not hold what one thread needs. */
 gx_code gx_pass_run(gx_run *run, const gx_pass *pass);
+
+/* So little is done by the caller alone. */
+bool gx_pass_is_small(double bytes, double flops);
 
 /* gx_mat_read() from the thread that works on a unit. */
 gx_code gx_pass_read(gx_pass_thread *thread, const gx_mat *source, int64_t i0, int64_t j0,

@@ -156,9 +156,9 @@ bool gx_place_is_faster(double flops, const gx_terms *host, const gx_terms *devi
            device->seconds - device->factor * device->once_s < host->seconds;
 }
 
-/* Is the device program predicted to be faster than the host's? */
-static bool is_faster(gx_prog *host, gx_prog *device, gx_run *run, gx_accel *accel,
-                      size_t device_bytes)
+/* Is the device program predicted to be faster than the host, with its program or other way? */
+static bool is_faster(gx_prog *host, const gx_terms *other, gx_prog *device, gx_run *run,
+                      gx_accel *accel, size_t device_bytes)
 {
     gx_terms device_terms, host_terms;
     if (!predict(device, run, accel, device_bytes, &device_terms)) {
@@ -168,10 +168,12 @@ static bool is_faster(gx_prog *host, gx_prog *device, gx_run *run, gx_accel *acc
         return true;
     }
     gx_cost cost;
-    if (gx_predict_program(host, NULL, 0, &cost, &host_terms) != GX_OK) {
+    if (other != NULL) {
+        host_terms = *other;
+    } else if (gx_predict_program(host, NULL, 0, &cost, &host_terms) != GX_OK) {
         return false;
     }
-    bool is_device = gx_place_is_faster(cost.flops, &host_terms, &device_terms);
+    bool is_device = gx_place_is_faster(gx_prog_flops(device), &host_terms, &device_terms);
     gx_ledger_age(&run->ctx->ledger, run->label, !is_device,
                   is_device ? host_terms.work : device_terms.work);
     return is_device;
@@ -210,7 +212,7 @@ static gx_accel *choose(gx_prog *prog, size_t *device_bytes)
     }
     double flops = gx_prog_flops(prog);
     gx_accel *accel = gx_place_candidate(run, flops, gx_prog_dtype(prog), device_bytes);
-    if (accel != NULL && is_faster(prog, prog, run, accel, *device_bytes)) {
+    if (accel != NULL && is_faster(prog, NULL, prog, run, accel, *device_bytes)) {
         return accel;
     }
     gx_place_owe(run, flops, gx_prog_dtype(prog));
@@ -230,8 +232,8 @@ gx_code gx_prog_run(gx_prog *prog)
 }
 
 /* On the device, in ever smaller blocks while its memory runs out.  false: the host must do it. */
-static bool run_on_device(gx_run *run, gx_prog *host, gx_accel *accel, size_t device_bytes,
-                          gx_place_build build, void *arg)
+static bool run_on_device(gx_run *run, gx_prog *host, const gx_terms *other, gx_accel *accel,
+                          size_t device_bytes, gx_place_build build, void *arg)
 {
     enum { ATTEMPTS = 3 };
     bool is_run = false;
@@ -240,7 +242,7 @@ static bool run_on_device(gx_run *run, gx_prog *host, gx_accel *accel, size_t de
         run->target_bytes = device_bytes;
         gx_prog *device = build(run, arg);
         run->target = NULL;
-        if (device == NULL || !is_faster(host, device, run, accel, device_bytes)) {
+        if (device == NULL || !is_faster(host, other, device, run, accel, device_bytes)) {
             gx_prog_free(device);
             break;
         }
@@ -261,7 +263,7 @@ gx_code gx_place_run(gx_run *run, double flops, gx_dtype dtype, gx_place_build b
     gx_prog *host = gx_ok(run) ? build(run, arg) : NULL;
     if (host != NULL && gx_ok(run)) {
         bool is_run = accel != NULL && gx_prog_calls(host) > 0 &&
-                      run_on_device(run, host, accel, device_bytes, build, arg);
+                      run_on_device(run, host, NULL, accel, device_bytes, build, arg);
         if (!is_run) {
             gx_place_owe(run, flops, dtype);
             gx_prog_run_on(host, NULL, 0);
@@ -269,4 +271,16 @@ gx_code gx_place_run(gx_run *run, double flops, gx_dtype dtype, gx_place_build b
     }
     gx_prog_free(host);
     return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+bool gx_place_on_device(gx_run *run, double flops, gx_dtype dtype, gx_place_build build, void *arg,
+                        const gx_terms *host)
+{
+    size_t device_bytes;
+    gx_accel *accel = gx_place_candidate(run, flops, dtype, &device_bytes);
+    if (accel != NULL && run_on_device(run, NULL, host, accel, device_bytes, build, arg)) {
+        return true;
+    }
+    gx_place_owe(run, flops, dtype);
+    return !gx_ok(run);
 }

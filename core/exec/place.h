@@ -47,4 +47,11 @@ bool gx_prog_run_on(gx_prog *prog, struct gx_accel *accel, size_t device_bytes);
 typedef gx_prog *(*gx_place_build)(gx_run *run, void *arg);
 gx_code gx_place_run(gx_run *run, double flops, gx_dtype dtype, gx_place_build build, void *arg);
 
+/*
+** The same where the host has another way than a program, which is predicted to take host->seconds.
+** false: it is the host's turn.
+*/
+bool gx_place_on_device(gx_run *run, double flops, gx_dtype dtype, gx_place_build build, void *arg,
+                        const gx_terms *host);
+
 #endif

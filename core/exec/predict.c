@@ -34,6 +34,7 @@
 
 #include "../device/accel.h"
 #include "exec_int.h"
+#include "pass.h"
 
 #include <math.h>
 
@@ -431,4 +432,34 @@ void gx_predict_cost(gx_run *run, const gx_accel *accel, const gx_cost *cost, gx
     }
     double commit_s = cost->bytes_written > 0 ? cost->bytes_written * commit_per_byte : -1;
     conclude(run, cost, commit_s, accel != NULL, busy_s, terms);
+}
+
+void gx_predict_pass(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t cols,
+                     gx_terms *terms)
+{
+    const int64_t EDGE = 512; // of products that chunks of a tile come to
+    const gx_profile *p = gx_profile_get(run->ctx);
+    gx_cost alike = *cost;
+    int threads = (int)run->ctx->config.number[GX_SET_THREADS];
+    int64_t readers = run->ctx->config.number[GX_SET_READERS];
+    bool is_small = gx_pass_is_small(cost->bytes_up, cost->flops);
+    double sweep_s = cost->bytes_up / p->sweep_bytes_per_s;
+    double product_s = cost->flops / gx_profile_flops(p, dtype, EDGE, threads);
+    alike.compute_s = cols > GX_SWEEP_COLS ? fmax(sweep_s, product_s) : sweep_s;
+    gx_predict_cost(run, NULL, &alike, dtype, EDGE, terms);
+    double start_s = is_small               ? 0
+                     : cost->bytes_read > 0 ? (double)readers * (p->db_open_s + p->thread_s)
+                                            : threads * p->thread_s;
+    terms->start_s = start_s;
+    terms->model_s += start_s;
+    terms->seconds = terms->model_s * terms->factor;
+}
+
+void gx_predict_expect(gx_run *run, const gx_terms *terms, bool is_on_device)
+{
+    run->planned_work += terms->work;
+    run->planned_model_s += terms->model_s;
+    run->planned_s += terms->seconds;
+    run->is_planned_on_device |= is_on_device;
+    gx_stats_set(&run->ctx->stats, GX_STAT_PREDICTED_NS, (int64_t)(1e9 * run->planned_s));
 }

@@ -48,6 +48,16 @@ void gx_predict_schedule(gx_prog *prog, int64_t slots, const struct gx_schedule 
 void gx_predict_cost(gx_run *run, const struct gx_accel *accel, const gx_cost *cost, gx_dtype dtype,
                      int64_t edge, gx_terms *terms);
 
+/*
+** A streamed pass (pass.h) on the host: cost->bytes_up are gone through, bytes_read of them read,
+** and multiplied by `cols` columns.
+*/
+void gx_predict_pass(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t cols,
+                     gx_terms *terms);
+
+/* The run is about to take so long: for gx_stats and the ledger. */
+void gx_predict_expect(gx_run *run, const gx_terms *terms, bool is_on_device);
+
 /* Bytes per second that so many helpers read from the database. */
 double gx_predict_read_rate(gx_run *run, double readers);
 

@@ -9,6 +9,7 @@
 **   3  Memory for one thread and one part is enough; less is refused, and nothing is left.
 **   4  No units: nothing happens.
 */
+#include "../../../core/connection.h"
 #include "../../../core/exec/pass.h"
 
 #include <setjmp.h>
@@ -128,7 +129,7 @@ static gx_code work(void *arg, int64_t unit, gx_pass_thread *thread, void *memor
     return GX_OK;
 }
 
-static gx_code fold(void *arg, int64_t unit, const void *part, gx_err *err)
+static gx_code fold(void *arg, int64_t unit, void *part, gx_err *err)
 {
     log *l = arg;
     double sum = 0;
@@ -152,6 +153,7 @@ static gx_pass pass_of(log *l, const gx_mat *const *source, const char *writes)
                      .part_bytes = sizeof(double),
                      .work = work,
                      .fold = fold,
+                     .is_callers = writes != NULL,
                      .writes = writes,
                      .arg = l};
 }
