@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-// what is asked -----------------------------------------------------------------------------------
+// What is asked -----------------------------------------------------------------------------------
 
 static gx_code check_b(gx_run *run, const gx_eig_args *args)
 {

@@ -10,7 +10,7 @@
 
 #include "../mat/mat.h"
 
-// eigenvalues -------------------------------------------------------------------------------------
+// Eigenvalues -------------------------------------------------------------------------------------
 
 /* Which k eigenvalues; also the order in which they are given. */
 typedef enum gx_eig_which {
@@ -84,7 +84,7 @@ void gx_eig_clear(gx_eig_result *result);
 /* Of count columns of n rows: the sign just said. */
 void gx_eig_fix_sign(gx_dtype dtype, void *vectors, int64_t n, int64_t count);
 
-// singular values ---------------------------------------------------------------------------------
+// Singular values ---------------------------------------------------------------------------------
 
 typedef enum gx_svd_mode { GX_SVD_ECONOMY, GX_SVD_FULL, GX_SVD_VALUES } gx_svd_mode;
 

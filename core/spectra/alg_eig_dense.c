@@ -62,7 +62,7 @@ static gx_args kernel_args(const solving *s)
                      .wants_left = s->args->wants_left && !s->is_hermitian};
 }
 
-// memory ------------------------------------------------------------------------------------------
+// Memory ------------------------------------------------------------------------------------------
 
 /* What the kernel needs beside A, and what comes after it: the larger. */
 static size_t peak_bytes(const solving *s)
@@ -197,7 +197,7 @@ static void load_operands(solving *s)
     }
 }
 
-// the call ----------------------------------------------------------------------------------------
+// The call ----------------------------------------------------------------------------------------
 
 static void call_hermitian(solving *s)
 {
@@ -264,7 +264,7 @@ static void call_general(solving *s)
     }
 }
 
-// the result --------------------------------------------------------------------------------------
+// The result --------------------------------------------------------------------------------------
 
 /* Columns of `from` in their order into out, the real part where out is real. */
 static void pick_columns(const solving *s, const void *from, gx_dtype dtype, void *out)
@@ -340,7 +340,7 @@ static void give(solving *s)
     gx_eig_fix_sign(dtype, r->left, s->n, s->count);
 }
 
-// residuals ---------------------------------------------------------------------------------------
+// Residuals ---------------------------------------------------------------------------------------
 
 /* y = M x for cols columns. */
 static void multiply(const solving *s, const void *m, const void *x, void *y, int64_t cols)

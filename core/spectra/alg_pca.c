@@ -94,7 +94,7 @@ static void end_columns(columns *c)
     gx_mem_free(c->run->ctx->mem, c->scale);
 }
 
-// one pass ----------------------------------------------------------------------------------------
+// One pass ----------------------------------------------------------------------------------------
 
 /*
 ** The mean of a column's first rows; the value itself where they are all the same, so that a
@@ -189,7 +189,7 @@ static void standardize(columns *c, void *t)
     }
 }
 
-// by other passes ---------------------------------------------------------------------------------
+// By other passes ---------------------------------------------------------------------------------
 
 static void find_means(columns *c)
 {
@@ -302,7 +302,7 @@ static void find_moments(columns *c)
     gx_mem_free(c->run->ctx->mem, strip);
 }
 
-// components --------------------------------------------------------------------------------------
+// Components --------------------------------------------------------------------------------------
 
 void gx_pca_clear(gx_pca_result *r)
 {
@@ -435,7 +435,7 @@ gx_code gx_alg_pca(gx_run *run, const gx_pca_args *args, gx_pca_result *result)
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-// covariance --------------------------------------------------------------------------------------
+// Covariance --------------------------------------------------------------------------------------
 
 /* x, of modulus above 1 by rounding, has at most that of 1. */
 static gx_scalar shorten(gx_dtype dtype, gx_scalar x)

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-// what is asked -----------------------------------------------------------------------------------
+// What is asked -----------------------------------------------------------------------------------
 
 gx_code gx_svd_check(gx_run *run, const gx_svd_args *args)
 {
@@ -72,7 +72,7 @@ gx_svd_method gx_svd_choose_method(gx_run *run, const gx_svd_args *args)
     return is_better || !gx_svd_dense_fits(run, args) ? GX_SVD_KRYLOV : GX_SVD_DENSE;
 }
 
-// drivers -----------------------------------------------------------------------------------------
+// Drivers -----------------------------------------------------------------------------------------
 
 /* The k largest, by args->method. */
 static void find_few(gx_run *run, const gx_svd_args *asked, gx_svd_result *result)
@@ -137,7 +137,7 @@ gx_code gx_alg_svd(gx_run *run, const gx_svd_args *asked, gx_svd_result *result)
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-// what they give ----------------------------------------------------------------------------------
+// What they give ----------------------------------------------------------------------------------
 
 gx_code gx_alg_singular_norm(gx_run *run, const gx_mat *A, bool is_nuclear, double *norm)
 {

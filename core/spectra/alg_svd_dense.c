@@ -152,7 +152,7 @@ static gx_code alloc_values(solving *s)
     return gx_dense_alloc(s->run, real, s->least, "singular values", &s->values);
 }
 
-// values of a tall matrix -------------------------------------------------------------------------
+// Values of a tall matrix -------------------------------------------------------------------------
 
 /* A, or its conjugate transpose where that is the tall one. */
 static const gx_mat *tall_view(const gx_mat *A, gx_mat *view)
@@ -223,7 +223,7 @@ static gx_code long_values(solving *s, double *sigma)
     return gx_ok(s->run) ? GX_OK : s->run->err.code;
 }
 
-// the driver --------------------------------------------------------------------------------------
+// The driver --------------------------------------------------------------------------------------
 
 static void load_and_call(solving *s, double *sigma)
 {

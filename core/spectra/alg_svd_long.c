@@ -110,7 +110,7 @@ static void multiply(parts *p, gx_sink *W)
     }
 }
 
-// signs -------------------------------------------------------------------------------------------
+// Signs -------------------------------------------------------------------------------------------
 
 /*
 ** One pass over W: is_first, the largest magnitude of each column; else its phase, of the first
@@ -204,7 +204,7 @@ static void take_short_side(gx_svd_long *far, const parts *p, gx_svd_result *r)
     }
 }
 
-// the driver --------------------------------------------------------------------------------------
+// The driver --------------------------------------------------------------------------------------
 
 bool gx_svd_long_is_due(gx_run *run, const gx_svd_args *args)
 {

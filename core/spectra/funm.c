@@ -34,7 +34,7 @@ typedef struct evaluation {
     bool is_hermitian;
 } evaluation;
 
-// matrices ----------------------------------------------------------------------------------------
+// Matrices ----------------------------------------------------------------------------------------
 
 /* x of dtype becomes complex: another matrix; x is freed.  NULL: the run has failed. */
 static void *complex_of(const gx_funm_work *w, void *x, gx_dtype dtype)
@@ -182,7 +182,7 @@ static void by_eigenvalues(evaluation *e)
     gx_mem_free(run->ctx->mem, f);
 }
 
-// by the Schur form -------------------------------------------------------------------------------
+// By the Schur form -------------------------------------------------------------------------------
 
 /* T as f wants it: no eigenvalue that is exactly zero where there may be none. */
 static bool check_triangle(const evaluation *e, gx_scalar *t)
@@ -277,7 +277,7 @@ static void by_schur(evaluation *e)
     }
 }
 
-// the driver --------------------------------------------------------------------------------------
+// The driver --------------------------------------------------------------------------------------
 
 static bool is_whole_power(const gx_funm_args *args)
 {

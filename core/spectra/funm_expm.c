@@ -37,7 +37,7 @@ static const pade pades[] = {
 
 enum { PADES = sizeof pades / sizeof pades[0], LAST_DEGREE = 13 };
 
-// scaling -----------------------------------------------------------------------------------------
+// Scaling -----------------------------------------------------------------------------------------
 
 static double size_at(gx_dtype dtype, const void *x, int64_t i)
 {
@@ -95,7 +95,7 @@ static int more_halvings(const gx_funm_work *w, const void *a, int degree, int s
     return norm > 0 && power > 0 && wanted > 0 && wanted < 1100 ? (int)wanted : 0;
 }
 
-// one approximant ---------------------------------------------------------------------------------
+// One approximant ---------------------------------------------------------------------------------
 
 /* The powers of A, and room for U and V. */
 typedef struct parts {
@@ -146,7 +146,7 @@ static void approximate(const gx_funm_work *w, const parts *p, const pade *r, vo
     gx_funm_free(w, room);
 }
 
-// the exponential ---------------------------------------------------------------------------------
+// The exponential ---------------------------------------------------------------------------------
 
 static void square(const gx_funm_work *w, void *a, int times, void *room)
 {
@@ -209,7 +209,7 @@ void gx_funm_exponential(const gx_funm_work *w, void *a)
     }
 }
 
-// whole powers ------------------------------------------------------------------------------------
+// Whole powers ------------------------------------------------------------------------------------
 
 /* a = a^p, p >= 1. */
 static void power_of(const gx_funm_work *w, void *a, int64_t p)

@@ -42,7 +42,7 @@ static gx_scalar scalar_of(double complex z)
     return (gx_scalar){creal(z), cimag(z)};
 }
 
-// roots -------------------------------------------------------------------------------------------
+// Roots -------------------------------------------------------------------------------------------
 
 /*
 ** Column j: w starts as T's column, and loses u_ij times U's column i as soon as u_ij is known.
@@ -190,7 +190,7 @@ static void set_diagonals(const gx_funm_work *w, const gx_scalar *saved, bool is
     }
 }
 
-// the logarithm -----------------------------------------------------------------------------------
+// The logarithm -----------------------------------------------------------------------------------
 
 /* Nodes and weights of Gauss-Legendre's rule with 7 points, on [0, 1]. */
 static const double nodes[DEGREE] = {
@@ -222,7 +222,7 @@ void gx_funm_log_of_triangle(const gx_funm_work *w, gx_scalar *t)
     gx_mem_free(w->run->ctx->mem, diagonal);
 }
 
-// powers ------------------------------------------------------------------------------------------
+// Powers ------------------------------------------------------------------------------------------
 
 /* Coefficient c_i of the continued fraction of (1 - x)^p: 1 + c_1 x / (1 + c_2 x / (1 + ...)). */
 static double fraction_of(int i, double p)

@@ -7,7 +7,7 @@
 
 #include "../mat/mat.h"
 
-// operators: y = Op x for blocks of vectors -------------------------------------------------------
+// Operators: y = Op x for blocks of vectors -------------------------------------------------------
 
 typedef struct gx_oper gx_oper;
 
@@ -128,7 +128,7 @@ int64_t gx_oper_device_foresee(gx_oper *op, int64_t cols, gx_oper_plan *plan);
 /* Bytes that a pass streams through at least, for refusals: four blocks of one tile each. */
 size_t gx_oper_floor_bytes(const gx_mat *A, gx_dtype dtype);
 
-// blocks of vectors (krylov_basis.c) --------------------------------------------------------------
+// Blocks of vectors (krylov_basis.c) --------------------------------------------------------------
 
 /* c = alpha op(a) op(b) + beta c, real factors. */
 gx_code gx_kry_gemm(gx_run *run, gx_dtype dtype, gx_trans ta, gx_trans tb, int64_t m, int64_t n,
@@ -163,31 +163,34 @@ gx_code gx_ortho_block(gx_ortho *o, const void *V, int64_t m, void *y, int64_t c
 /* A random column, by the seed and how many were drawn before. */
 void gx_ortho_draw(gx_ortho *o, void *column);
 
+/* y (rows x cols, leading dimension ldy) += x (rows x cols). */
+void gx_kry_add(gx_dtype dtype, int64_t rows, int64_t cols, const void *x, void *y, int64_t ldy);
+
 /* V (n x m) = V W, W m x p of doubles, in place panel by panel of rows; p <= m. */
 gx_code gx_kry_rotate(gx_run *run, gx_dtype dtype, void *V, int64_t n, int64_t m, const void *W,
                       int64_t ldw, int64_t p);
 
 double gx_kry_norm(gx_dtype dtype, const void *x, int64_t n);
 
-// small problems, in c128 (krylov_small.c) --------------------------------------------------------
+// Small problems (krylov_small.c) -----------------------------------------------------------------
 
 /*
-** H = Q T Q^H (m x m, leading dimension m), reordered so that order[0 .. p-1] of the values come
-** first, in that order.  values: of the diagonal, reordered at exit.  T, Q: m x m.
+** H = Q T Q^H (m x m, leading dimension m) in c128, or H = Q T Q^T in f64: T before is H.  values:
+** down T's diagonal, which in f64 has a 2 x 2 block for each conjugate pair, the positive imaginary
+** part first.
 */
-gx_code gx_small_schur(gx_run *run, int64_t m, gx_scalar *T, gx_scalar *Q, gx_scalar *values);
+gx_code gx_small_schur(gx_run *run, gx_dtype dtype, int64_t m, void *T, void *Q, gx_scalar *values);
+
+/* The values order[0 .. p-1] to the front of T, in that order. */
 void gx_small_reorder(int64_t m, gx_scalar *T, gx_scalar *Q, const int64_t *order, int64_t p);
+
+gx_scalar gx_small_times(gx_scalar a, gx_scalar b);
+gx_scalar gx_small_divided(gx_scalar a, gx_scalar b);
 
 /* Eigenvector of the upper triangle T for its i-th diagonal element: y, m elements, ||y|| = 1. */
 void gx_small_vector(int64_t m, const gx_scalar *T, int64_t i, gx_scalar *y);
 
-// and in f64 (krylov_real.c) ----------------------------------------------------------------------
-
-/*
-** H = Q T Q^T (m x m, leading dimension m): c before is H, T at exit, with a 2 x 2 block for each
-** conjugate pair; values: down the diagonal, of a pair the positive imaginary part first.
-*/
-gx_code gx_small_real_schur(gx_run *run, int64_t m, double *T, double *Q, gx_scalar *values);
+// And in f64 (krylov_real.c) ----------------------------------------------------------------------
 
 /*
 ** Move wanted blocks to the front, in their order; both rows of a block are wanted or none.

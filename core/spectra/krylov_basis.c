@@ -14,6 +14,7 @@
 #include "../alg/small_r.h"
 #include "../base/random.h"
 #include "krylov.h"
+#include "spectrum_int.h"
 
 #include <math.h>
 #include <string.h>
@@ -46,19 +47,21 @@ double gx_kry_norm(gx_dtype dtype, const void *x, int64_t n)
     return gx_small_norm(dtype, x, gx_max(1, n), n, 1);
 }
 
-static void scale_column(gx_dtype dtype, void *x, int64_t n, double factor)
+void gx_kry_add(gx_dtype dtype, int64_t rows, int64_t cols, const void *x, void *y, int64_t ldy)
 {
-    int64_t count = gx_dtype_is_complex(dtype) ? 2 * n : n;
-    if (gx_dtype_is_double(dtype)) {
-        double *v = x;
-        for (int64_t i = 0; i < count; i++) {
-            v[i] *= factor;
+    int64_t numbers = rows * (gx_dtype_is_complex(dtype) ? 2 : 1);
+    for (int64_t j = 0; j < cols; j++) {
+        const void *from = gx_at(x, dtype, rows, 0, j);
+        void *to = gx_at(y, dtype, ldy, 0, j);
+        if (gx_dtype_is_double(dtype)) {
+            for (int64_t i = 0; i < numbers; i++) {
+                ((double *)to)[i] += ((const double *)from)[i];
+            }
+        } else {
+            for (int64_t i = 0; i < numbers; i++) {
+                ((float *)to)[i] += ((const float *)from)[i];
+            }
         }
-        return;
-    }
-    float *v = x;
-    for (int64_t i = 0; i < count; i++) {
-        v[i] = (float)((double)v[i] * factor);
     }
 }
 
@@ -122,13 +125,13 @@ static void fill(gx_ortho *o, const void *V, int64_t m, void *y, int64_t count, 
         gx_ortho_draw(o, v);
         double norm = gx_kry_norm(o->dtype, v, o->n);
         for (int sweep = 0; sweep < 3 && norm > 0; sweep++) {
-            scale_column(o->dtype, v, o->n, 1 / norm);
+            gx_vector_scale(o->dtype, v, o->n, 1, (gx_scalar){1 / norm, 0});
             project(o, V, m, v, 1, 0, NULL, 0);
             project(o, y, count, v, 1, 0, NULL, 0);
             norm = gx_kry_norm(o->dtype, v, o->n);
         }
         if (norm > 0.5) { // the last sweep took nothing more away
-            scale_column(o->dtype, v, o->n, 1 / norm);
+            gx_vector_scale(o->dtype, v, o->n, 1, (gx_scalar){1 / norm, 0});
             count++;
         }
     }
@@ -156,7 +159,7 @@ static bool accept(gx_ortho *o, const void *V, int64_t m, void *y, int64_t j, in
     if (is_full || !(norm > 16 * eps * fmax(o->norm, before)) || !gx_ok(o->run)) {
         return false;
     }
-    scale_column(o->dtype, v, o->n, 1 / norm);
+    gx_vector_scale(o->dtype, v, o->n, 1, (gx_scalar){1 / norm, 0});
     const double DIGITS = 1e-2; // what is left of a column before it goes through once more
     if (norm < DIGITS * before) {
         for (int sweep = 0; sweep < 2; sweep++) {
@@ -167,7 +170,7 @@ static bool accept(gx_ortho *o, const void *V, int64_t m, void *y, int64_t j, in
         if (!(left > 0.1)) {
             return false; // it was rounding after all
         }
-        scale_column(o->dtype, v, o->n, 1 / left);
+        gx_vector_scale(o->dtype, v, o->n, 1, (gx_scalar){1 / left, 0});
         norm *= left;
     }
     if (sj != NULL) {

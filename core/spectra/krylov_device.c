@@ -63,7 +63,7 @@ static bool is_open(const struct gx_kry_device *d)
     return gx_accel_opened(d->op->run->ctx) == d->accel;
 }
 
-// memory ------------------------------------------------------------------------------------------
+// Memory ------------------------------------------------------------------------------------------
 
 static gx_code take(struct gx_kry_device *d, device_buffer *b, size_t bytes, gx_err *err)
 {
@@ -111,7 +111,7 @@ static void give_back(struct gx_kry_device *d)
     gx_pool_unstage(pool, &d->down);
 }
 
-// products ----------------------------------------------------------------------------------------
+// Products ----------------------------------------------------------------------------------------
 
 typedef struct lengths {
     int64_t x, y, out; /* rows of x, of y, of y that the device's columns reach */
@@ -238,20 +238,7 @@ static void add_down(const struct gx_kry_device *d, bool adds, void *y)
                          (size_t)(l.y * d->count) * element);
         return;
     }
-    for (int64_t j = 0; j < d->count; j++) {
-        const void *from = gx_at(d->down.data, op->dtype, l.out, 0, j);
-        void *to = gx_at(y, op->dtype, l.y, 0, d->from + j);
-        int64_t numbers = l.out * (gx_dtype_is_complex(op->dtype) ? 2 : 1);
-        if (gx_dtype_is_double(op->dtype)) {
-            for (int64_t i = 0; i < numbers; i++) {
-                ((double *)to)[i] += ((const double *)from)[i];
-            }
-        } else {
-            for (int64_t i = 0; i < numbers; i++) {
-                ((float *)to)[i] += ((const float *)from)[i];
-            }
-        }
-    }
+    gx_kry_add(op->dtype, l.out, d->count, d->down.data, gx_at(y, op->dtype, l.y, 0, d->from), l.y);
 }
 
 bool gx_oper_device_finish(gx_oper *op, bool adds, void *y)
@@ -284,7 +271,7 @@ bool gx_oper_device_finish(gx_oper *op, bool adds, void *y)
     return false;
 }
 
-// whether, and how much ---------------------------------------------------------------------------
+// Whether, and how much ---------------------------------------------------------------------------
 
 static double bytes_of(const gx_oper *op)
 {

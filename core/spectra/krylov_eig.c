@@ -36,7 +36,7 @@
 
 enum { RESTARTS = 300 };
 
-// sizes -------------------------------------------------------------------------------------------
+// Sizes -------------------------------------------------------------------------------------------
 
 static int64_t chosen(int64_t asked, int64_t otherwise)
 {
@@ -100,7 +100,7 @@ size_t gx_krylov_eig_bytes(const gx_eig_args *args)
     return bytes < 1e18 ? (size_t)bytes : SIZE_MAX / 4;
 }
 
-// begin, end --------------------------------------------------------------------------------------
+// Begin, end --------------------------------------------------------------------------------------
 
 static gx_code check(gx_run *run, const gx_eig_args *args)
 {
@@ -232,7 +232,7 @@ static void begin(gx_kry *s)
     gx_kry_start(s);
 }
 
-// the loop ----------------------------------------------------------------------------------------
+// The loop ----------------------------------------------------------------------------------------
 
 /*
 ** Can the k values be locked: is what C couples to their span rounding?  The vectors of a Schur

@@ -55,7 +55,7 @@ static int64_t choose_edge(const gx_oper *op, int64_t count)
     return gx_min(edge, op->n);
 }
 
-// where sigma is an eigenvalue --------------------------------------------------------------------
+// Where sigma is an eigenvalue --------------------------------------------------------------------
 
 enum { ATTEMPTS = 3 };
 
@@ -213,7 +213,7 @@ static void make_shifted(gx_oper *op, const gx_mat *B, gx_sink *S)
     op->inner->passes++;
 }
 
-// making factors ----------------------------------------------------------------------------------
+// Making factors ----------------------------------------------------------------------------------
 
 /* The smallest and the largest pivot of F, in magnitude; NaN where one is. */
 static double range_of_pivots(gx_oper *op, double *largest)
@@ -324,7 +324,7 @@ void gx_factors_end(gx_oper *op)
     }
 }
 
-// using them --------------------------------------------------------------------------------------
+// Using them --------------------------------------------------------------------------------------
 
 /* x as a source, and y as a sink into memory of ours; tiles along the factor's. */
 static gx_sink pair_of(const gx_oper *op, const void *x, int64_t cols, int64_t tile, void *y,

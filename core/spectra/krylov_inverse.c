@@ -16,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-// products ----------------------------------------------------------------------------------------
+// Products ----------------------------------------------------------------------------------------
 
 static gx_code triangle(gx_oper *op, gx_kernel_id kernel, const void *a, gx_uplo uplo,
                         gx_trans trans, gx_diag diag, void *x, int64_t cols)
@@ -99,7 +99,7 @@ gx_code gx_oper_times_b(gx_oper *op, const void *x, int64_t cols, void *y)
     return by_chol(op, GX_TRMM, GX_NO_TRANS, y, cols);
 }
 
-// factors in memory -------------------------------------------------------------------------------
+// Factors in memory -------------------------------------------------------------------------------
 
 /* c -= sigma B, elementwise, of n x n in memory; B NULL: of the identity. */
 static void shift(gx_oper *op, void *c, const void *b)
@@ -210,7 +210,7 @@ static void begin_in_memory(gx_oper *op, const gx_mat *B)
     }
 }
 
-// where the factors are ---------------------------------------------------------------------------
+// Where the factors are ---------------------------------------------------------------------------
 
 double gx_oper_transformed_bytes(int64_t n, gx_dtype dtype, bool has_b, bool is_inverse)
 {

@@ -26,7 +26,7 @@
 /* keep_bytes from here on: nothing is to stay anywhere, there will be no passes to speak of. */
 static const size_t FEW_PASSES = SIZE_MAX / 8;
 
-// what stays in memory ----------------------------------------------------------------------------
+// What stays in memory ----------------------------------------------------------------------------
 
 static gx_code load_strip(gx_oper *op, int64_t j)
 {
@@ -142,7 +142,7 @@ static void leave_device(gx_oper *op)
     keep_columns(op);
 }
 
-// products ----------------------------------------------------------------------------------------
+// Products ----------------------------------------------------------------------------------------
 
 /* One more pass, for gx_stats: what it read of A, in memory, on the device, or in the database. */
 static void count_pass(gx_oper *op, bool is_adjoint, int64_t sweeps, int64_t start_ns)

@@ -91,7 +91,7 @@ typedef struct pass {
     bool is_folding;
 } pass;
 
-// units -------------------------------------------------------------------------------------------
+// Units -------------------------------------------------------------------------------------------
 
 /* The sides of chunks and units, by the shape of a block alone. */
 static void choose_sides(const gx_oper *op, pass *p)
@@ -156,7 +156,7 @@ static void list_units(pass *p, int64_t first, bool are_resident)
     }
 }
 
-// one unit ----------------------------------------------------------------------------------------
+// One unit ----------------------------------------------------------------------------------------
 
 /* What a chunk adds: rows [i, i + m), columns [j, j + n) of A at a. */
 static gx_code multiply(const pass *p, const unit *u, const slot *out, int64_t i, int64_t j,
@@ -229,36 +229,17 @@ static gx_code multiply_unit(const pass *p, const unit *u, slot *out, const work
     return GX_OK;
 }
 
-// folding -----------------------------------------------------------------------------------------
-
-/* y (rows x cols, ldy) += x (rows x cols). */
-static void add(gx_dtype dtype, int64_t rows, int64_t cols, const void *x, void *y, int64_t ldy)
-{
-    int64_t numbers = rows * (gx_dtype_is_complex(dtype) ? 2 : 1);
-    for (int64_t j = 0; j < cols; j++) {
-        const void *from = gx_at(x, dtype, rows, 0, j);
-        void *to = gx_at(y, dtype, ldy, 0, j);
-        if (gx_dtype_is_double(dtype)) {
-            for (int64_t i = 0; i < numbers; i++) {
-                ((double *)to)[i] += ((const double *)from)[i];
-            }
-        } else {
-            for (int64_t i = 0; i < numbers; i++) {
-                ((float *)to)[i] += ((const float *)from)[i];
-            }
-        }
-    }
-}
+// Folding -----------------------------------------------------------------------------------------
 
 static void fold(const pass *p, const slot *s)
 {
     gx_dtype dtype = p->op->dtype;
     const unit *u = s->of;
     if (p->has_rows) {
-        add(dtype, u->m, p->cols, s->rows, gx_at(p->y, dtype, p->ldy, u->i0, 0), p->ldy);
+        gx_kry_add(dtype, u->m, p->cols, s->rows, gx_at(p->y, dtype, p->ldy, u->i0, 0), p->ldy);
     }
     if (p->has_cols) {
-        add(dtype, u->n, p->cols, s->cols, gx_at(p->y, dtype, p->ldy, u->j0, 0), p->ldy);
+        gx_kry_add(dtype, u->n, p->cols, s->cols, gx_at(p->y, dtype, p->ldy, u->j0, 0), p->ldy);
     }
 }
 
@@ -313,7 +294,7 @@ static slot *free_slot(pass *p, worker *w, bool is_caller)
     return found;
 }
 
-// threads -----------------------------------------------------------------------------------------
+// Threads -----------------------------------------------------------------------------------------
 
 static void multiply_units(pass *p, worker *w, gx_reader *reader, bool is_caller)
 {
@@ -415,7 +396,7 @@ static void run_units(pass *p, bool are_read)
     }
 }
 
-// memory ------------------------------------------------------------------------------------------
+// Memory ------------------------------------------------------------------------------------------
 
 /* To whole lines of the cache. */
 static size_t rounded(size_t bytes)
@@ -529,7 +510,7 @@ static void give_back(pass *p)
     gx_mem_free(mem, p->units);
 }
 
-// the pass ----------------------------------------------------------------------------------------
+// The pass ----------------------------------------------------------------------------------------
 
 static void count_flops(const pass *p)
 {

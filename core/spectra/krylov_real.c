@@ -32,20 +32,7 @@ static int64_t block_size(int64_t m, const double *T, int64_t i)
     return i + 1 < m && AT(T, i + 1, i) != 0 ? 2 : 1;
 }
 
-gx_code gx_small_real_schur(gx_run *run, int64_t m, double *T, double *Q, gx_scalar *values)
-{
-    gx_args args = {.m = m,
-                    .n = m,
-                    .c = T,
-                    .ldc = gx_max(1, m),
-                    .values = values,
-                    .right = Q,
-                    .ldright = gx_max(1, m),
-                    .wants_right = true};
-    return gx_dense_call(run, GX_GEES, GX_F64, &args);
-}
-
-// exchanges ---------------------------------------------------------------------------------------
+// Exchanges ---------------------------------------------------------------------------------------
 
 /* x = A^-1 x, A count x count, leading dimension 4, complete pivoting; small: the least pivot. */
 static void solve_small(double *a, double *x, int64_t count, double small)
@@ -248,19 +235,7 @@ int64_t gx_small_real_gather(int64_t m, double *T, double *Q, const bool *is_wan
     return front;
 }
 
-// vectors -----------------------------------------------------------------------------------------
-
-static gx_scalar times(gx_scalar a, gx_scalar b)
-{
-    return (gx_scalar){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-}
-
-static gx_scalar divided(gx_scalar a, gx_scalar b)
-{
-    double size = hypot(b.re, b.im);
-    gx_scalar q = times(a, (gx_scalar){b.re / size, -b.im / size});
-    return (gx_scalar){q.re / size, q.im / size};
-}
+// Vectors -----------------------------------------------------------------------------------------
 
 /* -(row r of T) y over the columns from `first` to `last`. */
 static gx_scalar row_times(int64_t m, const double *T, int64_t r, int64_t first, int64_t last,
@@ -291,16 +266,18 @@ static void solve_pair(int64_t m, const double *T, int64_t r, gx_scalar value, d
             q = i % 2;
         }
     }
-    gx_scalar first = a[p][q], factor = divided(a[1 - p][q], first);
-    gx_scalar up = a[p][1 - q], taken = times(factor, up), loss = times(factor, b[p]);
+    gx_scalar first = a[p][q], factor = gx_small_divided(a[1 - p][q], first);
+    gx_scalar up = a[p][1 - q], taken = gx_small_times(factor, up),
+              loss = gx_small_times(factor, b[p]);
     gx_scalar second = {a[1 - p][1 - q].re - taken.re, a[1 - p][1 - q].im - taken.im};
     if (hypot(second.re, second.im) < small) {
         second = (gx_scalar){small, 0};
     }
-    gx_scalar z = divided((gx_scalar){b[1 - p].re - loss.re, b[1 - p].im - loss.im}, second);
-    gx_scalar uz = times(up, z);
+    gx_scalar z =
+        gx_small_divided((gx_scalar){b[1 - p].re - loss.re, b[1 - p].im - loss.im}, second);
+    gx_scalar uz = gx_small_times(up, z);
     y[1 - q] = z;
-    y[q] = divided((gx_scalar){b[p].re - uz.re, b[p].im - uz.im}, first);
+    y[q] = gx_small_divided((gx_scalar){b[p].re - uz.re, b[p].im - uz.im}, first);
 }
 
 /* Far from overflow: the elements from r to last, of which some are very large. */
@@ -348,7 +325,7 @@ void gx_small_real_vector(int64_t m, const double *T, const gx_scalar *values, i
         } else {
             gx_scalar pivot = {AT(T, r, r) - value.re, -value.im};
             bool is_small = hypot(pivot.re, pivot.im) < small;
-            y[r] = divided(b[0], is_small ? (gx_scalar){small, 0} : pivot);
+            y[r] = gx_small_divided(b[0], is_small ? (gx_scalar){small, 0} : pivot);
         }
         shrink(y, r, last);
     }

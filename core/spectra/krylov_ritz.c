@@ -66,11 +66,7 @@ static void solve_general(gx_kry *s)
         memcpy(gx_at(s->T, dtype, m, 0, j), gx_kry_h_at(s, s->H, 0, j),
                (size_t)m * gx_kry_wide_bytes(s));
     }
-    if (s->is_real) {
-        gx_small_real_schur(s->run, m, s->T, s->Q, s->theta);
-    } else {
-        gx_small_schur(s->run, m, s->T, s->Q, s->theta);
-    }
+    gx_small_schur(s->run, dtype, m, s->T, s->Q, s->theta);
 }
 
 /* x = Q y of T's i-th eigenvector, or the i-th column of Q. */

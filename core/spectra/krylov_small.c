@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-static gx_scalar times(gx_scalar a, gx_scalar b)
+gx_scalar gx_small_times(gx_scalar a, gx_scalar b)
 {
     return (gx_scalar){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
@@ -32,14 +32,14 @@ static double magnitude(gx_scalar a)
     return hypot(a.re, a.im);
 }
 
-static gx_scalar divided(gx_scalar a, gx_scalar b)
+gx_scalar gx_small_divided(gx_scalar a, gx_scalar b)
 {
     double size = magnitude(b);
-    gx_scalar q = times(a, (gx_scalar){b.re / size, -b.im / size});
+    gx_scalar q = gx_small_times(a, (gx_scalar){b.re / size, -b.im / size});
     return (gx_scalar){q.re / size, q.im / size};
 }
 
-gx_code gx_small_schur(gx_run *run, int64_t m, gx_scalar *T, gx_scalar *Q, gx_scalar *values)
+gx_code gx_small_schur(gx_run *run, gx_dtype dtype, int64_t m, void *T, void *Q, gx_scalar *values)
 {
     gx_args args = {.m = m,
                     .n = m,
@@ -49,7 +49,7 @@ gx_code gx_small_schur(gx_run *run, int64_t m, gx_scalar *T, gx_scalar *Q, gx_sc
                     .right = Q,
                     .ldright = gx_max(1, m),
                     .wants_right = true};
-    return gx_dense_call(run, GX_GEES, GX_C128, &args);
+    return gx_dense_call(run, GX_GEES, dtype, &args);
 }
 
 /* x' = c x + s y, y' = c y - conj(s) x for count pairs. */
@@ -57,7 +57,7 @@ static void rotate(gx_scalar *x, gx_scalar *y, int64_t count, int64_t stride, do
 {
     for (int64_t i = 0; i < count; i++) {
         gx_scalar a = x[i * stride], b = y[i * stride];
-        gx_scalar sb = times(s, b), sa = times(conjugate(s), a);
+        gx_scalar sb = gx_small_times(s, b), sa = gx_small_times(conjugate(s), a);
         x[i * stride] = (gx_scalar){c * a.re + sb.re, c * a.im + sb.im};
         y[i * stride] = (gx_scalar){c * b.re - sa.re, c * b.im - sa.im};
     }
@@ -76,7 +76,7 @@ static void exchange(int64_t m, gx_scalar *T, gx_scalar *Q, int64_t k)
         s = (gx_scalar){g.re / r, -g.im / r};
     } else if (r > 0) {
         c = size / r;
-        s = times((gx_scalar){f.re / size, f.im / size}, (gx_scalar){g.re / r, -g.im / r});
+        s = gx_small_times((gx_scalar){f.re / size, f.im / size}, (gx_scalar){g.re / r, -g.im / r});
     }
     if (k + 2 < m) {
         rotate(&T[(k + 2) * m + k], &T[(k + 2) * m + k + 1], m - k - 2, m, c, s);
@@ -113,13 +113,13 @@ void gx_small_vector(int64_t m, const gx_scalar *T, int64_t i, gx_scalar *y)
     for (int64_t r = i - 1; r >= 0; r--) {
         gx_scalar sum = {0, 0};
         for (int64_t k = r + 1; k <= i; k++) {
-            sum = minus(sum, times(T[k * m + r], y[k]));
+            sum = minus(sum, gx_small_times(T[k * m + r], y[k]));
         }
         gx_scalar pivot = minus(T[r * m + r], T[i * m + i]);
         if (magnitude(pivot) < smallest) {
             pivot = (gx_scalar){smallest, 0};
         }
-        y[r] = divided(sum, pivot);
+        y[r] = gx_small_divided(sum, pivot);
         double size = magnitude(y[r]);
         for (int64_t k = r; k <= i && size > 1e100; k++) { // far from overflow
             y[k] = (gx_scalar){y[k].re / size, y[k].im / size};

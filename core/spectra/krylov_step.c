@@ -30,7 +30,7 @@ void gx_kry_start(gx_kry *s)
     gx_ortho_block(&s->ortho, s->V, 0, s->V, given, s->f, NULL, 0, NULL, 0);
 }
 
-// expansion ---------------------------------------------------------------------------------------
+// Expansion ---------------------------------------------------------------------------------------
 
 /* One pass: F joins the basis. */
 static void expand_once(gx_kry *s)
@@ -70,7 +70,7 @@ void gx_kry_expand(gx_kry *s, int64_t most)
     }
 }
 
-// restart -----------------------------------------------------------------------------------------
+// Restart -----------------------------------------------------------------------------------------
 
 /* Does place p of the order stand between the two of a conjugate pair? */
 bool gx_kry_splits_pair(const gx_kry *s, int64_t p)

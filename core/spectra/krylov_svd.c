@@ -64,7 +64,7 @@ typedef struct lanczos {
     int64_t converged;   /* of the first k                                         */
 } lanczos;
 
-// begin, end --------------------------------------------------------------------------------------
+// Begin, end --------------------------------------------------------------------------------------
 
 static void reserve(lanczos *s)
 {
@@ -126,7 +126,7 @@ static void begin(lanczos *s)
     gx_ortho_block(&s->right, s->V, 0, s->V, 0, s->f, NULL, 0, NULL, 0);
 }
 
-// expansion ---------------------------------------------------------------------------------------
+// Expansion ---------------------------------------------------------------------------------------
 
 static size_t wide_bytes(const lanczos *s)
 {
@@ -177,7 +177,7 @@ static void expand_once(lanczos *s)
     s->f = next;
 }
 
-// triplets ----------------------------------------------------------------------------------------
+// Triplets ----------------------------------------------------------------------------------------
 
 /* ||C x|| of X's column i. */
 static double residual_of(const lanczos *s, int64_t i)
@@ -319,7 +319,7 @@ static int64_t kept(const lanczos *s)
     return gx_svd_kept(wanted, s->m - s->first, s->ncv - s->first, s->block);
 }
 
-// the loop ----------------------------------------------------------------------------------------
+// The loop ----------------------------------------------------------------------------------------
 
 /*
 ** Steps of a random block outside of the k locked triplets.  true: there are none better.  It has
@@ -392,7 +392,7 @@ static void iterate(lanczos *s)
     }
 }
 
-// results -----------------------------------------------------------------------------------------
+// Results -----------------------------------------------------------------------------------------
 
 static void give(lanczos *s)
 {

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// sizes -------------------------------------------------------------------------------------------
+// Sizes -------------------------------------------------------------------------------------------
 
 enum { BLOCK_MOST = 64, RESTARTS = 300, OVERSAMPLE = 10, POWER = 2 };
 
@@ -119,7 +119,7 @@ size_t gx_svd_iterative_bytes(gx_run *run, const gx_svd_args *args)
     return to_size(work_bytes(run, args) + floor);
 }
 
-// products ----------------------------------------------------------------------------------------
+// Products ----------------------------------------------------------------------------------------
 
 /* The place of a NaN or Inf in A, looked for in pieces of columns of tiles. */
 static void refuse_values(gx_run *run, const gx_mat *A, gx_dtype dtype)
@@ -157,7 +157,7 @@ gx_code gx_svd_product(gx_oper *op, const gx_mat *A, bool is_adjoint, const void
     return gx_ok(op->run) ? GX_OK : op->run->err.code;
 }
 
-// vectors -----------------------------------------------------------------------------------------
+// Vectors -----------------------------------------------------------------------------------------
 
 /* Columns pick[0 ..] of X (b rows of doubles) as dtype. */
 static void *picked(gx_run *run, gx_dtype dtype, int64_t b, const void *X, const int64_t *pick,
@@ -191,7 +191,7 @@ gx_code gx_svd_give_vectors(gx_run *run, gx_svd_result *r, int64_t b, const void
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-// residuals ---------------------------------------------------------------------------------------
+// Residuals ---------------------------------------------------------------------------------------
 
 /* ||y - sigma x|| of count columns into out, where it is larger than what is there. */
 static void take_residuals(const gx_svd_result *r, int64_t rows, void *y, const void *x)
@@ -246,7 +246,7 @@ gx_code gx_svd_find_residuals(gx_oper *op, const gx_mat *A, gx_svd_result *r)
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-// the entry ---------------------------------------------------------------------------------------
+// The entry ---------------------------------------------------------------------------------------
 
 static gx_code check(gx_run *run, const gx_svd_args *args)
 {

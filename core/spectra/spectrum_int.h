@@ -6,7 +6,7 @@
 
 #include "alg_eig.h"
 
-// eigenvalues -------------------------------------------------------------------------------------
+// Eigenvalues -------------------------------------------------------------------------------------
 
 /* The dense driver.  args have been checked: k in 1 .. n, which and is_hermitian are decided. */
 gx_code gx_eig_dense(gx_run *run, const gx_eig_args *args, gx_eig_result *result);
@@ -44,7 +44,7 @@ void gx_vector_scale(gx_dtype dtype, void *x, int64_t n, int64_t stride, gx_scal
 gx_code gx_eig_prepare(gx_run *run, gx_eig_args *args);
 bool gx_eig_wants_krylov(gx_run *run, const gx_eig_args *args);
 
-// singular values ---------------------------------------------------------------------------------
+// Singular values ---------------------------------------------------------------------------------
 
 gx_code gx_svd_dense(gx_run *run, const gx_svd_args *args, gx_svd_result *result);
 gx_code gx_svd_reserve(gx_run *run, gx_svd_result *result, int64_t m, int64_t n, int64_t count,

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-// eigenvalues -------------------------------------------------------------------------------------
+// Eigenvalues -------------------------------------------------------------------------------------
 
 void gx_eig_clear(gx_eig_result *result)
 {
@@ -25,24 +25,6 @@ void gx_eig_clear(gx_eig_result *result)
     result->right = result->left = NULL;
 }
 
-static void *reserve(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype, const char *what)
-{
-    gx_err err = {0};
-    size_t bytes = 0;
-    void *ptr = NULL;
-    if (!gx_ok(run)) {
-        return NULL;
-    }
-    if (!gx_matrix_bytes(rows, cols, dtype, &bytes)) {
-        gx_run_failf(run, GX_TOOBIG, "%lld %s of %lld numbers are too large", (long long)cols, what,
-                     (long long)rows);
-        return NULL;
-    }
-    gx_mem_alloc(run->ctx->mem, bytes, what, &ptr, &err);
-    gx_run_fail(run, &err);
-    return ptr;
-}
-
 gx_code gx_eig_reserve(gx_run *run, gx_eig_result *result, int64_t n, int64_t count, gx_dtype dtype,
                        bool wants_right, bool wants_left, bool wants_residuals)
 {
@@ -50,20 +32,23 @@ gx_code gx_eig_reserve(gx_run *run, gx_eig_result *result, int64_t n, int64_t co
     result->n = n;
     result->count = result->asked = count;
     result->dtype = dtype;
-    result->values = reserve(run, count, 1, GX_C128, "eigenvalues");
+    void *values = NULL, *residuals = NULL;
+    gx_dense_alloc(run, GX_C128, count, "eigenvalues", &values);
+    result->values = values;
     if (wants_residuals) {
-        result->residuals = reserve(run, count, 1, GX_F64, "residuals");
+        gx_dense_alloc(run, GX_F64, count, "residuals", &residuals);
+        result->residuals = residuals;
     }
     if (wants_right) {
-        result->right = reserve(run, n, count, dtype, "eigenvectors");
+        gx_dense_alloc(run, dtype, n * count, "eigenvectors", &result->right);
     }
     if (wants_left) {
-        result->left = reserve(run, n, count, dtype, "left eigenvectors");
+        gx_dense_alloc(run, dtype, n * count, "left eigenvectors", &result->left);
     }
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-// singular values ---------------------------------------------------------------------------------
+// Singular values ---------------------------------------------------------------------------------
 
 void gx_svd_clear(gx_svd_result *result)
 {
@@ -95,7 +80,7 @@ gx_code gx_svd_reserve(gx_run *run, gx_svd_result *result, int64_t m, int64_t n,
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-// the order ---------------------------------------------------------------------------------------
+// The order ---------------------------------------------------------------------------------------
 
 typedef struct ordering {
     const gx_scalar *values;
@@ -179,7 +164,7 @@ void gx_eig_sort_order(const gx_scalar *values, int64_t count, gx_eig_which whic
     }
 }
 
-// the sign ----------------------------------------------------------------------------------------
+// The sign ----------------------------------------------------------------------------------------
 
 /* Components of almost the largest magnitude count as equal: rounding does not choose. */
 static const double ALMOST = 1 - 0x1p-10;
@@ -239,14 +224,20 @@ void gx_vector_scale(gx_dtype dtype, void *x, int64_t n, int64_t stride, gx_scal
     for (int64_t i = 0; dtype == GX_F64 && i < n; i++) {
         ((double *)x)[i * stride] *= s.re;
     }
-    if (dtype == GX_F64) {
-        return;
+    for (int64_t i = 0; dtype == GX_F32 && i < n; i++) {
+        float *at = (float *)x + i * stride;
+        *at = (float)((double)*at * s.re);
     }
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; gx_dtype_is_complex(dtype) && i < n; i++) {
         gx_scalar e = part_of(dtype, x, i * stride);
-        double product[2] = {e.re * s.re - e.im * s.im, e.re * s.im + e.im * s.re};
-        gx_convert(gx_dtype_wide(dtype), product, 1, dtype, gx_at(x, dtype, 1, i * stride, 0), 1, 1,
-                   1);
+        gx_scalar product = {e.re * s.re - e.im * s.im, e.re * s.im + e.im * s.re};
+        if (dtype == GX_C128) {
+            ((gx_scalar *)x)[i * stride] = product;
+        } else {
+            float *at = (float *)x + 2 * i * stride;
+            at[0] = (float)product.re;
+            at[1] = (float)product.im;
+        }
     }
 }
 
