@@ -93,6 +93,11 @@ done
 complain "TODO left" < <(grep -nE '\b(TODO|FIXME|XXX)\b' $SOURCE $TESTS $(c_files '*.py' '*.md' | grep -v '^tests/tidy') | cut -d: -f1,2)
 complain "machine path" < <(git grep -nE '/(work|farm|home|root)/' -- . ':!tests/tidy.sh' | cut -d: -f1,2)
 
+# The order of the rooms: no include or call upward, private headers stay at home, no circle of files.
+if ctags --version 2>/dev/null | grep -q Universal; then
+    python3 tests/rooms.py >/dev/null || complain "(tests/rooms.py)" < <(python3 tests/rooms.py)
+fi
+
 # An essay at the top of each .c, a plan at the top of each test.
 for f in $(echo "$SOURCE $TESTS" | tr ' ' '\n' | grep '\.c$'); do
     if [ "$(head -c 2 "$f")" != '/*' ]; then complain "no essay at the top" <<<"$f"; fi
