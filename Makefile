@@ -283,6 +283,17 @@ check: $(SO) $(STANDIN)
 	@$(MAKE) --no-print-directory BUILD=build/tsan SO=build/tsan/gx.so $(TSAN) units
 	@$(RUN) tests/check.sh $(STEPS)
 
+# What the tests reach.  ROOM=core/exec lists the lines there that they do not.
+COVER := CFLAGS="-Og -g -Wno-maybe-uninitialized" SANITIZE="--coverage -fprofile-update=atomic"
+
+coverage: deps
+	@.venv/bin/python -c 'import gcovr' 2>/dev/null || .venv/bin/python -m pip install -q --disable-pip-version-check gcovr
+	@$(MAKE) --no-print-directory BUILD=build/coverage SO=build/coverage/gx.so $(COVER) programs
+	@find build/coverage -name '*.gcda' -delete
+	@-$(MAKE) --no-print-directory BUILD=build/coverage SO=build/coverage/gx.so $(COVER) test STEPS="$(or $(STEPS),unit cuda embed sql fault fuzz)"
+	@.venv/bin/python tests/coverage.py build/coverage
+	@$(if $(ROOM),.venv/bin/python tests/coverage.py build/coverage --missing $(ROOM))
+
 units: $(UNITS)
 
 fuzz:
@@ -402,4 +413,4 @@ help:
 #: make deps          install (or name) what is missing;  make clean  removes what make made
 #: Variables: OPENBLAS=static|shared  CC  CFLAGS  PYTHON  NVCC  ARCHS="75 ... 120"|native
 
-.PHONY: all always cuda no-cuda gpu test-gpu bench-gpu libgx programs units fuzzers test check fault fuzz bench demo tidy format install uninstall clean deps help
+.PHONY: all always cuda no-cuda gpu test-gpu bench-gpu libgx programs units fuzzers test check coverage fault fuzz bench demo tidy format install uninstall clean deps help
