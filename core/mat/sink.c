@@ -131,13 +131,17 @@ static gx_code begin_in_temp(gx_sink *sink, gx_err *err)
     return GX_OK;
 }
 
-/* In memory where keep_bytes more than its own size are left of the budget, else in temp. */
+/*
+** In memory where keep_bytes more than its own size are left of the budget, else in temp.  Memory
+** of the governor's: a value's is SQLite's, which gives no more than 2 GiB at a time.
+*/
 static gx_code begin_scratch(gx_sink *sink, size_t keep_bytes, gx_err *err)
 {
     gx_run *run = sink->run;
     size_t bytes = 0, left = gx_mem_available(run->ctx->mem);
+    const size_t SLACK = 256; // what the governor takes itself
     bool fits = gx_matrix_bytes(sink->rows, sink->cols, sink->dtype, &bytes) && bytes < left &&
-                left - bytes > keep_bytes + GX_VALUE_HEADER;
+                left - bytes > keep_bytes + SLACK;
     if (!fits) {
         return begin_in_temp(sink, err);
     }
@@ -146,8 +150,7 @@ static gx_code begin_scratch(gx_sink *sink, size_t keep_bytes, gx_err *err)
                              gx_store_max_tile_bytes(run->ctx->store), &sink->tile_rows,
                              &sink->tile_cols, err));
     }
-    return gx_value_buf_create(run->ctx->mem, sink->dtype, sink->rows, sink->cols, INT64_MAX,
-                               &sink->value, err);
+    return gx_mem_alloc(run->ctx->mem, bytes, "an intermediate matrix", &sink->value.data, err);
 }
 
 gx_code gx_sink_write(gx_sink *sink, int64_t i0, int64_t j0, int64_t m, int64_t n, const void *src,
@@ -289,6 +292,10 @@ void gx_sink_drop(gx_sink *sink)
         gx_store_end(run->ctx->store, commit, &err);
         sink->is_begun = false;
         gx_run_fail(run, &err);
+    }
+    if (sink->is_scratch) {
+        gx_mem_free(run->ctx->mem, sink->value.data);
+        sink->value.data = NULL;
     }
     gx_value_buf_free(run->ctx->mem, &sink->value);
 }

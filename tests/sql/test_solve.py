@@ -8,7 +8,11 @@ Plan:
   4  Reuse: Cholesky, LU and QR factors in place of A; 100 right-hand sides read the factor once.
   5  Refinement improves and stops; mixed precision converges, and falls back in words.
   6  Refusals: exact texts, the database as it was; nothing left in temp, after failure and interrupt too.
+  7  Intermediates of order n do not come from SQLite's allocator (its heap limited, in a process of its own).
 """
+import pathlib
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -441,3 +445,26 @@ def test_factorisations_are_checked(filedb):
             filedb.execute("SELECT " + sql)
             assert stat(filedb, "probes") >= 1 and stat(filedb, "probe_ratio") < 30_000, sql
     assert nothing_in_temp(filedb)
+
+
+HEAP_SCRIPT = """
+import sys
+sys.path.insert(0, {path!r})
+from conftest import gx_connect, q
+db = gx_connect({file!r})
+q(db, "SELECT gx_randn(1100, 1100, 'A', '{{\\"seed\\":3}}')")
+q(db, "SELECT gx_randn(1100, 1, 'b', '{{\\"seed\\":4}}')")
+assert q(db, "PRAGMA hard_heap_limit=8000000") == 8000000
+for sql in ["gx_solve('A', 'b', 'X')", "gx_lstsq('A', 'b', 'Y')", "gx_det('A')", "gx_inverse('A', 'I')", "gx_rcond('A')",
+            "gx_rank('A')", "gx_pinv('A', 'P')", "gx_corr('A', 'R')", "gx_eig('A', 'v')"]:
+    db.execute("SELECT " + sql).fetchall()
+db.execute("SELECT rank, rcond FROM gx_lstsq('A', 'b')").fetchall()
+"""
+
+
+def test_intermediates_leave_sqlite_its_memory(tmp_path):
+    """SQLite's allocator ends at 2 GiB a block, and may have a limit: no intermediate of order n comes from it."""
+    path = str(pathlib.Path(__file__).parent)
+    script = HEAP_SCRIPT.format(path=path, file=str(tmp_path / "heap.db"))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
