@@ -28,14 +28,23 @@
 
 // Functions ---------------------------------------------------------------------------------------
 
+/* A complex number as C's functions take it, and back. */
+GX_INLINE double complex complex_of(gx_scalar x)
+{
+    double complex z;
+    memcpy(&z, (double[2]){x.re, x.im}, sizeof z);
+    return z;
+}
+
+GX_INLINE gx_scalar scalar_from(double complex z)
+{
+    return (gx_scalar){creal(z), cimag(z)};
+}
+
 /* x / y by C's division, which scales and knows Inf and 0 (Annex G). */
 static gx_scalar divide_with_care(gx_scalar x, gx_scalar y)
 {
-    double complex z, w;
-    memcpy(&z, (double[2]){x.re, x.im}, sizeof z);
-    memcpy(&w, (double[2]){y.re, y.im}, sizeof w);
-    z /= w;
-    return (gx_scalar){creal(z), cimag(z)};
+    return scalar_from(complex_of(x) / complex_of(y));
 }
 
 /* x conj(y) / |y|^2 where |y|^2 and the products keep all their digits, else with care. */
@@ -66,6 +75,8 @@ GX_INLINE double of_real(gx_map_kind kind, double alpha, double beta, double a, 
         return a;
     case GX_MAP_ABS:
         return fabs(a);
+    case GX_MAP_EXP:
+        return exp(a);
     case GX_MAP_KIND_COUNT:
         break;
     }
@@ -91,6 +102,8 @@ GX_INLINE gx_scalar of_pair(gx_map_kind kind, gx_scalar alpha, gx_scalar beta, g
         return (gx_scalar){a.re, -a.im};
     case GX_MAP_ABS:
         return (gx_scalar){magnitude(a), 0};
+    case GX_MAP_EXP:
+        return scalar_from(cexp(complex_of(a)));
     case GX_MAP_KIND_COUNT:
         break;
     }

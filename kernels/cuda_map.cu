@@ -68,6 +68,24 @@ template <class T> __device__ inline number divided(number x, number y)
     return {z.re / yy, z.im / yy};
 }
 
+// Functions of complex numbers, as Annex G has them -----------------------------------------------
+
+__device__ __noinline__ number exponential(number z)
+{
+    constexpr double HIGH = 700; // e^HIGH and e^(x - HIGH) are finite where e^x cos y can be
+    if (z.im == 0) {
+        return {exp(z.re), z.im};
+    }
+    if (!isfinite(z.im)) {
+        return isinf(z.re) ? (z.re > 0 ? number{z.re, (double)NAN} : number{0, copysign(0.0, z.im)})
+                           : number{(double)NAN, (double)NAN};
+    }
+    double s, c, last = z.re > HIGH ? exp(z.re - HIGH) : 1, size = exp(fmin(z.re, HIGH));
+    sincos(z.im, &s, &c);
+    size = isnan(z.re) ? z.re : size;
+    return {size * c * last, size * s * last};
+}
+
 // Elementwise -------------------------------------------------------------------------------------
 
 /* What a walk does beside the functions of GX_MAP. */
@@ -94,6 +112,8 @@ __device__ inline number element(const gx_cuda_call &p, number a, number b)
         return {a.re, -a.im};
     case GX_MAP_ABS:
         return {magnitude<T>(a), 0};
+    case GX_MAP_EXP:
+        return facts<T>::is_complex ? exponential(a) : number{exp(a.re), 0};
     default:
         return a;
     }

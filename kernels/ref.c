@@ -155,6 +155,7 @@ GX_SLOTS_DEFINE(static, copy, copy)
 /* One element under the elementwise function p->map; b only where there are two operands. */
 GX_INLINE gx_scalar map_element(gx_dtype dtype, const gx_args *p, gx_scalar a, gx_scalar b)
 {
+    bool is_complex = gx_dtype_is_complex(dtype);
     switch (p->map) {
     case GX_MAP_ADD:
         return add(scale(scalar_of(dtype, p->alpha), a), scale(scalar_of(dtype, p->beta), b));
@@ -168,6 +169,8 @@ GX_INLINE gx_scalar map_element(gx_dtype dtype, const gx_args *p, gx_scalar a, g
         return conjugate(a);
     case GX_MAP_ABS:
         return (gx_scalar){magnitude(dtype, a), 0};
+    case GX_MAP_EXP:
+        return is_complex ? scalar_from(cexp(complex_of(a))) : (gx_scalar){exp(a.re), 0};
     case GX_MAP_KIND_COUNT:
         break;
     }

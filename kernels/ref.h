@@ -101,13 +101,17 @@ GX_INLINE double complex complex_of(gx_scalar x)
     return z;
 }
 
+GX_INLINE gx_scalar scalar_from(double complex z)
+{
+    return (gx_scalar){creal(z), cimag(z)};
+}
+
 GX_INLINE gx_scalar divide(gx_dtype dtype, gx_scalar x, gx_scalar y)
 {
     if (!gx_dtype_is_complex(dtype)) {
         return (gx_scalar){x.re / y.re, 0};
     }
-    double complex q = complex_of(x) / complex_of(y);
-    return (gx_scalar){creal(q), cimag(q)};
+    return scalar_from(complex_of(x) / complex_of(y));
 }
 
 GX_INLINE double magnitude(gx_dtype dtype, gx_scalar x)

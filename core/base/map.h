@@ -30,7 +30,8 @@ enum {
     MAP(DIV,   div,   2, 0, 0,                    1, 12,   8, true)  /* a / b, as IEEE and C say */\
     MAP(SCALE, scale, 1, 1, GX_KEEPS_SHAPE,       1, 6,    2, true)  /* alpha a */                 \
     MAP(CONJ,  conj,  1, 0, GX_KEEPS_SHAPE,       0, 0,    0, true)                                \
-    MAP(ABS,   abs,   1, 0, GX_KEEPS_SHAPE,       1, 4,    2, true)  /* imaginary part 0 */
+    MAP(ABS,   abs,   1, 0, GX_KEEPS_SHAPE,       1, 4,    2, true)  /* imaginary part 0 */        \
+    MAP(EXP,   exp,   1, 0, GX_KEEPS_SYMMETRY,    20, 60,  4, false) /* as C's exp and cexp */
 
 typedef enum gx_map_kind {
 #define GX_MAP_ENUM(KIND, ...) GX_MAP_##KIND,

@@ -233,6 +233,9 @@ static const map maps[] = {
     {"abs", GX_MAP, GX_MAP_ABS, N, {0, 0}, {0, 0}, {{-3, 4}, {0, 0}, {-INFINITY, NAN}, {NAN, 1}},
      {{0, 0}}, {{3, 0}, {0, 0}, {INFINITY, 0}, {NAN, 0}},
      {{5, 0}, {0, 0}, {INFINITY, 0}, {NAN, 0}}},
+    {"exp", GX_MAP, GX_MAP_EXP, N, {0, 0}, {0, 0},
+     {{0, 0}, {-INFINITY, 0}, {INFINITY, NAN}, {NAN, 0}}, {{0, 0}},
+     {{1, 0}, {0, 0}, {INFINITY, 0}, {NAN, 0}}, {{1, 0}, {0, 0}, {INFINITY, NAN}, {NAN, 0}}},
 };
 // clang-format on
 
