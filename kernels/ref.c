@@ -237,7 +237,13 @@ GX_INLINE sums sum_of(gx_dtype dtype, const gx_args *p, bool is_abs, int64_t i0,
     return s;
 }
 
-/* Smallest, largest and largest absolute element; a NaN makes all of them NaN. */
+/* The larger one, NaN where one is. */
+GX_INLINE double larger(double x, double y)
+{
+    return isnan(x) || x > y ? x : y;
+}
+
+/* Smallest, largest and largest absolute element; NaN where one is (|Inf + NaN i| is Inf). */
 typedef struct extremes {
     double min, max, max_abs; /* max_abs: of |a| */
     double max_part;          /* of |re| and |im| */
@@ -249,13 +255,10 @@ GX_INLINE extremes extremes_of(gx_dtype dtype, const gx_args *p)
     for (int64_t j = 0; j < p->n; j++) {
         for (int64_t i = 0; i < p->m; i++) {
             gx_scalar a = load(dtype, p->a, p->lda, i, j);
-            if (isnan(a.re) || isnan(a.im)) {
-                return (extremes){NAN, NAN, NAN, NAN};
-            }
-            x.min = fmin(x.min, a.re);
-            x.max = fmax(x.max, a.re);
-            x.max_abs = fmax(x.max_abs, magnitude(dtype, a));
-            x.max_part = fmax(x.max_part, fmax(fabs(a.re), fabs(a.im)));
+            x.min = -larger(-x.min, -a.re);
+            x.max = larger(x.max, a.re);
+            x.max_abs = larger(x.max_abs, magnitude(dtype, a));
+            x.max_part = larger(x.max_part, larger(fabs(a.re), fabs(a.im)));
         }
     }
     return x;

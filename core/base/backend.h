@@ -119,7 +119,10 @@ typedef enum gx_kernel_id {
     GX_KERNEL_COUNT
 } gx_kernel_id;
 
-/* What GX_REDUCE computes.  NaN goes through: a block with a NaN has NaN sums and a NaN max_abs. */
+/*
+** What GX_REDUCE computes.  NaN goes through: a block with a NaN has NaN sums and a NaN max_abs,
+** unless it is the other part of an Inf: |Inf + NaN i| is Inf.
+*/
 typedef enum gx_reduce_kind {
     GX_REDUCE_SUM,     /* sum of the elements: out[0] = re, out[1] = im                          */
     GX_REDUCE_SUMSQ,   /* sum |a|^2 as scale^2 * ssq, no overflow: out[0] = scale, out[1] = ssq  */

@@ -354,6 +354,8 @@ static void reductions_at_the_edges(void **state)
     reduces_to(GX_F32, 3, 1, nan, GX_REDUCE_MAX, 1, (double[]){NAN});
     reduces_to(GX_F64, 3, 1, inf, GX_REDUCE_SUMSQ, 2, (double[]){1, INFINITY});
     reduces_to(GX_F64, 3, 1, inf, GX_REDUCE_MAX_ABS, 1, (double[]){INFINITY});
+    const gx_scalar inf_nan[] = {{1, 1}, {INFINITY, NAN}, {2, 0}};
+    reduces_to(GX_C128, 3, 1, inf_nan, GX_REDUCE_MAX_ABS, 1, (double[]){INFINITY});
     reduces_to(GX_F64, 3, 1, inf, GX_REDUCE_MIN, 1, (double[]){-INFINITY});
     reduces_to(GX_F64, 2, 1, huge, GX_REDUCE_SUMSQ, 2, (double[]){0x1p1023, 2});
     reduces_to(GX_F64, 2, 1, tiny, GX_REDUCE_SUMSQ, 2, (double[]){0x1p-1074, 1});
