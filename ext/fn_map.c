@@ -54,6 +54,9 @@ static void map1(gx_fn *fn, gx_map_kind kind, int numbers, gx_scalar alpha)
     }
     uint32_t keeps = gx_map_row(kind)->keeps;
     gx_dtype dtype = A.dtype;
+    if (!gx_dtype_is_complex(dtype) && (keeps & GX_PROP_SYMMETRIC) != 0) {
+        keeps |= GX_PROP_HERMITIAN; // the same of real matrices
+    }
     if (alpha.im != 0) {
         dtype = gx_dtype_promote(dtype, GX_C64);
         keeps &= ~(uint32_t)GX_PROP_HERMITIAN;
