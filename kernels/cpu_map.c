@@ -77,6 +77,8 @@ GX_INLINE double of_real(gx_map_kind kind, double alpha, double beta, double a, 
         return fabs(a);
     case GX_MAP_EXP:
         return exp(a);
+    case GX_MAP_LOG:
+        return log(a);
     case GX_MAP_KIND_COUNT:
         break;
     }
@@ -104,6 +106,8 @@ GX_INLINE gx_scalar of_pair(gx_map_kind kind, gx_scalar alpha, gx_scalar beta, g
         return (gx_scalar){magnitude(a), 0};
     case GX_MAP_EXP:
         return scalar_from(cexp(complex_of(a)));
+    case GX_MAP_LOG:
+        return scalar_from(clog(complex_of(a)));
     case GX_MAP_KIND_COUNT:
         break;
     }

@@ -86,6 +86,28 @@ __device__ __noinline__ number exponential(number z)
     return {size * c * last, size * s * last};
 }
 
+/* log |z| near 1 by way of |z|^2 - 1, and at the ends of the exponents of a scaled z. */
+__device__ __noinline__ number logarithm(number z)
+{
+    constexpr double STEP = 600 * 0.69314718055994530942; // log 2^600
+    double x = fmax(fabs(z.re), fabs(z.im)), y = fmin(fabs(z.re), fabs(z.im)), size;
+    double angle = atan2(z.im, z.re);
+    if (isinf(z.re) || isinf(z.im)) {
+        size = INFINITY;
+    } else if (isnan(z.re) || isnan(z.im)) {
+        size = NAN;
+    } else if (x > 0.5 && x < 2) {
+        size = 0.5 * log1p((x - 1) * (x + 1) + y * y);
+    } else if (x > 0x1p500) {
+        size = log(hypot(x * 0x1p-600, y * 0x1p-600)) + STEP;
+    } else if (x < 0x1p-500 && x > 0) {
+        size = log(hypot(x * 0x1p600, y * 0x1p600)) - STEP;
+    } else {
+        size = log(hypot(x, y));
+    }
+    return {size, angle};
+}
+
 // Elementwise -------------------------------------------------------------------------------------
 
 /* What a walk does beside the functions of GX_MAP. */
@@ -114,6 +136,8 @@ __device__ inline number element(const gx_cuda_call &p, number a, number b)
         return {magnitude<T>(a), 0};
     case GX_MAP_EXP:
         return facts<T>::is_complex ? exponential(a) : number{exp(a.re), 0};
+    case GX_MAP_LOG:
+        return facts<T>::is_complex ? logarithm(a) : number{log(a.re), 0};
     default:
         return a;
     }

@@ -171,6 +171,8 @@ GX_INLINE gx_scalar map_element(gx_dtype dtype, const gx_args *p, gx_scalar a, g
         return (gx_scalar){magnitude(dtype, a), 0};
     case GX_MAP_EXP:
         return is_complex ? scalar_from(cexp(complex_of(a))) : (gx_scalar){exp(a.re), 0};
+    case GX_MAP_LOG:
+        return is_complex ? scalar_from(clog(complex_of(a))) : (gx_scalar){log(a.re), 0};
     case GX_MAP_KIND_COUNT:
         break;
     }

@@ -27,11 +27,12 @@ enum {
 #define GX_MAPS(MAP)                                                                               \
     MAP(ADD,   add,   2, 0, 0,                    3, 14,   3, true)  /* alpha a + beta b */        \
     MAP(MUL,   mul,   2, 0, 0,                    1, 6,    2, true)  /* a b */                     \
-    MAP(DIV,   div,   2, 0, 0,                    1, 12,   8, true)  /* a / b, as IEEE and C say */\
+    MAP(DIV,   div,   2, 0, 0,                    1, 12,   8, true)  /* a / b, as C does */        \
     MAP(SCALE, scale, 1, 1, GX_KEEPS_SHAPE,       1, 6,    2, true)  /* alpha a */                 \
     MAP(CONJ,  conj,  1, 0, GX_KEEPS_SHAPE,       0, 0,    0, true)                                \
     MAP(ABS,   abs,   1, 0, GX_KEEPS_SHAPE,       1, 4,    2, true)  /* imaginary part 0 */        \
-    MAP(EXP,   exp,   1, 0, GX_KEEPS_SYMMETRY,    20, 60,  4, false) /* as C's exp and cexp */
+    MAP(EXP,   exp,   1, 0, GX_KEEPS_SYMMETRY,    20, 60,  4, false) /* as C's exp and cexp */     \
+    MAP(LOG,   log,   1, 0, GX_PROP_SYMMETRIC,    20, 60,  4, false) /* real: NaN below 0 */
 
 typedef enum gx_map_kind {
 #define GX_MAP_ENUM(KIND, ...) GX_MAP_##KIND,

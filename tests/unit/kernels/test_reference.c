@@ -236,6 +236,10 @@ static const map maps[] = {
     {"exp", GX_MAP, GX_MAP_EXP, N, {0, 0}, {0, 0},
      {{0, 0}, {-INFINITY, 0}, {INFINITY, NAN}, {NAN, 0}}, {{0, 0}},
      {{1, 0}, {0, 0}, {INFINITY, 0}, {NAN, 0}}, {{1, 0}, {0, 0}, {INFINITY, NAN}, {NAN, 0}}},
+    {"log", GX_MAP, GX_MAP_LOG, N, {0, 0}, {0, 0},
+     {{1, 0}, {0, 0}, {INFINITY, 1}, {-INFINITY, NAN}}, {{0, 0}},
+     {{0, 0}, {-INFINITY, 0}, {INFINITY, 0}, {NAN, 0}},
+     {{0, 0}, {-INFINITY, 0}, {INFINITY, 0}, {INFINITY, NAN}}},
 };
 // clang-format on
 
