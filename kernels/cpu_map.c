@@ -79,6 +79,8 @@ GX_INLINE double of_real(gx_map_kind kind, double alpha, double beta, double a, 
         return exp(a);
     case GX_MAP_LOG:
         return log(a);
+    case GX_MAP_SQRT:
+        return sqrt(a);
     case GX_MAP_KIND_COUNT:
         break;
     }
@@ -108,6 +110,8 @@ GX_INLINE gx_scalar of_pair(gx_map_kind kind, gx_scalar alpha, gx_scalar beta, g
         return scalar_from(cexp(complex_of(a)));
     case GX_MAP_LOG:
         return scalar_from(clog(complex_of(a)));
+    case GX_MAP_SQRT:
+        return scalar_from(csqrt(complex_of(a)));
     case GX_MAP_KIND_COUNT:
         break;
     }

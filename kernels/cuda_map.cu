@@ -108,6 +108,29 @@ __device__ __noinline__ number logarithm(number z)
     return {size, angle};
 }
 
+/* The root with a positive real part, of z brought to the middle of the exponents. */
+__device__ __noinline__ number square_root(number z)
+{
+    double most = fmax(fabs(z.re), fabs(z.im));
+    if (isinf(z.im) || (z.re == 0 && z.im == 0)) {
+        return {isinf(z.im) ? (double)INFINITY : 0, z.im};
+    }
+    if (isinf(z.re)) {
+        double other = isnan(z.im) ? z.im : 0;
+        return z.re > 0 ? number{z.re, isnan(z.im) ? z.im : copysign(0.0, z.im)}
+                        : number{other, copysign((double)INFINITY, z.im)};
+    }
+    if (isnan(z.re) || isnan(z.im)) {
+        return {(double)NAN, (double)NAN};
+    }
+    int k = ilogb(most) / 2; // z = 4^k (x + iy)
+    double x = scalbn(z.re, -2 * k), y = scalbn(z.im, -2 * k), size = sqrt(x * x + y * y);
+    double part = sqrt((fabs(x) + size) / 2), rest = fabs(y) / (2 * part);
+    part = scalbn(part, k);
+    rest = scalbn(rest, k);
+    return x >= 0 ? number{part, copysign(rest, z.im)} : number{rest, copysign(part, z.im)};
+}
+
 // Elementwise -------------------------------------------------------------------------------------
 
 /* What a walk does beside the functions of GX_MAP. */
@@ -138,6 +161,8 @@ __device__ inline number element(const gx_cuda_call &p, number a, number b)
         return facts<T>::is_complex ? exponential(a) : number{exp(a.re), 0};
     case GX_MAP_LOG:
         return facts<T>::is_complex ? logarithm(a) : number{log(a.re), 0};
+    case GX_MAP_SQRT:
+        return facts<T>::is_complex ? square_root(a) : number{sqrt(a.re), 0};
     default:
         return a;
     }

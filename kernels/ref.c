@@ -173,6 +173,8 @@ GX_INLINE gx_scalar map_element(gx_dtype dtype, const gx_args *p, gx_scalar a, g
         return is_complex ? scalar_from(cexp(complex_of(a))) : (gx_scalar){exp(a.re), 0};
     case GX_MAP_LOG:
         return is_complex ? scalar_from(clog(complex_of(a))) : (gx_scalar){log(a.re), 0};
+    case GX_MAP_SQRT:
+        return is_complex ? scalar_from(csqrt(complex_of(a))) : (gx_scalar){sqrt(a.re), 0};
     case GX_MAP_KIND_COUNT:
         break;
     }

@@ -32,7 +32,8 @@ enum {
     MAP(CONJ,  conj,  1, 0, GX_KEEPS_SHAPE,       0, 0,    0, true)                                \
     MAP(ABS,   abs,   1, 0, GX_KEEPS_SHAPE,       1, 4,    2, true)  /* imaginary part 0 */        \
     MAP(EXP,   exp,   1, 0, GX_KEEPS_SYMMETRY,    20, 60,  4, false) /* as C's exp and cexp */     \
-    MAP(LOG,   log,   1, 0, GX_PROP_SYMMETRIC,    20, 60,  4, false) /* real: NaN below 0 */
+    MAP(LOG,   log,   1, 0, GX_PROP_SYMMETRIC,    20, 60,  8, false) /* real: NaN below 0 */       \
+    MAP(SQRT,  sqrt,  1, 0, GX_KEEPS_SHAPE & ~GX_PROP_HERMITIAN, 1, 10, 4, false) /* the same */
 
 typedef enum gx_map_kind {
 #define GX_MAP_ENUM(KIND, ...) GX_MAP_##KIND,

@@ -1,4 +1,4 @@
-"""Elementwise functions against NumPy: gx_exp, gx_log.
+"""Elementwise functions against NumPy: gx_exp, gx_log, gx_sqrt.
 
 Plan:
   1  every dtype: random, large, tiny and special elements (0, -0, Inf, NaN in either part); a column of f32 equals the
@@ -14,7 +14,7 @@ import pytest
 from conftest import error, from_numpy, q, to_numpy
 
 NUMPY = {"f64": np.float64, "f32": np.float32, "c128": np.complex128, "c64": np.complex64}
-FUNCTIONS = {"exp": np.exp, "log": np.log}
+FUNCTIONS = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt}
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan, 1e-300, -1e-300, 700.0, 710.0, -745.0, 1e300]
 
 
@@ -62,7 +62,7 @@ def test_against_numpy(db, name, dtype, backend):
 # 2 ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name, keeps_zeros", [("exp", False), ("log", False)])
+@pytest.mark.parametrize("name, keeps_zeros", [("exp", False), ("log", False), ("sqrt", True)])
 def test_properties(db, name, keeps_zeros):
     db.execute("SELECT gx_store('S', '[[2,1],[1,3]]'), gx_store('L', '[[2,0],[1,3]]')")
     db.execute("SELECT gx_set_property('S', 'symmetric'), gx_set_property('L', 'lower')")

@@ -240,6 +240,10 @@ static const map maps[] = {
      {{1, 0}, {0, 0}, {INFINITY, 1}, {-INFINITY, NAN}}, {{0, 0}},
      {{0, 0}, {-INFINITY, 0}, {INFINITY, 0}, {NAN, 0}},
      {{0, 0}, {-INFINITY, 0}, {INFINITY, 0}, {INFINITY, NAN}}},
+    {"sqrt", GX_MAP, GX_MAP_SQRT, N, {0, 0}, {0, 0},
+     {{4, 0}, {-4, 0}, {INFINITY, 1}, {-INFINITY, 2}}, {{0, 0}},
+     {{2, 0}, {NAN, 0}, {INFINITY, 0}, {NAN, 0}},
+     {{2, 0}, {0, 2}, {INFINITY, 0}, {0, INFINITY}}},
 };
 // clang-format on
 
