@@ -211,14 +211,39 @@ gx_code gx_fn_end(gx_fn *fn)
     return gx_run_end(&fn->run);
 }
 
+/*
+** The body.  A call that finds its operands, then waits for the write lock, may learn that another
+** connection has changed them meanwhile; it is made again with the lock (on schema) taken first.
+*/
+static void run_body(gx_fn *fn, const char *schema)
+{
+    gx_store *store = fn->ctx->store;
+    gx_err err = {.code = GX_OK};
+    if (schema == NULL) {
+        fn->def->body(fn);
+        return;
+    }
+    if (gx_store_begin(store, schema, &err) == GX_OK) {
+        fn->def->body(fn);
+        gx_store_end(store, gx_ok(&fn->run), &err);
+    }
+    gx_run_fail(&fn->run, &err);
+}
+
 static void call(sqlite3_context *sql, int argc, sqlite3_value **argv)
 {
     const binding *bound = sqlite3_user_data(sql);
+    char schema[GX_NAME_MAX + 1];
+    bool again = false;
     gx_fn fn;
-    if (gx_fn_begin(&fn, sql, bound->ctx, bound->def, argc, argv)) {
-        bound->def->body(&fn);
+    for (int attempt = 0; attempt == 0 || again; attempt++) {
+        if (gx_fn_begin(&fn, sql, bound->ctx, bound->def, argc, argv)) {
+            run_body(&fn, again ? schema : NULL);
+        }
+        gx_code code = gx_fn_end(&fn);
+        again = attempt == 0 && code == GX_BUSY && gx_store_overtaken(bound->ctx->store, schema);
     }
-    if (gx_fn_end(&fn) != GX_OK) {
+    if (fn.run.err.code != GX_OK) {
         gx_result_error(sql, bound->def->name, &fn.run.err);
     }
 }

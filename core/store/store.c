@@ -208,8 +208,7 @@ int gx_store_exec(gx_store *store, const char *text)
 
 // The schema and its pin --------------------------------------------------------------------------
 
-/* Whether the schema has gx's tables: what the connection remembers of it, which may be old. */
-static bool remembers_tables(gx_store *store, const gx_schema *schema)
+bool gx_store_remembers(gx_store *store, const gx_schema *schema)
 {
     return sqlite3_table_column_metadata(store->db, schema->name, "gx_state", "value", NULL, NULL,
                                          NULL, NULL, NULL) == SQLITE_OK;
@@ -274,7 +273,7 @@ gx_code gx_store_look(gx_store *store, gx_schema *schema, gx_err *err)
     if (schema->is_pinned) {
         return GX_OK;
     }
-    schema->has_tables = remembers_tables(store, schema);
+    schema->has_tables = gx_store_remembers(store, schema);
     bool is_temp = sqlite3_stricmp(schema->name, "temp") == 0;
     if (is_temp && !schema->has_tables) {
         return GX_OK;

@@ -209,6 +209,13 @@ gx_code gx_store_resolve(gx_store *store, const char *text, char schema[GX_NAME_
 gx_code gx_store_begin(gx_store *store, const char *schema, gx_err *err);
 
 /*
+** Whether the latest gx_store_begin() failed (GX_BUSY) because another connection had changed what
+** this call had found, while the lock was waited for.  schema: the one to begin with then, before
+** the call is made again from its start, so that the finding comes after the lock.  Tells it once.
+*/
+bool gx_store_overtaken(gx_store *store, char schema[GX_NAME_MAX + 1]);
+
+/*
 ** commit:  RELEASE; !commit: roll back everything since begin.  err may already hold the failure
 ** that is the reason; then it stays, and its code is returned.
 */

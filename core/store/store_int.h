@@ -111,6 +111,7 @@ struct gx_store {
         int64_t id;
     } created[GX_CREATED_MAX]; /* where there is no savepoint: to be removed on failure */
     int created_count;
+    char overtaken[GX_NAME_MAX + 1]; /* see gx_store_overtaken(); "": not */
 };
 
 /* ---- store.c -------------------------------------------------------------------------------- */
@@ -138,6 +139,9 @@ gx_code gx_store_run(gx_store *store, struct sqlite3_stmt *stmt, gx_err *err, co
 
 /* Prepare, step to the end, finalize: no rows wanted.  Returns SQLITE_*. */
 int gx_store_exec(gx_store *store, const char *sql);
+
+/* Whether the schema has gx's tables: what the connection remembers of it, which may be old. */
+bool gx_store_remembers(gx_store *store, const gx_schema *schema);
 
 /*
 ** Look at a schema: whether it has the tables, and if so pin it (one read transaction until

@@ -30,6 +30,7 @@
 
 #include "schema.h" // made from sql/schema.sql by the build: static const char schema_sql[]
 
+#include <stdio.h>
 #include <string.h>
 
 SQLITE_EXTENSION_INIT3
@@ -204,21 +205,26 @@ static gx_code open_level(gx_store *store, gx_err *err)
 /*
 ** While a read transaction is open SQLite does not wait for another writer (two that wait for each
 ** other would wait for ever): the call would fail although the application set a busy timeout.  So
-** the read pin goes before the savepoint begins and the lock is taken, where nothing but our own
-** pin needs it.  true when it went.
+** the lock comes before anything is read from the schema, where that can be: in autocommit our own
+** read pin goes first, unless too much was found under it to look at again; within BEGIN ... COMMIT
+** nothing may have been read yet.  *lock_first: it can be, and there are tables to lock.
 */
-static gx_code unpin(gx_store *store, gx_schema *schema, bool *was_pinned, gx_err *err)
+static gx_code unpin(gx_store *store, gx_schema *schema, bool *lock_first, gx_err *err)
 {
-    *was_pinned = false;
-    if (store->depth > 0 || sqlite3_get_autocommit(store->db) == 0 ||
-        schema->seen_count > GX_SEEN_MAX) {
+    *lock_first = false;
+    if (store->depth > 0 || schema->seen_count > GX_SEEN_MAX) {
+        return GX_OK;
+    }
+    if (sqlite3_get_autocommit(store->db) == 0) {
+        bool is_unread = sqlite3_txn_state(store->db, schema->name) == SQLITE_TXN_NONE;
+        *lock_first = is_unread && gx_store_remembers(store, schema);
         return GX_OK;
     }
     GX_TRY(gx_store_look(store, schema, err));
     if (schema->is_pinned) {
         sqlite3_reset(schema->stmt[GX_SQL_PIN]);
         schema->is_pinned = false;
-        *was_pinned = true;
+        *lock_first = true;
     }
     return GX_OK;
 }
@@ -237,6 +243,7 @@ static gx_code check_seen(gx_store *store, gx_schema *schema, gx_err *err)
         if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
             code = gx_store_fail(store->db, rc, err, "reading %s", schema->name);
         } else if (!is_same) {
+            snprintf(store->overtaken, sizeof store->overtaken, "%s", schema->name);
             code = gx_fail(err, GX_BUSY,
                            "another connection changed a matrix of %s between finding it and "
                            "locking the database: try again",
@@ -299,24 +306,24 @@ static gx_code take_lock(gx_store *store, gx_schema *schema, gx_err *err)
 }
 
 /* The lock first; where there are no tables yet, their making takes it. */
-static gx_code lock_schema(gx_store *store, gx_schema *schema, bool was_pinned, gx_err *err)
+static gx_code lock_schema(gx_store *store, gx_schema *schema, bool lock_first, gx_err *err)
 {
     if (!schema->is_locked) {
         schema->was_written = sqlite3_txn_state(store->db, schema->name) == SQLITE_TXN_WRITE;
     }
-    if (!was_pinned) {
+    if (!lock_first) {
         GX_TRY(gx_store_look(store, schema, err));
-    }
-    if (!schema->has_tables) {
-        GX_TRY(check_catalog_name(store, schema, err));
-        GX_TRY(check_temp(store, schema, err));
-        GX_TRY(gx_store_make_tables(store, schema->name, err));
-        GX_TRY(gx_store_arm(store, err));
+        if (!schema->has_tables) {
+            GX_TRY(check_catalog_name(store, schema, err));
+            GX_TRY(check_temp(store, schema, err));
+            GX_TRY(gx_store_make_tables(store, schema->name, err));
+            GX_TRY(gx_store_arm(store, err));
+        }
     }
     if (!schema->is_locked) {
         GX_TRY(take_lock(store, schema, err));
     }
-    if (was_pinned) {
+    if (lock_first) {
         GX_TRY(gx_store_look(store, schema, err));
         GX_TRY(check_seen(store, schema, err));
     }
@@ -327,19 +334,39 @@ static gx_code lock_schema(gx_store *store, gx_schema *schema, bool was_pinned, 
     return gx_store_arm(store, err);
 }
 
-gx_code gx_store_begin(gx_store *store, const char *name, gx_err *err)
+static gx_code begin(gx_store *store, gx_schema *schema, bool lock_first, gx_err *err)
 {
-    gx_schema *schema;
-    bool was_pinned;
-    GX_TRY(gx_store_flush(store, err));
-    GX_TRY(gx_store_schema(store, name, &schema, err));
-    GX_TRY(unpin(store, schema, &was_pinned, err));
     GX_TRY(open_level(store, err));
-    gx_code code = lock_schema(store, schema, was_pinned, err);
+    gx_code code = lock_schema(store, schema, lock_first, err);
     if (code != GX_OK) {
         (void)gx_store_end(store, false, err);
     }
     return code;
+}
+
+gx_code gx_store_begin(gx_store *store, const char *name, gx_err *err)
+{
+    gx_schema *schema;
+    bool lock_first;
+    GX_TRY(gx_store_flush(store, err));
+    GX_TRY(gx_store_schema(store, name, &schema, err));
+    GX_TRY(unpin(store, schema, &lock_first, err));
+    gx_err failed = {.code = GX_OK};
+    if (lock_first && begin(store, schema, true, &failed) == GX_OK) {
+        return GX_OK;
+    }
+    if (lock_first && failed.code != GX_CORRUPT) {
+        return gx_fail(err, failed.code, "%s", failed.text);
+    }
+    return begin(store, schema, false, err); // or another connection has dropped the tables
+}
+
+bool gx_store_overtaken(gx_store *store, char schema[GX_NAME_MAX + 1])
+{
+    bool is_so = store->overtaken[0] != '\0';
+    memcpy(schema, store->overtaken, sizeof store->overtaken);
+    store->overtaken[0] = '\0';
+    return is_so;
 }
 
 gx_code gx_store_remember(gx_store *store, gx_schema *schema, int64_t id, gx_err *err)
