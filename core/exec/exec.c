@@ -7,6 +7,7 @@
 #include "exec_int.h"
 #include "predict.h"
 
+#include <assert.h>
 #include <string.h>
 
 gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const gx_load *item, int64_t i, int64_t m,
@@ -15,6 +16,8 @@ gx_code gx_exec_read(gx_run *run, const gx_opnd *op, const gx_load *item, int64_
     gx_extent shape = gx_block_shape(op, item->block);
     gx_mat spilled;
     const gx_mat *source = op->source;
+    assert(i >= 0 && m >= 0 && i + m <= shape.m && j >= 0 && n >= 0 && j + n <= shape.n);
+    assert(item->is_spilled ? op->sink != NULL : source != NULL);
     if (item->is_spilled) {
         gx_sink_source(op->sink, "result", &spilled);
         source = &spilled;

@@ -38,6 +38,7 @@
 
 #include "../device/resident.h"
 
+#include <assert.h>
 #include <string.h>
 
 // Making it ready ---------------------------------------------------------------------------------
@@ -82,6 +83,8 @@ static cutting choose_cutting(const gx_xd *x, const gx_opnd *op, const gx_extent
     if (is_short) { // the block's own rows, wherever it begins
         cut.rows = INT64_MAX / 2;
     }
+    assert(cut.rows > 0 && cut.cols > 0);
+    assert(!is_sink || !op->sink->is_stored || cut.cols % tile_n == 0);
     return cut;
 }
 
@@ -97,6 +100,7 @@ static void cut_block(gx_xd *x, int64_t item, const gx_opnd *op, int32_t block, 
         for (int64_t i = 0; i < shape.m; i += m) {
             m = gx_min(cut.rows - (shape.i0 + i) % cut.rows, shape.m - i);
             size_t bytes = (size_t)(m * cols) * gx_dtype_bytes(op->dtype);
+            assert(m > 0 && cols > 0);
             *most = bytes > *most ? bytes : *most;
             if (pieces != NULL) {
                 pieces[*n] = (gx_xd_piece){.item = item,
@@ -117,7 +121,9 @@ static gx_code cut_pieces(gx_xd *x, bool is_down, gx_xd_piece **pieces, int64_t 
 {
     int64_t items = is_down ? x->plan.flush_count : x->plan.load_count;
     size_t *most = is_down ? &x->down_bytes : &x->up_bytes;
+    int64_t counted = 0;
     for (int pass = 0; pass < 2; pass++) {
+        counted = *count;
         *count = 0;
         for (int64_t k = 0; k < items; k++) {
             int8_t operand = is_down ? x->plan.flushes[k].operand : x->plan.loads[k].operand;
@@ -133,6 +139,7 @@ static gx_code cut_pieces(gx_xd *x, bool is_down, gx_xd_piece **pieces, int64_t 
             *pieces = memory;
         }
     }
+    assert(*count == counted);
     return GX_OK;
 }
 
@@ -233,6 +240,7 @@ static gx_code take_stages_of(gx_xd *x, bool is_down, int wanted, size_t bytes)
     size_t budget = (size_t)x->run->ctx->config.number[GX_SET_PINNING_BUDGET];
     int got = 0;
     while (got < wanted) {
+        assert(x->stages < GX_XD_STAGES);
         gx_xd_stage *s = &x->stage[x->stages];
         gx_err err = {0};
         if (gx_pool_stage(x->pool, bytes, budget, &s->memory, &err) != GX_OK) {
@@ -280,6 +288,7 @@ static gx_code prepare_host(gx_xd *x)
         x->last_piece[k] = -1;
     }
     for (int64_t k = 0; k < x->piece_count; k++) {
+        assert(k == 0 || x->piece[k - 1].item <= x->piece[k].item);
         x->last_piece[x->piece[k].item] = k;
     }
     return GX_OK;
@@ -316,6 +325,7 @@ static void put_away_slots(gx_xd *x, bool is_sound)
     for (int64_t s = 0; x->place != NULL && s < x->slots; s++) {
         int64_t loaded = x->use == NULL ? 0 : x->use[s].load;
         const gx_load *item = loaded > 0 && is_sound ? &x->plan.loads[loaded - 1] : NULL;
+        assert(loaded == 0 || x->plan.loads[loaded - 1].slot == s);
         gx_block_key key;
         if (item != NULL && !item->is_spilled &&
             gx_exec_block_key(x->prog, item->operand, item->block, x->stamp[item->operand], &key)) {

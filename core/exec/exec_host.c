@@ -27,6 +27,8 @@
 
 #include "../run/call.h"
 
+#include <assert.h>
+
 typedef enum load_state { LOAD_WAITING = 0, LOAD_TAKEN, LOAD_DONE } load_state;
 
 typedef struct exec {
@@ -66,6 +68,7 @@ static gx_code perform_load(exec *x, const gx_load *item, gx_reader *reader, gx_
 static void mark_done(exec *x, int64_t index)
 {
     pthread_mutex_lock(&x->lock);
+    assert(x->state[index] == LOAD_TAKEN);
     x->state[index] = LOAD_DONE;
     pthread_cond_broadcast(&x->changed);
     pthread_mutex_unlock(&x->lock);
@@ -94,6 +97,7 @@ static int64_t take_load(exec *x)
     while (!x->is_closed && gx_ok(x->run) && x->next_load < x->plan.load_count) {
         if (may_load(x, x->next_load) && !is_for_caller(x, x->next_load)) {
             taken = x->next_load++;
+            assert(x->state[taken] == LOAD_WAITING);
             x->state[taken] = LOAD_TAKEN;
             break;
         }
@@ -275,9 +279,11 @@ static bool serve(exec *x)
     int64_t index;
     if (is_flush_due(x)) {
         const gx_flush *item = &x->plan.flushes[x->next_flush];
+        assert(item->ready <= x->done && x->done <= item->before);
         pthread_mutex_unlock(&x->lock);
         flush_block(x, item);
     } else if ((index = caller_load(x)) >= 0) {
+        assert(x->state[index] == LOAD_WAITING);
         x->state[index] = LOAD_TAKEN;
         x->next_load++;
         pthread_mutex_unlock(&x->lock);
@@ -369,6 +375,9 @@ void gx_exec_host(gx_prog *prog)
         x.is_exclusive = gx_exec_stream(prog, &x.plan, help, &x, &x.stream);
         run_steps(&x);
         close_stream(&x);
+        assert(!gx_ok(x.run) ||
+               (x.done == prog->step_count && x.first_pending == x.next_load &&
+                x.next_load == x.plan.load_count && x.next_flush == x.plan.flush_count));
     }
     gx_reader_close(x.own);
     gx_mem_free(prog->run->ctx->mem, x.arena);

@@ -20,6 +20,8 @@
 */
 #include "exec_device.h"
 
+#include <assert.h>
+
 static gx_dev *dev_of(const gx_xd *x)
 {
     return x->accel->dev;
@@ -105,6 +107,7 @@ static bool take_piece(gx_xd *x, int64_t *index)
     }
     gx_xd_stage *s = &x->stage[k];
     bool is_leaving = s->state == GX_XD_LEAVING;
+    assert((is_leaving || s->state == GX_XD_FREE) && !s->is_down);
     *index = x->next_piece++;
     x->piece[*index].stage = k;
     s->state = GX_XD_FILLING;
@@ -130,6 +133,7 @@ static void read_piece(gx_xd *x, int64_t index, gx_reader *reader)
         gx_run_fail(x->run, &err);
     }
     pthread_mutex_lock(&x->lock);
+    assert(x->stage[p->stage].state == GX_XD_FILLING && x->stage[p->stage].piece == index);
     x->stage[p->stage].state = GX_XD_FULL;
     pthread_cond_signal(&x->copying);
     pthread_mutex_unlock(&x->lock);
@@ -224,6 +228,7 @@ static bool send_pieces(gx_xd *x)
         send_piece(x, p, &err);
         gx_xd_fault(x, &err);
         pthread_mutex_lock(&x->lock);
+        assert(x->stage[p->stage].state == GX_XD_FULL && x->stage[p->stage].piece == x->sent);
         x->stage[p->stage].state = GX_XD_LEAVING;
         x->sent++;
         has_sent = true;
@@ -279,6 +284,7 @@ static bool fetch_pieces(gx_xd *x)
         fetch_piece(x, p, &err);
         gx_xd_fault(x, &err);
         pthread_mutex_lock(&x->lock);
+        assert(x->stage[k].state == GX_XD_FILLING && x->stage[k].piece == x->next_down);
         x->stage[k].state = GX_XD_FULL;
         x->next_down++;
         has_fetched = true;
@@ -314,6 +320,7 @@ static void write_piece(gx_xd *x, const gx_xd_piece *p)
         gx_run_fail(x->run, &err);
     }
     pthread_mutex_lock(&x->lock);
+    assert(s->state == GX_XD_FILLING && s->is_down && x->written < x->next_down);
     s->state = GX_XD_FREE;
     x->written++;
     pthread_cond_signal(&x->copying);
@@ -339,6 +346,7 @@ static gx_code after_blocks(gx_xd *x, const gx_step *st, gx_err *err)
             continue;
         }
         gx_xd_slot *use = &x->use[st->slot[p]];
+        assert(x->place[st->slot[p]] != NULL);
         int64_t last = use->load > 0 ? x->last_piece[use->load - 1] : -1;
         if (last >= 0) {
             int k = x->piece[last].stage;
@@ -396,6 +404,7 @@ static gx_code run_kernel(gx_xd *x, const gx_step *st, gx_err *err)
 static gx_code remember_step(gx_xd *x, int32_t t, gx_err *err)
 {
     const gx_backend *backend = x->accel->backend;
+    assert(x->ring_step[t % GX_XD_RING] < t);
     if (x->ring_step[t % GX_XD_RING] >= 0) { // which the conductor alone changes
         int64_t start_ns = gx_now_ns();
         GX_TRY(backend->mark_wait(dev_of(x), x->ring[t % GX_XD_RING], err));
@@ -444,6 +453,7 @@ static void *conduct(void *arg)
         run_step(x, t, &err);
         gx_xd_fault(x, &err);
         pthread_mutex_lock(&x->lock);
+        assert(x->done == t); // which the conductor alone changes
         x->done++;
         pthread_cond_signal(&x->copying);
         if (is_callers_turn(x) || x->stream == NULL || x->is_exclusive) {
@@ -500,6 +510,7 @@ static bool serve(gx_xd *x)
     int64_t index;
     if (is_write_due(x)) {
         const gx_xd_piece *p = &x->down[x->written];
+        assert(x->stage[p->stage].state == GX_XD_FULL);
         x->stage[p->stage].state = GX_XD_FILLING;
         pthread_mutex_unlock(&x->lock);
         write_piece(x, p);
@@ -561,4 +572,7 @@ void gx_xd_run(gx_xd *x)
     }
     gx_stream_stop(x->stream);
     x->stream = NULL;
+    assert(!gx_xd_ok(x) || (x->done == x->prog->step_count && x->sent == x->piece_count &&
+                            x->next_piece == x->piece_count && x->next_down == x->down_count &&
+                            x->written == x->down_count));
 }

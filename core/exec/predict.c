@@ -36,6 +36,7 @@
 #include "exec_int.h"
 #include "pass.h"
 
+#include <assert.h>
 #include <math.h>
 
 /* Less than this fits into SQLite's cache, wherever it is stored. */
@@ -372,6 +373,7 @@ void gx_predict_schedule(gx_prog *prog, int64_t slots, const gx_schedule *plan,
         double shared_s = c.threads >= c.host->threads ? SHARED * terms->write_s : 0;
         busy_s = largest(busy_s, c.processor_s / threads, terms->compute_s + shared_s);
     }
+    assert(c.next_load == plan->load_count && c.next_flush == plan->flush_count);
     double commit_s = fmax(0, cost.bytes_written - c.settled) * c.commit_per_byte;
     conclude(run, &cost, schema != NULL ? commit_s : -1, accel != NULL, busy_s, terms);
 }

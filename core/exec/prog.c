@@ -123,11 +123,11 @@ static bool same_kind(const gx_call_kind *kind, const gx_call *call)
 {
     return kind->kernel == call->kernel && kind->transa == call->transa &&
            kind->transb == call->transb && kind->side == call->side && kind->uplo == call->uplo &&
-           kind->diag == call->diag && kind->map == call->map &&
-           kind->alpha.re == call->alpha.re && kind->alpha.im == call->alpha.im &&
-           kind->beta.re == call->beta.re && kind->beta.im == call->beta.im &&
-           kind->keeps_c == call->keeps_c && kind->is_backward == call->is_backward &&
-           kind->is_pentagon == call->is_pentagon && kind->has_c2 == (call->c2.m != NULL);
+           kind->diag == call->diag && kind->map == call->map && kind->alpha.re == call->alpha.re &&
+           kind->alpha.im == call->alpha.im && kind->beta.re == call->beta.re &&
+           kind->beta.im == call->beta.im && kind->keeps_c == call->keeps_c &&
+           kind->is_backward == call->is_backward && kind->is_pentagon == call->is_pentagon &&
+           kind->has_c2 == (call->c2.m != NULL);
 }
 
 static int16_t find_kind(gx_prog *prog, const gx_call *call)

@@ -29,6 +29,7 @@
 */
 #include "prog_int.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,6 +101,7 @@ static void add_load(sim *s, const gx_load *item)
 {
     gx_schedule *out = s->out;
     void *loads = out->loads;
+    assert(item->after <= item->need && item->slot >= 0 && item->slot < s->slots);
     if (grow(s->prog, &loads, out->load_count, &out->load_capacity, sizeof *out->loads)) {
         out->loads = loads;
         out->loads[out->load_count++] = *item;
@@ -110,6 +112,7 @@ static void add_flush(sim *s, int32_t block, int32_t slot, int32_t before)
 {
     gx_schedule *out = s->out;
     void *flushes = out->flushes;
+    assert(s->block[block].written < before && s->prog->operand[s->block[block].operand].sink);
     if (grow(s->prog, &flushes, out->flush_count, &out->flush_capacity, sizeof *out->flushes)) {
         out->flushes = flushes;
         out->flushes[out->flush_count++] = (gx_flush){.block = block,
@@ -189,6 +192,7 @@ static void move_slot(sim *s, int32_t slot, heap *to, int64_t willing)
 {
     slot_state *state = &s->slot[slot];
     heap *from = state->heap;
+    assert(from == NULL || (state->at < from->count && from->slot[state->at] == slot));
     if (from != NULL && from != to) {
         int32_t at = state->at;
         from->count--;
@@ -205,6 +209,7 @@ static void move_slot(sim *s, int32_t slot, heap *to, int64_t willing)
     if (to != NULL) {
         sift(s, to, state->at);
     }
+    assert(to == NULL || to->slot[state->at] == slot);
 }
 
 /*
@@ -265,6 +270,8 @@ static int32_t take_slot(sim *s, int32_t window_end)
     }
     int32_t holder = s->slot[best].holder;
     block_state *b = &s->block[holder];
+    assert(b->slot == best && b->next_use > window_end);
+    assert(!b->is_dirty || b->next_use == NEVER || s->prog->operand[b->operand].sink != NULL);
     if (b->is_dirty && s->prog->operand[b->operand].sink != NULL) {
         add_flush(s, holder, best, s->now);
         s->out->spills += b->last_write >= s->now;
@@ -287,6 +294,7 @@ static bool place_step(sim *s, int32_t t)
         }
         block_state *b = &s->block[st->block[p]];
         if (b->slot != GX_NO_SLOT) {
+            assert(s->slot[b->slot].holder == st->block[p]);
             b->next_use = b->next_use < t ? b->next_use : t;
             rank(s, b->slot, s->now);
             continue;
@@ -325,6 +333,8 @@ static void run_step(sim *s)
             continue;
         }
         block_state *b = &s->block[st->block[p]];
+        assert(b->slot != GX_NO_SLOT && s->slot[b->slot].holder == st->block[p]);
+        assert(s->next[s->now][p] > s->now);
         st->slot[p] = b->slot;
         b->next_use = s->next[s->now][p];
         if (gx_step_writes(s->prog, st, p)) {
@@ -389,6 +399,7 @@ static bool simulate(sim *s)
     }
     flush_rest(s);
     s->out->hits = uses - s->out->load_count;
+    assert(s->out->hits >= 0 && s->out->spills <= s->out->flush_count);
     return true;
 }
 
@@ -398,6 +409,7 @@ gx_code gx_schedule_make(gx_prog *prog, int64_t slots, gx_schedule *out)
     sim s = {.prog = prog, .out = out, .slots = slots};
     void *block = NULL, *next = NULL, *slot = NULL, *ready = NULL, *spills = NULL;
     bool does_fit = true;
+    assert(slots > 0 && slots <= INT32_MAX);
     if (allocate(prog, prog->blocks, sizeof *s.block, &block) == GX_OK &&
         allocate(prog, prog->step_count, sizeof *s.next, &next) == GX_OK &&
         allocate(prog, slots, sizeof *s.slot, &slot) == GX_OK &&
