@@ -36,6 +36,9 @@ gx_code gx_eig_prepare(gx_run *run, gx_eig_args *args)
                             (long long)args->k, A->label, (long long)A->rows, (long long)A->cols,
                             (long long)A->rows);
     }
+    if (args->method == GX_METHOD_KRYLOV && args->k == 0) {
+        return gx_run_failf(run, GX_ARG, "method \"krylov\" needs k, the number of eigenvalues");
+    }
     uint32_t wanted = GX_PROP_HERMITIAN;
     args->is_hermitian = !args->is_general && (args->is_hermitian || (A->properties & wanted) != 0);
     args->wants_right = args->wants_right || args->wants_left || args->wants_residuals;
@@ -63,9 +66,7 @@ bool gx_eig_wants_krylov(gx_run *run, const gx_eig_args *args)
 
 static void find_few(gx_run *run, gx_eig_args *args, gx_eig_result *result)
 {
-    if (args->k == 0) {
-        gx_run_failf(run, GX_ARG, "method \"krylov\" needs k, the number of eigenvalues");
-    } else if (!args->is_hermitian && !args->is_general) { // nobody has said: look
+    if (!args->is_hermitian && !args->is_general) { // nobody has said: look
         gx_alg_check_property(run, args->A, GX_PROP_HERMITIAN, 0, &args->is_hermitian);
     }
     if (gx_ok(run)) {

@@ -16,6 +16,7 @@
 #include "krylov.h"
 #include "spectrum_int.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -195,12 +196,13 @@ gx_code gx_ortho_block(gx_ortho *o, const void *V, int64_t m, void *y, int64_t c
                        void *h, int64_t ldh, void *s, int64_t lds)
 {
     double before[GX_KRY_BLOCK_MOST];
+    assert(cols <= GX_KRY_BLOCK_MOST && m + want <= o->n);
     if (!gx_ok(o->run)) {
         return o->run->err.code;
     }
     clear_wide(o->dtype, h, ldh, m, cols);
     clear_wide(o->dtype, s, lds, want, cols);
-    for (int64_t j = 0; j < cols && j < GX_KRY_BLOCK_MOST; j++) {
+    for (int64_t j = 0; j < cols; j++) {
         before[j] = gx_kry_norm(o->dtype, gx_at(y, o->dtype, o->n, 0, j), o->n);
         o->norm = fmax(o->norm, s == NULL ? 0 : before[j]);
         if (!isfinite(before[j])) {
@@ -223,6 +225,7 @@ gx_code gx_kry_rotate(gx_run *run, gx_dtype dtype, void *V, int64_t n, int64_t m
     enum { PANEL = 1024 };
     void *narrow = NULL, *panel = NULL;
     int64_t rows = gx_min(n, PANEL);
+    assert(p <= m); // in place
     if (gx_dense_alloc(run, dtype, m * p, "a rotation", &narrow) == GX_OK &&
         gx_dense_alloc(run, dtype, rows * p, "a panel of the basis", &panel) == GX_OK) {
         gx_convert(gx_dtype_wide(dtype), W, ldw, dtype, narrow, gx_max(1, m), m, p);

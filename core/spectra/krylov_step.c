@@ -7,6 +7,7 @@
 #include "../alg/dense.h"
 #include "krylov_eig_int.h"
 
+#include <assert.h>
 #include <string.h>
 
 void *gx_kry_column(const gx_kry *s, int64_t j)
@@ -36,6 +37,7 @@ void gx_kry_start(gx_kry *s)
 static void expand_once(gx_kry *s)
 {
     int64_t m = s->m, f = s->f, more = m + f;
+    assert(f > 0 && f <= s->block && more <= s->ncv);
     void *y = gx_kry_column(s, more);
     if (s->op->apply(s->op, false, gx_kry_column(s, m), f, y) != GX_OK) {
         return;
@@ -149,6 +151,7 @@ void gx_kry_restart(gx_kry *s, int64_t p)
     while (gx_kry_splits_pair(s, p)) {
         p++;
     }
+    assert(p >= 1 && p <= s->m);
     p = choose_span(s, p);
     if (gx_ok(s->run)) {
         rotate(s, p);

@@ -34,6 +34,7 @@
 #include "krylov_svd.h"
 #include "../alg/dense.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -157,6 +158,7 @@ static void copy_wide(const lanczos *s, const void *from, int64_t ld_from, void 
 static void expand_once(lanczos *s)
 {
     int64_t m = s->m, f = s->f, more = m + f, ncv = s->ncv, b = s->block;
+    assert(f > 0 && f <= b && more <= ncv && s->first <= m);
     void *y = left_column(s, m), *z = right_column(s, more);
     gx_svd_product(s->op, s->args->A, s->is_swapped, right_column(s, m), f, y);
     gx_ortho_block(&s->left, s->U, m, y, f, f, s->h, ncv, s->s, b);
@@ -295,6 +297,7 @@ static void rotate_small(lanczos *s, void *x, int64_t ld, int64_t rows, int64_t 
 static void restart(lanczos *s, int64_t p)
 {
     int64_t first = s->first, m = s->m - first, ncv = s->ncv, b = s->block;
+    assert(p >= 0 && p <= m);
     take_right(s, p, s->small);
     gx_kry_rotate(s->run, s->dtype, right_column(s, first), s->n, m, s->small, m, p);
     gx_kry_rotate(s->run, s->dtype, left_column(s, first), s->M, m, s->X, m, p);

@@ -19,7 +19,7 @@
 
 // Sizes -------------------------------------------------------------------------------------------
 
-enum { BLOCK_MOST = 64, RESTARTS = 300, OVERSAMPLE = 10, POWER = 2 };
+enum { RESTARTS = 300, OVERSAMPLE = 10, POWER = 2 };
 
 static int64_t chosen(int64_t asked, int64_t otherwise)
 {
@@ -31,7 +31,7 @@ void gx_svd_choose_sizes(const gx_svd_args *args, gx_svd_sizes *sizes)
     int64_t n = gx_min(args->A->rows, args->A->cols), k = args->k;
     enum { WIDE = 8, NARROW = 4, FEW = 4, BLOCKS = 12 };
     int64_t block = chosen(args->block, k >= FEW ? WIDE : NARROW);
-    sizes->block = gx_max(1, gx_min(gx_min(block, BLOCK_MOST), n));
+    sizes->block = gx_max(1, gx_min(gx_min(block, GX_KRY_BLOCK_MOST), n));
     int64_t ncv = gx_max(2 * k + 4 * sizes->block, BLOCKS * sizes->block);
     sizes->ncv = gx_min(n, chosen(args->ncv, ncv));
     if (sizes->ncv < n) { // a few blocks beside the wanted ones
@@ -257,8 +257,8 @@ static gx_code check(gx_run *run, const gx_svd_args *args)
                             (long long)least, (long long)n, (long long)args->k,
                             (long long)args->ncv);
     }
-    if (args->block > BLOCK_MOST && !is_random) {
-        return gx_run_failf(run, GX_ARG, "block must be from 1 to %d, not %lld", BLOCK_MOST,
+    if (args->block > GX_KRY_BLOCK_MOST && !is_random) {
+        return gx_run_failf(run, GX_ARG, "block must be from 1 to %d, not %lld", GX_KRY_BLOCK_MOST,
                             (long long)args->block);
     }
     return GX_OK;

@@ -24,6 +24,7 @@
 #include "../alg/dense_device.h"
 #include "plan_spectrum_int.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Passes ------------------------------------------------------------------------------------------
@@ -61,12 +62,13 @@ int64_t gx_foretell_passes(const gx_search *s)
     double k = (double)s->k - place, p = (double)gx_max(s->k, s->kept);
     double wanted = log(1 / s->tol) + EXTRA[s->shape];
     wanted = s->shape == GX_SEARCH_DISC ? wanted / 2 : wanted;
+    assert(s->block > 0 && s->k > 0 && s->tol > 0);
     if (s->ncv >= s->n) { // the basis is everything
         return (int64_t)all;
     }
     double gained = degree * step_of(s, k, p);
     double cycle = s->shape == GX_SEARCH_DISC ? gained : log(cosh(fmin(gained, 100)));
-    double cycles = fmin(wanted / fmax(cycle, 1e-3), (double)s->maxiter);
+    double cycles = fmax(1, fmin(wanted / fmax(cycle, 1e-3), (double)s->maxiter));
     return (int64_t)(filled + (cycles - 1) * degree + STEPS);
 }
 

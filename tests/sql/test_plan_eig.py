@@ -217,6 +217,8 @@ def test_refusals(small):
     put(small, spectrum(60, np.arange(60.0)), symmetric=True)
     assert error(small, "SELECT * FROM gx_plan('eig(A, 61)')") == \
         "gx_plan: k is 61 but A is 60x60: it has 60 eigenvalues"
+    assert error(small, "SELECT * FROM gx_plan('eig(A)', '{\"method\":\"krylov\"}')") == \
+        'gx_plan: method "krylov" needs k, the number of eigenvalues'
     small.execute("SELECT gx_zeros(3, 5, 'R')")
     assert error(small, "SELECT * FROM gx_plan('eig(R, 2)')") == \
         "gx_plan: R is 3x5, but eigenvalues are of a square matrix"
