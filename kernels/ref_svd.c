@@ -17,6 +17,12 @@
 static const double ORTHOGONAL = 0x1p-52;
 enum { SWEEPS_MOST = 80 };
 
+/*
+** A column beyond the rank loses sixteen digits in each sweep, until it is so short (beside the
+** largest element, 1) that its elements would become subnormal, never to be orthogonal: it is 0.
+*/
+static const double SHORT = 1e-290;
+
 /* The work space. */
 typedef struct jacobi {
     int64_t p, q;       /* longer and shorter side                   */
@@ -81,7 +87,8 @@ static bool turn_pair(const jacobi *s, int64_t i, int64_t j)
 {
     gx_scalar *x = s->w + i * s->p, *y = s->w + j * s->p;
     double a = length_of(x, s->p), b = length_of(y, s->p);
-    if (a == 0 || b == 0) {
+    if (a < SHORT || b < SHORT) {
+        memset(a < SHORT ? x : y, 0, (size_t)s->p * sizeof *x);
         return false;
     }
     // Of the columns divided by their lengths, so that nothing under- or overflows.
