@@ -45,6 +45,10 @@ gx_code gx_file_format_of(const char *path, const char *option, gx_file_format *
     if (option[0] != '\0') {
         return gx_fail(err, GX_ARG, "unknown format '%s' (npy, mtx, csv, tsv, txt)", option);
     }
+    if (equals_word(ending, "gz")) {
+        return gx_fail(err, GX_ARG, "'%.300s' is compressed: gx reads and writes plain files",
+                       path);
+    }
     return gx_fail(err, GX_ARG,
                    "the ending of '%.300s' is none of npy, mtx, csv, tsv, txt: say which it is "
                    "with '{\"format\":...}'",
@@ -97,6 +101,18 @@ static gx_code advance_run(void *arg, double bytes, double total, gx_err *err)
     return run_failure(run, err);
 }
 
+/* A compressed file, under whatever name, is said to be one. */
+static gx_code refuse_gzip(const gx_input *in, gx_err *err)
+{
+    unsigned char magic[2] = {0, 0};
+    if (in->size >= (int64_t)sizeof magic) {
+        GX_TRY(in->read(in, 0, sizeof magic, magic, err));
+    }
+    return magic[0] == 0x1f && magic[1] == 0x8b
+               ? gx_input_fail(in, err, 0, "is compressed (gzip): gunzip it first")
+               : GX_OK;
+}
+
 gx_code gx_file_import(gx_run *run, const char *path, gx_file_format format,
                        const gx_import_options *options, const gx_dest *dest, gx_sink *sink)
 {
@@ -112,6 +128,9 @@ gx_code gx_file_import(gx_run *run, const char *path, gx_file_format format,
         return run->err.code;
     }
     gx_code rc = gx_input_open(path, &in, &err);
+    if (rc == GX_OK) {
+        rc = refuse_gzip(&in, &err);
+    }
     if (rc == GX_OK) {
         im.total = (double)in.size;
         switch (format) {

@@ -457,9 +457,6 @@ static gx_code skip_start(csv *c, gx_err *err)
     if (ahead >= 2 && (memcmp(t->at, "\xff\xfe", 2) == 0 || memcmp(t->at, "\xfe\xff", 2) == 0)) {
         return gx_input_fail(c->im->in, err, 0, "is UTF-16: save it as UTF-8");
     }
-    if (ahead >= 2 && memcmp(t->at, "\x1f\x8b", 2) == 0) {
-        return gx_input_fail(c->im->in, err, 0, "is compressed: unpack it first");
-    }
     if (ahead >= 3 && memcmp(t->at, "\xef\xbb\xbf", 3) == 0) {
         t->at += 3;
     }

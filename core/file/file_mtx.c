@@ -324,6 +324,9 @@ static gx_code next_entry(mtx *m, entry *e, bool *found, gx_err *err)
     if (count == 0) {
         return GX_OK;
     }
+    if (m->field == PATTERN && count == wanted + 1) {
+        count = wanted; // a value all the same: others write it, and nobody reads it
+    }
     if (count != wanted) {
         return gx_input_fail(m->im->in, err, m->text.line, "expected %d number%s, found %d%s",
                              wanted, wanted == 1 ? "" : "s", count,

@@ -271,6 +271,7 @@ MTX = [
     (B + "coordinate real general\n%\n2\t2  1\n  1   2 1D+05  \n%more\n\n", [[0, 1e5], [0, 0]]),
     (B + "coordinate real general\n2 2 3\n1 2 5\n1 2 -1.5\n2 2 inf", [[0, 3.5], [0, np.inf]]),
     (B + "coordinate pattern general\n2 2 2\n1 2\n2 1\n", [[0, 1], [1, 0]]),
+    (B + "coordinate pattern general\n2 2 2\n1 2 7\n2 1\n", [[0, 1], [1, 0]]),  # a value that nobody reads
     (B + "coordinate integer symmetric\n2 2 2\n2 1 9007199254740993\n2 2 -7\n", [[0, 2.0**53], [2.0**53, -7]]),
     (B + "coordinate unsigned-integer general\n1 1 1\n1 1 18446744073709551615\n", [[2.0**64]]),
     (B + "array real symmetric\n3 3\n1\n2\n3\n4\n5\n6\n", [[1, 2, 3], [2, 4, 5], [3, 5, 6]]),

@@ -98,7 +98,8 @@ MALFORMED = [
     ("a.mtx", B + "coordinate real general\n2 2 1\n1.0 1 1\n", "line 3: '1.0' is not an index"),
     ("a.mtx", B + "coordinate real general\n2 2 1\n1 1\n", "line 3: expected 3 numbers, found 2"),
     ("a.mtx", B + "coordinate real general\n2 2 1\n1 1 1 1\n", "line 3: expected 3 numbers, found 4"),
-    ("a.mtx", B + "coordinate pattern general\n2 2 1\n1 1 1\n", "line 3: expected 2 numbers, found 3"),
+    ("a.mtx", B + "coordinate pattern general\n2 2 1\n1 1 1 1\n", "line 3: expected 2 numbers, found 4"),
+    ("a.mtx", b"\x1f\x8b\x08\x00", "is compressed (gzip): gunzip it first"),
     ("a.mtx", B + "coordinate complex general\n2 2 1\n1 1 1\n", "line 3: expected 4 numbers, found 3"),
     ("a.mtx", B + "array real general\n2 2\n1 2 3 4\n", "line 3: expected 1 number, found 4"),
     ("a.mtx", B + "array real general\n1 1\n1 2 3 4 5 6 7 8\n", "line 3: expected 1 number, found 6 or more"),
@@ -133,7 +134,7 @@ MALFORMED = [
     ("a.csv", "1,2\n3,1 2\n", "line 2: column 1: '1 2' is not a number"),
     ("a.csv", "1,2\n3," + "9" * 9000 + "\n", "line 2: column 1: more than 8192 bytes are no number"),
     ("a.csv", b"\xff\xfe1\x00,\x002\x00", "is UTF-16: save it as UTF-8"),
-    ("a.csv", b"\x1f\x8b\x08\x00", "is compressed: unpack it first"),
+    ("a.csv", b"\x1f\x8b\x08\x00", "is compressed (gzip): gunzip it first"),
     ("a.csv", b"1,2\n3,4\x00\n", "line 2: column 1: '4?' is not a number"),
 ]
 
@@ -166,6 +167,7 @@ IMPORT_ERRORS = [
     (("A", "/nowhere/x.csv"), "cannot open '/nowhere/x.csv': No such file or directory"),
     (("A", "/tmp", '{"format":"npy"}'), "'/tmp' is a folder"),
     (("A", "/dev/null", '{"format":"npy"}'), "'/dev/null' is not a regular file"),
+    (("A", "x.mtx.gz"), "'x.mtx.gz' is compressed: gx reads and writes plain files"),
     (("A", "x.dat"),
      "the ending of 'x.dat' is none of npy, mtx, csv, tsv, txt: say which it is with '{\"format\":...}'"),
     (("A", "/a.csv/x"),
