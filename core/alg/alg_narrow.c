@@ -47,7 +47,7 @@ static const size_t LARGE_BYTES = 64 << 20;
 
 static const gx_scalar ONE = {1, 0};
 
-/* ---- planning -------------------------------------------------------------------------------- */
+// Planning ----------------------------------------------------------------------------------------
 
 static bool is_one(gx_scalar x)
 {
@@ -276,7 +276,7 @@ void gx_narrow_predict(gx_run *run, const gx_narrow *n, const gx_sink *C, gx_cos
     gx_predict_pass(run, cost, n->dtype, n->k, terms);
 }
 
-/* ---- one tile -------------------------------------------------------------------------------- */
+// One tile ----------------------------------------------------------------------------------------
 
 typedef struct product {
     gx_run *run;
@@ -429,7 +429,7 @@ static gx_code multiply_tile(void *arg, int64_t unit, gx_pass_thread *thread, vo
     return GX_OK;
 }
 
-/* ---- the result ------------------------------------------------------------------------------ */
+// The result --------------------------------------------------------------------------------------
 
 /* Rows row .. row + m - 1 of Y become part of C. */
 static gx_code write_rows(product *p, int64_t row, int64_t m, char *y, int64_t ldy, gx_err *err)
@@ -544,7 +544,7 @@ static void write_all(product *p)
     gx_run_fail(p->run, &err);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+// The whole ---------------------------------------------------------------------------------------
 
 static void load_x(product *p)
 {

@@ -19,10 +19,16 @@
 **   C = X;   [C; Y_i] = Q_i [C; 0], i = last .. 1;   Y_0 = Q_0 [C; 0]
 **
 ** Minimum memory: R, a block of rows, and what passes by.  m >= n.
+**
+** That is for a device, for wide matrices, and where V is kept.  On the host a narrow one's
+** triangle is made by many threads, each with rows of its own (alg_stack.c).
 */
 #include "alg_qr.h"
 
 #include "../exec/place.h"
+#include "alg_stack.h"
+#include "dense.h"
+#include "small_r.h"
 
 typedef struct tree {
     gx_prog *prog;
@@ -144,14 +150,34 @@ static void write_down(gx_run *run, tree *t)
     }
 }
 
-gx_code gx_alg_tsqr(gx_run *run, const gx_tsqr_args *args, const gx_tsqr_plan *plan)
+/* What a streamed pass has found: R, the top of Q^H B, and the norms below it. */
+static void hand_out(gx_run *run, const gx_tsqr_args *args, const gx_stack *stack, const void *r)
+{
+    gx_err err = {0};
+    gx_dtype dtype = stack->dtype;
+    int64_t n = stack->A->cols, p = stack->cols - n;
+    gx_sink_write(args->R, 0, 0, n, n, r, stack->cols, &err);
+    if (p > 0) {
+        gx_sink_write(args->C, 0, 0, n, p, gx_at(r, dtype, stack->cols, 0, n), stack->cols, &err);
+    }
+    for (int64_t j = 0; args->E != NULL && j < p; j++) {
+        const void *below = gx_at(r, dtype, stack->cols, n, n + j);
+        double norm[2] = {gx_small_norm(dtype, below, stack->cols, j + 1, 1), 0};
+        char column[GX_TSQR_STRIP * 2 * sizeof(double)] = {0};
+        gx_convert(gx_dtype_is_complex(dtype) ? GX_C128 : GX_F64, norm, 1, dtype, column, 1, 1, 1);
+        gx_sink_write(args->E, 0, j, GX_TSQR_STRIP, 1, column, GX_TSQR_STRIP, &err);
+    }
+    gx_run_fail(run, &err);
+}
+
+static void run_program(gx_run *run, const gx_tsqr_args *args, const gx_tsqr_plan *plan,
+                        const gx_terms *beside, bool *is_run)
 {
     tree t = {.plan = plan};
     void *scratch = NULL;
     int64_t n = plan->cols;
-    if (!gx_ok(run) || n == 0 ||
-        gx_qr_take_tau(run, n + GX_TSQR_STRIP, args->R->dtype, &scratch) != GX_OK) {
-        return gx_ok(run) ? GX_OK : run->err.code;
+    if (gx_qr_take_tau(run, n + GX_TSQR_STRIP, args->R->dtype, &scratch) != GX_OK) {
+        return;
     }
     if (gx_prog_create(run, plan->blocks * 4 + 4, &t.prog) == GX_OK) {
         declare(run, args, &t, args->V != NULL ? args->tau : scratch,
@@ -160,11 +186,44 @@ gx_code gx_alg_tsqr(gx_run *run, const gx_tsqr_args *args, const gx_tsqr_plan *p
         gx_prog_lookahead(t.prog, plan->lookahead);
         if (gx_ok(run)) {
             write_down(run, &t);
-            gx_prog_run(t.prog);
+            if (beside != NULL) {
+                *is_run = gx_prog_run_beside(t.prog, beside);
+            } else {
+                gx_prog_run(t.prog);
+            }
         }
     }
     gx_prog_free(t.prog);
     gx_mem_free(run->ctx->mem, scratch);
+}
+
+gx_code gx_alg_tsqr(gx_run *run, const gx_tsqr_args *args, const gx_tsqr_plan *plan)
+{
+    gx_stack stack;
+    if (!gx_ok(run) || plan->cols == 0) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    if (args->V != NULL || !gx_stack_plan(run, args->A, args->B, args->R->dtype, &stack)) {
+        run_program(run, args, plan, NULL, NULL);
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    bool is_run = false;
+    size_t device_bytes;
+    if (gx_place_candidate(run, stack.flops, stack.dtype, &device_bytes) != NULL) {
+        gx_cost cost;
+        gx_terms terms;
+        gx_stack_predict(run, &stack, &cost, &terms);
+        run_program(run, args, plan, &terms, &is_run);
+    }
+    void *r = NULL;
+    if (!is_run && gx_dense_alloc(run, GX_C128, stack.cols * stack.cols, "the triangle of its QR",
+                                  &r) == GX_OK) {
+        gx_place_owe(run, stack.flops, stack.dtype);
+        if (gx_stack_run(run, &stack, r) == GX_OK) {
+            hand_out(run, args, &stack, r);
+        }
+    }
+    gx_mem_free(run->ctx->mem, r);
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 

@@ -91,7 +91,7 @@ static void wait_a_while(job *x)
     pthread_cond_timedwait(&x->changed, &x->lock, &until);
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+// Reading -----------------------------------------------------------------------------------------
 
 static gx_code ask_caller(gx_pass_thread *t, gx_err *err)
 {
@@ -147,7 +147,7 @@ static bool serve(job *x, gx_reader *own)
     return false;
 }
 
-/* ---- folding --------------------------------------------------------------------------------- */
+// Folding -----------------------------------------------------------------------------------------
 
 /* Under the lock, which is given up meanwhile: the parts that are next in order. */
 static void fold_waiting(job *x)
@@ -208,7 +208,7 @@ static part *free_part(job *x, gx_pass_thread *t, bool is_caller)
     return found;
 }
 
-/* ---- threads --------------------------------------------------------------------------------- */
+// Threads -----------------------------------------------------------------------------------------
 
 /* Caller: progress and interrupts. */
 static void look_around(job *x)
@@ -380,7 +380,7 @@ static void run_here(job *x)
     gx_reader_close(c.own);
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+// Memory ------------------------------------------------------------------------------------------
 
 static size_t rounded(size_t bytes)
 {

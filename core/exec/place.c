@@ -202,8 +202,8 @@ static void restart(gx_run *run)
     run->is_planned_on_device = false;
 }
 
-/* The device that a program is to run on; NULL: the host. */
-static gx_accel *choose(gx_prog *prog, size_t *device_bytes)
+/* The device that a program is to run on; NULL: the host, by its program or the other way. */
+static gx_accel *choose(gx_prog *prog, const gx_terms *other, size_t *device_bytes)
 {
     *device_bytes = 0;
     gx_run *run = gx_prog_runner(prog);
@@ -212,7 +212,7 @@ static gx_accel *choose(gx_prog *prog, size_t *device_bytes)
     }
     double flops = gx_prog_flops(prog);
     gx_accel *accel = gx_place_candidate(run, flops, gx_prog_dtype(prog), device_bytes);
-    if (accel != NULL && is_faster(prog, NULL, prog, run, accel, *device_bytes)) {
+    if (accel != NULL && is_faster(prog, other, prog, run, accel, *device_bytes)) {
         return accel;
     }
     gx_place_owe(run, flops, gx_prog_dtype(prog));
@@ -223,12 +223,24 @@ gx_code gx_prog_run(gx_prog *prog)
 {
     gx_run *run = gx_prog_runner(prog);
     size_t device_bytes = 0;
-    gx_accel *accel = choose(prog, &device_bytes);
+    gx_accel *accel = choose(prog, NULL, &device_bytes);
     if (!gx_prog_run_on(prog, accel, device_bytes) && gx_ok(run)) {
         restart(run);
         gx_exec_host(prog);
     }
     return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+bool gx_prog_run_beside(gx_prog *prog, const gx_terms *host)
+{
+    gx_run *run = gx_prog_runner(prog);
+    size_t device_bytes = 0;
+    gx_accel *accel = choose(prog, host, &device_bytes);
+    bool is_run = accel != NULL && gx_prog_run_on(prog, accel, device_bytes);
+    if (accel != NULL && !is_run && gx_ok(run)) {
+        restart(run);
+    }
+    return is_run || !gx_ok(run);
 }
 
 /* On the device, in ever smaller blocks while its memory runs out.  false: the host must do it. */

@@ -33,6 +33,12 @@ bool gx_place_is_faster(double flops, const gx_terms *host, const gx_terms *devi
 gx_code gx_prog_run(gx_prog *prog);
 
 /*
+** The same where the host has another way than the program, predicted to take host->seconds; false:
+** it is the host's turn.
+*/
+bool gx_prog_run_beside(gx_prog *prog, const gx_terms *host);
+
+/*
 ** Execute here; accel NULL: on the host.  false: the device had no room for it or has failed, which
 ** gx_stats tells; nothing is lost, the program can be run again on the host.
 */

@@ -447,7 +447,9 @@ void gx_predict_pass(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t c
     bool is_small = gx_pass_is_small(cost->bytes_up, cost->flops);
     double sweep_s = cost->bytes_up / p->sweep_bytes_per_s;
     double product_s = cost->flops / gx_profile_flops(p, dtype, EDGE, threads);
-    alike.compute_s = cols > GX_SWEEP_COLS ? fmax(sweep_s, product_s) : sweep_s;
+    if (cost->compute_s == 0) {
+        alike.compute_s = cols > GX_SWEEP_COLS ? fmax(sweep_s, product_s) : sweep_s;
+    }
     gx_predict_cost(run, NULL, &alike, dtype, EDGE, terms);
     double start_s = is_small               ? 0
                      : cost->bytes_read > 0 ? (double)readers * (p->db_open_s + p->thread_s)

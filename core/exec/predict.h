@@ -50,7 +50,7 @@ void gx_predict_cost(gx_run *run, const struct gx_accel *accel, const gx_cost *c
 
 /*
 ** A streamed pass (pass.h) on the host: cost->bytes_up are gone through, bytes_read of them read,
-** and multiplied by `cols` columns.
+** and multiplied by `cols` columns, or worked on in cost->compute_s.
 */
 void gx_predict_pass(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t cols,
                      gx_terms *terms);

@@ -330,8 +330,9 @@ static gx_code read_centred(gx_run *run, const gx_mat *mat, gx_reader *reader, i
     if (mat->has_ones && j0 == 0) {
         const double one[2] = {1, 0};
         gx_dtype from = gx_dtype_wide(dtype);
-        for (int64_t i = 0; i < m; i++) {
-            gx_convert(from, one, 1, dtype, gx_at(dst, dtype, ld, i, 0), 1, 1, 1);
+        gx_convert(from, one, 1, dtype, dst, 1, 1, 1);
+        for (int64_t i = 1; i < m; i++) {
+            memcpy(gx_at(dst, dtype, ld, i, 0), dst, gx_dtype_bytes(dtype));
         }
         dst = gx_at(dst, dtype, ld, 0, 1);
         n--;

@@ -1,0 +1,30 @@
+/*
+** The triangle of a tall, narrow matrix in one streamed pass.
+*/
+#ifndef GX_ALG_STACK_H
+#define GX_ALG_STACK_H
+
+#include "../exec/pass.h"
+#include "../exec/predict.h"
+
+typedef struct gx_stack {
+    const gx_mat *A, *B; /* B NULL: none                                            */
+    gx_dtype dtype;      /* computed in                                             */
+    int64_t cols;        /* of [A B]                                                */
+    int64_t height;      /* rows of a unit                                          */
+    int64_t panel;       /* rows that are factored together                         */
+    bool is_piecewise;   /* a unit's rows are read as they are stored, and then cut */
+    double flops;
+    const gx_backend *backend;
+    gx_dev *dev;
+} gx_stack;
+
+/* Is this the way for [A B] on the host?  Narrow, tall, and one thread's memory is free. */
+bool gx_stack_plan(gx_run *run, const gx_mat *A, const gx_mat *B, gx_dtype dtype, gx_stack *plan);
+
+void gx_stack_predict(gx_run *run, const gx_stack *plan, gx_cost *cost, gx_terms *terms);
+
+/* r: cols x cols elements (rounded up to 64 bytes), R in the upper triangle, zeros below. */
+gx_code gx_stack_run(gx_run *run, const gx_stack *plan, void *r);
+
+#endif
