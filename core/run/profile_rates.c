@@ -5,10 +5,9 @@
 ** of a product whose edge is the geometric mean of m, n and k; factorisations and symmetric
 ** eigenvalues at rates of their own, by their smaller side.  A rate is interpolated between the
 ** measured sizes.  Below the first one the time falls more slowly than the work, but on the host
-** one thread's rate is the least.  Above the last
-** one the host's rate stays; a device's factorisation, whose critical path is of order n^2, keeps
-** growing as n until it reaches LIMIT of a product's rate.  Kernels that only move memory take
-** their bytes at the memory's rate.
+** one thread's rate is the least.  Above the last one the host's rate stays; a device's
+** factorisation, whose critical path is of order n^2, keeps growing as n until it reaches LIMIT of
+** a product's rate.  Kernels that only move memory take their bytes at the memory's rate.
 **
 ** Storing takes seconds a byte, by the size of what is stored and by whether its place in the file
 ** is new: between the measured sizes they are interpolated in the logarithm of the size.

@@ -18,10 +18,9 @@
 ** call while neither the matrix nor the file has changed.
 **
 ** Whether: predicted, with PASSES passes, from the rates of copies and of such products on either
-** side; 'backend' = cuda skips the comparison.  Deterministic mode
-** stays on the host unless told.  Failures: out of memory gives smaller parts, then none; another
-** failure switches the device off.  Either way the host computes the pass again, and all later
-** ones.
+** side; 'backend' = cuda skips the comparison.  Deterministic mode stays on the host unless told.
+** Failures: out of memory gives smaller parts, then none; another failure switches the device off.
+** Either way the host computes the pass again, and all later ones.
 */
 #include "../alg/plan.h"
 #include "../device/device_copy.h"

@@ -10,9 +10,8 @@
 **            together: V := V W, H := W^H H W, C := C W
 **
 ** (Stewart 2001; Zhou & Saad 2008 for blocks.)  For a Hermitian Op, W are eigenvectors of H and
-** this is thick-restart Lanczos (Wu & Simon 2000) with full orthogonalisation,
-** which a dense matrix pays
-** many times over; else W comes from an ordered Schur form, the real one where A is real.
+** this is thick-restart Lanczos (Wu & Simon 2000) with full orthogonalisation, which a dense matrix
+** pays many times over; else W comes from an ordered Schur form, the real one where A is real.
 **
 ** A block of f columns finds f copies of a multiple value.  When k values have converged, the rest
 ** of the basis is dropped, they are locked (C := 0), and a random block looks for what was missed

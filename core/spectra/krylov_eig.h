@@ -26,9 +26,8 @@ size_t gx_krylov_eig_bytes(const gx_eig_args *args);
 
 /*
 ** args have been checked as for gx_eig_dense(); k in 1 .. n.  Refuses further: an ncv or block out
-** of range, a start of another height, too little memory for the
-** basis, a B that is not positive definite.  GX_NUMERIC where not all converge, unless
-** allows_partial.
+** of range, a start of another height, too little memory for the basis, a B that is not positive
+** definite.  GX_NUMERIC where not all converge, unless allows_partial.
 */
 gx_code gx_eig_krylov(gx_run *run, const gx_eig_args *args, gx_eig_result *result);
 
