@@ -49,7 +49,10 @@ size_t gx_ref_svd_bytes(const gx_args *a)
     gx_args sizes = *a;
     sizes.work = NULL;
     jacobi s = jacobi_of(&sizes);
-    return (size_t)(s.p * s.u_cols + s.q * s.q) * sizeof(gx_scalar) + (size_t)s.q * sizeof(double);
+    size_t u, v;
+    gx_matrix_bytes(s.p, s.u_cols, GX_C128, &u);
+    gx_matrix_bytes(s.q, s.q, GX_C128, &v);
+    return u + v + (size_t)s.q * sizeof(double);
 }
 
 /* x^H y. */
