@@ -63,12 +63,14 @@ OTHER_LIBS  := -lcjson -lpthread -ldl -lm
 DEFS         = $(if $(SANITIZE),,-Wl,-z,defs -Wl,--as-needed)
 LIBS         = $(BLAS_$(OPENBLAS)) $(OTHER_LIBS)
 
-SOURCES := $(filter-out kernels/cuda% kernels/cpu_private.c,$(wildcard ext/*.c core/*.c core/*/*.c kernels/*.c))
+# Of gx.so alone: its private OpenBLAS gets threads and buffers, and calls some routines, through these.
+PRIVATE_C := kernels/cpu_leave.c kernels/cpu_threads.c
+PRIVATE := $(if $(filter static,$(OPENBLAS)),$(PRIVATE_C:%.c=$(BUILD)/%.o))
+WRAPPED := mmap pthread_create $(shell sed -n 's/^WRAP([0-9]*, \(.*\))$$/\1/p' kernels/cpu_leave.c)
+
+SOURCES := $(filter-out kernels/cuda% $(PRIVATE_C),$(wildcard ext/*.c core/*.c core/*/*.c kernels/*.c))
 SQLITE  := $(wildcard ext/*.c core/store/*.c)
 SHARED  := $(SOURCES:%.c=$(BUILD)/%.o)
-# Of gx.so alone: its private OpenBLAS calls some routines through kernels/cpu_private.c.
-WRAPPED := $(shell sed -n 's/^WRAP([0-9]*, \(.*\))$$/\1/p' kernels/cpu_private.c)
-PRIVATE := $(if $(filter static,$(OPENBLAS)),$(BUILD)/kernels/cpu_private.o)
 STATIC  := $(SQLITE:%.c=$(BUILD)/static/%.o) $(filter-out $(SQLITE:%.c=$(BUILD)/%.o),$(SHARED))
 
 all: $(SO) libgx cuda

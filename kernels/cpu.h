@@ -95,7 +95,7 @@ size_t gx_cpu_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const 
 ** begun, and later ones wait for it.  narrow_begin() and narrow_end() are paired on one thread.
 */
 void gx_cpu_gate_open(void); /* once for the process, before any section; harmless again */
-void gx_cpu_narrow_begin(void);
+gx_code gx_cpu_narrow_begin(gx_err *err); /* GX_NOMEM: then there is nothing to end */
 void gx_cpu_narrow_end(void);
 
 /*
@@ -107,7 +107,16 @@ void gx_cpu_narrow_end(void);
 typedef void (*gx_cpu_call)(void *arg);
 gx_code gx_cpu_wide(const gx_args *args, int64_t order, gx_cpu_call call, void *arg, gx_err *err);
 
-/* LAPACK passes here (cpu_private.c).  Outside of a wide section, and on other threads: nothing. */
+/* The count itself: as many as can be had of it.  Inside of the gate. */
+void gx_cpu_set_threads(int count);
+
+/*
+** Have a buffer of OpenBLAS's (128 MiB of address space) at hand for each of so many callers,
+** beside those of its threads.  false: there is no room.
+*/
+bool gx_cpu_have_buffers(int callers);
+
+/* LAPACK passes here (cpu_leave.c).  Outside of a wide section, and on other threads: nothing. */
 void gx_cpu_look(void);
 
 /*

@@ -114,7 +114,7 @@ GX_INLINE CBLAS_TRANSPOSE blas_trans(gx_dtype dtype, gx_trans trans)
 }
 
 /* One call of xGEMM; every side fits. */
-GX_INLINE void blas_gemm(gx_dtype dtype, const gx_args *p)
+GX_INLINE gx_code blas_gemm(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
     CBLAS_TRANSPOSE ta = blas_trans(dtype, p->transa), tb = blas_trans(dtype, p->transb);
     blasint m = (blasint)p->m, n = (blasint)p->n, k = (blasint)p->k;
@@ -122,7 +122,7 @@ GX_INLINE void blas_gemm(gx_dtype dtype, const gx_args *p)
     float alpha[2] = {(float)p->alpha.re, (float)p->alpha.im};
     float beta[2] = {(float)p->beta.re, (float)p->beta.im};
 
-    gx_cpu_narrow_begin();
+    GX_TRY(gx_cpu_narrow_begin(err));
     switch (dtype) {
     case GX_F64:
         cblas_dgemm(CblasColMajor, ta, tb, m, n, k, p->alpha.re, p->a, lda, p->b, ldb, p->beta.re,
@@ -143,10 +143,11 @@ GX_INLINE void blas_gemm(gx_dtype dtype, const gx_args *p)
         break;
     }
     gx_cpu_narrow_end();
+    return GX_OK;
 }
 
 /* One call of xSYRK, or of xHERK for complex dtypes when is_herk. */
-GX_INLINE void blas_rank_k(gx_dtype dtype, const gx_args *p, bool is_herk)
+GX_INLINE gx_code blas_rank_k(gx_dtype dtype, const gx_args *p, bool is_herk, gx_err *err)
 {
     CBLAS_UPLO uplo = p->uplo == GX_LOWER ? CblasLower : CblasUpper;
     CBLAS_TRANSPOSE trans = blas_trans(dtype, p->transa);
@@ -155,7 +156,7 @@ GX_INLINE void blas_rank_k(gx_dtype dtype, const gx_args *p, bool is_herk)
     float alpha[2] = {(float)p->alpha.re, (float)p->alpha.im};
     float beta[2] = {(float)p->beta.re, (float)p->beta.im};
 
-    gx_cpu_narrow_begin();
+    GX_TRY(gx_cpu_narrow_begin(err));
     switch (dtype) {
     case GX_F64:
         cblas_dsyrk(CblasColMajor, uplo, trans, n, k, p->alpha.re, p->a, lda, p->beta.re, p->c,
@@ -184,6 +185,7 @@ GX_INLINE void blas_rank_k(gx_dtype dtype, const gx_args *p, bool is_herk)
         break;
     }
     gx_cpu_narrow_end();
+    return GX_OK;
 }
 
 // The slots ---------------------------------------------------------------------------------------
@@ -223,7 +225,7 @@ GX_INLINE gx_code gemm(gx_dtype dtype, const gx_args *p, gx_err *err)
                 if (l > 0) {
                     piece.beta = (gx_scalar){1, 0};
                 }
-                blas_gemm(dtype, &piece);
+                GX_TRY(blas_gemm(dtype, &piece, err));
             }
         }
     }
@@ -231,7 +233,7 @@ GX_INLINE gx_code gemm(gx_dtype dtype, const gx_args *p, gx_err *err)
 }
 
 /* c n x n with n > SIDE_MAX is beyond any memory, so only k is cut. */
-GX_INLINE gx_code rank_k(gx_dtype dtype, const gx_args *args, bool is_herk)
+GX_INLINE gx_code rank_k(gx_dtype dtype, const gx_args *args, bool is_herk, gx_err *err)
 {
     gx_args p = *args;
     p.m = p.n;
@@ -249,7 +251,7 @@ GX_INLINE gx_code rank_k(gx_dtype dtype, const gx_args *args, bool is_herk)
         p.k = gx_min(SIDE_MAX, args->k - l);
         p.a = p.transa == GX_NO_TRANS ? gx_at(args->a, dtype, p.lda, 0, l)
                                       : gx_at(args->a, dtype, p.lda, l, 0);
-        blas_rank_k(dtype, &p, is_herk);
+        GX_TRY(blas_rank_k(dtype, &p, is_herk, err));
         p.beta = (gx_scalar){1, 0};
     }
     return GX_OK;
@@ -260,7 +262,7 @@ GX_INLINE gx_code syrk(gx_dtype dtype, const gx_args *p, gx_err *err)
     if (has_pairs(dtype) && p->transa == GX_CONJ_TRANS) {
         return gx_fail(err, GX_UNSUPPORTED, "syrk has no conjugate transpose: herk has");
     }
-    return rank_k(dtype, p, false);
+    return rank_k(dtype, p, false, err);
 }
 
 GX_INLINE gx_code herk(gx_dtype dtype, const gx_args *p, gx_err *err)
@@ -270,7 +272,7 @@ GX_INLINE gx_code herk(gx_dtype dtype, const gx_args *p, gx_err *err)
     }
     gx_args real = *p;
     real.alpha.im = real.beta.im = 0;
-    GX_TRY(rank_k(dtype, &real, has_pairs(dtype)));
+    GX_TRY(rank_k(dtype, &real, has_pairs(dtype), err));
     for (int64_t i = 0; has_pairs(dtype) && i < p->n; i++) {
         int64_t at = i * p->ldc + i;
         store(dtype, p->c, at, (gx_scalar){load(dtype, p->c, at).re, 0});

@@ -1,5 +1,6 @@
 /*
-** Which of its kernels OpenBLAS uses on an x86 processor that is younger than it.
+** What OpenBLAS is told when it is loaded: which of its kernels to use on an x86 processor that is
+** younger than it, and to start no threads.
 **
 ** OpenBLAS chooses by the processor's model number, when it is loaded.  A model that it does not
 ** know gets kernels of 2004 (Prescott: SSE3), a quarter to a fifth of the speed: measured on a Xeon
@@ -11,7 +12,12 @@
 **     AVX2 and FMA                    Haswell, where the vendor is Intel
 **     else                            its own choice
 **
-** (AMD's processors without AVX-512 are all known to it.)  The environment of a process that gx is
+** (AMD's processors without AVX-512 are all known to it.)
+**
+** Threads it starts as it is loaded, one for each processor, and raises SIGINT where the system
+** refuses one: so it starts with one, and gets more when a call is worth them (cpu_threads.c).
+**
+** The environment of a process that gx is
 ** loaded into is not gx's to change, so the private copy of OpenBLAS has its getenv() replaced at
 ** link time (ld --wrap); the table above is in no one else's way.  With OPENBLAS=shared, and in
 ** libgx.a, the library is the application's, and so is its choice.
@@ -55,6 +61,10 @@ static char *best_core(void)
 /* getenv() for everything that is linked into gx.so. */
 char *__wrap_getenv(const char *name)
 {
+    static char one[] = "1";
+    if (strcmp(name, "OPENBLAS_NUM_THREADS") == 0) {
+        return one;
+    }
     char *value = find(name);
     return value == NULL && strcmp(name, "OPENBLAS_CORETYPE") == 0 ? best_core() : value;
 }

@@ -11,7 +11,7 @@
 ** state of the process here, because the thread count that they guard is one, too.
 **
 ** A wide section can be left from inside LAPACK: gx_cpu_look(), which LAPACK passes again and again
-** (cpu_private.c), asks the caller's poll and jumps back to where the section began.  The poll may
+** (cpu_leave.c), asks the caller's poll and jumps back to where the section began.  The poll may
 ** come back here (an application's progress handler that uses gx on another connection): whoever is
 ** alone in the gate passes it freely, and while a poll runs nothing is left.
 */
@@ -43,9 +43,20 @@ static bool is_owner(void)
     return atomic_load_explicit(&owner, memory_order_relaxed) == (uintptr_t)pthread_self();
 }
 
+/* An application's OpenBLAS; cpu_threads.c has its own way with gx's. */
+__attribute__((weak)) void gx_cpu_set_threads(int count)
+{
+    openblas_set_num_threads(count);
+}
+
+__attribute__((weak)) bool gx_cpu_have_buffers(int callers)
+{
+    return callers > 0;
+}
+
 static void use_one_thread(void)
 {
-    openblas_set_num_threads(1);
+    gx_cpu_set_threads(1);
 }
 
 void gx_cpu_gate_open(void)
@@ -53,17 +64,32 @@ void gx_cpu_gate_open(void)
     (void)pthread_once(&once, use_one_thread);
 }
 
-void gx_cpu_narrow_begin(void)
+/* In narrow sections now. */
+static atomic_int callers;
+
+static gx_code fail_for_buffer(gx_err *err)
+{
+    return gx_fail(err, GX_NOMEM, "no address space for a buffer of OpenBLAS");
+}
+
+gx_code gx_cpu_narrow_begin(gx_err *err)
 {
     (void)pthread_once(&once, use_one_thread);
-    if (!is_owner()) {
-        (void)pthread_rwlock_rdlock(&gate);
+    if (is_owner()) {
+        return GX_OK;
     }
+    (void)pthread_rwlock_rdlock(&gate);
+    if (!gx_cpu_have_buffers(atomic_fetch_add(&callers, 1) + 1)) {
+        gx_cpu_narrow_end();
+        return fail_for_buffer(err);
+    }
+    return GX_OK;
 }
 
 void gx_cpu_narrow_end(void)
 {
     if (!is_owner()) {
+        atomic_fetch_sub(&callers, 1);
         (void)pthread_rwlock_unlock(&gate);
     }
 }
@@ -105,8 +131,12 @@ gx_code gx_cpu_wide(const gx_args *args, int64_t order, gx_cpu_call call, void *
         return GX_OK;
     }
     GX_TRY(wait_for_gate(args, err));
+    if (!gx_cpu_have_buffers(1)) {
+        (void)pthread_rwlock_unlock(&gate);
+        return fail_for_buffer(err);
+    }
     atomic_store(&owner, (uintptr_t)pthread_self());
-    openblas_set_num_threads(args->threads < 1 || order < WIDE_ORDER ? 1 : args->threads);
+    gx_cpu_set_threads(args->threads < 1 || order < WIDE_ORDER ? 1 : args->threads);
     leave.args = args;
     leave.err = err;
     leave.code = GX_OK;
@@ -116,7 +146,7 @@ gx_code gx_cpu_wide(const gx_args *args, int64_t order, gx_cpu_call call, void *
     }
     gx_code code = leave.code;
     leave.is_on = false;
-    openblas_set_num_threads(1);
+    gx_cpu_set_threads(1);
     atomic_store(&owner, 0);
     (void)pthread_rwlock_unlock(&gate);
     return code;

@@ -165,7 +165,7 @@ GX_INLINE gx_code larfb(gx_dtype dtype, const gx_args *p, gx_err *err)
     if (is_for_reference(dtype, p)) {
         return by_reference(GX_LARFB, dtype, p, err);
     }
-    gx_cpu_narrow_begin();
+    GX_TRY(gx_cpu_narrow_begin(err));
     apply_block(dtype, p->side, p->transa, p->m, p->n, p->k, p->a, p->lda, p->b, p->ldb, p->c,
                 p->ldc, p->work);
     gx_cpu_narrow_end();
@@ -189,7 +189,7 @@ GX_INLINE gx_code ormqr(gx_dtype dtype, const gx_args *p, gx_err *err)
                         .tau = (const char *)p->tau + (size_t)i * bytes_of(dtype)};
         r.rows = length - i - r.k;
         GX_TRY(triangle_of_block(dtype, &r, t, NB, err));
-        gx_cpu_narrow_begin();
+        GX_TRY(gx_cpu_narrow_begin(err));
         apply_block(dtype, p->side, p->transa, is_left ? p->m - i : p->m, is_left ? p->n : p->n - i,
                     r.k, r.v, r.ldv, t, NB,
                     gx_at(p->c, dtype, p->ldc, is_left ? i : 0, is_left ? 0 : i), p->ldc, rest);
@@ -218,7 +218,7 @@ GX_INLINE gx_code tpmqrt(gx_dtype dtype, const gx_args *p, gx_err *err)
                         .is_pentagon = true};
         GX_TRY(triangle_of_block(dtype, &r, gx_at(p->work, dtype, nb, 0, i), nb, err));
     }
-    gx_cpu_narrow_begin();
+    GX_TRY(gx_cpu_narrow_begin(err));
     (void)GX_LAPACK(dtype, tpmqrt_work, LAPACK_COL_MAJOR, is_left ? 'L' : 'R',
                     trans_of(dtype, p->transa), (lapack_int)p->m, (lapack_int)p->n,
                     (lapack_int)p->k, 0, (lapack_int)nb, p->a, ld_of(p->lda), p->work,
@@ -245,7 +245,7 @@ GX_INLINE gx_code geqrf(gx_dtype dtype, const gx_args *p, gx_err *err)
     }
     int64_t count = gx_min(p->m, p->n);
     char *t = p->work, *rest = t + NB * NB * bytes_of(dtype);
-    gx_cpu_narrow_begin();
+    GX_TRY(gx_cpu_narrow_begin(err));
     for (int64_t j = 0; j < count; j += NB) {
         int64_t k = gx_min(NB, count - j), behind = p->n - j - k;
         void *v = gx_at(p->c, dtype, p->ldc, j, j);
@@ -267,7 +267,7 @@ GX_INLINE gx_code orgqr(gx_dtype dtype, const gx_args *p, gx_err *err)
     if (!fits_lapack(p)) {
         return by_reference(GX_ORGQR, dtype, p, err);
     }
-    gx_cpu_narrow_begin();
+    GX_TRY(gx_cpu_narrow_begin(err));
     (void)GX_LAPACK2(dtype, orgqr_work, ungqr_work, LAPACK_COL_MAJOR, (lapack_int)p->m,
                      (lapack_int)p->n, (lapack_int)p->k, p->c, ld_of(p->ldc), p->tau, p->work,
                      (lapack_int)(p->n * NB));
@@ -286,7 +286,7 @@ GX_INLINE gx_code tpqrt(gx_dtype dtype, const gx_args *p, gx_err *err)
     }
     int64_t nb = gx_min(NB, p->n);
     char *rest = (char *)p->work + (size_t)(nb * p->n) * bytes_of(dtype);
-    gx_cpu_narrow_begin();
+    GX_TRY(gx_cpu_narrow_begin(err));
     (void)GX_LAPACK(dtype, tpqrt_work, LAPACK_COL_MAJOR, (lapack_int)p->m, (lapack_int)p->n, 0,
                     (lapack_int)nb, p->c, ld_of(p->ldc), p->c2, ld_of(p->ldc2), p->work,
                     (lapack_int)nb, (void *)rest);

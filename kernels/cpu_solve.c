@@ -78,7 +78,7 @@ GX_INLINE gx_code triangle(gx_dtype dtype, const gx_args *p, gx_err *err)
         }                                                                                          \
     } while (0)
 
-GX_INLINE void blas_triangular(gx_dtype dtype, const gx_args *p, bool solves)
+GX_INLINE gx_code blas_triangular(gx_dtype dtype, const gx_args *p, bool solves, gx_err *err)
 {
     CBLAS_SIDE side = p->side == GX_LEFT ? CblasLeft : CblasRight;
     CBLAS_UPLO uplo = p->uplo == GX_LOWER ? CblasLower : CblasUpper;
@@ -90,13 +90,14 @@ GX_INLINE void blas_triangular(gx_dtype dtype, const gx_args *p, bool solves)
     blasint lda = ld_of(p->lda), ldc = ld_of(p->ldc);
     float alpha[2] = {(float)p->alpha.re, (float)p->alpha.im};
 
-    gx_cpu_narrow_begin();
+    GX_TRY(gx_cpu_narrow_begin(err));
     if (solves) {
         TRIANGULAR(trsm);
     } else {
         TRIANGULAR(trmm);
     }
     gx_cpu_narrow_end();
+    return GX_OK;
 }
 
 /* Zero and done, or for the reference: what blas_triangular() must not see. */
@@ -147,7 +148,7 @@ static gx_code solve(gx_dtype dtype, const gx_args *p, gx_err *err)
     if (has_subnormal(dtype, p, side)) {
         return by_reference(GX_TRSM, dtype, p, err);
     }
-    blas_triangular(dtype, p, true);
+    GX_TRY(blas_triangular(dtype, p, true, err));
     return GX_OK;
 }
 
@@ -161,7 +162,7 @@ GX_INLINE gx_code trmm(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
     gx_code code;
     if (!is_special(dtype, GX_TRMM, p, &code, err)) {
-        blas_triangular(dtype, p, false);
+        GX_TRY(blas_triangular(dtype, p, false, err));
     }
     return code;
 }
@@ -189,7 +190,7 @@ GX_INLINE gx_code potrf(gx_dtype dtype, const gx_args *p, gx_err *err)
     if (!fits_lapack(p)) {
         return by_reference(GX_POTRF, dtype, p, err);
     }
-    gx_cpu_narrow_begin();
+    GX_TRY(gx_cpu_narrow_begin(err));
     lapack_int info =
         GX_LAPACK(dtype, potrf_work, LAPACK_COL_MAJOR, p->uplo == GX_LOWER ? 'L' : 'U',
                   (lapack_int)p->n, p->c, ld_of(p->ldc));
@@ -212,7 +213,7 @@ GX_INLINE gx_code getrf(gx_dtype dtype, const gx_args *p, gx_err *err)
     if (!fits_lapack(p)) {
         return by_reference(GX_GETRF, dtype, p, err);
     }
-    gx_cpu_narrow_begin();
+    GX_TRY(gx_cpu_narrow_begin(err));
     lapack_int info = GX_LAPACK(dtype, getrf_work, LAPACK_COL_MAJOR, (lapack_int)p->m,
                                 (lapack_int)p->n, p->c, ld_of(p->ldc), (void *)p->pivots);
     gx_cpu_narrow_end();

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from conftest import from_numpy, q, to_numpy
 
-ORDER = 400
+ORDER, LARGE = 600, 1200  # LAPACK is to be at work for some looks at the interrupt, every 10 ms
 
 CALLS = {
     "eig": "SELECT sum(value) FROM gx_eig('A')",
@@ -34,8 +34,8 @@ CALLS = {
 @pytest.fixture
 def matrices(db):
     random = np.random.default_rng(7)
-    A = random.standard_normal((ORDER, ORDER))
-    stored = {"A": A, "S": A + A.T, "P": A @ A.T + np.eye(ORDER), "C": A + 1j * A.T, "R": A[: ORDER - 2].T @ A[: ORDER - 2]}
+    A, S = random.standard_normal((ORDER, ORDER)), random.standard_normal((LARGE, LARGE))
+    stored = {"A": A, "S": S + S.T, "P": A @ A.T + np.eye(ORDER), "C": A + 1j * A.T, "R": A[: ORDER - 2].T @ A[: ORDER - 2]}
     for name, matrix in stored.items():
         db.execute("SELECT gx_store(?, ?)", (name, from_numpy(matrix)))
     return db

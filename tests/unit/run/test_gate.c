@@ -38,7 +38,8 @@ static void *narrow_visitor(void *arg)
 {
     visitors *v = arg;
     for (int i = 0; i < 200; i++) {
-        gx_cpu_narrow_begin();
+        gx_err err = {.code = GX_OK};
+        gx_cpu_narrow_begin(&err);
         note_most(&v->most_narrow, atomic_fetch_add(&v->narrow, 1) + 1);
         if (atomic_load(&v->wide) != 0 || openblas_get_num_threads() != 1) {
             atomic_fetch_add(&v->wrong, 1);
@@ -86,7 +87,8 @@ static void wide_excludes(void **state)
     }
     assert_int_equal(v.wrong, 0);
     assert_in_range(v.most_narrow, 2, 3);
-    gx_cpu_narrow_begin();
+    gx_err err = {.code = GX_OK};
+    assert_int_equal(gx_cpu_narrow_begin(&err), GX_OK);
     assert_int_equal(openblas_get_num_threads(), 1);
     gx_cpu_narrow_end();
 }
@@ -176,7 +178,7 @@ static void left_in_the_middle(void **state)
     assert_string_equal(err.text, "third");
     assert_int_equal(polls, 3);
     gx_cpu_look(); // outside: nothing
-    gx_cpu_narrow_begin();
+    assert_int_equal(gx_cpu_narrow_begin(&err), GX_OK);
     assert_int_equal(openblas_get_num_threads(), 1);
     gx_cpu_narrow_end();
 }
@@ -236,7 +238,7 @@ static void count(void *arg)
 static gx_code compute(void *arg, gx_err *err)
 {
     gx_args args = {.threads = 2, .poll = compute, .poll_arg = arg};
-    gx_cpu_narrow_begin();
+    GX_TRY(gx_cpu_narrow_begin(err));
     gx_cpu_narrow_end();
     return gx_cpu_wide(&args, 1000, count, arg, err);
 }

@@ -1,13 +1,14 @@
 /*
-** What gx.so does to its private copy of OpenBLAS, at link time (ld --wrap; see the Makefile and
+** Where LAPACK in gx.so's private OpenBLAS can be left (ld --wrap; see the Makefile and
 ** docs/decisions/018).  No part of libgx.a: there the library is the application's.
 **
-** Whole-matrix calls of LAPACK last seconds, and its routines know no way out.  They do nearly all
-** of their work in the routines below, called through their Fortran names on the caller's thread:
-** each of those calls passes here first and looks whether the call is to be left (gx_cpu_look(),
-** cpu_gate.c).  It is left by longjmp() before the routine has begun, so what lies between is
-** frames of Fortran (LAPACK: no lock, no heap, no SAVE) and of LAPACKE's "work" variants, never one
-** of OpenBLAS, which has locks and buffers; its threads run its kernels and never come here.
+** Whole-matrix calls of LAPACK last seconds, and its routines know no way out.  They do
+** nearly all of their work in the routines below, called by their Fortran names on the caller's
+** thread: each of those calls passes here first and looks whether the call is to be left
+** (gx_cpu_look(), cpu_gate.c).  It is left by longjmp() before the routine has begun, so what lies
+** between is frames of Fortran (LAPACK: no lock, no heap, no SAVE) and of LAPACKE's "work"
+** variants, never one of OpenBLAS, which has locks and buffers; its threads run its kernels, not
+** these.
 **
 ** Fortran passes everything by address, and behind it the lengths of texts: so each argument is a
 ** word here, whatever it is.  Routines in C (all but la*) do not look at the lengths.
