@@ -4,20 +4,28 @@
 ** What a search wants of a matrix of scores.  Through gx_cells and a window function it costs about
 ** a microsecond an element; here it is one pass and a comparison.
 **
-** A is read in rectangles of whole tiles, each tile once, and each line (row; with "axis":0 column)
-** keeps its k best so far in a heap whose root is the worst of them: an element that is no better
-** than the root, which nearly all are not, costs one comparison.  In the end each heap is sorted.
-** Order: larger first, of equals the one with the smaller index, NaN last; "smallest" turns the
-** signs round.
+** A streamed pass (core/exec/pass.h): each line (row; with "axis":0 column) keeps its k best so far
+** in a heap whose root is the worst of them: an element that is no better than the root, which
+** nearly all are not, costs one comparison with a row of roots beside each other.  Which are the
+** best does not depend on the order of looking, so threads look at different tiles:
 **
-** Memory: the rectangle (64 MiB at most, and a quarter of what is free) and 16 bytes a result.
-** Work: one thread; elements + results log k.
+**   lines that lie in one tile   its thread has their heaps to itself;
+**   few of each line             it begins heaps of its own, whose entries must be better than what
+**                                is known already, and they are merged in the order of the tiles;
+**   many                         threads read, and the tiles are looked at in their order.
+**
+** In the end each heap is sorted.  Order: larger first, of equals the one with the smaller index,
+** NaN last; "smallest" turns the signs round.
+**
+** Memory: 16 bytes a result; for each thread a chunk of a tile, and heaps or tiles.
 */
+#include "../core/exec/pass.h"
 #include "look.h"
 #include "table_fn.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 typedef struct topk_options {
     int64_t axis;
@@ -81,60 +89,249 @@ static void sort(double *value, int64_t *index, int64_t count)
     }
 }
 
-/* m lines from line i0 on, columns j0 on: piece is m x n, by columns. */
-static void fold(topk *top, const double *piece, int64_t i0, int64_t j0, int64_t m, int64_t n)
+/* The heaps of some lines: `count` entries each, and the roots of all once more, side by side. */
+typedef struct heaps {
+    double *value;
+    int64_t *index;
+    double *root;
+    int64_t count;
+} heaps;
+
+static void look_at(const heaps *h, int64_t line, double x, int64_t x_index)
 {
-    int64_t count = top->count;
-    for (int64_t j = 0; j < n; j++) {
-        const double *column = piece + j * m;
-        for (int64_t i = 0; i < m; i++) {
-            double x = top->is_smallest ? -column[i] : column[i];
-            double *value = top->value + (i0 + i) * count;
-            int64_t *index = top->index + (i0 + i) * count;
-            if (!(x <= value[0]) && is_worse(value[0], index[0], x, j0 + j)) {
-                sift(value, index, count, x, j0 + j);
-            }
-        }
+    double *value = h->value + line * h->count;
+    int64_t *index = h->index + line * h->count;
+    if (is_worse(value[0], index[0], x, x_index)) {
+        sift(value, index, h->count, x, x_index);
+        // What is known of the line may be better than its own root still.
+        h->root[line] = value[0] > h->root[line] || isnan(h->root[line]) ? value[0] : h->root[line];
     }
 }
+
+// What is known of the line otherwise may be better still than its own root.
+#define DEFINE_ACROSS(name, real)                                                                  \
+    static void across_##name(const heaps *h, const real *x, double sign, int64_t lines,           \
+                              int64_t x_index)                                                     \
+    {                                                                                              \
+        enum { GROUP = 16 };                                                                       \
+        for (int64_t i = 0; i < lines; i += GROUP) {                                               \
+            int64_t end = gx_min(i + GROUP, lines);                                                \
+            int better = 0;                                                                        \
+            for (int64_t l = i; l < end; l++) {                                                    \
+                better |= !(sign * (double)x[l] <= h->root[l]);                                    \
+            }                                                                                      \
+            for (int64_t l = i; better && l < end; l++) {                                          \
+                if (!(sign * (double)x[l] <= h->root[l])) {                                        \
+                    look_at(h, l, sign *(double)x[l], x_index);                                    \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    /* One line, at x: its elements from x_index on. */                                            \
+    static void along_##name(const heaps *h, const real *x, double sign, int64_t line, int64_t n,  \
+                             int64_t x_index)                                                      \
+    {                                                                                              \
+        enum { GROUP = 16 };                                                                       \
+        for (int64_t i = 0; i < n; i += GROUP) {                                                   \
+            int64_t end = gx_min(i + GROUP, n);                                                    \
+            double root = h->root[line];                                                           \
+            int better = 0;                                                                        \
+            for (int64_t l = i; l < end; l++) {                                                    \
+                better |= !(sign * (double)x[l] <= root);                                          \
+            }                                                                                      \
+            for (int64_t l = i; better && l < end; l++) {                                          \
+                if (!(sign * (double)x[l] <= h->root[line])) {                                     \
+                    look_at(h, line, sign *(double)x[l], x_index + l);                             \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+DEFINE_ACROSS(f64, double)
+DEFINE_ACROSS(f32, float)
 
 // The pass ----------------------------------------------------------------------------------------
 
-/* Rectangles of whole tiles, as wide as memory allows, then as high. */
-static void choose_piece(const gx_fn *fn, const gx_mat *A, int64_t *height, int64_t *width)
+/* How a tile's elements get into the heaps of all lines: see above. */
+typedef enum way { OWN_LINES, OWN_HEAPS, IN_ORDER } way;
+
+typedef struct scan {
+    gx_run *run;
+    const gx_mat *A;
+    topk *top;
+    way way;
+    int64_t row_tiles, chunk_cols, most; /* most: entries of a heap of a tile's own */
+    double *root;                        /* of all lines                            */
+    pthread_mutex_t lock;                /* guards it where heaps are merged        */
+} scan;
+
+/* A tile, and the lines that it has a part of. */
+typedef struct rectangle {
+    int64_t i0, j0, m, n, line, lines;
+} rectangle;
+
+static rectangle tile_at(const scan *s, int64_t tile)
 {
-    const int64_t PIECE_BYTES = (int64_t)64 << 20;
-    int64_t bytes = gx_min(PIECE_BYTES, (int64_t)(gx_mem_available(fn->ctx->mem) / 4));
-    int64_t room = gx_max(1, bytes / (int64_t)sizeof(double));
-    int64_t tile_cols = gx_max(1, gx_min(gx_min(A->tile_cols, A->cols), room));
-    int64_t tile_rows = gx_max(1, gx_min(gx_min(A->tile_rows, A->rows), room / tile_cols));
-    *width = gx_min(A->cols, room / tile_rows / tile_cols * tile_cols);
-    *height = gx_min(A->rows, room / *width / tile_rows * tile_rows);
+    const gx_mat *A = s->A;
+    rectangle r = {.i0 = tile % s->row_tiles * A->tile_rows,
+                   .j0 = tile / s->row_tiles * A->tile_cols};
+    r.m = gx_min(A->tile_rows, A->rows - r.i0);
+    r.n = gx_min(A->tile_cols, A->cols - r.j0);
+    r.line = s->top->is_down ? r.j0 : r.i0;
+    r.lines = s->top->is_down ? r.n : r.m;
+    return r;
 }
 
-static void pass(gx_fn *fn, const gx_mat *A, gx_reader *reader, topk *top)
+static heaps heaps_of_all(const scan *s, int64_t line)
 {
-    int64_t height, width;
-    void *piece;
-    gx_mat shape = {.dtype = GX_F64};
-    gx_err err = {0};
-    choose_piece(fn, A, &height, &width);
-    if (!gx_look_buffer(fn, &shape, height, width, &piece)) {
-        return;
+    const topk *top = s->top;
+    return (heaps){.value = top->value + line * top->count,
+                   .index = top->index + line * top->count,
+                   .root = s->root + line,
+                   .count = top->count};
+}
+
+/* Heaps in a part: values, indices, roots. */
+static heaps heaps_in(const scan *s, int64_t lines, void *part)
+{
+    heaps h = {.value = part, .count = s->most};
+    h.index = (int64_t *)(h.value + lines * h.count);
+    h.root = (double *)(h.index + lines * h.count);
+    return h;
+}
+
+static size_t heap_bytes(int64_t lines, int64_t count)
+{
+    return (size_t)(lines * (2 * count + 1)) * sizeof(double);
+}
+
+static void empty(const heaps *h, int64_t lines)
+{
+    for (int64_t e = 0; e < lines * h->count; e++) {
+        h->value[e] = (double)NAN;
+        h->index[e] = INT64_MAX;
     }
-    for (int64_t i = 0; i < A->rows; i += height) {
-        for (int64_t j = 0; j < A->cols; j += width) {
-            int64_t m = gx_min(height, A->rows - i), n = gx_min(width, A->cols - j);
-            if (gx_mat_read(&fn->run, A, reader, i, j, m, n, GX_F64, piece, m, &err) != GX_OK) {
-                gx_run_fail(&fn->run, &err);
-            }
-            gx_run_poll(&fn->run);
-            if (!gx_ok(&fn->run)) {
-                return;
-            }
-            fold(top, piece, i, j, m, n);
+}
+
+/* Rows [0, m) and columns [j, j + n) of a tile, at a, go through its lines' heaps. */
+static void fold(const scan *s, const heaps *h, const rectangle *r, int64_t j, int64_t n,
+                 const void *a, int64_t lda)
+{
+    double sign = s->top->is_smallest ? -1 : 1;
+    bool is_double = gx_dtype_is_double(s->A->dtype);
+    for (int64_t c = 0; c < n; c++) {
+        const void *column = gx_at(a, s->A->dtype, lda, 0, c);
+        if (s->top->is_down && is_double) {
+            along_f64(h, column, sign, j + c, r->m, r->i0);
+        } else if (s->top->is_down) {
+            along_f32(h, column, sign, j + c, r->m, r->i0);
+        } else if (is_double) {
+            across_f64(h, column, sign, r->m, r->j0 + j + c);
+        } else {
+            across_f32(h, column, sign, r->m, r->j0 + j + c);
         }
     }
+}
+
+static gx_code look_at_tile(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
+                            gx_err *err)
+{
+    scan *s = arg;
+    rectangle r = tile_at(s, unit);
+    if (s->way == IN_ORDER) {
+        return gx_pass_read(thread, s->A, r.i0, r.j0, r.m, r.n, s->A->dtype, part, r.m, err);
+    }
+    heaps h = heaps_of_all(s, r.line);
+    if (s->way == OWN_HEAPS) {
+        h = heaps_in(s, r.lines, part);
+        empty(&h, r.lines);
+        pthread_mutex_lock(&s->lock);
+        memcpy(h.root, s->root + r.line, (size_t)r.lines * sizeof(double));
+        pthread_mutex_unlock(&s->lock);
+    }
+    for (int64_t j = 0; j < r.n && gx_ok(s->run); j += s->chunk_cols) {
+        int64_t n = gx_min(s->chunk_cols, r.n - j);
+        GX_TRY(gx_pass_read(thread, s->A, r.i0, r.j0 + j, r.m, n, s->A->dtype, work, r.m, err));
+        fold(s, &h, &r, j, n, work, r.m);
+    }
+    return GX_OK;
+}
+
+/* A tile's heaps, or its elements, join those of all. */
+static gx_code merge_tile(void *arg, int64_t unit, void *part, gx_err *err)
+{
+    scan *s = arg;
+    rectangle r = tile_at(s, unit);
+    heaps all = heaps_of_all(s, r.line), own = heaps_in(s, r.lines, part);
+    (void)err;
+    pthread_mutex_lock(&s->lock);
+    if (s->way == IN_ORDER) {
+        fold(s, &all, &r, 0, r.n, part, r.m);
+    }
+    for (int64_t line = 0; line < r.lines && s->way == OWN_HEAPS; line++) {
+        for (int64_t e = line * own.count; e < (line + 1) * own.count; e++) {
+            if (own.index[e] != INT64_MAX) {
+                look_at(&all, line, own.value[e], own.index[e]);
+            }
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+    return GX_OK;
+}
+
+static void choose_way(scan *s)
+{
+    const int64_t CHUNK_BYTES = 512 << 10, FEW = 8;
+    const gx_mat *A = s->A;
+    bool is_down = s->top->is_down;
+    int64_t length = is_down ? A->tile_rows : A->tile_cols;
+    s->most = gx_min(s->top->count, length);
+    s->way = length >= (is_down ? A->rows : A->cols) ? OWN_LINES
+             : s->top->count <= length / FEW         ? OWN_HEAPS
+                                                     : IN_ORDER;
+    s->chunk_cols = CHUNK_BYTES / (A->tile_rows * (int64_t)gx_dtype_bytes(A->dtype));
+    s->chunk_cols = gx_max(1, gx_min(s->chunk_cols, A->tile_cols));
+}
+
+static gx_pass pass_of(scan *s)
+{
+    const gx_mat *A = s->A;
+    size_t element = gx_dtype_bytes(A->dtype);
+    double elements = (double)A->rows * (double)A->cols;
+    int64_t lines = s->top->is_down ? A->tile_cols : A->tile_rows;
+    return (gx_pass){.sources = &s->A,
+                     .source_count = 1,
+                     .units = s->row_tiles * gx_ceil_div(A->cols, A->tile_cols),
+                     .bytes = elements * (double)element,
+                     .flops = elements,
+                     .work_bytes = (size_t)(A->tile_rows * s->chunk_cols) * element,
+                     .part_bytes = s->way == OWN_LINES ? 0
+                                   : s->way == OWN_HEAPS
+                                       ? heap_bytes(lines, s->most)
+                                       : (size_t)(A->tile_rows * A->tile_cols) * element,
+                     .work = look_at_tile,
+                     .fold = s->way == OWN_LINES ? NULL : merge_tile,
+                     .arg = s};
+}
+
+static void pass(gx_fn *fn, const gx_mat *A, topk *top)
+{
+    scan s = {.run = &fn->run, .A = A, .top = top, .row_tiles = gx_ceil_div(A->rows, A->tile_rows)};
+    gx_err err = {0};
+    void *roots = NULL;
+    size_t bytes = (size_t)top->lines * sizeof(double);
+    choose_way(&s);
+    gx_mem_alloc(fn->ctx->mem, bytes, "results", &roots, &err);
+    gx_run_fail(&fn->run, &err);
+    s.root = roots;
+    for (int64_t line = 0; line < top->lines && roots != NULL; line++) {
+        s.root[line] = (double)NAN;
+    }
+    pthread_mutex_init(&s.lock, NULL);
+    gx_pass streamed = pass_of(&s);
+    gx_pass_run(&fn->run, &streamed);
+    pthread_mutex_destroy(&s.lock);
+    gx_mem_free(fn->ctx->mem, roots);
 }
 
 /* Heaps of entries that are worse than any element. */
@@ -179,8 +376,7 @@ static bool begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
 {
     topk *top = state;
     topk_options opt = {.axis = 1};
-    gx_mat A, T;
-    gx_reader *reader;
+    gx_mat A;
     int64_t k;
     (void)used;
     if (!gx_fn_options(fn, topk_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
@@ -194,20 +390,17 @@ static bool begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
         return gx_fn_fail(fn, "%s is complex (%s): complex numbers have no order", A.label,
                           gx_dtype_name(A.dtype));
     }
-    gx_mat_view(&T, &A, top->is_down ? GX_TRANS : GX_NO_TRANS, 0, 0, top->is_down ? A.cols : A.rows,
-                top->is_down ? A.rows : A.cols);
     top->is_smallest = opt.is_smallest;
-    top->lines = T.rows;
-    top->count = gx_min(k, T.cols);
+    top->lines = top->is_down ? A.cols : A.rows;
+    top->count = gx_min(k, top->is_down ? A.rows : A.cols);
     *rows = 0;
     if (top->lines == 0 || top->count == 0) {
         return true;
     }
-    if (!make_heaps(fn, top) || !gx_look_open(fn, &A, &reader)) {
+    if (!make_heaps(fn, top)) {
         return false;
     }
-    pass(fn, &T, reader, top);
-    gx_reader_close(reader);
+    pass(fn, &A, top);
     for (int64_t line = 0; line < top->lines && gx_ok(&fn->run); line++) {
         sort(top->value + line * top->count, top->index + line * top->count, top->count);
     }

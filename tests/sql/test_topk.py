@@ -6,7 +6,8 @@ Plan:
 2. equal elements, -0, infinities and NaN have one order; only NaN; nothing written;
 3. a column without an axis; joins: arguments from a table, places looked up in gx_cells;
 4. bytes read: each tile once along rows; memory within the limit;
-5. exact refusals.
+5. exact refusals;
+6. many threads, each way of sharing the work, equal elements in different tiles.
 """
 import numpy as np
 import pytest
@@ -144,3 +145,26 @@ def test_too_many(db):
     db.execute("SELECT gx_config('memory_limit', '30MB')").fetchone()
     assert "memory_limit" in error(db, "SELECT * FROM gx_topk('Z', 3000)")
     assert q(db, "SELECT sum(value) FROM gx_topk('Z', 2)") == 0
+
+
+# ---- 6. many threads: lines in one tile, a few of each, many of each; equal elements in different tiles ----------------
+
+@pytest.mark.parametrize("shape", [(600, 700), (60000, 12), (12, 60000)], ids=str)
+def test_threads(tmp_path, shape):
+    db = gx_connect(str(tmp_path / "t.db"))
+    for key, value in (("tile_bytes", 32768), ("readers", 3), ("threads", 3)):
+        db.execute("SELECT gx_config(?, ?)", (key, value))
+    a = np.random.default_rng(6).standard_normal(shape)
+    a[::2] = np.round(a[::2])
+    db.execute("SELECT gx_store('A', ?)", (from_numpy(a),)).fetchone()
+    db.execute("SELECT gx_stats_reset()")
+    for k in (1, 5, 30):
+        for axis in (0, 1):
+            check(db, "A", a, k, axis, k == 5)
+    assert q(db, "SELECT value FROM gx_stats WHERE name = 'helper_reads'") > 0
+    check(db, from_numpy(a), a, 3, 1, False)  # by the team
+    db.execute("BEGIN")
+    db.execute("SELECT gx_store('A', ?, '{\"replace\":true}')", (from_numpy(-a),)).fetchone()
+    check(db, "A", -a, 3, 0, False)  # read by the caller for the team
+    db.execute("ROLLBACK")
+    db.close()
