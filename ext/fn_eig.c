@@ -191,7 +191,7 @@ static void *nullspace_of(gx_run *run, const gx_svd_result *r, int64_t rank)
 {
     void *out = NULL;
     int64_t cols = r->n - rank;
-    gx_dense_alloc(run, r->dtype, r->n * cols, "a null space", &out);
+    gx_dense_alloc(run, r->dtype, r->n, cols, "a null space", &out);
     for (int64_t j = 0; j < cols && gx_ok(run); j++) {
         for (int64_t i = 0; i < r->n; i++) {
             memcpy(gx_at(out, r->dtype, r->n, i, j),

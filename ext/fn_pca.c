@@ -108,7 +108,7 @@ static void store_model(gx_fn *fn, const gx_pca_result *r, gx_sink *sink)
 {
     void *model = NULL;
     int64_t n = r->n, ld = gx_max(1, n);
-    if (gx_dense_alloc(&fn->run, sink->dtype, n * (r->count + 2), "the model", &model) == GX_OK) {
+    if (gx_dense_alloc(&fn->run, sink->dtype, n, r->count + 2, "the model", &model) == GX_OK) {
         gx_dtype to = sink->dtype;
         for (int64_t j = 0; j < n; j++) { // one at a time: a complex mean may become a real one
             bool is_complex = gx_dtype_is_complex(to);
@@ -251,9 +251,9 @@ static bool take_columns(gx_fn *fn, const gx_mat *model, gx_scalar **mean, doubl
     gx_mat head;
     void *columns = NULL, *factors = NULL;
     gx_mat_view(&head, model, GX_NO_TRANS, 0, 0, n, 2);
-    if (gx_dense_alloc(&fn->run, GX_C128, 2 * n, "the model", &columns) != GX_OK ||
+    if (gx_dense_alloc(&fn->run, GX_C128, 2, n, "the model", &columns) != GX_OK ||
         !gx_fn_own(fn, columns) ||
-        gx_dense_alloc(&fn->run, GX_F64, n, "the model", &factors) != GX_OK ||
+        gx_dense_alloc(&fn->run, GX_F64, n, 1, "the model", &factors) != GX_OK ||
         !gx_fn_own(fn, factors) ||
         gx_dense_load(&fn->run, &head, GX_C128, columns, gx_max(1, n)) != GX_OK) {
         return false;

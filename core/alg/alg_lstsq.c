@@ -340,7 +340,7 @@ static gx_code solve_groups(problem *p, gx_small_r *r, gx_trans trans, const gx_
     gx_run *run = p->run;
     void *top = NULL;
     int64_t n = r->n, group = gx_min(rhs_group(p, Y), B->cols);
-    gx_dense_alloc(run, p->dtype, n * group, "right-hand sides", &top);
+    gx_dense_alloc(run, p->dtype, n, group, "right-hand sides", &top);
     for (int64_t j = 0; j < B->cols && gx_ok(run); j += group) {
         gx_mat part;
         gx_err err = {0};
@@ -629,7 +629,7 @@ static gx_code adjoint_inverse(gx_run *run, tall *t, double rcond, gx_sink *Y, i
     bool is_known;
     if (gx_small_r_rank(&t->r, rcond, false, &is_known) != GX_OK ||
         (!is_known && refuse_svd(t) != GX_OK) ||
-        gx_dense_alloc(run, Y->dtype, n * n, "the inverse of R", &w) != GX_OK) {
+        gx_dense_alloc(run, Y->dtype, n, n, "the inverse of R", &w) != GX_OK) {
         return run->err.code;
     }
     *rank = t->r.rank;

@@ -561,7 +561,7 @@ static void load_x(product *p)
         return;
     }
     gx_err err = {0};
-    gx_dense_alloc(p->run, n->dtype, n->q * n->k, "the narrow operand", &p->x_memory);
+    gx_dense_alloc(p->run, n->dtype, n->q, n->k, "the narrow operand", &p->x_memory);
     gx_dense_load(p->run, &n->x, n->dtype, p->x_memory, n->q);
     gx_args conj = {
         .map = GX_MAP_CONJ, .m = n->q, .n = n->k, .a = p->x_memory, .lda = n->q, .ldc = n->q};
@@ -584,14 +584,14 @@ static void reserve(product *p)
         p->y = p->C->value.data;
         p->ldy = p->C->rows;
     } else {
-        gx_dense_alloc(p->run, n->dtype, rows * n->k, "the product", &p->y_memory);
+        gx_dense_alloc(p->run, n->dtype, rows, n->k, "the product", &p->y_memory);
         p->y = p->y_memory;
     }
     if (n->is_left) {
-        gx_dense_alloc(p->run, n->dtype, tile * n->k, "a tile of the product", &p->turned);
+        gx_dense_alloc(p->run, n->dtype, tile, n->k, "a tile of the product", &p->turned);
     }
     if (has_c0(n->args)) {
-        gx_dense_alloc(p->run, n->dtype, tile * n->k, "a tile of the product", &p->sums);
+        gx_dense_alloc(p->run, n->dtype, tile, n->k, "a tile of the product", &p->sums);
         gx_reader_own(p->run->ctx->store, &p->own, &err);
     }
     gx_run_fail(p->run, &err);

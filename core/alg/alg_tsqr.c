@@ -216,7 +216,7 @@ gx_code gx_alg_tsqr(gx_run *run, const gx_tsqr_args *args, const gx_tsqr_plan *p
         run_program(run, args, plan, &terms, &is_run);
     }
     void *r = NULL;
-    if (!is_run && gx_dense_alloc(run, GX_C128, stack.cols * stack.cols, "the triangle of its QR",
+    if (!is_run && gx_dense_alloc(run, GX_C128, stack.cols, stack.cols, "the triangle of its QR",
                                   &r) == GX_OK) {
         gx_place_owe(run, stack.flops, stack.dtype);
         if (gx_stack_run(run, &stack, r) == GX_OK) {

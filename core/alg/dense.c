@@ -18,7 +18,8 @@
 #include <string.h>
 #include <time.h>
 
-gx_code gx_dense_alloc(gx_run *run, gx_dtype dtype, int64_t count, const char *what, void **ptr)
+gx_code gx_dense_alloc(gx_run *run, gx_dtype dtype, int64_t rows, int64_t cols, const char *what,
+                       void **ptr)
 {
     gx_err err = {0};
     size_t bytes = 0;
@@ -26,9 +27,9 @@ gx_code gx_dense_alloc(gx_run *run, gx_dtype dtype, int64_t count, const char *w
     if (!gx_ok(run)) {
         return run->err.code;
     }
-    if (!gx_matrix_bytes(gx_max(count, 0), 1, dtype, &bytes)) {
-        return gx_run_failf(run, GX_TOOBIG, "%s of %lld elements is too large", what,
-                            (long long)count);
+    if (!gx_matrix_bytes(gx_max(rows, 0), gx_max(cols, 0), dtype, &bytes)) {
+        return gx_run_failf(run, GX_TOOBIG, "%s of %lldx%lld is too large", what, (long long)rows,
+                            (long long)cols);
     }
     gx_mem_alloc(run->ctx->mem, bytes, what, ptr, &err);
     return gx_run_fail(run, &err);

@@ -10,8 +10,12 @@
 
 #include "../mat/mat.h"
 
-/* count elements of dtype; *ptr NULL on failure.  Freed with gx_mem_free(run->ctx->mem, ptr). */
-gx_code gx_dense_alloc(gx_run *run, gx_dtype dtype, int64_t count, const char *what, void **ptr);
+/*
+** Memory of rows x cols elements of dtype, however they are used: the product is checked here, so
+** callers give its factors.  *ptr NULL on failure.  Freed with gx_mem_free(run->ctx->mem, ptr).
+*/
+gx_code gx_dense_alloc(gx_run *run, gx_dtype dtype, int64_t rows, int64_t cols, const char *what,
+                       void **ptr);
 
 /*
 ** Fill dst (column-major, leading dimension ld) with all of mat, as dtype.  Helper threads read

@@ -315,7 +315,7 @@ double gx_dense_ratio(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx
                   .least = gx_min(args->m, args->n),
                   .most = gx_max(1, gx_max(args->m, args->n))};
     for (int i = 0; i < SPARE && gx_ok(run); i++) {
-        gx_dense_alloc(run, k.wide, k.most * VECTORS, "a check", &k.room[i]);
+        gx_dense_alloc(run, k.wide, k.most, VECTORS, "a check", &k.room[i]);
         if (k.room[i] != NULL) {
             memset(k.room[i], 0, (size_t)(k.most * VECTORS) * gx_dtype_bytes(k.wide));
         }

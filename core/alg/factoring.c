@@ -379,10 +379,9 @@ static void solve_resident(gx_factor *f, gx_trans trans, const gx_mat *B, gx_sin
     void *panel = NULL;
     int64_t width = X->is_stored ? panel_width(f, B, X) : gx_max(1, B->cols);
     if (X->is_stored) {
-        gx_mem_alloc(mem, (size_t)(f->n * width) * gx_dtype_bytes(f->dtype), "right-hand sides",
-                     &panel, &err);
+        gx_dense_alloc(run, f->dtype, f->n, width, "right-hand sides", &panel);
     }
-    if (err.code == GX_OK && B->kind != GX_MAT_VALUE) {
+    if (gx_ok(run) && B->kind != GX_MAT_VALUE) {
         gx_reader_own(run->ctx->store, &own, &err);
     }
     gx_run_fail(run, &err);

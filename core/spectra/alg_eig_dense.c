@@ -135,7 +135,7 @@ static void factor_b(solving *s)
     const gx_mat *B = s->args->B;
     bool is_said = (B->properties & GX_PROP_HERMITIAN) != 0;
     int64_t ld = gx_max(1, s->n), info = 0;
-    if (gx_dense_alloc(s->run, s->dtype, s->n * s->n, "B", &s->b) != GX_OK ||
+    if (gx_dense_alloc(s->run, s->dtype, s->n, s->n, "B", &s->b) != GX_OK ||
         load_whole(s, B, is_said, s->dtype, s->b) != GX_OK) {
         return;
     }
@@ -174,7 +174,7 @@ static void solve_by_l(const solving *s, gx_side side, gx_trans trans, gx_dtype 
 static void load_operands(solving *s)
 {
     const gx_eig_args *args = s->args;
-    if (gx_dense_alloc(s->run, s->dtype, s->n * s->n, args->A->label, &s->a) != GX_OK ||
+    if (gx_dense_alloc(s->run, s->dtype, s->n, s->n, args->A->label, &s->a) != GX_OK ||
         load_whole(s, args->A, args->is_hermitian, s->dtype, s->a) != GX_OK) {
         return;
     }
@@ -202,7 +202,7 @@ static void load_operands(solving *s)
 static void call_hermitian(solving *s)
 {
     gx_dtype real = gx_dtype_real(s->dtype);
-    if (gx_dense_alloc(s->run, real, s->n, "eigenvalues", &s->values) != GX_OK) {
+    if (gx_dense_alloc(s->run, real, s->n, 1, "eigenvalues", &s->values) != GX_OK) {
         return;
     }
     gx_args args = kernel_args(s);
@@ -223,7 +223,7 @@ static void transform_back(solving *s)
 {
     void *l = s->b;
     if (s->wide != s->dtype) {
-        if (gx_dense_alloc(s->run, s->wide, s->n * s->n, "B", &l) != GX_OK) {
+        if (gx_dense_alloc(s->run, s->wide, s->n, s->n, "B", &l) != GX_OK) {
             return;
         }
         gx_convert(s->dtype, s->b, s->n, s->wide, l, s->n, s->n, s->n);
@@ -243,12 +243,12 @@ static void call_general(solving *s)
 {
     gx_run *run = s->run;
     gx_args args = kernel_args(s);
-    gx_dense_alloc(run, s->wide, s->n, "eigenvalues", &s->values);
+    gx_dense_alloc(run, s->wide, s->n, 1, "eigenvalues", &s->values);
     if (args.wants_right) {
-        gx_dense_alloc(run, s->wide, s->n * s->n, "eigenvectors", &s->right);
+        gx_dense_alloc(run, s->wide, s->n, s->n, "eigenvectors", &s->right);
     }
     if (args.wants_left) {
-        gx_dense_alloc(run, s->wide, s->n * s->n, "left eigenvectors", &s->left);
+        gx_dense_alloc(run, s->wide, s->n, s->n, "left eigenvectors", &s->left);
     }
     args = kernel_args(s);
     gx_dense_spectrum(run, GX_GEEV, s->dtype, &args);
@@ -386,12 +386,12 @@ static void find_residuals(const solving *s)
     gx_mem *mem = run->ctx->mem;
     void *a = NULL, *b = NULL, *y = NULL, *z = NULL;
     int64_t width = gx_min(RESIDUAL_COLUMNS, s->count);
-    gx_dense_alloc(run, r->dtype, s->n * s->n, args->A->label, &a);
-    gx_dense_alloc(run, r->dtype, s->n * width, "residuals", &y);
+    gx_dense_alloc(run, r->dtype, s->n, s->n, args->A->label, &a);
+    gx_dense_alloc(run, r->dtype, s->n, width, "residuals", &y);
     load_whole(s, args->A, args->is_hermitian, r->dtype, a);
     if (args->B != NULL) {
-        gx_dense_alloc(run, r->dtype, s->n * s->n, args->B->label, &b);
-        gx_dense_alloc(run, r->dtype, s->n * width, "residuals", &z);
+        gx_dense_alloc(run, r->dtype, s->n, s->n, args->B->label, &b);
+        gx_dense_alloc(run, r->dtype, s->n, width, "residuals", &z);
         load_whole(s, args->B, (args->B->properties & GX_PROP_HERMITIAN) != 0, r->dtype, b);
     }
     for (int64_t j = 0; j < s->count && gx_ok(run); j += width) {
@@ -429,8 +429,8 @@ gx_code gx_eig_dense(gx_run *run, const gx_eig_args *args, gx_eig_result *result
                  .is_hermitian = !args->is_general}; // until A is known
     void *all = NULL, *order = NULL;
     if (refuse_what_is_too_large(&s) == GX_OK &&
-        gx_dense_alloc(run, GX_C128, s.n, "eigenvalues", &all) == GX_OK &&
-        gx_dense_alloc(run, GX_F64, s.n, "eigenvalues", &order) == GX_OK) {
+        gx_dense_alloc(run, GX_C128, s.n, 1, "eigenvalues", &all) == GX_OK &&
+        gx_dense_alloc(run, GX_F64, s.n, 1, "eigenvalues", &order) == GX_OK) {
         s.all = all;
         s.order = order;
         s.is_hermitian = args->is_hermitian;

@@ -75,9 +75,9 @@ static gx_code begin_columns(columns *c, gx_run *run, const gx_mat *A, int64_t d
     }
     c->divisor = (double)(A->rows - ddof);
     void *shift = NULL, *mean = NULL, *scale = NULL;
-    gx_dense_alloc(run, GX_C128, A->cols, "shifts of columns", &shift);
-    gx_dense_alloc(run, GX_C128, A->cols, "means of columns", &mean);
-    gx_dense_alloc(run, GX_F64, A->cols, "deviations of columns", &scale);
+    gx_dense_alloc(run, GX_C128, A->cols, 1, "shifts of columns", &shift);
+    gx_dense_alloc(run, GX_C128, A->cols, 1, "means of columns", &mean);
+    gx_dense_alloc(run, GX_F64, A->cols, 1, "deviations of columns", &scale);
     c->shift = shift;
     c->mean = mean;
     c->scale = scale;
@@ -119,7 +119,7 @@ static void choose_shift(columns *c)
     const gx_mat *A = c->A;
     int64_t rows = gx_min(A->rows, SHIFT_ROWS);
     void *head = NULL;
-    if (gx_dense_alloc(c->run, c->dtype, rows * A->cols, "the first rows", &head) == GX_OK) {
+    if (gx_dense_alloc(c->run, c->dtype, rows, A->cols, "the first rows", &head) == GX_OK) {
         gx_dense_load_rows(c->run, A, 0, rows, c->dtype, head, rows);
     }
     for (int64_t j = 0; j < A->cols && gx_ok(c->run); j++) {
@@ -154,7 +154,7 @@ static gx_code factor(columns *c, const gx_tsqr_plan *plan, void **t)
     gx_mat ones;
     gx_mat_centred(&ones, c->A, c->dtype, c->shift, NULL, true);
     gx_sink R = {0};
-    if (gx_dense_alloc(run, c->dtype, n * n, "the triangle of its QR", t) == GX_OK &&
+    if (gx_dense_alloc(run, c->dtype, n, n, "the triangle of its QR", t) == GX_OK &&
         gx_sink_begin_scratch(run, n + 1, n + 1, c->dtype, 0, &R) == GX_OK) {
         gx_alg_tsqr(run, &(gx_tsqr_args){.A = &ones, .R = &R}, plan);
     }
@@ -195,7 +195,7 @@ static void find_means(columns *c)
 {
     int64_t n = c->A->cols;
     void *sums = NULL;
-    if (gx_dense_alloc(c->run, GX_C128, n, "sums of columns", &sums) == GX_OK) {
+    if (gx_dense_alloc(c->run, GX_C128, n, 1, "sums of columns", &sums) == GX_OK) {
         gx_alg_reduce(c->run, c->A, GX_REDUCE_COL_SUM, sums);
     }
     for (int64_t j = 0; j < n && gx_ok(c->run); j++) {
@@ -289,9 +289,9 @@ static void find_moments(columns *c)
     int64_t tiles = PANEL_BYTES / (tile * width * (int64_t)gx_dtype_bytes(c->dtype));
     int64_t height = gx_min(A->rows, tile * gx_max(1, tiles));
     void *piece = NULL, *strip = NULL;
-    if (gx_dense_alloc(c->run, c->dtype, height * width, "a piece of the matrix", &piece) ==
+    if (gx_dense_alloc(c->run, c->dtype, height, width, "a piece of the matrix", &piece) ==
             GX_OK &&
-        gx_dense_alloc(c->run, GX_C128, 2 * width, "moments of columns", &strip) == GX_OK) {
+        gx_dense_alloc(c->run, GX_C128, 2, width, "moments of columns", &strip) == GX_OK) {
         c->strip = strip;
         gx_run_progress(c->run, (double)A->rows * (double)A->cols);
     }
@@ -393,10 +393,10 @@ static void pca_by_svd(columns *c, const gx_pca_args *args, gx_pca_result *r)
 static gx_code reserve(gx_run *run, gx_pca_result *r, const gx_mat *A)
 {
     void *mean = NULL, *scale = NULL, *variance = NULL;
-    gx_dense_alloc(run, GX_C128, r->n, "means of columns", &mean);
-    gx_dense_alloc(run, GX_F64, r->n, "deviations of columns", &scale);
-    gx_dense_alloc(run, GX_F64, r->count, "variances", &variance);
-    gx_dense_alloc(run, r->dtype, r->n * r->count, "components", &r->vectors);
+    gx_dense_alloc(run, GX_C128, r->n, 1, "means of columns", &mean);
+    gx_dense_alloc(run, GX_F64, r->n, 1, "deviations of columns", &scale);
+    gx_dense_alloc(run, GX_F64, r->count, 1, "variances", &variance);
+    gx_dense_alloc(run, r->dtype, r->n, r->count, "components", &r->vectors);
     r->mean = mean;
     r->scale = scale;
     r->variance = variance;
@@ -478,7 +478,7 @@ static gx_code write_clipped(gx_run *run, const gx_sink *S, gx_sink *C)
     void *tile = NULL;
     int64_t n = C->rows, height = gx_min(n, C->tile_rows), width = gx_min(n, C->tile_cols);
     gx_sink_source(S, "correlations", &source);
-    gx_dense_alloc(run, C->dtype, height * width, "a tile", &tile);
+    gx_dense_alloc(run, C->dtype, height, width, "a tile", &tile);
     for (int64_t j = 0; j < n; j += width) {
         for (int64_t i = 0; i < n && gx_ok(run); i += height) {
             gx_err err = {0};
@@ -512,8 +512,8 @@ static void gram_of_triangle(columns *c, void *t, bool is_correlation, gx_sink *
             }
         }
     }
-    if (gx_dense_alloc(run, c->dtype, n * n, "the covariance", &gram) == GX_OK &&
-        gx_dense_alloc(run, C->dtype, n * n, "the covariance", &narrow) == GX_OK) {
+    if (gx_dense_alloc(run, c->dtype, n, n, "the covariance", &gram) == GX_OK &&
+        gx_dense_alloc(run, C->dtype, n, n, "the covariance", &narrow) == GX_OK) {
         gx_trans trans = is_complex ? GX_CONJ_TRANS : GX_TRANS;
         gx_dense_call(run, is_complex ? GX_HERK : GX_SYRK, c->dtype,
                       &(gx_args){.uplo = GX_LOWER,

@@ -137,7 +137,7 @@ static void take_values(const solving *s, const gx_dense_sums *sums, double *sig
     gx_dtype real = gx_dtype_real(s->dtype);
     int64_t count = s->least;
     void *pairs = NULL;
-    if (gx_dense_alloc(s->run, GX_C128, count, "singular values", &pairs) == GX_OK) {
+    if (gx_dense_alloc(s->run, GX_C128, count, 1, "singular values", &pairs) == GX_OK) {
         gx_convert(real, s->values, gx_max(1, count), GX_F64, sigma, gx_max(1, count), count, 1);
         gx_convert(real, s->values, gx_max(1, count), GX_C128, pairs, gx_max(1, count), count, 1);
         gx_dense_check_sums(s->run, s->args->A->label, "singular values", s->dtype, sums, pairs,
@@ -149,7 +149,7 @@ static void take_values(const solving *s, const gx_dense_sums *sums, double *sig
 static gx_code alloc_values(solving *s)
 {
     gx_dtype real = gx_dtype_real(s->dtype);
-    return gx_dense_alloc(s->run, real, s->least, "singular values", &s->values);
+    return gx_dense_alloc(s->run, real, s->least, 1, "singular values", &s->values);
 }
 
 // Values of a tall matrix -------------------------------------------------------------------------
@@ -192,11 +192,11 @@ static void reduce_to_triangle(solving *s, const gx_mat *T)
     gx_mem *mem = run->ctx->mem;
     int64_t m = T->rows, n = T->cols;
     void *panel = NULL, *tau = NULL;
-    gx_dense_alloc(run, s->dtype, n * n, "the triangle of its QR", &s->a);
+    gx_dense_alloc(run, s->dtype, n, n, "the triangle of its QR", &s->a);
     int64_t rows = panel_rows(s);
     if (gx_ok(run) &&
-        gx_dense_alloc(run, s->dtype, rows * n, "a panel of its rows", &panel) == GX_OK &&
-        gx_dense_alloc(run, s->dtype, n, "reflectors", &tau) == GX_OK) {
+        gx_dense_alloc(run, s->dtype, rows, n, "a panel of its rows", &panel) == GX_OK &&
+        gx_dense_alloc(run, s->dtype, n, 1, "reflectors", &tau) == GX_OK) {
         memset(s->a, 0, (size_t)(n * n) * gx_dtype_bytes(s->dtype));
         gx_run_progress(run, (double)m);
     }
@@ -230,7 +230,7 @@ static void load_and_call(solving *s, double *sigma)
     gx_dense_sums sums;
     const gx_mat *A = s->args->A;
     int64_t ld = gx_max(1, s->m);
-    if (gx_dense_alloc(s->run, s->dtype, s->m * s->n, A->label, &s->a) == GX_OK &&
+    if (gx_dense_alloc(s->run, s->dtype, s->m, s->n, A->label, &s->a) == GX_OK &&
         alloc_values(s) == GX_OK) {
         gx_dense_load(s->run, A, s->dtype, s->a, ld);
         gx_dense_finite(s->run, A->label, s->dtype, s->a, ld, s->m, s->n);

@@ -71,10 +71,10 @@ static void decompose(parts *p, double *sigma)
         gx_sink_source(&p->R, p->T->label, &source);
         gx_small_r_take(run, &source, n, p->dtype, &r);
     }
-    gx_dense_alloc(run, p->dtype, n * n, "left singular vectors", &p->x);
-    gx_dense_alloc(run, p->dtype, n * n, "right singular vectors", &p->yh);
-    gx_dense_alloc(run, real, n, "singular values", &p->values);
-    gx_dense_alloc(run, GX_C128, n, "singular values", &pairs);
+    gx_dense_alloc(run, p->dtype, n, n, "left singular vectors", &p->x);
+    gx_dense_alloc(run, p->dtype, n, n, "right singular vectors", &p->yh);
+    gx_dense_alloc(run, real, n, 1, "singular values", &p->values);
+    gx_dense_alloc(run, GX_C128, n, 1, "singular values", &pairs);
     if (gx_ok(run)) {
         gx_args call = {.m = n,
                         .n = n,
@@ -125,7 +125,7 @@ static void look(gx_svd_long *far, bool is_first, double *largest, bool *is_foun
     void *piece = NULL;
     int64_t h = far->W.tile_rows, w = far->W.tile_cols, m = far->W.rows, n = far->W.cols;
     gx_sink_source(&far->W, "W", &source);
-    if (gx_dense_alloc(run, far->W.dtype, h * w, "a piece of the vectors", &piece) == GX_OK) {
+    if (gx_dense_alloc(run, far->W.dtype, h, w, "a piece of the vectors", &piece) == GX_OK) {
         gx_reader_own(run->ctx->store, &own, &err);
     }
     for (int64_t i = 0; i < m && gx_ok(run) && err.code == GX_OK; i += h) {
@@ -155,8 +155,8 @@ static void find_phases(gx_svd_long *far)
     gx_run *run = far->run;
     void *largest = NULL, *is_found = NULL;
     int64_t n = far->W.cols;
-    gx_dense_alloc(run, GX_F64, n, "signs", &largest);
-    gx_dense_alloc(run, GX_F64, n, "signs", &is_found);
+    gx_dense_alloc(run, GX_F64, n, 1, "signs", &largest);
+    gx_dense_alloc(run, GX_F64, n, 1, "signs", &is_found);
     if (gx_ok(run)) {
         memset(largest, 0, (size_t)n * sizeof(double));
         memset(is_found, 0, (size_t)n * sizeof(bool));
@@ -173,7 +173,7 @@ static void take_short_side(gx_svd_long *far, const parts *p, gx_svd_result *r)
     gx_run *run = p->run;
     int64_t n = p->n;
     void *to = NULL;
-    if (gx_dense_alloc(run, p->dtype, n * n, "singular vectors", &to) != GX_OK) {
+    if (gx_dense_alloc(run, p->dtype, n, n, "singular vectors", &to) != GX_OK) {
         return;
     }
     if (far->is_wide) {
@@ -236,8 +236,8 @@ gx_code gx_svd_long_find(gx_run *run, const gx_svd_args *args, gx_svd_result *re
     p.n = p.T->cols;
     gx_mem *mem = result->mem = run->ctx->mem;
     void *sigma = NULL, *phase = NULL;
-    gx_dense_alloc(run, GX_F64, p.n, "singular values", &sigma);
-    gx_dense_alloc(run, GX_C128, p.n, "signs", &phase);
+    gx_dense_alloc(run, GX_F64, p.n, 1, "singular values", &sigma);
+    gx_dense_alloc(run, GX_C128, p.n, 1, "signs", &phase);
     result->sigma = sigma;
     far->phase = phase;
     result->m = A->rows;
@@ -274,7 +274,7 @@ gx_code gx_svd_long_write(gx_svd_long *far, gx_sink *sink)
     gx_dtype dtype = far->W.dtype;
     int64_t n = far->W.cols;
     void *row = NULL;
-    if (gx_dense_alloc(run, dtype, n, "signs", &row) != GX_OK) {
+    if (gx_dense_alloc(run, dtype, n, 1, "signs", &row) != GX_OK) {
         return run->err.code;
     }
     gx_dtype from = gx_dtype_wide(dtype);

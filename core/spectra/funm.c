@@ -166,8 +166,8 @@ static void by_eigenvalues(evaluation *e)
 {
     gx_run *run = e->w.run;
     void *values = NULL, *f = NULL;
-    gx_dense_alloc(run, GX_F64, e->w.n, "eigenvalues", &values);
-    gx_dense_alloc(run, GX_C128, e->w.n, "eigenvalues", &f);
+    gx_dense_alloc(run, GX_F64, e->w.n, 1, "eigenvalues", &values);
+    gx_dense_alloc(run, GX_C128, e->w.n, 1, "eigenvalues", &f);
     gx_args args = gx_funm_square_args(&e->w);
     args.uplo = GX_LOWER;
     args.wants_right = true;
@@ -252,7 +252,7 @@ static void by_schur(evaluation *e)
     void *values = NULL;
     e->a = complex_of(&e->w, e->a, e->w.dtype);
     void *q = gx_funm_matrix(&wide);
-    gx_dense_alloc(run, GX_C128, e->w.n, "eigenvalues", &values);
+    gx_dense_alloc(run, GX_C128, e->w.n, 1, "eigenvalues", &values);
     gx_args args = gx_funm_square_args(&wide);
     args.c = e->a;
     args.right = q;
@@ -319,7 +319,7 @@ static void give(evaluation *e)
     gx_dtype to = gx_dtype_is_double(of_a) ? dtype : is_complex ? GX_C64 : GX_F32;
     if (to != dtype) {
         void *out;
-        if (gx_dense_alloc(run, to, e->w.n * e->w.n, "the result", &out) != GX_OK) {
+        if (gx_dense_alloc(run, to, e->w.n, e->w.n, "the result", &out) != GX_OK) {
             return;
         }
         gx_convert(dtype, e->a, gx_max(1, e->w.n), to, out, gx_max(1, e->w.n), e->w.n, e->w.n);

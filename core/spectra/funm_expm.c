@@ -50,7 +50,7 @@ static double norm_of_abs_power(const gx_funm_work *w, const void *a, int p)
 {
     void *memory = NULL;
     int64_t n = w->n;
-    if (gx_dense_alloc(w->run, GX_F64, 2 * n, "a norm", &memory) != GX_OK) {
+    if (gx_dense_alloc(w->run, GX_F64, 2, n, "a norm", &memory) != GX_OK) {
         return 0;
     }
     double *v = memory, *next = v + n, most = 0;

@@ -14,7 +14,7 @@
 void *gx_funm_matrix(const gx_funm_work *w)
 {
     void *x = NULL;
-    gx_dense_alloc(w->run, w->dtype, w->n * w->n, "a function of a matrix", &x);
+    gx_dense_alloc(w->run, w->dtype, w->n, w->n, "a function of a matrix", &x);
     return x;
 }
 
@@ -93,7 +93,7 @@ void gx_funm_solve(const gx_funm_work *w, void *a, void *x, const char *why)
 {
     void *pivots = NULL;
     int64_t info = 0;
-    if (gx_dense_alloc(w->run, GX_F64, w->n, "pivots", &pivots) != GX_OK) {
+    if (gx_dense_alloc(w->run, GX_F64, w->n, 1, "pivots", &pivots) != GX_OK) {
         return;
     }
     gx_args args = gx_funm_square_args(w);

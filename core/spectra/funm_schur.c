@@ -144,7 +144,7 @@ static void add_to_diagonal(const gx_funm_work *w, gx_scalar *x, double value)
 static gx_scalar *save_diagonals(const gx_funm_work *w, const gx_scalar *t)
 {
     void *memory = NULL;
-    if (gx_dense_alloc(w->run, GX_C128, 2 * w->n, "diagonals", &memory) == GX_OK) {
+    if (gx_dense_alloc(w->run, GX_C128, 2, w->n, "diagonals", &memory) == GX_OK) {
         gx_scalar *saved = memory;
         for (int64_t i = 0; i < w->n; i++) {
             saved[i] = t[i * w->n + i];

@@ -226,8 +226,8 @@ gx_code gx_kry_rotate(gx_run *run, gx_dtype dtype, void *V, int64_t n, int64_t m
     void *narrow = NULL, *panel = NULL;
     int64_t rows = gx_min(n, PANEL);
     assert(p <= m); // in place
-    if (gx_dense_alloc(run, dtype, m * p, "a rotation", &narrow) == GX_OK &&
-        gx_dense_alloc(run, dtype, rows * p, "a panel of the basis", &panel) == GX_OK) {
+    if (gx_dense_alloc(run, dtype, m, p, "a rotation", &narrow) == GX_OK &&
+        gx_dense_alloc(run, dtype, rows, p, "a panel of the basis", &panel) == GX_OK) {
         gx_convert(gx_dtype_wide(dtype), W, ldw, dtype, narrow, gx_max(1, m), m, p);
     }
     for (int64_t i = 0; i < n && gx_ok(run); i += rows) {

@@ -192,11 +192,10 @@ static void make_shifted(gx_oper *op, const gx_mat *B, gx_sink *S)
     gx_mem *mem = run->ctx->mem;
     gx_err err = {0};
     shifting w = {.op = op, .A = op->inner->A, .B = B, .S = S, .edge = S->tile_rows};
-    int64_t elements = w.edge * w.edge;
-    gx_dense_alloc(run, op->dtype, elements, "a square of the matrix", &w.a);
-    gx_dense_alloc(run, op->dtype, B != NULL ? elements : 0, "a square of the matrix", &w.b);
-    gx_dense_alloc(run, op->dtype, op->inner->is_hermitian ? elements : 0, "a square of the matrix",
-                   &w.t);
+    gx_dense_alloc(run, op->dtype, w.edge, w.edge, "a square of the matrix", &w.a);
+    gx_dense_alloc(run, op->dtype, w.edge, B != NULL ? w.edge : 0, "a square of the matrix", &w.b);
+    gx_dense_alloc(run, op->dtype, w.edge, op->inner->is_hermitian ? w.edge : 0,
+                   "a square of the matrix", &w.t);
     if (gx_ok(run)) {
         gx_reader_own(run->ctx->store, &w.own, &err);
         gx_run_fail(run, &err);
@@ -344,7 +343,7 @@ static gx_sink pair_of(const gx_oper *op, const void *x, int64_t cols, int64_t t
 static void *copy_of(gx_oper *op, const void *x, int64_t cols)
 {
     void *copy = NULL;
-    if (gx_dense_alloc(op->run, op->dtype, op->n * cols, "a block of vectors", &copy) == GX_OK) {
+    if (gx_dense_alloc(op->run, op->dtype, op->n, cols, "a block of vectors", &copy) == GX_OK) {
         memcpy(copy, x, (size_t)(op->n * cols) * gx_dtype_bytes(op->dtype));
     }
     return copy;

@@ -16,8 +16,8 @@ static void make_vector(gx_kry *s, int64_t at, const gx_scalar *x, gx_dtype dtyp
     int64_t n = s->n, m = s->m;
     void *part = NULL, *y = NULL;
     bool is_mixed = dtype != s->dtype; // a real basis, complex vectors
-    if (gx_dense_alloc(s->run, s->dtype, 2 * m, "a Ritz vector", &part) == GX_OK &&
-        gx_dense_alloc(s->run, s->dtype, n, "an eigenvector", &y) == GX_OK) {
+    if (gx_dense_alloc(s->run, s->dtype, 2, m, "a Ritz vector", &part) == GX_OK &&
+        gx_dense_alloc(s->run, s->dtype, n, 1, "an eigenvector", &y) == GX_OK) {
         for (int64_t p = 0; p < (is_mixed ? 2 : 1) && gx_ok(s->run); p++) {
             for (int64_t i = 0; i < m; i++) {
                 double pair[2] = {p == 0 ? x[i].re : x[i].im, x[i].im};
@@ -43,9 +43,9 @@ static void find_residuals(gx_kry *s, gx_dtype dtype)
     gx_eig_result *r = s->result;
     int64_t n = s->n, parts = dtype != s->dtype ? 2 : 1, cols = r->count * parts;
     void *x = NULL, *y = NULL, *z = NULL;
-    gx_dense_alloc(s->run, s->dtype, n * cols, "residuals", &x);
-    gx_dense_alloc(s->run, s->dtype, n * cols, "residuals", &y);
-    gx_dense_alloc(s->run, s->dtype, n * cols, "residuals", &z);
+    gx_dense_alloc(s->run, s->dtype, n, cols, "residuals", &x);
+    gx_dense_alloc(s->run, s->dtype, n, cols, "residuals", &y);
+    gx_dense_alloc(s->run, s->dtype, n, cols, "residuals", &z);
     size_t half = gx_dtype_bytes(s->dtype), step = gx_dtype_bytes(dtype);
     for (int64_t j = 0; j < cols && gx_ok(s->run); j++) {
         const char *from = gx_at(r->right, dtype, n, 0, j / parts);
@@ -149,7 +149,7 @@ void gx_kry_give(gx_kry *s)
     r->is_real = is_real;
     r->is_hermitian = args->is_hermitian;
     void *memory = NULL;
-    gx_dense_alloc(s->run, GX_C128, s->m, "a Ritz vector", &memory);
+    gx_dense_alloc(s->run, GX_C128, s->m, 1, "a Ritz vector", &memory);
     for (int64_t i = 0; i < count && gx_ok(s->run); i++) {
         r->values[i] = s->value[s->order[i]];
         if (s->is_hermitian) {

@@ -77,7 +77,7 @@ static gx_code apply_transformed(gx_oper *op, bool is_adjoint, const void *x, in
         return gx_run_poll(op->run);
     }
     void *z = NULL;
-    if (gx_dense_alloc(op->run, op->dtype, op->n * cols, "a block of vectors", &z) == GX_OK) {
+    if (gx_dense_alloc(op->run, op->dtype, op->n, cols, "a block of vectors", &z) == GX_OK) {
         memcpy(z, x, bytes);
         by_chol(op, GX_TRSM, adjoint, z, cols);
         op->inner->apply(op->inner, false, z, cols, y);
@@ -196,12 +196,12 @@ static void begin_in_memory(gx_oper *op, const gx_mat *B)
     gx_run *run = op->run;
     void *pivots = NULL;
     int64_t n = op->n;
-    if (B != NULL && gx_dense_alloc(run, op->dtype, n * n, B->label, &op->chol) == GX_OK) {
+    if (B != NULL && gx_dense_alloc(run, op->dtype, n, n, B->label, &op->chol) == GX_OK) {
         load_square(op, B, true, op->chol);
     }
     if (op->is_inverse &&
-        gx_dense_alloc(run, op->dtype, n * n, "a factorisation", &op->factor) == GX_OK &&
-        gx_dense_alloc(run, GX_F64, n, "pivots", &pivots) == GX_OK) {
+        gx_dense_alloc(run, op->dtype, n, n, "a factorisation", &op->factor) == GX_OK &&
+        gx_dense_alloc(run, GX_F64, n, 1, "pivots", &pivots) == GX_OK) {
         op->pivots = pivots;
         factor_shifted(op);
     }

@@ -115,8 +115,8 @@ static void find_left_vectors(gx_run *run, const gx_eig_args *args, gx_eig_resul
     again.wants_right = true;
     matching m = {.run = run, .args = args, .right = result};
     gx_kry_find_right(run, &again, &m.left);
-    gx_dense_alloc(run, GX_F64, gx_max(1, m.left.count), "a matching", &taken);
-    gx_dense_alloc(run, result->dtype, result->n * result->count, "left eigenvectors",
+    gx_dense_alloc(run, GX_F64, gx_max(1, m.left.count), 1, "a matching", &taken);
+    gx_dense_alloc(run, result->dtype, result->n, result->count, "left eigenvectors",
                    &result->left);
     if (gx_ok(run)) {
         m.is_taken = taken;

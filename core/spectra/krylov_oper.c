@@ -34,7 +34,7 @@ static gx_code load_strip(gx_oper *op, int64_t j)
     int64_t cols = gx_min(op->edge_cols, op->n - col0);
     gx_mat view;
     gx_mat_view(&view, op->A, GX_NO_TRANS, row0, col0, rows, cols);
-    gx_dense_alloc(op->run, op->dtype, rows * cols, "columns of the matrix", &op->strip[j]);
+    gx_dense_alloc(op->run, op->dtype, rows, cols, "columns of the matrix", &op->strip[j]);
     gx_dense_load(op->run, &view, op->dtype, op->strip[j], rows);
     return gx_ok(op->run) ? GX_OK : op->run->err.code;
 }

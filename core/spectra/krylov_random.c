@@ -42,15 +42,15 @@ static void reserve(finder *f)
     gx_run *run = f->run;
     int64_t l = f->l;
     void *sigma = NULL;
-    gx_dense_alloc(run, f->dtype, f->op->m * l, "a basis of the range", &f->Y);
-    gx_dense_alloc(run, f->dtype, f->op->n * l, "a basis of the rows", &f->Z);
-    gx_dense_alloc(run, f->dtype, gx_ortho_work(l, GX_SVD_PANEL), "inner products", &f->work);
-    gx_dense_alloc(run, f->wide, l * GX_SVD_PANEL, "inner products", &f->h);
-    gx_dense_alloc(run, f->wide, GX_SVD_PANEL * GX_SVD_PANEL, "inner products", &f->s);
-    gx_dense_alloc(run, f->wide, l * l, "the projected matrix", &f->R);
-    gx_dense_alloc(run, f->wide, l * l, "its singular vectors", &f->W);
-    gx_dense_alloc(run, f->wide, l * l, "its singular vectors", &f->Xh);
-    gx_dense_alloc(run, GX_F64, l, "singular values", &sigma);
+    gx_dense_alloc(run, f->dtype, f->op->m, l, "a basis of the range", &f->Y);
+    gx_dense_alloc(run, f->dtype, f->op->n, l, "a basis of the rows", &f->Z);
+    gx_dense_alloc(run, f->dtype, gx_ortho_work(l, GX_SVD_PANEL), 1, "inner products", &f->work);
+    gx_dense_alloc(run, f->wide, l, GX_SVD_PANEL, "inner products", &f->h);
+    gx_dense_alloc(run, f->wide, GX_SVD_PANEL, GX_SVD_PANEL, "inner products", &f->s);
+    gx_dense_alloc(run, f->wide, l, l, "the projected matrix", &f->R);
+    gx_dense_alloc(run, f->wide, l, l, "its singular vectors", &f->W);
+    gx_dense_alloc(run, f->wide, l, l, "its singular vectors", &f->Xh);
+    gx_dense_alloc(run, GX_F64, l, 1, "singular values", &sigma);
     f->sigma = sigma;
 }
 
@@ -146,7 +146,7 @@ static void give(finder *f, gx_svd_result *r)
     int64_t k = args->k;
     void *memory = NULL;
     gx_svd_reserve(f->run, r, f->op->m, f->op->n, k, f->dtype, args->mode);
-    gx_dense_alloc(f->run, GX_F64, k, "an order", &memory);
+    gx_dense_alloc(f->run, GX_F64, k, 1, "an order", &memory);
     int64_t *pick = memory;
     for (int64_t i = 0; i < k && gx_ok(f->run); i++) {
         r->sigma[i] = f->sigma[i];

@@ -129,7 +129,7 @@ static void refuse_values(gx_run *run, const gx_mat *A, gx_dtype dtype)
     int64_t height = PIECE_BYTES / (width * (int64_t)gx_dtype_bytes(dtype));
     height = gx_max(1, gx_min(A->rows, gx_max(A->tile_rows, height)));
     void *piece = NULL;
-    gx_dense_alloc(run, dtype, width * height, "a piece of the matrix", &piece);
+    gx_dense_alloc(run, dtype, width, height, "a piece of the matrix", &piece);
     for (int64_t j = 0; j < A->cols && gx_ok(run); j += width) {
         int64_t cols = gx_min(width, A->cols - j);
         for (int64_t i = 0; i < A->rows && gx_ok(run); i += height) {
@@ -165,7 +165,7 @@ static void *picked(gx_run *run, gx_dtype dtype, int64_t b, const void *X, const
 {
     gx_dtype wide = gx_dtype_wide(dtype);
     void *out = NULL;
-    gx_dense_alloc(run, dtype, b * count, "singular vectors", &out);
+    gx_dense_alloc(run, dtype, b, count, "singular vectors", &out);
     for (int64_t j = 0; j < count && gx_ok(run); j++) {
         gx_convert(wide, gx_at(X, wide, b, 0, pick[j]), b, dtype, gx_at(out, dtype, b, 0, j), b, b,
                    1);
@@ -218,9 +218,9 @@ gx_code gx_svd_find_residuals(gx_oper *op, const gx_mat *A, gx_svd_result *r)
 {
     gx_run *run = op->run;
     void *residuals = NULL, *v = NULL, *y = NULL;
-    gx_dense_alloc(run, GX_F64, r->count, "residuals", &residuals);
-    gx_dense_alloc(run, r->dtype, r->n * r->count, "residuals", &v);
-    gx_dense_alloc(run, r->dtype, gx_max(r->m, r->n) * r->count, "residuals", &y);
+    gx_dense_alloc(run, GX_F64, r->count, 1, "residuals", &residuals);
+    gx_dense_alloc(run, r->dtype, r->n, r->count, "residuals", &v);
+    gx_dense_alloc(run, r->dtype, gx_max(r->m, r->n), r->count, "residuals", &y);
     r->residuals = residuals;
     for (int64_t j = 0; j < r->count && gx_ok(run); j++) {
         void *to = gx_at(v, r->dtype, r->n, 0, j);

@@ -33,17 +33,17 @@ gx_code gx_eig_reserve(gx_run *run, gx_eig_result *result, int64_t n, int64_t co
     result->count = result->asked = count;
     result->dtype = dtype;
     void *values = NULL, *residuals = NULL;
-    gx_dense_alloc(run, GX_C128, count, "eigenvalues", &values);
+    gx_dense_alloc(run, GX_C128, count, 1, "eigenvalues", &values);
     result->values = values;
     if (wants_residuals) {
-        gx_dense_alloc(run, GX_F64, count, "residuals", &residuals);
+        gx_dense_alloc(run, GX_F64, count, 1, "residuals", &residuals);
         result->residuals = residuals;
     }
     if (wants_right) {
-        gx_dense_alloc(run, dtype, n * count, "eigenvectors", &result->right);
+        gx_dense_alloc(run, dtype, n, count, "eigenvectors", &result->right);
     }
     if (wants_left) {
-        gx_dense_alloc(run, dtype, n * count, "left eigenvectors", &result->left);
+        gx_dense_alloc(run, dtype, n, count, "left eigenvectors", &result->left);
     }
     return gx_ok(run) ? GX_OK : run->err.code;
 }
@@ -71,11 +71,11 @@ gx_code gx_svd_reserve(gx_run *run, gx_svd_result *result, int64_t m, int64_t n,
     result->dtype = dtype;
     result->u_cols = mode == GX_SVD_FULL ? m : count;
     result->vt_rows = mode == GX_SVD_FULL ? n : count;
-    gx_dense_alloc(run, GX_F64, count, "singular values", &sigma);
+    gx_dense_alloc(run, GX_F64, count, 1, "singular values", &sigma);
     result->sigma = sigma;
     if (mode != GX_SVD_VALUES) {
-        gx_dense_alloc(run, dtype, m * result->u_cols, "left singular vectors", &result->u);
-        gx_dense_alloc(run, dtype, result->vt_rows * n, "right singular vectors", &result->vt);
+        gx_dense_alloc(run, dtype, m, result->u_cols, "left singular vectors", &result->u);
+        gx_dense_alloc(run, dtype, result->vt_rows, n, "right singular vectors", &result->vt);
     }
     return gx_ok(run) ? GX_OK : run->err.code;
 }
