@@ -112,6 +112,8 @@ struct gx_store {
     } created[GX_CREATED_MAX]; /* where there is no savepoint: to be removed on failure */
     int created_count;
     char overtaken[GX_NAME_MAX + 1]; /* see gx_store_overtaken(); "": not */
+    bool has_committed;              /* this call has, by itself                              */
+    double logged_bytes;             /* written by calls since the last checkpoint: an estimate */
 };
 
 /* ---- store.c -------------------------------------------------------------------------------- */
@@ -185,6 +187,11 @@ static inline int64_t gx_tile_rowid(int64_t id, int64_t tile)
 
 /* Delete the tiles, then the catalog row, of a matrix. */
 gx_code gx_store_erase(gx_store *store, gx_schema *schema, int64_t id, gx_err *err);
+
+/* ---- store_pragma.c ------------------------------------------------------------------------- */
+
+/* After a call that has committed by itself, nothing held: SQLite's automatic checkpoint. */
+void gx_store_checkpoint(gx_store *store);
 
 /* ---- store_txn.c ---------------------------------------------------------------------------- */
 

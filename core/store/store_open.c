@@ -36,4 +36,8 @@ void gx_store_release(gx_store *store)
         (void)gx_store_end(store, false, NULL);
     }
     gx_store_finish(store);
+    if (store->has_committed) {
+        store->has_committed = false;
+        gx_store_checkpoint(store);
+    }
 }

@@ -20,6 +20,7 @@ SQLITE_EXTENSION_INIT3
 
 static void count_write(gx_store *store, int64_t start_ns, size_t bytes, int64_t tiles)
 {
+    store->logged_bytes += (double)bytes;
     gx_stats_add(store->stats, GX_STAT_BYTES_WRITTEN, (int64_t)bytes);
     gx_stats_add(store->stats, GX_STAT_TILES_WRITTEN, tiles);
     gx_stats_add(store->stats, GX_STAT_WRITE_NS, gx_now_ns() - start_ns);

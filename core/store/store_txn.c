@@ -451,6 +451,7 @@ static gx_code commit_level(gx_store *store, const gx_level *level, gx_err *err)
     }
     int rc = step_armed(store, GX_ARMED_RELEASE);
     if (rc == SQLITE_OK) {
+        store->has_committed |= level->was_autocommit;
         return GX_OK;
     }
     gx_code code = gx_store_fail(store->db, rc, err, "committing");

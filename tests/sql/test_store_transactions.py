@@ -3,7 +3,8 @@
 Plan:
 1. BEGIN, COMMIT, ROLLBACK, SAVEPOINT; a failed storing call in each leaves what was there before
 2. VACUUM, VACUUM INTO, the backup API, serialize, .dump and reload through the sqlite3 shell (with and without gx)
-3. WAL: results, checkpoints, a reader that stays behind
+3. WAL: results, checkpoints, a reader that stays behind; replacing for ever makes neither file nor log longer, unless the
+   application checkpoints by itself
 4. readable without gx: the SQL and the Python of docs/format.md
 5. triggers, foreign keys, other users' tables in the same file are left alone
 6. BEGIN ... ROLLBACK while a cursor is open
@@ -289,6 +290,45 @@ def test_wal(db, tmp_path):
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     behind.close()
     is_whole(db, ["B"])
+
+
+def sizes(path):
+    return [os.path.getsize(path + end) if os.path.exists(path + end) else 0 for end in ("", "-wal")]
+
+
+def replaced(db, path, times, sql='SELECT gx_scale(\'A\', 2, \'B\', \'{"replace":true}\')'):
+    for _ in range(times):
+        q(db, sql)
+    return sizes(path)
+
+
+@pytest.mark.parametrize("secure", ["OFF", "FAST", "ON"])
+@pytest.mark.parametrize("journal", ["DELETE", "WAL"])
+def test_replacing_needs_no_more_room_each_time(tmp_path, journal, secure):
+    path = str(tmp_path / "main.db")
+    db = gx_connect(path)
+    db.execute(f"PRAGMA journal_mode={journal}")
+    db.execute(f"PRAGMA secure_delete={secure}")
+    q(db, "SELECT gx_random(1000, 600, 'A')")  # 4.8 MB: more than the 1000 pages of an automatic checkpoint
+    assert replaced(db, path, 8) == replaced(db, path, 2)
+    assert sizes(path)[1] < 4 * 4.8e6
+    db.execute("CREATE TABLE names AS SELECT 'A' AS name")  # a statement that reads meanwhile: later calls catch up
+    replaced(db, path, 3, 'SELECT gx_scale(name, 2, \'B\', \'{"replace":true}\') FROM names')
+    replaced(db, path, 3)
+    assert replaced(db, path, 2) == replaced(db, path, 8)
+    assert q(db, "SELECT gx_check()") == "ok" and q(db, "PRAGMA integrity_check") == "ok"
+    db.close()
+
+
+def test_an_application_that_checkpoints_by_itself(tmp_path):
+    path = str(tmp_path / "main.db")
+    db = gx_connect(path)
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("PRAGMA wal_autocheckpoint=0")
+    q(db, "SELECT gx_random(1000, 600, 'A')")
+    first = sizes(path)
+    assert replaced(db, path, 3)[1] > 3 * first[1] and sizes(path)[0] == first[0]
+    db.close()
 
 
 # 4. ------------------------------------------------------------------------------------------------
