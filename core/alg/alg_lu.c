@@ -35,6 +35,7 @@
 #include "alg_lu.h"
 
 #include "../mat/simple.h"
+#include "../run/call.h"
 #include "probe.h"
 
 #include <math.h>
@@ -206,7 +207,8 @@ static void check_factor(gx_run *run, const gx_mat *A, const gx_lu_plan *plan, c
     }
 }
 
-bool gx_lu_is_subnormal(gx_dtype dtype, const void *x, int64_t step, int64_t count)
+/* Is one of count pivots at x, x + step, ... (in elements) subnormal? */
+static bool is_subnormal(gx_dtype dtype, const void *x, int64_t step, int64_t count)
 {
     bool is_found = false;
     for (int64_t i = 0; i < count; i++) {
@@ -229,10 +231,25 @@ static bool has_subnormal_pivot(gx_run *run, const gx_sink *F)
     }
     gx_sink_source(F, "the factor", &factor);
     if (gx_gather_diagonal(run, &factor, 0, count, &diagonal) == GX_OK) {
-        is_found = gx_lu_is_subnormal(F->dtype, diagonal, 1, count);
+        is_found = is_subnormal(F->dtype, diagonal, 1, count);
     }
     gx_mem_free(run->ctx->mem, diagonal);
     return is_found;
+}
+
+gx_code gx_lu_in_memory(gx_run *run, gx_dtype dtype, int64_t n, void *(*load)(void *arg),
+                        void *arg, int64_t *pivots, int64_t *info)
+{
+    gx_args args = {.m = n, .n = n, .ldc = gx_max(1, n), .pivots = pivots, .info = info};
+    args.c = gx_ok(run) ? load(arg) : NULL;
+    gx_run_call(run, GX_GETRF, dtype, &args);
+    if (gx_ok(run) && is_subnormal(dtype, args.c, n + 1, n)) {
+        args.c = load(arg);
+        run->is_careful = true;
+        gx_run_call(run, GX_GETRF, dtype, &args);
+        run->is_careful = false;
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
 }
 
 /* What build_lu() is told. */

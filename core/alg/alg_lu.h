@@ -87,7 +87,12 @@ void gx_lu_order(const gx_aux *aux, int64_t *order);
 /* Whether P is an odd permutation: det P = -1. */
 bool gx_lu_is_odd(const gx_aux *aux);
 
-/* Is one of count pivots at x, x + step, ... (in elements) subnormal? */
-bool gx_lu_is_subnormal(gx_dtype dtype, const void *x, int64_t step, int64_t count);
+/*
+** The LU of a square matrix in memory by one kernel call.  load puts the matrix at the place that
+** it returns (leading dimension max(n, 1)), where the factors are afterwards; it is called again
+** where a pivot is subnormal.  *info: as GETRF's.
+*/
+gx_code gx_lu_in_memory(gx_run *run, gx_dtype dtype, int64_t n, void *(*load)(void *arg),
+                        void *arg, int64_t *pivots, int64_t *info);
 
 #endif

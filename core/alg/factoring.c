@@ -177,9 +177,20 @@ static bool factor_cholesky(gx_factor *f, const gx_mat *A, int64_t *minor)
     return *minor == 0;
 }
 
+typedef struct loading {
+    gx_factor *f;
+    const gx_mat *A;
+} loading;
+
+static void *load_again(void *arg)
+{
+    loading *l = arg;
+    load_whole(l->f, l->A);
+    return l->f->memory;
+}
+
 static void factor_lu(gx_factor *f, const gx_mat *A)
 {
-    load_whole(f, A);
     gx_err err = {0};
     void *pivots = NULL;
     if (gx_ok(f->run) && gx_mem_alloc(f->run->ctx->mem, (size_t)f->n * sizeof(int64_t), "pivots",
@@ -188,19 +199,7 @@ static void factor_lu(gx_factor *f, const gx_mat *A)
     }
     f->pivots = pivots;
     int64_t info = 0;
-    gx_args args = {.m = f->n,
-                    .n = f->n,
-                    .c = f->memory,
-                    .ldc = gx_max(1, f->n),
-                    .pivots = f->pivots,
-                    .info = &info};
-    gx_run_call(f->run, GX_GETRF, f->dtype, &args);
-    if (gx_ok(f->run) && gx_lu_is_subnormal(f->dtype, f->memory, f->n + 1, f->n)) {
-        f->run->is_careful = true; // as in alg_lu.c
-        load_whole(f, A);
-        gx_run_call(f->run, GX_GETRF, f->dtype, &args);
-        f->run->is_careful = false;
-    }
+    gx_lu_in_memory(f->run, f->dtype, f->n, load_again, &(loading){f, A}, f->pivots, &info);
     if (info > 0) {
         gx_run_failf(f->run, GX_NUMERIC, "%s is singular (pivot %lld is exactly zero)", f->label,
                      (long long)info);

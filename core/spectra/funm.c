@@ -24,8 +24,6 @@
 #include <math.h>
 #include <string.h>
 
-static const double EPS = 0x1p-52;
-
 typedef struct evaluation {
     gx_funm_work w;
     const gx_funm_args *args;
@@ -65,7 +63,7 @@ static void singular(const evaluation *e)
 /* f of one eigenvalue; *is_real is cleared where it is not.  size: the largest magnitude. */
 static double complex scalar_function(const evaluation *e, double x, double size, bool *is_real)
 {
-    bool is_none = x <= 0 && -x <= (double)e->w.n * EPS * size;
+    bool is_none = x <= 0 && -x <= (double)e->w.n * gx_dtype_eps(GX_F64) * size;
     switch (e->args->function) {
     case GX_FUNM_EXP:
         return exp(x);
@@ -202,7 +200,7 @@ static bool check_triangle(const evaluation *e, gx_scalar *t)
 /* Is f(A) of a real A real: no eigenvalue on the negative axis? */
 static bool is_real_function(const evaluation *e, const gx_scalar *t, const gx_funm_work *wide)
 {
-    double tiny = (double)e->w.n * EPS * gx_funm_norm1(wide, t);
+    double tiny = (double)e->w.n * gx_dtype_eps(wide->dtype) * gx_funm_norm1(wide, t);
     for (int64_t i = 0; i < e->w.n; i++) {
         gx_scalar x = t[i * e->w.n + i];
         if (x.re < -tiny && fabs(x.im) <= 10 * tiny) {

@@ -6,6 +6,7 @@
 */
 #include "funm_matrix.h"
 
+#include "../alg/alg_lu.h"
 #include "../alg/dense.h"
 
 #include <math.h>
@@ -89,29 +90,37 @@ double gx_funm_norm1(const gx_funm_work *w, const void *x)
     return most;
 }
 
-void gx_funm_solve(const gx_funm_work *w, void *a, void *x, const char *why)
+/* A matrix, and a copy of it. */
+typedef struct copying {
+    const gx_funm_work *w;
+    const void *from;
+    void *to;
+} copying;
+
+static void *copy_to(void *arg)
 {
-    void *pivots = NULL;
+    const copying *c = arg;
+    gx_funm_copy(c->w, c->from, c->to);
+    return c->to;
+}
+
+void gx_funm_solve(const gx_funm_work *w, const void *a, void *x, const char *why)
+{
+    void *pivots = NULL, *factor = gx_funm_matrix(w);
     int64_t info = 0;
-    if (gx_dense_alloc(w->run, GX_F64, w->n, 1, "pivots", &pivots) != GX_OK) {
-        return;
-    }
-    gx_args args = gx_funm_square_args(w);
-    args.c = a;
-    args.pivots = pivots;
-    args.info = &info;
-    gx_dense_call(w->run, GX_GETRF, w->dtype, &args);
+    gx_dense_alloc(w->run, GX_F64, w->n, 1, "pivots", &pivots);
+    gx_lu_in_memory(w->run, w->dtype, w->n, copy_to, &(copying){w, a, factor}, pivots, &info);
     if (info > 0) {
         gx_run_failf(w->run, GX_NUMERIC, "%s is singular (pivot %lld is zero): %s", w->label,
                      (long long)(info - 1), why);
     }
-    args = gx_funm_square_args(w);
+    gx_args args = gx_funm_square_args(w);
     args.c = x;
     args.pivots = pivots;
     args.pivot_last = w->n;
     gx_dense_call(w->run, GX_LASWP, w->dtype, &args);
     args.pivots = NULL;
-    args.a = a;
+    args.a = factor;
     args.alpha.re = 1;
     args.uplo = GX_LOWER;
     args.diag = GX_UNIT;
@@ -120,4 +129,5 @@ void gx_funm_solve(const gx_funm_work *w, void *a, void *x, const char *why)
     args.diag = GX_NON_UNIT;
     gx_dense_call(w->run, GX_TRSM, w->dtype, &args);
     gx_mem_free(w->run->ctx->mem, pivots);
+    gx_funm_free(w, factor);
 }

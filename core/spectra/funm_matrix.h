@@ -33,8 +33,8 @@ void gx_funm_add(const gx_funm_work *w, double alpha, const void *a, double beta
 
 double gx_funm_norm1(const gx_funm_work *w, const void *x);
 
-/* x = a^-1 x; a becomes its LU.  GX_NUMERIC "LABEL is singular: WHY" where a pivot is zero. */
-void gx_funm_solve(const gx_funm_work *w, void *a, void *x, const char *why);
+/* x = a^-1 x, by another matrix.  GX_NUMERIC "LABEL is singular: WHY" where a pivot is zero. */
+void gx_funm_solve(const gx_funm_work *w, const void *a, void *x, const char *why);
 
 /* funm_expm.c: a becomes its exponential, its p-th power (any whole p). */
 void gx_funm_exponential(const gx_funm_work *w, void *a);

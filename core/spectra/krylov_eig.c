@@ -28,7 +28,6 @@
 #include "../alg/dense.h"
 #include "krylov_eig_int.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -23,7 +23,6 @@
 #include "../alg/dense.h"
 #include "krylov_inverse.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -64,7 +63,7 @@ bool gx_oper_sigma_is_usable(gx_oper *op, int attempt, double smallest, double l
     bool is_double = gx_dtype_is_double(op->dtype);
     double step = is_double ? 1e-6 : 1e-4; // of the largest pivot: far from eps, near to sigma
     double eps = gx_dtype_eps(op->dtype);
-    double tiny = 4 * (is_double ? DBL_MIN : (double)FLT_MIN); // its reciprocal is finite
+    double tiny = 4 * gx_dtype_least(op->dtype); // its reciprocal is finite
     double rounding =
         fmin((16 + (double)op->n) * eps, step / 16); // of pivots that ought to be zero
     double least = attempt == 0 ? rounding * largest : attempt == 1 ? eps * largest : 0;

@@ -11,6 +11,7 @@
 ** blocks of vectors are solved for.
 */
 #include "krylov_inverse.h"
+#include "../alg/alg_lu.h"
 #include "../alg/dense.h"
 
 #include <math.h>
@@ -168,23 +169,26 @@ static gx_code factor_b(gx_oper *op, const gx_mat *B)
     return gx_ok(op->run) ? GX_OK : op->run->err.code;
 }
 
+/* A - sigma B where its LU will be. */
+static void *load_shifted(void *arg)
+{
+    gx_oper *op = arg, *inner = op->inner;
+    load_square(op, inner->A, inner->is_hermitian, op->factor);
+    inner->passes++;
+    if (gx_ok(op->run)) {
+        shift(op, op->factor, op->chol);
+    }
+    return op->factor;
+}
+
 /* LU of A - sigma B; a sigma that is an eigenvalue moves a little. */
 static void factor_shifted(gx_oper *op)
 {
-    gx_oper *inner = op->inner;
     bool is_usable = false;
     for (int attempt = 0; !is_usable && gx_ok(op->run); attempt++) {
         int64_t info = 0;
-        load_square(op, inner->A, inner->is_hermitian, op->factor);
-        inner->passes++;
-        if (!gx_ok(op->run)) {
-            return;
-        }
-        shift(op, op->factor, op->chol);
-        gx_args args = {
-            .m = op->n, .n = op->n, .c = op->factor, .ldc = op->n, .pivots = op->pivots};
-        args.info = &info;
-        if (gx_dense_call(op->run, GX_GETRF, op->dtype, &args) == GX_OK) {
+        if (gx_lu_in_memory(op->run, op->dtype, op->n, load_shifted, op, op->pivots, &info) ==
+            GX_OK) {
             double largest, smallest = range_of_pivots(op, &largest);
             is_usable = gx_oper_sigma_is_usable(op, attempt, smallest, largest);
         }

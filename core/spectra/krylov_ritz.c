@@ -8,7 +8,6 @@
 #include "../alg/dense.h"
 #include "krylov_eig_int.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 

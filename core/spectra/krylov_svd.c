@@ -35,7 +35,6 @@
 #include "../alg/dense.h"
 
 #include <assert.h>
-#include <float.h>
 #include <math.h>
 #include <string.h>
 

@@ -4,12 +4,14 @@ Plan:
   1  With 'probe' on, thousands of random matrices (integers, few digits, ranges from 1e-323 to 1e150, rows and columns
      scaled apart) through every function with a check: no result is refused, nothing fails to converge.
   2  Named cases: correlations of two rows, squares that underflow, subnormal pivots, subnormal singular values.
-  3  Correlations: exactly 1 on the diagonal, none above 1.
+  3  Subnormal pivots of what else factorises in memory: negative powers, shift-invert.
+  4  Correlations: exactly 1 on the diagonal, none above 1.
 """
 import sqlite3
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 from conftest import from_numpy, q, to_numpy
 
@@ -93,6 +95,42 @@ def test_subnormal_pivots_in_blocks(filedb, dtype):
     q(filedb, "SELECT gx_lu('A', 'F')")
     lower = to_numpy(q(filedb, "SELECT gx_part('F', 'L')"))
     assert np.allclose(lower, a / scale)
+
+
+@pytest.mark.parametrize("dtype", ["f64", "c128"])
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_subnormal_pivots_in_functions(db, dtype, backend):
+    """The rows of an inverse that are representable are right, whatever the others overflow to; exp(A) = I + A."""
+    q(db, "SELECT gx_config('backend', ?)", backend)
+    n = 7
+    a = np.tril(np.ones((n, n)), -1) / 4 + np.eye(n)
+    want = np.linalg.inv(a)
+    a[:, n - 2] *= 2.0**-1030
+    for call in ("gx_inverse(?)", "gx_powm(?, -1)"):
+        got = to_numpy(q(db, f"SELECT {call}", from_numpy(a.astype(DTYPES[dtype]))))
+        assert np.allclose(got[n - 1], want[n - 1]), call
+    tiny = (np.arange(9.0).reshape(3, 3) * 2.0**-1060).astype(DTYPES[dtype])
+    assert (to_numpy(q(db, "SELECT gx_expm(?)", from_numpy(tiny))) == np.eye(3) + tiny).all()
+    square = np.diag([4.0, 9.0, 16.0]) * 2.0**-1060
+    root = to_numpy(q(db, "SELECT gx_sqrtm(?)", from_numpy(square.astype(DTYPES[dtype]))))
+    assert np.allclose(root * 2.0**530, np.diag([2, 3, 4]))
+
+
+@pytest.mark.parametrize("budget", ["64MiB", "deterministic"])
+@pytest.mark.parametrize("dtype", ["f64", "c128"])
+def test_shift_invert_of_subnormal_matrices(filedb, dtype, budget):
+    """The eigenvalues of A x = value B x are those of 2^-1032 A, 2^-1032 B, whose pivots are subnormal."""
+    if budget == "deterministic":
+        q(filedb, "SELECT gx_config('deterministic', 'on')")
+    n = 40
+    a = 2 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1)
+    b = np.eye(n) + np.diag(np.arange(float(n))) / n
+    q(filedb, "SELECT gx_store('B', ?)", from_numpy((b * 2.0**-1032).astype(DTYPES[dtype])))
+    options = '{"k":3,"sigma":0.3,"method":"krylov","b":"B"}'
+    tiny = from_numpy((a * 2.0**-1032).astype(DTYPES[dtype]))
+    got = [row[0] for row in filedb.execute("SELECT value FROM gx_eig(?, ?)", (tiny, options))]
+    values = scipy.linalg.eigh(a, b, eigvals_only=True)
+    assert np.allclose(got, values[np.argsort(np.abs(values - 0.3))][:3], rtol=1e-7)
 
 
 @pytest.mark.parametrize("shape", [(2, 2), (5, 4), (4, 9), (300, 6), (40, 300)])
