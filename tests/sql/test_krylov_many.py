@@ -5,7 +5,8 @@ Plan:
      none missed, vectors orthonormal, residuals.
   2  A value of multiplicity 20 at the end; a value on both sides (+-, "LM"); spectra with few values (minij, low rank),
      or one (the identity, zeros).
-  3  A generalised problem; chosen where the dense method does not fit.
+  3  Streamed, with the same bits; a generalised problem; chosen where the dense method does not fit.
+  4  A method that there is not, an ncv out of range, not converged and partial: the exact texts.
 """
 import json
 
@@ -86,6 +87,20 @@ def test_few_different_values(db):
         assert residuals.max() < 1e-11 * size
 
 
+def test_streamed_with_the_same_bits(filedb):
+    filedb.execute("PRAGMA synchronous=off")
+    configure(filedb, tile_bytes=32768, deterministic="on")
+    a = matrix(np.random.default_rng(5), 400, "f64", True)
+    store(filedb, "A", a)
+    results = set()
+    options = json.dumps({"k": 30, "method": "krylov", "which": "LA", "symmetric": True})
+    for limit, threads in (("64MiB", 2), ("5MiB", 2), ("4500KiB", 1)):
+        configure(filedb, memory_limit=limit, threads=threads)
+        rows = filedb.execute("SELECT value, imag, residual, vector FROM gx_eig('A', ?)", (options,)).fetchall()
+        results.add(tuple(rows))
+    assert len(results) == 1
+    assert np.abs(np.array([r[0] for r in rows]) - np.linalg.eigvalsh(a)[::-1][:30]).max() < 1e-11
+
 
 def test_generalised(db):
     scipy_linalg = pytest.importorskip("scipy.linalg")
@@ -109,3 +124,25 @@ def test_chosen_where_dense_does_not_fit(filedb):
     assert "need" in error(filedb, "SELECT * FROM gx_eig('A', '{\"k\":30,\"which\":\"SA\",\"method\":\"dense\"}')")
     values, _, _ = eig(filedb, k=30, which="SA", method="auto")
     assert np.abs(values - np.linalg.eigvalsh(a)[:30]).max() < 1e-11
+
+
+def test_refusals(db):
+    store(db, "A", matrix(np.random.default_rng(1), 60, "f64", True))
+    methods = "option \"method\" is \"chebyshev\" but must be one of \"auto\", \"dense\", \"krylov\""
+    cases = [({"k": 6, "method": "chebyshev"}, methods), ({}, "method \"krylov\" needs k, the number of eigenvalues"),
+             ({"k": 25, "ncv": 50}, "ncv must be from 51 to 60 for k = 25, not 50"),
+             ({"k": 25, "ncv": 61}, "ncv must be from 51 to 60 for k = 25, not 61")]
+    for options, text in cases:
+        options = json.dumps({"method": "krylov", **options})
+        assert error(db, "SELECT * FROM gx_eig(?, ?)", "A", options) == "gx_eig: " + text
+
+
+def test_not_converged(db):
+    a = matrix(np.random.default_rng(9), 300, "f64", True)
+    store(db, "A", a)
+    options = {"k": 30, "which": "LA", "method": "krylov", "ncv": 64, "block": 4, "maxiter": 9}
+    text = error(db, "SELECT * FROM gx_eig('A', ?)", json.dumps(options))
+    assert text.startswith("gx_eig: ") and " of 30 eigenvalues of A converged in 9 restarts (largest residual " in text
+    values, residuals, _ = eig(db, partial=True, **options)
+    assert 0 < len(values) < 30
+    assert max(np.abs(np.linalg.eigvalsh(a) - v).min() for v in values.real) < 1e-10 and residuals.max() < 1e-9
