@@ -129,3 +129,20 @@ void gx_ledger_age(gx_ledger *ledger, const char *label, bool is_device, double 
         row->log_factor *= 1 - AGEING;
     }
 }
+
+void gx_ledger_add_passes(gx_ledger *ledger, uint64_t key, int64_t passes)
+{
+    int place = (int)(ledger->searches++ % GX_LEDGER_SEARCHES);
+    ledger->key[place] = key;
+    ledger->passes[place] = key != 0 ? passes : 0;
+}
+
+int64_t gx_ledger_passes(const gx_ledger *ledger, uint64_t key)
+{
+    int64_t passes = 0;
+    for (int64_t i = 0; i < GX_LEDGER_SEARCHES; i++) { // the latest one last
+        int64_t place = (ledger->searches + i) % GX_LEDGER_SEARCHES;
+        passes = ledger->key[place] == key ? ledger->passes[place] : passes;
+    }
+    return passes;
+}

@@ -64,13 +64,22 @@ bool gx_eig_wants_krylov(gx_run *run, const gx_eig_args *args)
     return !is_b && (is_few || !fits);
 }
 
+uint64_t gx_eig_search_key(const gx_eig_args *args)
+{
+    int kind = 2 * (int)args->which + (args->is_hermitian ? 1 : 0);
+    bool is_plain = args->B == NULL && args->start == NULL;
+    return !is_plain
+               ? 0
+               : gx_oper_search_key(args->A, kind, args->k, args->ncv, args->block, args->tol);
+}
+
 static void find_few(gx_run *run, gx_eig_args *args, gx_eig_result *result)
 {
     if (!args->is_hermitian && !args->is_general) { // nobody has said: look
         gx_alg_check_property(run, args->A, GX_PROP_HERMITIAN, 0, &args->is_hermitian);
     }
-    if (gx_ok(run)) {
-        gx_eig_krylov(run, args, result);
+    if (gx_ok(run) && gx_eig_krylov(run, args, result) == GX_OK) {
+        gx_ledger_add_passes(&run->ctx->ledger, gx_eig_search_key(args), result->passes);
     }
 }
 

@@ -74,6 +74,11 @@ gx_svd_method gx_svd_choose_method(gx_run *run, const gx_svd_args *args)
 
 // Drivers -----------------------------------------------------------------------------------------
 
+uint64_t gx_svd_search_key(const gx_svd_args *args)
+{
+    return gx_oper_search_key(args->A, -1, args->k, args->ncv, args->block, args->tol);
+}
+
 /* The k largest, by args->method. */
 static void find_few(gx_run *run, const gx_svd_args *asked, gx_svd_result *result)
 {
@@ -87,6 +92,9 @@ static void find_few(gx_run *run, const gx_svd_args *asked, gx_svd_result *resul
     gx_oper op;
     if (gx_oper_begin(run, A, A->dtype, is_hermitian, gx_svd_work_bytes(run, args), &op) == GX_OK) {
         (is_random ? gx_svd_randomized : gx_svd_krylov)(run, &op, args, result);
+    }
+    if (gx_ok(run) && !is_random) {
+        gx_ledger_add_passes(&run->ctx->ledger, gx_svd_search_key(args), op.passes);
     }
     if (gx_ok(run) && args->wants_residuals) {
         gx_svd_find_residuals(&op, A, result);

@@ -125,6 +125,10 @@ void gx_oper_foresee(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermi
 /* Of that, the device's part (krylov_device.c): up, pass_s, is_faster; returns its columns of A. */
 int64_t gx_oper_device_foresee(gx_oper *op, int64_t cols, gx_oper_plan *plan);
 
+/* What decides how many passes a search makes, for the ledger: A as it is stored, what is asked. */
+uint64_t gx_oper_search_key(const gx_mat *A, int kind, int64_t k, int64_t ncv, int64_t block,
+                            double tol);
+
 /* Bytes that a pass streams through at least, for refusals: four blocks of one tile each. */
 size_t gx_oper_floor_bytes(const gx_mat *A, gx_dtype dtype);
 

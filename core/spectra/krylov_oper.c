@@ -21,6 +21,7 @@
 #include "../alg/dense.h"
 #include "krylov.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* keep_bytes from here on: nothing is to stay anywhere, there will be no passes to speak of. */
@@ -223,4 +224,18 @@ void gx_oper_end(gx_oper *op)
     gx_mem_free(mem, op->strip);
     gx_oper_end_transformed(op);
     *op = (gx_oper){0};
+}
+
+uint64_t gx_oper_search_key(const gx_mat *A, int kind, int64_t k, int64_t ncv, int64_t block,
+                            double tol)
+{
+    char text[GX_NAME_MAX + 160];
+    snprintf(text, sizeof text, "%s %lld %lld %d %lld %lld %lld %.17g", A->meta.schema,
+             (long long)A->meta.id, (long long)A->meta.generation, kind, (long long)k,
+             (long long)ncv, (long long)block, tol);
+    uint64_t key = 0xCBF29CE484222325; // FNV-1a
+    for (const char *c = text; *c != '\0'; c++) {
+        key = (key ^ (unsigned char)*c) * 0x100000001B3;
+    }
+    return A->kind == GX_MAT_STORED ? key : 0;
 }

@@ -40,7 +40,7 @@ static void plan_krylov(gx_run *run, const gx_eig_args *args, gx_spectrum_plan *
                         .maxiter = sizes.maxiter,
                         .tol = sizes.tol};
     search.kept = gx_krylov_eig_kept(args->k, sizes.ncv, sizes.ncv, sizes.block);
-    plan->told = (gx_foretold){gx_foretell_passes(&search), "for a random matrix's spectrum"};
+    plan->told = gx_foretell_passes(run, gx_eig_search_key(args), &search);
     size_t keep = needed - gx_oper_floor_bytes(A, A->dtype);
     gx_oper_foresee(run, A, A->dtype, args->is_hermitian, keep, sizes.block, &plan->oper);
     bool is_possible = run->target == NULL || plan->oper.up > 0;

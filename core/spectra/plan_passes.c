@@ -3,8 +3,9 @@
 ** plan_svd.c.
 **
 ** The passes depend on A through its eigenvalues alone, the starting block being random, and those
-** nobody knows beforehand.  Foretold are those for the law that independent random entries give, a
-** fair stand-in for a dense matrix without structure; values that fall faster take fewer.
+** nobody knows beforehand.  Foretold are those that the connection's latest such search of A took
+** (core/base/ledger.h), else those for the law that independent random entries give, a fair
+** stand-in for a dense matrix without structure; values that fall faster take fewer.
 **
 **   Hermitian  the semicircle, density sin^2 phi at cos phi                       (Wigner 1958)
 **   general    the unit disc, evenly                                              (Ginibre 1965)
@@ -51,7 +52,8 @@ static double step_of(const gx_search *s, double k, double p)
     return has_ends ? acosh(x / fmax(y, 0.01)) : acosh(1 + 2 * (x - y) / (1 + y));
 }
 
-int64_t gx_foretell_passes(const gx_search *s)
+/* Block steps. */
+static int64_t steps_for_random(const gx_search *s)
 {
     static const double EXTRA[] = {
         [GX_SEARCH_END] = 12, [GX_SEARCH_ENDS] = 5, [GX_SEARCH_SIGMA] = 0, [GX_SEARCH_DISC] = 0};
@@ -70,6 +72,15 @@ int64_t gx_foretell_passes(const gx_search *s)
     double cycle = s->shape == GX_SEARCH_DISC ? gained : log(cosh(fmin(gained, 100)));
     double cycles = fmax(1, fmin(wanted / fmax(cycle, 1e-3), (double)s->maxiter));
     return (int64_t)(filled + (cycles - 1) * degree + STEPS);
+}
+
+gx_foretold gx_foretell_passes(gx_run *run, uint64_t key, const gx_search *search)
+{
+    int64_t made = gx_ledger_passes(&run->ctx->ledger, key);
+    int64_t each = search->shape == GX_SEARCH_SIGMA ? 2 : 1; // with A and with A^H
+    return made > 0
+               ? (gx_foretold){made, "as in the last call"}
+               : (gx_foretold){each * steps_for_random(search), "for a random matrix's spectrum"};
 }
 
 // Costs -------------------------------------------------------------------------------------------

@@ -21,8 +21,11 @@ typedef struct gx_search {
     double tol;
 } gx_search;
 
-/* Block steps until all have converged, if A's spectrum is that of a random matrix. */
-int64_t gx_foretell_passes(const gx_search *search);
+/*
+** Passes over A until all have converged: those of the latest such search, known by its key, else
+** as if A's spectrum were that of a random matrix.
+*/
+gx_foretold gx_foretell_passes(gx_run *run, uint64_t key, const gx_search *search);
 
 /*
 ** The cost of plan->told's passes over A.  A pass is as fast as memory, or as the flops where they

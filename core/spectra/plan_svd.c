@@ -32,8 +32,7 @@ static void plan_iterative(gx_run *run, const gx_svd_args *asked, gx_spectrum_pl
                             .maxiter = sizes.maxiter,
                             .tol = sizes.tol};
         search.kept = gx_svd_kept(args.k + 1, sizes.ncv, sizes.ncv, sizes.block);
-        plan->told = (gx_foretold){2 * gx_foretell_passes(&search), // with A and with A^H
-                                   "for a random matrix's spectrum"};
+        plan->told = gx_foretell_passes(run, gx_svd_search_key(&args), &search);
     }
     bool is_hermitian = A->rows == A->cols && (A->properties & GX_PROP_HERMITIAN) != 0;
     plan->ncv = is_random ? sizes.width : sizes.ncv;

@@ -43,6 +43,8 @@ void gx_vector_scale(gx_dtype dtype, void *x, int64_t n, int64_t stride, gx_scal
 */
 gx_code gx_eig_prepare(gx_run *run, gx_eig_args *args);
 bool gx_eig_wants_krylov(gx_run *run, const gx_eig_args *args);
+uint64_t
+gx_eig_search_key(const gx_eig_args *args); /* in the ledger; 0: its passes are not foretold */
 
 // Singular values ---------------------------------------------------------------------------------
 
@@ -65,6 +67,7 @@ gx_code gx_svd_check(gx_run *run, const gx_svd_args *args);
 /* What is asked of an iterative driver that it does not do. */
 gx_code gx_svd_check_iterative(gx_run *run, const gx_svd_args *args);
 gx_svd_method gx_svd_choose_method(gx_run *run, const gx_svd_args *args);
+uint64_t gx_svd_search_key(const gx_svd_args *args);
 gx_code gx_svd_refuse_dense(gx_run *run, const gx_svd_args *args);
 
 /* The sign of U's columns and V^H's rows as alg_eig.h says. */

@@ -8,10 +8,11 @@ Plan:
   3. passes over a random matrix: within a quarter of what is foretold, symmetric, Hermitian, general and for singular
      values, in one and in a part of the memory, for few values and many, of each tolerance; fewer where values fall fast
   4. a basis of everything is one sweep of blocks
-  5. gx_plan reads nothing of A
-  6. singular values alone of a tall matrix follow the memory
-  7. options: those of gx_eig and gx_svd, and what contradicts the expression
-  8. refusals
+  5. after a call its passes are foretold, until A or what is asked changes
+  6. gx_plan reads nothing of A
+  7. singular values alone of a tall matrix follow the memory
+  8. options: those of gx_eig and gx_svd, and what contradicts the expression
+  9. refusals
 """
 import json
 import re
@@ -157,6 +158,23 @@ def test_falling_values_take_fewer(small):
     put(small, spectrum(N, FALLING), symmetric=True)
     passes, detail = foretold(small, "eig", 3)
     assert 1 < counted(small, {"k": 3})["passes"] < passes / 2
+
+
+def test_as_in_the_last_call(small):
+    put(small, spectrum(N, FALLING), symmetric=True)
+    unknown = foretold(small, "eig", 3)
+    made = counted(small, {"k": 3})["passes"]
+    assert foretold(small, "eig", 3)[0] == made and "as in the last call" in foretold(small, "eig", 3)[1]
+    assert "random" in foretold(small, "eig", 4)[1] and "random" in foretold(small, "svd", 3)[1]
+    before = counters(small)["passes"]
+    small.execute("SELECT sigma FROM gx_svd('A', '{\"k\":3}')").fetchall()
+    assert foretold(small, "svd", 3)[0] == counters(small)["passes"] - before
+    for k in range(4, 22):  # those asked longest ago are forgotten
+        counted(small, {"k": k})
+    assert foretold(small, "eig", 3) == unknown
+    assert "last call" in foretold(small, "eig", 21)[1]
+    put(small, spectrum(N, CLOSE), symmetric=True)
+    assert "random" in foretold(small, "eig", 21)[1]
 
 
 def test_values_of_a_tall_matrix_in_little_memory(small):

@@ -5,7 +5,7 @@
 ** factor is bounded by 1/4 and 4, interpolated between sizes, halved in the logarithm with each
 ** doubling beyond them; functions and places are apart; ageing fades it; ratios are those of the
 ** predictions, not of the model; a full table forgets what was seen least; figures that are no
-** times are passed over.
+** times are passed over; the passes of a search are those of the latest with its key.
 */
 #include "base/ledger.h"
 
@@ -103,6 +103,23 @@ static void test_full(void **state)
     near(gx_ledger_factor(&ledger, "f4_with_a_name_that_is_far_too_long", false, product(64)), 2);
 }
 
+static void test_passes(void **state)
+{
+    gx_ledger ledger = {0};
+    (void)state;
+    assert_int_equal(gx_ledger_passes(&ledger, 7), 0);
+    gx_ledger_add_passes(&ledger, 7, 30);
+    gx_ledger_add_passes(&ledger, 0, 99);
+    gx_ledger_add_passes(&ledger, 7, 20);
+    assert_int_equal(gx_ledger_passes(&ledger, 7), 20);
+    assert_int_equal(gx_ledger_passes(&ledger, 0), 0);
+    for (uint64_t key = 100; key < 100 + GX_LEDGER_SEARCHES; key++) {
+        gx_ledger_add_passes(&ledger, key, (int64_t)key);
+    }
+    assert_int_equal(gx_ledger_passes(&ledger, 7), 0);
+    assert_int_equal(gx_ledger_passes(&ledger, 100), 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -110,6 +127,7 @@ int main(void)
         cmocka_unit_test(test_smoothing),
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_full),
+        cmocka_unit_test(test_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
