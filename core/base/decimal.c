@@ -34,11 +34,6 @@ static const double exact_power[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1
                                      1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                      1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
-static const uint64_t *pow10_row(int64_t k)
-{
-    return gx_decimal_pow10[k - GX_POW10_MIN];
-}
-
 /* floor(log2(10^k)) for |k| <= 400. */
 static int64_t log2_pow10(int64_t k)
 {
@@ -217,7 +212,7 @@ static uint64_t nearest_double(uint64_t m, int64_t e)
     }
     int zeros = __builtin_clzll(m);
     m <<= zeros;
-    const uint64_t *power = pow10_row(e);
+    const uint64_t *power = gx_decimal_pow10(e);
     u128 product = (u128)m * power[0];
     if (((uint64_t)(product >> 64) & 0x1ff) == 0x1ff) {
         uint64_t low = power[1] - (e < -27 || e > 55);
@@ -437,7 +432,7 @@ static decimal shortest(uint64_t m, int64_t e, bool is_narrow)
     // Interval and number in quarters of 10^k; its ends belong to it when m is even.
     int64_t k = (e * 1262611 - (is_narrow ? 524031 : 0)) >> 22; // floor(log10(interval))
     int64_t h = e + log2_pow10(-k) + 1;
-    const uint64_t *g = pow10_row(-k);
+    const uint64_t *g = gx_decimal_pow10(-k);
     bool is_odd = m % 2 == 1;
     uint64_t lower = scale(g, (4 * m - 2 + is_narrow) << h) + is_odd;
     uint64_t middle = scale(g, (4 * m) << h);

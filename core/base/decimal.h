@@ -51,7 +51,7 @@ int gx_decimal_format_places(double value, int places, char text[GX_DECIMAL_MAX]
 */
 int gx_decimal_digits(double value, bool is_f32, char digits[GX_DECIMAL_MAX], int *point);
 
-/* 10^k as 128 bits, rounded up, for k = GX_POW10_MIN .. GX_POW10_MAX: decimal_table.c. */
-extern const uint64_t gx_decimal_pow10[GX_POW10_MAX - GX_POW10_MIN + 1][2];
+/* 10^k as 128 bits, rounded up, high word first, for k = GX_POW10_MIN .. GX_POW10_MAX. */
+const uint64_t *gx_decimal_pow10(int64_t k);
 
 #endif
