@@ -33,7 +33,7 @@ STATS = ("bytes_read", "bytes_written", "tiles_read", "helper_reads")
 class Passes:
     def __init__(self, options, path):
         self.options, self.lines, self.scans, self.processor, self.rates = options, [], {}, {}, {}
-        self.element = BYTES[options.dtype]
+        self.element, self.made = BYTES[options.dtype], 0
         self.db = sqlite3.connect(path, isolation_level=None)
         self.db.execute("PRAGMA page_size=65536")
         self.db.execute("PRAGMA synchronous=off")
@@ -90,9 +90,11 @@ class Passes:
         self.processor[matrix] = counters["processor"]
 
     def make(self, name, rows, cols):
-        start = time.perf_counter()
-        self.one(f"SELECT gx_random({rows}, {cols}, '{name}', '{{\"dtype\":\"{self.options.dtype}\"}}')")
+        """Numbers of its own: with one seed, the columns of all matrices would be the same."""
+        start, seed = time.perf_counter(), self.made
+        self.one(f"SELECT gx_random({rows}, {cols}, '{name}', '{{\"dtype\":\"{self.options.dtype}\",\"seed\":{seed}}}')")
         seconds = time.perf_counter() - start
+        self.made += 1
         if rows * cols > 1 << 24:
             self.say(f"# {name}: {rows} x {cols}, made and stored in {seconds:.1f} s")
 

@@ -6,7 +6,19 @@
 **
 **   [R_u; P] = Q [R_u'; 0]       TPQRT, R_u = 0 at first
 **
-** and the units' triangles are folded in their order in the same way, R = the triangle of [R; R_u]:
+** A small QR runs at a third of the rate of products.  So where the first panel's triangle R_1 has
+** columns that are not nearly dependent, the unit's other rows Y = P R_1^-1 have them nearly
+** orthogonal, and what follows squares nothing that matters:
+**
+**   R_u = U R_1,   U^H U = I + sum of Y^H Y      TRSM (TRMM with R_1^-1 where that is as good),
+**                                                SYRK, POTRF
+**
+** Y R_1 = P holds to rounding, column by column, and U to rounding times the condition of [I; Y],
+** which is looked at afterwards: more than CONDITION (rows unlike the first ones), or a U that does
+** not exist, and the unit's panels are taken again as above (Yamamoto, Nakatsukasa, Yanagisawa &
+** Fukaya 2015 for Cholesky QR of what is nearly orthogonal).
+**
+** The units' triangles are folded in their order by TPQRT, R = the triangle of [R; R_u]:
 ** the sequential tree of Demmel, Grigori, Hoemmen & Langou 2012 over a flat one.  No Q is kept.  A
 ** panel of a few hundred rows and columns is too small to be shared by a team, and the panels of
 ** many units are many.
@@ -22,7 +34,7 @@
 */
 #include "alg_stack.h"
 
-#include "dense.h"
+#include "small_r.h"
 
 #include <math.h>
 #include <string.h>
@@ -39,10 +51,23 @@ static const int64_t PIECE_BYTES = 16 << 20, VALUE_BYTES = 1 << 20;
 /* A unit's triangle is little beside its rows. */
 enum { ROWS_PER_COLUMN = 4 };
 
-/* The matrix under centred columns, or A itself. */
+/* Panels of a unit from which its first one's triangle is worth an inverse. */
+enum { PANELS = 4 };
+
+/*
+** What rounding may grow by, of the order of what Householder's reflectors make of it: the
+** condition of [I; Y], and of R_1 with columns of length 1 where its inverse is multiplied by.
+** Beyond DEPENDENT a triangle tells nothing of the rows to come.
+*/
+static const double CONDITION = 4, DEPENDENT = 1e6;
+
+/* The matrix under centred columns, or under a view of all of it, or A itself. */
 static const gx_mat *base_of(const gx_mat *A)
 {
-    return A->kind == GX_MAT_CENTRED ? A->base : A;
+    const gx_mat *B = A->base;
+    bool is_whole = A->kind == GX_MAT_VIEW && A->trans == GX_NO_TRANS && A->row0 == 0 &&
+                    A->col0 == 0 && A->rows == B->rows && A->cols == B->cols;
+    return A->kind == GX_MAT_CENTRED || is_whole ? B : A;
 }
 
 static void choose_heights(gx_stack *s)
@@ -65,7 +90,7 @@ static size_t rounded(int64_t elements, gx_dtype dtype)
 
 /* Where the parts of a thread's memory begin; the last is its size. */
 typedef struct layout {
-    size_t rhs, panel, tau, kernel, end;
+    size_t rhs, panel, inverse, gram, tau, kernel, end;
 } layout;
 
 static gx_args panel_args(const gx_stack *s, int64_t rows)
@@ -75,13 +100,20 @@ static gx_args panel_args(const gx_stack *s, int64_t rows)
 
 static layout layout_of(const gx_stack *s)
 {
+    static const gx_kernel_id kernels[] = {GX_TPQRT, GX_POTRF, GX_TRSM, GX_TRMM, GX_SYRK, GX_HERK};
     const gx_mat *base = base_of(s->A);
     gx_args largest = panel_args(s, gx_max(s->panel, s->cols));
     layout l = {.rhs = s->is_piecewise ? rounded(s->height * base->cols, base->dtype) : 0};
     l.panel = l.rhs + (s->B == NULL ? 0 : rounded(s->height * s->B->cols, s->dtype));
-    l.tau = l.panel + rounded(s->panel * s->cols, s->dtype);
+    l.inverse = l.panel + rounded(s->panel * s->cols, s->dtype);
+    l.gram = l.inverse + rounded(s->cols * s->cols, s->dtype);
+    l.tau = l.gram + rounded(s->cols * s->cols, s->dtype);
     l.kernel = l.tau + rounded(s->cols, s->dtype);
-    l.end = l.kernel + s->backend->workspace(s->dev, GX_TPQRT, s->dtype, &largest);
+    l.end = l.kernel;
+    for (int k = 0; k < (int)(sizeof kernels / sizeof kernels[0]); k++) {
+        size_t bytes = s->backend->workspace(s->dev, kernels[k], s->dtype, &largest);
+        l.end = l.kernel + bytes > l.end ? l.kernel + bytes : l.end;
+    }
     return l;
 }
 
@@ -175,30 +207,172 @@ static gx_code open_source(const stack *x, int64_t i0, int64_t rows, gx_pass_thr
     return GX_OK;
 }
 
+// By products ------------------------------------------------------------------------------------
+
+/* One thread's work on a unit. */
+typedef struct desk {
+    const stack *x;
+    gx_pass_thread *thread;
+    source from;
+    int64_t rows; /* of the unit */
+    char *rhs, *panel, *inverse, *gram, *tau, *work;
+    void *r;      /* R_u */
+    bool is_mild; /* the inverse is multiplied by */
+} desk;
+
+static gx_code call(const desk *d, gx_kernel_id kernel, gx_args args, gx_err *err)
+{
+    const gx_stack *s = d->x->plan;
+    args.work = d->work;
+    args.alpha = (gx_scalar){1, 0};
+    args.uplo = GX_UPPER;
+    return s->backend->kernel[kernel][s->dtype](s->dev, NULL, &args, err);
+}
+
+static void make_unit(const gx_stack *s, void *c)
+{
+    const double one[2] = {1, 0};
+    memset(c, 0, rounded(s->cols * s->cols, s->dtype));
+    for (int64_t j = 0; j < s->cols; j++) {
+        gx_convert(gx_dtype_is_complex(s->dtype) ? GX_C128 : GX_F64, one, 1, s->dtype,
+                   gx_at(c, s->dtype, s->cols, j, j), 1, 1, 1);
+    }
+}
+
+/*
+** inverse = r^-1, and about the condition of r with columns of length 1: 1 where they are
+** orthogonal; NaN or Inf where there is none.
+*/
+static gx_code invert(const desk *d, const void *r, double *condition, gx_err *err)
+{
+    const gx_stack *s = d->x->plan;
+    int64_t n = s->cols;
+    double sum = 0;
+    make_unit(s, d->inverse);
+    GX_TRY(call(
+        d, GX_TRSM,
+        (gx_args){.side = GX_LEFT, .m = n, .n = n, .a = r, .lda = n, .c = d->inverse, .ldc = n},
+        err));
+    for (int64_t i = 0; i < n; i++) {
+        double length = gx_small_norm(s->dtype, gx_at(r, s->dtype, n, 0, i), n, i + 1, 1);
+        double row = gx_small_norm(s->dtype, gx_at(d->inverse, s->dtype, n, i, 0), n, 1, n);
+        sum += length * row * length * row;
+    }
+    *condition = sqrt(sum / (double)n);
+    return GX_OK;
+}
+
+/* Rows [i, i + m) of the unit, into the panel. */
+static gx_code take_panel(const desk *d, int64_t i, int64_t m, gx_err *err)
+{
+    const gx_stack *s = d->x->plan;
+    int64_t n = s->A->cols;
+    GX_TRY(
+        gx_pass_read(d->thread, d->from.A, d->from.first + i, 0, m, n, s->dtype, d->panel, m, err));
+    if (s->B != NULL) {
+        gx_convert(s->dtype, gx_at(d->rhs, s->dtype, d->rows, i, 0), d->rows, s->dtype,
+                   gx_at(d->panel, s->dtype, m, 0, n), m, m, s->B->cols);
+    }
+    return GX_OK;
+}
+
+/* gram += Y^H Y, Y = panel R_1^-1. */
+static gx_code add_panel(const desk *d, int64_t m, gx_err *err)
+{
+    const gx_stack *s = d->x->plan;
+    bool is_complex = gx_dtype_is_complex(s->dtype);
+    int64_t n = s->cols;
+    GX_TRY(call(d, d->is_mild ? GX_TRMM : GX_TRSM,
+                (gx_args){.side = GX_RIGHT,
+                          .m = m,
+                          .n = n,
+                          .a = d->is_mild ? (const void *)d->inverse : d->r,
+                          .lda = n,
+                          .c = d->panel,
+                          .ldc = m},
+                err));
+    return call(d, is_complex ? GX_HERK : GX_SYRK,
+                (gx_args){.transa = is_complex ? GX_CONJ_TRANS : GX_TRANS,
+                          .m = n,
+                          .n = n,
+                          .k = m,
+                          .beta = {1, 0},
+                          .a = d->panel,
+                          .lda = m,
+                          .c = d->gram,
+                          .ldc = n},
+                err);
+}
+
+/* R_u = U R_1.  *is_done false: R_1 is as it was, and the panels are to be taken again. */
+static gx_code conclude(const desk *d, bool *is_done, gx_err *err)
+{
+    int64_t n = d->x->plan->cols, info = 0;
+    double condition;
+    gx_args args = {.m = n, .n = n, .c = d->gram, .ldc = n, .info = &info};
+    GX_TRY(call(d, GX_POTRF, args, err));
+    GX_TRY(invert(d, d->gram, &condition, err));
+    *is_done = info == 0 && condition <= CONDITION;
+    args = (gx_args){.side = GX_LEFT, .m = n, .n = n, .a = d->gram, .lda = n, .c = d->r, .ldc = n};
+    return *is_done ? call(d, GX_TRMM, args, err) : GX_OK;
+}
+
+/* The rows behind the first panel.  *is_done false: they are to be factored. */
+static gx_code multiply_panels(desk *d, bool *is_done, gx_err *err)
+{
+    const gx_stack *s = d->x->plan;
+    double condition;
+    *is_done = false;
+    if (d->rows < PANELS * s->panel) {
+        return GX_OK;
+    }
+    GX_TRY(invert(d, d->r, &condition, err));
+    if (!(condition <= DEPENDENT)) {
+        return GX_OK;
+    }
+    d->is_mild = condition <= CONDITION;
+    make_unit(s, d->gram);
+    for (int64_t i = s->panel; i < d->rows && gx_ok(d->x->run); i += s->panel) {
+        int64_t m = gx_min(s->panel, d->rows - i);
+        GX_TRY(take_panel(d, i, m, err));
+        GX_TRY(add_panel(d, m, err));
+    }
+    return conclude(d, is_done, err);
+}
+
 static gx_code factor_unit(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
                            gx_err *err)
 {
     const stack *x = arg;
     const gx_stack *s = x->plan;
     layout l = layout_of(s);
-    char *memory = work, *panel = memory + l.panel, *rhs = memory + l.rhs;
-    int64_t i0 = unit * s->height, rows = gx_min(s->height, s->A->rows - i0), n = s->A->cols;
-    source from;
+    char *memory = work;
+    int64_t i0 = unit * s->height;
+    desk d = {.x = x,
+              .thread = thread,
+              .rows = gx_min(s->height, s->A->rows - i0),
+              .rhs = memory + l.rhs,
+              .panel = memory + l.panel,
+              .inverse = memory + l.inverse,
+              .gram = memory + l.gram,
+              .tau = memory + l.tau,
+              .work = memory + l.kernel,
+              .r = part};
     memset(part, 0, rounded(s->cols * s->cols, s->dtype));
-    GX_TRY(open_source(x, i0, rows, thread, memory, &from, err));
+    GX_TRY(open_source(x, i0, d.rows, thread, memory, &d.from, err));
     // Column by column: its tiles are higher, and a read of several would take in what is between.
     for (int64_t j = 0; s->B != NULL && j < s->B->cols; j++) {
-        void *column = gx_at(rhs, s->dtype, rows, 0, j);
-        GX_TRY(gx_pass_read(thread, s->B, i0, j, rows, 1, s->dtype, column, rows, err));
+        void *column = gx_at(d.rhs, s->dtype, d.rows, 0, j);
+        GX_TRY(gx_pass_read(thread, s->B, i0, j, d.rows, 1, s->dtype, column, d.rows, err));
     }
-    for (int64_t i = 0; i < rows && gx_ok(x->run); i += s->panel) {
-        int64_t m = gx_min(s->panel, rows - i);
-        GX_TRY(gx_pass_read(thread, from.A, from.first + i, 0, m, n, s->dtype, panel, m, err));
-        if (s->B != NULL) {
-            gx_convert(s->dtype, gx_at(rhs, s->dtype, rows, i, 0), rows, s->dtype,
-                       gx_at(panel, s->dtype, m, 0, n), m, m, s->B->cols);
+    bool is_done = false;
+    for (int64_t i = 0; i < d.rows && !is_done && gx_ok(x->run); i += s->panel) {
+        int64_t m = gx_min(s->panel, d.rows - i);
+        GX_TRY(take_panel(&d, i, m, err));
+        GX_TRY(reduce(s, part, d.panel, m, d.tau, d.work, err));
+        if (i == 0) {
+            GX_TRY(multiply_panels(&d, &is_done, err));
         }
-        GX_TRY(reduce(s, part, panel, m, memory + l.tau, memory + l.kernel, err));
     }
     return GX_OK;
 }

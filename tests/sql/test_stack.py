@@ -1,0 +1,115 @@
+"""Covariance, least squares and rank of long tables: one streamed pass, a triangle for each tile (core/alg/alg_stack.c).
+
+Plan:
+  1  Columns of many kinds (scales, large means, trends, nearly dependent, constant, zeros in half of the rows, sorted,
+     walks), enough rows that units multiply instead of factoring, and kinds that make them factor after all: the
+     covariance against one in long double, each element beside the deviations; the least-squares residual orthogonal to A.
+  2  Complex and f32; right-hand sides and their residuals.
+  3  The same bits for every number of threads and readers, and memory for one thread or for all.
+  4  Counters: each tile once, by helpers; the rank reads once too.
+"""
+import itertools
+
+import numpy as np
+import pytest
+
+from conftest import from_numpy, q, to_numpy
+
+ROWS, COLS = 60000, 20
+
+
+def columns(kind):
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((ROWS, COLS))
+    if kind == "scales":
+        x *= 10.0 ** np.arange(-10, 10)
+    elif kind == "mean":
+        x += 1e8
+    elif kind == "trend":
+        x *= 1e-3 + np.linspace(0, 1, ROWS)[:, None] ** 6 * 1e3
+    elif kind.startswith("dependent"):
+        x[:, 10] = x[:, 0] + float(kind.split()[1]) * x[:, 11]
+    elif kind == "constant":
+        x[:, 3] = 7
+    elif kind == "halves":
+        x[:ROWS // 2, 4], x[ROWS // 2:, 5] = 0, 0
+    elif kind == "sorted":
+        x.sort(axis=0)
+    elif kind == "walk":
+        x = x.cumsum(axis=0)
+    return x
+
+
+def configure(db, **settings):
+    for key, value in settings.items():
+        db.execute("SELECT gx_config(?, ?)", (key, value))
+
+
+def stat(db, name):
+    return q(db, "SELECT value FROM gx_stats WHERE name = ?", name)
+
+
+KINDS = ["random", "scales", "mean", "trend", "dependent 1e-5", "dependent 1e-9", "constant", "halves", "sorted", "walk"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_accuracy(filedb, kind):
+    x = columns(kind)
+    filedb.execute("PRAGMA synchronous=off")
+    filedb.execute("SELECT gx_store('A', ?)", (from_numpy(x),))
+    wide = x.astype(np.longdouble)
+    wide -= wide.mean(axis=0)
+    want = wide.T @ wide / (ROWS - 1)
+    deviation = np.sqrt(np.diag(want))
+    deviation[deviation == 0] = 1
+    error = np.abs((to_numpy(q(filedb, "SELECT gx_cov('A')")) - want) / np.outer(deviation, deviation)).max()
+    assert error < 100 * 2.0**-53
+    if kind in ("scales", "mean"):  # x's own rounding decides how orthogonal a residual can be
+        return
+    b = x.sum(axis=1, keepdims=True) + np.random.default_rng(6).standard_normal((ROWS, 1))
+    filedb.execute("SELECT gx_store('b', ?)", (from_numpy(b),))
+    rest = b - x @ to_numpy(q(filedb, "SELECT gx_lstsq('A', 'b')"))
+    lengths = np.linalg.norm(x, axis=0)
+    cosine = np.abs(x.T @ rest)[:, 0] / (lengths * np.linalg.norm(rest) + (lengths == 0))
+    assert cosine.max() < 1e-11
+
+
+@pytest.mark.parametrize("dtype", ["c128", "f32", "c64"])
+def test_dtypes(filedb, dtype):
+    rng = np.random.default_rng(7)
+    numpy_dtype = {"c128": np.complex128, "c64": np.complex64, "f32": np.float32}[dtype]
+    eps = 2.0**-53 if dtype == "c128" else 2.0**-24
+    a = rng.standard_normal((30000, 12)) + (1j * rng.standard_normal((30000, 12)) if dtype[0] == "c" else 0)
+    a, b = a.astype(numpy_dtype), (a[:, :3] ** 2).astype(numpy_dtype)
+    filedb.execute("SELECT gx_store('A', ?)", (from_numpy(a),))
+    filedb.execute("SELECT gx_store('B', ?)", (from_numpy(b),))
+    x = to_numpy(q(filedb, "SELECT gx_lstsq('A', 'B')"))
+    want = np.linalg.lstsq(a.astype(np.complex128), b.astype(np.complex128), rcond=None)[0]
+    assert np.abs(x - want).max() < 1000 * eps
+    wide = a.astype(np.complex128) - a.astype(np.complex128).mean(axis=0)
+    got = to_numpy(q(filedb, "SELECT gx_cov('A')"))
+    assert np.abs(got - wide.T @ wide.conj() / (30000 - 1)).max() < 100 * eps
+
+
+def test_same_bits(filedb):
+    filedb.execute("PRAGMA synchronous=off")
+    filedb.execute("SELECT gx_store('A', ?)", (from_numpy(columns("random")),))
+    filedb.execute("SELECT gx_store('b', ?)", (from_numpy(columns("walk")[:, :2]),))
+    for call in ("gx_cov('A')", "gx_lstsq('A', 'b')"):
+        seen = set()
+        for threads, readers, limit in itertools.product((1, 2, 3), (0, 2), ("96MB", "256MB")):
+            configure(filedb, threads=threads, readers=readers, memory_limit=limit, deterministic="on")
+            seen.add(bytes(q(filedb, f"SELECT {call}")))
+        assert len(seen) == 1, call
+
+
+def test_reads(filedb):
+    configure(filedb, readers=2, threads=2, tile_bytes="256kB")
+    filedb.execute("SELECT gx_random(100000, 16, 'A', '{\"dtype\":\"f32\"}')")
+    tiles = q(filedb, "SELECT (rows + tile_rows - 1) / tile_rows FROM gx_meta WHERE name = 'A'")
+    for call in ("gx_cov('A')", "gx_rank('A')"):
+        filedb.execute("SELECT gx_stats_reset()")
+        q(filedb, f"SELECT {call}")
+        assert stat(filedb, "tiles_read") <= tiles + 1  # the first rows' means are looked at before
+        assert stat(filedb, "bytes_read") <= 1.01 * 100000 * 16 * 4
+        assert stat(filedb, "helper_reads") >= tiles - 1
