@@ -272,7 +272,8 @@ static gx_code begin_batch(gx_cells_table *table, gx_meta *meta, gx_err *err)
         return GX_OK;
     }
     GX_TRY(gx_store_begin(store, meta->schema, err)); // flushes another table's batch
-    gx_code rc = gx_store_touch(store, meta, 0, err);
+    gx_code rc = gx_store_may_patch(store, meta->schema, err);
+    rc = rc != GX_OK ? rc : gx_store_touch(store, meta, 0, err);
     gx_code ended = gx_store_end(store, rc == GX_OK, err);
     rc = rc == GX_OK ? ended : rc;
     if (rc == GX_OK) {

@@ -50,6 +50,7 @@ int gx_sqlite_code(gx_code code)
         [GX_READONLY] = SQLITE_READONLY,
         [GX_FULL] = SQLITE_FULL,
         [GX_BUSY] = SQLITE_BUSY,
+        [GX_AUTH] = SQLITE_AUTH,
     };
     return (unsigned)code < GX_CODE_COUNT ? codes[code] : SQLITE_ERROR;
 }

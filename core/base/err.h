@@ -24,6 +24,7 @@ typedef enum gx_code {
     GX_READONLY,    /* database is read-only                        -> SQLITE_READONLY     */
     GX_FULL,        /* disk is full                                 -> SQLITE_FULL         */
     GX_BUSY,        /* another connection holds a lock              -> SQLITE_BUSY         */
+    GX_AUTH,        /* the application's authorizer forbids it      -> SQLITE_AUTH         */
     GX_CODE_COUNT
 } gx_code;
 

@@ -5,6 +5,7 @@
 **     store_pragma.c   what SQLite tells of a database
 **     store_meta.c     one catalog row: read, checked, erased
 **     store_tile.c     writing tiles
+**     store_auth.c     what an authorizer forbids
 **     store_aux.c      auxiliary data of factorisations
 **     store_txn.c      making the tables, begin and end of a storing call
 **     store_open.c     opening, closing, the end of a SQL call
@@ -42,8 +43,10 @@ static const size_t ROW_OVERHEAD = 64; // record header of a gx_tile row: 12 byt
 
 static const char *const sql[GX_SQL_COUNT] = {
     [GX_SQL_PIN] = "SELECT value FROM main.gx_state WHERE key = 'format'",
-    [GX_SQL_FIND] = "SELECT " GX_META_COLUMNS " FROM main.gx_meta WHERE name = ?1",
-    [GX_SQL_FIND_ID] = "SELECT id FROM main.gx_meta WHERE name = ?1",
+    [GX_SQL_FIND] = "SELECT " GX_META_COLUMNS ", (SELECT data FROM main.gx_tile LIMIT 0) "
+                    "FROM main.gx_meta WHERE name = ?1",
+    [GX_SQL_SHOW] = "SELECT " GX_META_COLUMNS " FROM main.gx_meta WHERE name = ?1",
+    [GX_SQL_FIND_ID] = "SELECT id, name FROM main.gx_meta WHERE name = ?1",
     [GX_SQL_LIST] =
         "SELECT " GX_META_COLUMNS " FROM main.gx_meta WHERE name IS NOT NULL ORDER BY name",
     [GX_SQL_ALL] = "SELECT " GX_META_COLUMNS " FROM main.gx_meta ORDER BY id",
@@ -55,6 +58,7 @@ static const char *const sql[GX_SQL_COUNT] = {
     [GX_SQL_CREATE] = "INSERT INTO main.gx_meta(id, rows, cols, dtype, tile_rows, tile_cols, "
                       "properties, generation) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     [GX_SQL_WRITE_TILE] = "INSERT OR REPLACE INTO main.gx_tile(id, data) VALUES(?1, ?2)",
+    [GX_SQL_PATCH] = "EXPLAIN UPDATE main.gx_tile SET data = ?2 WHERE id = ?1",
     [GX_SQL_SET_NAME] = "UPDATE main.gx_meta SET name = ?2 WHERE id = ?1",
     [GX_SQL_TOUCH] = "UPDATE main.gx_meta SET generation = ?2, properties = ?3 WHERE id = ?1",
     [GX_SQL_AUX] = "SELECT aux FROM main.gx_meta WHERE id = ?1",
@@ -103,6 +107,7 @@ gx_code gx_store_code(int rc)
     case SQLITE_TOOBIG:
         return GX_TOOBIG;
     case SQLITE_AUTH:
+        return GX_AUTH;
     case SQLITE_PERM:
         return GX_UNSUPPORTED;
     case SQLITE_ERROR: // no such table or column: the shadow tables are not as gx made them
@@ -132,7 +137,13 @@ gx_code gx_store_fail(sqlite3 *db, int rc, gx_err *err, const char *format, ...)
         return gx_fail(err, code,
                        "%s: another connection has written since this call began to read", what);
     }
-    return gx_fail(err, code, "%s: %s", what, is_current ? sqlite3_errmsg(db) : sqlite3_errstr(rc));
+    const char *said = is_current ? sqlite3_errmsg(db) : sqlite3_errstr(rc);
+    if (code == GX_AUTH) { // SQLite says which column, or the same two words
+        bool is_plain = strcmp(said, "not authorized") == 0;
+        return gx_fail(err, code, "not authorized: %s%s%s", what, is_plain ? "" : ": ",
+                       is_plain ? "" : said);
+    }
+    return gx_fail(err, code, "%s: %s", what, said);
 }
 
 // Statements --------------------------------------------------------------------------------------
@@ -186,6 +197,13 @@ gx_code gx_store_stmt(gx_store *store, gx_schema *schema, gx_sql which, sqlite3_
         return gx_store_fail(store->db, rc, err, "tables of gx in %s", schema->name);
     }
     *stmt = schema->stmt[which];
+    bool is_insert = strncmp(sql[which], "INSERT", strlen("INSERT")) == 0;
+    if (is_insert && sqlite3_stmt_readonly(*stmt)) { // the authorizer ignores it
+        sqlite3_finalize(*stmt);
+        schema->stmt[which] = *stmt = NULL;
+        return gx_fail(err, GX_AUTH, "not authorized: writing to %s changes nothing",
+                       schema->name);
+    }
     return GX_OK;
 }
 
@@ -235,6 +253,7 @@ static gx_code check_format(gx_store *store, gx_schema *schema, int rc, sqlite3_
     if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
         return gx_store_fail(store->db, rc, err, "reading %s", schema->name);
     }
+    GX_TRY(gx_store_check_ignored(store, schema, stmt, 0, "gx_state", "value", err));
     if (rc == SQLITE_DONE || sqlite3_column_type(stmt, 0) != SQLITE_INTEGER ||
         sqlite3_column_int64(stmt, 0) < 1) {
         return gx_fail(err, GX_CORRUPT, "gx_state of %s has no valid format number", schema->name);
@@ -300,6 +319,7 @@ void gx_store_renew(gx_store *store)
     for (gx_schema *schema = store->schemas; schema != NULL; schema = schema->next) {
         gx_err failed = {.code = GX_OK};
         schema->seen_count = 0;
+        schema->may_patch = false;
         if (schema->is_pinned) {
             // The file is asked: after a statement's rollback the connection remembers wrongly.
             bool is_known = ask_for_tables(store, schema, &failed) == GX_OK;

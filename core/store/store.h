@@ -243,6 +243,9 @@ gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, 
 gx_code gx_store_patch_tile(gx_store *store, const gx_meta *meta, int64_t tile, size_t offset,
                             size_t bytes, const void *data, gx_err *err);
 
+/* GX_AUTH where the authorizer forbids patches, which ask by themselves: to be told earlier. */
+gx_code gx_store_may_patch(gx_store *store, const char *schema, gx_err *err);
+
 /* A patched tile's handle stays open for the next patch, and would keep a COMMIT from running. */
 void gx_store_close_patches(gx_store *store);
 

@@ -144,6 +144,19 @@ gx_code gx_store_resolve(gx_store *store, const char *text, char schema[GX_NAME_
 
 // Find --------------------------------------------------------------------------------------------
 
+/* Those of gx_meta, and behind them gx_tile.data: none is ignored by the authorizer. */
+static gx_code check_columns(gx_store *store, const gx_schema *schema, sqlite3_stmt *stmt,
+                             gx_err *err)
+{
+    int count = sqlite3_column_count(stmt);
+    for (int c = 0; c < count; c++) {
+        bool is_tile = c == GX_META_COLUMN_COUNT;
+        GX_TRY(gx_store_check_ignored(store, schema, stmt, c, is_tile ? "gx_tile" : "gx_meta",
+                                      is_tile ? "data" : sqlite3_column_name(stmt, c), err));
+    }
+    return GX_OK;
+}
+
 /*
 ** Bind the name, step.  *found: stmt stands on the row, and the caller resets it.
 */
@@ -160,12 +173,12 @@ static gx_code step_name(gx_store *store, gx_schema *schema, gx_sql which, const
     if (rc == SQLITE_OK) {
         rc = sqlite3_step(*stmt);
     }
-    if (rc == SQLITE_ROW) {
+    gx_code code = check_columns(store, schema, *stmt, err);
+    if (code == GX_OK && rc == SQLITE_ROW) {
         *found = true;
         return GX_OK;
     }
-    gx_code code = GX_OK;
-    if (rc != SQLITE_DONE) {
+    if (code == GX_OK && rc != SQLITE_DONE) {
         code = gx_store_fail(store->db, rc, err, "catalog of %s", schema->name);
     }
     sqlite3_reset(*stmt);
@@ -495,7 +508,7 @@ gx_code gx_store_list(gx_store *store, const char *schema_name, const char *name
     if (!schema->has_tables) {
         return GX_OK;
     }
-    GX_TRY(gx_store_stmt(store, schema, name != NULL ? GX_SQL_FIND : GX_SQL_LIST, &stmt, err));
+    GX_TRY(gx_store_stmt(store, schema, name != NULL ? GX_SQL_SHOW : GX_SQL_LIST, &stmt, err));
     int rc = SQLITE_OK;
     if (name != NULL) {
         rc = sqlite3_bind_text(stmt, 1, name, -1, SQLITE_TRANSIENT);

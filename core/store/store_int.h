@@ -15,8 +15,9 @@ struct sqlite3_blob;
 /* Statements on one schema, prepared at first use in a call; the text is in store.c. */
 typedef enum gx_sql {
     GX_SQL_PIN = 0,    /* the format version; left un-reset it is the read pin   */
-    GX_SQL_FIND,       /* (name) -> GX_META columns                              */
-    GX_SQL_FIND_ID,    /* (name) -> id: of a row that may be damaged             */
+    GX_SQL_FIND,       /* (name) -> GX_META columns; may gx_tile.data be read?   */
+    GX_SQL_SHOW,       /* (name) -> GX_META columns                              */
+    GX_SQL_FIND_ID,    /* (name) -> id, name: of a row maybe damaged             */
     GX_SQL_LIST,       /* () -> GX_META columns of the visible ones, by name     */
     GX_SQL_ALL,        /* () -> GX_META columns of all, by id                    */
     GX_SQL_TABLES,     /* () -> 1 when the tables exist, from the file           */
@@ -26,6 +27,7 @@ typedef enum gx_sql {
     GX_SQL_SET_STATE,  /* (key, value)                                           */
     GX_SQL_CREATE,     /* (id, rows, cols, dtype, tr, tc, properties, generation) */
     GX_SQL_WRITE_TILE, /* (id, data)                                             */
+    GX_SQL_PATCH,      /* (id, data) -> a program: see store_auth.c              */
     GX_SQL_SET_NAME,   /* (id, name)                                             */
     GX_SQL_TOUCH,      /* (id, generation, properties)                           */
     GX_SQL_AUX,        /* (id) -> aux                                            */
@@ -43,6 +45,7 @@ typedef enum gx_sql {
 
 /* Columns of GX_SQL_FIND and of a helper's look at the catalog, in this order. */
 #define GX_META_COLUMNS "id, name, rows, cols, dtype, tile_rows, tile_cols, properties, generation"
+enum { GX_META_COLUMN_COUNT = 9 };
 
 enum { GX_SEEN_MAX = 16 }; /* matrices of one call that gx_store_begin() can look at again */
 
@@ -60,6 +63,7 @@ struct gx_schema {
     bool is_pinned;   /* GX_SQL_PIN stands on its row                    */
     bool is_locked;   /* the write lock is ours until the outermost end  */
     bool was_written; /* is_locked: the application had changes in it   */
+    bool may_patch;   /* the authorizer was asked, in this call         */
     struct sqlite3_stmt *stmt[GX_SQL_COUNT];
     struct sqlite3_blob *patch; /* open for writing, or NULL            */
     int64_t patch_row;          /* its row id                           */
@@ -159,6 +163,12 @@ gx_code gx_store_arm(gx_store *store, gx_err *err);
 
 /* Finalize every statement, close every handle, forget every schema: no storing call is open. */
 void gx_store_finish(gx_store *store);
+
+/* ---- store_auth.c --------------------------------------------------------------------------- */
+
+/* GX_AUTH where the authorizer has the statement's column, name of table, read as NULL. */
+gx_code gx_store_check_ignored(gx_store *store, const gx_schema *schema, struct sqlite3_stmt *stmt,
+                               int column, const char *table, const char *name, gx_err *err);
 
 /* ---- store_meta.c --------------------------------------------------------------------------- */
 

@@ -105,6 +105,40 @@ gx_code gx_store_blob(sqlite3 *db, const char *schema, const gx_meta *meta, int6
     return code;
 }
 
+/* Whether the explained UPDATE uses its second parameter, the new data. */
+static gx_code look_at_patch(gx_store *store, const gx_schema *schema, sqlite3_stmt *stmt,
+                             gx_err *err)
+{
+    int rc;
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        const char *opcode = (const char *)sqlite3_column_text(stmt, 1);
+        bool is_value = sqlite3_column_int(stmt, 2) == 2;
+        if (opcode != NULL && strcmp(opcode, "Variable") == 0 && is_value) {
+            return GX_OK;
+        }
+    }
+    return rc == SQLITE_DONE
+               ? gx_fail(err, GX_AUTH,
+                         "not authorized: writing to gx_tile.data of %s changes nothing",
+                         schema->name)
+               : gx_store_fail(store->db, rc, err, "writing to %s", schema->name);
+}
+
+gx_code gx_store_may_patch(gx_store *store, const char *name, gx_err *err)
+{
+    gx_schema *schema;
+    sqlite3_stmt *stmt;
+    GX_TRY(gx_store_schema(store, name, &schema, err));
+    if (schema->may_patch) {
+        return GX_OK;
+    }
+    GX_TRY(gx_store_stmt(store, schema, GX_SQL_PATCH, &stmt, err));
+    gx_code code = look_at_patch(store, schema, stmt, err);
+    sqlite3_reset(stmt);
+    schema->may_patch = code == GX_OK;
+    return code;
+}
+
 gx_code gx_store_patch_tile(gx_store *store, const gx_meta *meta, int64_t tile, size_t offset,
                             size_t bytes, const void *data, gx_err *err)
 {
@@ -119,6 +153,7 @@ gx_code gx_store_patch_tile(gx_store *store, const gx_meta *meta, int64_t tile, 
         rc = sqlite3_blob_write(schema->patch, data, (int)bytes, (int)offset);
     }
     if ((rc & 0xff) == SQLITE_ABORT) { // another tile, or a handle that died with its row
+        GX_TRY(gx_store_may_patch(store, schema->name, err));
         GX_TRY(gx_store_blob(store->db, schema->name, meta, tile, true, &schema->patch,
                              &schema->patch_row, err));
         rc = sqlite3_blob_write(schema->patch, data, (int)bytes, (int)offset);

@@ -1,0 +1,164 @@
+"""What sqlite3_set_authorizer() forbids, gx does not do, although tiles pass by SQL: blob handles, helper connections.
+
+Plan:
+- reading gx_tile.data, a column of gx_meta, or gx_state.value denied or ignored: no way of reading a matrix works, and
+  each says so with SQLITE_AUTH in the name of the function; listing the catalog needs gx_meta alone;
+- the authorizer may come after the first call, also while a cursor of gx_cells is open;
+- writing: INSERT, UPDATE and DELETE of gx_tile and gx_meta denied, INSERT and UPDATE of gx_tile ignored; nothing is
+  left of the call, and what it may not write is as it was;
+- allowed again, everything works; other tables' rules do not concern gx; an authorizer of another database neither.
+"""
+import sqlite3
+
+import pytest
+from conftest import error, gx_connect, q
+
+OK, DENY, IGNORE = sqlite3.SQLITE_OK, sqlite3.SQLITE_DENY, sqlite3.SQLITE_IGNORE
+READ, INSERT, UPDATE, DELETE = 20, 18, 23, 9
+A_JSON = "[[2.0,1.0],[1.0,2.0]]"
+READING = {
+    "norm": "SELECT gx_norm('A')",
+    "json": "SELECT gx_json('A')",
+    "get": "SELECT gx_get('A', 0, 0)",
+    "slice": "SELECT gx_slice('A', 0, 1, 0, 1)",
+    "matmul": "SELECT gx_matmul('A', 'A')",
+    "copy": "SELECT gx_copy('A', 'B')",
+    "solve": "SELECT gx_solve('A', '[[1],[2]]')",
+    "export": "SELECT gx_export('A', '{out}')",
+    "cells": "SELECT * FROM gx_cells('A')",
+    "rows": "SELECT * FROM gx_rows('A')",
+    "named": "SELECT * FROM a_cells",
+    "eig": "SELECT * FROM gx_eig('A')",
+    "catalog": "SELECT value FROM gx WHERE name = 'A'",
+    "big": "SELECT gx_sum('Big')",
+}
+
+
+def authorize(db, *rules):
+    """rules: (action, table, column or None, answer)."""
+    def ask(action, table, column, schema, trigger):
+        for an_action, a_table, a_column, answer in rules:
+            if (action, table) == (an_action, a_table) and a_column in (None, column):
+                return answer
+        return OK
+    db.set_authorizer(ask)
+
+
+def refused(db, sql):
+    """The text; the code is SQLITE_AUTH."""
+    with pytest.raises(sqlite3.DatabaseError) as problem:
+        db.execute(sql).fetchall()
+    if hasattr(problem.value, "sqlite_errorcode"):
+        assert problem.value.sqlite_errorcode & 0xff == sqlite3.SQLITE_AUTH
+    return str(problem.value)
+
+
+@pytest.fixture(params=["delete", "wal"])
+def db(request, tmp_path):
+    db = gx_connect(str(tmp_path / "a.db"), journal_mode=request.param)
+    db.execute(f"SELECT gx_store('A', '{A_JSON}')")
+    db.execute("SELECT gx_config('tile_bytes', 65536)")
+    db.execute("SELECT gx_full(400, 400, 1, 'Big')")
+    db.execute("CREATE VIRTUAL TABLE a_cells USING gx_cells('A')")
+    yield db
+    db.set_authorizer(None)
+    assert q(db, "SELECT gx_json('A')") == A_JSON
+    assert q(db, "SELECT group_concat(name) FROM (SELECT name FROM gx ORDER BY name)") == "A,Big"
+    assert q(db, "SELECT gx_sum('Big')") == 160000
+    assert {row[0] for row in db.execute("SELECT gx_check(name) FROM gx")} == {"ok"}
+    assert q(db, "SELECT count(*) FROM gx_meta") == 2
+    db.close()
+
+
+@pytest.mark.parametrize("answer", [DENY, IGNORE], ids=["deny", "ignore"])
+@pytest.mark.parametrize("what", sorted(READING))
+def test_no_way_to_the_tiles(db, tmp_path, what, answer):
+    sql = READING[what].format(out=tmp_path / "a.npy")
+    db.execute(sql).fetchall()  # also a statement that is kept from before
+    if what == "copy":
+        db.execute("SELECT gx_drop('B')")
+    (tmp_path / "a.npy").unlink(missing_ok=True)
+    authorize(db, (READ, "gx_tile", "data", answer))
+    text = refused(db, sql)
+    assert "not authorized: " in text and "gx_tile.data" in text and text.startswith("gx")
+    assert not (tmp_path / "a.npy").exists()
+    db.set_authorizer(None)
+    db.execute(sql.replace("'B'", "'A', '{\"replace\":true}'")).fetchall()
+
+
+@pytest.mark.parametrize("answer", [DENY, IGNORE], ids=["deny", "ignore"])
+@pytest.mark.parametrize("table,column", [("gx_meta", "rows"), ("gx_meta", "name"), ("gx_meta", "generation"),
+                                          ("gx_state", "value")])
+def test_the_catalog(db, table, column, answer):
+    authorize(db, (READ, table, column, answer))
+    text = refused(db, "SELECT gx_norm('A')")
+    assert text.startswith("gx_norm: not authorized: ") and f"{table}.{column}" in text
+
+
+def test_listing_needs_no_tiles(db):
+    authorize(db, (READ, "gx_tile", None, DENY))
+    assert db.execute("SELECT name, rows FROM gx ORDER BY name").fetchall() == [("A", 2), ("Big", 400)]
+    assert db.execute("SELECT rows FROM gx WHERE name = 'A'").fetchall() == [(2,)]
+
+
+def test_an_authorizer_set_while_a_cursor_is_open(db):
+    cursor = db.execute("SELECT i, j, value FROM gx_cells('Big')")
+    assert cursor.fetchone() == (0, 0, 1.0)
+    assert q(db, "SELECT gx_norm('A', 'max')") == 2
+    authorize(db, (READ, "gx_tile", "data", DENY))
+    assert "gx_tile.data" in refused(db, "SELECT gx_norm('A', 'max')")
+    db.set_authorizer(None)
+    assert q(db, "SELECT gx_norm('A', 'max')") == 2
+    cursor.close()
+
+
+WRITING = {
+    "store": ("SELECT gx_store('C', '[[1]]')", {(INSERT, "gx_tile"), (INSERT, "gx_meta"), (UPDATE, "gx_meta")}),
+    "matmul": ("SELECT gx_matmul('A', 'A', 'C')", {(INSERT, "gx_tile"), (INSERT, "gx_meta")}),
+    "replace": ("SELECT gx_scale('A', 2, 'A', '{\"replace\":true}')", {(DELETE, "gx_tile"), (DELETE, "gx_meta")}),
+    "set": ("SELECT gx_set('A', 0, 0, 9)", {(UPDATE, "gx_tile"), (UPDATE, "gx_meta"), (UPDATE, "gx_state")}),
+    "cells": ("UPDATE a_cells SET value = 9", {(UPDATE, "gx_tile"), (UPDATE, "gx_meta")}),
+    "drop": ("SELECT gx_drop('A')", {(DELETE, "gx_tile"), (DELETE, "gx_meta")}),
+    "rename": ("SELECT gx_rename('A', 'C')", {(UPDATE, "gx_meta"), (UPDATE, "gx_state")}),
+}
+
+
+@pytest.mark.parametrize("within", [False, True], ids=["autocommit", "begin"])
+@pytest.mark.parametrize("what,action,table", [
+    (what, *rule) for what in sorted(WRITING) for rule in sorted(WRITING[what][1])])
+def test_writing_denied(db, what, action, table, within):
+    if within:
+        db.execute("BEGIN")
+    authorize(db, (action, table, None, DENY))
+    assert "not authorized" in refused(db, WRITING[what][0])
+    db.set_authorizer(None)
+    if within:
+        db.execute("COMMIT")
+
+
+@pytest.mark.parametrize("what,action", [("store", INSERT), ("matmul", INSERT), ("set", UPDATE), ("cells", UPDATE)])
+def test_writing_ignored(db, what, action):
+    authorize(db, (action, "gx_tile", None, IGNORE))
+    assert "not authorized: writing " in refused(db, WRITING[what][0])
+
+
+def test_what_is_not_ours(db):
+    authorize(db, (READ, "other", None, DENY), (INSERT, "other", None, DENY))
+    db.execute("CREATE TABLE other(x)")
+    assert q(db, "SELECT gx_sum('A')") == 6
+    assert q(db, f"SELECT gx_store('A', '{A_JSON}', '{{\"replace\":true}}')") == "A"
+    assert "not authorized" in error(db, "INSERT INTO other VALUES(1)")
+    assert "prohibited" in error(db, "SELECT x FROM other")
+
+
+def test_one_database_of_two(db, tmp_path):
+    db.execute("ATTACH ? AS side", (str(tmp_path / "side.db"),))
+    db.execute("SELECT gx_store('side.S', '[[7]]')")
+    db.set_authorizer(lambda action, table, column, schema, trigger:
+                      DENY if (action, table, schema) == (READ, "gx_tile", "side") else OK)
+    assert q(db, "SELECT gx_sum('A')") == 6
+    assert "side.gx_tile.data" in refused(db, "SELECT gx_sum('S')")
+    db.set_authorizer(None)
+    assert q(db, "SELECT gx_sum('S')") == 7
+    db.execute("SELECT gx_drop('S')")
+    db.execute("DETACH side") if not db.in_transaction else None
