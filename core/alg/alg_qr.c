@@ -129,9 +129,9 @@ gx_prog *gx_qr_program(gx_run *run, const gx_mat *A, const gx_panel_plan *plan, 
                        void *tau)
 {
     int64_t m = plan->rows, n = plan->cols, k = gx_min(m, n);
-    int64_t grid = gx_ceil_div(n, plan->width);
+    int64_t grid = gx_ceil_div(n, plan->width), panels = gx_ceil_div(k, plan->width);
     reflection x = {.rows = m, .width = plan->width, .k = k, .trans = GX_CONJ_TRANS};
-    if (gx_prog_create(run, grid * (grid + 3) / 2 + 1, &x.prog) != GX_OK) {
+    if (gx_prog_create(run, panels * (2 * grid - panels + 3) / 2 + 1, &x.prog) != GX_OK) {
         return NULL;
     }
     x.C = gx_prog_operand(x.prog, A, F, F->dtype, m, n, gx_max(1, m), plan->width);
@@ -143,7 +143,6 @@ gx_prog *gx_qr_program(gx_run *run, const gx_mat *A, const gx_panel_plan *plan, 
     x.tau = gx_prog_vector(x.prog, F->dtype, tau, k);
     gx_prog_cut(x.prog, &plan->cut);
     gx_prog_lookahead(x.prog, plan->lookahead);
-    int64_t panels = gx_ceil_div(k, plan->width);
     for (int64_t j0 = 0; j0 < x.C->grid_cols && gx_ok(run); j0 += plan->group) {
         int64_t j1 = gx_min(j0 + plan->group, x.C->grid_cols);
         for (int64_t q = 0; q < gx_min(j0, panels); q++) {

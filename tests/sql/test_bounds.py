@@ -2,13 +2,13 @@
 
 Plan: boundskit.py, in processes of their own, calls every function and table of the reference with sides of 0, 1,
 2^31 - 1 to 2^62: as matrix values of empty matrices and forged ones, as stored matrices whose catalog rows claim them,
-as numbers, as options, and gx_plan with expressions of them.  Every call ends with an answer or one line.
+as numbers, as options, and gx_plan with expressions of them.  Every call ends with an answer or one line.  Then: findings.
 """
 import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, error
 
 PARTS = 2
 
@@ -21,3 +21,13 @@ def test_every_call_ends_with_an_answer_or_a_line(tmp_path, part):
     assert done.returncode == 0, f"ended with {done.returncode} in {last[:500]}"
     made = int(done.stdout.split("made ")[-1])
     assert made > 20_000 and done.stdout == f"made {made}\n"
+
+
+def test_the_calls_of_a_wide_qr_are_counted_by_its_panels(db):
+    """The square of all blocks, of which there are 2^35 where one panel is factored, overflowed, and took the memory."""
+    db.execute("SELECT gx_config('memory_limit', '48MB')")
+    db.execute("SELECT gx_store('A', '[\"1+2i\"]')")
+    db.execute("UPDATE gx_meta SET rows=1, cols=?, tile_rows=1, tile_cols=1048576", (2**26,))
+    assert db.execute("SELECT driver, calls FROM gx_plan('qr(A)')").fetchall() == [("qr", 2**10 + 1)]
+    db.execute("UPDATE gx_meta SET cols=?", (2**40,))
+    assert error(db, "SELECT * FROM gx_plan('qr(A)')") == "gx_plan: more than 2147483647 block operations"
