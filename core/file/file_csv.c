@@ -15,7 +15,7 @@
 ** Import: two passes.  The first counts rows and fields and looks for complex numbers; the
 ** second reads numbers into bands of whole tiles, row by row.  Where the budget does not hold a
 ** row of tiles, a band of rows is passed over once for each group of tile columns.  Rows may
-** have any length; a field that is a number fits GX_TEXT_AHEAD bytes.
+** have any length; a field that is a number fits GX_TEXT_LONGEST bytes.
 **
 ** Export: one pass by rows; numbers as the shortest text that reads back the same, complex ones
 ** as 1+2j.
@@ -91,8 +91,8 @@ static const char *skip_blanks(const csv *c, const char *at, const char *end)
 }
 
 /*
-** What a field is looked at in: the next GX_TEXT_AHEAD bytes, whatever more the buffer holds, so
-** that the size of the buffer decides nothing.
+** What a field is looked at in: the next bytes, not all that the buffer holds, so that its size
+** decides nothing.
 */
 typedef struct window {
     const char *end;
@@ -103,7 +103,7 @@ static gx_code open_window(csv *c, window *w, gx_err *err)
 {
     gx_textin *t = &c->text;
     GX_TRY(gx_textin_need(t, err));
-    w->end = t->at + gx_min(t->end - t->at, GX_TEXT_AHEAD);
+    w->end = t->at + gx_min(t->end - t->at, t->ahead);
     w->is_last = gx_textin_is_last(t) && w->end == t->end;
     return GX_OK;
 }
@@ -149,7 +149,7 @@ static gx_code take_stop_here(csv *c, bool *more, gx_err *err)
     }
 }
 
-/* A field that is longer than the window: passed over. */
+/* A field that is longer than the widest window: passed over. */
 static gx_code skip_long_field(csv *c, field *f, bool *more, gx_err *err)
 {
     gx_textin *t = &c->text;
@@ -185,9 +185,9 @@ static void set_field(const csv *c, field *f, const char *first, const char *end
     }
 }
 
-/* A field in quotes, the first of them at p. */
+/* A field in quotes, the first of them at p; *is_whole false where the window ends too early. */
 static gx_code read_quoted(csv *c, const char *p, const window *w, field *f, bool *more,
-                           gx_err *err)
+                           bool *is_whole, gx_err *err)
 {
     int64_t lines = 0;
     const char *q = p + 1;
@@ -206,34 +206,47 @@ static gx_code read_quoted(csv *c, const char *p, const window *w, field *f, boo
         return csv_fail(c, err, "text behind a closing quote");
     }
     const char *after = take_stop(c, stop, w, more);
-    if (after == NULL) {
-        return skip_long_field(c, f, more, err);
+    *is_whole = after != NULL;
+    if (*is_whole) {
+        set_field(c, f, p + 1, q);
+        c->text.at = after;
+        c->text.line += lines;
     }
-    set_field(c, f, p + 1, q);
-    c->text.at = after;
-    c->text.line += lines;
     return GX_OK;
 }
 
-static gx_code read_field(csv *c, field *f, bool *more, gx_err *err)
+static gx_code read_in_window(csv *c, field *f, bool *more, bool *is_whole, gx_err *err)
 {
     window w;
     GX_TRY(open_window(c, &w, err));
     const char *first = skip_blanks(c, c->text.at, w.end);
     if (first < w.end && *first == '"') {
-        return read_quoted(c, first, &w, f, more, err);
+        return read_quoted(c, first, &w, f, more, is_whole, err);
     }
     const char *p = first;
     while (p < w.end && !c->is_stop[(unsigned char)*p]) {
         p++;
     }
     const char *after = take_stop(c, p, &w, more);
-    if (after == NULL) {
-        return skip_long_field(c, f, more, err);
+    *is_whole = after != NULL;
+    if (*is_whole) {
+        set_field(c, f, first, p);
+        c->text.at = after;
     }
-    set_field(c, f, first, p);
-    c->text.at = after;
     return GX_OK;
+}
+
+static gx_code read_field(csv *c, field *f, bool *more, gx_err *err)
+{
+    bool is_whole, is_wider;
+    do {
+        GX_TRY(read_in_window(c, f, more, &is_whole, err));
+        is_wider = false;
+        if (!is_whole) {
+            GX_TRY(gx_textin_widen(&c->text, &is_wider, err));
+        }
+    } while (is_wider);
+    return is_whole ? GX_OK : skip_long_field(c, f, more, err);
 }
 
 /* Go to the next row; *found false at the end of the file. */
@@ -317,8 +330,9 @@ static gx_code bad_field(const csv *c, const field *f, int64_t column, int64_t l
     char shown[GX_TOKEN_SHOWN];
     const char *advice = "";
     if (f->is_long) {
-        return gx_input_fail(c->im->in, err, line, "column %lld: more than %d bytes are no number",
-                             (long long)column, GX_TEXT_AHEAD);
+        return gx_input_fail(c->im->in, err, line,
+                             "column %lld: more than %lld bytes are no number", (long long)column,
+                             (long long)c->text.ahead);
     }
     const char *comma = memchr(f->at, ',', (size_t)(f->end - f->at));
     if (comma != NULL && comma > f->at && comma[-1] >= '0' && comma[-1] <= '9') {
@@ -472,7 +486,7 @@ static char guess_delimiter(const csv *c)
 {
     const gx_textin *t = &c->text;
     bool seen[256] = {false}, is_quoted = false;
-    const char *end = t->at + gx_min(t->end - t->at, GX_TEXT_AHEAD);
+    const char *end = t->at + gx_min(t->end - t->at, t->ahead);
     const char *p = skip_blanks(c, t->at, end);
     while (end > p && (end[-1] == ' ' || end[-1] == '\n' || end[-1] == '\r')) {
         end--;

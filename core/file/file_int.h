@@ -72,8 +72,10 @@ typedef struct gx_import {
 
 // Text (file_io.c) --------------------------------------------------------------------------------
 
+/* Bytes that can be looked at in one piece: a line of numbers, a field. */
 enum {
-    GX_TEXT_AHEAD = 8192 /* bytes that can be looked at in one piece: a line of numbers, a field */
+    GX_TEXT_AHEAD = 8192,     /* at first                                       */
+    GX_TEXT_LONGEST = 1 << 20 /* after as many gx_textin_widen() as that takes */
 };
 
 /* Text read through a buffer. */
@@ -81,6 +83,7 @@ typedef struct gx_textin {
     gx_import *im;
     char *buffer;       /* capacity + 1 bytes, of im->mem                     */
     size_t capacity;
+    int64_t ahead;      /* bytes that can be looked at in one piece            */
     const char *at;     /* the next byte                                      */
     const char *end;    /* behind the bytes in the buffer; *end is NUL         */
     int64_t next;       /* offset in the file of the byte at end               */
@@ -110,10 +113,16 @@ static inline bool gx_textin_is_last(const gx_textin *text)
     return text->next >= text->stop;
 }
 
-/* At least GX_TEXT_AHEAD bytes at hand, or all that are left. */
+/*
+** Twice as many bytes can be looked at from now on, and all that points into the buffer has moved.
+** *is_wider false: no, as many as ever; more would be too long, or more than the memory takes.
+*/
+gx_code gx_textin_widen(gx_textin *text, bool *is_wider, gx_err *err);
+
+/* At least text->ahead bytes at hand, or all that are left. */
 static inline gx_code gx_textin_need(gx_textin *text, gx_err *err)
 {
-    if (text->end - text->at >= GX_TEXT_AHEAD || gx_textin_is_last(text)) {
+    if (text->end - text->at >= text->ahead || gx_textin_is_last(text)) {
         return GX_OK;
     }
     return gx_textin_fill(text, err);
@@ -121,7 +130,7 @@ static inline gx_code gx_textin_need(gx_textin *text, gx_err *err)
 
 /*
 ** The next line that does not start with comment ('\0': any), without its end (\n or \r\n);
-** *line NULL at the end of the file.  Lines longer than GX_TEXT_AHEAD are refused, comments may
+** *line NULL at the end of the file.  Lines longer than that are refused, comments may
 ** have any length.
 */
 gx_code gx_textin_line(gx_textin *text, char comment, const char **line, const char **end,

@@ -146,7 +146,7 @@ static size_t buffer_size(const gx_mem *mem, size_t least, size_t most)
 
 gx_code gx_textin_open(gx_textin *text, gx_import *im, gx_err *err)
 {
-    *text = (gx_textin){.im = im, .stop = im->in->size};
+    *text = (gx_textin){.im = im, .ahead = GX_TEXT_AHEAD, .stop = im->in->size};
     text->capacity = buffer_size(im->mem, TEXT_LEAST, TEXT_MOST);
     if ((size_t)im->in->size < text->capacity) {
         text->capacity = (size_t)im->in->size < TEXT_LEAST ? TEXT_LEAST : (size_t)im->in->size;
@@ -195,6 +195,25 @@ gx_code gx_textin_fill(gx_textin *text, gx_err *err)
     return im->to.advance(im->to.arg, (double)room, im->total, err);
 }
 
+gx_code gx_textin_widen(gx_textin *text, bool *is_wider, gx_err *err)
+{
+    const gx_mem *mem = text->im->mem;
+    size_t wanted = 4 * (size_t)text->ahead; // half of it is room to read into
+    *is_wider = text->ahead < GX_TEXT_LONGEST &&
+                (text->capacity >= wanted || buffer_size(mem, 0, wanted) == wanted);
+    if (*is_wider && text->capacity < wanted) {
+        ptrdiff_t at = text->at - text->buffer, end = text->end - text->buffer;
+        void *buffer = text->buffer;
+        GX_TRY(gx_mem_realloc(text->im->mem, wanted + 1, "a read buffer", &buffer, err));
+        text->buffer = buffer;
+        text->capacity = wanted;
+        text->at = text->buffer + at;
+        text->end = text->buffer + end;
+    }
+    text->ahead *= *is_wider ? 2 : 1;
+    return GX_OK;
+}
+
 gx_code gx_textin_skip_line(gx_textin *text, gx_err *err)
 {
     for (;;) {
@@ -213,20 +232,26 @@ gx_code gx_textin_line(gx_textin *text, char comment, const char **line, const c
     *line = *end = NULL;
     for (;;) {
         GX_TRY(gx_textin_need(text, err));
-        int64_t ahead = gx_min(text->end - text->at, GX_TEXT_AHEAD);
+        int64_t ahead = gx_min(text->end - text->at, text->ahead);
         if (ahead == 0) {
             return GX_OK;
         }
-        text->line++;
         if (comment != '\0' && *text->at == comment) {
+            text->line++;
             GX_TRY(gx_textin_skip_line(text, err));
             continue;
         }
         const char *newline = memchr(text->at, '\n', (size_t)ahead);
         if (newline == NULL && !(gx_textin_is_last(text) && text->end - text->at == ahead)) {
-            return gx_input_fail(text->im->in, err, text->line, "longer than %d bytes",
-                                 GX_TEXT_AHEAD);
+            bool is_wider;
+            GX_TRY(gx_textin_widen(text, &is_wider, err));
+            if (is_wider) {
+                continue;
+            }
+            return gx_input_fail(text->im->in, err, text->line + 1, "longer than %lld bytes",
+                                 (long long)text->ahead);
         }
+        text->line++;
         *line = text->at;
         *end = newline != NULL ? newline : text->end;
         text->at = newline != NULL ? newline + 1 : text->end;

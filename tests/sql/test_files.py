@@ -288,6 +288,28 @@ def test_mtx_accepted(any_db, tmp_path, text, wanted):
     assert same(read(any_db, put(tmp_path / "a.mtx", text)), wanted)
 
 
+FAR = " " * 9000
+NINTH = "0." + "1" * 40000
+LONG = [
+    ("a.mtx", B + f"array real general\n2 1\n{NINTH}\n{'0' * 9000}5\n", {}, [[1 / 9], [5]]),
+    ("a.mtx", B + f"coordinate real general\n2 2 1\n1 2{FAR * 20}5{FAR * 20}\n", {}, [[0, 5], [0, 0]]),
+    ("a.mtx", B + f"{FAR}array real general\n1{FAR}1\n7{FAR}", {}, [[7]]),
+    ("a.csv", f"1{FAR},{NINTH}\n{FAR}3,{'0' * 9000}4\n", {"delimiter": ","}, [[1, 1 / 9], [3, 4]]),
+    ("a.csv", f'1,"{FAR}2{FAR}" ,3{FAR}\r\n4,5,6', {}, [[1, 2, 3], [4, 5, 6]]),
+    ("a.csv", f"1{FAR * 20}2\t{FAR}\n3 4\n", {"delimiter": "space"}, [[1, 2], [3, 4]]),
+    ("a.csv", f"{'text' * 300000},1{FAR}\n{FAR},2\n", {"columns": 1}, [[1], [2]]),
+]
+
+
+@pytest.mark.parametrize("name, text, options, wanted", LONG, ids=range(len(LONG)))
+def test_long_lines(db, tmp_path, name, text, options, wanted):
+    """Numbers far apart and of many digits, as NumPy and SciPy read them; the text between them may be longer still."""
+    path = put(tmp_path / name, text)
+    assert same(read(db, path, json.dumps(options)), np.array(wanted, dtype="f8"))
+    if name == "a.mtx":
+        assert np.array_equal(scipy.sparse.coo_matrix(scipy.io.mmread(path)).toarray(), wanted)
+
+
 # ---- CSV -------------------------------------------------------------------------------------------------------------
 
 NAN = np.nan

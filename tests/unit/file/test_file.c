@@ -333,7 +333,7 @@ static void output_respects_others(void **state)
 static void text_lines(void **state)
 {
     (void)state;
-    enum { LONGEST = GX_TEXT_AHEAD - 1 };
+    enum { LONGEST = GX_TEXT_LONGEST - 1 };
     for (int length = LONGEST - 3; length <= LONGEST + 2; length++) {
         char *data = malloc(8 * (size_t)LONGEST);
         memset(data, 'a', 8 * (size_t)LONGEST);
@@ -350,7 +350,7 @@ static void text_lines(void **state)
         gx_code rc = gx_textin_line(&text, '#', &line, &end, &err);
         if (length > LONGEST) {
             assert_int_equal(rc, GX_ARG);
-            assert_string_equal(err.text, "file: line 1: longer than 8192 bytes");
+            assert_string_equal(err.text, "file: line 1: longer than 1048576 bytes");
         } else {
             assert_int_equal(end - line, length);
             static const char *const rest[] = {"b", "", "d"};
