@@ -209,7 +209,7 @@ static void *nullspace_of(gx_run *run, const gx_svd_result *r, int64_t rank)
                                  .ldc = gx_max(1, r->n)});
     }
     if (gx_ok(run)) {
-        gx_eig_fix_sign(r->dtype, out, r->n, cols);
+        gx_eig_fix_sign(run, r->dtype, out, r->n, cols);
     }
     return out;
 }

@@ -141,24 +141,68 @@ gx_code gx_dense_write(gx_run *run, gx_sink *sink, const void *src, int64_t ld)
 
 // Looking -----------------------------------------------------------------------------------------
 
-/* Index of the first part of a column that is not finite; count when all are. */
-static int64_t first_bad(bool is_double, const void *x, int64_t count)
+/* Is each of count parts finite?  0 times a finite number is 0: one test for many elements. */
+static bool are_finite(bool is_double, const void *x, int64_t count)
 {
+    enum { LANES = 16 }; // sums that do not wait for each other
     const double *d = x;
     const float *f = x;
-    double sum = 0; // 0 times a finite number is 0: one test for many elements
-    for (int64_t i = 0; i < count; i++) {
-        sum += 0 * (is_double ? d[i] : (double)f[i]);
-    }
-    if (sum == 0) {
-        return count;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        if (!isfinite(is_double ? d[i] : (double)f[i])) {
-            return i;
+    double sum[LANES] = {0};
+    int64_t i = 0;
+    for (; is_double && i + LANES <= count; i += LANES) {
+        for (int k = 0; k < LANES; k++) {
+            sum[k] += 0 * d[i + k];
         }
     }
-    return count;
+    for (; !is_double && i + LANES <= count; i += LANES) {
+        for (int k = 0; k < LANES; k++) {
+            sum[k] += (double)(0 * f[i + k]);
+        }
+    }
+    for (; i < count; i++) {
+        sum[0] += 0 * (is_double ? d[i] : (double)f[i]);
+    }
+    for (int k = 1; k < LANES; k++) {
+        sum[0] += sum[k];
+    }
+    return sum[0] == 0;
+}
+
+/* Of a look at columns, some at a time: the first that is not as it should be. */
+typedef struct look {
+    gx_dtype dtype;
+    const void *x;
+    int64_t ld, m, n;
+    int64_t width;      /* columns of a piece           */
+    atomic_llong wrong; /* the first column so far; n   */
+} look;
+
+/* Columns of some 256 KiB: soon over, and few enough to hand out. */
+static int64_t look_width(gx_dtype dtype, int64_t m)
+{
+    return gx_max(1, (int64_t)(256 << 10) / gx_max(1, m * (int64_t)gx_dtype_bytes(dtype)));
+}
+
+static void found_wrong(look *l, int64_t j)
+{
+    long long first = atomic_load(&l->wrong);
+    while (j < first && !atomic_compare_exchange_weak(&l->wrong, &first, j)) {
+    }
+}
+
+static gx_code look_for_finite(void *arg, int64_t piece, int member, gx_err *err)
+{
+    look *l = arg;
+    int64_t parts = gx_dtype_is_complex(l->dtype) ? 2 : 1, j = piece * l->width;
+    int64_t end = gx_min(l->n, j + l->width);
+    (void)member, (void)err;
+    for (; j < end && j < atomic_load(&l->wrong); j++) {
+        if (!are_finite(gx_dtype_is_double(l->dtype), gx_at(l->x, l->dtype, l->ld, 0, j),
+                        l->m * parts)) {
+            found_wrong(l, j);
+        }
+    }
+    return GX_OK;
 }
 
 gx_code gx_dense_finite(gx_run *run, const char *label, gx_dtype dtype, const void *x, int64_t ld,
@@ -170,23 +214,29 @@ gx_code gx_dense_finite(gx_run *run, const char *label, gx_dtype dtype, const vo
 gx_code gx_dense_finite_part(gx_run *run, const char *label, gx_dtype dtype, const void *x,
                              int64_t ld, int64_t m, int64_t n, int64_t i0, int64_t j0)
 {
-    int64_t parts = gx_dtype_is_complex(dtype) ? 2 : 1;
     bool is_double = gx_dtype_is_double(dtype);
-    for (int64_t j = 0; j < n && m > 0 && gx_ok(run); j++) {
-        const void *column = gx_at(x, dtype, ld, 0, j);
-        int64_t at = first_bad(is_double, column, m * parts);
-        if (at < m * parts) {
-            double value =
-                is_double ? ((const double *)column)[at] : (double)((const float *)column)[at];
-            gx_run_failf(run, GX_NUMERIC, "%s has %s at (%lld, %lld)", label,
-                         isnan(value) ? "NaN" : "Inf", (long long)(i0 + at / parts),
-                         (long long)(j0 + j));
-        }
-        if (j % 64 == 0) {
-            gx_run_poll(run);
+    int64_t parts = gx_dtype_is_complex(dtype) ? 2 : 1, at = 0;
+    if (m == 0 || n == 0 || !gx_ok(run)) {
+        return run->err.code; // the other side may be 2^40
+    }
+    look l = {.dtype = dtype, .x = x, .ld = ld, .m = m, .n = n, .width = look_width(dtype, m)};
+    atomic_init(&l.wrong, n);
+    gx_run_pieces(run, (double)m * (double)n, gx_ceil_div(n, l.width), look_for_finite, &l);
+    int64_t j = atomic_load(&l.wrong);
+    if (j == n || !gx_ok(run)) {
+        return run->err.code;
+    }
+    const void *column = gx_at(x, dtype, ld, 0, j);
+    double value = 0;
+    for (at = 0; at < m * parts; at++) {
+        value = is_double ? ((const double *)column)[at] : (double)((const float *)column)[at];
+        if (!isfinite(value)) {
+            break;
         }
     }
-    return gx_ok(run) ? GX_OK : run->err.code;
+    return gx_run_failf(run, GX_NUMERIC, "%s has %s at (%lld, %lld)", label,
+                        isnan(value) ? "NaN" : "Inf", (long long)(i0 + at / parts),
+                        (long long)(j0 + j));
 }
 
 /* Part p (0: real, 1: imaginary) of element (i, j); always inlined with constant flags. */
@@ -197,21 +247,23 @@ static inline double part_at(bool is_double, bool is_complex, const void *x, int
     return is_double ? ((const double *)x)[at] : (double)((const float *)x)[at];
 }
 
+enum { SIDE = 64 }; // of a square: two of them stay in cache
+
+/* Columns [jb, jb + SIDE), from the diagonal down. */
 static inline __attribute__((always_inline)) bool is_mirrored(bool is_double, bool is_complex,
-                                                              const void *x, int64_t ld, int64_t n)
+                                                              const look *l, int64_t jb)
 {
-    enum { SIDE = 64 }; // two squares of these stay in cache
-    for (int64_t jb = 0; jb < n; jb += SIDE) {
-        for (int64_t ib = jb; ib < n; ib += SIDE) {
-            for (int64_t j = jb; j < gx_min(jb + SIDE, n); j++) {
-                for (int64_t i = gx_max(ib, j); i < gx_min(ib + SIDE, n); i++) {
-                    bool is_same = part_at(is_double, is_complex, x, ld, i, j, 0) ==
-                                   part_at(is_double, is_complex, x, ld, j, i, 0);
-                    if (!is_same ||
-                        (is_complex && part_at(is_double, is_complex, x, ld, i, j, 1) !=
-                                           -part_at(is_double, is_complex, x, ld, j, i, 1))) {
-                        return false;
-                    }
+    const void *x = l->x;
+    int64_t n = l->n, ld = l->ld;
+    for (int64_t ib = jb; ib < n && atomic_load(&l->wrong) == n; ib += SIDE) {
+        for (int64_t j = jb; j < gx_min(jb + SIDE, n); j++) {
+            for (int64_t i = gx_max(ib, j); i < gx_min(ib + SIDE, n); i++) {
+                bool is_same = part_at(is_double, is_complex, x, ld, i, j, 0) ==
+                               part_at(is_double, is_complex, x, ld, j, i, 0);
+                if (!is_same ||
+                    (is_complex && part_at(is_double, is_complex, x, ld, i, j, 1) !=
+                                       -part_at(is_double, is_complex, x, ld, j, i, 1))) {
+                    return false;
                 }
             }
         }
@@ -219,18 +271,37 @@ static inline __attribute__((always_inline)) bool is_mirrored(bool is_double, bo
     return true;
 }
 
-bool gx_dense_is_hermitian(gx_dtype dtype, const void *x, int64_t ld, int64_t n)
+static gx_code look_for_mirrored(void *arg, int64_t piece, int member, gx_err *err)
 {
-    switch (dtype) {
+    look *l = arg;
+    int64_t jb = piece * SIDE;
+    bool is_same;
+    (void)member, (void)err;
+    switch (l->dtype) {
     case GX_F64:
-        return is_mirrored(true, false, x, ld, n);
+        is_same = is_mirrored(true, false, l, jb);
+        break;
     case GX_F32:
-        return is_mirrored(false, false, x, ld, n);
+        is_same = is_mirrored(false, false, l, jb);
+        break;
     case GX_C128:
-        return is_mirrored(true, true, x, ld, n);
+        is_same = is_mirrored(true, true, l, jb);
+        break;
     default:
-        return is_mirrored(false, true, x, ld, n);
+        is_same = is_mirrored(false, true, l, jb);
     }
+    if (!is_same) {
+        found_wrong(l, jb);
+    }
+    return GX_OK;
+}
+
+bool gx_dense_is_hermitian(gx_run *run, gx_dtype dtype, const void *x, int64_t ld, int64_t n)
+{
+    look l = {.dtype = dtype, .x = x, .ld = ld, .m = n, .n = n, .width = SIDE};
+    atomic_init(&l.wrong, n);
+    gx_run_pieces(run, (double)n * (double)n, gx_ceil_div(n, SIDE), look_for_mirrored, &l);
+    return gx_ok(run) && atomic_load(&l.wrong) == n;
 }
 
 gx_code gx_dense_sums_of(gx_run *run, gx_dtype dtype, const void *x, int64_t ld, int64_t m,

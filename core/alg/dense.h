@@ -41,7 +41,7 @@ gx_code gx_dense_finite_part(gx_run *run, const char *label, gx_dtype dtype, con
 void gx_dense_mirror(gx_run *run, gx_dtype dtype, void *x, int64_t ld, int64_t n);
 
 /* x = x^H to the bit; n x n. */
-bool gx_dense_is_hermitian(gx_dtype dtype, const void *x, int64_t ld, int64_t n);
+bool gx_dense_is_hermitian(gx_run *run, gx_dtype dtype, const void *x, int64_t ld, int64_t n);
 
 /* The sum of the diagonal, and the Frobenius norm: what eigenvalues and singular values keep. */
 typedef struct gx_dense_sums {

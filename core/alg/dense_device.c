@@ -285,9 +285,11 @@ static bool run_on_device(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, cons
         rc = check(&s, &err);
     }
     if (rc == GX_OK && gx_ok(run) && s.vectors != NULL) {
-        for (int64_t j = 0; j < args->n; j++) {
-            memcpy(gx_at(args->c, dtype, args->ldc, 0, j), gx_at(s.vectors, dtype, args->n, 0, j),
-                   (size_t)args->n * gx_dtype_bytes(dtype));
+        int64_t cols = args->ldc == args->n ? args->n : 1; // at a time
+        for (int64_t j = 0; j < args->n; j += cols) {
+            gx_device_memcpy(run, gx_at(args->c, dtype, args->ldc, 0, j),
+                             gx_at(s.vectors, dtype, args->n, 0, j),
+                             (size_t)(args->n * cols) * gx_dtype_bytes(dtype));
         }
     }
     gx_mem_free(run->ctx->mem, s.vectors);

@@ -52,3 +52,19 @@ gx_code gx_run_call(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_a
     gx_run_fail(run, &err);
     return gx_run_poll(run);
 }
+
+gx_code gx_run_pieces(gx_run *run, double work, int64_t pieces, gx_team_fn fn, void *arg)
+{
+    const double WORTH_A_TEAM = 1 << 17; // elements: about 0.1 ms
+    gx_err err = {0};
+    gx_team *team = !gx_ok(run) || work < WORTH_A_TEAM ? NULL : gx_run_team(run);
+    if (team != NULL) {
+        gx_team_run(team, pieces, fn, arg, &err);
+    }
+    for (int64_t k = 0; team == NULL && k < pieces && gx_ok(run) && err.code == GX_OK; k++) {
+        fn(arg, k, 0, &err);
+        gx_run_poll(run);
+    }
+    gx_run_fail(run, &err);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}

@@ -25,4 +25,10 @@ gx_code gx_run_call(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_a
 gx_code gx_run_call_cut(gx_run *run, gx_team *team, gx_kernel_id kernel, gx_dtype dtype,
                         const gx_args *args, const gx_cut *cut, gx_err *err);
 
+/*
+** fn of pieces 0 .. pieces-1 by the run's team, where `work` (elements looked at) is worth one and
+** there is a team; else by the caller.  What fails is the run's; the caller's thread.
+*/
+gx_code gx_run_pieces(gx_run *run, double work, int64_t pieces, gx_team_fn fn, void *arg);
+
 #endif

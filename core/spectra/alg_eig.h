@@ -82,7 +82,7 @@ gx_code gx_alg_eig(gx_run *run, const gx_eig_args *args, gx_eig_result *result);
 void gx_eig_clear(gx_eig_result *result);
 
 /* Of count columns of n rows: the sign just said. */
-void gx_eig_fix_sign(gx_dtype dtype, void *vectors, int64_t n, int64_t count);
+void gx_eig_fix_sign(gx_run *run, gx_dtype dtype, void *vectors, int64_t n, int64_t count);
 
 // Singular values ---------------------------------------------------------------------------------
 

@@ -139,7 +139,7 @@ static void factor_b(solving *s)
         load_whole(s, B, is_said, s->dtype, s->b) != GX_OK) {
         return;
     }
-    if (!is_said && !gx_dense_is_hermitian(s->dtype, s->b, ld, s->n)) {
+    if (!is_said && !gx_dense_is_hermitian(s->run, s->dtype, s->b, ld, s->n)) {
         gx_run_failf(s->run, GX_NUMERIC, "%s is not %s", B->label,
                      gx_dtype_is_complex(B->dtype) ? "Hermitian" : "symmetric");
         return;
@@ -179,7 +179,7 @@ static void load_operands(solving *s)
         return;
     }
     if (!args->is_hermitian && !args->is_general) {
-        s->is_hermitian = gx_dense_is_hermitian(s->dtype, s->a, gx_max(1, s->n), s->n);
+        s->is_hermitian = gx_dense_is_hermitian(s->run, s->dtype, s->a, gx_max(1, s->n), s->n);
     }
     if (!s->is_hermitian) {
         // What was asked before did not know yet; A is there already.
@@ -336,8 +336,8 @@ static void give(solving *s)
         gx_mem_free(mem, done[i]);
     }
     s->a = s->b = s->right = s->left = NULL;
-    gx_eig_fix_sign(dtype, r->right, s->n, s->count);
-    gx_eig_fix_sign(dtype, r->left, s->n, s->count);
+    gx_eig_fix_sign(run, dtype, r->right, s->n, s->count);
+    gx_eig_fix_sign(run, dtype, r->left, s->n, s->count);
 }
 
 // Residuals ---------------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ gx_code gx_alg_svd(gx_run *run, const gx_svd_args *asked, gx_svd_result *result)
             find_few(run, &args, result);
         }
         if (gx_ok(run) && !is_dense) {
-            gx_svd_fix_sign(result);
+            gx_svd_fix_sign(run, result);
         }
         if (gx_ok(run) && (is_dense || args.is_smallest) && args.wants_residuals) {
             look_at_residuals(run, args.A, result);

@@ -325,7 +325,7 @@ gx_code gx_svd_dense(gx_run *run, const gx_svd_args *args, gx_svd_result *result
         if (args->k > 0 && args->k < s.least) {
             keep_first(result, args->k);
         }
-        gx_svd_fix_sign(result);
+        gx_svd_fix_sign(run, result);
     }
     return gx_ok(run) ? GX_OK : run->err.code;
 }

@@ -304,7 +304,8 @@ static void load(evaluation *e)
         make_hermitian(&e->w, e->a);
     }
     if (gx_dense_finite(e->w.run, A->label, e->w.dtype, e->a, ld, n, n) == GX_OK) {
-        e->is_hermitian = e->is_hermitian || gx_dense_is_hermitian(e->w.dtype, e->a, ld, n);
+        e->is_hermitian =
+            e->is_hermitian || gx_dense_is_hermitian(e->w.run, e->w.dtype, e->a, ld, n);
     }
 }
 

@@ -106,7 +106,7 @@ static void turn_back(gx_kry *s)
 {
     gx_eig_result *r = s->result;
     if (s->args->B == NULL || gx_oper_back(s->op, r->right, r->count) == GX_OK) {
-        gx_eig_fix_sign(r->dtype, r->right, s->n, r->count);
+        gx_eig_fix_sign(s->run, r->dtype, r->right, s->n, r->count);
     }
 }
 

@@ -71,6 +71,6 @@ uint64_t gx_svd_search_key(const gx_svd_args *args);
 gx_code gx_svd_refuse_dense(gx_run *run, const gx_svd_args *args);
 
 /* The sign of U's columns and V^H's rows as alg_eig.h says. */
-void gx_svd_fix_sign(gx_svd_result *result);
+void gx_svd_fix_sign(gx_run *run, gx_svd_result *result);
 
 #endif

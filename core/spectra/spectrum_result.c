@@ -7,6 +7,7 @@
 ** sort, in place: 24 bytes a value.
 */
 #include "../alg/dense.h"
+#include "../run/call.h"
 #include "spectrum_int.h"
 
 #include <math.h>
@@ -241,24 +242,82 @@ void gx_vector_scale(gx_dtype dtype, void *x, int64_t n, int64_t stride, gx_scal
     }
 }
 
-void gx_eig_fix_sign(gx_dtype dtype, void *vectors, int64_t n, int64_t count)
+/* Columns that get their sign, some at a time; of V^H the elements of a column, each its row's. */
+typedef struct signing {
+    gx_dtype dtype;
+    void *x;
+    int64_t rows, cols, width; /* width: columns of a piece                         */
+    gx_scalar *phase;          /* of columns: found; of V^H's rows: given; or NULL  */
+} signing;
+
+static gx_code sign_columns(void *arg, int64_t piece, int member, gx_err *err)
 {
-    for (int64_t j = 0; j < count && vectors != NULL; j++) {
-        void *x = gx_at(vectors, dtype, n, 0, j);
-        gx_vector_scale(dtype, x, n, 1, gx_vector_phase(dtype, x, n));
+    const signing *s = arg;
+    (void)member, (void)err;
+    for (int64_t j = piece * s->width; j < gx_min(s->cols, (piece + 1) * s->width); j++) {
+        void *x = gx_at(s->x, s->dtype, s->rows, 0, j);
+        gx_scalar phase = gx_vector_phase(s->dtype, x, s->rows);
+        gx_vector_scale(s->dtype, x, s->rows, 1, phase);
+        if (s->phase != NULL) {
+            s->phase[j] = phase;
+        }
+    }
+    return GX_OK;
+}
+
+/* V^H is of columns in memory: row by row each element would be in another page. */
+static gx_code sign_rows(void *arg, int64_t piece, int member, gx_err *err)
+{
+    const signing *s = arg;
+    (void)member, (void)err;
+    for (int64_t j = piece * s->width; j < gx_min(s->cols, (piece + 1) * s->width); j++) {
+        double *x = gx_at(s->x, s->dtype, s->rows, 0, j);
+        for (int64_t i = 0; i < s->rows && s->dtype == GX_F64; i++) {
+            x[i] *= s->phase[i].re;
+        }
+        for (int64_t i = 0; i < s->rows && s->dtype != GX_F64; i++) {
+            gx_scalar conjugated = {s->phase[i].re, -s->phase[i].im};
+            gx_vector_scale(s->dtype, gx_at(x, s->dtype, s->rows, i, 0), 1, 1, conjugated);
+        }
+    }
+    return GX_OK;
+}
+
+static void sign(gx_run *run, signing *s, gx_team_fn fn)
+{
+    enum { ELEMENTS = 32768 }; // of a piece
+    s->width = gx_max(1, ELEMENTS / gx_max(1, s->rows));
+    gx_run_pieces(run, (double)s->rows * (double)s->cols, gx_ceil_div(s->cols, s->width), fn, s);
+}
+
+void gx_eig_fix_sign(gx_run *run, gx_dtype dtype, void *vectors, int64_t n, int64_t count)
+{
+    signing s = {.dtype = dtype, .x = vectors, .rows = n, .cols = count};
+    if (vectors != NULL) {
+        sign(run, &s, sign_columns);
     }
 }
 
-void gx_svd_fix_sign(gx_svd_result *r)
+void gx_svd_fix_sign(gx_run *run, gx_svd_result *r)
 {
-    for (int64_t j = 0; j < r->u_cols && r->u != NULL; j++) {
-        void *u = gx_at(r->u, r->dtype, r->m, 0, j);
-        gx_scalar phase = gx_vector_phase(r->dtype, u, r->m);
-        gx_vector_scale(r->dtype, u, r->m, 1, phase);
-        if (j < r->count) {
-            phase.im = -phase.im;
-            gx_vector_scale(r->dtype, gx_at(r->vt, r->dtype, r->vt_rows, j, 0), r->n, r->vt_rows,
-                            phase);
-        }
+    void *phases = NULL;
+    int64_t most = gx_max(r->u_cols, r->vt_rows);
+    if (r->u == NULL ||
+        gx_dense_alloc(run, GX_C128, most, 1, "signs of vectors", &phases) != GX_OK) {
+        return;
     }
+    gx_scalar *phase = phases;
+    for (int64_t j = 0; j < most; j++) {
+        phase[j] = (gx_scalar){1, 0}; // rows of V^H without a column of U
+    }
+    signing left = {
+        .dtype = r->dtype, .x = r->u, .rows = r->m, .cols = r->u_cols, .phase = phase};
+    sign(run, &left, sign_columns);
+    for (int64_t j = r->count; j < most; j++) {
+        phase[j] = (gx_scalar){1, 0}; // of the null space
+    }
+    signing right = {
+        .dtype = r->dtype, .x = r->vt, .rows = r->vt_rows, .cols = r->n, .phase = phase};
+    sign(run, &right, sign_rows);
+    gx_mem_free(run->ctx->mem, phases);
 }

@@ -3,7 +3,7 @@
 **
 ** Plan:
 **   1. loading a source and rows of it: every element, leading dimensions, views
-**   2. NaN and Inf are found where they are; Hermitian to the bit, a part at a time
+**   2. NaN and Inf are found where they are; Hermitian to the bit, a part at a time; by several
 **   3. sums: trace and norm; values that fit them pass, wrong ones and NaN are refused in words
 **   4. a mirrored triangle; a call whose info is not 0
 **   5. what does not fit is refused with both numbers
@@ -95,20 +95,45 @@ static void looks(void **state)
 {
     fixture *f = *state;
     float x[] = {1, 0, 2, 3, 2, -3, 4, 0}; // complex: 1, 2+3i; 2-3i, 4
-    assert_true(gx_dense_is_hermitian(GX_C64, x, 2, 2));
+    assert_true(gx_dense_is_hermitian(&f->run, GX_C64, x, 2, 2));
     x[5] = 3;
-    assert_false(gx_dense_is_hermitian(GX_C64, x, 2, 2));
+    assert_false(gx_dense_is_hermitian(&f->run, GX_C64, x, 2, 2));
     x[5] = -3;
     x[1] = 1; // the diagonal
-    assert_false(gx_dense_is_hermitian(GX_C64, x, 2, 2));
+    assert_false(gx_dense_is_hermitian(&f->run, GX_C64, x, 2, 2));
     double y[] = {1, 5, 7, 1};
-    assert_false(gx_dense_is_hermitian(GX_F64, y, 2, 2));
+    assert_false(gx_dense_is_hermitian(&f->run, GX_F64, y, 2, 2));
     assert_int_equal(gx_dense_finite(&f->run, "X", GX_C64, x, 2, 2, 2), GX_OK);
     gx_dense_mirror(&f->run, GX_C64, x, 2, 2);
-    assert_true(gx_dense_is_hermitian(GX_C64, x, 2, 2) && x[1] == 0);
+    assert_true(gx_dense_is_hermitian(&f->run, GX_C64, x, 2, 2) && x[1] == 0);
     x[7] = INFINITY;
     assert_int_equal(gx_dense_finite(&f->run, "X", GX_C64, x, 2, 2, 2), GX_NUMERIC);
     failed_with(f, GX_NUMERIC, "X has Inf at (1, 1)");
+}
+
+/* So large that several look: the first place is named all the same. */
+static void looks_at_many(void **state)
+{
+    enum { N = 700 };
+    static float z[N * N * 2];
+    fixture *f = *state;
+    gx_dtype dtypes[] = {GX_F32, GX_C64};
+    for (int t = 0; t < 2; t++) {
+        int64_t parts = t + 1;
+        gx_run_end(&f->run);
+        gx_run_begin(&f->run, f->ctx, "test");
+        memset(z, 0, sizeof z);
+        assert_int_equal(gx_dense_finite(&f->run, "Z", dtypes[t], z, N, N, N), GX_OK);
+        assert_true(gx_dense_is_hermitian(&f->run, dtypes[t], z, N, N));
+        z[(690 * N + 3) * parts] = 1;
+        assert_false(gx_dense_is_hermitian(&f->run, dtypes[t], z, N, N));
+        z[(3 * N + 690) * parts] = 1;
+        assert_true(gx_dense_is_hermitian(&f->run, dtypes[t], z, N, N));
+        z[(650 * N + 1) * parts] = NAN;
+        z[(640 * N + 699) * parts + parts - 1] = -INFINITY;
+        assert_int_equal(gx_dense_finite(&f->run, "Z", dtypes[t], z, N, N, N), GX_NUMERIC);
+        failed_with(f, GX_NUMERIC, "Z has Inf at (699, 640)");
+    }
 }
 
 static void sums(void **state)
@@ -173,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(loads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(looks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(looks_at_many, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sums, set_up, tear_down),
         cmocka_unit_test_setup_teardown(calls, set_up, tear_down),
         cmocka_unit_test_setup_teardown(budget, set_up, tear_down),
