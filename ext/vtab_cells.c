@@ -461,55 +461,22 @@ static int rows_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid)
 
 // Modules -----------------------------------------------------------------------------------------
 
-static const sqlite3_module cells_module = {
-    .iVersion = 2,
-    .xCreate = cells_connect, // the same function: only then is there a table-valued function too
-    .xConnect = cells_connect,
-    .xBestIndex = gx_cells_best_index,
-    .xDisconnect = table_disconnect,
-    .xDestroy = table_destroy,
-    .xOpen = cursor_open,
-    .xClose = cursor_close,
-    .xFilter = cursor_filter,
-    .xNext = cells_next,
-    .xEof = cursor_eof,
-    .xColumn = cells_column,
-    .xRowid = cells_rowid,
-    .xUpdate = gx_cells_update,
-    .xBegin = gx_cells_begin,
-    .xSync = gx_cells_sync,
-    .xCommit = gx_cells_commit,
-    .xRollback = gx_cells_rollback,
-    .xRename = table_rename,
-    .xSavepoint = gx_cells_savepoint,
-    .xRelease = gx_cells_release,
-    .xRollbackTo = gx_cells_rollback_to,
-};
+/* connect also creates: only then is there a table-valued function too. */
+#define MODULE(connect, next, column, rowid)                                                       \
+    {                                                                                              \
+        .iVersion = 2, .xCreate = (connect), .xConnect = (connect),                                \
+        .xBestIndex = gx_cells_best_index, .xDisconnect = table_disconnect,                        \
+        .xDestroy = table_destroy, .xOpen = cursor_open, .xClose = cursor_close,                   \
+        .xFilter = cursor_filter, .xNext = (next), .xEof = cursor_eof, .xColumn = (column),        \
+        .xRowid = (rowid), .xUpdate = gx_cells_update, .xBegin = gx_cells_begin,                   \
+        .xSync = gx_cells_sync, .xCommit = gx_cells_commit, .xRollback = gx_cells_rollback,        \
+        .xRename = table_rename, .xSavepoint = gx_cells_savepoint, .xRelease = gx_cells_release,   \
+        .xRollbackTo = gx_cells_rollback_to,                                                       \
+    }
 
-static const sqlite3_module rows_module = {
-    .iVersion = 2,
-    .xCreate = rows_connect, // the same function: only then is there a table-valued function too
-    .xConnect = rows_connect,
-    .xBestIndex = gx_cells_best_index,
-    .xDisconnect = table_disconnect,
-    .xDestroy = table_destroy,
-    .xOpen = cursor_open,
-    .xClose = cursor_close,
-    .xFilter = cursor_filter,
-    .xNext = rows_next,
-    .xEof = cursor_eof,
-    .xColumn = rows_column,
-    .xRowid = rows_rowid,
-    .xUpdate = gx_cells_update,
-    .xBegin = gx_cells_begin,
-    .xSync = gx_cells_sync,
-    .xCommit = gx_cells_commit,
-    .xRollback = gx_cells_rollback,
-    .xRename = table_rename,
-    .xSavepoint = gx_cells_savepoint,
-    .xRelease = gx_cells_release,
-    .xRollbackTo = gx_cells_rollback_to,
-};
+static const sqlite3_module cells_module =
+    MODULE(cells_connect, cells_next, cells_column, cells_rowid);
+static const sqlite3_module rows_module = MODULE(rows_connect, rows_next, rows_column, rows_rowid);
 
 /* A module is gone; the last one takes what they share along.  The context may be gone already. */
 static void free_shared(void *arg)

@@ -87,25 +87,31 @@ static void multiply_lu(gx_run *run, const gx_mat *F, const gx_aux *aux, product
     }
 }
 
+/* A's Cholesky factor or LU, for *factor to read; to be dropped whatever becomes of it. */
+static void factorise(gx_run *run, const gx_mat *A, size_t room, gx_sink *F, gx_aux *aux,
+                      gx_mat *factor)
+{
+    if ((A->properties & GX_PROP_POSITIVE) != 0) {
+        gx_sink_begin_scratch(run, A->rows, A->cols, A->dtype, room, F);
+        gx_alg_cholesky(run, A, GX_LOWER, F);
+    } else {
+        gx_alg_lu_scratch(run, A, A->dtype, F, aux);
+    }
+    if (gx_ok(run)) {
+        gx_sink_source(F, A->label, factor);
+    }
+}
+
 static void multiply_factor(gx_run *run, const gx_mat *A, product *p)
 {
     gx_sink F = {.run = NULL};
     gx_aux aux = {.kind = GX_AUX_NONE};
     gx_mat factor;
-    bool is_positive = (A->properties & GX_PROP_POSITIVE) != 0;
-    if (is_positive) {
-        gx_sink_begin_scratch(run, A->rows, A->cols, A->dtype, room_for_blocks(A), &F);
-        gx_alg_cholesky(run, A, GX_LOWER, &F);
-    } else {
-        gx_alg_lu_scratch(run, A, A->dtype, &F, &aux);
-    }
-    if (gx_ok(run)) {
-        gx_sink_source(&F, A->label, &factor);
-        if (is_positive) {
-            multiply_diagonal(run, &factor, 2, p);
-        } else {
-            multiply_lu(run, &factor, &aux, p);
-        }
+    factorise(run, A, room_for_blocks(A), &F, &aux, &factor);
+    if (gx_ok(run) && aux.kind == GX_AUX_LU) {
+        multiply_lu(run, &factor, &aux, p);
+    } else if (gx_ok(run)) {
+        multiply_diagonal(run, &factor, 2, p);
     }
     gx_sink_drop(&F);
     gx_aux_clear(&aux, run->ctx->mem);
@@ -174,20 +180,11 @@ static void invert_by_factor(gx_run *run, const gx_mat *A, const gx_mat *identit
     gx_sink F = {.run = NULL};
     gx_aux aux = {.kind = GX_AUX_NONE};
     gx_mat factor;
-    bool is_positive = (A->properties & GX_PROP_POSITIVE) != 0;
-    if (is_positive) {
-        gx_sink_begin_scratch(run, A->rows, A->cols, A->dtype, 2 * room_for_blocks(A), &F);
-        gx_alg_cholesky(run, A, GX_LOWER, &F);
-    } else {
-        gx_alg_lu_scratch(run, A, A->dtype, &F, &aux);
-    }
-    if (gx_ok(run)) {
-        gx_sink_source(&F, A->label, &factor);
-        if (is_positive) {
-            gx_alg_cholesky_solve(run, &factor, GX_LOWER, identity, C);
-        } else {
-            gx_alg_lu_solve(run, &factor, &aux, GX_NO_TRANS, identity, C);
-        }
+    factorise(run, A, 2 * room_for_blocks(A), &F, &aux, &factor);
+    if (gx_ok(run) && aux.kind == GX_AUX_LU) {
+        gx_alg_lu_solve(run, &factor, &aux, GX_NO_TRANS, identity, C);
+    } else if (gx_ok(run)) {
+        gx_alg_cholesky_solve(run, &factor, GX_LOWER, identity, C);
     }
     gx_sink_drop(&F);
     gx_aux_clear(&aux, run->ctx->mem);
