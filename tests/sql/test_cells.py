@@ -468,7 +468,7 @@ def test_a_damaged_catalog_row_is_refused(db):
     store(db, "A", make(40, 40))
     db.execute("UPDATE gx_meta SET rows = -5")
     assert error(db, "SELECT * FROM gx_cells('A')") == (
-        "gx_cells: catalog row of A: rows is -5, expected 0 to 9223372036854775807")
+        "gx_cells: catalog row of A: rows is -5, expected 0 to 1099511627776")
 
 
 def test_interrupt(db):
