@@ -180,6 +180,7 @@ static gx_code prepare_kahan(gx_gallery *g, gx_mem *mem, double *largest, gx_err
 {
     double shift = fabs(g->param[GX_GALLERY_PERT]) * 0x1p-52 * (double)g->n;
     *largest = 1 + shift;
+    g->param[GX_GALLERY_C] = cos(g->param[GX_GALLERY_THETA]);
     return make_powers(g, mem, sin(g->param[GX_GALLERY_THETA]), g->n, err);
 }
 
@@ -442,18 +443,17 @@ void gx_gallery_clear(gx_gallery *g, gx_mem *mem)
 void gx_gallery_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
                          gx_dtype dtype, void *dst, int64_t ld)
 {
-    enum { PIECE = 256 }; // elements of a column made at a time for the other dtypes
+    enum { PIECE = 256 }; // elements of a column made at a time
     const gx_gallery *g = arg;
     for (int64_t j = 0; j < n; j++) {
-        if (dtype == GX_F64) {
-            g->form(g, i0, m, j0 + j, gx_at(dst, dtype, ld, 0, j));
-            continue;
-        }
-        for (int64_t i = 0; i < m; i += PIECE) {
+        for (int64_t first = 0; first < m; first += PIECE) {
             double piece[PIECE];
-            int64_t count = gx_min(PIECE, m - i);
-            g->form(g, i0 + i, count, j0 + j, piece);
-            gx_convert(GX_F64, piece, count, dtype, gx_at(dst, dtype, ld, i, j), count, count, 1);
+            int64_t count = gx_min(PIECE, m - first);
+            for (int64_t i = 0; i < count; i++) {
+                piece[i] = g->form(g, i0 + first + i, j0 + j);
+            }
+            gx_convert(GX_F64, piece, count, dtype, gx_at(dst, dtype, ld, first, j), count, count,
+                       1);
         }
     }
 }

@@ -30,8 +30,8 @@ typedef enum gx_gallery_param {
 
 typedef struct gx_gallery gx_gallery;
 
-/* Rows i0 .. i0 + m - 1 of column j into out. */
-typedef void (*gx_gallery_form)(const gx_gallery *g, int64_t i0, int64_t m, int64_t j, double *out);
+/* The element (i, j), 0-based. */
+typedef double (*gx_gallery_form)(const gx_gallery *g, int64_t i, int64_t j);
 
 struct gx_gallery {
     gx_gallery_form form;
