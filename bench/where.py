@@ -115,7 +115,8 @@ def row(name, options):
     seconds, terms = calls[len(calls) // 2]
     out = {"name": name, "n": n, "first_s": first, "gx_s": seconds, "terms": terms}
     if not options.no_peers:
-        out["numpy_s"] = statistics.median(timed(numpy_peer, *arrays) for _ in range(1 if n > 2048 else 3))
+        if not options.no_numpy:
+            out["numpy_s"] = statistics.median(timed(numpy_peer, *arrays) for _ in range(1 if n > 2048 else 3))
         if cupy and cupy_peer:
             peer = on_device(cupy_peer())
             peer(*arrays)
@@ -131,6 +132,7 @@ def main():
     parser.add_argument("--dir")
     parser.add_argument("--backend")
     parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--no-numpy", action="store_true")
     parser.add_argument("--label", default="where")
     parser.add_argument("--out", default=str(ROOT / "bench/results"))
     options = parser.parse_args()
