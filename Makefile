@@ -48,34 +48,53 @@ BLAS_A := $(firstword $(wildcard /usr/lib/$(ARCH)/openblas-pthread/libopenblas.a
             /usr/lib/$(ARCH)/libopenblas.a /usr/lib64/libopenblas.a /usr/lib/libopenblas.a))
 BLAS_I := $(firstword $(wildcard /usr/include/$(ARCH)/openblas-pthread /usr/include/openblas))
 
+# Assertions are on in the tests' builds (make test, check, coverage) and off in what is installed.
+NDEBUG  ?= -DNDEBUG
+
 # V=1 shows the commands.
 Q   := $(if $(V),,@)
 say  = $(if $(V),,@echo "  $(1)  $(2)")
 
 WARN  := -Wall -Wextra -Wshadow -Wpedantic -Wconversion -Wno-sign-conversion
-FLAGS  = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden $(WARN) $(BLAS_I:%=-I%) $(CFLAGS) $(SANITIZE)
+FLAGS  = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden $(WARN) $(BLAS_I:%=-I%) $(if $(CJSON_C),-Icore/base) $(NDEBUG) $(CFLAGS) \
+         $(SANITIZE)
 
 BLAS_shared := -llapacke -L$(LIBDIR) -lopenblas
 # Its getenv() is kernels/cpu_core.c, which tells it what the processor can do.
-BLAS_static := -Wl,--wrap=getenv -l:liblapacke.a $(BLAS_A)
-OTHER_LIBS  := -lcjson -lpthread -ldl -lm
+BLAS_static  = -Wl,--wrap=getenv $(SPARED) -l:liblapacke.a $(BLAS_A)
+# cJSON is a part of gx.so too (core/base/cjson); CJSON=shared: the system's.
+CJSON       ?= own
+CJSON_C     := $(if $(filter own,$(CJSON)),core/base/cjson/cJSON.c)
+OTHER_LIBS  := $(if $(CJSON_C),,-lcjson) -lpthread -ldl -lm
 # Nothing may be left undefined (sanitizers bring their own at load time).
 DEFS         = $(if $(SANITIZE),,-Wl,-z,defs -Wl,--as-needed)
 LIBS         = $(BLAS_$(OPENBLAS)) $(OTHER_LIBS)
+
+# OpenBLAS's kernels for small products that call malloc(), made to call core/base/mem_spare.c.
+SPARED   = $(BUILD)/openblas_small.o
+
+$(SPARED): $(BLAS_A)
+	@mkdir -p $(BUILD)/openblas_small
+	@cd $(BUILD)/openblas_small && $(AR) x $< $$($(AR) t $< | grep gemm_small_kernel) && for f in *.o; do \
+	    if nm $$f | grep -q ' U malloc'; then objcopy --redefine-sym malloc=gx_spare_alloc \
+	    --redefine-sym free=gx_spare_free $$f; else rm $$f; fi; done
+	@f=$$(ls $(BUILD)/openblas_small/*.o 2>/dev/null); if [ -n "$$f" ]; then ld -r -o $@ $$f; else \
+	    echo '' | $(CC) -x c -c - -o $@; fi
+	@rm -rf $(BUILD)/openblas_small
 
 # Of gx.so alone: its private OpenBLAS gets threads and buffers, and calls some routines, through these.
 PRIVATE_C := kernels/cpu_leave.c kernels/cpu_threads.c
 PRIVATE := $(if $(filter static,$(OPENBLAS)),$(PRIVATE_C:%.c=$(BUILD)/%.o))
 WRAPPED := mmap pthread_create $(shell sed -n 's/^WRAP([0-9]*, \(.*\))$$/\1/p' kernels/cpu_leave.c)
 
-SOURCES := $(filter-out kernels/cuda% $(PRIVATE_C),$(wildcard ext/*.c core/*.c core/*/*.c kernels/*.c))
+SOURCES := $(filter-out kernels/cuda% $(PRIVATE_C),$(wildcard ext/*.c core/*.c core/*/*.c kernels/*.c)) $(CJSON_C)
 SQLITE  := $(wildcard ext/*.c core/store/*.c)
 SHARED  := $(SOURCES:%.c=$(BUILD)/%.o)
 STATIC  := $(SQLITE:%.c=$(BUILD)/static/%.o) $(filter-out $(SQLITE:%.c=$(BUILD)/%.o),$(SHARED))
 
 all: $(SO) libgx cuda
 
-$(SO): $(SHARED) $(PRIVATE) $(BUILD)/flags
+$(SO): $(SHARED) $(PRIVATE) $(if $(PRIVATE),$(SPARED)) $(BUILD)/flags
 	$(call say,link,$@)
 	$(Q)$(CC) -shared $(SANITIZE) $(DEFS) $(LDFLAGS) -o $@ $(SHARED) $(PRIVATE) $(if $(PRIVATE),$(WRAPPED:%=-Wl,--wrap=%)) -Wl,--exclude-libs,ALL $(LIBS)
 
@@ -89,6 +108,9 @@ $(BUILD)/libgx.a: $(STATIC)
 $(BUILD)/kernels/%.o: private FLAGS += -O3 -ffp-contract=off -fno-math-errno
 
 $(BUILD)/kernels/cpu_pair.o: private FLAGS += -ffp-contract=fast
+
+# Not ours: its warnings are its authors'.
+$(BUILD)/core/base/cjson/cJSON.o: private FLAGS += -w
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -233,9 +255,10 @@ $(BUILD)/tests/unit/device/gx_cuda.so: $(BUILD)/mock/gx_cuda.so
 	@mkdir -p $(@D)
 	@ln -sf ../../../mock/gx_cuda.so $@
 
-$(FAULT): $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fault/*.c)) $(STATIC)
+# With the private OpenBLAS: the application's has kernels that do not survive the lack of memory.
+$(FAULT): $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fault/*.c)) $(STATIC) $(SPARED)
 	$(call say,link,$@)
-	$(Q)$(CC) $(SANITIZE) -o $@ $^ $(TEST_LIBS)
+	$(Q)$(CC) $(SANITIZE) -Wl,-S -o $@ $(filter-out $(SPARED),$^) $(BLAS_static) -lsqlite3 $(OTHER_LIBS)
 
 # With libFuzzer (make fuzz sets FUZZING), else with driver.c, which replays the corpus.
 FUZZMAIN := $(if $(FUZZING),,$(BUILD)/tests/fuzz/driver.o)
@@ -247,7 +270,7 @@ $(FUZZERS): %: %.o $(BUILD)/tests/fuzz/fuzzkit.o $(FUZZMAIN) $(STATIC)
 $(EMBED): tests/embed/embed.c $(BUILD)/libgx.a
 	@mkdir -p $(@D)
 	$(call say,link,$@)
-	$(Q)$(CC) $(FLAGS) -Iext -o $@ $< $(BUILD)/libgx.a -lsqlite3 $(LIBS)
+	$(Q)$(CC) $(FLAGS) -Iext -o $@ $< $(BUILD)/libgx.a -lsqlite3 $(LIBS) $(BUILD)/libgx.a
 
 # A stand-in for gx_cuda.so, whose device is threads and memory of the host.
 MOCK := $(BUILD)/tests/mockcuda/gx_cuda.so
@@ -268,8 +291,12 @@ PROGRAMS  := $(SO) libgx $(UNITS) $(FAULT) $(FUZZERS) $(EMBED) $(MOCK) $(STANDIN
 
 programs: $(PROGRAMS)
 
-test: $(PROGRAMS)
-	@$(RUN) tests/run.sh $(STEPS)
+# Everything once more with assertions, and the tests on that; the step "exports" looks at what `make` made.
+test: all
+	@$(MAKE) --no-print-directory BUILD=build/test SO=build/test/gx.so NDEBUG= GX_PRODUCT=$(abspath $(SO)) run-tests
+
+run-tests: $(PROGRAMS)
+	@GX_PRODUCT=$(or $(GX_PRODUCT),$(abspath $(SO))) $(RUN) tests/run.sh $(STEPS)
 
 # Each allocation, file access and step fails once, each call of CUDA; kill -9.
 fault: $(SO) $(FAULT) $(STANDIN)
@@ -277,8 +304,8 @@ fault: $(SO) $(FAULT) $(STANDIN)
 	GX_SO=$(abspath $(SO)) $(RUN_PYTHON) tests/fault/cuda.py --stand-ins $(BUILD)/mock --step $(if $(filter 0,$(POINTS)),1,7)
 	GX_SO=$(abspath $(SO)) $(RUN_PYTHON) tests/fault/kill.py --times 50
 
-ASAN := CFLAGS="-O1 -g -fno-omit-frame-pointer" SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
-TSAN := CFLAGS="-O1 -g" SANITIZE=-fsanitize=thread
+ASAN := NDEBUG= CFLAGS="-O1 -g -fno-omit-frame-pointer" SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
+TSAN := NDEBUG= CFLAGS="-O1 -g" SANITIZE=-fsanitize=thread
 
 check: $(SO) $(STANDIN)
 	@$(MAKE) --no-print-directory BUILD=build/asan SO=build/asan/gx.so $(ASAN) programs
@@ -286,20 +313,20 @@ check: $(SO) $(STANDIN)
 	@$(RUN) tests/check.sh $(STEPS)
 
 # What the tests reach.  ROOM=core/exec lists the lines there that they do not.
-COVER := CFLAGS="-Og -g -Wno-maybe-uninitialized" SANITIZE="--coverage -fprofile-update=atomic"
+COVER := NDEBUG= CFLAGS="-Og -g -Wno-maybe-uninitialized" SANITIZE="--coverage -fprofile-update=atomic"
 
 coverage: deps
 	@.venv/bin/python -c 'import gcovr' 2>/dev/null || .venv/bin/python -m pip install -q --disable-pip-version-check gcovr
 	@$(MAKE) --no-print-directory BUILD=build/coverage SO=build/coverage/gx.so $(COVER) programs
 	@find build/coverage -name '*.gcda' -delete
-	@-$(MAKE) --no-print-directory BUILD=build/coverage SO=build/coverage/gx.so $(COVER) test STEPS="$(or $(STEPS),unit cuda embed sql fault fuzz)"
+	@-$(MAKE) --no-print-directory BUILD=build/coverage SO=build/coverage/gx.so $(COVER) run-tests STEPS="$(or $(STEPS),unit cuda embed sql fault fuzz)"
 	@.venv/bin/python tests/coverage.py build/coverage
 	@$(if $(ROOM),.venv/bin/python tests/coverage.py build/coverage --missing $(ROOM))
 
 units: $(UNITS)
 
 fuzz:
-	@$(MAKE) --no-print-directory BUILD=build/fuzz CC=clang CFLAGS="-O1 -g -fno-omit-frame-pointer" \
+	@$(MAKE) --no-print-directory BUILD=build/fuzz CC=clang NDEBUG= CFLAGS="-O1 -g -fno-omit-frame-pointer" \
 	    SANITIZE="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined" \
 	    FUZZING=-fsanitize=fuzzer fuzzers
 	@BUILD=build/fuzz SECONDS_EACH=$(SECONDS) tests/fuzz/run.sh $(TARGETS)
@@ -324,10 +351,10 @@ $(BUILD)/gpu_tests/%.o: tests/gpu/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(Q)$(GPU_CC) -Dmain=$*_main
 
-$(BUILD)/gpu/gpu_tests: $(GPU_MADE) $(BUILD)/libgx.a
+$(BUILD)/gpu/gpu_tests: $(GPU_MADE) $(BUILD)/libgx.a | $(SPARED)
 	@mkdir -p $(@D)
 	$(call say,link,$@)
-	$(Q)$(CC) $(SANITIZE) -Wl,-S -o $@ $^ -lcmocka $(BLAS_static) $(BUILD)/libgx.a -Wl,--as-needed -lsqlite3 \
+	$(Q)$(CC) $(SANITIZE) -Wl,-S -o $@ $(filter-out $(SPARED),$^) -lcmocka $(BLAS_static) $(BUILD)/libgx.a -Wl,--as-needed -lsqlite3 \
 	    $(OTHER_LIBS) -Wl,-rpath,'$$ORIGIN'
 
 $(BUILD)/gpu/gx_cuda.so: $(CUDA_SO)
@@ -415,4 +442,4 @@ help:
 #: make deps          install (or name) what is missing;  make clean  removes what make made
 #: Variables: OPENBLAS=static|shared  CC  CFLAGS  PYTHON  NVCC  ARCHS="75 ... 120"|native
 
-.PHONY: all always cuda no-cuda gpu test-gpu bench-gpu libgx programs units fuzzers test check coverage fault fuzz bench demo tidy format install uninstall clean deps help
+.PHONY: all always cuda no-cuda gpu test-gpu bench-gpu libgx programs units fuzzers test run-tests check coverage fault fuzz bench demo tidy format install uninstall clean deps help

@@ -1,6 +1,6 @@
 /*
 ** Where LAPACK in gx.so's private OpenBLAS can be left (ld --wrap; see the Makefile and
-** docs/decisions/018).  No part of libgx.a: there the library is the application's.
+** docs/decisions/021).  No part of libgx.a: there the library is the application's.
 **
 ** Whole-matrix calls of LAPACK last seconds, and its routines know no way out.  They do
 ** nearly all of their work in the routines below, called by their Fortran names on the caller's

@@ -12,11 +12,16 @@ LOGS=$PWD/$BUILD/log
 mkdir -p "$LOGS"
 failed=
 
-# The one symbol that gx.so exports.
+# What `make` made: it exports one symbol, and needs the C library alone when it is loaded.
 exports() {
-    found=$(nm -D --defined-only "$GX_SO" | awk '{print $3}' | tr '\n' ' ')
+    product=${GX_PRODUCT:-$GX_SO}
+    found=$(nm -D --defined-only "$product" | awk '{print $3}' | tr '\n' ' ')
     [ "$found" = "sqlite3_gx_init " ] || { echo "gx.so exports: $found"; return 1; }
-    echo "1 symbol"
+    needed=$(readelf -d "$product" | sed -n 's/.*(NEEDED).*\[\(.*\)\].*/\1/p' |
+        grep -vE '^(libc|libm|libpthread|libdl|ld-linux.*)\.so' | tr '\n' ' ')
+    [ -z "$needed" ] || { echo "gx.so needs: $needed"; return 1; }
+    if nm -D --undefined-only "$product" | grep -q __assert_fail; then echo "gx.so has assertions"; return 1; fi
+    echo "1 symbol, no library but the C library"
 }
 
 # Every unit program, two at a time.

@@ -46,6 +46,14 @@ size_t gx_mem_available(const gx_mem *mem); /* limit - used, not below 0 */
 void gx_mem_set_limit(gx_mem *mem, size_t limit_bytes);
 void gx_mem_reset_peak(gx_mem *mem);
 
+/*
+** malloc() and free() for the kernels of OpenBLAS that write without a look at what they got: where
+** there is no memory they take turns at one spare buffer (mem_spare.c).  NULL only above a million
+** elements.
+*/
+void *gx_spare_alloc(size_t bytes);
+void gx_spare_free(void *p);
+
 /* What a machine can give: physical memory and what is free now, in bytes. */
 size_t gx_mem_physical(void);
 size_t gx_mem_physical_free(void);
