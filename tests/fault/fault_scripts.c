@@ -158,6 +158,12 @@ const fault_script fault_scripts[] = {
     {"matmul-tight", HELPERS "SELECT gx_config('memory_limit', 100000);",
      "SELECT gx_matmul('A', 'B', 'P')"},
     {"matmul-syrk", HELPERS, "SELECT gx_matmul('A', 'A', 'P', '{\"transb\":true}')"},
+    {"narrow", HELPERS "SELECT gx_random(9000, 16, 'T'), gx_random(16, 3, 'X');",
+     "SELECT gx_matmul('T', 'X', 'P')"},
+    {"narrow-transposed", SMALL "SELECT gx_random(4000, 16, 'T'), gx_random(4000, 4, 'X');",
+     "SELECT gx_matmul('X', 'T', 'P', '{\"transa\":true}')"},
+    {"stack", HELPERS "SELECT gx_random(9000, 16, 'T'), gx_random(9000, 1, 'b', '{\"seed\":2}');",
+     "SELECT gx_lstsq('T', 'b', 'P')"},
     {"matmul-dtypes", HELPERS, "SELECT gx_matmul('S', 'Z', 'P', '{\"conjb\":true}')"},
 
     // Triangles and Cholesky.
