@@ -76,19 +76,13 @@ static void put_logdet(void *state, gx_ctx *ctx, int64_t row, int column, sqlite
                                                     : d->log);
 }
 
-static void clear_logdet(void *state)
-{
-    (void)state;
-}
-
-static const gx_table_fn logdet_table = {
+const gx_table_fn gx_table_logdet = {
     .def = {"gx_logdet", 1, 1, false, NULL},
     .shape = "CREATE TABLE x(sign REAL, imag REAL, log REAL, a HIDDEN)",
     .columns = COLUMNS,
     .state_bytes = sizeof(gx_determinant),
     .begin = begin_logdet,
     .column = put_logdet,
-    .clear = clear_logdet,
 };
 
 // gx_inverse --------------------------------------------------------------------------------------
@@ -129,8 +123,3 @@ const gx_function gx_functions_det[] = {
     {"gx_inverse", 1, 3, false, inverse},
     {NULL, 0, 0, false, NULL},
 };
-
-int gx_register_logdet(sqlite3 *db, gx_ctx *ctx)
-{
-    return gx_register_table_fn(db, ctx, &logdet_table);
-}

@@ -209,7 +209,7 @@ static void clear_table(void *state)
     (void)state; // the pages are static
 }
 
-static const gx_table_fn help_table = {
+const gx_table_fn gx_table_help = {
     .def = {"gx_help", 0, 1, false, NULL},
     .shape = "CREATE TABLE x(name TEXT, call TEXT, summary TEXT, page TEXT, text TEXT, "
              "word HIDDEN)",
@@ -219,8 +219,3 @@ static const gx_table_fn help_table = {
     .column = put_column,
     .clear = clear_table,
 };
-
-int gx_register_help(sqlite3 *db, gx_ctx *ctx)
-{
-    return gx_register_table_fn(db, ctx, &help_table);
-}

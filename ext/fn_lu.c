@@ -304,7 +304,7 @@ static void clear_table(void *state)
     }
 }
 
-static const gx_table_fn lu_table = {
+const gx_table_fn gx_table_lu = {
     .def = {"gx_lu", 1, 2, false, NULL},
     .shape = "CREATE TABLE x(part TEXT, value BLOB, a HIDDEN, options HIDDEN)",
     .columns = COLUMNS,
@@ -313,11 +313,6 @@ static const gx_table_fn lu_table = {
     .column = put_column,
     .clear = clear_table,
 };
-
-int gx_register_lu(sqlite3 *db, gx_ctx *ctx)
-{
-    return gx_register_table_fn(db, ctx, &lu_table);
-}
 
 const gx_function gx_functions_lu[] = {
     {"gx_lu", 1, 3, false, lu},

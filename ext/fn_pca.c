@@ -218,7 +218,7 @@ static void pca_clear(void *state)
     }
 }
 
-static const gx_table_fn pca_table = {
+const gx_table_fn gx_table_pca = {
     .def = {"gx_pca", 1, 3, false, NULL},
     .shape = "CREATE TABLE x(component INTEGER, variance REAL, ratio REAL, vector BLOB, a HIDDEN, "
              "k HIDDEN, options HIDDEN)",
@@ -228,11 +228,6 @@ static const gx_table_fn pca_table = {
     .column = pca_column,
     .clear = pca_clear,
 };
-
-int gx_register_pca(sqlite3 *db, gx_ctx *ctx)
-{
-    return gx_register_table_fn(db, ctx, &pca_table);
-}
 
 // gx_pca_project ----------------------------------------------------------------------------------
 

@@ -107,9 +107,8 @@ static int register_all(sqlite3 *db, gx_ctx *ctx)
         gx_functions_det,      gx_functions_funm,  gx_functions_help,     gx_functions_bytes,
     };
     static int (*const modules[])(sqlite3 *, gx_ctx *) = {
-        gx_register_aggregates, gx_register_catalog, gx_register_cells, gx_register_control,
-        gx_register_plan,       gx_register_spectra, gx_register_qr,    gx_register_pca,
-        gx_register_lu,         gx_register_logdet,  gx_register_help,  gx_register_topk,
+        gx_register_aggregates, gx_register_catalog,   gx_register_cells,
+        gx_register_control,    gx_register_table_fns,
     };
     int rc = SQLITE_OK;
     for (size_t t = 0; t < sizeof tables / sizeof tables[0] && rc == SQLITE_OK; t++) {

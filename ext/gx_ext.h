@@ -248,13 +248,6 @@ int gx_register_aggregates(sqlite3 *db, gx_ctx *ctx); /* agg_cells.c: from_cells
 int gx_register_catalog(sqlite3 *db, gx_ctx *ctx);    /* vtab_catalog.c: gx                       */
 int gx_register_cells(sqlite3 *db, gx_ctx *ctx);      /* vtab_cells.c: gx_cells, gx_rows          */
 int gx_register_control(sqlite3 *db, gx_ctx *ctx);    /* vtab_control.c: gx_settings, ... */
-int gx_register_spectra(sqlite3 *db, gx_ctx *ctx);    /* vtab_eig.c: gx_eig, gx_svd */
-int gx_register_qr(sqlite3 *db, gx_ctx *ctx);         /* vtab_qr.c: gx_qr, gx_lstsq */
-int gx_register_lu(sqlite3 *db, gx_ctx *ctx);         /* fn_lu.c: gx_lu(A) */
-int gx_register_logdet(sqlite3 *db, gx_ctx *ctx);     /* fn_det.c: gx_logdet(A) */
-int gx_register_plan(sqlite3 *db, gx_ctx *ctx);       /* vtab_plan.c: gx_plan(expression)         */
-int gx_register_pca(sqlite3 *db, gx_ctx *ctx);        /* fn_pca.c: gx_pca                     */
-int gx_register_topk(sqlite3 *db, gx_ctx *ctx);       /* vtab_topk.c: gx_topk                 */
-int gx_register_help(sqlite3 *db, gx_ctx *ctx);       /* fn_help.c: gx_help                   */
+int gx_register_table_fns(sqlite3 *db, gx_ctx *ctx);  /* table_fn.c: gx_eig, gx_topk, ...        */
 
 #endif

@@ -109,10 +109,11 @@ static int open_cursor(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
 
 static void clear_state(cursor *cur)
 {
-    if (cur->has_state) {
-        bound_of(&cur->base)->def->clear(cur->state);
-        cur->has_state = false;
+    const gx_table_fn *def = bound_of(&cur->base)->def;
+    if (cur->has_state && def->clear != NULL) {
+        def->clear(cur->state);
     }
+    cur->has_state = false;
     cur->row = cur->rows = 0;
 }
 
@@ -190,7 +191,7 @@ static const sqlite3_module module = {
     .xRowid = rowid,
 };
 
-int gx_register_table_fn(sqlite3 *db, gx_ctx *ctx, const gx_table_fn *def)
+static int register_one(sqlite3 *db, gx_ctx *ctx, const gx_table_fn *def)
 {
     binding *bound = sqlite3_malloc64(sizeof *bound);
     if (bound == NULL) {
@@ -198,6 +199,18 @@ int gx_register_table_fn(sqlite3 *db, gx_ctx *ctx, const gx_table_fn *def)
     }
     *bound = (binding){.ctx = ctx, .def = def};
     return sqlite3_create_module_v2(db, def->def.name, &module, bound, sqlite3_free);
+}
+
+int gx_register_table_fns(sqlite3 *db, gx_ctx *ctx)
+{
+#define ROW(name) &gx_table_##name,
+    static const gx_table_fn *const tables[] = {GX_TABLE_FNS(ROW)};
+#undef ROW
+    int rc = SQLITE_OK;
+    for (size_t t = 0; t < sizeof tables / sizeof tables[0] && rc == SQLITE_OK; t++) {
+        rc = register_one(db, ctx, tables[t]);
+    }
+    return rc;
 }
 
 void gx_table_result_matrix(sqlite3_context *sql, gx_ctx *ctx, const char *name, gx_dtype dtype,

@@ -3,8 +3,8 @@
 **
 ** Such a function gives a gx_table_fn: its name and counts of arguments, its columns, and three
 ** callbacks.  begin computes (with the gx_fn_* helpers, as a scalar function's body does), column
-** puts one number, text or matrix value, clear frees.  table_fn.c does the rest of the virtual
-** table.
+** puts one number, text or matrix value, clear frees.  Its line in GX_TABLE_FNS registers it, and
+** table_fn.c does the rest of the virtual table.
 */
 #ifndef GX_TABLE_FN_H
 #define GX_TABLE_FN_H
@@ -26,11 +26,25 @@ typedef struct gx_table_fn {
     */
     bool (*begin)(gx_fn *fn, uint32_t used, void *state, int64_t *rows);
     void (*column)(void *state, gx_ctx *ctx, int64_t row, int column, sqlite3_context *sql);
-    void (*clear)(void *state);
+    void (*clear)(void *state); /* NULL: nothing is to be freed */
 } gx_table_fn;
 
-/* table must be static.  Returns SQLITE_*. */
-int gx_register_table_fn(sqlite3 *db, gx_ctx *ctx, const gx_table_fn *table);
+/* All of them: gx_table_NAME stands in the file named beside it.  docs/how-to-add-a-table.md */
+#define GX_TABLE_FNS(TABLE)                                                                        \
+    TABLE(eig) /* vtab_eig.c  */                                                                   \
+    TABLE(svd)                                                                                     \
+    TABLE(qr) /* vtab_qr.c   */                                                                    \
+    TABLE(lstsq)                                                                                   \
+    TABLE(lu)     /* fn_lu.c     */                                                                \
+    TABLE(logdet) /* fn_det.c    */                                                                \
+    TABLE(plan)   /* vtab_plan.c */                                                                \
+    TABLE(pca)    /* fn_pca.c    */                                                                \
+    TABLE(topk)   /* vtab_topk.c */                                                                \
+    TABLE(help) /* fn_help.c   */
+
+#define GX_TABLE_DECLARE(name) extern const gx_table_fn gx_table_##name;
+GX_TABLE_FNS(GX_TABLE_DECLARE)
+#undef GX_TABLE_DECLARE
 
 /*
 ** A matrix value as a column's result: rows x cols of dtype, column-major, elements `stride` apart

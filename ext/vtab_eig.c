@@ -86,7 +86,7 @@ static void eig_clear(void *state)
     gx_eig_clear(&((eig_state *)state)->result);
 }
 
-static const gx_table_fn eig_table = {
+const gx_table_fn gx_table_eig = {
     .def = {"gx_eig", 1, 2, false, NULL},
     .shape = "CREATE TABLE x(k INTEGER, value REAL, imag REAL, residual REAL, vector BLOB, "
              "left_vector BLOB, a HIDDEN, options HIDDEN)",
@@ -169,7 +169,7 @@ static void svd_clear(void *state)
     gx_svd_clear(state);
 }
 
-static const gx_table_fn svd_table = {
+const gx_table_fn gx_table_svd = {
     .def = {"gx_svd", 1, 2, false, NULL},
     .shape = "CREATE TABLE x(k INTEGER, sigma REAL, u BLOB, v BLOB, residual REAL, a HIDDEN, "
              "options HIDDEN)",
@@ -179,9 +179,3 @@ static const gx_table_fn svd_table = {
     .column = svd_column,
     .clear = svd_clear,
 };
-
-int gx_register_spectra(sqlite3 *db, gx_ctx *ctx)
-{
-    int rc = gx_register_table_fn(db, ctx, &eig_table);
-    return rc != SQLITE_OK ? rc : gx_register_table_fn(db, ctx, &svd_table);
-}

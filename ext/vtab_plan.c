@@ -374,7 +374,7 @@ static void plan_clear(void *state)
     (void)state;
 }
 
-static const gx_table_fn plan_table = {
+const gx_table_fn gx_table_plan = {
     .def = {"gx_plan", 1, 2, false, NULL},
     .shape = "CREATE TABLE x(chosen INTEGER, device TEXT, driver TEXT, detail TEXT, "
              "block TEXT, cache_blocks INTEGER, calls INTEGER, bytes_read INTEGER, "
@@ -387,8 +387,3 @@ static const gx_table_fn plan_table = {
     .column = plan_column,
     .clear = plan_clear,
 };
-
-int gx_register_plan(sqlite3 *db, gx_ctx *ctx)
-{
-    return gx_register_table_fn(db, ctx, &plan_table);
-}

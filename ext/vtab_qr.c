@@ -115,7 +115,7 @@ static void qr_clear(void *state)
     forget(&s->part[1]);
 }
 
-static const gx_table_fn qr_table = {
+const gx_table_fn gx_table_qr = {
     .def = {"gx_qr", 1, 2, false, NULL},
     .shape = "CREATE TABLE x(part TEXT, value BLOB, a HIDDEN, options HIDDEN)",
     .columns = QR_COLUMNS,
@@ -214,7 +214,7 @@ static void lstsq_clear(void *state)
     forget(&s->x);
 }
 
-static const gx_table_fn lstsq_table = {
+const gx_table_fn gx_table_lstsq = {
     .def = {"gx_lstsq", 2, 3, false, NULL},
     .shape = "CREATE TABLE x(x BLOB, rank INTEGER, residual REAL, rcond REAL, a HIDDEN, b HIDDEN, "
              "options HIDDEN)",
@@ -224,9 +224,3 @@ static const gx_table_fn lstsq_table = {
     .column = lstsq_column,
     .clear = lstsq_clear,
 };
-
-int gx_register_qr(sqlite3 *db, gx_ctx *ctx)
-{
-    int rc = gx_register_table_fn(db, ctx, &qr_table);
-    return rc != SQLITE_OK ? rc : gx_register_table_fn(db, ctx, &lstsq_table);
-}

@@ -281,7 +281,7 @@ static gx_code merge_tile(void *arg, int64_t unit, void *part, gx_err *err)
 
 static void choose_way(scan *s)
 {
-    const int64_t CHUNK_BYTES = 512 << 10, FEW = 8;
+    const int64_t FEW = 8;
     const gx_mat *A = s->A;
     bool is_down = s->top->is_down;
     int64_t length = is_down ? A->tile_rows : A->tile_cols;
@@ -289,7 +289,7 @@ static void choose_way(scan *s)
     s->way = length >= (is_down ? A->rows : A->cols) ? OWN_LINES
              : s->top->count <= length / FEW         ? OWN_HEAPS
                                                      : IN_ORDER;
-    s->chunk_cols = CHUNK_BYTES / (A->tile_rows * (int64_t)gx_dtype_bytes(A->dtype));
+    s->chunk_cols = GX_PASS_CHUNK_BYTES / (A->tile_rows * (int64_t)gx_dtype_bytes(A->dtype));
     s->chunk_cols = gx_max(1, gx_min(s->chunk_cols, A->tile_cols));
 }
 
@@ -433,7 +433,7 @@ static void clear(void *state)
     }
 }
 
-static const gx_table_fn topk_table = {
+const gx_table_fn gx_table_topk = {
     .def = {"gx_topk", 2, 3, false, NULL},
     .shape = "CREATE TABLE x(i INTEGER, j INTEGER, value REAL, rank INTEGER, a HIDDEN, k HIDDEN, "
              "options HIDDEN)",
@@ -443,8 +443,3 @@ static const gx_table_fn topk_table = {
     .column = put_column,
     .clear = clear,
 };
-
-int gx_register_topk(sqlite3 *db, gx_ctx *ctx)
-{
-    return gx_register_table_fn(db, ctx, &topk_table);
-}

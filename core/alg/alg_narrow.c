@@ -35,8 +35,8 @@ enum { MOST_COLUMNS = 64, MOST_GRAM = 256 };
 /* From so many columns on a packed product is faster. */
 enum { GEMM_COLUMNS = 24 };
 
-/* Half of a common second-level cache; for packed products; of tiles higher than TALL rows. */
-static const int64_t CHUNK_BYTES = 512 << 10, GEMM_BYTES = 2 << 20, TALL_BYTES = 8 << 20;
+/* A chunk for packed products; of tiles higher than TALL rows. */
+static const int64_t GEMM_BYTES = 2 << 20, TALL_BYTES = 8 << 20;
 enum { TALL = 4096 };
 
 /* Less is not worth the name; values that are multiplied where they are, by one call. */
@@ -136,7 +136,7 @@ static void choose_chunks(gx_narrow *n)
         n->chunk_rows = gx_max(1, gx_min(rows, 2 * TALL_BYTES / element / cols));
         return;
     }
-    int64_t bytes = n->is_gram || n->k >= GEMM_COLUMNS ? GEMM_BYTES : CHUNK_BYTES;
+    int64_t bytes = n->is_gram || n->k >= GEMM_COLUMNS ? GEMM_BYTES : GX_PASS_CHUNK_BYTES;
     int64_t width = bytes / element / rows;
     if (rows > TALL) {
         width = gx_max(width, gx_min(4 * n->k, TALL_BYTES / element / rows));

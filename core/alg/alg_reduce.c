@@ -1,10 +1,10 @@
 /*
 ** Reductions: one pass over a matrix, reduced where it is read.
 **
-** A streamed pass (pass.h) whose units are tiles: each is read a chunk at a time (CHUNK_BYTES, so
-** that it is still in the core's own cache) and folded at once, so a scan runs at the rate of the
-** reads.  Each tile has a partial result, and these are folded in the tiles' order: the same bits
-** whatever the number of threads.  Sums along rows that one tile holds whole need no folding.
+** A streamed pass (pass.h) whose units are tiles: each is read a chunk at a time, and folded while
+** it is in the core's own cache, so a scan runs at the rate of the reads.  Each tile has a partial
+** result, and these are folded in the tiles' order: the same bits whatever the number of
+** threads.  Sums along rows that one tile holds whole need no folding.
 **
 ** I/O: each tile once.  Memory: for each thread a chunk, and two partial results: 1-2 doubles, for
 ** row results one (sums: two) a row of a tile, for column results one (two) a column.
@@ -15,9 +15,6 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
-
-/* Half of a common second-level cache (1-2 MiB a core). */
-static const int64_t CHUNK_BYTES = 512 << 10;
 
 /*
 ** Sums along rows of tiles that are higher than ROWS_MOST: those of a chunk would not stay in the
@@ -179,7 +176,8 @@ static gx_code fold_tile(void *arg, int64_t tile, void *part, gx_err *err)
 /* By the tile's shape alone. */
 static void choose_chunks(scan *s)
 {
-    int64_t element = (int64_t)gx_dtype_bytes(s->A->dtype), elements = CHUNK_BYTES / element;
+    int64_t element = (int64_t)gx_dtype_bytes(s->A->dtype);
+    int64_t elements = GX_PASS_CHUNK_BYTES / element;
     if (is_row_kind(s->kind) && s->A->tile_rows > ROWS_MOST) {
         elements = PIECE_BYTES / element;
         s->chunk_cols = gx_max(1, gx_min(elements / s->A->tile_rows, s->A->tile_cols));

@@ -12,6 +12,12 @@
 
 #include "../mat/stream.h"
 
+/*
+** A unit is best read, and worked on, so many bytes at a time: half of a common second-level cache
+** (1-2 MiB a core).
+*/
+enum { GX_PASS_CHUNK_BYTES = 512 << 10 };
+
 typedef struct gx_pass_thread gx_pass_thread;
 
 /*
