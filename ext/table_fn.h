@@ -40,6 +40,7 @@ typedef struct gx_table_fn {
     TABLE(plan)   /* vtab_plan.c */                                                                \
     TABLE(pca)    /* fn_pca.c    */                                                                \
     TABLE(topk)   /* vtab_topk.c */                                                                \
+    TABLE(histogram)                                                                               \
     TABLE(help) /* fn_help.c   */
 
 #define GX_TABLE_DECLARE(name) extern const gx_table_fn gx_table_##name;

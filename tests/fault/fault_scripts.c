@@ -311,6 +311,7 @@ const fault_script fault_scripts[] = {
     {"get-slice", SMALL,
      "SELECT gx_get('A', 20, 20), gx_slice('A', 3, 20, 1, 18, 'N'), gx_info('A')"},
     {"topk", SMALL, "SELECT sum(value) FROM gx_topk('A', 3, '{\"axis\":0}')"},
+    {"histogram", SMALL, "SELECT sum(count) FROM gx_histogram('A', 7)"},
     {"bytes", SMALL, "SELECT gx_from_bytes(gx_to_bytes('A', 'f32'), 'f32', 24, 'N')"},
     {"check", SMALL, "SELECT gx_check('A'), gx_shape('B')"},
     {"control", NULL,
