@@ -399,7 +399,9 @@ static bool simulate(sim *s)
     }
     flush_rest(s);
     s->out->hits = uses - s->out->load_count;
-    assert(s->out->hits >= 0 && s->out->spills <= s->out->flush_count);
+    // A list that found no memory leaves loads of steps that were not reached.
+    assert(!gx_ok(prog->run) ||
+           (s->out->hits >= 0 && s->out->spills <= s->out->flush_count));
     return true;
 }
 

@@ -4,11 +4,13 @@ Plan: boundskit.py, in processes of their own, calls every function and table of
 2^31 - 1 to 2^62: as matrix values of empty matrices and forged ones, as stored matrices whose catalog rows claim them,
 as numbers, as options, and gx_plan with expressions of them.  Every call ends with an answer or one line.  Then: findings.
 """
+import sqlite3
 import subprocess
 import sys
 
+import numpy as np
 import pytest
-from conftest import ROOT, error
+from conftest import ROOT, error, from_numpy
 
 PARTS = 2
 
@@ -31,3 +33,16 @@ def test_the_calls_of_a_wide_qr_are_counted_by_its_panels(db):
     assert db.execute("SELECT driver, calls FROM gx_plan('qr(A)')").fetchall() == [("qr", 2**10 + 1)]
     db.execute("UPDATE gx_meta SET cols=?", (2**40,))
     assert error(db, "SELECT * FROM gx_plan('qr(A)')") == "gx_plan: more than 2147483647 block operations"
+
+
+def test_memory_that_ends_while_blocks_are_scheduled(db):
+    """Wherever the list of loads stops growing there is a line: an assertion counted blocks that were not yet used."""
+    db.execute("SELECT gx_config('tile_bytes', '512')")
+    value, refused = from_numpy(np.ones((1500, 70))), 0
+    for limit in range(67_072, 400_000, 5_000):
+        db.execute("SELECT gx_config('memory_limit', ?)", (str(limit),))
+        try:
+            assert db.execute("SELECT gx_store('B', ?, '{\"replace\":true}')", (value,)).fetchall() == [("B",)]
+        except sqlite3.Error as refusal:
+            refused += "the schedule of blocks needs" in str(refusal)
+    assert refused > 3
