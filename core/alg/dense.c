@@ -93,9 +93,13 @@ static void load_all(loading *l)
         int64_t wanted = gx_min(run->ctx->config.number[GX_SET_READERS], l->tiles);
         gx_stream_start(run, &l->mat, 1, (int)wanted, (double)bytes, help, l, &stream);
     }
+    int64_t start_ns = gx_now_ns();
     while (stream != NULL && gx_ok(run) && atomic_load(&l->done) < l->tiles) {
         nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
         gx_run_poll(run);
+    }
+    if (stream != NULL) {
+        gx_stats_add(&run->ctx->stats, GX_STAT_WAIT_NS, gx_now_ns() - start_ns);
     }
     gx_stream_stop(stream);
     gx_reader *own = NULL;
@@ -221,7 +225,9 @@ gx_code gx_dense_finite_part(gx_run *run, const char *label, gx_dtype dtype, con
     }
     look l = {.dtype = dtype, .x = x, .ld = ld, .m = m, .n = n, .width = look_width(dtype, m)};
     atomic_init(&l.wrong, n);
+    gx_span span = gx_stats_open(&run->ctx->stats);
     gx_run_pieces(run, (double)m * (double)n, gx_ceil_div(n, l.width), look_for_finite, &l);
+    gx_stats_close(&run->ctx->stats, GX_STAT_CHECK_NS, span);
     int64_t j = atomic_load(&l.wrong);
     if (j == n || !gx_ok(run)) {
         return run->err.code;
@@ -300,7 +306,9 @@ bool gx_dense_is_hermitian(gx_run *run, gx_dtype dtype, const void *x, int64_t l
 {
     look l = {.dtype = dtype, .x = x, .ld = ld, .m = n, .n = n, .width = SIDE};
     atomic_init(&l.wrong, n);
+    gx_span span = gx_stats_open(&run->ctx->stats);
     gx_run_pieces(run, (double)n * (double)n, gx_ceil_div(n, SIDE), look_for_mirrored, &l);
+    gx_stats_close(&run->ctx->stats, GX_STAT_CHECK_NS, span);
     return gx_ok(run) && atomic_load(&l.wrong) == n;
 }
 

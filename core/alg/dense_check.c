@@ -314,6 +314,7 @@ double gx_dense_ratio(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx
                   .n = args->n,
                   .least = gx_min(args->m, args->n),
                   .most = gx_max(1, gx_max(args->m, args->n))};
+    gx_span span = gx_stats_open(&run->ctx->stats);
     for (int i = 0; i < SPARE && gx_ok(run); i++) {
         gx_dense_alloc(run, k.wide, k.most, VECTORS, "a check", &k.room[i]);
         if (k.room[i] != NULL) {
@@ -326,6 +327,7 @@ double gx_dense_ratio(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx
     for (int i = 0; i < SPARE; i++) {
         gx_mem_free(run->ctx->mem, k.room[i]);
     }
+    gx_stats_close(&run->ctx->stats, GX_STAT_CHECK_NS, span);
     double eps = gx_dtype_eps(dtype);
     return k.worst / ((double)k.most * eps);
 }

@@ -57,6 +57,7 @@ typedef struct spectrum {
     int64_t left_cols, right_rows;
     size_t bytes[PARTS];
     void *part[PARTS];
+    int64_t kernel_ns;
     void *vectors; /* SYEV's on the host, before they replace c */
 } spectrum;
 
@@ -241,8 +242,10 @@ static gx_code compute(spectrum *s, int64_t *info, gx_err *err)
     }
     gx_args args = device_args(s);
     args.info = info;
+    int64_t start_ns = gx_now_ns();
     GX_TRY(backend->kernel[s->kernel][s->dtype](s->accel->dev, s->accel->run, &args, err));
     GX_TRY(backend->queue_wait(s->accel->dev, s->accel->run, err));
+    s->kernel_ns = gx_now_ns() - start_ns;
     if (*info != 0) {
         return gx_fail(err, GX_NUMERIC, "%s's %s did not converge (%lld)", backend->name,
                        gx_kernel_name(s->kernel), (long long)*info);
@@ -270,7 +273,7 @@ static gx_code check(const spectrum *s, gx_err *err)
 /* true: done, or the run has failed.  false: the host has to do it, args->c is as it was. */
 static bool run_on_device(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
 {
-    int64_t info = 0, start_ns = gx_now_ns();
+    int64_t info = 0;
     spectrum s = {.run = run, .kernel = kernel, .dtype = dtype, .host = args};
     gx_err err = {0};
     s.wide = gx_dtype_promote(dtype, GX_C64);
@@ -285,12 +288,14 @@ static bool run_on_device(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, cons
         rc = check(&s, &err);
     }
     if (rc == GX_OK && gx_ok(run) && s.vectors != NULL) {
+        gx_span span = gx_stats_open(&run->ctx->stats);
         int64_t cols = args->ldc == args->n ? args->n : 1; // at a time
         for (int64_t j = 0; j < args->n; j += cols) {
             gx_device_memcpy(run, gx_at(args->c, dtype, args->ldc, 0, j),
                              gx_at(s.vectors, dtype, args->n, 0, j),
                              (size_t)(args->n * cols) * gx_dtype_bytes(dtype));
         }
+        gx_stats_close(&run->ctx->stats, GX_STAT_COPY_NS, span);
     }
     gx_mem_free(run->ctx->mem, s.vectors);
     if (!gx_ok(run)) {
@@ -302,7 +307,7 @@ static bool run_on_device(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, cons
     }
     gx_stats *stats = &run->ctx->stats;
     gx_stats_add(stats, GX_STAT_DEVICE_CALLS, 1);
-    gx_stats_kernel(stats, gx_kernel_flops(kernel, dtype, args), gx_now_ns() - start_ns);
+    gx_stats_kernel(stats, gx_kernel_flops(kernel, dtype, args), s.kernel_ns);
     return true;
 }
 

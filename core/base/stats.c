@@ -36,9 +36,12 @@ static const gx_counter_info infos[GX_COUNTER_COUNT] = {
     [GX_STAT_PROBE_RATIO] = {"probe_ratio", "1/1000",
                              "the latest residual check: its ratio, in thousandths"},
     [GX_STAT_READ_NS] = {"read_ns", "ns", "time in tile reads, summed over threads"},
-    [GX_STAT_WRITE_NS] = {"write_ns", "ns", "time in tile writes"},
+    [GX_STAT_WRITE_NS] = {"write_ns", "ns", "time in tile writes, commits, deletions"},
     [GX_STAT_COMPUTE_NS] = {"compute_ns", "ns", "time in kernels, as the caller waited"},
     [GX_STAT_WAIT_NS] = {"wait_ns", "ns", "time the caller waited for a block"},
+    [GX_STAT_CHECK_NS] = {"check_ns", "ns", "time in looks at whole operands and results"},
+    [GX_STAT_COPY_NS] = {"copy_ns", "ns",
+                         "time in copies between buffers, to and from a device; signs of vectors"},
     [GX_STAT_DEVICE_CALLS] = {"device_calls", "count", "programs run on a device"},
     [GX_STAT_DEVICE_FALLBACKS] = {"device_fallbacks", "count",
                                   "programs begun on a device and finished on the CPU"},
@@ -100,6 +103,25 @@ void gx_stats_set(gx_stats *stats, gx_counter counter, int64_t value)
 int64_t gx_stats_get(const gx_stats *stats, gx_counter counter)
 {
     return atomic_load_explicit(&stats->counter[counter], memory_order_relaxed);
+}
+
+static int64_t counted_ns(const gx_stats *stats)
+{
+    return gx_stats_get(stats, GX_STAT_COMPUTE_NS) + gx_stats_get(stats, GX_STAT_WRITE_NS) +
+           gx_stats_get(stats, GX_STAT_CHECK_NS) + gx_stats_get(stats, GX_STAT_COPY_NS);
+}
+
+gx_span gx_stats_open(const gx_stats *stats)
+{
+    return stats == NULL ? (gx_span){0} : (gx_span){gx_now_ns(), counted_ns(stats)};
+}
+
+void gx_stats_close(gx_stats *stats, gx_counter counter, gx_span span)
+{
+    if (stats != NULL) {
+        int64_t passed = gx_now_ns() - span.start_ns, inner = counted_ns(stats) - span.inner_ns;
+        gx_stats_add(stats, counter, passed > inner ? passed - inner : 0);
+    }
 }
 
 static void lock_notes(gx_stats *stats)

@@ -30,6 +30,8 @@ typedef enum gx_counter {
     GX_STAT_WRITE_NS,         /* time in tile writes                                   */
     GX_STAT_COMPUTE_NS,       /* time in kernels, as the caller waited                 */
     GX_STAT_WAIT_NS,          /* time the caller waited for a block                    */
+    GX_STAT_CHECK_NS,         /* ... looked at operands and results: gx_stats_close()  */
+    GX_STAT_COPY_NS,          /* ... copied, packed, converted, gave vectors their sign */
     GX_STAT_DEVICE_CALLS,     /* programs run on a device                             */
     GX_STAT_DEVICE_FALLBACKS, /* programs begun on a device and finished on the host  */
     GX_STAT_DEVICE_FAULTS,    /* devices switched off after a failure                 */
@@ -75,6 +77,17 @@ void gx_stats_add(gx_stats *stats, gx_counter counter, int64_t amount); /* stats
 void gx_stats_set(gx_stats *stats, gx_counter counter, int64_t value);
 /* One kernel call of so many flops, and the time the caller waited for it. */
 void gx_stats_kernel(gx_stats *stats, double flops, int64_t ns);
+
+/*
+** From open to close the caller's thread is at one thing: what passes meanwhile goes to `counter`,
+** but for what kernels, writes, checks and copies inside have counted for themselves.  stats NULL:
+** no-op.
+*/
+typedef struct gx_span {
+    int64_t start_ns, inner_ns;
+} gx_span;
+gx_span gx_stats_open(const gx_stats *stats);
+void gx_stats_close(gx_stats *stats, gx_counter counter, gx_span span);
 
 int64_t gx_stats_get(const gx_stats *stats, gx_counter counter);
 

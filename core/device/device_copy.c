@@ -332,6 +332,7 @@ void gx_device_memcpy(gx_run *run, void *to, const void *from, size_t bytes)
 typedef struct transfer {
     gx_run *run;
     gx_accel *accel;
+    gx_span span;
     size_t column, ld;  /* bytes of a column, and from one to the next in memory */
     int64_t cols, step; /* columns; of a piece */
     gx_staging stage[TURNS];
@@ -341,6 +342,7 @@ typedef struct transfer {
 static gx_code begin_transfer(transfer *t, gx_err *err)
 {
     size_t budget = (size_t)t->run->ctx->config.number[GX_SET_PINNING_BUDGET];
+    t->span = gx_stats_open(&t->run->ctx->stats);
     t->step = gx_min(t->cols, gx_max(1, (int64_t)(GX_PIECE_BYTES / (t->column + 1))));
     for (int k = 0; k < TURNS; k++) {
         GX_TRY(
@@ -358,6 +360,7 @@ static gx_code end_transfer(transfer *t, gx_code rc, gx_err *err)
         gx_pool_unstage(t->accel->pool, &t->stage[k]);
         t->accel->backend->mark_free(t->accel->dev, t->mark[k]);
     }
+    gx_stats_close(&t->run->ctx->stats, GX_STAT_COPY_NS, t->span);
     return rc == GX_OK ? settled : rc;
 }
 

@@ -105,7 +105,9 @@ static gx_code write_tile(gx_sink *sink, int64_t ti, int64_t tj, const void *src
             gx_matrix_bytes(meta->tile_rows, meta->tile_cols, meta->dtype, &bytes);
             GX_TRY(gx_mem_alloc(sink->run->ctx->mem, bytes, "a tile to write", &sink->bounce, err));
         }
+        gx_span span = gx_stats_open(&sink->run->ctx->stats);
         gx_convert(meta->dtype, src, ld, meta->dtype, sink->bounce, m, m, n);
+        gx_stats_close(&sink->run->ctx->stats, GX_STAT_COPY_NS, span);
         src = sink->bounce;
     }
     return gx_store_write_tile(sink->run->ctx->store, meta, tj * gx_meta_row_tiles(meta) + ti, src,
@@ -187,10 +189,12 @@ gx_code gx_sink_end(gx_sink *sink)
     if (sink->is_begun) {
         gx_err err = {0};
         bool commit = gx_ok(run);
+        gx_span span = gx_stats_open(&run->ctx->stats);
         if (commit) {
             commit = publish(sink, &err) == GX_OK;
         }
         gx_store_end(run->ctx->store, commit, &err);
+        gx_stats_close(&run->ctx->stats, GX_STAT_WRITE_NS, span);
         sink->is_begun = false;
         gx_run_fail(run, &err);
     }

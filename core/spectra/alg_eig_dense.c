@@ -270,6 +270,7 @@ static void call_general(solving *s)
 static void pick_columns(const solving *s, const void *from, gx_dtype dtype, void *out)
 {
     gx_dtype to = s->result->dtype;
+    gx_span span = gx_stats_open(&s->run->ctx->stats);
     for (int64_t j = 0; j < s->count && from != NULL && gx_ok(s->run); j++) {
         const void *x = gx_at(from, dtype, s->n, 0, s->order[j]);
         void *y = gx_at(out, to, s->n, 0, j);
@@ -284,6 +285,7 @@ static void pick_columns(const solving *s, const void *from, gx_dtype dtype, voi
         }
         gx_run_poll(s->run);
     }
+    gx_stats_close(&s->run->ctx->stats, GX_STAT_COPY_NS, span);
 }
 
 static bool are_real(const solving *s)

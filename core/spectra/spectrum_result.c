@@ -287,7 +287,9 @@ static void sign(gx_run *run, signing *s, gx_team_fn fn)
 {
     enum { ELEMENTS = 32768 }; // of a piece
     s->width = gx_max(1, ELEMENTS / gx_max(1, s->rows));
+    gx_span span = gx_stats_open(&run->ctx->stats);
     gx_run_pieces(run, (double)s->rows * (double)s->cols, gx_ceil_div(s->cols, s->width), fn, s);
+    gx_stats_close(&run->ctx->stats, GX_STAT_COPY_NS, span);
 }
 
 void gx_eig_fix_sign(gx_run *run, gx_dtype dtype, void *vectors, int64_t n, int64_t count)

@@ -351,6 +351,13 @@ def test_kernels_are_counted_and_timed(fresh, sql, threads):
     assert after["kernels"] > 0 and after["flops"] > 0 and after["compute_ns"] > 0
 
 
+def test_looks_and_signs_are_timed(fresh):
+    q(fresh, "SELECT gx_eig(gx_random(300, 300), 'w', 'V')")
+    after = stats(fresh)
+    assert after["check_ns"] > 0 and after["copy_ns"] > 0
+    assert after["check_ns"] + after["copy_ns"] + after["compute_ns"] + after["write_ns"] <= after["measured_ns"]
+
+
 def test_stats_columns(fresh):
     rows = fresh.execute("SELECT name, value, unit, meaning FROM gx_stats").fetchall()
     assert len({row[0] for row in rows}) == len(rows)
