@@ -29,7 +29,10 @@
 typedef struct binding {
     gx_ctx *ctx;            /* of the connection; outlives the function (gx.c) */
     const gx_function *def; /* static                                         */
+    int dest;               /* which argument is the destination; see destination_of() */
 } binding;
+
+enum { DEST_UNKNOWN = -2, DEST_NONE = -1 };
 
 // Errors ------------------------------------------------------------------------------------------
 
@@ -231,14 +234,52 @@ static void run_body(gx_fn *fn, const char *schema)
     gx_run_fail(&fn->run, &err);
 }
 
+/* Which argument is the destination: as the function's entry in the reference is headed. */
+static int destination_of(binding *bound)
+{
+    if (bound->dest == DEST_UNKNOWN) {
+        char usage[GX_USAGE_BYTES];
+        gx_help_usage(bound->def->name, usage);
+        const char *end = strstr(usage, "destination"), *name = strstr(usage, "(name, ");
+        end = end != NULL ? end : name; // gx_store(name, A), gx_import(name, path)
+        bound->dest = end == NULL ? DEST_NONE : 0;
+        for (const char *c = usage; end != NULL && c < end; c++) {
+            bound->dest += *c == ',';
+        }
+    }
+    return bound->dest;
+}
+
+/*
+** Within BEGIN, where SQLite waits for the write lock only as long as nothing has been read: the
+** schema to lock before the operands are looked at.  What is wrong with the name, the body says.
+*/
+static bool locks_first(binding *bound, int argc, sqlite3_value **argv,
+                        char schema[GX_NAME_MAX + 1])
+{
+    gx_store *store = bound->ctx->store;
+    if (!gx_store_waits_in_transaction(store)) {
+        return false;
+    }
+    int dest = destination_of(bound);
+    gx_err err = {.code = GX_OK};
+    char name[GX_NAME_MAX + 1];
+    if (dest < 0 || dest >= argc || sqlite3_value_type(argv[dest]) != SQLITE_TEXT) {
+        return false;
+    }
+    const char *text = (const char *)sqlite3_value_text(argv[dest]);
+    return text != NULL && gx_store_resolve(store, text, schema, name, &err) == GX_OK;
+}
+
 static void call(sqlite3_context *sql, int argc, sqlite3_value **argv)
 {
-    const binding *bound = sqlite3_user_data(sql);
+    binding *bound = sqlite3_user_data(sql);
     char schema[GX_NAME_MAX + 1];
     bool again = false;
     gx_fn fn;
     for (int attempt = 0; attempt == 0 || again; attempt++) {
         if (gx_fn_begin(&fn, sql, bound->ctx, bound->def, argc, argv)) {
+            again = again || locks_first(bound, argc, argv, schema);
             run_body(&fn, again ? schema : NULL);
         }
         gx_code code = gx_fn_end(&fn);
@@ -256,7 +297,7 @@ int gx_register_functions(sqlite3 *db, gx_ctx *ctx, const gx_function *table)
         if (bound == NULL) {
             return SQLITE_NOMEM;
         }
-        *bound = (binding){.ctx = ctx, .def = def};
+        *bound = (binding){.ctx = ctx, .def = def, .dest = DEST_UNKNOWN};
         int flags = SQLITE_UTF8 | SQLITE_RESULT_SUBTYPE |
                     (def->is_pure ? SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS : SQLITE_DIRECTONLY);
         int rc = sqlite3_create_function_v2(db, def->name, -1, flags, bound, call, NULL, NULL,

@@ -216,6 +216,12 @@ gx_code gx_store_begin(gx_store *store, const char *schema, gx_err *err);
 bool gx_store_overtaken(gx_store *store, char schema[GX_NAME_MAX + 1]);
 
 /*
+** Within BEGIN, and outside storing calls: what comes first decides whether gx_store_begin() waits
+** for the lock or, after something has been read, fails at once.
+*/
+bool gx_store_waits_in_transaction(gx_store *store);
+
+/*
 ** commit:  RELEASE; !commit: roll back everything since begin.  err may already hold the failure
 ** that is the reason; then it stays, and its code is returned.
 */

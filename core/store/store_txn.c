@@ -305,6 +305,33 @@ static gx_code take_lock(gx_store *store, gx_schema *schema, gx_err *err)
     return GX_OK;
 }
 
+/*
+** Where there are no tables, as far as the connection knows, making them takes the lock, and comes
+** before the look whether there are: SQLite waits for it then (see unpin()).  Another connection
+** may have made them meanwhile.
+*/
+static gx_code make_unseen(gx_store *store, gx_schema *schema, gx_err *err)
+{
+    if (!store->level[store->depth - 1].has_savepoint || schema->is_locked ||
+        sqlite3_txn_state(store->db, schema->name) != SQLITE_TXN_NONE ||
+        sqlite3_stricmp(schema->name, "temp") == 0 || gx_store_remembers(store, schema)) {
+        return GX_OK;
+    }
+    int rc = exec_in(store, schema->name, schema_sql);
+    gx_err failed = {.code = GX_OK};
+    if (rc != SQLITE_OK) {
+        (void)make_failed(store, rc, schema, &failed);
+    }
+    if (failed.code == GX_ARG) { // a table of that name is there: ours?
+        GX_TRY(gx_store_look(store, schema, err));
+    }
+    if (failed.code != GX_OK && !(failed.code == GX_ARG && schema->has_tables)) {
+        return gx_fail(err, failed.code, "%s", failed.text);
+    }
+    GX_TRY(gx_store_arm(store, err));
+    return check_catalog_name(store, schema, err);
+}
+
 /* The lock first; where there are no tables yet, their making takes it. */
 static gx_code lock_schema(gx_store *store, gx_schema *schema, bool lock_first, gx_err *err)
 {
@@ -312,6 +339,7 @@ static gx_code lock_schema(gx_store *store, gx_schema *schema, bool lock_first, 
         schema->was_written = sqlite3_txn_state(store->db, schema->name) == SQLITE_TXN_WRITE;
     }
     if (!lock_first) {
+        GX_TRY(make_unseen(store, schema, err));
         GX_TRY(gx_store_look(store, schema, err));
         if (!schema->has_tables) {
             GX_TRY(check_catalog_name(store, schema, err));
@@ -359,6 +387,12 @@ gx_code gx_store_begin(gx_store *store, const char *name, gx_err *err)
         return gx_fail(err, failed.code, "%s", failed.text);
     }
     return begin(store, schema, false, err); // or another connection has dropped the tables
+}
+
+bool gx_store_waits_in_transaction(gx_store *store)
+{
+    return store->depth == 0 && sqlite3_get_autocommit(store->db) == 0 &&
+           sqlite3_txn_state(store->db, NULL) == SQLITE_TXN_NONE;
 }
 
 bool gx_store_overtaken(gx_store *store, char schema[GX_NAME_MAX + 1])

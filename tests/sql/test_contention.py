@@ -2,7 +2,8 @@
 
 Plan: three processes, a busy timeout, one matrix that all of them replace, in rollback-journal and WAL mode:
 - in autocommit, where the operand is found before the lock is waited for: gx_scale, gx_set, copies that are renamed;
-- within BEGIN, where nothing has been read yet: gx_full with "replace";
+- within BEGIN, where nothing has been read yet: gx_full with "replace", and calls with operands and a destination;
+- the first matrix of a database, in autocommit and within BEGIN;
 - within BEGIN, where a read came before: SQLite cannot wait, and says so at once (and BEGIN IMMEDIATE is the way);
 - nothing is lost: every increment of a counter cell arrives.
 """
@@ -40,9 +41,11 @@ def path(request, tmp_path):
     ("SELECT gx_set('A', 0, 0, 1)",),
     ("SELECT gx_copy('A', 'T$')", "SELECT gx_rename('T$', 'U$')", "SELECT gx_drop('U$')"),
     ("BEGIN", f"SELECT gx_full(20, 20, 1, 'A', {REPLACE})", "COMMIT"),
+    ("BEGIN", f"SELECT gx_scale('A', 2, 'A', {REPLACE})", "COMMIT"),
+    ("BEGIN", f"SELECT gx_add('A', 1, 'A', {REPLACE})", "COMMIT"),
     ("BEGIN IMMEDIATE", f"SELECT gx_add('A', 1, 'A', {REPLACE})", "COMMIT"),
     (f"SELECT gx_add('A', 1, 'A', {REPLACE})",),
-], ids=["scale", "set", "rename", "begin", "immediate", "add"])
+], ids=["scale", "set", "rename", "begin", "begin-scale", "begin-add", "immediate", "add"])
 def test_no_call_fails(path, statements):
     workers = [subprocess.Popen(
         [sys.executable, "-c", WORKER, path, gx_path(), str(CALLS), str(p), *statements],
@@ -53,6 +56,33 @@ def test_no_call_fails(path, statements):
     if "gx_add" in " ".join(statements):  # no increment is lost
         assert q(db, "SELECT gx_get('A', 7, 7)") == PROCESSES * CALLS
     db.close()
+
+
+FIRST = """
+import sqlite3, sys
+for k in range(25):
+    db = sqlite3.connect(sys.argv[1] + str(k), isolation_level=None, timeout=60)
+    db.enable_load_extension(True)
+    db.load_extension(sys.argv[2])
+    for sql in sys.argv[4:]:
+        db.execute(sql.replace("$", sys.argv[3])).fetchall()
+    db.close()
+"""
+
+
+@pytest.mark.parametrize("within", [False, True], ids=["autocommit", "begin"])
+def test_the_first_store_of_a_database(tmp_path, within):
+    """Several connections make the tables at once: one does, the others wait and find them."""
+    path = str(tmp_path / "new.db")
+    statements = ["BEGIN", "SELECT gx_store('M$', '[[1]]')", "COMMIT"]
+    workers = [subprocess.Popen(
+        [sys.executable, "-c", FIRST, path, gx_path(), str(p), *(statements if within else statements[1:2])],
+        stderr=subprocess.PIPE, text=True) for p in range(PROCESSES)]
+    assert [worker.communicate(timeout=300)[1] for worker in workers] == [""] * PROCESSES
+    for k in range(25):
+        db = gx_connect(path + str(k))
+        assert q(db, "SELECT count(*) FROM gx") == PROCESSES
+        db.close()
 
 
 def test_a_read_before_in_the_transaction(path):

@@ -247,9 +247,9 @@ def test_an_id_in_use(db):
 
 @pytest.mark.parametrize("change, text", [
     ("DROP TABLE gx_meta", "tables of gx in main: no such table: main.gx_meta"),
-    ("DROP TABLE gx_tile", "tile 0 of A: no such table: main.gx_tile"),
+    ("DROP TABLE gx_tile", "tables of gx in main: no such table: main.gx_tile"),
     ("ALTER TABLE gx_meta RENAME COLUMN dtype TO type", "tables of gx in main: no such column: dtype"),
-    ("ALTER TABLE gx_tile RENAME COLUMN data TO bytes", "tile 0 of A: no such column: \"data\""),
+    ("ALTER TABLE gx_tile RENAME COLUMN data TO bytes", "tables of gx in main: no such column: data"),
     ("ALTER TABLE gx_tile RENAME TO t; CREATE VIEW gx_tile AS SELECT * FROM t", "tile 0 of A: cannot open view: gx_tile"),
 ])
 def test_other_tables(db, change, text):
