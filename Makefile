@@ -61,7 +61,7 @@ FLAGS  = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden $(WARN) $(BLAS_I:%=-I%
 
 BLAS_shared := -llapacke -L$(LIBDIR) -lopenblas
 # Its getenv() is kernels/cpu_core.c, which tells it what the processor can do.
-BLAS_static  = -Wl,--wrap=getenv $(SPARED) -l:liblapacke.a $(BLAS_A)
+BLAS_static  = -Wl,--wrap=getenv -Wl,--whole-archive $(SPARED) -Wl,--no-whole-archive -l:liblapacke.a $(BLAS_A)
 # cJSON is a part of gx.so too (core/base/cjson); CJSON=shared: the system's.
 CJSON       ?= own
 CJSON_C     := $(if $(filter own,$(CJSON)),core/base/cjson/cJSON.c)
@@ -71,15 +71,14 @@ DEFS         = $(if $(SANITIZE),,-Wl,-z,defs -Wl,--as-needed)
 LIBS         = $(BLAS_$(OPENBLAS)) $(OTHER_LIBS)
 
 # OpenBLAS's kernels for small products that call malloc(), made to call core/base/mem_spare.c.
-SPARED   = $(BUILD)/openblas_small.o
+SPARED   = $(BUILD)/openblas_small.a
 
 $(SPARED): $(BLAS_A)
-	@mkdir -p $(BUILD)/openblas_small
+	@rm -rf $@ $(BUILD)/openblas_small && mkdir -p $(BUILD)/openblas_small
 	@cd $(BUILD)/openblas_small && $(AR) x $< $$($(AR) t $< | grep gemm_small_kernel) && for f in *.o; do \
 	    if nm $$f | grep -q ' U malloc'; then objcopy --redefine-sym malloc=gx_spare_alloc \
 	    --redefine-sym free=gx_spare_free $$f; else rm $$f; fi; done
-	@f=$$(ls $(BUILD)/openblas_small/*.o 2>/dev/null); if [ -n "$$f" ]; then ld -r -o $@ $$f; else \
-	    echo '' | $(CC) -x c -c - -o $@; fi
+	@$(AR) rcs $@ $(BUILD)/openblas_small/*.o 2>/dev/null || $(AR) rcs $@
 	@rm -rf $(BUILD)/openblas_small
 
 # Of gx.so alone: its private OpenBLAS gets threads and buffers, and calls some routines, through these.
@@ -256,9 +255,9 @@ $(BUILD)/tests/unit/device/gx_cuda.so: $(BUILD)/mock/gx_cuda.so
 	@ln -sf ../../../mock/gx_cuda.so $@
 
 # With the private OpenBLAS: the application's has kernels that do not survive the lack of memory.
-$(FAULT): $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fault/*.c)) $(STATIC) $(SPARED)
+$(FAULT): $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fault/*.c)) $(STATIC) | $(if $(PRIVATE),$(SPARED))
 	$(call say,link,$@)
-	$(Q)$(CC) $(SANITIZE) -Wl,-S -o $@ $(filter-out $(SPARED),$^) $(BLAS_static) -lsqlite3 $(OTHER_LIBS)
+	$(Q)$(CC) $(SANITIZE) -Wl,-S -o $@ $^ $(BLAS_$(OPENBLAS)) -lsqlite3 $(OTHER_LIBS)
 
 # With libFuzzer (make fuzz sets FUZZING), else with driver.c, which replays the corpus.
 FUZZMAIN := $(if $(FUZZING),,$(BUILD)/tests/fuzz/driver.o)
@@ -267,7 +266,7 @@ $(FUZZERS): %: %.o $(BUILD)/tests/fuzz/fuzzkit.o $(FUZZMAIN) $(STATIC)
 	$(call say,link,$@)
 	$(Q)$(CC) $(SANITIZE) $(FUZZING) -o $@ $^ $(TEST_LIBS)
 
-$(EMBED): tests/embed/embed.c $(BUILD)/libgx.a
+$(EMBED): tests/embed/embed.c $(BUILD)/libgx.a | $(if $(PRIVATE),$(SPARED))
 	@mkdir -p $(@D)
 	$(call say,link,$@)
 	$(Q)$(CC) $(FLAGS) -Iext -o $@ $< $(BUILD)/libgx.a -lsqlite3 $(LIBS) $(BUILD)/libgx.a
@@ -354,7 +353,7 @@ $(BUILD)/gpu_tests/%.o: tests/gpu/%.c $(BUILD)/flags
 $(BUILD)/gpu/gpu_tests: $(GPU_MADE) $(BUILD)/libgx.a | $(SPARED)
 	@mkdir -p $(@D)
 	$(call say,link,$@)
-	$(Q)$(CC) $(SANITIZE) -Wl,-S -o $@ $(filter-out $(SPARED),$^) -lcmocka $(BLAS_static) $(BUILD)/libgx.a -Wl,--as-needed -lsqlite3 \
+	$(Q)$(CC) $(SANITIZE) -Wl,-S -o $@ $^ -lcmocka $(BLAS_static) $(BUILD)/libgx.a -Wl,--as-needed -lsqlite3 \
 	    $(OTHER_LIBS) -Wl,-rpath,'$$ORIGIN'
 
 $(BUILD)/gpu/gx_cuda.so: $(CUDA_SO)
@@ -394,10 +393,10 @@ format:
 bench: $(SO) $(BUILD)/bench/peer
 	$(RUN_PYTHON) bench/bench.py $(BENCH)
 
-$(BUILD)/bench/peer: bench/peer.c $(BUILD)/kernels/cpu_core.o $(BUILD)/flags
+$(BUILD)/bench/peer: bench/peer.c $(BUILD)/kernels/cpu_core.o $(BUILD)/core/base/mem_spare.o $(BUILD)/flags | $(if $(PRIVATE),$(SPARED))
 	@mkdir -p $(@D)
 	$(call say,link,$@)
-	$(Q)$(CC) $(FLAGS) -O3 -MMD -MP -o $@ $< $(BUILD)/kernels/cpu_core.o $(BLAS_$(OPENBLAS)) -lsqlite3 $(OTHER_LIBS)
+	$(Q)$(CC) $(FLAGS) -O3 -MMD -MP -o $@ $< $(BUILD)/kernels/cpu_core.o $(BUILD)/core/base/mem_spare.o $(BLAS_$(OPENBLAS)) -lsqlite3 $(OTHER_LIBS)
 
 demo: $(SO) $(BUILD)/bench/peer
 	@BUILD=$(BUILD) sql/demo/demo.sh
