@@ -329,6 +329,9 @@ static gx_code bad_field(const csv *c, const field *f, int64_t column, int64_t l
 {
     char shown[GX_TOKEN_SHOWN];
     const char *advice = "";
+    if (f->is_long && c->text.ahead < GX_TEXT_LONGEST) {
+        return gx_textin_no_memory(&c->text, err);
+    }
     if (f->is_long) {
         return gx_input_fail(c->im->in, err, line,
                              "column %lld: more than %lld bytes are no number", (long long)column,

@@ -119,6 +119,9 @@ static inline bool gx_textin_is_last(const gx_textin *text)
 */
 gx_code gx_textin_widen(gx_textin *text, bool *is_wider, gx_err *err);
 
+/* GX_BUDGET: what stands there is longer than the window that memory allows, and might be a number. */
+gx_code gx_textin_no_memory(const gx_textin *text, gx_err *err);
+
 /* At least text->ahead bytes at hand, or all that are left. */
 static inline gx_code gx_textin_need(gx_textin *text, gx_err *err)
 {

@@ -214,6 +214,14 @@ gx_code gx_textin_widen(gx_textin *text, bool *is_wider, gx_err *err)
     return GX_OK;
 }
 
+gx_code gx_textin_no_memory(const gx_textin *text, gx_err *err)
+{
+    return gx_fail(err, GX_BUDGET,
+                   "a number of more than %lld bytes needs a larger window: raise memory_limit "
+                   "with gx_config('memory_limit', ...)",
+                   (long long)text->ahead);
+}
+
 gx_code gx_textin_skip_line(gx_textin *text, gx_err *err)
 {
     for (;;) {
@@ -248,8 +256,10 @@ gx_code gx_textin_line(gx_textin *text, char comment, const char **line, const c
             if (is_wider) {
                 continue;
             }
-            return gx_input_fail(text->im->in, err, text->line + 1, "longer than %lld bytes",
-                                 (long long)text->ahead);
+            return text->ahead < GX_TEXT_LONGEST
+                       ? gx_textin_no_memory(text, err)
+                       : gx_input_fail(text->im->in, err, text->line + 1,
+                                       "longer than %lld bytes", (long long)text->ahead);
         }
         text->line++;
         *line = text->at;
