@@ -4,7 +4,7 @@
 **   gx_eig(A[, values[, vectors]][, options])     values n x 1, vectors n x n (k columns)
 **   gx_eigvals(A[, values][, options])
 **   gx_svd(A[, s[, u[, vt]]][, options])
-**   gx_nullspace(A[, dest][, options])
+**   gx_nullspace(A[, destination][, options])
 **
 ** The tables of the same names are in vtab_eig.c, the options in spectra.c, the mathematics in
 ** core/spectra/alg_eig.h.  Several destinations are stored together or not at all (outputs.c).

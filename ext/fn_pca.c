@@ -1,10 +1,10 @@
 /*
 ** Statistics of columns in SQL: covariance, correlation, principal components.
 **
-**   gx_cov(A[, dest][, options])    gx_corr(A[, dest][, options])
-**   gx_pca(A[, k[, dest]][, options])              the model, n x (2 + k): mean, scale, components
+**   gx_cov(A[, destination][, options])    gx_corr(A[, dest][, options])
+**   gx_pca(A[, k[, destination]][, options])       the model, n x (2 + k): mean, scale, components
 **   gx_pca(A[, k][, options])                      as a table: component, variance, ratio, vector
-**   gx_pca_project(X, model[, dest][, options])    scores, one row an observation
+**   gx_pca_project(X, model[, destination][, options])    scores, one row an observation
 */
 #include "spectra.h"
 #include "table_fn.h"
