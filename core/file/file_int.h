@@ -119,7 +119,7 @@ static inline bool gx_textin_is_last(const gx_textin *text)
 */
 gx_code gx_textin_widen(gx_textin *text, bool *is_wider, gx_err *err);
 
-/* GX_BUDGET: what stands there is longer than the window that memory allows, and might be a number. */
+/* GX_BUDGET: what stands there is longer than the window that memory allows. */
 gx_code gx_textin_no_memory(const gx_textin *text, gx_err *err);
 
 /* At least text->ahead bytes at hand, or all that are left. */
