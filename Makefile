@@ -292,10 +292,11 @@ programs: $(PROGRAMS)
 
 # Everything once more with assertions, and the tests on that; the step "exports" looks at what `make` made.
 test: all
-	@$(MAKE) --no-print-directory BUILD=build/test SO=build/test/gx.so NDEBUG= GX_PRODUCT=$(abspath $(SO)) run-tests
+	@$(MAKE) --no-print-directory BUILD=build/test SO=build/test/gx.so NDEBUG= GX_PRODUCT=$(abspath $(SO)) \
+	    GX_PRODUCT_A=$(abspath $(BUILD)/libgx.a) run-tests
 
 run-tests: $(PROGRAMS)
-	@GX_PRODUCT=$(or $(GX_PRODUCT),$(abspath $(SO))) $(RUN) tests/run.sh $(STEPS)
+	@GX_PRODUCT=$(or $(GX_PRODUCT),$(abspath $(SO))) GX_PRODUCT_A=$(GX_PRODUCT_A) $(RUN) tests/run.sh $(STEPS)
 
 # Each allocation, file access and step fails once, each call of CUDA; kill -9.
 fault: $(SO) $(FAULT) $(STANDIN)
