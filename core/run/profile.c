@@ -231,24 +231,37 @@ static double figure_or(const cJSON *machine, const char *name, double otherwise
     return item == NULL ? otherwise : positive(item, is_sound);
 }
 
-/* "f64_flops_per_s":{"potrf":[...], ...} into rates[][sizes]; false where it is not there. */
-static bool parse_rates(const cJSON *object, double *rates, int sizes, bool *is_sound)
-{
-    const cJSON *lists = cJSON_GetObjectItemCaseSensitive(object, "f64_flops_per_s");
-    for (int rate = 0; rate < GX_RATE_COUNT && lists != NULL; rate++) {
-        const cJSON *list = cJSON_GetObjectItemCaseSensitive(lists, gx_rate_name((gx_rate)rate));
-        for (int i = 0; i < sizes; i++) {
-            rates[rate * sizes + i] = positive(cJSON_GetArrayItem(list, i), is_sound);
-        }
-    }
-    return lists != NULL;
-}
-
 static void parse_list(const cJSON *list, double *values, int count, bool *is_sound)
 {
     for (int i = 0; i < count; i++) {
         values[i] = positive(cJSON_GetArrayItem(list, i), is_sound);
     }
+}
+
+/*
+** What add_rates() writes: sizes, gemm[][sizes], and "f64_flops_per_s":{"potrf":[...], ...} into
+** rates[][sizes]; false where that is not there.
+*/
+static bool parse_rates(const cJSON *object, int64_t *size, double *gemm, double *rates, int sizes,
+                        bool *is_sound)
+{
+    const cJSON *edges = cJSON_GetObjectItemCaseSensitive(object, "gemm_size");
+    const cJSON *products = cJSON_GetObjectItemCaseSensitive(object, "gemm_flops_per_s");
+    for (int i = 0; i < sizes; i++) {
+        size[i] = (int64_t)positive(cJSON_GetArrayItem(edges, i), is_sound);
+        *is_sound = *is_sound && size[i] > (i == 0 ? 0 : size[i - 1]);
+    }
+    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+        const char *name = gx_dtype_name((gx_dtype)dtype);
+        parse_list(cJSON_GetObjectItemCaseSensitive(products, name), gemm + dtype * sizes, sizes,
+                   is_sound);
+    }
+    const cJSON *lists = cJSON_GetObjectItemCaseSensitive(object, "f64_flops_per_s");
+    for (int rate = 0; rate < GX_RATE_COUNT && lists != NULL; rate++) {
+        const cJSON *list = cJSON_GetObjectItemCaseSensitive(lists, gx_rate_name((gx_rate)rate));
+        parse_list(list, rates + rate * sizes, sizes, is_sound);
+    }
+    return lists != NULL;
 }
 
 static void parse_store_rates(const cJSON *rates, gx_store_rates *out, bool *is_sound)
@@ -305,18 +318,8 @@ static bool parse_machine(const cJSON *machine, gx_profile *profile)
         figure_or(machine, "core_flops_per_s", usual.core_flops_per_s, &is_sound);
     profile->db_commit_s = figure_or(machine, "db_commit_s", usual.db_commit_s, &is_sound);
     parse_store(machine, profile, &is_sound);
-    const cJSON *sizes = cJSON_GetObjectItemCaseSensitive(machine, "gemm_size");
-    const cJSON *gemm = cJSON_GetObjectItemCaseSensitive(machine, "gemm_flops_per_s");
-    for (int i = 0; i < GX_PROFILE_SIZES; i++) {
-        profile->gemm_size[i] = (int64_t)positive(cJSON_GetArrayItem(sizes, i), &is_sound);
-        is_sound = is_sound && profile->gemm_size[i] > (i == 0 ? 0 : profile->gemm_size[i - 1]);
-        for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
-            const char *name = gx_dtype_name((gx_dtype)dtype);
-            const cJSON *rates = cJSON_GetObjectItemCaseSensitive(gemm, name);
-            profile->gemm_flops_per_s[dtype][i] = positive(cJSON_GetArrayItem(rates, i), &is_sound);
-        }
-    }
-    if (!parse_rates(machine, profile->rate_flops_per_s[0], GX_PROFILE_SIZES, &is_sound)) {
+    if (!parse_rates(machine, profile->gemm_size, profile->gemm_flops_per_s[0],
+                     profile->rate_flops_per_s[0], GX_PROFILE_SIZES, &is_sound)) {
         fill_rates(profile->rate_flops_per_s, profile->gemm_flops_per_s[GX_F64]);
     }
     return is_sound && profile->threads >= 1;
@@ -511,20 +514,9 @@ static bool parse_device(const cJSON *object, gx_device_profile *device)
         .alloc_bytes_per_s = figure_or(object, "alloc_bytes_per_s", 1e12, &is_sound),
         .sweep_bytes_per_s = figure_or(object, "sweep_bytes_per_s", 250e9, &is_sound),
     };
-    const cJSON *sizes = cJSON_GetObjectItemCaseSensitive(object, "gemm_size");
-    const cJSON *gemm = cJSON_GetObjectItemCaseSensitive(object, "gemm_flops_per_s");
-    for (int i = 0; i < GX_DEVICE_SIZES; i++) {
-        device->gemm_size[i] = (int64_t)positive(cJSON_GetArrayItem(sizes, i), &is_sound);
-        is_sound = is_sound && device->gemm_size[i] > (i == 0 ? 0 : device->gemm_size[i - 1]);
-        for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
-            const cJSON *rates =
-                cJSON_GetObjectItemCaseSensitive(gemm, gx_dtype_name((gx_dtype)dtype));
-            device->gemm_flops_per_s[dtype][i] = positive(cJSON_GetArrayItem(rates, i), &is_sound);
-        }
-    }
-    is_sound =
-        parse_rates(object, device->rate_flops_per_s[0], GX_DEVICE_SIZES, &is_sound) && is_sound;
-    return is_sound;
+    bool has_rates = parse_rates(object, device->gemm_size, device->gemm_flops_per_s[0],
+                                 device->rate_flops_per_s[0], GX_DEVICE_SIZES, &is_sound);
+    return has_rates && is_sound;
 }
 
 /* The device of any machine begins with the machine's key. */
