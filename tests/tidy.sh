@@ -47,29 +47,33 @@ fi
 complain "file name used twice" < <(
     echo "$SOURCE $TESTS" | tr ' ' '\n' | sed 's,.*/,,' | sort | uniq -d)
 
-# Forbidden: code without comments and strings, so that prose may say malloc.
-strip() { # strip FILE: the code alone, with line numbers kept
-    sed -e 's/"\([^"\\]\|\\.\)*"/""/g' -e 's,//.*,,' "$1" |
-        awk '{ out = ""; line = $0
-               while (line != "") {
-                   if (in_comment) { p = index(line, "*/"); if (!p) { line = "" } else { line = substr(line, p + 2); in_comment = 0 } }
-                   else { p = index(line, "/*"); if (!p) { out = out line; line = "" }
-                          else { out = out substr(line, 1, p - 1); line = substr(line, p + 2); in_comment = 1 } }
-               }
-               print out }'
+# Forbidden: code without comments and strings (but those of #include), so that prose may say malloc.
+strip() { # strip FILE...: their code alone, each line as file:line:code
+    awk '{ line = $0; if (line !~ /^# *include/) gsub(/"([^"\\]|\\.)*"/, "\"\"", line); sub(/\/\/.*/, "", line); out = ""
+           if (FNR == 1) in_comment = 0
+           while (line != "") {
+               if (in_comment) { p = index(line, "*/"); if (!p) { line = "" } else { line = substr(line, p + 2); in_comment = 0 } }
+               else { p = index(line, "/*"); if (!p) { out = out line; line = "" }
+                      else { out = out substr(line, 1, p - 1); line = substr(line, p + 2); in_comment = 1 } }
+           }
+           print FILENAME ":" FNR ":" out }' "$@"
 }
+
+CODE=$(mktemp)
+trap 'rm -f "$CODE"' EXIT
+strip $SOURCE >"$CODE"
 
 forbid() { # forbid REGEX TEXT ALLOWED-GLOB...
     regex=$1
     text=$2
     shift 2
-    for f in $SOURCE; do
+    while IFS= read -r place; do
         for allowed in "$@"; do
             # shellcheck disable=SC2053
-            [[ $f == $allowed ]] && continue 2
+            [[ ${place%:*} == $allowed ]] && continue 2
         done
-        complain "$text" < <(strip "$f" | grep -nP "$regex" | sed "s,^\([0-9]*\):.*,$f:\1,")
-    done
+        complain "$text" <<<"$place"
+    done < <(grep -P "^[^:]*:\d+:.*?(?:$regex)" "$CODE" | cut -d: -f1,2)
 }
 
 forbid '\b(malloc|calloc|realloc|free|aligned_alloc|posix_memalign|strdup|strndup|asprintf)\s*\(' \
@@ -83,13 +87,11 @@ forbid '#\s*include\s*[<"](cuda|cublas|cusolver)' 'CUDA header outside kernels/c
 forbid '#\s*include\s*"(\.\./)*ext/|#\s*include\s*"gx_ext.h"' 'core and kernels know nothing of ext' 'ext/*'
 forbid '#\s*include\s*"[^"]*\.c"' '.c included'
 forbid '\b(_Thread_local|__thread|thread_local)\b' 'thread-local'
-for f in $SOURCE; do
-    case $f in core/store/*.c) continue ;; esac
-    complain "SQL text outside core/store/" < <(
-        grep -nE '"[^"]*\b(SELECT .* FROM|INSERT (OR [A-Z]+ )?INTO|DELETE FROM|UPDATE .* SET|CREATE (TEMP |VIRTUAL )?TABLE|DROP TABLE|SAVEPOINT |RELEASE |PRAGMA )' "$f" |
-            grep -v 'CREATE TABLE x(' | # the shape of a virtual table, for sqlite3_declare_vtab()
-            sed "s,^\([0-9]*\):.*,$f:\1,")
-done
+complain "SQL text outside core/store/" < <(
+    echo "$SOURCE" | grep -v '^core/store/' | xargs \
+        grep -nE '"[^"]*\b(SELECT .* FROM|INSERT (OR [A-Z]+ )?INTO|DELETE FROM|UPDATE .* SET|CREATE (TEMP |VIRTUAL )?TABLE|DROP TABLE|SAVEPOINT |RELEASE |PRAGMA )' |
+        grep -v 'CREATE TABLE x(' | # the shape of a virtual table, for sqlite3_declare_vtab()
+        cut -d: -f1,2)
 complain "TODO left" < <(grep -nE '\b(TODO|FIXME|XXX)\b' $SOURCE $TESTS $(c_files '*.py' '*.md' | grep -v '^tests/tidy') | cut -d: -f1,2)
 complain "machine path" < <(git grep -nE '/(work|farm|home|root)/' -- . ':!tests/tidy.sh' | cut -d: -f1,2)
 
