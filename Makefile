@@ -12,6 +12,7 @@ ifeq ($(origin CC),default)
 CC      := gcc
 endif
 BUILD   ?= build
+COMMA   := ,
 SO      ?= gx.so
 PYTHON  ?= /usr/bin/python3
 PREFIX  ?= /usr/local
@@ -70,6 +71,18 @@ OTHER_LIBS  := $(if $(CJSON_C),,-lcjson) -lpthread -ldl -lm
 DEFS         = $(if $(SANITIZE),,-Wl,-z,defs -Wl,--as-needed)
 LIBS         = $(BLAS_$(OPENBLAS)) $(OTHER_LIBS)
 
+# What is to load anywhere binds to the versions that glibc 2.28 had (decision 024); not a distribution's build,
+# nor one with sanitizers.
+OLD_GLIBC   := $(if $(SANITIZE)$(filter shared,$(OPENBLAS)),,$(BUILD)/old_glibc)
+OLD_GLIBC_C := core/base/old_glibc.c
+OLD_GLIBC_O := $(if $(OLD_GLIBC),$(OLD_GLIBC_C:%.c=$(BUILD)/%.o))
+OLD_NEEDS   := $(if $(OLD_GLIBC),$(OLD_GLIBC)/made $(OLD_GLIBC_O))
+OLD_LINK    := $(if $(OLD_GLIBC),-L$(OLD_GLIBC) -Wl$(COMMA)--push-state$(COMMA)--no-as-needed -lpthread -ldl \
+                 -Wl$(COMMA)--pop-state)
+
+$(BUILD)/old_glibc/made: ext/old_glibc.sh
+	@CC="$(CC)" ext/old_glibc.sh $(@D) && touch $@
+
 # OpenBLAS's kernels for small products that call malloc(), made to call core/base/mem_spare.c.
 SPARED   = $(BUILD)/openblas_small.a
 
@@ -86,16 +99,16 @@ PRIVATE_C := kernels/cpu_leave.c kernels/cpu_threads.c
 PRIVATE := $(if $(filter static,$(OPENBLAS)),$(PRIVATE_C:%.c=$(BUILD)/%.o))
 WRAPPED := mmap pthread_create $(shell sed -n 's/^WRAP([0-9]*, \(.*\))$$/\1/p' kernels/cpu_leave.c)
 
-SOURCES := $(filter-out kernels/cuda% $(PRIVATE_C),$(wildcard ext/*.c core/*.c core/*/*.c kernels/*.c)) $(CJSON_C)
+SOURCES := $(filter-out kernels/cuda% $(PRIVATE_C) $(OLD_GLIBC_C),$(wildcard ext/*.c core/*.c core/*/*.c kernels/*.c)) $(CJSON_C)
 SQLITE  := $(wildcard ext/*.c core/store/*.c)
 SHARED  := $(SOURCES:%.c=$(BUILD)/%.o)
 STATIC  := $(SQLITE:%.c=$(BUILD)/static/%.o) $(filter-out $(SQLITE:%.c=$(BUILD)/%.o),$(SHARED))
 
 all: $(SO) libgx cuda
 
-$(SO): $(SHARED) $(PRIVATE) $(if $(PRIVATE),$(SPARED)) $(BUILD)/flags
+$(SO): $(SHARED) $(PRIVATE) $(if $(PRIVATE),$(SPARED)) $(BUILD)/flags $(OLD_NEEDS)
 	$(call say,link,$@)
-	$(Q)$(CC) -shared $(SANITIZE) $(DEFS) $(LDFLAGS) -o $@ $(SHARED) $(PRIVATE) $(if $(PRIVATE),$(WRAPPED:%=-Wl,--wrap=%)) -Wl,--exclude-libs,ALL $(LIBS)
+	$(Q)$(CC) -shared $(SANITIZE) $(DEFS) $(LDFLAGS) -o $@ $(SHARED) $(PRIVATE) $(if $(PRIVATE),$(WRAPPED:%=-Wl,--wrap=%)) -Wl,--exclude-libs,ALL $(OLD_GLIBC_O) $(OLD_LINK) $(LIBS)
 
 libgx: $(BUILD)/libgx.a $(BUILD)/gx.pc
 
@@ -162,8 +175,6 @@ CUDA_SO := $(patsubst ./%,%,$(dir $(SO))gx_cuda.so)
 CUDA_C  := $(wildcard kernels/cuda*.c) $(addprefix core/base/,backend.c err.c mem.c types.c)
 CUDA_CU := $(basename $(notdir $(wildcard kernels/cuda*.cu)))
 
-COMMA   := ,
-
 # What this nvcc knows of ARCHS, and PTX of the oldest, which newer devices compile for themselves.
 ifneq ($(NVCC),)
 CUDA_HAVE := $(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code 2>/dev/null))
@@ -212,13 +223,13 @@ $(BUILD)/cuda_no_images.c: Makefile
 $(BUILD)/cuda_images.o $(BUILD)/cuda_no_images.o: %.o: %.c $(BUILD)/flags
 	$(Q)$(CC) $(FLAGS) -c $< -o $@
 
-CUDA_LINK = $(CC) -shared $(SANITIZE) $(DEFS) $(LDFLAGS) -o $@ $(filter %.o,$^) -lpthread -ldl -lm
+CUDA_LINK = $(CC) -shared $(SANITIZE) $(DEFS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(OLD_LINK) -lpthread -ldl -lm
 
-$(CUDA_SO): $(CUDA_C:%.c=$(BUILD)/%.o) $(BUILD)/cuda_images.o
+$(CUDA_SO): $(CUDA_C:%.c=$(BUILD)/%.o) $(BUILD)/cuda_images.o $(OLD_NEEDS)
 	$(call say,link,$@)
 	$(Q)$(CUDA_LINK)
 
-$(BUILD)/mock/gx_cuda.so: $(CUDA_C:%.c=$(BUILD)/%.o) $(BUILD)/cuda_no_images.o
+$(BUILD)/mock/gx_cuda.so: $(CUDA_C:%.c=$(BUILD)/%.o) $(BUILD)/cuda_no_images.o $(OLD_NEEDS)
 	@mkdir -p $(@D)
 	$(call say,link,$@)
 	$(Q)$(CUDA_LINK)

@@ -12,17 +12,25 @@ LOGS=$PWD/$BUILD/log
 mkdir -p "$LOGS"
 failed=
 
-# What `make` made: it exports one symbol, and needs the C library alone when it is loaded.
+# What `make` made: it exports one symbol, and needs the C library of 2018 alone when it is loaded.
 exports() {
     product=${GX_PRODUCT:-$GX_SO}
     found=$(nm -D --defined-only "$product" | awk '{print $3}' | tr '\n' ' ')
     [ "$found" = "sqlite3_gx_init " ] || { echo "gx.so exports: $found"; return 1; }
-    needed=$(readelf -d "$product" | sed -n 's/.*(NEEDED).*\[\(.*\)\].*/\1/p' |
-        grep -vE '^(libc|libm|libpthread|libdl|ld-linux.*)\.so' | tr '\n' ' ')
-    [ -z "$needed" ] || { echo "gx.so needs: $needed"; return 1; }
+    for object in "$product" "${product%/*}"/gx_cuda.so; do
+        [ -e "$object" ] || continue
+        needed=$(readelf -d "$object" | sed -n 's/.*(NEEDED).*\[\(.*\)\].*/\1/p' |
+            grep -vE '^(libc|libm|libpthread|libdl|ld-linux.*)\.so' | tr '\n' ' ')
+        [ -z "$needed" ] || { echo "${object##*/} needs: $needed"; return 1; }
+        newest=$(readelf -W -V "$object" | sed -n 's/.*Name: \(GLIBC_[A-Z0-9._]*\).*/\1/p' | sort -V | tail -n 1)
+        [ "$(printf '%s\n' GLIBC_2.28 "$newest" | sort -V | tail -n 1)" = GLIBC_2.28 ] || {
+            echo "${object##*/} asks for $newest: $(objdump -T "$object" | grep -wF "$newest" | awk '{print $NF}' | tr '\n' ' ')"
+            return 1
+        }
+    done
     # Ours are off there (OpenBLAS has some of its own).
     if nm "${GX_PRODUCT_A:-/dev/null}" 2>/dev/null | grep -q __assert_fail; then echo "libgx.a has assertions"; return 1; fi
-    echo "1 symbol, no library but the C library"
+    echo "1 symbol, no library but the C library, of glibc 2.28"
 }
 
 # Every unit program, two at a time.
