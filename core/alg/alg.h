@@ -7,6 +7,7 @@
 #ifndef GX_ALG_H
 #define GX_ALG_H
 
+#include "../base/fused.h"
 #include "../mat/mat.h"
 
 /* C = alpha op(A) op(B) + beta C0. */
@@ -34,6 +35,16 @@ gx_code gx_alg_map2(gx_run *run, gx_map_kind kind, gx_scalar alpha, const gx_mat
 
 /* C = f(A), for a kind of one operand. */
 gx_code gx_alg_map1(gx_run *run, gx_map_kind kind, gx_scalar alpha, const gx_mat *A, gx_sink *C);
+
+/*
+** A fused program over rows x cols elements, in one pass: every block of the sources is read once,
+** every result written once.  sources: one an input, each rows x cols, or with one row or column
+** (or both), which spread.  sinks: one an output, of the program's dtype (its real one where
+** is_real); a fold's is 1 x 1, rows x 1 or 1 x cols, and gets its number: a norm, not its square.
+** Memory: for each thread a block of each source and result; on a device the blocks of one step.
+*/
+gx_code gx_alg_fused(gx_run *run, const gx_fused *program, int64_t rows, int64_t cols,
+                     const gx_mat *const sources[], gx_sink *const sinks[]);
 
 /* C = op(A), op being transpose or conjugate transpose. */
 gx_code gx_alg_transpose(gx_run *run, const gx_mat *A, gx_trans trans, gx_sink *C);

@@ -49,25 +49,6 @@ static int64_t doubles_per_item(gx_reduce_kind kind)
     return kind == GX_REDUCE_ROW_SUM || kind == GX_REDUCE_COL_SUM ? 2 : 1;
 }
 
-/* scale^2 * ssq (acc) += scale^2 * ssq (part), LAPACK's lassq update. */
-static void fold_sumsq(double *acc, const double *part)
-{
-    if (part[0] == 0 && part[1] == 0) {
-        return;
-    }
-    if (acc[0] == part[0] || isnan(part[0]) || isnan(part[1])) {
-        acc[0] = part[0];
-        acc[1] += part[1];
-    } else if (acc[0] < part[0]) {
-        double ratio = acc[0] / part[0];
-        acc[1] = part[1] + acc[1] * ratio * ratio;
-        acc[0] = part[0];
-    } else {
-        double ratio = part[0] / acc[0];
-        acc[1] += part[1] * ratio * ratio;
-    }
-}
-
 static void start_partial(gx_reduce_kind kind, double *acc, int64_t width)
 {
     memset(acc, 0, (size_t)width * sizeof *acc);
@@ -84,7 +65,7 @@ static void fold(gx_reduce_kind kind, double *acc, int64_t offset, const double 
 {
     switch (kind) {
     case GX_REDUCE_SUMSQ:
-        fold_sumsq(acc, part);
+        gx_fold_add(GX_FOLD_NORM, 1, acc, part);
         break;
     case GX_REDUCE_MAX_ABS:
     case GX_REDUCE_MAX:
