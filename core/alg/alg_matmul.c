@@ -81,10 +81,12 @@ static void multiply_values(gx_run *run, const gx_matmul_args *args, gx_sink *C)
 
 /* The parts of a product's program. */
 typedef struct product {
+    gx_run *run;
     gx_prog *prog;
     const gx_matmul_args *args;
     const gx_matmul_plan *plan;
     const gx_opnd *A, *B, *C;
+    const gx_opnd *whole; /* what blocks of C are copied together in; NULL: they are the result */
     int64_t grid_k;
     bool has_c0;
 } product;
@@ -166,6 +168,22 @@ static void mirror_rectangle(const product *p, int64_t i0, int64_t i1, int64_t j
     }
 }
 
+/* The finished blocks of C into their places. */
+static void gather_rectangle(const product *p, int64_t i0, int64_t i1, int64_t j0, int64_t j1)
+{
+    for (int64_t j = j0; j < j1; j++) {
+        for (int64_t i = i0; i < i1; i++) {
+            int64_t row = i * p->C->block_rows, col = j * p->C->block_cols;
+            int64_t rows = gx_min(p->C->block_rows, p->C->rows - row);
+            int64_t cols = gx_min(p->C->block_cols, p->C->cols - col);
+            gx_prog_call(p->prog, &(gx_call){.kernel = GX_COPY,
+                                             .a = gx_blk(p->C, i, j),
+                                             .c = gx_blk_part(p->whole, 0, 0, row, col, rows, cols),
+                                             .keeps_c = true});
+        }
+    }
+}
+
 static void multiply_all(const product *p)
 {
     const gx_matmul_plan *plan = p->plan;
@@ -174,7 +192,7 @@ static void multiply_all(const product *p)
     for (int64_t j0 = 0; j0 < p->C->grid_cols; j0 += plan->super_n) {
         int64_t j1 = gx_min(j0 + plan->super_n, p->C->grid_cols);
         int64_t count = gx_ceil_div(p->C->grid_rows, plan->super_m);
-        for (int64_t q = 0; q < count && gx_ok(p->C->sink->run); q++) {
+        for (int64_t q = 0; q < count && gx_ok(p->run); q++) {
             int64_t i0 = (goes_up ? count - 1 - q : q) * plan->super_m;
             int64_t i1 = gx_min(i0 + plan->super_m, p->C->grid_rows);
             if (plan->is_syrk && i1 <= j0) {
@@ -183,6 +201,8 @@ static void multiply_all(const product *p)
             multiply_rectangle(p, i0, i1, j0, j1, is_backward);
             if (plan->is_syrk) {
                 mirror_rectangle(p, i0, i1, j0, j1);
+            } else if (plan->is_gathered) {
+                gather_rectangle(p, i0, i1, j0, j1);
             }
             is_backward = plan->is_snake ? !is_backward : false;
         }
@@ -211,7 +231,7 @@ static void scale_all(const product *p)
 gx_prog *gx_matmul_program(gx_run *run, const gx_matmul_args *args, const gx_matmul_plan *plan,
                            gx_sink *C)
 {
-    product p = {.args = args, .plan = plan};
+    product p = {.run = run, .args = args, .plan = plan};
     if (gx_prog_create(run, gx_plan_matmul_calls(plan), &p.prog) != GX_OK) {
         return NULL;
     }
@@ -226,8 +246,11 @@ gx_prog *gx_matmul_program(gx_run *run, const gx_matmul_args *args, const gx_mat
                                           is_b_plain ? plan->block_k : plan->block_n,
                                           is_b_plain ? plan->block_n : plan->block_k);
     p.has_c0 = args->C0 != NULL && (args->beta.re != 0 || args->beta.im != 0);
-    p.C = gx_prog_operand(p.prog, p.has_c0 ? args->C0 : NULL, C, plan->dtype, plan->m, plan->n,
-                          plan->block_m, plan->block_n);
+    p.C = gx_prog_operand(p.prog, p.has_c0 ? args->C0 : NULL, plan->is_gathered ? NULL : C,
+                          plan->dtype, plan->m, plan->n, plan->block_m, plan->block_n);
+    p.whole = !plan->is_gathered ? NULL
+                                 : gx_prog_operand(p.prog, NULL, C, plan->dtype, plan->m, plan->n,
+                                                   plan->m, plan->n);
     p.grid_k = gx_ceil_div(plan->k, plan->block_k);
     gx_prog_cut(p.prog, &plan->cut);
     gx_prog_lookahead(p.prog, plan->lookahead);

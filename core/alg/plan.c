@@ -11,6 +11,11 @@
 ** under super_m super_n + min(super_m, super_n) + 1 <= slots; among equals the smallest rectangle,
 ** because what is left keeps panels alive from one rectangle to the next (k runs back and forth).
 **
+** A product with few columns (or rows) on a device: memory bounds it, so the blocks of the large
+** operand are whole tiles, each read and copied once and used for all columns, and large enough for
+** the full rate of the device's memory.  C has strips as high as they are; where its own tiles are
+** higher, the strips are copied together at the end.
+**
 ** Deterministic mode: nothing above may depend on the budget or on threads, and need not: blocks
 ** are one tile of C, k blocks follow from the tile shapes, k always ascends, pieces have a fixed
 ** size.
@@ -116,10 +121,46 @@ size_t gx_plan_reserve(const gx_run *run, size_t host_bytes)
     return run->target != NULL ? run->target_bytes / 32 : host_bytes;
 }
 
+/* Few columns, or rows, on a device.  false: not few, or strips and C's tiles do not meet. */
+static bool choose_strips(const gx_run *run, const gx_matmul_args *args, int64_t tile_m,
+                          int64_t tile_n, gx_matmul_plan *plan)
+{
+    const int64_t FEW = 256, RATIO = 16, PARTS = 64, LEAST_BYTES = 16 << 20, MOST_BYTES = 256 << 20;
+    bool is_right = plan->m < plan->n; // the large operand is B
+    const gx_mat *S = is_right ? args->B : args->A;
+    bool is_plain = (is_right ? args->transb : args->transa) == GX_NO_TRANS;
+    int64_t few = gx_min(plan->m, plan->n), p = gx_max(plan->m, plan->n), q = plan->k, all;
+    if (few > FEW || few * RATIO > gx_min(p, q) || plan->is_syrk || !gx_mul_i64(p, q, &all)) {
+        return false;
+    }
+    bool has_tiles = S->kind != GX_MAT_VALUE;
+    int64_t along_p = !has_tiles ? 1 : is_plain != is_right ? S->tile_rows : S->tile_cols;
+    int64_t along_q = !has_tiles ? 1 : is_plain != is_right ? S->tile_cols : S->tile_rows;
+    int64_t element = (int64_t)gx_dtype_bytes(plan->dtype);
+    int64_t room = (int64_t)(gx_plan_memory(run) / (size_t)(ENOUGH_SLOTS * element));
+    int64_t part = gx_max(LEAST_BYTES / element, gx_min(MOST_BYTES / element, all / PARTS));
+    part = gx_max(1, gx_min(part, room));
+    int64_t block_q = round_to_tiles((int64_t)sqrt((double)part), along_q, q);
+    int64_t block_p = round_to_tiles(part / block_q, along_p, p);
+    int64_t tile = gx_max(1, is_right ? tile_n : tile_m);
+    plan->is_gathered = block_p % tile != 0 && block_p < p;
+    if (plan->is_gathered && few * p > room) {
+        plan->is_gathered = false;
+        return false;
+    }
+    plan->block_m = is_right ? few : block_p;
+    plan->block_n = is_right ? block_p : few;
+    plan->block_k = gx_min(block_q, q);
+    return true;
+}
+
 static void choose_blocks(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int64_t tile_n,
                           gx_matmul_plan *plan)
 {
     bool is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
+    if (!is_fixed && run->target != NULL && choose_strips(run, args, tile_m, tile_n, plan)) {
+        return;
+    }
     size_t element = gx_dtype_bytes(plan->dtype);
     size_t available = gx_plan_memory(run);
     int64_t edge_m = 1, edge_n = 1;
@@ -173,7 +214,7 @@ int64_t gx_plan_matmul_calls(const gx_matmul_plan *plan)
             grid_n = gx_ceil_div(plan->n, plan->block_n);
     int64_t grid_k = gx_max(1, gx_ceil_div(plan->k, plan->block_k));
     int64_t half = plan->is_syrk ? (grid_m * (grid_m + 1)) / 2 : grid_m * grid_n;
-    return half * grid_k + (plan->is_syrk ? half : 0);
+    return half * grid_k + (plan->is_syrk || plan->is_gathered ? half : 0);
 }
 
 /*

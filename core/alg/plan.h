@@ -19,6 +19,7 @@ typedef struct gx_matmul_plan {
     int64_t block_m, block_n, block_k; /* a block of C, A, B                         */
     int64_t super_m, super_n;          /* blocks of C resident at a time, as a rectangle     */
     bool is_snake;                     /* k runs back and forth, so that panels survive      */
+    bool is_gathered;                  /* C is one block, copied together from such blocks   */
     gx_cut cut;
     int64_t lookahead; /* calls                                              */
 } gx_matmul_plan;

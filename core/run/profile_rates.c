@@ -186,6 +186,13 @@ static double bytes_of(gx_dtype dtype, const gx_args *args)
     return 3 * (double)args->m * (double)args->n * (double)gx_dtype_bytes(dtype);
 }
 
+/* What a product reads at least. */
+static double operand_bytes(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+{
+    double m = (double)args->m, n = (double)args->n, k = (double)args->k;
+    return (kernel == GX_GEMM ? (m + n) * k : n * k) * (double)gx_dtype_bytes(dtype);
+}
+
 double gx_profile_kernel(const gx_profile *profile, gx_kernel_id kernel, gx_dtype dtype,
                          const gx_args *args, int threads)
 {
@@ -219,7 +226,8 @@ double gx_profile_device_kernel(const gx_device_profile *profile, gx_kernel_id k
     double product = gx_profile_device_flops(profile, dtype, (int64_t)n);
     gx_rate rate = rate_of(kernel);
     if (rate == GX_RATE_COUNT) {
-        return profile->launch_s + flops / product;
+        return profile->launch_s + fmax(flops / product, operand_bytes(kernel, dtype, args) /
+                                                             profile->sweep_bytes_per_s);
     }
     double last = (double)profile->gemm_size[GX_DEVICE_SIZES - 1];
     double f64 = gx_profile_device_flops(profile, GX_F64, (int64_t)n);

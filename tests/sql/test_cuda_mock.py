@@ -8,6 +8,8 @@ Plan:
   change by another connection too;
 - a loop of ten calls allocates in its first alone; setting the backend it has keeps what is on the device;
 - blocks follow the device's memory, not memory_limit: each block of an operand is read once where the device holds all;
+- a product with few columns or rows, plain and transposed, values and stored, added to: blocks are whole tiles, each read
+  and copied once;
 - bench_core, with results that stay on the device and that are dropped: its own checks of elements hold, in whole and
   within little device memory;
 - page-locked memory within its budget, reused from call to call, pageable where it is refused, and counted;
@@ -158,6 +160,53 @@ db.close()
         return
     most = 2 if "matmul" in call else 1
     assert spills == 0 and up <= most and down <= 1 and remarks == []
+
+
+@pytest.mark.parametrize("dtype, bound", [("f64", 1e-11), ("c64", 1e-2)])
+@pytest.mark.parametrize("limit", [0, 640 << 10])
+def test_few_columns(tmp_path, dtype, bound, limit):
+    """A times a few columns: every tile of A is read once and copied once, whatever the device holds."""
+    got = child(
+        tmp_path,
+        FILE
+        + f"dtype, limit = {dtype!r}, {limit}\n"
+        + """
+matrices(db, 650, 620, 3, dtype=dtype, tile=32)
+for name, rows, cols in (('X', 620, 5), ('Y', 650, 5), ('Z', 650, 5)):
+    q(db, f"SELECT gx_randn({rows}, {cols}, '{name}', '{{\\"dtype\\":\\"{dtype}\\"}}')")
+a, x, y, z = (to_numpy(q(db, f"SELECT gx_copy('{n}')")) for n in 'AXYZ')
+wanted = {
+    "gx_matmul('A', 'X'{})": a @ x,
+    "gx_matmul('A', 'Y'{}, '{{\\"transa\\":true}}')": a.T @ y,
+    "gx_matmul('Y', 'A'{}, '{{\\"transa\\":true}}')": y.T @ a,
+    "gx_matmul('X', 'A'{}, '{{\\"transa\\":true,\\"transb\\":true}}')": x.T @ a.T,
+    "gx_matmul(gx_copy('A'), 'X'{})": a @ x,
+}
+q(db, f"SELECT gx_config('device_memory_limit', {limit})")
+q(db, "SELECT gx_config('probe', 'off')")
+tiles, bytes = 21 * 20, a.nbytes
+result = []
+for call, answer in wanted.items():
+    for place in ("", ", 'R'"):
+        db.execute("DELETE FROM gx WHERE name = 'R'")
+        q(db, "SELECT gx_config('backend', 'cpu')")  # and what is on the device is dropped
+        q(db, "SELECT gx_config('backend', 'cuda')")
+        db.execute("SELECT gx_stats_reset()").fetchall()
+        got = q(db, "SELECT " + call.format(place))
+        s = stats(db)
+        got = to_numpy(q(db, "SELECT gx_copy('R')") if place else got)
+        result.append([call + place, float(np.abs(got - answer).max()), s['uploaded'] / bytes, s['tiles_read'] / tiles,
+                       s['device_calls'], notes(db)])
+db.close()
+result.append(mock.alive())
+""",
+        GX_BACKEND="cuda",
+    )
+    assert got.pop() == {}
+    for call, wrong, up, reads, calls, remarks in got:
+        assert wrong < bound and calls == 1 + ("copy" in call) and remarks == [], call
+        # Pieces of one large block of small tiles read each of these a few columns at a time.
+        assert up <= 1.05 + ("copy" in call) and ("copy" in call or limit == 0 or reads <= 1.1), call
 
 
 @pytest.mark.parametrize("limit", ["250000", "120000"])
