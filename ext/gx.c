@@ -131,6 +131,10 @@ static int register_once(sqlite3 *db, gx_err *err)
     owner *own;
     bool is_present;
     int rc = find_owner(db, &is_present, &own);
+    if ((rc & 0xff) == SQLITE_LOCKED) {
+        gx_fail(err, GX_BUSY, "another connection of the shared cache is changing the schema; "
+                              "load gx again when it has ended its transaction");
+    }
     if (rc == SQLITE_OK && is_present && own == NULL) {
         gx_fail(err, GX_UNSUPPORTED, "another version of gx is loaded on this connection");
         return SQLITE_ERROR;

@@ -3,6 +3,10 @@
 **
 ** The list of functions is asked, not a call tried: a statement that does not prepare would leave a
 ** line in the application's error log each time gx is loaded.
+**
+** In a shared cache no statement at all can be prepared while another connection changes a schema:
+** SQLite answers SQLITE_LOCKED and does not ask the busy handler.  Loading happens where nobody
+** expects that, as a connection is opened; so it is waited for, LOCKED_MS at most.
 */
 #include "store.h"
 
@@ -10,11 +14,23 @@
 
 SQLITE_EXTENSION_INIT3
 
+enum { LOCKED_MS = 1000, LOOK_MS = 10 };
+
+static int prepare_unlocked(sqlite3 *db, const char *text, sqlite3_stmt **stmt)
+{
+    int rc = sqlite3_prepare_v2(db, text, -1, stmt, NULL);
+    for (int ms = 0; (rc & 0xff) == SQLITE_LOCKED && ms < LOCKED_MS; ms += LOOK_MS) {
+        sqlite3_sleep(LOOK_MS);
+        rc = sqlite3_prepare_v2(db, text, -1, stmt, NULL);
+    }
+    return rc;
+}
+
 gx_presence gx_store_has_function(sqlite3 *db, const char *name)
 {
     static const char sql[] = "SELECT 1 FROM pragma_function_list WHERE name = ?1 COLLATE NOCASE";
     sqlite3_stmt *stmt;
-    if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) != SQLITE_OK) {
+    if (prepare_unlocked(db, sql, &stmt) != SQLITE_OK) {
         return GX_UNKNOWN; // an authorizer may forbid the question
     }
     sqlite3_bind_text(stmt, 1, name, -1, SQLITE_STATIC);
@@ -33,7 +49,7 @@ gx_presence gx_store_has_function(sqlite3 *db, const char *name)
 void gx_store_reread_schemas(sqlite3 *db)
 {
     sqlite3_stmt *stmt;
-    if (sqlite3_prepare_v2(db, "PRAGMA writable_schema", -1, &stmt, NULL) == SQLITE_OK) {
+    if (prepare_unlocked(db, "PRAGMA writable_schema", &stmt) == SQLITE_OK) {
         bool is_off = sqlite3_step(stmt) == SQLITE_ROW && sqlite3_column_int(stmt, 0) == 0;
         sqlite3_finalize(stmt);
         if (is_off) {

@@ -7,10 +7,17 @@ Test plan, each in a process of its own with a pthread_create() that fails from 
 2. After a fork(), which ends OpenBLAS's threads: both sides compute, also where no new thread is to be had.
 3. In an address space of every size from too little to load gx up to plenty: loading, products and singular values end,
    with the right answer or with an error that speaks of memory.
+
+And in this process:
+
+4. Into a connection of a shared cache, where another one changes the schema: loading waits for it, or says so; a second
+   load, too.
 """
+import ctypes
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 from conftest import gx_path
@@ -109,3 +116,42 @@ def test_short_address_space():
         words = ["memory", "shared object"]  # SQLite has loaded under neither of two names
         assert said[mib] == "computed" or any(word in said[mib] for word in words), said
     assert said[10].startswith("error") and said[4000] == "computed", said
+
+
+def sqlite():
+    """The system's SQLite by ctypes: sqlite3_load_extension() lets other threads run, which Python's method does not."""
+    c = ctypes.CDLL("libsqlite3.so.0")
+    c.sqlite3_free.argtypes = [ctypes.c_void_p]
+    return c
+
+
+def connect(c, path):
+    db = ctypes.c_void_p()
+    assert c.sqlite3_open_v2(f"file:{path}?cache=shared".encode(), ctypes.byref(db), 2 | 4 | 0x40, None) == 0
+    assert c.sqlite3_enable_load_extension(db, 1) == 0
+    return db
+
+
+def load(c, db):
+    """What SQLite says of it; None where gx is loaded."""
+    message = ctypes.c_void_p()
+    rc = c.sqlite3_load_extension(db, gx_path().encode(), None, ctypes.byref(message))
+    said = ctypes.string_at(message.value).decode() if message.value else None
+    c.sqlite3_free(message)
+    assert (rc == 0) == (said is None)
+    return said
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_shared_cache(tmp_path, loaded):
+    c = sqlite()
+    other, db = connect(c, tmp_path / "shared.db"), connect(c, tmp_path / "shared.db")
+    assert not loaded or load(c, db) is None
+    assert c.sqlite3_exec(other, b"BEGIN; CREATE TABLE t(a)", None, None, None) == 0
+    assert "another connection of the shared cache is changing the schema" in load(c, db)
+    timer = threading.Timer(0.1, c.sqlite3_exec, [other, b"COMMIT", None, None, None])
+    timer.start()
+    assert load(c, db) is None
+    timer.join()
+    assert c.sqlite3_exec(db, b"SELECT gx_store('A', '[[1,2]]'); SELECT * FROM gx", None, None, None) == 0
+    assert c.sqlite3_close(db) == 0 and c.sqlite3_close(other) == 0
