@@ -169,6 +169,7 @@ static void drop(gx_fn *fn)
     gx_err err = {0};
     gx_meta meta;
     bool found;
+    gx_fn_changes(fn, 0);
     if (gx_store_locate(fn->ctx->store, name, &meta, &found, &err) == GX_OK) {
         if (found) {
             gx_store_drop(fn->ctx->store, &meta, &err);
@@ -191,6 +192,7 @@ static void rename_fn(gx_fn *fn)
         !gx_fn_text(fn, 1, "new name", &to)) {
         return;
     }
+    gx_fn_changes(fn, 0);
     if (gx_store_find(fn->ctx->store, from, &meta, &err) == GX_OK) {
         gx_store_rename(fn->ctx->store, &meta, to, &err);
     }

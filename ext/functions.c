@@ -223,15 +223,41 @@ static void run_body(gx_fn *fn, const char *schema)
 {
     gx_store *store = fn->ctx->store;
     gx_err err = {.code = GX_OK};
-    if (schema == NULL) {
+    fn->is_locked = schema != NULL && gx_store_begin(store, schema, &err) == GX_OK;
+    if (err.code == GX_OK) {
         fn->def->body(fn);
-        return;
     }
-    if (gx_store_begin(store, schema, &err) == GX_OK) {
-        fn->def->body(fn);
+    if (fn->is_locked) {
         gx_store_end(store, gx_ok(&fn->run), &err);
     }
     gx_run_fail(&fn->run, &err);
+}
+
+/*
+** Within BEGIN, where SQLite waits for the write lock only as long as nothing has been read: the
+** schema to lock before the operands are looked at.  What is wrong with the name, the body says.
+*/
+static bool locks_first(gx_fn *fn, int index, char schema[GX_NAME_MAX + 1])
+{
+    gx_store *store = fn->ctx->store;
+    gx_err err = {.code = GX_OK};
+    char name[GX_NAME_MAX + 1];
+    if (index < 0 || index >= fn->argc || !gx_store_waits_in_transaction(store) ||
+        sqlite3_value_type(fn->argv[index]) != SQLITE_TEXT) {
+        return false;
+    }
+    const char *text = (const char *)sqlite3_value_text(fn->argv[index]);
+    return text != NULL && gx_store_resolve(store, text, schema, name, &err) == GX_OK;
+}
+
+void gx_fn_changes(gx_fn *fn, int index)
+{
+    gx_err failed = {.code = GX_OK};
+    char schema[GX_NAME_MAX + 1];
+    if (!fn->is_locked && locks_first(fn, index, schema) &&
+        gx_store_has_tables(fn->ctx->store, schema)) {
+        fn->is_locked = gx_store_begin(fn->ctx->store, schema, &failed) == GX_OK;
+    }
 }
 
 /* Which argument is the destination: as the function's entry in the reference is headed. */
@@ -250,27 +276,6 @@ static int destination_of(binding *bound)
     return bound->dest;
 }
 
-/*
-** Within BEGIN, where SQLite waits for the write lock only as long as nothing has been read: the
-** schema to lock before the operands are looked at.  What is wrong with the name, the body says.
-*/
-static bool locks_first(binding *bound, int argc, sqlite3_value **argv,
-                        char schema[GX_NAME_MAX + 1])
-{
-    gx_store *store = bound->ctx->store;
-    if (!gx_store_waits_in_transaction(store)) {
-        return false;
-    }
-    int dest = destination_of(bound);
-    gx_err err = {.code = GX_OK};
-    char name[GX_NAME_MAX + 1];
-    if (dest < 0 || dest >= argc || sqlite3_value_type(argv[dest]) != SQLITE_TEXT) {
-        return false;
-    }
-    const char *text = (const char *)sqlite3_value_text(argv[dest]);
-    return text != NULL && gx_store_resolve(store, text, schema, name, &err) == GX_OK;
-}
-
 static void call(sqlite3_context *sql, int argc, sqlite3_value **argv)
 {
     binding *bound = sqlite3_user_data(sql);
@@ -279,7 +284,7 @@ static void call(sqlite3_context *sql, int argc, sqlite3_value **argv)
     gx_fn fn;
     for (int attempt = 0; attempt == 0 || again; attempt++) {
         if (gx_fn_begin(&fn, sql, bound->ctx, bound->def, argc, argv)) {
-            again = again || locks_first(bound, argc, argv, schema);
+            again = again || locks_first(&fn, destination_of(bound), schema);
             run_body(&fn, again ? schema : NULL);
         }
         gx_code code = gx_fn_end(&fn);

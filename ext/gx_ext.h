@@ -51,6 +51,7 @@ struct gx_fn {
     void **owned;          /* freed with gx_mem_free() when the call ends; gx_fn_own() */
     int owned_count, owned_capacity;
     void *owned_first[8]; /* where owned points as long as 8 suffice */
+    bool is_locked;       /* the dispatcher ends a gx_store_begin() after the body */
 };
 
 /*
@@ -124,6 +125,13 @@ gx_code gx_arg_matrix(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_m
 ** dest->name points into the argument.  Also remembers a dest->name that an option set.
 */
 bool gx_fn_dest(gx_fn *fn, int index, gx_dest *dest);
+
+/*
+** Argument index names a stored matrix that the call changes: within BEGIN its schema is locked
+** here, before the matrix is looked at, since SQLite waits for the lock only then.  Where that
+** fails the body goes on, and meets and tells the same.
+*/
+void gx_fn_changes(gx_fn *fn, int index);
 
 bool gx_fn_has(const gx_fn *fn, int index);                            /* present and not NULL */
 bool gx_fn_int(gx_fn *fn, int index, const char *label, int64_t *out); /* an integer, exactly */

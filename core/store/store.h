@@ -221,6 +221,9 @@ bool gx_store_overtaken(gx_store *store, char schema[GX_NAME_MAX + 1]);
 */
 bool gx_store_waits_in_transaction(gx_store *store);
 
+/* Whether a schema has the tables of gx, as far as the connection knows: reads no matrix. */
+bool gx_store_has_tables(gx_store *store, const char *schema);
+
 /*
 ** commit:  RELEASE; !commit: roll back everything since begin.  err may already hold the failure
 ** that is the reason; then it stays, and its code is returned.

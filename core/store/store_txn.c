@@ -395,6 +395,14 @@ bool gx_store_waits_in_transaction(gx_store *store)
            sqlite3_txn_state(store->db, NULL) == SQLITE_TXN_NONE;
 }
 
+bool gx_store_has_tables(gx_store *store, const char *name)
+{
+    gx_schema *schema;
+    gx_err err = {.code = GX_OK};
+    return gx_store_schema(store, name, &schema, &err) == GX_OK &&
+           gx_store_remembers(store, schema);
+}
+
 bool gx_store_overtaken(gx_store *store, char schema[GX_NAME_MAX + 1])
 {
     bool is_so = store->overtaken[0] != '\0';

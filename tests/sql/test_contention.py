@@ -2,7 +2,8 @@
 
 Plan: three processes, a busy timeout, one matrix that all of them replace, in rollback-journal and WAL mode:
 - in autocommit, where the operand is found before the lock is waited for: gx_scale, gx_set, copies that are renamed;
-- within BEGIN, where nothing has been read yet: gx_full with "replace", and calls with operands and a destination;
+- within BEGIN, where nothing has been read yet: gx_full with "replace", calls with operands and a destination, and
+  calls that change a matrix in its place, its name or its properties;
 - the first matrix of a database, in autocommit and within BEGIN;
 - within BEGIN, where a read came before: SQLite cannot wait, and says so at once (and BEGIN IMMEDIATE is the way);
 - nothing is lost: every increment of a counter cell arrives.
@@ -43,9 +44,14 @@ def path(request, tmp_path):
     ("BEGIN", f"SELECT gx_full(20, 20, 1, 'A', {REPLACE})", "COMMIT"),
     ("BEGIN", f"SELECT gx_scale('A', 2, 'A', {REPLACE})", "COMMIT"),
     ("BEGIN", f"SELECT gx_add('A', 1, 'A', {REPLACE})", "COMMIT"),
+    ("BEGIN", "SELECT gx_set('A', 0, 0, 1)", "COMMIT"),
+    ("BEGIN", "SELECT gx_set_property('A', 'symmetric')", "COMMIT"),
+    ("SELECT gx_zeros(3, 3, 'T$')", "BEGIN", "SELECT gx_rename('T$', 'U$')", "COMMIT",
+     "BEGIN", "SELECT gx_drop('U$', '{\"if_exists\":true}')", "COMMIT"),
     ("BEGIN IMMEDIATE", f"SELECT gx_add('A', 1, 'A', {REPLACE})", "COMMIT"),
     (f"SELECT gx_add('A', 1, 'A', {REPLACE})",),
-], ids=["scale", "set", "rename", "begin", "begin-scale", "begin-add", "immediate", "add"])
+], ids=["scale", "set", "rename", "begin", "begin-scale", "begin-add", "begin-set", "begin-property",
+        "begin-rename", "immediate", "add"])
 def test_no_call_fails(path, statements):
     workers = [subprocess.Popen(
         [sys.executable, "-c", WORKER, path, gx_path(), str(CALLS), str(p), *statements],
