@@ -20,8 +20,8 @@
 
 SQLITE_EXTENSION_INIT1
 
-/* SQLITE_DIRECTONLY and SQLITE_INNOCUOUS came with 3.31, UPDATE FROM and RETURNING with 3.35. */
-enum { OLDEST_SQLITE = 3035000 };
+/* SQLITE_DIRECTONLY came with 3.30, SQLITE_INNOCUOUS and SQLITE_VTAB_DIRECTONLY with 3.31. */
+enum { OLDEST_SQLITE = 3031000 };
 
 /* Only a gx of this very version may look into the owner. */
 static const char POINTER_TYPE[] = "gx owner " GX_VERSION;
@@ -123,7 +123,7 @@ static int register_all(sqlite3 *db, gx_ctx *ctx)
 static int register_once(sqlite3 *db, gx_err *err)
 {
     if (sqlite3_libversion_number() < OLDEST_SQLITE) {
-        gx_fail(err, GX_UNSUPPORTED, "needs SQLite 3.35 or newer, this is %s",
+        gx_fail(err, GX_UNSUPPORTED, "needs SQLite 3.31 or newer, this is %s",
                 sqlite3_libversion());
         return SQLITE_ERROR;
     }

@@ -203,6 +203,13 @@ gx_code gx_store_erase(gx_store *store, gx_schema *schema, int64_t id, gx_err *e
 /* After a call that has committed by itself, nothing held: SQLite's automatic checkpoint. */
 void gx_store_checkpoint(gx_store *store);
 
+/*
+** What the connection has open in a schema (NULL: in any): sqlite3_txn_state(), which came with
+** 3.34.  Before that, the most that may have been written: anything within the application's
+** transaction, in one of our own what is locked, else what a statement that writes holds.
+*/
+int gx_store_txn_state(gx_store *store, const char *schema_name);
+
 /* ---- store_txn.c ---------------------------------------------------------------------------- */
 
 /* Before a matrix is created: GX_UNSUPPORTED when too many would have to be remembered. */

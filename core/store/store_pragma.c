@@ -69,15 +69,39 @@ size_t gx_store_page_bytes(gx_store *store, const char *schema_name)
     return bytes != 0 ? bytes : 4096;
 }
 
+int gx_store_txn_state(gx_store *store, const char *schema_name)
+{
+    const int KNOWS_STATE = 3034000; // sqlite3_txn_state()
+    if (sqlite3_libversion_number() >= KNOWS_STATE) {
+        return sqlite3_txn_state(store->db, schema_name);
+    }
+    bool is_ours =
+        store->depth > 0 && store->level[0].has_savepoint && store->level[0].was_autocommit;
+    if (!is_ours && sqlite3_get_autocommit(store->db) == 0) {
+        return SQLITE_TXN_WRITE;
+    }
+    sqlite3_stmt *stmt = NULL;
+    while ((stmt = sqlite3_next_stmt(store->db, stmt)) != NULL) {
+        if (sqlite3_stmt_busy(stmt) != 0 && sqlite3_stmt_readonly(stmt) == 0) {
+            return SQLITE_TXN_WRITE;
+        }
+    }
+    for (const gx_schema *s = store->schemas; s != NULL; s = s->next) {
+        if (s->is_locked && (schema_name == NULL || sqlite3_stricmp(s->name, schema_name) == 0)) {
+            return SQLITE_TXN_WRITE;
+        }
+    }
+    return SQLITE_TXN_NONE;
+}
+
 /* True when nothing that the connection sees in the schema is still to be committed. */
-static bool is_committed(const gx_store *store, const char *schema)
+static bool is_committed(gx_store *store, const char *schema)
 {
     if (store->depth > 0) { // our own savepoint, begun where nothing was pending
         return store->depth == 1 && store->level[0].has_savepoint && store->level[0].was_autocommit;
     }
-    const int KNOWS_STATE = 3034000; // sqlite3_txn_state()
-    return sqlite3_get_autocommit(store->db) != 0 && sqlite3_libversion_number() >= KNOWS_STATE &&
-           sqlite3_txn_state(store->db, schema) != SQLITE_TXN_WRITE;
+    return sqlite3_get_autocommit(store->db) != 0 &&
+           gx_store_txn_state(store, schema) != SQLITE_TXN_WRITE;
 }
 
 bool gx_store_commits(const gx_store *store)

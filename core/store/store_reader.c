@@ -86,7 +86,7 @@ static bool may_spill(gx_store *store, const char *schema_name)
     const int64_t OWN_PAGES = 16; // a call changes fewer until its first tile, tables made included
     gx_schema *schema;
     char text[64];
-    if (sqlite3_txn_state(store->db, schema_name) != SQLITE_TXN_WRITE ||
+    if (gx_store_txn_state(store, schema_name) != SQLITE_TXN_WRITE ||
         gx_store_is_wal(store, schema_name)) {
         return false;
     }

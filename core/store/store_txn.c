@@ -216,7 +216,7 @@ static gx_code unpin(gx_store *store, gx_schema *schema, bool *lock_first, gx_er
         return GX_OK;
     }
     if (sqlite3_get_autocommit(store->db) == 0) {
-        bool is_unread = sqlite3_txn_state(store->db, schema->name) == SQLITE_TXN_NONE;
+        bool is_unread = gx_store_txn_state(store, schema->name) == SQLITE_TXN_NONE;
         *lock_first = is_unread && gx_store_remembers(store, schema);
         return GX_OK;
     }
@@ -313,7 +313,7 @@ static gx_code take_lock(gx_store *store, gx_schema *schema, gx_err *err)
 static gx_code make_unseen(gx_store *store, gx_schema *schema, gx_err *err)
 {
     if (!store->level[store->depth - 1].has_savepoint || schema->is_locked ||
-        sqlite3_txn_state(store->db, schema->name) != SQLITE_TXN_NONE ||
+        gx_store_txn_state(store, schema->name) != SQLITE_TXN_NONE ||
         sqlite3_stricmp(schema->name, "temp") == 0 || gx_store_remembers(store, schema)) {
         return GX_OK;
     }
@@ -336,7 +336,7 @@ static gx_code make_unseen(gx_store *store, gx_schema *schema, gx_err *err)
 static gx_code lock_schema(gx_store *store, gx_schema *schema, bool lock_first, gx_err *err)
 {
     if (!schema->is_locked) {
-        schema->was_written = sqlite3_txn_state(store->db, schema->name) == SQLITE_TXN_WRITE;
+        schema->was_written = gx_store_txn_state(store, schema->name) == SQLITE_TXN_WRITE;
     }
     if (!lock_first) {
         GX_TRY(make_unseen(store, schema, err));
@@ -392,7 +392,7 @@ gx_code gx_store_begin(gx_store *store, const char *name, gx_err *err)
 bool gx_store_waits_in_transaction(gx_store *store)
 {
     return store->depth == 0 && sqlite3_get_autocommit(store->db) == 0 &&
-           sqlite3_txn_state(store->db, NULL) == SQLITE_TXN_NONE;
+           gx_store_txn_state(store, NULL) == SQLITE_TXN_NONE;
 }
 
 bool gx_store_has_tables(gx_store *store, const char *name)
