@@ -206,43 +206,14 @@ static void norm(gx_fn *fn)
     gx_fn_result_scalar(fn, (gx_scalar){value, 0}, false);
 }
 
-/* One number of the whole matrix; per rows or columns with an axis, as a column or row of sums. */
-static bool reduce_axis(gx_fn *fn, const gx_mat *A, int64_t axis, double scale_by)
+/* A row of the columns' sums (axis 0), a column of the rows', times factor. */
+static void sums_along(gx_fn *fn, const gx_mat *A, int64_t axis, double factor)
 {
-    gx_reduce_kind kind = axis == 0 ? GX_REDUCE_COL_SUM : GX_REDUCE_ROW_SUM;
-    int64_t count = axis == 0 ? A->cols : A->rows;
-    gx_err err = {0};
-    void *memory = NULL;
-    if (gx_mem_alloc(fn->ctx->mem, (size_t)count * 2 * sizeof(double), "sums", &memory, &err) !=
-        GX_OK) {
-        gx_run_fail(&fn->run, &err);
-        return false;
-    }
-    double *sums = memory;
-    if (gx_alg_reduce(&fn->run, A, kind, sums) == GX_OK) {
-        for (int64_t p = 0; p < 2 * count; p++) {
-            sums[p] *= scale_by;
-        }
-        gx_mat result;
-        gx_mat_value(&result, "sums", GX_C128, axis == 0 ? 1 : count, axis == 0 ? count : 1, sums,
-                     axis == 0 ? 1 : count);
-        bool is_complex = gx_dtype_is_complex(A->dtype);
-        if (!is_complex) {
-            for (int64_t p = 0; p < count; p++) {
-                sums[p] = sums[2 * p];
-            }
-            result.dtype = GX_F64;
-        }
-        gx_sink C;
-        gx_sink_begin(&fn->run, NULL, result.rows, result.cols, result.dtype, 0, 0, 0, &C);
-        if (gx_ok(&fn->run)) {
-            gx_convert(result.dtype, sums, result.ld, result.dtype, C.value.data, result.ld,
-                       result.rows, result.cols);
-        }
-        gx_fn_result_sink(fn, &C);
-    }
-    gx_mem_free(fn->ctx->mem, memory);
-    return true;
+    gx_sink C;
+    gx_sink_begin(&fn->run, NULL, axis == 0 ? 1 : A->rows, axis == 0 ? A->cols : 1,
+                  gx_dtype_wide(A->dtype), 0, 0, 0, &C);
+    gx_alg_sums(&fn->run, A, axis == 1, factor, C.value.data);
+    gx_fn_result_sink(fn, &C);
 }
 
 static bool take_axis(gx_fn *fn, int64_t *axis)
@@ -276,7 +247,7 @@ static void sum_or_mean(gx_fn *fn, bool is_mean)
     }
     double scale_by = is_mean ? 1.0 / count : 1.0;
     if (axis >= 0) {
-        reduce_axis(fn, &A, axis, scale_by);
+        sums_along(fn, &A, axis, scale_by);
         return;
     }
     double out[2] = {0, 0};

@@ -17,6 +17,8 @@
 #include "cpu.h"
 #include "cpu_element.h"
 
+#include <string.h>
+
 enum { LANES = 16, CHUNK = 1024, WIDE_LANES = 128 };
 
 /* What is added up: the parts, their squares, or magnitudes (of elements, in even lanes). */
@@ -161,7 +163,7 @@ GX_INLINE void sum_columns(gx_dtype dtype, const gx_args *p)
     }
 }
 
-/* Add m elements of a column to the running sums of their rows. */
+/* Add m elements of a column to the running sums of their rows: of pairs, as pairs. */
 GX_INLINE void add_to_rows(gx_dtype dtype, bool is_abs, const char *column, int64_t m, double *rows)
 {
     bool d = has_doubles(dtype), pairs = has_pairs(dtype);
@@ -174,7 +176,7 @@ GX_INLINE void add_to_rows(gx_dtype dtype, bool is_abs, const char *column, int6
             rows[2 * i] += get(d, column, 2 * i);
             rows[2 * i + 1] += get(d, column, 2 * i + 1);
         } else {
-            rows[2 * i] += get(d, column, i);
+            rows[i] += get(d, column, i);
         }
     }
 }
@@ -182,20 +184,23 @@ GX_INLINE void add_to_rows(gx_dtype dtype, bool is_abs, const char *column, int6
 /* CHUNK rows at a time, so that their sums stay in the first cache. */
 GX_INLINE void sum_rows(gx_dtype dtype, const gx_args *p)
 {
-    bool is_abs = p->reduce_kind == GX_REDUCE_ROW_ABS;
+    double rows[2 * CHUNK];
+    bool is_abs = p->reduce_kind == GX_REDUCE_ROW_ABS, pairs = has_pairs(dtype);
     int64_t width = is_abs ? 1 : 2;
-    for (int64_t i = 0; i < p->m * width; i++) {
-        p->reduce[i] = 0;
-    }
     for (int64_t i = 0; i < p->m; i += CHUNK) {
-        double *rows = p->reduce + i * width;
+        int64_t m = gx_min(CHUNK, p->m - i);
+        double *out = p->reduce + i * width;
+        memset(rows, 0, sizeof rows);
         for (int64_t j = 0; j < p->n; j++) {
             const char *column = gx_at(p->a, dtype, p->lda, i, j);
             if (is_abs) {
-                add_to_rows(dtype, true, column, gx_min(CHUNK, p->m - i), rows);
+                add_to_rows(dtype, true, column, m, rows);
             } else {
-                add_to_rows(dtype, false, column, gx_min(CHUNK, p->m - i), rows);
+                add_to_rows(dtype, false, column, m, rows);
             }
+        }
+        for (int64_t r = 0; r < m * width; r++) {
+            out[r] = is_abs || pairs ? rows[r] : r % 2 == 0 ? rows[r / 2] : 0;
         }
     }
 }

@@ -2,9 +2,17 @@
 ** Elementwise operations, copies and transposes: each block of the result comes from the same
 ** block of the operands (for a transpose, the mirrored one).
 **
-** One pass: every operand tile is read once, every result tile written once.  Minimum memory: two
-** blocks (three with two operands).  The work is bound by the database; the kernels only keep up.
+** One pass: every operand tile is read once, every result tile written once.
+**
+** A stored result comes from a program.  Minimum memory: two blocks (three with two operands).  The
+** work is bound by the database; the kernels only keep up.
+**
+** A result in memory is filled by a streamed pass (pass.h), each piece where it belongs, so that
+** the bytes of a value are touched once: by the read where A is stored, by the kernel where it is a
+** value.  A unit is a tile of A, or some columns of a value.  Memory beside the result: for each
+** thread a chunk of B, where B is not there already, or a tile to be transposed.
 */
+#include "../exec/pass.h"
 #include "../exec/place.h"
 #include "alg.h"
 
@@ -43,11 +51,154 @@ static gx_code finish(gx_run *run, gx_prog *prog)
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
+// Into memory -------------------------------------------------------------------------------------
+
+/* A piece of a matrix in memory. */
+static const int64_t PIECE_BYTES = 1 << 20;
+
+/* A result that is filled piece by piece, where it lies. */
+typedef struct filling {
+    gx_run *run;
+    const gx_call *call; /* kernel GX_KERNEL_COUNT: a copy; GX_TRANSPOSE: of A, turned */
+    const gx_mat *A, *B; /* B NULL: none                                               */
+    gx_sink *C;
+    gx_kernel kernel;
+    gx_dev *dev;
+    int64_t rows, cols;     /* of a unit of A                                           */
+    int64_t row0, col0;     /* the first units are so much shorter: a view cuts a tile  */
+    int64_t row_units;      /* units below each other                                   */
+    int64_t chunk_elements; /* are worked on together                                   */
+} filling;
+
+/* Can C be filled where it lies?  Asked for, a device still makes it. */
+static bool is_fillable(const gx_run *run, const gx_sink *C)
+{
+    return !C->is_stored && C->value.data != NULL && !C->is_resident && C->rows > 0 &&
+           C->cols > 0 && run->ctx->config.number[GX_SET_BACKEND] != GX_BACKEND_CUDA;
+}
+
+/* Elements as the kernel takes them, where they are; NULL: they must be read. */
+static const void *in_place(const gx_mat *X, gx_dtype dtype, int64_t i, int64_t j)
+{
+    bool is_there = X->kind == GX_MAT_VALUE && X->dtype == dtype;
+    return is_there ? gx_at(X->data, dtype, X->ld, i, j) : NULL;
+}
+
+/* Tiles, as they are read; columns of what is in memory or made. */
+static void choose_units(filling *f)
+{
+    const gx_mat *A = f->A;
+    int64_t element = (int64_t)gx_dtype_bytes(f->C->dtype), piece = PIECE_BYTES / element;
+    bool is_view = A->kind == GX_MAT_VIEW && A->trans == GX_NO_TRANS;
+    bool has_tiles = gx_mat_base_stored(A) != NULL || A->kind == GX_MAT_VIEW;
+    bool is_turned = f->call->kernel == GX_TRANSPOSE;
+    if (has_tiles || is_turned) {
+        f->rows = A->tile_rows;
+        f->cols = A->tile_cols;
+        f->row0 = is_view ? A->row0 % A->tile_rows : 0;
+        f->col0 = is_view ? A->col0 % A->tile_cols : 0;
+    } else {
+        f->rows = gx_min(A->rows, piece);
+        f->cols = gx_min(A->cols, piece / f->rows);
+    }
+    f->row_units = gx_ceil_div(f->row0 + A->rows, f->rows);
+    int64_t all = gx_min(f->rows, A->rows) * gx_min(f->cols, A->cols);
+    f->chunk_elements = is_turned ? all : GX_PASS_CHUNK_BYTES / element;
+}
+
+/* Columns of a chunk of a unit that is m rows high; the same in rows where it has one column. */
+static gx_code fill_chunk(const filling *f, gx_pass_thread *thread, void *work, int64_t i,
+                          int64_t j, int64_t m, int64_t n, gx_err *err)
+{
+    gx_sink *C = f->C;
+    bool is_turned = f->call->kernel == GX_TRANSPOSE;
+    gx_args args = {.map = f->call->map, .transa = f->call->transa};
+    args.m = is_turned ? n : m;
+    args.n = is_turned ? m : n;
+    args.alpha = f->call->alpha;
+    args.beta = f->call->beta;
+    args.c = is_turned ? gx_at(C->value.data, C->dtype, C->rows, j, i)
+                       : gx_at(C->value.data, C->dtype, C->rows, i, j);
+    args.ldc = C->rows;
+    args.a = f->kernel == NULL ? NULL : in_place(f->A, C->dtype, i, j);
+    args.lda = f->A->ld;
+    if (args.a == NULL) {
+        void *to = is_turned ? work : args.c;
+        args.a = to;
+        args.lda = is_turned ? m : C->rows;
+        GX_TRY(gx_pass_read(thread, f->A, i, j, m, n, C->dtype, to, args.lda, err));
+    }
+    if (f->B != NULL) {
+        args.b = in_place(f->B, C->dtype, i, j);
+        args.ldb = f->B->ld;
+        if (args.b == NULL) {
+            args.b = work;
+            args.ldb = m;
+            GX_TRY(gx_pass_read(thread, f->B, i, j, m, n, C->dtype, work, m, err));
+        }
+    }
+    return f->kernel == NULL ? GX_OK : f->kernel(f->dev, NULL, &args, err);
+}
+
+static gx_code fill_unit(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
+                         gx_err *err)
+{
+    const filling *f = arg;
+    (void)part;
+    int64_t p = unit % f->row_units, q = unit / f->row_units;
+    int64_t i0 = gx_max(0, p * f->rows - f->row0), j0 = gx_max(0, q * f->cols - f->col0);
+    int64_t i1 = gx_min(f->A->rows, (p + 1) * f->rows - f->row0);
+    int64_t j1 = gx_min(f->A->cols, (q + 1) * f->cols - f->col0);
+    int64_t height = gx_min(i1 - i0, f->chunk_elements);
+    int64_t width = gx_max(1, f->chunk_elements / height);
+    for (int64_t j = j0; j < j1 && gx_ok(f->run); j += width) {
+        for (int64_t i = i0; i < i1 && gx_ok(f->run); i += height) {
+            GX_TRY(fill_chunk(f, thread, work, i, j, gx_min(height, i1 - i), gx_min(width, j1 - j),
+                              err));
+        }
+    }
+    return GX_OK;
+}
+
+static gx_code fill(gx_run *run, const gx_call *call, const gx_mat *A, const gx_mat *B, gx_sink *C)
+{
+    const gx_backend *backend;
+    filling f = {.run = run, .call = call, .A = A, .B = B, .C = C};
+    if (!gx_ok(run) || gx_run_device(run, &backend, &f.dev) != GX_OK) {
+        return run->err.code;
+    }
+    const gx_mat *sources[] = {A, B};
+    bool is_copy = call->kernel == GX_KERNEL_COUNT, is_turned = call->kernel == GX_TRANSPOSE;
+    size_t element = gx_dtype_bytes(C->dtype);
+    gx_args size = {.map = call->map, .m = A->rows, .n = A->cols};
+    choose_units(&f);
+    bool holds_chunk = is_turned ? in_place(A, C->dtype, 0, 0) == NULL
+                                 : B != NULL && in_place(B, C->dtype, 0, 0) == NULL;
+    gx_pass pass = {.sources = sources,
+                    .source_count = 2,
+                    .units = f.row_units * gx_ceil_div(f.col0 + A->cols, f.cols),
+                    .bytes = (double)C->rows * (double)C->cols * (double)element,
+                    .flops = is_copy ? 0 : gx_kernel_flops(call->kernel, C->dtype, &size),
+                    .work_bytes = holds_chunk ? (size_t)f.chunk_elements * element : 0,
+                    .work = fill_unit,
+                    .arg = &f};
+    f.kernel = is_copy ? NULL : backend->kernel[call->kernel][C->dtype];
+    gx_pass_run(run, &pass);
+    gx_stats_add(&run->ctx->stats, GX_STAT_KERNELS, is_copy ? 0 : pass.units);
+    gx_stats_add(&run->ctx->stats, GX_STAT_FLOPS, (int64_t)pass.flops);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+// By a program ------------------------------------------------------------------------------------
+
 /* C starts as A, then one kernel in place on each block; GX_KERNEL_COUNT: a copy. */
 static gx_code map_in_place(gx_run *run, const gx_call *kernel, const gx_mat *A, const gx_mat *B,
                             gx_sink *C)
 {
     gx_prog *prog;
+    if (gx_ok(run) && is_fillable(run, C)) {
+        return fill(run, kernel, A, B, C);
+    }
     if (!gx_ok(run) || gx_prog_create(run, blocks_of(C), &prog) != GX_OK) {
         return run->err.code; // C is not begun in a run that has failed
     }
@@ -101,6 +252,9 @@ gx_code gx_copy_to_sink(gx_run *run, const gx_mat *src, gx_sink *sink)
 gx_code gx_alg_transpose(gx_run *run, const gx_mat *A, gx_trans trans, gx_sink *C)
 {
     gx_prog *prog;
+    if (gx_ok(run) && is_fillable(run, C)) {
+        return fill(run, &(gx_call){.kernel = GX_TRANSPOSE, .transa = trans}, A, NULL, C);
+    }
     if (!gx_ok(run) || gx_prog_create(run, blocks_of(C), &prog) != GX_OK) {
         return run->err.code; // C is not begun in a run that has failed
     }

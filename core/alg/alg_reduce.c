@@ -4,10 +4,11 @@
 ** A streamed pass (pass.h) whose units are tiles: each is read a chunk at a time, and folded while
 ** it is in the core's own cache, so a scan runs at the rate of the reads.  Each tile has a partial
 ** result, and these are folded in the tiles' order: the same bits whatever the number of
-** threads.  Sums along rows that one tile holds whole need no folding.
+** threads.  Sums along rows that one tile holds whole need no folding, and are written where they
+** belong by the thread that makes them: ten million of them are as much memory as many a matrix.
 **
 ** I/O: each tile once.  Memory: for each thread a chunk, and two partial results: 1-2 doubles, for
-** row results one (sums: two) a row of a tile, for column results one (two) a column.
+** row results one (complex sums: two) a row of a tile, for column results one (two) a column.
 */
 #include "../exec/pass.h"
 #include "alg.h"
@@ -32,6 +33,8 @@ typedef struct scan {
     int64_t chunk_rows, chunk_cols;
     double *out;
     bool is_direct; /* tiles share no element of the result */
+    bool is_real;   /* sums whose imaginary parts, all 0, are dropped */
+    double factor;  /* of sums */
 } scan;
 
 static bool is_row_kind(gx_reduce_kind kind)
@@ -44,9 +47,20 @@ static bool is_col_kind(gx_reduce_kind kind)
     return kind == GX_REDUCE_COL_ABS || kind == GX_REDUCE_COL_SUM;
 }
 
-static int64_t doubles_per_item(gx_reduce_kind kind)
+static bool is_sum_kind(gx_reduce_kind kind)
 {
-    return kind == GX_REDUCE_ROW_SUM || kind == GX_REDUCE_COL_SUM ? 2 : 1;
+    return kind == GX_REDUCE_ROW_SUM || kind == GX_REDUCE_COL_SUM;
+}
+
+static int64_t doubles_per_item(const scan *s)
+{
+    return is_sum_kind(s->kind) && !s->is_real ? 2 : 1;
+}
+
+/* Doubles of the result of m x n elements. */
+static int64_t width_of(const scan *s, int64_t m, int64_t n)
+{
+    return gx_reduce_width(s->kind, m, n) / (s->is_real ? 2 : 1);
 }
 
 static void start_partial(gx_reduce_kind kind, double *acc, int64_t width)
@@ -60,10 +74,9 @@ static void start_partial(gx_reduce_kind kind, double *acc, int64_t width)
 }
 
 /* acc takes part in; part begins `offset` rows or columns into acc and has width doubles. */
-static void fold(gx_reduce_kind kind, double *acc, int64_t offset, const double *part,
-                 int64_t width)
+static void fold(const scan *s, double *acc, int64_t offset, const double *part, int64_t width)
 {
-    switch (kind) {
+    switch (s->kind) {
     case GX_REDUCE_SUMSQ:
         gx_fold_add(GX_FOLD_NORM, 1, acc, part);
         break;
@@ -76,7 +89,7 @@ static void fold(gx_reduce_kind kind, double *acc, int64_t offset, const double 
         break;
     default:
         for (int64_t p = 0; p < width; p++) {
-            acc[offset * doubles_per_item(kind) + p] += part[p];
+            acc[offset * doubles_per_item(s) + p] += part[p];
         }
     }
 }
@@ -110,7 +123,22 @@ static size_t chunk_bytes(const scan *s)
 
 static double *result_of(const scan *s, int64_t i, int64_t j)
 {
-    return s->out + offset_of(s->kind, i, j) * doubles_per_item(s->kind);
+    return s->out + offset_of(s->kind, i, j) * doubles_per_item(s);
+}
+
+/* The real parts alone. */
+static void drop_imaginary(double *sums, int64_t count)
+{
+    for (int64_t p = 1; p < count; p++) {
+        sums[p] = sums[2 * p];
+    }
+}
+
+static void multiply(double *sums, int64_t count, double factor)
+{
+    for (int64_t p = 0; p < count && factor != 1; p++) {
+        sums[p] *= factor;
+    }
 }
 
 static gx_code reduce_tile(void *arg, int64_t tile, gx_pass_thread *thread, void *work, void *part,
@@ -121,7 +149,7 @@ static gx_code reduce_tile(void *arg, int64_t tile, gx_pass_thread *thread, void
     rectangle r = tile_of(s, tile);
     double *acc = s->is_direct ? result_of(s, r.i0, r.j0) : part;
     double *latest = (double *)((char *)work + chunk_bytes(s));
-    start_partial(s->kind, acc, gx_reduce_width(s->kind, r.m, r.n));
+    start_partial(s->kind, acc, width_of(s, r.m, r.n));
     for (int64_t i = 0; i < r.m && gx_ok(s->run); i += s->chunk_rows) {
         for (int64_t j = 0; j < r.n && gx_ok(s->run); j += s->chunk_cols) {
             gx_args args = {.m = gx_min(s->chunk_rows, r.m - i),
@@ -138,9 +166,15 @@ static gx_code reduce_tile(void *arg, int64_t tile, gx_pass_thread *thread, void
                                     args.m, err));
             }
             GX_TRY(s->kernel(s->dev, NULL, &args, err));
-            fold(s->kind, acc, offset_of(s->kind, i, j), latest,
-                 gx_reduce_width(s->kind, args.m, args.n));
+            int64_t width = width_of(s, args.m, args.n);
+            if (s->is_real) {
+                drop_imaginary(latest, width);
+            }
+            fold(s, acc, offset_of(s->kind, i, j), latest, width);
         }
+    }
+    if (s->is_direct) {
+        multiply(acc, width_of(s, r.m, r.n), s->factor);
     }
     return GX_OK;
 }
@@ -150,7 +184,7 @@ static gx_code fold_tile(void *arg, int64_t tile, void *part, gx_err *err)
     const scan *s = arg;
     rectangle r = tile_of(s, tile);
     (void)err;
-    fold(s->kind, s->out, offset_of(s->kind, r.i0, r.j0), part, gx_reduce_width(s->kind, r.m, r.n));
+    fold(s, s->out, offset_of(s->kind, r.i0, r.j0), part, width_of(s, r.m, r.n));
     return GX_OK;
 }
 
@@ -175,7 +209,7 @@ static void run_scan(scan *s)
     const gx_mat *A = s->A;
     gx_matrix_bytes(A->rows, A->cols, A->dtype, &bytes);
     int64_t latest = gx_reduce_width(s->kind, s->chunk_rows, s->chunk_cols);
-    int64_t width = gx_reduce_width(s->kind, A->tile_rows, A->tile_cols);
+    int64_t width = width_of(s, A->tile_rows, A->tile_cols);
     gx_pass pass = {.sources = &s->A,
                     .source_count = 1,
                     .units = s->row_tiles * s->col_tiles,
@@ -188,22 +222,42 @@ static void run_scan(scan *s)
     gx_pass_run(s->run, &pass);
 }
 
-gx_code gx_alg_reduce(gx_run *run, const gx_mat *A, gx_reduce_kind kind, double *out)
+static gx_code reduce(scan *s)
 {
+    gx_run *run = s->run;
+    const gx_mat *A = s->A;
     const gx_backend *backend;
-    scan s = {.run = run, .A = A, .kind = kind, .out = out};
-    if (!gx_ok(run) || gx_run_device(run, &backend, &s.dev) != GX_OK) {
+    if (!gx_ok(run) || gx_run_device(run, &backend, &s->dev) != GX_OK) {
         return run->err.code;
     }
-    s.kernel = backend->kernel[GX_REDUCE][A->dtype];
-    start_partial(kind, out, gx_reduce_width(kind, A->rows, A->cols));
-    if (A->rows > 0 && A->cols > 0) {
-        s.row_tiles = gx_ceil_div(A->rows, A->tile_rows);
-        s.col_tiles = gx_ceil_div(A->cols, A->tile_cols);
-        s.is_direct =
-            (is_row_kind(kind) && s.col_tiles == 1) || (is_col_kind(kind) && s.row_tiles == 1);
-        choose_chunks(&s);
-        run_scan(&s);
+    s->kernel = backend->kernel[GX_REDUCE][A->dtype];
+    bool is_empty = A->rows == 0 || A->cols == 0;
+    s->row_tiles = is_empty ? 0 : gx_ceil_div(A->rows, A->tile_rows);
+    s->col_tiles = is_empty ? 0 : gx_ceil_div(A->cols, A->tile_cols);
+    s->is_direct =
+        (is_row_kind(s->kind) && s->col_tiles == 1) || (is_col_kind(s->kind) && s->row_tiles == 1);
+    if (!s->is_direct) {
+        start_partial(s->kind, s->out, width_of(s, A->rows, A->cols));
+    }
+    if (!is_empty) {
+        choose_chunks(s);
+        run_scan(s);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+gx_code gx_alg_reduce(gx_run *run, const gx_mat *A, gx_reduce_kind kind, double *out)
+{
+    return reduce(&(scan){.run = run, .A = A, .kind = kind, .out = out, .factor = 1});
+}
+
+gx_code gx_alg_sums(gx_run *run, const gx_mat *A, bool is_by_row, double factor, double *out)
+{
+    scan s = {.run = run, .A = A, .out = out, .factor = factor};
+    s.kind = is_by_row ? GX_REDUCE_ROW_SUM : GX_REDUCE_COL_SUM;
+    s.is_real = !gx_dtype_is_complex(A->dtype);
+    if (reduce(&s) == GX_OK && !s.is_direct) {
+        multiply(out, width_of(&s, A->rows, A->cols), factor);
     }
     return gx_ok(run) ? GX_OK : run->err.code;
 }

@@ -195,11 +195,11 @@ static void find_means(columns *c)
 {
     int64_t n = c->A->cols;
     void *sums = NULL;
-    if (gx_dense_alloc(c->run, GX_C128, n, 1, "sums of columns", &sums) == GX_OK) {
-        gx_alg_reduce(c->run, c->A, GX_REDUCE_COL_SUM, sums);
+    if (gx_dense_alloc(c->run, c->dtype, n, 1, "sums of columns", &sums) == GX_OK) {
+        gx_alg_sums(c->run, c->A, false, 1, sums);
     }
     for (int64_t j = 0; j < n && gx_ok(c->run); j++) {
-        gx_scalar sum = get(GX_C128, sums, j);
+        gx_scalar sum = get(c->dtype, sums, j);
         c->mean[j] = (gx_scalar){sum.re / (double)c->A->rows, sum.im / (double)c->A->rows};
     }
     gx_mem_free(c->run->ctx->mem, sums);
