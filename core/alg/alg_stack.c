@@ -7,16 +7,21 @@
 **   [R_u; P] = Q [R_u'; 0]       TPQRT, R_u = 0 at first
 **
 ** A small QR runs at a third of the rate of products.  So where the first panel's triangle R_1 has
-** columns that are not nearly dependent, the unit's other rows Y = P R_1^-1 have them nearly
-** orthogonal, and what follows squares nothing that matters:
+** columns that are nearly orthogonal, up to their lengths, the unit's other rows P are squared,
 **
-**   R_u = U R_1,   U^H U = I + sum of Y^H Y      TRSM (TRMM with R_1^-1 where that is as good),
-**                                                SYRK, POTRF
+**   R_u^H R_u = R_1^H R_1 + sum of P^H P         SYRK, POTRF
 **
-** Y R_1 = P holds to rounding, column by column, and U to rounding times the condition of [I; Y],
-** which is looked at afterwards: more than CONDITION (rows unlike the first ones), or a U that does
-** not exist, and the unit's panels are taken again as above (Yamamoto, Nakatsukasa, Yanagisawa &
-** Fukaya 2015 for Cholesky QR of what is nearly orthogonal).
+** and where they are only not nearly dependent, Y = P R_1^-1 is, whose columns are nearly
+** orthogonal then:
+**
+**   R_u = U R_1,   U^H U = I + sum of Y^H Y      TRSM, SYRK, POTRF
+**
+** Y R_1 = P holds to rounding, column by column.  What is squared costs rounding times the square
+** of the condition of R_u, columns scaled to length 1, or of U; it is looked at afterwards: more
+** than CONDITION (rows unlike the first ones), or a triangle that does not exist, and the unit's
+** panels are taken again as above (Yamamoto, Nakatsukasa, Yanagisawa & Fukaya 2015 for Cholesky QR
+** of what is nearly orthogonal).  Doubles made of floats have digits to spare: with a condition of
+** NARROW_CONDITION their rounding is still a millionth of that of the floats.
 **
 ** The units' triangles are folded in their order by TPQRT, R = the triangle of [R; R_u]:
 ** the sequential tree of Demmel, Grigori, Hoemmen & Langou 2012 over a flat one.  No Q is kept.  A
@@ -43,7 +48,7 @@
 enum { MOST_COLUMNS = 320 };
 
 /* A panel fits into half of a second-level cache, with the triangle. */
-static const int64_t PANEL_BYTES = 256 << 10;
+static const int64_t PANEL_BYTES = 512 << 10;
 
 /* Stored rows that are read together; rows of a matrix in memory. */
 static const int64_t PIECE_BYTES = 16 << 20, VALUE_BYTES = 1 << 20;
@@ -55,11 +60,10 @@ enum { ROWS_PER_COLUMN = 4 };
 enum { PANELS = 4 };
 
 /*
-** What rounding may grow by, of the order of what Householder's reflectors make of it: the
-** condition of [I; Y], and of R_1 with columns of length 1 where its inverse is multiplied by.
-** Beyond DEPENDENT a triangle tells nothing of the rows to come.
+** The condition of what may be squared: rounding grows by that of the order of what Householder's
+** reflectors make of it.  Beyond DEPENDENT a triangle tells nothing of the rows to come.
 */
-static const double CONDITION = 4, DEPENDENT = 1e6;
+static const double CONDITION = 4, NARROW_CONDITION = 32, DEPENDENT = 1e6;
 
 /* The matrix under centred columns, or under a view of all of it, or A itself. */
 static const gx_mat *base_of(const gx_mat *A)
@@ -216,9 +220,16 @@ typedef struct desk {
     source from;
     int64_t rows; /* of the unit */
     char *rhs, *panel, *inverse, *gram, *tau, *work;
-    void *r;      /* R_u */
-    bool is_mild; /* the inverse is multiplied by */
+    void *r;       /* R_u */
+    bool is_plain; /* the rows are squared as they are */
 } desk;
+
+/* What the columns' condition may be for that. */
+static double plain_condition(const gx_stack *s)
+{
+    bool is_widened = gx_dtype_is_double(s->dtype) && !gx_dtype_is_double(base_of(s->A)->dtype);
+    return is_widened ? NARROW_CONDITION : CONDITION;
+}
 
 static gx_code call(const desk *d, gx_kernel_id kernel, gx_args args, gx_err *err)
 {
@@ -276,43 +287,58 @@ static gx_code take_panel(const desk *d, int64_t i, int64_t m, gx_err *err)
     return GX_OK;
 }
 
-/* gram += Y^H Y, Y = panel R_1^-1. */
-static gx_code add_panel(const desk *d, int64_t m, gx_err *err)
+/* gram = beta gram + X^H X, m rows of X. */
+static gx_code add_squares(const desk *d, const void *X, int64_t m, double beta, gx_err *err)
 {
     const gx_stack *s = d->x->plan;
     bool is_complex = gx_dtype_is_complex(s->dtype);
-    int64_t n = s->cols;
-    GX_TRY(call(d, d->is_mild ? GX_TRMM : GX_TRSM,
-                (gx_args){.side = GX_RIGHT,
-                          .m = m,
-                          .n = n,
-                          .a = d->is_mild ? (const void *)d->inverse : d->r,
-                          .lda = n,
-                          .c = d->panel,
-                          .ldc = m},
-                err));
     return call(d, is_complex ? GX_HERK : GX_SYRK,
                 (gx_args){.transa = is_complex ? GX_CONJ_TRANS : GX_TRANS,
-                          .m = n,
-                          .n = n,
+                          .m = s->cols,
+                          .n = s->cols,
                           .k = m,
-                          .beta = {1, 0},
-                          .a = d->panel,
+                          .beta = {beta, 0},
+                          .a = X,
                           .lda = m,
                           .c = d->gram,
-                          .ldc = n},
+                          .ldc = s->cols},
                 err);
 }
 
-/* R_u = U R_1.  *is_done false: R_1 is as it was, and the panels are to be taken again. */
+/* gram = R_1^H R_1, or I. */
+static gx_code start_gram(const desk *d, gx_err *err)
+{
+    const gx_stack *s = d->x->plan;
+    make_unit(s, d->gram);
+    return d->is_plain ? add_squares(d, d->r, s->cols, 0, err) : GX_OK;
+}
+
+/* The panel, or Y = panel R_1^-1, goes into the gram. */
+static gx_code add_panel(const desk *d, int64_t m, gx_err *err)
+{
+    int64_t n = d->x->plan->cols;
+    gx_args solve = {
+        .side = GX_RIGHT, .m = m, .n = n, .a = d->r, .lda = n, .c = d->panel, .ldc = m};
+    if (!d->is_plain) {
+        GX_TRY(call(d, GX_TRSM, solve, err));
+    }
+    return add_squares(d, d->panel, m, 1, err);
+}
+
+/* R_u from its gram, or U from its.  *is_done false: R_1 is as it was, the panels come again. */
 static gx_code conclude(const desk *d, bool *is_done, gx_err *err)
 {
-    int64_t n = d->x->plan->cols, info = 0;
+    const gx_stack *s = d->x->plan;
+    int64_t n = s->cols, info = 0;
     double condition;
     gx_args args = {.m = n, .n = n, .c = d->gram, .ldc = n, .info = &info};
     GX_TRY(call(d, GX_POTRF, args, err));
     GX_TRY(invert(d, d->gram, &condition, err));
-    *is_done = info == 0 && condition <= CONDITION;
+    *is_done = info == 0 && condition <= (d->is_plain ? plain_condition(s) : CONDITION);
+    if (*is_done && d->is_plain) {
+        memcpy(d->r, d->gram, rounded(n * n, s->dtype));
+        return GX_OK;
+    }
     args = (gx_args){.side = GX_LEFT, .m = n, .n = n, .a = d->gram, .lda = n, .c = d->r, .ldc = n};
     return *is_done ? call(d, GX_TRMM, args, err) : GX_OK;
 }
@@ -330,8 +356,8 @@ static gx_code multiply_panels(desk *d, bool *is_done, gx_err *err)
     if (!(condition <= DEPENDENT)) {
         return GX_OK;
     }
-    d->is_mild = condition <= CONDITION;
-    make_unit(s, d->gram);
+    d->is_plain = condition <= plain_condition(s);
+    GX_TRY(start_gram(d, err));
     for (int64_t i = s->panel; i < d->rows && gx_ok(d->x->run); i += s->panel) {
         int64_t m = gx_min(s->panel, d->rows - i);
         GX_TRY(take_panel(d, i, m, err));

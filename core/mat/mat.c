@@ -293,8 +293,9 @@ static gx_code read_broadcast(gx_run *run, const gx_mat *mat, gx_reader *reader,
     return GX_OK;
 }
 
-/* x = (x - by) * scale for the count numbers that are `stride` apart. */
-static void centre(bool is_double, void *x, int64_t count, int64_t stride, double by, double scale)
+/* x = (x - by) * scale for the count numbers that are `stride` (a constant) apart. */
+static inline void centre(bool is_double, void *x, int64_t count, int64_t stride, double by,
+                          double scale)
 {
     if (is_double) {
         double *d = x;

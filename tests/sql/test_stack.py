@@ -6,7 +6,8 @@ Plan:
      covariance against one in long double, each element beside the deviations; the least-squares residual orthogonal to A.
   2  Complex and f32; right-hand sides and their residuals.
   3  The same bits for every number of threads and readers, and memory for one thread or for all.
-  4  Counters: each tile once, by helpers; the rank reads once too.
+  4  Variances of f32 columns, as correlated as may be squared and more: those of doubles.
+  5  Counters: each tile once, by helpers; the rank reads once too.
 """
 import itertools
 
@@ -89,6 +90,22 @@ def test_dtypes(filedb, dtype):
     wide = a.astype(np.complex128) - a.astype(np.complex128).mean(axis=0)
     got = to_numpy(q(filedb, "SELECT gx_cov('A')"))
     assert np.abs(got - wide.T @ wide.conj() / (30000 - 1)).max() < 100 * eps
+
+
+@pytest.mark.parametrize("share", [0.0, 0.9, 0.995, 0.99999])
+def test_variances_of_floats_have_the_digits_of_doubles(filedb, share):
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal((40000, 10)) * np.sqrt(1 - share) + rng.standard_normal((40000, 1)) * np.sqrt(share)
+    x = (x * 10.0 ** np.arange(-5, 5) + 3).astype(np.float32)
+    filedb.execute("SELECT gx_store('A', ?)", (from_numpy(x),))
+    wide = x.astype(np.float64)
+    wide -= wide.mean(axis=0)
+    for options in ("{}", '{"standardize":true}'):
+        scaled = wide if options == "{}" else wide / wide.std(axis=0, ddof=1)
+        want = np.linalg.svd(scaled, compute_uv=False) ** 2 / 39999
+        got = np.array(filedb.execute(f"SELECT variance FROM gx_pca('A', 10, '{options}')").fetchall())[:, 0]
+        few = 3 if options == "{}" else 10  # lengths that are 10^9 apart leave no digits of the shortest one's
+        assert np.abs(got - want)[:few].max() < 1e-12 * want[0] and (np.abs(got / want - 1) < 1e-9)[:few].all()
 
 
 def test_same_bits(filedb):
