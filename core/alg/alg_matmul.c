@@ -289,7 +289,11 @@ static gx_prog *build_product(gx_run *run, void *arg)
     return gx_matmul_program(run, b->args, &plan, b->C);
 }
 
-/* With few columns, or rows: by a streamed pass, unless a device is faster.  false: not narrow. */
+/*
+** With few columns, or rows: by a streamed pass, unless a device is faster.  false: not narrow.
+** Centred columns are made by the processor that reads them, and stay with it unless the settings
+** say otherwise.
+*/
 static bool multiply_narrow(gx_run *run, const gx_matmul_args *args, double flops, gx_sink *C)
 {
     gx_narrow plan;
@@ -299,7 +303,10 @@ static bool multiply_narrow(gx_run *run, const gx_matmul_args *args, double flop
         return false;
     }
     gx_narrow_predict(run, &plan, C, &cost, &terms);
-    if (!gx_place_on_device(run, flops, C->dtype, build_product, &(build_args){args, C}, &terms)) {
+    bool is_hosts = plan.S->kind == GX_MAT_CENTRED &&
+                    run->ctx->config.number[GX_SET_BACKEND] != GX_BACKEND_CUDA;
+    build_args build = {args, C};
+    if (is_hosts || !gx_place_on_device(run, flops, C->dtype, build_product, &build, &terms)) {
         gx_narrow_run(run, &plan, C);
     }
     return true;

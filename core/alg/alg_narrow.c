@@ -13,7 +13,9 @@
 **
 ** X is in memory (held), or, where each of its rows is wanted by one tile alone or there is no
 ** room, read by the unit that wants it.  Y is in memory, or, where it is large or there is no room,
-** in a window of a few strips, whose finished tiles the caller writes while others go on.
+** in a window of a few strips, whose finished tiles the caller writes while others go on.  In
+** memory it lies strip by strip where strips are whole tiles of the result: they are written as
+** they are.
 **
 ** S^T X with complex S is conj(S^H conj(X)): one kernel for both.  C = op(A) op(B) with few rows is
 ** the transpose of op(B)^T op(A)^T.
@@ -288,7 +290,7 @@ typedef struct product {
     const char *x;
     int64_t ldx;
     char *y;
-    int64_t ldy;
+    int64_t ldy;           /* 0: strip by strip, each as high as it is */
     gx_reader *own;        /* for C0                                        */
     int64_t written, done; /* rows of Y in the result; finished in a window */
 } product;
@@ -393,6 +395,19 @@ static gx_code find_x(const product *p, const unit_tile *t, gx_pass_thread *thre
     return n->conj_x ? call(p, GX_MAP, &conj, err) : GX_OK;
 }
 
+/* Row `row` of Y in memory, and how far its columns are apart. */
+static char *y_at(const product *p, int64_t row, int64_t *ld)
+{
+    const gx_narrow *n = p->plan;
+    if (p->ldy > 0) {
+        *ld = p->ldy;
+        return gx_at(p->y, n->dtype, p->ldy, row, 0);
+    }
+    int64_t first = row / n->strip * n->strip;
+    *ld = gx_min(n->strip, n->p - first);
+    return gx_at(p->y, n->dtype, 1, first * n->k + row - first, 0);
+}
+
 static gx_code multiply_tile(void *arg, int64_t unit, gx_pass_thread *thread, void *work,
                              void *part, gx_err *err)
 {
@@ -402,8 +417,8 @@ static gx_code multiply_tile(void *arg, int64_t unit, gx_pass_thread *thread, vo
     unit_tile t = tile_at(n, unit);
     bool is_there = S->kind == GX_MAT_VALUE && S->dtype == n->dtype;
     bool is_direct = n->per_strip == 1 && n->holds_y;
-    char *out = is_direct ? gx_at(p->y, n->dtype, p->ldy, t.row, 0) : part;
-    int64_t ldo = is_direct ? p->ldy : t.rows, ldx;
+    int64_t ldo = t.rows, ldx;
+    char *out = is_direct ? y_at(p, t.row, &ldo) : part;
     const char *x;
     for (int64_t c = 0; c < n->k; c++) {
         memset(gx_at(out, n->dtype, ldo, 0, c), 0, bytes_of(n, t.rows, 1));
@@ -516,8 +531,9 @@ static gx_code fold_tile(void *arg, int64_t unit, void *part, gx_err *err)
     if (!n->holds_y && n->window == 0) {
         return write_rows(p, t.row, t.rows, part, t.rows, err);
     }
-    int64_t row = n->holds_y ? t.row : t.row - p->written;
-    add_part(n, t.step == 0, t.rows, part, gx_at(p->y, n->dtype, p->ldy, row, 0), p->ldy);
+    int64_t ld, row = n->holds_y ? t.row : t.row - p->written;
+    char *to = y_at(p, row, &ld);
+    add_part(n, t.step == 0, t.rows, part, to, ld);
     if (n->holds_y || t.step + 1 < n->per_strip) {
         return GX_OK;
     }
@@ -537,8 +553,9 @@ static void write_all(product *p)
     }
     int64_t tile = tile_of(n, p->C);
     for (int64_t row = 0; row < n->p && err.code == GX_OK && gx_ok(p->run); row += tile) {
-        write_rows(p, row, gx_min(tile, n->p - row), gx_at(p->y, n->dtype, p->ldy, row, 0), p->ldy,
-                   &err);
+        int64_t ld;
+        char *y = y_at(p, row, &ld);
+        write_rows(p, row, gx_min(tile, n->p - row), y, ld, &err);
         gx_run_poll(p->run);
     }
     gx_run_fail(p->run, &err);
@@ -579,7 +596,9 @@ static void reserve(product *p)
     gx_err err = {0};
     int64_t rows = n->holds_y ? n->p : n->window;
     int64_t tile = gx_min(n->p, gx_max(tile_of(n, p->C), n->strip));
-    p->ldy = rows;
+    bool is_aligned = n->strip % tile_of(n, p->C) == 0;
+    bool is_in_strips = n->holds_y && p->C->is_stored && is_aligned && !n->is_gram;
+    p->ldy = is_in_strips ? 0 : gx_max(1, rows);
     if (n->is_direct) {
         p->y = p->C->value.data;
         p->ldy = p->C->rows;
