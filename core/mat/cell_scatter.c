@@ -31,8 +31,6 @@
 */
 #include "cell_scatter.h"
 
-#include "../store/spill.h"
-
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,38 +48,16 @@ typedef struct cell {
     double part[2]; /* a real record ends after part[0] */
 } cell;
 
-typedef struct run_info {
-    int64_t stream;               /* of the spill; 0: in memory */
-    const unsigned char *memory;  /* or NULL                    */
-    int64_t count;                /* records                    */
-} run_info;
-
 struct gx_scatter {
-    gx_ctx *ctx;
-    gx_scatter_spec spec;
-    size_t stride;          /* bytes of a record                                   */
-    int base;               /* elements along a base block                         */
-    int64_t max_i, max_j;   /* of the cells so far; -1: none                       */
-    unsigned char *buffer;  /* capacity records                                    */
+    gx_sorted_runs runs;
+    size_t stride;         /* bytes of a record                   */
+    int base;              /* elements along a base block         */
+    int64_t max_i, max_j;  /* of the cells so far; -1: none       */
+    unsigned char *buffer; /* capacity records                    */
     int64_t count, capacity;
-    int64_t capacity_max;   /* may grow to                                         */
-    size_t reserved;        /* bytes kept free for sorting                         */
-    gx_spill *spill;        /* NULL: nothing spilled                               */
-    size_t piece_bytes;
-    run_info *runs;
-    int64_t run_count, run_capacity;
+    int64_t capacity_max;  /* may grow to                         */
+    size_t reserved;       /* bytes kept free for sorting         */
 };
-
-size_t gx_scatter_share(const gx_mem *mem)
-{
-    return gx_mem_available(mem) / 2;
-}
-
-size_t gx_scatter_piece(size_t share)
-{
-    // Large enough that rows of the temporary database cost nothing, small beside the share.
-    return (size_t)gx_max(1024, gx_min((int64_t)(share / 64), 256 << 10));
-}
 
 gx_code gx_scatter_create(gx_ctx *ctx, const gx_scatter_spec *spec, gx_scatter **out, gx_err *err)
 {
@@ -89,15 +65,12 @@ gx_code gx_scatter_create(gx_ctx *ctx, const gx_scatter_spec *spec, gx_scatter *
     void *memory;
     GX_TRY(gx_mem_calloc(ctx->mem, sizeof(gx_scatter), "cells", &memory, err));
     gx_scatter *s = memory;
-    s->ctx = ctx;
-    s->spec = *spec;
+    gx_sorted_runs_begin(&s->runs, ctx, spec);
     s->stride = gx_dtype_is_complex(spec->dtype) ? sizeof(cell) : offsetof(cell, part[1]);
     size_t tile_elements = gx_store_max_tile_bytes(ctx->store) / gx_dtype_bytes(spec->dtype);
     s->base = tile_elements >= BASE * BASE ? BASE : 1;
     s->max_i = s->max_j = -1;
-    size_t share = gx_scatter_share(ctx->mem);
-    s->piece_bytes = gx_scatter_piece(share);
-    s->capacity_max = gx_max((int64_t)(share / 2 / s->stride), 64);
+    s->capacity_max = gx_max((int64_t)(s->runs.share / 2 / s->stride), 64);
     *out = s;
     return GX_OK;
 }
@@ -107,11 +80,10 @@ void gx_scatter_free(gx_scatter *s)
     if (s == NULL) {
         return;
     }
-    gx_mem *mem = s->ctx->mem;
-    gx_spill_free(s->spill);
+    gx_mem *mem = s->runs.ctx->mem;
+    gx_sorted_runs_free(&s->runs);
     gx_mem_return(mem, s->reserved);
     gx_mem_free(mem, s->buffer);
-    gx_mem_free(mem, s->runs);
     gx_mem_free(mem, s);
 }
 
@@ -189,11 +161,11 @@ static gx_code sort_buffer(gx_scatter *s, gx_err *err)
     if (is_sorted(s)) {
         return GX_OK;
     }
-    gx_mem_return(s->ctx->mem, s->reserved);
+    gx_mem_return(s->runs.ctx->mem, s->reserved);
     s->reserved = 0;
     void *other;
     size_t bytes = (size_t)s->count * s->stride;
-    GX_TRY(gx_mem_alloc(s->ctx->mem, bytes, "sorting cells", &other, err));
+    GX_TRY(gx_mem_alloc(s->runs.ctx->mem, bytes, "sorting cells", &other, err));
     uint64_t last = place_of(s, (uint32_t)s->max_i, (uint32_t)s->max_j);
     int row_bits = bits_of((uint32_t)last), bits = row_bits + bits_of(last >> 32);
     bool is_moved = false;
@@ -207,44 +179,27 @@ static gx_code sort_buffer(gx_scatter *s, gx_err *err)
     if (is_moved) { // the two blocks have changed places, and the new one is only as long as needed
         s->capacity = s->count;
     }
-    gx_mem_free(s->ctx->mem, other);
+    gx_mem_free(s->runs.ctx->mem, other);
     return GX_OK;
 }
 
 // ---- collecting ---------------------------------------------------------------------------------
 
-static gx_code add_run(gx_scatter *s, const run_info *info, gx_err *err)
-{
-    if (s->run_count == s->run_capacity) {
-        int64_t capacity = gx_max(8, 2 * s->run_capacity);
-        void *grown = s->runs;
-        GX_TRY(gx_mem_realloc(s->ctx->mem, (size_t)capacity * sizeof *s->runs, "runs of cells",
-                              &grown, err));
-        s->runs = grown;
-        s->run_capacity = capacity;
-    }
-    s->runs[s->run_count++] = *info;
-    return GX_OK;
-}
-
 /* Write the sorted buffer as a run and start anew. */
 static gx_code spill_buffer(gx_scatter *s, gx_err *err)
 {
-    if (s->spill == NULL) {
-        GX_TRY(gx_spill_create(s->ctx->mem, s->piece_bytes, &s->spill, err));
-    }
+    gx_sorted_run info = {.count = s->count};
+    GX_TRY(gx_sorted_runs_spill(&s->runs, err));
     GX_TRY(sort_buffer(s, err));
-    run_info info = {.count = s->count};
-    gx_spill_begin(s->spill, &info.stream);
-    GX_TRY(gx_spill_append(s->spill, s->buffer, (size_t)s->count * s->stride, err));
-    GX_TRY(gx_spill_end(s->spill, err));
-    GX_TRY(add_run(s, &info, err));
-    gx_stats_add(&s->ctx->stats, GX_STAT_SPILLS, 1);
+    gx_spill_begin(s->runs.spill, &info.stream[0]);
+    GX_TRY(gx_spill_append(s->runs.spill, s->buffer, (size_t)s->count * s->stride, err));
+    GX_TRY(gx_spill_end(s->runs.spill, err));
+    GX_TRY(gx_sorted_runs_add(&s->runs, &info, err));
     assert(s->count <= s->capacity);
     s->count = 0;
     if (s->reserved == 0) {
         size_t bytes = (size_t)s->capacity * s->stride;
-        GX_TRY(gx_mem_reserve(s->ctx->mem, bytes, "sorting cells", err));
+        GX_TRY(gx_mem_reserve(s->runs.ctx->mem, bytes, "sorting cells", err));
         s->reserved = bytes;
     }
     return GX_OK;
@@ -259,11 +214,11 @@ static bool grow(gx_scatter *s, gx_err *err)
     }
     size_t bytes = (size_t)capacity * s->stride;
     gx_err ignored = {0};
-    gx_mem_return(s->ctx->mem, s->reserved);
+    gx_mem_return(s->runs.ctx->mem, s->reserved);
     size_t before = s->reserved;
     s->reserved = 0;
     void *buffer = s->buffer;
-    gx_code rc = gx_mem_realloc(s->ctx->mem, bytes, "cells", &buffer, &ignored);
+    gx_code rc = gx_mem_realloc(s->runs.ctx->mem, bytes, "cells", &buffer, &ignored);
     if (rc == GX_OK) {
         s->buffer = buffer;
         s->capacity = capacity;
@@ -273,12 +228,12 @@ static bool grow(gx_scatter *s, gx_err *err)
     }
     // Without room to sort what the buffer holds, it may not hold so much.
     size_t wanted = rc == GX_OK ? bytes : before;
-    if (gx_mem_reserve(s->ctx->mem, wanted, "sorting cells", &ignored) == GX_OK) {
+    if (gx_mem_reserve(s->runs.ctx->mem, wanted, "sorting cells", &ignored) == GX_OK) {
         s->reserved = wanted;
         return rc == GX_OK;
     }
     if (rc == GX_OK && before > 0 &&
-        gx_mem_reserve(s->ctx->mem, before, "sorting cells", err) == GX_OK) {
+        gx_mem_reserve(s->runs.ctx->mem, before, "sorting cells", err) == GX_OK) {
         s->reserved = before;
         s->capacity = (int64_t)(before / s->stride);
     }
@@ -299,7 +254,7 @@ static gx_code make_room(gx_scatter *s, gx_err *err)
                        "cells need %zu bytes but memory_limit leaves %zu of %zu: raise it with "
                        "gx_config('memory_limit', ...)",
                        2 * (size_t)gx_min(FIRST_RECORDS, s->capacity_max) * s->stride,
-                       gx_mem_available(s->ctx->mem), gx_mem_limit(s->ctx->mem));
+                       gx_mem_available(s->runs.ctx->mem), gx_mem_limit(s->runs.ctx->mem));
     }
     return spill_buffer(s, err);
 }
@@ -310,13 +265,14 @@ static gx_code refuse_index(const gx_scatter *s, int64_t i, int64_t j, gx_err *e
         return gx_fail(err, GX_ARG, "cell (%lld, %lld) has a negative index", (long long)i,
                        (long long)j);
     }
-    if ((s->spec.rows >= 0 && i >= s->spec.rows) || (s->spec.cols >= 0 && j >= s->spec.cols)) {
+    if ((s->runs.spec.rows >= 0 && i >= s->runs.spec.rows) ||
+        (s->runs.spec.cols >= 0 && j >= s->runs.spec.cols)) {
         char rows[24] = "any", cols[24] = "any";
-        if (s->spec.rows >= 0) {
-            snprintf(rows, sizeof rows, "%lld", (long long)s->spec.rows);
+        if (s->runs.spec.rows >= 0) {
+            snprintf(rows, sizeof rows, "%lld", (long long)s->runs.spec.rows);
         }
-        if (s->spec.cols >= 0) {
-            snprintf(cols, sizeof cols, "%lld", (long long)s->spec.cols);
+        if (s->runs.spec.cols >= 0) {
+            snprintf(cols, sizeof cols, "%lld", (long long)s->runs.spec.cols);
         }
         return gx_fail(err, GX_ARG,
                        "cell (%lld, %lld) is outside a matrix of %s rows and %s columns",
@@ -328,11 +284,11 @@ static gx_code refuse_index(const gx_scatter *s, int64_t i, int64_t j, gx_err *e
 
 gx_code gx_scatter_add(gx_scatter *s, int64_t i, int64_t j, gx_scalar value, gx_err *err)
 {
-    int64_t rows = s->spec.rows, cols = s->spec.cols;
-    uint64_t end_i = (uint64_t)(rows >= 0 ? gx_min(rows, GX_SCATTER_INDEX_END)
-                                          : GX_SCATTER_INDEX_END);
-    uint64_t end_j = (uint64_t)(cols >= 0 ? gx_min(cols, GX_SCATTER_INDEX_END)
-                                          : GX_SCATTER_INDEX_END);
+    int64_t rows = s->runs.spec.rows, cols = s->runs.spec.cols;
+    uint64_t end_i =
+        (uint64_t)(rows >= 0 ? gx_min(rows, GX_SCATTER_INDEX_END) : GX_SCATTER_INDEX_END);
+    uint64_t end_j =
+        (uint64_t)(cols >= 0 ? gx_min(cols, GX_SCATTER_INDEX_END) : GX_SCATTER_INDEX_END);
     if ((uint64_t)i >= end_i || (uint64_t)j >= end_j) {
         return refuse_index(s, i, j, err);
     }
@@ -358,23 +314,17 @@ typedef struct cursor {
 } cursor;
 
 typedef struct assembly {
+    gx_assembly t;          /* the tile                                             */
     gx_scatter *s;
-    gx_run *run;
-    gx_sink *sink;
-    int64_t tile_rows, tile_cols;
-    void *tile;             /* the elements under construction, leading dimension m       */
-    bool is_tile_owned;     /* else it is the value itself                                */
-    uint8_t *marks;         /* a bit for each element of the tile; NULL: duplicates allowed */
-    cursor *cursors;        /* width for each run                                         */
-    int64_t width;          /* cursors of one run                                         */
+    cursor *cursors;        /* width for each run                                   */
+    int64_t width;          /* cursors of one run                                   */
     unsigned char *buffers;
-    int64_t buffer_records; /* of one cursor                                              */
-    int64_t *done;          /* for each run: records before the current tile column       */
-    int64_t i0, j0, m, n;   /* the current tile                                           */
+    int64_t buffer_records; /* of one cursor                                        */
+    int64_t *done;          /* for each run: records before the current tile column */
 } assembly;
 
 /* The record at c->next. */
-static inline gx_code peek(const gx_scatter *s, const run_info *info, int64_t buffer_records,
+static inline gx_code peek(const gx_scatter *s, const gx_sorted_run *info, int64_t buffer_records,
                            cursor *c, const unsigned char **record, gx_err *err)
 {
     if (info->memory != NULL) {
@@ -383,7 +333,7 @@ static inline gx_code peek(const gx_scatter *s, const run_info *info, int64_t bu
     }
     if (c->next >= c->first + c->loaded) {
         int64_t count = gx_min(buffer_records, c->end - c->next);
-        GX_TRY(gx_spill_read(s->spill, info->stream, c->next * (int64_t)s->stride,
+        GX_TRY(gx_spill_read(s->runs.spill, info->stream[0], c->next * (int64_t)s->stride,
                              (size_t)count * s->stride, c->buffer, err));
         c->first = c->next;
         c->loaded = count;
@@ -393,7 +343,7 @@ static inline gx_code peek(const gx_scatter *s, const run_info *info, int64_t bu
 }
 
 /* The first record of [low, high) whose place is not before the given one. */
-static gx_code find_place(const gx_scatter *s, const run_info *info, int64_t low, int64_t high,
+static gx_code find_place(const gx_scatter *s, const gx_sorted_run *info, int64_t low, int64_t high,
                           uint64_t place, int64_t *found, gx_err *err)
 {
     while (low < high) {
@@ -403,8 +353,8 @@ static gx_code find_place(const gx_scatter *s, const run_info *info, int64_t low
         if (info->memory != NULL) {
             at = info->memory + (size_t)middle * s->stride;
         } else {
-            GX_TRY(gx_spill_read(s->spill, info->stream, middle * (int64_t)s->stride, s->stride,
-                                 record, err));
+            GX_TRY(gx_spill_read(s->runs.spill, info->stream[0], middle * (int64_t)s->stride,
+                                 s->stride, record, err));
         }
         if (place_at(s, at) < place) {
             low = middle + 1;
@@ -431,7 +381,7 @@ static cursor *smallest(cursor *cursors, int64_t count)
 }
 
 /* Merge count runs into the spill: the same records, sorted, equal places in the order of runs. */
-static gx_code merge_into(gx_scatter *s, gx_run *run, const run_info *runs, cursor *cursors,
+static gx_code merge_into(gx_scatter *s, gx_run *run, const gx_sorted_run *runs, cursor *cursors,
                           int64_t count, int64_t buffer_records, gx_err *err)
 {
     const unsigned char *record;
@@ -444,9 +394,9 @@ static gx_code merge_into(gx_scatter *s, gx_run *run, const run_info *runs, curs
     }
     cursor *c;
     for (int64_t merged = 0; (c = smallest(cursors, count)) != NULL; merged++) {
-        const run_info *info = &runs[c - cursors];
+        const gx_sorted_run *info = &runs[c - cursors];
         GX_TRY(peek(s, info, buffer_records, c, &record, err));
-        GX_TRY(gx_spill_append(s->spill, record, s->stride, err));
+        GX_TRY(gx_spill_append(s->runs.spill, record, s->stride, err));
         if (++c->next < c->end) {
             GX_TRY(peek(s, info, buffer_records, c, &record, err));
             c->place = place_at(s, record);
@@ -461,80 +411,59 @@ static gx_code merge_into(gx_scatter *s, gx_run *run, const run_info *runs, curs
 /* One merge of up to FAN runs, from runs[first], into one that replaces them. */
 static gx_code merge_group(gx_scatter *s, gx_run *run, int64_t first, int64_t count, gx_err *err)
 {
-    size_t room = gx_mem_available(s->ctx->mem) / 2 / FAN;
+    size_t room = gx_mem_available(s->runs.ctx->mem) / 2 / FAN;
     int64_t buffer_records = gx_max(1, gx_min((int64_t)(room / s->stride), 16384));
     void *memory = NULL, *buffers = NULL;
-    run_info info = {0};
-    gx_code rc = gx_mem_calloc(s->ctx->mem, FAN * sizeof(cursor), "merging cells", &memory, err);
+    gx_sorted_run info = {0};
+    gx_code rc =
+        gx_mem_calloc(s->runs.ctx->mem, FAN * sizeof(cursor), "merging cells", &memory, err);
     if (rc == GX_OK) {
-        rc = gx_mem_alloc(s->ctx->mem, FAN * (size_t)buffer_records * s->stride, "merging cells",
-                          &buffers, err);
+        rc = gx_mem_alloc(s->runs.ctx->mem, FAN * (size_t)buffer_records * s->stride,
+                          "merging cells", &buffers, err);
     }
     if (rc == GX_OK) {
         cursor *cursors = memory;
         for (int64_t k = 0; k < count; k++) {
             cursors[k].buffer = (unsigned char *)buffers + (size_t)(k * buffer_records) * s->stride;
-            info.count += s->runs[first + k].count;
+            info.count += s->runs.list[first + k].count;
         }
-        gx_spill_begin(s->spill, &info.stream);
-        rc = merge_into(s, run, s->runs + first, cursors, count, buffer_records, err);
+        gx_spill_begin(s->runs.spill, &info.stream[0]);
+        rc = merge_into(s, run, s->runs.list + first, cursors, count, buffer_records, err);
     }
     if (rc == GX_OK) {
-        rc = gx_spill_end(s->spill, err);
+        rc = gx_spill_end(s->runs.spill, err);
     }
-    gx_mem_free(s->ctx->mem, buffers);
-    gx_mem_free(s->ctx->mem, memory);
-    s->runs[first] = info;
+    gx_mem_free(s->runs.ctx->mem, buffers);
+    gx_mem_free(s->runs.ctx->mem, memory);
+    s->runs.list[first] = info;
     return rc;
 }
 
 /* Merge neighbouring runs until there are at most `most`. */
 static gx_code merge_runs(gx_scatter *s, gx_run *run, int64_t most, gx_err *err)
 {
-    while (s->run_count > gx_max(most, 1)) {
+    while (s->runs.count > gx_max(most, 1)) {
         int64_t kept = 0;
-        for (int64_t first = 0; first < s->run_count; first += FAN) {
-            int64_t count = gx_min(FAN, s->run_count - first);
+        for (int64_t first = 0; first < s->runs.count; first += FAN) {
+            int64_t count = gx_min(FAN, s->runs.count - first);
             if (count > 1) {
                 GX_TRY(merge_group(s, run, first, count, err));
             }
-            s->runs[kept++] = s->runs[first];
+            s->runs.list[kept++] = s->runs.list[first];
         }
-        s->run_count = kept;
+        s->runs.count = kept;
     }
     return GX_OK;
 }
 
 // ---- building the matrix ------------------------------------------------------------------------
 
-void gx_scatter_put(gx_dtype dtype, void *block, int64_t k, gx_scalar value, bool is_sum)
-{
-    double *f64 = block;
-    float *f32 = block;
-    switch (dtype) {
-    case GX_F64:
-        f64[k] = is_sum ? f64[k] + value.re : value.re;
-        break;
-    case GX_F32:
-        f32[k] = (float)(is_sum ? f32[k] + value.re : value.re);
-        break;
-    case GX_C128:
-        f64[2 * k] = is_sum ? f64[2 * k] + value.re : value.re;
-        f64[2 * k + 1] = is_sum ? f64[2 * k + 1] + value.im : value.im;
-        break;
-    default:
-        f32[2 * k] = (float)(is_sum ? f32[2 * k] + value.re : value.re);
-        f32[2 * k + 1] = (float)(is_sum ? f32[2 * k + 1] + value.im : value.im);
-    }
-}
-
 /* The records of one cursor that lie in the current tile. */
-static gx_code take_cells(assembly *a, const run_info *info, cursor *c, gx_err *err)
+static gx_code take_cells(assembly *a, const gx_sorted_run *info, cursor *c, gx_err *err)
 {
     const gx_scatter *s = a->s;
-    gx_dtype dtype = s->spec.dtype;
-    bool is_sum = s->spec.duplicates == GX_DUPLICATES_SUM;
-    int64_t end = a->i0 + a->m;
+    bool is_sum = s->runs.spec.duplicates == GX_DUPLICATES_SUM;
+    int64_t end = a->t.i0 + a->t.m;
     for (; c->next < c->end; c->next++) {
         const unsigned char *record;
         GX_TRY(peek(s, info, a->buffer_records, c, &record, err));
@@ -542,47 +471,41 @@ static gx_code take_cells(assembly *a, const run_info *info, cursor *c, gx_err *
         if (it.i >= end) {
             break;
         }
-        int64_t k = (it.j - a->j0) * a->m + (it.i - a->i0);
-        if (a->marks != NULL && gx_scatter_mark(a->marks, k)) {
+        int64_t k = (it.j - a->t.j0) * a->t.m + (it.i - a->t.i0);
+        if (gx_assembly_is_twice(&a->t, k)) {
             return gx_fail(err, GX_ARG,
                            "cell (%u, %u) comes twice (option \"duplicates\" may be \"sum\" or "
                            "\"last\")",
                            it.i, it.j);
         }
-        gx_scatter_put(dtype, a->tile, k, (gx_scalar){it.part[0], it.part[1]}, is_sum);
+        gx_assembly_put(&a->t, k, (gx_scalar){it.part[0], it.part[1]}, is_sum);
     }
     return GX_OK;
 }
 
-static gx_code build_tile(assembly *a, gx_err *err)
+static gx_code take_tile(gx_assembly *tile, gx_err *err)
 {
-    gx_scatter *s = a->s;
-    size_t elements = (size_t)(a->m * a->n);
-    memset(a->tile, 0, elements * gx_dtype_bytes(s->spec.dtype));
-    if (a->marks != NULL) {
-        memset(a->marks, 0, elements / 8 + 1);
-    }
-    for (int64_t r = 0; r < s->run_count; r++) {
+    assembly *a = (assembly *)(void *)tile;
+    const gx_sorted_runs *runs = &a->s->runs;
+    for (int64_t r = 0; r < runs->count; r++) {
         for (int64_t w = 0; w < a->width; w++) {
-            GX_TRY(take_cells(a, &s->runs[r], &a->cursors[r * a->width + w], err));
+            GX_TRY(take_cells(a, &runs->list[r], &a->cursors[r * a->width + w], err));
         }
     }
-    return a->is_tile_owned
-               ? gx_sink_write(a->sink, a->i0, a->j0, a->m, a->n, a->tile, a->m, err)
-               : GX_OK;
+    return GX_OK;
 }
 
 /* Set the cursors of run r to its pieces of the current tile column. */
 static gx_code place_cursors(assembly *a, int64_t r, gx_err *err)
 {
     const gx_scatter *s = a->s;
-    const run_info *info = &s->runs[r];
-    int64_t base = s->base, first = a->j0 / base, past = gx_ceil_div(a->j0 + a->n, base);
+    const gx_sorted_run *info = &s->runs.list[r];
+    int64_t base = s->base, first = a->t.j0 / base, past = gx_ceil_div(a->t.j0 + a->t.n, base);
     int64_t low = a->done[r];
     for (int64_t w = 0; w < a->width; w++) {
         cursor *c = &a->cursors[r * a->width + w];
         int64_t column = a->width == 1 ? past : gx_min(first + w + 1, past), high = info->count;
-        if (column * base < a->sink->cols && column <= UINT32_MAX) {
+        if (column * base < a->t.cols && column <= UINT32_MAX) {
             GX_TRY(find_place(s, info, low, info->count, (uint64_t)column << 32, &high, err));
         }
         c->next = low;
@@ -594,21 +517,11 @@ static gx_code place_cursors(assembly *a, int64_t r, gx_err *err)
     return GX_OK;
 }
 
-static gx_code build_tiles(assembly *a, gx_err *err)
+static gx_code place_all(gx_assembly *tile, gx_err *err)
 {
-    int64_t rows = a->sink->rows, cols = a->sink->cols;
-    gx_run_progress(a->run, (double)rows * (double)cols);
-    for (a->j0 = 0; rows > 0 && a->j0 < cols; a->j0 += a->tile_cols) {
-        a->n = gx_min(a->tile_cols, cols - a->j0);
-        for (int64_t r = 0; r < a->s->run_count; r++) {
-            GX_TRY(place_cursors(a, r, err));
-        }
-        for (a->i0 = 0; a->i0 < rows; a->i0 += a->tile_rows) {
-            a->m = gx_min(a->tile_rows, rows - a->i0);
-            GX_TRY(build_tile(a, err));
-            gx_run_advance(a->run, (double)a->m * (double)a->n);
-            GX_TRY(gx_run_poll(a->run));
-        }
+    assembly *a = (assembly *)(void *)tile;
+    for (int64_t r = 0; r < a->s->runs.count; r++) {
+        GX_TRY(place_cursors(a, r, err));
     }
     return GX_OK;
 }
@@ -617,22 +530,22 @@ static gx_code build_tiles(assembly *a, gx_err *err)
 static gx_code make_cursors(assembly *a, gx_err *err)
 {
     gx_scatter *s = a->s;
-    gx_mem *mem = s->ctx->mem;
+    gx_mem *mem = s->runs.ctx->mem;
     enum { LEAST = 16, MOST = 4096 }; // records in the buffer of one cursor
-    bool is_one_row = a->tile_rows >= a->sink->rows;
-    a->width = is_one_row ? 1 : gx_ceil_div(gx_min(a->tile_cols, a->sink->cols), s->base);
+    bool is_one_row = a->t.tile_rows >= a->t.rows;
+    a->width = is_one_row ? 1 : gx_ceil_div(gx_min(a->t.tile_cols, a->t.cols), s->base);
     size_t room = gx_mem_available(mem) / 2;
-    if (s->spill != NULL) {
+    if (s->runs.spill != NULL) {
         size_t least = (size_t)a->width * (sizeof(cursor) + LEAST * s->stride);
-        GX_TRY(merge_runs(s, a->run, (int64_t)(room / least), err));
+        GX_TRY(merge_runs(s, a->t.run, (int64_t)(room / least), err));
     }
-    int64_t count = gx_max(a->width * s->run_count, 1);
+    int64_t count = gx_max(a->width * s->runs.count, 1);
     int64_t fit = ((int64_t)room / count - (int64_t)sizeof(cursor)) / (int64_t)s->stride;
-    a->buffer_records = s->spill == NULL ? 0 : gx_max(1, gx_min(fit, MOST));
+    a->buffer_records = s->runs.spill == NULL ? 0 : gx_max(1, gx_min(fit, MOST));
     void *memory;
     GX_TRY(gx_mem_calloc(mem, (size_t)count * sizeof(cursor), "cursors of cells", &memory, err));
     a->cursors = memory;
-    GX_TRY(gx_mem_calloc(mem, (size_t)(s->run_count + 1) * sizeof(int64_t), "cursors of cells",
+    GX_TRY(gx_mem_calloc(mem, (size_t)(s->runs.count + 1) * sizeof(int64_t), "cursors of cells",
                          &memory, err));
     a->done = memory;
     size_t bytes = (size_t)a->buffer_records * s->stride;
@@ -640,27 +553,6 @@ static gx_code make_cursors(assembly *a, gx_err *err)
     a->buffers = memory;
     for (int64_t k = 0; k < count; k++) {
         a->cursors[k].buffer = a->buffers + (size_t)k * bytes;
-    }
-    return GX_OK;
-}
-
-/* The tile buffer (for a value: the value itself) and the marks. */
-static gx_code make_tile(assembly *a, gx_err *err)
-{
-    gx_mem *mem = a->s->ctx->mem;
-    gx_dtype dtype = a->s->spec.dtype;
-    size_t bytes = 0;
-    gx_matrix_bytes(a->tile_rows, a->tile_cols, dtype, &bytes);
-    a->is_tile_owned = a->sink->is_stored;
-    a->tile = a->sink->value.data;
-    if (a->is_tile_owned) {
-        GX_TRY(gx_mem_alloc(mem, bytes, "a tile of cells", &a->tile, err));
-    }
-    if (a->s->spec.duplicates == GX_DUPLICATES_ERROR) {
-        void *marks;
-        GX_TRY(gx_mem_alloc(mem, bytes / gx_dtype_bytes(dtype) / 8 + 1, "marks of cells", &marks,
-                            err));
-        a->marks = marks;
     }
     return GX_OK;
 }
@@ -683,13 +575,13 @@ static gx_code close_buffer(gx_scatter *s, bool is_one_tile, bool is_spilled, gx
         if (!is_one_tile) {
             GX_TRY(sort_buffer(s, err));
         }
-        const run_info info = {.memory = s->buffer, .count = s->count};
-        GX_TRY(add_run(s, &info, err));
+        const gx_sorted_run info = {.memory = s->buffer, .count = s->count};
+        GX_TRY(gx_sorted_runs_add(&s->runs, &info, err));
     }
-    gx_mem_return(s->ctx->mem, s->reserved);
+    gx_mem_return(s->runs.ctx->mem, s->reserved);
     s->reserved = 0;
     if (is_spilled) {
-        gx_mem_free(s->ctx->mem, s->buffer);
+        gx_mem_free(s->runs.ctx->mem, s->buffer);
         s->buffer = NULL;
         s->count = s->capacity = 0;
     }
@@ -697,50 +589,32 @@ static gx_code close_buffer(gx_scatter *s, bool is_one_tile, bool is_spilled, gx
 }
 
 /* Shape, sink, memory, tiles. */
-static gx_code finish(gx_scatter *s, assembly *a, const gx_dest *dest, gx_err *err)
+static gx_code finish(gx_scatter *s, assembly *a, gx_err *err)
 {
-    int64_t rows = s->spec.rows >= 0 ? s->spec.rows : s->max_i + 1;
-    int64_t cols = s->spec.cols >= 0 ? s->spec.cols : s->max_j + 1;
-    bool is_stored = dest != NULL && dest->name != NULL, is_spilled = false;
-    a->tile_rows = gx_max(rows, 1);
-    a->tile_cols = gx_max(cols, 1);
-    if (is_stored) {
-        GX_TRY(gx_tile_shape(rows, cols, s->spec.dtype, gx_store_max_tile_bytes(s->ctx->store),
-                             &a->tile_rows, &a->tile_cols, err));
-        a->tile_rows = whole_blocks(a->tile_rows, rows, s->base);
-        a->tile_cols = whole_blocks(a->tile_cols, cols, s->base);
-        assert(a->tile_rows >= rows || a->tile_rows % s->base == 0);
-        assert(a->tile_cols >= cols || a->tile_cols % s->base == 0);
-    } else { // the value and its marks, beside what is collected
-        size_t bytes = 0;
-        gx_matrix_bytes(rows, cols, s->spec.dtype, &bytes);
-        is_spilled = bytes + bytes / 8 + (64 << 10) > gx_mem_available(s->ctx->mem);
-    }
-    bool is_one_tile = a->tile_rows >= rows && a->tile_cols >= cols;
-    GX_TRY(close_buffer(s, is_one_tile, is_spilled, err));
-    GX_TRY(gx_sink_begin(a->run, dest, rows, cols, s->spec.dtype, 0, a->tile_rows, a->tile_cols,
-                         a->sink));
-    GX_TRY(make_tile(a, err));
+    gx_assembly *t = &a->t;
+    GX_TRY(gx_assembly_shape(t, s->max_i, s->max_j, err));
+    bool is_one_tile = t->tile_rows >= t->rows && t->tile_cols >= t->cols;
+    t->tile_rows = whole_blocks(t->tile_rows, t->rows, s->base);
+    t->tile_cols = whole_blocks(t->tile_cols, t->cols, s->base);
+    assert(t->tile_rows >= t->rows || t->tile_rows % s->base == 0);
+    assert(t->tile_cols >= t->cols || t->tile_cols % s->base == 0);
+    bool is_value = t->dest == NULL || t->dest->name == NULL; // it and its marks, beside the cells
+    GX_TRY(close_buffer(s, is_one_tile, is_value && gx_assembly_is_tight(t), err));
+    GX_TRY(gx_assembly_open(t, t->tile_rows * t->tile_cols, err));
     GX_TRY(make_cursors(a, err));
-    return build_tiles(a, err);
+    return gx_assembly_tiles(t, place_all, take_tile, err);
 }
 
 gx_code gx_scatter_finish(gx_scatter *s, gx_run *run, const gx_dest *dest, gx_sink *sink)
 {
-    assembly a = {.s = s, .run = run, .sink = sink};
-    gx_mem *mem = s->ctx->mem;
+    assembly a = {.t = {.runs = &s->runs, .run = run, .sink = sink, .dest = dest}, .s = s};
+    gx_mem *mem = s->runs.ctx->mem;
     gx_err err = {0};
-    memset(sink, 0, sizeof *sink);
-    sink->run = run; // gx_sink_end() may follow however early this fails
-    if (gx_ok(run) && finish(s, &a, dest, &err) != GX_OK) {
-        gx_run_fail(run, &err);
+    if (gx_assembly_begin(&a.t)) {
+        (void)finish(s, &a, &err);
     }
-    if (a.is_tile_owned) {
-        gx_mem_free(mem, a.tile);
-    }
-    gx_mem_free(mem, a.marks);
     gx_mem_free(mem, a.cursors);
     gx_mem_free(mem, a.done);
     gx_mem_free(mem, a.buffers);
-    return gx_ok(run) ? GX_OK : run->err.code;
+    return gx_assembly_end(&a.t, &err);
 }

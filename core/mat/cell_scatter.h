@@ -6,23 +6,7 @@
 #ifndef GX_SCATTER_H
 #define GX_SCATTER_H
 
-#include "mat.h"
-
-/* What to do with a cell or a row that comes more than once. */
-typedef enum gx_duplicates {
-    GX_DUPLICATES_ERROR, /* refuse, naming it                   */
-    GX_DUPLICATES_SUM,   /* add up, in the order of arrival     */
-    GX_DUPLICATES_LAST   /* the latest counts                   */
-} gx_duplicates;
-
-/* The largest index + 1: records keep 32 bits of each index. */
-#define GX_SCATTER_INDEX_END ((int64_t)UINT32_MAX)
-
-typedef struct gx_scatter_spec {
-    int64_t rows, cols; /* -1: one more than the largest index that comes */
-    gx_dtype dtype;     /* of the matrix; complex: cells have two parts   */
-    gx_duplicates duplicates;
-} gx_scatter_spec;
+#include "assembly.h"
 
 typedef struct gx_scatter gx_scatter;
 
@@ -45,23 +29,5 @@ gx_code gx_scatter_add(gx_scatter *scatter, int64_t i, int64_t j, gx_scalar valu
 ** did not come are 0.  Each tile is written once, in ascending order.  Sticky, as a driver.
 */
 gx_code gx_scatter_finish(gx_scatter *scatter, gx_run *run, const gx_dest *dest, gx_sink *sink);
-
-/* ---- shared with row_stack.c ----------------------------------------------------------------- */
-
-/* Bytes of elements that one round of collecting may take, and of a temporary piece. */
-size_t gx_scatter_share(const gx_mem *mem);
-size_t gx_scatter_piece(size_t share);
-
-/* Set or add one number to element k of a column-major block. */
-void gx_scatter_put(gx_dtype dtype, void *block, int64_t k, gx_scalar value, bool is_sum);
-
-/* Whether bit k was set before; it is now. */
-static inline bool gx_scatter_mark(uint8_t *bits, int64_t k)
-{
-    uint8_t mask = (uint8_t)(1 << (k & 7));
-    bool was_set = (bits[k >> 3] & mask) != 0;
-    bits[k >> 3] = (uint8_t)(bits[k >> 3] | mask);
-    return was_set;
-}
 
 #endif

@@ -22,8 +22,6 @@
 */
 #include "row_stack.h"
 
-#include "../store/spill.h"
-
 #include <assert.h>
 #include <string.h>
 
@@ -34,24 +32,14 @@ enum {
     INDEX_RECORDS = 64       /* indexes of a run that are read at a time              */
 };
 
-typedef struct row_run {
-    int64_t indexes, elements; /* streams of the spill */
-    int64_t count;             /* rows                                      */
-} row_run;
-
 struct gx_stack {
-    gx_ctx *ctx;
-    gx_scatter_spec spec;      /* cols -1 until the first row                             */
-    size_t row_bytes;          /* of one row                                              */
-    int64_t max_i;             /* of the rows so far; -1: none                            */
-    unsigned char *buffer;     /* capacity rows                                           */
-    uint64_t *order;           /* index << 32 | slot in the buffer; capacity of them      */
+    gx_sorted_runs runs;       /* their spec's cols -1 until the first row           */
+    size_t row_bytes;          /* of one row                                         */
+    int64_t max_i;             /* of the rows so far; -1: none                       */
+    unsigned char *buffer;     /* capacity rows                                      */
+    uint64_t *order;           /* index << 32 | slot in the buffer; capacity of them */
     int64_t count, capacity;
-    size_t share;              /* bytes that buffer and order may take                    */
-    bool is_ascending;         /* of the rows in the buffer                               */
-    gx_spill *spill;           /* NULL: nothing spilled                                   */
-    row_run *runs;
-    int64_t run_count, run_capacity;
+    bool is_ascending;         /* of the rows in the buffer                          */
 };
 
 gx_code gx_stack_create(gx_ctx *ctx, const gx_scatter_spec *spec, gx_stack **out, gx_err *err)
@@ -60,10 +48,8 @@ gx_code gx_stack_create(gx_ctx *ctx, const gx_scatter_spec *spec, gx_stack **out
     void *memory;
     GX_TRY(gx_mem_calloc(ctx->mem, sizeof(gx_stack), "rows", &memory, err));
     gx_stack *s = memory;
-    s->ctx = ctx;
-    s->spec = *spec;
+    gx_sorted_runs_begin(&s->runs, ctx, spec);
     s->max_i = -1;
-    s->share = gx_scatter_share(ctx->mem);
     s->is_ascending = true;
     *out = s;
     return GX_OK;
@@ -74,11 +60,10 @@ void gx_stack_free(gx_stack *s)
     if (s == NULL) {
         return;
     }
-    gx_mem *mem = s->ctx->mem;
-    gx_spill_free(s->spill);
+    gx_mem *mem = s->runs.ctx->mem;
+    gx_sorted_runs_free(&s->runs);
     gx_mem_free(mem, s->buffer);
     gx_mem_free(mem, s->order);
-    gx_mem_free(mem, s->runs);
     gx_mem_free(mem, s);
 }
 
@@ -94,8 +79,8 @@ static gx_code sort_order(gx_stack *s, gx_err *err)
         return GX_OK;
     }
     void *memory;
-    GX_TRY(gx_mem_alloc(s->ctx->mem, (size_t)s->count * sizeof *s->order, "sorting rows", &memory,
-                        err));
+    GX_TRY(gx_mem_alloc(s->runs.ctx->mem, (size_t)s->count * sizeof *s->order, "sorting rows",
+                        &memory, err));
     uint64_t *from = s->order, *to = memory;
     for (int64_t half = 1; half < s->count; half *= 2) {
         for (int64_t low = 0; low < s->count; low += 2 * half) {
@@ -113,7 +98,7 @@ static gx_code sort_order(gx_stack *s, gx_err *err)
     if (from != s->order) {
         memcpy(s->order, from, (size_t)s->count * sizeof *from);
     }
-    gx_mem_free(s->ctx->mem, memory);
+    gx_mem_free(s->runs.ctx->mem, memory);
     return GX_OK;
 }
 
@@ -127,50 +112,33 @@ static unsigned char *slot_of(const gx_stack *s, uint64_t order)
     return s->buffer + (size_t)(uint32_t)order * s->row_bytes;
 }
 
-static gx_code add_run(gx_stack *s, const row_run *info, gx_err *err)
+static gx_code write_run(gx_stack *s, gx_sorted_run *info, gx_err *err)
 {
-    if (s->run_count == s->run_capacity) {
-        int64_t capacity = gx_max(8, 2 * s->run_capacity);
-        void *grown = s->runs;
-        GX_TRY(gx_mem_realloc(s->ctx->mem, (size_t)capacity * sizeof *s->runs, "runs of rows",
-                              &grown, err));
-        s->runs = grown;
-        s->run_capacity = capacity;
-    }
-    s->runs[s->run_count++] = *info;
-    return GX_OK;
-}
-
-static gx_code write_run(gx_stack *s, row_run *info, gx_err *err)
-{
-    gx_spill_begin(s->spill, &info->indexes);
+    gx_spill_begin(s->runs.spill, &info->stream[0]);
     for (int64_t k = 0; k < s->count; k++) {
         uint32_t index = index_of(s->order[k]);
-        GX_TRY(gx_spill_append(s->spill, &index, sizeof index, err));
+        GX_TRY(gx_spill_append(s->runs.spill, &index, sizeof index, err));
     }
-    GX_TRY(gx_spill_end(s->spill, err));
-    gx_spill_begin(s->spill, &info->elements);
+    GX_TRY(gx_spill_end(s->runs.spill, err));
+    gx_spill_begin(s->runs.spill, &info->stream[1]);
     if (s->is_ascending) {
-        GX_TRY(gx_spill_append(s->spill, s->buffer, (size_t)s->count * s->row_bytes, err));
-        return gx_spill_end(s->spill, err);
+        GX_TRY(gx_spill_append(s->runs.spill, s->buffer, (size_t)s->count * s->row_bytes, err));
+        return gx_spill_end(s->runs.spill, err);
     }
     for (int64_t k = 0; k < s->count; k++) {
-        GX_TRY(gx_spill_append(s->spill, slot_of(s, s->order[k]), s->row_bytes, err));
+        GX_TRY(gx_spill_append(s->runs.spill, slot_of(s, s->order[k]), s->row_bytes, err));
     }
-    return gx_spill_end(s->spill, err);
+    return gx_spill_end(s->runs.spill, err);
 }
 
 /* Write the buffer as a run and start anew. */
 static gx_code spill_rows(gx_stack *s, gx_err *err)
 {
-    if (s->spill == NULL) {
-        GX_TRY(gx_spill_create(s->ctx->mem, gx_scatter_piece(s->share), &s->spill, err));
-    }
-    row_run info = {.count = s->count};
+    gx_sorted_run info = {.count = s->count};
+    GX_TRY(gx_sorted_runs_spill(&s->runs, err));
     GX_TRY(sort_order(s, err));
     GX_TRY(write_run(s, &info, err));
-    GX_TRY(add_run(s, &info, err));
-    gx_stats_add(&s->ctx->stats, GX_STAT_SPILLS, 1);
+    GX_TRY(gx_sorted_runs_add(&s->runs, &info, err));
     s->count = 0;
     s->is_ascending = true;
     return GX_OK;
@@ -180,19 +148,19 @@ static gx_code spill_rows(gx_stack *s, gx_err *err)
 static gx_code make_room(gx_stack *s, gx_err *err)
 {
     size_t each = s->row_bytes + 2 * sizeof *s->order; // with its part of the sort
-    int64_t most = gx_min(gx_max((int64_t)(s->share / each), 1), UINT32_MAX);
+    int64_t most = gx_min(gx_max((int64_t)(s->runs.share / each), 1), UINT32_MAX);
     int64_t first = gx_max(1, (int64_t)(FIRST_BYTES / each));
     // Growing copies, so old and new are there at once: half of the share is the last step.
     int64_t capacity = gx_min(gx_max(first, 2 * s->capacity), gx_max(most * 2 / 3, 1));
     gx_err refused = {0};
     if (capacity > s->capacity) {
         void *buffer = s->buffer, *order = s->order;
-        gx_code rc = gx_mem_realloc(s->ctx->mem, (size_t)capacity * s->row_bytes, "rows", &buffer,
-                                    &refused);
+        gx_code rc = gx_mem_realloc(s->runs.ctx->mem, (size_t)capacity * s->row_bytes, "rows",
+                                    &buffer, &refused);
         s->buffer = buffer;
         if (rc == GX_OK) {
-            rc = gx_mem_realloc(s->ctx->mem, (size_t)capacity * sizeof *s->order, "rows", &order,
-                                &refused);
+            rc = gx_mem_realloc(s->runs.ctx->mem, (size_t)capacity * sizeof *s->order, "rows",
+                                &order, &refused);
             s->order = order;
         }
         if (rc == GX_OK) {
@@ -208,20 +176,20 @@ static gx_code check_row(gx_stack *s, int64_t i, int64_t count, gx_err *err)
     if (i < 0) {
         return gx_fail(err, GX_ARG, "row index %lld is negative", (long long)i);
     }
-    if (s->spec.rows >= 0 && i >= s->spec.rows) {
+    if (s->runs.spec.rows >= 0 && i >= s->runs.spec.rows) {
         return gx_fail(err, GX_ARG, "row %lld is outside a matrix of %lld rows", (long long)i,
-                       (long long)s->spec.rows);
+                       (long long)s->runs.spec.rows);
     }
     if (i >= GX_SCATTER_INDEX_END) {
         return gx_fail(err, GX_ARG, "row index %lld is past %lld", (long long)i,
                        (long long)GX_SCATTER_INDEX_END - 1);
     }
-    if (s->spec.cols < 0) {
-        s->spec.cols = count;
+    if (s->runs.spec.cols < 0) {
+        s->runs.spec.cols = count;
     }
-    if (count != s->spec.cols) {
+    if (count != s->runs.spec.cols) {
         return gx_fail(err, GX_ARG, "row %lld has %lld elements, expected %lld", (long long)i,
-                       (long long)count, (long long)s->spec.cols);
+                       (long long)count, (long long)s->runs.spec.cols);
     }
     return GX_OK;
 }
@@ -229,7 +197,7 @@ static gx_code check_row(gx_stack *s, int64_t i, int64_t count, gx_err *err)
 gx_code gx_stack_add(gx_stack *s, int64_t i, const void *row, int64_t count, gx_err *err)
 {
     GX_TRY(check_row(s, i, count, err));
-    s->row_bytes = (size_t)count * gx_dtype_bytes(s->spec.dtype);
+    s->row_bytes = (size_t)count * gx_dtype_bytes(s->runs.spec.dtype);
     if (s->count == s->capacity) {
         GX_TRY(make_room(s, err));
     }
@@ -255,18 +223,12 @@ typedef struct row_cursor {
 } row_cursor;
 
 typedef struct row_assembly {
+    gx_assembly t;        /* the tile                                     */
     gx_stack *s;
-    gx_run *run;
-    gx_sink *sink;
-    int64_t tile_rows, tile_cols;
-    void *tile;           /* the elements under construction, leading dimension m       */
-    bool is_tile_owned;   /* else it is the value itself                                */
-    uint8_t *marks;       /* a bit for each row of the tile; NULL: duplicates allowed   */
-    row_cursor *cursors;  /* one for each run; none when all is in memory               */
-    int64_t memory_next;  /* the cursor of the rows in memory                           */
-    unsigned char *batch; /* rows or pieces of rows read from a run                     */
+    row_cursor *cursors;  /* one for each run; none when all is in memory */
+    int64_t memory_next;  /* the cursor of the rows in memory             */
+    unsigned char *batch; /* rows or pieces of rows read from a run       */
     size_t batch_bytes;
-    int64_t i0, j0, m, n; /* the current tile                                           */
 } row_assembly;
 
 /* Rows to be put into the tile: where their elements j0 .. are, and their rows in the tile. */
@@ -279,21 +241,20 @@ typedef struct bundle {
 /* Rows to columns.  Elements are moved as they are; only sums look into them. */
 static void put_bundle(const row_assembly *a, const bundle *b)
 {
-    gx_dtype dtype = a->s->spec.dtype;
+    gx_dtype dtype = a->s->runs.spec.dtype;
     size_t size = gx_dtype_bytes(dtype);
-    if (a->s->spec.duplicates == GX_DUPLICATES_SUM) {
-        for (int64_t j = 0; j < a->n; j++) {
+    if (a->s->runs.spec.duplicates == GX_DUPLICATES_SUM) {
+        for (int64_t j = 0; j < a->t.n; j++) {
             for (int k = 0; k < b->count; k++) {
                 double pair[2];
                 gx_convert(dtype, b->from[k] + (size_t)j * size, 1, GX_C128, pair, 1, 1, 1);
-                gx_scatter_put(dtype, a->tile, j * a->m + b->to[k], (gx_scalar){pair[0], pair[1]},
-                               true);
+                gx_assembly_put(&a->t, j * a->t.m + b->to[k], (gx_scalar){pair[0], pair[1]}, true);
             }
         }
         return;
     }
-    for (int64_t j = 0; j < a->n; j++) {
-        unsigned char *column = (unsigned char *)a->tile + (size_t)(j * a->m) * size;
+    for (int64_t j = 0; j < a->t.n; j++) {
+        unsigned char *column = (unsigned char *)a->t.tile + (size_t)(j * a->t.m) * size;
         for (int k = 0; k < b->count; k++) {
             const unsigned char *from = b->from[k] + (size_t)j * size;
             unsigned char *to = column + (size_t)b->to[k] * size;
@@ -309,10 +270,10 @@ static void put_bundle(const row_assembly *a, const bundle *b)
 /* Note a row of the tile; its second coming may be an error. */
 static gx_code mark_row(const row_assembly *a, int64_t row, gx_err *err)
 {
-    if (a->marks != NULL && gx_scatter_mark(a->marks, row)) {
+    if (gx_assembly_is_twice(&a->t, row)) {
         return gx_fail(err, GX_ARG,
                        "row %lld comes twice (option \"duplicates\" may be \"sum\" or \"last\")",
-                       (long long)(a->i0 + row));
+                       (long long)(a->t.i0 + row));
     }
     return GX_OK;
 }
@@ -321,11 +282,11 @@ static gx_code mark_row(const row_assembly *a, int64_t row, gx_err *err)
 static gx_code take_memory_rows(row_assembly *a, gx_err *err)
 {
     const gx_stack *s = a->s;
-    size_t skip = (size_t)a->j0 * gx_dtype_bytes(s->spec.dtype);
+    size_t skip = (size_t)a->t.j0 * gx_dtype_bytes(s->runs.spec.dtype);
     bundle b = {.count = 0};
     for (; a->memory_next < s->count; a->memory_next++) {
         uint64_t order = s->order[a->memory_next];
-        if ((int64_t)index_of(order) >= a->i0 + a->m) {
+        if ((int64_t)index_of(order) >= a->t.i0 + a->t.m) {
             break;
         }
         if (b.count == BATCH_ROWS) {
@@ -333,7 +294,7 @@ static gx_code take_memory_rows(row_assembly *a, gx_err *err)
             b.count = 0;
         }
         b.from[b.count] = slot_of(s, order) + skip;
-        b.to[b.count] = index_of(order) - a->i0;
+        b.to[b.count] = index_of(order) - a->t.i0;
         GX_TRY(mark_row(a, b.to[b.count], err));
         b.count++;
     }
@@ -342,13 +303,13 @@ static gx_code take_memory_rows(row_assembly *a, gx_err *err)
 }
 
 /* Index of row c->next of a spilled run. */
-static gx_code peek_index(const gx_stack *s, const row_run *info, row_cursor *c, int64_t *index,
-                          gx_err *err)
+static gx_code peek_index(const gx_stack *s, const gx_sorted_run *info, row_cursor *c,
+                          int64_t *index, gx_err *err)
 {
     if (c->next >= c->first + c->loaded || c->next < c->first) {
         int64_t count = gx_min(INDEX_RECORDS, info->count - c->next);
         c->loaded = 0;
-        GX_TRY(gx_spill_read(s->spill, info->indexes, c->next * (int64_t)sizeof c->index[0],
+        GX_TRY(gx_spill_read(s->runs.spill, info->stream[0], c->next * (int64_t)sizeof c->index[0],
                              (size_t)count * sizeof c->index[0], c->index, err));
         c->first = c->next;
         c->loaded = count;
@@ -358,29 +319,30 @@ static gx_code peek_index(const gx_stack *s, const row_run *info, row_cursor *c,
 }
 
 /* Read the pieces [j0, j0 + n) of count rows from row `first` of a run; whole rows in one go. */
-static gx_code read_rows(const row_assembly *a, const row_run *info, int64_t first, int64_t count,
-                         gx_err *err)
+static gx_code read_rows(const row_assembly *a, const gx_sorted_run *info, int64_t first,
+                         int64_t count, gx_err *err)
 {
     const gx_stack *s = a->s;
-    size_t size = gx_dtype_bytes(s->spec.dtype), piece = (size_t)a->n * size;
+    size_t size = gx_dtype_bytes(s->runs.spec.dtype), piece = (size_t)a->t.n * size;
     int64_t offset = first * (int64_t)s->row_bytes;
-    if (a->n == s->spec.cols) {
-        return gx_spill_read(s->spill, info->elements, offset, (size_t)count * piece, a->batch,
-                             err);
+    if (a->t.n == s->runs.spec.cols) {
+        return gx_spill_read(s->runs.spill, info->stream[1], offset, (size_t)count * piece,
+                             a->batch, err);
     }
     for (int64_t k = 0; k < count; k++) {
-        GX_TRY(gx_spill_read(s->spill, info->elements,
-                             offset + k * (int64_t)s->row_bytes + a->j0 * (int64_t)size, piece,
+        GX_TRY(gx_spill_read(s->runs.spill, info->stream[1],
+                             offset + k * (int64_t)s->row_bytes + a->t.j0 * (int64_t)size, piece,
                              a->batch + (size_t)k * piece, err));
     }
     return GX_OK;
 }
 
 /* The rows of a spilled run that lie in the tile. */
-static gx_code take_spilled_rows(row_assembly *a, const row_run *info, row_cursor *c, gx_err *err)
+static gx_code take_spilled_rows(row_assembly *a, const gx_sorted_run *info, row_cursor *c,
+                                 gx_err *err)
 {
     const gx_stack *s = a->s;
-    size_t piece = (size_t)a->n * gx_dtype_bytes(s->spec.dtype);
+    size_t piece = (size_t)a->t.n * gx_dtype_bytes(s->runs.spec.dtype);
     int64_t most = gx_min(BATCH_ROWS, (int64_t)(a->batch_bytes / piece));
     for (;;) {
         bundle b = {.count = 0};
@@ -388,12 +350,12 @@ static gx_code take_spilled_rows(row_assembly *a, const row_run *info, row_curso
         for (; c->next < info->count && b.count < most; c->next++, b.count++) {
             int64_t index;
             GX_TRY(peek_index(s, info, c, &index, err));
-            if (index >= a->i0 + a->m) {
+            if (index >= a->t.i0 + a->t.m) {
                 break;
             }
             b.from[b.count] = a->batch + (size_t)b.count * piece;
-            b.to[b.count] = index - a->i0;
-            GX_TRY(mark_row(a, index - a->i0, err));
+            b.to[b.count] = index - a->t.i0;
+            GX_TRY(mark_row(a, index - a->t.i0, err));
         }
         if (b.count == 0) {
             return GX_OK;
@@ -403,118 +365,73 @@ static gx_code take_spilled_rows(row_assembly *a, const row_run *info, row_curso
     }
 }
 
-static gx_code build_tile(row_assembly *a, gx_err *err)
+static gx_code rewind_runs(gx_assembly *tile, gx_err *err)
 {
-    gx_stack *s = a->s;
-    memset(a->tile, 0, (size_t)(a->m * a->n) * gx_dtype_bytes(s->spec.dtype));
-    if (a->marks != NULL) {
-        memset(a->marks, 0, (size_t)a->m / 8 + 1);
-    }
-    for (int64_t r = 0; r < s->run_count; r++) {
-        GX_TRY(take_spilled_rows(a, &s->runs[r], &a->cursors[r], err));
-    }
-    GX_TRY(take_memory_rows(a, err));
-    return a->is_tile_owned
-               ? gx_sink_write(a->sink, a->i0, a->j0, a->m, a->n, a->tile, a->m, err)
-               : GX_OK;
-}
-
-static gx_code build_tiles(row_assembly *a, gx_err *err)
-{
-    int64_t rows = a->sink->rows, cols = a->sink->cols;
-    gx_run_progress(a->run, (double)rows * (double)cols);
-    for (a->j0 = 0; rows > 0 && a->j0 < cols; a->j0 += a->tile_cols) {
-        a->n = gx_min(a->tile_cols, cols - a->j0);
-        a->memory_next = 0;
-        for (int64_t r = 0; r < a->s->run_count; r++) {
-            a->cursors[r].next = 0;
-        }
-        for (a->i0 = 0; a->i0 < rows; a->i0 += a->tile_rows) {
-            a->m = gx_min(a->tile_rows, rows - a->i0);
-            GX_TRY(build_tile(a, err));
-            gx_run_advance(a->run, (double)a->m * (double)a->n);
-            GX_TRY(gx_run_poll(a->run));
-        }
+    row_assembly *a = (row_assembly *)(void *)tile;
+    (void)err;
+    a->memory_next = 0;
+    for (int64_t r = 0; r < a->s->runs.count; r++) {
+        a->cursors[r].next = 0;
     }
     return GX_OK;
 }
 
-/* The tile buffer (for a value: the value itself), the marks, what reading runs takes. */
-static gx_code make_buffers(row_assembly *a, gx_err *err)
+static gx_code take_tile(gx_assembly *tile, gx_err *err)
 {
-    gx_stack *s = a->s;
-    gx_mem *mem = s->ctx->mem;
-    gx_dtype dtype = s->spec.dtype;
-    size_t bytes = 0;
+    row_assembly *a = (row_assembly *)(void *)tile;
+    for (int64_t r = 0; r < a->s->runs.count; r++) {
+        GX_TRY(take_spilled_rows(a, &a->s->runs.list[r], &a->cursors[r], err));
+    }
+    return take_memory_rows(a, err);
+}
+
+/* What reading runs takes. */
+static gx_code make_cursors(row_assembly *a, gx_err *err)
+{
+    gx_mem *mem = a->s->runs.ctx->mem;
     void *memory;
-    gx_matrix_bytes(a->tile_rows, a->tile_cols, dtype, &bytes);
-    a->is_tile_owned = a->sink->is_stored;
-    a->tile = a->sink->value.data;
-    if (a->is_tile_owned) {
-        GX_TRY(gx_mem_alloc(mem, bytes, "a tile of rows", &a->tile, err));
+    if (a->s->runs.count == 0) {
+        return GX_OK;
     }
-    if (s->spec.duplicates == GX_DUPLICATES_ERROR) {
-        GX_TRY(gx_mem_alloc(mem, (size_t)a->tile_rows / 8 + 1, "marks of rows", &memory, err));
-        a->marks = memory;
-    }
-    if (s->run_count > 0) {
-        GX_TRY(gx_mem_calloc(mem, (size_t)s->run_count * sizeof *a->cursors, "cursors of rows",
-                             &memory, err));
-        a->cursors = memory;
-        size_t piece = (size_t)a->tile_cols * gx_dtype_bytes(dtype);
-        size_t room = gx_mem_available(mem) / 2;
-        a->batch_bytes = (size_t)gx_max((int64_t)piece, gx_min(BATCH_BYTES, (int64_t)room));
-        GX_TRY(gx_mem_alloc(mem, a->batch_bytes, "a batch of rows", &memory, err));
-        a->batch = memory;
-    }
+    GX_TRY(gx_mem_calloc(mem, (size_t)a->s->runs.count * sizeof *a->cursors, "cursors of rows",
+                         &memory, err));
+    a->cursors = memory;
+    size_t piece = (size_t)a->t.tile_cols * gx_dtype_bytes(a->s->runs.spec.dtype);
+    size_t room = gx_mem_available(mem) / 2;
+    a->batch_bytes = (size_t)gx_max((int64_t)piece, gx_min(BATCH_BYTES, (int64_t)room));
+    GX_TRY(gx_mem_alloc(mem, a->batch_bytes, "a batch of rows", &memory, err));
+    a->batch = memory;
     return GX_OK;
 }
 
 /* Shape, sink, memory, tiles. */
-static gx_code finish(gx_stack *s, row_assembly *a, const gx_dest *dest, gx_err *err)
+static gx_code finish(gx_stack *s, row_assembly *a, gx_err *err)
 {
-    int64_t rows = s->spec.rows >= 0 ? s->spec.rows : s->max_i + 1;
-    int64_t cols = gx_max(s->spec.cols, 0);
-    a->tile_rows = gx_max(rows, 1);
-    a->tile_cols = gx_max(cols, 1);
-    bool is_stored = dest != NULL && dest->name != NULL;
-    size_t bytes = 0;
-    gx_matrix_bytes(rows, cols, s->spec.dtype, &bytes);
-    if (is_stored) {
-        GX_TRY(gx_tile_shape(rows, cols, s->spec.dtype, gx_store_max_tile_bytes(s->ctx->store),
-                             &a->tile_rows, &a->tile_cols, err));
-        gx_matrix_bytes(a->tile_rows, a->tile_cols, s->spec.dtype, &bytes);
-    }
-    if (s->count > 0 && bytes + bytes / 8 + (64 << 10) > gx_mem_available(s->ctx->mem)) {
+    gx_mem *mem = s->runs.ctx->mem;
+    GX_TRY(gx_assembly_shape(&a->t, s->max_i, -1, err));
+    if (s->count > 0 && gx_assembly_is_tight(&a->t)) {
         GX_TRY(spill_rows(s, err)); // no room for the tile or value beside the rows
-        gx_mem_free(s->ctx->mem, s->buffer);
-        gx_mem_free(s->ctx->mem, s->order);
+        gx_mem_free(mem, s->buffer);
+        gx_mem_free(mem, s->order);
         s->buffer = NULL;
         s->order = NULL;
         s->capacity = 0;
     }
     GX_TRY(sort_order(s, err));
-    GX_TRY(gx_sink_begin(a->run, dest, rows, cols, s->spec.dtype, 0, a->tile_rows, a->tile_cols,
-                         a->sink));
-    GX_TRY(make_buffers(a, err));
-    return build_tiles(a, err);
+    GX_TRY(gx_assembly_open(&a->t, a->t.tile_rows, err));
+    GX_TRY(make_cursors(a, err));
+    return gx_assembly_tiles(&a->t, rewind_runs, take_tile, err);
 }
 
 gx_code gx_stack_finish(gx_stack *s, gx_run *run, const gx_dest *dest, gx_sink *sink)
 {
-    row_assembly a = {.s = s, .run = run, .sink = sink};
-    gx_mem *mem = s->ctx->mem;
+    row_assembly a = {.t = {.runs = &s->runs, .run = run, .sink = sink, .dest = dest}, .s = s};
+    gx_mem *mem = s->runs.ctx->mem;
     gx_err err = {0};
-    memset(sink, 0, sizeof *sink);
-    sink->run = run; // gx_sink_end() may follow however early this fails
-    if (gx_ok(run) && finish(s, &a, dest, &err) != GX_OK) {
-        gx_run_fail(run, &err);
+    if (gx_assembly_begin(&a.t)) {
+        (void)finish(s, &a, &err);
     }
-    if (a.is_tile_owned) {
-        gx_mem_free(mem, a.tile);
-    }
-    gx_mem_free(mem, a.marks);
     gx_mem_free(mem, a.cursors);
     gx_mem_free(mem, a.batch);
-    return gx_ok(run) ? GX_OK : run->err.code;
+    return gx_assembly_end(&a.t, &err);
 }

@@ -6,7 +6,7 @@
 #ifndef GX_STACK_H
 #define GX_STACK_H
 
-#include "cell_scatter.h"
+#include "assembly.h"
 
 typedef struct gx_stack gx_stack;
 
