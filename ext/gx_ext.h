@@ -249,6 +249,7 @@ extern const gx_function gx_functions_pca[];   /* fn_pca.c: cov, corr, pca, ... 
 extern const gx_function gx_functions_funm[];  /* fn_funm.c: sqrtm, expm, logm, powm */
 extern const gx_function gx_functions_help[];  /* fn_help.c: help */
 extern const gx_function gx_functions_bytes[]; /* fn_bytes.c: from_bytes, to_bytes */
+extern const gx_function gx_functions_function[]; /* fn_function.c: from_function */
 
 /* Files that register modules or aggregates themselves.  Return SQLITE_*. */
 int gx_register_functions(sqlite3 *db, gx_ctx *ctx, const gx_function *table);

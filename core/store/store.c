@@ -14,6 +14,7 @@
 **     store_check.c    verification
 **     store_reader.c   reading tiles, helper connections
 **     store_probe.c    what a connection has already
+**     store_call.c     asking a function of the application for a matrix
 **     store_spill.c    temporary data, in a private database
 **
 ** All SQL of the store is in the table sql[] below, written for the schema main; for another schema

@@ -29,6 +29,7 @@
 #include "../base/types.h"
 
 struct sqlite3;
+struct sqlite3_stmt;
 typedef struct gx_store gx_store;
 
 enum {
@@ -138,6 +139,16 @@ size_t gx_store_page_bytes(gx_store *store, const char *schema);
 */
 gx_code gx_store_call_progress(gx_store *store, const char *fn, const char *label, double fraction,
                                double seconds, gx_err *err);
+
+/*
+** The same for the rectangles of a matrix: "SELECT fn(i, j, rows, columns)", at in that order.  The
+** blob, NULL where the result is none, is lent until the next call.
+*/
+gx_code gx_store_call_open(gx_store *store, const char *fn, struct sqlite3_stmt **stmt,
+                           gx_err *err);
+gx_code gx_store_call_rectangle(gx_store *store, struct sqlite3_stmt *stmt, const char *fn,
+                                const int64_t at[4], const void **blob, size_t *bytes, gx_err *err);
+void gx_store_call_close(struct sqlite3_stmt *stmt);
 
 /* ---- the catalog ----------------------------------------------------------------------------- */
 
