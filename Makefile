@@ -314,7 +314,7 @@ run-tests: $(PROGRAMS)
 
 # Each allocation, file access and step fails once, each call of CUDA; kill -9.
 fault: $(SO) $(FAULT) $(STANDIN)
-	$(FAULT) --points $(or $(POINTS),40)
+	printf '%s\n' delete wal | xargs -P 2 -I{} $(FAULT) --points $(or $(POINTS),40) --journal {}
 	GX_SO=$(abspath $(SO)) $(RUN_PYTHON) tests/fault/cuda.py --stand-ins $(BUILD)/mock --step $(if $(filter 0,$(POINTS)),1,7)
 	GX_SO=$(abspath $(SO)) $(RUN_PYTHON) tests/fault/kill.py --times 50
 

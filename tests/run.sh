@@ -33,27 +33,28 @@ exports() {
     echo "1 symbol, no library but the C library, of glibc 2.28"
 }
 
-# Every unit program, two at a time.
+# Commands on stdin, each after a name: two at a time, each with a log; the logs of those that fail are shown.
+two() {
+    # shellcheck disable=SC2016
+    xargs -P 2 -L 1 sh -c 'log=$0/$1.log; shift
+        timeout 1200 "$@" >"$log" 2>&1 || { echo "$* failed ($?):"; grep -v "^\[ *\(RUN\|OK\)" "$log"; exit 1; }' "$LOGS"
+}
+
+passed() { cat "$@" | grep -c '^\[ *OK'; } # LOG...: how many tests of cmocka's
+
 unit() {
     [ -n "${UNITS:-}" ] || { echo "0 programs"; return 0; }
-    # shellcheck disable=SC2016,SC2086
-    printf '%s\n' $UNITS | xargs -P 2 -I{} sh -c '
-        log='"$LOGS"'/$(basename {}).log
-        timeout 300 {} >"$log" 2>&1 || { echo "{} failed:"; grep -v "^\[ *\(RUN\|OK\)" "$log"; exit 1; }' || return 1
-    tests=$(cat "$LOGS"/test_*.log | grep -c '^\[ *OK')
-    echo "$(echo "$UNITS" | wc -w) programs, $tests tests"
+    for program in $UNITS; do echo "unit_$(basename "$program") $program"; done | two || return 1
+    echo "$(echo "$UNITS" | wc -w) programs, $(passed "$LOGS"/unit_*.log) tests"
 }
 
 # The host side of the CUDA backend, with stand-ins for NVIDIA's libraries.
 cuda() {
-    for name in test_kernels test_device test_solve test_qr test_eigen; do
-        GX_TEST_LARGEST=50 CUDA_PATH=$PWD/$BUILD/mock GX_CUDA_SO=$PWD/$BUILD/mock/gx_cuda.so timeout 300 \
-            "$BUILD/gpu/gpu_tests" $name >"$LOGS/cuda_$name.log" 2>&1 || {
-            grep -v '^\[ *\(RUN\|OK\)' "$LOGS/cuda_$name.log"
-            return 1
-        }
-    done
-    echo "$(cat "$LOGS"/cuda_test_*.log | grep -c '^\[ *OK') tests"
+    for name in test_kernels test_solve test_device test_qr test_eigen; do
+        echo "cuda_$name env GX_TEST_LARGEST=50 CUDA_PATH=$PWD/$BUILD/mock GX_CUDA_SO=$PWD/$BUILD/mock/gx_cuda.so" \
+            "$BUILD/gpu/gpu_tests $name"
+    done | two || return 1
+    echo "$(passed "$LOGS"/cuda_*.log) tests"
 }
 
 embed() {
@@ -64,15 +65,28 @@ embed() {
     return $rc
 }
 
+# In two processes, a file of tests in one of them; in one where the product's threads want both processors
+# (PYTEST_ARGS="-n 0") or pytest-xdist is missing.
 sql() {
-    LD_PRELOAD=${PRELOAD:-} "$PYTHON" -m pytest -q --maxfail=20 --tb=short --no-header -p no:cacheprovider -rs tests/sql ${PYTEST_ARGS:-}
+    "$PYTHON" -c 'import xdist' 2>/dev/null && split="-n 2 --dist loadfile"
+    # shellcheck disable=SC2086
+    LD_PRELOAD=${PRELOAD:-} "$PYTHON" -m pytest -q --maxfail=20 --tb=short --no-header -p no:cacheprovider -rs \
+        tests/sql ${split:-} ${PYTEST_ARGS:-}
 }
 
 # A short version of `make fault`.
 fault() {
-    "$BUILD/tests/fault/fault" --points "${POINTS:-3}" || return 1
-    [ -n "${PRELOAD:-}" ] || "$PYTHON" tests/fault/cuda.py --stand-ins "${GX_STAND_INS:-$BUILD/mock}" --step 97 || return 1
-    [ -n "${PRELOAD:-}" ] || "$PYTHON" tests/fault/kill.py --times 8
+    {
+        for journal in delete wal; do
+            echo "fault_$journal $BUILD/tests/fault/fault --points ${POINTS:-3} --journal $journal"
+        done
+        if [ -z "${PRELOAD:-}" ]; then
+            echo "fault_cuda $PYTHON tests/fault/cuda.py --stand-ins ${GX_STAND_INS:-$BUILD/mock} --step 97"
+            echo "fault_kill $PYTHON tests/fault/kill.py --times 8"
+        fi
+    } | two || return 1
+    for log in delete wal cuda kill; do [ ! -e "$LOGS/fault_$log.log" ] || tail -n 1 "$LOGS/fault_$log.log"; done |
+        paste -s -d ';' | sed 's/;/; /g'
 }
 
 # The fuzzers' corpora, once through.
@@ -80,8 +94,8 @@ fuzz() {
     for program in $FUZZERS; do
         name=$(basename "$program")
         corpus=tests/fuzz/corpus/${name#fuzz_}
-        "$program" $([ -d "$corpus" ] && echo "$corpus") || { echo "$program failed"; return 1; }
-    done
+        echo "$name $program$([ -d "$corpus" ] && echo " $corpus")"
+    done | two || return 1
     echo "$(echo "$FUZZERS" | wc -w) fuzzers"
 }
 
@@ -90,6 +104,7 @@ tidy() {
 }
 
 for step in ${*:-$ALL}; do
+    rm -f "$LOGS/$step.log" "$LOGS/${step}"_*.log
     start=$(date +%s.%N)
     if "$step" >"$LOGS/$step.log" 2>&1; then
         state=ok

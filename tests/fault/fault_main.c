@@ -2,7 +2,7 @@
 ** Everything that can fail, fails once: the loop over scripts, kinds of failure and the n-th
 ** event.
 **
-**     fault [--points N] [--seed S] [kind[/journal[/script[/n]]]...]
+**     fault [--points N] [--seed S] [--journal delete|wal] [kind[/journal[/script[/n]]]...]
 **
 ** For each kind (allocation, file system, step; table `kinds`), each journal mode and each
 ** script of fault_scripts.c: a first run counts the kind's events; then, for n = 1, 2, ... (all
@@ -518,12 +518,15 @@ int main(int argc, char **argv)
 {
     static char stdout_buffer[1 << 16]; // printf() must not allocate between two counts of blocks
     setvbuf(stdout, stdout_buffer, _IOLBF, sizeof stdout_buffer);
+    const char *journal = NULL; // NULL: each
     int arg = 1;
     for (; arg + 1 < argc && argv[arg][0] == '-'; arg += 2) {
         if (strcmp(argv[arg], "--points") == 0) {
             points_most = atoll(argv[arg + 1]);
         } else if (strcmp(argv[arg], "--seed") == 0) {
             random_state = (uint64_t)atoll(argv[arg + 1]) * 2654435761u + 1;
+        } else if (strcmp(argv[arg], "--journal") == 0) {
+            journal = argv[arg + 1];
         }
     }
     if (fault_vfs_install() != SQLITE_OK) {
@@ -536,7 +539,9 @@ int main(int argc, char **argv)
     }
     for (size_t k = 0; k < KINDS; k++) {
         for (size_t j = 0; j < sizeof journals / sizeof journals[0]; j++) {
-            run_kind(kinds[k], journals[j], argv + arg, argc - arg);
+            if (journal == NULL || strcmp(journal, journals[j]) == 0) {
+                run_kind(kinds[k], journals[j], argv + arg, argc - arg);
+            }
         }
     }
     remove_folder();
