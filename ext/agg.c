@@ -237,9 +237,7 @@ static void result(sqlite3_context *sql, gx_agg *agg, gx_run *run, gx_sink *sink
     if (gx_sink_end(sink) == GX_OK && is_stored) {
         sqlite3_result_text(sql, agg->name, -1, SQLITE_TRANSIENT);
     } else if (gx_ok(run)) {
-        size_t bytes;
-        void *blob = gx_value_buf_move(ctx->mem, &sink->value, &bytes);
-        sqlite3_result_blob64(sql, blob, bytes, sqlite3_free);
+        gx_result_value(sql, ctx->mem, &sink->value);
     }
     if (gx_run_end(run) != GX_OK) {
         gx_result_error(sql, agg->bound->function, &run->err);

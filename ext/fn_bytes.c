@@ -166,14 +166,8 @@ static char *result_room(gx_fn *fn, const gx_mat *A, gx_dtype dtype, size_t *byt
                      A->label, A->rows, A->cols, gx_dtype_name(dtype), limit);
         return NULL;
     }
-    if (gx_mem_reserve(fn->ctx->mem, *bytes, "bytes", &err) != GX_OK) {
-        gx_run_fail(&fn->run, &err);
-        return NULL;
-    }
-    char *out = sqlite3_malloc64(*bytes + 1); // none of 0 bytes
-    if (out == NULL) {
-        gx_mem_return(fn->ctx->mem, *bytes);
-        gx_fail_nomem(&err, *bytes, "bytes");
+    void *out;
+    if (gx_mem_alloc(fn->ctx->mem, *bytes, "bytes", &out, &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
     }
     return out;
@@ -205,11 +199,11 @@ static void to_bytes(gx_fn *fn)
         put_strips(fn, &A, reader, dtype, out);
         gx_reader_close(reader);
     }
-    gx_mem_return(fn->ctx->mem, bytes);
     if (gx_ok(&fn->run)) {
-        sqlite3_result_blob64(fn->sql, out, bytes, sqlite3_free);
+        gx_mem_disown(fn->ctx->mem, out);
+        sqlite3_result_blob64(fn->sql, out, bytes, gx_value_release);
     } else {
-        sqlite3_free(out);
+        gx_mem_free(fn->ctx->mem, out);
     }
 }
 

@@ -247,7 +247,7 @@ static void lu(gx_fn *fn)
 // The table ---------------------------------------------------------------------------------------
 
 typedef struct lu_state {
-    void *blob[PARTS]; /* of sqlite3_malloc64() */
+    void *blob[PARTS]; /* of gx_value_buf_move() */
     size_t bytes[PARTS];
 } lu_state;
 
@@ -300,7 +300,7 @@ static void clear_table(void *state)
 {
     lu_state *s = state;
     for (int p = 0; p < PARTS; p++) {
-        sqlite3_free(s->blob[p]);
+        gx_value_release(s->blob[p]);
     }
 }
 

@@ -86,12 +86,11 @@ bool gx_fn_fail(gx_fn *fn, const char *format, ...)
 
 // Results -----------------------------------------------------------------------------------------
 
-/* Hand the finished value to SQLite without a copy. */
-static void result_value(gx_fn *fn, gx_value_buf *value)
+void gx_result_value(sqlite3_context *sql, gx_mem *mem, gx_value_buf *value)
 {
     size_t bytes;
-    void *blob = gx_value_buf_move(fn->ctx->mem, value, &bytes);
-    sqlite3_result_blob64(fn->sql, blob, bytes, sqlite3_free);
+    void *blob = gx_value_buf_move(mem, value, &bytes);
+    sqlite3_result_blob64(sql, blob, bytes, gx_value_release);
 }
 
 void gx_fn_result_sink(gx_fn *fn, gx_sink *sink)
@@ -103,7 +102,7 @@ void gx_fn_result_sink(gx_fn *fn, gx_sink *sink)
     if (is_stored) {
         sqlite3_result_text(fn->sql, fn->dest_name, -1, SQLITE_TRANSIENT);
     } else {
-        result_value(fn, &sink->value);
+        gx_result_value(fn->sql, fn->ctx->mem, &sink->value);
     }
 }
 
@@ -132,7 +131,7 @@ void gx_fn_result_scalar(gx_fn *fn, gx_scalar value, bool is_complex)
     }
     double pair[2] = {value.re, value.im};
     memcpy(buf.data, pair, sizeof pair);
-    result_value(fn, &buf);
+    gx_result_value(fn->sql, fn->ctx->mem, &buf);
 }
 
 // The call ----------------------------------------------------------------------------------------

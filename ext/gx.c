@@ -128,7 +128,6 @@ static int register_once(sqlite3 *db, gx_err *err)
                 sqlite3_libversion());
         return SQLITE_ERROR;
     }
-    gx_value_set_allocator(sqlite3_malloc64, sqlite3_free);
     owner *own;
     bool is_present;
     int rc = find_owner(db, &is_present, &own);

@@ -222,6 +222,9 @@ int gx_sqlite_code(gx_code code);
 /* "gx_fn: text" into SQLite's result, for aggregates. */
 void gx_result_error(sqlite3_context *sql, const char *function, const gx_err *err);
 
+/* Hand the finished value to SQLite without a copy. */
+void gx_result_value(sqlite3_context *sql, gx_mem *mem, gx_value_buf *value);
+
 /* "gx_fn: text" as sqlite3_malloc'ed zErrMsg of a virtual table; returns SQLITE_*. */
 int gx_vtab_error(sqlite3_vtab *vtab, const char *table, const gx_err *err);
 

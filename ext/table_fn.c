@@ -230,7 +230,5 @@ void gx_table_result_matrix(sqlite3_context *sql, gx_ctx *ctx, const char *name,
             memcpy(gx_at(buf.data, dtype, rows, i, j), gx_at(data, dtype, ld, i * stride, j), es);
         }
     }
-    size_t bytes;
-    void *blob = gx_value_buf_move(ctx->mem, &buf, &bytes);
-    sqlite3_result_blob64(sql, blob, bytes, sqlite3_free);
+    gx_result_value(sql, ctx->mem, &buf);
 }

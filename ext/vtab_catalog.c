@@ -410,9 +410,7 @@ static int result_value(catalog *table, sqlite3_context *sql, const gx_meta *row
         gx_sink_begin(&run, NULL, mat.rows, mat.cols, mat.dtype, 0, 0, 0, &sink);
         gx_copy_to_sink(&run, &mat, &sink);
         if (gx_sink_end(&sink) == GX_OK) {
-            size_t bytes;
-            void *blob = gx_value_buf_move(ctx->mem, &sink.value, &bytes);
-            sqlite3_result_blob64(sql, blob, bytes, sqlite3_free);
+            gx_result_value(sql, ctx->mem, &sink.value);
         }
     }
     gx_run_fail(&run, &err);

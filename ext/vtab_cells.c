@@ -378,9 +378,7 @@ static int value_column(cells_cursor *cursor, sqlite3_context *sql, int64_t rows
         return column_error(cursor, sql, &err);
     }
     gx_convert(A->dtype, data, ld, A->dtype, buf.data, rows, rows, A->cols);
-    size_t bytes;
-    void *blob = gx_value_buf_move(ctx->mem, &buf, &bytes);
-    sqlite3_result_blob64(sql, blob, bytes, sqlite3_free);
+    gx_result_value(sql, ctx->mem, &buf);
     return SQLITE_OK;
 }
 

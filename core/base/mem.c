@@ -4,14 +4,34 @@
 ** Each allocation carries a 64-byte header with its size, so that gx_mem_free() can give it back to
 ** the budget.  The budget is one atomic counter that is compared and raised in one step: threads
 ** never exceed the limit together, and a request that is refused never stands in another's way.
+**
+** Memory that is touched for the first time costs a page fault for every 4 KiB, about as much as
+** ten copies of it: a result of 32 MiB waited longer for its memory than some are computed.  So
+** large blocks that are freed stay, idle, in one pool of the process and serve the next request of
+** about their size.  What stands idle is nobody's, and gives way to everybody:
+**
+**   - what a connection uses and what stands idle are within its memory_limit together: whoever
+**     counts bytes lets go of what would be too much, the oldest first;
+**   - no more than IDLE_SHARE of the machine's memory stands idle;
+**   - the system may have the pages at any time (MADV_FREE), and does when it runs short;
+**   - where the system refuses a request, all of it goes before the request is made again;
+**   - with the last governor, which is the last connection's, the pool ends.
 */
 #include "mem.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
+#endif
 
 enum { HEADER_BYTES = 64 };
 
@@ -27,7 +47,8 @@ static const size_t OVERREAD_BYTES = 64;
 
 typedef struct header {
     size_t bytes; /* what was counted: the caller's bytes + HEADER_BYTES */
-    void *base;   /* what aligned_alloc() returned                      */
+    size_t room;  /* from base on                                        */
+    void *base;   /* what malloc() or aligned_alloc() returned           */
 } header;
 
 struct gx_mem {
@@ -36,6 +57,110 @@ struct gx_mem {
     atomic_size_t peak;  /* bytes, largest used    */
 };
 
+// Idle blocks -------------------------------------------------------------------------------------
+
+/* So many, of so many bytes at least; a request is served by one that is little larger. */
+enum { IDLE_BLOCKS = 32, IDLE_SHARE = 8, SLACK_SHARE = 8 };
+static const size_t IDLE_LEAST = (size_t)1 << 20;
+
+typedef struct idle {
+    void *base;
+    size_t room;
+} idle;
+
+static struct {
+    pthread_mutex_t lock;    /* of block and count                       */
+    idle block[IDLE_BLOCKS]; /* the one that was freed first is in front */
+    int count;
+    atomic_size_t bytes; /* of all                                   */
+    atomic_int governors;
+    atomic_size_t most; /* what may stand idle, as the latest governor that counted knows */
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Under the lock: takes block k out of the list. */
+static idle remove_idle(int k)
+{
+    idle found = pool.block[k];
+    pool.count--;
+    memmove(&pool.block[k], &pool.block[k + 1], (size_t)(pool.count - k) * sizeof found);
+    atomic_fetch_sub(&pool.bytes, found.room);
+    ASAN_UNPOISON_MEMORY_REGION(found.base, found.room);
+    return found;
+}
+
+/* Lets go of the oldest ones, until no more than that is left. */
+static void shrink_pool(size_t most)
+{
+    while (atomic_load(&pool.bytes) > most) {
+        idle oldest = {0};
+        pthread_mutex_lock(&pool.lock);
+        if (pool.count > 0) {
+            oldest = remove_idle(0);
+        }
+        pthread_mutex_unlock(&pool.lock);
+        if (oldest.base == NULL) {
+            return;
+        }
+        free(oldest.base);
+    }
+}
+
+/* The block that fits best; base NULL: none does. */
+static idle take_idle(size_t room)
+{
+    idle found = {0};
+    int best = -1;
+    if (room < IDLE_LEAST || atomic_load(&pool.bytes) < room) {
+        return found;
+    }
+    pthread_mutex_lock(&pool.lock);
+    for (int k = pool.count - 1; k >= 0; k--) {
+        size_t has = pool.block[k].room;
+        bool fits = has >= room && has - room <= room / SLACK_SHARE;
+        best = fits && (best < 0 || has < pool.block[best].room) ? k : best;
+    }
+    if (best >= 0) {
+        found = remove_idle(best);
+    }
+    pthread_mutex_unlock(&pool.lock);
+    return found;
+}
+
+/* Keeps a block that nobody uses, or frees it. */
+static void keep_idle(idle block)
+{
+    idle oldest = {0};
+    if (block.room < IDLE_LEAST || block.room > atomic_load(&pool.most) ||
+        atomic_load(&pool.governors) == 0) {
+        free(block.base);
+        return;
+    }
+    if (block.room >= HUGE_BYTES) {
+        (void)madvise(block.base, block.room, MADV_FREE);
+    }
+    pthread_mutex_lock(&pool.lock);
+    if (pool.count == IDLE_BLOCKS) {
+        oldest = remove_idle(0);
+    }
+    ASAN_POISON_MEMORY_REGION(block.base, block.room);
+    pool.block[pool.count++] = block;
+    atomic_fetch_add(&pool.bytes, block.room);
+    pthread_mutex_unlock(&pool.lock);
+    free(oldest.base);
+    shrink_pool(atomic_load(&pool.most));
+}
+
+/* The governor has counted: what it uses and what stands idle keep to its limit. */
+static void share_with_pool(const gx_mem *mem)
+{
+    size_t left = gx_mem_available(mem), share = gx_mem_physical() / IDLE_SHARE;
+    size_t most = left < share ? left : share;
+    atomic_store(&pool.most, most);
+    shrink_pool(most);
+}
+
+// The budget --------------------------------------------------------------------------------------
+
 gx_code gx_mem_create(size_t limit_bytes, gx_mem **mem, gx_err *err)
 {
     *mem = calloc(1, sizeof **mem);
@@ -43,11 +168,15 @@ gx_code gx_mem_create(size_t limit_bytes, gx_mem **mem, gx_err *err)
         return gx_fail_nomem(err, sizeof **mem, "memory governor");
     }
     atomic_init(&(*mem)->limit, limit_bytes);
+    atomic_fetch_add(&pool.governors, 1);
     return GX_OK;
 }
 
 void gx_mem_free_all(gx_mem *mem)
 {
+    if (mem != NULL && atomic_fetch_sub(&pool.governors, 1) == 1) {
+        shrink_pool(0);
+    }
     free(mem);
 }
 
@@ -83,20 +212,38 @@ void gx_mem_return(gx_mem *mem, size_t bytes)
     }
 }
 
-static void *allocate(size_t total)
+// Blocks ------------------------------------------------------------------------------------------
+
+static size_t rounded(size_t bytes, size_t align)
+{
+    return (bytes + align - 1) / align * align;
+}
+
+/* Where the system has no memory: once more, without what stands idle. */
+static void *ask_system(size_t align, size_t room)
+{
+    void *base = align == HUGE_PAGE ? aligned_alloc(align, room) : malloc(room);
+    if (base == NULL && atomic_load(&pool.bytes) > 0) {
+        shrink_pool(0);
+        base = align == HUGE_PAGE ? aligned_alloc(align, room) : malloc(room);
+    }
+    return base;
+}
+
+/* A block with room for a header and what follows it, aligned; base NULL: there is none. */
+static idle take_block(size_t total)
 {
     bool is_huge = total >= HUGE_BYTES;
     size_t align = is_huge ? HUGE_PAGE : HEADER_BYTES;
-    size_t rounded = (total + OVERREAD_BYTES + align - 1) / align * align;
-    char *base = aligned_alloc(align, rounded);
-    if (base == NULL) {
-        return NULL;
+    size_t room = rounded(total + OVERREAD_BYTES + (is_huge ? 0 : HEADER_BYTES), align);
+    idle block = take_idle(room);
+    if (block.base == NULL) {
+        block = (idle){.base = ask_system(align, room), .room = room};
+        if (is_huge && block.base != NULL) {
+            (void)madvise(block.base, room, MADV_HUGEPAGE); // a hint: refused, nothing is lost
+        }
     }
-    if (is_huge) {
-        (void)madvise(base, rounded, MADV_HUGEPAGE); // a hint: where it is refused nothing is lost
-    }
-    *(header *)(void *)base = (header){.bytes = total, .base = base};
-    return base + HEADER_BYTES;
+    return block;
 }
 
 gx_code gx_mem_alloc(gx_mem *mem, size_t bytes, const char *what, void **ptr, gx_err *err)
@@ -107,10 +254,16 @@ gx_code gx_mem_alloc(gx_mem *mem, size_t bytes, const char *what, void **ptr, gx
     }
     size_t total = bytes + HEADER_BYTES;
     GX_TRY(gx_mem_reserve(mem, total, what, err));
-    *ptr = allocate(total);
-    if (*ptr == NULL) {
+    idle block = take_block(total);
+    if (block.base == NULL) {
         gx_mem_return(mem, total);
         return gx_fail_nomem(err, bytes, what);
+    }
+    char *start = (char *)block.base + -(uintptr_t)block.base % HEADER_BYTES;
+    *(header *)(void *)start = (header){.bytes = total, .room = block.room, .base = block.base};
+    *ptr = start + HEADER_BYTES;
+    if (mem != NULL && total >= IDLE_LEAST) {
+        share_with_pool(mem);
     }
     return GX_OK;
 }
@@ -146,8 +299,22 @@ void gx_mem_free(gx_mem *mem, void *ptr)
         return;
     }
     header *h = header_of(ptr);
+    idle block = {.base = h->base, .room = h->room};
     gx_mem_return(mem, h->bytes);
-    free(h->base);
+    if (mem != NULL && block.room >= IDLE_LEAST) {
+        share_with_pool(mem);
+    }
+    keep_idle(block);
+}
+
+void gx_mem_disown(gx_mem *mem, void *ptr)
+{
+    gx_mem_return(mem, header_of(ptr)->bytes);
+}
+
+size_t gx_mem_idle(void)
+{
+    return atomic_load(&pool.bytes);
 }
 
 size_t gx_mem_used(const gx_mem *mem)
@@ -174,6 +341,7 @@ size_t gx_mem_available(const gx_mem *mem)
 void gx_mem_set_limit(gx_mem *mem, size_t limit_bytes)
 {
     atomic_store(&mem->limit, limit_bytes);
+    share_with_pool(mem);
 }
 
 void gx_mem_reset_peak(gx_mem *mem)

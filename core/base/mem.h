@@ -4,6 +4,9 @@
 ** gx_mem_alloc() and gx_mem_reserve() fail with GX_BUDGET when the limit would be passed, and with
 ** GX_NOMEM when the system has none; nothing ever exceeds the limit.  malloc() and free() are
 ** called in mem.c only.  All functions may be called from any thread.
+**
+** Large blocks that are freed stay warm for the next one, in one pool of the process that gives way
+** to whatever is asked for: mem.c says how.
 */
 #ifndef GX_MEM_H
 #define GX_MEM_H
@@ -35,7 +38,13 @@ gx_code gx_mem_realloc(gx_mem *mem, size_t bytes, const char *what, void **ptr, 
 /* ptr NULL is a no-op. */
 void gx_mem_free(gx_mem *mem, void *ptr);
 
-/* Count bytes that somebody else allocates (a result value owned by SQLite), and give them back. */
+/*
+** The block goes to somebody who is not counted (a result that is SQLite's now) and frees it with
+** gx_mem_free(NULL, ptr): its bytes leave the budget.
+*/
+void gx_mem_disown(gx_mem *mem, void *ptr);
+
+/* Count bytes that somebody else allocates, and give them back. */
 gx_code gx_mem_reserve(gx_mem *mem, size_t bytes, const char *what, gx_err *err);
 void gx_mem_return(gx_mem *mem, size_t bytes);
 
@@ -43,6 +52,7 @@ size_t gx_mem_used(const gx_mem *mem);
 size_t gx_mem_peak(const gx_mem *mem);
 size_t gx_mem_limit(const gx_mem *mem);
 size_t gx_mem_available(const gx_mem *mem); /* limit - used, not below 0 */
+size_t gx_mem_idle(void);                   /* of the pool, for all governors */
 void gx_mem_set_limit(gx_mem *mem, size_t limit_bytes);
 void gx_mem_reset_peak(gx_mem *mem);
 

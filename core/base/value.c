@@ -1,8 +1,9 @@
 /*
 ** Matrix values: see value.h for the layout.
 **
-** A value is one allocation, header first, made by the allocator that ext/ installs (SQLite's), so
-** that a finished result goes to SQLite without a copy.  The governor counts it while gx owns it.
+** A value is one allocation of the governor's, header first, so that a finished result goes to
+** SQLite without a copy, with gx_value_release() as its destructor; its memory comes back, warm, to
+** the next one.  The governor counts it while gx owns it.
 ** Parsing reads the header with memcpy, because a blob may start at any address, and checks it
 ** completely: after gx_value_parse() the elements are known to lie inside the blob.
 */
@@ -10,7 +11,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <string.h>
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
@@ -27,19 +27,6 @@ enum {
     OFFSET_COLS = 16,
     OFFSET_RESERVED = 24
 };
-
-typedef void *(*alloc_fn)(unsigned long long bytes);
-typedef void (*release_fn)(void *ptr);
-
-/* The two functions of the process: set, always to the same, by each connection that loads gx. */
-static _Atomic(alloc_fn) allocate;
-static _Atomic(release_fn) release;
-
-void gx_value_set_allocator(void *(*alloc)(unsigned long long bytes), void (*free_fn)(void *))
-{
-    atomic_store(&allocate, alloc);
-    atomic_store(&release, free_fn);
-}
 
 bool gx_value_is(const void *blob, size_t bytes)
 {
@@ -89,8 +76,8 @@ gx_code gx_value_parse(const void *blob, size_t bytes, gx_value *value, gx_err *
     size_t expected;
     if (!gx_matrix_bytes(rows, cols, dtype, &expected)) {
         return gx_fail(err, GX_ARG,
-                       "a matrix value of impossible size %" PRId64 "x%" PRId64
-                       " (" GX_SIZES_TEXT ")",
+                       "a matrix value of impossible size %" PRId64 "x%" PRId64 " (" GX_SIZES_TEXT
+                       ")",
                        rows, cols);
     }
     if (bytes - GX_VALUE_HEADER != expected) {
@@ -119,9 +106,8 @@ gx_code gx_value_buf_create(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t c
     *buf = (gx_value_buf){0};
     size_t elements;
     if (!gx_matrix_bytes(rows, cols, dtype, &elements)) {
-        return gx_fail(err, GX_TOOBIG,
-                       "a result of %" PRId64 "x%" PRId64 " %s: " GX_SIZES_TEXT, rows, cols,
-                       gx_dtype_name(dtype));
+        return gx_fail(err, GX_TOOBIG, "a result of %" PRId64 "x%" PRId64 " %s: " GX_SIZES_TEXT,
+                       rows, cols, gx_dtype_name(dtype));
     }
     size_t bytes = elements + GX_VALUE_HEADER;
     if ((int64_t)bytes > limit_bytes) {
@@ -131,12 +117,8 @@ gx_code gx_value_buf_create(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t c
                        ": give a destination name to store it",
                        rows, cols, gx_dtype_name(dtype), bytes, limit_bytes);
     }
-    GX_TRY(gx_mem_reserve(mem, bytes, "result value", err));
-    void *blob = atomic_load(&allocate)(bytes);
-    if (blob == NULL) {
-        gx_mem_return(mem, bytes);
-        return gx_fail_nomem(err, bytes, "result value");
-    }
+    void *blob;
+    GX_TRY(gx_mem_alloc(mem, bytes, "result value", &blob, err));
     write_header(blob, dtype, rows, cols);
     *buf = (gx_value_buf){.blob = blob, .bytes = bytes, .data = (char *)blob + GX_VALUE_HEADER};
     return GX_OK;
@@ -144,10 +126,7 @@ gx_code gx_value_buf_create(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t c
 
 void gx_value_buf_free(gx_mem *mem, gx_value_buf *buf)
 {
-    if (buf->blob != NULL) {
-        atomic_load (&release)(buf->blob);
-        gx_mem_return(mem, buf->bytes);
-    }
+    gx_mem_free(mem, buf->blob);
     *buf = (gx_value_buf){0};
 }
 
@@ -156,8 +135,13 @@ void *gx_value_buf_move(gx_mem *mem, gx_value_buf *buf, size_t *bytes)
     void *blob = buf->blob;
     *bytes = buf->bytes;
     if (blob != NULL) {
-        gx_mem_return(mem, buf->bytes);
+        gx_mem_disown(mem, blob);
     }
     *buf = (gx_value_buf){0};
     return blob;
+}
+
+void gx_value_release(void *blob)
+{
+    gx_mem_free(NULL, blob);
 }

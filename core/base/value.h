@@ -39,14 +39,11 @@ bool gx_value_is(const void *blob, size_t bytes);
 */
 gx_code gx_value_parse(const void *blob, size_t bytes, gx_value *value, gx_err *err);
 
-/*
-** A value under construction.  The blob comes from sqlite3_malloc64() so that it can be handed to
-** SQLite without a copy; ext/ installs the allocator once (core/ knows no SQLite).
-*/
+/* A value under construction. */
 typedef struct gx_value_buf {
     void *blob;   /* header and elements; owned until moved out or gx_value_buf_free() */
     size_t bytes; /* of the blob                                                     */
-    void *data;   /* the elements inside it (32 bytes in; 8-byte aligned)            */
+    void *data;   /* the elements inside it (32 bytes in, and aligned to that)       */
 } gx_value_buf;
 
 /* limit_bytes: SQLite's length limit; past it GX_TOOBIG with the size, the limit and the advice. */
@@ -54,12 +51,10 @@ gx_code gx_value_buf_create(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t c
                             int64_t limit_bytes, gx_value_buf *buf, gx_err *err);
 void gx_value_buf_free(gx_mem *mem, gx_value_buf *buf);
 
-/*
-** Give the blob to the caller, who frees it with the installed free(); its bytes leave the budget.
-*/
+/* Give the blob to the caller, who releases it; its bytes leave the budget. */
 void *gx_value_buf_move(gx_mem *mem, gx_value_buf *buf, size_t *bytes);
 
-/* Installed once by ext/: sqlite3_malloc64 and sqlite3_free. */
-void gx_value_set_allocator(void *(*alloc)(unsigned long long bytes), void (*release)(void *));
+/* The destructor of a blob that was moved out: from any thread, NULL is a no-op. */
+void gx_value_release(void *blob);
 
 #endif

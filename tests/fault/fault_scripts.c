@@ -242,6 +242,11 @@ const fault_script fault_scripts[] = {
     // Elementwise and reductions.
     {"elementwise", SMALL,
      "BEGIN; SELECT gx_add('A', 'A', 'N'), gx_sub('A', 'A', 'M'), gx_scale('A', 2, 'K'); COMMIT"},
+    {"fills", SMALL,
+     "SELECT gx_json(gx_add(gx_transpose(gx_transpose('A')), gx_slice('A', 0, NULL, 0, NULL))), "
+     "gx_json(gx_sum('A', 1))"},
+    {"recycled", SMALL,
+     "SELECT length(gx_add(gx_ones(400, 400), gx_eye(400))), gx_sum(gx_copy(gx_ones(400, 400)))"},
     {"maps", SMALL, "SELECT gx_neg('A', 'N'), gx_json(gx_neg('[[1,-2]]'))"},
     {"transpose", HELPERS, "SELECT gx_transpose('A', 'T')"},
     {"norms", HELPERS,

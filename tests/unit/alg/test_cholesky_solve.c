@@ -274,7 +274,6 @@ static void test_refused(void **state)
 
 int main(void)
 {
-    gx_value_set_allocator(sqlite3_malloc64, sqlite3_free);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_exact, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_counters, set_up, tear_down),

@@ -311,7 +311,6 @@ static void test_refused(void **state)
 
 int main(void)
 {
-    gx_value_set_allocator(sqlite3_malloc64, sqlite3_free);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_residuals, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_budgets, set_up, tear_down),

@@ -29,7 +29,6 @@ static int set_up(void **state)
 {
     static fixture f;
     gx_err err = {0};
-    gx_value_set_allocator((void *(*)(unsigned long long))malloc, free);
     assert_int_equal(sqlite3_open(":memory:", &f.db), SQLITE_OK);
     assert_int_equal(gx_ctx_create(f.db, &f.ctx, &err), GX_OK);
     *state = &f;

@@ -9,6 +9,9 @@
 **   3. reservations, the peak, limits that change
 **   4. sizes that overflow are refused as memory that is not there
 **   5. threads: together never past the limit, and a refused request never stands in another's way
+**   6. large blocks that are freed stand by and are found again, by requests of about their
+**      size, of any governor; never more of them than the limit leaves; gone with the last
+**      governor; blocks that were disowned come back too; many threads
 */
 #include "base/mem.h"
 
@@ -236,6 +239,102 @@ static void threads_share_the_budget(void **state)
     gx_mem_free_all(mem);
 }
 
+/*
+** ---- idle blocks
+** ------------------------------------------------------------------------------------
+*/
+
+static void large_blocks_are_found_again(void **state)
+{
+    (void)state;
+    gx_mem *mem = mem_of(256 * MIB), *other = mem_of(256 * MIB);
+    assert_int_equal(gx_mem_idle(), 0);
+    char *x = take(mem, 32 * MIB), *small = take(mem, MIB / 2);
+    memset(x, 1, 32 * MIB);
+    gx_mem_free(mem, small);
+    assert_int_equal(gx_mem_idle(), 0); // not worth it
+    gx_mem_free(mem, x);
+    assert_in_range(gx_mem_idle(), 32 * MIB, 36 * MIB);
+    assert_int_equal(gx_mem_used(mem), 0);
+
+    char *y = take(other, 31 * MIB); // a little smaller: the same block
+    assert_ptr_equal(x, y);
+    assert_int_equal(gx_mem_idle(), 0);
+    assert_int_equal(gx_mem_used(other), 31 * MIB + HEADER);
+    memset(y, 2, 31 * MIB);
+    gx_mem_free(other, y);
+    char *z = take(mem, 16 * MIB); // much smaller: one of its own
+    assert_in_range(gx_mem_idle(), 32 * MIB, 36 * MIB);
+    gx_mem_free(mem, z);
+    assert_in_range(gx_mem_idle(), 48 * MIB, 54 * MIB);
+
+    // A block that is nobody's: freed without a governor, it stands by as well.
+    x = take(mem, 64 * MIB);
+    gx_mem_disown(mem, x);
+    assert_int_equal(gx_mem_used(mem), 0);
+    gx_mem_free(NULL, x);
+    assert_in_range(gx_mem_idle(), 112 * MIB, 122 * MIB);
+    gx_mem_free_all(mem);
+    assert_in_range(gx_mem_idle(), 112 * MIB, 122 * MIB);
+    gx_mem_free_all(other);
+    assert_int_equal(gx_mem_idle(), 0);
+    x = take(NULL, 8 * MIB);
+    gx_mem_free(NULL, x);
+    assert_int_equal(gx_mem_idle(), 0); // without a governor there is no pool
+}
+
+static void what_stands_by_keeps_to_the_limit(void **state)
+{
+    (void)state;
+    gx_mem *mem = mem_of(40 * MIB);
+    void *x = take(mem, 20 * MIB), *y = take(mem, 10 * MIB);
+    gx_mem_free(mem, x);
+    gx_mem_free(mem, y);
+    assert_in_range(gx_mem_idle(), 30 * MIB, 36 * MIB);
+    x = take(mem, 15 * MIB); // 15 used, 25 left: the oldest goes
+    assert_in_range(gx_mem_idle(), 10 * MIB, 14 * MIB);
+    y = take(mem, 24 * MIB);
+    assert_int_equal(gx_mem_idle(), 0);
+    gx_mem_free(mem, x);
+    gx_mem_free(mem, y);
+    assert_in_range(gx_mem_idle(), 24 * MIB, 40 * MIB);
+    gx_mem_set_limit(mem, 20 * MIB);
+    assert_in_range(gx_mem_idle(), 0, 20 * MIB);
+    gx_mem_free_all(mem);
+}
+
+static void *come_and_go(void *arg)
+{
+    crowd *c = arg;
+    for (int i = 0; i < c->rounds; i++) {
+        size_t bytes = (size_t)(1 + i % 3) * c->bytes;
+        unsigned char *x = take(c->mem, bytes);
+        x[0] = x[bytes / 2] = x[bytes - 1] = (unsigned char)i;
+        atomic_fetch_add(&c->over, x[0] != (unsigned char)i || x[bytes - 1] != x[0]);
+        gx_mem_free(c->mem, x);
+    }
+    return NULL;
+}
+
+static void threads_share_what_stands_by(void **state)
+{
+    (void)state;
+    gx_mem *mem = mem_of(100 * MIB);
+    crowd c = {.mem = mem, .bytes = 2 * MIB, .rounds = 2000};
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, &c), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    assert_int_equal(c.over, 0);
+    assert_int_equal(gx_mem_used(mem), 0);
+    assert_in_range(gx_mem_idle(), 2 * MIB, 100 * MIB);
+    gx_mem_free_all(mem);
+    assert_int_equal(gx_mem_idle(), 0);
+}
+
 static void the_machine(void **state)
 {
     (void)state;
@@ -252,6 +351,9 @@ int main(void)
         cmocka_unit_test(reservations),
         cmocka_unit_test(sizes_that_overflow),
         cmocka_unit_test(threads_share_the_budget),
+        cmocka_unit_test(large_blocks_are_found_again),
+        cmocka_unit_test(what_stands_by_keeps_to_the_limit),
+        cmocka_unit_test(threads_share_what_stands_by),
         cmocka_unit_test(the_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
