@@ -198,16 +198,7 @@ static void *nullspace_of(gx_run *run, const gx_svd_result *r, int64_t rank)
                    gx_at(r->vt, r->dtype, r->vt_rows, rank + j, i), gx_dtype_bytes(r->dtype));
         }
     }
-    if (gx_ok(run) && cols > 0 && gx_dtype_is_complex(r->dtype)) {
-        gx_dense_call(run, GX_MAP, r->dtype,
-                      &(gx_args){.map = GX_MAP_CONJ,
-                                 .m = r->n,
-                                 .n = cols,
-                                 .a = out,
-                                 .lda = gx_max(1, r->n),
-                                 .c = out,
-                                 .ldc = gx_max(1, r->n)});
-    }
+    gx_dense_conj(run, r->dtype, r->n, cols, out);
     if (gx_ok(run)) {
         gx_eig_fix_sign(run, r->dtype, out, r->n, cols);
     }

@@ -372,6 +372,54 @@ gx_code gx_dense_call(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
+gx_code gx_dense_gemm(gx_run *run, gx_dtype dtype, gx_trans ta, gx_trans tb, int64_t m, int64_t n,
+                      int64_t k, double alpha, const void *a, int64_t lda, const void *b,
+                      int64_t ldb, double beta, void *c, int64_t ldc)
+{
+    if (m == 0 || n == 0 || (k == 0 && beta == 1)) {
+        return run->err.code;
+    }
+    gx_args args = {.transa = ta, .transb = tb, .m = m, .n = n, .k = k, .a = a, .b = b, .c = c};
+    args.alpha.re = alpha;
+    args.beta.re = beta;
+    args.lda = gx_max(1, lda);
+    args.ldb = gx_max(1, ldb);
+    args.ldc = gx_max(1, ldc);
+    return gx_dense_call(run, GX_GEMM, dtype, &args);
+}
+
+gx_code gx_dense_svd(gx_run *run, gx_dtype dtype, int64_t n, void *c, void *values, void *left,
+                     void *right)
+{
+    gx_args args = {.m = n, .n = n, .c = c, .values = values, .left = left, .right = right};
+    args.ldc = args.ldleft = args.ldright = gx_max(1, n);
+    args.wants_left = args.wants_right = true;
+    return gx_dense_call(run, GX_GESDD, dtype, &args);
+}
+
+/* A GX_MAP of x, and y where there is one, into x. */
+static gx_code map_onto(gx_run *run, gx_map_kind map, gx_dtype dtype, int64_t m, int64_t n, void *x,
+                        gx_scalar beta, const void *y)
+{
+    gx_args args = {.map = map, .m = m, .n = n, .a = x, .b = y, .c = x};
+    args.alpha.re = 1;
+    args.beta = beta;
+    args.lda = args.ldb = args.ldc = gx_max(1, m);
+    return gx_dense_call(run, GX_MAP, dtype, &args);
+}
+
+gx_code gx_dense_add(gx_run *run, gx_dtype dtype, int64_t m, int64_t n, void *x, gx_scalar beta,
+                     const void *y)
+{
+    return map_onto(run, GX_MAP_ADD, dtype, m, n, x, beta, y);
+}
+
+gx_code gx_dense_conj(gx_run *run, gx_dtype dtype, int64_t m, int64_t n, void *x)
+{
+    bool is_needed = gx_dtype_is_complex(dtype) && m > 0 && n > 0;
+    return is_needed ? map_onto(run, GX_MAP_CONJ, dtype, m, n, x, (gx_scalar){0, 0}, NULL) : GX_OK;
+}
+
 size_t gx_dense_call_bytes(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
 {
     const gx_backend *backend;

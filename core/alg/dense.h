@@ -66,7 +66,21 @@ gx_code gx_dense_check_sums(gx_run *run, const char *label, const char *what, gx
 */
 gx_code gx_dense_call(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
 
-/* What that call takes beside its operands. */
+/* c = alpha op(a) op(b) + beta c, real factors. */
+gx_code gx_dense_gemm(gx_run *run, gx_dtype dtype, gx_trans ta, gx_trans tb, int64_t m, int64_t n,
+                      int64_t k, double alpha, const void *a, int64_t lda, const void *b,
+                      int64_t ldb, double beta, void *c, int64_t ldc);
+
+/* The SVD of c, n x n, which is destroyed: all values and vectors; leading dimensions n. */
+gx_code gx_dense_svd(gx_run *run, gx_dtype dtype, int64_t n, void *c, void *values, void *left,
+                     void *right);
+
+/* x += beta y, and x = conj(x), which does nothing to real numbers; leading dimensions m. */
+gx_code gx_dense_add(gx_run *run, gx_dtype dtype, int64_t m, int64_t n, void *x, gx_scalar beta,
+                     const void *y);
+gx_code gx_dense_conj(gx_run *run, gx_dtype dtype, int64_t m, int64_t n, void *x);
+
+/* What gx_dense_call() takes beside its operands. */
 size_t gx_dense_call_bytes(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
 
 /*

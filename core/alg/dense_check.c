@@ -40,18 +40,8 @@ static double norm(const checking *k, gx_dtype dtype, const void *x, int64_t row
 static void multiply(const checking *k, gx_dtype dtype, gx_trans trans, const void *a, int64_t lda,
                      int64_t rows, int64_t inner, const void *x, void *y)
 {
-    gx_args args = {.transa = trans,
-                    .m = rows,
-                    .n = VECTORS,
-                    .k = inner,
-                    .alpha = {1, 0},
-                    .a = a,
-                    .lda = lda,
-                    .b = x,
-                    .ldb = k->most,
-                    .c = y,
-                    .ldc = k->most};
-    gx_dense_call(k->run, GX_GEMM, dtype, &args);
+    gx_dense_gemm(k->run, dtype, trans, GX_NO_TRANS, rows, VECTORS, inner, 1, a, lda, x, k->most, 0,
+                  y, k->most);
 }
 
 static gx_scalar get(gx_dtype dtype, const void *x, int64_t i)

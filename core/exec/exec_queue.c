@@ -185,24 +185,35 @@ static gx_code after_step(gx_xd *x, gx_queue *queue, int32_t t, gx_err *err)
     return code;
 }
 
+/* A piece of a block in its slot on the device: its first element; bytes from column to column, and of one. */
+typedef struct spot {
+    void *at;
+    size_t ld, column;
+} spot;
+
+static spot spot_of(const gx_xd *x, const gx_xd_piece *p, int operand, int32_t block, int32_t slot)
+{
+    const gx_opnd *op = &x->prog->operand[operand];
+    int64_t ld = gx_block_shape(op, block).m;
+    size_t size = gx_dtype_bytes(op->dtype);
+    void *at = gx_at(x->place[slot], op->dtype, ld, p->i, p->j);
+    return (spot){.at = at, .ld = (size_t)ld * size, .column = (size_t)p->m * size};
+}
+
 static gx_code send_piece(gx_xd *x, const gx_xd_piece *p, gx_err *err)
 {
     const gx_load *item = &x->plan.loads[p->item];
-    const gx_opnd *op = &x->prog->operand[item->operand];
     const gx_backend *backend = x->accel->backend;
-    gx_extent shape = gx_block_shape(op, item->block);
-    size_t ld = (size_t)shape.m * gx_dtype_bytes(op->dtype);
-    size_t column = (size_t)p->m * gx_dtype_bytes(op->dtype);
+    spot to = spot_of(x, p, item->operand, item->block, item->slot);
     gx_xd_stage *s = &x->stage[p->stage];
     if (p->is_first) {
         GX_TRY(after_step(x, x->accel->up, item->after - 1, err));
         GX_TRY(after_slot(x, x->accel->up, item->slot, err));
         x->use[item->slot].load = p->item + 1;
     }
-    void *dst = gx_at(x->place[item->slot], op->dtype, shape.m, p->i, p->j);
-    GX_TRY(backend->upload(dev_of(x), x->accel->up, dst, ld, s->memory.data, column, column,
-                           (size_t)p->n, err));
-    gx_stats_add(&x->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)(column * (size_t)p->n));
+    GX_TRY(backend->upload(dev_of(x), x->accel->up, to.at, to.ld, s->memory.data, to.column,
+                           to.column, (size_t)p->n, err));
+    gx_stats_add(&x->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)to.column * p->n);
     return backend->mark_set(dev_of(x), x->accel->up, s->mark, err);
 }
 
@@ -246,19 +257,15 @@ static bool send_pieces(gx_xd *x)
 static gx_code fetch_piece(gx_xd *x, const gx_xd_piece *p, gx_err *err)
 {
     const gx_flush *item = &x->plan.flushes[p->item];
-    const gx_opnd *op = &x->prog->operand[item->operand];
     const gx_backend *backend = x->accel->backend;
-    gx_extent shape = gx_block_shape(op, item->block);
-    size_t ld = (size_t)shape.m * gx_dtype_bytes(op->dtype);
-    size_t column = (size_t)p->m * gx_dtype_bytes(op->dtype);
+    spot from = spot_of(x, p, item->operand, item->block, item->slot);
     gx_xd_stage *s = &x->stage[p->stage];
     if (p->is_first) {
         GX_TRY(after_step(x, x->accel->down, item->ready - 1, err));
     }
-    const void *src = gx_at(x->place[item->slot], op->dtype, shape.m, p->i, p->j);
-    GX_TRY(backend->download(dev_of(x), x->accel->down, s->memory.data, column, src, ld, column,
-                             (size_t)p->n, err));
-    gx_stats_add(&x->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)(column * (size_t)p->n));
+    GX_TRY(backend->download(dev_of(x), x->accel->down, s->memory.data, from.column, from.at,
+                             from.ld, from.column, (size_t)p->n, err));
+    gx_stats_add(&x->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)from.column * p->n);
     pthread_mutex_lock(&x->ring_lock);
     gx_code code = backend->mark_set(dev_of(x), x->accel->down, s->mark, err);
     x->use[item->slot].down = p->stage + 1;

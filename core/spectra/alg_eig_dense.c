@@ -347,17 +347,9 @@ static void give(solving *s)
 /* y = M x for cols columns. */
 static void multiply(const solving *s, const void *m, const void *x, void *y, int64_t cols)
 {
-    gx_dense_call(s->run, GX_GEMM, s->result->dtype,
-                  &(gx_args){.m = s->n,
-                             .n = cols,
-                             .k = s->n,
-                             .alpha = ONE,
-                             .a = m,
-                             .lda = s->n,
-                             .b = x,
-                             .ldb = s->n,
-                             .c = y,
-                             .ldc = s->n});
+    int64_t n = s->n;
+    gx_dense_gemm(s->run, s->result->dtype, GX_NO_TRANS, GX_NO_TRANS, n, cols, n, 1, m, n, x, n, 0,
+                  y, n);
 }
 
 static gx_scalar number_at(gx_dtype dtype, const void *x, int64_t i)

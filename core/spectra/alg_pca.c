@@ -530,9 +530,7 @@ static void gram_of_triangle(columns *c, void *t, bool is_correlation, gx_sink *
             run, GX_SYMMETRIZE, c->dtype,
             &(gx_args){.uplo = GX_LOWER, .transa = trans, .m = n, .n = n, .c = gram, .ldc = n});
         if (is_complex) { // the mean of x_i conj(x_j), as statistics define it, not conj(x_i) x_j
-            gx_args args = {.m = n, .n = n, .a = gram, .lda = n, .c = gram, .ldc = n};
-            args.map = GX_MAP_CONJ;
-            gx_dense_call(run, GX_MAP, c->dtype, &args);
+            gx_dense_conj(run, c->dtype, n, n, gram);
         }
         gx_convert(c->dtype, gram, n, C->dtype, narrow, n, n, n);
         if (is_correlation) {

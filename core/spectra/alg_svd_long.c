@@ -76,19 +76,8 @@ static void decompose(parts *p, double *sigma)
     gx_dense_alloc(run, real, n, 1, "singular values", &p->values);
     gx_dense_alloc(run, GX_C128, n, 1, "singular values", &pairs);
     if (gx_ok(run)) {
-        gx_args call = {.m = n,
-                        .n = n,
-                        .c = r.r,
-                        .ldc = n,
-                        .values = p->values,
-                        .left = p->x,
-                        .ldleft = n,
-                        .right = p->yh,
-                        .ldright = n,
-                        .wants_left = true,
-                        .wants_right = true};
         gx_dense_sums_of(run, p->dtype, r.r, n, n, n, &sums);
-        gx_dense_call(run, GX_GESDD, p->dtype, &call);
+        gx_dense_svd(run, p->dtype, n, r.r, p->values, p->x, p->yh);
     }
     if (gx_ok(run)) {
         gx_convert(real, p->values, n, GX_F64, sigma, n, n, 1);

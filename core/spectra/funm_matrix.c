@@ -51,15 +51,8 @@ void gx_funm_unit(const gx_funm_work *w, void *x)
 void gx_funm_multiply(const gx_funm_work *w, double alpha, gx_trans transa, const void *a,
                       gx_trans transb, const void *b, double beta, void *c)
 {
-    gx_args args = gx_funm_square_args(w);
-    args.transa = transa;
-    args.transb = transb;
-    args.alpha.re = alpha;
-    args.beta.re = beta;
-    args.a = a;
-    args.b = b;
-    args.c = c;
-    gx_dense_call(w->run, GX_GEMM, w->dtype, &args);
+    int64_t n = w->n;
+    gx_dense_gemm(w->run, w->dtype, transa, transb, n, n, n, alpha, a, n, b, n, beta, c, n);
 }
 
 void gx_funm_add(const gx_funm_work *w, double alpha, const void *a, double beta, const void *b,

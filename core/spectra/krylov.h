@@ -134,11 +134,6 @@ size_t gx_oper_floor_bytes(const gx_mat *A, gx_dtype dtype);
 
 // Blocks of vectors (krylov_basis.c) --------------------------------------------------------------
 
-/* c = alpha op(a) op(b) + beta c, real factors. */
-gx_code gx_kry_gemm(gx_run *run, gx_dtype dtype, gx_trans ta, gx_trans tb, int64_t m, int64_t n,
-                    int64_t k, double alpha, const void *a, int64_t lda, const void *b, int64_t ldb,
-                    double beta, void *c, int64_t ldc);
-
 /* Columns of a block, at most. */
 enum { GX_KRY_BLOCK_MOST = 64 };
 

@@ -20,29 +20,6 @@
 #include <math.h>
 #include <string.h>
 
-gx_code gx_kry_gemm(gx_run *run, gx_dtype dtype, gx_trans ta, gx_trans tb, int64_t m, int64_t n,
-                    int64_t k, double alpha, const void *a, int64_t lda, const void *b, int64_t ldb,
-                    double beta, void *c, int64_t ldc)
-{
-    if (m == 0 || n == 0 || (k == 0 && beta == 1)) {
-        return run->err.code;
-    }
-    gx_args args = {.transa = ta,
-                    .transb = tb,
-                    .m = m,
-                    .n = n,
-                    .k = k,
-                    .alpha = {alpha, 0},
-                    .beta = {beta, 0},
-                    .a = a,
-                    .lda = gx_max(1, lda),
-                    .b = b,
-                    .ldb = gx_max(1, ldb),
-                    .c = c,
-                    .ldc = gx_max(1, ldc)};
-    return gx_dense_call(run, GX_GEMM, dtype, &args);
-}
-
 double gx_kry_norm(gx_dtype dtype, const void *x, int64_t n)
 {
     return gx_small_norm(dtype, x, gx_max(1, n), n, 1);
@@ -91,9 +68,9 @@ static void project(gx_ortho *o, const void *V, int64_t m, void *y, int64_t cols
     if (m == 0 || cols == 0) {
         return;
     }
-    gx_kry_gemm(o->run, o->dtype, gx_adjoint(o->dtype), GX_NO_TRANS, m, cols, o->n, 1, V, o->n, y,
+    gx_dense_gemm(o->run, o->dtype, gx_adjoint(o->dtype), GX_NO_TRANS, m, cols, o->n, 1, V, o->n, y,
                 o->n, 0, o->work, m);
-    gx_kry_gemm(o->run, o->dtype, GX_NO_TRANS, GX_NO_TRANS, o->n, cols, m, -1, V, o->n, o->work, m,
+    gx_dense_gemm(o->run, o->dtype, GX_NO_TRANS, GX_NO_TRANS, o->n, cols, m, -1, V, o->n, o->work, m,
                 1, y, o->n);
     if (gx_ok(o->run)) {
         add_wide(o->dtype, o->work, m, cols, factor, h, ldh);
@@ -232,7 +209,7 @@ gx_code gx_kry_rotate(gx_run *run, gx_dtype dtype, void *V, int64_t n, int64_t m
     }
     for (int64_t i = 0; i < n && gx_ok(run); i += rows) {
         int64_t count = gx_min(rows, n - i);
-        gx_kry_gemm(run, dtype, GX_NO_TRANS, GX_NO_TRANS, count, p, m, 1, gx_at(V, dtype, n, i, 0),
+        gx_dense_gemm(run, dtype, GX_NO_TRANS, GX_NO_TRANS, count, p, m, 1, gx_at(V, dtype, n, i, 0),
                     n, narrow, m, 0, panel, rows);
         if (gx_ok(run)) {
             gx_convert(dtype, panel, rows, dtype, gx_at(V, dtype, n, i, 0), n, count, p);

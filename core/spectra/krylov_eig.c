@@ -253,7 +253,7 @@ static bool can_lock(gx_kry *s)
     s->T = s->W;
     s->Q = s->small;
     p = gx_kry_order_span(s, p);
-    gx_kry_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, s->f, p, m, 1, s->C, b, s->Q, m, 0, s->W,
+    gx_dense_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, s->f, p, m, 1, s->C, b, s->Q, m, 0, s->W,
                 s->f);
     s->T = T;
     s->Q = Q;

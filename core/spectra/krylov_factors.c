@@ -124,18 +124,7 @@ static void read_square(const shifting *w, const gx_mat *mat, int64_t i, int64_t
 static void subtract(const shifting *w, void *x, const void *y, int64_t m, int64_t n)
 {
     const gx_oper *op = w->op;
-    gx_args args = {.map = GX_MAP_ADD,
-                    .m = m,
-                    .n = n,
-                    .alpha = ONE,
-                    .a = x,
-                    .lda = m,
-                    .beta = {-op->sigma.re, -op->sigma.im},
-                    .b = y,
-                    .ldb = m,
-                    .c = x,
-                    .ldc = m};
-    gx_dense_call(op->run, GX_MAP, op->dtype, &args);
+    gx_dense_add(op->run, op->dtype, m, n, x, (gx_scalar){-op->sigma.re, -op->sigma.im}, y);
 }
 
 static void write_square(const shifting *w, int64_t i, int64_t j, int64_t m, int64_t n,

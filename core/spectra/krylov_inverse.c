@@ -110,18 +110,7 @@ static void shift(gx_oper *op, void *c, const void *b)
         gx_factors_shift_diagonal(op, c, op->n, op->n);
         return;
     }
-    gx_args args = {.map = GX_MAP_ADD,
-                    .m = op->n,
-                    .n = op->n,
-                    .alpha = {1, 0},
-                    .a = c,
-                    .lda = op->n,
-                    .beta = minus,
-                    .b = b,
-                    .ldb = op->n,
-                    .c = c,
-                    .ldc = op->n};
-    gx_dense_call(op->run, GX_MAP, op->dtype, &args);
+    gx_dense_add(op->run, op->dtype, op->n, op->n, c, minus, b);
 }
 
 /* The smallest and the largest pivot of U, in magnitude; NaN where one is. */

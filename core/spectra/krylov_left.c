@@ -68,10 +68,8 @@ static void take_vector(const matching *m, int64_t j, bool is_conjugate, int64_t
     void *column = gx_at(to->left, to->dtype, n, 0, i);
     gx_convert(from->dtype, gx_at(from->right, from->dtype, n, 0, j), ld, to->dtype, column, ld, n,
                1);
-    if (is_conjugate && gx_dtype_is_complex(to->dtype)) {
-        gx_args args = {.m = n, .n = 1, .a = column, .lda = ld, .c = column, .ldc = ld};
-        args.map = GX_MAP_CONJ;
-        gx_dense_call(m->run, GX_MAP, to->dtype, &args);
+    if (is_conjugate) {
+        gx_dense_conj(m->run, to->dtype, n, 1, column);
     }
 }
 

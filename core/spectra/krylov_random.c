@@ -110,18 +110,7 @@ static void solve(finder *f)
     int64_t l = f->l;
     gx_svd_product(f->op, f->args->A, true, f->Y, l, f->Z);
     orthonormalise(f, f->Z, f->op->n, f->R);
-    gx_dense_call(f->run, GX_GESDD, f->wide,
-                  &(gx_args){.m = l,
-                             .n = l,
-                             .c = f->R,
-                             .ldc = l,
-                             .values = f->sigma,
-                             .left = f->W,
-                             .ldleft = l,
-                             .right = f->Xh,
-                             .ldright = l,
-                             .wants_left = true,
-                             .wants_right = true});
+    gx_dense_svd(f->run, f->wide, l, f->R, f->sigma, f->W, f->Xh);
 }
 
 /* X from X^H, over R. */

@@ -216,18 +216,7 @@ static void find_triplets(lanczos *s)
     int64_t m = s->m - s->first;
     s->converged = 0;
     copy_wide(s, gx_at(s->B, s->wide, s->ncv, s->first, s->first), s->ncv, s->small, m, m, m);
-    gx_dense_call(s->run, GX_GESDD, s->wide,
-                  &(gx_args){.m = m,
-                             .n = m,
-                             .c = s->small,
-                             .ldc = m,
-                             .values = s->sigma,
-                             .left = s->X,
-                             .ldleft = m,
-                             .right = s->Wh,
-                             .ldright = m,
-                             .wants_left = true,
-                             .wants_right = true});
+    gx_dense_svd(s->run, s->wide, m, s->small, s->sigma, s->X, s->Wh);
     for (int64_t i = 0; i < gx_min(s->k, m) && s->first == 0 && gx_ok(s->run); i++) {
         s->residual[i] = residual_of(s, i);
         s->converged += has_converged(s, i) ? 1 : 0;
@@ -285,7 +274,7 @@ static void take_right(const lanczos *s, int64_t p, void *out)
 static void rotate_small(lanczos *s, void *x, int64_t ld, int64_t rows, int64_t m, const void *Z,
                          int64_t p)
 {
-    gx_kry_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, rows, p, m, 1, x, ld, Z, m, 0, s->h2,
+    gx_dense_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, rows, p, m, 1, x, ld, Z, m, 0, s->h2,
                 rows);
     if (gx_ok(s->run)) {
         copy_wide(s, s->h2, rows, x, ld, rows, p);

@@ -182,9 +182,9 @@ gx_code gx_svd_give_vectors(gx_run *run, gx_svd_result *r, int64_t b, const void
     gx_trans adjoint = gx_adjoint(r->dtype);
     void *x = picked(run, r->dtype, b, X, pick, r->count);
     void *w = picked(run, r->dtype, b, W, pick, r->count);
-    gx_kry_gemm(run, r->dtype, GX_NO_TRANS, GX_NO_TRANS, r->m, r->count, b, 1, P, r->m, x, b, 0,
+    gx_dense_gemm(run, r->dtype, GX_NO_TRANS, GX_NO_TRANS, r->m, r->count, b, 1, P, r->m, x, b, 0,
                 r->u, r->m);
-    gx_kry_gemm(run, r->dtype, adjoint, adjoint, r->count, r->n, b, 1, w, b, Q, r->n, 0, r->vt,
+    gx_dense_gemm(run, r->dtype, adjoint, adjoint, r->count, r->n, b, 1, w, b, Q, r->n, 0, r->vt,
                 r->count);
     gx_mem_free(run->ctx->mem, x);
     gx_mem_free(run->ctx->mem, w);
@@ -230,11 +230,7 @@ gx_code gx_svd_find_residuals(gx_oper *op, const gx_mat *A, gx_svd_result *r)
                    gx_dtype_bytes(r->dtype));
         }
     }
-    if (gx_ok(run) && gx_dtype_is_complex(r->dtype) && r->count > 0) {
-        gx_args args = {.m = r->n, .n = r->count, .a = v, .lda = r->n, .c = v, .ldc = r->n};
-        args.map = GX_MAP_CONJ;
-        gx_dense_call(run, GX_MAP, r->dtype, &args);
-    }
+    gx_dense_conj(run, r->dtype, r->n, r->count, v);
     if (r->count > 0 && gx_svd_product(op, A, false, v, r->count, y) == GX_OK) {
         take_residuals(r, r->m, y, r->u);
     }
