@@ -153,7 +153,7 @@ static double insert(const char *file, int64_t bytes, int64_t blob, int page)
     return seconds;
 }
 
-/* ---- scan ------------------------------------------------------------------------------------ */
+// Scan --------------------------------------------------------------------------------------------
 
 static const char *scan_file;
 static int64_t scan_first, scan_count;

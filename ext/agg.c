@@ -39,7 +39,7 @@ static const gx_option storing_keys[] = {
     {"replace", GX_OPT_BOOL, offsetof(agg_options, replace), 0},
     {NULL, GX_OPT_END, 0, 0}};
 
-// ---- the first row ------------------------------------------------------------------------------
+// The first row -----------------------------------------------------------------------------------
 
 /* An imaginary part is a fourth argument of the cells: it makes the matrix complex. */
 static bool take_options(gx_agg *agg, gx_fn *fn, const agg_options *opt)
@@ -152,7 +152,7 @@ static gx_code begin(gx_agg *agg, sqlite3_context *sql, int argc, sqlite3_value 
     return rc;
 }
 
-// ---- rows ---------------------------------------------------------------------------------------
+// Rows --------------------------------------------------------------------------------------------
 
 static gx_code check_name(const gx_agg *agg, sqlite3_value *value, gx_err *err)
 {
@@ -227,7 +227,7 @@ static void step(sqlite3_context *sql, int argc, sqlite3_value **argv)
     }
 }
 
-// ---- the end ------------------------------------------------------------------------------------
+// The end -----------------------------------------------------------------------------------------
 
 /* End the sink and the run, and give SQLite the result or the error. */
 static void result(sqlite3_context *sql, gx_agg *agg, gx_run *run, gx_sink *sink)

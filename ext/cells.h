@@ -15,7 +15,7 @@
 enum { GX_CELLS_I = 0, GX_CELLS_J, GX_CELLS_VALUE, GX_CELLS_IMAG, GX_CELLS_MATRIX };
 enum { GX_ROWS_I = 0, GX_ROWS_ROW, GX_ROWS_MATRIX };
 
-/* ---- what a connection has ------------------------------------------------------------------- */
+// What a connection has ---------------------------------------------------------------------------
 
 typedef struct gx_cells_table gx_cells_table;
 
@@ -69,7 +69,7 @@ struct gx_cells_table {
 */
 gx_code gx_cells_find(gx_cells_table *table, gx_meta *meta, gx_err *err);
 
-/* ---- which rows (cells_plan.c) --------------------------------------------------------------- */
+// Which rows (cells_plan.c) -----------------------------------------------------------------------
 
 /* Rows i0 <= i < i1, columns j0 <= j < j1. */
 typedef struct gx_rect {
@@ -95,7 +95,7 @@ sqlite3_value *gx_cells_plan_matrix(const char *plan, sqlite3_value **argv);
 gx_rect gx_cells_plan_rect(const char *plan, sqlite3_value **argv, bool is_rows, int64_t rows,
                            int64_t cols);
 
-/* ---- reading (cells_scan.c) ------------------------------------------------------------------ */
+// Reading (cells_scan.c) --------------------------------------------------------------------------
 
 /* What lies in memory: a rectangle of one state of one stored matrix, or a value's elements. */
 typedef struct gx_window {
@@ -189,7 +189,7 @@ void gx_scan_clear(gx_scan *scan);
 /* One element as a complex number. */
 gx_scalar gx_cells_element(gx_dtype dtype, const void *at);
 
-/* ---- writing (cells_write.c) ----------------------------------------------------------------- */
+// Writing (cells_write.c) -------------------------------------------------------------------------
 
 /* "gx_cells: a: text" into zErrMsg; returns code, or SQLITE_* of err where code is 0. */
 int gx_cells_error(gx_cells_table *table, const gx_err *err, int code);

@@ -80,7 +80,7 @@ static void make(gx_fn *fn, common *base, int64_t rows, int64_t cols, uint32_t p
     gx_fn_result_sink(fn, &sink);
 }
 
-// ---- constants ----------------------------------------------------------------------------------
+// Constants ---------------------------------------------------------------------------------------
 
 static uint32_t constant_properties(int64_t rows, int64_t cols, gx_scalar value)
 {
@@ -137,7 +137,7 @@ static void full(gx_fn *fn)
     make(fn, &opt.base, m, n, constant_properties(m, n, arg.value), gx_constant_generate, &arg);
 }
 
-// ---- diagonals ----------------------------------------------------------------------------------
+// Diagonals ---------------------------------------------------------------------------------------
 
 typedef struct diag_options {
     common base;
@@ -234,7 +234,7 @@ static void diag(gx_fn *fn)
     }
 }
 
-// ---- ramps --------------------------------------------------------------------------------------
+// Ramps -------------------------------------------------------------------------------------------
 
 static bool finite_argument(gx_fn *fn, int index, const char *label, double *out)
 {
@@ -291,7 +291,7 @@ static void arange(gx_fn *fn)
     make(fn, &opt.base, ramp.count, 1, 0, gx_ramp_generate, &ramp);
 }
 
-// ---- random -------------------------------------------------------------------------------------
+// Random ------------------------------------------------------------------------------------------
 
 typedef struct random_options {
     common base;
@@ -339,7 +339,7 @@ static void random_normal(gx_fn *fn)
     random_matrix(fn, GX_RANDOM_NORMAL);
 }
 
-// ---- the gallery --------------------------------------------------------------------------------
+// The gallery -------------------------------------------------------------------------------------
 
 typedef struct gallery_options {
     common base;

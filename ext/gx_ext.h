@@ -63,7 +63,7 @@ bool gx_fn_begin(gx_fn *fn, sqlite3_context *sql, gx_ctx *ctx, const gx_function
                  sqlite3_value **argv);
 gx_code gx_fn_end(gx_fn *fn);
 
-/* ---- options (options.c) --------------------------------------------------------------------- */
+// Options (options.c) -----------------------------------------------------------------------------
 
 typedef enum gx_option_type {
     GX_OPT_BOOL,   /* bool: JSON true/false or 0/1                          */
@@ -97,7 +97,7 @@ typedef struct gx_option {
 */
 bool gx_fn_options(gx_fn *fn, const gx_option *spec, void *out);
 
-/* ---- arguments (args.c) ---------------------------------------------------------------------- */
+// Arguments (args.c) ------------------------------------------------------------------------------
 
 /*
 ** Argument index as a matrix, in any of its forms: name, JSON literal, matrix value, number.  The
@@ -179,7 +179,7 @@ bool gx_bytes_look_like_f32(const void *blob, size_t bytes);
 gx_code gx_literal_parse(gx_ctx *ctx, const char *label, const char *text, size_t bytes,
                          gx_dtype *dtype, int64_t *rows, int64_t *cols, void **data, gx_err *err);
 
-/* ---- results (functions.c) ------------------------------------------------------------------- */
+// Results (functions.c) ---------------------------------------------------------------------------
 
 /* Ends the sink (publishes or rolls back) and returns the stored name or the value. */
 void gx_fn_result_sink(gx_fn *fn, gx_sink *sink);
@@ -228,7 +228,7 @@ void gx_result_value(sqlite3_context *sql, gx_mem *mem, gx_value_buf *value);
 /* "gx_fn: text" as sqlite3_malloc'ed zErrMsg of a virtual table; returns SQLITE_*. */
 int gx_vtab_error(sqlite3_vtab *vtab, const char *table, const gx_err *err);
 
-/* ---- registration (gx.c) --------------------------------------------------------------------- */
+// Registration (gx.c) -----------------------------------------------------------------------------
 
 /* Each file of functions has one table, ended by a NULL name, listed in gx.c. */
 extern const gx_function gx_functions_algebra[];  /* fn_algebra.c: matmul, add, norm, ...    */

@@ -17,10 +17,10 @@
 ** Threads it starts as it is loaded, one for each processor, and raises SIGINT where the system
 ** refuses one: so it starts with one, and gets more when a call is worth them (cpu_threads.c).
 **
-** The environment of a process that gx is
-** loaded into is not gx's to change, so the private copy of OpenBLAS has its getenv() replaced at
-** link time (ld --wrap); the table above is in no one else's way.  With OPENBLAS=shared, and in
-** libgx.a, the library is the application's, and so is its choice.
+** The environment of a process that gx is loaded into is not gx's to change, so the private copy of
+** OpenBLAS has its getenv() replaced at link time (ld --wrap); the table above is in no one else's
+** way.  With OPENBLAS=shared, and in libgx.a, the library is the application's, and so is its
+** choice.
 */
 #include <stddef.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 # The style as a test: what docs/style.md asks for and a machine can see.
 #
 # Sizes (file 800 lines, function 70, line 100 columns), no tabs, names of files, forbidden includes and calls,
-# headers that compile alone (C11, C++17), an essay at the top of each .c, no machine paths.
+# headers that compile alone (C11, C++17), an essay at the top of each .c, banners, files that are named, no machine paths.
 # Prints each finding as file:line: what; exit status 1 when there is one.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -99,6 +99,13 @@ complain "machine path" < <(git grep -nE '/(work|farm|home|root)/' -- . ':!tests
 if ctags --version 2>/dev/null | grep -q Universal; then
     python3 tests/rooms.py >/dev/null || complain "(tests/rooms.py)" < <(python3 tests/rooms.py)
 fi
+
+# Banners of one style, as docs/style.md has it.
+complain "a banner is // Name, then - to column 100" < <(
+    awk '/^(\/\*|\/\/) *[-=*][-=*][-=*]/ || (/^\/\/ .* ---+$/ && length($0) != 100) { print FILENAME ":" FNR }' $SOURCE $TESTS)
+
+# Files that are named are there.
+complain "no such file (tests/cited.py)" < <(python3 tests/cited.py)
 
 # An essay at the top of each .c, a plan at the top of each test.
 for f in $(echo "$SOURCE $TESTS" | tr ' ' '\n' | grep '\.c$'); do

@@ -65,7 +65,7 @@ gx_code gx_alg_norm(gx_run *run, const gx_mat *A, char kind, double *norm);
 /* Sum of the diagonal of a square matrix; touches the diagonal tiles only. */
 gx_code gx_alg_trace(gx_run *run, const gx_mat *A, gx_scalar *trace);
 
-/* ---- triangles and Cholesky ------------------------------------------------------------------ */
+// Triangles and Cholesky --------------------------------------------------------------------------
 
 /*
 ** Cholesky, A = L L^H (uplo LOWER) or A = R^H R (UPPER): n^3/3 flops.  Of A only the lower triangle

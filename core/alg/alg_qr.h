@@ -17,7 +17,7 @@
 #include "../exec/prog.h"
 #include "alg.h"
 
-/* ---- plans: pure functions of shapes, budget and settings ------------------------------------ */
+// Plans: pure functions of shapes, budget and settings --------------------------------------------
 
 /* How a matrix of full-height column panels is worked on.  All in elements unless said so. */
 typedef struct gx_panel_plan {
@@ -67,7 +67,7 @@ void gx_plan_panel_tiles(gx_run *run, int64_t rows, int64_t cols, int64_t k, gx_
 void gx_plan_q_tiles(gx_run *run, int64_t rows, int64_t cols, int64_t width, gx_dtype dtype,
                      int64_t *tile_rows, int64_t *tile_cols);
 
-/* ---- panels ---------------------------------------------------------------------------------- */
+// Panels ------------------------------------------------------------------------------------------
 
 /*
 ** F = the packed QR of A, m x n; tau: min(m, n) elements of F's dtype, the caller's memory.
@@ -109,7 +109,7 @@ gx_code gx_qr_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_dtype dt
                             int64_t tile_rows, int64_t tile_cols, size_t keep_bytes, gx_sink *sink);
 gx_code gx_qr_take_tau(gx_run *run, int64_t count, gx_dtype dtype, void **tau);
 
-/* ---- TSQR ------------------------------------------------------------------------------------ */
+// TSQR --------------------------------------------------------------------------------------------
 
 /* What one pass computes.  NULL: not wanted. */
 typedef struct gx_tsqr_args {
@@ -132,7 +132,7 @@ gx_code gx_alg_tsqr(gx_run *run, const gx_tsqr_args *args, const gx_tsqr_plan *p
 gx_code gx_alg_tsqr_apply(gx_run *run, const gx_mat *V, const void *tau, const gx_tsqr_plan *plan,
                           const gx_mat *X, gx_sink *C);
 
-/* ---- least squares --------------------------------------------------------------------------- */
+// Least squares -----------------------------------------------------------------------------------
 
 typedef struct gx_lstsq_args {
     const gx_mat *A; /* m x n, or the packed QR of such a one (with tau)                       */

@@ -211,7 +211,7 @@ static gx_code open_source(const stack *x, int64_t i0, int64_t rows, gx_pass_thr
     return GX_OK;
 }
 
-// By products ------------------------------------------------------------------------------------
+// By products -------------------------------------------------------------------------------------
 
 /* One thread's work on a unit. */
 typedef struct desk {

@@ -70,7 +70,7 @@ void gx_factor_clear(gx_factor *factor); /* a cleared one is a no-op */
 /* Has A, Hermitian, a Cholesky factorisation?  Whatever it computes is thrown away. */
 gx_code gx_factor_try_cholesky(gx_run *run, const gx_mat *A, bool *is_positive);
 
-/* ---- inside: the drivers' half (factoring_large.c) ------------------------------------------- */
+// Inside: the drivers' half (factoring_large.c) ---------------------------------------------------
 
 /* Triangles: A itself.  CHOLESKY, LU: an intermediate; false: A is not positive definite. */
 bool gx_factor_large_make(gx_factor *factor, const gx_mat *A);

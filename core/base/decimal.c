@@ -40,7 +40,7 @@ static int64_t log2_pow10(int64_t k)
     return (k * 1741647) >> 19;
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+// Reading -----------------------------------------------------------------------------------------
 
 static bool is_digit(char c)
 {
@@ -310,7 +310,7 @@ bool gx_decimal_parse_i64(const char *text, const char *end, int64_t *value)
     return true;
 }
 
-/* ---- complex numbers ------------------------------------------------------------------------- */
+// Complex numbers ---------------------------------------------------------------------------------
 
 static const char *skip_space(const char *c, const char *end)
 {
@@ -382,7 +382,7 @@ bool gx_decimal_parse_complex(const char *text, const char *end, gx_scalar *valu
     return true;
 }
 
-/* ---- printing -------------------------------------------------------------------------------- */
+// Printing ----------------------------------------------------------------------------------------
 
 /* A decimal number: n in units of 10^exponent. */
 typedef struct decimal {

@@ -53,7 +53,7 @@ static const uint64_t TAG = (uint64_t)1 << 63;
 /* Elements made at a time: fits the first-level cache with all intermediate arrays. */
 enum { BLOCK = 128 };
 
-// ---- the generator ------------------------------------------------------------------------------
+// The generator -----------------------------------------------------------------------------------
 
 /* Two counters at once hide the latency of the multiplications. */
 static inline void philox_pair(uint64_t x0, uint64_t y0, uint64_t j, uint64_t key, uint64_t out[4])
@@ -96,7 +96,7 @@ static void make_words(const gx_random *random, int64_t e, int64_t j, uint64_t w
     }
 }
 
-// ---- uniform ------------------------------------------------------------------------------------
+// Uniform -----------------------------------------------------------------------------------------
 
 static void make_uniform(const gx_random *random, const uint64_t word[BLOCK], double x[BLOCK])
 {
@@ -107,7 +107,7 @@ static void make_uniform(const gx_random *random, const uint64_t word[BLOCK], do
     }
 }
 
-// ---- normal -------------------------------------------------------------------------------------
+// Normal ------------------------------------------------------------------------------------------
 
 /* Value of a polynomial of degree 7 in r, c[0] the constant term. */
 static inline double horner(const double c[8], double r)
@@ -272,7 +272,7 @@ static void make_normal(const gx_random *random, const uint64_t word[BLOCK], dou
     }
 }
 
-// ---- matrices -----------------------------------------------------------------------------------
+// Matrices ----------------------------------------------------------------------------------------
 
 /* count numbers of a column, re and im alternating when dtype is complex, into dst. */
 static void put_plain(const double *x, int64_t count, bool is_double, void *dst)
@@ -346,7 +346,7 @@ void gx_random_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int6
     }
 }
 
-// ---- parameters ---------------------------------------------------------------------------------
+// Parameters --------------------------------------------------------------------------------------
 
 /* The largest number of the precision below high, not below low: f32 may have none in between. */
 static double largest_below(double high, double low, bool is_double)

@@ -19,7 +19,7 @@
 
 enum { STAGES = 24, TURNS = 3 };
 
-/* ---- failing -------------------------------------------------------------------------------- */
+// Failing -----------------------------------------------------------------------------------------
 
 gx_code gx_device_settle(gx_accel *accel, gx_err *err)
 {
@@ -50,7 +50,7 @@ void gx_device_give_up(gx_run *run, gx_accel *accel, const gx_err *err)
     }
 }
 
-/* ---- from the database ---------------------------------------------------------------------- */
+// From the database -------------------------------------------------------------------------------
 
 typedef enum buffer_state { FREE = 0, FILLING, FULL, LEAVING } buffer_state;
 
@@ -298,7 +298,7 @@ gx_code gx_device_load(gx_run *run, gx_accel *accel, const gx_mat *mat, int64_t 
     return rc == GX_OK ? settled : rc;
 }
 
-/* ---- from and to memory --------------------------------------------------------------------- */
+// From and to memory ------------------------------------------------------------------------------
 
 typedef struct shares {
     char *to;

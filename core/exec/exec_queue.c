@@ -185,7 +185,7 @@ static gx_code after_step(gx_xd *x, gx_queue *queue, int32_t t, gx_err *err)
     return code;
 }
 
-/* A piece of a block in its slot on the device: its first element; bytes from column to column, and of one. */
+/* A piece of a block in its slot: the first element, bytes from column to column, and of one. */
 typedef struct spot {
     void *at;
     size_t ld, column;

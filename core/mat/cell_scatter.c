@@ -87,7 +87,7 @@ void gx_scatter_free(gx_scatter *s)
     gx_mem_free(mem, s);
 }
 
-// ---- records ------------------------------------------------------------------------------------
+// Records -----------------------------------------------------------------------------------------
 
 static inline cell load(const gx_scatter *s, const unsigned char *record)
 {
@@ -183,7 +183,7 @@ static gx_code sort_buffer(gx_scatter *s, gx_err *err)
     return GX_OK;
 }
 
-// ---- collecting ---------------------------------------------------------------------------------
+// Collecting --------------------------------------------------------------------------------------
 
 /* Write the sorted buffer as a run and start anew. */
 static gx_code spill_buffer(gx_scatter *s, gx_err *err)
@@ -303,7 +303,7 @@ gx_code gx_scatter_add(gx_scatter *s, int64_t i, int64_t j, gx_scalar value, gx_
     return GX_OK;
 }
 
-// ---- reading runs -------------------------------------------------------------------------------
+// Reading runs ------------------------------------------------------------------------------------
 
 /* A place in a run that moves forward: records [next, end), some of them in the buffer. */
 typedef struct cursor {
@@ -366,7 +366,7 @@ static gx_code find_place(const gx_scatter *s, const gx_sorted_run *info, int64_
     return GX_OK;
 }
 
-// ---- merging runs -------------------------------------------------------------------------------
+// Merging runs ------------------------------------------------------------------------------------
 
 /* The cursor with the smallest place, the earliest run among equals; NULL: all are at their end. */
 static cursor *smallest(cursor *cursors, int64_t count)
@@ -456,7 +456,7 @@ static gx_code merge_runs(gx_scatter *s, gx_run *run, int64_t most, gx_err *err)
     return GX_OK;
 }
 
-// ---- building the matrix ------------------------------------------------------------------------
+// Building the matrix -----------------------------------------------------------------------------
 
 /* The records of one cursor that lie in the current tile. */
 static gx_code take_cells(assembly *a, const gx_sorted_run *info, cursor *c, gx_err *err)

@@ -49,7 +49,7 @@ const char *gx_gallery_param_name(gx_gallery_param param)
     return names[param];
 }
 
-// ---- before the first element -------------------------------------------------------------------
+// Before the first element ------------------------------------------------------------------------
 
 /* Room for count numbers. */
 static gx_code make_table(gx_gallery *g, gx_mem *mem, int64_t count, gx_err *err)
@@ -312,7 +312,7 @@ static gx_code prepare_plain(gx_gallery *g, gx_mem *mem, double *largest, gx_err
     return GX_OK;
 }
 
-// ---- the catalog --------------------------------------------------------------------------------
+// The catalog -------------------------------------------------------------------------------------
 
 static const family families[] = {
     {"cauchy", gx_form_cauchy, SYMMETRIC, NULL, 0, {0}, {0}},

@@ -21,7 +21,7 @@ static int64_t distance(int64_t i, int64_t j)
     return i < j ? j - i : i - j;
 }
 
-// ---- quotients of small integers ----------------------------------------------------------------
+// Quotients of small integers ---------------------------------------------------------------------
 
 /* 1 / (i + j - 1). */
 double gx_form_hilb(const gx_gallery *g, int64_t i, int64_t j)
@@ -78,7 +78,7 @@ double gx_form_invhilb(const gx_gallery *g, int64_t i, int64_t j)
     return (i + j) % 2 == 0 ? value : -value;
 }
 
-// ---- integers -----------------------------------------------------------------------------------
+// Integers ----------------------------------------------------------------------------------------
 
 /* min(i, j). */
 double gx_form_minij(const gx_gallery *g, int64_t i, int64_t j)
@@ -221,7 +221,7 @@ double gx_form_rosser(const gx_gallery *g, int64_t i, int64_t j)
     return rosser[j][i];
 }
 
-// ---- with parameters ----------------------------------------------------------------------------
+// With parameters ---------------------------------------------------------------------------------
 
 /* U^T U, U unit upper triangular with alpha above the diagonal; alpha = -1: min(i, j) - 2, i. */
 double gx_form_moler(const gx_gallery *g, int64_t i, int64_t j)
@@ -304,7 +304,7 @@ double gx_form_grcar(const gx_gallery *g, int64_t i, int64_t j)
     return up == -1 ? -1.0 : up >= 0 && (double)up <= g->param[GX_GALLERY_K] ? 1.0 : 0.0;
 }
 
-// ---- bands --------------------------------------------------------------------------------------
+// Bands -------------------------------------------------------------------------------------------
 
 static double band(int64_t i, int64_t j, double above, double on, double below)
 {

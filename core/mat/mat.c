@@ -121,7 +121,7 @@ const gx_mat *gx_mat_base_stored(const gx_mat *mat)
     return mat->kind == GX_MAT_STORED ? mat : NULL;
 }
 
-/* ---- one tile of a stored matrix ------------------------------------------------------------- */
+// One tile of a stored matrix ---------------------------------------------------------------------
 
 /* A rectangle inside one tile, and where it goes. */
 typedef struct cut {
@@ -218,7 +218,7 @@ static gx_code read_stored(const gx_mat *mat, gx_reader *reader, int64_t i0, int
     return GX_OK;
 }
 
-/* ---- views ----------------------------------------------------------------------------------- */
+// Views -------------------------------------------------------------------------------------------
 
 /* dst(i, j) = op(src(j, i)), m x n in dst; blocked so that both sides stay in cache. */
 static void transpose_into(gx_dtype dtype, bool conjugate, const void *src, int64_t ld_src,

@@ -83,7 +83,7 @@ gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i
 /* The stored matrix under a source, or NULL. */
 const gx_mat *gx_mat_base_stored(const gx_mat *mat);
 
-/* ---- results --------------------------------------------------------------------------------- */
+// Results -----------------------------------------------------------------------------------------
 
 /* Where a result goes: what the SQL call said. */
 typedef struct gx_dest {

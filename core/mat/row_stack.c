@@ -67,7 +67,7 @@ void gx_stack_free(gx_stack *s)
     gx_mem_free(mem, s);
 }
 
-// ---- collecting ---------------------------------------------------------------------------------
+// Collecting --------------------------------------------------------------------------------------
 
 /*
 ** Order the buffer's rows by index, stable: a merge sort of index and slot, bottom up.  The second
@@ -213,7 +213,7 @@ gx_code gx_stack_add(gx_stack *s, int64_t i, const void *row, int64_t count, gx_
     return GX_OK;
 }
 
-// ---- building the matrix ------------------------------------------------------------------------
+// Building the matrix -----------------------------------------------------------------------------
 
 /* How far a run has been used in the current tile column, and the indexes that follow. */
 typedef struct row_cursor {

@@ -94,7 +94,7 @@ int64_t gx_diagonal_count(int64_t rows, int64_t cols, int64_t offset)
     return gx_max(count, 0);
 }
 
-// ---- reading ------------------------------------------------------------------------------------
+// Reading -----------------------------------------------------------------------------------------
 
 /* A reader for the stored matrix under a source, where there is one; closed by the caller. */
 static gx_code open_reader(gx_run *run, const gx_mat *mat, gx_reader **reader, gx_err *err)

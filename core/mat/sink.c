@@ -204,7 +204,7 @@ gx_code gx_sink_end(gx_sink *sink)
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-/* ---- intermediates --------------------------------------------------------------------------- */
+// Intermediates -----------------------------------------------------------------------------------
 
 gx_code gx_sink_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
                               size_t keep_bytes, gx_sink *sink)

@@ -64,7 +64,7 @@ struct gx_team {
     member members[]; /* threads - 1 */
 };
 
-/* ---- waiting --------------------------------------------------------------------------------- */
+// Waiting -----------------------------------------------------------------------------------------
 
 static void relax(void)
 {
@@ -89,7 +89,7 @@ static void spin(const _Atomic uint64_t *word, uint64_t value, bool until_equal)
     }
 }
 
-/* ---- working --------------------------------------------------------------------------------- */
+// Working -----------------------------------------------------------------------------------------
 
 /* Keep the job's first failure and stop it.  err->code GX_OK: the piece failed without a word. */
 static void stop(gx_team *team, gx_code code, gx_err *err)
@@ -172,7 +172,7 @@ static void *member_main(void *arg)
     }
 }
 
-/* ---- jobs ------------------------------------------------------------------------------------ */
+// Jobs --------------------------------------------------------------------------------------------
 
 static void publish(gx_team *team, int64_t pieces, gx_team_fn fn, void *arg)
 {
@@ -239,7 +239,7 @@ gx_code gx_team_run(gx_team *team, int64_t pieces, gx_team_fn fn, void *arg, gx_
     return code;
 }
 
-/* ---- the team -------------------------------------------------------------------------------- */
+// The team ----------------------------------------------------------------------------------------
 
 static void init_locks(gx_team *team)
 {

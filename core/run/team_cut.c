@@ -88,7 +88,7 @@ typedef struct job {
     bool is_triangle;   /* SYRK, HERK, SYMMETRIZE       */
 } job;
 
-/* ---- pieces ---------------------------------------------------------------------------------- */
+// Pieces ------------------------------------------------------------------------------------------
 
 /* Element (i, j) of a matrix that may be absent. */
 static void *at(const job *w, const void *base, int64_t ld, int64_t i, int64_t j)
@@ -238,7 +238,7 @@ static gx_code run_cell(void *arg, int64_t piece, int member, gx_err *err)
     }
 }
 
-/* ---- the grid -------------------------------------------------------------------------------- */
+// The grid ----------------------------------------------------------------------------------------
 
 static bool is_product(gx_kernel_id kernel)
 {

@@ -68,7 +68,7 @@ static void give(const gx_job *job, void *ptr)
     gx_mem_free(job->team == NULL ? NULL : gx_team_mem(job->team), ptr);
 }
 
-/* ---- applying ------------------------------------------------------------------------------- */
+// Applying ----------------------------------------------------------------------------------------
 
 /* w = op(t) w on the left, w op(t) on the right. */
 static gx_code times_triangle(const gx_job *job, gx_side side, gx_uplo uplo, gx_diag diag,
@@ -172,7 +172,7 @@ static gx_code apply(const gx_job *job, const reflectors *r, gx_trans trans, con
     return code;
 }
 
-/* ---- T -------------------------------------------------------------------------------------- */
+// T -----------------------------------------------------------------------------------------------
 
 /* Columns j .. j+k-1 of a block of reflectors, as a block of their own. */
 static reflectors columns(const gx_job *job, const reflectors *r, int64_t j, int64_t k)
@@ -260,7 +260,7 @@ static gx_code make_t(const gx_job *job, const reflectors *r, void *t, int64_t l
     return merge(job, r, k1, t, ldt, err);
 }
 
-/* ---- factorising ---------------------------------------------------------------------------- */
+// Factorising -------------------------------------------------------------------------------------
 
 /* A matrix to factor: c m x n, or the stack of a triangle c and c2, m x n. */
 typedef struct matrix {
@@ -363,7 +363,7 @@ static gx_code factor(const gx_job *job, const matrix *a, int64_t count, gx_err 
     return code;
 }
 
-/* ---- Q -------------------------------------------------------------------------------------- */
+// Q -----------------------------------------------------------------------------------------------
 
 /* c = op(Q) c of many reflectors, block by block in the order that op and side want. */
 static gx_code apply_many(const gx_job *job, const gx_args *p, bool is_stack, gx_err *err)
@@ -503,7 +503,7 @@ static gx_code generate_all(const gx_job *job, const gx_args *p, gx_err *err)
     return code;
 }
 
-/* ---- the calls ------------------------------------------------------------------------------ */
+// The calls ---------------------------------------------------------------------------------------
 
 /* One kernel call is best, or all there is. */
 static bool is_small(const gx_job *job, gx_kernel_id kernel, const gx_args *p)

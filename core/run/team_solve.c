@@ -34,7 +34,7 @@ static int64_t half_of(int64_t n, int64_t step)
     return gx_max(step, gx_ceil_div(n / 2, step) * step);
 }
 
-/* ---- triangles ------------------------------------------------------------------------------ */
+// Triangles ---------------------------------------------------------------------------------------
 
 gx_code gx_job_triangular(const gx_job *job, gx_kernel_id kernel, const gx_args *args, gx_err *err)
 {
@@ -54,7 +54,7 @@ gx_code gx_job_triangular(const gx_job *job, gx_kernel_id kernel, const gx_args 
     return gx_job_triangular(job, kernel, solves ? &h.q : &h.p, err);
 }
 
-/* ---- Cholesky ------------------------------------------------------------------------------- */
+// Cholesky ----------------------------------------------------------------------------------------
 
 gx_code gx_job_potrf(const gx_job *job, const gx_args *args, gx_err *err)
 {
@@ -103,7 +103,7 @@ gx_code gx_job_potrf(const gx_job *job, const gx_args *args, gx_err *err)
     return GX_OK;
 }
 
-/* ---- LU ------------------------------------------------------------------------------------- */
+// LU ----------------------------------------------------------------------------------------------
 
 /* Exchange rows of the m x n block c by pivots[0 .. count-1]. */
 static gx_code exchange(const gx_job *job, const gx_args *args, int64_t m, int64_t n, void *c,

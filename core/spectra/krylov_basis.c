@@ -69,9 +69,9 @@ static void project(gx_ortho *o, const void *V, int64_t m, void *y, int64_t cols
         return;
     }
     gx_dense_gemm(o->run, o->dtype, gx_adjoint(o->dtype), GX_NO_TRANS, m, cols, o->n, 1, V, o->n, y,
-                o->n, 0, o->work, m);
-    gx_dense_gemm(o->run, o->dtype, GX_NO_TRANS, GX_NO_TRANS, o->n, cols, m, -1, V, o->n, o->work, m,
-                1, y, o->n);
+                  o->n, 0, o->work, m);
+    gx_dense_gemm(o->run, o->dtype, GX_NO_TRANS, GX_NO_TRANS, o->n, cols, m, -1, V, o->n, o->work,
+                  m, 1, y, o->n);
     if (gx_ok(o->run)) {
         add_wide(o->dtype, o->work, m, cols, factor, h, ldh);
     }
@@ -209,8 +209,8 @@ gx_code gx_kry_rotate(gx_run *run, gx_dtype dtype, void *V, int64_t n, int64_t m
     }
     for (int64_t i = 0; i < n && gx_ok(run); i += rows) {
         int64_t count = gx_min(rows, n - i);
-        gx_dense_gemm(run, dtype, GX_NO_TRANS, GX_NO_TRANS, count, p, m, 1, gx_at(V, dtype, n, i, 0),
-                    n, narrow, m, 0, panel, rows);
+        gx_dense_gemm(run, dtype, GX_NO_TRANS, GX_NO_TRANS, count, p, m, 1,
+                      gx_at(V, dtype, n, i, 0), n, narrow, m, 0, panel, rows);
         if (gx_ok(run)) {
             gx_convert(dtype, panel, rows, dtype, gx_at(V, dtype, n, i, 0), n, count, p);
         }

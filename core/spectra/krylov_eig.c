@@ -253,8 +253,8 @@ static bool can_lock(gx_kry *s)
     s->T = s->W;
     s->Q = s->small;
     p = gx_kry_order_span(s, p);
-    gx_dense_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, s->f, p, m, 1, s->C, b, s->Q, m, 0, s->W,
-                s->f);
+    gx_dense_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, s->f, p, m, 1, s->C, b, s->Q, m, 0,
+                  s->W, s->f);
     s->T = T;
     s->Q = Q;
     for (int64_t j = 0; j < p && gx_ok(s->run); j++) {

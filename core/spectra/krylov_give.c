@@ -23,8 +23,8 @@ static void make_vector(gx_kry *s, int64_t at, const gx_scalar *x, gx_dtype dtyp
                 double pair[2] = {p == 0 ? x[i].re : x[i].im, x[i].im};
                 gx_convert(s->wide, pair, 1, s->dtype, gx_at(part, s->dtype, 1, i, 0), 1, 1, 1);
             }
-            gx_dense_gemm(s->run, s->dtype, GX_NO_TRANS, GX_NO_TRANS, n, 1, m, 1, s->V, n, part, m, 0,
-                        y, n);
+            gx_dense_gemm(s->run, s->dtype, GX_NO_TRANS, GX_NO_TRANS, n, 1, m, 1, s->V, n, part, m,
+                          0, y, n);
             char *to = gx_at(out, dtype, n, 0, at);
             size_t half = gx_dtype_bytes(s->dtype), step = gx_dtype_bytes(dtype);
             for (int64_t i = 0; i < n && gx_ok(s->run); i++) {

@@ -130,11 +130,11 @@ static void rotate(gx_kry *s, int64_t p)
         gx_dense_call(s->run, GX_SYMMETRIZE, s->wide, &args);
     }
     gx_dense_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, m, p, m, 1, s->H, s->ld, s->W, m, 0,
-                s->small, m);
+                  s->small, m);
     gx_dense_gemm(s->run, s->wide, adjoint, GX_NO_TRANS, p, p, m, 1, s->W, m, s->small, m, 0, s->H,
-                s->ld);
+                  s->ld);
     gx_dense_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, b, p, m, 1, s->C, b, s->W, m, 0,
-                s->small, b);
+                  s->small, b);
     if (gx_ok(s->run)) {
         memcpy(s->C, s->small, (size_t)(b * p) * gx_kry_wide_bytes(s));
     }

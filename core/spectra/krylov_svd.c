@@ -275,7 +275,7 @@ static void rotate_small(lanczos *s, void *x, int64_t ld, int64_t rows, int64_t 
                          int64_t p)
 {
     gx_dense_gemm(s->run, s->wide, GX_NO_TRANS, GX_NO_TRANS, rows, p, m, 1, x, ld, Z, m, 0, s->h2,
-                rows);
+                  rows);
     if (gx_ok(s->run)) {
         copy_wide(s, s->h2, rows, x, ld, rows, p);
     }

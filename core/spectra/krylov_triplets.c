@@ -183,9 +183,9 @@ gx_code gx_svd_give_vectors(gx_run *run, gx_svd_result *r, int64_t b, const void
     void *x = picked(run, r->dtype, b, X, pick, r->count);
     void *w = picked(run, r->dtype, b, W, pick, r->count);
     gx_dense_gemm(run, r->dtype, GX_NO_TRANS, GX_NO_TRANS, r->m, r->count, b, 1, P, r->m, x, b, 0,
-                r->u, r->m);
+                  r->u, r->m);
     gx_dense_gemm(run, r->dtype, adjoint, adjoint, r->count, r->n, b, 1, w, b, Q, r->n, 0, r->vt,
-                r->count);
+                  r->count);
     gx_mem_free(run->ctx->mem, x);
     gx_mem_free(run->ctx->mem, w);
     return gx_ok(run) ? GX_OK : run->err.code;

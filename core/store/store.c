@@ -285,8 +285,8 @@ static gx_code pin(gx_store *store, gx_schema *schema, gx_err *err)
 
 /*
 ** Most calls find the tables where the connection remembers them, and the pin is all they need.
-**  Where it fails, or where none are remembered, the file is asked: another connection may have
-** made or dropped them (nobody else can in temp).
+** Where it fails, or where none are remembered, the file is asked: another connection may have made
+** or dropped them (nobody else can in temp).
 */
 gx_code gx_store_look(gx_store *store, gx_schema *schema, gx_err *err)
 {

@@ -80,7 +80,7 @@ static inline int64_t gx_meta_tile_width(const gx_meta *meta, int64_t tj)
 gx_code gx_tile_shape(int64_t rows, int64_t cols, gx_dtype dtype, size_t max_tile_bytes,
                       int64_t *tile_rows, int64_t *tile_cols, gx_err *err);
 
-/* ---- the connection -------------------------------------------------------------------------- */
+// The connection ----------------------------------------------------------------------------------
 
 /* db is borrowed and must outlive the store.  *store is NULL on failure. */
 gx_code gx_store_open(struct sqlite3 *db, gx_mem *mem, gx_store **store, gx_err *err);
@@ -150,7 +150,7 @@ gx_code gx_store_call_rectangle(gx_store *store, struct sqlite3_stmt *stmt, cons
                                 const int64_t at[4], const void **blob, size_t *bytes, gx_err *err);
 void gx_store_call_close(struct sqlite3_stmt *stmt);
 
-/* ---- the catalog ----------------------------------------------------------------------------- */
+// The catalog -------------------------------------------------------------------------------------
 
 /*
 ** Find a matrix by "name" or "schema.name" (temp, main, then attached in order, when unqualified;
@@ -208,7 +208,7 @@ gx_code gx_store_drop_tables(gx_store *store, const char *schema, gx_err *err);
 gx_code gx_store_resolve(gx_store *store, const char *text, char schema[GX_NAME_MAX + 1],
                          char name[GX_NAME_MAX + 1], gx_err *err);
 
-/* ---- writing: begin, create, write tiles, publish, end --------------------------------------- */
+// Writing: begin, create, write tiles, publish, end -----------------------------------------------
 
 /*
 ** Begin a storing call on a schema: makes the tables when missing, takes the write lock (so a
@@ -320,7 +320,7 @@ gx_code gx_store_check(gx_store *store, const gx_meta *meta, gx_store_report fn,
 gx_code gx_store_check_schema(gx_store *store, const char *schema, gx_store_report fn, void *arg,
                               gx_err *err);
 
-/* ---- reading --------------------------------------------------------------------------------- */
+// Reading -----------------------------------------------------------------------------------------
 
 /*
 ** A reader: one connection's way to tiles.  gx_reader_own() reads through the caller's connection

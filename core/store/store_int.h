@@ -120,7 +120,7 @@ struct gx_store {
     double logged_bytes;             /* written by calls since the last checkpoint: an estimate */
 };
 
-/* ---- store.c -------------------------------------------------------------------------------- */
+// store.c -----------------------------------------------------------------------------------------
 
 /* gx_code of an SQLite result code; GX_OK for OK, ROW and DONE. */
 gx_code gx_store_code(int rc);
@@ -164,13 +164,13 @@ gx_code gx_store_arm(gx_store *store, gx_err *err);
 /* Finalize every statement, close every handle, forget every schema: no storing call is open. */
 void gx_store_finish(gx_store *store);
 
-/* ---- store_auth.c --------------------------------------------------------------------------- */
+// store_auth.c ------------------------------------------------------------------------------------
 
 /* GX_AUTH where the authorizer has the statement's column, name of table, read as NULL. */
 gx_code gx_store_check_ignored(gx_store *store, const gx_schema *schema, struct sqlite3_stmt *stmt,
                                int column, const char *table, const char *name, gx_err *err);
 
-/* ---- store_meta.c --------------------------------------------------------------------------- */
+// store_meta.c ------------------------------------------------------------------------------------
 
 /* "A", "temp.A": how messages call a matrix.  buf is returned. */
 enum { GX_LABEL_MAX = 2 * GX_NAME_MAX + 2 };
@@ -198,7 +198,7 @@ static inline int64_t gx_tile_rowid(int64_t id, int64_t tile)
 /* Delete the tiles, then the catalog row, of a matrix. */
 gx_code gx_store_erase(gx_store *store, gx_schema *schema, int64_t id, gx_err *err);
 
-/* ---- store_pragma.c ------------------------------------------------------------------------- */
+// store_pragma.c ----------------------------------------------------------------------------------
 
 /* After a call that has committed by itself, nothing held: SQLite's automatic checkpoint. */
 void gx_store_checkpoint(gx_store *store);
@@ -210,12 +210,12 @@ void gx_store_checkpoint(gx_store *store);
 */
 int gx_store_txn_state(gx_store *store, const char *schema_name);
 
-/* ---- store_txn.c ---------------------------------------------------------------------------- */
+// store_txn.c -------------------------------------------------------------------------------------
 
 /* Before a matrix is created: GX_UNSUPPORTED when too many would have to be remembered. */
 gx_code gx_store_remember(gx_store *store, gx_schema *schema, int64_t id, gx_err *err);
 
-/* ---- store_tile.c --------------------------------------------------------------------------- */
+// store_tile.c ------------------------------------------------------------------------------------
 
 /* Open *blob on the tile, or move it there; checks its length.  *row is the row id of *blob. */
 gx_code gx_store_blob(struct sqlite3 *db, const char *schema, const gx_meta *meta, int64_t tile,

@@ -3,9 +3,9 @@
 **
 ** A storing call is atomic.  gx_store_begin() opens SAVEPOINT gx_store, gx_store_end() releases it
 ** or rolls it back; where no transaction was open the savepoint is one, and its release the commit.
-**  Calls nest (a progress function that stores): each has a savepoint of its own.
+** Calls nest (a progress function that stores): each has a savepoint of its own.
 **
-** Inside a statement that is itself writing (INSERT ...  SELECT gx_matmul(...)) SQLite refuses
+** Inside a statement that is itself writing (INSERT ... SELECT gx_matmul(...)) SQLite refuses
 ** savepoints with SQLITE_BUSY.  There the outer statement's own rollback undoes what the call wrote
 ** in most cases (in autocommit always); for the others the store remembers which matrices it
 ** created and deletes them.  Within BEGIN ... COMMIT that rollback is a savepoint that SQLite has
@@ -18,7 +18,7 @@
 ** back the whole transaction when a *writing* statement is interrupted, which is documented, so
 ** stepping BEGIN IMMEDIATE (it counts as writing, and cannot do harm: a transaction is open) rolls
 ** back.  It has to be prepared beforehand, since the parser stops too, and again after each change
-** of the schema: gx_store_arm().  So an interrupted storing call within BEGIN ...  COMMIT ends that
+** of the schema: gx_store_arm().  So an interrupted storing call within BEGIN ... COMMIT ends that
 ** transaction, as an interrupted INSERT does.
 **
 ** Some failures (disk full, I/O error, no memory) make SQLite roll back the whole transaction by

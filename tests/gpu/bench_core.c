@@ -121,7 +121,7 @@ static gx_accel *accel_of(const bench *b)
     return accel;
 }
 
-/* ---- the file ------------------------------------------------------------------------------- */
+// The file ----------------------------------------------------------------------------------------
 
 static double largest(double a, double b)
 {
@@ -204,7 +204,7 @@ static void make_file(bench *b, const char *path)
     set(b, GX_SET_PROBE, "off");
 }
 
-/* ---- limits --------------------------------------------------------------------------------- */
+// Limits ------------------------------------------------------------------------------------------
 
 typedef struct reading {
     gx_mat source;
@@ -362,7 +362,7 @@ static void measure_insert(bench *b)
     print(b, "limit: INSERT the bytes of one matrix", b->insert_s, 0);
 }
 
-/* ---- calls ---------------------------------------------------------------------------------- */
+// Calls -------------------------------------------------------------------------------------------
 
 typedef enum keep { KEEP_THERE, KEEP_STORED, KEEP_NOTHING } keep;
 
@@ -522,7 +522,7 @@ static double call(bench *b, const char *what, bool is_product, keep where)
     return best;
 }
 
-/* ---- streaming ------------------------------------------------------------------------------ */
+// Streaming ---------------------------------------------------------------------------------------
 
 /* All blocks of A, each brought in by a call without a kernel. */
 static double stream_once(bench *b)
@@ -575,7 +575,7 @@ static double stream(bench *b, const char *what, int rounds)
     return best;
 }
 
-/* ---- cublasXt ------------------------------------------------------------------------------- */
+// cublasXt ----------------------------------------------------------------------------------------
 
 /* What is called of it; it is a part of libcublas, which gx_cuda.so has loaded. */
 typedef struct xt {
@@ -697,7 +697,7 @@ static void compare_xt(bench *b)
     }
 }
 
-/* ---- the parts ------------------------------------------------------------------------------ */
+// The parts ---------------------------------------------------------------------------------------
 
 static bool is_wanted(const char *const *part, const char *name)
 {

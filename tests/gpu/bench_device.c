@@ -57,7 +57,7 @@ static void print(const char *what, const char *dtype, double size, double secon
     is_first = false;
 }
 
-/* ---- copies --------------------------------------------------------------------------------- */
+// Copies ------------------------------------------------------------------------------------------
 
 static void copies(void)
 {
@@ -85,7 +85,7 @@ static void copies(void)
     }
 }
 
-/* ---- kernels -------------------------------------------------------------------------------- */
+// Kernels -----------------------------------------------------------------------------------------
 
 /* The least time of a kernel; reset != NULL: c is copied from there before each run, not timed. */
 static double time_of(gx_kernel_id kernel, gx_dtype dtype, gx_args args, const void *reset,

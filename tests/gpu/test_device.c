@@ -33,7 +33,7 @@ static void must(gx_code code, const gx_err *err)
     }
 }
 
-/* ---- memory, copies, queues ----------------------------------------------------------------- */
+// Memory, copies, queues --------------------------------------------------------------------------
 
 static void memory(void **state)
 {
@@ -149,7 +149,7 @@ static void queues(void **state)
     b->queue_free(d->dev, second);
 }
 
-/* ---- kernels -------------------------------------------------------------------------------- */
+// Kernels -----------------------------------------------------------------------------------------
 
 static void assert_same(gx_kernel_id kernel, const block *x, const block *y, const char *what)
 {

@@ -30,7 +30,7 @@ static int number_of(const char *name, int otherwise)
     return text == NULL ? otherwise : atoi(text);
 }
 
-/* ---- how calls end -------------------------------------------------------------------------- */
+// How calls end -----------------------------------------------------------------------------------
 
 int mock_keep(int status)
 {
@@ -139,7 +139,7 @@ API const char *cudaGetErrorString(int status)
     return words[word_of(status)].text;
 }
 
-/* ---- handles -------------------------------------------------------------------------------- */
+// Handles -----------------------------------------------------------------------------------------
 
 int mock_handle_make(void **handle)
 {
@@ -174,7 +174,7 @@ void mock_handle_free(void *handle)
     }
 }
 
-/* ---- devices -------------------------------------------------------------------------------- */
+// Devices -----------------------------------------------------------------------------------------
 
 API int cudaDriverGetVersion(int *version)
 {
@@ -299,7 +299,7 @@ API int cudaLibraryUnload(void *library)
     return status;
 }
 
-/* ---- memory --------------------------------------------------------------------------------- */
+// Memory ------------------------------------------------------------------------------------------
 
 API int cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 {
@@ -345,7 +345,7 @@ API int cudaFreeHost(void *ptr)
     return status;
 }
 
-/* ---- streams, events ------------------------------------------------------------------------ */
+// Streams, events ---------------------------------------------------------------------------------
 
 API int cudaStreamCreateWithFlags(void **stream, unsigned flags)
 {
@@ -419,7 +419,7 @@ API int cudaStreamWaitEvent(void *stream, void *event, unsigned flags)
     return 0;
 }
 
-/* ---- what streams do ------------------------------------------------------------------------ */
+// What streams do ---------------------------------------------------------------------------------
 
 typedef struct work {
     bool is_fatal;

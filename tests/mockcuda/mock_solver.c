@@ -115,7 +115,7 @@ static int call(gx_kernel_id kernel, const char *name, const void *handle, gx_dt
     return enqueue(MOCK_BLAS, name, handle, (task){.kernel = kernel, .dtype = dtype, .args = args});
 }
 
-/* ---- handles -------------------------------------------------------------------------------- */
+// Handles -----------------------------------------------------------------------------------------
 
 #define CREATES(library, name)                                                                     \
     API int name(void **handle);                                                                   \
@@ -168,7 +168,7 @@ API const char *cublasGetStatusName(int status)
                           : "CUBLAS_STATUS_INTERNAL_ERROR";
 }
 
-/* ---- cuBLAS --------------------------------------------------------------------------------- */
+// CuBLAS ------------------------------------------------------------------------------------------
 
 #define BLAS(letter, dtype)                                                                        \
     API int cublas##letter##gemm_v2_64(void *h, int transa, int transb, int64_t m, int64_t n,      \
@@ -269,7 +269,7 @@ BLAS(C, GX_C64)
 HERK(Z, GX_C128)
 HERK(C, GX_C64)
 
-/* ---- cuSOLVER ------------------------------------------------------------------------------- */
+// CuSOLVER ----------------------------------------------------------------------------------------
 
 static gx_dtype dtype_of(int type)
 {

@@ -1,4 +1,4 @@
-"""SQL with its expected output beside it: the reader behind test_docs.py and test_examples.py.
+"""SQL with its expected output beside it: the reader behind test_docs.py.
 
 A script is SQL statements, each directly followed by what it prints, as `-- ` comment lines, in the sqlite3
 shell's list mode (columns joined by `|`, NULL empty):

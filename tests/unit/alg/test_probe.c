@@ -198,7 +198,7 @@ static void expect_both(fixture *f, probe_fn probe, void *arg, matrix *result, i
 static const int64_t ORDERS[] = {0, 1, 2, 5, 40, 67};
 enum { ORDER_COUNT = sizeof ORDERS / sizeof ORDERS[0], EDGE = 16 };
 
-/* ---- products -------------------------------------------------------------------------------- */
+// Products ----------------------------------------------------------------------------------------
 
 typedef struct product {
     gx_matmul_args args;
@@ -229,7 +229,7 @@ static void test_products(void **state)
     }
 }
 
-/* ---- factorisations -------------------------------------------------------------------------- */
+// Factorisations ----------------------------------------------------------------------------------
 
 typedef struct factored {
     matrix a, f;
@@ -348,7 +348,7 @@ static void test_qr(void **state)
     }
 }
 
-/* ---- systems --------------------------------------------------------------------------------- */
+// Systems -----------------------------------------------------------------------------------------
 
 typedef struct system {
     matrix a, b, x;
@@ -387,7 +387,7 @@ static void test_solve(void **state)
     }
 }
 
-/* ---- strange numbers, the setting ------------------------------------------------------------ */
+// Strange numbers, the setting --------------------------------------------------------------------
 
 static void test_not_finite(void **state)
 {

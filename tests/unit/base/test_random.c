@@ -37,7 +37,7 @@ static double element(const gx_random *random, int64_t i, int64_t j)
     return x;
 }
 
-/* ---- 1. known answers ------------------------------------------------------------------------ */
+// 1. known answers --------------------------------------------------------------------------------
 
 static void philox_known_answers(void **state)
 {
@@ -75,7 +75,7 @@ static void uniform_is_philox(void **state)
     }
 }
 
-/* ---- 2. the quantile ------------------------------------------------------------------------- */
+// 2. the quantile ---------------------------------------------------------------------------------
 
 static void quantile_reference(void **state)
 {
@@ -113,7 +113,7 @@ static void quantile_is_monotone_at_the_seams(void **state)
     }
 }
 
-/* ---- 3. rectangles --------------------------------------------------------------------------- */
+// 3. rectangles -----------------------------------------------------------------------------------
 
 static void check_rectangles(gx_random_kind kind, gx_dtype made, gx_dtype read)
 {
@@ -168,7 +168,7 @@ static void far_corner(void **state)
     }
 }
 
-/* ---- 4. dtypes ------------------------------------------------------------------------------- */
+// 4. dtypes ---------------------------------------------------------------------------------------
 
 static void dtypes(void **state)
 {
@@ -218,7 +218,7 @@ static void frozen_bits(void **state)
     }
 }
 
-/* ---- 5. statistics --------------------------------------------------------------------------- */
+// 5. statistics -----------------------------------------------------------------------------------
 
 static void moments(void **state)
 {
@@ -271,7 +271,7 @@ static void streams_differ(void **state)
     assert_in_range(ordered, 140, 260); // a normal matrix is no function of the uniform one
 }
 
-/* ---- 6. parameters --------------------------------------------------------------------------- */
+// 6. parameters -----------------------------------------------------------------------------------
 
 static void below_high(void **state)
 {

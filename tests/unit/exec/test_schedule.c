@@ -75,7 +75,7 @@ static gx_prog *product(fixture *f, int64_t super_m, int64_t super_n, int64_t lo
     return gx_matmul_program(&f->run, &args, &plan, &f->sink);
 }
 
-/* ---- a model machine: contents are version numbers ------------------------------------------- */
+// A model machine: contents are version numbers ---------------------------------------------------
 
 enum { MAX_BLOCKS = 4096, MAX_SLOTS = 512 };
 

@@ -25,7 +25,7 @@
 
 enum { GUARD = 0xA5, GUARD_BYTES = 64 };
 
-/* ---- random numbers ------------------------------------------------------------------------- */
+// Random numbers ----------------------------------------------------------------------------------
 
 /* splitmix64: the same numbers everywhere. */
 static inline uint64_t random_bits(uint64_t *state)
@@ -42,7 +42,7 @@ static inline double random_unit(uint64_t *state)
     return (double)(int64_t)random_bits(state) * 0x1p-63;
 }
 
-/* ---- blocks --------------------------------------------------------------------------------- */
+// Blocks ------------------------------------------------------------------------------------------
 
 typedef struct block {
     gx_dtype dtype;
@@ -120,7 +120,7 @@ static inline bool block_is_guarded(const block *b)
     return true;
 }
 
-/* ---- devices -------------------------------------------------------------------------------- */
+// Devices -----------------------------------------------------------------------------------------
 
 typedef struct device {
     const gx_backend *backend;

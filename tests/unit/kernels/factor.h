@@ -15,7 +15,7 @@
 
 #include <math.h>
 
-/* ---- runners -------------------------------------------------------------------------------- */
+// Runners -----------------------------------------------------------------------------------------
 
 enum { DIRECT = -1, NO_TEAM = 0 };
 
@@ -171,7 +171,7 @@ static inline void run(const runner *r, gx_kernel_id kernel, gx_dtype dtype, gx_
     }
 }
 
-/* ---- matrices ------------------------------------------------------------------------------- */
+// Matrices ----------------------------------------------------------------------------------------
 
 static uint64_t seed; /* of the random numbers */
 
@@ -266,7 +266,7 @@ static inline void multiply(gx_trans transa, gx_trans transb, double alpha, cons
     assert_int_equal(gx_backend_cpu.kernel[GX_GEMM][c->dtype](NULL, NULL, &args, &err), GX_OK);
 }
 
-/* ---- norms ---------------------------------------------------------------------------------- */
+// Norms -------------------------------------------------------------------------------------------
 
 static inline double eps_of(gx_dtype dtype)
 {

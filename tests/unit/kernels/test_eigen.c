@@ -90,7 +90,7 @@ static block converted(const block *x, gx_dtype dtype, bool is_adjoint)
     return b;
 }
 
-/* ---- Hermitian ------------------------------------------------------------------------------ */
+// Hermitian ---------------------------------------------------------------------------------------
 
 static void check_syev(const runner *r, const block *a, const block *values, const block *z)
 {
@@ -173,7 +173,7 @@ static void syev_at_the_edges(void **state)
     }
 }
 
-/* ---- general -------------------------------------------------------------------------------- */
+// General -----------------------------------------------------------------------------------------
 
 /* Columns of x: ||A x - value x|| each, and their length. */
 static void check_columns(const runner *r, const block *a, const block *values, const block *x,
@@ -402,7 +402,7 @@ static void fixed_cuts(void **state)
     block_free(&first);
 }
 
-/* ---- singular values ------------------------------------------------------------------------ */
+// Singular values ---------------------------------------------------------------------------------
 
 static void check_svd(const runner *r, const block *a, const block *values, const block *u,
                       const block *vt)

@@ -26,7 +26,7 @@ static const int64_t shapes[][2] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* ---- QR ------------------------------------------------------------------------------------- */
+// QR ----------------------------------------------------------------------------------------------
 
 /* V\R and tau of a. */
 static void factor(const runner *r, const block *a, block *v, block *tau)
@@ -93,7 +93,7 @@ static void geqrf_and_orgqr(void **state)
     }
 }
 
-/* ---- applying Q ----------------------------------------------------------------------------- */
+// Applying Q --------------------------------------------------------------------------------------
 
 /* op(Q) c or c op(Q) by ormqr, by larft and larfb, and by the whole Q. */
 static void apply_all_ways(const runner *r, const block *v, block *tau, const block *q,
@@ -162,7 +162,7 @@ static void ormqr_larft_larfb(void **state)
     }
 }
 
-/* ---- stacks --------------------------------------------------------------------------------- */
+// Stacks ------------------------------------------------------------------------------------------
 
 /* Norm of two blocks beside each other. */
 static double norm_of_two(const block *x, const block *y)
@@ -253,7 +253,7 @@ static void stacks(void **state)
     }
 }
 
-/* ---- known answers and edges ---------------------------------------------------------------- */
+// Known answers and edges -------------------------------------------------------------------------
 
 static bool is_close(gx_scalar x, double re, double im)
 {
@@ -355,7 +355,7 @@ static void refusals(void **state)
     }
 }
 
-/* ---- teams ---------------------------------------------------------------------------------- */
+// Teams -------------------------------------------------------------------------------------------
 
 /* One call of every kernel on blocks of a factored matrix; results in c, c2, tau. */
 static const struct {

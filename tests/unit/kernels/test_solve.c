@@ -34,7 +34,7 @@ static double largest_part(const block *x)
     return most;
 }
 
-/* ---- triangles ------------------------------------------------------------------------------ */
+// Triangles ---------------------------------------------------------------------------------------
 
 static void triangle_shape(const runner *r, gx_dtype dtype, int64_t m, int64_t n)
 {
@@ -197,7 +197,7 @@ static void triangles_at_the_edges(void **state)
     }
 }
 
-/* ---- Cholesky ------------------------------------------------------------------------------- */
+// Cholesky ----------------------------------------------------------------------------------------
 
 /*
 ** L D L^H of a random unit lower L and D = I, but for d_p = -1: the leading minors are positive
@@ -332,7 +332,7 @@ static void not_positive_definite(void **state)
     }
 }
 
-/* ---- LU ------------------------------------------------------------------------------------- */
+// LU ----------------------------------------------------------------------------------------------
 
 static void swap_rows(const block *x, int64_t i, int64_t k)
 {
@@ -496,7 +496,7 @@ static void laswp(void **state)
     }
 }
 
-/* ---- teams ---------------------------------------------------------------------------------- */
+// Teams -------------------------------------------------------------------------------------------
 
 /* What one call leaves in c. */
 static block fixed_result(gx_kernel_id kernel, gx_args args, const block *a, const block *c0,

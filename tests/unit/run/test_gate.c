@@ -93,7 +93,7 @@ static void wide_excludes(void **state)
     gx_cpu_narrow_end();
 }
 
-/* ---- products ------------------------------------------------------------------------------- */
+// Products ----------------------------------------------------------------------------------------
 
 enum { SIDE = 40 };
 
@@ -142,7 +142,7 @@ static void products_pass_the_gate(void **state)
     assert_int_equal(v.wrong, 0);
 }
 
-/* ---- leaving --------------------------------------------------------------------------------- */
+// Leaving -----------------------------------------------------------------------------------------
 
 /* A poll that fails the third time. */
 static gx_code third_fails(void *arg, gx_err *err)
