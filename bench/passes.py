@@ -8,13 +8,16 @@
 
 A row is a call: its time (the best of --rounds), bytes of the matrix per second, time / the scan's, and time / limit,
 where the limit is the larger of the scan's time and the call's flops at the rate of a product of order 4096 of the
-dtype that it computes in.  `x its cpu` is processor time / the scan's, which a busy machine blurs less.  Tile reads /
-tiles and bytes read / bytes of the matrix come from gx_stats.  What stores is written with `replace` and is bounded by
-writing: its rate of writing stands beside.  The last table repeats some with 1, 2, 4 ... threads.  Results go to
-bench/results/ as a dated file.  Needs python3 and numpy, and nothing else of gx.
+dtype that it computes in; what is stored comes on top, at the rate of INSERTs of blobs of 8 MiB into new pages by one
+connection.  `x its cpu` is processor time / the scan's, which a busy machine blurs less.  Tile reads / tiles and bytes
+read / bytes of the matrix come from gx_stats; "on the device" where a device did it.  What stores is written with
+`replace`.  Rows above twice their limit are listed at the end, each with its reason.  Values come out of a table, as
+SQLite hands them over; its own share of the time is measured apart.  The last table repeats some with 1, 2, 4 ...
+threads.  Results go to bench/results/ as a dated file.  Needs python3 and numpy, and nothing else of gx.
 """
 import argparse
 import datetime
+import mmap
 import os
 import pathlib
 import platform
@@ -27,16 +30,28 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CPUS = len(os.sched_getaffinity(0))
 BYTES = {"f32": 4, "f64": 8}
-STATS = ("bytes_read", "bytes_written", "tiles_read", "helper_reads")
+STATS = ("bytes_read", "bytes_written", "tiles_read", "helper_reads", "device_calls")
+
+# Why a row may take more than twice its limit.
+REASONS = {
+    "topk": "a heap is looked at for each element, by scalar code where it is better than the root",
+    "stored": "one connection writes: what is replaced goes to the journal, or the log, once more",
+    "lstsq": "a chain of small triangles a tile; single-threaded products of 64 columns run at a third of the full rate",
+    "rank": "as lstsq",
+    "T.T @ T": "single-threaded products of 64 columns run at a third of the full rate",
+    "cov": "f32 is computed in f64: converted in the cache, and products of 65 columns at a third of the full rate",
+    "corr": "as cov", "pca": "as cov",
+}
 
 
 class Passes:
     def __init__(self, options, path):
         self.options, self.lines, self.scans, self.processor, self.rates = options, [], {}, {}, {}
-        self.element, self.made = BYTES[options.dtype], 0
+        self.element, self.made, self.slow, self.insert_rate = BYTES[options.dtype], 0, [], 0
         self.db = sqlite3.connect(path, isolation_level=None)
         self.db.execute("PRAGMA page_size=65536")
         self.db.execute("PRAGMA synchronous=off")
+        self.db.execute("PRAGMA temp_store=memory")
         self.db.enable_load_extension(True)
         self.db.load_extension(options.so)
 
@@ -45,7 +60,7 @@ class Passes:
 
     def stats(self):
         rows = dict(self.db.execute("SELECT name, value FROM gx_stats"))
-        return {name: rows[name] for name in STATS}
+        return {name: rows.get(name, 0) for name in STATS}
 
     def say(self, text=""):
         print(text, flush=True)
@@ -78,9 +93,13 @@ class Passes:
             self.say(f"{label:34s} {problem}")
             return
         size, scan = self.bytes_of(matrix), self.scans[matrix]
-        limit = max(scan, flops / self.rates[dtype or self.options.dtype])
         written = counters["bytes_written"]
+        limit = max(scan, flops / self.rates[dtype or self.options.dtype])
+        limit += written / self.insert_rate if written > 1 << 20 else 0
         note = f"  writes {written / seconds / 1e9:6.2f} GB/s" if written > 1 << 20 else ""
+        note += "  on the device" if counters["device_calls"] else ""
+        if seconds > 2 * limit:
+            self.slow.append((matrix, label, seconds / limit))
         self.say(f"{label:34s} {seconds:9.4f} s {size / seconds / 1e9:7.2f} GB/s {seconds / scan:7.2f} x scan "
                  f"{seconds / limit:7.2f} x limit {counters['processor'] / self.processor[matrix]:7.2f} x its cpu  reads/tiles {counters['tiles_read'] / self.tiles_of(matrix):6.2f}  "
                  f"read/bytes {counters['bytes_read'] / size:6.3f}{note}")
@@ -98,6 +117,19 @@ class Passes:
         if rows * cols > 1 << 24:
             self.say(f"# {name}: {rows} x {cols}, made and stored in {seconds:.1f} s")
 
+    def measure_inserts(self):
+        """What one connection stores: blobs of 8 MiB into new pages."""
+        blob, count = os.urandom(8 << 20), 32
+        self.db.execute("CREATE TABLE raw(id INTEGER PRIMARY KEY, data BLOB)")
+        start = time.perf_counter()
+        self.db.execute("BEGIN")
+        for _ in range(count):
+            self.db.execute("INSERT INTO raw(data) VALUES(?)", (blob,))
+        self.db.execute("COMMIT")
+        self.insert_rate = count * len(blob) / (time.perf_counter() - start)
+        self.db.execute("DROP TABLE raw")
+        self.say(f"# INSERT of blobs: {self.insert_rate / 1e9:.2f} GB/s")
+
     def measure_flops(self):
         """Products of order 4096 of values: what the processors compute."""
         for dtype in ("f32", "f64"):
@@ -105,8 +137,8 @@ class Passes:
             sql = (f"WITH v AS MATERIALIZED (SELECT gx_random({n}, {n}, NULL, '{{\"dtype\":\"{dtype}\"}}') AS a) "
                    "SELECT CALLS FROM v")
             call = "length(gx_matmul(a, a))"
-            once, _ = self.timed(sql.replace("CALLS", call))
-            more, _ = self.timed(sql.replace("CALLS", ", ".join([call] * 5)))
+            once, _ = self.timed(sql.replace("CALLS", call), 3)
+            more, _ = self.timed(sql.replace("CALLS", ", ".join([call] * 5)), 3)
             self.rates[dtype] = 4 * 2 * n**3 / max(more - once, 1e-9)
             self.say(f"# product of order {n} {dtype}: {self.rates[dtype] / 1e9:.0f} GFLOP/s")
 
@@ -124,7 +156,9 @@ class Passes:
             self.row(f"norm {kind}", "A", f"SELECT gx_norm('A', '{kind}')")
         for axis in (0, 1):
             self.row(f"sum axis {axis}", "A", f"SELECT length(gx_sum('A', {axis}))")
-        self.row("max", "A", "SELECT gx_max('A')")
+        for name in ("min", "max", "sum", "mean"):
+            self.row(name, "A", f"SELECT gx_{name}('A')")
+        self.row("slice of a tenth of the rows", "A", f"SELECT length(gx_slice('A', 0, {n // 10}, NULL, NULL))")
         for k in (1, 8, 64):
             for options, text in (("{}", f"A @ X{k}"), ('{"transa":true}', f"A.T @ X{k}")):
                 self.row(text, "A", f"SELECT length(gx_matmul('A', 'X{k}', NULL, '{options}'))", 2 * n * n * k)
@@ -141,13 +175,16 @@ class Passes:
                  f"scan {self.scans['T']:.4f} s")
         for axis in (0, 1):
             self.row(f"sum axis {axis}", "T", f"SELECT length(gx_sum('T', {axis}))")
+        self.row("mean axis 1", "T", "SELECT length(gx_mean('T', 1))")
+        self.row("slice of a tenth of the rows", "T", f"SELECT length(gx_slice('T', {m // 10}, {m // 5}, NULL, NULL))")
         self.row("T.T @ T", "T", "SELECT length(gx_matmul('T', 'T', NULL, '{\"transa\":true}'))", m * n * n)
         self.row("T.T @ b", "T", "SELECT length(gx_matmul('T', 'b', NULL, '{\"transa\":true}'))", 2 * m * n)
-        self.row("cov", "T", "SELECT length(gx_cov('T'))", 2 * m * n * n, "f64")
-        self.row("pca, all", "T", "SELECT length(gx_pca('T'))", 2 * m * n * n, "f64")
-        self.row("pca, 3", "T", "SELECT gx_pca('T', 3, 'model', '{\"replace\":true}')", 2 * m * n * n, "f64")
-        self.row("lstsq", "T", "SELECT length(gx_lstsq('T', 'b'))", 2 * m * n * n)
-        self.row("rank", "T", "SELECT gx_rank('T')", 2 * m * n * n)
+        self.row("cov", "T", "SELECT length(gx_cov('T'))", m * n * n, "f64")
+        self.row("corr", "T", "SELECT length(gx_corr('T'))", m * n * n, "f64")
+        self.row("pca, all", "T", "SELECT length(gx_pca('T'))", m * n * n, "f64")
+        self.row("pca, 3", "T", "SELECT gx_pca('T', 3, 'model', '{\"replace\":true}')", m * n * n, "f64")
+        self.row("lstsq", "T", "SELECT length(gx_lstsq('T', 'b'))", m * n * n)
+        self.row("rank", "T", "SELECT gx_rank('T')", m * n * n)
         self.row("pca_project, 3", "T", "SELECT gx_pca_project('T', 'model', 'P', '{\"replace\":true}')", 6 * m * n)
         self.row("T @ w (64 x 3)", "T", "SELECT gx_matmul('T', 'w', 'P', '{\"replace\":true}')", 6 * m * n)
         self.row("T @ W (64 x 64), stored", "T", "SELECT gx_matmul('T', 'W', 'S', '{\"replace\":true}')", 2 * m * n * n,
@@ -166,31 +203,76 @@ class Passes:
         self.say(f"\nQ: 1000 x {n} {self.options.dtype}, {self.bytes_of('Q') / 1e9:.2f} GB; scan {self.scans['Q']:.4f} s")
         self.row("topk 10 of each row", "Q", "SELECT count(*) FROM gx_topk('Q', 10)")
 
+    def value_row(self, label, sql, size, own=0.0, beside=""):
+        """A statement over the table v, as often as rounds + 2 say; own: what SQLite took of it to hand operands over."""
+        try:
+            seconds, counters = self.timed(sql, self.options.rounds + 2)
+        except sqlite3.Error as problem:
+            self.say(f"{label:34s} {problem}")
+            return 0.0
+        note = "  on the device" if counters["device_calls"] else ""
+        self.say(f"{label:34s} {seconds:9.4f} s {size / seconds / 1e9:7.2f} GB/s, without SQLite's share "
+                 f"{max(seconds - own, 0):9.4f} s{beside}{note}")
+        return seconds
+
     def values(self):
-        """Calls on one value: the time of three more of them, so that making it does not count."""
+        """Values out of a table: SQLite copies each one that is looked at, once a statement."""
         n = min(self.options.order, 14000 if self.options.dtype == "f32" else 10000)
-        size = n * n * self.element
-        make = f"gx_random({n}, {n}, NULL, '{{\"dtype\":\"{self.options.dtype}\"}}')"
-        calls = {"norm": "gx_norm(v)"}
+        size, key = n * n * self.element, f'\'{{"dtype":"{self.options.dtype}"}}\''
+        narrow = ", ".join(f"gx_random({n}, {k}, NULL, {key}) AS x{k}" for k in (1, 8, 64))
+        self.db.execute(f"CREATE TEMP TABLE v AS SELECT {narrow}, gx_random({n}, {n}, NULL, {key}) AS a")
+        self.say(f"\nV: {n} x {n} {self.options.dtype}, a value of {size / 1e9:.2f} GB in a table")
+        share = self.value_row("handed over by SQLite", "SELECT gx_get(a, 0, 0) FROM v", size)
+        self.value_row("norm", "SELECT gx_norm(a) FROM v", size, share)
+        self.value_row("sum axis 1", "SELECT length(gx_sum(a, 1)) FROM v", size, share)
         for k in (1, 8, 64):
-            x = f"(SELECT x{k} FROM x)"
-            calls[f"V @ X{k}"] = f"length(gx_matmul(v, {x}))"
-            calls[f"V.T @ X{k}"] = f"length(gx_matmul(v, {x}, NULL, '{{\"transa\":true}}'))"
-        parts = ", ".join(f"gx_random({n}, {k}, NULL, '{{\"dtype\":\"{self.options.dtype}\"}}') AS x{k}" for k in (1, 8, 64))
-        self.say(f"\nV: {n} x {n} {self.options.dtype}, a value of {size / 1e9:.2f} GB")
-        scan = None
-        for label, call in calls.items():
-            sql = (f"WITH x AS MATERIALIZED (SELECT {parts}), t AS MATERIALIZED (SELECT {make} AS v) "
-                   "SELECT CALLS FROM t")
-            try:
-                once, _ = self.timed(sql.replace("CALLS", call), 2)
-                more, _ = self.timed(sql.replace("CALLS", ",".join([call] * 4)), 2)
-            except sqlite3.Error as problem:
-                self.say(f"{label:34s} {problem}")
-                continue
-            seconds = max((more - once) / 3, 1e-9)
-            scan = scan or seconds
-            self.say(f"{label:34s} {seconds:9.4f} s {size / seconds / 1e9:7.2f} GB/s {seconds / scan:7.2f} x scan")
+            self.value_row(f"V @ X{k}", f"SELECT length(gx_matmul(a, x{k})) FROM v", size, share)
+            self.value_row(f"V.T @ X{k}", f"SELECT length(gx_matmul(a, x{k}, NULL, '{{\"transa\":true}}')) FROM v", size, share)
+        for call in ("gx_copy(a)", "gx_scale(a, 2)", "gx_transpose(a)"):
+            self.value_row(call, f"SELECT length({call}) FROM v", size, share)
+        self.db.execute("DROP TABLE v")
+        self.products()
+
+    def products(self):
+        """Two values of order 2048 in, one out, beside NumPy's product and its copy into fresh memory."""
+        n, dtype = 2048, np.dtype(self.options.dtype.replace("f", "float"))
+        size, rng = n * n * self.element, np.random.default_rng(1)
+        a, b = rng.random((n, n)).astype(dtype), rng.random((n, n)).astype(dtype)
+        key = f'\'{{"dtype":"{self.options.dtype}"}}\''
+        self.db.execute(f"CREATE TEMP TABLE v AS SELECT gx_random({n}, {n}, NULL, {key}) AS a, gx_random({n}, {n}, NULL, {key}) AS b")
+
+        def best(function):
+            times = []
+            for _ in range(7):
+                start = time.perf_counter()
+                result = function()
+                times.append(time.perf_counter() - start)
+                del result
+            return min(times)
+
+        self.say(f"\nvalues of order {n} {self.options.dtype}, {size / 1e6:.0f} MB each")
+        flat = a.reshape(-1)
+
+        def fresh_copy():
+            memory = mmap.mmap(-1, size)
+            np.frombuffer(memory, dtype)[:] = flat
+            return memory
+
+        product, copy = best(lambda: a @ b), best(fresh_copy)
+        self.say(f"{'NumPy: a @ b':34s} {product:9.4f} s\n{'one memcpy into fresh memory':34s} {copy:9.4f} s")
+        one = self.value_row("one handed over by SQLite", "SELECT gx_get(a, 0, 0) FROM v", size)
+        two = self.value_row("two handed over by SQLite", "SELECT gx_get(a, 0, 0) + gx_get(b, 0, 0) FROM v", 2 * size)
+        for label, sql, own, peer in (("product", "gx_matmul(a, b)", two, product), ("copy", "gx_copy(a)", one, copy),
+                                      ("add", "gx_add(a, b)", two, copy), ("transpose", "gx_transpose(a)", one, copy)):
+            seconds = self.value_row(label, f"SELECT length({sql}) FROM v", size, own)
+            self.say(f"{'':34s} {max(seconds - own, 0) / peer:9.2f} x the peer's time")
+        self.db.execute("DROP TABLE v")
+
+    def reasons(self):
+        self.say("\nabove twice the limit")
+        for matrix, label, ratio in self.slow:
+            reason = next((text for start, text in REASONS.items() if label.startswith(start) or label.endswith(start)), "")
+            self.say(f"{matrix} {label:32s} {ratio:7.2f} x limit: {reason}")
 
     def scaling(self):
         counts = [1]
@@ -233,8 +315,9 @@ def main():
                   f"Python {platform.python_version()}, NumPy {np.__version__}; {datetime.date.today()}")
         bench.say(f"# {' '.join(f'{key}={value}' for key, value in vars(options).items() if key not in ('so', 'out'))}")
         bench.say(f"# gx {bench.one('SELECT gx_version()')}")
+        bench.measure_inserts()
         bench.measure_flops()
-        for table in ("square", "long", "wide", "values", "scaling"):
+        for table in ("square", "long", "wide", "values", "reasons", "scaling"):
             if table not in options.skip:
                 getattr(bench, table)()
         bench.db.close()
