@@ -46,6 +46,7 @@ gx_code gx_ctx_create(struct sqlite3 *db, gx_ctx **out, gx_err *err)
         return rc;
     }
     gx_store_set_tile_bytes(ctx->store, (size_t)ctx->config.number[GX_SET_TILE_BYTES]);
+    gx_store_set_volumes_anywhere(ctx->store, ctx->config.number[GX_SET_VOLUMES_ANYWHERE] != 0);
     gx_store_set_stats(ctx->store, &ctx->stats);
     *out = ctx;
     return GX_OK;
@@ -92,6 +93,8 @@ gx_code gx_ctx_configure(gx_ctx *ctx, gx_setting setting, const char *value, gx_
         gx_mem_set_limit(ctx->mem, (size_t)number);
     } else if (setting == GX_SET_TILE_BYTES) {
         gx_store_set_tile_bytes(ctx->store, (size_t)number);
+    } else if (setting == GX_SET_VOLUMES_ANYWHERE) {
+        gx_store_set_volumes_anywhere(ctx->store, number != 0);
     } else if (setting == GX_SET_CUDA_PATH) {
         ctx->is_cuda_tried = ctx->cuda != NULL; // what is open stays; else look again
     } else if (setting == GX_SET_DEVICE) {

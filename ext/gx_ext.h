@@ -250,6 +250,7 @@ extern const gx_function gx_functions_control[];  /* fn_control.c: config, versi
 extern const gx_function gx_functions_eig[];   /* fn_eig.c: eig, eigvals, svd, nullspace */
 extern const gx_function gx_functions_pca[];   /* fn_pca.c: cov, corr, pca, ...       */
 extern const gx_function gx_functions_funm[];  /* fn_funm.c: sqrtm, expm, logm, powm */
+extern const gx_function gx_functions_volumes[]; /* fn_volumes.c: volumes, vacuum, backup */
 extern const gx_function gx_functions_help[];  /* fn_help.c: help */
 extern const gx_function gx_functions_bytes[]; /* fn_bytes.c: from_bytes, to_bytes */
 extern const gx_function gx_functions_function[]; /* fn_function.c: from_function */

@@ -41,6 +41,7 @@ typedef struct gx_table_fn {
     TABLE(pca)    /* fn_pca.c    */                                                                \
     TABLE(topk)   /* vtab_topk.c */                                                                \
     TABLE(histogram)                                                                               \
+    TABLE(volumes) /* fn_volumes.c: gx_volume */                                                   \
     TABLE(help) /* fn_help.c   */
 
 #define GX_TABLE_DECLARE(name) extern const gx_table_fn gx_table_##name;

@@ -184,7 +184,8 @@ static int refuse_rename(sqlite3_vtab *base, const char *name)
 static int is_shadow_name(const char *suffix)
 {
     return sqlite3_stricmp(suffix, "meta") == 0 || sqlite3_stricmp(suffix, "tile") == 0 ||
-           sqlite3_stricmp(suffix, "state") == 0;
+           sqlite3_stricmp(suffix, "state") == 0 || sqlite3_stricmp(suffix, "volumes") == 0 ||
+           sqlite3_stricmp(suffix, "extent") == 0;
 }
 
 // Which schema ------------------------------------------------------------------------------------

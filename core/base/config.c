@@ -84,6 +84,8 @@ static const row rows[GX_SETTING_COUNT] = {
         {"profile", "on/off", "the saved hardware profile may be read and written", "on"}},
     [GX_SET_CUDA_PATH] = {KIND_FOLDER, 0, 0,
         {"cuda_path", "folder", "where the CUDA libraries are looked for first", ""}},
+    [GX_SET_VOLUMES_ANYWHERE] = {KIND_BOOL, 0, 1,
+        {"volumes_anywhere", "on/off", "volumes may be elsewhere than beside their database", "off"}},
     [GX_SET_DEVICE] = {KIND_COUNT, 0, 1023,
         {"device", "number", "which device computes where there are several, counted from 0",
          "0"}},

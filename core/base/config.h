@@ -29,6 +29,7 @@ typedef enum gx_setting {
     GX_SET_FILES,               /* bool: gx_import and gx_export allowed                */
     GX_SET_PROFILE,             /* bool: the saved hardware profile is read and written */
     GX_SET_CUDA_PATH,           /* text: folder of the CUDA libraries; "" = usual places */
+    GX_SET_VOLUMES_ANYWHERE,    /* bool: volumes may have paths of their own            */
     GX_SET_DEVICE,              /* count: which of several devices of a kind, from 0    */
     GX_SETTING_COUNT
 } gx_setting;

@@ -13,6 +13,8 @@
 **     store_missing.c  what is said when there is no matrix of a name
 **     store_check.c    verification
 **     store_reader.c   reading tiles, helper connections
+**     store_extent.c   tiles in volumes; volume_file.c, volume_space.c below it
+**     store_volume.c   volumes: made, listed, given up
 **     store_probe.c    what a connection has already
 **     store_call.c     asking a function of the application for a matrix
 **     store_spill.c    temporary data, in a private database
@@ -32,7 +34,7 @@
 */
 #include <sqlite3ext.h>
 
-#include "store_int.h"
+#include "volume_int.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -72,9 +74,21 @@ static const char *const sql[GX_SQL_COUNT] = {
                        "WHERE id >> 32 NOT IN (SELECT id FROM main.gx_meta) GROUP BY 1 ORDER BY 1",
     [GX_SQL_GENERATION] = "SELECT generation FROM main.gx_meta WHERE id = ?1",
     [GX_SQL_STRANGERS] = "SELECT name, type FROM main.sqlite_master WHERE type <> 'table' "
-                         "AND name IN ('gx_meta', 'gx_tile', 'gx_state')",
+                         "AND name IN ('gx_meta', 'gx_tile', 'gx_state', 'gx_volumes', 'gx_extent')",
     [GX_SQL_LOCKING] = "PRAGMA main.locking_mode",
     [GX_SQL_PAGE_BYTES] = "PRAGMA main.page_size",
+    [GX_SQL_SPREAD_TILES] = "SELECT id, typeof(data), length(data) FROM main.gx_tile "
+                            "WHERE id BETWEEN ?1 AND ?2 UNION ALL SELECT id, 'extent', 0 "
+                            "FROM main.gx_extent WHERE id BETWEEN ?1 AND ?2 ORDER BY 1",
+    [GX_SQL_ORPHAN_EXTENTS] = "SELECT id >> 32, count(*) FROM main.gx_extent e WHERE NOT EXISTS "
+                              "(SELECT 1 FROM main.gx_meta m WHERE m.id = e.id >> 32 "
+                              "AND m.properties & 65536) GROUP BY 1 ORDER BY 1",
+    [GX_SQL_NEXT_SET] = "SELECT min(set_id) FROM main.gx_extent WHERE set_id > ?1",
+    [GX_SQL_EXTENTS] = "SELECT offset, length FROM main.gx_extent WHERE set_id = ?1 "
+                       "ORDER BY offset",
+    [GX_SQL_SET_EXTENT] = "INSERT OR REPLACE INTO main.gx_extent(id, set_id, offset, length, stamp) "
+                          "VALUES(?1, ?2, ?3, ?4, ?5)",
+    [GX_SQL_DROP_EXTENTS] = "DELETE FROM main.gx_extent WHERE id BETWEEN ?1 AND ?2",
 };
 
 static const char *const armed_sql[GX_ARMED_COUNT] = {
@@ -380,15 +394,22 @@ static void finalize(sqlite3_stmt **stmt)
     *stmt = NULL;
 }
 
+void gx_store_finish_schema(gx_store *store, gx_schema *schema)
+{
+    close_patch(schema);
+    gx_spread_forget(store, schema);
+    for (int which = 0; which < GX_SQL_COUNT; which++) {
+        finalize(&schema->stmt[which]);
+    }
+    schema->is_pinned = false;
+}
+
 void gx_store_finish(gx_store *store)
 {
     while (store->schemas != NULL) {
         gx_schema *schema = store->schemas;
         store->schemas = schema->next;
-        close_patch(schema);
-        for (int which = 0; which < GX_SQL_COUNT; which++) {
-            finalize(&schema->stmt[which]);
-        }
+        gx_store_finish_schema(store, schema);
         gx_mem_free(store->mem, schema);
     }
     for (int which = 0; which < GX_ARMED_COUNT; which++) {
@@ -438,6 +459,11 @@ int64_t gx_store_length_limit(gx_store *store)
 void gx_store_set_tile_bytes(gx_store *store, size_t bytes)
 {
     store->tile_bytes = bytes;
+}
+
+void gx_store_set_volumes_anywhere(gx_store *store, bool is_allowed)
+{
+    store->volumes_anywhere = is_allowed;
 }
 
 size_t gx_store_max_tile_bytes(gx_store *store)

@@ -34,7 +34,7 @@ typedef struct gx_store gx_store;
 
 enum {
     GX_NAME_MAX = 255,    /* bytes of a matrix name or schema name, without NUL */
-    GX_FORMAT_VERSION = 1 /* gx_state 'format'; newer ones are refused in words */
+    GX_FORMAT_VERSION = 2 /* gx_state 'format'; newer ones are refused in words */
 };
 
 /* One catalog row. */
@@ -47,6 +47,7 @@ typedef struct gx_meta {
     int64_t tile_rows, tile_cols; /* elements of a full tile, >= 1                  */
     uint32_t properties;          /* GX_PROP_ bits                                  */
     int64_t generation;           /* changes with every write                       */
+    bool is_spread;               /* tiles may be in volumes                        */
 } gx_meta;
 
 /* Tiles of a matrix.  A matrix with 0 rows or 0 columns has none. */
@@ -127,6 +128,9 @@ gx_code gx_store_pragma(struct sqlite3 *db, const char *schema, const char *prag
 
 /* Tile bytes of new matrices, from the setting 'tile_bytes'; 8 MiB before the first call. */
 void gx_store_set_tile_bytes(gx_store *store, size_t bytes);
+
+/* Whether volumes may have paths of their own, from the setting; not, before the first call. */
+void gx_store_set_volumes_anywhere(gx_store *store, bool is_allowed);
 
 size_t gx_store_max_tile_bytes(gx_store *store); /* default tile bytes within the length limit */
 
@@ -319,6 +323,41 @@ gx_code gx_store_check(gx_store *store, const gx_meta *meta, gx_store_report fn,
 /* All matrices of a schema, tiles and rows that belong to none, and the counters. */
 gx_code gx_store_check_schema(gx_store *store, const char *schema, gx_store_report fn, void *arg,
                               gx_err *err);
+
+// Volumes: decision 030, docs/format.md -----------------------------------------------------------
+
+typedef struct gx_volume_info {
+    char schema[GX_NAME_MAX + 1];
+    int64_t id;
+    char path[4096];
+    int64_t bytes, tiles; /* of the file, -1 where it cannot be opened; with a stripe in it */
+    char state[512];      /* "current", "old", or what is wrong with it                     */
+} gx_volume_info;
+
+/*
+** From now on new large matrices of the schema go to `count` files, beside the database, or where
+** paths say (count of them, lent; the caller has made sure that they may be written).  0: all tiles
+** come home into the database.  Nothing happens where there are as many beside it already.
+*/
+gx_code gx_store_set_volumes(gx_store *store, const char *schema, int count,
+                             const char *const *paths, gx_err *err);
+
+/* The schema's volumes in order, damaged ones too, until fn returns false. */
+gx_code gx_store_list_volumes(gx_store *store, const char *schema,
+                              bool (*fn)(void *arg, const gx_volume_info *info), void *arg,
+                              gx_err *err);
+
+/*
+** Give bytes of volumes back that no matrix uses, where no reader of an older state may still need
+** them: files are cut behind their last tile, sets that are not used any more removed.
+*/
+gx_code gx_store_vacuum(gx_store *store, const char *schema, int64_t *freed, gx_err *err);
+
+/*
+** Copy a schema and its volumes into a new database at path, with volumes beside it: one committed
+** state, while others read and write.  GX_ARG where a file is there already.
+*/
+gx_code gx_store_backup(gx_store *store, const char *schema, const char *path, gx_err *err);
 
 // Reading -----------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@
 */
 #include <sqlite3ext.h>
 
-#include "store_int.h"
+#include "volume_int.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -332,6 +332,12 @@ static gx_code take_generation(gx_store *store, gx_schema *schema, int64_t *gene
     return GX_OK;
 }
 
+/* What gx_meta.properties says of a matrix. */
+static int64_t row_bits(const gx_meta *meta)
+{
+    return meta->properties | (meta->is_spread ? GX_META_SPREAD : 0);
+}
+
 gx_code gx_store_create(gx_store *store, gx_meta *meta, gx_err *err)
 {
     gx_schema *schema;
@@ -342,11 +348,12 @@ gx_code gx_store_create(gx_store *store, gx_meta *meta, gx_err *err)
                              &meta->tile_rows, &meta->tile_cols, err));
     }
     meta->name[0] = '\0';
+    GX_TRY(gx_spread_wanted(store, schema, meta, &meta->is_spread, err));
     GX_TRY(take_number(store, schema, "next_id", 1, GX_ID_MAX, &meta->id, err));
     GX_TRY(take_generation(store, schema, &meta->generation, err));
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_CREATE, &stmt, err));
-    const int64_t values[] = {meta->id,        meta->rows,      meta->cols,       meta->dtype,
-                              meta->tile_rows, meta->tile_cols, meta->properties, meta->generation};
+    const int64_t values[] = {meta->id,        meta->rows,      meta->cols,        meta->dtype,
+                              meta->tile_rows, meta->tile_cols, row_bits(meta), meta->generation};
     for (int i = 0; i < 8; i++) {
         sqlite3_bind_int64(stmt, i + 1, values[i]);
     }
@@ -426,17 +433,18 @@ gx_code gx_store_touch(gx_store *store, gx_meta *meta, uint32_t properties, gx_e
     sqlite3_stmt *stmt;
     int64_t generation;
     GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
+    uint32_t before = meta->properties;
     GX_TRY(take_generation(store, schema, &generation, err));
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_TOUCH, &stmt, err));
     sqlite3_bind_int64(stmt, 1, meta->id);
     sqlite3_bind_int64(stmt, 2, generation);
-    sqlite3_bind_int64(stmt, 3, properties);
+    meta->properties = properties;
+    sqlite3_bind_int64(stmt, 3, row_bits(meta));
     GX_TRY(gx_store_run(store, stmt, err, "writing to", schema->name));
-    if ((meta->properties & GX_PROP_FACTOR) != 0 && (properties & GX_PROP_FACTOR) == 0) {
+    if ((before & GX_PROP_FACTOR) != 0 && (properties & GX_PROP_FACTOR) == 0) {
         GX_TRY(gx_store_write_aux(store, meta, NULL, 0, err));
     }
     meta->generation = generation;
-    meta->properties = properties;
     return GX_OK;
 }
 

@@ -13,7 +13,7 @@
 #include <sqlite3ext.h>
 
 #include "aux_data.h"
-#include "store_int.h"
+#include "volume_int.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -61,6 +61,29 @@ static void say_missing(report *out, const char *label, int64_t first, int64_t l
     }
 }
 
+/* Damage is a line, anything else a failure. */
+static gx_code say_damage(report *out, gx_code code, const gx_err *damage, gx_err *err)
+{
+    if (code == GX_CORRUPT || code == GX_UNSUPPORTED || code == GX_IO || code == GX_AUTH) {
+        say(out, "%s", damage->text);
+        return GX_OK;
+    }
+    return code == GX_OK ? GX_OK : gx_fail(err, code, "%s", damage->text);
+}
+
+/* A tile in volumes: its row, and what stands behind its stripes. */
+static gx_code check_extent(gx_extent_reader *reader, const gx_meta *meta, int64_t tile,
+                            report *out, gx_err *err)
+{
+    gx_err damage = {.code = GX_OK};
+    bool found;
+    if (tile >= gx_meta_tiles(meta)) { // said already
+        return GX_OK;
+    }
+    gx_code code = gx_extent_find(reader, meta->schema, meta, tile, &found, &damage);
+    return say_damage(out, code, &damage, err);
+}
+
 /* One row of GX_SQL_TILES against the tile that should come next; returns the one after it. */
 static int64_t check_row(sqlite3_stmt *stmt, const gx_meta *meta, const char *label, int64_t next,
                          report *out)
@@ -68,8 +91,14 @@ static int64_t check_row(sqlite3_stmt *stmt, const gx_meta *meta, const char *la
     int64_t tiles = gx_meta_tiles(meta);
     int64_t tile = sqlite3_column_int64(stmt, 0) & UINT32_MAX;
     const char *type = text_of(stmt, 1);
+    bool is_extent = strcmp(type, "extent") == 0;
     say_missing(out, label, next, gx_min(tile, tiles) - 1);
-    if (tile >= tiles) {
+    if (tile < next) {
+        say(out, "tile %lld of %s is there twice: in the database and in volumes", (long long)tile,
+            label);
+    } else if (tile < tiles && is_extent) {
+        return tile + 1;
+    } else if (tile >= tiles) {
         say(out, "tile %lld of %s is one too many: it has %lld", (long long)tile, label,
             (long long)tiles);
     } else if (strcmp(type, "blob") != 0) {
@@ -95,11 +124,7 @@ static gx_code check_aux(gx_store *store, const gx_meta *meta, const char *label
         code = gx_fail(&damage, GX_CORRUPT, "%s has auxiliary data but is no factorisation", label);
     }
     gx_mem_free(store->mem, aux);
-    if (code == GX_CORRUPT || code == GX_UNSUPPORTED) {
-        say(out, "%s", damage.text);
-        return GX_OK;
-    }
-    return code == GX_OK ? GX_OK : gx_fail(err, code, "%s", damage.text);
+    return say_damage(out, code, &damage, err);
 }
 
 gx_code gx_store_check(gx_store *store, const gx_meta *meta, gx_store_report fn, void *arg,
@@ -112,16 +137,24 @@ gx_code gx_store_check(gx_store *store, const gx_meta *meta, gx_store_report fn,
     gx_meta_label(meta, label);
     GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
     GX_TRY(gx_store_look(store, schema, err));
-    GX_TRY(gx_store_stmt(store, schema, GX_SQL_TILES, &stmt, err));
+    bool is_spread = meta->is_spread && gx_spread_has_tables(store, schema);
+    gx_extent_reader reader = {.db = store->db, .store = store};
+    GX_TRY(gx_store_stmt(store, schema, is_spread ? GX_SQL_SPREAD_TILES : GX_SQL_TILES, &stmt,
+                         err));
     sqlite3_bind_int64(stmt, 1, gx_tile_rowid(meta->id, 0));
     sqlite3_bind_int64(stmt, 2, gx_tile_rowid(meta->id, UINT32_MAX));
     int64_t next = 0;
-    int rc;
-    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
-        next = check_row(stmt, meta, label, next, &out);
-    }
+    int rc = SQLITE_DONE;
     gx_code code = GX_OK;
-    if (rc != SQLITE_DONE) {
+    while (code == GX_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        int64_t tile = sqlite3_column_int64(stmt, 0) & UINT32_MAX;
+        next = check_row(stmt, meta, label, next, &out);
+        if (strcmp(text_of(stmt, 1), "extent") == 0) {
+            code = check_extent(&reader, meta, tile, &out, err);
+        }
+    }
+    gx_extent_reader_close(&reader);
+    if (code == GX_OK && rc != SQLITE_DONE) {
         code = gx_store_fail(store->db, rc, err, "reading the tiles of %s", label);
     }
     sqlite3_reset(stmt);
@@ -195,22 +228,39 @@ static gx_code check_tables(gx_store *store, gx_schema *schema, report *out, gx_
     return code;
 }
 
-static gx_code check_orphans(gx_store *store, gx_schema *schema, report *out, gx_err *err)
+static gx_code check_orphans(gx_store *store, gx_schema *schema, gx_sql which, const char *what,
+                             report *out, gx_err *err)
 {
     sqlite3_stmt *stmt;
-    GX_TRY(gx_store_stmt(store, schema, GX_SQL_ORPHANS, &stmt, err));
+    GX_TRY(gx_store_stmt(store, schema, which, &stmt, err));
     int rc;
     gx_code code = GX_OK;
     out->left = LINES_MAX;
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
-        say(out, "%lld tiles of %s belong to no matrix (id %lld)",
-            (long long)sqlite3_column_int64(stmt, 1), schema->name,
+        say(out, "%lld %s of %s belong to no matrix (id %lld)",
+            (long long)sqlite3_column_int64(stmt, 1), what, schema->name,
             (long long)sqlite3_column_int64(stmt, 0));
     }
     if (rc != SQLITE_DONE) {
         code = gx_store_fail(store->db, rc, err, "tiles of %s", schema->name);
     }
     sqlite3_reset(stmt);
+    return code;
+}
+
+/* No two extents of a set overlap. */
+static gx_code check_sets(gx_store *store, gx_schema *schema, report *out, gx_err *err)
+{
+    int64_t set = 0;
+    gx_code code = GX_OK;
+    while (code == GX_OK && (code = gx_spread_next_set(store, schema, &set, err)) == GX_OK &&
+           set > 0) {
+        gx_err damage = {.code = GX_OK};
+        gx_space_map *map = NULL;
+        code = gx_spread_map(store, schema, set, &map, &damage);
+        gx_space_map_free(map);
+        code = say_damage(out, code, &damage, err);
+    }
     return code;
 }
 
@@ -248,7 +298,11 @@ gx_code gx_store_check_schema(gx_store *store, const char *name, gx_store_report
     }
     GX_TRY(check_tables(store, schema, &out, err));
     GX_TRY(check_matrices(store, schema, &out, &largest, err));
-    GX_TRY(check_orphans(store, schema, &out, err));
+    GX_TRY(check_orphans(store, schema, GX_SQL_ORPHANS, "tiles", &out, err));
+    if (gx_spread_has_tables(store, schema)) {
+        GX_TRY(check_orphans(store, schema, GX_SQL_ORPHAN_EXTENTS, "extents", &out, err));
+        GX_TRY(check_sets(store, schema, &out, err));
+    }
     GX_TRY(check_counter(store, schema, "next_id", largest.id, &out, err));
     return check_counter(store, schema, "next_generation", largest.generation, &out, err);
 }

@@ -40,12 +40,21 @@ typedef enum gx_sql {
     GX_SQL_STRANGERS,  /* () -> name, type: of ours that are no tables           */
     GX_SQL_LOCKING,    /* () -> locking mode                                     */
     GX_SQL_PAGE_BYTES, /* () -> page size                                        */
+    GX_SQL_SPREAD_TILES, /* the same, and extents: typeof 'extent', length 0      */
+    GX_SQL_ORPHAN_EXTENTS, /* () -> matrix id, extents                             */
+    GX_SQL_NEXT_SET,   /* (set) -> the next one that an extent is in           */
+    GX_SQL_EXTENTS,    /* (set) -> offset, length: in ascending order of offsets */
+    GX_SQL_SET_EXTENT, /* (id, set, offset, length, stamp)                       */
+    GX_SQL_DROP_EXTENTS, /* (first id, last id)                                  */
     GX_SQL_COUNT
 } gx_sql;
 
 /* Columns of GX_SQL_FIND and of a helper's look at the catalog, in this order. */
 #define GX_META_COLUMNS "id, name, rows, cols, dtype, tile_rows, tile_cols, properties, generation"
 enum { GX_META_COLUMN_COUNT = 9 };
+
+/* In gx_meta.properties beside the bits of types.h: tiles may be in volumes (gx_meta.is_spread). */
+#define GX_META_SPREAD ((uint32_t)1 << 16)
 
 enum { GX_SEEN_MAX = 16 }; /* matrices of one call that gx_store_begin() can look at again */
 
@@ -56,6 +65,7 @@ enum { GX_SEEN_MAX = 16 }; /* matrices of one call that gx_store_begin() can loo
 
 /* What a call knows of one schema; freed by gx_store_release(). */
 typedef struct gx_schema gx_schema;
+typedef struct gx_spread gx_spread; /* its volumes, while a call writes there: store_extent.c */
 struct gx_schema {
     gx_schema *next;
     char name[GX_NAME_MAX + 1];
@@ -72,6 +82,8 @@ struct gx_schema {
     } seen[GX_SEEN_MAX]; /* matrices this call has found             */
     int seen_count;      /* GX_SEEN_MAX + 1: more than could be kept */
     int64_t newest;      /* the largest generation found or given    */
+    gx_spread *spread;   /* or NULL                                  */
+    bool has_dropped_extents; /* in this call                        */
 };
 
 /* Statements on the connection. */
@@ -101,6 +113,7 @@ struct gx_store {
     gx_mem *mem;
     gx_stats *stats; /* may be NULL */
     size_t tile_bytes;
+    bool volumes_anywhere; /* volumes may have paths of their own */
     gx_code (*flush)(void *arg, gx_err *err); /* may be NULL */
     void *flush_arg;
     bool is_flushing;
@@ -161,6 +174,9 @@ gx_code gx_store_flush(gx_store *store, gx_err *err);
 /* Prepare what a rollback needs, so that it can run while an interrupt is pending. */
 gx_code gx_store_arm(gx_store *store, gx_err *err);
 
+/* Finalize the schema's statements and close its handles: its tables change. */
+void gx_store_finish_schema(gx_store *store, gx_schema *schema);
+
 /* Finalize every statement, close every handle, forget every schema: no storing call is open. */
 void gx_store_finish(gx_store *store);
 
@@ -199,6 +215,9 @@ static inline int64_t gx_tile_rowid(int64_t id, int64_t tile)
 gx_code gx_store_erase(gx_store *store, gx_schema *schema, int64_t id, gx_err *err);
 
 // store_pragma.c ----------------------------------------------------------------------------------
+
+/* Would a commit in the schema wait for its disk? */
+bool gx_store_waits_for_disk(gx_store *store, const char *schema);
 
 /* After a call that has committed by itself, nothing held: SQLite's automatic checkpoint. */
 void gx_store_checkpoint(gx_store *store);

@@ -9,7 +9,7 @@
 */
 #include <sqlite3ext.h>
 
-#include "store_int.h"
+#include "volume_int.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -146,7 +146,8 @@ gx_code gx_store_meta(sqlite3_stmt *stmt, const char *schema, gx_meta *meta, gx_
     meta->dtype = (gx_dtype)value[COL_DTYPE];
     meta->tile_rows = value[COL_TILE_ROWS];
     meta->tile_cols = value[COL_TILE_COLS];
-    meta->properties = (uint32_t)value[COL_PROPERTIES];
+    meta->properties = (uint32_t)value[COL_PROPERTIES] & ~GX_META_SPREAD;
+    meta->is_spread = ((uint32_t)value[COL_PROPERTIES] & GX_META_SPREAD) != 0;
     meta->generation = value[COL_GENERATION];
     return check_shape(meta, label, err);
 }
@@ -171,7 +172,9 @@ void gx_store_meta_raw(sqlite3_stmt *stmt, const char *schema, gx_meta *meta)
     meta->dtype = (gx_dtype)sqlite3_column_int(stmt, COL_DTYPE);
     meta->tile_rows = sqlite3_column_int64(stmt, COL_TILE_ROWS);
     meta->tile_cols = sqlite3_column_int64(stmt, COL_TILE_COLS);
-    meta->properties = (uint32_t)sqlite3_column_int64(stmt, COL_PROPERTIES);
+    uint32_t properties = (uint32_t)sqlite3_column_int64(stmt, COL_PROPERTIES);
+    meta->properties = properties & ~GX_META_SPREAD;
+    meta->is_spread = (properties & GX_META_SPREAD) != 0;
     meta->generation = sqlite3_column_int64(stmt, COL_GENERATION);
 }
 
@@ -183,6 +186,8 @@ gx_code gx_store_erase(gx_store *store, gx_schema *schema, int64_t id, gx_err *e
         sqlite3_bind_int64(stmt, 1, gx_tile_rowid(id, 0));
         sqlite3_bind_int64(stmt, 2, gx_tile_rowid(id, UINT32_MAX));
         GX_TRY(gx_store_run(store, stmt, err, "deleting from", schema->name));
+        GX_TRY(gx_spread_erase(store, schema, gx_tile_rowid(id, 0), gx_tile_rowid(id, UINT32_MAX),
+                               err));
     }
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_DROP_META, &stmt, err));
     sqlite3_bind_int64(stmt, 1, id);

@@ -200,6 +200,11 @@ static sqlite3_file *durable_file(gx_store *store, const char *schema)
     return file != NULL && file->pMethods != NULL ? file : NULL;
 }
 
+bool gx_store_waits_for_disk(gx_store *store, const char *schema)
+{
+    return durable_file(store, schema) != NULL;
+}
+
 gx_code gx_store_settle(gx_store *store, const char *schema, gx_err *err)
 {
     sqlite3_file *file = durable_file(store, schema);

@@ -28,7 +28,7 @@
 */
 #include <sqlite3ext.h>
 
-#include "store_int.h"
+#include "volume_int.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -45,6 +45,7 @@ struct gx_reader {
     int64_t row;
     char schema[GX_NAME_MAX + 1]; /* of blob; a helper's is always main      */
     sqlite3_stmt *find;           /* helper: id -> catalog row               */
+    gx_extent_reader extents;     /* of tiles in volumes                     */
     bool is_begun;                /* helper: a read transaction is open      */
     bool is_wal;                  /* helper: as of gx_reader_begin()         */
 };
@@ -146,6 +147,7 @@ static gx_code make_reader(gx_store *store, gx_reader **reader, gx_err *err)
     GX_TRY(gx_mem_calloc(store->mem, sizeof(gx_reader), "reader", &memory, err));
     *reader = memory;
     (*reader)->store = store;
+    (*reader)->extents.store = store;
     return GX_OK;
 }
 
@@ -154,6 +156,7 @@ gx_code gx_reader_own(gx_store *store, gx_reader **reader, gx_err *err)
     GX_TRY(make_reader(store, reader, err));
     (*reader)->db = store->db;
     (*reader)->is_own = true;
+    (*reader)->extents.db = store->db;
     return GX_OK;
 }
 
@@ -214,6 +217,8 @@ gx_code gx_reader_open(gx_store *store, const char *schema, gx_reader **reader, 
         gx_reader_close(made);
         return code;
     }
+    made->extents.db = made->db;
+    made->extents.is_snapshot = true;
     *reader = made;
     return GX_OK;
 }
@@ -224,6 +229,7 @@ void gx_reader_close(gx_reader *reader)
         return;
     }
     gx_reader_end(reader);
+    gx_extent_reader_close(&reader->extents);
     if (!reader->is_own) {
         sqlite3_finalize(reader->find);
         sqlite3_close(reader->db);
@@ -313,6 +319,7 @@ void gx_reader_end(gx_reader *reader)
     sqlite3_blob_close(reader->blob);
     reader->blob = NULL;
     reader->row = 0;
+    gx_extent_reader_reset(&reader->extents);
     if (!reader->is_own && reader->is_begun) {
         reader->is_begun = false;
         if (reader->find != NULL) {
@@ -348,11 +355,32 @@ static gx_code move(gx_reader *reader, const gx_meta *meta, int64_t tile, gx_err
                          err);
 }
 
+/* Where the tile has an extent.  *found false: it has none. */
+static gx_code read_extent(gx_reader *reader, const gx_meta *meta, int64_t tile, size_t offset,
+                           size_t bytes, void *dst, bool *found, gx_err *err)
+{
+    int64_t start_ns = gx_now_ns();
+    bool is_here = reader->extents.row == gx_tile_rowid(meta->id, tile);
+    GX_TRY(gx_extent_read(&reader->extents, reader->is_own ? meta->schema : "main", meta, tile,
+                          offset, bytes, dst, found, err));
+    if (*found) {
+        count_read(reader, start_ns, bytes, !is_here);
+    }
+    return GX_OK;
+}
+
 gx_code gx_reader_read(gx_reader *reader, const gx_meta *meta, int64_t tile, size_t offset,
                        size_t bytes, void *dst, gx_err *err)
 {
     assert(tile >= 0 && tile < gx_meta_tiles(meta));
     assert(offset + bytes <= gx_meta_tile_bytes(meta, tile));
+    bool found = false;
+    if (meta->is_spread) {
+        GX_TRY(read_extent(reader, meta, tile, offset, bytes, dst, &found, err));
+    }
+    if (found) {
+        return GX_OK;
+    }
     int64_t start_ns = gx_now_ns();
     bool is_here = reader->blob != NULL && reader->row == gx_tile_rowid(meta->id, tile) &&
                    (!reader->is_own || sqlite3_stricmp(reader->schema, meta->schema) == 0);

@@ -11,7 +11,7 @@
 */
 #include <sqlite3ext.h>
 
-#include "store_int.h"
+#include "volume_int.h"
 
 #include <assert.h>
 #include <string.h>
@@ -39,6 +39,11 @@ gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, 
         return gx_fail(err, GX_IO, "the transaction was rolled back while the call was storing");
     }
     GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
+    if (meta->is_spread) {
+        GX_TRY(gx_spread_write(store, schema, meta, tile, data, err));
+        count_write(store, start_ns, bytes, 1);
+        return GX_OK;
+    }
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_WRITE_TILE, &stmt, err));
     sqlite3_bind_int64(stmt, 1, gx_tile_rowid(meta->id, tile));
     int rc = sqlite3_bind_blob64(stmt, 2, data, bytes, SQLITE_STATIC);
@@ -154,6 +159,9 @@ gx_code gx_store_patch_tile(gx_store *store, const gx_meta *meta, int64_t tile, 
     }
     if ((rc & 0xff) == SQLITE_ABORT) { // another tile, or a handle that died with its row
         GX_TRY(gx_store_may_patch(store, schema->name, err));
+        if (meta->is_spread) {
+            GX_TRY(gx_spread_bring_home(store, schema, meta, tile, err));
+        }
         GX_TRY(gx_store_blob(store->db, schema->name, meta, tile, true, &schema->patch,
                              &schema->patch_row, err));
         rc = sqlite3_blob_write(schema->patch, data, (int)bytes, (int)offset);

@@ -26,7 +26,7 @@
 */
 #include <sqlite3ext.h>
 
-#include "store_int.h"
+#include "volume_int.h"
 
 #include "schema.h" // made from sql/schema.sql by the build: static const char schema_sql[]
 
@@ -108,7 +108,8 @@ gx_code gx_store_drop_tables(gx_store *store, const char *name, gx_err *err)
 {
     int rc = exec_in(store, name,
                      "DROP TABLE IF EXISTS main.gx_meta; DROP TABLE IF EXISTS main.gx_tile; "
-                     "DROP TABLE IF EXISTS main.gx_state");
+                     "DROP TABLE IF EXISTS main.gx_state; DROP TABLE IF EXISTS main.gx_volumes; "
+                     "DROP TABLE IF EXISTS main.gx_extent");
     if (rc != SQLITE_OK) {
         return gx_store_fail(store->db, rc, err, "dropping the tables of gx in %s", name);
     }
@@ -553,8 +554,13 @@ gx_code gx_store_end(gx_store *store, bool commit, gx_err *err)
     gx_store_close_patches(store);
     gx_level level = store->level[store->depth - 1];
     gx_code code = GX_OK;
+    if (commit && store->depth == 1) { // tiles in volumes are there before the rows that name them
+        code = gx_spread_sync(store, err);
+        commit = code == GX_OK;
+    }
     if (!commit) {
-        code = abandon_level(store, &level, err);
+        gx_code failed = abandon_level(store, &level, err);
+        code = code == GX_OK ? failed : code;
     } else if (level.has_savepoint) {
         code = commit_level(store, &level, err);
         if (code != GX_OK) {
@@ -569,6 +575,9 @@ gx_code gx_store_end(gx_store *store, bool commit, gx_err *err)
         for (gx_schema *schema = store->schemas; schema != NULL; schema = schema->next) {
             schema->is_locked = false;
             schema->seen_count = 0; // what this connection changes is no other's change
+            gx_spread_forget(store, schema);
+            bool is_committed = sqlite3_get_autocommit(store->db) != 0;
+            schema->has_dropped_extents = schema->has_dropped_extents && !is_committed;
         }
     }
     sqlite3_set_last_insert_rowid(store->db, level.last_rowid);

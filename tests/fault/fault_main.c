@@ -99,6 +99,11 @@ static void fresh_database(const char *journal)
     for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++) {
         unlink(leftovers[i]);
     }
+    for (int volume = 1; volume <= 16; volume++) {
+        char name[32];
+        snprintf(name, sizeof name, "work.db-gx%d", volume);
+        unlink(name);
+    }
     char base[64];
     snprintf(base, sizeof base, "base-%s.db", journal);
     copy_file(base, "work.db");
