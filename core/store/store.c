@@ -378,12 +378,13 @@ void gx_store_close_patches(gx_store *store)
 gx_code gx_store_arm(gx_store *store, gx_err *err)
 {
     for (int which = 0; which < GX_ARMED_COUNT; which++) {
-        sqlite3_finalize(store->armed[which]);
-        store->armed[which] = NULL;
-        int rc = sqlite3_prepare_v2(store->db, armed_sql[which], -1, &store->armed[which], NULL);
-        if (rc != SQLITE_OK) {
+        sqlite3_stmt *armed;
+        int rc = sqlite3_prepare_v2(store->db, armed_sql[which], -1, &armed, NULL);
+        if (rc != SQLITE_OK) { // what there is already may do
             return gx_store_fail(store->db, rc, err, "beginning to store");
         }
+        sqlite3_finalize(store->armed[which]);
+        store->armed[which] = armed;
     }
     return GX_OK;
 }

@@ -74,8 +74,12 @@ static gx_code each_file(const copying *c, action what, gx_err *err)
         code = gx_volume_path(c->to, "main", id.id, NULL, full, err);
         if (code == GX_OK && what == REMOVE) {
             gx_volume_remove(c->to, "main", full);
-        } else if (code == GX_OK && what == LOOK && gx_volume_exists(c->to, "main", full)) {
-            code = gx_fail(err, GX_ARG, "the file %s exists already: move it away", full);
+        } else if (code == GX_OK && what == LOOK) {
+            bool is_there = false;
+            code = gx_volume_exists(c->to, "main", full, &is_there, err);
+            if (is_there) {
+                code = gx_fail(err, GX_ARG, "the file %s exists already: move it away", full);
+            }
         } else if (code == GX_OK && what == MAKE) {
             code = gx_volume_make(c->to, "main", full, &id, err);
         }
@@ -161,7 +165,9 @@ gx_code gx_store_backup(gx_store *store, const char *name, const char *path, gx_
     if (path[0] == '\0' || path[0] == ':' || strncmp(path, "file:", 5) == 0) {
         return gx_fail(err, GX_ARG, "'%.40s' is no path of a file", path);
     }
-    if (gx_volume_exists(store->db, c.schema->name, path)) {
+    bool is_there;
+    GX_TRY(gx_volume_exists(store->db, c.schema->name, path, &is_there, err));
+    if (is_there) {
         return gx_fail(err, GX_ARG, "the file %s exists already", path);
     }
     GX_TRY(gx_mem_alloc(store->mem, COPY_BYTES, "buffer of a copy", &c.buffer, err));

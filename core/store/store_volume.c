@@ -167,7 +167,9 @@ static gx_code add_volume(gx_store *store, const gx_schema *schema, const char *
 {
     char full[GX_VOLUME_PATH_MAX];
     GX_TRY(gx_volume_path(store->db, schema->name, id->id, path, full, err));
-    if (gx_volume_exists(store->db, schema->name, full)) {
+    bool is_there;
+    GX_TRY(gx_volume_exists(store->db, schema->name, full, &is_there, err));
+    if (is_there) {
         return gx_fail(err, GX_ARG, "the file %s exists already: move it away", full);
     }
     GX_TRY(insert_volume(store, schema, id->id, id->set, path, err));

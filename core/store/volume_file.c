@@ -120,12 +120,6 @@ static sqlite3_vfs *vfs_of(sqlite3 *db, const char *schema)
     return vfs != NULL ? vfs : sqlite3_vfs_find(NULL);
 }
 
-bool gx_volume_exists(sqlite3 *db, const char *schema, const char *path)
-{
-    sqlite3_vfs *vfs = vfs_of(db, schema);
-    int is_there = 0;
-    return vfs->xAccess(vfs, path, SQLITE_ACCESS_EXISTS, &is_there) != SQLITE_OK || is_there;
-}
 
 void gx_volume_remove(sqlite3 *db, const char *schema, const char *path)
 {
@@ -199,6 +193,16 @@ static gx_code check_header(volume *v, const gx_volume_id *expected, gx_err *err
     }
     return gx_fail(err, GX_CORRUPT, "%s is volume %lld, not volume %lld: volumes were exchanged",
                    v->path, (long long)take(header + 40, 8), (long long)expected->id);
+}
+
+gx_code gx_volume_exists(sqlite3 *db, const char *schema, const char *path, bool *is_there,
+                         gx_err *err)
+{
+    sqlite3_vfs *vfs = vfs_of(db, schema);
+    int answer = 0;
+    int rc = vfs->xAccess(vfs, path, SQLITE_ACCESS_EXISTS, &answer);
+    *is_there = answer != 0;
+    return rc == SQLITE_OK ? GX_OK : file_failed(rc, "looking for", path, err);
 }
 
 // Open and close ----------------------------------------------------------------------------------
@@ -300,7 +304,9 @@ static gx_code open_volume(const gx_store *store, gx_volumes *set, sqlite3 *db, 
                        "gx_config('volumes_anywhere', 'on')",
                        (long long)v->id, schema, full);
     }
-    if (!gx_volume_exists(db, schema, full)) {
+    bool is_there;
+    GX_TRY(gx_volume_exists(db, schema, full, &is_there, err));
+    if (!is_there) {
         return missing(v, schema, full, err);
     }
     int flags = (is_write ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) | SQLITE_OPEN_MAIN_JOURNAL;

@@ -94,7 +94,9 @@ typedef struct gx_volume_id {
 gx_code gx_volume_make(struct sqlite3 *db, const char *schema, const char *path,
                        const gx_volume_id *id, gx_err *err);
 
-bool gx_volume_exists(struct sqlite3 *db, const char *schema, const char *path);
+/* Whether there is a file; an empty one is none to SQLite. */
+gx_code gx_volume_exists(struct sqlite3 *db, const char *schema, const char *path, bool *is_there,
+                         gx_err *err);
 void gx_volume_remove(struct sqlite3 *db, const char *schema, const char *path);
 
 /* ---- volume_space.c ------------------------------------------------------------------------- */

@@ -103,6 +103,8 @@ static void fresh_database(const char *journal)
         char name[32];
         snprintf(name, sizeof name, "work.db-gx%d", volume);
         unlink(name);
+        snprintf(name, sizeof name, "out.npy-gx%d", volume);
+        unlink(name);
     }
     char base[64];
     snprintf(base, sizeof base, "base-%s.db", journal);

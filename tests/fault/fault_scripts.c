@@ -48,7 +48,7 @@ const fault_script fault_scripts[] = {
      "SELECT gx_sum('V'), gx_check('V')"},
     {"volumes-set", SMALL "SELECT gx_volumes(1); SELECT gx_copy('A', 'V');",
      "SELECT gx_set('V', 3, 4, 7)"},
-    {"volumes-table", SMALL "SELECT gx_volumes(2);", "SELECT path, bytes, state FROM gx_volume"},
+    {"volumes-table", SMALL "SELECT gx_volumes(2);", "SELECT id, tiles FROM gx_volume"},
     {"volumes-vacuum", SMALL "SELECT gx_volumes(2); SELECT gx_copy('A', 'V'); SELECT gx_drop('V');",
      "SELECT gx_vacuum()"},
     {"volumes-home", SMALL "SELECT gx_volumes(2); SELECT gx_copy('A', 'V');",
