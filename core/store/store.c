@@ -34,7 +34,7 @@
 */
 #include <sqlite3ext.h>
 
-#include "volume_int.h"
+#include "store_int.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -74,7 +74,8 @@ static const char *const sql[GX_SQL_COUNT] = {
                        "WHERE id >> 32 NOT IN (SELECT id FROM main.gx_meta) GROUP BY 1 ORDER BY 1",
     [GX_SQL_GENERATION] = "SELECT generation FROM main.gx_meta WHERE id = ?1",
     [GX_SQL_STRANGERS] = "SELECT name, type FROM main.sqlite_master WHERE type <> 'table' "
-                         "AND name IN ('gx_meta', 'gx_tile', 'gx_state', 'gx_volumes', 'gx_extent')",
+                         "AND name IN ('gx_meta', 'gx_tile', 'gx_state', 'gx_volumes', "
+                         "'gx_extent')",
     [GX_SQL_LOCKING] = "PRAGMA main.locking_mode",
     [GX_SQL_PAGE_BYTES] = "PRAGMA main.page_size",
     [GX_SQL_SPREAD_TILES] = "SELECT id, typeof(data), length(data) FROM main.gx_tile "
@@ -86,8 +87,8 @@ static const char *const sql[GX_SQL_COUNT] = {
     [GX_SQL_NEXT_SET] = "SELECT min(set_id) FROM main.gx_extent WHERE set_id > ?1",
     [GX_SQL_EXTENTS] = "SELECT offset, length FROM main.gx_extent WHERE set_id = ?1 "
                        "ORDER BY offset",
-    [GX_SQL_SET_EXTENT] = "INSERT OR REPLACE INTO main.gx_extent(id, set_id, offset, length, stamp) "
-                          "VALUES(?1, ?2, ?3, ?4, ?5)",
+    [GX_SQL_SET_EXTENT] = "INSERT OR REPLACE INTO main.gx_extent"
+                          "(id, set_id, offset, length, stamp) VALUES(?1, ?2, ?3, ?4, ?5)",
     [GX_SQL_DROP_EXTENTS] = "DELETE FROM main.gx_extent WHERE id BETWEEN ?1 AND ?2",
 };
 
@@ -360,7 +361,7 @@ gx_code gx_store_flush(gx_store *store, gx_err *err)
 
 // What a call holds -------------------------------------------------------------------------------
 
-static void close_patch(gx_schema *schema)
+void gx_store_close_patch(gx_schema *schema)
 {
     sqlite3_blob_close(schema->patch);
     schema->patch = NULL;
@@ -371,7 +372,7 @@ static void close_patch(gx_schema *schema)
 void gx_store_close_patches(gx_store *store)
 {
     for (gx_schema *schema = store->schemas; schema != NULL; schema = schema->next) {
-        close_patch(schema);
+        gx_store_close_patch(schema);
     }
 }
 
@@ -393,31 +394,6 @@ static void finalize(sqlite3_stmt **stmt)
 {
     sqlite3_finalize(*stmt);
     *stmt = NULL;
-}
-
-void gx_store_finish_schema(gx_store *store, gx_schema *schema)
-{
-    close_patch(schema);
-    gx_spread_forget(store, schema);
-    for (int which = 0; which < GX_SQL_COUNT; which++) {
-        finalize(&schema->stmt[which]);
-    }
-    schema->is_pinned = false;
-}
-
-void gx_store_finish(gx_store *store)
-{
-    while (store->schemas != NULL) {
-        gx_schema *schema = store->schemas;
-        store->schemas = schema->next;
-        gx_store_finish_schema(store, schema);
-        gx_mem_free(store->mem, schema);
-    }
-    for (int which = 0; which < GX_ARMED_COUNT; which++) {
-        finalize(&store->armed[which]);
-    }
-    finalize(&store->poll);
-    finalize(&store->progress);
 }
 
 // The connection ----------------------------------------------------------------------------------

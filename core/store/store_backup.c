@@ -2,8 +2,8 @@
 ** A copy of a database and its volumes, for gx_backup(): one committed state.
 **
 ** SQLite's backup API copies the database through this connection, whose read pin holds a state of
-** it; the extents that this state names are not written again while it is read (store_extent.c), and
-** are copied at their own offsets into volumes of the copy's own, with its key, beside it.
+** it; the extents that this state names are not written again while it is read (store_extent.c),
+** and are copied at their own offsets into volumes of the copy's own, with its key, beside it.
 **
 ** I/O: every page and every extent once.  Memory: COPY_BYTES.
 */

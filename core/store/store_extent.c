@@ -395,6 +395,22 @@ gx_code gx_spread_erase(gx_store *store, gx_schema *schema, int64_t first, int64
     return gx_store_run(store, stmt, err, "deleting from", schema->name);
 }
 
+gx_code gx_store_erase(gx_store *store, gx_schema *schema, int64_t id, gx_err *err)
+{
+    sqlite3_stmt *stmt;
+    if (id >= 1 && id <= GX_ID_MAX) { // else the row is damaged and owns no tiles
+        GX_TRY(gx_store_stmt(store, schema, GX_SQL_DROP_TILES, &stmt, err));
+        sqlite3_bind_int64(stmt, 1, gx_tile_rowid(id, 0));
+        sqlite3_bind_int64(stmt, 2, gx_tile_rowid(id, UINT32_MAX));
+        GX_TRY(gx_store_run(store, stmt, err, "deleting from", schema->name));
+        GX_TRY(gx_spread_erase(store, schema, gx_tile_rowid(id, 0), gx_tile_rowid(id, UINT32_MAX),
+                               err));
+    }
+    GX_TRY(gx_store_stmt(store, schema, GX_SQL_DROP_META, &stmt, err));
+    sqlite3_bind_int64(stmt, 1, id);
+    return gx_store_run(store, stmt, err, "deleting from", schema->name);
+}
+
 static gx_code insert_tile(gx_store *store, gx_schema *schema, int64_t row, const void *data,
                            size_t bytes, gx_err *err)
 {

@@ -174,6 +174,11 @@ gx_code gx_store_flush(gx_store *store, gx_err *err);
 /* Prepare what a rollback needs, so that it can run while an interrupt is pending. */
 gx_code gx_store_arm(gx_store *store, gx_err *err);
 
+/* Close the handle that patches, which may be none. */
+void gx_store_close_patch(gx_schema *schema);
+
+// store_open.c ------------------------------------------------------------------------------------
+
 /* Finalize the schema's statements and close its handles: its tables change. */
 void gx_store_finish_schema(gx_store *store, gx_schema *schema);
 
@@ -211,16 +216,10 @@ static inline int64_t gx_tile_rowid(int64_t id, int64_t tile)
     return (int64_t)((uint64_t)id << 32 | (uint64_t)tile);
 }
 
-/* Delete the tiles, then the catalog row, of a matrix. */
-gx_code gx_store_erase(gx_store *store, gx_schema *schema, int64_t id, gx_err *err);
-
 // store_pragma.c ----------------------------------------------------------------------------------
 
 /* Would a commit in the schema wait for its disk? */
 bool gx_store_waits_for_disk(gx_store *store, const char *schema);
-
-/* After a call that has committed by itself, nothing held: SQLite's automatic checkpoint. */
-void gx_store_checkpoint(gx_store *store);
 
 /*
 ** What the connection has open in a schema (NULL: in any): sqlite3_txn_state(), which came with

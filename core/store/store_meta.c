@@ -1,5 +1,5 @@
 /*
-** The matrix store: one catalog row (table gx_meta), read, checked, erased.
+** The matrix store: one catalog row (table gx_meta), read and checked.
 **
 ** A catalog row comes from a file, and files lie: every field of a row is checked before anybody
 ** computes with it (fields[] and check_shape() below), so whoever holds a gx_meta may multiply its
@@ -9,7 +9,7 @@
 */
 #include <sqlite3ext.h>
 
-#include "volume_int.h"
+#include "store_int.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -176,20 +176,4 @@ void gx_store_meta_raw(sqlite3_stmt *stmt, const char *schema, gx_meta *meta)
     meta->properties = properties & ~GX_META_SPREAD;
     meta->is_spread = (properties & GX_META_SPREAD) != 0;
     meta->generation = sqlite3_column_int64(stmt, COL_GENERATION);
-}
-
-gx_code gx_store_erase(gx_store *store, gx_schema *schema, int64_t id, gx_err *err)
-{
-    sqlite3_stmt *stmt;
-    if (id >= 1 && id <= GX_ID_MAX) { // else the row is damaged and owns no tiles
-        GX_TRY(gx_store_stmt(store, schema, GX_SQL_DROP_TILES, &stmt, err));
-        sqlite3_bind_int64(stmt, 1, gx_tile_rowid(id, 0));
-        sqlite3_bind_int64(stmt, 2, gx_tile_rowid(id, UINT32_MAX));
-        GX_TRY(gx_store_run(store, stmt, err, "deleting from", schema->name));
-        GX_TRY(gx_spread_erase(store, schema, gx_tile_rowid(id, 0), gx_tile_rowid(id, UINT32_MAX),
-                               err));
-    }
-    GX_TRY(gx_store_stmt(store, schema, GX_SQL_DROP_META, &stmt, err));
-    sqlite3_bind_int64(stmt, 1, id);
-    return gx_store_run(store, stmt, err, "deleting from", schema->name);
 }

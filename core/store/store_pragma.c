@@ -7,13 +7,6 @@
 ** (original pages are in the journal, which it has synced), so an early sync changes nothing but
 ** when the waiting is done.
 **
-** Checkpoints.  In WAL mode SQLite copies the log into the file when a statement that commits has
-** ended and the log is longer than PRAGMA wal_autocheckpoint; but only where nothing reads.  A call
-** commits while it reads still (the read pin), and when it has let go SQLite does not ask again: a
-** connection that runs nothing but gx would never checkpoint.  So the end of a call does, by the
-** same setting (0 where the application has turned it off, or has a hook of its own).  Where the
-** statement around the call reads, the checkpoint is refused, and a later call's is the next.
-**
 ** The schema's name is quoted as an identifier; the pragma's is one of gx's own constants.
 */
 #include <sqlite3ext.h>
@@ -213,22 +206,4 @@ gx_code gx_store_settle(gx_store *store, const char *schema, gx_err *err)
         return gx_store_fail(store->db, rc, err, "waiting for the disk of %s", schema);
     }
     return GX_OK;
-}
-
-void gx_store_checkpoint(gx_store *store)
-{
-    enum { CATALOG_PAGES = 4 }; // that a commit writes beside tiles
-    char pages[64];
-    size_t page_bytes = gx_store_page_bytes(store, "main");
-    gx_store_finish(store);
-    store->logged_bytes += CATALOG_PAGES * (double)page_bytes;
-    if (gx_store_pragma(store->db, "main", "wal_autocheckpoint", pages, NULL) != GX_OK) {
-        return;
-    }
-    double limit = strtod(pages, NULL) * (double)page_bytes;
-    if (limit > 0 && store->logged_bytes >= limit &&
-        sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL) ==
-            SQLITE_OK) {
-        store->logged_bytes = 0;
-    }
 }

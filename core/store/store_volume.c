@@ -124,8 +124,8 @@ static gx_code list_one(void *arg, sqlite3_stmt *row, gx_err *err)
     if (damage.code == GX_NOMEM || damage.code == GX_BUDGET) {
         return gx_fail(err, damage.code, "%s", damage.text);
     }
-    snprintf(info.state, sizeof info.state, "%s",
-             damage.code != GX_OK ? damage.text : set == l->current ? "current" : "old");
+    const char *fine = set == l->current ? "current" : "old";
+    snprintf(info.state, sizeof info.state, "%s", damage.code != GX_OK ? damage.text : fine);
     l->fn(l->arg, &info);
     return GX_OK;
 }

@@ -18,8 +18,8 @@
 ** for the first time looks at them, so that a volume from another day than its database is noticed.
 **
 ** All through the VFS of the database, as its journal, where the file is beside it: it gets the
-** database's permissions, and their folder is synced with it.  A file is read and written by one thread at a time: the
-** caller's, or, where whole tiles are written to several, a thread a file that waits for the next
+** database's permissions, and their folder is synced with it.  A file is read and written by one
+** thread at a time: the caller's, or, where whole tiles are written to several, a thread a file that waits for the next
 ** tile (the caller's has the first file).  Threads block all signals.
 **
 ** Memory: the VFS's handles, from the governor.
@@ -281,8 +281,8 @@ static gx_code missing(const volume *v, const char *schema, const char *path, gx
 }
 
 /*
-** One row of set_sql.  A path is the database's word, and the database may have come from elsewhere:
-** files that gx did not name itself are opened where the user has said so.
+** One row of set_sql.  A path is the database's word, and that may have come from elsewhere: files
+** that gx did not name itself are opened where the user has said so.
 */
 static gx_code open_volume(const gx_store *store, gx_volumes *set, sqlite3 *db, const char *schema,
                            sqlite3_stmt *stmt, bool is_write, gx_err *err)
@@ -309,8 +309,8 @@ static gx_code open_volume(const gx_store *store, gx_volumes *set, sqlite3 *db, 
     if (!is_there) {
         return missing(v, schema, full, err);
     }
-    int flags = (is_write ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) | SQLITE_OPEN_MAIN_JOURNAL;
-    return open_file(set->mem, vfs_of(db, schema), full, flags, v, err);
+    int flags = is_write ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
+    return open_file(set->mem, vfs_of(db, schema), full, flags | SQLITE_OPEN_MAIN_JOURNAL, v, err);
 }
 
 static gx_code open_all(const gx_store *store, gx_volumes *set, sqlite3 *db, const char *schema,

@@ -34,7 +34,7 @@ typedef struct gx_extent {
 int64_t gx_stripe_bytes(size_t tile_bytes, int count);
 int64_t gx_extent_length(size_t tile_bytes, int count);
 
-/* ---- volume_file.c -------------------------------------------------------------------------- */
+// volume_file.c -----------------------------------------------------------------------------------
 
 /* The open files of one set.  One thread at a time. */
 typedef struct gx_volumes gx_volumes;
@@ -99,7 +99,7 @@ gx_code gx_volume_exists(struct sqlite3 *db, const char *schema, const char *pat
                          gx_err *err);
 void gx_volume_remove(struct sqlite3 *db, const char *schema, const char *path);
 
-/* ---- volume_space.c ------------------------------------------------------------------------- */
+// volume_space.c ----------------------------------------------------------------------------------
 
 /* Which bytes of a set's files are free: gaps between extents in use, and all behind the last. */
 typedef struct gx_space_map gx_space_map;
@@ -119,7 +119,7 @@ gx_code gx_space_map_take(gx_space_map *map, int64_t length, int64_t *offset, gx
 /* Behind the last extent in use. */
 int64_t gx_space_map_end(const gx_space_map *map);
 
-/* ---- store_extent.c ------------------------------------------------------------------------- */
+// store_extent.c ----------------------------------------------------------------------------------
 
 /* Reading extents through one connection: of a reader, or of the store itself. */
 typedef struct gx_extent_reader {
@@ -160,6 +160,9 @@ gx_code gx_spread_write(gx_store *store, gx_schema *schema, const gx_meta *meta,
 /* Before a tile is changed in place: into gx_tile with it. */
 gx_code gx_spread_bring_home(gx_store *store, gx_schema *schema, const gx_meta *meta, int64_t tile,
                              gx_err *err);
+
+/* Delete the tiles, wherever they are, then the catalog row, of a matrix. */
+gx_code gx_store_erase(gx_store *store, gx_schema *schema, int64_t id, gx_err *err);
 
 /* Extents of tiles, by row ids, that are no more. */
 gx_code gx_spread_erase(gx_store *store, gx_schema *schema, int64_t first, int64_t last,
