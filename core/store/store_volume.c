@@ -117,7 +117,8 @@ static gx_code list_one(void *arg, sqlite3_stmt *row, gx_err *err)
                           (const char *)sqlite3_column_text(row, 2), info.path, err));
     gx_volumes *files = NULL;
     gx_err damage = {.code = GX_OK};
-    if (gx_volumes_open(l->store, l->store->db, l->schema->name, set, false, &files, &damage) == GX_OK) {
+    if (gx_volumes_open(l->store, l->store->db, l->schema->name, set, false, &files, &damage) ==
+        GX_OK) {
         (void)gx_volumes_bytes(files, &info.bytes, &damage);
     }
     gx_volumes_close(files);
