@@ -19,8 +19,8 @@
 **
 ** All through the VFS of the database, as its journal, where the file is beside it: it gets the
 ** database's permissions, and their folder is synced with it.  A file is read and written by one
-** thread at a time: the caller's, or, where whole tiles are written to several, a thread a file that
-** waits for the next tile (the caller's has the first file).  Threads block all signals.
+** thread at a time: the caller's, or, where whole tiles are written to several, a thread a file
+** that waits for the next tile (the caller's has the first file).  Threads block all signals.
 **
 ** Memory: the VFS's handles, from the governor.
 */
