@@ -4,7 +4,7 @@
     bench/passes.py                                 order 60 000 f32 (14.4 GB), 10 000 000 x 64 f32, in /dev/shm
     bench/passes.py --order 8000 --rows 1000000     on a small machine
     bench/passes.py --dtype f64 --order 40000 ...
-    bench/passes.py --dir /big --so path/gx.so --label before ...
+    bench/passes.py --dir /big --so path/gx.so --backend cpu --label before ...
 
 A row is a call: its time (the best of --rounds), bytes of the matrix per second, time / the scan's, and time / limit,
 where the limit is the larger of the scan's time and the call's flops at the rate of a product of order 4096 of the
@@ -54,6 +54,8 @@ class Passes:
         self.db.execute("PRAGMA temp_store=memory")
         self.db.enable_load_extension(True)
         self.db.load_extension(options.so)
+        if options.backend:
+            self.one("SELECT gx_config('backend', ?)", options.backend)
 
     def one(self, sql, *params):
         return self.db.execute(sql, params).fetchone()[0]
@@ -305,6 +307,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dir", default="/dev/shm" if os.path.isdir("/dev/shm") else None)
     parser.add_argument("--so", default=str(ROOT / "gx"))
+    parser.add_argument("--backend", help="cpu or cuda, where a device is there too")
     parser.add_argument("--label", default="passes")
     parser.add_argument("--skip", nargs="*", default=[], help="tables: square long wide values scaling")
     parser.add_argument("--out", default=str(ROOT / "bench/results"))
