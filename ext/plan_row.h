@@ -39,14 +39,18 @@ typedef enum plan_op {
     PLAN_INVERSE,
     PLAN_DET,
     PLAN_SVD,
-    PLAN_EIG
+    PLAN_EIG,
+    PLAN_COV,
+    PLAN_CORR,
+    PLAN_PCA,
+    PLAN_TOPK
 } plan_op;
 
 typedef struct expression {
     const char *at; /* what is left of the text */
     operand a, b;
     bool has_b;
-    int64_t k; /* svd, eig: how many; 0: all */
+    int64_t k; /* svd, eig, pca, topk: how many; 0: all */
     plan_op op;
     gx_eig_options eig_options; /* eig */
     gx_eig_args eig;
@@ -54,6 +58,9 @@ typedef struct expression {
     gx_svd_options svd_options; /* svd */
     gx_svd_args svd;
 } expression;
+
+/* What gx_topk would do along the lines that it chooses unasked (vtab_topk.c). */
+void gx_topk_predict(gx_run *run, const gx_mat *A, int64_t k, gx_cost *cost, gx_terms *terms);
 
 /* Fill the row; a failure is the run's. */
 void gx_plan_expression(gx_run *run, expression *e, plan_row *row);

@@ -9,6 +9,7 @@
 
 #include "../core/alg/alg_lu.h"
 #include "../core/alg/alg_qr.h"
+#include "../core/alg/alg_stack.h"
 #include "../core/alg/factoring.h"
 #include "../core/alg/narrow.h"
 #include "../core/device/accel.h"
@@ -365,12 +366,19 @@ static void plan_lstsq(gx_run *run, const gx_mat *A, const gx_mat *B, plan_row *
         say_why("R does not fit in memory beside A's rows", B->cols, row);
         return;
     }
-    row->cost = (gx_cost){.flops = unit_of(dtype) * (2 * m * n * n + 4 * m * n * p),
-                          .bytes_read = bytes_of(m, n + p, dtype),
-                          .bytes_written = bytes_of(n, p, dtype),
-                          .slots = tsqr.slots,
-                          .calls = tsqr.blocks};
-    add_cost(run, &row->cost, dtype, gx_max(1, A->cols), row);
+    gx_stack stack;
+    if (gx_stack_plan(run, A, B, dtype, &stack)) {
+        gx_stack_predict(run, &stack, &row->cost, &row->terms);
+        row->cost.bytes_read = bytes_of(m, n, A->dtype) + bytes_of(m, p, B->dtype);
+        tsqr.height = stack.height;
+    } else {
+        row->cost = (gx_cost){.flops = unit_of(dtype) * (2 * m * n * n + 4 * m * n * p),
+                              .bytes_read = bytes_of(m, n, A->dtype) + bytes_of(m, p, B->dtype),
+                              .slots = tsqr.slots,
+                              .calls = tsqr.blocks};
+        add_cost(run, &row->cost, dtype, gx_max(1, A->cols), row);
+    }
+    row->cost.bytes_written = bytes_of(n, p, dtype);
     snprintf(row->driver, sizeof row->driver, "tsqr");
     snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)tsqr.height,
              (long long)A->cols);
@@ -460,6 +468,45 @@ static void plan_eig(gx_run *run, const expression *e, plan_row *row)
     }
 }
 
+/* Covariance, correlation, components: passes over A, and a little that is small. */
+static void plan_columns(gx_run *run, const expression *e, plan_row *row)
+{
+    const gx_mat *A = &e->a.mat;
+    gx_columns_plan plan = {0};
+    gx_sink C;
+    double n = (double)A->cols, lines = n;
+    if (e->op == PLAN_PCA) {
+        gx_plan_pca(run, &(gx_pca_args){.A = A, .k = e->k}, &plan);
+        lines = 2 + (double)(e->k > 0 ? e->k : gx_min(A->rows, A->cols));
+    } else if (imagine_sink(run, A->cols, A->cols, A->dtype, &C) == GX_OK) {
+        gx_cov_args args = {.A = A, .ddof = 1, .is_correlation = e->op == PLAN_CORR};
+        gx_plan_cov(run, &args, &C, &plan);
+    }
+    if (!gx_ok(run)) {
+        return;
+    }
+    row->cost = plan.cost;
+    row->terms = plan.terms;
+    row->cost.bytes_written = bytes_of(n, lines, A->dtype);
+    snprintf(row->driver, sizeof row->driver, "%s", plan.driver);
+    snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, %lld pass%s over %.40s",
+             (long long)A->rows, (long long)A->cols, gx_dtype_name(A->dtype),
+             (long long)plan.passes, plan.passes == 1 ? "" : "es", A->label);
+    snprintf(row->block, sizeof row->block, "%lld x %lld",
+             (long long)(plan.height > 0 ? plan.height : A->tile_rows), (long long)A->cols);
+}
+
+static void plan_topk(gx_run *run, const expression *e, plan_row *row)
+{
+    const gx_mat *A = &e->a.mat;
+    gx_topk_predict(run, A, e->k, &row->cost, &row->terms);
+    snprintf(row->driver, sizeof row->driver, "topk");
+    snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, one pass over %.40s",
+             (long long)A->rows, (long long)A->cols, gx_dtype_name(A->dtype), A->label);
+    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)A->tile_rows,
+             (long long)A->tile_cols);
+}
+
 void gx_plan_expression(gx_run *run, expression *e, plan_row *row)
 {
     static const char *const functions[] = {[PLAN_PRODUCT] = "gx_matmul",
@@ -475,7 +522,11 @@ void gx_plan_expression(gx_run *run, expression *e, plan_row *row)
                                             [PLAN_INVERSE] = "gx_inverse",
                                             [PLAN_DET] = "gx_det",
                                             [PLAN_SVD] = "gx_svd",
-                                            [PLAN_EIG] = "gx_eig"};
+                                            [PLAN_EIG] = "gx_eig",
+                                            [PLAN_COV] = "gx_cov",
+                                            [PLAN_CORR] = "gx_corr",
+                                            [PLAN_PCA] = "gx_pca",
+                                            [PLAN_TOPK] = "gx_topk"};
     run->planned_as = functions[e->op];
     describe_device(run, row);
     if (e->op == PLAN_PRODUCT) {
@@ -484,6 +535,10 @@ void gx_plan_expression(gx_run *run, expression *e, plan_row *row)
         plan_svd(run, e, row);
     } else if (e->op == PLAN_EIG) {
         plan_eig(run, e, row);
+    } else if (e->op == PLAN_TOPK) {
+        plan_topk(run, e, row);
+    } else if (e->op >= PLAN_COV) {
+        plan_columns(run, e, row);
     } else if (e->op >= PLAN_CHOLESKY) {
         plan_system(run, e, row);
     } else {

@@ -13,6 +13,8 @@
 **     solve(A, B)  lstsq(A, B)  inverse(A)  what stands on them; det(A)
 **     svd(A)  svd(A, 10)                    all singular values and vectors, or the largest
 **     eig(A)  eig(A, 10)                    the same of eigenvalues
+**     cov(A)  corr(A)  pca(A)  pca(A, 10)   statistics of columns
+**     topk(A, 10)                           the largest of each row
 **
 ** svd and eig take the options of gx_svd and gx_eig as a second argument.
 **
@@ -132,7 +134,11 @@ static bool take_word(expression *e, bool *takes_two)
                  {"inverse(", PLAN_INVERSE, false},
                  {"det(", PLAN_DET, false},
                  {"svd(", PLAN_SVD, false},
-                 {"eig(", PLAN_EIG, false}};
+                 {"eig(", PLAN_EIG, false},
+                 {"cov(", PLAN_COV, false},
+                 {"corr(", PLAN_CORR, false},
+                 {"pca(", PLAN_PCA, false},
+                 {"topk(", PLAN_TOPK, false}};
     for (size_t k = 0; k < sizeof words / sizeof words[0]; k++) {
         size_t length = strlen(words[k].word);
         if (strncmp(e->at, words[k].word, length) == 0) {
@@ -160,8 +166,9 @@ static gx_code parse_count(expression *e, gx_err *err)
 static gx_code parse_call(expression *e, bool takes_two, gx_err *err)
 {
     GX_TRY(parse_operand(e, &e->a, err));
-    if (e->op >= PLAN_SVD && *e->at == ',') {
-        e->at++;
+    bool may_count = e->op >= PLAN_SVD && e->op != PLAN_COV && e->op != PLAN_CORR;
+    if (e->op == PLAN_TOPK || (may_count && *e->at == ',')) {
+        GX_TRY(take(e, ',', err));
         GX_TRY(parse_count(e, err));
     }
     if (takes_two) {
@@ -208,7 +215,7 @@ static gx_code parse(expression *e, const char *text, gx_err *err)
     if (e->op == PLAN_TRANSPOSE && e->a.trans == GX_NO_TRANS) {
         return gx_fail(err, GX_ARG,
                        "expression names a matrix but no operation (@ + - * / .T .H norm sum "
-                       "cholesky lu qr solve lstsq inverse det svd eig)");
+                       "cholesky lu qr solve lstsq inverse det svd eig cov corr pca topk)");
     }
     return GX_OK;
 }
@@ -230,7 +237,7 @@ static bool find_operand(gx_run *run, operand *x)
 /* The operations that are programs, which may run on a device; not the passes over one matrix. */
 static bool may_leave_host(plan_op op)
 {
-    return op != PLAN_NORM && op != PLAN_SUM && op != PLAN_LSTSQ;
+    return op != PLAN_NORM && op != PLAN_SUM && op != PLAN_LSTSQ && op < PLAN_COV;
 }
 
 /* The same on the device, where there is one; the row that would be used is first. */

@@ -21,6 +21,7 @@
 */
 #include "../core/exec/pass.h"
 #include "look.h"
+#include "plan_row.h"
 #include "table_fn.h"
 
 #include <inttypes.h>
@@ -312,6 +313,23 @@ static gx_pass pass_of(scan *s)
                      .work = look_at_tile,
                      .fold = s->way == OWN_LINES ? NULL : merge_tile,
                      .arg = s};
+}
+
+void gx_topk_predict(gx_run *run, const gx_mat *A, int64_t k, gx_cost *cost, gx_terms *terms)
+{
+    topk top = {.is_down = A->cols == 1};
+    scan s = {.run = run, .A = A, .top = &top, .row_tiles = gx_ceil_div(A->rows, A->tile_rows)};
+    top.count = gx_min(k, top.is_down ? A->rows : A->cols);
+    *cost = (gx_cost){0};
+    *terms = (gx_terms){0};
+    if (A->rows > 0 && A->cols > 0) {
+        choose_way(&s);
+        gx_pass pass = pass_of(&s);
+        cost->bytes_read = cost->bytes_up = pass.bytes;
+        cost->flops = pass.flops;
+        cost->calls = cost->loads = pass.units;
+        gx_predict_pass(run, cost, A->dtype, 1, terms);
+    }
 }
 
 static void pass(gx_fn *fn, const gx_mat *A, topk *top)

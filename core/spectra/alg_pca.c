@@ -26,16 +26,12 @@
 */
 #include "alg_pca.h"
 #include "../alg/alg.h"
-#include "../alg/alg_qr.h"
 #include "../alg/dense.h"
 #include "../alg/small_r.h"
 #include "spectrum_int.h"
 
 #include <math.h>
 #include <string.h>
-
-/* Rows whose means shift the columns; any will do, a few are enough. */
-enum { SHIFT_ROWS = 64 };
 
 /* Bytes of a panel of rows where columns are looked at one by one. */
 enum { PANEL_BYTES = 8 << 20 };
@@ -117,7 +113,7 @@ static gx_scalar shift_of(gx_dtype dtype, const void *column, int64_t rows)
 static void choose_shift(columns *c)
 {
     const gx_mat *A = c->A;
-    int64_t rows = gx_min(A->rows, SHIFT_ROWS);
+    int64_t rows = gx_min(A->rows, GX_PCA_SHIFT_ROWS);
     void *head = NULL;
     if (gx_dense_alloc(c->run, c->dtype, rows, A->cols, "the first rows", &head) == GX_OK) {
         gx_dense_load_rows(c->run, A, 0, rows, c->dtype, head, rows);
@@ -130,14 +126,13 @@ static void choose_shift(columns *c)
     gx_mem_free(c->run->ctx->mem, head);
 }
 
-/* Does the one pass take A: tall, and R with what is beside it in memory? */
-static bool is_one_pass(const columns *c, gx_tsqr_plan *plan)
+bool gx_pca_is_one_pass(gx_run *run, const gx_mat *A, gx_tsqr_plan *plan)
 {
-    int64_t n = c->A->cols;
-    if (c->A->rows <= n || n == 0) {
+    int64_t n = A->cols;
+    if (A->rows <= n || n == 0) {
         return false;
     }
-    gx_plan_tsqr(c->run, c->A->rows, n + 1, n + 1, c->dtype, plan);
+    gx_plan_tsqr(run, A->rows, n + 1, n + 1, gx_dtype_wide(A->dtype), plan);
     return plan->is_possible;
 }
 
@@ -289,8 +284,7 @@ static void find_moments(columns *c)
     int64_t tiles = PANEL_BYTES / (tile * width * (int64_t)gx_dtype_bytes(c->dtype));
     int64_t height = gx_min(A->rows, tile * gx_max(1, tiles));
     void *piece = NULL, *strip = NULL;
-    if (gx_dense_alloc(c->run, c->dtype, height, width, "a piece of the matrix", &piece) ==
-            GX_OK &&
+    if (gx_dense_alloc(c->run, c->dtype, height, width, "a piece of the matrix", &piece) == GX_OK &&
         gx_dense_alloc(c->run, GX_C128, 2, width, "moments of columns", &strip) == GX_OK) {
         c->strip = strip;
         gx_run_progress(c->run, (double)A->rows * (double)A->cols);
@@ -419,7 +413,7 @@ gx_code gx_alg_pca(gx_run *run, const gx_pca_args *args, gx_pca_result *result)
     if (gx_ok(run) && begin_columns(&c, run, A, args->ddof) == GX_OK &&
         reserve(run, result, A) == GX_OK) {
         gx_tsqr_plan plan;
-        if (args->how.method <= GX_SVD_DENSE && is_one_pass(&c, &plan)) {
+        if (args->how.method <= GX_SVD_DENSE && gx_pca_is_one_pass(run, A, &plan)) {
             pca_in_one_pass(&c, args, &plan, result);
         } else if (result->count > 0) {
             pca_by_svd(&c, args, result);
@@ -584,7 +578,7 @@ gx_code gx_alg_cov(gx_run *run, const gx_cov_args *args, gx_sink *C)
         return run->err.code;
     }
     gx_tsqr_plan plan;
-    if (A->cols <= GX_PCA_NARROW && is_one_pass(&c, &plan)) {
+    if (A->cols <= GX_PCA_NARROW && gx_pca_is_one_pass(run, A, &plan)) {
         void *t = NULL;
         if (factor(&c, &plan, &t) == GX_OK) {
             gram_of_triangle(&c, t, args->is_correlation, C);

@@ -4,6 +4,7 @@
 #ifndef GX_ALG_PCA_H
 #define GX_ALG_PCA_H
 
+#include "../alg/alg_qr.h"
 #include "alg_eig.h"
 
 /* Covariance with divisor m - ddof; correlation does not depend on ddof. */
@@ -22,6 +23,12 @@ typedef struct gx_cov_args {
 gx_code gx_alg_cov(gx_run *run, const gx_cov_args *args, gx_sink *C);
 
 enum { GX_PCA_NARROW = 256 };
+
+/* Rows whose means shift the columns in the one pass; any will do, a few are enough. */
+enum { GX_PCA_SHIFT_ROWS = 64 };
+
+/* Does one pass take A: tall, and R with what is beside it in memory? */
+bool gx_pca_is_one_pass(gx_run *run, const gx_mat *A, gx_tsqr_plan *plan);
 
 typedef struct gx_pca_args {
     const gx_mat *A;      /* m x n                                                                */

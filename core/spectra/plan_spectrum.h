@@ -1,11 +1,13 @@
 /*
-** What gx_alg_eig() and gx_alg_svd() would do, for gx_plan (plan_eig.c, plan_svd.c).
+** What gx_alg_eig() and gx_alg_svd() would do, for gx_plan (plan_eig.c, plan_svd.c), and what
+** gx_alg_cov() and gx_alg_pca() (plan_pca.c).
 */
 #ifndef GX_PLAN_SPECTRUM_H
 #define GX_PLAN_SPECTRUM_H
 
-#include "../exec/prog.h"
+#include "../exec/predict.h"
 #include "alg_eig.h"
+#include "alg_pca.h"
 #include "krylov.h"
 
 typedef struct gx_foretold {
@@ -25,5 +27,18 @@ typedef struct gx_spectrum_plan {
 
 gx_code gx_plan_eig(gx_run *run, const gx_eig_args *args, gx_spectrum_plan *plan);
 gx_code gx_plan_svd(gx_run *run, const gx_svd_args *args, gx_spectrum_plan *plan);
+
+/* On the host. */
+typedef struct gx_columns_plan {
+    const char *driver; /* "tsqr": one pass; "syrk", "svd": means or moments first */
+    int64_t passes;     /* over A                                                 */
+    int64_t height;     /* rows that are worked on together; 0: blocks of a program */
+    gx_cost cost;       /* what is written is the caller's to say                 */
+    gx_terms terms;
+} gx_columns_plan;
+
+/* C: a sink that need not be begun. */
+gx_code gx_plan_cov(gx_run *run, const gx_cov_args *args, const gx_sink *C, gx_columns_plan *plan);
+gx_code gx_plan_pca(gx_run *run, const gx_pca_args *args, gx_columns_plan *plan);
 
 #endif

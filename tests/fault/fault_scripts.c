@@ -252,6 +252,8 @@ const fault_script fault_scripts[] = {
      "gx_check_property('[[2,1],[1,2]]', 'positive')"},
     {"plan-systems", SMALL,
      "SELECT count(*) FROM gx_plan('solve(S, B)') UNION ALL SELECT count(*) FROM gx_plan('qr(A)')"},
+    {"plan-columns", SMALL,
+     "SELECT count(*) FROM gx_plan('cov(A)') UNION ALL SELECT count(*) FROM gx_plan('pca(A, 2)')"},
     {"plan-passes", SMALL,
      "SELECT count(*) FROM gx_plan('eig(S, 2)', '{\"method\":\"krylov\"}') UNION ALL "
      "SELECT count(*) FROM gx_plan('svd(A, 2)', '{\"method\":\"krylov\"}')"},

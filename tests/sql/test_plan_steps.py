@@ -4,6 +4,7 @@ Plan:
   1  The driver and the reason follow the properties; flops by LAPACK's counting; nothing is run or written.
   2  Reads and writes are those that happen, within memory and beyond it.
   3  Errors in words.
+  4  Statistics of columns, least squares, top-k: passes and bytes as they are made, narrow, wide and in little memory.
 """
 import numpy as np
 import pytest
@@ -79,7 +80,10 @@ def test_reads_and_writes(filedb, name, limit):
     ("lu(S.T)", "expression has a transpose in an operation that plans none"),
     ("lu(N)", "no matrix named 'N'"),
     ("S", "expression names a matrix but no operation (@ + - * / .T .H norm sum cholesky lu qr solve lstsq inverse "
-     "det svd eig)"),
+     "det svd eig cov corr pca topk)"),
+    ("topk(S)", "expression has no ',' at ')'"),
+    ("cov(S, 3)", "expression has no ')' at ', 3)'"),
+    ("pca(S, 5)", "k is 5 but S is 4x4: it has 4 components"),
 ])
 def test_errors(db, expression, text):
     put(db, "T", 6, 4)
@@ -118,3 +122,34 @@ def test_svd(filedb):
     assert error(filedb, "SELECT * FROM gx_plan('svd(A, 321)')") == \
         "gx_plan: k is 321 but A is 400x320: it has 320 singular values"
     assert error(filedb, "SELECT * FROM gx_plan('svd(A, x)')") == "gx_plan: expression has no count at ' x)'"
+
+
+@pytest.mark.parametrize("rows,cols,expression,call,driver,passes", [
+    (40000, 24, "cov(A)", "gx_cov('A')", "tsqr", 1), (40000, 24, "corr(A)", "gx_corr('A')", "tsqr", 1),
+    (40000, 24, "pca(A)", "gx_pca('A')", "tsqr", 1), (40000, 24, "pca(A, 3)", "gx_pca('A', 3)", "tsqr", 1),
+    (900, 400, "cov(A)", "gx_cov('A')", "syrk", 2), (900, 400, "corr(A)", "gx_corr('A')", "syrk", 2),
+    (30, 400, "cov(A)", "gx_cov('A')", "syrk", 2), (30, 400, "pca(A, 2)", "gx_pca('A', 2)", "svd", 2),
+    (40000, 24, "lstsq(A, b)", "gx_lstsq('A', 'b')", "tsqr", 1)])
+def test_statistics(filedb, rows, cols, expression, call, driver, passes):
+    filedb.execute("PRAGMA synchronous=off")
+    filedb.execute("SELECT gx_config('tile_bytes', 65536)")
+    filedb.execute("SELECT gx_randn(?, ?, 'A', '{\"dtype\":\"f32\"}')", (rows, cols))
+    filedb.execute("SELECT gx_randn(?, 1, 'b')", (rows,))
+    p = plan(filedb, expression)
+    assert p["driver"] == driver and p["seconds"] > 0 and p["flops"] > 0 and p["bytes_written"] > 0
+    if "lstsq" not in expression:
+        assert p["detail"] == f"{rows} x {cols} f32, {passes} pass{'' if passes == 1 else 'es'} over A"
+    filedb.execute("SELECT gx_stats_reset()")
+    filedb.execute(f"SELECT {call}").fetchall()
+    read = q(filedb, "SELECT value FROM gx_stats WHERE name = 'bytes_read'")
+    assert read == pytest.approx(p["bytes_read"], rel=0.02)
+    assert passes * 4 * rows * cols <= read
+
+
+def test_topk(filedb):
+    put(filedb, "A", 700, 900)
+    p = plan(filedb, "topk(A, 5)")
+    assert (p["driver"], p["bytes_read"], p["detail"]) == ("topk", 700 * 900 * 8, "700 x 900 f64, one pass over A")
+    filedb.execute("SELECT gx_stats_reset()")
+    filedb.execute("SELECT count(*) FROM gx_topk('A', 5)").fetchall()
+    assert q(filedb, "SELECT value FROM gx_stats WHERE name = 'bytes_read'") == p["bytes_read"]

@@ -1,0 +1,145 @@
+/*
+** What covariance, correlation and principal components would take: plan_spectrum.h.
+**
+** The same choices as alg_pca.c's, from shapes alone: one streamed pass (alg_stack.c) where a row's
+** triangle is small, else a pass for the means, or moments, and what a product, or an SVD, takes.
+*/
+#include "../alg/alg_stack.h"
+#include "../alg/narrow.h"
+#include "../alg/plan.h"
+#include "alg_pca.h"
+#include "plan_spectrum.h"
+
+static double bytes_of(const gx_mat *A)
+{
+    return (double)A->rows * (double)A->cols * (double)gx_dtype_bytes(A->dtype);
+}
+
+/* One after the other. */
+static void add(gx_columns_plan *plan, const gx_cost *cost, const gx_terms *terms)
+{
+    bool is_first = plan->terms.model_s == 0;
+    gx_terms *sum = &plan->terms;
+    plan->cost.flops += cost->flops;
+    plan->cost.bytes_read += cost->bytes_read;
+    plan->cost.calls += cost->calls;
+    plan->cost.slots = gx_max(plan->cost.slots, cost->slots);
+    sum->start_s += terms->start_s;
+    sum->read_s += terms->read_s;
+    sum->compute_s += terms->compute_s;
+    sum->write_s += terms->write_s;
+    sum->model_s += terms->model_s;
+    sum->factor = is_first ? terms->factor : sum->factor;
+    sum->seconds = sum->model_s * sum->factor;
+}
+
+/* The triangle of [1 B], after a look at the first rows. */
+static bool take_one_pass(gx_run *run, const gx_mat *A, gx_columns_plan *plan)
+{
+    gx_mat ones;
+    gx_cost cost;
+    gx_terms terms;
+    gx_stack stack;
+    gx_tsqr_plan tsqr;
+    if (!gx_pca_is_one_pass(run, A, &tsqr)) {
+        return false;
+    }
+    *plan = (gx_columns_plan){.driver = "tsqr", .passes = 1, .height = tsqr.height};
+    gx_dtype dtype = gx_dtype_wide(A->dtype);
+    gx_mat_centred(&ones, A, dtype, NULL, NULL, true);
+    if (gx_stack_plan(run, &ones, NULL, dtype, &stack)) {
+        plan->height = stack.height;
+        gx_stack_predict(run, &stack, &cost, &terms);
+    } else {
+        gx_args size = {.m = A->rows, .n = ones.cols};
+        cost = (gx_cost){.flops = gx_kernel_flops(GX_TPQRT, dtype, &size),
+                         .bytes_read = bytes_of(A),
+                         .bytes_up = bytes_of(A),
+                         .slots = tsqr.slots,
+                         .calls = tsqr.blocks};
+        gx_predict_cost(run, NULL, &cost, dtype, A->cols, &terms);
+    }
+    cost.bytes_read += bytes_of(A) / (double)A->rows * (double)gx_min(A->rows, GX_PCA_SHIFT_ROWS);
+    add(plan, &cost, &terms);
+    return true;
+}
+
+/* Means, or moments. */
+static void take_first_pass(gx_run *run, const gx_mat *A, gx_columns_plan *plan)
+{
+    gx_terms terms;
+    gx_cost cost = {.flops = (double)A->rows * (double)A->cols,
+                    .bytes_read = bytes_of(A),
+                    .bytes_up = bytes_of(A)};
+    cost.calls = gx_ceil_div(A->rows, A->tile_rows) * gx_ceil_div(A->cols, A->tile_cols);
+    gx_predict_pass(run, &cost, A->dtype, 1, &terms);
+    add(plan, &cost, &terms);
+    plan->passes++;
+}
+
+gx_code gx_plan_cov(gx_run *run, const gx_cov_args *args, const gx_sink *C, gx_columns_plan *plan)
+{
+    const gx_mat *A = args->A;
+    if (!gx_ok(run) || A->rows == 0 || A->cols == 0) {
+        *plan = (gx_columns_plan){.driver = "syrk"};
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    if (A->cols <= GX_PCA_NARROW && take_one_pass(run, A, plan)) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    *plan = (gx_columns_plan){.driver = "syrk"};
+    take_first_pass(run, A, plan);
+    gx_mat X;
+    gx_cost cost = {0};
+    gx_terms terms = {0};
+    gx_narrow narrow;
+    gx_mat_centred(&X, A, C->dtype, NULL, NULL, false);
+    gx_matmul_args product = {.A = &X, .B = &X, .alpha = {1, 0}};
+    product.transa = gx_dtype_is_complex(C->dtype) ? GX_CONJ_TRANS : GX_TRANS;
+    if (gx_narrow_plan(run, &product, C, &narrow)) {
+        gx_narrow_predict(run, &narrow, C, &cost, &terms);
+    } else {
+        gx_matmul_plan blocks;
+        gx_plan_matmul(run, &product, C->tile_rows, C->tile_cols, &blocks);
+        gx_sink imagined = *C;
+        gx_prog *prog = gx_matmul_program(run, &product, &blocks, &imagined);
+        if (prog != NULL) {
+            gx_predict_program(prog, NULL, 0, &cost, &terms);
+        }
+        gx_prog_free(prog);
+    }
+    add(plan, &cost, &terms);
+    plan->passes++;
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+gx_code gx_plan_pca(gx_run *run, const gx_pca_args *args, gx_columns_plan *plan)
+{
+    const gx_mat *A = args->A;
+    int64_t most = gx_min(A->rows, A->cols);
+    if (gx_ok(run) && args->k > most) {
+        return gx_run_failf(run, GX_ARG, "k is %lld but %s is %lldx%lld: it has %lld components",
+                            (long long)args->k, A->label, (long long)A->rows, (long long)A->cols,
+                            (long long)most);
+    }
+    *plan = (gx_columns_plan){.driver = "svd"};
+    if (!gx_ok(run) || most == 0 || take_one_pass(run, A, plan)) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    gx_mat X;
+    gx_spectrum_plan svd;
+    gx_terms terms;
+    gx_svd_args how = args->how;
+    take_first_pass(run, A, plan);
+    gx_mat_centred(&X, A, gx_dtype_wide(A->dtype), NULL, NULL, false);
+    how.A = &X;
+    how.mode = GX_SVD_ECONOMY;
+    how.k = args->k < most ? args->k : 0;
+    if (gx_plan_svd(run, &how, &svd) == GX_OK && svd.driver != NULL) {
+        plan->passes += svd.told.passes;
+        svd.cost.bytes_read *= bytes_of(A) / bytes_of(&X); // stored narrower than it is worked on
+        gx_predict_cost(run, NULL, &svd.cost, X.dtype, 1024, &terms);
+        add(plan, &svd.cost, &terms);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
