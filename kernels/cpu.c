@@ -111,6 +111,7 @@ const gx_backend gx_backend_cpu = {
             [GX_GEEV] = GX_SLOTS(gx_cpu_geev),
             [GX_GEES] = GX_SLOTS(gx_cpu_gees),
             [GX_GESDD] = GX_SLOTS(gx_cpu_gesdd),
+            [GX_FUSED] = GX_SLOTS(gx_cpu_fused),
         },
     .workspace = gx_cpu_workspace,
 };

@@ -47,6 +47,10 @@ GX_SLOTS_DECLARE(gx_cpu_herk);
 /* cpu_pair.c: both products of a block with a few columns. */
 GX_SLOTS_DECLARE(gx_cpu_pair);
 
+/* cpu_fused.c: programs of elementwise functions.  bytes: workspace. */
+GX_SLOTS_DECLARE(gx_cpu_fused);
+size_t gx_cpu_fused_bytes(const gx_args *args);
+
 /* cpu_map.c: fill, copy, elementwise. */
 GX_SLOTS_DECLARE(gx_cpu_fill);
 GX_SLOTS_DECLARE(gx_cpu_copy);

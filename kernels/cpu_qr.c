@@ -301,6 +301,9 @@ GX_INLINE gx_code tpqrt(gx_dtype dtype, const gx_args *p, gx_err *err)
 
 size_t gx_cpu_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *p)
 {
+    if (kernel == GX_FUSED) {
+        return gx_cpu_fused_bytes(p);
+    }
     if (!fits_lapack(p)) {
         return gx_backend_ref.workspace(dev, kernel, dtype, p);
     }

@@ -5,7 +5,8 @@
 ** Every element passes through load() and store() as a complex double, so each formula is written
 ** once for the four dtypes, and an f32 result is rounded once, at the end.  Sums run in long
 ** double.  Nothing here is blocked, vectorised or threaded; nothing allocates; any number of
-** threads may call at once.  The factorisations are in ref_solve.c and ref_qr.c.
+** threads may call at once.  Elementwise functions are in ref_map.c, factorisations in ref_solve.c
+** and ref_qr.c.
 **
 ** What the loops fix for all backends:
 **   - beta = 0 never reads c; alpha = 0 or k = 0 never reads a and b (BLAS).
@@ -151,52 +152,6 @@ GX_INLINE gx_code copy(gx_dtype dtype, const gx_args *p, gx_err *err)
     return transpose(dtype, &plain, err);
 }
 GX_SLOTS_DEFINE(static, copy, copy)
-
-/* One element under the elementwise function p->map; b only where there are two operands. */
-GX_INLINE gx_scalar map_element(gx_dtype dtype, const gx_args *p, gx_scalar a, gx_scalar b)
-{
-    bool is_complex = gx_dtype_is_complex(dtype);
-    switch (p->map) {
-    case GX_MAP_ADD:
-        return add(scale(scalar_of(dtype, p->alpha), a), scale(scalar_of(dtype, p->beta), b));
-    case GX_MAP_MUL:
-        return multiply(a, b);
-    case GX_MAP_DIV:
-        return divide(dtype, a, b);
-    case GX_MAP_SCALE:
-        return scale(scalar_of(dtype, p->alpha), a);
-    case GX_MAP_CONJ:
-        return conjugate(a);
-    case GX_MAP_ABS:
-        return (gx_scalar){magnitude(dtype, a), 0};
-    case GX_MAP_EXP:
-        return is_complex ? scalar_from(cexp(complex_of(a))) : (gx_scalar){exp(a.re), 0};
-    case GX_MAP_LOG:
-        return is_complex ? scalar_from(clog(complex_of(a))) : (gx_scalar){log(a.re), 0};
-    case GX_MAP_SQRT:
-        return is_complex ? scalar_from(csqrt(complex_of(a))) : (gx_scalar){sqrt(a.re), 0};
-    case GX_MAP_KIND_COUNT:
-        break;
-    }
-    return (gx_scalar){NAN, NAN};
-}
-
-GX_INLINE gx_code map(gx_dtype dtype, const gx_args *p, gx_err *err)
-{
-    (void)err;
-    bool is_pair = gx_map_row(p->map)->operands == 2;
-    for (int64_t j = 0; j < p->n; j++) {
-        for (int64_t i = 0; i < p->m; i++) {
-            gx_scalar a = load(dtype, p->a, p->lda, i, j), b = {0, 0};
-            if (is_pair) {
-                b = load(dtype, p->b, p->ldb, i, j);
-            }
-            store(dtype, p->c, p->ldc, i, j, map_element(dtype, p, a, b));
-        }
-    }
-    return GX_OK;
-}
-GX_SLOTS_DEFINE(static, map, map)
 
 GX_INLINE gx_code symmetrize(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
@@ -397,7 +352,7 @@ const gx_backend gx_backend_ref = {
             [GX_FILL] = GX_SLOTS(fill),
             [GX_COPY] = GX_SLOTS(copy),
             [GX_TRANSPOSE] = GX_SLOTS(transpose),
-            [GX_MAP] = GX_SLOTS(map),
+            [GX_MAP] = GX_SLOTS(gx_ref_map),
             [GX_SYMMETRIZE] = GX_SLOTS(symmetrize),
             [GX_PAIR] = GX_SLOTS(pair),
             [GX_REDUCE] = GX_SLOTS(reduce),
@@ -420,6 +375,7 @@ const gx_backend gx_backend_ref = {
             [GX_GESDD] = GX_SLOTS(gx_ref_gesdd),
             [GX_CONVERT] = GX_SLOTS(gx_ref_convert),
             [GX_RANDOM] = GX_SLOTS(gx_ref_random),
+            [GX_FUSED] = GX_SLOTS(gx_ref_fused),
         },
     .workspace = gx_ref_workspace,
 };

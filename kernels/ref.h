@@ -5,6 +5,7 @@
 #ifndef GX_REF_H
 #define GX_REF_H
 
+#include "pairs.h"
 #include "slots.h"
 
 #include <complex.h>
@@ -133,6 +134,10 @@ GX_INLINE gx_scalar subtract(gx_scalar x, gx_scalar y)
 {
     return (gx_scalar){x.re - y.re, x.im - y.im};
 }
+
+/* ref_map.c: elementwise functions, one by one and in programs. */
+GX_SLOTS_DECLARE(gx_ref_map);
+GX_SLOTS_DECLARE(gx_ref_fused);
 
 /* ref_solve.c: triangles, Cholesky, LU. */
 GX_SLOTS_DECLARE(gx_ref_triangle);

@@ -10,35 +10,21 @@
 #include <assert.h>
 
 static const char *const kernel_names[GX_KERNEL_COUNT] = {
-    [GX_GEMM] = "gemm",
-    [GX_SYRK] = "syrk",
-    [GX_HERK] = "herk",
-    [GX_FILL] = "fill",
-    [GX_COPY] = "copy",
-    [GX_TRANSPOSE] = "transpose",
-    [GX_MAP] = "map",
-    [GX_SYMMETRIZE] = "symmetrize",
-    [GX_PAIR] = "pair",
-    [GX_REDUCE] = "reduce",
-    [GX_TRIANGLE] = "triangle",
-    [GX_TRSM] = "trsm",
-    [GX_TRMM] = "trmm",
-    [GX_POTRF] = "potrf",
-    [GX_GETRF] = "getrf",
-    [GX_LASWP] = "laswp",
-    [GX_GEQRF] = "geqrf",
-    [GX_LARFT] = "larft",
-    [GX_LARFB] = "larfb",
-    [GX_ORMQR] = "ormqr",
-    [GX_ORGQR] = "orgqr",
-    [GX_TPQRT] = "tpqrt",
-    [GX_TPMQRT] = "tpmqrt",
-    [GX_SYEV] = "syev",
-    [GX_GEEV] = "geev",
-    [GX_GEES] = "gees",
-    [GX_GESDD] = "gesdd",
-    [GX_CONVERT] = "convert",
-    [GX_RANDOM] = "random",
+    [GX_GEMM] = "gemm",         [GX_SYRK] = "syrk",
+    [GX_HERK] = "herk",         [GX_FILL] = "fill",
+    [GX_COPY] = "copy",         [GX_TRANSPOSE] = "transpose",
+    [GX_MAP] = "map",           [GX_SYMMETRIZE] = "symmetrize",
+    [GX_PAIR] = "pair",         [GX_REDUCE] = "reduce",
+    [GX_TRIANGLE] = "triangle", [GX_TRSM] = "trsm",
+    [GX_TRMM] = "trmm",         [GX_POTRF] = "potrf",
+    [GX_GETRF] = "getrf",       [GX_LASWP] = "laswp",
+    [GX_GEQRF] = "geqrf",       [GX_LARFT] = "larft",
+    [GX_LARFB] = "larfb",       [GX_ORMQR] = "ormqr",
+    [GX_ORGQR] = "orgqr",       [GX_TPQRT] = "tpqrt",
+    [GX_TPMQRT] = "tpmqrt",     [GX_SYEV] = "syev",
+    [GX_GEEV] = "geev",         [GX_GEES] = "gees",
+    [GX_GESDD] = "gesdd",       [GX_CONVERT] = "convert",
+    [GX_RANDOM] = "random",     [GX_FUSED] = "fused",
 };
 
 const char *gx_kernel_name(gx_kernel_id kernel)
@@ -48,12 +34,24 @@ const char *gx_kernel_name(gx_kernel_id kernel)
 
 const gx_map_facts *gx_map_row(gx_map_kind kind)
 {
-#define ROW(KIND, name, operands, numbers, keeps, flops, complex_flops, ulps, bits)                \
-    [GX_MAP_##KIND] = {#name, operands, numbers, keeps, flops, complex_flops, ulps, bits},
+#define ROW(KIND, name, operands, numbers, keeps, dtypes, flops, complex_flops, ulps, bits)        \
+    [GX_MAP_##KIND] = {#name, operands,      numbers, keeps, GX_MAP_##dtypes,                      \
+                       flops, complex_flops, ulps,    bits},
     static const gx_map_facts rows[GX_MAP_KIND_COUNT] = {GX_MAPS(ROW)};
 #undef ROW
     assert((unsigned)kind < GX_MAP_KIND_COUNT);
     return &rows[kind];
+}
+
+gx_code gx_map_dtype(gx_map_kind kind, gx_dtype operands, gx_dtype *result, gx_err *err)
+{
+    const gx_map_facts *row = gx_map_row(kind);
+    if (row->dtypes == GX_MAP_REAL_ONLY && gx_dtype_is_complex(operands)) {
+        return gx_fail(err, GX_ARG, "%s is of real numbers, not of %s", row->name,
+                       gx_dtype_name(operands));
+    }
+    *result = row->dtypes == GX_MAP_TO_REAL ? gx_dtype_real(operands) : operands;
+    return GX_OK;
 }
 
 int64_t gx_reduce_width(gx_reduce_kind kind, int64_t m, int64_t n)
@@ -142,6 +140,8 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
         const gx_map_facts *row = gx_map_row(args->map);
         return (is_complex ? row->complex_flops : row->flops) * m * n;
     }
+    case GX_FUSED:
+        return gx_fused_flops(args->fused) * m * n;
     case GX_REDUCE:
         return (args->reduce_kind == GX_REDUCE_SUMSQ ? 2 : 1) * add * m * n;
     case GX_TRSM:

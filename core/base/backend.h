@@ -14,10 +14,11 @@
 #define GX_BACKEND_H
 
 #include "err.h"
+#include "fused.h"
 #include "map.h"
 #include "types.h"
 
-#define GX_BACKEND_ABI 5
+#define GX_BACKEND_ABI 6
 
 struct gx_random; /* random.h */
 
@@ -52,8 +53,9 @@ typedef enum gx_kernel_id {
     GX_FILL,      /* c = alpha                                                                    */
     GX_COPY,      /* c = a                                  in place allowed                      */
     GX_TRANSPOSE, /* c = op(a)                              a is n x m for TRANS, CONJ_TRANS      */
-    GX_MAP,       /* c = map(a) or map(a, b), by element    in place allowed (c = a or c = b);
-                     the kinds of map, and what each computes: map.h                              */
+    GX_MAP,       /* c = map(a, b, b2), by element          in place allowed (c = a, b or b2);
+                     the kinds of map, their operands, what each computes: map.h.  A kind that has
+                     no meaning for complex numbers is refused                                    */
     GX_SYMMETRIZE, /* copy triangle uplo of c onto the other one; n x n; conjugated for transa
                      CONJ_TRANS                                                                   */
     GX_PAIR,       /* c += a b and c2 += a^H b2       a m x n, read once; b, c2 n x k; b2, c m x k;
@@ -116,6 +118,9 @@ typedef enum gx_kernel_id {
     GX_CONVERT, /* c = a, whose elements are of the dtype `from`; m x n; a real c drops imaginary
                      parts                                                                        */
     GX_RANDOM,  /* c = the m x n elements from (first_row, first_col) on of the matrix `random`  */
+
+    GX_FUSED, /* the program `fused` over m x n elements: inputs `in`, outputs `out`, folds `fold`
+                 (fused.h).  An output may be an input, element for element                       */
     GX_KERNEL_COUNT
 } gx_kernel_id;
 
@@ -153,7 +158,7 @@ typedef struct gx_args {
     int64_t ldb;
     void *c;
     int64_t ldc;
-    const void *b2; /* PAIR: the operand of c2                               */
+    const void *b2; /* PAIR: the operand of c2; MAP: the third operand       */
     int64_t ldb2;
     void *c2; /* the lower (or right) block of TPQRT and TPMQRT; PAIR's second result */
     int64_t ldc2;
@@ -180,6 +185,10 @@ typedef struct gx_args {
     const struct gx_random *random; /* RANDOM: see random.h                              */
     int64_t first_row, first_col;   /* RANDOM: where c begins                            */
     gx_map_kind map;                /* MAP: which function                               */
+    const gx_fused *fused;          /* FUSED: see fused.h                                */
+    const gx_fused_place *in, *out; /* FUSED: one an input, one an output                */
+    double *const *fold;            /* OUT of FUSED, host memory: one an output that is
+                                       folded, gx_fold_doubles(), overwritten            */
     gx_reduce_kind reduce_kind;
     double *reduce; /* OUT of GX_REDUCE, host memory, overwritten                      */
     void *work;     /* workspace() bytes, aligned to 64; kernels never allocate        */

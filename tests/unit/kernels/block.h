@@ -202,9 +202,10 @@ static inline void device_drop(const device *d, const block *b, unsigned char *t
     }
 }
 
-/* args with its a, b, c, lda, ldb, ldc taken from the blocks; c may be the same block as a or b. */
-static inline gx_code device_run(const device *d, gx_kernel_id kernel, gx_dtype dtype, gx_args args,
-                                 block *a, block *b, block *c, gx_err *err)
+/* args with a, b, b2, c and their leading dimensions from the blocks; c may be one of the others. */
+static inline gx_code device_run3(const device *d, gx_kernel_id kernel, gx_dtype dtype,
+                                  gx_args args, block *a, block *b, block *b2, block *c,
+                                  gx_err *err)
 {
     gx_queue *queue = device_queue(d);
     size_t bytes =
@@ -213,12 +214,17 @@ static inline gx_code device_run(const device *d, gx_kernel_id kernel, gx_dtype 
     unsigned char *at_work = device_place(d, queue, &work);
     args.work = at_work + GUARD_BYTES;
     unsigned char *at_a = device_place(d, queue, a), *at_b = device_place(d, queue, b);
-    unsigned char *at_c = c == a ? at_a : c == b ? at_b : device_place(d, queue, c);
+    unsigned char *at_b2 = device_place(d, queue, b2);
+    bool is_own = c != a && c != b && c != b2;
+    unsigned char *at_c = c == a ? at_a : c == b ? at_b : c == b2 ? at_b2 : NULL;
+    at_c = is_own ? device_place(d, queue, c) : at_c;
     args.a = a == NULL ? NULL : at_a + GUARD_BYTES;
     args.b = b == NULL ? NULL : at_b + GUARD_BYTES;
+    args.b2 = b2 == NULL ? NULL : at_b2 + GUARD_BYTES;
     args.c = c == NULL ? NULL : at_c + GUARD_BYTES;
     args.lda = a == NULL ? 0 : a->ld;
     args.ldb = b == NULL ? 0 : b->ld;
+    args.ldb2 = b2 == NULL ? 0 : b2->ld;
     args.ldc = c == NULL ? 0 : c->ld;
     gx_code code = d->backend->kernel[kernel][dtype](d->dev, queue, &args, err);
     device_fetch(d, queue, c, at_c);
@@ -232,8 +238,16 @@ static inline gx_code device_run(const device *d, gx_kernel_id kernel, gx_dtype 
     block_free(&work);
     device_drop(d, a, at_a);
     device_drop(d, b, at_b);
-    device_drop(d, c == a || c == b ? NULL : c, at_c);
+    device_drop(d, b2, at_b2);
+    device_drop(d, is_own ? c : NULL, at_c);
     return code;
+}
+
+/* The same of kernels without a third operand. */
+static inline gx_code device_run(const device *d, gx_kernel_id kernel, gx_dtype dtype, gx_args args,
+                                 block *a, block *b, block *c, gx_err *err)
+{
+    return device_run3(d, kernel, dtype, args, a, b, NULL, c, err);
 }
 
 #endif

@@ -445,26 +445,35 @@ static void compare_maps(const map *t, const gx_args *s, const block *a, const b
     }
 }
 
-/* place: 0 c apart, 1 c = a, 2 c = b. */
+/* place: 0 c apart, 1 c = a, 2 c = b, 3 c = the third operand. */
 static void run_map(const map *t, gx_dtype dtype, gx_args s, data what, int place)
 {
-    block a = block_random(dtype, s.m, s.n, what), b = block_random(dtype, s.m, s.n, what);
-    block c = block_random(dtype, s.m, s.n, PLAIN), want = block_copy(&c);
-    block a0 = block_copy(&a), b0 = block_copy(&b);
-    block *into = place == 0 ? &c : place == 1 ? &a : &b;
-    gx_err err = {.code = GX_OK};
-    s.map = t->kind;
-    assert_int_equal(device_run(&ref, t->kernel, dtype, s, t->operands > 0 ? &a : NULL,
-                                t->operands > 1 ? &b : NULL, &want, &err),
-                     GX_OK);
-    assert_int_equal(device_run(&device_now, t->kernel, dtype, s, t->operands > 0 ? &a : NULL,
-                                t->operands > 1 ? &b : NULL, into, &err),
-                     GX_OK);
-    compare_maps(t, &s, &a0, &b0, into, &want);
-    block *all[] = {&a, &b, &c, &want, &a0, &b0};
-    for (int i = 0; i < 6; i++) {
-        block_free(all[i]);
+    block x[3], x0[3], c = block_random(dtype, s.m, s.n, PLAIN), want = block_copy(&c);
+    block *from[3] = {NULL, NULL, NULL}, *into = place == 0 ? &c : &x[place - 1];
+    for (int k = 0; k < 3; k++) {
+        x[k] = block_random(dtype, s.m, s.n, what);
+        x0[k] = block_copy(&x[k]);
+        from[k] = k < t->operands ? &x[k] : NULL;
     }
+    gx_err err = {.code = GX_OK}, err_ref = {.code = GX_OK};
+    s.map = t->kind;
+    gx_code code = device_run3(&ref, t->kernel, dtype, s, from[0], from[1], from[2], &want,
+                               &err_ref);
+    assert_int_equal(device_run3(&device_now, t->kernel, dtype, s, from[0], from[1], from[2], into,
+                                 &err),
+                     code);
+    if (code == GX_OK) {
+        compare_maps(t, &s, &x0[0], &x0[1], into, &want);
+    } else {
+        assert_string_equal(err.text, err_ref.text);
+        assert_non_null(strstr(err.text, " is of real numbers, not of c"));
+    }
+    for (int k = 0; k < 3; k++) {
+        block_free(&x[k]);
+        block_free(&x0[k]);
+    }
+    block_free(&c);
+    block_free(&want);
 }
 
 static void map_shapes(const map *t, gx_dtype dtype, data what)

@@ -1,0 +1,45 @@
+/*
+** libm's functions of doubles, for loops that the compiler vectorises: gx_v_exp() is exp(), and in
+** a vectorised loop a call for all lanes at once.  See cpu_vector.c.
+*/
+#ifndef GX_CPU_VECTOR_H
+#define GX_CPU_VECTOR_H
+
+#include <math.h>
+
+/* As libm and libmvec name them: of one argument, of two. */
+#define GX_VECTOR_1(F)                                                                             \
+    F(exp)                                                                                         \
+    F(expm1) F(log) F(log1p) F(log2) F(log10) F(cbrt) F(sin) F(cos) F(tan) F(asin) F(acos) F(atan) \
+        F(sinh) F(cosh) F(tanh) F(erf) F(erfc)
+#define GX_VECTOR_2(F) F(pow) F(atan2) F(hypot)
+
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__)
+#define GX_VECTORS
+#ifndef GX_LANES // cpu_vector.c, which makes them, has it empty
+#define GX_LANES __attribute__((simd("notinbranch"), const, nothrow))
+#endif
+#define GX_VECTOR_DECLARE_1(name) GX_LANES double gx_v_##name(double x);
+#define GX_VECTOR_DECLARE_2(name) GX_LANES double gx_v_##name(double x, double y);
+#else
+#define GX_VECTOR_DECLARE_1(name)                                                                  \
+    static inline double gx_v_##name(double x)                                                     \
+    {                                                                                              \
+        return name(x);                                                                            \
+    }
+#define GX_VECTOR_DECLARE_2(name)                                                                  \
+    static inline double gx_v_##name(double x, double y)                                           \
+    {                                                                                              \
+        return name(x, y);                                                                         \
+    }
+#endif
+GX_VECTOR_1(GX_VECTOR_DECLARE_1)
+GX_VECTOR_2(GX_VECTOR_DECLARE_2)
+
+/* Before the first of them, on any thread: looks for libmvec. */
+void gx_vector_open(void);
+
+/* Lane by lane from here on, as where there is no libmvec; or libmvec again.  For tests. */
+void gx_vector_use(int is_libmvec);
+
+#endif
