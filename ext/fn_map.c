@@ -1,6 +1,9 @@
 /*
-** Elementwise functions in SQL: gx_NAME of one or two operands for each row of core/base/map.h,
+** Elementwise functions in SQL: gx_NAME of one to three operands for each row of core/base/map.h,
 ** with its numbers behind them; and gx_sub, gx_neg, which are rows with other scalars.
+**
+** One or two operands go the way of blocks in place; three, and those of which a complex matrix
+** makes a real one, are fused programs of one step.
 */
 #include "gx_ext.h"
 
@@ -14,57 +17,114 @@ typedef struct map_options {
 static const gx_option map_keys[] = {{"replace", GX_OPT_BOOL, offsetof(map_options, replace), 0},
                                      {NULL, GX_OPT_END, 0, 0}};
 
-/* The shape two operands broadcast to, as in NumPy: equal, or one of them 1. */
-static bool broadcast_size(int64_t a, int64_t b, int64_t *size)
+/* The operands of a function, and what it makes of them. */
+typedef struct operands {
+    int count;
+    gx_mat A[3];
+    int64_t rows, cols;
+    gx_dtype dtype, result; /* of the operands, promoted; of the result */
+} operands;
+
+static bool widen(int64_t size, int64_t *common)
 {
-    *size = a == 1 ? b : a;
-    return a == b || a == 1 || b == 1;
+    bool fits = size == *common || size == 1 || *common == 1;
+    *common = *common == 1 ? size : *common;
+    return fits;
 }
 
-static void map2(gx_fn *fn, gx_map_kind kind, gx_scalar alpha, gx_scalar beta)
+/* The shape they broadcast to, as in NumPy: sides are equal, or 1. */
+static bool broadcast(gx_fn *fn, operands *x)
 {
-    map_options opt = {0};
-    gx_mat A, B;
-    if (!gx_fn_options(fn, map_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !gx_fn_matrix(fn, 1, "B", &B) || !gx_fn_dest(fn, 2, &opt.dest)) {
-        return;
+    x->rows = x->A[0].rows;
+    x->cols = x->A[0].cols;
+    for (int k = 1; k < x->count; k++) {
+        const gx_mat *A = &x->A[k - 1], *B = &x->A[k];
+        bool fits_down = widen(B->rows, &x->rows), fits_across = widen(B->cols, &x->cols);
+        if (!fits_down || !fits_across) {
+            bool is_spread = A->rows == 1 || A->cols == 1; // then the one before is in the way
+            A = k == 2 && is_spread ? &x->A[0] : A;
+            gx_fn_fail(fn, "%s is %lldx%lld but %s is %lldx%lld", A->label, (long long)A->rows,
+                       (long long)A->cols, B->label, (long long)B->rows, (long long)B->cols);
+            return false;
+        }
     }
-    int64_t m, n;
-    if (!broadcast_size(A.rows, B.rows, &m) || !broadcast_size(A.cols, B.cols, &n)) {
-        gx_fn_fail(fn, "%s is %lldx%lld but %s is %lldx%lld", A.label, (long long)A.rows,
-                   (long long)A.cols, B.label, (long long)B.rows, (long long)B.cols);
-        return;
-    }
-    opt.dest.replace = opt.replace;
-    gx_sink C;
-    gx_sink_begin(&fn->run, &opt.dest, m, n, gx_dtype_promote(A.dtype, B.dtype), 0, 0, 0, &C);
-    gx_alg_map2(&fn->run, kind, alpha, &A, beta, &B, &C);
-    gx_fn_result_sink(fn, &C);
+    return true;
 }
 
-/* One operand; numbers: SQL arguments behind it, at most alpha. */
-static void map1(gx_fn *fn, gx_map_kind kind, int numbers, gx_scalar alpha)
+static bool take_operands(gx_fn *fn, gx_map_kind kind, operands *x)
 {
-    map_options opt = {0};
-    gx_mat A;
-    if (!gx_fn_options(fn, map_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        (numbers > 0 && !gx_fn_scalar(fn, 1, "alpha", &alpha)) ||
-        !gx_fn_dest(fn, 1 + numbers, &opt.dest)) {
-        return;
+    static const char *const labels[] = {"A", "B", "C"};
+    gx_err err = {0};
+    x->count = gx_map_row(kind)->operands;
+    for (int k = 0; k < x->count; k++) {
+        if (!gx_fn_matrix(fn, k, labels[k], &x->A[k])) {
+            return false;
+        }
+        x->dtype = k == 0 ? x->A[k].dtype : gx_dtype_promote(x->dtype, x->A[k].dtype);
     }
-    uint32_t keeps = gx_map_row(kind)->keeps;
-    gx_dtype dtype = A.dtype;
-    if (!gx_dtype_is_complex(dtype) && (keeps & GX_PROP_SYMMETRIC) != 0) {
+    if (gx_map_dtype(kind, x->dtype, &x->result, &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
+        return false;
+    }
+    return broadcast(fn, x);
+}
+
+/* As a program of one step. */
+static void run_fused(gx_fn *fn, gx_map_kind kind, const operands *x, gx_sink *C)
+{
+    const gx_mat *source[3] = {&x->A[0], &x->A[1], &x->A[2]};
+    int from[3] = {0, 0, 0};
+    gx_fused f;
+    gx_fused_begin(&f, x->dtype);
+    for (int k = 0; k < x->count; k++) {
+        from[k] = gx_fused_input(&f);
+    }
+    gx_fused_output(&f, gx_fused_step(&f, kind, from[0], from[1], from[2]), GX_FOLD_NONE,
+                    GX_FOLD_OF_ALL);
+    f.output[0].is_real = x->result != x->dtype;
+    if (gx_fused_end(&f)) {
+        gx_alg_fused(&fn->run, &f, x->rows, x->cols, source, &C);
+    }
+}
+
+/* What holds for the result of one operand. */
+static uint32_t properties_of(gx_map_kind kind, const operands *x, gx_scalar alpha)
+{
+    uint32_t keeps = gx_map_row(kind)->keeps, both = GX_KEEPS_SYMMETRY;
+    if (x->count > 1) {
+        return 0;
+    }
+    if (!gx_dtype_is_complex(x->dtype) && (keeps & GX_PROP_SYMMETRIC) != 0) {
         keeps |= GX_PROP_HERMITIAN; // the same of real matrices
     }
-    if (alpha.im != 0) {
-        dtype = gx_dtype_promote(dtype, GX_C64);
-        keeps &= ~(uint32_t)GX_PROP_HERMITIAN;
+    keeps = alpha.im != 0 ? keeps & ~(uint32_t)GX_PROP_HERMITIAN : keeps;
+    uint32_t kept = x->A[0].properties & keeps;
+    return !gx_dtype_is_complex(x->result) && (kept & both) != 0 ? kept | both : kept;
+}
+
+static void map(gx_fn *fn, gx_map_kind kind, gx_scalar alpha, gx_scalar beta)
+{
+    map_options opt = {0};
+    operands x = {0};
+    int numbers = fn->def->min_args - gx_map_row(kind)->operands;
+    if (!gx_fn_options(fn, map_keys, &opt) || !take_operands(fn, kind, &x) ||
+        (numbers > 0 && !gx_fn_scalar(fn, x.count, "alpha", &alpha)) ||
+        !gx_fn_dest(fn, x.count + numbers, &opt.dest)) {
+        return;
     }
+    x.result = alpha.im != 0 ? gx_dtype_promote(x.result, GX_C64) : x.result;
     opt.dest.replace = opt.replace;
     gx_sink C;
-    gx_sink_begin(&fn->run, &opt.dest, A.rows, A.cols, dtype, A.properties & keeps, 0, 0, &C);
-    gx_alg_map1(&fn->run, kind, alpha, &A, &C);
+    gx_sink_begin(&fn->run, &opt.dest, x.rows, x.cols, x.result, properties_of(kind, &x, alpha), 0,
+                  0, &C);
+    bool is_narrowed = gx_dtype_is_complex(x.dtype) && !gx_dtype_is_complex(x.result);
+    if (x.count > 2 || is_narrowed) {
+        run_fused(fn, kind, &x, &C);
+    } else if (x.count == 2) {
+        gx_alg_map2(&fn->run, kind, alpha, &x.A[0], beta, &x.A[1], &C);
+    } else {
+        gx_alg_map1(&fn->run, kind, alpha, &x.A[0], &C);
+    }
     gx_fn_result_sink(fn, &C);
 }
 
@@ -72,29 +132,19 @@ static const gx_scalar ONE = {1, 0}, MINUS_ONE = {-1, 0};
 
 static void map_sub(gx_fn *fn)
 {
-    map2(fn, GX_MAP_ADD, ONE, MINUS_ONE);
+    map(fn, GX_MAP_ADD, ONE, MINUS_ONE);
 }
 
 static void map_neg(gx_fn *fn)
 {
-    map1(fn, GX_MAP_SCALE, 0, MINUS_ONE);
+    map(fn, GX_MAP_SCALE, MINUS_ONE, ONE);
 }
 
 /* A body map_NAME() for each row. */
-static void map_row(gx_fn *fn, gx_map_kind kind)
-{
-    const gx_map_facts *row = gx_map_row(kind);
-    if (row->operands == 2) {
-        map2(fn, kind, ONE, ONE);
-    } else {
-        map1(fn, kind, row->numbers, ONE);
-    }
-}
-
 #define BODY(KIND, name, ...)                                                                      \
     static void map_##name(gx_fn *fn)                                                              \
     {                                                                                              \
-        map_row(fn, GX_MAP_##KIND);                                                                \
+        map(fn, GX_MAP_##KIND, ONE, ONE);                                                          \
     }
 GX_MAPS(BODY)
 
