@@ -175,7 +175,7 @@ NVCC    ?= $(firstword $(wildcard $(CUDA_HOME:%=%/bin/nvcc) $(CUDA_PATH:%=%/bin/
              $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
 ARCHS   ?= 75 80 86 89 90 100 120
 CUDA_SO := $(patsubst ./%,%,$(dir $(SO))gx_cuda.so)
-CUDA_C  := $(wildcard kernels/cuda*.c) $(addprefix core/base/,backend.c err.c mem.c types.c)
+CUDA_C  := $(wildcard kernels/cuda*.c) $(addprefix core/base/,backend.c err.c fused.c mem.c types.c)
 CUDA_CU := $(basename $(notdir $(wildcard kernels/cuda*.cu)))
 
 # What this nvcc knows of ARCHS, and PTX of the oldest, which newer devices compile for themselves.
@@ -194,7 +194,8 @@ cuda: $(if $(NVCC),$(CUDA_SO),no-cuda)
 no-cuda:
 	@echo "  skip  gx_cuda.so: no nvcc (the compiler of the CUDA toolkit) here; gx.so works without it"
 
-$(BUILD)/kernels/%.fatbin: kernels/%.cu kernels/cuda_element.cuh kernels/cuda_kernels.h core/base/backend.h \
+$(BUILD)/kernels/%.fatbin: kernels/%.cu kernels/cuda_element.cuh kernels/cuda_functions.cuh kernels/cuda_kernels.h \
+                           core/base/backend.h core/base/map.h core/base/fused.h \
                            $(BUILD)/nvflags
 	@mkdir -p $(@D)
 	$(call say,nvcc,$<)
@@ -349,7 +350,7 @@ fuzzers: $(FUZZERS)
 
 # The tests of backends, on the device of gx_cuda.so, in one program with what it needs beside it:
 # build/gpu can be carried to a machine that has a driver and CUDA's libraries, for tests/gpu/run.sh.
-GPU_NAMES := test_kernels test_solve test_qr test_eigen test_device bench_device bench_core gpu_main
+GPU_NAMES := test_kernels test_fused test_solve test_qr test_eigen test_device bench_device bench_core gpu_main
 GPU_MADE  := $(GPU_NAMES:%=$(BUILD)/gpu_tests/%.o)
 GPU_CC     = $(CC) $(TESTING) -Itests/unit/kernels -DGX_TEST_GPU -c $< -o $@
 

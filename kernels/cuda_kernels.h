@@ -8,7 +8,8 @@
 ** marked *.
 **
 **   gx_map          m x n by element, `kernel` FILL, COPY or MAP of core/base/backend.h, with alpha
-**                   and beta; MAP by `kind`, a gx_map_kind; c may be a or b
+**                   and beta; MAP by `kind`, a gx_map_kind; its third operand is tau, of leading
+**                   dimension lines; c may be an operand
 **   gx_transpose    c = op(a), m x n, op by trans
 **   gx_symmetrize   triangle uplo of c, n x n, onto the other; conjugated for trans CONJ_TRANS
 **   gx_region       c = beta c on `part` of the m x n block; beta = 0 writes zeros without reading
@@ -67,10 +68,10 @@ typedef struct gx_cuda_call {
     int64_t ldb;
     void *c;
     int64_t ldc;
-    const void *tau;
+    const void *tau; /* larft, pairs; map: the third operand  */
     double *partial; /* reduce: between the two stages       */
     int64_t chunks;  /* reduce: partial results for each line */
-    int64_t lines;   /* reduce: 1, or the rows or columns    */
+    int64_t lines;   /* reduce: 1, or the rows or columns; map: leading dimension of tau */
     double *out;     /* reduce: gx_reduce_width() doubles    */
 } gx_cuda_call;
 

@@ -51,7 +51,7 @@ gx_code gx_cuda_over_block(gx_dev *dev, gx_queue *queue, gx_cuda_function functi
 
 // Elementwise -------------------------------------------------------------------------------------
 
-/* operands: how many of a, b the kernel reads. */
+/* operands: how many of a, b, b2 the kernel reads. */
 static gx_code walk(gx_dev *dev, gx_queue *queue, gx_kernel_id kernel, int operands,
                     gx_dtype dtype, const gx_args *p, gx_err *err)
 {
@@ -65,10 +65,12 @@ static gx_code walk(gx_dev *dev, gx_queue *queue, gx_kernel_id kernel, int opera
                          .lda = operands > 0 ? p->lda : 0,
                          .b = operands > 1 ? (void *)(uintptr_t)p->b : NULL,
                          .ldb = operands > 1 ? p->ldb : 0,
+                         .tau = operands > 2 ? p->b2 : NULL,
+                         .lines = operands > 2 ? p->ldb2 : 0,
                          .c = p->c,
                          .ldc = p->ldc};
-    bool is_flat =
-        p->ldc == p->m && (operands < 1 || p->lda == p->m) && (operands < 2 || p->ldb == p->m);
+    bool is_flat = p->ldc == p->m && (operands < 1 || p->lda == p->m) &&
+                   (operands < 2 || p->ldb == p->m) && (operands < 3 || p->ldb2 == p->m);
     if (is_flat && p->n > 1) {
         call.m *= p->n; // nothing lies between the columns
         call.n = 1;
@@ -90,6 +92,8 @@ GX_CUDA_SLOTS_DEFINE(gx_cuda_copying, copy)
 
 static gx_code map(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
 {
+    gx_dtype result;
+    GX_TRY(gx_map_dtype(p->map, dtype, &result, err));
     return walk(dev, queue, GX_MAP, gx_map_row(p->map)->operands, dtype, p, err);
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_mapping, map)

@@ -5,131 +5,10 @@
 ** touches one run of memory) and walks the matrix in steps of the grid; each thread has STEPS
 ** elements in flight before it stores the first.  Which of the elementwise kernels it is, is a
 ** branch outside the loop.
-**
-** Complex quotients take x conj(y) / |y|^2 where every term keeps its digits, as the CPU does, and
-** else scale both numbers by powers of two and mend Inf and NaN as Annex G of C11 has it.
 */
 #include "cuda_element.cuh"
 
 constexpr int STEPS = 4;
-
-// Division ----------------------------------------------------------------------------------------
-
-/* Annex G, 5.1: a quotient that came out NaN although Inf or 0 has a better answer. */
-__device__ __noinline__ number mended(number x, number y, number z)
-{
-    bool is_x_finite = isfinite(x.re) && isfinite(x.im);
-    bool is_y_finite = isfinite(y.re) && isfinite(y.im);
-    if (y.re == 0 && y.im == 0 && (!isnan(x.re) || !isnan(x.im))) {
-        double big = copysign((double)INFINITY, y.re);
-        return {big * x.re, big * x.im};
-    }
-    if ((isinf(x.re) || isinf(x.im)) && is_y_finite) {
-        number u = {copysign(isinf(x.re) ? 1.0 : 0.0, x.re),
-                    copysign(isinf(x.im) ? 1.0 : 0.0, x.im)};
-        return {(double)INFINITY * (u.re * y.re + u.im * y.im),
-                (double)INFINITY * (u.im * y.re - u.re * y.im)};
-    }
-    if ((isinf(y.re) || isinf(y.im)) && is_x_finite) {
-        number u = {copysign(isinf(y.re) ? 1.0 : 0.0, y.re),
-                    copysign(isinf(y.im) ? 1.0 : 0.0, y.im)};
-        return {0.0 * (x.re * u.re + x.im * u.im), 0.0 * (x.im * u.re - x.re * u.im)};
-    }
-    return z;
-}
-
-/* The exponent of the larger part; 0 where there is none. */
-__device__ inline int exponent_of(number x)
-{
-    double most = fmax(fabs(x.re), fabs(x.im));
-    return most > 0 && most < INFINITY ? ilogb(most) : 0;
-}
-
-__device__ __noinline__ number divide_with_care(number x, number y)
-{
-    int ex = exponent_of(x), ey = exponent_of(y);
-    number u = {scalbn(x.re, -ex), scalbn(x.im, -ex)}, v = {scalbn(y.re, -ey), scalbn(y.im, -ey)};
-    double yy = v.re * v.re + v.im * v.im;
-    number z = {scalbn((u.re * v.re + u.im * v.im) / yy, ex - ey),
-                scalbn((u.im * v.re - u.re * v.im) / yy, ex - ey)};
-    return isnan(z.re) && isnan(z.im) ? mended(x, y, z) : z;
-}
-
-template <class T> __device__ inline number divided(number x, number y)
-{
-    if (!facts<T>::is_complex) {
-        return {x.re / y.re, 0};
-    }
-    double yy = y.re * y.re + y.im * y.im, xx = x.re * x.re + x.im * x.im;
-    if (!(yy > 0x1p-500 && yy < 0x1p500 && xx > 0x1p-500 && xx < 0x1p500)) {
-        return divide_with_care(x, y);
-    }
-    number z = times(x, {y.re, -y.im});
-    return {z.re / yy, z.im / yy};
-}
-
-// Functions of complex numbers, as Annex G has them -----------------------------------------------
-
-__device__ __noinline__ number exponential(number z)
-{
-    constexpr double HIGH = 700; // e^HIGH and e^(x - HIGH) are finite where e^x cos y can be
-    if (z.im == 0) {
-        return {exp(z.re), z.im};
-    }
-    if (!isfinite(z.im)) {
-        return isinf(z.re) ? (z.re > 0 ? number{z.re, (double)NAN} : number{0, copysign(0.0, z.im)})
-                           : number{(double)NAN, (double)NAN};
-    }
-    double s, c, last = z.re > HIGH ? exp(z.re - HIGH) : 1, size = exp(fmin(z.re, HIGH));
-    sincos(z.im, &s, &c);
-    size = isnan(z.re) ? z.re : size;
-    return {size * c * last, size * s * last};
-}
-
-/* log |z| near 1 by way of |z|^2 - 1, and at the ends of the exponents of a scaled z. */
-__device__ __noinline__ number logarithm(number z)
-{
-    constexpr double STEP = 600 * 0.69314718055994530942; // log 2^600
-    double x = fmax(fabs(z.re), fabs(z.im)), y = fmin(fabs(z.re), fabs(z.im)), size;
-    double angle = atan2(z.im, z.re);
-    if (isinf(z.re) || isinf(z.im)) {
-        size = INFINITY;
-    } else if (isnan(z.re) || isnan(z.im)) {
-        size = NAN;
-    } else if (x > 0.5 && x < 2) {
-        size = 0.5 * log1p((x - 1) * (x + 1) + y * y);
-    } else if (x > 0x1p500) {
-        size = log(hypot(x * 0x1p-600, y * 0x1p-600)) + STEP;
-    } else if (x < 0x1p-500 && x > 0) {
-        size = log(hypot(x * 0x1p600, y * 0x1p600)) - STEP;
-    } else {
-        size = log(hypot(x, y));
-    }
-    return {size, angle};
-}
-
-/* The root with a positive real part, of z brought to the middle of the exponents. */
-__device__ __noinline__ number square_root(number z)
-{
-    double most = fmax(fabs(z.re), fabs(z.im));
-    if (isinf(z.im) || (z.re == 0 && z.im == 0)) {
-        return {isinf(z.im) ? (double)INFINITY : 0, z.im};
-    }
-    if (isinf(z.re)) {
-        double other = isnan(z.im) ? z.im : 0;
-        return z.re > 0 ? number{z.re, isnan(z.im) ? z.im : copysign(0.0, z.im)}
-                        : number{other, copysign((double)INFINITY, z.im)};
-    }
-    if (isnan(z.re) || isnan(z.im)) {
-        return {(double)NAN, (double)NAN};
-    }
-    int k = ilogb(most) / 2; // z = 4^k (x + iy)
-    double x = scalbn(z.re, -2 * k), y = scalbn(z.im, -2 * k), size = sqrt(x * x + y * y);
-    double part = sqrt((fabs(x) + size) / 2), rest = fabs(y) / (2 * part);
-    part = scalbn(part, k);
-    rest = scalbn(rest, k);
-    return x >= 0 ? number{part, copysign(rest, z.im)} : number{rest, copysign(part, z.im)};
-}
 
 // Elementwise -------------------------------------------------------------------------------------
 
@@ -137,35 +16,10 @@ __device__ __noinline__ number square_root(number z)
 enum { FILL = GX_MAP_KIND_COUNT, COPY };
 
 template <class T, int WHAT>
-__device__ inline number element(const gx_cuda_call &p, number a, number b)
+__device__ inline number element(const gx_cuda_call &p, number a, number b, number c)
 {
     number alpha = {p.alpha[0], p.alpha[1]}, beta = {p.beta[0], p.beta[1]};
-    switch (WHAT) {
-    case FILL:
-        return alpha;
-    case GX_MAP_ADD: {
-        number x = scaled<T>(alpha, a), y = scaled<T>(beta, b);
-        return {x.re + y.re, x.im + y.im};
-    }
-    case GX_MAP_MUL:
-        return facts<T>::is_complex ? times(a, b) : number{a.re * b.re, 0};
-    case GX_MAP_DIV:
-        return divided<T>(a, b);
-    case GX_MAP_SCALE:
-        return scaled<T>(alpha, a);
-    case GX_MAP_CONJ:
-        return {a.re, -a.im};
-    case GX_MAP_ABS:
-        return {magnitude<T>(a), 0};
-    case GX_MAP_EXP:
-        return facts<T>::is_complex ? exponential(a) : number{exp(a.re), 0};
-    case GX_MAP_LOG:
-        return facts<T>::is_complex ? logarithm(a) : number{log(a.re), 0};
-    case GX_MAP_SQRT:
-        return facts<T>::is_complex ? square_root(a) : number{sqrt(a.re), 0};
-    default:
-        return a;
-    }
+    return WHAT == FILL ? alpha : WHAT == COPY ? a : mapped<T>(WHAT, alpha, beta, a, b, c);
 }
 
 template <class T, int WHAT, int OPERANDS> __device__ inline void walk(const gx_cuda_call &p)
@@ -175,20 +29,22 @@ template <class T, int WHAT, int OPERANDS> __device__ inline void walk(const gx_
     for (int64_t j = (int64_t)blockIdx.y * blockDim.y + threadIdx.y; j < p.n;
          j += (int64_t)gridDim.y * blockDim.y) {
         const T *a = (const T *)p.a + j * p.lda, *b = (const T *)p.b + j * p.ldb;
+        const T *b2 = (const T *)p.tau + j * p.lines;
         T *c = (T *)p.c + j * p.ldc;
         for (int64_t i0 = first; i0 < p.m; i0 += STEPS * down) {
-            number x[STEPS], y[STEPS];
+            number x[STEPS], y[STEPS], z[STEPS];
 #pragma unroll
             for (int s = 0; s < STEPS; s++) {
                 int64_t i = i0 + s * down;
                 x[s] = OPERANDS > 0 && i < p.m ? get(a, i) : number{0, 0};
                 y[s] = OPERANDS > 1 && i < p.m ? get(b, i) : number{0, 0};
+                z[s] = OPERANDS > 2 && i < p.m ? get(b2, i) : number{0, 0};
             }
 #pragma unroll
             for (int s = 0; s < STEPS; s++) {
                 int64_t i = i0 + s * down;
                 if (i < p.m) {
-                    put(c, i, element<T, WHAT>(p, x[s], y[s]));
+                    put(c, i, element<T, WHAT>(p, x[s], y[s], z[s]));
                 }
             }
         }

@@ -75,7 +75,7 @@ typedef enum gx_map_dtypes { GX_MAP_ANY, GX_MAP_TO_REAL, GX_MAP_REAL_ONLY } gx_m
     MAP(CEIL,  ceil,  1, 0, GX_KEEPS_SHAPE,    REAL_ONLY, 1, 0, 0, true)                           \
     MAP(ROUND, round, 1, 0, GX_KEEPS_SHAPE,    REAL_ONLY, 1, 0, 0, true) /* halves to even */      \
     MAP(TRUNC, trunc, 1, 0, GX_KEEPS_SHAPE,    REAL_ONLY, 1, 0, 0, true)                           \
-    MAP(SIGN,  sign,  1, 0, GX_KEEPS_SHAPE,    ANY, 2, 16,   8, true) /* complex: a / |a| */       \
+    MAP(SIGN,  sign,  1, 0, GX_KEEPS_SHAPE,    ANY, 2, 16,   8, false) /* complex: a / |a| */      \
     MAP(MAXIMUM, maximum, 2, 0, 0,             REAL_ONLY, 1, 0, 0, true) /* NaN where one is */    \
     MAP(MINIMUM, minimum, 2, 0, 0,             REAL_ONLY, 1, 0, 0, true)                           \
     MAP(CLIP,  clip,  3, 0, 0,                 REAL_ONLY, 2, 0, 0, true) /* least, most: b, c */   \

@@ -58,6 +58,8 @@ static void by_backend(const gx_backend *backend, gx_kernel_id kernel, gx_dtype 
                     .lda = p->lda,
                     .b = p->b,
                     .ldb = p->ldb,
+                    .b2 = p->tau,
+                    .ldb2 = p->lines,
                     .c = p->c,
                     .ldc = p->ldc,
                     .map = (gx_map_kind)p->kind,

@@ -492,6 +492,21 @@ static void map_shapes(const map *t, gx_dtype dtype, data what)
     }
 }
 
+/* A device's functions of complex numbers have their own ends; C's specials for three of them. */
+static bool is_compared(const map *t, gx_dtype dtype, data what)
+{
+#ifdef GX_TEST_GPU
+    bool is_special = what != PLAIN && what != ZEROS;
+    return t->kernel != GX_MAP || gx_map_row(t->kind)->has_bits || !gx_dtype_is_complex(dtype) ||
+           !is_special || t->kind == GX_MAP_EXP || t->kind == GX_MAP_LOG || t->kind == GX_MAP_SQRT;
+#else
+    (void)t;
+    (void)dtype;
+    (void)what;
+    return true;
+#endif
+}
+
 static void elementwise(void **state)
 {
     (void)state;
@@ -499,7 +514,8 @@ static void elementwise(void **state)
         map t = map_case(i);
         for (int d = 0; d < GX_DTYPE_COUNT; d++) {
             for (int k = 0; k < DATA_KINDS; k++) {
-                if (device_now.backend->kernel[t.kernel][d] != NULL) {
+                if (device_now.backend->kernel[t.kernel][d] != NULL &&
+                    is_compared(&t, (gx_dtype)d, (data)k)) {
                     map_shapes(&t, (gx_dtype)d, (data)k);
                 }
             }
