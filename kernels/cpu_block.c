@@ -340,7 +340,7 @@ static const compiled on_base[] = COMPILED_FOR(base, base);
 COMPILE(avx2, __attribute__((target("avx2"), noinline)))
 static const compiled on_avx2[] = COMPILED_FOR(avx2, avx2);
 
-/* Of pairs gcc 12 makes fused multiply-adds wherever the processor has them, whatever it is told. */
+/* Of pairs gcc 12 makes fused multiply-adds where the processor has them, whatever it is told. */
 COMPILE_REAL(avx512,
              __attribute__((target("avx512f,avx512dq,avx512vl,prefer-vector-width=512"), noinline)))
 static const compiled on_avx512[] = COMPILED_FOR(avx512, avx2);

@@ -19,6 +19,8 @@
 
 enum { BLOCK_BYTES = 4096 };
 
+static const gx_kernel reducing[] = GX_SLOTS(gx_cpu_reduce);
+
 typedef struct rectangle {
     int64_t i, j, m, n; /* from (i, j); m n elements next to each other */
 } rectangle;
@@ -184,7 +186,7 @@ static gx_code reduce(const machine *x, gx_reduce_kind kind, int64_t m, int64_t 
 {
     gx_args args = {
         .m = m, .n = n, .a = a, .lda = gx_max(m, 1), .reduce_kind = kind, .reduce = out};
-    return gx_backend_cpu.kernel[GX_REDUCE][x->dtype](NULL, NULL, &args, err);
+    return reducing[x->dtype](NULL, NULL, &args, err);
 }
 
 static const gx_reduce_kind whole[] = {[GX_FOLD_SUM] = GX_REDUCE_SUM,

@@ -4,9 +4,9 @@
 ** Vectorising a loop, gcc calls _ZGVeN8v_gx_v_exp and the like for a function that is declared with
 ** the attribute simd: eight doubles in, eight out (e: AVX-512; d, four, AVX2; b, two, SSE2).  Here
 ** they are, each a jump through a pointer: to the function of the same shape in glibc's libmvec, at
-** most 4 units in the last place from the truth, or, where the machine's glibc has none, to libm for
-** each lane.  libmvec is opened when it is first wanted, so that gx.so itself needs libc and libm
-** alone, of any age.
+** most 4 units in the last place from the truth, or, where there is none, to libm for each lane.
+** libmvec is opened when it is first wanted, so that gx.so itself needs libc and libm alone, of any
+** age.
 */
 #define GX_LANES
 #include "cpu_vector.h"

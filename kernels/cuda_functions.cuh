@@ -10,7 +10,7 @@
 ** C11 has it.
 **
 ** nvcc compiles this text into the kernels, and NVRTC, which has no header, once more into those it
-** makes while gx runs (cuda_fused.c): it includes nothing, and of its own time only uses the kinds
+** makes while gx runs: it includes nothing, and of its own time only uses the kinds
 ** GX_MAP_NAME, which come before it.
 */
 #ifndef GX_CUDA_FUNCTIONS_CUH

@@ -1,13 +1,10 @@
 /*
-** Facts about kernels that hold for every backend: names, flop counts, widths of reductions, the
-** rows of the elementwise functions.
+** Facts about kernels that hold for every backend: names, flop counts, widths of reductions.
 **
 ** Flops are counted as LAPACK counts them: a real multiply or add is 1, a complex multiply 6, a
 ** complex add 2.  Kernels that only move elements count 0.  Pure functions of their arguments.
 */
 #include "backend.h"
-
-#include <assert.h>
 
 static const char *const kernel_names[GX_KERNEL_COUNT] = {
     [GX_GEMM] = "gemm",         [GX_SYRK] = "syrk",
@@ -30,28 +27,6 @@ static const char *const kernel_names[GX_KERNEL_COUNT] = {
 const char *gx_kernel_name(gx_kernel_id kernel)
 {
     return (unsigned)kernel < GX_KERNEL_COUNT ? kernel_names[kernel] : "?";
-}
-
-const gx_map_facts *gx_map_row(gx_map_kind kind)
-{
-#define ROW(KIND, name, operands, numbers, keeps, dtypes, flops, complex_flops, ulps, bits)        \
-    [GX_MAP_##KIND] = {#name, operands,      numbers, keeps, GX_MAP_##dtypes,                      \
-                       flops, complex_flops, ulps,    bits},
-    static const gx_map_facts rows[GX_MAP_KIND_COUNT] = {GX_MAPS(ROW)};
-#undef ROW
-    assert((unsigned)kind < GX_MAP_KIND_COUNT);
-    return &rows[kind];
-}
-
-gx_code gx_map_dtype(gx_map_kind kind, gx_dtype operands, gx_dtype *result, gx_err *err)
-{
-    const gx_map_facts *row = gx_map_row(kind);
-    if (row->dtypes == GX_MAP_REAL_ONLY && gx_dtype_is_complex(operands)) {
-        return gx_fail(err, GX_ARG, "%s is of real numbers, not of %s", row->name,
-                       gx_dtype_name(operands));
-    }
-    *result = row->dtypes == GX_MAP_TO_REAL ? gx_dtype_real(operands) : operands;
-    return GX_OK;
 }
 
 int64_t gx_reduce_width(gx_reduce_kind kind, int64_t m, int64_t n)

@@ -8,8 +8,6 @@
 */
 #include "fused.h"
 
-#include "backend.h"
-
 #include <math.h>
 #include <string.h>
 

@@ -202,7 +202,7 @@ static inline void device_drop(const device *d, const block *b, unsigned char *t
     }
 }
 
-/* args with a, b, b2, c and their leading dimensions from the blocks; c may be one of the others. */
+/* args with a, b, b2, c and leading dimensions from the blocks; c may be one of the others. */
 static inline gx_code device_run3(const device *d, gx_kernel_id kernel, gx_dtype dtype,
                                   gx_args args, block *a, block *b, block *b2, block *c,
                                   gx_err *err)
