@@ -86,6 +86,7 @@ forbid '#\s*include\s*<sqlite3' 'sqlite3 header outside ext/ and core/store/' 'e
 forbid '#\s*include\s*[<"](cuda|cublas|cusolver)' 'CUDA header outside kernels/cuda*' 'kernels/cuda*'
 forbid '#\s*include\s*"(\.\./)*ext/|#\s*include\s*"gx_ext.h"' 'core and kernels know nothing of ext' 'ext/*'
 forbid '#\s*include\s*"[^"]*\.c"' '.c included'
+forbid '(?<!_Static_)\bassert\s*\(' 'assertion in a kernel (the tests run the kernels that the product has)' 'core/*' 'ext/*'
 forbid '\b(_Thread_local|__thread|thread_local)\b' 'thread-local'
 complain "SQL text outside core/store/" < <(
     echo "$SOURCE" | grep -v '^core/store/' | xargs \
