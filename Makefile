@@ -334,7 +334,7 @@ check: $(SO) $(STANDIN)
 	@$(MAKE) --no-print-directory BUILD=build/tsan SO=build/tsan/gx.so $(TSAN) units
 	@$(RUN) tests/check.sh $(STEPS)
 
-# What the tests reach.  ROOM=core/exec lists the lines there that they do not.
+# What the tests reach.  ROOM=core/exec lists what they do not, there.
 COVER := NDEBUG= CFLAGS="-Og -g -Wno-maybe-uninitialized" SANITIZE="--coverage -fprofile-update=atomic"
 
 coverage: deps

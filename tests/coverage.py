@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""What the tests reach: a table of lines and branches by room, and the lines of a room that nothing reached.
+"""What the tests reach: a table of lines and branches by room, and what nothing reached in a room.
 
     tests/coverage.py BUILD                     the table, after the tests of a build with --coverage (make coverage)
-    tests/coverage.py BUILD --missing core/exec the lines of one room, or of one file, that were not reached
+    tests/coverage.py BUILD --files             the same by file, those with most branches that were not taken first
+    tests/coverage.py BUILD --missing core/exec one room, or one file: lines not reached, conditions that went one way only
 
 gcovr reads what gcc's counters left under BUILD.  Branches are those of the source's conditions, as gcov counts them
-without optimisation; those that only an assertion's failure takes are left out.
+without optimisation; those of assertions are left out, and those of an inline function count once, not for every file
+that includes it.
 """
 import argparse
 import collections
@@ -29,11 +31,24 @@ def measured(build):
         return {f["file"]: f["lines"] for f in json.load(handle)["files"]}
 
 
+def ways(line):
+    """How often each branch of a line was taken."""
+    taken = collections.Counter()
+    for branch in line.get("branches", []):
+        if not branch.get("throw") and not branch.get("gcovr/excluded"):
+            taken[branch["branchno"]] = max(taken[branch["branchno"]], branch["count"])
+    return list(taken.values())
+
+
+def code(lines):
+    return [line for line in lines if not line.get("gcovr/noncode") and not line.get("gcovr/excluded")]
+
+
 def counted(lines):
     """Lines, lines reached, branches, branches taken."""
-    code = [line for line in lines if not line.get("gcovr/noncode")]
-    branches = [b for line in code for b in line.get("branches", []) if not b.get("throw")]
-    return (len(code), sum(line["count"] > 0 for line in code), len(branches), sum(b["count"] > 0 for b in branches))
+    lines = code(lines)
+    branches = [count for line in lines for count in ways(line)]
+    return (len(lines), sum(line["count"] > 0 for line in lines), len(branches), sum(count > 0 for count in branches))
 
 
 def share(part, whole):
@@ -52,25 +67,37 @@ def table(files):
         print(f"| {room} | {lines} | {share(reached, lines)} | {branches} | {share(taken, branches)} |")
 
 
+def by_file(files):
+    rows = sorted(((name, *counted(lines)) for name, lines in files.items()), key=lambda row: row[4] - row[3])
+    print("| file | lines | not reached | branches | not taken |\n|---|---|---|---|---|")
+    for name, lines, reached, branches, taken in rows:
+        print(f"| {name} | {lines} | {lines - reached} | {branches} | {branches - taken} |")
+
+
 def missing(files, wanted):
     for name in sorted(files):
         if name == wanted or os.path.dirname(name) == wanted.rstrip("/"):
             with open(name, encoding="utf-8") as handle:
                 text = handle.read().split("\n")
-            for line in files[name]:
-                if line["count"] == 0 and not line.get("gcovr/noncode"):
-                    print(f"{name}:{line['line_number']}: {text[line['line_number'] - 1].strip()}")
+            for line in code(files[name]):
+                taken = ways(line)
+                what = "" if line["count"] == 0 else f"{taken.count(0)} of {len(taken)} ways not taken: "
+                if line["count"] == 0 or 0 in taken:
+                    print(f"{name}:{line['line_number']}: {what}{text[line['line_number'] - 1].strip()}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("build")
     parser.add_argument("--missing", metavar="ROOM")
+    parser.add_argument("--files", action="store_true")
     options = parser.parse_args()
     os.chdir(ROOT)
     files = measured(options.build)
     if options.missing:
         missing(files, options.missing)
+    elif options.files:
+        by_file(files)
     else:
         table(files)
 
