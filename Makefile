@@ -26,7 +26,7 @@ OPENBLAS ?= static
 
 # ---- what the goals need -------------------------------------------------------------------------
 
-NO_NEED := help clean format uninstall
+NO_NEED := help clean format uninstall sdist dist
 GOALS   := $(or $(MAKECMDGOALS),all)
 ifeq ($(MAKELEVEL),0)
 ifneq ($(filter-out $(NO_NEED),$(GOALS)),)
@@ -442,6 +442,23 @@ uninstall:
 	rm -f $(D)/lib/gx.so $(D)/lib/gx_cuda.so $(D)/lib/libgx.a $(D)/include/gx.h $(D)/lib/pkgconfig/gx.pc
 	rm -rf $(D)/share/doc/gx
 
+# ---- packages ------------------------------------------------------------------------------------
+
+PACKAGES := $(BUILD)/packages
+
+# Python's: gx.so, gx_cuda.so where there is nvcc, and the package ext/python.  sdist: what makes such a wheel.
+wheel: $(SO) cuda
+	@GX_BUILT=1 $(RUN_PYTHON) ext/python/backend.py wheel $(PACKAGES)
+
+# dist: gx-VERSION.tar.gz, which builds without git.
+sdist dist:
+	@$(RUN_PYTHON) ext/python/backend.py $@ $(PACKAGES)
+
+# Debian's libsqlite3-gx, with the distribution's own libraries.
+deb:
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/deb SO=$(BUILD)/deb/gx.so OPENBLAS=shared PREFIX=/usr NVCC= $(BUILD)/deb/gx.so libgx
+	@ext/deb.sh $(BUILD)/deb $(PACKAGES) $(VERSION)
+
 clean:
 	rm -rf build gx.so gx_cuda.so
 
@@ -461,7 +478,8 @@ help:
 #: make tidy          the style, as a test;  make format  applies .clang-format
 #: make test-gpu      every kernel on an NVIDIA GPU against the reference;  make bench-gpu  its speed
 #: make install       PREFIX=/usr/local DESTDIR=;  make uninstall
+#: make wheel         Python's package, for pip;  make sdist, make dist, make deb  the other packages
 #: make deps          install (or name) what is missing;  make clean  removes what make made
 #: Variables: OPENBLAS=static|shared  CC  CFLAGS  PYTHON  NVCC  ARCHS="75 ... 120"|native
 
-.PHONY: all always cuda no-cuda gpu test-gpu bench-gpu libgx programs units fuzzers test run-tests check coverage fault fuzz bench demo tidy format install uninstall clean deps help
+.PHONY: all always cuda no-cuda gpu test-gpu bench-gpu libgx programs units fuzzers test run-tests check coverage fault fuzz bench demo tidy format install uninstall wheel sdist dist deb clean deps help

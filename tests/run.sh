@@ -7,7 +7,7 @@
 # library that the SQL tests' Python starts with.  Exit status 1 when a step failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-ALL="tidy exports unit cuda embed sql fault fuzz"
+ALL="tidy exports unit cuda embed sql python fault fuzz"
 LOGS=$PWD/$BUILD/log
 mkdir -p "$LOGS"
 failed=
@@ -72,6 +72,11 @@ sql() {
     # shellcheck disable=SC2086
     LD_PRELOAD=${PRELOAD:-} "$PYTHON" -m pytest -q --maxfail=20 --tb=short --no-header -p no:cacheprovider -rs \
         tests/sql ${split:-} ${PYTEST_ARGS:-}
+}
+
+# The Python package, from its sources.
+python() {
+    "$PYTHON" -m pytest -q --tb=short --no-header -p no:cacheprovider tests/python
 }
 
 # A short version of `make fault`.

@@ -1,0 +1,146 @@
+"""Arrays into matrices and back.
+
+In: gx asks for the matrix tile by tile (gx_from_function), and each tile is made from where the elements are, the next
+one by a second thread while gx writes this one.  Out: the tiles as they lie in the database (the file format is public,
+docs/format.md) go to their places.  So nothing but a few tiles is there twice.
+"""
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Optional, Union
+
+import numpy as np
+
+from . import _connect
+from ._sources import Source, source
+from ._values import BY_NUMBER, DTYPES, Array, Buffer, DTypeLike, empty, unpack
+
+_SMALL = 1 << 20  # bytes: up to here a matrix goes as one value
+_FACTOR = 128 | 256  # properties of a matrix that is a factorisation
+
+
+def store(db: Any, name: str, data: Any, *, replace: bool = False, dtype: DTypeLike = None,
+          rows: Optional[int] = None) -> str:
+    """Store data as the matrix `name`; returns the name.
+
+    data: an array of one or two dimensions and any strides, a number, lists of lists, a pandas DataFrame, an Arrow table
+    or FixedSizeList column, or an iterator of blocks of rows: with `rows`, how many there are in all, they go straight
+    to the database, else through a temporary file.  dtype: what the elements become, by default what holds them.
+    """
+    matrix = source(data, dtype, rows)
+    options = f'{{"replace":{"true" if replace else "false"},"dtype":"{matrix.dtype}"}}'
+    m, n = matrix.shape
+    if m * n * DTYPES[matrix.dtype].itemsize <= _SMALL:
+        blob, elements = empty((m, n), matrix.dtype)
+        if m * n > 0:
+            matrix.fill(0, 0, elements)
+        return str(_connect.value(db, "SELECT gx_store(?, ?, ?)", (name, blob, options)))
+    tiles = _Tiles(matrix)
+    try:
+        with _connect.function(db, tiles.give, 4) as function:
+            return str(_connect.value(db, "SELECT gx_from_function(?, ?, ?, ?, ?)", (function, m, n, name, options)))
+    finally:
+        tiles.close()
+
+
+class _Tiles:
+    """A source's tiles in the order in which gx asks for them, one made ahead."""
+
+    def __init__(self, matrix: Source) -> None:
+        self._matrix = matrix
+        self._pool = ThreadPoolExecutor(1) if matrix.is_random else None
+        self._next: Optional[tuple[tuple[int, ...], Future[bytearray]]] = None
+        self._tile = (0, 0)  # the shape of a full one: the first
+
+    def _make(self, i: int, j: int, m: int, n: int) -> bytearray:
+        blob, elements = empty((m, n), self._matrix.dtype)
+        self._matrix.fill(i, j, elements)
+        return blob
+
+    def _following(self, i: int, j: int) -> Optional[tuple[int, int, int, int]]:
+        rows, columns = self._matrix.shape
+        i, j = (i, j + self._tile[1]) if j + self._tile[1] < columns else (i + self._tile[0], 0)
+        return (i, j, min(self._tile[0], rows - i), min(self._tile[1], columns - j)) if i < rows else None
+
+    def give(self, i: int, j: int, m: int, n: int) -> bytearray:
+        """The tile as a matrix value; the next one is begun."""
+        asked = (i, j, m, n)
+        if i == 0 and j == 0:
+            self._tile = (m, n)
+        ahead, self._next = self._next, None
+        blob = ahead[1].result() if ahead is not None and ahead[0] == asked else self._make(*asked)
+        following = self._following(i, j)
+        if self._pool is not None and following is not None:
+            self._next = following, self._pool.submit(self._make, *following)
+        return blob
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+
+def fetch(db: Any, matrix: Union[str, Buffer, float], *, out: Optional[Array] = None) -> Array:
+    """A stored matrix, a matrix value or a literal as an array of two dimensions.
+
+    A stored matrix comes by columns (Fortran order), into `out` where that is given.  A value is not copied: its array
+    cannot be written.
+    """
+    if isinstance(matrix, (bytes, bytearray, memoryview)):
+        return _into(out, unpack(matrix))
+    if not isinstance(matrix, str) or matrix.lstrip().startswith("["):
+        return _into(out, unpack(_connect.value(db, "SELECT gx_copy(?)", (matrix,))))
+    # Written cells that gx still holds are written by this, and what is no matrix is refused in gx's words.
+    _connect.value(db, "SELECT gx_slice(?, 0, 0, 0, 0)", (matrix,))
+    return _read(db, matrix, out)
+
+
+def _into(out: Optional[Array], array: Array) -> Array:
+    if out is None:
+        return array
+    _check(out, array.shape[0], array.shape[1])
+    out[...] = array
+    return out
+
+
+def _check(out: Array, m: int, n: int) -> None:
+    if out.shape != (m, n):
+        raise ValueError(f"gx_sqlite.fetch: the matrix is {m}x{n} but out has the shape {out.shape}")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _home(db: Any, name: str) -> tuple[str, str]:
+    """The schema a name is found in, and the name there: gx's rules."""
+    schemas = [str(row[1]) for row in _connect.rows(db, "PRAGMA database_list")]
+    head, dot, tail = name.partition(".")
+    if dot and head.lower() in (schema.lower() for schema in schemas):
+        return head, tail
+    for schema in sorted(schemas, key=lambda s: {"temp": 0, "main": 1}.get(s, 2)):
+        tables = f"SELECT count(*) FROM {_quoted(schema)}.sqlite_master WHERE name = 'gx_meta'"
+        found = f"SELECT count(*) FROM {_quoted(schema)}.gx_meta WHERE name = ?"
+        if _connect.value(db, tables) and _connect.value(db, found, (name,)):
+            return schema, name
+    return "main", name
+
+
+def _read(db: Any, matrix: str, out: Optional[Array]) -> Array:
+    schema, name = _home(db, matrix)
+    # One statement, so that catalog and tiles are of the same moment.
+    sql = (f"SELECT m.rows, m.cols, m.dtype, m.tile_rows, m.tile_cols, t.id & 4294967295, t.data "
+           f"FROM {_quoted(schema)}.gx_meta m LEFT JOIN {_quoted(schema)}.gx_tile t "
+           f"ON t.id BETWEEN m.id << 32 AND (m.id << 32) + 4294967295 WHERE m.name = ?")
+    result: Optional[Array] = None
+    for rows, columns, number, height, width, tile, data in _connect.each(db, sql, (name,)):
+        dtype = DTYPES[BY_NUMBER[number]]
+        if result is None:
+            result = out if out is not None else np.empty((rows, columns), dtype, order="F")
+            _check(result, rows, columns)
+        if data is not None:
+            j, i = divmod(tile, -(-rows // height))
+            place = result[i * height:(i + 1) * height, j * width:(j + 1) * width]
+            place[...] = np.frombuffer(data, dtype).reshape((place.shape[1], place.shape[0])).T
+    if result is None:
+        raise LookupError(f"gx_sqlite.fetch: no matrix named {matrix!r}")
+    return result

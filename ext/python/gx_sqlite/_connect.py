@@ -1,0 +1,139 @@
+"""Connections: loading gx into them, and the few things this package asks of any of them.
+
+A connection may be sqlite3's, pysqlite3's (its twin), apsw's, or SQLAlchemy's, which has one of these inside.
+"""
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import pathlib
+import sqlite3
+from typing import Any, Callable, Iterator, Optional, Sequence
+
+Row = Sequence[Any]
+
+_MEMORY = "out of memory: gx may use {} bytes here (gx_config('memory_limit'))"
+
+
+class NoExtensions(sqlite3.NotSupportedError):
+    """The interpreter's sqlite3 module was built without the loading of extensions."""
+
+
+def library() -> str:
+    """The path of gx.so: of the environment variable GX_SO, or the one that came with this package."""
+    chosen = os.environ.get("GX_SO")
+    if chosen:
+        return chosen
+    return str(pathlib.Path(__file__).with_name("gx.so"))
+
+
+def load(db: Any) -> None:
+    """Load gx into a connection; of an SQLAlchemy engine, into each connection it makes from now on."""
+    if _module(db) == "sqlalchemy" and hasattr(db, "pool"):
+        _load_engine(db)
+        return
+    raw = driver(db)
+    if not hasattr(raw, "enable_load_extension"):
+        raise NoExtensions(
+            "gx_sqlite.load: this Python's sqlite3 module cannot load extensions (it was built without "
+            "--enable-loadable-sqlite-extensions): connect with apsw (pip install apsw) or pysqlite3 "
+            "(pip install pysqlite3-binary) instead, or use another Python, such as the system's")
+    path = library()
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"gx_sqlite.load: there is no {path}; GX_SO names another file")
+    raw.enable_load_extension(True)
+    try:
+        raw.load_extension(path)
+    finally:
+        raw.enable_load_extension(False)
+
+
+def _load_engine(engine: Any) -> None:
+    from sqlalchemy import event
+
+    @event.listens_for(engine, "connect")
+    def loads(connection: Any, _record: Any) -> None:
+        load(connection)
+
+    engine.dispose()  # connections made before have not gx
+
+
+def _module(thing: object) -> str:
+    return type(thing).__module__.split(".")[0]
+
+
+def driver(db: Any) -> Any:
+    """The connection itself: what is inside one of SQLAlchemy's."""
+    if _module(db) == "sqlalchemy":
+        inner = getattr(db, "connection", db)  # a Session has it as a method
+        inner = inner() if callable(inner) else inner
+        inner = getattr(inner, "connection", inner)
+        return getattr(inner, "driver_connection", inner)
+    return db
+
+
+def rows(db: Any, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+    """All rows of a statement."""
+    with _texts(db):
+        return list(driver(db).execute(sql, tuple(parameters)))
+
+
+def each(db: Any, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Row]:
+    """The rows of a statement, one after the other."""
+    with _texts(db):
+        yield from driver(db).execute(sql, tuple(parameters))
+
+
+def value(db: Any, sql: str, parameters: Sequence[Any] = ()) -> Any:
+    """The one value of the one row."""
+    return rows(db, sql, parameters)[0][0]
+
+
+@contextlib.contextmanager
+def _texts(db: Any) -> Iterator[None]:
+    """sqlite3 raises a MemoryError that says nothing; this one says what the limit is."""
+    try:
+        yield
+    except MemoryError as problem:
+        if problem.args:
+            raise
+        limit = list(driver(db).execute("SELECT gx_config('memory_limit')"))[0][0]
+        raise MemoryError(_MEMORY.format(limit)) from problem
+
+
+_numbers = itertools.count()
+
+
+@contextlib.contextmanager
+def function(db: Any, body: Callable[..., Any], count: int) -> Iterator[str]:
+    """An SQL function of `count` arguments for a while, and its name.  What it raises is raised here as it is, not as
+    "user-defined function raised exception"."""
+    bodies, raised = [body], []
+
+    def guarded(*arguments: Any) -> Any:
+        try:
+            return bodies[0](*arguments)
+        except BaseException as problem:
+            raised.append(problem)
+            raise
+
+    raw, name = driver(db), f"gx_python_{next(_numbers)}"
+    _define(raw, name, guarded, count)
+    try:
+        yield name
+    except Exception:
+        if raised:
+            raise raised[0] from None
+        raise
+    finally:
+        bodies.clear()
+        with contextlib.suppress(Exception):  # SQLite keeps functions while statements run: an empty one does no harm
+            _define(raw, name, None, count)
+
+
+def _define(raw: Any, name: str, body: Optional[Callable[..., Any]], count: int) -> None:
+    if _module(raw) == "apsw":
+        raw.create_scalar_function(name, body, count)
+    else:
+        raw.create_function(name, count, body)

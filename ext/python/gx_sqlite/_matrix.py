@@ -1,0 +1,268 @@
+"""Matrices as Python objects: stored ones, and expressions of them that become one SQL call.
+
+    A = gx.matrix(db, "A")
+    A.shape                     # of the catalog: nothing is read
+    A[0:100, :], A[3], A[3, 4]  # reads what it needs
+    G = A.T @ A                 # nothing is computed
+    np.asarray(G)               # one SELECT: gx_matmul('A', 'A', '{"transa":true}')
+    G.store("G")                # the same, stored, of any size
+"""
+from __future__ import annotations
+
+import json
+import numbers
+from typing import Any, Optional, Union
+
+import numpy as np
+
+from . import _connect
+from ._arrays import fetch
+from ._values import DTYPES, Array, pack, unpack
+
+Operand = Union["Expression", Array, float, complex]
+Shape = tuple[int, int]
+
+
+def matrix(db: Any, name: str) -> Matrix:
+    """The stored matrix of that name."""
+    return Matrix(db, name)
+
+
+class Expression:
+    """A formula of matrices: its shape is known, its elements are computed when they are asked for."""
+
+    __array_ufunc__ = None  # array @ A comes to __rmatmul__, not element by element
+
+    def __init__(self, db: Any, function: str, operands: tuple[Any, ...], options: dict[str, Any], shape: Shape) -> None:
+        self._db = db
+        self._function = function
+        self._operands = operands
+        self._options = options
+        self.shape = shape
+
+    # What it is ------------------------------------------------------------------------------------------------------
+
+    ndim = 2
+
+    def __repr__(self) -> str:
+        return f"<gx expression {self._text()}, {self.shape[0]}x{self.shape[1]}>"
+
+    def _text(self) -> str:
+        inner = (o._text() if isinstance(o, Expression) else "x".join(map(str, np.shape(o))) or repr(o)
+                 for o in self._operands)
+        return f"{self._function}({', '.join(inner)})"
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def T(self) -> Expression:
+        """The transpose, without the conjugate."""
+        return Expression(self._db, "gx_transpose", (self,), {}, (self.shape[1], self.shape[0]))
+
+    # Computing -------------------------------------------------------------------------------------------------------
+
+    def _sql(self, parameters: list[Any]) -> str:
+        """This expression as an argument; parameters get what it refers to."""
+        parts = [_argument(operand, parameters) for operand in self._operands]
+        if self._options:
+            parameters.append(json.dumps(self._options))
+            parts.append("?")
+        return f"{self._function}({', '.join(parts)})"
+
+    def fetch(self) -> Array:
+        """The elements, as an array that cannot be written where gx's bytes are used as they are."""
+        parameters: list[Any] = []
+        sql = self._sql(parameters)
+        return unpack(_connect.value(self._db, f"SELECT {sql}", parameters))
+
+    def store(self, name: str, *, replace: bool = False) -> Matrix:
+        """Compute and store it as the matrix `name`, of any size."""
+        parameters: list[Any] = []
+        parts = [_argument(operand, parameters) for operand in self._operands]
+        parameters += [name, json.dumps({**self._options, "replace": replace})]
+        _connect.value(self._db, f"SELECT {self._function}({', '.join([*parts, '?', '?'])})", parameters)
+        return Matrix(self._db, name)
+
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> Array:
+        if copy is False:
+            raise ValueError("gx_sqlite: an array of a stored matrix or an expression is a copy")
+        elements = self.fetch()
+        return np.array(elements, dtype) if copy or dtype is not None else elements
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.fetch()[key]
+
+    def _number(self, function: str, *arguments: Any) -> Any:
+        parameters: list[Any] = []
+        parts = [self._sql(parameters)] + ["?"] * len(arguments)
+        return _connect.value(self._db, f"SELECT {function}({', '.join(parts)})", [*parameters, *arguments])
+
+    def sum(self) -> float:
+        return float(self._number("gx_sum"))
+
+    def norm(self, kind: str = "fro") -> float:
+        """The norm: 'fro', '1', 'inf', 'max' or '2'."""
+        return float(self._number("gx_norm", kind))
+
+    def show(self) -> str:
+        """As NumPy prints it, with the middle left out."""
+        return str(self._number("gx_show"))
+
+    # Algebra ---------------------------------------------------------------------------------------------------------
+
+    def inverse(self) -> Expression:
+        return Expression(self._db, "gx_inverse", (self,), {}, self.shape)
+
+    def solve(self, b: Operand) -> Expression:
+        """x in A x = b."""
+        return Expression(self._db, "gx_solve", (self, b), {}, (self.shape[1], _shape(b)[1]))
+
+    def lstsq(self, b: Operand) -> Expression:
+        """x with the least ||A x - b||."""
+        return Expression(self._db, "gx_lstsq", (self, b), {}, (self.shape[1], _shape(b)[1]))
+
+    def cholesky(self) -> Expression:
+        """L, lower, with L L^H = A."""
+        return Expression(self._db, "gx_cholesky", (self,), {}, self.shape)
+
+    def __matmul__(self, other: Operand) -> Expression:
+        return _product(self._db, self, other)
+
+    def __rmatmul__(self, other: Operand) -> Expression:
+        return _product(self._db, other, self)
+
+    def __add__(self, other: Operand) -> Expression:
+        return _elementwise(self._db, "gx_add", self, other)
+
+    def __radd__(self, other: Operand) -> Expression:
+        return _elementwise(self._db, "gx_add", other, self)
+
+    def __sub__(self, other: Operand) -> Expression:
+        return _elementwise(self._db, "gx_sub", self, other)
+
+    def __rsub__(self, other: Operand) -> Expression:
+        return _elementwise(self._db, "gx_sub", other, self)
+
+    def __mul__(self, other: Operand) -> Expression:
+        return _elementwise(self._db, "gx_mul", self, other)
+
+    def __rmul__(self, other: Operand) -> Expression:
+        return _elementwise(self._db, "gx_mul", other, self)
+
+    def __truediv__(self, other: Operand) -> Expression:
+        return _elementwise(self._db, "gx_div", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Expression:
+        return _elementwise(self._db, "gx_div", other, self)
+
+    def __neg__(self) -> Expression:
+        return Expression(self._db, "gx_neg", (self,), {}, self.shape)
+
+    def __abs__(self) -> Expression:
+        return Expression(self._db, "gx_abs", (self,), {}, self.shape)
+
+
+class Matrix(Expression):
+    """A stored matrix.  What it is, is asked for each time: the matrix of that name may be replaced."""
+
+    def __init__(self, db: Any, name: str) -> None:
+        self._db = db
+        self.name = name
+        self._catalog()  # in gx's words where there is none
+
+    def _catalog(self) -> tuple[Shape, str]:
+        (shape, dtype), = _connect.rows(self._db, "SELECT gx_shape(?1), gx_dtype(?1)", (self.name,))
+        m, n = json.loads(shape)
+        return (m, n), str(dtype)
+
+    @property
+    def shape(self) -> Shape:  # type: ignore[override]
+        return self._catalog()[0]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return DTYPES[self._catalog()[1]]
+
+    def __repr__(self) -> str:
+        (m, n), dtype = self._catalog()
+        return f"<gx matrix {self.name!r}, {m}x{n} {dtype}>"
+
+    def _text(self) -> str:
+        return self.name
+
+    def _sql(self, parameters: list[Any]) -> str:
+        parameters.append(self.name)
+        return "?"
+
+    def fetch(self) -> Array:
+        return fetch(self._db, self.name)
+
+    def store(self, name: str, *, replace: bool = False) -> Matrix:
+        """A copy."""
+        _connect.value(self._db, "SELECT gx_copy(?, ?, ?)", (self.name, name, json.dumps({"replace": replace})))
+        return Matrix(self._db, name)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Elements by integers and slices, as of an array: a number, a vector or a matrix; only these are read."""
+        m, n = self.shape
+        keys = key if isinstance(key, tuple) else (key,)
+        if Ellipsis in keys:
+            at = keys.index(Ellipsis)
+            keys = keys[:at] + (slice(None),) * (3 - len(keys)) + keys[at + 1:]
+        if len(keys) > 2:
+            raise IndexError(f"gx_sqlite: {len(keys)} indexes for a matrix")
+        i0, i1, rows = _range(keys[0] if keys else slice(None), m, "row")
+        j0, j1, columns = _range(keys[1] if len(keys) > 1 else slice(None), n, "column")
+        piece = unpack(_connect.value(self._db, "SELECT gx_slice(?, ?, ?, ?, ?)", (self.name, i0, i1, j0, j1)))
+        return piece[rows, columns]
+
+
+def _range(key: Any, size: int, what: str) -> tuple[int, int, Any]:
+    """First and end of what is read, and the key within that."""
+    if isinstance(key, slice):
+        chosen = range(size)[key]
+        if len(chosen) == 0:
+            return 0, 0, slice(0, 0)
+        least, most = min(chosen[0], chosen[-1]), max(chosen[0], chosen[-1])
+        return least, most + 1, slice(None, None, chosen.step)
+    if isinstance(key, numbers.Integral):
+        index = int(key)
+        if not -size <= index < size:
+            raise IndexError(f"gx_sqlite: {what} {index} is outside 0..{size - 1}")
+        return index % size, index % size + 1, 0
+    raise TypeError(f"gx_sqlite: a {what} is an integer or a slice, not {type(key).__name__}")
+
+
+def _shape(operand: Operand) -> Shape:
+    if isinstance(operand, Expression):
+        return operand.shape
+    shape = np.shape(operand)
+    return (shape + (1, 1))[:2] if len(shape) < 2 else (shape[0], shape[1])
+
+
+def _argument(operand: Any, parameters: list[Any]) -> str:
+    if isinstance(operand, Expression):
+        return operand._sql(parameters)
+    if isinstance(operand, numbers.Real):
+        parameters.append(float(operand))
+    else:
+        parameters.append(pack(np.asarray(operand)))
+    return "?"
+
+
+def _product(db: Any, a: Operand, b: Operand) -> Expression:
+    (m, k), (l, n) = _shape(a), _shape(b)
+    if k != l:
+        raise ValueError(f"gx_sqlite: the product of {m}x{k} and {l}x{n}")
+    options = {}
+    if type(a) is Expression and a._function == "gx_transpose":  # of no factor a transpose is made
+        a, options["transa"] = a._operands[0], True
+    if type(b) is Expression and b._function == "gx_transpose":
+        b, options["transb"] = b._operands[0], True
+    return Expression(db, "gx_matmul", (a, b), options, (m, n))
+
+
+def _elementwise(db: Any, function: str, a: Operand, b: Operand) -> Expression:
+    shape = np.broadcast_shapes(_shape(a), _shape(b))
+    return Expression(db, function, (a, b), {}, (shape[0], shape[1]))

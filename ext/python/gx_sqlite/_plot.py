@@ -1,0 +1,96 @@
+"""Pictures of matrices, with matplotlib where it is installed.
+
+Nothing larger than the picture is drawn: a large matrix is read band by band and becomes means over rectangles.
+"""
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+from . import _connect
+from ._arrays import fetch
+from ._matrix import Matrix
+from ._values import Array
+
+_PIXELS = 512
+KINDS = ("heat", "spy", "scree", "pca")
+
+
+def plot(db: Any, matrix: str, kind: str = "heat", *, axes: Any = None, path: Optional[str] = None, k: int = 20) -> Any:
+    """Draw a stored matrix; returns matplotlib's Axes.
+
+    kind: 'heat' its elements as colours, 'spy' where it is not zero, 'scree' its k largest singular values, 'pca' its
+    rows on their first two principal components.  path: a file to write the picture to, by its ending.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"gx_sqlite.plot: kind {kind!r} is not known ({', '.join(KINDS)})")
+    try:
+        from matplotlib import figure
+    except ImportError:
+        raise ImportError("gx_sqlite.plot: matplotlib is not installed (pip install matplotlib)") from None
+    stored = Matrix(db, matrix)
+    if axes is None:
+        axes = figure.Figure(figsize=(6, 5), layout="tight").add_subplot()
+    {"heat": _heat, "spy": _spy, "scree": _scree, "pca": _pca}[kind](axes, db, stored, k)
+    axes.set_title(f"{matrix}, {stored.shape[0]}x{stored.shape[1]}")
+    if path is not None:
+        axes.figure.savefig(path)
+    return axes
+
+
+def _cuts(size: int) -> Array:
+    return np.linspace(0, size, min(size, _PIXELS) + 1).astype(np.int64)
+
+
+def _means(stored: Matrix, what: Any) -> Array:
+    """what(elements) as means over at most _PIXELS x _PIXELS rectangles, a band of rows at a time."""
+    m, n = stored.shape
+    if m * n == 0:
+        raise ValueError(f"gx_sqlite.plot: {stored.name} is {m}x{n}: there is nothing to draw")
+    rows, columns = _cuts(m), _cuts(n)
+    bands = []
+    for i0, i1 in zip(rows[:-1], rows[1:]):
+        band = what(stored[int(i0):int(i1), :]).mean(axis=0)
+        bands.append(np.add.reduceat(band, columns[:-1]) / np.diff(columns))
+    return np.array(bands)
+
+
+def _heat(axes: Any, db: Any, stored: Matrix, k: int) -> None:
+    is_complex = stored.dtype.kind == "c"
+    means = _means(stored, np.abs if is_complex else np.asarray)
+    m, n = stored.shape
+    bound = float(np.nanmax(np.abs(means)))
+    signed = bool(np.nanmin(means) < 0)
+    picture = axes.imshow(means, extent=(-0.5, n - 0.5, m - 0.5, -0.5), aspect="auto", interpolation="nearest",
+                          cmap="RdBu_r" if signed else "viridis", vmin=-bound if signed else None,
+                          vmax=bound if signed else None)
+    axes.figure.colorbar(picture, ax=axes, label="absolute value" if is_complex else None)
+    axes.set_xlabel("column")
+    axes.set_ylabel("row")
+
+
+def _spy(axes: Any, db: Any, stored: Matrix, k: int) -> None:
+    share = _means(stored, lambda piece: (piece != 0).astype(float))
+    m, n = stored.shape
+    axes.imshow(share > 0, extent=(-0.5, n - 0.5, m - 0.5, -0.5), aspect="auto", interpolation="nearest", cmap="Greys",
+                vmin=0, vmax=1)
+    axes.set_xlabel("column")
+    axes.set_ylabel("row")
+
+
+def _scree(axes: Any, db: Any, stored: Matrix, k: int) -> None:
+    count = min(k, *stored.shape)
+    sigma = [row[0] for row in _connect.rows(
+        db, "SELECT sigma FROM gx_svd(?, ?) ORDER BY k", (stored.name, f'{{"k":{count}}}'))]
+    axes.plot(np.arange(1, len(sigma) + 1), sigma, "o-", markersize=4)
+    axes.set_xlabel("number")
+    axes.set_ylabel("singular value")
+    axes.set_ylim(bottom=0)
+
+
+def _pca(axes: Any, db: Any, stored: Matrix, k: int) -> None:
+    scores = fetch(db, _connect.value(db, "SELECT gx_pca_project(?1, gx_pca(?1, 2))", (stored.name,)))
+    axes.scatter(scores[:, 0], scores[:, 1], s=4)
+    axes.set_xlabel("first component")
+    axes.set_ylabel("second component")

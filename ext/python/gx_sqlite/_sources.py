@@ -1,0 +1,215 @@
+"""What can be stored: anything of two dimensions that can fill a rectangle of itself.
+
+A source is asked for rectangles in the order of gx_from_function: along a row of tiles before the next one.  None makes
+a copy of the whole.
+"""
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from typing import Any, Optional
+
+import numpy as np
+
+from ._values import DTYPES, Array, DTypeLike, gx_dtype, two_dimensions
+
+
+class Source:
+    """A matrix that is elsewhere; dtype is gx's word."""
+
+    shape: tuple[int, int]
+    dtype: str
+    is_random = True  # rectangles may be asked for in any order, from another thread
+
+    def fill(self, i: int, j: int, out: Array) -> None:
+        """The rectangle at (i, j), of the shape of out."""
+        raise NotImplementedError
+
+
+class _Array(Source):
+    def __init__(self, array: Array, dtype: DTypeLike = None) -> None:
+        self._array = two_dimensions(array)
+        self.shape = (self._array.shape[0], self._array.shape[1])
+        self.dtype = gx_dtype(dtype if dtype is not None else self._array.dtype)
+        if self._array.dtype.kind == "c" and not self.dtype.startswith("c"):
+            raise TypeError(f"gx_sqlite.store: the array is {self._array.dtype} and {self.dtype} would lose the imaginary "
+                            f"part")
+
+    def fill(self, i: int, j: int, out: Array) -> None:
+        m, n = out.shape
+        out[...] = self._array[i:i + m, j:j + n]
+
+
+class _Frame(Source):
+    """A pandas DataFrame, or an Arrow table: columns that lie apart."""
+
+    is_random = False  # pandas and Arrow convert with the interpreter's lock held
+
+    def __init__(self, frame: Any, dtype: DTypeLike) -> None:
+        self._frame = frame
+        self._is_arrow = not hasattr(frame, "iloc")
+        self.shape = (int(frame.shape[0]), int(frame.shape[1]))
+        self.dtype = gx_dtype(dtype) if dtype is not None else self._common()
+
+    def _common(self) -> str:
+        kinds = []
+        for name, kind in zip(self._names(), self._kinds()):
+            kind = getattr(kind, "numpy_dtype", kind)  # pandas' nullable types
+            try:
+                kinds.append(DTYPES[gx_dtype(kind)])
+            except TypeError:
+                raise TypeError(f"gx_sqlite.store: column {name!r} is {kind}, not numbers") from None
+        return gx_dtype(np.result_type(*kinds)) if kinds else "f64"
+
+    def _names(self) -> list[Any]:
+        return list(self._frame.column_names if self._is_arrow else self._frame.columns)
+
+    def _kinds(self) -> list[Any]:
+        if not self._is_arrow:
+            return list(self._frame.dtypes)
+        kinds = []
+        for name, kind in zip(self._names(), self._frame.schema.types):
+            try:
+                kinds.append(np.dtype(kind.to_pandas_dtype()))
+            except NotImplementedError:
+                raise TypeError(f"gx_sqlite.store: column {name!r} is {kind}, not numbers") from None
+        return kinds
+
+    def fill(self, i: int, j: int, out: Array) -> None:
+        m, n = out.shape
+        for k in range(n):
+            if self._is_arrow:
+                out[:, k] = self._frame.column(j + k).slice(i, m).to_numpy()
+            else:
+                out[:, k] = self._frame.iloc[i:i + m, j + k].to_numpy(dtype=out.dtype, na_value=np.nan)
+
+
+class _Rows(Source):
+    """Blocks of rows as they come; what is kept are the rows of one tile."""
+
+    is_random = False
+
+    def __init__(self, blocks: Iterator[Any], rows: int, first: Optional[Array], dtype: DTypeLike, columns: int) -> None:
+        self._blocks = blocks
+        self._rest = first      # of the latest block, rows not yet taken
+        self._taken = 0
+        self._band: Optional[Array] = None
+        self._band_row = -1
+        self.shape = (rows, columns)
+        self.dtype = gx_dtype(dtype)
+
+    def fill(self, i: int, j: int, out: Array) -> None:
+        m, n = out.shape
+        if i != self._band_row:
+            self._band = self._take(m)
+            self._band_row = i
+            if i + m == self.shape[0]:
+                self._end()
+        assert self._band is not None
+        out[...] = self._band[:, j:j + n]
+
+    def _next(self) -> Optional[Array]:
+        for block in self._blocks:
+            array = _block(block, self.shape[1])
+            if array.shape[0] > 0:
+                return array
+        return None
+
+    def _take(self, m: int) -> Array:
+        band = np.empty((m, self.shape[1]), DTYPES[self.dtype])
+        done = 0
+        while done < m:
+            if self._rest is None:
+                self._rest = self._next()
+            if self._rest is None:
+                raise ValueError(f"gx_sqlite.store: the blocks end after {self._taken} rows of {self.shape[0]}")
+            piece = self._rest[:m - done]
+            band[done:done + len(piece)] = piece
+            done += len(piece)
+            self._taken += len(piece)
+            self._rest = self._rest[len(piece):] if len(piece) < len(self._rest) else None
+        return band
+
+    def _end(self) -> None:
+        if self._rest is not None or self._next() is not None:
+            raise ValueError(f"gx_sqlite.store: the blocks have more than {self.shape[0]} rows")
+
+
+def _block(block: Any, columns: Optional[int]) -> Array:
+    """A block of rows; a flat one is a row."""
+    array = np.asarray(block)
+    array = array.reshape(1, -1) if array.ndim == 1 else two_dimensions(array)
+    if columns is not None and array.shape[1] != columns:
+        raise ValueError(f"gx_sqlite.store: a block of {array.shape[1]} columns, expected {columns}")
+    return array
+
+
+def _from_blocks(blocks: Iterator[Any], dtype: DTypeLike, rows: Optional[int]) -> Source:
+    first = None
+    for block in blocks:
+        first = _block(block, None)
+        break
+    if first is None:
+        return _Array(np.empty((0, 0)), dtype)
+    columns = int(first.shape[1])
+    kind = gx_dtype(dtype if dtype is not None else first.dtype)
+    if rows is not None:
+        return _Rows(blocks, rows, first, kind, columns)
+    return _spooled(first, blocks, kind, columns)
+
+
+def _spooled(first: Array, blocks: Iterator[Any], kind: str, columns: int) -> Source:
+    """How many rows there will be nobody knows: they go to a temporary file first."""
+    file = tempfile.TemporaryFile()
+    count, block = 0, first
+    while True:
+        file.write(np.ascontiguousarray(block, DTYPES[kind]).data)
+        count += len(block)
+        following = next(blocks, None)
+        if following is None:
+            break
+        block = _block(following, columns)
+    if count * columns == 0:
+        return _Array(np.empty((count, columns)), kind)
+    file.flush()
+    return _Array(np.memmap(file, DTYPES[kind], "r", shape=(count, columns)), kind)
+
+
+def _from_arrow(data: Any, dtype: DTypeLike) -> Source:
+    chunks = list(data.chunks) if hasattr(data, "chunks") else [data]
+    parts = []
+    for chunk in chunks:
+        if chunk.null_count:
+            raise ValueError(f"gx_sqlite.store: {chunk.null_count} of the Arrow lists are null")
+        flat = chunk.flatten()
+        if flat.null_count:
+            raise ValueError(f"gx_sqlite.store: {flat.null_count} elements of the Arrow lists are null")
+        parts.append(flat.to_numpy(zero_copy_only=True).reshape(len(chunk), data.type.list_size))
+    if len(parts) == 1:
+        return _Array(parts[0], dtype)
+    columns, kind = data.type.list_size, np.dtype(data.type.value_type.to_pandas_dtype())
+    return _Rows(iter(parts), len(data), None, dtype if dtype is not None else kind, columns)
+
+
+def source(data: Any, dtype: DTypeLike = None, rows: Optional[int] = None) -> Source:
+    """Anything that can be stored as a source; rows: how many blocks of rows will have in all."""
+    module = type(data).__module__.split(".")[0]
+    if module == "scipy" and hasattr(data, "tocoo"):
+        raise TypeError(f"gx_sqlite.store: a sparse matrix of shape {data.shape}: gx keeps dense ones (.toarray(), or its "
+                        f"cells through gx_store_cells)")
+    if module == "pyarrow" and hasattr(data, "type"):
+        if not hasattr(data.type, "list_size"):
+            raise TypeError(f"gx_sqlite.store: an Arrow column of type {data.type}, expected FixedSizeList")
+        return _from_arrow(data, dtype)
+    if hasattr(data, "iloc") and hasattr(data, "dtypes") and getattr(data, "ndim", 0) == 2:
+        return _Frame(data, dtype)
+    if module == "pyarrow" and hasattr(data, "column_names"):
+        return _Frame(data, dtype)
+    if isinstance(data, Iterator):
+        return _from_blocks(data, dtype, rows)
+    if isinstance(data, Iterable) and not hasattr(data, "__array__") and not isinstance(data, (list, tuple)):
+        return _from_blocks(iter(data), dtype, rows)
+    array = np.asarray(data)
+    if array.dtype == object:
+        raise TypeError("gx_sqlite.store: elements are Python objects, not numbers (rows of unequal length?)")
+    return _Array(array, dtype)

@@ -1,0 +1,72 @@
+"""Matrix values, gx's BLOBs: a header of 32 bytes, then the elements by columns."""
+from __future__ import annotations
+
+import struct
+from typing import Any, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+DTypeLike = Any  # whatever np.dtype() takes, or gx's word; None: that of the data
+Buffer = Union[bytes, bytearray, memoryview]
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    "f64": np.dtype("<f8"), "f32": np.dtype("<f4"), "c128": np.dtype("<c16"), "c64": np.dtype("<c8")}
+BY_NUMBER = list(DTYPES)  # as in the header and in gx_meta
+HEADER = struct.Struct("<4sBBHqqq")
+
+
+def gx_dtype(dtype: DTypeLike) -> str:
+    """The dtype of gx that holds all numbers of a NumPy dtype; integers beyond 2^53 are rounded."""
+    if isinstance(dtype, str) and dtype in DTYPES:
+        return dtype
+    kind = np.dtype(dtype)
+    for name, known in DTYPES.items():
+        if kind.newbyteorder("<") == known:
+            return name
+    if kind == np.float16:
+        return "f32"
+    if kind.kind in "biu":
+        return "f64"
+    raise TypeError(f"gx_sqlite: elements of type {kind} are not numbers that gx keeps (f64, f32, c128, c64; integers, "
+                    f"booleans and float16 become one of these)")
+
+
+def empty(shape: tuple[int, int], name: str) -> tuple[bytearray, Array]:
+    """A matrix value to be filled, and the array that is its elements."""
+    dtype = DTYPES[name]
+    blob = bytearray(HEADER.size + shape[0] * shape[1] * dtype.itemsize)
+    HEADER.pack_into(blob, 0, b"gxmv", 1, BY_NUMBER.index(name), 0, shape[0], shape[1], 0)
+    elements = np.frombuffer(blob, dtype, offset=HEADER.size).reshape((shape[1], shape[0])).T
+    return blob, elements
+
+
+def pack(array: Array) -> bytearray:
+    """An array of at most two dimensions as a matrix value."""
+    two = two_dimensions(array)
+    blob, elements = empty((two.shape[0], two.shape[1]), gx_dtype(two.dtype))
+    elements[...] = two
+    return blob
+
+
+def unpack(blob: Buffer) -> Array:
+    """A matrix value as an array: its own bytes, by columns, not to be written."""
+    if len(blob) < HEADER.size or bytes(blob[:4]) != b"gxmv":
+        raise ValueError(f"gx_sqlite.fetch: a blob of {len(blob)} bytes that is no matrix value (no 'gxmv' in front)")
+    _, version, number, _, m, n, _ = HEADER.unpack_from(blob)
+    if version != 1 or number >= len(BY_NUMBER):
+        raise ValueError(f"gx_sqlite.fetch: a matrix value of version {version} and dtype {number}, which this release "
+                         f"does not know")
+    dtype = DTYPES[BY_NUMBER[number]]
+    if m < 0 or n < 0 or len(blob) != HEADER.size + m * n * dtype.itemsize:
+        raise ValueError(f"gx_sqlite.fetch: a matrix value of {len(blob)} bytes whose header says {m}x{n} {dtype}")
+    elements: Array = np.frombuffer(blob, dtype, offset=HEADER.size).reshape((n, m)).T
+    return elements
+
+
+def two_dimensions(array: Array) -> Array:
+    """A vector is a column, a number 1 x 1."""
+    if array.ndim > 2:
+        raise ValueError(f"gx_sqlite.store: an array of {array.ndim} dimensions: a matrix has two")
+    return array if array.ndim == 2 else array.reshape(-1, 1)

@@ -1,0 +1,297 @@
+"""A shell for SQL with gx loaded: python -m gx_sqlite [database].
+
+Statements end with a semicolon.  Matrix values are shown by their shape (and, where they are small, by their elements)
+instead of bytes; long calls show their progress; names of matrices, tables and functions complete with TAB; lines are
+kept in ~/.gx_sqlite_history.  Control-C ends a statement, Control-D the shell.  `python -m gx_sqlite demo` shows a few calls.
+"""
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sqlite3
+import struct
+import sys
+import threading
+from typing import Any, Iterable, Optional, Sequence, TextIO
+
+from . import _connect
+from ._values import BY_NUMBER, HEADER
+from ._version import __version__
+
+PROMPT, MORE = "gx> ", "  > "
+HISTORY = "~/.gx_sqlite_history"
+_SHOWN, _SHOWN_ROWS = 100, 12  # a value of so many elements is shown with them
+HELP = """\
+.help              this
+.help WORD         gx's own: a function, or any word
+.matrices          what is stored
+.tables            the tables
+.read FILE         run the statements of a file
+.quit              end"""
+KEYWORDS = ("SELECT FROM WHERE GROUP BY ORDER LIMIT INSERT INTO VALUES UPDATE SET DELETE CREATE TABLE VIEW VIRTUAL USING "
+            "DROP BEGIN COMMIT ROLLBACK ATTACH DETACH PRAGMA WITH JOIN UNION ALL DISTINCT AS").split()
+DEMO = """\
+SELECT gx_randn(2000, 50, 'X');                           -- a matrix, stored: 2000 observations of 50 variables
+SELECT gx_matmul('X', 'X', 'G', '{"transa":true}');       -- its Gram matrix X^T X
+SELECT name, rows, cols, dtype, bytes FROM gx;            -- what there is
+SELECT gx_show('G');
+SELECT gx_solve('G', gx_ones(50, 1));                     -- results without a name are values
+SELECT gx_heatmap('G', '{"width":40,"height":12}');
+SELECT k, round(value, 1) AS eigenvalue FROM gx_eig('G') ORDER BY k DESC LIMIT 3;
+SELECT component, round(ratio, 4) AS share FROM gx_pca('X', 3);"""
+
+
+def connect(path: str) -> Any:
+    """A connection with gx, by sqlite3 or, where that cannot load extensions, by apsw."""
+    db: Any = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        _connect.load(db)
+    except _connect.NoExtensions:
+        try:
+            import apsw
+        except ImportError:
+            raise
+        db.close()
+        db = apsw.Connection(path)
+        _connect.load(db)
+    return db
+
+
+# Showing --------------------------------------------------------------------------------------------------------------
+
+def shown(db: Any, value: Any) -> str:
+    """One value of a row."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes):
+        return _blob(db, value)
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _blob(db: Any, value: bytes) -> str:
+    if value[:4] != b"gxmv":
+        return f"<blob of {len(value)} bytes>"
+    try:
+        _, _, number, _, m, n, _ = HEADER.unpack_from(value)
+        shape = f"<{m}x{n} {BY_NUMBER[number]}>"
+    except (struct.error, IndexError):
+        return f"<blob of {len(value)} bytes>"
+    if 0 < m * n <= _SHOWN and m <= _SHOWN_ROWS:
+        shape += "\n" + str(_connect.value(db, "SELECT gx_show(?)", (value,)))
+    return shape
+
+
+def table(names: Sequence[str], cells: Sequence[Sequence[str]]) -> Iterable[str]:
+    """Rows as lines; a result of one column without a heading, and texts of several lines as they are."""
+    if len(names) == 1:
+        for row in cells:
+            yield row[0]
+        return
+    flat = [[cell.replace("\n", " ") for cell in row] for row in cells]
+    widths = [max(map(len, column)) for column in zip(names, *flat)]
+    for row in [list(names), ["-" * width for width in widths], *flat]:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+
+
+# Running --------------------------------------------------------------------------------------------------------------
+
+class Shell:
+    """One connection, and where its results go."""
+
+    def __init__(self, db: Any, out: TextIO) -> None:
+        self.db = db
+        self.out = out
+        self.failed = False
+
+    def statement(self, sql: str) -> None:
+        """Run it, show its rows or its error.  Control-C interrupts it."""
+        result: list[Any] = []
+        work = threading.Thread(target=lambda: result.append(self._rows(sql)), daemon=True)
+        before = signal.signal(signal.SIGINT, lambda *_: self.db.interrupt())
+        try:
+            work.start()
+            work.join()
+        finally:
+            signal.signal(signal.SIGINT, before)
+        answer = result[0]
+        if isinstance(answer, Exception):
+            self.failed = True
+            print(f"Error: {answer or type(answer).__name__}", file=self.out)
+            return
+        names, found = answer
+        for line in table(names, [[shown(self.db, value) for value in row] for row in found]):
+            print(line, file=self.out)
+        self.out.flush()
+
+    def _rows(self, sql: str) -> Any:
+        try:
+            cursor = self.db.cursor()
+            cursor.execute(sql)
+            names: list[str] = []
+            with contextlib.suppress(Exception):  # apsw: of a statement that has ended it does not tell
+                names = [column[0] for column in (cursor.description or ())]
+            found = cursor.fetchall()
+            return names or [""] * len(found[0] if found else ()), found
+        except Exception as problem:
+            return problem
+
+    def dot(self, line: str) -> bool:
+        """A command; False ends the shell."""
+        word, _, rest = line.partition(" ")
+        rest = rest.strip().rstrip(";")
+        if word in (".quit", ".exit", ".q"):
+            return False
+        if word == ".help" and rest:
+            self.statement("SELECT gx_help(" + _literal(rest) + ")")
+        elif word == ".matrices":
+            self.statement("SELECT name, rows, cols, dtype, properties, bytes FROM gx ORDER BY name")
+        elif word == ".tables":
+            self.statement("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")
+        elif word == ".read" and rest:
+            self._read(rest)
+        else:
+            print(HELP, file=self.out)
+        return True
+
+    def _read(self, path: str) -> None:
+        try:
+            with open(path, encoding="utf-8") as file:
+                self.run(file)
+        except OSError as problem:
+            self.failed = True
+            print(f"Error: {problem}", file=self.out)
+
+    def run(self, lines: Iterable[str], echo: bool = False) -> bool:
+        """Statements and commands of these lines; False where one ended the shell."""
+        pending = ""
+        for line in lines:
+            if echo:
+                print(PROMPT + line, file=self.out)
+            if not pending and line.startswith("."):
+                if not self.dot(line.strip()):
+                    return False
+                continue
+            pending = self.statements(pending + line.rstrip("\n") + "\n")
+        if pending.strip():
+            self.statement(pending)
+        return True
+
+    def statements(self, text: str) -> str:
+        """Run the whole statements at the beginning of text; what is left of it."""
+        end = text.find(";")
+        while end >= 0:
+            if sqlite3.complete_statement(text[:end + 1]):
+                self.statement(text[:end + 1])
+                text, end = text[end + 1:], -1
+            end = text.find(";", end + 1)
+        return text if text.strip() else ""
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+# Talking --------------------------------------------------------------------------------------------------------------
+
+class Completer:
+    """What may stand at the cursor: names of matrices, tables, columns and functions, and SQL's words."""
+
+    def __init__(self, db: Any) -> None:
+        self._db = db
+        self._found: list[str] = []
+
+    def candidates(self, text: str) -> list[str]:
+        """All that begin with text."""
+        names = set(KEYWORDS)
+        for sql in ("SELECT DISTINCT name || '(' FROM pragma_function_list", "SELECT name FROM gx",
+                    "SELECT name FROM pragma_module_list WHERE name LIKE 'gx%'",
+                    "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')",
+                    "SELECT c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'"):
+            with contextlib.suppress(Exception):  # an old SQLite has not all of them
+                names.update(str(row[0]) for row in _connect.rows(self._db, sql))
+        if text.startswith("."):
+            names = {".help", ".matrices", ".tables", ".read", ".quit"}
+        exact = sorted(name for name in names if name.startswith(text))
+        return exact or sorted(name for name in names if name.lower().startswith(text.lower()))
+
+    def __call__(self, text: str, state: int) -> Optional[str]:
+        if state == 0:
+            self._found = self.candidates(text)
+        return self._found[state] if state < len(self._found) else None
+
+
+@contextlib.contextmanager
+def _line_editing(db: Any) -> Any:
+    try:
+        import readline
+    except ImportError:
+        yield
+        return
+    path = os.path.expanduser(os.environ.get("GX_SQLITE_HISTORY", HISTORY))
+    readline.set_completer(Completer(db))
+    readline.set_completer_delims(" \t\n,;()'\"[]{}+-*/<>=|")
+    readline.parse_and_bind("tab: complete")
+    with contextlib.suppress(OSError):
+        readline.read_history_file(path)
+    try:
+        yield
+    finally:
+        readline.set_history_length(10000)
+        with contextlib.suppress(OSError):
+            readline.write_history_file(path)
+
+
+def _talk(shell: Shell) -> None:
+    print(f"gx {__version__}, SQLite {_connect.value(shell.db, 'SELECT sqlite_version()')}; .help tells more",
+          file=shell.out)
+    pending = ""
+    while True:
+        try:
+            line = input(MORE if pending else PROMPT)
+        except KeyboardInterrupt:
+            print(file=shell.out)
+            pending = ""
+            continue
+        except EOFError:
+            print(file=shell.out)
+            return
+        if not pending and line.startswith("."):
+            if not shell.dot(line.strip()):
+                return
+            continue
+        pending = shell.statements(pending + line + "\n")
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """The command: an exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] in (["-h"], ["--help"]) or len(words) > 1:
+        print("python -m gx_sqlite [database]      a shell, or the statements of the standard input\n"
+              "python -m gx_sqlite demo            a few calls, shown")
+        return 0 if len(words) == 1 else 2
+    is_demo = words == ["demo"]
+    try:
+        db = connect(":memory:" if is_demo or not words else words[0])
+    except Exception as problem:
+        print(f"Error: {problem}", file=sys.stderr)
+        return 1
+    shell = Shell(db, sys.stdout)
+    try:
+        return _serve(shell, is_demo)
+    except BrokenPipeError:  # who reads has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _serve(shell: Shell, is_demo: bool) -> int:
+    if is_demo:
+        shell.run(DEMO.splitlines(), echo=True)
+    elif sys.stdin.isatty():
+        _connect.value(shell.db, "SELECT gx_config('progress', 'on')")
+        with _line_editing(shell.db):
+            _talk(shell)
+        return 0
+    else:
+        shell.run(sys.stdin)
+    return 1 if shell.failed else 0

@@ -1,0 +1,92 @@
+"""gx.matrix: stored matrices as objects.
+
+Plan:
+1. shape, dtype, repr; indexes of every kind against NumPy's; what is outside, what is no index;
+2. operators against NumPy's, with arrays and numbers on either side: one SQL call, no transpose made for a product;
+3. expressions stored, of several steps; solve, lstsq, inverse, cholesky, norm, sum, show;
+4. errors: shapes, names.
+"""
+import gx_sqlite as gx
+import numpy as np
+import pytest
+from conftest import small_tiles
+
+RNG = np.random.default_rng(4)
+KEYS = [slice(None), slice(2, 9), slice(-3, None), slice(None, None, 3), slice(20, 2, -4), slice(5, 5), 0, 7, -1,
+        np.int64(3)]
+
+
+@pytest.fixture
+def pair(db):
+    small_tiles(db)
+    a = RNG.standard_normal((30, 20))
+    gx.store(db, "A", a)
+    return gx.matrix(db, "A"), a
+
+
+def test_what_it_is(pair):
+    A, a = pair
+    assert A.shape == (30, 20) and A.dtype == np.float64 and A.ndim == 2 and len(A) == 30
+    assert repr(A) == "<gx matrix 'A', 30x20 f64>"
+    assert repr(A.T @ A) == "<gx expression gx_matmul(A, A), 20x20>"
+
+
+def test_indexes(pair):
+    A, a = pair
+    for i in KEYS:
+        assert np.array_equal(A[i], a[i])
+        for j in KEYS:
+            got, want = A[i, j], a[i, j]
+            assert np.array_equal(got, want) and np.shape(got) == np.shape(want), (i, j)
+    assert np.array_equal(A[...], a) and np.array_equal(A[..., 1], a[..., 1]) and np.array_equal(A[2, ...], a[2])
+    for wrong, text in ((30, r"row 30 is outside 0\.\.29"), ((0, -21), r"column -21 is outside 0\.\.19"),
+                        ((0, 0, 0), "3 indexes")):
+        with pytest.raises(IndexError, match=text):
+            A[wrong]
+    with pytest.raises(TypeError, match="a row is an integer or a slice, not list"):
+        A[[1, 2]]
+
+
+def test_operators(pair, db):
+    A, a = pair
+    b = RNG.standard_normal((20, 5))
+    row = RNG.standard_normal((1, 20))
+    for got, want in ((A.T @ A, a.T @ a), (A @ A.T, a @ a.T), (A @ b, a @ b), (b.T @ A.T, b.T @ a.T), (A + A, a + a),
+                      (A - row, a - row), (row - A, row - a), (2 * A, 2 * a), (A * 2, a * 2), (1 / A, 1 / a),
+                      (A / 4 + 1, a / 4 + 1), (-A, -a), (abs(A), abs(a)), (A.T, a.T), ((A.T @ A) @ b, a.T @ a @ b),
+                      (A * 1j, a * 1j)):
+        assert got.shape == want.shape and np.allclose(np.asarray(got), want)
+    assert np.asarray(A, np.float32).dtype == np.float32 and np.array_equal(np.asarray(A), a)
+    statements = []
+    db.set_trace_callback(statements.append)
+    np.asarray(A.T @ A)
+    db.set_trace_callback(None)
+    calls = [s for s in statements if s.startswith("SELECT gx_matmul")]
+    assert len(calls) == 1 and "transpose" not in calls[0]
+
+
+def test_methods(pair, db):
+    A, a = pair
+    b = RNG.standard_normal(30)
+    G = (A.T @ A).store("G")
+    assert isinstance(G, gx.Matrix) and np.allclose(np.asarray(G), a.T @ a)
+    assert np.allclose(G.inverse().fetch(), np.linalg.inv(a.T @ a))
+    assert np.allclose(np.asarray(A.lstsq(b))[:, 0], np.linalg.lstsq(a, b, rcond=None)[0])
+    assert np.allclose(G.solve(A.T @ b).fetch()[:, 0], np.linalg.lstsq(a, b, rcond=None)[0])
+    assert np.allclose(np.asarray(G.cholesky()), np.linalg.cholesky(a.T @ a))
+    assert np.isclose(A.norm(), np.linalg.norm(a)) and np.isclose((A - 1).sum(), (a - 1).sum())
+    assert A.norm("inf") == pytest.approx(np.abs(a).sum(1).max()) and A.show().startswith("[[")
+    (A + 1).store("G", replace=True)
+    assert G.shape == (30, 20) and np.allclose((A + 1)[0], a[0] + 1)
+    with pytest.raises(Exception, match="matrix 'G' already exists"):
+        A.store("G")
+
+
+def test_errors(pair, db):
+    A, _ = pair
+    with pytest.raises(ValueError, match="the product of 30x20 and 30x20"):
+        A @ A
+    with pytest.raises(ValueError):
+        A + np.ones((3, 3))
+    with pytest.raises(Exception, match="no matrix named 'B'"):
+        gx.matrix(db, "B")

@@ -1,0 +1,122 @@
+"""python -m gx_sqlite: the shell.
+
+Plan:
+1. statements from a pipe: rows, several columns, errors and the exit status; matrix values by their shape; the demo;
+2. under a pseudo-terminal: prompt, completion by TAB, a statement of two lines, Control-C, Control-D, history from one
+   session to the next, progress of a long call;
+3. completion: names of functions, matrices, tables, columns, commands.
+"""
+import os
+import pathlib
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import gx_sqlite as gx
+import numpy as np
+from conftest import ROOT
+from gx_sqlite.shell import Completer
+
+COMMAND = [sys.executable, "-m", "gx_sqlite"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "ext/python"), "TERM": "dumb"}
+
+
+def piped(text, *arguments):
+    return subprocess.run([*COMMAND, *arguments], input=text, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+
+
+def test_a_pipe():
+    done = piped("SELECT 1+1; SELECT 'a', 2.5\n, NULL;\nSELECT gx_full(2, 2, 1);SELECT gx_zeros(30, 5);\nSELECT x'00ff';\n.tables")
+    assert done.returncode == 0 and done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "2", "'a'  2.5  NULL", "---  ---  ----", "a    2.5  NULL", "<2x2 f64>", "[[1. 1.]", " [1. 1.]]", "<30x5 f64>",
+        "<blob of 2 bytes>"]
+    done = piped("SELECT gx_matmul('A', 'B');SELECT 3;")
+    assert done.returncode == 1 and done.stdout == "Error: gx_matmul: no matrix named 'A'\n3\n"
+    assert piped("", "/nowhere/my.db").returncode == 1 and piped("", "a", "b").returncode == 2
+
+
+def test_the_demo():
+    done = piped("", "demo")
+    assert done.returncode == 0 and "Error" not in done.stdout and "gx> SELECT gx_solve" in done.stdout
+    assert "<50x1 f64>" in done.stdout
+
+
+class Terminal:
+    """The shell under a pseudo-terminal."""
+
+    def __init__(self, folder):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            environment = {**ENVIRONMENT, "GX_SQLITE_HISTORY": str(folder / "history")}
+            os.execve(sys.executable, [*COMMAND, str(folder / "my.db")], environment)
+        self.seen = ""
+
+    def until(self, pattern, seconds=30):
+        end = time.monotonic() + seconds
+        while not re.search(pattern, self.seen):
+            left = end - time.monotonic()
+            assert left > 0 and select.select([self.fd], [], [], left)[0], f"no {pattern!r} in {self.seen!r}"
+            self.seen += os.read(self.fd, 65536).decode()
+        found, self.seen = self.seen, ""
+        return found
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def end(self):
+        self.type("\x04")
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.fd)
+        return status
+
+
+def test_a_terminal(tmp_path):
+    shell = Terminal(tmp_path)
+    assert "gx 0." in shell.until("gx> $")
+    shell.type("SELECT gx_random(3, 3,\n")
+    shell.until("  > $")
+    shell.type("'Randoms');\n")
+    shell.until(r"Randoms\r\n.*gx> $")
+    shell.type("SELECT gx_show(gx_sha\t'Rand\t));\n")  # readline closes the quote
+    assert "gx_shape('Randoms'" in shell.until(r"gx> $")
+    shell.type("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT max(x) FROM c;\n")
+    time.sleep(0.3)
+    shell.type("\x03")
+    assert "interrupted" in shell.until(r"Error: interrupted\r\n.*gx> $").lower()
+    shell.type("SELECT 40 +\n\x03")
+    shell.until("gx> $")
+    assert shell.end() == 0
+    assert "Randoms" in (tmp_path / "history").read_text()
+    shell = Terminal(tmp_path)
+    shell.until("gx> $")
+    shell.type("SELECT 6 * 7;\n")
+    shell.until("42\r\n.*gx> $")
+    shell.type("\x1b[A\x1b[A\x1b[A\n")
+    shell.until("gx> $|  > $")
+    os.kill(shell.pid, signal.SIGKILL)
+    os.waitpid(shell.pid, 0)
+    os.close(shell.fd)
+
+
+def test_progress(tmp_path):
+    shell = Terminal(tmp_path)
+    shell.until("gx> $")
+    shell.type("SELECT gx_config('threads', 1), gx_norm(gx_matmul(gx_randn(2500, 2500), gx_randn(2500, 2500))) > 0;\n")
+    shell.until(r"(?s)\rgx_\w+ .*\d s.*gx> $", 120)
+    assert shell.end() == 0
+
+
+def test_completion(db):
+    gx.store(db, "Customers", np.eye(2))
+    db.execute("CREATE TABLE Orders(customer_number, x)")
+    complete = Completer(db)
+    assert "gx_matmul(" in complete.candidates("gx_mat") and complete.candidates("CUSTO") == [
+        "Customers", "customer_number"]
+    assert complete.candidates("Ord") == ["Orders"] and complete.candidates(".m") == [".matrices"]
+    assert complete("gx_chole", 0) == "gx_cholesky(" and complete("gx_chole", 1) is None
+    assert pathlib.Path(ROOT / "ext/python/gx_sqlite/py.typed").exists()
