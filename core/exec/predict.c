@@ -25,13 +25,15 @@
 **
 ** What is stored takes less time where others have been before: a log (or, with a rollback journal,
 ** free pages) takes it without the file growing, and free pages take the commit.  How much of each
-** there is gx_store_space() says; the rates are those of as many bytes.
+** there is gx_store_space() says; the rates are those of as many bytes.  Volumes take it as memory
+** does, by a thread a file.
 **
 ** The rates are the profile's.  What they do not know, the ledger's factor corrects (ledger.c).
 ** Work: O(steps + loads + flushes), a few nanoseconds each.
 */
 #include "predict.h"
 
+#include "../base/machine.h"
 #include "../device/accel.h"
 #include "exec_int.h"
 #include "pass.h"
@@ -106,8 +108,13 @@ static void price_storing(gx_run *run, const char *schema, double bytes, double 
         new_written = space.is_file ? 1 - fmin(1, used / bytes) : 0;
         new_committed = space.is_file ? 1 - fmin(1, space.free_bytes / bytes) : 0;
     }
-    gx_profile_store(gx_profile_get(run->ctx), bytes, new_written, new_committed, write_s,
-                     commit_s);
+    const gx_profile *p = gx_profile_get(run->ctx);
+    gx_profile_store(p, bytes, new_written, new_committed, write_s, commit_s);
+    int files = gx_store_spread_files(run->ctx->store, schema, bytes);
+    if (files > 0) { // volumes: one copy into fresh pages of the system's, by a thread a file
+        double threads = fmin(files, gx_machine_cpus());
+        *write_s = (1 / p->memcpy_bytes_per_s + 1 / p->touch_bytes_per_s) / threads;
+    }
 }
 
 // Single steps ------------------------------------------------------------------------------------

@@ -85,6 +85,8 @@ static const char *const sql[GX_SQL_COUNT] = {
                               "(SELECT 1 FROM main.gx_meta m WHERE m.id = e.id >> 32 "
                               "AND m.properties & 65536) GROUP BY 1 ORDER BY 1",
     [GX_SQL_NEXT_SET] = "SELECT min(set_id) FROM main.gx_extent WHERE set_id > ?1",
+    [GX_SQL_FILES] = "SELECT count(*) FROM main.gx_volumes WHERE set_id = "
+                     "(SELECT value FROM main.gx_state WHERE key = 'volume_set')",
     [GX_SQL_EXTENTS] = "SELECT offset, length FROM main.gx_extent WHERE set_id = ?1 "
                        "ORDER BY offset",
     [GX_SQL_SET_EXTENT] = "INSERT OR REPLACE INTO main.gx_extent"

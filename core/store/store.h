@@ -342,6 +342,9 @@ typedef struct gx_volume_info {
 gx_code gx_store_set_volumes(gx_store *store, const char *schema, int count,
                              const char *const *paths, gx_err *err);
 
+/* How many files a new matrix of so many bytes would be written to; 0: it goes to the database. */
+int gx_store_spread_files(gx_store *store, const char *schema, double bytes);
+
 /* The schema's volumes in order, damaged ones too, until fn returns false. */
 gx_code gx_store_list_volumes(gx_store *store, const char *schema,
                               bool (*fn)(void *arg, const gx_volume_info *info), void *arg,

@@ -293,6 +293,24 @@ static gx_code open_current(gx_store *store, gx_schema *schema, int64_t set, gx_
     return GX_OK;
 }
 
+int gx_store_spread_files(gx_store *store, const char *schema_name, double bytes)
+{
+    gx_schema *schema;
+    sqlite3_stmt *stmt;
+    int files = 0;
+    if (bytes < SPREAD_TILES * (double)store->tile_bytes ||
+        gx_store_schema(store, schema_name, &schema, NULL) != GX_OK ||
+        !gx_spread_has_tables(store, schema) ||
+        gx_store_stmt(store, schema, GX_SQL_FILES, &stmt, NULL) != GX_OK) {
+        return 0;
+    }
+    if (sqlite3_step(stmt) == SQLITE_ROW) {
+        files = sqlite3_column_int(stmt, 0);
+    }
+    sqlite3_reset(stmt);
+    return files;
+}
+
 gx_code gx_spread_wanted(gx_store *store, gx_schema *schema, const gx_meta *meta, bool *is_wanted,
                          gx_err *err)
 {
