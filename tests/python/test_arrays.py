@@ -9,6 +9,7 @@ Plan:
 5. names in schemas; cells written but still held by gx; matrices of another connection's transaction; `out`;
 6. nothing is there twice: the memory that storing and fetching 160 MB takes; within a transaction, and undone with it.
 """
+import sqlite3
 import subprocess
 import sys
 
@@ -228,6 +229,29 @@ def test_out_and_factorisations(db):
     db.execute("SELECT gx_lu('A', 'F')").fetchall()
     with pytest.raises(Exception, match="factorisation"):
         gx.fetch(db, "F")
+
+
+def test_volumes(db, monkeypatch):
+    """Tiles in other files than the database's come through gx."""
+    small_tiles(db, 4096)
+    db.execute("SELECT gx_volumes(2)").fetchall()
+    a = numbers((300, 200), "f4")
+    gx.store(db, "A", a)
+    gx.store(db, "E", a[:, :0])
+    assert db.execute("SELECT sum(tiles) > 3 FROM gx_volume").fetchone() == (1,)
+    for band in (64 << 20, 64 << 10, 800):
+        monkeypatch.setattr(gx._arrays, "_BAND", band)
+        assert np.array_equal(gx.fetch(db, "A"), a)
+    assert gx.fetch(db, "E").shape == (300, 0)
+
+
+def test_too_little_memory_is_said_in_words(db):
+    gx.store(db, "A", np.zeros((3000, 3000)))
+    db.execute("SELECT gx_config('memory_limit', '32MB')").fetchall()
+    with pytest.raises(sqlite3.OperationalError, match="memory_limit leaves [0-9]+ of 32000000"):
+        np.asarray(gx.matrix(db, "A").inverse())
+    with pytest.raises(MemoryError, match="gx may use 32000000 bytes here"), gx._connect._texts(db):
+        raise MemoryError  # as sqlite3 does, without a word
 
 
 def test_while_a_statement_runs(db):

@@ -16,7 +16,8 @@ from ._sources import Source, source
 from ._values import BY_NUMBER, DTYPES, Array, Buffer, DTypeLike, empty, unpack
 
 _SMALL = 1 << 20  # bytes: up to here a matrix goes as one value
-_FACTOR = 128 | 256  # properties of a matrix that is a factorisation
+_IN_VOLUMES = 65536  # property of a matrix whose tiles may be in other files
+_BAND = 64 << 20  # bytes of a band of columns of such a matrix, which comes as a value
 
 
 def store(db: Any, name: str, data: Any, *, replace: bool = False, dtype: DTypeLike = None,
@@ -128,19 +129,35 @@ def _home(db: Any, name: str) -> tuple[str, str]:
 def _read(db: Any, matrix: str, out: Optional[Array]) -> Array:
     schema, name = _home(db, matrix)
     # One statement, so that catalog and tiles are of the same moment.
-    sql = (f"SELECT m.rows, m.cols, m.dtype, m.tile_rows, m.tile_cols, t.id & 4294967295, t.data "
+    sql = (f"SELECT m.properties, m.rows, m.cols, m.dtype, m.tile_rows, m.tile_cols, t.id & 4294967295, t.data "
            f"FROM {_quoted(schema)}.gx_meta m LEFT JOIN {_quoted(schema)}.gx_tile t "
            f"ON t.id BETWEEN m.id << 32 AND (m.id << 32) + 4294967295 WHERE m.name = ?")
     result: Optional[Array] = None
-    for rows, columns, number, height, width, tile, data in _connect.each(db, sql, (name,)):
+    for properties, rows, columns, number, height, width, tile, data in _connect.each(db, sql, (name,)):
         dtype = DTYPES[BY_NUMBER[number]]
         if result is None:
             result = out if out is not None else np.empty((rows, columns), dtype, order="F")
             _check(result, rows, columns)
+            if properties & _IN_VOLUMES:
+                break
         if data is not None:
             j, i = divmod(tile, -(-rows // height))
             place = result[i * height:(i + 1) * height, j * width:(j + 1) * width]
             place[...] = np.frombuffer(data, dtype).reshape((place.shape[1], place.shape[0])).T
     if result is None:
         raise LookupError(f"gx_sqlite.fetch: no matrix named {matrix!r}")
+    if properties & _IN_VOLUMES:
+        _read_bands(db, matrix, result)
     return result
+
+
+def _read_bands(db: Any, matrix: str, result: Array) -> None:
+    m, n = result.shape
+    height = min(m, _BAND // result.itemsize)
+    width = max(1, _BAND // max(1, height * result.itemsize))
+    for j in range(0, n, width):
+        for i in range(0, m, height):
+            piece = result[i:i + height, j:j + width]
+            blob = _connect.value(db, "SELECT gx_slice(?, ?, ?, ?, ?)",
+                                  (matrix, i, i + piece.shape[0], j, j + piece.shape[1]))
+            piece[...] = unpack(blob)

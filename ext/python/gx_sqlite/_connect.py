@@ -66,10 +66,10 @@ def _module(thing: object) -> str:
 def driver(db: Any) -> Any:
     """The connection itself: what is inside one of SQLAlchemy's."""
     if _module(db) == "sqlalchemy":
-        inner = getattr(db, "connection", db)  # a Session has it as a method
-        inner = inner() if callable(inner) else inner
-        inner = getattr(inner, "connection", inner)
-        return getattr(inner, "driver_connection", inner)
+        if callable(getattr(db, "connection", None)):  # a Session
+            db = db.connection()
+        inner = db if hasattr(db, "driver_connection") else db.connection
+        return inner.driver_connection
     return db
 
 
