@@ -1,8 +1,9 @@
 /*
 ** Products of the CPU backend: gemm, syrk, herk.
 **
-** OpenBLAS computes them, single-threaded, inside a narrow section (cpu.h).  Three things stand
-**                                                                            in front:
+** OpenBLAS computes them, single-threaded, inside a narrow section (cpu.h).  Three things stand in
+** front:
+**
 **   - alpha = 0 or k = 0 is a scaling of c: a and b are not touched.
 **   - tiny products (TINY_FLOPS) run in a plain loop here: at 4 x 4 the call of BLAS alone costs
 **     more.

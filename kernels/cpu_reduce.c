@@ -1,12 +1,11 @@
 /*
 ** Reductions of the CPU backend: sums, sums of squares, extremes, sums by row and by column.
 **
-** Order, and so the bits, depend on the block's shape only.  A sum runs over each column in
-**                                                            chunks of CHUNK
-** parts; a chunk is folded into LANES running sums (which the compiler keeps in vector registers)
-** that are then added as a tree; the sums of the chunks are added pairwise (struct tree), so that
-** the error grows with the logarithm of the count, as NumPy's does.  A block with nothing between
-** its columns is one long column. f32 parts are added up as doubles.
+** Order, and so the bits, depend on the block's shape only.  A sum runs over each column in chunks
+** of CHUNK parts; a chunk is folded into LANES running sums (which the compiler keeps in vector
+** registers) that are then added as a tree; the sums of the chunks are added pairwise (struct
+** tree), so that the error grows with the logarithm of the count, as NumPy's does.  A block with
+** nothing between its columns is one long column.  f32 parts are added up as doubles.
 **
 ** Complex sums are sums of parts: LANES is even, so real parts fall into even lanes and imaginary
 ** ones into odd lanes.

@@ -16,6 +16,7 @@
 */
 #include "pool.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { IDLE_MOST = 256, KEPT_MOST = 1024, AGE_MOST = 64 };
@@ -74,12 +75,36 @@ void gx_pool_free(gx_pool *pool)
 {
     if (pool != NULL) {
         gx_pool_trim(pool);
+        assert(pool->pinned_bytes == 0 && pool->device_bytes == 0 && "lent buffers came back");
         gx_mem_free(NULL, pool);
     }
 }
 
+/* Idle and kept buffers are real ones, of the sizes of their kind, and counted. */
+static inline bool is_sound(const gx_pool *pool)
+{
+    size_t pinned = 0, device = 0;
+    bool is_right = pool->pinned.count <= IDLE_MOST && pool->device.count <= IDLE_MOST &&
+                    pool->blocks <= KEPT_MOST;
+    for (int k = 0; k < pool->pinned.count; k++) {
+        pinned += pool->pinned.item[k].bytes;
+        is_right = is_right && pool->pinned.item[k].data != NULL;
+    }
+    for (int k = 0; k < pool->device.count; k++) {
+        const idle *item = &pool->device.item[k];
+        device += item->bytes;
+        is_right = is_right && item->data != NULL && item->bytes == gx_pool_rounded(item->bytes);
+    }
+    for (int k = 0; k < pool->blocks; k++) {
+        device += pool->block[k].bytes;
+        is_right = is_right && pool->block[k].data != NULL && pool->block[k].key.file != 0;
+    }
+    return is_right && pinned <= pool->pinned_bytes && device <= pool->device_bytes;
+}
+
 void gx_pool_begin(gx_pool *pool)
 {
+    assert(is_sound(pool));
     pool->program++;
     pool->grown = (gx_growth){0};
 }
@@ -169,6 +194,7 @@ static size_t pinned_bucket(size_t bytes)
 
 static void unpin(gx_pool *pool, const idle *item)
 {
+    assert(item->bytes <= pool->pinned_bytes);
     pool->backend->unpin(pool->dev, item->data);
     pool->pinned_bytes -= item->bytes;
 }
@@ -198,6 +224,7 @@ static void *pin(gx_pool *pool, size_t bucket, size_t budget)
         return NULL;
     }
     pool->pinned_bytes += bucket;
+    assert(pool->pinned_bytes <= budget);
     pool->grown.pinned_bytes += (double)bucket;
     return data;
 }
@@ -263,6 +290,7 @@ size_t gx_pool_rounded(size_t bytes)
 
 static void release(gx_pool *pool, void *data, size_t bytes)
 {
+    assert(bytes <= pool->device_bytes);
     (*pool->backend->free)(pool->dev, data);
     pool->device_bytes -= bytes;
 }
@@ -334,6 +362,7 @@ gx_code gx_pool_take(gx_pool *pool, size_t bytes, size_t limit, void **buffer, g
         return gx_fail(err, rc, "%s", refusal.text);
     }
     pool->device_bytes += bucket;
+    assert(pool->device_bytes <= limit);
     pool->grown.device_bytes += (double)bucket;
     pool->grown.device_buffers++;
     return GX_OK;
@@ -350,6 +379,7 @@ void gx_pool_give(gx_pool *pool, void *buffer, size_t bytes)
     }
     pool->device.item[pool->device.count++] =
         (idle){buffer, gx_pool_rounded(bytes), ++pool->tick, pool->program};
+    assert(is_sound(pool));
 }
 
 void gx_pool_foresee(const gx_pool *pool, size_t bytes, int64_t count, gx_growth *growth)
@@ -421,6 +451,7 @@ void gx_pool_keep(gx_pool *pool, const gx_block_key *key, void *buffer, size_t b
     }
     pool->block[pool->blocks++] =
         (kept){*key, buffer, gx_pool_rounded(bytes), ++pool->tick, pool->program};
+    assert(is_sound(pool));
 }
 
 void gx_pool_forget(gx_pool *pool)

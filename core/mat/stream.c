@@ -12,6 +12,7 @@
 */
 #include "stream.h"
 
+#include <assert.h>
 #include <string.h>
 #include <time.h>
 
@@ -48,6 +49,7 @@ gx_reader *gx_helper_reader(const gx_helper *helper, const gx_mat *source)
         return NULL;
     }
     int s = schema_index(helper->stream, stored->meta.schema);
+    assert(s < 0 || helper->reader[s] != NULL);
     return s < 0 ? NULL : helper->reader[s];
 }
 
@@ -138,6 +140,7 @@ static void start_threads(gx_stream *stream)
         }
         started += m->is_started;
     }
+    assert(started <= opened);
     if (started == 0) {
         stream->helpers = 0;
     }

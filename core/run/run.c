@@ -17,6 +17,7 @@
 
 #include "progress.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,6 +35,7 @@ void gx_ctx_hold(gx_ctx *ctx)
 
 void gx_ctx_release(gx_ctx *ctx)
 {
+    assert(ctx->holds > ctx->runs);
     if (--ctx->holds == 0) {
         gx_store_release(ctx->store);
     }
@@ -77,6 +79,7 @@ gx_code gx_run_end(gx_run *run)
     if (run->is_shown) {
         gx_progress_end(run);
     }
+    assert(ctx->runs > 0 && ctx->holds >= ctx->runs);
     ctx->runs--;
     gx_ctx_release(ctx);
     gx_stats_add(&ctx->stats, GX_STAT_CALLS, 1);
@@ -98,6 +101,7 @@ gx_code gx_run_fail(gx_run *run, const gx_err *err)
         if (run->err.code == GX_OK) {
             run->err = *err;
         }
+        assert(run->err.text[0] != '\0' && "a failure says what failed");
         atomic_store(&run->stopped, true);
     }
     gx_code code = run->err.code;

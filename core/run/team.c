@@ -1,6 +1,6 @@
 /*
-** A team of threads that share the pieces of one job.  See team.h; team_cut.c cuts kernel calls
-**                                                      into pieces.
+** A team of threads that share the pieces of one job.  See team.h; team_cut.c cuts kernel calls into
+** pieces.
 **
 ** One job at a time: the caller publishes it under the lock (generation, open), wakes as many
 ** members as there are pieces for, and works itself.  Members take piece numbers from one atomic
@@ -25,8 +25,8 @@
 #include <time.h>
 
 /*
-** How long an idle member looks for the next job before it sleeps: about twice the cost of a wake-
-** up.
+** How long an idle member looks for the next job before it sleeps: about twice what waking it up
+** costs.
 */
 static const int64_t SPIN_NS = 20 * 1000;
 
@@ -160,6 +160,7 @@ static void *member_main(void *arg)
         if (joins) {
             atomic_fetch_add(&team->active, 1);
         }
+        assert((int64_t)atomic_load(&team->active) < team->threads);
         pthread_mutex_unlock(&team->lock);
         if (joins) {
             work(team, self->number);
@@ -229,8 +230,10 @@ gx_code gx_team_run(gx_team *team, int64_t pieces, gx_team_fn fn, void *arg, gx_
     spin(&team->active, 0, true);
 
     pthread_mutex_lock(&team->lock);
+    assert(team->is_open && team->fn == fn);
     team->is_open = false;
     wait_for_members(team);
+    assert(atomic_load(&team->stopped) || atomic_load(&team->next) >= pieces);
     gx_code code = team->err.code;
     if (code != GX_OK) {
         code = gx_fail(err, code, "%s", team->err.text);
@@ -291,6 +294,7 @@ void gx_team_free(gx_team *team)
         return;
     }
     pthread_mutex_lock(&team->lock);
+    assert(!team->is_open && atomic_load(&team->active) == 0);
     team->quit = true;
     if (team->threads > 1) {
         atomic_fetch_add(&team->generation, 1); // ends the spinning

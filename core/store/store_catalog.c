@@ -15,6 +15,7 @@
 
 #include "volume_int.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -342,11 +343,13 @@ gx_code gx_store_create(gx_store *store, gx_meta *meta, gx_err *err)
 {
     gx_schema *schema;
     sqlite3_stmt *stmt;
+    assert(store->depth > 0);
     GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
     if (meta->tile_rows == 0 || meta->tile_cols == 0) {
         GX_TRY(gx_tile_shape(meta->rows, meta->cols, meta->dtype, gx_store_max_tile_bytes(store),
                              &meta->tile_rows, &meta->tile_cols, err));
     }
+    assert(meta->tile_rows > 0 && meta->tile_cols > 0 && gx_meta_tiles(meta) <= GX_TILES_MAX);
     meta->name[0] = '\0';
     GX_TRY(gx_spread_wanted(store, schema, meta, &meta->is_spread, err));
     GX_TRY(take_number(store, schema, "next_id", 1, GX_ID_MAX, &meta->id, err));
@@ -410,6 +413,7 @@ gx_code gx_store_publish(gx_store *store, gx_meta *meta, const char *name, bool 
     gx_schema *schema;
     gx_meta old;
     bool found;
+    assert(store->depth > 0 && meta->id > 0);
     GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
     GX_TRY(locate_in(store, meta->schema, name, &old, &found, err));
     found = found && old.id != meta->id;
@@ -432,6 +436,7 @@ gx_code gx_store_touch(gx_store *store, gx_meta *meta, uint32_t properties, gx_e
     gx_schema *schema;
     sqlite3_stmt *stmt;
     int64_t generation;
+    assert(store->depth > 0 && meta->id > 0);
     GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
     uint32_t before = meta->properties;
     GX_TRY(take_generation(store, schema, &generation, err));

@@ -16,6 +16,7 @@
 #include "spill.h"
 #include "store_int.h"
 
+#include <assert.h>
 #include <string.h>
 
 SQLITE_EXTENSION_INIT3
@@ -112,8 +113,8 @@ static gx_code write_piece(gx_spill *spill, const void *data, size_t bytes, gx_e
 
 void gx_spill_begin(gx_spill *spill, int64_t *stream)
 {
+    assert(spill->used == 0 && "streams are written one at a time");
     *stream = spill->next_row;
-    spill->used = 0;
 }
 
 gx_code gx_spill_append(gx_spill *spill, const void *data, size_t bytes, gx_err *err)
@@ -170,6 +171,7 @@ gx_code gx_spill_read(gx_spill *spill, int64_t stream, int64_t offset, size_t by
                       gx_err *err)
 {
     unsigned char *to = dst;
+    assert(stream > 0 && stream < spill->next_row && offset >= 0);
     while (bytes > 0) {
         int64_t piece = offset / (int64_t)spill->piece_bytes;
         size_t start = (size_t)(offset - piece * (int64_t)spill->piece_bytes);

@@ -30,6 +30,7 @@
 
 #include "schema.h" // made from sql/schema.sql by the build: static const char schema_sql[]
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -356,6 +357,7 @@ static gx_code lock_schema(gx_store *store, gx_schema *schema, bool lock_first, 
         GX_TRY(gx_store_look(store, schema, err));
         GX_TRY(check_seen(store, schema, err));
     }
+    assert(schema->is_locked && schema->has_tables);
     if (!needs_catalog(store, schema)) {
         return GX_OK;
     }
@@ -414,6 +416,7 @@ bool gx_store_overtaken(gx_store *store, char schema[GX_NAME_MAX + 1])
 
 gx_code gx_store_remember(gx_store *store, gx_schema *schema, int64_t id, gx_err *err)
 {
+    assert(store->depth > 0);
     if (store->level[store->depth - 1].has_savepoint) {
         return GX_OK;
     }
@@ -551,8 +554,10 @@ gx_code gx_store_end(gx_store *store, bool commit, gx_err *err)
     if (store->depth == 0) {
         return GX_OK;
     }
+    assert(store->depth <= GX_LEVEL_MAX);
     gx_store_close_patches(store);
     gx_level level = store->level[store->depth - 1];
+    assert(level.created >= 0 && level.created <= store->created_count);
     gx_code code = GX_OK;
     if (commit && store->depth == 1) { // tiles in volumes are there before the rows that name them
         code = gx_spread_sync(store, err);
@@ -571,6 +576,7 @@ gx_code gx_store_end(gx_store *store, bool commit, gx_err *err)
     if (level.has_savepoint || store->depth == 0) {
         store->created_count = level.created;
     }
+    assert(store->depth > 0 || store->created_count == 0);
     if (store->depth == 0) {
         for (gx_schema *schema = store->schemas; schema != NULL; schema = schema->next) {
             schema->is_locked = false;
