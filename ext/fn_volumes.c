@@ -84,7 +84,7 @@ static void volumes(gx_fn *fn)
     char schema[GX_NAME_MAX + 1];
     const char *text;
     int64_t wanted;
-    int count;
+    int count = 0;
     gx_err err = {0};
     if (!gx_fn_options(fn, NULL, NULL) || !take_schema(fn, 1, schema)) {
         return;

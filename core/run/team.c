@@ -1,6 +1,6 @@
 /*
-** A team of threads that share the pieces of one job.  See team.h; team_cut.c cuts kernel calls into
-** pieces.
+** A team of threads that share the pieces of one job.  See team.h; team_cut.c cuts kernel calls
+** into pieces.
 **
 ** One job at a time: the caller publishes it under the lock (generation, open), wakes as many
 ** members as there are pieces for, and works itself.  Members take piece numbers from one atomic
