@@ -60,7 +60,7 @@ struct gx_pass_thread {
     int parts;
     const gx_helper *helper; /* reads by this one's connections                       */
     gx_reader *own;          /* the caller's; both NULL: asks the caller               */
-    request request;
+    request request;         /* under the job's lock */
 };
 
 struct job {
@@ -93,11 +93,12 @@ static void wait_a_while(job *x)
 
 // Reading -----------------------------------------------------------------------------------------
 
-static gx_code ask_caller(gx_pass_thread *t, gx_err *err)
+static gx_code ask_caller(gx_pass_thread *t, const request *wanted, gx_err *err)
 {
     job *x = t->job;
     request *r = &t->request;
     pthread_mutex_lock(&x->lock);
+    *r = *wanted;
     r->state = ASKED;
     x->has_asked = true;
     pthread_cond_broadcast(&x->changed);
@@ -121,9 +122,9 @@ gx_code gx_pass_read(gx_pass_thread *t, const gx_mat *source, int64_t i0, int64_
     if (reader != NULL || gx_mat_base_stored(source) == NULL) {
         return gx_mat_read(t->job->run, source, reader, i0, j0, m, n, dtype, dst, ld, err);
     }
-    t->request = (request){
+    request wanted = {
         .source = source, .i0 = i0, .j0 = j0, .m = m, .n = n, .ld = ld, .dtype = dtype, .dst = dst};
-    return ask_caller(t, err);
+    return ask_caller(t, &wanted, err);
 }
 
 /* Caller, under the lock, which is given up meanwhile: one thing that was asked for. */
