@@ -7,6 +7,9 @@
 **   - alpha = 0 or k = 0 is a scaling of c: a and b are not touched.
 **   - tiny products (TINY_FLOPS) run in a plain loop here: at 4 x 4 the call of BLAS alone costs
 **     more.
+**   - a real c = a^T a with a few columns as high as they are in tables is inner products
+**     (cpu_pair.c) of a where it lies, where the registers hold enough of them: BLAS packs a twice,
+**     which takes as long as multiplying it.
 **   - BLAS counts in 32-bit integers: longer sides are cut at SIDE_MAX, and a matrix whose
 **     leading dimension is longer yet has the plain loop do it: slow, but right.
 **
@@ -16,6 +19,7 @@
 #include "cpu_element.h"
 
 #include <cblas.h>
+#include <string.h>
 
 /* Multiply-adds up to which the loop beats a call of BLAS, which takes 0.3 us for the smallest. */
 static const int64_t TINY = 5 * 5 * 5;
@@ -233,6 +237,68 @@ GX_INLINE gx_code gemm(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
+// Tall and narrow ---------------------------------------------------------------------------------
+
+/* Columns, at most, rows a column, at least; a group of columns; bytes that go through together. */
+enum { INNER_COLUMNS = 128, INNER_ROWS = 4, INNER_GROUP = 8, INNER_BYTES = 512 << 10 };
+
+static const gx_kernel pair_of[] = GX_SLOTS(gx_cpu_pair);
+
+GX_INLINE bool wants_inner(gx_dtype dtype, const gx_args *p)
+{
+#ifdef __x86_64__
+    return !has_pairs(dtype) && p->transa != GX_NO_TRANS && p->alpha.re == 1 &&
+           p->n >= INNER_GROUP && p->n <= INNER_COLUMNS && p->k >= INNER_ROWS * p->n &&
+           __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+#else
+    return false;
+#endif
+}
+
+/* c += x^T y: rows [r, r + rows) of a's columns from i and j on. */
+GX_INLINE gx_code inner(gx_dtype dtype, const gx_args *p, int64_t r, int64_t rows, int64_t i,
+                        int64_t m, int64_t j, int64_t n, void *c, int64_t ldc, gx_err *err)
+{
+    gx_args args = {.m = rows, .n = m, .k = n, .lda = p->lda, .ldb2 = p->lda, .c2 = c, .ldc2 = ldc};
+    args.a = gx_at(p->a, dtype, p->lda, r, i);
+    args.b2 = gx_at(p->a, dtype, p->lda, r, j);
+    return pair_of[dtype](NULL, NULL, &args, err);
+}
+
+/* c += a^T a, or beta c first, the triangle alone. */
+GX_INLINE gx_code inner_products(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    double square[INNER_GROUP * INNER_GROUP]; // of floats, too
+    bool is_lower = p->uplo == GX_LOWER, d = has_doubles(dtype);
+    int64_t step = INNER_BYTES / (int64_t)bytes_of(dtype) / p->n;
+    gx_args scale = *p;
+    scale.k = 0;
+    GX_TRY(product_loop(dtype, &scale, true));
+    for (int64_t r = 0; r < p->k; r += step) {
+        int64_t rows = gx_min(step, p->k - r);
+        for (int64_t i = 0; i < p->n; i += INNER_GROUP) {
+            int64_t w = gx_min(INNER_GROUP, p->n - i);
+            memset(square, 0, sizeof square);
+            GX_TRY(inner(dtype, p, r, rows, i, w, i, w, square, INNER_GROUP, err));
+            for (int64_t e = 0; e < INNER_GROUP * w; e++) {
+                int64_t row = e % INNER_GROUP, col = e / INNER_GROUP, at;
+                at = (i + col) * p->ldc + i + row;
+                if (row < w && (is_lower ? row >= col : row <= col)) {
+                    put(d, p->c, at, get(d, p->c, at) + get(d, square, e));
+                }
+            }
+            void *rest =
+                is_lower ? gx_at(p->c, dtype, p->ldc, i, 0) : gx_at(p->c, dtype, p->ldc, 0, i);
+            if (i > 0) {
+                GX_TRY(is_lower ? inner(dtype, p, r, rows, i, w, 0, i, rest, p->ldc, err)
+                                : inner(dtype, p, r, rows, 0, i, i, w, rest, p->ldc, err));
+            }
+        }
+    }
+    return GX_OK;
+}
+
 /* c n x n with n > SIDE_MAX is beyond any memory, so only k is cut. */
 GX_INLINE gx_code rank_k(gx_dtype dtype, const gx_args *args, bool is_herk, gx_err *err)
 {
@@ -247,6 +313,9 @@ GX_INLINE gx_code rank_k(gx_dtype dtype, const gx_args *args, bool is_herk, gx_e
     }
     if (wants_loop(dtype, &p, gx_max(p.ldc, p.lda))) {
         return product_loop(dtype, &p, true);
+    }
+    if (wants_inner(dtype, args)) {
+        return inner_products(dtype, &p, err);
     }
     for (int64_t l = 0; l < args->k; l += SIDE_MAX) {
         p.k = gx_min(SIDE_MAX, args->k - l);

@@ -304,6 +304,25 @@ static void rank_k_shapes(gx_kernel_id kernel, gx_dtype dtype, gx_trans trans, g
     }
 }
 
+/* As high as tables are: other code than for blocks. */
+static void tall_rank_k(gx_kernel_id kernel, gx_dtype dtype, gx_trans trans, gx_uplo uplo)
+{
+    static const int64_t columns[] = {7, 8, 13, 65};
+    for (int s = 0; s < SCALARS; s++) {
+        for (int j = 0; j < 4; j++) {
+            run_product(&(product){.kernel = kernel,
+                                   .dtype = dtype,
+                                   .args = {.transa = trans,
+                                            .uplo = uplo,
+                                            .m = columns[j],
+                                            .n = columns[j],
+                                            .k = j % 2 == 0 ? 700 : 2100,
+                                            .alpha = {1, 0},
+                                            .beta = scalars[s].beta}});
+        }
+    }
+}
+
 static void rank_k(gx_kernel_id kernel)
 {
     for (int d = 0; d < GX_DTYPE_COUNT; d++) {
@@ -311,6 +330,7 @@ static void rank_k(gx_kernel_id kernel)
             if (takes(kernel, (gx_dtype)d, (gx_trans)t)) {
                 rank_k_shapes(kernel, (gx_dtype)d, (gx_trans)t, GX_LOWER);
                 rank_k_shapes(kernel, (gx_dtype)d, (gx_trans)t, GX_UPPER);
+                tall_rank_k(kernel, (gx_dtype)d, (gx_trans)t, d % 2 == t % 2 ? GX_LOWER : GX_UPPER);
             }
         }
     }
@@ -371,8 +391,8 @@ typedef struct map {
     gx_kernel_id kernel;
     gx_map_kind kind;
     const char *name;
-    int operands;  /* how many of a, b are read; c may be each of them        */
-    double ulps;   /* of the size of the terms; 0: to the bit                 */
+    int operands; /* how many of a, b are read; c may be each of them        */
+    double ulps;  /* of the size of the terms; 0: to the bit                 */
 } map;
 
 enum { MOVES = 2, MAPS = MOVES + GX_MAP_KIND_COUNT };
@@ -419,8 +439,8 @@ static void map_fails(const map *t, gx_dtype dtype, const gx_args *s, int64_t i,
 {
     fail_msg("%s: %s %s %dx%d alpha %g%+gi beta %g%+gi (%d,%d): %.17g%+.17gi, want %.17g%+.17gi",
              device_now.backend->name, t->name, gx_dtype_name(dtype), (int)s->m, (int)s->n,
-             s->alpha.re, s->alpha.im, s->beta.re, s->beta.im, (int)i, (int)j, got.re,
-             got.im, want.re, want.im);
+             s->alpha.re, s->alpha.im, s->beta.re, s->beta.im, (int)i, (int)j, got.re, got.im,
+             want.re, want.im);
 }
 
 static void compare_maps(const map *t, const gx_args *s, const block *a, const block *b,
