@@ -26,7 +26,7 @@ OPENBLAS ?= static
 
 # ---- what the goals need -------------------------------------------------------------------------
 
-NO_NEED := help clean format uninstall sdist dist
+NO_NEED := help clean format uninstall sdist dist grammar
 GOALS   := $(or $(MAKECMDGOALS),all)
 ifeq ($(MAKELEVEL),0)
 ifneq ($(filter-out $(NO_NEED),$(GOALS)),)
@@ -99,7 +99,7 @@ PRIVATE_C := kernels/cpu_leave.c kernels/cpu_threads.c
 PRIVATE := $(if $(filter static,$(OPENBLAS)),$(PRIVATE_C:%.c=$(BUILD)/%.o))
 WRAPPED := mmap pthread_create $(shell sed -n 's/^WRAP([0-9]*, \(.*\))$$/\1/p' kernels/cpu_leave.c)
 
-SOURCES := $(filter-out kernels/cuda% $(PRIVATE_C) $(OLD_GLIBC_C),$(wildcard ext/*.c core/*.c core/*/*.c kernels/*.c)) $(CJSON_C)
+SOURCES := $(filter-out kernels/cuda% $(PRIVATE_C) $(OLD_GLIBC_C),$(wildcard ext/*.c core/*.c core/*/*.c kernels/*.c)) $(CJSON_C) core/program/lemon/grammar.c
 SQLITE  := $(wildcard ext/*.c core/store/*.c)
 SHARED  := $(SOURCES:%.c=$(BUILD)/%.o)
 STATIC  := $(SQLITE:%.c=$(BUILD)/static/%.o) $(filter-out $(SQLITE:%.c=$(BUILD)/%.o),$(SHARED))
@@ -126,6 +126,12 @@ $(BUILD)/core/base/convert.o $(BUILD)/core/mat/mat.o: private FLAGS += -O3
 
 # Not ours: its warnings are its authors'.
 $(BUILD)/core/base/cjson/cJSON.o: private FLAGS += -w
+
+# Lemon's: made of grammar.y by `make grammar`, and committed.
+$(BUILD)/core/program/lemon/grammar.o: private FLAGS += -w
+
+grammar: core/program/grammar.y
+	lemon -l -q -dcore/program/lemon $<
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -482,4 +488,4 @@ help:
 #: make deps          install (or name) what is missing;  make clean  removes what make made
 #: Variables: OPENBLAS=static|shared  CC  CFLAGS  PYTHON  NVCC  ARCHS="75 ... 120"|native
 
-.PHONY: all always cuda no-cuda gpu test-gpu bench-gpu libgx programs units fuzzers test run-tests check coverage fault fuzz bench demo tidy format install uninstall wheel sdist dist deb clean deps help
+.PHONY: all always cuda grammar no-cuda gpu test-gpu bench-gpu libgx programs units fuzzers test run-tests check coverage fault fuzz bench demo tidy format install uninstall wheel sdist dist deb clean deps help

@@ -66,6 +66,9 @@ void gx_ctx_free(gx_ctx *ctx)
     if (ctx == NULL) {
         return;
     }
+    if (ctx->programs_free != NULL) {
+        ctx->programs_free(ctx->programs);
+    }
     close_host(ctx);
     gx_accel_close(ctx);
     gx_store_close(ctx->store);

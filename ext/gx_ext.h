@@ -254,6 +254,7 @@ extern const gx_function gx_functions_volumes[]; /* fn_volumes.c: volumes, vacuu
 extern const gx_function gx_functions_help[];  /* fn_help.c: help */
 extern const gx_function gx_functions_bytes[]; /* fn_bytes.c: from_bytes, to_bytes */
 extern const gx_function gx_functions_function[]; /* fn_function.c: from_function */
+extern const gx_function gx_functions_eval[];  /* fn_eval.c: eval */
 
 /* Files that register modules or aggregates themselves.  Return SQLITE_*. */
 int gx_register_functions(sqlite3 *db, gx_ctx *ctx, const gx_function *table);

@@ -30,6 +30,7 @@ ROOMS = {
     "core/exec": "core/base core/store core/run core/mat core/device",
     "core/alg": "core/base core/store core/run core/mat core/device core/exec",
     "core/spectra": "core/base core/store core/run core/mat core/device core/exec core/alg",
+    "core/program": "core/base core/store core/run core/mat core/device core/exec core/alg core/spectra",
     "core/file": "core/base core/store core/run core/mat",
     "core": "core/base core/store core/run core/mat core/device",
     "kernels": "core/base",
@@ -48,7 +49,7 @@ def product():
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "ext", "core", "kernels"],
         capture_output=True, text=True, check=True).stdout.split()
     return sorted({f for f in listed if f.endswith((".c", ".h", ".cu", ".cuh")) and os.path.exists(f) and
-                   not f.startswith("core/base/cjson/")})
+                   not f.startswith(("core/base/cjson/", "core/program/lemon/"))})
 
 
 def definitions(files):

@@ -32,6 +32,9 @@ typedef enum gx_counter {
     GX_STAT_WAIT_NS,          /* time the caller waited for a block                    */
     GX_STAT_CHECK_NS,         /* ... looked at operands and results: gx_stats_close()  */
     GX_STAT_COPY_NS,          /* ... copied, packed, converted, gave vectors their sign */
+    GX_STAT_PROGRAMS,         /* programs run by gx_eval                               */
+    GX_STAT_NODES,            /* their steps                                           */
+    GX_STAT_FUSED_GROUPS,     /* of these, groups of elementwise functions in one pass */
     GX_STAT_DEVICE_CALLS,     /* programs run on a device                             */
     GX_STAT_DEVICE_FALLBACKS, /* programs begun on a device and finished on the host  */
     GX_STAT_DEVICE_FAULTS,    /* devices switched off after a failure                 */

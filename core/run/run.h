@@ -42,6 +42,8 @@ typedef struct gx_ctx {
     bool is_profile_loaded; /* profile is valid                            */
     gx_profile profile;     /* see gx_profile_get()                        */
     gx_ledger ledger;       /* predicted and measured times, ledger.h      */
+    void *programs; /* prepared ones, of core/program; freed with the connection */
+    void (*programs_free)(void *programs);
     double owed_s;          /* what a device would have saved (plan.h)     */
     int holds;              /* calls and cursors that use the store now    */
     int runs;               /* of these, calls                             */

@@ -345,5 +345,20 @@ const fault_script fault_scripts[] = {
      "SELECT length(gx_help('eig')), count(*) FROM gx_help('inv'); SELECT length(gx_help());"
      "SELECT gx_config('threads', 2), gx_version()"},
 
+    // Programs: parsed, checked, shared, fused; loops, several results, stores together.
+    {"eval-number", SMALL, "SELECT gx_eval('def f(x) { x * 2 } [[1, 2i]]; norm(f(A @ B) + 1)')"},
+    {"eval-value", SMALL,
+     "SELECT gx_json(gx_eval('exp(?1 @ ?1.T) + S[0:2, 0:2]', '[[1,2],[3,4]]'))"},
+    {"eval-loop", HELPERS,
+     "SELECT gx_eval('x = ones(24, 1); k = 0; while k < 3 { x = B @ (A @ x); x = x / norm(x); "
+     "k = k + 1 } if sum(x) > 0 { y = x } else { y = -x } sum(y)')"},
+    {"eval-store", HELPERS,
+     "SELECT gx_eval('N := A @ B + 1; M := tanh(A) * 2 - B.T; A := A + 1', '{\"replace\":true}')"},
+    {"eval-parts", SMALL,
+     "SELECT gx_eval('Q, R = qr(A); P, L, U = lu(S); N := Q @ R; norm(P @ L @ U - S)')"},
+    {"eval-lines", SMALL,
+     "SELECT gx_eval('sum(sort(A, 1)) + median(cumsum(B)) + sum(take(kron(S, [1, 2]), [3, 5]))')"},
+    {"eval-refused", SMALL, "SELECT gx_eval('A @ A')"},
+
     {NULL, NULL, NULL},
 };

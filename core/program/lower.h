@@ -1,0 +1,24 @@
+/*
+** How operations are computed: a function for each name in the last column but one of GX_OPS.
+**
+** It reads the node's inputs and puts its results (values.h); a failure is the run's.
+*/
+#ifndef GX_LOWER_H
+#define GX_LOWER_H
+
+#include "ops.h"
+
+#define GX_LOWERS(LOWER)                                                                           \
+    LOWER(number)                                                                                  \
+    LOWER(literal) LOWER(map) LOWER(fused) LOWER(cast) LOWER(slice) LOWER(matmul) LOWER(transpose) \
+        LOWER(eye) LOWER(filled) LOWER(random) LOWER(ramp) LOWER(reduce) LOWER(norm) LOWER(trace)  \
+            LOWER(trace_product) LOWER(diag) LOWER(arrange) LOWER(take) LOWER(stack) LOWER(kron)   \
+                LOWER(along) LOWER(solve) LOWER(lstsq) LOWER(inverse) LOWER(pinv) LOWER(det)       \
+                    LOWER(rank) LOWER(cholesky) LOWER(lu) LOWER(qr) LOWER(eig) LOWER(svd)          \
+                        LOWER(funm) LOWER(cov)
+
+#define GX_LOWER_DECLARE(NAME) void gx_lower_##NAME(struct gx_exec *x, const gx_node *node);
+GX_LOWERS(GX_LOWER_DECLARE)
+#undef GX_LOWER_DECLARE
+
+#endif

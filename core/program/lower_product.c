@@ -1,0 +1,159 @@
+/*
+** Products, traces: see lower.h.
+**
+** Operands in memory are given to one kernel call (A^T A, A A^T to SYRK or HERK, whose triangle is
+** mirrored); others to the driver, which streams them.
+*/
+#include "../alg/alg.h"
+#include "../run/call.h"
+#include "lower.h"
+#include "values.h"
+
+typedef struct factors {
+    const gx_node *node;
+    const void *a, *b;
+    int64_t m, n, k, lda, ldb;
+    gx_dtype dtype;
+} factors;
+
+/* The whole product where it is symmetric: half the work. */
+static void symmetric(gx_exec *x, const factors *p, void *c)
+{
+    const gx_node *node = p->node;
+    bool is_hermitian =
+        gx_dtype_is_complex(p->dtype) && (node->type.properties & GX_PROP_HERMITIAN) != 0;
+    bool is_left = node->trans[0] != GX_NO_TRANS; // A^T A
+    gx_args args = {.transa = !is_left       ? GX_NO_TRANS
+                              : is_hermitian ? GX_CONJ_TRANS
+                                             : GX_TRANS,
+                    .uplo = GX_LOWER,
+                    .n = p->n,
+                    .m = p->n,
+                    .k = p->k,
+                    .alpha = {1, 0},
+                    .a = p->a,
+                    .lda = p->lda,
+                    .c = c,
+                    .ldc = gx_max(1, p->n)};
+    gx_run_call(x->run, is_hermitian ? GX_HERK : GX_SYRK, p->dtype, &args);
+    args.transa = is_hermitian ? GX_CONJ_TRANS : GX_TRANS;
+    gx_run_call(x->run, GX_SYMMETRIZE, p->dtype, &args);
+}
+
+static void in_memory(gx_exec *x, const gx_node *node)
+{
+    const gx_graph *g = x->g;
+    const gx_type *ta = &gx_input_node(g, node, 0)->type, *tb = &gx_input_node(g, node, 1)->type;
+    factors p = {.node = node,
+                 .m = node->type.rows,
+                 .n = node->type.cols,
+                 .dtype = node->type.dtype,
+                 .lda = gx_max(1, ta->rows),
+                 .ldb = gx_max(1, tb->rows)};
+    p.k = node->trans[0] == GX_NO_TRANS ? ta->cols : ta->rows;
+    p.a = gx_input_data(x, node, 0, p.dtype);
+    p.b = gx_input_data(x, node, 1, p.dtype);
+    void *c = gx_result(x, node, 0);
+    if (p.a == NULL || p.b == NULL || c == NULL || p.m == 0 || p.n == 0) {
+        return;
+    }
+    bool is_gram = gx_input(g, node, 0) == gx_input(g, node, 1) &&
+                   (node->type.properties & (GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN)) != 0;
+    if (is_gram) {
+        symmetric(x, &p, c);
+        return;
+    }
+    gx_run_call(x->run, GX_GEMM, p.dtype,
+                &(gx_args){.transa = node->trans[0],
+                           .transb = node->trans[1],
+                           .m = p.m,
+                           .n = p.n,
+                           .k = p.k,
+                           .alpha = {1, 0},
+                           .a = p.a,
+                           .lda = p.lda,
+                           .b = p.b,
+                           .ldb = p.ldb,
+                           .c = c,
+                           .ldc = p.m});
+}
+
+void gx_lower_matmul(gx_exec *x, const gx_node *node)
+{
+    if (gx_input_fits(x, node, 0) && gx_input_fits(x, node, 1)) {
+        in_memory(x, node);
+        return;
+    }
+    gx_mat a, b;
+    gx_sink *C = gx_result_sink(x, node, 0, 0, 0, 0);
+    if (C != NULL) {
+        gx_alg_matmul(x->run,
+                      &(gx_matmul_args){.A = gx_input_mat(x, node, 0, &a),
+                                        .B = gx_input_mat(x, node, 1, &b),
+                                        .transa = node->trans[0],
+                                        .transb = node->trans[1],
+                                        .alpha = {1, 0}},
+                      C);
+    }
+}
+
+void gx_lower_trace(gx_exec *x, const gx_node *node)
+{
+    gx_scalar trace = {0, 0};
+    gx_mat space;
+    gx_alg_trace(x->run, gx_input_mat(x, node, 0, &space), &trace);
+    gx_result_number(x, node, trace);
+}
+
+/* sum over i, p of op(A)[i, p] op(B)[p, i]. */
+void gx_lower_trace_product(gx_exec *x, const gx_node *node)
+{
+    const gx_graph *g = x->g;
+    const gx_type *ta = &gx_input_node(g, node, 0)->type, *tb = &gx_input_node(g, node, 1)->type;
+    const double *a = gx_input_data(x, node, 0, GX_C128), *b = gx_input_data(x, node, 1, GX_C128);
+    gx_trans trans_a = node->trans[0], trans_b = node->trans[1];
+    int64_t m = trans_a == GX_NO_TRANS ? ta->rows : ta->cols;
+    int64_t k = trans_a == GX_NO_TRANS ? ta->cols : ta->rows;
+    gx_scalar sum = {0, 0};
+    for (int64_t p = 0; p < k && a != NULL && b != NULL; p++) {
+        for (int64_t i = 0; i < m; i++) {
+            const double *u =
+                a + 2 * (trans_a == GX_NO_TRANS ? p * ta->rows + i : i * ta->rows + p);
+            const double *v =
+                b + 2 * (trans_b == GX_NO_TRANS ? i * tb->rows + p : p * tb->rows + i);
+            double ui = trans_a == GX_CONJ_TRANS ? -u[1] : u[1];
+            double vi = trans_b == GX_CONJ_TRANS ? -v[1] : v[1];
+            sum.re += u[0] * v[0] - ui * vi;
+            sum.im += u[0] * vi + ui * v[0];
+        }
+    }
+    gx_result_number(x, node, sum);
+}
+
+/* Kronecker products of matrices, and of vectors as a column and a row. */
+void gx_lower_kron(gx_exec *x, const gx_node *node)
+{
+    const gx_graph *g = x->g;
+    gx_type ta = gx_input_node(g, node, 0)->type, tb = gx_input_node(g, node, 1)->type;
+    gx_dtype dtype = node->type.dtype, wide = gx_dtype_wide(dtype);
+    const double *a = gx_input_data(x, node, 0, wide), *b = gx_input_data(x, node, 1, wide);
+    void *c = gx_result(x, node, 0);
+    if (node->op->id == GX_OP_OUTER) {
+        ta = (gx_type){.rows = node->type.rows, .cols = 1};
+        tb = (gx_type){.rows = 1, .cols = node->type.cols};
+    }
+    int64_t ld = gx_max(1, node->type.rows);
+    int step = gx_dtype_is_complex(dtype) ? 2 : 1;
+    for (int64_t j = 0; j < node->type.cols && a != NULL && b != NULL && c != NULL; j++) {
+        for (int64_t i = 0; i < node->type.rows; i++) {
+            const double *u = a + step * (j / tb.cols * ta.rows + i / tb.rows);
+            const double *v = b + step * (j % tb.cols * tb.rows + i % tb.rows);
+            double product[2] = {u[0] * v[0], 0};
+            if (step == 2) {
+                product[0] -= u[1] * v[1];
+                product[1] = u[0] * v[1] + u[1] * v[0];
+            }
+            gx_convert(wide, product, 1, dtype, gx_at(c, dtype, ld, i, j), ld, 1, 1);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+/*
+** Reductions and what goes along lines: see lower.h.
+**
+** Sums, means, least and largest elements are the streamed pass of core/alg, whose bits do not
+** depend on threads.  The others are computed a line at a time, in doubles: a column, a row, or the
+** whole matrix row by row as NumPy counts.
+*/
+#include "../alg/alg.h"
+#include "../spectra/alg_eig.h"
+#include "lines.h"
+#include "lower.h"
+#include "values.h"
+
+#include <math.h>
+#include <string.h>
+
+// Sums and extremes -------------------------------------------------------------------------------
+
+/* By the streamed pass; false: it has no such reduction. */
+static bool by_pass(gx_exec *x, const gx_node *node)
+{
+    gx_op_id id = node->op->id;
+    int64_t axis = node->whole[0];
+    bool is_sum = id == GX_OP_SUM || id == GX_OP_MEAN;
+    if (!is_sum && (axis >= 0 || (id != GX_OP_MIN && id != GX_OP_MAX))) {
+        return false;
+    }
+    gx_reduce_kind kind = id == GX_OP_MIN   ? GX_REDUCE_MIN
+                          : id == GX_OP_MAX ? GX_REDUCE_MAX
+                          : axis < 0        ? GX_REDUCE_SUM
+                          : axis == 0       ? GX_REDUCE_COL_SUM
+                                            : GX_REDUCE_ROW_SUM;
+    gx_mat space;
+    const gx_mat *A = gx_input_mat(x, node, 0, &space);
+    double *out = gx_temp(x, (size_t)gx_reduce_width(kind, A->rows, A->cols) * sizeof *out);
+    double over = axis == 0   ? (double)A->rows
+                  : axis == 1 ? (double)A->cols
+                              : (double)A->rows * (double)A->cols;
+    int64_t count = node->type.rows * node->type.cols;
+    void *c = out == NULL ? NULL : gx_result(x, node, 0);
+    if (c == NULL || gx_alg_reduce(x->run, A, kind, out) != GX_OK) {
+        return true;
+    }
+    if (id == GX_OP_MEAN) {
+        for (int64_t k = 0; k < 2 * count; k++) {
+            out[k] /= over;
+        }
+    }
+    gx_convert(is_sum ? GX_C128 : GX_F64, out, gx_max(1, count), node->type.dtype, c,
+               gx_max(1, count), count, 1);
+    return true;
+}
+
+void gx_lower_reduce(gx_exec *x, const gx_node *node)
+{
+    if (by_pass(x, node)) {
+        return;
+    }
+    gx_type from = gx_input_node(x->g, node, 0)->type;
+    gx_lines lines = gx_lines_of(&from, node->whole[0]);
+    const void *a = gx_input_data(x, node, 0, from.dtype);
+    void *c = gx_result(x, node, 0);
+    double *line = gx_temp(x, (size_t)gx_max(1, lines.length) * 2 * sizeof *line);
+    void *work = gx_temp(x, gx_line_work_bytes(lines.length));
+    for (int64_t k = 0; k < lines.count && a != NULL && c != NULL && work != NULL; k++) {
+        gx_scalar value;
+        gx_line_gather(&lines, a, k, line);
+        value = gx_line_reduce(node->op->id, line, lines.length, lines.is_complex, node->alpha.re,
+                               work);
+        gx_convert(GX_C128, &value, 1, node->type.dtype, gx_at(c, node->type.dtype, 1, k, 0), 1, 1,
+                   1);
+        if (gx_run_poll(x->run) != GX_OK) {
+            return;
+        }
+    }
+}
+
+void gx_lower_along(gx_exec *x, const gx_node *node)
+{
+    gx_type from = gx_input_node(x->g, node, 0)->type;
+    gx_lines lines = gx_lines_of(&from, node->whole[0]);
+    const void *a = gx_input_data(x, node, 0, from.dtype);
+    void *c = gx_result(x, node, 0);
+    double *line = gx_temp(x, (size_t)gx_max(1, lines.length) * 2 * sizeof *line);
+    void *work = gx_temp(x, gx_line_work_bytes(lines.length));
+    for (int64_t k = 0; k < lines.count && a != NULL && c != NULL && work != NULL; k++) {
+        gx_line_gather(&lines, a, k, line);
+        gx_line_along(node->op->id, line, lines.length, lines.is_complex, work);
+        gx_line_scatter(node->whole[0], &node->type, c, k, line, lines.is_complex);
+        if (gx_run_poll(x->run) != GX_OK) {
+            return;
+        }
+    }
+}
+
+void gx_lower_norm(gx_exec *x, const gx_node *node)
+{
+    gx_mat space;
+    const gx_mat *A = gx_input_mat(x, node, 0, &space);
+    double norm = 0;
+    char kind = (char)node->whole[0];
+    if (kind == '2' || kind == 'N') {
+        gx_alg_singular_norm(x->run, A, kind == 'N', &norm);
+    } else {
+        gx_alg_norm(x->run, A, kind, &norm);
+    }
+    gx_result_number(x, node, (gx_scalar){norm, 0});
+}

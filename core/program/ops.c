@@ -1,0 +1,74 @@
+/*
+** The table of operations, and looking it up: see ops.h.
+*/
+#include "ops.h"
+
+#include "../base/spelling.h"
+#include "lower.h"
+#include "shape.h"
+
+#include <string.h>
+
+/* Rows without a rule. */
+#define gx_check_NULL NULL
+#define gx_lower_NULL NULL
+
+#define ROW(ID, NAME, USAGE, LEAST, MOST, RESULTS, CHECK, RUN, HELP)                               \
+    {GX_OP_##ID,                                                                                   \
+     NAME,                                                                                         \
+     USAGE,                                                                                        \
+     HELP,                                                                                         \
+     LEAST,                                                                                        \
+     MOST,                                                                                         \
+     RESULTS,                                                                                      \
+     GX_OP_##ID < GX_OP_TAKE && GX_OP_##ID > GX_OP_PART && (RESULTS) == 1 &&                       \
+         GX_OP_##ID != GX_OP_REPEAT && GX_OP_##ID != GX_OP_WHILE && GX_OP_##ID != GX_OP_IF &&      \
+         GX_OP_##ID != GX_OP_NORM,                                                                 \
+     gx_check_##CHECK,                                                                             \
+     gx_lower_##RUN},
+
+static const gx_op rows[] = {GX_OPS(ROW)};
+
+const gx_op *gx_op_row(gx_op_id id)
+{
+    return &rows[id];
+}
+
+const gx_op *gx_op_find(const char *name)
+{
+    for (int k = 0; k < GX_OP_COUNT; k++) {
+        if (rows[k].name != NULL && strcmp(rows[k].name, name) == 0) {
+            return &rows[k];
+        }
+    }
+    return NULL;
+}
+
+bool gx_map_find(const char *name, gx_map_kind *kind)
+{
+    for (int k = 0; k < GX_MAP_KIND_COUNT; k++) {
+        if (strcmp(gx_map_row((gx_map_kind)k)->name, name) == 0) {
+            *kind = (gx_map_kind)k;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *gx_op_near(const char *name)
+{
+    const char *nearest = NULL;
+    int least = GX_NEAR_FAR;
+    size_t bytes = strlen(name);
+    for (int k = 0; k < GX_OP_COUNT + GX_MAP_KIND_COUNT; k++) {
+        const char *other =
+            k < GX_OP_COUNT ? rows[k].name : gx_map_row((gx_map_kind)(k - GX_OP_COUNT))->name;
+        int distance =
+            other == NULL ? GX_NEAR_FAR : gx_near_distance(name, bytes, other, strlen(other));
+        if (distance < least) {
+            least = distance;
+            nearest = other;
+        }
+    }
+    return gx_near_is_misspelt(least, bytes) ? nearest : NULL;
+}

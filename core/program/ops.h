@@ -1,0 +1,131 @@
+/*
+** The operations that programs are made of: one table.
+**
+** An elementwise function is a row of core/base/map.h; what else there is, a row here.  A row
+** says how it is called, what shape comes of what (check), and how it is computed (run).
+**
+**   OP(ID, name, usage, least, most, results, check, run, help)
+**
+** name NULL: not for programs.  least, most: arguments.  check: see shape.h; run: see values.h.
+*/
+#ifndef GX_OPS_H
+#define GX_OPS_H
+
+#include "graph.h"
+
+struct gx_exec;
+
+/* clang-format off */
+#define GX_OPS(OP)                                                                                 \
+    OP(NUMBER,    NULL, "", 0, 0, 1, NULL, number, "a number")                                     \
+    OP(LITERAL,   NULL, "", 0, 0, 1, NULL, literal, "a matrix written out")                        \
+    OP(OPERAND,   NULL, "", 0, 0, 1, NULL, NULL, "a stored matrix or an argument")                 \
+    OP(PARAM,     NULL, "", 0, 0, 1, NULL, NULL, "a variable in a loop")                           \
+    OP(PART,      NULL, "", 1, 1, 1, NULL, NULL, "one of several results")                         \
+    OP(REPEAT,    NULL, "", 0, 0, 1, NULL, NULL, "a counted loop")                                 \
+    OP(WHILE,     NULL, "", 0, 0, 1, NULL, NULL, "a conditional loop")                             \
+    OP(IF,        NULL, "", 0, 0, 1, NULL, NULL, "a choice")                                       \
+    OP(MAP,       NULL, "", 1, 3, 1, NULL, map, "an elementwise function")                         \
+    OP(FUSED,     NULL, "", 1, 12, 1, NULL, fused, "elementwise functions in one pass")            \
+    OP(CAST,      NULL, "", 1, 1, 1, NULL, cast, "another dtype")                                  \
+    OP(SLICE,     NULL, "", 1, 3, 1, NULL, slice, "a part of a matrix")                            \
+    OP(ROWS,      "rows", "rows(A)", 1, 1, 1, rows, NULL, "number of rows")                        \
+    OP(COLS,      "cols", "cols(A)", 1, 1, 1, cols, NULL, "number of columns")                     \
+    OP(SIZE,      "size", "size(A)", 1, 1, 1, size, NULL, "number of elements")                    \
+    OP(MATMUL,    "matmul", "A @ B", 2, 2, 1, matmul, matmul, "matrix product")                    \
+    OP(TRANSPOSE, "transpose", "A.T", 1, 1, 1, transpose, transpose, "transpose")                  \
+    OP(ADJOINT,   "adjoint", "A.H", 1, 1, 1, transpose, transpose, "conjugate transpose")          \
+    OP(EYE,       "eye", "eye(n, m = n)", 1, 2, 1, eye, eye, "ones on the diagonal")               \
+    OP(ONES,      "ones", "ones(m, n)", 1, 2, 1, filled, filled, "a matrix of ones")               \
+    OP(ZEROS,     "zeros", "zeros(m, n)", 1, 2, 1, filled, filled, "a matrix of zeros")            \
+    OP(RANDOM,    "random", "random(m, n, seed = 0)", 2, 3, 1, random, random, "in [0, 1)") \
+    OP(RANDN,     "randn", "randn(m, n, seed = 0)", 2, 3, 1, random, random, "normal numbers")     \
+    OP(LINSPACE,  "linspace", "linspace(a, b, n)", 3, 3, 1, linspace, ramp, "n from a to b") \
+    OP(ARANGE,    "arange", "arange(a, b, step)", 1, 3, 1, arange, ramp, "below b") \
+    OP(SUM,       "sum", "sum(A, axis)", 1, 2, 1, reduce, reduce, "sum")                           \
+    OP(MEAN,      "mean", "mean(A, axis)", 1, 2, 1, reduce, reduce, "mean")                        \
+    OP(PROD,      "prod", "prod(A, axis)", 1, 2, 1, reduce, reduce, "product of the elements")     \
+    OP(MIN,       "min", "min(A, axis)", 1, 2, 1, reduce_order, reduce, "smallest element")        \
+    OP(MAX,       "max", "max(A, axis)", 1, 2, 1, reduce_order, reduce, "largest element")         \
+    OP(ANY,       "any", "any(A, axis)", 1, 2, 1, reduce_truth, reduce, "1 where one is not 0")    \
+    OP(ALL,       "all", "all(A, axis)", 1, 2, 1, reduce_truth, reduce, "1 where none is 0")       \
+    OP(VAR,       "var", "var(A, axis)", 1, 2, 1, reduce_real, reduce, "variance, by the count")   \
+    OP(STD,       "std", "std(A, axis)", 1, 2, 1, reduce_real, reduce, "its square root")          \
+    OP(ARGMIN,    "argmin", "argmin(A, axis)", 1, 2, 1, reduce_index, reduce, "its place") \
+    OP(ARGMAX,    "argmax", "argmax(A, axis)", 1, 2, 1, reduce_index, reduce, "its place") \
+    OP(MEDIAN,    "median", "median(A, axis)", 1, 2, 1, reduce_order, reduce, "median")            \
+    OP(LOGSUMEXP, "logsumexp", "logsumexp(A, axis)", 1, 2, 1, reduce_order, reduce, "log sum exp") \
+    OP(QUANTILE,  "quantile", "quantile(A, q, axis)", 2, 3, 1, quantile, reduce, "quantile") \
+    OP(NORM,      "norm", "norm(A, kind = 'fro')", 1, 2, 1, norm, norm, "norm of a kind") \
+    OP(TRACE,     "trace", "trace(A)", 1, 1, 1, trace, trace, "sum of the diagonal")               \
+    OP(TRACE_PRODUCT, NULL, "", 2, 2, 1, NULL, trace_product, "trace of a product")                \
+    OP(DIAG,      "diag", "diag(x)", 1, 1, 1, diag, diag, "diagonal, made or taken") \
+    OP(TRIU,      "triu", "triu(A, k = 0)", 1, 2, 1, same_k, arrange, "upper triangle")            \
+    OP(TRIL,      "tril", "tril(A, k = 0)", 1, 2, 1, same_k, arrange, "lower triangle")            \
+    OP(RESHAPE,   "reshape", "reshape(A, m, n)", 3, 3, 1, reshape, arrange, "row by row") \
+    OP(FLIP,      "flip", "flip(A, axis)", 1, 2, 1, flip, arrange, "backwards")                    \
+    OP(ROLL,      "roll", "roll(A, k, axis)", 2, 3, 1, roll, arrange, "shifted by k, round")       \
+    OP(TILE,      "tile", "tile(A, m, n)", 3, 3, 1, tile, arrange, "A m x n times") \
+    OP(TAKE,      "take", "take(A, index, axis = 0)", 2, 3, 1, take, take, "rows by number") \
+    OP(HSTACK,    "hstack", "hstack(A, B, ...)", 1, 100, 1, stack, stack, "side by side")          \
+    OP(VSTACK,    "vstack", "vstack(A, B, ...)", 1, 100, 1, stack, stack, "one above the other")   \
+    OP(KRON,      "kron", "kron(A, B)", 2, 2, 1, kron, kron, "Kronecker product")                  \
+    OP(OUTER,     "outer", "outer(x, y)", 2, 2, 1, outer, kron, "all products of elements")        \
+    OP(CUMSUM,    "cumsum", "cumsum(A, axis = 0)", 1, 2, 1, along, along, "running sums")          \
+    OP(CUMPROD,   "cumprod", "cumprod(A, axis = 0)", 1, 2, 1, along, along, "running products")    \
+    OP(DIFF,      "diff", "diff(A, axis = 0)", 1, 2, 1, diff, along, "differences of neighbours")  \
+    OP(SORT,      "sort", "sort(A, axis = 0)", 1, 2, 1, along_order, along, "ascending")           \
+    OP(ARGSORT,   "argsort", "argsort(A, axis = 0)", 1, 2, 1, along_order, along, "its order") \
+    OP(SOFTMAX,   "softmax", "softmax(A, axis = 1)", 1, 2, 1, along_order, along, "exp / its sum") \
+    OP(SOLVE,     "solve", "solve(A, B)", 2, 2, 1, solve, solve, "X with A X = B")                 \
+    OP(LSTSQ,     "lstsq", "lstsq(A, B)", 2, 2, 1, lstsq, lstsq, "least squares")                  \
+    OP(INVERSE,   "inverse", "inverse(A)", 1, 1, 1, square, inverse, "inverse")                    \
+    OP(PINV,      "pinv", "pinv(A)", 1, 1, 1, pinv, pinv, "pseudo-inverse")                        \
+    OP(DET,       "det", "det(A)", 1, 1, 1, square_number, det, "determinant")                     \
+    OP(LOGDET,    "logdet", "logdet(A)", 1, 1, 1, square_real, det, "log of its modulus")          \
+    OP(RANK,      "rank", "rank(A)", 1, 1, 1, real_number, rank, "rank")                           \
+    OP(COND,      "cond", "cond(A)", 1, 1, 1, real_number, rank, "condition") \
+    OP(CHOLESKY,  "cholesky", "cholesky(A)", 1, 1, 1, cholesky, cholesky, "L with A = L L.H")      \
+    OP(LU,        "lu", "P, L, U = lu(A)", 1, 1, 3, lu, lu, "A = P L U")                           \
+    OP(QR,        "qr", "Q, R = qr(A)", 1, 1, 2, qr, qr, "A = Q R")                                \
+    OP(EIG,       "eig", "values, vectors = eig(A)", 1, 1, 2, eig, eig, "eigenvalues, complex")    \
+    OP(EIGH,      "eigh", "values, vectors = eigh(A)", 1, 1, 2, eigh, eig, "of a Hermitian A")     \
+    OP(EIGVALS,   "eigvals", "eigvals(A)", 1, 1, 1, eig, eig, "eigenvalues, complex")              \
+    OP(EIGVALSH,  "eigvalsh", "eigvalsh(A)", 1, 1, 1, eigh, eig, "of a Hermitian A")               \
+    OP(SVD,       "svd", "U, s, Vt = svd(A)", 1, 1, 3, svd, svd, "A = U diag(s) Vt")               \
+    OP(SVDVALS,   "svdvals", "svdvals(A)", 1, 1, 1, svd, svd, "singular values")                   \
+    OP(EXPM,      "expm", "expm(A)", 1, 1, 1, square, funm, "exponential of a matrix")             \
+    OP(LOGM,      "logm", "logm(A)", 1, 1, 1, square, funm, "logarithm of a matrix")               \
+    OP(SQRTM,     "sqrtm", "sqrtm(A)", 1, 1, 1, square, funm, "square root of a matrix")           \
+    OP(POWM,      "powm", "powm(A, p)", 2, 2, 1, powm, funm, "power of a matrix")                  \
+    OP(COV,       "cov", "cov(A)", 1, 1, 1, cov, cov, "covariance of the columns")                 \
+    OP(CORR,      "corr", "corr(A)", 1, 1, 1, cov, cov, "correlation of the columns")
+/* clang-format on */
+
+typedef enum gx_op_id {
+#define GX_OP_ENUM(ID, ...) GX_OP_##ID,
+    GX_OPS(GX_OP_ENUM)
+#undef GX_OP_ENUM
+        GX_OP_COUNT
+} gx_op_id;
+
+typedef struct gx_op {
+    gx_op_id id;
+    const char *name, *usage, *help;
+    int least, most, results;
+    bool is_safe; /* it fails for want of memory alone                                */
+    gx_ref (*check)(gx_graph *g, gx_node *node, const gx_ref *in, int count);
+    void (*run)(struct gx_exec *x, const gx_node *node);
+} gx_op;
+
+/* The row of an operation.  Static. */
+const gx_op *gx_op_row(gx_op_id id);
+
+/* By name; NULL where there is none. */
+const gx_op *gx_op_find(const char *name);
+bool gx_map_find(const char *name, gx_map_kind *kind);
+
+/* The function or operation that may have been meant; NULL. */
+const char *gx_op_near(const char *name);
+
+#endif

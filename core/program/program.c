@@ -1,0 +1,358 @@
+/*
+** Programs: prepared, kept, run.  See program.h.
+**
+** The connection keeps the latest programs with what they were compiled for: the shape, dtype and
+** properties of each operand, and the numbers of arguments that decide shapes.  A call with the
+** same text looks its operands up again, which also pins them, and takes the graph when all is as
+** it was; the tree is kept even where it is not.
+**
+** Stored results are begun before anything is computed, so that what would refuse them does so
+** first, written when all is there, and published together: the first begun is the last ended.
+*/
+#include "program.h"
+
+#include "../alg/dense.h"
+#include "../store/aux_data.h"
+#include "compile.h"
+#include "execute.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct gx_program {
+    gx_program *next; /* of the connection's, the latest first */
+    gx_syntax *syntax;
+    gx_graph *graph; /* NULL: not for these operands          */
+    bool is_plain;
+    int users; /* calls that run it now                       */
+};
+
+enum { PROGRAMS_KEPT = 32 };
+
+static void program_free(gx_program *p)
+{
+    gx_graph_free(p->graph);
+    gx_syntax_free(p->syntax);
+    gx_mem_free(NULL, p);
+}
+
+static void programs_free(void *all)
+{
+    for (gx_program *p = all, *next; p != NULL; p = next) {
+        next = p->next;
+        program_free(p);
+    }
+}
+
+/* The program of that text, moved to the front; NULL. */
+static gx_program *find_kept(gx_ctx *ctx, const char *text, size_t bytes, bool is_plain)
+{
+    gx_program **link = (gx_program **)&ctx->programs;
+    for (gx_program *p = *link; p != NULL; link = &p->next, p = p->next) {
+        if (p->syntax->bytes == bytes && p->is_plain == is_plain && p->users == 0 &&
+            memcmp(p->syntax->source, text, bytes) == 0) {
+            *link = p->next;
+            p->next = ctx->programs;
+            ctx->programs = p;
+            return p;
+        }
+    }
+    return NULL;
+}
+
+/* No more than PROGRAMS_KEPT that nobody runs. */
+static void drop_oldest(gx_ctx *ctx)
+{
+    int count = 0;
+    gx_program **link = (gx_program **)&ctx->programs;
+    while (*link != NULL) {
+        gx_program *p = *link;
+        if (++count > PROGRAMS_KEPT && p->users == 0) {
+            *link = p->next;
+            program_free(p);
+        } else {
+            link = &p->next;
+        }
+    }
+}
+
+static gx_program *parse_new(gx_run *run, const char *text, size_t bytes, bool is_plain)
+{
+    gx_ctx *ctx = run->ctx;
+    gx_err err = {0};
+    void *memory;
+    if (gx_mem_calloc(NULL, sizeof(gx_program), "a program", &memory, &err) != GX_OK) {
+        gx_run_fail(run, &err);
+        return NULL;
+    }
+    gx_program *p = memory;
+    p->is_plain = is_plain;
+    if (gx_syntax_parse(NULL, text, bytes, &p->syntax, &err) != GX_OK) {
+        gx_mem_free(NULL, p);
+        gx_run_fail(run, &err);
+        return NULL;
+    }
+    p->next = ctx->programs;
+    ctx->programs = p;
+    ctx->programs_free = programs_free;
+    drop_oldest(ctx);
+    return p;
+}
+
+// Operands ----------------------------------------------------------------------------------------
+
+static gx_type type_of(const gx_program_arg *arg)
+{
+    return (gx_type){.rows = arg->mat.rows,
+                     .cols = arg->mat.cols,
+                     .dtype = arg->mat.dtype,
+                     .properties = arg->mat.properties,
+                     .is_weak = arg->is_number};
+}
+
+/* Operand k as a source; false: failed. */
+static bool operand_mat(gx_run *run, const gx_operand *operand, const gx_program_arg *args,
+                        gx_mat *out)
+{
+    gx_meta meta;
+    gx_err err = {0};
+    if (operand->name == NULL) {
+        *out = args[operand->argument].mat;
+        return true;
+    }
+    if (gx_store_find(run->ctx->store, operand->name, &meta, &err) != GX_OK) {
+        gx_run_fail(run, &err);
+        return false;
+    }
+    gx_mat_stored(out, &meta);
+    return true;
+}
+
+static uint64_t bits_of(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static bool same_type(const gx_type *a, const gx_type *b)
+{
+    return a->rows == b->rows && a->cols == b->cols && a->dtype == b->dtype &&
+           a->properties == b->properties && a->is_weak == b->is_weak;
+}
+
+/* Is the graph for operands as they are now?  Nothing fails: what has gone is missed later. */
+static bool still_fits(gx_run *run, const gx_graph *g, const gx_program_arg *args, int count)
+{
+    for (int k = 0; k < g->operands; k++) {
+        const gx_operand *o = &g->operand[k];
+        gx_type now;
+        if (o->name == NULL) {
+            if (o->argument >= count) {
+                return false;
+            }
+            now = type_of(&args[o->argument]);
+            if (o->is_pinned && bits_of(args[o->argument].number) != bits_of(o->number)) {
+                return false;
+            }
+        } else {
+            gx_meta meta;
+            gx_err err = {0};
+            bool found = false;
+            if (gx_store_lookup(run->ctx->store, o->name, &meta, &found, &err) != GX_OK || !found) {
+                return false;
+            }
+            now = (gx_type){meta.rows, meta.cols, meta.dtype, meta.properties, false};
+        }
+        if (!same_type(&now, &o->type)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void compile_again(gx_run *run, gx_program *p, const gx_program_arg *args, int count)
+{
+    gx_given given[GX_ARGUMENT_MAX];
+    gx_err err = {0};
+    for (int k = 0; k < count; k++) {
+        given[k] = (gx_given){.type = type_of(&args[k]), .number = args[k].number};
+    }
+    gx_graph_free(p->graph);
+    if (gx_compile(run, p->syntax, given, count, p->is_plain, &p->graph, &err) != GX_OK) {
+        gx_run_fail(run, &err);
+        return;
+    }
+    gx_graph *g = p->graph;
+    gx_graph_count(g);
+    if (!g->is_plain) {
+        gx_graph_fuse(g);
+    }
+    gx_graph_finish(g);
+    if (!gx_graph_ok(g)) {
+        gx_run_fail(run, &g->err);
+        gx_graph_free(g);
+        p->graph = NULL;
+    }
+}
+
+gx_code gx_program_prepare(gx_run *run, const char *text, size_t bytes, const gx_program_arg *args,
+                           int count, bool is_plain, gx_program **out)
+{
+    *out = NULL;
+    if (!gx_ok(run)) {
+        return run->err.code;
+    }
+    if (count > GX_ARGUMENT_MAX) {
+        return gx_run_failf(run, GX_ARG, "takes at most %d arguments after the text, not %d",
+                            GX_ARGUMENT_MAX, count);
+    }
+    gx_program *p = find_kept(run->ctx, text, bytes, is_plain);
+    p = p != NULL ? p : parse_new(run, text, bytes, is_plain);
+    if (p == NULL) {
+        return run->err.code;
+    }
+    if (p->syntax->arguments < count) {
+        return gx_run_failf(run, GX_ARG,
+                            "%d arguments came after the text, which names ?%d at most", count,
+                            p->syntax->arguments);
+    }
+    if (p->graph == NULL || !still_fits(run, p->graph, args, count)) {
+        compile_again(run, p, args, count);
+    }
+    *out = gx_ok(run) ? p : NULL;
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+// Running -----------------------------------------------------------------------------------------
+
+/* All destinations, before anything is computed; how many are begun. */
+static int begin_outputs(gx_run *run, const gx_graph *g, bool replace, gx_sink *sinks)
+{
+    int begun = 0;
+    for (; begun < g->outputs && gx_ok(run); begun++) {
+        const gx_type *t = &g->node[g->output[begun].node].type;
+        const gx_dest dest = {.name = g->output[begun].name, .replace = replace};
+        gx_sink_begin(run, &dest, t->rows, t->cols, t->dtype, t->properties, 0, 0, &sinks[begun]);
+    }
+    return begun;
+}
+
+static void write_value(gx_exec *x, gx_ref ref, gx_sink *sink)
+{
+    gx_mat space;
+    gx_val *val = x->val[ref];
+    if (!gx_ok(x->run)) {
+        return;
+    }
+    if (val->data != NULL) {
+        gx_dense_write(x->run, sink, val->data, gx_max(1, val->type.rows));
+    } else {
+        gx_copy_to_sink(x->run, gx_val_mat(x, val, "an intermediate", &space), sink);
+    }
+}
+
+/* A value is too large before it is computed. */
+static bool refuse_size(gx_run *run, const gx_type *t)
+{
+    size_t bytes = 0;
+    gx_sink sink;
+    int64_t limit = gx_store_length_limit(run->ctx->store);
+    gx_matrix_bytes(t->rows, t->cols, t->dtype, &bytes);
+    if (bytes + GX_VALUE_HEADER > (size_t)limit) {
+        gx_sink_begin(run, NULL, t->rows, t->cols, t->dtype, 0, 0, 0, &sink); // says it in words
+        gx_sink_end(&sink);
+    }
+    return !gx_ok(run);
+}
+
+static void put_result(gx_exec *x, const gx_graph *g, gx_program_result *result)
+{
+    gx_run *run = x->run;
+    if (g->result == GX_NO_NODE) {
+        result->kind = GX_GIVES_NAME;
+        result->name = g->output[g->outputs - 1].name;
+        return;
+    }
+    const gx_type *t = &g->node[g->result].type;
+    if (t->rows == 1 && t->cols == 1 && !gx_dtype_is_complex(t->dtype)) {
+        const void *data = gx_val_data(x, x->val[g->result]);
+        result->kind = GX_GIVES_NUMBER;
+        if (data != NULL) {
+            gx_convert(t->dtype, data, 1, GX_F64, &result->number, 1, 1, 1);
+        }
+        return;
+    }
+    result->kind = GX_GIVES_MATRIX;
+    gx_sink_begin(run, NULL, t->rows, t->cols, t->dtype, 0, 0, 0, &result->sink);
+    write_value(x, g->result, &result->sink);
+    gx_sink_end(&result->sink);
+}
+
+static void count_steps(gx_run *run, const gx_exec *x)
+{
+    gx_stats *stats = &run->ctx->stats;
+    gx_stats_add(stats, GX_STAT_PROGRAMS, 1);
+    gx_stats_add(stats, GX_STAT_NODES, x->steps);
+    gx_stats_add(stats, GX_STAT_FUSED_GROUPS, x->fused);
+}
+
+static void run_graph(gx_run *run, const gx_graph *g, gx_mat *operand, gx_sink *sinks,
+                      const gx_program_how *how, gx_program_result *result)
+{
+    gx_exec x = {.run = NULL};
+    int begun = begin_outputs(run, g, how->replace, sinks);
+    if (gx_ok(run)) {
+        gx_exec_begin(&x, run, g, operand, how->rounds_most);
+        for (int k = 0; k < g->outputs && gx_ok(run); k++) {
+            write_value(&x, g->output[k].node, &sinks[k]);
+        }
+        if (gx_ok(run)) {
+            put_result(&x, g, result);
+        }
+        gx_exec_end(&x);
+        count_steps(run, &x);
+    }
+    while (begun > 0) {
+        gx_sink_end(&sinks[--begun]);
+    }
+    if (!gx_ok(run) && result->kind == GX_GIVES_MATRIX) {
+        gx_value_buf_free(run->ctx->mem, &result->sink.value);
+    }
+}
+
+gx_code gx_program_run(gx_run *run, gx_program *program, const gx_program_arg *args,
+                       const gx_program_how *how, gx_program_result *result)
+{
+    gx_graph *g = program->graph;
+    memset(result, 0, sizeof *result);
+    gx_err err = {.code = GX_OK};
+    void *memory, *sinks = NULL;
+    if (!gx_ok(run)) {
+        return run->err.code;
+    }
+    if (g->result != GX_NO_NODE && refuse_size(run, &g->node[g->result].type)) {
+        return run->err.code;
+    }
+    if (gx_mem_alloc(run->ctx->mem, (size_t)(g->operands + 1) * sizeof(gx_mat), "operands", &memory,
+                     &err) != GX_OK) {
+        return gx_run_fail(run, &err);
+    }
+    if (g->outputs > 0) {
+        gx_mem_alloc(run->ctx->mem, (size_t)g->outputs * sizeof(gx_sink), "results", &sinks, &err);
+        gx_run_fail(run, &err);
+    }
+    gx_mat *operand = memory;
+    for (int k = 0; k < g->operands && gx_ok(run); k++) {
+        operand_mat(run, &g->operand[k], args, &operand[k]);
+    }
+    program->users++;
+    if (gx_ok(run)) {
+        run_graph(run, g, operand, sinks, how, result);
+    }
+    program->users--;
+    gx_mem_free(run->ctx->mem, sinks);
+    gx_mem_free(run->ctx->mem, operand);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}

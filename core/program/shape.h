@@ -1,0 +1,45 @@
+/*
+** What comes of what: a rule for each operation of the table, which looks at its operands' shapes
+** and dtypes, refuses in words, and adds the node.
+**
+** node has its op; the rule sets type and whole[], and calls gx_graph_add() with the operands that
+** are matrices: sizes, axes and kinds are known before the program runs and are no operands.
+** `in` has count entries, as many as the row of the table allows.
+*/
+#ifndef GX_SHAPE_H
+#define GX_SHAPE_H
+
+#include "ops.h"
+
+/* An argument that is a whole number known before the program runs. */
+bool gx_take_whole(gx_graph *g, gx_ref ref, const char *what, int64_t *out);
+
+/* An axis: 0 or 1; k >= count: fallback. */
+bool gx_take_axis(gx_graph *g, const gx_ref *in, int count, int k, int64_t fallback, int64_t *axis);
+
+bool gx_take_number(gx_graph *g, gx_ref ref, const char *what, double *out);
+
+/* "LABEL is 3x4, but WHAT" */
+gx_ref gx_shape_fail(gx_graph *g, gx_ref ref, const char *what);
+
+bool gx_is_vector(const gx_type *type);
+
+/* The rules, each gx_check_NAME for the name in GX_OPS. */
+#define GX_CHECKS(CHECK)                                                                           \
+    CHECK(rows)                                                                                    \
+    CHECK(cols) CHECK(size) CHECK(matmul) CHECK(transpose) CHECK(eye) CHECK(filled) CHECK(random)  \
+        CHECK(linspace) CHECK(arange) CHECK(reduce) CHECK(reduce_order) CHECK(reduce_truth)        \
+            CHECK(reduce_real) CHECK(reduce_index) CHECK(quantile) CHECK(norm) CHECK(trace)        \
+                CHECK(diag) CHECK(same_k) CHECK(reshape) CHECK(flip) CHECK(roll) CHECK(tile)       \
+                    CHECK(take) CHECK(stack) CHECK(kron) CHECK(outer) CHECK(along) CHECK(diff)     \
+                        CHECK(along_order) CHECK(solve) CHECK(lstsq) CHECK(square) CHECK(pinv)     \
+                            CHECK(square_number) CHECK(square_real) CHECK(real_number)             \
+                                CHECK(cholesky) CHECK(lu) CHECK(qr) CHECK(eig) CHECK(eigh)         \
+                                    CHECK(svd) CHECK(powm) CHECK(cov)
+
+#define GX_CHECK_DECLARE(NAME)                                                                     \
+    gx_ref gx_check_##NAME(gx_graph *g, gx_node *node, const gx_ref *in, int count);
+GX_CHECKS(GX_CHECK_DECLARE)
+#undef GX_CHECK_DECLARE
+
+#endif

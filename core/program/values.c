@@ -1,0 +1,283 @@
+/*
+** Values of a running program: see values.h.
+**
+** Small matrices lie in the value itself, and values are kept for the next ones, so that a node on
+** small matrices allocates nothing.
+*/
+#include "values.h"
+
+#include "../alg/dense.h"
+
+#include <string.h>
+
+gx_val *gx_val_of(gx_exec *x, const gx_type *type)
+{
+    gx_val *val = x->spare;
+    gx_err err = {.code = GX_OK};
+    if (!gx_ok(x->run)) {
+        return NULL;
+    }
+    if (val != NULL) {
+        x->spare = val->next;
+    } else {
+        void *memory;
+        if (gx_mem_alloc(x->run->ctx->mem, sizeof *val, "a program's value", &memory, &err) !=
+            GX_OK) {
+            gx_run_fail(x->run, &err);
+            return NULL;
+        }
+        val = memory;
+    }
+    val->refs = 1;
+    val->type = *type;
+    val->data = val->owned = NULL;
+    val->sink = NULL;
+    val->mat = NULL;
+    return val;
+}
+
+void gx_val_release(gx_exec *x, gx_val *val)
+{
+    gx_mem *mem = x->run->ctx->mem;
+    if (val == NULL || --val->refs > 0) {
+        return;
+    }
+    if (val->sink != NULL) {
+        gx_sink_drop(val->sink);
+        gx_mem_free(mem, val->sink);
+    }
+    gx_mem_free(mem, val->owned);
+    val->next = x->spare;
+    x->spare = val;
+}
+
+void gx_spares_free(gx_exec *x)
+{
+    while (x->spare != NULL) {
+        gx_val *val = x->spare;
+        x->spare = val->next;
+        gx_mem_free(x->run->ctx->mem, val);
+    }
+}
+
+void gx_val_put(gx_exec *x, gx_ref ref, gx_val *val)
+{
+    gx_val *before = x->val[ref];
+    x->val[ref] = val;
+    gx_val_release(x, before);
+}
+
+// Elements ----------------------------------------------------------------------------------------
+
+/* Memory for a value's elements; false: failed. */
+static bool give_memory(gx_exec *x, gx_val *val)
+{
+    size_t bytes = 0;
+    gx_err err = {.code = GX_OK};
+    gx_matrix_bytes(val->type.rows, val->type.cols, val->type.dtype, &bytes);
+    if (bytes <= GX_SMALL_BYTES) {
+        val->data = val->small;
+        return true;
+    }
+    if (gx_mem_alloc(x->run->ctx->mem, bytes, "an intermediate matrix", &val->owned, &err) !=
+        GX_OK) {
+        val->owned = NULL;
+        gx_run_fail(x->run, &err);
+        return false;
+    }
+    val->data = val->owned;
+    return true;
+}
+
+const gx_mat *gx_val_mat(gx_exec *x, const gx_val *val, const char *label, gx_mat *space)
+{
+    (void)x;
+    if (val->data != NULL) {
+        gx_mat_value(space, label, val->type.dtype, val->type.rows, val->type.cols, val->data,
+                     gx_max(1, val->type.rows));
+        space->properties = val->type.properties;
+        return space;
+    }
+    if (val->sink != NULL) {
+        gx_sink_source(val->sink, label, space);
+        space->properties = val->type.properties;
+        return space;
+    }
+    return val->mat;
+}
+
+const void *gx_val_data(gx_exec *x, gx_val *val)
+{
+    if (val == NULL || !gx_ok(x->run)) {
+        return NULL;
+    }
+    if (val->data == NULL) {
+        gx_mat space;
+        const gx_mat *mat = gx_val_mat(x, val, "an intermediate", &space);
+        if (mat->kind == GX_MAT_VALUE && mat->dtype == val->type.dtype &&
+            (mat->ld == mat->rows || mat->cols <= 1 || (mat->rows == 0 && mat->ld == 1))) {
+            val->data = (void *)(uintptr_t)mat->data; // an argument's own elements: never written
+        } else if (give_memory(x, val)) {
+            gx_dense_load(x->run, mat, val->type.dtype, val->data, gx_max(1, val->type.rows));
+        }
+    }
+    return gx_ok(x->run) ? val->data : NULL;
+}
+
+// Inputs and results ------------------------------------------------------------------------------
+
+static gx_ref target(const gx_graph *g, const gx_node *node, int k)
+{
+    return node->parts != 0 ? g->pool[node->parts + k] : (gx_ref)(node - g->node);
+}
+
+bool gx_wants(const gx_exec *x, const gx_node *node, int k)
+{
+    gx_ref ref = target(x->g, node, k);
+    return ref != GX_NO_NODE && x->g->node[ref].is_live;
+}
+
+const gx_type *gx_result_type(const gx_node *node, int k)
+{
+    return k == 0 ? &node->type : &node->more[k - 1];
+}
+
+void *gx_result(gx_exec *x, const gx_node *node, int k)
+{
+    gx_val *val = gx_val_of(x, gx_result_type(node, k));
+    if (val == NULL) {
+        return NULL;
+    }
+    if (!give_memory(x, val)) {
+        gx_val_release(x, val);
+        return NULL;
+    }
+    gx_val_put(x, target(x->g, node, k), val);
+    return val->data;
+}
+
+gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_bytes,
+                        int64_t tile_rows, int64_t tile_cols)
+{
+    gx_run *run = x->run;
+    const gx_type *type = gx_result_type(node, k);
+    gx_val *val = gx_val_of(x, type);
+    gx_err err = {.code = GX_OK};
+    void *memory;
+    if (val == NULL) {
+        return NULL;
+    }
+    if (gx_mem_alloc(run->ctx->mem, sizeof(gx_sink), "an intermediate matrix", &memory, &err) !=
+        GX_OK) {
+        gx_run_fail(run, &err);
+        gx_val_release(x, val);
+        return NULL;
+    }
+    val->sink = memory;
+    gx_sink_begin_scratch_tiles(run, type->rows, type->cols, type->dtype, keep_bytes, tile_rows,
+                                tile_cols, val->sink);
+    if (!gx_ok(run)) {
+        gx_val_release(x, val);
+        return NULL;
+    }
+    if (val->sink->is_stored) {
+        gx_stats_add(&run->ctx->stats, GX_STAT_SPILLS, 1);
+    } else {
+        val->data = val->sink->value.data;
+    }
+    gx_val_put(x, target(x->g, node, k), val);
+    return val->sink;
+}
+
+void *gx_temp(gx_exec *x, size_t bytes)
+{
+    gx_err err = {.code = GX_OK};
+    if (!gx_ok(x->run)) {
+        return NULL;
+    }
+    void **place = &x->temp[x->temps];
+    if (x->temps == (int)(sizeof x->temp / sizeof x->temp[0])) {
+        gx_run_failf(x->run, GX_UNSUPPORTED, "too many operands are converted at once");
+        return NULL;
+    }
+    if (gx_mem_alloc(x->run->ctx->mem, bytes, "a program's step", place, &err) != GX_OK) {
+        gx_run_fail(x->run, &err);
+        return NULL;
+    }
+    x->temps++;
+    return *place;
+}
+
+void *gx_work(gx_exec *x, size_t bytes)
+{
+    gx_err err = {.code = GX_OK};
+    if (gx_ok(x->run) && (x->work == NULL || bytes > x->work_bytes)) {
+        gx_mem_free(x->run->ctx->mem, x->work);
+        x->work = NULL;
+        x->work_bytes = bytes;
+        gx_mem_alloc(x->run->ctx->mem, bytes, "a program's step", &x->work, &err);
+        gx_run_fail(x->run, &err);
+    }
+    return gx_ok(x->run) ? x->work : NULL;
+}
+
+void gx_temps_free(gx_exec *x)
+{
+    while (x->temps > 0) {
+        gx_mem_free(x->run->ctx->mem, x->temp[--x->temps]);
+    }
+}
+
+const void *gx_input_data(gx_exec *x, const gx_node *node, int k, gx_dtype dtype)
+{
+    gx_val *val = x->val[gx_input(x->g, node, k)];
+    const void *data = gx_val_data(x, val);
+    if (data == NULL || val->type.dtype == dtype) {
+        return data;
+    }
+    size_t bytes = 0;
+    int64_t ld = gx_max(1, val->type.rows);
+    gx_matrix_bytes(val->type.rows, val->type.cols, dtype, &bytes);
+    void *copy = gx_temp(x, bytes);
+    if (copy != NULL) {
+        gx_convert(val->type.dtype, data, ld, dtype, copy, ld, val->type.rows, val->type.cols);
+    }
+    return copy;
+}
+
+const gx_mat *gx_input_mat(gx_exec *x, const gx_node *node, int k, gx_mat *space)
+{
+    gx_ref ref = gx_input(x->g, node, k);
+    const char *label = x->g->node[ref].label;
+    return gx_val_mat(x, x->val[ref], label == NULL ? "the operand" : label, space);
+}
+
+bool gx_input_fits(gx_exec *x, const gx_node *node, int k)
+{
+    const gx_val *val = x->val[gx_input(x->g, node, k)];
+    size_t bytes = 0;
+    bool is_size = gx_matrix_bytes(val->type.rows, val->type.cols, val->type.dtype, &bytes);
+    bool is_value = val->mat != NULL && val->mat->kind == GX_MAT_VALUE;
+    return val->data != NULL || is_value ||
+           (is_size && bytes < gx_mem_available(x->run->ctx->mem) / 3);
+}
+
+gx_scalar gx_input_number(gx_exec *x, const gx_node *node, int k)
+{
+    double pair[2] = {0, 0};
+    gx_val *val = x->val[gx_input(x->g, node, k)];
+    const void *data = gx_val_data(x, val);
+    if (data != NULL) {
+        gx_convert(val->type.dtype, data, 1, GX_C128, pair, 1, 1, 1);
+    }
+    return (gx_scalar){pair[0], pair[1]};
+}
+
+void gx_result_number(gx_exec *x, const gx_node *node, gx_scalar value)
+{
+    double pair[2] = {value.re, value.im};
+    void *data = gx_result(x, node, 0);
+    if (data != NULL) {
+        gx_convert(GX_C128, pair, 1, node->type.dtype, data, 1, 1, 1);
+    }
+}

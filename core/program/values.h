@@ -1,0 +1,90 @@
+/*
+** Values while a program runs, and what a lowering (lower_*.c) may ask for.
+**
+** A value is counted by those that refer to it: its node, and loops that hand it on.  It is in
+** memory (column-major, leading dimension max(rows, 1)), or a source: a stored operand, or what a
+** driver has spilled.  A lowering reads its inputs as memory or as sources, and puts its results.
+** All are sticky: in a run that has failed they give NULL.
+*/
+#ifndef GX_VALUES_H
+#define GX_VALUES_H
+
+#include "../mat/mat.h"
+#include "ops.h"
+
+enum { GX_SMALL_BYTES = 128 };
+
+typedef struct gx_val {
+    int32_t refs;
+    gx_type type;
+    void *data;        /* NULL: not in memory                                        */
+    void *owned;       /* freed with the value                                       */
+    gx_sink *sink;     /* what a driver wrote it to; owned                           */
+    const gx_mat *mat; /* an operand's source; borrowed                              */
+    struct gx_val *next;
+    _Alignas(16) char small[GX_SMALL_BYTES]; /* the elements of a small matrix       */
+} gx_val;
+
+typedef struct gx_exec {
+    gx_run *run;
+    const gx_graph *g;
+    gx_val **val; /* of each node; NULL: none now                                    */
+    gx_val *spare;
+    gx_mat *operand; /* of each operand of the graph                                 */
+    int64_t rounds_most;
+    void *temp[16]; /* of the node that runs                                         */
+    int temps;
+    void *work; /* kernels' */
+    size_t work_bytes;
+    int64_t steps, rounds, fused;
+} gx_exec;
+
+// For lowerings -----------------------------------------------------------------------------------
+
+/* Does anybody want result k? */
+bool gx_wants(const gx_exec *x, const gx_node *node, int k);
+
+const gx_type *gx_result_type(const gx_node *node, int k);
+
+/* Memory for result k, uninitialised, which becomes it. */
+void *gx_result(gx_exec *x, const gx_node *node, int k);
+
+/*
+** A sink for result k, an intermediate: in memory where keep_bytes more are left, else spilled;
+** tiles 0: the default shape.  A driver writes all of it.
+*/
+gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_bytes,
+                        int64_t tile_rows, int64_t tile_cols);
+
+/* Input k in memory as dtype; valid until the lowering returns. */
+const void *gx_input_data(gx_exec *x, const gx_node *node, int k, gx_dtype dtype);
+
+/* Input k as a source; space is the caller's and may be what is returned. */
+const gx_mat *gx_input_mat(gx_exec *x, const gx_node *node, int k, gx_mat *space);
+
+/* Is it in memory, or does it fit there, with as much again? */
+bool gx_input_fits(gx_exec *x, const gx_node *node, int k);
+
+/* Memory until the lowering returns. */
+void *gx_temp(gx_exec *x, size_t bytes);
+
+/* The same for a kernel's workspace, kept from node to node. */
+void *gx_work(gx_exec *x, size_t bytes);
+
+/* A 1 x 1 input. */
+gx_scalar gx_input_number(gx_exec *x, const gx_node *node, int k);
+
+/* A 1 x 1 result. */
+void gx_result_number(gx_exec *x, const gx_node *node, gx_scalar value);
+
+// For the runner ----------------------------------------------------------------------------------
+
+gx_val *gx_val_of(gx_exec *x, const gx_type *type);   /* without elements */
+void gx_val_release(gx_exec *x, gx_val *val);         /* NULL is a no-op */
+void gx_val_put(gx_exec *x, gx_ref ref, gx_val *val); /* takes over one reference */
+const void *gx_val_data(gx_exec *x, gx_val *val);     /* loads it; NULL: failed */
+const gx_mat *gx_val_mat(gx_exec *x, const gx_val *val, const char *label, gx_mat *space);
+void gx_temps_free(gx_exec *x);
+void gx_spares_free(gx_exec *x);
+
+#endif
