@@ -26,7 +26,7 @@ OPENBLAS ?= static
 
 # ---- what the goals need -------------------------------------------------------------------------
 
-NO_NEED := help clean format uninstall sdist dist grammar
+NO_NEED := help clean format uninstall sdist dist
 GOALS   := $(or $(MAKECMDGOALS),all)
 ifeq ($(MAKELEVEL),0)
 ifneq ($(filter-out $(NO_NEED),$(GOALS)),)
@@ -132,6 +132,7 @@ $(BUILD)/core/program/lemon/grammar.o: private FLAGS += -w
 
 grammar: core/program/grammar.y
 	lemon -l -q -dcore/program/lemon $<
+	sha256sum <$< >core/program/lemon/grammar.sha256
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)

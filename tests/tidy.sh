@@ -108,6 +108,11 @@ complain "a banner is // Name, then - to column 100" < <(
 # Files that are named are there.
 complain "no such file (tests/cited.py)" < <(python3 tests/cited.py)
 
+# What lemon made is of the grammar as it is: `make grammar`.
+if [ "$(sha256sum <core/program/grammar.y)" != "$(cat core/program/lemon/grammar.sha256)" ]; then
+    complain "has changed since \`make grammar\`" <<<core/program/grammar.y
+fi
+
 # An essay at the top of each .c, a plan at the top of each test.
 for f in $(echo "$SOURCE $TESTS" | tr ' ' '\n' | grep '\.c$'); do
     if [ "$(head -c 2 "$f")" != '/*' ]; then complain "no essay at the top" <<<"$f"; fi
