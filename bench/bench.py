@@ -96,6 +96,11 @@ def median(values):
     return statistics.median(values)
 
 
+def bytes_written():
+    """By write() calls of this process."""
+    return next(int(line.split()[1]) for line in open("/proc/self/io") if line.startswith("wchar"))
+
+
 def peak_rss_kib():
     for line in open("/proc/self/status"):
         if line.startswith("VmHWM"):
@@ -187,6 +192,25 @@ class Bench(Spectra):
         size = os.path.getsize(path)
         self.report("file bytes / element bytes, 4096", size / (8 * n * n), "ratio", "<= 1.02", bytes=size)
         os.unlink(path)
+
+    def replace(self):
+        """What replacing a stored matrix writes, under the settings of secure_delete; ON is Debian's default."""
+        n = 2048
+        for mode in ("delete", "wal"):
+            written, seconds = {}, {}
+            for secure in ("ON", "FAST"):
+                db = connect(self.path(f"replace-{mode}-{secure}.db"))
+                db.execute(f"PRAGMA journal_mode={mode}").fetchone()
+                db.execute(f"PRAGMA secure_delete={secure}").fetchone()
+                sql = "SELECT gx_scale('A', 1, 'A', '{\"replace\":true}')"
+                db.execute(f"SELECT gx_random({n}, {n}, 'A')")
+                db.execute(sql)  # the file has room for the old and the new one from now on
+                before = bytes_written()
+                seconds[secure] = median([timed(db.execute, sql) for _ in range(self.rounds)])
+                written[secure] = (bytes_written() - before) / self.rounds / (8 * n * n)
+                db.close()
+            self.report(f"replacing writes, {mode}: ON / FAST", written["ON"] / written["FAST"], "ratio",
+                        on_bytes=written["ON"], fast_bytes=written["FAST"], on_s=seconds["ON"], fast_s=seconds["FAST"])
 
     # ---- larger than memory ----------------------------------------------------------------------
 
@@ -403,7 +427,7 @@ def machine():
             "system": platform.platform(), "sqlite": sqlite3.sqlite_version, "numpy": np.__version__}
 
 
-ALL = ["product", "file_size", "out_of_core", "interrupt", "scan", "syev", "eigs", "big_eigs", "pca", "cells", "small", *FACTORISATIONS]
+ALL = ["product", "file_size", "replace", "out_of_core", "interrupt", "scan", "syev", "eigs", "big_eigs", "pca", "cells", "small", *FACTORISATIONS]
 
 
 def main():
