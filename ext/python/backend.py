@@ -24,6 +24,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE / "source" if (HERE / "source").exists() else HERE.parents[1]
 TAG = f"py3-none-manylinux_2_28_{platform.machine()}"
 NAME = "gx_sqlite"
+LEVEL = 9  # of compression
 EPOCH = (1980, 1, 1, 0, 0, 0)  # of every file: the same sources give the same wheel
 
 
@@ -71,14 +72,14 @@ class _Wheel:
     """An archive that keeps the list of what is in it."""
 
     def __init__(self, path: pathlib.Path) -> None:
-        self._zip = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9)
+        self._zip = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED)
         self._record: list[str] = []
 
     def add(self, name: str, content: bytes, mode: int = 0o644) -> None:
         entry = zipfile.ZipInfo(name, EPOCH)
         entry.external_attr = mode << 16
         entry.compress_type = zipfile.ZIP_DEFLATED
-        self._zip.writestr(entry, content)
+        self._zip.writestr(entry, content, compresslevel=LEVEL)
         digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
         self._record.append(f"{name},sha256={digest},{len(content)}")
 
