@@ -271,7 +271,7 @@ $(UNITS): $(BUILD)/%: %.c $(STATIC)
 
 # Programs that stand a device in, without a library to load.
 MOCK_O  := $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_machine mock_backend)
-ON_MOCK := $(filter %/test_pool %/test_place %/test_exec_queue %/test_exec_kept,$(UNITS))
+ON_MOCK := $(filter %/test_pool %/test_device_copy %/test_place %/test_exec_queue %/test_exec_kept,$(UNITS))
 
 $(ON_MOCK): $(MOCK_O)
 $(ON_MOCK): private MOCKED = $(MOCK_O)

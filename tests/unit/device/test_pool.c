@@ -11,6 +11,7 @@
 **   5  page-locked buffers within the budget, pageable ones of the memory limit beyond it
 **   6  kept blocks: found by the whole key in their size only, one copy each, forgotten
 **   7  what 64 programs have not used goes when the pool next grows
+**   8  idle page-locked buffers of other sizes make room within the budget, go by age, and by number
 ** After each of them nothing is left on the device, and nothing outside of a buffer was touched.
 */
 #include "../../mockcuda/mock_machine.h"
@@ -275,6 +276,34 @@ static void test_aged(void **state)
     gx_pool_give(f->pool, newer, 8 * KIB);
 }
 
+/* So many page-locked buffers, lent at once and given back; how many there are then. */
+static int64_t stage_and_back(fixture *f, size_t bytes, int count, size_t budget)
+{
+    static gx_staging stage[300];
+    gx_err err = {0};
+    for (int k = 0; k < count; k++) {
+        assert_int_equal(gx_pool_stage(f->pool, bytes, budget, &stage[k], &err), GX_OK);
+        assert_true(stage[k].is_pinned);
+    }
+    for (int k = 0; k < count; k++) {
+        gx_pool_unstage(f->pool, &stage[k]);
+    }
+    assert_true(gx_pool_pinned_bytes(f->pool) <= budget);
+    return counts().pinned_buffers;
+}
+
+static void test_pinned_goes(void **state)
+{
+    fixture *f = *state;
+    assert_int_equal(stage_and_back(f, 64 * KIB, 4, 256 * KIB), 4);
+    assert_int_equal(stage_and_back(f, 128 * KIB, 1, 256 * KIB), 3);
+    assert_int_equal(stage_and_back(f, 64 * KIB, 300, PLENTY), 256); // as many as there are places
+    for (int k = 0; k < 65; k++) {
+        gx_pool_begin(f->pool);
+    }
+    assert_int_equal(stage_and_back(f, 256 * KIB, 1, PLENTY), 1);
+}
+
 int main(void)
 {
     setenv("MOCK_MEMORY", "16777216", 1);
@@ -286,6 +315,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_staging, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_aged, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_pinned_goes, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,7 @@
 
 #include <sqlite3.h>
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

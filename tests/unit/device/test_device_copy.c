@@ -1,0 +1,213 @@
+/*
+** Whole matrices to and from a device that is not there: values, and what is left after failures.
+**
+** Plan:
+**   1  a stored matrix comes whole, in each dtype, read by several helpers, by one, by the caller;
+**      some of its columns; its lower triangle, where nothing above the diagonal's tiles is touched
+**   2  a generator (there is nothing to read) comes whole
+**   3  memory goes up and comes back: columns with gaps between them, one piece, more pieces than
+**      there are buffers, copies that the team shares
+**   4  each call of the device fails once: GX_DEVICE, and the run is well; a run that has failed
+**      ends the copying
+** After each of them every buffer, queue and mark is back (kit_down).
+*/
+#include "../exec/devicekit.h"
+#include "device/device_copy.h"
+#include "mat/simple.h"
+
+enum { ROWS = 900, COLS = 700 }; /* 5 MB, of which helpers read a part each */
+
+static gx_accel *begin(job *x, kit *f)
+{
+    size_t bytes;
+    *x = (job){.f = f};
+    gx_run_begin(&x->run, f->ctx, "copy");
+    return kit_device(x, &bytes);
+}
+
+static void *take(gx_accel *accel, size_t bytes)
+{
+    void *buffer;
+    gx_err err = {0};
+    assert_int_equal(gx_pool_take(accel->pool, bytes, (size_t)1 << 31, &buffer, &err), GX_OK);
+    return buffer;
+}
+
+/* Columns [0, cols) of the matrix called A (mat NULL), or of mat, to the device and back. */
+static void check_load(kit *f, const gx_mat *mat, int64_t cols, gx_dtype dtype, bool is_lower)
+{
+    job x;
+    gx_meta meta;
+    gx_mat A;
+    gx_err err = {0};
+    gx_accel *accel = begin(&x, f);
+    if (mat == NULL) {
+        assert_int_equal(gx_store_find(f->ctx->store, "A", &meta, &err), GX_OK);
+        gx_mat_stored(&A, &meta);
+        mat = &A;
+    }
+    int64_t m = mat->rows;
+    size_t bytes = (size_t)(m * cols) * gx_dtype_bytes(dtype);
+    void *up = take(accel, bytes), *down = malloc(bytes);
+    double *found = malloc((size_t)(m * cols) * 16);
+    assert_non_null(down);
+    assert_non_null(found);
+    memset(down, 0xff, bytes); // NaNs
+    assert_int_equal(gx_device_put(&x.run, accel, dtype, m, cols, down, m, up, &err), GX_OK);
+    assert_int_equal(gx_device_load(&x.run, accel, mat, cols, dtype, is_lower, up, &err), GX_OK);
+    assert_int_equal(gx_device_get(&x.run, accel, dtype, m, cols, up, down, m, &err), GX_OK);
+    gx_convert(dtype, down, m, GX_C128, found, m, m, cols);
+    for (int64_t j = 0; j < cols; j++) {
+        for (int64_t i = 0; i < m; i++) {
+            double want = mat == &A ? kit_element('A', i, j) : i == j ? 1 : 0;
+            double got = found[2 * (i + j * m)];
+            bool is_there = !is_lower || i >= j;
+            assert_true(got == want || (!is_there && isnan(got)));
+            assert_true(got == want ? found[2 * (i + j * m) + 1] == 0 : true);
+        }
+    }
+    gx_pool_give(accel->pool, up, bytes);
+    free(down);
+    free(found);
+    assert_int_equal(gx_run_end(&x.run), GX_OK);
+}
+
+static void test_stored(void **state)
+{
+    kit *f = *state;
+    static const char *const readers[] = {"4", "1", "0"};
+    kit_store(f, 'A', ROWS, COLS);
+    for (int k = 0; k < 3; k++) {
+        kit_set(f, GX_SET_READERS, readers[k]);
+        for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+            check_load(f, NULL, COLS, (gx_dtype)dtype, false);
+        }
+        check_load(f, NULL, COLS / 3, GX_F64, false);
+        check_load(f, NULL, COLS, GX_F64, true);
+    }
+    assert_true(kit_stat(f, GX_STAT_UPLOADED) > 0);
+}
+
+static void test_generated(void **state)
+{
+    gx_mat one;
+    gx_diagonal diagonal = {.data = NULL};
+    gx_mat_generated(&one, "I", GX_F64, ROWS, COLS, gx_diagonal_generate, &diagonal);
+    check_load(*state, &one, COLS, GX_F64, false);
+    check_load(*state, &one, COLS, GX_C64, true);
+}
+
+static void check_memory(kit *f, int64_t m, int64_t n, int64_t ld)
+{
+    job x;
+    gx_err err = {0};
+    gx_accel *accel = begin(&x, f);
+    size_t bytes = (size_t)(m * n) * sizeof(double), there = (size_t)(ld * n) * sizeof(double);
+    double *a = malloc(there), *b = malloc(there);
+    assert_non_null(a);
+    assert_non_null(b);
+    for (int64_t k = 0; k < ld * n; k++) {
+        a[k] = (double)k;
+        b[k] = -1;
+    }
+    void *device = take(accel, bytes);
+    assert_int_equal(gx_device_put(&x.run, accel, GX_F64, m, n, a, ld, device, &err), GX_OK);
+    assert_int_equal(gx_device_get(&x.run, accel, GX_F64, m, n, device, b, ld, &err), GX_OK);
+    for (int64_t k = 0; k < ld * n; k++) {
+        assert_true(b[k] == (k % ld < m ? a[k] : -1));
+    }
+    assert_int_equal(gx_device_put(&x.run, accel, GX_F64, 0, n, a, ld, device, &err), GX_OK);
+    assert_int_equal(gx_device_get(&x.run, accel, GX_F64, m, 0, device, b, ld, &err), GX_OK);
+    gx_pool_give(accel->pool, device, bytes);
+    free(a);
+    free(b);
+    assert_int_equal(gx_run_end(&x.run), GX_OK);
+}
+
+static void test_memory(void **state)
+{
+    check_memory(*state, 30, 40, 37);
+    check_memory(*state, 500, 400, 500);
+    check_memory(*state, (1 << 20) + 1, 5, (1 << 20) + 1);
+}
+
+/* A load, a put and a get while something fails; what is said of it. */
+static gx_code copy(kit *f, const char *order, bool *has_failed, gx_err *err)
+{
+    job x;
+    gx_meta meta;
+    gx_mat A;
+    gx_accel *accel = begin(&x, f);
+    size_t bytes = (size_t)ROWS * COLS * sizeof(double);
+    void *device = take(accel, bytes);
+    double *memory = malloc(bytes);
+    assert_non_null(memory);
+    assert_int_equal(gx_store_find(f->ctx->store, "A", &meta, err), GX_OK);
+    gx_mat_stored(&A, &meta);
+    mock_order(order);
+    gx_code rc = gx_device_load(&x.run, accel, &A, COLS, GX_F64, false, device, err);
+    rc = rc != GX_OK ? rc
+                     : gx_device_get(&x.run, accel, GX_F64, ROWS, COLS, device, memory, ROWS, err);
+    rc = rc != GX_OK ? rc
+                     : gx_device_put(&x.run, accel, GX_F64, ROWS, COLS, memory, ROWS, device, err);
+    *has_failed = kit_counts().failures > 0; // since the order
+    mock_order("");
+    gx_pool_give(accel->pool, device, bytes);
+    free(memory);
+    assert_int_equal(gx_run_end(&x.run), GX_OK);
+    return rc;
+}
+
+static void test_failures(void **state)
+{
+    kit *f = *state;
+    static const char *const calls[] = {"upload",   "download",  "mark_create",
+                                        "mark_set", "mark_wait", "queue_wait"};
+    kit_store(f, 'A', ROWS, COLS);
+    for (size_t c = 0; c < sizeof calls / sizeof calls[0]; c++) {
+        for (int n = 1; n <= 40; n += 3) {
+            char order[40];
+            gx_err err = {0};
+            bool has_failed;
+            kit_set(f, GX_SET_READERS, n % 2 == 0 ? "3" : "0");
+            snprintf(order, sizeof order, "%s:%d", calls[c], n);
+            gx_code rc = copy(f, order, &has_failed, &err);
+            assert_int_equal(rc, has_failed ? GX_DEVICE : GX_OK);
+            assert_int_equal(rc, err.code);
+        }
+    }
+}
+
+static void test_stopped(void **state)
+{
+    kit *f = *state;
+    job x;
+    gx_meta meta;
+    gx_mat A;
+    gx_err err = {0};
+    kit_store(f, 'A', ROWS, COLS);
+    gx_accel *accel = begin(&x, f);
+    size_t bytes = (size_t)ROWS * COLS * sizeof(double);
+    void *device = take(accel, bytes);
+    assert_int_equal(gx_store_find(f->ctx->store, "A", &meta, &err), GX_OK);
+    gx_mat_stored(&A, &meta);
+    gx_run_failf(&x.run, GX_INTERRUPT, "interrupted");
+    int64_t uploads = kit_counts().uploads;
+    assert_int_equal(gx_device_load(&x.run, accel, &A, COLS, GX_F64, false, device, &err), GX_OK);
+    assert_int_equal(gx_device_put(&x.run, accel, GX_F64, 1, 1, &bytes, 1, device, &err), GX_OK);
+    assert_int_equal(kit_counts().uploads, uploads);
+    gx_pool_give(accel->pool, device, bytes);
+    assert_int_equal(gx_run_end(&x.run), GX_INTERRUPT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_stored, kit_up, kit_down),
+        cmocka_unit_test_setup_teardown(test_generated, kit_up, kit_down),
+        cmocka_unit_test_setup_teardown(test_memory, kit_up, kit_down),
+        cmocka_unit_test_setup_teardown(test_failures, kit_up, kit_down),
+        cmocka_unit_test_setup_teardown(test_stopped, kit_up, kit_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
