@@ -11,7 +11,7 @@
 **   5  page-locked buffers within the budget, pageable ones of the memory limit beyond it
 **   6  kept blocks: found by the whole key in their size only, one copy each, forgotten
 **   7  what 64 programs have not used goes when the pool next grows
-**   8  idle page-locked buffers of other sizes make room within the budget, and go by age and number
+**   8  idle page-locked buffers make room for other sizes in the budget, and go by age and number
 ** After each of them nothing is left on the device, and nothing outside of a buffer was touched.
 */
 #include "../../mockcuda/mock_machine.h"
