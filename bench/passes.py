@@ -100,7 +100,7 @@ class Passes:
         limit += written / self.insert_rate if written > 1 << 20 else 0
         note = f"  writes {written / seconds / 1e9:6.2f} GB/s" if written > 1 << 20 else ""
         note += "  on the device" if counters["device_calls"] else ""
-        if seconds > 2 * limit:
+        if seconds > 2 * limit and counters["processor"] > 2 * self.processor[matrix]:
             self.slow.append((matrix, label, seconds / limit))
         self.say(f"{label:34s} {seconds:9.4f} s {size / seconds / 1e9:7.2f} GB/s {seconds / scan:7.2f} x scan "
                  f"{seconds / limit:7.2f} x limit {counters['processor'] / self.processor[matrix]:7.2f} x its cpu  reads/tiles {counters['tiles_read'] / self.tiles_of(matrix):6.2f}  "

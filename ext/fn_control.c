@@ -95,7 +95,7 @@ static void version(gx_fn *fn)
 static void stats_reset(gx_fn *fn)
 {
     gx_stats_reset(&fn->ctx->stats);
-    gx_mem_reset_peak(fn->ctx->mem);
+    gx_mem_reset(fn->ctx->mem);
 }
 
 // gx_debug ----------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DEVICES_MOST = 16, MEMORY_ROWS = 6 };
+enum { DEVICES_MOST = 16, MEMORY_ROWS = 7 };
 
 /* One row of gx_devices. */
 typedef struct device {
@@ -141,6 +141,8 @@ static int64_t memory_bytes(gx_ctx *ctx, int64_t row)
     case 3:
         return (int64_t)gx_mem_idle();
     case 4:
+        return gx_mem_ns(ctx->mem);
+    case 5:
         return accel == NULL ? 0 : (int64_t)gx_pool_device_bytes(accel->pool);
     default:
         return accel == NULL ? 0 : (int64_t)gx_pool_pinned_bytes(accel->pool);
@@ -156,6 +158,7 @@ static void column_stats(table *of, cursor *cur, sqlite3_context *sql, int colum
         {"memory_limit", "bytes", "the most it may hold: the setting memory_limit"},
         {"memory_idle", "bytes",
          "host memory of the process that stands by for the next large block"},
+        {"alloc_ns", "ns", "time in getting and giving back large blocks of host memory"},
         {"device_used", "bytes", "device memory that gx's pool holds now, in use or not"},
         {"pinned_used", "bytes", "page-locked host memory that gx's pool holds now"},
     };

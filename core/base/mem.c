@@ -18,6 +18,7 @@
 **   - with the last governor, which is the last connection's, the pool ends.
 */
 #include "mem.h"
+#include "stats.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -55,6 +56,7 @@ struct gx_mem {
     atomic_size_t limit; /* bytes                  */
     atomic_size_t used;  /* bytes                  */
     atomic_size_t peak;  /* bytes, largest used    */
+    atomic_llong ns;     /* in large blocks' coming and going */
 };
 
 // Idle blocks -------------------------------------------------------------------------------------
@@ -254,6 +256,8 @@ gx_code gx_mem_alloc(gx_mem *mem, size_t bytes, const char *what, void **ptr, gx
     }
     size_t total = bytes + HEADER_BYTES;
     GX_TRY(gx_mem_reserve(mem, total, what, err));
+    bool is_large = mem != NULL && total >= IDLE_LEAST;
+    int64_t start_ns = is_large ? gx_now_ns() : 0;
     idle block = take_block(total);
     if (block.base == NULL) {
         gx_mem_return(mem, total);
@@ -262,8 +266,9 @@ gx_code gx_mem_alloc(gx_mem *mem, size_t bytes, const char *what, void **ptr, gx
     char *start = (char *)block.base + -(uintptr_t)block.base % HEADER_BYTES;
     *(header *)(void *)start = (header){.bytes = total, .room = block.room, .base = block.base};
     *ptr = start + HEADER_BYTES;
-    if (mem != NULL && total >= IDLE_LEAST) {
+    if (is_large) {
         share_with_pool(mem);
+        atomic_fetch_add(&mem->ns, gx_now_ns() - start_ns);
     }
     return GX_OK;
 }
@@ -301,10 +306,14 @@ void gx_mem_free(gx_mem *mem, void *ptr)
     header *h = header_of(ptr);
     idle block = {.base = h->base, .room = h->room};
     gx_mem_return(mem, h->bytes);
-    if (mem != NULL && block.room >= IDLE_LEAST) {
-        share_with_pool(mem);
+    if (mem == NULL || block.room < IDLE_LEAST) {
+        keep_idle(block);
+        return;
     }
+    int64_t start_ns = gx_now_ns();
+    share_with_pool(mem);
     keep_idle(block);
+    atomic_fetch_add(&mem->ns, gx_now_ns() - start_ns);
 }
 
 void gx_mem_disown(gx_mem *mem, void *ptr)
@@ -344,9 +353,15 @@ void gx_mem_set_limit(gx_mem *mem, size_t limit_bytes)
     share_with_pool(mem);
 }
 
-void gx_mem_reset_peak(gx_mem *mem)
+void gx_mem_reset(gx_mem *mem)
 {
     atomic_store(&mem->peak, atomic_load(&mem->used));
+    atomic_store(&mem->ns, 0);
+}
+
+int64_t gx_mem_ns(const gx_mem *mem)
+{
+    return atomic_load(&mem->ns);
 }
 
 size_t gx_mem_physical(void)

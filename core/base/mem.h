@@ -54,7 +54,8 @@ size_t gx_mem_limit(const gx_mem *mem);
 size_t gx_mem_available(const gx_mem *mem); /* limit - used, not below 0 */
 size_t gx_mem_idle(void);                   /* of the pool, for all governors */
 void gx_mem_set_limit(gx_mem *mem, size_t limit_bytes);
-void gx_mem_reset_peak(gx_mem *mem);
+int64_t gx_mem_ns(const gx_mem *mem); /* spent on getting and giving large blocks */
+void gx_mem_reset(gx_mem *mem);       /* peak = used, ns = 0 */
 
 /*
 ** malloc() and free() for the kernels of OpenBLAS that write without a look at what they got: where

@@ -127,7 +127,7 @@ static void the_budget_is_exact(void **state)
     gx_mem_free(mem, y);
     assert_int_equal(gx_mem_used(mem), 0);
     assert_int_equal(gx_mem_peak(mem), 1000);
-    gx_mem_reset_peak(mem);
+    gx_mem_reset(mem);
     assert_int_equal(gx_mem_peak(mem), 0);
     gx_mem_free_all(mem);
 }
@@ -261,6 +261,7 @@ static void large_blocks_are_found_again(void **state)
     assert_ptr_equal(x, y);
     assert_int_equal(gx_mem_idle(), 0);
     assert_int_equal(gx_mem_used(other), 31 * MIB + HEADER);
+    assert_in_range(gx_mem_ns(other), 1, (int64_t)1e9);
     memset(y, 2, 31 * MIB);
     gx_mem_free(other, y);
     char *z = take(mem, 16 * MIB); // much smaller: one of its own
@@ -274,6 +275,8 @@ static void large_blocks_are_found_again(void **state)
     assert_int_equal(gx_mem_used(mem), 0);
     gx_mem_free(NULL, x);
     assert_in_range(gx_mem_idle(), 112 * MIB, 122 * MIB);
+    gx_mem_reset(mem);
+    assert_int_equal(gx_mem_ns(mem), 0);
     gx_mem_free_all(mem);
     assert_in_range(gx_mem_idle(), 112 * MIB, 122 * MIB);
     gx_mem_free_all(other);

@@ -384,7 +384,7 @@ static void long_product(const call *p, gx_dtype dtype, gx_mem *mem, uint64_t *s
     gx_team *team;
     assert_int_equal(gx_team_create(3, mem, NULL, NULL, &team, &err), GX_OK);
     size_t used = gx_mem_used(mem);
-    gx_mem_reset_peak(mem);
+    gx_mem_reset(mem);
     assert_int_equal(
         gx_team_call(team, &gx_backend_cpu, NULL, p->kernel, dtype, &args, &(gx_cut){.m = 0}, &err),
         GX_OK);
