@@ -52,9 +52,10 @@ class _Tiles:
         self._pool = ThreadPoolExecutor(1) if matrix.is_random else None
         self._next: Optional[tuple[tuple[int, ...], Future[bytearray]]] = None
         self._tile = (0, 0)  # the shape of a full one: the first
+        self._given = bytearray()  # the latest answer, which SQLite has copied by the next question
 
-    def _make(self, i: int, j: int, m: int, n: int) -> bytearray:
-        blob, elements = empty((m, n), self._matrix.dtype)
+    def _make(self, i: int, j: int, m: int, n: int, spare: bytearray) -> bytearray:
+        blob, elements = empty((m, n), self._matrix.dtype, spare)
         self._matrix.fill(i, j, elements)
         return blob
 
@@ -69,11 +70,15 @@ class _Tiles:
         if i == 0 and j == 0:
             self._tile = (m, n)
         ahead, self._next = self._next, None
-        blob = ahead[1].result() if ahead is not None and ahead[0] == asked else self._make(*asked)
+        ready = ahead[1].result() if ahead is not None else None
         following = self._following(i, j)
         if self._pool is not None and following is not None:
-            self._next = following, self._pool.submit(self._make, *following)
-        return blob
+            self._next = following, self._pool.submit(self._make, *following, self._given)
+            self._given = bytearray()
+        if ready is None or ahead is None or ahead[0] != asked:
+            ready = self._make(*asked, self._given)
+        self._given = ready
+        return ready
 
     def close(self) -> None:
         if self._pool is not None:

@@ -33,10 +33,11 @@ def gx_dtype(dtype: DTypeLike) -> str:
                     f"booleans and float16 become one of these)")
 
 
-def empty(shape: tuple[int, int], name: str) -> tuple[bytearray, Array]:
-    """A matrix value to be filled, and the array that is its elements."""
+def empty(shape: tuple[int, int], name: str, spare: bytearray = bytearray()) -> tuple[bytearray, Array]:
+    """A matrix value to be filled, and the array that is its elements; in the spare one's memory where that fits."""
     dtype = DTYPES[name]
-    blob = bytearray(HEADER.size + shape[0] * shape[1] * dtype.itemsize)
+    size = HEADER.size + shape[0] * shape[1] * dtype.itemsize
+    blob = spare if len(spare) == size else bytearray(size)
     HEADER.pack_into(blob, 0, b"gxmv", 1, BY_NUMBER.index(name), 0, shape[0], shape[1], 0)
     elements = np.frombuffer(blob, dtype, offset=HEADER.size).reshape((shape[1], shape[0])).T
     return blob, elements
