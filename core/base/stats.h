@@ -35,6 +35,9 @@ typedef enum gx_counter {
     GX_STAT_PROGRAMS,         /* programs run by gx_eval                               */
     GX_STAT_NODES,            /* their steps                                           */
     GX_STAT_FUSED_GROUPS,     /* of these, groups of elementwise functions in one pass */
+    GX_STAT_GPU_OPS,          /* of these steps, those on a device                     */
+    GX_STAT_CPU_OPS,          /* ... and those on the host                             */
+    GX_STAT_TRANSFERS,        /* matrices that went to a device or came from it        */
     GX_STAT_DEVICE_CALLS,     /* programs run on a device                             */
     GX_STAT_DEVICE_FALLBACKS, /* programs begun on a device and finished on the host  */
     GX_STAT_DEVICE_FAULTS,    /* devices switched off after a failure                 */

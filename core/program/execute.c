@@ -4,7 +4,9 @@
 ** A loop's variables are handed from round to round without a copy.  Interrupts are seen between
 ** nodes; what fails in a node is told with the place in the text that it comes from.
 */
+#include "device_memory.h"
 #include "execute.h"
+#include "on_device.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -176,13 +178,25 @@ static void run_operand(gx_exec *x, gx_ref ref, const gx_node *node)
     if (val != NULL) {
         val->mat = &x->operand[node->whole[0]];
         gx_val_put(x, ref, val);
-        if (x->g->node[ref].uses > 1 && gx_ok(x->run)) { // read once, where it fits
+        if (x->accel == NULL && x->g->node[ref].uses > 1) { // read once, where it fits
             size_t bytes = 0;
             gx_matrix_bytes(node->type.rows, node->type.cols, node->type.dtype, &bytes);
             if (bytes < gx_mem_available(x->run->ctx->mem) / 4) {
                 gx_val_data(x, val);
             }
         }
+    }
+}
+
+/* What a driver does may close the device, and with it what is there. */
+static void run_on_host(gx_exec *x, const gx_node *node)
+{
+    x->cpu_ops += node->op->id != GX_OP_NUMBER;
+    node->op->run(x, node);
+    if (x->accel != NULL && x->accel != gx_accel_opened(x->run->ctx) && gx_ok(x->run)) {
+        gx_err err = {.code = GX_DEVICE,
+                      .text = "the device was closed in the middle of a program"};
+        gx_device_lost(x, &err);
     }
 }
 
@@ -206,7 +220,9 @@ static void run_node(gx_exec *x, gx_ref ref)
         break;
     default:
         x->fused += node->op->id == GX_OP_FUSED;
-        node->op->run(x, node);
+        if (!gx_on_device_run(x, node) && gx_ok(x->run)) {
+            run_on_host(x, node);
+        }
         gx_temps_free(x);
     }
     if (!gx_ok(x->run)) {
@@ -230,7 +246,7 @@ static void run_block(gx_exec *x, int32_t b)
 }
 
 gx_code gx_exec_begin(gx_exec *x, gx_run *run, const gx_graph *g, gx_mat *operand,
-                      int64_t rounds_most)
+                      int64_t rounds_most, bool may_leave)
 {
     *x = (gx_exec){.run = run, .g = g, .operand = operand, .rounds_most = rounds_most};
     gx_err err = {.code = GX_OK};
@@ -240,6 +256,9 @@ gx_code gx_exec_begin(gx_exec *x, gx_run *run, const gx_graph *g, gx_mat *operan
         return gx_run_fail(run, &err);
     }
     x->val = memory;
+    if (may_leave) {
+        gx_on_device_choose(x);
+    }
     run_block(x, 0);
     return gx_ok(run) ? GX_OK : run->err.code;
 }
@@ -247,6 +266,7 @@ gx_code gx_exec_begin(gx_exec *x, gx_run *run, const gx_graph *g, gx_mat *operan
 void gx_exec_end(gx_exec *x)
 {
     gx_temps_free(x);
+    gx_device_end(x);
     for (int32_t k = 0; k < x->g->nodes && x->val != NULL; k++) {
         gx_val_put(x, k, NULL);
     }

@@ -9,6 +9,7 @@
 #include "../alg/alg.h"
 #include "../base/fused.h"
 #include "../run/call.h"
+#include "device_memory.h"
 #include "lower.h"
 #include "values.h"
 
@@ -66,32 +67,16 @@ void gx_lower_map(gx_exec *x, const gx_node *node)
 
 // A group -----------------------------------------------------------------------------------------
 
-/* Does this node use input k last, and may what it holds be written over? */
-static bool may_overwrite(const gx_exec *x, const gx_node *node, int k)
-{
-    gx_ref ref = gx_input(x->g, node, k);
-    const gx_val *val = x->val[ref];
-    if (val->refs != 1 || (val->owned == NULL && val->data != val->small) ||
-        val->type.rows != node->type.rows || val->type.cols != node->type.cols ||
-        val->type.dtype != node->type.dtype || val->data == NULL) {
-        return false;
-    }
-    for (gx_ref dead = node->first_dead; dead != GX_NO_NODE; dead = x->g->node[dead].next_dead) {
-        if (dead == ref) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The result: an operand's memory, or new. */
 static void *group_result(gx_exec *x, const gx_node *node)
 {
     gx_ref self = (gx_ref)(node - x->g->node);
     for (int k = 0; k < node->count && gx_ok(x->run); k++) {
-        if (may_overwrite(x, node, k)) {
-            gx_val *val = x->val[gx_input(x->g, node, k)];
-            val->refs++; // the operand's own reference ends with this node
+        gx_val *val = x->val[gx_input(x->g, node, k)];
+        bool is_own = val->data != NULL && (val->owned != NULL || val->data == val->small);
+        if (is_own && gx_may_overwrite(x, node, k)) {
+            gx_device_val_give(x, val); // which has what it was
+            val->refs++;                // the operand's own reference ends with this node
             val->type = node->type;
             gx_val_put(x, self, val);
             return val->data;

@@ -14,6 +14,7 @@
 #include "../alg/dense.h"
 #include "../store/aux_data.h"
 #include "compile.h"
+#include "device_memory.h"
 #include "execute.h"
 
 #include <math.h>
@@ -286,38 +287,72 @@ static void put_result(gx_exec *x, const gx_graph *g, gx_program_result *result)
     }
     result->kind = GX_GIVES_MATRIX;
     gx_sink_begin(run, NULL, t->rows, t->cols, t->dtype, 0, 0, 0, &result->sink);
-    write_value(x, g->result, &result->sink);
+    const gx_val *val = x->val[g->result];
+    if (gx_ok(run) && val->device != NULL && val->data == NULL) { // straight to its place
+        gx_device_val_fetch(x, val, result->sink.value.data, gx_max(1, t->rows));
+    } else {
+        write_value(x, g->result, &result->sink);
+    }
     gx_sink_end(&result->sink);
 }
 
 static void count_steps(gx_run *run, const gx_exec *x)
 {
     gx_stats *stats = &run->ctx->stats;
-    gx_stats_add(stats, GX_STAT_PROGRAMS, 1);
     gx_stats_add(stats, GX_STAT_NODES, x->steps);
     gx_stats_add(stats, GX_STAT_FUSED_GROUPS, x->fused);
+    gx_stats_add(stats, GX_STAT_GPU_OPS, x->gpu_ops);
+    gx_stats_add(stats, GX_STAT_CPU_OPS, x->cpu_ops);
+    gx_stats_add(stats, GX_STAT_TRANSFERS, x->transfers);
+    gx_stats_add(stats, GX_STAT_DEVICE_CALLS, x->accel != NULL);
+}
+
+/*
+** All nodes, and then the results.  false: the device has failed, and nothing was written: it is to
+** be done on the host.
+*/
+static bool run_once(gx_run *run, const gx_graph *g, gx_mat *operand, gx_sink *sinks,
+                     const gx_program_how *how, bool may_leave, gx_program_result *result)
+{
+    gx_exec x = {.run = NULL};
+    gx_exec_begin(&x, run, g, operand, how->rounds_most, may_leave);
+    for (int k = 0; k < g->outputs && gx_ok(run); k++) { // all there, before one is written
+        gx_ref ref = g->output[k].node;
+        if (x.val[ref]->device != NULL && x.val[ref]->data == NULL) {
+            gx_val_data(&x, x.val[ref]);
+        }
+    }
+    if (gx_ok(run)) {
+        put_result(&x, g, result);
+    }
+    for (int k = 0; k < g->outputs && gx_ok(run); k++) {
+        write_value(&x, g->output[k].node, &sinks[k]);
+    }
+    gx_accel *accel = x.accel;
+    gx_exec_end(&x);
+    count_steps(run, &x);
+    if (x.fault.code == GX_OK || !gx_run_forgive(run, GX_DEVICE)) {
+        return true;
+    }
+    gx_value_buf_free(run->ctx->mem, &result->sink.value);
+    if (accel == gx_accel_opened(run->ctx)) {
+        gx_device_give_up(run, accel, &x.fault);
+    }
+    return false;
 }
 
 static void run_graph(gx_run *run, const gx_graph *g, gx_mat *operand, gx_sink *sinks,
                       const gx_program_how *how, gx_program_result *result)
 {
-    gx_exec x = {.run = NULL};
     int begun = begin_outputs(run, g, how->replace, sinks);
-    if (gx_ok(run)) {
-        gx_exec_begin(&x, run, g, operand, how->rounds_most);
-        for (int k = 0; k < g->outputs && gx_ok(run); k++) {
-            write_value(&x, g->output[k].node, &sinks[k]);
-        }
-        if (gx_ok(run)) {
-            put_result(&x, g, result);
-        }
-        gx_exec_end(&x);
-        count_steps(run, &x);
+    gx_stats_add(&run->ctx->stats, GX_STAT_PROGRAMS, 1);
+    if (gx_ok(run) && !run_once(run, g, operand, sinks, how, true, result)) {
+        run_once(run, g, operand, sinks, how, false, result);
     }
     while (begun > 0) {
         gx_sink_end(&sinks[--begun]);
     }
-    if (!gx_ok(run) && result->kind == GX_GIVES_MATRIX) {
+    if (!gx_ok(run)) {
         gx_value_buf_free(run->ctx->mem, &result->sink.value);
     }
 }

@@ -7,6 +7,7 @@
 #include "values.h"
 
 #include "../alg/dense.h"
+#include "device_memory.h"
 
 #include <string.h>
 
@@ -33,6 +34,8 @@ gx_val *gx_val_of(gx_exec *x, const gx_type *type)
     val->data = val->owned = NULL;
     val->sink = NULL;
     val->mat = NULL;
+    val->device = NULL;
+    val->has_key = false;
     return val;
 }
 
@@ -47,6 +50,7 @@ void gx_val_release(gx_exec *x, gx_val *val)
         gx_mem_free(mem, val->sink);
     }
     gx_mem_free(mem, val->owned);
+    gx_device_val_give(x, val);
     val->next = x->spare;
     x->spare = val;
 }
@@ -70,7 +74,7 @@ void gx_val_put(gx_exec *x, gx_ref ref, gx_val *val)
 // Elements ----------------------------------------------------------------------------------------
 
 /* Memory for a value's elements; false: failed. */
-static bool give_memory(gx_exec *x, gx_val *val)
+bool gx_val_give_memory(gx_exec *x, gx_val *val)
 {
     size_t bytes = 0;
     gx_err err = {.code = GX_OK};
@@ -89,9 +93,11 @@ static bool give_memory(gx_exec *x, gx_val *val)
     return true;
 }
 
-const gx_mat *gx_val_mat(gx_exec *x, const gx_val *val, const char *label, gx_mat *space)
+const gx_mat *gx_val_mat(gx_exec *x, gx_val *val, const char *label, gx_mat *space)
 {
-    (void)x;
+    if (val->data == NULL && val->device != NULL && val->mat == NULL) {
+        gx_val_data(x, val); // a driver on the host, or one that sends it there again
+    }
     if (val->data != NULL) {
         gx_mat_value(space, label, val->type.dtype, val->type.rows, val->type.cols, val->data,
                      gx_max(1, val->type.rows));
@@ -111,13 +117,17 @@ const void *gx_val_data(gx_exec *x, gx_val *val)
     if (val == NULL || !gx_ok(x->run)) {
         return NULL;
     }
-    if (val->data == NULL) {
+    if (val->data == NULL && val->device != NULL) {
+        if (gx_val_give_memory(x, val)) {
+            gx_device_val_fetch(x, val, val->data, gx_max(1, val->type.rows));
+        }
+    } else if (val->data == NULL) {
         gx_mat space;
         const gx_mat *mat = gx_val_mat(x, val, "an intermediate", &space);
         if (mat->kind == GX_MAT_VALUE && mat->dtype == val->type.dtype &&
             (mat->ld == mat->rows || mat->cols <= 1 || (mat->rows == 0 && mat->ld == 1))) {
             val->data = (void *)(uintptr_t)mat->data; // an argument's own elements: never written
-        } else if (give_memory(x, val)) {
+        } else if (gx_val_give_memory(x, val)) {
             gx_dense_load(x->run, mat, val->type.dtype, val->data, gx_max(1, val->type.rows));
         }
     }
@@ -126,14 +136,15 @@ const void *gx_val_data(gx_exec *x, gx_val *val)
 
 // Inputs and results ------------------------------------------------------------------------------
 
-static gx_ref target(const gx_graph *g, const gx_node *node, int k)
+gx_ref gx_result_ref(const gx_exec *x, const gx_node *node, int k)
 {
+    const gx_graph *g = x->g;
     return node->parts != 0 ? g->pool[node->parts + k] : (gx_ref)(node - g->node);
 }
 
 bool gx_wants(const gx_exec *x, const gx_node *node, int k)
 {
-    gx_ref ref = target(x->g, node, k);
+    gx_ref ref = gx_result_ref(x, node, k);
     return ref != GX_NO_NODE && x->g->node[ref].is_live;
 }
 
@@ -148,11 +159,11 @@ void *gx_result(gx_exec *x, const gx_node *node, int k)
     if (val == NULL) {
         return NULL;
     }
-    if (!give_memory(x, val)) {
+    if (!gx_val_give_memory(x, val)) {
         gx_val_release(x, val);
         return NULL;
     }
-    gx_val_put(x, target(x->g, node, k), val);
+    gx_val_put(x, gx_result_ref(x, node, k), val);
     return val->data;
 }
 
@@ -185,7 +196,7 @@ gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_byte
     } else {
         val->data = val->sink->value.data;
     }
-    gx_val_put(x, target(x->g, node, k), val);
+    gx_val_put(x, gx_result_ref(x, node, k), val);
     return val->sink;
 }
 
@@ -258,7 +269,7 @@ bool gx_input_fits(gx_exec *x, const gx_node *node, int k)
     size_t bytes = 0;
     bool is_size = gx_matrix_bytes(val->type.rows, val->type.cols, val->type.dtype, &bytes);
     bool is_value = val->mat != NULL && val->mat->kind == GX_MAT_VALUE;
-    return val->data != NULL || is_value ||
+    return val->data != NULL || val->device != NULL || is_value ||
            (is_size && bytes < gx_mem_available(x->run->ctx->mem) / 3);
 }
 
@@ -280,4 +291,20 @@ void gx_result_number(gx_exec *x, const gx_node *node, gx_scalar value)
     if (data != NULL) {
         gx_convert(GX_C128, pair, 1, node->type.dtype, data, 1, 1, 1);
     }
+}
+
+bool gx_may_overwrite(const gx_exec *x, const gx_node *node, int k)
+{
+    gx_ref ref = gx_input(x->g, node, k);
+    const gx_val *val = x->val[ref];
+    if (val->refs != 1 || val->mat != NULL || val->type.rows != node->type.rows ||
+        val->type.cols != node->type.cols || val->type.dtype != node->type.dtype) {
+        return false;
+    }
+    for (gx_ref dead = node->first_dead; dead != GX_NO_NODE; dead = x->g->node[dead].next_dead) {
+        if (dead == ref) {
+            return true;
+        }
+    }
+    return false;
 }

@@ -9,6 +9,7 @@
 #ifndef GX_VALUES_H
 #define GX_VALUES_H
 
+#include "../device/device_copy.h"
 #include "../mat/mat.h"
 #include "ops.h"
 
@@ -21,6 +22,10 @@ typedef struct gx_val {
     void *owned;       /* freed with the value                                       */
     gx_sink *sink;     /* what a driver wrote it to; owned                           */
     const gx_mat *mat; /* an operand's source; borrowed                              */
+    void *device;      /* a copy in the device's memory, packed; NULL: none           */
+    size_t device_bytes;
+    bool has_key; /* of a stored matrix: the copy is kept for later calls         */
+    gx_block_key key;
     struct gx_val *next;
     _Alignas(16) char small[GX_SMALL_BYTES]; /* the elements of a small matrix       */
 } gx_val;
@@ -37,6 +42,13 @@ typedef struct gx_exec {
     void *work; /* kernels' */
     size_t work_bytes;
     int64_t steps, rounds, fused;
+
+    gx_accel *accel; /* NULL: everything on the host                                 */
+    size_t device_limit;
+    gx_staging stage; /* of small copies to the device ...                           */
+    size_t staged;    /* ... and how much of it is under way                         */
+    gx_err fault;     /* of the device: the program is to be run again on the host   */
+    int64_t gpu_ops, cpu_ops, transfers;
 } gx_exec;
 
 // For lowerings -----------------------------------------------------------------------------------
@@ -83,7 +95,11 @@ gx_val *gx_val_of(gx_exec *x, const gx_type *type);   /* without elements */
 void gx_val_release(gx_exec *x, gx_val *val);         /* NULL is a no-op */
 void gx_val_put(gx_exec *x, gx_ref ref, gx_val *val); /* takes over one reference */
 const void *gx_val_data(gx_exec *x, gx_val *val);     /* loads it; NULL: failed */
-const gx_mat *gx_val_mat(gx_exec *x, const gx_val *val, const char *label, gx_mat *space);
+const gx_mat *gx_val_mat(gx_exec *x, gx_val *val, const char *label, gx_mat *space);
+bool gx_val_give_memory(gx_exec *x, gx_val *val); /* for its elements, uninitialised */
+gx_ref gx_result_ref(const gx_exec *x, const gx_node *node, int k);
+/* Does this node use input k last, in the program's own memory of the result's shape? */
+bool gx_may_overwrite(const gx_exec *x, const gx_node *node, int k);
 void gx_temps_free(gx_exec *x);
 void gx_spares_free(gx_exec *x);
 

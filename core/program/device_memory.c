@@ -1,0 +1,196 @@
+/*
+** Copies in the device's memory: see device_memory.h.
+**
+** A stored matrix is looked for among the blocks that earlier calls left there, as one block, and
+** left there again.  Large matrices go up and down through page-locked buffers (device_copy.h),
+** which waits for all queues; small ones by way of one such buffer that is filled from the front,
+** without a wait until it is full.
+*/
+#include "device_memory.h"
+
+#include <string.h>
+
+enum { STAGE_BYTES = 256 << 10, SMALL_MOST = 32 << 10 };
+
+bool gx_device_lost(gx_exec *x, const gx_err *err)
+{
+    if (x->fault.code == GX_OK) {
+        x->fault = *err;
+    }
+    gx_run_failf(x->run, GX_DEVICE, "%s", err->text);
+    return false;
+}
+
+bool gx_device_wait(gx_exec *x)
+{
+    gx_err err = {.code = GX_OK};
+    if (!gx_ok(x->run)) {
+        return false;
+    }
+    x->staged = 0;
+    return x->accel->backend->queue_wait(x->accel->dev, x->accel->run, &err) == GX_OK ||
+           gx_device_lost(x, &err);
+}
+
+static size_t bytes_of(const gx_type *type)
+{
+    size_t bytes = 0;
+    gx_matrix_bytes(type->rows, type->cols, type->dtype, &bytes);
+    return bytes;
+}
+
+bool gx_device_val_make(gx_exec *x, gx_val *val)
+{
+    gx_err err = {.code = GX_OK};
+    if (!gx_ok(x->run)) {
+        return false;
+    }
+    val->device_bytes = bytes_of(&val->type);
+    val->device_bytes = val->device_bytes == 0 ? 1 : val->device_bytes;
+    if (gx_pool_take(x->accel->pool, val->device_bytes, x->device_limit, &val->device, &err) !=
+        GX_OK) {
+        val->device = NULL;
+        return gx_device_lost(x, &err);
+    }
+    return true;
+}
+
+// Sending -----------------------------------------------------------------------------------------
+
+/* What the copy of a stored operand is known by; false: it cannot be kept. */
+static bool key_of(gx_exec *x, const gx_val *val, gx_block_key *key)
+{
+    const gx_mat *mat = val->mat;
+    if (mat == NULL || mat->kind != GX_MAT_STORED || mat->dtype != val->type.dtype) {
+        return false;
+    }
+    *key = (gx_block_key){.file = gx_store_stamp(x->run->ctx->store, mat->meta.schema),
+                          .id = mat->meta.id,
+                          .generation = mat->meta.generation,
+                          .m = mat->rows,
+                          .n = mat->cols,
+                          .dtype = mat->dtype};
+    return key->file != 0;
+}
+
+static bool send_small(gx_exec *x, gx_val *val, const void *data)
+{
+    gx_accel *accel = x->accel;
+    gx_err err = {.code = GX_OK};
+    size_t bytes = bytes_of(&val->type), room = (bytes + 63) / 64 * 64;
+    if (x->stage.data == NULL &&
+        gx_pool_stage(accel->pool, STAGE_BYTES,
+                      (size_t)x->run->ctx->config.number[GX_SET_PINNING_BUDGET], &x->stage,
+                      &err) != GX_OK) {
+        gx_run_fail(x->run, &err);
+        return false;
+    }
+    if (x->staged + room > STAGE_BYTES && !gx_device_wait(x)) {
+        return false;
+    }
+    char *at = (char *)x->stage.data + x->staged;
+    memcpy(at, data, bytes);
+    x->staged += room;
+    gx_stats_add(&x->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)bytes);
+    return accel->backend->upload(accel->dev, accel->run, val->device, bytes, at, bytes, bytes, 1,
+                                  &err) == GX_OK ||
+           gx_device_lost(x, &err);
+}
+
+/* Through pieces: everything before it is done first. */
+static bool send_large(gx_exec *x, gx_val *val)
+{
+    gx_err err = {.code = GX_OK};
+    const gx_type *t = &val->type;
+    gx_code code;
+    if (!gx_device_wait(x)) {
+        return false;
+    }
+    if (val->data != NULL) {
+        code = gx_device_put(x->run, x->accel, t->dtype, t->rows, t->cols, val->data,
+                             gx_max(1, t->rows), val->device, &err);
+    } else {
+        gx_mat space;
+        const gx_mat *mat = val->mat;
+        if (val->sink != NULL) {
+            gx_sink_source(val->sink, "an intermediate", &space);
+            mat = &space;
+        }
+        code = gx_device_load(x->run, x->accel, mat, t->cols, t->dtype, false, val->device, &err);
+    }
+    return code == GX_OK ? gx_ok(x->run) : gx_device_lost(x, &err);
+}
+
+const void *gx_device_val_send(gx_exec *x, gx_val *val)
+{
+    gx_block_key key;
+    if (!gx_ok(x->run) || val->device != NULL) {
+        return gx_ok(x->run) ? val->device : NULL;
+    }
+    bool has_key = key_of(x, val, &key);
+    size_t bytes = bytes_of(&val->type);
+    void *kept = has_key ? gx_pool_claim(x->accel->pool, &key, bytes) : NULL;
+    if (kept != NULL) {
+        gx_stats_add(&x->run->ctx->stats, GX_STAT_DEVICE_HITS, 1);
+        val->device = kept;
+        val->device_bytes = bytes;
+        val->has_key = true;
+        val->key = key;
+        return kept;
+    }
+    if (!gx_device_val_make(x, val) || bytes == 0) {
+        return val->device;
+    }
+    x->transfers++;
+    bool is_value = val->mat != NULL && val->mat->kind == GX_MAT_VALUE &&
+                    val->mat->dtype == val->type.dtype && val->mat->ld == val->mat->rows;
+    const void *data = val->data != NULL ? val->data : is_value ? val->mat->data : NULL;
+    bool is_sent =
+        data != NULL && bytes <= SMALL_MOST ? send_small(x, val, data) : send_large(x, val);
+    val->has_key = is_sent && has_key;
+    val->key = key;
+    return is_sent ? val->device : NULL;
+}
+
+// Fetching, giving back ---------------------------------------------------------------------------
+
+bool gx_device_val_fetch(gx_exec *x, const gx_val *val, void *data, int64_t ld)
+{
+    gx_err err = {.code = GX_OK};
+    const gx_type *t = &val->type;
+    if (!gx_device_wait(x)) {
+        return false;
+    }
+    x->transfers++;
+    return gx_device_get(x->run, x->accel, t->dtype, t->rows, t->cols, val->device, data, ld,
+                         &err) == GX_OK ||
+           gx_device_lost(x, &err);
+}
+
+void gx_device_val_give(gx_exec *x, gx_val *val)
+{
+    if (val->device == NULL) {
+        return;
+    }
+    if (x->accel == NULL || x->accel != gx_accel_opened(x->run->ctx)) {
+        // it was closed, and its memory with it
+    } else if (val->has_key && x->fault.code == GX_OK) {
+        gx_pool_keep(x->accel->pool, &val->key, val->device, val->device_bytes);
+    } else {
+        gx_pool_give(x->accel->pool, val->device, val->device_bytes);
+    }
+    val->device = NULL;
+    val->has_key = false;
+}
+
+void gx_device_end(gx_exec *x)
+{
+    gx_err late = {.code = GX_OK};
+    if (x->accel == NULL || x->accel != gx_accel_opened(x->run->ctx)) {
+        return;
+    }
+    if (gx_device_settle(x->accel, &late) != GX_OK && x->fault.code == GX_OK) {
+        gx_device_lost(x, &late);
+    }
+    gx_pool_unstage(x->accel->pool, &x->stage);
+}

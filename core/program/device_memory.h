@@ -1,0 +1,34 @@
+/*
+** A value's copy in the device's memory: made, sent, fetched, given back.
+**
+** All work is enqueued in the accelerator's queue of kernels, in order, so that a buffer that is
+** given back may be taken again at once.  A failure of the device is x->fault and stops the run
+** with GX_DEVICE: the program is then to be run again on the host.
+*/
+#ifndef GX_DEVICE_MEMORY_H
+#define GX_DEVICE_MEMORY_H
+
+#include "values.h"
+
+/* The device's failure; false. */
+bool gx_device_lost(gx_exec *x, const gx_err *err);
+
+/* A buffer for val, uninitialised; false: lost. */
+bool gx_device_val_make(gx_exec *x, gx_val *val);
+
+/* A copy of val's elements, where there is none yet; NULL: lost, or the run has failed. */
+const void *gx_device_val_send(gx_exec *x, gx_val *val);
+
+/* The copy's elements into memory. */
+bool gx_device_val_fetch(gx_exec *x, const gx_val *val, void *data, int64_t ld);
+
+/* The copy is gone, or kept for later calls; none is a no-op. */
+void gx_device_val_give(gx_exec *x, gx_val *val);
+
+/* Wait for what is enqueued; what kernels leave in host memory is there. */
+bool gx_device_wait(gx_exec *x);
+
+/* Before values are released and after the last node. */
+void gx_device_end(gx_exec *x);
+
+#endif

@@ -1,0 +1,541 @@
+/*
+** Programs on a device: see on_device.h.
+**
+** The choice is made for the graph, by what its products and passes cost here and there and what
+** has to travel; then a node runs there when it can and any of its operands is there or large.
+** Values stay there until somebody on the host asks for them.  Kernels are enqueued one after the
+** other in one queue, and the host waits only for numbers that it looks at: folds and reductions.
+** Other operations (factorisations, sorting, ...) are steps of the host.
+*/
+#include "on_device.h"
+
+#include "../base/fused.h"
+#include "../base/random.h"
+#include "../exec/place.h"
+#include "device_memory.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Rounds assumed of a loop whose count is not known. */
+static const double ROUNDS_GUESSED = 10;
+
+/* What the memories of a host and a device move, bytes per second, where nothing is measured. */
+static const double HOST_BYTES_PER_S = 8e9, DEVICE_BYTES_PER_S = 5e11;
+
+/* Fewer elements are worked on where they are, on the host where they are nowhere yet. */
+enum { ELEMENTS_LEAST = 1024 };
+
+// Where -------------------------------------------------------------------------------------------
+
+typedef struct estimate {
+    double flops, host_s, device_s, up_bytes, down_bytes, widest;
+} estimate;
+
+static double elements_of(const gx_type *t)
+{
+    return (double)t->rows * (double)t->cols;
+}
+
+static double bytes_of(const gx_type *t)
+{
+    return elements_of(t) * (double)gx_dtype_bytes(t->dtype);
+}
+
+static void add_product(gx_exec *x, const gx_node *node, double times, const gx_device_profile *d,
+                        estimate *e)
+{
+    const gx_type *a = &gx_input_node(x->g, node, 0)->type;
+    double k = node->trans[0] == GX_NO_TRANS ? (double)a->cols : (double)a->rows;
+    double flops = elements_of(&node->type) * k * (gx_dtype_is_complex(node->type.dtype) ? 8 : 2);
+    gx_ctx *ctx = x->run->ctx;
+    int64_t edge = (int64_t)cbrt(elements_of(&node->type) * k);
+    edge = gx_max(edge, 1);
+    e->flops += times * flops;
+    e->host_s += times * flops /
+                 gx_profile_flops(gx_profile_get(ctx), node->type.dtype, edge,
+                                  (int)ctx->config.number[GX_SET_THREADS]);
+    e->device_s +=
+        times * (d->launch_s + flops / gx_profile_device_flops(d, node->type.dtype, edge));
+}
+
+/* Everything but products is taken as a pass over operands and result. */
+static void add_block(gx_exec *x, int32_t b, double times, const gx_device_profile *d, estimate *e)
+{
+    const gx_graph *g = x->g;
+    for (int32_t k = 0; k < g->block[b].count; k++) {
+        const gx_node *node = &g->node[g->block[b].nodes[k]];
+        double rounds = times;
+        e->widest = fmax(e->widest, bytes_of(&node->type));
+        if (node->op->id == GX_OP_MATMUL) {
+            add_product(x, node, times, d, e);
+        } else if (node->op->id == GX_OP_OPERAND) {
+            e->up_bytes += bytes_of(&node->type);
+        } else if (node->inner[0] > 0) {
+            const gx_node *count = node->count > 0 ? gx_input_node(g, node, 0) : NULL;
+            bool is_known = node->op->id == GX_OP_REPEAT && count->is_known;
+            rounds *= node->op->id == GX_OP_IF ? 1 : is_known ? count->value.re : ROUNDS_GUESSED;
+            add_block(x, node->inner[0], rounds, d, e);
+            if (node->inner[1] > 0) {
+                add_block(x, node->inner[1], rounds, d, e);
+            }
+        } else {
+            double bytes = bytes_of(&node->type);
+            for (int i = 0; i < node->count; i++) {
+                bytes += bytes_of(&gx_input_node(g, node, i)->type);
+            }
+            e->flops += times * bytes / 8;
+            e->host_s += times * bytes / HOST_BYTES_PER_S;
+            e->device_s += times * (d->launch_s + bytes / DEVICE_BYTES_PER_S);
+        }
+    }
+}
+
+static estimate estimate_of(gx_exec *x, const gx_device_profile *d)
+{
+    const gx_graph *g = x->g;
+    estimate e = {.flops = 0};
+    add_block(x, 0, 1, d, &e);
+    for (int k = 0; k < g->outputs; k++) {
+        e.down_bytes += bytes_of(&g->node[g->output[k].node].type);
+    }
+    if (g->result != GX_NO_NODE) {
+        e.down_bytes += bytes_of(&g->node[g->result].type);
+    }
+    e.device_s += e.up_bytes / d->upload_bytes_per_s + e.down_bytes / d->download_bytes_per_s;
+    return e;
+}
+
+/* Some figures where no device has been measured, for how much there is to do at all. */
+static const gx_device_profile *profile_of(gx_exec *x, gx_device_profile *guessed)
+{
+    gx_accel *open = gx_accel_opened(x->run->ctx);
+    if (open != NULL) {
+        return &open->profile;
+    }
+    memset(guessed, 0, sizeof *guessed);
+    guessed->upload_bytes_per_s = guessed->download_bytes_per_s = 1e10;
+    guessed->launch_s = 1e-5;
+    return guessed;
+}
+
+void gx_on_device_choose(gx_exec *x)
+{
+    gx_run *run = x->run;
+    gx_ctx *ctx = run->ctx;
+    gx_device_profile guessed;
+    bool is_forced = ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA;
+    int64_t choice = ctx->config.number[GX_SET_BACKEND];
+    x->accel = NULL;
+    if (x->g->is_plain || (choice != GX_BACKEND_AUTO && !is_forced)) {
+        return;
+    }
+    estimate e = estimate_of(x, profile_of(x, &guessed));
+    if (!is_forced && e.flops < 1e7) {
+        return;
+    }
+    gx_accel *accel = gx_place_candidate(run, e.flops, GX_F64, &x->device_limit);
+    if (accel == NULL || !gx_ok(run)) {
+        return;
+    }
+    e = estimate_of(x, &accel->profile);
+    if (e.up_bytes + 3 * e.widest > (double)x->device_limit) {
+        gx_stats_note(&ctx->stats, "computed on the CPU: a program's matrices do not fit in %.0f MB",
+                      (double)x->device_limit / 1e6);
+        return;
+    }
+    if (is_forced || e.device_s < e.host_s) {
+        x->accel = accel;
+        gx_pool_begin(accel->pool);
+    }
+}
+
+// Operands and results ----------------------------------------------------------------------------
+
+typedef struct buffer {
+    void *data;
+    size_t bytes;
+} buffer;
+
+/* Buffers that a node takes beside its operands and result. */
+typedef struct temporaries {
+    buffer taken[GX_FUSED_INPUTS + 2];
+    int count;
+} temporaries;
+
+static void *take(gx_exec *x, temporaries *t, size_t bytes)
+{
+    gx_err err = {.code = GX_OK};
+    buffer *b = &t->taken[t->count];
+    b->bytes = bytes == 0 ? 1 : bytes;
+    if (!gx_ok(x->run) ||
+        gx_pool_take(x->accel->pool, b->bytes, x->device_limit, &b->data, &err) != GX_OK) {
+        if (err.code != GX_OK) {
+            gx_device_lost(x, &err);
+        }
+        return NULL;
+    }
+    t->count++;
+    return b->data;
+}
+
+static void give_all(gx_exec *x, temporaries *t)
+{
+    while (t->count > 0) {
+        buffer *b = &t->taken[--t->count];
+        gx_pool_give(x->accel->pool, b->data, b->bytes);
+    }
+}
+
+/* One kernel, with its workspace. */
+static bool call(gx_exec *x, gx_kernel_id kernel, gx_dtype dtype, gx_args *args)
+{
+    const gx_backend *backend = x->accel->backend;
+    temporaries work = {.count = 0};
+    gx_err err = {.code = GX_OK};
+    if (!gx_ok(x->run)) {
+        return false;
+    }
+    size_t bytes =
+        backend->workspace == NULL ? 0 : backend->workspace(x->accel->dev, kernel, dtype, args);
+    if (bytes >= GX_NO_WORKSPACE) {
+        gx_fail(&err, GX_DEVICE, "%s cannot say what a kernel needs", backend->name);
+        return gx_device_lost(x, &err);
+    }
+    args->work = bytes == 0 ? NULL : take(x, &work, bytes);
+    bool is_done = gx_ok(x->run) && backend->kernel[kernel][dtype](x->accel->dev, x->accel->run,
+                                                                   args, &err) == GX_OK;
+    if (err.code != GX_OK) {
+        gx_device_lost(x, &err);
+    }
+    give_all(x, &work);
+    gx_stats_add(&x->run->ctx->stats, GX_STAT_KERNELS, 1);
+    gx_stats_add(&x->run->ctx->stats, GX_STAT_FLOPS, (int64_t)gx_kernel_flops(kernel, dtype, args));
+    return is_done;
+}
+
+/* Input k there, as dtype. */
+static const void *input(gx_exec *x, const gx_node *node, int k, gx_dtype dtype, temporaries *t)
+{
+    gx_val *val = x->val[gx_input(x->g, node, k)];
+    const void *data = gx_device_val_send(x, val);
+    size_t bytes = 0;
+    if (data == NULL || val->type.dtype == dtype) {
+        return data;
+    }
+    gx_matrix_bytes(val->type.rows, val->type.cols, dtype, &bytes);
+    void *copy = take(x, t, bytes);
+    int64_t ld = gx_max(1, val->type.rows);
+    gx_args args = {.m = val->type.rows,
+                    .n = val->type.cols,
+                    .from = val->type.dtype,
+                    .a = data,
+                    .lda = ld,
+                    .c = copy,
+                    .ldc = ld};
+    return copy != NULL && call(x, GX_CONVERT, dtype, &args) ? copy : NULL;
+}
+
+/* A buffer for the result, which becomes it. */
+static void *result(gx_exec *x, const gx_node *node)
+{
+    gx_val *val = gx_val_of(x, &node->type);
+    if (val == NULL) {
+        return NULL;
+    }
+    if (!gx_device_val_make(x, val)) {
+        gx_val_release(x, val);
+        return NULL;
+    }
+    gx_val_put(x, gx_result_ref(x, node, 0), val);
+    return val->device;
+}
+
+static bool offers(const gx_exec *x, gx_kernel_id kernel, gx_dtype dtype)
+{
+    return gx_accel_offers(x->accel, kernel, dtype);
+}
+
+// Operations --------------------------------------------------------------------------------------
+
+static bool can_product(const gx_exec *x, const gx_node *node)
+{
+    return offers(x, GX_GEMM, node->type.dtype) && offers(x, GX_CONVERT, node->type.dtype);
+}
+
+static void product(gx_exec *x, const gx_node *node)
+{
+    const gx_type *ta = &gx_input_node(x->g, node, 0)->type,
+                  *tb = &gx_input_node(x->g, node, 1)->type;
+    gx_dtype dtype = node->type.dtype;
+    temporaries t = {.count = 0};
+    const void *a = input(x, node, 0, dtype, &t), *b = input(x, node, 1, dtype, &t);
+    void *c = a == NULL || b == NULL ? NULL : result(x, node);
+    if (c != NULL && node->type.rows > 0 && node->type.cols > 0) {
+        gx_args args = {.transa = node->trans[0],
+                        .transb = node->trans[1],
+                        .m = node->type.rows,
+                        .n = node->type.cols,
+                        .k = node->trans[0] == GX_NO_TRANS ? ta->cols : ta->rows,
+                        .alpha = {1, 0},
+                        .a = a,
+                        .lda = gx_max(1, ta->rows),
+                        .b = b,
+                        .ldb = gx_max(1, tb->rows),
+                        .c = c,
+                        .ldc = node->type.rows};
+        call(x, GX_GEMM, dtype, &args);
+    }
+    give_all(x, &t);
+}
+
+static bool can_fused(const gx_exec *x, const gx_node *node)
+{
+    return offers(x, GX_FUSED, node->fused->dtype) && offers(x, GX_CONVERT, node->fused->dtype);
+}
+
+/* The result in an operand's place, where that is wanted no more; else a buffer of its own. */
+static void *fused_result(gx_exec *x, const gx_node *node)
+{
+    for (int k = 0; k < node->count && gx_ok(x->run); k++) {
+        gx_val *val = x->val[gx_input(x->g, node, k)];
+        if (val->device != NULL && val->owned == NULL && val->data == NULL &&
+            gx_may_overwrite(x, node, k)) {
+            val->refs++;
+            val->type = node->type;
+            gx_val_put(x, gx_result_ref(x, node, 0), val);
+            return val->device;
+        }
+    }
+    return result(x, node);
+}
+
+static void put_numbers(gx_exec *x, const gx_node *node, const gx_fused_result *o,
+                        const double *fold)
+{
+    int64_t count = node->type.rows * node->type.cols;
+    int width = gx_fold_width((gx_fold)o->fold);
+    void *c = gx_result(x, node, 0);
+    for (int64_t k = 0; k < count && c != NULL; k++) {
+        gx_scalar value = gx_fold_value((gx_fold)o->fold, fold + k * width);
+        value.re *= node->alpha.re;
+        value.im *= node->alpha.re;
+        gx_convert(GX_C128, &value, 1, node->type.dtype, gx_at(c, node->type.dtype, 1, k, 0), 1, 1,
+                   1);
+    }
+}
+
+static void fused(gx_exec *x, const gx_node *node)
+{
+    const gx_fused *f = node->fused;
+    const gx_fused_result *o = &f->output[0];
+    bool is_fold = o->fold != GX_FOLD_NONE;
+    int64_t m = is_fold ? node->whole[0] : node->type.rows;
+    int64_t n = is_fold ? node->whole[1] : node->type.cols;
+    gx_fused_place in[GX_FUSED_INPUTS], out = {.data = NULL};
+    temporaries t = {.count = 0};
+    double *fold = NULL;
+    for (int k = 0; k < node->count && gx_ok(x->run); k++) {
+        const gx_type *from = &gx_input_node(x->g, node, k)->type;
+        in[k] = (gx_fused_place){.data = (void *)(uintptr_t)input(x, node, k, f->dtype, &t),
+                                 .row = from->rows == 1 ? 0 : 1,
+                                 .col = from->cols == 1 ? 0 : gx_max(1, from->rows)};
+    }
+    if (is_fold) {
+        fold = gx_temp(x, (size_t)gx_fold_doubles((gx_fold)o->fold, (gx_fold_of)o->fold_of, m, n) *
+                              sizeof *fold);
+    } else if (gx_ok(x->run)) {
+        out = (gx_fused_place){.data = fused_result(x, node), .row = 1, .col = gx_max(1, m)};
+    }
+    if (gx_ok(x->run) && m > 0 && n > 0) {
+        gx_args args = {.m = m, .n = n, .fused = f, .in = in, .out = &out, .fold = &fold};
+        call(x, GX_FUSED, f->dtype, &args);
+    }
+    if (is_fold && gx_device_wait(x)) {
+        put_numbers(x, node, o, fold);
+    }
+    give_all(x, &t);
+}
+
+static void transposed(gx_exec *x, const gx_node *node)
+{
+    const gx_type *type = &node->type;
+    temporaries t = {.count = 0};
+    const void *a = input(x, node, 0, type->dtype, &t);
+    void *c = a == NULL ? NULL : result(x, node);
+    gx_args args = {.transa = node->op->id == GX_OP_ADJOINT ? GX_CONJ_TRANS : GX_TRANS,
+                    .m = type->rows,
+                    .n = type->cols,
+                    .a = a,
+                    .lda = gx_max(1, type->cols),
+                    .c = c,
+                    .ldc = gx_max(1, type->rows)};
+    if (c != NULL && type->rows > 0 && type->cols > 0) {
+        call(x, GX_TRANSPOSE, type->dtype, &args);
+    }
+    give_all(x, &t);
+}
+
+/* A cast, or a slice without steps. */
+static void copied(gx_exec *x, const gx_node *node)
+{
+    const gx_type *type = &node->type, *from = &gx_input_node(x->g, node, 0)->type;
+    temporaries t = {.count = 0};
+    bool is_slice = node->op->id == GX_OP_SLICE;
+    int64_t ld = gx_max(1, from->rows);
+    const char *a = input(x, node, 0, from->dtype, &t);
+    void *c = a == NULL ? NULL : result(x, node);
+    if (is_slice && a != NULL) {
+        a = gx_at(a, from->dtype, ld, node->whole[0], node->whole[3]);
+    }
+    gx_args args = {.m = type->rows,
+                    .n = type->cols,
+                    .from = from->dtype,
+                    .a = a,
+                    .lda = ld,
+                    .c = c,
+                    .ldc = gx_max(1, type->rows)};
+    if (c != NULL && type->rows > 0 && type->cols > 0) {
+        call(x, is_slice ? GX_COPY : GX_CONVERT, type->dtype, &args);
+    }
+    give_all(x, &t);
+}
+
+static void filled(gx_exec *x, const gx_node *node)
+{
+    void *c = result(x, node);
+    gx_args args = {.m = node->type.rows,
+                    .n = node->type.cols,
+                    .alpha = node->alpha,
+                    .c = c,
+                    .ldc = gx_max(1, node->type.rows)};
+    if (c != NULL && node->type.rows > 0 && node->type.cols > 0) {
+        call(x, GX_FILL, node->type.dtype, &args);
+    }
+}
+
+/* Kinds of GX_REDUCE for a node; false: it is the host's. */
+static bool reduction_of(const gx_node *node, gx_reduce_kind *kind)
+{
+    int64_t axis = node->whole[0];
+    switch (node->op->id) {
+    case GX_OP_SUM:
+    case GX_OP_MEAN:
+        *kind = axis < 0 ? GX_REDUCE_SUM : axis == 0 ? GX_REDUCE_COL_SUM : GX_REDUCE_ROW_SUM;
+        return true;
+    case GX_OP_MIN:
+    case GX_OP_MAX:
+        *kind = node->op->id == GX_OP_MIN ? GX_REDUCE_MIN : GX_REDUCE_MAX;
+        return axis < 0;
+    case GX_OP_NORM:
+        *kind = GX_REDUCE_SUMSQ;
+        return axis == 'F';
+    default:
+        return false;
+    }
+}
+
+static void reduced(gx_exec *x, const gx_node *node)
+{
+    const gx_type *from = &gx_input_node(x->g, node, 0)->type;
+    gx_reduce_kind kind;
+    temporaries t = {.count = 0};
+    reduction_of(node, &kind);
+    const void *a = input(x, node, 0, from->dtype, &t);
+    double *out = gx_temp(x, (size_t)gx_reduce_width(kind, from->rows, from->cols) * sizeof *out);
+    int64_t count = node->type.rows * node->type.cols;
+    gx_args args = {.m = from->rows,
+                    .n = from->cols,
+                    .a = a,
+                    .lda = gx_max(1, from->rows),
+                    .reduce_kind = kind,
+                    .reduce = out};
+    if (a != NULL && out != NULL && call(x, GX_REDUCE, from->dtype, &args) && gx_device_wait(x)) {
+        bool is_pair =
+            kind == GX_REDUCE_SUM || kind == GX_REDUCE_COL_SUM || kind == GX_REDUCE_ROW_SUM;
+        double over = node->op->id != GX_OP_MEAN ? 1 : elements_of(from) / (double)count;
+        for (int64_t k = 0; k < (is_pair ? 2 * count : 0); k++) {
+            out[k] /= over;
+        }
+        if (kind == GX_REDUCE_SUMSQ) {
+            out[0] = out[1] == 0 ? 0 : out[0] * sqrt(out[1]);
+        }
+        void *c = gx_result(x, node, 0);
+        if (c != NULL) {
+            gx_convert(is_pair ? GX_C128 : GX_F64, out, gx_max(1, count), node->type.dtype, c,
+                       gx_max(1, count), count, 1);
+        }
+    }
+    give_all(x, &t);
+}
+
+// One node ----------------------------------------------------------------------------------------
+
+static bool is_offered(const gx_exec *x, const gx_node *node)
+{
+    gx_reduce_kind kind;
+    gx_dtype dtype = node->type.dtype;
+    switch (node->op->id) {
+    case GX_OP_MATMUL:
+        return can_product(x, node);
+    case GX_OP_FUSED:
+        return can_fused(x, node);
+    case GX_OP_TRANSPOSE:
+    case GX_OP_ADJOINT:
+        return offers(x, GX_TRANSPOSE, dtype);
+    case GX_OP_CAST:
+        return offers(x, GX_CONVERT, dtype);
+    case GX_OP_SLICE:
+        return node->whole[2] == 1 && node->whole[5] == 1 && offers(x, GX_COPY, dtype);
+    case GX_OP_ONES:
+    case GX_OP_ZEROS:
+        return offers(x, GX_FILL, dtype);
+    default:
+        return reduction_of(node, &kind) &&
+               offers(x, GX_REDUCE, gx_input_node(x->g, node, 0)->type.dtype) &&
+               elements_of(&gx_input_node(x->g, node, 0)->type) > 0;
+    }
+}
+
+/* Is there enough to do, or is what it needs there already? */
+static bool is_worth_it(const gx_exec *x, const gx_node *node)
+{
+    bool is_there = elements_of(&node->type) >= ELEMENTS_LEAST;
+    for (int k = 0; k < node->count; k++) {
+        const gx_val *val = x->val[gx_input(x->g, node, k)];
+        is_there |=
+            elements_of(&val->type) >= ELEMENTS_LEAST || (val->device != NULL && val->data == NULL);
+    }
+    return is_there;
+}
+
+bool gx_on_device_run(gx_exec *x, const gx_node *node)
+{
+    if (x->accel == NULL || !is_worth_it(x, node) || !is_offered(x, node)) {
+        return false;
+    }
+    x->gpu_ops++;
+    switch (node->op->id) {
+    case GX_OP_MATMUL:
+        product(x, node);
+        break;
+    case GX_OP_FUSED:
+        fused(x, node);
+        break;
+    case GX_OP_TRANSPOSE:
+    case GX_OP_ADJOINT:
+        transposed(x, node);
+        break;
+    case GX_OP_CAST:
+    case GX_OP_SLICE:
+        copied(x, node);
+        break;
+    case GX_OP_ONES:
+    case GX_OP_ZEROS:
+        filled(x, node);
+        break;
+    default:
+        reduced(x, node);
+    }
+    return true;
+}
