@@ -140,7 +140,8 @@ void gx_on_device_choose(gx_exec *x)
     }
     e = estimate_of(x, &accel->profile);
     if (e.up_bytes + 3 * e.widest > (double)x->device_limit) {
-        gx_stats_note(&ctx->stats, "computed on the CPU: a program's matrices do not fit in %.0f MB",
+        gx_stats_note(&ctx->stats,
+                      "computed on the CPU: a program's matrices do not fit in %.0f MB",
                       (double)x->device_limit / 1e6);
         return;
     }
@@ -258,9 +259,14 @@ static bool offers(const gx_exec *x, gx_kernel_id kernel, gx_dtype dtype)
 
 // Operations --------------------------------------------------------------------------------------
 
-static bool can_product(const gx_exec *x, const gx_node *node)
+/* Has every operand the dtype, or can it be converted there? */
+static bool converts(const gx_exec *x, const gx_node *node, gx_dtype dtype)
 {
-    return offers(x, GX_GEMM, node->type.dtype) && offers(x, GX_CONVERT, node->type.dtype);
+    bool is_same = true;
+    for (int k = 0; k < node->count; k++) {
+        is_same = is_same && gx_input_node(x->g, node, k)->type.dtype == dtype;
+    }
+    return is_same || offers(x, GX_CONVERT, dtype);
 }
 
 static void product(gx_exec *x, const gx_node *node)
@@ -287,11 +293,6 @@ static void product(gx_exec *x, const gx_node *node)
         call(x, GX_GEMM, dtype, &args);
     }
     give_all(x, &t);
-}
-
-static bool can_fused(const gx_exec *x, const gx_node *node)
-{
-    return offers(x, GX_FUSED, node->fused->dtype) && offers(x, GX_CONVERT, node->fused->dtype);
 }
 
 /* The result in an operand's place, where that is wanted no more; else a buffer of its own. */
@@ -477,9 +478,9 @@ static bool is_offered(const gx_exec *x, const gx_node *node)
     gx_dtype dtype = node->type.dtype;
     switch (node->op->id) {
     case GX_OP_MATMUL:
-        return can_product(x, node);
+        return offers(x, GX_GEMM, dtype) && converts(x, node, dtype);
     case GX_OP_FUSED:
-        return can_fused(x, node);
+        return offers(x, GX_FUSED, node->fused->dtype) && converts(x, node, node->fused->dtype);
     case GX_OP_TRANSPOSE:
     case GX_OP_ADJOINT:
         return offers(x, GX_TRANSPOSE, dtype);

@@ -230,6 +230,8 @@ typedef struct kernel_call {
     gx_kernel kernel;
     gx_kernel_id id;
     gx_args args;
+    gx_fused_place in[GX_FUSED_INPUTS], out[GX_FUSED_OUTPUTS]; /* FUSED: the caller's last as */
+    double *fold[GX_FUSED_OUTPUTS];                            /* long as the call            */
 } kernel_call;
 
 static int run_kernel(void *arg)
@@ -256,6 +258,14 @@ static gx_code enqueue(gx_kernel_id id, gx_dtype dtype, gx_queue *queue, const g
     }
     kernel_call *call = malloc(sizeof *call);
     *call = (kernel_call){.kernel = gx_backend_ref.kernel[id][dtype], .id = id, .args = *args};
+    if (id == GX_FUSED) {
+        memcpy(call->in, args->in, (size_t)args->fused->inputs * sizeof *call->in);
+        memcpy(call->out, args->out, (size_t)args->fused->outputs * sizeof *call->out);
+        memcpy(call->fold, args->fold, (size_t)args->fused->outputs * sizeof *call->fold);
+        call->args.in = call->in;
+        call->args.out = call->out;
+        call->args.fold = call->fold;
+    }
     mock_push(queue_of(queue), run_kernel, call);
     return GX_OK;
 }
@@ -299,6 +309,7 @@ KERNELS(GX_TPMQRT)
 KERNELS(GX_SYEV)
 KERNELS(GX_GEEV)
 KERNELS(GX_GESDD)
+KERNELS(GX_FUSED)
 
 static size_t workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
 {
@@ -335,7 +346,8 @@ static const gx_backend backend = {
                SLOTS(GX_TRIANGLE), SLOTS(GX_TRSM), SLOTS(GX_TRMM), SLOTS(GX_POTRF),
                SLOTS(GX_GETRF), SLOTS(GX_LASWP), SLOTS(GX_GEQRF), SLOTS(GX_LARFT),
                SLOTS(GX_LARFB), SLOTS(GX_ORMQR), SLOTS(GX_ORGQR), SLOTS(GX_TPQRT),
-               SLOTS(GX_TPMQRT), SLOTS(GX_SYEV), SLOTS(GX_GEEV), SLOTS(GX_GESDD)},
+               SLOTS(GX_TPMQRT), SLOTS(GX_SYEV), SLOTS(GX_GEEV), SLOTS(GX_GESDD),
+               SLOTS(GX_FUSED)},
 };
 
 MOCK_API const gx_backend *gx_cuda_backend(const char *cuda_path, gx_err *err);

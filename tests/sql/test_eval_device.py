@@ -1,0 +1,146 @@
+"""gx_eval on a device that is not there (tests/mockcuda): what stays there, what travels, what happens when it fails.
+
+Plan:
+- random programs (evalkit.py), every step that can be on the device there: the CPU's answers, nothing left on the device;
+- a loop of products sends its operands once and fetches its result once, in bytes; a second call sends nothing;
+- each call of the device failed: the right answer all the same, by the host; too little memory: the same;
+- an interrupt and a run-time error leave nothing behind.
+"""
+import pytest
+
+from mockkit import child
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+FILE = """
+path = os.environ['TMP_PATH'] + '/a.db'
+db = gx_connect(path)
+q(db, "SELECT gx_config('backend', 'cuda')")
+rng = np.random.default_rng(3)
+A = rng.standard_normal((80, 80)) / 9
+x = rng.standard_normal((80, 40))
+for name, value in {'A': A, 'x': x}.items():
+    q(db, "SELECT gx_store(?, ?, '{\\"replace\\":true}')", name, from_numpy(value))
+LOOP = "y = x; repeat 12 { y = A @ y; y = tanh(y) * 2 - y } y"
+def want():
+    y = x
+    for _ in range(12):
+        y = A @ y
+        y = np.tanh(y) * 2 - y
+    return y
+def right(value):
+    return bool(np.allclose(to_numpy(value), want()))
+"""
+
+
+def test_random_programs(tmp_path):
+    got = child(
+        tmp_path,
+        """
+from evalkit import Generator
+db = gx_connect()
+q(db, "SELECT gx_config('backend', 'cuda')")
+wrong, done = [], 0
+for seed in range(1000, 1060):
+    generator = Generator(seed)
+    generator.sides = [40, 41]
+    generator.env = {name: generator.matrix(generator.side(), generator.side()) for name in 'ABCDEF'}
+    generator.env['?1'] = generator.matrix(40, 41)
+    generator.env['?2'] = 0.5
+    generator.stored = {name: generator.env[name] for name in 'ABCDEF'}
+    made = generator.program(5)
+    if made is None:
+        continue
+    text, value, tolerance = made
+    for name, matrix in generator.stored.items():
+        q(db, "SELECT gx_store(?, ?, '{\\"replace\\":true}')", name, from_numpy(matrix))
+    out = q(db, 'SELECT gx_eval(?, ?, ?)', 'unused = ?1 * ?2; ' + text, from_numpy(generator.env['?1']), 0.5)
+    out = to_numpy(out) if isinstance(out, bytes) else np.array([[out]])
+    done += 1
+    if not np.allclose(out, value, rtol=0, atol=tolerance):
+        wrong.append([seed, text])
+s = stats(db)
+result = [wrong, done, s['gpu_ops'], s['device_fallbacks'], notes(db)]
+db.close()
+result.append(mock.alive())
+""",
+        timeout=300,
+    )
+    assert got[0] == [] and got[1] > 20 and got[2] > 30 and got[3] == 0, got
+    assert got[5] == {}
+
+
+def test_residency(tmp_path):
+    got = child(
+        tmp_path,
+        FILE
+        + """
+q(db, "SELECT gx_eval('A @ x')")
+q(db, "SELECT gx_eval('1')")
+def bytes_of(text):
+    before = stats(db)
+    value = q(db, 'SELECT gx_eval(?)', text)
+    after = stats(db)
+    return right(value), [after[k] - before[k] for k in ('uploaded', 'downloaded', 'gpu_ops', 'device_hits')]
+again = bytes_of(LOOP)
+q(db, "SELECT gx_config('backend', 'cpu')")
+q(db, "SELECT gx_config('backend', 'cuda')")
+first = bytes_of(LOOP)
+result = [first, again]
+db.close()
+result.append(mock.alive())
+""",
+    )
+    assert got[0][0] and got[1][0], got
+    assert got[0][1][0] in (0, 8 * (80 * 80 + 80 * 40)) and got[0][1][1] == 8 * 80 * 40, got
+    assert got[1][1][0] == 0 and got[1][1][1] == 8 * 80 * 40 and got[1][1][3] >= 2, got
+    assert got[0][1][2] >= 24
+    assert got[2] == {}
+
+
+def test_failures(tmp_path):
+    """Each call of the device fails once."""
+    got = child(
+        tmp_path,
+        FILE
+        + """
+wrong = []
+for call in ('alloc', 'kernel', 'upload', 'download', 'wait'):
+    for nth in (1, 2, 3, 5, 9, 14):
+        db.close()
+        db = gx_connect(path)
+        q(db, "SELECT gx_config('backend', 'cuda')")
+        q(db, "SELECT gx_eval('A @ x')")
+        mock.order(f'{call}:{nth}')
+        try:
+            if not right(q(db, 'SELECT gx_eval(?)', LOOP)):
+                wrong.append([call, nth])
+        except Exception as problem:
+            wrong.append([call, nth, str(problem)])
+        mock.order('')
+db.close()
+result = [wrong, mock.alive()]
+""",
+        timeout=300,
+    )
+    assert got[0] == [] and got[1] == {}, got
+
+
+def test_little_memory(tmp_path):
+    got = child(
+        tmp_path,
+        FILE
+        + """
+q(db, "SELECT gx_config('device_memory_limit', '100KB')")
+result = [right(q(db, 'SELECT gx_eval(?)', LOOP)), notes(db)]
+q(db, "SELECT gx_config('device_memory_limit', '140KB')")
+result.append(right(q(db, 'SELECT gx_eval(?)', LOOP)))
+try:
+    q(db, "SELECT gx_eval('inverse(A - A + ones(80, 80)) @ A')")
+except Exception as problem:
+    result.append(str(problem))
+db.close()
+result.append(mock.alive())
+""",
+    )
+    assert got[0] and got[2] and "singular" in got[3] and got[4] == {}, got
