@@ -209,6 +209,7 @@ no-cuda:
 	@echo "  skip  gx_cuda.so: no nvcc (the compiler of the CUDA toolkit) here; gx.so works without it"
 
 $(BUILD)/kernels/%.fatbin: kernels/%.cu kernels/cuda_element.cuh kernels/cuda_functions.cuh kernels/cuda_kernels.h \
+                           kernels/cuda_fused.h kernels/cuda_fused.cuh \
                            core/base/backend.h core/base/map.h core/base/fused.h \
                            $(BUILD)/nvflags
 	@mkdir -p $(@D)
@@ -229,6 +230,18 @@ $(BUILD)/cuda_images.c: $(CUDA_CU:%=$(BUILD)/kernels/%.fatbin) Makefile
 	echo 'const char *const gx_cuda_image_names[] = {$(CUDA_CU:%="%",) 0};'; \
 	echo "const char gx_cuda_image_version[] = \"$(CUDA_IS)\";"; } >$@
 
+# The texts that NVRTC compiles while gx runs.
+CUDA_TEXTS := struct:cuda_fused.h functions:cuda_functions.cuh parts:cuda_fused.cuh
+
+$(BUILD)/cuda_texts.s: kernels/cuda_fused.h kernels/cuda_functions.cuh kernels/cuda_fused.cuh Makefile
+	@mkdir -p $(@D)
+	@{ echo '.section .rodata'; for t in $(CUDA_TEXTS); do name=gx_cuda_text_$${t%:*}; echo ".globl $$name"; \
+	echo ".hidden $$name"; echo "$$name: .incbin \"kernels/$${t#*:}\""; echo '.byte 0'; done; \
+	echo '.section .note.GNU-stack,"",%progbits'; } >$@
+
+$(BUILD)/cuda_texts.o: %.o: %.s
+	$(Q)$(CC) -c $< -o $@
+
 # No kernels: the host code for tests with a stand-in for CUDA's libraries, which needs no nvcc.
 $(BUILD)/cuda_no_images.c: Makefile
 	@mkdir -p $(@D)
@@ -243,11 +256,11 @@ $(BUILD)/cuda_images.o $(BUILD)/cuda_no_images.o: %.o: %.c $(BUILD)/flags
 
 CUDA_LINK = $(CC) -shared $(SANITIZE) $(DEFS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(OLD_LINK) -lpthread -ldl -lm
 
-$(CUDA_SO): $(CUDA_C:%.c=$(BUILD)/%.o) $(BUILD)/cuda_images.o $(OLD_NEEDS)
+$(CUDA_SO): $(CUDA_C:%.c=$(BUILD)/%.o) $(BUILD)/cuda_texts.o $(BUILD)/cuda_images.o $(OLD_NEEDS)
 	$(call say,link,$@)
 	$(Q)$(CUDA_LINK)
 
-$(BUILD)/mock/gx_cuda.so: $(CUDA_C:%.c=$(BUILD)/%.o) $(BUILD)/cuda_no_images.o $(OLD_NEEDS)
+$(BUILD)/mock/gx_cuda.so: $(CUDA_C:%.c=$(BUILD)/%.o) $(BUILD)/cuda_texts.o $(BUILD)/cuda_no_images.o $(OLD_NEEDS)
 	@mkdir -p $(@D)
 	$(call say,link,$@)
 	$(Q)$(CUDA_LINK)
@@ -394,13 +407,13 @@ $(BUILD)/gpu/gx_cuda.so: $(CUDA_SO)
 gpu: $(if $(NVCC),$(BUILD)/gpu/gx_cuda.so,no-cuda) $(BUILD)/gpu/gpu_tests
 
 # The same tests where there is no GPU: stand-ins for NVIDIA's libraries on the CPU (tests/mockcuda).
-NVIDIA := $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_nvidia mock_launch mock_solver)
+NVIDIA := $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_nvidia mock_launch mock_nvrtc mock_solver)
 
 $(BUILD)/mock/lib/libcudart.so.13: $(NVIDIA) $(BUILD)/tests/mockcuda/mock_machine.o $(BUILD)/libgx.a
 	@mkdir -p $(@D)
 	$(call say,link,$@)
 	$(Q)$(CC) -shared $(SANITIZE) -o $@ $^ -Wl,--exclude-libs,ALL $(TEST_LIBS)
-	@for l in cublas.so.13 cusolver.so.12 nvJitLink.so.13 cublasLt.so.13 cusparse.so.12; do ln -sf $(@F) $(@D)/lib$$l; done
+	@for l in cublas.so.13 cusolver.so.12 nvJitLink.so.13 cublasLt.so.13 cusparse.so.12 nvrtc.so.13; do ln -sf $(@F) $(@D)/lib$$l; done
 
 $(NVIDIA): private FLAGS += -Icore -Ikernels
 

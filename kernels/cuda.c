@@ -64,6 +64,8 @@ static const struct {
     [GX_CUDA_MOVE_ROWS] = {"gx_rows", "cuda_move", false},
     [GX_CUDA_PAIRS] = {"gx_pairs", "cuda_move", false},
     [GX_CUDA_REDUCE] = {"gx_reduce", "cuda_reduce", false},
+    [GX_CUDA_FUSED] = {"gx_fused", "cuda_fused", false},
+    [GX_CUDA_FOLD] = {"gx_fold", "cuda_fused", false},
     [GX_CUDA_REDUCE_END] = {"gx_reduce_end", "cuda_reduce", true},
     [GX_CUDA_PIVOTS] = {"gx_pivots", "cuda_move", true},
     [GX_CUDA_CONVERT] = {"gx_convert", "cuda_map", true},
@@ -172,6 +174,7 @@ static void cuda_close(gx_dev *dev)
     }
     const gx_cuda_api *api = dev->api;
     (void)gx_cuda_enter(dev, NULL);
+    gx_cuda_forget_programs(dev);
     gx_cuda_release(dev, dev->params, api->params_destroy, "cusolverDnDestroyParams");
     gx_cuda_release(dev, dev->solver, api->solver_destroy, "cusolverDnDestroy");
     for (int i = 0; i < GX_CUDA_IMAGES_MAX && dev->library[i] != NULL; i++) {
@@ -402,6 +405,8 @@ static size_t own_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, co
     switch (kernel) {
     case GX_REDUCE:
         return gx_cuda_reduce_bytes(args);
+    case GX_FUSED:
+        return gx_cuda_fused_bytes(args);
     case GX_POTRF:
     case GX_GETRF:
         return gx_cuda_solver_bytes(dev, kernel, dtype, args);
@@ -483,6 +488,7 @@ static const gx_backend backend_cuda = {
             [GX_GESDD] = GX_SLOTS(gx_cuda_gesdd),
             [GX_CONVERT] = GX_SLOTS(gx_cuda_convert),
             [GX_RANDOM] = GX_SLOTS(gx_cuda_random_numbers),
+            [GX_FUSED] = GX_SLOTS(gx_cuda_fused_programs),
         },
     .workspace = workspace,
 };

@@ -6,6 +6,7 @@
 **   cuda_fault.c   what a failed call means; devices that are lost
 **   cuda_api.c     NVIDIA's libraries as tables of functions
 **   cuda_launch.c  our own kernels: elementwise, transposes, triangles, rows, reductions
+**   cuda_fused.c   fused programs, interpreted and compiled
 **   cuda_blas.c    products and triangles by cuBLAS
 **   cuda_solver.c  Cholesky, LU, by cuSOLVER
 **   cuda_qr.c      reflectors, by cuSOLVER and products
@@ -34,6 +35,8 @@ typedef enum gx_cuda_function {
     GX_CUDA_MOVE_ROWS,
     GX_CUDA_PAIRS,
     GX_CUDA_REDUCE,
+    GX_CUDA_FUSED,
+    GX_CUDA_FOLD,
     GX_CUDA_REDUCE_END,
     GX_CUDA_PIVOTS,
     GX_CUDA_CONVERT,
@@ -51,6 +54,7 @@ struct gx_dev {
     gx_cuda_handle library[GX_CUDA_IMAGES_MAX];
     gx_cuda_handle function[GX_CUDA_FUNCTIONS][GX_DTYPE_COUNT];
     pthread_mutex_t lock;  /* over what follows                                   */
+    struct gx_cuda_programs *programs; /* of cuda_fused.c; NULL before the first      */
     gx_cuda_handle solver; /* for questions about workspaces; NULL before the first */
     gx_cuda_handle params;
 };
@@ -139,6 +143,16 @@ void gx_cuda_ask_end(gx_dev *dev);
 /* Launch a kernel of ours with the struct that it takes. */
 gx_code gx_cuda_launch(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_dtype dtype,
                        gx_cuda_dim grid, gx_cuda_dim block, void *params, gx_err *err);
+
+/* The shape of a launch over an m x n block, a thread for some elements down its columns. */
+void gx_cuda_shape(int64_t m, int64_t n, gx_cuda_dim *grid, gx_cuda_dim *block);
+
+/* A reduction in args->work, enqueued; *out is where the result is then, on the device. */
+gx_code gx_cuda_reduce_to(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *args,
+                          double **out, gx_err *err);
+
+/* The compiled programs of a device that is closed. */
+void gx_cuda_forget_programs(gx_dev *dev);
 
 /* A launch over an m x n block, one thread an element; nothing where m or n is 0. */
 gx_code gx_cuda_over_block(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_dtype dtype,
@@ -269,8 +283,10 @@ GX_SLOTS_DECLARE(gx_cuda_geev);
 GX_SLOTS_DECLARE(gx_cuda_gesdd);
 GX_SLOTS_DECLARE(gx_cuda_convert);
 GX_SLOTS_DECLARE(gx_cuda_random_numbers);
+GX_SLOTS_DECLARE(gx_cuda_fused_programs);
 
-/* Bytes of args->work: of reductions, of cuda_solver.c, of cuda_qr.c, of cuda_spectra.c. */
+/* Bytes of args->work: of fused programs, of reductions, of cuda_solver.c, of cuda_qr.c, of cuda_spectra.c. */
+size_t gx_cuda_fused_bytes(const gx_args *args);
 size_t gx_cuda_reduce_bytes(const gx_args *args);
 size_t gx_cuda_solver_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
 size_t gx_cuda_qr_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);

@@ -115,6 +115,7 @@ typedef struct toolkit {
     const char *library[3]; /* cudart, cublas, cusolver         */
     const char *package[3]; /* of PyPI                          */
     const char *needed[4];  /* by those; opened where found     */
+    const char *nvrtc;
 } toolkit;
 
 enum { CUDART, CUBLAS, CUSOLVER, LIBRARIES };
@@ -123,11 +124,13 @@ static const toolkit toolkits[] = {
     {"CUDA 13",
      {"libcudart.so.13", "libcublas.so.13", "libcusolver.so.12"},
      {"nvidia-cuda-runtime", "nvidia-cublas", "nvidia-cusolver"},
-     {"libnvJitLink.so.13", "libcublasLt.so.13", "libcusparse.so.12", NULL}},
+     {"libnvJitLink.so.13", "libcublasLt.so.13", "libcusparse.so.12", NULL},
+     "libnvrtc.so.13"},
     {"CUDA 12",
      {"libcudart.so.12", "libcublas.so.12", "libcusolver.so.11"},
      {"nvidia-cuda-runtime-cu12", "nvidia-cublas-cu12", "nvidia-cusolver-cu12"},
-     {"libnvJitLink.so.12", "libcublasLt.so.12", "libcusparse.so.12", NULL}},
+     {"libnvJitLink.so.12", "libcublasLt.so.12", "libcusparse.so.12", NULL},
+     "libnvrtc.so.12"},
 };
 enum { TOOLKITS = sizeof toolkits / sizeof *toolkits };
 
@@ -304,6 +307,8 @@ gx_code gx_cuda_api_open(const char *cuda_path, gx_cuda_api *api, gx_err *err)
         bool is_missing;
         memset(api, 0, sizeof *api);
         if (open_toolkit(&f, &toolkits[i], api, &is_missing, &why) == GX_OK) {
+            snprintf(api->cuda_path, sizeof api->cuda_path, "%s", cuda_path);
+            api->nvrtc = toolkits[i].nvrtc;
             return GX_OK;
         }
         // A toolkit that is half there tells more than one that is not there at all.
@@ -312,4 +317,30 @@ gx_code gx_cuda_api_open(const char *cuda_path, gx_cuda_api *api, gx_err *err)
         }
     }
     return gx_fail(err, GX_DEVICE, "%s", first.text);
+}
+
+void gx_cuda_api_nvrtc(const gx_cuda_api *api, gx_nvrtc *nvrtc)
+{
+    static const struct {
+        size_t at;
+        const char *name;
+    } functions[] = {
+        {offsetof(gx_nvrtc, create), "nvrtcCreateProgram"},
+        {offsetof(gx_nvrtc, compile), "nvrtcCompileProgram"},
+        {offsetof(gx_nvrtc, cubin_bytes), "nvrtcGetCUBINSize"},
+        {offsetof(gx_nvrtc, cubin), "nvrtcGetCUBIN"},
+        {offsetof(gx_nvrtc, destroy), "nvrtcDestroyProgram"},
+    };
+    folders f;
+    find_folders(api->cuda_path, &f);
+    void *library = open_library(&f, api->nvrtc);
+    memset(nvrtc, 0, sizeof *nvrtc);
+    for (size_t i = 0; library != NULL && i < sizeof functions / sizeof *functions; i++) {
+        void *function = dlsym(library, functions[i].name);
+        if (function == NULL) {
+            memset(nvrtc, 0, sizeof *nvrtc);
+            return;
+        }
+        memcpy((char *)nvrtc + functions[i].at, &function, sizeof function);
+    }
 }

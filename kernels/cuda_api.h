@@ -61,7 +61,20 @@ typedef int (*gx_cublas_trmm)(gx_cuda_handle, int side, int uplo, int trans, int
                               int64_t n, const void *alpha, const void *a, int64_t lda,
                               const void *b, int64_t ldb, void *c, int64_t ldc);
 
+/* NVRTC, which compiles while gx runs; create NULL: it is not there. */
+typedef struct gx_nvrtc {
+    int (*create)(gx_cuda_handle *program, const char *source, const char *name, int headers,
+                  const char *const *sources, const char *const *names);
+    int (*compile)(gx_cuda_handle program, int options, const char *const *option);
+    int (*cubin_bytes)(gx_cuda_handle program, size_t *bytes);
+    int (*cubin)(gx_cuda_handle program, char *cubin);
+    int (*destroy)(gx_cuda_handle *program);
+} gx_nvrtc;
+
 typedef struct gx_cuda_api {
+    char cuda_path[512]; /* the folder that was looked in first */
+    const char *nvrtc;   /* the toolkit's name of that library  */
+
     /* libcudart */
     int (*count)(int *count);
     int (*set_device)(int device);
@@ -162,5 +175,8 @@ typedef struct gx_cuda_api {
 ** what is missing, or both versions where the driver is too old.  The libraries stay open.
 */
 gx_code gx_cuda_api_open(const char *cuda_path, gx_cuda_api *api, gx_err *err);
+
+/* The NVRTC of the same toolkit, from the same places. */
+void gx_cuda_api_nvrtc(const gx_cuda_api *api, gx_nvrtc *nvrtc);
 
 #endif

@@ -28,6 +28,9 @@
 **                   and the imaginary one in column j + 1.  Real dtypes alone
 **   gx_reduce       first stage of GX_REDUCE of a, m x n, to `partial` (below)
 **   gx_reduce_end*  second stage, `partial` to `out`
+**   gx_fused        see cuda_fused.h; a program that is compiled has the same name
+**   gx_fold         out = the fold `kind` (a gx_fold) of each row or column of a, m x n, by `part`,
+**                   a gx_fold_of that is not OF_ALL; 256 threads
 **   gx_pivots*      n 64-bit numbers at c, counted from 1, to be counted from 0
 **   gx_convert*     c, of dtype `to`, = a, of dtype `from`; m x n; a real c drops imaginary parts
 **   gx_random*      see gx_cuda_random
@@ -42,6 +45,7 @@
 #define GX_CUDA_KERNELS_H
 
 #include "../core/base/backend.h"
+#include "cuda_fused.h"
 
 typedef enum gx_cuda_part {
     GX_CUDA_ALL,           /* region: the block.  triangle: zeros outside the triangle  */

@@ -33,27 +33,34 @@ gx_code gx_cuda_launch(gx_dev *dev, gx_queue *queue, gx_cuda_function function, 
     return gx_cuda_check(dev, status, "cudaLaunchKernel", err);
 }
 
+void gx_cuda_shape(int64_t m, int64_t n, gx_cuda_dim *grid, gx_cuda_dim *block)
+{
+    *block = (gx_cuda_dim){WARP, 1, 1};
+    *grid = (gx_cuda_dim){1, 1, 1};
+    while (block->x < THREADS && block->x < m) {
+        block->x *= 2;
+    }
+    block->y = n == 1 ? 1 : THREADS / block->x;
+    grid->x = clamp(gx_ceil_div(m, (int64_t)block->x * 4), BLOCKS_MOST);
+    grid->y = clamp(gx_ceil_div(n, block->y), gx_max(BLOCKS_MOST / grid->x, 1));
+}
+
 gx_code gx_cuda_over_block(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_dtype dtype,
                            gx_cuda_call *call, gx_err *err)
 {
     if (call->m <= 0 || call->n <= 0) {
         return GX_OK;
     }
-    gx_cuda_dim block = {WARP, 1, 1}, grid = {1, 1, 1};
-    while (block.x < THREADS && block.x < call->m) {
-        block.x *= 2;
-    }
-    block.y = call->n == 1 ? 1 : THREADS / block.x;
-    grid.x = clamp(gx_ceil_div(call->m, (int64_t)block.x * 4), BLOCKS_MOST);
-    grid.y = clamp(gx_ceil_div(call->n, block.y), gx_max(BLOCKS_MOST / grid.x, 1));
+    gx_cuda_dim block, grid;
+    gx_cuda_shape(call->m, call->n, &grid, &block);
     return gx_cuda_launch(dev, queue, function, dtype, grid, block, call, err);
 }
 
 // Elementwise -------------------------------------------------------------------------------------
 
 /* operands: how many of a, b, b2 the kernel reads. */
-static gx_code walk(gx_dev *dev, gx_queue *queue, gx_kernel_id kernel, int operands,
-                    gx_dtype dtype, const gx_args *p, gx_err *err)
+static gx_code walk(gx_dev *dev, gx_queue *queue, gx_kernel_id kernel, int operands, gx_dtype dtype,
+                    const gx_args *p, gx_err *err)
 {
     gx_cuda_call call = {.kernel = kernel,
                          .kind = (int32_t)p->map,
@@ -318,9 +325,8 @@ size_t gx_cuda_reduce_bytes(const gx_args *args)
     return (size_t)(s.partial + s.width) * sizeof(double);
 }
 
-/* Both stages, in p->work; *out is where the result is then. */
-static gx_code reduce_on_device(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p,
-                                double **out, gx_err *err)
+gx_code gx_cuda_reduce_to(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p,
+                          double **out, gx_err *err)
 {
     sharing s = share_out(p);
     gx_cuda_call call = {.kind = (int32_t)p->reduce_kind,
@@ -360,7 +366,7 @@ static gx_code reduce(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_arg
         return GX_OK;
     }
     double *out;
-    GX_TRY(reduce_on_device(dev, queue, dtype, p, &out, err));
+    GX_TRY(gx_cuda_reduce_to(dev, queue, dtype, p, &out, err));
     int status = dev->api->copy(p->reduce, out, (size_t)width * sizeof(double),
                                 GX_CUDA_DEVICE_TO_HOST, queue->stream);
     return gx_cuda_check(dev, status, "cudaMemcpyAsync", err);
@@ -381,7 +387,7 @@ gx_code gx_cuda_measure(gx_dev *dev, gx_queue *queue, gx_dtype dtype, int64_t m,
     gx_args args = {
         .m = m, .n = n, .a = c, .lda = ldc, .reduce_kind = GX_REDUCE_MAX_ABS, .work = work};
     double *out = NULL;
-    gx_code code = reduce_on_device(dev, queue, dtype, &args, &out, err);
+    gx_code code = gx_cuda_reduce_to(dev, queue, dtype, &args, &out, err);
     *largest = out;
     return code;
 }

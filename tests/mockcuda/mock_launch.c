@@ -244,6 +244,51 @@ static void convert(const gx_cuda_call *p)
     }
 }
 
+/* The program that the struct was written from, by the CPU, which has the device's bits. */
+static void run_fused(gx_dtype dtype, const gx_cuda_fused *p)
+{
+    gx_fused f = {.dtype = dtype,
+                  .inputs = p->inputs,
+                  .constants = p->constants,
+                  .steps = p->steps,
+                  .outputs = p->outputs,
+                  .registers = GX_FUSED_REGISTERS};
+    gx_fused_place in[GX_FUSED_INPUTS], out[GX_FUSED_OUTPUTS];
+    gx_args args = {.m = p->m, .n = p->n, .fused = &f, .in = in, .out = out};
+    for (int k = 0; k < p->inputs; k++) {
+        in[k] = (gx_fused_place){p->in[k].data, p->in[k].row, p->in[k].col};
+    }
+    for (int k = 0; k < p->constants; k++) {
+        f.constant[k] = (gx_scalar){p->constant[k][0], p->constant[k][1]};
+    }
+    for (int s = 0; s < p->steps; s++) {
+        const gx_cuda_step *code = &p->step[s];
+        f.step[s] = (gx_fused_code){.map = code->map,
+                                    .dst = code->dst,
+                                    .alpha = {code->alpha[0], code->alpha[1]},
+                                    .beta = {code->beta[0], code->beta[1]}};
+        memcpy(f.step[s].from, code->from, sizeof f.step[s].from);
+    }
+    for (int k = 0; k < p->outputs; k++) {
+        out[k] = (gx_fused_place){p->out[k].data, p->out[k].row, p->out[k].col};
+        f.output[k] = (gx_fused_result){.value = p->value[k], .is_real = p->is_real[k]};
+    }
+    args.work = aligned_alloc(64, (gx_backend_cpu.workspace(NULL, GX_FUSED, dtype, &args) + 63) &
+                                      ~(size_t)63);
+    (void)gx_backend_cpu.kernel[GX_FUSED][dtype](NULL, NULL, &args, NULL);
+    free(args.work);
+}
+
+static void fold_lines(gx_dtype dtype, const gx_cuda_call *p)
+{
+    double *fold[1] = {p->out};
+    gx_fused f = {.dtype = dtype, .inputs = 1, .outputs = 1};
+    gx_fused_place in = {(void *)(uintptr_t)p->a, 1, p->lda}, out = {NULL, 1, 1};
+    f.output[0] = (gx_fused_result){.fold = (uint8_t)p->kind, .fold_of = (uint8_t)p->part};
+    gx_args args = {.m = p->m, .n = p->n, .fused = &f, .in = &in, .out = &out, .fold = fold};
+    (void)gx_backend_ref.kernel[GX_FUSED][dtype](NULL, NULL, &args, NULL);
+}
+
 typedef enum served {
     MAP,
     TRANSPOSE,
@@ -260,6 +305,8 @@ typedef enum served {
     PIVOTS,
     CONVERT,
     RANDOM,
+    FUSED,
+    FOLD,
     SERVED
 } served;
 
@@ -279,6 +326,8 @@ static const char *const names[SERVED] = {
     [PIVOTS] = "gx_pivots",
     [CONVERT] = "gx_convert",
     [RANDOM] = "gx_random",
+    [FUSED] = "gx_fused",
+    [FOLD] = "gx_fold",
 };
 
 /* A kernel's handle: its number and dtype, plus one. */
@@ -290,7 +339,7 @@ API int cudaLibraryGetKernel(void **kernel, void *library, const char *name)
     for (int i = 0; i < SERVED; i++) {
         size_t length = strlen(names[i]);
         for (int d = 0; d < GX_DTYPE_COUNT; d++) {
-            bool is_one = i >= REDUCE_END && name[length] == '\0';
+            bool is_one = i >= REDUCE_END && i <= RANDOM && name[length] == '\0';
             if (strncmp(name, names[i], length) == 0 &&
                 (is_one || strcmp(name + length, suffix[d]) == 0)) {
                 *kernel = (void *)(uintptr_t)(i * GX_DTYPE_COUNT + d + 1);
@@ -308,6 +357,7 @@ typedef struct launch {
         gx_cuda_call call;
         gx_cuda_rows rows;
         gx_cuda_random random;
+        gx_cuda_fused fused;
     } p;
 } launch;
 
@@ -363,6 +413,12 @@ static int serve(void *arg)
     case RANDOM:
         make_random(&l->p.random);
         break;
+    case FUSED:
+        run_fused(l->dtype, &l->p.fused);
+        break;
+    case FOLD:
+        fold_lines(l->dtype, p);
+        break;
     default:
         break;
     }
@@ -390,6 +446,7 @@ API int cudaLaunchKernel(const void *kernel, dim grid, dim block, void **args, s
                 .dtype = (gx_dtype)(number % GX_DTYPE_COUNT)};
     size_t size = l.kernel == ROWS     ? sizeof l.p.rows
                   : l.kernel == RANDOM ? sizeof l.p.random
+                  : l.kernel == FUSED  ? sizeof l.p.fused
                                        : sizeof l.p.call;
     memcpy(&l.p, args[0], size);
     mock_count(MOCK_KERNEL);

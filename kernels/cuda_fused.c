@@ -1,0 +1,433 @@
+/*
+** The CUDA backend: fused programs.
+**
+** A program is launched as it is written down, as the struct that the interpreter goes through
+** (cuda_fused.cu).  One that runs for long is compiled: NVRTC, where the toolkit has it, makes a
+** kernel of the same name and struct from a text that is put together from the parts the interpreter
+** is made of, with the steps written out.  How often and on how much a program runs is not known
+** beforehand, so it is rented before it is bought: it is compiled when the interpreter has done so
+** many steps of elements with it that what a compiled one would have saved comes to the time of
+** compiling.  Never twice: what has failed stays interpreted.
+**
+** Compiled kernels are the device's, found by what their text depends on: dtype, steps, outputs.
+** There is room for some; others are interpreted.
+**
+** A folded output is first stored in `work`; then it is reduced: by GX_REDUCE's kernels as a whole,
+** by gx_fold along lines; and copied to the caller.
+*/
+#include "cuda.h"
+
+#include "../core/base/mem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert((int)GX_CUDA_FUSED_INPUTS == (int)GX_FUSED_INPUTS &&
+                   (int)GX_CUDA_FUSED_CONSTANTS == (int)GX_FUSED_CONSTANTS &&
+                   (int)GX_CUDA_FUSED_STEPS == (int)GX_FUSED_STEPS &&
+                   (int)GX_CUDA_FUSED_OUTPUTS == (int)GX_FUSED_OUTPUTS &&
+                   (int)GX_CUDA_FUSED_REGISTERS == (int)GX_FUSED_REGISTERS,
+               "cuda_fused.h says what fused.h says");
+
+/*
+** Steps of elements that are interpreted before a program is compiled: some 30 ms on an H200, of
+** which a third would do, beside the 0.1 s that compiling takes.
+*/
+static const double COMPILE_AFTER = 1e10;
+
+enum { PROGRAMS = 64, TEXT_BYTES = 96 << 10, CUBIN_BYTES = 1 << 20 };
+
+/* All that a program's text depends on. */
+typedef struct signature {
+    uint8_t dtype, inputs, constants, steps, outputs;
+    uint8_t step[GX_FUSED_STEPS][4]; /* map, from */
+    uint8_t output[GX_FUSED_OUTPUTS][2];
+} signature;
+
+typedef struct program {
+    signature is;
+    double steps; /* of elements, so far              */
+    bool is_tried;
+    gx_cuda_handle library, kernel; /* NULL: interpreted */
+} program;
+
+struct gx_cuda_programs {
+    int count;
+    gx_nvrtc nvrtc;
+    bool is_opened; /* NVRTC has been looked for */
+    program program[PROGRAMS];
+};
+
+// Text --------------------------------------------------------------------------------------------
+
+/* The parts, as they were when gx_cuda.so was made; each ends with a NUL. */
+extern const char gx_cuda_text_struct[], gx_cuda_text_functions[], gx_cuda_text_parts[];
+
+typedef struct text {
+    char *at;
+    size_t bytes, used;
+} text;
+
+static void say(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(text *t, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    size_t room = t->bytes > t->used ? t->bytes - t->used : 0;
+    int length = vsnprintf(t->at + t->used, room, format, list);
+    t->used += length > 0 ? (size_t)length : 0;
+    va_end(list);
+}
+
+static const char *const suffix[GX_DTYPE_COUNT] = {"f64", "f32", "c128", "c64"};
+static const char *const element[GX_DTYPE_COUNT] = {"double", "float", "double2", "float2"};
+
+/* A value's name in the text. */
+static const char *name_of(int value, char room[16])
+{
+    const char *format = value < GX_FUSED_CONSTANT ? "x%d"
+                         : value < GX_FUSED_RESULT ? "c%d"
+                                                   : "r%d";
+    int first = value < GX_FUSED_CONSTANT ? 0
+                : value < GX_FUSED_RESULT ? (int)GX_FUSED_CONSTANT
+                                          : (int)GX_FUSED_RESULT;
+    snprintf(room, 16, format, value - first);
+    return room;
+}
+
+static void write_step(text *t, const gx_fused *f, int s)
+{
+    char room[3][16];
+    const char *from[3] = {"none", "none", "none"};
+    const gx_fused_code *code = &f->step[s];
+    for (int k = 0; k < gx_map_row((gx_map_kind)code->map)->operands; k++) {
+        from[k] = name_of(code->from[k], room[k]);
+    }
+    say(t, "number r%d = stepped<T>(p, %d, %d, %s, %s, %s);\n", s, code->map, s, from[0], from[1],
+        from[2]);
+}
+
+/* false: there is no room for it. */
+static bool write_text(text *t, const gx_fused *f)
+{
+    char room[16];
+#define KIND(NAME, ...) "GX_MAP_" #NAME ",\n"
+    say(t, "enum gx_map_kind {\n%s};\n%s\n%s\n%s\n", GX_MAPS(KIND), gx_cuda_text_struct,
+        gx_cuda_text_functions, gx_cuda_text_parts);
+    say(t,
+        "typedef %s T;\n"
+        "extern \"C\" __global__ void gx_fused_%s(const __grid_constant__ gx_cuda_fused p)\n"
+        "{\n"
+        "for_elements(p.m, p.n, [&](long long i, long long j) {\n"
+        "const number none = {0, 0};\n",
+        element[f->dtype], suffix[f->dtype]);
+    for (int k = 0; k < f->inputs; k++) {
+        say(t, "number x%d = input<T>(p, %d, i, j);\n", k, k);
+    }
+    for (int k = 0; k < f->constants; k++) {
+        say(t, "number c%d = constant<T>(p, %d);\n", k, k);
+    }
+    for (int s = 0; s < f->steps; s++) {
+        write_step(t, f, s);
+    }
+    for (int k = 0; k < f->outputs; k++) {
+        say(t, "output<T>(p, %d, i, j, %s);\n", k, name_of(f->output[k].value, room));
+    }
+    say(t, "});\n}\n");
+    return t->used < t->bytes;
+}
+
+// Compiling ---------------------------------------------------------------------------------------
+
+/* The machine code of a text, at most CUBIN_BYTES of it. */
+static bool compile(const gx_dev *dev, const gx_nvrtc *nvrtc, const char *source, char *cubin)
+{
+    int major = 0, minor = 0;
+    char architecture[48];
+    gx_cuda_handle made = NULL;
+    size_t bytes = 0;
+    if (dev->api->attribute(&major, GX_CUDA_ATTR_CC_MAJOR, dev->ordinal) != 0 ||
+        dev->api->attribute(&minor, GX_CUDA_ATTR_CC_MINOR, dev->ordinal) != 0) {
+        (void)dev->api->last_error();
+        return false;
+    }
+    snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d%d", major, minor);
+    const char *options[] = {architecture, "--fmad=false", "--std=c++17"};
+    if (nvrtc->create(&made, source, "gx_fused.cu", 0, NULL, NULL) != 0) {
+        return false;
+    }
+    bool is_made = nvrtc->compile(made, 3, options) == 0 && nvrtc->cubin_bytes(made, &bytes) == 0 &&
+                   bytes <= CUBIN_BYTES && nvrtc->cubin(made, cubin) == 0;
+    (void)nvrtc->destroy(&made);
+    return is_made;
+}
+
+/* From the machine code to a kernel; the runtime's last error does not stay behind. */
+static void load(gx_dev *dev, program *p, const char *cubin)
+{
+    const gx_cuda_api *api = dev->api;
+    char name[32];
+    snprintf(name, sizeof name, "gx_fused_%s", suffix[p->is.dtype]);
+    if (api->library_load(&p->library, cubin, NULL, NULL, 0, NULL, NULL, 0) != 0) {
+        (void)api->last_error();
+        p->library = NULL;
+    } else if (api->library_kernel(&p->kernel, p->library, name) != 0) {
+        (void)api->last_error();
+        p->kernel = NULL;
+    }
+}
+
+/* Once for a program, under the lock. */
+static void buy(gx_dev *dev, program *p, const gx_fused *f)
+{
+    struct gx_cuda_programs *all = dev->programs;
+    void *source = NULL, *cubin = NULL;
+    p->is_tried = true;
+    if (!all->is_opened) {
+        all->is_opened = true;
+        gx_cuda_api_nvrtc(dev->api, &all->nvrtc);
+    }
+    if (all->nvrtc.create != NULL &&
+        gx_mem_alloc(NULL, TEXT_BYTES, "NVRTC", &source, NULL) == GX_OK &&
+        gx_mem_alloc(NULL, CUBIN_BYTES, "NVRTC", &cubin, NULL) == GX_OK) {
+        text t = {.at = source, .bytes = TEXT_BYTES};
+        if (write_text(&t, f) && compile(dev, &all->nvrtc, source, cubin)) {
+            load(dev, p, cubin);
+        }
+    }
+    gx_mem_free(NULL, source);
+    gx_mem_free(NULL, cubin);
+}
+
+// Finding -----------------------------------------------------------------------------------------
+
+static signature signature_of(const gx_fused *f)
+{
+    signature is;
+    memset(&is, 0, sizeof is);
+    is.dtype = (uint8_t)f->dtype;
+    is.inputs = (uint8_t)f->inputs;
+    is.constants = (uint8_t)f->constants;
+    is.steps = (uint8_t)f->steps;
+    is.outputs = (uint8_t)f->outputs;
+    for (int s = 0; s < f->steps; s++) {
+        is.step[s][0] = f->step[s].map;
+        memcpy(&is.step[s][1], f->step[s].from, 3);
+    }
+    for (int k = 0; k < f->outputs; k++) {
+        is.output[k][0] = f->output[k].value;
+        is.output[k][1] = f->output[k].is_real;
+    }
+    return is;
+}
+
+/* Known from earlier, or new; NULL: there is no room for it. */
+static program *find(gx_dev *dev, const gx_fused *f)
+{
+    signature is = signature_of(f);
+    void *room = NULL;
+    if (dev->programs == NULL &&
+        gx_mem_calloc(NULL, sizeof *dev->programs, "programs", &room, NULL) == GX_OK) {
+        dev->programs = room;
+    }
+    struct gx_cuda_programs *all = dev->programs;
+    for (int k = 0; all != NULL && k < all->count; k++) {
+        if (memcmp(&all->program[k].is, &is, sizeof is) == 0) {
+            return &all->program[k];
+        }
+    }
+    if (all == NULL || all->count == PROGRAMS) {
+        return NULL;
+    }
+    all->program[all->count].is = is;
+    return &all->program[all->count++];
+}
+
+/* For tests another number than COMPILE_AFTER. */
+static double compile_after(void)
+{
+    const char *said = getenv("GX_COMPILE_AFTER");
+    return said == NULL ? COMPILE_AFTER : atof(said);
+}
+
+static gx_cuda_handle kernel_for(gx_dev *dev, const gx_fused *f, double elements)
+{
+    gx_cuda_handle kernel = dev->function[GX_CUDA_FUSED][f->dtype];
+    pthread_mutex_lock(&dev->lock);
+    program *p = find(dev, f);
+    if (p != NULL) {
+        p->steps += elements * f->steps;
+        if (!p->is_tried && p->steps > compile_after()) {
+            buy(dev, p, f);
+        }
+        kernel = p->kernel != NULL ? p->kernel : kernel;
+    }
+    pthread_mutex_unlock(&dev->lock);
+    return kernel;
+}
+
+void gx_cuda_forget_programs(gx_dev *dev)
+{
+    struct gx_cuda_programs *all = dev->programs;
+    for (int k = 0; all != NULL && k < all->count; k++) {
+        gx_cuda_release(dev, all->program[k].library, dev->api->library_unload,
+                        "cudaLibraryUnload");
+    }
+    gx_mem_free(NULL, all);
+    dev->programs = NULL;
+}
+
+// Folds -------------------------------------------------------------------------------------------
+
+static const gx_reduce_kind whole[] = {[GX_FOLD_SUM] = GX_REDUCE_SUM,
+                                       [GX_FOLD_NORM] = GX_REDUCE_SUMSQ,
+                                       [GX_FOLD_MIN] = GX_REDUCE_MIN,
+                                       [GX_FOLD_MAX] = GX_REDUCE_MAX};
+
+static size_t matrix_bytes(const gx_args *p)
+{
+    return gx_cuda_round((size_t)(p->m * p->n) * gx_dtype_bytes(p->fused->dtype));
+}
+
+static gx_args reduction_of(const gx_args *p, gx_fold fold)
+{
+    return (gx_args){.m = p->m, .n = p->n, .reduce_kind = whole[fold]};
+}
+
+/* What a folded output takes of `work` beside its elements. */
+static size_t lines_bytes(const gx_args *p, const gx_fused_result *r)
+{
+    gx_args reduction = reduction_of(p, (gx_fold)r->fold);
+    int64_t doubles = gx_fold_doubles((gx_fold)r->fold, (gx_fold_of)r->fold_of, p->m, p->n);
+    return gx_cuda_round(r->fold_of == GX_FOLD_OF_ALL ? gx_cuda_reduce_bytes(&reduction)
+                                                      : (size_t)doubles * sizeof(double));
+}
+
+size_t gx_cuda_fused_bytes(const gx_args *p)
+{
+    size_t bytes = 0;
+    for (int k = 0; k < p->fused->outputs; k++) {
+        const gx_fused_result *r = &p->fused->output[k];
+        bytes += r->fold == GX_FOLD_NONE ? 0 : matrix_bytes(p) + lines_bytes(p, r);
+    }
+    return bytes == 0 ? 0 : bytes + 256;
+}
+
+/* Output k, stored at `work`, to the caller. */
+static gx_code fold_output(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, int k,
+                           char *work, gx_err *err)
+{
+    gx_fold fold = (gx_fold)p->fused->output[k].fold;
+    gx_fold_of of = (gx_fold_of)p->fused->output[k].fold_of;
+    int64_t doubles = gx_fold_doubles(fold, of, p->m, p->n);
+    double *out = (double *)(work + matrix_bytes(p));
+    if (doubles == 0 || p->m <= 0 || p->n <= 0) {
+        gx_fold_start(fold, doubles / gx_fold_width(fold), p->fold[k]);
+        return GX_OK;
+    }
+    if (of == GX_FOLD_OF_ALL) {
+        gx_args reduction = reduction_of(p, fold);
+        reduction.a = work;
+        reduction.lda = p->m;
+        reduction.work = out;
+        GX_TRY(gx_cuda_reduce_to(dev, queue, dtype, &reduction, &out, err));
+    } else {
+        gx_cuda_call call = {.kind = (int32_t)fold, .part = (int32_t)of, .m = p->m, .n = p->n};
+        call.a = work;
+        call.lda = p->m;
+        call.out = out;
+        gx_cuda_dim block = {256, 1, 1}, grid = {1, 1, 1};
+        int64_t blocks = of == GX_FOLD_OF_ROWS ? gx_ceil_div(p->m, 256) : p->n;
+        grid.x = (unsigned)gx_min(blocks, 16384);
+        GX_TRY(gx_cuda_launch(dev, queue, GX_CUDA_FOLD, dtype, grid, block, &call, err));
+    }
+    CUDA_TRY(dev,
+             dev->api->copy(p->fold[k], out, (size_t)doubles * sizeof(double),
+                            GX_CUDA_DEVICE_TO_HOST, queue->stream),
+             "cudaMemcpyAsync");
+    return GX_OK;
+}
+
+// Launching ---------------------------------------------------------------------------------------
+
+/* Nothing lies between the columns of anything. */
+static bool is_flat(const gx_cuda_fused *call)
+{
+    bool is_one = true;
+    for (int k = 0; k < call->inputs; k++) {
+        const gx_cuda_place *at = &call->in[k];
+        is_one = is_one && ((at->row == 0 && at->col == 0) || (at->row == 1 && at->col == call->m));
+    }
+    for (int k = 0; k < call->outputs; k++) {
+        is_one = is_one && call->out[k].row == 1 && call->out[k].col == call->m;
+    }
+    return is_one;
+}
+
+static void write_call(const gx_args *p, gx_cuda_fused *call)
+{
+    const gx_fused *f = p->fused;
+    char *work = p->work;
+    *call = (gx_cuda_fused){.m = p->m,
+                            .n = p->n,
+                            .inputs = f->inputs,
+                            .constants = f->constants,
+                            .steps = f->steps,
+                            .outputs = f->outputs};
+    for (int k = 0; k < f->inputs; k++) {
+        call->in[k] = (gx_cuda_place){p->in[k].data, p->in[k].row, p->in[k].col};
+    }
+    for (int k = 0; k < f->constants; k++) {
+        call->constant[k][0] = f->constant[k].re;
+        call->constant[k][1] = f->constant[k].im;
+    }
+    for (int s = 0; s < f->steps; s++) {
+        const gx_fused_code *code = &f->step[s];
+        int operands = gx_map_row((gx_map_kind)code->map)->operands;
+        call->step[s] = (gx_cuda_step){.map = code->map,
+                                       .operands = (uint8_t)operands,
+                                       .dst = code->dst,
+                                       .alpha = {code->alpha.re, code->alpha.im},
+                                       .beta = {code->beta.re, code->beta.im}};
+        memcpy(call->step[s].from, code->from, 3);
+    }
+    for (int k = 0; k < f->outputs; k++) {
+        const gx_fused_result *r = &f->output[k];
+        bool is_folded = r->fold != GX_FOLD_NONE;
+        call->value[k] = r->value;
+        call->is_real[k] = r->is_real && !is_folded;
+        call->out[k] = is_folded ? (gx_cuda_place){work, 1, p->m}
+                                 : (gx_cuda_place){p->out[k].data, p->out[k].row, p->out[k].col};
+        work += is_folded ? matrix_bytes(p) + lines_bytes(p, r) : 0;
+    }
+}
+
+static gx_code fused(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    gx_cuda_fused call;
+    gx_cuda_dim block, grid;
+    void *list[] = {&call};
+    write_call(p, &call);
+    if (is_flat(&call)) {
+        call.m *= call.n;
+        call.n = gx_min(call.n, 1);
+    }
+    if (call.m > 0 && call.n > 0) {
+        double elements = (double)call.m * (double)call.n;
+        gx_cuda_handle kernel = kernel_for(dev, p->fused, elements);
+        gx_cuda_shape(call.m, call.n, &grid, &block);
+        int status = dev->api->launch(kernel, grid, block, list, 0, queue->stream);
+        GX_TRY(gx_cuda_check(dev, status, "cudaLaunchKernel", err));
+    }
+    char *work = p->work;
+    for (int k = 0; k < p->fused->outputs; k++) {
+        if (p->fused->output[k].fold != GX_FOLD_NONE) {
+            GX_TRY(fold_output(dev, queue, dtype, p, k, work, err));
+            work += matrix_bytes(p) + lines_bytes(p, &p->fused->output[k]);
+        }
+    }
+    return GX_OK;
+}
+GX_CUDA_SLOTS_DEFINE(gx_cuda_fused_programs, fused)

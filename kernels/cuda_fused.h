@@ -1,0 +1,38 @@
+/*
+** What a launch of a fused program takes: shared by the host, the interpreter and what NVRTC
+** compiles, so it includes nothing.  See core/base/fused.h, of which the numbers are.
+*/
+#ifndef GX_CUDA_FUSED_H
+#define GX_CUDA_FUSED_H
+
+enum {
+    GX_CUDA_FUSED_INPUTS = 12,
+    GX_CUDA_FUSED_CONSTANTS = 16,
+    GX_CUDA_FUSED_STEPS = 48,
+    GX_CUDA_FUSED_OUTPUTS = 4,
+    GX_CUDA_FUSED_REGISTERS = 12
+};
+
+/* Element (i, j) is i * row + j * col elements behind data. */
+typedef struct gx_cuda_place {
+    void *data;
+    long long row, col;
+} gx_cuda_place;
+
+/* Register dst = function `map` of values from[0] ..., as many as it has operands. */
+typedef struct gx_cuda_step {
+    unsigned char map, operands, dst, from[3], unused[2];
+    double alpha[2], beta[2];
+} gx_cuda_step;
+
+typedef struct gx_cuda_fused {
+    long long m, n;
+    int inputs, constants, steps, outputs;
+    gx_cuda_place in[GX_CUDA_FUSED_INPUTS], out[GX_CUDA_FUSED_OUTPUTS];
+    double constant[GX_CUDA_FUSED_CONSTANTS][2];
+    gx_cuda_step step[GX_CUDA_FUSED_STEPS];
+    unsigned char value[GX_CUDA_FUSED_OUTPUTS];   /* of each output                          */
+    unsigned char is_real[GX_CUDA_FUSED_OUTPUTS]; /* it is stored without its imaginary part */
+} gx_cuda_fused;
+
+#endif
