@@ -285,7 +285,7 @@ GX_SLOTS_DECLARE(gx_cuda_convert);
 GX_SLOTS_DECLARE(gx_cuda_random_numbers);
 GX_SLOTS_DECLARE(gx_cuda_fused_programs);
 
-/* Bytes of args->work: of fused programs, of reductions, of cuda_solver.c, of cuda_qr.c, of cuda_spectra.c. */
+/* Bytes of args->work: of cuda_fused.c, reductions, cuda_solver.c, cuda_qr.c, cuda_spectra.c. */
 size_t gx_cuda_fused_bytes(const gx_args *args);
 size_t gx_cuda_reduce_bytes(const gx_args *args);
 size_t gx_cuda_solver_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);

@@ -3,11 +3,11 @@
 **
 ** A program is launched as it is written down, as the struct that the interpreter goes through
 ** (cuda_fused.cu).  One that runs for long is compiled: NVRTC, where the toolkit has it, makes a
-** kernel of the same name and struct from a text that is put together from the parts the interpreter
-** is made of, with the steps written out.  How often and on how much a program runs is not known
-** beforehand, so it is rented before it is bought: it is compiled when the interpreter has done so
-** many steps of elements with it that what a compiled one would have saved comes to the time of
-** compiling.  Never twice: what has failed stays interpreted.
+** kernel of the same name and struct from a text that is put together from the parts the
+** interpreter is made of, with the steps written out.  How often and on how much a program runs is
+** not known beforehand, so it is rented before it is bought: compiled when the interpreter has
+** done so many steps of elements with it that what a compiled one would have saved comes to the
+** time of compiling.  Never twice: what has failed stays interpreted.
 **
 ** Compiled kernels are the device's, found by what their text depends on: dtype, steps, outputs.
 ** There is room for some; others are interpreted.

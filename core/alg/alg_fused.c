@@ -1,18 +1,19 @@
 /*
-** Fused programs over matrices of any size: one streamed pass (pass.h) on the host.
+** Fused programs over matrices of any size: one streamed pass (pass.h) on the host, or a program of
+** one call a block where a device is predicted to be faster.
 **
-** A unit is a tile of a stored result, else a tile of a stored operand, else some columns.  The
-** thread that takes it reads the operands a chunk at a time, small enough for the core's own cache,
-** and runs the program over it; operands in memory are used where they are, also spread and
-** transposed ones.  Results in memory are written where they belong; tiles of stored ones are the
-** unit's part, and so are folds, which go into the totals in the order of the units: the same bits
-** whatever the number of threads.
+** On the host a unit is a tile of a stored result, else a tile of a stored operand, else some
+** columns.  The thread that takes it reads the operands a chunk at a time, small enough for the
+** core's own cache, and runs the program over it; operands in memory are used where they are, also
+** spread and transposed ones.  Results in memory are written where they belong; tiles of stored
+** ones are the unit's part, and so are folds, which go into the totals in the order of the units:
+** the same bits whatever the number of threads.
 **
 ** I/O: every tile of every operand once, every tile of the results once.  Results whose tiles are
 ** of different shapes are made one after the other, each in a pass of its own.
 */
 #include "../exec/pass.h"
-#include "../exec/predict.h"
+#include "../exec/place.h"
 #include "alg.h"
 
 #include <string.h>
@@ -301,12 +302,148 @@ static void choose_chunks(fusion *x, gx_pass *pass, size_t kernel_bytes)
     }
 }
 
-/* What the pass comes to, for gx_stats and the ledger. */
-static void expect(const fusion *x, const gx_pass *pass)
+// On a device -------------------------------------------------------------------------------------
+
+/* Blocks: tiles of the results that are no folds, else of the first operand that is all there. */
+static bool choose_blocks(const fusion *x, int64_t *rows, int64_t *cols)
+{
+    *rows = *cols = 0;
+    for (int k = 0; k < x->f->outputs; k++) {
+        const gx_sink *C = x->sink[k];
+        if (fold_of(x, k) != GX_FOLD_NONE) {
+            continue;
+        }
+        if (*rows != 0 && (C->tile_rows != *rows || C->tile_cols != *cols)) {
+            return false;
+        }
+        *rows = C->tile_rows;
+        *cols = C->tile_cols;
+    }
+    for (int k = 0; k < x->f->inputs && *rows == 0; k++) {
+        if (x->source[k]->rows == x->rows && x->source[k]->cols == x->cols) {
+            *rows = x->source[k]->tile_rows;
+            *cols = x->source[k]->tile_cols;
+        }
+    }
+    return *rows > 0 && *cols > 0;
+}
+
+/* The program's operands, in the order of a call's places. */
+static int name_operands(fusion *x, gx_prog *prog, int64_t rows, int64_t cols,
+                         const gx_opnd *operand[GX_FUSED_INPUTS + GX_FUSED_OUTPUTS])
+{
+    int count = 0;
+    for (int k = 0; k < x->f->inputs; k++) {
+        const gx_mat *s = x->source[k];
+        operand[count++] = gx_prog_operand(prog, s, NULL, x->f->dtype, s->rows, s->cols,
+                                           gx_min(rows, s->rows), gx_min(cols, s->cols));
+    }
+    for (int k = 0; k < x->f->outputs; k++) {
+        if (fold_of(x, k) == GX_FOLD_NONE) {
+            operand[count++] = gx_prog_operand(prog, NULL, x->sink[k], x->sink[k]->dtype, x->rows,
+                                               x->cols, rows, cols);
+        }
+    }
+    return count;
+}
+
+/* Block (i, j) of an operand, (0, j) or (i, 0) of one that spreads. */
+static gx_block block_of(const gx_opnd *m, int64_t i, int64_t j)
+{
+    return gx_blk(m, m->grid_rows == 1 ? 0 : i, m->grid_cols == 1 ? 0 : j);
+}
+
+/* Doubles of all folds of an m x n block. */
+static int64_t fold_doubles(const fusion *x, int64_t m, int64_t n)
+{
+    int64_t doubles = 0;
+    for (int k = 0; k < x->f->outputs; k++) {
+        doubles += doubles_of(x, k, m, n);
+    }
+    return doubles;
+}
+
+/* The folds of the blocks, down the columns of the grid, into the totals. */
+static void fold_blocks(fusion *x, const double *folds, int64_t rows, int64_t cols)
+{
+    for (int64_t j = 0; j < x->cols; j += cols) {
+        for (int64_t i = 0; i < x->rows; i += rows) {
+            int64_t m = gx_min(rows, x->rows - i), n = gx_min(cols, x->cols - j);
+            const double *at = folds;
+            for (int k = 0; k < x->f->outputs; k++) {
+                if (fold_of(x, k) != GX_FOLD_NONE) {
+                    gx_fold_add(fold_of(x, k), lines_of(x, k, m, n),
+                                x->total[k] + lines_before(x, k, i, j), at);
+                    at += doubles_of(x, k, m, n);
+                }
+            }
+            folds += fold_doubles(x, rows, cols);
+        }
+    }
+}
+
+/* One call for each block; folds: of each block, one after the other. */
+static void write_calls(fusion *x, gx_prog *prog, int64_t rows, int64_t cols, double *folds)
+{
+    const gx_opnd *operand[GX_FUSED_INPUTS + GX_FUSED_OUTPUTS];
+    int count = name_operands(x, prog, rows, cols, operand), inputs = x->f->inputs;
+    bool has_folds = fold_doubles(x, rows, cols) > 0;
+    for (int64_t j = 0; j < gx_ceil_div(x->cols, cols) && gx_ok(x->run); j++) {
+        for (int64_t i = 0; i < gx_ceil_div(x->rows, rows); i++) {
+            gx_block more[GX_FUSED_INPUTS + GX_FUSED_OUTPUTS];
+            gx_call call = {.kernel = GX_FUSED, .more = more, .reduce = has_folds ? folds : NULL};
+            int next = 0;
+            for (int k = 0; k < count; k++) {
+                gx_block *to = k == inputs            ? &call.c
+                               : k == 0               ? &call.a
+                               : k == 1 && inputs > 1 ? &call.b
+                                                      : &more[next++];
+                *to = block_of(operand[k], i, j);
+            }
+            gx_prog_call(prog, &call);
+            folds += has_folds ? fold_doubles(x, rows, cols) : 0;
+        }
+    }
+}
+
+/* On the device where that is faster; false: it is the host's turn. */
+static bool run_on_device(fusion *x, double flops, const gx_terms *host)
+{
+    int64_t rows, cols;
+    gx_err err = {0};
+    void *folds = NULL;
+    gx_prog *prog = NULL;
+    if (x->f->inputs == 0 || !choose_blocks(x, &rows, &cols) ||
+        !gx_place_comes_into_question(x->run, flops)) {
+        return false;
+    }
+    int64_t blocks = gx_ceil_div(x->rows, rows) * gx_ceil_div(x->cols, cols);
+    int64_t doubles = fold_doubles(x, rows, cols) * blocks;
+    bool is_run = true;
+    if (gx_mem_alloc(x->run->ctx->mem, (size_t)doubles * sizeof(double), "folds", &folds, &err) !=
+            GX_OK ||
+        gx_prog_create(x->run, blocks, &prog) != GX_OK) {
+        gx_run_fail(x->run, &err);
+    } else {
+        gx_prog_fuse(prog, x->f);
+        write_calls(x, prog, rows, cols, folds);
+        is_run = gx_prog_run_beside(prog, host);
+        if (is_run && gx_ok(x->run) && doubles > 0) {
+            fold_blocks(x, folds, rows, cols);
+        }
+    }
+    gx_prog_free(prog);
+    gx_mem_free(x->run->ctx->mem, folds);
+    return is_run;
+}
+
+// On the host -------------------------------------------------------------------------------------
+
+/* What the pass comes to, and takes on the host. */
+static void predict(const fusion *x, const gx_pass *pass, gx_terms *terms)
 {
     double elements = (double)x->rows * (double)x->cols;
     gx_cost cost = {.flops = pass->flops, .bytes_up = pass->bytes, .calls = pass->units};
-    gx_terms terms;
     cost.loads = pass->units * x->f->inputs;
     for (int k = 0; k < x->f->inputs; k++) {
         const gx_mat *base = gx_mat_base_stored(x->source[k]);
@@ -318,10 +455,7 @@ static void expect(const fusion *x, const gx_pass *pass)
         cost.bytes_down += fold_of(x, k) == GX_FOLD_NONE ? bytes : 0;
         cost.bytes_written += is_tile(x, k) && x->sink[k]->is_stored ? bytes : 0;
     }
-    gx_predict_pass(x->run, &cost, x->f->dtype, 1, &terms);
-    gx_predict_expect(x->run, &terms, false);
-    gx_stats_add(&x->run->ctx->stats, GX_STAT_KERNELS, pass->units);
-    gx_stats_add(&x->run->ctx->stats, GX_STAT_FLOPS, (int64_t)cost.flops);
+    gx_predict_pass(x->run, &cost, x->f->dtype, 1, terms);
 }
 
 static void run_pass(fusion *x, const gx_backend *backend)
@@ -350,7 +484,14 @@ static void run_pass(fusion *x, const gx_backend *backend)
                     .writes = writes,
                     .arg = x};
     choose_chunks(x, &pass, kernel_bytes);
-    expect(x, &pass);
+    gx_terms terms;
+    predict(x, &pass, &terms);
+    if (run_on_device(x, pass.flops, &terms)) {
+        return;
+    }
+    gx_predict_expect(x->run, &terms, false);
+    gx_stats_add(&x->run->ctx->stats, GX_STAT_KERNELS, pass.units);
+    gx_stats_add(&x->run->ctx->stats, GX_STAT_FLOPS, (int64_t)pass.flops);
     gx_pass_run(x->run, &pass);
 }
 

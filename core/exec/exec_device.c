@@ -189,7 +189,7 @@ static size_t workspace_bytes(const gx_xd *x)
         if (kernel != GX_KERNEL_COUNT) {
             gx_args args;
             gx_step_args(x->prog, st, NULL, NULL, &args);
-            gx_dtype dtype = x->prog->operand[st->operand[2]].dtype;
+            gx_dtype dtype = gx_step_dtype(x->prog, st);
             size_t bytes = backend->workspace(x->accel->dev, kernel, dtype, &args);
             most = bytes > most ? bytes : most;
         }
@@ -309,12 +309,13 @@ static void hand_over(gx_xd *x)
     }
     for (int64_t t = 0; t < prog->step_count && gx_ok(x->run); t++) {
         const gx_step *st = &prog->steps[t];
-        for (int p = 0; p < 3; p++) {
-            const gx_opnd *op = st->block[p] < 0 ? NULL : &prog->operand[st->operand[p]];
+        for (int p = 0; p < gx_step_places(prog); p++) {
+            gx_place at = gx_step_place(prog, st, p);
+            const gx_opnd *op = at.block < 0 ? NULL : &prog->operand[at.operand];
             bool is_kept = op != NULL && gx_prog_keeps(prog, op) && gx_step_writes(prog, st, p);
-            if (is_kept && x->place[st->slot[p]] != NULL) {
-                gx_resident_put(op->sink, st->block[p] - op->first, x->place[st->slot[p]]);
-                x->place[st->slot[p]] = NULL;
+            if (is_kept && x->place[at.slot] != NULL) {
+                gx_resident_put(op->sink, at.block - op->first, x->place[at.slot]);
+                x->place[at.slot] = NULL;
             }
         }
     }

@@ -348,12 +348,13 @@ static bool may_run(const gx_xd *x, int32_t t)
 static gx_code after_blocks(gx_xd *x, const gx_step *st, gx_err *err)
 {
     const gx_backend *backend = x->accel->backend;
-    for (int p = 0; p < 3; p++) {
-        if (st->block[p] == GX_NO_BLOCK) {
+    for (int p = 0; p < gx_step_places(x->prog); p++) {
+        gx_place at = gx_step_place(x->prog, st, p);
+        if (at.block == GX_NO_BLOCK) {
             continue;
         }
-        gx_xd_slot *use = &x->use[st->slot[p]];
-        assert(x->place[st->slot[p]] != NULL);
+        gx_xd_slot *use = &x->use[at.slot];
+        assert(x->place[at.slot] != NULL);
         int64_t last = use->load > 0 ? x->last_piece[use->load - 1] : -1;
         if (last >= 0) {
             int k = x->piece[last].stage;
@@ -366,7 +367,7 @@ static gx_code after_blocks(gx_xd *x, const gx_step *st, gx_err *err)
             x->last_piece[use->load - 1] = -1;
         }
         if (gx_step_writes(x->prog, st, p)) {
-            GX_TRY(after_slot(x, x->accel->run, st->slot[p], err));
+            GX_TRY(after_slot(x, x->accel->run, at.slot, err));
             use->load = 0;
         }
     }
@@ -390,7 +391,7 @@ static gx_code run_kernel(gx_xd *x, const gx_step *st, gx_err *err)
         return GX_OK;
     }
     const gx_backend *backend = x->accel->backend;
-    gx_dtype dtype = x->prog->operand[st->operand[2]].dtype;
+    gx_dtype dtype = gx_step_dtype(x->prog, st);
     int64_t info = 0;
     gx_args args;
     gx_step_args(x->prog, st, NULL, x->place, &args);

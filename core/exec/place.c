@@ -53,6 +53,11 @@ static bool is_allowed(const gx_run *run)
                               !(ctx->is_cuda_tried && ctx->cuda == NULL));
 }
 
+bool gx_place_comes_into_question(const gx_run *run, double flops)
+{
+    return is_allowed(run) && (is_forced(run) || flops >= GX_TEAM_FLOPS);
+}
+
 /* Seconds that a device would save of so many flops. */
 static double saving(gx_run *run, double flops, gx_dtype dtype)
 {

@@ -13,6 +13,9 @@
 struct gx_accel *gx_place_candidate(gx_run *run, double flops, gx_dtype dtype,
                                     size_t *device_bytes);
 
+/* May a device come into question for so many flops?  Else no program is written down for one. */
+bool gx_place_comes_into_question(const gx_run *run, double flops);
+
 /* The same however little there is to do: for gx_plan, which shows both. */
 struct gx_accel *gx_place_look(gx_run *run, size_t *device_bytes);
 

@@ -129,7 +129,7 @@ static double kernel_seconds(clocks *c, const gx_step *st)
     gx_step_args(c->prog, st, NULL, NULL, &args);
     if (args.m != c->latest[st->kind].m || args.n != c->latest[st->kind].n ||
         args.k != c->latest[st->kind].k || c->latest[st->kind].seconds == 0) {
-        gx_dtype dtype = c->prog->operand[st->operand[2]].dtype;
+        gx_dtype dtype = gx_step_dtype(c->prog, st);
         c->latest[st->kind].m = args.m;
         c->latest[st->kind].n = args.n;
         c->latest[st->kind].k = args.k;

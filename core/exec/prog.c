@@ -18,6 +18,19 @@ static const size_t RESERVE_BYTES = 64 << 10;
 /* Blocks are loaded this many calls ahead unless the driver says otherwise. */
 static const int64_t LOOKAHEAD = 4;
 
+/* For the places past the third of so many steps. */
+static bool make_more_room(gx_prog *prog, int64_t calls)
+{
+    gx_err err = {0};
+    void *more = prog->more;
+    size_t bytes = (size_t)(calls * prog->more_places) * sizeof *prog->more;
+    if (bytes > 0 && gx_mem_realloc(prog->run->ctx->mem, bytes, "the list of block operations",
+                                    &more, &err) == GX_OK) {
+        prog->more = more;
+    }
+    return gx_run_fail(prog->run, &err) == GX_OK;
+}
+
 static bool make_room(gx_prog *prog, int64_t calls)
 {
     gx_err err = {0};
@@ -28,7 +41,7 @@ static bool make_room(gx_prog *prog, int64_t calls)
                               "the list of block operations", &steps, &err) == GX_OK) {
         prog->steps = steps;
         prog->step_capacity = calls;
-        return true;
+        return make_more_room(prog, calls);
     }
     gx_run_fail(prog->run, &err);
     return false;
@@ -75,6 +88,7 @@ void gx_prog_free(gx_prog *prog)
 {
     if (prog != NULL) {
         gx_mem_free(prog->run->ctx->mem, prog->steps);
+        gx_mem_free(prog->run->ctx->mem, prog->more);
         gx_mem_free(prog->run->ctx->mem, prog->extra);
         gx_mem_free(prog->run->ctx->mem, prog);
     }
@@ -215,6 +229,25 @@ static void note_workspace(gx_prog *prog, const gx_call *call, const gx_args *ar
     }
 }
 
+void gx_prog_fuse(gx_prog *prog, const gx_fused *fused)
+{
+    int matrices = 0;
+    assert(prog->step_count == 0);
+    for (int k = 0; k < fused->outputs; k++) {
+        matrices += fused->output[k].fold == GX_FOLD_NONE;
+    }
+    prog->fused = fused;
+    prog->more_places = (int)(gx_max(fused->inputs - 2, 0) + gx_max(matrices - 1, 0));
+    make_more_room(prog, prog->step_capacity);
+}
+
+static int32_t number_of(const gx_block *block)
+{
+    const gx_opnd *m = block->m;
+    assert(m == NULL || (block->i < m->grid_rows && block->j < m->grid_cols));
+    return m == NULL ? GX_NO_BLOCK : m->first + (int32_t)(block->j * m->grid_rows + block->i);
+}
+
 void gx_prog_call(gx_prog *prog, const gx_call *call)
 {
     if (!gx_ok(prog->run) ||
@@ -226,11 +259,15 @@ void gx_prog_call(gx_prog *prog, const gx_call *call)
     assert(call->c2.m == NULL || call->b.m == NULL);
     for (int p = 0; p < 3; p++) {
         const gx_opnd *m = block[p]->m;
-        assert(m == NULL || (block[p]->i < m->grid_rows && block[p]->j < m->grid_cols));
         st->slot[p] = GX_NO_SLOT;
         st->operand[p] = (int8_t)(m == NULL ? -1 : m - prog->operand);
-        st->block[p] = m == NULL ? GX_NO_BLOCK
-                                 : m->first + (int32_t)(block[p]->j * m->grid_rows + block[p]->i);
+        st->block[p] = number_of(block[p]);
+    }
+    for (int p = 3; p < gx_step_places(prog); p++) {
+        const gx_block *more = &call->more[p - 3];
+        *gx_step_more(prog, st, p) = (gx_place){.block = number_of(more),
+                                                .slot = GX_NO_SLOT,
+                                                .operand = (int8_t)(more->m - prog->operand)};
     }
     st->kind = find_kind(prog, call);
     st->extra = add_extra(prog, call, block);
@@ -241,8 +278,8 @@ void gx_prog_call(gx_prog *prog, const gx_call *call)
     if (call->kernel != GX_KERNEL_COUNT) {
         gx_args args;
         gx_step_args(prog, st, NULL, NULL, &args);
-        prog->flops += gx_kernel_flops(call->kernel, call->c.m->dtype, &args);
-        if (call->kernel >= GX_TRIANGLE) {
+        prog->flops += gx_kernel_flops(call->kernel, gx_step_dtype(prog, st), &args);
+        if (call->kernel >= GX_TRIANGLE && call->kernel != GX_FUSED) {
             note_workspace(prog, call, &args);
         }
     }
@@ -291,16 +328,17 @@ typedef struct seen {
 
 static seen see(const gx_prog *prog, const gx_step *st, int p, char *base, void *const *place)
 {
-    if (st->block[p] == GX_NO_BLOCK) {
+    gx_place at = gx_step_place(prog, st, p);
+    if (at.block == GX_NO_BLOCK) {
         return (seen){.ld = 1};
     }
-    const gx_opnd *op = &prog->operand[st->operand[p]];
-    gx_extent shape = gx_block_shape(op, st->block[p]);
+    const gx_opnd *op = &prog->operand[at.operand];
+    gx_extent shape = gx_block_shape(op, at.block);
     seen s = {.m = shape.m, .n = shape.n, .ld = gx_max(1, shape.m)};
-    s.data = place != NULL  ? place[st->slot[p]]
-             : base != NULL ? base + (size_t)st->slot[p] * prog->slot_bytes
+    s.data = place != NULL  ? place[at.slot]
+             : base != NULL ? base + (size_t)at.slot * prog->slot_bytes
                             : NULL;
-    const gx_part *part = st->extra < 0 ? NULL : &prog->extra[st->extra].part[p];
+    const gx_part *part = st->extra < 0 || p > 2 ? NULL : &prog->extra[st->extra].part[p];
     if (part != NULL && part->rows > 0) {
         assert(part->row + part->rows <= s.m && part->col + part->cols <= s.n);
         s.m = part->rows;
@@ -326,9 +364,44 @@ static void take_extra(const gx_call_extra *extra, gx_args *args)
     }
 }
 
-void gx_step_args(const gx_prog *prog, const gx_step *st, char *base, void *const *place,
-                  gx_args *args)
+/* A fused program's: m x n is the largest of its blocks, the others spread. */
+static void fused_args(gx_prog *prog, const gx_step *st, char *base, void *const *place,
+                       gx_args *args)
 {
+    const gx_fused *f = prog->fused;
+    *args = (gx_args){.fused = f, .in = prog->in, .out = prog->out, .fold = prog->fold};
+    for (int p = 0; p < gx_step_places(prog); p++) {
+        seen s = see(prog, st, p, base, place);
+        args->m = gx_max(args->m, s.m);
+        args->n = gx_max(args->n, s.n);
+    }
+    for (int k = 0; k < f->inputs; k++) {
+        seen s = see(prog, st, k < 2 ? k : k + 1, base, place);
+        prog->in[k] = (gx_fused_place){.data = s.data,
+                                       .row = s.m == 1 && args->m > 1 ? 0 : 1,
+                                       .col = s.n == 1 && args->n > 1 ? 0 : s.ld};
+    }
+    double *fold = st->extra < 0 ? NULL : prog->extra[st->extra].reduce;
+    int next = 2;
+    for (int k = 0; k < f->outputs; k++) {
+        gx_fold_of of = (gx_fold_of)f->output[k].fold_of;
+        prog->fold[k] = fold;
+        if (f->output[k].fold != GX_FOLD_NONE) {
+            fold += gx_fold_doubles((gx_fold)f->output[k].fold, of, args->m, args->n);
+            continue;
+        }
+        seen s = see(prog, st, next, base, place);
+        prog->out[k] = (gx_fused_place){.data = s.data, .row = 1, .col = s.ld};
+        next = next == 2 ? (int)gx_max(f->inputs, 2) + 1 : next + 1;
+    }
+}
+
+void gx_step_args(gx_prog *prog, const gx_step *st, char *base, void *const *place, gx_args *args)
+{
+    if (prog->fused != NULL) {
+        fused_args(prog, st, base, place, args);
+        return;
+    }
     const gx_call_kind *kind = &prog->kind[st->kind];
     seen a = see(prog, st, 0, base, place), b = see(prog, st, 1, base, place);
     seen c = see(prog, st, 2, base, place);
@@ -381,12 +454,13 @@ static int64_t widest_step(const gx_prog *prog)
 {
     int64_t widest = 0;
     for (int64_t t = 0; t < prog->step_count; t++) {
-        const int32_t *b = prog->steps[t].block;
+        const gx_step *st = &prog->steps[t];
         int64_t width = 0;
-        for (int p = 0; p < 3; p++) {
-            bool is_new = b[p] != GX_NO_BLOCK;
+        for (int p = 0; p < gx_step_places(prog); p++) {
+            int32_t block = gx_step_place(prog, st, p).block;
+            bool is_new = block != GX_NO_BLOCK;
             for (int q = 0; q < p; q++) {
-                is_new = is_new && b[q] != b[p];
+                is_new = is_new && gx_step_place(prog, st, q).block != block;
             }
             width += is_new;
         }
@@ -473,7 +547,7 @@ bool gx_prog_is_offered(const gx_prog *prog, const gx_accel *accel, const char *
     for (int64_t t = 0; t < prog->step_count; t++) {
         const gx_step *st = &prog->steps[t];
         gx_kernel_id kernel = prog->kind[st->kind].kernel;
-        if (!gx_accel_offers(accel, kernel, prog->operand[st->operand[2]].dtype)) {
+        if (!gx_accel_offers(accel, kernel, gx_step_dtype(prog, st))) {
             *missing = gx_kernel_name(kernel);
             return false;
         }

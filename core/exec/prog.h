@@ -86,7 +86,10 @@ typedef struct gx_call {
     int64_t info_base;               /* POTRF, GETRF: added to a kernel's info                 */
     gx_map_kind map;                 /* MAP                                                    */
     gx_reduce_kind reduce_kind;      /* REDUCE, whose c is its a                               */
-    double *reduce;                  /* REDUCE: OUT, host memory                               */
+    double *reduce;                  /* REDUCE: OUT, host memory; FUSED: the outputs' folds, one
+                                        after the other                                       */
+    const gx_block *more;            /* FUSED, whose a, b are its inputs 0, 1 and whose c is its
+                                        first output that is no fold: inputs 2 ..., then outputs */
 } gx_call;
 
 /*
@@ -113,6 +116,12 @@ const gx_opnd *gx_prog_operand(gx_prog *prog, const gx_mat *source, gx_sink *sin
 ** down only: rows above that of the block's first column are not read and are undefined then.
 */
 void gx_prog_again_below(gx_prog *prog, const gx_opnd *operand);
+
+/*
+** The program's calls are FUSED, all of this program, which outlives it.  Its blocks are those of
+** the same elements; an input's with a single row or column spreads.  Before the first call.
+*/
+void gx_prog_fuse(gx_prog *prog, const gx_fused *fused);
 
 /*
 ** Append a call.  A block of a sink is finished, and will be written, after the last call that

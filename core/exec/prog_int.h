@@ -50,6 +50,13 @@ typedef struct gx_step {
     int8_t operand[3]; /* of a, b, c                       */
 } gx_step;
 
+/* A block of a step, where it is when the step runs, its operand. */
+typedef struct gx_place {
+    int32_t block, slot;
+    int32_t next; /* schedule: the next step that uses it; of the places past the third alone */
+    int8_t operand;
+} gx_place;
+
 /* Bring a block into a slot. */
 typedef struct gx_load {
     int32_t block, slot;
@@ -84,6 +91,12 @@ struct gx_prog {
     int kinds;
     gx_step *steps;
     int64_t step_count, step_capacity;
+    int more_places; /* of each step past the third: of fused programs alone           */
+    gx_place *more;  /* step_capacity times as many                                     */
+    const gx_fused *fused;                   /* FUSED calls: their program, the driver's */
+    gx_fused_place in[GX_FUSED_INPUTS];      /* what gx_step_args() last said of them    */
+    gx_fused_place out[GX_FUSED_OUTPUTS];
+    double *fold[GX_FUSED_OUTPUTS];
     gx_call_extra *extra;
     int64_t extra_count, extra_capacity;
     gx_vector vector[GX_PROG_VECTORS];
@@ -138,17 +151,42 @@ static inline bool gx_prog_keeps(const gx_prog *prog, const gx_opnd *op)
     return prog->is_on_device && op->sink != NULL && op->sink->is_resident;
 }
 
-/* Does the step write the block in position p (0: a, 1: b or c2, 2: c)? */
+/* How many blocks a step may have. */
+static inline int gx_step_places(const gx_prog *prog)
+{
+    return 3 + prog->more_places;
+}
+
+/* Position p of a step: 0 a, 1 b or c2, 2 c; a fused program's inputs 2 ..., then outputs 1 ... */
+static inline gx_place *gx_step_more(const gx_prog *prog, const gx_step *st, int p)
+{
+    return &prog->more[(st - prog->steps) * prog->more_places + p - 3];
+}
+
+static inline gx_place gx_step_place(const gx_prog *prog, const gx_step *st, int p)
+{
+    return p < 3 ? (gx_place){.block = st->block[p], .slot = st->slot[p], .operand = st->operand[p]}
+                 : *gx_step_more(prog, st, p);
+}
+
+/* Does the step write the block in that position? */
 static inline bool gx_step_writes(const gx_prog *prog, const gx_step *st, int p)
 {
-    return p == 2 || (p == 1 && prog->kind[st->kind].has_c2);
+    return p == 2 || (p == 1 && prog->kind[st->kind].has_c2) ||
+           (p > 2 && p - 1 >= prog->fused->inputs);
+}
+
+/* The dtype that a step's kernel is asked for. */
+static inline gx_dtype gx_step_dtype(const gx_prog *prog, const gx_step *st)
+{
+    return prog->fused != NULL ? prog->fused->dtype : prog->operand[st->operand[2]].dtype;
 }
 
 /*
 ** Arguments of a step's kernel; pointers by slot from base, or from each slot's own place (both
-** NULL: sizes only).
+** NULL: sizes only).  Those of a fused program refer to the prog's: one thread at a time.
 */
-void gx_step_args(const gx_prog *prog, const gx_step *st, char *base, void *const *place,
+void gx_step_args(gx_prog *prog, const gx_step *st, char *base, void *const *place,
                   gx_args *args);
 
 #endif

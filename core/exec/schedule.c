@@ -123,6 +123,12 @@ static void add_flush(sim *s, int32_t block, int32_t slot, int32_t before)
     }
 }
 
+/* The next step after t that uses the block in position p of step t. */
+static int32_t *next_of(sim *s, int32_t t, int p)
+{
+    return p < 3 ? &s->next[t][p] : &gx_step_more(s->prog, &s->prog->steps[t], p)->next;
+}
+
 /* Fill next[][] from the end, and each block's operand, first use and last write. */
 static gx_code analyse(sim *s)
 {
@@ -134,16 +140,19 @@ static gx_code analyse(sim *s)
     }
     for (int32_t t = (int32_t)prog->step_count - 1; t >= 0; t--) {
         const gx_step *st = &prog->steps[t];
-        for (int p = 0; p < 3; p++) {
-            if (st->block[p] != GX_NO_BLOCK) {
-                s->next[t][p] = s->block[st->block[p]].next_use;
+        int places = gx_step_places(prog);
+        for (int p = 0; p < places; p++) {
+            int32_t block = gx_step_place(prog, st, p).block;
+            if (block != GX_NO_BLOCK) {
+                *next_of(s, t, p) = s->block[block].next_use;
             }
         }
-        for (int p = 0; p < 3; p++) {
-            if (st->block[p] != GX_NO_BLOCK) {
-                block_state *b = &s->block[st->block[p]];
+        for (int p = 0; p < places; p++) {
+            gx_place at = gx_step_place(prog, st, p);
+            if (at.block != GX_NO_BLOCK) {
+                block_state *b = &s->block[at.block];
                 b->next_use = t;
-                b->operand = st->operand[p];
+                b->operand = at.operand;
                 if (gx_step_writes(prog, st, p) && b->last_write < 0) {
                     b->last_write = t;
                 }
@@ -288,13 +297,14 @@ static int32_t take_slot(sim *s, int32_t window_end)
 static bool place_step(sim *s, int32_t t)
 {
     const gx_step *st = &s->prog->steps[t];
-    for (int p = 0; p < 3; p++) {
-        if (st->block[p] == GX_NO_BLOCK) {
+    for (int p = 0; p < gx_step_places(s->prog); p++) {
+        gx_place at = gx_step_place(s->prog, st, p);
+        if (at.block == GX_NO_BLOCK) {
             continue;
         }
-        block_state *b = &s->block[st->block[p]];
+        block_state *b = &s->block[at.block];
         if (b->slot != GX_NO_SLOT) {
-            assert(s->slot[b->slot].holder == st->block[p]);
+            assert(s->slot[b->slot].holder == at.block);
             b->next_use = b->next_use < t ? b->next_use : t;
             rank(s, b->slot, s->now);
             continue;
@@ -305,20 +315,20 @@ static bool place_step(sim *s, int32_t t)
         }
         b->slot = slot;
         b->next_use = t;
-        s->slot[slot].holder = st->block[p];
+        s->slot[slot].holder = at.block;
         rank(s, slot, s->now);
-        bool is_read = p < 2 || s->prog->kind[st->kind].keeps_c;
-        bool has_contents = b->is_spilled || s->prog->operand[st->operand[p]].source != NULL;
-        bool is_below = s->prog->operand[st->operand[p]].is_below && b->is_spilled &&
+        bool is_read = p < 2 || s->prog->kind[st->kind].keeps_c || !gx_step_writes(s->prog, st, p);
+        bool has_contents = b->is_spilled || s->prog->operand[at.operand].source != NULL;
+        bool is_below = s->prog->operand[at.operand].is_below && b->is_spilled &&
                         b->last_write < s->now; // finished: nobody writes it again
         if (is_read && has_contents) {
-            add_load(s, &(gx_load){.block = st->block[p],
+            add_load(s, &(gx_load){.block = at.block,
                                    .slot = slot,
                                    .after = s->now,
                                    .need = t,
                                    .is_spilled = b->is_spilled,
                                    .is_below = is_below,
-                                   .operand = st->operand[p]});
+                                   .operand = at.operand});
         }
     }
     return true;
@@ -328,23 +338,24 @@ static bool place_step(sim *s, int32_t t)
 static void run_step(sim *s)
 {
     gx_step *st = &s->prog->steps[s->now];
-    for (int p = 0; p < 3; p++) {
-        if (st->block[p] == GX_NO_BLOCK) {
+    for (int p = 0; p < gx_step_places(s->prog); p++) {
+        gx_place at = gx_step_place(s->prog, st, p);
+        if (at.block == GX_NO_BLOCK) {
             continue;
         }
-        block_state *b = &s->block[st->block[p]];
-        assert(b->slot != GX_NO_SLOT && s->slot[b->slot].holder == st->block[p]);
-        assert(s->next[s->now][p] > s->now);
-        st->slot[p] = b->slot;
-        b->next_use = s->next[s->now][p];
+        block_state *b = &s->block[at.block];
+        assert(b->slot != GX_NO_SLOT && s->slot[b->slot].holder == at.block);
+        assert(*next_of(s, s->now, p) > s->now);
+        *(p < 3 ? &st->slot[p] : &gx_step_more(s->prog, st, p)->slot) = b->slot;
+        b->next_use = *next_of(s, s->now, p);
         if (gx_step_writes(s->prog, st, p)) {
             b->is_dirty = true;
             b->written = s->now;
         }
     }
-    for (int p = 0; p < 3; p++) {
-        if (st->block[p] != GX_NO_BLOCK) {
-            rank(s, st->slot[p], s->now + 1);
+    for (int p = 0; p < gx_step_places(s->prog); p++) {
+        if (gx_step_place(s->prog, st, p).block != GX_NO_BLOCK) {
+            rank(s, gx_step_place(s->prog, st, p).slot, s->now + 1);
         }
     }
 }
@@ -393,15 +404,14 @@ static bool simulate(sim *s)
             return !gx_ok(prog->run);
         }
         run_step(s);
-        for (int p = 0; p < 3; p++) {
-            uses += prog->steps[s->now].block[p] != GX_NO_BLOCK;
+        for (int p = 0; p < gx_step_places(prog); p++) {
+            uses += gx_step_place(prog, &prog->steps[s->now], p).block != GX_NO_BLOCK;
         }
     }
     flush_rest(s);
     s->out->hits = uses - s->out->load_count;
     // A list that found no memory leaves loads of steps that were not reached.
-    assert(!gx_ok(prog->run) ||
-           (s->out->hits >= 0 && s->out->spills <= s->out->flush_count));
+    assert(!gx_ok(prog->run) || (s->out->hits >= 0 && s->out->spills <= s->out->flush_count));
     return true;
 }
 

@@ -183,7 +183,8 @@ static double edge_of(gx_kernel_id kernel, const gx_args *args)
 
 static double bytes_of(gx_dtype dtype, const gx_args *args)
 {
-    return 3 * (double)args->m * (double)args->n * (double)gx_dtype_bytes(dtype);
+    int matrices = args->fused == NULL ? 3 : args->fused->inputs + args->fused->outputs;
+    return matrices * (double)args->m * (double)args->n * (double)gx_dtype_bytes(dtype);
 }
 
 /* What a product reads at least. */
