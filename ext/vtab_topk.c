@@ -19,6 +19,7 @@
 **
 ** Memory: 16 bytes a result; for each thread a chunk of a tile, and heaps or tiles.
 */
+#include "../core/base/best.h"
 #include "../core/exec/pass.h"
 #include "look.h"
 #include "plan_row.h"
@@ -50,46 +51,6 @@ typedef struct topk {
 
 // Heaps -------------------------------------------------------------------------------------------
 
-static bool is_worse(double a, int64_t a_index, double b, int64_t b_index)
-{
-    if (isnan(a) != isnan(b)) {
-        return isnan(a);
-    }
-    return a < b || (!(a > b) && a_index > b_index);
-}
-
-/* Put an element at the root of a heap of `count`, and where it belongs from there. */
-static void sift(double *value, int64_t *index, int64_t count, double x, int64_t x_index)
-{
-    int64_t at = 0;
-    for (int64_t child = 1; child < count; child = 2 * at + 1) {
-        if (child + 1 < count &&
-            is_worse(value[child + 1], index[child + 1], value[child], index[child])) {
-            child++;
-        }
-        if (!is_worse(value[child], index[child], x, x_index)) {
-            break;
-        }
-        value[at] = value[child];
-        index[at] = index[child];
-        at = child;
-    }
-    value[at] = x;
-    index[at] = x_index;
-}
-
-/* The best first: the root, the worst, goes to the end, and so on. */
-static void sort(double *value, int64_t *index, int64_t count)
-{
-    for (int64_t last = count - 1; last > 0; last--) {
-        double x = value[last];
-        int64_t x_index = index[last];
-        value[last] = value[0];
-        index[last] = index[0];
-        sift(value, index, last, x, x_index);
-    }
-}
-
 /* The heaps of some lines: `count` entries each, and the roots of all once more, side by side. */
 typedef struct heaps {
     double *value;
@@ -102,8 +63,8 @@ static void look_at(const heaps *h, int64_t line, double x, int64_t x_index)
 {
     double *value = h->value + line * h->count;
     int64_t *index = h->index + line * h->count;
-    if (is_worse(value[0], index[0], x, x_index)) {
-        sift(value, index, h->count, x, x_index);
+    if (gx_best_is_worse(value[0], index[0], x, x_index)) {
+        gx_best_sift(value, index, h->count, x, x_index);
         // What is known of the line may be better than its own root still.
         h->root[line] = value[0] > h->root[line] || isnan(h->root[line]) ? value[0] : h->root[line];
     }
@@ -420,7 +381,7 @@ static bool begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
     }
     pass(fn, &A, top);
     for (int64_t line = 0; line < top->lines && gx_ok(&fn->run); line++) {
-        sort(top->value + line * top->count, top->index + line * top->count, top->count);
+        gx_best_sort(top->value + line * top->count, top->index + line * top->count, top->count);
     }
     *rows = top->lines * top->count;
     return gx_ok(&fn->run);
