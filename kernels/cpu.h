@@ -63,6 +63,12 @@ GX_SLOTS_DECLARE(gx_cpu_symmetrize);
 /* cpu_reduce.c: sums, norms, extremes. */
 GX_SLOTS_DECLARE(gx_cpu_reduce);
 
+/* cpu_apart.c: sums of differences.  cpu_nearest.c: neighbours. */
+GX_SLOTS_DECLARE(gx_cpu_apart);
+GX_SLOTS_DECLARE(gx_cpu_merit);
+GX_SLOTS_DECLARE(gx_cpu_nearest);
+size_t gx_cpu_nearest_bytes(gx_dtype dtype, const gx_args *args);
+
 /* cpu_solve.c: triangles, Cholesky, LU. */
 GX_SLOTS_DECLARE(gx_cpu_triangle);
 GX_SLOTS_DECLARE(gx_cpu_trsm);

@@ -309,6 +309,10 @@ size_t gx_cpu_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const 
     }
     int64_t lines = gx_max(p->side == GX_LEFT ? p->n : p->m, 0), elements = 0;
     switch (kernel) {
+    case GX_MERIT:
+        return (size_t)gx_max(p->k, 0) * sizeof(double);
+    case GX_NEAREST:
+        return gx_cpu_nearest_bytes(dtype, p);
     case GX_GEQRF:
         elements = NB * NB + NB * gx_max(p->n, 0);
         break;

@@ -177,4 +177,9 @@ size_t gx_ref_spectrum_bytes(gx_kernel_id kernel, const gx_args *args);
 
 size_t gx_ref_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
 
+/* ref_nearest.c */
+GX_SLOTS_DECLARE(gx_ref_apart);
+GX_SLOTS_DECLARE(gx_ref_merit);
+GX_SLOTS_DECLARE(gx_ref_nearest);
+
 #endif

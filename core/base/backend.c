@@ -22,6 +22,8 @@ static const char *const kernel_names[GX_KERNEL_COUNT] = {
     [GX_GEEV] = "geev",         [GX_GEES] = "gees",
     [GX_GESDD] = "gesdd",       [GX_CONVERT] = "convert",
     [GX_RANDOM] = "random",     [GX_FUSED] = "fused",
+    [GX_APART] = "apart",       [GX_MERIT] = "merit",
+    [GX_NEAREST] = "nearest",
 };
 
 const char *gx_kernel_name(gx_kernel_id kernel)
@@ -106,6 +108,12 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
     switch (kernel) {
     case GX_GEMM:
         return (add + mul) * m * n * k;
+    case GX_APART:
+        return 3 * m * n * k;
+    case GX_MERIT:
+        return 2 * (double)args->nearest->count * k;
+    case GX_NEAREST:
+        return (args->nearest->metric == GX_METRIC_ABSOLUTE ? 3 : 2) * m * n * k;
     case GX_PAIR:
         return (add + mul) * m * n * k * ((args->b != NULL) + (args->b2 != NULL));
     case GX_SYRK:

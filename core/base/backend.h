@@ -16,6 +16,7 @@
 #include "err.h"
 #include "fused.h"
 #include "map.h"
+#include "nearest.h"
 #include "types.h"
 
 #define GX_BACKEND_ABI 6
@@ -61,6 +62,13 @@ typedef enum gx_kernel_id {
     GX_PAIR,       /* c += a b and c2 += a^H b2       a m x n, read once; b, c2 n x k; b2, c m x k;
                      b (with c) or b2 (with c2) may be NULL: only the other one                   */
     GX_REDUCE, /* fold the m x n block a into reduce (below); c is not used                    */
+
+    /* Neighbours (nearest.h), of real dtypes.  a is m x k, b k x n.                              */
+    GX_APART,   /* c += sum over k of (a_ik - b_kj)^2 for the metric SQUARED, |a_ik - b_kj| for
+                     ABSOLUTE; b is n x k for transb TRANS                                        */
+    GX_MERIT,   /* nearest->merit: of pairs of a row of a and a query                            */
+    GX_NEAREST, /* the best rows of a for each query.  info: 1 + the first row found that has
+                     a NaN or an Inf; the lists are then undefined                                */
 
     /* Triangles.  Of a only the triangle that uplo names is read, for diag UNIT without its
        diagonal.  TRSM, TRMM: a is m x m (LEFT) or n x n (RIGHT); alpha = 0 reads neither a nor c;
@@ -189,10 +197,11 @@ typedef struct gx_args {
     const gx_fused_place *in, *out; /* FUSED: one an input, one an output                */
     double *const *fold;            /* OUT of FUSED, host memory: one an output that is
                                        folded, gx_fold_doubles(), overwritten            */
+    const struct gx_nearest *nearest; /* APART, MERIT, NEAREST                           */
     gx_reduce_kind reduce_kind;
     double *reduce; /* OUT of GX_REDUCE, host memory, overwritten                      */
     void *work;     /* workspace() bytes, aligned to 64; kernels never allocate        */
-    int64_t *info;  /* OUT of POTRF, GETRF, spectra, valid after queue_wait(); 0 = good */
+    int64_t *info;  /* OUT of POTRF, GETRF, NEAREST, spectra, valid after queue_wait(); 0 = good */
 } gx_args;
 
 /* What workspace() gives where it cannot say: more than any device has. */

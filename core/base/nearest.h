@@ -1,0 +1,84 @@
+/*
+** Neighbours: what the kernels GX_APART, GX_MERIT and GX_NEAREST (backend.h) are asked.
+**
+** Rows of a block are looked at by queries, the columns of another.  A pair's merit says how near
+** they are, more being nearer:
+**
+**   DOT       x . y
+**   COSINE    x . y / sqrt(x . x * y . y); 0 where either is 0
+**   SQUARED   - sum (x_k - y_k)^2
+**   ABSOLUTE  - sum |x_k - y_k|
+**
+** A merit is a double and has the same bits on every backend, wherever the pair lies in whatever
+** block: terms are doubles, term k is added to sum k mod GX_MERIT_LANES, in the order of k, and
+** the sums are added as a tree, each upper half to the lower one.  Nothing is fused.  So equal rows
+** have equal merits, and ties are broken by the rows' numbers alone.
+*/
+#ifndef GX_NEAREST_H
+#define GX_NEAREST_H
+
+#include "types.h"
+
+enum { GX_MERIT_LANES = 16 };
+
+#define GX_NO_SELF INT64_MIN
+
+typedef enum gx_metric {
+    GX_METRIC_DOT,
+    GX_METRIC_COSINE,
+    GX_METRIC_SQUARED,
+    GX_METRIC_ABSOLUTE
+} gx_metric;
+
+/*
+** Of a call with m rows of k numbers (a, m x k) and n queries (k x n).  The queries come twice: as
+** they are, in `query`, of which merits are made; and in args.b, of the dtype of a, from which a
+** backend may foretell merits, and which it need not look at.
+*/
+typedef struct gx_nearest {
+    gx_metric metric;
+    const double *query;  /* k x n, contiguous                                            */
+    const double *square; /* n: the sums x . x of the queries, in the order above           */
+
+    /* MERIT: of count pairs (row, column of query), into merit. */
+    /* NEAREST: lists of count entries, the best first, for each query in turn.  Where there are
+       fewer: -Inf, index INT64_MAX. */
+    int64_t count;
+    double *merit;
+    int64_t *index;        /* NEAREST: first_index + row; MERIT: not used                        */
+    const int64_t *row;    /* MERIT                                                              */
+    const int64_t *column; /* MERIT                                                              */
+
+    /* NEAREST alone. */
+    int64_t first_index;
+    int64_t self;         /* index self + j is not for query j; GX_NO_SELF: all are              */
+    const double *floor;  /* n: what is worse may be left out; NULL: nothing                     */
+    const double *length; /* n: |b_j|                                                            */
+    const void *shift;    /* k of dtype that have been taken off b, or NULL; SQUARED only        */
+    const void *given;    /* m x n of dtype, ld m: x . y, sum (x - y)^2 or sum |x - y|, each
+                             wrong by no more than adding up n terms one by one makes it; or
+                             NULL.  DOT, COSINE: one column more, x . x                          */
+} gx_nearest;
+
+/* The end of such a sum; the lanes are used up. */
+static inline double gx_merit_tree(double lane[GX_MERIT_LANES])
+{
+    for (int half = GX_MERIT_LANES / 2; half > 0; half /= 2) {
+        for (int e = 0; e < half; e++) {
+            lane[e] += lane[e + half];
+        }
+    }
+    return lane[0];
+}
+
+/* x . x, as `square` has it. */
+static inline double gx_merit_square(const double *x, int64_t k)
+{
+    double lane[GX_MERIT_LANES] = {0};
+    for (int64_t l = 0; l < k; l++) {
+        lane[l % GX_MERIT_LANES] += x[l] * x[l];
+    }
+    return gx_merit_tree(lane);
+}
+
+#endif

@@ -1,0 +1,161 @@
+/*
+** How far the rows of one block are from the columns of another, of the CPU backend: GX_APART.
+**
+**   c += sum over k of (a_ik - b_kj)^2, or of |a_ik - b_kj|       a m x k, op(b) k x n
+**
+** As a product without packing: a's rows go in panels, WIDE columns of which stay in the first
+** cache while DEEP columns of b at a time pass; a vector of rows is summed in registers over WIDE.
+** Each element adds its terms in the order of k, in its own precision: the bits depend on neither
+** the shape nor the leading dimensions, but on the processor (multiplications and additions are
+** fused where it has that).  f32 sums carry an error of k roundings at most, like those of a
+** product.
+*/
+#include "cpu.h"
+#include "cpu_element.h"
+
+#include <string.h>
+
+enum { VECTOR_BYTES = 64, WIDE = 4, DEEP = 4, PANEL_BYTES = 4096 };
+
+typedef double vec_f64 __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
+typedef float vec_f32 __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
+typedef int64_t bits_f64 __attribute__((vector_size(VECTOR_BYTES)));
+typedef int32_t bits_f32 __attribute__((vector_size(VECTOR_BYTES)));
+
+/*
+** Rows i0 .. i0 + rows - 1: columns l .. l + wide - 1 of a, j .. j + deep - 1 of b.
+*/
+#define DEFINE_STEP(name, real, magnitude)                                                         \
+    GX_INLINE void step_##name(const gx_args *p, bool is_squared, int64_t i0, int64_t rows,        \
+                               int64_t l, int wide, int64_t j, int deep)                           \
+    {                                                                                              \
+        enum { LANES = VECTOR_BYTES / sizeof(real) };                                              \
+        const real *a = (const real *)p->a + l * p->lda + i0;                                      \
+        real *c = (real *)p->c + j * p->ldc + i0, b[WIDE][DEEP];                                   \
+        for (int t = 0; t < wide; t++) {                                                           \
+            for (int q = 0; q < deep; q++) {                                                       \
+                b[t][q] =                                                                          \
+                    ((const real *)p->b)[p->transb == GX_NO_TRANS ? (j + q) * p->ldb + l + t       \
+                                                                  : (l + t) * p->ldb + j + q];     \
+            }                                                                                      \
+        }                                                                                          \
+        int64_t i = 0;                                                                             \
+        for (; i + LANES <= rows; i += LANES) {                                                    \
+            vec_##name sum[DEEP];                                                                  \
+            for (int q = 0; q < deep; q++) {                                                       \
+                sum[q] = *(const vec_##name *)(c + q * p->ldc + i);                                \
+            }                                                                                      \
+            for (int t = 0; t < wide; t++) {                                                       \
+                vec_##name x = *(const vec_##name *)(a + t * p->lda + i);                          \
+                for (int q = 0; q < deep; q++) {                                                   \
+                    vec_##name gap = x - b[t][q];                                                  \
+                    if (is_squared) {                                                              \
+                        sum[q] += gap * gap;                                                       \
+                    } else {                                                                       \
+                        sum[q] += (vec_##name)((bits_##name)gap & (magnitude));                    \
+                    }                                                                              \
+                }                                                                                  \
+            }                                                                                      \
+            for (int q = 0; q < deep; q++) {                                                       \
+                *(vec_##name *)(c + q * p->ldc + i) = sum[q];                                      \
+            }                                                                                      \
+        }                                                                                          \
+        for (; i < rows; i++) {                                                                    \
+            for (int q = 0; q < deep; q++) {                                                       \
+                real sum = c[q * p->ldc + i];                                                      \
+                for (int t = 0; t < wide; t++) {                                                   \
+                    real gap = a[t * p->lda + i] - b[t][q];                                        \
+                    sum += is_squared ? gap * gap : (gap < 0 ? -gap : gap);                        \
+                }                                                                                  \
+                c[q * p->ldc + i] = sum;                                                           \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    GX_INLINE void across_##name(const gx_args *p, bool is_squared, int64_t i0, int64_t rows,      \
+                                 int64_t l, int wide)                                              \
+    {                                                                                              \
+        int64_t j = 0;                                                                             \
+        for (; j + DEEP <= p->n; j += DEEP) {                                                      \
+            step_##name(p, is_squared, i0, rows, l, wide, j, DEEP);                                \
+        }                                                                                          \
+        for (; j < p->n; j++) {                                                                    \
+            step_##name(p, is_squared, i0, rows, l, wide, j, 1);                                   \
+        }                                                                                          \
+    }                                                                                              \
+    GX_INLINE void panels_##name(const gx_args *p, bool is_squared)                                \
+    {                                                                                              \
+        enum { PANEL = PANEL_BYTES / sizeof(real) };                                               \
+        for (int64_t i0 = 0; i0 < p->m; i0 += PANEL) {                                             \
+            int64_t rows = gx_min(PANEL, p->m - i0), l = 0;                                        \
+            for (; l + WIDE <= p->k; l += WIDE) {                                                  \
+                across_##name(p, is_squared, i0, rows, l, WIDE);                                   \
+            }                                                                                      \
+            for (; l < p->k; l++) {                                                                \
+                across_##name(p, is_squared, i0, rows, l, 1);                                      \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+DEFINE_STEP(f64, double, INT64_MAX)
+DEFINE_STEP(f32, float, INT32_MAX)
+
+GX_INLINE void apart(gx_dtype dtype, const gx_args *p)
+{
+    bool is_squared = p->nearest->metric == GX_METRIC_SQUARED;
+    if (dtype == GX_F64 && is_squared) {
+        panels_f64(p, true);
+    } else if (dtype == GX_F64) {
+        panels_f64(p, false);
+    } else if (is_squared) {
+        panels_f32(p, true);
+    } else {
+        panels_f32(p, false);
+    }
+}
+
+/* One for each of the processor's vectors. */
+#ifdef __x86_64__
+#define APART_COPY(suffix, dtype, words, features)                                                 \
+    static __attribute__((target(features), noinline)) void apart_##suffix##_##words(              \
+        const gx_args *args)                                                                       \
+    {                                                                                              \
+        apart(dtype, args);                                                                        \
+    }
+#define APART_CHOICE(suffix)                                                                       \
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&                 \
+        __builtin_cpu_supports("avx512vl")) {                                                      \
+        apart_##suffix##_avx512(args);                                                             \
+        return GX_OK;                                                                              \
+    }                                                                                              \
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {                         \
+        apart_##suffix##_avx2(args);                                                               \
+        return GX_OK;                                                                              \
+    }
+#else
+#define APART_COPY(suffix, dtype, words, features)
+#define APART_CHOICE(suffix)
+#endif
+
+#define APART_SLOT(suffix, dtype)                                                                  \
+    APART_COPY(suffix, dtype, avx512, "avx512f,avx512dq,avx512vl")                                 \
+    APART_COPY(suffix, dtype, avx2, "avx2,fma")                                                    \
+    GX_SLOT_PROTOTYPE(gx_cpu_apart, suffix)                                                        \
+    {                                                                                              \
+        (void)dev;                                                                                 \
+        (void)queue;                                                                               \
+        (void)err;                                                                                 \
+        APART_CHOICE(suffix)                                                                       \
+        apart(dtype, args);                                                                        \
+        return GX_OK;                                                                              \
+    }
+APART_SLOT(f64, GX_F64)
+APART_SLOT(f32, GX_F32)
+
+static gx_code refuse_complex(gx_dtype dtype, const gx_args *args, gx_err *err)
+{
+    (void)dtype;
+    (void)args;
+    return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no neighbours");
+}
+GX_SLOT_DEFINE(, gx_cpu_apart, c128, GX_C128, refuse_complex)
+GX_SLOT_DEFINE(, gx_cpu_apart, c64, GX_C64, refuse_complex)

@@ -1,0 +1,582 @@
+/*
+** Neighbours of the CPU backend: GX_MERIT, GX_NEAREST.
+**
+** Merits of all pairs cost a product in double; most pairs are not near and need none.  So
+** GX_NEAREST foretells merits in the block's own precision, by one product of the block with the
+** queries (or takes what is given), and computes those alone that may be among the best:
+**
+**   foretold     v, more being nearer:   DOT x . y    COSINE x . y / |x|    SQUARED 2 x . y - x . x
+**                of a block and queries that the same shift has been taken off; ABSOLUTE, and where
+**                sums of differences are given: minus those
+**   wanted       v >= bound - error, where the bound is the worst merit of the query's list, its
+**                floor, or, of the rows foretold right now, the count-th best one less another
+**                error.  error is what rounding may have done to v at most: (k + 8) roundings of
+**                |x| |y|, and the like
+**   computed     the rows wanted by any query are copied out of their columns, as doubles, one by
+**                one, while the block is in the cache, and their merits go into the lists
+**
+** A block goes in panels of rows and of queries, so that what is foretold stays in the second
+** cache.  Of n random rows a query wants about count * log(n / count).  Where numbers are so large
+** or small that products might overflow or vanish every row is computed.
+**
+** Memory: `work`; see layout().
+*/
+#include "cpu.h"
+#include "cpu_element.h"
+
+#include "../core/base/best.h"
+
+#include <float.h>
+#include <string.h>
+
+/* A panel; pairs that wait to be computed. */
+enum { ROWS = 1024, QUERIES = 512, PAIRS = 1 << 14 };
+
+/* A row that is wanted for the query at hand. */
+typedef struct found {
+    double value;
+    int64_t row;
+} found;
+
+/* A pair to be computed, in the list of its row. */
+typedef struct pair {
+    int64_t column;
+    int32_t next;
+} pair;
+
+typedef struct hunt {
+    const gx_args *p;
+    const gx_nearest *w;
+    double unit;     /* the error of v: so many times what it is made of                */
+    int64_t i0, j0;  /* of the panel                                                    */
+    int64_t rows;    /* of the panel                                                    */
+    double *square;  /* of the panel's rows, shifted; then:                             */
+    void *factor;    /* of dtype: 1 / |x| for COSINE, x . x for SQUARED                 */
+    void *shifted;   /* SQUARED: the panel without the shift; of dtype                  */
+    void *value;     /* rows x queries of dtype                                         */
+    double longest;  /* |x| of the panel's rows                                         */
+    bool is_extreme; /* nothing can be foretold                                         */
+    found *found;    /* ROWS                                                            */
+    pair *pair;      /* PAIRS                                                           */
+    int32_t pairs;
+    int32_t head[ROWS]; /* of each row's list of pairs; -1: none                           */
+    double *numbers;    /* k: a row                                                        */
+} hunt;
+
+// Merits ------------------------------------------------------------------------------------------
+
+GX_INLINE double term_of(gx_metric metric, double x, double y)
+{
+    return metric == GX_METRIC_SQUARED    ? (x - y) * (x - y)
+           : metric == GX_METRIC_ABSOLUTE ? fabs(x - y)
+                                          : x * y;
+}
+
+GX_INLINE double lanes_of(gx_metric metric, const double *x, const double *y, int64_t k)
+{
+    double lane[GX_MERIT_LANES] = {0};
+    int64_t l = 0;
+    for (; l + GX_MERIT_LANES <= k; l += GX_MERIT_LANES) {
+        for (int e = 0; e < GX_MERIT_LANES; e++) {
+            lane[e] += term_of(metric, x[l + e], y[l + e]);
+        }
+    }
+    for (int e = 0; l + e < k; e++) {
+        lane[e] += term_of(metric, x[l + e], y[l + e]);
+    }
+    return gx_merit_tree(lane);
+}
+
+/* The metric as a constant, so that each has a loop of its own. */
+GX_INLINE double sum_of(gx_metric metric, const double *x, const double *y, int64_t k)
+{
+    switch (metric) {
+    case GX_METRIC_SQUARED:
+        return -lanes_of(GX_METRIC_SQUARED, x, y, k);
+    case GX_METRIC_ABSOLUTE:
+        return -lanes_of(GX_METRIC_ABSOLUTE, x, y, k);
+    default:
+        return lanes_of(GX_METRIC_DOT, x, y, k);
+    }
+}
+
+GX_INLINE double root_of(double x, double y)
+{
+    double product = x * y;
+    bool is_plain = product > 0x1p-960 && product < 0x1p1000;
+    return is_plain ? sqrt(product) : sqrt(x) * sqrt(y);
+}
+
+/* own: x . x, for COSINE. */
+GX_INLINE double merit_of(const gx_nearest *w, const double *x, double own, int64_t k, int64_t j)
+{
+    double sum = sum_of(w->metric, x, w->query + j * k, k), other = w->square[j];
+    if (w->metric != GX_METRIC_COSINE) {
+        return sum;
+    }
+    return own == 0 || other == 0 ? 0 : sum / root_of(own, other);
+}
+
+GX_INLINE double own_of(const gx_nearest *w, const double *x, int64_t k)
+{
+    return w->metric == GX_METRIC_COSINE ? lanes_of(GX_METRIC_DOT, x, x, k) : 0;
+}
+
+GX_INLINE void copy_row(gx_dtype dtype, const gx_args *p, int64_t i, double *x)
+{
+    for (int64_t l = 0; l < p->k; l++) {
+        x[l] = get(has_doubles(dtype), p->a, l * p->lda + i);
+    }
+}
+
+GX_INLINE gx_code merit(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    const gx_nearest *w = p->nearest;
+    int64_t last = -1;
+    double own = 0, *x = p->work;
+    if (has_pairs(dtype)) {
+        return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no neighbours");
+    }
+    for (int64_t e = 0; e < w->count; e++) {
+        if (w->row[e] != last) {
+            last = w->row[e];
+            copy_row(dtype, p, last, x);
+            own = own_of(w, x, p->k);
+        }
+        w->merit[e] = merit_of(w, x, own, p->k, w->column[e]);
+    }
+    return GX_OK;
+}
+GX_SIMD_SLOTS_DEFINE(gx_cpu_merit, merit)
+
+// Memory ------------------------------------------------------------------------------------------
+
+/* Hands out `work`; with no work, adds up. */
+static size_t take(char *work, size_t used, size_t bytes, void *ptr)
+{
+    if (work != NULL) {
+        memcpy(ptr, &(char *){work + used}, sizeof(char *));
+    }
+    return used + (bytes + 63) / 64 * 64;
+}
+
+/* Panels: as high as the block and as wide as the queries, at most. */
+static size_t layout(gx_dtype dtype, const gx_args *p, char *work, hunt **out)
+{
+    const gx_nearest *w = p->nearest;
+    size_t es = bytes_of(dtype), rows = (size_t)gx_min(ROWS, p->m);
+    hunt nowhere, *h = &nowhere;
+    size_t used = take(work, 0, sizeof *h, &h);
+    used = take(work, used, rows * sizeof(double), &h->square);
+    used = take(work, used, rows * es, &h->factor);
+    used = take(work, used, w->shift != NULL ? rows * (size_t)p->k * es : 0, &h->shifted);
+    used = take(work, used, w->given == NULL ? rows * (size_t)gx_min(QUERIES, p->n) * es : 0,
+                &h->value);
+    used = take(work, used, rows * sizeof(found), &h->found);
+    used = take(work, used, PAIRS * sizeof(pair), &h->pair);
+    used = take(work, used, (size_t)p->k * sizeof(double), &h->numbers);
+    *out = h;
+    return used;
+}
+
+size_t gx_cpu_nearest_bytes(gx_dtype dtype, const gx_args *args)
+{
+    hunt *unused;
+    return layout(dtype, args, NULL, &unused);
+}
+
+// Rows --------------------------------------------------------------------------------------------
+
+GX_INLINE bool is_finite(const double *x, int64_t k)
+{
+    double sum = 0;
+    for (int64_t l = 0; l < k; l++) {
+        sum += x[l] * 0; // NaN where a number is none
+    }
+    return sum == 0;
+}
+
+/* The sums of squares of the panel's rows; SQUARED: of the rows without the shift, and these. */
+GX_INLINE void square_rows(gx_dtype dtype, hunt *h)
+{
+    const gx_args *p = h->p;
+    bool d = has_doubles(dtype);
+    memset(h->square, 0, (size_t)h->rows * sizeof(double));
+    if (h->w->given != NULL) {
+        const void *given = gx_at(h->w->given, dtype, p->m, h->i0, p->n);
+        for (int64_t i = 0; i < h->rows; i++) {
+            h->square[i] = get(d, given, i);
+        }
+        return;
+    }
+    for (int64_t l = 0; l < p->k; l++) {
+        const void *column = gx_at(p->a, dtype, p->lda, h->i0, l);
+        if (h->w->shift != NULL) {
+            void *to = gx_at(h->shifted, dtype, h->rows, 0, l);
+            double shift = get(d, h->w->shift, l);
+            for (int64_t i = 0; i < h->rows; i++) {
+                double x = get(d, column, i) - shift;
+                put(d, to, i, x);
+                h->square[i] += x * x;
+            }
+        } else {
+            for (int64_t i = 0; i < h->rows; i++) {
+                double x = get(d, column, i);
+                h->square[i] += x * x;
+            }
+        }
+    }
+}
+
+/* Whether the rows can be foretold, and with what factors.  false: a row has a NaN or an Inf. */
+GX_INLINE bool look_at_rows(gx_dtype dtype, hunt *h)
+{
+    double least = has_doubles(dtype) ? 0x1p-900 : 0x1p-100, most = 1 / least, longest = 0;
+    bool is_cosine = h->w->metric == GX_METRIC_COSINE;
+    h->is_extreme = false;
+    for (int64_t i = 0; i < h->rows; i++) {
+        double x = h->square[i];
+        if (x == 0) {
+            put(has_doubles(dtype), h->factor, i, 0);
+            continue;
+        }
+        if (!(x >= least && x <= most)) {
+            copy_row(dtype, h->p, h->i0 + i, h->numbers);
+            if (!is_finite(h->numbers, h->p->k)) {
+                *h->p->info = h->i0 + i + 1;
+                return false;
+            }
+            h->is_extreme = true;
+        }
+        longest = x > longest ? x : longest;
+        put(has_doubles(dtype), h->factor, i, is_cosine ? 1 / sqrt(x) : x);
+    }
+    h->longest = sqrt(longest) * (1 + h->unit);
+    return true;
+}
+
+// Lists -------------------------------------------------------------------------------------------
+
+GX_INLINE void add_to_list(const gx_nearest *w, int64_t j, double merit, int64_t index)
+{
+    double *best = w->merit + j * w->count;
+    int64_t *number = w->index + j * w->count;
+    if (gx_best_is_worse(best[0], number[0], merit, index)) {
+        gx_best_sift(best, number, w->count, merit, index);
+    }
+}
+
+/* The pairs that wait: row by row.  false: a row has a NaN or an Inf. */
+GX_INLINE bool compute(gx_dtype dtype, hunt *h)
+{
+    const gx_nearest *w = h->w;
+    int64_t k = h->p->k;
+    for (int64_t i = 0; i < h->rows && h->pairs > 0; i++) {
+        if (h->head[i] < 0) {
+            continue;
+        }
+        copy_row(dtype, h->p, h->i0 + i, h->numbers);
+        if (!is_finite(h->numbers, k)) {
+            *h->p->info = h->i0 + i + 1;
+            return false;
+        }
+        double own = own_of(w, h->numbers, k);
+        for (int32_t e = h->head[i]; e >= 0; e = h->pair[e].next) {
+            int64_t j = h->pair[e].column, index = w->first_index + h->i0 + i;
+            if (w->self == GX_NO_SELF || index != w->self + j) {
+                add_to_list(w, j, merit_of(w, h->numbers, own, k, j), index);
+            }
+        }
+        h->head[i] = -1;
+    }
+    h->pairs = 0;
+    return true;
+}
+
+/* The count-th best of the first n that were found, which change places. */
+GX_INLINE double nth_best(found *f, int64_t n, int64_t count)
+{
+    int64_t low = 0, high = n - 1, at = count - 1;
+    while (low < high) {
+        double pivot = f[low + (high - low) / 2].value;
+        int64_t i = low, j = high;
+        while (i <= j) {
+            while (f[i].value > pivot) {
+                i++;
+            }
+            while (f[j].value < pivot) {
+                j--;
+            }
+            if (i <= j) {
+                found x = f[i];
+                f[i++] = f[j];
+                f[j--] = x;
+            }
+        }
+        if (at <= j) {
+            high = j;
+        } else if (at >= i) {
+            low = i;
+        } else {
+            break;
+        }
+    }
+    return f[at].value;
+}
+
+/* What rounding may have done to a value v: fixed + relative |v| + root sqrt |v|. */
+typedef struct errors {
+    double fixed, relative, root;
+} errors;
+
+GX_INLINE double lowered(double bound, const errors *e)
+{
+    if (!isfinite(bound)) {
+        return bound;
+    }
+    return bound - e->fixed - e->relative * fabs(bound) - e->root * sqrt(fabs(bound));
+}
+
+/* Of the n found, those that can be among the count best of them; gives their number. */
+GX_INLINE int64_t thin_out(found *f, int64_t n, int64_t count, const errors *e, double *least)
+{
+    if (n <= count) {
+        return n;
+    }
+    double other = nth_best(f, n, count);
+    if (!isfinite(other)) { // rows that are no numbers here are wanted, and tell nothing of others
+        return n;
+    }
+    other = lowered(lowered(other, e), e);
+    *least = other > *least ? other : *least;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (f[i].value >= *least) {
+            f[kept++] = f[i];
+        }
+    }
+    return kept;
+}
+
+// One query ---------------------------------------------------------------------------------------
+
+/* The values of dtype at x, seen as more being nearer. */
+typedef enum sight { AS_IT_IS, TIMES_FACTOR, LESS_FACTOR, NEGATIVE } sight;
+
+GX_INLINE double seen(sight how, double x, double factor)
+{
+    return how == TIMES_FACTOR  ? x * factor
+           : how == LESS_FACTOR ? x - factor
+           : how == NEGATIVE    ? -x
+                                : x;
+}
+
+#define DEFINE_SCAN(name, real)                                                                    \
+    /* Rows of at least `least`; those that are no numbers too. */                                 \
+    GX_INLINE int64_t scan_##name(sight how, const real *x, const real *factor, int64_t rows,      \
+                                  int64_t count, const errors *e, double least, found *f)          \
+    {                                                                                              \
+        enum { GROUP = 64 };                                                                       \
+        int64_t n = 0, full = 2 * count + GROUP;                                                   \
+        for (int64_t i0 = 0; i0 < rows; i0 += GROUP) {                                             \
+            int64_t end = gx_min(i0 + GROUP, rows);                                                \
+            real bound = (real)least; /* errors are generous: it may be rounded */                 \
+            int any = 0;                                                                           \
+            for (int64_t i = i0; i < end; i++) {                                                   \
+                real v = (real)seen_##name(how, x[i], factor[i]);                                  \
+                any |= !(v < bound) | (v < -(real)(FLT_MAX));                                      \
+            }                                                                                      \
+            for (int64_t i = i0; any && i < end; i++) {                                            \
+                real v = (real)seen_##name(how, x[i], factor[i]);                                  \
+                if (!(v < bound) || v < -(real)(FLT_MAX)) {                                        \
+                    bool is_number = v > -(real)INFINITY && v < (real)INFINITY;                    \
+                    f[n++] = (found){is_number ? (double)v : (double)INFINITY, i};                 \
+                }                                                                                  \
+            }                                                                                      \
+            if (n >= full) {                                                                       \
+                n = thin_out(f, n, count, e, &least);                                              \
+                full = 2 * n + GROUP;                                                              \
+            }                                                                                      \
+        }                                                                                          \
+        return thin_out(f, n, count, e, &least);                                                   \
+    }                                                                                              \
+    GX_INLINE int64_t look_##name(sight how, const void *x, const void *factor, int64_t rows,      \
+                                  int64_t count, const errors *e, double least, found *f)          \
+    {                                                                                              \
+        switch (how) {                                                                             \
+        case TIMES_FACTOR:                                                                         \
+            return scan_##name(TIMES_FACTOR, x, factor, rows, count, e, least, f);                 \
+        case LESS_FACTOR:                                                                          \
+            return scan_##name(LESS_FACTOR, x, factor, rows, count, e, least, f);                  \
+        case NEGATIVE:                                                                             \
+            return scan_##name(NEGATIVE, x, factor, rows, count, e, least, f);                     \
+        default:                                                                                   \
+            return scan_##name(AS_IT_IS, x, factor, rows, count, e, least, f);                     \
+        }                                                                                          \
+    }
+
+GX_INLINE double seen_f64(sight how, double x, double factor)
+{
+    return seen(how, x, factor);
+}
+
+GX_INLINE float seen_f32(sight how, float x, float factor)
+{
+    return how == TIMES_FACTOR  ? x * factor
+           : how == LESS_FACTOR ? x - factor
+           : how == NEGATIVE    ? -x
+                                : x;
+}
+
+DEFINE_SCAN(f64, double)
+DEFINE_SCAN(f32, float)
+
+/* What a query's merits of at least `bound` are, foretold, and what rounding may have done. */
+GX_INLINE double foretell(const hunt *h, int64_t j, double bound, sight *how, errors *e)
+{
+    const gx_nearest *w = h->w;
+    double length = w->length[j], u = h->unit, k = (double)h->p->k;
+    *e = (errors){0};
+    if (w->metric == GX_METRIC_ABSOLUTE) { // the query's own rounding: u |y| at most
+        *how = NEGATIVE;
+        *e = (errors){.fixed = u * length * sqrt(k), .relative = u};
+    } else if (w->metric == GX_METRIC_SQUARED && w->given != NULL) {
+        *how = NEGATIVE;
+        double own = 2 * u / (k + 8) * length;
+        *e = (errors){.fixed = own * own, .relative = u, .root = 2 * own};
+    } else if (w->metric == GX_METRIC_SQUARED) {
+        *how = LESS_FACTOR;
+        e->fixed = 2 * u * (length + h->longest) * (length + h->longest);
+        bound += length * length;
+    } else if (w->metric == GX_METRIC_COSINE) {
+        *how = TIMES_FACTOR;
+        e->fixed = u * length;
+        bound *= length > 0 ? length : 1;
+    } else {
+        *how = AS_IT_IS;
+        e->fixed = u * length * h->longest;
+    }
+    return lowered(bound, e);
+}
+
+/* Whether products with the query may overflow or vanish. */
+GX_INLINE bool is_extreme(gx_dtype dtype, double length)
+{
+    double least = has_doubles(dtype) ? 0x1p-450 : 0x1p-50;
+    return length != 0 && !(length >= least && length <= 1 / least);
+}
+
+/* The rows of the panel that query j wants. */
+GX_INLINE bool hunt_query(gx_dtype dtype, hunt *h, int64_t j, const void *value)
+{
+    const gx_nearest *w = h->w;
+    double worst = w->merit[j * w->count];
+    double bound = w->floor != NULL && w->floor[j] > worst ? w->floor[j] : worst;
+    int64_t count = w->count + (w->self != GX_NO_SELF), n = 0;
+    sight how;
+    errors e;
+    if (h->is_extreme || is_extreme(dtype, w->length[j])) {
+        for (; n < h->rows; n++) {
+            h->found[n].row = n;
+        }
+    } else {
+        double least = foretell(h, j, bound, &how, &e);
+        n = has_doubles(dtype)
+                ? look_f64(how, value, h->factor, h->rows, count, &e, least, h->found)
+                : look_f32(how, value, h->factor, h->rows, count, &e, least, h->found);
+    }
+    if (h->pairs + n > PAIRS && !compute(dtype, h)) {
+        return false;
+    }
+    for (int64_t f = 0; f < n; f++) {
+        int64_t i = h->found[f].row;
+        h->pair[h->pairs] = (pair){j, h->head[i]};
+        h->head[i] = h->pairs++;
+    }
+    return true;
+}
+
+// The block ---------------------------------------------------------------------------------------
+
+/* Values of the panel and n queries from j0 on. */
+GX_INLINE gx_code fill_values(gx_dtype dtype, hunt *h, int64_t n, gx_err *err)
+{
+    const gx_args *p = h->p;
+    bool is_shifted = h->w->shift != NULL, is_apart = h->w->metric == GX_METRIC_ABSOLUTE;
+    gx_args q = {.m = h->rows, .n = n, .k = p->k, .alpha = {1, 0}, .ldb = p->ldb};
+    q.alpha.re = h->w->metric == GX_METRIC_SQUARED ? 2 : 1;
+    q.a = is_shifted ? h->shifted : gx_at(p->a, dtype, p->lda, h->i0, 0);
+    q.lda = is_shifted ? h->rows : p->lda;
+    q.b = gx_at(p->b, dtype, p->ldb, 0, h->j0);
+    q.c = h->value;
+    q.ldc = h->rows;
+    q.nearest = h->w;
+    if (is_apart) {
+        memset(h->value, 0, (size_t)(h->rows * n) * bytes_of(dtype));
+        return dtype == GX_F64 ? gx_cpu_apart_f64(NULL, NULL, &q, err)
+                               : gx_cpu_apart_f32(NULL, NULL, &q, err);
+    }
+    return dtype == GX_F64 ? gx_cpu_gemm_f64(NULL, NULL, &q, err)
+                           : gx_cpu_gemm_f32(NULL, NULL, &q, err);
+}
+
+/* The panel's rows for all queries.  false: it has failed, or a row has a NaN or an Inf. */
+GX_INLINE bool hunt_panel(gx_dtype dtype, hunt *h, gx_err *err)
+{
+    const gx_args *p = h->p;
+    const gx_nearest *w = h->w;
+    bool is_apart =
+        w->metric == GX_METRIC_ABSOLUTE || (w->metric == GX_METRIC_SQUARED && w->given != NULL);
+    if (!is_apart) {
+        square_rows(dtype, h);
+        if (!look_at_rows(dtype, h)) {
+            return false;
+        }
+    }
+    memset(h->head, -1, sizeof h->head);
+    for (h->j0 = 0; h->j0 < p->n; h->j0 += QUERIES) {
+        int64_t n = gx_min(QUERIES, p->n - h->j0);
+        if (w->given == NULL && fill_values(dtype, h, n, err) != GX_OK) {
+            return false;
+        }
+        for (int64_t j = 0; j < n; j++) {
+            const void *value = w->given != NULL ? gx_at(w->given, dtype, p->m, h->i0, h->j0 + j)
+                                                 : gx_at(h->value, dtype, h->rows, 0, j);
+            if (!hunt_query(dtype, h, h->j0 + j, value)) {
+                return false;
+            }
+        }
+    }
+    return compute(dtype, h);
+}
+
+GX_INLINE gx_code nearest(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    const gx_nearest *w = p->nearest;
+    hunt *h;
+    if (has_pairs(dtype)) {
+        return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no neighbours");
+    }
+    layout(dtype, p, p->work, &h);
+    h->p = p;
+    h->w = w;
+    h->unit = (double)(p->k + 8) * gx_dtype_eps(dtype);
+    h->is_extreme = false;
+    h->pairs = 0;
+    *p->info = 0;
+    for (int64_t e = 0; e < p->n * w->count; e++) {
+        w->merit[e] = -(double)INFINITY;
+        w->index[e] = INT64_MAX;
+    }
+    for (h->i0 = 0; h->i0 < p->m && p->n > 0 && w->count > 0; h->i0 += ROWS) {
+        h->rows = gx_min(ROWS, p->m - h->i0);
+        if (!hunt_panel(dtype, h, err)) {
+            return err->code;
+        }
+    }
+    for (int64_t j = 0; j < p->n; j++) {
+        gx_best_sort(w->merit + j * w->count, w->index + j * w->count, w->count);
+    }
+    return GX_OK;
+}
+GX_SIMD_SLOTS_DEFINE(gx_cpu_nearest, nearest)

@@ -1,0 +1,120 @@
+/*
+** The reference backend: neighbours.  See ref.c for the manner, nearest.h for what a merit is.
+**
+** Each pair's merit is computed where it stands; nothing is foretold.  Numbers are real: complex
+** dtypes are refused.
+*/
+#include "ref.h"
+
+#include "../core/base/best.h"
+
+GX_INLINE gx_code apart(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    if (gx_dtype_is_complex(dtype)) {
+        return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no neighbours");
+    }
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->m; i++) {
+            double sum = load(dtype, p->c, p->ldc, i, j).re;
+            for (int64_t l = 0; l < p->k; l++) {
+                double gap = load(dtype, p->a, p->lda, i, l).re -
+                             load_op(dtype, p->transb, p->b, p->ldb, l, j).re;
+                sum += p->nearest->metric == GX_METRIC_SQUARED ? gap * gap : fabs(gap);
+            }
+            store(dtype, p->c, p->ldc, i, j, (gx_scalar){sum, 0});
+        }
+    }
+    return GX_OK;
+}
+GX_SLOTS_DEFINE(, gx_ref_apart, apart)
+
+/* What term k of the pair (x, y) adds. */
+static double term(gx_metric metric, double x, double y)
+{
+    switch (metric) {
+    case GX_METRIC_SQUARED:
+        return (x - y) * (x - y);
+    case GX_METRIC_ABSOLUTE:
+        return fabs(x - y);
+    default:
+        return x * y;
+    }
+}
+
+/* sqrt(x y), also where the product overflows or vanishes. */
+static double root_of(double x, double y)
+{
+    double product = x * y;
+    bool is_plain = product > 0x1p-960 && product < 0x1p1000;
+    return is_plain ? sqrt(product) : sqrt(x) * sqrt(y);
+}
+
+/* Row i of a and query j. */
+GX_INLINE double merit_of(gx_dtype dtype, const gx_args *p, int64_t i, int64_t j)
+{
+    double lane[GX_MERIT_LANES] = {0}, square[GX_MERIT_LANES] = {0};
+    gx_metric metric = p->nearest->metric;
+    for (int64_t l = 0; l < p->k; l++) {
+        double x = load(dtype, p->a, p->lda, i, l).re, y = p->nearest->query[j * p->k + l];
+        lane[l % GX_MERIT_LANES] += term(metric, x, y);
+        square[l % GX_MERIT_LANES] += x * x;
+    }
+    double sum = gx_merit_tree(lane), own = gx_merit_tree(square), other = p->nearest->square[j];
+    if (metric == GX_METRIC_COSINE) {
+        return own == 0 || other == 0 ? 0 : sum / root_of(own, other);
+    }
+    return metric == GX_METRIC_DOT ? sum : -sum;
+}
+
+GX_INLINE gx_code merit(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    const gx_nearest *w = p->nearest;
+    if (gx_dtype_is_complex(dtype)) {
+        return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no neighbours");
+    }
+    for (int64_t e = 0; e < w->count; e++) {
+        w->merit[e] = merit_of(dtype, p, w->row[e], w->column[e]);
+    }
+    return GX_OK;
+}
+GX_SLOTS_DEFINE(, gx_ref_merit, merit)
+
+GX_INLINE bool is_finite(gx_dtype dtype, const gx_args *p, int64_t i)
+{
+    bool all = true;
+    for (int64_t l = 0; l < p->k; l++) {
+        all = all && isfinite(load(dtype, p->a, p->lda, i, l).re);
+    }
+    return all;
+}
+
+GX_INLINE gx_code nearest(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    const gx_nearest *w = p->nearest;
+    if (gx_dtype_is_complex(dtype)) {
+        return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no neighbours");
+    }
+    *p->info = 0;
+    for (int64_t i = p->m - 1; i >= 0; i--) {
+        *p->info = is_finite(dtype, p, i) ? *p->info : i + 1;
+    }
+    for (int64_t j = 0; j < p->n; j++) {
+        double *best = w->merit + j * w->count;
+        int64_t *index = w->index + j * w->count;
+        for (int64_t e = 0; e < w->count; e++) {
+            best[e] = -(double)INFINITY;
+            index[e] = INT64_MAX;
+        }
+        for (int64_t i = 0; i < p->m && w->count > 0; i++) {
+            int64_t number = w->first_index + i;
+            double x = merit_of(dtype, p, i, j);
+            bool is_own = w->self != GX_NO_SELF && number == w->self + j;
+            if (!is_own && gx_best_is_worse(best[0], index[0], x, number)) {
+                gx_best_sift(best, index, w->count, x, number);
+            }
+        }
+        gx_best_sort(best, index, w->count);
+    }
+    return GX_OK;
+}
+GX_SLOTS_DEFINE(, gx_ref_nearest, nearest)

@@ -1,0 +1,377 @@
+/*
+** GX_APART, GX_MERIT, GX_NEAREST of the CPU backend beside the reference.
+**
+** Plan, for f64 and f32:
+**   1. by hand: three rows, one query, every metric
+**   2. merits and lists have the reference's bits: shapes around lanes and panels (1, 15, 17, 64,
+**      1025 rows, 1 to 513 queries), lists shorter and longer than the block, with and without what
+**      is given, shifts, one's own row left out, rows far from 0, equal rows
+**   3. floors leave out nothing that is better
+**   4. a NaN or an Inf is told by its row
+**   5. numbers whose products overflow or vanish: still the reference's bits
+**   6. sums of differences within the rounding of the reference, b transposed too
+**   7. complex dtypes are refused
+*/
+#include "block.h"
+
+#include <float.h>
+#include <math.h>
+
+static const uint64_t SEED = 20261122;
+static const gx_metric metrics[] = {GX_METRIC_DOT, GX_METRIC_COSINE, GX_METRIC_SQUARED,
+                                    GX_METRIC_ABSOLUTE};
+
+/* A call with all that it needs. */
+typedef struct scene {
+    gx_dtype dtype;
+    int64_t m, n, k, count, info;
+    block a, b, given, shift;
+    double *query, *square, *length, *merit, *floor;
+    int64_t *index;
+    gx_nearest w;
+    gx_args args;
+} scene;
+
+static double get(const block *x, int64_t i, int64_t j)
+{
+    return block_get(x, i, j).re;
+}
+
+static void make(scene *s, gx_dtype dtype, gx_metric metric, int64_t m, int64_t n, int64_t k,
+                 int64_t count, double centre, double scale)
+{
+    uint64_t seed = SEED;
+    *s = (scene){.dtype = dtype, .m = m, .n = n, .k = k, .count = count};
+    s->a = block_make(dtype, m, k, m + 3);
+    s->b = block_make(dtype, k, n, k);
+    s->query = test_malloc((size_t)(k * n + 1) * sizeof(double));
+    s->square = test_malloc((size_t)n * sizeof(double));
+    s->length = test_malloc((size_t)n * sizeof(double));
+    s->merit = test_malloc((size_t)(n * count + 1) * sizeof(double));
+    s->index = test_malloc((size_t)(n * count + 1) * sizeof(int64_t));
+    for (int64_t l = 0; l < k; l++) {
+        for (int64_t i = 0; i < m; i++) { // every seventh row is the one before
+            double x = i % 7 == 3 ? get(&s->a, i - 1, l) : centre + scale * random_unit(&seed);
+            block_set(&s->a, i, l, (gx_scalar){x, 0});
+        }
+        for (int64_t j = 0; j < n; j++) {
+            block_set(&s->b, l, j, (gx_scalar){centre + scale * random_unit(&seed), 0});
+        }
+    }
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t l = 0; l < k; l++) {
+            s->query[j * k + l] = get(&s->b, l, j);
+        }
+        s->square[j] = gx_merit_square(s->query + j * k, k);
+        s->length[j] = sqrt(s->square[j]);
+    }
+    s->w = (gx_nearest){.metric = metric,
+                        .query = s->query,
+                        .square = s->square,
+                        .length = s->length,
+                        .count = count,
+                        .merit = s->merit,
+                        .index = s->index,
+                        .first_index = 100,
+                        .self = GX_NO_SELF};
+    s->args = (gx_args){.m = m,
+                        .n = n,
+                        .k = k,
+                        .a = s->a.data,
+                        .lda = s->a.ld,
+                        .b = s->b.data,
+                        .ldb = s->b.ld,
+                        .nearest = &s->w,
+                        .info = &s->info};
+}
+
+static void clear(scene *s)
+{
+    assert_true(block_is_guarded(&s->a));
+    block_free(&s->a);
+    block_free(&s->b);
+    if (s->given.data != NULL) {
+        block_free(&s->given);
+    }
+    if (s->shift.data != NULL) {
+        block_free(&s->shift);
+    }
+    test_free(s->query);
+    test_free(s->square);
+    test_free(s->length);
+    test_free(s->merit);
+    test_free(s->index);
+}
+
+static void call(const gx_backend *backend, gx_kernel_id kernel, scene *s)
+{
+    gx_err err = {.code = GX_OK};
+    gx_dev *dev;
+    assert_int_equal(backend->open(0, &dev, &err), GX_OK);
+    size_t bytes = backend->workspace(dev, kernel, s->dtype, &s->args);
+    s->args.work = test_malloc(bytes + 64);
+    assert_int_equal(backend->kernel[kernel][s->dtype](dev, NULL, &s->args, &err), GX_OK);
+    test_free(s->args.work);
+    backend->close(dev);
+}
+
+/* What a driver gives with few queries. */
+static void give(scene *s)
+{
+    bool is_apart = s->w.metric >= GX_METRIC_SQUARED;
+    s->given = block_make(s->dtype, s->m, s->n + 1, s->m);
+    for (int64_t j = 0; j <= s->n; j++) {
+        for (int64_t i = 0; i < s->m; i++) {
+            double sum = 0;
+            for (int64_t l = 0; l < s->k; l++) {
+                double x = get(&s->a, i, l), y = j < s->n ? get(&s->b, l, j) : x;
+                sum += !is_apart                          ? x * y
+                       : s->w.metric == GX_METRIC_SQUARED ? (x - y) * (x - y)
+                                                          : fabs(x - y);
+            }
+            block_set(&s->given, i, j, (gx_scalar){sum, 0});
+        }
+    }
+    s->w.given = s->given.data;
+}
+
+/* The same shift off the queries. */
+static void move(scene *s, double by)
+{
+    s->shift = block_make(s->dtype, s->k, 1, s->k);
+    for (int64_t l = 0; l < s->k; l++) {
+        block_set(&s->shift, l, 0, (gx_scalar){by, 0});
+    }
+    for (int64_t j = 0; j < s->n; j++) {
+        double sum = 0;
+        for (int64_t l = 0; l < s->k; l++) {
+            double x = s->query[j * s->k + l] - get(&s->shift, l, 0);
+            block_set(&s->b, l, j, (gx_scalar){x, 0});
+            sum += x * x;
+        }
+        s->length[j] = sqrt(sum);
+    }
+    s->w.shift = s->shift.data;
+}
+
+/* The reference's lists, then the CPU's: the same bits. */
+static void same_lists(scene *s)
+{
+    size_t numbers = (size_t)(s->n * s->count);
+    double *merit = test_malloc((numbers + 1) * sizeof(double));
+    int64_t *index = test_malloc((numbers + 1) * sizeof(int64_t));
+    call(&gx_backend_ref, GX_NEAREST, s);
+    memcpy(merit, s->merit, numbers * sizeof(double));
+    memcpy(index, s->index, numbers * sizeof(int64_t));
+    call(&gx_backend_cpu, GX_NEAREST, s);
+    for (size_t e = 0; e < numbers; e++) {
+        if (merit[e] != s->merit[e] || index[e] != s->index[e]) {
+            fail_msg("%s, metric %d, %lld x %lld, %lld queries, entry %zu: %.17g of %lld, not "
+                     "%.17g of %lld",
+                     gx_dtype_name(s->dtype), (int)s->w.metric, (long long)s->m, (long long)s->k,
+                     (long long)s->n, e, s->merit[e], (long long)s->index[e], merit[e],
+                     (long long)index[e]);
+        }
+    }
+    test_free(merit);
+    test_free(index);
+}
+
+static void by_hand(void **state)
+{
+    (void)state;
+    const double want[4][3] = {{10, 5, 0}, {1, 1, 0}, {-0.0, -5, -25}, {-0.0, -3, -7}};
+    const int64_t order[3] = {101, 100, 102}, alike[3] = {100, 101, 102};
+    for (int d = 0; d < 2; d++) {
+        for (int t = 0; t < 4; t++) {
+            scene s;
+            make(&s, (gx_dtype)d, metrics[t], 3, 1, 2, 3, 0, 1);
+            const double rows[3][2] = {{1, 2}, {2, 4}, {-2, 1}}, y[2] = {2, 4};
+            for (int l = 0; l < 2; l++) {
+                for (int i = 0; i < 3; i++) {
+                    block_set(&s.a, i, l, (gx_scalar){rows[i][l], 0});
+                }
+                s.query[l] = y[l];
+                block_set(&s.b, l, 0, (gx_scalar){y[l], 0});
+            }
+            s.square[0] = 20;
+            s.length[0] = sqrt(20);
+            for (int b = 0; b < 2; b++) {
+                call(b == 0 ? &gx_backend_ref : &gx_backend_cpu, GX_NEAREST, &s);
+                for (int e = 0; e < 3; e++) {
+                    assert_int_equal(s.index[e], t == 1 ? alike[e] : order[e]);
+                    double x = t == 0 && e == 0 ? 20 : t == 0 && e == 1 ? 10 : want[t][e];
+                    assert_true(s.merit[e] == x);
+                }
+            }
+            clear(&s);
+        }
+    }
+}
+
+static void same_bits(void **state)
+{
+    (void)state;
+    const int64_t shapes[][4] = {{1, 1, 1, 1},    {15, 3, 5, 4},     {17, 16, 33, 20},
+                                 {64, 5, 16, 1},  {65, 9, 17, 7},    {1025, 2, 20, 5},
+                                 {90, 513, 7, 3}, {300, 40, 100, 10}};
+    const double centres[] = {0, 1, 1e4};
+    for (size_t e = 0; e < sizeof shapes / sizeof *shapes; e++) {
+        for (int t = 0; t < 4 * 2 * 3; t++) {
+            gx_metric metric = metrics[t % 4];
+            scene s;
+            make(&s, (gx_dtype)(t / 4 % 2), metric, shapes[e][0], shapes[e][1], shapes[e][2],
+                 shapes[e][3], centres[t / 8], 1);
+            same_lists(&s);
+            s.w.self = 102;
+            same_lists(&s);
+            if (metric == GX_METRIC_SQUARED) {
+                move(&s, centres[t / 8]);
+            } else {
+                give(&s);
+            }
+            same_lists(&s);
+            clear(&s);
+        }
+    }
+}
+
+static void given_squares(void **state)
+{
+    (void)state;
+    for (int t = 0; t < 4; t++) {
+        scene s;
+        make(&s, (gx_dtype)(t % 2), GX_METRIC_SQUARED, 200, 3, 40, 5, t < 2 ? 0 : 1e4, 1);
+        give(&s);
+        same_lists(&s);
+        clear(&s);
+    }
+}
+
+static void floors(void **state)
+{
+    (void)state;
+    for (int t = 0; t < 8; t++) {
+        scene s;
+        make(&s, (gx_dtype)(t / 4), metrics[t % 4], 200, 6, 30, 8, 0, 1);
+        call(&gx_backend_ref, GX_NEAREST, &s);
+        double floor[6], best[6][8];
+        for (int j = 0; j < 6; j++) {
+            floor[j] = s.merit[j * 8 + 3];
+            memcpy(best[j], s.merit + j * 8, sizeof best[j]);
+        }
+        s.w.floor = floor;
+        call(&gx_backend_cpu, GX_NEAREST, &s);
+        for (int j = 0; j < 6; j++) {
+            assert_memory_equal(s.merit + j * 8, best[j], 4 * sizeof(double));
+        }
+        clear(&s);
+    }
+}
+
+static void not_finite(void **state)
+{
+    (void)state;
+    const double odd[] = {NAN, INFINITY, -INFINITY};
+    for (int t = 0; t < 4 * 2 * 3; t++) {
+        for (int g = 0; g < 2; g++) {
+            scene s;
+            make(&s, (gx_dtype)(t / 4 % 2), metrics[t % 4], 1100, 3, 20, 2, 0, 1);
+            block_set(&s.a, 1050, 19, (gx_scalar){odd[t / 8], 0});
+            if (g == 1) {
+                give(&s);
+            }
+            call(&gx_backend_cpu, GX_NEAREST, &s);
+            assert_int_equal(s.info, 1051);
+            call(&gx_backend_ref, GX_NEAREST, &s);
+            assert_int_equal(s.info, 1051);
+            clear(&s);
+        }
+    }
+}
+
+static void extremes(void **state)
+{
+    (void)state;
+    const double scales[2][4] = {{1e160, 1e-160, 1e-310, 1e300}, {1e25, 1e-25, 1e-42, 1e38}};
+    for (int t = 0; t < 4 * 2 * 4; t++) {
+        scene s;
+        make(&s, (gx_dtype)(t / 4 % 2), metrics[t % 4], 50, 3, 20, 5, 0, scales[t / 4 % 2][t / 8]);
+        if (s.w.metric != GX_METRIC_ABSOLUTE || t / 8 != 3) {
+            same_lists(&s);
+        }
+        clear(&s);
+    }
+}
+
+static void apart(void **state)
+{
+    (void)state;
+    const int64_t shapes[][3] = {{1, 1, 1}, {16, 4, 4}, {33, 5, 7}, {1030, 9, 3}, {8, 17, 64}};
+    for (size_t e = 0; e < sizeof shapes / sizeof *shapes; e++) {
+        for (int t = 0; t < 8; t++) {
+            scene s;
+            gx_dtype dtype = (gx_dtype)(t % 2);
+            int64_t m = shapes[e][0], n = shapes[e][1], k = shapes[e][2];
+            make(&s, dtype, metrics[2 + t / 2 % 2], m, n, k, 1, 0, 1);
+            block turned = block_make(dtype, n, k, n + 1);
+            for (int64_t j = 0; j < n; j++) {
+                for (int64_t l = 0; l < k; l++) {
+                    block_set(&turned, j, l, block_get(&s.b, l, j));
+                }
+            }
+            if (t / 4 == 1) {
+                s.args.transb = GX_TRANS;
+                s.args.b = turned.data;
+                s.args.ldb = turned.ld;
+            }
+            block c[2];
+            for (int b = 0; b < 2; b++) {
+                c[b] = block_make(dtype, m, n, m + 2);
+                for (int64_t x = 0; x < m * n; x++) {
+                    block_set(&c[b], x % m, x / m, (gx_scalar){1, 0});
+                }
+                s.args.c = c[b].data;
+                s.args.ldc = c[b].ld;
+                call(b == 0 ? &gx_backend_ref : &gx_backend_cpu, GX_APART, &s);
+                assert_true(block_is_guarded(&c[b]));
+            }
+            double eps = dtype == GX_F64 ? DBL_EPSILON : (double)FLT_EPSILON;
+            for (int64_t x = 0; x < m * n; x++) {
+                double want = get(&c[0], x % m, x / m);
+                assert_true(fabs(get(&c[1], x % m, x / m) - want) <= (double)(k + 2) * eps * want);
+            }
+            block_free(&c[0]);
+            block_free(&c[1]);
+            block_free(&turned);
+            clear(&s);
+        }
+    }
+}
+
+static void no_complex(void **state)
+{
+    (void)state;
+    const gx_kernel_id kernels[] = {GX_APART, GX_MERIT, GX_NEAREST};
+    for (int t = 0; t < 6; t++) {
+        gx_err err = {.code = GX_OK};
+        gx_args args = {0};
+        gx_dtype dtype = t % 2 == 0 ? GX_C128 : GX_C64;
+        gx_kernel_id kernel = kernels[t / 2];
+        assert_int_equal(gx_backend_cpu.kernel[kernel][dtype](NULL, NULL, &args, &err),
+                         GX_UNSUPPORTED);
+        gx_err other = {.code = GX_OK};
+        assert_int_equal(gx_backend_ref.kernel[kernel][dtype](NULL, NULL, &args, &other),
+                         GX_UNSUPPORTED);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(by_hand), cmocka_unit_test(same_bits),  cmocka_unit_test(given_squares),
+        cmocka_unit_test(floors),  cmocka_unit_test(not_finite), cmocka_unit_test(extremes),
+        cmocka_unit_test(apart),   cmocka_unit_test(no_complex),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
