@@ -43,14 +43,15 @@ typedef enum plan_op {
     PLAN_COV,
     PLAN_CORR,
     PLAN_PCA,
-    PLAN_TOPK
+    PLAN_TOPK,
+    PLAN_KNN
 } plan_op;
 
 typedef struct expression {
     const char *at; /* what is left of the text */
     operand a, b;
     bool has_b;
-    int64_t k; /* svd, eig, pca, topk: how many; 0: all */
+    int64_t k; /* svd, eig, pca, topk, knn: how many; 0: all */
     plan_op op;
     gx_eig_options eig_options; /* eig */
     gx_eig_args eig;

@@ -11,6 +11,7 @@
 #include "../core/alg/alg_qr.h"
 #include "../core/alg/alg_stack.h"
 #include "../core/alg/factoring.h"
+#include "../core/alg/knn.h"
 #include "../core/alg/narrow.h"
 #include "../core/device/accel.h"
 #include "../core/spectra/plan_spectrum.h"
@@ -507,6 +508,20 @@ static void plan_topk(gx_run *run, const expression *e, plan_row *row)
              (long long)A->tile_cols);
 }
 
+static void plan_knn(gx_run *run, const expression *e, plan_row *row)
+{
+    gx_knn_args args = {.Q = &e->a.mat, .E = &e->b.mat, .metric = GX_METRIC_COSINE, .k = e->k};
+    gx_knn_plan plan = {0};
+    args.last = args.Q->rows;
+    gx_knn_foresee(run, &args, &plan, &row->cost, &row->terms);
+    snprintf(row->driver, sizeof row->driver, "%s", plan.is_few ? "pairs" : "gemm");
+    snprintf(row->detail, sizeof row->detail, "%lld queries at a time, %lld pass%s over %.60s",
+             (long long)plan.batch, (long long)plan.batches, plan.batches == 1 ? "" : "es",
+             e->b.name);
+    snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)plan.strip,
+             (long long)args.E->cols);
+}
+
 void gx_plan_expression(gx_run *run, expression *e, plan_row *row)
 {
     static const char *const functions[] = {[PLAN_PRODUCT] = "gx_matmul",
@@ -526,7 +541,8 @@ void gx_plan_expression(gx_run *run, expression *e, plan_row *row)
                                             [PLAN_COV] = "gx_cov",
                                             [PLAN_CORR] = "gx_corr",
                                             [PLAN_PCA] = "gx_pca",
-                                            [PLAN_TOPK] = "gx_topk"};
+                                            [PLAN_TOPK] = "gx_topk",
+                                            [PLAN_KNN] = "gx_knn"};
     run->planned_as = functions[e->op];
     describe_device(run, row);
     if (e->op == PLAN_PRODUCT) {
@@ -537,6 +553,8 @@ void gx_plan_expression(gx_run *run, expression *e, plan_row *row)
         plan_eig(run, e, row);
     } else if (e->op == PLAN_TOPK) {
         plan_topk(run, e, row);
+    } else if (e->op == PLAN_KNN) {
+        plan_knn(run, e, row);
     } else if (e->op >= PLAN_COV) {
         plan_columns(run, e, row);
     } else if (e->op >= PLAN_CHOLESKY) {

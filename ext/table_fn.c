@@ -6,12 +6,22 @@
 ** and which visible columns the statement uses (from USED_SHIFT on), so that vectors nobody looks
 ** at are not computed.  A constraint that is not usable in this plan makes SQLite look for another.
 **
+** A table whose first columns are ranged also takes comparisons with these, an ORDER BY of these
+** and LIMIT: idxStr names them in the order of their values, two letters each (column, operator).
+** None is omitted: what xFilter cannot use, a text say, SQLite compares itself.
+**
 ** xFilter is one gx call: it begins a run, lets the function compute all rows, and ends it.  The
 ** rows are the state of the cursor until the next xFilter or xClose.
 */
 #include "table_fn.h"
 
+#include <math.h>
 #include <string.h>
+
+#ifndef SQLITE_INDEX_CONSTRAINT_LIMIT // SQLite before 3.38 passes none
+#define SQLITE_INDEX_CONSTRAINT_LIMIT 73
+#define SQLITE_INDEX_CONSTRAINT_OFFSET 74
+#endif
 
 enum { USED_SHIFT = GX_TABLE_ARGS_MAX };
 
@@ -63,6 +73,71 @@ static int disconnect(sqlite3_vtab *vtab)
     return SQLITE_OK;
 }
 
+/* The letter of a comparison that a ranged column takes; 0: none. */
+static char letter_of(int op)
+{
+    switch (op) {
+    case SQLITE_INDEX_CONSTRAINT_EQ:
+        return '=';
+    case SQLITE_INDEX_CONSTRAINT_LT:
+        return '<';
+    case SQLITE_INDEX_CONSTRAINT_LE:
+        return 'l';
+    case SQLITE_INDEX_CONSTRAINT_GT:
+        return '>';
+    case SQLITE_INDEX_CONSTRAINT_GE:
+        return 'g';
+    default:
+        return '\0';
+    }
+}
+
+static bool is_ordered(const gx_table_fn *def, const sqlite3_index_info *info)
+{
+    bool is = info->nOrderBy <= def->ranged;
+    for (int k = 0; k < info->nOrderBy && is; k++) {
+        is = info->aOrderBy[k].iColumn == k && !info->aOrderBy[k].desc;
+    }
+    return is;
+}
+
+/*
+** What is said of ranged columns, LIMIT and OFFSET.  LIMIT counts rows that come out in the end: it
+** says something of those that go in only where nothing else is in between.
+*/
+static int take_ranges(const gx_table_fn *def, sqlite3_index_info *info, int next)
+{
+    enum { LETTERS_MAX = 64 };
+    char letters[LETTERS_MAX + 1];
+    int count = 0;
+    bool is_whole = is_ordered(def, info);
+    info->orderByConsumed = info->nOrderBy > 0 && is_whole;
+    for (int pass = 0; pass < 2; pass++) { // comparisons; then what they let through
+        for (int k = 0; k < info->nConstraint; k++) {
+            const struct sqlite3_index_constraint *c = &info->aConstraint[k];
+            bool is_limit = c->op == SQLITE_INDEX_CONSTRAINT_LIMIT;
+            bool is_offset = c->op == SQLITE_INDEX_CONSTRAINT_OFFSET;
+            char letter = is_limit ? 'L' : is_offset ? 'O' : letter_of(c->op);
+            bool is_ranged = letter != '\0' && c->iColumn >= 0 && c->iColumn < def->ranged;
+            if ((is_limit || is_offset) != (pass == 1) ||
+                (pass == 0 && c->iColumn >= def->columns)) {
+                continue;
+            }
+            if (!c->usable || (pass == 0 ? !is_ranged : !is_whole) || count == LETTERS_MAX) {
+                is_whole = false;
+                continue;
+            }
+            letters[count++] = (char)(pass == 1 ? '0' : '0' + c->iColumn);
+            letters[count++] = letter;
+            info->aConstraintUsage[k].argvIndex = next++;
+        }
+    }
+    letters[count] = '\0';
+    info->idxStr = sqlite3_mprintf("%s", letters);
+    info->needToFreeIdxStr = 1;
+    return info->idxStr == NULL ? SQLITE_NOMEM : SQLITE_OK;
+}
+
 static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
     const gx_table_fn *def = ((table *)vtab)->bound.def;
@@ -92,7 +167,7 @@ static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     info->idxNum = given | ((int)info->colUsed & visible) << USED_SHIFT;
     info->estimatedRows = 100;
     info->estimatedCost = 1000;
-    return SQLITE_OK;
+    return def->ranged > 0 ? take_ranges(def, info, next) : SQLITE_OK;
 }
 
 static int open_cursor(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
@@ -124,24 +199,86 @@ static int close_cursor(sqlite3_vtab_cursor *base)
     return SQLITE_OK;
 }
 
+/* One comparison, column letter value.  false: it says nothing that could be used. */
+static bool narrow(gx_table_wish *wish, int column, char letter, sqlite3_value *value)
+{
+    const double MOST = 0x1p62;
+    int type = sqlite3_value_type(value);
+    double x = sqlite3_value_double(value), low = ceil(x), high = floor(x);
+    if ((type != SQLITE_INTEGER && type != SQLITE_FLOAT) || !(fabs(x) < MOST)) {
+        return false;
+    }
+    int64_t from = (int64_t)low, to = (int64_t)high;
+    if (type == SQLITE_INTEGER) {
+        from = to = sqlite3_value_int64(value);
+    }
+    if (letter == '>') { // the next one; for 2.5, which lies between two, that is 3
+        from = to + 1;
+    } else if (letter == '<') {
+        to = (type == SQLITE_INTEGER ? to : (int64_t)low) - 1;
+    }
+    if (letter != '<' && letter != 'l') {
+        wish->low[column] = gx_max(wish->low[column], from);
+    }
+    if (letter != '>' && letter != 'g') {
+        wish->high[column] = gx_min(wish->high[column], to);
+    }
+    return true;
+}
+
+/* What the letters of take_ranges() and their values come to. */
+static gx_table_wish wish_of(uint32_t used, const char *letters, sqlite3_value **value)
+{
+    gx_table_wish wish = {.used = used, .limit = INT64_MAX};
+    int64_t limit = INT64_MAX, offset = 0;
+    bool is_whole = true;
+    for (int c = 0; c < GX_TABLE_RANGED_MAX; c++) {
+        wish.low[c] = INT64_MIN;
+        wish.high[c] = INT64_MAX;
+    }
+    for (int k = 0; letters != NULL && letters[2 * k] != '\0'; k++) {
+        char letter = letters[2 * k + 1];
+        bool is_count = letter == 'L' || letter == 'O';
+        if (!is_count) {
+            is_whole &= narrow(&wish, letters[2 * k] - '0', letter, value[k]);
+        } else if (sqlite3_value_type(value[k]) != SQLITE_INTEGER) {
+            is_whole = false;
+        } else if (letter == 'L') {
+            limit = sqlite3_value_int64(value[k]);
+        } else {
+            offset = gx_max(0, sqlite3_value_int64(value[k]));
+        }
+    }
+    if (is_whole && limit >= 0 && limit < INT64_MAX - offset) {
+        wish.limit = limit + offset;
+    }
+    return wish;
+}
+
 static int filter(sqlite3_vtab_cursor *base, int index, const char *text, int argc,
                   sqlite3_value **argv)
 {
-    (void)text;
     cursor *cur = (cursor *)base;
     const binding *bound = bound_of(base);
     const gx_table_fn *def = bound->def;
+    int given = index & ((1 << USED_SHIFT) - 1);
+    int args = argc - (int)(text == NULL ? 0 : strlen(text) / 2); // the others are ranges
+    uint32_t used = (uint32_t)(index >> USED_SHIFT);
     clear_state(cur);
     memset(cur->state, 0, def->state_bytes);
     gx_fn fn;
-    bool is_begun = gx_fn_begin(&fn, NULL, bound->ctx, &def->def, argc, argv);
+    bool is_begun = gx_fn_begin(&fn, NULL, bound->ctx, &def->def, args, argv);
     // Arguments without a gap are the first ones.
-    if (is_begun && (index & ((1 << USED_SHIFT) - 1)) != (1 << argc) - 1) {
+    if (is_begun && given != (1 << args) - 1) {
         is_begun = gx_fn_fail(&fn, "an argument before the last one is missing");
     }
-    if (is_begun) {
+    if (is_begun && def->ranged > 0) {
+        gx_table_wish wish = wish_of(used, text, argv + args);
         cur->has_state = true;
-        def->begin(&fn, (uint32_t)(index >> USED_SHIFT), cur->state, &cur->rows);
+        def->begin_within(&fn, &wish, cur->state, &cur->rows);
+    } else if (is_begun) {
+        cur->has_state = true;
+        def->begin(&fn, used, cur->state, &cur->rows);
     }
     if (gx_fn_end(&fn) != GX_OK) {
         clear_state(cur);

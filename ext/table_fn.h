@@ -11,7 +11,14 @@
 
 #include "gx_ext.h"
 
-enum { GX_TABLE_COLUMNS_MAX = 20, GX_TABLE_ARGS_MAX = 8 };
+enum { GX_TABLE_COLUMNS_MAX = 20, GX_TABLE_ARGS_MAX = 8, GX_TABLE_RANGED_MAX = 2 };
+
+/* What a statement asks of the rows: nothing it does not ask for needs to be there. */
+typedef struct gx_table_wish {
+    uint32_t used; /* bit c: column c may be asked for */
+    int64_t low[GX_TABLE_RANGED_MAX], high[GX_TABLE_RANGED_MAX]; /* of the ranged columns         */
+    int64_t limit; /* the first so many rows           */
+} gx_table_wish;
 
 typedef struct gx_table_fn {
     gx_function def;    /* name, min_args, max_args (the options included); body NULL */
@@ -25,6 +32,13 @@ typedef struct gx_table_fn {
     ** (clear is called all the same).  What outlives the call is not the call's own memory.
     */
     bool (*begin)(gx_fn *fn, uint32_t used, void *state, int64_t *rows);
+
+    /*
+    ** In its place, where the first `ranged` columns are integers by which the rows come ordered:
+    ** what WHERE, ORDER BY and LIMIT say of these.  SQLite looks at what came once more.
+    */
+    bool (*begin_within)(gx_fn *fn, const gx_table_wish *wish, void *state, int64_t *rows);
+    int ranged;
     void (*column)(void *state, gx_ctx *ctx, int64_t row, int column, sqlite3_context *sql);
     void (*clear)(void *state); /* NULL: nothing is to be freed */
 } gx_table_fn;
@@ -42,7 +56,8 @@ typedef struct gx_table_fn {
     TABLE(topk)   /* vtab_topk.c */                                                                \
     TABLE(histogram)                                                                               \
     TABLE(volumes) /* fn_volumes.c: gx_volume */                                                   \
-    TABLE(help) /* fn_help.c   */
+    TABLE(knn)     /* vtab_knn.c */                                                                \
+    TABLE(help)    /* fn_help.c   */
 
 #define GX_TABLE_DECLARE(name) extern const gx_table_fn gx_table_##name;
 GX_TABLE_FNS(GX_TABLE_DECLARE)

@@ -15,6 +15,7 @@
 **     eig(A)  eig(A, 10)                    the same of eigenvalues
 **     cov(A)  corr(A)  pca(A)  pca(A, 10)   statistics of columns
 **     topk(A, 10)                           the largest of each row
+**     knn(Q, E, 10)                         the nearest rows, by cosine
 **
 ** svd and eig take the options of gx_svd and gx_eig as a second argument.
 **
@@ -138,7 +139,8 @@ static bool take_word(expression *e, bool *takes_two)
                  {"cov(", PLAN_COV, false},
                  {"corr(", PLAN_CORR, false},
                  {"pca(", PLAN_PCA, false},
-                 {"topk(", PLAN_TOPK, false}};
+                 {"topk(", PLAN_TOPK, false},
+                 {"knn(", PLAN_KNN, true}};
     for (size_t k = 0; k < sizeof words / sizeof words[0]; k++) {
         size_t length = strlen(words[k].word);
         if (strncmp(e->at, words[k].word, length) == 0) {
@@ -166,7 +168,7 @@ static gx_code parse_count(expression *e, gx_err *err)
 static gx_code parse_call(expression *e, bool takes_two, gx_err *err)
 {
     GX_TRY(parse_operand(e, &e->a, err));
-    bool may_count = e->op >= PLAN_SVD && e->op != PLAN_COV && e->op != PLAN_CORR;
+    bool may_count = e->op >= PLAN_SVD && e->op != PLAN_COV && e->op != PLAN_CORR && !takes_two;
     if (e->op == PLAN_TOPK || (may_count && *e->at == ',')) {
         GX_TRY(take(e, ',', err));
         GX_TRY(parse_count(e, err));
@@ -175,6 +177,10 @@ static gx_code parse_call(expression *e, bool takes_two, gx_err *err)
         GX_TRY(take(e, ',', err));
         GX_TRY(parse_operand(e, &e->b, err));
         e->has_b = true;
+    }
+    if (e->op == PLAN_KNN) {
+        GX_TRY(take(e, ',', err));
+        GX_TRY(parse_count(e, err));
     }
     GX_TRY(take(e, ')', err));
     if (e->op >= PLAN_CHOLESKY && (e->a.trans != GX_NO_TRANS || e->b.trans != GX_NO_TRANS)) {
@@ -215,7 +221,7 @@ static gx_code parse(expression *e, const char *text, gx_err *err)
     if (e->op == PLAN_TRANSPOSE && e->a.trans == GX_NO_TRANS) {
         return gx_fail(err, GX_ARG,
                        "expression names a matrix but no operation (@ + - * / .T .H norm sum "
-                       "cholesky lu qr solve lstsq inverse det svd eig cov corr pca topk)");
+                       "cholesky lu qr solve lstsq inverse det svd eig cov corr pca topk knn)");
     }
     return GX_OK;
 }

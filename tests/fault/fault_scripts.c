@@ -337,6 +337,11 @@ const fault_script fault_scripts[] = {
     {"get-slice", SMALL,
      "SELECT gx_get('A', 20, 20), gx_slice('A', 3, 20, 1, 18, 'N'), gx_info('A')"},
     {"topk", SMALL, "SELECT sum(value) FROM gx_topk('A', 3, '{\"axis\":0}')"},
+    {"knn", SMALL, "SELECT sum(id), sum(score) FROM gx_knn('A', 'A', 3, '{\"metric\":\"l2\"}')"},
+    {"knn, one query", HELPERS, "SELECT sum(score) FROM gx_knn(gx_slice('A', '3', ':'), 'A', 3)"},
+    {"knn, candidates", SMALL,
+     "SELECT sum(score) FROM gx_knn(gx_slice('A', '3', ':'), 'A', 3,"
+     " '{\"candidates\":\"[1,30]\"}')"},
     {"histogram", SMALL, "SELECT sum(count) FROM gx_histogram('A', 7)"},
     {"bytes", SMALL, "SELECT gx_from_bytes(gx_to_bytes('A', 'f32'), 'f32', 24, 'N')"},
     {"check", SMALL, "SELECT gx_check('A'), gx_shape('B')"},

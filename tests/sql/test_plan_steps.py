@@ -80,7 +80,7 @@ def test_reads_and_writes(filedb, name, limit):
     ("lu(S.T)", "expression has a transpose in an operation that plans none"),
     ("lu(N)", "no matrix named 'N'"),
     ("S", "expression names a matrix but no operation (@ + - * / .T .H norm sum cholesky lu qr solve lstsq inverse "
-     "det svd eig cov corr pca topk)"),
+     "det svd eig cov corr pca topk knn)"),
     ("topk(S)", "expression has no ',' at ')'"),
     ("cov(S, 3)", "expression has no ')' at ', 3)'"),
     ("pca(S, 5)", "k is 5 but S is 4x4: it has 4 components"),

@@ -1,0 +1,464 @@
+/*
+** Nearest neighbours: each query's k best among the rows of E, exactly, in streamed passes
+** (pass.h).
+**
+** A unit is a strip: some rows of E, all of their columns.  A thread reads it and gives it and all
+** queries to GX_NEAREST, which multiplies them, picks out of the product what may be among a
+** list's best and computes these merits as nearest.h says: the product leaves neither the thread
+** nor, panel by panel, its cache.  The lists that come back are folded into those of all strips;
+** what these hold already is a floor for strips to come.  A merit has the same bits wherever its
+** row lies and ties go by number: so do the results, for every budget and number of threads.
+**
+** Few queries are multiplied while the strip is read, some columns at a time (GX_PAIR, GX_APART),
+** as a product with few columns is (alg_narrow.c), and GX_NEAREST is given what that came to.
+**
+** Differences by way of products, x.x - 2 x.y + y.y, lose what x and y have in common, so the mean
+** of the queries is taken off both; what is lost all the same is only the foreknowledge of which
+** rows need to be computed.
+**
+** Queries are held as doubles, and beside that as what is multiplied; where the memory does not
+** hold them all they go in batches, each a pass over E.
+*/
+#include "dense.h"
+#include "knn_int.h"
+
+#include "../base/best.h"
+#include "../run/call.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* So many queries at most are multiplied while E is read. */
+enum { FEW = 16 };
+
+/* Queries of one call of GX_NEAREST: an interrupt waits for one. */
+enum { QUERIES = 4096 };
+
+/* Lower strips cost more to read than they bring. */
+enum { LEAST_STRIP = 1024 };
+
+// The plan ----------------------------------------------------------------------------------------
+
+static size_t rounded(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+static bool is_apart(const gx_knn_search *s)
+{
+    return s->args->metric >= GX_METRIC_SQUARED;
+}
+
+/* What the host's kernels are told of a strip of m rows and n queries; no operands. */
+static gx_args call_of(const gx_knn_search *s, gx_nearest *w, int64_t m, int64_t n)
+{
+    static const char there = 0;
+    bool is_few = s->plan.is_few;
+    *w = (gx_nearest){.metric = s->args->metric, .count = s->most};
+    w->given = is_few ? &there : NULL;
+    w->shift = s->args->metric == GX_METRIC_SQUARED && !is_few ? &there : NULL;
+    return (gx_args){.m = m, .n = n, .k = s->args->E->cols, .nearest = w};
+}
+
+static size_t kernel_bytes(const gx_knn_search *s, int64_t m, int64_t n)
+{
+    gx_nearest w;
+    gx_args args = call_of(s, &w, m, gx_min(n, QUERIES));
+    return rounded(s->backend->workspace(s->dev, GX_NEAREST, s->dtype, &args));
+}
+
+static size_t strip_bytes(const gx_knn_search *s, int64_t m)
+{
+    return rounded((size_t)(m * s->args->E->cols) * gx_dtype_bytes(s->dtype));
+}
+
+/* One column beside the queries: the rows' squares. */
+static size_t given_bytes(const gx_knn_search *s, int64_t m, int64_t n)
+{
+    return s->plan.is_few ? rounded((size_t)(m * (n + 1)) * gx_dtype_bytes(s->dtype)) : 0;
+}
+
+/* A thread's: the strip, the floors, what is given, the kernel's. */
+static size_t work_bytes(const gx_knn_search *s, int64_t m, int64_t n)
+{
+    return strip_bytes(s, m) + rounded((size_t)n * sizeof(double)) + given_bytes(s, m, n) +
+           kernel_bytes(s, m, n);
+}
+
+/* A strip's lists. */
+static size_t part_bytes(const gx_knn_search *s, int64_t m, int64_t n)
+{
+    return (size_t)(n * gx_min(s->out->count, m)) * 2 * sizeof(double);
+}
+
+static size_t batch_bytes(const gx_knn_search *s, int64_t n)
+{
+    size_t number = sizeof(double) + gx_dtype_bytes(s->dtype);
+    size_t listed = s->args->C != NULL ? (size_t)(n * s->args->C->cols) * 3 * sizeof(double) : 0;
+    return (size_t)(n * s->args->E->cols) * number + (size_t)n * 4 * sizeof(double) + listed;
+}
+
+static bool fits(const gx_knn_search *s, int threads, int64_t strip, int64_t n)
+{
+    gx_pass pass = {
+        .units = 2, .work_bytes = work_bytes(s, strip, n), .part_bytes = part_bytes(s, strip, n)};
+    double lists = (double)s->out->queries * (double)s->out->count * 2 * sizeof(double);
+    size_t available = gx_mem_available(s->run->ctx->mem) / 16 * 15;
+    if (s->out->merit == NULL) { // only foretold
+        available -= lists < (double)available ? (size_t)lists : available;
+    }
+    return batch_bytes(s, n) + (size_t)threads * gx_pass_thread_bytes(&pass) <= available;
+}
+
+/*
+** As many strips as keep the threads busy to the end, but none too low to be read well: a part of a
+** tile's rows takes more pages than its bytes come to.
+*/
+static int64_t first_strip(const gx_knn_search *s)
+{
+    const gx_mat *E = s->args->E;
+    int64_t threads = s->run->ctx->config.number[GX_SET_THREADS];
+    int64_t rows = gx_max(LEAST_STRIP, E->rows / ((s->plan.is_few ? 1 : 8) * threads));
+    int64_t tile = gx_max(1, gx_min(E->tile_rows, E->rows));
+    return gx_ceil_div(tile, gx_ceil_div(tile, rows));
+}
+
+/* Threads are given up last but for the last query and the last row. */
+static void choose(gx_knn_search *s, int64_t queries)
+{
+    gx_knn_plan *plan = &s->plan;
+    const int64_t MANY = 512;
+    int threads = (int)s->run->ctx->config.number[GX_SET_THREADS];
+    plan->is_few = queries <= FEW;
+    plan->strip = first_strip(s);
+    plan->batch = gx_max(1, queries);
+    while (!fits(s, threads, plan->strip, plan->batch)) {
+        if (plan->batch > MANY) {
+            plan->batch = gx_ceil_div(plan->batch, 2);
+        } else if (plan->strip > LEAST_STRIP / 8) {
+            plan->strip = gx_ceil_div(plan->strip, 2);
+        } else if (threads > 1) {
+            threads--;
+        } else if (plan->batch > 1) {
+            plan->batch = gx_ceil_div(plan->batch, 2);
+        } else if (plan->strip > 1) {
+            plan->strip = gx_ceil_div(plan->strip, 2);
+        } else {
+            break; // the allocation says what is missing
+        }
+    }
+    if (plan->batch < queries && plan->batch > s->args->Q->tile_rows) { // whole tiles of Q
+        plan->batch -= plan->batch % gx_max(1, s->args->Q->tile_rows);
+    }
+    plan->batches = gx_ceil_div(gx_max(queries, 1), plan->batch);
+    plan->is_few = plan->batch <= FEW;
+}
+
+static void cost_of(const gx_knn_search *s, gx_cost *cost, gx_terms *terms)
+{
+    const gx_mat *Q = s->args->Q, *E = s->args->E;
+    double queries = (double)s->out->queries, numbers = (double)E->rows * (double)E->cols;
+    double es = (double)gx_dtype_bytes(E->dtype);
+    bool is_stored = gx_mat_base_stored(E) != NULL;
+    gx_args all = {.m = E->rows, .n = s->out->queries, .k = E->cols};
+    gx_nearest w = {.metric = s->args->metric};
+    all.nearest = &w;
+    *cost = (gx_cost){.flops = gx_kernel_flops(GX_NEAREST, s->dtype, &all),
+                      .bytes_up = (double)s->plan.batches * numbers * es};
+    cost->bytes_read = (is_stored ? cost->bytes_up : 0) +
+                       (gx_mat_base_stored(Q) == NULL
+                            ? 0
+                            : queries * (double)Q->cols * (double)gx_dtype_bytes(Q->dtype));
+    cost->calls = s->plan.batches * gx_knn_strips(s);
+    cost->loads = cost->calls;
+    gx_predict_pass(s->run, cost, s->dtype, gx_min(s->plan.batch, INT32_MAX), terms);
+}
+
+// A strip -----------------------------------------------------------------------------------------
+
+static gx_code kernel(const gx_knn_search *s, gx_kernel_id id, const gx_args *args, gx_err *err)
+{
+    return s->backend->kernel[id][s->dtype](s->dev, NULL, args, err);
+}
+
+/* Few queries against columns j .. j + w - 1 of the strip, at a. */
+static gx_code multiply(const gx_knn_search *s, const void *a, int64_t m, int64_t j, int64_t w,
+                        void *given, gx_err *err)
+{
+    const gx_knn_batch *b = &s->batch;
+    int64_t d = s->args->E->cols;
+    gx_nearest sums = {.metric = s->args->metric};
+    gx_args args = {.m = m, .a = a, .lda = m, .ldb = d, .c = given, .ldc = m, .nearest = &sums};
+    args.b = gx_at(b->b, s->dtype, d, j, 0);
+    if (is_apart(s)) {
+        args.n = b->n;
+        args.k = w;
+        return kernel(s, GX_APART, &args, err);
+    }
+    args.n = w;
+    args.k = b->n;
+    GX_TRY(kernel(s, GX_PAIR, &args, err));
+    args.n = 1;
+    args.k = w;
+    args.b = b->zeros;
+    args.c = gx_at(given, s->dtype, m, 0, b->n);
+    sums.metric = GX_METRIC_SQUARED;
+    return kernel(s, GX_APART, &args, err);
+}
+
+static gx_code read_strip(gx_knn_search *s, gx_knn_strip at, gx_pass_thread *thread, void *strip,
+                          void *given, gx_err *err)
+{
+    const gx_mat *E = s->args->E;
+    size_t es = gx_dtype_bytes(s->dtype);
+    int64_t bytes = s->plan.is_few ? GX_PASS_CHUNK_BYTES : 8 << 20;
+    int64_t step = gx_max(1, bytes / (int64_t)es / at.m);
+    if (s->plan.is_few) {
+        memset(given, 0, (size_t)(at.m * (s->batch.n + 1)) * es);
+    }
+    for (int64_t j = 0; j < E->cols && gx_ok(s->run); j += step) {
+        int64_t w = gx_min(step, E->cols - j);
+        void *to = gx_at(strip, s->dtype, at.m, 0, j);
+        GX_TRY(gx_pass_read(thread, E, at.i0, j, at.m, w, s->dtype, to, at.m, err));
+        if (s->plan.is_few) {
+            GX_TRY(multiply(s, to, at.m, j, w, given, err));
+        }
+    }
+    for (int64_t i = 0; s->args->is_binary && i < at.m; i++) {
+        if (!gx_knn_takes(s, strip, at.m, i)) {
+            gx_knn_mark(s, at.i0 + i);
+            break;
+        }
+    }
+    return GX_OK;
+}
+
+/* The lists of queries j0 .. j0 + n - 1. */
+static gx_code pick(gx_knn_search *s, gx_knn_strip at, int64_t j0, int64_t n, const void *strip,
+                    const double *floor, const void *given, void *work, double *part, gx_err *err)
+{
+    const gx_knn_batch *b = &s->batch;
+    int64_t d = s->args->E->cols, most = gx_min(s->out->count, at.m), info = 0;
+    gx_nearest w = {.metric = s->args->metric,
+                    .query = b->query + j0 * d,
+                    .square = b->square + j0,
+                    .count = most,
+                    .merit = part + j0 * most,
+                    .index = (int64_t *)(part + b->n * most) + j0 * most,
+                    .first_index = at.i0,
+                    .self = s->args->excludes_self ? b->first + j0 : GX_NO_SELF,
+                    .floor = floor + j0,
+                    .length = b->length + j0,
+                    .shift = b->shift,
+                    .given = s->plan.is_few ? given : NULL};
+    gx_args args = {.m = at.m,
+                    .n = n,
+                    .k = d,
+                    .a = strip,
+                    .lda = at.m,
+                    .b = gx_at(b->b, s->dtype, d, 0, j0),
+                    .ldb = d,
+                    .nearest = &w,
+                    .work = work,
+                    .info = &info};
+    GX_TRY(kernel(s, GX_NEAREST, &args, err));
+    if (info > 0) {
+        gx_knn_mark(s, at.i0 + info - 1);
+    }
+    return GX_OK;
+}
+
+static gx_code look_at_strip(void *arg, int64_t unit, gx_pass_thread *thread, void *work,
+                             void *part, gx_err *err)
+{
+    gx_knn_search *s = arg;
+    gx_knn_strip at = gx_knn_strip_of(s, unit);
+    int64_t n = s->batch.n;
+    char *strip = work, *floor = strip + strip_bytes(s, s->plan.strip);
+    char *given = floor + rounded((size_t)n * sizeof(double));
+    char *own = given + given_bytes(s, s->plan.strip, n);
+    if (at.m == 0 || gx_knn_is_marked(s)) {
+        return GX_OK;
+    }
+    GX_TRY(read_strip(s, at, thread, strip, given, err));
+    pthread_mutex_lock(&s->lock);
+    memcpy(floor, s->root, (size_t)n * sizeof(double));
+    pthread_mutex_unlock(&s->lock);
+    for (int64_t j = 0; j < n && gx_ok(s->run) && !gx_knn_is_marked(s); j += QUERIES) {
+        GX_TRY(pick(s, at, j, gx_min(QUERIES, n - j), strip, (double *)(void *)floor, given, own,
+                    part, err));
+    }
+    return GX_OK;
+}
+
+/* A strip's lists join those of all. */
+static gx_code fold_strip(void *arg, int64_t unit, void *part, gx_err *err)
+{
+    gx_knn_search *s = arg;
+    gx_knn_strip at = gx_knn_strip_of(s, unit);
+    int64_t n = s->batch.n, count = s->out->count, most = gx_min(count, at.m);
+    const double *merit = part;
+    const int64_t *index = (const int64_t *)(merit + n * most);
+    (void)err;
+    if (gx_knn_is_marked(s)) {
+        return GX_OK;
+    }
+    pthread_mutex_lock(&s->lock);
+    for (int64_t j = 0; j < n; j++) {
+        double *best = s->out->merit + (s->batch.first - s->args->first + j) * count;
+        int64_t *number = s->out->index + (s->batch.first - s->args->first + j) * count;
+        for (int64_t e = j * most; e < (j + 1) * most; e++) {
+            if (!gx_best_is_worse(best[0], number[0], merit[e], index[e])) {
+                break;
+            }
+            gx_best_sift(best, number, count, merit[e], index[e]);
+        }
+        s->root[j] = best[0];
+    }
+    pthread_mutex_unlock(&s->lock);
+    return GX_OK;
+}
+
+// The whole ---------------------------------------------------------------------------------------
+
+static void pass_over(gx_knn_search *s)
+{
+    const gx_mat *E = s->args->E;
+    double numbers = (double)E->rows * (double)E->cols;
+    gx_pass pass = {.sources = &E,
+                    .source_count = 1,
+                    .units = gx_knn_strips(s),
+                    .bytes = numbers * (double)gx_dtype_bytes(E->dtype),
+                    .flops = 2 * numbers * (double)s->batch.n,
+                    .work_bytes = work_bytes(s, s->plan.strip, s->batch.n),
+                    .part_bytes = part_bytes(s, s->plan.strip, s->batch.n),
+                    .work = look_at_strip,
+                    .fold = fold_strip,
+                    .arg = s};
+    void *root = NULL;
+    gx_err err = {0};
+    gx_mem_alloc(s->run->ctx->mem, (size_t)s->batch.n * sizeof(double), "results", &root, &err);
+    gx_run_fail(s->run, &err);
+    s->root = root;
+    for (int64_t j = 0; j < s->batch.n && root != NULL; j++) {
+        s->root[j] = -(double)INFINITY;
+    }
+    gx_pass_run(s->run, &pass);
+    gx_stats_add(&s->run->ctx->stats, GX_STAT_KERNELS, pass.units);
+    gx_stats_add(&s->run->ctx->stats, GX_STAT_FLOPS, (int64_t)pass.flops);
+    gx_mem_free(s->run->ctx->mem, root);
+}
+
+/* Lists of nothing. */
+static bool make_lists(gx_run *run, gx_neighbours *out)
+{
+    void *merit = NULL, *index = NULL;
+    int64_t entries = 0;
+    gx_err err = {0};
+    size_t bytes;
+    if (!gx_mul_i64(out->queries, out->count, &entries) ||
+        !gx_matrix_bytes(entries, 2, GX_F64, &bytes)) {
+        gx_run_failf(run, GX_ARG, "%" PRId64 " neighbours of each of %" PRId64 " are too many",
+                     out->count, out->queries);
+        return false;
+    }
+    out->mem = run->ctx->mem;
+    if (gx_mem_alloc(out->mem, bytes / 2, "neighbours", &merit, &err) == GX_OK) {
+        gx_mem_alloc(out->mem, bytes / 2, "neighbours", &index, &err);
+    }
+    out->merit = merit;
+    out->index = index;
+    for (int64_t e = 0; e < entries && index != NULL; e++) {
+        out->merit[e] = -(double)INFINITY;
+        out->index[e] = INT64_MAX;
+    }
+    return gx_run_fail(run, &err) == GX_OK;
+}
+
+static bool check_operands(gx_run *run, const gx_knn_args *args)
+{
+    const gx_mat *both[] = {args->Q, args->E};
+    for (int k = 0; k < 2; k++) {
+        if (gx_dtype_is_complex(both[k]->dtype)) {
+            gx_run_failf(run, GX_ARG, "%s is complex (%s): complex numbers have no order",
+                         both[k]->label, gx_dtype_name(both[k]->dtype));
+            return false;
+        }
+    }
+    if (args->Q->cols != args->E->cols) {
+        gx_run_failf(run, GX_ARG,
+                     "Q is %" PRId64 "x%" PRId64 " but E is %" PRId64 "x%" PRId64
+                     ": rows of one length are compared",
+                     args->Q->rows, args->Q->cols, args->E->rows, args->E->cols);
+        return false;
+    }
+    return true;
+}
+
+static bool begin(gx_run *run, const gx_knn_args *args, gx_knn_search *s, gx_neighbours *out)
+{
+    *s = (gx_knn_search){.run = run, .args = args, .out = out};
+    *out = (gx_neighbours){.queries = gx_max(0, args->last - args->first)};
+    atomic_init(&s->at, INT64_MAX);
+    if (!gx_ok(run) || !check_operands(run, args) ||
+        gx_run_device(run, &s->backend, &s->dev) != GX_OK) {
+        return false;
+    }
+    s->dtype = args->E->dtype;
+    out->count = gx_min(args->k, args->C != NULL ? args->C->cols : args->E->rows);
+    s->most = out->count;
+    return true;
+}
+
+void gx_knn_foresee(gx_run *run, const gx_knn_args *args, gx_knn_plan *plan, gx_cost *cost,
+                    gx_terms *terms)
+{
+    gx_knn_search s;
+    gx_neighbours none;
+    if (begin(run, args, &s, &none)) {
+        choose(&s, none.queries);
+        cost_of(&s, cost, terms);
+        *plan = s.plan;
+    }
+}
+
+gx_code gx_knn_run(gx_run *run, const gx_knn_args *args, gx_neighbours *out)
+{
+    gx_knn_search s;
+    gx_cost cost;
+    gx_terms terms;
+    if (!begin(run, args, &s, out) || out->queries == 0 || out->count == 0 ||
+        !make_lists(run, out)) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    pthread_mutex_init(&s.lock, NULL);
+    choose(&s, out->queries);
+    cost_of(&s, &cost, &terms);
+    gx_predict_expect(run, &terms, false);
+    for (int64_t j = args->first; j < args->last && gx_ok(run); j += s.plan.batch) {
+        if (gx_knn_load(&s, j, gx_min(s.plan.batch, args->last - j)) == GX_OK) {
+            if (args->C != NULL) {
+                gx_knn_listed(&s);
+            } else {
+                pass_over(&s);
+            }
+        }
+        gx_knn_explain(&s);
+        gx_knn_unload(&s);
+    }
+    for (int64_t j = 0; j < out->queries && gx_ok(run); j++) {
+        gx_best_sort(out->merit + j * out->count, out->index + j * out->count, out->count);
+    }
+    pthread_mutex_destroy(&s.lock);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+void gx_neighbours_clear(gx_neighbours *out)
+{
+    if (out->mem != NULL) {
+        gx_mem_free(out->mem, out->merit);
+        gx_mem_free(out->mem, out->index);
+    }
+    *out = (gx_neighbours){0};
+}

@@ -1,0 +1,50 @@
+/*
+** Nearest neighbours: of each query among the rows of a matrix, exactly.
+*/
+#ifndef GX_KNN_H
+#define GX_KNN_H
+
+#include "../exec/pass.h"
+#include "../exec/predict.h"
+
+typedef struct gx_knn_args {
+    const gx_mat *Q, *E; /* rows; Q may be E                                             */
+    const gx_mat *C;     /* which rows are looked at: a row for each query of Q, numbers of E's
+                            rows, -1 for none; NULL: all                                 */
+    gx_metric metric;
+    bool is_binary;      /* only zeros and ones are taken                                */
+    bool excludes_self;  /* row i of E is not for query i                                */
+    int64_t k;           /* at least 0; more than there are is all                       */
+    int64_t first, last; /* queries first .. last - 1 alone                              */
+} gx_knn_args;
+
+/* For each query a list of count entries, the best first; -Inf, INT64_MAX where there are fewer. */
+typedef struct gx_neighbours {
+    gx_mem *mem;
+    int64_t queries, count;
+    double *merit; /* nearest.h */
+    int64_t *index;
+} gx_neighbours;
+
+/*
+** 2 m n d flops for m queries among n rows of d numbers; reads E once for as many queries as the
+** memory holds (gx_knn_plan says how many times that is), each query once.  Results are the same to
+** the bit for every number of threads and every budget.  Memory: 16 m k for the lists, 8 to 12
+** bytes a number for the queries of a batch; for each thread a strip of E.
+**
+** GX_ARG  Q has another number of columns than E; a complex operand; a NaN or an Inf in Q or in a
+**         row of E that is looked at, which is named.
+*/
+gx_code gx_knn_run(gx_run *run, const gx_knn_args *args, gx_neighbours *out);
+void gx_neighbours_clear(gx_neighbours *out); /* also of one that was never filled */
+
+/* How it would be done: strips of so many rows, so many queries at a time. */
+typedef struct gx_knn_plan {
+    int64_t strip, batch, batches;
+    bool is_few; /* the queries are multiplied while the strip is read */
+} gx_knn_plan;
+
+void gx_knn_foresee(gx_run *run, const gx_knn_args *args, gx_knn_plan *plan, gx_cost *cost,
+                    gx_terms *terms);
+
+#endif

@@ -1,0 +1,219 @@
+/*
+** A batch of queries in memory, the strips of E, and rows that cannot be compared: what alg_knn.c
+** and knn_listed.c stand on.
+*/
+#include "dense.h"
+#include "knn_int.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+// Strips ------------------------------------------------------------------------------------------
+
+/* A tile's rows are cut into strips of one height. */
+static int64_t strips_of_tile(const gx_knn_search *s)
+{
+    return gx_ceil_div(gx_min(s->args->E->tile_rows, s->args->E->rows), s->plan.strip);
+}
+
+int64_t gx_knn_strips(const gx_knn_search *s)
+{
+    return gx_ceil_div(s->args->E->rows, s->args->E->tile_rows) * strips_of_tile(s);
+}
+
+gx_knn_strip gx_knn_strip_of(const gx_knn_search *s, int64_t unit)
+{
+    const gx_mat *E = s->args->E;
+    int64_t per = strips_of_tile(s), tile = unit / per * E->tile_rows;
+    int64_t end = gx_min(tile + E->tile_rows, E->rows);
+    gx_knn_strip strip = {.i0 = tile + unit % per * s->plan.strip};
+    strip.m = gx_max(0, gx_min(s->plan.strip, end - strip.i0));
+    return strip;
+}
+
+// The queries -------------------------------------------------------------------------------------
+
+/* Query (j, l) is not finite, or no bit. */
+static gx_code refuse_query(const gx_knn_search *s, int64_t j, int64_t l, double x, gx_err *err)
+{
+    const char *what = isnan(x) ? "NaN" : isinf(x) ? "Inf" : NULL;
+    const char *label = s->args->Q->label;
+    if (what != NULL) {
+        return gx_fail(err, GX_ARG, "%s has %s at (%" PRId64 ", %" PRId64 ")", label, what, j, l);
+    }
+    return gx_fail(err, GX_ARG,
+                   "%s has %g at (%" PRId64 ", %" PRId64 "), but 'hamming' compares zeros and ones",
+                   label, x, j, l);
+}
+
+static bool is_taken(const gx_knn_search *s, double x)
+{
+    return s->args->is_binary ? x == 0 || x == 1 : isfinite(x);
+}
+
+static void check_queries(gx_knn_search *s)
+{
+    gx_knn_batch *b = &s->batch;
+    int64_t d = s->args->E->cols;
+    gx_err err = {0};
+    for (int64_t j = 0; j < b->n && err.code == GX_OK; j++) {
+        for (int64_t l = 0; l < d && err.code == GX_OK; l++) {
+            if (!is_taken(s, b->query[j * d + l])) {
+                refuse_query(s, b->first + j, l, b->query[j * d + l], &err);
+            }
+        }
+    }
+    gx_run_fail(s->run, &err);
+}
+
+static void put(gx_dtype dtype, void *x, int64_t at, double value)
+{
+    if (dtype == GX_F64) {
+        ((double *)x)[at] = value;
+    } else {
+        ((float *)x)[at] = (float)value;
+    }
+}
+
+static double get(gx_dtype dtype, const void *x, int64_t at)
+{
+    return dtype == GX_F64 ? ((const double *)x)[at] : (double)((const float *)x)[at];
+}
+
+/* The mean of the queries, in dtype. */
+static void make_shift(gx_knn_search *s)
+{
+    gx_knn_batch *b = &s->batch;
+    int64_t d = s->args->E->cols;
+    for (int64_t l = 0; l < d; l++) {
+        double sum = 0;
+        for (int64_t j = 0; j < b->n; j++) {
+            sum += b->query[j * d + l] / (double)b->n;
+        }
+        put(s->dtype, b->shift, l, isfinite(sum) ? sum : 0);
+    }
+}
+
+/* b's columns, and their lengths. */
+static void make_b(gx_knn_search *s)
+{
+    gx_knn_batch *b = &s->batch;
+    int64_t d = s->args->E->cols;
+    for (int64_t j = 0; j < b->n; j++) {
+        double sum = 0;
+        for (int64_t l = 0; l < d; l++) {
+            double x = b->query[j * d + l];
+            x -= b->shift != NULL ? get(s->dtype, b->shift, l) : 0;
+            sum += x * x;
+            if (b->b != b->query) {
+                put(s->dtype, b->b, j * d + l, x);
+            }
+        }
+        b->length[j] = sqrt(sum);
+        b->square[j] = gx_merit_square(b->query + j * d, d);
+    }
+}
+
+gx_code gx_knn_load(gx_knn_search *s, int64_t first, int64_t n)
+{
+    gx_run *run = s->run;
+    gx_knn_batch *b = &s->batch;
+    const gx_mat *Q = s->args->Q;
+    int64_t d = s->args->E->cols;
+    bool is_shifted = s->args->metric == GX_METRIC_SQUARED && !s->plan.is_few;
+    void *query = NULL, *square = NULL;
+    gx_mat columns;
+    *b = (gx_knn_batch){.first = first, .n = n};
+    gx_dense_alloc(run, GX_F64, d, n, "queries", &query);
+    gx_dense_alloc(run, GX_F64, n, 2, "queries", &square);
+    gx_dense_alloc(run, s->dtype, d, 1, "queries", &b->zeros);
+    if (is_shifted) {
+        gx_dense_alloc(run, s->dtype, d, 1, "queries", &b->shift);
+    }
+    b->b = b->query = query;
+    if (s->dtype != GX_F64 || is_shifted) {
+        b->b = NULL;
+        gx_dense_alloc(run, s->dtype, d, n, "queries", &b->b);
+    }
+    b->square = square;
+    b->length = square == NULL ? NULL : (double *)square + n;
+    gx_mat_view(&columns, Q, GX_TRANS, 0, first, d, n);
+    gx_dense_load(run, &columns, GX_F64, query, gx_max(d, 1));
+    if (gx_ok(run)) {
+        memset(b->zeros, 0, (size_t)d * gx_dtype_bytes(s->dtype));
+        check_queries(s);
+    }
+    if (gx_ok(run)) {
+        if (is_shifted) {
+            make_shift(s);
+        }
+        make_b(s);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+void gx_knn_unload(gx_knn_search *s)
+{
+    gx_mem *mem = s->run->ctx->mem;
+    gx_knn_batch *b = &s->batch;
+    gx_mem_free(mem, b->b != b->query ? b->b : NULL);
+    gx_mem_free(mem, b->query);
+    gx_mem_free(mem, b->square);
+    gx_mem_free(mem, b->shift);
+    gx_mem_free(mem, b->zeros);
+    *b = (gx_knn_batch){0};
+}
+
+// Rows that are no numbers ------------------------------------------------------------------------
+
+void gx_knn_mark(gx_knn_search *s, int64_t row)
+{
+    long long known = atomic_load(&s->at);
+    while (row < known && !atomic_compare_exchange_weak(&s->at, &known, row)) {
+    }
+}
+
+bool gx_knn_is_marked(const gx_knn_search *s)
+{
+    return atomic_load(&s->at) != INT64_MAX;
+}
+
+bool gx_knn_takes(const gx_knn_search *s, const void *a, int64_t lda, int64_t i)
+{
+    bool all = true;
+    for (int64_t l = 0; l < s->args->E->cols && all; l++) {
+        all = is_taken(s, get(s->dtype, a, l * lda + i));
+    }
+    return all;
+}
+
+/* Units are taken in order and finished, so the row marked is the first one. */
+void gx_knn_explain(gx_knn_search *s)
+{
+    const gx_mat *E = s->args->E;
+    int64_t row = atomic_load(&s->at);
+    void *numbers = NULL;
+    gx_mat one;
+    if (!gx_knn_is_marked(s) || !gx_ok(s->run)) {
+        return;
+    }
+    gx_dense_alloc(s->run, GX_F64, 1, E->cols, "a row", &numbers);
+    gx_mat_view(&one, E, GX_NO_TRANS, row, 0, 1, E->cols);
+    gx_dense_load(s->run, &one, GX_F64, numbers, 1);
+    for (int64_t l = 0; l < E->cols && gx_ok(s->run); l++) {
+        double x = ((double *)numbers)[l];
+        gx_err err = {0};
+        if (!isfinite(x)) {
+            gx_fail(&err, GX_ARG, "%s has %s at (%" PRId64 ", %" PRId64 ")", E->label,
+                    isnan(x) ? "NaN" : "Inf", row, l);
+        } else if (!is_taken(s, x)) {
+            gx_fail(&err, GX_ARG,
+                    "%s has %g at (%" PRId64 ", %" PRId64
+                    "), but 'hamming' compares zeros and ones",
+                    E->label, x, row, l);
+        }
+        gx_run_fail(s->run, &err);
+    }
+    gx_mem_free(s->run->ctx->mem, numbers);
+}

@@ -1,0 +1,58 @@
+/*
+** Shared by alg_knn.c and knn_listed.c: a batch of queries, and the strips of E.
+*/
+#ifndef GX_KNN_INT_H
+#define GX_KNN_INT_H
+
+#include "knn.h"
+
+/* A batch of queries in memory. */
+typedef struct gx_knn_batch {
+    int64_t first, n;
+    double *query;  /* d x n: as they are                                     */
+    double *square; /* n: nearest.h                                           */
+    double *length; /* n: of b's columns                                      */
+    void *b;        /* d x n of dtype: without the shift; may be query itself */
+    void *shift;    /* d of dtype; NULL: none                                 */
+    void *zeros;    /* d of dtype                                             */
+} gx_knn_batch;
+
+typedef struct gx_knn_search {
+    gx_run *run;
+    const gx_knn_args *args;
+    const gx_backend *backend;
+    gx_dev *dev;
+    gx_dtype dtype; /* merits are foretold in it                             */
+    gx_knn_plan plan;
+    gx_knn_batch batch;
+    gx_neighbours *out;
+    int64_t most;         /* entries of a list that a strip gives                  */
+    double *root;         /* n: the worst merit of each list                       */
+    atomic_llong at;      /* the first row of E that cannot be compared; INT64_MAX    */
+    pthread_mutex_t lock; /* guards root                                      */
+} gx_knn_search;
+
+/* Rows i0 .. i0 + m - 1 of E: a unit of the pass.  m may be 0. */
+typedef struct gx_knn_strip {
+    int64_t i0, m;
+} gx_knn_strip;
+
+int64_t gx_knn_strips(const gx_knn_search *s);
+gx_knn_strip gx_knn_strip_of(const gx_knn_search *s, int64_t unit);
+
+/* Fill the batch: queries first .. first + n - 1 of Q. */
+gx_code gx_knn_load(gx_knn_search *s, int64_t first, int64_t n);
+void gx_knn_unload(gx_knn_search *s);
+
+/* Whether row i of a, rows of E as dtype, may be compared. */
+bool gx_knn_takes(const gx_knn_search *s, const void *a, int64_t lda, int64_t i);
+
+/* Row i of E cannot be compared: the unit's thread says so; the caller, after the pass, why. */
+void gx_knn_mark(gx_knn_search *s, int64_t row);
+bool gx_knn_is_marked(const gx_knn_search *s);
+void gx_knn_explain(gx_knn_search *s);
+
+/* The queries of the batch by their candidates. */
+void gx_knn_listed(gx_knn_search *s);
+
+#endif

@@ -1,0 +1,227 @@
+/*
+** Nearest neighbours among listed rows: for each query the best of its candidates, as another index
+** has found them.
+**
+** The pairs of a batch are sorted by row, so that they lie strip by strip; a strip without any is
+** not read, and of the others only the rows from the first to the last that is wanted.  Merits are
+** GX_MERIT's, so the scores are those that a search among all rows gives.
+**
+** A tile's columns are what is contiguous: a row by itself costs a page for each of its columns.
+**
+** Memory: 16 bytes a candidate, beside what alg_knn.c says.
+*/
+#include "dense.h"
+#include "knn_int.h"
+
+#include "../base/best.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* Pairs of one call of GX_MERIT. */
+enum { PAIRS = 4096 };
+
+typedef struct wanted {
+    int64_t row, query; /* query: of the batch */
+} wanted;
+
+typedef struct listed {
+    gx_knn_search *search;
+    wanted *pair; /* by row */
+    int64_t pairs;
+    size_t merit_bytes; /* GX_MERIT's own */
+} listed;
+
+// The candidates ----------------------------------------------------------------------------------
+
+static bool is_before(const wanted *x, const wanted *y)
+{
+    return x->row < y->row || (x->row == y->row && x->query < y->query);
+}
+
+static void sift(wanted *pair, int64_t at, int64_t count)
+{
+    wanted x = pair[at];
+    for (int64_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        child += child + 1 < count && is_before(&pair[child], &pair[child + 1]);
+        if (!is_before(&x, &pair[child])) {
+            break;
+        }
+        pair[at] = pair[child];
+        at = child;
+    }
+    pair[at] = x;
+}
+
+static void sort(wanted *pair, int64_t count)
+{
+    for (int64_t at = count / 2; at-- > 0;) {
+        sift(pair, at, count);
+    }
+    for (int64_t last = count - 1; last > 0; last--) {
+        wanted x = pair[last];
+        pair[last] = pair[0];
+        pair[0] = x;
+        sift(pair, 0, last);
+    }
+}
+
+static gx_code take_pair(listed *x, int64_t j, int64_t c, double id, gx_err *err)
+{
+    const gx_knn_search *s = x->search;
+    const gx_knn_args *args = s->args;
+    int64_t rows = args->E->rows, query = s->batch.first + j;
+    if (!(id >= -1 && id < (double)rows && id == floor(id))) {
+        return gx_fail(err, GX_ARG,
+                       "%s has %g at (%" PRId64 ", %" PRId64 "), but %s has rows 0 to %" PRId64
+                       " (-1 for none)",
+                       args->C->label, id, query, c, args->E->label, rows - 1);
+    }
+    if (id >= 0 && !(args->excludes_self && (int64_t)id == query)) {
+        x->pair[x->pairs++] = (wanted){(int64_t)id, j};
+    }
+    return GX_OK;
+}
+
+/* Each pair once. */
+static void drop_doubles(listed *x)
+{
+    int64_t kept = 0;
+    for (int64_t e = 0; e < x->pairs; e++) {
+        if (e == 0 || is_before(&x->pair[kept - 1], &x->pair[e])) {
+            x->pair[kept++] = x->pair[e];
+        }
+    }
+    x->pairs = kept;
+}
+
+static void take_candidates(listed *x)
+{
+    gx_knn_search *s = x->search;
+    const gx_mat *C = s->args->C;
+    int64_t n = s->batch.n;
+    void *pair = NULL, *ids = NULL;
+    gx_err err = {0};
+    gx_dense_alloc(s->run, GX_F64, 2 * n, C->cols, "candidates", &pair);
+    gx_dense_alloc(s->run, GX_F64, n, C->cols, "candidates", &ids);
+    gx_dense_load_rows(s->run, C, s->batch.first, n, GX_F64, ids, n);
+    x->pair = pair;
+    for (int64_t j = 0; j < n && gx_ok(s->run) && err.code == GX_OK; j++) {
+        for (int64_t c = 0; c < C->cols && err.code == GX_OK; c++) {
+            take_pair(x, j, c, ((double *)ids)[c * n + j], &err);
+        }
+    }
+    gx_run_fail(s->run, &err);
+    gx_mem_free(s->run->ctx->mem, ids);
+    sort(x->pair, x->pairs);
+    drop_doubles(x);
+}
+
+// A strip -----------------------------------------------------------------------------------------
+
+/* The first pair of a row that is not before this one. */
+static int64_t find(const listed *x, int64_t row)
+{
+    int64_t low = 0, high = x->pairs;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (x->pair[middle].row < row) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* Merits and what they are of, for one call. */
+typedef struct slab {
+    double merit[PAIRS];
+    int64_t row[PAIRS], query[PAIRS];
+} slab;
+
+/* Pairs first .. first + n - 1, of the m rows from i0 on at strip. */
+static gx_code compare(listed *x, int64_t first, int64_t n, const void *strip, int64_t i0,
+                       int64_t m, slab *at, void *work, gx_err *err)
+{
+    gx_knn_search *s = x->search;
+    for (int64_t e = 0; e < n; e++) {
+        at->row[e] = x->pair[first + e].row - i0;
+        at->query[e] = x->pair[first + e].query;
+    }
+    gx_nearest w = {.metric = s->args->metric,
+                    .query = s->batch.query,
+                    .square = s->batch.square,
+                    .count = n,
+                    .merit = at->merit,
+                    .row = at->row,
+                    .column = at->query};
+    gx_args args = {.m = m, .n = s->batch.n, .k = s->args->E->cols};
+    args.a = strip;
+    args.lda = m;
+    args.nearest = &w;
+    args.work = work;
+    GX_TRY(s->backend->kernel[GX_MERIT][s->dtype](s->dev, NULL, &args, err));
+    pthread_mutex_lock(&s->lock);
+    for (int64_t e = 0; e < n; e++) {
+        int64_t list = (s->batch.first - s->args->first + at->query[e]) * s->out->count;
+        double *best = s->out->merit + list;
+        int64_t *index = s->out->index + list, row = i0 + at->row[e];
+        if (gx_best_is_worse(best[0], index[0], at->merit[e], row)) {
+            gx_best_sift(best, index, s->out->count, at->merit[e], row);
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+    return GX_OK;
+}
+
+static gx_code look_at_strip(void *arg, int64_t unit, gx_pass_thread *thread, void *work,
+                             void *part, gx_err *err)
+{
+    listed *x = arg;
+    gx_knn_search *s = x->search;
+    const gx_mat *E = s->args->E;
+    gx_knn_strip strip = gx_knn_strip_of(s, unit);
+    int64_t first = find(x, strip.i0), end = find(x, strip.i0 + strip.m);
+    slab *at = work;
+    char *own = (char *)(at + 1), *rows = own + x->merit_bytes;
+    (void)part;
+    if (first == end || gx_knn_is_marked(s)) {
+        return GX_OK;
+    }
+    int64_t i0 = x->pair[first].row, m = x->pair[end - 1].row + 1 - i0;
+    GX_TRY(gx_pass_read(thread, E, i0, 0, m, E->cols, s->dtype, rows, m, err));
+    for (int64_t e = first; e < end && !gx_knn_is_marked(s); e++) {
+        if ((e == first || x->pair[e].row != x->pair[e - 1].row) &&
+            !gx_knn_takes(s, rows, m, x->pair[e].row - i0)) {
+            gx_knn_mark(s, x->pair[e].row);
+        }
+    }
+    for (int64_t e = first; e < end && gx_ok(s->run) && !gx_knn_is_marked(s); e += PAIRS) {
+        GX_TRY(compare(x, e, gx_min(PAIRS, end - e), rows, i0, m, at, own, err));
+    }
+    return GX_OK;
+}
+
+void gx_knn_listed(gx_knn_search *s)
+{
+    listed x = {.search = s};
+    const gx_mat *E = s->args->E;
+    gx_args args = {.m = s->plan.strip, .k = E->cols};
+    take_candidates(&x);
+    x.merit_bytes = (s->backend->workspace(s->dev, GX_MERIT, s->dtype, &args) + 63) / 64 * 64;
+    size_t strip = (size_t)(gx_min(s->plan.strip, E->rows) * E->cols) * gx_dtype_bytes(s->dtype);
+    gx_pass pass = {.sources = &E,
+                    .source_count = 1,
+                    .units = gx_knn_strips(s),
+                    .flops = 2 * (double)x.pairs * (double)E->cols,
+                    .work_bytes = sizeof(slab) + x.merit_bytes + strip,
+                    .work = look_at_strip,
+                    .arg = s};
+    double read = (double)gx_min(x.pairs * s->plan.strip, E->rows);
+    pass.bytes = read * (double)E->cols * (double)gx_dtype_bytes(E->dtype);
+    pass.arg = &x;
+    gx_pass_run(s->run, &pass);
+    gx_mem_free(s->run->ctx->mem, x.pair);
+}

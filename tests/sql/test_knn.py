@@ -1,0 +1,324 @@
+"""gx_knn: the nearest rows.
+
+Plan:
+1. against products and differences in double precision: metrics, dtypes, shapes, k from 0 to more than there are; stored in small
+   tiles, as values; rows far from the origin; equal rows and zero rows: ties by id;
+2. the same rows, to the bit, for every memory limit and number of threads, and for one query at a time;
+3. queries as raw f32 bytes, at odd addresses too, JSON lists, matrix values;
+4. exclude_self; candidates: scores of a whole search, -1, twice the same, none, of one query as a list; strips without any are not
+   read;
+5. WHERE, ORDER BY and LIMIT reach the search and change no result;
+6. E is read once for all queries, in batches where these do not fit, as gx_plan foretells;
+7. exact refusals: k, metrics, shapes, complex operands, NaN and Inf in either, candidates out of range;
+8. an interrupt.
+"""
+import json
+import threading
+import time
+
+import numpy as np
+import pytest
+from conftest import error, from_numpy, gx_connect, q
+
+METRICS = ["cosine", "dot", "l2", "sqeuclidean", "l1", "hamming"]
+DISTANCES = METRICS[2:]
+
+
+def scores(Q, E, metric):
+    Q, E = Q.astype("f8"), E.astype("f8")
+    if metric == "dot":
+        return Q @ E.T
+    if metric == "cosine":
+        length = np.linalg.norm(Q, axis=1)[:, None] * np.linalg.norm(E, axis=1)[None]
+        return np.divide(Q @ E.T, length, out=np.zeros((len(Q), len(E))), where=length > 0)
+    gap = Q[:, None, :] - E[None]
+    if metric == "hamming":
+        return (gap != 0).sum(axis=2) / max(1, E.shape[1])
+    if metric == "l1":
+        return np.abs(gap).sum(axis=2)
+    squares = (gap * gap).sum(axis=2)
+    return np.sqrt(squares) if metric == "l2" else squares
+
+
+def knn(db, Q, E, k, **options):
+    return db.execute("SELECT query, rank, id, score FROM gx_knn(?, ?, ?, ?)", (Q, E, k, json.dumps(options))).fetchall()
+
+
+def check(db, qform, eform, Q, E, k, metric, **options):
+    rows = knn(db, qform, eform, k, metric=metric, **options)
+    exact = scores(Q, E, metric)
+    if options.get("exclude_self"):
+        exact[np.arange(len(Q)), np.arange(len(Q))] = np.inf if metric in DISTANCES else -np.inf
+    each = min(k, len(E) - bool(options.get("exclude_self")))
+    assert [(r[0], r[1]) for r in rows] == [(i, rank) for i in range(len(Q)) for rank in range(each)]
+    for i in range(len(Q) if each > 0 else 0):
+        mine = rows[i * each:(i + 1) * each]
+        ids, found = np.array([r[2] for r in mine]), np.array([r[3] for r in mine])
+        best = np.sort(exact[i] if metric in DISTANCES else -exact[i])[:each]
+        best = best if metric in DISTANCES else -best
+        scale = max(1, np.abs(best).max())
+        np.testing.assert_allclose(found, best, rtol=1e-11, atol=1e-12 * scale)
+        np.testing.assert_allclose(found, exact[i][ids], rtol=1e-11, atol=1e-12 * scale)
+        assert len(set(ids)) == each
+        for x, y in zip(mine, mine[1:]):
+            assert (x[3] > y[3]) == (metric not in DISTANCES) or x[3] == y[3]
+            assert x[3] != y[3] or x[2] < y[2]
+
+
+def store(db, name, a):
+    db.execute("SELECT gx_store(?, ?)", (name, from_numpy(a))).fetchone()
+
+
+def made(rng, shape, metric, dtype, centre=0.0):
+    if metric == "hamming":
+        return rng.integers(0, 2, shape).astype(dtype)
+    return (rng.standard_normal(shape) + centre).astype(dtype)
+
+
+# ---- 1. against double precision -------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("dtype", ["<f8", "<f4"])
+@pytest.mark.parametrize("metric", METRICS)
+def test_exact(db, metric, dtype):
+    db.execute("SELECT gx_config('tile_bytes', 8192)")
+    rng = np.random.default_rng(5)
+    for queries, rows, cols in [(0, 4, 3), (2, 0, 3), (1, 1, 1), (1, 90, 7), (5, 33, 40), (20, 200, 17), (40, 500, 33), (3, 4, 0)]:
+        Q, E = made(rng, (queries, cols), metric, dtype), made(rng, (rows, cols), metric, dtype)
+        name = f"E{rows}x{cols}"
+        store(db, name, E)
+        for k in (0, 1, 3, 1000, 10**18):
+            check(db, from_numpy(Q), name, Q, E, k, metric)
+        check(db, from_numpy(Q), from_numpy(E), Q, E, 2, metric)
+
+
+@pytest.mark.parametrize("queries", [1, 3, 40])
+@pytest.mark.parametrize("metric", ["l2", "sqeuclidean", "cosine", "l1"])
+def test_far_from_the_origin(db, metric, queries):
+    rng = np.random.default_rng(6)
+    E = made(rng, (3000, 64), metric, "<f4", 1e4)
+    Q = (E[:queries] + rng.standard_normal((queries, 64)) / 8).astype("<f4")
+    check(db, from_numpy(Q), from_numpy(E), Q, E, 10, metric)
+    Q = Q.astype("<f8") + 1e-5  # no f32 numbers
+    check(db, from_numpy(Q), from_numpy(E), Q, E, 10, metric)
+
+
+def test_scales(db):
+    rng = np.random.default_rng(7)
+    for scale in (1e-30, 1e25, 1e-140, 1e140):
+        dtype = "<f4" if 1e-40 < scale < 1e30 else "<f8"
+        E, Q = (rng.standard_normal((300, 20)) * scale).astype(dtype), (rng.standard_normal((4, 20)) * scale).astype(dtype)
+        check(db, from_numpy(Q), from_numpy(E), Q, E, 5, "cosine")
+        rows = knn(db, from_numpy(Q), from_numpy(E), 5)
+        want = scores((Q / scale), (E / scale), "cosine")
+        assert [r[2] for r in rows[:5]] == list(np.argsort(-want[0], kind="stable")[:5])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_ties_go_by_id(db, metric):
+    rng = np.random.default_rng(8)
+    few = made(rng, (7, 12), metric, "<f4")
+    E = few[rng.integers(0, 7, 2000)]
+    E[::50] = 0
+    for queries in (2, 30):
+        Q = few[rng.integers(0, 7, queries)]
+        check(db, from_numpy(Q), from_numpy(E), Q, E, 400, metric)
+    zero = np.zeros((1, 12), "<f4")
+    check(db, from_numpy(zero), from_numpy(E), zero, E, 30, metric)
+
+
+# ---- 2. the same bits ------------------------------------------------------------------------------------------------
+
+def test_same_bits(tmp_path):
+    rng = np.random.default_rng(9)
+    E, Q = rng.standard_normal((5000, 48)).astype("<f4"), rng.standard_normal((300, 48)).astype("<f4")
+    first = {}
+    for limit, threads, tile in [("64MB", 1, 1 << 20), ("64MB", 4, 1 << 17), ("1500kB", 2, 1 << 15), ("700kB", 1, 1 << 14)]:
+        db = gx_connect(str(tmp_path / f"{limit}{threads}.db"))
+        db.execute("SELECT gx_config('tile_bytes', ?), gx_config('threads', ?), gx_config('readers', ?)", (tile, threads, threads))
+        store(db, "E", E)
+        store(db, "Q", Q)
+        db.execute("SELECT gx_config('memory_limit', ?)", (limit,))
+        for metric in ("cosine", "l2", "l1"):
+            rows = knn(db, "Q", "E", 7, metric=metric)
+            assert rows == first.setdefault(metric, rows)
+            for i in (0, 17, 299):
+                one = knn(db, Q[i].tobytes(), "E", 7, metric=metric)
+                assert [r[1:] for r in one] == [r[1:] for r in rows if r[0] == i]
+        db.close()
+
+
+# ---- 3. queries ------------------------------------------------------------------------------------------------------
+
+def test_forms_of_queries(db):
+    rng = np.random.default_rng(10)
+    E, Q = rng.standard_normal((50, 6)).astype("<f4"), rng.standard_normal((3, 6)).astype("<f4")
+    store(db, "E", E)
+    store(db, "Q", Q)
+    store(db, "column", Q[:1].T)
+    want = knn(db, "Q", "E", 4)
+    assert knn(db, Q.tobytes(), "E", 4) == want
+    assert knn(db, json.dumps(Q.tolist()), "E", 4) == want
+    assert knn(db, from_numpy(Q), "E", 4) == want
+    for one in (Q[:1].tobytes(), json.dumps(Q[0].tolist()), "column", from_numpy(Q[:1].T)):
+        assert knn(db, one, "E", 4) == want[:4]
+    db.execute("CREATE TABLE t(pad TEXT, e BLOB)")
+    db.executemany("INSERT INTO t VALUES (?, ?)", [("x" * i, Q[0].tobytes()) for i in range(9)])
+    rows = db.execute("SELECT pad, rank, id, score FROM t JOIN gx_knn(t.e, 'E', 4) ORDER BY t.rowid, rank").fetchall()
+    assert [r[1:] for r in rows] == [r[1:] for r in want[:4]] * 9
+
+
+# ---- 4. fewer rows ---------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_exclude_self(db, metric):
+    db.execute("SELECT gx_config('tile_bytes', 4096)")
+    E = made(np.random.default_rng(11), (150, 9), metric, "<f4")
+    E[10] = E[11]
+    store(db, "E", E)
+    for k in (1, 5, 500):
+        check(db, "E", "E", E, E, k, metric, exclude_self=True)
+    assert knn(db, "[[1,1]]", "[[1,1]]", 3, exclude_self=True) == []
+
+
+def test_candidates(db):
+    db.execute("SELECT gx_config('tile_bytes', 4096)")
+    rng = np.random.default_rng(12)
+    E, Q = rng.standard_normal((400, 16)).astype("<f4"), rng.standard_normal((12, 16)).astype("<f4")
+    C = rng.integers(0, 400, (12, 30)).astype("<f8")
+    C[3], C[4, 5:], C[5, 1] = -1, -1, C[5, 0]
+    for name, a in (("E", E), ("Q", Q), ("C", C)):
+        store(db, name, a)
+    for metric in ("cosine", "l2", "l1"):
+        whole = knn(db, "Q", "E", 400, metric=metric)
+        wanted = []
+        for i in range(12):
+            mine = [r for r in whole if r[0] == i and r[2] in set(C[i])][:9]
+            wanted += [(i, rank, r[2], r[3]) for rank, r in enumerate(mine)]
+        assert knn(db, "Q", "E", 9, metric=metric, candidates="C") == wanted
+    ids = [int(x) for x in C[0]]
+    assert [r[1:] for r in knn(db, Q[0].tobytes(), "E", 9, metric="l1", candidates=json.dumps(ids))] == [r[1:] for r in wanted if r[0] == 0]
+    assert knn(db, "E", "E", 2, candidates=json.dumps([[i] for i in range(400)]), exclude_self=True) == []
+
+
+def test_candidates_read_what_they_need(filedb):
+    filedb.execute("SELECT gx_config('tile_bytes', 65536)")
+    E = np.random.default_rng(13).standard_normal((20000, 16))
+    store(filedb, "E", E)
+    filedb.execute("SELECT gx_stats_reset()")
+    knn(filedb, "[" + ",".join("1" * 16) + "]", "E", 2, candidates="[7,9,19000]")
+    assert 0 < q(filedb, "SELECT value FROM gx_stats WHERE name = 'bytes_read'") < 2 * 65536
+
+
+# ---- 5. WHERE, ORDER BY, LIMIT ---------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("options", ["{}", '{"exclude_self":true}', '{"candidates":"C"}'])
+def test_where_and_limit(db, options):
+    rng = np.random.default_rng(14)
+    E = rng.standard_normal((60, 5))
+    store(db, "E", E)
+    store(db, "C", np.where(rng.random((60, 8)) < 0.3, -1, rng.integers(0, 60, (60, 8))).astype("<f8"))
+    db.execute("CREATE TEMP TABLE whole AS SELECT query, rank, id, score FROM gx_knn('E', 'E', 6, ?)", (options,))
+    conditions = ["", "WHERE query = 7", "WHERE query BETWEEN 5 AND 9", "WHERE query > 3.5 AND query < 6.5", "WHERE query >= 57 AND rank = 0",
+                  "WHERE query = 3.5", "WHERE query < 2 AND rank < 2", "WHERE rank <= 1", "WHERE rank > 2", "WHERE rank = 99", "WHERE query = -1",
+                  "WHERE query = 'x'", "WHERE query = NULL", "WHERE query < 4 AND score > 0", "WHERE id = 5", "WHERE query IN (3, 9)",
+                  "WHERE query > 9223372036854775807", "WHERE query < -9223372036854775808", "WHERE rank < 1e300", "WHERE query = '7'"]
+    orders = ["", "ORDER BY query", "ORDER BY query, rank", "ORDER BY rank, query, id", "ORDER BY query DESC, rank", "ORDER BY score, query, id"]
+    limits = ["", "LIMIT 1", "LIMIT 4", "LIMIT 13", "LIMIT 5 OFFSET 7", "LIMIT 0", "LIMIT -1", "LIMIT -1 OFFSET 3", "LIMIT 9223372036854775807"]
+    for where in conditions:
+        for order in orders:
+            for limit in limits:
+                tail = f"{where} {order} {limit}"
+                got = db.execute(f"SELECT query, rank, id, score FROM gx_knn('E', 'E', 6, ?) {tail}", (options,)).fetchall()
+                want = db.execute(f"SELECT query, rank, id, score FROM whole {where} {order or 'ORDER BY query, rank'} {limit}").fetchall()
+                assert got == want, tail
+
+
+def test_where_narrows_the_work(filedb):
+    E = np.random.default_rng(15).standard_normal((4000, 32))
+    store(filedb, "E", E)
+
+    def flops(tail):
+        filedb.execute("SELECT gx_stats_reset()")
+        filedb.execute("SELECT query, id FROM gx_knn('E', 'E', 3) " + tail).fetchall()
+        return q(filedb, "SELECT value FROM gx_stats WHERE name = 'flops'")
+
+    assert flops("WHERE query = 5") == flops("LIMIT 3") == flops("ORDER BY query LIMIT 1 OFFSET 2") == 2 * 4000 * 32
+    assert flops("WHERE query < 10") == flops("LIMIT 28") == 10 * 2 * 4000 * 32
+
+
+# ---- 6. one reading --------------------------------------------------------------------------------------------------
+
+def test_reads_once(filedb):
+    filedb.execute("SELECT gx_config('tile_bytes', 16384)")
+    rng = np.random.default_rng(16)
+    E, Q = rng.standard_normal((3000, 32)).astype("<f4"), rng.standard_normal((6000, 32)).astype("<f4")
+    store(filedb, "E", E)
+    store(filedb, "Q", Q)
+    for limit, least in (("64MB", 1), ("3MB", 2)):
+        filedb.execute("SELECT gx_config('memory_limit', ?)", (limit,))
+        passes, expected = filedb.execute("SELECT detail, bytes_read FROM gx_plan('knn(Q, E, 5)')").fetchone()
+        filedb.execute("SELECT gx_stats_reset()")
+        knn(filedb, "Q", "E", 5)
+        read = q(filedb, "SELECT value FROM gx_stats WHERE name = 'bytes_read'")
+        assert read == expected, passes
+        count = (read - Q.nbytes) // E.nbytes
+        assert (read - Q.nbytes) % E.nbytes == 0 and count >= least and (count == 1) == (least == 1)
+        assert f", {count} pass" in passes
+
+
+# ---- 7. refusals -----------------------------------------------------------------------------------------------------
+
+def test_refusals(db):
+    store(db, "E", np.eye(4))
+    bad = np.eye(4)
+    bad[2, 1] = np.nan
+    store(db, "N", bad)
+    bad[2, 1], bad[1, 3] = 0.5, np.inf
+    store(db, "I", bad)
+    store(db, "H", np.where(np.isinf(bad), 0, bad))
+    for args, message in [
+            (("[1,2,3]", "E", 1, "{}"), "Q is 3x1 but E is 4x4: rows of one length are compared"),
+            (("E", "E", -1, "{}"), "k must not be negative, not -1"),
+            (("E", "E", 1.5, "{}"), "k must be an integer, not 1.5"),
+            (("E", "E", "nan", "{}"), "k must be an integer, not 'nan'"),
+            (("E", "E", None, "{}"), "k must be an integer, not NULL"),
+            (("E", "E", 1, '{"metric":"cos"}'), "metric 'cos' is not known (cosine, dot, l2, sqeuclidean, l1, hamming)"),
+            (("E", "E", 1, '{"metrc":"l2"}'), 'unknown option "metrc": the known ones are "metric", "candidates" and "exclude_self"'),
+            (("E", "[[1,2,3,\"4i\"]]", 1, "{}"), "E is complex (c128): complex numbers have no order"),
+            (("[[1,2,3,\"4i\"]]", "E", 1, "{}"), "Q is complex (c128): complex numbers have no order"),
+            (("N", "E", 1, "{}"), "N has NaN at (2, 1)"),
+            (("E", "N", 1, "{}"), "N has NaN at (2, 1)"),
+            (("E", "I", 1, '{"metric":"l1"}'), "I has Inf at (1, 3)"),
+            (("[1,0,0,0]", "I", 1, '{"metric":"l2"}'), "I has Inf at (1, 3)"),
+            (("E", "H", 1, '{"metric":"hamming"}'), "H has 0.5 at (2, 1), but 'hamming' compares zeros and ones"),
+            (("H", "E", 1, '{"metric":"hamming"}'), "H has 0.5 at (2, 1), but 'hamming' compares zeros and ones"),
+            (("[1,0,0,0]", "E", 1, '{"exclude_self":true}'), "exclude_self is for a matrix and itself, but Q has 1 rows and E 4"),
+            (("[1,0,0,0]", "E", 1, '{"candidates":"[0,4]"}'), "candidates has 4 at (0, 1), but E has rows 0 to 3 (-1 for none)"),
+            (("[1,0,0,0]", "E", 1, '{"candidates":"[0,-2]"}'), "candidates has -2 at (0, 1), but E has rows 0 to 3 (-1 for none)"),
+            (("[1,0,0,0]", "E", 1, '{"candidates":"[0.5]"}'), "candidates has 0.5 at (0, 0), but E has rows 0 to 3 (-1 for none)"),
+            (("[1,0,0,0]", "E", 1, '{"candidates":"N"}'), "N is 4x4 but Q has 1 rows: there is a row of candidates for each query"),
+            (("[1,0,0,0]", "N", 1, '{"candidates":"[2]"}'), "N has NaN at (2, 1)"),
+            ((b"12345", "E", 1, "{}"), "Q is a blob of 5 bytes, neither a matrix value nor rows of 4 f32 numbers (16 bytes each)"),
+    ]:
+        with pytest.raises(Exception) as caught:
+            db.execute("SELECT id FROM gx_knn(?, ?, ?, ?)", args).fetchall()
+        assert str(caught.value) == "gx_knn: " + message
+    assert knn(db, "[1,0,0,0]", "N", 1, candidates="[0,1,3]") == [(0, 0, 0, 1.0)]
+
+
+def test_too_many(db):
+    store(db, "E", np.ones((3000, 1)))
+    db.execute("SELECT gx_config('tile_bytes', 65536), gx_config('memory_limit', '4MB')")
+    assert "neighbours" in error(db, "SELECT count(*) FROM gx_knn('E', 'E', 1000000000000000000)")
+
+
+# ---- 8. an interrupt -------------------------------------------------------------------------------------------------
+
+def test_interrupt(filedb):
+    store(filedb, "E", np.random.default_rng(17).standard_normal((20000, 64)).astype("<f4"))
+    timer = threading.Timer(0.15, filedb.interrupt)
+    timer.start()
+    start = time.monotonic()
+    text = error(filedb, "SELECT sum(score) FROM gx_knn('E', 'E', 1000, '{\"metric\":\"l1\"}')")
+    assert "interrupt" in text.lower() and time.monotonic() - start < 60
+    timer.join()
