@@ -4,7 +4,8 @@
 ** All of them wait for memory.  A block of threads is bx x by (bx down the rows, so that a warp
 ** touches one run of memory) and walks the matrix in steps of the grid; each thread has STEPS
 ** elements in flight before it stores the first.  Which of the elementwise kernels it is, is a
-** branch outside the loop.
+** branch outside the loop where that costs something, for the few operations of arithmetic; a
+** function that takes longer than memory does is called, so that there is one of it in the image.
 */
 #include "cuda_element.cuh"
 
@@ -12,14 +13,35 @@ constexpr int STEPS = 4;
 
 // Elementwise -------------------------------------------------------------------------------------
 
-/* What a walk does beside the functions of GX_MAP. */
-enum { FILL = GX_MAP_KIND_COUNT, COPY };
+/* What a walk does beside the functions of GX_MAP; CALL: the one that the call says. */
+enum { FILL = GX_MAP_KIND_COUNT, COPY, CALL };
+
+/* Any of the functions, for real and for complex elements. */
+__device__ __noinline__ double any_of_real(int kind, double alpha, double beta, double a, double b,
+                                           double c)
+{
+    return of_real(kind, alpha, beta, a, b, c);
+}
+
+__device__ __noinline__ number any_of_pair(int kind, number alpha, number beta, number a, number b,
+                                           number c)
+{
+    return of_pair(kind, alpha, beta, a, b, c);
+}
 
 template <class T, int WHAT>
 __device__ inline number element(const gx_cuda_call &p, number a, number b, number c)
 {
     number alpha = {p.alpha[0], p.alpha[1]}, beta = {p.beta[0], p.beta[1]};
-    return WHAT == FILL ? alpha : WHAT == COPY ? a : mapped<T>(WHAT, alpha, beta, a, b, c);
+    if constexpr (WHAT == FILL || WHAT == COPY) {
+        return WHAT == FILL ? alpha : a;
+    } else if constexpr (WHAT != CALL) {
+        return mapped<T>(WHAT, alpha, beta, a, b, c);
+    } else if constexpr (facts<T>::is_complex) {
+        return any_of_pair(p.kind, alpha, beta, a, b, c);
+    } else {
+        return {any_of_real(p.kind, alpha.re, beta.re, a.re, b.re, c.re), 0};
+    }
 }
 
 template <class T, int WHAT, int OPERANDS> __device__ inline void walk(const gx_cuda_call &p)
@@ -57,11 +79,22 @@ template <class T> __device__ inline void map(const gx_cuda_call &p)
         return p.kernel == GX_FILL ? walk<T, FILL, 0>(p) : walk<T, COPY, 1>(p);
     }
     switch (p.kind) {
-#define CASE(KIND, name, operands, ...)                                                            \
-    case GX_MAP_##KIND:                                                                            \
-        return walk<T, GX_MAP_##KIND, operands>(p);
-        GX_MAPS(CASE)
-#undef CASE
+    case GX_MAP_ADD:
+        return walk<T, GX_MAP_ADD, 2>(p);
+    case GX_MAP_MUL:
+        return walk<T, GX_MAP_MUL, 2>(p);
+    case GX_MAP_DIV:
+        return walk<T, GX_MAP_DIV, 2>(p);
+    case GX_MAP_SCALE:
+        return walk<T, GX_MAP_SCALE, 1>(p);
+    case GX_MAP_CONJ:
+        return walk<T, GX_MAP_CONJ, 1>(p);
+    case GX_MAP_ABS:
+        return walk<T, GX_MAP_ABS, 1>(p);
+    default:
+        return p.tau != NULL ? walk<T, CALL, 3>(p)
+               : p.b != NULL ? walk<T, CALL, 2>(p)
+                             : walk<T, CALL, 1>(p);
     }
 }
 GX_CUDA_KERNELS(gx_map, map)
