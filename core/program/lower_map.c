@@ -156,17 +156,42 @@ static void small_group(gx_exec *x, const gx_node *node, int64_t m, int64_t n)
     }
 }
 
+/* A sink in an operand's memory, where that is wanted no more; else an intermediate's. */
+static gx_sink *large_result(gx_exec *x, const gx_node *node, gx_sink *in_place)
+{
+    bool is_fold = node->fused->output[0].fold != GX_FOLD_NONE;
+    for (int k = 0; k < node->count && gx_ok(x->run) && !is_fold; k++) {
+        gx_val *val = x->val[gx_input(x->g, node, k)];
+        bool is_own = val->data != NULL && (val->owned != NULL || val->sink != NULL);
+        if (is_own && gx_may_overwrite(x, node, k)) {
+            gx_device_val_give(x, val); // which has what it was
+            val->refs++;
+            gx_val_put(x, gx_result_ref(x, node, 0), val);
+            *in_place = (gx_sink){.run = x->run,
+                                  .rows = node->type.rows,
+                                  .cols = node->type.cols,
+                                  .dtype = node->type.dtype,
+                                  .tile_rows = gx_max(1, node->type.rows),
+                                  .tile_cols = gx_max(1, node->type.cols),
+                                  .is_scratch = true,
+                                  .value.data = val->data};
+            return in_place;
+        }
+    }
+    return gx_result_sink(x, node, 0, 0, 0, 0);
+}
+
 /* The streamed pass, over a team; a mean divides what it sums up. */
 static void large_group(gx_exec *x, const gx_node *node, int64_t m, int64_t n)
 {
     const gx_mat *source[GX_FUSED_INPUTS];
     gx_mat *space = gx_temp(x, GX_FUSED_INPUTS * sizeof *space);
-    gx_sink *C = gx_result_sink(x, node, 0, 0, 0, 0);
+    for (int k = 0; k < node->count && space != NULL; k++) {
+        source[k] = gx_input_mat(x, node, k, &space[k]);
+    }
+    gx_sink in_place, *C = large_result(x, node, &in_place);
     if (space == NULL || C == NULL) {
         return;
-    }
-    for (int k = 0; k < node->count; k++) {
-        source[k] = gx_input_mat(x, node, k, &space[k]);
     }
     bool is_mean = node->fused->output[0].fold != GX_FOLD_NONE && node->alpha.re != 1;
     if (is_mean && C->is_stored) {
