@@ -189,7 +189,7 @@ NVCC    ?= $(firstword $(wildcard $(CUDA_HOME:%=%/bin/nvcc) $(CUDA_PATH:%=%/bin/
              $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
 ARCHS   ?= 75 80 86 89 90 100 120
 CUDA_SO := $(patsubst ./%,%,$(dir $(SO))gx_cuda.so)
-CUDA_C  := $(wildcard kernels/cuda*.c) $(addprefix core/base/,backend.c err.c fused.c map.c mem.c types.c)
+CUDA_C  := $(wildcard kernels/cuda*.c) $(addprefix core/base/,backend.c err.c fused.c map.c mem.c stats.c types.c)
 CUDA_CU := $(basename $(notdir $(wildcard kernels/cuda*.cu)))
 
 # What this nvcc knows of ARCHS, and PTX of the oldest, which newer devices compile for themselves.
