@@ -47,6 +47,7 @@ def metadata() -> str:
     return (f"Metadata-Version: 2.1\nName: {field('name')}\nVersion: {version()}\nSummary: {field('description')}\n"
             f"License: {field('license')}\nRequires-Python: {field('requires-python')}\nRequires-Dist: numpy\n"
             f"Provides-Extra: plot\nRequires-Dist: matplotlib; extra == 'plot'\n"
+            f"Provides-Extra: dask\nRequires-Dist: dask[array,distributed]; extra == 'dask'\n"
             f"Description-Content-Type: text/markdown\n\n" + (HERE / "README.md").read_text())
 
 

@@ -1,0 +1,449 @@
+"""Matrices of gx on the machines of a Dask cluster.
+
+    import gx_sqlite.dask as gxd
+    A = gxd.from_gx("A.json", "A")             # or a database, or several: a dask.array, read by whichever worker needs it
+    x = gxd.lstsq(A, b).compute()
+    gxd.to_gx("G.json", "G", gxd.matmul(A.T, A))
+
+Dask schedules, retries and moves; the block steps run in gx on the workers, with their GPUs.  A *sharded* matrix is a
+grid of blocks, each a stored matrix in some database, listed in a JSON file (the manifest): {"gx_sharded": 1, "name",
+"dtype", "rows": [...], "cols": [...], "blocks": [{"path", "name"}, ...]}, where rows and cols are the heights and widths
+of the blocks, which come row of blocks by row of blocks; paths are relative to the manifest.
+
+Every task may run twice (a worker that dies takes its results with it): they depend on their arguments alone, and
+those that write replace.
+"""
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+from typing import Any, NamedTuple, Optional, Sequence, Union
+
+import dask.array
+import numpy as np
+from dask.array import Array as DaskArray
+from dask.delayed import delayed
+
+from . import _arrays, _connect, _matrix
+from ._values import DTYPES, Array, gx_dtype, pack, unpack
+
+FAN_IN = 8  # triangles that are folded into one at a time
+_WAIT = 600.0  # seconds that a writer waits for another one of the same database
+_VERSION = 1
+
+da: Any = dask.array
+_of_thread = threading.local()
+Blocks = list[list[Any]]  # delayed arrays, a list for each row of blocks
+
+
+# On the workers -------------------------------------------------------------------------------------------------------
+
+def _scratch() -> Any:
+    """This thread's connection for block steps: in memory, gx loaded."""
+    if not hasattr(_of_thread, "db"):
+        db = sqlite3.connect(":memory:", isolation_level=None)
+        _connect.load(db)
+        _of_thread.db = db
+    return _of_thread.db
+
+
+def _open(path: str) -> Any:
+    db = sqlite3.connect(path, isolation_level=None, timeout=_WAIT)
+    _connect.load(db)
+    return db
+
+
+def _value(sql: str, *arrays: Any) -> Array:
+    """A SELECT whose parameters are arrays (others as they are) and whose result is a matrix."""
+    parameters = [pack(a) if isinstance(a, np.ndarray) else a for a in arrays]
+    return unpack(_connect.value(_scratch(), sql, parameters))
+
+
+def _read(path: str, name: str, i0: int, i1: int, j0: int, j1: int) -> Array:
+    db = _open(path)
+    try:
+        A = _matrix.Matrix(db, name)
+        if A.shape == (i1 - i0, j1 - j0):
+            return _arrays.fetch(db, name)
+        elements: Array = A[i0:i1, j0:j1]
+        return elements
+    finally:
+        db.close()
+
+
+def _write(path: str, name: str, block: Array) -> str:
+    db = _open(path)
+    try:
+        return _arrays.store(db, name, block, replace=True)
+    finally:
+        db.close()
+
+
+def _publish(path: str, manifest: dict[str, Any], _written: Sequence[str]) -> str:
+    """The manifest, when all blocks are there; it appears whole."""
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(manifest, file, indent=1)
+    os.replace(path + ".new", path)
+    return path
+
+
+def _multiply(total: Optional[Array], a: Array, b: Array, options: str) -> Array:
+    """total + op(a) op(b)."""
+    if total is None:
+        return _value("SELECT gx_matmul(?, ?, ?)", a, b, options)
+    return _value("SELECT gx_add(?, gx_matmul(?, ?, ?))", total, a, b, options)
+
+
+def _less(total: Array, a: Array, b: Array, options: str) -> Array:
+    """total - op(a) op(b)."""
+    return _value("SELECT gx_sub(?, gx_matmul(?, ?, ?))", total, a, b, options)
+
+
+def _cholesky_block(a: Array, first: int) -> Array:
+    try:
+        return _value("SELECT gx_cholesky(?)", a)
+    except sqlite3.Error as problem:
+        raise type(problem)(f"{problem}, in the block of rows from {first} on") from None
+
+
+def _trsm(triangle: Array, b: Array, options: str) -> Array:
+    return _value("SELECT gx_trsm(?, ?, ?)", triangle, b, options)
+
+
+def _stack(parts: Sequence[Array]) -> Array:
+    return np.vstack(parts)
+
+
+def _triangle(parts: Sequence[Array]) -> Array:
+    """R of what is stacked up."""
+    db = _scratch()
+    _connect.value(db, "SELECT gx_qr(?, '{\"r\":\"R\",\"replace\":true}')", (pack(_stack(parts)),))
+    return _arrays.fetch(db, "R")
+
+
+def _q_and_r(a: Array) -> tuple[Array, Array]:
+    (_, q), (_, r) = _connect.rows(_scratch(), "SELECT part, value FROM gx_qr(?)", (pack(a),))
+    return unpack(q), unpack(r)
+
+
+def _random(m: int, n: int, seed: int) -> Array:
+    return _value("SELECT gx_randn(?, ?, ?)", m, n, json.dumps({"seed": seed}))
+
+
+def _svd_of(a: Array) -> tuple[Array, Array, Array]:
+    db = _scratch()
+    _connect.value(db, "SELECT gx_svd(?, 's', 'u', 'vt', '{\"replace\":true}')", (pack(a),))
+    return _arrays.fetch(db, "u"), _arrays.fetch(db, "s")[:, 0], _arrays.fetch(db, "vt")
+
+
+def _least(r: Array, n: int) -> Array:
+    """From the triangle of [A b]: x; of a deficient A the shortest, as for A itself."""
+    return _value("SELECT gx_lstsq(?, ?)", r[:n, :n], r[:n, n:])
+
+
+def _components(r: Array, m: int, k: int) -> tuple[Array, Array, Array, Array]:
+    """From the triangle of [1 A]: means, variances, their shares, components as rows."""
+    _, s, vt = _svd_of(np.ascontiguousarray(r[1:, 1:]))
+    variance = s ** 2 / (m - 1)
+    signs = np.sign(vt[np.arange(len(vt)), np.abs(vt).argmax(axis=1)])
+    return r[0, 1:] / r[0, 0], variance[:k], variance[:k] / variance.sum(), (vt * signs[:, None])[:k]
+
+
+def _with_ones(a: Array) -> Array:
+    return np.hstack([np.ones((len(a), 1), a.dtype), a])
+
+
+# Reading and writing --------------------------------------------------------------------------------------------------
+
+def from_gx(path: Union[str, Sequence[str]], name: str, chunks: Any = None) -> DaskArray:
+    """A stored matrix as a dask.array: of a database, of a manifest (.json), or of several databases, whose matrices of
+    that name lie one below the other.  chunks: of a database, by default tiles of about 128 MB."""
+    if not isinstance(path, str):
+        joined: DaskArray = da.concatenate([from_gx(part, name, chunks) for part in path], axis=0)
+        return joined
+    if path.endswith(".json"):
+        return _from_manifest(path)
+    db = _open(path)
+    try:
+        A = _matrix.Matrix(db, name)
+        (m, n), dtype = A.shape, A.dtype
+        (height, width), = _connect.rows(db, "SELECT tile_rows, tile_cols FROM gx WHERE name = ?", (name,))
+    finally:
+        db.close()
+    if chunks is None:
+        chunks = (_whole_tiles(height, m, dtype), _whole_tiles(width, n, dtype))
+    rows, columns = da.core.normalize_chunks(chunks, (m, n), dtype=dtype)
+    i, j = np.cumsum((0, *rows)).tolist(), np.cumsum((0, *columns)).tolist()
+    read = _later(_read)
+    blocks = [[read(os.path.abspath(path), name, i[p], i[p + 1], j[q], j[q + 1]) for q in range(len(columns))]
+              for p in range(len(rows))]
+    return _assembled(blocks, rows, columns, dtype)
+
+
+def _whole_tiles(tile: int, size: int, dtype: Any) -> int:
+    side = int((128e6 / dtype.itemsize) ** 0.5)
+    return max(1, min(size, max(1, side // tile) * tile))
+
+
+def _from_manifest(path: str) -> DaskArray:
+    with open(path, encoding="utf-8") as file:
+        manifest = json.load(file)
+    if not isinstance(manifest, dict) or manifest.get("gx_sharded") != _VERSION:
+        raise ValueError(f"gx_sqlite.dask: {path} is no manifest of a sharded matrix of version {_VERSION}")
+    rows, columns, listed = manifest["rows"], manifest["cols"], manifest["blocks"]
+    if len(listed) != len(rows) * len(columns):
+        raise ValueError(f"gx_sqlite.dask: {path} lists {len(listed)} blocks for a grid of {len(rows)}x{len(columns)}")
+    folder = os.path.dirname(os.path.abspath(path))
+    read = _later(_read)
+    blocks = []
+    for p, height in enumerate(rows):
+        shards = listed[p * len(columns):(p + 1) * len(columns)]
+        blocks.append([read(os.path.join(folder, shard["path"]), shard["name"], 0, height, 0, width)
+                       for shard, width in zip(shards, columns)])
+    return _assembled(blocks, tuple(rows), tuple(columns), DTYPES[manifest["dtype"]])
+
+
+def to_gx(path: str, name: str, array: DaskArray, *, compute: bool = True) -> Any:
+    """Store a dask.array as a sharded matrix: the manifest at `path` (.json), and beside it a database for each row of
+    blocks.  Workers write at the same time, those of one database one after the other; the manifest comes last."""
+    if not path.endswith(".json"):
+        raise ValueError(f"gx_sqlite.dask.to_gx: {path!r} is the name of the manifest and ends in .json")
+    path, stem = os.path.abspath(path), os.path.basename(path)[:-len(".json")]
+    rows, columns = array.chunks
+    write = _later(_write)
+    written, listed = [], []
+    for p, line in enumerate(_blocks(array)):
+        for q, block in enumerate(line):
+            shard = {"path": f"{stem}.{p}.db", "name": f"{name}[{p},{q}]"}
+            written.append(write(os.path.join(os.path.dirname(path), shard["path"]), shard["name"], block))
+            listed.append(shard)
+    manifest = {"gx_sharded": _VERSION, "name": name, "dtype": gx_dtype(array.dtype), "rows": list(rows),
+                "cols": list(columns), "blocks": listed}
+    published = _later(_publish)(path, manifest, written)
+    return published.compute() if compute else published
+
+
+def _later(function: Any, outputs: Optional[int] = None) -> Any:
+    """A function whose calls are tasks, of the same name wherever the arguments are the same."""
+    wrap: Any = delayed
+    return wrap(function, pure=True, nout=outputs)
+
+
+# Blocks ---------------------------------------------------------------------------------------------------------------
+
+def _blocks(array: DaskArray) -> Blocks:
+    if array.ndim == 1:
+        array = array.reshape(-1, 1)
+    lines: Blocks = array.to_delayed().tolist()
+    return lines
+
+
+def _assembled(blocks: Blocks, rows: Sequence[int], columns: Sequence[int], dtype: Any) -> DaskArray:
+    lines = [[_lazy(block, (m, n), dtype) for block, n in zip(line, columns)] for line, m in zip(blocks, rows)]
+    whole: DaskArray = da.block(lines)
+    return whole
+
+
+def _lazy(task: Any, shape: tuple[int, ...], dtype: Any) -> DaskArray:
+    """The array that a task will give."""
+    array: DaskArray = da.from_delayed(task, shape, dtype)
+    return array
+
+
+def _two(array: Any) -> DaskArray:
+    lazy: DaskArray = da.asarray(array)
+    return lazy.reshape(-1, 1) if lazy.ndim == 1 else lazy
+
+
+def _options(**given: Any) -> str:
+    return json.dumps(given)
+
+
+def _product(a: Blocks, b: Blocks, options: str = "{}") -> Blocks:
+    """Blocks of A B, each a chain of products of the pairs that meet."""
+    step = _later(_multiply)
+    result: Blocks = []
+    for line in a:
+        out = []
+        for q in range(len(b[0])):
+            total = None
+            for k, block in enumerate(line):
+                total = step(total, block, b[k][q], options)
+            out.append(total)
+        result.append(out)
+    return result
+
+
+def _folded(triangles: list[Any]) -> Any:
+    """One triangle of many, FAN_IN at a time."""
+    fold = _later(_triangle)
+    while len(triangles) > 1:
+        triangles = [fold(triangles[p:p + FAN_IN]) for p in range(0, len(triangles), FAN_IN)]
+    return triangles[0]
+
+
+def _one_column(A: DaskArray) -> DaskArray:
+    """Rows whole, in blocks that are at least as tall as wide where there are so many."""
+    A = A.rechunk({1: -1})
+    n = A.shape[1]
+    return A.rechunk({0: max(n, 1)}) if A.shape[0] > n and min(A.chunks[0]) < n and len(A.chunks[0]) > 1 else A
+
+
+def _square(A: DaskArray) -> DaskArray:
+    if A.shape[0] != A.shape[1]:
+        raise ValueError(f"gx_sqlite.dask: A is {A.shape[0]}x{A.shape[1]}, not square")
+    return A if A.chunks[0] == A.chunks[1] else A.rechunk((A.chunks[0], A.chunks[0]))
+
+
+# Algorithms -----------------------------------------------------------------------------------------------------------
+
+def matmul(A: Any, B: Any) -> DaskArray:
+    """A B."""
+    A, B = _two(A), _two(B)
+    if A.shape[1] != B.shape[0]:
+        raise ValueError(f"gx_sqlite.dask.matmul: A is {A.shape[0]}x{A.shape[1]} but B is {B.shape[0]}x{B.shape[1]}")
+    B = B if B.chunks[0] == A.chunks[1] else B.rechunk({0: A.chunks[1]})
+    return _assembled(_product(_blocks(A), _blocks(B)), A.chunks[0], B.chunks[1], np.result_type(A.dtype, B.dtype))
+
+
+def _cholesky_blocks(A: DaskArray) -> Blocks:
+    """Left-looking: a column of blocks is brought up to date, its diagonal block factored, the rest solved with it."""
+    less, factor, solve_ = (_later(f) for f in (_less, _cholesky_block, _trsm))
+    a, first = _blocks(A), np.cumsum((0, *A.chunks[0])).tolist()
+    transposed, right = _options(transb=True), _options(uplo="lower", side="right", trans=True)
+    L: Blocks = [[None] * len(a) for _ in a]
+    for j in range(len(a)):
+        for i in range(j, len(a)):
+            block = a[i][j]
+            for k in range(j):
+                block = less(block, L[i][k], L[j][k], transposed)
+            L[i][j] = factor(block, first[j]) if i == j else solve_(L[j][j], block, right)
+    return L
+
+
+def cholesky(A: Any) -> DaskArray:
+    """L, lower, with L L^T = A, real, symmetric and positive definite; its lower triangle is read."""
+    A = _real(_square(_two(A)))
+    L = _cholesky_blocks(A)
+    zeros = _later(np.zeros)
+    for i, m in enumerate(A.chunks[0]):
+        for j in range(i + 1, len(L)):
+            L[i][j] = zeros((m, A.chunks[1][j]), A.dtype)
+    return _assembled(L, A.chunks[0], A.chunks[1], A.dtype)
+
+
+def _real(A: DaskArray) -> DaskArray:
+    if A.dtype.kind == "c":
+        raise TypeError("gx_sqlite.dask: complex matrices are not factored here")
+    return A
+
+
+def solve(A: Any, B: Any) -> DaskArray:
+    """X in A X = B, A real, symmetric and positive definite."""
+    A = _real(_square(_two(A)))
+    B = _two(B).rechunk({0: A.chunks[0]})
+    less, solve_ = _later(_less), _later(_trsm)
+    L, x = _cholesky_blocks(A), _blocks(B)
+    lower, upper = _options(uplo="lower"), _options(uplo="lower", trans=True)
+    for q in range(len(x[0])):
+        for i in range(len(x)):
+            for k in range(i):
+                x[i][q] = less(x[i][q], L[i][k], x[k][q], "{}")
+            x[i][q] = solve_(L[i][i], x[i][q], lower)
+        for i in reversed(range(len(x))):
+            for k in range(i + 1, len(x)):
+                x[i][q] = less(x[i][q], L[k][i], x[k][q], _options(transa=True))
+            x[i][q] = solve_(L[i][i], x[i][q], upper)
+    return _assembled(x, B.chunks[0], B.chunks[1], np.result_type(A.dtype, B.dtype))
+
+
+def lstsq(A: Any, B: Any) -> DaskArray:
+    """X with the least ||B - A X||, by QR of blocks of rows and of their triangles (TSQR); no squares are formed."""
+    A, B = _one_column(_two(A)), _two(B)
+    if A.shape[0] != B.shape[0]:
+        raise ValueError(f"gx_sqlite.dask.lstsq: A has {A.shape[0]} rows but B {B.shape[0]}")
+    B = B.rechunk({0: A.chunks[0], 1: -1})
+    join, fold = _later(np.hstack), _later(_triangle)
+    triangles = [fold([join([a, b])]) for (a,), (b,) in zip(_blocks(A), _blocks(B))]
+    n, p = A.shape[1], B.shape[1]
+    x = _later(_least)(_folded(triangles), n)
+    return _lazy(x, (n, p), np.result_type(A.dtype, B.dtype))
+
+
+def _orthonormal(y: Blocks) -> Blocks:
+    """Q of a column of blocks: of each, then of their triangles."""
+    split = _later(_q_and_r, 2)
+    parts = [split(block) for (block,) in y]
+    top = split(_later(_stack)([r for _, r in parts]))[0]
+    cut, step = _later(_rows_of), _later(_multiply)
+    above = _later(_heights)([r for _, r in parts])
+    return [[step(None, q, cut(top, above, p), "{}")] for p, (q, _) in enumerate(parts)]
+
+
+def _heights(parts: Sequence[Array]) -> list[int]:
+    return [0, *np.cumsum([len(part) for part in parts]).tolist()]
+
+
+def _rows_of(a: Array, cuts: Sequence[int], p: int) -> Array:
+    return a[cuts[p]:cuts[p + 1]]
+
+
+def svd(A: Any, k: int, *, power: int = 2, oversample: int = 10, seed: int = 0) -> tuple[DaskArray, DaskArray, DaskArray]:
+    """The k largest singular values and their vectors (U, s, V^T), by products with a random matrix and `power` repetitions
+    (Halko, Martinsson and Tropp); of a real matrix."""
+    A = _real(_two(A))
+    m, n = A.shape
+    if not 1 <= k <= min(m, n):
+        raise ValueError(f"gx_sqlite.dask.svd: k must be between 1 and {min(m, n)}, not {k}")
+    width = min(k + oversample, m, n)
+    a = _blocks(A)
+    transposed = [list(line) for line in zip(*a)]
+    random = _later(_random)
+    q = _orthonormal(_product(a, [[random(size, width, seed + p)] for p, size in enumerate(A.chunks[1])]))
+    for _ in range(power):
+        z = _orthonormal(_transposed_product(transposed, q))
+        q = _orthonormal(_product(a, z))
+    small = _later(_stack)([block for (block,) in _transposed_product(transposed, q)])  # A^T Q
+    v, s, ut = _later(_svd_of, 3)(small)
+    head, step = _later(_head), _later(_multiply)
+    u = [[step(None, block, head(ut, k), _options(transb=True))] for (block,) in q]
+    right = _later(_head_transposed)(v, k)
+    return (_assembled(u, A.chunks[0], (k,), A.dtype),
+            _lazy(_later(_head)(s, k), (k,), A.dtype), _lazy(right, (k, n), A.dtype))
+
+
+def _head(a: Array, k: int) -> Array:
+    return a[:k]
+
+
+def _head_transposed(a: Array, k: int) -> Array:
+    return a[:, :k].T
+
+
+def _transposed_product(columns: Blocks, q: Blocks) -> Blocks:
+    """Blocks of A^T Q, from A's columns of blocks."""
+    return _product(columns, q, _options(transa=True))
+
+
+class Components(NamedTuple):
+    """Principal components: of the columns, the means; of the components, variances, shares, directions as rows."""
+
+    mean: DaskArray
+    variance: DaskArray
+    ratio: DaskArray
+    components: DaskArray
+
+
+def pca(A: Any, k: int) -> Components:
+    """The k principal components of A's columns, from the triangle of [1 A]: no squares are formed."""
+    A = _real(_one_column(_two(A)))
+    m, n = A.shape
+    if not 1 <= k <= min(m - 1, n):
+        raise ValueError(f"gx_sqlite.dask.pca: k must be between 1 and {min(m - 1, n)}, not {k}")
+    ones, fold = _later(_with_ones), _later(_triangle)
+    triangle = _folded([fold([ones(block)]) for (block,) in _blocks(A)])
+    parts = _later(_components, 4)(triangle, m, k)
+    shapes = ((n,), (k,), (k,), (k, n))
+    return Components(*(_lazy(part, shape, A.dtype) for part, shape in zip(parts, shapes)))

@@ -1,0 +1,204 @@
+"""gx_sqlite.dask: matrices on the workers of a cluster.
+
+Plan:
+1. from_gx: a database, several, a manifest; chunks; to_gx there and back, also several blocks to a row; bad manifests;
+2. on this process's threads, against NumPy: products, Cholesky, solve, least squares (also deficient), few singular values,
+   components, over grids that divide evenly and do not, f64 and f32, by residual;
+3. a matrix that is not positive definite is refused in gx's words, with its block; shapes that do not fit;
+4. four worker processes, one of which is killed in the middle: the same, by residual, for each of them.
+"""
+import json
+import os
+import signal
+import threading
+import time
+
+import gx_sqlite as gx
+import numpy as np
+import pytest
+
+da = pytest.importorskip("dask.array")
+gxd = pytest.importorskip("gx_sqlite.dask")
+
+RNG = np.random.default_rng(7)
+
+
+def random(shape, chunks, dtype="f8"):
+    a = RNG.standard_normal(shape).astype(dtype)
+    return a, da.from_array(a, chunks=chunks)
+
+
+def definite(n, chunks, dtype="f8"):
+    b = RNG.standard_normal((n, n)).astype(dtype)
+    a = b @ b.T + n * np.eye(n, dtype=dtype)
+    return a, da.from_array(a, chunks=chunks)
+
+
+def close(got, want, dtype="f8"):
+    return np.linalg.norm(got - want) <= 50 * np.finfo(dtype).eps * np.sqrt(want.size) * np.linalg.norm(want)
+
+
+# ---- 1. stored matrices ----------------------------------------------------------------------------------------------
+
+def test_from_gx(db, tmp_path):
+    a = RNG.standard_normal((300, 200))
+    gx.store(db, "A", a)
+    path = str(tmp_path / "test.db")
+    for chunks in (None, 64, (100, 200), ((50, 250), (199, 1))):
+        assert np.array_equal(gxd.from_gx(path, "A", chunks).compute(scheduler="threads"), a)
+    both = gxd.from_gx([path, path], "A")
+    assert both.shape == (600, 200) and np.array_equal(both.compute(scheduler="threads"), np.vstack([a, a]))
+
+
+@pytest.mark.parametrize("chunks", [(64, 50), (300, 200), (7, 200)], ids=str)
+def test_to_gx_and_back(tmp_path, chunks):
+    a, lazy = random((300, 200), chunks, "f4")
+    path = str(tmp_path / "A.json")
+    for _ in range(2):  # replaces
+        assert gxd.to_gx(path, "A", lazy) == path
+    back = gxd.from_gx(path, "A")
+    assert back.chunks == lazy.chunks and back.dtype == np.float32
+    assert np.array_equal(back.compute(scheduler="threads"), a)
+    manifest = json.loads((tmp_path / "A.json").read_text())
+    assert len(manifest["blocks"]) == lazy.npartitions and len(list(tmp_path.glob("*.db"))) == len(lazy.chunks[0])
+
+
+def test_bad_manifests(tmp_path):
+    path = tmp_path / "A.json"
+    path.write_text("[]")
+    with pytest.raises(ValueError, match="no manifest of a sharded matrix of version 1"):
+        gxd.from_gx(str(path), "A")
+    path.write_text('{"gx_sharded":1,"rows":[1,2],"cols":[1],"dtype":"f64","blocks":[]}')
+    with pytest.raises(ValueError, match="lists 0 blocks for a grid of 2x1"):
+        gxd.from_gx(str(path), "A")
+    with pytest.raises(ValueError, match="ends in .json"):
+        gxd.to_gx("A.db", "A", da.ones((2, 2)))
+
+
+# ---- 2. and 4. algorithms --------------------------------------------------------------------------------------------
+
+def check_matmul(n, chunk, dtype):
+    a, A = random((n, n + 3), chunk, dtype)
+    b, B = random((n + 3, n - 5), chunk + 1, dtype)
+    assert close(gxd.matmul(A, B).compute(), a @ b, dtype)
+
+
+def check_cholesky(n, chunk, dtype):
+    a, A = definite(n, chunk, dtype)
+    L = gxd.cholesky(A).compute()
+    assert np.array_equal(L, np.tril(L)) and close(L @ L.T, a, dtype)
+
+
+def check_solve(n, chunk, dtype):
+    a, A = definite(n, chunk, dtype)
+    b, B = random((n, 3), (chunk, 2), dtype)
+    assert close(a @ gxd.solve(A, B).compute(), b, dtype)
+
+
+def check_lstsq(n, chunk, dtype):
+    a, A = random((10 * n, 12), (chunk, 7), dtype)
+    b, B = random((10 * n,), chunk + 3, dtype)
+    x = gxd.lstsq(A, B).compute()[:, 0]
+    assert close(x, np.linalg.lstsq(a, b, rcond=None)[0], dtype)
+
+
+def check_svd(n, chunk, dtype):
+    u, v = np.linalg.qr(RNG.standard_normal((n, 20)))[0], np.linalg.qr(RNG.standard_normal((n // 2, 20)))[0]
+    a = ((u * 0.5 ** np.arange(20)) @ v.T).astype(dtype)
+    U, s, Vt = map(np.asarray, da.compute(*gxd.svd(da.from_array(a, chunks=chunk), 5)))
+    assert np.allclose(s, 0.5 ** np.arange(5), rtol=1e3 * np.finfo(dtype).eps)
+    assert close(a @ Vt.T, U * s, dtype) and close(U.T @ U, np.eye(5, dtype=dtype), dtype)
+
+
+def check_pca(n, chunk, dtype):
+    a, A = random((5 * n, 9), chunk, dtype)
+    a = a * np.arange(1, 10).astype(dtype) + dtype_of(dtype)(100)
+    found = gxd.pca(da.from_array(a, chunks=chunk), 4)
+    mean, variance, ratio, vectors = (np.asarray(x) for x in da.compute(*found))
+    centred = a.astype("f8") - a.mean(0, dtype="f8")
+    s, vt = np.linalg.svd(centred, full_matrices=False)[1:]
+    loose = 1e4 * np.finfo(dtype).eps
+    assert np.allclose(mean, a.mean(0, dtype="f8"), rtol=loose) and np.allclose(variance, s[:4] ** 2 / (len(a) - 1), rtol=loose)
+    assert np.allclose(np.abs(np.sum(vectors * vt[:4], 1)), 1, atol=loose) and np.allclose(ratio, s[:4] ** 2 / (s ** 2).sum(),
+                                                                                          rtol=loose)
+
+
+def dtype_of(name):
+    return np.dtype(name).type
+
+
+CHECKS = [check_matmul, check_cholesky, check_solve, check_lstsq, check_svd, check_pca]
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("check", CHECKS, ids=lambda f: f.__name__[6:])
+@pytest.mark.parametrize("n, chunk", [(60, 20), (61, 17), (50, 100)])
+def test_on_threads(check, n, chunk, dtype):
+    with dask_threads():
+        check(n, chunk, dtype)
+
+
+def dask_threads():
+    import dask
+    return dask.config.set(scheduler="threads", num_workers=2)
+
+
+def test_deficient_least_squares():
+    a = RNG.standard_normal((400, 3)) @ RNG.standard_normal((3, 8))
+    b = RNG.standard_normal(400)
+    with dask_threads():
+        x = gxd.lstsq(da.from_array(a, chunks=50), da.from_array(b, chunks=50)).compute()[:, 0]
+    assert np.allclose(x, np.linalg.lstsq(a, b, rcond=None)[0])
+
+
+# ---- 3. refusals -----------------------------------------------------------------------------------------------------
+
+def test_refusals():
+    a, _ = definite(40, 10)
+    a[33, 33] = -1
+    with dask_threads(), pytest.raises(Exception, match="A is not positive definite .*, in the block of rows from 30 on"):
+        gxd.cholesky(da.from_array(a, chunks=10)).compute()
+    _, A = random((6, 4), 2)
+    for wrong, text in ((lambda: gxd.matmul(A, A), "A is 6x4 but B is 6x4"), (lambda: gxd.cholesky(A), "6x4, not square"),
+                        (lambda: gxd.lstsq(A, A[:4]), "A has 6 rows but B 4"), (lambda: gxd.svd(A, 5), "between 1 and 4"),
+                        (lambda: gxd.pca(A, 0), "between 1 and 4")):
+        with pytest.raises(ValueError, match=text):
+            wrong()
+    with pytest.raises(TypeError, match="complex"):
+        gxd.cholesky(da.ones((4, 4), dtype="c16"))
+
+
+# ---- 4. processes ----------------------------------------------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def cluster():
+    distributed = pytest.importorskip("distributed")
+    os.environ["PYTHONPATH"] = os.path.dirname(os.path.dirname(gx.__file__))
+    with distributed.LocalCluster(n_workers=4, threads_per_worker=1, processes=True, dashboard_address=None,
+                                  memory_limit=0) as local, distributed.Client(local) as client:
+        yield client
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda f: f.__name__[6:])
+def test_a_worker_dies(cluster, check):
+    """The one that is killed has results which others need, and work to do."""
+    cluster.wait_for_workers(4)
+    processes = cluster.run(os.getpid)
+    workers = cluster.cluster.scheduler.workers
+    killed = []
+
+    def kill():
+        end = time.monotonic() + 30
+        while not killed and time.monotonic() < end:
+            for address, pid in processes.items():
+                if address in workers and workers[address].has_what and workers[address].processing:
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(pid)
+                    return
+            time.sleep(0.001)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    check(700, 100, "f8")
+    killer.join()
+    assert killed
