@@ -5,9 +5,7 @@
 ** precision of what it meets.  The result is a number where it is 1 x 1 and real, the name of the
 ** last matrix where the program ends with a store, else a matrix value.
 */
-#include "gx_ext.h"
-
-#include "../core/program/program.h"
+#include "eval.h"
 
 #include <string.h>
 

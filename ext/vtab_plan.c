@@ -17,12 +17,15 @@
 **     topk(A, 10)                           the largest of each row
 **     knn(Q, E, 10)                         the nearest rows, by cosine
 **
+**     gx_plan('eval', program, ...)         a row a step, in the order in which they run
+**
 ** svd and eig take the options of gx_svd and gx_eig as a second argument.
 **
 ** A name with other characters than letters, digits, '_' and one dot is written in double quotes.
 ** What an operation would do is plan_steps.c's; the figures come from a dry run of the very program
 ** that would be executed (core/exec/schedule.c).
 */
+#include "eval.h"
 #include "plan_row.h"
 #include "table_fn.h"
 
@@ -59,6 +62,8 @@ enum {
 typedef struct plan_rows {
     plan_row row[2];
     int64_t rows;
+    gx_program_step *step; /* of gx_plan('eval', ...): NULL: the rows above */
+    int64_t capacity;
 } plan_rows;
 
 // The expression ----------------------------------------------------------------------------------
@@ -307,11 +312,101 @@ static bool take_spectrum(gx_fn *fn, expression *e)
     return true;
 }
 
+// Programs ----------------------------------------------------------------------------------------
+
+typedef struct listing {
+    gx_run *run;
+    plan_rows *plan;
+} listing;
+
+static bool add_step(void *arg, const gx_program_step *step)
+{
+    listing *l = arg;
+    plan_rows *plan = l->plan;
+    gx_err err = {0};
+    if (plan->rows == plan->capacity) {
+        int64_t capacity = 2 * plan->capacity + 16;
+        void *steps = plan->step;
+        if (gx_mem_realloc(NULL, (size_t)capacity * sizeof *step, "a plan", &steps, &err) !=
+            GX_OK) {
+            gx_run_fail(l->run, &err);
+            return false;
+        }
+        plan->step = steps;
+        plan->capacity = capacity;
+    }
+    plan->step[plan->rows++] = *step;
+    return true;
+}
+
+/* gx_plan('eval', program, arguments ...): a row a step. */
+static bool plan_program(gx_fn *fn, plan_rows *plan, int64_t *rows)
+{
+    gx_program *program;
+    gx_program_arg *args;
+    gx_fn inner = *fn;
+    if (!gx_fn_options(fn, NULL, NULL)) {
+        return false;
+    }
+    fn->argc--; // the word
+    fn->argv++;
+    bool is_right = gx_eval_prepare(fn, false, &program, &args);
+    fn->argc = inner.argc;
+    fn->argv = inner.argv;
+    if (is_right) {
+        gx_program_steps(&fn->run, program, add_step, &(listing){&fn->run, plan});
+    }
+    *rows = plan->rows;
+    return gx_ok(&fn->run);
+}
+
+static void step_column(const gx_program_step *step, int column, sqlite3_context *sql)
+{
+    switch (column) {
+    case COL_CHOSEN:
+        sqlite3_result_int(sql, 1);
+        break;
+    case COL_DEVICE:
+        sqlite3_result_text(sql, step->is_on_device ? "cuda" : "cpu", -1, SQLITE_STATIC);
+        break;
+    case COL_DRIVER:
+        sqlite3_result_text(sql, step->op, -1, SQLITE_TRANSIENT);
+        break;
+    case COL_DETAIL:
+        sqlite3_result_text(sql, step->detail, -1, SQLITE_TRANSIENT);
+        break;
+    case COL_BLOCK: {
+        char shape[64];
+        sqlite3_snprintf(sizeof shape, shape, "%lldx%lld %s", (long long)step->rows,
+                         (long long)step->cols, gx_dtype_name(step->dtype));
+        sqlite3_result_text(sql, shape, -1, SQLITE_TRANSIENT);
+        break;
+    }
+    case COL_BYTES_WRITTEN:
+        sqlite3_result_int64(sql, (int64_t)step->bytes);
+        break;
+    case COL_FLOPS:
+        sqlite3_result_double(sql, step->flops);
+        break;
+    default:
+        break; // NULL
+    }
+}
+
+// The rows ----------------------------------------------------------------------------------------
+
 static bool plan_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
 {
     (void)used;
     plan_rows *plan = state;
     const char *text = (const char *)sqlite3_value_text(fn->argv[0]);
+    if (text != NULL && strcmp(text, "eval") == 0 && fn->argc > 1) {
+        return plan_program(fn, plan, rows);
+    }
+    if (fn->argc > 2) {
+        return gx_fn_fail(fn, "takes one expression and options, or 'eval', a program and its "
+                              "arguments");
+    }
     expression e = {.op = PLAN_TRANSPOSE};
     gx_err err = {0};
     if (text == NULL) {
@@ -343,7 +438,12 @@ static void result_term(sqlite3_context *sql, const gx_terms *terms, int column)
 static void plan_column(void *state, gx_ctx *ctx, int64_t at, int column, sqlite3_context *sql)
 {
     (void)ctx;
-    const plan_row *row = &((const plan_rows *)state)->row[at];
+    const plan_rows *plan = state;
+    if (plan->step != NULL) {
+        step_column(&plan->step[at], column, sql);
+        return;
+    }
+    const plan_row *row = &plan->row[at];
     const gx_cost *cost = &row->cost;
     switch (column) {
     case COL_CHOSEN:
@@ -384,16 +484,17 @@ static void plan_column(void *state, gx_ctx *ctx, int64_t at, int column, sqlite
 
 static void plan_clear(void *state)
 {
-    (void)state;
+    gx_mem_free(NULL, ((plan_rows *)state)->step);
 }
 
 const gx_table_fn gx_table_plan = {
-    .def = {"gx_plan", 1, 2, false, NULL},
+    .def = {"gx_plan", 1, GX_TABLE_ARGS_MAX, false, NULL},
     .shape = "CREATE TABLE x(chosen INTEGER, device TEXT, driver TEXT, detail TEXT, "
              "block TEXT, cache_blocks INTEGER, calls INTEGER, bytes_read INTEGER, "
              "bytes_written INTEGER, flops REAL, seconds REAL, start_s REAL, read_s REAL, "
              "up_s REAL, compute_s REAL, down_s REAL, write_s REAL, commit_s REAL, factor REAL, "
-             "expression HIDDEN, options HIDDEN)",
+             "expression HIDDEN, options HIDDEN, c HIDDEN, d HIDDEN, e HIDDEN, f HIDDEN, "
+             "g HIDDEN, h HIDDEN)",
     .columns = PLAN_COLUMNS,
     .state_bytes = sizeof(plan_rows),
     .begin = plan_begin,

@@ -498,6 +498,28 @@ static bool is_offered(const gx_exec *x, const gx_node *node)
     }
 }
 
+bool gx_on_device_may(const gx_graph *g, const gx_node *node)
+{
+    gx_reduce_kind kind;
+    bool is_large = elements_of(&node->type) >= ELEMENTS_LEAST;
+    for (int k = 0; k < node->count; k++) {
+        is_large |= elements_of(&gx_input_node(g, node, k)->type) >= ELEMENTS_LEAST;
+    }
+    switch (node->op->id) {
+    case GX_OP_MATMUL:
+    case GX_OP_FUSED:
+    case GX_OP_TRANSPOSE:
+    case GX_OP_ADJOINT:
+    case GX_OP_CAST:
+    case GX_OP_SLICE:
+    case GX_OP_ONES:
+    case GX_OP_ZEROS:
+        return is_large;
+    default:
+        return is_large && reduction_of(node, &kind);
+    }
+}
+
 /* Is there enough to do, or is what it needs there already? */
 static bool is_worth_it(const gx_exec *x, const gx_node *node)
 {

@@ -16,18 +16,11 @@
 #include "compile.h"
 #include "device_memory.h"
 #include "execute.h"
+#include "prepared.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-struct gx_program {
-    gx_program *next; /* of the connection's, the latest first */
-    gx_syntax *syntax;
-    gx_graph *graph; /* NULL: not for these operands          */
-    bool is_plain;
-    int users; /* calls that run it now                       */
-};
 
 enum { PROGRAMS_KEPT = 32 };
 

@@ -56,10 +56,11 @@ typedef struct gx_program_step {
     int64_t rows, cols;
     gx_dtype dtype;
     double flops, bytes; /* bytes: of its result                                    */
+    bool is_on_device;   /* where the program is                                    */
 } gx_program_step;
 
 /* fn(arg, step) for each step in order, until it returns false. */
-void gx_program_steps(const gx_program *program, bool (*fn)(void *arg, const gx_program_step *step),
-                      void *arg);
+void gx_program_steps(gx_run *run, const gx_program *program,
+                      bool (*fn)(void *arg, const gx_program_step *step), void *arg);
 
 #endif

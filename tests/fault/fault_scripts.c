@@ -363,7 +363,6 @@ const fault_script fault_scripts[] = {
      "SELECT gx_eval('Q, R = qr(A); P, L, U = lu(S); N := Q @ R; norm(P @ L @ U - S)')"},
     {"eval-lines", SMALL,
      "SELECT gx_eval('sum(sort(A, 1)) + median(cumsum(B)) + sum(take(kron(S, [1, 2]), [3, 5]))')"},
-    {"eval-refused", SMALL, "SELECT gx_eval('A @ A')"},
 
     {NULL, NULL, NULL},
 };

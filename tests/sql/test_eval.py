@@ -470,3 +470,39 @@ def test_larger_than_memory(tmp_path):
     q(db, "SELECT gx_config('memory_limit', '1GB')")
     assert np.allclose(to_numpy(q(db, "SELECT gx_slice('C', 0, 900, 0, 900)")), a @ b + np.tanh(a) * 2 - b.T)
     db.close()
+
+
+def test_plan(full):
+    db, _ = full
+
+    def plan(text, *args):
+        marks = ", ".join(["?"] * (1 + len(args)))
+        return [tuple(row) for row in db.execute(f"SELECT driver, detail FROM gx_plan('eval', {marks})", (text, *args))]
+
+    assert plan("A.T @ A")[-1][1].endswith("A.T @ A, half of it computed")
+    assert [d for d, _ in plan("A @ A @ x")] == ["operand", "operand", "matmul", "matmul"] and "A @ x" in plan("A @ A @ x")[2][1]
+    assert plan("inverse(A) @ x")[-1][0] == "solve"
+    assert plan("diag(x) @ A")[-1][0] == "fused"
+    assert plan("exp(A) * 2 + B[:, 0]")[-1][1].split(" = ")[1].startswith("exp, mul, add of ")
+    assert plan("sum(A * 2 + 1)")[-1][1].split(" = ")[1].startswith("sum of mul, add of ")
+    assert [d for d, _ in plan("y = x; repeat 3 { y = A.T @ A @ y } y")].count("repeat") == 1
+    assert len(plan("exp(A) + exp(A)")) == 3 or "exp, add" in plan("exp(A) + exp(A)")[-1][1]
+    assert plan("?1 + 1", "[[1,2]]")[0] == ("operand", "v0 = ?1")
+    assert "ends in the middle" in error(db, "SELECT * FROM gx_plan('eval', 'A +')")
+    assert "takes one expression and options, or 'eval'" in error(db, "SELECT * FROM gx_plan('A @ A', '{}', 1)")
+
+
+def test_chain_costs_what_multi_dot_does(db):
+    """The products that are made are multi_dot's."""
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        sides = rng.integers(1, 40, 9)
+        text = " @ ".join(f"ones({m}, {n})" for m, n in zip(sides, sides[1:]))
+        flops = db.execute("SELECT sum(flops) FROM gx_plan('eval', ?) WHERE driver = 'matmul'", (text,)).fetchone()[0]
+        best = np.zeros((8, 8))
+        for length in range(1, 8):
+            for i in range(8 - length):
+                j = i + length
+                best[i, j] = min(best[i, k] + best[k + 1, j] + 2.0 * sides[i] * sides[k + 1] * sides[j + 1] for k in range(i, j))
+        assert flops <= best[0, 7]
+        assert np.allclose(ev(db, text), np.linalg.multi_dot([np.ones((m, n)) for m, n in zip(sides, sides[1:])]))

@@ -1,0 +1,14 @@
+/*
+** A program and its arguments out of SQL values, for gx_eval and gx_plan('eval', ...).
+*/
+#ifndef GX_EVAL_H
+#define GX_EVAL_H
+
+#include "gx_ext.h"
+
+#include "../core/program/program.h"
+
+/* Argument 0 is the program, the others ?1, ?2 ...; *args belongs to the call. */
+bool gx_eval_prepare(gx_fn *fn, bool is_plain, gx_program **program, gx_program_arg **args);
+
+#endif
