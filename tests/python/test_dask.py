@@ -1,9 +1,9 @@
 """gx_sqlite.dask: matrices on the workers of a cluster.
 
 Plan:
-1. from_gx: a database, several, a manifest; chunks; to_gx there and back, also several blocks to a row; bad manifests;
-2. on this process's threads, against NumPy: products, Cholesky, solve, least squares (also deficient), few singular values,
-   components, over grids that divide evenly and do not, f64 and f32, by residual;
+1. from_gx: a database, several, a manifest; chunks; to_gx there and back, also several blocks to a row; bad ones;
+2. on this process's threads, against NumPy: products, Cholesky, solve, least squares (also deficient), few singular
+   values, components, over grids that divide evenly and do not, f64 and f32, by residual;
 3. a matrix that is not positive definite is refused in gx's words, with its block; shapes that do not fit;
 4. four worker processes, one of which is killed in the middle: the same, by residual, for each of them.
 """
@@ -118,9 +118,10 @@ def check_pca(n, chunk, dtype):
     centred = a.astype("f8") - a.mean(0, dtype="f8")
     s, vt = np.linalg.svd(centred, full_matrices=False)[1:]
     loose = 1e4 * np.finfo(dtype).eps
-    assert np.allclose(mean, a.mean(0, dtype="f8"), rtol=loose) and np.allclose(variance, s[:4] ** 2 / (len(a) - 1), rtol=loose)
-    assert np.allclose(np.abs(np.sum(vectors * vt[:4], 1)), 1, atol=loose) and np.allclose(ratio, s[:4] ** 2 / (s ** 2).sum(),
-                                                                                          rtol=loose)
+    assert np.allclose(mean, a.mean(0, dtype="f8"), rtol=loose)
+    assert np.allclose(variance, s[:4] ** 2 / (len(a) - 1), rtol=loose)
+    assert np.allclose(ratio, s[:4] ** 2 / (s ** 2).sum(), rtol=loose)
+    assert np.allclose(np.abs(np.sum(vectors * vt[:4], 1)), 1, atol=loose)
 
 
 def dtype_of(name):

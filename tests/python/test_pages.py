@@ -1,7 +1,7 @@
 """The pages about Python: their examples run, in order, and say what they say.
 
-Plan: each block of Python of docs/python.md, docs/dask.md (where Dask is installed), of the package's README and of the section of the repository's README, in
-one namespace a page and a folder of its own; errors the page names.
+Plan: each block of Python of docs/python.md, docs/dask.md (where Dask is installed), of the package's README and of
+the section of the repository's README, in one namespace a page and a folder of its own; errors the page names.
 """
 import re
 
