@@ -247,14 +247,15 @@ extern const gx_function gx_functions_cholesky[]; /* fn_chol.c: cholesky, trsm, 
 extern const gx_function gx_functions_qr[];       /* fn_qr.c: qr, lstsq, rank, pinv */
 extern const gx_function gx_functions_control[];  /* fn_control.c: config, version, debug, ... */
 
-extern const gx_function gx_functions_eig[];   /* fn_eig.c: eig, eigvals, svd, nullspace */
-extern const gx_function gx_functions_pca[];   /* fn_pca.c: cov, corr, pca, ...       */
-extern const gx_function gx_functions_funm[];  /* fn_funm.c: sqrtm, expm, logm, powm */
-extern const gx_function gx_functions_volumes[]; /* fn_volumes.c: volumes, vacuum, backup */
-extern const gx_function gx_functions_help[];  /* fn_help.c: help */
-extern const gx_function gx_functions_bytes[]; /* fn_bytes.c: from_bytes, to_bytes */
+extern const gx_function gx_functions_eig[];      /* fn_eig.c: eig, eigvals, svd, nullspace */
+extern const gx_function gx_functions_pca[];      /* fn_pca.c: cov, corr, pca, ...       */
+extern const gx_function gx_functions_funm[];     /* fn_funm.c: sqrtm, expm, logm, powm */
+extern const gx_function gx_functions_volumes[];  /* fn_volumes.c: volumes, vacuum, backup */
+extern const gx_function gx_functions_help[];     /* fn_help.c: help */
+extern const gx_function gx_functions_bytes[];    /* fn_bytes.c: from_bytes, to_bytes */
+extern const gx_function gx_functions_similar[];  /* fn_similar.c: distance, kmeans, ... */
 extern const gx_function gx_functions_function[]; /* fn_function.c: from_function */
-extern const gx_function gx_functions_eval[];  /* fn_eval.c: eval */
+extern const gx_function gx_functions_eval[];     /* fn_eval.c: eval */
 
 /* Files that register modules or aggregates themselves.  Return SQLITE_*. */
 int gx_register_functions(sqlite3 *db, gx_ctx *ctx, const gx_function *table);

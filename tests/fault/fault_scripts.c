@@ -342,6 +342,10 @@ const fault_script fault_scripts[] = {
     {"knn, candidates", SMALL,
      "SELECT sum(score) FROM gx_knn(gx_slice('A', '3', ':'), 'A', 3,"
      " '{\"candidates\":\"[1,30]\"}')"},
+    {"distance", HELPERS, "SELECT gx_distance('A', 'A', 'D')"},
+    {"cosine", SMALL, "SELECT gx_cosine('A', 'A', 'D')"},
+    {"normalize", SMALL, "SELECT gx_normalize('A', 0, 'l1', 'D')"},
+    {"kmeans", SMALL, "SELECT gx_kmeans('A', 3, 'D', '{\"iterations\":2}')"},
     {"histogram", SMALL, "SELECT sum(count) FROM gx_histogram('A', 7)"},
     {"bytes", SMALL, "SELECT gx_from_bytes(gx_to_bytes('A', 'f32'), 'f32', 24, 'N')"},
     {"check", SMALL, "SELECT gx_check('A'), gx_shape('B')"},

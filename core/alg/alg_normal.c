@@ -1,0 +1,178 @@
+/*
+** Norms of rows or columns, and matrices divided by them.
+**
+** A streamed pass (pass.h): a tile gives the sums of its lines, which are added in the order of the
+** tiles.  Beside each sum goes the largest element: lines whose squares overflow or vanish are
+** summed once more, in a second pass, in units of it.
+**
+** The quotient is no copy but a source (GX_MAT_CENTRED without a shift) that multiplies as it is
+** read.
+**
+** Memory: 24 bytes a line, for each thread a chunk of a tile and 16 bytes for each of its lines.
+*/
+#include "dense.h"
+#include "similar.h"
+
+#include "../exec/pass.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+typedef struct norms {
+    gx_run *run;
+    const gx_mat *A;
+    bool by_row;
+    gx_line_norm kind;
+    int64_t row_tiles, chunk_cols;
+    double *sum, *most;
+    const double *unit; /* of each line's elements; NULL: 1 */
+} norms;
+
+typedef struct tile {
+    int64_t i0, j0, m, n, line, lines;
+} tile;
+
+static tile tile_at(const norms *x, int64_t unit)
+{
+    const gx_mat *A = x->A;
+    tile t = {.i0 = unit % x->row_tiles * A->tile_rows, .j0 = unit / x->row_tiles * A->tile_cols};
+    t.m = gx_min(A->tile_rows, A->rows - t.i0);
+    t.n = gx_min(A->tile_cols, A->cols - t.j0);
+    t.line = x->by_row ? t.i0 : t.j0;
+    t.lines = x->by_row ? t.m : t.n;
+    return t;
+}
+
+/* m x n doubles at a, of columns j .. of the tile. */
+static void add_chunk(const norms *x, const tile *t, int64_t j, int64_t n, const double *a,
+                      double *sum, double *most)
+{
+    for (int64_t c = 0; c < n; c++) {
+        for (int64_t i = 0; i < t->m; i++) {
+            int64_t line = x->by_row ? i : j + c;
+            double size = fabs(a[c * t->m + i]);
+            double part = x->unit == NULL ? size : size * x->unit[t->line + line];
+            sum[line] += x->kind == GX_LINE_L2 ? part * part : size;
+            most[line] = size > most[line] || isnan(size) ? size : most[line];
+        }
+    }
+}
+
+static gx_code look_at_tile(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
+                            gx_err *err)
+{
+    const norms *x = arg;
+    tile t = tile_at(x, unit);
+    double *sum = part, *most = sum + t.lines;
+    memset(part, 0, (size_t)t.lines * 2 * sizeof(double));
+    for (int64_t j = 0; j < t.n && gx_ok(x->run); j += x->chunk_cols) {
+        int64_t n = gx_min(x->chunk_cols, t.n - j);
+        GX_TRY(gx_pass_read(thread, x->A, t.i0, t.j0 + j, t.m, n, GX_F64, work, t.m, err));
+        add_chunk(x, &t, j, n, work, sum, most);
+    }
+    return GX_OK;
+}
+
+static gx_code fold_tile(void *arg, int64_t unit, void *part, gx_err *err)
+{
+    norms *x = arg;
+    tile t = tile_at(x, unit);
+    const double *sum = part, *most = sum + t.lines;
+    (void)err;
+    for (int64_t l = 0; l < t.lines; l++) {
+        double known = x->most[t.line + l];
+        x->sum[t.line + l] += sum[l];
+        x->most[t.line + l] = most[l] > known || isnan(most[l]) ? most[l] : known;
+    }
+    return GX_OK;
+}
+
+static void pass_over(norms *x)
+{
+    const gx_mat *A = x->A;
+    int64_t lines = x->by_row ? A->tile_rows : A->tile_cols;
+    x->row_tiles = gx_ceil_div(A->rows, A->tile_rows);
+    x->chunk_cols = GX_PASS_CHUNK_BYTES / (int64_t)sizeof(double) / A->tile_rows;
+    x->chunk_cols = gx_max(1, gx_min(x->chunk_cols, A->tile_cols));
+    gx_pass pass = {.sources = &x->A,
+                    .source_count = 1,
+                    .units = x->row_tiles * gx_ceil_div(A->cols, A->tile_cols),
+                    .flops = 2 * (double)A->rows * (double)A->cols,
+                    .work_bytes = (size_t)(A->tile_rows * x->chunk_cols) * sizeof(double),
+                    .part_bytes = (size_t)lines * 2 * sizeof(double),
+                    .work = look_at_tile,
+                    .fold = fold_tile,
+                    .arg = x};
+    pass.bytes = (double)A->rows * (double)A->cols * (double)gx_dtype_bytes(A->dtype);
+    gx_pass_run(x->run, &pass);
+}
+
+static bool is_lost(const norms *x, int64_t line)
+{
+    return x->kind == GX_LINE_L2 && x->most[line] > 0 && x->most[line] < (double)INFINITY &&
+           !(x->sum[line] > 0x1p-900 && x->sum[line] < (double)INFINITY);
+}
+
+/* 1 / norm of each line, 1 for lines of zeros, into scale. */
+static void finish(norms *x, int64_t lines, double *scale)
+{
+    bool any = false;
+    for (int64_t l = 0; l < lines; l++) {
+        any = any || is_lost(x, l);
+    }
+    if (any) { // units are powers of 2
+        for (int64_t l = 0; l < lines; l++) {
+            scale[l] = is_lost(x, l) ? ldexp(1, -ilogb(x->most[l])) : 1;
+            x->sum[l] = 0;
+        }
+        x->unit = scale;
+        pass_over(x);
+    }
+    for (int64_t l = 0; l < lines; l++) {
+        double norm = x->kind == GX_LINE_L1    ? x->sum[l]
+                      : x->kind == GX_LINE_MAX ? x->most[l]
+                                               : sqrt(x->sum[l]) / (any ? scale[l] : 1);
+        double inverse = norm == 0 ? 1 : 1 / norm;
+        scale[l] = isinf(inverse) ? DBL_MAX : inverse;
+    }
+}
+
+gx_code gx_normal_make(gx_run *run, const gx_mat *A, bool by_row, gx_line_norm kind,
+                       gx_normal *normal)
+{
+    norms x = {.run = run, .A = A, .by_row = by_row, .kind = kind};
+    int64_t lines = by_row ? A->rows : A->cols;
+    void *sums = NULL, *scale = NULL, *zeros = NULL;
+    *normal = (gx_normal){0};
+    gx_dense_alloc(run, GX_F64, lines, 2, "norms", &sums);
+    gx_dense_alloc(run, GX_F64, lines, 1, "norms", &scale);
+    gx_dense_alloc(run, GX_C128, lines, 1, "norms", &zeros);
+    if (gx_ok(run)) {
+        memset(sums, 0, (size_t)lines * 2 * sizeof(double));
+        memset(zeros, 0, (size_t)lines * sizeof(gx_scalar));
+        x.sum = sums;
+        x.most = x.sum + lines;
+        if (A->rows > 0 && A->cols > 0) {
+            pass_over(&x);
+        }
+        finish(&x, lines, scale);
+    }
+    gx_mem_free(run->ctx->mem, sums);
+    normal->scale = scale;
+    normal->zeros = zeros;
+    gx_mat_view(&normal->turned, A, by_row ? GX_TRANS : GX_NO_TRANS, 0, 0,
+                by_row ? A->cols : A->rows, by_row ? A->rows : A->cols);
+    gx_mat_centred(&normal->scaled, &normal->turned, A->dtype, zeros, scale, false);
+    gx_mat_view(&normal->as_a, &normal->scaled, by_row ? GX_TRANS : GX_NO_TRANS, 0, 0, A->rows,
+                A->cols);
+    normal->mat = &normal->as_a;
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+void gx_normal_clear(gx_run *run, gx_normal *normal)
+{
+    gx_mem_free(run->ctx->mem, normal->scale);
+    gx_mem_free(run->ctx->mem, normal->zeros);
+    *normal = (gx_normal){0};
+}
