@@ -89,6 +89,7 @@ static int create_owner(sqlite3 *db, owner **own, gx_err *err)
         return gx_sqlite_code(err->code);
     }
     made->ctx->load = load;
+    made->ctx->version = GX_VERSION;
     int rc = sqlite3_create_function_v2(db, OWNER_FUNCTION, 1, SQLITE_UTF8 | SQLITE_DIRECTONLY,
                                         made, lend_owner, NULL, NULL, owner_free);
     if (rc == SQLITE_OK) { // else it has been freed
@@ -109,8 +110,10 @@ static int register_all(sqlite3 *db, gx_ctx *ctx)
         gx_functions_function, gx_functions_volumes,  gx_functions_eval,
     };
     static int (*const modules[])(sqlite3 *, gx_ctx *) = {
-        gx_register_aggregates, gx_register_catalog,   gx_register_cells,
-        gx_register_control,    gx_register_table_fns,
+        gx_register_aggregates,
+        gx_register_catalog,
+        gx_register_cells,
+        gx_register_table_fns,
     };
     int rc = SQLITE_OK;
     for (size_t t = 0; t < sizeof tables / sizeof tables[0] && rc == SQLITE_OK; t++) {

@@ -266,6 +266,11 @@ static int filter(sqlite3_vtab_cursor *base, int index, const char *text, int ar
     uint32_t used = (uint32_t)(index >> USED_SHIFT);
     clear_state(cur);
     memset(cur->state, 0, def->state_bytes);
+    if (def->look != NULL) {
+        cur->has_state = true;
+        def->look(bound->ctx, cur->state, &cur->rows);
+        return SQLITE_OK;
+    }
     gx_fn fn;
     bool is_begun = gx_fn_begin(&fn, NULL, bound->ctx, &def->def, args, argv);
     // Arguments without a gap are the first ones.

@@ -4,7 +4,8 @@
 ** Such a function gives a gx_table_fn: its name and counts of arguments, its columns, and three
 ** callbacks.  begin computes (with the gx_fn_* helpers, as a scalar function's body does), column
 ** puts one number, text or matrix value, clear frees.  Its line in GX_TABLE_FNS registers it, and
-** table_fn.c does the rest of the virtual table.
+** table_fn.c does the rest of the virtual table.  A table that shows a connection to itself has look
+** in the place of begin.
 */
 #ifndef GX_TABLE_FN_H
 #define GX_TABLE_FN_H
@@ -39,6 +40,9 @@ typedef struct gx_table_fn {
     */
     bool (*begin_within)(gx_fn *fn, const gx_table_wish *wish, void *state, int64_t *rows);
     int ranged;
+
+    /* Instead of begin, without arguments: no call of gx, so it counts nothing and cannot fail. */
+    void (*look)(gx_ctx *ctx, void *state, int64_t *rows);
     void (*column)(void *state, gx_ctx *ctx, int64_t row, int column, sqlite3_context *sql);
     void (*clear)(void *state); /* NULL: nothing is to be freed */
 } gx_table_fn;
@@ -56,8 +60,12 @@ typedef struct gx_table_fn {
     TABLE(topk)   /* vtab_topk.c */                                                                \
     TABLE(histogram)                                                                               \
     TABLE(volumes) /* fn_volumes.c: gx_volume */                                                   \
-    TABLE(knn)     /* vtab_knn.c */                                                                \
-    TABLE(help)    /* fn_help.c   */
+    TABLE(knn) /* vtab_knn.c */                                                                    \
+    TABLE(help) /* fn_help.c */                                                                    \
+    TABLE(settings) /* vtab_control.c */                                                           \
+    TABLE(stats)                                                                                   \
+    TABLE(predictions)                                                                             \
+    TABLE(devices)
 
 #define GX_TABLE_DECLARE(name) extern const gx_table_fn gx_table_##name;
 GX_TABLE_FNS(GX_TABLE_DECLARE)

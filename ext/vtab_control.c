@@ -9,10 +9,9 @@
 **   gx_devices(device, backend, status, reason, memory, memory_free, f64, f32, c128, c64,
 **              upload, download, driver, launch, rates) one row a device, or why there is none
 **
-** All are eponymous, read-only, and DIRECTONLY: a schema that came with a database file may not
-** look. The four share one module: a table says how many rows it has and puts one column of one
-** row into SQLite's result.  Rows of gx_settings and gx_stats are read as they are at that
-** moment; gx_devices is gathered when the scan begins, which opens gx_cuda.so where it is there.
+** Like all table-valued functions they are eponymous and DIRECTONLY: a schema that came with a
+** database file may not look.  Rows of gx_settings and gx_stats are read as they are at that moment;
+** gx_devices is gathered when the scan begins, which opens gx_cuda.so where it is there.
 */
 #include "gx_ext.h"
 
@@ -20,6 +19,7 @@
 #include "../core/device/accel.h"
 #include "../core/device/device.h"
 #include "control.h"
+#include "table_fn.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -38,33 +38,10 @@ typedef struct device {
     gx_device_profile profile;
 } device;
 
-typedef struct cursor {
-    sqlite3_vtab_cursor base; // base class - must be first
-    int64_t row, rows;
-    struct gx_note note; /* gx_stats: of this row, when it is a note */
-    device *devices;     /* gx_devices: owned, by SQLite's allocator */
-} cursor;
-
-typedef struct table table;
-
-/* What the four differ in. */
-typedef struct shape {
-    const char *name, *declaration;
-    int (*begin)(table *of, cursor *cur); /* sets cur->rows                     */
-    void (*column)(table *of, cursor *cur, sqlite3_context *sql, int column);
-} shape;
-
-/* The module's user data. */
-typedef struct binding {
-    const shape *shape;
-    gx_ctx *ctx;
-} binding;
-
-struct table {
-    sqlite3_vtab base; // base class - must be first
-    const shape *shape;
-    gx_ctx *ctx;
-};
+typedef struct listing {
+    int64_t count;
+    device device[DEVICES_MOST];
+} listing;
 
 static void result_text(sqlite3_context *sql, const char *text)
 {
@@ -82,17 +59,17 @@ void gx_result_setting(sqlite3_context *sql, gx_setting setting, const char *tex
     }
 }
 
-static int begin_settings(table *of, cursor *cur)
+static void look_settings(gx_ctx *ctx, void *state, int64_t *rows)
 {
-    (void)of;
-    cur->rows = GX_SETTING_COUNT;
-    return SQLITE_OK;
+    (void)ctx, (void)state;
+    *rows = GX_SETTING_COUNT;
 }
 
-static void column_settings(table *of, cursor *cur, sqlite3_context *sql, int column)
+static void column_settings(void *state, gx_ctx *ctx, int64_t row, int column, sqlite3_context *sql)
 {
-    const gx_config *config = &of->ctx->config;
-    gx_setting setting = (gx_setting)cur->row;
+    (void)state;
+    const gx_config *config = &ctx->config;
+    gx_setting setting = (gx_setting)row;
     const gx_setting_info *info = gx_config_info(setting);
     int64_t number = 0;
     switch (column) {
@@ -117,14 +94,13 @@ static void column_settings(table *of, cursor *cur, sqlite3_context *sql, int co
 
 // gx_stats ----------------------------------------------------------------------------------------
 
-static int begin_stats(table *of, cursor *cur)
+static void look_stats(gx_ctx *ctx, void *state, int64_t *rows)
 {
-    cur->rows = GX_COUNTER_COUNT + MEMORY_ROWS;
-    while (gx_stats_note_get(&of->ctx->stats, (int)(cur->rows - GX_COUNTER_COUNT - MEMORY_ROWS),
-                             &cur->note)) {
-        cur->rows++;
+    int notes = 0;
+    while (gx_stats_note_get(&ctx->stats, notes, state)) {
+        notes++;
     }
-    return SQLITE_OK;
+    *rows = GX_COUNTER_COUNT + MEMORY_ROWS + notes;
 }
 
 /* Of host, device and page-locked memory, in the order of column_stats(). */
@@ -150,7 +126,7 @@ static int64_t memory_bytes(gx_ctx *ctx, int64_t row)
 }
 
 /* One row of gx_stats, whichever of the three sorts it is. */
-static void column_stats(table *of, cursor *cur, sqlite3_context *sql, int column)
+static void column_stats(void *state, gx_ctx *ctx, int64_t at, int column, sqlite3_context *sql)
 {
     static const gx_counter_info memory[MEMORY_ROWS] = {
         {"memory_used", "bytes", "host memory that gx holds now"},
@@ -162,18 +138,18 @@ static void column_stats(table *of, cursor *cur, sqlite3_context *sql, int colum
         {"device_used", "bytes", "device memory that gx's pool holds now, in use or not"},
         {"pinned_used", "bytes", "page-locked host memory that gx's pool holds now"},
     };
-    gx_ctx *ctx = of->ctx;
+    struct gx_note *note = state;
     gx_counter_info info = {"note", "count", ""};
-    int64_t value = 0, row = cur->row - GX_COUNTER_COUNT;
+    int64_t value = 0, row = at - GX_COUNTER_COUNT;
     if (row < 0) {
-        info = *gx_stats_info((gx_counter)cur->row);
-        value = gx_stats_get(&ctx->stats, (gx_counter)cur->row);
+        info = *gx_stats_info((gx_counter)at);
+        value = gx_stats_get(&ctx->stats, (gx_counter)at);
     } else if (row < MEMORY_ROWS) {
         info = memory[row];
         value = memory_bytes(ctx, row);
-    } else if (gx_stats_note_get(&ctx->stats, (int)(row - MEMORY_ROWS), &cur->note)) {
-        info.meaning = cur->note.text;
-        value = cur->note.count;
+    } else if (gx_stats_note_get(&ctx->stats, (int)(row - MEMORY_ROWS), note)) {
+        info.meaning = note->text;
+        value = note->count;
     } // a note that was reset away in between shows as 0
     switch (column) {
     case 0:
@@ -193,16 +169,18 @@ static void column_stats(table *of, cursor *cur, sqlite3_context *sql, int colum
 
 // gx_predictions ----------------------------------------------------------------------------------
 
-static int begin_predictions(table *of, cursor *cur)
+static void look_predictions(gx_ctx *ctx, void *state, int64_t *rows)
 {
-    cur->rows = of->ctx->ledger.rows;
-    return SQLITE_OK;
+    (void)state;
+    *rows = ctx->ledger.rows;
 }
 
-static void column_predictions(table *of, cursor *cur, sqlite3_context *sql, int column)
+static void column_predictions(void *state, gx_ctx *ctx, int64_t at, int column,
+                               sqlite3_context *sql)
 {
-    const gx_ledger_row *row = &of->ctx->ledger.row[cur->row];
-    const gx_accel *accel = gx_accel_opened(of->ctx);
+    (void)state;
+    const gx_ledger_row *row = &ctx->ledger.row[at];
+    const gx_accel *accel = gx_accel_opened(ctx);
     const double number[] = {
         row->predicted_s, row->measured_s, exp(row->log_ratio / (double)gx_max(1, row->calls)),
         row->least,       row->most,       exp(row->log_factor)};
@@ -263,14 +241,14 @@ static void describe(gx_ctx *ctx, const gx_backend *backend, int ordinal, device
     }
 }
 
-static void add_device(gx_ctx *ctx, cursor *cur, const gx_backend *backend, int ordinal)
+static void add_device(gx_ctx *ctx, listing *all, const gx_backend *backend, int ordinal)
 {
-    if (cur->rows == DEVICES_MOST) {
+    if (all->count == DEVICES_MOST) {
         return;
     }
     const gx_backend *chosen = NULL;
     gx_device_choose(ctx, &chosen, NULL);
-    device *out = &cur->devices[cur->rows++];
+    device *out = &all->device[all->count++];
     out->backend = backend->name;
     bool is_cuda = backend == ctx->cuda;
     bool is_used =
@@ -298,29 +276,22 @@ static void add_cpu_rates(gx_ctx *ctx, device *cpu)
     }
 }
 
-static int begin_devices(table *of, cursor *cur)
+static void look_devices(gx_ctx *ctx, void *state, int64_t *rows)
 {
-    gx_ctx *ctx = of->ctx;
-    sqlite3_free(cur->devices);
-    cur->devices = sqlite3_malloc64(DEVICES_MOST * sizeof *cur->devices);
-    if (cur->devices == NULL) {
-        return SQLITE_NOMEM;
-    }
-    memset(cur->devices, 0, DEVICES_MOST * sizeof *cur->devices);
-    cur->rows = 0;
-    add_device(ctx, cur, &gx_backend_cpu, 0);
-    add_cpu_rates(ctx, &cur->devices[0]);
-    add_device(ctx, cur, &gx_backend_ref, 0);
+    listing *all = state;
+    add_device(ctx, all, &gx_backend_cpu, 0);
+    add_cpu_rates(ctx, &all->device[0]);
+    add_device(ctx, all, &gx_backend_ref, 0);
     const gx_backend *cuda = gx_device_cuda(ctx);
     for (int i = 0; cuda != NULL && i < cuda->count(); i++) {
-        add_device(ctx, cur, cuda, i);
+        add_device(ctx, all, cuda, i);
     }
     if (cuda == NULL) {
-        device *out = &cur->devices[cur->rows++];
+        device *out = &all->device[all->count++];
         *out = (device){.name = "cuda", .backend = "cuda", .status = "off"};
         snprintf(out->reason, sizeof out->reason, "%s", ctx->cuda_reason);
     }
-    return SQLITE_OK;
+    *rows = all->count;
 }
 
 /* A number, or NULL where it is not known. */
@@ -342,9 +313,9 @@ static void result_rates(sqlite3_context *sql, const gx_ctx *ctx, const device *
     }
 }
 
-static void column_devices(table *of, cursor *cur, sqlite3_context *sql, int column)
+static void column_devices(void *state, gx_ctx *ctx, int64_t row, int column, sqlite3_context *sql)
 {
-    const device *dev = &cur->devices[cur->row];
+    const device *dev = &((listing *)state)->device[row];
     const gx_dev_info *info = &dev->info;
     switch (column) {
     case 0:
@@ -381,7 +352,7 @@ static void column_devices(table *of, cursor *cur, sqlite3_context *sql, int col
         result_known(sql, info->launch_s);
         break;
     case 14:
-        result_rates(sql, of->ctx, dev);
+        result_rates(sql, ctx, dev);
         break;
     default:
         result_known(sql, info->flops_per_s[column - 6]);
@@ -389,144 +360,41 @@ static void column_devices(table *of, cursor *cur, sqlite3_context *sql, int col
     }
 }
 
-// The module --------------------------------------------------------------------------------------
+// The tables --------------------------------------------------------------------------------------
 
-static const shape shapes[] = {
-    {"gx_settings", "CREATE TABLE x(key TEXT, value, \"default\", unit TEXT, meaning TEXT)",
-     begin_settings, column_settings},
-    {"gx_stats", "CREATE TABLE x(name TEXT, value INTEGER, unit TEXT, meaning TEXT)", begin_stats,
-     column_stats},
-    {"gx_predictions",
-     "CREATE TABLE x(\"function\" TEXT, device TEXT, size INTEGER, calls INTEGER, predicted REAL,"
-     " measured REAL, ratio REAL, least REAL, most REAL, factor REAL)",
-     begin_predictions, column_predictions},
-    {"gx_devices",
-     "CREATE TABLE x(device TEXT, backend TEXT, status TEXT, reason TEXT, memory INTEGER,"
-     " memory_free INTEGER, f64 REAL, f32 REAL, c128 REAL, c64 REAL, upload REAL, download REAL,"
-     " driver TEXT, launch REAL, rates TEXT)",
-     begin_devices, column_devices},
+const gx_table_fn gx_table_settings = {
+    .def = {"gx_settings", 0, 0, false, NULL},
+    .shape = "CREATE TABLE x(key TEXT, value, \"default\", unit TEXT, meaning TEXT)",
+    .columns = 5,
+    .look = look_settings,
+    .column = column_settings,
 };
 
-static int connect_table(sqlite3 *db, void *arg, int argc, const char *const *argv,
-                         sqlite3_vtab **out, char **message)
-{
-    (void)argc;
-    (void)argv;
-    (void)message;
-    const binding *bound = arg;
-    int rc = sqlite3_declare_vtab(db, bound->shape->declaration);
-    if (rc != SQLITE_OK) {
-        return rc;
-    }
-    table *made = sqlite3_malloc64(sizeof *made);
-    if (made == NULL) {
-        return SQLITE_NOMEM;
-    }
-    *made = (table){.shape = bound->shape, .ctx = bound->ctx};
-    *out = &made->base;
-    return sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
-}
-
-static int disconnect_table(sqlite3_vtab *vtab)
-{
-    sqlite3_free(vtab);
-    return SQLITE_OK;
-}
-
-static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
-{
-    (void)vtab;
-    info->estimatedCost = 100;
-    info->estimatedRows = 20;
-    return SQLITE_OK;
-}
-
-static int open_cursor(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
-{
-    (void)vtab;
-    cursor *cur = sqlite3_malloc64(sizeof *cur);
-    if (cur == NULL) {
-        return SQLITE_NOMEM;
-    }
-    memset(cur, 0, sizeof *cur);
-    *out = &cur->base;
-    return SQLITE_OK;
-}
-
-static int close_cursor(sqlite3_vtab_cursor *base)
-{
-    cursor *cur = (cursor *)base;
-    sqlite3_free(cur->devices);
-    sqlite3_free(cur);
-    return SQLITE_OK;
-}
-
-static int filter(sqlite3_vtab_cursor *base, int number, const char *text, int argc,
-                  sqlite3_value **argv)
-{
-    (void)number;
-    (void)text;
-    (void)argc;
-    (void)argv;
-    cursor *cur = (cursor *)base;
-    table *of = (table *)base->pVtab;
-    cur->row = 0;
-    return of->shape->begin(of, cur);
-}
-
-static int next(sqlite3_vtab_cursor *base)
-{
-    ((cursor *)base)->row++;
-    return SQLITE_OK;
-}
-
-static int eof(sqlite3_vtab_cursor *base)
-{
-    const cursor *cur = (const cursor *)base;
-    return cur->row >= cur->rows;
-}
-
-static int column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int index)
-{
-    table *of = (table *)base->pVtab;
-    of->shape->column(of, (cursor *)base, sql, index);
-    return SQLITE_OK;
-}
-
-static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
-{
-    *out = ((cursor *)base)->row;
-    return SQLITE_OK;
-}
-
-static const sqlite3_module module = {
-    .iVersion = 0,
-    .xCreate = NULL, /* eponymous only: there is nothing to create */
-    .xConnect = connect_table,
-    .xBestIndex = best_index,
-    .xDisconnect = disconnect_table,
-    .xOpen = open_cursor,
-    .xClose = close_cursor,
-    .xFilter = filter,
-    .xNext = next,
-    .xEof = eof,
-    .xColumn = column,
-    .xRowid = rowid,
+const gx_table_fn gx_table_stats = {
+    .def = {"gx_stats", 0, 0, false, NULL},
+    .shape = "CREATE TABLE x(name TEXT, value INTEGER, unit TEXT, meaning TEXT)",
+    .columns = 4,
+    .state_bytes = sizeof(struct gx_note),
+    .look = look_stats,
+    .column = column_stats,
 };
 
-int gx_register_control(sqlite3 *db, gx_ctx *ctx)
-{
-    ctx->version = GX_VERSION;
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        binding *bound = sqlite3_malloc64(sizeof *bound);
-        if (bound == NULL) {
-            return SQLITE_NOMEM;
-        }
-        *bound = (binding){.shape = &shapes[i], .ctx = ctx};
-        int rc = sqlite3_create_module_v2(db, shapes[i].name, &module, bound, sqlite3_free);
-        if (rc != SQLITE_OK) { // bound has been freed
-            return rc;
-        }
-    }
-    return SQLITE_OK;
-}
+const gx_table_fn gx_table_predictions = {
+    .def = {"gx_predictions", 0, 0, false, NULL},
+    .shape = "CREATE TABLE x(\"function\" TEXT, device TEXT, size INTEGER, calls INTEGER,"
+             " predicted REAL, measured REAL, ratio REAL, least REAL, most REAL, factor REAL)",
+    .columns = 10,
+    .look = look_predictions,
+    .column = column_predictions,
+};
+
+const gx_table_fn gx_table_devices = {
+    .def = {"gx_devices", 0, 0, false, NULL},
+    .shape = "CREATE TABLE x(device TEXT, backend TEXT, status TEXT, reason TEXT, memory INTEGER,"
+             " memory_free INTEGER, f64 REAL, f32 REAL, c128 REAL, c64 REAL, upload REAL,"
+             " download REAL, driver TEXT, launch REAL, rates TEXT)",
+    .columns = 15,
+    .state_bytes = sizeof(listing),
+    .look = look_devices,
+    .column = column_devices,
+};
