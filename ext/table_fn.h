@@ -4,8 +4,8 @@
 ** Such a function gives a gx_table_fn: its name and counts of arguments, its columns, and three
 ** callbacks.  begin computes (with the gx_fn_* helpers, as a scalar function's body does), column
 ** puts one number, text or matrix value, clear frees.  Its line in GX_TABLE_FNS registers it, and
-** table_fn.c does the rest of the virtual table.  A table that shows a connection to itself has look
-** in the place of begin.
+** table_fn.c does the rest of the virtual table.  A table that shows a connection to itself has
+** look in the place of begin.
 */
 #ifndef GX_TABLE_FN_H
 #define GX_TABLE_FN_H

@@ -10,8 +10,8 @@
 **              upload, download, driver, launch, rates) one row a device, or why there is none
 **
 ** Like all table-valued functions they are eponymous and DIRECTONLY: a schema that came with a
-** database file may not look.  Rows of gx_settings and gx_stats are read as they are at that moment;
-** gx_devices is gathered when the scan begins, which opens gx_cuda.so where it is there.
+** database file may not look.  Rows of gx_settings and gx_stats are read as they are at that
+** moment; gx_devices is gathered when the scan begins, which opens gx_cuda.so where it is there.
 */
 #include "gx_ext.h"
 
