@@ -114,7 +114,8 @@ libgx: $(BUILD)/libgx.a $(BUILD)/gx.pc
 
 $(BUILD)/libgx.a: $(STATIC)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(call say,ar  ,$@)
+	$(Q)$(AR) rcs $@ $^
 
 # Kernels are loops: vectorised, with the rounding of the source (no fused multiply-add), sqrt inline.
 $(BUILD)/kernels/%.o: private FLAGS += -O3 -ffp-contract=off -fno-math-errno
@@ -284,7 +285,7 @@ $(UNITS): $(BUILD)/%: %.c $(STATIC)
 
 # Programs that stand a device in, without a library to load.
 MOCK_O  := $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_machine mock_backend)
-ON_MOCK := $(filter %/test_pool %/test_device_copy %/test_place %/test_exec_queue %/test_exec_kept,$(UNITS))
+ON_MOCK := $(patsubst %.c,$(BUILD)/%,$(shell grep -lE 'devicekit|mock_machine' tests/unit/*/test_*.c))
 
 $(ON_MOCK): $(MOCK_O)
 $(ON_MOCK): private MOCKED = $(MOCK_O)
