@@ -269,8 +269,50 @@ static bool converts(const gx_exec *x, const gx_node *node, gx_dtype dtype)
     return is_same || offers(x, GX_CONVERT, dtype);
 }
 
+/* A.T @ A: the lower triangle, mirrored; false: it is none, or is not offered. */
+static bool is_gram(const gx_exec *x, const gx_node *node, gx_kernel_id *kernel)
+{
+    bool is_hermitian = gx_dtype_is_complex(node->type.dtype) &&
+                        (node->type.properties & GX_PROP_HERMITIAN) != 0;
+    *kernel = is_hermitian ? GX_HERK : GX_SYRK;
+    return gx_input(x->g, node, 0) == gx_input(x->g, node, 1) &&
+           (node->type.properties & (GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN)) != 0 &&
+           offers(x, *kernel, node->type.dtype) && offers(x, GX_SYMMETRIZE, node->type.dtype);
+}
+
+static void gram(gx_exec *x, const gx_node *node, gx_kernel_id kernel)
+{
+    const gx_type *ta = &gx_input_node(x->g, node, 0)->type;
+    gx_dtype dtype = node->type.dtype;
+    bool is_left = node->trans[0] != GX_NO_TRANS;
+    gx_trans other = kernel == GX_HERK ? GX_CONJ_TRANS : GX_TRANS;
+    temporaries t = {.count = 0};
+    const void *a = input(x, node, 0, dtype, &t);
+    void *c = a == NULL ? NULL : result(x, node);
+    gx_args args = {.transa = is_left ? other : GX_NO_TRANS,
+                    .uplo = GX_LOWER,
+                    .m = node->type.rows,
+                    .n = node->type.rows,
+                    .k = is_left ? ta->rows : ta->cols,
+                    .alpha = {1, 0},
+                    .a = a,
+                    .lda = gx_max(1, ta->rows),
+                    .c = c,
+                    .ldc = gx_max(1, node->type.rows)};
+    if (c != NULL && node->type.rows > 0 && call(x, kernel, dtype, &args)) {
+        args.transa = other;
+        call(x, GX_SYMMETRIZE, dtype, &args);
+    }
+    give_all(x, &t);
+}
+
 static void product(gx_exec *x, const gx_node *node)
 {
+    gx_kernel_id kernel;
+    if (is_gram(x, node, &kernel)) {
+        gram(x, node, kernel);
+        return;
+    }
     const gx_type *ta = &gx_input_node(x->g, node, 0)->type,
                   *tb = &gx_input_node(x->g, node, 1)->type;
     gx_dtype dtype = node->type.dtype;
@@ -415,6 +457,23 @@ static void filled(gx_exec *x, const gx_node *node)
     }
 }
 
+static void drawn(gx_exec *x, const gx_node *node)
+{
+    gx_random random;
+    gx_err err = {.code = GX_OK};
+    gx_random_kind kind = node->op->id == GX_OP_RANDN ? GX_RANDOM_NORMAL : GX_RANDOM_UNIFORM;
+    gx_random_init(&random, kind, node->type.dtype, node->whole[0], 0, 1, &err);
+    void *c = gx_run_fail(x->run, &err) == GX_OK ? result(x, node) : NULL;
+    gx_args args = {.m = node->type.rows,
+                    .n = node->type.cols,
+                    .random = &random,
+                    .c = c,
+                    .ldc = gx_max(1, node->type.rows)};
+    if (c != NULL && node->type.rows > 0 && node->type.cols > 0) {
+        call(x, GX_RANDOM, node->type.dtype, &args);
+    }
+}
+
 /* Kinds of GX_REDUCE for a node; false: it is the host's. */
 static bool reduction_of(const gx_node *node, gx_reduce_kind *kind)
 {
@@ -491,6 +550,9 @@ static bool is_offered(const gx_exec *x, const gx_node *node)
     case GX_OP_ONES:
     case GX_OP_ZEROS:
         return offers(x, GX_FILL, dtype);
+    case GX_OP_RANDOM:
+    case GX_OP_RANDN:
+        return offers(x, GX_RANDOM, dtype);
     default:
         return reduction_of(node, &kind) &&
                offers(x, GX_REDUCE, gx_input_node(x->g, node, 0)->type.dtype) &&
@@ -514,6 +576,8 @@ bool gx_on_device_may(const gx_graph *g, const gx_node *node)
     case GX_OP_SLICE:
     case GX_OP_ONES:
     case GX_OP_ZEROS:
+    case GX_OP_RANDOM:
+    case GX_OP_RANDN:
         return is_large;
     default:
         return is_large && reduction_of(node, &kind);
@@ -556,6 +620,10 @@ bool gx_on_device_run(gx_exec *x, const gx_node *node)
     case GX_OP_ONES:
     case GX_OP_ZEROS:
         filled(x, node);
+        break;
+    case GX_OP_RANDOM:
+    case GX_OP_RANDN:
+        drawn(x, node);
         break;
     default:
         reduced(x, node);

@@ -8,7 +8,7 @@ Plan:
 """
 import pytest
 
-from mockkit import child
+from mockkit import child, child_on_stand_ins
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -70,8 +70,9 @@ result.append(mock.alive())
     assert got[5] == {}
 
 
-def test_residency(tmp_path):
-    got = child(
+@pytest.mark.parametrize("machine", [child, child_on_stand_ins], ids=["backend", "libraries"])
+def test_residency(tmp_path, machine):
+    got = machine(
         tmp_path,
         FILE
         + """
