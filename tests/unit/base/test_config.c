@@ -242,7 +242,8 @@ static void test_keys(void **state)
     assert_string_equal(err.text,
                         "no setting 'thread': the settings are memory_limit, pinning_budget, "
                         "device_memory_limit, backend, threads, readers, tile_bytes, "
-                        "deterministic, progress, probe, files, profile, cuda_path, device");
+                        "deterministic, progress, probe, files, profile, cuda_path, "
+                        "volumes_anywhere, device");
     expect_set(&config, GX_SET_THREADS, "7", "7");
     expect_set(&config, GX_SET_THREADS, "default", config.default_text[GX_SET_THREADS]);
     expect_set(&config, GX_SET_BACKEND, "cpu", "cpu");
@@ -296,7 +297,7 @@ int main(void)
         "GX_BACKEND",      "GX_THREADS",        "GX_READERS",
         "GX_TILE_BYTES",   "GX_DETERMINISTIC",  "GX_PROGRESS",
         "GX_FILES",        "GX_PROFILE",        "GX_CUDA_PATH",
-        "GX_DEVICE",       "GX_PROBE",
+        "GX_DEVICE",       "GX_PROBE",          "GX_VOLUMES_ANYWHERE",
     };
     assert(sizeof names / sizeof names[0] == GX_SETTING_COUNT);
     for (size_t i = 0; i < GX_SETTING_COUNT; i++) {
