@@ -266,6 +266,8 @@ const fault_script fault_scripts[] = {
      "gx_json(gx_sum('A', 1))"},
     {"recycled", SMALL,
      "SELECT length(gx_add(gx_ones(400, 400), gx_eye(400))), gx_sum(gx_copy(gx_ones(400, 400)))"},
+    {"fused", HELPERS,
+     "SELECT gx_where('A', 'A', 1, 'N'), gx_json(gx_clip('A', -1, 1)), gx_sum(gx_abs('Z'))"},
     {"maps", SMALL, "SELECT gx_neg('A', 'N'), gx_json(gx_neg('[[1,-2]]'))"},
     {"transpose", HELPERS, "SELECT gx_transpose('A', 'T')"},
     {"norms", HELPERS,
