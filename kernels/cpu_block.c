@@ -141,6 +141,7 @@ GX_INLINE double of_real(gx_map_kind kind, double alpha, double beta, double a, 
         OF(SINH, gx_v_sinh(a))
         OF(COSH, gx_v_cosh(a))
         OF(TANH, gx_v_tanh(a))
+        OF(ASINH, gx_v_asinh(a))
         OF(ERF, gx_v_erf(a))
         OF(ERFC, gx_v_erfc(a))
         OF(GAMMA, tgamma(a))
@@ -199,6 +200,7 @@ static double complex by_library(gx_map_kind kind, double complex a, double comp
         OF(SINH, csinh(a))
         OF(COSH, ccosh(a))
         OF(TANH, ctanh(a))
+        OF(ASINH, casinh(a))
         OF(SIGN, gx_csign(a))
     default:
         return NAN;

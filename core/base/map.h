@@ -67,6 +67,7 @@ typedef enum gx_map_dtypes { GX_MAP_ANY, GX_MAP_TO_REAL, GX_MAP_REAL_ONLY } gx_m
     MAP(SINH,  sinh,  1, 0, GX_KEEPS_SHAPE,    ANY, 30, 80,  8, false)                             \
     MAP(COSH,  cosh,  1, 0, GX_KEEPS_SYMMETRY, ANY, 30, 80,  8, false)                             \
     MAP(TANH,  tanh,  1, 0, GX_KEEPS_SHAPE,    ANY, 30, 80,  16, false)                            \
+    MAP(ASINH, asinh, 1, 0, GX_KEEPS_ZEROS,    ANY, 30, 80,  16, false)                            \
     MAP(ERF,   erf,   1, 0, GX_KEEPS_SHAPE,    REAL_ONLY, 30, 0, 4, false)                         \
     MAP(ERFC,  erfc,  1, 0, GX_KEEPS_SYMMETRY, REAL_ONLY, 30, 0, 8, false)                         \
     MAP(GAMMA, gamma, 1, 0, GX_KEEPS_SYMMETRY, REAL_ONLY, 60, 0, 16, false)                        \

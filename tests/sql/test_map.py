@@ -93,7 +93,7 @@ def sign(x):
 
 ORACLES = {
     "mul": np.multiply, "div": np.divide, "add": np.add, "arg": angle, "pow": np.power, "asin": np.arcsin,
-    "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "round": np.rint, "erf": special.erf,
+    "acos": np.arccos, "asinh": np.arcsinh, "atan": np.arctan, "atan2": np.arctan2, "round": np.rint, "erf": special.erf,
     "erfc": special.erfc, "gamma": special.gamma, "lgamma": special.gammaln, "where": lambda m, a, b: np.where(m != 0, a, b),
     "relu": lambda x: np.where(np.isnan(x) | (x > 0), x, 0.0), "sigmoid": special.expit, "gelu": gelu, "clip": clip,
     "softplus": lambda x: np.logaddexp(0, x), "sign": sign, "conj": np.conj,
@@ -101,7 +101,7 @@ ORACLES = {
 # In units in the last place: what NumPy's and SciPy's own functions are from the truth (erfc far out).
 LOOSE = {"gamma": 64, "lgamma": 64, "sigmoid": 16, "softplus": 16, "erfc": 1024, "gelu": 1024, "tan": 16}
 # NumPy and C differ at the ends of these, or lose digits there.
-COMPLEX_PLAIN = {"pow", "expm1", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "div",
+COMPLEX_PLAIN = {"pow", "expm1", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "div",
                  "reciprocal", "mul", "square", "sign", "arg", "log2", "log10"}
 
 
