@@ -105,6 +105,28 @@ static double log_gamma_of(double a)
     case GX_MAP_##KIND:                                                                            \
         return expression;
 
+/* What is 1 or 0, of real numbers. */
+GX_INLINE double test_of(gx_map_kind kind, double a, double b)
+{
+    switch (kind) {
+        OF(ISNAN, a != a)
+        OF(ISINF, fabs(a) == INFINITY)
+        OF(ISFINITE, fabs(a) < INFINITY)
+        OF(EQUAL, a == b)
+        OF(NOT_EQUAL, a != b)
+        OF(LESS, a < b)
+        OF(LESS_EQUAL, a <= b)
+        OF(GREATER, a > b)
+        OF(GREATER_EQUAL, a >= b)
+        OF(LOGICAL_AND, (a != 0) & (b != 0))
+        OF(LOGICAL_OR, (a != 0) | (b != 0))
+        OF(LOGICAL_XOR, (a != 0) != (b != 0))
+        OF(LOGICAL_NOT, a == 0)
+    default:
+        return NAN;
+    }
+}
+
 /* f of real numbers. */
 GX_INLINE double of_real(gx_map_kind kind, double alpha, double beta, double a, double b, double c)
 {
@@ -155,27 +177,13 @@ GX_INLINE double of_real(gx_map_kind kind, double alpha, double beta, double a, 
         OF(MINIMUM, smaller_of(a, b))
         OF(CLIP, smaller_of(larger_of(a, b), c))
         OF(WHERE, a != 0 ? b : c)
-        OF(ISNAN, a != a)
-        OF(ISINF, fabs(a) == INFINITY)
-        OF(ISFINITE, fabs(a) < INFINITY)
-        OF(EQUAL, a == b)
-        OF(NOT_EQUAL, a != b)
-        OF(LESS, a < b)
-        OF(LESS_EQUAL, a <= b)
-        OF(GREATER, a > b)
-        OF(GREATER_EQUAL, a >= b)
-        OF(LOGICAL_AND, (a != 0) & (b != 0))
-        OF(LOGICAL_OR, (a != 0) | (b != 0))
-        OF(LOGICAL_XOR, (a != 0) != (b != 0))
-        OF(LOGICAL_NOT, a == 0)
         OF(RELU, a != a || a > 0 ? a : 0)
         OF(SIGMOID, sigmoid_of(a))
         OF(SOFTPLUS, softplus_of(a))
         OF(GELU, gelu_of(a))
-    case GX_MAP_KIND_COUNT:
-        break;
+    default:
+        return test_of(kind, a, b);
     }
-    return NAN;
 }
 
 /* f of complex numbers, by C's functions. */

@@ -42,6 +42,28 @@ static double log_gamma_of(double a)
     case GX_MAP_##KIND:                                                                            \
         return expression;
 
+/* What is 1 or 0, of real numbers. */
+static double test_of(gx_map_kind kind, double a, double b)
+{
+    switch (kind) {
+        OF(ISNAN, isnan(a))
+        OF(ISINF, isinf(a) != 0)
+        OF(ISFINITE, isfinite(a))
+        OF(EQUAL, a == b)
+        OF(NOT_EQUAL, a != b)
+        OF(LESS, a < b)
+        OF(LESS_EQUAL, a <= b)
+        OF(GREATER, a > b)
+        OF(GREATER_EQUAL, a >= b)
+        OF(LOGICAL_AND, a != 0 && b != 0)
+        OF(LOGICAL_OR, a != 0 || b != 0)
+        OF(LOGICAL_XOR, (a != 0) != (b != 0))
+        OF(LOGICAL_NOT, a == 0)
+    default:
+        return NAN;
+    }
+}
+
 /* f of real numbers. */
 static double of_real(gx_map_kind kind, double alpha, double beta, double a, double b, double c)
 {
@@ -92,27 +114,13 @@ static double of_real(gx_map_kind kind, double alpha, double beta, double a, dou
         OF(MINIMUM, smaller_of(a, b))
         OF(CLIP, smaller_of(larger_of(a, b), c))
         OF(WHERE, a != 0 ? b : c)
-        OF(ISNAN, isnan(a))
-        OF(ISINF, isinf(a) != 0)
-        OF(ISFINITE, isfinite(a))
-        OF(EQUAL, a == b)
-        OF(NOT_EQUAL, a != b)
-        OF(LESS, a < b)
-        OF(LESS_EQUAL, a <= b)
-        OF(GREATER, a > b)
-        OF(GREATER_EQUAL, a >= b)
-        OF(LOGICAL_AND, a != 0 && b != 0)
-        OF(LOGICAL_OR, a != 0 || b != 0)
-        OF(LOGICAL_XOR, (a != 0) != (b != 0))
-        OF(LOGICAL_NOT, a == 0)
         OF(RELU, isnan(a) || a > 0 ? a : 0)
         OF(SIGMOID, sigmoid_of(a))
         OF(SOFTPLUS, (a > 0 ? a : 0) + log1p(exp(-fabs(a))))
         OF(GELU, a < -40 ? -0.0 : 0.5 * a * erfc(-a * sqrt(0.5)))
-    case GX_MAP_KIND_COUNT:
-        break;
+    default:
+        return test_of(kind, a, b);
     }
-    return NAN;
 }
 
 /* The same of complex numbers, for the kinds that have a meaning there. */
