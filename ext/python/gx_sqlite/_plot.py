@@ -84,6 +84,7 @@ def _scree(axes: Any, db: Any, stored: Matrix, k: int) -> None:
     sigma = [row[0] for row in _connect.rows(
         db, "SELECT sigma FROM gx_svd(?, ?) ORDER BY k", (stored.name, f'{{"k":{count}}}'))]
     axes.plot(np.arange(1, len(sigma) + 1), sigma, "o-", markersize=4)
+    axes.locator_params("x", integer=True)
     axes.set_xlabel("number")
     axes.set_ylabel("singular value")
     axes.set_ylim(bottom=0)
