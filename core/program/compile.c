@@ -59,6 +59,19 @@ static gx_ref stored(gx_compiler *c, const gx_item *item)
     return add_operand(c, &operand, item->text);
 }
 
+gx_ref gx_compile_stored_if(gx_compiler *c, const char *name)
+{
+    gx_meta meta;
+    gx_err err = {0};
+    bool found = false;
+    const gx_item item = {.text = name};
+    if (gx_store_lookup(c->run->ctx->store, name, &meta, &found, &err) != GX_OK) {
+        c->g->err = err;
+        return GX_NO_NODE;
+    }
+    return found ? stored(c, &item) : GX_NO_NODE;
+}
+
 static gx_ref argument(gx_compiler *c, const gx_item *item)
 {
     gx_graph *g = c->g;

@@ -64,6 +64,9 @@ void gx_compile_while(gx_compiler *c, const gx_item *item);
 void gx_compile_if(gx_compiler *c, const gx_item *item);
 gx_ref gx_compile_inline(gx_compiler *c, const gx_item *call, gx_item *def);
 
+/* The operand of a stored matrix's name; GX_NO_NODE without a failure: there is none. */
+gx_ref gx_compile_stored_if(gx_compiler *c, const char *name);
+
 gx_ref gx_variable_find(const gx_compiler *c, const char *name);
 void gx_variable_bind(gx_compiler *c, const char *name, gx_ref ref);
 

@@ -2,7 +2,9 @@
 ** Compiling loops, choices and functions (see compile.h).
 **
 ** The names that a body assigns, and that were known before it, are the loop's variables: its body
-** is a block with a parameter and a result for each.  Their shapes may not change from round to
+** is a block with a parameter and a result for each.  A stored matrix is known where the body reads
+** it before it assigns its name: repeat 9 { X = A @ X } begins with the stored X.  So it is where
+** one side of `if` assigns the name and the other leaves it.  Their shapes may not change from round to
 ** round; a dtype that does (x = 1; repeat 3 { x = x * 1i }) is widened before the loop, and the
 ** body compiled again.  The sides of `if` are blocks whose results are the names that both sides
 ** know.  Other names of a block end with it.  A function is compiled where it is called.
@@ -49,6 +51,45 @@ static void find_names(gx_compiler *c, const gx_item *block, names *set)
             for (const gx_item *b = s->first->next; b != NULL; b = b->next) {
                 find_names(c, b, set);
             }
+        }
+    }
+}
+
+typedef enum first_use { UNUSED, READ, ASSIGNED } first_use;
+
+/* How an expression or a block uses a name first, in the order in which it is run. */
+static first_use use_of(const gx_item *item, const char *name)
+{
+    if (item->form == GX_FORM_NAME) {
+        return strcmp(item->text, name) == 0 ? READ : UNUSED;
+    }
+    const gx_item *part = item->first;
+    first_use use = UNUSED;
+    if (item->form == GX_FORM_ASSIGN) { // its value, then its names
+        use = use_of(part, name);
+        for (part = part->next; part != NULL && use == UNUSED; part = part->next) {
+            use = strcmp(part->text, name) == 0 ? ASSIGNED : UNUSED;
+        }
+        return use;
+    }
+    bool is_choice = item->form == GX_FORM_IF || item->form == GX_FORM_WHILE ||
+                     item->form == GX_FORM_REPEAT;
+    for (; part != NULL && use == UNUSED; part = part->next) {
+        use = use_of(part, name);
+        if (is_choice && use == ASSIGNED) { // perhaps it is not run
+            use = UNUSED;
+        }
+    }
+    return use;
+}
+
+/* A stored matrix that the block reads by a name which it then assigns becomes a variable. */
+static void adopt_stored(gx_compiler *c, const gx_item *block, const names *set)
+{
+    for (int k = 0; k < set->count && gx_graph_ok(c->g); k++) {
+        if (gx_variable_find(c, set->name[k]) == GX_NO_NODE &&
+            use_of(block, set->name[k]) == READ) {
+            gx_variable_bind(c, set->name[k], gx_compile_stored_if(c, set->name[k]));
         }
     }
 }
@@ -232,6 +273,7 @@ void gx_compile_repeat(gx_compiler *c, const gx_item *item)
         return;
     }
     find_names(c, block, &set);
+    adopt_stored(c, block, &set);
     keep_known(c, &set);
     c->depth++;
     compile_body(c, block, &set, &node.inner[0]);
@@ -247,6 +289,7 @@ void gx_compile_while(gx_compiler *c, const gx_item *item)
     gx_node node = {.op = gx_op_row(GX_OP_WHILE)};
     const gx_item *block = item->first->next;
     find_names(c, block, &set);
+    adopt_stored(c, item, &set); // its condition is run first
     keep_known(c, &set);
     c->depth++;
     compile_body(c, block, &set, &node.inner[0]);
@@ -264,6 +307,21 @@ void gx_compile_while(gx_compiler *c, const gx_item *item)
 }
 
 // Choices -----------------------------------------------------------------------------------------
+
+/* Whether a side assigns the name. */
+static bool assigns(gx_compiler *c, const gx_item *block, const char *name)
+{
+    names set = {.count = 0};
+    if (block != NULL) {
+        find_names(c, block, &set);
+    }
+    for (int k = 0; k < set.count; k++) {
+        if (strcmp(set.name[k], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
 
 /* One side, an empty one where block is NULL: the names' values after it. */
 static int32_t side(gx_compiler *c, const gx_item *block, const names *set, gx_ref *after)
@@ -320,6 +378,13 @@ void gx_compile_if(gx_compiler *c, const gx_item *item)
     find_names(c, yes, &set);
     if (no != NULL) {
         find_names(c, no, &set);
+    }
+    for (int k = 0; k < set.count && gx_graph_ok(g); k++) {
+        bool is_known = gx_variable_find(c, set.name[k]) != GX_NO_NODE;
+        bool on_one = assigns(c, yes, set.name[k]) != assigns(c, no, set.name[k]);
+        if (!is_known && on_one) {
+            gx_variable_bind(c, set.name[k], gx_compile_stored_if(c, set.name[k]));
+        }
     }
     c->depth++;
     node.inner[0] = side(c, yes, &set, set.after);

@@ -175,6 +175,21 @@ def test_loops(full):
     assert np.array_equal(ev(db, "x = zeros(2, 2); k = 1; while k < 4 { x = x + k; k = k + 1 } x"), np.full((2, 2), 6.0))
 
 
+def test_loops_begin_with_stored_matrices(filedb):
+    A, X = np.array([[1.0, 2], [3, 4]]), np.array([[1.0], [-1]])
+    filedb.execute("SELECT gx_store('A', '[[1,2],[3,4]]'), gx_store('X', '[[1],[-1]]')")
+    Y = np.linalg.matrix_power(A, 3) @ X
+    assert np.array_equal(ev(filedb, "repeat 3 { X = A @ X } X"), Y)
+    assert np.array_equal(ev(filedb, "repeat 3 { y = A @ X; X = y } X"), Y)
+    assert np.array_equal(ev(filedb, "repeat 3 { if 1 { X = A @ X } } X"), Y)
+    assert np.array_equal(ev(filedb, "while sum(abs(X)) < 100 { X = A @ X } X"), np.linalg.matrix_power(A, 4) @ X)
+    assert np.array_equal(ev(filedb, "if 0 { X = A @ X } X"), X)
+    assert np.array_equal(ev(filedb, "if 1 { X = A @ X } X"), A @ X)
+    assert ev(filedb, "repeat 2 { A = 3; A = A + 1 } sum(A)") == 10  # not read before: the block's own
+    assert "X is 2x1 on one side" in fails(filedb, "if 0 { X = A } X")
+    assert np.array_equal(ev(filedb, "X"), X)
+
+
 def test_choices(db):
     text = "if ?1 > 0 { y = 1; z = [1, 2] } else if ?1 < 0 { y = -1; z = [3, 4] } else { y = 0; z = [5, 6] } y + sum(z)"
     assert [ev(db, text, v) for v in (3, -3, 0)] == [4, 6, 11]
