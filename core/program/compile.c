@@ -59,7 +59,7 @@ static gx_ref stored(gx_compiler *c, const gx_item *item)
     return add_operand(c, &operand, item->text);
 }
 
-gx_ref gx_compile_stored_if(gx_compiler *c, const char *name)
+static gx_ref stored_if(gx_compiler *c, const char *name)
 {
     gx_meta meta;
     gx_err err = {0};
@@ -382,7 +382,8 @@ gx_code gx_compile(gx_run *run, const gx_syntax *syntax, const gx_given *given, 
                      .given_count = given_count,
                      .first = syntax->program->first,
                      .expression = expression,
-                     .block = block_of};
+                     .block = block_of,
+                     .stored_if = stored_if};
     g->is_plain = is_plain;
     for (gx_item *s = syntax->program->first; s != NULL; s = s->next) {
         s->index = s->form == GX_FORM_DEF ? 0 : s->index; // an earlier compilation may have failed

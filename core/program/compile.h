@@ -32,6 +32,8 @@ struct gx_compiler {
     int64_t work;         /* expressions looked at                                     */
     gx_ref (*expression)(gx_compiler *c, const gx_item *item); /* for the other files */
     gx_ref (*block)(gx_compiler *c, const gx_item *block);
+    /* The operand of a stored matrix's name; GX_NO_NODE without a failure: there is none. */
+    gx_ref (*stored_if)(gx_compiler *c, const char *name);
 };
 
 enum { GX_COMPILE_WORK = 500000 };
@@ -63,9 +65,6 @@ void gx_compile_repeat(gx_compiler *c, const gx_item *item);
 void gx_compile_while(gx_compiler *c, const gx_item *item);
 void gx_compile_if(gx_compiler *c, const gx_item *item);
 gx_ref gx_compile_inline(gx_compiler *c, const gx_item *call, gx_item *def);
-
-/* The operand of a stored matrix's name; GX_NO_NODE without a failure: there is none. */
-gx_ref gx_compile_stored_if(gx_compiler *c, const char *name);
 
 gx_ref gx_variable_find(const gx_compiler *c, const char *name);
 void gx_variable_bind(gx_compiler *c, const char *name, gx_ref ref);

@@ -4,9 +4,9 @@
 ** The names that a body assigns, and that were known before it, are the loop's variables: its body
 ** is a block with a parameter and a result for each.  A stored matrix is known where the body reads
 ** it before it assigns its name: repeat 9 { X = A @ X } begins with the stored X.  So it is where
-** one side of `if` assigns the name and the other leaves it.  Their shapes may not change from round to
-** round; a dtype that does (x = 1; repeat 3 { x = x * 1i }) is widened before the loop, and the
-** body compiled again.  The sides of `if` are blocks whose results are the names that both sides
+** one side of `if` assigns the name and the other leaves it.  Their shapes may not change from
+** round to round; a dtype that does (x = 1; repeat 3 { x = x * 1i }) is widened before the loop,
+** and the body compiled again.  The sides of `if` are blocks whose results are the names that both sides
 ** know.  Other names of a block end with it.  A function is compiled where it is called.
 */
 #include "compile.h"
@@ -89,7 +89,7 @@ static void adopt_stored(gx_compiler *c, const gx_item *block, const names *set)
     for (int k = 0; k < set->count && gx_graph_ok(c->g); k++) {
         if (gx_variable_find(c, set->name[k]) == GX_NO_NODE &&
             use_of(block, set->name[k]) == READ) {
-            gx_variable_bind(c, set->name[k], gx_compile_stored_if(c, set->name[k]));
+            gx_variable_bind(c, set->name[k], c->stored_if(c, set->name[k]));
         }
     }
 }
@@ -383,7 +383,7 @@ void gx_compile_if(gx_compiler *c, const gx_item *item)
         bool is_known = gx_variable_find(c, set.name[k]) != GX_NO_NODE;
         bool on_one = assigns(c, yes, set.name[k]) != assigns(c, no, set.name[k]);
         if (!is_known && on_one) {
-            gx_variable_bind(c, set.name[k], gx_compile_stored_if(c, set.name[k]));
+            gx_variable_bind(c, set.name[k], c->stored_if(c, set.name[k]));
         }
     }
     c->depth++;

@@ -186,7 +186,7 @@ def test_loops_begin_with_stored_matrices(filedb):
     assert np.array_equal(ev(filedb, "if 0 { X = A @ X } X"), X)
     assert np.array_equal(ev(filedb, "if 1 { X = A @ X } X"), A @ X)
     assert ev(filedb, "repeat 2 { A = 3; A = A + 1 } sum(A)") == 10  # not read before: the block's own
-    assert "X is 2x1 on one side" in fails(filedb, "if 0 { X = A } X")
+    assert "X is 2x2 on one side" in fails(filedb, "if 0 { X = A } X")
     assert np.array_equal(ev(filedb, "X"), X)
 
 
