@@ -6,8 +6,8 @@
 ** it before it assigns its name: repeat 9 { X = A @ X } begins with the stored X.  So it is where
 ** one side of `if` assigns the name and the other leaves it.  Their shapes may not change from
 ** round to round; a dtype that does (x = 1; repeat 3 { x = x * 1i }) is widened before the loop,
-** and the body compiled again.  The sides of `if` are blocks whose results are the names that both sides
-** know.  Other names of a block end with it.  A function is compiled where it is called.
+** and the body compiled again.  The sides of `if` are blocks whose results are the names that both
+** sides know.  Other names of a block end with it.  A function is compiled where it is called.
 */
 #include "compile.h"
 
