@@ -22,26 +22,23 @@ static const gx_option eval_keys[] = {{"replace", GX_OPT_BOOL, offsetof(eval_opt
                                        offsetof(eval_options, has_optimize)},
                                       {NULL, GX_OPT_END, 0, 0}};
 
-/* ?k of argument k + 1. */
-static bool take_argument(gx_fn *fn, int k, gx_program_arg *arg)
+/* ?(k + 1) of that argument. */
+static bool take_argument(gx_fn *fn, int index, int k, gx_program_arg *arg)
 {
-    int type = sqlite3_value_type(fn->argv[k + 1]);
+    int type = sqlite3_value_type(fn->argv[index]);
     char label[16];
     sqlite3_snprintf(sizeof label, label, "?%d", k + 1);
     arg->is_number = type == SQLITE_INTEGER || type == SQLITE_FLOAT;
-    arg->number = arg->is_number ? sqlite3_value_double(fn->argv[k + 1]) : 0;
-    return gx_fn_matrix(fn, k + 1, label, &arg->mat);
+    arg->number = arg->is_number ? sqlite3_value_double(fn->argv[index]) : 0;
+    return gx_fn_matrix(fn, index, label, &arg->mat);
 }
 
-bool gx_eval_prepare(gx_fn *fn, bool is_plain, gx_program **program, gx_program_arg **args)
+bool gx_eval_prepare_text(gx_fn *fn, const char *text, int first, bool is_plain,
+                          gx_program **program, gx_program_arg **args)
 {
     gx_err err = {.code = GX_OK};
-    const char *text;
     void *memory;
-    int count = fn->argc - 1;
-    if (!gx_fn_text(fn, 0, "the program", &text)) {
-        return false;
-    }
+    int count = fn->argc - first;
     if (gx_mem_alloc(fn->ctx->mem, (size_t)(count + 1) * sizeof **args, "arguments", &memory,
                      &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
@@ -52,12 +49,19 @@ bool gx_eval_prepare(gx_fn *fn, bool is_plain, gx_program **program, gx_program_
         return false;
     }
     for (int k = 0; k < count; k++) {
-        if (!take_argument(fn, k, &(*args)[k])) {
+        if (!take_argument(fn, first + k, k, &(*args)[k])) {
             return false;
         }
     }
     return gx_program_prepare(&fn->run, text, strlen(text), *args, count, is_plain, program) ==
            GX_OK;
+}
+
+bool gx_eval_prepare(gx_fn *fn, bool is_plain, gx_program **program, gx_program_arg **args)
+{
+    const char *text;
+    return gx_fn_text(fn, 0, "the program", &text) &&
+           gx_eval_prepare_text(fn, text, 1, is_plain, program, args);
 }
 
 static void put_name(gx_fn *fn, const char *name)

@@ -108,6 +108,7 @@ static int register_all(sqlite3 *db, gx_ctx *ctx)
         gx_functions_det,      gx_functions_funm,  gx_functions_help,     gx_functions_bytes,
         gx_functions_similar,
         gx_functions_function, gx_functions_volumes,  gx_functions_eval,
+        gx_functions_program,
     };
     static int (*const modules[])(sqlite3 *, gx_ctx *) = {
         gx_register_aggregates,

@@ -256,6 +256,7 @@ extern const gx_function gx_functions_bytes[];    /* fn_bytes.c: from_bytes, to_
 extern const gx_function gx_functions_similar[];  /* fn_similar.c: distance, kmeans, ... */
 extern const gx_function gx_functions_function[]; /* fn_function.c: from_function */
 extern const gx_function gx_functions_eval[];     /* fn_eval.c: eval */
+extern const gx_function gx_functions_program[]; /* fn_program.c: sort, cumsum, ... */
 
 /* Files that register modules or aggregates themselves.  Return SQLITE_*. */
 int gx_register_functions(sqlite3 *db, gx_ctx *ctx, const gx_function *table);

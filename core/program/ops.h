@@ -71,6 +71,13 @@ struct gx_exec;
     OP(VSTACK,    "vstack", "vstack(A, B, ...)", 1, 100, 1, stack, stack, "one above the other")   \
     OP(KRON,      "kron", "kron(A, B)", 2, 2, 1, kron, kron, "Kronecker product")                  \
     OP(OUTER,     "outer", "outer(x, y)", 2, 2, 1, outer, kron, "all products of elements")        \
+    OP(INNER,     "inner", "inner(x, y)", 2, 2, 1, inner, NULL, "sum of products")                 \
+    OP(POLYVAL,   "polyval", "polyval(c, A)", 2, 2, 1, polyval, NULL, "highest power first")       \
+    OP(VANDER,    "vander", "vander(x, n = size)", 1, 2, 1, vander, formed, "falling powers")      \
+    OP(TOEPLITZ,  "toeplitz", "toeplitz(c, r = c)", 1, 2, 1, toeplitz, formed, "by diagonals") \
+    OP(CROSS,     "cross", "cross(x, y)", 2, 2, 1, cross, formed, "cross product of 3-vectors")    \
+    OP(TOPK,      "topk", "values, places = topk(x, k)", 2, 2, 2, topk, topk, "the largest k")     \
+    OP(UNIQUE_COUNT, "unique_count", "unique_count(A)", 1, 1, 1, unique, topk, "how many") \
     OP(CUMSUM,    "cumsum", "cumsum(A, axis = 0)", 1, 2, 1, along, along, "running sums")          \
     OP(CUMPROD,   "cumprod", "cumprod(A, axis = 0)", 1, 2, 1, along, along, "running products")    \
     OP(DIFF,      "diff", "diff(A, axis = 0)", 1, 2, 1, diff, along, "differences of neighbours")  \

@@ -222,12 +222,14 @@ gx_code gx_program_prepare(gx_run *run, const char *text, size_t bytes, const gx
 // Running -----------------------------------------------------------------------------------------
 
 /* All destinations, before anything is computed; how many are begun. */
-static int begin_outputs(gx_run *run, const gx_graph *g, bool replace, gx_sink *sinks)
+static int begin_outputs(gx_run *run, const gx_graph *g, const gx_program_how *how, gx_sink *sinks)
 {
-    int begun = 0;
-    for (; begun < g->outputs && gx_ok(run); begun++) {
-        const gx_type *t = &g->node[g->output[begun].node].type;
-        const gx_dest dest = {.name = g->output[begun].name, .replace = replace};
+    int begun = 0, wanted = g->outputs + (how->name != NULL);
+    for (; begun < wanted && gx_ok(run); begun++) {
+        bool is_value = begun == g->outputs;
+        const gx_type *t = &g->node[is_value ? g->result : g->output[begun].node].type;
+        const gx_dest dest = {.name = is_value ? how->name : g->output[begun].name,
+                              .replace = how->replace};
         gx_sink_begin(run, &dest, t->rows, t->cols, t->dtype, t->properties, 0, 0, &sinks[begun]);
     }
     return begun;
@@ -238,6 +240,9 @@ static void write_value(gx_exec *x, gx_ref ref, gx_sink *sink)
     gx_mat space;
     gx_val *val = x->val[ref];
     if (!gx_ok(x->run)) {
+        return;
+    }
+    if (val->data == NULL && val->device != NULL && gx_val_data(x, val) == NULL) {
         return;
     }
     if (val->data != NULL) {
@@ -315,7 +320,11 @@ static bool run_once(gx_run *run, const gx_graph *g, gx_mat *operand, gx_sink *s
             gx_val_data(&x, x.val[ref]);
         }
     }
-    if (gx_ok(run)) {
+    if (gx_ok(run) && how->name != NULL) {
+        write_value(&x, g->result, &sinks[g->outputs]);
+        result->kind = GX_GIVES_NAME;
+        result->name = how->name;
+    } else if (gx_ok(run)) {
         put_result(&x, g, result);
     }
     for (int k = 0; k < g->outputs && gx_ok(run); k++) {
@@ -337,7 +346,7 @@ static bool run_once(gx_run *run, const gx_graph *g, gx_mat *operand, gx_sink *s
 static void run_graph(gx_run *run, const gx_graph *g, gx_mat *operand, gx_sink *sinks,
                       const gx_program_how *how, gx_program_result *result)
 {
-    int begun = begin_outputs(run, g, how->replace, sinks);
+    int begun = begin_outputs(run, g, how, sinks);
     gx_stats_add(&run->ctx->stats, GX_STAT_PROGRAMS, 1);
     if (gx_ok(run) && !run_once(run, g, operand, sinks, how, true, result)) {
         run_once(run, g, operand, sinks, how, false, result);
@@ -360,15 +369,17 @@ gx_code gx_program_run(gx_run *run, gx_program *program, const gx_program_arg *a
     if (!gx_ok(run)) {
         return run->err.code;
     }
-    if (g->result != GX_NO_NODE && refuse_size(run, &g->node[g->result].type)) {
+    if (g->result != GX_NO_NODE && how->name == NULL &&
+        refuse_size(run, &g->node[g->result].type)) {
         return run->err.code;
     }
     if (gx_mem_alloc(run->ctx->mem, (size_t)(g->operands + 1) * sizeof(gx_mat), "operands", &memory,
                      &err) != GX_OK) {
         return gx_run_fail(run, &err);
     }
-    if (g->outputs > 0) {
-        gx_mem_alloc(run->ctx->mem, (size_t)g->outputs * sizeof(gx_sink), "results", &sinks, &err);
+    if (g->outputs > 0 || how->name != NULL) {
+        gx_mem_alloc(run->ctx->mem, (size_t)(g->outputs + 1) * sizeof(gx_sink), "results", &sinks,
+                     &err);
         gx_run_fail(run, &err);
     }
     gx_mat *operand = memory;

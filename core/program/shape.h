@@ -26,16 +26,15 @@ bool gx_is_vector(const gx_type *type);
 
 /* The rules, each gx_check_NAME for the name in GX_OPS. */
 #define GX_CHECKS(CHECK)                                                                           \
-    CHECK(rows)                                                                                    \
-    CHECK(cols) CHECK(size) CHECK(matmul) CHECK(transpose) CHECK(eye) CHECK(filled) CHECK(random)  \
-        CHECK(linspace) CHECK(arange) CHECK(reduce) CHECK(reduce_order) CHECK(reduce_truth)        \
-            CHECK(reduce_real) CHECK(reduce_index) CHECK(quantile) CHECK(norm) CHECK(trace)        \
-                CHECK(diag) CHECK(same_k) CHECK(reshape) CHECK(flip) CHECK(roll) CHECK(tile)       \
-                    CHECK(take) CHECK(stack) CHECK(kron) CHECK(outer) CHECK(along) CHECK(diff)     \
-                        CHECK(along_order) CHECK(solve) CHECK(lstsq) CHECK(square) CHECK(pinv)     \
-                            CHECK(square_number) CHECK(square_real) CHECK(real_number)             \
-                                CHECK(cholesky) CHECK(lu) CHECK(qr) CHECK(eig) CHECK(eigh)         \
-                                    CHECK(svd) CHECK(powm) CHECK(cov)
+    CHECK(rows) CHECK(cols) CHECK(size) CHECK(matmul) CHECK(transpose) CHECK(eye) CHECK(filled)    \
+    CHECK(random) CHECK(linspace) CHECK(arange) CHECK(reduce) CHECK(reduce_order)                  \
+    CHECK(reduce_truth) CHECK(reduce_real) CHECK(reduce_index) CHECK(quantile) CHECK(norm)         \
+    CHECK(trace) CHECK(diag) CHECK(same_k) CHECK(reshape) CHECK(flip) CHECK(roll) CHECK(tile)      \
+    CHECK(inner) CHECK(polyval) CHECK(vander) CHECK(toeplitz) CHECK(cross) CHECK(topk)             \
+    CHECK(unique) CHECK(take) CHECK(stack) CHECK(kron) CHECK(outer) CHECK(along) CHECK(diff)       \
+    CHECK(along_order) CHECK(solve) CHECK(lstsq) CHECK(square) CHECK(pinv) CHECK(square_number)    \
+    CHECK(square_real) CHECK(real_number) CHECK(cholesky) CHECK(lu) CHECK(qr) CHECK(eig)           \
+    CHECK(eigh) CHECK(svd) CHECK(powm) CHECK(cov)
 
 #define GX_CHECK_DECLARE(NAME)                                                                     \
     gx_ref gx_check_##NAME(gx_graph *g, gx_node *node, const gx_ref *in, int count);

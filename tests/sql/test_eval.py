@@ -274,6 +274,12 @@ MATRIX = {  # text: the same in NumPy, of A (4x4), B (4x3), x (4x1), Z (complex)
     "cov(A)": lambda m: np.cov(m["A"].T), "corr(A)": lambda m: np.corrcoef(m["A"].T), "where(B > 0, B, 0)": lambda m: np.where(m["B"] > 0, m["B"], 0),
     "maximum(B, x)": lambda m: np.maximum(m["B"], m["x"]), "real(Z) + imag(Z)": lambda m: m["Z"].real + m["Z"].imag,
     "abs(Z)": lambda m: np.abs(m["Z"]), "exp(Z) * conj(Z)": lambda m: np.exp(m["Z"]) * m["Z"].conj(), "randn(3, 2, 5)": None,
+    "polyval([1, 2, 3], B)": lambda m: np.polyval([1, 2, 3], m["B"]), "vander(x)": lambda m: np.vander(m["x"][:, 0]),
+    "vander(x, 2)": lambda m: np.vander(m["x"][:, 0], 2), "toeplitz(x)": lambda m: scipy.linalg.toeplitz(m["x"][:, 0]),
+    "toeplitz([1, 2, 3], [9, 8])": lambda m: scipy.linalg.toeplitz([1, 2, 3], [9, 8]).astype(float),
+    "cross(x[0:3], [1, 2, 3])": lambda m: np.cross(m["x"][:3, 0], [1, 2, 3]).reshape(3, 1),
+    "cross(Z[0, 0:3], [[1, 2, 3]])": lambda m: np.cross(m["Z"][0, :3], [1, 2, 3]).reshape(1, 3),
+    "v, i = topk(x, 2); hstack(v, i)": lambda m: np.stack([np.sort(m["x"][:, 0])[::-1][:2], np.argsort(-m["x"][:, 0])[:2]], 1),
 }
 
 NUMBER = {
@@ -288,7 +294,8 @@ NUMBER = {
     "real(trace(Z @ Z.H))": lambda m: np.trace(m["Z"] @ m["Z"].conj().T).real, "det(A)": lambda m: np.linalg.det(m["A"]),
     "logdet(A)": lambda m: np.linalg.slogdet(m["A"])[1], "rank(B)": lambda m: 3, "cond(A)": lambda m: np.linalg.cond(m["A"]),
     "rows(B)": lambda m: 4, "cols(B)": lambda m: 3, "size(B)": lambda m: 12, "any(A > 5)": lambda m: (m["A"] > 5).any(),
-    "logsumexp(A)": lambda m: scipy.special.logsumexp(m["A"]),
+    "logsumexp(A)": lambda m: scipy.special.logsumexp(m["A"]), "inner(x, A[0, :])": lambda m: m["x"][:, 0] @ m["A"][0],
+    "unique_count([1, 2, 1, 3])": lambda m: 3,
     "norm(A @ x - x) / norm(x)": lambda m: np.linalg.norm(m["A"] @ m["x"] - m["x"]) / np.linalg.norm(m["x"]),
 }
 
@@ -521,3 +528,23 @@ def test_chain_costs_what_multi_dot_does(db):
                 best[i, j] = min(best[i, k] + best[k + 1, j] + 2.0 * sides[i] * sides[k + 1] * sides[j + 1] for k in range(i, j))
         assert flops <= best[0, 7]
         assert np.allclose(ev(db, text), np.linalg.multi_dot([np.ones((m, n)) for m, n in zip(sides, sides[1:])]))
+
+
+FUNCTIONS = {"prod": np.prod, "var": np.var, "std": np.std, "median": np.median, "argmin": np.argmin, "argmax": np.argmax}
+
+
+def test_functions_of_one_operation(db):
+    """gx_sort and the like: the operation of the program, with a destination."""
+    a = np.random.default_rng(4).standard_normal((5, 3))
+    store(db, "A", a)
+    for name, fn in FUNCTIONS.items():
+        assert np.isclose(q(db, f"SELECT gx_{name}('A')"), fn(a))
+        assert np.allclose(to_numpy(q(db, f"SELECT gx_{name}('A', 0)")), fn(a, axis=0).reshape(1, -1))
+    assert q(db, "SELECT gx_sort('A', 'S')") == "S" and q(db, "SELECT gx_sort('A', 1, 'T')") == "T"
+    assert np.array_equal(to_numpy(q(db, "SELECT gx_copy('S')")), np.sort(a, 0))
+    assert np.array_equal(to_numpy(q(db, "SELECT gx_copy('T')")), np.sort(a, 1))
+    assert "already exists" in error(db, "SELECT gx_sort('A', 'S')")
+    assert q(db, "SELECT gx_cumsum('A', 'S', '{\"replace\":true}')") == "S"
+    assert np.allclose(to_numpy(q(db, "SELECT gx_copy('S')")), np.cumsum(a, 0))
+    assert error(db, "SELECT gx_sort('A', 3)").startswith("gx_sort: line 1, column 1: axis must be 0")
+    assert q(db, "SELECT gx_prod('A', 'P')") == "P"

@@ -1,0 +1,108 @@
+/*
+** Functions that are programs of one operation (core/program/ops.h): gx_sort(A[, axis]) is
+** gx_eval('sort(?1, ?2)', A, axis).
+**
+** A text behind the matrices is the destination: gx_sort('A', 'S'), gx_sort('A', 1, 'S').
+*/
+#include "eval.h"
+
+#include "../core/program/ops.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct program_options {
+    bool has_replace; /* first: a set_offset of 0 means none */
+    bool replace;
+} program_options;
+
+static const gx_option program_keys[] = {
+    {"replace", GX_OPT_BOOL, offsetof(program_options, replace), 0}, {NULL, GX_OPT_END, 0, 0}};
+
+/* How many arguments are matrices; the others are numbers. */
+static int matrices_of(const gx_op *op)
+{
+    switch (op->id) {
+    case GX_OP_KRON:
+    case GX_OP_OUTER:
+    case GX_OP_INNER:
+    case GX_OP_CROSS:
+    case GX_OP_TAKE:
+    case GX_OP_POLYVAL:
+    case GX_OP_TOEPLITZ:
+        return 2;
+    default:
+        return 1;
+    }
+}
+
+/* The destination, taken off the arguments. */
+static bool take_destination(gx_fn *fn, const gx_op *op, const char **name)
+{
+    int last = fn->argc - 1;
+    if (last < matrices_of(op) || sqlite3_value_type(fn->argv[last]) != SQLITE_TEXT) {
+        return true;
+    }
+    gx_dest dest = {.name = NULL};
+    if (!gx_fn_dest(fn, last, &dest)) {
+        return false;
+    }
+    *name = dest.name;
+    fn->argc--;
+    return true;
+}
+
+static void run(gx_fn *fn)
+{
+    program_options opt = {.replace = false};
+    const gx_op *op = gx_op_find(fn->def->name + strlen("gx_"));
+    char text[1024];
+    const char *name = NULL;
+    gx_program *program;
+    gx_program_arg *args;
+    gx_program_result result;
+    if (!gx_fn_options(fn, program_keys, &opt) || !take_destination(fn, op, &name)) {
+        return;
+    }
+    int count = fn->argc, used = snprintf(text, sizeof text, "%s(", op->name);
+    if (count > op->most) {
+        gx_fn_fail(fn, "takes at most %d arguments before the destination, not %d", op->most,
+                   count);
+        return;
+    }
+    for (int k = 0; k < count; k++) {
+        used += snprintf(text + used, sizeof text - (size_t)used, k == 0 ? "?1" : ", ?%d", k + 1);
+    }
+    snprintf(text + used, sizeof text - (size_t)used, ")");
+    const gx_program_how how = {.replace = opt.replace, .rounds_most = 1, .name = name};
+    if (!gx_eval_prepare_text(fn, text, 0, false, &program, &args) ||
+        gx_program_run(&fn->run, program, args, &how, &result) != GX_OK) {
+        return;
+    }
+    if (result.kind == GX_GIVES_NUMBER) {
+        sqlite3_result_double(fn->sql, result.number);
+    } else if (result.kind == GX_GIVES_NAME) {
+        sqlite3_result_text(fn->sql, result.name, -1, SQLITE_TRANSIENT);
+    } else {
+        gx_fn_result_sink(fn, &result.sink);
+    }
+}
+
+/* Least and most with destination and options. */
+const gx_function gx_functions_program[] = {
+    {"gx_prod", 1, 4, false, run},         {"gx_var", 1, 4, false, run},
+    {"gx_std", 1, 4, false, run},          {"gx_any", 1, 4, false, run},
+    {"gx_all", 1, 4, false, run},          {"gx_argmin", 1, 4, false, run},
+    {"gx_argmax", 1, 4, false, run},       {"gx_median", 1, 4, false, run},
+    {"gx_logsumexp", 1, 4, false, run},    {"gx_quantile", 2, 5, false, run},
+    {"gx_triu", 1, 4, false, run},         {"gx_tril", 1, 4, false, run},
+    {"gx_reshape", 3, 5, false, run},      {"gx_flip", 1, 4, false, run},
+    {"gx_roll", 2, 5, false, run},         {"gx_tile", 3, 5, false, run},
+    {"gx_take", 2, 5, false, run},     {"gx_kron", 2, 4, false, run},
+    {"gx_outer", 2, 4, false, run},        {"gx_inner", 2, 4, false, run},
+    {"gx_cross", 2, 4, false, run},        {"gx_polyval", 2, 4, false, run},
+    {"gx_vander", 1, 4, false, run},       {"gx_toeplitz", 1, 4, false, run},
+    {"gx_unique_count", 1, 3, false, run}, {"gx_cumsum", 1, 4, false, run},
+    {"gx_cumprod", 1, 4, false, run},      {"gx_diff", 1, 4, false, run},
+    {"gx_sort", 1, 4, false, run},         {"gx_argsort", 1, 4, false, run},
+    {"gx_softmax", 1, 4, false, run},      {NULL, 0, 0, false, NULL}};
