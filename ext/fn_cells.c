@@ -55,7 +55,9 @@ static void set(gx_fn *fn)
         gx_fn_fail(fn, "A is a JSON literal: only a stored matrix can be written");
         return;
     }
-    gx_fn_changes(fn, 0);
+    if (!gx_fn_changes(fn, 0)) {
+        return;
+    }
     if (gx_store_find(store, name, &meta, &err) != GX_OK ||
         gx_cells_check_index("i", i, meta.rows, &err) != GX_OK ||
         gx_cells_check_index("j", j, meta.cols, &err) != GX_OK) {

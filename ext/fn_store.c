@@ -163,13 +163,13 @@ static void drop(gx_fn *fn)
 {
     drop_options opt = {0};
     const char *name;
-    if (!gx_fn_options(fn, drop_keys, &opt) || !gx_fn_text(fn, 0, "name", &name)) {
+    if (!gx_fn_options(fn, drop_keys, &opt) || !gx_fn_text(fn, 0, "name", &name) ||
+        !gx_fn_changes(fn, 0)) {
         return;
     }
     gx_err err = {0};
     gx_meta meta;
     bool found;
-    gx_fn_changes(fn, 0);
     if (gx_store_locate(fn->ctx->store, name, &meta, &found, &err) == GX_OK) {
         if (found) {
             gx_store_drop(fn->ctx->store, &meta, &err);
@@ -189,10 +189,9 @@ static void rename_fn(gx_fn *fn)
     gx_err err = {0};
     gx_meta meta;
     if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_text(fn, 0, "name", &from) ||
-        !gx_fn_text(fn, 1, "new name", &to)) {
+        !gx_fn_text(fn, 1, "new name", &to) || !gx_fn_changes(fn, 0)) {
         return;
     }
-    gx_fn_changes(fn, 0);
     if (gx_store_find(fn->ctx->store, from, &meta, &err) == GX_OK) {
         gx_store_rename(fn->ctx->store, &meta, to, &err);
     }

@@ -249,7 +249,7 @@ static bool locks_first(gx_fn *fn, int index, char schema[GX_NAME_MAX + 1])
     return text != NULL && gx_store_resolve(store, text, schema, name, &err) == GX_OK;
 }
 
-void gx_fn_changes(gx_fn *fn, int index)
+bool gx_fn_changes(gx_fn *fn, int index)
 {
     gx_err failed = {.code = GX_OK};
     char schema[GX_NAME_MAX + 1];
@@ -257,6 +257,10 @@ void gx_fn_changes(gx_fn *fn, int index)
         gx_store_has_tables(fn->ctx->store, schema)) {
         fn->is_locked = gx_store_begin(fn->ctx->store, schema, &failed) == GX_OK;
     }
+    if (failed.code != GX_OK && sqlite3_get_autocommit(sqlite3_context_db_handle(fn->sql))) {
+        gx_run_fail(&fn->run, &failed); // SQLite has ended the transaction
+    }
+    return gx_ok(&fn->run);
 }
 
 /* Which argument is the destination: as the function's entry in the reference is headed. */

@@ -129,9 +129,10 @@ bool gx_fn_dest(gx_fn *fn, int index, gx_dest *dest);
 /*
 ** Argument index names a stored matrix that the call changes: within BEGIN its schema is locked
 ** here, before the matrix is looked at, since SQLite waits for the lock only then.  Where that
-** fails the body goes on, and meets and tells the same.
+** fails the body goes on, and meets and tells the same; false: the transaction has been rolled
+** back meanwhile, and the body must not store outside of it.
 */
-void gx_fn_changes(gx_fn *fn, int index);
+bool gx_fn_changes(gx_fn *fn, int index);
 
 bool gx_fn_has(const gx_fn *fn, int index);                            /* present and not NULL */
 bool gx_fn_int(gx_fn *fn, int index, const char *label, int64_t *out); /* an integer, exactly */

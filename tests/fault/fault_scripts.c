@@ -326,6 +326,10 @@ const fault_script fault_scripts[] = {
     {"rows-insert", SMALL "CREATE VIRTUAL TABLE r USING gx_rows('S');",
      "INSERT INTO r SELECT i, row FROM gx_rows('A') WHERE i < 5"},
     {"set", SMALL, "SELECT gx_set('A', 20, 20, 5)"},
+    {"set-in-transaction", SMALL,
+     "BEGIN; SELECT gx_set('A', 20, 20, 5); SELECT gx_set_property('S', 'lower'); COMMIT"},
+    {"rename-in-transaction", SMALL,
+     "BEGIN; SELECT gx_rename('A', 'R'); SELECT gx_drop('B', '{\"if_exists\":true}'); COMMIT"},
 
     // Files.
     {"import-npy", SMALL, "SELECT gx_import('N', 'in.npy')"},
