@@ -356,7 +356,8 @@ check: $(SO) $(STANDIN)
 	@$(RUN) tests/check.sh $(STEPS)
 
 # What the tests reach.  ROOM=core/exec lists what they do not, there.
-COVER := NDEBUG= CFLAGS="-Og -g -Wno-maybe-uninitialized" SANITIZE="--coverage -fprofile-update=atomic"
+# Inline functions stay functions: within each caller their conditions would count again.
+COVER := NDEBUG= CFLAGS="-Og -fno-inline -g -Wno-maybe-uninitialized" SANITIZE="--coverage -fprofile-update=atomic"
 
 coverage: deps
 	@.venv/bin/python -c 'import gcovr' 2>/dev/null || .venv/bin/python -m pip install -q --disable-pip-version-check gcovr

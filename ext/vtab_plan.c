@@ -80,6 +80,15 @@ static bool is_name_char(char c)
     return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
 }
 
+static gx_code take(expression *e, char wanted, gx_err *err)
+{
+    if (*e->at != wanted) {
+        return gx_fail(err, GX_ARG, "expression has no '%c' at '%.20s'", wanted, e->at);
+    }
+    e->at++;
+    return GX_OK;
+}
+
 /* "quoted", or letters with at most one schema dot; then .T or .H. */
 static gx_code parse_operand(expression *e, operand *out, gx_err *err)
 {
@@ -92,7 +101,7 @@ static gx_code parse_operand(expression *e, operand *out, gx_err *err)
             e->at++;
         }
         length = (size_t)(e->at - start);
-        e->at += *e->at == '"';
+        GX_TRY(take(e, '"', err));
     } else {
         while (is_name_char(*e->at) ||
                (*e->at == '.' && is_name_char(e->at[1]) &&
@@ -111,15 +120,6 @@ static gx_code parse_operand(expression *e, operand *out, gx_err *err)
         e->at += 2;
     }
     skip_blanks(e);
-    return GX_OK;
-}
-
-static gx_code take(expression *e, char wanted, gx_err *err)
-{
-    if (*e->at != wanted) {
-        return gx_fail(err, GX_ARG, "expression has no '%c' at '%.20s'", wanted, e->at);
-    }
-    e->at++;
     return GX_OK;
 }
 
