@@ -2,9 +2,8 @@
 """Nearest neighbours beside FAISS and sqlite-vec: ratios of medians of alternating rounds, within one run.
 
     python bench/knn.py [--rows 200000] [--cols 768] [--queries 1000] [--k 10] [--rounds 5] [--only NAME] [--dir DIR]
-    python bench/knn.py --device cuda        # beside CuPy, where there is a GPU; see device_rounds()
 
-Peers come from PyPI (faiss-cpu, sqlite-vec, cupy); one that is not installed is left out.  The stored matrix lies in the page
+Peers come from PyPI (faiss-cpu, sqlite-vec); one that is not installed is left out.  The stored matrix lies in the page
 cache, FAISS's in memory; both have THREADS threads.  Results are compared with products in double precision before any clock runs.
 """
 import argparse

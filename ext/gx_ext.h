@@ -75,6 +75,7 @@ typedef enum gx_option_type {
     GX_OPT_DTYPE,  /* gx_dtype                                              */
     GX_OPT_NAME,   /* const char *: a destination, as long as the call lives */
     GX_OPT_LIST,   /* const char *: "0,2,5:9", a number, or a list of these, as such a text */
+    GX_OPT_MATRIX, /* const char *: a name, or a list (of lists) of whole numbers as a literal   */
     GX_OPT_END
 } gx_option_type;
 

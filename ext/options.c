@@ -178,6 +178,45 @@ static bool take_list(gx_fn *fn, const cJSON *item, const char **out)
     return true;
 }
 
+/* A name; or a list of whole numbers, or of such lists, as the matrix literal that it is. */
+static bool take_matrix(gx_fn *fn, const cJSON *item, const char **out)
+{
+    enum { NUMBER_BYTES = 24 };
+    size_t bytes = 3;
+    int64_t number;
+    if (!cJSON_IsArray(item)) {
+        return take_name(fn, item, out);
+    }
+    for (const cJSON *row = item->child; row != NULL; row = row->next) {
+        const cJSON *part = cJSON_IsArray(row) ? row->child : row;
+        bytes += NUMBER_BYTES;
+        for (; part != NULL; part = part == row ? NULL : part->next) {
+            bytes += NUMBER_BYTES;
+            if (!take_int(part, &number)) {
+                return false;
+            }
+        }
+    }
+    char *text = own_text(fn, bytes), *at = text;
+    if (text == NULL) {
+        return false;
+    }
+    at += snprintf(at, NUMBER_BYTES, "[");
+    for (const cJSON *row = item->child; row != NULL; row = row->next) {
+        bool is_list = cJSON_IsArray(row);
+        const cJSON *part = is_list ? row->child : row;
+        at += snprintf(at, NUMBER_BYTES, is_list ? "[" : "");
+        for (; part != NULL; part = is_list ? part->next : NULL) {
+            at += snprintf(at, NUMBER_BYTES, "%lld%s", (long long)part->valuedouble,
+                           is_list && part->next != NULL ? "," : "");
+        }
+        at += snprintf(at, NUMBER_BYTES, "%s%s", is_list ? "]" : "", row->next != NULL ? "," : "");
+    }
+    snprintf(at, NUMBER_BYTES, "]");
+    *out = text;
+    return true;
+}
+
 /* Write the value to its field; where it has not the type, say which it must be. */
 static bool take(gx_fn *fn, const gx_option *option, const cJSON *item, char *out)
 {
@@ -191,6 +230,7 @@ static bool take(gx_fn *fn, const gx_option *option, const cJSON *item, char *ou
         [GX_OPT_DTYPE] = "\"f64\", \"f32\", \"c128\" or \"c64\"",
         [GX_OPT_NAME] = "a name",
         [GX_OPT_LIST] = "a list of whole numbers",
+        [GX_OPT_MATRIX] = "a name or a list of whole numbers",
     };
     void *field = out + option->offset;
     bool is_good = false;
@@ -221,6 +261,9 @@ static bool take(gx_fn *fn, const gx_option *option, const cJSON *item, char *ou
         break;
     case GX_OPT_LIST:
         is_good = take_list(fn, item, field);
+        break;
+    case GX_OPT_MATRIX:
+        is_good = take_matrix(fn, item, field);
         break;
     case GX_OPT_END:
         break;

@@ -24,7 +24,7 @@ typedef struct knn_options {
 
 static const gx_option knn_keys[] = {
     {"metric", GX_OPT_TEXT, offsetof(knn_options, metric), 0},
-    {"candidates", GX_OPT_NAME, offsetof(knn_options, candidates), 0},
+    {"candidates", GX_OPT_MATRIX, offsetof(knn_options, candidates), 0},
     {"exclude_self", GX_OPT_BOOL, offsetof(knn_options, excludes_self), 0},
     {NULL, GX_OPT_END, 0, 0},
 };

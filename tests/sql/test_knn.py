@@ -196,8 +196,10 @@ def test_candidates(db):
             wanted += [(i, rank, r[2], r[3]) for rank, r in enumerate(mine)]
         assert knn(db, "Q", "E", 9, metric=metric, candidates="C") == wanted
     ids = [int(x) for x in C[0]]
-    assert [r[1:] for r in knn(db, Q[0].tobytes(), "E", 9, metric="l1", candidates=json.dumps(ids))] == [r[1:] for r in wanted if r[0] == 0]
-    assert knn(db, "E", "E", 2, candidates=json.dumps([[i] for i in range(400)]), exclude_self=True) == []
+    for as_option in (lambda x: x, json.dumps):
+        assert [r[1:] for r in knn(db, Q[0].tobytes(), "E", 9, metric="l1", candidates=as_option(ids))] == [r[1:] for r in wanted if r[0] == 0]
+        assert knn(db, "E", "E", 2, candidates=as_option([[i] for i in range(400)]), exclude_self=True) == []
+    assert knn(db, "[[1,2],[3,4]]", "[[1,2]]", 2, candidates=[[], []]) == []
 
 
 def test_candidates_read_what_they_need(filedb):
@@ -296,6 +298,7 @@ def test_refusals(db):
             (("[1,0,0,0]", "E", 1, '{"candidates":"[0,4]"}'), "candidates has 4 at (0, 1), but E has rows 0 to 3 (-1 for none)"),
             (("[1,0,0,0]", "E", 1, '{"candidates":"[0,-2]"}'), "candidates has -2 at (0, 1), but E has rows 0 to 3 (-1 for none)"),
             (("[1,0,0,0]", "E", 1, '{"candidates":"[0.5]"}'), "candidates has 0.5 at (0, 0), but E has rows 0 to 3 (-1 for none)"),
+            (("[1,0,0,0]", "E", 1, '{"candidates":[1.5]}'), 'option "candidates" must be a name or a list of whole numbers, not a list'),
             (("[1,0,0,0]", "E", 1, '{"candidates":"N"}'), "N is 4x4 but Q has 1 rows: there is a row of candidates for each query"),
             (("[1,0,0,0]", "N", 1, '{"candidates":"[2]"}'), "N has NaN at (2, 1)"),
             ((b"12345", "E", 1, "{}"), "Q is a blob of 5 bytes, neither a matrix value nor rows of 4 f32 numbers (16 bytes each)"),
