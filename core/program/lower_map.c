@@ -215,7 +215,8 @@ void gx_lower_fused(gx_exec *x, const gx_node *node)
     bool is_fold = f->output[0].fold != GX_FOLD_NONE;
     int64_t m = is_fold ? node->whole[0] : node->type.rows;
     int64_t n = is_fold ? node->whole[1] : node->type.cols;
-    if ((double)m * (double)n * gx_fused_flops(f) < GX_TEAM_FLOPS && all_fit(x, node)) {
+    bool is_small = (double)m * (double)n * gx_fused_flops(f) < GX_TEAM_FLOPS;
+    if (is_small && !(is_fold && gx_is_deterministic(x)) && all_fit(x, node)) {
         small_group(x, node, m, n);
     } else {
         large_group(x, node, m, n);

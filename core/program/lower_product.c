@@ -1,8 +1,9 @@
 /*
 ** Products, traces: see lower.h.
 **
-** Operands in memory are given to one kernel call (A^T A, A A^T to SYRK or HERK, whose triangle is
-** mirrored); others to the driver, which streams them.
+** Deterministic mode is the driver's, which cuts by tiles.  Else operands in memory are given to
+** one kernel call (A^T A, A A^T to SYRK or HERK, whose triangle is mirrored); others to the driver,
+** which streams them.
 */
 #include "../alg/alg.h"
 #include "../run/call.h"
@@ -80,7 +81,7 @@ static void in_memory(gx_exec *x, const gx_node *node)
 
 void gx_lower_matmul(gx_exec *x, const gx_node *node)
 {
-    if (gx_input_fits(x, node, 0) && gx_input_fits(x, node, 1)) {
+    if (!gx_is_deterministic(x) && gx_input_fits(x, node, 0) && gx_input_fits(x, node, 1)) {
         in_memory(x, node);
         return;
     }

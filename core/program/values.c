@@ -93,10 +93,18 @@ bool gx_val_give_memory(gx_exec *x, gx_val *val)
     return true;
 }
 
+bool gx_is_deterministic(const gx_exec *x)
+{
+    return x->run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
+}
+
 const gx_mat *gx_val_mat(gx_exec *x, gx_val *val, const char *label, gx_mat *space)
 {
     if (val->data == NULL && val->device != NULL && val->mat == NULL) {
         gx_val_data(x, val); // a driver on the host, or one that sends it there again
+    }
+    if (val->mat != NULL && gx_is_deterministic(x)) {
+        return val->mat; // folded by its own tiles, whether it is in memory or not
     }
     if (val->data != NULL) {
         gx_mat_value(space, label, val->type.dtype, val->type.rows, val->type.cols, val->data,

@@ -74,6 +74,9 @@ const void *gx_input_data(gx_exec *x, const gx_node *node, int k, gx_dtype dtype
 /* Input k as a source; space is the caller's and may be what is returned. */
 const gx_mat *gx_input_mat(gx_exec *x, const gx_node *node, int k, gx_mat *space);
 
+/* The setting: the same bits for every number of threads and memory limit. */
+bool gx_is_deterministic(const gx_exec *x);
+
 /* Is it in memory, or does it fit there, with as much again? */
 bool gx_input_fits(gx_exec *x, const gx_node *node, int k);
 

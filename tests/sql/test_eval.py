@@ -548,3 +548,20 @@ def test_functions_of_one_operation(db):
     assert np.allclose(to_numpy(q(db, "SELECT gx_copy('S')")), np.cumsum(a, 0))
     assert error(db, "SELECT gx_sort('A', 3)").startswith("gx_sort: line 1, column 1: axis must be 0")
     assert q(db, "SELECT gx_prod('A', 'P')") == "P"
+
+
+def test_deterministic(tmp_path):
+    """The same bits for one thread and two, and for little memory."""
+    rng = np.random.default_rng(8)
+    db = gx_connect(str(tmp_path / "a.db"))
+    q(db, "SELECT gx_config('tile_bytes', '64KiB')")
+    for name in "AB":
+        store(db, name, rng.standard_normal((700, 700)))
+    q(db, "SELECT gx_config('deterministic', 'on')")
+    seen = set()
+    for threads, limit in ((1, "1GB"), (2, "1GB"), (2, "30MB"), (3, "200MB")):
+        q(db, "SELECT gx_config('threads', ?)", threads)
+        q(db, "SELECT gx_config('memory_limit', ?)", limit)
+        seen.add(q(db, "SELECT gx_eval('C = A @ B; norm(tanh(C) + A) + sum(A) + sum(exp(B) * A) + mean(C * C)')"))
+    assert len(seen) == 1
+    db.close()
