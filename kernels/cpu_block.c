@@ -91,8 +91,8 @@ GX_INLINE double softplus_of(double a)
 
 GX_INLINE double gelu_of(double a)
 {
-    double e = gx_v_erfc(-a * 0.70710678118654752440);
-    return a < -40 ? -0.0 : 0.5 * a * e;
+    double x = a < -40 ? -40 : a; // where it is -0 already, so that -Inf times 0 is
+    return 0.5 * x * gx_v_erfc(-x * 0.70710678118654752440);
 }
 
 static double log_gamma_of(double a)
