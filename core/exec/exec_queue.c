@@ -301,12 +301,53 @@ static bool fetch_pieces(gx_xd *x)
     return has_fetched;
 }
 
-/* The caller: the next piece that came down goes to its sink. */
-static void write_piece(gx_xd *x, const gx_xd_piece *p)
+typedef struct shares {
+    const gx_xd *x;
+    const gx_xd_piece *piece;
+    int64_t width; /* columns of a share */
+} shares;
+
+/* Columns of a piece that came down to its sink, which they are a part of. */
+static gx_code write_columns(const gx_xd *x, const gx_xd_piece *p, int64_t j, int64_t n,
+                             gx_err *err)
 {
     const gx_flush *item = &x->plan.flushes[p->item];
     const gx_opnd *op = &x->prog->operand[item->operand];
     gx_extent shape = gx_block_shape(op, item->block);
+    const void *data = gx_at(x->stage[p->stage].memory.data, op->dtype, p->m, 0, j);
+    return gx_sink_write(op->sink, shape.i0 + p->i, shape.j0 + p->j + j, p->m, n, data, p->m, err);
+}
+
+static gx_code write_share(void *arg, int64_t index, int member, gx_err *err)
+{
+    const shares *s = arg;
+    (void)member;
+    int64_t j = index * s->width;
+    return write_columns(s->x, s->piece, j, gx_min(s->width, s->piece->n - j), err);
+}
+
+/*
+** A sink in memory takes a piece from the whole team: its pages are new, most often, and clearing
+** them takes one thread longer than everything else.
+*/
+static gx_code deliver(gx_xd *x, const gx_xd_piece *p, gx_err *err)
+{
+    const int64_t SHARE_BYTES = 128 << 10, WORTH_A_TEAM = 1 << 20;
+    const gx_opnd *op = &x->prog->operand[x->plan.flushes[p->item].operand];
+    int64_t column = p->m * (int64_t)gx_dtype_bytes(op->dtype);
+    bool is_large = !op->sink->is_stored && op->sink->value.data != NULL && p->n > 1 &&
+                    column * p->n >= WORTH_A_TEAM;
+    gx_team *team = is_large ? gx_run_team(x->run) : NULL;
+    if (team == NULL || gx_team_threads(team) == 1) {
+        return write_columns(x, p, 0, p->n, err);
+    }
+    shares s = {.x = x, .piece = p, .width = gx_max(1, SHARE_BYTES / column)};
+    return gx_team_run(team, gx_ceil_div(p->n, s.width), write_share, &s, err);
+}
+
+/* The caller: the next piece that came down goes to its sink. */
+static void write_piece(gx_xd *x, const gx_xd_piece *p)
+{
     gx_xd_stage *s = &x->stage[p->stage];
     gx_err err = {0};
     if (x->stream != NULL && x->is_exclusive) {
@@ -322,8 +363,7 @@ static void write_piece(gx_xd *x, const gx_xd_piece *p)
     x->accel->backend->mark_wait(dev_of(x), s->mark, &err);
     gx_xd_fault(x, &err);
     if (gx_xd_ok(x)) {
-        gx_sink_write(op->sink, shape.i0 + p->i, shape.j0 + p->j, p->m, p->n, s->memory.data, p->m,
-                      &err);
+        deliver(x, p, &err);
         gx_run_fail(x->run, &err);
     }
     pthread_mutex_lock(&x->lock);
