@@ -100,7 +100,7 @@ gx_code gx_ctx_configure(gx_ctx *ctx, gx_setting setting, const char *value, gx_
         gx_store_set_volumes_anywhere(ctx->store, number != 0);
     } else if (setting == GX_SET_CUDA_PATH) {
         ctx->is_cuda_tried = ctx->cuda != NULL; // what is open stays; else look again
-    } else if (setting == GX_SET_DEVICE) {
+    } else if (setting == GX_SET_DEVICE || setting == GX_SET_DEVICES) {
         gx_accel_close(ctx);
         ctx->is_accel_off = false;
     } else if (setting == GX_SET_BACKEND) {
@@ -115,6 +115,7 @@ gx_code gx_ctx_configure(gx_ctx *ctx, gx_setting setting, const char *value, gx_
             gx_accel_close(ctx); // else it is still wanted, with what it keeps
         }
         ctx->is_accel_off = false; // whoever sets it wants it tried again
+        ctx->devices_lost = 0;
     }
     return GX_OK; // the other settings are looked up where they are used
 }

@@ -13,7 +13,7 @@
 #include "../core/alg/factoring.h"
 #include "../core/alg/knn.h"
 #include "../core/alg/narrow.h"
-#include "../core/device/accel.h"
+#include "../core/device/fleet.h"
 #include "../core/spectra/plan_spectrum.h"
 
 #include <math.h>
@@ -48,8 +48,12 @@ static gx_code imagine_sink(gx_run *run, int64_t rows, int64_t cols, gx_dtype dt
 /* Cost and time of a program where the run is planning for, which is freed. */
 static void cost_program(gx_run *run, gx_prog *prog, plan_row *row)
 {
-    if (prog != NULL) {
-        gx_predict_program(prog, run->target, run->target_bytes, &row->cost, &row->terms);
+    gx_fleet fleet;
+    gx_fleet_single(&fleet, run->target, run->target_bytes);
+    if (prog != NULL && gx_place_predict(prog, &fleet, &row->cost, &row->terms) &&
+        fleet.count > 1) {
+        size_t used = strlen(row->device);
+        snprintf(row->device + used, sizeof row->device - used, " and %d more", fleet.count - 1);
     }
     gx_prog_free(prog);
 }

@@ -7,7 +7,8 @@
 **   gx_predictions("function", device, size, calls, predicted, measured, ratio, least, most,
 **              factor)                                  one row a function, place and size class
 **   gx_devices(device, backend, status, reason, memory, memory_free, f64, f32, c128, c64,
-**              upload, download, driver, launch, rates) one row a device, or why there is none
+**              upload, download, driver, launch, rates, links)
+**                                               one row a device, or why there is none
 **
 ** Like all table-valued functions they are eponymous and DIRECTONLY: a schema that came with a
 ** database file may not look.  Rows of gx_settings and gx_stats are read as they are at that
@@ -36,6 +37,7 @@ typedef struct device {
     bool is_known;    /* info is filled                   */
     bool is_measured; /* profile is                       */
     gx_device_profile profile;
+    char links[1024]; /* JSON; "" = none is known         */
 } device;
 
 typedef struct listing {
@@ -205,6 +207,36 @@ static void column_predictions(void *state, gx_ctx *ctx, int64_t at, int column,
 
 // gx_devices --------------------------------------------------------------------------------------
 
+/* The device where the connection has opened it. */
+static const gx_accel *find_open(const gx_ctx *ctx, const gx_backend *backend, int ordinal)
+{
+    const gx_accel *accel = gx_accel_opened(ctx);
+    while (accel != NULL && (accel->backend != backend || accel->ordinal != ordinal)) {
+        accel = accel->next;
+    }
+    return accel;
+}
+
+/* How the other open devices' memory is reached, as JSON: without the host? bytes per second. */
+static void print_links(const gx_ctx *ctx, const gx_accel *accel, char *text, size_t bytes)
+{
+    size_t used = 0;
+    for (const gx_accel *o = gx_accel_opened(ctx); o != NULL && used < bytes; o = o->next) {
+        const gx_link *link = &accel->link[o->ordinal % GX_DEVICES_MOST];
+        if (o != accel && link->is_known) {
+            used += (size_t)snprintf(text + used, bytes - used,
+                                     "%s\"cuda:%d\":{\"direct\":%s,\"rate\":%.4g}",
+                                     used == 0 ? "{" : ",", o->ordinal,
+                                     link->is_direct ? "true" : "false", link->bytes_per_s);
+        }
+    }
+    if (used > 0 && used + 1 < bytes) {
+        snprintf(text + used, bytes - used, "}");
+    } else {
+        text[0] = '\0';
+    }
+}
+
 /*
 ** Ask a backend for one device.  The one in use is asked as it is, others are opened for the
 ** moment.
@@ -212,9 +244,8 @@ static void column_predictions(void *state, gx_ctx *ctx, int64_t at, int column,
 static void describe(gx_ctx *ctx, const gx_backend *backend, int ordinal, device *out)
 {
     gx_err err = {0};
-    gx_accel *accel = gx_accel_opened(ctx);
-    bool is_accel = accel != NULL && accel->backend == backend &&
-                    ordinal == (int)ctx->config.number[GX_SET_DEVICE];
+    const gx_accel *accel = find_open(ctx, backend, ordinal);
+    bool is_accel = accel != NULL;
     bool is_host = ctx->dev != NULL && ctx->backend == backend && ordinal == 0;
     bool is_open = is_accel || is_host;
     gx_dev *dev = is_accel ? accel->dev : is_host ? ctx->dev : NULL;
@@ -228,6 +259,9 @@ static void describe(gx_ctx *ctx, const gx_backend *backend, int ordinal, device
     }
     if (!is_open) {
         backend->close(dev);
+    }
+    if (is_accel) {
+        print_links(ctx, accel, out->links, sizeof out->links);
     }
     gx_device_profile *profile = &out->profile;
     if (out->is_known && !out->info.is_host && gx_profile_device(ctx, &out->info, profile)) {
@@ -252,8 +286,7 @@ static void add_device(gx_ctx *ctx, listing *all, const gx_backend *backend, int
     out->backend = backend->name;
     bool is_cuda = backend == ctx->cuda;
     bool is_used =
-        is_cuda ? gx_accel_opened(ctx) != NULL && ordinal == (int)ctx->config.number[GX_SET_DEVICE]
-                : chosen == backend && ordinal == 0;
+        is_cuda ? find_open(ctx, backend, ordinal) != NULL : chosen == backend && ordinal == 0;
     out->status = is_used ? "used" : "ready";
     snprintf(out->name, sizeof out->name, "%s", backend->name);
     describe(ctx, backend, ordinal, out);
@@ -261,6 +294,9 @@ static void add_device(gx_ctx *ctx, listing *all, const gx_backend *backend, int
         out->status = "off";
         snprintf(out->reason, sizeof out->reason, "switched off after a failure: %.220s",
                  ctx->accel_reason);
+    } else if (is_cuda && ordinal < 64 && (ctx->devices_lost >> ordinal & 1) != 0) {
+        out->status = "off";
+        snprintf(out->reason, sizeof out->reason, "left out: %.240s", ctx->accel_reason);
     }
 }
 
@@ -354,6 +390,11 @@ static void column_devices(void *state, gx_ctx *ctx, int64_t row, int column, sq
     case 14:
         result_rates(sql, ctx, dev);
         break;
+    case 15:
+        if (dev->links[0] != '\0') {
+            result_text(sql, dev->links);
+        }
+        break;
     default:
         result_known(sql, info->flops_per_s[column - 6]);
         break;
@@ -392,8 +433,8 @@ const gx_table_fn gx_table_devices = {
     .def = {"gx_devices", 0, 0, false, NULL},
     .shape = "CREATE TABLE x(device TEXT, backend TEXT, status TEXT, reason TEXT, memory INTEGER,"
              " memory_free INTEGER, f64 REAL, f32 REAL, c128 REAL, c64 REAL, upload REAL,"
-             " download REAL, driver TEXT, launch REAL, rates TEXT)",
-    .columns = 15,
+             " download REAL, driver TEXT, launch REAL, rates TEXT, links TEXT)",
+    .columns = 16,
     .state_bytes = sizeof(listing),
     .look = look_devices,
     .column = column_devices,

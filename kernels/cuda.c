@@ -398,6 +398,38 @@ static gx_code download(gx_dev *dev, gx_queue *queue, void *dst, size_t dst_ld_b
                         col_bytes, cols, err);
 }
 
+// Other devices -----------------------------------------------------------------------------------
+
+/* Where the way is barred the driver copies through the host: no failure. */
+static bool reaches(gx_dev *dev, gx_dev *other)
+{
+    int can = 0;
+    const gx_cuda_api *api = dev->api;
+    if (gx_cuda_enter(dev, NULL) != GX_OK ||
+        api->can_reach(&can, dev->ordinal, other->ordinal) != 0 || can == 0) {
+        (void)api->last_error();
+        return false;
+    }
+    int status = api->reach(other->ordinal, 0);
+    if (status != 0) {
+        (void)api->last_error();
+    }
+    return status == 0 || status == GX_CUDA_REACHED;
+}
+
+static gx_code copy_from(gx_dev *dev, gx_queue *queue, void *dst, gx_dev *other, const void *src,
+                         size_t bytes, gx_err *err)
+{
+    if (bytes == 0) {
+        return GX_OK;
+    }
+    GX_TRY(gx_cuda_enter(dev, err));
+    return gx_cuda_check(
+        dev,
+        dev->api->copy_peer(dst, dev->ordinal, src, other->ordinal, bytes, queue->stream),
+        "cudaMemcpyPeerAsync", err);
+}
+
 // The table ---------------------------------------------------------------------------------------
 
 static size_t own_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
@@ -459,6 +491,8 @@ static const gx_backend backend_cuda = {
     .queue_after_mark = queue_after_mark,
     .upload = upload,
     .download = download,
+    .reaches = reaches,
+    .copy_from = copy_from,
     .kernel =
         {
             [GX_GEMM] = GX_SLOTS(gx_cuda_gemms),

@@ -20,6 +20,7 @@ enum {
     GX_CUDA_BAD_PTX = 218,     /* cudaErrorInvalidPtx            */
     GX_CUDA_NEWER_PTX = 222,   /* cudaErrorUnsupportedPtxVersion */
     GX_CUDA_BAD_SOURCE = 300,  /* cudaErrorInvalidSource         */
+    GX_CUDA_REACHED = 704,     /* cudaErrorPeerAccessAlreadyEnabled */
     GX_CUBLAS_NO_MEMORY = 3,   /* CUBLAS_STATUS_ALLOC_FAILED     */
     GX_CUSOLVER_NO_MEMORY = 2  /* CUSOLVER_STATUS_ALLOC_FAILED   */
 };
@@ -99,6 +100,10 @@ typedef struct gx_cuda_api {
     int (*copy)(void *dst, const void *src, size_t bytes, int kind, gx_cuda_handle stream);
     int (*copy_2d)(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width,
                    size_t height, int kind, gx_cuda_handle stream);
+    int (*copy_peer)(void *dst, int dst_device, const void *src, int src_device, size_t bytes,
+                     gx_cuda_handle stream);
+    int (*can_reach)(int *can, int device, int other); /* cudaDeviceCanAccessPeer */
+    int (*reach)(int other, unsigned flags);           /* cudaDeviceEnablePeerAccess */
     int (*launch)(const void *kernel, gx_cuda_dim grid, gx_cuda_dim block, void **args,
                   size_t shared_bytes, gx_cuda_handle stream);
     int (*library_load)(gx_cuda_handle *library, const void *image, int *options, void **values,

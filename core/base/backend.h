@@ -247,6 +247,16 @@ typedef struct gx_backend {
     gx_code (*mark_wait)(gx_dev *dev, gx_mark *mark, gx_err *err);
     gx_code (*queue_after_mark)(gx_dev *dev, gx_queue *queue, gx_mark *mark, gx_err *err);
 
+    /*
+    ** Several devices of the backend at once; NULL: they are used one at a time.  A queue may wait
+    ** for a mark of another device.  reaches(): dev copies from other's memory without the host
+    ** between them, from now on.  copy_from(): bytes of other's memory to dev's, in a queue of
+    ** dev's, whichever way there is.
+    */
+    bool (*reaches)(gx_dev *dev, gx_dev *other);
+    gx_code (*copy_from)(gx_dev *dev, gx_queue *queue, void *dst, gx_dev *other, const void *src,
+                         size_t bytes, gx_err *err);
+
     /* Copies of col_bytes x cols; the host side must live until queue_wait().  NULL for a host. */
     gx_code (*upload)(gx_dev *dev, gx_queue *queue, void *dst, size_t dst_ld_bytes, const void *src,
                       size_t src_ld_bytes, size_t col_bytes, size_t cols, gx_err *err);

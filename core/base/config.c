@@ -32,6 +32,7 @@ typedef enum kind {
     KIND_BACKEND,
     KIND_PROBE,
     KIND_PROGRESS,
+    KIND_DEVICES,
     KIND_FOLDER
 } kind;
 
@@ -90,6 +91,9 @@ static const row rows[GX_SETTING_COUNT] = {
     [GX_SET_DEVICE] = {KIND_COUNT, 0, 1023,
         {"device", "number", "which device computes where there are several, counted from 0",
          "0"}},
+    [GX_SET_DEVICES] = {KIND_DEVICES, 1, GX_DEVICES_MOST,
+        {"devices", "number", "how many devices one statement may use, that of 'device' first: a "
+         "number, all, or a list of numbers, all of which are used", "1"}},
 };
 // clang-format on
 
@@ -266,6 +270,43 @@ static bool parse_probe(const char *text, int64_t *number)
     return parse_bool(text, number); // 0 and 1 are GX_PROBE_OFF and GX_PROBE_ON
 }
 
+int gx_parse_devices(const char *text, int list[GX_DEVICES_MOST])
+{
+    int count = 0;
+    uint32_t seen = 0;
+    while (count < GX_DEVICES_MOST && is_digit(*text)) {
+        int number = 0;
+        for (; is_digit(*text) && number < GX_DEVICES_MOST; text++) {
+            number = 10 * number + (*text - '0');
+        }
+        if (number >= GX_DEVICES_MOST || (seen >> number & 1) != 0) {
+            return 0;
+        }
+        seen |= (uint32_t)1 << number;
+        list[count++] = number;
+        if (*text != ',') {
+            break;
+        }
+        text += 1 + strspn(text + 1, " ");
+    }
+    return *text == '\0' && count >= 2 ? count : 0;
+}
+
+static bool parse_devices(const row *def, const char *text, int64_t *number)
+{
+    int list[GX_DEVICES_MOST];
+    if (equals(text, "all")) {
+        *number = GX_DEVICES_ALL;
+        return true;
+    }
+    if (gx_parse_devices(text, list) > 0) {
+        *number = GX_DEVICES_LISTED;
+        return strlen(text) < GX_SETTING_TEXT;
+    }
+    return text[strspn(text, "0123456789")] == '\0' && gx_parse_size(text, number) &&
+           *number >= def->least && *number <= def->most;
+}
+
 // Setting -----------------------------------------------------------------------------------------
 
 static gx_code refuse(const row *def, const char *value, gx_err *err)
@@ -291,6 +332,11 @@ static gx_code refuse(const row *def, const char *value, gx_err *err)
                        value);
     case KIND_PROBE:
         return gx_fail(err, GX_ARG, "%s must be auto, on or off, not '%.40s'", key, value);
+    case KIND_DEVICES:
+        return gx_fail(err, GX_ARG,
+                       "%s must be all, a number from %" PRId64 " to %" PRId64
+                       ", or a list of numbers below that such as '0,2', not '%.40s'",
+                       key, def->least, def->most, value);
     case KIND_FOLDER:
         return gx_fail(err, GX_ARG, "%s must be a folder's path of at most %d bytes", key,
                        GX_SETTING_TEXT - 1);
@@ -341,6 +387,9 @@ static gx_code parse(const row *def, const char *value, int64_t *number, gx_err 
     case KIND_PROBE:
         is_good = parse_probe(value, number);
         break;
+    case KIND_DEVICES:
+        is_good = parse_devices(def, value, number);
+        break;
     case KIND_FOLDER:
         *number = 0;
         is_good = strlen(value) < GX_SETTING_TEXT;
@@ -383,6 +432,13 @@ static void show(gx_config *config, gx_setting setting, const char *value)
                  number == GX_PROBE_AUTO ? "auto"
                  : number == GX_PROBE_ON ? "on"
                                          : "off");
+        break;
+    case KIND_DEVICES:
+        if (number > 0) {
+            snprintf(text, sizeof text, "%" PRId64, number);
+        } else {
+            snprintf(text, sizeof text, "%s", number == GX_DEVICES_ALL ? "all" : value);
+        }
         break;
     case KIND_FOLDER:
         snprintf(text, sizeof text, "%s", value);
@@ -447,6 +503,7 @@ static void set_built_in(gx_config *config)
     number[GX_SET_PROBE] = GX_PROBE_AUTO;
     number[GX_SET_FILES] = 1;
     number[GX_SET_PROFILE] = 1;
+    number[GX_SET_DEVICES] = 1;
     for (int i = 0; i < GX_SETTING_COUNT; i++) {
         show(config, (gx_setting)i, rows[i].kind == KIND_FOLDER ? "" : "off");
     }

@@ -31,6 +31,7 @@ typedef enum gx_setting {
     GX_SET_CUDA_PATH,           /* text: folder of the CUDA libraries; "" = usual places */
     GX_SET_VOLUMES_ANYWHERE,    /* bool: volumes may have paths of their own            */
     GX_SET_DEVICE,              /* count: which of several devices of a kind, from 0    */
+    GX_SET_DEVICES,             /* text: all, how many, or a list of numbers            */
     GX_SETTING_COUNT
 } gx_setting;
 
@@ -49,6 +50,14 @@ typedef enum gx_backend_choice {
     GX_BACKEND_CUDA,
     GX_BACKEND_REFERENCE
 } gx_backend_choice;
+
+/*
+** Values of number[GX_SET_DEVICES] that are no count; and the numbers of a list, "0,2": how many,
+** 0 where the text is no list of at least two different ones.
+*/
+enum { GX_DEVICES_ALL = 0, GX_DEVICES_LISTED = -1 };
+enum { GX_DEVICES_MOST = 16 }; /* that one program may use; all are numbered below */
+int gx_parse_devices(const char *text, int list[GX_DEVICES_MOST]);
 
 /* Values of number[GX_SET_PROBE]. */
 typedef enum gx_probe_choice { GX_PROBE_OFF = 0, GX_PROBE_ON, GX_PROBE_AUTO } gx_probe_choice;

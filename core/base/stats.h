@@ -45,6 +45,9 @@ typedef enum gx_counter {
     GX_STAT_DEVICE_EVICTIONS, /* such blocks that had to make room                    */
     GX_STAT_UPLOADED,         /* bytes copied to a device                             */
     GX_STAT_DOWNLOADED,       /* bytes copied from a device                           */
+    GX_STAT_SPREAD_CALLS,     /* programs run on several devices                      */
+    GX_STAT_DEVICES_LOST,     /* devices left out of one that others finished         */
+    GX_STAT_PEER_BYTES,       /* bytes copied from one device to another              */
     GX_STAT_PINNED_HITS,      /* page-locked buffers reused                           */
     GX_STAT_PINNED_MISSES,    /* page-locked buffers that had to be allocated         */
     GX_STAT_PINNED_DENIED,    /* pageable buffers instead                             */

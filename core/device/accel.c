@@ -23,8 +23,8 @@ gx_accel *gx_accel_opened(const gx_ctx *ctx)
 static void close_queues(gx_accel *accel)
 {
     const gx_backend *backend = accel->backend;
-    gx_queue *queues[3] = {accel->up, accel->run, accel->down};
-    for (int k = 0; k < 3; k++) {
+    gx_queue *queues[4] = {accel->up, accel->run, accel->down, accel->in};
+    for (int k = 0; k < 4; k++) {
         if (queues[k] != NULL) {
             backend->queue_free(accel->dev, queues[k]);
         }
@@ -44,20 +44,51 @@ static void destroy(gx_accel *accel)
 
 void gx_accel_close(gx_ctx *ctx)
 {
-    if (ctx->accel != NULL) {
-        destroy(ctx->accel);
-        ctx->accel = NULL;
+    while (ctx->accel != NULL) {
+        gx_accel *first = ctx->accel;
+        ctx->accel = first->next;
+        destroy(first);
     }
+    ctx->devices_lost = 0;
+}
+
+/* A failure that gx_devices will tell. */
+static void count_fault(gx_ctx *ctx, const gx_err *err)
+{
+    gx_stats_add(&ctx->stats, GX_STAT_DEVICE_FAULTS, 1);
+    memcpy(ctx->accel_reason, err->text, sizeof ctx->accel_reason - 1);
+    ctx->accel_reason[sizeof ctx->accel_reason - 1] = '\0';
+}
+
+/* No accelerator any more. */
+static void switch_off(gx_ctx *ctx, const gx_err *err)
+{
+    gx_stats_note(&ctx->stats, "CUDA off for this connection: %s", err->text);
+    count_fault(ctx, err);
+    ctx->is_accel_off = true;
+    gx_accel_close(ctx);
+}
+
+void gx_accel_leave_out(gx_ctx *ctx, gx_accel *accel, const gx_err *err)
+{
+    if (accel == NULL || (accel == ctx->accel && accel->next == NULL)) {
+        switch_off(ctx, err);
+        return;
+    }
+    gx_accel **link = &ctx->accel;
+    while (*link != accel) {
+        link = &(*link)->next;
+    }
+    *link = accel->next;
+    ctx->devices_lost |= (uint64_t)1 << (accel->ordinal % 64);
+    gx_stats_note(&ctx->stats, "%s is left out: %.180s", accel->info.name, err->text);
+    count_fault(ctx, err);
+    destroy(accel);
 }
 
 void gx_accel_fail(gx_ctx *ctx, const gx_err *err)
 {
-    gx_stats_note(&ctx->stats, "CUDA off for this connection: %s", err->text);
-    gx_stats_add(&ctx->stats, GX_STAT_DEVICE_FAULTS, 1);
-    memcpy(ctx->accel_reason, err->text, sizeof ctx->accel_reason - 1);
-    ctx->accel_reason[sizeof ctx->accel_reason - 1] = '\0';
-    ctx->is_accel_off = true;
-    gx_accel_close(ctx);
+    gx_accel_leave_out(ctx, ctx->accel, err);
 }
 
 /* Measure it and keep the figures. */
@@ -72,37 +103,92 @@ static gx_code measure(gx_ctx *ctx, gx_accel *accel, double seconds, double open
     return GX_OK;
 }
 
+/* The figures of an open device of the same make, which differ by the number in its name. */
+static bool borrow_profile(const gx_ctx *ctx, gx_accel *accel)
+{
+    const char *make = strchr(accel->info.name, ' ');
+    for (const gx_accel *other = ctx->accel; other != NULL && make != NULL; other = other->next) {
+        const char *its = strchr(other->info.name, ' ');
+        if (its != NULL && strcmp(its, make) == 0) {
+            accel->profile = other->profile;
+            return true;
+        }
+    }
+    return false;
+}
+
 static gx_code open_parts(gx_ctx *ctx, gx_accel *accel, int64_t start_ns, gx_err *err)
 {
     // What the runtime takes to start where this process has not started it yet.
     const double UNKNOWN_S = 0.3, FIRST_S = 1.0;
     const gx_backend *backend = accel->backend;
-    GX_TRY(backend->open((int)ctx->config.number[GX_SET_DEVICE], &accel->dev, err));
+    GX_TRY(backend->open(accel->ordinal, &accel->dev, err));
     GX_TRY(backend->info(accel->dev, &accel->info, err));
     GX_TRY(backend->queue_create(accel->dev, &accel->up, err));
     GX_TRY(backend->queue_create(accel->dev, &accel->run, err));
     GX_TRY(backend->queue_create(accel->dev, &accel->down, err));
+    if (backend->copy_from != NULL) {
+        GX_TRY(backend->queue_create(accel->dev, &accel->in, err));
+    }
     GX_TRY(gx_pool_create(backend, accel->dev, ctx->mem, &ctx->stats, &accel->pool, err));
-    if (gx_profile_device(ctx, &accel->info, &accel->profile)) {
+    if (borrow_profile(ctx, accel) || gx_profile_device(ctx, &accel->info, &accel->profile)) {
         return GX_OK;
     }
     double open_s = start_ns == 0 ? UNKNOWN_S : (double)(gx_now_ns() - start_ns) * 1e-9;
     return measure(ctx, accel, FIRST_S, open_s, err);
 }
 
-static gx_code open_accel(gx_ctx *ctx, int64_t start_ns, gx_err *err)
+/* Opened behind the others. */
+static gx_code open_accel(gx_ctx *ctx, int ordinal, int64_t start_ns, gx_err *err)
 {
     void *memory;
     GX_TRY(gx_mem_calloc(NULL, sizeof(gx_accel), "the device", &memory, err));
     gx_accel *accel = memory;
     accel->backend = gx_device_cuda(ctx);
+    accel->ordinal = ordinal;
     gx_code rc = open_parts(ctx, accel, start_ns, err);
     if (rc != GX_OK) {
         destroy(accel);
         return rc;
     }
-    ctx->accel = accel;
+    gx_accel **last = &ctx->accel;
+    while (*last != NULL) {
+        last = &(*last)->next;
+    }
+    *last = accel;
     return GX_OK;
+}
+
+gx_accel *gx_accel_more(gx_ctx *ctx, int ordinal)
+{
+    gx_accel *accel = ctx->accel;
+    while (accel != NULL && accel->ordinal != ordinal) {
+        accel = accel->next;
+    }
+    uint64_t bit = (uint64_t)1 << (ordinal % 64);
+    if (accel != NULL || (ctx->devices_lost & bit) != 0) {
+        return accel;
+    }
+    gx_err err = {0};
+    if (open_accel(ctx, ordinal, 0, &err) != GX_OK) {
+        gx_stats_note(&ctx->stats, "device %d is left out: %.180s", ordinal, err.text);
+        if (err.code != GX_NOMEM) {
+            count_fault(ctx, &err);
+            ctx->devices_lost |= bit;
+        }
+        return NULL;
+    }
+    for (accel = ctx->accel; accel->next != NULL; accel = accel->next) {
+    }
+    return accel;
+}
+
+int gx_accel_first(const gx_ctx *ctx)
+{
+    int list[GX_DEVICES_MOST];
+    return gx_parse_devices(ctx->config.text[GX_SET_DEVICES], list) > 0
+               ? list[0]
+               : (int)ctx->config.number[GX_SET_DEVICE];
 }
 
 gx_accel *gx_accel_get(gx_ctx *ctx)
@@ -127,7 +213,7 @@ gx_accel *gx_accel_get(gx_ctx *ctx)
         gx_accel_fail(ctx, &err);
         return NULL;
     }
-    gx_code rc = open_accel(ctx, start_ns, &err);
+    gx_code rc = open_accel(ctx, gx_accel_first(ctx), start_ns, &err);
     if (rc == GX_NOMEM) { // others have the memory now: the next call looks again
         gx_stats_note(&ctx->stats, "computed on the CPU: %s", err.text);
         gx_stats_add(&ctx->stats, GX_STAT_DEVICE_FALLBACKS, 1);

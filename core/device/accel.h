@@ -1,9 +1,10 @@
 /*
-** The accelerator of a connection: one opened device with memory of its own, its queues and pools.
+** The accelerators of a connection: opened devices with memory of their own, queues and pools.
 **
-** It is opened when the first program that is worth it comes along, and closed with the connection.
-** After a failure of the device it is off for the connection: everything is then computed on the
-** host, and gx_stats and gx_devices say why.
+** The first is opened when the first program that is worth it comes along, and closed with the
+** connection; others, where the setting 'devices' allows them, by fleet.c.  After a failure of a
+** device it is left out for the connection, and when that was the last one, off: everything is
+** then computed on the host, and gx_stats and gx_devices say why.
 */
 #ifndef GX_ACCEL_H
 #define GX_ACCEL_H
@@ -11,16 +12,27 @@
 #include "device.h"
 #include "pool.h"
 
+/* From another device's memory to this one's. */
+typedef struct gx_link {
+    bool is_known;
+    bool is_direct;     /* without the host between them          */
+    double bytes_per_s; /* measured                               */
+} gx_link;
+
 typedef struct gx_accel {
     const gx_backend *backend;
     gx_dev *dev;
+    int ordinal;
     gx_dev_info info; /* as it was when the device was opened */
     gx_queue *up;     /* copies to the device                 */
     gx_queue *run;    /* kernels                              */
     gx_queue *down;   /* copies from the device               */
+    gx_queue *in;     /* copies from other devices            */
     gx_pool *pool;
     struct gx_resident *residents; /* results that are in its memory (resident.h) */
     gx_device_profile profile;     /* what it does per second     */
+    gx_link link[GX_DEVICES_MOST]; /* by the other's ordinal      */
+    struct gx_accel *next;         /* the connection's next one, or NULL */
 } gx_accel;
 
 /*
@@ -29,17 +41,33 @@ typedef struct gx_accel {
 */
 gx_accel *gx_accel_get(gx_ctx *ctx);
 
+/* Its ordinal, by the settings 'device' and 'devices'. */
+int gx_accel_first(const gx_ctx *ctx);
+
 /* The same without opening one. */
 gx_accel *gx_accel_opened(const gx_ctx *ctx);
 
-/* Close it; a later call of gx_accel_get() opens it again, unless it has failed.  May be closed. */
+/*
+** Close it and the others; a later call of gx_accel_get() opens it again, unless it has failed.
+** May be closed.
+*/
 void gx_accel_close(gx_ctx *ctx);
 
 /*
-** The device has failed: a remark, and no accelerator for this connection from now on.  Its queues
-** must not be waited for any more.
+** The device has failed: a remark, and the next open one is the connection's first; where there is
+** none, no accelerator for this connection from now on.  Its queues must not be waited for any
+** more.
 */
 void gx_accel_fail(gx_ctx *ctx, const gx_err *err);
+
+/* The same of any of the connection's devices. */
+void gx_accel_leave_out(gx_ctx *ctx, gx_accel *accel, const gx_err *err);
+
+/*
+** The device of that ordinal, opened where it is not, behind the others; NULL where it cannot be
+** had, which gx_stats says; one that has failed is not tried again.
+*/
+gx_accel *gx_accel_more(gx_ctx *ctx, int ordinal);
 
 /*
 ** Bytes of device memory that the connection may take in all: the setting device_memory_limit, and

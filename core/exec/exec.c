@@ -3,7 +3,7 @@
 ** from its source, counting.  exec_host.c runs it on the processors, exec_device.c on an
 ** accelerator with memory of its own; place.c decides which.
 */
-#include "../device/accel.h"
+#include "../device/fleet.h"
 #include "exec_int.h"
 #include "predict.h"
 
@@ -49,7 +49,8 @@ bool gx_exec_stream(gx_prog *prog, const gx_schedule *plan, gx_helper_fn fn, voi
     }
     for (int64_t k = 0; k < plan->load_count; k++) {
         const gx_load *item = &plan->loads[k];
-        bytes += (double)gx_block_shape(&prog->operand[item->operand], item->block).bytes;
+        size_t of_block = gx_block_shape(&prog->operand[item->operand], item->block).bytes;
+        bytes += item->from == GX_NO_SLOT ? (double)of_block : 0;
     }
     int wanted = (int)gx_min(run->ctx->config.number[GX_SET_READERS], plan->load_count);
     gx_stream_start(run, sources, count, wanted, bytes, fn, arg, stream);
@@ -65,18 +66,14 @@ bool gx_exec_stream(gx_prog *prog, const gx_schedule *plan, gx_helper_fn fn, voi
 /*
 ** The schedule itself takes memory: with what it leaves, fewer slots may fit on the host.
 */
-int64_t gx_exec_schedule(gx_prog *prog, size_t device_bytes, gx_schedule *plan)
+int64_t gx_exec_schedule(gx_prog *prog, gx_schedule *plan)
 {
     gx_run *run = prog->run;
-    prog->is_on_device = device_bytes > 0;
-    if (device_bytes > 0) {
-        int64_t slots = gx_prog_slots_within(prog, device_bytes);
-        bool is_made = slots > 0 && gx_schedule_make(prog, slots, plan) == GX_OK;
-        return is_made ? slots : 0;
-    }
+    prog->is_on_device = false;
     int64_t slots = gx_prog_slots(prog);
     while (gx_ok(run)) {
-        if (gx_schedule_make(prog, slots, plan) != GX_OK) {
+        gx_slots all = gx_slots_of(slots);
+        if (gx_schedule_make(prog, &all, plan) != GX_OK) {
             gx_run_failf(run, GX_BUDGET,
                          "%lld blocks of %zu bytes do not hold the intermediate results: raise "
                          "memory_limit with gx_config('memory_limit', ...)",
@@ -93,15 +90,18 @@ int64_t gx_exec_schedule(gx_prog *prog, size_t device_bytes, gx_schedule *plan)
     return gx_ok(run) ? slots : 0;
 }
 
-void gx_exec_count(gx_prog *prog, int64_t slots, const gx_schedule *plan, const gx_accel *accel,
-                   const bool *is_there)
+void gx_exec_count(gx_prog *prog, const gx_slots *slots, const gx_schedule *plan,
+                   const gx_fleet *fleet, const bool *is_there)
 {
     gx_run *run = prog->run;
     gx_stats *stats = &run->ctx->stats;
     gx_terms terms;
-    const gx_growth *growth = accel == NULL ? NULL : gx_pool_grown(accel->pool);
-    gx_predict_schedule(prog, slots, plan, accel, is_there, growth, &terms);
-    gx_predict_expect(run, &terms, accel != NULL);
+    gx_growth growth[GX_DEVICES_MOST] = {{0}};
+    for (int d = 0; d < fleet->count; d++) {
+        growth[d] = *gx_pool_grown(fleet->accel[d]->pool);
+    }
+    gx_predict_schedule(prog, slots, plan, fleet, is_there, growth, &terms);
+    gx_predict_expect(run, &terms, fleet->count > 0);
     gx_stats_add(stats, GX_STAT_CACHE_HITS, plan->hits);
     gx_stats_add(stats, GX_STAT_CACHE_MISSES, plan->load_count);
     gx_stats_add(stats, GX_STAT_SPILLS, plan->spills);

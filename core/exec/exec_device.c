@@ -1,5 +1,5 @@
 /*
-** Running a program on a device with memory of its own.
+** Running a program on devices with memory of their own: one, or several at once.
 **
 ** The schedule is the host's (schedule.c: Belady's), its slots are buffers in device memory.
 ** Blocks travel in pieces, each a part of one row of tiles, through staging buffers, page-locked
@@ -26,12 +26,18 @@
 ** Steps have marks in a ring (GX_XD_RING): the conductor is never further ahead of the device than
 ** that, and a step that has left the ring has run.
 **
+** Several devices (spread.c says which step is whose) have queues, slots and rings of marks of
+** their own; helpers, carrier, conductor and caller are one each for all, because everything is
+** enqueued in the one order of the schedule and what runs at once is in the queues.  A block that
+** another device has is copied from there, on a queue of its own (in), when that has it, and before
+** anything may overwrite it there.
+**
 ** Blocks of stored matrices stay in device memory for later calls (pool.h); those found there
 ** are neither read nor copied.
 **
 ** Failures: what the host cannot do (a read, a write, an interrupt) fails the run.  What the device
-** cannot do never does: the program stops, the device is given up where it has failed, and
-** gx_exec_device() returns false.  Memory: slots and workspace on the device; GX_XD_STAGES staging
+** cannot do never does: the program stops, and gx_exec_device() returns false and says which.
+** Memory: slots and workspace on the device; GX_XD_STAGES staging
 ** buffers of about GX_PIECE_BYTES on the host.
 */
 #include "exec_device.h"
@@ -116,6 +122,15 @@ static void cut_block(gx_xd *x, int64_t item, const gx_opnd *op, int32_t block, 
     }
 }
 
+/* A block from another device is one piece. */
+static void add_crossing(int64_t item, gx_xd_piece *pieces, int64_t *n)
+{
+    if (pieces != NULL) {
+        pieces[*n] = (gx_xd_piece){.item = item, .stage = -1, .is_first = true, .is_across = true};
+    }
+    ++*n;
+}
+
 /* Cut the blocks of one direction into pieces; two passes, counting and filling. */
 static gx_code cut_pieces(gx_xd *x, bool is_down, gx_xd_piece **pieces, int64_t *count)
 {
@@ -128,9 +143,12 @@ static gx_code cut_pieces(gx_xd *x, bool is_down, gx_xd_piece **pieces, int64_t 
         for (int64_t k = 0; k < items; k++) {
             int8_t operand = is_down ? x->plan.flushes[k].operand : x->plan.loads[k].operand;
             int32_t block = is_down ? x->plan.flushes[k].block : x->plan.loads[k].block;
-            if (is_down || !x->is_there[k]) {
-                bool is_sink = is_down || x->plan.loads[k].is_spilled;
+            const gx_load *item = is_down ? NULL : &x->plan.loads[k];
+            if (is_down || (!x->is_there[k] && item->from == GX_NO_SLOT)) {
+                bool is_sink = is_down || item->is_spilled;
                 cut_block(x, k, &x->prog->operand[operand], block, is_sink, *pieces, count, most);
+            } else if (!x->is_there[k]) {
+                add_crossing(k, *pieces, count);
             }
         }
         void *memory = NULL;
@@ -153,12 +171,13 @@ static void claim_blocks(gx_xd *x)
     for (int k = 0; k < x->prog->operands; k++) {
         x->stamp[k] = gx_exec_stamp(x->prog, k);
     }
-    for (int64_t k = 0; k < x->plan.load_count && x->slots >= x->prog->blocks; k++) {
+    for (int64_t k = 0; k < x->plan.load_count && x->plan.is_roomy; k++) {
         const gx_load *item = &x->plan.loads[k];
         gx_block_key key;
         if (x->place[item->slot] == NULL && !item->is_spilled &&
             gx_exec_block_key(x->prog, item->operand, item->block, x->stamp[item->operand], &key)) {
-            x->place[item->slot] = gx_pool_claim(x->pool, &key, x->prog->slot_bytes);
+            gx_pool *pool = x->device[item->device].pool;
+            x->place[item->slot] = gx_pool_claim(pool, &key, x->prog->slot_bytes);
             x->is_there[k] = x->place[item->slot] != NULL;
             x->use[item->slot].load = x->is_there[k] ? k + 1 : 0;
             gx_stats_add(&x->run->ctx->stats, GX_STAT_DEVICE_HITS, x->is_there[k]);
@@ -166,13 +185,13 @@ static void claim_blocks(gx_xd *x)
     }
 }
 
-/* Buffers of the slots.  GX_NOMEM: *got of them could be had. */
-static gx_code take_slots(gx_xd *x, size_t limit, int64_t *got, gx_err *err)
+/* Buffers of a device's slots.  GX_NOMEM: *got of them could be had. */
+static gx_code take_slots(gx_xd *x, int d, size_t limit, int64_t *got, gx_err *err)
 {
-    for (*got = 0; *got < x->slots; ++*got) {
-        void **place = &x->place[*got];
+    for (*got = 0; *got < x->plan.used[d]; ++*got) {
+        void **place = &x->place[x->slots.first[d] + *got];
         if (*place == NULL) {
-            GX_TRY(gx_pool_take(x->pool, x->prog->slot_bytes, limit, place, err));
+            GX_TRY(gx_pool_take(x->device[d].pool, x->prog->slot_bytes, limit, place, err));
         }
     }
     return GX_OK;
@@ -181,7 +200,8 @@ static gx_code take_slots(gx_xd *x, size_t limit, int64_t *got, gx_err *err)
 /* The hungriest kernel's workspace. */
 static size_t workspace_bytes(const gx_xd *x)
 {
-    const gx_backend *backend = x->accel->backend;
+    const gx_accel *accel = x->device[0].accel;
+    const gx_backend *backend = accel->backend;
     size_t most = 0;
     for (int64_t t = 0; t < x->prog->step_count && backend->workspace != NULL; t++) {
         const gx_step *st = &x->prog->steps[t];
@@ -190,7 +210,7 @@ static size_t workspace_bytes(const gx_xd *x)
             gx_args args;
             gx_step_args(x->prog, st, NULL, NULL, &args);
             gx_dtype dtype = gx_step_dtype(x->prog, st);
-            size_t bytes = backend->workspace(x->accel->dev, kernel, dtype, &args);
+            size_t bytes = backend->workspace(accel->dev, kernel, dtype, &args);
             most = bytes > most ? bytes : most;
         }
     }
@@ -202,34 +222,36 @@ static size_t vector_bytes(const gx_vector *v)
     return (size_t)v->count * gx_dtype_bytes(v->dtype);
 }
 
-/* Workspace and vectors; the vectors' contents go up. */
-static gx_code take_rest(gx_xd *x, size_t limit, gx_err *err)
+/* The vectors; their contents go up. */
+static gx_code take_vectors(gx_xd *x, size_t limit, gx_err *err)
 {
-    if (x->work_bytes > 0) {
-        GX_TRY(gx_pool_take(x->pool, x->work_bytes, limit, &x->work, err));
-    }
+    const gx_accel *accel = x->device[0].accel;
     for (int k = 0; k < x->prog->vectors; k++) {
         gx_vector *v = &x->prog->vector[k];
         size_t bytes = vector_bytes(v);
-        GX_TRY(gx_pool_take(x->pool, bytes, limit, &x->vector[k], err));
+        GX_TRY(gx_pool_take(accel->pool, bytes, limit, &x->vector[k], err));
         v->device = x->vector[k];
         if (bytes > 0) {
-            GX_TRY(x->accel->backend->upload(x->accel->dev, x->accel->run, v->device, bytes,
-                                             v->data, bytes, bytes, 1, err));
+            GX_TRY(accel->backend->upload(accel->dev, accel->run, v->device, bytes, v->data, bytes,
+                                          bytes, 1, err));
         }
     }
     return GX_OK;
 }
 
-static gx_code make_marks(gx_xd *x, gx_err *err)
+static gx_code make_marks(gx_xd *x, int d, gx_err *err)
 {
-    const gx_backend *backend = x->accel->backend;
+    gx_xd_device *device = &x->device[d];
+    const gx_backend *backend = device->accel->backend;
     for (int k = 0; k < GX_XD_RING; k++) {
-        x->ring_step[k] = -1;
-        GX_TRY(backend->mark_create(x->accel->dev, &x->ring[k], err));
+        device->ring_step[k] = -1;
+        GX_TRY(backend->mark_create(device->accel->dev, &device->ring[k], err));
+        if (x->devices > 1) {
+            GX_TRY(backend->mark_create(device->accel->dev, &device->across[k], err));
+        }
     }
     for (int k = 0; k < x->stages; k++) {
-        GX_TRY(backend->mark_create(x->accel->dev, &x->stage[k].mark, err));
+        GX_TRY(backend->mark_create(device->accel->dev, &x->stage[k].mark[d], err));
     }
     return GX_OK;
 }
@@ -244,7 +266,7 @@ static gx_code take_stages_of(gx_xd *x, bool is_down, int wanted, size_t bytes)
         assert(x->stages < GX_XD_STAGES);
         gx_xd_stage *s = &x->stage[x->stages];
         gx_err err = {0};
-        if (gx_pool_stage(x->pool, bytes, budget, &s->memory, &err) != GX_OK) {
+        if (gx_pool_stage(x->device[0].pool, bytes, budget, &s->memory, &err) != GX_OK) {
             return got > 0 ? GX_OK : gx_run_fail(x->run, &err);
         }
         s->is_down = is_down;
@@ -272,13 +294,18 @@ static gx_code take_stages(gx_xd *x)
 /* Everything that the schedule of so many slots needs on the host. */
 static gx_code prepare_host(gx_xd *x)
 {
-    void *place, *use, *there, *last;
-    GX_TRY(host_memory(x, x->slots, sizeof(void *), &place));
+    void *place, *use, *lent, *there, *awaited, *last;
+    int64_t slots = gx_slots_all(&x->slots);
+    GX_TRY(host_memory(x, slots, sizeof(void *), &place));
     x->place = place;
-    GX_TRY(host_memory(x, x->slots, sizeof *x->use, &use));
+    GX_TRY(host_memory(x, slots, sizeof *x->use, &use));
     x->use = use;
+    GX_TRY(host_memory(x, slots * x->devices, sizeof *x->lent, &lent));
+    x->lent = lent;
     GX_TRY(host_memory(x, x->plan.load_count, sizeof *x->is_there, &there));
     x->is_there = there;
+    GX_TRY(host_memory(x, x->plan.load_count, sizeof *x->is_awaited, &awaited));
+    x->is_awaited = awaited;
     GX_TRY(host_memory(x, x->plan.load_count, sizeof *x->last_piece, &last));
     x->last_piece = last;
     claim_blocks(x);
@@ -304,7 +331,8 @@ static void hand_over(gx_xd *x)
     for (int k = 0; k < prog->operands && gx_ok(x->run); k++) {
         const gx_opnd *op = &prog->operand[k];
         if (gx_prog_keeps(prog, op)) {
-            gx_resident_begin(op->sink, x->accel, op->block_rows, op->block_cols, prog->slot_bytes);
+            gx_resident_begin(op->sink, x->device[0].accel, op->block_rows, op->block_cols,
+                              prog->slot_bytes);
         }
     }
     for (int64_t t = 0; t < prog->step_count && gx_ok(x->run); t++) {
@@ -324,16 +352,17 @@ static void hand_over(gx_xd *x)
 /* A slot whose block is as it was loaded is kept for a later call; the others are given back. */
 static void put_away_slots(gx_xd *x, bool is_sound)
 {
-    for (int64_t s = 0; x->place != NULL && s < x->slots; s++) {
+    for (int32_t s = 0; x->place != NULL && s < gx_slots_all(&x->slots); s++) {
+        gx_pool *pool = x->device[gx_slots_device(&x->slots, s)].pool;
         int64_t loaded = x->use == NULL ? 0 : x->use[s].load;
         const gx_load *item = loaded > 0 && is_sound ? &x->plan.loads[loaded - 1] : NULL;
         assert(loaded == 0 || x->plan.loads[loaded - 1].slot == s);
         gx_block_key key;
         if (item != NULL && !item->is_spilled &&
             gx_exec_block_key(x->prog, item->operand, item->block, x->stamp[item->operand], &key)) {
-            gx_pool_keep(x->pool, &key, x->place[s], x->prog->slot_bytes);
+            gx_pool_keep(pool, &key, x->place[s], x->prog->slot_bytes);
         } else {
-            gx_pool_give(x->pool, x->place[s], x->prog->slot_bytes);
+            gx_pool_give(pool, x->place[s], x->prog->slot_bytes);
         }
     }
 }
@@ -343,13 +372,16 @@ static void put_away_host(gx_xd *x)
     gx_mem *mem = x->run->ctx->mem;
     gx_mem_free(mem, x->place);
     gx_mem_free(mem, x->use);
+    gx_mem_free(mem, x->lent);
     gx_mem_free(mem, x->is_there);
+    gx_mem_free(mem, x->is_awaited);
     gx_mem_free(mem, x->last_piece);
     gx_mem_free(mem, x->piece);
     gx_mem_free(mem, x->down);
     x->place = NULL;
     x->use = NULL;
-    x->is_there = NULL;
+    x->lent = NULL;
+    x->is_there = x->is_awaited = NULL;
     x->last_piece = NULL;
     x->piece = x->down = NULL;
     x->piece_count = x->down_count = 0;
@@ -357,89 +389,145 @@ static void put_away_host(gx_xd *x)
     gx_schedule_clear(x->prog, &x->plan);
 }
 
+/* Workspace and marks of a device. */
+static void put_away_device(gx_xd *x, int d)
+{
+    gx_xd_device *device = &x->device[d];
+    const gx_backend *backend = device->accel->backend;
+    gx_dev *dev = device->accel->dev;
+    gx_pool_give(device->pool, device->work, x->work_bytes);
+    for (int k = 0; k < x->stages; k++) {
+        backend->mark_free(dev, x->stage[k].mark[d]);
+    }
+    for (int k = 0; k < GX_XD_RING; k++) {
+        backend->mark_free(dev, device->ring[k]);
+        backend->mark_free(dev, device->across[k]);
+    }
+    *device = (gx_xd_device){.accel = device->accel, .pool = device->pool};
+}
+
 static void put_away(gx_xd *x, bool is_sound)
 {
-    const gx_backend *backend = x->accel->backend;
     put_away_slots(x, is_sound);
-    gx_pool_give(x->pool, x->work, x->work_bytes);
-    x->work = NULL;
     for (int k = 0; k < x->prog->vectors; k++) {
         gx_vector *v = &x->prog->vector[k];
-        gx_pool_give(x->pool, x->vector[k], vector_bytes(v));
+        gx_pool_give(x->device[0].pool, x->vector[k], vector_bytes(v));
         x->vector[k] = NULL;
         v->device = v->data;
     }
+    for (int d = 0; d < x->devices; d++) {
+        put_away_device(x, d);
+    }
     for (int k = 0; k < x->stages; k++) {
-        gx_pool_unstage(x->pool, &x->stage[k].memory);
-        backend->mark_free(x->accel->dev, x->stage[k].mark);
+        gx_pool_unstage(x->device[0].pool, &x->stage[k].memory);
     }
     memset(x->stage, 0, sizeof x->stage);
     x->stages = 0;
-    for (int k = 0; k < GX_XD_RING; k++) {
-        backend->mark_free(x->accel->dev, x->ring[k]);
-        x->ring[k] = NULL;
-    }
     put_away_host(x);
 }
 
 // The whole ---------------------------------------------------------------------------------------
 
-/* Wait for all queues; the vectors come back.  Also after a failure, before buffers are reused. */
-static bool settle(gx_xd *x)
+/* Wait for all queues of a device; the vectors come back. */
+static bool settle_device(gx_xd *x, int d)
 {
-    const gx_backend *backend = x->accel->backend;
-    gx_queue *queues[3] = {x->accel->up, x->accel->run, x->accel->down};
+    const gx_accel *accel = x->device[d].accel;
+    gx_queue *queues[4] = {accel->up, accel->run, accel->down, accel->in};
     gx_err err = {0};
-    for (int k = 0; k < x->prog->vectors && gx_xd_ok(x); k++) {
+    for (int k = 0; d == 0 && k < x->prog->vectors && gx_xd_ok(x); k++) {
         gx_vector *v = &x->prog->vector[k];
         size_t bytes = vector_bytes(v);
         if (bytes > 0) {
-            backend->download(x->accel->dev, x->accel->run, v->data, bytes, v->device, bytes, bytes,
-                              1, &err);
+            accel->backend->download(accel->dev, accel->run, v->data, bytes, v->device, bytes,
+                                     bytes, 1, &err);
         }
     }
-    for (int k = 0; k < 3; k++) {
-        backend->queue_wait(x->accel->dev, queues[k], &err);
+    for (int k = 0; k < (x->devices > 1 ? 4 : 3); k++) {
+        accel->backend->queue_wait(accel->dev, queues[k], &err);
     }
-    gx_xd_fault(x, &err);
+    gx_xd_fault(x, d, &err);
     return err.code == GX_OK;
 }
 
-/* One attempt with x->slots slots.  GX_NOMEM: *got of them could be had. */
-static gx_code try_ready(gx_xd *x, size_t limit, int64_t *got, gx_err *err)
+/* Of all devices.  Also after a failure, before buffers are reused. */
+static bool settle(gx_xd *x)
+{
+    bool is_good = true;
+    for (int d = 0; d < x->devices; d++) {
+        is_good = settle_device(x, d) && is_good;
+    }
+    return is_good;
+}
+
+/* One attempt.  GX_NOMEM: *got slots of device x->culprit could be had. */
+static gx_code try_ready(gx_xd *x, const size_t limit[], int64_t *got, gx_err *err)
 {
     *got = 0;
     GX_TRY(prepare_host(x));
-    GX_TRY(take_rest(x, limit, err));
-    GX_TRY(take_slots(x, limit, got, err));
+    for (x->culprit = 0; x->culprit < x->devices; x->culprit++) {
+        gx_xd_device *device = &x->device[x->culprit];
+        if (x->work_bytes > 0) {
+            GX_TRY(
+                gx_pool_take(device->pool, x->work_bytes, limit[x->culprit], &device->work, err));
+        }
+        if (x->culprit == 0) {
+            GX_TRY(take_vectors(x, limit[0], err));
+        }
+        GX_TRY(take_slots(x, x->culprit, limit[x->culprit], got, err));
+    }
+    x->culprit = 0;
     GX_TRY(take_stages(x));
-    return make_marks(x, err);
+    for (; x->culprit < x->devices; x->culprit++) {
+        GX_TRY(make_marks(x, x->culprit, err));
+    }
+    x->culprit = 0;
+    return GX_OK;
+}
+
+/* Device memory for blocks, beside workspace and vectors. */
+static void count_room(const gx_xd *x, const size_t limit[], size_t left[])
+{
+    size_t vectors = 0, work = x->work_bytes > 0 ? gx_pool_rounded(x->work_bytes) : 0;
+    for (int k = 0; k < x->prog->vectors; k++) {
+        vectors += gx_pool_rounded(vector_bytes(&x->prog->vector[k]));
+    }
+    for (int d = 0; d < x->devices; d++) {
+        size_t rest = work + (d == 0 ? vectors : 0);
+        left[d] = limit[d] > rest ? limit[d] - rest : 1;
+    }
+}
+
+/* The device with the least room for blocks. */
+static int tightest(const gx_xd *x, const size_t left[])
+{
+    int least = 0;
+    for (int d = 1; d < x->devices; d++) {
+        least = left[d] < left[least] ? d : least;
+    }
+    return least;
 }
 
 /*
-** Schedule and device memory, with fewer slots while the device has no room for more.  false: there
+** Schedule and device memory, with fewer slots while a device has no room for more.  false: there
 ** is no way, or a failure (in the run, or in *err).
 */
-static bool make_ready(gx_xd *x, size_t limit, gx_err *err)
+static bool make_ready(gx_xd *x, const size_t limit[], gx_err *err)
 {
+    size_t left[GX_DEVICES_MOST];
     x->work_bytes = workspace_bytes(x);
     if (x->work_bytes >= GX_NO_WORKSPACE) {
         x->work_bytes = 0;
         gx_fail(err, GX_NOMEM, "%s does not say how much memory a kernel needs",
-                x->accel->info.name);
+                x->device[0].accel->info.name);
         return false;
     }
-    size_t rest = x->work_bytes > 0 ? gx_pool_rounded(x->work_bytes) : 0;
-    for (int k = 0; k < x->prog->vectors; k++) {
-        rest += gx_pool_rounded(vector_bytes(&x->prog->vector[k]));
-    }
-    size_t left = limit > rest ? limit - rest : 1;
+    count_room(x, limit, left);
     for (;;) {
-        x->slots = gx_exec_schedule(x->prog, left, &x->plan);
-        if (x->slots == 0) {
+        if (!gx_schedule_make_on(x->prog, left, &x->slots, &x->plan)) {
+            x->culprit = tightest(x, left);
             gx_fail(err, GX_NOMEM,
-                    "%zu bytes do not hold the blocks of one step, of %zu bytes each", left,
-                    x->prog->slot_bytes);
+                    "%zu bytes do not hold the blocks of one step, of %zu bytes each",
+                    left[x->culprit], x->prog->slot_bytes);
             return false;
         }
         int64_t got = 0;
@@ -448,63 +536,67 @@ static bool make_ready(gx_xd *x, size_t limit, gx_err *err)
         if (rc == GX_OK || !gx_ok(x->run)) {
             return gx_ok(x->run);
         }
-        if (rc != GX_NOMEM || got == 0 || got >= x->slots) {
+        int short_of = x->culprit;
+        if (rc != GX_NOMEM || got == 0 || got >= x->plan.used[short_of]) {
             *err = refusal;
             return false;
         }
         gx_stats_note(&x->run->ctx->stats, "device memory: fewer blocks: %s", refusal.text);
         settle(x);
         put_away(x, false);
-        left = (size_t)got * gx_pool_rounded(x->prog->slot_bytes);
+        left[short_of] = (size_t)got * gx_pool_rounded(x->prog->slot_bytes);
     }
 }
 
-/* A program that could not be finished: why, and whether the device is still good. */
-static void give_up(gx_xd *x, const gx_err *err)
+static void begin(gx_xd *x, gx_prog *prog, const gx_fleet *fleet)
 {
-    gx_ctx *ctx = x->run->ctx;
-    gx_stats_add(&ctx->stats, GX_STAT_DEVICE_FALLBACKS, 1);
-    if (err->code == GX_NOMEM || err->code == GX_UNSUPPORTED) {
-        gx_stats_note(&ctx->stats, "computed on the CPU: %s", err->text);
-        gx_pool_trim(x->pool);
-    } else {
-        gx_accel_fail(ctx, err);
-    }
-}
-
-bool gx_exec_device(gx_prog *prog, gx_accel *accel, size_t device_bytes)
-{
-    gx_xd x = {.prog = prog, .run = prog->run, .accel = accel, .pool = accel->pool};
-    gx_err err = {0};
-    pthread_cond_t *conditions[] = {&x.readers, &x.copying, &x.running, &x.calling};
-    pthread_mutex_init(&x.lock, NULL);
-    pthread_mutex_init(&x.ring_lock, NULL);
+    *x = (gx_xd){.prog = prog, .run = prog->run, .devices = fleet->count};
+    pthread_cond_t *conditions[] = {&x->readers, &x->copying, &x->running, &x->calling};
+    pthread_mutex_init(&x->lock, NULL);
+    pthread_mutex_init(&x->ring_lock, NULL);
     for (int k = 0; k < 4; k++) {
         pthread_cond_init(conditions[k], NULL);
     }
-    atomic_init(&x.is_faulty, false);
-    gx_pool_begin(x.pool);
-    if (make_ready(&x, device_bytes, &err)) {
-        gx_exec_count(prog, x.slots, &x.plan, accel, x.is_there);
+    atomic_init(&x->is_faulty, false);
+    for (int d = 0; d < x->devices; d++) {
+        x->device[d] = (gx_xd_device){.accel = fleet->accel[d], .pool = fleet->accel[d]->pool};
+        gx_pool_begin(x->device[d].pool);
+    }
+}
+
+static void end(gx_xd *x)
+{
+    pthread_cond_t *conditions[] = {&x->readers, &x->copying, &x->running, &x->calling};
+    for (int k = 0; k < 4; k++) {
+        pthread_cond_destroy(conditions[k]);
+    }
+    pthread_mutex_destroy(&x->ring_lock);
+    pthread_mutex_destroy(&x->lock);
+}
+
+bool gx_exec_device(gx_prog *prog, const gx_fleet *fleet, int *culprit, gx_err *err)
+{
+    gx_xd x;
+    gx_err refusal = {0};
+    assert(prog->devices == fleet->count && fleet->count > 0);
+    begin(&x, prog, fleet);
+    if (make_ready(&x, fleet->bytes, &refusal)) {
+        gx_exec_count(prog, &x.slots, &x.plan, fleet, x.is_there);
         gx_xd_run(&x);
     }
-    gx_xd_fault(&x, &err);
+    gx_xd_fault(&x, x.culprit, &refusal);
     bool is_sound = settle(&x) && gx_xd_ok(&x);
     if (is_sound) {
         hand_over(&x);
     }
     gx_reader_close(x.own);
     put_away(&x, is_sound);
-    bool is_run = x.fault.code == GX_OK || !gx_ok(prog->run);
-    if (x.fault.code != GX_OK) {
-        give_up(&x, &x.fault);
-    } else if (gx_ok(prog->run)) {
+    *err = x.fault;
+    *culprit = x.culprit;
+    if (x.fault.code == GX_OK && gx_ok(prog->run)) {
         gx_stats_add(&prog->run->ctx->stats, GX_STAT_DEVICE_CALLS, 1);
+        gx_stats_add(&prog->run->ctx->stats, GX_STAT_SPREAD_CALLS, fleet->count > 1);
     }
-    for (int k = 0; k < 4; k++) {
-        pthread_cond_destroy(conditions[k]);
-    }
-    pthread_mutex_destroy(&x.ring_lock);
-    pthread_mutex_destroy(&x.lock);
-    return is_run;
+    end(&x);
+    return x.fault.code == GX_OK || !gx_ok(prog->run);
 }

@@ -5,7 +5,6 @@
 #ifndef GX_EXEC_DEVICE_H
 #define GX_EXEC_DEVICE_H
 
-#include "../device/accel.h"
 #include "exec_int.h"
 
 #include <stdatomic.h>
@@ -14,11 +13,13 @@ enum { GX_XD_RING = 32, GX_XD_STAGES = 64 };
 
 /* A rectangle of a block on its way. */
 typedef struct gx_xd_piece {
-    int64_t item;  /* of the schedule's loads or flushes */
-    int64_t i, m;  /* rows of the block                  */
-    int64_t j, n;  /* columns                            */
-    int stage;     /* -1: none yet                       */
-    bool is_first; /* of its block                      */
+    int64_t item;   /* of the schedule's loads or flushes */
+    int64_t i, m;   /* rows of the block                  */
+    int64_t j, n;   /* columns                            */
+    int stage;      /* -1: none yet                       */
+    int32_t copy;   /* between devices: its number there, once enqueued */
+    bool is_first;  /* of its block                      */
+    bool is_across; /* a whole block from another device: no staging buffer */
 } gx_xd_piece;
 
 typedef enum gx_xd_stage_state {
@@ -30,7 +31,8 @@ typedef enum gx_xd_stage_state {
 
 typedef struct gx_xd_stage {
     gx_staging memory;
-    gx_mark *mark; /* behind the latest copy into or out of it */
+    gx_mark *mark[GX_DEVICES_MOST]; /* of each device                    */
+    int device;                     /* whose mark is behind the latest copy into or out of it */
     gx_xd_stage_state state;
     int64_t piece; /* the latest; -1: none */
     bool is_down;
@@ -39,24 +41,38 @@ typedef struct gx_xd_stage {
 /* What a slot holds and what is under way from it. */
 typedef struct gx_xd_slot {
     int64_t load; /* 1 + the load it holds unchanged; 0: none        */
+    int32_t step; /* ... and then the step that wrote it             */
     int down;     /* 1 + the stage its latest copy down goes to; 0   */
 } gx_xd_slot;
+
+/* One of the program's devices. */
+typedef struct gx_xd_device {
+    gx_accel *accel;
+    gx_pool *pool;
+    void *work;
+    gx_mark *ring[GX_XD_RING]; /* behind its latest steps */
+    int32_t ring_step[GX_XD_RING];
+    int32_t steps;               /* enqueued: the next is at steps % GX_XD_RING     */
+    gx_mark *across[GX_XD_RING]; /* behind copy c from other devices, at c % GX_XD_RING */
+    int32_t copies;              /* enqueued: the latest one's number, from 1       */
+} gx_xd_device;
 
 typedef struct gx_xd {
     gx_prog *prog;
     gx_run *run;
-    gx_accel *accel;
-    gx_pool *pool;
+    gx_xd_device device[GX_DEVICES_MOST];
+    int devices;
     gx_schedule plan;
-    int64_t slots;
+    gx_slots slots;
     void **place;        /* of each slot, in device memory  */
     gx_xd_slot *use;     /* of each slot                    */
+    int32_t *lent;       /* of each slot, to each device: the number of the latest copy; 0: none */
     bool *is_there;      /* of each load: found in device memory, not loaded */
+    bool *is_awaited;    /* of each load: its device's kernels come after it */
     int64_t *last_piece; /* of each load; -1: it has none */
     uint64_t stamp[GX_PROG_OPERANDS];
-    void *work;
     size_t work_bytes;
-    void *vector[GX_PROG_VECTORS];
+    void *vector[GX_PROG_VECTORS]; /* on the first device: who has any is not spread */
 
     pthread_mutex_t lock;      /* guards what follows, up to the ring         */
     pthread_cond_t readers;    /* the helpers: a buffer, or leave to read     */
@@ -77,19 +93,18 @@ typedef struct gx_xd {
     size_t piece_most;           /* about what a piece is to have */
     size_t up_bytes, down_bytes; /* of the largest piece each way */
 
-    pthread_mutex_t ring_lock; /* guards the ring, and use[].down with its marks */
-    gx_mark *ring[GX_XD_RING]; /* behind step t, at t % GX_XD_RING */
-    int32_t ring_step[GX_XD_RING];
+    pthread_mutex_t ring_lock; /* guards the rings, use[].down and lent[] with their marks */
     bool is_exclusive;
     gx_stream *stream;
     gx_reader *own; /* the caller's */
     atomic_bool is_faulty;
-    gx_err fault; /* the first failure of the device; under the lock */
+    gx_err fault; /* the first failure of a device; under the lock */
+    int culprit;  /* which */
 } gx_xd;
 
 bool gx_xd_ok(const gx_xd *x);
 void gx_xd_wake(gx_xd *x); /* everybody; under the lock */
-void gx_xd_fault(gx_xd *x, const gx_err *err);
+void gx_xd_fault(gx_xd *x, int device, const gx_err *err);
 
 /* Run the schedule: everything is enqueued and written, or the run or the device has failed. */
 void gx_xd_run(gx_xd *x);

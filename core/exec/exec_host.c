@@ -368,10 +368,11 @@ void gx_exec_host(gx_prog *prog)
     gx_dev *dev;
     pthread_mutex_init(&x.lock, NULL);
     pthread_cond_init(&x.changed, NULL);
-    int64_t slots = gx_exec_schedule(prog, 0, &x.plan);
+    int64_t slots = gx_exec_schedule(prog, &x.plan);
     if (gx_ok(x.run) && allocate(&x, slots) == GX_OK &&
         gx_run_device(x.run, &backend, &dev) == GX_OK) {
-        gx_exec_count(prog, slots, &x.plan, NULL, NULL);
+        gx_slots all = gx_slots_of(slots);
+        gx_exec_count(prog, &all, &x.plan, &(gx_fleet){.count = 0}, NULL);
         x.is_exclusive = gx_exec_stream(prog, &x.plan, help, &x, &x.stream);
         run_steps(&x);
         close_stream(&x);

@@ -5,7 +5,7 @@
 #ifndef GX_EXEC_INT_H
 #define GX_EXEC_INT_H
 
-#include "../device/pool.h"
+#include "../device/fleet.h"
 #include "../mat/stream.h"
 #include "prog_int.h"
 
@@ -19,25 +19,24 @@ enum { GX_EXEC_SETTLE_BYTES = 16 << 20 };
 void gx_exec_host(gx_prog *prog);
 
 /*
-** Run the program on the accelerator.  true: it has run, or the run has failed.  false: the device
-** had no room for it or has failed, which gx_stats tells; nothing is lost, the program can be run
-** again on the host.
+** Run the program on the devices that it is spread over.  true: it has run, or the run has failed.
+** false: one of them, *culprit, had no room for it (err->code GX_NOMEM) or cannot do it
+** (GX_UNSUPPORTED) or has failed; nothing is lost, the program can be run again elsewhere.
 */
-bool gx_exec_device(gx_prog *prog, struct gx_accel *accel, size_t device_bytes);
+bool gx_exec_device(gx_prog *prog, const gx_fleet *fleet, int *culprit, gx_err *err);
 
 /*
-** Make the schedule, within device_bytes of device memory (0: on the host, with what the governor
-** leaves, less the schedule's own memory).  Returns the slots; 0 when the run has failed or
-** device_bytes do not hold what one step needs.
+** Make the schedule for the host, with what the governor leaves, less the schedule's own memory.
+** Returns the slots; 0 when the run has failed.
 */
-int64_t gx_exec_schedule(gx_prog *prog, size_t device_bytes, gx_schedule *plan);
+int64_t gx_exec_schedule(gx_prog *prog, gx_schedule *plan);
 
 /*
 ** The counters of the schedule that is about to be run, its prediction, and the start of progress.
-** is_there: loads whose blocks are on the device already; NULL: none.
+** is_there: loads whose blocks are on their device already; NULL: none.
 */
-void gx_exec_count(gx_prog *prog, int64_t slots, const gx_schedule *plan,
-                   const struct gx_accel *accel, const bool *is_there);
+void gx_exec_count(gx_prog *prog, const gx_slots *slots, const gx_schedule *plan,
+                   const gx_fleet *fleet, const bool *is_there);
 
 /*
 ** Start the helpers for a schedule.  true: writing to one of the sinks ends their reading.
@@ -60,18 +59,17 @@ bool gx_exec_block_key(const gx_prog *prog, int operand, int32_t block, uint64_t
                        gx_block_key *key);
 
 /*
-** Loads of the schedule whose blocks are in device memory from earlier calls, one flag each, to be
-** freed by gx_mem_free(); NULL: none are.
+** Loads of the schedule whose blocks are in their device's memory from earlier calls, one flag
+** each, to be freed by gx_mem_free(); NULL: none are.
 */
-bool *gx_exec_find_kept(const gx_prog *prog, const struct gx_accel *accel, int64_t slots,
-                        const gx_schedule *plan);
+bool *gx_exec_find_kept(const gx_prog *prog, const gx_fleet *fleet, const gx_schedule *plan);
 
 /*
-** What the program would have to allocate: staging buffers and slots that the pool does not have.
-** is_there: as of gx_exec_find_kept().
+** What the program would have to allocate for each device: staging buffers, which the first lends
+** to all, and slots that their pools do not have.  is_there: as of gx_exec_find_kept().
 */
-void gx_exec_foresee(const gx_prog *prog, const struct gx_accel *accel, int64_t slots,
-                     const gx_schedule *plan, const bool *is_there, gx_growth *growth);
+void gx_exec_foresee(const gx_prog *prog, const gx_fleet *fleet, const gx_schedule *plan,
+                     const bool *is_there, gx_growth growth[]);
 
 /* Size of the pieces in which blocks of so many bytes altogether are copied. */
 size_t gx_exec_piece(const gx_prog *prog, const gx_schedule *plan);

@@ -8,7 +8,6 @@
 ** the pool has not is foreseen, too: slots to the buffer, staging buffers as the blocks' bytes come
 ** in pieces, whose number the executor then counts exactly.
 */
-#include "../device/accel.h"
 #include "exec_device.h"
 
 #include <math.h>
@@ -43,11 +42,14 @@ bool gx_exec_block_key(const gx_prog *prog, int operand, int32_t block, uint64_t
     return true;
 }
 
-bool *gx_exec_find_kept(const gx_prog *prog, const gx_accel *accel, int64_t slots,
-                        const gx_schedule *plan)
+bool *gx_exec_find_kept(const gx_prog *prog, const gx_fleet *fleet, const gx_schedule *plan)
 {
     void *memory = NULL;
-    if (gx_pool_kept(accel->pool) == 0 || slots < prog->blocks || plan->load_count == 0 ||
+    int kept = 0;
+    for (int d = 0; d < fleet->count; d++) {
+        kept += gx_pool_kept(fleet->accel[d]->pool);
+    }
+    if (kept == 0 || !plan->is_roomy || plan->load_count == 0 ||
         gx_mem_calloc(prog->run->ctx->mem, (size_t)plan->load_count, "the schedule of blocks",
                       &memory, NULL) != GX_OK) {
         return NULL;
@@ -63,7 +65,7 @@ bool *gx_exec_find_kept(const gx_prog *prog, const gx_accel *accel, int64_t slot
         is_there[k] =
             !item->is_spilled &&
             gx_exec_block_key(prog, item->operand, item->block, stamp[item->operand], &key) &&
-            gx_pool_holds(accel->pool, &key, prog->slot_bytes);
+            gx_pool_holds(fleet->accel[item->device]->pool, &key, prog->slot_bytes);
     }
     return is_there;
 }
@@ -82,7 +84,7 @@ size_t gx_exec_piece(const gx_prog *prog, const gx_schedule *plan)
 {
     double bytes = 0;
     for (int64_t k = 0; k < plan->load_count; k++) {
-        bytes += load_bytes(prog, &plan->loads[k]);
+        bytes += plan->loads[k].from == GX_NO_SLOT ? load_bytes(prog, &plan->loads[k]) : 0;
     }
     int64_t readers = gx_max(1, prog->run->ctx->config.number[GX_SET_READERS]);
     double share = bytes / (4.0 * (double)readers);
@@ -104,18 +106,16 @@ int gx_exec_stages_down(int64_t pieces)
     return (int)gx_min(8, pieces);
 }
 
-void gx_exec_foresee(const gx_prog *prog, const gx_accel *accel, int64_t slots,
-                     const gx_schedule *plan, const bool *is_there, gx_growth *growth)
+/* Pieces each way, and the bytes of the largest. */
+static void foresee_pieces(const gx_prog *prog, const gx_schedule *plan, const bool *is_there,
+                           double pieces[2], size_t bytes[2])
 {
-    double most = (double)gx_exec_piece(prog, plan), up = 0, down = 0;
-    size_t bytes[2] = {0, 0};
-    int64_t kept = 0;
+    double most = (double)gx_exec_piece(prog, plan);
     for (int64_t k = 0; k < plan->load_count; k++) {
         double block = load_bytes(prog, &plan->loads[k]);
-        bool is_kept = is_there != NULL && is_there[k];
-        kept += is_kept;
-        up += is_kept ? 0 : ceil(block / most);
-        bytes[0] = (size_t)fmax((double)bytes[0], is_kept ? 0 : fmin(block, most));
+        bool is_read = plan->loads[k].from == GX_NO_SLOT && (is_there == NULL || !is_there[k]);
+        pieces[0] += is_read ? ceil(block / most) : 0;
+        bytes[0] = (size_t)fmax((double)bytes[0], is_read ? fmin(block, most) : 0);
     }
     for (int64_t k = 0; k < plan->flush_count; k++) {
         const gx_opnd *op = &prog->operand[plan->flushes[k].operand];
@@ -124,14 +124,29 @@ void gx_exec_foresee(const gx_prog *prog, const gx_accel *accel, int64_t slots,
                                                 (double)gx_dtype_bytes(op->dtype)
                                           : 0; // a stored one goes down in whole tiles
         double each = fmin(block, fmax(most, tile));
-        down += ceil(block / each);
+        pieces[1] += ceil(block / each);
         bytes[1] = (size_t)fmax((double)bytes[1], each);
     }
+}
+
+void gx_exec_foresee(const gx_prog *prog, const gx_fleet *fleet, const gx_schedule *plan,
+                     const bool *is_there, gx_growth growth[])
+{
     const double many = 1 << 20;
-    int64_t count[2] = {gx_exec_stages_up(prog->run, (int64_t)fmin(up, many)),
-                        gx_exec_stages_down((int64_t)fmin(down, many))};
+    double pieces[2] = {0, 0};
+    size_t bytes[2] = {0, 0};
+    int64_t kept[GX_DEVICES_MOST] = {0};
+    foresee_pieces(prog, plan, is_there, pieces, bytes);
+    int64_t count[2] = {gx_exec_stages_up(prog->run, (int64_t)fmin(pieces[0], many)),
+                        gx_exec_stages_down((int64_t)fmin(pieces[1], many))};
     size_t budget = (size_t)prog->run->ctx->config.number[GX_SET_PINNING_BUDGET];
-    *growth = (gx_growth){0};
-    gx_pool_foresee_stages(accel->pool, bytes, count, budget, growth);
-    gx_pool_foresee(accel->pool, prog->slot_bytes, slots - kept, growth);
+    for (int64_t k = 0; k < plan->load_count && is_there != NULL; k++) {
+        kept[plan->loads[k].device] += is_there[k];
+    }
+    for (int d = 0; d < fleet->count; d++) {
+        growth[d] = (gx_growth){0};
+        gx_pool_foresee(fleet->accel[d]->pool, prog->slot_bytes, plan->used[d] - kept[d],
+                        &growth[d]);
+    }
+    gx_pool_foresee_stages(fleet->accel[0]->pool, bytes, count, budget, &growth[0]);
 }

@@ -22,9 +22,14 @@
 
 #include <assert.h>
 
-static gx_dev *dev_of(const gx_xd *x)
+static const gx_backend *backend_of(const gx_xd *x)
 {
-    return x->accel->dev;
+    return x->device[0].accel->backend; // the same for all
+}
+
+static gx_dev *dev_of(const gx_xd *x, int device)
+{
+    return x->device[device].accel->dev;
 }
 
 bool gx_xd_ok(const gx_xd *x)
@@ -40,7 +45,7 @@ void gx_xd_wake(gx_xd *x)
     pthread_cond_broadcast(&x->calling);
 }
 
-void gx_xd_fault(gx_xd *x, const gx_err *err)
+void gx_xd_fault(gx_xd *x, int device, const gx_err *err)
 {
     if (err->code == GX_OK) {
         return;
@@ -48,6 +53,7 @@ void gx_xd_fault(gx_xd *x, const gx_err *err)
     pthread_mutex_lock(&x->lock);
     if (x->fault.code == GX_OK) {
         x->fault = *err;
+        x->culprit = device;
     }
     atomic_store(&x->is_faulty, true);
     gx_xd_wake(x);
@@ -98,6 +104,14 @@ static int find_stage(const gx_xd *x, bool is_down)
     return best;
 }
 
+/* Under the lock: the next piece to be read is one that somebody reads. */
+static void pass_crossings(gx_xd *x)
+{
+    while (x->next_piece < x->piece_count && x->piece[x->next_piece].is_across) {
+        x->next_piece++;
+    }
+}
+
 /* Under the lock, which is let go while waiting: take the next piece and a buffer for it. */
 static bool take_piece(gx_xd *x, int64_t *index)
 {
@@ -109,13 +123,14 @@ static bool take_piece(gx_xd *x, int64_t *index)
     bool is_leaving = s->state == GX_XD_LEAVING;
     assert((is_leaving || s->state == GX_XD_FREE) && !s->is_down);
     *index = x->next_piece++;
+    pass_crossings(x);
     x->piece[*index].stage = k;
     s->state = GX_XD_FILLING;
     if (is_leaving) {
         pthread_mutex_unlock(&x->lock);
         gx_err err = {0};
-        x->accel->backend->mark_wait(dev_of(x), s->mark, &err);
-        gx_xd_fault(x, &err);
+        backend_of(x)->mark_wait(dev_of(x, s->device), s->mark[s->device], &err);
+        gx_xd_fault(x, s->device, &err);
         pthread_mutex_lock(&x->lock);
     }
     s->piece = *index; // only now: until then a kernel may have to wait for the older one
@@ -153,33 +168,63 @@ static void help(void *arg, gx_helper *helper)
         }
         pthread_mutex_unlock(&x->lock);
         const gx_load *item = &x->plan.loads[x->piece[index].item];
-        read_piece(x, index, gx_helper_reader(helper, x->prog->operand[item->operand].source));
+        const gx_mat *source = x->prog->operand[item->operand].source; // NULL: spilled, in memory
+        read_piece(x, index, source == NULL ? NULL : gx_helper_reader(helper, source));
         pthread_mutex_lock(&x->lock);
     }
     pthread_mutex_unlock(&x->lock);
 }
 
-/* What a queue has to wait for before it may touch a slot. */
-static gx_code after_slot(gx_xd *x, gx_queue *queue, int32_t slot, gx_err *err)
+// What waits for what, under ring_lock ------------------------------------------------------------
+
+/*
+** A queue of `device` goes on after copy number `copy` to another one; what left the ring is done.
+*/
+static gx_code after_copy(gx_xd *x, int device, gx_queue *queue, int to, int32_t copy, gx_err *err)
+{
+    const gx_xd_device *other = &x->device[to];
+    return copy == 0 || other->copies - copy >= GX_XD_RING
+               ? GX_OK
+               : backend_of(x)->queue_after_mark(dev_of(x, device), queue,
+                                                 other->across[copy % GX_XD_RING], err);
+}
+
+/* What a queue has to wait for before it may touch a slot of its device. */
+static gx_code after_slot(gx_xd *x, int device, gx_queue *queue, int32_t slot, gx_err *err)
 {
     gx_code code = GX_OK;
     pthread_mutex_lock(&x->ring_lock);
     int down = x->use[slot].down;
     x->use[slot].down = 0; // also where the other queue goes next: it comes after this one
     if (down != 0) {
-        code = x->accel->backend->queue_after_mark(dev_of(x), queue, x->stage[down - 1].mark, err);
+        code = backend_of(x)->queue_after_mark(dev_of(x, device), queue,
+                                               x->stage[down - 1].mark[device], err);
+    }
+    for (int d = 0; d < x->devices && code == GX_OK; d++) {
+        int32_t *copy = &x->lent[slot * x->devices + d];
+        code = after_copy(x, device, queue, d, *copy, err);
+        *copy = 0;
     }
     pthread_mutex_unlock(&x->ring_lock);
     return code;
 }
 
-/* A queue goes on after step t; one that has left the ring has run. */
-static gx_code after_step(gx_xd *x, gx_queue *queue, int32_t t, gx_err *err)
+/*
+** A queue of any device goes on after the steps up to t of device `of`: after the latest of them in
+** its ring; those that have left it have run.
+*/
+static gx_code after_step(gx_xd *x, int device, gx_queue *queue, int of, int32_t t, gx_err *err)
 {
     gx_code code = GX_OK;
+    const gx_xd_device *other = &x->device[of];
+    int best = -1;
     pthread_mutex_lock(&x->ring_lock);
-    if (t >= 0 && x->ring_step[t % GX_XD_RING] == t) {
-        code = x->accel->backend->queue_after_mark(dev_of(x), queue, x->ring[t % GX_XD_RING], err);
+    for (int k = 0; k < GX_XD_RING; k++) {
+        int32_t step = other->ring_step[k];
+        best = step >= 0 && step <= t && (best < 0 || step > other->ring_step[best]) ? k : best;
+    }
+    if (best >= 0) {
+        code = backend_of(x)->queue_after_mark(dev_of(x, device), queue, other->ring[best], err);
     }
     pthread_mutex_unlock(&x->ring_lock);
     return code;
@@ -200,21 +245,81 @@ static spot spot_of(const gx_xd *x, const gx_xd_piece *p, int operand, int32_t b
     return (spot){.at = at, .ld = (size_t)ld * size, .column = (size_t)p->m * size};
 }
 
+/* A queue of `device` goes on when the load is in its slot. */
+static gx_code after_load(gx_xd *x, int device, gx_queue *queue, int64_t load, gx_err *err)
+{
+    int64_t last = x->last_piece[load];
+    const gx_xd_piece *piece = last < 0 ? NULL : &x->piece[last];
+    int of = x->plan.loads[load].device;
+    gx_code code = GX_OK;
+    if (piece != NULL && piece->is_across) {
+        pthread_mutex_lock(&x->ring_lock);
+        code = after_copy(x, device, queue, of, piece->copy, err);
+        pthread_mutex_unlock(&x->ring_lock);
+    } else if (piece != NULL) {
+        pthread_mutex_lock(&x->lock);
+        bool is_on_its_way = x->stage[piece->stage].piece == last; // else it has been waited for
+        pthread_mutex_unlock(&x->lock);
+        gx_mark *mark = x->stage[piece->stage].mark[of];
+        code = is_on_its_way ? backend_of(x)->queue_after_mark(dev_of(x, device), queue, mark, err)
+                             : GX_OK;
+    }
+    return code;
+}
+
+// Up and across -----------------------------------------------------------------------------------
+
+/* A slot is about to be filled: after the steps that used it before, and copies out of it. */
+static gx_code clear_slot(gx_xd *x, const gx_load *item, int64_t load, gx_queue *queue, gx_err *err)
+{
+    GX_TRY(after_step(x, item->device, queue, item->device, item->after - 1, err));
+    GX_TRY(after_slot(x, item->device, queue, item->slot, err));
+    x->use[item->slot].load = load + 1;
+    return GX_OK;
+}
+
 static gx_code send_piece(gx_xd *x, const gx_xd_piece *p, gx_err *err)
 {
     const gx_load *item = &x->plan.loads[p->item];
-    const gx_backend *backend = x->accel->backend;
+    const gx_accel *accel = x->device[item->device].accel;
     spot to = spot_of(x, p, item->operand, item->block, item->slot);
     gx_xd_stage *s = &x->stage[p->stage];
     if (p->is_first) {
-        GX_TRY(after_step(x, x->accel->up, item->after - 1, err));
-        GX_TRY(after_slot(x, x->accel->up, item->slot, err));
-        x->use[item->slot].load = p->item + 1;
+        GX_TRY(clear_slot(x, item, p->item, accel->up, err));
     }
-    GX_TRY(backend->upload(dev_of(x), x->accel->up, to.at, to.ld, s->memory.data, to.column,
-                           to.column, (size_t)p->n, err));
+    GX_TRY(accel->backend->upload(accel->dev, accel->up, to.at, to.ld, s->memory.data, to.column,
+                                  to.column, (size_t)p->n, err));
     gx_stats_add(&x->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)to.column * p->n);
-    return backend->mark_set(dev_of(x), x->accel->up, s->mark, err);
+    s->device = item->device;
+    return accel->backend->mark_set(accel->dev, accel->up, s->mark[item->device], err);
+}
+
+/* A block from another device's slot, when that has it. */
+static gx_code send_across(gx_xd *x, gx_xd_piece *p, gx_err *err)
+{
+    const gx_load *item = &x->plan.loads[p->item];
+    gx_xd_device *to = &x->device[item->device];
+    const gx_accel *accel = to->accel;
+    int from = gx_slots_device(&x->slots, item->from);
+    const gx_xd_slot *use = &x->use[item->from];
+    size_t bytes = gx_block_shape(&x->prog->operand[item->operand], item->block).bytes;
+    int32_t number = to->copies + 1;
+    gx_mark *mark = to->across[number % GX_XD_RING];
+    if (number >= GX_XD_RING) { // what the mark was behind has left the ring when it has passed
+        GX_TRY(accel->backend->mark_wait(accel->dev, mark, err));
+    }
+    GX_TRY(clear_slot(x, item, p->item, accel->in, err));
+    GX_TRY(use->load > 0 ? after_load(x, item->device, accel->in, use->load - 1, err)
+                         : after_step(x, item->device, accel->in, from, use->step, err));
+    GX_TRY(accel->backend->copy_from(accel->dev, accel->in, x->place[item->slot], dev_of(x, from),
+                                     x->place[item->from], bytes, err));
+    gx_stats_add(&x->run->ctx->stats, GX_STAT_PEER_BYTES, (int64_t)bytes);
+    pthread_mutex_lock(&x->ring_lock);
+    gx_code code = accel->backend->mark_set(accel->dev, accel->in, mark, err);
+    p->copy = to->copies = number;
+    x->lent[item->from * x->devices + item->device] = number;
+    pthread_mutex_unlock(&x->ring_lock);
+    return code;
 }
 
 /* Under the lock: what must have left its slot by step t is at least enqueued to come down. */
@@ -229,18 +334,21 @@ static bool send_pieces(gx_xd *x)
     bool has_sent = false;
     while (x->sent < x->piece_count && gx_xd_ok(x)) {
         gx_xd_piece *p = &x->piece[x->sent];
-        bool is_read = x->sent < x->next_piece && x->stage[p->stage].state == GX_XD_FULL;
+        bool is_read =
+            p->is_across || (x->sent < x->next_piece && x->stage[p->stage].state == GX_XD_FULL);
         int32_t after = x->plan.loads[p->item].after;
         if (!is_read || after > x->done || !is_fetched(x, after)) {
             break;
         }
         pthread_mutex_unlock(&x->lock);
         gx_err err = {0};
-        send_piece(x, p, &err);
-        gx_xd_fault(x, &err);
+        (void)(p->is_across ? send_across(x, p, &err) : send_piece(x, p, &err));
+        gx_xd_fault(x, x->plan.loads[p->item].device, &err);
         pthread_mutex_lock(&x->lock);
-        assert(x->stage[p->stage].state == GX_XD_FULL && x->stage[p->stage].piece == x->sent);
-        x->stage[p->stage].state = GX_XD_LEAVING;
+        if (!p->is_across) {
+            assert(x->stage[p->stage].state == GX_XD_FULL && x->stage[p->stage].piece == x->sent);
+            x->stage[p->stage].state = GX_XD_LEAVING;
+        }
         x->sent++;
         has_sent = true;
         pthread_cond_signal(&x->running);
@@ -257,17 +365,18 @@ static bool send_pieces(gx_xd *x)
 static gx_code fetch_piece(gx_xd *x, const gx_xd_piece *p, gx_err *err)
 {
     const gx_flush *item = &x->plan.flushes[p->item];
-    const gx_backend *backend = x->accel->backend;
+    const gx_accel *accel = x->device[item->device].accel;
     spot from = spot_of(x, p, item->operand, item->block, item->slot);
     gx_xd_stage *s = &x->stage[p->stage];
     if (p->is_first) {
-        GX_TRY(after_step(x, x->accel->down, item->ready - 1, err));
+        GX_TRY(after_step(x, item->device, accel->down, item->device, item->ready - 1, err));
     }
-    GX_TRY(backend->download(dev_of(x), x->accel->down, s->memory.data, from.column, from.at,
-                             from.ld, from.column, (size_t)p->n, err));
+    GX_TRY(accel->backend->download(accel->dev, accel->down, s->memory.data, from.column, from.at,
+                                    from.ld, from.column, (size_t)p->n, err));
     gx_stats_add(&x->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)from.column * p->n);
     pthread_mutex_lock(&x->ring_lock);
-    gx_code code = backend->mark_set(dev_of(x), x->accel->down, s->mark, err);
+    s->device = item->device;
+    gx_code code = accel->backend->mark_set(accel->dev, accel->down, s->mark[s->device], err);
     x->use[item->slot].down = p->stage + 1;
     pthread_mutex_unlock(&x->ring_lock);
     return code;
@@ -289,7 +398,7 @@ static bool fetch_pieces(gx_xd *x)
         pthread_mutex_unlock(&x->lock);
         gx_err err = {0};
         fetch_piece(x, p, &err);
-        gx_xd_fault(x, &err);
+        gx_xd_fault(x, x->plan.flushes[p->item].device, &err);
         pthread_mutex_lock(&x->lock);
         assert(x->stage[k].state == GX_XD_FILLING && x->stage[k].piece == x->next_down);
         x->stage[k].state = GX_XD_FULL;
@@ -360,8 +469,8 @@ static void write_piece(gx_xd *x, const gx_xd_piece *p)
         x->stream = NULL;
         pthread_mutex_unlock(&x->lock);
     }
-    x->accel->backend->mark_wait(dev_of(x), s->mark, &err);
-    gx_xd_fault(x, &err);
+    backend_of(x)->mark_wait(dev_of(x, s->device), s->mark[s->device], &err);
+    gx_xd_fault(x, s->device, &err);
     if (gx_xd_ok(x)) {
         deliver(x, p, &err);
         gx_run_fail(x->run, &err);
@@ -384,10 +493,11 @@ static bool may_run(const gx_xd *x, int32_t t)
     return is_sent && is_fetched(x, t);
 }
 
-/* The blocks of step t: what went up for it, and what still comes down from under it. */
-static gx_code after_blocks(gx_xd *x, const gx_step *st, gx_err *err)
+/* The blocks of step t: what was brought for it, and what still leaves from under it. */
+static gx_code after_blocks(gx_xd *x, int32_t t, gx_err *err)
 {
-    const gx_backend *backend = x->accel->backend;
+    const gx_step *st = &x->prog->steps[t];
+    gx_queue *run = x->device[st->device].accel->run;
     for (int p = 0; p < gx_step_places(x->prog); p++) {
         gx_place at = gx_step_place(x->prog, st, p);
         if (at.block == GX_NO_BLOCK) {
@@ -395,20 +505,14 @@ static gx_code after_blocks(gx_xd *x, const gx_step *st, gx_err *err)
         }
         gx_xd_slot *use = &x->use[at.slot];
         assert(x->place[at.slot] != NULL);
-        int64_t last = use->load > 0 ? x->last_piece[use->load - 1] : -1;
-        if (last >= 0) {
-            int k = x->piece[last].stage;
-            pthread_mutex_lock(&x->lock);
-            bool is_on_its_way = x->stage[k].piece == last; // else it has been waited for
-            pthread_mutex_unlock(&x->lock);
-            if (is_on_its_way) {
-                GX_TRY(backend->queue_after_mark(dev_of(x), x->accel->run, x->stage[k].mark, err));
-            }
-            x->last_piece[use->load - 1] = -1;
+        if (use->load > 0 && !x->is_awaited[use->load - 1]) {
+            GX_TRY(after_load(x, st->device, run, use->load - 1, err));
+            x->is_awaited[use->load - 1] = true;
         }
         if (gx_step_writes(x->prog, st, p)) {
-            GX_TRY(after_slot(x, x->accel->run, at.slot, err));
+            GX_TRY(after_slot(x, st->device, run, at.slot, err));
             use->load = 0;
+            use->step = t;
         }
     }
     return GX_OK;
@@ -430,46 +534,48 @@ static gx_code run_kernel(gx_xd *x, const gx_step *st, gx_err *err)
     if (kind->kernel == GX_KERNEL_COUNT) {
         return GX_OK;
     }
-    const gx_backend *backend = x->accel->backend;
+    const gx_xd_device *device = &x->device[st->device];
+    const gx_accel *accel = device->accel;
     gx_dtype dtype = gx_step_dtype(x->prog, st);
     int64_t info = 0;
     gx_args args;
     gx_step_args(x->prog, st, NULL, x->place, &args);
-    args.work = x->work;
+    args.work = device->work;
     args.info = &info;
     gx_stats_kernel(&x->run->ctx->stats, gx_kernel_flops(kind->kernel, dtype, &args), 0);
-    GX_TRY(backend->kernel[kind->kernel][dtype](dev_of(x), x->accel->run, &args, err));
+    GX_TRY(accel->backend->kernel[kind->kernel][dtype](accel->dev, accel->run, &args, err));
     if (kind->kernel == GX_POTRF || kind->kernel == GX_GETRF) {
         int64_t start_ns = gx_now_ns();
-        GX_TRY(backend->queue_wait(dev_of(x), x->accel->run, err)); // info, pivots
+        GX_TRY(accel->backend->queue_wait(accel->dev, accel->run, err)); // info, pivots
         gx_stats_add(&x->run->ctx->stats, GX_STAT_STALL_DEVICE_NS, gx_now_ns() - start_ns);
         report_info(x, st, info);
     }
     return GX_OK;
 }
 
-/* Put the step's mark into the ring; never further ahead of the device than that is long. */
+/* Put the step's mark into its device's ring; never further ahead of that than the ring is long. */
 static gx_code remember_step(gx_xd *x, int32_t t, gx_err *err)
 {
-    const gx_backend *backend = x->accel->backend;
-    assert(x->ring_step[t % GX_XD_RING] < t);
-    if (x->ring_step[t % GX_XD_RING] >= 0) { // which the conductor alone changes
+    gx_xd_device *device = &x->device[x->prog->steps[t].device];
+    const gx_accel *accel = device->accel;
+    int at = device->steps++ % GX_XD_RING;
+    assert(device->ring_step[at] < t);
+    if (device->ring_step[at] >= 0) { // which the conductor alone changes
         int64_t start_ns = gx_now_ns();
-        GX_TRY(backend->mark_wait(dev_of(x), x->ring[t % GX_XD_RING], err));
+        GX_TRY(accel->backend->mark_wait(accel->dev, device->ring[at], err));
         gx_stats_add(&x->run->ctx->stats, GX_STAT_STALL_DEVICE_NS, gx_now_ns() - start_ns);
     }
     pthread_mutex_lock(&x->ring_lock);
-    x->ring_step[t % GX_XD_RING] = t;
-    gx_code code = backend->mark_set(dev_of(x), x->accel->run, x->ring[t % GX_XD_RING], err);
+    device->ring_step[at] = t;
+    gx_code code = accel->backend->mark_set(accel->dev, accel->run, device->ring[at], err);
     pthread_mutex_unlock(&x->ring_lock);
     return code;
 }
 
 static gx_code run_step(gx_xd *x, int32_t t, gx_err *err)
 {
-    const gx_step *st = &x->prog->steps[t];
-    GX_TRY(after_blocks(x, st, err));
-    GX_TRY(run_kernel(x, st, err));
+    GX_TRY(after_blocks(x, t, err));
+    GX_TRY(run_kernel(x, &x->prog->steps[t], err));
     return remember_step(x, t, err);
 }
 
@@ -499,7 +605,7 @@ static void *conduct(void *arg)
         pthread_mutex_unlock(&x->lock);
         gx_err err = {0};
         run_step(x, t, &err);
-        gx_xd_fault(x, &err);
+        gx_xd_fault(x, x->prog->steps[t].device, &err);
         pthread_mutex_lock(&x->lock);
         assert(x->done == t); // which the conductor alone changes
         x->done++;
@@ -605,11 +711,12 @@ static void attend(gx_xd *x)
 void gx_xd_run(gx_xd *x)
 {
     pthread_t conductor, carrier;
+    pass_crossings(x);
     x->is_exclusive = gx_exec_stream(x->prog, &x->plan, help, x, &x->stream);
     bool is_conducted = pthread_create(&conductor, NULL, conduct, x) == 0;
     bool is_carried = pthread_create(&carrier, NULL, carry, x) == 0;
     if (!is_conducted || !is_carried) {
-        gx_xd_fault(x, &(gx_err){GX_NOMEM, "the system refused a thread"});
+        gx_xd_fault(x, 0, &(gx_err){GX_NOMEM, "the system refused a thread"});
     }
     attend(x);
     if (is_conducted) {

@@ -14,15 +14,19 @@
 ** device, from the rates saved by an earlier process, or, where there are none, from copies alone.
 ** Little work (GX_TEAM_FLOPS) has no saving and never asks.
 **
+** Several devices.  A program that the first device would run is predicted on two, four, ...  of
+** those that the setting 'devices' allows, and spread over the number that takes least, or over all
+** where they are listed (spread.c, fleet.c).  Opening them is a ski-rental of its own.  Who fails
+** on the way is left out, and the program begun anew on the others.
+**
 ** 'backend' = cuda skips the comparison, not the requirements: a program that the device does not
 ** offer, or has no room for, runs on the host, and gx_stats says so.  Deterministic mode promises
 ** the same bits everywhere, so it stays on the host unless told.
 */
 #include "place.h"
 
-#include "../device/accel.h"
 #include "../run/call.h"
-#include "exec_int.h"
+#include "spread.h"
 
 #include <math.h>
 
@@ -97,9 +101,10 @@ static gx_accel *take_device(gx_run *run, size_t *device_bytes)
     run->is_irregular |= gx_accel_opened(ctx) == NULL; // a call that opens it is no measure
     gx_accel *accel = gx_accel_get(ctx);
     gx_err err = {0};
-    if (accel != NULL && gx_accel_limit(ctx, accel, device_bytes, &err) != GX_OK) {
+    while (accel != NULL && gx_accel_limit(ctx, accel, device_bytes, &err) != GX_OK) {
         gx_accel_fail(ctx, &err);
-        return NULL;
+        err = (gx_err){0};
+        accel = gx_accel_opened(ctx); // the next one, or none
     }
     return accel;
 }
@@ -130,11 +135,73 @@ gx_accel *gx_place_look(gx_run *run, size_t *device_bytes)
     return is_allowed(run) ? take_device(run, device_bytes) : NULL;
 }
 
-/* Does the program run on the device, and how long does it take there? */
-static bool predict(gx_prog *prog, gx_run *run, gx_accel *accel, size_t device_bytes,
-                    gx_terms *terms)
+// Several devices ---------------------------------------------------------------------------------
+
+/* The first `count` of them. */
+static gx_fleet first_of(const gx_fleet *fleet, int count)
+{
+    gx_fleet some = *fleet;
+    some.count = count;
+    return some;
+}
+
+/*
+** Others that may help the fleet's first device with what takes it so many seconds alone: those
+** that are open, or, where halves of what it took alone so far come to the price of opening, all.
+*/
+static bool gather(gx_run *run, gx_fleet *fleet, double alone_s, bool is_asked, bool *is_listed)
+{
+    gx_ctx *ctx = run->ctx;
+    const gx_accel *first = fleet->accel[0];
+    if (!gx_fleet_is_wanted(ctx, is_listed)) {
+        return false;
+    }
+    ctx->owed_fleet_s += is_asked ? 0 : alone_s / 2;
+    if (!*is_listed && !is_asked && first->next == NULL &&
+        ctx->owed_fleet_s < first->profile.open_s) {
+        return false;
+    }
+    run->is_irregular |= first->next == NULL; // a call that opens them is no measure
+    gx_fleet_gather(ctx, fleet);
+    return fleet->count > 1;
+}
+
+/*
+** Predict the program on more devices, twice as many each time, and leave it spread over the best
+** number of them; over all where the settings list them.  *fleet and *terms: the first one's so
+** far.  is_asked: only to know (gx_plan).
+*/
+static void widen(gx_prog *prog, gx_run *run, gx_fleet *fleet, bool is_asked, gx_terms *terms)
+{
+    gx_fleet all = *fleet, best = *fleet;
+    bool is_listed;
+    if (!gx_prog_can_spread(prog) || !gather(run, &all, terms->seconds, is_asked, &is_listed)) {
+        return;
+    }
+    int count = is_listed ? all.count : 2;
+    for (bool is_last = false; !is_last && gx_ok(run); count *= 2) {
+        is_last = count >= all.count;
+        gx_fleet some = first_of(&all, is_last ? all.count : count);
+        gx_terms more;
+        gx_cost cost;
+        gx_prog_spread(prog, &some);
+        bool is_good = gx_predict_program(prog, &some, &cost, &more) == GX_OK && cost.slots > 0;
+        if (is_good && (is_listed || more.seconds < terms->seconds)) {
+            *terms = more;
+            best = some;
+        } else if (is_good) {
+            is_last = true; // more of them would not help either
+        }
+    }
+    *fleet = best;
+    gx_prog_spread(prog, fleet);
+}
+
+/* Does the program run on the device, with how many others, and how long does it take there? */
+static bool predict(gx_prog *prog, gx_run *run, gx_fleet *fleet, gx_terms *terms)
 {
     const char *missing = NULL;
+    const gx_accel *accel = fleet->accel[0];
     if (!gx_prog_is_offered(prog, accel, &missing)) {
         if (is_forced(run)) {
             gx_stats_note(&run->ctx->stats, "computed on the CPU: %s has no kernel %s of %s",
@@ -143,15 +210,31 @@ static bool predict(gx_prog *prog, gx_run *run, gx_accel *accel, size_t device_b
         return false;
     }
     gx_cost cost;
-    if (gx_predict_program(prog, accel, device_bytes, &cost, terms) != GX_OK || cost.slots == 0) {
+    gx_prog_spread(prog, fleet);
+    if (gx_predict_program(prog, fleet, &cost, terms) != GX_OK || cost.slots == 0) {
         if (is_forced(run)) {
             gx_stats_note(&run->ctx->stats,
                           "computed on the CPU: blocks too large for %zu bytes of device memory",
-                          device_bytes);
+                          fleet->bytes[0]);
         }
         return false;
     }
-    return true;
+    widen(prog, run, fleet, false, terms);
+    return gx_ok(run);
+}
+
+bool gx_place_predict(gx_prog *prog, gx_fleet *fleet, gx_cost *cost, gx_terms *terms)
+{
+    gx_prog_spread(prog, fleet);
+    if (gx_predict_program(prog, fleet, cost, terms) != GX_OK || cost->slots == 0) {
+        return false;
+    }
+    if (fleet->count > 0) {
+        gx_terms again;
+        widen(prog, gx_prog_runner(prog), fleet, true, terms);
+        gx_predict_program(prog, fleet, cost, &again);
+    }
+    return gx_ok(gx_prog_runner(prog));
 }
 
 bool gx_place_is_faster(double flops, const gx_terms *host, const gx_terms *device)
@@ -161,12 +244,16 @@ bool gx_place_is_faster(double flops, const gx_terms *host, const gx_terms *devi
            device->seconds - device->factor * device->once_s < host->seconds;
 }
 
-/* Is the device program predicted to be faster than the host, with its program or other way? */
+/*
+** Is the device program predicted to be faster than the host, with its program or other way?
+** *fleet: the first device; then those that it is spread over.
+*/
 static bool is_faster(gx_prog *host, const gx_terms *other, gx_prog *device, gx_run *run,
-                      gx_accel *accel, size_t device_bytes)
+                      gx_fleet *fleet)
 {
     gx_terms device_terms, host_terms;
-    if (!predict(device, run, accel, device_bytes, &device_terms)) {
+    gx_fleet none = {.count = 0};
+    if (!predict(device, run, fleet, &device_terms)) {
         return false;
     }
     if (is_forced(run)) {
@@ -175,8 +262,17 @@ static bool is_faster(gx_prog *host, const gx_terms *other, gx_prog *device, gx_
     gx_cost cost;
     if (other != NULL) {
         host_terms = *other;
-    } else if (gx_predict_program(host, NULL, 0, &cost, &host_terms) != GX_OK) {
-        return false;
+    } else {
+        bool is_same = host == device;
+        if (is_same) {
+            gx_prog_spread(host, &none);
+        }
+        if (gx_predict_program(host, &none, &cost, &host_terms) != GX_OK) {
+            return false;
+        }
+        if (is_same) {
+            gx_prog_spread(device, fleet);
+        }
     }
     bool is_device = gx_place_is_faster(gx_prog_flops(device), &host_terms, &device_terms);
     gx_ledger_age(&run->ctx->ledger, run->label, !is_device,
@@ -186,20 +282,7 @@ static bool is_faster(gx_prog *host, const gx_terms *other, gx_prog *device, gx_
 
 // Running -----------------------------------------------------------------------------------------
 
-bool gx_prog_run_on(gx_prog *prog, gx_accel *accel, size_t device_bytes)
-{
-    gx_run *run = gx_prog_runner(prog);
-    if (!gx_ok(run) || gx_prog_calls(prog) == 0) {
-        return true;
-    }
-    if (accel == NULL) {
-        gx_exec_host(prog);
-        return true;
-    }
-    return gx_exec_device(prog, accel, device_bytes);
-}
-
-/* What was begun on a device is done again on the host: the predictions so far do not count. */
+/* What was begun on a device is done again elsewhere: the predictions so far do not count. */
 static void restart(gx_run *run)
 {
     run->is_irregular = true;
@@ -207,31 +290,121 @@ static void restart(gx_run *run)
     run->is_planned_on_device = false;
 }
 
-/* The device that a program is to run on; NULL: the host, by its program or the other way. */
-static gx_accel *choose(gx_prog *prog, const gx_terms *other, size_t *device_bytes)
+/* A program that the last device could not finish: why, and whether that is still good. */
+static void give_up(gx_run *run, gx_accel *accel, const gx_err *err)
 {
-    *device_bytes = 0;
+    gx_ctx *ctx = run->ctx;
+    gx_stats_add(&ctx->stats, GX_STAT_DEVICE_FALLBACKS, 1);
+    if (err->code == GX_NOMEM || err->code == GX_UNSUPPORTED) {
+        gx_stats_note(&ctx->stats, "computed on the CPU: %s", err->text);
+        gx_pool_trim(accel->pool);
+    } else {
+        gx_accel_leave_out(ctx, accel, err);
+    }
+}
+
+/* The others go on: without whoever has failed, or has no room for this program. */
+static void go_on_without(gx_run *run, gx_fleet *fleet, int culprit, const gx_err *err)
+{
+    gx_ctx *ctx = run->ctx;
+    gx_fleet left = {.count = 0};
+    bool is_short = err->code == GX_NOMEM || err->code == GX_UNSUPPORTED;
+    if (is_short) {
+        gx_stats_note(&ctx->stats, "%s is left out of a program: %.150s",
+                      fleet->accel[culprit]->info.name, err->text);
+        gx_pool_trim(fleet->accel[culprit]->pool);
+    } else {
+        gx_fleet_lose(ctx, fleet, culprit, err);
+    }
+    for (int k = 0; k < fleet->count; k++) {
+        const gx_accel *open = gx_accel_opened(ctx);
+        while (open != NULL && open != fleet->accel[k]) {
+            open = open->next;
+        }
+        if (open != NULL && !(is_short && k == culprit)) {
+            left.accel[left.count] = fleet->accel[k];
+            left.bytes[left.count++] = fleet->bytes[k];
+        }
+    }
+    gx_stats_add(&ctx->stats, GX_STAT_DEVICES_LOST, fleet->count - left.count);
+    *fleet = left;
+    restart(run);
+}
+
+bool gx_prog_run_spread(gx_prog *prog, gx_fleet *fleet)
+{
     gx_run *run = gx_prog_runner(prog);
     if (!gx_ok(run) || gx_prog_calls(prog) == 0) {
-        return NULL;
+        return true;
     }
+    while (fleet->count > 0) {
+        int culprit = 0;
+        gx_err err = {0};
+        gx_prog_spread(prog, fleet);
+        if (!gx_ok(run) || gx_exec_device(prog, fleet, &culprit, &err)) {
+            return true;
+        }
+        bool is_last = fleet->count == 1 && gx_accel_opened(run->ctx)->next == NULL;
+        bool is_short = err.code == GX_NOMEM || err.code == GX_UNSUPPORTED;
+        if (is_last || (fleet->count == 1 && is_short)) {
+            give_up(run, fleet->accel[0], &err);
+            return false;
+        }
+        go_on_without(run, fleet, culprit, &err);
+        if (fleet->count == 0) {
+            size_t bytes = 0;
+            gx_accel *next = take_device(run, &bytes);
+            gx_fleet_single(fleet, next, bytes);
+        }
+    }
+    gx_stats_add(&run->ctx->stats, GX_STAT_DEVICE_FALLBACKS, 1);
+    return false;
+}
+
+bool gx_prog_run_on(gx_prog *prog, gx_accel *accel, size_t device_bytes)
+{
+    gx_run *run = gx_prog_runner(prog);
+    gx_fleet fleet;
+    gx_fleet_single(&fleet, accel, device_bytes);
+    if (accel != NULL) {
+        return gx_prog_run_spread(prog, &fleet);
+    }
+    if (gx_ok(run) && gx_prog_calls(prog) > 0) {
+        gx_prog_spread(prog, &fleet);
+        gx_exec_host(prog);
+    }
+    return true;
+}
+
+/* The devices that a program is to run on; none: the host, by its program or the other way. */
+static gx_fleet choose(gx_prog *prog, const gx_terms *other)
+{
+    gx_run *run = gx_prog_runner(prog);
+    gx_fleet fleet = {.count = 0};
+    if (!gx_ok(run) || gx_prog_calls(prog) == 0) {
+        return fleet;
+    }
+    size_t device_bytes;
     double flops = gx_prog_flops(prog);
-    gx_accel *accel = gx_place_candidate(run, flops, gx_prog_dtype(prog), device_bytes);
-    if (accel != NULL && is_faster(prog, other, prog, run, accel, *device_bytes)) {
-        return accel;
+    gx_accel *accel = gx_place_candidate(run, flops, gx_prog_dtype(prog), &device_bytes);
+    gx_fleet_single(&fleet, accel, device_bytes);
+    if (accel != NULL && is_faster(prog, other, prog, run, &fleet)) {
+        return fleet;
     }
     gx_place_owe(run, flops, gx_prog_dtype(prog));
-    return NULL;
+    return (gx_fleet){.count = 0};
 }
 
 gx_code gx_prog_run(gx_prog *prog)
 {
     gx_run *run = gx_prog_runner(prog);
-    size_t device_bytes = 0;
-    gx_accel *accel = choose(prog, NULL, &device_bytes);
-    if (!gx_prog_run_on(prog, accel, device_bytes) && gx_ok(run)) {
-        restart(run);
-        gx_exec_host(prog);
+    gx_fleet fleet = choose(prog, NULL);
+    bool is_begun = fleet.count > 0;
+    if (!is_begun || !gx_prog_run_spread(prog, &fleet)) {
+        if (is_begun && gx_ok(run)) {
+            restart(run);
+        }
+        gx_prog_run_on(prog, NULL, 0);
     }
     return gx_ok(run) ? GX_OK : run->err.code;
 }
@@ -239,10 +412,10 @@ gx_code gx_prog_run(gx_prog *prog)
 bool gx_prog_run_beside(gx_prog *prog, const gx_terms *host)
 {
     gx_run *run = gx_prog_runner(prog);
-    size_t device_bytes = 0;
-    gx_accel *accel = choose(prog, host, &device_bytes);
-    bool is_run = accel != NULL && gx_prog_run_on(prog, accel, device_bytes);
-    if (accel != NULL && !is_run && gx_ok(run)) {
+    gx_fleet fleet = choose(prog, host);
+    bool is_begun = fleet.count > 0;
+    bool is_run = is_begun && gx_prog_run_spread(prog, &fleet);
+    if (is_begun && !is_run && gx_ok(run)) {
         restart(run);
     }
     return is_run || !gx_ok(run);
@@ -254,16 +427,21 @@ static bool run_on_device(gx_run *run, gx_prog *host, const gx_terms *other, gx_
 {
     enum { ATTEMPTS = 3 };
     bool is_run = false;
-    for (int k = 0; k < ATTEMPTS && !is_run && gx_ok(run) && !run->ctx->is_accel_off; k++) {
+    for (int k = 0; k < ATTEMPTS && !is_run && gx_ok(run); k++) {
+        gx_fleet fleet;
+        if (gx_accel_opened(run->ctx) != accel) {
+            break; // it has failed
+        }
+        gx_fleet_single(&fleet, accel, device_bytes);
         run->target = accel;
         run->target_bytes = device_bytes;
         gx_prog *device = build(run, arg);
         run->target = NULL;
-        if (device == NULL || !is_faster(host, other, device, run, accel, device_bytes)) {
+        if (device == NULL || !is_faster(host, other, device, run, &fleet)) {
             gx_prog_free(device);
             break;
         }
-        is_run = gx_prog_run_on(device, accel, device_bytes);
+        is_run = gx_prog_run_spread(device, &fleet);
         gx_prog_free(device);
         device_bytes /= 4;
         if (!is_run) {

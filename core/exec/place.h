@@ -48,6 +48,18 @@ bool gx_prog_run_beside(gx_prog *prog, const gx_terms *host);
 bool gx_prog_run_on(gx_prog *prog, struct gx_accel *accel, size_t device_bytes);
 
 /*
+** Execute on all devices of the fleet, without those that fail on the way, which *fleet then lacks.
+** false as above.
+*/
+bool gx_prog_run_spread(gx_prog *prog, struct gx_fleet *fleet);
+
+/*
+** How a program would run: on the host (a fleet of none), or from its first device on, on as many
+** as are best, which *fleet then has.  false: it would not, or the run has failed.
+*/
+bool gx_place_predict(gx_prog *prog, struct gx_fleet *fleet, gx_cost *cost, gx_terms *terms);
+
+/*
 ** A driver whose blocks depend on where it runs: build() plans and writes the program down, for the
 ** device run->target with run->target_bytes of memory, or for the host where that is NULL; it
 ** returns NULL when the run has failed.  Called once for the host and, where a device comes into

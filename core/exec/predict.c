@@ -15,6 +15,10 @@
 **             a rollback journal not before everything has been read, or a slot is wanted: that
 **             ends the helpers, and what is left to read the caller reads (exec_host.c).
 **
+** Several devices have clocks of their own for up, compute and down, and one more, across: a block
+** comes from another device when that has it, as fast as the link goes.  Readers and writer are
+** shared.
+**
 ** So reading, copying, computing and writing overlap exactly as far as the schedule lets them.  On
 ** the host all of it shares the processors, and the sum of processor seconds over all of them is a
 ** lower bound; so is computing and half of writing where a team has all processors.  What does not
@@ -34,12 +38,12 @@
 #include "predict.h"
 
 #include "../base/machine.h"
-#include "../device/accel.h"
 #include "exec_int.h"
 #include "pass.h"
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 /* Less than this fits into SQLite's cache, wherever it is stored. */
 static const double CACHED_BYTES = 1 << 20;
@@ -55,12 +59,24 @@ static const double HOST_S = 100e-6, DEVICE_S = 350e-6;
 
 enum { READERS_MOST = 64 };
 
+/* A device's resources; on the host, the first one's step alone. */
+typedef struct device_clocks {
+    double up, step, down, across;
+    double loaded; /* when everything that was loaded so far is there */
+    struct {
+        int64_t m, n, k;
+        double seconds;
+    } latest[GX_CALL_KINDS]; /* the latest call of each kind: most are equal */
+} device_clocks;
+
 typedef struct clocks {
     gx_prog *prog;
     const gx_schedule *plan;
     const gx_profile *host;
-    const gx_device_profile *device; /* NULL: on the host */
+    const gx_fleet *fleet; /* count 0: on the host */
+    device_clocks *on;     /* of each device */
     const bool *is_there;
+    gx_slots slots;
     gx_terms *terms;
     int threads;
     int readers;               /* helpers, at least 1: without helpers the caller */
@@ -68,20 +84,41 @@ typedef struct clocks {
     bool is_exclusive;         /* writing ends the helpers                        */
     double reader_rate;        /* bytes per second of one of them, all at work    */
     double free[READERS_MOST]; /* when each reader is                       */
-    double up, step, down, writer;
+    double writer;
     double write_per_byte, commit_per_byte; /* seconds */
-    double loaded;                          /* when everything that was loaded so far is there */
     double piece_bytes, buffers_down;       /* device: of a copy; that results come down into  */
     double processor_s;                     /* host: seconds of one processor                  */
     double unsettled,
         settled; /* bytes written that the disk has, and has not yet, been waited for */
     int64_t next_load, next_flush;
     int32_t t; /* the step that runs */
-    struct {
-        int64_t m, n, k;
-        double seconds;
-    } latest[GX_CALL_KINDS]; /* the latest call of each kind: most are equal */
 } clocks;
+
+/* The device's profile; NULL: on the host. */
+static const gx_device_profile *profile_of(const clocks *c, int device)
+{
+    return c->fleet->count == 0 ? NULL : &c->fleet->accel[device]->profile;
+}
+
+/* Everything is there. */
+static double all_loaded(const clocks *c)
+{
+    double latest = 0;
+    for (int d = 0; d < c->prog->devices; d++) {
+        latest = fmax(latest, c->on[d].loaded);
+    }
+    return latest;
+}
+
+/* Everything has been computed. */
+static double all_run(const clocks *c)
+{
+    double latest = 0;
+    for (int d = 0; d < c->prog->devices; d++) {
+        latest = fmax(latest, c->on[d].step);
+    }
+    return latest;
+}
 
 double gx_predict_read_rate(gx_run *run, double readers)
 {
@@ -127,17 +164,19 @@ static double kernel_seconds(clocks *c, const gx_step *st)
     }
     gx_args args;
     gx_step_args(c->prog, st, NULL, NULL, &args);
-    if (args.m != c->latest[st->kind].m || args.n != c->latest[st->kind].n ||
-        args.k != c->latest[st->kind].k || c->latest[st->kind].seconds == 0) {
+    device_clocks *on = &c->on[st->device];
+    const gx_device_profile *device = profile_of(c, st->device);
+    if (args.m != on->latest[st->kind].m || args.n != on->latest[st->kind].n ||
+        args.k != on->latest[st->kind].k || on->latest[st->kind].seconds == 0) {
         gx_dtype dtype = gx_step_dtype(c->prog, st);
-        c->latest[st->kind].m = args.m;
-        c->latest[st->kind].n = args.n;
-        c->latest[st->kind].k = args.k;
-        c->latest[st->kind].seconds =
-            c->device != NULL ? gx_profile_device_kernel(c->device, kernel, dtype, &args)
-                              : gx_profile_kernel(c->host, kernel, dtype, &args, c->threads);
+        on->latest[st->kind].m = args.m;
+        on->latest[st->kind].n = args.n;
+        on->latest[st->kind].k = args.k;
+        on->latest[st->kind].seconds =
+            device != NULL ? gx_profile_device_kernel(device, kernel, dtype, &args)
+                           : gx_profile_kernel(c->host, kernel, dtype, &args, c->threads);
     }
-    return c->latest[st->kind].seconds;
+    return on->latest[st->kind].seconds;
 }
 
 /* Processor seconds of reading or converting a block. */
@@ -149,39 +188,59 @@ static double read_seconds(const clocks *c, const gx_load *item, double *bytes)
     bool is_stored =
         item->is_spilled || (op->source != NULL && gx_mat_base_stored(op->source) != NULL);
     double seconds = *bytes / (is_stored ? c->reader_rate : c->host->memcpy_bytes_per_s);
-    return c->device != NULL ? seconds : seconds + *bytes / c->host->touch_bytes_per_s;
+    return c->fleet->count > 0 ? seconds : seconds + *bytes / c->host->touch_bytes_per_s;
+}
+
+/* A block from another device. */
+static void run_crossing(clocks *c, const gx_load *item, double now)
+{
+    gx_slots slots = c->slots;
+    int from = gx_slots_device(&slots, item->from);
+    device_clocks *on = &c->on[item->device];
+    double bytes = (double)gx_block_shape(&c->prog->operand[item->operand], item->block).bytes;
+    double rate = c->fleet->accel[item->device]->link[c->fleet->accel[from]->ordinal].bytes_per_s;
+    double ready = item->after > 0 ? fmax(now, c->on[from].loaded) : now;
+    on->across = fmax(fmax(on->across, ready), c->on[from].loaded) + bytes / rate;
+    on->loaded = fmax(on->loaded, on->across);
+    c->terms->across_s += bytes / rate;
 }
 
 /* The next load; now: when the step that it may follow has run. */
 static void run_load(clocks *c, int64_t index, double now)
 {
     const gx_load *item = &c->plan->loads[index];
-    double bytes, seconds = read_seconds(c, item, &bytes);
     if (c->is_there != NULL && c->is_there[index]) {
         return;
     }
+    if (item->from != GX_NO_SLOT) {
+        run_crossing(c, item, now);
+        return;
+    }
+    double bytes, seconds = read_seconds(c, item, &bytes);
+    device_clocks *on = &c->on[item->device];
+    const gx_device_profile *device = profile_of(c, item->device);
     int first = 0;
     for (int k = 1; k < c->readers; k++) {
         first = c->free[k] < c->free[first] ? k : first;
     }
     double *reader = c->has_helpers ? &c->free[first] : &c->writer;
-    if (c->device == NULL) {
+    if (device == NULL) {
         *reader = fmax(*reader, now) + seconds;
-        c->loaded = fmax(c->loaded, *reader);
+        on->loaded = fmax(on->loaded, *reader);
         c->terms->read_s += seconds / c->readers;
         c->processor_s += seconds;
         return;
     }
     // All readers share a block; reading needs no slot, only buffers.
     double share = c->has_helpers ? seconds / c->readers : seconds;
-    double up_s = bytes / c->device->upload_bytes_per_s;
+    double up_s = bytes / device->upload_bytes_per_s;
     *reader += share;
     for (int k = 0; k < c->readers && c->has_helpers; k++) {
         c->free[k] = *reader;
     }
-    double tail = fmin(bytes, c->piece_bytes) / c->device->upload_bytes_per_s;
-    c->up = fmax(fmax(c->up, now) + up_s, *reader + tail);
-    c->loaded = fmax(c->loaded, c->up);
+    double tail = fmin(bytes, c->piece_bytes) / device->upload_bytes_per_s;
+    on->up = fmax(fmax(on->up, now) + up_s, *reader + tail);
+    on->loaded = fmax(on->loaded, on->up);
     c->terms->read_s += share;
     c->terms->up_s += up_s;
 }
@@ -205,10 +264,13 @@ static void settle(clocks *c, double bytes)
     }
 }
 
-/* The next flush, whose block is finished at `now`. */
-static void run_flush(clocks *c, double now)
+/* The next flush, whose block is finished by now. */
+static void run_flush(clocks *c)
 {
     const gx_flush *item = &c->plan->flushes[c->next_flush++];
+    device_clocks *on = &c->on[item->device];
+    const gx_device_profile *device = profile_of(c, item->device);
+    double now = on->step;
     const gx_opnd *op = &c->prog->operand[item->operand];
     double bytes = (double)gx_block_shape(op, item->block).bytes;
     double write_s =
@@ -217,22 +279,22 @@ static void run_flush(clocks *c, double now)
         if (c->next_load < c->plan->load_count) {
             end_helpers(c);
         } else {
-            c->writer = fmax(c->writer, c->loaded);
+            c->writer = fmax(c->writer, all_loaded(c));
         }
     }
     c->terms->write_s += write_s;
     c->processor_s += write_s;
-    if (c->device == NULL) {
+    if (device == NULL) {
         c->writer = fmax(c->writer, now) + write_s;
         settle(c, bytes);
         return;
     }
-    double down_s = bytes / c->device->download_bytes_per_s;
+    double down_s = bytes / device->download_bytes_per_s;
     double piece = fmin(bytes, c->piece_bytes);
-    double began = fmax(c->down, now);
-    c->writer = fmax(c->writer, began + piece / c->device->download_bytes_per_s) + write_s;
-    c->down = fmax(began + down_s, c->writer - c->buffers_down * piece * write_s / bytes);
-    c->writer = fmax(c->writer, c->down + piece * write_s / bytes);
+    double began = fmax(on->down, now);
+    c->writer = fmax(c->writer, began + piece / device->download_bytes_per_s) + write_s;
+    on->down = fmax(began + down_s, c->writer - c->buffers_down * piece * write_s / bytes);
+    c->writer = fmax(c->writer, on->down + piece * write_s / bytes);
     c->terms->down_s += down_s;
 }
 
@@ -240,27 +302,31 @@ static void run_flush(clocks *c, double now)
 static void run_step(clocks *c, int32_t t)
 {
     const gx_schedule *plan = c->plan;
+    device_clocks *on = &c->on[c->prog->steps[t].device];
     c->t = t;
     double must = 0; // loads up to here are needed now
     while (c->next_flush < plan->flush_count && plan->flushes[c->next_flush].before <= t) {
-        run_flush(c, c->step);
-        must = c->device != NULL ? c->down : c->writer;
+        int device = plan->flushes[c->next_flush].device;
+        run_flush(c);
+        must = c->fleet->count > 0 ? c->on[device].down : c->writer;
     }
     while (c->next_load < plan->load_count && plan->loads[c->next_load].need <= t) {
-        run_load(c, c->next_load++, fmax(c->step, must));
+        double step = c->on[plan->loads[c->next_load].device].step;
+        run_load(c, c->next_load++, fmax(step, must));
     }
-    double loaded = c->loaded;
+    double loaded = on->loaded;
     while (c->next_load < plan->load_count && plan->loads[c->next_load].after <= t &&
            c->has_helpers) {
-        run_load(c, c->next_load++, fmax(c->step, must)); // ahead
+        double step = c->on[plan->loads[c->next_load].device].step;
+        run_load(c, c->next_load++, fmax(step, must)); // ahead
     }
     double seconds = kernel_seconds(c, &c->prog->steps[t]);
-    c->step = largest(c->step, loaded, must) + seconds;
-    c->terms->compute_s += seconds;
+    on->step = largest(on->step, loaded, must) + seconds;
+    c->terms->compute_s += seconds / c->prog->devices;
     c->processor_s += seconds * c->threads;
     while (c->next_flush < plan->flush_count && plan->flushes[c->next_flush].ready <= t + 1 &&
            !(c->is_exclusive && c->has_helpers && c->next_load < plan->load_count)) {
-        run_flush(c, c->step);
+        run_flush(c);
     }
 }
 
@@ -275,7 +341,8 @@ static void count_helpers(clocks *c)
     bool has_stored = false;
     for (int64_t k = 0; k < c->plan->load_count; k++) {
         const gx_load *item = &c->plan->loads[k];
-        bytes += (double)gx_block_shape(&c->prog->operand[item->operand], item->block).bytes;
+        size_t of_block = gx_block_shape(&c->prog->operand[item->operand], item->block).bytes;
+        bytes += item->from == GX_NO_SLOT ? (double)of_block : 0;
     }
     for (int k = 0; k < c->prog->operands && bytes >= GX_STREAM_LEAST_BYTES; k++) {
         const gx_opnd *op = &c->prog->operand[k];
@@ -336,70 +403,98 @@ static void conclude(gx_run *run, const gx_cost *cost, double commit_s, bool is_
     terms->seconds = terms->model_s * terms->factor;
 }
 
-void gx_predict_schedule(gx_prog *prog, int64_t slots, const gx_schedule *plan,
-                         const gx_accel *accel, const bool *is_there, const gx_growth *growth,
+/* Before anything runs: threads, buffers, memory. */
+static void count_start(clocks *c, bool is_small, const gx_cost *cost, const gx_growth *growth)
+{
+    gx_terms *terms = c->terms;
+    if (c->fleet->count == 0) {
+        terms->start_s = is_small ? 0 : HOST_S + c->host->thread_s * (1 + c->threads);
+        return;
+    }
+    c->piece_bytes = (double)gx_exec_piece(c->prog, c->plan);
+    c->buffers_down = gx_exec_stages_down((int64_t)ceil(cost->bytes_down / c->piece_bytes));
+    for (int d = 0; d < c->fleet->count; d++) {
+        terms->once_s += allocation_seconds(profile_of(c, d), &growth[d]);
+    }
+    terms->start_s = DEVICE_S * c->fleet->count + 2 * c->host->thread_s + terms->once_s;
+}
+
+/* All steps; the seconds until everything is written. */
+static double run_clocks(clocks *c)
+{
+    for (int32_t t = 0; t < c->prog->step_count; t++) {
+        run_step(c, t);
+    }
+    while (c->next_flush < c->plan->flush_count) {
+        run_flush(c);
+    }
+    assert(c->next_load == c->plan->load_count && c->next_flush == c->plan->flush_count);
+    return largest(all_run(c), c->writer, all_loaded(c));
+}
+
+void gx_predict_schedule(gx_prog *prog, const gx_slots *slots, const gx_schedule *plan,
+                         const gx_fleet *fleet, const bool *is_there, const gx_growth *growth,
                          gx_terms *terms)
 {
     gx_run *run = prog->run;
     const char *schema = stores_in(prog);
     gx_cost cost;
-    gx_schedule_cost(prog, slots, plan, &cost);
+    device_clocks on[GX_DEVICES_MOST];
+    memset(on, 0, (size_t)prog->devices * sizeof *on);
+    gx_schedule_cost(prog, gx_slots_all(slots), plan, &cost);
     *terms = (gx_terms){0};
     clocks c = {.prog = prog,
                 .plan = plan,
+                .slots = *slots,
                 .host = gx_profile_get(run->ctx),
-                .device = accel == NULL ? NULL : &accel->profile,
+                .fleet = fleet,
+                .on = on,
                 .is_there = is_there,
                 .terms = terms};
-    bool is_small = accel == NULL && gx_prog_is_small(prog);
+    bool is_small = fleet->count == 0 && gx_prog_is_small(prog);
     c.threads = is_small ? 1 : (int)run->ctx->config.number[GX_SET_THREADS];
-    terms->start_s = accel != NULL ? DEVICE_S + 2 * c.host->thread_s
-                     : is_small    ? 0
-                                   : HOST_S + c.host->thread_s * (1 + c.threads);
-    if (accel != NULL) {
-        c.piece_bytes = (double)gx_exec_piece(prog, plan);
-        c.buffers_down = gx_exec_stages_down((int64_t)ceil(cost.bytes_down / c.piece_bytes));
-    }
-    terms->once_s = accel != NULL ? allocation_seconds(c.device, growth) : 0;
-    terms->start_s += terms->once_s;
+    count_start(&c, is_small, &cost, growth);
     count_helpers(&c);
     if (schema != NULL) {
         price_storing(run, schema, cost.bytes_written, &c.write_per_byte, &c.commit_per_byte);
     }
-    for (int32_t t = 0; t < prog->step_count; t++) {
-        run_step(&c, t);
-    }
-    while (c.next_flush < plan->flush_count) {
-        run_flush(&c, c.step);
-    }
-    double busy_s = largest(c.step, c.writer, c.loaded);
+    double busy_s = run_clocks(&c);
     if (is_small) {
         busy_s = fmax(busy_s, c.processor_s);
-    } else if (accel == NULL) {
+    } else if (fleet->count == 0) {
         double threads = (double)gx_max(1, gx_min(c.threads, c.host->threads));
         double shared_s = c.threads >= c.host->threads ? SHARED * terms->write_s : 0;
         busy_s = largest(busy_s, c.processor_s / threads, terms->compute_s + shared_s);
     }
-    assert(c.next_load == plan->load_count && c.next_flush == plan->flush_count);
     double commit_s = fmax(0, cost.bytes_written - c.settled) * c.commit_per_byte;
-    conclude(run, &cost, schema != NULL ? commit_s : -1, accel != NULL, busy_s, terms);
+    conclude(run, &cost, schema != NULL ? commit_s : -1, fleet->count > 0, busy_s, terms);
 }
 
-gx_code gx_predict_program(gx_prog *prog, gx_accel *accel, size_t device_bytes, gx_cost *cost,
-                           gx_terms *terms)
+gx_code gx_predict_program(gx_prog *prog, const gx_fleet *fleet, gx_cost *cost, gx_terms *terms)
 {
     *cost = (gx_cost){0};
     *terms = (gx_terms){0};
+    static const gx_fleet none = {.count = 0};
     gx_schedule plan = {0};
-    int64_t slots = accel == NULL ? gx_prog_slots(prog) : gx_prog_slots_within(prog, device_bytes);
-    if (gx_ok(prog->run) && slots > 0 && gx_schedule_make(prog, slots, &plan) == GX_OK) {
-        bool *is_there = accel == NULL ? NULL : gx_exec_find_kept(prog, accel, slots, &plan);
-        gx_schedule_cost(prog, slots, &plan, cost);
-        gx_growth growth = {0};
-        if (accel != NULL) {
-            gx_exec_foresee(prog, accel, slots, &plan, is_there, &growth);
+    gx_slots slots = {0};
+    bool is_made;
+    fleet = fleet == NULL ? &none : fleet;
+    if (fleet->count == 0) {
+        prog->is_on_device = false;
+        slots = gx_slots_of(gx_prog_slots(prog));
+        is_made = gx_ok(prog->run) && gx_slots_all(&slots) > 0 &&
+                  gx_schedule_make(prog, &slots, &plan) == GX_OK;
+    } else {
+        is_made = gx_schedule_make_on(prog, fleet->bytes, &slots, &plan);
+    }
+    if (is_made) {
+        bool *is_there = gx_exec_find_kept(prog, fleet, &plan);
+        gx_schedule_cost(prog, gx_slots_all(&slots), &plan, cost);
+        gx_growth growth[GX_DEVICES_MOST] = {{0}};
+        if (fleet->count > 0) {
+            gx_exec_foresee(prog, fleet, &plan, is_there, growth);
         }
-        gx_predict_schedule(prog, slots, &plan, accel, is_there, &growth, terms);
+        gx_predict_schedule(prog, &slots, &plan, fleet, is_there, growth, terms);
         gx_mem_free(prog->run->ctx->mem, is_there);
     }
     gx_schedule_clear(prog, &plan);

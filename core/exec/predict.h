@@ -11,8 +11,10 @@
 #include "prog.h"
 
 struct gx_accel;
+struct gx_fleet;
 struct gx_growth;
 struct gx_schedule;
+struct gx_slots;
 
 /* What a program's time is made of, in seconds.  The terms up to commit overlap in part. */
 typedef struct gx_terms {
@@ -20,6 +22,7 @@ typedef struct gx_terms {
     double once_s;       /* the part of it that later calls need not: that memory             */
     double read_s;       /* from the database, by all readers                                 */
     double up_s, down_s; /* copies to the device and back                                     */
+    double across_s;     /* copies between devices                                            */
     double compute_s;    /* kernels, launches included                                        */
     double write_s;      /* tiles into the database                                           */
     double commit_s;     /* their commit; 0 inside an open transaction                        */
@@ -30,19 +33,20 @@ typedef struct gx_terms {
 } gx_terms;
 
 /*
-** Dry run on the host (accel NULL), or within device_bytes of a device's memory; there cost->slots
-** is 0 where they are too few.  Nothing is read, allocated for blocks, or computed.
+** Dry run on the host (NULL, or a fleet of none), or on the devices that the program is spread
+** over; there cost->slots is 0 where their memory is too little.  Nothing is read, allocated for
+** blocks, or computed.
 */
-gx_code gx_predict_program(gx_prog *prog, struct gx_accel *accel, size_t device_bytes,
-                           gx_cost *cost, gx_terms *terms);
+gx_code gx_predict_program(gx_prog *prog, const struct gx_fleet *fleet, gx_cost *cost,
+                           gx_terms *terms);
 
 /*
-** The same of a schedule that is made.  On a device, is_there: loads that cost nothing, NULL: none;
+** The same of a schedule that is made.  On devices, is_there: loads that cost nothing, NULL: none;
 ** growth: what is, or was, to be allocated for it.
 */
-void gx_predict_schedule(gx_prog *prog, int64_t slots, const struct gx_schedule *plan,
-                         const struct gx_accel *accel, const bool *is_there,
-                         const struct gx_growth *growth, gx_terms *terms);
+void gx_predict_schedule(gx_prog *prog, const struct gx_slots *slots,
+                         const struct gx_schedule *plan, const struct gx_fleet *fleet,
+                         const bool *is_there, const struct gx_growth *growth, gx_terms *terms);
 
 /* From counts alone, for work that has no program.  edge: smallest side of its blocks. */
 void gx_predict_cost(gx_run *run, const struct gx_accel *accel, const gx_cost *cost, gx_dtype dtype,

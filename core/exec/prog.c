@@ -61,6 +61,7 @@ gx_code gx_prog_create(gx_run *run, int64_t calls, gx_prog **prog)
     gx_prog *made = memory;
     made->run = run;
     made->lookahead = LOOKAHEAD;
+    made->devices = 1;
     if (!make_room(made, gx_max(1, calls))) {
         gx_prog_free(made);
         return run->err.code;
@@ -74,7 +75,7 @@ size_t gx_prog_overhead(int64_t calls, int64_t blocks)
     // A call has at most two loads (a third reads what was spilled); a growing list exists twice.
     const size_t LOADS = 2 * 3 / 2 * sizeof(gx_load);
     const size_t SIMULATION = 3 * sizeof(int32_t);
-    const size_t BLOCK = 16;
+    const size_t BLOCK = 24;
     return RESERVE_BYTES + (size_t)calls * (sizeof(gx_step) + LOADS + SIMULATION) +
            (size_t)blocks * BLOCK;
 }
@@ -269,6 +270,7 @@ void gx_prog_call(gx_prog *prog, const gx_call *call)
                                                 .slot = GX_NO_SLOT,
                                                 .operand = (int8_t)(more->m - prog->operand)};
     }
+    st->device = 0;
     st->kind = find_kind(prog, call);
     st->extra = add_extra(prog, call, block);
     if (!gx_ok(prog->run)) {
@@ -496,6 +498,19 @@ int64_t gx_prog_slots_within(const gx_prog *prog, size_t device_bytes)
     }
     needed = gx_min(prog->blocks, kept > 0 ? kept + needed : needed);
     return slots < needed ? 0 : slots;
+}
+
+bool gx_prog_slots_on(const gx_prog *prog, const size_t bytes[], gx_slots *slots)
+{
+    *slots = (gx_slots){.devices = prog->devices};
+    for (int d = 0; d < prog->devices; d++) {
+        int64_t count = gx_prog_slots_within(prog, bytes[d]);
+        if (count == 0 || count > INT32_MAX - slots->first[d]) {
+            return false;
+        }
+        slots->first[d + 1] = slots->first[d] + (int32_t)count;
+    }
+    return true;
 }
 
 int64_t gx_prog_slots(gx_prog *prog)

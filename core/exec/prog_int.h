@@ -48,6 +48,7 @@ typedef struct gx_step {
     int32_t extra;     /* index into prog->extra; -1: none */
     int16_t kind;      /* index into prog->kind            */
     int8_t operand[3]; /* of a, b, c                       */
+    int8_t device;     /* number in the fleet; 0 on a host */
 } gx_step;
 
 /* A block of a step, where it is when the step runs, its operand. */
@@ -62,16 +63,45 @@ typedef struct gx_load {
     int32_t block, slot;
     int32_t after;   /* may start when the executor has reached this step        */
     int32_t need;    /* the step that uses it first                              */
+    int32_t from;    /* the slot of another device that has it; GX_NO_SLOT: from its source */
     bool is_spilled; /* from the result's own tile, through the caller           */
     bool is_below;   /* from the diagonal down only: gx_prog_again_below()       */
     int8_t operand;
+    int8_t device; /* of its slot */
 } gx_load;
 
 /* Write a block to its sink: once step ready - 1 has written it, before step `before` runs. */
 typedef struct gx_flush {
     int32_t block, slot, ready, before;
     int8_t operand;
+    int8_t device; /* of its slot */
 } gx_flush;
+
+/* Slots of each device, which are numbered on from one device to the next. */
+typedef struct gx_slots {
+    int devices;
+    int32_t first[GX_DEVICES_MOST + 1];
+} gx_slots;
+
+static inline gx_slots gx_slots_of(int64_t slots)
+{
+    return (gx_slots){.devices = 1, .first = {0, (int32_t)slots}};
+}
+
+/* Whose slot it is. */
+static inline int gx_slots_device(const gx_slots *slots, int32_t slot)
+{
+    int d = 0;
+    while (slot >= slots->first[d + 1]) {
+        d++;
+    }
+    return d;
+}
+
+static inline int64_t gx_slots_all(const gx_slots *slots)
+{
+    return slots->first[slots->devices];
+}
 
 /* The schedule: a pure function of the program, the number of slots and the lookahead. */
 typedef struct gx_schedule {
@@ -80,6 +110,8 @@ typedef struct gx_schedule {
     int64_t load_count, load_capacity;
     int64_t flush_count, flush_capacity;
     int64_t hits, spills;
+    bool is_roomy;                 /* every slot has one block from beginning to end */
+    int64_t used[GX_DEVICES_MOST]; /* slots of each device, its first ones, that have any */
 } gx_schedule;
 
 struct gx_prog {
@@ -87,6 +119,7 @@ struct gx_prog {
     gx_opnd operand[GX_PROG_OPERANDS];
     int operands;
     int32_t blocks; /* of all operands                        */
+    int devices;    /* that its steps are spread over (spread.c); 1 on a host */
     gx_call_kind kind[GX_CALL_KINDS];
     int kinds;
     gx_step *steps;
@@ -137,11 +170,20 @@ int64_t gx_prog_slots(gx_prog *prog);
 /* Slots within so many bytes of device memory; 0 when they do not hold what one step needs. */
 int64_t gx_prog_slots_within(const gx_prog *prog, size_t device_bytes);
 
+/* The same of each of the program's devices; false: one of them does not hold that. */
+bool gx_prog_slots_on(const gx_prog *prog, const size_t bytes[], gx_slots *slots);
+
 /*
 ** Make the schedule; also fills step.slot.  Freed by gx_schedule_clear() whatever it returns.
 ** GX_NOMEM, with the run as good as before: intermediate results need more slots than that.
 */
-gx_code gx_schedule_make(gx_prog *prog, int64_t slots, gx_schedule *s);
+gx_code gx_schedule_make(gx_prog *prog, const gx_slots *slots, gx_schedule *s);
+
+/*
+** Within so many bytes of each device's memory; false when the run has failed or they do
+** not hold what one step needs.
+*/
+bool gx_schedule_make_on(gx_prog *prog, const size_t bytes[], gx_slots *slots, gx_schedule *plan);
 void gx_schedule_cost(const gx_prog *prog, int64_t slots, const gx_schedule *s, gx_cost *cost);
 void gx_schedule_clear(gx_prog *prog, gx_schedule *s);
 

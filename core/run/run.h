@@ -29,6 +29,7 @@ typedef struct gx_ctx {
     struct gx_accel *accel;    /* the accelerator; NULL: not open (accel.h)   */
     bool is_accel_off;         /* it has failed: accel_reason                 */
     char accel_reason[256];
+    uint64_t devices_lost;     /* ordinals of devices that have failed, as bits */
     char device_name[96]; /* of the device whose figures device_profile holds; "": none */
     gx_device_profile device_profile;
     bool is_device_sought; /* saved_device is what the file has                */
@@ -44,7 +45,8 @@ typedef struct gx_ctx {
     gx_ledger ledger;       /* predicted and measured times, ledger.h      */
     void *programs; /* prepared ones, of core/program; freed with the connection */
     void (*programs_free)(void *programs);
-    double owed_s;          /* what a device would have saved (plan.h)     */
+    double owed_s;          /* what a device would have saved (place.c)    */
+    double owed_fleet_s;    /* what others beside it would have saved      */
     int holds;              /* calls and cursors that use the store now    */
     int runs;               /* of these, calls                             */
 } gx_ctx;

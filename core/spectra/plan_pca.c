@@ -104,7 +104,7 @@ gx_code gx_plan_cov(gx_run *run, const gx_cov_args *args, const gx_sink *C, gx_c
         gx_sink imagined = *C;
         gx_prog *prog = gx_matmul_program(run, &product, &blocks, &imagined);
         if (prog != NULL) {
-            gx_predict_program(prog, NULL, 0, &cost, &terms);
+            gx_predict_program(prog, NULL, &cost, &terms);
         }
         gx_prog_free(prog);
     }

@@ -9,9 +9,12 @@
 ** stored limited pinned xt.  GX_BENCH_LIMIT: bytes of device memory of `limited` (2147483648).
 ** GX_BENCH_TILE: bytes of a tile.
 **
-** `xt` is what a program without gx would call: cublasXtDgemm on three ordinary, pageable arrays
-** of N^2 * 8 bytes in host memory, touched before the clock starts; the better of blocks of
-** 4096 and 8192.  Beside it stand the product's times of the same run.
+** GX_DEVICES (all, a number, a list; 1) works here as everywhere.
+**
+** `xt` is what a program without gx would call: cublasXtDgemm on three ordinary, pageable arrays of
+** N^2 * 8 bytes in host memory, touched before the clock starts; the better of blocks of 4096 and
+** 8192; `xt_pinned`, when it is named, the same on page-locked arrays.  Beside it stand the
+** product's times of the same run.
 **
 ** Plan: tiles are INSERTed with no journal, then the file is in WAL mode; A has 2 N on its
 ** diagonal, so that its lower triangle is positive definite.  Each time is that of one call as SQL
@@ -25,7 +28,7 @@
 #include "../unit/kernels/block.h"
 
 #include "connection.h"
-#include "device/accel.h"
+#include "device/fleet.h"
 #include "alg/alg.h"
 #include "exec/exec_int.h"
 #include "exec/place.h"
@@ -89,7 +92,8 @@ static void print(const bench *b, const char *what, double seconds, double limit
         GX_STAT_WRITER_IDLE_NS, GX_STAT_BYTES_READ,       GX_STAT_BYTES_WRITTEN,
         GX_STAT_UPLOADED,       GX_STAT_DOWNLOADED,       GX_STAT_DEVICE_HITS,
         GX_STAT_PINNED_HITS,    GX_STAT_PINNED_MISSES,    GX_STAT_PINNED_DENIED,
-        GX_STAT_DEVICE_CALLS,   GX_STAT_DEVICE_FALLBACKS, GX_STAT_SPILLS};
+        GX_STAT_DEVICE_CALLS,   GX_STAT_DEVICE_FALLBACKS, GX_STAT_SPILLS,
+        GX_STAT_SPREAD_CALLS,   GX_STAT_DEVICES_LOST,     GX_STAT_PEER_BYTES};
     printf("{\"what\": \"%s\", \"n\": %lld, \"seconds\": %.4f", what, (long long)b->n, seconds);
     if (limit > 0) {
         printf(", \"limit\": %.4f, \"ratio\": %.3f", limit, seconds / limit);
@@ -122,6 +126,14 @@ static gx_accel *accel_of(const bench *b)
 }
 
 // The file ----------------------------------------------------------------------------------------
+
+/* Every call reads all it needs. */
+static void forget(const bench *b)
+{
+    for (gx_accel *accel = accel_of(b); accel != NULL; accel = accel->next) {
+        gx_pool_forget(accel->pool);
+    }
+}
 
 static double largest(double a, double b)
 {
@@ -429,7 +441,7 @@ static double call_once(bench *b, bool is_product, keep where)
     gx_dest dest = {.name = "C", .replace = true};
     gx_mat_stored(&A, &b->A);
     gx_mat_stored(&B, &b->B);
-    gx_pool_forget(accel_of(b)->pool);
+    forget(b);
     gx_stats_reset(&b->ctx->stats);
     double start = now();
     gx_run_begin(&run, b->ctx, is_product ? "gx_matmul" : "gx_cholesky");
@@ -534,7 +546,7 @@ static double stream_once(bench *b)
     size_t bytes = 0;
     int64_t edge = gx_min(4096, gx_max(b->A.tile_rows, b->n / 4));
     gx_mat_stored(&A, &b->A);
-    gx_pool_forget(accel->pool);
+    forget(b);
     gx_stats_reset(&b->ctx->stats);
     double start = now();
     gx_run_begin(&run, b->ctx, "stream");
@@ -548,7 +560,12 @@ static double stream_once(bench *b)
                                       .keeps_c = true});
     }
     gx_prog_lookahead(prog, INT32_MAX / 2);
-    gx_prog_run_on(prog, accel, bytes);
+    gx_fleet fleet;
+    gx_cost cost;
+    gx_terms terms;
+    gx_fleet_single(&fleet, accel, bytes);
+    gx_place_predict(prog, &fleet, &cost, &terms); // on as many as 'devices' allows and pay
+    gx_prog_run_spread(prog, &fleet);
     gx_prog_free(prog);
     double seconds = now() - start;
     must(gx_run_end(&run), &run.err);
@@ -575,127 +592,7 @@ static double stream(bench *b, const char *what, int rounds)
     return best;
 }
 
-// cublasXt ----------------------------------------------------------------------------------------
-
-/* What is called of it; it is a part of libcublas, which gx_cuda.so has loaded. */
-typedef struct xt {
-    int (*create)(void **handle);
-    int (*destroy)(void *handle);
-    int (*select)(void *handle, int count, int *devices);
-    int (*set_block)(void *handle, int edge);
-    int (*gemm)(void *handle, int transa, int transb, size_t m, size_t n, size_t k,
-                const double *alpha, const double *A, size_t lda, const double *B, size_t ldb,
-                const double *beta, double *C, size_t ldc);
-    void *handle;
-} xt;
-
-/* Why there is none; NULL: it is there, on the device of gx. */
-static const char *open_xt(bench *b, xt *x)
-{
-    static const char *const sonames[] = {"libcublas.so.13", "libcublas.so.12"};
-    void *library = NULL;
-    for (int k = 0; k < 2 && library == NULL; k++) {
-        library = dlopen(sonames[k], RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-    }
-    if (library == NULL) {
-        return "libcublas is not loaded under its own name";
-    }
-    *(void **)&x->create = dlsym(library, "cublasXtCreate");
-    *(void **)&x->destroy = dlsym(library, "cublasXtDestroy");
-    *(void **)&x->select = dlsym(library, "cublasXtDeviceSelect");
-    *(void **)&x->set_block = dlsym(library, "cublasXtSetBlockDim");
-    *(void **)&x->gemm = dlsym(library, "cublasXtDgemm");
-    if (x->create == NULL || x->destroy == NULL || x->select == NULL || x->set_block == NULL ||
-        x->gemm == NULL) {
-        return "libcublas has no cublasXt";
-    }
-    int number = (int)b->ctx->config.number[GX_SET_DEVICE];
-    if (x->create(&x->handle) != 0) {
-        return "cublasXtCreate failed";
-    }
-    return x->select(x->handle, 1, &number) == 0 ? NULL : "cublasXtDeviceSelect failed";
-}
-
-/* Numbers of [-1, 1): a few megabytes of random ones, again and again. */
-static void fill_array(double *x, size_t count, int seed)
-{
-    enum { PERIOD = 999983 };
-    gx_random random;
-    gx_err err = {0};
-    size_t first = count < PERIOD ? count : PERIOD;
-    must(gx_random_init(&random, GX_RANDOM_UNIFORM, GX_F64, seed, -1, 1, &err), &err);
-    gx_random_generate(&random, 0, 0, (int64_t)first, 1, GX_F64, x, (int64_t)first);
-    for (size_t at = first; at < count; at += first) {
-        memcpy(x + at, x, (count - at < first ? count - at : first) * sizeof(double));
-    }
-}
-
-/* Seconds of one product with blocks of so many rows and columns; 0: it failed. */
-static double time_xt(bench *b, const xt *x, int edge, double *const array[3])
-{
-    const double one = 1, zero = 0;
-    size_t n = (size_t)b->n, small = n < 256 ? n : 256;
-    x->set_block(x->handle, edge);
-    x->gemm(x->handle, 0, 0, small, small, small, &one, array[0], n, array[1], n, &zero, array[2],
-            n); // loads its code
-    double start = now();
-    int status =
-        x->gemm(x->handle, 0, 0, n, n, n, &one, array[0], n, array[1], n, &zero, array[2], n);
-    double seconds = now() - start, sum = 0;
-    for (size_t k = 0; k < n; k++) {
-        sum += array[0][n - 1 + k * n] * array[1][k + (n / 2) * n];
-    }
-    b->is_wrong |= status == 0 && fabs(sum - array[2][n - 1 + (n / 2) * n]) > 1e-9 * (double)n;
-    printf("{\"what\": \"cublasXtDgemm, pageable\", \"n\": %lld, \"block\": %d, "
-           "\"seconds\": %.4f, \"status\": %d}\n",
-           (long long)b->n, edge, seconds, status);
-    fflush(stdout);
-    return status == 0 ? seconds : 0;
-}
-
-static void print_beside_xt(const char *what, double seconds, double xt_s)
-{
-    if (seconds > 0) {
-        printf("{\"what\": \"%s / cublasXtDgemm, pageable\", \"seconds\": %.4f, "
-               "\"cublasXt_seconds\": %.4f, \"ratio\": %.3f}\n",
-               what, seconds, xt_s, seconds / xt_s);
-    }
-}
-
-static void compare_xt(bench *b)
-{
-    xt x = {0};
-    size_t count = (size_t)b->n * (size_t)b->n;
-    double *array[3] = {NULL, NULL, NULL}, best = 0;
-    gx_pool_trim(accel_of(b)->pool); // it wants device memory of its own
-    const char *missing = open_xt(b, &x);
-    for (int k = 0; k < 3 && missing == NULL; k++) {
-        array[k] = malloc(count * sizeof(double));
-        if (array[k] == NULL) {
-            missing = "no host memory for three arrays";
-        } else {
-            fill_array(array[k], count, k + 1);
-        }
-    }
-    for (int edge = 4096; edge <= 8192 && missing == NULL; edge *= 2) {
-        double seconds = time_xt(b, &x, edge, array);
-        best = best == 0 || (seconds > 0 && seconds < best) ? seconds : best;
-    }
-    if (missing != NULL || best == 0) {
-        printf("{\"what\": \"cublasXtDgemm, pageable\", \"skipped\": \"%s\"}\n",
-               missing != NULL ? missing : "it failed");
-    } else {
-        print_beside_xt("product, stored", b->stored_s, best);
-        print_beside_xt("product, resident", b->resident_s, best);
-        print_beside_xt("product, result dropped", b->dropped_s, best);
-    }
-    for (int k = 0; k < 3; k++) {
-        free(array[k]);
-    }
-    if (x.handle != NULL) {
-        x.destroy(x.handle);
-    }
-}
+#include "bench_xt.h"
 
 // The parts ---------------------------------------------------------------------------------------
 
@@ -762,7 +659,10 @@ static void run_parts(bench *b, const char *const *part)
         limited(b, cholesky_s);
     }
     if (is_wanted(part, "xt")) {
-        compare_xt(b);
+        compare_xt(b, false);
+    }
+    if (part != NULL && *part != NULL && is_wanted(part, "xt_pinned")) { // when it is asked for
+        compare_xt(b, true);
     }
 }
 

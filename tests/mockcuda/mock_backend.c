@@ -17,9 +17,15 @@ struct gx_dev {
     int ordinal;
 };
 
-static gx_code fail(gx_err *err, const char *call)
+static gx_code fail(const gx_dev *dev, gx_err *err, const char *call)
 {
-    return gx_fail(err, GX_DEVICE, "%s on mock:0: ordered failure", call);
+    return gx_fail(err, GX_DEVICE, "%s on mock:%d: ordered failure", call,
+                   dev == NULL ? 0 : dev->ordinal);
+}
+
+static bool fails(const gx_dev *dev, const char *call)
+{
+    return mock_fails_on(dev->ordinal, call);
 }
 
 static int count(void)
@@ -33,8 +39,8 @@ static gx_code open_device(int ordinal, gx_dev **dev, gx_err *err)
     if (ordinal < 0 || ordinal >= mock_devices()) {
         return gx_fail(err, GX_DEVICE, "no device %d: there are %d", ordinal, mock_devices());
     }
-    if (mock_fails("open")) {
-        return fail(err, "open");
+    if (mock_fails_on(ordinal, "open")) {
+        return fail(&(gx_dev){.ordinal = ordinal}, err, "open");
     }
     *dev = calloc(1, sizeof **dev);
     (*dev)->ordinal = ordinal;
@@ -49,23 +55,22 @@ static void close_device(gx_dev *dev)
 static gx_code info(gx_dev *dev, gx_dev_info *out, gx_err *err)
 {
     memset(out, 0, sizeof *out);
-    if (mock_fails("info")) {
-        return fail(err, "info");
+    if (fails(dev, "info")) {
+        return fail(dev, err, "info");
     }
     snprintf(out->name, sizeof out->name, "cuda:%d mock", dev->ordinal);
-    out->total_bytes = mock_memory();
-    out->free_bytes = mock_device_free_bytes();
+    out->total_bytes = mock_memory_of(dev->ordinal);
+    out->free_bytes = mock_device_free_bytes_on(dev->ordinal);
     return GX_OK;
 }
 
 static gx_code alloc(gx_dev *dev, size_t bytes, void **ptr, gx_err *err)
 {
-    (void)dev;
     *ptr = NULL;
-    if (mock_fails("alloc")) {
-        return fail(err, "alloc");
+    if (fails(dev, "alloc")) {
+        return fail(dev, err, "alloc");
     }
-    *ptr = mock_fails("memory") ? NULL : mock_device_alloc(bytes);
+    *ptr = fails(dev, "memory") ? NULL : mock_device_alloc_on(dev->ordinal, bytes);
     return *ptr == NULL ? gx_fail(err, GX_NOMEM, "out of device memory: %zu bytes", bytes) : GX_OK;
 }
 
@@ -77,8 +82,7 @@ static void free_buffer(gx_dev *dev, void *ptr)
 
 static gx_code pin(gx_dev *dev, size_t bytes, void **host, gx_err *err)
 {
-    (void)dev;
-    *host = mock_fails("pin") ? NULL : mock_pin(bytes);
+    *host = fails(dev, "pin") ? NULL : mock_pin(bytes);
     return *host == NULL ? gx_fail(err, GX_NOMEM, "no page-locked memory: %zu bytes", bytes)
                          : GX_OK;
 }
@@ -103,12 +107,11 @@ static mock_mark *mark_of(gx_mark *mark)
 
 static gx_code queue_create(gx_dev *dev, gx_queue **queue, gx_err *err)
 {
-    (void)dev;
     *queue = NULL;
-    if (mock_fails("queue_create")) {
-        return fail(err, "queue_create");
+    if (fails(dev, "queue_create")) {
+        return fail(dev, err, "queue_create");
     }
-    *queue = (gx_queue *)(void *)mock_queue_create();
+    *queue = (gx_queue *)(void *)mock_queue_create_on(dev->ordinal);
     return GX_OK;
 }
 
@@ -120,17 +123,16 @@ static void queue_free(gx_dev *dev, gx_queue *queue)
 
 static gx_code queue_wait(gx_dev *dev, gx_queue *queue, gx_err *err)
 {
-    (void)dev;
-    bool fails = mock_fails("queue_wait");
-    return mock_queue_wait(queue_of(queue)) != 0 || fails ? fail(err, "queue_wait") : GX_OK;
+    bool has_failed = fails(dev, "queue_wait");
+    has_failed = mock_queue_wait(queue_of(queue)) != 0 || has_failed;
+    return has_failed ? fail(dev, err, "queue_wait") : GX_OK;
 }
 
 static gx_code mark_create(gx_dev *dev, gx_mark **mark, gx_err *err)
 {
-    (void)dev;
     *mark = NULL;
-    if (mock_fails("mark_create")) {
-        return fail(err, "mark_create");
+    if (fails(dev, "mark_create")) {
+        return fail(dev, err, "mark_create");
     }
     *mark = (gx_mark *)(void *)mock_mark_create();
     return GX_OK;
@@ -144,9 +146,8 @@ static void mark_free(gx_dev *dev, gx_mark *mark)
 
 static gx_code mark_set(gx_dev *dev, gx_queue *queue, gx_mark *mark, gx_err *err)
 {
-    (void)dev;
-    if (mock_fails("mark_set")) {
-        return fail(err, "mark_set");
+    if (fails(dev, "mark_set")) {
+        return fail(dev, err, "mark_set");
     }
     mock_mark_set(mark_of(mark), queue_of(queue));
     return GX_OK;
@@ -154,16 +155,14 @@ static gx_code mark_set(gx_dev *dev, gx_queue *queue, gx_mark *mark, gx_err *err
 
 static gx_code mark_wait(gx_dev *dev, gx_mark *mark, gx_err *err)
 {
-    (void)dev;
-    bool fails = mock_fails("mark_wait");
-    return mock_mark_wait(mark_of(mark)) != 0 || fails ? fail(err, "mark_wait") : GX_OK;
+    bool has_failed = fails(dev, "mark_wait");
+    return mock_mark_wait(mark_of(mark)) != 0 || has_failed ? fail(dev, err, "mark_wait") : GX_OK;
 }
 
 static gx_code queue_after_mark(gx_dev *dev, gx_queue *queue, gx_mark *mark, gx_err *err)
 {
-    (void)dev;
-    if (mock_fails("queue_after_mark")) {
-        return fail(err, "queue_after_mark");
+    if (fails(dev, "queue_after_mark")) {
+        return fail(dev, err, "queue_after_mark");
     }
     mock_queue_after(queue_of(queue), mark_of(mark));
     return GX_OK;
@@ -203,11 +202,10 @@ static gx_code enqueue_copy(gx_queue *queue, const copy *what)
 static gx_code upload(gx_dev *dev, gx_queue *queue, void *dst, size_t dst_ld, const void *src,
                       size_t src_ld, size_t bytes, size_t cols, gx_err *err)
 {
-    (void)dev;
     mock_count(MOCK_UPLOAD);
-    if (mock_fails("upload") ||
-        !mock_is_on_device(dst, cols == 0 ? 0 : (cols - 1) * dst_ld + bytes)) {
-        return fail(err, "upload");
+    if (fails(dev, "upload") ||
+        !mock_is_there(dev->ordinal, dst, cols == 0 ? 0 : (cols - 1) * dst_ld + bytes)) {
+        return fail(dev, err, "upload");
     }
     return enqueue_copy(queue, &(copy){dst, src, dst_ld, src_ld, bytes, cols});
 }
@@ -215,13 +213,28 @@ static gx_code upload(gx_dev *dev, gx_queue *queue, void *dst, size_t dst_ld, co
 static gx_code download(gx_dev *dev, gx_queue *queue, void *dst, size_t dst_ld, const void *src,
                         size_t src_ld, size_t bytes, size_t cols, gx_err *err)
 {
-    (void)dev;
     mock_count(MOCK_DOWNLOAD);
-    if (mock_fails("download") ||
-        !mock_is_on_device(src, cols == 0 ? 0 : (cols - 1) * src_ld + bytes)) {
-        return fail(err, "download");
+    if (fails(dev, "download") ||
+        !mock_is_there(dev->ordinal, src, cols == 0 ? 0 : (cols - 1) * src_ld + bytes)) {
+        return fail(dev, err, "download");
     }
     return enqueue_copy(queue, &(copy){dst, src, dst_ld, src_ld, bytes, cols});
+}
+
+static bool reaches(gx_dev *dev, gx_dev *other)
+{
+    return dev->ordinal != other->ordinal && mock_has_peers();
+}
+
+static gx_code copy_from(gx_dev *dev, gx_queue *queue, void *dst, gx_dev *other, const void *src,
+                         size_t bytes, gx_err *err)
+{
+    mock_count(MOCK_PEER);
+    if (fails(dev, "copy_from") || !mock_is_there(dev->ordinal, dst, bytes) ||
+        !mock_is_there(other->ordinal, src, bytes)) {
+        return fail(dev, err, "copy_from");
+    }
+    return enqueue_copy(queue, &(copy){dst, src, bytes, bytes, bytes, 1});
 }
 
 // Kernels -----------------------------------------------------------------------------------------
@@ -229,6 +242,7 @@ static gx_code download(gx_dev *dev, gx_queue *queue, void *dst, size_t dst_ld, 
 typedef struct kernel_call {
     gx_kernel kernel;
     gx_kernel_id id;
+    int device;
     gx_args args;
     gx_fused_place in[GX_FUSED_INPUTS], out[GX_FUSED_OUTPUTS]; /* FUSED: the caller's last as */
     double *fold[GX_FUSED_OUTPUTS];                            /* long as the call            */
@@ -243,21 +257,35 @@ static int run_kernel(void *arg)
     gx_code rc = call->kernel(dev, NULL, &call->args, &err);
     gx_backend_ref.close(dev);
     bool is_spectrum = call->id == GX_SYEV || call->id == GX_GEEV || call->id == GX_GESDD;
-    if (is_spectrum && mock_fails("wrong")) { // a result that is not right, without a word
+    if (is_spectrum && mock_fails_on(call->device, "wrong")) { // not right, without a word
         memset(call->args.values, 0x3f, sizeof(float));
     }
-    return rc != GX_OK || mock_fails("kernel_later");
+    return rc != GX_OK || mock_fails_on(call->device, "kernel_later");
 }
 
-static gx_code enqueue(gx_kernel_id id, gx_dtype dtype, gx_queue *queue, const gx_args *args,
-                       gx_err *err)
+/* Blocks of another device's memory would serve here, where all of it is the host's. */
+static bool is_at_home(const gx_dev *dev, const gx_args *args)
+{
+    const void *block[] = {args->a, args->b, args->c, args->c2};
+    bool is_good = true;
+    for (int k = 0; k < 4; k++) {
+        is_good = is_good && (block[k] == NULL || mock_is_there(dev->ordinal, block[k], 1));
+    }
+    return is_good;
+}
+
+static gx_code enqueue(gx_dev *dev, gx_kernel_id id, gx_dtype dtype, gx_queue *queue,
+                       const gx_args *args, gx_err *err)
 {
     mock_count(MOCK_KERNEL);
-    if (mock_fails(gx_kernel_name(id)) || mock_fails("kernel")) {
-        return fail(err, gx_kernel_name(id));
+    if (fails(dev, gx_kernel_name(id)) || fails(dev, "kernel") || !is_at_home(dev, args)) {
+        return fail(dev, err, gx_kernel_name(id));
     }
     kernel_call *call = malloc(sizeof *call);
-    *call = (kernel_call){.kernel = gx_backend_ref.kernel[id][dtype], .id = id, .args = *args};
+    *call = (kernel_call){.kernel = gx_backend_ref.kernel[id][dtype],
+                          .id = id,
+                          .device = dev->ordinal,
+                          .args = *args};
     if (id == GX_FUSED) {
         memcpy(call->in, args->in, (size_t)args->fused->inputs * sizeof *call->in);
         memcpy(call->out, args->out, (size_t)args->fused->outputs * sizeof *call->out);
@@ -275,8 +303,7 @@ static gx_code enqueue(gx_kernel_id id, gx_dtype dtype, gx_queue *queue, const g
     static gx_code call_##id##_##dtype(gx_dev *dev, gx_queue *queue, const gx_args *args,          \
                                        gx_err *err)                                                \
     {                                                                                              \
-        (void)dev;                                                                                 \
-        return enqueue(id, dtype, queue, args, err);                                               \
+        return enqueue(dev, id, dtype, queue, args, err);                                          \
     }
 #define KERNELS(id) KERNEL(id, GX_F64) KERNEL(id, GX_F32) KERNEL(id, GX_C128) KERNEL(id, GX_C64)
 #define SLOTS(id)                                                                                  \
@@ -340,6 +367,8 @@ static const gx_backend backend = {
     .queue_after_mark = queue_after_mark,
     .upload = upload,
     .download = download,
+    .reaches = reaches,
+    .copy_from = copy_from,
     .workspace = workspace,
     .kernel = {SLOTS(GX_GEMM), SLOTS(GX_SYRK), SLOTS(GX_HERK), SLOTS(GX_FILL),
                SLOTS(GX_COPY), SLOTS(GX_TRANSPOSE), SLOTS(GX_MAP), SLOTS(GX_SYMMETRIZE),

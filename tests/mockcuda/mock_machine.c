@@ -26,10 +26,12 @@ static struct machine {
     pthread_mutex_t lock;
     pthread_once_t once;
     int devices;
-    size_t memory;
+    size_t memory[2]; /* of the first device, and of the others */
     double bandwidth;
-    useconds_t slow_us;
+    useconds_t slow_us[2];
+    bool has_no_peers;
     char fail_call[64], fail_mode[16];
+    int fail_device; /* -1: any */
     int64_t fail_at, fail_seen;
     bool is_lost;
     mock_failure end; /* how the context has ended */
@@ -56,6 +58,11 @@ static void order(const char *text)
     if (text != NULL &&
         sscanf(text, "%63[^:]:%lld:%15s", machine.fail_call, &at, machine.fail_mode) >= 2) {
         machine.fail_at = at;
+        char *device = strchr(machine.fail_call, '@');
+        machine.fail_device = device == NULL ? -1 : atoi(device + 1);
+        if (device != NULL) {
+            *device = '\0';
+        }
     }
 }
 
@@ -75,9 +82,17 @@ static void look_at_environment(void)
     const char *devices = getenv("MOCK_DEVICES"), *memory = getenv("MOCK_MEMORY");
     const char *bandwidth = getenv("MOCK_BANDWIDTH"), *slow = getenv("MOCK_SLOW");
     machine.devices = devices == NULL ? 1 : atoi(devices);
-    machine.memory = memory == NULL ? (size_t)4 << 30 : (size_t)atoll(memory);
+    const char *peers = getenv("MOCK_PEERS");
+    for (int k = 0; k < 2; k++) {
+        const char *comma = memory == NULL ? NULL : strchr(memory, ',');
+        memory = k == 1 && comma != NULL ? comma + 1 : memory;
+        comma = slow == NULL ? NULL : strchr(slow, ',');
+        slow = k == 1 && comma != NULL ? comma + 1 : slow;
+        machine.memory[k] = memory == NULL ? (size_t)4 << 30 : (size_t)atoll(memory);
+        machine.slow_us[k] = slow == NULL ? 0 : (useconds_t)atoi(slow);
+    }
+    machine.has_no_peers = peers != NULL && strcmp(peers, "none") == 0;
     machine.bandwidth = bandwidth == NULL ? 0 : atof(bandwidth);
-    machine.slow_us = slow == NULL ? 0 : (useconds_t)atoi(slow);
     order(getenv("MOCK_FAIL"));
     share(getenv("MOCK_OTHERS"));
 }
@@ -101,17 +116,34 @@ int mock_devices(void)
     return devices;
 }
 
+size_t mock_memory_of(int device)
+{
+    return machine.memory[device > 0];
+}
+
 size_t mock_memory(void)
 {
-    return machine.memory;
+    return mock_memory_of(0);
+}
+
+bool mock_has_peers(void)
+{
+    return !machine.has_no_peers;
 }
 
 bool mock_fails(const char *call)
 {
+    return mock_fails_on(-1, call);
+}
+
+bool mock_fails_on(int device, const char *call)
+{
     enter();
     machine.counts.calls++;
-    bool is_named = strcmp(machine.fail_call, "*") == 0 || strcmp(machine.fail_call, call) == 0;
-    bool fails = machine.is_lost;
+    bool is_its = machine.fail_device < 0 || machine.fail_device == device;
+    bool is_named =
+        is_its && (strcmp(machine.fail_call, "*") == 0 || strcmp(machine.fail_call, call) == 0);
+    bool fails = machine.is_lost && is_its;
     if (!fails && machine.fail_at > 0 && is_named) {
         machine.fail_seen++;
         bool is_later = strcmp(machine.fail_mode, "always") == 0;
@@ -209,6 +241,7 @@ void mock_count(mock_done what)
     machine.counts.kernels += what == MOCK_KERNEL;
     machine.counts.uploads += what == MOCK_UPLOAD;
     machine.counts.downloads += what == MOCK_DOWNLOAD;
+    machine.counts.peers += what == MOCK_PEER;
     leave();
 }
 
@@ -251,7 +284,8 @@ static size_t free_on(int device)
 {
     bool is_shared = machine.counts.calls >= machine.others_from;
     size_t taken = machine.used[device] + (is_shared ? machine.others : 0);
-    return taken < machine.memory ? machine.memory - taken : 0;
+    size_t memory = machine.memory[device > 0];
+    return taken < memory ? memory - taken : 0;
 }
 
 void *mock_device_alloc_on(int device, size_t bytes)
@@ -329,13 +363,15 @@ void mock_unpin(void *ptr)
     leave();
 }
 
-static bool is_in(const buffer *table, const void *ptr, size_t bytes)
+/* device -1: any. */
+static bool is_in(const buffer *table, int device, const void *ptr, size_t bytes)
 {
     bool is_inside = bytes == 0;
     for (int k = 0; k < BUFFERS_MOST && !is_inside; k++) {
         const buffer *b = &table[k];
         const char *at = ptr;
-        is_inside = b->at != NULL && at >= b->at && at + bytes <= b->at + b->bytes;
+        is_inside = b->at != NULL && at >= b->at && at + bytes <= b->at + b->bytes &&
+                    (device < 0 || device == b->device);
     }
     return is_inside;
 }
@@ -343,15 +379,20 @@ static bool is_in(const buffer *table, const void *ptr, size_t bytes)
 bool mock_is_pinned(const void *ptr, size_t bytes)
 {
     enter();
-    bool is_pinned = is_in(machine.pinned, ptr, bytes);
+    bool is_pinned = is_in(machine.pinned, -1, ptr, bytes);
     leave();
     return is_pinned;
 }
 
 bool mock_is_on_device(const void *ptr, size_t bytes)
 {
+    return mock_is_there(-1, ptr, bytes);
+}
+
+bool mock_is_there(int device, const void *ptr, size_t bytes)
+{
     enter();
-    bool is_inside = is_in(machine.device, ptr, bytes);
+    bool is_inside = is_in(machine.device, device, ptr, bytes);
     machine.counts.violations += !is_inside;
     leave();
     return is_inside;
@@ -399,6 +440,7 @@ struct mock_queue {
     pthread_cond_t changed;
     node *first, *last;
     bool is_busy, is_ending;
+    useconds_t slow_us;
     int error;
 };
 
@@ -424,8 +466,8 @@ static void *run_queue(void *arg)
         q->first = n->next;
         q->is_busy = true;
         pthread_mutex_unlock(&q->lock);
-        if (machine.slow_us > 0) {
-            usleep(machine.slow_us);
+        if (q->slow_us > 0) {
+            usleep(q->slow_us);
         }
         int error = n->action(n->arg);
         free(n->arg);
@@ -441,7 +483,13 @@ static void *run_queue(void *arg)
 
 mock_queue *mock_queue_create(void)
 {
+    return mock_queue_create_on(0);
+}
+
+mock_queue *mock_queue_create_on(int device)
+{
     mock_queue *q = calloc(1, sizeof *q);
+    q->slow_us = machine.slow_us[device > 0];
     pthread_mutex_init(&q->lock, NULL);
     pthread_cond_init(&q->changed, NULL);
     mock_know(q);

@@ -4,13 +4,16 @@
 **
 ** Set by environment, looked at when the machine is first used:
 **
-**   MOCK_DEVICES    how many (1)                MOCK_MEMORY   bytes of each (4 GiB)
+**   MOCK_DEVICES    how many (1)
+**   MOCK_MEMORY     bytes of each (4 GiB); "A,B": of the first, and of all others
+**   MOCK_PEERS      "none": no device reaches another one's memory
 **   MOCK_OTHERS     "BYTES" or "BYTES:N": other processes hold so much of each device, from the
 **                   N-th call on (0)
 **   MOCK_BANDWIDTH  copies, bytes per second; 0 = as fast as it goes (0)
 **                   A call named "wrong" does not fail: the spectrum that it computed is wrong.
-**   MOCK_SLOW       microseconds that every asynchronous action takes at least (0)
-**   MOCK_FAIL       "CALL:N" or "CALL:N:MODE": the N-th call of that name fails, "*" any name.
+**   MOCK_SLOW       microseconds that every asynchronous action takes at least (0); "A,B" as above
+**   MOCK_FAIL       "CALL:N" or "CALL:N:MODE": the N-th call of that name fails, "*" any name;
+**                   "CALL@D:N": of device D (the stand-in for gx_cuda.so alone).
 **                   MODE, the stand-in for gx_cuda.so: once (default), always (that call and all
 **                   later ones of the name), lost (every call of any name from then on).
 **                   The stand-ins for NVIDIA's libraries: memory (default: there is none), launch
@@ -37,6 +40,7 @@ typedef struct mock_counts {
     int64_t handles;   /* alive: of cuBLAS, cuSOLVER, device code                  */
     int64_t uncleared; /* threads whose last error has not been asked for and cleared */
     int64_t vain;      /* calls after the context has ended                         */
+    int64_t peers;     /* copies from one device to another                         */
 } mock_counts;
 
 typedef enum mock_failure {
@@ -51,9 +55,12 @@ typedef enum mock_failure {
 
 int mock_devices(void);
 size_t mock_memory(void);
+size_t mock_memory_of(int device);
+bool mock_has_peers(void);
 
 /* Does this call fail?  Counts it. */
 bool mock_fails(const char *call);
+bool mock_fails_on(int device, const char *call);
 
 /* How this call fails, counted; and how the context has ended, MOCK_FINE while it lives. */
 mock_failure mock_fate(const char *call);
@@ -75,6 +82,9 @@ void mock_unpin(void *ptr);
 /* All of [ptr, ptr + bytes) lies in one living device buffer; else a violation is counted. */
 bool mock_is_on_device(const void *ptr, size_t bytes);
 
+/* The same of this device. */
+bool mock_is_there(int device, const void *ptr, size_t bytes);
+
 /* What is alive is known, so that what a lost device keeps is no leak to a sanitizer. */
 void mock_know(void *thing);
 void mock_forget(const void *thing);
@@ -86,6 +96,7 @@ typedef struct mock_mark mock_mark;
 typedef int (*mock_action)(void *arg);
 
 mock_queue *mock_queue_create(void);
+mock_queue *mock_queue_create_on(int device);
 void mock_queue_free(mock_queue *queue); /* runs what is left first */
 /* arg: malloc'ed, freed when the action has run. */
 void mock_push(mock_queue *queue, mock_action action, void *arg);
@@ -115,7 +126,8 @@ typedef enum mock_done {
     MOCK_HANDLE_GONE,
     MOCK_ERROR_KEPT,
     MOCK_ERROR_CLEARED,
-    MOCK_VIOLATION
+    MOCK_VIOLATION,
+    MOCK_PEER
 } mock_done;
 void mock_count(mock_done what);
 

@@ -465,7 +465,7 @@ static int do_copy(void *arg)
     return 0;
 }
 
-enum { TO_DEVICE = 1, TO_HOST = 2 };
+enum { TO_DEVICE = 1, TO_HOST = 2, BETWEEN_DEVICES = 3 };
 
 /* Whole runs where there are no gaps, so that a table of buffers is searched once. */
 static int copy_block(const char *call, copy c, int kind, void *stream)
@@ -474,7 +474,9 @@ static int copy_block(const char *call, copy c, int kind, void *stream)
     BEGIN_LATER(MOCK_RUNTIME, call, &is_fatal);
     size_t dst_bytes = c.height == 0 ? 0 : (c.height - 1) * c.dst_pitch + c.width;
     size_t src_bytes = c.height == 0 ? 0 : (c.height - 1) * c.src_pitch + c.width;
-    mock_count(kind == TO_HOST ? MOCK_DOWNLOAD : MOCK_UPLOAD);
+    mock_count(kind == TO_HOST           ? MOCK_DOWNLOAD
+               : kind == BETWEEN_DEVICES ? MOCK_PEER
+                                         : MOCK_UPLOAD);
     if ((kind != TO_HOST && !mock_is_on_device(c.dst, dst_bytes)) ||
         (kind != TO_DEVICE && !mock_is_on_device(c.src, src_bytes))) {
         return mock_keep(CUDA_INVALID);
@@ -496,4 +498,28 @@ API int cudaMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src, size_t s
 {
     return copy_block("cudaMemcpy2DAsync", (copy){dst, src, dst_pitch, src_pitch, width, height},
                       kind, stream);
+}
+
+API int cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device,
+                            size_t bytes, void *stream)
+{
+    if (!mock_is_there(dst_device, dst, bytes) || !mock_is_there(src_device, src, bytes)) {
+        return mock_keep(CUDA_INVALID);
+    }
+    return copy_block("cudaMemcpyPeerAsync", (copy){dst, src, bytes, bytes, bytes, 1},
+                      BETWEEN_DEVICES, stream);
+}
+
+API int cudaDeviceCanAccessPeer(int *can, int device, int other)
+{
+    BEGIN(MOCK_RUNTIME, "cudaDeviceCanAccessPeer");
+    *can = device != other && mock_has_peers();
+    return 0;
+}
+
+API int cudaDeviceEnablePeerAccess(int other, unsigned flags)
+{
+    (void)other, (void)flags;
+    BEGIN(MOCK_RUNTIME, "cudaDeviceEnablePeerAccess");
+    return 0;
 }

@@ -28,7 +28,7 @@ mock = Mock()
 
 NAMES = (
     "device_buffers pinned_buffers queues marks devices device_bytes pinned_bytes device_peak pinned_peak calls "
-    "failures violations kernels uploads downloads handles uncleared vain"
+    "failures violations kernels uploads downloads handles uncleared vain peers"
 ).split()
 
 

@@ -29,7 +29,9 @@ static void test_pieces(void **state)
             kit_begin(&x, f, n);
             x.A.rows = x.A.cols = x.B.rows = x.B.cols = n; // never read
             gx_prog *prog = kit_product(&x, false);
-            assert_int_equal(gx_exec_schedule(prog, (size_t)1 << 40, &plan), 3);
+            gx_slots slots;
+            assert_true(gx_schedule_make_on(prog, &(size_t){(size_t)1 << 40}, &slots, &plan));
+            assert_int_equal(gx_slots_all(&slots), 3);
             size_t piece = gx_exec_piece(prog, &plan);
             double bytes = 2.0 * (double)n * (double)n * 8;
             assert_true(piece >= 1 << 20 && piece <= GX_PIECE_BYTES && (piece & (piece - 1)) == 0);
@@ -63,10 +65,13 @@ static void run_foreseen(kit *f, size_t slots, int64_t edge, bool is_trimmed)
     if (is_trimmed) {
         gx_pool_trim(accel->pool);
     }
-    int64_t got = gx_exec_schedule(prog, bytes, &plan);
-    assert_true(got >= 3);
-    bool *is_there = gx_exec_find_kept(prog, accel, got, &plan);
-    gx_exec_foresee(prog, accel, got, &plan, is_there, &growth);
+    gx_fleet fleet;
+    gx_slots got;
+    gx_fleet_single(&fleet, accel, bytes);
+    assert_true(gx_schedule_make_on(prog, fleet.bytes, &got, &plan));
+    assert_true(gx_slots_all(&got) >= 3);
+    bool *is_there = gx_exec_find_kept(prog, &fleet, &plan);
+    gx_exec_foresee(prog, &fleet, &plan, is_there, &growth);
     gx_mem_free(f->ctx->mem, is_there);
     gx_schedule_clear(prog, &plan);
     assert_true(gx_prog_run_on(prog, accel, bytes));
@@ -106,8 +111,11 @@ static int64_t find(kit *f, size_t slots, bool is_view, int64_t *loads)
     }
     gx_prog *prog = kit_product(&x, false);
     gx_accel *accel = kit_device(&x, &all);
-    int64_t got = gx_exec_schedule(prog, slots * BLOCK, &plan);
-    bool *is_there = gx_exec_find_kept(prog, accel, got, &plan);
+    gx_fleet fleet;
+    gx_slots got;
+    gx_fleet_single(&fleet, accel, slots * BLOCK);
+    assert_true(gx_schedule_make_on(prog, fleet.bytes, &got, &plan));
+    bool *is_there = gx_exec_find_kept(prog, &fleet, &plan);
     *loads = plan.load_count;
     for (int64_t k = 0; k < plan.load_count && is_there != NULL; k++) {
         found += is_there[k];

@@ -167,7 +167,8 @@ static void test_replay(void **state)
                 set_up(&f, 16 << 20, shapes[c][0], shapes[c][1], shapes[c][2]);
                 gx_prog *prog = product(&f, 1 + slots % 3, 1 + slots % 2, lookahead);
                 gx_schedule s;
-                assert_int_equal(gx_schedule_make(prog, slots, &s), GX_OK);
+                gx_slots all = gx_slots_of(slots);
+                assert_int_equal(gx_schedule_make(prog, &all, &s), GX_OK);
                 replay(prog, &s, true);
                 replay(prog, &s, false);
                 gx_schedule_clear(prog, &s);
@@ -185,7 +186,8 @@ static void test_all_fits(void **state)
     set_up(&f, 16 << 20, 6, 5, 4);
     gx_prog *prog = product(&f, 6, 5, 4);
     gx_schedule s;
-    assert_int_equal(gx_schedule_make(prog, prog->blocks, &s), GX_OK);
+    gx_slots all = gx_slots_of(prog->blocks);
+    assert_int_equal(gx_schedule_make(prog, &all, &s), GX_OK);
     assert_int_equal(s.load_count, 6 * 4 + 4 * 5);
     assert_int_equal(s.flush_count, 6 * 5);
     assert_int_equal(s.spills, 0);
@@ -250,7 +252,8 @@ static void test_spill(void **state)
     set_up(&f, 16 << 20, 6, 6, 6);
     gx_prog *prog = product(&f, 6, 6, 2);
     gx_schedule s;
-    assert_int_equal(gx_schedule_make(prog, 5, &s), GX_OK);
+    gx_slots all = gx_slots_of(5);
+    assert_int_equal(gx_schedule_make(prog, &all, &s), GX_OK);
     assert_true(s.spills > 0);
     replay(prog, &s, true);
     replay(prog, &s, false);

@@ -1,0 +1,34 @@
+/*
+** Several devices for one program: which, what each may take, and how they reach each other.
+*/
+#ifndef GX_FLEET_H
+#define GX_FLEET_H
+
+#include "accel.h"
+
+typedef struct gx_fleet {
+    int count; /* 0: the host */
+    gx_accel *accel[GX_DEVICES_MOST];
+    size_t bytes[GX_DEVICES_MOST]; /* device memory that each may take */
+} gx_fleet;
+
+/* The first device alone; accel NULL: the host. */
+void gx_fleet_single(gx_fleet *fleet, gx_accel *accel, size_t bytes);
+
+/* Does the setting 'devices' allow more than one?  is_listed: and says which, to be used always. */
+bool gx_fleet_is_wanted(const gx_ctx *ctx, bool *is_listed);
+
+/*
+** Add the others that the setting 'devices' names, opened where they are not, and measure the
+** links.  Who cannot be had is missing, and gx_stats says why.
+*/
+void gx_fleet_gather(gx_ctx *ctx, gx_fleet *fleet);
+
+/*
+** A program on the fleet has failed: leave out whoever does not answer any more, or else the one
+** that *err is of (culprit, a number in the fleet).  Everything taken from their pools must have
+** been given back.
+*/
+void gx_fleet_lose(gx_ctx *ctx, const gx_fleet *fleet, int culprit, const gx_err *err);
+
+#endif
