@@ -330,6 +330,9 @@ gx_code gx_alg_kmeans(gx_run *run, const gx_kmeans_args *args, gx_sink *C)
     if (!gx_ok(run) || gx_run_device(run, &x.backend, &x.dev) != GX_OK) {
         return run->err.code;
     }
+    if (x.d == 0) { // however many rows there are of nothing, so are the centres
+        return GX_OK;
+    }
     gx_mat_view(&x.columns, A, GX_TRANS, 0, 0, A->cols, A->rows);
     int64_t tile = gx_min(A->tile_rows, A->rows);
     x.strip = gx_ceil_div(tile, gx_ceil_div(tile, STRIP));

@@ -423,8 +423,24 @@ void gx_knn_foresee(gx_run *run, const gx_knn_args *args, gx_knn_plan *plan, gx_
     }
 }
 
-gx_code gx_knn_run(gx_run *run, const gx_knn_args *args, gx_neighbours *out)
+/* Rows of nothing are all alike, however many there are: the first ones are the nearest. */
+static const gx_knn_args *without_more(const gx_knn_args *args, gx_mat *first, gx_knn_args *fewer)
 {
+    const gx_mat *E = args->E;
+    if (E->cols > 0 || args->C != NULL || args->k >= E->rows) {
+        return args;
+    }
+    gx_mat_view(first, E, GX_NO_TRANS, 0, 0, gx_min(E->rows, args->k + 1), 0);
+    *fewer = *args;
+    fewer->E = first;
+    return fewer;
+}
+
+gx_code gx_knn_run(gx_run *run, const gx_knn_args *given, gx_neighbours *out)
+{
+    gx_mat first;
+    gx_knn_args fewer;
+    const gx_knn_args *args = without_more(given, &first, &fewer);
     gx_knn_search s;
     gx_cost cost;
     gx_terms terms;

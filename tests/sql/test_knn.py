@@ -113,6 +113,11 @@ def test_scales(db):
         assert [r[2] for r in rows[:5]] == list(np.argsort(-want[0], kind="stable")[:5])
 
 
+def test_rows_of_nothing(db):
+    db.execute("SELECT gx_zeros(2147483648, 0, 'nothing')")
+    assert knn(db, from_numpy(np.zeros((2, 0))), "nothing", 2, metric="l1") == [(0, 0, 0, 0), (0, 1, 1, 0), (1, 0, 0, 0), (1, 1, 1, 0)]
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_ties_go_by_id(db, metric):
     rng = np.random.default_rng(8)

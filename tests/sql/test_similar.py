@@ -152,6 +152,8 @@ def test_kmeans_corners(db):
     assert to_numpy(q(db, "SELECT gx_kmeans(?, 1)", same)).tolist() == [[5 / 3, 8 / 3]]
     assert to_numpy(q(db, "SELECT gx_kmeans('[1,2,9]', 2)")).ravel().tolist() in ([1.5, 9.0], [9.0, 1.5])
     assert to_numpy(q(db, "SELECT gx_kmeans(?, 2)", from_numpy(np.zeros((3, 0))))).shape == (2, 0)
+    db.execute("SELECT gx_zeros(2147483648, 0, 'nothing')")
+    assert to_numpy(q(db, "SELECT gx_kmeans('nothing', 3)")).shape == (3, 0)
     rows = np.random.default_rng(7).standard_normal((50, 3))
     seeds = to_numpy(q(db, "SELECT gx_kmeans(?, 5, '{\"iterations\":0}')", from_numpy(rows)))
     assert all((rows == s).all(axis=1).any() for s in seeds) and len({tuple(s) for s in seeds}) == 5
