@@ -135,6 +135,7 @@ def main():
     parser.add_argument("--dir", default="/dev/shm")
     parser.add_argument("--gib", type=int, default=1)
     parser.add_argument("--volumes", type=int, default=8)
+    parser.add_argument("--compare", default=None, help="numbers of volumes, such as 0,1,8 (which it is)")
     parser.add_argument("--order", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--backend", default="cpu")
@@ -148,16 +149,17 @@ def main():
         lines.append(text)
         print(text, flush=True)
 
+    compare = [int(n) for n in args.compare.split(",")] if args.compare else [0, 1, args.volumes]
     remove(args)
     for name, work in (("plain files", write_plain), ("INSERT", insert)):
         one, many = side_by_side(args, work, 1), side_by_side(args, work, args.volumes)
         say(f"{name:12} one {one:6.2f} GB/s, {args.volumes} side by side {many:6.2f} GB/s")
-    for volumes in (0, 1, args.volumes):
+    for volumes in compare:
         stored, read = store_and_scan(args, volumes)
         say(f"gx, {volumes} volumes: stores {stored:6.2f} GB/s, reads {read:6.2f} GB/s")
     peer = numpy_product(args)
     say(f"load, load, multiply, save of {args.order}: {statistics.median(peer[1:]):.3f} s")
-    for volumes in (0, 1, args.volumes):
+    for volumes in compare:
         times = product(args, volumes)
         middle = statistics.median(times[1:])
         say(f"gx product {args.order}, {volumes} volumes: first {times[0]:.3f}, second {times[1]:.3f}, last {times[-1]:.3f}, "
