@@ -108,7 +108,11 @@ static void look_stats(gx_ctx *ctx, void *state, int64_t *rows)
 /* Of host, device and page-locked memory, in the order of column_stats(). */
 static int64_t memory_bytes(gx_ctx *ctx, int64_t row)
 {
-    const gx_accel *accel = gx_accel_opened(ctx);
+    int64_t on_devices = 0, pinned = 0;
+    for (const gx_accel *a = gx_accel_opened(ctx); a != NULL; a = a->next) {
+        on_devices += (int64_t)gx_pool_device_bytes(a->pool);
+        pinned += (int64_t)gx_pool_pinned_bytes(a->pool);
+    }
     switch (row) {
     case 0:
         return (int64_t)gx_mem_used(ctx->mem);
@@ -121,9 +125,9 @@ static int64_t memory_bytes(gx_ctx *ctx, int64_t row)
     case 4:
         return gx_mem_ns(ctx->mem);
     case 5:
-        return accel == NULL ? 0 : (int64_t)gx_pool_device_bytes(accel->pool);
+        return on_devices;
     default:
-        return accel == NULL ? 0 : (int64_t)gx_pool_pinned_bytes(accel->pool);
+        return pinned;
     }
 }
 

@@ -650,6 +650,7 @@ static void run_parts(bench *b, const char *const *part)
     }
     if (is_wanted(part, "cholesky")) {
         call(b, "cholesky, resident", false, KEEP_THERE);
+        call(b, "cholesky, result dropped", false, KEEP_NOTHING);
     }
     if (is_wanted(part, "stored")) {
         b->stored_s = call(b, "product, stored", true, KEEP_STORED);
