@@ -57,8 +57,7 @@ bool gx_device_val_make(gx_exec *x, gx_val *val)
 
 // Sending -----------------------------------------------------------------------------------------
 
-/* What the copy of a stored operand is known by; false: it cannot be kept. */
-static bool key_of(gx_exec *x, const gx_val *val, gx_block_key *key)
+bool gx_device_key_of(gx_exec *x, const gx_val *val, gx_block_key *key)
 {
     const gx_mat *mat = val->mat;
     if (mat == NULL || mat->kind != GX_MAT_STORED || mat->dtype != val->type.dtype) {
@@ -127,7 +126,7 @@ const void *gx_device_val_send(gx_exec *x, gx_val *val)
     if (!gx_ok(x->run) || val->device != NULL) {
         return gx_ok(x->run) ? val->device : NULL;
     }
-    bool has_key = key_of(x, val, &key);
+    bool has_key = gx_device_key_of(x, val, &key);
     size_t bytes = bytes_of(&val->type);
     void *kept = has_key ? gx_pool_claim(x->accel->pool, &key, bytes) : NULL;
     if (kept != NULL) {

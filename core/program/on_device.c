@@ -51,12 +51,24 @@ static void add_product(gx_exec *x, const gx_node *node, double times, const gx_
     gx_ctx *ctx = x->run->ctx;
     int64_t edge = (int64_t)cbrt(elements_of(&node->type) * k);
     edge = gx_max(edge, 1);
-    e->flops += times * flops;
     e->host_s += times * flops /
                  gx_profile_flops(gx_profile_get(ctx), node->type.dtype, edge,
                                   (int)ctx->config.number[GX_SET_THREADS]);
     e->device_s +=
         times * (d->launch_s + flops / gx_profile_device_flops(d, node->type.dtype, edge));
+}
+
+/* Is the operand on the open device from an earlier call? */
+static bool is_held(gx_exec *x, const gx_node *node)
+{
+    gx_accel *open = gx_accel_opened(x->run->ctx);
+    const gx_val val = {.type = node->type,
+                        .mat = x->operand == NULL ? NULL : &x->operand[node->whole[0]]};
+    gx_block_key key;
+    size_t bytes = 0;
+    gx_matrix_bytes(node->type.rows, node->type.cols, node->type.dtype, &bytes);
+    return open != NULL && gx_device_key_of(x, &val, &key) &&
+           gx_pool_holds(open->pool, &key, bytes);
 }
 
 /* Everything but products is taken as a pass over operands and result. */
@@ -70,7 +82,7 @@ static void add_block(gx_exec *x, int32_t b, double times, const gx_device_profi
         if (node->op->id == GX_OP_MATMUL) {
             add_product(x, node, times, d, e);
         } else if (node->op->id == GX_OP_OPERAND) {
-            e->up_bytes += bytes_of(&node->type);
+            e->up_bytes += is_held(x, node) ? 0 : bytes_of(&node->type);
         } else if (node->inner[0] > 0) {
             const gx_node *count = node->count > 0 ? gx_input_node(g, node, 0) : NULL;
             bool is_known = node->op->id == GX_OP_REPEAT && count->is_known;
@@ -84,7 +96,6 @@ static void add_block(gx_exec *x, int32_t b, double times, const gx_device_profi
             for (int i = 0; i < node->count; i++) {
                 bytes += bytes_of(&gx_input_node(g, node, i)->type);
             }
-            e->flops += times * bytes / 8;
             e->host_s += times * bytes / HOST_BYTES_PER_S;
             e->device_s += times * (d->launch_s + bytes / DEVICE_BYTES_PER_S);
         }
@@ -103,6 +114,9 @@ static estimate estimate_of(gx_exec *x, const gx_device_profile *d)
         e.down_bytes += bytes_of(&g->node[g->result].type);
     }
     e.device_s += e.up_bytes / d->upload_bytes_per_s + e.down_bytes / d->download_bytes_per_s;
+    // What gx_place asks for: the flops of a product that takes the host as long.
+    e.flops = e.host_s * gx_profile_flops(gx_profile_get(x->run->ctx), GX_F64, 1024,
+                                          (int)x->run->ctx->config.number[GX_SET_THREADS]);
     return e;
 }
 
@@ -136,6 +150,7 @@ void gx_on_device_choose(gx_exec *x)
     }
     gx_accel *accel = gx_place_candidate(run, e.flops, GX_F64, &x->device_limit);
     if (accel == NULL || !gx_ok(run)) {
+        gx_place_owe(run, e.flops, GX_F64); // a few more of these, and it is opened
         return;
     }
     e = estimate_of(x, &accel->profile);
@@ -272,8 +287,8 @@ static bool converts(const gx_exec *x, const gx_node *node, gx_dtype dtype)
 /* A.T @ A: the lower triangle, mirrored; false: it is none, or is not offered. */
 static bool is_gram(const gx_exec *x, const gx_node *node, gx_kernel_id *kernel)
 {
-    bool is_hermitian = gx_dtype_is_complex(node->type.dtype) &&
-                        (node->type.properties & GX_PROP_HERMITIAN) != 0;
+    bool is_hermitian =
+        gx_dtype_is_complex(node->type.dtype) && (node->type.properties & GX_PROP_HERMITIAN) != 0;
     *kernel = is_hermitian ? GX_HERK : GX_SYRK;
     return gx_input(x->g, node, 0) == gx_input(x->g, node, 1) &&
            (node->type.properties & (GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN)) != 0 &&
