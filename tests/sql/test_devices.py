@@ -6,11 +6,12 @@ Plan:
 - with room for everything each operand goes up the host's links once in all, whatever the number of devices;
 - any call of any device fails, or all of one's from then on: the right answer, counted, and the connection goes on;
 - the setting: what it accepts, what it shows; a list is used whole, `all` only as far as it pays;
-- gx_devices shows who is used and the links, gx_plan how many devices.
+- gx_devices shows who is used and the links, gx_plan how many devices;
+- gx_cuda.so itself, on stand-ins for NVIDIA's libraries.
 """
 import pytest
 
-from mockkit import child
+from mockkit import child, child_on_stand_ins
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -208,3 +209,30 @@ result += [rows("SELECT device, status, reason FROM gx_devices WHERE backend = '
         assert row[2].count("direct") == 2 and f"cuda:{d}" not in row[2]
     assert got[4][0] == [1, "cuda:0 mock and 2 more"]
     assert got[5][1] == ["cuda:1 mock", "off", "left out: gemm on mock:1: ordered failure"] and got[6] == 1
+
+
+def test_nvidia(tmp_path):
+    """The same by gx_cuda.so itself, on stand-ins for NVIDIA's libraries: copies between devices, links, a device lost."""
+    got = child_on_stand_ins(
+        tmp_path,
+        START
+        + """
+q(db, "SELECT gx_config('deterministic', 'on')")
+use('1')
+alone = answers()
+use('0,1,2')
+result = [[name for name, value in answers().items() if value != alone[name]]]
+s = stats(db)
+result += [s['spread_calls'], s['peer_bytes'] > 0, notes(db), mock.counts()['violations'], mock.counts()['peers'] > 0]
+links = db.execute("SELECT links FROM gx_devices WHERE backend = 'cuda'").fetchall()
+result += [[json.loads(row[0])[other]['direct'] for row, other in zip(links, ('cuda:1', 'cuda:2', 'cuda:0'))]]
+mock.order("cudaMemcpyPeerAsync:3:status")
+answers()
+mock.order()
+result += [stats(db)['devices_lost'], stats(db)['device_fallbacks']]
+db.close()
+result += [mock.alive()]
+""",
+        MOCK_DEVICES=3,
+    )
+    assert got == [[], 8, True, [], 0, True, [True] * 3, 1, 0, {}]
