@@ -103,7 +103,9 @@ static void choose_units(filling *f)
     }
     f->row_units = gx_ceil_div(f->row0 + A->rows, f->rows);
     int64_t all = gx_min(f->rows, A->rows) * gx_min(f->cols, A->cols);
-    f->chunk_elements = is_turned ? all : GX_PASS_CHUNK_BYTES / element;
+    int64_t left = (int64_t)(gx_mem_available(f->run->ctx->mem) / 4) / element;
+    int64_t chunk = gx_min(GX_PASS_CHUNK_BYTES / element, gx_max(1, left));
+    f->chunk_elements = is_turned ? all : gx_min(all, chunk);
 }
 
 /* Columns of a chunk of a unit that is m rows high; the same in rows where it has one column. */
