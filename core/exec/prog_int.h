@@ -64,7 +64,7 @@ typedef struct gx_load {
     int32_t after;   /* may start when the executor has reached this step        */
     int32_t need;    /* the step that uses it first                              */
     int32_t from;    /* the slot of another device that has it; GX_NO_SLOT: from its source */
-    bool is_spilled; /* from the result's own tile, through the caller           */
+    bool is_spilled; /* the result so far, not the source: its tile, through the caller */
     bool is_below;   /* from the diagonal down only: gx_prog_again_below()       */
     int8_t operand;
     int8_t device; /* of its slot */

@@ -377,7 +377,7 @@ static void load_block(sim *s, int device, int32_t block, int32_t slot, int32_t 
                            .after = s->now,
                            .need = need,
                            .from = from,
-                           .is_spilled = from == GX_NO_SLOT && b->is_spilled,
+                           .is_spilled = b->is_spilled || b->is_dirty,
                            .is_below = op->is_below && b->is_spilled && is_finished,
                            .operand = b->operand,
                            .device = (int8_t)device});
