@@ -344,9 +344,9 @@ const fault_script fault_scripts[] = {
      "SELECT gx_get('A', 20, 20), gx_slice('A', 3, 20, 1, 18, 'N'), gx_info('A')"},
     {"topk", SMALL, "SELECT sum(value) FROM gx_topk('A', 3, '{\"axis\":0}')"},
     {"knn", SMALL, "SELECT sum(id), sum(score) FROM gx_knn('A', 'A', 3, '{\"metric\":\"l2\"}')"},
-    {"knn, one query", HELPERS, "SELECT sum(score) FROM gx_knn(gx_slice('A', '3', ':'), 'A', 3)"},
+    {"knn, one query", HELPERS, "SELECT sum(score) FROM gx_knn(gx_row('A', 3), 'A', 3)"},
     {"knn, candidates", SMALL,
-     "SELECT sum(score) FROM gx_knn(gx_slice('A', '3', ':'), 'A', 3,"
+     "SELECT sum(score) FROM gx_knn(gx_row('A', 3), 'A', 3,"
      " '{\"candidates\":\"[1,30]\"}')"},
     {"distance", HELPERS, "SELECT gx_distance('A', 'A', 'D')"},
     {"cosine", SMALL, "SELECT gx_cosine('A', 'A', 'D')"},
