@@ -297,7 +297,8 @@ int main(void)
         "GX_BACKEND",      "GX_THREADS",        "GX_READERS",
         "GX_TILE_BYTES",   "GX_DETERMINISTIC",  "GX_PROGRESS",
         "GX_FILES",        "GX_PROFILE",        "GX_CUDA_PATH",
-        "GX_DEVICE",       "GX_PROBE",          "GX_VOLUMES_ANYWHERE",
+        "GX_DEVICE",       "GX_DEVICES",        "GX_PROBE",
+        "GX_VOLUMES_ANYWHERE",
     };
     assert(sizeof names / sizeof names[0] == GX_SETTING_COUNT);
     for (size_t i = 0; i < GX_SETTING_COUNT; i++) {

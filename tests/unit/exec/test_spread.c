@@ -93,7 +93,6 @@ static bool fail_at(kit *f, int devices, int device, int n, const char *mode)
     kit_set(f, GX_SET_DEVICE, "0");
     multiply(f, TILE, false); // opens them
     int64_t lost = kit_stat(f, GX_STAT_DEVICES_LOST);
-    int64_t denied = kit_stat(f, GX_STAT_PINNED_DENIED);
     int64_t back = kit_stat(f, GX_STAT_DEVICE_FALLBACKS);
     snprintf(order, sizeof order, "*@%d:%d%s", device, n, mode);
     mock_order(order);
@@ -102,9 +101,10 @@ static bool fail_at(kit *f, int devices, int device, int n, const char *mode)
     bool has_failed = kit_counts().failures > 0;
     mock_order("");
     lost = kit_stat(f, GX_STAT_DEVICES_LOST) - lost;
-    denied = kit_stat(f, GX_STAT_PINNED_DENIED) - denied;
     assert_int_equal(kit_stat(f, GX_STAT_DEVICE_FALLBACKS), back);
-    assert_true(lost <= 1 && (!has_failed || lost == 1 || denied > 0 || device >= 0));
+    // A refusal of memory is answered with fewer blocks; a device lost before it has work is no loss.
+    bool is_lost = has_failed && n > 1 && strcmp(mode, ":lost") == 0;
+    assert_true(is_lost ? lost == 1 : lost <= 1);
     assert_int_equal(kit_counts().violations, 0);
     multiply(f, TILE, false); // and the connection goes on
     return has_failed;
@@ -119,10 +119,10 @@ static void test_failures(void **state)
     for (int mode = 0; mode < 2; mode++) {
         for (int device = 0; device < 3; device++) {
             int n = 1;
-                while (n < 400 && fail_at(f, 3, device, n, modes[mode])) {
-                n += n < 12 ? 1 : 41;
+            while (fail_at(f, 3, device, n, modes[mode])) {
+                n += n < 26 ? 1 : 17;
             }
-            assert_true(n > 4);
+            assert_true(n > 40);
         }
     }
     use(f, 3);
