@@ -243,7 +243,7 @@ static void test_keys(void **state)
                         "no setting 'thread': the settings are memory_limit, pinning_budget, "
                         "device_memory_limit, backend, threads, readers, tile_bytes, "
                         "deterministic, progress, probe, files, profile, cuda_path, "
-                        "volumes_anywhere, device");
+                        "volumes_anywhere, device, devices");
     expect_set(&config, GX_SET_THREADS, "7", "7");
     expect_set(&config, GX_SET_THREADS, "default", config.default_text[GX_SET_THREADS]);
     expect_set(&config, GX_SET_BACKEND, "cpu", "cpu");

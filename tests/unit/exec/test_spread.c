@@ -102,7 +102,7 @@ static bool fail_at(kit *f, int devices, int device, int n, const char *mode)
     mock_order("");
     lost = kit_stat(f, GX_STAT_DEVICES_LOST) - lost;
     assert_int_equal(kit_stat(f, GX_STAT_DEVICE_FALLBACKS), back);
-    // A refusal of memory is answered with fewer blocks; a device lost before it has work is no loss.
+    // A refusal of memory is answered with fewer blocks; lost before it has work is no loss.
     bool is_lost = has_failed && n > 1 && strcmp(mode, ":lost") == 0;
     assert_true(is_lost ? lost == 1 : lost <= 1);
     assert_int_equal(kit_counts().violations, 0);
