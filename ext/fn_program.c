@@ -52,6 +52,22 @@ static bool take_destination(gx_fn *fn, const gx_op *op, const char **name)
     return true;
 }
 
+/*
+** What a program of one call says of itself, as a function says it: without the place, in one line,
+** its arguments A, B, ...
+*/
+static void say_plainly(gx_fn *fn)
+{
+    char *text = fn->run.err.text, *to = text;
+    const char *from = strncmp(text, "line 1, ", 8) == 0 ? strstr(text, ": ") : NULL;
+    for (from = from != NULL ? from + 2 : text; *from != '\0' && *from != '\n'; from++) {
+        bool is_argument = from[0] == '?' && from[1] >= '1' && from[1] <= '9';
+        *to++ = (char)(is_argument ? 'A' + (from[1] - '1') : *from);
+        from += is_argument;
+    }
+    *to = '\0';
+}
+
 static void run(gx_fn *fn)
 {
     program_options opt = {.replace = false};
@@ -77,6 +93,7 @@ static void run(gx_fn *fn)
     const gx_program_how how = {.replace = opt.replace, .rounds_most = 1, .name = name};
     if (!gx_eval_prepare_text(fn, text, 0, false, &program, &args) ||
         gx_program_run(&fn->run, program, args, &how, &result) != GX_OK) {
+        say_plainly(fn);
         return;
     }
     if (result.kind == GX_GIVES_NUMBER) {

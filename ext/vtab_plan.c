@@ -416,7 +416,15 @@ static bool plan_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
         gx_run_fail(&fn->run, &err);
         return false;
     }
-    if (take_options(fn, &e) && find_operand(&fn->run, &e.a) &&
+    if (!take_options(fn, &e)) {
+        return false;
+    }
+    if (gx_fn_has(fn, 1)) {
+        char shown[GX_SHOWN_BYTES];
+        return gx_fn_fail(fn, "options must be a JSON object '{...}', not %s",
+                          gx_arg_show(fn->argv[1], shown));
+    }
+    if (find_operand(&fn->run, &e.a) &&
         (!e.has_b || find_operand(&fn->run, &e.b)) && take_spectrum(fn, &e)) {
         gx_plan_expression(&fn->run, &e, &plan->row[0]);
         plan->rows = 1;

@@ -47,7 +47,7 @@ void gx_lower_arrange(gx_exec *x, const gx_node *node)
     void *c = gx_result(x, node, 0);
     size_t element = gx_dtype_bytes(t->dtype);
     int64_t ld = gx_max(1, from.rows);
-    for (int64_t j = 0; j < t->cols && a != NULL && c != NULL; j++) {
+    for (int64_t j = 0; j < t->cols && t->rows > 0 && a != NULL && c != NULL; j++) {
         char *to = gx_at(c, t->dtype, t->rows, 0, j);
         for (int64_t i = 0; i < t->rows; i++, to += element) {
             int64_t row, col;

@@ -83,6 +83,7 @@ void gx_lower_along(gx_exec *x, const gx_node *node)
     void *c = gx_result(x, node, 0);
     double *line = gx_temp(x, (size_t)gx_max(1, lines.length) * 2 * sizeof *line);
     void *work = gx_temp(x, gx_line_work_bytes(lines.length));
+    lines.count = lines.length > 0 ? lines.count : 0; // however many empty ones
     for (int64_t k = 0; k < lines.count && a != NULL && c != NULL && work != NULL; k++) {
         gx_line_gather(&lines, a, k, line);
         gx_line_along(node->op->id, line, lines.length, lines.is_complex, work);

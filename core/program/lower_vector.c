@@ -45,7 +45,8 @@ void gx_lower_formed(gx_exec *x, const gx_node *node)
     const double *b = gx_input_data(x, node, node->count - 1, GX_C128);
     void *c = gx_result(x, node, 0);
     int64_t ld = gx_max(1, t->rows);
-    for (int64_t j = 0; j < t->cols && a != NULL && b != NULL && c != NULL; j++) {
+    bool is_there = t->rows > 0 && a != NULL && b != NULL && c != NULL;
+    for (int64_t j = 0; j < t->cols && is_there; j++) {
         for (int64_t i = 0; i < t->rows; i++) {
             double element[2];
             form(node, a, b, i, j, element);

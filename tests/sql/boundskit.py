@@ -50,7 +50,8 @@ def make_matrices(db):
 def signatures():
     """(name, [parameter, ...]) of every entry of the reference."""
     for page in sorted((ROOT / "docs" / "reference").glob("*.md")):
-        for name, inside in re.findall(r"^## (gx_\w+)\((.*)\)$", page.read_text(), re.M):
+        headings = "\n".join(re.findall(r"^## (.*)$", page.read_text(), re.M))  # several functions may share one
+        for name, inside in re.findall(r"(gx_\w+)\(([^()]*)\)", headings):
             names = [word.strip() for word in re.sub(r"[\[\]]", "", inside).split(",") if word.strip() not in ("", "...")]
             yield name, names
 

@@ -45,7 +45,7 @@ def test_text_is_the_entry(db):
     page = (ROOT / "docs" / "reference" / "algebra.md").read_text()
     text = q(db, "SELECT text FROM gx_help WHERE name = 'gx_trace'")
     assert "## gx_trace(A)\n\n" + text + "\n" in page
-    assert q(db, "SELECT gx_help('embeddings')").startswith("Embeddings: load, normalise, search\n\nVectors as BLOBs")
+    assert q(db, "SELECT gx_help('embeddings')").startswith("Embeddings: load, search\n\nVectors as BLOBs")
     for word in ("gx_trace", "trace", "TRACE", "gx_trace()", "Trace(A)"):
         assert q(db, "SELECT gx_help(?)", word) == "gx_trace(A)\n\n" + text
 
