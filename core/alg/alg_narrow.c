@@ -42,7 +42,7 @@ static const int64_t GEMM_BYTES = 2 << 20, TALL_BYTES = 8 << 20;
 enum { TALL = 4096 };
 
 /* Less is not worth the name; values that are multiplied where they are, by one call. */
-static const double SMALL_FLOPS = 4e5, SMALL_VALUE_FLOPS = 4e6;
+static const double SMALL_FLOPS = 4e5, SMALL_VALUE_FLOPS = 4e6; /* the first is the least */
 
 /* A stored result of so many bytes is written while others read, where that is possible. */
 static const size_t LARGE_BYTES = 64 << 20;
@@ -225,6 +225,10 @@ static bool place(gx_run *run, const gx_sink *C, gx_narrow *n)
 
 bool gx_narrow_plan(gx_run *run, const gx_matmul_args *args, const gx_sink *C, gx_narrow *n)
 {
+    double k = (double)(args->transa == GX_NO_TRANS ? args->A->cols : args->A->rows);
+    if (2 * (double)C->rows * (double)C->cols * k < SMALL_FLOPS) {
+        return false; // is_narrow() would say so of every side: thousands of products are small
+    }
     *n = (gx_narrow){.args = args, .dtype = C->dtype};
     n->is_fixed = run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
     bool is_found =
