@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LIST_MAX = 64, LIST_BYTES = 1 << 16 };
+enum { LIST_BYTES = 1 << 16 };
 
 /* A schema by name, as the connection spells it; main where the argument is not there. */
 static bool take_schema(gx_fn *fn, int index, char schema[GX_NAME_MAX + 1])
@@ -38,7 +38,7 @@ static bool take_schema(gx_fn *fn, int index, char schema[GX_NAME_MAX + 1])
 }
 
 /* Paths of the list, lent by it.  false: the call has failed. */
-static bool take_paths(gx_fn *fn, const cJSON *list, const char *paths[LIST_MAX], int *count)
+static bool take_paths(gx_fn *fn, const cJSON *list, const char *paths[GX_VOLUMES_MAX], int *count)
 {
     const cJSON *item;
     *count = 0;
@@ -50,8 +50,8 @@ static bool take_paths(gx_fn *fn, const cJSON *list, const char *paths[LIST_MAX]
         if (!cJSON_IsString(item) || item->valuestring[0] == '\0') {
             return gx_fn_fail(fn, "path %d of the list is not a text", *count + 1);
         }
-        if (*count == LIST_MAX) {
-            return gx_fn_fail(fn, "more than %d volumes", LIST_MAX);
+        if (*count == GX_VOLUMES_MAX) {
+            return gx_fn_fail(fn, "more than %d volumes", GX_VOLUMES_MAX);
         }
         paths[(*count)++] = item->valuestring;
     }
@@ -60,7 +60,7 @@ static bool take_paths(gx_fn *fn, const cJSON *list, const char *paths[LIST_MAX]
 
 static bool set_paths(gx_fn *fn, const char *schema, const char *text, int *count)
 {
-    const char *paths[LIST_MAX];
+    const char *paths[GX_VOLUMES_MAX];
     gx_err err = {0};
     const int64_t *number = fn->ctx->config.number;
     if (number[GX_SET_VOLUMES_ANYWHERE] == 0 || number[GX_SET_FILES] == 0) {
@@ -98,8 +98,8 @@ static void volumes(gx_fn *fn)
     if (!gx_fn_int(fn, 0, "volumes", &wanted)) {
         return;
     }
-    if (wanted < 0 || wanted > LIST_MAX) {
-        gx_fn_fail(fn, "volumes must be 0 to %d, not %" PRId64, LIST_MAX, wanted);
+    if (wanted < 0 || wanted > GX_VOLUMES_MAX) {
+        gx_fn_fail(fn, "volumes must be 0 to %d, not %" PRId64, GX_VOLUMES_MAX, wanted);
         return;
     }
     gx_store_set_volumes(fn->ctx->store, schema, (int)wanted, NULL, &err);

@@ -94,6 +94,8 @@ static const char *const sql[GX_SQL_COUNT] = {
     [GX_SQL_DROP_EXTENTS] = "DELETE FROM main.gx_extent WHERE id BETWEEN ?1 AND ?2",
 };
 
+_Static_assert(GX_META_SPREAD == 65536, "GX_SQL_ORPHAN_EXTENTS says it");
+
 static const char *const armed_sql[GX_ARMED_COUNT] = {
     [GX_ARMED_RELEASE] = "RELEASE gx_store",
     [GX_ARMED_ROLLBACK_TO] = "ROLLBACK TO gx_store",
@@ -240,6 +242,24 @@ gx_code gx_store_run(gx_store *store, sqlite3_stmt *stmt, gx_err *err, const cha
 int gx_store_exec(gx_store *store, const char *text)
 {
     return sqlite3_exec(store->db, text, NULL, NULL, NULL);
+}
+
+int gx_store_exec_in(gx_store *store, const char *schema, const char *text)
+{
+    char *qualified = gx_store_qualify(schema, text);
+    int rc = qualified == NULL ? SQLITE_NOMEM : gx_store_exec(store, qualified);
+    sqlite3_free(qualified);
+    return rc;
+}
+
+gx_code gx_store_set_state(gx_store *store, gx_schema *schema, const char *key, int64_t number,
+                           gx_err *err)
+{
+    sqlite3_stmt *stmt;
+    GX_TRY(gx_store_stmt(store, schema, GX_SQL_SET_STATE, &stmt, err));
+    sqlite3_bind_text(stmt, 1, key, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(stmt, 2, number);
+    return gx_store_run(store, stmt, err, "writing to", schema->name);
 }
 
 // The schema and its pin --------------------------------------------------------------------------

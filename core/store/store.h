@@ -326,10 +326,15 @@ gx_code gx_store_check_schema(gx_store *store, const char *schema, gx_store_repo
 
 // Volumes: decision 030, docs/format.md -----------------------------------------------------------
 
+enum {
+    GX_VOLUMES_MAX = 64,      /* files of a set                */
+    GX_VOLUME_PATH_MAX = 4096 /* bytes of a path, with its NUL */
+};
+
 typedef struct gx_volume_info {
     char schema[GX_NAME_MAX + 1];
     int64_t id;
-    char path[4096];
+    char path[GX_VOLUME_PATH_MAX];
     int64_t bytes, tiles; /* of the file, -1 where it cannot be opened; with a stripe in it */
     char state[512];      /* "current", "old", or what is wrong with it                     */
 } gx_volume_info;

@@ -36,12 +36,8 @@ gx_code gx_store_allows_aux(gx_store *store, size_t bytes, gx_err *err)
 
 static gx_code add_column(gx_store *store, const gx_schema *schema, gx_err *err)
 {
-    char *text = gx_store_qualify(schema->name, "ALTER TABLE main.gx_meta ADD COLUMN aux BLOB");
-    if (text == NULL) {
-        return gx_fail_nomem(err, 100, "SQL text");
-    }
-    int rc = gx_store_exec(store, text);
-    sqlite3_free(text);
+    int rc = gx_store_exec_in(store, schema->name,
+                              "ALTER TABLE main.gx_meta ADD COLUMN aux BLOB");
     if (rc != SQLITE_OK) {
         return gx_store_fail(store->db, rc, err, "adding a column to gx_meta of %s", schema->name);
     }

@@ -293,9 +293,8 @@ gx_code gx_store_locate(gx_store *store, const char *name, gx_meta *meta, bool *
 static gx_code take_number(gx_store *store, gx_schema *schema, const char *key, int64_t least,
                            int64_t most, int64_t *number, gx_err *err)
 {
-    sqlite3_stmt *get, *set;
+    sqlite3_stmt *get;
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_GET_STATE, &get, err));
-    GX_TRY(gx_store_stmt(store, schema, GX_SQL_SET_STATE, &set, err));
     sqlite3_bind_text(get, 1, key, -1, SQLITE_STATIC);
     int rc = sqlite3_step(get);
     bool is_integer = rc == SQLITE_ROW && sqlite3_column_type(get, 0) == SQLITE_INTEGER;
@@ -316,9 +315,7 @@ static gx_code take_number(gx_store *store, gx_schema *schema, const char *key, 
                        "database",
                        key, schema->name, (long long)most);
     }
-    sqlite3_bind_text(set, 1, key, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(set, 2, *number + 1);
-    return gx_store_run(store, set, err, "writing to", schema->name);
+    return gx_store_set_state(store, schema, key, *number + 1, err);
 }
 
 /*

@@ -69,7 +69,7 @@ static gx_code prepare(gx_extent_reader *reader, const char *schema, gx_err *err
 
 /* The row of a tile, if there is one, as it stands in the table. */
 static gx_code look_up(gx_extent_reader *reader, const char *schema, const gx_meta *meta,
-                       int64_t row, gx_extent *extent, bool *found, gx_err *err)
+                       int64_t row, gx_extent_row *extent, bool *found, gx_err *err)
 {
     GX_TRY(prepare(reader, schema, err));
     sqlite3_bind_int64(reader->find, 1, row);
@@ -78,7 +78,7 @@ static gx_code look_up(gx_extent_reader *reader, const char *schema, const gx_me
     char label[GX_LABEL_MAX];
     *found = rc == SQLITE_ROW;
     if (rc == SQLITE_ROW) {
-        *extent = (gx_extent){sqlite3_column_int64(reader->find, 0),
+        *extent = (gx_extent_row){sqlite3_column_int64(reader->find, 0),
                               sqlite3_column_int64(reader->find, 1),
                               sqlite3_column_int64(reader->find, 2),
                               sqlite3_column_int64(reader->find, 3)};
@@ -91,7 +91,7 @@ static gx_code look_up(gx_extent_reader *reader, const char *schema, const gx_me
 
 /* The extent's files, open; its numbers are what they must be for a tile of so many bytes. */
 static gx_code enter(gx_extent_reader *reader, const char *schema, const gx_meta *meta,
-                     int64_t tile, const gx_extent *e, gx_err *err)
+                     int64_t tile, const gx_extent_row *e, gx_err *err)
 {
     size_t tile_bytes = gx_meta_tile_bytes(meta, tile);
     if (reader->volumes == NULL || gx_volumes_set(reader->volumes) != e->set) {
@@ -116,7 +116,7 @@ gx_code gx_extent_find(gx_extent_reader *reader, const char *schema, const gx_me
                        int64_t tile, bool *found, gx_err *err)
 {
     int64_t row = gx_tile_rowid(meta->id, tile);
-    gx_extent extent;
+    gx_extent_row extent;
     if (reader->is_snapshot && reader->row == row) {
         *found = true;
         return GX_OK;
@@ -329,8 +329,8 @@ gx_code gx_spread_wanted(gx_store *store, gx_schema *schema, const gx_meta *meta
 
 // Writing -----------------------------------------------------------------------------------------
 
-static gx_code insert_extent(gx_store *store, gx_schema *schema, int64_t row, const gx_extent *e,
-                             gx_err *err)
+static gx_code insert_extent(gx_store *store, gx_schema *schema, int64_t row,
+                             const gx_extent_row *e, gx_err *err)
 {
     sqlite3_stmt *stmt;
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_SET_EXTENT, &stmt, err));
@@ -362,7 +362,7 @@ gx_code gx_spread_write(gx_store *store, gx_schema *schema, const gx_meta *meta,
     gx_spread *spread = schema->spread;
     size_t bytes = gx_meta_tile_bytes(meta, tile);
     int64_t row = gx_tile_rowid(meta->id, tile);
-    gx_extent e = {.set = gx_volumes_set(spread->files),
+    gx_extent_row e = {.set = gx_volumes_set(spread->files),
                    .length = gx_extent_length(bytes, gx_volumes_count(spread->files))};
     sqlite3_randomness(sizeof e.stamp, &e.stamp);
     GX_TRY(gx_space_map_take(spread->map, e.length, &e.offset, err));

@@ -160,6 +160,13 @@ gx_code gx_store_run(gx_store *store, struct sqlite3_stmt *stmt, gx_err *err, co
 /* Prepare, step to the end, finalize: no rows wanted.  Returns SQLITE_*. */
 int gx_store_exec(gx_store *store, const char *sql);
 
+/* gx_store_exec() of text that is written for main.  Returns SQLITE_*. */
+int gx_store_exec_in(gx_store *store, const char *schema, const char *text);
+
+/* gx_state's number of a key that is there. */
+gx_code gx_store_set_state(gx_store *store, gx_schema *schema, const char *key, int64_t number,
+                           gx_err *err);
+
 /* Whether the schema has gx's tables: what the connection remembers of it, which may be old. */
 bool gx_store_remembers(gx_store *store, const gx_schema *schema);
 
@@ -218,6 +225,10 @@ static inline int64_t gx_tile_rowid(int64_t id, int64_t tile)
 }
 
 // store_pragma.c ----------------------------------------------------------------------------------
+
+/* FNV-1a of some bytes, going on from hash. */
+#define GX_HASH_SEED 14695981039346656037u
+uint64_t gx_store_hash(uint64_t hash, const void *bytes, size_t count);
 
 /* Would a commit in the schema wait for its disk? */
 bool gx_store_waits_for_disk(gx_store *store, const char *schema);

@@ -155,10 +155,10 @@ void gx_store_imitate(sqlite3 *from, sqlite3 *to)
     }
 }
 
-static uint64_t hash_text(uint64_t hash, const char *text)
+uint64_t gx_store_hash(uint64_t hash, const void *bytes, size_t count)
 {
-    for (; *text != '\0'; text++) { // FNV-1a
-        hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+    for (size_t k = 0; k < count; k++) { // FNV-1a
+        hash = (hash ^ ((const unsigned char *)bytes)[k]) * 1099511628211u;
     }
     return hash;
 }
@@ -171,7 +171,8 @@ uint64_t gx_store_stamp(gx_store *store, const char *schema)
         gx_store_pragma(store->db, schema, "data_version", version, NULL) != GX_OK) {
         return 0;
     }
-    uint64_t hash = hash_text(hash_text(14695981039346656037u, file), version);
+    uint64_t hash = gx_store_hash(GX_HASH_SEED, file, strlen(file));
+    hash = gx_store_hash(hash, version, strlen(version));
     return hash == 0 ? 1 : hash;
 }
 

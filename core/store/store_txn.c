@@ -38,18 +38,6 @@ SQLITE_EXTENSION_INIT3
 
 // The tables --------------------------------------------------------------------------------------
 
-/* Run text, written for main, in the schema. */
-static int exec_in(gx_store *store, const char *schema, const char *text)
-{
-    char *qualified = gx_store_qualify(schema, text);
-    if (qualified == NULL) {
-        return SQLITE_NOMEM;
-    }
-    int rc = gx_store_exec(store, qualified);
-    sqlite3_free(qualified);
-    return rc;
-}
-
 /* Nothing but our catalog may be called gx. */
 static gx_code check_catalog_name(gx_store *store, const gx_schema *schema, gx_err *err)
 {
@@ -98,7 +86,7 @@ gx_code gx_store_make_tables(gx_store *store, const char *name, gx_err *err)
     if (schema->has_tables) {
         return GX_OK;
     }
-    int rc = exec_in(store, schema->name, schema_sql);
+    int rc = gx_store_exec_in(store, schema->name, schema_sql);
     if (rc != SQLITE_OK) {
         return make_failed(store, rc, schema, err);
     }
@@ -107,7 +95,7 @@ gx_code gx_store_make_tables(gx_store *store, const char *name, gx_err *err)
 
 gx_code gx_store_drop_tables(gx_store *store, const char *name, gx_err *err)
 {
-    int rc = exec_in(store, name,
+    int rc = gx_store_exec_in(store, name,
                      "DROP TABLE IF EXISTS main.gx_meta; DROP TABLE IF EXISTS main.gx_tile; "
                      "DROP TABLE IF EXISTS main.gx_state; DROP TABLE IF EXISTS main.gx_volumes; "
                      "DROP TABLE IF EXISTS main.gx_extent");
@@ -166,7 +154,7 @@ static bool needs_catalog(gx_store *store, const gx_schema *schema)
 /* Where the module is not registered (the store alone, linked into a test) there is none. */
 static gx_code make_catalog(gx_store *store, const gx_schema *schema, gx_err *err)
 {
-    int rc = exec_in(store, schema->name, "CREATE VIRTUAL TABLE main.gx USING gx_catalog");
+    int rc = gx_store_exec_in(store, schema->name, "CREATE VIRTUAL TABLE main.gx USING gx_catalog");
     if (rc == SQLITE_ERROR &&
         strcmp(sqlite3_errmsg(store->db), "no such module: gx_catalog") == 0) {
         return GX_OK;
@@ -319,7 +307,7 @@ static gx_code make_unseen(gx_store *store, gx_schema *schema, gx_err *err)
         sqlite3_stricmp(schema->name, "temp") == 0 || gx_store_remembers(store, schema)) {
         return GX_OK;
     }
-    int rc = exec_in(store, schema->name, schema_sql);
+    int rc = gx_store_exec_in(store, schema->name, schema_sql);
     gx_err failed = {.code = GX_OK};
     if (rc != SQLITE_OK) {
         (void)make_failed(store, rc, schema, &failed);

@@ -49,22 +49,10 @@ static const char no_tables_sql[] =
 
 static gx_code exec_in(gx_store *store, const gx_schema *schema, const char *text, gx_err *err)
 {
-    char *qualified = gx_store_qualify(schema->name, text);
-    int rc = qualified == NULL ? SQLITE_NOMEM : gx_store_exec(store, qualified);
-    sqlite3_free(qualified);
+    int rc = gx_store_exec_in(store, schema->name, text);
     return rc == SQLITE_OK
                ? GX_OK
                : gx_store_fail(store->db, rc, err, "the volumes of %s", schema->name);
-}
-
-static gx_code set_state(gx_store *store, gx_schema *schema, const char *key, int64_t number,
-                         gx_err *err)
-{
-    sqlite3_stmt *stmt;
-    GX_TRY(gx_store_stmt(store, schema, GX_SQL_SET_STATE, &stmt, err));
-    sqlite3_bind_text(stmt, 1, key, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(stmt, 2, number);
-    return gx_store_run(store, stmt, err, "writing to", schema->name);
 }
 
 // Rows --------------------------------------------------------------------------------------------
@@ -209,8 +197,8 @@ static gx_code make_set(gx_store *store, gx_schema *schema, int count, const cha
         GX_TRY(add_volume(store, schema, paths == NULL ? NULL : paths[id.index], &id, err));
         ++*made;
     }
-    GX_TRY(set_state(store, schema, "next_volume", id.set + count, err));
-    return set_state(store, schema, "volume_set", id.set, err);
+    GX_TRY(gx_store_set_state(store, schema, "next_volume", id.set + count, err));
+    return gx_store_set_state(store, schema, "volume_set", id.set, err);
 }
 
 /* The set that new matrices go to has so many files, beside the database. */
@@ -277,7 +265,7 @@ static gx_code bring_all(gx_store *store, gx_schema *schema, gx_err *err)
     gx_code code = text == NULL ? gx_fail_nomem(err, 100, "SQL text")
                                 : exec_in(store, schema, text, err);
     sqlite3_free(text);
-    return code == GX_OK ? set_state(store, schema, "volume_set", 0, err) : code;
+    return code == GX_OK ? gx_store_set_state(store, schema, "volume_set", 0, err) : code;
 }
 
 static gx_code check_schema(gx_store *store, const gx_schema *schema, gx_err *err)

@@ -66,7 +66,7 @@ struct gx_volumes {
     uint64_t generation; /* counts what was to be done; with what follows, under the lock */
     int active;          /* threads that have not finished the work         */
     work work;
-    const gx_extent *extent; /* of WORK_WRITE, with what follows */
+    const gx_extent_row *extent; /* of WORK_WRITE, with what follows */
     int64_t row;
     size_t tile_bytes;
     const char *data;
@@ -155,11 +155,7 @@ static void write_header(const gx_volume_id *id, unsigned char header[HEADER_BYT
     put(header + 24, 8, (uint64_t)id->key);
     put(header + 32, 8, (uint64_t)id->set);
     put(header + 40, 8, (uint64_t)id->id);
-    uint64_t check = 14695981039346656037u;
-    for (int k = 0; k < HEADER_BYTES - 8; k++) {
-        check = (check ^ header[k]) * 1099511628211u;
-    }
-    put(header + HEADER_BYTES - 8, 8, check);
+    put(header + HEADER_BYTES - 8, 8, gx_store_hash(GX_HASH_SEED, header, HEADER_BYTES - 8));
 }
 
 /* Errors of a VFS have no text but the code's. */
@@ -370,7 +366,7 @@ gx_code gx_volumes_open(const gx_store *store, sqlite3 *db, const char *schema, 
 
 static int write_stripe(const gx_volumes *set, volume *v)
 {
-    const gx_extent *e = set->extent;
+    const gx_extent_row *e = set->extent;
     int64_t stripe = gx_stripe_bytes(set->tile_bytes, set->count);
     int64_t from = v->index * stripe;
     int64_t left = gx_max(0, gx_min(stripe, (int64_t)set->tile_bytes - from));
@@ -504,7 +500,7 @@ void gx_volumes_close(gx_volumes *volumes)
 
 // Tiles -------------------------------------------------------------------------------------------
 
-gx_code gx_volumes_write(gx_volumes *volumes, const gx_extent *extent, int64_t row,
+gx_code gx_volumes_write(gx_volumes *volumes, const gx_extent_row *extent, int64_t row,
                          size_t tile_bytes, const void *data, gx_err *err)
 {
     volumes->extent = extent;
@@ -519,7 +515,7 @@ gx_code gx_volumes_sync(gx_volumes *volumes, gx_err *err)
     return run(volumes, WORK_SYNC, "waiting for the disk of", err);
 }
 
-static gx_code verify_stripe(volume *v, const gx_extent *extent, int64_t row, int64_t stripe,
+static gx_code verify_stripe(volume *v, const gx_extent_row *extent, int64_t row, int64_t stripe,
                              gx_err *err)
 {
     unsigned char trailer[TRAILER_BYTES];
@@ -537,7 +533,7 @@ static gx_code verify_stripe(volume *v, const gx_extent *extent, int64_t row, in
     return GX_OK;
 }
 
-gx_code gx_volumes_verify(gx_volumes *volumes, const gx_extent *extent, int64_t row,
+gx_code gx_volumes_verify(gx_volumes *volumes, const gx_extent_row *extent, int64_t row,
                           size_t tile_bytes, gx_err *err)
 {
     int64_t stripe = gx_stripe_bytes(tile_bytes, volumes->count);
@@ -547,7 +543,7 @@ gx_code gx_volumes_verify(gx_volumes *volumes, const gx_extent *extent, int64_t 
     return GX_OK;
 }
 
-gx_code gx_volumes_read(gx_volumes *volumes, const gx_extent *extent,
+gx_code gx_volumes_read(gx_volumes *volumes, const gx_extent_row *extent,
                         size_t tile_bytes, size_t offset, size_t bytes, void *dst, gx_err *err)
 {
     int64_t stripe = gx_stripe_bytes(tile_bytes, volumes->count);

@@ -17,18 +17,16 @@
 #include "store_int.h"
 
 enum {
-    GX_VOLUMES_MAX = 64,       /* files of a set                                              */
     GX_VOLUME_BLOCK = 4096,    /* what offsets and lengths are multiples of; the header's bytes */
-    GX_VOLUME_PATH_MAX = 4096, /* bytes of a path, with its NUL                               */
 };
 
 /* An extent as its row has it, checked against the tile it is of. */
-typedef struct gx_extent {
+typedef struct gx_extent_row {
     int64_t set;    /* of volumes                                              */
     int64_t offset; /* in each file: a multiple of GX_VOLUME_BLOCK, not the header's */
     int64_t length; /* in each file: gx_extent_length() of the tile            */
     int64_t stamp;  /* also behind each stripe: whether it is this tile's      */
-} gx_extent;
+} gx_extent_row;
 
 /* Bytes of one stripe of a tile, and of its extent in each of `count` files. */
 int64_t gx_stripe_bytes(size_t tile_bytes, int count);
@@ -56,15 +54,15 @@ int64_t gx_volumes_set(const gx_volumes *volumes);
 gx_code gx_volumes_bytes(gx_volumes *volumes, int64_t *bytes, gx_err *err);
 
 /* Bytes [offset, offset + bytes) of the tile with row id `row`. */
-gx_code gx_volumes_read(gx_volumes *volumes, const gx_extent *extent,
+gx_code gx_volumes_read(gx_volumes *volumes, const gx_extent_row *extent,
                         size_t tile_bytes, size_t offset, size_t bytes, void *dst, gx_err *err);
 
 /* Whether every stripe has the extent's stamp: GX_CORRUPT naming the file that has not. */
-gx_code gx_volumes_verify(gx_volumes *volumes, const gx_extent *extent, int64_t row,
+gx_code gx_volumes_verify(gx_volumes *volumes, const gx_extent_row *extent, int64_t row,
                           size_t tile_bytes, gx_err *err);
 
 /* The whole tile, its stripes at the same time. */
-gx_code gx_volumes_write(gx_volumes *volumes, const gx_extent *extent, int64_t row,
+gx_code gx_volumes_write(gx_volumes *volumes, const gx_extent_row *extent, int64_t row,
                          size_t tile_bytes, const void *data, gx_err *err);
 
 gx_code gx_volumes_sync(gx_volumes *volumes, gx_err *err);
@@ -130,7 +128,7 @@ typedef struct gx_extent_reader {
     char schema[GX_NAME_MAX + 1]; /* of find and volumes           */
     gx_volumes *volumes;     /* of the latest tile's set, or NULL  */
     int64_t row;             /* of extent; 0: none is known        */
-    gx_extent extent;
+    gx_extent_row extent;
 } gx_extent_reader;
 
 /*
