@@ -347,6 +347,10 @@ fault: $(SO) $(FAULT) $(STANDIN)
 	GX_SO=$(abspath $(SO)) $(RUN_PYTHON) tests/fault/cuda.py --stand-ins $(BUILD)/mock --step $(if $(filter 0,$(POINTS)),1,7)
 	GX_SO=$(abspath $(SO)) $(RUN_PYTHON) tests/fault/kill.py --times 50
 
+# Random work of four processes on one database with volumes, some of them killed.
+soak: $(SO)
+	GX_SO=$(abspath $(SO)) $(RUN_PYTHON) tests/soak.py --seconds $(SECONDS) --kills $(shell expr $(SECONDS) / 60)
+
 ASAN := NDEBUG= CFLAGS="-O1 -g -fno-omit-frame-pointer" SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 TSAN := NDEBUG= CFLAGS="-O1 -g" SANITIZE=-fsanitize=thread
 
@@ -495,6 +499,7 @@ help:
 #: make test          unit, SQL, docs, fault and fuzz-corpus tests; STEPS="unit sql" picks some
 #: make check         the tests under ASan+UBSan, TSan and valgrind
 #: make fault         every allocation, read, write and step failed once; POINTS=40, 0 = all
+#: make soak          processes at random work on one database with volumes for SECONDS=300
 #: make fuzz          each fuzzer for SECONDS=300; TARGETS="value npy" picks some
 #: make bench         speed beside peers; BENCH="product scan" picks some
 #: make tidy          the style, as a test;  make format  applies .clang-format
@@ -504,4 +509,4 @@ help:
 #: make deps          install (or name) what is missing;  make clean  removes what make made
 #: Variables: OPENBLAS=static|shared  CC  CFLAGS  PYTHON  NVCC  ARCHS="75 ... 120"|native
 
-.PHONY: all always cuda grammar no-cuda gpu test-gpu bench-gpu libgx programs units fuzzers test run-tests check coverage fault fuzz bench demo tidy format install uninstall wheel sdist dist deb clean deps help
+.PHONY: all always cuda grammar no-cuda gpu test-gpu bench-gpu libgx programs units fuzzers test run-tests check coverage fault soak fuzz bench demo tidy format install uninstall wheel sdist dist deb clean deps help

@@ -8,10 +8,10 @@
 **               next_volume   the next file's id, never used twice: its name has it
 **
 ** A set's id is the id of its first file.  A set that is no longer the current one stays while a
-** matrix has tiles there; gx_store_vacuum() removes it afterwards, and cuts the others behind their
-** last extent.  Files are made before the rows that name them are committed and removed after the
-** rows are gone: killed in between leaves a file that no database names, and whose name no volume
-** gets again.
+** matrix has tiles there; gx_store_vacuum() removes it afterwards, cuts the others behind their
+** last extent and makes holes between.  Files are made before the rows that name them are committed
+** and removed after the rows are gone: killed in between leaves a file that no database names, and
+** whose name no volume gets again.
 */
 #include <sqlite3ext.h>
 
@@ -321,6 +321,20 @@ typedef struct vacuum {
     int gone_count, sets;
 } vacuum;
 
+/* What is free between extents goes back to the file system, where it takes it. */
+static gx_code punch_gaps(const vacuum *v, gx_volumes *files, const gx_space_map *map,
+                          int64_t *freed, gx_err *err)
+{
+    int64_t offset, length;
+    for (int64_t k = 0; gx_space_map_gap(map, k, &offset, &length); k++) {
+        if (gx_store_is_interrupted(v->store)) {
+            return gx_fail(err, GX_INTERRUPT, "interrupted");
+        }
+        gx_volumes_punch(files, offset, length, freed);
+    }
+    return GX_OK;
+}
+
 static gx_code vacuum_set(void *arg, sqlite3_stmt *row, gx_err *err)
 {
     vacuum *v = arg;
@@ -341,6 +355,9 @@ static gx_code vacuum_set(void *arg, sqlite3_stmt *row, gx_err *err)
         if (is_gone) {
             v->gone[v->gone_count++] = set;
         }
+    }
+    if (code == GX_OK) {
+        code = punch_gaps(v, files, map, &v->freed, err);
     }
     gx_space_map_free(map);
     gx_volumes_close(files);

@@ -22,6 +22,11 @@
 ** thread at a time: the caller's, or, where whole tiles are written to several, a thread a file
 ** that waits for the next tile (the caller's has the first file).  Threads block all signals.
 **
+** Holes are the one thing that a VFS has no call for: they are made through a descriptor of our
+** own, where the VFS is SQLite's for Unix, which has each byte where it says, and the file behind
+** the path is the one that is open.  Nobody locks a volume, so that closing the descriptor gives up
+** no lock of the process's.
+**
 ** Memory: the VFS's handles, from the governor.
 */
 #include <sqlite3ext.h>
@@ -29,10 +34,14 @@
 #include "volume_int.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 SQLITE_EXTENSION_INIT3
 
@@ -50,6 +59,8 @@ typedef struct volume {
     int64_t id;
     char *path;         /* sqlite3_create_filename(): lives as long as the file is open */
     sqlite3_file *file; /* of mem; NULL until it is open                                */
+    bool is_plain;      /* its VFS has the bytes where they are in a file of the system */
+    int holes;          /* descriptor for making holes; 0: not opened, -1: it cannot be */
     pthread_t thread;   /* of all but the first, where is_started                       */
     int rc;             /* of the latest work                                           */
 } volume;
@@ -215,6 +226,7 @@ static gx_code open_file(gx_mem *mem, sqlite3_vfs *vfs, const char *path, int fl
     GX_TRY(gx_mem_calloc(mem, (size_t)vfs->szOsFile, "file of a volume", &memory, err));
     made->file = memory;
     int out = 0;
+    made->is_plain = strcmp(vfs->zName, "unix") == 0;
     int rc = vfs->xOpen(vfs, made->path, made->file, flags, &out);
     if (rc == SQLITE_OK && (flags & SQLITE_OPEN_READWRITE) != 0 &&
         (out & SQLITE_OPEN_READONLY) != 0) {
@@ -230,6 +242,10 @@ static void close_file(gx_mem *mem, volume *v)
     }
     gx_mem_free(mem, v->file);
     v->file = NULL;
+    if (v->holes > 0) {
+        close(v->holes);
+        v->holes = 0;
+    }
     if (v->path != NULL) {
         sqlite3_free_filename(v->path);
         v->path = NULL;
@@ -594,6 +610,55 @@ gx_code gx_volumes_truncate(gx_volumes *volumes, int64_t bytes, gx_err *err)
         }
     }
     return GX_OK;
+}
+
+/* Whether the descriptor is of the file that the VFS has open: its header says which it is. */
+static bool is_same_file(volume *v, int fd)
+{
+    unsigned char ours[HEADER_BYTES], theirs[HEADER_BYTES];
+    sqlite3_int64 size = 0;
+    struct stat about;
+    return v->file->pMethods->xRead(v->file, theirs, HEADER_BYTES, 0) == SQLITE_OK &&
+           v->file->pMethods->xFileSize(v->file, &size) == SQLITE_OK && fstat(fd, &about) == 0 &&
+           S_ISREG(about.st_mode) && about.st_size == size &&
+           pread(fd, ours, HEADER_BYTES, 0) == HEADER_BYTES &&
+           memcmp(ours, theirs, HEADER_BYTES) == 0;
+}
+
+static void open_for_holes(volume *v)
+{
+    v->holes = v->is_plain ? open(v->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
+    if (v->holes >= 0 && (v->holes < 3 || !is_same_file(v, v->holes))) {
+        close(v->holes);
+        v->holes = -1;
+    }
+}
+
+/* Bytes that the file takes on the disk; -1: who knows. */
+static int64_t taken(int fd)
+{
+    struct stat about;
+    return fstat(fd, &about) == 0 ? (int64_t)about.st_blocks * 512 : -1;
+}
+
+void gx_volumes_punch(gx_volumes *volumes, int64_t offset, int64_t length, int64_t *freed)
+{
+    for (int k = 0; k < volumes->count; k++) {
+        volume *v = &volumes->volume[k];
+        if (v->holes == 0) {
+            open_for_holes(v);
+        }
+        if (v->holes < 0) {
+            continue;
+        }
+        int64_t before = taken(v->holes);
+        int rc;
+        do {
+            rc = fallocate(v->holes, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, length);
+        } while (rc != 0 && errno == EINTR);
+        int64_t after = taken(v->holes);
+        *freed += rc == 0 && after >= 0 ? gx_max(0, before - after) : 0;
+    }
 }
 
 static gx_code copy_part(volume *from, volume *to, int64_t offset, int bytes, void *buffer,

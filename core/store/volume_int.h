@@ -75,6 +75,12 @@ gx_code gx_volumes_copy(gx_volumes *from, gx_volumes *to, int64_t offset, int64_
 gx_code gx_volumes_truncate(gx_volumes *volumes, int64_t bytes, gx_err *err);
 
 /*
+** Holes in every file instead of bytes that nobody reads, where file system and VFS make them;
+** elsewhere nothing happens.  *freed grows by what the disk got back.
+*/
+void gx_volumes_punch(gx_volumes *volumes, int64_t offset, int64_t length, int64_t *freed);
+
+/*
 ** The path of a volume: path as the table has it (NULL: beside the database, its name with -gxID
 ** behind), relative ones from the database's folder.  GX_ARG: too long, or no file's database.
 */
@@ -113,6 +119,9 @@ void gx_space_map_append_only(gx_space_map *map, int64_t bytes);
 
 /* Where length bytes are free, which are in use from now on. */
 gx_code gx_space_map_take(gx_space_map *map, int64_t length, int64_t *offset, gx_err *err);
+
+/* Gap k, in ascending order; false: there are not so many. */
+bool gx_space_map_gap(const gx_space_map *map, int64_t k, int64_t *offset, int64_t *length);
 
 /* Behind the last extent in use. */
 int64_t gx_space_map_end(const gx_space_map *map);

@@ -101,6 +101,16 @@ gx_code gx_space_map_take(gx_space_map *map, int64_t length, int64_t *offset, gx
     return GX_OK;
 }
 
+bool gx_space_map_gap(const gx_space_map *map, int64_t k, int64_t *offset, int64_t *length)
+{
+    if (k >= map->count) {
+        return false;
+    }
+    *offset = map->gaps[k].offset;
+    *length = map->gaps[k].length;
+    return true;
+}
+
 int64_t gx_space_map_end(const gx_space_map *map)
 {
     return map->end;

@@ -4,10 +4,11 @@
     kill.py [--times 50] [--seed 1]
 
 Plan: for rollback journal and WAL in turn, a child opens the database and replaces the stored matrix C by A B (or a copy,
-a transpose, a factor, a solution) over and over; the parent kills it at a random moment, opens the database itself
+a transpose, a factor, a solution), makes D and drops it, and collects what is free, over and over; the parent kills it at a
+random moment, opens the database itself
 (SQLite rolls back or recovers), and looks: PRAGMA integrity_check, gx_check of every matrix, no half-stored matrix, no
-orphan tile, and C's elements are exactly those of one of the states that the child went through.  The same with one volume
-and with four: gx_vacuum leaves no byte in them that no matrix has.
+orphan tile, C's elements are exactly those of one of the states that the child went through, and D, where it is, is B.  The
+same with one volume and with four: gx_vacuum leaves no byte in them that no matrix has, and all is as it was after it.
 GX_SO names the extension; the interpreter's sqlite3 must load extensions.
 """
 import argparse
@@ -23,10 +24,14 @@ import time
 N = 192
 CHILD_STEPS = (
     "SELECT gx_matmul('A', 'B', 'C', '{\"replace\":true}')",
+    "SELECT gx_store('D', 'B')",
     "SELECT gx_store('C', 'A', '{\"replace\":true}')",
+    "SELECT gx_vacuum()",
     "SELECT gx_transpose('B', 'C', '{\"replace\":true}')",
     f"SELECT gx_cholesky(gx_matrix_gallery('minij', {N}), 'C', '{{\"replace\":true}}')",
+    "SELECT gx_drop('D')",
     "SELECT gx_trsm('C', 'B', 'C', '{\"replace\":true}')",
+    "SELECT gx_vacuum()",
 )
 
 
@@ -44,6 +49,7 @@ def value(db, sql):
 
 def child(path):
     db = connect(path)
+    db.execute("SELECT gx_drop('D', '{\"if_exists\":true}')").fetchall()
     print("ready", flush=True)
     while True:
         for step in CHILD_STEPS:
@@ -60,13 +66,14 @@ def prepare(path, journal, volumes):
     states = {}
     for step in CHILD_STEPS:
         db.execute(step).fetchall()
-        states[fingerprint(db)] = step
+        if value(db, "SELECT count(*) FROM gx WHERE name = 'C'") == 1:
+            states[fingerprint(db, "C")] = step
     db.close()
     return states
 
 
-def fingerprint(db):
-    return hash(value(db, "SELECT gx_to_bytes('C')"))
+def fingerprint(db, name):
+    return hash(value(db, f"SELECT gx_to_bytes('{name}')"))
 
 
 def volume_problem(db):
@@ -80,6 +87,18 @@ def volume_problem(db):
     return None if value(db, "SELECT max(bytes) FROM gx_volume") == end else "bytes that no extent has"
 
 
+def matrix_problem(db, states):
+    bad = db.execute("SELECT name, gx_check(name) FROM gx WHERE gx_check(name) <> 'ok'").fetchall()
+    if bad:
+        return f"gx_check: {bad}"
+    names = [row[0] for row in db.execute("SELECT name FROM gx ORDER BY name")]
+    if names not in (["A", "B", "C"], ["A", "B", "C", "D"]):
+        return f"the catalog is {names}"
+    if fingerprint(db, "C") not in states:
+        return "C is in none of the states the child went through"
+    return "D is not B" if "D" in names and fingerprint(db, "D") != fingerprint(db, "B") else None
+
+
 def look(path, states):
     """What is wrong with the database after a kill, or None."""
     db = connect(path)
@@ -90,14 +109,7 @@ def look(path, states):
             return "a half-stored matrix"
         if value(db, "SELECT count(*) FROM gx_tile WHERE (id >> 32) NOT IN (SELECT id FROM gx_meta)") != 0:
             return "orphan tiles"
-        bad = db.execute("SELECT name, gx_check(name) FROM gx WHERE gx_check(name) <> 'ok'").fetchall()
-        if bad:
-            return f"gx_check: {bad}"
-        if [row[0] for row in db.execute("SELECT name FROM gx ORDER BY name")] != ["A", "B", "C"]:
-            return "the catalog is not A, B, C"
-        if fingerprint(db) not in states:
-            return "C is in none of the states the child went through"
-        return volume_problem(db)
+        return matrix_problem(db, states) or volume_problem(db) or matrix_problem(db, states)
     finally:
         db.close()
 
@@ -127,7 +139,7 @@ def main():
             path = os.path.join(folder, "kill.db")
             states = prepare(path, journal, volumes)
             for _ in range(args.times // len(modes)):
-                kill_once(path, rng.random() * 0.08)
+                kill_once(path, rng.random() * 0.2)
                 in_flight += os.path.exists(path + "-journal") or os.path.exists(path + "-wal")
                 problem = look(path, states)
                 if problem:

@@ -3,12 +3,13 @@
 Plan, with tiles of 4 KiB so that small matrices have many, in rollback-journal and WAL mode, one volume and three:
 - every kind of call reads and writes spread matrices as it does those at home; gx_check is 'ok' after each step;
 - changed in place: the tile goes home; replaced, dropped: space is used again, but never under a reader of an older
-  state, in a transaction that may roll back, nor before the commit;
+  state, in a transaction that may roll back, nor before the commit; gx_vacuum makes holes of it, by the blocks of the files;
 - ROLLBACK, ROLLBACK TO, a failed call, a killed process: old state or new, and gx_vacuum leaves nothing behind;
 - damage: a missing, foreign, exchanged, cut, older, changed volume is named, and the rest goes on; forged rows;
 - a database from elsewhere does not choose files; arguments; attached databases; temp and in-memory ones;
 - gx_backup is one state; gx_volumes(0) brings all home; an older gx refuses the format.
 """
+import ctypes
 import os
 import shutil
 import signal
@@ -118,6 +119,58 @@ def test_readers_of_an_older_state_keep_it(tmp_path):
     old.execute("COMMIT")
     assert error(old, "SELECT gx_sum('A')").startswith("gx_sum: no matrix named 'A'")
     assert q(db, "SELECT gx_vacuum()") > 0
+
+
+def can_make_holes(folder):
+    """Whether the file system does: fallocate(2), PUNCH_HOLE and KEEP_SIZE, of one MiB in two."""
+    path = folder / "probe"
+    path.write_bytes(b"x" * (2 << 20))
+    with open(path, "r+b") as file:
+        call = ctypes.CDLL(None).fallocate
+        call.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]
+        made = call(file.fileno(), 3, 1 << 19, 1 << 20) == 0
+        return made and os.fstat(file.fileno()).st_blocks * 512 < 3 << 19
+
+
+def test_free_space_goes_back_to_the_file_system(tmp_path):
+    if not can_make_holes(tmp_path):
+        pytest.skip("the file system makes no holes")
+    db = opened(tmp_path / "v.db", "wal")
+    q(db, "SELECT gx_volumes(2)")
+    for seed, name in enumerate("ABC"):
+        q(db, f"SELECT gx_randn(500, 500, '{name}', '{{\"seed\":{seed}}}')")
+
+    def on_disk():
+        found = [os.stat(tmp_path / name) for name in files(tmp_path)]
+        return sum(f.st_size for f in found), sum(f.st_blocks for f in found) * 512
+
+    expected = {name: matrix(db, name) for name in "ABC"}
+    length, full = on_disk()
+    old = opened(tmp_path / "v.db")
+    old.execute("BEGIN")
+    assert np.array_equal(matrix(old, "B"), expected["B"])
+    q(db, "SELECT gx_drop('B')")
+    assert q(db, "SELECT gx_vacuum()") == 0 and on_disk()[1] > full - 500 * 500 * 8
+    assert np.array_equal(matrix(old, "B"), expected["B"]), "a reader of the older state keeps it"
+    old.execute("COMMIT")
+    freed = q(db, "SELECT gx_vacuum()")
+    assert freed >= 500 * 500 * 8 and on_disk()[0] == length and on_disk()[1] <= full - 500 * 500 * 8
+    assert q(db, "SELECT gx_vacuum()") == 0 and q(db, "SELECT gx_check()") == "ok"
+    assert all(np.array_equal(matrix(db, name), expected[name]) for name in "AC")
+    q(db, "SELECT gx_copy('A', 'B')")
+    assert on_disk()[0] == length, "the holes are filled by what is stored next"
+    assert all(np.array_equal(matrix(db, x), expected[y]) for x, y in ("AA", "BA", "CC")) and q(db, "SELECT gx_check()") == "ok"
+
+
+def test_no_holes_through_another_vfs(tmp_path):
+    db = sqlite3.connect(f"file:{tmp_path}/v.db?vfs=unix-dotfile", uri=True, isolation_level=None)
+    db.enable_load_extension(True)
+    db.load_extension(gx_path())
+    q(db, "SELECT gx_config('tile_bytes', 4096)")
+    q(db, "SELECT gx_volumes(2)")
+    q(db, "SELECT gx_ones(100, 100, 'A') || gx_ones(100, 100, 'B')")
+    q(db, "SELECT gx_drop('A')")
+    assert q(db, "SELECT gx_vacuum()") == 0 and q(db, "SELECT gx_sum('B')") == 10000 and q(db, "SELECT gx_check()") == "ok"
 
 
 def test_transactions_of_the_application(db):
