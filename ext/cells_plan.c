@@ -21,6 +21,7 @@
 ** that come with the statement can be looked at, and anything else is taken for 1024 x 1024.
 */
 #include "cells.h"
+#include "table_fn.h"
 
 #include <math.h>
 #include <string.h>
@@ -50,21 +51,7 @@ typedef struct plan {
 /* The plan's letter for an operator, or 0. */
 static char operator_letter(int op)
 {
-    switch (op) {
-    case SQLITE_INDEX_CONSTRAINT_EQ:
-    case SQLITE_INDEX_CONSTRAINT_IS:
-        return '=';
-    case SQLITE_INDEX_CONSTRAINT_LT:
-        return '<';
-    case SQLITE_INDEX_CONSTRAINT_LE:
-        return 'l';
-    case SQLITE_INDEX_CONSTRAINT_GT:
-        return '>';
-    case SQLITE_INDEX_CONSTRAINT_GE:
-        return 'g';
-    default:
-        return 0;
-    }
+    return op == SQLITE_INDEX_CONSTRAINT_IS ? '=' : gx_comparison_letter(op);
 }
 
 /* The plan's letter for a column, or 0. */

@@ -15,4 +15,7 @@ bool gx_eval_prepare(gx_fn *fn, bool is_plain, gx_program **program, gx_program_
 bool gx_eval_prepare_text(gx_fn *fn, const char *text, int first, bool is_plain,
                           gx_program **program, gx_program_arg **args);
 
+/* What a program that has run gives, as the call's result. */
+void gx_eval_result(gx_fn *fn, gx_program_result *result);
+
 #endif

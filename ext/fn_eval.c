@@ -64,9 +64,15 @@ bool gx_eval_prepare(gx_fn *fn, bool is_plain, gx_program **program, gx_program_
            gx_eval_prepare_text(fn, text, 1, is_plain, program, args);
 }
 
-static void put_name(gx_fn *fn, const char *name)
+void gx_eval_result(gx_fn *fn, gx_program_result *result)
 {
-    sqlite3_result_text(fn->sql, name, -1, SQLITE_TRANSIENT);
+    if (result->kind == GX_GIVES_NUMBER) {
+        sqlite3_result_double(fn->sql, result->number);
+    } else if (result->kind == GX_GIVES_NAME) {
+        sqlite3_result_text(fn->sql, result->name, -1, SQLITE_TRANSIENT);
+    } else {
+        gx_fn_result_sink(fn, &result->sink);
+    }
 }
 
 static void eval(gx_fn *fn)
@@ -89,13 +95,7 @@ static void eval(gx_fn *fn)
     if (gx_program_run(&fn->run, program, args, &how, &result) != GX_OK) {
         return;
     }
-    if (result.kind == GX_GIVES_NUMBER) {
-        sqlite3_result_double(fn->sql, result.number);
-    } else if (result.kind == GX_GIVES_NAME) {
-        put_name(fn, result.name);
-    } else {
-        gx_fn_result_sink(fn, &result.sink);
-    }
+    gx_eval_result(fn, &result);
 }
 
 const gx_function gx_functions_eval[] = {{"gx_eval", 1, -1, false, eval},

@@ -96,13 +96,7 @@ static void run(gx_fn *fn)
         say_plainly(fn);
         return;
     }
-    if (result.kind == GX_GIVES_NUMBER) {
-        sqlite3_result_double(fn->sql, result.number);
-    } else if (result.kind == GX_GIVES_NAME) {
-        sqlite3_result_text(fn->sql, result.name, -1, SQLITE_TRANSIENT);
-    } else {
-        gx_fn_result_sink(fn, &result.sink);
-    }
+    gx_eval_result(fn, &result);
 }
 
 /* Least and most with destination and options. */

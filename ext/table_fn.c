@@ -73,8 +73,7 @@ static int disconnect(sqlite3_vtab *vtab)
     return SQLITE_OK;
 }
 
-/* The letter of a comparison that a ranged column takes; 0: none. */
-static char letter_of(int op)
+char gx_comparison_letter(int op)
 {
     switch (op) {
     case SQLITE_INDEX_CONSTRAINT_EQ:
@@ -117,7 +116,7 @@ static int take_ranges(const gx_table_fn *def, sqlite3_index_info *info, int nex
             const struct sqlite3_index_constraint *c = &info->aConstraint[k];
             bool is_limit = c->op == SQLITE_INDEX_CONSTRAINT_LIMIT;
             bool is_offset = c->op == SQLITE_INDEX_CONSTRAINT_OFFSET;
-            char letter = is_limit ? 'L' : is_offset ? 'O' : letter_of(c->op);
+            char letter = is_limit ? 'L' : is_offset ? 'O' : gx_comparison_letter(c->op);
             bool is_ranged = letter != '\0' && c->iColumn >= 0 && c->iColumn < def->ranged;
             if ((is_limit || is_offset) != (pass == 1) ||
                 (pass == 0 && c->iColumn >= def->columns)) {

@@ -47,6 +47,9 @@ typedef struct gx_table_fn {
     void (*clear)(void *state); /* NULL: nothing is to be freed */
 } gx_table_fn;
 
+/* A comparison of SQLITE_INDEX_CONSTRAINT_* in a plan's text: = < l(<=) > g(>=); 0: another. */
+char gx_comparison_letter(int op);
+
 /* All of them: gx_table_NAME stands in the file named beside it.  docs/how-to-add-a-table.md */
 #define GX_TABLE_FNS(TABLE)                                                                        \
     TABLE(eig) /* vtab_eig.c  */                                                                   \

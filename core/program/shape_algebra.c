@@ -249,13 +249,10 @@ gx_ref gx_check_real_number(gx_graph *g, gx_node *node, const gx_ref *in, int co
 
 // Systems -----------------------------------------------------------------------------------------
 
-gx_ref gx_check_solve(gx_graph *g, gx_node *node, const gx_ref *in, int count)
+/* A and its right sides have as many rows; the result has `rows` and a column a side. */
+static gx_ref add_system(gx_graph *g, gx_node *node, const gx_ref *in, int64_t rows)
 {
-    (void)count;
     const gx_type *a = &g->node[in[0]].type, *b = &g->node[in[1]].type;
-    if (!is_square(g, in[0])) {
-        return GX_NO_NODE;
-    }
     if (a->rows != b->rows) {
         return gx_graph_fail(g, "%s is %lldx%lld but %s is %lldx%lld",
                              gx_graph_label(g, in[0], "the matrix"), (long long)a->rows,
@@ -263,23 +260,20 @@ gx_ref gx_check_solve(gx_graph *g, gx_node *node, const gx_ref *in, int count)
                              (long long)b->rows, (long long)b->cols);
     }
     node->type =
-        (gx_type){.rows = b->rows, .cols = b->cols, .dtype = gx_dtype_promote(a->dtype, b->dtype)};
+        (gx_type){.rows = rows, .cols = b->cols, .dtype = gx_dtype_promote(a->dtype, b->dtype)};
     return gx_graph_add(g, node, in, 2);
+}
+
+gx_ref gx_check_solve(gx_graph *g, gx_node *node, const gx_ref *in, int count)
+{
+    (void)count;
+    return is_square(g, in[0]) ? add_system(g, node, in, g->node[in[1]].type.rows) : GX_NO_NODE;
 }
 
 gx_ref gx_check_lstsq(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     (void)count;
-    const gx_type *a = &g->node[in[0]].type, *b = &g->node[in[1]].type;
-    if (a->rows != b->rows) {
-        return gx_graph_fail(g, "%s is %lldx%lld but %s is %lldx%lld",
-                             gx_graph_label(g, in[0], "the matrix"), (long long)a->rows,
-                             (long long)a->cols, gx_graph_label(g, in[1], "the right side"),
-                             (long long)b->rows, (long long)b->cols);
-    }
-    node->type =
-        (gx_type){.rows = a->cols, .cols = b->cols, .dtype = gx_dtype_promote(a->dtype, b->dtype)};
-    return gx_graph_add(g, node, in, 2);
+    return add_system(g, node, in, g->node[in[0]].type.cols);
 }
 
 gx_ref gx_check_square(gx_graph *g, gx_node *node, const gx_ref *in, int count)
