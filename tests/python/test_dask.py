@@ -5,20 +5,26 @@ Plan:
 2. on this process's threads, against NumPy: products, Cholesky, solve, least squares (also deficient), few singular
    values, components, over grids that divide evenly and do not, f64 and f32, by residual;
 3. a matrix that is not positive definite is refused in gx's words, with its block; shapes that do not fit;
-4. four worker processes, one of which is killed in the middle: the same, by residual, for each of them.
+4. four worker processes, one of which dies in the middle (the first that has the results of so many tasks, as it has the
+   next): the same, by residual, for each of them.
 """
 import json
 import os
 import signal
-import threading
-import time
+import subprocess
+import sys
 
 import gx_sqlite as gx
 import numpy as np
 import pytest
+from conftest import ROOT
 
 da = pytest.importorskip("dask.array")
 gxd = pytest.importorskip("gx_sqlite.dask")
+try:
+    import distributed
+except ImportError:
+    distributed = None
 
 RNG = np.random.default_rng(7)
 
@@ -171,35 +177,65 @@ def test_refusals():
 
 # ---- 4. processes ----------------------------------------------------------------------------------------------------
 
+class Workers:
+    """Processes of one thread each, which nobody but us begins again."""
+
+    def __init__(self, address, folder):
+        self.command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny", "--nthreads", "1",
+                        "--no-dashboard", "--memory-limit", "0", "--local-directory", str(folder)]
+        paths = [str(ROOT / "ext/python"), str(ROOT / "tests/python")]
+        self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        self.processes = []
+
+    def fill(self, count):
+        self.processes = [process for process in self.processes if process.poll() is None]
+        while len(self.processes) < count:
+            self.processes.append(subprocess.Popen(self.command, env=self.environment, stderr=subprocess.DEVNULL))
+
+    def close(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
 @pytest.fixture(scope="module")
-def cluster():
-    distributed = pytest.importorskip("distributed")
-    os.environ["PYTHONPATH"] = os.path.dirname(os.path.dirname(gx.__file__))
-    with distributed.LocalCluster(n_workers=4, threads_per_worker=1, processes=True, dashboard_address=None,
-                                  memory_limit=0) as local, distributed.Client(local) as client:
-        yield client
+def cluster(tmp_path_factory):
+    pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=0, processes=False, protocol="tcp", dashboard_address=None) as scheduler, \
+            distributed.Client(scheduler) as client:
+        client.workers = Workers(scheduler.scheduler_address, tmp_path_factory.mktemp("workers"))
+        try:
+            yield client
+        finally:
+            client.workers.close()
+
+
+class Death(distributed.WorkerPlugin if distributed else object):
+    """Of the first worker that has the results of `count` tasks."""
+
+    name = "death"
+
+    def __init__(self, mark, count):
+        self.mark, self.left = mark, count
+
+    def transition(self, key, start, finish, **_):
+        self.left -= start == "executing" and finish == "memory"
+        if self.left == 0:
+            try:
+                os.close(os.open(self.mark, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                return
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda f: f.__name__[6:])
-def test_a_worker_dies(cluster, check):
-    """The one that is killed has results which others need, and work to do."""
-    cluster.wait_for_workers(4)
-    processes = cluster.run(os.getpid)
-    workers = cluster.cluster.scheduler.workers
-    killed = []
-
-    def kill():
-        end = time.monotonic() + 30
-        while not killed and time.monotonic() < end:
-            for address, pid in processes.items():
-                if address in workers and workers[address].has_what and workers[address].processing:
-                    os.kill(pid, signal.SIGKILL)
-                    killed.append(pid)
-                    return
-            time.sleep(0.001)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    check(700, 100, "f8")
-    killer.join()
-    assert killed
+def test_a_worker_dies(cluster, check, tmp_path):
+    """Others need results that die with it."""
+    cluster.workers.fill(4)
+    cluster.wait_for_workers(4, timeout=300)
+    cluster.register_plugin(Death(str(tmp_path / "dead"), 4))  # of 16 tasks or more: one worker has four of them
+    try:
+        check(700, 100, "f8")
+    finally:
+        cluster.unregister_worker_plugin("death")
+    assert (tmp_path / "dead").exists()

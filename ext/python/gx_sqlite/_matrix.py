@@ -237,8 +237,8 @@ def _range(key: Any, size: int, what: str) -> tuple[int, int, Any]:
 def _shape(operand: Operand) -> Shape:
     if isinstance(operand, Expression):
         return operand.shape
-    shape = np.shape(operand)
-    return (shape + (1, 1))[:2] if len(shape) < 2 else (shape[0], shape[1])
+    m, n = (*np.shape(operand), 1, 1)[:2]
+    return m, n
 
 
 def _argument(operand: Any, parameters: list[Any]) -> str:

@@ -256,11 +256,15 @@ def _talk(shell: Shell) -> None:
         except EOFError:
             print(file=shell.out)
             return
-        if not pending and line.startswith("."):
-            if not shell.dot(line.strip()):
-                return
-            continue
-        pending = shell.statements(pending + line + "\n")
+        try:
+            if not pending and line.startswith("."):
+                if not shell.dot(line.strip()):
+                    return
+                continue
+            pending = shell.statements(pending + line + "\n")
+        except KeyboardInterrupt:  # before a statement, or as its rows are shown
+            print("Error: interrupted", file=shell.out)
+            pending = ""
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
