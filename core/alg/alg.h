@@ -10,12 +10,20 @@
 #include "../base/fused.h"
 #include "../mat/mat.h"
 
-/* C = alpha op(A) op(B) + beta C0. */
+/* What is done to each element of a product before it is written: one output, no fold. */
+typedef struct gx_after {
+    const gx_fused *f;           /* of the product's dtype                                   */
+    int product;                 /* the input that is the product                            */
+    const gx_mat *const *source; /* one an input, as for gx_alg_fused(); [product]: not used */
+} gx_after;
+
+/* C = alpha op(A) op(B) + beta C0, or what becomes of that. */
 typedef struct gx_matmul_args {
     const gx_mat *A, *B;
     const gx_mat *C0; /* NULL when beta is 0 */
     gx_trans transa, transb;
     gx_scalar alpha, beta;
+    const gx_after *after; /* NULL: it is the result */
 } gx_matmul_args;
 
 /* Shape and dtype of the result; GX_ARG "A is 300x20 but B is 30x5" when they do not fit. */
@@ -25,7 +33,8 @@ gx_code gx_matmul_shape(const gx_matmul_args *args, int64_t *m, int64_t *n, gx_d
 /*
 ** Product.  2 m n k flops (half when op(B) is op(A)^T of the same source: syrk).  Reads about 2 m n
 ** k / sqrt(S) words with S words of memory (algorithms: C block resident, A and B streamed over k),
-** writes each tile of C once.  Minimum memory: three blocks.
+** writes each tile of C once.  Minimum memory: three blocks.  With `after` its sources are read
+** once, block by block as those of C are finished; the result is not probed.
 */
 gx_code gx_alg_matmul(gx_run *run, const gx_matmul_args *args, gx_sink *C);
 

@@ -12,6 +12,10 @@
 ** A times its own transpose computes the blocks on and below the diagonal only (syrk, herk), and
 ** mirrors them: half the flops.
 **
+** What is done to the product's elements (args->after) is done to each block as soon as it is
+** finished, so the product itself is never written: one step more a block, which reads the other
+** operands' blocks.
+**
 ** Operands that are values in memory, with a value as result, go to the kernel as they are.
 */
 #include "alg.h"
@@ -87,6 +91,7 @@ typedef struct product {
     const gx_matmul_plan *plan;
     const gx_opnd *A, *B, *C;
     const gx_opnd *whole; /* what blocks of C are copied together in; NULL: they are the result */
+    const gx_opnd *other[GX_FUSED_INPUTS]; /* what comes after the product: its operands        */
     int64_t grid_k;
     bool has_c0;
 } product;
@@ -99,6 +104,25 @@ static gx_block left(const product *p, int64_t i, int64_t k)
 static gx_block right(const product *p, int64_t k, int64_t j)
 {
     return p->args->transb == GX_NO_TRANS ? gx_blk(p->B, k, j) : gx_blk(p->B, j, k);
+}
+
+/* A block of C is finished: what comes after the product, in its place. */
+static void finish_block(const product *p, int64_t i, int64_t j)
+{
+    const gx_after *after = p->args->after;
+    gx_block in[GX_FUSED_INPUTS] = {{0}};
+    for (int k = 0; after != NULL && k < after->f->inputs; k++) {
+        const gx_opnd *m = k == after->product ? p->C : p->other[k];
+        in[k] = gx_blk(m, m->grid_rows == 1 ? 0 : i, m->grid_cols == 1 ? 0 : j);
+    }
+    if (after != NULL) {
+        gx_prog_call(p->prog, &(gx_call){.kernel = GX_FUSED,
+                                         .a = in[0],
+                                         .b = in[1],
+                                         .more = in + 2,
+                                         .c = gx_blk(p->C, i, j),
+                                         .keeps_c = true});
+    }
 }
 
 /* C[i,j] += alpha op(A)[i,k] op(B)[k,j]; the first k of a block starts it. */
@@ -142,6 +166,9 @@ static void multiply_rectangle(const product *p, int64_t i0, int64_t i1, int64_t
                 if (!p->plan->is_syrk || i >= j) {
                     multiply_block(p, i, j, k, q == 0);
                 }
+                if (!p->plan->is_syrk && q == p->grid_k - 1) {
+                    finish_block(p, i, j);
+                }
             }
         }
     }
@@ -164,6 +191,10 @@ static void mirror_rectangle(const product *p, int64_t i0, int64_t i1, int64_t j
                 call.a = gx_blk(p->C, i, j);
             }
             gx_prog_call(p->prog, &call);
+            finish_block(p, j, i);
+            if (i != j) {
+                finish_block(p, i, j);
+            }
         }
     }
 }
@@ -224,6 +255,22 @@ static void scale_all(const product *p)
                              .keeps_c = true};
             gx_call fill = {.kernel = GX_FILL, .c = c};
             gx_prog_call(p->prog, p->has_c0 ? &scale : &fill);
+            finish_block(p, i, j);
+        }
+    }
+}
+
+/* The operands of what comes after: blocks as C's, or one where they spread. */
+static void name_others(product *p)
+{
+    const gx_after *after = p->args->after;
+    gx_prog_fuse(p->prog, after->f);
+    for (int k = 0; k < after->f->inputs; k++) {
+        const gx_mat *s = k == after->product ? NULL : after->source[k];
+        if (s != NULL) {
+            p->other[k] = gx_prog_operand(p->prog, s, NULL, p->plan->dtype, s->rows, s->cols,
+                                          gx_min(p->plan->block_m, s->rows),
+                                          gx_min(p->plan->block_n, s->cols));
         }
     }
 }
@@ -251,6 +298,9 @@ gx_prog *gx_matmul_program(gx_run *run, const gx_matmul_args *args, const gx_mat
     p.whole = !plan->is_gathered ? NULL
                                  : gx_prog_operand(p.prog, NULL, C, plan->dtype, plan->m, plan->n,
                                                    plan->m, plan->n);
+    if (args->after != NULL) {
+        name_others(&p);
+    }
     p.grid_k = gx_ceil_div(plan->k, plan->block_k);
     gx_prog_cut(p.prog, &plan->cut);
     gx_prog_lookahead(p.prog, plan->lookahead);
@@ -269,7 +319,8 @@ static void check_product(gx_run *run, const gx_matmul_args *args, int64_t inner
     double elements = m * k + k * n + m * n;
     double bytes = elements * (double)gx_dtype_bytes(C->dtype);
     gx_mat result;
-    if (gx_ok(run) && gx_probe_is_due(run, C->dtype, 2 * m * n * k, bytes, elements, bytes)) {
+    if (gx_ok(run) && args->after == NULL &&
+        gx_probe_is_due(run, C->dtype, 2 * m * n * k, bytes, elements, bytes)) {
         gx_sink_source(C, "C", &result);
         gx_probe_product(run, args, &result);
     }
@@ -299,7 +350,7 @@ static bool multiply_narrow(gx_run *run, const gx_matmul_args *args, double flop
     gx_narrow plan;
     gx_cost cost;
     gx_terms terms;
-    if (!gx_narrow_plan(run, args, C, &plan)) {
+    if (args->after != NULL || !gx_narrow_plan(run, args, C, &plan)) {
         return false;
     }
     gx_narrow_predict(run, &plan, C, &cost, &terms);
@@ -325,7 +376,8 @@ gx_code gx_alg_matmul(gx_run *run, const gx_matmul_args *args, gx_sink *C)
         return gx_ok(run) ? GX_OK : run->err.code;
     }
     // A value times its own transpose goes the long way, so that it is symmetric to the last bit.
-    bool is_in_values = !C->is_stored && args->C0 == NULL && args->A->data != args->B->data &&
+    bool is_in_values = !C->is_stored && args->C0 == NULL && args->after == NULL &&
+                        args->A->data != args->B->data &&
                         is_in_memory(args->A, C->dtype) && is_in_memory(args->B, C->dtype);
     size_t device_bytes;
     if (is_in_values && gx_place_candidate(run, flops, C->dtype, &device_bytes) == NULL) {

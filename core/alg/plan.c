@@ -8,8 +8,9 @@
 **
 **     reads = |A| * ceil(grid_n / super_n) + |B| * ceil(grid_m / super_m),
 **
-** under super_m super_n + min(super_m, super_n) + 1 <= slots; among equals the smallest rectangle,
-** because what is left keeps panels alive from one rectangle to the next (k runs back and forth).
+** under super_m super_n + min(super_m, super_n) + 1 <= slots, less those of what comes after the
+** product; among equals the smallest rectangle, because what is left keeps panels alive from one
+** rectangle to the next (k runs back and forth).
 **
 ** A product with few columns (or rows) on a device: memory bounds it, so the blocks of the large
 ** operand are whole tiles, each read and copied once and used for all columns, and large enough for
@@ -214,13 +215,14 @@ int64_t gx_plan_matmul_calls(const gx_matmul_plan *plan)
             grid_n = gx_ceil_div(plan->n, plan->block_n);
     int64_t grid_k = gx_max(1, gx_ceil_div(plan->k, plan->block_k));
     int64_t half = plan->is_syrk ? (grid_m * (grid_m + 1)) / 2 : grid_m * grid_n;
-    return half * grid_k + (plan->is_syrk || plan->is_gathered ? half : 0);
+    return half * grid_k + (plan->is_syrk || plan->is_gathered ? half : 0) +
+           (plan->joined > 0 ? grid_m * grid_n : 0);
 }
 
 /*
 ** Blocks that the cache will hold beside the program itself; at least the three that a call needs.
 */
-static int64_t count_slots(gx_run *run, const gx_matmul_plan *plan)
+static int64_t count_slots(gx_run *run, const gx_matmul_args *args, const gx_matmul_plan *plan)
 {
     int64_t grid_m = gx_ceil_div(plan->m, plan->block_m),
             grid_n = gx_ceil_div(plan->n, plan->block_n);
@@ -231,6 +233,9 @@ static int64_t count_slots(gx_run *run, const gx_matmul_plan *plan)
     size_t overhead = gx_prog_overhead(gx_plan_matmul_calls(plan),
                                        grid_m * grid_k + grid_k * grid_n + grid_m * grid_n);
     size_t available = gx_plan_memory(run);
+    if (args->after != NULL) {
+        overhead += gx_prog_fused_overhead(grid_m * grid_n, args->after->f);
+    }
     overhead = run->target != NULL ? 0 : overhead;
     return gx_max(3, available > overhead ? (int64_t)((available - overhead) / slot_bytes) : 0);
 }
@@ -240,6 +245,7 @@ static void choose_rectangle(gx_matmul_plan *plan, int64_t slots)
     int64_t grid_m = gx_max(1, gx_ceil_div(plan->m, plan->block_m));
     int64_t grid_n = gx_max(1, gx_ceil_div(plan->n, plan->block_n));
     plan->super_m = plan->super_n = 1;
+    slots = gx_max(3, slots - gx_max(0, plan->joined - 1));
     double best = gx_plan_matmul_reads(plan, 1, 1);
     for (int64_t p = 1; p <= grid_m && p < slots; p++) {
         // The widest that fits, then the narrowest that reads no more.
@@ -270,7 +276,8 @@ static bool fits(const gx_matmul_plan *plan, int64_t slots)
     int64_t grid_m = gx_ceil_div(plan->m, plan->block_m);
     int64_t grid_n = gx_ceil_div(plan->n, plan->block_n);
     int64_t grid_k = gx_ceil_div(plan->k, plan->block_k);
-    return (double)(grid_m * grid_k + grid_k * grid_n + grid_m * grid_n) <= (double)slots;
+    double results = (double)gx_max(1, plan->joined) * (double)(grid_m * grid_n);
+    return (double)(grid_m * grid_k + grid_k * grid_n) + results <= (double)slots;
 }
 
 void gx_plan_matmul(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int64_t tile_n,
@@ -288,11 +295,12 @@ void gx_plan_matmul(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int
     if (gx_dtype_is_complex(plan->dtype) == false && (args->alpha.im != 0 || args->beta.im != 0)) {
         plan->dtype = gx_dtype_promote(plan->dtype, GX_C64);
     }
+    plan->joined = args->after == NULL ? 0 : args->after->f->inputs;
     if (tile_m == tile_n) {
         plan->is_syrk = gx_plan_is_gram(args, plan->dtype, &plan->is_hermitian);
     }
     choose_blocks(run, args, tile_m, tile_n, plan);
-    int64_t slots = count_slots(run, plan);
+    int64_t slots = count_slots(run, args, plan);
     if (fits(plan, slots)) {
         plan->super_m = plan->super_n = 1;
         plan->lookahead = INT32_MAX / 2;

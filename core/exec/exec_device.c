@@ -337,7 +337,7 @@ static void hand_over(gx_xd *x)
     }
     for (int64_t t = 0; t < prog->step_count && gx_ok(x->run); t++) {
         const gx_step *st = &prog->steps[t];
-        for (int p = 0; p < gx_step_places(prog); p++) {
+        for (int p = 0; p < gx_step_places(prog, st); p++) {
             gx_place at = gx_step_place(prog, st, p);
             const gx_opnd *op = at.block < 0 ? NULL : &prog->operand[at.operand];
             bool is_kept = op != NULL && gx_prog_keeps(prog, op) && gx_step_writes(prog, st, p);

@@ -498,7 +498,7 @@ static gx_code after_blocks(gx_xd *x, int32_t t, gx_err *err)
 {
     const gx_step *st = &x->prog->steps[t];
     gx_queue *run = x->device[st->device].accel->run;
-    for (int p = 0; p < gx_step_places(x->prog); p++) {
+    for (int p = 0; p < gx_step_places(x->prog, st); p++) {
         gx_place at = gx_step_place(x->prog, st, p);
         if (at.block == GX_NO_BLOCK) {
             continue;

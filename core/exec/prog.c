@@ -18,15 +18,17 @@ static const size_t RESERVE_BYTES = 64 << 10;
 /* Blocks are loaded this many calls ahead unless the driver says otherwise. */
 static const int64_t LOOKAHEAD = 4;
 
-/* For the places past the third of so many steps. */
-static bool make_more_room(gx_prog *prog, int64_t calls)
+/* For the places past the third of one FUSED step more. */
+static bool make_more_room(gx_prog *prog)
 {
     gx_err err = {0};
     void *more = prog->more;
-    size_t bytes = (size_t)(calls * prog->more_places) * sizeof *prog->more;
-    if (bytes > 0 && gx_mem_realloc(prog->run->ctx->mem, bytes, "the list of block operations",
-                                    &more, &err) == GX_OK) {
+    int64_t capacity = gx_max(2 * prog->more_capacity, (int64_t)16 * prog->more_places);
+    if (prog->more_count + prog->more_places > prog->more_capacity &&
+        gx_mem_realloc(prog->run->ctx->mem, (size_t)capacity * sizeof *prog->more,
+                       "the list of block operations", &more, &err) == GX_OK) {
         prog->more = more;
+        prog->more_capacity = capacity;
     }
     return gx_run_fail(prog->run, &err) == GX_OK;
 }
@@ -41,7 +43,7 @@ static bool make_room(gx_prog *prog, int64_t calls)
                               "the list of block operations", &steps, &err) == GX_OK) {
         prog->steps = steps;
         prog->step_capacity = calls;
-        return make_more_room(prog, calls);
+        return true;
     }
     gx_run_fail(prog->run, &err);
     return false;
@@ -78,6 +80,12 @@ size_t gx_prog_overhead(int64_t calls, int64_t blocks)
     const size_t BLOCK = 24;
     return RESERVE_BYTES + (size_t)calls * (sizeof(gx_step) + LOADS + SIMULATION) +
            (size_t)blocks * BLOCK;
+}
+
+size_t gx_prog_fused_overhead(int64_t calls, const gx_fused *fused)
+{
+    size_t places = 2 * (size_t)(fused->inputs + fused->outputs) * sizeof(gx_place);
+    return (size_t)calls * (sizeof(gx_call_extra) + places);
 }
 
 size_t gx_prog_parts_overhead(int64_t calls)
@@ -189,7 +197,7 @@ static bool has_extra(const gx_call *call, const gx_block *block[3])
 {
     return block[0]->part.rows > 0 || block[1]->part.rows > 0 || block[2]->part.rows > 0 ||
            call->tau != NULL || call->pivots != NULL || call->reflectors > 0 ||
-           call->info_base != 0 || call->reduce != NULL;
+           call->info_base != 0 || call->reduce != NULL || call->more != NULL;
 }
 
 /* Index of the call's extra, -1 when it needs none or there is no memory (the run has failed). */
@@ -215,17 +223,24 @@ static int32_t add_extra(gx_prog *prog, const gx_call *call, const gx_block *blo
                         .reflectors = call->reflectors,
                         .info_base = call->info_base,
                         .reduce_kind = call->reduce_kind,
-                        .reduce = call->reduce};
+                        .reduce = call->reduce,
+                        .more = prog->more_count};
     return (int32_t)prog->extra_count++;
 }
 
-/* What kernels of factorisations want beside their blocks is kept free of the cache. */
-static void note_workspace(gx_prog *prog, const gx_call *call, const gx_args *args)
+/*
+** What kernels of factorisations want beside their blocks is kept free of the cache; and what each
+** thread of a team wants for a fused program.
+*/
+static void note_workspace(gx_prog *prog, const gx_step *st, const gx_args *args)
 {
     const gx_backend *backend;
     gx_dev *dev;
     if (gx_run_device(prog->run, &backend, &dev) == GX_OK) {
-        size_t bytes = gx_team_call_bytes(backend, dev, call->kernel, call->c.m->dtype, args);
+        bool is_fused = gx_step_is_fused(prog, st);
+        size_t bytes = gx_team_call_bytes(backend, dev, prog->kind[st->kind].kernel,
+                                          gx_step_dtype(prog, st), args);
+        bytes *= is_fused ? (size_t)prog->run->ctx->config.number[GX_SET_THREADS] : 1;
         prog->workspace_bytes = bytes > prog->workspace_bytes ? bytes : prog->workspace_bytes;
     }
 }
@@ -239,7 +254,6 @@ void gx_prog_fuse(gx_prog *prog, const gx_fused *fused)
     }
     prog->fused = fused;
     prog->more_places = (int)(gx_max(fused->inputs - 2, 0) + gx_max(matrices - 1, 0));
-    make_more_room(prog, prog->step_capacity);
 }
 
 static int32_t number_of(const gx_block *block)
@@ -264,25 +278,29 @@ void gx_prog_call(gx_prog *prog, const gx_call *call)
         st->operand[p] = (int8_t)(m == NULL ? -1 : m - prog->operand);
         st->block[p] = number_of(block[p]);
     }
-    for (int p = 3; p < gx_step_places(prog); p++) {
+    st->device = 0;
+    st->kind = find_kind(prog, call);
+    if (call->kernel == GX_FUSED && !make_more_room(prog)) {
+        return;
+    }
+    st->extra = add_extra(prog, call, block);
+    if (!gx_ok(prog->run)) {
+        return;
+    }
+    for (int p = 3; p < gx_step_places(prog, st); p++) {
         const gx_block *more = &call->more[p - 3];
         *gx_step_more(prog, st, p) = (gx_place){.block = number_of(more),
                                                 .slot = GX_NO_SLOT,
                                                 .operand = (int8_t)(more->m - prog->operand)};
     }
-    st->device = 0;
-    st->kind = find_kind(prog, call);
-    st->extra = add_extra(prog, call, block);
-    if (!gx_ok(prog->run)) {
-        return;
-    }
+    prog->more_count += gx_step_places(prog, st) - 3;
     prog->step_count++;
     if (call->kernel != GX_KERNEL_COUNT) {
         gx_args args;
         gx_step_args(prog, st, NULL, NULL, &args);
         prog->flops += gx_kernel_flops(call->kernel, gx_step_dtype(prog, st), &args);
-        if (call->kernel >= GX_TRIANGLE && call->kernel != GX_FUSED) {
-            note_workspace(prog, call, &args);
+        if (call->kernel >= GX_TRIANGLE) {
+            note_workspace(prog, st, &args);
         }
     }
 }
@@ -372,7 +390,7 @@ static void fused_args(gx_prog *prog, const gx_step *st, char *base, void *const
 {
     const gx_fused *f = prog->fused;
     *args = (gx_args){.fused = f, .in = prog->in, .out = prog->out, .fold = prog->fold};
-    for (int p = 0; p < gx_step_places(prog); p++) {
+    for (int p = 0; p < gx_step_places(prog, st); p++) {
         seen s = see(prog, st, p, base, place);
         args->m = gx_max(args->m, s.m);
         args->n = gx_max(args->n, s.n);
@@ -400,7 +418,7 @@ static void fused_args(gx_prog *prog, const gx_step *st, char *base, void *const
 
 void gx_step_args(gx_prog *prog, const gx_step *st, char *base, void *const *place, gx_args *args)
 {
-    if (prog->fused != NULL) {
+    if (gx_step_is_fused(prog, st)) {
         fused_args(prog, st, base, place, args);
         return;
     }
@@ -458,7 +476,7 @@ static int64_t widest_step(const gx_prog *prog)
     for (int64_t t = 0; t < prog->step_count; t++) {
         const gx_step *st = &prog->steps[t];
         int64_t width = 0;
-        for (int p = 0; p < gx_step_places(prog); p++) {
+        for (int p = 0; p < gx_step_places(prog, st); p++) {
             int32_t block = gx_step_place(prog, st, p).block;
             bool is_new = block != GX_NO_BLOCK;
             for (int q = 0; q < p; q++) {

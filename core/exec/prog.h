@@ -118,8 +118,9 @@ const gx_opnd *gx_prog_operand(gx_prog *prog, const gx_mat *source, gx_sink *sin
 void gx_prog_again_below(gx_prog *prog, const gx_opnd *operand);
 
 /*
-** The program's calls are FUSED, all of this program, which outlives it.  Its blocks are those of
-** the same elements; an input's with a single row or column spreads.  Before the first call.
+** The FUSED calls are all of this program, which outlives it.  Its blocks are those of the same
+** elements; an input's with a single row or column spreads, and one may be the output's (keeps_c
+** then).  On the host without folds.  Before the first call.
 */
 void gx_prog_fuse(gx_prog *prog, const gx_fused *fused);
 
@@ -156,6 +157,9 @@ size_t gx_prog_overhead(int64_t calls, int64_t blocks);
 
 /* What calls with parts take more, when they were expected. */
 size_t gx_prog_parts_overhead(int64_t calls);
+
+/* What so many FUSED calls take more. */
+size_t gx_prog_fused_overhead(int64_t calls, const gx_fused *fused);
 
 typedef struct gx_cost {
     double flops;

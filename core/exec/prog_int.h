@@ -31,6 +31,7 @@ typedef struct gx_call_extra {
     int64_t pivot_first, pivot_last, row_offset, reflectors, info_base;
     gx_reduce_kind reduce_kind;
     double *reduce;
+    int64_t more; /* FUSED: where its places past the third begin */
 } gx_call_extra;
 
 /* A vector: see gx_prog_vector(). */
@@ -124,8 +125,9 @@ struct gx_prog {
     int kinds;
     gx_step *steps;
     int64_t step_count, step_capacity;
-    int more_places; /* of each step past the third: of fused programs alone           */
-    gx_place *more;  /* step_capacity times as many                                     */
+    int more_places; /* of a FUSED step, past the third */
+    gx_place *more;
+    int64_t more_count, more_capacity;
     const gx_fused *fused;                   /* FUSED calls: their program, the driver's */
     gx_fused_place in[GX_FUSED_INPUTS];      /* what gx_step_args() last said of them    */
     gx_fused_place out[GX_FUSED_OUTPUTS];
@@ -193,16 +195,21 @@ static inline bool gx_prog_keeps(const gx_prog *prog, const gx_opnd *op)
     return prog->is_on_device && op->sink != NULL && op->sink->is_resident;
 }
 
-/* How many blocks a step may have. */
-static inline int gx_step_places(const gx_prog *prog)
+static inline bool gx_step_is_fused(const gx_prog *prog, const gx_step *st)
 {
-    return 3 + prog->more_places;
+    return prog->kind[st->kind].kernel == GX_FUSED;
+}
+
+/* How many blocks a step may have. */
+static inline int gx_step_places(const gx_prog *prog, const gx_step *st)
+{
+    return gx_step_is_fused(prog, st) ? 3 + prog->more_places : 3;
 }
 
 /* Position p of a step: 0 a, 1 b or c2, 2 c; a fused program's inputs 2 ..., then outputs 1 ... */
 static inline gx_place *gx_step_more(const gx_prog *prog, const gx_step *st, int p)
 {
-    return &prog->more[(st - prog->steps) * prog->more_places + p - 3];
+    return &prog->more[prog->extra[st->extra].more + p - 3];
 }
 
 static inline gx_place gx_step_place(const gx_prog *prog, const gx_step *st, int p)
@@ -221,7 +228,7 @@ static inline bool gx_step_writes(const gx_prog *prog, const gx_step *st, int p)
 /* The dtype that a step's kernel is asked for. */
 static inline gx_dtype gx_step_dtype(const gx_prog *prog, const gx_step *st)
 {
-    return prog->fused != NULL ? prog->fused->dtype : prog->operand[st->operand[2]].dtype;
+    return gx_step_is_fused(prog, st) ? prog->fused->dtype : prog->operand[st->operand[2]].dtype;
 }
 
 /*

@@ -171,7 +171,7 @@ static gx_code analyse(sim *s)
     }
     for (int32_t t = (int32_t)prog->step_count - 1; t >= 0; t--) {
         const gx_step *st = &prog->steps[t];
-        int places = gx_step_places(prog);
+        int places = gx_step_places(prog, st);
         for (int p = 0; p < places; p++) {
             int32_t block = gx_step_place(prog, st, p).block;
             if (block != GX_NO_BLOCK) {
@@ -458,7 +458,7 @@ static bool is_unwritten(const sim *s, int32_t t)
 {
     const gx_step *st = &s->prog->steps[t];
     bool is_found = false;
-    for (int p = 0; p < gx_step_places(s->prog) && s->slots.devices > 1; p++) {
+    for (int p = 0; p < gx_step_places(s->prog, st) && s->slots.devices > 1; p++) {
         int32_t block = gx_step_place(s->prog, st, p).block;
         int32_t placed = block == GX_NO_BLOCK ? -1 : s->block[block].placed;
         is_found = is_found || (placed >= s->now && s->prog->steps[placed].device != st->device);
@@ -473,7 +473,7 @@ static bool place_step(sim *s, int32_t t)
     if (is_unwritten(s, t)) {
         return false;
     }
-    for (int p = 0; p < gx_step_places(s->prog); p++) {
+    for (int p = 0; p < gx_step_places(s->prog, st); p++) {
         int32_t block = gx_step_place(s->prog, st, p).block;
         if (block == GX_NO_BLOCK) {
             continue;
@@ -491,7 +491,7 @@ static bool place_step(sim *s, int32_t t)
         }
         fetch_block(s, t, p, slot);
     }
-    for (int p = 0; p < gx_step_places(s->prog); p++) {
+    for (int p = 0; p < gx_step_places(s->prog, st); p++) {
         int32_t block = gx_step_place(s->prog, st, p).block;
         if (block != GX_NO_BLOCK && gx_step_writes(s->prog, st, p)) {
             s->block[block].placed = t;
@@ -504,7 +504,7 @@ static bool place_step(sim *s, int32_t t)
 static void run_step(sim *s)
 {
     gx_step *st = &s->prog->steps[s->now];
-    for (int p = 0; p < gx_step_places(s->prog); p++) {
+    for (int p = 0; p < gx_step_places(s->prog, st); p++) {
         gx_place at = gx_step_place(s->prog, st, p);
         if (at.block == GX_NO_BLOCK) {
             continue;
@@ -521,7 +521,7 @@ static void run_step(sim *s)
             b->written = s->now;
         }
     }
-    for (int p = 0; p < gx_step_places(s->prog); p++) {
+    for (int p = 0; p < gx_step_places(s->prog, st); p++) {
         int32_t block = gx_step_place(s->prog, st, p).block;
         for (int d = 0; block != GX_NO_BLOCK && d < s->slots.devices; d++) {
             int32_t slot = place_of(s, d, block)->slot;
@@ -579,8 +579,9 @@ static bool simulate(sim *s)
             return !gx_ok(prog->run);
         }
         run_step(s);
-        for (int p = 0; p < gx_step_places(prog); p++) {
-            uses += gx_step_place(prog, &prog->steps[s->now], p).block != GX_NO_BLOCK;
+        const gx_step *st = &prog->steps[s->now];
+        for (int p = 0; p < gx_step_places(prog, st); p++) {
+            uses += gx_step_place(prog, st, p).block != GX_NO_BLOCK;
         }
     }
     flush_rest(s);

@@ -152,6 +152,8 @@ gx_code gx_sink_end(gx_sink *sink);
 */
 gx_code gx_sink_begin_scratch(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
                               size_t keep_bytes, gx_sink *sink);
+/* Would it be in memory? */
+bool gx_scratch_fits(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype, size_t keep_bytes);
 /* The same with tiles of that shape; 0: the default. */
 gx_code gx_sink_begin_scratch_tiles(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
                                     size_t keep_bytes, int64_t tile_rows, int64_t tile_cols,

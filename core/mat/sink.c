@@ -133,20 +133,26 @@ static gx_code begin_in_temp(gx_sink *sink, gx_err *err)
     return GX_OK;
 }
 
+bool gx_scratch_fits(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype, size_t keep_bytes)
+{
+    size_t bytes = 0, left = gx_mem_available(run->ctx->mem);
+    const size_t SLACK = 256; // what the governor takes itself
+    return gx_matrix_bytes(rows, cols, dtype, &bytes) && bytes < left &&
+           left - bytes > keep_bytes + SLACK;
+}
+
 /*
-** In memory where keep_bytes more than its own size are left of the budget, else in temp.  Memory
-** of the governor's: a value's is SQLite's, which gives no more than 2 GiB at a time.
+** In memory or in temp.  Memory of the governor's: a value's is SQLite's, which gives no more than
+** 2 GiB at a time.
 */
 static gx_code begin_scratch(gx_sink *sink, size_t keep_bytes, gx_err *err)
 {
     gx_run *run = sink->run;
-    size_t bytes = 0, left = gx_mem_available(run->ctx->mem);
-    const size_t SLACK = 256; // what the governor takes itself
-    bool fits = gx_matrix_bytes(sink->rows, sink->cols, sink->dtype, &bytes) && bytes < left &&
-                left - bytes > keep_bytes + SLACK;
-    if (!fits) {
+    size_t bytes = 0;
+    if (!gx_scratch_fits(run, sink->rows, sink->cols, sink->dtype, keep_bytes)) {
         return begin_in_temp(sink, err);
     }
+    gx_matrix_bytes(sink->rows, sink->cols, sink->dtype, &bytes);
     if (sink->tile_rows == 0) {
         GX_TRY(gx_tile_shape(sink->rows, sink->cols, sink->dtype,
                              gx_store_max_tile_bytes(run->ctx->store), &sink->tile_rows,

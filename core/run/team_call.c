@@ -37,6 +37,8 @@ gx_code gx_team_call(gx_team *team, const gx_backend *backend, gx_dev *dev, gx_k
     case GX_TRSM:
     case GX_TRMM:
         return gx_job_triangular(&job, kernel, args, err);
+    case GX_FUSED:
+        return gx_job_fused(&job, args, err);
     case GX_POTRF:
         return gx_job_potrf(&job, args, err);
     case GX_GETRF:

@@ -11,6 +11,7 @@
 **   SYMMETRIZE  cells of the triangle: on the diagonal by the same kernel, off it a TRANSPOSE
 **   TRSM, TRMM  of a small triangle: columns of c on the left, rows on the right
 **   LASWP, TRIANGLE and elementwise  columns, about PIECE_BYTES each
+**   FUSED       the same, without folds; each member has a workspace of its own
 **
 ** Factorisations, and triangles past GX_TRIANGLE_LEAF, are broken down into such calls by
 ** team_solve.c and team_qr.c, above this file.
@@ -85,6 +86,7 @@ typedef struct job {
     int64_t cells;      /* of the grid                  */
     int64_t slices, ks; /* of k: how many, how long     */
     void *partial;      /* slices - 1 matrices m x n    */
+    size_t work_bytes;  /* FUSED: of a member           */
     bool is_triangle;   /* SYRK, HERK, SYMMETRIZE       */
 } job;
 
@@ -192,6 +194,30 @@ static gx_code run_triangle(const job *w, const gx_args *cell, int64_t j, gx_err
     return w->run(w->dev, NULL, &part, err);
 }
 
+static gx_fused_place place_at(const gx_fused_place *from, gx_dtype dtype, int64_t i, int64_t j)
+{
+    gx_fused_place to = *from;
+    to.data = gx_at(from->data, dtype, 1, i * from->row + j * from->col, 0);
+    return to;
+}
+
+static gx_code run_fused(const job *w, gx_args *cell, int64_t i, int64_t j, int member, gx_err *err)
+{
+    gx_fused_place in[GX_FUSED_INPUTS], out[GX_FUSED_OUTPUTS];
+    const gx_fused *f = cell->fused;
+    for (int k = 0; k < f->inputs; k++) {
+        in[k] = place_at(&w->args->in[k], w->dtype, i, j);
+    }
+    for (int k = 0; k < f->outputs; k++) {
+        gx_dtype dtype = f->output[k].is_real ? gx_dtype_real(w->dtype) : w->dtype;
+        out[k] = place_at(&w->args->out[k], dtype, i, j);
+    }
+    cell->in = in;
+    cell->out = out;
+    cell->work = (char *)w->args->work + (size_t)member * w->work_bytes;
+    return w->run(w->dev, NULL, cell, err);
+}
+
 /* One cell of the grid. */
 static gx_code run_cell(void *arg, int64_t piece, int member, gx_err *err)
 {
@@ -231,6 +257,8 @@ static gx_code run_cell(void *arg, int64_t piece, int member, gx_err *err)
     case GX_TRIANGLE:
         cell.a = at(w, p->a, p->lda, i, j);
         return run_triangle(w, &cell, j, err);
+    case GX_FUSED:
+        return run_fused(w, &cell, i, j, member, err);
     default:
         cell.a = at(w, p->a, p->lda, i, j);
         cell.b = at(w, p->b, p->ldb, i, j);
@@ -509,4 +537,33 @@ gx_code gx_job_call(const gx_job *x, gx_kernel_id kernel, const gx_args *args, g
              .is_triangle = is_triangle};
     GX_TRY(gx_job_kernel(x, kernel, &w.run, err));
     return cut_and_run(&w, x->cut, err);
+}
+
+gx_code gx_job_fused(const gx_job *x, const gx_args *args, gx_err *err)
+{
+    gx_mem *mem = x->team == NULL ? NULL : gx_team_mem(x->team);
+    size_t members = x->team == NULL ? 1 : (size_t)gx_team_threads(x->team);
+    gx_args with_work = *args;
+    job w = {.team = x->team,
+             .backend = x->backend,
+             .kernel = GX_FUSED,
+             .dtype = x->dtype,
+             .args = &with_work,
+             .dev = x->dev,
+             .m = args->m,
+             .n = args->n,
+             .slices = 1,
+             .ks = 1};
+    GX_TRY(gx_job_kernel(x, GX_FUSED, &w.run, err));
+    if (x->backend->workspace != NULL) {
+        w.work_bytes = (x->backend->workspace(x->dev, GX_FUSED, x->dtype, args) + 63) / 64 * 64;
+    }
+    with_work.work = NULL;
+    if (w.work_bytes > 0) {
+        GX_TRY(gx_mem_alloc(mem, members * w.work_bytes, "the work space of a kernel",
+                            &with_work.work, err));
+    }
+    gx_code code = cut_and_run(&w, x->cut, err);
+    gx_mem_free(mem, with_work.work);
+    return code;
 }

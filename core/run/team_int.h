@@ -25,6 +25,9 @@ gx_code gx_job_kernel(const gx_job *job, gx_kernel_id kernel, gx_kernel *run, gx
 */
 gx_code gx_job_call(const gx_job *job, gx_kernel_id kernel, const gx_args *args, gx_err *err);
 
+/* FUSED, without folds, cut in the same way. */
+gx_code gx_job_fused(const gx_job *job, const gx_args *args, gx_err *err);
+
 /* One kernel call on the caller's thread, with the memory that it wants; polls before. */
 gx_code gx_job_whole(const gx_job *job, gx_kernel_id kernel, const gx_args *args, gx_err *err);
 
