@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """gx_eval beside NumPy, numexpr, CuPy and JAX: loops of products, elementwise chains, small matrices.
 
-    bench/eval.py [--case NAME ...] [--backend auto|cpu|cuda] [--repeats N]
+    bench/eval.py [--case NAME ...] [--backend auto|cpu|cuda] [--repeats N] [--side N]
 
 Each case is one program and the same thing in each peer that is installed; the median of the repeats after one call that
 is not counted (the device is opened, kernels are compiled).  gx reads its operands from a database file in the page
@@ -199,9 +199,35 @@ def run_fifty(args):
     db.close()
 
 
+def run_finish(args, folder):
+    """(A @ B + C) * D beside A @ B, each matrix four times memory_limit."""
+    n, limit = args.side, args.side ** 2 * 2
+    db = gx_connect(str(folder / "finish.db"), page_size=65536, journal_mode="WAL")
+    db.execute("SELECT gx_config('backend', ?)", (args.backend,)).fetchall()
+    db.execute("SELECT gx_config('tile_bytes', 1048576)").fetchall()
+    for k in "ABCD":
+        db.execute(f"SELECT gx_randn({n}, {n}, '{k}', '{{\"seed\":{ord(k)}}}')").fetchall()
+    db.execute("SELECT gx_config('memory_limit', ?)", (limit,)).fetchall()
+    names = ("bytes_read", "bytes_written", "spills", "device_calls")
+    times = {"P := A @ B": [], "R := (A @ B + C) * D": []}
+    for _ in range(args.repeats + 1):
+        for text, taken in times.items():
+            before = [db.execute("SELECT value FROM gx_stats WHERE name = ?", (k,)).fetchone()[0] for k in names]
+            start = time.perf_counter()
+            db.execute("SELECT gx_eval(?, '{\"replace\":true}')", (text,)).fetchall()
+            taken.append(time.perf_counter() - start)
+            after = [db.execute("SELECT value FROM gx_stats WHERE name = ?", (k,)).fetchone()[0] for k in names]
+            counted = " ".join(f"{k}={b - a}" for k, a, b in zip(names, before, after))
+            line("finish", text, taken[-1], times["P := A @ B"][-1], counted)
+    product, finished = (statistics.median(t[1:]) for t in times.values())
+    line("finish", f"medians, side {n}", finished, product, f"of the product's {product * 1e3:.0f} ms")
+    db.close()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--case", nargs="*", default=[*CASES, "fifty"], choices=[*CASES, "fifty"])
+    parser.add_argument("--case", nargs="*", default=[*CASES, "fifty"], choices=[*CASES, "fifty", "finish"])
+    parser.add_argument("--side", type=int, default=8192, help="of the matrices of the case finish")
     parser.add_argument("--backend", default="auto")
     parser.add_argument("--repeats", type=int, default=5)
     args = parser.parse_args()
@@ -209,6 +235,8 @@ def main():
         for name in args.case:
             if name == "fifty":
                 run_fifty(args)
+            elif name == "finish":
+                run_finish(args, pathlib.Path(folder))
             else:
                 run_case(name, args, pathlib.Path(folder))
 

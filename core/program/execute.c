@@ -248,7 +248,12 @@ static void run_block(gx_exec *x, int32_t b)
 gx_code gx_exec_begin(gx_exec *x, gx_run *run, const gx_graph *g, gx_mat *operand,
                       int64_t rounds_most, bool may_leave)
 {
-    *x = (gx_exec){.run = run, .g = g, .operand = operand, .rounds_most = rounds_most};
+    *x = (gx_exec){.run = run,
+                   .g = g,
+                   .operand = operand,
+                   .stores = x->stores,
+                   .stores_value = x->stores_value,
+                   .rounds_most = rounds_most};
     gx_err err = {.code = GX_OK};
     void *memory;
     if (gx_mem_calloc(run->ctx->mem, (size_t)(g->nodes + 1) * sizeof *x->val, "a program's values",

@@ -4,9 +4,12 @@
 ** A node is live where an output, the result, or a live node wants it; of a loop all variables are.
 ** What a node is the last to use in its own block is freed after it; what inner blocks use is used
 ** by the loop or choice they belong to.  Parameters and results of a block end with it.
+**
+** A product that one elementwise group alone uses is marked: the group may finish its blocks.
 */
 #include "graph.h"
 
+#include "../base/fused.h"
 #include "ops.h"
 
 static void want(gx_graph *g, gx_ref ref)
@@ -69,6 +72,24 @@ static void drop_dead(gx_graph *g)
     }
 }
 
+static void join_products(gx_graph *g)
+{
+    for (int32_t k = 0; k < g->nodes; k++) {
+        const gx_node *node = &g->node[k];
+        bool is_one = node->is_live && node->op->id == GX_OP_FUSED &&
+                      node->fused->output[0].fold == GX_FOLD_NONE;
+        for (int i = 0; i < node->count && is_one; i++) {
+            gx_node *in = gx_input_node(g, node, i);
+            in->is_joined = in->op->id == GX_OP_MATMUL && in->uses == 1 &&
+                            in->block == node->block && in->type.rows == node->type.rows &&
+                            in->type.cols == node->type.cols &&
+                            in->type.dtype == node->type.dtype &&
+                            in->type.dtype == node->fused->dtype;
+            is_one = !in->is_joined; // one of them
+        }
+    }
+}
+
 /* The node of `block` that node stands in, or is. */
 static gx_ref user_in(const gx_graph *g, int32_t block, gx_ref ref)
 {
@@ -115,6 +136,7 @@ void gx_graph_finish(gx_graph *g)
     }
     gx_graph_count(g);
     drop_dead(g);
+    join_products(g);
     gx_ref *last = gx_graph_take(g, (size_t)(g->nodes + 1) * sizeof *last);
     if (last == NULL) {
         return;

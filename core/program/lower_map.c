@@ -4,7 +4,8 @@
 ** A group of them (pass_fuse.c) that is too little for a team is one kernel call: operands that are
 ** rows, columns or numbers are read in place, strides of 0 repeating them, and the result may take
 ** the place of an operand that nobody wants any more.  Large ones are the streamed pass of
-** core/alg.  MAP is one function, operands spread out: what a program does whose passes are off.
+** core/alg; where a product was postponed (lower_product.c), they are steps of its.  MAP is one
+** function, operands spread out: what a program does whose passes are off.
 */
 #include "../alg/alg.h"
 #include "../base/fused.h"
@@ -209,8 +210,52 @@ static void large_group(gx_exec *x, const gx_node *node, int64_t m, int64_t n)
     }
 }
 
+/* The operand that is a postponed product; -1: none is. */
+static int postponed(const gx_exec *x, const gx_node *node)
+{
+    for (int k = 0; k < node->count; k++) {
+        if (x->val[gx_input(x->g, node, k)]->product != NULL) {
+            return k;
+        }
+    }
+    return -1;
+}
+
+/* The product of large matrices whose blocks the group finishes. */
+static void finish_product(gx_exec *x, const gx_node *node, int product)
+{
+    const gx_mat *source[GX_FUSED_INPUTS] = {NULL};
+    gx_mat *space = gx_temp(x, (GX_FUSED_INPUTS + 2) * sizeof *space), *factors;
+    gx_val *val = x->val[gx_input(x->g, node, product)];
+    size_t bytes = SIZE_MAX / 2;
+    gx_matrix_bytes(node->type.rows, node->type.cols, node->type.dtype, &bytes);
+    for (int k = 0; k < node->count && space != NULL; k++) {
+        source[k] = k == product ? NULL : gx_input_mat(x, node, k, &space[k]);
+    }
+    gx_sink *C = gx_result_sink(x, node, 0, bytes, 0, 0); // as much for blocks
+    if (space == NULL || C == NULL) {
+        return;
+    }
+    factors = space + GX_FUSED_INPUTS;
+    gx_matmul_args args = {
+        .A = gx_val_mat(x, val->factor[0], "the left factor", &factors[0]),
+        .B = gx_val_mat(x, val->factor[1], "the right factor", &factors[1]),
+        .transa = val->product->trans[0],
+        .transb = val->product->trans[1],
+        .alpha = {1, 0},
+        .after = &(gx_after){.f = node->fused, .product = product, .source = source}};
+    if (gx_ok(x->run)) {
+        gx_alg_matmul(x->run, &args, C);
+    }
+}
+
 void gx_lower_fused(gx_exec *x, const gx_node *node)
 {
+    int product = postponed(x, node);
+    if (product >= 0) {
+        finish_product(x, node, product);
+        return;
+    }
     const gx_fused *f = node->fused;
     bool is_fold = f->output[0].fold != GX_FOLD_NONE;
     int64_t m = is_fold ? node->whole[0] : node->type.rows;

@@ -4,6 +4,9 @@
 ** Deterministic mode is the driver's, which cuts by tiles.  Else operands in memory are given to
 ** one kernel call (A^T A, A A^T to SYRK or HERK, whose triangle is mirrored); others to the driver,
 ** which streams them.
+**
+** A product that does not fit in memory and that an elementwise group alone uses is postponed: the
+** group (lower_map.c) has its blocks finished before they are written.
 */
 #include "../alg/alg.h"
 #include "../run/call.h"
@@ -79,14 +82,36 @@ static void in_memory(gx_exec *x, const gx_node *node)
                            .ldc = p.m});
 }
 
+static void postpone(gx_exec *x, const gx_node *node)
+{
+    gx_val *val = gx_val_of(x, &node->type);
+    for (int k = 0; k < 2 && val != NULL; k++) {
+        val->factor[k] = x->val[gx_input(x->g, node, k)];
+        val->factor[k]->refs++;
+    }
+    if (val != NULL) {
+        val->product = node;
+        gx_val_put(x, gx_result_ref(x, node, 0), val);
+    }
+}
+
 void gx_lower_matmul(gx_exec *x, const gx_node *node)
 {
-    if (!gx_is_deterministic(x) && gx_input_fits(x, node, 0) && gx_input_fits(x, node, 1)) {
+    const gx_type *t = &node->type;
+    size_t bytes = SIZE_MAX / 2;
+    bool fits = gx_matrix_bytes(t->rows, t->cols, t->dtype, &bytes) &&
+                bytes < gx_mem_available(x->run->ctx->mem) / 3 && gx_input_fits(x, node, 0) &&
+                gx_input_fits(x, node, 1);
+    if (fits && !gx_is_deterministic(x)) {
         in_memory(x, node);
         return;
     }
+    if (!fits && node->is_joined && x->accel == NULL) {
+        postpone(x, node);
+        return;
+    }
     gx_mat a, b;
-    gx_sink *C = gx_result_sink(x, node, 0, 0, 0, 0);
+    gx_sink *C = gx_result_sink(x, node, 0, bytes, 0, 0); // as much for blocks
     if (C != NULL) {
         gx_alg_matmul(x->run,
                       &(gx_matmul_args){.A = gx_input_mat(x, node, 0, &a),

@@ -239,7 +239,7 @@ static void write_value(gx_exec *x, gx_ref ref, gx_sink *sink)
 {
     gx_mat space;
     gx_val *val = x->val[ref];
-    if (!gx_ok(x->run)) {
+    if (!gx_ok(x->run) || val->is_delivered) {
         return;
     }
     if (val->data == NULL && val->device != NULL && gx_val_data(x, val) == NULL) {
@@ -313,6 +313,8 @@ static bool run_once(gx_run *run, const gx_graph *g, gx_mat *operand, gx_sink *s
                      const gx_program_how *how, bool may_leave, gx_program_result *result)
 {
     gx_exec x = {.run = NULL};
+    x.stores = sinks;
+    x.stores_value = how->name != NULL;
     gx_exec_begin(&x, run, g, operand, how->rounds_most, may_leave);
     for (int k = 0; k < g->outputs && gx_ok(run); k++) { // all there, before one is written
         gx_ref ref = g->output[k].node;

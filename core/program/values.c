@@ -36,6 +36,8 @@ gx_val *gx_val_of(gx_exec *x, const gx_type *type)
     val->mat = NULL;
     val->device = NULL;
     val->has_key = false;
+    val->product = NULL;
+    val->is_delivered = false;
     return val;
 }
 
@@ -51,6 +53,9 @@ void gx_val_release(gx_exec *x, gx_val *val)
     }
     gx_mem_free(mem, val->owned);
     gx_device_val_give(x, val);
+    for (int k = 0; k < 2 && val->product != NULL; k++) {
+        gx_val_release(x, val->factor[k]);
+    }
     val->next = x->spare;
     x->spare = val;
 }
@@ -175,6 +180,22 @@ void *gx_result(gx_exec *x, const gx_node *node, int k)
     return val->data;
 }
 
+/* Where the program stores result k, and nobody else wants it; NULL: there is no such place. */
+static gx_sink *destination_of(gx_exec *x, const gx_node *node, int k)
+{
+    const gx_graph *g = x->g;
+    gx_ref ref = gx_result_ref(x, node, k);
+    if (x->accel != NULL || x->stores == NULL || g->node[ref].uses != 1) {
+        return NULL;
+    }
+    for (int i = 0; i < g->outputs; i++) {
+        if (g->output[i].node == ref) {
+            return &x->stores[i];
+        }
+    }
+    return x->stores_value && g->result == ref ? &x->stores[g->outputs] : NULL;
+}
+
 gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_bytes,
                         int64_t tile_rows, int64_t tile_cols)
 {
@@ -185,6 +206,15 @@ gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_byte
     void *memory;
     if (val == NULL) {
         return NULL;
+    }
+    gx_sink *store = gx_scratch_fits(run, type->rows, type->cols, type->dtype, keep_bytes)
+                         ? NULL
+                         : destination_of(x, node, k);
+    if (store != NULL && (tile_rows == 0 || (tile_rows == store->tile_rows &&
+                                             tile_cols == store->tile_cols))) {
+        val->is_delivered = true;
+        gx_val_put(x, gx_result_ref(x, node, k), val);
+        return store;
     }
     if (gx_mem_alloc(run->ctx->mem, sizeof(gx_sink), "an intermediate matrix", &memory, &err) !=
         GX_OK) {

@@ -26,6 +26,9 @@ typedef struct gx_val {
     size_t device_bytes;
     bool has_key; /* of a stored matrix: the copy is kept for later calls         */
     gx_block_key key;
+    const gx_node *product;  /* not computed yet: who uses it does (postponed); NULL: it is   */
+    struct gx_val *factor[2]; /* ... and of what; counted                                    */
+    bool is_delivered;        /* written where the program stores it, and nowhere else       */
     struct gx_val *next;
     _Alignas(16) char small[GX_SMALL_BYTES]; /* the elements of a small matrix       */
 } gx_val;
@@ -36,6 +39,8 @@ typedef struct gx_exec {
     gx_val **val; /* of each node; NULL: none now                                    */
     gx_val *spare;
     gx_mat *operand; /* of each operand of the graph                                 */
+    gx_sink *stores; /* of each output, then of the value; NULL: nothing is stored   */
+    bool stores_value;
     int64_t rounds_most;
     void *temp[16]; /* of the node that runs                                         */
     int temps;
@@ -62,8 +67,9 @@ const gx_type *gx_result_type(const gx_node *node, int k);
 void *gx_result(gx_exec *x, const gx_node *node, int k);
 
 /*
-** A sink for result k, an intermediate: in memory where keep_bytes more are left, else spilled;
-** tiles 0: the default shape.  A driver writes all of it.
+** A sink for result k, an intermediate: in memory where keep_bytes more are left, else where the
+** program stores it, when nobody else wants it, or spilled; tiles 0: the default shape.  A driver
+** writes all of it.
 */
 gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_bytes,
                         int64_t tile_rows, int64_t tile_cols);
