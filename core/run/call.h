@@ -12,9 +12,13 @@
 */
 enum { GX_TEAM_FLOPS = 4000000 };
 
+/* A product of fewer takes no microsecond: it counts, but the clock is not read. */
+enum { GX_CLOCK_FLOPS = 1000 };
+
 /*
 ** Over the run's team, where it is worth one; pieces as the setting 'deterministic' says.
-** args->work is not looked at; args->info may be NULL.  Polls; returns the run's code.
+** args->work is not looked at; args->info may be NULL.  Polls, but not after a product
+** below GX_CLOCK_FLOPS; returns the run's code.
 */
 gx_code gx_run_call(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
 

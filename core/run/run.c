@@ -199,28 +199,33 @@ gx_team *gx_run_team(gx_run *run)
     return run->team;
 }
 
-gx_code gx_run_device(gx_run *run, const gx_backend **backend, gx_dev **dev)
+/* A careful run's reference, which has no state to close; else the connection's, opened now. */
+static gx_code open_host(gx_run *run, const gx_backend **backend, gx_dev **dev)
 {
     gx_ctx *ctx = run->ctx;
     gx_err err = {0};
-    *backend = NULL;
+    bool is_reference =
+        run->is_careful || ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_REFERENCE;
+    *backend = is_reference ? &gx_backend_ref : &gx_backend_cpu;
     *dev = NULL;
-    if (run->is_careful) {
-        *backend = &gx_backend_ref;
-        (*backend)->open(0, dev, &err); // of which there is one, without a state to close
+    if ((*backend)->open(0, dev, &err) != GX_OK) {
+        *backend = NULL;
+        *dev = NULL;
         return gx_run_fail(run, &err);
     }
-    if (ctx->dev == NULL) {
-        const gx_backend *chosen;
-        chosen = ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_REFERENCE ? &gx_backend_ref
-                                                                            : &gx_backend_cpu;
-        if (chosen->open(0, &ctx->dev, &err) != GX_OK) {
-            ctx->dev = NULL;
-            return gx_run_fail(run, &err);
-        }
-        ctx->backend = chosen;
+    if (!run->is_careful) {
+        ctx->backend = *backend;
+        ctx->dev = *dev;
     }
-    *backend = ctx->backend;
-    *dev = ctx->dev;
+    return GX_OK;
+}
+
+gx_code gx_run_device(gx_run *run, const gx_backend **backend, gx_dev **dev)
+{
+    if (run->is_careful || run->ctx->dev == NULL) {
+        return open_host(run, backend, dev);
+    }
+    *backend = run->ctx->backend;
+    *dev = run->ctx->dev;
     return GX_OK;
 }
