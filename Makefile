@@ -373,6 +373,10 @@ coverage: deps
 
 units: $(UNITS)
 
+# Past 2 GiB and 2^31 elements; CASES="products solve" picks some.
+test-large: $(SO)
+	GX_SO=$(abspath $(SO)) $(RUN_PYTHON) tests/large.py $(if $(DIR),--dir $(DIR)) $(CASES)
+
 fuzz:
 	@$(MAKE) --no-print-directory BUILD=build/fuzz CC=clang NDEBUG= CFLAGS="-O1 -g -fno-omit-frame-pointer" \
 	    SANITIZE="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined" \
@@ -499,6 +503,7 @@ help:
 #: make test          unit, SQL, docs, fault and fuzz-corpus tests; STEPS="unit sql" picks some
 #: make check         the tests under ASan+UBSan, TSan and valgrind
 #: make fault         every allocation, read, write and step failed once; POINTS=40, 0 = all
+#: make test-large    past 2 GiB and 2^31 elements; 24 GiB of memory, 30 GB of disk in DIR, under an hour
 #: make soak          processes at random work on one database with volumes for SECONDS=300
 #: make fuzz          each fuzzer for SECONDS=300; TARGETS="value npy" picks some
 #: make bench         speed beside peers; BENCH="product scan" picks some
@@ -509,4 +514,4 @@ help:
 #: make deps          install (or name) what is missing;  make clean  removes what make made
 #: Variables: OPENBLAS=static|shared  CC  CFLAGS  PYTHON  NVCC  ARCHS="75 ... 120"|native
 
-.PHONY: all always cuda grammar no-cuda gpu test-gpu bench-gpu libgx programs units fuzzers test run-tests check coverage fault soak fuzz bench demo tidy format install uninstall wheel sdist dist deb clean deps help
+.PHONY: all always cuda grammar no-cuda gpu test-gpu bench-gpu libgx programs units fuzzers test run-tests check coverage fault soak test-large fuzz bench demo tidy format install uninstall wheel sdist dist deb clean deps help

@@ -6,7 +6,8 @@
 The limits of the same run: plain files written by one thread and by N; INSERTs of tiles by one connection and by N
 connections of N databases side by side.  Then gx: a matrix of that many GiB stored and read with no volumes, one, N;
 a stored product of stored operands, ten times over; and NumPy: load, load, multiply (with CuPy where there is a device),
-save.  --sync waits for the disk in all of them.  Seconds are medians; a dated file goes to --out or bench/results/.
+save.  --sync waits for the disk in all of them.  They take turns, so that what else the machine does disturbs all alike.
+Seconds and ratios are medians of --rounds rounds after a first one; a dated file goes to --out or bench/results/.
 """
 import argparse
 import concurrent.futures
@@ -80,54 +81,59 @@ def side_by_side(args, work, count):
     return tiles * count * TILE / took / 1e9
 
 
-def store_and_scan(args, volumes):
-    """GB/s of storing (the median of replaces), GB/s of reading."""
-    db = connect(args, f"{args.dir}/gxbench-store.db", volumes)
+def store_and_scan(args, compare):
+    """Of each number of volumes: seconds of storing a new matrix and of reading it, once a round, one after the other."""
+    dbs = {v: connect(args, f"{args.dir}/gxbench-store{v}.db", v) for v in compare}
     n = int((args.gib << 30) / 8 / 8192) // 1024 * 1024
-    stored, read = [], []
+    stored, read = ({v: [] for v in compare} for _ in range(2))
     for k in range(args.rounds + 1):
-        stored.append(seconds(lambda: db.execute(f"SELECT gx_full({n}, 8192, {k}, 'A', '{{\"replace\":true}}')").fetchall()))
-        read.append(seconds(lambda: db.execute("SELECT gx_norm('A')").fetchall()))
-    db.close()
+        for v, db in dbs.items():
+            stored[v].append(seconds(lambda: db.execute(f"SELECT gx_full({n}, 8192, {k + 1}, 'A')").fetchall()))
+            read[v].append(seconds(lambda: db.execute("SELECT gx_norm('A')").fetchall()))
+            db.execute("SELECT gx_drop('A')").fetchall()
+    for db in dbs.values():
+        db.close()
     remove(args)
-    gb = n * 8192 * 8 / 1e9
-    return gb / statistics.median(stored[1:]), gb / statistics.median(read)
+    return n * 8192 * 8 / 1e9, stored, read
 
 
-def product(args, volumes):
-    """Seconds of each repetition of a stored product, its operands in the page cache."""
-    db = connect(args, f"{args.dir}/gxbench-product.db", volumes)
-    db.execute(f"SELECT gx_random({args.order}, {args.order}, 'A'), gx_random({args.order}, {args.order}, 'B')").fetchall()
-    times = [seconds(lambda: db.execute("SELECT gx_matmul('A', 'B', 'C', '{\"replace\":true}')").fetchall())
-             for _ in range(args.rounds + 1)]
-    db.close()
-    remove(args)
-    return times
-
-
-def numpy_product(args):
+def numpy_product(args, a, b, c):
     """np.load twice, multiply, np.save; on the device where that is asked."""
-    a, b, c = (f"{args.dir}/gxbench-{x}.npy" for x in "abc")
-    rng = np.random.default_rng(1)
-    for path in (a, b):
-        np.save(path, rng.random((args.order, args.order)))
     if args.backend == "cuda":
         import cupy
+        result = cupy.asnumpy(cupy.asarray(np.load(a)) @ cupy.asarray(np.load(b)))
+    else:
+        result = np.load(a) @ np.load(b)
+    with open(c, "wb") as out:
+        np.save(out, result)
+        if args.sync:
+            out.flush()
+            os.fsync(out.fileno())
 
-    def once():
-        if args.backend == "cuda":
-            result = cupy.asnumpy(cupy.asarray(np.load(a)) @ cupy.asarray(np.load(b)))
-        else:
-            result = np.load(a) @ np.load(b)
-        with open(c, "wb") as out:
-            np.save(out, result)
-            if args.sync:
-                out.flush()
-                os.fsync(out.fileno())
 
-    times = [seconds(once) for _ in range(args.rounds + 1)]
+def product(args, compare):
+    """Seconds of a stored product, operands in the page cache: NumPy's (None) and gx's, once a round, one after the other."""
+    paths = [f"{args.dir}/gxbench-{x}.npy" for x in "abc"]
+    rng = np.random.default_rng(1)
+    for path in paths[:2]:
+        np.save(path, rng.random((args.order, args.order)))
+    dbs = {v: connect(args, f"{args.dir}/gxbench-product{v}.db", v) for v in compare}
+    for db in dbs.values():
+        db.execute(f"SELECT gx_random({args.order}, {args.order}, 'A'), gx_random({args.order}, {args.order}, 'B')").fetchall()
+    times = {v: [] for v in (None, *compare)}
+    for _ in range(args.rounds + 1):
+        times[None].append(seconds(lambda: numpy_product(args, *paths)))
+        for v, db in dbs.items():
+            times[v].append(seconds(lambda: db.execute("SELECT gx_matmul('A', 'B', 'C', '{\"replace\":true}')").fetchall()))
+    for db in dbs.values():
+        db.close()
     remove(args)
     return times
+
+
+def ratio(one, other):
+    """The median of the rounds' ratios, without the first round."""
+    return statistics.median(a / b for a, b in zip(one[1:], other[1:]))
 
 
 def main():
@@ -154,18 +160,20 @@ def main():
     for name, work in (("plain files", write_plain), ("INSERT", insert)):
         one, many = side_by_side(args, work, 1), side_by_side(args, work, args.volumes)
         say(f"{name:12} one {one:6.2f} GB/s, {args.volumes} side by side {many:6.2f} GB/s")
-    for volumes in compare:
-        stored, read = store_and_scan(args, volumes)
-        say(f"gx, {volumes} volumes: stores {stored:6.2f} GB/s, reads {read:6.2f} GB/s")
-    peer = numpy_product(args)
+    gb, stored, read = store_and_scan(args, compare)
+    for v in compare:
+        say(f"gx, {v} volumes: stores {gb / statistics.median(stored[v][1:]):6.2f} GB/s, "
+            f"reads {gb / statistics.median(read[v][1:]):6.2f} GB/s"
+            + (f"; {ratio(stored[compare[0]], stored[v]):.2f} x the speed of {compare[0]} volumes" if v != compare[0] else ""))
+    times = product(args, compare)
+    peer = times.pop(None)
     say(f"load, load, multiply, save of {args.order}: {statistics.median(peer[1:]):.3f} s")
-    for volumes in compare:
-        times = product(args, volumes)
-        middle = statistics.median(times[1:])
-        say(f"gx product {args.order}, {volumes} volumes: first {times[0]:.3f}, second {times[1]:.3f}, last {times[-1]:.3f}, "
-            f"median {middle:.3f} s = {middle / statistics.median(peer[1:]):.2f} x load, multiply, save")
+    for v, t in times.items():
+        say(f"gx product {args.order}, {v} volumes: first {t[0]:.3f}, second {t[1]:.3f}, last {t[-1]:.3f}, "
+            f"median {statistics.median(t[1:]):.3f} s = {ratio(t, peer):.2f} x load, multiply, save")
     path = pathlib.Path(args.out) / f"{datetime.date.today()}-volumes.txt"
-    path.write_text("\n".join(lines) + "\n")
+    with open(path, "a") as out:
+        out.write("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

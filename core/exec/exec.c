@@ -64,7 +64,8 @@ bool gx_exec_stream(gx_prog *prog, const gx_schedule *plan, gx_helper_fn fn, voi
 }
 
 /*
-** The schedule itself takes memory: with what it leaves, fewer slots may fit on the host.
+** The schedule itself takes memory, and so does a byte for each of its loads (exec_host.c): with
+** what they leave, fewer slots may fit on the host.
 */
 int64_t gx_exec_schedule(gx_prog *prog, gx_schedule *plan)
 {
@@ -80,7 +81,14 @@ int64_t gx_exec_schedule(gx_prog *prog, gx_schedule *plan)
                          (long long)slots, prog->slot_bytes);
             break; // or the run has failed, and this is not said
         }
+        gx_err err = {.code = GX_OK};
+        size_t states = (size_t)plan->load_count;
+        if (gx_mem_reserve(run->ctx->mem, states, "the schedule of blocks", &err) != GX_OK) {
+            gx_run_fail(run, &err);
+            break;
+        }
         int64_t left = gx_prog_slots(prog);
+        gx_mem_return(run->ctx->mem, states);
         if (left >= slots || !gx_ok(run)) {
             break;
         }
