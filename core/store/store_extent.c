@@ -229,6 +229,7 @@ gx_code gx_spread_map(gx_store *store, gx_schema *schema, int64_t set, gx_space_
                       gx_err *err)
 {
     sqlite3_stmt *stmt;
+    *map = NULL;
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_EXTENTS, &stmt, err));
     GX_TRY(gx_space_map_create(store->mem, map, err));
     sqlite3_bind_int64(stmt, 1, set);

@@ -34,7 +34,8 @@ typedef struct fault_kind {
 } fault_kind;
 
 extern const fault_kind fault_alloc_once, fault_alloc_all; /* fault_alloc.c */
-extern const fault_kind fault_io_once, fault_io_all, fault_io_busy, fault_io_full; /* fault_vfs.c */
+extern const fault_kind fault_io_once, fault_io_all, fault_io_busy, fault_io_full,
+    fault_io_full_volume; /* fault_vfs.c */
 extern const fault_kind fault_step_once, fault_step_interrupt, fault_step_thread; /* fault_step.c */
 extern const fault_kind fault_pages; /* fault_step.c  */
 

@@ -37,8 +37,9 @@
 #include <unistd.h>
 
 static const fault_kind *const kinds[] = {
-    &fault_alloc_once, &fault_alloc_all, &fault_io_once,        &fault_io_all,      &fault_io_busy,
-    &fault_io_full,    &fault_step_once, &fault_step_interrupt, &fault_step_thread, &fault_pages,
+    &fault_alloc_once, &fault_alloc_all, &fault_io_once, &fault_io_all, &fault_io_busy,
+    &fault_io_full, &fault_io_full_volume, &fault_step_once, &fault_step_interrupt,
+    &fault_step_thread, &fault_pages,
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -201,10 +202,16 @@ static uint64_t state_of(const char *path)
         "SELECT name, rows, cols, dtype, properties, tile_rows, tile_cols, t.id & 0xffffffff, data"
         " FROM gx_meta m LEFT JOIN gx_tile t ON t.id >> 32 = m.id ORDER BY name, t.id",
         "SELECT * FROM plain ORDER BY rowid",
+        "SELECT gx_to_bytes(name) FROM gx_meta WHERE properties & 65536 ORDER BY name", // volumes
     };
     uint64_t h = 14695981039346656037u;
     sqlite3 *db;
     if (sqlite3_open(path, &db) == SQLITE_OK) {
+        char spread[16];
+        run_sql(db, "SELECT count(*) FROM gx_meta WHERE properties & 65536", spread, sizeof spread);
+        if (spread[0] != '\0' && strcmp(spread, "0\n") != 0) {
+            sqlite3_gx_init(db, NULL, NULL);
+        }
         for (size_t i = 0; i < sizeof queries / sizeof queries[0]; i++) {
             sqlite3_stmt *stmt = NULL;
             int rc = sqlite3_prepare_v2(db, queries[i], -1, &stmt, NULL);

@@ -25,6 +25,10 @@ const char *const fault_base =
     "CREATE VIRTUAL TABLE cells USING gx_cells('B');";
 
 #define SMALL "SELECT gx_config('tile_bytes', 2048), gx_config('threads', 1);"
+/* Tiles so small that matrices of the base are large enough for volumes. */
+#define VOLUMES(n)                                                                                 \
+    "SELECT gx_config('tile_bytes', 1024), gx_config('threads', 1);"                               \
+    "SELECT gx_volumes(" #n ");"
 #define HELPERS                                                                                    \
     "SELECT gx_config('tile_bytes', 2048), gx_config('threads', 2), gx_config('readers', 2);"
 
@@ -41,20 +45,21 @@ const fault_script fault_scripts[] = {
      "BEGIN; SELECT gx_store('N', 'A'); SELECT gx_matmul('A', 'B', 'P'); COMMIT"},
     // Volumes: made, written, read, changed in place, used again, given up, copied.
     {"volumes", SMALL, "SELECT gx_volumes(2)"},
-    {"volumes-store", SMALL "SELECT gx_volumes(2);", "SELECT gx_store('N', 'A')"},
-    {"volumes-replace", SMALL "SELECT gx_volumes(2); SELECT gx_copy('A', 'V');",
+    {"volumes-store", VOLUMES(2), "SELECT gx_store('N', 'A')"},
+    {"volumes-replace", VOLUMES(2) "SELECT gx_copy('A', 'V');",
      "SELECT gx_scale('V', 2, 'V', '{\"replace\":true}')"},
-    {"volumes-read", HELPERS "SELECT gx_volumes(3); SELECT gx_copy('A', 'V');",
+    {"volumes-in-transaction", VOLUMES(2) "SELECT gx_copy('A', 'V');",
+     "BEGIN; SELECT gx_drop('V'); SAVEPOINT s; SELECT gx_copy('A', 'N'); ROLLBACK TO s;"
+     "SELECT gx_copy('B', 'V'); COMMIT"},
+    {"volumes-read", VOLUMES(3) HELPERS "SELECT gx_copy('A', 'V');",
      "SELECT gx_sum('V'), gx_check('V')"},
-    {"volumes-set", SMALL "SELECT gx_volumes(1); SELECT gx_copy('A', 'V');",
-     "SELECT gx_set('V', 3, 4, 7)"},
-    {"volumes-table", SMALL "SELECT gx_volumes(2);", "SELECT id, tiles FROM gx_volume"},
-    {"volumes-vacuum", SMALL "SELECT gx_volumes(2); SELECT gx_copy('A', 'V'); SELECT gx_drop('V');",
+    {"volumes-set", VOLUMES(2) "SELECT gx_copy('A', 'V');", "SELECT gx_set('V', 3, 4, 7)"},
+    {"volumes-table", VOLUMES(2) "SELECT gx_copy('A', 'V');", "SELECT id, tiles FROM gx_volume"},
+    {"volumes-vacuum",
+     VOLUMES(2) "SELECT gx_copy('A', 'U'), gx_copy('B', 'V'); SELECT gx_drop('U');",
      "SELECT gx_vacuum()"},
-    {"volumes-home", SMALL "SELECT gx_volumes(2); SELECT gx_copy('A', 'V');",
-     "SELECT gx_volumes(0)"},
-    {"volumes-backup", SMALL "SELECT gx_volumes(2); SELECT gx_copy('A', 'V');",
-     "SELECT gx_backup('out.npy')"},
+    {"volumes-home", VOLUMES(2) "SELECT gx_copy('A', 'V');", "SELECT gx_volumes(0)"},
+    {"volumes-backup", VOLUMES(2) "SELECT gx_copy('A', 'V');", "SELECT gx_backup('out.npy')"},
 
     {"store-temp", SMALL, "SELECT gx_store('temp.N', 'A'), gx_sum('temp.N')"},
     {"store-attached", SMALL "ATTACH 'aux.db' AS aux;",

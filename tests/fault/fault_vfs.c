@@ -3,9 +3,10 @@
 **
 ** Each file of the shim is its own header followed by the file below it.  While armed, every
 ** xRead, xWrite, xTruncate, xSync, xFileSize, xLock, xShmMap, xShmLock, xOpen, xDelete and
-** xAccess is an event; the n-th answers with the error that belongs to it.  Four kinds: the n-th
+** xAccess is an event; the n-th answers with the error that belongs to it.  Five kinds: the n-th
 ** alone ("io"), the n-th and all later ones ("io-all"), the n-th lock and all later ones answer
-** SQLITE_BUSY ("busy"), the n-th write and all later ones answer SQLITE_FULL ("full").
+** SQLITE_BUSY ("busy"), the n-th write and all later ones answer SQLITE_FULL ("full"), or those to
+** one volume, which is on a disk of its own ("full-volume").
 ** Unlocking and closing never fail, as SQLite does not look. Threads: any; counters are atomic.
 */
 #include "fault.h"
@@ -14,7 +15,7 @@
 #include <stddef.h>
 #include <string.h>
 
-typedef enum scope { ALL_CALLS, LOCKS, WRITES } scope;
+typedef enum scope { ALL_CALLS, LOCKS, WRITES, VOLUME_WRITES } scope;
 
 static sqlite3_vfs *below; /* the default VFS of before; set once by fault_vfs_install() */
 
@@ -25,6 +26,7 @@ static _Atomic int counted;         /* scope                                 */
 typedef struct shim_file {
     sqlite3_file base;  /* must be first */
     sqlite3_file *real; /* follows       */
+    bool is_volume;     /* the second one */
 } shim_file;
 
 /* SQLITE_OK, or what this call answers instead of doing its work. */
@@ -32,14 +34,16 @@ static int fail(scope what, int rc)
 {
     int64_t from = atomic_load(&first);
     scope watched = (scope)atomic_load(&counted);
-    if (from == 0 || (watched != ALL_CALLS && watched != what)) {
+    bool is_write = what == WRITES || what == VOLUME_WRITES;
+    bool is_watched = watched == ALL_CALLS || watched == what || (watched == WRITES && is_write);
+    if (from == 0 || !is_watched) {
         return SQLITE_OK;
     }
     int64_t number = atomic_fetch_add(&events, 1) + 1;
     if (number < from || number > atomic_load(&last)) {
         return SQLITE_OK;
     }
-    return watched == LOCKS ? SQLITE_BUSY : watched == WRITES ? SQLITE_FULL : rc;
+    return watched == LOCKS ? SQLITE_BUSY : watched != ALL_CALLS ? SQLITE_FULL : rc;
 }
 
 static sqlite3_file *real_of(sqlite3_file *file)
@@ -62,7 +66,8 @@ static int shim_read(sqlite3_file *file, void *data, int bytes, sqlite3_int64 of
 
 static int shim_write(sqlite3_file *file, const void *data, int bytes, sqlite3_int64 offset)
 {
-    int rc = fail(WRITES, SQLITE_IOERR_WRITE);
+    bool is_volume = ((shim_file *)file)->is_volume;
+    int rc = fail(is_volume ? VOLUME_WRITES : WRITES, SQLITE_IOERR_WRITE);
     return rc != SQLITE_OK ? rc
                            : real_of(file)->pMethods->xWrite(real_of(file), data, bytes, offset);
 }
@@ -175,6 +180,8 @@ static int shim_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int
     shim_file *shim = (shim_file *)file;
     shim->base.pMethods = NULL;
     shim->real = (sqlite3_file *)(void *)(shim + 1);
+    size_t length = path == NULL ? 0 : strlen(path);
+    shim->is_volume = length > 4 && strcmp(path + length - 4, "-gx2") == 0;
     int rc = fail(ALL_CALLS, SQLITE_CANTOPEN);
     if (rc == SQLITE_OK) {
         rc = below->xOpen(below, path, shim->real, flags, out);
@@ -249,6 +256,12 @@ static void arm_full(sqlite3 *db, int64_t n)
     arm(WRITES, n, INT64_MAX);
 }
 
+static void arm_full_volume(sqlite3 *db, int64_t n)
+{
+    (void)db;
+    arm(VOLUME_WRITES, n, INT64_MAX);
+}
+
 static int64_t disarm(sqlite3 *db)
 {
     (void)db;
@@ -282,3 +295,4 @@ const fault_kind fault_io_once = {"io", arm_once, disarm, is_io, false};
 const fault_kind fault_io_all = {"io-all", arm_all, disarm, is_io, false};
 const fault_kind fault_io_busy = {"busy", arm_busy, disarm, is_busy, false};
 const fault_kind fault_io_full = {"full", arm_full, disarm, is_full, false};
+const fault_kind fault_io_full_volume = {"full-volume", arm_full_volume, disarm, is_full, false};
