@@ -24,6 +24,10 @@
 ** helpers at every page, each time as long as the busy timeout.  So there are no helpers then.  In
 ** WAL mode readers and the writer do not meet.
 **
+** Handles.  A tile is a chain of pages, and SQLite finds its way to the middle of one from its
+** beginning, once for a handle that stays there.  A reader has HANDLES of them, one a matrix, so that
+** tiles of several can be read in turn, piece by piece.
+**
 ** Memory: one page cache of CACHE_KIB a helper, SQLite's; the reader itself from the governor.
 */
 #include <sqlite3ext.h>
@@ -37,17 +41,25 @@
 
 SQLITE_EXTENSION_INIT3
 
+enum { HANDLES = 12 }; /* as many as a fused program has inputs */
+
+typedef struct handle {
+    sqlite3_blob *blob; /* NULL, or open on row                              */
+    int64_t row, id;    /* of the tile, of its matrix                        */
+    int64_t used;       /* when: by number                                   */
+    char schema[GX_NAME_MAX + 1]; /* a helper's is always main               */
+} handle;
+
 struct gx_reader {
     gx_store *store;
-    sqlite3 *db;        /* the store's, or the helper's own                  */
-    bool is_own;        /* the store's connection                            */
-    sqlite3_blob *blob; /* NULL, or open on row                              */
-    int64_t row;
-    char schema[GX_NAME_MAX + 1]; /* of blob; a helper's is always main      */
-    sqlite3_stmt *find;           /* helper: id -> catalog row               */
-    gx_extent_reader extents;     /* of tiles in volumes                     */
-    bool is_begun;                /* helper: a read transaction is open      */
-    bool is_wal;                  /* helper: as of gx_reader_begin()         */
+    sqlite3 *db; /* the store's, or the helper's own                         */
+    bool is_own; /* the store's connection                                   */
+    handle handle[HANDLES];
+    int64_t uses;
+    sqlite3_stmt *find;       /* helper: id -> catalog row                   */
+    gx_extent_reader extents; /* of tiles in volumes                         */
+    bool is_begun;            /* helper: a read transaction is open          */
+    bool is_wal;              /* helper: as of gx_reader_begin()             */
 };
 
 /*
@@ -316,9 +328,10 @@ gx_code gx_reader_begin(gx_reader *reader, const gx_meta *const *metas, int coun
 
 void gx_reader_end(gx_reader *reader)
 {
-    sqlite3_blob_close(reader->blob);
-    reader->blob = NULL;
-    reader->row = 0;
+    for (int k = 0; k < HANDLES; k++) {
+        sqlite3_blob_close(reader->handle[k].blob);
+        reader->handle[k].blob = NULL;
+    }
     gx_extent_reader_reset(&reader->extents);
     if (!reader->is_own && reader->is_begun) {
         reader->is_begun = false;
@@ -340,19 +353,35 @@ static void count_read(gx_reader *reader, int64_t start_ns, size_t bytes, bool i
     gx_stats_add(stats, GX_STAT_READ_NS, gx_now_ns() - start_ns);
 }
 
-static gx_code move(gx_reader *reader, const gx_meta *meta, int64_t tile, gx_err *err)
+/* The matrix's handle, else one that is not open, else the one not used for longest. */
+static handle *handle_of(gx_reader *reader, const gx_meta *meta)
 {
-    if (!reader->is_own) {
-        return gx_store_blob(reader->db, "main", meta, tile, false, &reader->blob, &reader->row,
-                             err);
+    handle *best = &reader->handle[0];
+    for (int k = 0; k < HANDLES; k++) {
+        handle *h = &reader->handle[k];
+        if (h->blob != NULL && h->id == meta->id &&
+            (!reader->is_own || sqlite3_stricmp(h->schema, meta->schema) == 0)) {
+            best = h;
+            break;
+        }
+        if (best->blob != NULL && (h->blob == NULL || h->used < best->used)) {
+            best = h;
+        }
     }
-    if (reader->blob != NULL && sqlite3_stricmp(reader->schema, meta->schema) != 0) {
-        sqlite3_blob_close(reader->blob);
-        reader->blob = NULL;
+    best->used = ++reader->uses;
+    return best;
+}
+
+static gx_code move(gx_reader *reader, handle *h, const gx_meta *meta, int64_t tile, gx_err *err)
+{
+    const char *schema = reader->is_own ? meta->schema : "main";
+    if (h->blob != NULL && sqlite3_stricmp(h->schema, schema) != 0) {
+        sqlite3_blob_close(h->blob);
+        h->blob = NULL;
     }
-    snprintf(reader->schema, sizeof reader->schema, "%s", meta->schema);
-    return gx_store_blob(reader->db, meta->schema, meta, tile, false, &reader->blob, &reader->row,
-                         err);
+    snprintf(h->schema, sizeof h->schema, "%s", schema);
+    h->id = meta->id;
+    return gx_store_blob(reader->db, schema, meta, tile, false, &h->blob, &h->row, err);
 }
 
 /* Where the tile has an extent.  *found false: it has none. */
@@ -382,15 +411,17 @@ gx_code gx_reader_read(gx_reader *reader, const gx_meta *meta, int64_t tile, siz
         return GX_OK;
     }
     int64_t start_ns = gx_now_ns();
-    bool is_here = reader->blob != NULL && reader->row == gx_tile_rowid(meta->id, tile) &&
-                   (!reader->is_own || sqlite3_stricmp(reader->schema, meta->schema) == 0);
+    handle *h = handle_of(reader, meta);
+    bool is_here = h->blob != NULL && h->id == meta->id &&
+                   h->row == gx_tile_rowid(meta->id, tile) &&
+                   (!reader->is_own || sqlite3_stricmp(h->schema, meta->schema) == 0);
     int rc = SQLITE_ABORT;
     if (is_here) {
-        rc = sqlite3_blob_read(reader->blob, dst, (int)bytes, (int)offset);
+        rc = sqlite3_blob_read(h->blob, dst, (int)bytes, (int)offset);
     }
     if ((rc & 0xff) == SQLITE_ABORT) { // another tile, or the row was replaced under the handle
-        GX_TRY(move(reader, meta, tile, err));
-        rc = sqlite3_blob_read(reader->blob, dst, (int)bytes, (int)offset);
+        GX_TRY(move(reader, h, meta, tile, err));
+        rc = sqlite3_blob_read(h->blob, dst, (int)bytes, (int)offset);
     }
     if (rc != SQLITE_OK) {
         char label[GX_LABEL_MAX];
