@@ -3,7 +3,7 @@
 **
 ** Plan:
 **   1. the read pin, in rollback and WAL mode
-**   2. patches and the own reader
+**   2. patches and the own reader; pieces of several matrices in turn
 **   3. helper readers: refusals, agreement, disagreement, locks, attached databases, damage
 **   4. counters
 **   5. helpers map the file when the application's connection does, and only then
@@ -120,6 +120,37 @@ static void own_reader_changes_schemas(void **state)
         ok(f, gx_reader_read(reader, i % 2 ? &b : &a, 0, 0, 8, &x, &f->err));
         assert_true(x == (i % 2 ? 5 : 0));
     }
+    gx_reader_close(reader);
+}
+
+/* Each tile is found once, where as many matrices have handles of their own. */
+static void matrices_in_turn(void **state)
+{
+    enum { MOST = 15 };
+    fixture *f = *state;
+    static gx_stats stats;
+    gx_meta meta[MOST];
+    gx_reader *reader;
+    double x;
+    gx_stats_reset(&stats);
+    for (int k = 0; k < MOST; k++) {
+        char name[8];
+        snprintf(name, sizeof name, "A%d", k);
+        meta[k] = make(f, "main", name);
+    }
+    ok(f, gx_reader_own(f->store, &reader, &f->err));
+    gx_store_set_stats(f->store, &stats);
+    for (int count = 3; count <= MOST; count += MOST - 3) {
+        for (int i = 0; i < 5 * count; i++) {
+            size_t piece = (size_t)(i / count);
+            ok(f, gx_reader_read(reader, &meta[i % count], 2, 8 * piece, 8, &x, &f->err));
+            assert_true(x == 2000 + (double)piece);
+        }
+        if (count == 3) {
+            assert_int_equal(gx_stats_get(&stats, GX_STAT_TILES_READ), 3);
+        }
+    }
+    gx_store_set_stats(f->store, NULL);
     gx_reader_close(reader);
 }
 
@@ -321,6 +352,7 @@ int main(void)
         TEST(pin_in_wal_mode),
         TEST(patches),
         TEST(own_reader_changes_schemas),
+        TEST(matrices_in_turn),
         TEST(refusals),
         TEST(helpers),
         TEST(helpers_disagree),
