@@ -36,8 +36,8 @@ static const double REOPEN_SECONDS = 0.02;
 /* The same in a new process, about, until it has been measured. */
 static const double OPEN_SECONDS = 0.3;
 
-/* Copies to a device that nobody has measured: pageable ones over PCI Express 3. */
-static const double UNKNOWN_BYTES_PER_S = 6e9, UNKNOWN_CALL_S = 3e-4;
+/* A call of a device that nobody has measured. */
+static const double UNKNOWN_CALL_S = 3e-4;
 
 static bool is_forced(const gx_run *run)
 {
@@ -74,7 +74,7 @@ static double saving(gx_run *run, double flops, gx_dtype dtype)
     double device_s = gx_profile_saved_device(ctx, &d)
                           ? flops / gx_profile_device_flops(&d, dtype, (int64_t)n) + d.wait_s +
                                 2 * bytes / d.upload_bytes_per_s + bytes / d.download_bytes_per_s
-                          : 3 * bytes / UNKNOWN_BYTES_PER_S + UNKNOWN_CALL_S;
+                          : 3 * bytes / GX_UNKNOWN_BYTES_PER_S + UNKNOWN_CALL_S;
     return fmax(0, host_s - device_s);
 }
 
@@ -122,6 +122,23 @@ gx_accel *gx_place_candidate(gx_run *run, double flops, gx_dtype dtype, size_t *
         }
         if (gx_accel_opened(ctx) == NULL &&
             ctx->owed_s + saving(run, flops, dtype) < opening_seconds(ctx)) {
+            return NULL;
+        }
+    }
+    ctx->owed_s = 0;
+    return take_device(run, device_bytes);
+}
+
+gx_accel *gx_place_saving(gx_run *run, double saving_s, size_t *device_bytes)
+{
+    gx_ctx *ctx = run->ctx;
+    *device_bytes = 0;
+    if (!is_allowed(run)) {
+        return NULL;
+    }
+    if (!is_forced(run) && gx_accel_opened(ctx) == NULL) {
+        ctx->owed_s += fmax(0, saving_s);
+        if (saving_s <= 0 || ctx->owed_s < opening_seconds(ctx)) {
             return NULL;
         }
     }

@@ -253,6 +253,7 @@ gx_code gx_exec_begin(gx_exec *x, gx_run *run, const gx_graph *g, gx_mat *operan
                    .operand = operand,
                    .stores = x->stores,
                    .stores_value = x->stores_value,
+                   .value = x->value,
                    .rounds_most = rounds_most};
     gx_err err = {.code = GX_OK};
     void *memory;

@@ -157,11 +157,12 @@ static void small_group(gx_exec *x, const gx_node *node, int64_t m, int64_t n)
     }
 }
 
-/* A sink in an operand's memory, where that is wanted no more; else an intermediate's. */
+/* A sink in an operand's memory, where that is wanted no more, unless it is the program's value. */
 static gx_sink *large_result(gx_exec *x, const gx_node *node, gx_sink *in_place)
 {
-    bool is_fold = node->fused->output[0].fold != GX_FOLD_NONE;
-    for (int k = 0; k < node->count && gx_ok(x->run) && !is_fold; k++) {
+    bool may_take = node->fused->output[0].fold == GX_FOLD_NONE &&
+                    (gx_ref)(node - x->g->node) != x->g->result;
+    for (int k = 0; k < node->count && gx_ok(x->run) && may_take; k++) {
         gx_val *val = x->val[gx_input(x->g, node, k)];
         bool is_own = val->data != NULL && (val->owned != NULL || val->sink != NULL);
         if (is_own && gx_may_overwrite(x, node, k)) {

@@ -1,11 +1,10 @@
 /*
 ** Programs on a device: see on_device.h.
 **
-** The choice is made for the graph, by what its products and passes cost here and there and what
-** has to travel; then a node runs there when it can and any of its operands is there or large.
-** Values stay there until somebody on the host asks for them.  Kernels are enqueued one after the
-** other in one queue, and the host waits only for numbers that it looks at: folds and reductions.
-** Other operations (factorisations, sorting, ...) are steps of the host.
+** The choice is made for the graph (estimate.c); then a node runs there when it can and any of its
+** operands is there or large.  Values stay there until somebody on the host asks for them.  Kernels
+** are enqueued one after the other in one queue, and the host waits only for numbers that it looks
+** at: folds and reductions.  Other operations (factorisations, sorting, ...) are steps of the host.
 */
 #include "on_device.h"
 
@@ -13,49 +12,22 @@
 #include "../base/random.h"
 #include "../exec/place.h"
 #include "device_memory.h"
+#include "estimate.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Rounds assumed of a loop whose count is not known. */
-static const double ROUNDS_GUESSED = 10;
-
-/* What the memories of a host and a device move, bytes per second, where nothing is measured. */
-static const double HOST_BYTES_PER_S = 8e9, DEVICE_BYTES_PER_S = 5e11;
+/* A program that takes less is not worth a look at the device. */
+static const double LEAST_S = 1e-4;
 
 /* Fewer elements are worked on where they are, on the host where they are nowhere yet. */
 enum { ELEMENTS_LEAST = 1024 };
 
 // Where -------------------------------------------------------------------------------------------
 
-typedef struct estimate {
-    double flops, host_s, device_s, up_bytes, down_bytes, widest;
-} estimate;
-
 static double elements_of(const gx_type *t)
 {
     return (double)t->rows * (double)t->cols;
-}
-
-static double bytes_of(const gx_type *t)
-{
-    return elements_of(t) * (double)gx_dtype_bytes(t->dtype);
-}
-
-static void add_product(gx_exec *x, const gx_node *node, double times, const gx_device_profile *d,
-                        estimate *e)
-{
-    const gx_type *a = &gx_input_node(x->g, node, 0)->type;
-    double k = node->trans[0] == GX_NO_TRANS ? (double)a->cols : (double)a->rows;
-    double flops = elements_of(&node->type) * k * (gx_dtype_is_complex(node->type.dtype) ? 8 : 2);
-    gx_ctx *ctx = x->run->ctx;
-    int64_t edge = (int64_t)cbrt(elements_of(&node->type) * k);
-    edge = gx_max(edge, 1);
-    e->host_s += times * flops /
-                 gx_profile_flops(gx_profile_get(ctx), node->type.dtype, edge,
-                                  (int)ctx->config.number[GX_SET_THREADS]);
-    e->device_s +=
-        times * (d->launch_s + flops / gx_profile_device_flops(d, node->type.dtype, edge));
 }
 
 /* Is the operand on the open device from an earlier call? */
@@ -71,89 +43,58 @@ static bool is_held(gx_exec *x, const gx_node *node)
            gx_pool_holds(open->pool, &key, bytes);
 }
 
-/* Everything but products is taken as a pass over operands and result. */
-static void add_block(gx_exec *x, int32_t b, double times, const gx_device_profile *d, estimate *e)
+static void predict(gx_exec *x, const gx_device_profile *device, gx_estimate *e)
 {
     const gx_graph *g = x->g;
-    for (int32_t k = 0; k < g->block[b].count; k++) {
-        const gx_node *node = &g->node[g->block[b].nodes[k]];
-        double rounds = times;
-        e->widest = fmax(e->widest, bytes_of(&node->type));
-        if (node->op->id == GX_OP_MATMUL) {
-            add_product(x, node, times, d, e);
-        } else if (node->op->id == GX_OP_OPERAND) {
-            e->up_bytes += is_held(x, node) ? 0 : bytes_of(&node->type);
-        } else if (node->inner[0] > 0) {
-            const gx_node *count = node->count > 0 ? gx_input_node(g, node, 0) : NULL;
-            bool is_known = node->op->id == GX_OP_REPEAT && count->is_known;
-            rounds *= node->op->id == GX_OP_IF ? 1 : is_known ? count->value.re : ROUNDS_GUESSED;
-            add_block(x, node->inner[0], rounds, d, e);
-            if (node->inner[1] > 0) {
-                add_block(x, node->inner[1], rounds, d, e);
-            }
-        } else {
-            double bytes = bytes_of(&node->type);
-            for (int i = 0; i < node->count; i++) {
-                bytes += bytes_of(&gx_input_node(g, node, i)->type);
-            }
-            e->host_s += times * bytes / HOST_BYTES_PER_S;
-            e->device_s += times * (d->launch_s + bytes / DEVICE_BYTES_PER_S);
-        }
+    gx_ctx *ctx = x->run->ctx;
+    bool held[GX_OPERANDS_MAX] = {false};
+    gx_rates rates = {
+        .host = gx_profile_get(ctx),
+        .device = device,
+        .threads = (int)ctx->config.number[GX_SET_THREADS],
+        .read_bytes_per_s =
+            gx_predict_read_rate(x->run, (double)ctx->config.number[GX_SET_READERS]),
+    };
+    for (int k = 0; k < g->operands; k++) {
+        held[k] = g->operand[k].node != GX_NO_NODE && is_held(x, &g->node[g->operand[k].node]);
     }
+    gx_estimate_graph(g, &rates, held, e);
 }
 
-static estimate estimate_of(gx_exec *x, const gx_device_profile *d)
-{
-    const gx_graph *g = x->g;
-    estimate e = {.flops = 0};
-    add_block(x, 0, 1, d, &e);
-    for (int k = 0; k < g->outputs; k++) {
-        e.down_bytes += bytes_of(&g->node[g->output[k].node].type);
-    }
-    if (g->result != GX_NO_NODE) {
-        e.down_bytes += bytes_of(&g->node[g->result].type);
-    }
-    e.device_s += e.up_bytes / d->upload_bytes_per_s + e.down_bytes / d->download_bytes_per_s;
-    // What gx_place asks for: the flops of a product that takes the host as long.
-    e.flops = e.host_s * gx_profile_flops(gx_profile_get(x->run->ctx), GX_F64, 1024,
-                                          (int)x->run->ctx->config.number[GX_SET_THREADS]);
-    return e;
-}
-
-/* Some figures where no device has been measured, for how much there is to do at all. */
-static const gx_device_profile *profile_of(gx_exec *x, gx_device_profile *guessed)
+/* The open device's figures, those that were saved, or a guess. */
+static const gx_device_profile *profile_of(gx_exec *x, gx_device_profile *space)
 {
     gx_accel *open = gx_accel_opened(x->run->ctx);
     if (open != NULL) {
         return &open->profile;
     }
-    memset(guessed, 0, sizeof *guessed);
-    guessed->upload_bytes_per_s = guessed->download_bytes_per_s = 1e10;
-    guessed->launch_s = 1e-5;
-    return guessed;
+    if (!gx_profile_saved_device(x->run->ctx, space)) {
+        gx_estimate_unknown_device(space);
+    }
+    return space;
 }
 
 void gx_on_device_choose(gx_exec *x)
 {
     gx_run *run = x->run;
     gx_ctx *ctx = run->ctx;
-    gx_device_profile guessed;
+    gx_device_profile space;
+    gx_estimate e;
     bool is_forced = ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA;
     int64_t choice = ctx->config.number[GX_SET_BACKEND];
     x->accel = NULL;
     if (x->g->is_plain || (choice != GX_BACKEND_AUTO && !is_forced)) {
         return;
     }
-    estimate e = estimate_of(x, profile_of(x, &guessed));
-    if (!is_forced && e.flops < 1e7) {
+    predict(x, profile_of(x, &space), &e);
+    if (!is_forced && e.host_s < LEAST_S) {
         return;
     }
-    gx_accel *accel = gx_place_candidate(run, e.flops, GX_F64, &x->device_limit);
+    gx_accel *accel = gx_place_saving(run, e.host_s - e.device_s, &x->device_limit);
     if (accel == NULL || !gx_ok(run)) {
-        gx_place_owe(run, e.flops, GX_F64); // a few more of these, and it is opened
         return;
     }
-    e = estimate_of(x, &accel->profile);
+    predict(x, &accel->profile, &e);
     if (e.up_bytes + 3 * e.widest > (double)x->device_limit) {
         gx_stats_note(&ctx->stats,
                       "computed on the CPU: a program's matrices do not fit in %.0f MB",

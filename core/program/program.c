@@ -284,8 +284,10 @@ static void put_result(gx_exec *x, const gx_graph *g, gx_program_result *result)
         return;
     }
     result->kind = GX_GIVES_MATRIX;
-    gx_sink_begin(run, NULL, t->rows, t->cols, t->dtype, 0, 0, 0, &result->sink);
     const gx_val *val = x->val[g->result];
+    if (!val->is_delivered) {
+        gx_sink_begin(run, NULL, t->rows, t->cols, t->dtype, 0, 0, 0, &result->sink);
+    }
     if (gx_ok(run) && val->device != NULL && val->data == NULL) { // straight to its place
         gx_device_val_fetch(x, val, result->sink.value.data, gx_max(1, t->rows));
     } else {
@@ -315,6 +317,7 @@ static bool run_once(gx_run *run, const gx_graph *g, gx_mat *operand, gx_sink *s
     gx_exec x = {.run = NULL};
     x.stores = sinks;
     x.stores_value = how->name != NULL;
+    x.value = &result->sink;
     gx_exec_begin(&x, run, g, operand, how->rounds_most, may_leave);
     for (int k = 0; k < g->outputs && gx_ok(run); k++) { // all there, before one is written
         gx_ref ref = g->output[k].node;

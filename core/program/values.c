@@ -180,20 +180,35 @@ void *gx_result(gx_exec *x, const gx_node *node, int k)
     return val->data;
 }
 
-/* Where the program stores result k, and nobody else wants it; NULL: there is no such place. */
-static gx_sink *destination_of(gx_exec *x, const gx_node *node, int k)
+/* Where the program stores result k; NULL: there is no such place, or not with those tiles. */
+static gx_sink *store_of(gx_exec *x, gx_ref ref, int64_t tile_rows, int64_t tile_cols)
 {
     const gx_graph *g = x->g;
+    gx_sink *store = x->stores_value && g->result == ref ? &x->stores[g->outputs] : NULL;
+    for (int i = 0; i < g->outputs; i++) {
+        store = g->output[i].node == ref ? &x->stores[i] : store;
+    }
+    bool is_alike = store != NULL && (tile_rows == 0 || (tile_rows == store->tile_rows &&
+                                                         tile_cols == store->tile_cols));
+    return is_alike ? store : NULL;
+}
+
+/* Where result k ends up, when nobody else wants it; NULL: it is an intermediate. */
+static gx_sink *destination_of(gx_exec *x, const gx_node *node, int k, size_t keep_bytes,
+                               int64_t tile_rows, int64_t tile_cols)
+{
+    const gx_type *t = gx_result_type(node, k);
     gx_ref ref = gx_result_ref(x, node, k);
-    if (x->accel != NULL || x->stores == NULL || g->node[ref].uses != 1) {
+    if (x->accel != NULL || x->g->node[ref].uses != 1) {
         return NULL;
     }
-    for (int i = 0; i < g->outputs; i++) {
-        if (g->output[i].node == ref) {
-            return &x->stores[i];
-        }
+    if (!x->stores_value && x->g->result == ref && (t->rows > 1 || t->cols > 1)) {
+        gx_sink_begin(x->run, NULL, t->rows, t->cols, t->dtype, 0, tile_rows, tile_cols, x->value);
+        return gx_ok(x->run) ? x->value : NULL;
     }
-    return x->stores_value && g->result == ref ? &x->stores[g->outputs] : NULL;
+    return gx_scratch_fits(x->run, t->rows, t->cols, t->dtype, keep_bytes)
+               ? NULL
+               : store_of(x, ref, tile_rows, tile_cols);
 }
 
 gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_bytes,
@@ -207,14 +222,11 @@ gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_byte
     if (val == NULL) {
         return NULL;
     }
-    gx_sink *store = gx_scratch_fits(run, type->rows, type->cols, type->dtype, keep_bytes)
-                         ? NULL
-                         : destination_of(x, node, k);
-    if (store != NULL && (tile_rows == 0 || (tile_rows == store->tile_rows &&
-                                             tile_cols == store->tile_cols))) {
-        val->is_delivered = true;
+    gx_sink *end = destination_of(x, node, k, keep_bytes, tile_rows, tile_cols);
+    if (end != NULL || !gx_ok(run)) {
+        val->is_delivered = end != NULL;
         gx_val_put(x, gx_result_ref(x, node, k), val);
-        return store;
+        return end;
     }
     if (gx_mem_alloc(run->ctx->mem, sizeof(gx_sink), "an intermediate matrix", &memory, &err) !=
         GX_OK) {

@@ -41,6 +41,7 @@ typedef struct gx_exec {
     gx_mat *operand; /* of each operand of the graph                                 */
     gx_sink *stores; /* of each output, then of the value; NULL: nothing is stored   */
     bool stores_value;
+    gx_sink *value; /* where the value is made that the program returns              */
     int64_t rounds_most;
     void *temp[16]; /* of the node that runs                                         */
     int temps;
@@ -67,9 +68,9 @@ const gx_type *gx_result_type(const gx_node *node, int k);
 void *gx_result(gx_exec *x, const gx_node *node, int k);
 
 /*
-** A sink for result k, an intermediate: in memory where keep_bytes more are left, else where the
-** program stores it, when nobody else wants it, or spilled; tiles 0: the default shape.  A driver
-** writes all of it.
+** A sink for result k: where the program returns it, or stores what does not fit in memory, when
+** nobody else wants it; else an intermediate, in memory where keep_bytes more are left, or spilled.
+** tiles 0: the default shape.  A driver writes all of it.
 */
 gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_bytes,
                         int64_t tile_rows, int64_t tile_cols);

@@ -121,6 +121,13 @@ double gx_profile_device_flops(const gx_device_profile *profile, gx_dtype dtype,
 void gx_profile_store(const gx_profile *profile, double bytes, double new_written,
                       double new_committed, double *write_s, double *commit_s);
 
+/*
+** Seconds of elementwise work on what memory holds: so many bytes read and written, with so many
+** flops; on a device.
+*/
+double gx_profile_pass(const gx_profile *profile, double bytes, double flops, int threads);
+double gx_profile_device_pass(const gx_device_profile *profile, double bytes, double flops);
+
 /* Seconds of one kernel call, with so many threads; on a device.  Sizes in args are enough. */
 double gx_profile_kernel(const gx_profile *profile, gx_kernel_id kernel, gx_dtype dtype,
                          const gx_args *args, int threads);

@@ -25,8 +25,8 @@
 ** WAL mode readers and the writer do not meet.
 **
 ** Handles.  A tile is a chain of pages, and SQLite finds its way to the middle of one from its
-** beginning, once for a handle that stays there.  A reader has HANDLES of them, one a matrix, so that
-** tiles of several can be read in turn, piece by piece.
+** beginning, once for a handle that stays there.  A reader has HANDLES of them, one a matrix, so
+** that tiles of several can be read in turn, piece by piece.
 **
 ** Memory: one page cache of CACHE_KIB a helper, SQLite's; the reader itself from the governor.
 */

@@ -1,0 +1,125 @@
+/*
+** The prediction: see estimate.h.
+**
+** Products take their flops at a product's rate, everything else is a pass over operands and
+** result, at the rate of memory or of its arithmetic, whichever is slower; loops multiply.  On
+** the host stored operands are read while others are worked on.  To a device they are read, and
+** copied meanwhile, before anything runs, and results come back after it.
+*/
+#include "estimate.h"
+
+#include "../base/fused.h"
+#include "../exec/place.h"
+#include "ops.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Rounds assumed of a loop whose count is not known. */
+static const double ROUNDS_GUESSED = 10;
+
+static double elements_of(const gx_type *t)
+{
+    return (double)t->rows * (double)t->cols;
+}
+
+static double bytes_of(const gx_type *t)
+{
+    return elements_of(t) * (double)gx_dtype_bytes(t->dtype);
+}
+
+void gx_estimate_unknown_device(gx_device_profile *device)
+{
+    memset(device, 0, sizeof *device);
+    device->upload_bytes_per_s = device->download_bytes_per_s = GX_UNKNOWN_BYTES_PER_S;
+    device->sweep_bytes_per_s = INFINITY;
+    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int i = 0; i < GX_DEVICE_SIZES; i++) {
+            device->gemm_flops_per_s[d][i] = INFINITY;
+        }
+    }
+    device->launch_s = 1e-5;
+}
+
+static void add_product(const gx_graph *g, const gx_node *node, double times, const gx_rates *r,
+                        gx_estimate *e)
+{
+    const gx_type *a = &gx_input_node(g, node, 0)->type;
+    double k = node->trans[0] == GX_NO_TRANS ? (double)a->cols : (double)a->rows;
+    double pairs = elements_of(&node->type) * k;
+    double flops = pairs * (gx_dtype_is_complex(node->type.dtype) ? 8 : 2);
+    int64_t edge = gx_max(1, (int64_t)cbrt(pairs));
+    gx_dtype dtype = node->type.dtype;
+    e->host_s += times * flops / gx_profile_flops(r->host, dtype, edge, r->threads);
+    e->device_s +=
+        times * (r->device->launch_s + flops / gx_profile_device_flops(r->device, dtype, edge));
+}
+
+/* A pass over operands and result. */
+static void add_pass(const gx_graph *g, const gx_node *node, double times, const gx_rates *r,
+                     gx_estimate *e)
+{
+    double bytes = bytes_of(&node->type), elements = elements_of(&node->type);
+    for (int i = 0; i < node->count; i++) {
+        const gx_type *t = &gx_input_node(g, node, i)->type;
+        bytes += bytes_of(t);
+        elements = fmax(elements, elements_of(t));
+    }
+    double flops = elements * (node->fused != NULL ? gx_fused_flops(node->fused) : 1);
+    e->host_s += times * gx_profile_pass(r->host, bytes, flops, r->threads);
+    e->device_s += times * gx_profile_device_pass(r->device, bytes, flops);
+}
+
+static void add_operand(const gx_graph *g, const gx_node *node, const bool *is_held,
+                        gx_estimate *e)
+{
+    double bytes = bytes_of(&node->type);
+    int64_t number = node->whole[0];
+    bool is_there = is_held != NULL && is_held[number];
+    bool is_stored = g->operand[number].name != NULL;
+    e->read_bytes += is_stored ? bytes : 0;
+    e->up_bytes += is_there ? 0 : bytes;
+    e->sent_bytes += is_stored && !is_there ? bytes : 0;
+}
+
+static void add_block(const gx_graph *g, int32_t b, double times, const gx_rates *r,
+                      const bool *is_held, gx_estimate *e)
+{
+    for (int32_t k = 0; k < g->block[b].count; k++) {
+        const gx_node *node = &g->node[g->block[b].nodes[k]];
+        e->widest = fmax(e->widest, bytes_of(&node->type));
+        if (node->op->id == GX_OP_MATMUL) {
+            add_product(g, node, times, r, e);
+        } else if (node->op->id == GX_OP_OPERAND) {
+            add_operand(g, node, is_held, e);
+        } else if (node->inner[0] > 0) {
+            const gx_node *count = node->count > 0 ? gx_input_node(g, node, 0) : NULL;
+            bool is_known = node->op->id == GX_OP_REPEAT && count->is_known;
+            double rounds = times * (node->op->id == GX_OP_IF ? 1
+                                     : is_known               ? count->value.re
+                                                              : ROUNDS_GUESSED);
+            add_block(g, node->inner[0], rounds, r, is_held, e);
+            if (node->inner[1] > 0) {
+                add_block(g, node->inner[1], rounds, r, is_held, e);
+            }
+        } else if (node->op->run != NULL) {
+            add_pass(g, node, times, r, e);
+        }
+    }
+}
+
+void gx_estimate_graph(const gx_graph *g, const gx_rates *r, const bool *is_held, gx_estimate *e)
+{
+    *e = (gx_estimate){.host_s = 0};
+    add_block(g, 0, 1, r, is_held, e);
+    for (int k = 0; k < g->outputs; k++) {
+        e->down_bytes += bytes_of(&g->node[g->output[k].node].type);
+    }
+    if (g->result != GX_NO_NODE) {
+        e->down_bytes += bytes_of(&g->node[g->result].type);
+    }
+    e->host_s = fmax(e->host_s, e->read_bytes / r->read_bytes_per_s);
+    e->device_s += fmax(e->up_bytes / r->device->upload_bytes_per_s,
+                        e->sent_bytes / r->read_bytes_per_s) +
+                   e->down_bytes / r->device->download_bytes_per_s;
+}
