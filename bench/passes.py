@@ -243,16 +243,7 @@ class Passes:
         key = f'\'{{"dtype":"{self.options.dtype}"}}\''
         self.db.execute(f"CREATE TEMP TABLE v AS SELECT gx_random({n}, {n}, NULL, {key}) AS a, gx_random({n}, {n}, NULL, {key}) AS b")
 
-        def best(function):
-            times = []
-            for _ in range(7):
-                start = time.perf_counter()
-                result = function()
-                times.append(time.perf_counter() - start)
-                del result
-            return min(times)
-
-        self.say(f"\nvalues of order {n} {self.options.dtype}, {size / 1e6:.0f} MB each")
+        self.say(f"\nvalues of order {n} {self.options.dtype}, {size / 1e6:.0f} MB each, all in turn, {2 * self.options.rounds + 1} rounds")
         flat = a.reshape(-1)
 
         def fresh_copy():
@@ -260,14 +251,24 @@ class Passes:
             np.frombuffer(memory, dtype)[:] = flat
             return memory
 
-        product, copy = best(lambda: a @ b), best(fresh_copy)
-        self.say(f"{'NumPy: a @ b':34s} {product:9.4f} s\n{'one memcpy into fresh memory':34s} {copy:9.4f} s")
-        one = self.value_row("one handed over by SQLite", "SELECT gx_get(a, 0, 0) FROM v", size)
-        two = self.value_row("two handed over by SQLite", "SELECT gx_get(a, 0, 0) + gx_get(b, 0, 0) FROM v", 2 * size)
-        for label, sql, own, peer in (("product", "gx_matmul(a, b)", two, product), ("copy", "gx_copy(a)", one, copy),
-                                      ("add", "gx_add(a, b)", two, copy), ("transpose", "gx_transpose(a)", one, copy)):
-            seconds = self.value_row(label, f"SELECT length({sql}) FROM v", size, own)
-            self.say(f"{'':34s} {max(seconds - own, 0) / peer:9.2f} x the peer's time")
+        calls = {"NumPy: a @ b": lambda: a @ b, "one memcpy into fresh memory": fresh_copy}
+        for label, sql in (("one handed over by SQLite", "gx_get(a, 0, 0)"), ("two handed over by SQLite", "gx_get(a, 0, 0) + gx_get(b, 0, 0)"),
+                           ("product", "length(gx_matmul(a, b))"), ("copy", "length(gx_copy(a))"), ("add", "length(gx_add(a, b))"),
+                           ("transpose", "length(gx_transpose(a))")):
+            calls[label] = lambda sql=sql: self.one(f"SELECT {sql} FROM v")
+        took = {label: [] for label in calls}
+        for _ in range(2 * self.options.rounds + 2):
+            for label, call in calls.items():
+                start = time.perf_counter()
+                result = call()
+                took[label].append(time.perf_counter() - start)
+                del result
+        took = {label: np.array(seconds[1:]) for label, seconds in took.items()}
+        for label, peer, own in (("product", "NumPy: a @ b", "two"), ("copy", "one memcpy into fresh memory", "one"),
+                                 ("add", "one memcpy into fresh memory", "two"), ("transpose", "one memcpy into fresh memory", "one")):
+            share = took[f"{own} handed over by SQLite"]
+            self.say(f"{label:12s} {np.median(took[label]):8.4f} s, SQLite's share {np.median(share):8.4f} s; {peer} {np.median(took[peer]):8.4f} s: "
+                     f"{np.median(took[label] / took[peer]):6.2f} x with it, {np.median((took[label] - share) / took[peer]):6.2f} x without")
         self.db.execute("DROP TABLE v")
 
     def reasons(self):

@@ -9,7 +9,7 @@ import sys
 import pytest
 from conftest import ROOT, gx_connect, gx_path, q
 
-CASES = "products places elements within home column cells tall files text solve values unstored".split()
+CASES = "products places elements within home column cells tall files text solve system values unstored".split()
 
 
 @pytest.mark.parametrize("case", CASES)
