@@ -20,7 +20,7 @@ typedef struct agg_options {
     int64_t rows, cols;
     gx_dtype dtype;
     char duplicates[64];
-    bool replace, has_rows, has_cols, has_dtype;
+    bool replace, has_rows, has_cols, has_dtype, sparse;
 } agg_options;
 
 /* The storing ones know "replace", the others do not. */
@@ -29,6 +29,7 @@ static const gx_option keys[] = {
     {"cols", GX_OPT_INT, offsetof(agg_options, cols), offsetof(agg_options, has_cols)},
     {"dtype", GX_OPT_DTYPE, offsetof(agg_options, dtype), offsetof(agg_options, has_dtype)},
     {"duplicates", GX_OPT_TEXT, offsetof(agg_options, duplicates), 0},
+    {"sparse", GX_OPT_BOOL, offsetof(agg_options, sparse), 0},
     {NULL, GX_OPT_END, 0, 0}};
 
 static const gx_option storing_keys[] = {
@@ -36,6 +37,7 @@ static const gx_option storing_keys[] = {
     {"cols", GX_OPT_INT, offsetof(agg_options, cols), offsetof(agg_options, has_cols)},
     {"dtype", GX_OPT_DTYPE, offsetof(agg_options, dtype), offsetof(agg_options, has_dtype)},
     {"duplicates", GX_OPT_TEXT, offsetof(agg_options, duplicates), 0},
+    {"sparse", GX_OPT_BOOL, offsetof(agg_options, sparse), 0},
     {"replace", GX_OPT_BOOL, offsetof(agg_options, replace), 0},
     {NULL, GX_OPT_END, 0, 0}};
 
@@ -54,6 +56,10 @@ static bool take_options(gx_agg *agg, gx_fn *fn, const agg_options *opt)
     agg->spec.dtype = opt->has_dtype ? opt->dtype : has_imag ? GX_C128 : GX_F64;
     agg->is_replacing = opt->replace;
     agg->is_dtype_given = opt->has_dtype;
+    agg->spec.is_sparse = opt->sparse;
+    if (opt->sparse && agg->bound->kind->max_args == 2) {
+        return gx_fn_fail(fn, "rows make a dense matrix: gx_sparse of it is a sparse one");
+    }
     if (has_imag && !gx_dtype_is_complex(agg->spec.dtype)) {
         return gx_fn_fail(fn, "there are imaginary parts but dtype is %s",
                           gx_dtype_name(agg->spec.dtype));

@@ -12,6 +12,7 @@
 #include "gx_ext.h"
 
 #include "../core/base/decimal.h"
+#include "../core/mat/sparse.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -91,6 +92,7 @@ typedef struct source {
     const char *label;
     bool is_borrowed;
     bool takes_factor; /* a stored factorisation is welcome */
+    bool takes_sparse; /* a sparse matrix is: the one place where others are refused */
 } source;
 
 /* Elements in memory of out's own. */
@@ -109,6 +111,42 @@ static gx_code own_elements(const source *from, gx_dtype dtype, int64_t rows, in
     return GX_OK;
 }
 
+static gx_code refuse_sparse(const source *from, const gx_mat *A, gx_err *err)
+{
+    return !A->is_sparse || from->takes_sparse
+               ? GX_OK
+               : gx_csr_refuse(A->label, A->rows, A->cols, gx_sparse_entries(A), A->dtype, err);
+}
+
+/* A sparse value, looked through; in memory of out's own where it may not stay. */
+static gx_code sparse_of_blob(const source *from, const gx_value *v, size_t bytes, gx_mat *out,
+                              gx_err *err)
+{
+    char what[GX_NAME_MAX];
+    gx_csr csr;
+    void *copy = NULL;
+    const void *panel = v->data;
+    if (!from->is_borrowed || (uintptr_t)panel % sizeof(double) != 0) {
+        GX_TRY(gx_mem_alloc(from->ctx->mem, bytes, "argument", &copy, err));
+        memcpy(copy, panel, bytes);
+        panel = copy;
+    }
+    snprintf(what, sizeof what, "%s is a damaged sparse value", from->label);
+    gx_csr_map(&csr, v->rows, v->cols, v->entries, v->dtype, panel);
+    gx_err inner = {0};
+    if (gx_csr_check(&csr, what, &inner) != GX_OK) {
+        gx_mem_free(from->ctx->mem, copy);
+        return gx_fail(err, GX_ARG, "%s", inner.text);
+    }
+    gx_mat_sparse_value(out, from->label, &csr);
+    out->owned = copy;
+    gx_code code = refuse_sparse(from, out, err);
+    if (code != GX_OK) {
+        gx_mat_clear(out, from->ctx->mem);
+    }
+    return code;
+}
+
 static gx_code matrix_of_blob(const source *from, sqlite3_value *value, gx_mat *out, gx_err *err)
 {
     const void *blob = sqlite3_value_blob(value);
@@ -118,10 +156,13 @@ static gx_code matrix_of_blob(const source *from, sqlite3_value *value, gx_mat *
     }
     gx_value v;
     gx_err inner = {0};
-    if (gx_value_parse(blob == NULL ? "" : blob, bytes, &v, &inner) != GX_OK) {
+    if (gx_value_parse_any(blob == NULL ? "" : blob, bytes, &v, &inner) != GX_OK) {
         bool is_raw = bytes > 0 && bytes % sizeof(float) == 0 && !gx_value_is(blob, bytes);
         return gx_fail(err, inner.code, "%s is %s%s", from->label, inner.text,
                        is_raw ? ": raw numbers go through gx_from_bytes" : "");
+    }
+    if (v.is_sparse) {
+        return sparse_of_blob(from, &v, bytes - GX_VALUE_HEADER, out, err);
     }
     size_t alignment = gx_dtype_is_double(v.dtype) ? sizeof(double) : sizeof(float);
     if (!from->is_borrowed || (uintptr_t)v.data % alignment != 0) {
@@ -158,8 +199,9 @@ static gx_code matrix_of_text(const source *from, sqlite3_value *value, gx_mat *
         return gx_fail(err, GX_ARG, "%s is a name with a NUL character in it", from->label);
     }
     gx_meta meta;
-    GX_TRY(gx_store_find(from->ctx->store, text, &meta, err));
+    GX_TRY(gx_store_find_any(from->ctx->store, text, &meta, err));
     gx_mat_stored(out, &meta);
+    GX_TRY(refuse_sparse(from, out, err));
     bool is_factor = gx_aux_kind_of(meta.properties) != GX_AUX_NONE;
     return is_factor && !from->takes_factor ? gx_aux_refuse(text, meta.properties, err) : GX_OK;
 }
@@ -188,6 +230,13 @@ gx_code gx_arg_matrix(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_m
     return matrix_of(&from, value, out, err);
 }
 
+gx_code gx_arg_matrix_any(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_mat *out,
+                          gx_err *err)
+{
+    const source from = {.ctx = ctx, .label = label, .takes_sparse = true};
+    return matrix_of(&from, value, out, err);
+}
+
 /* The argument, or a failure where there are fewer. */
 static bool has_argument(gx_fn *fn, int index, const char *label)
 {
@@ -212,8 +261,11 @@ static bool take_matrix(gx_fn *fn, int index, const char *label, bool takes_fact
     if (!has_argument(fn, index, label)) {
         return false;
     }
-    const source from = {
-        .ctx = fn->ctx, .label = label, .is_borrowed = true, .takes_factor = takes_factor};
+    const source from = {.ctx = fn->ctx,
+                         .label = label,
+                         .is_borrowed = true,
+                         .takes_factor = takes_factor,
+                         .takes_sparse = gx_takes_sparse(fn->def->name, index)};
     gx_err err;
     err.code = GX_OK;
     if (matrix_of(&from, fn->argv[index], out, &err) != GX_OK) {

@@ -4,6 +4,7 @@
 **   vtab_cells.c   the two modules: tables, cursors, columns
 **   cells_plan.c   which rows a query wants: xBestIndex, and constraints turned into a rectangle
 **   cells_scan.c   a rectangle of a matrix as a sequence of chunks in memory
+**   cells_sparse.c the entries of a sparse matrix
 **   cells_write.c  INSERT, UPDATE, DELETE: cells gathered in a batch, written tile by tile
 */
 #ifndef GX_CELLS_H
@@ -165,6 +166,29 @@ static inline const char *gx_scan_at(const gx_scan *scan, int64_t i, int64_t j)
     const gx_window *w = &scan->window;
     return w->base + (size_t)((j - w->rect.j0) * w->ld + (i - w->rect.i0)) * scan->element;
 }
+
+/* Fails when the matrix is no longer what it was at gx_scan_source(): has_changed. */
+gx_code gx_scan_check(gx_scan *scan, gx_err *err);
+
+// Entries (cells_sparse.c) ------------------------------------------------------------------------
+
+/* Where a scan of a sparse matrix stands; scan->i and scan->j are the entry's, or is_done. */
+typedef struct gx_entries {
+    void *block; /* the piece at hand; owned, from the governor                    */
+    gx_csr csr;
+    int64_t piece, row0; /* which it is, and its first row                         */
+    int64_t row, e, end; /* inside it                                              */
+    gx_scalar value;     /* of the entry                                           */
+    struct gx_sorted_entry *sorted; /* by column: all of them; owned               */
+    int64_t count, at;
+    bool is_sorted;
+} gx_entries;
+
+/* Stand on the first entry of rect.  Reads its piece. */
+gx_code gx_entries_start(gx_entries *entries, gx_scan *scan, gx_order order, gx_rect rect,
+                         gx_err *err);
+gx_code gx_entries_next(gx_entries *entries, gx_scan *scan, gx_err *err);
+void gx_entries_clear(gx_entries *entries, gx_mem *mem);
 
 /* What cells_read.c reads: the tile (ti, tj) as a rectangle, what two rectangles share. */
 gx_rect gx_tile_rect(const gx_meta *meta, int64_t ti, int64_t tj);

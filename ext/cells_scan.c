@@ -256,7 +256,7 @@ gx_code gx_scan_next_chunk(gx_scan *scan, gx_err *err)
 // Reading -----------------------------------------------------------------------------------------
 
 /* The matrix must still be what the scan began with. */
-static gx_code check_unchanged(gx_scan *scan, gx_err *err)
+gx_code gx_scan_check(gx_scan *scan, gx_err *err)
 {
     const gx_meta *meta = &scan->A.meta;
     char name[2 * GX_NAME_MAX + 2];
@@ -331,7 +331,7 @@ gx_code gx_scan_load(gx_scan *scan, gx_err *err)
     if (scan->is_loaded) {
         return GX_OK;
     }
-    GX_TRY(check_unchanged(scan, err));
+    GX_TRY(gx_scan_check(scan, err));
     if (!scan->wants_data) {
         scan->wants_data = true;
         if (!window_holds(scan, &scan->chunk)) {

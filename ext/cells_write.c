@@ -110,7 +110,7 @@ gx_code gx_cells_find(gx_cells_table *table, gx_meta *meta, gx_err *err)
     if (found) {
         return GX_OK;
     }
-    GX_TRY(gx_store_find(store, table->matrix, meta, err));
+    GX_TRY(gx_store_find_any(store, table->matrix, meta, err));
     if (sqlite3_stricmp(table->schema, "temp") == 0) {
         return GX_OK; // made by this connection: no file can bring such a table
     }
@@ -602,6 +602,11 @@ static gx_code write_change(change *ch, gx_err *err)
         ch->meta = table->shared->batch.meta;
     } else {
         GX_TRY(gx_cells_find(table, &ch->meta, err));
+    }
+    if (ch->meta.is_sparse) {
+        return gx_fail(err, GX_ARG,
+                       "%s is sparse and cannot be written cell by cell: store it anew",
+                       ch->meta.name);
     }
     // The row may be gone: the matrix was replaced by a smaller one while the statement ran.
     int64_t cells = table->is_rows ? ch->meta.rows : ch->meta.rows * ch->meta.cols;

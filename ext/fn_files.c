@@ -58,6 +58,7 @@ typedef struct import_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
     bool replace;
     char format[64], delimiter[64];
+    bool dense, has_dense;
     gx_import_options file;
 } import_options;
 
@@ -71,6 +72,9 @@ static const gx_option import_keys[] = {
     {"delimiter", GX_OPT_TEXT, offsetof(import_options, delimiter), 0},
     {"skip", GX_OPT_INT, offsetof(import_options, file.skip), 0},
     {"columns", GX_OPT_LIST, offsetof(import_options, file.columns), 0},
+    {"sparse", GX_OPT_BOOL, offsetof(import_options, file.sparse),
+     offsetof(import_options, file.has_sparse)},
+    {"dense", GX_OPT_BOOL, offsetof(import_options, dense), offsetof(import_options, has_dense)},
     {NULL, GX_OPT_END, 0, 0}};
 
 /* Options that only text has are refused for the other formats. */
@@ -83,6 +87,10 @@ static bool check_import(gx_fn *fn, const import_options *opt, gx_file_format fo
                                                      : NULL;
     if (format != GX_FILE_CSV && key != NULL) {
         return gx_fn_fail(fn, "option \"%s\" is for csv, tsv and txt", key);
+    }
+    if (format != GX_FILE_MTX && opt->file.has_sparse && opt->file.sparse) {
+        return gx_fn_fail(fn,
+                          "option \"sparse\" is for mtx: gx_sparse makes one of a dense matrix");
     }
     if (opt->file.skip < 0) {
         return gx_fn_fail(fn, "option \"skip\" must be 0 or more, not %lld",
@@ -129,6 +137,14 @@ static void import(gx_fn *fn)
     if (!check_import(fn, &opt, format) ||
         (opt.delimiter[0] != '\0' && !get_delimiter(fn, opt.delimiter, &opt.file.delimiter))) {
         return;
+    }
+    if (opt.has_dense) {
+        if (opt.file.has_sparse && opt.file.sparse == opt.dense) {
+            gx_fn_fail(fn, "options \"sparse\" and \"dense\" contradict each other");
+            return;
+        }
+        opt.file.has_sparse = true;
+        opt.file.sparse = !opt.dense;
     }
     opt.dest.replace = opt.replace;
     gx_sink sink;
@@ -210,6 +226,9 @@ static void export(gx_fn *fn)
     if (!gx_fn_matrix(fn, 0, "A", &A) || !get_path(fn, &path) ||
         !find_format(fn, path, &opt, &format) || !check_export(fn, &opt, format)) {
         return;
+    }
+    if (A.is_sparse && format == GX_FILE_MTX && strcmp(opt.format, "array") != 0) {
+        opt.file.is_coordinate = true;
     }
     if (opt.file.delimiter == '\0') {
         opt.file.delimiter = ',';

@@ -9,6 +9,8 @@
 */
 #include "look.h"
 
+#include "../core/mat/sparse.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -72,9 +74,10 @@ static void put_string(gx_text *text, const char *content)
 
 static void put_stored(gx_text *text, const gx_meta *meta)
 {
+    int64_t tiles = meta->is_sparse ? meta->panels->count
+                                    : gx_meta_row_tiles(meta) * gx_meta_col_tiles(meta);
     gx_text_printf(text, ",\"tile_rows\":%" PRId64 ",\"tile_cols\":%" PRId64 ",\"tiles\":%" PRId64,
-                   meta->tile_rows, meta->tile_cols,
-                   gx_meta_row_tiles(meta) * gx_meta_col_tiles(meta));
+                   meta->tile_rows, meta->tile_cols, tiles);
     gx_text_printf(text, ",\"generation\":%" PRId64, meta->generation);
 }
 
@@ -87,7 +90,11 @@ static void info(gx_fn *fn)
     bool is_stored = A.kind == GX_MAT_STORED;
     char properties[GX_PROPERTIES_MAX];
     size_t bytes = 0;
-    gx_matrix_bytes(A.rows, A.cols, A.dtype, &bytes);
+    if (A.is_sparse) {
+        bytes = gx_sparse_bytes(&A);
+    } else {
+        gx_matrix_bytes(A.rows, A.cols, A.dtype, &bytes);
+    }
     gx_text text;
     gx_text_begin(&text, &fn->run);
     gx_text_puts(&text, "{");
@@ -102,6 +109,9 @@ static void info(gx_fn *fn)
                    A.cols, gx_dtype_name(A.dtype));
     gx_text_printf(&text, ",\"bytes\":%zu,\"properties\":\"%s\"", bytes,
                    gx_properties_text(A.properties, properties));
+    if (A.is_sparse) {
+        gx_text_printf(&text, ",\"format\":\"sparse\",\"nnz\":%" PRId64, gx_sparse_entries(&A));
+    }
     if (is_stored) {
         put_stored(&text, &A.meta);
     }

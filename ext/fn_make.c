@@ -11,6 +11,7 @@
 #include "../core/base/random.h"
 #include "../core/mat/gallery.h"
 #include "../core/mat/simple.h"
+#include "../core/mat/sparse_make.h"
 
 #include <math.h>
 
@@ -297,19 +298,38 @@ typedef struct random_options {
     common base;
     int64_t seed;
     double a, b; /* low and high, or mean and standard deviation */
+    bool has_density;
+    double density; /* of a sparse result */
 } random_options;
 
 static const gx_option uniform_keys[] = {
     {"seed", GX_OPT_INT, offsetof(random_options, seed), 0},
     {"low", GX_OPT_REAL, offsetof(random_options, a), 0},
     {"high", GX_OPT_REAL, offsetof(random_options, b), 0},
+    {"density", GX_OPT_REAL, offsetof(random_options, density),
+     offsetof(random_options, has_density)},
     COMMON_KEYS(random_options)};
 
 static const gx_option normal_keys[] = {
     {"seed", GX_OPT_INT, offsetof(random_options, seed), 0},
     {"mean", GX_OPT_REAL, offsetof(random_options, a), 0},
     {"std", GX_OPT_REAL, offsetof(random_options, b), 0},
+    {"density", GX_OPT_REAL, offsetof(random_options, density),
+     offsetof(random_options, has_density)},
     COMMON_KEYS(random_options)};
+
+static void random_sparse(gx_fn *fn, random_options *opt, int64_t m, int64_t n,
+                          const gx_random *random)
+{
+    gx_sink sink;
+    if (!(opt->density >= 0 && opt->density <= 1)) {
+        gx_fn_fail(fn, "option \"density\" must be from 0 to 1, not %g", opt->density);
+        return;
+    }
+    opt->base.dest.replace = opt->base.replace;
+    gx_sparse_random(&fn->run, random, m, n, opt->density, &opt->base.dest, &sink);
+    gx_fn_result_sink(fn, &sink);
+}
 
 static void random_matrix(gx_fn *fn, gx_random_kind kind)
 {
@@ -324,6 +344,10 @@ static void random_matrix(gx_fn *fn, gx_random_kind kind)
     gx_err err = {0};
     if (gx_random_init(&random, kind, opt.base.dtype, opt.seed, opt.a, opt.b, &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
+        return;
+    }
+    if (opt.has_density) {
+        random_sparse(fn, &opt, m, n, &random);
         return;
     }
     make(fn, &opt.base, m, n, 0, gx_random_generate, &random);
@@ -343,12 +367,17 @@ static void random_normal(gx_fn *fn)
 
 typedef struct gallery_options {
     common base;
+    bool sparse;
     gx_gallery_given given;
 } gallery_options;
 
-static void fill_gallery_keys(gx_option keys[GX_GALLERY_PARAM_COUNT + 3])
+enum { GALLERY_KEYS = GX_GALLERY_PARAM_COUNT + 4 };
+
+static void fill_gallery_keys(gx_option keys[GALLERY_KEYS])
 {
-    static const gx_option tail[] = {COMMON_KEYS(gallery_options)};
+    static const gx_option tail[] = {
+        {"sparse", GX_OPT_BOOL, offsetof(gallery_options, sparse), 0},
+        COMMON_KEYS(gallery_options)};
     for (int p = 0; p < GX_GALLERY_PARAM_COUNT; p++) {
         keys[p] = (gx_option){
             .key = gx_gallery_param_name((gx_gallery_param)p),
@@ -356,14 +385,14 @@ static void fill_gallery_keys(gx_option keys[GX_GALLERY_PARAM_COUNT + 3])
             .offset = offsetof(gallery_options, given.param) + (size_t)p * sizeof(double),
             .set_offset = offsetof(gallery_options, given.is_set) + (size_t)p * sizeof(bool)};
     }
-    for (int t = 0; t < 3; t++) {
+    for (int t = 0; t < GALLERY_KEYS - GX_GALLERY_PARAM_COUNT; t++) {
         keys[GX_GALLERY_PARAM_COUNT + t] = tail[t];
     }
 }
 
 static void matrix_gallery(gx_fn *fn)
 {
-    gx_option keys[GX_GALLERY_PARAM_COUNT + 3];
+    gx_option keys[GALLERY_KEYS];
     gallery_options opt = {0};
     const char *kind;
     int64_t n;
@@ -379,7 +408,14 @@ static void matrix_gallery(gx_fn *fn)
         gx_run_fail(&fn->run, &err);
         return;
     }
-    make(fn, &opt.base, n, n, gallery.properties, gx_gallery_generate, &gallery);
+    if (opt.sparse) {
+        gx_sink sink;
+        opt.base.dest.replace = opt.base.replace;
+        gx_sparse_gallery(&fn->run, &gallery, kind, opt.base.dtype, &opt.base.dest, &sink);
+        gx_fn_result_sink(fn, &sink);
+    } else {
+        make(fn, &opt.base, n, n, gallery.properties, gx_gallery_generate, &gallery);
+    }
     gx_gallery_clear(&gallery, fn->ctx->mem);
 }
 

@@ -6,6 +6,8 @@
 */
 #include "gx_ext.h"
 
+#include "../core/mat/sparse.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -47,9 +49,13 @@ static void copy(gx_fn *fn, const gx_mat *A, const copy_options *opt)
         return;
     }
     gx_sink C;
-    gx_sink_begin(&fn->run, &opt->dest, A->rows, A->cols, dtype, kept_properties(A, dtype), 0, 0,
-                  &C);
-    gx_copy_to_sink(&fn->run, A, &C);
+    if (A->is_sparse) {
+        gx_sparse_copy(&fn->run, A, &opt->dest, dtype, kept_properties(A, dtype), &C);
+    } else {
+        gx_sink_begin(&fn->run, &opt->dest, A->rows, A->cols, dtype, kept_properties(A, dtype), 0,
+                      0, &C);
+        gx_copy_to_sink(&fn->run, A, &C);
+    }
     gx_fn_result_sink(fn, &C);
 }
 
@@ -192,7 +198,7 @@ static void rename_fn(gx_fn *fn)
         !gx_fn_text(fn, 1, "new name", &to) || !gx_fn_changes(fn, 0)) {
         return;
     }
-    if (gx_store_find(fn->ctx->store, from, &meta, &err) == GX_OK) {
+    if (gx_store_find_any(fn->ctx->store, from, &meta, &err) == GX_OK) {
         gx_store_rename(fn->ctx->store, &meta, to, &err);
     }
     if (gx_run_fail(&fn->run, &err) == GX_OK) {
@@ -252,7 +258,7 @@ static void check_one(checking *c, const char *name)
 {
     gx_err damage = {0};
     gx_meta meta;
-    gx_code code = gx_store_find(c->store, name, &meta, &damage);
+    gx_code code = gx_store_find_any(c->store, name, &meta, &damage);
     if (code == GX_OK) {
         code = gx_store_check(c->store, &meta, add_problem, c, &damage);
     }

@@ -103,8 +103,12 @@ bool gx_fn_options(gx_fn *fn, const gx_option *spec, void *out);
 /*
 ** Argument index as a matrix, in any of its forms: name, JSON literal, matrix value, number.  The
 ** elements are the argument's own bytes where these are aligned, else a copy that the call owns.
+** A sparse one is refused in words, unless gx_takes_sparse() says otherwise.
 */
 bool gx_fn_matrix(gx_fn *fn, int index, const char *label, gx_mat *out);
+
+/* Does the body look at gx_mat.is_sparse of that argument?  The table of sparse_args.c. */
+bool gx_takes_sparse(const char *function, int index);
 
 /*
 ** A stored factorisation (gx_lu, gx_qr) is refused there in words.  Here it is welcome:
@@ -120,6 +124,8 @@ bool gx_fn_matrix_or_factor(gx_fn *fn, int index, const char *label, gx_mat *out
 */
 gx_code gx_arg_matrix(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_mat *out,
                       gx_err *err);
+gx_code gx_arg_matrix_any(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_mat *out,
+                          gx_err *err); /* or a sparse one */
 
 /*
 ** Argument index as the destination, when present and not NULL; else *dest stays as it is.
@@ -236,6 +242,7 @@ int gx_vtab_error(sqlite3_vtab *vtab, const char *table, const gx_err *err);
 extern const gx_function gx_functions_algebra[];  /* fn_algebra.c: matmul, add, norm, ...    */
 extern const gx_function gx_functions_map[];      /* fn_map.c: add, mul, abs, exp, ... */
 extern const gx_function gx_functions_store[];    /* fn_store.c: store, copy, drop, ...      */
+extern const gx_function gx_functions_sparse[];   /* fn_sparse.c: sparse, dense, nnz */
 extern const gx_function gx_functions_make[];     /* fn_make.c: zeros, eye, random, ...      */
 extern const gx_function gx_functions_look[];     /* fn_look.c: info, json, show, slice, ... */
 extern const gx_function gx_functions_files[];    /* fn_files.c: import, export */

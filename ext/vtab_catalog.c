@@ -1,7 +1,8 @@
 /*
 ** The catalog: the virtual table gx, one row a stored matrix.
 **
-**     SELECT name, rows, cols, dtype, properties, tile_rows, tile_cols, bytes, generation FROM gx;
+**     SELECT name, rows, cols, dtype, properties, tile_rows, tile_cols, bytes, generation, format,
+**            nnz FROM gx;
 **     DELETE FROM gx WHERE name = 'A';                drop, pages go back for reuse
 **     UPDATE gx SET name = 'B' WHERE name = 'A';      rename
 **     INSERT INTO gx(name, value) VALUES('A', '[[1,2],[3,4]]');
@@ -29,6 +30,8 @@
 */
 #include "gx_ext.h"
 
+#include "../core/mat/sparse.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -44,6 +47,8 @@ enum {
     COL_TILE_COLS,
     COL_BYTES,
     COL_GENERATION,
+    COL_FORMAT, /* 'dense', 'sparse'                     */
+    COL_NNZ,    /* entries of a sparse one; else NULL    */
     COL_SCHEMA, /* hidden, and the argument of gx('aux') */
     COL_VALUE,  /* hidden */
     COL_COUNT
@@ -51,13 +56,14 @@ enum {
 
 static const char *const column_names[COL_COUNT] = {
     "name",      "rows",  "cols",       "dtype",  "properties", "tile_rows",
-    "tile_cols", "bytes", "generation", "schema", "value",
+    "tile_cols", "bytes", "generation", "format", "nnz",        "schema",
+    "value",
 };
 
 static const char DECLARATION[] =
     "CREATE TABLE x(name TEXT, rows INTEGER, cols INTEGER, dtype TEXT, properties TEXT, "
-    "tile_rows INTEGER, tile_cols INTEGER, bytes INTEGER, generation INTEGER, schema TEXT HIDDEN, "
-    "value HIDDEN)";
+    "tile_rows INTEGER, tile_cols INTEGER, bytes INTEGER, generation INTEGER, format TEXT, "
+    "nnz INTEGER, schema TEXT HIDDEN, value HIDDEN)";
 
 /* A row that is listed. */
 typedef struct listed {
@@ -402,7 +408,13 @@ static int result_value(catalog *table, sqlite3_context *sql, const gx_meta *row
     gx_sink sink;
     char name[2 * GX_NAME_MAX + 2];
     snprintf(name, sizeof name, "%s.%s", row->schema, row->name);
-    if (gx_store_find(ctx->store, name, &meta, &err) == GX_OK) {
+    if (gx_store_find_any(ctx->store, name, &meta, &err) == GX_OK && meta.is_sparse) {
+        gx_mat_stored(&mat, &meta);
+        gx_sparse_copy(&run, &mat, NULL, mat.dtype, 0, &sink);
+        if (gx_sink_end(&sink) == GX_OK) {
+            gx_result_value(sql, ctx->mem, &sink.value);
+        }
+    } else if (err.code == GX_OK) {
         gx_mat_stored(&mat, &meta);
         if (gx_aux_kind_of(meta.properties) != GX_AUX_NONE) {
             gx_aux_refuse(meta.name, meta.properties, &err);
@@ -419,12 +431,16 @@ static int result_value(catalog *table, sqlite3_context *sql, const gx_meta *row
     return gx_run_end(&run) == GX_OK ? SQLITE_OK : gx_vtab_error(&table->base, "gx", &err);
 }
 
-static void result_bytes(sqlite3_context *sql, const gx_meta *row)
+/* Bytes, or entries of a sparse one; NULL where there are none or the row is damaged. */
+static void result_size(sqlite3_context *sql, gx_ctx *ctx, const gx_meta *row, bool is_entries)
 {
     size_t bytes;
-    if ((unsigned)row->dtype < GX_DTYPE_COUNT &&
-        gx_matrix_bytes(row->rows, row->cols, row->dtype, &bytes)) {
-        sqlite3_result_int64(sql, (sqlite3_int64)bytes);
+    int64_t entries = 0;
+    bool is_sound = row->is_sparse ? gx_store_measure_sparse(ctx->store, row, &entries, &bytes)
+                                   : !is_entries && (unsigned)row->dtype < GX_DTYPE_COUNT &&
+                                         gx_matrix_bytes(row->rows, row->cols, row->dtype, &bytes);
+    if (is_sound) {
+        sqlite3_result_int64(sql, is_entries ? entries : (sqlite3_int64)bytes);
     }
 }
 
@@ -459,10 +475,14 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int which)
         sqlite3_result_int64(sql, row->tile_cols);
         break;
     case COL_BYTES:
-        result_bytes(sql, row);
+    case COL_NNZ:
+        result_size(sql, catalog_of(base)->ctx, row, which == COL_NNZ);
         break;
     case COL_GENERATION:
         sqlite3_result_int64(sql, row->generation);
+        break;
+    case COL_FORMAT:
+        sqlite3_result_text(sql, row->is_sparse ? "sparse" : "dense", -1, SQLITE_STATIC);
         break;
     case COL_SCHEMA:
         sqlite3_result_text(sql, row->schema, -1, SQLITE_TRANSIENT);
@@ -573,7 +593,7 @@ static void store_value(gx_run *run, const char *full, sqlite3_value **columns)
     gx_mat mat = {.owned = NULL};
     gx_sink sink;
     const char *dtype_name;
-    if (gx_arg_matrix(ctx, columns[COL_VALUE], "value", &mat, &err) != GX_OK) {
+    if (gx_arg_matrix_any(ctx, columns[COL_VALUE], "value", &mat, &err) != GX_OK) {
         gx_run_fail(run, &err);
         return;
     }
@@ -585,8 +605,12 @@ static void store_value(gx_run *run, const char *full, sqlite3_value **columns)
     }
     gx_run_fail(run, &err);
     gx_dest dest = {.name = full, .replace = true};
-    gx_sink_begin(run, &dest, mat.rows, mat.cols, dtype, mat.properties, 0, 0, &sink);
-    gx_copy_to_sink(run, &mat, &sink);
+    if (mat.is_sparse) {
+        gx_sparse_copy(run, &mat, &dest, dtype, mat.properties, &sink);
+    } else {
+        gx_sink_begin(run, &dest, mat.rows, mat.cols, dtype, mat.properties, 0, 0, &sink);
+        gx_copy_to_sink(run, &mat, &sink);
+    }
     gx_sink_end(&sink);
     gx_mat_clear(&mat, ctx->mem);
 }
@@ -594,7 +618,8 @@ static void store_value(gx_run *run, const char *full, sqlite3_value **columns)
 static int insert(catalog *table, sqlite3_value **columns, sqlite3_int64 *row)
 {
     static const int refused[] = {COL_ROWS,      COL_COLS,  COL_PROPERTIES, COL_TILE_ROWS,
-                                  COL_TILE_COLS, COL_BYTES, COL_GENERATION};
+                                  COL_TILE_COLS, COL_BYTES, COL_GENERATION, COL_FORMAT,
+                                  COL_NNZ};
     gx_err err = {0};
     char full[2 * GX_NAME_MAX + 512];
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
@@ -616,7 +641,7 @@ static int insert(catalog *table, sqlite3_value **columns, sqlite3_int64 *row)
     gx_run_begin(&run, table->ctx, "gx");
     store_value(&run, full, columns);
     if (gx_ok(&run)) {
-        gx_store_find(table->ctx->store, full, &meta, &err);
+        gx_store_find_any(table->ctx->store, full, &meta, &err);
         numbered n = {.name = meta.schema};
         find_schema(table->ctx->store, &n, &err);
         *row = n.number << 32 | meta.id;

@@ -12,6 +12,9 @@
 ** nothing).  The function is the module's eponymous table, which SQLite connects without arguments;
 ** xCreate is xConnect.
 **
+** Of a sparse matrix gx_cells has the entries that are there, and nothing is written through it;
+** gx_rows refuses it.
+**
 ** The rowid is j * rows + i in gx_cells and i in gx_rows; imag is 0.0 in real matrices; a NaN is
 ** NULL, as everywhere in SQLite.
 **
@@ -31,6 +34,7 @@ SQLITE_EXTENSION_INIT3
 typedef struct cells_cursor {
     sqlite3_vtab_cursor base; /* must be first */
     gx_scan scan;
+    gx_entries entries;    /* where the scan stands in a sparse matrix                           */
     sqlite3_value *matrix; /* the argument; NULL: a blob, whose elements are A's, or no argument */
     bool is_held;          /* gx_ctx_release() is due                                            */
 } cells_cursor;
@@ -226,6 +230,7 @@ static int cursor_close(sqlite3_vtab_cursor *base)
 {
     cells_cursor *cursor = (cells_cursor *)base;
     gx_ctx *ctx = ((gx_cells_table *)base->pVtab)->ctx;
+    gx_entries_clear(&cursor->entries, ctx->mem);
     gx_scan_clear(&cursor->scan);
     sqlite3_value_free(cursor->matrix);
     if (cursor->is_held) {
@@ -246,7 +251,10 @@ static gx_code open_named(gx_cells_table *table, gx_mat *A, gx_err *err)
         GX_TRY(gx_cells_find(table, &meta, err));
     }
     gx_mat_stored(A, &meta);
-    return GX_OK;
+    return meta.is_sparse && table->is_rows
+               ? gx_csr_refuse(meta.name, meta.rows, meta.cols, meta.panels->entries, meta.dtype,
+                               err)
+               : GX_OK;
 }
 
 /* The argument of the table-valued function.  A does not refer to it afterwards. */
@@ -256,10 +264,11 @@ static gx_code open_argument(cells_cursor *cursor, gx_cells_table *table, sqlite
     if (argument == NULL) {
         return gx_fail(err, GX_ARG, "expected a matrix, as in %s('A')", table->module);
     }
-    GX_TRY(gx_arg_matrix(table->ctx, argument, "A", A, err));
+    GX_TRY(table->is_rows ? gx_arg_matrix(table->ctx, argument, "A", A, err)
+                          : gx_arg_matrix_any(table->ctx, argument, "A", A, err));
     sqlite3_value_free(cursor->matrix);
     cursor->matrix = NULL;
-    if (sqlite3_value_type(argument) != SQLITE_BLOB) {
+    if (A->is_sparse || sqlite3_value_type(argument) != SQLITE_BLOB) {
         cursor->matrix = sqlite3_value_dup(argument);
         if (cursor->matrix == NULL) {
             gx_mat_clear(A, table->ctx->mem);
@@ -303,6 +312,11 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int order, const char *plan,
     table->cols = scan->A.cols;
     bool is_rows = table->is_rows;
     gx_rect rect = gx_cells_plan_rect(plan, argv, is_rows, table->rows, table->cols);
+    if (scan->A.is_sparse) {
+        return gx_entries_start(&cursor->entries, scan, (gx_order)order, rect, &err) == GX_OK
+                   ? SQLITE_OK
+                   : scan_error(cursor, &err);
+    }
     if (is_rows) { // a row without columns is a row still
         rect.j1 = gx_max(1, rect.j1);
     }
@@ -328,6 +342,12 @@ static int cells_next(sqlite3_vtab_cursor *base)
 {
     gx_scan *scan = &((cells_cursor *)base)->scan;
     const gx_rect *chunk = &scan->chunk;
+    if (scan->A.is_sparse) {
+        gx_err err = {0};
+        cells_cursor *cursor = (cells_cursor *)base;
+        return gx_entries_next(&cursor->entries, scan, &err) == GX_OK ? SQLITE_OK
+                                                                      : scan_error(cursor, &err);
+    }
     if (scan->order == GX_BY_ROW) {
         if (++scan->j < chunk->j1) {
             return SQLITE_OK;
@@ -403,6 +423,11 @@ static int cells_column(sqlite3_vtab_cursor *base, sqlite3_context *sql, int col
     }
     if (column == GX_CELLS_MATRIX) {
         return matrix_column(cursor, sql);
+    }
+    if (scan->A.is_sparse) {
+        const gx_scalar *x = &cursor->entries.value;
+        sqlite3_result_double(sql, column == GX_CELLS_VALUE ? x->re : x->im);
+        return SQLITE_OK;
     }
     if (!scan->is_loaded) {
         if (sqlite3_vtab_nochange(sql)) {

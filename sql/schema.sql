@@ -12,9 +12,11 @@ CREATE TABLE main.gx_meta(
   tile_cols INTEGER,
   properties INTEGER,     -- 1 symmetric, 2 hermitian, 4 positive definite, 8 lower triangular,
                           -- 16 upper triangular, 32 unit diagonal, 64 orthogonal; added up;
-                          -- 128 these are the elements of an LU, 256 of a QR factorisation
+                          -- 128 these are the elements of an LU, 256 of a QR factorisation,
+                          -- 131072 sparse: a tile is a panel of rows
   generation INTEGER,     -- new with every write, never used twice in one file
-  aux BLOB                -- of a factorisation: its pivots or the scalars of its reflectors; else NULL
+  aux BLOB                -- of a factorisation: its pivots or the scalars of its reflectors; of a
+                          -- sparse matrix: rows and entries of its panels; else NULL
 );
 
 CREATE TABLE main.gx_tile(

@@ -22,10 +22,11 @@ enum {
     VERSION = 1,
     OFFSET_VERSION = 4,
     OFFSET_DTYPE = 5,
-    OFFSET_ZERO = 6,
+    OFFSET_SPARSE = 6,
+    OFFSET_ZERO = 7,
     OFFSET_ROWS = 8,
     OFFSET_COLS = 16,
-    OFFSET_RESERVED = 24
+    OFFSET_ENTRIES = 24
 };
 
 bool gx_value_is(const void *blob, size_t bytes)
@@ -59,14 +60,36 @@ static gx_code check_kind(const unsigned char *header, size_t bytes, gx_err *err
     if (header[OFFSET_DTYPE] >= GX_DTYPE_COUNT) {
         return gx_fail(err, GX_ARG, "a matrix value of unknown dtype %d", header[OFFSET_DTYPE]);
     }
-    if (header[OFFSET_ZERO] != 0 || header[OFFSET_ZERO + 1] != 0 ||
-        read_i64(header + OFFSET_RESERVED) != 0) {
+    if (header[OFFSET_SPARSE] > 1 || header[OFFSET_ZERO] != 0 ||
+        (header[OFFSET_SPARSE] == 0 && read_i64(header + OFFSET_ENTRIES) != 0)) {
         return gx_fail(err, GX_ARG, "a matrix value with reserved bytes that are not zero");
     }
     return GX_OK;
 }
 
+/* What stands behind the header, in bytes; false: no blob has so many. */
+static bool count_bytes(const gx_value *value, size_t elements, size_t *expected)
+{
+    gx_csr_layout layout;
+    *expected = elements;
+    if (!value->is_sparse) {
+        return true;
+    }
+    bool is_possible =
+        gx_csr_lay_out(value->rows, value->cols, value->entries, value->dtype, &layout);
+    *expected = is_possible ? layout.bytes : 0;
+    return is_possible;
+}
+
 gx_code gx_value_parse(const void *blob, size_t bytes, gx_value *value, gx_err *err)
+{
+    GX_TRY(gx_value_parse_any(blob, bytes, value, err));
+    return !value->is_sparse ? GX_OK
+                             : gx_csr_refuse("a matrix value", value->rows, value->cols,
+                                             value->entries, value->dtype, err);
+}
+
+gx_code gx_value_parse_any(const void *blob, size_t bytes, gx_value *value, gx_err *err)
 {
     const unsigned char *header = blob;
     GX_TRY(check_kind(header, bytes, err));
@@ -80,13 +103,23 @@ gx_code gx_value_parse(const void *blob, size_t bytes, gx_value *value, gx_err *
                        ")",
                        rows, cols);
     }
-    if (bytes - GX_VALUE_HEADER != expected) {
-        return gx_fail(err, GX_ARG,
-                       "a matrix value of %" PRId64 "x%" PRId64 " %s with %zu bytes instead of %zu",
-                       rows, cols, gx_dtype_name(dtype), bytes, expected + GX_VALUE_HEADER);
-    }
     *value =
         (gx_value){.dtype = dtype, .rows = rows, .cols = cols, .data = header + GX_VALUE_HEADER};
+    value->is_sparse = header[OFFSET_SPARSE] != 0;
+    value->entries = read_i64(header + OFFSET_ENTRIES);
+    if (!count_bytes(value, expected, &expected)) {
+        return gx_fail(err, GX_ARG,
+                       "a sparse matrix value of %" PRId64 "x%" PRId64 " with %" PRId64
+                       " entries, which no blob can hold",
+                       rows, cols, value->entries);
+    }
+    if (bytes - GX_VALUE_HEADER != expected) {
+        return gx_fail(err, GX_ARG,
+                       "a %smatrix value of %" PRId64 "x%" PRId64
+                       " %s with %zu bytes instead of %zu",
+                       value->is_sparse ? "sparse " : "", rows, cols, gx_dtype_name(dtype), bytes,
+                       expected + GX_VALUE_HEADER);
+    }
     return GX_OK;
 }
 
@@ -120,6 +153,31 @@ gx_code gx_value_buf_create(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t c
     void *blob;
     GX_TRY(gx_mem_alloc(mem, bytes, "result value", &blob, err));
     write_header(blob, dtype, rows, cols);
+    *buf = (gx_value_buf){.blob = blob, .bytes = bytes, .data = (char *)blob + GX_VALUE_HEADER};
+    return GX_OK;
+}
+
+gx_code gx_value_buf_create_sparse(gx_mem *mem, gx_dtype dtype, int64_t rows, int64_t cols,
+                                   int64_t entries, int64_t limit_bytes, gx_value_buf *buf,
+                                   gx_err *err)
+{
+    *buf = (gx_value_buf){0};
+    gx_csr_layout layout = {0};
+    bool is_possible = gx_csr_lay_out(rows, cols, entries, dtype, &layout);
+    size_t bytes = layout.bytes + GX_VALUE_HEADER;
+    if (!is_possible || (int64_t)bytes > limit_bytes) {
+        return gx_fail(err, GX_TOOBIG,
+                       "a sparse result of %" PRId64 "x%" PRId64 " %s with %" PRId64
+                       " entries is past SQLite's length limit of %" PRId64
+                       ": give a destination name to store it",
+                       rows, cols, gx_dtype_name(dtype), entries, limit_bytes);
+    }
+    void *blob;
+    GX_TRY(gx_mem_alloc(mem, bytes, "result value", &blob, err));
+    unsigned char *header = blob;
+    write_header(header, dtype, rows, cols);
+    header[OFFSET_SPARSE] = 1;
+    memcpy(header + OFFSET_ENTRIES, &entries, sizeof entries);
     *buf = (gx_value_buf){.blob = blob, .bytes = bytes, .data = (char *)blob + GX_VALUE_HEADER};
     return GX_OK;
 }

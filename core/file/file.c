@@ -7,6 +7,8 @@
 ** I/O: an export reads each element once.  How often an import passes over its file is said in
 ** the essays of the readers.
 */
+#include "../mat/cell_scatter.h"
+#include "../mat/sparse.h"
 #include "file_int.h"
 
 #include <string.h>
@@ -62,6 +64,7 @@ typedef struct sink_target {
     gx_run *run;
     const gx_dest *dest;
     gx_sink *sink;
+    gx_scatter *cells; /* of a sparse result; NULL: none */
 } sink_target;
 
 /* A failure that a run has recorded, into err. */
@@ -86,6 +89,31 @@ static gx_code write_sink(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t 
 {
     sink_target *target = arg;
     return gx_sink_write(target->sink, i0, j0, m, n, src, ld, err);
+}
+
+/* Entries given twice are added (file_mtx.c). */
+static gx_code begin_cells(void *arg, int64_t rows, int64_t cols, gx_dtype dtype,
+                           uint32_t properties, gx_err *err)
+{
+    sink_target *target = arg;
+    const gx_scatter_spec spec = {.rows = rows,
+                                  .cols = cols,
+                                  .dtype = dtype,
+                                  .duplicates = GX_DUPLICATES_SUM,
+                                  .is_sparse = true,
+                                  .properties = properties};
+    char schema[GX_NAME_MAX + 1], name[GX_NAME_MAX + 1];
+    gx_store *store = target->run->ctx->store;
+    if (target->dest->name != NULL) { // before all of the file is read
+        GX_TRY(gx_store_resolve(store, target->dest->name, schema, name, err));
+        GX_TRY(gx_store_check_free(store, schema, name, target->dest->replace, err));
+    }
+    return gx_scatter_create(target->run->ctx, &spec, &target->cells, err);
+}
+
+static gx_code take_cell(void *arg, int64_t i, int64_t j, gx_scalar value, gx_err *err)
+{
+    return gx_scatter_add(((sink_target *)arg)->cells, i, j, value, err);
 }
 
 static gx_code advance_run(void *arg, double bytes, double total, gx_err *err)
@@ -123,7 +151,7 @@ gx_code gx_file_import(gx_run *run, const char *path, gx_file_format format,
     gx_import im = {.in = &in,
                     .options = *options,
                     .mem = run->ctx->mem,
-                    .to = {&target, begin_sink, write_sink, advance_run}};
+                    .to = {&target, begin_sink, write_sink, advance_run, begin_cells, take_cell}};
     if (!gx_ok(run)) {
         return run->err.code;
     }
@@ -146,6 +174,10 @@ gx_code gx_file_import(gx_run *run, const char *path, gx_file_format format,
         }
     }
     gx_input_close(&in);
+    if (rc == GX_OK && target.cells != NULL) {
+        rc = gx_scatter_finish(target.cells, run, dest, sink);
+    }
+    gx_scatter_free(target.cells);
     return rc == GX_OK ? GX_OK : gx_run_fail(run, &err);
 }
 
@@ -176,6 +208,10 @@ gx_code gx_file_export(gx_run *run, const gx_mat *mat, const char *path, gx_file
     if (gx_dtype_is_complex(mat->dtype) && !gx_dtype_is_complex(ex.dtype)) {
         return gx_run_failf(run, GX_ARG, "%s is complex (%s), but dtype %s is real", mat->label,
                             gx_dtype_name(mat->dtype), gx_dtype_name(ex.dtype));
+    }
+    if (mat->is_sparse && !(format == GX_FILE_MTX && options->is_coordinate)) {
+        gx_csr_refuse(mat->label, mat->rows, mat->cols, gx_sparse_entries(mat), mat->dtype, &err);
+        return gx_run_fail(run, &err);
     }
     gx_matrix_bytes(mat->rows, mat->cols, ex.dtype, &bytes);
     bool is_twice = format == GX_FILE_MTX && options->is_coordinate;

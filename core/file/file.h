@@ -29,7 +29,15 @@ typedef struct gx_import_options {
     char delimiter;         /* CSV: 0 = found out                                      */
     int64_t skip;           /* CSV: lines to leave out at the start                    */
     const char *columns;    /* CSV: "0,2,5:9", NULL = all                              */
+    bool has_sparse;
+    bool sparse;            /* Matrix Market coordinates: the result; else found out   */
 } gx_import_options;
+
+/*
+** Coordinates become a sparse matrix where they are not told otherwise when at most a quarter of it
+** is filled and it would take more than this dense: what few could have stored dense anyway.
+*/
+#define GX_IMPORT_DENSE_BYTES ((size_t)1 << 30)
 
 /* Import into a new sink; the caller ends it, whatever the outcome. */
 gx_code gx_file_import(gx_run *run, const char *path, gx_file_format format,

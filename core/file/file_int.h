@@ -56,6 +56,10 @@ typedef struct gx_import_target {
                      int64_t ld, gx_err *err);
     /* Called often: bytes of the file dealt with since the last call, of total in all. */
     gx_code (*advance)(void *arg, double bytes, double total, gx_err *err);
+    /* Instead of begin and write, for a sparse result; NULL: the target takes none.  Any order. */
+    gx_code (*begin_cells)(void *arg, int64_t rows, int64_t cols, gx_dtype dtype,
+                           uint32_t properties, gx_err *err);
+    gx_code (*cell)(void *arg, int64_t i, int64_t j, gx_scalar value, gx_err *err);
 } gx_import_target;
 
 /* One import on its way. */

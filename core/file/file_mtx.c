@@ -26,10 +26,14 @@
 ** each.  A matrix that fits is one pass; a larger one in column order two; entries in random
 ** order one pass a band.
 **
+** A sparse result needs no bands: its entries go, in one pass, to whoever sorts them (cells of the
+** target).
+**
 ** Export: array, or coordinate with one pass more to count the entries.  The properties choose
-** the symmetry.
+** the symmetry.  A sparse matrix is written by its panels, row after row, as coordinates.
 */
 #include "../base/decimal.h"
+#include "../mat/sparse.h"
 #include "file_int.h"
 
 #include <stdio.h>
@@ -368,7 +372,8 @@ typedef struct scatter {
     int64_t down, count;     /* bands in a column, in all */
     int64_t b;               /* the one in memory   */
     int64_t i0, j0, rows, cols;
-    void *elements;          /* column-major, ld = rows */
+    void *elements;          /* column-major, ld = rows; NULL: cells of the target */
+    gx_err err;              /* of a cell that was not taken */
     stretch *stretches;      /* count of them; NULL for one band */
 } scatter;
 
@@ -404,6 +409,11 @@ static void add(scatter *s, int64_t i, int64_t j, double re, double im)
 /* Into the band in memory, or to the notes of another. */
 static void place(scatter *s, int64_t i, int64_t j, double re, double im, const stretch *here)
 {
+    if (s->elements == NULL) {
+        const gx_import_target *to = &s->m->im->to;
+        (void)(s->err.code == GX_OK ? to->cell(to->arg, i, j, (gx_scalar){re, im}, &s->err) : 0);
+        return;
+    }
     int64_t b = s->count == 1 ? 0 : i / s->height + j / s->width * s->down;
     if (b == s->b) {
         add(s, i, j, re, im);
@@ -446,6 +456,9 @@ static gx_code first_pass(scatter *s, gx_err *err)
         }
         here.stop = gx_textin_offset(&m->text);
         place_both(s, &e, s->count > 1 ? &here : NULL);
+        if (s->err.code != GX_OK) {
+            return gx_fail(err, s->err.code, "%s", s->err.text);
+        }
     }
     token t[TOKENS_MOST];
     int count;
@@ -567,6 +580,37 @@ static uint32_t properties_of(const mtx *m)
     }
 }
 
+/* What coordinates become where the options do not say: decision 040. */
+static bool wants_sparse(const mtx *m)
+{
+    const gx_import_options *options = &m->im->options;
+    size_t bytes = 0;
+    if (!m->is_coordinate || m->im->to.begin_cells == NULL) {
+        return false;
+    }
+    double filled = (double)m->entries * (m->symmetry == GENERAL ? 1 : 2);
+    bool is_large = !gx_matrix_bytes(m->rows, m->cols, GX_F64, &bytes) ||
+                    bytes > GX_IMPORT_DENSE_BYTES;
+    return options->has_sparse ? options->sparse
+                               : is_large && filled <= (double)m->rows * (double)m->cols / 4;
+}
+
+static gx_code import_cells(mtx *m, gx_err *err)
+{
+    gx_import *im = m->im;
+    scatter cells = {.m = m, .count = 1};
+    gx_dtype dtype = m->field == COMPLEX ? GX_C128 : GX_F64;
+    im->rows = m->rows;
+    im->cols = m->cols;
+    im->dtype = im->options.has_dtype ? im->options.dtype : dtype;
+    if (m->field == COMPLEX && !gx_dtype_is_complex(im->dtype)) {
+        return gx_input_fail(im->in, err, 0, "holds complex numbers, but dtype %s is real",
+                             gx_dtype_name(im->dtype));
+    }
+    GX_TRY(im->to.begin_cells(im->to.arg, m->rows, m->cols, im->dtype, properties_of(m), err));
+    return first_pass(&cells, err);
+}
+
 gx_code gx_import_mtx(gx_import *im, gx_err *err)
 {
     mtx m = {.im = im};
@@ -576,6 +620,14 @@ gx_code gx_import_mtx(gx_import *im, gx_err *err)
     }
     if (rc == GX_OK) {
         rc = read_size(&m, err);
+    }
+    if (rc == GX_OK && im->options.has_sparse && im->options.sparse && !m.is_coordinate) {
+        rc = gx_input_fail(im->in, err, 1, "is an array: gx_sparse makes a sparse matrix of it");
+    }
+    if (rc == GX_OK && wants_sparse(&m)) {
+        rc = import_cells(&m, err);
+        gx_textin_close(&m.text);
+        return rc;
     }
     if (rc == GX_OK) {
         rc = gx_import_begin(im, m.rows, m.cols, m.field == COMPLEX ? GX_C128 : GX_F64,
@@ -686,6 +738,41 @@ static gx_code put_band(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
     return w->ex->out.err.code;
 }
 
+static gx_code put_sparse(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err *err)
+{
+    writer *w = arg;
+    double pair[2] = {x.re, x.im};
+    char element[2 * sizeof(double)];
+    if (w->symmetry != GENERAL && i < j) {
+        return GX_OK;
+    }
+    if (w->is_counting) {
+        w->entries++;
+        return GX_OK;
+    }
+    gx_convert(GX_C128, pair, 1, w->ex->dtype, element, 1, 1, 1);
+    put_element(w, i, j, element);
+    return w->ex->out.err.code == GX_OK
+               ? GX_OK
+               : gx_fail(err, w->ex->out.err.code, "%s", w->ex->out.err.text);
+}
+
+/* All entries, once; the count alone where both triangles are written is known. */
+static gx_code walk(writer *w, bool is_lower)
+{
+    gx_run *run = w->ex->run;
+    gx_err err = {0};
+    if (!w->ex->mat->is_sparse) {
+        return gx_export_walk(w->ex, GX_ORDER_COLUMNS, is_lower, put_band, w);
+    }
+    if (w->is_counting && !is_lower) {
+        w->entries = gx_sparse_entries(w->ex->mat);
+        return GX_OK;
+    }
+    (void)gx_sparse_each(run, w->ex->mat, put_sparse, w, &err);
+    return gx_run_fail(run, &err);
+}
+
 gx_code gx_export_mtx(gx_export *ex)
 {
     writer w = {.ex = ex, .symmetry = symmetry_of(ex)};
@@ -693,7 +780,7 @@ gx_code gx_export_mtx(gx_export *ex)
     bool is_lower = w.symmetry != GENERAL;
     if (is_coordinate) {
         w.is_counting = true;
-        GX_TRY(gx_export_walk(ex, GX_ORDER_COLUMNS, is_lower, put_band, &w));
+        GX_TRY(walk(&w, is_lower));
         w.is_counting = false;
     }
     char head[160];
@@ -707,5 +794,5 @@ gx_code gx_export_mtx(gx_export *ex)
         gx_output_text(&ex->out, head);
     }
     gx_output_text(&ex->out, "\n");
-    return gx_export_walk(ex, GX_ORDER_COLUMNS, is_lower, put_band, &w);
+    return walk(&w, is_lower);
 }

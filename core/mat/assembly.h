@@ -22,6 +22,8 @@ typedef struct gx_scatter_spec {
     int64_t rows, cols; /* -1: one more than the largest index that comes */
     gx_dtype dtype;     /* of the matrix; complex: cells have two parts   */
     gx_duplicates duplicates;
+    bool is_sparse; /* cells: the result is sparse (gx_scatter_finish)   */
+    uint32_t properties; /* of a sparse result                              */
 } gx_scatter_spec;
 
 // Sorted runs -------------------------------------------------------------------------------------

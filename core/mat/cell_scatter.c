@@ -21,6 +21,9 @@
 ** times is met in the order of arrival: sums have the same bits, and "last" is the last, whatever
 ** the memory limit.
 **
+** A sparse result needs no tiles: its runs are sorted by row and column, merged until one merge is
+** left, and that one is what writes the rows (sparse_out.c).
+**
 ** Memory: half of what is available at the beginning, a half of that for the buffer and a half
 ** reserved for sorting; in the end one tile, a bit for each of its elements, and the cursors (when
 ** there would be too many, runs are first merged, FAN at a time).  A result that is a value is
@@ -30,6 +33,7 @@
 ** (once more for each merge).  The caller's thread does everything.
 */
 #include "cell_scatter.h"
+#include "sparse.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -68,7 +72,7 @@ gx_code gx_scatter_create(gx_ctx *ctx, const gx_scatter_spec *spec, gx_scatter *
     gx_sorted_runs_begin(&s->runs, ctx, spec);
     s->stride = gx_dtype_is_complex(spec->dtype) ? sizeof(cell) : offsetof(cell, part[1]);
     size_t tile_elements = gx_store_max_tile_bytes(ctx->store) / gx_dtype_bytes(spec->dtype);
-    s->base = tile_elements >= BASE * BASE ? BASE : 1;
+    s->base = !spec->is_sparse && tile_elements >= BASE * BASE ? BASE : 1;
     s->max_i = s->max_j = -1;
     s->capacity_max = gx_max((int64_t)(s->runs.share / 2 / s->stride), 64);
     *out = s;
@@ -99,6 +103,9 @@ static inline cell load(const gx_scatter *s, const unsigned char *record)
 /* Where a record's base block stands in a run. */
 static inline uint64_t place_of(const gx_scatter *s, uint32_t i, uint32_t j)
 {
+    if (s->runs.spec.is_sparse) {
+        return (uint64_t)i << 32 | j;
+    }
     return s->base == BASE ? (uint64_t)(j / BASE) << 32 | i / BASE : (uint64_t)j << 32 | i;
 }
 
@@ -458,6 +465,14 @@ static gx_code merge_runs(gx_scatter *s, gx_run *run, int64_t most, gx_err *err)
 
 // Building the matrix -----------------------------------------------------------------------------
 
+static gx_code refuse_twice(const cell *it, gx_err *err)
+{
+    return gx_fail(err, GX_ARG,
+                   "cell (%u, %u) comes twice (option \"duplicates\" may be \"sum\" or "
+                   "\"last\")",
+                   it->i, it->j);
+}
+
 /* The records of one cursor that lie in the current tile. */
 static gx_code take_cells(assembly *a, const gx_sorted_run *info, cursor *c, gx_err *err)
 {
@@ -473,10 +488,7 @@ static gx_code take_cells(assembly *a, const gx_sorted_run *info, cursor *c, gx_
         }
         int64_t k = (it.j - a->t.j0) * a->t.m + (it.i - a->t.i0);
         if (gx_assembly_is_twice(&a->t, k)) {
-            return gx_fail(err, GX_ARG,
-                           "cell (%u, %u) comes twice (option \"duplicates\" may be \"sum\" or "
-                           "\"last\")",
-                           it.i, it.j);
+            return refuse_twice(&it, err);
         }
         gx_assembly_put(&a->t, k, (gx_scalar){it.part[0], it.part[1]}, is_sum);
     }
@@ -605,8 +617,124 @@ static gx_code finish(gx_scatter *s, assembly *a, gx_err *err)
     return gx_assembly_tiles(t, place_all, take_tile, err);
 }
 
+// A sparse matrix ---------------------------------------------------------------------------------
+
+/* The cell that is not put yet: others of its place may follow. */
+typedef struct pending {
+    gx_scatter *s;
+    gx_sparse_out out;
+    cell it;
+    bool is_there;
+} pending;
+
+static gx_code put_pending(pending *p, gx_err *err)
+{
+    return !p->is_there ? GX_OK
+                        : gx_sparse_put(&p->out, p->it.i, p->it.j,
+                                        (gx_scalar){p->it.part[0], p->it.part[1]}, err);
+}
+
+/* Cells come in ascending order of place, equal ones in the order of arrival. */
+static gx_code take_next(pending *p, const unsigned char *record, gx_err *err)
+{
+    cell it = load(p->s, record);
+    if (!p->is_there || it.i != p->it.i || it.j != p->it.j) {
+        GX_TRY(put_pending(p, err));
+        p->it = it;
+        p->is_there = true;
+        return GX_OK;
+    }
+    switch (p->s->runs.spec.duplicates) {
+    case GX_DUPLICATES_ERROR:
+        return refuse_twice(&it, err);
+    case GX_DUPLICATES_SUM:
+        it.part[0] += p->it.part[0];
+        it.part[1] += p->it.part[1];
+        break;
+    default:
+        break;
+    }
+    p->it = it;
+    return GX_OK;
+}
+
+/* The last merge: at most FAN runs. */
+static gx_code merge_out(pending *p, gx_run *run, cursor *cursors, int64_t buffer_records,
+                         gx_err *err)
+{
+    gx_scatter *s = p->s;
+    const unsigned char *record;
+    for (int64_t k = 0; k < s->runs.count; k++) {
+        cursors[k].end = s->runs.list[k].count;
+        if (cursors[k].end > 0) {
+            GX_TRY(peek(s, &s->runs.list[k], buffer_records, &cursors[k], &record, err));
+            cursors[k].place = place_at(s, record);
+        }
+    }
+    cursor *c;
+    for (int64_t merged = 0; (c = smallest(cursors, s->runs.count)) != NULL; merged++) {
+        const gx_sorted_run *info = &s->runs.list[c - cursors];
+        GX_TRY(peek(s, info, buffer_records, c, &record, err));
+        GX_TRY(take_next(p, record, err));
+        if (++c->next < c->end) {
+            GX_TRY(peek(s, info, buffer_records, c, &record, err));
+            c->place = place_at(s, record);
+        }
+        if (merged % 65536 == 0 && gx_run_poll(run) != GX_OK) {
+            return run->err.code;
+        }
+    }
+    return put_pending(p, err);
+}
+
+static gx_code merge_sparse(pending *p, gx_run *run, gx_err *err)
+{
+    gx_scatter *s = p->s;
+    gx_mem *mem = s->runs.ctx->mem;
+    GX_TRY(close_buffer(s, false, s->runs.spill != NULL, err));
+    GX_TRY(merge_runs(s, run, FAN, err));
+    size_t room = gx_mem_available(mem) / 4 / FAN;
+    int64_t records = gx_max(1, gx_min((int64_t)(room / s->stride), 16384));
+    int64_t buffered = s->runs.spill == NULL ? 0 : s->runs.count;
+    void *cursors = NULL, *buffers = NULL;
+    gx_code rc = gx_mem_calloc(mem, FAN * sizeof(cursor), "merging cells", &cursors, err);
+    if (rc == GX_OK) {
+        rc = gx_mem_alloc(mem, (size_t)(buffered * records) * s->stride, "merging cells", &buffers,
+                          err);
+    }
+    if (rc == GX_OK) {
+        for (int64_t k = 0; k < buffered; k++) {
+            ((cursor *)cursors)[k].buffer =
+                (unsigned char *)buffers + (size_t)(k * records) * s->stride;
+        }
+        rc = merge_out(p, run, cursors, records, err);
+    }
+    gx_mem_free(mem, buffers);
+    gx_mem_free(mem, cursors);
+    return rc;
+}
+
+static gx_code finish_sparse(gx_scatter *s, gx_run *run, const gx_dest *dest, gx_sink *sink)
+{
+    const gx_scatter_spec *spec = &s->runs.spec;
+    pending p = {.s = s};
+    gx_err err = {0};
+    if (gx_sparse_out_begin(run, dest, spec->rows >= 0 ? spec->rows : s->max_i + 1,
+                            spec->cols >= 0 ? spec->cols : s->max_j + 1, spec->dtype,
+                            spec->properties, sink, &p.out) == GX_OK &&
+        merge_sparse(&p, run, &err) == GX_OK) {
+        gx_sparse_out_end(&p.out);
+    }
+    gx_sparse_out_clear(&p.out);
+    return gx_run_fail(run, &err);
+}
+
 gx_code gx_scatter_finish(gx_scatter *s, gx_run *run, const gx_dest *dest, gx_sink *sink)
 {
+    if (s->runs.spec.is_sparse) {
+        return finish_sparse(s, run, dest, sink);
+    }
+
     assembly a = {.t = {.runs = &s->runs, .run = run, .sink = sink, .dest = dest}, .s = s};
     gx_mem *mem = s->runs.ctx->mem;
     gx_err err = {0};

@@ -26,7 +26,8 @@ gx_code gx_scatter_add(gx_scatter *scatter, int64_t i, int64_t j, gx_scalar valu
 
 /*
 ** Build the matrix in a sink that is begun here; the caller ends it, also on failure.  Cells that
-** did not come are 0.  Each tile is written once, in ascending order.  Sticky, as a driver.
+** did not come are 0, or not there where the spec says sparse.  Each tile is written once, in
+** ascending order.  Sticky, as a driver.
 */
 gx_code gx_scatter_finish(gx_scatter *scatter, gx_run *run, const gx_dest *dest, gx_sink *sink);
 

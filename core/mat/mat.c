@@ -6,12 +6,25 @@
 ** dimension, else one run a column.  Runs go straight from the database page into the buffer; only
 ** short runs, conversions and transposes pass through a bounce buffer on the stack.
 */
-#include "mat.h"
+#include "sparse.h"
 
 #include <string.h>
 
 /* On the stack, so that reading needs no memory; large enough that a read call's cost vanishes. */
 enum { BOUNCE_BYTES = 16 << 10 };
+
+/*
+** The pieces in which memory or a formula is best read: as a stored matrix of that shape would
+** have.
+*/
+static void choose_pieces(gx_mat *mat)
+{
+    gx_err ignored = {0};
+    if (gx_tile_shape(mat->rows, mat->cols, mat->dtype, GX_TILE_BYTES, &mat->tile_rows,
+                      &mat->tile_cols, &ignored) != GX_OK) {
+        mat->tile_rows = mat->tile_cols = 1024;
+    }
+}
 
 void gx_mat_stored(gx_mat *mat, const gx_meta *meta)
 {
@@ -24,19 +37,10 @@ void gx_mat_stored(gx_mat *mat, const gx_meta *meta)
     mat->tile_rows = meta->tile_rows;
     mat->tile_cols = meta->tile_cols;
     mat->meta = *meta;
+    mat->is_sparse = meta->is_sparse;
     memcpy(mat->label, meta->name, sizeof mat->label);
-}
-
-/*
-** The pieces in which memory or a formula is best read: as a stored matrix of that shape would
-** have.
-*/
-static void choose_pieces(gx_mat *mat)
-{
-    gx_err ignored = {0};
-    if (gx_tile_shape(mat->rows, mat->cols, mat->dtype, GX_TILE_BYTES, &mat->tile_rows,
-                      &mat->tile_cols, &ignored) != GX_OK) {
-        mat->tile_rows = mat->tile_cols = 1024;
+    if (meta->is_sparse) { // a rectangle of it has the shape of a tile
+        choose_pieces(mat);
     }
 }
 
@@ -59,6 +63,13 @@ void gx_mat_value(gx_mat *mat, const char *label, gx_dtype dtype, int64_t rows, 
     init_unstored(mat, GX_MAT_VALUE, label, dtype, rows, cols);
     mat->data = data;
     mat->ld = ld;
+}
+
+void gx_mat_sparse_value(gx_mat *mat, const char *label, const gx_csr *csr)
+{
+    gx_mat_value(mat, label, csr->dtype, csr->rows, csr->cols, NULL, 1);
+    mat->is_sparse = true;
+    mat->csr = *csr;
 }
 
 void gx_mat_generated(gx_mat *mat, const char *label, gx_dtype dtype, int64_t rows, int64_t cols,
@@ -358,8 +369,14 @@ gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i
     }
     switch (mat->kind) {
     case GX_MAT_STORED:
+        if (mat->is_sparse) {
+            return gx_sparse_fill(mat, reader, i0, j0, m, n, dtype, dst, ld, err);
+        }
         return read_stored(mat, reader, i0, j0, m, n, dtype, dst, ld, err);
     case GX_MAT_VALUE:
+        if (mat->is_sparse) {
+            return gx_sparse_fill(mat, reader, i0, j0, m, n, dtype, dst, ld, err);
+        }
         gx_convert(mat->dtype, gx_at(mat->data, mat->dtype, mat->ld, i0, j0), mat->ld, dtype, dst,
                    ld, m, n);
         return GX_OK;

@@ -41,6 +41,8 @@ struct gx_mat {
     gx_meta meta;                 /* STORED                                                 */
     const void *data;             /* VALUE: elements, aligned for their dtype               */
     int64_t ld;                   /* VALUE                                                  */
+    bool is_sparse;               /* STORED, VALUE: sparse.h.  gx_mat_read() reads it dense */
+    gx_csr csr;                   /* VALUE, is_sparse: all of it                            */
     void *owned;                  /* freed by gx_mat_clear() with gx_mem_free(); may be NULL */
     gx_generate generate;         /* GENERATED                                              */
     const void *generate_arg;     /* GENERATED: borrowed, or == owned                       */
@@ -115,6 +117,9 @@ typedef struct gx_sink {
     bool is_begun;              /* stored: gx_store_begin() is to be ended                     */
     gx_aux *aux;                /* stored: what goes with the elements, borrowed; NULL: nothing */
     gx_value_buf value;         /* value: the blob under construction; moved out by the caller */
+    bool is_sparse;             /* of panels: see gx_sink_begin_sparse()                        */
+    gx_panels *panels;          /* stored, is_sparse: those written; meta points to it          */
+    int64_t panel_capacity;     /* places that it has room for                                  */
     bool is_scratch;            /* an intermediate: see gx_sink_begin_scratch()                 */
     bool is_resident;           /* stays where it is made: see gx_sink_begin_resident()         */
     bool is_dropped;            /* what is written is dropped: see gx_sink_begin_nowhere()      */
@@ -135,6 +140,16 @@ gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t co
 ** is computed, what SQLite's length limit would.
 */
 gx_code gx_sink_aux(gx_sink *sink, gx_aux *aux);
+
+/*
+** A sparse result: panels in ascending order of their rows, the last one ending at the last row, or
+** a value, whose panel is made room for when its entries are known (sink->value.data) and is the
+** caller's to fill.  sparse.h has the writer of rows that does all this.
+*/
+gx_code gx_sink_begin_sparse(gx_run *run, const gx_dest *dest, int64_t rows, int64_t cols,
+                             gx_dtype dtype, uint32_t properties, gx_sink *sink);
+gx_code gx_sink_panel(gx_sink *sink, int64_t end, int64_t entries, const void *block, gx_err *err);
+gx_code gx_sink_sparse_value(gx_sink *sink, int64_t entries, gx_err *err);
 
 gx_code gx_sink_write(gx_sink *sink, int64_t i0, int64_t j0, int64_t m, int64_t n, const void *src,
                       int64_t ld, gx_err *err);

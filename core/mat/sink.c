@@ -67,6 +67,71 @@ gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t co
     return GX_OK;
 }
 
+gx_code gx_sink_begin_sparse(gx_run *run, const gx_dest *dest, int64_t rows, int64_t cols,
+                             gx_dtype dtype, uint32_t properties, gx_sink *sink)
+{
+    *sink = (gx_sink){.run = run};
+    if (!gx_ok(run)) {
+        return run->err.code;
+    }
+    *sink = (gx_sink){.run = run, .rows = rows, .cols = cols, .dtype = dtype, .is_sparse = true};
+    sink->is_stored = dest != NULL && dest->name != NULL;
+    sink->replace = dest != NULL && dest->replace;
+    gx_err err = {0};
+    size_t bytes;
+    void *panels;
+    if (!gx_matrix_bytes(rows, cols, dtype, &bytes)) {
+        gx_fail(&err, GX_TOOBIG, "a result of %lldx%lld %s: " GX_SIZES_TEXT, (long long)rows,
+                (long long)cols, gx_dtype_name(dtype));
+        return gx_run_fail(run, &err);
+    }
+    if (!sink->is_stored) {
+        return GX_OK;
+    }
+    if (gx_mem_calloc(run->ctx->mem, sizeof *sink->panels, "directory of panels", &panels, &err) !=
+        GX_OK) {
+        return gx_run_fail(run, &err);
+    }
+    sink->panels = panels;
+    sink->meta.is_sparse = true;
+    sink->meta.panels = panels;
+    return begin_stored(run, dest, properties, sink);
+}
+
+gx_code gx_sink_panel(gx_sink *sink, int64_t end, int64_t entries, const void *block, gx_err *err)
+{
+    gx_panels *panels = sink->panels;
+    if (panels->count == sink->panel_capacity) {
+        int64_t capacity = gx_max(16, 2 * sink->panel_capacity);
+        void *grown = panels->place;
+        GX_TRY(gx_mem_realloc(sink->run->ctx->mem, (size_t)capacity * sizeof *panels->place,
+                              "directory of panels", &grown, err));
+        panels->place = grown;
+        sink->panel_capacity = capacity;
+    }
+    panels->place[panels->count] = (gx_panel_place){.end = end, .entries = entries};
+    panels->count++;
+    panels->entries += entries;
+    return gx_store_write_tile(sink->run->ctx->store, &sink->meta, panels->count - 1, block, err);
+}
+
+gx_code gx_sink_sparse_value(gx_sink *sink, int64_t entries, gx_err *err)
+{
+    return gx_value_buf_create_sparse(sink->run->ctx->mem, sink->dtype, sink->rows, sink->cols,
+                                      entries, gx_store_length_limit(sink->run->ctx->store),
+                                      &sink->value, err);
+}
+
+static void forget_panels(gx_sink *sink)
+{
+    if (sink->panels != NULL) {
+        gx_mem_free(sink->run->ctx->mem, sink->panels->place);
+        gx_mem_free(sink->run->ctx->mem, sink->panels);
+        sink->panels = NULL;
+        sink->meta.panels = NULL;
+    }
+}
+
 gx_code gx_sink_aux(gx_sink *sink, gx_aux *aux)
 {
     gx_run *run = sink->run;
@@ -86,6 +151,9 @@ gx_code gx_sink_aux(gx_sink *sink, gx_aux *aux)
 static gx_code publish(gx_sink *sink, gx_err *err)
 {
     gx_store *store = sink->run->ctx->store;
+    if (sink->is_sparse) {
+        GX_TRY(gx_store_write_panels(store, &sink->meta, err));
+    }
     if (sink->aux != NULL) {
         gx_aux_seal(sink->aux);
         GX_TRY(gx_store_write_aux(store, &sink->meta, sink->aux->blob, sink->aux->bytes, err));
@@ -204,6 +272,7 @@ gx_code gx_sink_end(gx_sink *sink)
         sink->is_begun = false;
         gx_run_fail(run, &err);
     }
+    forget_panels(sink);
     if (!gx_ok(run)) {
         gx_value_buf_free(run->ctx->mem, &sink->value);
     }

@@ -23,6 +23,7 @@
 #ifndef GX_STORE_H
 #define GX_STORE_H
 
+#include "../base/csr.h"
 #include "../base/err.h"
 #include "../base/mem.h"
 #include "../base/stats.h"
@@ -34,8 +35,23 @@ typedef struct gx_store gx_store;
 
 enum {
     GX_NAME_MAX = 255,    /* bytes of a matrix name or schema name, without NUL */
-    GX_FORMAT_VERSION = 2 /* gx_state 'format'; newer ones are refused in words */
+    GX_FORMAT_VERSION = 3 /* gx_state 'format'; newer ones are refused in words */
 };
+
+/*
+** The panels of a stored sparse matrix, which are its tiles, in ascending order of their rows: the
+** directory that stands in gx_meta.aux (docs/format.md).
+*/
+typedef struct gx_panel_place {
+    int64_t end;     /* the row behind its last one          */
+    int64_t entries; /* in it                                */
+} gx_panel_place;
+
+typedef struct gx_panels {
+    int64_t count;
+    int64_t entries; /* of all                               */
+    gx_panel_place *place;
+} gx_panels;
 
 /* One catalog row. */
 typedef struct gx_meta {
@@ -48,6 +64,9 @@ typedef struct gx_meta {
     uint32_t properties;          /* GX_PROP_ bits                                  */
     int64_t generation;           /* changes with every write                       */
     bool is_spread;               /* tiles may be in volumes                        */
+    bool is_sparse;               /* tiles are panels: csr.h                        */
+    const gx_panels *panels;      /* is_sparse: of the store's as long as the call lives, or of
+                                     who writes the matrix; NULL in lists               */
 } gx_meta;
 
 /* Tiles of a matrix.  A matrix with 0 rows or 0 columns has none. */
@@ -70,6 +89,17 @@ static inline int64_t gx_meta_tile_height(const gx_meta *meta, int64_t ti)
 static inline int64_t gx_meta_tile_width(const gx_meta *meta, int64_t tj)
 {
     return gx_min(meta->tile_cols, meta->cols - tj * meta->tile_cols);
+}
+
+/* The first row of panel `panel` of a sparse matrix, and how many rows it has. */
+static inline int64_t gx_meta_panel_row(const gx_meta *meta, int64_t panel)
+{
+    return panel == 0 ? 0 : meta->panels->place[panel - 1].end;
+}
+
+static inline int64_t gx_meta_panel_rows(const gx_meta *meta, int64_t panel)
+{
+    return meta->panels->place[panel].end - gx_meta_panel_row(meta, panel);
 }
 
 /*
@@ -165,6 +195,12 @@ void gx_store_call_close(struct sqlite3_stmt *stmt);
 */
 gx_code gx_store_find(gx_store *store, const char *name, gx_meta *meta, gx_err *err);
 
+/*
+** That refuses a sparse matrix in words (gx_csr_refuse): who computes with tiles need not think of
+** it.  This one is for those who take it.
+*/
+gx_code gx_store_find_any(gx_store *store, const char *name, gx_meta *meta, gx_err *err);
+
 /* Fail with "no matrix named 'X'" and, where it can be guessed, what was meant. */
 gx_code gx_store_missing(gx_store *store, const char *name, gx_err *err);
 
@@ -247,13 +283,14 @@ gx_code gx_store_end(gx_store *store, bool commit, gx_err *err);
 
 /*
 ** A new, still invisible matrix.  In: meta->schema, rows, cols, dtype, properties, and tile_rows,
-** tile_cols (0: gx_tile_shape chooses).  OUT: id, generation, tile shape.
+** tile_cols (0: gx_tile_shape chooses), or is_sparse.  OUT: id, generation, tile shape.
 */
 gx_code gx_store_create(gx_store *store, gx_meta *meta, gx_err *err);
 
 /*
 ** Write one whole tile (insert, or replace when it exists).  data: the tile's elements, contiguous,
-** exactly gx_meta_tile_height x gx_meta_tile_width; read before the call returns.
+** exactly gx_meta_tile_height x gx_meta_tile_width; read before the call returns.  Of a sparse
+** matrix: a whole panel, which meta->panels has already.
 ** Fastest in ascending tile order.
 */
 gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, const void *data,
@@ -305,6 +342,12 @@ gx_code gx_store_read_aux(gx_store *store, const gx_meta *meta, void **data, siz
 gx_code gx_store_write_aux(gx_store *store, const gx_meta *meta, const void *data, size_t bytes,
                            gx_err *err);
 gx_code gx_store_allows_aux(gx_store *store, size_t bytes, gx_err *err);
+
+/* The directory of a sparse matrix, meta->panels, into its catalog row: before publish. */
+gx_code gx_store_write_panels(gx_store *store, const gx_meta *meta, gx_err *err);
+
+/* Entries of a sparse matrix, of gx_store_list() too, and bytes of its panels; false: damaged. */
+bool gx_store_measure_sparse(gx_store *store, const gx_meta *meta, int64_t *entries, size_t *bytes);
 
 gx_code gx_store_drop(gx_store *store, const gx_meta *meta, gx_err *err);
 

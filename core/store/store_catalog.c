@@ -198,7 +198,7 @@ static gx_code find_in(gx_store *store, const char *schema_name, const char *nam
     }
     gx_code code = gx_store_meta(stmt, schema->name, meta, err);
     sqlite3_reset(stmt);
-    return code;
+    return code == GX_OK && meta->is_sparse ? gx_store_load_panels(store, meta, err) : code;
 }
 
 /* The id alone, of a row that may be damaged: for replacing and dropping it. */
@@ -333,7 +333,27 @@ static gx_code take_generation(gx_store *store, gx_schema *schema, int64_t *gene
 /* What gx_meta.properties says of a matrix. */
 static int64_t row_bits(const gx_meta *meta)
 {
-    return meta->properties | (meta->is_spread ? GX_META_SPREAD : 0);
+    return meta->properties | (meta->is_spread ? GX_META_SPREAD : 0) |
+           (meta->is_sparse ? GX_META_SPARSE : 0);
+}
+
+/* The shape of its tiles; a sparse one has panels, and says so in the format's number. */
+static gx_code settle_tiles(gx_store *store, gx_schema *schema, gx_meta *meta, gx_err *err)
+{
+    int64_t format;
+    if (!meta->is_sparse) {
+        return meta->tile_rows != 0 && meta->tile_cols != 0
+                   ? GX_OK
+                   : gx_tile_shape(meta->rows, meta->cols, meta->dtype,
+                                   gx_store_max_tile_bytes(store), &meta->tile_rows,
+                                   &meta->tile_cols, err);
+    }
+    meta->tile_rows = gx_max(meta->rows, 1);
+    meta->tile_cols = gx_max(meta->cols, 1);
+    GX_TRY(gx_spread_state(store, schema, "format", &format, err));
+    return format >= GX_FORMAT_SPARSE
+               ? GX_OK
+               : gx_store_set_state(store, schema, "format", GX_FORMAT_SPARSE, err);
 }
 
 gx_code gx_store_create(gx_store *store, gx_meta *meta, gx_err *err)
@@ -342,11 +362,9 @@ gx_code gx_store_create(gx_store *store, gx_meta *meta, gx_err *err)
     sqlite3_stmt *stmt;
     assert(store->depth > 0);
     GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
-    if (meta->tile_rows == 0 || meta->tile_cols == 0) {
-        GX_TRY(gx_tile_shape(meta->rows, meta->cols, meta->dtype, gx_store_max_tile_bytes(store),
-                             &meta->tile_rows, &meta->tile_cols, err));
-    }
-    assert(meta->tile_rows > 0 && meta->tile_cols > 0 && gx_meta_tiles(meta) <= GX_TILES_MAX);
+    GX_TRY(settle_tiles(store, schema, meta, err));
+    assert(meta->tile_rows > 0 && meta->tile_cols > 0);
+    assert(meta->is_sparse || gx_meta_tiles(meta) <= GX_TILES_MAX);
     meta->name[0] = '\0';
     GX_TRY(gx_spread_wanted(store, schema, meta, &meta->is_spread, err));
     GX_TRY(take_number(store, schema, "next_id", 1, GX_ID_MAX, &meta->id, err));

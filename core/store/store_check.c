@@ -7,8 +7,9 @@
 ** in gx_state are ahead of all they gave.
 **
 ** One pass over the rows of gx_tile in key order.  Lengths come from the record headers, so no
-** element is read; runs of missing tiles are reported as one line, so the work is bounded by what
-** is in the file and not by what a damaged catalog row claims.  At most LINES_MAX lines a matrix.
+** element is read, but for the panels of a sparse matrix, whose starts and indexes others follow.
+** Runs of missing tiles are reported as one line, so the work is bounded by what is in the file and
+** not by what a damaged catalog row claims.  At most LINES_MAX lines a matrix.
 */
 #include <sqlite3ext.h>
 
@@ -118,13 +119,50 @@ static gx_code check_aux(gx_store *store, const gx_meta *meta, const char *label
     void *aux;
     size_t bytes;
     gx_code code = gx_store_read_aux(store, meta, &aux, &bytes, &damage);
-    if (code == GX_OK && (meta->properties & GX_PROP_FACTOR) != 0) {
+    if (code == GX_OK && meta->is_sparse) { // its directory, which has been loaded
+    } else if (code == GX_OK && (meta->properties & GX_PROP_FACTOR) != 0) {
         code = gx_aux_check(meta, label, aux == NULL ? "" : aux, bytes, &damage);
     } else if (code == GX_OK && aux != NULL && meta->properties < 2 * (uint32_t)GX_PROP_QR) {
         code = gx_fail(&damage, GX_CORRUPT, "%s has auxiliary data but is no factorisation", label);
     }
     gx_mem_free(store->mem, aux);
     return say_damage(out, code, &damage, err);
+}
+
+/* One panel that is there, whole, in memory: starts and indexes. */
+static gx_code check_panel(gx_store *store, gx_reader *reader, const gx_meta *meta, int64_t panel,
+                           report *out, gx_err *err)
+{
+    char label[GX_LABEL_MAX], what[GX_LABEL_MAX + 40];
+    size_t bytes = gx_meta_tile_bytes(meta, panel);
+    gx_err damage = {.code = GX_OK};
+    gx_csr csr;
+    void *block;
+    if (gx_store_is_interrupted(store)) {
+        return gx_fail(err, GX_INTERRUPT, "interrupted");
+    }
+    GX_TRY(gx_mem_alloc(store->mem, bytes, "a panel to check", &block, err));
+    snprintf(what, sizeof what, "panel %lld of %s", (long long)panel, gx_meta_label(meta, label));
+    gx_code code = gx_reader_read(reader, meta, panel, 0, bytes, block, &damage);
+    if (code == GX_OK) {
+        gx_csr_map(&csr, gx_meta_panel_rows(meta, panel), meta->cols,
+                   meta->panels->place[panel].entries, meta->dtype, block);
+        code = gx_csr_check(&csr, what, &damage);
+    }
+    gx_mem_free(store->mem, block);
+    return say_damage(out, code, &damage, err);
+}
+
+static gx_code check_panels(gx_store *store, const gx_meta *meta, report *out, gx_err *err)
+{
+    gx_reader *reader;
+    gx_code code = GX_OK;
+    GX_TRY(gx_reader_own(store, &reader, err));
+    for (int64_t p = 0; p < meta->panels->count && code == GX_OK && out->left > 0; p++) {
+        code = check_panel(store, reader, meta, p, out, err);
+    }
+    gx_reader_close(reader);
+    return code;
 }
 
 gx_code gx_store_check(gx_store *store, const gx_meta *meta, gx_store_report fn, void *arg,
@@ -162,6 +200,9 @@ gx_code gx_store_check(gx_store *store, const gx_meta *meta, gx_store_report fn,
         say_missing(&out, label, next, gx_meta_tiles(meta) - 1);
         code = check_aux(store, meta, label, &out, err);
     }
+    if (code == GX_OK && meta->is_sparse && out.left == LINES_MAX) { // all panels are there
+        code = check_panels(store, meta, &out, err);
+    }
     return code;
 }
 
@@ -179,11 +220,14 @@ static gx_code check_matrix(gx_store *store, gx_schema *schema, sqlite3_stmt *st
     gx_err damage = {.code = GX_OK};
     out->left = LINES_MAX;
     gx_code code = gx_store_meta(stmt, schema->name, &meta, &damage);
+    if (code == GX_OK && meta.is_sparse && meta.name[0] != '\0') {
+        code = gx_store_load_panels(store, &meta, &damage);
+    }
     largest->id = gx_max(largest->id, meta.id);
-    if (code != GX_OK && code != GX_CORRUPT) {
+    if (code != GX_OK && code != GX_CORRUPT && code != GX_UNSUPPORTED) {
         return gx_fail(err, code, "%s", damage.text);
     }
-    if (code == GX_CORRUPT) {
+    if (code != GX_OK) {
         say(out, "%s", damage.text);
         return GX_OK;
     }

@@ -56,6 +56,9 @@ enum { GX_META_COLUMN_COUNT = 9 };
 
 /* In gx_meta.properties beside the bits of types.h: tiles may be in volumes (gx_meta.is_spread). */
 #define GX_META_SPREAD ((uint32_t)1 << 16)
+#define GX_META_SPARSE ((uint32_t)1 << 17) /* tiles are panels (gx_meta.is_sparse) */
+
+enum { GX_FORMAT_SPARSE = 3 }; /* of a schema that has had a sparse matrix */
 
 enum { GX_SEEN_MAX = 16 }; /* matrices of one call that gx_store_begin() can look at again */
 
@@ -109,6 +112,8 @@ typedef struct gx_level {
     int64_t last_rowid;  /* sqlite3_last_insert_rowid() of the user    */
 } gx_level;
 
+typedef struct gx_panel_list gx_panel_list; /* directories that were loaded: store_panels.c */
+
 struct gx_store {
     struct sqlite3 *db;
     gx_mem *mem;
@@ -119,6 +124,7 @@ struct gx_store {
     void *flush_arg;
     bool is_flushing;
     gx_schema *schemas; /* those touched by this call */
+    gx_panel_list *panels; /* of the sparse matrices that it has found */
     struct sqlite3_stmt *poll, *progress;
     char progress_fn[GX_NAME_MAX + 1]; /* of which progress is the statement */
     struct sqlite3_stmt *armed[GX_ARMED_COUNT];
@@ -216,13 +222,22 @@ size_t gx_meta_tile_bytes(const gx_meta *meta, int64_t tile);
 
 static inline int64_t gx_meta_tiles(const gx_meta *meta)
 {
-    return gx_meta_row_tiles(meta) * gx_meta_col_tiles(meta);
+    return meta->is_sparse ? meta->panels->count
+                           : gx_meta_row_tiles(meta) * gx_meta_col_tiles(meta);
 }
 
 static inline int64_t gx_tile_rowid(int64_t id, int64_t tile)
 {
     return (int64_t)((uint64_t)id << 32 | (uint64_t)tile);
 }
+
+// store_panels.c ----------------------------------------------------------------------------------
+
+/* Of a sparse matrix: meta->panels, read and checked; the store's until gx_store_release(). */
+gx_code gx_store_load_panels(gx_store *store, gx_meta *meta, gx_err *err);
+
+/* All that was loaded. */
+void gx_store_forget_panels(gx_store *store);
 
 // store_pragma.c ----------------------------------------------------------------------------------
 

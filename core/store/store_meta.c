@@ -78,39 +78,61 @@ static gx_code read_field(sqlite3_stmt *stmt, int column, const char *label, int
     return GX_OK;
 }
 
-/* The fields are fine one by one; now together. */
-static gx_code check_shape(const gx_meta *meta, const char *label, gx_err *err)
+/* Tiles of that shape, or panels of any. */
+static gx_code check_tiles(const gx_meta *meta, const char *label, gx_err *err)
 {
     size_t bytes;
     int64_t tiles;
-    if (!gx_matrix_bytes(meta->rows, meta->cols, meta->dtype, &bytes)) {
-        return gx_fail(err, GX_CORRUPT, "catalog row of %s: %lldx%lld %s, but " GX_SIZES_TEXT,
-                       label, (long long)meta->rows, (long long)meta->cols,
-                       gx_dtype_name(meta->dtype));
-    }
-    if (meta->tile_rows > gx_max(meta->rows, 1) || meta->tile_cols > gx_max(meta->cols, 1)) {
+    bool is_whole = meta->tile_rows == gx_max(meta->rows, 1) &&
+                    meta->tile_cols == gx_max(meta->cols, 1);
+    if (meta->tile_rows > gx_max(meta->rows, 1) || meta->tile_cols > gx_max(meta->cols, 1) ||
+        (meta->is_sparse && !is_whole)) {
         return gx_fail(err, GX_CORRUPT,
-                       "catalog row of %s: tiles of %lldx%lld in a matrix of %lldx%lld", label,
+                       "catalog row of %s: tiles of %lldx%lld in a %smatrix of %lldx%lld", label,
                        (long long)meta->tile_rows, (long long)meta->tile_cols,
-                       (long long)meta->rows, (long long)meta->cols);
+                       meta->is_sparse ? "sparse " : "", (long long)meta->rows,
+                       (long long)meta->cols);
     }
-    if (!gx_matrix_bytes(meta->tile_rows, meta->tile_cols, meta->dtype, &bytes) ||
-        bytes > (size_t)GX_TILE_BYTES_MAX ||
-        !gx_mul_i64(gx_meta_row_tiles(meta), gx_meta_col_tiles(meta), &tiles) ||
-        tiles > GX_TILES_MAX) {
+    if (!meta->is_sparse &&
+        (!gx_matrix_bytes(meta->tile_rows, meta->tile_cols, meta->dtype, &bytes) ||
+         bytes > (size_t)GX_TILE_BYTES_MAX ||
+         !gx_mul_i64(gx_meta_row_tiles(meta), gx_meta_col_tiles(meta), &tiles) ||
+         tiles > GX_TILES_MAX)) {
         return gx_fail(err, GX_CORRUPT,
                        "catalog row of %s: tiles of %lldx%lld %s cannot hold %lldx%lld", label,
                        (long long)meta->tile_rows, (long long)meta->tile_cols,
                        gx_dtype_name(meta->dtype), (long long)meta->rows, (long long)meta->cols);
     }
+    return GX_OK;
+}
+
+/* The fields are fine one by one; now together. */
+static gx_code check_shape(const gx_meta *meta, const char *label, gx_err *err)
+{
+    size_t bytes;
+    if (!gx_matrix_bytes(meta->rows, meta->cols, meta->dtype, &bytes)) {
+        return gx_fail(err, GX_CORRUPT, "catalog row of %s: %lldx%lld %s, but " GX_SIZES_TEXT,
+                       label, (long long)meta->rows, (long long)meta->cols,
+                       gx_dtype_name(meta->dtype));
+    }
+    GX_TRY(check_tiles(meta, label, err));
     bool is_square_only = (meta->properties & PROPERTIES_SQUARE) != 0;
-    bool is_both = (meta->properties & GX_PROP_FACTOR) == GX_PROP_FACTOR;
+    bool is_both = (meta->properties & GX_PROP_FACTOR) == GX_PROP_FACTOR ||
+                   (meta->is_sparse && (meta->properties & GX_PROP_FACTOR) != 0);
     if (is_both || (is_square_only && meta->rows != meta->cols)) {
         return gx_fail(err, GX_CORRUPT, "catalog row of %s: properties is %lu but it is %lldx%lld",
                        label, (unsigned long)meta->properties, (long long)meta->rows,
                        (long long)meta->cols);
     }
     return GX_OK;
+}
+
+/* What the column properties says. */
+static void set_bits(gx_meta *meta, uint32_t properties)
+{
+    meta->properties = properties & ~(GX_META_SPREAD | GX_META_SPARSE);
+    meta->is_spread = (properties & GX_META_SPREAD) != 0;
+    meta->is_sparse = (properties & GX_META_SPARSE) != 0;
 }
 
 gx_code gx_store_meta(sqlite3_stmt *stmt, const char *schema, gx_meta *meta, gx_err *err)
@@ -146,14 +168,19 @@ gx_code gx_store_meta(sqlite3_stmt *stmt, const char *schema, gx_meta *meta, gx_
     meta->dtype = (gx_dtype)value[COL_DTYPE];
     meta->tile_rows = value[COL_TILE_ROWS];
     meta->tile_cols = value[COL_TILE_COLS];
-    meta->properties = (uint32_t)value[COL_PROPERTIES] & ~GX_META_SPREAD;
-    meta->is_spread = ((uint32_t)value[COL_PROPERTIES] & GX_META_SPREAD) != 0;
+    set_bits(meta, (uint32_t)value[COL_PROPERTIES]);
     meta->generation = value[COL_GENERATION];
     return check_shape(meta, label, err);
 }
 
 size_t gx_meta_tile_bytes(const gx_meta *meta, int64_t tile)
 {
+    if (meta->is_sparse) {
+        gx_csr_layout layout = {0};
+        (void)gx_csr_lay_out(gx_meta_panel_rows(meta, tile), meta->cols,
+                             meta->panels->place[tile].entries, meta->dtype, &layout);
+        return layout.bytes;
+    }
     int64_t row_tiles = gx_meta_row_tiles(meta);
     int64_t height = gx_meta_tile_height(meta, tile % row_tiles);
     int64_t width = gx_meta_tile_width(meta, tile / row_tiles);
@@ -172,8 +199,6 @@ void gx_store_meta_raw(sqlite3_stmt *stmt, const char *schema, gx_meta *meta)
     meta->dtype = (gx_dtype)sqlite3_column_int(stmt, COL_DTYPE);
     meta->tile_rows = sqlite3_column_int64(stmt, COL_TILE_ROWS);
     meta->tile_cols = sqlite3_column_int64(stmt, COL_TILE_COLS);
-    uint32_t properties = (uint32_t)sqlite3_column_int64(stmt, COL_PROPERTIES);
-    meta->properties = properties & ~GX_META_SPREAD;
-    meta->is_spread = (properties & GX_META_SPREAD) != 0;
+    set_bits(meta, (uint32_t)sqlite3_column_int64(stmt, COL_PROPERTIES));
     meta->generation = sqlite3_column_int64(stmt, COL_GENERATION);
 }

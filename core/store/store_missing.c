@@ -116,6 +116,15 @@ gx_code gx_store_missing(gx_store *store, const char *name, gx_err *err)
 
 gx_code gx_store_find(gx_store *store, const char *name, gx_meta *meta, gx_err *err)
 {
+    char label[GX_LABEL_MAX];
+    GX_TRY(gx_store_find_any(store, name, meta, err));
+    return !meta->is_sparse ? GX_OK
+                            : gx_csr_refuse(gx_meta_label(meta, label), meta->rows, meta->cols,
+                                            meta->panels->entries, meta->dtype, err);
+}
+
+gx_code gx_store_find_any(gx_store *store, const char *name, gx_meta *meta, gx_err *err)
+{
     bool found;
     GX_TRY(gx_store_lookup(store, name, meta, &found, err));
     if (!found) {

@@ -98,6 +98,7 @@ void gx_store_release(gx_store *store)
         (void)gx_store_end(store, false, NULL);
     }
     gx_store_finish(store);
+    gx_store_forget_panels(store);
     if (store->has_committed) {
         store->has_committed = false;
         checkpoint(store);

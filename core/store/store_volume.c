@@ -39,13 +39,13 @@ static const char tables_sql[] =
     "INSERT OR IGNORE INTO main.gx_state(key, value) "
     "VALUES('volume_key', 0), ('volume_set', 0), ('next_volume', 1);"
     "UPDATE main.gx_state SET value = abs(random() >> 1) + 1 WHERE key = 'volume_key';"
-    "UPDATE main.gx_state SET value = 2 WHERE key = 'format'";
+    "UPDATE main.gx_state SET value = 2 WHERE key = 'format' AND value < 2";
 
 /* The counter stays, so that no file's name comes again. */
 static const char no_tables_sql[] =
     "DROP TABLE main.gx_volumes; DROP TABLE main.gx_extent;"
     "DELETE FROM main.gx_state WHERE key IN ('volume_key', 'volume_set');"
-    "UPDATE main.gx_state SET value = 1 WHERE key = 'format'";
+    "UPDATE main.gx_state SET value = 1 WHERE key = 'format' AND value = 2";
 
 static gx_code exec_in(gx_store *store, const gx_schema *schema, const char *text, gx_err *err)
 {
@@ -237,6 +237,9 @@ static gx_code bring_row(void *arg, sqlite3_stmt *row, gx_err *err)
     homeward *h = arg;
     gx_meta meta;
     GX_TRY(gx_store_meta(row, h->schema->name, &meta, err));
+    if (meta.is_sparse) {
+        GX_TRY(gx_store_load_panels(h->store, &meta, err));
+    }
     int64_t tile = sqlite3_column_int64(row, GX_META_COLUMN_COUNT) & UINT32_MAX;
     if (tile >= gx_meta_tiles(&meta)) {
         return gx_fail(err, GX_CORRUPT, "gx_extent of %s has a tile too many", h->schema->name);

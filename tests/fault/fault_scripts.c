@@ -61,6 +61,20 @@ const fault_script fault_scripts[] = {
     {"volumes-home", VOLUMES(2) "SELECT gx_copy('A', 'V');", "SELECT gx_volumes(0)"},
     {"volumes-backup", VOLUMES(2) "SELECT gx_copy('A', 'V');", "SELECT gx_backup('out.npy')"},
 
+    // Sparse matrices: made, copied, read, checked, from cells (spilled), from and to files.
+    {"sparse", SMALL, "SELECT gx_sparse('A', 1, 'N')"},
+    {"sparse-value", SMALL, "SELECT gx_json(gx_dense(gx_sparse('A', 1)))"},
+    {"sparse-copy", SMALL "SELECT gx_volumes(2); SELECT gx_sparse('A', 'V');",
+     "SELECT gx_cast('V', 'f32', 'N'), gx_check('V')"},
+    {"sparse-cells-out", SMALL "SELECT gx_sparse('A', 'V');",
+     "SELECT sum(value) FROM gx_cells('V') WHERE j > 3 ORDER BY j, i"},
+    {"sparse-cells-in", SMALL "SELECT gx_config('memory_limit', 65536);",
+     "SELECT gx_store_cells('N', j, i, value, '{\"sparse\":true}') FROM gx_cells('A')"},
+    {"sparse-random", SMALL, "SELECT gx_random(90, 40, 'N', '{\"density\":0.3}')"},
+    {"sparse-files", SMALL "SELECT gx_sparse('S', 'V');",
+     "SELECT gx_import('N', gx_export('V', 'out.mtx', '{\"overwrite\":true}'), "
+     "'{\"sparse\":true}')"},
+
     {"store-temp", SMALL, "SELECT gx_store('temp.N', 'A'), gx_sum('temp.N')"},
     {"store-attached", SMALL "ATTACH 'aux.db' AS aux;",
      "SELECT gx_store('aux.N', 'A'), gx_sum('aux.N')"},

@@ -195,7 +195,7 @@ IMPORT_ERRORS = [
     (("A", "x.csv", '{"columns":true}'), 'option "columns" must be a list of whole numbers, not true'),
     (("A", "x.csv", '{"columns":[1,2.5]}'), 'option "columns" must be a list of whole numbers, not a list'),
     (("A", "x.csv", '{"overwrite":true}'),
-     'unknown option "overwrite": the known ones are "format", "dtype", "replace", "header", "delimiter", "skip" and "columns"'),
+     'unknown option "overwrite": the known ones are "format", "dtype", "replace", "header", "delimiter", "skip", "columns", "sparse" and "dense"'),
     (("[x", "x.csv"), None),
 ]
 

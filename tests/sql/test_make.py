@@ -269,7 +269,7 @@ def test_properties(db, call, expected):
     ("gx_arange(0, 1, 1e-300)", "gx_arange: from 0 to 1 in steps of 1e-300 are too many elements"),
     ("gx_random(2, 2, 'X', '{\"low\":2}')", "gx_random: low is 2 but high is 1"),
     ("gx_random(2, 2, 'X', '{\"mean\":2}')",
-     'gx_random: unknown option "mean": the known ones are "seed", "low", "high", "dtype" and "replace"'),
+     'gx_random: unknown option "mean": the known ones are "seed", "low", "high", "density", "dtype" and "replace"'),
     ("gx_random(2, 2, 'X', '{\"seed\":1.5}')", 'gx_random: option "seed" must be an integer, not 1.5'),
     ("gx_randn(2, 2, 'X', '{\"std\":-1}')", "gx_randn: std is -1 but must not be negative"),
     ("gx_zeros(9000000000000000000, 9000000000000000000)", None),

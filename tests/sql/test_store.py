@@ -206,7 +206,8 @@ def test_catalog_before_anything_is_stored(db):
     assert db.execute("SELECT * FROM gx").fetchall() == []
     assert db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
     assert [c[0] for c in db.execute("SELECT * FROM gx").description] == [
-        "name", "rows", "cols", "dtype", "properties", "tile_rows", "tile_cols", "bytes", "generation"]
+        "name", "rows", "cols", "dtype", "properties", "tile_rows", "tile_cols", "bytes", "generation", "format",
+        "nnz"]
 
 
 def test_catalog_columns(db):

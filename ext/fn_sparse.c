@@ -1,0 +1,126 @@
+/*
+** Sparse matrices in SQL: gx_sparse, gx_dense, gx_nnz.
+**
+** Which other functions take a sparse operand the table of sparse_args.c says; for all others
+** args.c refuses it in one line, and gx_dense is the way: nothing becomes dense by itself.
+*/
+#include "gx_ext.h"
+
+#include "../core/mat/sparse.h"
+
+typedef struct sparse_options {
+    gx_dest dest; /* first: a set_offset of 0 means none */
+    bool has_dtype;
+    gx_dtype dtype;
+} sparse_options;
+
+static const gx_option keys[] = {
+    {"replace", GX_OPT_BOOL, offsetof(sparse_options, dest.replace), 0},
+    {"dtype", GX_OPT_DTYPE, offsetof(sparse_options, dtype), offsetof(sparse_options, has_dtype)},
+    {NULL, GX_OPT_END, 0, 0},
+};
+
+/* The dtype of the result. */
+static bool take_dtype(gx_fn *fn, const gx_mat *A, sparse_options *opt)
+{
+    opt->dtype = opt->has_dtype ? opt->dtype : A->dtype;
+    return !gx_dtype_is_complex(A->dtype) || gx_dtype_is_complex(opt->dtype) ||
+           gx_fn_fail(fn, "%s is %s and %s would lose the imaginary part", A->label,
+                      gx_dtype_name(A->dtype), gx_dtype_name(opt->dtype));
+}
+
+/* What holds of A without its small entries: symmetry and zeros, not what depends on values. */
+static uint32_t kept_properties(const gx_mat *A)
+{
+    return A->properties & (GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN | GX_PROP_LOWER | GX_PROP_UPPER);
+}
+
+/* The entries of a sparse matrix above a threshold. */
+typedef struct sieve {
+    gx_sparse_out out;
+    double threshold;
+} sieve;
+
+static gx_code put_large(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err *err)
+{
+    sieve *s = arg;
+    return gx_sparse_is_above(x, s->threshold) ? gx_sparse_put(&s->out, i, j, x, err) : GX_OK;
+}
+
+static void sift(gx_fn *fn, const gx_mat *A, double threshold, const sparse_options *opt)
+{
+    gx_sink C;
+    gx_err err = {0};
+    sieve s = {.threshold = threshold};
+    if (gx_sparse_out_begin(&fn->run, &opt->dest, A->rows, A->cols, opt->dtype, kept_properties(A),
+                            &C, &s.out) == GX_OK &&
+        gx_sparse_each(&fn->run, A, put_large, &s, &err) == GX_OK) {
+        gx_sparse_out_end(&s.out);
+    }
+    gx_sparse_out_clear(&s.out);
+    gx_run_fail(&fn->run, &err);
+    gx_fn_result_sink(fn, &C);
+}
+
+/* gx_sparse(A[, threshold][, destination][, options]) */
+static void sparse(gx_fn *fn)
+{
+    sparse_options opt = {.dest = {0}};
+    gx_mat A;
+    double threshold = 0;
+    if (!gx_fn_options(fn, keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A)) {
+        return;
+    }
+    bool has_threshold = gx_fn_has(fn, 1) && sqlite3_value_type(fn->argv[1]) != SQLITE_TEXT;
+    if (fn->argc > 2 && !has_threshold && gx_fn_has(fn, 1)) {
+        gx_fn_fail(fn, "threshold must be a number: gx_sparse(A, threshold, destination)");
+        return;
+    }
+    if ((has_threshold && !gx_fn_real(fn, 1, "threshold", &threshold)) ||
+        !gx_fn_dest(fn, fn->argc > 2 || has_threshold ? 2 : 1, &opt.dest) ||
+        !take_dtype(fn, &A, &opt)) {
+        return;
+    }
+    if (!(threshold >= 0)) {
+        gx_fn_fail(fn, "threshold must be 0 or more, not %g", threshold);
+        return;
+    }
+    if (A.is_sparse) {
+        sift(fn, &A, threshold, &opt);
+        return;
+    }
+    gx_sink C;
+    gx_sparse_of_dense(&fn->run, &A, &opt.dest, opt.dtype, kept_properties(&A), threshold, &C);
+    gx_fn_result_sink(fn, &C);
+}
+
+/* gx_dense(A[, destination][, options]) */
+static void dense(gx_fn *fn)
+{
+    sparse_options opt = {.dest = {0}};
+    gx_mat A;
+    gx_sink C;
+    if (!gx_fn_options(fn, keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        !gx_fn_dest(fn, 1, &opt.dest) || !take_dtype(fn, &A, &opt)) {
+        return;
+    }
+    gx_sink_begin(&fn->run, &opt.dest, A.rows, A.cols, opt.dtype, kept_properties(&A), 0, 0, &C);
+    gx_copy_to_sink(&fn->run, &A, &C);
+    gx_fn_result_sink(fn, &C);
+}
+
+/* gx_nnz(A): entries of a sparse matrix; of a dense one elements, which are all there */
+static void nnz(gx_fn *fn)
+{
+    gx_mat A;
+    if (gx_fn_options(fn, NULL, NULL) && gx_fn_matrix(fn, 0, "A", &A)) {
+        sqlite3_result_int64(fn->sql, A.is_sparse ? gx_sparse_entries(&A) : A.rows * A.cols);
+    }
+}
+
+const gx_function gx_functions_sparse[] = {
+    {"gx_sparse", 1, 4, false, sparse},
+    {"gx_dense", 1, 3, false, dense},
+    {"gx_nnz", 1, 1, false, nnz},
+    {NULL, 0, 0, false, NULL},
+};
