@@ -30,7 +30,7 @@ static void layouts(void **state)
                     size_t index = (size_t)entries * (wide ? 8 : 4);
                     size_t value = (size_t)entries * gx_dtype_bytes((gx_dtype)dtype);
                     assert_int_equal(l.index % 8 + l.value % 8 + l.bytes % 8, 0);
-                    assert_true(l.index >= (size_t)(rows + 1) * 4 && l.index < (size_t)rows * 4 + 12);
+                    assert_true(l.index >= (size_t)rows * 4 + 4 && l.index < (size_t)rows * 4 + 12);
                     assert_true(l.value - l.index >= index && l.value - l.index < index + 8);
                     assert_true(l.bytes - l.value >= value && l.bytes - l.value < value + 8);
                 }
@@ -113,8 +113,10 @@ static void damaged(void **state)
                                     : "P: row 1 has column -1, expected 0 to 3";
         says(2, cols, STARTS(0, 1, 3), INDEXES(0, 1, cols), 3, past);
         says(2, cols, STARTS(0, 1, 3), INDEXES(0, -1, 2), 3, negative);
-        says(2, cols, STARTS(0, 1, 3), INDEXES(0, 2, 2), 3, "P: row 1 has column 2 behind column 2");
-        says(2, cols, STARTS(0, 1, 3), INDEXES(0, 3, 1), 3, "P: row 1 has column 1 behind column 3");
+        says(2, cols, STARTS(0, 1, 3), INDEXES(0, 2, 2), 3,
+             "P: row 1 has column 2 behind column 2");
+        says(2, cols, STARTS(0, 1, 3), INDEXES(0, 3, 1), 3,
+             "P: row 1 has column 1 behind column 3");
     }
 }
 
