@@ -210,8 +210,8 @@ no-cuda:
 	@echo "  skip  gx_cuda.so: no nvcc (the compiler of the CUDA toolkit) here; gx.so works without it"
 
 $(BUILD)/kernels/%.fatbin: kernels/%.cu kernels/cuda_element.cuh kernels/cuda_functions.cuh kernels/cuda_kernels.h \
-                           kernels/cuda_fused.h kernels/cuda_fused.cuh \
-                           core/base/backend.h core/base/map.h core/base/fused.h \
+                           kernels/cuda_fused.h kernels/cuda_fused.cuh kernels/foretell.h \
+                           core/base/backend.h core/base/map.h core/base/fused.h core/base/nearest.h \
                            $(BUILD)/nvflags
 	@mkdir -p $(@D)
 	$(call say,nvcc,$<)
@@ -387,7 +387,7 @@ fuzzers: $(FUZZERS)
 
 # The tests of backends, on the device of gx_cuda.so, in one program with what it needs beside it:
 # build/gpu can be carried to a machine that has a driver and CUDA's libraries, for tests/gpu/run.sh.
-GPU_NAMES := test_kernels test_fused test_solve test_qr test_eigen test_device bench_device bench_core gpu_main
+GPU_NAMES := test_kernels test_nearest test_fused test_solve test_qr test_eigen test_device bench_device bench_core gpu_main
 GPU_MADE  := $(GPU_NAMES:%=$(BUILD)/gpu_tests/%.o)
 GPU_CC     = $(CC) $(TESTING) -Itests/unit/kernels -DGX_TEST_GPU -c $< -o $@
 
@@ -417,7 +417,7 @@ $(BUILD)/gpu/gx_cuda.so: $(CUDA_SO)
 gpu: $(if $(NVCC),$(BUILD)/gpu/gx_cuda.so,no-cuda) $(BUILD)/gpu/gpu_tests
 
 # The same tests where there is no GPU: stand-ins for NVIDIA's libraries on the CPU (tests/mockcuda).
-NVIDIA := $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_nvidia mock_launch mock_nvrtc mock_solver)
+NVIDIA := $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_nvidia mock_launch mock_near mock_nvrtc mock_solver)
 
 $(BUILD)/mock/lib/libcudart.so.13: $(NVIDIA) $(BUILD)/tests/mockcuda/mock_machine.o $(BUILD)/libgx.a
 	@mkdir -p $(@D)

@@ -3,17 +3,9 @@
 **
 ** Merits of all pairs cost a product in double; most pairs are not near and need none.  So
 ** GX_NEAREST foretells merits in the block's own precision, by one product of the block with the
-** queries (or takes what is given), and computes those alone that may be among the best:
-**
-**   foretold     v, more being nearer:   DOT x . y    COSINE x . y / |x|    SQUARED 2 x . y - x . x
-**                of a block and queries that the same shift has been taken off; ABSOLUTE, and where
-**                sums of differences are given: minus those
-**   wanted       v >= bound - error, where the bound is the worst merit of the query's list, its
-**                floor, or, of the rows foretold right now, the count-th best one less another
-**                error.  error is what rounding may have done to v at most: (k + 8) roundings of
-**                |x| |y|, and the like
-**   computed     the rows wanted by any query are copied out of their columns, as doubles, one by
-**                one, while the block is in the cache, and their merits go into the lists
+** queries (or takes what is given), and computes those alone that may be among the best, by the
+** bounds of foretell.h: the rows wanted by any query are copied out of their columns, as doubles,
+** one by one, while the block is in the cache, and their merits go into the lists.
 **
 ** A block goes in panels of rows and of queries, so that what is foretold stays in the second
 ** cache.  Of n random rows a query wants about count * log(n / count).  Where numbers are so large
@@ -23,6 +15,7 @@
 */
 #include "cpu.h"
 #include "cpu_element.h"
+#include "foretell.h"
 
 #include "../core/base/best.h"
 
@@ -231,7 +224,7 @@ GX_INLINE void square_rows(gx_dtype dtype, hunt *h)
 /* Whether the rows can be foretold, and with what factors.  false: a row has a NaN or an Inf. */
 GX_INLINE bool look_at_rows(gx_dtype dtype, hunt *h)
 {
-    double least = has_doubles(dtype) ? 0x1p-900 : 0x1p-100, most = 1 / least, longest = 0;
+    double longest = 0;
     bool is_cosine = h->w->metric == GX_METRIC_COSINE;
     h->is_extreme = false;
     for (int64_t i = 0; i < h->rows; i++) {
@@ -240,7 +233,7 @@ GX_INLINE bool look_at_rows(gx_dtype dtype, hunt *h)
             put(has_doubles(dtype), h->factor, i, 0);
             continue;
         }
-        if (!(x >= least && x <= most)) {
+        if (gx_is_extreme_square(has_doubles(dtype), x)) {
             copy_row(dtype, h->p, h->i0 + i, h->numbers);
             if (!is_finite(h->numbers, h->p->k)) {
                 *h->p->info = h->i0 + i + 1;
@@ -324,21 +317,8 @@ GX_INLINE double nth_best(found *f, int64_t n, int64_t count)
     return f[at].value;
 }
 
-/* What rounding may have done to a value v: fixed + relative |v| + root sqrt |v|. */
-typedef struct errors {
-    double fixed, relative, root;
-} errors;
-
-GX_INLINE double lowered(double bound, const errors *e)
-{
-    if (!isfinite(bound)) {
-        return bound;
-    }
-    return bound - e->fixed - e->relative * fabs(bound) - e->root * sqrt(fabs(bound));
-}
-
 /* Of the n found, those that can be among the count best of them; gives their number. */
-GX_INLINE int64_t thin_out(found *f, int64_t n, int64_t count, const errors *e, double *least)
+GX_INLINE int64_t thin_out(found *f, int64_t n, int64_t count, const gx_errors *e, double *least)
 {
     if (n <= count) {
         return n;
@@ -347,7 +327,7 @@ GX_INLINE int64_t thin_out(found *f, int64_t n, int64_t count, const errors *e, 
     if (!isfinite(other)) { // rows that are no numbers here are wanted, and tell nothing of others
         return n;
     }
-    other = lowered(lowered(other, e), e);
+    other = gx_lowered(gx_lowered(other, e), e);
     *least = other > *least ? other : *least;
     int64_t kept = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -360,21 +340,10 @@ GX_INLINE int64_t thin_out(found *f, int64_t n, int64_t count, const errors *e, 
 
 // One query ---------------------------------------------------------------------------------------
 
-/* The values of dtype at x, seen as more being nearer. */
-typedef enum sight { AS_IT_IS, TIMES_FACTOR, LESS_FACTOR, NEGATIVE } sight;
-
-GX_INLINE double seen(sight how, double x, double factor)
-{
-    return how == TIMES_FACTOR  ? x * factor
-           : how == LESS_FACTOR ? x - factor
-           : how == NEGATIVE    ? -x
-                                : x;
-}
-
 #define DEFINE_SCAN(name, real)                                                                    \
     /* Rows of at least `least`; those that are no numbers too. */                                 \
-    GX_INLINE int64_t scan_##name(sight how, const real *x, const real *factor, int64_t rows,      \
-                                  int64_t count, const errors *e, double least, found *f)          \
+    GX_INLINE int64_t scan_##name(gx_sight how, const real *x, const real *factor, int64_t rows,   \
+                                  int64_t count, const gx_errors *e, double least, found *f)       \
     {                                                                                              \
         enum { GROUP = 64 };                                                                       \
         int64_t n = 0, full = 2 * count + GROUP;                                                   \
@@ -383,11 +352,11 @@ GX_INLINE double seen(sight how, double x, double factor)
             real bound = (real)least; /* errors are generous: it may be rounded */                 \
             int any = 0;                                                                           \
             for (int64_t i = i0; i < end; i++) {                                                   \
-                real v = (real)seen_##name(how, x[i], factor[i]);                                  \
+                real v = (real)gx_seen_##name(how, x[i], factor[i]);                               \
                 any |= !(v < bound) | (v < -(real)(FLT_MAX));                                      \
             }                                                                                      \
             for (int64_t i = i0; any && i < end; i++) {                                            \
-                real v = (real)seen_##name(how, x[i], factor[i]);                                  \
+                real v = (real)gx_seen_##name(how, x[i], factor[i]);                               \
                 if (!(v < bound) || v < -(real)(FLT_MAX)) {                                        \
                     bool is_number = v > -(real)INFINITY && v < (real)INFINITY;                    \
                     f[n++] = (found){is_number ? (double)v : (double)INFINITY, i};                 \
@@ -400,71 +369,23 @@ GX_INLINE double seen(sight how, double x, double factor)
         }                                                                                          \
         return thin_out(f, n, count, e, &least);                                                   \
     }                                                                                              \
-    GX_INLINE int64_t look_##name(sight how, const void *x, const void *factor, int64_t rows,      \
-                                  int64_t count, const errors *e, double least, found *f)          \
+    GX_INLINE int64_t look_##name(gx_sight how, const void *x, const void *factor, int64_t rows,   \
+                                  int64_t count, const gx_errors *e, double least, found *f)       \
     {                                                                                              \
         switch (how) {                                                                             \
-        case TIMES_FACTOR:                                                                         \
-            return scan_##name(TIMES_FACTOR, x, factor, rows, count, e, least, f);                 \
-        case LESS_FACTOR:                                                                          \
-            return scan_##name(LESS_FACTOR, x, factor, rows, count, e, least, f);                  \
-        case NEGATIVE:                                                                             \
-            return scan_##name(NEGATIVE, x, factor, rows, count, e, least, f);                     \
+        case GX_SEEN_TIMES_FACTOR:                                                                 \
+            return scan_##name(GX_SEEN_TIMES_FACTOR, x, factor, rows, count, e, least, f);         \
+        case GX_SEEN_LESS_FACTOR:                                                                  \
+            return scan_##name(GX_SEEN_LESS_FACTOR, x, factor, rows, count, e, least, f);          \
+        case GX_SEEN_NEGATIVE:                                                                     \
+            return scan_##name(GX_SEEN_NEGATIVE, x, factor, rows, count, e, least, f);             \
         default:                                                                                   \
-            return scan_##name(AS_IT_IS, x, factor, rows, count, e, least, f);                     \
+            return scan_##name(GX_SEEN_AS_IT_IS, x, factor, rows, count, e, least, f);             \
         }                                                                                          \
     }
 
-GX_INLINE double seen_f64(sight how, double x, double factor)
-{
-    return seen(how, x, factor);
-}
-
-GX_INLINE float seen_f32(sight how, float x, float factor)
-{
-    return how == TIMES_FACTOR  ? x * factor
-           : how == LESS_FACTOR ? x - factor
-           : how == NEGATIVE    ? -x
-                                : x;
-}
-
 DEFINE_SCAN(f64, double)
 DEFINE_SCAN(f32, float)
-
-/* What a query's merits of at least `bound` are, foretold, and what rounding may have done. */
-GX_INLINE double foretell(const hunt *h, int64_t j, double bound, sight *how, errors *e)
-{
-    const gx_nearest *w = h->w;
-    double length = w->length[j], u = h->unit, k = (double)h->p->k;
-    *e = (errors){0};
-    if (w->metric == GX_METRIC_ABSOLUTE) { // the query's own rounding: u |y| at most
-        *how = NEGATIVE;
-        *e = (errors){.fixed = u * length * sqrt(k), .relative = u};
-    } else if (w->metric == GX_METRIC_SQUARED && w->given != NULL) {
-        *how = NEGATIVE;
-        double own = 2 * u / (k + 8) * length;
-        *e = (errors){.fixed = own * own, .relative = u, .root = 2 * own};
-    } else if (w->metric == GX_METRIC_SQUARED) {
-        *how = LESS_FACTOR;
-        e->fixed = 2 * u * (length + h->longest) * (length + h->longest);
-        bound += length * length;
-    } else if (w->metric == GX_METRIC_COSINE) {
-        *how = TIMES_FACTOR;
-        e->fixed = u * length;
-        bound *= length > 0 ? length : 1;
-    } else {
-        *how = AS_IT_IS;
-        e->fixed = u * length * h->longest;
-    }
-    return lowered(bound, e);
-}
-
-/* Whether products with the query may overflow or vanish. */
-GX_INLINE bool is_extreme(gx_dtype dtype, double length)
-{
-    double least = has_doubles(dtype) ? 0x1p-450 : 0x1p-50;
-    return length != 0 && !(length >= least && length <= 1 / least);
-}
 
 /* The rows of the panel that query j wants. */
 GX_INLINE bool hunt_query(gx_dtype dtype, hunt *h, int64_t j, const void *value)
@@ -473,14 +394,20 @@ GX_INLINE bool hunt_query(gx_dtype dtype, hunt *h, int64_t j, const void *value)
     double worst = w->merit[j * w->count];
     double bound = w->floor != NULL && w->floor[j] > worst ? w->floor[j] : worst;
     int64_t count = w->count + (w->self != GX_NO_SELF), n = 0;
-    sight how;
-    errors e;
-    if (h->is_extreme || is_extreme(dtype, w->length[j])) {
+    gx_sight how;
+    gx_errors e;
+    if (h->is_extreme || gx_is_extreme_length(has_doubles(dtype), w->length[j])) {
         for (; n < h->rows; n++) {
             h->found[n].row = n;
         }
     } else {
-        double least = foretell(h, j, bound, &how, &e);
+        gx_prospect p = {.metric = w->metric,
+                         .has_gaps = w->given != NULL,
+                         .k = (double)h->p->k,
+                         .unit = h->unit,
+                         .length = w->length[j],
+                         .longest = h->longest};
+        double least = gx_foretell(&p, bound, &how, &e);
         n = has_doubles(dtype)
                 ? look_f64(how, value, h->factor, h->rows, count, &e, least, h->found)
                 : look_f32(how, value, h->factor, h->rows, count, &e, least, h->found);
@@ -560,13 +487,12 @@ GX_INLINE gx_code nearest(gx_dtype dtype, const gx_args *p, gx_err *err)
     layout(dtype, p, p->work, &h);
     h->p = p;
     h->w = w;
-    h->unit = (double)(p->k + 8) * gx_dtype_eps(dtype);
+    h->unit = gx_unit_of(has_doubles(dtype), p->k);
     h->is_extreme = false;
     h->pairs = 0;
     *p->info = 0;
-    for (int64_t e = 0; e < p->n * w->count; e++) {
-        w->merit[e] = -(double)INFINITY;
-        w->index[e] = INT64_MAX;
+    for (int64_t j = 0; j < p->n; j++) {
+        gx_best_begin(w->merit + j * w->count, w->index + j * w->count, w->count, w->goes_on);
     }
     for (h->i0 = 0; h->i0 < p->m && p->n > 0 && w->count > 0; h->i0 += ROWS) {
         h->rows = gx_min(ROWS, p->m - h->i0);

@@ -51,25 +51,30 @@ static shared *shared_state(void)
 static const struct {
     const char *name;
     const char *file; /* the .cu that has it */
-    bool serves_all;  /* one kernel for every dtype */
+    enum { EACH_DTYPE, ONE_FOR_ALL, REAL_DTYPES } serves;
 } function_names[GX_CUDA_FUNCTIONS] = {
-    [GX_CUDA_MAP] = {"gx_map", "cuda_map", false},
-    [GX_CUDA_TRANSPOSE] = {"gx_transpose", "cuda_move", false},
-    [GX_CUDA_SYMMETRIZE] = {"gx_symmetrize", "cuda_move", false},
-    [GX_CUDA_REGION] = {"gx_region", "cuda_map", false},
-    [GX_CUDA_TRIANGLES] = {"gx_triangle", "cuda_map", false},
-    [GX_CUDA_LARFT] = {"gx_larft", "cuda_map", false},
-    [GX_CUDA_DEFINITE] = {"gx_definite", "cuda_map", false},
-    [GX_CUDA_RESCALE] = {"gx_rescale", "cuda_map", false},
-    [GX_CUDA_MOVE_ROWS] = {"gx_rows", "cuda_move", false},
-    [GX_CUDA_PAIRS] = {"gx_pairs", "cuda_move", false},
-    [GX_CUDA_REDUCE] = {"gx_reduce", "cuda_reduce", false},
-    [GX_CUDA_FUSED] = {"gx_fused", "cuda_fused", false},
-    [GX_CUDA_FOLD] = {"gx_fold", "cuda_fused", false},
-    [GX_CUDA_REDUCE_END] = {"gx_reduce_end", "cuda_reduce", true},
-    [GX_CUDA_PIVOTS] = {"gx_pivots", "cuda_move", true},
-    [GX_CUDA_CONVERT] = {"gx_convert", "cuda_map", true},
-    [GX_CUDA_RANDOM] = {"gx_random", "cuda_random", true},
+    [GX_CUDA_MAP] = {"gx_map", "cuda_map", EACH_DTYPE},
+    [GX_CUDA_TRANSPOSE] = {"gx_transpose", "cuda_move", EACH_DTYPE},
+    [GX_CUDA_SYMMETRIZE] = {"gx_symmetrize", "cuda_move", EACH_DTYPE},
+    [GX_CUDA_REGION] = {"gx_region", "cuda_map", EACH_DTYPE},
+    [GX_CUDA_TRIANGLES] = {"gx_triangle", "cuda_map", EACH_DTYPE},
+    [GX_CUDA_LARFT] = {"gx_larft", "cuda_map", EACH_DTYPE},
+    [GX_CUDA_DEFINITE] = {"gx_definite", "cuda_map", EACH_DTYPE},
+    [GX_CUDA_RESCALE] = {"gx_rescale", "cuda_map", EACH_DTYPE},
+    [GX_CUDA_MOVE_ROWS] = {"gx_rows", "cuda_move", EACH_DTYPE},
+    [GX_CUDA_PAIRS] = {"gx_pairs", "cuda_move", EACH_DTYPE},
+    [GX_CUDA_REDUCE] = {"gx_reduce", "cuda_reduce", EACH_DTYPE},
+    [GX_CUDA_FUSED] = {"gx_fused", "cuda_fused", EACH_DTYPE},
+    [GX_CUDA_FOLD] = {"gx_fold", "cuda_fused", EACH_DTYPE},
+    [GX_CUDA_REDUCE_END] = {"gx_reduce_end", "cuda_reduce", ONE_FOR_ALL},
+    [GX_CUDA_PIVOTS] = {"gx_pivots", "cuda_move", ONE_FOR_ALL},
+    [GX_CUDA_CONVERT] = {"gx_convert", "cuda_map", ONE_FOR_ALL},
+    [GX_CUDA_RANDOM] = {"gx_random", "cuda_random", ONE_FOR_ALL},
+    [GX_CUDA_NEAR_ROWS] = {"gx_near_rows", "cuda_nearest", REAL_DTYPES},
+    [GX_CUDA_NEAR_APART] = {"gx_near_apart", "cuda_nearest", REAL_DTYPES},
+    [GX_CUDA_NEAR_SELECT] = {"gx_near_select", "cuda_nearest", REAL_DTYPES},
+    [GX_CUDA_NEAR_FINISH] = {"gx_near_finish", "cuda_nearest", REAL_DTYPES},
+    [GX_CUDA_NEAR_MERIT] = {"gx_near_merit", "cuda_nearest", REAL_DTYPES},
 };
 
 /* Both versions, where the driver cannot run the device code. */
@@ -119,7 +124,10 @@ static gx_code load_code(gx_dev *dev, gx_err *err)
     for (int i = 0; i < GX_CUDA_FUNCTIONS; i++) {
         for (int d = 0; d < GX_DTYPE_COUNT; d++) {
             char name[64];
-            bool is_one = function_names[i].serves_all;
+            bool is_one = function_names[i].serves == ONE_FOR_ALL;
+            if (function_names[i].serves == REAL_DTYPES && gx_dtype_is_complex((gx_dtype)d)) {
+                continue;
+            }
             snprintf(name, sizeof name, is_one ? "%s" : "%s_%s", function_names[i].name, suffix[d]);
             GX_TRY(find_function(dev, function_names[i].file, name, &dev->function[i][d], err));
         }
@@ -439,6 +447,8 @@ static size_t own_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, co
         return gx_cuda_reduce_bytes(args);
     case GX_FUSED:
         return gx_cuda_fused_bytes(args);
+    case GX_NEAREST:
+        return gx_cuda_nearest_bytes(dtype, args);
     case GX_POTRF:
     case GX_GETRF:
         return gx_cuda_solver_bytes(dev, kernel, dtype, args);
@@ -504,6 +514,8 @@ static const gx_backend backend_cuda = {
             [GX_MAP] = GX_SLOTS(gx_cuda_mapping),
             [GX_SYMMETRIZE] = GX_SLOTS(gx_cuda_symmetrize),
             [GX_REDUCE] = GX_SLOTS(gx_cuda_reduce),
+            [GX_MERIT] = {gx_cuda_merit_f64, gx_cuda_merit_f32, NULL, NULL},
+            [GX_NEAREST] = {gx_cuda_nearest_f64, gx_cuda_nearest_f32, NULL, NULL},
             [GX_TRIANGLE] = GX_SLOTS(gx_cuda_triangular),
             [GX_TRSM] = GX_SLOTS(gx_cuda_trsm),
             [GX_TRMM] = GX_SLOTS(gx_cuda_trmm),

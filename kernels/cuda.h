@@ -7,6 +7,7 @@
 **   cuda_api.c     NVIDIA's libraries as tables of functions
 **   cuda_launch.c  our own kernels: elementwise, transposes, triangles, rows, reductions
 **   cuda_fused.c   fused programs, interpreted and compiled
+**   cuda_nearest.c neighbours: products, and kernels of our own that select
 **   cuda_blas.c    products and triangles by cuBLAS
 **   cuda_solver.c  Cholesky, LU, by cuSOLVER
 **   cuda_qr.c      reflectors, by cuSOLVER and products
@@ -22,7 +23,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Our kernels; see cuda_kernels.h.  The last four serve every dtype. */
+/* Our kernels; see cuda_kernels.h. */
 typedef enum gx_cuda_function {
     GX_CUDA_MAP,
     GX_CUDA_TRANSPOSE,
@@ -41,6 +42,11 @@ typedef enum gx_cuda_function {
     GX_CUDA_PIVOTS,
     GX_CUDA_CONVERT,
     GX_CUDA_RANDOM,
+    GX_CUDA_NEAR_ROWS,
+    GX_CUDA_NEAR_APART,
+    GX_CUDA_NEAR_SELECT,
+    GX_CUDA_NEAR_FINISH,
+    GX_CUDA_NEAR_MERIT,
     GX_CUDA_FUNCTIONS
 } gx_cuda_function;
 
@@ -284,8 +290,11 @@ GX_SLOTS_DECLARE(gx_cuda_gesdd);
 GX_SLOTS_DECLARE(gx_cuda_convert);
 GX_SLOTS_DECLARE(gx_cuda_random_numbers);
 GX_SLOTS_DECLARE(gx_cuda_fused_programs);
+GX_SLOTS_DECLARE(gx_cuda_merit);
+GX_SLOTS_DECLARE(gx_cuda_nearest);
 
-/* Bytes of args->work: of cuda_fused.c, reductions, cuda_solver.c, cuda_qr.c, cuda_spectra.c. */
+/* Bytes of args->work: of cuda_nearest.c, cuda_fused.c, reductions, and the others by name. */
+size_t gx_cuda_nearest_bytes(gx_dtype dtype, const gx_args *args);
 size_t gx_cuda_fused_bytes(const gx_args *args);
 size_t gx_cuda_reduce_bytes(const gx_args *args);
 size_t gx_cuda_solver_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);

@@ -34,6 +34,7 @@
 **   gx_pivots*      n 64-bit numbers at c, counted from 1, to be counted from 0
 **   gx_convert*     c, of dtype `to`, = a, of dtype `from`; m x n; a real c drops imaginary parts
 **   gx_random*      see gx_cuda_random
+**   gx_near_...     neighbours, of real dtypes: see gx_cuda_near
 **
 ** Reductions.  Kinds of one number (SUM SUMSQ MAX_ABS MIN MAX): `chunks` partial results of three
 ** doubles each, in any split: SUM re, im; SUMSQ the three sums of Blue's algorithm (see
@@ -105,5 +106,63 @@ typedef struct gx_cuda_random {
     void *c;
     int64_t ldc;
 } gx_cuda_random;
+
+/*
+** Neighbours (core/base/nearest.h): the stages of GX_NEAREST on rows i0 .. i0 + rows - 1 of a, and
+** GX_MERIT.  State is all of the call's.
+**
+**   gx_near_rows    value = sums of the `few` queries, at most GX_CUDA_FEW, with the rows: products,
+**                   or, by has_gaps, of squares or magnitudes of differences.  factor = what the
+**                   metric's sight needs (foretell.h).  is_shifted: shifted = the rows without the
+**                   shift.  state: the longest row; the first that is not finite; those that
+**                   foretell nothing
+**   gx_near_apart   value = sums of magnitudes of differences, of n queries
+**   gx_near_select  the rows of `value` that may be among the best join those of the panels before
+**                   (i0 = 0: there are none), each lane's of its own share of the rows
+**   gx_near_finish  of all lanes' those that may be among the best; their merits join the lists.
+**                   state: the outcome
+**   gx_near_merit   merit of n pairs (row, column)
+*/
+enum {
+    GX_CUDA_FEW = 4,
+    GX_CUDA_NEAR_ROOM = 4096, /* rows that a lane holds, f32                */
+    GX_CUDA_NEAR_ROOM_F64 = 3072,
+    GX_CUDA_NEAR_LAST = 2048 /* rows whose merits are computed for a query */
+};
+
+typedef struct gx_cuda_near_state {
+    double longest;  /* |x|^2 */
+    uint32_t bad;    /* INT32_MAX - row, of the first row that is not finite; 0: none */
+    uint32_t vague;  /* 1: there are rows, or lists, of which nothing can be foretold  */
+    int32_t outcome; /* 0; 1 + that row; -1                                            */
+    int32_t unused;
+} gx_cuda_near_state;
+
+typedef struct gx_cuda_near {
+    int32_t metric; /* gx_metric                     */
+    int32_t few;
+    int32_t has_gaps, is_shifted, goes_on, lanes;
+    int64_t n, k; /* queries (merit: pairs), numbers of a row */
+    int64_t i0, rows;
+    const void *a; /* of dtype: row 0 */
+    int64_t lda;
+    const void *b; /* of dtype */
+    int64_t ldb;
+    void *value; /* rows x n of dtype */
+    int64_t ldv;
+    void *factor;  /* rows of dtype      */
+    void *shifted; /* rows x k, ld rows  */
+    const void *shift;
+    const double *query, *square, *length;
+    double *merit;
+    int64_t *index;
+    int64_t count, first_index, self;
+    const int64_t *row, *column; /* merit */
+    gx_cuda_near_state *state;
+    void *held_value; /* n x lanes x room of dtype */
+    int32_t *held_row;
+    int32_t *held;      /* n x lanes: how many       */
+    double *held_least; /* n x lanes                 */
+} gx_cuda_near;
 
 #endif

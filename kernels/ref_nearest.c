@@ -101,10 +101,7 @@ GX_INLINE gx_code nearest(gx_dtype dtype, const gx_args *p, gx_err *err)
     for (int64_t j = 0; j < p->n; j++) {
         double *best = w->merit + j * w->count;
         int64_t *index = w->index + j * w->count;
-        for (int64_t e = 0; e < w->count; e++) {
-            best[e] = -(double)INFINITY;
-            index[e] = INT64_MAX;
-        }
+        gx_best_begin(best, index, w->count, w->goes_on);
         for (int64_t i = 0; i < p->m && w->count > 0; i++) {
             int64_t number = w->first_index + i;
             double x = merit_of(dtype, p, i, j);

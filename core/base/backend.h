@@ -19,7 +19,7 @@
 #include "nearest.h"
 #include "types.h"
 
-#define GX_BACKEND_ABI 6
+#define GX_BACKEND_ABI 7
 
 struct gx_random; /* random.h */
 
@@ -68,7 +68,8 @@ typedef enum gx_kernel_id {
                      ABSOLUTE; b is n x k for transb TRANS                                        */
     GX_MERIT,   /* nearest->merit: of pairs of a row of a and a query                            */
     GX_NEAREST, /* the best rows of a for each query.  info: 1 + the first row found that has
-                     a NaN or an Inf; the lists are then undefined                                */
+                     a NaN or an Inf; -1 where a device cannot tell the rows apart in its memory;
+                     the lists are then undefined                                                 */
 
     /* Triangles.  Of a only the triangle that uplo names is read, for diag UNIT without its
        diagonal.  TRSM, TRMM: a is m x m (LEFT) or n x n (RIGHT); alpha = 0 reads neither a nor c;

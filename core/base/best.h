@@ -40,6 +40,23 @@ static inline void gx_best_sift(double *value, int64_t *index, int64_t count, do
     index[at] = x_index;
 }
 
+/* A heap of nothing; goes_on: of what a list that was sorted holds. */
+static inline void gx_best_begin(double *value, int64_t *index, int64_t count, bool goes_on)
+{
+    for (int64_t e = 0; e < count && !goes_on; e++) {
+        value[e] = -(double)INFINITY;
+        index[e] = INT64_MAX;
+    }
+    for (int64_t e = 0; e < count / 2 && goes_on; e++) { // the worst first is a heap
+        int64_t other = count - 1 - e, x_index = index[e];
+        double x = value[e];
+        value[e] = value[other];
+        index[e] = index[other];
+        value[other] = x;
+        index[other] = x_index;
+    }
+}
+
 /* The best first: the root, the worst, goes to the end, and so on. */
 static inline void gx_best_sort(double *value, int64_t *index, int64_t count)
 {

@@ -21,6 +21,9 @@
 
 enum { GX_MERIT_LANES = 16 };
 
+/* Entries of a list that a device makes, at most. */
+enum { GX_NEAREST_MOST = 1024 };
+
 #define GX_NO_SELF INT64_MIN
 
 typedef enum gx_metric {
@@ -33,7 +36,8 @@ typedef enum gx_metric {
 /*
 ** Of a call with m rows of k numbers (a, m x k) and n queries (k x n).  The queries come twice: as
 ** they are, in `query`, of which merits are made; and in args.b, of the dtype of a, from which a
-** backend may foretell merits, and which it need not look at.
+** backend may foretell merits, and which it need not look at.  On a device all arrays are in its
+** memory.
 */
 typedef struct gx_nearest {
     gx_metric metric;
@@ -50,6 +54,7 @@ typedef struct gx_nearest {
     const int64_t *column; /* MERIT                                                              */
 
     /* NEAREST alone. */
+    bool goes_on; /* the lists hold what was found elsewhere, and keep the best of both      */
     int64_t first_index;
     int64_t self;         /* index self + j is not for query j; GX_NO_SELF: all are              */
     const double *floor;  /* n: what is worse may be left out; NULL: nothing                     */

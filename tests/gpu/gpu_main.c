@@ -9,6 +9,7 @@
 typedef int (*program)(void);
 
 extern int test_kernels_main(void);
+extern int test_nearest_main(void);
 extern int test_fused_main(void);
 extern int test_solve_main(void);
 extern int test_qr_main(void);
@@ -24,7 +25,7 @@ static const struct {
     {"test_device", test_device_main},   {"test_kernels", test_kernels_main},
     {"test_fused", test_fused_main},     {"test_solve", test_solve_main},
     {"test_qr", test_qr_main},           {"test_eigen", test_eigen_main},
-    {"bench_device", bench_device_main},
+    {"test_nearest", test_nearest_main}, {"bench_device", bench_device_main},
 };
 
 int main(int argc, char **argv)

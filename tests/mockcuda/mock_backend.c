@@ -244,6 +244,7 @@ typedef struct kernel_call {
     gx_kernel_id id;
     int device;
     gx_args args;
+    gx_nearest nearest;
     gx_fused_place in[GX_FUSED_INPUTS], out[GX_FUSED_OUTPUTS]; /* FUSED: the caller's last as */
     double *fold[GX_FUSED_OUTPUTS];                            /* long as the call            */
 } kernel_call;
@@ -286,6 +287,10 @@ static gx_code enqueue(gx_dev *dev, gx_kernel_id id, gx_dtype dtype, gx_queue *q
                           .id = id,
                           .device = dev->ordinal,
                           .args = *args};
+    if (args->nearest != NULL) {
+        call->nearest = *args->nearest;
+        call->args.nearest = &call->nearest;
+    }
     if (id == GX_FUSED) {
         memcpy(call->in, args->in, (size_t)args->fused->inputs * sizeof *call->in);
         memcpy(call->out, args->out, (size_t)args->fused->outputs * sizeof *call->out);
@@ -337,6 +342,8 @@ KERNELS(GX_SYEV)
 KERNELS(GX_GEEV)
 KERNELS(GX_GESDD)
 KERNELS(GX_FUSED)
+KERNELS(GX_MERIT)
+KERNELS(GX_NEAREST)
 
 static size_t workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
 {
@@ -376,7 +383,7 @@ static const gx_backend backend = {
                SLOTS(GX_GETRF), SLOTS(GX_LASWP), SLOTS(GX_GEQRF), SLOTS(GX_LARFT),
                SLOTS(GX_LARFB), SLOTS(GX_ORMQR), SLOTS(GX_ORGQR), SLOTS(GX_TPQRT),
                SLOTS(GX_TPMQRT), SLOTS(GX_SYEV), SLOTS(GX_GEEV), SLOTS(GX_GESDD),
-               SLOTS(GX_FUSED)},
+               SLOTS(GX_FUSED), SLOTS(GX_MERIT), SLOTS(GX_NEAREST)},
 };
 
 MOCK_API const gx_backend *gx_cuda_backend(const char *cuda_path, gx_err *err);

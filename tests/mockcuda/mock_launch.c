@@ -6,9 +6,9 @@
 ** reference, and what is the CUDA backend's own (regions, parts of triangles, rows, partial
 ** reductions) to the loops below.
 */
+#include "mock_near.h"
 #include "mock_nvidia.h"
 
-#include "../../kernels/cuda_kernels.h"
 #include "base/random.h"
 
 #include <math.h>
@@ -307,6 +307,11 @@ typedef enum served {
     RANDOM,
     FUSED,
     FOLD,
+    NEAR_ROWS,
+    NEAR_APART,
+    NEAR_SELECT,
+    NEAR_FINISH,
+    NEAR_MERIT,
     SERVED
 } served;
 
@@ -328,6 +333,11 @@ static const char *const names[SERVED] = {
     [RANDOM] = "gx_random",
     [FUSED] = "gx_fused",
     [FOLD] = "gx_fold",
+    [NEAR_ROWS] = "gx_near_rows",
+    [NEAR_APART] = "gx_near_apart",
+    [NEAR_SELECT] = "gx_near_select",
+    [NEAR_FINISH] = "gx_near_finish",
+    [NEAR_MERIT] = "gx_near_merit",
 };
 
 /* A kernel's handle: its number and dtype, plus one. */
@@ -358,6 +368,7 @@ typedef struct launch {
         gx_cuda_rows rows;
         gx_cuda_random random;
         gx_cuda_fused fused;
+        gx_cuda_near near;
     } p;
 } launch;
 
@@ -419,6 +430,21 @@ static int serve(void *arg)
     case FOLD:
         fold_lines(l->dtype, p);
         break;
+    case NEAR_ROWS:
+        mock_near_rows(l->dtype, &l->p.near);
+        break;
+    case NEAR_APART:
+        mock_near_apart(l->dtype, &l->p.near);
+        break;
+    case NEAR_SELECT:
+        mock_near_select(l->dtype, &l->p.near);
+        break;
+    case NEAR_FINISH:
+        mock_near_finish(l->dtype, &l->p.near);
+        break;
+    case NEAR_MERIT:
+        mock_near_merit(l->dtype, &l->p.near);
+        break;
     default:
         break;
     }
@@ -444,10 +470,11 @@ API int cudaLaunchKernel(const void *kernel, dim grid, dim block, void **args, s
     }
     launch l = {.kernel = (served)(number / GX_DTYPE_COUNT),
                 .dtype = (gx_dtype)(number % GX_DTYPE_COUNT)};
-    size_t size = l.kernel == ROWS     ? sizeof l.p.rows
-                  : l.kernel == RANDOM ? sizeof l.p.random
-                  : l.kernel == FUSED  ? sizeof l.p.fused
-                                       : sizeof l.p.call;
+    size_t size = l.kernel == ROWS        ? sizeof l.p.rows
+                  : l.kernel == RANDOM    ? sizeof l.p.random
+                  : l.kernel == FUSED     ? sizeof l.p.fused
+                  : l.kernel >= NEAR_ROWS ? sizeof l.p.near
+                                          : sizeof l.p.call;
     memcpy(&l.p, args[0], size);
     mock_count(MOCK_KERNEL);
     return mock_enqueue(stream, is_fatal, serve, &l, sizeof l);

@@ -1,0 +1,203 @@
+/*
+** The CUDA backend: neighbours.
+**
+** GX_NEAREST foretells merits and computes the few that may be among the best, as the CPU does
+** (foretell.h), so that its lists have the same bits.  The block goes in panels of rows:
+**
+**   gx_near_rows     looks at the rows once; with few queries it multiplies them, too
+**   gemm             the products of a panel with many; gx_near_apart: sums of magnitudes
+**   gx_near_select   one thread block a query, or several that share the rows: each goes through its
+**                    column and keeps what may be among the best
+**   gx_near_finish   after the last panel, one a query: the best of these, their merits in double,
+**                    and the list
+**
+** The f32 product is one: cuBLAS rounds to TF32 only where it is told to.
+**
+** Where rows by the thousand are too much alike to be told apart, or numbers so large or small that
+** nothing can be foretold, the outcome is -1.
+**
+** Memory: a panel's products, VALUE_BYTES at most; with a shift the panel without it, SHIFTED_BYTES;
+** 32 KiB a query for what may be among the best.
+*/
+#include "cuda.h"
+
+enum { VALUE_BYTES = 128 << 20, SHIFTED_BYTES = 256 << 20, ROWS_LEAST = 4096 };
+enum { STEP = 1024, LANES = 1024, LANES_MOST = 64, WARP = 32, SLICES = 8, THREADS = 256, TILE = 64 };
+
+// Memory ------------------------------------------------------------------------------------------
+
+static bool has_gaps(const gx_nearest *w)
+{
+    return w->metric == GX_METRIC_ABSOLUTE ||
+           (w->metric == GX_METRIC_SQUARED && w->shift == NULL);
+}
+
+/* Rows of a panel. */
+static int64_t panel_of(gx_dtype dtype, const gx_args *p)
+{
+    int64_t es = (int64_t)gx_dtype_bytes(dtype);
+    int64_t rows = VALUE_BYTES / (es * gx_max(1, p->n));
+    if (p->nearest->shift != NULL) {
+        rows = gx_min(rows, SHIFTED_BYTES / (es * gx_max(1, p->k)));
+    }
+    return gx_min(p->m, gx_max(rows / STEP * STEP, ROWS_LEAST));
+}
+
+/* Hands out `work`; with no work, adds up. */
+static size_t take(char *work, size_t used, int64_t count, size_t size, void **ptr)
+{
+    *ptr = work == NULL ? NULL : work + used;
+    return used + gx_cuda_round((size_t)count * size);
+}
+
+static size_t layout(gx_dtype dtype, const gx_args *p, char *work, gx_cuda_near *call)
+{
+    size_t es = gx_dtype_bytes(dtype);
+    int64_t panel = panel_of(dtype, p);
+    int64_t lanes = gx_min(LANES_MOST, gx_ceil_div(LANES, gx_max(1, p->n)));
+    call->lanes = (int32_t)gx_max(1, gx_min(lanes, gx_ceil_div(panel, STEP)));
+    int64_t slots = p->n * call->lanes;
+    int64_t room = dtype == GX_F64 ? GX_CUDA_NEAR_ROOM_F64 : GX_CUDA_NEAR_ROOM;
+    void *part[8];
+    size_t used = take(work, 0, 1, sizeof(gx_cuda_near_state), &part[0]);
+    used = take(work, used, panel * p->n, es, &part[1]);
+    used = take(work, used, panel, es, &part[2]);
+    used = take(work, used, p->nearest->shift != NULL ? panel * p->k : 0, es, &part[3]);
+    used = take(work, used, slots * room, es, &part[4]);
+    used = take(work, used, slots * room, sizeof(int32_t), &part[5]);
+    used = take(work, used, slots, sizeof(int32_t), &part[6]);
+    used = take(work, used, slots, sizeof(double), &part[7]);
+    call->state = part[0];
+    call->value = part[1];
+    call->factor = part[2];
+    call->shifted = part[3];
+    call->held_value = part[4];
+    call->held_row = part[5];
+    call->held = part[6];
+    call->held_least = part[7];
+    return used;
+}
+
+size_t gx_cuda_nearest_bytes(gx_dtype dtype, const gx_args *args)
+{
+    gx_cuda_near unused;
+    return layout(dtype, args, NULL, &unused);
+}
+
+// Launches ----------------------------------------------------------------------------------------
+
+static gx_code launch(gx_dev *dev, gx_queue *queue, gx_cuda_function function, gx_dtype dtype,
+                      int64_t x, int64_t y, gx_cuda_near *call, gx_err *err)
+{
+    gx_cuda_dim grid = {(unsigned)x, (unsigned)y, 1}, block = {THREADS, 1, 1};
+    if (function == GX_CUDA_NEAR_ROWS) {
+        block = (gx_cuda_dim){WARP, SLICES, 1};
+    }
+    return gx_cuda_launch(dev, queue, function, dtype, grid, block, call, err);
+}
+
+/* The panel's rows, with `few` queries from the j-th on. */
+static gx_code look_at_rows(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_cuda_near *all,
+                            int64_t j, int64_t few, gx_err *err)
+{
+    gx_cuda_near call = *all;
+    call.few = (int32_t)few;
+    call.b = gx_at(all->b, dtype, all->ldb, 0, j);
+    call.value = gx_at(all->value, dtype, all->ldv, 0, j);
+    return launch(dev, queue, GX_CUDA_NEAR_ROWS, dtype, gx_ceil_div(call.rows, WARP), 1, &call,
+                  err);
+}
+
+static gx_code fill_values(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_cuda_near *call,
+                           gx_err *err)
+{
+    bool is_squared = call->metric == GX_METRIC_SQUARED;
+    if (call->n <= GX_CUDA_FEW || (call->has_gaps && is_squared)) {
+        for (int64_t j = 0; j < call->n && !call->is_shifted; j += GX_CUDA_FEW) {
+            GX_TRY(look_at_rows(dev, queue, dtype, call, j, gx_min(GX_CUDA_FEW, call->n - j), err));
+        }
+        if (!call->is_shifted) {
+            return GX_OK;
+        }
+    }
+    GX_TRY(look_at_rows(dev, queue, dtype, call, 0, 0, err));
+    if (call->has_gaps) {
+        gx_cuda_near apart = *call;
+        return launch(dev, queue, GX_CUDA_NEAR_APART, dtype, gx_ceil_div(call->rows, TILE),
+                      gx_ceil_div(call->n, TILE), &apart, err);
+    }
+    const void *a = call->is_shifted ? call->shifted
+                                     : gx_at(call->a, dtype, call->lda, call->i0, 0);
+    return gx_cuda_gemm(dev, queue, dtype, GX_NO_TRANS, GX_NO_TRANS, call->rows, call->n, call->k,
+                        is_squared ? 2 : 1, a, call->is_shifted ? call->rows : call->lda, call->b,
+                        call->ldb, 0, call->value, call->ldv, err);
+}
+
+static gx_cuda_near call_of(const gx_args *p)
+{
+    const gx_nearest *w = p->nearest;
+    return (gx_cuda_near){.metric = (int32_t)w->metric,
+                          .has_gaps = has_gaps(w),
+                          .is_shifted = w->shift != NULL,
+                          .goes_on = w->goes_on,
+                          .n = p->n,
+                          .k = p->k,
+                          .a = p->a,
+                          .lda = p->lda,
+                          .b = p->b,
+                          .ldb = p->ldb,
+                          .shift = w->shift,
+                          .query = w->query,
+                          .square = w->square,
+                          .length = w->length,
+                          .merit = w->merit,
+                          .index = w->index,
+                          .count = w->count,
+                          .first_index = w->first_index,
+                          .self = w->self,
+                          .row = w->row,
+                          .column = w->column};
+}
+
+static gx_code nearest(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    const gx_nearest *w = p->nearest;
+    gx_cuda_near call = call_of(p);
+    if (w->count > GX_NEAREST_MOST || p->m >= INT32_MAX - STEP) {
+        return gx_fail(err, GX_UNSUPPORTED, "lists of more than %d neighbours, or of 2^31 rows",
+                       GX_NEAREST_MOST);
+    }
+    *p->info = 0;
+    if (p->n <= 0 || w->count <= 0) {
+        return GX_OK;
+    }
+    layout(dtype, p, p->work, &call);
+    call.lanes = p->m <= 0 ? 0 : call.lanes;
+    int64_t panel = panel_of(dtype, p), words = (int64_t)(sizeof *call.state / sizeof(double));
+    GX_TRY(gx_cuda_region(dev, queue, GX_F64, GX_CUDA_ALL, GX_LOWER, words, 1, (gx_scalar){0, 0},
+                          call.state, words, err));
+    for (call.i0 = 0; call.i0 < p->m; call.i0 += panel) {
+        call.rows = call.ldv = gx_min(panel, p->m - call.i0);
+        GX_TRY(fill_values(dev, queue, dtype, &call, err));
+        GX_TRY(launch(dev, queue, GX_CUDA_NEAR_SELECT, dtype, p->n, call.lanes, &call, err));
+    }
+    GX_TRY(launch(dev, queue, GX_CUDA_NEAR_FINISH, dtype, p->n, 1, &call, err));
+    return gx_cuda_post(dev, queue, &call.state->outcome, p->info, err);
+}
+GX_CUDA_SLOT(gx_cuda_nearest, f64, GX_F64, nearest)
+GX_CUDA_SLOT(gx_cuda_nearest, f32, GX_F32, nearest)
+
+static gx_code merit(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    gx_cuda_near call = call_of(p);
+    enum { BLOCKS_MOST = 16384 };
+    call.n = p->nearest->count;
+    if (call.n <= 0) {
+        return GX_OK;
+    }
+    int64_t blocks = gx_ceil_div(call.n, THREADS / GX_MERIT_LANES);
+    return launch(dev, queue, GX_CUDA_NEAR_MERIT, dtype, gx_min(blocks, BLOCKS_MOST), 1, &call,
+                  err);
+}
+GX_CUDA_SLOT(gx_cuda_merit, f64, GX_F64, merit)
+GX_CUDA_SLOT(gx_cuda_merit, f32, GX_F32, merit)

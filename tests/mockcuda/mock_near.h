@@ -1,0 +1,15 @@
+/*
+** The kernels of neighbours, as mock_launch.c serves them.
+*/
+#ifndef MOCK_NEAR_H
+#define MOCK_NEAR_H
+
+#include "../../kernels/cuda_kernels.h"
+
+void mock_near_rows(gx_dtype dtype, const gx_cuda_near *p);
+void mock_near_apart(gx_dtype dtype, const gx_cuda_near *p);
+void mock_near_select(gx_dtype dtype, const gx_cuda_near *p);
+void mock_near_finish(gx_dtype dtype, const gx_cuda_near *p);
+void mock_near_merit(gx_dtype dtype, const gx_cuda_near *p);
+
+#endif
