@@ -248,7 +248,8 @@ static bool find_operand(gx_run *run, operand *x)
 /* The operations that are programs, which may run on a device; not the passes over one matrix. */
 static bool may_leave_host(plan_op op)
 {
-    return op != PLAN_NORM && op != PLAN_SUM && op != PLAN_LSTSQ && op < PLAN_COV;
+    return op == PLAN_KNN ||
+           (op != PLAN_NORM && op != PLAN_SUM && op != PLAN_LSTSQ && op < PLAN_COV);
 }
 
 /* The same on the device, where there is one; the row that would be used is first. */
@@ -266,7 +267,7 @@ static void add_device(gx_run *run, expression *e, plan_rows *plan)
     plan->rows = plan->row[1].terms.seconds > 0 ? 2 : 1; // else it has no room
     bool is_forced = run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA;
     const plan_row *host = &plan->row[0], *device = &plan->row[1];
-    bool is_faster = e->op >= PLAN_SVD
+    bool is_faster = e->op >= PLAN_SVD && e->op != PLAN_KNN
                          ? device->is_chosen
                          : gx_place_is_faster(host->cost.flops, &host->terms, &device->terms);
     if (plan->rows == 2 && (is_forced || is_faster)) {

@@ -111,11 +111,11 @@ typedef struct gx_cuda_random {
 ** Neighbours (core/base/nearest.h): the stages of GX_NEAREST on rows i0 .. i0 + rows - 1 of a, and
 ** GX_MERIT.  State is all of the call's.
 **
-**   gx_near_rows    value = sums of the `few` queries, at most GX_CUDA_FEW, with the rows: products,
-**                   or, by has_gaps, of squares or magnitudes of differences.  factor = what the
-**                   metric's sight needs (foretell.h).  is_shifted: shifted = the rows without the
-**                   shift.  state: the longest row; the first that is not finite; those that
-**                   foretell nothing
+**   gx_near_rows    value = sums of the `few` queries, at most GX_CUDA_FEW, with the rows: of
+**                   products, or, by has_gaps, of squares or magnitudes of differences.  factor =
+**                   what the metric's sight needs (foretell.h).  is_shifted: shifted = the rows
+**                   without the shift.  state: the longest row; the first that is not finite; those
+**                   that foretell nothing
 **   gx_near_apart   value = sums of magnitudes of differences, of n queries
 **   gx_near_select  the rows of `value` that may be among the best join those of the panels before
 **                   (i0 = 0: there are none), each lane's of its own share of the rows

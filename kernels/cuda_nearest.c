@@ -6,8 +6,8 @@
 **
 **   gx_near_rows     looks at the rows once; with few queries it multiplies them, too
 **   gemm             the products of a panel with many; gx_near_apart: sums of magnitudes
-**   gx_near_select   one thread block a query, or several that share the rows: each goes through its
-**                    column and keeps what may be among the best
+**   gx_near_select   one thread block a query, or several that share the rows: each goes through
+**                    its column and keeps what may be among the best
 **   gx_near_finish   after the last panel, one a query: the best of these, their merits in double,
 **                    and the list
 **
@@ -16,20 +16,27 @@
 ** Where rows by the thousand are too much alike to be told apart, or numbers so large or small that
 ** nothing can be foretold, the outcome is -1.
 **
-** Memory: a panel's products, VALUE_BYTES at most; with a shift the panel without it, SHIFTED_BYTES;
-** 32 KiB a query for what may be among the best.
+** Memory: a panel's products, VALUE_BYTES at most; with a shift the panel without it,
+** SHIFTED_BYTES; 32 KiB a query for what may be among the best.
 */
 #include "cuda.h"
 
 enum { VALUE_BYTES = 128 << 20, SHIFTED_BYTES = 256 << 20, ROWS_LEAST = 4096 };
-enum { STEP = 1024, LANES = 1024, LANES_MOST = 64, WARP = 32, SLICES = 8, THREADS = 256, TILE = 64 };
+enum {
+    STEP = 1024,
+    LANES = 1024,
+    LANES_MOST = 64,
+    WARP = 32,
+    SLICES = 8,
+    THREADS = 256,
+    TILE = 64
+};
 
 // Memory ------------------------------------------------------------------------------------------
 
 static bool has_gaps(const gx_nearest *w)
 {
-    return w->metric == GX_METRIC_ABSOLUTE ||
-           (w->metric == GX_METRIC_SQUARED && w->shift == NULL);
+    return w->metric == GX_METRIC_ABSOLUTE || (w->metric == GX_METRIC_SQUARED && w->shift == NULL);
 }
 
 /* Rows of a panel. */
@@ -126,8 +133,8 @@ static gx_code fill_values(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const g
         return launch(dev, queue, GX_CUDA_NEAR_APART, dtype, gx_ceil_div(call->rows, TILE),
                       gx_ceil_div(call->n, TILE), &apart, err);
     }
-    const void *a = call->is_shifted ? call->shifted
-                                     : gx_at(call->a, dtype, call->lda, call->i0, 0);
+    const void *a =
+        call->is_shifted ? call->shifted : gx_at(call->a, dtype, call->lda, call->i0, 0);
     return gx_cuda_gemm(dev, queue, dtype, GX_NO_TRANS, GX_NO_TRANS, call->rows, call->n, call->k,
                         is_squared ? 2 : 1, a, call->is_shifted ? call->rows : call->lda, call->b,
                         call->ldb, 0, call->value, call->ldv, err);

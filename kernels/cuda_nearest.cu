@@ -24,18 +24,39 @@ template <class T> struct real_of;
 template <> struct real_of<float> {
     typedef unsigned bits;
     enum { IS_DOUBLE = 0, BITS = 32, ROOM = GX_CUDA_NEAR_ROOM };
-    static __device__ float fma(float x, float y, float z) { return __fmaf_rn(x, y, z); }
-    static __device__ bits raw(float x) { return __float_as_uint(x); }
-    static __device__ float cooked(bits b) { return __uint_as_float(b); }
-    static __device__ float seen(gx_sight how, float x, float f) { return gx_seen_f32(how, x, f); }
+    static __device__ float fma(float x, float y, float z)
+    {
+        return __fmaf_rn(x, y, z);
+    }
+    static __device__ bits raw(float x)
+    {
+        return __float_as_uint(x);
+    }
+    static __device__ float cooked(bits b)
+    {
+        return __uint_as_float(b);
+    }
+    static __device__ float seen(gx_sight how, float x, float f)
+    {
+        return gx_seen_f32(how, x, f);
+    }
 };
 
 template <> struct real_of<double> {
     typedef unsigned long long bits;
     enum { IS_DOUBLE = 1, BITS = 64, ROOM = GX_CUDA_NEAR_ROOM_F64 };
-    static __device__ double fma(double x, double y, double z) { return __fma_rn(x, y, z); }
-    static __device__ bits raw(double x) { return (bits)__double_as_longlong(x); }
-    static __device__ double cooked(bits b) { return __longlong_as_double((long long)b); }
+    static __device__ double fma(double x, double y, double z)
+    {
+        return __fma_rn(x, y, z);
+    }
+    static __device__ bits raw(double x)
+    {
+        return (bits)__double_as_longlong(x);
+    }
+    static __device__ double cooked(bits b)
+    {
+        return __longlong_as_double((long long)b);
+    }
     static __device__ double seen(gx_sight how, double x, double f)
     {
         return gx_seen_f64(how, x, f);
@@ -77,8 +98,7 @@ template <class T> struct slices {
 };
 
 /* A warp is 32 rows; SLICES of them share the columns. */
-template <class T, int FEW>
-__device__ inline void look_at_rows(const gx_cuda_near &p, slices<T> &s)
+template <class T, int FEW> __device__ inline void look_at_rows(const gx_cuda_near &p, slices<T> &s)
 {
     int64_t i = (int64_t)blockIdx.x * WARP + threadIdx.x;
     const T *a = (const T *)p.a + p.i0 + (i < p.rows ? i : 0), *b = (const T *)p.b;
@@ -101,8 +121,8 @@ __device__ inline void look_at_rows(const gx_cuda_near &p, slices<T> &s)
 #pragma unroll
         for (int q = 0; q < FEW; q++) {
             T y = b[l + q * p.ldb];
-            sum[q] = p.has_gaps != 0 ? gap_term(p.metric, x, y, sum[q])
-                                     : real_of<T>::fma(x, y, sum[q]);
+            sum[q] =
+                p.has_gaps != 0 ? gap_term(p.metric, x, y, sum[q]) : real_of<T>::fma(x, y, sum[q]);
         }
     }
     for (int q = 0; q < FEW; q++) {
@@ -316,12 +336,9 @@ template <class T>
 __device__ inline double foresee(const gx_cuda_near &p, int64_t j, gx_sight *how, gx_errors *e)
 {
     double bound = p.goes_on != 0 ? p.merit[(j + 1) * p.count - 1] : -infinite<double>();
-    gx_prospect q = {(gx_metric)p.metric,
-                     p.has_gaps != 0,
-                     (double)p.k,
-                     gx_unit_of(real_of<T>::IS_DOUBLE, p.k),
-                     p.length[j],
-                     0};
+    gx_prospect q = {(gx_metric)p.metric, p.has_gaps != 0,
+                     (double)p.k,         gx_unit_of(real_of<T>::IS_DOUBLE, p.k),
+                     p.length[j],         0};
     q.longest = sqrt(p.state->longest) * (1 + q.unit);
     return gx_foretell(&q, bound, how, e);
 }
@@ -526,8 +543,8 @@ __device__ inline int better_than(const double *merit, const R *row, int64_t add
 }
 
 /* The n entries of the sieve, the best first, join the list of query j. */
-template <class T> __device__ inline void join_list(const gx_cuda_near &p, sieve<T> &s, int64_t j,
-                                                    int n)
+template <class T>
+__device__ inline void join_list(const gx_cuda_near &p, sieve<T> &s, int64_t j, int n)
 {
     double *merit = p.merit + j * p.count, kept[LIST_EACH];
     int64_t *index = p.index + j * p.count, kept_index[LIST_EACH];

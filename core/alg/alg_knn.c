@@ -29,9 +29,6 @@
 #include <math.h>
 #include <string.h>
 
-/* So many queries at most are multiplied while E is read. */
-enum { FEW = 16 };
-
 /* Queries of one call of GX_NEAREST: an interrupt waits for one. */
 enum { QUERIES = 4096 };
 
@@ -130,7 +127,7 @@ static void choose(gx_knn_search *s, int64_t queries)
     gx_knn_plan *plan = &s->plan;
     const int64_t MANY = 512;
     int threads = (int)s->run->ctx->config.number[GX_SET_THREADS];
-    plan->is_few = queries <= FEW;
+    plan->is_few = queries <= GX_KNN_FEW;
     plan->strip = first_strip(s);
     plan->batch = gx_max(1, queries);
     while (!fits(s, threads, plan->strip, plan->batch)) {
@@ -152,7 +149,7 @@ static void choose(gx_knn_search *s, int64_t queries)
         plan->batch -= plan->batch % gx_max(1, s->args->Q->tile_rows);
     }
     plan->batches = gx_ceil_div(gx_max(queries, 1), plan->batch);
-    plan->is_few = plan->batch <= FEW;
+    plan->is_few = plan->batch <= GX_KNN_FEW;
 }
 
 static void cost_of(const gx_knn_search *s, gx_cost *cost, gx_terms *terms)
@@ -164,8 +161,15 @@ static void cost_of(const gx_knn_search *s, gx_cost *cost, gx_terms *terms)
     gx_args all = {.m = E->rows, .n = s->out->queries, .k = E->cols};
     gx_nearest w = {.metric = s->args->metric};
     all.nearest = &w;
+    double share = 1; // of the rows, that strips with candidates are
+    if (s->args->C != NULL && E->rows > 0) {
+        double pairs = queries * (double)s->args->C->cols;
+        share = fmin(1, pairs * (double)s->plan.strip / (double)E->rows);
+        all.m = (int64_t)(share * (double)E->rows);
+        all.n = gx_max(1, gx_min(all.n, (int64_t)(pairs / fmax(1, (double)all.m))));
+    }
     *cost = (gx_cost){.flops = gx_kernel_flops(GX_NEAREST, s->dtype, &all),
-                      .bytes_up = (double)s->plan.batches * numbers * es};
+                      .bytes_up = share * (double)s->plan.batches * numbers * es};
     cost->bytes_read = (is_stored ? cost->bytes_up : 0) +
                        (gx_mat_base_stored(Q) == NULL
                             ? 0
@@ -350,7 +354,6 @@ static void pass_over(gx_knn_search *s)
     gx_mem_free(s->run->ctx->mem, root);
 }
 
-/* Lists of nothing. */
 static bool make_lists(gx_run *run, gx_neighbours *out)
 {
     void *merit = NULL, *index = NULL;
@@ -369,10 +372,6 @@ static bool make_lists(gx_run *run, gx_neighbours *out)
     }
     out->merit = merit;
     out->index = index;
-    for (int64_t e = 0; e < entries && index != NULL; e++) {
-        out->merit[e] = -(double)INFINITY;
-        out->index[e] = INT64_MAX;
-    }
     return gx_run_fail(run, &err) == GX_OK;
 }
 
@@ -416,11 +415,16 @@ void gx_knn_foresee(gx_run *run, const gx_knn_args *args, gx_knn_plan *plan, gx_
 {
     gx_knn_search s;
     gx_neighbours none;
-    if (begin(run, args, &s, &none)) {
-        choose(&s, none.queries);
-        cost_of(&s, cost, terms);
-        *plan = s.plan;
+    if (!begin(run, args, &s, &none)) {
+        return;
     }
+    if (run->target != NULL) {
+        gx_knn_foresee_device(&s, plan, cost, terms);
+        return;
+    }
+    choose(&s, none.queries);
+    cost_of(&s, cost, terms);
+    *plan = s.plan;
 }
 
 /* Rows of nothing are all alike, however many there are: the first ones are the nearest. */
@@ -434,6 +438,25 @@ static const gx_knn_args *without_more(const gx_knn_args *args, gx_mat *first, g
     *fewer = *args;
     fewer->E = first;
     return fewer;
+}
+
+/* The host's pass, or one a batch. */
+static void search_here(gx_knn_search *s)
+{
+    const gx_knn_args *args = s->args;
+    gx_run *run = s->run;
+    gx_best_begin(s->out->merit, s->out->index, s->out->queries * s->out->count, false);
+    for (int64_t j = args->first; j < args->last && gx_ok(run); j += s->plan.batch) {
+        if (gx_knn_load(s, j, gx_min(s->plan.batch, args->last - j)) == GX_OK) {
+            if (args->C != NULL) {
+                gx_knn_listed(s);
+            } else {
+                pass_over(s);
+            }
+        }
+        gx_knn_explain(s);
+        gx_knn_unload(s);
+    }
 }
 
 gx_code gx_knn_run(gx_run *run, const gx_knn_args *given, gx_neighbours *out)
@@ -451,19 +474,13 @@ gx_code gx_knn_run(gx_run *run, const gx_knn_args *given, gx_neighbours *out)
     pthread_mutex_init(&s.lock, NULL);
     choose(&s, out->queries);
     cost_of(&s, &cost, &terms);
-    gx_predict_expect(run, &terms, false);
-    for (int64_t j = args->first; j < args->last && gx_ok(run); j += s.plan.batch) {
-        if (gx_knn_load(&s, j, gx_min(s.plan.batch, args->last - j)) == GX_OK) {
-            if (args->C != NULL) {
-                gx_knn_listed(&s);
-            } else {
-                pass_over(&s);
-            }
-        }
-        gx_knn_explain(&s);
-        gx_knn_unload(&s);
+    bool is_elsewhere = gx_knn_by_device(&s, &terms);
+    if (!is_elsewhere) {
+        gx_predict_expect(run, &terms, false);
+        search_here(&s);
     }
-    for (int64_t j = 0; j < out->queries && gx_ok(run); j++) {
+    bool are_heaps = !is_elsewhere || args->C != NULL;
+    for (int64_t j = 0; j < out->queries && gx_ok(run) && are_heaps; j++) {
         gx_best_sort(out->merit + j * out->count, out->index + j * out->count, out->count);
     }
     pthread_mutex_destroy(&s.lock);

@@ -1,10 +1,14 @@
 /*
-** Shared by alg_knn.c and knn_listed.c: a batch of queries, and the strips of E.
+** Shared by alg_knn.c, knn_listed.c, knn_device.c and knn_room.c: a batch of queries, and the
+** strips of E.
 */
 #ifndef GX_KNN_INT_H
 #define GX_KNN_INT_H
 
 #include "knn.h"
+
+/* So many queries at most are compared while E is read, or looked at. */
+enum { GX_KNN_FEW = 16 };
 
 /* A batch of queries in memory. */
 typedef struct gx_knn_batch {
@@ -52,7 +56,27 @@ void gx_knn_mark(gx_knn_search *s, int64_t row);
 bool gx_knn_is_marked(const gx_knn_search *s);
 void gx_knn_explain(gx_knn_search *s);
 
+/* A candidate of a query of the batch. */
+typedef struct gx_knn_pair {
+    int64_t row, query;
+} gx_knn_pair;
+
+/* All of the batch's candidates, each once, by row; *pair is the caller's to free. */
+gx_code gx_knn_find_pairs(gx_knn_search *s, gx_knn_pair **pair, int64_t *pairs);
+
+/* A pair's merit joins its list, which is a heap.  Not thread-safe. */
+void gx_knn_take_merit(gx_knn_search *s, const gx_knn_pair *pair, double merit);
+
 /* The queries of the batch by their candidates. */
 void gx_knn_listed(gx_knn_search *s);
+
+/*
+** All queries on the device, where that is predicted to be faster than host->seconds, or wanted:
+** lists are the best first then, but for candidates', which are heaps.  false: the host's turn.
+*/
+bool gx_knn_by_device(gx_knn_search *s, const gx_terms *host);
+
+/* How that would be on the device run->target; terms->seconds 0: not at all. */
+void gx_knn_foresee_device(gx_knn_search *s, gx_knn_plan *plan, gx_cost *cost, gx_terms *terms);
 
 #endif

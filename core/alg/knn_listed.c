@@ -22,27 +22,23 @@
 /* Pairs of one call of GX_MERIT. */
 enum { PAIRS = 4096 };
 
-typedef struct wanted {
-    int64_t row, query; /* query: of the batch */
-} wanted;
-
 typedef struct listed {
     gx_knn_search *search;
-    wanted *pair; /* by row */
+    gx_knn_pair *pair; /* by row */
     int64_t pairs;
     size_t merit_bytes; /* GX_MERIT's own */
 } listed;
 
 // The candidates ----------------------------------------------------------------------------------
 
-static bool is_before(const wanted *x, const wanted *y)
+static bool is_before(const gx_knn_pair *x, const gx_knn_pair *y)
 {
     return x->row < y->row || (x->row == y->row && x->query < y->query);
 }
 
-static void sift(wanted *pair, int64_t at, int64_t count)
+static void sift(gx_knn_pair *pair, int64_t at, int64_t count)
 {
-    wanted x = pair[at];
+    gx_knn_pair x = pair[at];
     for (int64_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
         child += child + 1 < count && is_before(&pair[child], &pair[child + 1]);
         if (!is_before(&x, &pair[child])) {
@@ -54,13 +50,13 @@ static void sift(wanted *pair, int64_t at, int64_t count)
     pair[at] = x;
 }
 
-static void sort(wanted *pair, int64_t count)
+static void sort(gx_knn_pair *pair, int64_t count)
 {
     for (int64_t at = count / 2; at-- > 0;) {
         sift(pair, at, count);
     }
     for (int64_t last = count - 1; last > 0; last--) {
-        wanted x = pair[last];
+        gx_knn_pair x = pair[last];
         pair[last] = pair[0];
         pair[0] = x;
         sift(pair, 0, last);
@@ -79,7 +75,7 @@ static gx_code take_pair(listed *x, int64_t j, int64_t c, double id, gx_err *err
                        args->C->label, id, query, c, args->E->label, rows - 1);
     }
     if (id >= 0 && !(args->excludes_self && (int64_t)id == query)) {
-        x->pair[x->pairs++] = (wanted){(int64_t)id, j};
+        x->pair[x->pairs++] = (gx_knn_pair){(int64_t)id, j};
     }
     return GX_OK;
 }
@@ -96,9 +92,9 @@ static void drop_doubles(listed *x)
     x->pairs = kept;
 }
 
-static void take_candidates(listed *x)
+gx_code gx_knn_find_pairs(gx_knn_search *s, gx_knn_pair **found, int64_t *pairs)
 {
-    gx_knn_search *s = x->search;
+    listed all = {.search = s}, *x = &all;
     const gx_mat *C = s->args->C;
     int64_t n = s->batch.n;
     void *pair = NULL, *ids = NULL;
@@ -116,6 +112,9 @@ static void take_candidates(listed *x)
     gx_mem_free(s->run->ctx->mem, ids);
     sort(x->pair, x->pairs);
     drop_doubles(x);
+    *found = x->pair;
+    *pairs = x->pairs;
+    return gx_ok(s->run) ? GX_OK : s->run->err.code;
 }
 
 // A strip -----------------------------------------------------------------------------------------
@@ -133,6 +132,16 @@ static int64_t find(const listed *x, int64_t row)
         }
     }
     return low;
+}
+
+void gx_knn_take_merit(gx_knn_search *s, const gx_knn_pair *pair, double merit)
+{
+    int64_t list = (s->batch.first - s->args->first + pair->query) * s->out->count;
+    double *best = s->out->merit + list;
+    int64_t *index = s->out->index + list;
+    if (gx_best_is_worse(best[0], index[0], merit, pair->row)) {
+        gx_best_sift(best, index, s->out->count, merit, pair->row);
+    }
 }
 
 /* Merits and what they are of, for one call. */
@@ -165,12 +174,7 @@ static gx_code compare(listed *x, int64_t first, int64_t n, const void *strip, i
     GX_TRY(s->backend->kernel[GX_MERIT][s->dtype](s->dev, NULL, &args, err));
     pthread_mutex_lock(&s->lock);
     for (int64_t e = 0; e < n; e++) {
-        int64_t list = (s->batch.first - s->args->first + at->query[e]) * s->out->count;
-        double *best = s->out->merit + list;
-        int64_t *index = s->out->index + list, row = i0 + at->row[e];
-        if (gx_best_is_worse(best[0], index[0], at->merit[e], row)) {
-            gx_best_sift(best, index, s->out->count, at->merit[e], row);
-        }
+        gx_knn_take_merit(s, &x->pair[first + e], at->merit[e]);
     }
     pthread_mutex_unlock(&s->lock);
     return GX_OK;
@@ -209,7 +213,7 @@ void gx_knn_listed(gx_knn_search *s)
     listed x = {.search = s};
     const gx_mat *E = s->args->E;
     gx_args args = {.m = s->plan.strip, .k = E->cols};
-    take_candidates(&x);
+    gx_knn_find_pairs(s, &x.pair, &x.pairs);
     x.merit_bytes = (s->backend->workspace(s->dev, GX_MERIT, s->dtype, &args) + 63) / 64 * 64;
     size_t strip = (size_t)(gx_min(s->plan.strip, E->rows) * E->cols) * gx_dtype_bytes(s->dtype);
     gx_pass pass = {.sources = &E,

@@ -7,6 +7,7 @@
 **   buffer   FREE -> FILLING (a helper reads) -> FULL -> LEAVING (enqueued) -> FREE at its mark
 **
 ** A helper that finds none free takes the one that is leaving longest and waits for its mark.
+** Pieces are taken panel by panel, and none takes a buffer while its panel has no memory.
 ** Without helpers the caller reads as well.  Memory from malloc is copied into such buffers by the
 ** team; ordinary memory that is copied from directly goes at a fraction of the speed.
 **
@@ -68,14 +69,18 @@ typedef struct loading {
     gx_dtype dtype;
     bool is_lower;
     char *a;
+    const gx_device_panels *panels; /* NULL: one panel, at a                   */
+    int64_t *left;                  /* of each panel: pieces to be sent        */
+    int64_t panel_rows;
     int64_t cols, piece_rows, piece_cols;
-    int64_t down, pieces; /* pieces in a column of them; in all */
+    int64_t down, per_panel, pieces; /* pieces in a column of a panel; in it; in all */
     buffer buffer[STAGES];
     int buffers;
 
     pthread_mutex_t lock; /* guards what follows, and the buffers' states */
     pthread_cond_t changed;
     int64_t next, sent; /* pieces taken; enqueued, or passed over  */
+    int64_t whole;      /* panels of which all have been sent, without a gap */
     bool is_stopped;    /* nothing more is taken                   */
     gx_err fault;       /* of the device, seen by a helper         */
 } loading;
@@ -84,11 +89,13 @@ typedef struct rectangle {
     int64_t i, j, m, n;
 } rectangle;
 
+/* m <= 0: the last panel is lower than that. */
 static rectangle piece_of(const loading *l, int64_t t)
 {
-    int64_t i = t % l->down * l->piece_rows, j = t / l->down * l->piece_cols;
-    return (rectangle){i, j, gx_min(l->piece_rows, l->mat->rows - i),
-                       gx_min(l->piece_cols, l->cols - j)};
+    int64_t i0 = t / l->per_panel * l->panel_rows, e = t % l->per_panel;
+    int64_t i = i0 + e % l->down * l->piece_rows, j = e / l->down * l->piece_cols;
+    int64_t end = gx_min(i0 + l->panel_rows, l->mat->rows);
+    return (rectangle){i, j, gx_min(l->piece_rows, end - i), gx_min(l->piece_cols, l->cols - j)};
 }
 
 /* Whole tiles where they are small, columns of one where it is large. */
@@ -98,9 +105,32 @@ static void choose_pieces(loading *l)
     int64_t element = (int64_t)gx_dtype_bytes(l->dtype), most = (int64_t)GX_PIECE_BYTES / element;
     int64_t rows = gx_max(1, gx_min(mat->tile_rows, mat->rows));
     l->piece_cols = gx_max(1, gx_min(gx_min(mat->tile_cols, l->cols), most / rows));
-    l->piece_rows = gx_min(mat->rows, rows * gx_max(1, most / (rows * l->piece_cols)));
-    l->down = gx_ceil_div(mat->rows, l->piece_rows);
-    l->pieces = l->down * gx_ceil_div(l->cols, l->piece_cols);
+    l->panel_rows = gx_max(1, l->panels == NULL ? mat->rows : l->panels->rows);
+    l->piece_rows = gx_min(l->panel_rows, rows * gx_max(1, most / (rows * l->piece_cols)));
+    l->down = gx_ceil_div(l->panel_rows, l->piece_rows);
+    l->per_panel = l->down * gx_ceil_div(l->cols, l->piece_cols);
+    l->pieces = l->per_panel * gx_ceil_div(mat->rows, l->panel_rows);
+}
+
+static int64_t count_panels(const loading *l)
+{
+    return gx_ceil_div(l->mat->rows, l->panel_rows);
+}
+
+static gx_code count_pieces(loading *l)
+{
+    void *memory = NULL;
+    gx_err refusal = {0};
+    size_t bytes = (size_t)count_panels(l) * sizeof *l->left;
+    if (gx_mem_calloc(l->run->ctx->mem, bytes, "the schedule of blocks", &memory, &refusal) !=
+        GX_OK) {
+        return gx_run_fail(l->run, &refusal);
+    }
+    l->left = memory;
+    for (int64_t t = 0; t < l->pieces; t++) {
+        l->left[t / l->per_panel] += piece_of(l, t).m > 0;
+    }
+    return GX_OK;
 }
 
 /* Under the lock: the next piece that is wanted; false where there is none. */
@@ -109,10 +139,10 @@ static bool next_piece(loading *l, int64_t *t)
     while (!l->is_stopped && gx_ok(l->run) && l->next < l->pieces) {
         *t = l->next++;
         rectangle r = piece_of(l, *t);
-        if (!l->is_lower || r.i + r.m > r.j) {
+        if (r.m > 0 && (!l->is_lower || r.i + r.m > r.j)) {
             return true;
         }
-        l->sent++; // above the diagonal
+        l->sent++; // above the diagonal, or below the last row
     }
     return false;
 }
@@ -132,6 +162,12 @@ static buffer *find_buffer(loading *l)
     return best;
 }
 
+/* Under the lock: does the piece's panel have memory?  Only such pieces take buffers. */
+static bool has_memory(const loading *l, int64_t t)
+{
+    return l->panels == NULL || t / l->per_panel < l->whole + l->panels->ring;
+}
+
 static void stop(loading *l)
 {
     pthread_mutex_lock(&l->lock);
@@ -143,8 +179,8 @@ static void stop(loading *l)
 /* Under the lock, let go in between: read piece t into a buffer. */
 static buffer *fill_buffer(loading *l, int64_t t, gx_reader *reader)
 {
-    buffer *b;
-    while ((b = find_buffer(l)) == NULL) {
+    buffer *b = NULL;
+    while (!has_memory(l, t) || (b = find_buffer(l)) == NULL) {
         if (l->is_stopped || !gx_ok(l->run)) {
             return NULL;
         }
@@ -184,16 +220,35 @@ static void help(void *arg, gx_helper *helper)
     pthread_mutex_unlock(&l->lock);
 }
 
+/* The first piece of a panel is to be sent. */
+static gx_code begin_panel(loading *l, int64_t panel, gx_err *err)
+{
+    rectangle r = piece_of(l, panel * l->per_panel);
+    int64_t all = gx_ceil_div(gx_min(l->panel_rows, l->mat->rows - r.i), l->piece_rows) *
+                  (l->per_panel / l->down);
+    return l->left[panel] == all ? l->panels->begin(l->panels->arg, panel, err) : GX_OK;
+}
+
 static gx_code send(loading *l, buffer *b, gx_err *err)
 {
     const gx_backend *backend = l->accel->backend;
     rectangle r = piece_of(l, b->piece);
+    int64_t panel = b->piece / l->per_panel, ld = l->mat->rows;
     size_t element = gx_dtype_bytes(l->dtype), bytes = (size_t)r.m * element;
-    void *to = gx_at(l->a, l->dtype, l->mat->rows, r.i, r.j);
-    GX_TRY(backend->upload(l->accel->dev, l->accel->up, to, (size_t)l->mat->rows * element,
-                           b->memory.data, bytes, bytes, (size_t)r.n, err));
+    void *base = l->a;
+    if (l->panels != NULL) {
+        GX_TRY(begin_panel(l, panel, err));
+        base = l->panels->place(l->panels->arg, panel, &ld);
+    }
+    void *to = gx_at(base, l->dtype, ld, r.i - panel * l->panel_rows, r.j);
+    GX_TRY(backend->upload(l->accel->dev, l->accel->up, to, (size_t)ld * element, b->memory.data,
+                           bytes, bytes, (size_t)r.n, err));
     gx_stats_add(&l->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)bytes * r.n);
-    return backend->mark_set(l->accel->dev, l->accel->up, b->mark, err);
+    GX_TRY(backend->mark_set(l->accel->dev, l->accel->up, b->mark, err));
+    if (l->panels != NULL && --l->left[panel] == 0) {
+        GX_TRY(l->panels->ready(l->panels->arg, panel, err));
+    }
+    return GX_OK;
 }
 
 /* The caller: enqueue what is full, until all is, the run has failed, or the device has. */
@@ -220,6 +275,9 @@ static gx_code send_all(loading *l, gx_stream *stream, gx_reader *own, gx_err *e
             pthread_mutex_lock(&l->lock);
             full->state = LEAVING;
             l->sent++;
+            while (l->panels != NULL && l->whole < count_panels(l) && l->left[l->whole] == 0) {
+                l->whole++;
+            }
             pthread_cond_broadcast(&l->changed);
         }
         pthread_mutex_unlock(&l->lock);
@@ -256,6 +314,46 @@ static gx_code take_buffers(loading *l, gx_err *err)
     return GX_OK;
 }
 
+static gx_code load(loading *l, gx_err *err)
+{
+    gx_run *run = l->run;
+    gx_accel *accel = l->accel;
+    gx_stream *stream = NULL;
+    gx_reader *own = NULL;
+    gx_err refusal = {0};
+    choose_pieces(l);
+    if (l->panels != NULL && count_pieces(l) != GX_OK) {
+        return GX_OK; // the run has failed
+    }
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->changed, NULL);
+    gx_code rc = take_buffers(l, err);
+    if (rc == GX_OK && gx_ok(run)) {
+        double bytes = (double)l->mat->rows * (double)l->cols * (double)gx_dtype_bytes(l->dtype);
+        int64_t wanted = gx_min(run->ctx->config.number[GX_SET_READERS], l->pieces);
+        if (gx_mat_base_stored(l->mat) != NULL) {
+            gx_stream_start(run, &l->mat, 1, (int)wanted, bytes, help, l, &stream);
+        }
+        if (stream != NULL || gx_reader_own(run->ctx->store, &own, &refusal) == GX_OK) {
+            rc = send_all(l, stream, own, err);
+        }
+        gx_run_fail(run, &refusal);
+    }
+    stop(l);
+    gx_stream_stop(stream);
+    gx_reader_close(own);
+    gx_err late = {0};
+    gx_code settled = gx_device_settle(accel, rc == GX_OK ? err : &late);
+    for (int k = 0; k < l->buffers; k++) {
+        gx_pool_unstage(accel->pool, &l->buffer[k].memory);
+        accel->backend->mark_free(accel->dev, l->buffer[k].mark);
+    }
+    gx_mem_free(run->ctx->mem, l->left);
+    pthread_cond_destroy(&l->changed);
+    pthread_mutex_destroy(&l->lock);
+    return rc == GX_OK ? settled : rc;
+}
+
 gx_code gx_device_load(gx_run *run, gx_accel *accel, const gx_mat *mat, int64_t cols,
                        gx_dtype dtype, bool is_lower, void *a, gx_err *err)
 {
@@ -266,36 +364,19 @@ gx_code gx_device_load(gx_run *run, gx_accel *accel, const gx_mat *mat, int64_t 
                  .is_lower = is_lower,
                  .a = a,
                  .cols = cols};
-    gx_stream *stream = NULL;
-    gx_reader *own = NULL;
-    gx_err refusal = {0};
-    choose_pieces(&l);
-    pthread_mutex_init(&l.lock, NULL);
-    pthread_cond_init(&l.changed, NULL);
-    gx_code rc = take_buffers(&l, err);
-    if (rc == GX_OK && gx_ok(run)) {
-        double bytes = (double)mat->rows * (double)cols * (double)gx_dtype_bytes(dtype);
-        int64_t wanted = gx_min(run->ctx->config.number[GX_SET_READERS], l.pieces);
-        if (gx_mat_base_stored(mat) != NULL) {
-            gx_stream_start(run, &mat, 1, (int)wanted, bytes, help, &l, &stream);
-        }
-        if (stream != NULL || gx_reader_own(run->ctx->store, &own, &refusal) == GX_OK) {
-            rc = send_all(&l, stream, own, err);
-        }
-        gx_run_fail(run, &refusal);
-    }
-    stop(&l);
-    gx_stream_stop(stream);
-    gx_reader_close(own);
-    gx_err late = {0};
-    gx_code settled = gx_device_settle(accel, rc == GX_OK ? err : &late);
-    for (int k = 0; k < l.buffers; k++) {
-        gx_pool_unstage(accel->pool, &l.buffer[k].memory);
-        accel->backend->mark_free(accel->dev, l.buffer[k].mark);
-    }
-    pthread_cond_destroy(&l.changed);
-    pthread_mutex_destroy(&l.lock);
-    return rc == GX_OK ? settled : rc;
+    return load(&l, err);
+}
+
+gx_code gx_device_load_panels(gx_run *run, gx_accel *accel, const gx_mat *mat, gx_dtype dtype,
+                              const gx_device_panels *panels, gx_err *err)
+{
+    loading l = {.run = run,
+                 .accel = accel,
+                 .mat = mat,
+                 .dtype = dtype,
+                 .panels = panels,
+                 .cols = mat->cols};
+    return load(&l, err);
 }
 
 // From and to memory ------------------------------------------------------------------------------

@@ -19,6 +19,23 @@
 gx_code gx_device_load(gx_run *run, gx_accel *accel, const gx_mat *mat, int64_t cols,
                        gx_dtype dtype, bool is_lower, void *a, gx_err *err);
 
+/*
+** The same of all of mat, a panel of rows after the other, so that what is there can be worked on
+** while more comes.  Callbacks are the caller's thread's.
+*/
+typedef struct gx_device_panels {
+    int64_t rows; /* of each but the last: a multiple of mat's tiles', or all  */
+    int64_t ring; /* panels that have memory at a time                         */
+    void *(*place)(void *arg, int64_t panel, int64_t *ld);
+    gx_code (*begin)(void *arg, int64_t panel, gx_err *err); /* before the first copy, on `up`    */
+    gx_code (*ready)(void *arg, int64_t panel, gx_err *err); /* behind the last; the one `ring`
+                                                                before it has been ready          */
+    void *arg;
+} gx_device_panels;
+
+gx_code gx_device_load_panels(gx_run *run, gx_accel *accel, const gx_mat *mat, gx_dtype dtype,
+                              const gx_device_panels *panels, gx_err *err);
+
 /* m x n elements of ordinary memory to the device, and from there; b has no gaps. */
 gx_code gx_device_put(gx_run *run, gx_accel *accel, gx_dtype dtype, int64_t m, int64_t n,
                       const void *a, int64_t lda, void *b, gx_err *err);

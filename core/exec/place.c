@@ -153,6 +153,11 @@ gx_accel *gx_place_saving(gx_run *run, double saving_s, size_t *device_bytes)
     return take_device(run, device_bytes);
 }
 
+gx_accel *gx_place_opened(gx_run *run)
+{
+    return is_allowed(run) ? gx_accel_opened(run->ctx) : NULL;
+}
+
 gx_accel *gx_place_look(gx_run *run, size_t *device_bytes)
 {
     *device_bytes = 0;

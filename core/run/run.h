@@ -47,6 +47,11 @@ typedef struct gx_ctx {
     void (*programs_free)(void *programs);
     double owed_s;          /* what a device would have saved (place.c)    */
     double owed_fleet_s;    /* what others beside it would have saved      */
+    struct {
+        uint64_t file;
+        int64_t id, generation;
+        double seconds;
+    } owed_copy; /* what it would have saved with this matrix in its memory */
     int holds;              /* calls and cursors that use the store now    */
     int runs;               /* of these, calls                             */
 } gx_ctx;

@@ -374,6 +374,8 @@ typedef struct launch {
 
 static int serve(void *arg)
 {
+    static void (*const near[])(gx_dtype, const gx_cuda_near *) = {
+        mock_near_rows, mock_near_apart, mock_near_select, mock_near_finish, mock_near_merit};
     launch *l = arg;
     const gx_cuda_call *p = &l->p.call;
     switch (l->kernel) {
@@ -430,22 +432,8 @@ static int serve(void *arg)
     case FOLD:
         fold_lines(l->dtype, p);
         break;
-    case NEAR_ROWS:
-        mock_near_rows(l->dtype, &l->p.near);
-        break;
-    case NEAR_APART:
-        mock_near_apart(l->dtype, &l->p.near);
-        break;
-    case NEAR_SELECT:
-        mock_near_select(l->dtype, &l->p.near);
-        break;
-    case NEAR_FINISH:
-        mock_near_finish(l->dtype, &l->p.near);
-        break;
-    case NEAR_MERIT:
-        mock_near_merit(l->dtype, &l->p.near);
-        break;
     default:
+        near[l->kernel - NEAR_ROWS](l->dtype, &l->p.near);
         break;
     }
     return 0;

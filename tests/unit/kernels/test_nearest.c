@@ -150,9 +150,9 @@ static void *place(const device *d, placed *list, int *count, const void *host, 
     void *there = (void *)(uintptr_t)host;
     if (host != NULL && is_device(d)) {
         assert_int_equal(d->backend->alloc(d->dev, bytes, &there, &err), GX_OK);
-        assert_int_equal(d->backend->upload(d->dev, device_queue(d), there, bytes, host, bytes,
-                                            bytes, 1, &err),
-                         GX_OK);
+        assert_int_equal(
+            d->backend->upload(d->dev, device_queue(d), there, bytes, host, bytes, bytes, 1, &err),
+            GX_OK);
         list[(*count)++] = (placed){(void *)(uintptr_t)host, there, bytes};
     }
     return there;

@@ -1,0 +1,500 @@
+/*
+** Nearest neighbours on a device.
+**
+** E goes there once, in one buffer, and stays for later calls (pool.h) while neither the matrix nor
+** the file has changed; where it has no room as a whole it goes by panels through two buffers, for
+** each batch of queries.  While a panel is copied, those before it are searched: GX_NEAREST for all
+** queries of the batch, lists going on from panel to panel.  A matrix that is there is one panel:
+** one copy up, a few launches, one copy down.
+**
+** Candidates are pairs of a row and a query: GX_MERIT for all of them, and the host picks.
+**
+** What a device leaves to the host, with the reason in gx_stats: lists of more than
+** GX_NEAREST_MOST, hamming (all of E is looked at for other numbers than 0 and 1), rows too much
+** alike to be told apart, numbers so large or small that products overflow.
+**
+** Memory on the device: E or two panels, 12 to 16 bytes a number of the queries, lists, the
+** kernels'.
+*/
+#include "knn_device.h"
+
+#include "../base/best.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Bytes of the buffer that queries and results pass through. */
+static const size_t STAGE_BYTES = (size_t)8 << 20;
+
+/* Less than this is not worth asking. */
+static const double LEAST_S = 60e-6;
+
+// Memory ------------------------------------------------------------------------------------------
+
+static gx_code take(gx_knn_device *d, gx_knn_hold *h, size_t bytes, gx_err *err)
+{
+    h->bytes = bytes;
+    return bytes == 0 ? GX_OK : gx_pool_take(d->accel->pool, bytes, d->limit, &h->data, err);
+}
+
+static gx_code take_all(gx_knn_device *d, gx_err *err)
+{
+    const gx_mat *E = d->s->args->E;
+    const gx_backend *backend = d->accel->backend;
+    gx_stats *stats = &d->run->ctx->stats;
+    size_t budget = (size_t)d->run->ctx->config.number[GX_SET_PINNING_BUDGET];
+    size_t work = gx_knn_work_bytes(d, d->batch), part = gx_knn_lay_out(d, d->batch);
+    size_t pairs = gx_knn_pairs_bytes(d);
+    gx_block_key key;
+    if (work >= GX_NO_WORKSPACE) {
+        return gx_fail(err, GX_DEVICE, "%s does not say how much memory a kernel needs",
+                       d->accel->info.name);
+    }
+    if (d->is_whole && gx_knn_key(d, &key)) {
+        d->e[0].bytes = gx_knn_rows_bytes(d, E->rows);
+        d->e[0].data = gx_pool_claim(d->accel->pool, &key, d->e[0].bytes);
+    }
+    d->is_there = d->e[0].data != NULL;
+    gx_stats_add(stats, GX_STAT_DEVICE_HITS, d->is_there);
+    GX_TRY(take(d, &d->part, part, err));
+    GX_TRY(take(d, &d->work, work, err));
+    GX_TRY(take(d, &d->pairs, pairs, err));
+    for (int r = 0; r < (d->is_whole ? 1 : GX_KNN_RING) && !d->is_there; r++) {
+        GX_TRY(take(d, &d->e[r], gx_knn_rows_bytes(d, d->is_whole ? E->rows : d->rows), err));
+    }
+    size_t most = part > pairs ? part : pairs;
+    GX_TRY(gx_pool_stage(d->accel->pool, most < STAGE_BYTES ? most : STAGE_BYTES, budget, &d->stage,
+                         err));
+    for (int r = 0; r < GX_KNN_RING && !d->is_there; r++) {
+        GX_TRY(backend->mark_create(d->accel->dev, &d->used[r], err));
+    }
+    return d->is_there ? GX_OK : backend->mark_create(d->accel->dev, &d->loaded, err);
+}
+
+/* Everything back to the pool; nothing may be under way. */
+static void give_back(gx_knn_device *d)
+{
+    gx_pool *pool = d->accel->pool;
+    gx_block_key key;
+    if (d->is_there && gx_knn_key(d, &key)) {
+        gx_pool_keep(pool, &key, d->e[0].data, d->e[0].bytes);
+    } else {
+        gx_pool_give(pool, d->e[0].data, d->e[0].bytes);
+    }
+    gx_pool_give(pool, d->e[1].data, d->e[1].bytes);
+    gx_pool_give(pool, d->part.data, d->part.bytes);
+    gx_pool_give(pool, d->work.data, d->work.bytes);
+    gx_pool_give(pool, d->pairs.data, d->pairs.bytes);
+    gx_pool_unstage(pool, &d->stage);
+    for (int r = 0; r < GX_KNN_RING; r++) {
+        d->accel->backend->mark_free(d->accel->dev, d->used[r]);
+    }
+    d->accel->backend->mark_free(d->accel->dev, d->loaded);
+}
+
+// Up and down -------------------------------------------------------------------------------------
+
+static gx_code wait(gx_knn_device *d, gx_err *err)
+{
+    d->is_flying = false;
+    return d->accel->backend->queue_wait(d->accel->dev, d->accel->run, err);
+}
+
+/* What is in the stage goes up, behind what went before. */
+static gx_code flush(gx_knn_device *d, char *to, gx_err *err)
+{
+    const gx_accel *accel = d->accel;
+    size_t bytes = d->filled;
+    if (bytes > 0) {
+        GX_TRY(accel->backend->upload(accel->dev, accel->run, to + d->sent, bytes, d->stage.data,
+                                      bytes, bytes, 1, err));
+        gx_stats_add(&d->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)bytes);
+    }
+    d->sent += bytes;
+    d->filled = 0;
+    d->is_flying = true;
+    return GX_OK;
+}
+
+/* Bytes to the place `at` of a buffer, behind what was put before. */
+static gx_code put(gx_knn_device *d, char *to, size_t at, const void *from, size_t bytes,
+                   gx_err *err)
+{
+    size_t gap = at - d->sent - d->filled; // for alignment
+    if (d->is_flying) {
+        GX_TRY(wait(d, err));
+    }
+    if (gap > 0 && gap >= d->stage.bytes - d->filled) {
+        GX_TRY(flush(d, to, err));
+        GX_TRY(wait(d, err));
+        d->sent = at;
+    } else if (gap > 0) {
+        memset((char *)d->stage.data + d->filled, 0, gap);
+        d->filled += gap;
+    }
+    for (size_t done = 0; done < bytes;) {
+        size_t room = d->stage.bytes - d->filled, step = bytes - done < room ? bytes - done : room;
+        gx_device_memcpy(d->run, (char *)d->stage.data + d->filled, (const char *)from + done,
+                         step);
+        d->filled += step;
+        done += step;
+        if (d->filled == d->stage.bytes) {
+            GX_TRY(flush(d, to, err));
+            GX_TRY(wait(d, err));
+        }
+    }
+    return GX_OK;
+}
+
+static gx_code fetch(gx_knn_device *d, const char *from, void *to, size_t bytes, gx_err *err)
+{
+    const gx_accel *accel = d->accel;
+    for (size_t done = 0; done < bytes;) {
+        size_t step = bytes - done < d->stage.bytes ? bytes - done : d->stage.bytes;
+        GX_TRY(accel->backend->download(accel->dev, accel->run, d->stage.data, step, from + done,
+                                        step, step, 1, err));
+        GX_TRY(wait(d, err));
+        gx_device_memcpy(d->run, (char *)to + done, d->stage.data, step);
+        gx_stats_add(&d->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)step);
+        done += step;
+    }
+    return GX_OK;
+}
+
+static gx_code send_batch(gx_knn_device *d, gx_err *err)
+{
+    const gx_knn_batch *b = &d->s->batch;
+    size_t n = (size_t)b->n, k = (size_t)d->s->args->E->cols, es = gx_dtype_bytes(d->s->dtype);
+    char *to = d->part.data;
+    d->sent = d->filled = 0;
+    gx_knn_lay_out(d, b->n);
+    GX_TRY(put(d, to, d->at[GX_KNN_QUERY], b->query, n * k * sizeof(double), err));
+    GX_TRY(put(d, to, d->at[GX_KNN_SQUARE], b->square, n * sizeof(double), err));
+    GX_TRY(put(d, to, d->at[GX_KNN_LENGTH], b->length, n * sizeof(double), err));
+    if (d->at[GX_KNN_B] > d->at[GX_KNN_SHIFT]) {
+        GX_TRY(put(d, to, d->at[GX_KNN_SHIFT], b->shift, k * es, err));
+    }
+    if (d->at[GX_KNN_MERIT] > d->at[GX_KNN_B]) {
+        GX_TRY(put(d, to, d->at[GX_KNN_B], b->b, n * k * es, err));
+    }
+    return flush(d, to, err);
+}
+
+// All rows ----------------------------------------------------------------------------------------
+
+static void *place_of(gx_knn_device *d, gx_knn_piece which, size_t offset)
+{
+    return (char *)d->part.data + d->at[which] + offset;
+}
+
+/* Another call, one of a progress report, may have lost the device meanwhile. */
+static bool is_open(const gx_knn_device *d)
+{
+    return gx_accel_opened(d->run->ctx) == d->accel;
+}
+
+/* The batch among m rows from i0 on, which are at a. */
+static gx_code search(gx_knn_device *d, const void *a, int64_t lda, int64_t i0, int64_t m,
+                      gx_err *err)
+{
+    int64_t group =
+        i0 / d->rows * gx_ceil_div(d->s->batch.n, GX_KNN_QUERIES); // panels come in any order
+    bool goes_on = d->calls > 0;
+    const gx_knn_search *s = d->s;
+    const gx_knn_batch *b = &s->batch;
+    gx_accel *accel = d->accel;
+    int64_t k = s->args->E->cols, count = s->out->count;
+    size_t es = gx_dtype_bytes(s->dtype);
+    gx_knn_piece from =
+        d->at[GX_KNN_MERIT] > d->at[GX_KNN_B] ? GX_KNN_B : GX_KNN_QUERY; // which is b
+    size_t column = (size_t)k * (from == GX_KNN_B ? es : sizeof(double));
+    for (int64_t j = 0; j < b->n && gx_ok(d->run); j += GX_KNN_QUERIES) {
+        size_t q = (size_t)j, doubles = q * sizeof(double);
+        gx_nearest w = {.metric = s->args->metric,
+                        .query = place_of(d, GX_KNN_QUERY, doubles * (size_t)k),
+                        .square = place_of(d, GX_KNN_SQUARE, doubles),
+                        .length = place_of(d, GX_KNN_LENGTH, doubles),
+                        .shift = gx_knn_is_shifted(d) ? place_of(d, GX_KNN_SHIFT, 0) : NULL,
+                        .count = count,
+                        .merit = place_of(d, GX_KNN_MERIT, doubles * (size_t)count),
+                        .index = place_of(d, GX_KNN_INDEX, doubles * (size_t)count),
+                        .goes_on = goes_on,
+                        .first_index = i0,
+                        .self = s->args->excludes_self ? b->first + j : GX_NO_SELF};
+        gx_args args = {.m = m,
+                        .n = gx_min(GX_KNN_QUERIES, b->n - j),
+                        .k = k,
+                        .a = a,
+                        .lda = lda,
+                        .b = place_of(d, from, q * column),
+                        .ldb = k,
+                        .nearest = &w,
+                        .work = d->work.data,
+                        .info = &d->info[group + j / GX_KNN_QUERIES]};
+        d->calls++;
+        if (!is_open(d)) {
+            return gx_fail(err, GX_DEVICE, "the device was lost");
+        }
+        GX_TRY(accel->backend->kernel[GX_NEAREST][s->dtype](accel->dev, accel->run, &args, err));
+        gx_stats_kernel(&d->run->ctx->stats, gx_kernel_flops(GX_NEAREST, s->dtype, &args), 0);
+        gx_run_poll(d->run);
+    }
+    return GX_OK;
+}
+
+static void *place_of_panel(void *arg, int64_t panel, int64_t *ld)
+{
+    gx_knn_device *d = arg;
+    int64_t rows = d->s->args->E->rows;
+    *ld = d->is_whole ? rows : gx_min(d->rows, rows - panel * d->rows);
+    return d->is_whole ? gx_at(d->e[0].data, d->s->dtype, rows, panel * d->rows, 0)
+                       : d->e[panel % GX_KNN_RING].data;
+}
+
+static gx_code begin_panel(void *arg, int64_t panel, gx_err *err)
+{
+    gx_knn_device *d = arg;
+    gx_accel *accel = d->accel;
+    return d->is_whole || panel < GX_KNN_RING
+               ? GX_OK
+               : accel->backend->queue_after_mark(accel->dev, accel->up,
+                                                  d->used[panel % GX_KNN_RING], err);
+}
+
+static gx_code search_panel(void *arg, int64_t panel, gx_err *err)
+{
+    gx_knn_device *d = arg;
+    gx_accel *accel = d->accel;
+    int64_t i0 = panel * d->rows, ld = 0;
+    if (gx_knn_is_listed(d)) {
+        return GX_OK;
+    }
+    const void *a = place_of_panel(d, panel, &ld);
+    GX_TRY(accel->backend->mark_set(accel->dev, accel->up, d->loaded, err));
+    GX_TRY(accel->backend->queue_after_mark(accel->dev, accel->run, d->loaded, err));
+    GX_TRY(search(d, a, ld, i0, gx_min(d->rows, d->s->args->E->rows - i0), err));
+    return d->is_whole ? GX_OK
+                       : accel->backend->mark_set(accel->dev, accel->run,
+                                                  d->used[panel % GX_KNN_RING], err);
+}
+
+/* Bring E, if it is not there, and search it; candidates are searched when it is. */
+static gx_code pass_over(gx_knn_device *d, gx_err *err)
+{
+    const gx_mat *E = d->s->args->E;
+    gx_device_panels panels = {.rows = d->rows,
+                               .ring = d->is_whole ? d->panels : GX_KNN_RING,
+                               .place = place_of_panel,
+                               .begin = begin_panel,
+                               .ready = search_panel,
+                               .arg = d};
+    if (d->is_there) {
+        return gx_knn_is_listed(d) ? GX_OK : search(d, d->e[0].data, E->rows, 0, E->rows, err);
+    }
+    GX_TRY(gx_device_load_panels(d->run, d->accel, E, d->s->dtype, &panels, err));
+    d->is_there = d->is_whole && gx_ok(d->run);
+    return GX_OK;
+}
+
+/* What the calls came to: rows that are no numbers, or nothing that could be told. */
+static gx_code look_at_outcomes(gx_knn_device *d, gx_err *err)
+{
+    int64_t groups = gx_ceil_div(d->s->batch.n, GX_KNN_QUERIES); // where all rows are one: panel 0
+    for (int64_t c = 0; c < d->calls; c++) {
+        if (d->info[c] < 0) {
+            return gx_fail(err, GX_UNSUPPORTED,
+                           "rows of %s are too much alike, or too large or small, to be told apart "
+                           "on the device",
+                           d->s->args->E->label);
+        }
+        if (d->info[c] > 0) {
+            gx_knn_mark(d->s, c / groups * d->rows + d->info[c] - 1);
+        }
+    }
+    return GX_OK;
+}
+
+static gx_code fetch_lists(gx_knn_device *d, gx_err *err)
+{
+    const gx_knn_batch *b = &d->s->batch;
+    gx_neighbours *out = d->s->out;
+    int64_t at = (b->first - d->s->args->first) * out->count;
+    size_t bytes = (size_t)(b->n * out->count) * sizeof(double);
+    GX_TRY(fetch(d, place_of(d, GX_KNN_MERIT, 0), out->merit + at, bytes, err));
+    return fetch(d, place_of(d, GX_KNN_INDEX, 0), out->index + at, bytes, err);
+}
+
+// Listed rows -------------------------------------------------------------------------------------
+
+/* Merits of `count` pairs, at most GX_KNN_PAIRS, into the lists. */
+static gx_code score(gx_knn_device *d, const gx_knn_pair *pair, int64_t count, double *merit,
+                     int64_t *number, gx_err *err)
+{
+    const gx_knn_search *s = d->s;
+    gx_accel *accel = d->accel;
+    char *at = d->pairs.data;
+    size_t bytes = (size_t)count * sizeof(int64_t);
+    d->sent = d->filled = 0;
+    for (int c = 0; c < 2; c++) { // rows, then columns
+        for (int64_t e = 0; e < count; e++) {
+            number[e] = c == 0 ? pair[e].row : pair[e].query;
+        }
+        GX_TRY(put(d, at, (size_t)c * bytes, number, bytes, err));
+    }
+    GX_TRY(flush(d, at, err));
+    gx_nearest w = {.metric = s->args->metric,
+                    .query = place_of(d, GX_KNN_QUERY, 0),
+                    .square = place_of(d, GX_KNN_SQUARE, 0),
+                    .count = count,
+                    .row = (int64_t *)(void *)at,
+                    .column = (int64_t *)(void *)(at + bytes),
+                    .merit = (double *)(void *)(at + 2 * bytes)};
+    gx_args args = {.m = s->args->E->rows, .n = s->batch.n, .k = s->args->E->cols, .nearest = &w};
+    args.a = d->e[0].data;
+    args.lda = args.m;
+    GX_TRY(accel->backend->kernel[GX_MERIT][s->dtype](accel->dev, accel->run, &args, err));
+    gx_stats_kernel(&d->run->ctx->stats, gx_kernel_flops(GX_MERIT, s->dtype, &args), 0);
+    return fetch(d, at + 2 * bytes, merit, bytes, err);
+}
+
+/* Of a row that is no numbers the merit is none, but for a query of zeros, whose cosine is 0. */
+static gx_code take_merits(gx_knn_device *d, const gx_knn_pair *pair, int64_t count,
+                           const double *merit, gx_err *err)
+{
+    gx_knn_search *s = d->s;
+    for (int64_t e = 0; e < count; e++) {
+        bool is_zero = s->args->metric == GX_METRIC_COSINE && s->batch.square[pair[e].query] == 0;
+        if (!isfinite(merit[e]) || is_zero) {
+            return gx_fail(err, GX_UNSUPPORTED,
+                           "rows of %s, or queries, are no plain numbers: the host looks at them",
+                           s->args->E->label);
+        }
+        gx_knn_take_merit(s, &pair[e], merit[e]);
+    }
+    return GX_OK;
+}
+
+static gx_code score_pairs(gx_knn_device *d, gx_err *err)
+{
+    gx_mem *mem = d->run->ctx->mem;
+    gx_knn_pair *pair = NULL;
+    int64_t pairs = 0;
+    void *memory = NULL;
+    gx_err refusal = {0};
+    gx_code code = GX_OK;
+    gx_knn_find_pairs(d->s, &pair, &pairs);
+    size_t bytes = (size_t)gx_max(1, gx_min(pairs, GX_KNN_PAIRS)) * sizeof(double);
+    if (gx_ok(d->run) && gx_mem_alloc(mem, 2 * bytes, "results", &memory, &refusal) != GX_OK) {
+        gx_run_fail(d->run, &refusal);
+    }
+    double *merit = memory;
+    for (int64_t e = 0; e < pairs && code == GX_OK && gx_ok(d->run); e += GX_KNN_PAIRS) {
+        int64_t count = gx_min(GX_KNN_PAIRS, pairs - e);
+        int64_t *number = (int64_t *)(void *)((char *)memory + bytes);
+        code = score(d, pair + e, count, merit, number, err);
+        code = code == GX_OK ? take_merits(d, pair + e, count, merit, err) : code;
+        gx_run_poll(d->run);
+    }
+    gx_mem_free(mem, memory);
+    gx_mem_free(mem, pair);
+    return code;
+}
+
+// The whole ---------------------------------------------------------------------------------------
+
+static gx_code search_batch(gx_knn_device *d, gx_err *err)
+{
+    d->calls = 0;
+    GX_TRY(send_batch(d, err));
+    GX_TRY(pass_over(d, err));
+    if (!gx_ok(d->run)) {
+        return GX_OK;
+    }
+    if (gx_knn_is_listed(d)) {
+        return score_pairs(d, err);
+    }
+    GX_TRY(fetch_lists(d, err));
+    return look_at_outcomes(d, err);
+}
+
+static gx_code search_all(gx_knn_device *d, gx_err *err)
+{
+    const gx_knn_args *args = d->s->args;
+    void *info = NULL;
+    gx_err refusal = {0};
+    int64_t calls = d->panels * gx_ceil_div(d->batch, GX_KNN_QUERIES);
+    GX_TRY(take_all(d, err));
+    if (gx_mem_calloc(d->run->ctx->mem, (size_t)calls * sizeof *d->info, "results", &info,
+                      &refusal) != GX_OK) {
+        return gx_run_fail(d->run, &refusal);
+    }
+    d->info = info;
+    gx_code code = GX_OK;
+    if (gx_knn_is_listed(d)) {
+        gx_best_begin(d->s->out->merit, d->s->out->index, d->s->out->queries * d->s->out->count,
+                      false);
+    }
+    for (int64_t j = args->first; j < args->last && code == GX_OK && gx_ok(d->run); j += d->batch) {
+        if (gx_knn_load(d->s, j, gx_min(d->batch, args->last - j)) == GX_OK) {
+            code = search_batch(d, err);
+        }
+        if (code == GX_OK) {
+            gx_knn_explain(d->s);
+        }
+        gx_knn_unload(d->s);
+    }
+    return code;
+}
+
+/* The device that comes into question; one that is not open would save most of the time. */
+static gx_accel *find_device(gx_knn_search *s, const gx_terms *host)
+{
+    gx_run *run = s->run;
+    size_t limit;
+    gx_accel *accel = gx_place_opened(run);
+    bool is_forced = run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA;
+    if (accel != NULL || (!is_forced && host->seconds < LEAST_S)) {
+        return is_forced || host->seconds >= LEAST_S ? accel : NULL;
+    }
+    return gx_place_saving(run, host->seconds / 2, &limit);
+}
+
+bool gx_knn_by_device(gx_knn_search *s, const gx_terms *host)
+{
+    gx_run *run = s->run;
+    gx_knn_plan plan = s->plan;
+    gx_knn_device d = {.s = s, .run = run, .accel = find_device(s, host)};
+    gx_terms terms;
+    gx_err err = {0}, late = {0};
+    if (d.accel == NULL || !gx_knn_prepare(&d, host, &terms)) {
+        s->plan = plan;
+        return !gx_ok(run);
+    }
+    gx_predict_expect(run, &terms, true);
+    gx_pool_begin(d.accel->pool);
+    gx_code code = search_all(&d, &err);
+    if (!is_open(&d)) {
+        code = GX_DEVICE;
+    } else {
+        gx_code settled = gx_device_settle(d.accel, &late);
+        d.is_there = d.is_there && settled == GX_OK && code != GX_DEVICE;
+        give_back(&d);
+        if (code == GX_OK && settled != GX_OK && gx_ok(run)) {
+            code = settled;
+            err = late;
+        }
+        if (code != GX_OK && gx_ok(run)) {
+            gx_device_give_up(run, d.accel, &err);
+        }
+    }
+    gx_mem_free(run->ctx->mem, d.info);
+    if (code == GX_OK || !gx_ok(run)) {
+        gx_stats_add(&run->ctx->stats, GX_STAT_DEVICE_CALLS, 1);
+        return true;
+    }
+    s->plan = plan;
+    run->is_irregular = true;
+    run->planned_work = run->planned_model_s = run->planned_s = 0;
+    run->is_planned_on_device = false;
+    return false;
+}

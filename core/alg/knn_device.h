@@ -1,0 +1,78 @@
+/*
+** Inside the search on a device: knn_room.c says how much of it fits and whether it is worth it,
+** knn_device.c does it.
+*/
+#ifndef GX_KNN_DEVICE_H
+#define GX_KNN_DEVICE_H
+
+#include "../device/device_copy.h"
+#include "../exec/place.h"
+#include "knn_int.h"
+
+/* Queries of one call of GX_NEAREST; pairs of one call of GX_MERIT; buffers that panels share. */
+enum { GX_KNN_QUERIES = 2048, GX_KNN_PAIRS = 1 << 18, GX_KNN_RING = 2 };
+
+/* What of a batch goes up, one behind the other, and the lists that come down. */
+typedef enum gx_knn_piece {
+    GX_KNN_QUERY,
+    GX_KNN_SQUARE,
+    GX_KNN_LENGTH,
+    GX_KNN_SHIFT,
+    GX_KNN_B,
+    GX_KNN_MERIT,
+    GX_KNN_INDEX,
+    GX_KNN_PIECES
+} gx_knn_piece;
+
+typedef struct gx_knn_hold {
+    void *data;
+    size_t bytes;
+} gx_knn_hold;
+
+typedef struct gx_knn_device {
+    gx_knn_search *s;
+    gx_run *run;
+    gx_accel *accel;
+    size_t limit;
+    uint64_t stamp;             /* of the file; 0: E is not kept        */
+    int64_t rows, panels;       /* of a panel; how many                 */
+    int64_t batch, batches;     /* of queries                           */
+    bool is_whole, is_there;    /* E has memory, and is in it           */
+    gx_knn_hold e[GX_KNN_RING]; /* E, or two panels                    */
+    gx_knn_hold part, work;     /* the batch; the kernels'              */
+    gx_knn_hold pairs;          /* of GX_MERIT                          */
+    size_t at[GX_KNN_PIECES];   /* in part                              */
+    gx_staging stage;
+    bool is_flying;      /* stage is being copied from           */
+    size_t sent, filled; /* bytes of part; of these in stage     */
+    gx_mark *loaded, *used[GX_KNN_RING];
+    int64_t *info; /* of each call of the batch, by panel  */
+    int64_t calls; /* so far                               */
+} gx_knn_device;
+
+static inline bool gx_knn_is_listed(const gx_knn_device *d)
+{
+    return d->s->args->C != NULL;
+}
+
+/* Is the mean taken off rows and queries? */
+static inline bool gx_knn_is_shifted(const gx_knn_device *d)
+{
+    return d->s->args->metric == GX_METRIC_SQUARED && !d->s->plan.is_few;
+}
+
+/* Bytes of so many rows of E; of the kernels' workspace; of the pairs that go up at a time. */
+size_t gx_knn_rows_bytes(const gx_knn_device *d, int64_t rows);
+size_t gx_knn_work_bytes(const gx_knn_device *d, int64_t n);
+size_t gx_knn_pairs_bytes(const gx_knn_device *d);
+
+/* Where the pieces of a batch of n queries lie; bytes of all. */
+size_t gx_knn_lay_out(gx_knn_device *d, int64_t n);
+
+/* What is in E's buffer; false: nothing that a later call could find again. */
+bool gx_knn_key(const gx_knn_device *d, gx_block_key *key);
+
+/* Is this device to do it?  Reserves nothing. */
+bool gx_knn_prepare(gx_knn_device *d, const gx_terms *host, gx_terms *terms);
+
+#endif

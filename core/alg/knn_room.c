@@ -1,0 +1,316 @@
+/*
+** A search on a device: how much of it fits there, how long it takes, and whether it is worth it.
+**
+** Predicted from the device's rates: copies, a product of E with the batch, going through what that
+** gave.  A copy of E that one call does not pay is owed: when what the device would have saved on
+** this matrix comes to the copy, the next call makes it.
+*/
+#include "knn_device.h"
+
+#include "../run/call.h"
+
+#include <math.h>
+
+/* Queries of a batch at most; bytes of a panel. */
+enum { BATCH_MOST = 1 << 16 };
+static const int64_t PANEL_LEAST = 32 << 20, PANEL_MOST = 256 << 20;
+
+/* Marks, copies of a few bytes, waiting: beside the launches. */
+static const double DEVICE_S = 40e-6;
+
+/* Sums of magnitudes are a loop of ours, products are tuned. */
+static const double APART_COST = 5;
+
+// Sizes -------------------------------------------------------------------------------------------
+
+static size_t rounded(size_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+size_t gx_knn_rows_bytes(const gx_knn_device *d, int64_t rows)
+{
+    return (size_t)(rows * d->s->args->E->cols) * gx_dtype_bytes(d->s->dtype);
+}
+
+/* Where the pieces of a batch lie. */
+size_t gx_knn_lay_out(gx_knn_device *d, int64_t n)
+{
+    size_t k = (size_t)d->s->args->E->cols, es = gx_dtype_bytes(d->s->dtype), q = (size_t)n;
+    size_t entries = gx_knn_is_listed(d) ? 0 : q * (size_t)d->s->out->count;
+    bool has_b = d->s->dtype != GX_F64 || gx_knn_is_shifted(d);
+    size_t bytes[GX_KNN_PIECES] = {[GX_KNN_QUERY] = q * k * sizeof(double),
+                                   [GX_KNN_SQUARE] = q * sizeof(double),
+                                   [GX_KNN_LENGTH] = q * sizeof(double),
+                                   [GX_KNN_SHIFT] = gx_knn_is_shifted(d) ? k * es : 0,
+                                   [GX_KNN_B] = has_b && !gx_knn_is_listed(d) ? q * k * es : 0,
+                                   [GX_KNN_MERIT] = entries * sizeof(double),
+                                   [GX_KNN_INDEX] = entries * sizeof(int64_t)};
+    size_t used = 0;
+    for (int p = 0; p < GX_KNN_PIECES; p++) {
+        d->at[p] = used;
+        used += rounded(bytes[p]);
+    }
+    return used;
+}
+
+/* What GX_NEAREST is told of m rows and n queries; no operands. */
+static gx_args call_of(const gx_knn_device *d, gx_nearest *w, int64_t m, int64_t n)
+{
+    static const char there = 0;
+    *w = (gx_nearest){.metric = d->s->args->metric,
+                      .count = d->s->out->count,
+                      .shift = gx_knn_is_shifted(d) ? &there : NULL};
+    return (gx_args){
+        .m = m, .n = gx_min(n, GX_KNN_QUERIES), .k = d->s->args->E->cols, .nearest = w};
+}
+
+size_t gx_knn_work_bytes(const gx_knn_device *d, int64_t n)
+{
+    gx_nearest w;
+    gx_args args = call_of(d, &w, d->s->args->E->rows, n);
+    return gx_knn_is_listed(d)
+               ? 0
+               : d->accel->backend->workspace(d->accel->dev, GX_NEAREST, d->s->dtype, &args);
+}
+
+size_t gx_knn_pairs_bytes(const gx_knn_device *d)
+{
+    return gx_knn_is_listed(d) ? (size_t)GX_KNN_PAIRS * 3 * sizeof(double) : 0;
+}
+
+/* Beside E. */
+static size_t rest_bytes(gx_knn_device *d, int64_t n)
+{
+    return gx_pool_rounded(gx_knn_lay_out(d, n)) + gx_pool_rounded(gx_knn_work_bytes(d, n)) +
+           gx_pool_rounded(gx_knn_pairs_bytes(d));
+}
+
+/* Panels of whole tiles; false: there is no room for two of one tile. */
+static bool choose_panels(gx_knn_device *d, size_t room)
+{
+    const gx_mat *E = d->s->args->E;
+    int64_t row = gx_max(1, (int64_t)gx_knn_rows_bytes(d, 1)),
+            tile = gx_max(1, gx_min(E->tile_rows, E->rows));
+    int64_t bytes = gx_max(PANEL_LEAST, gx_min(PANEL_MOST, row * E->rows / 8));
+    d->is_whole = gx_pool_rounded(gx_knn_rows_bytes(d, E->rows)) <= room;
+    if (!d->is_whole) {
+        bytes = gx_min(bytes, (int64_t)(room / GX_KNN_RING / 9 * 8)); // as the pool rounds
+    }
+    d->rows = gx_min(E->rows, gx_max(1, bytes / row / tile) * tile);
+    d->panels = gx_ceil_div(E->rows, d->rows);
+    return d->is_whole || (!gx_knn_is_listed(d) &&
+                           GX_KNN_RING * gx_pool_rounded(gx_knn_rows_bytes(d, d->rows)) <= room);
+}
+
+/* Batches and panels within the device's memory and the host's. */
+static bool choose(gx_knn_device *d)
+{
+    size_t host = gx_mem_available(d->run->ctx->mem);
+    int64_t all = d->s->out->queries;
+    size_t each = (size_t)(d->s->args->E->cols + 4) * 2 * sizeof(double) +
+                  (gx_knn_is_listed(d) ? (size_t)d->s->args->C->cols * 3 * sizeof(double) : 0);
+    for (d->batch = gx_min(all, BATCH_MOST);; d->batch = gx_ceil_div(d->batch, 2)) {
+        d->s->plan.is_few = d->batch <= GX_KNN_FEW;
+        size_t rest = rest_bytes(d, d->batch);
+        bool fits = rest < d->limit / 2 && (size_t)d->batch * each < host / 4 * 3;
+        if (fits && choose_panels(d, d->limit - rest)) {
+            break;
+        }
+        if (d->batch <= 1) {
+            return false;
+        }
+    }
+    d->batches = gx_ceil_div(all, d->batch);
+    d->s->plan.batch = d->batch;
+    return true;
+}
+
+bool gx_knn_key(const gx_knn_device *d, gx_block_key *key)
+{
+    const gx_mat *E = d->s->args->E;
+    *key = (gx_block_key){.file = d->stamp, .m = E->rows, .n = E->cols, .dtype = d->s->dtype};
+    if (d->stamp != 0) {
+        key->id = E->meta.id;
+        key->generation = E->meta.generation;
+    }
+    return d->stamp != 0;
+}
+
+// Whether -----------------------------------------------------------------------------------------
+
+/* Seconds of kernels for all queries. */
+static double kernel_seconds(const gx_knn_device *d)
+{
+    const gx_mat *E = d->s->args->E;
+    const gx_device_profile *device = &d->accel->profile;
+    double n = (double)d->s->out->queries, es = (double)gx_dtype_bytes(d->s->dtype);
+    gx_args product = {.m = E->rows, .n = d->batch, .k = E->cols};
+    if (gx_knn_is_listed(d)) { // a row's numbers are as many columns' sectors
+        double sectors = 8 * es * n * (double)d->s->args->C->cols * (double)E->cols;
+        return sectors / device->sweep_bytes_per_s + device->wait_s;
+    }
+    double one = gx_profile_device_kernel(device, GX_GEMM, d->s->dtype, &product);
+    bool is_slow = d->s->args->metric == GX_METRIC_ABSOLUTE && d->batch > GX_KNN_FEW;
+    double looked_at =
+        2 * (double)E->rows * n * es + (double)d->batches * (double)gx_knn_rows_bytes(d, E->rows);
+    return one * (double)d->batches * (is_slow ? APART_COST : 1) +
+           looked_at / device->sweep_bytes_per_s + device->wait_s;
+}
+
+/* is_there: E is in the device's memory. */
+static void foresee(gx_knn_device *d, bool is_there, gx_cost *cost, gx_terms *terms)
+{
+    const gx_mat *E = d->s->args->E, *Q = d->s->args->Q;
+    const gx_device_profile *device = &d->accel->profile;
+    const gx_profile *host = gx_profile_get(d->run->ctx);
+    double n = (double)d->s->out->queries, stored = (double)gx_dtype_bytes(E->dtype);
+    double times = d->is_whole ? 1 : (double)d->batches;
+    double e = is_there ? 0 : times * (double)gx_knn_rows_bytes(d, E->rows);
+    gx_growth growth = {0};
+    gx_nearest w = {.metric = d->s->args->metric};
+    gx_args all = {.m = E->rows, .n = d->s->out->queries, .k = E->cols, .nearest = &w};
+    *cost = (gx_cost){.flops = gx_kernel_flops(GX_NEAREST, d->s->dtype, &all),
+                      .bytes_up = e + (double)d->batches * (double)gx_knn_lay_out(d, d->batch),
+                      .bytes_down = n * (double)d->s->out->count * 2 * sizeof(double),
+                      .loads = is_there ? 0 : d->panels,
+                      .calls = 4 * d->batches * d->panels};
+    cost->bytes_read = gx_mat_base_stored(E) == NULL || is_there
+                           ? 0
+                           : times * (double)E->rows * (double)E->cols * stored;
+    if (gx_mat_base_stored(Q) != NULL) {
+        cost->bytes_read += n * (double)Q->cols * (double)gx_dtype_bytes(Q->dtype);
+    }
+    cost->slots = d->is_whole ? 1 : GX_KNN_RING;
+    cost->slot_bytes = gx_knn_rows_bytes(d, d->is_whole ? E->rows : d->rows);
+    double kernels = kernel_seconds(d);
+    double read = cost->bytes_read /
+                  gx_predict_read_rate(d->run, (double)d->run->ctx->config.number[GX_SET_READERS]);
+    double others = fmax(read, cost->bytes_up / device->upload_bytes_per_s);
+    // The panels' kernels run beside the copies; the last panel's come after them.
+    cost->compute_s = is_there ? kernels : fmax(kernels / (double)d->panels, kernels - others);
+    gx_predict_cost(d->run, d->accel, cost, d->s->dtype, 1, terms);
+    if (!is_there) {
+        gx_pool_foresee(d->accel->pool, cost->slot_bytes, cost->slots, &growth);
+        terms->start_s +=
+            (double)d->run->ctx->config.number[GX_SET_READERS] * (host->db_open_s + host->thread_s);
+    }
+    terms->once_s =
+        growth.device_buffers * device->alloc_s + growth.device_bytes / device->alloc_bytes_per_s;
+    terms->start_s += terms->once_s + DEVICE_S;
+    terms->model_s += terms->start_s;
+    terms->seconds = terms->model_s * terms->factor;
+}
+
+/* What the device would save on this matrix, with what it would have saved before. */
+static double owe(gx_knn_device *d, double saving)
+{
+    gx_ctx *ctx = d->run->ctx;
+    const gx_mat *E = d->s->args->E;
+    gx_block_key key;
+    if (!gx_knn_key(d, &key)) {
+        return saving;
+    }
+    bool is_same = ctx->owed_copy.file == d->stamp && ctx->owed_copy.id == E->meta.id &&
+                   ctx->owed_copy.generation == E->meta.generation;
+    double before = is_same ? ctx->owed_copy.seconds : 0;
+    ctx->owed_copy.file = d->stamp;
+    ctx->owed_copy.id = E->meta.id;
+    ctx->owed_copy.generation = E->meta.generation;
+    ctx->owed_copy.seconds = before + fmax(0, saving);
+    return ctx->owed_copy.seconds;
+}
+
+static bool is_worth_it(gx_knn_device *d, const gx_terms *host, gx_terms *terms)
+{
+    gx_cost cost;
+    foresee(d, d->is_there, &cost, terms);
+    double now = terms->seconds - terms->factor * terms->once_s;
+    if (d->run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA || now < host->seconds) {
+        return true;
+    }
+    if (d->is_there || !d->is_whole) {
+        return false;
+    }
+    gx_terms later;
+    foresee(d, true, &cost, &later);
+    return owe(d, host->seconds - later.seconds) >= now - later.seconds;
+}
+
+/* Does the device do such a search at all?  Else *why, where there is a reason to be told. */
+static bool is_offered(const gx_knn_search *s, const gx_accel *accel, const char **why)
+{
+    gx_kernel_id kernel = s->args->C != NULL ? GX_MERIT : GX_NEAREST;
+    *why = s->args->is_binary ? "hamming is for the host alone"
+           : s->out->count > GX_NEAREST_MOST && s->args->C == NULL
+               ? "lists of more than 1024 neighbours are for the host alone"
+           : !gx_accel_offers(accel, kernel, s->dtype) ? "the device has no kernel for neighbours"
+                                                       : NULL;
+    return *why == NULL && s->args->E->rows > 0 && s->args->E->rows < INT32_MAX / 2 &&
+           s->args->E->cols > 0;
+}
+
+/* Is E there?  Then nothing is asked of the device where the pool has all that is needed. */
+static bool find_room(gx_knn_device *d)
+{
+    const gx_mat *E = d->s->args->E;
+    gx_block_key key;
+    gx_err err = {0};
+    d->stamp = E->kind == GX_MAT_STORED ? gx_store_stamp(d->run->ctx->store, E->meta.schema) : 0;
+    d->is_there =
+        gx_knn_key(d, &key) && gx_pool_holds(d->accel->pool, &key, gx_knn_rows_bytes(d, E->rows));
+    if (d->is_there) {
+        gx_growth growth = {0};
+        d->limit = SIZE_MAX / 4;
+        if (choose(d)) {
+            gx_pool_foresee(d->accel->pool, gx_knn_lay_out(d, d->batch), 1, &growth);
+            gx_pool_foresee(d->accel->pool, gx_knn_work_bytes(d, d->batch), !gx_knn_is_listed(d),
+                            &growth);
+            gx_pool_foresee(d->accel->pool, gx_knn_pairs_bytes(d), gx_knn_is_listed(d), &growth);
+            if (growth.device_bytes == 0) {
+                return true;
+            }
+        }
+    }
+    if (gx_accel_limit(d->run->ctx, d->accel, &d->limit, &err) != GX_OK) {
+        gx_accel_fail(d->run->ctx, &err);
+        return false;
+    }
+    if (!choose(d)) {
+        return false;
+    }
+    d->is_there = d->is_there && d->is_whole;
+    return true;
+}
+
+bool gx_knn_prepare(gx_knn_device *d, const gx_terms *host, gx_terms *terms)
+{
+    const char *why = NULL;
+    if (!is_offered(d->s, d->accel, &why)) {
+        if (why != NULL && d->run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA) {
+            gx_stats_note(&d->run->ctx->stats, "computed on the CPU: %s", why);
+        }
+        return false;
+    }
+    bool has_room = find_room(d);
+    if (!has_room && gx_accel_opened(d->run->ctx) == d->accel) {
+        gx_stats_note(
+            &d->run->ctx->stats,
+            "computed on the CPU: %zu bytes of device memory do not hold rows and queries",
+            d->limit);
+    }
+    return has_room && is_worth_it(d, host, terms);
+}
+
+void gx_knn_foresee_device(gx_knn_search *s, gx_knn_plan *plan, gx_cost *cost, gx_terms *terms)
+{
+    gx_knn_device d = {.s = s, .run = s->run, .accel = s->run->target};
+    const char *why;
+    *terms = (gx_terms){0};
+    if (is_offered(s, d.accel, &why) && s->out->queries > 0 && find_room(&d)) {
+        foresee(&d, d.is_there, cost, terms);
+        *plan = s->plan;
+        plan->strip = d.is_whole ? s->args->E->rows : d.rows;
+        plan->batches = d.batches;
+    }
+}

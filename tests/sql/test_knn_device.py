@@ -1,0 +1,147 @@
+"""gx_knn on a device (the stand-in): the CPU's results to the bit, what is read and copied, who computes.
+
+Plan:
+1. all metrics, few and many queries, k, one's own row left out, stored and as values: the CPU's rows, to the bit; by gx_cuda.so itself, too
+2. the second call reads and copies nothing of E, but after a change does; candidates, too
+3. E beyond the device's memory goes by panels, for each batch: the same rows
+4. long lists, hamming, rows alike by the thousand, very large numbers: the host's turn, with the reason
+5. NaN and Inf are named; devices that fail or are lost on the way: the CPU's rows
+6. gx_plan shows the device
+"""
+import pytest
+from mockkit import child, child_on_stand_ins
+
+MAKE = """
+rng = np.random.default_rng(3)
+def connect(backend):
+    db = gx_connect(os.path.join(os.environ['TMP_PATH'], 'd.db'))
+    db.execute("SELECT gx_config('backend', ?), gx_config('tile_bytes', 16384)", (backend,)).fetchall()
+    return db
+host, db = connect('cpu'), connect('cuda')
+def put(name, a):
+    host.execute("SELECT gx_store(?, ?, '{\\"replace\\":true}')", (name, from_numpy(a))).fetchone()
+def knn(Q, E, k, db=db, **options):
+    return db.execute("SELECT query, id, score FROM gx_knn(?, ?, ?, ?)", (Q, E, k, json.dumps(options))).fetchall()
+def both(*args, **options):
+    want = knn(*args, db=host, **options)
+    before = stats(db)
+    got = knn(*args, **options)
+    after = stats(db)
+    assert got == want, (args, options)
+    return {name: after[name] - before[name] for name in after}
+E, Q = rng.standard_normal((3000, 20)).astype('<f4'), rng.standard_normal((70, 20)).astype('<f4')
+E[7] = E[2000]
+put('E', E); put('Q', Q); put('one', Q[:3].astype('<f8'))
+"""
+
+SAME = MAKE + """
+result = 0
+for metric in ('cosine', 'dot', 'l2', 'sqeuclidean', 'l1'):
+    for q in ('Q', 'one'):
+        for k in (1, 10, 300):
+            result += both(q, 'E', k, metric=metric)['device_calls']
+    result += both('Q', from_numpy(E[:50]), 5, metric=metric)['device_calls']
+    put('F', (E[:200] + 1e4).astype('<f4'))
+    result += both('F', 'F', 4, metric=metric, exclude_self=True)['device_calls']
+    result += both(from_numpy(Q.astype('<f8')), from_numpy(E.astype('<f8')), 6, metric=metric)['device_calls']
+assert mock.counts()['violations'] == 0
+db.close()
+assert mock.alive() == {}
+"""
+
+
+def test_same_bits(tmp_path):
+    assert child(tmp_path, SAME) == 5 * 9
+
+
+def test_same_bits_by_gx_cuda_itself(tmp_path):
+    assert child_on_stand_ins(tmp_path, SAME) == 5 * 9
+
+
+def test_kept(tmp_path):
+    body = MAKE + """
+result = []
+put('C', rng.integers(0, 3000, (70, 9)).astype('<f8'))
+for step in range(3):
+    for options in ({}, {'candidates': 'C'}):
+        did = both('Q', 'E', 9, **options)
+        result.append([did['device_calls'], did['device_hits'], did['bytes_read'] >= E.nbytes, did['uploaded'] >= E.nbytes])
+    if step == 1:
+        put('E', E + 1)
+"""
+    first = [1, 0, True, True]
+    assert child(tmp_path, body) == [first, [1, 1, False, False], [1, 1, False, False], [1, 1, False, False], first, [1, 1, False, False]]
+
+
+def test_by_panels(tmp_path):
+    body = MAKE + """
+big = rng.standard_normal((60000, 32)).astype('<f4')
+put('B', big)
+put('P', big[:40])
+db.execute("SELECT gx_config('device_memory_limit', ?)", (7 << 20,)).fetchall()
+did = both('P', 'B', 10)
+result = [did['device_calls'], did['device_hits'], did['uploaded'] >= big.nbytes, stats(db)['device_used'] <= 7 << 20]
+both('P', 'B', 3, metric='l2')
+both('P', 'B', 3, metric='l1')
+big[59000, 3] = np.inf
+put('B', big)
+result.append(error(db, "SELECT count(*) FROM gx_knn('P', 'B', 1)"))
+assert mock.counts()['violations'] == 0
+db.close()
+assert mock.alive() == {}
+"""
+    assert child(tmp_path, body) == [1, 0, True, True, "gx_knn: B has Inf at (59000, 3)"]
+
+
+def test_left_to_the_host(tmp_path):
+    body = MAKE + """
+result = []
+result.append(both('Q', 'E', 1025)['device_calls'])
+assert any('more than 1024' in note for note in notes(db)), notes(db)
+put('bits', (E[:60] > 0).astype('<f4'))
+result.append(both('bits', 'bits', 3, metric='hamming')['device_calls'])
+assert any('hamming' in note for note in notes(db)), notes(db)
+put('twice', np.repeat(Q[:2], 4000, axis=0))
+result.append(both('Q', 'twice', 5)['device_calls'])
+assert any('too much alike' in note for note in notes(db)), notes(db)
+put('huge', (E[:40] * 1e30).astype('<f4'))
+result.append(both('Q', 'huge', 5, metric='dot')['device_calls'])
+put('zero', np.zeros((2, 20), '<f4'))
+result.append(both('zero', 'E', 3, candidates='[[4,5],[6,7]]')['device_calls'])
+"""
+    assert child_on_stand_ins(tmp_path, body) == [0] * 5
+
+
+def test_faults(tmp_path):
+    body = MAKE + """
+result = []
+def asked(db):
+    return knn('Q', 'E', 5, db=db), knn('Q', 'E', 5, db=db, candidates=json.dumps(np.arange(140).reshape(70, 2).tolist()))
+want = asked(host)
+knn('Q', 'one', 1) # the profile is measured
+for name in ('nearest', 'merit', 'upload', 'download', 'alloc', 'memory', 'pin', 'mark_create', 'mark_set', 'queue_wait', 'kernel_later'):
+    for n in (1, 2, 5):
+        other = connect('cuda')
+        knn('Q', 'one', 1, db=other)
+        mock.order(f'{name}:{n}')
+        if asked(other) != want:
+            result.append((name, n))
+        mock.order()
+        other.close()
+        assert mock.counts()['violations'] == 0
+E[1234, 5] = np.nan
+put('E', E)
+result.append(error(db, "SELECT count(*) FROM gx_knn('Q', 'E', 1)"))
+result.append(error(db, "SELECT count(*) FROM gx_knn('one', 'E', 1, '{\\"candidates\\":\\"[[3],[1234],[5]]\\"}')"))
+db.close()
+assert mock.alive() == {}
+"""
+    assert child(tmp_path, body) == ["gx_knn: E has NaN at (1234, 5)"] * 2
+
+
+def test_plan(tmp_path):
+    body = MAKE + """
+result = [[device, seconds > 0] for device, seconds in db.execute("SELECT device, seconds FROM gx_plan('knn(Q, E, 10)')")]
+"""
+    rows = child(tmp_path, body)
+    assert [row[0] for row in rows] == ["cuda:0 mock", "cpu"] and all(row[1] for row in rows)
