@@ -313,13 +313,17 @@ def soak(args, path):
             killed += 1
             workers[victim] = start(args, path, victim, args.seed * 1000 + args.processes + len(moments) + 7 * killed)
             moments.pop(0)
+    if time.time() < args.end:
+        for worker in workers:
+            worker.terminate()
     count, left, failed = collections.Counter(), {}, []
     for worker in workers:
         text = worker.communicate()[0]
+        is_stopped = worker.returncode == -signal.SIGTERM  # because another one has failed
         report = json.loads(text) if text else {"failed": f"a process ended with {worker.returncode}", "count": {}}
         count.update(report["count"])
         left.update({name: tuple(found) for name, found in report.get("own", {}).items()})
-        failed += [report["failed"]] if "failed" in report else []
+        failed += [report["failed"]] if "failed" in report and not is_stopped else []
     if not failed:
         problem = last_look(path, left)
         failed = [problem] if problem else []

@@ -270,6 +270,7 @@ static gx_code remember_seen(gx_store *store, const gx_meta *meta, gx_err *err)
     if (schema->seen_count < GX_SEEN_MAX) {
         schema->seen[schema->seen_count].id = meta->id;
         schema->seen[schema->seen_count].generation = meta->generation;
+        schema->seen[schema->seen_count].is_spread = meta->is_spread;
     }
     schema->seen_count += schema->seen_count <= GX_SEEN_MAX;
     schema->newest = gx_max(schema->newest, meta->generation);

@@ -36,7 +36,7 @@ typedef enum gx_sql {
     GX_SQL_DROP_META,  /* (id)                                                   */
     GX_SQL_TILES,      /* (first id, last id) -> id, typeof, length, in order    */
     GX_SQL_ORPHANS,    /* () -> matrix id, tiles: of tiles without a catalog row */
-    GX_SQL_GENERATION, /* (id) -> generation                                     */
+    GX_SQL_GENERATION, /* (id) -> generation, properties                         */
     GX_SQL_STRANGERS,  /* () -> name, type: of ours that are no tables           */
     GX_SQL_LOCKING,    /* () -> locking mode                                     */
     GX_SQL_PAGE_BYTES, /* () -> page size                                        */
@@ -83,6 +83,7 @@ struct gx_schema {
     int64_t patch_row;          /* its row id                           */
     struct {
         int64_t id, generation;
+        bool is_spread; /* which gx_volumes(0) changes, and no generation with it */
     } seen[GX_SEEN_MAX]; /* matrices this call has found             */
     int seen_count;      /* GX_SEEN_MAX + 1: more than could be kept */
     int64_t newest;      /* the largest generation found or given    */

@@ -228,7 +228,8 @@ static gx_code check_seen(gx_store *store, gx_schema *schema, gx_err *err)
         sqlite3_bind_int64(stmt, 1, schema->seen[k].id);
         int rc = sqlite3_step(stmt);
         bool is_same =
-            rc == SQLITE_ROW && sqlite3_column_int64(stmt, 0) == schema->seen[k].generation;
+            rc == SQLITE_ROW && sqlite3_column_int64(stmt, 0) == schema->seen[k].generation &&
+            ((sqlite3_column_int64(stmt, 1) & GX_META_SPREAD) != 0) == schema->seen[k].is_spread;
         gx_code code = GX_OK;
         if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
             code = gx_store_fail(store->db, rc, err, "reading %s", schema->name);

@@ -56,6 +56,33 @@ static void pin_in_wal_mode(void **state)
     assert_false(found);
 }
 
+/* Found in volumes; before the lock is had another connection brings all home. */
+static void home_before_the_lock(void **state)
+{
+    fixture *f = *state;
+    gx_store *second;
+    gx_meta meta;
+    int64_t freed;
+    run_sql(f->db, "PRAGMA journal_mode = wal");
+    gx_store_set_tile_bytes(f->store, 1600);
+    ok(f, gx_store_set_volumes(f->store, "main", 1, NULL, &f->err));
+    make(f, "main", "A");
+    gx_store_release(f->store);
+    ok(f, gx_store_find(f->store, "A", &meta, &f->err));
+    assert_true(meta.is_spread);
+    ok(f, gx_store_open(f->other, f->mem, &second, &f->err));
+    ok(f, gx_store_set_volumes(second, "main", 0, NULL, &f->err));
+    is_error(f, gx_store_begin(f->store, "main", &f->err), GX_BUSY,
+             "another connection changed a matrix of main between finding it and locking the "
+             "database: try again");
+    gx_store_release(f->store);
+    ok(f, gx_store_vacuum(second, "main", &freed, &f->err));
+    gx_store_close(second);
+    ok(f, gx_store_find(f->store, "A", &meta, &f->err));
+    assert_false(meta.is_spread);
+    gx_store_release(f->store);
+}
+
 // 2. ----------------------------------------------------------------------------------------------
 
 static void patches(void **state)
@@ -349,7 +376,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(pin_in_rollback_mode),
-        TEST(pin_in_wal_mode),
+        TEST(pin_in_wal_mode), TEST(home_before_the_lock),
         TEST(patches),
         TEST(own_reader_changes_schemas),
         TEST(matrices_in_turn),
