@@ -109,7 +109,9 @@ def ten_of_numexpr(expression, arrays):
         names["A"] = numexpr.evaluate(expression, names)
 
 
-SMALL = "repeat 1000 { " + "X = A @ X; X = tanh(X); " * 10 + "} X"
+TWENTY = "X = A @ X; X = tanh(X); " * 10
+SMALL = "repeat 1000 { " + TWENTY + "} X"
+APART = "repeat 100 { repeat 10 { " + TWENTY + "} } X"  # too short to be recorded
 FIFTY = "x = ?1; " + "x = x * 0.5 + ?1; y = x @ ?1; x = tanh(y) + x.T; " * 10 + "x"
 CASES = {
     "loop": ({"A": 2048, "X": 2048}, "repeat 100 { X = A @ X } X", loop, None),
@@ -122,12 +124,13 @@ CASES = {
     "chain": ({"A": 4096, "B": 4096}, CHAIN, chain, None),
     "chain-max": ({"A": 4096, "B": 4096}, f"max({CHAIN})", lambda n, A, B: chain(n, A, B).max(), None),
     "small": ({"A": 64, "X": 64}, SMALL, small, None),
+    "small-apart": ({"A": 64, "X": 64}, APART, small, None),
 }
 
 
 def counters(db):
     return dict(db.execute("SELECT name, value FROM gx_stats WHERE name IN ('uploaded', 'downloaded', 'gpu_ops', 'cpu_ops', "
-                           "'transfers', 'fused_groups', 'nodes', 'device_hits', 'device_fallbacks')").fetchall())
+                           "'transfers', 'graph_replays', 'fused_groups', 'nodes', 'device_hits', 'device_fallbacks')").fetchall())
 
 
 def line(case, who, seconds, ours, rest=""):
@@ -175,7 +178,7 @@ def run_case(name, args, folder):
     if jax is not None:
         there = [jax.numpy.asarray(a) for a in arrays.values()]
         compiled = jax.jit(lambda *m: fn(jax.numpy, *m))
-        if name not in ("small",):  # unrolled: minutes of compiling
+        if name not in ("small", "small-apart"):  # unrolled: minutes of compiling
             line(name, "JAX, jit", median(args.repeats, lambda: compiled(*there).block_until_ready()), seconds)
     db.close()
 

@@ -362,6 +362,49 @@ static gx_code queue_after_mark(gx_dev *dev, gx_queue *queue, gx_mark *mark, gx_
                          err);
 }
 
+// Records: graphs ---------------------------------------------------------------------------------
+
+static gx_code record_begin(gx_dev *dev, gx_queue *queue, gx_err *err)
+{
+    const gx_cuda_api *api = dev->api;
+    if (api->capture_begin == NULL || api->capture_end == NULL || api->graph_make == NULL ||
+        api->graph_launch == NULL || api->graph_destroy == NULL || api->graph_unmake == NULL) {
+        return gx_fail(err, GX_UNSUPPORTED, "%s: the CUDA runtime has no graphs", dev->name);
+    }
+    GX_TRY(gx_cuda_enter(dev, err));
+    return gx_cuda_check(dev, api->capture_begin(queue->stream, GX_CUDA_RELAXED),
+                         "cudaStreamBeginCapture", err);
+}
+
+static gx_code record_end(gx_dev *dev, gx_queue *queue, gx_record **record, gx_err *err)
+{
+    gx_cuda_handle graph = NULL, made = NULL;
+    *record = NULL;
+    GX_TRY(gx_cuda_enter(dev, err));
+    gx_code code = gx_cuda_check(dev, dev->api->capture_end(queue->stream, &graph),
+                                 "cudaStreamEndCapture", err);
+    if (code == GX_OK) {
+        code = gx_cuda_check(dev, dev->api->graph_make(&made, graph, 0), "cudaGraphInstantiate",
+                             err);
+    }
+    gx_cuda_release(dev, graph, dev->api->graph_destroy, "cudaGraphDestroy");
+    *record = code == GX_OK ? made : NULL;
+    return code;
+}
+
+static gx_code replay(gx_dev *dev, gx_queue *queue, gx_record *record, gx_err *err)
+{
+    GX_TRY(gx_cuda_enter(dev, err));
+    return gx_cuda_check(dev, dev->api->graph_launch(record, queue->stream), "cudaGraphLaunch",
+                         err);
+}
+
+static void record_free(gx_dev *dev, gx_record *record)
+{
+    (void)gx_cuda_enter(dev, NULL);
+    gx_cuda_release(dev, record, dev->api->graph_unmake, "cudaGraphExecDestroy");
+}
+
 // Copies ------------------------------------------------------------------------------------------
 
 /* One run where the columns follow each other, two dimensions where a pitch allows, or columns. */
@@ -499,6 +542,10 @@ static const gx_backend backend_cuda = {
     .mark_set = mark_set,
     .mark_wait = mark_wait,
     .queue_after_mark = queue_after_mark,
+    .record_begin = record_begin,
+    .record_end = record_end,
+    .replay = replay,
+    .record_free = record_free,
     .upload = upload,
     .download = download,
     .reaches = reaches,

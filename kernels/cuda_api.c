@@ -147,6 +147,10 @@ typedef struct entry {
     {                                                                                              \
         offsetof(gx_cuda_api, member), name, NULL, library, false                                  \
     }
+#define OPTIONAL(library, member, name)                                                            \
+    {                                                                                              \
+        offsetof(gx_cuda_api, member), name, NULL, library, true                                   \
+    }
 #define BLAS_OF(member, name)                                                                      \
     FUNCTION(CUBLAS, member[GX_F64], "cublasD" name),                                              \
         FUNCTION(CUBLAS, member[GX_F32], "cublasS" name),                                          \
@@ -178,6 +182,12 @@ static const entry entries[] = {
     FUNCTION(CUDART, event_destroy, "cudaEventDestroy"),
     FUNCTION(CUDART, event_record, "cudaEventRecord"),
     FUNCTION(CUDART, event_wait, "cudaEventSynchronize"),
+    OPTIONAL(CUDART, capture_begin, "cudaStreamBeginCapture"),
+    OPTIONAL(CUDART, capture_end, "cudaStreamEndCapture"),
+    OPTIONAL(CUDART, graph_make, "cudaGraphInstantiate"),
+    OPTIONAL(CUDART, graph_launch, "cudaGraphLaunch"),
+    OPTIONAL(CUDART, graph_destroy, "cudaGraphDestroy"),
+    OPTIONAL(CUDART, graph_unmake, "cudaGraphExecDestroy"),
     FUNCTION(CUDART, copy, "cudaMemcpyAsync"),
     FUNCTION(CUDART, copy_2d, "cudaMemcpy2DAsync"),
     FUNCTION(CUDART, copy_peer, "cudaMemcpyPeerAsync"),
@@ -211,8 +221,8 @@ static const entry entries[] = {
     SOLVER(geqrf, "Xgeqrf"),
     SOLVER(syevd, "Xsyevd"),
     SOLVER(gesvd, "Xgesvd"),
-    {offsetof(gx_cuda_api, geev), "cusolverDnXgeev", NULL, CUSOLVER, true},
-    {offsetof(gx_cuda_api, geev_bytes), "cusolverDnXgeev_bufferSize", NULL, CUSOLVER, true},
+    OPTIONAL(CUSOLVER, geev, "cusolverDnXgeev"),
+    OPTIONAL(CUSOLVER, geev_bytes, "cusolverDnXgeev_bufferSize"),
 };
 
 static gx_code fill_table(void *const library[LIBRARIES], const toolkit *t, gx_cuda_api *api,

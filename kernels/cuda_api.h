@@ -31,6 +31,7 @@ enum {
     GX_CUDA_DEVICE_TO_DEVICE = 3,
     GX_CUDA_NON_BLOCKING = 1, /* cudaStreamNonBlocking       */
     GX_CUDA_NO_TIMING = 2,    /* cudaEventDisableTiming      */
+    GX_CUDA_RELAXED = 2,      /* cudaStreamCaptureModeRelaxed */
     GX_CUDA_PORTABLE = 1,     /* cudaHostAllocPortable       */
     GX_CUDA_ATTR_PITCH = 11,  /* cudaDevAttrMaxPitch         */
     GX_CUDA_ATTR_MULTIPROCESSORS = 16,
@@ -97,6 +98,12 @@ typedef struct gx_cuda_api {
     int (*event_destroy)(gx_cuda_handle event);
     int (*event_record)(gx_cuda_handle event, gx_cuda_handle stream);
     int (*event_wait)(gx_cuda_handle event); /* cudaEventSynchronize */
+    int (*capture_begin)(gx_cuda_handle stream, int mode); /* graphs: NULL where there are none */
+    int (*capture_end)(gx_cuda_handle stream, gx_cuda_handle *graph);
+    int (*graph_make)(gx_cuda_handle *made, gx_cuda_handle graph, unsigned long long flags);
+    int (*graph_launch)(gx_cuda_handle made, gx_cuda_handle stream);
+    int (*graph_destroy)(gx_cuda_handle graph);
+    int (*graph_unmake)(gx_cuda_handle made);
     int (*copy)(void *dst, const void *src, size_t bytes, int kind, gx_cuda_handle stream);
     int (*copy_2d)(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width,
                    size_t height, int kind, gx_cuda_handle stream);

@@ -27,6 +27,7 @@ struct gx_random; /* random.h */
 typedef struct gx_dev gx_dev;
 typedef struct gx_queue gx_queue;
 typedef struct gx_mark gx_mark;
+typedef struct gx_record gx_record;
 
 /* Facts a backend reports. */
 typedef struct gx_dev_info {
@@ -247,6 +248,17 @@ typedef struct gx_backend {
     gx_code (*mark_set)(gx_dev *dev, gx_queue *queue, gx_mark *mark, gx_err *err);
     gx_code (*mark_wait)(gx_dev *dev, gx_mark *mark, gx_err *err);
     gx_code (*queue_after_mark)(gx_dev *dev, gx_queue *queue, gx_mark *mark, gx_err *err);
+
+    /*
+    ** Records; all NULL: there are none.  From record_begin() on kernels in the queue are noted and
+    ** not run, and nothing may be waited for in it, until record_end(), which ends that whether it
+    ** succeeds or not.  replay() enqueues all of them again, with the arguments that they had.  A
+    ** record is freed when the queue has been waited for.
+    */
+    gx_code (*record_begin)(gx_dev *dev, gx_queue *queue, gx_err *err);
+    gx_code (*record_end)(gx_dev *dev, gx_queue *queue, gx_record **record, gx_err *err);
+    gx_code (*replay)(gx_dev *dev, gx_queue *queue, gx_record *record, gx_err *err);
+    void (*record_free)(gx_dev *dev, gx_record *record); /* NULL is a no-op */
 
     /*
     ** Several devices of the backend at once; NULL: they are used one at a time.  A queue may wait

@@ -50,6 +50,8 @@ static const gx_counter_info infos[GX_COUNTER_COUNT] = {
     [GX_STAT_CPU_OPS] = {"cpu_ops", "count", "of these steps, those on the host"},
     [GX_STAT_TRANSFERS] = {"transfers", "count",
                            "matrices of programs that went to a device or came from it"},
+    [GX_STAT_GRAPH_REPLAYS] = {"graph_replays", "count",
+                               "rounds of programs' loops that a device was given whole"},
     [GX_STAT_DEVICE_CALLS] = {"device_calls", "count", "programs run on a device"},
     [GX_STAT_DEVICE_FALLBACKS] = {"device_fallbacks", "count",
                                   "programs begun on a device and finished on the CPU"},

@@ -38,6 +38,7 @@ typedef enum gx_counter {
     GX_STAT_GPU_OPS,          /* of these steps, those on a device                     */
     GX_STAT_CPU_OPS,          /* ... and those on the host                             */
     GX_STAT_TRANSFERS,        /* matrices that went to a device or came from it        */
+    GX_STAT_GRAPH_REPLAYS,    /* rounds of loops that were enqueued whole              */
     GX_STAT_DEVICE_CALLS,     /* programs run on a device                             */
     GX_STAT_DEVICE_FALLBACKS, /* programs begun on a device and finished on the host  */
     GX_STAT_DEVICE_FAULTS,    /* devices switched off after a failure                 */

@@ -7,6 +7,7 @@
 #include "device_memory.h"
 #include "execute.h"
 #include "on_device.h"
+#include "replay.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -108,19 +109,33 @@ static double rounds_of(gx_exec *x, const gx_node *node)
     return floor(count);
 }
 
+/* One round: the parameters take the references over, and give the results'. */
+static void run_round(gx_exec *x, const gx_node *node, gx_val **now)
+{
+    const gx_region *body = &x->g->block[node->inner[0]];
+    for (int32_t k = 0; k < body->param_count; k++) {
+        gx_val_put(x, x->g->pool[body->params + k], now[k]);
+        now[k] = NULL;
+    }
+    run_block(x, node->inner[0]);
+    x->rounds++;
+    take_results(x, node->inner[0], now);
+    gx_run_poll(x->run);
+}
+
 static void run_loop(gx_exec *x, const gx_node *node)
 {
     enum { NAMES_MOST = 128 };
     const gx_graph *g = x->g;
     bool is_while = node->op->id == GX_OP_WHILE;
-    const gx_region *body = &g->block[node->inner[0]];
     gx_val *now[NAMES_MOST] = {NULL};
-    int32_t count = body->param_count;
+    int32_t count = g->block[node->inner[0]].param_count;
     double rounds = is_while ? (double)INFINITY : rounds_of(x, node);
     for (int32_t k = 0; k < count; k++) {
         now[k] = share(x, gx_input(g, node, node->given + k));
     }
-    for (int64_t round = 0; gx_ok(x->run) && (double)round < rounds; round++) {
+    int64_t round = 0;
+    while (gx_ok(x->run) && (double)round < rounds) {
         if (is_while && !goes_on(x, node, now)) {
             break;
         }
@@ -130,14 +145,15 @@ static void run_loop(gx_exec *x, const gx_node *node)
                          (long long)round);
             break;
         }
-        for (int32_t k = 0; k < count; k++) { // the parameters take the references over
-            gx_val_put(x, g->pool[body->params + k], now[k]);
-            now[k] = NULL;
+        int64_t done = 0;
+        if (!is_while && round == GX_REPLAY_AFTER) {
+            done = gx_replay_rounds(x, node, now, (int64_t)rounds - round, run_round);
         }
-        run_block(x, node->inner[0]);
-        x->rounds++;
-        take_results(x, node->inner[0], now);
-        gx_run_poll(x->run);
+        if (done == 0 && gx_ok(x->run)) {
+            run_round(x, node, now);
+            done = 1;
+        }
+        round += done;
     }
     put_parts(x, node, now);
     release_all(x, now, count);

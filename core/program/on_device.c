@@ -540,6 +540,15 @@ bool gx_on_device_may(const gx_graph *g, const gx_node *node)
     }
 }
 
+bool gx_on_device_repeats(const gx_exec *x, const gx_node *node)
+{
+    gx_reduce_kind kind;
+    bool is_fold =
+        node->op->id == GX_OP_FUSED && node->fused->output[0].fold != GX_FOLD_NONE;
+    return gx_on_device_may(x->g, node) && is_offered(x, node) && !is_fold &&
+           !reduction_of(node, &kind);
+}
+
 /* Is there enough to do, or is what it needs there already? */
 static bool is_worth_it(const gx_exec *x, const gx_node *node)
 {

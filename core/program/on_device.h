@@ -12,6 +12,9 @@ void gx_on_device_choose(gx_exec *x);
 /* Is the node of a kind that may run there?  For gx_plan. */
 bool gx_on_device_may(const gx_graph *g, const gx_node *node);
 
+/* Does it run there each time, with its operands there, without being waited for? */
+bool gx_on_device_repeats(const gx_exec *x, const gx_node *node);
+
 /* Run the node there; false: it is the host's turn (or the run has failed). */
 bool gx_on_device_run(gx_exec *x, const gx_node *node);
 

@@ -42,7 +42,7 @@ NAMES = (
 ALIVE = ("device_buffers", "pinned_buffers", "queues", "marks", "device_bytes", "pinned_bytes", "handles")
 CALL = os.environ.get("CALL", "*")  # one function alone: CALL=cudaMalloc
 LOST = "off until the process ends"
-ON_DEVICE = ("product", "cholesky", "lstsq", "eigen", "krylov")
+ON_DEVICE = ("product", "cholesky", "lstsq", "eigen", "krylov", "loop")
 REPLACE = "'{\"replace\":true}'"
 SCRIPTS = {
     "product": f"SELECT gx_matmul('A', 'B', 'C', {REPLACE})",
@@ -51,6 +51,7 @@ SCRIPTS = {
     "krylov": "SELECT gx_eigvals('S', 'C', '{\"k\":3,\"method\":\"krylov\",\"ncv\":24,\"block\":2,\"replace\":true}')",
     "solve": f"SELECT gx_solve('M', 'B', 'C', {REPLACE})",
     "lstsq": f"SELECT gx_lstsq('T', 'A', 'C', {REPLACE})",
+    "loop": f"SELECT gx_eval('x = B; repeat 21 {{ x = tanh(M @ x * 0.1) }} C := x', {REPLACE})",
 }
 PREPARE = (
     "SELECT gx_randn(70, 60, 'A', '{\"seed\":1}')",

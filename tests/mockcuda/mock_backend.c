@@ -168,6 +168,41 @@ static gx_code queue_after_mark(gx_dev *dev, gx_queue *queue, gx_mark *mark, gx_
     return GX_OK;
 }
 
+static gx_code record_begin(gx_dev *dev, gx_queue *queue, gx_err *err)
+{
+    if (fails(dev, "record_begin")) {
+        return fail(dev, err, "record_begin");
+    }
+    mock_record_begin(queue_of(queue));
+    return GX_OK;
+}
+
+static void record_free(gx_dev *dev, gx_record *record)
+{
+    (void)dev;
+    mock_recording_free((mock_recording *)(void *)record);
+}
+
+static gx_code record_end(gx_dev *dev, gx_queue *queue, gx_record **record, gx_err *err)
+{
+    *record = (gx_record *)(void *)mock_record_end(queue_of(queue));
+    if (fails(dev, "record_end") || *record == NULL) {
+        record_free(dev, *record);
+        *record = NULL;
+        return fail(dev, err, "record_end");
+    }
+    return GX_OK;
+}
+
+static gx_code replay(gx_dev *dev, gx_queue *queue, gx_record *record, gx_err *err)
+{
+    if (fails(dev, "replay")) {
+        return fail(dev, err, "replay");
+    }
+    mock_replay(queue_of(queue), (mock_recording *)(void *)record);
+    return GX_OK;
+}
+
 static gx_code queue_after(gx_dev *dev, gx_queue *queue, gx_queue *earlier, gx_err *err)
 {
     (void)dev, (void)queue, (void)earlier;
@@ -372,6 +407,10 @@ static const gx_backend backend = {
     .mark_set = mark_set,
     .mark_wait = mark_wait,
     .queue_after_mark = queue_after_mark,
+    .record_begin = record_begin,
+    .record_end = record_end,
+    .replay = replay,
+    .record_free = record_free,
     .upload = upload,
     .download = download,
     .reaches = reaches,

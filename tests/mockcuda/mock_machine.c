@@ -434,7 +434,14 @@ typedef struct node {
     void *arg;
 } node;
 
+struct mock_recording {
+    node *first, *last;
+    int users; /* the owner, and replays under way: under the machine's lock */
+    bool is_spoilt;
+};
+
 struct mock_queue {
+    mock_recording *recording; /* NULL: actions are done */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -522,25 +529,105 @@ void mock_push(mock_queue *q, mock_action action, void *arg)
     n->action = action;
     n->arg = arg;
     pthread_mutex_lock(&q->lock);
-    if (q->first == NULL) {
-        q->first = n;
+    node **first = q->recording != NULL ? &q->recording->first : &q->first;
+    node **last = q->recording != NULL ? &q->recording->last : &q->last;
+    if (*first == NULL) {
+        *first = n;
     } else {
-        q->last->next = n;
+        (*last)->next = n;
     }
-    q->last = n;
+    *last = n;
     pthread_cond_broadcast(&q->changed);
     pthread_mutex_unlock(&q->lock);
 }
 
 int mock_queue_wait(mock_queue *q)
 {
+    const int CAPTURE_UNSUPPORTED = 900;
     pthread_mutex_lock(&q->lock);
-    while (q->first != NULL || q->is_busy) {
+    bool is_recording = q->recording != NULL;
+    if (is_recording) {
+        q->recording->is_spoilt = true;
+    }
+    while (!is_recording && (q->first != NULL || q->is_busy)) {
         pthread_cond_wait(&q->changed, &q->lock);
     }
-    int error = q->error;
+    int error = is_recording ? CAPTURE_UNSUPPORTED : q->error;
     pthread_mutex_unlock(&q->lock);
     return error;
+}
+
+// Recordings --------------------------------------------------------------------------------------
+
+static void leave_recording(mock_recording *r)
+{
+    enter();
+    bool is_last = --r->users == 0;
+    leave();
+    while (is_last && r->first != NULL) {
+        node *n = r->first;
+        r->first = n->next;
+        free(n->arg);
+        free(n);
+    }
+    if (is_last) {
+        mock_forget(r);
+        free(r);
+    }
+}
+
+void mock_record_begin(mock_queue *q)
+{
+    mock_recording *r = calloc(1, sizeof *r);
+    r->users = 1;
+    mock_know(r);
+    mock_count(MOCK_HANDLE_MADE);
+    pthread_mutex_lock(&q->lock);
+    q->recording = r;
+    pthread_mutex_unlock(&q->lock);
+}
+
+mock_recording *mock_record_end(mock_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    mock_recording *r = q->recording;
+    q->recording = NULL;
+    pthread_mutex_unlock(&q->lock);
+    if (r != NULL && r->is_spoilt) {
+        mock_recording_free(r);
+        r = NULL;
+    }
+    return r;
+}
+
+static int run_recording(void *arg)
+{
+    mock_recording *r = *(mock_recording **)arg;
+    int error = 0;
+    for (node *n = r->first; n != NULL; n = n->next) {
+        int status = n->action(n->arg);
+        error = error == 0 ? status : error;
+    }
+    leave_recording(r);
+    return error;
+}
+
+void mock_replay(mock_queue *q, mock_recording *r)
+{
+    mock_recording **arg = malloc(sizeof *arg);
+    *arg = r;
+    enter();
+    r->users++;
+    leave();
+    mock_push(q, run_recording, arg);
+}
+
+void mock_recording_free(mock_recording *r)
+{
+    if (r != NULL) {
+        mock_count(MOCK_HANDLE_GONE);
+        leave_recording(r);
+    }
 }
 
 // Marks -------------------------------------------------------------------------------------------

@@ -102,6 +102,16 @@ void mock_queue_free(mock_queue *queue); /* runs what is left first */
 void mock_push(mock_queue *queue, mock_action action, void *arg);
 int mock_queue_wait(mock_queue *queue); /* its first error so far */
 
+/*
+** What is pushed from begin to end is kept, to be pushed again by mock_replay(), as often as
+** wanted; waiting for the queue in between is an error, of the wait and of the end (NULL).
+*/
+typedef struct mock_recording mock_recording;
+void mock_record_begin(mock_queue *queue);
+mock_recording *mock_record_end(mock_queue *queue);
+void mock_replay(mock_queue *queue, mock_recording *recording);
+void mock_recording_free(mock_recording *recording); /* once it is not under way any more */
+
 mock_mark *mock_mark_create(void);
 void mock_mark_free(mock_mark *mark);
 void mock_mark_set(mock_mark *mark, mock_queue *queue);

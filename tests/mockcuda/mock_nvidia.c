@@ -345,7 +345,7 @@ API int cudaFreeHost(void *ptr)
     return status;
 }
 
-// Streams, events ---------------------------------------------------------------------------------
+// Streams -----------------------------------------------------------------------------------------
 
 API int cudaStreamCreateWithFlags(void **stream, unsigned flags)
 {
@@ -378,6 +378,71 @@ API int cudaStreamSynchronize(void *stream)
     BEGIN(MOCK_RUNTIME, "cudaStreamSynchronize");
     return mock_drain(stream);
 }
+
+// Graphs: recordings of streams -------------------------------------------------------------------
+
+typedef struct graph {
+    mock_recording *recording; /* NULL: it was made into what is launched */
+} graph;
+
+API int cudaStreamBeginCapture(void *stream, int mode)
+{
+    (void)mode;
+    BEGIN(MOCK_RUNTIME, "cudaStreamBeginCapture");
+    mock_record_begin(stream);
+    return 0;
+}
+
+API int cudaStreamEndCapture(void *stream, void **out)
+{
+    *out = NULL;
+    mock_recording *recording = mock_record_end(stream);
+    int status = mock_begin(MOCK_RUNTIME, "cudaStreamEndCapture", NULL);
+    if (status != 0 || recording == NULL) {
+        mock_recording_free(recording);
+        return status != 0 ? status : mock_keep(CUDA_INVALID);
+    }
+    graph *made = calloc(1, sizeof *made);
+    made->recording = recording;
+    mock_know(made);
+    *out = made;
+    return 0;
+}
+
+API int cudaGraphInstantiate(void **made, void *from, unsigned long long flags)
+{
+    (void)flags;
+    *made = NULL;
+    BEGIN(MOCK_RUNTIME, "cudaGraphInstantiate");
+    *made = ((graph *)from)->recording;
+    ((graph *)from)->recording = NULL;
+    return 0;
+}
+
+API int cudaGraphLaunch(void *made, void *stream)
+{
+    BEGIN(MOCK_RUNTIME, "cudaGraphLaunch");
+    mock_replay(stream, made);
+    return 0;
+}
+
+API int cudaGraphDestroy(void *which)
+{
+    int status = mock_begin(MOCK_RUNTIME, "cudaGraphDestroy", NULL);
+    mock_recording_free(((graph *)which)->recording);
+    mock_forget(which);
+    free(which);
+    return status;
+}
+
+API int cudaGraphExecDestroy(void *made)
+{
+    int status = mock_begin(MOCK_RUNTIME, "cudaGraphExecDestroy", NULL);
+    mock_recording_free(made);
+    return status;
+}
+
+// Events ------------------------------------------------------------------------------------------
 
 API int cudaEventCreateWithFlags(void **event, unsigned flags)
 {

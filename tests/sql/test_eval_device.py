@@ -4,7 +4,9 @@ Plan:
 - random programs (evalkit.py), every step that can be on the device there: the CPU's answers, nothing left on the device;
 - a loop of products sends its operands once and fetches its result once, in bytes; a second call sends nothing;
 - each call of the device failed: the right answer all the same, by the host; too little memory: the same;
-- an interrupt and a run-time error leave nothing behind.
+- an interrupt and a run-time error leave nothing behind;
+- rounds of a loop that are enqueued whole: the host's answers and counts, for bodies whose variables come back after one round,
+  after two, or not; what cannot be recorded is not; each call of a record failed.
 """
 import pytest
 
@@ -145,3 +147,85 @@ result.append(mock.alive())
 """,
     )
     assert got[0] and got[2] and "singular" in got[3] and got[4] == {}, got
+
+
+REPLAYS = """
+db = gx_connect()
+rng = np.random.default_rng(5)
+m = {name: rng.standard_normal((64, 64)) / 10 for name in 'ABXY'}
+for name, value in m.items():
+    q(db, "SELECT gx_store(?, ?)", name, from_numpy(value))
+NAMES = ('graph_replays', 'nodes', 'fused_groups', 'gpu_ops', 'kernels', 'uploaded', 'downloaded')
+def run(text, backend='cuda'):
+    q(db, "SELECT gx_config('backend', ?)", backend)
+    before = stats(db)
+    value = to_numpy(q(db, 'SELECT gx_eval(?)', text))
+    return value, {k: stats(db)[k] - before[k] for k in NAMES}
+def both(text):
+    value, counts = run(text)
+    want, there = run(text, 'cpu')
+    assert np.allclose(value, want, rtol=1e-9, atol=1e-12), text
+    assert counts['nodes'] == there['nodes'] and counts['fused_groups'] == there['fused_groups'], (counts, there)
+    return counts
+"""
+
+
+@pytest.mark.parametrize("machine", [child, child_on_stand_ins], ids=["backend", "libraries"])
+def test_replays(tmp_path, machine):
+    got = machine(
+        tmp_path,
+        REPLAYS
+        + """
+twenty = 'X = A @ X; X = tanh(X); ' * 10
+result = [
+    both(f'repeat 60 {{ {twenty} }} X'),
+    both('repeat 101 { X = A @ X + B } X'),
+    both('repeat 50 { T = X; X = A @ Y + T; Y = T * 0.5 } X + Y'),
+    both('repeat 40 { X = A @ (X * 0.5); Y = Y.T - X } X @ Y'),
+    both('repeat 3 { repeat 30 { X = tanh(A @ X) } Y = Y + X } Y'),
+    both('repeat 10 { X = A @ X } X'),
+    both('repeat 40 { X = A @ X; X = X / norm(X) } X'),
+    both('k = 0; repeat 40 { X = A @ X; k = k + 1 } X * k'),
+    both('repeat 20 { X = A @ X; X = inverse(X * 0.01 + eye(64)) } X'),
+]
+db.close()
+result.append(mock.alive())
+""",
+    )
+    alive = got.pop()
+    replays = [counts["graph_replays"] for counts in got]
+    assert replays[0] in (29, 58) and replays[1] in (49, 99) and replays[3] >= 1, replays
+    assert replays[2] >= 1 and replays[4] in (3 * 14, 3 * 28) and replays[5:] == [0, 0, 0, 0], replays
+    assert got[0]["gpu_ops"] == 60 * 20 and got[1]["gpu_ops"] == 202, got
+    assert got[0]["downloaded"] == 64 * 64 * 8 and alive == {}, (got, alive)
+
+
+def test_replays_that_fail(tmp_path):
+    got = child(
+        tmp_path,
+        REPLAYS
+        + """
+text = 'repeat 60 { X = A @ X + B; X = tanh(X) } X'
+want = run(text, 'cpu')[0]
+run(text)
+result = []
+for order in ('record_begin:1', 'record_end:1', 'replay:1', 'replay:2', 'gemm:4', 'queue_wait:2', 'replay:3:lost'):
+    if order != 'record_begin:1' and stats(db)['device_fallbacks']:
+        db.close()
+        db = gx_connect()
+        for name, value in m.items():
+            q(db, "SELECT gx_store(?, ?)", name, from_numpy(value))
+        run('A @ X')
+    mock.order(order)
+    value, counts = run(text)
+    mock.order('')
+    result.append([order, bool(np.allclose(value, want)), counts['graph_replays'] > 0, stats(db)['device_fallbacks'], notes(db)])
+db.close()
+result.append(mock.alive())
+""",
+    )
+    alive = got.pop()
+    assert all(right for _, right, *_ in got) and alive == {}, (got, alive)
+    assert [(replayed, fallbacks) for _, _, replayed, fallbacks, _ in got[:2]] == [(False, 0), (False, 0)], got
+    assert all("round by round" in notes[-1] for *_, notes in got[:2]), got
+    assert all(fallbacks == 1 for *_, fallbacks, _ in got[2:]), got

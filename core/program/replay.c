@@ -1,0 +1,166 @@
+/*
+** Records of loops: see replay.h.
+**
+** Small kernels take less time than enqueuing them one by one.  A body whose nodes all run on the
+** device, and look at nothing, enqueues the same kernels each round, on buffers that the pool hands
+** out in the same turn: after one round, or two, the loop's variables are where they were.  So
+** these rounds are run once with the queue noting what it is given (a CUDA graph), and that is
+** enqueued for the rounds that are left.
+**
+** Whatever does not go as expected leaves the loop as it was, to go on round by round: a backend
+** without records, one that cannot make one, variables that do not come back (what was noted is
+** then enqueued once).  A failure while a kernel is noted, or later, is the device's, and the
+** program's to forgive.
+*/
+#include "replay.h"
+
+#include "device_memory.h"
+#include "on_device.h"
+
+#include <string.h>
+
+enum { PERIOD = 2, LEFT_LEAST = 16, NAMES_MOST = 128, WAIT_EVERY = 64 };
+
+// What may be recorded ----------------------------------------------------------------------------
+
+/* Is the value there on the device when the body runs? */
+static bool is_there(const gx_exec *x, const gx_region *body, int32_t b, gx_val **now, gx_ref ref)
+{
+    const gx_node *node = &x->g->node[ref];
+    if (node->block != b) {
+        return x->val[ref] != NULL && x->val[ref]->device != NULL;
+    }
+    for (int32_t k = 0; k < body->param_count; k++) {
+        if (x->g->pool[body->params + k] == ref) {
+            return now[k]->device != NULL;
+        }
+    }
+    return gx_on_device_repeats(x, node);
+}
+
+static bool may_record(const gx_exec *x, const gx_node *loop, gx_val **now)
+{
+    const gx_graph *g = x->g;
+    int32_t b = loop->inner[0];
+    const gx_region *body = &g->block[b];
+    bool is_good = body->param_count <= NAMES_MOST;
+    for (int32_t k = 0; k < body->count && is_good; k++) {
+        const gx_node *node = &g->node[body->nodes[k]];
+        if (node->op->id == GX_OP_PARAM || node->op->id == GX_OP_NUMBER) {
+            continue;
+        }
+        is_good = gx_on_device_repeats(x, node);
+        for (int i = 0; i < node->count && is_good; i++) {
+            is_good = is_there(x, body, b, now, gx_input(g, node, i));
+        }
+    }
+    for (int32_t k = 0; k < body->result_count && is_good; k++) {
+        is_good = is_there(x, body, b, now, g->pool[body->results + k]);
+    }
+    return is_good;
+}
+
+// Recording ---------------------------------------------------------------------------------------
+
+static void look(gx_val **now, int32_t count, const void **at)
+{
+    for (int32_t k = 0; k < count; k++) {
+        at[k] = now[k] == NULL ? NULL : now[k]->device;
+    }
+}
+
+/* What the rounds of a record come to, in counters. */
+typedef struct tally {
+    int64_t steps, fused, gpu_ops, rounds, kernels, flops;
+} tally;
+
+static tally count(const gx_exec *x)
+{
+    const gx_stats *stats = &x->run->ctx->stats;
+    return (tally){x->steps,
+                   x->fused,
+                   x->gpu_ops,
+                   x->rounds,
+                   gx_stats_get(stats, GX_STAT_KERNELS),
+                   gx_stats_get(stats, GX_STAT_FLOPS)};
+}
+
+/* The record was enqueued so many times; once was counted while it was made. */
+static void count_replays(gx_exec *x, const tally *before, int64_t times)
+{
+    tally after = count(x);
+    int64_t more = times - 1;
+    x->steps += more * (after.steps - before->steps);
+    x->fused += more * (after.fused - before->fused);
+    x->gpu_ops += more * (after.gpu_ops - before->gpu_ops);
+    x->rounds += more * (after.rounds - before->rounds);
+    gx_stats *stats = &x->run->ctx->stats;
+    gx_stats_add(stats, GX_STAT_KERNELS, more * (after.kernels - before->kernels));
+    gx_stats_add(stats, GX_STAT_FLOPS, more * (after.flops - before->flops));
+    gx_stats_add(stats, GX_STAT_GRAPH_REPLAYS, times);
+}
+
+static void note(gx_exec *x, const gx_err *err)
+{
+    gx_stats_note(&x->run->ctx->stats, "a loop goes round by round: %s", err->text);
+}
+
+/* Enqueue the record `times`; the host is never far ahead, so that interrupts are in time. */
+static void replay(gx_exec *x, gx_record *record, int64_t times)
+{
+    const gx_accel *accel = x->accel;
+    gx_err err = {.code = GX_OK};
+    for (int64_t k = 0; k < times && gx_ok(x->run); k++) {
+        if (accel->backend->replay(accel->dev, accel->run, record, &err) != GX_OK) {
+            gx_device_lost(x, &err);
+        } else if (k % WAIT_EVERY == WAIT_EVERY - 1) {
+            gx_device_wait(x);
+        }
+        gx_run_poll(x->run);
+    }
+    gx_device_wait(x); // a record goes when it is not under way
+}
+
+int64_t gx_replay_rounds(gx_exec *x, const gx_node *loop, gx_val **now, int64_t left,
+                         gx_round round)
+{
+    const gx_accel *accel = x->accel;
+    const void *before[NAMES_MOST], *after[NAMES_MOST];
+    int32_t variables = x->g->block[loop->inner[0]].param_count;
+    size_t bytes = (size_t)variables * sizeof *before;
+    gx_record *record = NULL;
+    gx_err err = {.code = GX_OK};
+    bool is_back = false;
+    int64_t rounds = 0;
+    if (accel == NULL || accel->backend->record_begin == NULL || left < LEFT_LEAST ||
+        !may_record(x, loop, now)) {
+        return 0;
+    }
+    if (accel->backend->record_begin(accel->dev, accel->run, &err) != GX_OK) {
+        note(x, &err);
+        return 0;
+    }
+    tally so_far = count(x);
+    look(now, variables, before);
+    for (; rounds < PERIOD && !is_back && gx_ok(x->run); rounds++) {
+        round(x, loop, now);
+        look(now, variables, after);
+        is_back = gx_ok(x->run) && memcmp(before, after, bytes) == 0;
+    }
+    gx_code code = accel->backend->record_end(accel->dev, accel->run, &record, &err);
+    if (gx_ok(x->run) && code != GX_OK && !is_back) {
+        gx_device_lost(x, &err); // what these rounds were to make is nowhere
+    } else if (gx_ok(x->run) && code != GX_OK) {
+        note(x, &err); // nothing has run: the variables are as they were
+        rounds = 0;
+    } else if (gx_ok(x->run)) {
+        int64_t times = is_back ? left / rounds : 1;
+        replay(x, record, times);
+        count_replays(x, &so_far, times);
+        rounds *= times;
+    }
+    if (record != NULL) {
+        accel->backend->record_free(accel->dev, record);
+    }
+    return rounds;
+}
