@@ -5,10 +5,13 @@
 **     sqlite3_auto_extension((void (*)(void))sqlite3_gx_init);   // every later connection has gx
 **
 ** Link with libgx.a (compiled with -DSQLITE_CORE), SQLite, OpenBLAS, cJSON, pthread, dl and m; the
-** pkg-config file gx.pc names them.  Applications that load gx.so at run time need no header.
+** pkg-config file gx.pc names them.  Applications that load gx.so at run time need no header, but
+** for lending memory: gx.so has gx_lend() and gx_lend_end() too.
 */
 #ifndef GX_H
 #define GX_H
+
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,6 +28,19 @@ struct sqlite3_api_routines;
 ** -DSQLITE_CORE.
 */
 int sqlite3_gx_init(struct sqlite3 *db, char **message, const struct sqlite3_api_routines *api);
+
+/*
+** Lend an array to SQL: token, a text that nobody can guess, stands for it in gx_from_memory(token,
+** 'A') and gx_to_memory('A', token) until gx_lend_end(token), which waits for calls that use it.
+** Element (i, j) of dtype "f64", "f32", "c128" or "c64", in the machine's byte order, is i *
+** row_step + j * col_step elements behind data; one step is 1, the other at least the length of the
+** side that lies together.  Not zero where it cannot be: no such array, or GX_LENT_MAX are lent.
+** Any thread, before any connection too.
+*/
+enum { GX_LENT_MAX = 64, GX_TOKEN_BYTES = 33 };
+int gx_lend(void *data, const char *dtype, int64_t rows, int64_t cols, int64_t row_step,
+            int64_t col_step, int is_writable, char token[GX_TOKEN_BYTES]);
+void gx_lend_end(const char *token);
 
 #ifdef __cplusplus
 }

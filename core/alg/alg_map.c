@@ -5,7 +5,8 @@
 ** One pass: every operand tile is read once, every result tile written once.
 **
 ** A stored result comes from a program.  Minimum memory: two blocks (three with two operands).  The
-** work is bound by the database; the kernels only keep up.
+** work is bound by the database; the kernels only keep up.  Of a value that is only copied or
+** turned there is nothing to load: threads make tiles out of it, which the caller writes.
 **
 ** A result in memory is filled by a streamed pass (pass.h), each piece where it belongs, so that
 ** the bytes of a value are touched once: by the read where A is stored, by the kernel where it is a
@@ -191,6 +192,91 @@ static gx_code fill(gx_run *run, const gx_call *call, const gx_mat *A, const gx_
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
+// Out of memory, stored ---------------------------------------------------------------------------
+
+/* Threads that make tiles: more are not kept busy by one writer, and each has two tiles. */
+enum { MAKERS = 6 };
+
+/* A stored copy, or turned copy, of a value. */
+typedef struct making {
+    gx_run *run;
+    const gx_call *call; /* as of a filling */
+    const gx_mat *A;
+    gx_sink *C;
+    gx_kernel kernel; /* NULL: a copy */
+    gx_dev *dev;
+    int64_t row_tiles;
+} making;
+
+typedef struct tile_place {
+    int64_t i0, j0, m, n;
+} tile_place;
+
+static tile_place place_of(const gx_sink *C, int64_t row_tiles, int64_t tile)
+{
+    tile_place at = {.i0 = tile % row_tiles * C->tile_rows, .j0 = tile / row_tiles * C->tile_cols};
+    at.m = gx_min(C->tile_rows, C->rows - at.i0);
+    at.n = gx_min(C->tile_cols, C->cols - at.j0);
+    return at;
+}
+
+static gx_code make_tile(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
+                         gx_err *err)
+{
+    const making *x = arg;
+    tile_place at = place_of(x->C, x->row_tiles, unit);
+    gx_args args = {.transa = x->call->transa, .m = at.m, .n = at.n, .c = part, .ldc = at.m};
+    (void)work;
+    if (x->kernel == NULL) {
+        return gx_pass_read(thread, x->A, at.i0, at.j0, at.m, at.n, x->C->dtype, part, at.m, err);
+    }
+    args.a = in_place(x->A, x->C->dtype, at.j0, at.i0);
+    args.lda = x->A->ld;
+    return x->kernel(x->dev, NULL, &args, err);
+}
+
+static gx_code write_tile(void *arg, int64_t unit, void *part, gx_err *err)
+{
+    const making *x = arg;
+    tile_place at = place_of(x->C, x->row_tiles, unit);
+    return gx_sink_write(x->C, at.i0, at.j0, at.m, at.n, part, at.m, err);
+}
+
+/* Whether it was that: false leaves all to a program. */
+static bool make_stored(gx_run *run, const gx_call *call, const gx_mat *A, gx_sink *C)
+{
+    bool is_copy = call->kernel == GX_KERNEL_COUNT, is_turned = call->kernel == GX_TRANSPOSE;
+    bool is_there = is_copy ? A->kind == GX_MAT_VALUE : in_place(A, C->dtype, 0, 0) != NULL;
+    const gx_backend *backend;
+    making x = {.run = run, .call = call, .A = A, .C = C};
+    if (!gx_ok(run) || !C->is_stored || !(is_copy || is_turned) || !is_there || C->rows == 0 ||
+        C->cols == 0 || run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA ||
+        gx_run_device(run, &backend, &x.dev) != GX_OK) {
+        return false;
+    }
+    size_t element = gx_dtype_bytes(C->dtype);
+    x.kernel = is_copy ? NULL : backend->kernel[GX_TRANSPOSE][C->dtype];
+    x.row_tiles = gx_ceil_div(C->rows, C->tile_rows);
+    const gx_mat *sources[] = {A};
+    gx_pass pass = {.sources = sources,
+                    .source_count = 1,
+                    .units = x.row_tiles * gx_ceil_div(C->cols, C->tile_cols),
+                    .bytes = (double)C->rows * (double)C->cols * (double)element,
+                    .part_bytes = (size_t)(C->tile_rows * C->tile_cols) * element,
+                    .threads = MAKERS,
+                    .work = make_tile,
+                    .fold = write_tile,
+                    .is_callers = true,
+                    .writes = C->meta.schema,
+                    .arg = &x};
+    if (gx_pass_threads(run, &pass) == 0) {
+        return false;
+    }
+    gx_pass_run(run, &pass);
+    gx_stats_add(&run->ctx->stats, GX_STAT_KERNELS, is_copy ? 0 : pass.units);
+    return true;
+}
+
 // By a program ------------------------------------------------------------------------------------
 
 /* C starts as A, then one kernel in place on each block; GX_KERNEL_COUNT: a copy. */
@@ -200,6 +286,9 @@ static gx_code map_in_place(gx_run *run, const gx_call *kernel, const gx_mat *A,
     gx_prog *prog;
     if (gx_ok(run) && is_fillable(run, C)) {
         return fill(run, kernel, A, B, C);
+    }
+    if (B == NULL && make_stored(run, kernel, A, C)) {
+        return gx_ok(run) ? GX_OK : run->err.code;
     }
     if (!gx_ok(run) || gx_prog_create(run, blocks_of(C), &prog) != GX_OK) {
         return run->err.code; // C is not begun in a run that has failed
@@ -254,8 +343,12 @@ gx_code gx_copy_to_sink(gx_run *run, const gx_mat *src, gx_sink *sink)
 gx_code gx_alg_transpose(gx_run *run, const gx_mat *A, gx_trans trans, gx_sink *C)
 {
     gx_prog *prog;
+    const gx_call turn = {.kernel = GX_TRANSPOSE, .transa = trans};
     if (gx_ok(run) && is_fillable(run, C)) {
-        return fill(run, &(gx_call){.kernel = GX_TRANSPOSE, .transa = trans}, A, NULL, C);
+        return fill(run, &turn, A, NULL, C);
+    }
+    if (make_stored(run, &turn, A, C)) {
+        return gx_ok(run) ? GX_OK : run->err.code;
     }
     if (!gx_ok(run) || gx_prog_create(run, blocks_of(C), &prog) != GX_OK) {
         return run->err.code; // C is not begun in a run that has failed

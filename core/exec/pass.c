@@ -405,6 +405,9 @@ static int64_t threads_wanted(const gx_run *run, const gx_pass *pass)
     if (has_stored(pass)) {
         threads = gx_max(threads, config->number[GX_SET_READERS]);
     }
+    if (pass->threads > 0) {
+        threads = gx_min(threads, pass->threads);
+    }
     return is_small(pass) ? 1 : gx_max(1, gx_min(threads, pass->units));
 }
 

@@ -183,6 +183,10 @@ void gx_sink_begin_resident(gx_run *run, int64_t rows, int64_t cols, gx_dtype dt
 /* Whoever has made the elements holds them from now on; what was held before is freed. */
 void gx_sink_hold(gx_sink *sink, const gx_held *held);
 
+/* A result in memory that is the caller's, column-major without gaps; gx_sink_end() leaves it. */
+gx_code gx_sink_begin_lent(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype, void *data,
+                           gx_sink *sink);
+
 /* A result that nobody wants: for measuring.  Tiles of that shape. */
 void gx_sink_begin_nowhere(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
                            int64_t tile_rows, int64_t tile_cols, gx_sink *sink);

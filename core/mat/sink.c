@@ -329,6 +329,17 @@ void gx_sink_hold(gx_sink *sink, const gx_held *held)
     sink->held = *held;
 }
 
+gx_code gx_sink_begin_lent(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype, void *data,
+                           gx_sink *sink)
+{
+    gx_err err = {0};
+    *sink = (gx_sink){
+        .run = run, .rows = rows, .cols = cols, .dtype = dtype, .value = {.data = data}};
+    gx_tile_shape(rows, cols, dtype, gx_store_max_tile_bytes(run->ctx->store), &sink->tile_rows,
+                  &sink->tile_cols, &err);
+    return gx_run_fail(run, &err);
+}
+
 void gx_sink_begin_nowhere(gx_run *run, int64_t rows, int64_t cols, gx_dtype dtype,
                            int64_t tile_rows, int64_t tile_cols, gx_sink *sink)
 {

@@ -319,6 +319,8 @@ const fault_script fault_scripts[] = {
     {"store-rows-spill", SMALL "SELECT gx_config('memory_limit', 75000);",
      "SELECT gx_store_rows('N', 119 - a.i - 40 * b.j, row) FROM gx_rows('A') AS a, "
      "(SELECT DISTINCT j FROM plain) AS b"},
+    {"store-value", SMALL,
+     "SELECT gx_store('N', gx_random(60, 40)), gx_transpose(gx_random(60, 40), 'M')"},
     {"from-function", SMALL,
      "SELECT gx_from_function('gx_hstack', 1, 4, 'N'), gx_from_function('gx_vstack', 4, 1)"},
     {"cells", SMALL, "SELECT sum(value), count(*) FROM gx_cells('A')"},

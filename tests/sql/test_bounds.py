@@ -42,7 +42,7 @@ def test_memory_that_ends_while_blocks_are_scheduled(db):
     for limit in range(67_072, 400_000, 5_000):
         db.execute("SELECT gx_config('memory_limit', ?)", (str(limit),))
         try:
-            assert db.execute("SELECT gx_store('B', ?, '{\"replace\":true}')", (value,)).fetchall() == [("B",)]
+            assert db.execute("SELECT gx_abs(?, 'B', '{\"replace\":true}')", (value,)).fetchall() == [("B",)]
         except sqlite3.Error as refusal:
             refused += "the schedule of blocks needs" in str(refusal)
     assert refused > 3

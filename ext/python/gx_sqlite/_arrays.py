@@ -1,23 +1,26 @@
 """Arrays into matrices and back.
 
-In: gx asks for the matrix tile by tile (gx_from_function), and each tile is made from where the elements are, the next
-one by a second thread while gx writes this one.  Out: the tiles as they lie in the database (the file format is public,
-docs/format.md) go to their places.  So nothing but a few tiles is there twice.
+An array that lies by rows or by columns, in a dtype of gx's, is lent to gx (_lent.py), which takes the elements out of
+it or puts them there.  Other data, in: gx asks for the matrix tile by tile (gx_from_function), and each tile is made
+from where the elements are, the next one by a second thread while gx writes this one; out: by bands of columns.  Either
+way nothing but a few tiles is there twice.
 """
 from __future__ import annotations
 
+import json
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Optional, Union
+from typing import Any, Optional, Sequence, Union
 
 import numpy as np
 
 from . import _connect
+from ._lent import call, lent
 from ._sources import Source, source
-from ._values import BY_NUMBER, DTYPES, Array, Buffer, DTypeLike, empty, unpack
+from ._values import DTYPES, Array, Buffer, DTypeLike, empty, unpack
 
 _SMALL = 1 << 20  # bytes: up to here a matrix goes as one value
-_IN_VOLUMES = 65536  # property of a matrix whose tiles may be in other files
-_BAND = 64 << 20  # bytes of a band of columns of such a matrix, which comes as a value
+_BAND = 64 << 20  # bytes that come at a time where an array cannot be lent
+_TRIES = 100  # of reading a matrix that others replace meanwhile
 
 
 def store(db: Any, name: str, data: Any, *, replace: bool = False, dtype: DTypeLike = None,
@@ -36,6 +39,11 @@ def store(db: Any, name: str, data: Any, *, replace: bool = False, dtype: DTypeL
         if m * n > 0:
             matrix.fill(0, 0, elements)
         return str(_connect.value(db, "SELECT gx_store(?, ?, ?)", (name, blob, options)))
+    array = matrix.lendable
+    if array is not None:
+        with lent(array, False) as token:
+            if token is not None and call(db, "SELECT gx_from_memory(?, ?, ?)", (token, name, options)):
+                return name
     tiles = _Tiles(matrix)
     try:
         with _connect.function(db, tiles.give, 4) as function:
@@ -95,8 +103,6 @@ def fetch(db: Any, matrix: Union[str, Buffer, float], *, out: Optional[Array] = 
         return _into(out, unpack(matrix))
     if not isinstance(matrix, str) or matrix.lstrip().startswith("["):
         return _into(out, unpack(_connect.value(db, "SELECT gx_copy(?)", (matrix,))))
-    # Written cells that gx still holds are written by this, and what is no matrix is refused in gx's words.
-    _connect.value(db, "SELECT gx_slice(?, 0, 0, 0, 0)", (matrix,))
     return _read(db, matrix, out)
 
 
@@ -113,53 +119,33 @@ def _check(out: Array, m: int, n: int) -> None:
         raise ValueError(f"gx_sqlite.fetch: the matrix is {m}x{n} but out has the shape {out.shape}")
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _home(db: Any, name: str) -> tuple[str, str]:
-    """The schema a name is found in, and the name there: gx's rules."""
-    schemas = [str(row[1]) for row in _connect.rows(db, "PRAGMA database_list")]
-    head, dot, tail = name.partition(".")
-    if dot and head.lower() in (schema.lower() for schema in schemas):
-        return head, tail
-    for schema in sorted(schemas, key=lambda s: {"temp": 0, "main": 1}.get(s, 2)):
-        tables = f"SELECT count(*) FROM {_quoted(schema)}.sqlite_master WHERE name = 'gx_meta'"
-        found = f"SELECT count(*) FROM {_quoted(schema)}.gx_meta WHERE name = ?"
-        if _connect.value(db, tables) and _connect.value(db, found, (name,)):
-            return schema, name
-    return "main", name
-
-
 def _read(db: Any, matrix: str, out: Optional[Array]) -> Array:
-    schema, name = _home(db, matrix)
-    # One statement, so that catalog and tiles are of the same moment.
-    sql = (f"SELECT m.properties, m.rows, m.cols, m.dtype, m.tile_rows, m.tile_cols, t.id & 4294967295, t.data "
-           f"FROM {_quoted(schema)}.gx_meta m LEFT JOIN {_quoted(schema)}.gx_tile t "
-           f"ON t.id BETWEEN m.id << 32 AND (m.id << 32) + 4294967295 WHERE m.name = ?")
-    result: Optional[Array] = None
-    for properties, rows, columns, number, height, width, tile, data in _connect.each(db, sql, (name,)):
-        dtype = DTYPES[BY_NUMBER[number]]
-        if result is None:
-            result = out if out is not None else np.empty((rows, columns), dtype, order="F")
-            _check(result, rows, columns)
-            if properties & _IN_VOLUMES:
-                break
-        if data is not None:
-            j, i = divmod(tile, -(-rows // height))
-            place = result[i * height:(i + 1) * height, j * width:(j + 1) * width]
-            place[...] = np.frombuffer(data, dtype).reshape((place.shape[1], place.shape[0])).T
-    if result is None:
-        raise LookupError(f"gx_sqlite.fetch: no matrix named {matrix!r}")
-    if properties & _IN_VOLUMES:
-        _read_bands(db, matrix, result)
-    return result
+    about = _about(db, matrix)
+    for _ in range(_TRIES):
+        m, n = json.loads(about[0])
+        result = np.empty((m, n), DTYPES[about[1]], order="F") if out is None else out
+        _check(result, m, n)
+        try:
+            _fill(db, matrix, result)
+            return result
+        except Exception:
+            before, about = about, _about(db, matrix)
+            if about == before:
+                raise
+    raise LookupError(f"gx_sqlite.fetch: others replaced {matrix!r} {_TRIES} times meanwhile")
 
 
-def _read_bands(db: Any, matrix: str, result: Array) -> None:
+def _about(db: Any, matrix: str) -> Sequence[Any]:
+    return tuple(_connect.rows(db, "SELECT gx_shape(?1), gx_dtype(?1)", (matrix,))[0])
+
+
+def _fill(db: Any, matrix: str, result: Array) -> None:
+    with lent(result, True) as token:
+        if token is not None and call(db, "SELECT gx_to_memory(?, ?)", (matrix, token)):
+            return
     m, n = result.shape
-    height = min(m, _BAND // result.itemsize)
-    width = max(1, _BAND // max(1, height * result.itemsize))
+    height = max(1, min(m, _BAND // result.itemsize))
+    width = max(1, _BAND // (height * result.itemsize))
     for j in range(0, n, width):
         for i in range(0, m, height):
             piece = result[i:i + height, j:j + width]

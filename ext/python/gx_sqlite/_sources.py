@@ -20,6 +20,7 @@ class Source:
     shape: tuple[int, int]
     dtype: str
     is_random = True  # rectangles may be asked for in any order, from another thread
+    lendable: Optional[Array] = None  # the whole of it in one array, whatever its dtype
 
     def fill(self, i: int, j: int, out: Array) -> None:
         """The rectangle at (i, j), of the shape of out."""
@@ -28,7 +29,7 @@ class Source:
 
 class _Array(Source):
     def __init__(self, array: Array, dtype: DTypeLike = None) -> None:
-        self._array = two_dimensions(array)
+        self._array = self.lendable = two_dimensions(array)
         self.shape = (self._array.shape[0], self._array.shape[1])
         self.dtype = gx_dtype(dtype if dtype is not None else self._array.dtype)
         if self._array.dtype.kind == "c" and not self.dtype.startswith("c"):
