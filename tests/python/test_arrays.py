@@ -179,10 +179,44 @@ def test_arrow(db):
             gx.store(db, "N", wrong)
 
 
-def test_sparse_matrices_are_refused_in_words(db):
+@pytest.mark.parametrize("kind", ["f8", "f4", "c16", "c8", "i4", "?"])
+def test_sparse(db, tmp_path, kind):
     sparse = pytest.importorskip("scipy.sparse")
-    with pytest.raises(TypeError, match=r"a sparse matrix of shape \(3, 3\): gx keeps dense ones"):
-        gx.store(db, "A", sparse.identity(3, format="csr"))
+    small_tiles(db)
+    a = numbers((90, 70), kind) * (RNG.random((90, 70)) < 0.1)
+    for form in ("csr", "csc", "coo", "lil", "bsr"):
+        assert gx.store(db, "A", sparse.csr_matrix(a).asformat(form), replace=True) == "A"
+        b = gx.fetch(db, "A")
+        assert isinstance(b, sparse.csr_matrix) and b.dtype == np.result_type(a.dtype, "f4" if kind in "f4 c8" else "f8")
+        assert np.array_equal(b.toarray(), a) and b.nnz == np.count_nonzero(a)
+    assert gx.fetch(db, db.execute("SELECT gx_copy('A')").fetchone()[0]).nnz == b.nnz
+    sparse.save_npz(tmp_path / "a.npz", b)
+    gx.store(db, "B", sparse.load_npz(tmp_path / "a.npz"), dtype="c64")
+    assert np.array_equal(gx.fetch(db, "B").toarray(), a.astype("c8")) and db.execute("SELECT gx_check()").fetchone() == ("ok",)
+    assert np.array_equal(gx.fetch(db, db.execute("SELECT gx_dense('A')").fetchone()[0]), a)
+
+
+def test_sparse_shapes_and_refusals(db):
+    sparse = pytest.importorskip("scipy.sparse")
+    twice = sparse.coo_matrix(([1.0, 2.0, 4.0], ([1, 1, 0], [2, 2, 0])), (3, 4))
+    unsorted = sparse.csr_matrix((np.array([1.0, 2.0]), np.array([3, 1]), np.array([0, 2, 2, 2])), (3, 4))
+    for a in (twice, unsorted, sparse.csr_matrix((0, 5)), sparse.csr_matrix((5, 0)), sparse.csr_matrix((5, 4))):
+        before = a.copy()
+        gx.store(db, "A", a, replace=True)
+        assert np.array_equal(gx.fetch(db, "A").toarray(), a.toarray()) and (a != before).nnz == 0
+    wide = sparse.coo_matrix(([7.0], ([2], [2 ** 32])), (3, 2 ** 33))
+    gx.store(db, "W", wide)
+    assert gx.fetch(db, "W")[2, 2 ** 32] == 7 and gx.fetch(db, "W").shape == wide.shape
+    with pytest.raises(TypeError, match="which cannot go into an array"):
+        gx.fetch(db, "A", out=np.empty((5, 4)))
+    with pytest.raises(TypeError, match="lose the imaginary part"):
+        gx.store(db, "C", twice * 1j, dtype="f64")
+    blob = bytearray(db.execute("SELECT gx_sparse(gx_eye(3))").fetchone()[0])
+    for at, value in ((32, 1), (40, 9), (48, 3), (48, 255), (24, 200), (24, 2), (5, 9)):
+        damaged = bytearray(blob)
+        damaged[at] = value
+        with pytest.raises(ValueError, match="gx_sqlite.fetch: a sparse value"):
+            gx.fetch(db, damaged)
 
 
 # ---- 5. names, transactions ------------------------------------------------------------------------------------------

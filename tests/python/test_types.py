@@ -18,7 +18,7 @@ shape: tuple[int, int] = gx.matrix(db, name).shape
 both: gx.Expression = gx.matrix(db, "A").T @ gx.fetch(db, "A")
 gx.store(db, "A", [[1.0]], 8)
 gx.matrix(db, 3)
-number: int = gx.fetch(db, "A", out=None)
+gx.fetch(db, "A", out=3)
 """
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Optional, Union
 
 import numpy as np
 
 from . import _connect
 from ._lent import call, lent
 from ._sources import Source, source
+from ._sparse import is_scipy, is_sparse_value, pack_sparse, unpack_sparse
 from ._values import DTYPES, Array, Buffer, DTypeLike, empty, unpack
 
 _SMALL = 1 << 20  # bytes: up to here a matrix goes as one value
@@ -27,12 +28,15 @@ def store(db: Any, name: str, data: Any, *, replace: bool = False, dtype: DTypeL
           rows: Optional[int] = None) -> str:
     """Store data as the matrix `name`; returns the name.
 
-    data: an array of one or two dimensions and any strides, a number, lists of lists, a pandas DataFrame, an Arrow table
-    or FixedSizeList column, or an iterator of blocks of rows: with `rows`, how many there are in all, they go straight
+    data: an array of one or two dimensions and any strides, a number, lists of lists, a sparse matrix of SciPy's (stored
+    as one), a pandas DataFrame, an Arrow table or FixedSizeList column, or an iterator of blocks of rows: with `rows`, how many there are in all, they go straight
     to the database, else through a temporary file.  dtype: what the elements become, by default what holds them.
     """
+    again = f'"replace":{"true" if replace else "false"}'
+    if is_scipy(data):
+        return str(_connect.value(db, "SELECT gx_store(?, ?, ?)", (name, pack_sparse(data, dtype), f"{{{again}}}")))
     matrix = source(data, dtype, rows)
-    options = f'{{"replace":{"true" if replace else "false"},"dtype":"{matrix.dtype}"}}'
+    options = f'{{{again},"dtype":"{matrix.dtype}"}}'
     m, n = matrix.shape
     if m * n * DTYPES[matrix.dtype].itemsize <= _SMALL:
         blob, elements = empty((m, n), matrix.dtype)
@@ -93,22 +97,24 @@ class _Tiles:
             self._pool.shutdown()
 
 
-def fetch(db: Any, matrix: Union[str, Buffer, float], *, out: Optional[Array] = None) -> Array:
-    """A stored matrix, a matrix value or a literal as an array of two dimensions.
+def fetch(db: Any, matrix: Union[str, Buffer, float], *, out: Optional[Array] = None) -> Any:
+    """A stored matrix, a matrix value or a literal as an array of two dimensions; a sparse one as SciPy's csr_matrix.
 
     A stored matrix comes by columns (Fortran order), into `out` where that is given.  A value is not copied: its array
     cannot be written.
     """
     if isinstance(matrix, (bytes, bytearray, memoryview)):
-        return _into(out, unpack(matrix))
+        return _into(out, unpack_sparse(matrix) if is_sparse_value(matrix) else unpack(matrix))
     if not isinstance(matrix, str) or matrix.lstrip().startswith("["):
         return _into(out, unpack(_connect.value(db, "SELECT gx_copy(?)", (matrix,))))
     return _read(db, matrix, out)
 
 
-def _into(out: Optional[Array], array: Array) -> Array:
+def _into(out: Optional[Array], array: Any) -> Any:
     if out is None:
         return array
+    if not isinstance(array, np.ndarray):
+        raise TypeError("gx_sqlite.fetch: the matrix is sparse, which cannot go into an array (gx_dense makes it dense)")
     _check(out, array.shape[0], array.shape[1])
     out[...] = array
     return out
@@ -119,11 +125,13 @@ def _check(out: Array, m: int, n: int) -> None:
         raise ValueError(f"gx_sqlite.fetch: the matrix is {m}x{n} but out has the shape {out.shape}")
 
 
-def _read(db: Any, matrix: str, out: Optional[Array]) -> Array:
+def _read(db: Any, matrix: str, out: Optional[Array]) -> Any:
     about = _about(db, matrix)
     for _ in range(_TRIES):
-        m, n = json.loads(about[0])
-        result = np.empty((m, n), DTYPES[about[1]], order="F") if out is None else out
+        if about.get("format") == "sparse":
+            return _into(out, unpack_sparse(_connect.value(db, "SELECT gx_copy(?)", (matrix,))))
+        m, n = about["rows"], about["cols"]
+        result = np.empty((m, n), DTYPES[about["dtype"]], order="F") if out is None else out
         _check(result, m, n)
         try:
             _fill(db, matrix, result)
@@ -135,8 +143,9 @@ def _read(db: Any, matrix: str, out: Optional[Array]) -> Array:
     raise LookupError(f"gx_sqlite.fetch: others replaced {matrix!r} {_TRIES} times meanwhile")
 
 
-def _about(db: Any, matrix: str) -> Sequence[Any]:
-    return tuple(_connect.rows(db, "SELECT gx_shape(?1), gx_dtype(?1)", (matrix,))[0])
+def _about(db: Any, matrix: str) -> dict[str, Any]:
+    about: dict[str, Any] = json.loads(_connect.value(db, "SELECT gx_info(?)", (matrix,)))
+    return about
 
 
 def _fill(db: Any, matrix: str, result: Array) -> None:

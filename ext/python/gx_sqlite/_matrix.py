@@ -195,7 +195,8 @@ class Matrix(Expression):
         parameters.append(self.name)
         return "?"
 
-    def fetch(self) -> Array:
+    def fetch(self) -> Any:
+        """The elements as an array; of a sparse matrix as a csr_matrix."""
         return fetch(self._db, self.name)
 
     def store(self, name: str, *, replace: bool = False) -> Matrix:

@@ -195,9 +195,6 @@ def _from_arrow(data: Any, dtype: DTypeLike) -> Source:
 def source(data: Any, dtype: DTypeLike = None, rows: Optional[int] = None) -> Source:
     """Anything that can be stored as a source; rows: how many blocks of rows will have in all."""
     module = type(data).__module__.split(".")[0]
-    if module == "scipy" and hasattr(data, "tocoo"):
-        raise TypeError(f"gx_sqlite.store: a sparse matrix of shape {data.shape}: gx keeps dense ones (.toarray(), or its "
-                        f"cells through gx_store_cells)")
     if module == "pyarrow" and hasattr(data, "type"):
         if not hasattr(data.type, "list_size"):
             raise TypeError(f"gx_sqlite.store: an Arrow column of type {data.type}, expected FixedSizeList")

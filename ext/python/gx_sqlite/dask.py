@@ -65,9 +65,8 @@ def _read(path: str, name: str, i0: int, i1: int, j0: int, j1: int) -> Array:
     db = _open(path)
     try:
         A = _matrix.Matrix(db, name)
-        if A.shape == (i1 - i0, j1 - j0):
-            return _arrays.fetch(db, name)
-        elements: Array = A[i0:i1, j0:j1]
+        is_whole = A.shape == (i1 - i0, j1 - j0)
+        elements: Array = _arrays.fetch(db, name) if is_whole else A[i0:i1, j0:j1]
         return elements
     finally:
         db.close()
@@ -120,7 +119,8 @@ def _triangle(parts: Sequence[Array]) -> Array:
     """R of what is stacked up."""
     db = _scratch()
     _connect.value(db, "SELECT gx_qr(?, '{\"r\":\"R\",\"replace\":true}')", (pack(_stack(parts)),))
-    return _arrays.fetch(db, "R")
+    r: Array = _arrays.fetch(db, "R")
+    return r
 
 
 def _q_and_r(a: Array) -> tuple[Array, Array]:
