@@ -78,6 +78,7 @@ forbid() { # forbid REGEX TEXT ALLOWED-GLOB...
 
 forbid '\b(malloc|calloc|realloc|free|aligned_alloc|posix_memalign|strdup|strndup|asprintf)\s*\(' \
     'allocation outside core/base/mem*.c' 'core/base/mem*.c' 'kernels/cuda*'
+forbid '\bpthread_create\s*\(' 'a thread that takes signals of the host: gx_thread_start()' 'core/base/thread.c' 'kernels/cpu_threads.c'
 forbid '(?<!->)(?<!\.)\b(abort|exit|_exit|quick_exit|raise)\s*\(' 'ends the process'
 forbid '\b(printf|puts|putchar|perror)\s*\(' 'prints'
 forbid '\b(fprintf|fputs|fputc)\s*\(' 'prints' core/run/run.c

@@ -25,6 +25,7 @@
 */
 #include "exec_int.h"
 
+#include "../base/thread.h"
 #include "../run/call.h"
 
 #include <assert.h>
@@ -333,7 +334,7 @@ static void run_steps(exec *x)
         gx_run_fail(x->run, &err);
         return;
     }
-    if (pthread_create(&computer, NULL, compute, x) != 0) {
+    if (!gx_thread_start(&computer, compute, x)) {
         gx_stats_note(&x->run->ctx->stats, "compute: the system refused a thread");
         attend(x, true);
     } else {

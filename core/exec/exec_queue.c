@@ -20,6 +20,8 @@
 */
 #include "exec_device.h"
 
+#include "../base/thread.h"
+
 #include <assert.h>
 
 static const gx_backend *backend_of(const gx_xd *x)
@@ -713,8 +715,8 @@ void gx_xd_run(gx_xd *x)
     pthread_t conductor, carrier;
     pass_crossings(x);
     x->is_exclusive = gx_exec_stream(x->prog, &x->plan, help, x, &x->stream);
-    bool is_conducted = pthread_create(&conductor, NULL, conduct, x) == 0;
-    bool is_carried = pthread_create(&carrier, NULL, carry, x) == 0;
+    bool is_conducted = gx_thread_start(&conductor, conduct, x);
+    bool is_carried = gx_thread_start(&carrier, carry, x);
     if (!is_conducted || !is_carried) {
         gx_xd_fault(x, 0, &(gx_err){GX_NOMEM, "the system refused a thread"});
     }

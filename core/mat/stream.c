@@ -12,6 +12,8 @@
 */
 #include "stream.h"
 
+#include "../base/thread.h"
+
 #include <assert.h>
 #include <string.h>
 #include <time.h>
@@ -133,7 +135,7 @@ static void start_threads(gx_stream *stream)
     int opened = stream->helpers, started = 0;
     for (int h = 0; h < opened; h++) {
         member *m = &stream->member[h];
-        m->is_started = pthread_create(&m->thread, NULL, run_member, m) == 0;
+        m->is_started = gx_thread_start(&m->thread, run_member, m);
         if (!m->is_started) {
             close_helper(stream, &m->helper);
             gx_stats_note(&stream->run->ctx->stats, "readers: the system refused a thread");

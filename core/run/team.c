@@ -12,15 +12,15 @@
 ** WAIT_NS.
 **
 ** Failures: the first one is kept under the lock, stops the handing out, and is returned to the
-** caller.  Threads block all signals: those of the host belong to the host's threads.
+** caller.
 */
 #include "team.h"
 
 #include "../base/stats.h"
+#include "../base/thread.h"
 
 #include <assert.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -270,19 +270,13 @@ gx_code gx_team_create(int threads, gx_mem *mem, gx_team_poll poll, void *poll_a
     t->threads = 1;
     init_locks(t);
 
-    sigset_t all, old;
-    sigfillset(&all);
-    bool is_masked = pthread_sigmask(SIG_SETMASK, &all, &old) == 0;
     for (int i = 0; i < threads - 1; i++) {
         t->members[i].team = t;
         t->members[i].number = i + 1;
-        if (pthread_create(&t->members[i].thread, NULL, member_main, &t->members[i]) != 0) {
+        if (!gx_thread_start(&t->members[i].thread, member_main, &t->members[i])) {
             break; // the system refuses more: a smaller team
         }
         t->threads++; // read by the caller's thread only
-    }
-    if (is_masked) {
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
     }
     *team = t;
     return GX_OK;

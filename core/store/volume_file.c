@@ -20,7 +20,7 @@
 ** All through the VFS of the database, as its journal, where the file is beside it: it gets the
 ** database's permissions, and their folder is synced with it.  A file is read and written by one
 ** thread at a time: the caller's, or, where whole tiles are written to several, a thread a file
-** that waits for the next tile (the caller's has the first file).  Threads block all signals.
+** that waits for the next tile (the caller's has the first file).
 **
 ** Holes are the one thing that a VFS has no call for: they are made through a descriptor of our
 ** own, where the VFS is SQLite's for Unix, which has each byte where it says, and the file behind
@@ -33,11 +33,12 @@
 
 #include "volume_int.h"
 
+#include "../base/thread.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -454,14 +455,10 @@ static void stop_threads(gx_volumes *set, int count)
 static void start_threads(gx_volumes *set)
 {
     int count = set->count, started = 1;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (started < count && pthread_create(&set->volume[started].thread, NULL, serve,
-                                             &set->volume[started]) == 0) {
+    while (started < count &&
+           gx_thread_start(&set->volume[started].thread, serve, &set->volume[started])) {
         started++;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     set->is_started = started == count;
     if (!set->is_started) {
         stop_threads(set, started);

@@ -103,17 +103,24 @@ class Shell:
         self.db = db
         self.out = out
         self.failed = False
+        self._is_busy = False  # with a statement
+
+    def control_c(self, *_: Any) -> None:
+        """The handler of SIGINT, from first to last: ends the statement that runs, or the line that is typed."""
+        if not self._is_busy:
+            raise KeyboardInterrupt
+        self.db.interrupt()
 
     def statement(self, sql: str) -> None:
         """Run it, show its rows or its error.  Control-C interrupts it."""
         result: list[Any] = []
         work = threading.Thread(target=lambda: result.append(self._rows(sql)), daemon=True)
-        before = signal.signal(signal.SIGINT, lambda *_: self.db.interrupt())
+        self._is_busy = True
         try:
             work.start()
             work.join()
         finally:
-            signal.signal(signal.SIGINT, before)
+            self._is_busy = False
         answer = result[0]
         if isinstance(answer, Exception):
             self.failed = True
@@ -125,6 +132,7 @@ class Shell:
         self.out.flush()
 
     def _rows(self, sql: str) -> Any:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # it is for the thread that waits for keys
         try:
             cursor = self.db.cursor()
             cursor.execute(sql)
@@ -281,6 +289,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         print(f"Error: {problem}", file=sys.stderr)
         return 1
     shell = Shell(db, sys.stdout)
+    signal.signal(signal.SIGINT, shell.control_c)
     try:
         return _serve(shell, is_demo)
     except BrokenPipeError:  # who reads has enough

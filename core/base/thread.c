@@ -1,0 +1,19 @@
+/*
+** Threads: see thread.h.  A thread inherits the mask of whoever makes it, so that is filled for the
+** moment; a signal that comes then waits.
+*/
+#include "thread.h"
+
+#include <signal.h>
+
+bool gx_thread_start(pthread_t *thread, void *(*start)(void *), void *arg)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    bool is_masked = pthread_sigmask(SIG_SETMASK, &all, &before) == 0;
+    bool is_started = pthread_create(thread, NULL, start, arg) == 0;
+    if (is_masked) {
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
+    return is_started;
+}
