@@ -215,6 +215,9 @@ static gx_ref operation(gx_compiler *c, const gx_item *item, const gx_op *op)
                              op->most > op->least ? "at least " : "", op->least,
                              op->least == 1 ? "" : "s", item->count, op->usage);
     }
+    if (op->id == GX_OP_EINSUM || op->id == GX_OP_BLOCK) {
+        return op->id == GX_OP_EINSUM ? gx_compile_einsum(c, item) : gx_compile_stacks(c, item);
+    }
     if (!arguments(c, item, op, in)) {
         return GX_NO_NODE;
     }

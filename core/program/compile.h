@@ -61,6 +61,8 @@ static inline gx_ref gx_compile_block(gx_compiler *c, const gx_item *block)
 gx_ref gx_compile_index(gx_compiler *c, const gx_item *item);
 gx_ref gx_compile_product(gx_compiler *c, const gx_item *item); /* a chain of @ */
 gx_ref gx_compile_list(gx_compiler *c, const gx_item *item);
+gx_ref gx_compile_stacks(gx_compiler *c, const gx_item *call); /* block([[A, B], [C, D]]) */
+gx_ref gx_compile_einsum(gx_compiler *c, const gx_item *call);
 void gx_compile_repeat(gx_compiler *c, const gx_item *item);
 void gx_compile_while(gx_compiler *c, const gx_item *item);
 void gx_compile_if(gx_compiler *c, const gx_item *item);

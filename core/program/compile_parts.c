@@ -214,8 +214,8 @@ static bool all_written(const gx_item *list, int64_t rows, int64_t cols, double 
     return true;
 }
 
-/* Of numbers that are to be computed: stacked, at most 100 a side. */
-static gx_ref stacked(gx_compiler *c, const gx_item *list, bool is_across)
+/* Numbers that are to be computed, or matrices (has_any): stacked, at most 100 a side. */
+static gx_ref stacked(gx_compiler *c, const gx_item *list, bool is_across, bool has_any)
 {
     enum { MOST = 100 };
     gx_ref in[MOST];
@@ -225,18 +225,21 @@ static gx_ref stacked(gx_compiler *c, const gx_item *list, bool is_across)
             return gx_graph_fail(c->g, "a list with computed elements has at most %d", MOST);
         }
         bool is_row = !is_across && item->form == GX_FORM_LIST;
-        in[count] = is_row ? stacked(c, item, true) : gx_compile_expression(c, item);
+        in[count] = is_row ? stacked(c, item, true, has_any) : gx_compile_expression(c, item);
         if (in[count] == GX_NO_NODE) {
             return GX_NO_NODE;
         }
         gx_compile_at(c, item);
         const gx_type *type = &c->g->node[in[count]].type;
-        if (!is_row && type->rows * type->cols != 1) {
+        if (!is_row && !has_any && type->rows * type->cols != 1) {
             return gx_shape_fail(c->g, in[count],
                                  "an element of a list is a number: hstack and "
                                  "vstack put matrices together");
         }
         count++;
+    }
+    if (count == 0) {
+        return gx_graph_fail(c->g, "there is nothing to put together");
     }
     gx_node node = {.op = gx_op_row(is_across ? GX_OP_HSTACK : GX_OP_VSTACK)};
     return gx_check_stack(c->g, &node, in, count);
@@ -265,5 +268,15 @@ gx_ref gx_compile_list(gx_compiler *c, const gx_item *list)
     gx_compile_at(c, list);
     gx_ref ref = is_written ? literal(c, rows, width, pairs, is_complex) : GX_NO_NODE;
     gx_mem_free(c->g->mem, pairs);
-    return is_written ? ref : stacked(c, list, false);
+    return is_written ? ref : stacked(c, list, false, false);
+}
+
+gx_ref gx_compile_stacks(gx_compiler *c, const gx_item *call)
+{
+    const gx_item *list = call->first;
+    gx_compile_at(c, list);
+    if (list->form != GX_FORM_LIST) {
+        return gx_graph_fail(c->g, "block takes rows of matrices: block([[A, B], [C, D]])");
+    }
+    return stacked(c, list, list->count == 0 || list->first->form != GX_FORM_LIST, true);
 }

@@ -130,6 +130,13 @@ primary(X) ::= name(N) LPAREN arguments(L) RPAREN. {
     }
     X = N;
 }
+primary(X) ::= REPEAT(T) LPAREN expr(A) COMMA items(L) RPAREN. {
+    X = gx_item_add(syntax, gx_item_text(syntax, GX_FORM_CALL, &T), A);
+    for (gx_item *item = L == NULL ? NULL : L->first, *next; item != NULL; item = next) {
+        next = item->next;
+        gx_item_add(syntax, X, item);
+    }
+}
 primary(X) ::= LBRACKET(T) arguments(L) RBRACKET. {
     if (L != NULL) {
         L->line = T.line;

@@ -33,6 +33,10 @@ static bool origin(const gx_node *node, const gx_type *from, int64_t i, int64_t 
         *row = axis == 0 ? ((i - by % t->rows) % t->rows + t->rows) % t->rows : i;
         *col = axis == 1 ? ((j - by % t->cols) % t->cols + t->cols) % t->cols : j;
         return true;
+    case GX_OP_REPEATED:
+        *row = axis == 0 ? i / by : i;
+        *col = axis == 1 ? j / by : j;
+        return true;
     default: // TILE
         *row = i % from->rows;
         *col = j % from->cols;

@@ -66,6 +66,9 @@ struct gx_exec;
     OP(FLIP,      "flip", "flip(A, axis)", 1, 2, 1, flip, arrange, "backwards")                    \
     OP(ROLL,      "roll", "roll(A, k, axis)", 2, 3, 1, roll, arrange, "shifted by k, round")       \
     OP(TILE,      "tile", "tile(A, m, n)", 3, 3, 1, tile, arrange, "A m x n times") \
+    OP(REPEATED,  "repeat", "repeat(A, n, axis)", 2, 3, 1, repeated, arrange, "each row n times") \
+    OP(BLOCK,     "block", "block([[A, B], [C, D]])", 1, 1, 1, NULL, NULL, "put together")         \
+    OP(EINSUM,    "einsum", "einsum('ij,jk->ik', A, B)", 2, 3, 1, NULL, NULL, "by letters")        \
     OP(TAKE,      "take", "take(A, index, axis = 0)", 2, 3, 1, take, take, "rows by number") \
     OP(HSTACK,    "hstack", "hstack(A, B, ...)", 1, 100, 1, stack, stack, "side by side")          \
     OP(VSTACK,    "vstack", "vstack(A, B, ...)", 1, 100, 1, stack, stack, "one above the other")   \

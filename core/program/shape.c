@@ -343,6 +343,21 @@ gx_ref gx_check_tile(gx_graph *g, gx_node *node, const gx_ref *in, int count)
     return gx_graph_add(g, node, in, 1);
 }
 
+gx_ref gx_check_repeated(gx_graph *g, gx_node *node, const gx_ref *in, int count)
+{
+    node->type = like(g, in[0]);
+    int64_t fallback = node->type.rows == 1 ? 1 : 0;
+    if (!take_side(g, in[1], "n", &node->whole[1]) ||
+        !gx_take_axis(g, in, count, 2, fallback, &node->whole[0])) {
+        return GX_NO_NODE;
+    }
+    int64_t *side = node->whole[0] == 0 ? &node->type.rows : &node->type.cols;
+    if (!gx_mul_i64(node->whole[1], *side, side)) {
+        return gx_graph_fail(g, "too many repetitions");
+    }
+    return gx_graph_add(g, node, in, 1);
+}
+
 gx_ref gx_check_take(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     const gx_type *index = &g->node[in[1]].type;

@@ -30,6 +30,7 @@ bool gx_is_vector(const gx_type *type);
     CHECK(random) CHECK(linspace) CHECK(arange) CHECK(reduce) CHECK(reduce_order)                  \
     CHECK(reduce_truth) CHECK(reduce_real) CHECK(reduce_index) CHECK(quantile) CHECK(norm)         \
     CHECK(trace) CHECK(diag) CHECK(same_k) CHECK(reshape) CHECK(flip) CHECK(roll) CHECK(tile)      \
+    CHECK(repeated)                                                                                \
     CHECK(inner) CHECK(polyval) CHECK(vander) CHECK(toeplitz) CHECK(cross) CHECK(topk)             \
     CHECK(unique) CHECK(take) CHECK(stack) CHECK(kron) CHECK(outer) CHECK(along) CHECK(diff)       \
     CHECK(along_order) CHECK(solve) CHECK(lstsq) CHECK(square) CHECK(pinv) CHECK(square_number)    \

@@ -258,6 +258,10 @@ MATRIX = {  # text: the same in NumPy, of A (4x4), B (4x3), x (4x1), Z (complex)
     "reshape(B, 2, 6)": lambda m: m["B"].reshape(2, 6), "reshape(B, -1, 2)": lambda m: m["B"].reshape(-1, 2),
     "flip(B)": lambda m: np.flip(m["B"]), "flip(B, 1)": lambda m: np.flip(m["B"], 1),
     "roll(B, 1, 0)": lambda m: np.roll(m["B"], 1, 0), "roll(B, -5, 1)": lambda m: np.roll(m["B"], -5, 1),
+    "repeat(B, 2, 0)": lambda m: np.repeat(m["B"], 2, 0), "repeat(Z, 3, 1)": lambda m: np.repeat(m["Z"], 3, 1),
+    "repeat(x, 2)": lambda m: np.repeat(m["x"], 2, 0), "repeat(x.T, 2)": lambda m: np.repeat(m["x"].T, 2, 1),
+    "block([[A, B], [x.T, ones(1, 3)]])": lambda m: np.block([[m["A"], m["B"]], [m["x"].T, np.ones((1, 3))]]),
+    "block([A, Z, x])": lambda m: np.block([m["A"], m["Z"], m["x"]]), "block([[A], [Z[0:1, :]]])": lambda m: np.vstack([m["A"], m["Z"][:1]]),
     "tile(B, 2, 3)": lambda m: np.tile(m["B"], (2, 3)), "hstack(A, B, x)": lambda m: np.hstack([m["A"], m["B"], m["x"]]),
     "vstack(A, Z)": lambda m: np.vstack([m["A"], m["Z"]]), "kron(A, B)": lambda m: np.kron(m["A"], m["B"]),
     "kron(Z, B)": lambda m: np.kron(m["Z"], m["B"]), "outer(x, [1, 2])": lambda m: np.outer(m["x"], [1, 2]),
@@ -341,6 +345,35 @@ def test_special_values(db):
     assert np.array_equal(ev(db, "isnan(?1)", from_numpy(a)), np.isnan(a))
 
 
+def test_einsum(db):
+    """Every text of one or two terms over three letters, and every result."""
+    rng = np.random.default_rng(12)
+    sides = {"i": 2, "j": 3, "k": 4}
+    terms = [""] + list("ijk") + [a + b for a in "ijk" for b in "ijk"]
+    made = {t: rng.standard_normal([sides[x] for x in t]) for t in terms}
+    made["ki"] = made["ki"] + 1j * rng.standard_normal((4, 2))
+    made["j"] = made["j"] + 1j
+
+    def value(term, is_row):
+        a = made[term].reshape(made[term].shape + (1,) * (2 - len(term)))
+        return from_numpy(a.T if is_row and len(term) == 1 else a)
+
+    count = 0
+    for inputs in [[t] for t in terms[1:]] + [[s, t] for s in terms for t in terms]:
+        letters = sorted(set("".join(inputs)))
+        for out in [None, ""] + letters + [a + b for a in letters for b in letters if a != b]:
+            text = ",".join(inputs) + ("" if out is None else "->" + out)
+            want = np.einsum(text, *[made[t] for t in inputs])
+            if want.ndim > 2:
+                continue
+            count += 1
+            names = ", ".join(f"?{k + 1}" for k in range(len(inputs)))
+            got = ev(db, f"einsum('{text}', {names})", *[value(t, count % 2) for t in inputs])
+            want = want.reshape(want.shape + (1,) * (2 - want.ndim))
+            assert np.shape(got) in (want.shape, ()) and np.allclose(got, want), text
+    assert count > 1000
+
+
 # 7 ---------------------------------------------------------------------------------------------------
 
 REFUSED = {
@@ -372,6 +405,15 @@ REFUSED = {
     "if 1 { y = [1, 2] } else { y = 3 } y": "y is 2x1 on one side of the choice but 1x1 on the other",
     "reshape(A, 3, 5)": "A is 4x4: its elements do not make 3x5",
     "hstack(A, ones(3, 1))": "A is 4x4 but another is 3x1",
+    "block(A)": "block takes rows of matrices", "block([])": "there is nothing to put together",
+    "block([[A, B[0:2, :]]])": "A is 4x4 but another is 2x3", "repeat(A, -1)": "n must be",
+    "einsum(A, B)": "einsum begins with a text", "einsum('ij,jk')": "einsum takes at least 2 arguments, not 1",
+    "einsum('ijk->i', A)": "einsum: a term has at most two letters in 'ijk->i'", "einsum('ij,jk->ik', A)": "not as many terms as operands",
+    "einsum('ij->ik', A)": "each letter of the result comes once", "einsum('ij->ii', A)": "each letter of the result comes once",
+    "einsum('ij,kj', A, B)": "einsum: j is 4 in the first operand and 3 in the second", "einsum('i', A)": "A is 4x4, but one letter is a vector's",
+    "einsum(',i', A, x)": "A is 4x4, but no letter is a number's", "einsum('ii', B)": "B is 4x3, but a letter twice is a square matrix's",
+    "einsum('i?->i', A)": "letters, commas and one -> are expected", "einsum('ij->i->j', A)": "one result is expected",
+    "einsum('ij,kl', A, B)": "the result would have more than two letters", "einsum('ij-j', A)": "letters, commas and one ->",
     "A ? B": "an argument is ?1, ?2, ...",
     "A $ B": "no operand or operator begins with this character",
     "\"A": "the quote is not closed",

@@ -152,18 +152,18 @@ typedef union {
 #define gx_grammarCTX_PARAM
 #define gx_grammarCTX_FETCH
 #define gx_grammarCTX_STORE
-#define YYNSTATE             84
-#define YYNRULE              61
-#define YYNRULE_WITH_ACTION  61
+#define YYNSTATE             91
+#define YYNRULE              62
+#define YYNRULE_WITH_ACTION  62
 #define YYNTOKEN             39
-#define YY_MAX_SHIFT         83
-#define YY_MIN_SHIFTREDUCE   108
-#define YY_MAX_SHIFTREDUCE   168
-#define YY_ERROR_ACTION      169
-#define YY_ACCEPT_ACTION     170
-#define YY_NO_ACTION         171
-#define YY_MIN_REDUCE        172
-#define YY_MAX_REDUCE        232
+#define YY_MAX_SHIFT         90
+#define YY_MIN_SHIFTREDUCE   116
+#define YY_MAX_SHIFTREDUCE   177
+#define YY_ERROR_ACTION      178
+#define YY_ACCEPT_ACTION     179
+#define YY_NO_ACTION         180
+#define YY_MIN_REDUCE        181
+#define YY_MAX_REDUCE        242
 /************* End control #defines *******************************************/
 #define YY_NLOOKAHEAD ((int)(sizeof(yy_lookahead)/sizeof(yy_lookahead[0])))
 
@@ -230,111 +230,128 @@ typedef union {
 **  yy_default[]       Default action for each state.
 **
 *********** Begin parsing tables **********************************************/
-#define YY_ACTTAB_COUNT (304)
+#define YY_ACTTAB_COUNT (381)
 static const YYACTIONTYPE yy_action[] = {
- /*     0 */    66,   31,   30,   29,   28,   27,   26,   25,   24,   23,
- /*    10 */    22,   21,   20,   19,   64,  183,   18,   63,   34,  187,
- /*    20 */    31,   30,   29,   28,   27,   26,   25,   24,   23,   22,
- /*    30 */    21,   20,   19,   82,  178,   18,   48,   61,   57,  188,
- /*    40 */    47,   60,   74,  190,  121,   60,   73,  191,   72,  153,
- /*    50 */     2,   31,   30,   29,   28,   27,   26,   25,   24,   23,
- /*    60 */    22,   21,   20,   19,   34,  158,   18,   16,   17,   42,
- /*    70 */   186,   74,    8,   15,   60,  112,   70,   34,   69,   67,
- /*    80 */     1,  121,   10,    9,    8,  192,   39,   14,  232,  149,
- /*    90 */   150,  151,   65,   12,    3,   40,   31,   30,   29,   28,
- /*   100 */    27,   26,   25,   24,   23,   22,   21,   20,   19,  184,
- /*   110 */    38,   18,   40,   32,   30,   29,   28,   27,   26,   25,
- /*   120 */    24,   23,   22,   21,   20,   19,   33,  115,   18,  169,
- /*   130 */   169,  169,  169,  169,  169,   23,   22,   21,   20,   19,
- /*   140 */     6,    7,   18,   29,   28,   27,   26,   25,   24,   23,
- /*   150 */    22,   21,   20,   19,   16,   17,   18,   21,   20,   19,
- /*   160 */    15,   47,   18,   74,  159,  157,   60,   71,  121,   72,
- /*   170 */    45,  156,   74,   13,   14,   60,  149,  150,  151,  230,
- /*   180 */    42,    3,   74,    4,   18,   60,  113,   62,   45,   69,
- /*   190 */    74,  172,  171,   60,  170,   83,    1,   68,  183,   11,
- /*   200 */   183,   35,  171,   74,  171,  171,   60,    4,   36,   37,
- /*   210 */    74,   74,  171,   60,   60,   43,   44,   74,   74,  171,
- /*   220 */    60,   60,   46,  171,   74,  171,   41,   60,   74,  171,
- /*   230 */   171,   60,  171,   75,   76,   74,   74,  171,   60,   60,
- /*   240 */    77,   78,   74,   74,  171,   60,   60,   79,  171,   74,
- /*   250 */   171,  171,   60,   80,   81,   74,   74,  171,   60,   60,
- /*   260 */    58,   59,   74,   74,  171,   60,   60,   50,   51,   74,
- /*   270 */    74,  171,   60,   60,   52,  171,   74,  171,  171,   60,
- /*   280 */    53,   54,   74,   74,  171,   60,   60,   55,   56,   74,
- /*   290 */    74,  171,   60,   60,  171,   49,  171,   74,  171,  171,
- /*   300 */    60,  154,  155,    5,
+ /*     0 */    72,   34,   33,   32,   31,   30,   29,   28,   27,   26,
+ /*    10 */    25,   24,   23,   22,   70,  192,   21,   69,  196,  195,
+ /*    20 */    89,  187,    8,   53,   66,   62,  197,  199,   65,  129,
+ /*    30 */   161,  200,   34,   33,   32,   31,   30,   29,   28,   27,
+ /*    40 */    26,   25,   24,   23,   22,   73,    1,   21,   14,   37,
+ /*    50 */    43,   34,   33,   32,   31,   30,   29,   28,   27,   26,
+ /*    60 */    25,   24,   23,   22,   37,  201,   21,   71,   24,   23,
+ /*    70 */    22,  193,    8,   21,   34,   33,   32,   31,   30,   29,
+ /*    80 */    28,   27,   26,   25,   24,   23,   22,   37,   47,   21,
+ /*    90 */    81,   41,   43,   65,   35,    9,   76,   75,  179,   90,
+ /*   100 */     1,   36,  123,  161,    2,   34,   33,   32,   31,   30,
+ /*   110 */    29,   28,   27,   26,   25,   24,   23,   22,    6,  167,
+ /*   120 */    21,   19,   20,  162,  163,    5,   52,   18,   81,  120,
+ /*   130 */     7,   65,   79,   78,  168,  129,   12,   10,    9,   15,
+ /*   140 */    42,   17,  242,  157,  158,  159,  164,  165,    3,   15,
+ /*   150 */    34,   33,   32,   31,   30,   29,   28,   27,   26,   25,
+ /*   160 */    24,   23,   22,  166,   16,   21,    4,   21,   33,   32,
+ /*   170 */    31,   30,   29,   28,   27,   26,   25,   24,   23,   22,
+ /*   180 */   121,  181,   21,  178,  178,  178,  178,  178,  178,   26,
+ /*   190 */    25,   24,   23,   22,  180,  180,   21,   32,   31,   30,
+ /*   200 */    29,   28,   27,   26,   25,   24,   23,   22,   19,   20,
+ /*   210 */    21,  180,  180,  180,   18,  180,   38,  180,   81,   19,
+ /*   220 */    20,   65,  129,   80,   39,   18,   81,  180,   17,   65,
+ /*   230 */   157,  158,  159,  129,   80,    3,  180,  180,  180,   11,
+ /*   240 */   180,  157,  158,  159,  180,   52,    3,   81,  180,  180,
+ /*   250 */    65,   77,   78,   47,   50,   81,   81,  180,   65,   65,
+ /*   260 */   180,   67,   75,  240,  180,   50,   52,   81,   81,  180,
+ /*   270 */    65,   65,  180,   68,   74,  192,   13,  192,   44,  180,
+ /*   280 */    81,  180,  180,   65,    4,   40,  180,   81,  180,   48,
+ /*   290 */    65,   81,  180,   49,   65,   81,  180,   51,   65,   81,
+ /*   300 */   180,   45,   65,   81,  180,   46,   65,   81,  180,   82,
+ /*   310 */    65,   81,  180,   83,   65,   81,  180,   84,   65,   81,
+ /*   320 */   180,   85,   65,   81,  180,  180,   65,  180,  180,   86,
+ /*   330 */    87,   81,   81,  180,   65,   65,   88,   63,   81,   81,
+ /*   340 */   180,   65,   65,   64,   55,   81,   81,  180,   65,   65,
+ /*   350 */   180,   56,   57,   81,   81,  180,   65,   65,  180,   58,
+ /*   360 */    59,   81,   81,  180,   65,   65,  180,   60,   61,   81,
+ /*   370 */    81,  180,   65,   65,  180,   54,  180,   81,  180,  180,
+ /*   380 */    65,
 };
 static const YYCODETYPE yy_lookahead[] = {
  /*     0 */    44,    1,    2,    3,    4,    5,    6,    7,    8,    9,
- /*    10 */    10,   11,   12,   13,   46,   47,   16,   49,   18,   44,
- /*    20 */     1,    2,    3,    4,    5,    6,    7,    8,    9,   10,
- /*    30 */    11,   12,   13,   42,   43,   16,   45,   46,   47,   48,
- /*    40 */    45,   50,   47,   44,   23,   50,   51,   48,   53,   30,
+ /*    10 */    10,   11,   12,   13,   46,   47,   16,   49,   44,   44,
+ /*    20 */    42,   43,   22,   45,   46,   47,   48,   44,   50,   23,
+ /*    30 */    30,   48,    1,    2,    3,    4,    5,    6,    7,    8,
+ /*    40 */     9,   10,   11,   12,   13,   40,   41,   16,   20,   18,
  /*    50 */    22,    1,    2,    3,    4,    5,    6,    7,    8,    9,
- /*    60 */    10,   11,   12,   13,   18,   37,   16,    9,   10,   45,
- /*    70 */    44,   47,   26,   15,   50,   17,   52,   18,   54,   40,
- /*    80 */    41,   23,   24,   25,   26,   44,   28,   29,   38,   31,
- /*    90 */    32,   33,   47,   20,   36,   22,    1,    2,    3,    4,
- /*   100 */     5,    6,    7,    8,    9,   10,   11,   12,   13,   47,
- /*   110 */    30,   16,   22,   29,    2,    3,    4,    5,    6,    7,
- /*   120 */     8,    9,   10,   11,   12,   13,   27,   19,   16,    3,
- /*   130 */     4,    5,    6,    7,    8,    9,   10,   11,   12,   13,
- /*   140 */    38,   38,   16,    3,    4,    5,    6,    7,    8,    9,
- /*   150 */    10,   11,   12,   13,    9,   10,   16,   11,   12,   13,
- /*   160 */    15,   45,   16,   47,   37,   37,   50,   51,   23,   53,
- /*   170 */    45,   30,   47,   22,   29,   50,   31,   32,   33,   54,
- /*   180 */    45,   36,   47,   29,   16,   50,   17,   52,   45,   54,
- /*   190 */    47,    0,   55,   50,   39,   40,   41,   54,   20,   21,
- /*   200 */    22,   45,   55,   47,   55,   55,   50,   29,   45,   45,
- /*   210 */    47,   47,   55,   50,   50,   45,   45,   47,   47,   55,
- /*   220 */    50,   50,   45,   55,   47,   55,   45,   50,   47,   55,
- /*   230 */    55,   50,   55,   45,   45,   47,   47,   55,   50,   50,
- /*   240 */    45,   45,   47,   47,   55,   50,   50,   45,   55,   47,
- /*   250 */    55,   55,   50,   45,   45,   47,   47,   55,   50,   50,
- /*   260 */    45,   45,   47,   47,   55,   50,   50,   45,   45,   47,
- /*   270 */    47,   55,   50,   50,   45,   55,   47,   55,   55,   50,
- /*   280 */    45,   45,   47,   47,   55,   50,   50,   45,   45,   47,
- /*   290 */    47,   55,   50,   50,   55,   45,   55,   47,   55,   55,
- /*   300 */    50,   34,   35,   36,   55,   55,   55,   55,   55,   55,
- /*   310 */    55,   55,   55,   55,   55,   55,   55,   55,   55,   55,
- /*   320 */    55,   55,   55,   55,   55,   55,   55,   55,   55,   55,
- /*   330 */    55,   55,   55,   55,   55,   55,   55,   55,   55,   55,
- /*   340 */    55,   39,   39,
+ /*    60 */    10,   11,   12,   13,   18,   44,   16,   47,   11,   12,
+ /*    70 */    13,   47,   22,   16,    1,    2,    3,    4,    5,    6,
+ /*    80 */     7,    8,    9,   10,   11,   12,   13,   18,   45,   16,
+ /*    90 */    47,   30,   22,   50,   29,   26,   53,   54,   39,   40,
+ /*   100 */    41,   27,   19,   30,   22,    1,    2,    3,    4,    5,
+ /*   110 */     6,    7,    8,    9,   10,   11,   12,   13,   38,   37,
+ /*   120 */    16,    9,   10,   34,   35,   36,   45,   15,   47,   17,
+ /*   130 */    38,   50,   51,   52,   37,   23,   24,   25,   26,   22,
+ /*   140 */    28,   29,   38,   31,   32,   33,   30,   30,   36,   22,
+ /*   150 */     1,    2,    3,    4,    5,    6,    7,    8,    9,   10,
+ /*   160 */    11,   12,   13,   37,   29,   16,   29,   16,    2,    3,
+ /*   170 */     4,    5,    6,    7,    8,    9,   10,   11,   12,   13,
+ /*   180 */    17,    0,   16,    3,    4,    5,    6,    7,    8,    9,
+ /*   190 */    10,   11,   12,   13,   55,   55,   16,    3,    4,    5,
+ /*   200 */     6,    7,    8,    9,   10,   11,   12,   13,    9,   10,
+ /*   210 */    16,   55,   55,   55,   15,   55,   45,   55,   47,    9,
+ /*   220 */    10,   50,   23,   24,   45,   15,   47,   55,   29,   50,
+ /*   230 */    31,   32,   33,   23,   24,   36,   55,   55,   55,   29,
+ /*   240 */    55,   31,   32,   33,   55,   45,   36,   47,   55,   55,
+ /*   250 */    50,   51,   52,   45,   45,   47,   47,   55,   50,   50,
+ /*   260 */    55,   53,   54,   54,   55,   45,   45,   47,   47,   55,
+ /*   270 */    50,   50,   55,   52,   54,   20,   21,   22,   45,   55,
+ /*   280 */    47,   55,   55,   50,   29,   45,   55,   47,   55,   45,
+ /*   290 */    50,   47,   55,   45,   50,   47,   55,   45,   50,   47,
+ /*   300 */    55,   45,   50,   47,   55,   45,   50,   47,   55,   45,
+ /*   310 */    50,   47,   55,   45,   50,   47,   55,   45,   50,   47,
+ /*   320 */    55,   45,   50,   47,   55,   55,   50,   55,   55,   45,
+ /*   330 */    45,   47,   47,   55,   50,   50,   45,   45,   47,   47,
+ /*   340 */    55,   50,   50,   45,   45,   47,   47,   55,   50,   50,
+ /*   350 */    55,   45,   45,   47,   47,   55,   50,   50,   55,   45,
+ /*   360 */    45,   47,   47,   55,   50,   50,   55,   45,   45,   47,
+ /*   370 */    47,   55,   50,   50,   55,   45,   55,   47,   55,   55,
+ /*   380 */    50,   39,   39,   39,   39,   39,   39,   39,   39,   39,
+ /*   390 */    39,   39,   39,   39,   39,   39,   39,   39,   39,   39,
+ /*   400 */    39,   39,   39,   39,   39,   39,   39,   39,   39,   39,
+ /*   410 */    39,   39,   39,   39,   39,   39,   39,   39,   39,   39,
 };
-#define YY_SHIFT_COUNT    (83)
+#define YY_SHIFT_COUNT    (90)
 #define YY_SHIFT_MIN      (0)
-#define YY_SHIFT_MAX      (267)
+#define YY_SHIFT_MAX      (255)
 static const unsigned short int yy_shift_ofst[] = {
- /*     0 */   304,   58,  145,  145,  145,  145,  145,  145,  145,  145,
- /*    10 */   145,  145,  145,  145,  145,  145,  145,  145,  145,  145,
- /*    20 */   145,  145,  145,  145,  145,  145,  145,  145,  145,  145,
- /*    30 */   145,  145,   21,   46,  304,    0,    0,    0,   59,   21,
- /*    40 */    21,   19,   50,   95,   95,   95,   95,   95,   95,  112,
- /*    50 */   126,  126,  126,  126,  126,  126,  140,  178,  146,  146,
- /*    60 */   267,   73,   28,   80,   90,   84,   99,  108,  102,  103,
- /*    70 */   127,  141,  151,  128,  154,  168,  168,  168,  168,  168,
- /*    80 */   168,  168,  169,  191,
+ /*     0 */   381,  112,  199,  199,  199,  199,  199,  199,  199,  199,
+ /*    10 */   199,  199,  210,  199,  199,  199,  199,  199,  199,  199,
+ /*    20 */   199,  199,  199,  199,  199,  199,  199,  199,  199,  199,
+ /*    30 */   199,  199,  199,  199,  199,    6,   69,  381,   31,   31,
+ /*    40 */    31,   46,    6,    6,    0,   50,   73,  104,  149,  149,
+ /*    50 */   149,  149,  149,  149,  166,  180,  180,  180,  180,  180,
+ /*    60 */   180,  194,  255,   57,   57,   89,   28,   82,  117,   61,
+ /*    70 */    70,   65,   74,   83,   80,   92,   97,  116,  127,  126,
+ /*    80 */   135,  137,  151,  151,  151,  151,  151,  151,  151,  163,
+ /*    90 */   181,
 };
-#define YY_REDUCE_COUNT (40)
+#define YY_REDUCE_COUNT (43)
 #define YY_REDUCE_MIN   (-44)
-#define YY_REDUCE_MAX   (250)
+#define YY_REDUCE_MAX   (330)
 static const short yy_reduce_ofst[] = {
- /*     0 */   155,   -9,   24,   -5,  116,  135,  125,  143,  156,  163,
- /*    10 */   164,  170,  171,  177,  181,  188,  189,  195,  196,  202,
- /*    20 */   208,  209,  215,  216,  222,  223,  229,  235,  236,  242,
- /*    30 */   243,  250,  -32,   -1,   39,  -44,  -25,   26,   41,   45,
- /*    40 */    62,
+ /*     0 */    59,  -22,   43,   81,  200,  208,  209,  220,  221,  171,
+ /*    10 */   179,  233,  240,  244,  248,  252,  256,  260,  264,  268,
+ /*    20 */   272,  276,  284,  285,  291,  292,  298,  299,  306,  307,
+ /*    30 */   314,  315,  322,  323,  330,  -32,  -17,    5,  -44,  -26,
+ /*    40 */   -25,   21,   20,   24,
 };
 static const YYACTIONTYPE yy_default[] = {
- /*     0 */   175,  173,  231,  224,  224,  231,  231,  231,  169,  169,
- /*    10 */   169,  169,  169,  169,  169,  169,  169,  169,  169,  169,
- /*    20 */   169,  169,  169,  169,  169,  169,  169,  169,  169,  169,
- /*    30 */   169,  169,  193,  169,  175,  169,  169,  169,  169,  169,
- /*    40 */   169,  169,  228,  182,  181,  232,  227,  226,  180,  195,
- /*    50 */   202,  201,  200,  199,  198,  197,  196,  216,  204,  203,
- /*    60 */   212,  169,  169,  169,  194,  169,  189,  169,  229,  169,
- /*    70 */   169,  169,  225,  169,  216,  211,  210,  209,  208,  207,
- /*    80 */   206,  205,  174,  169,
+ /*     0 */   184,  182,  241,  234,  234,  241,  241,  241,  178,  178,
+ /*    10 */   178,  178,  178,  178,  178,  178,  178,  178,  178,  178,
+ /*    20 */   178,  178,  178,  178,  178,  178,  178,  178,  178,  178,
+ /*    30 */   178,  178,  178,  178,  178,  202,  178,  184,  178,  178,
+ /*    40 */   178,  178,  178,  178,  178,  178,  178,  238,  191,  190,
+ /*    50 */   242,  237,  236,  189,  204,  211,  210,  209,  208,  207,
+ /*    60 */   206,  205,  225,  213,  212,  221,  178,  178,  178,  178,
+ /*    70 */   203,  178,  198,  178,  239,  178,  178,  178,  235,  178,
+ /*    80 */   178,  225,  220,  219,  218,  217,  216,  215,  214,  183,
+ /*    90 */   178,
 };
 /********** End of lemon-generated parsing tables *****************************/
 
@@ -494,8 +511,8 @@ static const char *const yyTokenName[] = {
   /*   49 */ "parameters",
   /*   50 */ "primary",
   /*   51 */ "arguments",
-  /*   52 */ "subscript",
-  /*   53 */ "items",
+  /*   52 */ "items",
+  /*   53 */ "subscript",
   /*   54 */ "bound",
 };
 #endif /* defined(YYCOVERAGE) || !defined(NDEBUG) */
@@ -553,18 +570,19 @@ static const char *const yyRuleName[] = {
  /*  46 */ "primary ::= primary DOT_T",
  /*  47 */ "primary ::= primary DOT_H",
  /*  48 */ "primary ::= name LPAREN arguments RPAREN",
- /*  49 */ "primary ::= LBRACKET arguments RBRACKET",
- /*  50 */ "primary ::= primary LBRACKET subscript RBRACKET",
- /*  51 */ "primary ::= primary LBRACKET subscript COMMA subscript RBRACKET",
- /*  52 */ "arguments ::=",
- /*  53 */ "arguments ::= items",
- /*  54 */ "items ::= expr",
- /*  55 */ "items ::= items COMMA expr",
- /*  56 */ "subscript ::= expr",
- /*  57 */ "subscript ::= bound COLON bound",
- /*  58 */ "subscript ::= bound COLON bound COLON bound",
- /*  59 */ "bound ::=",
- /*  60 */ "bound ::= expr",
+ /*  49 */ "primary ::= REPEAT LPAREN expr COMMA items RPAREN",
+ /*  50 */ "primary ::= LBRACKET arguments RBRACKET",
+ /*  51 */ "primary ::= primary LBRACKET subscript RBRACKET",
+ /*  52 */ "primary ::= primary LBRACKET subscript COMMA subscript RBRACKET",
+ /*  53 */ "arguments ::=",
+ /*  54 */ "arguments ::= items",
+ /*  55 */ "items ::= expr",
+ /*  56 */ "items ::= items COMMA expr",
+ /*  57 */ "subscript ::= expr",
+ /*  58 */ "subscript ::= bound COLON bound",
+ /*  59 */ "subscript ::= bound COLON bound COLON bound",
+ /*  60 */ "bound ::=",
+ /*  61 */ "bound ::= expr",
 };
 #endif /* NDEBUG */
 
@@ -1026,18 +1044,19 @@ static const YYCODETYPE yyRuleInfoLhs[] = {
     50,  /* (46) primary ::= primary DOT_T */
     50,  /* (47) primary ::= primary DOT_H */
     50,  /* (48) primary ::= name LPAREN arguments RPAREN */
-    50,  /* (49) primary ::= LBRACKET arguments RBRACKET */
-    50,  /* (50) primary ::= primary LBRACKET subscript RBRACKET */
-    50,  /* (51) primary ::= primary LBRACKET subscript COMMA subscript RBRACKET */
-    51,  /* (52) arguments ::= */
-    51,  /* (53) arguments ::= items */
-    53,  /* (54) items ::= expr */
-    53,  /* (55) items ::= items COMMA expr */
-    52,  /* (56) subscript ::= expr */
-    52,  /* (57) subscript ::= bound COLON bound */
-    52,  /* (58) subscript ::= bound COLON bound COLON bound */
-    54,  /* (59) bound ::= */
-    54,  /* (60) bound ::= expr */
+    50,  /* (49) primary ::= REPEAT LPAREN expr COMMA items RPAREN */
+    50,  /* (50) primary ::= LBRACKET arguments RBRACKET */
+    50,  /* (51) primary ::= primary LBRACKET subscript RBRACKET */
+    50,  /* (52) primary ::= primary LBRACKET subscript COMMA subscript RBRACKET */
+    51,  /* (53) arguments ::= */
+    51,  /* (54) arguments ::= items */
+    52,  /* (55) items ::= expr */
+    52,  /* (56) items ::= items COMMA expr */
+    53,  /* (57) subscript ::= expr */
+    53,  /* (58) subscript ::= bound COLON bound */
+    53,  /* (59) subscript ::= bound COLON bound COLON bound */
+    54,  /* (60) bound ::= */
+    54,  /* (61) bound ::= expr */
 };
 
 /* For rule J, yyRuleInfoNRhs[J] contains the negative of the number
@@ -1092,18 +1111,19 @@ static const signed char yyRuleInfoNRhs[] = {
    -2,  /* (46) primary ::= primary DOT_T */
    -2,  /* (47) primary ::= primary DOT_H */
    -4,  /* (48) primary ::= name LPAREN arguments RPAREN */
-   -3,  /* (49) primary ::= LBRACKET arguments RBRACKET */
-   -4,  /* (50) primary ::= primary LBRACKET subscript RBRACKET */
-   -6,  /* (51) primary ::= primary LBRACKET subscript COMMA subscript RBRACKET */
-    0,  /* (52) arguments ::= */
-   -1,  /* (53) arguments ::= items */
-   -1,  /* (54) items ::= expr */
-   -3,  /* (55) items ::= items COMMA expr */
-   -1,  /* (56) subscript ::= expr */
-   -3,  /* (57) subscript ::= bound COLON bound */
-   -5,  /* (58) subscript ::= bound COLON bound COLON bound */
-    0,  /* (59) bound ::= */
-   -1,  /* (60) bound ::= expr */
+   -6,  /* (49) primary ::= REPEAT LPAREN expr COMMA items RPAREN */
+   -3,  /* (50) primary ::= LBRACKET arguments RBRACKET */
+   -4,  /* (51) primary ::= primary LBRACKET subscript RBRACKET */
+   -6,  /* (52) primary ::= primary LBRACKET subscript COMMA subscript RBRACKET */
+    0,  /* (53) arguments ::= */
+   -1,  /* (54) arguments ::= items */
+   -1,  /* (55) items ::= expr */
+   -3,  /* (56) items ::= items COMMA expr */
+   -1,  /* (57) subscript ::= expr */
+   -3,  /* (58) subscript ::= bound COLON bound */
+   -5,  /* (59) subscript ::= bound COLON bound COLON bound */
+    0,  /* (60) bound ::= */
+   -1,  /* (61) bound ::= expr */
 };
 
 static void yy_accept(yyParser*);  /* Forward Declaration */
@@ -1153,9 +1173,9 @@ static YYACTIONTYPE yy_reduce(
       case 22: /* parameters ::= targets */ yytestcase(yyruleno==22);
       case 40: /* expr ::= primary */ yytestcase(yyruleno==40);
       case 44: /* primary ::= name */ yytestcase(yyruleno==44);
-      case 53: /* arguments ::= items */ yytestcase(yyruleno==53);
-      case 56: /* subscript ::= expr */ yytestcase(yyruleno==56);
-      case 60: /* bound ::= expr */ yytestcase(yyruleno==60);
+      case 54: /* arguments ::= items */ yytestcase(yyruleno==54);
+      case 57: /* subscript ::= expr */ yytestcase(yyruleno==57);
+      case 61: /* bound ::= expr */ yytestcase(yyruleno==61);
 { yylhsminor.yy80 = yymsp[0].minor.yy80; }
   yymsp[0].minor.yy80 = yylhsminor.yy80;
         break;
@@ -1208,12 +1228,12 @@ static YYACTIONTYPE yy_reduce(
   yymsp[-2].minor.yy80 = yylhsminor.yy80;
         break;
       case 11: /* targets ::= name */
-      case 54: /* items ::= expr */ yytestcase(yyruleno==54);
+      case 55: /* items ::= expr */ yytestcase(yyruleno==55);
 { yylhsminor.yy80 = gx_item_add(syntax, gx_item_new(syntax, GX_FORM_LIST, NULL), yymsp[0].minor.yy80); }
   yymsp[0].minor.yy80 = yylhsminor.yy80;
         break;
       case 12: /* targets ::= targets COMMA name */
-      case 55: /* items ::= items COMMA expr */ yytestcase(yyruleno==55);
+      case 56: /* items ::= items COMMA expr */ yytestcase(yyruleno==56);
 { yylhsminor.yy80 = gx_item_add(syntax, yymsp[-2].minor.yy80, yymsp[0].minor.yy80); }
   yymsp[-2].minor.yy80 = yylhsminor.yy80;
         break;
@@ -1370,7 +1390,17 @@ static YYACTIONTYPE yy_reduce(
 }
   yymsp[-3].minor.yy80 = yylhsminor.yy80;
         break;
-      case 49: /* primary ::= LBRACKET arguments RBRACKET */
+      case 49: /* primary ::= REPEAT LPAREN expr COMMA items RPAREN */
+{
+    yylhsminor.yy80 = gx_item_add(syntax, gx_item_text(syntax, GX_FORM_CALL, &yymsp[-5].minor.yy0), yymsp[-3].minor.yy80);
+    for (gx_item *item = yymsp[-1].minor.yy80 == NULL ? NULL : yymsp[-1].minor.yy80->first, *next; item != NULL; item = next) {
+        next = item->next;
+        gx_item_add(syntax, yylhsminor.yy80, item);
+    }
+}
+  yymsp[-5].minor.yy80 = yylhsminor.yy80;
+        break;
+      case 50: /* primary ::= LBRACKET arguments RBRACKET */
 {
     if (yymsp[-1].minor.yy80 != NULL) {
         yymsp[-1].minor.yy80->line = yymsp[-2].minor.yy0.line;
@@ -1380,36 +1410,36 @@ static YYACTIONTYPE yy_reduce(
 }
   yymsp[-2].minor.yy80 = yylhsminor.yy80;
         break;
-      case 50: /* primary ::= primary LBRACKET subscript RBRACKET */
+      case 51: /* primary ::= primary LBRACKET subscript RBRACKET */
 {
     yylhsminor.yy80 = gx_item_add(syntax, gx_item_add(syntax, gx_item_new(syntax, GX_FORM_INDEX, &yymsp[-2].minor.yy0), yymsp[-3].minor.yy80), yymsp[-1].minor.yy80);
 }
   yymsp[-3].minor.yy80 = yylhsminor.yy80;
         break;
-      case 51: /* primary ::= primary LBRACKET subscript COMMA subscript RBRACKET */
+      case 52: /* primary ::= primary LBRACKET subscript COMMA subscript RBRACKET */
 {
     yylhsminor.yy80 = gx_item_add(syntax, gx_item_add(syntax, gx_item_new(syntax, GX_FORM_INDEX, &yymsp[-4].minor.yy0), yymsp[-5].minor.yy80), yymsp[-3].minor.yy80);
     yylhsminor.yy80 = gx_item_add(syntax, yylhsminor.yy80, yymsp[-1].minor.yy80);
 }
   yymsp[-5].minor.yy80 = yylhsminor.yy80;
         break;
-      case 52: /* arguments ::= */
+      case 53: /* arguments ::= */
 { yymsp[1].minor.yy80 = gx_item_new(syntax, GX_FORM_LIST, NULL); }
         break;
-      case 57: /* subscript ::= bound COLON bound */
+      case 58: /* subscript ::= bound COLON bound */
 {
     yylhsminor.yy80 = gx_item_add(syntax, gx_item_add(syntax, gx_item_new(syntax, GX_FORM_RANGE, &yymsp[-1].minor.yy0), yymsp[-2].minor.yy80), yymsp[0].minor.yy80);
 }
   yymsp[-2].minor.yy80 = yylhsminor.yy80;
         break;
-      case 58: /* subscript ::= bound COLON bound COLON bound */
+      case 59: /* subscript ::= bound COLON bound COLON bound */
 {
     yylhsminor.yy80 = gx_item_add(syntax, gx_item_add(syntax, gx_item_new(syntax, GX_FORM_RANGE, &yymsp[-3].minor.yy0), yymsp[-4].minor.yy80), yymsp[-2].minor.yy80);
     yylhsminor.yy80 = gx_item_add(syntax, yylhsminor.yy80, yymsp[0].minor.yy80);
 }
   yymsp[-4].minor.yy80 = yylhsminor.yy80;
         break;
-      case 59: /* bound ::= */
+      case 60: /* bound ::= */
 { yymsp[1].minor.yy80 = gx_item_new(syntax, GX_FORM_ABSENT, NULL); }
         break;
       default:
