@@ -1,11 +1,13 @@
 /*
-** gx_normalize, gx_cosine, gx_distance, gx_kmeans: rows beside rows (core/alg/similar.h).
+** gx_normalize, gx_cosine, gx_distance, gx_kmeans, gx_knn_graph: rows beside rows
+** (core/alg/similar.h, core/alg/knn_graph.h).
 **
 ** gx_kmeans returns the centres alone: they are a matrix, as everything that has a destination;
 ** which rows are whose is gx_knn(A, centres, 1), for the rows of A and for any others.
 */
 #include "rows_arg.h"
 
+#include "../core/alg/knn_graph.h"
 #include "../core/alg/similar.h"
 
 #include <inttypes.h>
@@ -192,10 +194,83 @@ static void kmeans(gx_fn *fn)
     gx_fn_result_sink(fn, &C);
 }
 
+// gx_knn_graph ------------------------------------------------------------------------------------
+
+typedef struct graph_options {
+    gx_dest dest; /* first: a set_offset of 0 means none */
+    char metric[64], symmetric[64], values[64];
+    bool excludes_self;
+} graph_options;
+
+static const gx_option graph_keys[] = {
+    {"metric", GX_OPT_TEXT, offsetof(graph_options, metric), 0},
+    {"symmetric", GX_OPT_TEXT, offsetof(graph_options, symmetric), 0},
+    {"values", GX_OPT_TEXT, offsetof(graph_options, values), 0},
+    {"exclude_self", GX_OPT_BOOL, offsetof(graph_options, excludes_self), 0},
+    {"replace", GX_OPT_BOOL, offsetof(graph_options, dest.replace), 0},
+    {NULL, GX_OPT_END, 0, 0},
+};
+
+/* Which of some words; -1, and the run has failed. */
+static int word_of(gx_fn *fn, const char *what, const char *text, const char *const words[],
+                   const char *all)
+{
+    char shown[GX_SHOWN_BYTES];
+    for (int w = 0; words[w] != NULL; w++) {
+        if (strcmp(text, words[w]) == 0) {
+            return w;
+        }
+    }
+    gx_fn_fail(fn, "%s '%s' is not known (%s)", what, gx_text_show(text, strlen(text), shown), all);
+    return -1;
+}
+
+/* gx_knn_graph(E, k[, destination][, options]) */
+static void knn_graph(gx_fn *fn)
+{
+    static const char *const edges[] = {"no", "union", "mutual", NULL};
+    static const char *const values[] = {"score", "one", NULL};
+    graph_options opt = {
+        .metric = "cosine", .symmetric = "no", .values = "score", .excludes_self = true};
+    gx_mat E;
+    gx_knn_args args = {.Q = &E, .E = &E};
+    gx_measure measure;
+    gx_neighbours found = {0};
+    gx_sink G = {.run = &fn->run};
+    if (!gx_fn_options(fn, graph_keys, &opt) || !gx_fn_matrix(fn, 0, "E", &E) ||
+        !gx_fn_int(fn, 1, "k", &args.k) || !gx_fn_dest(fn, 2, &opt.dest) ||
+        !gx_measure_parse(fn, opt.metric, GX_MEASURES_KNN, &measure)) {
+        return;
+    }
+    int way = word_of(fn, "symmetric", opt.symmetric, edges, "no, union, mutual");
+    int value = way < 0 ? -1 : word_of(fn, "values", opt.values, values, "score, one");
+    if (value < 0) {
+        return;
+    }
+    if (args.k < 0) {
+        gx_fn_fail(fn, "k must not be negative, not %" PRId64, args.k);
+        return;
+    }
+    args.metric = measure.metric;
+    args.is_binary = measure.is_binary;
+    args.excludes_self = opt.excludes_self;
+    args.last = E.rows;
+    if (gx_knn_run(&fn->run, &args, &found) == GX_OK) {
+        for (int64_t e = 0; e < found.queries * found.count; e++) {
+            double merit = found.merit[e];
+            found.merit[e] = value == 1 ? 1 : gx_measure_score(&measure, merit, E.cols);
+        }
+        gx_knn_graph_store(&fn->run, &found, (gx_knn_edges)way, &opt.dest, E.dtype, &G);
+    }
+    gx_neighbours_clear(&found);
+    gx_fn_result_sink(fn, &G);
+}
+
 const gx_function gx_functions_similar[] = {
     {"gx_normalize", 1, 5, false, normalize},
     {"gx_distance", 2, 4, false, distance},
     {"gx_cosine", 2, 4, false, cosine},
     {"gx_kmeans", 2, 4, false, kmeans},
+    {"gx_knn_graph", 2, 4, false, knn_graph},
     {NULL, 0, 0, false, NULL},
 };

@@ -436,9 +436,11 @@ static void result_size(sqlite3_context *sql, gx_ctx *ctx, const gx_meta *row, b
 {
     size_t bytes;
     int64_t entries = 0;
+    gx_ctx_hold(ctx); // of a sparse one the directory is read
     bool is_sound = row->is_sparse ? gx_store_measure_sparse(ctx->store, row, &entries, &bytes)
                                    : !is_entries && (unsigned)row->dtype < GX_DTYPE_COUNT &&
                                          gx_matrix_bytes(row->rows, row->cols, row->dtype, &bytes);
+    gx_ctx_release(ctx);
     if (is_sound) {
         sqlite3_result_int64(sql, is_entries ? entries : (sqlite3_int64)bytes);
     }

@@ -369,6 +369,8 @@ const fault_script fault_scripts[] = {
     {"knn, candidates", SMALL,
      "SELECT sum(score) FROM gx_knn(gx_row('A', 3), 'A', 3,"
      " '{\"candidates\":\"[1,30]\"}')"},
+    {"knn, graph", SMALL,
+     "SELECT gx_knn_graph('A', 2, 'G', '{\"symmetric\":\"union\",\"replace\":true}')"},
     {"distance", HELPERS, "SELECT gx_distance('A', 'A', 'D')"},
     {"cosine", SMALL, "SELECT gx_cosine('A', 'A', 'D')"},
     {"normalize", SMALL, "SELECT gx_normalize('A', 0, 'l1', 'D')"},

@@ -10,7 +10,8 @@ Plan:
 5. WHERE, ORDER BY and LIMIT reach the search and change no result;
 6. E is read once for all queries, in batches where these do not fit, as gx_plan foretells;
 7. exact refusals: k, metrics, shapes, complex operands, NaN and Inf in either, candidates out of range;
-8. an interrupt.
+8. an interrupt;
+9. gx_knn_graph: the lists as entries, both ways by "union" and "mutual", ones, refusals.
 """
 import json
 import threading
@@ -330,3 +331,27 @@ def test_interrupt(filedb):
     text = error(filedb, "SELECT sum(score) FROM gx_knn('E', 'E', 1000, '{\"metric\":\"l1\"}')")
     assert "interrupt" in text.lower() and time.monotonic() - start < 60
     timer.join()
+
+
+# ---- 9. the graph ----------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_graph(db, metric):
+    E = made(np.random.default_rng(18), (120, 7), metric, "<f4")
+    E[10] = E[11]
+    store(db, "E", E)
+    for k, itself in ((0, False), (1, False), (6, False), (3, True), (500, False)):
+        options = {"metric": metric, "exclude_self": not itself}
+        lists = {(i, j): x for i, _, j, x in knn(db, "E", "E", k, **options)}
+        turned = {(j, i): x for (i, j), x in lists.items()}
+        for way, want in (("no", lists), ("union", lists | turned), ("mutual", {at: x for at, x in lists.items() if at in turned})):
+            db.execute("SELECT gx_knn_graph('E', ?, 'G', ?)", (k, json.dumps(options | {"symmetric": way, "replace": True}))).fetchall()
+            cells = {(i, j): x for i, j, x in db.execute("SELECT i, j, value FROM gx_cells('G')")}
+            assert cells == {at: float(np.float32(x)) for at, x in want.items()}
+            ones = db.execute("SELECT i, j, value FROM gx_cells(gx_knn_graph('E', ?, ?))",
+                              (k, json.dumps(options | {"symmetric": way, "values": "one"}))).fetchall()
+            assert {(i, j): x for i, j, x in ones} == {at: 1 for at in want}
+    assert q(db, "SELECT format FROM gx WHERE name = 'G'") == "sparse"
+    for args, text in (("'E', -1", "k must not be negative, not -1"), ("'E', 1, '{\"symmetric\":\"yes\"}'", "symmetric 'yes' is not known (no, union, mutual)"),
+                       ("'E', 1, '{\"values\":\"two\"}'", "values 'two' is not known (score, one)"), ("'E', 1, '{\"metric\":\"x\"}'", "metric 'x' is not known")):
+        assert error(db, f"SELECT gx_knn_graph({args})").startswith("gx_knn_graph: " + text)
