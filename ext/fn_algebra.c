@@ -7,6 +7,7 @@
 #include "gx_ext.h"
 
 #include "../core/alg/alg.h"
+#include "../core/alg/spmm.h"
 #include "../core/spectra/alg_eig.h"
 
 #include <string.h>
@@ -89,6 +90,31 @@ static void fail_shape(gx_fn *fn, const gx_matmul_args *args, const gx_err *err)
     gx_run_failf(&fn->run, err->code, "%s%s", err->text, hint);
 }
 
+/* One operand is sparse, or both are. */
+static void sparse_product(gx_fn *fn, const gx_matmul_args *args, int64_t m, int64_t n,
+                           gx_dtype dtype, const gx_dest *dest)
+{
+    gx_sink C;
+    if (args->C0 != NULL) {
+        gx_fn_fail(fn, "\"beta\" is for dense matrices: gx_add adds a product with a sparse one");
+        return;
+    }
+    if (args->A->is_sparse && args->B->is_sparse) {
+        gx_err err = {0};
+        const gx_mat *B = args->B;
+        gx_csr_refuse(B->label, B->rows, B->cols, gx_sparse_entries(B), B->dtype, &err);
+        gx_run_fail(&fn->run, &err);
+        return;
+    }
+    const gx_spmm_args sparse = {.A = args->A,
+                                 .B = args->B,
+                                 .transa = args->transa,
+                                 .transb = args->transb,
+                                 .alpha = args->alpha};
+    gx_alg_spmm(&fn->run, &sparse, m, n, dtype, dest, &C);
+    gx_fn_result_sink(fn, &C);
+}
+
 static void matmul(gx_fn *fn)
 {
     matmul_options opt = {.alpha = {1, 0}};
@@ -120,6 +146,10 @@ static void matmul(gx_fn *fn)
     }
     opt.dest.replace = opt.replace || args.C0 != NULL;
     gx_sink C;
+    if (A.is_sparse || B.is_sparse) {
+        sparse_product(fn, &args, m, n, dtype, &opt.dest);
+        return;
+    }
     gx_sink_begin(&fn->run, &opt.dest, m, n, dtype, product_properties(&args, dtype), 0, 0, &C);
     gx_alg_matmul(&fn->run, &args, &C);
     gx_fn_result_sink(fn, &C);

@@ -22,6 +22,7 @@ static const struct {
     {"gx_export", 1 << 0},
     {"gx_get", 1 << 0},
     {"gx_info", 1 << 0},
+    {"gx_matmul", 1 << 0 | 1 << 1},
     {"gx_nnz", 1 << 0},
     {"gx_rows_count", 1 << 0},
     {"gx_shape", 1 << 0},

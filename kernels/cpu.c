@@ -95,6 +95,7 @@ const gx_backend gx_backend_cpu = {
             [GX_PAIR] = GX_SLOTS(gx_cpu_pair),
             [GX_REDUCE] = GX_SLOTS(gx_cpu_reduce),
             [GX_APART] = GX_SLOTS(gx_cpu_apart),
+            [GX_SPMM] = GX_SLOTS(gx_cpu_spmm),
             [GX_MERIT] = GX_SLOTS(gx_cpu_merit),
             [GX_NEAREST] = GX_SLOTS(gx_cpu_nearest),
             [GX_TRIANGLE] = GX_SLOTS(gx_cpu_triangle),

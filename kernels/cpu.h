@@ -63,6 +63,9 @@ GX_SLOTS_DECLARE(gx_cpu_symmetrize);
 /* cpu_reduce.c: sums, norms, extremes. */
 GX_SLOTS_DECLARE(gx_cpu_reduce);
 
+/* cpu_sparse.c: products with a sparse panel. */
+GX_SLOTS_DECLARE(gx_cpu_spmm);
+
 /* cpu_apart.c: sums of differences.  cpu_nearest.c: neighbours. */
 GX_SLOTS_DECLARE(gx_cpu_apart);
 GX_SLOTS_DECLARE(gx_cpu_merit);

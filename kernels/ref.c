@@ -357,6 +357,7 @@ const gx_backend gx_backend_ref = {
             [GX_PAIR] = GX_SLOTS(pair),
             [GX_REDUCE] = GX_SLOTS(reduce),
             [GX_APART] = GX_SLOTS(gx_ref_apart),
+            [GX_SPMM] = GX_SLOTS(gx_ref_spmm),
             [GX_MERIT] = GX_SLOTS(gx_ref_merit),
             [GX_NEAREST] = GX_SLOTS(gx_ref_nearest),
             [GX_TRIANGLE] = GX_SLOTS(gx_ref_triangle),

@@ -179,6 +179,7 @@ size_t gx_ref_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const 
 
 /* ref_nearest.c */
 GX_SLOTS_DECLARE(gx_ref_apart);
+GX_SLOTS_DECLARE(gx_ref_spmm); /* ref_sparse.c */
 GX_SLOTS_DECLARE(gx_ref_merit);
 GX_SLOTS_DECLARE(gx_ref_nearest);
 

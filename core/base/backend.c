@@ -23,7 +23,7 @@ static const char *const kernel_names[GX_KERNEL_COUNT] = {
     [GX_GESDD] = "gesdd",       [GX_CONVERT] = "convert",
     [GX_RANDOM] = "random",     [GX_FUSED] = "fused",
     [GX_APART] = "apart",       [GX_MERIT] = "merit",
-    [GX_NEAREST] = "nearest",
+    [GX_NEAREST] = "nearest",   [GX_SPMM] = "spmm",
 };
 
 const char *gx_kernel_name(gx_kernel_id kernel)
@@ -108,6 +108,8 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
     switch (kernel) {
     case GX_GEMM:
         return (add + mul) * m * n * k;
+    case GX_SPMM:
+        return (add + mul) * m * (double)args->sparse->entries;
     case GX_APART:
         return 3 * m * n * k;
     case GX_MERIT:

@@ -13,6 +13,7 @@
 #ifndef GX_BACKEND_H
 #define GX_BACKEND_H
 
+#include "csr.h"
 #include "err.h"
 #include "fused.h"
 #include "map.h"
@@ -71,6 +72,10 @@ typedef enum gx_kernel_id {
     GX_NEAREST, /* the best rows of a for each query.  info: 1 + the first row found that has
                      a NaN or an Inf; -1 where a device cannot tell the rows apart in its memory;
                      the lists are then undefined                                                 */
+
+    GX_SPMM, /* c += alpha b op(sparse)       op(sparse) k x n, a panel (csr.h) of the same dtype;
+                     b m x k; transa is op.  Columns of b and c are what an entry touches, so that
+                     a product with sparse on the left is that of the transposes             */
 
     /* Triangles.  Of a only the triangle that uplo names is read, for diag UNIT without its
        diagonal.  TRSM, TRMM: a is m x m (LEFT) or n x n (RIGHT); alpha = 0 reads neither a nor c;
@@ -200,6 +205,7 @@ typedef struct gx_args {
     double *const *fold;            /* OUT of FUSED, host memory: one an output that is
                                        folded, gx_fold_doubles(), overwritten            */
     const struct gx_nearest *nearest; /* APART, MERIT, NEAREST                           */
+    const gx_csr *sparse;             /* SPMM                                            */
     gx_reduce_kind reduce_kind;
     double *reduce; /* OUT of GX_REDUCE, host memory, overwritten                      */
     void *work;     /* workspace() bytes, aligned to 64; kernels never allocate        */

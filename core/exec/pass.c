@@ -25,6 +25,7 @@
 
 #include "../run/call.h"
 
+#include "../mat/sparse.h"
 #include "../mat/stream.h"
 
 #include <string.h>
@@ -46,6 +47,8 @@ typedef struct request {
     int64_t i0, j0, m, n, ld;
     gx_dtype dtype;
     void *dst;
+    int64_t piece; /* of a sparse matrix, where csr is not NULL */
+    gx_csr *csr;
     gx_err err;
     enum { IDLE = 0, ASKED, SERVED, DONE } state;
 } request;
@@ -127,6 +130,17 @@ gx_code gx_pass_read(gx_pass_thread *t, const gx_mat *source, int64_t i0, int64_
     return ask_caller(t, &wanted, err);
 }
 
+gx_code gx_pass_read_piece(gx_pass_thread *t, const gx_mat *source, int64_t piece, void *block,
+                           gx_csr *csr, gx_err *err)
+{
+    gx_reader *reader = t->helper != NULL ? gx_helper_reader(t->helper, source) : t->own;
+    if (reader != NULL || source->kind != GX_MAT_STORED) {
+        return gx_sparse_read(source, reader, piece, block, csr, err);
+    }
+    request wanted = {.source = source, .piece = piece, .dst = block, .csr = csr};
+    return ask_caller(t, &wanted, err);
+}
+
 /* Caller, under the lock, which is given up meanwhile: one thing that was asked for. */
 static bool serve(job *x, gx_reader *own)
 {
@@ -137,8 +151,12 @@ static bool serve(job *x, gx_reader *own)
         }
         r->state = SERVED;
         pthread_mutex_unlock(&x->lock);
-        gx_mat_read(x->run, r->source, own, r->i0, r->j0, r->m, r->n, r->dtype, r->dst, r->ld,
-                    &r->err);
+        if (r->csr != NULL) {
+            gx_sparse_read(r->source, own, r->piece, r->dst, r->csr, &r->err);
+        } else {
+            gx_mat_read(x->run, r->source, own, r->i0, r->j0, r->m, r->n, r->dtype, r->dst, r->ld,
+                        &r->err);
+        }
         pthread_mutex_lock(&x->lock);
         r->state = DONE;
         pthread_cond_broadcast(&x->changed);

@@ -56,6 +56,10 @@ bool gx_pass_is_small(double bytes, double flops);
 gx_code gx_pass_read(gx_pass_thread *thread, const gx_mat *source, int64_t i0, int64_t j0,
                      int64_t m, int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err);
 
+/* gx_sparse_read() from there: a piece of a sparse matrix (sparse.h). */
+gx_code gx_pass_read_piece(gx_pass_thread *thread, const gx_mat *source, int64_t piece, void *block,
+                           gx_csr *csr, gx_err *err);
+
 /* Bytes that one thread takes at least, and with both of its parts. */
 size_t gx_pass_least_bytes(const gx_pass *pass);
 size_t gx_pass_thread_bytes(const gx_pass *pass);

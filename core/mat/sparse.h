@@ -28,6 +28,7 @@ int64_t gx_sparse_piece_rows(const gx_mat *A, int64_t piece);
 
 /* Of the piece that has most; the block that gx_sparse_read() of any piece needs. */
 int64_t gx_sparse_most_rows(const gx_mat *A);
+int64_t gx_sparse_most_entries(const gx_mat *A);
 size_t gx_sparse_block_bytes(const gx_mat *A);
 
 /*

@@ -82,6 +82,18 @@ int64_t gx_sparse_most_rows(const gx_mat *A)
     return most;
 }
 
+int64_t gx_sparse_most_entries(const gx_mat *A)
+{
+    int64_t most = 0;
+    for (int64_t p = 0; p < gx_sparse_pieces(A); p++) {
+        int64_t entries = is_stored(A) ? A->meta.panels->place[p].entries
+                                       : (int64_t)A->csr.start[gx_sparse_piece_row(A, p + 1)] -
+                                             A->csr.start[gx_sparse_piece_row(A, p)];
+        most = gx_max(most, entries);
+    }
+    return most;
+}
+
 static size_t panel_bytes(const gx_mat *A, int64_t panel)
 {
     gx_csr_layout layout = {0};

@@ -66,7 +66,7 @@ typedef struct gx_cut {
 ** about 50 ms, so that poll is called often.  team may be NULL (the caller alone).
 **
 ** args->work is not looked at: what the pieces need is taken from the team's governor, at most
-** gx_team_call_bytes(), and given back.  REDUCE and PAIR run as one piece on the caller.
+** gx_team_call_bytes(), and given back.  REDUCE, PAIR and SPMM run as one piece on the caller.
 */
 gx_code gx_team_call(gx_team *team, const gx_backend *backend, gx_dev *dev, gx_kernel_id kernel,
                      gx_dtype dtype, const gx_args *args, const gx_cut *cut, gx_err *err);

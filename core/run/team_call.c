@@ -28,6 +28,7 @@ gx_code gx_team_call(gx_team *team, const gx_backend *backend, gx_dev *dev, gx_k
     switch (kernel) {
     case GX_PAIR:
     case GX_REDUCE:
+    case GX_SPMM:
         return run(dev, NULL, args, err);
     case GX_SYEV:
     case GX_GEEV:

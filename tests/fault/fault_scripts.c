@@ -70,6 +70,9 @@ const fault_script fault_scripts[] = {
      "SELECT sum(value) FROM gx_cells('V') WHERE j > 3 ORDER BY j, i"},
     {"sparse-cells-in", SMALL "SELECT gx_config('memory_limit', 65536);",
      "SELECT gx_store_cells('N', j, i, value, '{\"sparse\":true}') FROM gx_cells('A')"},
+    {"sparse-product", HELPERS "SELECT gx_sparse('A', 'V');", "SELECT gx_matmul('V', 'B', 'N')"},
+    {"sparse-product-turned", HELPERS "SELECT gx_sparse('A', 'V');",
+     "SELECT gx_matmul('V', 'A', 'N', '{\"transa\":true}')"},
     {"sparse-random", SMALL, "SELECT gx_random(90, 40, 'N', '{\"density\":0.3}')"},
     {"sparse-files", SMALL "SELECT gx_sparse('S', 'V');",
      "SELECT gx_import('N', gx_export('V', 'out.mtx', '{\"overwrite\":true}'), "

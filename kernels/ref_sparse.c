@@ -1,0 +1,34 @@
+/*
+** The reference backend: products with a sparse panel.  See ref.c for the manner.
+**
+** Entry (i, j) of the panel with value v adds alpha v times column i of b to column j of c, or, for
+** the transposes, column j of b to column i of c.
+*/
+#include "ref.h"
+
+GX_INLINE void add_entry(gx_dtype dtype, const gx_args *p, gx_scalar v, int64_t from, int64_t to)
+{
+    for (int64_t l = 0; l < p->m; l++) {
+        gx_scalar x = multiply(v, load(dtype, p->b, p->ldb, l, from));
+        store(dtype, p->c, p->ldc, l, to, add(load(dtype, p->c, p->ldc, l, to), x));
+    }
+}
+
+GX_INLINE gx_code spmm(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    (void)err;
+    const gx_csr *s = p->sparse;
+    gx_scalar alpha = scalar_of(dtype, p->alpha);
+    for (int64_t i = 0; i < s->rows; i++) {
+        for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {
+            int64_t j = gx_csr_column(s, e);
+            gx_scalar v = load(dtype, s->value, 1, 0, e);
+            v.im = p->transa == GX_CONJ_TRANS ? -v.im : v.im;
+            v = scale(alpha, v);
+            bool is_turned = p->transa != GX_NO_TRANS;
+            add_entry(dtype, p, v, is_turned ? j : i, is_turned ? i : j);
+        }
+    }
+    return GX_OK;
+}
+GX_SLOTS_DEFINE(, gx_ref_spmm, spmm)

@@ -1,0 +1,149 @@
+"""Products with sparse matrices beside NumPy's, dense.
+
+Plan, with small tiles so that small matrices have many panels, from a file (helpers read) and in memory (the caller does):
+- sparse x dense and dense x sparse, transposed and conjugated on either side, alpha, every pair of dtypes, 0 to 70 columns,
+  values and stored, S a value and stored; the bits of `deterministic` and of S untransposed do not depend on threads;
+- a budget that holds a few lines: rounds; one that holds none: the number that would do;
+- symmetric matrices transposed are themselves; empty shapes; a damaged panel; shapes that do not fit; beta is refused.
+"""
+import itertools
+
+import numpy as np
+import pytest
+from conftest import error, from_numpy, gx_connect, q, to_numpy
+
+TYPES = {"f64": np.float64, "f32": np.float32, "c128": np.complex128, "c64": np.complex64}
+
+
+def connected(path):
+    db = gx_connect(path)
+    q(db, "SELECT gx_config('tile_bytes', 8192)")
+    return db
+
+
+@pytest.fixture(params=["memory", "file"])
+def db(request, tmp_path):
+    connection = connected(":memory:" if request.param == "memory" else str(tmp_path / "s.db"))
+    yield connection
+    connection.close()
+
+
+def random(rng, shape, dtype, density=1.0):
+    A = rng.standard_normal(shape) * (rng.random(shape) < density)
+    if dtype[0] == "c":
+        A = A + 1j * rng.standard_normal(shape) * (A != 0)
+    return A.astype(TYPES[dtype])
+
+
+def store(db, name, S):
+    q(db, f"SELECT gx_sparse(?, '{name}', '{{\"replace\":true}}')", from_numpy(S))
+
+
+def close(got, want):
+    tolerance = 1e-12 if got.dtype in (np.float64, np.complex128) else 1e-4
+    assert got.shape == want.shape and got.dtype == want.dtype
+    assert np.abs(got - want).max(initial=0) <= tolerance * max(1, np.abs(want).max(initial=0))
+
+
+PRODUCTS = [("'S'", "?1", "{}", (170, -1), lambda S, D: S @ D),
+            ("'S'", "?1", '{"transa":true,"alpha":-2}', (300, -1), lambda S, D: -2 * (S.T @ D)),
+            ("'S'", "?1", '{"conja":true}', (300, -1), lambda S, D: S.conj().T @ D),
+            ("'S'", "?1", '{"transb":true}', (-1, 170), lambda S, D: S @ D.T),
+            ("'S'", "?1", '{"conja":true,"conjb":true}', (-1, 300), lambda S, D: S.conj().T @ D.conj().T),
+            ("?1", "'S'", '{"alpha":3}', (-1, 300), lambda S, D: 3 * (D @ S)),
+            ("?1", "'S'", '{"transb":true}', (-1, 170), lambda S, D: D @ S.T),
+            ("?1", "'S'", '{"conjb":true}', (-1, 170), lambda S, D: D @ S.conj().T),
+            ("?1", "'S'", '{"transa":true}', (300, -1), lambda S, D: D.T @ S)]
+
+
+@pytest.mark.parametrize("sparse, dense", list(itertools.product(TYPES, TYPES)))
+def test_products(db, sparse, dense):
+    rng = np.random.default_rng(1)
+    S = random(rng, (300, 170), sparse, 0.05)
+    S[7] = S[40:90] = 0
+    store(db, "S", S)
+    value = q(db, "SELECT gx_copy('S')")
+    for (a, b, options, shape, want), w in itertools.product(PRODUCTS, [0, 1, 5, 70] if sparse == dense else [9]):
+        D = random(rng, tuple(w if side < 0 else side for side in shape), dense)
+        blob, expected = from_numpy(D), want(S, D)
+        sql = f"gx_matmul({a}, {b}, "
+        close(to_numpy(q(db, f"SELECT {sql}'{options}')", blob)), expected)
+        got = q(db, f"SELECT {sql}'{options}')".replace("'S'", "?2"), blob, value)
+        close(to_numpy(got), expected)
+        q(db, f"SELECT {sql}'C', '{options[:-1]}{',' if len(options) > 2 else ''}\"replace\":true}}')", blob)
+        close(to_numpy(q(db, "SELECT gx_copy('C')")), expected)
+        assert q(db, "SELECT gx_check('C')") == "ok"
+
+
+def test_the_same_bits(tmp_path):
+    rng = np.random.default_rng(2)
+    S, D = random(rng, (4000, 900), "f64", 0.02), random(rng, (900, 6), "f64")
+    Dt = random(rng, (4000, 6), "f64")
+    seen, seen_t = set(), set()
+    for threads, deterministic in itertools.product([1, 2, 5], ["off", "on"]):
+        db = connected(str(tmp_path / f"{threads}{deterministic}.db"))
+        q(db, "SELECT gx_config('threads', ?)", threads)
+        q(db, "SELECT gx_config('deterministic', ?)", deterministic)
+        store(db, "S", S)
+        seen.add(q(db, "SELECT gx_matmul('S', ?)", from_numpy(D)))
+        transposed = q(db, "SELECT gx_matmul('S', ?, '{\"transa\":true}')", from_numpy(Dt))
+        close(to_numpy(transposed), S.T @ Dt)
+        if deterministic == "on":
+            seen_t.add(transposed)
+        db.close()
+    assert len(seen) == 1 and len(seen_t) == 1
+
+
+@pytest.mark.parametrize("limit", [600000, 1000000, 3000000])
+def test_rounds(db, limit):
+    """40 columns of 20 000 numbers are 6.4 MB each way."""
+    rng = np.random.default_rng(3)
+    q(db, "SELECT gx_random(20000, 20000, 'S', '{\"density\":0.0001,\"seed\":4}')")
+    q(db, "SELECT gx_randn(20000, 40, 'D', '{\"seed\":5}')")
+    q(db, "SELECT gx_transpose('D', 'T')")
+    i, j, v = np.array(db.execute("SELECT i, j, value FROM gx_cells('S')").fetchall()).T
+    D = to_numpy(q(db, "SELECT gx_copy('D')"))
+    want, want_t = np.zeros_like(D), np.zeros_like(D)
+    np.add.at(want, i.astype(int), v[:, None] * D[j.astype(int)])
+    np.add.at(want_t, j.astype(int), v[:, None] * D[i.astype(int)])
+    q(db, "SELECT gx_config('memory_limit', ?)", limit)
+    q(db, "SELECT gx_matmul('S', 'D', 'C')")
+    q(db, "SELECT gx_matmul('S', 'D', 'Ct', '{\"transa\":true}')")
+    q(db, "SELECT gx_matmul('T', 'S', 'R')")
+    q(db, "SELECT gx_config('memory_limit', ?)", 1 << 30)
+    for name, expected in [("C", want), ("Ct", want_t), ("R", want_t.T)]:
+        assert q(db, "SELECT gx_check(?)", name) == "ok"
+        close(to_numpy(q(db, "SELECT gx_copy(?)", name)), expected)
+    assert rng is not None
+    q(db, "SELECT gx_config('memory_limit', ?)", 200000)
+    text = error(db, "SELECT gx_matmul('S', 'D', 'X')")
+    assert text.startswith("gx_matmul: a product with sparse S needs ") and "memory_limit" in text
+
+
+def test_symmetric(db):
+    q(db, "SELECT gx_matrix_gallery('poisson', 400, 'P', '{\"sparse\":true}')")
+    D = np.random.default_rng(5).standard_normal((400, 3))
+    assert q(db, "SELECT gx_matmul('P', ?)", from_numpy(D)) == \
+        q(db, "SELECT gx_matmul('P', ?, '{\"transa\":true}')", from_numpy(D))
+
+
+@pytest.mark.parametrize("rows, cols", [(0, 4), (4, 0), (0, 0), (5, 4)])
+def test_empty(db, rows, cols):
+    store(db, "S", np.zeros((rows, cols)))
+    for w in [0, 2]:
+        got = to_numpy(q(db, "SELECT gx_matmul('S', ?)", from_numpy(np.ones((cols, w)))))
+        assert got.shape == (rows, w) and not got.any()
+        got = to_numpy(q(db, "SELECT gx_matmul(?, 'S')", from_numpy(np.ones((w, rows)))))
+        assert got.shape == (w, cols) and not got.any()
+        got = to_numpy(q(db, "SELECT gx_matmul('S', ?, '{\"transa\":true}')", from_numpy(np.ones((rows, w)))))
+        assert got.shape == (cols, w) and not got.any()
+
+
+def test_refused(db):
+    store(db, "S", np.eye(3))
+    assert error(db, "SELECT gx_matmul('S', '[1,2]')").startswith("gx_matmul: S is 3x3 but B is 2x1")
+    q(db, "SELECT gx_store('C', '[1,2,3]')")
+    assert '"beta" is for dense matrices' in error(db, "SELECT gx_matmul('S', '[1,2,3]', 'C', '{\"beta\":1}')")
+    db.execute("UPDATE gx_tile SET data = zeroblob(length(data)) WHERE id >> 32 = 1")
+    for sql in ["gx_matmul('S', '[1,2,3]')", "gx_matmul('S', '[1,2,3]', '{\"transa\":true}')", "gx_matmul('[[1,2,3]]', 'S')"]:
+        assert "panel 0 of S: row starts go from 0 to 0, expected 0 to 3" in error(db, f"SELECT {sql}")
