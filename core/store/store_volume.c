@@ -423,7 +423,8 @@ gx_code gx_store_vacuum(gx_store *store, const char *name, int64_t *freed, gx_er
     }
     GX_TRY(gx_store_begin(store, v.schema->name, err));
     gx_code code = GX_OK;
-    if (gx_spread_may_fill(store, v.schema)) {
+    bool has_volumes = gx_spread_has_tables(store, v.schema); // another may have given them up
+    if (has_volumes && gx_spread_may_fill(store, v.schema)) {
         code = gx_spread_state(store, v.schema, "volume_set", &v.current, err);
         if (code == GX_OK) {
             code = each_row(store, v.schema,

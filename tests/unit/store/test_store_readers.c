@@ -83,6 +83,32 @@ static void home_before_the_lock(void **state)
     gx_store_release(f->store);
 }
 
+static int commit_other(void *arg, int count)
+{
+    fixture *f = arg;
+    run_sql(f->other, "COMMIT");
+    return count == 0;
+}
+
+/* The tables of volumes go while gx_vacuum waits for the lock. */
+static void given_up_before_the_lock(void **state)
+{
+    fixture *f = *state;
+    int64_t freed;
+    char path[128];
+    run_sql(f->db, "PRAGMA journal_mode = wal");
+    ok(f, gx_store_set_volumes(f->store, "main", 1, NULL, &f->err));
+    gx_store_release(f->store);
+    run_sql(f->other, "BEGIN IMMEDIATE; DROP TABLE gx_extent; DROP TABLE gx_volumes;"
+                      "DELETE FROM gx_state WHERE key IN ('volume_key', 'volume_set')");
+    sqlite3_busy_handler(f->db, commit_other, f);
+    ok(f, gx_store_vacuum(f->store, "main", &freed, &f->err));
+    assert_int_equal(freed, 0);
+    gx_store_release(f->store);
+    snprintf(path, sizeof path, "%s-gx1", f->path);
+    assert_int_equal(unlink(path), 0);
+}
+
 // 2. ----------------------------------------------------------------------------------------------
 
 static void patches(void **state)
@@ -376,7 +402,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(pin_in_rollback_mode),
-        TEST(pin_in_wal_mode), TEST(home_before_the_lock),
+        TEST(pin_in_wal_mode), TEST(home_before_the_lock), TEST(given_up_before_the_lock),
         TEST(patches),
         TEST(own_reader_changes_schemas),
         TEST(matrices_in_turn),
