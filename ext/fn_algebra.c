@@ -7,6 +7,7 @@
 #include "gx_ext.h"
 
 #include "../core/alg/alg.h"
+#include "../core/alg/sparse_alg.h"
 #include "../core/alg/spmm.h"
 #include "../core/spectra/alg_eig.h"
 
@@ -100,10 +101,12 @@ static void sparse_product(gx_fn *fn, const gx_matmul_args *args, int64_t m, int
         return;
     }
     if (args->A->is_sparse && args->B->is_sparse) {
-        gx_err err = {0};
-        const gx_mat *B = args->B;
-        gx_csr_refuse(B->label, B->rows, B->cols, gx_sparse_entries(B), B->dtype, &err);
-        gx_run_fail(&fn->run, &err);
+        if (args->transa != GX_NO_TRANS || args->transb != GX_NO_TRANS) {
+            gx_fn_fail(fn, "both operands are sparse: gx_transpose gives a transposed one");
+            return;
+        }
+        gx_alg_spgemm(&fn->run, args->alpha, args->A, args->B, dtype, dest, &C);
+        gx_fn_result_sink(fn, &C);
         return;
     }
     const gx_spmm_args sparse = {.A = args->A,
@@ -186,9 +189,14 @@ static void transpose(gx_fn *fn)
     }
     opt.dest.replace = opt.replace;
     gx_sink C;
-    gx_sink_begin(&fn->run, &opt.dest, A.cols, A.rows, A.dtype, transposed_properties(A.properties),
-                  0, 0, &C);
-    gx_alg_transpose(&fn->run, &A, trans_of(true, opt.is_conjugated, &A), &C);
+    gx_trans op = trans_of(true, opt.is_conjugated, &A);
+    uint32_t properties = transposed_properties(A.properties);
+    if (A.is_sparse) {
+        gx_sparse_transpose(&fn->run, &A, op, &opt.dest, properties, &C);
+    } else {
+        gx_sink_begin(&fn->run, &opt.dest, A.cols, A.rows, A.dtype, properties, 0, 0, &C);
+        gx_alg_transpose(&fn->run, &A, op, &C);
+    }
     gx_fn_result_sink(fn, &C);
 }
 
@@ -228,6 +236,12 @@ static void norm(gx_fn *fn)
         return;
     }
     double value = 0;
+    if (A.is_sparse && (kind == '2' || kind == 'N')) {
+        gx_err err = {0};
+        gx_csr_refuse(A.label, A.rows, A.cols, gx_sparse_entries(&A), A.dtype, &err);
+        gx_run_fail(&fn->run, &err);
+        return;
+    }
     if (kind == '2' || kind == 'N') {
         gx_alg_singular_norm(&fn->run, &A, kind == 'N', &value);
     } else {

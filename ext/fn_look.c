@@ -9,7 +9,7 @@
 */
 #include "look.h"
 
-#include "../core/mat/sparse.h"
+#include "../core/alg/sparse_alg.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -194,6 +194,11 @@ static void copy_slice(gx_fn *fn, const gx_mat *A, int64_t i0, int64_t i1, int64
 {
     gx_mat view;
     gx_sink sink;
+    if (A->is_sparse) {
+        gx_sparse_slice(&fn->run, A, i0, i1, j0, j1, dest, &sink);
+        gx_fn_result_sink(fn, &sink);
+        return;
+    }
     gx_mat_view(&view, A, GX_NO_TRANS, i0, j0, i1 - i0, j1 - j0);
     gx_sink_begin(&fn->run, dest, view.rows, view.cols, view.dtype, 0, 0, 0, &sink);
     if (gx_ok(&fn->run)) {

@@ -8,6 +8,7 @@
 #include "gx_ext.h"
 
 #include "../core/alg/alg.h"
+#include "../core/alg/sparse_alg.h"
 
 typedef struct map_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
@@ -102,6 +103,53 @@ static uint32_t properties_of(gx_map_kind kind, const operands *x, gx_scalar alp
     return !gx_dtype_is_complex(x->result) && (kept & both) != 0 ? kept | both : kept;
 }
 
+static bool has_sparse(const operands *x)
+{
+    bool found = false;
+    for (int k = 0; k < x->count; k++) {
+        found = found || x->A[k].is_sparse;
+    }
+    return found;
+}
+
+/* The first sparse operand, where the function is not one of those below. */
+static void refuse_sparse(gx_fn *fn, const operands *x)
+{
+    gx_err err = {0};
+    for (int k = 0; k < x->count; k++) {
+        const gx_mat *A = &x->A[k];
+        if (A->is_sparse) {
+            gx_csr_refuse(A->label, A->rows, A->cols, gx_sparse_entries(A), A->dtype, &err);
+        }
+    }
+    gx_run_fail(&fn->run, &err);
+}
+
+/*
+** Functions that make 0 of 0, of one sparse operand; sums and products of two of the same shape.
+** Others would fill the zeros between the entries.
+*/
+static void map_sparse(gx_fn *fn, gx_map_kind kind, gx_scalar alpha, gx_scalar beta,
+                       const operands *x, const gx_dest *dest)
+{
+    gx_sink C;
+    const gx_mat *A = &x->A[0], *B = &x->A[1];
+    bool is_narrowed = gx_dtype_is_complex(x->dtype) && !gx_dtype_is_complex(x->result);
+    bool is_pair = x->count == 2 && A->is_sparse && B->is_sparse && A->rows == B->rows &&
+                   A->cols == B->cols;
+    if (is_pair && kind == GX_MAP_ADD) {
+        gx_sparse_add(&fn->run, alpha, A, beta, B, x->result, dest, &C);
+    } else if (is_pair && kind == GX_MAP_MUL) {
+        gx_sparse_times(&fn->run, alpha, A, B, x->result, dest, &C);
+    } else if (x->count == 1 && gx_sparse_keeps_zero(kind) && !is_narrowed && alpha.im == 0) {
+        gx_sparse_map(&fn->run, kind, alpha, A, x->result, properties_of(kind, x, alpha), dest, &C);
+    } else {
+        refuse_sparse(fn, x);
+        return;
+    }
+    gx_fn_result_sink(fn, &C);
+}
+
 static void map(gx_fn *fn, gx_map_kind kind, gx_scalar alpha, gx_scalar beta)
 {
     map_options opt = {0};
@@ -115,6 +163,10 @@ static void map(gx_fn *fn, gx_map_kind kind, gx_scalar alpha, gx_scalar beta)
     x.result = alpha.im != 0 ? gx_dtype_promote(x.result, GX_C64) : x.result;
     opt.dest.replace = opt.replace;
     gx_sink C;
+    if (has_sparse(&x)) {
+        map_sparse(fn, kind, alpha, beta, &x, &opt.dest);
+        return;
+    }
     gx_sink_begin(&fn->run, &opt.dest, x.rows, x.cols, x.result, properties_of(kind, &x, alpha), 0,
                   0, &C);
     bool is_narrowed = gx_dtype_is_complex(x.dtype) && !gx_dtype_is_complex(x.result);

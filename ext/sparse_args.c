@@ -8,13 +8,17 @@
 */
 #include "gx_ext.h"
 
+#include "../core/alg/sparse_alg.h"
+
 #include <string.h>
 
 static const struct {
     const char *function;
     uint32_t arguments; /* bit k: argument k */
 } taking[] = {
+    {"gx_add", 1 << 0 | 1 << 1},
     {"gx_cast", 1 << 0},
+    {"gx_col", 1 << 0},
     {"gx_cols_count", 1 << 0},
     {"gx_copy", 1 << 0},
     {"gx_dense", 1 << 0},
@@ -23,13 +27,36 @@ static const struct {
     {"gx_get", 1 << 0},
     {"gx_info", 1 << 0},
     {"gx_matmul", 1 << 0 | 1 << 1},
+    {"gx_max", 1 << 0},
+    {"gx_mean", 1 << 0},
+    {"gx_min", 1 << 0},
+    {"gx_mul", 1 << 0 | 1 << 1},
+    {"gx_neg", 1 << 0},
     {"gx_nnz", 1 << 0},
+    {"gx_norm", 1 << 0},
+    {"gx_row", 1 << 0},
     {"gx_rows_count", 1 << 0},
     {"gx_shape", 1 << 0},
     {"gx_show", 1 << 0},
+    {"gx_slice", 1 << 0},
     {"gx_sparse", 1 << 0},
     {"gx_store", 1 << 1},
+    {"gx_sub", 1 << 0 | 1 << 1},
+    {"gx_sum", 1 << 0},
+    {"gx_trace", 1 << 0},
+    {"gx_transpose", 1 << 0},
 };
+
+/* gx_NAME of an elementwise function of one operand that makes 0 of 0. */
+static bool is_map(const char *function)
+{
+    for (int kind = 0; kind < GX_MAP_KIND_COUNT; kind++) {
+        if (strcmp(function, gx_map_row((gx_map_kind)kind)->name) == 0) {
+            return gx_sparse_keeps_zero((gx_map_kind)kind);
+        }
+    }
+    return false;
+}
 
 bool gx_takes_sparse(const char *function, int index)
 {
@@ -38,5 +65,5 @@ bool gx_takes_sparse(const char *function, int index)
             return index < 32 && (taking[k].arguments >> index & 1) != 0;
         }
     }
-    return false;
+    return index == 0 && is_map(function + strlen("gx_"));
 }

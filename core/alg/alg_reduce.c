@@ -12,6 +12,8 @@
 */
 #include "../exec/pass.h"
 #include "alg.h"
+#include "sparse_alg.h"
+#include "sparse_alg.h"
 
 #include <errno.h>
 #include <math.h>
@@ -246,13 +248,40 @@ static gx_code reduce(scan *s)
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
+/* gx_alg_sums() of a sparse matrix: pairs, of which real sums are the first halves. */
+static gx_code sums_of_sparse(gx_run *run, const gx_mat *A, bool is_by_row, double factor,
+                              double *out)
+{
+    int64_t count = is_by_row ? A->rows : A->cols, parts = gx_dtype_is_complex(A->dtype) ? 2 : 1;
+    gx_err err = {0};
+    void *memory;
+    if (gx_mem_alloc(run->ctx->mem, (size_t)count * 2 * sizeof(double), "sums", &memory, &err) !=
+        GX_OK) {
+        return gx_run_fail(run, &err);
+    }
+    const double *pair = memory;
+    gx_sparse_reduce(run, A, is_by_row ? GX_REDUCE_ROW_SUM : GX_REDUCE_COL_SUM, memory);
+    for (int64_t k = 0; k < count * parts && gx_ok(run); k++) {
+        out[k] = pair[parts == 2 ? k : 2 * k] * factor;
+    }
+    gx_mem_free(run->ctx->mem, memory);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
 gx_code gx_alg_reduce(gx_run *run, const gx_mat *A, gx_reduce_kind kind, double *out)
 {
+    if (A->is_sparse) {
+        return gx_sparse_reduce(run, A, kind, out);
+    }
+
     return reduce(&(scan){.run = run, .A = A, .kind = kind, .out = out, .factor = 1});
 }
 
 gx_code gx_alg_sums(gx_run *run, const gx_mat *A, bool is_by_row, double factor, double *out)
 {
+    if (A->is_sparse) {
+        return gx_ok(run) ? sums_of_sparse(run, A, is_by_row, factor, out) : run->err.code;
+    }
     scan s = {.run = run, .A = A, .out = out, .factor = factor};
     s.kind = is_by_row ? GX_REDUCE_ROW_SUM : GX_REDUCE_COL_SUM;
     s.is_real = !gx_dtype_is_complex(A->dtype);
@@ -308,6 +337,9 @@ gx_code gx_alg_trace(gx_run *run, const gx_mat *A, gx_scalar *trace)
     if (A->rows != A->cols) {
         return gx_run_failf(run, GX_ARG, "%s is %lldx%lld, but the trace is of a square matrix",
                             A->label, (long long)A->rows, (long long)A->cols);
+    }
+    if (A->is_sparse && gx_ok(run)) {
+        return gx_sparse_trace(run, A, trace);
     }
     if (!gx_ok(run) || gx_reader_own(run->ctx->store, &own, &err) != GX_OK) {
         return gx_run_fail(run, &err);

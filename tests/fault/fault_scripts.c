@@ -73,6 +73,9 @@ const fault_script fault_scripts[] = {
     {"sparse-product", HELPERS "SELECT gx_sparse('A', 'V');", "SELECT gx_matmul('V', 'B', 'N')"},
     {"sparse-product-turned", HELPERS "SELECT gx_sparse('A', 'V');",
      "SELECT gx_matmul('V', 'A', 'N', '{\"transa\":true}')"},
+    {"sparse-results", SMALL "SELECT gx_sparse('A', 'V'), gx_sparse('B', 'W');",
+     "SELECT gx_matmul('V', 'W', 'N'), gx_norm('N'), gx_sum('V', 0), gx_transpose('V', 'T'), "
+     "gx_add('V', 'V', 'U'), gx_abs('V', 'R'), gx_slice('V', 1, 9, 2, 20)"},
     {"sparse-random", SMALL, "SELECT gx_random(90, 40, 'N', '{\"density\":0.3}')"},
     {"sparse-files", SMALL "SELECT gx_sparse('S', 'V');",
      "SELECT gx_import('N', gx_export('V', 'out.mtx', '{\"overwrite\":true}'), "

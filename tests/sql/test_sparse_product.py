@@ -147,3 +147,76 @@ def test_refused(db):
     db.execute("UPDATE gx_tile SET data = zeroblob(length(data)) WHERE id >> 32 = 1")
     for sql in ["gx_matmul('S', '[1,2,3]')", "gx_matmul('S', '[1,2,3]', '{\"transa\":true}')", "gx_matmul('[[1,2,3]]', 'S')"]:
         assert "panel 0 of S: row starts go from 0 to 0, expected 0 to 3" in error(db, f"SELECT {sql}")
+
+
+# Sparse results and reductions ---------------------------------------------------------------------
+
+def dense_of(db, sql, *values):
+    assert q(db, f"SELECT gx_nnz({sql})", *values) <= 300 * 170
+    return to_numpy(q(db, f"SELECT gx_dense({sql})", *values))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_sparse_results(db, dtype):
+    rng = np.random.default_rng(6)
+    S, T, U = (random(rng, shape, dtype, 0.05) for shape in [(300, 170), (300, 170), (170, 90)])
+    S[11] = 0
+    for name, A in [("S", S), ("T", T), ("U", U)]:
+        store(db, name, A)
+    value = q(db, "SELECT gx_copy('S')")
+    close(dense_of(db, "gx_transpose('S')"), S.T)
+    close(dense_of(db, "gx_transpose(?, '{\"conj\":true}')", value), S.conj().T)
+    close(dense_of(db, "gx_slice('S', 3, 250, 7, 100)"), S[3:250, 7:100])
+    close(dense_of(db, "gx_row(?, 20)", value), S[20:21])
+    close(dense_of(db, "gx_col('S', 20)"), S[:, 20:21])
+    close(dense_of(db, "gx_scale('S', -2.5)"), (-2.5 * S).astype(S.dtype))
+    close(dense_of(db, "gx_neg(?)", value), -S)
+    close(dense_of(db, "gx_add('S', 'T')"), S + T)
+    close(dense_of(db, "gx_sub('S', 'T')"), S - T)
+    close(dense_of(db, "gx_mul(?, 'T')", value), S * T)
+    close(dense_of(db, "gx_matmul('S', 'U')"), S @ U)
+    close(dense_of(db, "gx_matmul(?, 'U', '{\"alpha\":2}')", value), 2 * (S @ U))
+    q(db, "SELECT gx_matmul('S', 'U', 'C')")
+    assert q(db, "SELECT gx_check('C')") == "ok" and q(db, "SELECT format FROM gx WHERE name = 'C'") == "sparse"
+    close(to_numpy(q(db, "SELECT gx_dense('C')")), S @ U)
+    if dtype[0] == "f":
+        close(dense_of(db, "gx_abs('S')"), np.abs(S))
+        close(dense_of(db, "gx_tanh('S')"), np.tanh(S))
+    for sql in ["gx_exp('S')", "gx_add('S', 1)", "gx_mul('S', '[[2]]')", "gx_maximum('S', 'T')", "gx_cos('S')"]:
+        assert "is needed dense" in error(db, f"SELECT {sql}") or dtype[0] == "c"
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_reductions(db, dtype):
+    rng = np.random.default_rng(7)
+    S, N = random(rng, (300, 170), dtype, 0.05), random(rng, (90, 90), dtype, 0.1)
+    store(db, "S", S)
+    store(db, "N", N)
+    value = q(db, "SELECT gx_copy('S')")
+    rel = 1e-5 if dtype in ("f32", "c64") else 1e-12
+    for name in ["S", value]:
+        D = from_numpy(S)
+        for sql in ["gx_sum({})", "gx_mean({})", "gx_sum({}, 0)", "gx_sum({}, 1)", "gx_mean({}, 0)"]:
+            got, want = (q(db, "SELECT " + sql.format("?"), x) for x in (name, D))
+            if isinstance(want, float):
+                assert got == pytest.approx(want, rel=rel, abs=rel)
+            else:
+                assert np.abs(to_numpy(got) - to_numpy(want)).max() < rel * 100
+        for kind, order in [("fro", "fro"), ("1", 1), ("inf", np.inf)]:
+            assert q(db, f"SELECT gx_norm(?, '{kind}')", name) == pytest.approx(np.linalg.norm(S, order), rel=rel)
+        assert q(db, "SELECT gx_norm(?, 'max')", name) == pytest.approx(np.abs(S).max(), rel=rel)
+        if dtype[0] == "f":
+            assert q(db, "SELECT gx_min(?)", name) == S.min() and q(db, "SELECT gx_max(?)", name) == S.max()
+    assert "is needed dense" in error(db, "SELECT gx_norm('S', '2')")
+    got = q(db, "SELECT gx_trace('N')")
+    got = to_numpy(got)[0, 0] if isinstance(got, bytes) else got
+    assert abs(got - N.trace()) < rel * 100
+    assert "square" in error(db, "SELECT gx_trace('S')")
+
+
+def test_zeros_count_for_extremes(db):
+    for A, least, most in [("[[1,2],[3,4]]", 1, 4), ("[[1,2],[0,4]]", 0, 4), ("[[-1,-2],[0,-4]]", -4, 0), ("[[0,0]]", 0, 0)]:
+        assert q(db, f"SELECT gx_min(gx_sparse('{A}'))") == least and q(db, f"SELECT gx_max(gx_sparse('{A}'))") == most
+    tiny = "'[[1e-200, 0], [0, 1e-200]]'"
+    assert q(db, f"SELECT gx_norm(gx_sparse({tiny}))") == pytest.approx(2**0.5 * 1e-200)
+    assert q(db, "SELECT gx_norm(gx_sparse('[[1e200, 0], [0, 1e200]]'))") == pytest.approx(2**0.5 * 1e200)

@@ -1,0 +1,259 @@
+/*
+** Sparse results from sparse operands: see sparse_alg.h.
+**
+** Transposing sorts: entries go, their indexes exchanged, to the sorter of cells, which spills what
+** memory does not hold.  Slices and maps pass the rows on.  Two operands are two streams of rows,
+** merged row by row.
+*/
+#include "sparse_alg.h"
+
+#include "../mat/cell_scatter.h"
+#include "../run/call.h"
+
+#include <string.h>
+
+static gx_scalar product(gx_scalar x, gx_scalar y)
+{
+    return (gx_scalar){x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
+}
+
+/* By a real number part by part, as the reference has it. */
+static gx_scalar scaled(gx_scalar s, gx_scalar x)
+{
+    return s.im == 0 ? (gx_scalar){s.re * x.re, s.re * x.im} : product(s, x);
+}
+
+// Transposes --------------------------------------------------------------------------------------
+
+typedef struct turning {
+    gx_scatter *cells;
+    bool is_conjugated;
+} turning;
+
+static gx_code put_turned(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err *err)
+{
+    const turning *t = arg;
+    x.im = t->is_conjugated ? -x.im : x.im;
+    return gx_scatter_add(t->cells, j, i, x, err);
+}
+
+gx_code gx_sparse_transpose(gx_run *run, const gx_mat *A, gx_trans op, const gx_dest *dest,
+                            uint32_t properties, gx_sink *sink)
+{
+    gx_err err = {0};
+    turning t = {.is_conjugated = op == GX_CONJ_TRANS};
+    const gx_scatter_spec spec = {.rows = A->cols,
+                                  .cols = A->rows,
+                                  .dtype = A->dtype,
+                                  .is_sparse = true,
+                                  .properties = properties};
+    *sink = (gx_sink){.run = run};
+    if (gx_ok(run) && gx_scatter_create(run->ctx, &spec, &t.cells, &err) == GX_OK &&
+        gx_sparse_each(run, A, put_turned, &t, &err) == GX_OK) {
+        gx_scatter_finish(t.cells, run, dest, sink);
+    }
+    gx_scatter_free(t.cells);
+    return gx_run_fail(run, &err);
+}
+
+// Slices ------------------------------------------------------------------------------------------
+
+typedef struct slicing {
+    gx_sparse_out out;
+    int64_t i0, i1, j0, j1;
+} slicing;
+
+static gx_code put_inside(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err *err)
+{
+    slicing *s = arg;
+    bool is_inside = i >= s->i0 && i < s->i1 && j >= s->j0 && j < s->j1;
+    return is_inside ? gx_sparse_put(&s->out, i - s->i0, j - s->j0, x, err) : GX_OK;
+}
+
+gx_code gx_sparse_slice(gx_run *run, const gx_mat *A, int64_t i0, int64_t i1, int64_t j0,
+                        int64_t j1, const gx_dest *dest, gx_sink *sink)
+{
+    gx_err err = {0};
+    slicing s = {.i0 = i0, .i1 = i1, .j0 = j0, .j1 = j1};
+    if (gx_sparse_out_begin(run, dest, i1 - i0, j1 - j0, A->dtype, 0, sink, &s.out) == GX_OK &&
+        gx_sparse_each(run, A, put_inside, &s, &err) == GX_OK) {
+        gx_sparse_out_end(&s.out);
+    }
+    gx_sparse_out_clear(&s.out);
+    return gx_run_fail(run, &err);
+}
+
+// Rows of two operands ----------------------------------------------------------------------------
+
+/* A matrix whose rows are asked for in ascending order. */
+typedef struct rows {
+    const gx_mat *A;
+    gx_reader *reader;
+    void *block;
+    gx_csr csr;
+    int64_t piece, row0; /* what csr is; -1: nothing */
+} rows;
+
+static gx_code open_rows(gx_run *run, const gx_mat *A, rows *r, gx_err *err)
+{
+    *r = (rows){.A = A, .piece = -1};
+    GX_TRY(gx_mem_alloc(run->ctx->mem, gx_sparse_block_bytes(A), "a panel", &r->block, err));
+    return A->kind == GX_MAT_STORED ? gx_reader_own(run->ctx->store, &r->reader, err) : GX_OK;
+}
+
+static void close_rows(gx_run *run, rows *r)
+{
+    gx_reader_close(r->reader);
+    gx_mem_free(run->ctx->mem, r->block);
+}
+
+/* Entries [*e, *end) of row i. */
+static gx_code find_row(rows *r, int64_t i, int64_t *e, int64_t *end, gx_err *err)
+{
+    while (r->piece < 0 || i >= r->row0 + r->csr.rows) {
+        r->piece++;
+        GX_TRY(gx_sparse_read(r->A, r->reader, r->piece, r->block, &r->csr, err));
+        r->row0 = gx_sparse_piece_row(r->A, r->piece);
+    }
+    *e = r->csr.start[i - r->row0];
+    *end = r->csr.start[i - r->row0 + 1];
+    return GX_OK;
+}
+
+typedef struct merging {
+    rows A, B;
+    gx_scalar alpha, beta;
+    bool is_product;
+    gx_sparse_out out;
+} merging;
+
+static gx_code merge_row(merging *m, int64_t i, gx_err *err)
+{
+    int64_t a, a_end, b, b_end;
+    GX_TRY(find_row(&m->A, i, &a, &a_end, err));
+    GX_TRY(find_row(&m->B, i, &b, &b_end, err));
+    while (a < a_end || b < b_end) {
+        int64_t ja = a < a_end ? gx_csr_column(&m->A.csr, a) : INT64_MAX;
+        int64_t jb = b < b_end ? gx_csr_column(&m->B.csr, b) : INT64_MAX, j = gx_min(ja, jb);
+        gx_scalar x = {0, 0}, y = {0, 0};
+        x = ja == j ? scaled(m->alpha, gx_csr_value(&m->A.csr, a++)) : x;
+        y = jb == j ? gx_csr_value(&m->B.csr, b++) : y;
+        if (m->is_product && ja == jb) {
+            GX_TRY(gx_sparse_put(&m->out, i, j, product(x, y), err));
+        } else if (!m->is_product) {
+            y = scaled(m->beta, y);
+            GX_TRY(gx_sparse_put(&m->out, i, j, (gx_scalar){x.re + y.re, x.im + y.im}, err));
+        }
+    }
+    return GX_OK;
+}
+
+static gx_code merge_rows(gx_run *run, merging *m, gx_err *err)
+{
+    enum { POLL_ROWS = 4096 };
+    int64_t count = m->A.A->cols == 0 ? 0 : m->A.A->rows;
+    gx_run_progress(run, (double)count);
+    for (int64_t i = 0; i < count; i++) {
+        GX_TRY(merge_row(m, i, err));
+        if (i % POLL_ROWS == 0) {
+            gx_run_advance(run, POLL_ROWS);
+            if (gx_run_poll(run) != GX_OK) {
+                return gx_fail(err, run->err.code, "%s", run->err.text);
+            }
+        }
+    }
+    return GX_OK;
+}
+
+static gx_code merge(gx_run *run, merging *m, const gx_mat *A, const gx_mat *B, gx_dtype dtype,
+                     const gx_dest *dest, gx_sink *sink)
+{
+    gx_err err = {0};
+    uint32_t both = A->properties & B->properties & (GX_PROP_LOWER | GX_PROP_UPPER);
+    if (gx_sparse_out_begin(run, dest, A->rows, A->cols, dtype, both, sink, &m->out) == GX_OK &&
+        open_rows(run, A, &m->A, &err) == GX_OK && open_rows(run, B, &m->B, &err) == GX_OK &&
+        merge_rows(run, m, &err) == GX_OK) {
+        gx_sparse_out_end(&m->out);
+    }
+    close_rows(run, &m->A);
+    close_rows(run, &m->B);
+    gx_sparse_out_clear(&m->out);
+    return gx_run_fail(run, &err);
+}
+
+gx_code gx_sparse_add(gx_run *run, gx_scalar alpha, const gx_mat *A, gx_scalar beta,
+                      const gx_mat *B, gx_dtype dtype, const gx_dest *dest, gx_sink *sink)
+{
+    merging m = {.alpha = alpha, .beta = beta};
+    return merge(run, &m, A, B, dtype, dest, sink);
+}
+
+gx_code gx_sparse_times(gx_run *run, gx_scalar alpha, const gx_mat *A, const gx_mat *B,
+                        gx_dtype dtype, const gx_dest *dest, gx_sink *sink)
+{
+    merging m = {.alpha = alpha, .is_product = true};
+    return merge(run, &m, A, B, dtype, dest, sink);
+}
+
+// Elementwise functions ---------------------------------------------------------------------------
+
+bool gx_sparse_keeps_zero(gx_map_kind kind)
+{
+    const gx_map_facts *row = gx_map_row(kind);
+    return row->operands == 1 && (row->keeps & GX_PROP_LOWER) != 0;
+}
+
+/* Entries of a piece through the kernel, of A's dtype; dtype of the result may be its real one. */
+static gx_code map_piece(gx_run *run, gx_map_kind kind, gx_scalar alpha, const gx_csr *csr,
+                         int64_t row0, void *values, gx_sparse_out *out, gx_err *err)
+{
+    int64_t first = csr->start[0];
+    gx_args args = {.map = kind,
+                    .m = csr->entries,
+                    .n = 1,
+                    .a = (const char *)csr->value + (size_t)first * gx_dtype_bytes(csr->dtype),
+                    .lda = gx_max(1, csr->entries),
+                    .alpha = alpha,
+                    .beta = {1, 0},
+                    .c = values,
+                    .ldc = gx_max(1, csr->entries)};
+    if (gx_run_call(run, GX_MAP, csr->dtype, &args) != GX_OK) {
+        return gx_fail(err, run->err.code, "%s", run->err.text);
+    }
+    const gx_csr mapped = {.dtype = csr->dtype, .value = values};
+    for (int64_t i = 0; i < csr->rows; i++) {
+        for (int64_t e = csr->start[i]; e < csr->start[i + 1]; e++) {
+            GX_TRY(gx_sparse_put(out, row0 + i, gx_csr_column(csr, e),
+                                 gx_csr_value(&mapped, e - first), err));
+        }
+    }
+    return GX_OK;
+}
+
+gx_code gx_sparse_map(gx_run *run, gx_map_kind kind, gx_scalar alpha, const gx_mat *A,
+                      gx_dtype dtype, uint32_t properties, const gx_dest *dest, gx_sink *sink)
+{
+    gx_sparse_out out;
+    rows r = {0};
+    gx_err err = {0};
+    void *values = NULL;
+    size_t bytes = (size_t)gx_sparse_most_entries(A) * gx_dtype_bytes(A->dtype);
+    if (gx_sparse_out_begin(run, dest, A->rows, A->cols, dtype, properties, sink, &out) == GX_OK &&
+        open_rows(run, A, &r, &err) == GX_OK) {
+        gx_mem_alloc(run->ctx->mem, bytes, "values of a panel", &values, &err);
+    }
+    for (int64_t p = 0; values != NULL && p < gx_sparse_pieces(A) && err.code == GX_OK &&
+                        gx_run_poll(run) == GX_OK;
+         p++) {
+        if (gx_sparse_read(A, r.reader, p, r.block, &r.csr, &err) == GX_OK) {
+            map_piece(run, kind, alpha, &r.csr, gx_sparse_piece_row(A, p), values, &out, &err);
+        }
+    }
+    if (values != NULL && err.code == GX_OK) {
+        gx_sparse_out_end(&out);
+    }
+    close_rows(run, &r);
+    gx_mem_free(run->ctx->mem, values);
+    gx_sparse_out_clear(&out);
+    return gx_run_fail(run, &err);
+}
