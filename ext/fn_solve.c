@@ -1,9 +1,11 @@
 /*
-** Linear systems in SQL: gx_solve, gx_cond, gx_rcond (core/alg/alg_solve.c, core/alg/alg_cond.c).
+** Linear systems in SQL: gx_solve, gx_cond, gx_rcond (core/alg/alg_solve.c, core/alg/alg_cond.c;
+** a sparse A: core/alg/system.c).
 */
 #include "gx_ext.h"
 
 #include "../core/alg/solve.h"
+#include "../core/alg/system.h"
 #include "../core/spectra/alg_eig.h"
 
 #include <math.h>
@@ -88,6 +90,11 @@ typedef struct solve_options {
     bool has_trans, has_assume, has_factor, has_precision;
     char trans[64], assume[64], factor[64], precision[64];
     int64_t refine;
+    bool has_method, has_precond, has_tol, has_maxiter, has_restart; /* of a sparse A */
+    char method[64], precond[64];
+    double tol;
+    int64_t maxiter, restart;
+    const char *x0;
 } solve_options;
 
 static const gx_option solve_keys[] = {
@@ -97,6 +104,13 @@ static const gx_option solve_keys[] = {
     {"refine", GX_OPT_STEPS, offsetof(solve_options, refine), 0},
     {"precision", GX_OPT_TEXT, offsetof(solve_options, precision),
      offsetof(solve_options, has_precision)},
+    {"method", GX_OPT_TEXT, offsetof(solve_options, method), offsetof(solve_options, has_method)},
+    {"precond", GX_OPT_TEXT, offsetof(solve_options, precond),
+     offsetof(solve_options, has_precond)},
+    {"tol", GX_OPT_REAL, offsetof(solve_options, tol), offsetof(solve_options, has_tol)},
+    {"maxiter", GX_OPT_INT, offsetof(solve_options, maxiter), offsetof(solve_options, has_maxiter)},
+    {"restart", GX_OPT_INT, offsetof(solve_options, restart), offsetof(solve_options, has_restart)},
+    {"x0", GX_OPT_MATRIX, offsetof(solve_options, x0), 0},
     {"replace", GX_OPT_BOOL, offsetof(solve_options, dest.replace), 0},
     {NULL, GX_OPT_END, 0, 0},
 };
@@ -114,12 +128,116 @@ static bool read_options(gx_fn *fn, const solve_options *opt, gx_solve_args *arg
     if (opt->has_assume && opt->has_factor) {
         return gx_fn_fail(fn, "\"assume\" and \"factor\" exclude each other");
     }
+    if (opt->has_method || opt->has_precond || opt->has_tol || opt->has_maxiter ||
+        opt->has_restart || opt->x0 != NULL) {
+        return gx_fn_fail(fn,
+                          "\"method\", \"precond\", \"tol\", \"maxiter\", \"restart\" and "
+                          "\"x0\" are for sparse matrices, and %s is dense",
+                          args->A->label);
+    }
     args->refine = opt->refine == GX_OPT_STEPS_ALL ? GX_REFINE_MOST : opt->refine;
     args->is_mixed = opt->has_precision && strcmp(opt->precision, "mixed") == 0;
     return check_told(fn, args, opt->has_assume || opt->has_factor) &&
            (!opt->has_trans || parse_trans(fn, opt->trans, &args->trans)) &&
            (!opt->has_assume || parse_assume(fn, opt->assume, &args->assume)) &&
            (!opt->has_factor || parse_factor(fn, opt->factor, args->A, args));
+}
+
+/* "x0": a stored matrix, or written out, '[1,2]'. */
+static bool find_guess(gx_fn *fn, const char *text, gx_mat *x0)
+{
+    gx_err err = {0};
+    gx_meta meta;
+    gx_dtype dtype;
+    int64_t rows, cols;
+    void *data;
+    if (text[0] != '[') {
+        if (gx_store_find(fn->ctx->store, text, &meta, &err) == GX_OK) {
+            gx_mat_stored(x0, &meta);
+        }
+    } else if (gx_literal_parse(fn->ctx, "x0", text, strlen(text), &dtype, &rows, &cols, &data,
+                                &err) == GX_OK) {
+        gx_mat_value(x0, "x0", dtype, rows, cols, data, gx_max(rows, 1));
+        return gx_fn_own(fn, data);
+    }
+    gx_run_fail(&fn->run, &err);
+    return gx_ok(&fn->run);
+}
+
+static bool check_sparse_numbers(gx_fn *fn, const solve_options *opt)
+{
+    if (opt->has_tol && !(opt->tol > 0 && opt->tol < 1)) {
+        return gx_fn_fail(fn, "\"tol\" must be above 0 and below 1, not %g", opt->tol);
+    }
+    if (opt->has_maxiter && opt->maxiter < 1) {
+        return gx_fn_fail(fn, "\"maxiter\" must be 1 or more, not %lld", (long long)opt->maxiter);
+    }
+    return !opt->has_restart || (opt->restart >= 1 && opt->restart <= GX_ITERATE_RESTART_MOST) ||
+           gx_fn_fail(fn, "\"restart\" must be 1 to %d, not %lld", GX_ITERATE_RESTART_MOST,
+                      (long long)opt->restart);
+}
+
+/* The options of a sparse A. */
+static bool read_sparse_options(gx_fn *fn, const solve_options *opt, gx_mat *x0,
+                                gx_system_args *args)
+{
+    args->tol = opt->tol;
+    args->most = opt->maxiter;
+    args->restart = opt->restart;
+    if (opt->has_factor || opt->has_precision || opt->refine != 0) {
+        return gx_fn_fail(fn,
+                          "\"factor\", \"precision\" and \"refine\" are for dense matrices, and "
+                          "%s is sparse",
+                          args->A->label);
+    }
+    if (opt->has_method && !gx_system_method_of(opt->method, &args->method)) {
+        return gx_fn_fail(fn,
+                          "\"method\" is '%s' but must be one of auto, direct, cg, minres, gmres, "
+                          "lsqr",
+                          opt->method);
+    }
+    if (opt->has_precond && !gx_precond_of(opt->precond, &args->precond)) {
+        return gx_fn_fail(fn,
+                          "\"precond\" is '%s' but must be one of auto, none, jacobi, ilu0, ic0",
+                          opt->precond);
+    }
+    if (!check_sparse_numbers(fn, opt) ||
+        (opt->has_trans && !parse_trans(fn, opt->trans, &args->trans)) ||
+        (opt->has_assume && !parse_assume(fn, opt->assume, &args->assume))) {
+        return false;
+    }
+    if (args->assume != GX_FACTOR_AUTO && args->assume != GX_FACTOR_LU &&
+        args->assume != GX_FACTOR_CHOLESKY) {
+        return gx_fn_fail(fn,
+                          "\"assume\" is '%s' but of a sparse matrix must be one of auto, "
+                          "general, positive",
+                          opt->assume);
+    }
+    if (opt->x0 != NULL) {
+        args->x0 = x0;
+        return find_guess(fn, opt->x0, x0);
+    }
+    return true;
+}
+
+static void solve_sparse(gx_fn *fn, const solve_options *opt, const gx_mat *A, const gx_mat *B)
+{
+    gx_system_args args = {.A = A, .B = B};
+    gx_mat x0;
+    int64_t n, cols;
+    gx_dtype dtype;
+    gx_err err = {0};
+    gx_sink X;
+    if (!read_sparse_options(fn, opt, &x0, &args)) {
+        return;
+    }
+    if (gx_system_shape(&args, &n, &cols, &dtype, &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
+        return;
+    }
+    gx_sink_begin(&fn->run, &opt->dest, n, cols, dtype, 0, 0, 0, &X);
+    gx_alg_system(&fn->run, &args, &X);
+    gx_fn_result_sink(fn, &X);
 }
 
 /* gx_solve(A, B[, destination][, options]) */
@@ -130,8 +248,14 @@ static void solve(gx_fn *fn)
     gx_aux aux;
     gx_solve_args args = {.B = &B};
     if (!gx_fn_options(fn, solve_keys, &opt) || !take_operator(fn, &A, &aux, &args) ||
-        !gx_fn_matrix(fn, 1, "B", &B) || !gx_fn_dest(fn, 2, &opt.dest) ||
-        !read_options(fn, &opt, &args)) {
+        !gx_fn_matrix(fn, 1, "B", &B) || !gx_fn_dest(fn, 2, &opt.dest)) {
+        return;
+    }
+    if (A.is_sparse) {
+        solve_sparse(fn, &opt, &A, &B);
+        return;
+    }
+    if (!read_options(fn, &opt, &args)) {
         return;
     }
     int64_t n, cols;

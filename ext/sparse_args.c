@@ -40,6 +40,7 @@ static const struct {
     {"gx_show", 1 << 0},
     {"gx_slice", 1 << 0},
     {"gx_sparse", 1 << 0},
+    {"gx_solve", 1 << 0},
     {"gx_store", 1 << 1},
     {"gx_sub", 1 << 0 | 1 << 1},
     {"gx_sum", 1 << 0},

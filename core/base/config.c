@@ -94,6 +94,9 @@ static const row rows[GX_SETTING_COUNT] = {
     [GX_SET_DEVICES] = {KIND_DEVICES, 1, GX_DEVICES_MOST,
         {"devices", "number", "how many devices one statement may use, that of 'device' first: a "
          "number, all, or a list of numbers, all of which are used", "1"}},
+    [GX_SET_SUITESPARSE_PATH] = {KIND_FOLDER, 0, 0,
+        {"suitesparse_path", "folder",
+         "where SuiteSparse is looked for; empty = where the loader looks", ""}},
 };
 // clang-format on
 

@@ -32,6 +32,7 @@ typedef enum gx_setting {
     GX_SET_VOLUMES_ANYWHERE,    /* bool: volumes may have paths of their own            */
     GX_SET_DEVICE,              /* count: which of several devices of a kind, from 0    */
     GX_SET_DEVICES,             /* text: all, how many, or a list of numbers            */
+    GX_SET_SUITESPARSE_PATH,    /* text: folder of SuiteSparse; "" = the loader's places */
     GX_SETTING_COUNT
 } gx_setting;
 

@@ -32,6 +32,7 @@ static const gx_counter_info infos[GX_COUNTER_COUNT] = {
                               "of these, left by an interrupt while they ran"},
     [GX_STAT_FLOPS] = {"flops", "flop", "floating-point operations, by LAPACK's counting"},
     [GX_STAT_REFINEMENTS] = {"refinements", "count", "steps of iterative refinement"},
+    [GX_STAT_ITERATIONS] = {"iterations", "count", "steps of iterative methods for sparse systems"},
     [GX_STAT_PROBES] = {"probes", "count", "residual checks of results"},
     [GX_STAT_PROBE_RATIO] = {"probe_ratio", "1/1000",
                              "the latest residual check: its ratio, in thousandths"},

@@ -24,6 +24,7 @@ typedef enum gx_counter {
     GX_STAT_KERNELS_LEFT,     /* of these, left by an interrupt while they ran         */
     GX_STAT_FLOPS,            /* floating-point operations, LAPACK's counting          */
     GX_STAT_REFINEMENTS,      /* steps of iterative refinement                         */
+    GX_STAT_ITERATIONS,       /* steps of iterative methods for systems                */
     GX_STAT_PROBES,           /* residual checks of results                           */
     GX_STAT_PROBE_RATIO,      /* the latest one's ratio, in thousandths               */
     GX_STAT_READ_NS,          /* time in tile reads, summed over threads               */

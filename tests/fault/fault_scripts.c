@@ -265,6 +265,22 @@ const fault_script fault_scripts[] = {
      "SELECT gx_solve('D', 'D', 'X', '{\"refine\":1}')"},
     {"solve-mixed", SMALL "SELECT gx_matrix_gallery('minij', 40, 'D');",
      "SELECT gx_solve('D', 'A', 'X', '{\"precision\":\"mixed\"}')"},
+    {"solve-sparse-direct",
+     SMALL "SELECT gx_matrix_gallery('poisson', 100, 'V', '{\"sparse\":true}'),"
+           "gx_randn(100, 2, 'b');",
+     "SELECT gx_solve('V', 'b', 'X')"},
+    {"solve-sparse-general", SMALL "SELECT gx_sparse('S', 1, 'V');",
+     "SELECT gx_solve('V', 'B', 'X', '{\"trans\":\"T\"}')"},
+    {"solve-sparse-cg",
+     SMALL "SELECT gx_matrix_gallery('poisson', 100, 'V', '{\"sparse\":true}'),"
+           "gx_randn(100, 2, 'b');",
+     "SELECT gx_solve('V', 'b', 'X', '{\"method\":\"cg\",\"precond\":\"ic0\",\"x0\":\"b\"}')"},
+    {"solve-sparse-gmres",
+     SMALL "SELECT gx_matrix_gallery('poisson', 100, 'V', '{\"sparse\":true}'),"
+           "gx_randn(100, 1, 'b');",
+     "SELECT gx_solve('V', 'b', 'X', '{\"method\":\"gmres\"}')"},
+    {"solve-sparse-lsqr", SMALL "SELECT gx_sparse('A', 1, 'V');",
+     "SELECT gx_solve('V', 'A', 'X', '{\"method\":\"lsqr\",\"precond\":\"jacobi\"}')"},
     {"solve-in-insert", SMALL, "INSERT INTO plain SELECT gx_solve('S', 'B', 'X'), 0, 0"},
     {"solve-factor", SMALL "SELECT gx_lu('S', 'F'), gx_qr('S', 'Q');",
      "SELECT gx_json(gx_solve('F', 'B')), gx_json(gx_solve('Q', 'B'))"},

@@ -243,7 +243,7 @@ static void test_keys(void **state)
                         "no setting 'thread': the settings are memory_limit, pinning_budget, "
                         "device_memory_limit, backend, threads, readers, tile_bytes, "
                         "deterministic, progress, probe, files, profile, cuda_path, "
-                        "volumes_anywhere, device, devices");
+                        "volumes_anywhere, device, devices, suitesparse_path");
     expect_set(&config, GX_SET_THREADS, "7", "7");
     expect_set(&config, GX_SET_THREADS, "default", config.default_text[GX_SET_THREADS]);
     expect_set(&config, GX_SET_BACKEND, "cpu", "cpu");
@@ -293,12 +293,23 @@ int main(void)
 {
     // The caller's variables are not part of the test.
     static const char *const names[] = {
-        "GX_MEMORY_LIMIT", "GX_PINNING_BUDGET", "GX_DEVICE_MEMORY_LIMIT",
-        "GX_BACKEND",      "GX_THREADS",        "GX_READERS",
-        "GX_TILE_BYTES",   "GX_DETERMINISTIC",  "GX_PROGRESS",
-        "GX_FILES",        "GX_PROFILE",        "GX_CUDA_PATH",
-        "GX_DEVICE",       "GX_DEVICES",        "GX_PROBE",
+        "GX_MEMORY_LIMIT",
+        "GX_PINNING_BUDGET",
+        "GX_DEVICE_MEMORY_LIMIT",
+        "GX_BACKEND",
+        "GX_THREADS",
+        "GX_READERS",
+        "GX_TILE_BYTES",
+        "GX_DETERMINISTIC",
+        "GX_PROGRESS",
+        "GX_FILES",
+        "GX_PROFILE",
+        "GX_CUDA_PATH",
+        "GX_DEVICE",
+        "GX_DEVICES",
+        "GX_PROBE",
         "GX_VOLUMES_ANYWHERE",
+        "GX_SUITESPARSE_PATH",
     };
     assert(sizeof names / sizeof names[0] == GX_SETTING_COUNT);
     for (size_t i = 0; i < GX_SETTING_COUNT; i++) {

@@ -1,0 +1,305 @@
+/*
+** A sparse matrix in memory: see whole.h.
+**
+** Loading is one pass over the panels.  Rows are cut into pieces of about equal weight once, so
+** that a team shares them whatever the rows are like; a product sums each row by itself, in the
+** order of its columns, so its bits depend on nobody.
+**
+** Is A Hermitian?  A cursor stands in each row; entry (i, j), taken row by row, must be met by the
+** cursor of row j at column i, since columns ascend: one look at each entry, no transpose.
+*/
+#include "whole.h"
+
+#include "../run/call.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { PIECE_WEIGHT = 1 << 16 /* rows and entries of a piece */ };
+
+// Loading -----------------------------------------------------------------------------------------
+
+static gx_code allocate(gx_whole *W, gx_err *err)
+{
+    const char *what = "a sparse matrix as a whole";
+    size_t element = gx_dtype_bytes(W->dtype);
+    void *start, *index, *cut;
+    W->pieces = gx_max(1, gx_ceil_div(W->rows + W->entries, PIECE_WEIGHT));
+    GX_TRY(gx_mem_alloc(W->mem, ((size_t)W->rows + 1) * sizeof *W->start, what, &start, err));
+    W->start = start;
+    GX_TRY(gx_mem_alloc(W->mem, (size_t)W->entries * sizeof *W->index, what, &index, err));
+    W->index = index;
+    GX_TRY(gx_mem_alloc(W->mem, (size_t)W->entries * element, what, &W->value, err));
+    GX_TRY(gx_mem_alloc(W->mem, ((size_t)W->pieces + 1) * sizeof *W->cut, what, &cut, err));
+    W->cut = cut;
+    return GX_OK;
+}
+
+static void cut_into_pieces(gx_whole *W)
+{
+    int64_t i = 0;
+    for (int64_t p = 0; p < W->pieces; p++) {
+        W->cut[p] = i;
+        while (i < W->rows && W->start[i] + i < (p + 1) * PIECE_WEIGHT) {
+            i++;
+        }
+    }
+    W->cut[W->pieces] = W->rows;
+}
+
+/* Entries of a piece, whose first row is row0, to their places. */
+static gx_code take_piece(gx_whole *W, int64_t row0, const gx_csr *csr, gx_err *err)
+{
+    int64_t base = W->start[row0], first = csr->start[0];
+    size_t element = gx_dtype_bytes(W->dtype), from = gx_dtype_bytes(csr->dtype);
+    for (int64_t i = 0; i < csr->rows; i++) {
+        W->start[row0 + i + 1] = base + ((int64_t)csr->start[i + 1] - first);
+    }
+    if (csr->index_bytes == 4) {
+        memcpy(W->index + base, (const int32_t *)csr->index + first,
+               (size_t)csr->entries * sizeof *W->index);
+    } else {
+        for (int64_t e = 0; e < csr->entries; e++) {
+            W->index[base + e] = (int32_t)gx_csr_column(csr, first + e);
+        }
+    }
+    gx_convert(csr->dtype, (const char *)csr->value + (size_t)first * from, csr->entries, W->dtype,
+               (char *)W->value + (size_t)base * element, csr->entries, csr->entries, 1);
+    const double *x = (const double *)((const char *)W->value + (size_t)base * element);
+    int64_t unit = (int64_t)(element / sizeof *x), bad = 0;
+    while (bad < csr->entries * unit && isfinite(x[bad])) {
+        bad++;
+    }
+    if (bad == csr->entries * unit) {
+        return GX_OK;
+    }
+    int64_t i = 0, e = bad / unit;
+    while (W->start[row0 + i + 1] <= base + e) {
+        i++;
+    }
+    return gx_fail(err, GX_ARG, "%s[%" PRId64 ",%" PRId64 "] is %s", W->label, row0 + i,
+                   (int64_t)W->index[base + e], isnan(x[bad]) ? "NaN" : "Inf");
+}
+
+static gx_code load(gx_run *run, const gx_mat *A, gx_reader *reader, gx_whole *W, void *block,
+                    gx_err *err)
+{
+    GX_TRY(allocate(W, err));
+    W->start[0] = 0;
+    if (W->cols == 0) {
+        memset(W->start, 0, ((size_t)W->rows + 1) * sizeof *W->start);
+    }
+    for (int64_t p = 0; p < gx_sparse_pieces(A); p++) {
+        gx_csr csr;
+        GX_TRY(gx_sparse_read(A, reader, p, block, &csr, err));
+        GX_TRY(take_piece(W, gx_sparse_piece_row(A, p), &csr, err));
+        if (gx_run_poll(run) != GX_OK) {
+            return gx_fail(err, run->err.code, "%s", run->err.text);
+        }
+    }
+    cut_into_pieces(W);
+    return GX_OK;
+}
+
+gx_code gx_whole_load(gx_run *run, const gx_mat *A, gx_whole *W)
+{
+    gx_err err = {0};
+    gx_reader *reader = NULL;
+    void *block = NULL;
+    *W = (gx_whole){.mem = run->ctx->mem,
+                    .dtype = gx_dtype_wide(A->dtype),
+                    .rows = A->rows,
+                    .cols = A->cols,
+                    .entries = gx_sparse_entries(A)};
+    memcpy(W->label, A->label, sizeof W->label);
+    if (!gx_ok(run)) {
+        return run->err.code;
+    }
+    if (A->cols > INT32_MAX || A->rows > INT32_MAX) {
+        return gx_run_failf(run, GX_ARG,
+                            "%s is %" PRId64 "x%" PRId64
+                            ", and sparse systems have below 2^31 rows and columns",
+                            A->label, A->rows, A->cols);
+    }
+    gx_code code = A->kind == GX_MAT_STORED ? gx_reader_own(run->ctx->store, &reader, &err) : GX_OK;
+    if (code == GX_OK) {
+        code = gx_mem_alloc(W->mem, gx_sparse_block_bytes(A), "a panel", &block, &err);
+    }
+    if (code == GX_OK) {
+        load(run, A, reader, W, block, &err);
+    }
+    gx_mem_free(W->mem, block);
+    gx_reader_close(reader);
+    return gx_run_fail(run, &err);
+}
+
+void gx_whole_clear(gx_whole *W)
+{
+    gx_mem_free(W->mem, W->start);
+    gx_mem_free(W->mem, W->index);
+    gx_mem_free(W->mem, W->value);
+    gx_mem_free(W->mem, W->cut);
+    *W = (gx_whole){.mem = NULL};
+}
+
+// Looking -----------------------------------------------------------------------------------------
+
+static gx_scalar element(const gx_whole *A, int64_t e)
+{
+    const double *x = A->value;
+    return gx_dtype_is_complex(A->dtype) ? (gx_scalar){x[2 * e], x[2 * e + 1]}
+                                         : (gx_scalar){x[e], 0};
+}
+
+gx_code gx_whole_transpose(gx_run *run, const gx_whole *A, gx_whole *T)
+{
+    gx_err err = {0};
+    *T = (gx_whole){
+        .mem = A->mem, .dtype = A->dtype, .rows = A->cols, .cols = A->rows, .entries = A->entries};
+    memcpy(T->label, A->label, sizeof T->label);
+    if (!gx_ok(run) || allocate(T, &err) != GX_OK) {
+        return gx_run_fail(run, &err);
+    }
+    size_t bytes = gx_dtype_bytes(A->dtype);
+    memset(T->start, 0, ((size_t)T->rows + 1) * sizeof *T->start);
+    for (int64_t e = 0; e < A->entries; e++) {
+        T->start[A->index[e] + 1]++;
+    }
+    for (int64_t j = 0; j < T->rows; j++) {
+        T->start[j + 1] += T->start[j];
+    }
+    for (int64_t i = 0; i < A->rows; i++) {
+        for (int64_t e = A->start[i]; e < A->start[i + 1]; e++) {
+            int64_t place = T->start[A->index[e]]++;
+            T->index[place] = (int32_t)i;
+            memcpy((char *)T->value + (size_t)place * bytes,
+                   (const char *)A->value + (size_t)e * bytes, bytes);
+        }
+    }
+    memmove(T->start + 1, T->start, (size_t)T->rows * sizeof *T->start);
+    T->start[0] = 0;
+    cut_into_pieces(T);
+    return gx_run_poll(run);
+}
+
+bool gx_whole_is_hermitian(gx_run *run, const gx_whole *A)
+{
+    gx_err err = {0};
+    void *memory;
+    if (!gx_ok(run) || A->rows != A->cols) {
+        return false;
+    }
+    if (gx_mem_alloc(A->mem, (size_t)A->rows * sizeof(int64_t), "a look for symmetry", &memory,
+                     &err) != GX_OK) {
+        gx_run_fail(run, &err);
+        return false;
+    }
+    int64_t *cursor = memory;
+    bool is_hermitian = true;
+    memcpy(cursor, A->start, (size_t)A->rows * sizeof *cursor);
+    for (int64_t i = 0; i < A->rows && is_hermitian; i++) {
+        for (int64_t e = A->start[i]; e < A->start[i + 1] && is_hermitian; e++) {
+            int64_t j = A->index[e], other = cursor[j]++;
+            gx_scalar a = element(A, e);
+            is_hermitian = other < A->start[j + 1] && A->index[other] == i;
+            if (is_hermitian) {
+                gx_scalar b = element(A, other);
+                is_hermitian = a.re == b.re && a.im == -b.im;
+            }
+        }
+    }
+    gx_mem_free(A->mem, memory);
+    return is_hermitian;
+}
+
+int64_t gx_whole_diagonal(const gx_whole *A, int64_t i)
+{
+    int64_t low = A->start[i], end = A->start[i + 1], high = end;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (A->index[middle] < i) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < end && A->index[low] == i ? low : -1;
+}
+
+bool gx_whole_has_positive_diagonal(const gx_whole *A)
+{
+    for (int64_t i = 0; i < A->rows; i++) {
+        int64_t e = gx_whole_diagonal(A, i);
+        if (e < 0 || !(element(A, e).re > 0) || element(A, e).im != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+double gx_whole_norm(const gx_whole *A)
+{
+    const double *x = A->value;
+    int64_t count = A->entries * (gx_dtype_is_complex(A->dtype) ? 2 : 1);
+    double most = 0, sum = 0;
+    for (int64_t e = 0; e < count; e++) {
+        most = fmax(most, fabs(x[e]));
+    }
+    for (int64_t e = 0; e < count && most > 0; e++) {
+        sum += x[e] / most * (x[e] / most);
+    }
+    return most * sqrt(sum);
+}
+
+// Products ----------------------------------------------------------------------------------------
+
+typedef struct product {
+    const gx_whole *A;
+    const double *x;
+    double *y;
+} product;
+
+static gx_code times_real(void *arg, int64_t piece, int member, gx_err *err)
+{
+    const product *p = arg;
+    const gx_whole *A = p->A;
+    const double *value = A->value;
+    (void)member;
+    (void)err;
+    for (int64_t i = A->cut[piece]; i < A->cut[piece + 1]; i++) {
+        double sum = 0;
+        for (int64_t e = A->start[i]; e < A->start[i + 1]; e++) {
+            sum += value[e] * p->x[A->index[e]];
+        }
+        p->y[i] = sum;
+    }
+    return GX_OK;
+}
+
+static gx_code times_complex(void *arg, int64_t piece, int member, gx_err *err)
+{
+    const product *p = arg;
+    const gx_whole *A = p->A;
+    const double *value = A->value;
+    (void)member;
+    (void)err;
+    for (int64_t i = A->cut[piece]; i < A->cut[piece + 1]; i++) {
+        double re = 0, im = 0;
+        for (int64_t e = A->start[i]; e < A->start[i + 1]; e++) {
+            const double *a = value + 2 * e, *x = p->x + 2 * (int64_t)A->index[e];
+            re += a[0] * x[0] - a[1] * x[1];
+            im += a[0] * x[1] + a[1] * x[0];
+        }
+        p->y[2 * i] = re;
+        p->y[2 * i + 1] = im;
+    }
+    return GX_OK;
+}
+
+gx_code gx_whole_times(gx_run *run, const gx_whole *A, const void *x, void *y)
+{
+    product p = {.A = A, .x = x, .y = y};
+    return gx_run_pieces(run, (double)(A->rows + A->entries), A->pieces,
+                         gx_dtype_is_complex(A->dtype) ? times_complex : times_real, &p);
+}
