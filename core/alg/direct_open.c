@@ -32,6 +32,7 @@ gx_code gx_direct_open(gx_run *run, gx_direct_kind kind, void **library, gx_err 
 {
     const char *folder = run->ctx->config.text[GX_SET_SUITESPARSE_PATH];
     char path[PATH_BYTES];
+    bool is_missing = true; // and not there but refused by the loader
     *library = NULL;
     for (int k = 0; libraries[kind].soname[k] != NULL; k++) {
         snprintf(path, sizeof path, "%s%s%s", folder, folder[0] == '\0' ? "" : "/",
@@ -40,6 +41,13 @@ gx_code gx_direct_open(gx_run *run, gx_direct_kind kind, void **library, gx_err 
         if (*library != NULL) {
             return GX_OK;
         }
+        const char *text = dlerror();
+        is_missing = is_missing && text != NULL && strstr(text, "No such file") != NULL;
+    }
+    if (!is_missing) { // short of memory, mostly: another method is not what was asked for
+        return gx_fail(err, GX_NOMEM,
+                       "out of memory, or damaged: %s of SuiteSparse cannot be opened",
+                       libraries[kind].name);
     }
     return gx_fail(err, GX_UNSUPPORTED,
                    "a sparse direct solve needs %s of SuiteSparse, and %s is not in %s: install "

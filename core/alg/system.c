@@ -233,10 +233,16 @@ static void solve_by(system_t *s, gx_direct_kind kind)
 static void solve_direct(system_t *s)
 {
     gx_err err = {0};
-    if (s->is_positive && !gx_dtype_is_complex(s->dtype) &&
-        gx_direct_look(s->run, GX_DIRECT_CHOLMOD, &err) == GX_OK) {
-        solve_by(s, GX_DIRECT_CHOLMOD);
-        if (s->is_told || !gx_run_forgive(s->run, GX_NUMERIC)) {
+    if (s->is_positive && !gx_dtype_is_complex(s->dtype)) {
+        gx_code code = gx_direct_look(s->run, GX_DIRECT_CHOLMOD, &err);
+        if (code == GX_OK) {
+            solve_by(s, GX_DIRECT_CHOLMOD);
+        } else if (code != GX_UNSUPPORTED) {
+            gx_run_fail(s->run, &err);
+        }
+        bool is_refused =
+            code == GX_UNSUPPORTED || (!s->is_told && gx_run_forgive(s->run, GX_NUMERIC));
+        if (!is_refused) {
             return;
         }
     }

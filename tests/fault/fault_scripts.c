@@ -268,7 +268,7 @@ const fault_script fault_scripts[] = {
     {"solve-sparse-direct",
      SMALL "SELECT gx_matrix_gallery('poisson', 100, 'V', '{\"sparse\":true}'),"
            "gx_randn(100, 2, 'b');",
-     "SELECT gx_solve('V', 'b', 'X')"},
+     "SELECT round(gx_norm(gx_solve('V', 'b')), 6)"}, // CHOLMOD may order otherwise when short
     {"solve-sparse-general", SMALL "SELECT gx_sparse('S', 1, 'V');",
      "SELECT gx_solve('V', 'B', 'X', '{\"trans\":\"T\"}')"},
     {"solve-sparse-cg",
