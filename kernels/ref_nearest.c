@@ -13,13 +13,16 @@ GX_INLINE gx_code apart(gx_dtype dtype, const gx_args *p, gx_err *err)
     if (gx_dtype_is_complex(dtype)) {
         return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no neighbours");
     }
-    for (int64_t j = 0; j < p->n; j++) {
+    gx_metric metric = p->nearest->metric;
+    bool has_products = metric < GX_METRIC_SQUARED;
+    for (int64_t j = 0; j < p->n + (has_products && p->n > 0); j++) {
         for (int64_t i = 0; i < p->m; i++) {
             double sum = load(dtype, p->c, p->ldc, i, j).re;
             for (int64_t l = 0; l < p->k; l++) {
-                double gap = load(dtype, p->a, p->lda, i, l).re -
-                             load_op(dtype, p->transb, p->b, p->ldb, l, j).re;
-                sum += p->nearest->metric == GX_METRIC_SQUARED ? gap * gap : fabs(gap);
+                double x = load(dtype, p->a, p->lda, i, l).re;
+                double y = j < p->n ? load_op(dtype, p->transb, p->b, p->ldb, l, j).re : x;
+                double gap = x - y;
+                sum += has_products ? x * y : metric == GX_METRIC_SQUARED ? gap * gap : fabs(gap);
             }
             store(dtype, p->c, p->ldc, i, j, (gx_scalar){sum, 0});
         }

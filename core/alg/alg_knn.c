@@ -9,7 +9,7 @@
 ** what these hold already is a floor for strips to come.  A merit has the same bits wherever its
 ** row lies and ties go by number: so do the results, for every budget and number of threads.
 **
-** Few queries are multiplied while the strip is read, some columns at a time (GX_PAIR, GX_APART),
+** Few queries are multiplied while the strip is read, some columns at a time (GX_APART),
 ** as a product with few columns is (alg_narrow.c), and GX_NEAREST is given what that came to.
 **
 ** Differences by way of products, x.x - 2 x.y + y.y, lose what x and y have in common, so the mean
@@ -40,11 +40,6 @@ enum { LEAST_STRIP = 1024 };
 static size_t rounded(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
-}
-
-static bool is_apart(const gx_knn_search *s)
-{
-    return s->args->metric >= GX_METRIC_SQUARED;
 }
 
 /* What the host's kernels are told of a strip of m rows and n queries; no operands. */
@@ -193,21 +188,9 @@ static gx_code multiply(const gx_knn_search *s, const void *a, int64_t m, int64_
     const gx_knn_batch *b = &s->batch;
     int64_t d = s->args->E->cols;
     gx_nearest sums = {.metric = s->args->metric};
-    gx_args args = {.m = m, .a = a, .lda = m, .ldb = d, .c = given, .ldc = m, .nearest = &sums};
+    gx_args args = {.m = m, .n = b->n, .k = w, .a = a, .lda = m, .ldb = d, .c = given, .ldc = m};
     args.b = gx_at(b->b, s->dtype, d, j, 0);
-    if (is_apart(s)) {
-        args.n = b->n;
-        args.k = w;
-        return kernel(s, GX_APART, &args, err);
-    }
-    args.n = w;
-    args.k = b->n;
-    GX_TRY(kernel(s, GX_PAIR, &args, err));
-    args.n = 1;
-    args.k = w;
-    args.b = b->zeros;
-    args.c = gx_at(given, s->dtype, m, 0, b->n);
-    sums.metric = GX_METRIC_SQUARED;
+    args.nearest = &sums;
     return kernel(s, GX_APART, &args, err);
 }
 

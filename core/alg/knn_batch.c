@@ -7,7 +7,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 // Strips ------------------------------------------------------------------------------------------
 
@@ -127,7 +126,6 @@ gx_code gx_knn_load(gx_knn_search *s, int64_t first, int64_t n)
     *b = (gx_knn_batch){.first = first, .n = n};
     gx_dense_alloc(run, GX_F64, d, n, "queries", &query);
     gx_dense_alloc(run, GX_F64, n, 2, "queries", &square);
-    gx_dense_alloc(run, s->dtype, d, 1, "queries", &b->zeros);
     if (is_shifted) {
         gx_dense_alloc(run, s->dtype, d, 1, "queries", &b->shift);
     }
@@ -141,7 +139,6 @@ gx_code gx_knn_load(gx_knn_search *s, int64_t first, int64_t n)
     gx_mat_view(&columns, Q, GX_TRANS, 0, first, d, n);
     gx_dense_load(run, &columns, GX_F64, query, gx_max(d, 1));
     if (gx_ok(run)) {
-        memset(b->zeros, 0, (size_t)d * gx_dtype_bytes(s->dtype));
         check_queries(s);
     }
     if (gx_ok(run)) {
@@ -161,7 +158,6 @@ void gx_knn_unload(gx_knn_search *s)
     gx_mem_free(mem, b->query);
     gx_mem_free(mem, b->square);
     gx_mem_free(mem, b->shift);
-    gx_mem_free(mem, b->zeros);
     *b = (gx_knn_batch){0};
 }
 

@@ -18,7 +18,6 @@ typedef struct gx_knn_batch {
     double *length; /* n: of b's columns                                      */
     void *b;        /* d x n of dtype: without the shift; may be query itself */
     void *shift;    /* d of dtype; NULL: none                                 */
-    void *zeros;    /* d of dtype                                             */
 } gx_knn_batch;
 
 typedef struct gx_knn_search {

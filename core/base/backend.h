@@ -67,7 +67,8 @@ typedef enum gx_kernel_id {
 
     /* Neighbours (nearest.h), of real dtypes.  a is m x k, b k x n.                              */
     GX_APART,   /* c += sum over k of (a_ik - b_kj)^2 for the metric SQUARED, |a_ik - b_kj| for
-                     ABSOLUTE; b is n x k for transb TRANS                                        */
+                     ABSOLUTE, a_ik b_kj for the others, which have one column more of c: n + 1
+                     of them, the last += sum of a_ik^2; b is n x k for transb TRANS             */
     GX_MERIT,   /* nearest->merit: of pairs of a row of a and a query                            */
     GX_NEAREST, /* the best rows of a for each query.  info: 1 + the first row found that has
                      a NaN or an Inf; -1 where a device cannot tell the rows apart in its memory;
