@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ENTRIES_MAX = 256, SUMMARY_BYTES = 400, SHOWN_MAX = 100, LISTED_MAX = 24, WORD_MAX = 200 };
+enum { ENTRIES_MAX = 400, SUMMARY_BYTES = 400, SHOWN_MAX = 100, LISTED_MAX = 24, WORD_MAX = 200 };
 
 /* What answers a word, the best first, within a rank in the order of the pages. */
 typedef struct answer {

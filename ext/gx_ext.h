@@ -242,6 +242,7 @@ int gx_vtab_error(sqlite3_vtab *vtab, const char *table, const gx_err *err);
 extern const gx_function gx_functions_algebra[];  /* fn_algebra.c: matmul, add, norm, ...    */
 extern const gx_function gx_functions_map[];      /* fn_map.c: add, mul, abs, exp, ... */
 extern const gx_function gx_functions_store[];    /* fn_store.c: store, copy, drop, ...      */
+extern const gx_function gx_functions_graph[];    /* fn_graph.c: pagerank, components, ... */
 extern const gx_function gx_functions_sparse[];   /* fn_sparse.c: sparse, dense, nnz */
 extern const gx_function gx_functions_make[];     /* fn_make.c: zeros, eye, random, ...      */
 extern const gx_function gx_functions_look[];     /* fn_look.c: info, json, show, slice, ... */

@@ -20,6 +20,7 @@ static const struct {
     {"gx_cast", 1 << 0},
     {"gx_col", 1 << 0},
     {"gx_cols_count", 1 << 0},
+    {"gx_components", 1 << 0},
     {"gx_copy", 1 << 0},
     {"gx_dense", 1 << 0},
     {"gx_dtype", 1 << 0},
@@ -34,6 +35,7 @@ static const struct {
     {"gx_neg", 1 << 0},
     {"gx_nnz", 1 << 0},
     {"gx_norm", 1 << 0},
+    {"gx_pagerank", 1 << 0},
     {"gx_row", 1 << 0},
     {"gx_rows_count", 1 << 0},
     {"gx_shape", 1 << 0},
@@ -41,11 +43,13 @@ static const struct {
     {"gx_slice", 1 << 0},
     {"gx_sparse", 1 << 0},
     {"gx_solve", 1 << 0},
+    {"gx_spread", 1 << 0},
     {"gx_store", 1 << 1},
     {"gx_sub", 1 << 0 | 1 << 1},
     {"gx_sum", 1 << 0},
     {"gx_trace", 1 << 0},
     {"gx_transpose", 1 << 0},
+    {"gx_triangles", 1 << 0},
 };
 
 /* gx_NAME of an elementwise function of one operand that makes 0 of 0. */

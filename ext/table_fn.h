@@ -64,6 +64,7 @@ char gx_comparison_letter(int op);
     TABLE(histogram)                                                                               \
     TABLE(volumes) /* fn_volumes.c: gx_volume */                                                   \
     TABLE(knn) /* vtab_knn.c */                                                                    \
+    TABLE(spread) /* fn_graph.c */                                                                 \
     TABLE(help) /* fn_help.c */                                                                    \
     TABLE(settings) /* vtab_control.c */                                                           \
     TABLE(stats)                                                                                   \

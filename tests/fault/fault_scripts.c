@@ -76,6 +76,9 @@ const fault_script fault_scripts[] = {
     {"sparse-results", SMALL "SELECT gx_sparse('A', 'V'), gx_sparse('B', 'W');",
      "SELECT gx_matmul('V', 'W', 'N'), gx_norm('N'), gx_sum('V', 0), gx_transpose('V', 'T'), "
      "gx_add('V', 'V', 'U'), gx_abs('V', 'R'), gx_slice('V', 1, 9, 2, 20)"},
+    {"graph", SMALL "SELECT gx_sparse(gx_abs(gx_matmul('A', 'A', '{\"transb\":true}')), 3, 'G');",
+     "SELECT gx_pagerank('G', 'R'), gx_components('G'), gx_triangles('G'), "
+     "(SELECT sum(activation) FROM gx_spread('G', '[1,2]'))"},
     {"sparse-random", SMALL, "SELECT gx_random(90, 40, 'N', '{\"density\":0.3}')"},
     {"sparse-files", SMALL "SELECT gx_sparse('S', 'V');",
      "SELECT gx_import('N', gx_export('V', 'out.mtx', '{\"overwrite\":true}'), "

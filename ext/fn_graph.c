@@ -1,0 +1,260 @@
+/*
+** Graphs in SQL: gx_pagerank, gx_components, gx_triangles and the table gx_spread, of the adjacency
+** matrix.  A dense one is made sparse first, which is no more than looking at it.
+*/
+#include "../core/alg/adjacency.h"
+#include "look.h"
+#include "table_fn.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Argument 0, sparse. */
+static bool take_graph(gx_fn *fn, gx_mat *G)
+{
+    gx_mat A;
+    gx_sink sink;
+    gx_value value;
+    gx_csr csr;
+    gx_err err = {0};
+    if (!gx_fn_matrix(fn, 0, "G", &A)) {
+        return false;
+    }
+    *G = A;
+    if (A.is_sparse) {
+        return true;
+    }
+    gx_sparse_of_dense(&fn->run, &A, NULL, A.dtype, A.properties, 0, &sink);
+    if (gx_sink_end(&sink) != GX_OK || !gx_fn_own(fn, sink.value.blob)) {
+        return false;
+    }
+    gx_value_parse_any(sink.value.blob, sink.value.bytes, &value, &err);
+    gx_csr_map(&csr, A.rows, A.cols, value.entries, A.dtype, value.data);
+    gx_mat_sparse_value(G, A.label, &csr);
+    G->properties = A.properties;
+    return gx_run_fail(&fn->run, &err) == GX_OK;
+}
+
+/* A column of n numbers under construction, in memory of the call's. */
+static bool take_numbers(gx_fn *fn, int64_t n, double **numbers)
+{
+    const gx_mat like = {.dtype = GX_F64};
+    void *memory;
+    bool is_there = gx_look_buffer(fn, &like, gx_max(1, n), 1, &memory);
+    *numbers = memory;
+    return is_there;
+}
+
+static void result_column(gx_fn *fn, const gx_dest *dest, int64_t n, const double *numbers)
+{
+    gx_mat column;
+    gx_sink sink;
+    gx_mat_value(&column, fn->def->name, GX_F64, n, 1, numbers, gx_max(1, n));
+    gx_sink_begin(&fn->run, dest, n, 1, GX_F64, 0, 0, 0, &sink);
+    gx_copy_to_sink(&fn->run, &column, &sink);
+    gx_fn_result_sink(fn, &sink);
+}
+
+// gx_pagerank(G[, destination][, options]) --------------------------------------------------------
+
+typedef struct rank_options {
+    gx_dest dest; /* first: a set_offset of 0 means none */
+    gx_pagerank_args args;
+} rank_options;
+
+static const gx_option rank_keys[] = {
+    {"damping", GX_OPT_REAL, offsetof(rank_options, args.damping), 0},
+    {"tolerance", GX_OPT_REAL, offsetof(rank_options, args.tolerance), 0},
+    {"iterations", GX_OPT_INT, offsetof(rank_options, args.iterations), 0},
+    {"replace", GX_OPT_BOOL, offsetof(rank_options, dest.replace), 0},
+    {NULL, GX_OPT_END, 0, 0},
+};
+
+static void pagerank(gx_fn *fn)
+{
+    rank_options opt = {.args = {.damping = 0.85, .tolerance = 1e-10, .iterations = 1000}};
+    gx_mat G;
+    double *rank;
+    if (!gx_fn_options(fn, rank_keys, &opt) || !take_graph(fn, &G) ||
+        !gx_fn_dest(fn, 1, &opt.dest)) {
+        return;
+    }
+    if (!(opt.args.damping >= 0 && opt.args.damping < 1)) {
+        gx_fn_fail(fn, "option \"damping\" must be from 0 to below 1, not %g", opt.args.damping);
+        return;
+    }
+    if (!(opt.args.tolerance >= 0) || opt.args.iterations < 1) {
+        gx_fn_fail(fn, "option \"tolerance\" must be 0 or more, \"iterations\" 1 or more");
+        return;
+    }
+    if (take_numbers(fn, G.rows, &rank) &&
+        gx_graph_pagerank(&fn->run, &G, &opt.args, rank) == GX_OK) {
+        result_column(fn, &opt.dest, G.rows, rank);
+    }
+}
+
+// gx_components(G[, destination][, options]) ------------------------------------------------------
+
+static const gx_option replace_keys[] = {
+    {"replace", GX_OPT_BOOL, offsetof(rank_options, dest.replace), 0},
+    {NULL, GX_OPT_END, 0, 0},
+};
+
+static void components(gx_fn *fn)
+{
+    rank_options opt = {.dest = {0}};
+    gx_mat G;
+    double *label;
+    int64_t count;
+    if (gx_fn_options(fn, replace_keys, &opt) && take_graph(fn, &G) &&
+        gx_fn_dest(fn, 1, &opt.dest) && take_numbers(fn, G.rows, &label) &&
+        gx_graph_components(&fn->run, &G, label, &count) == GX_OK) {
+        result_column(fn, &opt.dest, G.rows, label);
+    }
+}
+
+// gx_triangles(G) ---------------------------------------------------------------------------------
+
+static void triangles(gx_fn *fn)
+{
+    gx_mat G;
+    int64_t count;
+    if (gx_fn_options(fn, NULL, NULL) && take_graph(fn, &G) &&
+        gx_graph_triangles(&fn->run, &G, &count) == GX_OK) {
+        sqlite3_result_int64(fn->sql, count);
+    }
+}
+
+const gx_function gx_functions_graph[] = {{"gx_pagerank", 1, 3, false, pagerank},
+                                          {"gx_components", 1, 3, false, components},
+                                          {"gx_triangles", 1, 1, false, triangles},
+                                          {NULL, 0, 0, false, NULL}};
+
+// gx_spread(G, seeds[, options]) ------------------------------------------------------------------
+
+enum { SPREAD_NODE, SPREAD_ACTIVATION, SPREAD_COLUMNS };
+
+typedef struct spread {
+    gx_mem *mem;
+    double *activation;
+    int64_t *node; /* those that have one */
+} spread;
+
+static const gx_option spread_keys[] = {
+    {"steps", GX_OPT_INT, offsetof(gx_spread_args, steps), 0},
+    {"decay", GX_OPT_REAL, offsetof(gx_spread_args, decay), 0},
+    {"threshold", GX_OPT_REAL, offsetof(gx_spread_args, threshold), 0},
+    {"normalize", GX_OPT_BOOL, offsetof(gx_spread_args, normalize), 0},
+    {NULL, GX_OPT_END, 0, 0},
+};
+
+/* Nodes in a column, each with 1; or with what stands beside it. */
+static bool take_seeds(gx_fn *fn, const gx_mat *G, double *pulse)
+{
+    gx_mat seeds;
+    gx_reader *reader;
+    void *numbers;
+    gx_err err = {0};
+    const gx_mat like = {.dtype = GX_F64};
+    if (!gx_fn_matrix(fn, 1, "seeds", &seeds)) {
+        return false;
+    }
+    if (seeds.cols != 1 && seeds.cols != 2) {
+        return gx_fn_fail(fn, "seeds is %lldx%lld, but has nodes in a column, and what each is "
+                              "given in a second one or not",
+                          (long long)seeds.rows, (long long)seeds.cols);
+    }
+    if (!gx_look_buffer(fn, &like, gx_max(1, seeds.rows), 2, &numbers) ||
+        !gx_look_open(fn, &seeds, &reader)) {
+        return false;
+    }
+    double *number = numbers;
+    gx_mat_read(&fn->run, &seeds, reader, 0, 0, seeds.rows, seeds.cols, GX_F64, number,
+                gx_max(1, seeds.rows), &err);
+    gx_reader_close(reader);
+    gx_run_fail(&fn->run, &err);
+    for (int64_t k = 0; k < seeds.rows && gx_ok(&fn->run); k++) {
+        double i = number[k];
+        if (!(i >= 0 && i < (double)G->rows && i == floor(i))) {
+            return gx_fn_fail(fn, "seeds has node %g, but the nodes of %s are 0 to %lld", i,
+                              G->label, (long long)G->rows - 1);
+        }
+        pulse[(int64_t)i] += seeds.cols == 2 ? number[seeds.rows + k] : 1;
+    }
+    return gx_ok(&fn->run);
+}
+
+/* Room for all nodes; it outlives the call. */
+static bool reserve(gx_fn *fn, int64_t n, spread *s)
+{
+    gx_err err = {0};
+    void *memory;
+    size_t bytes = (size_t)gx_max(1, n) * sizeof(double);
+    s->mem = fn->ctx->mem;
+    if (gx_mem_alloc(s->mem, bytes, "activations", &memory, &err) == GX_OK) {
+        s->activation = memory;
+        if (gx_mem_alloc(s->mem, bytes, "activations", &memory, &err) == GX_OK) {
+            s->node = memory;
+        }
+    }
+    return gx_run_fail(&fn->run, &err) == GX_OK;
+}
+
+static bool spread_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
+{
+    spread *s = state;
+    gx_spread_args args = {.steps = 3, .decay = 0.5};
+    gx_mat G;
+    double *pulse;
+    (void)used;
+    s->mem = fn->ctx->mem;
+    if (!gx_fn_options(fn, spread_keys, &args) || !take_graph(fn, &G) ||
+        !take_numbers(fn, G.rows, &pulse)) {
+        return false;
+    }
+    if (args.steps < 0 || !(args.threshold >= 0) || !isfinite(args.decay)) {
+        return gx_fn_fail(fn, "options \"steps\" and \"threshold\" must be 0 or more, "
+                              "\"decay\" finite");
+    }
+    memset(pulse, 0, (size_t)gx_max(1, G.rows) * sizeof *pulse);
+    if (!take_seeds(fn, &G, pulse) || !reserve(fn, G.rows, s) ||
+        gx_graph_spread(&fn->run, &G, &args, pulse, s->activation) != GX_OK) {
+        return false;
+    }
+    for (int64_t i = 0; i < G.rows; i++) {
+        if (s->activation[i] != 0) {
+            s->node[(*rows)++] = i;
+        }
+    }
+    return true;
+}
+
+static void spread_column(void *state, gx_ctx *ctx, int64_t row, int column, sqlite3_context *sql)
+{
+    const spread *s = state;
+    (void)ctx;
+    if (column == SPREAD_NODE) {
+        sqlite3_result_int64(sql, s->node[row]);
+    } else {
+        sqlite3_result_double(sql, s->activation[s->node[row]]);
+    }
+}
+
+static void spread_clear(void *state)
+{
+    spread *s = state;
+    gx_mem_free(s->mem, s->activation);
+    gx_mem_free(s->mem, s->node);
+}
+
+const gx_table_fn gx_table_spread = {
+    .def = {"gx_spread", 2, 3, false, NULL},
+    .shape = "CREATE TABLE x(node INTEGER, activation REAL, g HIDDEN, seeds HIDDEN, "
+             "options HIDDEN)",
+    .columns = SPREAD_COLUMNS,
+    .state_bytes = sizeof(spread),
+    .begin = spread_begin,
+    .column = spread_column,
+    .clear = spread_clear,
+};

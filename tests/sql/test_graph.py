@@ -1,0 +1,145 @@
+"""Graphs by their adjacency matrix.
+
+Plan:
+- Zachary's karate club: 45 triangles, one component, PageRank to networkx's published digits; sparse and dense alike, a value and
+  stored, in f32 too;
+- random graphs: PageRank is the fixed point that NumPy finds, with dangling nodes and weights; components are SciPy's;
+  triangles the trace of the cube; spreading the sum of powers, and a recursive query of SQL's over the paths;
+- thresholds and normalizing against a loop; refusals; graphs without nodes or edges.
+"""
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse.csgraph as csgraph
+from conftest import ROOT, error, from_numpy, q, to_numpy
+
+KARATE = str(ROOT / "tests/data/karate.mtx")
+
+
+@pytest.fixture
+def karate(db):
+    q(db, "SELECT gx_import('K', ?, '{\"sparse\":true}')", KARATE)
+    q(db, "SELECT gx_import('D', ?, '{\"dense\":true}')", KARATE)
+    return db
+
+
+def graph(n, density, seed, weights=False):
+    rng = np.random.default_rng(seed)
+    A = (rng.random((n, n)) < density) * (rng.random((n, n)) if weights else 1.0)
+    A[3] = 0
+    return A
+
+
+def store(db, A):
+    q(db, "SELECT gx_sparse(?, 'G', '{\"replace\":true}')", from_numpy(A))
+
+
+def test_karate(karate):
+    db = karate
+    names = ["'K'", "'D'", "gx_copy('K')", "gx_cast('K', 'f32')"]
+    assert [q(db, f"SELECT gx_triangles({name})") for name in names] == [45] * 4
+    for name in names:
+        assert not to_numpy(q(db, f"SELECT gx_components({name})")).any()
+        rank = to_numpy(q(db, f"SELECT gx_pagerank({name})"))[:, 0]
+        assert rank.sum() == pytest.approx(1)
+        # networkx.pagerank() of the unweighted club
+        assert rank[[0, 33, 32, 2]] == pytest.approx([0.09700, 0.10092, 0.07169, 0.05708], abs=1e-5)
+        assert list(np.argsort(-rank)[:4]) == [33, 0, 32, 2]
+
+
+@pytest.mark.parametrize("weights", [False, True])
+def test_pagerank(db, weights):
+    A = graph(120, 0.05, 1, weights)
+    store(db, A)
+    strength = A.sum(axis=1)
+    P = np.where(strength[:, None] > 0, A / np.maximum(strength, 1e-300)[:, None], 1 / 120)
+    M = 0.7 * P.T + 0.3 / 120
+    want = np.linalg.lstsq(np.vstack([M - np.eye(120), np.ones(120)]), np.eye(121)[120], rcond=None)[0]
+    got = to_numpy(q(db, "SELECT gx_pagerank('G', '{\"damping\":0.7,\"tolerance\":1e-14}')"))[:, 0]
+    assert np.abs(got - want).max() < 1e-10
+    assert q(db, "SELECT gx_pagerank('G', 'R')") == "R" and q(db, "SELECT gx_sum('R')") == pytest.approx(1)
+
+
+def test_components(db):
+    A = graph(300, 0.003, 2)
+    store(db, A)
+    got = to_numpy(q(db, "SELECT gx_components('G')"))[:, 0]
+    count, want = csgraph.connected_components(A, directed=False)
+    assert got.max() + 1 == count and len(set(zip(got, want))) == count
+    first = {}
+    for node, label in enumerate(got):
+        first.setdefault(label, node)
+    assert sorted(first, key=first.get) == sorted(first), "numbered by their first nodes"
+
+
+def test_triangles(db):
+    A = graph(90, 0.15, 3)
+    S = ((A + A.T) > 0).astype(float)
+    store(db, S)
+    N = S - np.diag(np.diag(S))
+    assert q(db, "SELECT gx_triangles('G')") == round(np.trace(N @ N @ N) / 6) > 10
+    store(db, A)
+    assert "G is not symmetric" in error(db, "SELECT gx_triangles('G')")
+    upper = np.triu(S, 1)
+    store(db, upper)
+    assert "is not symmetric" in error(db, "SELECT gx_triangles('G')")
+
+
+def spread(db, seeds, **options):
+    return dict(db.execute("SELECT node, activation FROM gx_spread('G', ?, ?)", (seeds, json.dumps(options))).fetchall())
+
+
+def test_spread(db):
+    A = graph(60, 0.05, 4, weights=True)
+    store(db, A)
+    seeds = np.zeros(60)
+    seeds[[5, 7]] = 1, 0.25
+    want, pulse = seeds.copy(), seeds.copy()
+    for _ in range(4):
+        pulse = 0.6 * (A.T @ pulse)
+        want += pulse
+    got = spread(db, "[[5,1],[7,0.25]]", steps=4, decay=0.6)
+    assert set(got) == set(np.flatnonzero(want)) and [got[k] for k in sorted(got)] == pytest.approx(list(want[want != 0]))
+    db.execute("CREATE TABLE edge AS SELECT i, j, value FROM gx_cells('G')")
+    paths = dict(db.execute("""
+        WITH RECURSIVE s(step, node, a) AS (
+            VALUES(0, 5, 1.0), (0, 7, 0.25)
+            UNION ALL SELECT step + 1, j, a * value * 0.6 FROM s JOIN edge ON i = node WHERE step < 4)
+        SELECT node, sum(a) FROM s GROUP BY node""").fetchall())
+    assert got == {node: pytest.approx(a) for node, a in paths.items()}
+    strength = np.where(A.sum(axis=1) > 0, A.sum(axis=1), 1)
+    pulse = np.zeros(60)
+    pulse[5] = 1
+    want = pulse.copy()
+    for _ in range(3):
+        pulse = 0.5 * (A / strength[:, None]).T @ np.where(np.abs(pulse) > 0.02, pulse, 0)
+        want += pulse
+    got = spread(db, "[5]", threshold=0.02, normalize=True)
+    assert [got.get(k, 0) for k in range(60)] == pytest.approx(list(want))
+    assert spread(db, "[5]", steps=0) == {5: 1}
+    assert [k for k, in db.execute("SELECT node FROM gx_spread('G', '[5]')")] == sorted(spread(db, "[5]"))
+
+
+def test_refused(db):
+    store(db, graph(6, 0.5, 5))
+    q(db, "SELECT gx_store('B', '[[1,2]]')")
+    q(db, "SELECT gx_store('N', '[[0,-1],[1,0]]')")
+    for function in ["gx_pagerank", "gx_components", "gx_triangles"]:
+        assert error(db, f"SELECT {function}('B')").endswith("is 1x2, but a graph's matrix is square")
+        assert "weights of edges are real" in error(db, f"SELECT {function}('[[\"1i\"]]')")
+    assert "N[0,1] is -1, but a weight is 0 or more" in error(db, "SELECT gx_pagerank('N')")
+    assert 'option "damping" must be' in error(db, "SELECT gx_pagerank('G', '{\"damping\":1}')")
+    assert "ranks still change by" in error(db, "SELECT gx_pagerank('G', '{\"iterations\":1}')")
+    assert "seeds has node 6, but the nodes of G are 0 to 5" in error(db, "SELECT * FROM gx_spread('G', '[6]')")
+    assert "seeds has node 0.5" in error(db, "SELECT * FROM gx_spread('G', '[0.5]')")
+    assert "seeds is 1x3" in error(db, "SELECT * FROM gx_spread('G', '[[1,2,3]]')")
+    assert '"steps"' in error(db, "SELECT * FROM gx_spread('G', '[1]', '{\"steps\":-1}')")
+
+
+def test_nothing(db):
+    for n in [0, 1, 4]:
+        store(db, np.zeros((n, n)))
+        assert q(db, "SELECT gx_triangles('G')") == 0
+        assert list(to_numpy(q(db, "SELECT gx_components('G')"))[:, 0]) == list(range(n))
+        assert list(to_numpy(q(db, "SELECT gx_pagerank('G')"))[:, 0]) == [pytest.approx(1 / max(n, 1))] * n
