@@ -314,14 +314,26 @@ static gx_code look_at_outcomes(gx_knn_device *d, gx_err *err)
     return GX_OK;
 }
 
+/* Merits, and the numbers behind them: in one copy where they are few. */
 static gx_code fetch_lists(gx_knn_device *d, gx_err *err)
 {
     const gx_knn_batch *b = &d->s->batch;
+    const gx_accel *accel = d->accel;
     gx_neighbours *out = d->s->out;
     int64_t at = (b->first - d->s->args->first) * out->count;
     size_t bytes = (size_t)(b->n * out->count) * sizeof(double);
-    GX_TRY(fetch(d, place_of(d, GX_KNN_MERIT, 0), out->merit + at, bytes, err));
-    return fetch(d, place_of(d, GX_KNN_INDEX, 0), out->index + at, bytes, err);
+    size_t behind = d->at[GX_KNN_INDEX] - d->at[GX_KNN_MERIT], all = behind + bytes;
+    if (all > d->stage.bytes) {
+        GX_TRY(fetch(d, place_of(d, GX_KNN_MERIT, 0), out->merit + at, bytes, err));
+        return fetch(d, place_of(d, GX_KNN_INDEX, 0), out->index + at, bytes, err);
+    }
+    GX_TRY(accel->backend->download(accel->dev, accel->run, d->stage.data, all,
+                                    place_of(d, GX_KNN_MERIT, 0), all, all, 1, err));
+    GX_TRY(wait(d, err));
+    memcpy(out->merit + at, d->stage.data, bytes);
+    memcpy(out->index + at, (char *)d->stage.data + behind, bytes);
+    gx_stats_add(&d->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)all);
+    return GX_OK;
 }
 
 // Listed rows -------------------------------------------------------------------------------------

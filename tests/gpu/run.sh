@@ -37,6 +37,14 @@ sanitize() { # our own kernels: elementwise, transposes, reductions, rows
     fi
     for tool in memcheck racecheck; do
         log=/tmp/sanitize.$$
+        GX_TEST_ONLY=halves timeout "${SECONDS_EACH:-500}" compute-sanitizer --tool $tool --error-exitcode 9 \
+            "$folder/gpu_tests" test_nearest >$log 2>&1
+        rc=$?
+        echo "$tool of neighbours: status $rc: $(grep '=' $log | tail -n 1)"
+        if [ $rc != 0 ] && [ $rc != 77 ]; then
+            status=1
+            head -n 60 $log
+        fi
         GX_TEST_SMALL=1 timeout "${SECONDS_EACH:-500}" compute-sanitizer --tool $tool --error-exitcode 9 \
             "$folder/gpu_tests" test_device >$log 2>&1
         rc=$?
