@@ -197,7 +197,7 @@ class Worker:
         return "vacuum" if value(self.db, "SELECT gx_vacuum()") > 0 else "vacuum-nothing"
 
     def backup(self):
-        copy = f"{self.path}-copy{self.number}-{self.count['backup']}"
+        copy = f"{self.path}-copy{os.getpid()}-{self.count['backup']}"  # a killed one leaves its own
         value(self.db, "SELECT gx_backup(?)", copy)
         with contextlib.closing(connect(copy)) as db:
             if value(db, "SELECT gx_check()") != "ok":
