@@ -3,7 +3,7 @@
 Plan:
 1. from_gx: a database, several, a manifest; chunks; to_gx there and back, also several blocks to a row; bad ones;
 2. on this process's threads, against NumPy: products, Cholesky, solve, least squares (also deficient), few singular
-   values, components, over grids that divide evenly and do not, f64 and f32, by residual;
+   values, components, nearest neighbours, over grids that divide evenly and do not, f64 and f32, by residual;
 3. a matrix that is not positive definite is refused in gx's words, with its block; shapes that do not fit;
 4. four worker processes, one of which dies in the middle (the first that has the results of so many tasks, as it has the
    next): the same, by residual, for each of them.
@@ -130,11 +130,28 @@ def check_pca(n, chunk, dtype):
     assert np.allclose(np.abs(np.sum(vectors * vt[:4], 1)), 1, atol=loose)
 
 
+def check_knn(n, chunk, dtype):
+    """Also ties, whose order is that of the numbers: rows that are there twice, in other blocks."""
+    e, q = RNG.standard_normal((2 * n, 9)).astype(dtype), RNG.standard_normal((n, 9)).astype(dtype)
+    e[n:n + 20] = e[:20]
+    q[:20] = e[:20]
+    e8, q8 = e.astype("f8"), q.astype("f8")
+    scores = {"cosine": -(q8 @ e8.T) / np.linalg.norm(q8, axis=1)[:, None] / np.linalg.norm(e8, axis=1),
+              "l2": np.sqrt(((q8[:, None] - e8[None]) ** 2).sum(2))}
+    for metric, all_scores in scores.items():
+        ids, found = map(np.asarray, da.compute(*gxd.knn(da.from_array(q, chunks=(chunk, 4)), da.from_array(e, chunks=chunk),
+                                                         7, metric)))
+        best = np.sort(all_scores, axis=1)[:, :7]
+        assert np.allclose(np.take_along_axis(all_scores, ids, 1), best, atol=1e-12)
+        assert np.allclose(np.abs(found), np.abs(best), atol=1e-7 if metric == "l2" else 1e-12)
+        assert np.array_equal(ids[:20, :2], np.stack([np.arange(20), np.arange(n, n + 20)], 1))
+
+
 def dtype_of(name):
     return np.dtype(name).type
 
 
-CHECKS = [check_matmul, check_cholesky, check_solve, check_lstsq, check_svd, check_pca]
+CHECKS = [check_matmul, check_cholesky, check_solve, check_lstsq, check_svd, check_pca, check_knn]
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
@@ -168,7 +185,9 @@ def test_refusals():
     _, A = random((6, 4), 2)
     for wrong, text in ((lambda: gxd.matmul(A, A), "A is 6x4 but B is 6x4"), (lambda: gxd.cholesky(A), "6x4, not square"),
                         (lambda: gxd.lstsq(A, A[:4]), "A has 6 rows but B 4"), (lambda: gxd.svd(A, 5), "between 1 and 4"),
-                        (lambda: gxd.pca(A, 0), "between 1 and 4")):
+                        (lambda: gxd.pca(A, 0), "between 1 and 4"), (lambda: gxd.knn(A, A, 7), "between 1 and 6"),
+                        (lambda: gxd.knn(A, A[:, :2], 1), "Q is 6x4 but E is 6x2"),
+                        (lambda: gxd.knn(A, A, 1, "near"), "metric 'near' is not known")):
         with pytest.raises(ValueError, match=text):
             wrong()
     with pytest.raises(TypeError, match="complex"):

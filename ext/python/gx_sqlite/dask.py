@@ -15,6 +15,7 @@ those that write replace.
 """
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -27,11 +28,15 @@ from dask.array import Array as DaskArray
 from dask.delayed import delayed
 
 from . import _arrays, _connect, _matrix
-from ._values import DTYPES, Array, gx_dtype, pack, unpack
+from ._lent import lent
+from ._values import DTYPES, Array, gx_dtype, pack, two_dimensions, unpack
 
 FAN_IN = 8  # triangles that are folded into one at a time
 _WAIT = 600.0  # seconds that a writer waits for another one of the same database
 _VERSION = 1
+_LENT = 1 << 16  # bytes: larger arrays are lent to gx, smaller ones go as values
+_LARGER_IS_NEARER = {"cosine": True, "dot": True, "l2": False, "euclidean": False, "sqeuclidean": False, "l1": False,
+                     "cityblock": False, "hamming": False}
 
 da: Any = dask.array
 _of_thread = threading.local()
@@ -55,10 +60,24 @@ def _open(path: str) -> Any:
     return db
 
 
-def _value(sql: str, *arrays: Any) -> Array:
-    """A SELECT whose parameters are arrays (others as they are) and whose result is a matrix."""
-    parameters = [pack(a) if isinstance(a, np.ndarray) else a for a in arrays]
-    return unpack(_connect.value(_scratch(), sql, parameters))
+def _argument(stack: contextlib.ExitStack, a: Any) -> tuple[str, Any]:
+    """What stands for an argument in SQL, and its parameter: arrays are lent for as long as the stack is there."""
+    if not isinstance(a, np.ndarray):
+        return "?", a
+    two = two_dimensions(a)
+    token = stack.enter_context(lent(two, False)) if two.nbytes > _LENT else None
+    return ("?", pack(two)) if token is None else ("gx_from_memory(?)", token)
+
+
+def _value(call: str, *arguments: Any) -> Array:
+    """A call of gx with %s for each of the arguments, arrays or what goes as it is; its result is a matrix."""
+    return unpack(_rows(call, *arguments)[0][0])
+
+
+def _rows(call: str, *arguments: Any) -> list[_connect.Row]:
+    with contextlib.ExitStack() as stack:
+        parts = [_argument(stack, a) for a in arguments]
+        return _connect.rows(_scratch(), "SELECT " + call % tuple(part for part, _ in parts), [a for _, a in parts])
 
 
 def _read(path: str, name: str, i0: int, i1: int, j0: int, j1: int) -> Array:
@@ -90,57 +109,55 @@ def _publish(path: str, manifest: dict[str, Any], _written: Sequence[str]) -> st
 
 def _multiply(total: Optional[Array], a: Array, b: Array, options: str) -> Array:
     """total + op(a) op(b)."""
-    if total is None:
-        return _value("SELECT gx_matmul(?, ?, ?)", a, b, options)
-    return _value("SELECT gx_add(?, gx_matmul(?, ?, ?))", total, a, b, options)
+    product = _value("gx_matmul(%s, %s, %s)", a, b, options)
+    return product if total is None else total + product
 
 
 def _less(total: Array, a: Array, b: Array, options: str) -> Array:
     """total - op(a) op(b)."""
-    return _value("SELECT gx_sub(?, gx_matmul(?, ?, ?))", total, a, b, options)
+    return total - _value("gx_matmul(%s, %s, %s)", a, b, options)
 
 
 def _cholesky_block(a: Array, first: int) -> Array:
     try:
-        return _value("SELECT gx_cholesky(?)", a)
+        return _value("gx_cholesky(%s)", a)
     except sqlite3.Error as problem:
         raise type(problem)(f"{problem}, in the block of rows from {first} on") from None
 
 
 def _trsm(triangle: Array, b: Array, options: str) -> Array:
-    return _value("SELECT gx_trsm(?, ?, ?)", triangle, b, options)
+    return _value("gx_trsm(%s, %s, %s)", triangle, b, options)
 
 
 def _stack(parts: Sequence[Array]) -> Array:
-    return np.vstack(parts)
+    return parts[0] if len(parts) == 1 else np.vstack(parts)
 
 
 def _triangle(parts: Sequence[Array]) -> Array:
     """R of what is stacked up."""
-    db = _scratch()
-    _connect.value(db, "SELECT gx_qr(?, '{\"r\":\"R\",\"replace\":true}')", (pack(_stack(parts)),))
-    r: Array = _arrays.fetch(db, "R")
+    _rows("gx_qr(%s, '{\"r\":\"R\",\"replace\":true}')", _stack(parts))
+    r: Array = _arrays.fetch(_scratch(), "R")
     return r
 
 
 def _q_and_r(a: Array) -> tuple[Array, Array]:
-    (_, q), (_, r) = _connect.rows(_scratch(), "SELECT part, value FROM gx_qr(?)", (pack(a),))
+    (_, q), (_, r) = _rows("part, value FROM gx_qr(%s)", a)
     return unpack(q), unpack(r)
 
 
 def _random(m: int, n: int, seed: int) -> Array:
-    return _value("SELECT gx_randn(?, ?, ?)", m, n, json.dumps({"seed": seed}))
+    return _value("gx_randn(%s, %s, %s)", m, n, json.dumps({"seed": seed}))
 
 
 def _svd_of(a: Array) -> tuple[Array, Array, Array]:
     db = _scratch()
-    _connect.value(db, "SELECT gx_svd(?, 's', 'u', 'vt', '{\"replace\":true}')", (pack(a),))
+    _rows("gx_svd(%s, 's', 'u', 'vt', '{\"replace\":true}')", a)
     return _arrays.fetch(db, "u"), _arrays.fetch(db, "s")[:, 0], _arrays.fetch(db, "vt")
 
 
 def _least(r: Array, n: int) -> Array:
     """From the triangle of [A b]: x; of a deficient A the shortest, as for A itself."""
-    return _value("SELECT gx_lstsq(?, ?)", r[:n, :n], r[:n, n:])
+    return _value("gx_lstsq(%s, %s)", r[:n, :n], r[:n, n:])
 
 
 def _components(r: Array, m: int, k: int) -> tuple[Array, Array, Array, Array]:
@@ -149,6 +166,21 @@ def _components(r: Array, m: int, k: int) -> tuple[Array, Array, Array, Array]:
     variance = s ** 2 / (m - 1)
     signs = np.sign(vt[np.arange(len(vt)), np.abs(vt).argmax(axis=1)])
     return r[0, 1:] / r[0, 0], variance[:k], variance[:k] / variance.sum(), (vt * signs[:, None])[:k]
+
+
+def _nearest(q: Array, e: Array, k: int, options: str, first: int) -> tuple[Array, Array]:
+    """Of each row of q the nearest rows of the block e, whose first row is row `first`: their numbers, their scores."""
+    k = min(k, len(e))
+    found = _rows("id, score FROM gx_knn(%s, %s, %s, %s)", q, e, k, options)
+    table = np.array(found, np.float64).reshape(len(q), k, 2)
+    return table[:, :, 0].astype(np.int64) + first, table[:, :, 1]
+
+
+def _nearest_of(parts: Sequence[tuple[Array, Array]], k: int, is_larger: bool) -> tuple[Array, Array]:
+    """The nearest of what was found in several blocks; of equal scores the smaller number first, as in one."""
+    ids, scores = (np.hstack([part[n] for part in parts]) for n in (0, 1))
+    order = np.lexsort((ids, -scores if is_larger else scores))[:, :k]
+    return np.take_along_axis(ids, order, 1), np.take_along_axis(scores, order, 1)
 
 
 def _with_ones(a: Array) -> Array:
@@ -447,3 +479,24 @@ def pca(A: Any, k: int) -> Components:
     parts = _later(_components, 4)(triangle, m, k)
     shapes = ((n,), (k,), (k,), (k, n))
     return Components(*(_lazy(part, shape, A.dtype) for part, shape in zip(parts, shapes)))
+
+
+def knn(Q: Any, E: Any, k: int, metric: str = "cosine") -> tuple[DaskArray, DaskArray]:
+    """Of each row of Q the k nearest rows of E, exactly, the nearest first: their numbers and scores, as gx_knn has them."""
+    Q, E = _real(_two(Q)).rechunk({1: -1}), _real(_two(E)).rechunk({1: -1})
+    if Q.shape[1] != E.shape[1]:
+        raise ValueError(f"gx_sqlite.dask.knn: Q is {Q.shape[0]}x{Q.shape[1]} but E is {E.shape[0]}x{E.shape[1]}")
+    if metric not in _LARGER_IS_NEARER:
+        raise ValueError(f"gx_sqlite.dask.knn: metric {metric!r} is not known ({', '.join(_LARGER_IS_NEARER)})")
+    if not 1 <= k <= E.shape[0]:
+        raise ValueError(f"gx_sqlite.dask.knn: k must be between 1 and {E.shape[0]}, not {k}")
+    search, join = _later(_nearest, 2), _later(_nearest_of, 2)
+    first, options = np.cumsum((0, *E.chunks[0])).tolist(), _options(metric=metric)
+    lines = []
+    for (q,), m in zip(_blocks(Q), Q.chunks[0]):
+        found = [search(q, e, k, options, first[p]) for p, (e,) in enumerate(_blocks(E))]
+        while len(found) > 1:
+            found = [join(found[p:p + FAN_IN], k, _LARGER_IS_NEARER[metric]) for p in range(0, len(found), FAN_IN)]
+        lines.append([_lazy(part, (m, k), dtype) for part, dtype in zip(found[0], (np.int64, np.float64))])
+    ids, scores = (da.concatenate([line[n] for line in lines], axis=0) for n in (0, 1))
+    return ids, scores
