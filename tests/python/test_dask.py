@@ -220,7 +220,7 @@ class Workers:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=0, processes=False, protocol="tcp", dashboard_address=None) as scheduler, \
+    with distributed.LocalCluster(n_workers=0, processes=False, protocol="tcp", dashboard_address=":0") as scheduler, \
             distributed.Client(scheduler) as client:
         client.workers = Workers(scheduler.scheduler_address, tmp_path_factory.mktemp("workers"))
         try:

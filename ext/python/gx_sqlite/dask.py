@@ -107,15 +107,16 @@ def _publish(path: str, manifest: dict[str, Any], _written: Sequence[str]) -> st
     return path
 
 
-def _multiply(total: Optional[Array], a: Array, b: Array, options: str) -> Array:
-    """total + op(a) op(b)."""
-    product = _value("gx_matmul(%s, %s, %s)", a, b, options)
-    return product if total is None else total + product
-
-
-def _less(total: Array, a: Array, b: Array, options: str) -> Array:
-    """total - op(a) op(b)."""
-    return total - _value("gx_matmul(%s, %s, %s)", a, b, options)
+def _plus(total: Optional[Array], left: Sequence[Array], right: Sequence[Array], options: str) -> Array:
+    """total + the sum of op(a) op(b) of the pairs."""
+    for a, b in zip(left, right):
+        product = _value("gx_matmul(%s, %s, %s)", a, b, options)
+        if total is None:
+            total = product
+        else:
+            total = np.add(total, product, out=total if a is not left[0] and total.flags.writeable else None)
+    assert total is not None
+    return total
 
 
 def _cholesky_block(a: Array, first: int) -> Array:
@@ -293,19 +294,17 @@ def _options(**given: Any) -> str:
     return json.dumps(given)
 
 
-def _product(a: Blocks, b: Blocks, options: str = "{}") -> Blocks:
-    """Blocks of A B, each a chain of products of the pairs that meet."""
-    step = _later(_multiply)
-    result: Blocks = []
-    for line in a:
-        out = []
-        for q in range(len(b[0])):
-            total = None
-            for k, block in enumerate(line):
-                total = step(total, block, b[k][q], options)
-            out.append(total)
-        result.append(out)
-    return result
+def _sum(total: Any, left: Sequence[Any], right: Sequence[Any], **options: Any) -> Any:
+    """total + the sum of the products of pairs, FAN_IN of them in a task."""
+    step = _later(_plus)
+    for k in range(0, len(left), FAN_IN):
+        total = step(total, left[k:k + FAN_IN], right[k:k + FAN_IN], _options(**options))
+    return total
+
+
+def _product(a: Blocks, b: Blocks, **options: Any) -> Blocks:
+    """Blocks of op(A) B, each a sum over the pairs that meet."""
+    return [[_sum(None, line, [row[q] for row in b], **options) for q in range(len(b[0]))] for line in a]
 
 
 def _folded(triangles: list[Any]) -> Any:
@@ -342,15 +341,13 @@ def matmul(A: Any, B: Any) -> DaskArray:
 
 def _cholesky_blocks(A: DaskArray) -> Blocks:
     """Left-looking: a column of blocks is brought up to date, its diagonal block factored, the rest solved with it."""
-    less, factor, solve_ = (_later(f) for f in (_less, _cholesky_block, _trsm))
+    factor, solve_ = _later(_cholesky_block), _later(_trsm)
     a, first = _blocks(A), np.cumsum((0, *A.chunks[0])).tolist()
-    transposed, right = _options(transb=True), _options(uplo="lower", side="right", trans=True)
+    right = _options(uplo="lower", side="right", trans=True)
     L: Blocks = [[None] * len(a) for _ in a]
     for j in range(len(a)):
         for i in range(j, len(a)):
-            block = a[i][j]
-            for k in range(j):
-                block = less(block, L[i][k], L[j][k], transposed)
+            block = _sum(a[i][j], L[i][:j], L[j][:j], transb=True, alpha=-1)
             L[i][j] = factor(block, first[j]) if i == j else solve_(L[j][j], block, right)
     return L
 
@@ -376,17 +373,16 @@ def solve(A: Any, B: Any) -> DaskArray:
     """X in A X = B, A real, symmetric and positive definite."""
     A = _real(_square(_two(A)))
     B = _two(B).rechunk({0: A.chunks[0]})
-    less, solve_ = _later(_less), _later(_trsm)
+    solve_ = _later(_trsm)
     L, x = _cholesky_blocks(A), _blocks(B)
     lower, upper = _options(uplo="lower"), _options(uplo="lower", trans=True)
     for q in range(len(x[0])):
         for i in range(len(x)):
-            for k in range(i):
-                x[i][q] = less(x[i][q], L[i][k], x[k][q], "{}")
+            x[i][q] = _sum(x[i][q], L[i][:i], [x[k][q] for k in range(i)], alpha=-1)
             x[i][q] = solve_(L[i][i], x[i][q], lower)
         for i in reversed(range(len(x))):
-            for k in range(i + 1, len(x)):
-                x[i][q] = less(x[i][q], L[k][i], x[k][q], _options(transa=True))
+            below = range(i + 1, len(x))
+            x[i][q] = _sum(x[i][q], [L[k][i] for k in below], [x[k][q] for k in below], transa=True, alpha=-1)
             x[i][q] = solve_(L[i][i], x[i][q], upper)
     return _assembled(x, B.chunks[0], B.chunks[1], np.result_type(A.dtype, B.dtype))
 
@@ -409,9 +405,9 @@ def _orthonormal(y: Blocks) -> Blocks:
     split = _later(_q_and_r, 2)
     parts = [split(block) for (block,) in y]
     top = split(_later(_stack)([r for _, r in parts]))[0]
-    cut, step = _later(_rows_of), _later(_multiply)
+    cut = _later(_rows_of)
     above = _later(_heights)([r for _, r in parts])
-    return [[step(None, q, cut(top, above, p), "{}")] for p, (q, _) in enumerate(parts)]
+    return [[_sum(None, [q], [cut(top, above, p)])] for p, (q, _) in enumerate(parts)]
 
 
 def _heights(parts: Sequence[Array]) -> list[int]:
@@ -439,8 +435,8 @@ def svd(A: Any, k: int, *, power: int = 2, oversample: int = 10, seed: int = 0) 
         q = _orthonormal(_product(a, z))
     small = _later(_stack)([block for (block,) in _transposed_product(transposed, q)])  # A^T Q
     v, s, ut = _later(_svd_of, 3)(small)
-    head, step = _later(_head), _later(_multiply)
-    u = [[step(None, block, head(ut, k), _options(transb=True))] for (block,) in q]
+    head = _later(_head)
+    u = [[_sum(None, [block], [head(ut, k)], transb=True)] for (block,) in q]
     right = _later(_head_transposed)(v, k)
     return (_assembled(u, A.chunks[0], (k,), A.dtype),
             _lazy(_later(_head)(s, k), (k,), A.dtype), _lazy(right, (k, n), A.dtype))
@@ -456,7 +452,7 @@ def _head_transposed(a: Array, k: int) -> Array:
 
 def _transposed_product(columns: Blocks, q: Blocks) -> Blocks:
     """Blocks of A^T Q, from A's columns of blocks."""
-    return _product(columns, q, _options(transa=True))
+    return _product(columns, q, transa=True)
 
 
 class Components(NamedTuple):
