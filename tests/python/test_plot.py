@@ -3,13 +3,18 @@
 Plan:
 1. each kind draws what the matrix is: a small one element by element, a large one by means, signs by a centred scale,
    complex ones by absolute values; singular values and components against NumPy's; the picture as a file;
-2. an unknown kind, an empty matrix, no matplotlib.
+2. the pictures themselves against stored ones, pictures/*.png, by structure: the correlation of mean colours on a coarse
+   grid, so that another matplotlib's fonts and line widths do not matter, but what is drawn, where, and its colours do;
+   a picture of something else, or turned over, is not taken for it;
+3. an unknown kind, an empty matrix, no matplotlib.
 """
 import sys
 
 import gx_sqlite as gx
 import numpy as np
 import pytest
+
+from conftest import ROOT
 
 RNG = np.random.default_rng(6)
 
@@ -46,6 +51,58 @@ def test_scree_pca_and_files(db, tmp_path):
     centred = a - a.mean(0)
     u, s, _ = np.linalg.svd(centred, full_matrices=False)
     assert np.allclose(np.abs(points), np.abs(u[:, :2] * s[:2]))
+
+
+# The stored pictures are made by picture() of these.
+
+def stored_matrices(db):
+    """The same numbers for every NumPy: waves, a band of zeros and ones, decaying columns."""
+    i, j = np.mgrid[0:60, 0:40]
+    gx.store(db, "heat", np.sin(i / 7) * np.cos(j / 5) * (1 + i / 60))
+    gx.store(db, "spy", ((i + 2 * j) % 7 == 0) & (abs(i - j) < 15))
+    gx.store(db, "scree", np.cos(np.outer(np.arange(60), np.arange(12)) * 0.7) * 0.6 ** np.arange(12))
+    t = np.linspace(0, 6, 300)
+    gx.store(db, "pca", np.stack([5 * np.cos(t), 2 * np.sin(2 * t), 0.1 * np.cos(5 * t)], 1))
+
+
+def picture(db, kind, path):
+    axes = gx.plot(db, kind, kind)
+    axes.figure.savefig(path, dpi=50)
+
+
+def squares(path):
+    """The picture's mean colours on a grid of 50 x 60 squares."""
+    from matplotlib import image
+    pixels = image.imread(path)[:, :, :3]
+    m, n = 50, 60
+    rows, columns = (np.linspace(0, size, count + 1).astype(int) for size, count in zip(pixels.shape, (m, n)))
+    sums = np.add.reduceat(np.add.reduceat(pixels.astype(float), rows[:-1], 0), columns[:-1], 1)
+    return sums / (np.diff(rows)[:, None, None] * np.diff(columns)[None, :, None])
+
+
+def difference(a, b):
+    """1 minus the correlation of the two, all colours together; shifts of a square to any side are forgiven."""
+    def correlation(x, y):
+        x, y = x - x.mean(), y - y.mean()
+        return (x * y).sum() / np.sqrt((x * x).sum() * (y * y).sum())
+    inner = b[1:-1, 1:-1]
+    return 1 - max(correlation(a[1 + p:a.shape[0] - 1 + p, 1 + q:a.shape[1] - 1 + q], inner)
+                   for p in (-1, 0, 1) for q in (-1, 0, 1))
+
+
+def test_pictures(db, tmp_path):
+    pytest.importorskip("matplotlib")
+    stored_matrices(db)
+    drawn_now, kept = {}, {}
+    for kind in gx._plot.KINDS:
+        picture(db, kind, str(tmp_path / "now.png"))
+        drawn_now[kind] = squares(str(tmp_path / "now.png"))
+        kept[kind] = squares(str(ROOT / f"tests/python/pictures/{kind}.png"))
+    for kind, grid in drawn_now.items():
+        assert difference(grid, kept[kind]) < 0.1, kind
+        others = [difference(grid, other) for name, other in kept.items() if name != kind]
+        assert min(others) > 0.2, kind
+    assert difference(drawn_now["heat"][::-1], kept["heat"]) > 0.2 and difference(drawn_now["pca"][:, ::-1], kept["pca"]) > 0.2
 
 
 def test_refusals(db, monkeypatch):

@@ -35,6 +35,7 @@ FAN_IN = 8  # triangles that are folded into one at a time
 _WAIT = 600.0  # seconds that a writer waits for another one of the same database
 _VERSION = 1
 _LENT = 1 << 16  # bytes: larger arrays are lent to gx, smaller ones go as values
+_FEW = 8  # columns
 _LARGER_IS_NEARER = {"cosine": True, "dot": True, "l2": False, "euclidean": False, "sqeuclidean": False, "l1": False,
                      "cityblock": False, "hamming": False}
 
@@ -109,14 +110,32 @@ def _publish(path: str, manifest: dict[str, Any], _written: Sequence[str]) -> st
 
 def _plus(total: Optional[Array], left: Sequence[Array], right: Sequence[Array], options: str) -> Array:
     """total + the sum of op(a) op(b) of the pairs."""
+    by_rows = total is None or not total.flags.f_contiguous
     for a, b in zip(left, right):
-        product = _value("gx_matmul(%s, %s, %s)", a, b, options)
+        product = _times(a, b, options, by_rows)
         if total is None:
             total = product
         else:
             total = np.add(total, product, out=total if a is not left[0] and total.flags.writeable else None)
     assert total is not None
     return total
+
+
+def _times(a: Array, b: Array, options: str, by_rows: bool) -> Array:
+    """op(a) op(b), by rows or by columns: NumPy adds arrays of different orders slowly, and gx takes an array by rows as
+    the transpose of one by columns.  A few columns are multiplied where the elements are: gx would copy a first."""
+    given = json.loads(options)
+    is_a, is_b = bool(given.pop("transa", False)), bool(given.pop("transb", False))
+    if b.shape[1] <= _FEW:
+        product: Array = (a.T if is_a else a) @ (b.T if is_b else b)
+        scaled: Array = product * product.dtype.type(given.get("alpha", 1))
+        return scaled
+    if by_rows:
+        a, is_a, b, is_b = b, not is_b, a, not is_a
+    a, is_a = (a, is_a) if a.flags.f_contiguous else (a.T, not is_a)
+    b, is_b = (b, is_b) if b.flags.f_contiguous else (b.T, not is_b)
+    product = _value("gx_matmul(%s, %s, %s)", a, b, _options(**given, transa=is_a, transb=is_b))
+    return product.T if by_rows else product
 
 
 def _cholesky_block(a: Array, first: int) -> Array:
