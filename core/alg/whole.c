@@ -183,6 +183,66 @@ gx_code gx_whole_transpose(gx_run *run, const gx_whole *A, gx_whole *T)
     return gx_run_poll(run);
 }
 
+/* B gets A with a diagonal entry in each row: 0 where there was none. */
+static void fill_diagonal(const gx_whole *A, gx_whole *B)
+{
+    size_t bytes = gx_dtype_bytes(A->dtype);
+    int64_t to = 0;
+    for (int64_t i = 0; i < A->rows; i++) {
+        bool is_there = gx_whole_diagonal(A, i) >= 0;
+        B->start[i] = to;
+        for (int64_t e = A->start[i]; e <= A->start[i + 1]; e++) {
+            bool is_end = e == A->start[i + 1];
+            if (!is_there && (is_end || A->index[e] > i)) {
+                B->index[to] = (int32_t)i;
+                memset((char *)B->value + (size_t)to++ * bytes, 0, bytes);
+                is_there = true;
+            }
+            if (!is_end) {
+                B->index[to] = A->index[e];
+                memcpy((char *)B->value + (size_t)to++ * bytes,
+                       (const char *)A->value + (size_t)e * bytes, bytes);
+            }
+        }
+    }
+    B->start[A->rows] = to;
+    cut_into_pieces(B);
+}
+
+gx_code gx_whole_shift(gx_run *run, gx_whole *A, gx_scalar sigma)
+{
+    gx_err err = {0};
+    int64_t missing = 0, step = gx_dtype_is_complex(A->dtype) ? 2 : 1;
+    for (int64_t i = 0; gx_ok(run) && i < A->rows; i++) {
+        missing += gx_whole_diagonal(A, i) < 0;
+    }
+    if (gx_ok(run) && missing > 0) {
+        gx_whole filled = {.mem = A->mem,
+                           .dtype = A->dtype,
+                           .rows = A->rows,
+                           .cols = A->cols,
+                           .entries = A->entries + missing};
+        memcpy(filled.label, A->label, sizeof filled.label);
+        if (allocate(&filled, &err) == GX_OK) {
+            fill_diagonal(A, &filled);
+            gx_whole old = *A;
+            *A = filled;
+            filled = old;
+        }
+        gx_whole_clear(&filled);
+        gx_run_fail(run, &err);
+    }
+    double *x = A->value;
+    for (int64_t i = 0; gx_ok(run) && i < A->rows; i++) {
+        int64_t e = gx_whole_diagonal(A, i);
+        x[step * e] -= sigma.re;
+        if (step == 2) {
+            x[2 * e + 1] -= sigma.im;
+        }
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
 bool gx_whole_is_hermitian(gx_run *run, const gx_whole *A)
 {
     gx_err err = {0};

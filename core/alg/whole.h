@@ -31,6 +31,9 @@ gx_code gx_whole_load(gx_run *run, const gx_mat *A, gx_whole *W);
 gx_code gx_whole_transpose(gx_run *run, const gx_whole *A, gx_whole *T);
 void gx_whole_clear(gx_whole *W); /* of zeros: a no-op */
 
+/* A = A - sigma I; square.  sigma real where A is. */
+gx_code gx_whole_shift(gx_run *run, gx_whole *A, gx_scalar sigma);
+
 /* A = A^H to the bit; takes 8 bytes a row, and what it fails with is the run's. */
 bool gx_whole_is_hermitian(gx_run *run, const gx_whole *A);
 

@@ -21,6 +21,27 @@ static gx_code check_b(gx_run *run, const gx_eig_args *args)
     return GX_OK;
 }
 
+/* Of a sparse matrix few values are found, by products with it or with its sparse inverse. */
+static gx_code check_sparse(gx_run *run, const gx_eig_args *args)
+{
+    const gx_mat *A = args->A;
+    if (args->k == 0 || args->method == GX_METHOD_DENSE) {
+        return gx_run_failf(run, GX_ARG,
+                            "%s is sparse: k of its eigenvalues are found as it is, all of them of "
+                            "gx_dense of it",
+                            A->label);
+    }
+    if (args->B != NULL) {
+        return gx_run_failf(run, GX_UNSUPPORTED, "%s is sparse, and a \"b\" is for dense matrices",
+                            A->label);
+    }
+    if (args->which == GX_EIG_NEAREST && args->sigma.im != 0 && !gx_dtype_is_complex(A->dtype)) {
+        return gx_run_failf(run, GX_UNSUPPORTED, "%s is sparse and real, and so must \"sigma\" be",
+                            A->label);
+    }
+    return GX_OK;
+}
+
 gx_code gx_eig_prepare(gx_run *run, gx_eig_args *args)
 {
     const gx_mat *A = args->A;
@@ -39,6 +60,9 @@ gx_code gx_eig_prepare(gx_run *run, gx_eig_args *args)
     if (args->method == GX_METHOD_KRYLOV && args->k == 0) {
         return gx_run_failf(run, GX_ARG, "method \"krylov\" needs k, the number of eigenvalues");
     }
+    if (A->is_sparse && check_sparse(run, args) != GX_OK) {
+        return run->err.code;
+    }
     uint32_t wanted = GX_PROP_HERMITIAN;
     args->is_hermitian = !args->is_general && (args->is_hermitian || (A->properties & wanted) != 0);
     args->wants_right = args->wants_right || args->wants_left || args->wants_residuals;
@@ -55,6 +79,9 @@ gx_code gx_eig_prepare(gx_run *run, gx_eig_args *args)
 bool gx_eig_wants_krylov(gx_run *run, const gx_eig_args *args)
 {
     const int64_t FEW_SIDE = 1000, SHARE = 20;
+    if (args->A->is_sparse) {
+        return true;
+    }
     if (args->method != GX_METHOD_AUTO || args->k == 0) {
         return args->method == GX_METHOD_KRYLOV;
     }
@@ -76,7 +103,17 @@ uint64_t gx_eig_search_key(const gx_eig_args *args)
 static void find_few(gx_run *run, gx_eig_args *args, gx_eig_result *result)
 {
     if (!args->is_hermitian && !args->is_general) { // nobody has said: look
-        gx_alg_check_property(run, args->A, GX_PROP_HERMITIAN, 0, &args->is_hermitian);
+        if (args->A->is_sparse) {
+            args->is_hermitian = gx_oper_sparse_is_hermitian(run, args->A);
+        } else {
+            gx_alg_check_property(run, args->A, GX_PROP_HERMITIAN, 0, &args->is_hermitian);
+        }
+    }
+    if (gx_ok(run) && args->A->is_sparse && args->wants_left && !args->is_hermitian) {
+        gx_run_failf(run, GX_UNSUPPORTED,
+                     "%s is sparse and not symmetric: its left eigenvectors are the right ones of "
+                     "its transpose",
+                     args->A->label);
     }
     if (gx_ok(run) && gx_eig_krylov(run, args, result) == GX_OK) {
         gx_ledger_add_passes(&run->ctx->ledger, gx_eig_search_key(args), result->passes);

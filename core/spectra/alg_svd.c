@@ -22,6 +22,13 @@ gx_code gx_svd_check(gx_run *run, const gx_svd_args *args)
             run, GX_ARG, "k is %lld but %s is %lldx%lld: it has %lld singular values",
             (long long)args->k, A->label, (long long)A->rows, (long long)A->cols, (long long)least);
     }
+    if (A->is_sparse && (args->k == 0 || args->method == GX_SVD_DENSE || args->is_smallest)) {
+        return gx_run_failf(
+            run, GX_ARG,
+            "%s is sparse: its k largest singular values are found as it is, others "
+            "of gx_dense of it",
+            A->label);
+    }
     if (args->k > 0 && args->mode == GX_SVD_FULL) {
         return gx_run_failf(run, GX_ARG,
                             "the full U and V are not those of the k largest: ask for one of them");
@@ -55,6 +62,9 @@ gx_code gx_svd_check_iterative(gx_run *run, const gx_svd_args *args)
 gx_svd_method gx_svd_choose_method(gx_run *run, const gx_svd_args *args)
 {
     const int64_t FEW_SIDE = 1000, SHARE = 20;
+    if (args->A->is_sparse && args->method == GX_SVD_AUTO) {
+        return GX_SVD_KRYLOV;
+    }
     if (args->method != GX_SVD_AUTO || args->k == 0) {
         return args->method == GX_SVD_AUTO ? GX_SVD_DENSE : args->method;
     }

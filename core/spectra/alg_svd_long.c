@@ -198,8 +198,8 @@ static void take_short_side(gx_svd_long *far, const parts *p, gx_svd_result *r)
 bool gx_svd_long_is_due(gx_run *run, const gx_svd_args *args)
 {
     bool is_plain = args->method == GX_SVD_AUTO || args->method == GX_SVD_DENSE;
-    if (!gx_ok(run) || !is_plain || args->k != 0 || args->is_smallest || args->wants_residuals ||
-        args->mode != GX_SVD_ECONOMY || !gx_svd_is_long(args->A)) {
+    if (!gx_ok(run) || args->A->is_sparse || !is_plain || args->k != 0 || args->is_smallest ||
+        args->wants_residuals || args->mode != GX_SVD_ECONOMY || !gx_svd_is_long(args->A)) {
         return false;
     }
     gx_tsqr_plan plan;

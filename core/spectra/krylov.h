@@ -31,6 +31,8 @@ struct gx_oper {
     struct gx_kry_device *device; /* NULL: nothing is on a device (krylov_device.c)           */
     int64_t on_device;            /* columns of blocks that are: the first; then the resident */
 
+    struct gx_kry_sparse *sparse; /* NULL: A is dense (krylov_sparse.c)                       */
+
     /* What is made of A: (A - sigma B)^-1, or A with B on both sides (krylov_inverse.c). */
     gx_oper *inner; /* A                                                          */
     bool has_b;     /* B = L L^H                                                  */
@@ -63,6 +65,19 @@ double gx_oper_transformed_bytes(int64_t n, gx_dtype dtype, bool has_b, bool is_
 void gx_oper_end(gx_oper *op);
 /* What gx_oper_begin_transformed() took; gx_oper_end() calls it. */
 void gx_oper_end_transformed(gx_oper *op);
+
+/*
+** A sparse A: products with it, for gx_oper_begin(); (A - sigma I)^-1 by SuiteSparse, in place of
+** gx_oper_begin_transformed().  GX_UNSUPPORTED: that is not installed, or sigma is complex and A
+** real.
+*/
+gx_code gx_oper_begin_sparse(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermitian,
+                             size_t keep_bytes, gx_oper *op);
+gx_code gx_oper_begin_sparse_inverse(gx_run *run, gx_oper *inner, gx_scalar sigma, gx_oper *op);
+void gx_oper_end_sparse(gx_oper *op); /* gx_oper_end() calls it */
+
+/* A = A^H to the bit; false where the run has failed.  GX_BUDGET: A does not fit in memory. */
+bool gx_oper_sparse_is_hermitian(gx_run *run, const gx_mat *A);
 
 /* x = L^-H x, and y = L L^H x: from transformed vectors to those of A X = B X diag(values). */
 gx_code gx_oper_back(gx_oper *op, void *x, int64_t cols);

@@ -191,9 +191,13 @@ static void begin_operator(gx_kry *s)
     }
     if (s->is_inverse || args->B != NULL) {
         gx_scalar sigma = args->which == GX_EIG_NEAREST ? args->sigma : (gx_scalar){0, 0};
+        s->op = &s->transformed;
+        if (args->A->is_sparse) {
+            gx_oper_begin_sparse_inverse(s->run, &s->matrix, sigma, &s->transformed);
+            return;
+        }
         gx_oper_begin_transformed(s->run, &s->matrix, args->B, s->is_inverse, sigma, keep,
                                   &s->transformed);
-        s->op = &s->transformed;
     }
 }
 

@@ -19,6 +19,7 @@
 ** What is made of A, inverses and the transformed problem of A x = lambda B x, is krylov_inverse.c.
 */
 #include "../alg/dense.h"
+#include "../mat/sparse.h"
 #include "krylov.h"
 
 #include <stdio.h>
@@ -188,6 +189,10 @@ static gx_code apply_matrix(gx_oper *op, bool is_adjoint, const void *x, int64_t
 size_t gx_oper_floor_bytes(const gx_mat *A, gx_dtype dtype)
 {
     size_t bytes = 0;
+    if (A->is_sparse) { // a panel for each of two threads, a vector on either side, turned
+        bytes = (size_t)(2 * (A->rows + A->cols)) * gx_dtype_bytes(dtype);
+        return bytes + 2 * gx_sparse_block_bytes(A);
+    }
     gx_matrix_bytes(gx_min(A->rows, A->tile_rows), gx_min(A->cols, A->tile_cols), dtype, &bytes);
     return 4 * bytes;
 }
@@ -195,6 +200,9 @@ size_t gx_oper_floor_bytes(const gx_mat *A, gx_dtype dtype)
 gx_code gx_oper_begin(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermitian,
                       size_t keep_bytes, gx_oper *op)
 {
+    if (A->is_sparse) {
+        return gx_oper_begin_sparse(run, A, dtype, is_hermitian, keep_bytes, op);
+    }
     *op = shape_of(run, A, dtype, is_hermitian, keep_bytes);
     void *strip = NULL;
     gx_err err = {0};
@@ -222,6 +230,7 @@ void gx_oper_end(gx_oper *op)
         gx_mem_free(mem, op->strip[j]);
     }
     gx_mem_free(mem, op->strip);
+    gx_oper_end_sparse(op);
     gx_oper_end_transformed(op);
     *op = (gx_oper){0};
 }

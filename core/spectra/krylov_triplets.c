@@ -129,6 +129,10 @@ static void refuse_values(gx_run *run, const gx_mat *A, gx_dtype dtype)
     int64_t height = PIECE_BYTES / (width * (int64_t)gx_dtype_bytes(dtype));
     height = gx_max(1, gx_min(A->rows, gx_max(A->tile_rows, height)));
     void *piece = NULL;
+    if (A->is_sparse) {
+        gx_run_failf(run, GX_NUMERIC, "%s has NaN or Inf, or a product with it", A->label);
+        return;
+    }
     gx_dense_alloc(run, dtype, width, height, "a piece of the matrix", &piece);
     for (int64_t j = 0; j < A->cols && gx_ok(run); j += width) {
         int64_t cols = gx_min(width, A->cols - j);

@@ -1,0 +1,225 @@
+/*
+** Operators of Krylov methods: sparse matrices.
+**
+** A product is one streamed pass over the panels (core/alg/spmm.h).  Where a copy of A fits beside
+** what others want, it is one panel in memory, looked through once; else panels are read in every
+** pass.
+**
+** (A - sigma I)^-1 is a sparse factorisation (core/alg/direct.h) of A - sigma I: by CHOLMOD where
+** that is symmetric positive definite, else by UMFPACK.  A sigma that is an eigenvalue, to the bit,
+** moves a little, as for dense matrices (krylov_factors.c).
+*/
+#include "../alg/dense.h"
+#include "../alg/direct.h"
+#include "../alg/spmm.h"
+#include "krylov.h"
+
+#include <math.h>
+#include <string.h>
+
+struct gx_kry_sparse {
+    gx_mat held; /* A in memory, where memory is not NULL                  */
+    void *memory;
+    gx_whole shifted; /* A - sigma I, of an inverse                             */
+    gx_direct factor;
+};
+
+// Products ----------------------------------------------------------------------------------------
+
+static gx_code apply_sparse(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, void *y)
+{
+    gx_stats *stats = &op->run->ctx->stats;
+    const gx_mat *A = op->sparse->memory != NULL ? &op->sparse->held : op->A;
+    gx_trans trans = is_adjoint && !op->is_hermitian ? gx_adjoint(op->dtype) : GX_NO_TRANS;
+    int64_t start_ns = gx_now_ns();
+    if (!gx_ok(op->run) || op->m == 0 || op->n == 0 || cols == 0) {
+        return op->run->err.code;
+    }
+    gx_sparse_apply(op->run, A, trans, op->dtype, cols, x, is_adjoint ? op->m : op->n, y,
+                    is_adjoint ? op->n : op->m);
+    op->passes++;
+    gx_stats_add(stats, GX_STAT_PASSES, 1);
+    gx_stats_add(stats, GX_STAT_PASS_BYTES, (int64_t)gx_sparse_bytes(A));
+    gx_stats_add(stats, GX_STAT_PASS_NS, gx_now_ns() - start_ns);
+    return gx_run_poll(op->run);
+}
+
+/* The pieces of A one behind the other, as one panel in memory. */
+static gx_code gather(gx_run *run, const gx_mat *A, gx_reader *reader, const gx_csr_layout *layout,
+                      void *block, char *to, gx_err *err)
+{
+    uint32_t *start = (uint32_t *)(void *)to;
+    size_t index_bytes = (size_t)gx_csr_index_bytes(A->cols), element = gx_dtype_bytes(A->dtype);
+    int64_t done = 0;
+    start[0] = 0;
+    for (int64_t p = 0; p < gx_sparse_pieces(A); p++) {
+        gx_csr csr;
+        GX_TRY(gx_sparse_read(A, reader, p, block, &csr, err));
+        int64_t row = gx_sparse_piece_row(A, p);
+        for (int64_t i = 0; i < csr.rows; i++) {
+            start[row + i + 1] = (uint32_t)(done + csr.start[i + 1]);
+        }
+        memcpy(to + layout->index + (size_t)done * index_bytes, csr.index,
+               (size_t)csr.entries * index_bytes);
+        memcpy(to + layout->value + (size_t)done * element, csr.value,
+               (size_t)csr.entries * element);
+        done += csr.entries;
+        if (gx_run_poll(run) != GX_OK) {
+            return gx_fail(err, run->err.code, "%s", run->err.text);
+        }
+    }
+    return GX_OK;
+}
+
+/* A stored A that fits beside keep_bytes and what a product takes comes to memory. */
+static void hold(gx_oper *op, size_t keep_bytes)
+{
+    const gx_mat *A = op->A;
+    gx_run *run = op->run;
+    gx_csr_layout layout;
+    gx_err err = {0};
+    gx_reader *reader = NULL;
+    void *block = NULL;
+    if (!gx_ok(run) || A->kind != GX_MAT_STORED || A->rows == 0 || A->cols == 0 ||
+        !gx_csr_lay_out(A->rows, A->cols, gx_sparse_entries(A), A->dtype, &layout)) {
+        return;
+    }
+    double beside = (double)keep_bytes + (double)gx_sparse_block_bytes(A);
+    beside += 2 * (double)gx_sparse_apply_bytes(run, A, GX_NO_TRANS, op->dtype, GX_KRY_BLOCK_MOST);
+    if (beside + (double)layout.bytes > (double)gx_mem_available(run->ctx->mem)) {
+        return;
+    }
+    gx_mem *mem = run->ctx->mem;
+    gx_csr csr;
+    if (gx_mem_alloc(mem, layout.bytes, "a sparse matrix", &op->sparse->memory, &err) == GX_OK &&
+        gx_mem_alloc(mem, gx_sparse_block_bytes(A), "a panel", &block, &err) == GX_OK &&
+        gx_reader_own(run->ctx->store, &reader, &err) == GX_OK &&
+        gather(run, A, reader, &layout, block, op->sparse->memory, &err) == GX_OK) {
+        gx_csr_map(&csr, A->rows, A->cols, gx_sparse_entries(A), A->dtype, op->sparse->memory);
+        gx_mat_sparse_value(&op->sparse->held, A->label, &csr);
+    }
+    gx_reader_close(reader);
+    gx_mem_free(mem, block);
+    gx_run_fail(run, &err);
+}
+
+static gx_code begin(gx_oper *op)
+{
+    gx_err err = {0};
+    void *memory = NULL;
+    if (gx_ok(op->run)) {
+        gx_mem_calloc(op->run->ctx->mem, sizeof *op->sparse, "an operator", &memory, &err);
+    }
+    op->sparse = memory;
+    return gx_run_fail(op->run, &err);
+}
+
+gx_code gx_oper_begin_sparse(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermitian,
+                             size_t keep_bytes, gx_oper *op)
+{
+    *op = (gx_oper){.run = run,
+                    .m = A->rows,
+                    .n = A->cols,
+                    .dtype = dtype,
+                    .apply = apply_sparse,
+                    .A = A,
+                    .is_hermitian = is_hermitian,
+                    .keep_bytes = keep_bytes};
+    if (begin(op) == GX_OK) {
+        hold(op, keep_bytes);
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+bool gx_oper_sparse_is_hermitian(gx_run *run, const gx_mat *A)
+{
+    gx_whole W;
+    gx_whole_load(run, A, &W);
+    bool is_hermitian = gx_whole_is_hermitian(run, &W);
+    gx_whole_clear(&W);
+    return is_hermitian;
+}
+
+// Inverses ----------------------------------------------------------------------------------------
+
+static gx_code apply_inverse(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, void *y)
+{
+    gx_dtype wide = op->sparse->shifted.dtype;
+    gx_direct *factor = &op->sparse->factor;
+    void *b = NULL, *z = NULL;
+    (void)is_adjoint; // only Krylov-Schur comes here
+    if (!gx_ok(op->run) || cols == 0 || op->n == 0) {
+        return op->run->err.code;
+    }
+    if (wide == op->dtype) {
+        return gx_direct_solve(factor, false, cols, x, y);
+    }
+    gx_dense_alloc(op->run, wide, op->n, cols, "a block of vectors", &b);
+    if (gx_dense_alloc(op->run, wide, op->n, cols, "a block of vectors", &z) == GX_OK) {
+        gx_convert(op->dtype, x, op->n, wide, b, op->n, op->n, cols);
+        gx_direct_solve(factor, false, cols, b, z);
+        gx_convert(wide, z, op->n, op->dtype, y, op->n, op->n, cols);
+    }
+    gx_mem_free(op->run->ctx->mem, b);
+    gx_mem_free(op->run->ctx->mem, z);
+    return gx_ok(op->run) ? GX_OK : op->run->err.code;
+}
+
+/* The factorisation of A - sigma I; GX_NUMERIC where it is singular. */
+static void factor(gx_oper *op)
+{
+    struct gx_kry_sparse *s = op->sparse;
+    gx_run *run = op->run;
+    gx_whole_clear(&s->shifted);
+    gx_whole_load(run, op->inner->A, &s->shifted);
+    gx_whole_shift(run, &s->shifted, op->sigma);
+    bool is_definite = gx_ok(run) && op->inner->is_hermitian &&
+                       !gx_dtype_is_complex(s->shifted.dtype) &&
+                       gx_whole_has_positive_diagonal(&s->shifted);
+    if (is_definite) {
+        gx_direct_make(run, GX_DIRECT_CHOLMOD, &s->shifted, &s->factor);
+        if (!gx_run_forgive(run, GX_NUMERIC) && !gx_run_forgive(run, GX_UNSUPPORTED)) {
+            return;
+        }
+        gx_direct_clear(&s->factor);
+    }
+    gx_direct_make(run, GX_DIRECT_UMFPACK, &s->shifted, &s->factor);
+}
+
+gx_code gx_oper_begin_sparse_inverse(gx_run *run, gx_oper *inner, gx_scalar sigma, gx_oper *op)
+{
+    enum { ATTEMPTS = 3 };
+    *op = (gx_oper){.run = run,
+                    .m = inner->n,
+                    .n = inner->n,
+                    .dtype = inner->dtype,
+                    .apply = apply_inverse,
+                    .inner = inner,
+                    .is_inverse = true,
+                    .sigma = sigma};
+    if (begin(op) != GX_OK || op->n == 0) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    for (int attempt = 1;; attempt++) {
+        factor(op);
+        inner->passes++;
+        if (attempt == ATTEMPTS || !gx_run_forgive(run, GX_NUMERIC)) {
+            break;
+        }
+        gx_direct_clear(&op->sparse->factor);
+        double size = gx_whole_norm(&op->sparse->shifted) / sqrt((double)op->n);
+        op->sigma.re -= fmax(1e-6 * size, 1e-300) * attempt;
+    }
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+void gx_oper_end_sparse(gx_oper *op)
+{
+    if (op->sparse != NULL) {
+        gx_direct_clear(&op->sparse->factor);
+        gx_whole_clear(&op->sparse->shifted);
+        gx_mem_free(op->run->ctx->mem, op->sparse->memory);
+        gx_mem_free(op->run->ctx->mem, op->sparse);
+        op->sparse = NULL;
+    }
+}
