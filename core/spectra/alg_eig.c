@@ -3,6 +3,7 @@
 */
 #include "spectrum_int.h"
 #include "../alg/property.h"
+#include "../mat/sparse.h"
 #include "krylov_eig.h"
 
 #include <math.h>
@@ -26,10 +27,9 @@ static gx_code check_sparse(gx_run *run, const gx_eig_args *args)
 {
     const gx_mat *A = args->A;
     if (args->k == 0 || args->method == GX_METHOD_DENSE) {
-        return gx_run_failf(run, GX_ARG,
-                            "%s is sparse: k of its eigenvalues are found as it is, all of them of "
-                            "gx_dense of it",
-                            A->label);
+        gx_err err = {0};
+        gx_csr_refuse(A->label, A->rows, A->cols, gx_sparse_entries(A), A->dtype, &err);
+        return gx_run_failf(run, GX_ARG, "%s; k of its eigenvalues are found as it is", err.text);
     }
     if (args->B != NULL) {
         return gx_run_failf(run, GX_UNSUPPORTED, "%s is sparse, and a \"b\" is for dense matrices",

@@ -5,6 +5,7 @@
 ** What is small beside them is here too: the norm and the condition number that they give.
 */
 #include "../alg/dense.h"
+#include "../mat/sparse.h"
 #include "krylov_svd.h"
 #include "spectrum_int.h"
 
@@ -23,11 +24,10 @@ gx_code gx_svd_check(gx_run *run, const gx_svd_args *args)
             (long long)args->k, A->label, (long long)A->rows, (long long)A->cols, (long long)least);
     }
     if (A->is_sparse && (args->k == 0 || args->method == GX_SVD_DENSE || args->is_smallest)) {
-        return gx_run_failf(
-            run, GX_ARG,
-            "%s is sparse: its k largest singular values are found as it is, others "
-            "of gx_dense of it",
-            A->label);
+        gx_err err = {0};
+        gx_csr_refuse(A->label, A->rows, A->cols, gx_sparse_entries(A), A->dtype, &err);
+        return gx_run_failf(run, GX_ARG, "%s; its k largest singular values are found as it is",
+                            err.text);
     }
     if (args->k > 0 && args->mode == GX_SVD_FULL) {
         return gx_run_failf(run, GX_ARG,

@@ -109,9 +109,9 @@ def test_smallest_of_a_singular_matrix(suite):  # noqa: F811
 def test_refusals(bare):  # noqa: F811
     store(bare, convection(8, 0.5))
     for sql in ("gx_eig('S')", "gx_eigvals('S')", "gx_eig('S', '{\"k\":3,\"method\":\"dense\"}')"):
-        assert "S is sparse: k of its eigenvalues are found as it is" in error(bare, f"SELECT {sql}")
+        assert "is needed dense here: gx_dense makes it so, 32768 bytes; k of its eigenvalues are found as it is" in error(bare, f"SELECT {sql}")
     for sql in ("gx_svd('S')", "gx_svd('S', '{\"k\":2,\"which\":\"SM\"}')", "gx_svd('S', '{\"k\":2,\"method\":\"dense\"}')"):
-        assert "S is sparse: its k largest singular values" in error(bare, f"SELECT {sql}")
+        assert "32768 bytes; its k largest singular values are found as it is" in error(bare, f"SELECT {sql}")
     assert "a \"b\" is for dense matrices" in error(bare, "SELECT gx_eig('S', '{\"k\":2,\"b\":\"[[1]]\"}')") or \
         "is 1x1" in error(bare, "SELECT gx_eig('S', '{\"k\":2,\"b\":\"[[1]]\"}')")
     assert "so must \"sigma\" be" in error(bare, "SELECT gx_eig('S', '{\"k\":2,\"sigma\":[1,1]}')")
