@@ -51,6 +51,7 @@ SCRIPTS = {
     "krylov": "SELECT gx_eigvals('S', 'C', '{\"k\":3,\"method\":\"krylov\",\"ncv\":24,\"block\":2,\"replace\":true}')",
     "solve": f"SELECT gx_solve('M', 'B', 'C', {REPLACE})",
     "lstsq": f"SELECT gx_lstsq('T', 'A', 'C', {REPLACE})",
+    "neighbours": f"SELECT gx_dense(gx_knn_graph('A', 3, '{{\"metric\":\"l2\"}}'), 'C', {REPLACE})",
     "loop": f"SELECT gx_eval('x = B; repeat 21 {{ x = tanh(M @ x * 0.1) }} C := x', {REPLACE})",
 }
 PREPARE = (
