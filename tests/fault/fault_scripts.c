@@ -68,7 +68,7 @@ const fault_script fault_scripts[] = {
      "SELECT gx_cast('V', 'f32', 'N'), gx_check('V')"},
     {"sparse-cells-out", SMALL "SELECT gx_sparse('A', 'V');",
      "SELECT sum(value) FROM gx_cells('V') WHERE j > 3 ORDER BY j, i"},
-    {"sparse-cells-in", SMALL "SELECT gx_config('memory_limit', 65536);",
+    {"sparse-cells-in", SMALL "SELECT gx_config('memory_limit', 90000);",
      "SELECT gx_store_cells('N', j, i, value, '{\"sparse\":true}') FROM gx_cells('A')"},
     {"sparse-product", HELPERS "SELECT gx_sparse('A', 'V');", "SELECT gx_matmul('V', 'B', 'N')"},
     {"sparse-product-turned", HELPERS "SELECT gx_sparse('A', 'V');",
