@@ -7,6 +7,7 @@
 #include "parts.h"
 
 #include "../core/alg/alg_qr.h"
+#include "../core/alg/system.h"
 
 #include <string.h>
 
@@ -182,18 +183,62 @@ typedef struct lstsq_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
     bool replace;
     double rcond;
+    bool has_precond, has_tol, has_maxiter; /* of a sparse A */
+    char precond[64];
+    double tol;
+    int64_t maxiter;
 } lstsq_options;
 
 static const gx_option lstsq_keys[] = {
     {"rcond", GX_OPT_REAL, offsetof(lstsq_options, rcond), 0},
+    {"precond", GX_OPT_TEXT, offsetof(lstsq_options, precond),
+     offsetof(lstsq_options, has_precond)},
+    {"tol", GX_OPT_REAL, offsetof(lstsq_options, tol), offsetof(lstsq_options, has_tol)},
+    {"maxiter", GX_OPT_INT, offsetof(lstsq_options, maxiter), offsetof(lstsq_options, has_maxiter)},
     {"replace", GX_OPT_BOOL, offsetof(lstsq_options, replace), 0},
     {NULL, GX_OPT_END, 0, 0}};
+static const gx_option pinv_keys[] = {{"rcond", GX_OPT_REAL, offsetof(lstsq_options, rcond), 0},
+                                      {"replace", GX_OPT_BOOL, offsetof(lstsq_options, replace), 0},
+                                      {NULL, GX_OPT_END, 0, 0}};
 
 /* rcond: -1 (the default) or a number in [0, 1). */
 static bool check_rcond(gx_fn *fn, double rcond)
 {
     return rcond == -1 || (rcond >= 0 && rcond < 1) ||
            gx_fn_fail(fn, "\"rcond\" must be at least 0 and below 1, not %g", rcond);
+}
+
+/* Of a sparse A: by LSQR (core/alg/system.c). */
+static void lstsq_sparse(gx_fn *fn, lstsq_options *opt, const gx_mat *A, const gx_mat *B)
+{
+    gx_system_args args = {.A = A, .B = B, .method = GX_SYSTEM_LSQR};
+    int64_t rows, cols;
+    gx_dtype dtype;
+    gx_err err = {0};
+    gx_sink X;
+    if (opt->rcond != -1) {
+        gx_fn_fail(fn, "\"rcond\" is for dense matrices, and %s is sparse", A->label);
+        return;
+    }
+    if (opt->has_precond && !gx_precond_of(opt->precond, &args.precond)) {
+        gx_fn_fail(fn, "\"precond\" is '%s' but must be one of auto, none, jacobi", opt->precond);
+        return;
+    }
+    if ((opt->has_tol && !(opt->tol > 0 && opt->tol < 1)) ||
+        (opt->has_maxiter && opt->maxiter < 1)) {
+        gx_fn_fail(fn, "\"tol\" must be above 0 and below 1, and \"maxiter\" 1 or more");
+        return;
+    }
+    args.tol = opt->tol;
+    args.most = opt->maxiter;
+    if (gx_system_shape(&args, &rows, &cols, &dtype, &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
+        return;
+    }
+    opt->dest.replace = opt->replace;
+    gx_sink_begin(&fn->run, &opt->dest, rows, cols, dtype, 0, 0, 0, &X);
+    gx_alg_system(&fn->run, &args, &X);
+    gx_fn_result_sink(fn, &X);
 }
 
 static void lstsq(gx_fn *fn)
@@ -204,6 +249,16 @@ static void lstsq(gx_fn *fn)
     if (!gx_fn_options(fn, lstsq_keys, &opt) || !check_rcond(fn, opt.rcond) ||
         !gx_fn_factor(fn, 0, "A", &A, &aux) || !gx_fn_matrix(fn, 1, "B", &B) ||
         !gx_fn_dest(fn, 2, &opt.dest)) {
+        return;
+    }
+    if (A.is_sparse) {
+        lstsq_sparse(fn, &opt, &A, &B);
+        return;
+    }
+    if (opt.has_precond || opt.has_tol || opt.has_maxiter) {
+        gx_fn_fail(fn,
+                   "\"precond\", \"tol\" and \"maxiter\" are for sparse matrices, and %s is dense",
+                   A.label);
         return;
     }
     gx_lstsq_args args = {.A = &A, .B = &B, .rcond = opt.rcond, .tau = aux.tau};
@@ -252,7 +307,7 @@ static void pinv(gx_fn *fn)
 {
     lstsq_options opt = {.rcond = -1};
     gx_mat A;
-    if (!gx_fn_options(fn, lstsq_keys, &opt) || !check_rcond(fn, opt.rcond) ||
+    if (!gx_fn_options(fn, pinv_keys, &opt) || !check_rcond(fn, opt.rcond) ||
         !gx_fn_matrix(fn, 0, "A", &A) || !gx_fn_dest(fn, 1, &opt.dest)) {
         return;
     }

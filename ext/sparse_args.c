@@ -29,6 +29,7 @@ static const struct {
     {"gx_export", 1 << 0},
     {"gx_get", 1 << 0},
     {"gx_info", 1 << 0},
+    {"gx_lstsq", 1 << 0},
     {"gx_matmul", 1 << 0 | 1 << 1},
     {"gx_max", 1 << 0},
     {"gx_mean", 1 << 0},

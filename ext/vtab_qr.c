@@ -8,6 +8,7 @@
 */
 #include "table_fn.h"
 
+#include "../core/mat/sparse.h"
 #include "../core/alg/alg_qr.h"
 
 #include <math.h>
@@ -173,6 +174,11 @@ static bool lstsq_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
     }
     if (aux.kind == GX_AUX_LU) {
         gx_aux_refuse(A.label, A.properties, &err);
+        gx_run_fail(&fn->run, &err);
+        return false;
+    }
+    if (A.is_sparse) { // the function takes it
+        gx_csr_refuse(A.label, A.rows, A.cols, gx_sparse_entries(&A), A.dtype, &err);
         gx_run_fail(&fn->run, &err);
         return false;
     }

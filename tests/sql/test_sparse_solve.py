@@ -189,6 +189,23 @@ def test_lsqr(bare, precond, shape):
         assert np.allclose(x, np.linalg.lstsq(A.toarray(), b, rcond=None)[0], rtol=0, atol=1e-7)
 
 
+def test_lstsq(bare):
+    A = sp.random(60, 25, 0.5, random_state=2).tocsr()
+    S, b = value(bare, A), from_numpy(rhs(60, 2))
+    x = to_numpy(q(bare, "SELECT gx_lstsq(?, ?, '{\"tol\":1e-12}')", S, b))
+    assert np.allclose(x, np.linalg.lstsq(A.toarray(), rhs(60, 2), rcond=None)[0], rtol=0, atol=1e-9)
+    assert np.array_equal(x, solve(bare, S, rhs(60, 2), '{"method":"lsqr","tol":1e-12}'))
+    assert q(bare, "SELECT gx_lstsq(?, ?, 'X', '{\"precond\":\"jacobi\"}')", S, b) == "X"
+    assert '"rcond" is for dense matrices' in error(bare, "SELECT gx_lstsq(?, ?, '{\"rcond\":0.1}')", S, b)
+    assert "but must be one of auto, none, jacobi" in error(bare, "SELECT gx_lstsq(?, ?, '{\"precond\":\"amg\"}')", S, b)
+    assert '"precond":"ilu0" is not for' in error(bare, "SELECT gx_lstsq(?, ?, '{\"precond\":\"ilu0\"}')", S, b)
+    assert "above 0 and below 1" in error(bare, "SELECT gx_lstsq(?, ?, '{\"tol\":2}')", S, b)
+    assert "are for sparse matrices" in error(bare, "SELECT gx_lstsq('[[1],[2]]', '[1,2]', '{\"tol\":0.1}')")
+    assert "is needed dense here" in error(bare, "SELECT x FROM gx_lstsq(?, ?)", S, b)
+    assert 'unknown option "tol"' in error(bare, "SELECT gx_pinv('[[1]]', '{\"tol\":0.1}')") or \
+        '"tol"' in error(bare, "SELECT gx_pinv('[[1]]', '{\"tol\":0.1}')")
+
+
 def test_first_guess(bare):
     A, b = poisson(10), rhs(100)
     x = sl.spsolve(A.tocsc(), b)
