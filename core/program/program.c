@@ -309,16 +309,16 @@ static void count_steps(gx_run *run, const gx_exec *x)
 
 /*
 ** All nodes, and then the results.  false: the device has failed, and nothing was written: it is to
-** be done on the host.
+** be done again, on the host unless *may_leave.
 */
 static bool run_once(gx_run *run, const gx_graph *g, gx_mat *operand, gx_sink *sinks,
-                     const gx_program_how *how, bool may_leave, gx_program_result *result)
+                     const gx_program_how *how, bool *may_leave, gx_program_result *result)
 {
     gx_exec x = {.run = NULL};
     x.stores = sinks;
     x.stores_value = how->name != NULL;
     x.value = &result->sink;
-    gx_exec_begin(&x, run, g, operand, how->rounds_most, may_leave);
+    gx_exec_begin(&x, run, g, operand, how->rounds_most, *may_leave);
     for (int k = 0; k < g->outputs && gx_ok(run); k++) { // all there, before one is written
         gx_ref ref = g->output[k].node;
         if (x.val[ref]->device != NULL && x.val[ref]->data == NULL) {
@@ -342,7 +342,8 @@ static bool run_once(gx_run *run, const gx_graph *g, gx_mat *operand, gx_sink *s
         return true;
     }
     gx_value_buf_free(run->ctx->mem, &result->sink.value);
-    if (accel == gx_accel_opened(run->ctx)) {
+    *may_leave = x.is_spoilt;
+    if (accel == gx_accel_opened(run->ctx) && !x.is_spoilt) {
         gx_device_give_up(run, accel, &x.fault);
     }
     return false;
@@ -353,8 +354,8 @@ static void run_graph(gx_run *run, const gx_graph *g, gx_mat *operand, gx_sink *
 {
     int begun = begin_outputs(run, g, how, sinks);
     gx_stats_add(&run->ctx->stats, GX_STAT_PROGRAMS, 1);
-    if (gx_ok(run) && !run_once(run, g, operand, sinks, how, true, result)) {
-        run_once(run, g, operand, sinks, how, false, result);
+    bool may_leave = true;
+    while (gx_ok(run) && !run_once(run, g, operand, sinks, how, &may_leave, result)) {
     }
     while (begun > 0) {
         gx_sink_end(&sinks[--begun]);

@@ -9,8 +9,8 @@
 **
 ** Whatever does not go as expected leaves the loop as it was, to go on round by round: a backend
 ** without records, one that cannot make one, variables that do not come back (what was noted is
-** then enqueued once).  A failure while a kernel is noted, or later, is the device's, and the
-** program's to forgive.
+** then enqueued once).  Where a kernel could not be noted the program begins again, without
+** records, which are not tried again on that device; a later failure is the device's.
 */
 #include "replay.h"
 
@@ -100,9 +100,11 @@ static void count_replays(gx_exec *x, const tally *before, int64_t times)
     gx_stats_add(stats, GX_STAT_GRAPH_REPLAYS, times);
 }
 
-static void note(gx_exec *x, const gx_err *err)
+/* No loop is recorded on this device from now on. */
+static void give_up(gx_exec *x, const gx_err *err)
 {
-    gx_stats_note(&x->run->ctx->stats, "a loop goes round by round: %s", err->text);
+    x->accel->has_no_records = true;
+    gx_stats_note(&x->run->ctx->stats, "loops go round by round: %s", err->text);
 }
 
 /* Enqueue the record `times`; the host is never far ahead, so that interrupts are in time. */
@@ -124,7 +126,7 @@ static void replay(gx_exec *x, gx_record *record, int64_t times)
 int64_t gx_replay_rounds(gx_exec *x, const gx_node *loop, gx_val **now, int64_t left,
                          gx_round round)
 {
-    const gx_accel *accel = x->accel;
+    gx_accel *accel = x->accel;
     const void *before[NAMES_MOST], *after[NAMES_MOST];
     int32_t variables = x->g->block[loop->inner[0]].param_count;
     size_t bytes = (size_t)variables * sizeof *before;
@@ -132,12 +134,12 @@ int64_t gx_replay_rounds(gx_exec *x, const gx_node *loop, gx_val **now, int64_t 
     gx_err err = {.code = GX_OK};
     bool is_back = false;
     int64_t rounds = 0;
-    if (accel == NULL || accel->backend->record_begin == NULL || left < LEFT_LEAST ||
-        !may_record(x, loop, now)) {
+    if (accel == NULL || accel->has_no_records || accel->backend->record_begin == NULL ||
+        left < LEFT_LEAST || !may_record(x, loop, now)) {
         return 0;
     }
     if (accel->backend->record_begin(accel->dev, accel->run, &err) != GX_OK) {
-        note(x, &err);
+        give_up(x, &err);
         return 0;
     }
     tally so_far = count(x);
@@ -148,12 +150,16 @@ int64_t gx_replay_rounds(gx_exec *x, const gx_node *loop, gx_val **now, int64_t 
         is_back = gx_ok(x->run) && memcmp(before, after, bytes) == 0;
     }
     gx_code code = accel->backend->record_end(accel->dev, accel->run, &record, &err);
-    if (gx_ok(x->run) && code != GX_OK && !is_back) {
-        gx_device_lost(x, &err); // what these rounds were to make is nowhere
-    } else if (gx_ok(x->run) && code != GX_OK) {
-        note(x, &err); // nothing has run: the variables are as they were
+    if (gx_ok(x->run) && code != GX_OK && is_back) {
+        give_up(x, &err); // nothing has run: the variables are as they were
         rounds = 0;
-    } else if (gx_ok(x->run)) {
+    } else if (gx_ok(x->run) && code != GX_OK) {
+        gx_device_lost(x, &err); // what these rounds were to make is nowhere
+    }
+    if (x->fault.code != GX_OK) {
+        x->is_spoilt = true;
+        give_up(x, &x->fault);
+    } else if (gx_ok(x->run) && code == GX_OK) {
         int64_t times = is_back ? left / rounds : 1;
         replay(x, record, times);
         count_replays(x, &so_far, times);

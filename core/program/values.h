@@ -54,6 +54,7 @@ typedef struct gx_exec {
     gx_staging stage; /* of small copies to the device ...                           */
     size_t staged;    /* ... and how much of it is under way                         */
     gx_err fault;     /* of the device: the program is to be run again on the host   */
+    bool is_spoilt;   /* ... or there, without records: the failure came while one was made */
     int64_t gpu_ops, cpu_ops, transfers;
 } gx_exec;
 
