@@ -2,7 +2,8 @@
 ** Property: with the shadow tables edited in any way, every query answers or refuses; gx_check
 ** and integrity_check run; nothing is read past a tile's end.
 **
-** The input is a list of edits, 8 bytes each: what (1), row (1), value kind (1), value (5).
+** The input is a list of edits, 8 bytes each: what (1), row (1), value kind (1), value (5); a kind
+** from 128 on is a patch of bytes, which panels of sparse matrices and their directory meet most.
 ** They are applied to a copy of a small database, whose gx_meta, gx_tile and gx_state they
 ** change; then the queries run.
 */
@@ -14,6 +15,8 @@
 static const char *const base =
     "SELECT gx_randn(20, 24, 'A', '{\"seed\":1}'), gx_randn(24, 20, 'B', '{\"seed\":2}');"
     "SELECT gx_store('S', '[[1,2],[3,4]]'), gx_randn(3, 20, 'Z', '{\"dtype\":\"c64\"}');"
+    "SELECT gx_config('tile_bytes', 1024), gx_random(40, 20, 'G', '{\"density\":0.2}'), "
+    "gx_config('tile_bytes', 8388608);"
     "CREATE VIRTUAL TABLE cells USING gx_cells('A');";
 
 static const char *const queries =
@@ -26,6 +29,10 @@ static const char *const queries =
     "SELECT gx_matmul('A', 'B'); SELECT gx_matmul('A', 'B', 'P'); SELECT gx_matmul('A', 'A', 'Q', "
     "'{\"transb\":true}'); SELECT gx_transpose('A', 'T'); SELECT gx_add('A', 'A', 'D');"
     "SELECT gx_store('N', 'Z'); SELECT gx_store('A', 'B', '{\"replace\":true}');"
+    "SELECT gx_check('G'); SELECT gx_nnz('G'); SELECT sum(value) FROM gx_cells('G') ORDER BY j, i;"
+    "SELECT gx_dense('G'); SELECT gx_get('G', 3, 4); SELECT gx_matmul('G', 'A', 'H'); SELECT "
+    "gx_matmul('G', 'B', 'H', '{\"transa\":true}'); SELECT gx_sum('G', 0); SELECT gx_copy('G', "
+    "'I'); SELECT gx_transpose('G', 'J'); SELECT gx_matmul('G', 'J'); SELECT gx_abs('G');"
     "UPDATE cells SET value = 1 WHERE i = 2; DELETE FROM cells WHERE j = 0;"
     "INSERT OR REPLACE INTO cells(i, j, value) VALUES (19, 19, 1);"
     "UPDATE gx SET name = 'R' WHERE name = 'S'; DELETE FROM gx WHERE name IN ('A', 'Z');"
@@ -71,9 +78,34 @@ static void value_of(const uint8_t *edit, char *out, size_t size)
     }
 }
 
+/* Some bytes of a tile, or of the directory of a sparse matrix, are others. */
+static void patch(sqlite3 *db, const uint8_t *edit)
+{
+    char sql[400], where[120], bytes[2 * 4 + 1];
+    int at = edit[3] | (edit[4] & 3) << 8, count = 1 + edit[1] % 4;
+    bool is_tile = (edit[2] & 64) == 0;
+    const char *column = is_tile ? "data" : "aux";
+    for (int k = 0; k < count; k++) {
+        snprintf(bytes + 2 * k, 3, "%02x", edit[4 + k]);
+    }
+    snprintf(where, sizeof where,
+             is_tile ? "id = (SELECT id FROM gx_tile LIMIT 1 OFFSET %d)" : "aux IS NOT NULL",
+             edit[1] % 24);
+    snprintf(sql, sizeof sql,
+             "UPDATE %s SET %s = CAST(substr(%s, 1, %d) || x'%s' || substr(%s, %d) AS BLOB) "
+             "WHERE %s AND length(%s) >= %d",
+             is_tile ? "gx_tile" : "gx_meta", column, column, at, bytes, column, at + count + 1,
+             where, column, at + count);
+    fuzz_run(db, sql, NULL, 0, NULL, 0);
+}
+
 static void apply(sqlite3 *db, const uint8_t *edit)
 {
     char sql[400], value[64];
+    if ((edit[2] & 128) != 0) {
+        patch(db, edit);
+        return;
+    }
     value_of(edit, value, sizeof value);
     const char *column = columns[edit[0] % COLUMNS];
     int row = edit[1];
