@@ -51,17 +51,27 @@ static gx_dtype dtype_of(const gx_eig_args *args)
     return is_complex_shift ? gx_dtype_promote(dtype, GX_C64) : dtype;
 }
 
+static bool is_inverse(const gx_eig_args *args)
+{
+    return args->which == GX_EIG_NEAREST || args->which == GX_EIG_SMALLEST_MAGNITUDE;
+}
+
 /* Blocks, basis, tolerance: from the arguments alone. */
 void gx_krylov_eig_sizes(const gx_eig_args *args, gx_krylov_sizes *sizes)
 {
     int64_t n = args->A->rows, k = args->k;
     // A general matrix takes a polynomial of a higher degree, hence more and narrower blocks.
     enum { WIDE = 8, NARROW = 4, FEW = 4, BLOCKS = 16, BLOCKS_GENERAL = 24 };
-    int64_t block = chosen(args->block, k >= FEW && args->is_hermitian ? WIDE : NARROW);
+    // Inverses part values well, and a sparse one costs more than the basis: short steps.
+    enum { SHORT = 2, BESIDE = 10 };
+    bool is_short = args->A->is_sparse && is_inverse(args);
+    int64_t usual = is_short ? SHORT : k >= FEW && args->is_hermitian ? WIDE : NARROW;
+    int64_t block = chosen(args->block, usual);
     sizes->block = gx_max(1, gx_min(gx_min(block, GX_KRY_BLOCK_MOST), n));
     int64_t blocks = args->is_hermitian ? BLOCKS : BLOCKS_GENERAL;
     int64_t beside = args->is_hermitian ? 4 : 8;
     int64_t ncv = gx_max(2 * k + beside * sizes->block, blocks * sizes->block);
+    ncv = is_short ? 2 * k + gx_max(BESIDE, beside * sizes->block) : ncv;
     sizes->ncv = gx_min(n, chosen(args->ncv, ncv));
     // Two blocks at least beside the wanted ones.
     sizes->block = gx_max(1, gx_min(sizes->block, (sizes->ncv - k) / 2));
@@ -81,11 +91,6 @@ static size_t work_bytes(const gx_eig_args *args, gx_dtype dtype, const gx_krylo
     double bytes = n * (ncv + 2 * b) * (double)gx_dtype_bytes(dtype);
     bytes += (ncv + b) * (ncv + b) * 16 * 8 + n * (double)args->k * 16 * 2;
     return bytes < 1e18 ? (size_t)bytes : SIZE_MAX / 4;
-}
-
-static bool is_inverse(const gx_eig_args *args)
-{
-    return args->which == GX_EIG_NEAREST || args->which == GX_EIG_SMALLEST_MAGNITUDE;
 }
 
 size_t gx_krylov_eig_bytes(const gx_eig_args *args)
