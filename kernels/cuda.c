@@ -380,7 +380,7 @@ static gx_code record_end(gx_dev *dev, gx_queue *queue, gx_record **record, gx_e
 {
     gx_cuda_handle graph = NULL, made = NULL;
     *record = NULL;
-    GX_TRY(gx_cuda_enter(dev, err));
+    (void)gx_cuda_enter(dev, NULL); // whatever comes of it, the stream records no longer
     gx_code code = gx_cuda_check(dev, dev->api->capture_end(queue->stream, &graph),
                                  "cudaStreamEndCapture", err);
     if (code == GX_OK) {
