@@ -187,7 +187,7 @@ class Generator:
                    (f"reshape({{}}, {n}, {m})", lambda x: x.reshape(x.shape[1], x.shape[0])),
                    ("hstack({0}, {0})", lambda x: np.hstack([x, x])), ("vstack({0}, {0})", lambda x: np.vstack([x, x])),
                    ("tile({}, 1, 2)", lambda x: np.tile(x, (1, 2))), ("repeat({}, 2, 0)", lambda x: np.repeat(x, 2, 0)),
-                   ("block([[{0}, {0}], [{0}, 2 * {0}]])", lambda x: np.block([[x, x], [x, 2 * x]])),
+                   ("block([[{0}, {0}], [{0}, 2 * ({0})]])", lambda x: np.block([[x, x], [x, 2 * x]])),
                    ("einsum('ij->ji', {})", np.transpose), ("einsum('ij,kj->ik', {0}, {0})", lambda x: x @ x.T),
                    ("einsum('ij,ij->j', {0}, {0})", lambda x: np.sum(x * x, 0)[:, None])]
         if m > 1 and n > 1:
