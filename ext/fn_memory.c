@@ -4,7 +4,7 @@
 ** A value goes through SQLite, which copies it and has a limit on its length; an array of the
 ** application's own needs neither.  It is lent by C (gx_lend() in gx.h): SQL sees a token of 128
 ** random bits, so that no SQL text, whoever wrote it, makes gx touch memory that was not lent, and
-** the one who lends decides for how long.
+** the one who lends decides for how long (decision 044).
 **
 ** The arrays that are lent stand in one table of the process, since a token is made before it is
 ** known which connection will get it.  A call holds its entry (users), and taking it back waits for
