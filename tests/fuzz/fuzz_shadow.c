@@ -9,6 +9,7 @@
 */
 #include "fuzz.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
