@@ -16,8 +16,7 @@
 static const char *const base =
     "SELECT gx_randn(20, 24, 'A', '{\"seed\":1}'), gx_randn(24, 20, 'B', '{\"seed\":2}');"
     "SELECT gx_store('S', '[[1,2],[3,4]]'), gx_randn(3, 20, 'Z', '{\"dtype\":\"c64\"}');"
-    "SELECT gx_config('tile_bytes', 1024), gx_random(40, 20, 'G', '{\"density\":0.2}'), "
-    "gx_config('tile_bytes', 8388608);"
+    "SELECT gx_random(90, 20, 'G', '{\"density\":0.2}');"
     "CREATE VIRTUAL TABLE cells USING gx_cells('A');";
 
 static const char *const queries =
