@@ -298,6 +298,18 @@ gx_code gx_alg_lu(gx_run *run, const gx_mat *A, gx_sink *F, gx_aux *aux)
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
+/* The panel, in what is left when the pivots, the sums and the sink are there. */
+static void plan_beside(gx_run *run, int64_t m, int64_t n, gx_dtype dtype, gx_lu_plan *plan)
+{
+    size_t opened = ((size_t)8 << 10) + 2 * (size_t)gx_min(m, n) * sizeof(int64_t);
+    gx_err err = {0};
+    bool is_held = gx_mem_reserve(run->ctx->mem, opened, "a factor's lists", &err) == GX_OK;
+    gx_plan_lu(run, m, n, dtype, plan);
+    if (is_held) {
+        gx_mem_return(run->ctx->mem, opened);
+    }
+}
+
 /*
 ** Choose the panel for an intermediate, which is in memory where half of its size is left beside
 ** it.  *keep: what gx_sink_begin_scratch() is to leave.
@@ -312,13 +324,13 @@ static void plan_scratch(gx_run *run, int64_t m, int64_t n, gx_dtype dtype, gx_l
     bool fits = left > LISTS && gx_matrix_bytes(m, n, dtype, &bytes) &&
                 bytes < (left - LISTS) / 3 * 2 &&
                 gx_mem_reserve(mem, bytes, "a factor", &err) == GX_OK;
-    gx_plan_lu(run, m, n, dtype, plan);
+    plan_beside(run, m, n, dtype, plan);
     if (fits) {
         gx_mem_return(mem, bytes);
         size_t panels = 3 * (size_t)(m * plan->panel) * gx_dtype_bytes(dtype);
         if (bytes + panels + LISTS > left) { // panels of a fixed width may be large beside it
             fits = false;
-            gx_plan_lu(run, m, n, dtype, plan);
+            plan_beside(run, m, n, dtype, plan);
         }
     }
     *keep = fits ? bytes / 4 : left;

@@ -78,8 +78,8 @@ size_t gx_prog_overhead(int64_t calls, int64_t blocks)
     const size_t LOADS = 2 * 3 / 2 * sizeof(gx_load);
     const size_t SIMULATION = 3 * sizeof(int32_t);
     const size_t BLOCK = 24;
-    return RESERVE_BYTES + (size_t)calls * (sizeof(gx_step) + LOADS + SIMULATION) +
-           (size_t)blocks * BLOCK;
+    return RESERVE_BYTES + sizeof(gx_prog) +
+           (size_t)calls * (sizeof(gx_step) + LOADS + SIMULATION) + (size_t)blocks * BLOCK;
 }
 
 size_t gx_prog_fused_overhead(int64_t calls, const gx_fused *fused)
