@@ -468,6 +468,8 @@ static bool is_wanted(const char *pattern, const char *kind, const char *journal
     return false;
 }
 
+static int64_t scripts_run;
+
 static void run_kind(const fault_kind *kind, const char *journal, char **patterns, int count)
 {
     tally t = {0, 0, 0};
@@ -484,6 +486,7 @@ static void run_kind(const fault_kind *kind, const char *journal, char **pattern
         }
     }
     clock_gettime(CLOCK_MONOTONIC, &b);
+    scripts_run += t.scripts;
     if (t.scripts > 0) {
         printf("%-10s %-7s %3d scripts %6lld failures %6lld came up as errors %6.1f s\n",
                kind->name, journal, t.scripts, (long long)t.runs, (long long)t.errors,
@@ -559,6 +562,10 @@ int main(int argc, char **argv)
         }
     }
     remove_folder();
+    if (scripts_run == 0) {
+        printf("no script is called so\n");
+        return 2;
+    }
     printf("%d violations\n", violations);
     return violations == 0 ? 0 : 1;
 }
