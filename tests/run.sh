@@ -67,17 +67,16 @@ embed() {
 
 # In two processes, a file of tests in one of them; in one where the product's threads want both processors
 # (PYTEST_ARGS="-n 0") or pytest-xdist is missing.
-sql() {
+split_pytest() {
     "$PYTHON" -c 'import xdist' 2>/dev/null && split="-n 2 --dist loadfile"
     # shellcheck disable=SC2086
-    LD_PRELOAD=${PRELOAD:-} "$PYTHON" -m pytest -q --maxfail=20 --tb=short --no-header -p no:cacheprovider -rs \
-        tests/sql ${split:-} ${PYTEST_ARGS:-}
+    "$PYTHON" -m pytest -q --maxfail=20 --tb=short --no-header -p no:cacheprovider -rs "$@" ${split:-} ${PYTEST_ARGS:-}
 }
 
+sql() { LD_PRELOAD=${PRELOAD:-} split_pytest tests/sql; }
+
 # The Python package, from its sources.
-python() {
-    "$PYTHON" -m pytest -q --tb=short --no-header -p no:cacheprovider tests/python
-}
+python() { split_pytest tests/python; }
 
 # A short version of `make fault`.
 fault() {

@@ -203,7 +203,8 @@ class Workers:
         self.command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny", "--nthreads", "1",
                         "--no-dashboard", "--memory-limit", "0", "--local-directory", str(folder)]
         paths = [str(ROOT / "ext/python"), str(ROOT / "tests/python")]
-        self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths),
+                            "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "10s"}  # to the dead one: 30 otherwise
         self.processes = []
 
     def fill(self, count):
