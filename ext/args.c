@@ -92,7 +92,9 @@ typedef struct source {
     const char *label;
     bool is_borrowed;
     bool takes_factor; /* a stored factorisation is welcome */
-    bool takes_sparse; /* a sparse matrix is: the one place where others are refused */
+    bool takes_sparse; /* a sparse matrix is ... */
+    const char *function; /* ... or so says the table, of its argument number `index`: NULL: no */
+    int index;
 } source;
 
 /* Elements in memory of out's own. */
@@ -111,9 +113,12 @@ static gx_code own_elements(const source *from, gx_dtype dtype, int64_t rows, in
     return GX_OK;
 }
 
+/* The one place where a sparse matrix is refused.  The table, which is long, is asked then only. */
 static gx_code refuse_sparse(const source *from, const gx_mat *A, gx_err *err)
 {
-    return !A->is_sparse || from->takes_sparse
+    bool is_taken = !A->is_sparse || from->takes_sparse ||
+                    (from->function != NULL && gx_takes_sparse(from->function, from->index));
+    return is_taken
                ? GX_OK
                : gx_csr_refuse(A->label, A->rows, A->cols, gx_sparse_entries(A), A->dtype, err);
 }
@@ -265,7 +270,8 @@ static bool take_matrix(gx_fn *fn, int index, const char *label, bool takes_fact
                          .label = label,
                          .is_borrowed = true,
                          .takes_factor = takes_factor,
-                         .takes_sparse = gx_takes_sparse(fn->def->name, index)};
+                         .function = fn->def->name,
+                         .index = index};
     gx_err err;
     err.code = GX_OK;
     if (matrix_of(&from, fn->argv[index], out, &err) != GX_OK) {
