@@ -290,6 +290,32 @@ bool gx_fn_matrix_or_factor(gx_fn *fn, int index, const char *label, gx_mat *out
     return take_matrix(fn, index, label, true, out);
 }
 
+bool gx_fn_option_matrix(gx_fn *fn, const char *label, const char *text, gx_mat *out)
+{
+    gx_err err = {0};
+    if (text[0] == '[') {
+        gx_dtype dtype;
+        int64_t rows, cols;
+        void *data;
+        if (gx_literal_parse(fn->ctx, label, text, strlen(text), &dtype, &rows, &cols, &data,
+                             &err) == GX_OK) {
+            gx_mat_value(out, label, dtype, rows, cols, data, gx_max(rows, 1));
+            return gx_fn_own(fn, data);
+        }
+    } else {
+        gx_meta meta;
+        if (gx_store_find(fn->ctx->store, text, &meta, &err) == GX_OK) {
+            gx_mat_stored(out, &meta);
+            if (gx_aux_kind_of(meta.properties) == GX_AUX_NONE) {
+                return true;
+            }
+            gx_aux_refuse(text, meta.properties, &err);
+        }
+    }
+    gx_run_fail(&fn->run, &err);
+    return false;
+}
+
 bool gx_fn_factor(gx_fn *fn, int index, const char *label, gx_mat *out, gx_aux *aux)
 {
     *aux = (gx_aux){.kind = GX_AUX_NONE};

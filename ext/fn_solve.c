@@ -143,27 +143,6 @@ static bool read_options(gx_fn *fn, const solve_options *opt, gx_solve_args *arg
            (!opt->has_factor || parse_factor(fn, opt->factor, args->A, args));
 }
 
-/* "x0": a stored matrix, or written out, '[1,2]'. */
-static bool find_guess(gx_fn *fn, const char *text, gx_mat *x0)
-{
-    gx_err err = {0};
-    gx_meta meta;
-    gx_dtype dtype;
-    int64_t rows, cols;
-    void *data;
-    if (text[0] != '[') {
-        if (gx_store_find(fn->ctx->store, text, &meta, &err) == GX_OK) {
-            gx_mat_stored(x0, &meta);
-        }
-    } else if (gx_literal_parse(fn->ctx, "x0", text, strlen(text), &dtype, &rows, &cols, &data,
-                                &err) == GX_OK) {
-        gx_mat_value(x0, "x0", dtype, rows, cols, data, gx_max(rows, 1));
-        return gx_fn_own(fn, data);
-    }
-    gx_run_fail(&fn->run, &err);
-    return gx_ok(&fn->run);
-}
-
 static bool check_sparse_numbers(gx_fn *fn, const solve_options *opt)
 {
     if (opt->has_tol && !(opt->tol > 0 && opt->tol < 1)) {
@@ -215,7 +194,7 @@ static bool read_sparse_options(gx_fn *fn, const solve_options *opt, gx_mat *x0,
     }
     if (opt->x0 != NULL) {
         args->x0 = x0;
-        return find_guess(fn, opt->x0, x0);
+        return gx_fn_option_matrix(fn, "x0", opt->x0, x0);
     }
     return true;
 }

@@ -119,6 +119,12 @@ bool gx_fn_factor(gx_fn *fn, int index, const char *label, gx_mat *out, gx_aux *
 bool gx_fn_matrix_or_factor(gx_fn *fn, int index, const char *label, gx_mat *out);
 
 /*
+** The same of a text in the options: a stored matrix's name, or a matrix written out, '[1,2]'.  No
+** factorisation.
+*/
+bool gx_fn_option_matrix(gx_fn *fn, const char *label, const char *text, gx_mat *out);
+
+/*
 ** The same with an explicit sqlite3_value, for aggregates and table-valued functions.  out never
 ** refers to the value afterwards; the caller clears it with gx_mat_clear(out, ctx->mem).
 */

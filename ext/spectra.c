@@ -118,33 +118,6 @@ static bool take_tol(gx_fn *fn, double tol)
            gx_fn_fail(fn, "option \"tol\" is %g but must be at least 0 and below 1", tol);
 }
 
-/* A matrix named in the options, or written there. */
-static bool take_matrix(gx_fn *fn, const char *label, const char *text, gx_mat *out)
-{
-    gx_err err = {0};
-    if (text[0] == '[') {
-        gx_dtype dtype;
-        int64_t rows, cols;
-        void *data;
-        if (gx_literal_parse(fn->ctx, label, text, strlen(text), &dtype, &rows, &cols, &data,
-                             &err) == GX_OK) {
-            gx_mat_value(out, label, dtype, rows, cols, data, gx_max(rows, 1));
-            return gx_fn_own(fn, data);
-        }
-    } else {
-        gx_meta meta;
-        if (gx_store_find(fn->ctx->store, text, &meta, &err) == GX_OK) {
-            gx_mat_stored(out, &meta);
-            if (gx_aux_kind_of(meta.properties) == GX_AUX_NONE) {
-                return true;
-            }
-            gx_aux_refuse(text, meta.properties, &err);
-        }
-    }
-    gx_run_fail(&fn->run, &err);
-    return false;
-}
-
 // Eigenvalues -------------------------------------------------------------------------------------
 
 static bool take_which(gx_fn *fn, const gx_eig_options *opt, gx_eig_args *args)
@@ -195,13 +168,13 @@ bool gx_eig_args_of(gx_fn *fn, const gx_eig_options *opt, const gx_mat *A, gx_ma
         args->k = A->rows;
     }
     if (opt->b != NULL) {
-        if (!take_matrix(fn, "B", opt->b, &mats[0])) {
+        if (!gx_fn_option_matrix(fn, "B", opt->b, &mats[0])) {
             return false;
         }
         args->B = &mats[0];
     }
     if (opt->start != NULL) {
-        if (!take_matrix(fn, "start", opt->start, &mats[1])) {
+        if (!gx_fn_option_matrix(fn, "start", opt->start, &mats[1])) {
             return false;
         }
         args->start = &mats[1];

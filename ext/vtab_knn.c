@@ -41,31 +41,10 @@ typedef struct knn {
 
 // The search --------------------------------------------------------------------------------------
 
-/* The candidates' numbers: a stored matrix, or written out, '[[4,17],[8,2]]'. */
-static bool find_candidates(gx_fn *fn, const char *text, gx_mat *out)
-{
-    gx_err err = {0};
-    gx_meta meta;
-    gx_dtype dtype;
-    int64_t rows, cols;
-    void *data;
-    if (text[0] != '[') {
-        if (gx_store_find(fn->ctx->store, text, &meta, &err) == GX_OK) {
-            gx_mat_stored(out, &meta);
-        }
-    } else if (gx_literal_parse(fn->ctx, "candidates", text, strlen(text), &dtype, &rows, &cols,
-                                &data, &err) == GX_OK) {
-        gx_mat_value(out, "candidates", dtype, rows, cols, data, gx_max(rows, 1));
-        return gx_fn_own(fn, data);
-    }
-    gx_run_fail(&fn->run, &err);
-    return gx_ok(&fn->run);
-}
-
 /* Row j is query j's; those of a single query may stand in a column. */
 static bool take_candidates(gx_fn *fn, const char *text, const gx_mat *Q, gx_mat *base, gx_mat *C)
 {
-    if (!find_candidates(fn, text, base)) {
+    if (!gx_fn_option_matrix(fn, "candidates", text, base)) {
         return false;
     }
     bool is_turned = Q->rows == 1 && base->cols == 1 && base->rows != 1;

@@ -284,6 +284,7 @@ def test_refusals(db):
     bad[2, 1], bad[1, 3] = 0.5, np.inf
     store(db, "I", bad)
     store(db, "H", np.where(np.isinf(bad), 0, bad))
+    db.execute("SELECT gx_lu('[[1,2],[3,4]]', 'F')").fetchall()
     for args, message in [
             (("[1,2,3]", "E", 1, "{}"), "Q is 3x1 but E is 4x4: rows of one length are compared"),
             (("E", "E", -1, "{}"), "k must not be negative, not -1"),
@@ -306,6 +307,7 @@ def test_refusals(db):
             (("[1,0,0,0]", "E", 1, '{"candidates":"[0.5]"}'), "candidates has 0.5 at (0, 0), but E has rows 0 to 3 (-1 for none)"),
             (("[1,0,0,0]", "E", 1, '{"candidates":[1.5]}'), 'option "candidates" must be a name or a list of whole numbers, not a list'),
             (("[1,0,0,0]", "E", 1, '{"candidates":"N"}'), "N is 4x4 but Q has 1 rows: there is a row of candidates for each query"),
+            (("[1,0,0,0]", "E", 1, '{"candidates":"F"}'), "F is a stored LU factorisation: gx_part('F', 'L') gives its factor"),
             (("[1,0,0,0]", "N", 1, '{"candidates":"[2]"}'), "N has NaN at (2, 1)"),
             ((b"12345", "E", 1, "{}"), "Q is a blob of 5 bytes, neither a matrix value nor rows of 4 f32 numbers (16 bytes each)"),
     ]:

@@ -216,6 +216,9 @@ def test_first_guess(bare):
     assert np.array_equal(solve(bare, P, 0 * b, '{"method":"cg","x0":"guess"}'), 0 * b)
     assert error(bare, "SELECT gx_solve(?, ?, '{\"method\":\"cg\",\"x0\":[1,2]}')", P, from_numpy(b)) == \
         'gx_solve: "x0" is 2x1 f64 but X is 100x1 and real'
+    q(bare, "SELECT gx_lu('[[1,2],[3,4]]', 'F')")
+    assert error(bare, "SELECT gx_solve(?, ?, '{\"method\":\"cg\",\"x0\":\"F\"}')", P, from_numpy(b)) == \
+        "gx_solve: F is a stored LU factorisation: gx_part('F', 'L') gives its factor"
 
 
 def test_no_convergence(bare):
