@@ -1,23 +1,30 @@
 /*
-** einsum('ij,jk->ik', A, B): one or two operands by letters, as other nodes.
+** einsum('ij,jk->ik', A, B): operands by letters, as other nodes.
 **
 ** A matrix has two letters, a vector one, a number none; the result has at most two.  A letter
 ** twice in an operand takes its diagonal; a letter that only one operand has, and the result has
-** not, is summed over there.  What is left is one of these, i and j being letters of the result:
+** not, is summed over there.  What is left of two operands is one of these, i and j being letters
+** of the result:
 **
 **     no letter is summed        elements multiplied, spread:        i,j->ij  ij,i->ij  ij,ji->ij
 **     one is, of both            a product of matrices               ik,kj->ij  ik,k->i  k,k->
 **     one is, beside a letter    of both: sums along rows            ik,ik->i
 **     two are                    a sum of everything                 kl,kl->  kl,lk->
+**
+** More operands are joined two by two, in the order that takes the fewest multiplications: of each
+** set of operands the cheapest last step is found from those of smaller sets.  What a set comes to
+** has the letters that the result or an operand outside has, too; a set with more than two of them
+** is passed by, and a text of which all orders meet one is refused.
 */
 #include "compile.h"
 
 #include "ops.h"
 #include "shape.h"
 
+#include <math.h>
 #include <string.h>
 
-enum { LETTERS = 2, OPERANDS = 2 };
+enum { LETTERS = 2, OPERANDS = GX_EINSUM_MOST, ALPHABET = 'z' - 'A' + 1 };
 
 /* An operand, or the result: letter[0] goes down, letter[1] across. */
 typedef struct term {
@@ -179,12 +186,26 @@ static bool fit(gx_compiler *c, term *t)
     return gx_graph_ok(c->g);
 }
 
-/* Letters that nobody else has are summed over. */
-static void sum_alone(gx_compiler *c, term *t, const term *other, const term *out)
+/* A letter is a bit. */
+static uint64_t bit_of(char letter)
+{
+    return UINT64_C(1) << (letter - 'A');
+}
+
+static uint64_t letters_of(const term *t)
+{
+    uint64_t letters = 0;
+    for (int i = 0; i < t->count; i++) {
+        letters |= bit_of(t->letter[i]);
+    }
+    return letters;
+}
+
+/* Letters that nobody else wants are summed over. */
+static void sum_alone(gx_compiler *c, term *t, uint64_t wanted)
 {
     for (int i = t->count - 1; i >= 0; i--) {
-        char letter = t->letter[i];
-        if (!has(out, letter) && (other == NULL || !has(other, letter))) {
+        if ((bit_of(t->letter[i]) & wanted) == 0) {
             t->ref = sum_along(c, t->ref, i);
             t->letter[0] = i == 0 ? t->letter[1] : t->letter[0];
             t->count--;
@@ -195,20 +216,22 @@ static void sum_alone(gx_compiler *c, term *t, const term *other, const term *ou
     }
 }
 
-/* The sides that a letter has in both. */
-static bool agree(gx_compiler *c, const term *a, const term *b)
+/* How long the side of each letter is; false: it is not the same everywhere. */
+static bool measure(gx_compiler *c, const term *in, int count, double side[ALPHABET])
 {
-    for (int i = 0; i < a->count; i++) {
-        for (int j = 0; j < b->count; j++) {
-            const gx_type *s = &gx_at_node(c->g, a->ref)->type;
-            const gx_type *t = &gx_at_node(c->g, b->ref)->type;
-            int64_t m = i == 0 ? s->rows : s->cols, n = j == 0 ? t->rows : t->cols;
-            if (a->letter[i] == b->letter[j] && m != n) {
-                gx_graph_fail(c->g,
-                              "einsum: %c is %lld in the first operand and %lld in the second",
-                              a->letter[i], (long long)m, (long long)n);
+    int first[ALPHABET] = {0};
+    for (int k = 0; k < count; k++) {
+        const gx_type *type = &gx_at_node(c->g, in[k].ref)->type;
+        for (int i = 0; i < in[k].count; i++) {
+            int letter = in[k].letter[i] - 'A';
+            double length = (double)(i == 0 ? type->rows : type->cols);
+            if (first[letter] != 0 && side[letter] != length) {
+                gx_graph_fail(c->g, "einsum: %c is %.0f in operand %d and %.0f in operand %d",
+                              in[k].letter[i], side[letter], first[letter], length, k + 1);
                 return false;
             }
+            first[letter] = k + 1;
+            side[letter] = length;
         }
     }
     return true;
@@ -244,6 +267,128 @@ static gx_ref joined(gx_compiler *c, const term *a, const term *b, const term *o
     return node_of(c, GX_OP_MATMUL, in, 2);
 }
 
+// Order -------------------------------------------------------------------------------------------
+
+/* Of sets of operands, each a mask of bits: how they are best joined. */
+typedef struct order {
+    const term *in;
+    term out;
+    double side[ALPHABET];
+    int all;                       /* the mask of all operands                                */
+    uint64_t letters[1 << OPERANDS]; /* of what the set comes to                              */
+    double cost[1 << OPERANDS];      /* multiplications; infinite: more than two letters      */
+    int16_t left[1 << OPERANDS];     /* the part of the set that is on the left of its last step */
+} order;
+
+static double size_of(const order *o, uint64_t letters)
+{
+    double size = 1;
+    for (; letters != 0; letters &= letters - 1) {
+        size *= o->side[__builtin_ctzll(letters)];
+    }
+    return size;
+}
+
+static void find_letters(order *o)
+{
+    for (int set = 1; set <= o->all; set++) {
+        uint64_t inside = 0, outside = letters_of(&o->out);
+        for (int k = 0; 1 << k <= o->all; k++) {
+            *((set >> k & 1) != 0 ? &inside : &outside) |= letters_of(&o->in[k]);
+        }
+        o->letters[set] = inside & outside;
+    }
+}
+
+static void find_order(order *o)
+{
+    find_letters(o);
+    for (int set = 1; set <= o->all; set++) {
+        int first = set & -set, others = set ^ first;
+        o->cost[set] = others == 0 ? 0 : (double)INFINITY;
+        if (others == 0 || __builtin_popcountll(o->letters[set]) > LETTERS) {
+            continue;
+        }
+        for (int more = (others - 1) & others;; more = (more - 1) & others) { // others' parts
+            int left = first | more, right = set ^ left;
+            double cost = o->cost[left] + o->cost[right] +
+                          size_of(o, o->letters[left] | o->letters[right]);
+            if (cost < o->cost[set]) {
+                o->cost[set] = cost;
+                o->left[set] = (int16_t)left;
+            }
+            if (more == 0) {
+                break;
+            }
+        }
+    }
+}
+
+/* What a set comes to. */
+static term join(gx_compiler *c, const order *o, int set)
+{
+    if ((set & (set - 1)) == 0) {
+        return o->in[__builtin_ctz((unsigned)set)];
+    }
+    term a = join(c, o, o->left[set]), b = join(c, o, set ^ o->left[set]);
+    term out = {.ref = GX_NO_NODE};
+    for (int i = 0; i < a.count + b.count; i++) {
+        char letter = i < a.count ? a.letter[i] : b.letter[i - a.count];
+        if ((bit_of(letter) & o->letters[set]) != 0 && !has(&out, letter)) {
+            out.letter[out.count++] = letter;
+        }
+    }
+    out = set == o->all ? o->out : out;
+    out.ref = gx_graph_ok(c->g) ? joined(c, &a, &b, &out) : GX_NO_NODE;
+    return out;
+}
+
+/* All operands, two by two. */
+static gx_ref join_all(gx_compiler *c, const char *text, order *o)
+{
+    find_order(o);
+    if (isinf(o->cost[o->all])) {
+        fail(c, "joined two by two the operands come to more than two letters", text);
+        return GX_NO_NODE;
+    }
+    return join(c, o, o->all).ref;
+}
+
+/* The operands, each letter of which somebody else wants, as the result. */
+static gx_ref contract(gx_compiler *c, const char *text, term *in, int count, order *o)
+{
+    for (int k = 0; k < count && gx_graph_ok(c->g); k++) {
+        uint64_t wanted = letters_of(&o->out);
+        for (int other = 0; other < count; other++) {
+            wanted |= other == k ? 0 : letters_of(&in[other]);
+        }
+        sum_alone(c, &in[k], wanted);
+    }
+    if (!gx_graph_ok(c->g)) {
+        return GX_NO_NODE;
+    }
+    const term *out = &o->out;
+    char down = out->count > 0 ? out->letter[0] : '\0';
+    char across = out->count > 1 ? out->letter[1] : '\0';
+    return count == 1 ? turned(c, &in[0], down, across) : join_all(c, text, o);
+}
+
+static gx_ref of_terms(gx_compiler *c, const char *text, term *in, int count, const term *out)
+{
+    void *memory;
+    if (gx_mem_alloc(c->g->mem, sizeof(order), "einsum", &memory, &c->g->err) != GX_OK) {
+        return GX_NO_NODE;
+    }
+    order *o = memory;
+    o->in = in;
+    o->out = *out;
+    o->all = (1 << count) - 1;
+    gx_ref ref =
+        measure(c, in, count, o->side) ? contract(c, text, in, count, o) : GX_NO_NODE;
+    gx_mem_free(c->g->mem, memory);
+    return ref;
+}
+
 gx_ref gx_compile_einsum(gx_compiler *c, const gx_item *call)
 {
     term in[OPERANDS], out;
@@ -263,15 +408,5 @@ gx_ref gx_compile_einsum(gx_compiler *c, const gx_item *call)
         }
     }
     gx_compile_at(c, call);
-    if (count == 2 && !agree(c, &in[0], &in[1])) {
-        return GX_NO_NODE;
-    }
-    for (int k = 0; k < count && gx_graph_ok(c->g); k++) {
-        sum_alone(c, &in[k], count == 2 ? &in[1 - k] : NULL, &out);
-    }
-    if (!gx_graph_ok(c->g)) {
-        return GX_NO_NODE;
-    }
-    char down = out.count > 0 ? out.letter[0] : '\0', across = out.count > 1 ? out.letter[1] : '\0';
-    return count == 2 ? joined(c, &in[0], &in[1], &out) : turned(c, &in[0], down, across);
+    return of_terms(c, text->text, in, count, &out);
 }

@@ -14,10 +14,11 @@
 
 typedef struct telling {
     const gx_graph *g;
+    const gx_exec *x; /* where it would run */
     bool (*fn)(void *arg, const gx_program_step *step);
     void *arg;
     int64_t number, depth;
-    bool is_on_device, goes_on;
+    bool goes_on;
 } telling;
 
 /* Text at the end of what is there, cut where there is no room. */
@@ -57,19 +58,22 @@ static void add_inputs(const gx_graph *g, const gx_node *node, char *text, size_
     }
 }
 
-static void add_product(const gx_graph *g, const gx_node *node, char *text, size_t room)
+static void add_product(const telling *t, const gx_node *node, char *text, size_t room)
 {
+    const gx_graph *g = t->g;
     static const char *const marks[] = {"", ".T", ".H"};
     bool is_gram = gx_input(g, node, 0) == gx_input(g, node, 1) &&
                    (node->type.properties & (GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN)) != 0;
     add_name(g, gx_input(g, node, 0), text, room);
     add(text, room, "%s @ ", marks[node->trans[0]]);
     add_name(g, gx_input(g, node, 1), text, room);
-    add(text, room, "%s%s", marks[node->trans[1]], is_gram ? ", half of it computed" : "");
+    add(text, room, "%s%s%s", marks[node->trans[1]], is_gram ? ", half of it computed" : "",
+        gx_is_postponed(t->x, node) ? ", block by block" : "");
 }
 
-static void add_fused(const gx_graph *g, const gx_node *node, char *text, size_t room)
+static void add_fused(const telling *t, const gx_node *node, char *text, size_t room)
 {
+    const gx_graph *g = t->g;
     static const char *const folds[] = {"", "sum of ", "norm of ", "min of ", "max of "};
     const gx_fused *f = node->fused;
     add(text, room, "%s", folds[f->output[0].fold]);
@@ -78,16 +82,23 @@ static void add_fused(const gx_graph *g, const gx_node *node, char *text, size_t
     }
     add(text, room, " of ");
     add_inputs(g, node, text, room);
+    for (int k = 0; k < node->count; k++) {
+        if (gx_is_postponed(t->x, gx_input_node(g, node, k))) {
+            add(text, room, ", finishing each block of v%d as it is made",
+                (int)gx_input(g, node, k));
+        }
+    }
 }
 
-static void describe(const gx_graph *g, const gx_node *node, char *text, size_t room)
+static void describe(const telling *t, const gx_node *node, char *text, size_t room)
 {
+    const gx_graph *g = t->g;
     switch (node->op->id) {
     case GX_OP_MATMUL:
-        add_product(g, node, text, room);
+        add_product(t, node, text, room);
         break;
     case GX_OP_FUSED:
-        add_fused(g, node, text, room);
+        add_fused(t, node, text, room);
         break;
     case GX_OP_OPERAND:
         add(text, room, "%s", node->label == NULL ? "an argument" : node->label);
@@ -145,11 +156,11 @@ static void tell(telling *t, gx_ref ref)
     }
     snprintf(step.op, sizeof step.op, "%s", word_of(node));
     snprintf(step.detail, sizeof step.detail, "%*sv%d = ", (int)(2 * t->depth), "", (int)ref);
-    describe(t->g, node, step.detail, sizeof step.detail);
+    describe(t, node, step.detail, sizeof step.detail);
     step.bytes = (double)node->type.rows * (double)node->type.cols *
                  (double)gx_dtype_bytes(node->type.dtype);
     step.flops = flops_of(t->g, node);
-    step.is_on_device = t->is_on_device && gx_on_device_may(t->g, node);
+    step.is_on_device = t->x->accel != NULL && gx_on_device_may(t->g, node);
     t->goes_on = t->fn(t->arg, &step);
     t->depth++;
     for (int k = 0; k < 2 && t->goes_on; k++) {
@@ -176,7 +187,7 @@ void gx_program_steps(gx_run *run, const gx_program *program,
     telling t = {.g = program->graph,
                  .fn = fn,
                  .arg = arg,
-                 .goes_on = true,
-                 .is_on_device = x.accel != NULL};
+                 .x = &x,
+                 .goes_on = true};
     tell_block(&t, 0);
 }

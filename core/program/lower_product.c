@@ -95,18 +95,30 @@ static void postpone(gx_exec *x, const gx_node *node)
     }
 }
 
-void gx_lower_matmul(gx_exec *x, const gx_node *node)
+/* The result and both factors in memory, with as much again. */
+static bool fits(const gx_exec *x, const gx_node *node)
 {
     const gx_type *t = &node->type;
     size_t bytes = SIZE_MAX / 2;
-    bool fits = gx_matrix_bytes(t->rows, t->cols, t->dtype, &bytes) &&
-                bytes < gx_mem_available(x->run->ctx->mem) / 3 && gx_input_fits(x, node, 0) &&
-                gx_input_fits(x, node, 1);
-    if (fits && !gx_is_deterministic(x)) {
+    return gx_matrix_bytes(t->rows, t->cols, t->dtype, &bytes) &&
+           bytes < gx_mem_available(x->run->ctx->mem) / 3 && gx_input_fits(x, node, 0) &&
+           gx_input_fits(x, node, 1);
+}
+
+bool gx_is_postponed(const gx_exec *x, const gx_node *node)
+{
+    return node->op->id == GX_OP_MATMUL && node->is_joined && x->accel == NULL && !fits(x, node);
+}
+
+void gx_lower_matmul(gx_exec *x, const gx_node *node)
+{
+    size_t bytes = SIZE_MAX / 2;
+    gx_matrix_bytes(node->type.rows, node->type.cols, node->type.dtype, &bytes);
+    if (!gx_is_deterministic(x) && fits(x, node)) {
         in_memory(x, node);
         return;
     }
-    if (!fits && node->is_joined && x->accel == NULL) {
+    if (gx_is_postponed(x, node)) {
         postpone(x, node);
         return;
     }

@@ -15,6 +15,8 @@
 
 struct gx_exec;
 
+enum { GX_EINSUM_MOST = 12 }; /* operands of einsum */
+
 /* clang-format off */
 #define GX_OPS(OP)                                                                                 \
     OP(NUMBER,    NULL, "", 0, 0, 1, NULL, number, "a number")                                     \
@@ -68,7 +70,8 @@ struct gx_exec;
     OP(TILE,      "tile", "tile(A, m, n)", 3, 3, 1, tile, arrange, "A m x n times") \
     OP(REPEATED,  "repeat", "repeat(A, n, axis)", 2, 3, 1, repeated, arrange, "each row n times") \
     OP(BLOCK,     "block", "block([[A, B], [C, D]])", 1, 1, 1, NULL, NULL, "put together")         \
-    OP(EINSUM,    "einsum", "einsum('ij,jk->ik', A, B)", 2, 3, 1, NULL, NULL, "by letters")        \
+    OP(EINSUM,    "einsum", "einsum('ij,jk->ik', A, B)", 2, 1 + GX_EINSUM_MOST, 1, NULL, NULL,     \
+       "by letters")                                                                               \
     OP(TAKE,      "take", "take(A, index, axis = 0)", 2, 3, 1, take, take, "rows by number") \
     OP(HSTACK,    "hstack", "hstack(A, B, ...)", 1, 100, 1, stack, stack, "side by side")          \
     OP(VSTACK,    "vstack", "vstack(A, B, ...)", 1, 100, 1, stack, stack, "one above the other")   \

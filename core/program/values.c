@@ -313,13 +313,24 @@ const gx_mat *gx_input_mat(gx_exec *x, const gx_node *node, int k, gx_mat *space
     return gx_val_mat(x, x->val[ref], label == NULL ? "the operand" : label, space);
 }
 
-bool gx_input_fits(gx_exec *x, const gx_node *node, int k)
+/* Is input k in memory, as far as that is known? */
+static bool is_at_hand(const gx_exec *x, const gx_node *node, int k)
 {
+    const gx_node *in = gx_input_node(x->g, node, k);
+    if (x->val == NULL) { // nothing runs: arguments are
+        return in->op->id == GX_OP_OPERAND && x->g->operand[in->whole[0]].name == NULL;
+    }
     const gx_val *val = x->val[gx_input(x->g, node, k)];
-    size_t bytes = 0;
-    bool is_size = gx_matrix_bytes(val->type.rows, val->type.cols, val->type.dtype, &bytes);
     bool is_value = val->mat != NULL && val->mat->kind == GX_MAT_VALUE;
-    return val->data != NULL || val->device != NULL || is_value ||
+    return val->data != NULL || val->device != NULL || is_value;
+}
+
+bool gx_input_fits(const gx_exec *x, const gx_node *node, int k)
+{
+    const gx_type *t = &gx_input_node(x->g, node, k)->type;
+    size_t bytes = 0;
+    bool is_size = gx_matrix_bytes(t->rows, t->cols, t->dtype, &bytes);
+    return is_at_hand(x, node, k) ||
            (is_size && bytes < gx_mem_available(x->run->ctx->mem) / 3);
 }
 

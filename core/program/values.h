@@ -86,7 +86,13 @@ const gx_mat *gx_input_mat(gx_exec *x, const gx_node *node, int k, gx_mat *space
 bool gx_is_deterministic(const gx_exec *x);
 
 /* Is it in memory, or does it fit there, with as much again? */
-bool gx_input_fits(gx_exec *x, const gx_node *node, int k);
+bool gx_input_fits(const gx_exec *x, const gx_node *node, int k);
+
+/*
+** Is the product left to the group that uses it, which finishes its blocks (lower_product.c)?
+** Where nothing runs (x->val NULL): would it be, with the memory that there is now?
+*/
+bool gx_is_postponed(const gx_exec *x, const gx_node *node);
 
 /* Memory until the lowering returns. */
 void *gx_temp(gx_exec *x, size_t bytes);

@@ -435,7 +435,8 @@ const fault_script fault_scripts[] = {
     {"eval-parts", SMALL,
      "SELECT gx_eval('Q, R = qr(A); P, L, U = lu(S); N := Q @ R; norm(P @ L @ U - S)')"},
     {"eval-lines", SMALL,
-     "SELECT gx_eval('sum(sort(A, 1)) + median(cumsum(B)) + sum(take(kron(S, [1, 2]), [3, 5]))')"},
+     "SELECT gx_eval('sum(sort(A, 1)) + median(cumsum(B)) + sum(take(kron(S, [1, 2]), [3, 5]))'), "
+     "gx_eval('trace(einsum(''ij,jk,kl->il'', S, S, S))')"},
 
     {NULL, NULL, NULL},
 };

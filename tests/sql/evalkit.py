@@ -189,7 +189,8 @@ class Generator:
                    ("tile({}, 1, 2)", lambda x: np.tile(x, (1, 2))), ("repeat({}, 2, 0)", lambda x: np.repeat(x, 2, 0)),
                    ("block([[{0}, {0}], [{0}, 2 * ({0})]])", lambda x: np.block([[x, x], [x, 2 * x]])),
                    ("einsum('ij->ji', {})", np.transpose), ("einsum('ij,kj->ik', {0}, {0})", lambda x: x @ x.T),
-                   ("einsum('ij,ij->j', {0}, {0})", lambda x: np.sum(x * x, 0)[:, None])]
+                   ("einsum('ij,ij->j', {0}, {0})", lambda x: np.sum(x * x, 0)[:, None]),
+                   ("einsum('ij,kj,kl->il', {0}, {0}, {0})", lambda x: x @ x.T @ x)]
         if m > 1 and n > 1:
             options.append(("diag({})", lambda x: np.diag(x).reshape(-1, 1)))
         text, fn = self.pick(options)

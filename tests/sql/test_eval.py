@@ -374,6 +374,39 @@ def test_einsum(db):
     assert count > 1000
 
 
+def test_einsum_of_many(db):
+    """Three to seven random terms: NumPy's answer."""
+    rng = np.random.default_rng(21)
+    for _ in range(400):
+        sides = dict(zip("ijklm", rng.integers(1, 5, 5)))
+        terms = ["".join(rng.choice(list("ijklm"), rng.integers(0, 3))) for _ in range(rng.integers(3, 8))]
+        letters = sorted(set("".join(terms)))
+        out = "".join(rng.permutation(letters)[:rng.integers(0, 3)])
+        made = [rng.standard_normal([sides[x] for x in t]) for t in terms]
+        text = f"{','.join(terms)}->{out}"
+        program = f"einsum('{text}', {', '.join(f'?{k + 1}' for k in range(len(terms)))})"
+        values = [from_numpy(a.reshape(a.shape + (1,) * (2 - a.ndim))) for a in made]
+        got = ev(db, program, *values)
+        want = np.einsum(text, *made, optimize=True)
+        want = want.reshape(want.shape + (1,) * (2 - want.ndim))
+        assert np.shape(got) in (want.shape, ()) and np.allclose(got, want, atol=1e-10), text
+
+
+@pytest.mark.parametrize("text, sides, optimum", [
+    ("ij,jk,kl->il", (50, 2, 50, 3), 2 * (2 * 50 * 3 + 50 * 2 * 3)),   # A @ (B @ C)
+    ("ij,jk,kl->il", (3, 50, 2, 50), 2 * (3 * 50 * 2 + 3 * 2 * 50)),   # (A @ B) @ C
+    ("ij,kl,jk->il", (50, 2, 50, 3), 2 * (2 * 50 * 3 + 50 * 2 * 3)),   # the same, in another order of operands
+    ("ij,jk,k->i", (40, 40, 40, 1), 2 * (40 * 40 + 40 * 40)),          # from the right
+])
+def test_einsum_order(db, text, sides, optimum):
+    """Products are made in the order that takes the fewest flops."""
+    length = dict(zip("ijkl", sides))
+    made = [f"ones({length[t[0]]}, {length[t[1]] if len(t) > 1 else 1})" for t in text.split("->")[0].split(",")]
+    program = f"einsum('{text}', {', '.join(made)})"
+    flops = db.execute("SELECT sum(flops) FROM gx_plan('eval', ?) WHERE driver = 'matmul'", (program,)).fetchone()[0]
+    assert flops == optimum
+
+
 # 7 ---------------------------------------------------------------------------------------------------
 
 REFUSED = {
@@ -410,8 +443,10 @@ REFUSED = {
     "einsum(A, B)": "einsum begins with a text", "einsum('ij,jk')": "einsum takes at least 2 arguments, not 1",
     "einsum('ijk->i', A)": "einsum: a term has at most two letters in 'ijk->i'", "einsum('ij,jk->ik', A)": "not as many terms as operands",
     "einsum('ij->ik', A)": "each letter of the result comes once", "einsum('ij->ii', A)": "each letter of the result comes once",
-    "einsum('ij,kj', A, B)": "einsum: j is 4 in the first operand and 3 in the second", "einsum('i', A)": "A is 4x4, but one letter is a vector's",
+    "einsum('ij,kj', A, B)": "einsum: j is 4 in operand 1 and 3 in operand 2", "einsum('i', A)": "A is 4x4, but one letter is a vector's",
     "einsum(',i', A, x)": "A is 4x4, but no letter is a number's", "einsum('ii', B)": "B is 4x3, but a letter twice is a square matrix's",
+    "einsum('ij,ik,il,jk,kl,lj->', A, A, A, A, A, A)": "joined two by two the operands come to more than two letters",
+    "einsum('i,j,k->ijk', x, x, x)": "a term has at most two letters", "einsum('ij,jk,kl->il', A, A, B, x)": "not as many terms as operands",
     "einsum('i?->i', A)": "letters, commas and one -> are expected", "einsum('ij->i->j', A)": "one result is expected",
     "einsum('ij,kl', A, B)": "the result would have more than two letters", "einsum('ij-j', A)": "letters, commas and one ->",
     "A ? B": "an argument is ?1, ?2, ...",

@@ -2,7 +2,7 @@
 
 Plan:
 - `(A @ B + C) * D`, every matrix four times memory_limit: the product's blocks are finished as they are made, nothing but the
-  result is written, C and D are read once; the same bits as with memory for all of it, where those are promised;
+  result is written, C and D are read once; the same bits as with memory for all of it, where those are promised; gx_plan says so;
 - what may come after a product: other shapes, dtypes, functions of it alone, A @ A.T, transposed factors, its square, loops;
 - a driver's result that does not fit goes to where it is stored, once; a later failure takes it back;
 - on the stand-in device, a product with what comes after it runs there by blocks; each of its calls fails once.
@@ -88,6 +88,21 @@ def test_bytes(large):
     assert read + 2 * one <= with_others <= 1.5 * read + 2 * one
     assert close(stored(db, "P"), m["A"] @ m["B"])
     assert close(stored(db, "R"), (m["A"] @ m["B"] + m["C"]) * m["D"])
+
+
+def test_plan(large):
+    """The plan says whether a product's blocks are finished as they are made: where memory does not hold it."""
+    db, _ = large
+
+    def details(text):
+        return [row[0] for row in db.execute("SELECT detail FROM gx_plan('eval', ?) WHERE driver IN ('matmul', 'fused')", (text,))]
+
+    product, group = details("(A @ B + C) * D")
+    number = product.split(" = ")[0]
+    assert product.endswith("A @ B, block by block") and group.endswith(f", finishing each block of {number} as it is made")
+    assert details("A @ B")[0].endswith("A @ B")
+    settings(db, memory_limit="1GB")
+    assert not any("block" in detail for detail in details("(A @ B + C) * D"))
 
 
 EXPRESSIONS = [
