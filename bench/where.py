@@ -6,7 +6,8 @@
 For each function: the median of three calls after one that is not counted, as its user waits for them; the terms of
 gx_stats that grew during the median call (each *_ns), the share of the time that the largest sum of disjoint terms explains
 (read, compute, copy, write and wait of the caller's thread), and the peer's time for the same from arrays in memory, in the
-same run.
+same run; where results are stored, also the time in which one INSERT statement puts as many bytes into new pages of the same
+file, and gx by CuPy (NumPy where there is no device) and that together.
 """
 import argparse
 import datetime
@@ -95,6 +96,22 @@ def timed(function, *args):
     return time.perf_counter() - start
 
 
+def insert_seconds(db, rounds):
+    """Of as many bytes as the results have, as blobs of the size of a tile: the limit of what stores through SQLite."""
+    elements = db.execute("SELECT total(rows * cols) FROM gx_meta WHERE name NOT IN ('A', 'B')").fetchone()[0]
+    left = int(elements) * 8
+    blobs, seconds = [(bytes(4 << 20),)] * (left >> 22) + [(bytes(left % (4 << 20)),)], []
+    for _ in range(rounds if left else 0):
+        db.execute("CREATE TABLE raw(id INTEGER PRIMARY KEY, data BLOB)")
+        start = time.perf_counter()
+        db.execute("BEGIN")
+        db.executemany("INSERT INTO raw(data) VALUES(?)", blobs)
+        db.execute("COMMIT")
+        seconds.append(time.perf_counter() - start)
+        db.execute("DROP TABLE raw")
+    return statistics.median(seconds) if seconds else None
+
+
 def row(name, options):
     order, makes, sql, numpy_peer, cupy_peer = CASES[name]
     n = max(8, int(order * options.scale))
@@ -110,6 +127,7 @@ def row(name, options):
             before = counters(db)
             seconds = timed(lambda: db.execute(sql.format(n=n)).fetchall())
             calls.append((seconds, {k: (v - before[k]) / 1e9 for k, v in counters(db).items() if v != before[k] and k not in OVERALL}))
+        inserted = insert_seconds(db, options.rounds)
         db.close()
     first, calls = calls[0][0], sorted(calls[1:], key=lambda c: c[0])
     seconds, terms = calls[len(calls) // 2]
@@ -121,6 +139,10 @@ def row(name, options):
             peer = on_device(cupy_peer())
             peer(*arrays)
             out["cupy_s"] = statistics.median(timed(peer, *arrays) for _ in range(3))
+    if inserted is not None:
+        out["insert_s"] = inserted
+        if peer_s := out.get("cupy_s", out.get("numpy_s")):
+            out["by_peer_and_insert"] = seconds / (peer_s + inserted)
     return out
 
 
@@ -144,7 +166,8 @@ def main():
             except (sqlite3.Error, MemoryError) as error:
                 r = {"name": name, "error": str(error)}
             rows.append(r)
-            peers = "  ".join(f"{k[:-2]} {r[k]:.3f}" for k in ("numpy_s", "cupy_s") if k in r)
+            peers = "  ".join(f"{k[:-2]} {r[k]:.3f}" for k in ("numpy_s", "cupy_s", "insert_s") if k in r)
+            peers += f"  gx / (peer + insert) {r['by_peer_and_insert']:.3f}" if "by_peer_and_insert" in r else ""
             terms = "  ".join(f"{k[:-3]} {v:.3f}" for k, v in sorted(r.get("terms", {}).items()))
             print(f"{name:26s} {r['error']}" if "error" in r else
                   f"{name:26s} {r['n']:6d}  first {r['first_s']:.3f}  gx {r['gx_s']:.3f} s  {peers}\n    {terms}", flush=True)
