@@ -17,6 +17,8 @@
 #include "cpu.h"
 #include "cpu_element.h"
 
+#include <string.h>
+
 enum { VECTOR_BYTES = 64, VECTORS = 4, AHEAD = 16, LINE_BYTES = 64 };
 
 typedef double vec_f64 __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
@@ -186,6 +188,9 @@ GX_INLINE void lines(gx_dtype dtype, const gx_args *p, bool is_wide, bool is_sca
 GX_INLINE void spmm(gx_dtype dtype, const gx_args *p)
 {
     bool is_scattered = p->transa == GX_NO_TRANS;
+    for (int64_t j = 0; p->is_fresh && j < p->n; j++) {
+        memset(gx_at(p->c, dtype, p->ldc, 0, j), 0, (size_t)p->m * gx_dtype_bytes(dtype));
+    }
     if (p->sparse->index_bytes == 8) {
         lines(dtype, p, true, is_scattered);
     } else if (is_scattered) {

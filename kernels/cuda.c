@@ -75,6 +75,11 @@ static const struct {
     [GX_CUDA_NEAR_SELECT] = {"gx_near_select", "cuda_nearest", REAL_DTYPES},
     [GX_CUDA_NEAR_FINISH] = {"gx_near_finish", "cuda_nearest", REAL_DTYPES},
     [GX_CUDA_NEAR_MERIT] = {"gx_near_merit", "cuda_nearest", REAL_DTYPES},
+    [GX_CUDA_SPMM_GATHER] = {"gx_spmm_gather", "cuda_sparse", EACH_DTYPE},
+    [GX_CUDA_SPMM_LINE] = {"gx_spmm_line", "cuda_sparse", EACH_DTYPE},
+    [GX_CUDA_SPMM_JOIN] = {"gx_spmm_join", "cuda_sparse", EACH_DTYPE},
+    [GX_CUDA_SPMM_SCATTER] = {"gx_spmm_scatter", "cuda_sparse", EACH_DTYPE},
+    [GX_CUDA_SPMM_SCATTER_LINE] = {"gx_spmm_scatter_line", "cuda_sparse", EACH_DTYPE},
 };
 
 /* Both versions, where the driver cannot run the device code. */
@@ -492,6 +497,8 @@ static size_t own_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, co
         return gx_cuda_fused_bytes(args);
     case GX_NEAREST:
         return gx_cuda_nearest_bytes(dtype, args);
+    case GX_SPMM:
+        return gx_cuda_spmm_bytes(dtype, args);
     case GX_POTRF:
     case GX_GETRF:
         return gx_cuda_solver_bytes(dev, kernel, dtype, args);
@@ -563,6 +570,7 @@ static const gx_backend backend_cuda = {
             [GX_REDUCE] = GX_SLOTS(gx_cuda_reduce),
             [GX_MERIT] = {gx_cuda_merit_f64, gx_cuda_merit_f32, NULL, NULL},
             [GX_NEAREST] = {gx_cuda_nearest_f64, gx_cuda_nearest_f32, NULL, NULL},
+            [GX_SPMM] = GX_SLOTS(gx_cuda_spmm),
             [GX_TRIANGLE] = GX_SLOTS(gx_cuda_triangular),
             [GX_TRSM] = GX_SLOTS(gx_cuda_trsm),
             [GX_TRMM] = GX_SLOTS(gx_cuda_trmm),

@@ -8,6 +8,7 @@
 **   cuda_launch.c  our own kernels: elementwise, transposes, triangles, rows, reductions
 **   cuda_fused.c   fused programs, interpreted and compiled
 **   cuda_nearest.c neighbours: products, and kernels of our own that select
+**   cuda_sparse.c  products with sparse panels
 **   cuda_blas.c    products and triangles by cuBLAS
 **   cuda_solver.c  Cholesky, LU, by cuSOLVER
 **   cuda_qr.c      reflectors, by cuSOLVER and products
@@ -47,6 +48,11 @@ typedef enum gx_cuda_function {
     GX_CUDA_NEAR_SELECT,
     GX_CUDA_NEAR_FINISH,
     GX_CUDA_NEAR_MERIT,
+    GX_CUDA_SPMM_GATHER,
+    GX_CUDA_SPMM_LINE,
+    GX_CUDA_SPMM_JOIN,
+    GX_CUDA_SPMM_SCATTER,
+    GX_CUDA_SPMM_SCATTER_LINE,
     GX_CUDA_FUNCTIONS
 } gx_cuda_function;
 
@@ -292,8 +298,10 @@ GX_SLOTS_DECLARE(gx_cuda_random_numbers);
 GX_SLOTS_DECLARE(gx_cuda_fused_programs);
 GX_SLOTS_DECLARE(gx_cuda_merit);
 GX_SLOTS_DECLARE(gx_cuda_nearest);
+GX_SLOTS_DECLARE(gx_cuda_spmm);
 
 /* Bytes of args->work: of cuda_nearest.c, cuda_fused.c, reductions, and the others by name. */
+size_t gx_cuda_spmm_bytes(gx_dtype dtype, const gx_args *args);
 size_t gx_cuda_nearest_bytes(gx_dtype dtype, const gx_args *args);
 size_t gx_cuda_fused_bytes(const gx_args *args);
 size_t gx_cuda_reduce_bytes(const gx_args *args);

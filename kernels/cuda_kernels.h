@@ -35,6 +35,7 @@
 **   gx_convert*     c, of dtype `to`, = a, of dtype `from`; m x n; a real c drops imaginary parts
 **   gx_random*      see gx_cuda_random
 **   gx_near_...     neighbours, of real dtypes: see gx_cuda_near
+**   gx_spmm_...     products with a sparse panel: see gx_cuda_spmm
 **
 ** Reductions.  Kinds of one number (SUM SUMSQ MAX_ABS MIN MAX): `chunks` partial results of three
 ** doubles each, in any split: SUM re, im; SUMSQ the three sums of Blue's algorithm (see
@@ -164,5 +165,37 @@ typedef struct gx_cuda_near {
     int32_t *held;      /* n x lanes: how many       */
     double *held_least; /* n x lanes                 */
 } gx_cuda_near;
+
+/*
+** Products with a sparse panel, GX_SPMM.  A panel is cut into `parts` of `chunk` rows and entries.
+**
+**   gx_spmm_gather        c = (is_fresh) or += alpha b op^T: rows that end in the part that they
+**                         begin in.  lanes: 8, 16, 32 a team; side_by_side: numbers that a lane
+**                         loads at once.  Longer rows leave sums in `slot`, and in `ended` where
+**   gx_spmm_line          the same; a thread block a part, y of the grid: a line
+**   gx_spmm_join          the rows that have left sums; a stand-in whose gather does all rows has
+**                         none
+**   gx_spmm_scatter       c += alpha b op, lanes as above
+**   gx_spmm_scatter_line  the same, few lines
+*/
+enum { GX_CUDA_SPARSE_THREADS = 256 };
+
+typedef struct gx_cuda_spmm {
+    int32_t is_wide; /* indexes of 64 bits          */
+    int32_t is_conj, is_fresh;
+    int32_t lanes, side_by_side;
+    int32_t unused;
+    int64_t m, rows, cols, entries; /* of the panel: rows, cols */
+    double alpha[2];
+    const uint32_t *start;
+    const void *index, *value;
+    const void *b;
+    int64_t ldb;
+    void *c;
+    int64_t ldc;
+    int64_t chunk, parts;
+    void *slot;     /* parts x 2 x m of dtype: of the row before, of the row behind */
+    int64_t *ended; /* parts: the row whose end alone is in the part; -1: none       */
+} gx_cuda_spmm;
 
 #endif

@@ -19,6 +19,11 @@ GX_INLINE gx_code spmm(gx_dtype dtype, const gx_args *p, gx_err *err)
     (void)err;
     const gx_csr *s = p->sparse;
     gx_scalar alpha = scalar_of(dtype, p->alpha);
+    for (int64_t j = 0; p->is_fresh && j < p->n; j++) {
+        for (int64_t l = 0; l < p->m; l++) {
+            store(dtype, p->c, p->ldc, l, j, (gx_scalar){0, 0});
+        }
+    }
     for (int64_t i = 0; i < s->rows; i++) {
         for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {
             int64_t j = gx_csr_column(s, e);

@@ -76,7 +76,8 @@ typedef enum gx_kernel_id {
 
     GX_SPMM, /* c += alpha b op(sparse)       op(sparse) k x n, a panel (csr.h) of the same dtype;
                      b m x k; transa is op.  Columns of b and c are what an entry touches, so that
-                     a product with sparse on the left is that of the transposes             */
+                     a product with sparse on the left is that of the transposes.  is_fresh: the
+                     same without c, which is not read; not for transa NO_TRANS              */
 
     /* Triangles.  Of a only the triangle that uplo names is read, for diag UNIT without its
        diagonal.  TRSM, TRMM: a is m x m (LEFT) or n x n (RIGHT); alpha = 0 reads neither a nor c;
@@ -206,7 +207,8 @@ typedef struct gx_args {
     double *const *fold;            /* OUT of FUSED, host memory: one an output that is
                                        folded, gx_fold_doubles(), overwritten            */
     const struct gx_nearest *nearest; /* APART, MERIT, NEAREST                           */
-    const gx_csr *sparse;             /* SPMM                                            */
+    const gx_csr *sparse;             /* SPMM; in the device's memory                    */
+    bool is_fresh;                    /* SPMM: c = ..., not c += ...                     */
     gx_reduce_kind reduce_kind;
     double *reduce; /* OUT of GX_REDUCE, host memory, overwritten                      */
     void *work;     /* workspace() bytes, aligned to 64; kernels never allocate        */

@@ -45,6 +45,14 @@ sanitize() { # our own kernels: elementwise, transposes, reductions, rows
             status=1
             head -n 60 $log
         fi
+        GX_TEST_ONLY=long_rows timeout "${SECONDS_EACH:-500}" compute-sanitizer --tool $tool --error-exitcode 9 \
+            "$folder/gpu_tests" test_sparse_kernel >$log 2>&1
+        rc=$?
+        echo "$tool of sparse products: status $rc: $(grep '=' $log | tail -n 1)"
+        if [ $rc != 0 ] && [ $rc != 77 ]; then
+            status=1
+            head -n 60 $log
+        fi
         GX_TEST_SMALL=1 timeout "${SECONDS_EACH:-500}" compute-sanitizer --tool $tool --error-exitcode 9 \
             "$folder/gpu_tests" test_device >$log 2>&1
         rc=$?

@@ -280,6 +280,7 @@ typedef struct kernel_call {
     int device;
     gx_args args;
     gx_nearest nearest;
+    gx_csr sparse;
     gx_fused_place in[GX_FUSED_INPUTS], out[GX_FUSED_OUTPUTS]; /* FUSED: the caller's last as */
     double *fold[GX_FUSED_OUTPUTS];                            /* long as the call            */
 } kernel_call;
@@ -307,6 +308,13 @@ static bool is_at_home(const gx_dev *dev, const gx_args *args)
     for (int k = 0; k < 4; k++) {
         is_good = is_good && (block[k] == NULL || mock_is_there(dev->ordinal, block[k], 1));
     }
+    if (args->sparse != NULL) {
+        const gx_csr *s = args->sparse;
+        size_t starts = (size_t)(s->rows + 1) * sizeof *s->start, entries = (size_t)s->entries;
+        is_good = is_good && mock_is_there(dev->ordinal, s->start, starts) &&
+                  mock_is_there(dev->ordinal, s->index, entries * (size_t)s->index_bytes) &&
+                  mock_is_there(dev->ordinal, s->value, entries * gx_dtype_bytes(s->dtype));
+    }
     return is_good;
 }
 
@@ -325,6 +333,10 @@ static gx_code enqueue(gx_dev *dev, gx_kernel_id id, gx_dtype dtype, gx_queue *q
     if (args->nearest != NULL) {
         call->nearest = *args->nearest;
         call->args.nearest = &call->nearest;
+    }
+    if (id == GX_SPMM) {
+        call->sparse = *args->sparse;
+        call->args.sparse = &call->sparse;
     }
     if (id == GX_FUSED) {
         memcpy(call->in, args->in, (size_t)args->fused->inputs * sizeof *call->in);
@@ -379,6 +391,7 @@ KERNELS(GX_GESDD)
 KERNELS(GX_FUSED)
 KERNELS(GX_MERIT)
 KERNELS(GX_NEAREST)
+KERNELS(GX_SPMM)
 
 static size_t workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
 {
@@ -422,7 +435,7 @@ static const gx_backend backend = {
                SLOTS(GX_GETRF), SLOTS(GX_LASWP), SLOTS(GX_GEQRF), SLOTS(GX_LARFT),
                SLOTS(GX_LARFB), SLOTS(GX_ORMQR), SLOTS(GX_ORGQR), SLOTS(GX_TPQRT),
                SLOTS(GX_TPMQRT), SLOTS(GX_SYEV), SLOTS(GX_GEEV), SLOTS(GX_GESDD),
-               SLOTS(GX_FUSED), SLOTS(GX_MERIT), SLOTS(GX_NEAREST)},
+               SLOTS(GX_FUSED), SLOTS(GX_MERIT), SLOTS(GX_NEAREST), SLOTS(GX_SPMM)},
 };
 
 MOCK_API const gx_backend *gx_cuda_backend(const char *cuda_path, gx_err *err);

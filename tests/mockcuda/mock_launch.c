@@ -289,6 +289,36 @@ static void fold_lines(gx_dtype dtype, const gx_cuda_call *p)
     (void)gx_backend_ref.kernel[GX_FUSED][dtype](NULL, NULL, &args, NULL);
 }
 
+/* All rows at once: none is left to gx_spmm_join. */
+static void spmm(gx_dtype dtype, const gx_cuda_spmm *p, bool is_gathered)
+{
+    const gx_csr csr = {.dtype = dtype,
+                        .rows = p->rows,
+                        .cols = p->cols,
+                        .entries = p->entries,
+                        .index_bytes = p->is_wide ? 8 : 4,
+                        .start = p->start,
+                        .index = p->index,
+                        .value = p->value};
+    gx_args args = {.transa = !is_gathered ? GX_NO_TRANS : p->is_conj ? GX_CONJ_TRANS : GX_TRANS,
+                    .m = p->m,
+                    .n = is_gathered ? p->rows : p->cols,
+                    .k = is_gathered ? p->cols : p->rows,
+                    .alpha = {p->alpha[0], p->alpha[1]},
+                    .sparse = &csr,
+                    .is_fresh = p->is_fresh,
+                    .b = p->b,
+                    .ldb = p->ldb,
+                    .c = p->c,
+                    .ldc = p->ldc};
+    (void)gx_backend_ref.kernel[GX_SPMM][dtype](NULL, NULL, &args, NULL);
+    for (int64_t t = 0; is_gathered && t < p->parts; t++) { // the room must be there
+        memset((char *)p->slot + (size_t)(2 * t * p->m) * gx_dtype_bytes(dtype), 0,
+               (size_t)(2 * p->m) * gx_dtype_bytes(dtype));
+        p->ended[t] = -1;
+    }
+}
+
 typedef enum served {
     MAP,
     TRANSPOSE,
@@ -307,6 +337,11 @@ typedef enum served {
     RANDOM,
     FUSED,
     FOLD,
+    SPMM_GATHER,
+    SPMM_LINE,
+    SPMM_JOIN,
+    SPMM_SCATTER,
+    SPMM_SCATTER_LINE,
     NEAR_ROWS,
     NEAR_APART,
     NEAR_SELECT,
@@ -333,6 +368,11 @@ static const char *const names[SERVED] = {
     [RANDOM] = "gx_random",
     [FUSED] = "gx_fused",
     [FOLD] = "gx_fold",
+    [SPMM_GATHER] = "gx_spmm_gather",
+    [SPMM_LINE] = "gx_spmm_line",
+    [SPMM_JOIN] = "gx_spmm_join",
+    [SPMM_SCATTER] = "gx_spmm_scatter",
+    [SPMM_SCATTER_LINE] = "gx_spmm_scatter_line",
     [NEAR_ROWS] = "gx_near_rows",
     [NEAR_APART] = "gx_near_apart",
     [NEAR_SELECT] = "gx_near_select",
@@ -360,6 +400,11 @@ API int cudaLibraryGetKernel(void **kernel, void *library, const char *name)
     return mock_keep(CUDA_NOT_FOUND);
 }
 
+static bool is_spmm(served kernel)
+{
+    return kernel >= SPMM_GATHER && kernel <= SPMM_SCATTER_LINE;
+}
+
 typedef struct launch {
     served kernel;
     gx_dtype dtype;
@@ -369,13 +414,24 @@ typedef struct launch {
         gx_cuda_random random;
         gx_cuda_fused fused;
         gx_cuda_near near;
+        gx_cuda_spmm spmm;
     } p;
 } launch;
 
-static int serve(void *arg)
+/* Neighbours and sparse products. */
+static void serve_family(launch *l)
 {
     static void (*const near[])(gx_dtype, const gx_cuda_near *) = {
         mock_near_rows, mock_near_apart, mock_near_select, mock_near_finish, mock_near_merit};
+    if (!is_spmm(l->kernel)) {
+        near[l->kernel - NEAR_ROWS](l->dtype, &l->p.near);
+    } else if (l->kernel != SPMM_JOIN) { // nothing was left to that
+        spmm(l->dtype, &l->p.spmm, l->kernel < SPMM_JOIN);
+    }
+}
+
+static int serve(void *arg)
+{
     launch *l = arg;
     const gx_cuda_call *p = &l->p.call;
     switch (l->kernel) {
@@ -433,7 +489,7 @@ static int serve(void *arg)
         fold_lines(l->dtype, p);
         break;
     default:
-        near[l->kernel - NEAR_ROWS](l->dtype, &l->p.near);
+        serve_family(l);
         break;
     }
     return 0;
@@ -462,6 +518,7 @@ API int cudaLaunchKernel(const void *kernel, dim grid, dim block, void **args, s
                   : l.kernel == RANDOM    ? sizeof l.p.random
                   : l.kernel == FUSED     ? sizeof l.p.fused
                   : l.kernel >= NEAR_ROWS ? sizeof l.p.near
+                  : is_spmm(l.kernel)     ? sizeof l.p.spmm
                                           : sizeof l.p.call;
     memcpy(&l.p, args[0], size);
     mock_count(MOCK_KERNEL);

@@ -1,5 +1,5 @@
 /*
-** GX_SPMM of the CPU backend beside the reference.
+** GX_SPMM of the CPU backend, or of a device (make test-gpu), beside the reference.
 **
 ** Plan:
 **   1. by hand: a panel of three rows, each op, alpha, small whole numbers
@@ -7,6 +7,9 @@
 **      to 33, 64, 100; rows that are empty, full, long; leading dimensions longer than the lines;
 **      indexes of 4 and of 8 bytes; cuts of a panel.  Within k eps of the sizes of what is added;
 **      guards around c stay, and b is not written
+**   3. is_fresh: a c of NaNs is not read
+**   4. rows of 20 000 entries among short and empty ones, first, last and side by side, beside the
+**      reference; gathered twice gives the same bits
 */
 #include "block.h"
 
@@ -65,21 +68,77 @@ static block block_random(gx_dtype dtype, int64_t m, int64_t n)
     return b;
 }
 
-static void call(const gx_backend *backend, const gx_csr *csr, gx_trans op, gx_scalar alpha,
-                 const block *b, const block *c)
+/* Who is tested: the CPU backend; with GX_TEST_GPU the device. */
+static const device *tested(void)
+{
+    static device d;
+    if (d.backend == NULL) {
+        d = device_on_demand();
+    }
+    if (d.backend == NULL) {
+        d.backend = &gx_backend_cpu;
+    }
+    return &d;
+}
+
+static const device *reference(void)
+{
+    static const device d = {.backend = &gx_backend_ref};
+    return &d;
+}
+
+/* The device's copy of a stretch of a panel; on a host that itself. */
+static const void *place(const device *d, const void *host, size_t bytes)
 {
     gx_err err = {.code = GX_OK};
+    void *there = NULL;
+    if (d->backend->alloc == NULL) {
+        return host;
+    }
+    assert_int_equal(d->backend->alloc(d->dev, bytes + 1, &there, &err), GX_OK);
+    assert_int_equal(
+        d->backend->upload(d->dev, device_queue(d), there, bytes, host, bytes, bytes, 1, &err),
+        GX_OK);
+    return there;
+}
+
+static void drop(const device *d, const void *there)
+{
+    if (d->backend->alloc != NULL) {
+        d->backend->free(d->dev, (void *)(uintptr_t)there);
+    }
+}
+
+static void call_fresh(const device *d, const gx_csr *csr, gx_trans op, gx_scalar alpha,
+                       bool is_fresh, block *b, block *c)
+{
+    gx_err err = {.code = GX_OK};
+    gx_csr there = *csr;
+    size_t end = csr->start[csr->rows];
+    there.start = place(d, csr->start, (size_t)(csr->rows + 1) * sizeof *csr->start);
+    there.index = place(d, csr->index, end * (size_t)csr->index_bytes);
+    there.value = place(d, csr->value, end * gx_dtype_bytes(csr->dtype));
     gx_args args = {.transa = op,
                     .m = c->m,
                     .n = c->n,
                     .k = b->n,
                     .alpha = alpha,
-                    .sparse = csr,
-                    .b = b->data,
+                    .is_fresh = is_fresh,
                     .ldb = b->ld,
-                    .c = c->data,
-                    .ldc = c->ld};
-    assert_int_equal(backend->kernel[GX_SPMM][c->dtype](NULL, NULL, &args, &err), GX_OK);
+                    .ldc = c->ld,
+                    .sparse = &there};
+    if (device_run(d, GX_SPMM, c->dtype, args, NULL, b, c, &err) != GX_OK) {
+        fail_msg("%s", err.text);
+    }
+    drop(d, there.start);
+    drop(d, there.index);
+    drop(d, there.value);
+}
+
+static void call(const device *d, const gx_csr *csr, gx_trans op, gx_scalar alpha, block *b,
+                 block *c)
+{
+    call_fresh(d, csr, op, alpha, false, b, c);
 }
 
 static void by_hand(void **state)
@@ -89,17 +148,25 @@ static void by_hand(void **state)
     int32_t index[] = {0, 3, 1};
     double value[] = {2, 3, 5};
     const gx_csr csr = {GX_F64, 3, 4, 3, 4, start, index, value}; // [2 0 0 3; 0; 0 5 0 0]
-    const gx_backend *backends[] = {&gx_backend_ref, &gx_backend_cpu};
+    const double in[4] = {1, 10, 100}, on[4] = {1, 1, 1, 1}, d[4] = {1, 2, 3, 4}, e[4] = {0, 0, 7};
     for (int k = 0; k < 2; k++) {
-        double b[] = {1, 10, 100}, c[] = {1, 1, 1, 1}, d[] = {1, 2, 3, 4}, e[] = {0, 0, 7};
-        block B = {.dtype = GX_F64, .m = 1, .n = 3, .ld = 1, .data = b};
-        block C = {.dtype = GX_F64, .m = 1, .n = 4, .ld = 1, .data = c};
-        block D = {.dtype = GX_F64, .m = 1, .n = 4, .ld = 1, .data = d};
-        block E = {.dtype = GX_F64, .m = 1, .n = 3, .ld = 1, .data = e};
-        call(backends[k], &csr, GX_NO_TRANS, (gx_scalar){1, 0}, &B, &C);
+        const device *who = k == 0 ? reference() : tested();
+        block B = block_make(GX_F64, 1, 3, 1), C = block_make(GX_F64, 1, 4, 1);
+        block D = block_make(GX_F64, 1, 4, 1), E = block_make(GX_F64, 1, 3, 1);
+        for (int64_t j = 0; j < 4; j++) {
+            block_set(&C, 0, j, (gx_scalar){on[j], 0});
+            block_set(&D, 0, j, (gx_scalar){d[j], 0});
+            if (j < 3) {
+                block_set(&B, 0, j, (gx_scalar){in[j], 0});
+                block_set(&E, 0, j, (gx_scalar){e[j], 0});
+            }
+        }
+        call(who, &csr, GX_NO_TRANS, (gx_scalar){1, 0}, &B, &C);
+        const double *c = C.data, *f = E.data;
         assert_true(c[0] == 3 && c[1] == 501 && c[2] == 1 && c[3] == 4);
-        call(backends[k], &csr, GX_TRANS, (gx_scalar){2, 0}, &D, &E);
-        assert_true(e[0] == 28 && e[1] == 0 && e[2] == 27);
+        call(who, &csr, GX_TRANS, (gx_scalar){2, 0}, &D, &E);
+        assert_true(f[0] == 28 && f[1] == 0 && f[2] == 27);
+        block_free(&B), block_free(&C), block_free(&D), block_free(&E);
     }
 }
 
@@ -131,8 +198,8 @@ static void compare(const gx_csr *csr, gx_trans op, int64_t m)
     block b = block_random(dtype, m, op == GX_NO_TRANS ? csr->rows : csr->cols);
     block c = block_random(dtype, m, op == GX_NO_TRANS ? csr->cols : csr->rows);
     block before = block_copy(&c), ref = block_copy(&c), same = block_copy(&b);
-    call(&gx_backend_cpu, csr, op, alpha, &b, &c);
-    call(&gx_backend_ref, csr, op, alpha, &b, &ref);
+    call(tested(), csr, op, alpha, &b, &c);
+    call(reference(), csr, op, alpha, &b, &ref);
     assert_true(block_is_guarded(&c) && block_is_guarded(&ref));
     assert_memory_equal(b.raw, same.raw, b.bytes);
     for (int64_t j = 0; j < c.n; j++) {
@@ -168,9 +235,117 @@ static void beside_the_reference(void **state)
     }
 }
 
+static void fresh(void **state)
+{
+    (void)state;
+    static const int64_t lines[] = {1, 3, 4, 32, 40};
+    static panel p;
+    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+        panel_random(&p, (gx_dtype)dtype, 23, 29, false);
+        for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
+            block b = block_random((gx_dtype)dtype, lines[k], 29);
+            block c = block_make((gx_dtype)dtype, lines[k], 23, lines[k]);
+            block added = block_make((gx_dtype)dtype, lines[k], 23, lines[k]);
+            for (int64_t e = 0; e < lines[k] * 23; e++) {
+                block_set(&c, e % lines[k], e / lines[k], (gx_scalar){NAN, NAN});
+                block_set(&added, e % lines[k], e / lines[k], (gx_scalar){0, 0});
+            }
+            call_fresh(tested(), &p.csr, GX_TRANS, (gx_scalar){2, 0}, true, &b, &c);
+            call(tested(), &p.csr, GX_TRANS, (gx_scalar){2, 0}, &b, &added);
+            assert_memory_equal(c.raw, added.raw, c.bytes);
+            block_free(&b), block_free(&c), block_free(&added);
+        }
+    }
+}
+
+/* LONG_ROWS rows of up to 6 entries, but for some of all columns: what a power law gives. */
+enum { LONG_ROWS = 3000, LONG_COLS = 20000 };
+
+typedef struct long_panel {
+    uint32_t *start;
+    int32_t *index;
+    void *value;
+    gx_csr csr;
+} long_panel;
+
+static int64_t long_row(int64_t i)
+{
+    bool is_long = i == 0 || i == 1700 || i == 1701 || i == LONG_ROWS - 1;
+    return is_long ? LONG_COLS : i % 5 == 0 ? 0 : (int64_t)(random_bits(&seed) % 6);
+}
+
+static void long_make(long_panel *p, gx_dtype dtype)
+{
+    enum { MOST = 5 * LONG_COLS + 6 * LONG_ROWS };
+    p->start = test_malloc((LONG_ROWS + 1) * sizeof *p->start);
+    p->index = test_malloc(MOST * sizeof *p->index);
+    block values = {.dtype = dtype, .ld = 1};
+    values.data = p->value = test_malloc(MOST * gx_dtype_bytes(dtype));
+    int64_t e = 0;
+    p->start[0] = 0;
+    for (int64_t i = 0; i < LONG_ROWS; i++) {
+        int64_t count = long_row(i), step = LONG_COLS / gx_max(1, count);
+        for (int64_t k = 0; k < count; k++, e++) {
+            p->index[e] = (int32_t)(k * step + (int64_t)(random_bits(&seed) % (uint64_t)step));
+            double re = random_unit(&seed);
+            block_set(&values, 0, e, (gx_scalar){re, random_unit(&seed)});
+        }
+        p->start[i + 1] = (uint32_t)e;
+    }
+    p->csr = (gx_csr){dtype, LONG_ROWS, LONG_COLS, e, 4, p->start, p->index, p->value};
+}
+
+static void long_compare(const gx_csr *csr, gx_trans op, int64_t lines)
+{
+    gx_dtype dtype = csr->dtype;
+    const gx_scalar alpha = {0.5, 0};
+    block b = block_random(dtype, lines, op == GX_NO_TRANS ? csr->rows : csr->cols);
+    block c = block_random(dtype, lines, op == GX_NO_TRANS ? csr->cols : csr->rows);
+    block want = block_copy(&c), again = block_copy(&c);
+    call(tested(), csr, op, alpha, &b, &c);
+    call(reference(), csr, op, alpha, &b, &want);
+    assert_true(block_is_guarded(&c));
+    double most = 100 * gx_dtype_eps(dtype) * LONG_COLS;
+    for (int64_t j = 0; j < c.n; j++) {
+        for (int64_t l = 0; l < lines; l++) {
+            gx_scalar x = block_get(&c, l, j), y = block_get(&want, l, j);
+            if (!(hypot(x.re - y.re, x.im - y.im) <= most)) {
+                fail_msg("%s, op %d, %lld lines, (%lld, %lld): %.17g, not %.17g",
+                         gx_dtype_name(dtype), (int)op, (long long)lines, (long long)l,
+                         (long long)j, x.re, y.re);
+            }
+        }
+    }
+    if (op != GX_NO_TRANS) {
+        call(tested(), csr, op, alpha, &b, &again);
+        assert_memory_equal(c.raw, again.raw, c.bytes);
+    }
+    block_free(&b), block_free(&c), block_free(&want), block_free(&again);
+}
+
+static void long_rows(void **state)
+{
+    (void)state;
+    static const int64_t lines[] = {1, 3, 8, 32, 36};
+    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+        long_panel p;
+        long_make(&p, (gx_dtype)dtype);
+        const gx_csr cut = gx_csr_cut(&p.csr, 1, 1700);
+        for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
+            for (int op = GX_NO_TRANS; op <= GX_CONJ_TRANS; op++) {
+                long_compare(&p.csr, (gx_trans)op, lines[k]);
+            }
+            long_compare(&cut, GX_TRANS, lines[k]);
+        }
+        test_free(p.start), test_free(p.index), test_free(p.value);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(by_hand),
-                                       cmocka_unit_test(beside_the_reference)};
+                                       cmocka_unit_test(beside_the_reference),
+                                       cmocka_unit_test(fresh), cmocka_unit_test(long_rows)};
+    (void)tested(); // a filter of tests, where one is asked for
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
