@@ -123,7 +123,7 @@ $(BUILD)/kernels/%.o: private FLAGS += -O3 -ffp-contract=off -fno-math-errno
 $(BUILD)/kernels/cpu_pair.o $(BUILD)/kernels/cpu_apart.o $(BUILD)/kernels/cpu_sparse.o: private FLAGS += -ffp-contract=fast
 
 # The loops that every element passes which is converted or centred.
-$(BUILD)/core/base/convert.o $(BUILD)/core/mat/mat.o: private FLAGS += -O3
+$(BUILD)/core/base/convert.o $(BUILD)/core/base/csr.o $(BUILD)/core/mat/mat.o: private FLAGS += -O3
 
 # Not ours: its warnings are its authors'.
 $(BUILD)/core/base/cjson/cJSON.o: private FLAGS += -w

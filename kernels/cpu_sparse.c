@@ -11,6 +11,10 @@
 ** fills cache lines.  Gathered, a column of c stays in registers over its row; scattered, a column
 ** of b does.
 **
+** With b and c turned, an entry touches a row of each, and few lines that follow each other lie
+** together: FEW columns of b and c at a time, by scalars.  That is for panels whose entries find
+** the columns in the cache; the panel's rows, FEW after FEW columns, should be there too.
+**
 ** Sums run in the order of the entries, in the dtype's own precision, each line by itself: the same
 ** bits for every m and leading dimension.
 */
@@ -19,7 +23,7 @@
 
 #include <string.h>
 
-enum { VECTOR_BYTES = 64, VECTORS = 4, AHEAD = 16, LINE_BYTES = 64 };
+enum { VECTOR_BYTES = 64, VECTORS = 4, FEW = 8, AHEAD = 16, LINE_BYTES = 64 };
 
 typedef double vec_f64 __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
 typedef float vec_f32 __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
@@ -112,6 +116,38 @@ typedef float vec_f32 __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
+    GX_INLINE void turned_##name(const gx_args *p, bool is_wide, int64_t l, int lines)             \
+    {                                                                                              \
+        const gx_csr *s = p->sparse;                                                               \
+        const real *b = (const real *)p->b + l * p->ldb, *value = s->value;                        \
+        real *c = (real *)p->c + l * p->ldc, alpha = (real)p->alpha.re;                            \
+        for (int64_t i = 0; i < s->rows; i++) {                                                    \
+            real sum[FEW] = {0};                                                                   \
+            for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                              \
+                const real *x = b + COLUMN(s, is_wide, e);                                         \
+                for (int q = 0; q < lines; q++) {                                                  \
+                    sum[q] += value[e] * x[q * p->ldb];                                            \
+                }                                                                                  \
+            }                                                                                      \
+            for (int q = 0; q < lines; q++) {                                                      \
+                real before = p->is_fresh ? 0 : c[i + q * p->ldc];                                 \
+                c[i + q * p->ldc] = before + alpha * sum[q];                                       \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    GX_INLINE void columns_##name(const gx_args *p, bool is_wide)                                  \
+    {                                                                                              \
+        int64_t l = 0;                                                                             \
+        for (; l + FEW <= p->m; l += FEW) {                                                        \
+            turned_##name(p, is_wide, l, FEW);                                                     \
+        }                                                                                          \
+        for (; l + FEW / 2 <= p->m; l += FEW / 2) {                                                \
+            turned_##name(p, is_wide, l, FEW / 2);                                                 \
+        }                                                                                          \
+        for (; l < p->m; l++) {                                                                    \
+            turned_##name(p, is_wide, l, 1);                                                       \
+        }                                                                                          \
+    }                                                                                              \
     GX_INLINE void lines_##name(const gx_args *p, bool is_wide, bool is_scattered)                 \
     {                                                                                              \
         enum { LANES = VECTOR_BYTES / sizeof(real) };                                              \
@@ -163,10 +199,51 @@ DEFINE_REAL(f32, float)
                 }                                                                                  \
             }                                                                                      \
         }                                                                                          \
+    }                                                                                              \
+    GX_INLINE void columns_##name(const gx_args *p, bool is_wide)                                  \
+    {                                                                                              \
+        const gx_csr *s = p->sparse;                                                               \
+        const real *value = s->value;                                                              \
+        real sign = p->transa == GX_CONJ_TRANS ? -1 : 1;                                           \
+        real are = (real)p->alpha.re, aim = (real)p->alpha.im;                                     \
+        for (int64_t l = 0; l < p->m; l++) {                                                       \
+            const real *b = (const real *)p->b + 2 * l * p->ldb;                                   \
+            real *c = (real *)p->c + 2 * l * p->ldc;                                               \
+            for (int64_t i = 0; i < s->rows; i++) {                                                \
+                real sum_re = p->is_fresh ? 0 : c[2 * i];                                          \
+                real sum_im = p->is_fresh ? 0 : c[2 * i + 1];                                      \
+                for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                          \
+                    const real *x = b + 2 * COLUMN(s, is_wide, e);                                 \
+                    real re = value[2 * e], im = sign * value[2 * e + 1];                          \
+                    real vre = are * re - aim * im, vim = are * im + aim * re;                     \
+                    sum_re += vre * x[0] - vim * x[1];                                             \
+                    sum_im += vre * x[1] + vim * x[0];                                             \
+                }                                                                                  \
+                c[2 * i] = sum_re;                                                                 \
+                c[2 * i + 1] = sum_im;                                                             \
+            }                                                                                      \
+        }                                                                                          \
     }
 
 DEFINE_COMPLEX(c128, double)
 DEFINE_COMPLEX(c64, float)
+
+GX_INLINE void columns(gx_dtype dtype, const gx_args *p, bool is_wide)
+{
+    switch (dtype) {
+    case GX_F64:
+        columns_f64(p, is_wide);
+        break;
+    case GX_F32:
+        columns_f32(p, is_wide);
+        break;
+    case GX_C128:
+        columns_c128(p, is_wide);
+        break;
+    default:
+        columns_c64(p, is_wide);
+    }
+}
 
 GX_INLINE void lines(gx_dtype dtype, const gx_args *p, bool is_wide, bool is_scattered)
 {
@@ -188,6 +265,14 @@ GX_INLINE void lines(gx_dtype dtype, const gx_args *p, bool is_wide, bool is_sca
 GX_INLINE void spmm(gx_dtype dtype, const gx_args *p)
 {
     bool is_scattered = p->transa == GX_NO_TRANS;
+    if (p->transb == GX_TRANS) {
+        if (p->sparse->index_bytes == 8) {
+            columns(dtype, p, true);
+        } else {
+            columns(dtype, p, false);
+        }
+        return;
+    }
     for (int64_t j = 0; p->is_fresh && j < p->n; j++) {
         memset(gx_at(p->c, dtype, p->ldc, 0, j), 0, (size_t)p->m * gx_dtype_bytes(dtype));
     }

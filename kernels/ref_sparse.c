@@ -2,15 +2,18 @@
 ** The reference backend: products with a sparse panel.  See ref.c for the manner.
 **
 ** Entry (i, j) of the panel with value v adds alpha v times column i of b to column j of c, or, for
-** the transposes, column j of b to column i of c.
+** the transposes, column j of b to column i of c; of rows, where transb says that both are turned.
 */
 #include "ref.h"
 
 GX_INLINE void add_entry(gx_dtype dtype, const gx_args *p, gx_scalar v, int64_t from, int64_t to)
 {
+    bool is_turned = p->transb == GX_TRANS;
     for (int64_t l = 0; l < p->m; l++) {
-        gx_scalar x = multiply(v, load(dtype, p->b, p->ldb, l, from));
-        store(dtype, p->c, p->ldc, l, to, add(load(dtype, p->c, p->ldc, l, to), x));
+        int64_t i = is_turned ? to : l, j = is_turned ? l : to;
+        gx_scalar x = is_turned ? load(dtype, p->b, p->ldb, from, l)
+                                : load(dtype, p->b, p->ldb, l, from);
+        store(dtype, p->c, p->ldc, i, j, add(load(dtype, p->c, p->ldc, i, j), multiply(v, x)));
     }
 }
 
@@ -21,7 +24,8 @@ GX_INLINE gx_code spmm(gx_dtype dtype, const gx_args *p, gx_err *err)
     gx_scalar alpha = scalar_of(dtype, p->alpha);
     for (int64_t j = 0; p->is_fresh && j < p->n; j++) {
         for (int64_t l = 0; l < p->m; l++) {
-            store(dtype, p->c, p->ldc, l, j, (gx_scalar){0, 0});
+            bool is_turned = p->transb == GX_TRANS;
+            store(dtype, p->c, p->ldc, is_turned ? j : l, is_turned ? l : j, (gx_scalar){0, 0});
         }
     }
     for (int64_t i = 0; i < s->rows; i++) {

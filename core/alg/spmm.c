@@ -10,9 +10,16 @@
 **   gathered    R = L S^T    a row of S makes one column of R: pieces of S make stretches of R
 **   scattered   R = L S      a row of S adds to many columns of R
 **
-** S on the left untransposed, and on the right transposed, is gathered.  S passes as a streamed
-** pass (exec/pass.c): a unit is a piece, which is a panel of about 8 MiB, so threads share entries,
-** not rows; a thread that has read one works on it at once.
+** S on the left untransposed, and on the right transposed, is gathered; so is a symmetric one on
+** either side.  S passes as a streamed pass (exec/pass.c): a unit is a piece, which is a panel of
+** about 8 MiB, so threads share entries, not rows; a thread that has read one works on it at once.
+**
+** Turning D and R costs as much as the product where S has a few entries a row.  It pays where the
+** places that an entry touches are far from those of the last one: a column of L is then a fetched
+** line that is used whole.  Where rows that follow each other name columns that lie together, as
+** those of a grid or a band do, the columns of D stay in the cache by themselves and all is done as
+** it lies: *columnwise*, with L = D and the result in their own order.  Which of the two, a look at
+** one piece of S decides; the bits are the same.
 **
 ** Gathered, threads write to stretches of their own: rows in chunks that stay in the second cache
 ** with their lines, turned into columns of the result where S is on the left.  Scattered, each
@@ -35,6 +42,7 @@
 enum {
     LINE_BYTES_MOST = 512,      /* of a column of L: so many lines, at most, in one round */
     CHUNK_BYTES = 128 << 10,    /* of R that is turned while it is in the cache           */
+    LOAD_BYTES = 4 << 20,       /* of L, by one thread, where nothing is turned           */
     LANES_MOST = 64
 };
 
@@ -53,6 +61,7 @@ typedef struct engine {
     const char *L;  /* m x k                                                          */
     int64_t ldl;
     bool is_turned; /* the result is R^T: S is on the left                            */
+    bool is_columnwise; /* L is L^T: k x m                                            */
     char *result;   /* R or R^T                                                       */
     int64_t ldr;
     size_t block_bytes, value_bytes; /* of a piece as it is read; its values in dtype */
@@ -98,7 +107,10 @@ static gx_code spmm(const engine *x, const gx_csr *csr, const char *b, int64_t l
                     int64_t ldc, gx_err *err)
 {
     bool is_scattered = x->op == GX_NO_TRANS;
+    bool is_column = x->m == 1 && ldb == 1 && ldc == 1 && !is_scattered; // the same both ways
     gx_args args = {.transa = x->op,
+                    .transb = x->is_columnwise || is_column ? GX_TRANS : GX_NO_TRANS,
+                    .is_fresh = !is_scattered,
                     .m = x->m,
                     .n = is_scattered ? csr->cols : csr->rows,
                     .k = is_scattered ? csr->rows : csr->cols,
@@ -130,13 +142,13 @@ static int64_t chunk_rows(const engine *x)
     return gx_max(1, CHUNK_BYTES / (int64_t)((size_t)gx_max(1, x->m) * x->element));
 }
 
-/* Are columns of the result columns of R?  A single line lies the same both ways. */
+/* Does the kernel write to the result itself?  A single line lies the same both ways. */
 static bool is_direct(const engine *x)
 {
-    return !x->is_turned || x->m == 1;
+    return !x->is_turned || x->is_columnwise || x->m == 1;
 }
 
-/* Column j of R, where it is a column of the result. */
+/* Column j of R, where it lies in the result. */
 static char *column_of(const engine *x, int64_t j)
 {
     return x->result + (size_t)(x->is_turned ? j : j * x->ldr) * x->element;
@@ -149,10 +161,7 @@ static gx_code gather(const engine *x, const gx_csr *csr, int64_t row0, char *ch
         gx_csr part = gx_csr_cut(csr, i, gx_min(most, csr->rows - i));
         bool is_there = is_direct(x);
         char *c = is_there ? column_of(x, row0 + i) : chunk;
-        int64_t ldc = is_there && !x->is_turned ? x->ldr : x->m;
-        for (int64_t r = 0; r < part.rows; r++) {
-            memset(c + (size_t)(r * ldc) * x->element, 0, (size_t)x->m * x->element);
-        }
+        int64_t ldc = is_there && (!x->is_turned || x->is_columnwise) ? x->ldr : x->m;
         GX_TRY(spmm(x, &part, x->L, x->ldl, c, ldc, err));
         if (!is_there) {
             GX_TRY(turn(x, chunk, row0 + i, part.rows, err));
@@ -386,6 +395,11 @@ static void set_up(engine *x, gx_run *run, const gx_mat *S, gx_trans op, bool is
     x->is_turned = is_left;
     // The transpose of S D is D^T S^T, that of S^T D is D^T S, that of S^H D is D^T conj(S).
     x->op = is_left ? (op == GX_NO_TRANS ? GX_TRANS : GX_NO_TRANS) : op;
+    if (!is_left && op == GX_NO_TRANS) { // gathered where it may be
+        x->op = (S->properties & GX_PROP_SYMMETRIC) != 0   ? GX_TRANS
+                : (S->properties & GX_PROP_HERMITIAN) != 0 ? GX_CONJ_TRANS
+                                                           : GX_NO_TRANS;
+    }
     x->is_conjugated = is_left && op == GX_CONJ_TRANS && gx_dtype_is_complex(S->dtype);
     x->n = op == GX_NO_TRANS ? (is_left ? S->rows : S->cols) : (is_left ? S->cols : S->rows);
     x->block_bytes = (gx_sparse_block_bytes(S) + 63) / 64 * 64;
@@ -405,6 +419,53 @@ static int64_t inner(const engine *x)
 static int64_t lines_most(const engine *x, int64_t lines)
 {
     return gx_max(1, gx_min(lines, LINE_BYTES_MOST / (int64_t)x->element));
+}
+
+// Columnwise --------------------------------------------------------------------------------------
+
+/*
+** Do rows that follow each other name columns that lie together?  A cache of SLOTS stretches of
+** STRETCH columns is played through for some entries: one in SELDOM may find its stretch gone.
+*/
+static bool lies_together(const gx_csr *csr)
+{
+    enum { STRETCH_BITS = 9, SLOTS = 64, SELDOM = 16, ENTRIES = 1 << 16 };
+    int64_t slot[SLOTS], misses = 0, first = csr->start[0];
+    int64_t count = gx_min(csr->entries, ENTRIES);
+    for (int k = 0; k < SLOTS; k++) {
+        slot[k] = -1;
+    }
+    for (int64_t e = first; e < first + count; e++) {
+        int64_t stretch = gx_csr_column(csr, e) >> STRETCH_BITS;
+        misses += slot[stretch % SLOTS] != stretch;
+        slot[stretch % SLOTS] = stretch;
+    }
+    return misses <= count / SELDOM;
+}
+
+/* A look at the piece in the middle of S, where rows are gathered into several columns. */
+static gx_code choose_order(engine *x, int64_t lines, gx_err *err)
+{
+    gx_mem *mem = x->run->ctx->mem;
+    gx_reader *reader = NULL;
+    void *block = NULL;
+    gx_csr csr;
+    size_t bytes = gx_max(x->block_bytes, 1);
+    if (!x->is_turned || x->op == GX_NO_TRANS || lines < 2 || gx_sparse_pieces(x->S) == 0 ||
+        gx_mem_available(mem) < 2 * bytes) {
+        return GX_OK;
+    }
+    gx_code code = gx_mem_alloc(mem, bytes, "a panel", &block, err);
+    if (code == GX_OK && x->S->kind == GX_MAT_STORED) {
+        code = gx_reader_own(x->run->ctx->store, &reader, err);
+    }
+    if (code == GX_OK) {
+        code = gx_sparse_read(x->S, reader, gx_sparse_pieces(x->S) / 2, block, &csr, err);
+    }
+    x->is_columnwise = code == GX_OK && lies_together(&csr);
+    gx_reader_close(reader);
+    gx_mem_free(mem, block);
+    return code;
 }
 
 // In memory ---------------------------------------------------------------------------------------
@@ -428,9 +489,9 @@ static gx_code apply_lines(engine *x, const void *X, int64_t ldx, gx_err *err)
 {
     gx_mem *mem = x->run->ctx->mem;
     void *lines = NULL;
-    if (x->m == 1) {
+    if (x->m == 1 || x->is_columnwise) {
         x->L = X;
-        x->ldl = 1;
+        x->ldl = x->is_columnwise ? ldx : 1;
     } else {
         GX_TRY(gx_mem_alloc(mem, (size_t)(x->m * inner(x)) * x->element, "lines of a dense block",
                             &lines, err));
@@ -448,6 +509,7 @@ gx_code gx_sparse_apply(gx_run *run, const gx_mat *S, gx_trans op, gx_dtype dtyp
     gx_err err = {0};
     set_up(&x, run, S, op, true, dtype);
     int64_t most = lines_most(&x, count);
+    choose_order(&x, count, &err);
     for (int64_t j = 0; j < count && gx_ok(run) && err.code == GX_OK; j += most) {
         x.m = gx_min(most, count - j);
         x.result = gx_at(Y, dtype, ldy, 0, j);
@@ -494,7 +556,8 @@ typedef struct product {
 static bool is_in_place(const product *p)
 {
     const gx_mat *D = &p->D;
-    return !p->is_left && D->kind == GX_MAT_VALUE && D->dtype == p->x.dtype;
+    return (!p->is_left || p->x.is_columnwise) && D->kind == GX_MAT_VALUE &&
+           D->dtype == p->x.dtype;
 }
 
 /* One stretch of columns of L. */
@@ -504,8 +567,11 @@ static gx_code load_stretch(void *arg, int64_t unit, gx_pass_thread *thread, voi
     product *p = arg;
     engine *x = &p->x;
     int64_t j = unit * p->width, n = gx_min(p->width, inner(x) - j);
-    char *to = (char *)p->L + (size_t)(j * x->m) * x->element;
+    char *to = (char *)p->L + (size_t)(x->is_columnwise ? j : j * x->m) * x->element;
     (void)part;
+    if (x->is_columnwise) {
+        return gx_pass_read(thread, &p->D, j, p->l0, n, x->m, x->dtype, to, x->ldl, err);
+    }
     if (!p->is_left) {
         return gx_pass_read(thread, &p->D, p->l0, j, x->m, n, x->dtype, to, x->m, err);
     }
@@ -523,21 +589,24 @@ static void load_lines(product *p)
     engine *x = &p->x;
     const gx_mat *const sources[1] = {&p->D};
     if (is_in_place(p)) {
-        x->L = gx_at(p->D.data, x->dtype, p->D.ld, p->l0, 0);
+        x->L = p->is_left ? gx_at(p->D.data, x->dtype, p->D.ld, 0, p->l0)
+                          : gx_at(p->D.data, x->dtype, p->D.ld, p->l0, 0);
         x->ldl = p->D.ld;
         return;
     }
+    bool is_worked_on = p->is_left && x->m > 1 && !x->is_columnwise;
     size_t column = (size_t)x->m * x->element, room = gx_mem_available(x->run->ctx->mem) / 4;
-    p->width = gx_max(1, gx_min(GX_PASS_CHUNK_BYTES, (int64_t)room) / (int64_t)column);
+    p->width = is_worked_on ? gx_min(GX_PASS_CHUNK_BYTES, (int64_t)room) : LOAD_BYTES;
+    p->width = gx_max(1, p->width / (int64_t)column);
     gx_pass pass = {.sources = sources,
                     .source_count = 1,
                     .units = gx_ceil_div(inner(x), p->width),
                     .bytes = (double)column * (double)inner(x),
-                    .work_bytes = p->is_left && x->m > 1 ? (size_t)p->width * column : 0,
+                    .work_bytes = is_worked_on ? (size_t)p->width * column : 0,
                     .work = load_stretch,
                     .arg = p};
     x->L = p->L;
-    x->ldl = x->m;
+    x->ldl = x->is_columnwise ? inner(x) : x->m;
     gx_pass_run(x->run, &pass);
 }
 
@@ -679,6 +748,7 @@ gx_code gx_alg_spmm(gx_run *run, const gx_spmm_args *args, int64_t m, int64_t n,
     p.lines = p.is_left ? n : m;
     gx_matrix_bytes(m, n, dtype, &value);
     if (gx_run_device(run, &p.x.backend, &p.x.dev) != GX_OK ||
+        choose_order(&p.x, p.lines, &err) != GX_OK ||
         plan_rounds(&p, is_stored, is_stored ? 0 : value, &err) != GX_OK) {
         return gx_run_fail(run, &err);
     }

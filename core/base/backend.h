@@ -77,7 +77,9 @@ typedef enum gx_kernel_id {
     GX_SPMM, /* c += alpha b op(sparse)       op(sparse) k x n, a panel (csr.h) of the same dtype;
                      b m x k; transa is op.  Columns of b and c are what an entry touches, so that
                      a product with sparse on the left is that of the transposes.  is_fresh: the
-                     same without c, which is not read; not for transa NO_TRANS              */
+                     same without c, which is not read; not for transa NO_TRANS.  transb TRANS: b
+                     and c are given turned, k x m and n x m; the same exception, and a device need
+                     not have it                                                              */
 
     /* Triangles.  Of a only the triangle that uplo names is read, for diag UNIT without its
        diagonal.  TRSM, TRMM: a is m x m (LEFT) or n x n (RIGHT); alpha = 0 reads neither a nor c;

@@ -3,6 +3,7 @@
 Plan, with small tiles so that small matrices have many panels, from a file (helpers read) and in memory (the caller does):
 - sparse x dense and dense x sparse, transposed and conjugated on either side, alpha, every pair of dtypes, 0 to 70 columns,
   values and stored, S a value and stored; the bits of `deterministic` and of S untransposed do not depend on threads;
+- rows whose columns lie far apart, beside those that lie together; a symmetric matrix on either side;
 - a budget that holds a few lines: rounds; one that holds none: the number that would do;
 - symmetric matrices transposed are themselves; empty shapes; a damaged panel; shapes that do not fit; beta is refused.
 """
@@ -10,6 +11,7 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from conftest import error, from_numpy, gx_connect, q, to_numpy
 
 TYPES = {"f64": np.float64, "f32": np.float32, "c128": np.complex128, "c64": np.complex64}
@@ -92,6 +94,39 @@ def test_the_same_bits(tmp_path):
             seen_t.add(transposed)
         db.close()
     assert len(seen) == 1 and len(seen_t) == 1
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_far_apart(db, dtype):
+    """50 entries a row over 40 000 columns: turned to lines; small matrices are not."""
+    rng = np.random.default_rng(6)
+    rows, cols = np.repeat(np.arange(60), 50), np.concatenate([np.sort(rng.choice(40000, 50, False)) for _ in range(60)])
+    values = random(rng, (3000,), dtype)
+    S = sp.csr_matrix((values, (rows, cols)), shape=(60, 40000))
+    q(db, "SELECT gx_sparse(?, 'S')", from_numpy(S.toarray()))
+    value = q(db, "SELECT gx_copy('S')")
+    for other in TYPES:
+        D = random(rng, (40000, 3), other)
+        blob, turned = from_numpy(D), from_numpy(np.ascontiguousarray(D.T))
+        want = (S @ D).astype(np.result_type(S.dtype, D.dtype))
+        close(to_numpy(q(db, "SELECT gx_matmul('S', ?)", blob)), want)
+        close(to_numpy(q(db, "SELECT gx_matmul(?, ?)", value, blob)), want)
+        close(to_numpy(q(db, "SELECT gx_matmul('S', ?, '{\"transb\":true,\"alpha\":-3}')", turned)), -3 * want)
+        close(to_numpy(q(db, "SELECT gx_matmul(?, 'S', '{\"transb\":true}')", turned)), want.T)
+        q(db, "SELECT gx_matmul('S', ?, 'C', '{\"replace\":true}')", blob)
+        close(to_numpy(q(db, "SELECT gx_copy('C')")), want)
+
+
+@pytest.mark.parametrize("width", [1, 3, 12, 100])
+def test_grid(db, width):
+    rng = np.random.default_rng(7)
+    q(db, "SELECT gx_matrix_gallery('poisson', 2500, 'S', '{\"sparse\":true}')")
+    S, D = to_numpy(q(db, "SELECT gx_dense('S')")), rng.standard_normal((2500, width))
+    q(db, "SELECT gx_store('D', ?)", from_numpy(D))
+    q(db, "SELECT gx_transpose('D', 'T')")
+    for sql, want in [("'S', 'D'", S @ D), ("'S', 'D', '{\"transa\":true}'", S @ D), ("'T', 'S'", D.T @ S),
+                      ("'D', 'S', '{\"transa\":true}'", D.T @ S), ("'S', 'T', '{\"transb\":true}'", S @ D)]:
+        close(to_numpy(q(db, f"SELECT gx_matmul({sql})")), want)
 
 
 @pytest.mark.parametrize("limit", [600000, 1000000, 3000000])

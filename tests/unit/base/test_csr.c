@@ -5,7 +5,8 @@
 **   1. layout: parts at multiples of 8 in all dtypes and both widths of indexes; what no blob holds
 **   2. the check takes what is sound: empty rows, full rows, no rows, no entries
 **   3. the check refuses each kind of damage, with 4-byte and 8-byte indexes, in its words
-**   4. cuts and seeks on every row against a plain search
+**   4. one index of many rows, or one start, is changed: refused where a plain search finds fault
+**   5. cuts and seeks on every row against a plain search
 */
 #include "base/csr.h"
 
@@ -120,6 +121,72 @@ static void damaged(void **state)
     }
 }
 
+enum { MANY = 9000 }; /* more rows than are looked through at a time */
+
+/* Rows of 0 to 3 entries in 6 columns. */
+static int64_t many_rows(uint32_t start[MANY + 1], int32_t narrow[3 * MANY], int64_t wide[3 * MANY])
+{
+    int64_t e = 0;
+    start[0] = 0;
+    for (int64_t i = 0; i < MANY; i++) {
+        for (int64_t k = 0; k < i * 7 % 4; k++) {
+            narrow[e] = (int32_t)(2 * k + i % 2);
+            wide[e] = narrow[e];
+            e++;
+        }
+        start[i + 1] = (uint32_t)e;
+    }
+    return e;
+}
+
+static bool is_plainly_sound(const gx_csr *csr)
+{
+    for (int64_t i = 0; i < csr->rows; i++) {
+        if (csr->start[i + 1] < csr->start[i] || csr->start[i + 1] > csr->entries) {
+            return false;
+        }
+    }
+    for (int64_t i = 0; i < csr->rows; i++) {
+        for (int64_t e = csr->start[i]; e < csr->start[i + 1]; e++) {
+            int64_t j = gx_csr_column(csr, e);
+            if (j < 0 || j >= csr->cols ||
+                (e > csr->start[i] && j <= gx_csr_column(csr, e - 1))) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void changed(void **state)
+{
+    (void)state;
+    static uint32_t start[MANY + 1];
+    static int32_t narrow[3 * MANY];
+    static int64_t wide[3 * MANY];
+    int64_t entries = many_rows(start, narrow, wide), refused = 0;
+    for (int64_t k = 0; k < 2000; k++) {
+        int64_t at = k * 7919 % entries, row = 1 + k * 104729 % (MANY - 1), j = k % 9 - 1;
+        bool is_wide = k % 2 != 0, is_start = k % 5 == 0;
+        const gx_csr csr = {GX_F64, MANY, 6, entries, is_wide ? 8 : 4, start,
+                            is_wide ? (const void *)wide : (const void *)narrow, NULL};
+        uint32_t old_start = start[row];
+        int32_t old = narrow[at];
+        if (is_start) {
+            start[row] = (uint32_t)(old_start + (uint32_t)(k % 7) - 3);
+        } else {
+            wide[at] = narrow[at] = (int32_t)j;
+        }
+        gx_err err = {.code = GX_OK};
+        bool is_sound = is_plainly_sound(&csr);
+        assert_int_equal(gx_csr_check(&csr, "P", &err), is_sound ? GX_OK : GX_CORRUPT);
+        refused += !is_sound;
+        start[row] = old_start;
+        wide[at] = narrow[at] = old;
+    }
+    assert_true(refused > 500 && refused < 1900);
+}
+
 static void cuts_and_seeks(void **state)
 {
     (void)state;
@@ -147,6 +214,7 @@ int main(void)
         cmocka_unit_test(layouts),
         cmocka_unit_test(sound),
         cmocka_unit_test(damaged),
+        cmocka_unit_test(changed),
         cmocka_unit_test(cuts_and_seeks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 **   3. is_fresh: a c of NaNs is not read
 **   4. rows of 20 000 entries among short and empty ones, first, last and side by side, beside the
 **      reference; gathered twice gives the same bits
+**   5. with b and c turned, for the ops that allow it, c fresh or not: what they are without
 */
 #include "block.h"
 
@@ -191,6 +192,56 @@ static gx_scalar expected(const gx_csr *csr, gx_trans op, gx_scalar alpha, const
     return c;
 }
 
+static block turned(const block *b)
+{
+    block t = block_make(b->dtype, b->n, b->m, gx_max(b->n, 1) + (int64_t)(random_bits(&seed) % 3));
+    for (int64_t j = 0; j < b->n; j++) {
+        for (int64_t i = 0; i < b->m; i++) {
+            block_set(&t, j, i, block_get(b, i, j));
+        }
+    }
+    return t;
+}
+
+/* c += alpha b op(csr) with b and c turned, beside what it is: want. */
+static void compare_turned(const gx_csr *csr, gx_trans op, gx_scalar alpha, const block *b,
+                           const block *before, const block *want)
+{
+    const gx_backend *backends[] = {&gx_backend_ref, &gx_backend_cpu};
+    for (int k = 0; k < 4; k++) {
+        gx_err err = {.code = GX_OK};
+        bool is_fresh = k >= 2;
+        block B = turned(b), C = turned(before);
+        for (int64_t e = 0; is_fresh && e < C.m * C.n; e++) {
+            block_set(&C, e % C.m, e / C.m, (gx_scalar){NAN, NAN});
+        }
+        gx_args args = {.transa = op,
+                        .transb = GX_TRANS,
+                        .m = C.n,
+                        .n = C.m,
+                        .k = B.m,
+                        .alpha = alpha,
+                        .is_fresh = is_fresh,
+                        .sparse = csr,
+                        .b = B.data,
+                        .ldb = B.ld,
+                        .c = C.data,
+                        .ldc = C.ld};
+        assert_int_equal(backends[k % 2]->kernel[GX_SPMM][C.dtype](NULL, NULL, &args, &err), GX_OK);
+        assert_true(block_is_guarded(&C));
+        for (int64_t j = 0; j < C.n; j++) {
+            for (int64_t i = 0; i < C.m; i++) {
+                gx_scalar x = block_get(&C, i, j), y = block_get(want, j, i);
+                gx_scalar c = block_get(before, j, i);
+                double most = 400 * gx_dtype_eps(C.dtype) * (4 + hypot(y.re, y.im));
+                y = is_fresh ? (gx_scalar){y.re - c.re, y.im - c.im} : y;
+                assert_true(hypot(x.re - y.re, x.im - y.im) <= most);
+            }
+        }
+        block_free(&B), block_free(&C);
+    }
+}
+
 static void compare(const gx_csr *csr, gx_trans op, int64_t m)
 {
     gx_dtype dtype = csr->dtype;
@@ -211,6 +262,9 @@ static void compare(const gx_csr *csr, gx_trans op, int64_t m)
             assert_true(hypot(x.re - want.re, x.im - want.im) <= most);
             assert_true(hypot(y.re - want.re, y.im - want.im) <= most);
         }
+    }
+    if (op != GX_NO_TRANS) {
+        compare_turned(csr, op, alpha, &b, &before, &ref);
     }
     block_free(&b), block_free(&c), block_free(&before), block_free(&ref), block_free(&same);
 }
