@@ -1,12 +1,19 @@
 #!/usr/bin/env python3
 """gx_eval beside NumPy, numexpr, CuPy and JAX: loops of products, elementwise chains, small matrices.
 
-    bench/eval.py [--case NAME ...] [--backend auto|cpu|cuda] [--repeats N] [--side N]
+    bench/eval.py [--case NAME ...] [--backend auto|cpu|cuda] [--repeats N] [--side N] [--dir DIR]
 
 Each case is one program and the same thing in each peer that is installed; the median of the repeats after one call that
 is not counted (the device is opened, kernels are compiled).  gx reads its operands from a database file in the page
 cache, or has kept them on the device from the call before; peers have theirs in RAM or on the device, as the column says.
-Columns: case, who, seconds, by gx's seconds, bytes up, bytes down, and what was counted.
+Columns: case, who, milliseconds, by gx's, and what was counted.  Lines that are no peer's:
+
+    the stream   what has to be: gx_norm of each operand reads them, and a blob of the result's size that is there already
+                 is fetched by the same Python (a bound parameter, row after row: SQLite copies nothing, Python does once)
+    HBM          operands are kept on the device and the result stays there, or is a number: their bytes by the rate at
+                 which CuPy copies on the device, and 0.15 ms for the statement
+    kernels      of the cases small: as many launches of the same two functions, timed on the device while CuPy's host is
+                 ahead; then the time beyond them, with graphs (small) by without (small-apart)
 """
 import argparse
 import pathlib
@@ -62,24 +69,38 @@ SIX = "sqrt(A * A + B * B) * 0.5 + A / (B * B + 1)"
 CHAIN = "where(A > 0, exp(-A) * tanh(B), erf(A * 0.5) + B)"
 
 
-def loop(np_, A, X, rounds=100):
+def again(np_, rounds, step, X):
+    """A loop, which JAX compiles as one."""
+    if jax is not None and np_ is jax.numpy:
+        return jax.lax.fori_loop(0, rounds, lambda _, X: step(X), X)
     for _ in range(rounds):
-        X = A @ X
+        X = step(X)
     return X
 
 
-def mixed(np_, A, X, rounds=600):
-    for _ in range(rounds):
-        X = np_.tanh(A @ X) * 0.5 + X * 0.25
-    return X
+def loop(np_, A, X):
+    return again(np_, 100, lambda X: A @ X, X)
 
 
-def small(np_, A, X, rounds=1000):
-    for _ in range(rounds):
+def mixed(np_, A, X):
+    return again(np_, 600, lambda X: np_.tanh(A @ X) * 0.5 + X * 0.25, X)
+
+
+def mixed_product(np_, A, X):
+    return again(np_, 600, lambda X: A @ X, X)
+
+
+def mixed_map(np_, A, X):
+    return again(np_, 600, lambda X: np_.tanh(X) * 0.5 + X * 0.25, X)
+
+
+def small(np_, A, X):
+    def step(X):
         for _ in range(10):
-            X = A @ X
-            X = np_.tanh(X)
-    return X
+            X = np_.tanh(A @ X)
+        return X
+
+    return again(np_, 1000, step, X)
 
 
 def six(np_, A, B):
@@ -116,9 +137,12 @@ FIFTY = "x = ?1; " + "x = x * 0.5 + ?1; y = x @ ?1; x = tanh(y) + x.T; " * 10 + 
 CASES = {
     "loop": ({"A": 2048, "X": 2048}, "repeat 100 { X = A @ X } X", loop, None),
     "mixed": ({"A": 1024, "X": 1024}, "repeat 600 { X = tanh(A @ X) * 0.5 + X * 0.25 } X", mixed, None),
+    "mixed-product": ({"A": 1024, "X": 1024}, "repeat 600 { X = A @ X } X", mixed_product, None),
+    "mixed-map": ({"A": 1024, "X": 1024}, "repeat 600 { X = tanh(X) * 0.5 + X * 0.25 } X", mixed_map, None),
     "six": ({"A": 4096, "B": 4096}, SIX, six, "sqrt(A * A + B * B) * 0.5 + A / (B * B + 1)"),
     "six-sum": ({"A": 4096, "B": 4096}, f"sum({SIX})", lambda n, A, B: six(n, A, B).sum(),
                 "sum(sqrt(A * A + B * B) * 0.5 + A / (B * B + 1))"),
+    "six-stays": ({"A": 4096, "B": 4096}, f"Y = {SIX}; Y[0, 0]", lambda n, A, B: six(n, A, B)[0, 0], None),
     "six-10": ({"A": 4096, "B": 4096}, "repeat 10 { A = " + SIX + " } sum(A)", lambda n, A, B: ten(six, n, A, B), None),
     "chain-10": ({"A": 4096, "B": 4096}, "repeat 10 { A = " + CHAIN + " } sum(A)", lambda n, A, B: ten(chain, n, A, B), None),
     "chain": ({"A": 4096, "B": 4096}, CHAIN, chain, None),
@@ -137,8 +161,107 @@ def line(case, who, seconds, ours, rest=""):
     print(f"{case:10} {who:28} {seconds * 1e3:12.3f} ms  {seconds / ours:8.2f} x  {rest}", flush=True)
 
 
+def handing_over(db, size, repeats):
+    """Python's fetch of a blob that SQLite has already."""
+    rows = db.execute("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?2) SELECT ?1 FROM n",
+                      (bytes(size), repeats + 3))
+    kept = []  # the one before goes when the next one is there, as ours() has it
+
+    def fetch():
+        kept[:] = rows.fetchone()
+
+    seconds = median(repeats, fetch)
+    rows.close()
+    return seconds
+
+
+def hbm_rate():
+    """Bytes read and written a second by a copy on the device."""
+    a = cupy.zeros(1 << 27)
+    b, times = cupy.empty_like(a), []
+    for _ in range(6):
+        start, end = cupy.cuda.Event(), cupy.cuda.Event()
+        start.record()
+        cupy.copyto(b, a)
+        end.record()
+        end.synchronize()
+        times.append(cupy.cuda.get_elapsed_time(start, end) / 1e3)
+    return 2 * a.nbytes / statistics.median(times[1:])
+
+
+def kernels_alone(arrays, launches=400):
+    """Seconds of a launch, product and tanh by turns, when none of them waits for the host."""
+    spin = cupy.RawKernel("""extern "C" __global__ void spin(long long ticks) {
+        long long start = clock64();
+        while (clock64() - start < ticks) { }
+    }""", "spin")
+    A, X = (cupy.asarray(a) for a in arrays.values())
+    P, times = cupy.empty_like(X), []
+    for _ in range(6):
+        start, end = cupy.cuda.Event(), cupy.cuda.Event()
+        spin((1,), (1,), (100_000_000,))  # some 50 ms, in which all of these are enqueued
+        start.record()
+        for _ in range(launches // 2):
+            cupy.matmul(A, X, out=P)
+            cupy.tanh(P, out=X)
+        end.record()
+        end.synchronize()
+        times.append(cupy.cuda.get_elapsed_time(start, end) / 1e3 / launches)
+    return statistics.median(times[1:])
+
+
+def run_peers(name, args, arrays, ours):
+    """NumPy, numexpr, CuPy, JAX; NumPy's answer."""
+    _, _, fn, expression = CASES[name]
+    want = []
+
+    def by_numpy():
+        want[:] = [fn(np, *arrays.values())]
+
+    is_long = name.split("-")[0] in ("loop", "mixed")
+    start = time.perf_counter()
+    by_numpy()
+    seconds = time.perf_counter() - start
+    line(name, "NumPy, in RAM", seconds if is_long else median(max(1, args.repeats // 2), by_numpy), ours)
+    if numexpr is not None and expression is not None:
+        line(name, "numexpr, in RAM", median(args.repeats, lambda: numexpr.evaluate(expression, arrays)), ours)
+    if numexpr is not None and name == "six-10":
+        line(name, "numexpr, in RAM", median(args.repeats, lambda: ten_of_numexpr(CASES["six"][3], arrays)), ours)
+    if cupy is not None:
+        there = [cupy.asarray(a) for a in arrays.values()]
+        sync = cupy.cuda.Stream.null.synchronize
+        on_device = median(args.repeats, lambda: fn(cupy, *there), sync)
+        line(name, "CuPy, on the device", on_device, ours)
+        around = median(args.repeats, lambda: cupy.asnumpy(fn(cupy, *[cupy.asarray(a) for a in arrays.values()])), sync)
+        line(name, "CuPy, from RAM and back", around, ours, f"gx / CuPy = {ours / around:.3f}")
+    if jax is not None:
+        there = [jax.numpy.asarray(a) for a in arrays.values()]
+        compiled = jax.jit(lambda *m: fn(jax.numpy, *m))
+        line(name, "JAX, jit", median(args.repeats, lambda: compiled(*there).block_until_ready()), ours)
+        around = median(args.repeats, lambda: np.asarray(compiled(*[jax.numpy.asarray(a) for a in arrays.values()])))
+        line(name, "JAX, jit, from RAM and back", around, ours, f"gx / JAX = {ours / around:.3f}   (<= 1.1)")
+    return want[0]
+
+
+def run_limits(name, args, db, arrays, ours, value, hits):
+    """What the work cannot take less than."""
+    if arrays.keys() != {"A", "B"} or name.endswith("-10"):
+        return
+    scan = median(args.repeats, lambda: db.execute("SELECT gx_norm('A', 'max') + gx_norm('B', 'max')").fetchall())
+    line(name, "gx_norm of both: the scan", scan, ours)
+    over = handing_over(db, len(value), args.repeats) if isinstance(value, bytes) else 0.0
+    if over > 0:
+        line(name, "the result's bytes handed over", over, ours)
+    line(name, "the stream", scan + over, ours, f"gx / stream = {ours / (scan + over):.3f}   (<= 1.15)")
+    if cupy is not None and hits > 0 and over == 0:
+        rate = hbm_rate()
+        moved = sum(a.nbytes for a in arrays.values()) + (arrays["A"].nbytes if name == "six-stays" else 0)
+        limit = 1.3 * moved / rate + 0.15e-3
+        line(name, f"HBM, {rate / 1e12:.2f} TB/s", limit, ours, f"gx / (1.3 bytes / rate + 0.15 ms) = {ours / limit:.3f}   (<= 1)")
+
+
 def run_case(name, args, folder):
-    sides, text, fn, expression = CASES[name]
+    sides, text, _, _ = CASES[name]
     rng = np.random.default_rng(7)
     arrays = {k: rng.standard_normal((n, n)) / np.sqrt(n) for k, n in sides.items()}
     db = gx_connect(str(folder / f"{name}.db"), page_size=65536, journal_mode="WAL")
@@ -155,32 +278,24 @@ def run_case(name, args, folder):
     seconds = median(args.repeats, ours)
     after = counters(db)
     calls = args.repeats + 1
-    used = " ".join(f"{k}={(after[k] - before[k]) // calls}" for k in sorted(after) if after[k] != before[k])
-    line(name, f"gx {args.backend}", seconds, seconds, used)
-    want = fn(np, *arrays.values())
+    counted = {k: (after[k] - before[k]) // calls for k in sorted(after) if after[k] != before[k]}
+    line(name, f"gx {args.backend}", seconds, seconds, " ".join(f"{k}={n}" for k, n in counted.items()))
+    run_limits(name, args, db, arrays, seconds, value[0], counted.get("device_hits", 0))
+    want = run_peers(name, args, arrays, seconds)
     got = to_numpy(value[0]) if isinstance(value[0], bytes) else value[0]
     print(f"{'':10} largest difference from NumPy {np.max(np.abs(got - want)):.2e} of {np.max(np.abs(want)):.2e}")
-    line(name, "NumPy, in RAM", median(max(1, args.repeats // 2), lambda: fn(np, *arrays.values())), seconds)
-    if numexpr is not None and expression is not None:
-        line(name, "numexpr, in RAM", median(args.repeats, lambda: numexpr.evaluate(expression, arrays)), seconds)
-    if numexpr is not None and name == "six-10":
-        seconds_of = median(args.repeats, lambda: ten_of_numexpr(CASES["six"][3], arrays))
-        line(name, "numexpr, in RAM", seconds_of, seconds)
-    if sides.keys() == {"A", "B"}:
-        scan = median(args.repeats, lambda: db.execute("SELECT gx_norm('A', 'max') + gx_norm('B', 'max')").fetchall())
-        line(name, "gx_norm of both: the scan", scan, seconds)
-    if cupy is not None:
-        there = [cupy.asarray(a) for a in arrays.values()]
-        sync = cupy.cuda.Stream.null.synchronize
-        line(name, "CuPy, on the device", median(args.repeats, lambda: fn(cupy, *there), sync), seconds)
-        line(name, "CuPy, from RAM and back",
-             median(args.repeats, lambda: cupy.asnumpy(fn(cupy, *[cupy.asarray(a) for a in arrays.values()])), sync), seconds)
-    if jax is not None:
-        there = [jax.numpy.asarray(a) for a in arrays.values()]
-        compiled = jax.jit(lambda *m: fn(jax.numpy, *m))
-        if name not in ("small", "small-apart"):  # unrolled: minutes of compiling
-            line(name, "JAX, jit", median(args.repeats, lambda: compiled(*there).block_until_ready()), seconds)
     db.close()
+    return seconds, arrays
+
+
+def tell_graphs(taken):
+    """With graphs and without, less the kernels themselves."""
+    (replayed, arrays), (apart, _) = taken["small"], taken["small-apart"]
+    alone = 20000 * kernels_alone(arrays)
+    line("small", "kernels, none waiting", alone, replayed)
+    line("small", "beyond them, with graphs", replayed - alone, replayed, f"{replayed / 20000 * 1e6:.2f} us an operation   (<= 6)")
+    line("small", "beyond them, without", apart - alone, replayed,
+         f"with / without = {(replayed - alone) / (apart - alone):.3f}   (<= 0.4)")
 
 
 def run_fifty(args):
@@ -233,15 +348,19 @@ def main():
     parser.add_argument("--side", type=int, default=8192, help="of the matrices of the case finish")
     parser.add_argument("--backend", default="auto")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--dir", help="where the database files are: /dev/shm")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    taken = {}
+    with tempfile.TemporaryDirectory(dir=args.dir) as folder:
         for name in args.case:
             if name == "fifty":
                 run_fifty(args)
             elif name == "finish":
                 run_finish(args, pathlib.Path(folder))
             else:
-                run_case(name, args, pathlib.Path(folder))
+                taken[name] = run_case(name, args, pathlib.Path(folder))
+    if cupy is not None and args.backend == "cuda" and {"small", "small-apart"} <= taken.keys():
+        tell_graphs(taken)
 
 
 if __name__ == "__main__":
