@@ -4,7 +4,7 @@
 ** A stored matrix is looked for among the blocks that earlier calls left there, as one block, and
 ** left there again.  Large matrices go up and down through page-locked buffers (device_copy.h),
 ** which waits for all queues; small ones by way of one such buffer that is filled from the front,
-** without a wait until it is full.
+** without a wait until it is full, and that small results come down by.
 */
 #include "device_memory.h"
 
@@ -72,16 +72,22 @@ bool gx_device_key_of(gx_exec *x, const gx_val *val, gx_block_key *key)
     return key->file != 0;
 }
 
+/* The buffer of small copies is there. */
+static bool has_stage(gx_exec *x)
+{
+    gx_err err = {.code = GX_OK};
+    size_t budget = (size_t)x->run->ctx->config.number[GX_SET_PINNING_BUDGET];
+    return x->stage.data != NULL ||
+           gx_pool_stage(x->accel->pool, STAGE_BYTES, budget, &x->stage, &err) == GX_OK ||
+           gx_run_fail(x->run, &err) == GX_OK;
+}
+
 static bool send_small(gx_exec *x, gx_val *val, const void *data)
 {
     gx_accel *accel = x->accel;
     gx_err err = {.code = GX_OK};
     size_t bytes = bytes_of(&val->type), room = (bytes + 63) / 64 * 64;
-    if (x->stage.data == NULL &&
-        gx_pool_stage(accel->pool, STAGE_BYTES,
-                      (size_t)x->run->ctx->config.number[GX_SET_PINNING_BUDGET], &x->stage,
-                      &err) != GX_OK) {
-        gx_run_fail(x->run, &err);
+    if (!has_stage(x)) {
         return false;
     }
     if (x->staged + room > STAGE_BYTES && !gx_device_wait(x)) {
@@ -153,14 +159,45 @@ const void *gx_device_val_send(gx_exec *x, gx_val *val)
 
 // Fetching, giving back ---------------------------------------------------------------------------
 
+/* Behind what made it, in the same queue. */
+static bool fetch_small(gx_exec *x, const gx_val *val, void *data, int64_t ld)
+{
+    gx_accel *accel = x->accel;
+    gx_err err = {.code = GX_OK};
+    const gx_type *t = &val->type;
+    size_t bytes = bytes_of(t), column = (size_t)t->rows * gx_dtype_bytes(t->dtype);
+    if (!has_stage(x) || (x->staged > 0 && !gx_device_wait(x))) {
+        return false;
+    }
+    if (accel->backend->download(accel->dev, accel->run, x->stage.data, bytes, val->device, bytes,
+                                 bytes, 1, &err) != GX_OK) {
+        return gx_device_lost(x, &err);
+    }
+    gx_stats_add(&x->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)bytes);
+    if (!gx_device_wait(x)) {
+        return false;
+    }
+    for (int64_t j = 0; j < t->cols; j++) {
+        memcpy(gx_at(data, t->dtype, ld, 0, j), (char *)x->stage.data + (size_t)j * column, column);
+    }
+    return true;
+}
+
 bool gx_device_val_fetch(gx_exec *x, const gx_val *val, void *data, int64_t ld)
 {
     gx_err err = {.code = GX_OK};
     const gx_type *t = &val->type;
-    if (!gx_device_wait(x)) {
+    size_t bytes = bytes_of(t);
+    if (!gx_ok(x->run)) {
         return false;
     }
     x->transfers++;
+    if (bytes > 0 && bytes <= SMALL_MOST) {
+        return fetch_small(x, val, data, ld);
+    }
+    if (!gx_device_wait(x)) {
+        return false;
+    }
     return gx_device_get(x->run, x->accel, t->dtype, t->rows, t->cols, val->device, data, ld,
                          &err) == GX_OK ||
            gx_device_lost(x, &err);
