@@ -7,7 +7,8 @@
 ** interpreter is made of, with the steps written out.  How often and on how much a program runs is
 ** not known beforehand, so it is rented before it is bought: compiled when the interpreter has
 ** done so many steps of elements with it that what a compiled one would have saved comes to the
-** time of compiling.  Never twice: what has failed stays interpreted.
+** time of compiling; a loop says how often it is going to (gx_args.more), since a record's replays
+** do not pass here.  Never twice: what has failed stays interpreted.
 **
 ** Compiled kernels are the device's, found by what their text depends on: dtype, steps, outputs.
 ** There is room for some; others are interpreted.
@@ -252,6 +253,7 @@ static double compile_after(void)
     return said == NULL ? COMPILE_AFTER : atof(said);
 }
 
+/* The kernel for a program that is to run on so many elements, now and later. */
 static gx_cuda_handle kernel_for(gx_dev *dev, const gx_fused *f, double elements)
 {
     gx_cuda_handle kernel = dev->function[GX_CUDA_FUSED][f->dtype];
@@ -416,7 +418,7 @@ static gx_code fused(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args
     }
     if (call.m > 0 && call.n > 0) {
         double elements = (double)call.m * (double)call.n;
-        gx_cuda_handle kernel = kernel_for(dev, p->fused, elements);
+        gx_cuda_handle kernel = kernel_for(dev, p->fused, elements * (1 + p->more));
         gx_cuda_shape(call.m, call.n, &grid, &block);
         int status = dev->api->launch(kernel, grid, block, list, 0, queue->stream);
         GX_TRY(gx_cuda_check(dev, status, "cudaLaunchKernel", err));

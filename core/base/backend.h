@@ -20,7 +20,7 @@
 #include "nearest.h"
 #include "types.h"
 
-#define GX_BACKEND_ABI 7
+#define GX_BACKEND_ABI 8
 
 struct gx_random; /* random.h */
 
@@ -208,6 +208,8 @@ typedef struct gx_args {
     const gx_fused_place *in, *out; /* FUSED: one an input, one an output                */
     double *const *fold;            /* OUT of FUSED, host memory: one an output that is
                                        folded, gx_fold_doubles(), overwritten            */
+    double more;                    /* FUSED: of a loop's first round, the rounds after it; of
+                                       those -1.  A hint                                 */
     const struct gx_nearest *nearest; /* APART, MERIT, NEAREST                           */
     const gx_csr *sparse;             /* SPMM; in the device's memory                    */
     bool is_fresh;                    /* SPMM: c = ..., not c += ...                     */

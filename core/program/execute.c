@@ -130,7 +130,7 @@ static void run_loop(gx_exec *x, const gx_node *node)
     bool is_while = node->op->id == GX_OP_WHILE;
     gx_val *now[NAMES_MOST] = {NULL};
     int32_t count = g->block[node->inner[0]].param_count;
-    double rounds = is_while ? (double)INFINITY : rounds_of(x, node);
+    double rounds = is_while ? (double)INFINITY : rounds_of(x, node), times = x->times;
     for (int32_t k = 0; k < count; k++) {
         now[k] = share(x, gx_input(g, node, node->given + k));
     }
@@ -146,6 +146,7 @@ static void run_loop(gx_exec *x, const gx_node *node)
             break;
         }
         int64_t done = 0;
+        x->times = is_while ? times : round == 0 ? times * rounds : 0; // the first stands for all
         if (!is_while && round == GX_REPLAY_AFTER) {
             done = gx_replay_rounds(x, node, now, (int64_t)rounds - round, run_round);
         }
@@ -155,6 +156,7 @@ static void run_loop(gx_exec *x, const gx_node *node)
         }
         round += done;
     }
+    x->times = times;
     put_parts(x, node, now);
     release_all(x, now, count);
 }
@@ -270,7 +272,8 @@ gx_code gx_exec_begin(gx_exec *x, gx_run *run, const gx_graph *g, gx_mat *operan
                    .stores = x->stores,
                    .stores_value = x->stores_value,
                    .value = x->value,
-                   .rounds_most = rounds_most};
+                   .rounds_most = rounds_most,
+                   .times = 1};
     gx_err err = {.code = GX_OK};
     void *memory;
     if (gx_mem_calloc(run->ctx->mem, (size_t)(g->nodes + 1) * sizeof *x->val, "a program's values",

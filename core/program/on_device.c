@@ -347,7 +347,13 @@ static void fused(gx_exec *x, const gx_node *node)
         out = (gx_fused_place){.data = fused_result(x, node), .row = 1, .col = gx_max(1, m)};
     }
     if (gx_ok(x->run) && m > 0 && n > 0) {
-        gx_args args = {.m = m, .n = n, .fused = f, .in = in, .out = &out, .fold = &fold};
+        gx_args args = {.m = m,
+                        .n = n,
+                        .fused = f,
+                        .in = in,
+                        .out = &out,
+                        .fold = &fold,
+                        .more = x->times - 1};
         call(x, GX_FUSED, f->dtype, &args);
     }
     if (is_fold && gx_device_wait(x)) {

@@ -48,6 +48,7 @@ typedef struct gx_exec {
     void *work; /* kernels' */
     size_t work_bytes;
     int64_t steps, rounds, fused;
+    double times; /* rounds that the one which goes stands for, with those to come; 0: none now */
 
     gx_accel *accel; /* NULL: everything on the host                                 */
     size_t device_limit;

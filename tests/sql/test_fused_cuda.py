@@ -5,7 +5,8 @@ Plan:
    within much and little device memory: the CPU's answers; nothing is left behind
 2. a program that runs for long is compiled, once; where NVRTC is missing, or fails at any of its calls, it is
    interpreted: the same answers
-3. a failure of the device in the middle: the CPU's answer and a remark
+3. a loop says in its first round how often it goes: rounds that are replayed count, and none twice
+4. a failure of the device in the middle: the CPU's answer and a remark
 """
 import pytest
 
@@ -63,6 +64,30 @@ def test_compiled(tmp_path, dtype, fails):
     )
     assert all(got["same"]) and got["notes"] == []
     assert got["device_calls"] >= got["calls"] and got["violations"] == 0 and got["alive"] == {}
+
+
+def test_rounds_count(tmp_path):
+    """64 x 64 elements and 2 steps or more a round: compiled (one library more is loaded) when all rounds come to so many."""
+    got = child_on_stand_ins(
+        tmp_path,
+        """
+db = gx_connect()
+a = from_numpy(np.random.default_rng(1).standard_normal((64, 64)) / 20)
+def loaded(text):
+    before = mock.counts()['handles']
+    q(db, "SELECT gx_eval(?, ?)", text, a)
+    return mock.counts()['handles'] - before
+q(db, "SELECT gx_eval('?1 @ ?1', ?1)", a)
+few, many = (f'X = ?1; repeat {n} {{ X = {fn}(?1 @ X) * 0.5 + X }} X' for n, fn in ((5, 'tanh'), (60, 'sin')))
+result = [loaded(few), loaded(few), loaded(many), loaded(many)]
+nested = 'X = ?1; repeat 3 { repeat 4 { X = cos(?1 @ X) * 0.5 + X } } X'  # 12 rounds of at least 8192
+result += [loaded(nested), loaded(nested)]
+""",
+        only=True,
+        GX_BACKEND="cuda",
+        GX_COMPILE_AFTER=160000,
+    )
+    assert got == [0, 0, 1, 0, 0, 1]
 
 
 @pytest.mark.parametrize("failure", ["fused:2", "fused:5:lost", "upload:3", "kernel_later:3"])
