@@ -70,16 +70,18 @@ GX_INLINE void move_square(gx_dtype dtype, bool conj, const char *a, size_t col_
 
 /*
 ** The runs of a square are on their way to the cache before they are needed: those that will be
-** written now, and those of the next square to be read (next: NULL where there is none).
+** written now, and those of the next square to be read (next: NULL where there is none).  A run
+** that does not begin with a cache line, as those of NumPy's arrays do not, ends in one more.
 */
 GX_INLINE void prefetch_square(const char *next, size_t col_a, const char *c, size_t col_c,
                                int64_t side)
 {
     for (int64_t j = 0; j < side; j++) {
-        for (size_t line = 0; line < RUN; line += 64) {
-            __builtin_prefetch(c + (size_t)j * col_c + line, 1);
+        for (size_t line = 0; line <= RUN; line += 64) {
+            size_t at = line < RUN ? line : RUN - 1;
+            __builtin_prefetch(c + (size_t)j * col_c + at, 1);
             if (next != NULL) {
-                __builtin_prefetch(next + (size_t)j * col_a + line, 0);
+                __builtin_prefetch(next + (size_t)j * col_a + at, 0);
             }
         }
     }

@@ -6,7 +6,8 @@
 **
 ** A stored result comes from a program.  Minimum memory: two blocks (three with two operands).  The
 ** work is bound by the database; the kernels only keep up.  Of a value that is only copied or
-** turned there is nothing to load: threads make tiles out of it, which the caller writes.
+** turned there is nothing to load: threads make tiles out of it, which the caller writes; where
+** they go to volumes, the threads write what they have made, a piece at a time.
 **
 ** A result in memory is filled by a streamed pass (pass.h), each piece where it belongs, so that
 ** the bytes of a value are touched once: by the read where A is stored, by the kernel where it is a
@@ -206,6 +207,8 @@ typedef struct making {
     gx_kernel kernel; /* NULL: a copy */
     gx_dev *dev;
     int64_t row_tiles;
+    gx_writers *writers; /* of C in volumes, or NULL */
+    int64_t width;       /* columns of a tile that go there together */
 } making;
 
 typedef struct tile_place {
@@ -242,12 +245,70 @@ static gx_code write_tile(void *arg, int64_t unit, void *part, gx_err *err)
     return gx_sink_write(x->C, at.i0, at.j0, at.m, at.n, part, at.m, err);
 }
 
+/* A piece of a tile, whole columns or part of one, into the volumes; work: that much memory. */
+static gx_code write_piece(const making *x, gx_pass_thread *thread, int64_t tile,
+                           const tile_place *at, int64_t j, int64_t width, void *work, gx_err *err)
+{
+    const gx_mat *A = x->A;
+    gx_dtype dtype = x->C->dtype;
+    gx_args args = {.transa = x->call->transa, .m = at->m, .n = width, .c = work, .ldc = at->m};
+    size_t column = (size_t)at->m * gx_dtype_bytes(dtype);
+    const void *from = work;
+    if (x->kernel != NULL) {
+        args.a = in_place(A, dtype, at->j0 + j, at->i0);
+        args.lda = A->ld;
+        GX_TRY(x->kernel(x->dev, NULL, &args, err));
+    } else if (A->ld == at->m && in_place(A, dtype, at->i0, at->j0 + j) != NULL) {
+        from = in_place(A, dtype, at->i0, at->j0 + j);
+    } else {
+        GX_TRY(gx_pass_read(thread, A, at->i0, at->j0 + j, at->m, width, dtype, work, at->m, err));
+    }
+    return gx_writers_write(x->writers, tile, (size_t)j * column, (size_t)width * column, from,
+                            err);
+}
+
+/* Every tile begins at another file, so that threads do not wait for each other at the first. */
+static gx_code write_pieces(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
+                            gx_err *err)
+{
+    const making *x = arg;
+    tile_place at = place_of(x->C, x->row_tiles, unit);
+    int64_t pieces = gx_ceil_div(at.n, x->width), files = gx_writers_files(x->writers);
+    int64_t first = unit % files * pieces / files;
+    (void)part;
+    for (int64_t k = 0; k < pieces && gx_ok(x->run); k++) {
+        int64_t j = (first + k) % pieces * x->width;
+        GX_TRY(write_piece(x, thread, unit, &at, j, gx_min(x->width, at.n - j), work, err));
+    }
+    return gx_writers_seal(x->writers, unit, err);
+}
+
+/* Threads a file: one makes a piece while the other writes. */
+enum { FILE_THREADS = 2 };
+
+static void make_and_write(gx_run *run, making *x, gx_pass *pass)
+{
+    gx_err err = {0};
+    size_t column = (size_t)x->C->tile_rows * gx_dtype_bytes(x->C->dtype);
+    x->width = gx_max(1, gx_min(x->C->tile_cols, (int64_t)(GX_PASS_CHUNK_BYTES / column)));
+    pass->part_bytes = 0;
+    pass->work_bytes = (size_t)x->width * column;
+    pass->threads = FILE_THREADS * gx_writers_files(x->writers);
+    pass->work = write_pieces;
+    pass->fold = NULL;
+    pass->is_callers = false;
+    gx_pass_run(run, pass);
+    gx_writers_close(x->writers, gx_ok(run), &err);
+    gx_run_fail(run, &err);
+}
+
 /* Whether it was that: false leaves all to a program. */
 static bool make_stored(gx_run *run, const gx_call *call, const gx_mat *A, gx_sink *C)
 {
     bool is_copy = call->kernel == GX_KERNEL_COUNT, is_turned = call->kernel == GX_TRANSPOSE;
     bool is_there = is_copy ? A->kind == GX_MAT_VALUE : in_place(A, C->dtype, 0, 0) != NULL;
     const gx_backend *backend;
+    gx_err err = {0};
     making x = {.run = run, .call = call, .A = A, .C = C};
     if (!gx_ok(run) || !C->is_stored || !(is_copy || is_turned) || !is_there || C->rows == 0 ||
         C->cols == 0 || run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA ||
@@ -272,7 +333,15 @@ static bool make_stored(gx_run *run, const gx_call *call, const gx_mat *A, gx_si
     if (gx_pass_threads(run, &pass) == 0) {
         return false;
     }
-    gx_pass_run(run, &pass);
+    if (gx_writers_open(run->ctx->store, &C->meta, &x.writers, &err) != GX_OK) {
+        gx_run_fail(run, &err);
+        return true;
+    }
+    if (x.writers != NULL) {
+        make_and_write(run, &x, &pass);
+    } else {
+        gx_pass_run(run, &pass);
+    }
     gx_stats_add(&run->ctx->stats, GX_STAT_KERNELS, is_copy ? 0 : pass.units);
     return true;
 }

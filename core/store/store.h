@@ -393,6 +393,23 @@ gx_code gx_store_set_volumes(gx_store *store, const char *schema, int count,
 /* How many files a new matrix of so many bytes would be written to; 0: it goes to the database. */
 int gx_store_spread_files(gx_store *store, const char *schema, double bytes);
 
+/*
+** A new matrix written by several threads at once, past the database.
+**
+** open   After gx_store_create().  *writers NULL: the matrix is not in volumes.  Until close the
+**        caller's thread does nothing else with the store.
+** write  Bytes [offset, offset + bytes) of a tile, by any thread.
+** seal   All of the tile has been written.
+** close  is_done: every tile has been sealed; else nothing has been stored.  NULL is a no-op.
+*/
+typedef struct gx_writers gx_writers;
+gx_code gx_writers_open(gx_store *store, const gx_meta *meta, gx_writers **writers, gx_err *err);
+gx_code gx_writers_write(gx_writers *writers, int64_t tile, size_t offset, size_t bytes,
+                         const void *data, gx_err *err);
+gx_code gx_writers_seal(gx_writers *writers, int64_t tile, gx_err *err);
+gx_code gx_writers_close(gx_writers *writers, bool is_done, gx_err *err);
+int gx_writers_files(const gx_writers *writers); /* that are written side by side */
+
 /* The schema's volumes in order, damaged ones too, until fn returns false. */
 gx_code gx_store_list_volumes(gx_store *store, const char *schema,
                               bool (*fn)(void *arg, const gx_volume_info *info), void *arg,

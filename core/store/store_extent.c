@@ -352,25 +352,45 @@ static gx_code drop_tile(gx_store *store, gx_schema *schema, int64_t row, gx_err
     return gx_store_run(store, stmt, err, "deleting from", schema->name);
 }
 
-gx_code gx_spread_write(gx_store *store, gx_schema *schema, const gx_meta *meta, int64_t tile,
-                        const void *data, gx_err *err)
+gx_code gx_spread_files(gx_store *store, gx_schema *schema, gx_volumes **files, gx_err *err)
 {
     int64_t set;
     if (schema->spread == NULL || schema->spread->files == NULL) { // rolled back to an outer level
         GX_TRY(gx_spread_state(store, schema, "volume_set", &set, err));
         GX_TRY(open_current(store, schema, set, err));
     }
+    *files = schema->spread->files;
+    return GX_OK;
+}
+
+gx_code gx_spread_place(gx_schema *schema, size_t tile_bytes, gx_extent_row *extent, gx_err *err)
+{
     gx_spread *spread = schema->spread;
+    *extent = (gx_extent_row){.set = gx_volumes_set(spread->files)};
+    extent->length = gx_extent_length(tile_bytes, gx_volumes_count(spread->files));
+    sqlite3_randomness(sizeof extent->stamp, &extent->stamp);
+    spread->is_dirty = true;
+    return gx_space_map_take(spread->map, extent->length, &extent->offset, err);
+}
+
+gx_code gx_spread_enter(gx_store *store, gx_schema *schema, int64_t row,
+                        const gx_extent_row *extent, gx_err *err)
+{
+    GX_TRY(drop_tile(store, schema, row, err));
+    return insert_extent(store, schema, row, extent, err);
+}
+
+gx_code gx_spread_write(gx_store *store, gx_schema *schema, const gx_meta *meta, int64_t tile,
+                        const void *data, gx_err *err)
+{
+    gx_volumes *files;
+    gx_extent_row extent;
     size_t bytes = gx_meta_tile_bytes(meta, tile);
     int64_t row = gx_tile_rowid(meta->id, tile);
-    gx_extent_row e = {.set = gx_volumes_set(spread->files),
-                   .length = gx_extent_length(bytes, gx_volumes_count(spread->files))};
-    sqlite3_randomness(sizeof e.stamp, &e.stamp);
-    GX_TRY(gx_space_map_take(spread->map, e.length, &e.offset, err));
-    spread->is_dirty = true;
-    GX_TRY(gx_volumes_write(spread->files, &e, row, bytes, data, err));
-    GX_TRY(drop_tile(store, schema, row, err));
-    return insert_extent(store, schema, row, &e, err);
+    GX_TRY(gx_spread_files(store, schema, &files, err));
+    GX_TRY(gx_spread_place(schema, bytes, &extent, err));
+    GX_TRY(gx_volumes_write(files, &extent, row, bytes, data, err));
+    return gx_spread_enter(store, schema, row, &extent, err);
 }
 
 gx_code gx_spread_sync(gx_store *store, gx_err *err)

@@ -246,6 +246,12 @@ void gx_store_forget_panels(gx_store *store);
 #define GX_HASH_SEED 14695981039346656037u
 uint64_t gx_store_hash(uint64_t hash, const void *bytes, size_t count);
 
+/* GX_IO: SQLite has rolled the transaction back; what is stored now would be committed alone. */
+gx_code gx_store_still_stores(const gx_store *store, gx_err *err);
+
+/* Tiles have been written since start_ns. */
+void gx_store_count_write(gx_store *store, int64_t start_ns, size_t bytes, int64_t tiles);
+
 /* Would a commit in the schema wait for its disk? */
 bool gx_store_waits_for_disk(gx_store *store, const char *schema);
 

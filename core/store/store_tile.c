@@ -18,12 +18,21 @@
 
 SQLITE_EXTENSION_INIT3
 
-static void count_write(gx_store *store, int64_t start_ns, size_t bytes, int64_t tiles)
+void gx_store_count_write(gx_store *store, int64_t start_ns, size_t bytes, int64_t tiles)
 {
     store->logged_bytes += (double)bytes;
     gx_stats_add(store->stats, GX_STAT_BYTES_WRITTEN, (int64_t)bytes);
     gx_stats_add(store->stats, GX_STAT_TILES_WRITTEN, tiles);
     gx_stats_add(store->stats, GX_STAT_WRITE_NS, gx_now_ns() - start_ns);
+}
+
+gx_code gx_store_still_stores(const gx_store *store, gx_err *err)
+{
+    bool is_gone =
+        store->level[store->depth - 1].has_savepoint && sqlite3_get_autocommit(store->db);
+    return is_gone ? gx_fail(err, GX_IO,
+                             "the transaction was rolled back while the call was storing")
+                   : GX_OK;
 }
 
 gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, const void *data,
@@ -34,14 +43,11 @@ gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, 
     size_t bytes = gx_meta_tile_bytes(meta, tile);
     gx_schema *schema;
     sqlite3_stmt *stmt;
-    if (store->level[store->depth - 1].has_savepoint && sqlite3_get_autocommit(store->db)) {
-        // SQLite has rolled the transaction back: a tile written now would be committed alone.
-        return gx_fail(err, GX_IO, "the transaction was rolled back while the call was storing");
-    }
+    GX_TRY(gx_store_still_stores(store, err));
     GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
     if (meta->is_spread) {
         GX_TRY(gx_spread_write(store, schema, meta, tile, data, err));
-        count_write(store, start_ns, bytes, 1);
+        gx_store_count_write(store, start_ns, bytes, 1);
         return GX_OK;
     }
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_WRITE_TILE, &stmt, err));
@@ -62,7 +68,7 @@ gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, 
     sqlite3_reset(stmt);
     sqlite3_bind_null(stmt, 2); // data belongs to the caller again
     if (code == GX_OK) {
-        count_write(store, start_ns, bytes, 1);
+        gx_store_count_write(store, start_ns, bytes, 1);
     }
     return code;
 }
@@ -171,6 +177,6 @@ gx_code gx_store_patch_tile(gx_store *store, const gx_meta *meta, int64_t tile, 
         return gx_store_fail(store->db, rc, err, "writing tile %lld of %s to %s", (long long)tile,
                              gx_meta_label(meta, label), schema->name);
     }
-    count_write(store, start_ns, bytes, is_new);
+    gx_store_count_write(store, start_ns, bytes, is_new);
     return GX_OK;
 }

@@ -64,6 +64,7 @@ typedef struct volume {
     int holes;          /* descriptor for making holes; 0: not opened, -1: it cannot be */
     pthread_t thread;   /* of all but the first, where is_started                       */
     int rc;             /* of the latest work                                           */
+    pthread_mutex_t turn; /* of gx_volumes_write_part()                                 */
 } volume;
 
 struct gx_volumes {
@@ -309,6 +310,7 @@ static gx_code open_volume(const gx_store *store, gx_volumes *set, sqlite3 *db, 
     volume *v = &set->volume[set->count];
     v->set = set;
     v->index = set->count++;
+    pthread_mutex_init(&v->turn, NULL);
     v->id = sqlite3_column_int64(stmt, 0);
     GX_TRY(gx_volume_path(db, schema, v->id, path, full, err));
     if (path != NULL && !store->volumes_anywhere) {
@@ -381,23 +383,32 @@ gx_code gx_volumes_open(const gx_store *store, sqlite3 *db, const char *schema, 
 
 // Threads -----------------------------------------------------------------------------------------
 
+static int write_bytes(volume *v, const char *data, int64_t bytes, int64_t offset)
+{
+    int rc = SQLITE_OK;
+    for (int64_t done = 0; done < bytes && rc == SQLITE_OK; done += PIECE_BYTES) {
+        int part = (int)gx_min(bytes - done, PIECE_BYTES);
+        rc = v->file->pMethods->xWrite(v->file, data + done, part, offset + done);
+    }
+    return rc;
+}
+
+static int write_trailer(volume *v, const gx_extent_row *e, int64_t row, int64_t stripe)
+{
+    unsigned char trailer[GX_VOLUME_BLOCK] = {0}; // whole, so that a file ends with a block
+    put(trailer, 8, (uint64_t)e->stamp);
+    put(trailer + 8, 8, (uint64_t)row);
+    return v->file->pMethods->xWrite(v->file, trailer, GX_VOLUME_BLOCK, e->offset + stripe);
+}
+
 static int write_stripe(const gx_volumes *set, volume *v)
 {
     const gx_extent_row *e = set->extent;
     int64_t stripe = gx_stripe_bytes(set->tile_bytes, set->count);
     int64_t from = v->index * stripe;
     int64_t left = gx_max(0, gx_min(stripe, (int64_t)set->tile_bytes - from));
-    unsigned char trailer[GX_VOLUME_BLOCK] = {0}; // whole, so that a file ends with a block
-    int rc = SQLITE_OK;
-    for (int64_t done = 0; done < left && rc == SQLITE_OK; done += PIECE_BYTES) {
-        int part = (int)gx_min(left - done, PIECE_BYTES);
-        rc = v->file->pMethods->xWrite(v->file, set->data + from + done, part, e->offset + done);
-    }
-    put(trailer, 8, (uint64_t)e->stamp);
-    put(trailer + 8, 8, (uint64_t)set->row);
-    return rc != SQLITE_OK
-               ? rc
-               : v->file->pMethods->xWrite(v->file, trailer, GX_VOLUME_BLOCK, e->offset + stripe);
+    int rc = write_bytes(v, set->data + from, left, e->offset);
+    return rc != SQLITE_OK ? rc : write_trailer(v, e, set->row, stripe);
 }
 
 static void do_work(gx_volumes *set, volume *v)
@@ -504,6 +515,7 @@ void gx_volumes_close(gx_volumes *volumes)
     }
     for (int k = 0; k < volumes->count; k++) {
         close_file(volumes->mem, &volumes->volume[k]);
+        pthread_mutex_destroy(&volumes->volume[k].turn);
     }
     pthread_mutex_destroy(&volumes->lock);
     pthread_cond_destroy(&volumes->start);
@@ -521,6 +533,43 @@ gx_code gx_volumes_write(gx_volumes *volumes, const gx_extent_row *extent, int64
     volumes->tile_bytes = tile_bytes;
     volumes->data = data;
     return run(volumes, WORK_WRITE, "writing", err);
+}
+
+gx_code gx_volumes_write_part(gx_volumes *volumes, const gx_extent_row *extent, size_t tile_bytes,
+                              size_t offset, size_t bytes, const void *data, gx_err *err)
+{
+    int64_t stripe = gx_stripe_bytes(tile_bytes, volumes->count);
+    const char *from = data;
+    while (bytes > 0) {
+        volume *v = &volumes->volume[(int64_t)offset / stripe];
+        int64_t at = (int64_t)offset % stripe, part = gx_min((int64_t)bytes, stripe - at);
+        pthread_mutex_lock(&v->turn);
+        int rc = write_bytes(v, from, part, extent->offset + at);
+        pthread_mutex_unlock(&v->turn);
+        if (rc != SQLITE_OK) {
+            return file_failed(rc, "writing", v->path, err);
+        }
+        from += part;
+        offset += (size_t)part;
+        bytes -= (size_t)part;
+    }
+    return GX_OK;
+}
+
+gx_code gx_volumes_seal(gx_volumes *volumes, const gx_extent_row *extent, int64_t row,
+                        size_t tile_bytes, gx_err *err)
+{
+    int64_t stripe = gx_stripe_bytes(tile_bytes, volumes->count);
+    for (int k = 0; k < volumes->count; k++) {
+        volume *v = &volumes->volume[k];
+        pthread_mutex_lock(&v->turn);
+        int rc = write_trailer(v, extent, row, stripe);
+        pthread_mutex_unlock(&v->turn);
+        if (rc != SQLITE_OK) {
+            return file_failed(rc, "writing", v->path, err);
+        }
+    }
+    return GX_OK;
 }
 
 gx_code gx_volumes_sync(gx_volumes *volumes, gx_err *err)

@@ -9,6 +9,7 @@
 **     volume_file.c    a set's files: named, opened, known again, read, written, synced
 **     volume_space.c   which bytes of a set are free
 **     store_extent.c   tiles read, written, brought home
+**     store_writers.c  new matrices written by several threads
 **     store_volume.c   the tables of volumes: made, listed, given up, cut
 */
 #ifndef GX_VOLUME_INT_H
@@ -34,7 +35,7 @@ int64_t gx_extent_length(size_t tile_bytes, int count);
 
 // volume_file.c -----------------------------------------------------------------------------------
 
-/* The open files of one set.  One thread at a time. */
+/* The open files of one set.  One thread at a time, but for gx_volumes_write_part(). */
 typedef struct gx_volumes gx_volumes;
 
 /*
@@ -64,6 +65,15 @@ gx_code gx_volumes_verify(gx_volumes *volumes, const gx_extent_row *extent, int6
 /* The whole tile, its stripes at the same time. */
 gx_code gx_volumes_write(gx_volumes *volumes, const gx_extent_row *extent, int64_t row,
                          size_t tile_bytes, const void *data, gx_err *err);
+
+/*
+** The same by several threads, none of them in another function of these files meanwhile: bytes
+** [offset, offset + bytes) of the tile; and, when they are all there, what stands behind stripes.
+*/
+gx_code gx_volumes_write_part(gx_volumes *volumes, const gx_extent_row *extent, size_t tile_bytes,
+                              size_t offset, size_t bytes, const void *data, gx_err *err);
+gx_code gx_volumes_seal(gx_volumes *volumes, const gx_extent_row *extent, int64_t row,
+                        size_t tile_bytes, gx_err *err);
 
 gx_code gx_volumes_sync(gx_volumes *volumes, gx_err *err);
 
@@ -163,6 +173,15 @@ gx_code gx_spread_wanted(gx_store *store, gx_schema *schema, const gx_meta *meta
 /* gx_store_write_tile() of a spread matrix. */
 gx_code gx_spread_write(gx_store *store, gx_schema *schema, const gx_meta *meta, int64_t tile,
                         const void *data, gx_err *err);
+
+/*
+** The same in pieces: the current set's files, open for writing; a place there for a tile, with a
+** stamp of its own; when it has been written, the row that says so.
+*/
+gx_code gx_spread_files(gx_store *store, gx_schema *schema, gx_volumes **files, gx_err *err);
+gx_code gx_spread_place(gx_schema *schema, size_t tile_bytes, gx_extent_row *extent, gx_err *err);
+gx_code gx_spread_enter(gx_store *store, gx_schema *schema, int64_t row,
+                        const gx_extent_row *extent, gx_err *err);
 
 /* Before a tile is changed in place: into gx_tile with it. */
 gx_code gx_spread_bring_home(gx_store *store, gx_schema *schema, const gx_meta *meta, int64_t tile,

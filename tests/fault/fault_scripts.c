@@ -46,6 +46,8 @@ const fault_script fault_scripts[] = {
     // Volumes: made, written, read, changed in place, used again, given up, copied.
     {"volumes", SMALL, "SELECT gx_volumes(2)"},
     {"volumes-store", VOLUMES(2), "SELECT gx_store('N', 'A')"},
+    {"volumes-value", VOLUMES(2), "SELECT gx_store('N', gx_copy('A'))"},
+    {"volumes-turned", VOLUMES(2), "SELECT gx_transpose(gx_copy('A'), 'N')"},
     {"volumes-replace", VOLUMES(2) "SELECT gx_copy('A', 'V');",
      "SELECT gx_scale('V', 2, 'V', '{\"replace\":true}')"},
     {"volumes-in-transaction", VOLUMES(2) "SELECT gx_copy('A', 'V');",

@@ -2,7 +2,8 @@
 
 Plan:
 1. what goes that way and what does not (counted): every dtype, by rows and by columns, slices of both, one row or
-   column, in tiles of many sizes, converted; the rest of NumPy's arrays the long way, with the same result;
+   column, in tiles of many sizes, converted, into the database and into volumes, where an interrupted call leaves
+   nothing; the rest of NumPy's arrays the long way, with the same result;
 2. fetched into arrays by rows and by columns; with gaps, or of another dtype, the long way;
 3. refusals: tokens that are none, have ended or were never made; arrays of another shape, read-only, with gaps; arrays
    that cannot be lent; more than there is room for;
@@ -62,6 +63,38 @@ def test_lent(db, calls, monkeypatch, dtype, shape, tile):
     gx.store(db, "A", base.T, replace=True, dtype="c64")
     assert np.array_equal(gx.fetch(db, "A"), base.T.astype("c8"))
     assert db.execute("SELECT gx_check()").fetchone()[0] == "ok"
+
+
+@pytest.mark.parametrize("files, threads", [(1, 1), (2, 2), (3, 4)])
+@pytest.mark.parametrize("shape, tile", [((70, 53), 64), ((530, 31), 500), ((700, 530), 20000)])
+def test_lent_to_volumes(db, calls, monkeypatch, files, threads, shape, tile):
+    small_tiles(db, tile)
+    monkeypatch.setattr(_arrays, "_SMALL", 0)
+    db.execute("SELECT gx_volumes(?), gx_config('threads', ?)", (files, threads)).fetchall()
+    base = numbers(shape, "f8")
+    for a in (base, np.asfortranarray(base), base.T, base[::2], np.asfortranarray(base)[1:, 2:], numbers(shape, "c8")):
+        gx.store(db, "A", a, replace=True)
+        assert np.array_equal(gx.fetch(db, "A"), a)
+        assert calls == [("gx_from_memory", True), ("gx_to_memory", True)]
+        calls.clear()
+    gx.store(db, "A", base, replace=True, dtype="f32")
+    assert np.array_equal(gx.fetch(db, "A"), base.astype("f4"))
+    at_home, in_files = (db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("gx_tile", "gx_extent"))
+    assert at_home == 0 and in_files >= 4 and db.execute("SELECT gx_check()").fetchone()[0] == "ok"
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_interrupted_on_the_way_to_volumes(db, order):
+    small_tiles(db, 500)
+    db.execute("SELECT gx_volumes(2)").fetchall()
+    a = np.asarray(numbers((700, 530), "f8"), order=order)
+    gx.store(db, "A", a)
+    db.execute("SELECT gx_config('threads', 2)").fetchall()
+    db.set_progress_handler(lambda: 1, 1)
+    with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+        gx.store(db, "A", -a, replace=True)
+    db.set_progress_handler(None, 1)
+    assert np.array_equal(gx.fetch(db, "A"), a) and db.execute("SELECT gx_check()").fetchone()[0] == "ok"
 
 
 def test_the_long_way(db, calls):

@@ -286,11 +286,12 @@ q(db, "SELECT gx_volumes(2)")
 q(db, "SELECT gx_ones(100, 100, 'A')")
 resource.setrlimit(resource.RLIMIT_FSIZE, (300000, 300000))
 print(error(db, f"SELECT gx_full(400, 400, 2, 'A', {{REPLACE}})"))
+print(error(db, f"SELECT gx_store('A', gx_full(400, 400, 2), {{REPLACE}})"))
 print(q(db, "SELECT gx_sum('A')"), q(db, "SELECT gx_check()"))
 """
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     lines = out.stdout.splitlines()
-    assert "writing the volume" in lines[0] and lines[1] == "10000.0 ok", out
+    assert all("writing the volume" in line for line in lines[:2]) and lines[2] == "10000.0 ok", out
 
 
 @pytest.mark.parametrize("journal", ["delete", "wal"])
@@ -310,6 +311,7 @@ while True:
     k += 1
     q(db, f"SELECT gx_full(150, 150, {{k}}, 'A', {{REPLACE}})")
     q(db, "SELECT gx_copy('A', 'B')"), q(db, "SELECT gx_drop('B')"), q(db, "SELECT gx_vacuum()")
+    q(db, f"SELECT gx_store('A', gx_full(150, 150, {{-k}}), {{REPLACE}})")
 """
     random = np.random.default_rng(5)
     for _ in range(8):
