@@ -94,6 +94,9 @@ static gx_code spmm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args 
                          .ldb = p->ldb,
                          .c = p->c,
                          .ldc = p->ldc};
+    if (p->transb != GX_NO_TRANS) {
+        return gx_fail(err, GX_UNSUPPORTED, "a sparse product of turned blocks");
+    }
     if (p->m <= 0 || s->rows <= 0) {
         return GX_OK;
     }

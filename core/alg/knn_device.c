@@ -26,9 +26,6 @@
 /* Bytes of the buffer that queries and results pass through. */
 static const size_t STAGE_BYTES = (size_t)8 << 20;
 
-/* Less than this is not worth asking. */
-static const double LEAST_S = 60e-6;
-
 // Memory ------------------------------------------------------------------------------------------
 
 static gx_code take(gx_knn_device *d, gx_knn_hold *h, size_t bytes, gx_err *err)
@@ -458,24 +455,11 @@ static gx_code search_all(gx_knn_device *d, gx_err *err)
     return code;
 }
 
-/* The device that comes into question; one that is not open would save most of the time. */
-static gx_accel *find_device(gx_knn_search *s, const gx_terms *host)
-{
-    gx_run *run = s->run;
-    size_t limit;
-    gx_accel *accel = gx_place_opened(run);
-    bool is_forced = run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA;
-    if (accel != NULL || (!is_forced && host->seconds < LEAST_S)) {
-        return is_forced || host->seconds >= LEAST_S ? accel : NULL;
-    }
-    return gx_place_saving(run, host->seconds / 2, &limit);
-}
-
 bool gx_knn_by_device(gx_knn_search *s, const gx_terms *host)
 {
     gx_run *run = s->run;
     gx_knn_plan plan = s->plan;
-    gx_knn_device d = {.s = s, .run = run, .accel = find_device(s, host)};
+    gx_knn_device d = {.s = s, .run = run, .accel = gx_place_for(run, host->seconds)};
     gx_terms terms;
     gx_err err = {0}, late = {0};
     if (d.accel == NULL || !gx_knn_prepare(&d, host, &terms)) {
@@ -505,8 +489,6 @@ bool gx_knn_by_device(gx_knn_search *s, const gx_terms *host)
         return true;
     }
     s->plan = plan;
-    run->is_irregular = true;
-    run->planned_work = run->planned_model_s = run->planned_s = 0;
-    run->is_planned_on_device = false;
+    gx_place_restart(run);
     return false;
 }

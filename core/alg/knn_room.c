@@ -205,20 +205,11 @@ static void foresee(gx_knn_device *d, bool is_there, gx_cost *cost, gx_terms *te
 /* What the device would save on this matrix, with what it would have saved before. */
 static double owe(gx_knn_device *d, double saving)
 {
-    gx_ctx *ctx = d->run->ctx;
     const gx_mat *E = d->s->args->E;
     gx_block_key key;
-    if (!gx_knn_key(d, &key)) {
-        return saving;
-    }
-    bool is_same = ctx->owed_copy.file == d->stamp && ctx->owed_copy.id == E->meta.id &&
-                   ctx->owed_copy.generation == E->meta.generation;
-    double before = is_same ? ctx->owed_copy.seconds : 0;
-    ctx->owed_copy.file = d->stamp;
-    ctx->owed_copy.id = E->meta.id;
-    ctx->owed_copy.generation = E->meta.generation;
-    ctx->owed_copy.seconds = before + fmax(0, saving);
-    return ctx->owed_copy.seconds;
+    return !gx_knn_key(d, &key) ? saving
+                                : gx_place_owe_copy(d->run, d->stamp, E->meta.id,
+                                                    E->meta.generation, saving);
 }
 
 static bool is_worth_it(gx_knn_device *d, const gx_terms *host, gx_terms *terms)

@@ -35,6 +35,7 @@
 
 #include "../exec/pass.h"
 #include "../run/call.h"
+#include "spmm_device.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -711,18 +712,53 @@ static void choose_tiles(const product *p, int64_t *tile_rows, int64_t *tile_col
     }
 }
 
-static gx_code reserve_round(product *p, gx_err *err)
+static gx_code reserve_block(product *p, gx_err *err)
 {
-    engine *x = &p->x;
-    gx_mem *mem = x->run->ctx->mem;
-    if (!is_in_place(p)) {
-        GX_TRY(gx_mem_alloc(mem, (size_t)(p->round * inner(x)) * x->element,
-                            "lines of a dense block", &p->L, err));
-    }
+    const engine *x = &p->x;
     return !p->sink->is_stored
                ? GX_OK
-               : gx_mem_alloc(mem, (size_t)(p->round * x->n) * x->element, "lines of a product",
-                              &p->block, err);
+               : gx_mem_alloc(x->run->ctx->mem, (size_t)(p->round * x->n) * x->element,
+                              "lines of a product", &p->block, err);
+}
+
+static gx_code reserve_lines(product *p, gx_err *err)
+{
+    engine *x = &p->x;
+    return is_in_place(p)
+               ? GX_OK
+               : gx_mem_alloc(x->run->ctx->mem, (size_t)(p->round * inner(x)) * x->element,
+                              "lines of a dense block", &p->L, err);
+}
+
+/* The device's round is in the block. */
+static void write_lines(void *arg, int64_t line, int64_t count)
+{
+    product *p = arg;
+    p->l0 = line;
+    p->x.m = count;
+    p->x.ldr = p->is_left ? p->sink->rows : count;
+    write_round(p);
+}
+
+/* All rounds on a device; false: here. */
+static bool is_elsewhere(product *p)
+{
+    const engine *x = &p->x;
+    const gx_spmm_rounds rounds = {.S = x->S,
+                                   .D = &p->D,
+                                   .is_left = p->is_left,
+                                   .op = x->op,
+                                   .alpha = x->alpha,
+                                   .dtype = x->dtype,
+                                   .lines = p->lines,
+                                   .round = p->round,
+                                   .inner = inner(x),
+                                   .length = x->n,
+                                   .sink = p->sink,
+                                   .block = p->block,
+                                   .write = write_lines,
+                                   .arg = p};
+    return !x->is_conjugated && gx_spmm_by_device(x->run, &rounds);
 }
 
 gx_code gx_alg_spmm(gx_run *run, const gx_spmm_args *args, int64_t m, int64_t n, gx_dtype dtype,
@@ -754,7 +790,8 @@ gx_code gx_alg_spmm(gx_run *run, const gx_spmm_args *args, int64_t m, int64_t n,
     }
     choose_tiles(&p, &tile_rows, &tile_cols);
     gx_sink_begin(run, dest, m, n, dtype, 0, tile_rows, tile_cols, sink);
-    if (gx_ok(run) && reserve_round(&p, &err) == GX_OK) {
+    if (gx_ok(run) && reserve_block(&p, &err) == GX_OK && !is_elsewhere(&p) &&
+        reserve_lines(&p, &err) == GX_OK) {
         run_rounds(&p);
     }
     gx_mem_free(run->ctx->mem, p.L);

@@ -158,6 +158,32 @@ gx_accel *gx_place_opened(gx_run *run)
     return is_allowed(run) ? gx_accel_opened(run->ctx) : NULL;
 }
 
+gx_accel *gx_place_for(gx_run *run, double host_s)
+{
+    const double LEAST_S = 60e-6; // less is not worth asking
+    size_t limit;
+    gx_accel *accel = gx_place_opened(run);
+    bool is_asked = is_forced(run) || host_s >= LEAST_S;
+    if (accel != NULL || !is_asked) {
+        return is_asked ? accel : NULL;
+    }
+    return gx_place_saving(run, host_s / 2, &limit);
+}
+
+double gx_place_owe_copy(gx_run *run, uint64_t file, int64_t id, int64_t generation,
+                         double saving_s)
+{
+    gx_ctx *ctx = run->ctx;
+    bool is_same = ctx->owed_copy.file == file && ctx->owed_copy.id == id &&
+                   ctx->owed_copy.generation == generation;
+    double before = is_same ? ctx->owed_copy.seconds : 0;
+    ctx->owed_copy.file = file;
+    ctx->owed_copy.id = id;
+    ctx->owed_copy.generation = generation;
+    ctx->owed_copy.seconds = before + fmax(0, saving_s);
+    return ctx->owed_copy.seconds;
+}
+
 gx_accel *gx_place_look(gx_run *run, size_t *device_bytes)
 {
     *device_bytes = 0;
@@ -311,8 +337,7 @@ static bool is_faster(gx_prog *host, const gx_terms *other, gx_prog *device, gx_
 
 // Running -----------------------------------------------------------------------------------------
 
-/* What was begun on a device is done again elsewhere: the predictions so far do not count. */
-static void restart(gx_run *run)
+void gx_place_restart(gx_run *run)
 {
     run->is_irregular = true;
     run->planned_work = run->planned_model_s = run->planned_s = 0;
@@ -357,7 +382,7 @@ static void go_on_without(gx_run *run, gx_fleet *fleet, int culprit, const gx_er
     }
     gx_stats_add(&ctx->stats, GX_STAT_DEVICES_LOST, fleet->count - left.count);
     *fleet = left;
-    restart(run);
+    gx_place_restart(run);
 }
 
 bool gx_prog_run_spread(gx_prog *prog, gx_fleet *fleet)
@@ -431,7 +456,7 @@ gx_code gx_prog_run(gx_prog *prog)
     bool is_begun = fleet.count > 0;
     if (!is_begun || !gx_prog_run_spread(prog, &fleet)) {
         if (is_begun && gx_ok(run)) {
-            restart(run);
+            gx_place_restart(run);
         }
         gx_prog_run_on(prog, NULL, 0);
     }
@@ -445,7 +470,7 @@ bool gx_prog_run_beside(gx_prog *prog, const gx_terms *host)
     bool is_begun = fleet.count > 0;
     bool is_run = is_begun && gx_prog_run_spread(prog, &fleet);
     if (is_begun && !is_run && gx_ok(run)) {
-        restart(run);
+        gx_place_restart(run);
     }
     return is_run || !gx_ok(run);
 }
@@ -474,7 +499,7 @@ static bool run_on_device(gx_run *run, gx_prog *host, const gx_terms *other, gx_
         gx_prog_free(device);
         device_bytes /= 4;
         if (!is_run) {
-            restart(run);
+            gx_place_restart(run);
         }
     }
     return is_run || !gx_ok(run);

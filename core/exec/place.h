@@ -28,7 +28,23 @@ bool gx_place_comes_into_question(const gx_run *run, double flops);
 /* The accelerator where it is open and may be used, at once: nothing is asked of it. */
 struct gx_accel *gx_place_opened(gx_run *run);
 
-/* The same however little there is to do: for gx_plan, which shows both. */
+/*
+** The device that comes into question for what takes the host so many seconds: the open one, or one
+** that is opened because it would save half of that.
+*/
+struct gx_accel *gx_place_for(gx_run *run, double host_s);
+
+/*
+** A copy of a matrix in the device's memory would save so many seconds of this call: with what it
+** would have saved in earlier ones.
+*/
+double gx_place_owe_copy(gx_run *run, uint64_t file, int64_t id, int64_t generation,
+                         double saving_s);
+
+/* What was begun on a device is done again elsewhere: the predictions so far do not count. */
+void gx_place_restart(gx_run *run);
+
+/* The device however little there is to do: for gx_plan, which shows both. */
 struct gx_accel *gx_place_look(gx_run *run, size_t *device_bytes);
 
 /*

@@ -25,6 +25,7 @@ int64_t gx_sparse_pieces(const gx_mat *A); /* 0 where A has no rows or no column
 /* The first row of a piece, and how many it has, at least one; pieces follow each other. */
 int64_t gx_sparse_piece_row(const gx_mat *A, int64_t piece);
 int64_t gx_sparse_piece_rows(const gx_mat *A, int64_t piece);
+int64_t gx_sparse_piece_entries(const gx_mat *A, int64_t piece);
 
 /* Of the piece that has most; the block that gx_sparse_read() of any piece needs. */
 int64_t gx_sparse_most_rows(const gx_mat *A);

@@ -70,6 +70,13 @@ int64_t gx_sparse_piece_rows(const gx_mat *A, int64_t piece)
                         : gx_sparse_piece_row(A, piece + 1) - gx_sparse_piece_row(A, piece);
 }
 
+int64_t gx_sparse_piece_entries(const gx_mat *A, int64_t piece)
+{
+    return is_stored(A) ? A->meta.panels->place[piece].entries
+                        : (int64_t)A->csr.start[gx_sparse_piece_row(A, piece + 1)] -
+                              (int64_t)A->csr.start[gx_sparse_piece_row(A, piece)];
+}
+
 int64_t gx_sparse_most_rows(const gx_mat *A)
 {
     int64_t most = 0;
@@ -86,10 +93,7 @@ int64_t gx_sparse_most_entries(const gx_mat *A)
 {
     int64_t most = 0;
     for (int64_t p = 0; p < gx_sparse_pieces(A); p++) {
-        int64_t entries = is_stored(A) ? A->meta.panels->place[p].entries
-                                       : (int64_t)A->csr.start[gx_sparse_piece_row(A, p + 1)] -
-                                             A->csr.start[gx_sparse_piece_row(A, p)];
-        most = gx_max(most, entries);
+        most = gx_max(most, gx_sparse_piece_entries(A, p));
     }
     return most;
 }

@@ -1,0 +1,89 @@
+/*
+** A sparse matrix on a device: its panels brought there, kept, multiplied (GX_SPMM).
+**
+**     gx_sparse_device d = {.run = run, .accel = accel, .S = S, .dtype = dtype};
+**     if (gx_sparse_device_fit(&d, lines, beside, 2, false)) { // room for it, and for the rest
+**         code = gx_sparse_device_begin(&d, lines, &err);     // found there, or brought
+**         code = gx_sparse_device_multiply(&d, &product, &err);
+**         ...
+**     }
+**     gx_sparse_device_end(&d, code == GX_OK);               // when nothing is under way
+**
+** Host errors (a read, an interrupt) fail the run; the device's are returned in *err, and the run
+** is well.
+*/
+#ifndef GX_SPARSE_DEVICE_H
+#define GX_SPARSE_DEVICE_H
+
+#include "../device/device_copy.h"
+#include "../exec/place.h"
+#include "../mat/sparse.h"
+
+enum { GX_SPARSE_RING = 2 };
+
+typedef struct gx_sparse_hold {
+    void *data;
+    size_t bytes;
+} gx_sparse_hold;
+
+/* R = or += alpha L op(S) in the device's memory: GX_SPMM of the whole of S. */
+typedef struct gx_sparse_product {
+    gx_trans op;   /* NO_TRANS: R +=, in an order of chance; else R =   */
+    int64_t lines; /* of L and R, whose leading dimension it is as well */
+    gx_scalar alpha;
+    const void *L; /* lines x S's rows; S's columns where op is not NO_TRANS */
+    void *R;
+} gx_sparse_product;
+
+typedef struct gx_sparse_device {
+    gx_run *run;
+    gx_accel *accel;
+    const gx_mat *S;
+    gx_dtype dtype; /* of the product; S's values are converted on the way */
+    size_t limit;   /* of the pool's memory                                */
+    uint64_t stamp; /* of the file; 0: S is not kept                       */
+    bool is_whole;  /* S has a buffer; else its panels go through two      */
+    bool is_there;  /* and is in it                                        */
+    gx_csr csr;     /* on the device                                       */
+    gx_sparse_hold block[GX_SPARSE_RING], work;
+    gx_mark *loaded, *used[GX_SPARSE_RING];
+} gx_sparse_device;
+
+/* Does the device have the kernel, and can S be multiplied there at all? */
+bool gx_sparse_device_offers(const gx_accel *accel, const gx_mat *S, gx_dtype dtype);
+
+/*
+** Is there room for S beside `count` other buffers and what products of so many lines take?  As a
+** whole, or, unless is_whole_only, for two panels.  Looks whether it is there; the device is asked
+** for its memory only where the pool has not all of it.  Nothing is taken.  d->limit is set.
+*/
+bool gx_sparse_device_fit(gx_sparse_device *d, int64_t lines, const size_t *beside, int count,
+                          bool is_whole_only);
+
+/* Bytes of S there, or of one panel. */
+size_t gx_sparse_device_bytes(const gx_sparse_device *d);
+
+/* Buffers and marks; a whole S is brought, or claimed. */
+gx_code gx_sparse_device_begin(gx_sparse_device *d, int64_t lines, gx_err *err);
+
+/* Enqueued on accel->run; where S is not whole it is read once, and has been when this returns. */
+gx_code gx_sparse_device_multiply(gx_sparse_device *d, const gx_sparse_product *product,
+                                  gx_err *err);
+
+/* Everything back to the pool, where a sound S is kept; the accelerator must be open. */
+void gx_sparse_device_end(gx_sparse_device *d, bool is_sound);
+
+// Whether -----------------------------------------------------------------------------------------
+
+/* Seconds of a product of so many lines on the host, S in memory; on the device, S there. */
+double gx_sparse_host_seconds(gx_run *run, const gx_mat *S, gx_dtype dtype, int64_t lines);
+double gx_sparse_device_seconds(const gx_sparse_device *d, int64_t lines);
+
+/*
+** Is the device to do what takes it `now` seconds, and later calls, which find S there, `later`?
+** What it would have saved on this matrix is added up, as for neighbours (docs/decisions/042).
+*/
+bool gx_sparse_device_is_worth_it(gx_sparse_device *d, double host_s, double now_s,
+                                  double later_s);
+
+#endif

@@ -1,0 +1,314 @@
+/*
+** Products with a sparse matrix on a device: see spmm_device.h.
+**
+** S goes there once and stays (sparse_device.h).  Each round of lines is D's columns up, turned
+** there where S is on the left, one product, the result turned back, and down.
+**
+**   D       as it lies: inner x lines (S on the left), where lines are more than one
+**   L       lines x inner
+**   R       lines x length
+**   D       again, for the result as it will lie: length x lines
+**
+** Whether: predicted, from bytes through the memories of both sides, the reads and the copies.
+** What fails there the host does from the beginning.
+*/
+#include "spmm_device.h"
+
+#include "../run/call.h"
+#include "sparse_device.h"
+
+#include <math.h>
+
+/* Waiting, marks, copies of a few bytes: beside the launches. */
+static const double DEVICE_S = 60e-6;
+
+enum { PART_D, PART_L, PART_R, PARTS, FEW = 8 };
+
+typedef struct spmm {
+    const gx_spmm_rounds *r;
+    gx_run *run;
+    gx_accel *accel;
+    gx_sparse_device S;
+    int64_t width; /* lines at a time */
+    size_t bytes[PARTS];
+    void *part[PARTS];
+} spmm;
+
+static bool is_turned(const spmm *x)
+{
+    return x->r->is_left && x->width > 1;
+}
+
+/* Another call, one of a progress report, may have lost the device meanwhile. */
+static bool is_open(const spmm *x)
+{
+    return gx_accel_opened(x->run->ctx) == x->accel;
+}
+
+static void measure(spmm *x, int64_t width)
+{
+    const gx_spmm_rounds *r = x->r;
+    size_t line = gx_dtype_bytes(r->dtype) * (size_t)width;
+    x->width = width;
+    x->bytes[PART_D] = is_turned(x) ? (size_t)gx_max(r->inner, r->length) * line : 0;
+    x->bytes[PART_L] = (size_t)r->inner * line;
+    x->bytes[PART_R] = (size_t)r->length * line;
+}
+
+/* S as a whole beside a fair number of lines; else by panels. */
+static bool fit(spmm *x)
+{
+    const gx_spmm_rounds *r = x->r;
+    int64_t fair = gx_min(r->round, FEW);
+    for (int ring = 0; ring < 2; ring++) {
+        for (int64_t width = r->round; width >= (ring == 0 ? fair : 1); width /= 2) {
+            measure(x, width);
+            if (gx_sparse_device_fit(&x->S, width, x->bytes, PARTS, ring == 0)) {
+                return true;
+            }
+            if (!is_open(x)) {
+                return false;
+            }
+        }
+    }
+    return false;
+}
+
+// Whether -----------------------------------------------------------------------------------------
+
+static double bytes_of(const gx_mat *A, gx_dtype dtype)
+{
+    return (double)A->rows * (double)A->cols * (double)gx_dtype_bytes(dtype);
+}
+
+/* What both sides read and write. */
+static gx_cost cost_of(const spmm *x, bool reads_sparse, double times)
+{
+    const gx_spmm_rounds *r = x->r;
+    double entries = (double)gx_sparse_entries(r->S);
+    gx_cost cost = {.flops = (gx_dtype_is_complex(r->dtype) ? 8 : 2) * entries * (double)r->lines};
+    cost.bytes_read = gx_mat_base_stored(r->D) != NULL ? bytes_of(r->D, r->D->dtype) : 0;
+    if (reads_sparse && r->S->kind == GX_MAT_STORED) {
+        cost.bytes_read += times * (double)gx_sparse_bytes(r->S);
+    }
+    if (r->sink->is_stored) {
+        cost.bytes_written =
+            (double)r->length * (double)r->lines * (double)gx_dtype_bytes(r->dtype);
+    }
+    return cost;
+}
+
+static void foresee_host(const spmm *x, gx_terms *terms)
+{
+    const gx_spmm_rounds *r = x->r;
+    double rounds = ceil((double)r->lines / (double)r->round);
+    gx_cost cost = cost_of(x, true, rounds);
+    cost.bytes_up = rounds * (double)gx_sparse_bytes(r->S);
+    cost.compute_s = rounds * gx_sparse_host_seconds(x->run, r->S, r->dtype, r->round);
+    gx_predict_pass(x->run, &cost, r->dtype, r->lines, terms);
+}
+
+static void foresee_device(const spmm *x, bool is_there, gx_terms *terms)
+{
+    const gx_spmm_rounds *r = x->r;
+    const gx_device_profile *device = &x->accel->profile;
+    const gx_profile *host = gx_profile_get(x->run->ctx);
+    gx_growth growth = {0};
+    double rounds = ceil((double)r->lines / (double)x->width);
+    double times = x->S.is_whole ? 1 : rounds, turned = is_turned(x) ? 2 : 0;
+    double dense = (double)(r->inner + r->length) * (double)gx_dtype_bytes(r->dtype);
+    gx_cost cost = cost_of(x, !is_there, times);
+    cost.bytes_up = (is_there ? 0 : times * (double)gx_sparse_bytes(r->S)) +
+                    (double)r->inner * (double)r->lines * (double)gx_dtype_bytes(r->dtype);
+    cost.bytes_down = (double)r->length * (double)r->lines * (double)gx_dtype_bytes(r->dtype);
+    cost.compute_s =
+        rounds * (gx_sparse_device_seconds(&x->S, x->width) + device->wait_s) +
+        turned * dense * (double)r->lines / device->sweep_bytes_per_s;
+    gx_predict_cost(x->run, x->accel, &cost, r->dtype, 1, terms);
+    for (int k = 0; k < PARTS; k++) {
+        gx_pool_foresee(x->accel->pool, x->bytes[k], x->bytes[k] > 0, &growth);
+    }
+    if (!is_there) {
+        gx_pool_foresee(x->accel->pool, gx_sparse_device_bytes(&x->S),
+                        x->S.is_whole ? 1 : GX_SPARSE_RING, &growth);
+        terms->start_s += (double)x->run->ctx->config.number[GX_SET_READERS] *
+                          (host->db_open_s + host->thread_s);
+    }
+    terms->once_s =
+        growth.device_buffers * device->alloc_s + growth.device_bytes / device->alloc_bytes_per_s;
+    terms->start_s += terms->once_s + DEVICE_S;
+    terms->model_s += terms->start_s;
+    terms->seconds = terms->model_s * terms->factor;
+}
+
+/* Is it to be done there?  Reserves nothing. */
+static bool choose(spmm *x)
+{
+    const gx_spmm_rounds *r = x->r;
+    gx_terms host, now, later;
+    foresee_host(x, &host);
+    x->accel = gx_place_for(x->run, host.seconds);
+    if (x->accel == NULL || !gx_sparse_device_offers(x->accel, r->S, r->dtype)) {
+        return false;
+    }
+    x->S = (gx_sparse_device){.run = x->run, .accel = x->accel, .S = r->S, .dtype = r->dtype};
+    if (!fit(x)) {
+        if (is_open(x)) {
+            gx_stats_note(&x->run->ctx->stats,
+                          "computed on the CPU: %zu bytes of device memory do not hold two panels "
+                          "of %s beside a line",
+                          x->S.limit, r->S->label);
+        }
+        return false;
+    }
+    foresee_device(x, x->S.is_there, &now);
+    foresee_device(x, true, &later);
+    if (!gx_sparse_device_is_worth_it(&x->S, host.seconds,
+                                      now.seconds - now.factor * now.once_s, later.seconds)) {
+        return false;
+    }
+    gx_predict_expect(x->run, &now, true);
+    return true;
+}
+
+// The rounds --------------------------------------------------------------------------------------
+
+static gx_code kernel(spmm *x, gx_kernel_id id, gx_args *args, gx_err *err)
+{
+    const gx_accel *accel = x->accel;
+    return accel->backend->kernel[id][x->r->dtype](accel->dev, accel->run, args, err);
+}
+
+/* A block of `rows` lines beside each other as columns: to = from^T. */
+static gx_code turn(spmm *x, const void *from, void *to, int64_t m, int64_t n, gx_err *err)
+{
+    gx_args args = {.transa = GX_TRANS, .m = m, .n = n, .a = from, .lda = n, .c = to, .ldc = m};
+    return kernel(x, GX_TRANSPOSE, &args, err);
+}
+
+/* Lines [l0, l0 + m) of D to L. */
+static gx_code bring_lines(spmm *x, int64_t l0, int64_t m, gx_err *err)
+{
+    const gx_spmm_rounds *r = x->r;
+    int64_t rows = r->is_left ? r->inner : m, cols = r->is_left ? m : r->inner;
+    bool turns = r->is_left && m > 1;
+    void *to = x->part[turns ? PART_D : PART_L];
+    gx_mat part;
+    gx_mat_view(&part, r->D, GX_NO_TRANS, r->is_left ? 0 : l0, r->is_left ? l0 : 0, rows, cols);
+    if (r->D->kind == GX_MAT_VALUE && r->D->dtype == r->dtype) {
+        GX_TRY(gx_device_put(x->run, x->accel, r->dtype, rows, cols,
+                             gx_at(r->D->data, r->dtype, r->D->ld, part.row0, part.col0),
+                             r->D->ld, to, err));
+    } else {
+        GX_TRY(gx_device_load(x->run, x->accel, &part, cols, r->dtype, false, to, err));
+    }
+    return turns && gx_ok(x->run) ? turn(x, to, x->part[PART_L], m, r->inner, err) : GX_OK;
+}
+
+/* R, as the result lies: to the host. */
+static gx_code take_down(spmm *x, int64_t l0, int64_t m, int64_t first, gx_err *err)
+{
+    const gx_spmm_rounds *r = x->r;
+    int64_t rows = r->is_left ? r->length : m, cols = r->is_left ? m : r->length;
+    const void *from = x->part[PART_R];
+    gx_sink *sink = r->sink;
+    if (r->is_left && m > 1) {
+        GX_TRY(turn(x, from, x->part[PART_D], r->length, m, err));
+        from = x->part[PART_D];
+    }
+    GX_TRY(x->accel->backend->queue_wait(x->accel->dev, x->accel->run, err));
+    int64_t line = sink->is_stored ? l0 - first : l0;
+    int64_t count = gx_min(r->round, r->lines - first); // of the block
+    int64_t ld = !sink->is_stored ? sink->rows : r->is_left ? sink->rows : count;
+    void *to = sink->is_stored ? r->block : sink->value.data;
+    return gx_device_get(x->run, x->accel, r->dtype, rows, cols, from,
+                         gx_at(to, r->dtype, ld, r->is_left ? 0 : line, r->is_left ? line : 0), ld,
+                         err);
+}
+
+static gx_code multiply(spmm *x, int64_t m, gx_err *err)
+{
+    const gx_spmm_rounds *r = x->r;
+    if (r->op == GX_NO_TRANS) {
+        gx_args zeros = {
+            .m = m * r->length, .n = 1, .c = x->part[PART_R], .ldc = m * r->length};
+        GX_TRY(kernel(x, GX_FILL, &zeros, err));
+    }
+    const gx_sparse_product product = {.op = r->op,
+                                       .lines = m,
+                                       .alpha = r->alpha,
+                                       .L = x->part[PART_L],
+                                       .R = x->part[PART_R]};
+    return gx_sparse_device_multiply(&x->S, &product, err);
+}
+
+/* What a poll may have changed. */
+static bool goes_on(spmm *x, gx_err *err)
+{
+    gx_run_poll(x->run);
+    if (gx_ok(x->run) && !is_open(x)) {
+        gx_fail(err, GX_DEVICE, "the device was lost");
+        return false;
+    }
+    return gx_ok(x->run);
+}
+
+static gx_code run_rounds(spmm *x, gx_err *err)
+{
+    const gx_spmm_rounds *r = x->r;
+    for (int k = 0; k < PARTS; k++) {
+        if (x->bytes[k] > 0) {
+            GX_TRY(gx_pool_take(x->accel->pool, x->bytes[k], x->S.limit, &x->part[k], err));
+        }
+    }
+    GX_TRY(gx_sparse_device_begin(&x->S, x->width, err));
+    for (int64_t first = 0; first < r->lines && goes_on(x, err); first += r->round) {
+        int64_t end = gx_min(r->lines, first + r->round);
+        for (int64_t l0 = first; l0 < end && goes_on(x, err); l0 += x->width) {
+            int64_t m = gx_min(x->width, end - l0);
+            GX_TRY(bring_lines(x, l0, m, err));
+            if (goes_on(x, err)) {
+                GX_TRY(multiply(x, m, err));
+            }
+            if (goes_on(x, err)) {
+                GX_TRY(take_down(x, l0, m, first, err));
+            }
+        }
+        if (r->sink->is_stored && goes_on(x, err)) {
+            r->write(r->arg, first, end - first);
+        }
+    }
+    return err->code;
+}
+
+bool gx_spmm_by_device(gx_run *run, const gx_spmm_rounds *rounds)
+{
+    spmm x = {.r = rounds, .run = run};
+    gx_err err = {0}, late = {0};
+    if (!gx_ok(run) || rounds->lines == 0 || rounds->length == 0 || rounds->inner == 0 ||
+        gx_sparse_pieces(rounds->S) == 0 || !choose(&x)) {
+        return !gx_ok(run);
+    }
+    gx_pool_begin(x.accel->pool);
+    gx_code code = run_rounds(&x, &err);
+    if (is_open(&x)) {
+        gx_code settled = gx_device_settle(x.accel, &late);
+        if (code == GX_OK && settled != GX_OK) {
+            code = settled;
+            err = late;
+        }
+        for (int k = 0; k < PARTS; k++) {
+            gx_pool_give(x.accel->pool, x.part[k], x.bytes[k]);
+        }
+        gx_sparse_device_end(&x.S, settled == GX_OK && code != GX_DEVICE);
+        if (code != GX_OK && gx_ok(run)) {
+            gx_device_give_up(run, x.accel, &err);
+        }
+    }
+    if (code == GX_OK || !gx_ok(run)) {
+        gx_stats_add(&run->ctx->stats, GX_STAT_DEVICE_CALLS, 1);
+        return true;
+    }
+    gx_place_restart(run);
+    return false;
+}

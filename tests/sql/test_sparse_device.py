@@ -1,0 +1,171 @@
+"""Products with sparse matrices on a device (the stand-in): the CPU's results, what is read and copied, who computes.
+
+Plan, with small tiles so that small matrices have many panels:
+1. S on either side, transposed, conjugated, every dtype, 1 to 70 lines, values and stored results, S a value and stored,
+   empty rows, a full row, no entries at all; by gx_cuda.so itself on stand-ins for NVIDIA's libraries, too
+2. the second call reads and copies nothing of S, but after a change does
+3. S beyond the device's memory goes by panels; without room for two of them, or a line, the host works, with the reason
+4. calls of the device that fail, and devices that are lost, at each step: the CPU's numbers, nothing left over
+5. a damaged panel is named and never gets to the device
+"""
+import pytest
+from mockkit import child, child_on_stand_ins
+
+MAKE = """
+rng = np.random.default_rng(5)
+def connect(backend):
+    db = gx_connect(os.path.join(os.environ['TMP_PATH'], 's.db'))
+    db.execute("SELECT gx_config('backend', ?), gx_config('tile_bytes', 8192)", (backend,)).fetchall()
+    return db
+host, db = connect('cpu'), connect('cuda')
+def dense(m, n, dtype, density=1.0):
+    A = rng.standard_normal((m, n)) * (rng.random((m, n)) < density)
+    return (A + 1j * A[::-1] if dtype[1] == 'c' else A).astype(dtype)
+def put(name, A):
+    host.execute("SELECT gx_sparse(?, ?, '{\\"replace\\":true}')", (from_numpy(A), name)).fetchone()
+def graph(m, n, dtype):
+    A = dense(m, n, dtype, 0.03)
+    A[3:40] = 0
+    A[50] = 1.5
+    return A
+def close(got, want):
+    assert got.dtype == want.dtype and got.shape == want.shape, (got.dtype, want.dtype, got.shape, want.shape)
+    most = (1e-12 if got.dtype in (np.float64, np.complex128) else 1e-4) * max(1, np.abs(want).max(initial=0))
+    assert np.abs(got - want).max(initial=0) <= most, np.abs(got - want).max()
+def both(a, b, options='{}', sql="SELECT gx_matmul(?, ?, ?)"):
+    want = to_numpy(host.execute(sql, (a, b, options)).fetchone()[0])
+    before = stats(db)
+    got = to_numpy(db.execute(sql, (a, b, options)).fetchone()[0])
+    after = stats(db)
+    close(got, want)
+    return {name: after[name] - before[name] for name in after}
+"""
+
+SAME = MAKE + """
+result = 0
+for dtype in ('<f8', '<f4', '<c16', '<c8'):
+    S = graph(170, 300, dtype)
+    put('S', S)
+    for k in (1, 2, 5, 33, 70):
+        for left in ('S', db.execute("SELECT gx_sparse(?)", (from_numpy(S),)).fetchone()[0]):
+            for D in (dense(300, k, dtype), dense(300, k, '<f8')):
+                did = [both(left, from_numpy(D)), both(left, from_numpy(dense(170, k, dtype)), '{"transa":true}'),
+                       both(from_numpy(dense(k, 170, dtype)), left), both(from_numpy(D.T), left, '{"transb":true,"alpha":-2}'),
+                       both(from_numpy(D), left, '{"transa":true,"conjb":true}'),
+                       both(left, from_numpy(D.T), '{"conjb":true}')]
+                result += sum(d['device_calls'] for d in did)
+put('S', np.zeros((9, 7)))
+result += both('S', from_numpy(dense(7, 3, '<f8')))['device_calls']
+db.execute("SELECT gx_config('tile_bytes', 2048)").fetchall()
+db.execute("SELECT gx_random(300, 40, 'D')").fetchall()
+put('S', graph(170, 300, '<f8'))
+for a, b, options in (('S', 'D', []), ('D', 'S', ['"transa":true', '"transb":true'])):
+    db.execute("SELECT gx_matmul(?, ?, 'C', ?)", (a, b, '{' + ','.join(['"replace":true', *options]) + '}')).fetchall()
+    close(to_numpy(host.execute("SELECT gx_scale('C', 1)").fetchone()[0]),
+          to_numpy(host.execute("SELECT gx_matmul(?, ?, ?)", (a, b, '{' + ','.join(options) + '}')).fetchone()[0]))
+assert mock.counts()['violations'] == 0
+db.close()
+assert mock.alive() == {}
+"""
+
+
+def test_same_numbers(tmp_path):
+    assert child(tmp_path, SAME) == 4 * 5 * 2 * 2 * 6 + 1
+
+
+def test_same_numbers_by_gx_cuda_itself(tmp_path):
+    assert child_on_stand_ins(tmp_path, SAME) == 4 * 5 * 2 * 2 * 6 + 1
+
+
+def test_kept(tmp_path):
+    body = MAKE + """
+result = []
+S = graph(400, 300, '<f8')
+put('S', S)
+D = from_numpy(dense(300, 8, '<f8'))
+size = int(np.count_nonzero(S)) * 12
+for step in range(3):
+    did = both('S', D)
+    result.append([did['device_calls'], did['device_hits'], did['bytes_read'] >= size, did['uploaded'] >= size])
+    if step == 1:
+        S[7] = 2
+        put('S', S)
+"""
+    first = [1, 0, True, True]
+    assert child(tmp_path, body) == [first, [1, 1, False, False], first]
+
+
+def test_by_panels(tmp_path):
+    body = MAKE + """
+S = graph(600, 5000, '<f8')
+put('S', S)
+size = int(np.count_nonzero(S)) * 12
+result = []
+for limit in (1 << 20, 200 << 10):
+    db.execute("SELECT gx_config('device_memory_limit', ?)", (limit,)).fetchall()
+    for k in (2, 3):
+        did = both('S', from_numpy(dense(5000, k, '<f8')))
+        result.append([did['device_calls'], did['device_hits'], did['uploaded'] >= size, stats(db)['device_used'] <= limit])
+        did = both(from_numpy(dense(k, 600, '<f8')), 'S')
+        result.append([did['device_calls'], did['uploaded'] >= size])
+db.execute("SELECT gx_config('device_memory_limit', 65536)").fetchall()
+result.append(both('S', from_numpy(dense(5000, 1, '<f8')))['device_calls'])
+assert any('do not hold two panels of S' in note for note in notes(db)), notes(db)
+assert mock.counts()['violations'] == 0
+db.close()
+assert mock.alive() == {}
+"""
+    done = [[1, 0, True, True], [1, True]]
+    assert child(tmp_path, body) == done * 4 + [0]
+
+
+STEPS = ("spmm transpose fill upload download alloc memory pin mark_create mark_set mark_wait queue_after_mark queue_wait "
+         "kernel_later").split()
+
+
+@pytest.mark.parametrize("mode", ["once", "lost"])
+def test_faults(tmp_path, mode):
+    body = MAKE + f"""
+mode, steps = {mode!r}, {STEPS!r}
+""" + """
+put('S', graph(200, 300, '<f8'))
+D, E = from_numpy(dense(300, 3, '<f8')), from_numpy(dense(3, 200, '<f8'))
+both('S', D) # the profile is measured
+db.close()
+result = 0
+for limit in (0, 40 << 10):
+    for name in steps:
+        for n in (1, 2, 6):
+            db = connect('cuda')
+            db.execute("SELECT gx_config('device_memory_limit', ?)", (limit,)).fetchall()
+            db.execute("SELECT * FROM gx_devices").fetchall()
+            mock.order(f'{name}:{n}:{mode}')
+            both('S', D)
+            both(E, 'S')
+            result += mock.counts()['failures']
+            mock.order()
+            both('S', D)
+            db.close()
+            assert mock.counts()['violations'] == 0, (name, n)
+            assert mode == 'lost' or mock.alive() == {}, (name, n, mock.alive())
+"""
+    assert child(tmp_path, body) > 40
+
+
+def test_damage_stays_on_the_host(tmp_path):
+    body = MAKE + """
+put('S', graph(400, 300, '<f8'))
+id, aux = host.execute("SELECT id, aux FROM gx_meta WHERE name = 'S'").fetchone()
+rows, entries = np.frombuffer(aux, '<i8')[4:6]
+id, bad = host.execute("SELECT id, data FROM gx_tile WHERE id >> 32 = ? ORDER BY id", (id,)).fetchone()
+bad, at = bytearray(bad), -(-(rows + 1) // 2) * 8 + 4 * (entries // 2)
+bad[at:at + 4] = (2**31 - 5).to_bytes(4, 'little')
+host.execute("UPDATE gx_tile SET data = ? WHERE id = ?", (bytes(bad), id))
+host.commit()
+result = error(db, "SELECT gx_matmul('S', gx_ones(300, 2))")
+kernels = mock.counts()['violations']
+db.close()
+assert kernels == 0 and mock.alive() == {}
+"""
+    text = child(tmp_path, body)
+    assert text.startswith("gx_matmul: panel ") and " of S: row " in text
