@@ -7,13 +7,15 @@ Operands are matrix values in memory, bound once; a call's time is that of a sta
 which calls once, so that binding is in neither.  NumPy and numexpr (all processors) start from arrays in memory and make an
 array; the contenders take turns, and the median of each is told.  --kept: the operands are stored matrices of a file, as a
 device keeps them from the call before, and the result is the sum of the expression's elements; CuPy's operands are on the
-device, and it makes the same number.  Answers are compared before anything is timed.
+device, and it makes the same number.  Answers are compared before anything is timed.  Behind the ratios of the times on the
+host stand those of the time on processors, gx's by the processors that it uses: what the ratios are where nobody else
+keeps them busy.
 """
 import argparse
 import os
 import pathlib
+import resource
 import sqlite3
-import statistics
 import struct
 import tempfile
 import time
@@ -35,6 +37,7 @@ except ImportError:
     special = None
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+THREADS = len(os.sched_getaffinity(0))
 SO = os.environ.get("GX_SO", str(ROOT / "gx.so"))
 
 # name: (gx, numexpr, NumPy and CuPy: a function of the module, of erf, and of a, b, c)
@@ -74,10 +77,16 @@ def connect(path, backend):
     return db
 
 
+def busy():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
 def seconds(call):
-    start = time.perf_counter()
+    """By the clock, and on processors."""
+    start = np.array([time.perf_counter(), busy()])
     call()
-    return time.perf_counter() - start
+    return np.array([time.perf_counter(), busy()]) - start
 
 
 def gx_call(db, text, values, count):
@@ -95,7 +104,7 @@ def medians(contenders, times):
     for _ in range(times):
         for name, contender in contenders.items():
             taken[name].append(contender())
-    return {name: statistics.median(t) for name, t in taken.items()}
+    return {name: np.median(t, axis=0) for name, t in taken.items()}
 
 
 def on_host(name, n, dtype, times, backend):
@@ -156,9 +165,12 @@ def main():
         for name in args.names or CASES:
             run = on_device if args.kept else on_host
             taken = run(name, args.order, dtype, args.times, args.backend)
-            ratios = "  ".join(f"gx/{peer} {taken['gx'] / t:.2f}" for peer, t in taken.items() if peer != "gx")
-            times = "  ".join(f"{who} {1e3 * t:.2f} ms" for who, t in taken.items())
-            print(f"{dtype} {args.order} {name:16s} {times}  {ratios}", flush=True)
+            ratios = "  ".join(f"gx/{peer} {taken['gx'][0] / t[0]:.2f}" for peer, t in taken.items() if peer != "gx")
+            times = "  ".join(f"{who} {1e3 * t[0]:.2f} ms" for who, t in taken.items())
+            shares = {"gx": THREADS, "numexpr": THREADS, "numpy": 1}
+            alone = "  ".join(f"{taken['gx'][1] / THREADS / (t[1] / shares[peer]):.2f}" for peer, t in taken.items()
+                              if peer != "gx" and not args.kept)
+            print(f"{dtype} {args.order} {name:16s} {times}  {ratios}  {'undisturbed ' + alone if alone else ''}", flush=True)
 
 
 if __name__ == "__main__":

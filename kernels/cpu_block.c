@@ -5,7 +5,9 @@
 ** The loop around them is written once, and compiled for each function because the kind is a
 ** constant in it; and all that three times, for AVX-512, AVX2 and neither.  Expressions without a
 ** branch, and libm's functions as gx_v_NAME, are vectorised.  Every part passes through get() and
-** put() as a double, so an f32 result is rounded once and equals the reference's.
+** put() as a double, so an f32 result is rounded once and equals the reference's.  Sums, products,
+** quotients, roots and choices are made of floats at once, twice as many a vector: a double has
+** more than twice the digits of a float, so what it would be rounded to twice is the same.
 **
 ** A complex run is seen as twice as many real parts where the function works part by part, else as
 ** pairs.  Complex quotients and magnitudes take the short formula where it is safe and C's own,
@@ -193,6 +195,56 @@ GX_INLINE double of_real(gx_map_kind kind, double alpha, double beta, double a, 
     }
 }
 
+/* f of floats, where it is what a double rounded to one is; of the sizes that is_single() allows. */
+GX_INLINE float of_single(gx_map_kind kind, float alpha, float beta, float a, float b, float c)
+{
+    switch (kind) {
+        OF(ADD, alpha * a + beta * b)
+        OF(MUL, a * b)
+        OF(DIV, a / b)
+        OF(SCALE, alpha * a)
+        OF(ABS, fabsf(a))
+        OF(SQUARE, a * a)
+        OF(RECIPROCAL, 1 / a)
+        OF(SQRT, sqrtf(a))
+        OF(MAXIMUM, a != a || a > b ? a : b)
+        OF(MINIMUM, a != a || a < b ? a : b)
+        OF(WHERE, a != 0 ? b : c)
+        OF(RELU, a != a || a > 0 ? a : 0)
+        OF(LESS, a < b)
+        OF(LESS_EQUAL, a <= b)
+        OF(GREATER, a > b)
+        OF(GREATER_EQUAL, a >= b)
+    default:
+        return NAN;
+    }
+}
+
+GX_INLINE bool is_single(gx_map_kind kind, double alpha, double beta)
+{
+    switch (kind) {
+        OF(ADD, fabs(alpha) == 1 && fabs(beta) == 1)
+        OF(SCALE, alpha == (double)(float)alpha)
+    case GX_MAP_MUL:
+    case GX_MAP_DIV:
+    case GX_MAP_ABS:
+    case GX_MAP_SQUARE:
+    case GX_MAP_RECIPROCAL:
+    case GX_MAP_SQRT:
+    case GX_MAP_MAXIMUM:
+    case GX_MAP_MINIMUM:
+    case GX_MAP_WHERE:
+    case GX_MAP_RELU:
+    case GX_MAP_LESS:
+    case GX_MAP_LESS_EQUAL:
+    case GX_MAP_GREATER:
+    case GX_MAP_GREATER_EQUAL:
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* f of complex numbers, by C's functions. */
 static double complex by_library(gx_map_kind kind, double complex a, double complex b)
 {
@@ -288,6 +340,17 @@ GX_INLINE void over_parts(gx_map_kind kind, int operands, bool d, int64_t count,
     }
 }
 
+GX_INLINE void over_singles(gx_map_kind kind, int operands, int64_t count, const run *r)
+{
+    const float *a = r->from[0], *b = r->from[1], *c = r->from[2];
+    float alpha = (float)r->alpha.re, beta = (float)r->beta.re, *dst = r->dst;
+    IN_STEP
+    for (int64_t i = 0; i < count; i++) {
+        float y = operands > 1 ? b[i] : 0;
+        dst[i] = of_single(kind, alpha, beta, a[i], y, operands > 2 ? c[i] : 0);
+    }
+}
+
 GX_INLINE void over_pairs(gx_map_kind kind, int operands, bool d, const run *r)
 {
     const void *a = r->from[0], *b = r->from[1], *c = r->from[2];
@@ -306,7 +369,9 @@ GX_INLINE void over_run(gx_map_kind kind, int operands, gx_map_dtypes dtypes, gx
                         const run *r)
 {
     bool d = has_doubles(dtype);
-    if (!has_pairs(dtype)) {
+    if (dtype == GX_F32 && is_single(kind, r->alpha.re, r->beta.re)) {
+        over_singles(kind, operands, r->count, r);
+    } else if (!has_pairs(dtype)) {
         over_parts(kind, operands, d, r->count, r);
     } else if (is_by_parts(kind, r->alpha, r->beta)) {
         over_parts(kind, operands, d, 2 * r->count, r);

@@ -4,7 +4,8 @@ Plan:
   1  exp, log, sqrt of every dtype: random, large, tiny and special elements (0, -0, Inf, NaN in either part); a column
      of f32 equals the rounded result in f64
   2  all others, real: the same elements; signs of zeros; complex, where they have a meaning, and the words where not;
-     dtypes of results
+     dtypes of results; f32 of any bits to the bit what doubles rounded once are, where one operation makes it; f32 of the
+     others within 0.51 units of the last place, f64 within 4 to 8
   3  two and three operands spread; shapes that do not fit
   4  properties that the result keeps; stored in pieces, into a destination, over itself
   5  what a function is called with: no matrix, too many arguments, a destination that exists
@@ -145,6 +146,58 @@ def test_all_against_numpy(db, name, dtype, backend):
     with np.errstate(all="ignore"):
         same(got, want.astype(result), "f64" if result == np.float64 else "f32" if result == np.float32 else dtype,
              LOOSE.get(name, 4) * (8 if is_complex else 1))
+
+
+ROUNDED_ONCE = {
+    "?1 + ?2": np.add, "?1 - ?2": np.subtract, "?1 * ?2": np.multiply, "?1 / ?2": np.divide, "?1 * 0.375": lambda a, b: a * 0.375,
+    "?1 * 0.1": lambda a, b: a * np.float32(0.1),  # a plain number takes the precision of what it meets
+    "sqrt(?1)": lambda a, b: np.sqrt(a), "square(?1)": lambda a, b: a * a, "reciprocal(?1)": lambda a, b: 1 / a,
+    "abs(?1)": lambda a, b: np.abs(a), "maximum(?1, ?2)": np.maximum, "minimum(?1, ?2)": np.minimum,
+    "relu(?1)": lambda a, b: np.where(a <= 0, 0, a), "where(?1 < ?2, ?1, ?2)": lambda a, b: np.where(a < b, a, b),
+    "where(?1 >= ?2, ?1, ?2)": lambda a, b: np.where(a >= b, a, b),
+}
+
+
+@pytest.mark.parametrize("text", ROUNDED_ONCE)
+def test_f32_is_rounded_once(db, text):
+    """Operands of random bits, so of every size, quotients and sums that are subnormal too; and near each other."""
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(0, 2**32, (500, 80), dtype=np.uint32).view(np.float32) for _ in range(2))
+    near = rng.random((500, 40), dtype=np.float32)
+    a[:, :40], b[:, :40] = near, near * rng.random((500, 40), dtype=np.float32)
+    a[:, 40:50], b[:, 40:50] = a[:, :10] * np.float32(2.0**-120), b[:, :10] * np.float32(2.0**20)
+    with np.errstate(all="ignore"):
+        want = ROUNDED_ONCE[text](a.astype(float), b.astype(float)).astype(np.float32)
+    got = to_numpy(q(db, "SELECT gx_eval(?, ?, ?)", text if "?2" in text else f"x = ?2; {text}", from_numpy(a), from_numpy(b)))
+    assert got.dtype == np.float32
+    same = (got.view(np.uint32) == want.view(np.uint32)) | (np.isnan(got) & np.isnan(want))
+    assert same.all(), (a[~same][:3], b[~same][:3], got[~same][:3], want[~same][:3])
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.375, -3.0, 1e300])
+def test_f32_scaled(db, alpha):
+    """By a double, which no float may stand for."""
+    a = np.random.default_rng(5).standard_normal((70, 30)).astype(np.float32)
+    with np.errstate(over="ignore"):
+        assert np.array_equal(to_numpy(q(db, "SELECT gx_scale(?, ?)", from_numpy(a), alpha)), (a.astype(float) * alpha).astype(np.float32))
+
+
+PLACES = {"exp": 4, "expm1": 4, "tanh": 8, "erf": 5, "log1p": 4, "sin": 4}  # of f64: libmvec's 4, what tanh makes of them, SciPy's own
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_last_places(db, name):
+    """In units of the last place of the result: f64 as told, f32 0.51, since it is a double that is rounded."""
+    rng = np.random.default_rng(4)
+    exact = {"erf": special.erf}.get(name) or getattr(np, name)
+    x = np.concatenate([rng.standard_normal(4000) * scale for scale in (1e-6, 0.01, 0.3, 1, 3)]).reshape(200, 100)
+    x = np.abs(x) if name == "log1p" else x
+    for dtype, places in ((np.float64, PLACES[name]), (np.float32, 0.51)):
+        a = x.astype(dtype)
+        got = to_numpy(q(db, "SELECT gx_eval(?, ?)", f"{name}(?1)", from_numpy(a)))
+        want = exact(a.astype(np.longdouble) if name != "erf" else a.astype(float))
+        ulp = np.spacing(np.abs(want).astype(dtype)).astype(np.longdouble)
+        assert got.dtype == dtype and np.max(np.abs(got.astype(np.longdouble) - want) / ulp) <= places
 
 
 # 3 ------------------------------------------------------------------------------------------------
