@@ -195,7 +195,7 @@ GX_INLINE double of_real(gx_map_kind kind, double alpha, double beta, double a, 
     }
 }
 
-/* f of floats, where it is what a double rounded to one is; of the sizes that is_single() allows. */
+/* f of floats, where it is what a double rounded to one is: where is_single() says so. */
 GX_INLINE float of_single(gx_map_kind kind, float alpha, float beta, float a, float b, float c)
 {
     switch (kind) {

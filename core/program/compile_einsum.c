@@ -256,8 +256,8 @@ static gx_ref joined(gx_compiler *c, const term *a, const term *b, const term *o
         return one(c, GX_OP_SUM, all);
     }
     if (a->count == 2 && b->count == 2 && has(a, down) && has(b, down)) {
-        return sum_along(
-            c, times(c, turned(c, a, down, summed[0]), turned(c, b, down, summed[0])), 1);
+        return sum_along(c, times(c, turned(c, a, down, summed[0]), turned(c, b, down, summed[0])),
+                         1);
     }
     bool is_swapped = (down != '\0' && has(b, down)) || (across != '\0' && has(a, across));
     const term *left = is_swapped ? b : a, *right = is_swapped ? a : b;
@@ -274,7 +274,7 @@ typedef struct order {
     const term *in;
     term out;
     double side[ALPHABET];
-    int all;                       /* the mask of all operands                                */
+    int all;                         /* the mask of all operands                                */
     uint64_t letters[1 << OPERANDS]; /* of what the set comes to                              */
     double cost[1 << OPERANDS];      /* multiplications; infinite: more than two letters      */
     int16_t left[1 << OPERANDS];     /* the part of the set that is on the left of its last step */
@@ -311,8 +311,8 @@ static void find_order(order *o)
         }
         for (int more = (others - 1) & others;; more = (more - 1) & others) { // others' parts
             int left = first | more, right = set ^ left;
-            double cost = o->cost[left] + o->cost[right] +
-                          size_of(o, o->letters[left] | o->letters[right]);
+            double cost =
+                o->cost[left] + o->cost[right] + size_of(o, o->letters[left] | o->letters[right]);
             if (cost < o->cost[set]) {
                 o->cost[set] = cost;
                 o->left[set] = (int16_t)left;
@@ -383,8 +383,7 @@ static gx_ref of_terms(gx_compiler *c, const char *text, term *in, int count, co
     o->in = in;
     o->out = *out;
     o->all = (1 << count) - 1;
-    gx_ref ref =
-        measure(c, in, count, o->side) ? contract(c, text, in, count, o) : GX_NO_NODE;
+    gx_ref ref = measure(c, in, count, o->side) ? contract(c, text, in, count, o) : GX_NO_NODE;
     gx_mem_free(c->g->mem, memory);
     return ref;
 }

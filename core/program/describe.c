@@ -184,10 +184,6 @@ void gx_program_steps(gx_run *run, const gx_program *program,
 {
     gx_exec x = {.run = run, .g = program->graph};
     gx_on_device_choose(&x);
-    telling t = {.g = program->graph,
-                 .fn = fn,
-                 .arg = arg,
-                 .x = &x,
-                 .goes_on = true};
+    telling t = {.g = program->graph, .fn = fn, .arg = arg, .x = &x, .goes_on = true};
     tell_block(&t, 0);
 }

@@ -347,13 +347,8 @@ static void fused(gx_exec *x, const gx_node *node)
         out = (gx_fused_place){.data = fused_result(x, node), .row = 1, .col = gx_max(1, m)};
     }
     if (gx_ok(x->run) && m > 0 && n > 0) {
-        gx_args args = {.m = m,
-                        .n = n,
-                        .fused = f,
-                        .in = in,
-                        .out = &out,
-                        .fold = &fold,
-                        .more = x->times - 1};
+        gx_args args = {
+            .m = m, .n = n, .fused = f, .in = in, .out = &out, .fold = &fold, .more = x->times - 1};
         call(x, GX_FUSED, f->dtype, &args);
     }
     if (is_fold && gx_device_wait(x)) {
@@ -549,8 +544,7 @@ bool gx_on_device_may(const gx_graph *g, const gx_node *node)
 bool gx_on_device_repeats(const gx_exec *x, const gx_node *node)
 {
     gx_reduce_kind kind;
-    bool is_fold =
-        node->op->id == GX_OP_FUSED && node->fused->output[0].fold != GX_FOLD_NONE;
+    bool is_fold = node->op->id == GX_OP_FUSED && node->fused->output[0].fold != GX_FOLD_NONE;
     return gx_on_device_may(x->g, node) && is_offered(x, node) && !is_fold &&
            !reduction_of(node, &kind);
 }

@@ -188,8 +188,9 @@ static gx_sink *store_of(gx_exec *x, gx_ref ref, int64_t tile_rows, int64_t tile
     for (int i = 0; i < g->outputs; i++) {
         store = g->output[i].node == ref ? &x->stores[i] : store;
     }
-    bool is_alike = store != NULL && (tile_rows == 0 || (tile_rows == store->tile_rows &&
-                                                         tile_cols == store->tile_cols));
+    bool is_alike =
+        store != NULL &&
+        (tile_rows == 0 || (tile_rows == store->tile_rows && tile_cols == store->tile_cols));
     return is_alike ? store : NULL;
 }
 
@@ -330,8 +331,7 @@ bool gx_input_fits(const gx_exec *x, const gx_node *node, int k)
     const gx_type *t = &gx_input_node(x->g, node, k)->type;
     size_t bytes = 0;
     bool is_size = gx_matrix_bytes(t->rows, t->cols, t->dtype, &bytes);
-    return is_at_hand(x, node, k) ||
-           (is_size && bytes < gx_mem_available(x->run->ctx->mem) / 3);
+    return is_at_hand(x, node, k) || (is_size && bytes < gx_mem_available(x->run->ctx->mem) / 3);
 }
 
 gx_scalar gx_input_number(gx_exec *x, const gx_node *node, int k)
