@@ -10,6 +10,7 @@
 #include "adjacency.h"
 
 #include "alg.h"
+#include "graph_device.h"
 #include "spmm.h"
 
 #include <math.h>
@@ -240,7 +241,10 @@ gx_code gx_graph_spread(gx_run *run, const gx_mat *G, const gx_spread_args *args
                         double *activation)
 {
     int64_t n = G->rows;
-    double *work = check(run, G) == GX_OK ? vectors(run, n, 2) : NULL, *strength = work;
+    if (check(run, G) != GX_OK || gx_spread_by_device(run, G, args, pulse, activation)) {
+        return gx_ok(run) ? GX_OK : run->err.code;
+    }
+    double *work = vectors(run, n, 2), *strength = work;
     double *next = work == NULL ? NULL : work + n;
     if (work != NULL && args->normalize) {
         gx_alg_sums(run, G, true, 1, strength);

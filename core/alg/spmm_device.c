@@ -10,7 +10,8 @@
 **   D       again, for the result as it will lie: length x lines
 **
 ** Whether: predicted, from bytes through the memories of both sides, the reads and the copies.
-** What fails there the host does from the beginning.
+** With `deterministic`, what is scattered stays on the host: there it is added in order.  What
+** fails on the device the host does from the beginning.
 */
 #include "spmm_device.h"
 
@@ -146,9 +147,11 @@ static bool choose(spmm *x)
 {
     const gx_spmm_rounds *r = x->r;
     gx_terms host, now, later;
+    bool is_ordered = x->run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
     foresee_host(x, &host);
     x->accel = gx_place_for(x->run, host.seconds);
-    if (x->accel == NULL || !gx_sparse_device_offers(x->accel, r->S, r->dtype)) {
+    if (x->accel == NULL || (is_ordered && r->op == GX_NO_TRANS) ||
+        !gx_sparse_device_offers(x->accel, r->S, r->dtype)) {
         return false;
     }
     x->S = (gx_sparse_device){.run = x->run, .accel = x->accel, .S = r->S, .dtype = r->dtype};

@@ -7,6 +7,9 @@ Plan, with small tiles so that small matrices have many panels:
 3. S beyond the device's memory goes by panels; without room for two of them, or a line, the host works, with the reason
 4. calls of the device that fail, and devices that are lost, at each step: the CPU's numbers, nothing left over
 5. a damaged panel is named and never gets to the device
+6. `deterministic`: what is added in an order of chance stays on the host
+7. gx_spread: the CPU's activations, by threshold, decay, shares, of directed and symmetric graphs, of steps 0 to 7; the second
+   call reads and copies nothing of the graph; calls that fail
 """
 import pytest
 from mockkit import child, child_on_stand_ins
@@ -169,3 +172,75 @@ assert kernels == 0 and mock.alive() == {}
 """
     text = child(tmp_path, body)
     assert text.startswith("gx_matmul: panel ") and " of S: row " in text
+
+
+def test_deterministic(tmp_path):
+    body = MAKE + """
+put('S', graph(170, 300, '<f8'))
+db.execute("SELECT gx_config('deterministic', 1)").fetchall()
+D, E = from_numpy(dense(300, 3, '<f8')), from_numpy(dense(170, 3, '<f8'))
+result = [both('S', D)['device_calls'], both('S', E, '{"transa":true}')['device_calls']]
+"""
+    assert child(tmp_path, body) == [1, 0]
+
+
+SPREAD = MAKE + """
+def spread(*args, **options):
+    sql = "SELECT node, activation FROM gx_spread(?, ?, ?)"
+    want = host.execute(sql, (*args, json.dumps(options))).fetchall()
+    before = stats(db)
+    got = db.execute(sql, (*args, json.dumps(options))).fetchall()
+    after = stats(db)
+    want, got = (dict(rows) for rows in (want, got))
+    for node in want.keys() | got.keys():
+        assert abs(want.get(node, 0) - got.get(node, 0)) <= 1e-11 * max(map(abs, want.values())), (node, options)
+    return {name: after[name] - before[name] for name in after}
+G = dense(300, 300, '<f8', 0.02)
+G[:, 7] = G[9] = 0
+G[:, 0] = 1
+put('G', G)
+put('T', (np.abs(G) + np.abs(G.T)).astype('<f4'))
+db.execute("SELECT gx_config('tile_bytes', 1048576)").fetchall()
+"""
+
+
+def test_spread(tmp_path):
+    body = SPREAD + """
+result = 0
+for graph_ in ('G', 'T', from_numpy(np.abs(G))):
+    for options in ({}, {'steps': 7, 'decay': 0.3}, {'steps': 1}, {'threshold': 0.4}, {'normalize': True, 'decay': 0.9}, {'normalize': True, 'threshold': 0.01, 'steps': 4}):
+        result += spread(graph_, '[[3],[200],[3]]', **options)['device_calls']
+result += spread('G', '[[5,2.5],[6,-1]]', steps=0)['device_calls']
+assert mock.counts()['violations'] == 0
+again = spread('G', '[[3]]')
+assert again['device_hits'] == 1 and again['bytes_read'] < 3000 and again['uploaded'] == 300 * 8, again
+db.close()
+assert mock.alive() == {}
+"""
+    assert child(tmp_path, body) == 18
+    assert child_on_stand_ins(tmp_path, body) == 18
+
+
+@pytest.mark.parametrize("mode", ["once", "lost"])
+def test_faults_of_spread(tmp_path, mode):
+    body = SPREAD + f"""
+mode, steps = {mode!r}, {STEPS[2:] + ['spmm', 'fused']!r}
+""" + """
+spread('G', '[[3]]')
+db.close()
+result = 0
+for name in steps:
+    for n in (1, 3):
+        db = connect('cuda')
+        db.execute("SELECT * FROM gx_devices").fetchall()
+        mock.order(f'{name}:{n}:{mode}')
+        spread('G', '[[3]]', normalize=True)
+        spread('G', '[[3]]')
+        result += mock.counts()['failures']
+        mock.order()
+        spread('G', '[[3]]')
+        db.close()
+        assert mock.counts()['violations'] == 0, (name, n)
+        assert mode == 'lost' or mock.alive() == {}, (name, n, mock.alive())
+"""
+    assert child(tmp_path, body) > 15

@@ -1,0 +1,259 @@
+/*
+** Spreading activation on a device: see graph_device.h.
+**
+** The graph goes there once and stays (sparse_device.h).  The nodes' numbers stay there for all
+** steps; a step is a fused pass over them and a product with the transposed matrix, all enqueued
+** one behind the other.  So a call is one copy up, a few launches a step, one copy down.
+**
+**   arrived      what nodes got in the step before; at first what they are given
+**   activation   += arrived
+**   passed       what they pass on, by threshold and share
+**   share        1 / the weights of a node's edges, which are their product with ones
+*/
+#include "graph_device.h"
+
+#include "../run/call.h"
+#include "sparse_device.h"
+
+#include <math.h>
+
+/* Waiting, marks, copies of a few bytes: beside the launches. */
+static const double DEVICE_S = 60e-6;
+
+enum { ARRIVED, ACTIVATION, PASSED, SHARE, VECTORS, LAUNCHES = 4 };
+
+typedef struct spreading {
+    gx_run *run;
+    gx_accel *accel;
+    const gx_mat *G;
+    const gx_spread_args *args;
+    gx_sparse_device S;
+    gx_trans op; /* of the kernel: a symmetric graph is gathered */
+    gx_fused step, inverse;
+    size_t bytes[VECTORS];
+    void *at[VECTORS];
+} spreading;
+
+/* Another call, one of a progress report, may have lost the device meanwhile. */
+static bool is_open(const spreading *x)
+{
+    return gx_accel_opened(x->run->ctx) == x->accel;
+}
+
+// Passes over the nodes ---------------------------------------------------------------------------
+
+/* arrived, activation[, share] -> activation, passed */
+static bool write_step(spreading *x)
+{
+    gx_fused *f = &x->step;
+    gx_fused_begin(f, GX_F64);
+    int arrived = gx_fused_input(f), sum = gx_fused_input(f);
+    int share = x->args->normalize ? gx_fused_input(f) : GX_FUSED_NONE;
+    int threshold = gx_fused_constant(f, (gx_scalar){x->args->threshold, 0});
+    int zero = gx_fused_constant(f, (gx_scalar){0, 0});
+    int passed = share < 0 ? arrived : gx_fused_step(f, GX_MAP_MUL, arrived, share, 0);
+    int size = gx_fused_step(f, GX_MAP_ABS, arrived, 0, 0);
+    int is_quiet = gx_fused_step(f, GX_MAP_LESS_EQUAL, size, threshold, 0);
+    const gx_scalar one = {1, 0};
+    gx_fused_output(f, gx_fused_scaled(f, GX_MAP_ADD, one, sum, one, arrived), GX_FOLD_NONE,
+                    GX_FOLD_OF_ALL);
+    gx_fused_output(f, gx_fused_step(f, GX_MAP_WHERE, is_quiet, zero, passed), GX_FOLD_NONE,
+                    GX_FOLD_OF_ALL);
+    return gx_fused_end(f);
+}
+
+/* share -> 1 / share, or 0 */
+static bool write_inverse(spreading *x)
+{
+    gx_fused *f = &x->inverse;
+    gx_fused_begin(f, GX_F64);
+    int weights = gx_fused_input(f), zero = gx_fused_constant(f, (gx_scalar){0, 0});
+    int inverse = gx_fused_step(f, GX_MAP_RECIPROCAL, weights, 0, 0);
+    gx_fused_output(f, gx_fused_step(f, GX_MAP_WHERE, weights, inverse, zero), GX_FOLD_NONE,
+                    GX_FOLD_OF_ALL);
+    return gx_fused_end(f);
+}
+
+static gx_code kernel(spreading *x, gx_kernel_id id, const gx_args *args, gx_err *err)
+{
+    const gx_accel *accel = x->accel;
+    GX_TRY(accel->backend->kernel[id][GX_F64](accel->dev, accel->run, args, err));
+    gx_stats_kernel(&x->run->ctx->stats, gx_kernel_flops(id, GX_F64, args), 0);
+    return GX_OK;
+}
+
+static gx_code fill(spreading *x, int vector, double value, gx_err *err)
+{
+    gx_args args = {
+        .m = x->G->rows, .n = 1, .alpha = {value, 0}, .c = x->at[vector], .ldc = x->G->rows};
+    return kernel(x, GX_FILL, &args, err);
+}
+
+/* A fused program of a column for each input and output. */
+static gx_code pass(spreading *x, const gx_fused *f, const int *in, const int *out, gx_err *err)
+{
+    int64_t n = x->G->rows;
+    gx_fused_place inputs[VECTORS], outputs[VECTORS];
+    double *fold[VECTORS] = {NULL};
+    for (int k = 0; k < f->inputs; k++) {
+        inputs[k] = (gx_fused_place){x->at[in[k]], 1, n};
+    }
+    for (int k = 0; k < f->outputs; k++) {
+        outputs[k] = (gx_fused_place){x->at[out[k]], 1, n};
+    }
+    gx_args args = {.m = n, .n = 1, .fused = f, .in = inputs, .out = outputs, .fold = fold};
+    return kernel(x, GX_FUSED, &args, err);
+}
+
+// Whether -----------------------------------------------------------------------------------------
+
+static void foresee(const spreading *x, bool is_there, gx_terms *host, gx_terms *device)
+{
+    gx_run *run = x->run;
+    double steps = (double)x->args->steps, bytes = (double)gx_sparse_bytes(x->G);
+    double n = (double)x->G->rows * sizeof(double);
+    bool is_stored = x->G->kind == GX_MAT_STORED;
+    gx_cost cost = {.flops = 2 * steps * (double)gx_sparse_entries(x->G)};
+    cost.bytes_read = is_stored ? steps * bytes : 0;
+    cost.compute_s = steps * gx_sparse_host_seconds(run, x->G, GX_F64, 1);
+    gx_predict_cost(run, NULL, &cost, GX_F64, 1, host);
+    if (x->accel == NULL) {
+        return;
+    }
+    const gx_device_profile *profile = &x->accel->profile;
+    gx_growth growth = {0};
+    cost.bytes_read = is_stored && !is_there ? bytes : 0;
+    cost.bytes_up = n + (is_there ? 0 : bytes);
+    cost.bytes_down = n;
+    cost.compute_s = steps * (gx_sparse_device_seconds(&x->S, 1) + LAUNCHES * profile->launch_s) +
+                     profile->wait_s;
+    gx_predict_cost(run, x->accel, &cost, GX_F64, 1, device);
+    for (int k = 0; k < VECTORS; k++) {
+        gx_pool_foresee(x->accel->pool, x->bytes[k], x->bytes[k] > 0, &growth);
+    }
+    gx_pool_foresee(x->accel->pool, gx_sparse_device_bytes(&x->S), !is_there, &growth);
+    device->once_s =
+        growth.device_buffers * profile->alloc_s + growth.device_bytes / profile->alloc_bytes_per_s;
+    device->start_s += device->once_s + DEVICE_S;
+    device->model_s += device->once_s + DEVICE_S;
+    device->seconds = device->model_s * device->factor;
+}
+
+/* Is it to be done there?  Reserves nothing. */
+static bool choose(spreading *x)
+{
+    gx_terms host, now, later;
+    bool is_ordered = x->run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
+    foresee(x, false, &host, NULL);
+    x->accel = gx_place_for(x->run, host.seconds);
+    if (x->accel == NULL || (is_ordered && x->op == GX_NO_TRANS) ||
+        !gx_sparse_device_offers(x->accel, x->G, GX_F64) ||
+        !gx_accel_offers(x->accel, GX_FUSED, GX_F64) || !write_step(x) || !write_inverse(x)) {
+        return false;
+    }
+    for (int k = 0; k < VECTORS; k++) {
+        bool is_used = k != SHARE || x->args->normalize;
+        x->bytes[k] = is_used ? (size_t)x->G->rows * sizeof(double) : 0;
+    }
+    x->S = (gx_sparse_device){.run = x->run, .accel = x->accel, .S = x->G, .dtype = GX_F64};
+    if (!gx_sparse_device_fit(&x->S, 1, x->bytes, VECTORS, true)) {
+        if (is_open(x)) {
+            gx_stats_note(&x->run->ctx->stats,
+                          "computed on the CPU: %zu bytes of device memory do not hold %s",
+                          x->S.limit, x->G->label);
+        }
+        return false;
+    }
+    foresee(x, x->S.is_there, &host, &now);
+    foresee(x, true, &host, &later);
+    if (!gx_sparse_device_is_worth_it(&x->S, host.seconds,
+                                      now.seconds - now.factor * now.once_s, later.seconds)) {
+        return false;
+    }
+    gx_predict_expect(x->run, &now, true);
+    return true;
+}
+
+// The call ----------------------------------------------------------------------------------------
+
+static gx_code multiply(spreading *x, gx_trans op, double alpha, int from, int to, gx_err *err)
+{
+    const gx_sparse_product product = {.op = op,
+                                       .lines = 1,
+                                       .alpha = {alpha, 0},
+                                       .L = x->at[from],
+                                       .R = x->at[to]};
+    if (op == GX_NO_TRANS) {
+        GX_TRY(fill(x, to, 0, err));
+    }
+    return gx_sparse_device_multiply(&x->S, &product, err);
+}
+
+static gx_code compute(spreading *x, const double *pulse, double *activation, gx_err *err)
+{
+    static const int in[] = {ARRIVED, ACTIVATION, SHARE}, out[] = {ACTIVATION, PASSED};
+    static const int share[] = {SHARE};
+    int64_t n = x->G->rows;
+    for (int k = 0; k < VECTORS; k++) {
+        if (x->bytes[k] > 0) {
+            GX_TRY(gx_pool_take(x->accel->pool, x->bytes[k], x->S.limit, &x->at[k], err));
+        }
+    }
+    GX_TRY(gx_sparse_device_begin(&x->S, 1, err));
+    if (!gx_ok(x->run)) {
+        return GX_OK;
+    }
+    if (!is_open(x)) {
+        return gx_fail(err, GX_DEVICE, "the device was lost");
+    }
+    GX_TRY(gx_device_put(x->run, x->accel, GX_F64, n, 1, pulse, n, x->at[ARRIVED], err));
+    GX_TRY(fill(x, ACTIVATION, 0, err));
+    if (x->args->normalize) {
+        GX_TRY(fill(x, PASSED, 1, err));
+        GX_TRY(multiply(x, GX_TRANS, 1, PASSED, SHARE, err));
+        GX_TRY(pass(x, &x->inverse, share, share, err));
+    }
+    for (int64_t step = 0; step < x->args->steps; step++) {
+        GX_TRY(pass(x, &x->step, in, out, err));
+        GX_TRY(multiply(x, x->op, x->args->decay, PASSED, ARRIVED, err));
+        if (gx_run_poll(x->run) != GX_OK) {
+            return GX_OK;
+        }
+        if (!is_open(x)) {
+            return gx_fail(err, GX_DEVICE, "the device was lost");
+        }
+    }
+    GX_TRY(pass(x, &x->step, in, out, err));
+    GX_TRY(x->accel->backend->queue_wait(x->accel->dev, x->accel->run, err));
+    return gx_device_get(x->run, x->accel, GX_F64, n, 1, x->at[ACTIVATION], activation, n, err);
+}
+
+bool gx_spread_by_device(gx_run *run, const gx_mat *G, const gx_spread_args *args,
+                         const double *pulse, double *activation)
+{
+    bool is_symmetric = (G->properties & GX_PROP_SYMMETRIC) != 0;
+    spreading x = {
+        .run = run, .G = G, .args = args, .op = is_symmetric ? GX_TRANS : GX_NO_TRANS};
+    gx_err err = {0}, late = {0};
+    if (!gx_ok(run) || gx_sparse_pieces(G) == 0 || args->steps == 0 || !choose(&x)) {
+        return !gx_ok(run);
+    }
+    gx_pool_begin(x.accel->pool);
+    gx_code code = compute(&x, pulse, activation, &err);
+    if (is_open(&x)) {
+        gx_code settled = code == GX_OK && gx_ok(run) ? GX_OK : gx_device_settle(x.accel, &late);
+        for (int k = 0; k < VECTORS; k++) {
+            gx_pool_give(x.accel->pool, x.at[k], x.bytes[k]);
+        }
+        gx_sparse_device_end(&x.S, settled == GX_OK && code != GX_DEVICE);
+        if (code != GX_OK && gx_ok(run)) {
+            gx_device_give_up(run, x.accel, &err);
+        }
+    }
+    if (code == GX_OK || !gx_ok(run)) {
+        gx_stats_add(&run->ctx->stats, GX_STAT_DEVICE_CALLS, 1);
+        return true;
+    }
+    gx_place_restart(run);
+    return false;
+}
