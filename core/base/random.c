@@ -56,9 +56,9 @@ enum { BLOCK = 128 };
 // The generator -----------------------------------------------------------------------------------
 
 /* Two counters at once hide the latency of the multiplications. */
-static inline void philox_pair(uint64_t x0, uint64_t y0, uint64_t j, uint64_t key, uint64_t out[4])
+static inline void philox_pair(uint64_t x0, uint64_t x1, uint64_t y0, uint64_t y1, uint64_t key,
+                               uint64_t out[4])
 {
-    uint64_t x1 = j, y1 = j;
     for (int round = 0; round < PHILOX_ROUNDS; round++) {
         u128 p = (u128)x0 * PHILOX_M, q = (u128)y0 * PHILOX_M;
         x0 = (uint64_t)(p >> 64) ^ key ^ x1;
@@ -92,7 +92,7 @@ static void make_words(const gx_random *random, int64_t e, int64_t j, uint64_t w
     uint64_t x0 = (uint64_t)e / 2 | (random->kind == GX_RANDOM_NORMAL ? TAG : 0);
     uint64_t x1 = (uint64_t)j | (gx_dtype_is_complex(random->dtype) ? TAG : 0);
     for (int l = 0; l < BLOCK; l += 4, x0 += 2) {
-        philox_pair(x0, x0 + 1, x1, random->seed, word + l);
+        philox_pair(x0, x1, x0 + 1, x1, random->seed, word + l);
     }
 }
 
@@ -303,6 +303,21 @@ static void put_real_as_complex(const double *x, int64_t count, bool is_double, 
     }
 }
 
+/* BLOCK words as numbers of random's precision. */
+static void make_numbers(const gx_random *random, const uint64_t word[BLOCK], double x[BLOCK])
+{
+    if (random->kind == GX_RANDOM_NORMAL) {
+        make_normal(random, word, x);
+    } else {
+        make_uniform(random, word, x);
+    }
+    if (!gx_dtype_is_double(random->dtype)) {
+        for (int l = 0; l < BLOCK; l++) {
+            x[l] = (float)x[l];
+        }
+    }
+}
+
 /* Numbers e0 .. e0 + count - 1 of column j into dst, which holds elements of dtype. */
 static void make_column(const gx_random *random, int64_t e0, int64_t count, int64_t j,
                         gx_dtype dtype, void *dst)
@@ -316,16 +331,7 @@ static void make_column(const gx_random *random, int64_t e0, int64_t count, int6
         uint64_t word[BLOCK];
         double x[BLOCK];
         make_words(random, e, j, word);
-        if (random->kind == GX_RANDOM_NORMAL) {
-            make_normal(random, word, x);
-        } else {
-            make_uniform(random, word, x);
-        }
-        if (!gx_dtype_is_double(random->dtype)) {
-            for (int l = 0; l < BLOCK; l++) {
-                x[l] = (float)x[l];
-            }
-        }
+        make_numbers(random, word, x);
         int64_t first = gx_max(e, e0), last = gx_min(e + BLOCK, e0 + count);
         void *out = (char *)dst + (size_t)(first - e0) * number_bytes;
         if (is_widened) {
@@ -344,6 +350,29 @@ void gx_random_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int6
     for (int64_t j = 0; j < n; j++) {
         make_column(random, i0 * parts, m * parts, j0 + j, dtype, gx_at(dst, dtype, ld, 0, j));
     }
+}
+
+void gx_random_singles(const gx_random *random, int count, const int64_t *i, const int64_t *j,
+                       double *x)
+{
+    bool is_complex = gx_dtype_is_complex(random->dtype);
+    uint64_t tag0 = random->kind == GX_RANDOM_NORMAL ? TAG : 0, tag1 = is_complex ? TAG : 0;
+    uint64_t word[BLOCK] = {0}, out[4];
+    double numbers[BLOCK];
+    for (int k = 0; k < count; k += 2) {
+        int other = k + 1 < count ? k + 1 : k;
+        uint64_t x0 = (uint64_t)i[k], y0 = (uint64_t)i[other];
+        philox_pair((is_complex ? x0 : x0 / 2) | tag0, (uint64_t)j[k] | tag1,
+                    (is_complex ? y0 : y0 / 2) | tag0, (uint64_t)j[other] | tag1, random->seed, out);
+        if (is_complex) {
+            memcpy(word + 2 * k, out, sizeof out);
+        } else {
+            word[k] = out[x0 % 2];
+            word[k + 1] = out[2 + y0 % 2];
+        }
+    }
+    make_numbers(random, word, numbers);
+    memcpy(x, numbers, (size_t)(is_complex ? 2 * count : count) * sizeof *x);
 }
 
 // Parameters --------------------------------------------------------------------------------------

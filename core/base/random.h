@@ -37,6 +37,14 @@ gx_code gx_random_init(gx_random *random, gx_random_kind kind, gx_dtype dtype, i
 void gx_random_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n,
                         gx_dtype dtype, void *dst, int64_t ld);
 
+/*
+** Single elements, at (i[k], j[k]), as doubles: one each, or two where random's dtype is complex.
+*/
+enum { GX_RANDOM_SINGLES = 64 };
+
+void gx_random_singles(const gx_random *random, int count, const int64_t *i, const int64_t *j,
+                       double *x);
+
 /* Philox2x64-10: 128 random bits from a 128-bit counter and a 64-bit key. */
 void gx_philox(const uint64_t counter[2], uint64_t key, uint64_t out[2]);
 

@@ -55,6 +55,8 @@ typedef struct drawing {
     const gx_random *random;
     int64_t cols, least; /* entries of a row, at least                          */
     uint64_t rest;       /* one more where a word is below this; UINT64_MAX: all */
+    int count;           /* places that have been drawn and have no values yet  */
+    int64_t i[GX_RANDOM_SINGLES], j[GX_RANDOM_SINGLES];
 } drawing;
 
 /* A number below n, of a random word. */
@@ -65,26 +67,45 @@ static int64_t below(uint64_t word, int64_t n)
 
 static int64_t stretch_start(const drawing *d, int64_t s, int64_t count)
 {
+    if (d->cols <= INT32_MAX) { // so is s: the product has 64 bits
+        return s * d->cols / count;
+    }
     return (int64_t)((u128)s * (uint64_t)d->cols / (uint64_t)count);
+}
+
+/* The places that have been drawn get their values. */
+static gx_code put_drawn(drawing *d, gx_sparse_out *out, gx_err *err)
+{
+    double x[2 * GX_RANDOM_SINGLES];
+    bool is_complex = gx_dtype_is_complex(d->random->dtype);
+    gx_random_singles(d->random, d->count, d->i, d->j, x);
+    for (int k = 0; k < d->count; k++) {
+        gx_scalar value = is_complex ? (gx_scalar){x[2 * k], x[2 * k + 1]} : (gx_scalar){x[k], 0};
+        GX_TRY(gx_sparse_put(out, d->i[k], d->j[k], value, err));
+    }
+    d->count = 0;
+    return GX_OK;
 }
 
 static gx_code random_row(void *arg, int64_t i, gx_sparse_out *out, gx_err *err)
 {
-    const drawing *d = arg;
+    drawing *d = arg;
     uint64_t word[2], key = d->random->seed ^ PLACES;
     gx_philox((const uint64_t[2]){(uint64_t)i, UINT64_MAX}, key, word);
-    int64_t count = gx_min(d->cols, d->least + (word[0] < d->rest));
+    int64_t count = gx_min(d->cols, d->least + (word[0] < d->rest)), end = 0;
     for (int64_t s = 0; s < count; s++) {
-        double pair[2] = {0, 0};
         if (s % 2 == 0) {
             gx_philox((const uint64_t[2]){(uint64_t)i, (uint64_t)s}, key, word);
         }
-        int64_t first = stretch_start(d, s, count), end = stretch_start(d, s + 1, count);
-        int64_t j = first + below(word[s % 2], end - first);
-        gx_random_generate(d->random, i, j, 1, 1, GX_C128, pair, 1);
-        GX_TRY(gx_sparse_put(out, i, j, (gx_scalar){pair[0], pair[1]}, err));
+        int64_t first = end;
+        end = stretch_start(d, s + 1, count);
+        d->i[d->count] = i;
+        d->j[d->count++] = first + below(word[s % 2], end - first);
+        if (d->count == GX_RANDOM_SINGLES) {
+            GX_TRY(put_drawn(d, out, err));
+        }
     }
-    return GX_OK;
+    return i == out->sink->rows - 1 ? put_drawn(d, out, err) : GX_OK;
 }
 
 gx_code gx_sparse_random(gx_run *run, const gx_random *random, int64_t rows, int64_t cols,

@@ -6,7 +6,7 @@
 **  2. The normal quantile against reference values; symmetric to the bit.
 **  3. A matrix does not depend on how it is cut: every rectangle equals the same part of the whole,
 **     for every dtype and kind, with odd origins and leading dimensions; nothing outside is
-**     written.
+**     written; singles are its elements.
 **  4. f32 is f64 rounded; complex parts; real read as complex; the bits of a few elements, frozen.
 **  5. Moments, range, correlation of neighbours, and that seeds and kinds differ.
 **  6. Uniform stays below high where rounding would reach it; wrong parameters, exact words.
@@ -151,6 +151,29 @@ static void rectangles_agree(void **state)
         check_rectangles((gx_random_kind)kind, GX_F64, GX_C128);
         check_rectangles((gx_random_kind)kind, GX_F32, GX_C64);
         check_rectangles((gx_random_kind)kind, GX_F32, GX_F64);
+    }
+}
+
+/* Singles are the elements of rectangles. */
+static void singles_agree(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2 * GX_DTYPE_COUNT * 5; k++) {
+        static const int counts[] = {0, 1, 2, 7, GX_RANDOM_SINGLES};
+        gx_dtype dtype = (gx_dtype)(k / 2 % GX_DTYPE_COUNT);
+        int count = counts[k / 2 / GX_DTYPE_COUNT], parts = gx_dtype_is_complex(dtype) ? 2 : 1;
+        gx_random random = make((gx_random_kind)(k % 2), dtype, 11, 1, 3);
+        int64_t i[GX_RANDOM_SINGLES], j[GX_RANDOM_SINGLES];
+        double x[2 * GX_RANDOM_SINGLES], want[2];
+        for (int64_t l = 0; l < count; l++) {
+            i[l] = l * l % 19;
+            j[l] = ((int64_t)1 << 33) + l * 7;
+        }
+        gx_random_singles(&random, count, i, j, x);
+        for (int l = 0; l < count; l++) {
+            gx_random_generate(&random, i[l], j[l], 1, 1, GX_C128, want, 1);
+            assert_memory_equal(x + parts * l, want, (size_t)parts * sizeof *x);
+        }
     }
 }
 
@@ -324,6 +347,7 @@ int main(void)
         cmocka_unit_test(philox_known_answers), cmocka_unit_test(uniform_is_philox),
         cmocka_unit_test(quantile_reference),   cmocka_unit_test(quantile_is_monotone_at_the_seams),
         cmocka_unit_test(rectangles_agree),     cmocka_unit_test(far_corner),
+        cmocka_unit_test(singles_agree),
         cmocka_unit_test(dtypes),               cmocka_unit_test(frozen_bits),
         cmocka_unit_test(moments),              cmocka_unit_test(streams_differ),
         cmocka_unit_test(below_high),           cmocka_unit_test(refused),
