@@ -5,7 +5,7 @@
 **                           factorisation and solution, `ROUNDS` times; prints the median of their
 **                           sum in seconds, and |b - A x| / |b| of the last
 **
-** cc -O2 bench/cholmod.c -lcholmod -o cholmod; bench/sparse.py does so.
+** cc -O2 bench/cholmod.c -lcholmod -o cholmod; bench/sparse_cpu.py does so.
 */
 #include <suitesparse/cholmod.h>
 

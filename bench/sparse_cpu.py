@@ -70,7 +70,7 @@ def beside(name, rounds, mine, peers):
     for who, took in times.items():
         line += f" {who} {statistics.median(t for t, _ in took):8.3f} s p {statistics.median(p for _, p in took):8.3f}"
         if who != "gx":
-            line += f" ratio {statistics.median(a[0] / b[0] for a, b in zip(times['gx'], took)):6.3f}  "
+            line += f" ratio {statistics.median(a[0] / b[0] for a, b in zip(times['gx'], took)):6.4f}  "
     print(line, flush=True)
     return out
 
@@ -186,10 +186,12 @@ def spread(db, n, rounds):
     mine = "SELECT node, activation FROM gx_spread('graph', '[7]', '{\"steps\":5,\"decay\":0.6}')"
     theirs = """WITH RECURSIVE s(step, node, a) AS (VALUES(0, 7, 1.0)
         UNION ALL SELECT step + 1, j, a * value * 0.6 FROM s JOIN edge ON i = node WHERE step < 5)
-        SELECT node, sum(a) FROM s GROUP BY node"""
-    out = beside(f"spreading, {nodes} nodes, {q(db, 'SELECT count(*) FROM edge')} edges, 5 steps", rounds,
-                 lambda: dict(db.execute(mine).fetchall()), {"recursive query": lambda: dict(db.execute(theirs).fetchall())})
-    a, b = out["gx"], out["recursive query"]
+        SELECT node, sum(a) AS activation FROM s GROUP BY node"""
+    edges = q(db, "SELECT count(*) FROM edge")
+    total = "SELECT count(*), sum(activation) FROM ({})"
+    beside(f"spreading, {nodes} nodes, {edges} edges, 5 steps", rounds, lambda: db.execute(total.format(mine)).fetchall(),
+           {"recursive query": lambda: db.execute(total.format(theirs)).fetchall()})
+    a, b = (dict(db.execute(sql).fetchall()) for sql in (mine, theirs))
     assert set(a) == set(b) and max(abs(a[k] - b[k]) / b[k] for k in b) < 1e-10
     db.execute("DROP TABLE edge")
 
