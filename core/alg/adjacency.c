@@ -2,7 +2,8 @@
 ** Graphs by their adjacency matrix: see adjacency.h.
 **
 ** PageRank (L.  Page, S.  Brin, 1998) and spreading activation (A.  Collins, E.  Loftus, 1975) are
-** products with the transposed matrix, streamed by gx_sparse_apply(): a vector in, a vector out.
+** products with the transposed matrix by gx_sparse_apply(): a vector in, a vector out, of a copy in
+** memory where it fits.
 ** Components are a union of sets, joined by each edge as it passes (R.  Tarjan, 1975).  Triangles
 ** are counted at their largest corner: the neighbours below i and those below its neighbour j < i
 ** are lists in ascending order, and what both have are corners.
@@ -11,6 +12,7 @@
 
 #include "alg.h"
 #include "graph_device.h"
+#include "sparse_held.h"
 #include "spmm.h"
 
 #include <math.h>
@@ -41,6 +43,14 @@ static double *vectors(gx_run *run, int64_t n, int64_t count)
         gx_run_fail(run, &err);
     }
     return memory;
+}
+
+/* G in memory where it fits beside a product's own; what fails is the run's. */
+static void hold(gx_run *run, const gx_mat *G, gx_sparse_held *held)
+{
+    size_t lanes = 0;
+    gx_matrix_bytes(gx_max(1, G->rows), 4, GX_F64, &lanes);
+    gx_sparse_held_begin(run, G, lanes + gx_sparse_apply_bytes(run, G, GX_TRANS, GX_F64, 1), held);
 }
 
 // PageRank ----------------------------------------------------------------------------------------
@@ -84,6 +94,8 @@ gx_code gx_graph_pagerank(gx_run *run, const gx_mat *G, const gx_pagerank_args *
     }
     double *work = vectors(run, n, 3), *strength = work;
     if (work != NULL && n > 0) {
+        gx_sparse_held held;
+        hold(run, G, &held);
         gx_alg_sums(run, G, true, 1, strength);
         for (int64_t i = 0; i < n; i++) {
             rank[i] = 1 / (double)n;
@@ -91,7 +103,7 @@ gx_code gx_graph_pagerank(gx_run *run, const gx_mat *G, const gx_pagerank_args *
         for (int64_t k = 0; k < args->iterations && gx_ok(run) && !(change <= args->tolerance);
              k++) {
             double *next = work + 2 * n;
-            change = iterate(run, G, args->damping, strength, rank, work + n, next);
+            change = iterate(run, held.A, args->damping, strength, rank, work + n, next);
             memcpy(rank, next, (size_t)n * sizeof *rank);
         }
         if (gx_ok(run) && !(change <= args->tolerance)) {
@@ -99,6 +111,7 @@ gx_code gx_graph_pagerank(gx_run *run, const gx_mat *G, const gx_pagerank_args *
                          "ranks still change by %.3g after %lld iterations (tolerance %.3g)",
                          change, (long long)args->iterations, args->tolerance);
         }
+        gx_sparse_held_end(run, &held);
     }
     gx_mem_free(run->ctx->mem, work);
     return gx_ok(run) ? GX_OK : run->err.code;
@@ -246,6 +259,10 @@ gx_code gx_graph_spread(gx_run *run, const gx_mat *G, const gx_spread_args *args
     }
     double *work = vectors(run, n, 2), *strength = work;
     double *next = work == NULL ? NULL : work + n;
+    gx_sparse_held held = {.A = G};
+    if (work != NULL && args->steps > 1 && n > 0) {
+        hold(run, G, &held);
+    }
     if (work != NULL && args->normalize) {
         gx_alg_sums(run, G, true, 1, strength);
     }
@@ -257,12 +274,13 @@ gx_code gx_graph_spread(gx_run *run, const gx_mat *G, const gx_spread_args *args
             double share = !args->normalize ? 1 : strength[i] != 0 ? 1 / strength[i] : 0;
             pulse[i] = fabs(pulse[i]) <= args->threshold ? 0 : pulse[i] * args->decay * share;
         }
-        gx_sparse_apply(run, G, GX_TRANS, GX_F64, 1, pulse, n, next, n);
+        gx_sparse_apply(run, held.A, GX_TRANS, GX_F64, 1, pulse, n, next, n);
         for (int64_t i = 0; i < n; i++) {
             pulse[i] = next[i];
             activation[i] += next[i];
         }
     }
+    gx_sparse_held_end(run, &held);
     gx_mem_free(run->ctx->mem, work);
     return gx_ok(run) ? GX_OK : run->err.code;
 }

@@ -17,7 +17,8 @@ typedef struct gx_pagerank_args {
 /*
 ** rank: one a node, their sum 1.  A node passes its rank on by the weights of its edges; one
 ** without edges to all nodes alike.  GX_ARG: a negative weight, NaN or Inf; GX_NUMERIC: not
-** converged, with the change of the last iteration.  Reads G once an iteration, and once more.
+** converged, with the change of the last iteration.  Reads G three times, or once an
+** iteration where memory has no room for a copy.
 */
 gx_code gx_graph_pagerank(gx_run *run, const gx_mat *G, const gx_pagerank_args *args, double *rank);
 
@@ -43,7 +44,8 @@ typedef struct gx_spread_args {
 /*
 ** Spreading activation.  pulse: what each node is given at first, overwritten; activation: the sum
 ** of what it has got in all steps, the first included.  In a step each node passes
-** decay * weight * pulse along its edges, and what arrives is the next pulse.  Reads G once a step.
+** decay * weight * pulse along its edges, and what arrives is the next pulse.  Reads G once, or once
+** a step where memory has no room for a copy.
 */
 gx_code gx_graph_spread(gx_run *run, const gx_mat *G, const gx_spread_args *args, double *pulse,
                         double *activation);

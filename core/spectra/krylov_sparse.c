@@ -11,6 +11,7 @@
 */
 #include "../alg/dense.h"
 #include "../alg/direct.h"
+#include "../alg/sparse_held.h"
 #include "../alg/spmm.h"
 #include "krylov.h"
 
@@ -18,9 +19,8 @@
 #include <string.h>
 
 struct gx_kry_sparse {
-    gx_mat held; /* A in memory, where memory is not NULL                  */
-    void *memory;
-    gx_whole shifted; /* A - sigma I, of an inverse                             */
+    gx_sparse_held held; /* A, of products              */
+    gx_whole shifted;    /* A - sigma I, of an inverse  */
     gx_direct factor;
 };
 
@@ -29,7 +29,7 @@ struct gx_kry_sparse {
 static gx_code apply_sparse(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, void *y)
 {
     gx_stats *stats = &op->run->ctx->stats;
-    const gx_mat *A = op->sparse->memory != NULL ? &op->sparse->held : op->A;
+    const gx_mat *A = op->sparse->held.A;
     gx_trans trans = is_adjoint && !op->is_hermitian ? gx_adjoint(op->dtype) : GX_NO_TRANS;
     int64_t start_ns = gx_now_ns();
     if (!gx_ok(op->run) || op->m == 0 || op->n == 0 || cols == 0) {
@@ -42,65 +42,6 @@ static gx_code apply_sparse(gx_oper *op, bool is_adjoint, const void *x, int64_t
     gx_stats_add(stats, GX_STAT_PASS_BYTES, (int64_t)gx_sparse_bytes(A));
     gx_stats_add(stats, GX_STAT_PASS_NS, gx_now_ns() - start_ns);
     return gx_run_poll(op->run);
-}
-
-/* The pieces of A one behind the other, as one panel in memory. */
-static gx_code gather(gx_run *run, const gx_mat *A, gx_reader *reader, const gx_csr_layout *layout,
-                      void *block, char *to, gx_err *err)
-{
-    uint32_t *start = (uint32_t *)(void *)to;
-    size_t index_bytes = (size_t)gx_csr_index_bytes(A->cols), element = gx_dtype_bytes(A->dtype);
-    int64_t done = 0;
-    start[0] = 0;
-    for (int64_t p = 0; p < gx_sparse_pieces(A); p++) {
-        gx_csr csr;
-        GX_TRY(gx_sparse_read(A, reader, p, block, &csr, err));
-        int64_t row = gx_sparse_piece_row(A, p);
-        for (int64_t i = 0; i < csr.rows; i++) {
-            start[row + i + 1] = (uint32_t)(done + csr.start[i + 1]);
-        }
-        memcpy(to + layout->index + (size_t)done * index_bytes, csr.index,
-               (size_t)csr.entries * index_bytes);
-        memcpy(to + layout->value + (size_t)done * element, csr.value,
-               (size_t)csr.entries * element);
-        done += csr.entries;
-        if (gx_run_poll(run) != GX_OK) {
-            return gx_fail(err, run->err.code, "%s", run->err.text);
-        }
-    }
-    return GX_OK;
-}
-
-/* A stored A that fits beside keep_bytes and what a product takes comes to memory. */
-static void hold(gx_oper *op, size_t keep_bytes)
-{
-    const gx_mat *A = op->A;
-    gx_run *run = op->run;
-    gx_csr_layout layout;
-    gx_err err = {0};
-    gx_reader *reader = NULL;
-    void *block = NULL;
-    if (!gx_ok(run) || A->kind != GX_MAT_STORED || A->rows == 0 || A->cols == 0 ||
-        !gx_csr_lay_out(A->rows, A->cols, gx_sparse_entries(A), A->dtype, &layout)) {
-        return;
-    }
-    double beside = (double)keep_bytes + (double)gx_sparse_block_bytes(A);
-    beside += 2 * (double)gx_sparse_apply_bytes(run, A, GX_NO_TRANS, op->dtype, GX_KRY_BLOCK_MOST);
-    if (beside + (double)layout.bytes > (double)gx_mem_available(run->ctx->mem)) {
-        return;
-    }
-    gx_mem *mem = run->ctx->mem;
-    gx_csr csr;
-    if (gx_mem_alloc(mem, layout.bytes, "a sparse matrix", &op->sparse->memory, &err) == GX_OK &&
-        gx_mem_alloc(mem, gx_sparse_block_bytes(A), "a panel", &block, &err) == GX_OK &&
-        gx_reader_own(run->ctx->store, &reader, &err) == GX_OK &&
-        gather(run, A, reader, &layout, block, op->sparse->memory, &err) == GX_OK) {
-        gx_csr_map(&csr, A->rows, A->cols, gx_sparse_entries(A), A->dtype, op->sparse->memory);
-        gx_mat_sparse_value(&op->sparse->held, A->label, &csr);
-    }
-    gx_reader_close(reader);
-    gx_mem_free(mem, block);
-    gx_run_fail(run, &err);
 }
 
 static gx_code begin(gx_oper *op)
@@ -125,10 +66,12 @@ gx_code gx_oper_begin_sparse(gx_run *run, const gx_mat *A, gx_dtype dtype, bool 
                     .A = A,
                     .is_hermitian = is_hermitian,
                     .keep_bytes = keep_bytes};
-    if (begin(op) == GX_OK) {
-        hold(op, keep_bytes);
+    if (begin(op) != GX_OK) {
+        return run->err.code;
     }
-    return gx_ok(run) ? GX_OK : run->err.code;
+    size_t beside = keep_bytes;
+    beside += 2 * gx_sparse_apply_bytes(run, A, GX_NO_TRANS, dtype, GX_KRY_BLOCK_MOST);
+    return gx_sparse_held_begin(run, A, beside, &op->sparse->held);
 }
 
 bool gx_oper_sparse_is_hermitian(gx_run *run, const gx_mat *A)
@@ -218,7 +161,7 @@ void gx_oper_end_sparse(gx_oper *op)
     if (op->sparse != NULL) {
         gx_direct_clear(&op->sparse->factor);
         gx_whole_clear(&op->sparse->shifted);
-        gx_mem_free(op->run->ctx->mem, op->sparse->memory);
+        gx_sparse_held_end(op->run, &op->sparse->held);
         gx_mem_free(op->run->ctx->mem, op->sparse);
         op->sparse = NULL;
     }
