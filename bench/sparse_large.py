@@ -21,7 +21,7 @@ N, HALF, LARGE, PANEL = 500000, 830, 12, 8 << 20
 CASES = {"nothing": "SELECT 0",
          "norm": "SELECT gx_norm('A')",
          "product": "SELECT gx_norm(gx_matmul('A', 'x'))",
-         "eigenvalues": "SELECT group_concat(value) FROM gx_eig('A', '{\"k\":5,\"which\":\"LA\",\"ncv\":24}')"}
+         "eigenvalues": "SELECT group_concat(value) FROM gx_eig('A', '{\"k\":5,\"which\":\"LA\",\"ncv\":16}')"}
 
 
 def open_database(folder):
