@@ -44,8 +44,8 @@ typedef struct gx_spread_args {
 /*
 ** Spreading activation.  pulse: what each node is given at first, overwritten; activation: the sum
 ** of what it has got in all steps, the first included.  In a step each node passes
-** decay * weight * pulse along its edges, and what arrives is the next pulse.  Reads G once, or once
-** a step where memory has no room for a copy.
+** decay * weight * pulse along its edges, and what arrives is the next pulse.  Reads G once, or
+** once a step where memory has no room for a copy.
 */
 gx_code gx_graph_spread(gx_run *run, const gx_mat *G, const gx_spread_args *args, double *pulse,
                         double *activation);

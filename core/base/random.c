@@ -362,8 +362,9 @@ void gx_random_singles(const gx_random *random, int count, const int64_t *i, con
     for (int k = 0; k < count; k += 2) {
         int other = k + 1 < count ? k + 1 : k;
         uint64_t x0 = (uint64_t)i[k], y0 = (uint64_t)i[other];
-        philox_pair((is_complex ? x0 : x0 / 2) | tag0, (uint64_t)j[k] | tag1,
-                    (is_complex ? y0 : y0 / 2) | tag0, (uint64_t)j[other] | tag1, random->seed, out);
+        uint64_t x1 = (uint64_t)j[k] | tag1, y1 = (uint64_t)j[other] | tag1;
+        philox_pair((is_complex ? x0 : x0 / 2) | tag0, x1, (is_complex ? y0 : y0 / 2) | tag0, y1,
+                    random->seed, out);
         if (is_complex) {
             memcpy(word + 2 * k, out, sizeof out);
         } else {
