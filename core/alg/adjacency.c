@@ -14,6 +14,7 @@
 #include "graph_device.h"
 #include "sparse_held.h"
 #include "spmm.h"
+#include "spmm_device.h"
 
 #include <math.h>
 #include <string.h>
@@ -65,8 +66,8 @@ static gx_code check_weight(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err
 }
 
 /* One iteration: next from rank; shared is scratch.  Returns the sum of changes. */
-static double iterate(gx_run *run, const gx_mat *G, double damping, const double *strength,
-                      const double *rank, double *shared, double *next)
+static double iterate(gx_run *run, const gx_mat *G, const gx_mat *held, double damping,
+                      const double *strength, const double *rank, double *shared, double *next)
 {
     int64_t n = G->rows;
     double left = 0, change = 0;
@@ -74,7 +75,9 @@ static double iterate(gx_run *run, const gx_mat *G, double damping, const double
         shared[i] = strength[i] > 0 ? rank[i] / strength[i] : 0;
         left += strength[i] > 0 ? 0 : rank[i];
     }
-    gx_sparse_apply(run, G, GX_TRANS, GX_F64, 1, shared, gx_max(1, n), next, gx_max(1, n));
+    if (!gx_sparse_apply_by_device(run, G, GX_TRANS, GX_F64, 1, shared, n, next, n, held != G)) {
+        gx_sparse_apply(run, held, GX_TRANS, GX_F64, 1, shared, n, next, n);
+    }
     double base = (1 - damping + damping * left) / (double)n;
     for (int64_t i = 0; i < n; i++) {
         next[i] = damping * next[i] + base;
@@ -103,7 +106,8 @@ gx_code gx_graph_pagerank(gx_run *run, const gx_mat *G, const gx_pagerank_args *
         for (int64_t k = 0; k < args->iterations && gx_ok(run) && !(change <= args->tolerance);
              k++) {
             double *next = work + 2 * n;
-            change = iterate(run, held.A, args->damping, strength, rank, work + n, next);
+            change =
+                iterate(run, G, held.A, args->damping, strength, rank, work + n, next);
             memcpy(rank, next, (size_t)n * sizeof *rank);
         }
         if (gx_ok(run) && !(change <= args->tolerance)) {

@@ -114,7 +114,7 @@ static void foresee(const spreading *x, bool is_there, gx_terms *host, gx_terms 
     double n = (double)x->G->rows * sizeof(double);
     bool is_stored = x->G->kind == GX_MAT_STORED;
     gx_cost cost = {.flops = 2 * steps * (double)gx_sparse_entries(x->G)};
-    cost.bytes_read = is_stored ? steps * bytes : 0;
+    cost.bytes_read = is_stored ? bytes : 0; // which then is held in memory
     cost.compute_s = steps * gx_sparse_host_seconds(run, x->G, GX_F64, 1);
     gx_predict_cost(run, NULL, &cost, GX_F64, 1, host);
     if (x->accel == NULL) {

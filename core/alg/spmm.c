@@ -754,9 +754,9 @@ static bool is_elsewhere(product *p)
                                    .round = p->round,
                                    .inner = inner(x),
                                    .length = x->n,
-                                   .sink = p->sink,
-                                   .block = p->block,
-                                   .write = write_lines,
+                                   .result = p->sink->is_stored ? p->block : p->sink->value.data,
+                                   .ldr = p->sink->rows,
+                                   .write = p->sink->is_stored ? write_lines : NULL,
                                    .arg = p};
     return !x->is_conjugated && gx_spmm_by_device(x->run, &rounds);
 }

@@ -89,10 +89,10 @@ static gx_cost cost_of(const spmm *x, bool reads_sparse, double times)
     double entries = (double)gx_sparse_entries(r->S);
     gx_cost cost = {.flops = (gx_dtype_is_complex(r->dtype) ? 8 : 2) * entries * (double)r->lines};
     cost.bytes_read = gx_mat_base_stored(r->D) != NULL ? bytes_of(r->D, r->D->dtype) : 0;
-    if (reads_sparse && r->S->kind == GX_MAT_STORED) {
+    if (reads_sparse && r->S->kind == GX_MAT_STORED && !r->is_held) {
         cost.bytes_read += times * (double)gx_sparse_bytes(r->S);
     }
-    if (r->sink->is_stored) {
+    if (r->write != NULL) {
         cost.bytes_written =
             (double)r->length * (double)r->lines * (double)gx_dtype_bytes(r->dtype);
     }
@@ -170,7 +170,9 @@ static bool choose(spmm *x)
                                       now.seconds - now.factor * now.once_s, later.seconds)) {
         return false;
     }
-    gx_predict_expect(x->run, &now, true);
+    if (!r->is_step) {
+        gx_predict_expect(x->run, &now, true);
+    }
     return true;
 }
 
@@ -214,19 +216,18 @@ static gx_code take_down(spmm *x, int64_t l0, int64_t m, int64_t first, gx_err *
     const gx_spmm_rounds *r = x->r;
     int64_t rows = r->is_left ? r->length : m, cols = r->is_left ? m : r->length;
     const void *from = x->part[PART_R];
-    gx_sink *sink = r->sink;
     if (r->is_left && m > 1) {
         GX_TRY(turn(x, from, x->part[PART_D], r->length, m, err));
         from = x->part[PART_D];
     }
     GX_TRY(x->accel->backend->queue_wait(x->accel->dev, x->accel->run, err));
-    int64_t line = sink->is_stored ? l0 - first : l0;
-    int64_t count = gx_min(r->round, r->lines - first); // of the block
-    int64_t ld = !sink->is_stored ? sink->rows : r->is_left ? sink->rows : count;
-    void *to = sink->is_stored ? r->block : sink->value.data;
+    bool is_packed = r->write != NULL; // a round
+    int64_t line = is_packed ? l0 - first : l0, count = gx_min(r->round, r->lines - first);
+    int64_t ld = !is_packed ? r->ldr : r->is_left ? r->length : count;
     return gx_device_get(x->run, x->accel, r->dtype, rows, cols, from,
-                         gx_at(to, r->dtype, ld, r->is_left ? 0 : line, r->is_left ? line : 0), ld,
-                         err);
+                         gx_at(r->result, r->dtype, ld, r->is_left ? 0 : line,
+                               r->is_left ? line : 0),
+                         ld, err);
 }
 
 static gx_code multiply(spmm *x, int64_t m, gx_err *err)
@@ -277,7 +278,7 @@ static gx_code run_rounds(spmm *x, gx_err *err)
                 GX_TRY(take_down(x, l0, m, first, err));
             }
         }
-        if (r->sink->is_stored && goes_on(x, err)) {
+        if (r->write != NULL && goes_on(x, err)) {
             r->write(r->arg, first, end - first);
         }
     }
@@ -312,6 +313,38 @@ bool gx_spmm_by_device(gx_run *run, const gx_spmm_rounds *rounds)
         gx_stats_add(&run->ctx->stats, GX_STAT_DEVICE_CALLS, 1);
         return true;
     }
-    gx_place_restart(run);
+    if (!rounds->is_step) {
+        gx_place_restart(run);
+    }
     return false;
+}
+
+bool gx_sparse_apply_by_device(gx_run *run, const gx_mat *S, gx_trans op, gx_dtype dtype,
+                               int64_t count, const void *X, int64_t ldx, void *Y, int64_t ldy,
+                               bool is_held)
+{
+    bool is_own_transpose = (op == GX_TRANS && (S->properties & GX_PROP_SYMMETRIC) != 0) ||
+                            (op == GX_CONJ_TRANS && (S->properties & GX_PROP_HERMITIAN) != 0);
+    bool is_plain = op == GX_NO_TRANS || is_own_transpose;
+    if (S->kind != GX_MAT_STORED || count == 0 ||
+        (!is_plain && op == GX_CONJ_TRANS && gx_dtype_is_complex(S->dtype))) {
+        return false; // the kernel scatters what is not conjugated
+    }
+    gx_mat D;
+    gx_spmm_rounds rounds = {.S = S,
+                             .D = &D,
+                             .is_left = true,
+                             .op = is_plain ? GX_TRANS : GX_NO_TRANS,
+                             .alpha = {1, 0},
+                             .dtype = dtype,
+                             .lines = count,
+                             .round = count,
+                             .inner = is_plain ? S->cols : S->rows,
+                             .length = is_plain ? S->rows : S->cols,
+                             .result = Y,
+                             .ldr = ldy,
+                             .is_step = true,
+                             .is_held = is_held};
+    gx_mat_value(&D, "a block of vectors", dtype, rounds.inner, count, X, gx_max(1, ldx));
+    return gx_spmm_by_device(run, &rounds);
 }

@@ -15,10 +15,12 @@ typedef struct gx_spmm_rounds {
     gx_dtype dtype;
     int64_t lines, round;  /* lines of the result; of a round, at most */
     int64_t inner, length; /* columns of L; of R                       */
-    gx_sink *sink;
-    void *block;           /* of a round, for a stored sink */
-    void (*write)(void *arg, int64_t line, int64_t count); /* the block to the sink */
+    void *result;          /* in memory, of leading dimension ldr; or, packed, a round of it */
+    int64_t ldr;
+    void (*write)(void *arg, int64_t line, int64_t count); /* that goes on from there; or NULL */
     void *arg;
+    bool is_step;          /* one of many products of a call that foretells itself */
+    bool is_held;          /* the host has S in memory                             */
 } gx_spmm_rounds;
 
 /*
@@ -26,5 +28,13 @@ typedef struct gx_spmm_rounds {
 ** turn; the sink is as it was but for blocks that will be written again.
 */
 bool gx_spmm_by_device(gx_run *run, const gx_spmm_rounds *rounds);
+
+/*
+** One of many products of an iterative method: gx_sparse_apply() (spmm.h) of a stored S, which
+** stays on the device from call to call.  is_held: the host has a copy of S in memory.
+*/
+bool gx_sparse_apply_by_device(gx_run *run, const gx_mat *S, gx_trans op, gx_dtype dtype,
+                               int64_t count, const void *X, int64_t ldx, void *Y, int64_t ldy,
+                               bool is_held);
 
 #endif

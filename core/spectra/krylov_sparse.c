@@ -13,6 +13,7 @@
 #include "../alg/direct.h"
 #include "../alg/sparse_held.h"
 #include "../alg/spmm.h"
+#include "../alg/spmm_device.h"
 #include "krylov.h"
 
 #include <math.h>
@@ -35,8 +36,11 @@ static gx_code apply_sparse(gx_oper *op, bool is_adjoint, const void *x, int64_t
     if (!gx_ok(op->run) || op->m == 0 || op->n == 0 || cols == 0) {
         return op->run->err.code;
     }
-    gx_sparse_apply(op->run, A, trans, op->dtype, cols, x, is_adjoint ? op->m : op->n, y,
-                    is_adjoint ? op->n : op->m);
+    int64_t ldx = is_adjoint ? op->m : op->n, ldy = is_adjoint ? op->n : op->m;
+    if (!gx_sparse_apply_by_device(op->run, op->A, trans, op->dtype, cols, x, ldx, y, ldy,
+                                   A != op->A)) {
+        gx_sparse_apply(op->run, A, trans, op->dtype, cols, x, ldx, y, ldy);
+    }
     op->passes++;
     gx_stats_add(stats, GX_STAT_PASSES, 1);
     gx_stats_add(stats, GX_STAT_PASS_BYTES, (int64_t)gx_sparse_bytes(A));

@@ -10,6 +10,7 @@ Plan, with small tiles so that small matrices have many panels:
 6. `deterministic`: what is added in an order of chance stays on the host
 7. gx_spread: the CPU's activations, by threshold, decay, shares, of directed and symmetric graphs, of steps 0 to 7; the second
    call reads and copies nothing of the graph; calls that fail
+8. what iterates (gx_pagerank, gx_eig, gx_svd) reads and copies the matrix once; a device that is lost in between
 """
 import pytest
 from mockkit import child, child_on_stand_ins
@@ -244,3 +245,31 @@ for name in steps:
         assert mode == 'lost' or mock.alive() == {}, (name, n, mock.alive())
 """
     assert child(tmp_path, body) > 15
+
+
+def test_iterations(tmp_path):
+    body = MAKE + """
+G = np.abs(graph(300, 300, '<f8'))
+put('G', G)
+put('T', G + G.T + 9 * np.eye(300))
+size = int(np.count_nonzero(G)) * 12
+result = []
+def vectors(db, sql):
+    rows = db.execute(sql).fetchall()
+    return to_numpy(rows[0][0]) if len(rows) == 1 else np.array([row[-1] for row in rows])
+for order in ('', 'upload:9:lost'):
+    for sql in ("SELECT gx_pagerank('G')", "SELECT k, value FROM gx_eig('T', '{\\"k\\":3}')", "SELECT k, sigma FROM gx_svd('G', '{\\"k\\":2}')"):
+        want = vectors(host, sql)
+        db.close()
+        db = connect('cuda')
+        db.execute("SELECT * FROM gx_devices").fetchall()
+        mock.order(order)
+        got = vectors(db, sql)
+        mock.order()
+        assert np.abs(got - want).max() <= 1e-9 * np.abs(want).max(), (sql, got, want)
+        if not order:
+            told = stats(db)
+            result.append([told['device_calls'] > 3, told['device_hits'] >= told['device_calls'] - 2, told['uploaded'] < 3 * size + told['device_calls'] * 300 * 8 * 16])
+assert mock.counts()['violations'] == 0
+"""
+    assert child(tmp_path, body) == [[True, True, True]] * 3
