@@ -28,6 +28,7 @@ bool gx_device_wait(gx_exec *x)
         return false;
     }
     x->staged = 0;
+    x->is_under_way = false;
     return x->accel->backend->queue_wait(x->accel->dev, x->accel->run, &err) == GX_OK ||
            gx_device_lost(x, &err);
 }
@@ -96,6 +97,7 @@ static bool send_small(gx_exec *x, gx_val *val, const void *data)
     char *at = (char *)x->stage.data + x->staged;
     memcpy(at, data, bytes);
     x->staged += room;
+    x->is_under_way = true;
     gx_stats_add(&x->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)bytes);
     return accel->backend->upload(accel->dev, accel->run, val->device, bytes, at, bytes, bytes, 1,
                                   &err) == GX_OK ||

@@ -206,10 +206,24 @@ static void run_operand(gx_exec *x, gx_ref ref, const gx_node *node)
     }
 }
 
-/* What a driver does may close the device, and with it what is there. */
+/* May a driver be asked, which may take the device for itself? */
+static bool asks_driver(const gx_exec *x, const gx_node *node)
+{
+    bool is_own = node->op->id == GX_OP_NUMBER || node->op->id == GX_OP_LITERAL ||
+                  (node->op->id == GX_OP_FUSED && gx_fused_is_small(x, node));
+    return !is_own;
+}
+
+/*
+** Buffers are given back to the device's pool when what uses them has been enqueued; a driver takes
+** them for copies in queues of its own.  It may also close the device, and with it what is there.
+*/
 static void run_on_host(gx_exec *x, const gx_node *node)
 {
     x->cpu_ops += node->op->id != GX_OP_NUMBER;
+    if (x->is_under_way && asks_driver(x, node) && !gx_device_wait(x)) {
+        return;
+    }
     node->op->run(x, node);
     if (x->accel != NULL && x->accel != gx_accel_opened(x->run->ctx) && gx_ok(x->run)) {
         gx_err err = {.code = GX_DEVICE,

@@ -93,7 +93,7 @@ static gx_fused_place place_of(const gx_type *from, const void *data)
                             .col = from->cols == 1 ? 0 : gx_max(1, from->rows)};
 }
 
-static bool all_fit(gx_exec *x, const gx_node *node)
+static bool all_fit(const gx_exec *x, const gx_node *node)
 {
     for (int k = 0; k < node->count; k++) {
         if (!gx_input_fits(x, node, k)) {
@@ -160,8 +160,8 @@ static void small_group(gx_exec *x, const gx_node *node, int64_t m, int64_t n)
 /* A sink in an operand's memory, where that is wanted no more, unless it is the program's value. */
 static gx_sink *large_result(gx_exec *x, const gx_node *node, gx_sink *in_place)
 {
-    bool may_take = node->fused->output[0].fold == GX_FOLD_NONE &&
-                    (gx_ref)(node - x->g->node) != x->g->result;
+    bool may_take =
+        node->fused->output[0].fold == GX_FOLD_NONE && (gx_ref)(node - x->g->node) != x->g->result;
     for (int k = 0; k < node->count && gx_ok(x->run) && may_take; k++) {
         gx_val *val = x->val[gx_input(x->g, node, k)];
         bool is_own = val->data != NULL && (val->owned != NULL || val->sink != NULL);
@@ -238,31 +238,44 @@ static void finish_product(gx_exec *x, const gx_node *node, int product)
         return;
     }
     factors = space + GX_FUSED_INPUTS;
-    gx_matmul_args args = {
-        .A = gx_val_mat(x, val->factor[0], "the left factor", &factors[0]),
-        .B = gx_val_mat(x, val->factor[1], "the right factor", &factors[1]),
-        .transa = val->product->trans[0],
-        .transb = val->product->trans[1],
-        .alpha = {1, 0},
-        .after = &(gx_after){.f = node->fused, .product = product, .source = source}};
+    gx_matmul_args args = {.A = gx_val_mat(x, val->factor[0], "the left factor", &factors[0]),
+                           .B = gx_val_mat(x, val->factor[1], "the right factor", &factors[1]),
+                           .transa = val->product->trans[0],
+                           .transb = val->product->trans[1],
+                           .alpha = {1, 0},
+                           .after =
+                               &(gx_after){.f = node->fused, .product = product, .source = source}};
     if (gx_ok(x->run)) {
         gx_alg_matmul(x->run, &args, C);
     }
 }
 
+/* Of what is folded, or of the result. */
+static int64_t rows_of(const gx_node *node)
+{
+    return node->fused->output[0].fold != GX_FOLD_NONE ? node->whole[0] : node->type.rows;
+}
+
+static int64_t cols_of(const gx_node *node)
+{
+    return node->fused->output[0].fold != GX_FOLD_NONE ? node->whole[1] : node->type.cols;
+}
+
+bool gx_fused_is_small(const gx_exec *x, const gx_node *node)
+{
+    bool is_fold = node->fused->output[0].fold != GX_FOLD_NONE;
+    double elements = (double)rows_of(node) * (double)cols_of(node);
+    return elements * gx_fused_flops(node->fused) < GX_TEAM_FLOPS &&
+           !(is_fold && gx_is_deterministic(x)) && all_fit(x, node) && postponed(x, node) < 0;
+}
+
 void gx_lower_fused(gx_exec *x, const gx_node *node)
 {
     int product = postponed(x, node);
+    int64_t m = rows_of(node), n = cols_of(node);
     if (product >= 0) {
         finish_product(x, node, product);
-        return;
-    }
-    const gx_fused *f = node->fused;
-    bool is_fold = f->output[0].fold != GX_FOLD_NONE;
-    int64_t m = is_fold ? node->whole[0] : node->type.rows;
-    int64_t n = is_fold ? node->whole[1] : node->type.cols;
-    bool is_small = (double)m * (double)n * gx_fused_flops(f) < GX_TEAM_FLOPS;
-    if (is_small && !(is_fold && gx_is_deterministic(x)) && all_fit(x, node)) {
+    } else if (gx_fused_is_small(x, node)) {
         small_group(x, node, m, n);
     } else {
         large_group(x, node, m, n);

@@ -160,6 +160,7 @@ static bool call(gx_exec *x, gx_kernel_id kernel, gx_dtype dtype, gx_args *args)
         return gx_device_lost(x, &err);
     }
     args->work = bytes == 0 ? NULL : take(x, &work, bytes);
+    x->is_under_way = true;
     bool is_done = gx_ok(x->run) && backend->kernel[kernel][dtype](x->accel->dev, x->accel->run,
                                                                    args, &err) == GX_OK;
     if (err.code != GX_OK) {

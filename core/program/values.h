@@ -26,7 +26,7 @@ typedef struct gx_val {
     size_t device_bytes;
     bool has_key; /* of a stored matrix: the copy is kept for later calls         */
     gx_block_key key;
-    const gx_node *product;  /* not computed yet: who uses it does (postponed); NULL: it is   */
+    const gx_node *product;   /* not computed yet: who uses it does (postponed); NULL: it is   */
     struct gx_val *factor[2]; /* ... and of what; counted                                    */
     bool is_delivered;        /* written where the program stores it, and nowhere else       */
     struct gx_val *next;
@@ -52,10 +52,11 @@ typedef struct gx_exec {
 
     gx_accel *accel; /* NULL: everything on the host                                 */
     size_t device_limit;
-    gx_staging stage; /* of small copies to the device ...                           */
-    size_t staged;    /* ... and how much of it is under way                         */
-    gx_err fault;     /* of the device: the program is to be run again on the host   */
-    bool is_spoilt;   /* ... or there, without records: the failure came while one was made */
+    gx_staging stage;  /* of small copies to the device ...                           */
+    size_t staged;     /* ... and how much of it is under way                         */
+    bool is_under_way; /* something has been enqueued that nobody has waited for      */
+    gx_err fault;      /* of the device: the program is to be run again on the host   */
+    bool is_spoilt;    /* ... or there, without records: the failure came while one was made */
     int64_t gpu_ops, cpu_ops, transfers;
 } gx_exec;
 
@@ -94,6 +95,9 @@ bool gx_input_fits(const gx_exec *x, const gx_node *node, int k);
 ** Where nothing runs (x->val NULL): would it be, with the memory that there is now?
 */
 bool gx_is_postponed(const gx_exec *x, const gx_node *node);
+
+/* Is the group one kernel call of this thread, and no driver's (lower_map.c)? */
+bool gx_fused_is_small(const gx_exec *x, const gx_node *node);
 
 /* Memory until the lowering returns. */
 void *gx_temp(gx_exec *x, size_t bytes);

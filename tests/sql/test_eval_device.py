@@ -4,6 +4,7 @@ Plan:
 - random programs (evalkit.py), every step that can be on the device there: the CPU's answers, nothing left on the device;
 - a loop of products sends its operands once and fetches its result once, in bytes; a second call sends nothing;
 - each call of the device failed: the right answer all the same, by the host; too little memory: the same;
+- a step of the host that asks a driver, which takes the device for itself, waits for what is under way there;
 - an interrupt and a run-time error leave nothing behind;
 - rounds of a loop that are enqueued whole: the host's answers and counts, for bodies whose variables come back after one round,
   after two, or not; what cannot be recorded is not; each call of a record failed.
@@ -33,6 +34,28 @@ def want():
 def right(value):
     return bool(np.allclose(to_numpy(value), want()))
 """
+
+
+def test_drivers_between(tmp_path):
+    """A slice with steps of its own on the device, between kernels whose buffers are given back already."""
+    got = child(
+        tmp_path,
+        """
+rng = np.random.default_rng(1)
+C, D = rng.standard_normal((41, 40)), rng.standard_normal((1, 40)) + 1j * rng.standard_normal((1, 40))
+db = gx_connect()
+q(db, "SELECT gx_config('backend', 'cuda')")
+db.execute("SELECT gx_store('C', ?), gx_store('D', ?)", (from_numpy(C), from_numpy(D))).fetchall()
+def right(text, want):
+    return bool(np.allclose(to_numpy(q(db, "SELECT gx_eval(?)", text)), want))
+result = []
+for _ in range(3):
+    result.append(right('(C + norm(D)) + D[:, 31]', C + np.linalg.norm(D) + D[:, 31]))
+    result.append(right('(C * norm(D)) + (D + D[:, 31])', C * np.linalg.norm(D) + D + D[:, 31]))
+""",
+        MOCK_SLOW=2000,
+    )
+    assert all(got)
 
 
 def test_random_programs(tmp_path):
