@@ -53,7 +53,7 @@ static gx_code write_matrix(gx_run *run, gx_ctx *ctx, const char *name, const vo
     meta->tile_cols = 1;
     gx_store *store = ctx->store;
     GX_TRY(gx_store_begin(store, "main", err));
-    gx_code rc = gx_store_create(store, meta, err);
+    gx_code rc = gx_store_create(store, meta, NULL, err);
     for (int64_t tile = 0; tile < tiles && rc == GX_OK; tile++) {
         rc = gx_store_write_tile(store, meta, tile, data, err);
         if (rc == GX_OK) {

@@ -29,7 +29,7 @@ static gx_code begin_stored(gx_run *run, const gx_dest *dest, uint32_t propertie
     meta->properties = properties;
     meta->tile_rows = sink->tile_rows;
     meta->tile_cols = sink->tile_cols;
-    if (gx_store_create(store, meta, &err) != GX_OK) {
+    if (gx_store_create(store, meta, dest->replace ? sink->name : NULL, &err) != GX_OK) {
         return gx_run_fail(run, &err);
     }
     sink->tile_rows = meta->tile_rows;
@@ -195,7 +195,7 @@ static gx_code begin_in_temp(gx_sink *sink, gx_err *err)
     meta->tile_cols = sink->tile_cols;
     GX_TRY(gx_store_begin(store, meta->schema, err));
     sink->is_begun = true;
-    GX_TRY(gx_store_create(store, meta, err));
+    GX_TRY(gx_store_create(store, meta, NULL, err));
     sink->tile_rows = meta->tile_rows;
     sink->tile_cols = meta->tile_cols;
     return GX_OK;

@@ -61,6 +61,7 @@ static const char *const sql[GX_SQL_COUNT] = {
     [GX_SQL_CREATE] = "INSERT INTO main.gx_meta(id, rows, cols, dtype, tile_rows, tile_cols, "
                       "properties, generation) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     [GX_SQL_WRITE_TILE] = "INSERT OR REPLACE INTO main.gx_tile(id, data) VALUES(?1, ?2)",
+    [GX_SQL_WRITE_OVER] = "UPDATE main.gx_tile SET data = ?2 WHERE id = ?1",
     [GX_SQL_PATCH] = "EXPLAIN UPDATE main.gx_tile SET data = ?2 WHERE id = ?1",
     [GX_SQL_SET_NAME] = "UPDATE main.gx_meta SET name = ?2 WHERE id = ?1",
     [GX_SQL_TOUCH] = "UPDATE main.gx_meta SET generation = ?2, properties = ?3 WHERE id = ?1",

@@ -64,6 +64,7 @@ typedef struct gx_meta {
     uint32_t properties;          /* GX_PROP_ bits                                  */
     int64_t generation;           /* changes with every write                       */
     bool is_spread;               /* tiles may be in volumes                        */
+    bool is_over;                 /* being written over the tiles of an older one    */
     bool is_sparse;               /* tiles are panels: csr.h                        */
     const gx_panels *panels;      /* is_sparse: of the store's as long as the call lives, or of
                                      who writes the matrix; NULL in lists               */
@@ -284,8 +285,10 @@ gx_code gx_store_end(gx_store *store, bool commit, gx_err *err);
 /*
 ** A new, still invisible matrix.  In: meta->schema, rows, cols, dtype, properties, and tile_rows,
 ** tile_cols (0: gx_tile_shape chooses), or is_sparse.  OUT: id, generation, tile shape.
+** replaced: the bare name that it is going to take from another matrix, or NULL.  It may be written
+** over that one, with its id and another generation: what has its tiles by then has the old ones.
 */
-gx_code gx_store_create(gx_store *store, gx_meta *meta, gx_err *err);
+gx_code gx_store_create(gx_store *store, gx_meta *meta, const char *replaced, gx_err *err);
 
 /*
 ** Write one whole tile (insert, or replace when it exists).  data: the tile's elements, contiguous,

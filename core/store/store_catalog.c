@@ -357,18 +357,74 @@ static gx_code settle_tiles(gx_store *store, gx_schema *schema, gx_meta *meta, g
                : gx_store_set_state(store, schema, "format", GX_FORMAT_SPARSE, err);
 }
 
-gx_code gx_store_create(gx_store *store, gx_meta *meta, gx_err *err)
+static bool is_seen(const gx_schema *schema, int64_t id)
+{
+    bool is = schema->seen_count > GX_SEEN_MAX; // it may be
+    for (int k = 0; k < schema->seen_count && !is; k++) {
+        is = schema->seen[k].id == id;
+    }
+    return is;
+}
+
+/*
+** Writing over: *id is that of the matrix called name, whose tiles meta's will take the place of one
+** by one, in the same pages; 0: it is to be written beside.  Over an operand of this call nothing is
+** written, nor where a failure could not take it back; and pages that SQLite would fill with zeros
+** are what makes it worth while.
+*/
+static gx_code find_replaced(gx_store *store, gx_schema *schema, const gx_meta *meta,
+                             const char *name, int64_t *id, gx_err *err)
+{
+    const char SECURE_DELETE_ON[] = "1";
+    char setting[64];
+    gx_meta old;
+    bool found;
+    *id = 0;
+    if (!store->level[store->depth - 1].has_savepoint || meta->is_sparse || meta->is_spread) {
+        return GX_OK;
+    }
+    GX_TRY(locate_in(store, meta->schema, name, &old, &found, err));
+    if (!found || is_seen(schema, old.id) ||
+        find_in(store, meta->schema, name, &old, &found, NULL) != GX_OK || !found) {
+        return GX_OK; // a damaged one is deleted when the new one is whole
+    }
+    bool is_alike = old.rows == meta->rows && old.cols == meta->cols && old.dtype == meta->dtype &&
+                    old.tile_rows == meta->tile_rows && old.tile_cols == meta->tile_cols &&
+                    !old.is_sparse && !old.is_spread;
+    if (is_alike && gx_store_may_patch(store, meta->schema, NULL) == GX_OK) {
+        GX_TRY(gx_store_pragma(store->db, schema->name, "secure_delete", setting, err));
+        *id = strcmp(setting, SECURE_DELETE_ON) == 0 ? old.id : 0;
+    }
+    return GX_OK;
+}
+
+/* Its row, for another to be written with its id; its tiles stay. */
+static gx_code forget_row(gx_store *store, gx_schema *schema, int64_t id, gx_err *err)
+{
+    sqlite3_stmt *stmt;
+    GX_TRY(gx_store_stmt(store, schema, GX_SQL_DROP_META, &stmt, err));
+    sqlite3_bind_int64(stmt, 1, id);
+    return gx_store_run(store, stmt, err, "writing to", schema->name);
+}
+
+gx_code gx_store_create(gx_store *store, gx_meta *meta, const char *replaced, gx_err *err)
 {
     gx_schema *schema;
     sqlite3_stmt *stmt;
     assert(store->depth > 0);
+    meta->id = 0;
     GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
     GX_TRY(settle_tiles(store, schema, meta, err));
     assert(meta->tile_rows > 0 && meta->tile_cols > 0);
     assert(meta->is_sparse || gx_meta_tiles(meta) <= GX_TILES_MAX);
     meta->name[0] = '\0';
     GX_TRY(gx_spread_wanted(store, schema, meta, &meta->is_spread, err));
-    GX_TRY(take_number(store, schema, "next_id", 1, GX_ID_MAX, &meta->id, err));
+    if (replaced != NULL) {
+        GX_TRY(find_replaced(store, schema, meta, replaced, &meta->id, err));
+    }
+    meta->is_over = meta->id != 0;
+    GX_TRY(meta->is_over ? forget_row(store, schema, meta->id, err)
+                         : take_number(store, schema, "next_id", 1, GX_ID_MAX, &meta->id, err));
     GX_TRY(take_generation(store, schema, &meta->generation, err));
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_CREATE, &stmt, err));
     const int64_t values[] = {meta->id,        meta->rows,      meta->cols,        meta->dtype,

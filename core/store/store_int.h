@@ -27,6 +27,7 @@ typedef enum gx_sql {
     GX_SQL_SET_STATE,  /* (key, value)                                           */
     GX_SQL_CREATE,     /* (id, rows, cols, dtype, tr, tc, properties, generation) */
     GX_SQL_WRITE_TILE, /* (id, data)                                             */
+    GX_SQL_WRITE_OVER, /* (id, data): of a tile that is there, in its own pages  */
     GX_SQL_PATCH,      /* (id, data) -> a program: see store_auth.c              */
     GX_SQL_SET_NAME,   /* (id, name)                                             */
     GX_SQL_TOUCH,      /* (id, generation, properties)                           */

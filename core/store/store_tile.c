@@ -2,7 +2,9 @@
 ** The matrix store: writing tiles, and the blob handle that readers share.
 **
 ** A whole tile is one INSERT OR REPLACE with the elements bound where they are: SQLite copies them
-** once, into pages.  Part of a tile is incremental blob I/O, which touches only its pages.
+** once, into pages.  Over a tile of the same size it is an UPDATE, which SQLite carries out in the
+** pages that are there, where REPLACE would free them.  Part of a tile is incremental blob I/O, which
+** touches only its pages.
 **
 ** A blob handle moves from tile to tile with sqlite3_blob_reopen(), a seek in the table's b-tree;
 ** opening a new one compiles a statement.  A handle whose row has been replaced under it is dead
@@ -35,6 +37,20 @@ gx_code gx_store_still_stores(const gx_store *store, gx_err *err)
                    : GX_OK;
 }
 
+/* Bind and step; SQLITE_*.  let_go() follows when the failure has been told. */
+static int put_tile(sqlite3_stmt *stmt, int64_t row, const void *data, size_t bytes)
+{
+    sqlite3_bind_int64(stmt, 1, row);
+    int rc = sqlite3_bind_blob64(stmt, 2, data, bytes, SQLITE_STATIC);
+    return rc == SQLITE_OK ? sqlite3_step(stmt) : rc;
+}
+
+static void let_go(sqlite3_stmt *stmt)
+{
+    sqlite3_reset(stmt);
+    sqlite3_bind_null(stmt, 2); // data belongs to the caller again
+}
+
 gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, const void *data,
                             gx_err *err)
 {
@@ -50,11 +66,14 @@ gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, 
         gx_store_count_write(store, start_ns, bytes, 1);
         return GX_OK;
     }
-    GX_TRY(gx_store_stmt(store, schema, GX_SQL_WRITE_TILE, &stmt, err));
-    sqlite3_bind_int64(stmt, 1, gx_tile_rowid(meta->id, tile));
-    int rc = sqlite3_bind_blob64(stmt, 2, data, bytes, SQLITE_STATIC);
-    if (rc == SQLITE_OK) {
-        rc = sqlite3_step(stmt);
+    int64_t row = gx_tile_rowid(meta->id, tile);
+    GX_TRY(gx_store_stmt(store, schema, meta->is_over ? GX_SQL_WRITE_OVER : GX_SQL_WRITE_TILE,
+                         &stmt, err));
+    int rc = put_tile(stmt, row, data, bytes);
+    if (meta->is_over && rc == SQLITE_DONE && sqlite3_changes(store->db) != 1) { // it was missing
+        let_go(stmt);
+        GX_TRY(gx_store_stmt(store, schema, GX_SQL_WRITE_TILE, &stmt, err));
+        rc = put_tile(stmt, row, data, bytes);
     }
     gx_code code = GX_OK;
     if ((rc & 0xff) == SQLITE_TOOBIG) {
@@ -65,8 +84,7 @@ gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, 
         code = gx_store_fail(store->db, rc, err, "writing tile %lld of %s to %s", (long long)tile,
                              gx_meta_label(meta, label), schema->name);
     }
-    sqlite3_reset(stmt);
-    sqlite3_bind_null(stmt, 2); // data belongs to the caller again
+    let_go(stmt);
     if (code == GX_OK) {
         gx_store_count_write(store, start_ns, bytes, 1);
     }

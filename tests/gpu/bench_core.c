@@ -163,7 +163,7 @@ static void make_matrix(bench *b, const char *name, double diagonal, gx_meta *me
     must(gx_store_begin(store, "main", &err), &err);
     *meta = (gx_meta){.rows = b->n, .cols = b->n, .dtype = GX_F64};
     snprintf(meta->schema, sizeof meta->schema, "main");
-    must(gx_store_create(store, meta, &err), &err);
+    must(gx_store_create(store, meta, NULL, &err), &err);
     size_t elements = (size_t)(meta->tile_rows * meta->tile_cols);
     double *tile[KINDS + 1];
     for (int k = 0; k <= KINDS; k++) {

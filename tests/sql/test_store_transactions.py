@@ -4,7 +4,8 @@ Plan:
 1. BEGIN, COMMIT, ROLLBACK, SAVEPOINT; a failed storing call in each leaves what was there before
 2. VACUUM, VACUUM INTO, the backup API, serialize, .dump and reload through the sqlite3 shell (with and without gx)
 3. WAL: results, checkpoints, a reader that stays behind; replacing for ever makes neither file nor log longer, unless the
-   application checkpoints by itself
+   application checkpoints by itself; where freed pages would be filled with zeros a matrix is written over the old one of its
+   shape: not over an operand, and what fails, is rolled back or is read by others finds the old one
 4. readable without gx: the SQL and the Python of docs/format.md
 5. triggers, foreign keys, other users' tables in the same file are left alone
 6. BEGIN ... ROLLBACK while a cursor is open
@@ -296,9 +297,9 @@ def sizes(path):
     return [os.path.getsize(path + end) if os.path.exists(path + end) else 0 for end in ("", "-wal")]
 
 
-def replaced(db, path, times, sql='SELECT gx_scale(\'A\', 2, \'B\', \'{"replace":true}\')'):
-    for _ in range(times):
-        q(db, sql)
+def replaced(db, path, times, sql='SELECT gx_scale(\'A\', {}, \'B\', \'{{"replace":true}}\')'):
+    for k in range(times):
+        q(db, sql.format(k + 2))
     return sizes(path)
 
 
@@ -313,7 +314,7 @@ def test_replacing_needs_no_more_room_each_time(tmp_path, journal, secure):
     assert replaced(db, path, 8) == replaced(db, path, 2)
     assert sizes(path)[1] < 4 * 4.8e6
     db.execute("CREATE TABLE names AS SELECT 'A' AS name")  # a statement that reads meanwhile: later calls catch up
-    replaced(db, path, 3, 'SELECT gx_scale(name, 2, \'B\', \'{"replace":true}\') FROM names')
+    replaced(db, path, 3, 'SELECT gx_scale(name, {}, \'B\', \'{{"replace":true}}\') FROM names')
     replaced(db, path, 3)
     assert replaced(db, path, 2) == replaced(db, path, 8)
     assert q(db, "SELECT gx_check()") == "ok" and q(db, "PRAGMA integrity_check") == "ok"
@@ -329,6 +330,70 @@ def test_an_application_that_checkpoints_by_itself(tmp_path):
     first = sizes(path)
     assert replaced(db, path, 3)[1] > 3 * first[1] and sizes(path)[0] == first[0]
     db.close()
+
+
+OVER = '{"replace":true}'
+
+
+def row_id(db, name="B"):
+    return q(db, f"SELECT id FROM gx_meta WHERE name = '{name}'")
+
+
+def holds(db, wanted, name="B"):
+    return (to_numpy(q(db, "SELECT gx_copy(?)", name)) == wanted).all() and q(db, "SELECT gx_check(?)", name) == "ok"
+
+
+@pytest.mark.parametrize("journal", ["DELETE", "WAL"])
+def test_writing_over_the_old_one(db, tmp_path, journal):
+    db.execute(f"PRAGMA journal_mode={journal}")
+    db.execute("PRAGMA secure_delete=ON")
+    q(db, "SELECT gx_copy('A', 'B')")
+    first = row_id(db)
+    other = gx_connect(str(tmp_path / "t.db"))
+    assert holds(other, A)
+    if journal == "WAL":
+        other.execute("BEGIN")
+        assert holds(other, A)
+    q(db, "SELECT gx_scale('A', 2, 'B', ?)", OVER)
+    assert holds(db, 2 * A) and row_id(db) == first
+    assert holds(other, A if journal == "WAL" else 2 * A)  # in a snapshot, or after the commit
+    other.rollback()
+    assert holds(other, 2 * A)
+    assert "tile 7 of broken is missing" in error(db, "SELECT gx_copy('broken', 'B', ?)", OVER)  # six tiles were written
+    assert holds(db, 2 * A)
+    db.execute("BEGIN")
+    q(db, "SELECT gx_copy('A', 'B', ?)", OVER)
+    assert "tile 7 of broken is missing" in error(db, "SELECT gx_copy('broken', 'B', ?)", OVER)
+    assert holds(db, A) and row_id(db) == first
+    db.execute("ROLLBACK")
+    assert holds(db, 2 * A)
+    db.execute("DELETE FROM gx_tile WHERE id = (? << 32) + 3", (first,))
+    q(db, "SELECT gx_copy('A', 'B', ?)", OVER)
+    assert holds(db, A) and row_id(db) == first
+    other.close()
+
+
+def test_what_is_not_written_over(db):
+    db.execute("PRAGMA secure_delete=ON")
+    q(db, "SELECT gx_copy('A', 'B')")
+    first = row_id(db)
+    q(db, "SELECT gx_transpose(gx_transpose('B'), 'B', ?)", OVER)  # a value: B is no operand of the call that stores
+    assert holds(db, A) and row_id(db) == first
+    for sql, wanted in [("SELECT gx_add('B', 'B', 'B', ?)", 2 * A), ("SELECT gx_eval('B := B * 2 - A', ?)", 3 * A),
+                        ("SELECT gx_store('B', '[[1,2]]', ?)", [[1, 2]]), ("SELECT gx_copy('A', 'B', ?)", A),
+                        ("SELECT gx_round('A', 'B', ?)", np.round(A))]:
+        before = row_id(db)
+        q(db, sql, OVER)
+        assert holds(db, wanted), sql
+        assert (row_id(db) == before) == ("gx_round" in sql), sql
+    for secure in ("OFF", "FAST"):
+        db.execute(f"PRAGMA secure_delete={secure}")
+        before = row_id(db)
+        q(db, "SELECT gx_copy('A', 'B', ?)", OVER)
+        assert holds(db, A) and row_id(db) != before
+    db.execute("PRAGMA secure_delete=ON")
+    db.execute("CREATE TABLE words AS SELECT gx_copy('A', 'B', ?) AS word", (OVER,))  # a statement that writes: no savepoint
+    assert holds(db, A)
 
 
 # 4. ------------------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ static inline gx_meta shaped(const char *schema, int64_t rows, int64_t cols)
 static inline gx_code create_all(fixture *f, const char *schema, const char *name, gx_meta *meta)
 {
     *meta = shaped(schema, 50, 30);
-    GX_TRY(gx_store_create(f->store, meta, &f->err));
+    GX_TRY(gx_store_create(f->store, meta, NULL, &f->err));
     GX_TRY(write_all(f, meta));
     return gx_store_publish(f->store, meta, name, false, &f->err);
 }

@@ -391,7 +391,7 @@ static void too_big(void **state)
     gx_meta meta = shaped("main", 1000, 1);
     double data[400] = {0};
     ok(f, gx_store_begin(f->store, "main", &f->err));
-    ok(f, gx_store_create(f->store, &meta, &f->err));
+    ok(f, gx_store_create(f->store, &meta, NULL, &f->err));
     assert_int_equal(meta.tile_rows, 320); // (3000 - 64) / 8 = 367, down to a multiple of 64
     meta.tile_rows = 400;
     is_error(f, gx_store_write_tile(f->store, &meta, 0, data, &f->err), GX_TOOBIG,

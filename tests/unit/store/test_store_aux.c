@@ -29,7 +29,7 @@ static gx_meta make_factor(fixture *f, const char *name)
     factor.norm1 = 2.5;
     gx_aux_seal(&factor);
     ok(f, gx_store_begin(f->store, "main", &f->err));
-    ok(f, gx_store_create(f->store, &meta, &f->err));
+    ok(f, gx_store_create(f->store, &meta, NULL, &f->err));
     ok(f, write_all(f, &meta));
     ok(f, gx_store_write_aux(f->store, &meta, factor.blob, factor.bytes, &f->err));
     ok(f, gx_store_publish(f->store, &meta, name, true, &f->err));
