@@ -427,6 +427,18 @@ def test_forged_rows(tmp_path, forge, expected):
     db.close()
 
 
+def test_files_that_a_killed_call_left_are_passed(tmp_path):
+    db = opened(tmp_path / "v.db")
+    for number in (1, 3):
+        (tmp_path / f"v.db-gx{number}").write_bytes(b"somebody's")
+    assert q(db, "SELECT gx_volumes(2)") == 2
+    assert [i for i, in db.execute("SELECT id FROM gx_volumes ORDER BY 1")] == [4, 5]
+    q(db, "SELECT gx_ones(100, 100, 'A')")
+    assert q(db, "SELECT gx_volumes(0)") == 0 and q(db, "SELECT gx_sum('A')") == 10000 and q(db, "SELECT gx_check()") == "ok"
+    assert sorted(p.name for p in tmp_path.glob("v.db-gx*")) == ["v.db-gx1", "v.db-gx3"]
+    assert all(p.read_bytes() == b"somebody's" for p in tmp_path.glob("v.db-gx*"))
+
+
 def test_a_database_from_elsewhere_chooses_no_files(tmp_path):
     db = opened(tmp_path / "v.db")
     target = tmp_path / "elsewhere" / "a.gxv"
