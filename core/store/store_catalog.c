@@ -367,8 +367,8 @@ static bool is_seen(const gx_schema *schema, int64_t id)
 }
 
 /*
-** Writing over: *id is that of the matrix called name, whose tiles meta's will take the place of one
-** by one, in the same pages; 0: it is to be written beside.  Over an operand of this call nothing is
+** Writing over: *id is that of the matrix called name, whose tiles will be those of meta, one by
+** one, in the same pages; 0: it is to be written beside.  Over an operand of this call nothing is
 ** written, nor where a failure could not take it back; and pages that SQLite would fill with zeros
 ** are what makes it worth while.
 */

@@ -3,8 +3,8 @@
 **
 ** A whole tile is one INSERT OR REPLACE with the elements bound where they are: SQLite copies them
 ** once, into pages.  Over a tile of the same size it is an UPDATE, which SQLite carries out in the
-** pages that are there, where REPLACE would free them.  Part of a tile is incremental blob I/O, which
-** touches only its pages.
+** pages that are there, where REPLACE would free them.  Part of a tile is incremental blob I/O,
+** which touches only its pages.
 **
 ** A blob handle moves from tile to tile with sqlite3_blob_reopen(), a seek in the table's b-tree;
 ** opening a new one compiles a statement.  A handle whose row has been replaced under it is dead
