@@ -8,7 +8,7 @@
 */
 #include "compile.h"
 
-#include "../mat/mat.h"
+#include "../mat/sparse.h"
 #include "ops.h"
 
 #include <math.h>
@@ -44,7 +44,7 @@ static gx_ref stored(gx_compiler *c, const gx_item *item)
     gx_meta meta;
     gx_err err = {0};
     gx_mat mat;
-    if (gx_store_find(c->run->ctx->store, item->text, &meta, &err) != GX_OK ||
+    if (gx_store_find_any(c->run->ctx->store, item->text, &meta, &err) != GX_OK ||
         (gx_aux_kind_of(meta.properties) != GX_AUX_NONE &&
          gx_aux_refuse(item->text, meta.properties, &err) != GX_OK)) {
         if (err.code == GX_ARG) {
@@ -56,6 +56,10 @@ static gx_ref stored(gx_compiler *c, const gx_item *item)
     gx_mat_stored(&mat, &meta);
     gx_operand operand = {.name = item->text,
                           .type = {mat.rows, mat.cols, mat.dtype, mat.properties, false}};
+    if (meta.is_sparse) {
+        operand.type.properties |= GX_TYPE_SPARSE;
+        operand.entries = gx_sparse_entries(&mat);
+    }
     return add_operand(c, &operand, item->text);
 }
 
@@ -393,6 +397,10 @@ gx_code gx_compile(gx_run *run, const gx_syntax *syntax, const gx_given *given, 
     }
     g->result = gx_compile_block(&c, syntax->program);
     gx_mem_free(g->mem, c.variable);
+    gx_graph_is_dense(g, g->result);
+    for (int k = 0; k < g->outputs; k++) {
+        gx_graph_is_dense(g, g->output[k].node);
+    }
     if (gx_graph_ok(g) && g->result == GX_NO_NODE && g->outputs == 0) {
         gx_fail(&g->err, GX_ARG,
                 "the program has no value: end it with an expression, or store "

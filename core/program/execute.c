@@ -196,7 +196,8 @@ static void run_operand(gx_exec *x, gx_ref ref, const gx_node *node)
     if (val != NULL) {
         val->mat = &x->operand[node->whole[0]];
         gx_val_put(x, ref, val);
-        if (x->accel == NULL && x->g->node[ref].uses > 1) { // read once, where it fits
+        bool is_dense = !gx_is_sparse(&node->type); // a sparse one is read by its panels
+        if (x->accel == NULL && is_dense && x->g->node[ref].uses > 1) { // once, where it fits
             size_t bytes = 0;
             gx_matrix_bytes(node->type.rows, node->type.cols, node->type.dtype, &bytes);
             if (bytes < gx_mem_available(x->run->ctx->mem) / 4) {

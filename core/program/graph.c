@@ -10,6 +10,8 @@
 */
 #include "graph.h"
 
+#include "../base/csr.h"
+
 #include "../base/backend.h"
 #include "ops.h"
 
@@ -255,13 +257,75 @@ static bool append(gx_graph *g, int32_t at, gx_ref ref)
     return true;
 }
 
-gx_ref gx_graph_add(gx_graph *g, const gx_node *node, const gx_ref *in, int count)
+bool gx_graph_is_dense(gx_graph *g, gx_ref ref)
+{
+    gx_err err = {0};
+    if (!gx_graph_ok(g) || ref == GX_NO_NODE || !gx_is_sparse(&g->node[ref].type)) {
+        return true;
+    }
+    const gx_type *t = &g->node[ref].type;
+    gx_ref from = ref;
+    while (g->node[from].op->id != GX_OP_OPERAND) { // transposes of one
+        from = gx_input(g, &g->node[from], 0);
+    }
+    gx_csr_refuse(gx_graph_label(g, ref, "the transpose"), t->rows, t->cols,
+                  g->operand[g->node[from].whole[0]].entries, t->dtype, &err);
+    gx_graph_fail(g, "%s", err.text);
+    return false;
+}
+
+/* Does the operation work on the panels of a sparse operand? */
+static bool takes_sparse(const gx_graph *g, const gx_node *node, const gx_ref *in)
+{
+    bool is_whole = node->whole[0] < 0; // of reductions: no axis
+    switch (node->op->id) {
+    case GX_OP_MATMUL: // by a dense matrix
+        return !gx_is_sparse(&g->node[in[0]].type) || !gx_is_sparse(&g->node[in[1]].type);
+    case GX_OP_TRANSPOSE: // for a product, which reads it transposed
+    case GX_OP_ADJOINT:
+        return !g->is_plain;
+    case GX_OP_SUM:
+    case GX_OP_MEAN:
+    case GX_OP_TRACE:
+        return g->node[in[0]].op->id == GX_OP_OPERAND;
+    case GX_OP_MIN:
+    case GX_OP_MAX:
+        return is_whole && g->node[in[0]].op->id == GX_OP_OPERAND;
+    case GX_OP_NORM:
+        return node->whole[0] != '2' && node->whole[0] != 'N' &&
+               g->node[in[0]].op->id == GX_OP_OPERAND;
+    default:
+        return false;
+    }
+}
+
+/* The node with the bit where it is right; false: it takes no sparse operand, and has one. */
+static bool mark_sparse(gx_graph *g, gx_node *node, const gx_ref *in, int count)
+{
+    bool is_turned = node->op->id == GX_OP_TRANSPOSE || node->op->id == GX_OP_ADJOINT;
+    if (!is_turned && node->op->id != GX_OP_OPERAND) {
+        node->type.properties &= ~GX_TYPE_SPARSE;
+    }
+    for (int k = 0; k < count; k++) {
+        if (gx_is_sparse(&g->node[in[k]].type) && !takes_sparse(g, node, in)) {
+            return gx_graph_is_dense(g, in[k]);
+        }
+    }
+    return true;
+}
+
+gx_ref gx_graph_add(gx_graph *g, const gx_node *given, const gx_ref *in, int count)
 {
     size_t bytes;
+    gx_node marked = *given;
+    const gx_node *node = &marked;
     for (int k = 0; k < count; k++) {
         if (in[k] == GX_NO_NODE) {
             return GX_NO_NODE;
         }
+    }
+    if (!mark_sparse(g, &marked, in, count)) {
+        return GX_NO_NODE;
     }
     if (!gx_matrix_bytes(node->type.rows, node->type.cols, node->type.dtype, &bytes)) {
         return gx_graph_fail(g, "a result of %lldx%lld: " GX_SIZES_TEXT, (long long)node->type.rows,

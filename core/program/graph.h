@@ -28,6 +28,12 @@ typedef struct gx_type {
     bool is_weak;        /* a plain number: takes the precision of what it meets   */
 } gx_type;
 
+/*
+** A bit of properties, of the graph's only: a stored matrix of panels, or its transpose.  Products
+** and some reductions take it (graph.c); nothing makes one.
+*/
+#define GX_TYPE_SPARSE ((uint32_t)1 << 30)
+
 typedef struct gx_node {
     const struct gx_op *op;
     gx_type type;
@@ -72,6 +78,7 @@ typedef struct gx_operand {
     bool is_pinned;   /* the program holds for this number only                  */
     double number;
     gx_type type;
+    int64_t entries;  /* of a sparse one, for messages                             */
     gx_ref node;
 } gx_operand;
 
@@ -123,6 +130,20 @@ static inline gx_node *gx_input_node(const gx_graph *g, const gx_node *node, int
     return &g->node[g->pool[node->inputs + k]];
 }
 
+static inline bool gx_is_sparse(const gx_type *type)
+{
+    return (type->properties & GX_TYPE_SPARSE) != 0;
+}
+
+static inline bool gx_reads_sparse(const gx_graph *g, const gx_node *node)
+{
+    bool reads = false;
+    for (int k = 0; k < node->count; k++) {
+        reads |= gx_is_sparse(&gx_input_node(g, node, k)->type);
+    }
+    return reads;
+}
+
 static inline bool gx_graph_ok(const gx_graph *g)
 {
     return g->err.code == GX_OK;
@@ -146,6 +167,9 @@ int32_t gx_graph_pool(gx_graph *g, int32_t count);
 ** already, and can be seen from the block, takes its place.
 */
 gx_ref gx_graph_add(gx_graph *g, const gx_node *node, const gx_ref *inputs, int count);
+
+/* Fails where the node is sparse: what is wanted of it needs it dense. */
+bool gx_graph_is_dense(gx_graph *g, gx_ref ref);
 
 /* Result k of a node of several. */
 gx_ref gx_graph_part(gx_graph *g, gx_ref ref, int k);

@@ -1,6 +1,8 @@
 /*
 ** Products, traces: see lower.h.
 **
+** A sparse factor is multiplied by its panels (core/alg/spmm.h), the result in memory.
+**
 ** Deterministic mode is the driver's, which cuts by tiles.  Else operands in memory are given to
 ** one kernel call (A^T A, A A^T to SYRK or HERK, whose triangle is mirrored); others to the driver,
 ** which streams them.
@@ -9,6 +11,7 @@
 ** group (lower_map.c) has its blocks finished before they are written.
 */
 #include "../alg/alg.h"
+#include "../alg/spmm.h"
 #include "../run/call.h"
 #include "lower.h"
 #include "values.h"
@@ -107,13 +110,37 @@ static bool fits(const gx_exec *x, const gx_node *node)
 
 bool gx_is_postponed(const gx_exec *x, const gx_node *node)
 {
-    return node->op->id == GX_OP_MATMUL && node->is_joined && x->accel == NULL && !fits(x, node);
+    return node->op->id == GX_OP_MATMUL && node->is_joined && x->accel == NULL &&
+           !gx_reads_sparse(x->g, node) && !fits(x, node);
+}
+
+/* One factor is a stored matrix of panels. */
+static void sparse_product(gx_exec *x, const gx_node *node)
+{
+    gx_mat a, b;
+    gx_sink *C = gx_result_made(x, node);
+    const gx_mat *A = gx_input_mat(x, node, 0, &a), *B = gx_input_mat(x, node, 1, &b);
+    if (C == NULL || A == NULL || B == NULL) {
+        return;
+    }
+    gx_alg_spmm(x->run,
+                &(gx_spmm_args){.A = A,
+                                .B = B,
+                                .transa = node->trans[0],
+                                .transb = node->trans[1],
+                                .alpha = {1, 0}},
+                node->type.rows, node->type.cols, node->type.dtype, NULL, C);
+    gx_result_is_made(x, node);
 }
 
 void gx_lower_matmul(gx_exec *x, const gx_node *node)
 {
     size_t bytes = SIZE_MAX / 2;
     gx_matrix_bytes(node->type.rows, node->type.cols, node->type.dtype, &bytes);
+    if (gx_reads_sparse(x->g, node)) {
+        sparse_product(x, node);
+        return;
+    }
     if (!gx_is_deterministic(x) && fits(x, node)) {
         in_memory(x, node);
         return;

@@ -493,6 +493,9 @@ static bool is_offered(const gx_exec *x, const gx_node *node)
 {
     gx_reduce_kind kind;
     gx_dtype dtype = node->type.dtype;
+    if (gx_reads_sparse(x->g, node)) {
+        return false;
+    }
     switch (node->op->id) {
     case GX_OP_MATMUL:
         return offers(x, GX_GEMM, dtype) && converts(x, node, dtype);
@@ -522,6 +525,9 @@ bool gx_on_device_may(const gx_graph *g, const gx_node *node)
 {
     gx_reduce_kind kind;
     bool is_large = elements_of(&node->type) >= ELEMENTS_LEAST;
+    if (gx_reads_sparse(g, node)) {
+        return false;
+    }
     for (int k = 0; k < node->count; k++) {
         is_large |= elements_of(&gx_input_node(g, node, k)->type) >= ELEMENTS_LEAST;
     }

@@ -115,7 +115,7 @@ static bool operand_mat(gx_run *run, const gx_operand *operand, const gx_program
         *out = args[operand->argument].mat;
         return true;
     }
-    if (gx_store_find(run->ctx->store, operand->name, &meta, &err) != GX_OK) {
+    if (gx_store_find_any(run->ctx->store, operand->name, &meta, &err) != GX_OK) {
         gx_run_fail(run, &err);
         return false;
     }
@@ -158,6 +158,7 @@ static bool still_fits(gx_run *run, const gx_graph *g, const gx_program_arg *arg
                 return false;
             }
             now = (gx_type){meta.rows, meta.cols, meta.dtype, meta.properties, false};
+            now.properties |= meta.is_sparse ? GX_TYPE_SPARSE : 0;
         }
         if (!same_type(&now, &o->type)) {
             return false;

@@ -9,6 +9,7 @@
 #include "../alg/dense.h"
 #include "device_memory.h"
 
+#include <assert.h>
 #include <string.h>
 
 gx_val *gx_val_of(gx_exec *x, const gx_type *type)
@@ -130,6 +131,7 @@ const void *gx_val_data(gx_exec *x, gx_val *val)
     if (val == NULL || !gx_ok(x->run)) {
         return NULL;
     }
+    assert(!gx_is_sparse(&val->type)); // nothing becomes dense that was not asked for
     if (val->data == NULL && val->device != NULL) {
         if (gx_val_give_memory(x, val)) {
             gx_device_val_fetch(x, val, val->data, gx_max(1, val->type.rows));
@@ -249,6 +251,30 @@ gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_byte
     }
     gx_val_put(x, gx_result_ref(x, node, k), val);
     return val->sink;
+}
+
+gx_sink *gx_result_made(gx_exec *x, const gx_node *node)
+{
+    gx_run *run = x->run;
+    gx_err err = {.code = GX_OK};
+    void *memory;
+    gx_val *val = gx_ok(run) ? gx_val_of(x, &node->type) : NULL;
+    if (val == NULL) {
+        return NULL;
+    }
+    if (gx_mem_calloc(run->ctx->mem, sizeof(gx_sink), "an intermediate matrix", &memory, &err) ==
+        GX_OK) {
+        val->sink = memory;
+    }
+    gx_run_fail(run, &err);
+    gx_val_put(x, gx_result_ref(x, node, 0), val);
+    return val->sink;
+}
+
+void gx_result_is_made(gx_exec *x, const gx_node *node)
+{
+    gx_val *val = x->val[gx_result_ref(x, node, 0)];
+    val->data = gx_ok(x->run) ? val->sink->value.data : NULL;
 }
 
 void *gx_temp(gx_exec *x, size_t bytes)

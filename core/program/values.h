@@ -78,6 +78,13 @@ void *gx_result(gx_exec *x, const gx_node *node, int k);
 gx_sink *gx_result_sink(gx_exec *x, const gx_node *node, int k, size_t keep_bytes,
                         int64_t tile_rows, int64_t tile_cols);
 
+/*
+** For drivers that begin the sink: a sink for the result, which becomes a value in memory when the
+** driver is done; NULL: failed.
+*/
+gx_sink *gx_result_made(gx_exec *x, const gx_node *node);
+void gx_result_is_made(gx_exec *x, const gx_node *node);
+
 /* Input k in memory as dtype; valid until the lowering returns. */
 const void *gx_input_data(gx_exec *x, const gx_node *node, int k, gx_dtype dtype);
 

@@ -75,6 +75,8 @@ const fault_script fault_scripts[] = {
     {"sparse-cells-in", SMALL "SELECT gx_config('memory_limit', 90000);",
      "SELECT gx_store_cells('N', j, i, value, '{\"sparse\":true}') FROM gx_cells('A')"},
     {"sparse-product", HELPERS "SELECT gx_sparse('A', 'V');", "SELECT gx_matmul('V', 'B', 'N')"},
+    {"sparse-program", HELPERS "SELECT gx_sparse('A', 'V');",
+     "SELECT gx_eval('N := V.T @ (V @ B) * 2 + sum(V)')"},
     {"sparse-product-turned", HELPERS "SELECT gx_sparse('A', 'V');",
      "SELECT gx_matmul('V', 'A', 'N', '{\"transa\":true}')"},
     {"sparse-results", SMALL "SELECT gx_sparse('A', 'V'), gx_sparse('B', 'W');",
