@@ -256,3 +256,13 @@ class Generator:
         latest = self.pick(names[-3:])
         tolerance = (2e-3 if self.single else 1e-9) * self.largest
         return "; ".join(lines) + f"; {latest}", self.env[latest], tolerance
+
+
+def larger(seed, side):
+    """A generator whose operands are of this side and one more."""
+    generator = Generator(seed)
+    generator.sides = [side, side + 1]
+    generator.env = {name: generator.matrix(generator.side(), generator.side()) for name in "ABCDEF"}
+    generator.stored = dict(generator.env)
+    generator.env |= {"?1": generator.matrix(side, side + 1), "?2": 0.5}
+    return generator

@@ -9,11 +9,14 @@ Plan:
 - rounds of a loop that are enqueued whole: the host's answers and counts, for bodies whose variables come back after one round,
   after two, or not; what cannot be recorded is not; each call of a record failed.
 """
+import os
+
 import pytest
 
 from mockkit import child, child_on_stand_ins
 
 pytestmark = pytest.mark.filterwarnings("error")
+PROGRAMS = int(os.environ.get("GX_PROGRAMS", "60"))
 
 FILE = """
 path = os.environ['TMP_PATH'] + '/a.db'
@@ -61,18 +64,14 @@ for _ in range(3):
 def test_random_programs(tmp_path):
     got = child(
         tmp_path,
+        f"PROGRAMS = {PROGRAMS}"
         """
-from evalkit import Generator
+from evalkit import larger
 db = gx_connect()
 q(db, "SELECT gx_config('backend', 'cuda')")
 wrong, done = [], 0
-for seed in range(1000, 1060):
-    generator = Generator(seed)
-    generator.sides = [40, 41]
-    generator.env = {name: generator.matrix(generator.side(), generator.side()) for name in 'ABCDEF'}
-    generator.env['?1'] = generator.matrix(40, 41)
-    generator.env['?2'] = 0.5
-    generator.stored = {name: generator.env[name] for name in 'ABCDEF'}
+for seed in range(1000, 1000 + PROGRAMS):
+    generator = larger(seed, 40)
     made = generator.program(5)
     if made is None:
         continue
@@ -89,7 +88,7 @@ result = [wrong, done, s['gpu_ops'], s['device_fallbacks'], notes(db)]
 db.close()
 result.append(mock.alive())
 """,
-        timeout=300,
+        timeout=300 + PROGRAMS,
     )
     assert got[0] == [] and got[1] > 20 and got[2] > 30 and got[3] == 0, got
     assert got[5] == {}

@@ -3,16 +3,18 @@
 Plan:
 - programs of some 10 to 30 steps (evalkit.py): broadcasting, dtypes, loops, slices, reductions; the value, its shape and its
   dtype are NumPy's, with all passes and with none, on the CPU and by the reference;
-- GX_PROGRAMS=20000 runs as many.
+- larger matrices with so little memory that most have to be streamed or spilled: NumPy's answer, or a refusal that says so;
+- GX_PROGRAMS=20000 runs as many, here and on the stand-in device (test_eval_device.py).
 """
 import json
 import os
+import sqlite3
 
 import numpy as np
 import pytest
 
 from conftest import from_numpy, gx_connect, q, to_numpy
-from evalkit import Generator
+from evalkit import Generator, larger
 
 PROGRAMS = int(os.environ.get("GX_PROGRAMS", "240"))
 PIECES = 8
@@ -50,4 +52,31 @@ def test_programs(piece, backend):
         for options in ({}, {"optimize": False}):
             count += check(db, seed, options)
     assert count > PROGRAMS // PIECES
+    db.close()
+
+
+@pytest.mark.parametrize("limit", ["300KB", "600KB"])
+def test_little_memory(tmp_path, limit):
+    db = gx_connect(str(tmp_path / "a.db"))
+    q(db, "SELECT gx_config('tile_bytes', 65536)")
+    right = 0
+    for seed in range(10000, 10000 + max(20, PROGRAMS // 8)):
+        generator = larger(seed, 150)
+        made = generator.program(4)
+        if made is None:
+            continue
+        text, want, tolerance = made
+        q(db, "SELECT gx_config('memory_limit', '1GB')")
+        for name, matrix in generator.stored.items():
+            q(db, "SELECT gx_store(?, ?, '{\"replace\":true}')", name, from_numpy(matrix))
+        q(db, "SELECT gx_config('memory_limit', ?)", limit)
+        try:
+            got = result(db, "unused = ?1 * ?2; " + text, generator.env["?1"], generator.env["?2"], {})
+        except sqlite3.Error as refusal:
+            assert "memory_limit" in str(refusal) or "fit in memory" in str(refusal), (seed, text)
+            continue
+        got = got if isinstance(got, np.ndarray) else np.array([[np.nan if got is None else got]])
+        assert got.shape == want.shape and np.allclose(got, want, rtol=0, atol=tolerance), (seed, text)
+        right += 1
+    assert right > 0
     db.close()
