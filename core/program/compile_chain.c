@@ -4,6 +4,7 @@
 **
 ** The operands of all @ that hang together are compiled in the order of the text; then, for each
 ** part of the chain, the cheapest place of its last product is found from those of shorter parts.
+** A sparse operand costs by its entries; two of them have no product here.
 */
 #include "compile.h"
 
@@ -42,6 +43,21 @@ static void collect(chain *ch, const gx_item *item)
     }
 }
 
+/* Flops of the product of leaves i .. k with leaves k + 1 .. j. */
+static double product_cost(const gx_graph *g, const chain *ch, const double *side, int i, int k,
+                           int j)
+{
+    gx_ref left = ch->ref[i], right = ch->ref[j];
+    bool is_left = i == k && gx_is_sparse(&g->node[left].type);
+    bool is_right = j == k + 1 && gx_is_sparse(&g->node[right].type);
+    if (is_left && is_right) {
+        return (double)INFINITY;
+    }
+    return is_left    ? 2 * (double)gx_graph_entries(g, left) * side[j + 1]
+           : is_right ? 2 * (double)gx_graph_entries(g, right) * side[i]
+                      : 2 * side[i] * side[k + 1] * side[j + 1];
+}
+
 static void plan(const gx_graph *g, chain *ch)
 {
     double side[CHAIN_MOST + 1];
@@ -54,9 +70,10 @@ static void plan(const gx_graph *g, chain *ch)
         for (int i = 0; i + length <= ch->count; i++) {
             int j = i + length - 1;
             ch->cost[i][j] = (double)INFINITY;
+            ch->split[i][j] = j - 1;
             for (int k = j - 1; k >= i; k--) { // of equal costs as Python would: from the left
-                double cost =
-                    ch->cost[i][k] + ch->cost[k + 1][j] + 2 * side[i] * side[k + 1] * side[j + 1];
+                double cost = ch->cost[i][k] + ch->cost[k + 1][j];
+                cost += product_cost(g, ch, side, i, k, j);
                 if (cost < ch->cost[i][j]) {
                     ch->cost[i][j] = cost;
                     ch->split[i][j] = k;

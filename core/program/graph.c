@@ -257,6 +257,14 @@ static bool append(gx_graph *g, int32_t at, gx_ref ref)
     return true;
 }
 
+int64_t gx_graph_entries(const gx_graph *g, gx_ref ref)
+{
+    while (g->node[ref].op->id != GX_OP_OPERAND) { // transposes of one
+        ref = gx_input(g, &g->node[ref], 0);
+    }
+    return g->operand[g->node[ref].whole[0]].entries;
+}
+
 bool gx_graph_is_dense(gx_graph *g, gx_ref ref)
 {
     gx_err err = {0};
@@ -264,12 +272,8 @@ bool gx_graph_is_dense(gx_graph *g, gx_ref ref)
         return true;
     }
     const gx_type *t = &g->node[ref].type;
-    gx_ref from = ref;
-    while (g->node[from].op->id != GX_OP_OPERAND) { // transposes of one
-        from = gx_input(g, &g->node[from], 0);
-    }
     gx_csr_refuse(gx_graph_label(g, ref, "the transpose"), t->rows, t->cols,
-                  g->operand[g->node[from].whole[0]].entries, t->dtype, &err);
+                  gx_graph_entries(g, ref), t->dtype, &err);
     gx_graph_fail(g, "%s", err.text);
     return false;
 }

@@ -168,6 +168,9 @@ int32_t gx_graph_pool(gx_graph *g, int32_t count);
 */
 gx_ref gx_graph_add(gx_graph *g, const gx_node *node, const gx_ref *inputs, int count);
 
+/* Entries of a sparse node. */
+int64_t gx_graph_entries(const gx_graph *g, gx_ref ref);
+
 /* Fails where the node is sparse: what is wanted of it needs it dense. */
 bool gx_graph_is_dense(gx_graph *g, gx_ref ref);
 

@@ -39,6 +39,7 @@ def test_products(given):
     for program, want in [("S @ X", S @ X), ("S.T @ Y", S.T @ Y), ("S.H @ Y", S.conj().T @ Y), ("X.T @ S.T", X.T @ S.T),
                           ("Y.T @ S", Y.T @ S), ("Y.H @ S", Y.conj().T @ S), ("2 * (S @ X) + Y", 2 * (S @ X) + Y),
                           ("S.H @ (S @ X)", S.conj().T @ (S @ X)), ("S.T @ (S @ X)", S.T @ (S @ X)),
+                          ("S.T @ S @ eye(40)", S.T @ S), ("eye(60) @ S @ S.T", S @ S.T),
                           ("x = X; repeat 3 { x = S.H @ (S @ x) / 10 } x", None)]:
         if want is None:
             want = X
