@@ -6,11 +6,14 @@
 
 n: order of the product (f32) and of the Cholesky solve (f64), in square blocks; rows: of the long matrices of 64 columns,
 in 16 blocks.  The model is a roofline: a call takes the longest of what the workers compute, what their links carry, what
-their disks read, and what Dask's one scheduler handles, and its longest chain of dependent tasks on top.  Its constants
-are those of class Machine; `measure` takes them from this machine in the same run.
+their disks read, and what Dask's one scheduler handles (their sum where all of them are processes on the same
+processors), and its longest chain of dependent tasks on top.  Its constants
+are those of class Machine; `measure` takes them from this machine, before each call anew, since others use it too: the
+factor between the call's time and the model's is the median over the rounds.
 """
 import contextlib
 import os
+import pathlib
 import signal
 import statistics
 import sys
@@ -20,14 +23,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path[0] = str(ROOT / "ext/python")  # not this folder: its sparse.py is not the package that Dask looks for
+os.environ["PYTHONPATH"] = sys.path[0]  # of the workers
+os.environ.setdefault("GX_SO", str(ROOT / "gx.so"))
+
 
 @dataclass(frozen=True)
 class Machine:
     flops: float = 1e12       # a worker, f64 products in blocks
+    qr: float = 0.1           # the part of that which QR of a long block reaches,
+    search: float = 0.1       # and looking for neighbours
     link: float = 1.25e9      # bytes/s in and out of a worker: 10 Gbit/s
     disk: float = 1e9         # bytes/s from a worker's disk
     task: float = 5e-4        # seconds of the scheduler for each task
     step: float = 5e-3        # seconds of a worker around a task: copies of blocks as values, a message
+    is_one: bool = False      # workers, links and the scheduler take the same processors
 
 
 @dataclass(frozen=True)
@@ -39,34 +50,41 @@ class Work:
     read: float    # bytes from disks
     tasks: float
     chain: float   # tasks that wait for each other
+    bound: float   # bytes between workers, as docs/dask.md has it
+    rate: str = ""  # "": products; else whose part of the rate
 
     def seconds(self, workers, machine):
-        compute = self.flops / machine.flops / workers + self.tasks / workers * machine.step
-        return max(compute, self.moved / machine.link / workers, self.read / machine.disk / workers,
-                   self.tasks * machine.task) + self.chain * (machine.step + self.flops / self.tasks / machine.flops)
+        flops = machine.flops * (getattr(machine, self.rate) if self.rate else 1)
+        compute = self.flops / flops / workers + self.tasks / workers * machine.step
+        parts = (compute, self.moved / machine.link / workers, self.read / machine.disk / workers, self.tasks * machine.task)
+        in_turn = self.chain * (machine.step + self.flops / self.tasks / flops)
+        return (sum if machine.is_one else max)(parts) + in_turn
 
 
 FAN = 8  # pairs of blocks in a task, blocks in a fold
 
 
 def matmul(n, b, e=4):
-    N = n // b
-    return Work(2 * n ** 3, 2 * N * n * n * e * 0.4, 2 * n * n * e, N * N * np.ceil(N / FAN) + 2 * N * N, np.ceil(N / FAN))
+    N, bound = n // b, 2 * (n // b) * n * n * e
+    return Work(2 * n ** 3, bound * 0.4, 2 * n * n * e, N * N * np.ceil(N / FAN) + 2 * N * N, np.ceil(N / FAN), bound)
 
 
 def solve(n, b, e=8):
     """Cholesky and one right-hand side."""
     N = n // b
     sums = sum((i + 1) * np.ceil(i / FAN) for i in range(N))
-    return Work(n ** 3 / 3, N * n * n * e / 3 * 0.7, n * n * e, sums + N * N, 5 * N)
+    bound = N * n * n * e / 3 + 2 * N * n * e
+    return Work(n ** 3 / 3, bound * 0.6, n * n * e, sums + N * N / 2 + N * N, 5 * N, bound)
 
 
 def lstsq(m, n, p, e=8):
-    return Work(2 * m * n * n, p * n * n * e, m * n * e, 3 * p, 2 + np.ceil(np.log(p) / np.log(FAN)))
+    chain = 2 + np.ceil(np.log(p) / np.log(FAN))
+    return Work(2 * m * n * n, p * n * n * e, m * n * e, 3 * p, chain, p * n * n * e, "qr")
 
 
 def knn(q, m, n, p, k=10, e=4):
-    return Work(2 * q * m * n, p * q * n * e, m * n * e, 3 * p, 2 + np.ceil(np.log(p) / np.log(FAN)))
+    chain, bound = 2 + np.ceil(np.log(p) / np.log(FAN)), p * q * (n * e + 16 * k)
+    return Work(2 * q * m * n, bound, m * n * e, 3 * p, chain, bound, "search")
 
 
 CALLS = [("product 40000^2 f32, blocks of 2000", matmul(40000, 2000)),
@@ -86,30 +104,45 @@ def model():
         print(f"{name:44}" + "".join(f"{work.seconds(count, machine):10.1f}" for count in counts))
 
 
-def this_machine(client, b):
-    """Rates of the processes of this machine at work at the same time: products, copies over a link, tasks."""
-    def product(size):
+def this_machine(client, b, rows, rate):
+    """Rates of the processes of this machine at work at the same time: products, the call's own step, copies, tasks."""
+    def usual(kind, size):
         from gx_sqlite import dask as gxd
-        a = np.ones((size, size), np.float32)
-        times = []
+        if kind == "product":
+            a = np.ones((size, size), np.float32)
+            work, flops = (lambda: gxd._plus(None, [a], [a], "{}")), 2 * size ** 3
+        elif kind == "qr":
+            a = np.random.default_rng(0).random((size, 65))
+            work, flops = (lambda: gxd._triangle([a])), 2 * size * 65 ** 2
+        else:
+            e = np.random.default_rng(0).random((size, 64), np.float32)
+            work, flops = (lambda: gxd._nearest(e[:1000], e, 10, '{"metric":"l2"}', 0)), 2 * 1000 * size * 64
+        work()
+        start = time.perf_counter()
         for _ in range(3):
-            start = time.perf_counter()
-            gxd._plus(None, [a], [a], "{}")
-            times.append(time.perf_counter() - start)
-        return min(times)
+            work()
+        return (time.perf_counter() - start) / 3, flops
+
+    def at_once(kind, size):
+        found = client.gather([client.submit(usual, kind, size, pure=False, workers=[w]) for w in workers])
+        return statistics.mean(seconds for seconds, _ in found), found[0][1]
 
     workers = list(client.scheduler_info(n_workers=-1)["workers"])
-    large, small = (max(client.gather([client.submit(product, size, pure=False, workers=[w]) for w in workers]))
-                    for size in (b, 8))
+    (large, flops), (small, _) = at_once("product", b), at_once("product", 8)
+    flops /= max(large - small, 1e-9)
+    share = {}
+    if rate:
+        seconds, count = at_once(rate, rows // 16)
+        share[rate] = count / seconds / flops
     start = time.perf_counter()
     client.gather(client.map(lambda k: k, range(400), pure=False))
     task = (time.perf_counter() - start) / 400
-    there = client.submit(np.ones, 25_000_000, workers=workers[:1], pure=False)
+    there = [client.submit(np.ones, 4_000_000, workers=[w], pure=False) for w in workers]
     distributed.wait(there)
     start = time.perf_counter()
-    distributed.wait([client.submit(np.size, there, workers=[w], pure=False) for w in workers[1:]])
-    link = 3 * 2e8 / (time.perf_counter() - start)
-    return Machine(flops=2 * b ** 3 / max(large - small, 1e-9), link=link, disk=1e9, task=task, step=task + small)
+    distributed.wait([client.submit(np.size, there[k - 1], workers=[w], pure=False) for k, w in enumerate(workers)])
+    link = 3.2e7 / (time.perf_counter() - start)
+    return Machine(flops=flops, link=link, disk=1e9, task=task, step=task + small, is_one=True, **share)
 
 
 class Calls:
@@ -172,27 +205,36 @@ def at_work(n, b, rows):
         yield client, Calls(folder, n, b, rows)
 
 
+def timed(client, make):
+    """Seconds, the workers' processor seconds, bytes that moved between them; the answer."""
+    def counters():
+        return np.array([time.perf_counter(), sum(client.run(time.process_time).values()), sum(client.run(_moved).values())])
+    before = counters()
+    answer = client.persist(make())
+    distributed.wait(answer)
+    return counters() - before, answer
+
+
 def measure(n, b, rows):
     with at_work(n, b, rows) as (client, calls):
-        machine = this_machine(client, b)
-        print(machine)
-        print(f"{'':16}{'gx s':>10}{'dask.array s':>14}{'ratio':>8}{'model s':>10}{'MB moved':>10}{'at most':>10}{'residual':>10}")
+        print(f"{'':16}{'gx s':>8}{'dask.array s':>14}{'ratio':>7}{'of processors':>15}{'model s':>9}{'gx/model':>10}"
+              f"{'MB moved':>10}{'dask moved':>12}{'page: at most':>15}{'residual':>10}")
         for name, ours, theirs, work, residual in calls.rows:
-            times = {"gx": [], "dask": []}
+            gx, plain, model = [], [], []
             for _ in range(3):
-                for key, make in (("gx", ours), ("dask", theirs)):
-                    before = sum(client.run(_moved).values())
-                    start = time.perf_counter()
-                    answer = client.persist(make())
-                    distributed.wait(answer)
-                    times[key].append(time.perf_counter() - start)
-                    if key == "gx":
-                        moved, left = sum(client.run(_moved).values()) - before, residual(answer)
-                    del answer
-            gx, plain = statistics.median(times["gx"]), statistics.median(times["dask"])
-            in_memory = replace(work, read=0)
-            print(f"{name:16}{gx:10.2f}{plain:14.2f}{gx / plain:8.2f}{in_memory.seconds(4, machine):10.2f}"
-                  f"{moved / 1e6:10.1f}{work.moved / 1e6:10.1f}{left:10.1e}", flush=True)
+                machine = this_machine(client, b, rows, work.rate)
+                model.append(replace(work, read=0).seconds(4, machine))
+                counts, answer = timed(client, ours)
+                gx.append(counts)
+                left = residual(answer)
+                counts, answer = timed(client, theirs)
+                plain.append(counts)
+                del answer
+            gx, plain, model = np.array(gx), np.array(plain), np.array(model)
+            ratio, factor = np.median(gx / plain, axis=0), np.median(gx[:, 0] / model)
+            print(f"{name:16}{np.median(gx[:, 0]):8.2f}{np.median(plain[:, 0]):14.2f}{ratio[0]:7.2f}{ratio[1]:15.2f}"
+                  f"{np.median(model):9.2f}{factor:10.2f}{gx[:, 2].max() / 1e6:10.1f}{plain[:, 2].max() / 1e6:12.1f}"
+                  f"{work.bound / 1e6:15.1f}{left:10.1e}", flush=True)
 
 
 def kill(n, b, rows):

@@ -138,15 +138,29 @@ def _times(a: Array, b: Array, options: str, by_rows: bool) -> Array:
     return product.T if by_rows else product
 
 
-def _cholesky_block(a: Array, first: int) -> Array:
+def _less_squares(a: Array, rows: Sequence[Array]) -> Array:
+    """a - the sum of r r^T, symmetric: half the work of products."""
+    for k, r in enumerate(rows):
+        square = _value("gx_syrk(%s)" if r.flags.f_contiguous else "gx_syrk(%s, '{\"trans\":true}')",
+                        r if r.flags.f_contiguous else r.T)
+        a = np.subtract(a, square if a.flags.f_contiguous else square.T, out=a if k > 0 else None)
+    return a
+
+
+def _cholesky_block(a: Array, rows: Sequence[Array], first: int) -> Array:
     try:
-        return _value("gx_cholesky(%s)", a)
+        return _value("gx_cholesky(%s)", _less_squares(a, rows))
     except sqlite3.Error as problem:
         raise type(problem)(f"{problem}, in the block of rows from {first} on") from None
 
 
 def _trsm(triangle: Array, b: Array, options: str) -> Array:
     return _value("gx_trsm(%s, %s, %s)", triangle, b, options)
+
+
+def _substitute(triangle: Array, b: Array, parts: Sequence[Array], options: str) -> Array:
+    """What solves op(triangle) x = b - the sum of parts."""
+    return _trsm(triangle, b - np.add.reduce(parts) if parts else b, options)
 
 
 def _stack(parts: Sequence[Array]) -> Array:
@@ -360,14 +374,18 @@ def matmul(A: Any, B: Any) -> DaskArray:
 
 def _cholesky_blocks(A: DaskArray) -> Blocks:
     """Left-looking: a column of blocks is brought up to date, its diagonal block factored, the rest solved with it."""
-    factor, solve_ = _later(_cholesky_block), _later(_trsm)
+    factor, solve_, square = _later(_cholesky_block), _later(_trsm), _later(_less_squares)
     a, first = _blocks(A), np.cumsum((0, *A.chunks[0])).tolist()
     right = _options(uplo="lower", side="right", trans=True)
     L: Blocks = [[None] * len(a) for _ in a]
     for j in range(len(a)):
-        for i in range(j, len(a)):
+        block, last = a[j][j], max(0, j - 1) // FAN_IN * FAN_IN
+        for k in range(0, last, FAN_IN):
+            block = square(block, L[j][k:k + FAN_IN])
+        L[j][j] = factor(block, L[j][last:j], first[j])
+        for i in range(j + 1, len(a)):
             block = _sum(a[i][j], L[i][:j], L[j][:j], transb=True, alpha=-1)
-            L[i][j] = factor(block, first[j]) if i == j else solve_(L[j][j], block, right)
+            L[i][j] = solve_(L[j][j], block, right)
     return L
 
 
@@ -389,20 +407,21 @@ def _real(A: DaskArray) -> DaskArray:
 
 
 def solve(A: Any, B: Any) -> DaskArray:
-    """X in A X = B, A real, symmetric and positive definite."""
+    """X in A X = B, A real, symmetric and positive definite.  The blocks of the factor stay where they are: a task each
+    multiplies one with what is known of X, which is narrow."""
     A = _real(_square(_two(A)))
     B = _two(B).rechunk({0: A.chunks[0]})
-    solve_ = _later(_trsm)
+    substitute, times = _later(_substitute), _later(_plus)
     L, x = _cholesky_blocks(A), _blocks(B)
     lower, upper = _options(uplo="lower"), _options(uplo="lower", trans=True)
+    plain, turned = _options(), _options(transa=True)
     for q in range(len(x[0])):
         for i in range(len(x)):
-            x[i][q] = _sum(x[i][q], L[i][:i], [x[k][q] for k in range(i)], alpha=-1)
-            x[i][q] = solve_(L[i][i], x[i][q], lower)
+            parts = [times(None, [L[i][k]], [x[k][q]], plain) for k in range(i)]
+            x[i][q] = substitute(L[i][i], x[i][q], parts, lower)
         for i in reversed(range(len(x))):
-            below = range(i + 1, len(x))
-            x[i][q] = _sum(x[i][q], [L[k][i] for k in below], [x[k][q] for k in below], transa=True, alpha=-1)
-            x[i][q] = solve_(L[i][i], x[i][q], upper)
+            parts = [times(None, [L[k][i]], [x[k][q]], turned) for k in range(i + 1, len(x))]
+            x[i][q] = substitute(L[i][i], x[i][q], parts, upper)
     return _assembled(x, B.chunks[0], B.chunks[1], np.result_type(A.dtype, B.dtype))
 
 
