@@ -295,7 +295,8 @@ static gx_code read_header(gx_import *im, npy *file, gx_err *err)
     if (memcmp(lead, "\x93NUMPY", 6) != 0) {
         bool is_zip = memcmp(lead, "PK\x03\x04", 4) == 0;
         return gx_input_fail(in, err, 0, "is no .npy file%s",
-                             is_zip ? " but an archive (.npz?): unpack it first"
+                             is_zip ? " but an archive (.npz?): unpack it first; one of "
+                                      "scipy.sparse.save_npz() is for gx_sqlite.store()"
                                     : ": it does not start with \\x93NUMPY");
     }
     if (lead[6] < 1 || lead[6] > 3 || lead[7] != 0) {

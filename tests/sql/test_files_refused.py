@@ -26,7 +26,7 @@ MALFORMED = [
     # .npy
     ("a.npy", b"", "is no .npy file: it has 0 bytes"),
     ("a.npy", b"\x93NUMPX\x01\x00\x00\x00", "is no .npy file: it does not start with \\x93NUMPY"),
-    ("a.npy", b"PK\x03\x04\x00\x00\x00\x00\x00\x00\x00", "is no .npy file but an archive (.npz?): unpack it first"),
+    ("a.npy", b"PK\x03\x04\x00\x00\x00\x00\x00\x00\x00", "is no .npy file but an archive (.npz?): unpack it first; one of scipy.sparse.save_npz() is for gx_sqlite.store()"),
     ("a.npy", b"\x93NUMPY\x04\x00\x00\x00", "is of .npy version 4.0: 1.0, 2.0 and 3.0 are known"),
     ("a.npy", b"\x93NUMPY\x01\x01\x00\x00", "is of .npy version 1.1: 1.0, 2.0 and 3.0 are known"),
     ("a.npy", b"\x93NUMPY\x01\x00\x50\x00{}", "ends inside its header: 80 bytes announced, 2 there"),
