@@ -4,7 +4,7 @@
     cuda.py [--step 1] [--kind memory ...] [--script product ...] [--stand-ins build/mock]
 
 Plan: gx_cuda.so as it is, on stand-ins for NVIDIA's libraries (tests/mockcuda).  Each script (a product, a Cholesky
-factorisation, eigenvalues, systems; with room for everything and in small blocks) runs on a connection of its own, which opens
+factorisation, eigenvalues, systems, sparse products; with room for everything and in small blocks) runs on a connection of its own, which opens
 the device, computes and is closed, with its n-th call failing for n = 1, 1 + step, 1 + 2 step, ... until none fails:
 
     memory   there is none, once                launch   refused, once
@@ -42,7 +42,7 @@ NAMES = (
 ALIVE = ("device_buffers", "pinned_buffers", "queues", "marks", "device_bytes", "pinned_bytes", "handles")
 CALL = os.environ.get("CALL", "*")  # one function alone: CALL=cudaMalloc
 LOST = "off until the process ends"
-ON_DEVICE = ("product", "cholesky", "lstsq", "eigen", "krylov", "loop")
+ON_DEVICE = ("product", "cholesky", "lstsq", "eigen", "krylov", "loop", "sparse", "ranks")
 REPLACE = "'{\"replace\":true}'"
 SCRIPTS = {
     "product": f"SELECT gx_matmul('A', 'B', 'C', {REPLACE})",
@@ -52,6 +52,8 @@ SCRIPTS = {
     "solve": f"SELECT gx_solve('M', 'B', 'C', {REPLACE})",
     "lstsq": f"SELECT gx_lstsq('T', 'A', 'C', {REPLACE})",
     "neighbours": f"SELECT gx_dense(gx_knn_graph('A', 3, '{{\"metric\":\"l2\"}}'), 'C', {REPLACE})",
+    "sparse": f"SELECT gx_matmul('G', 'A', 'C', {REPLACE})",
+    "ranks": "SELECT gx_pagerank('W', 'C', '{\"tolerance\":0.01,\"replace\":true}')",
     "loop": f"SELECT gx_eval('x = B; repeat 21 {{ x = tanh(M @ x * 0.1) }} C := x', {REPLACE})",
 }
 PREPARE = (
@@ -63,6 +65,8 @@ PREPARE = (
     "SELECT gx_add('M', gx_transpose('M'), 'S')",
     "SELECT gx_set_property('S', 'symmetric')",
     "SELECT gx_randn(70, 40, 'T', '{\"seed\":4}')",
+    "SELECT gx_random(300, 70, 'G', '{\"density\":0.2,\"seed\":5}')",
+    "SELECT gx_random(60, 60, 'W', '{\"density\":0.1,\"seed\":6}')",
 )
 
 
