@@ -397,7 +397,8 @@ static gx_code load(gx_sparse_device *d, const gx_sparse_product *product, gx_er
         }
     }
     gx_err late = {0};
-    gx_code settled = gx_device_settle(d->accel, code == GX_OK ? err : &late); // kernels await marks
+    // The marks are awaited by kernels of the ring, too.
+    gx_code settled = gx_device_settle(d->accel, code == GX_OK ? err : &late);
     code = code == GX_OK ? settled : code;
     for (int k = 0; k < l.stages; k++) {
         gx_pool_unstage(d->accel->pool, &l.stage[k].memory);
