@@ -123,7 +123,7 @@ def statements(folder, rounds):
     for k in range(3):
         before = told(db)
         t, _ = timed(lambda: q(db, f"SELECT length(gx_matmul('random{k}', 'D'))"))
-        scan = timed(lambda: q(db, f"SELECT gx_norm('random{k}', 'fro'), gx_sum('D')"))[0]
+        scan = timed(lambda: q(db, f"SELECT gx_norm('random{k}', 'fro') + gx_sum('D')"))[0]
         after = told(db)
         assert after["device_calls"] > before["device_calls"], db.execute("SELECT * FROM gx_stats WHERE name = 'note'").fetchall()
         if k > 0:  # the first allocates

@@ -114,8 +114,10 @@ static void foresee(const spreading *x, bool is_there, gx_terms *host, gx_terms 
     double n = (double)x->G->rows * sizeof(double);
     bool is_stored = x->G->kind == GX_MAT_STORED;
     gx_cost cost = {.flops = 2 * steps * (double)gx_sparse_entries(x->G)};
-    cost.bytes_read = is_stored ? bytes : 0; // which then is held in memory
-    cost.compute_s = steps * gx_sparse_host_seconds(run, x->G, GX_F64, 1);
+    int64_t readers =
+        gx_min(run->ctx->config.number[GX_SET_READERS], gx_sparse_pieces(x->G)); // at work
+    cost.compute_s = steps * gx_sparse_host_seconds(run, x->G, GX_F64, 1) +
+                     (is_stored ? bytes / gx_predict_read_rate(run, (double)readers) : 0);
     gx_predict_cost(run, NULL, &cost, GX_F64, 1, host);
     if (x->accel == NULL) {
         return;
@@ -139,12 +141,13 @@ static void foresee(const spreading *x, bool is_there, gx_terms *host, gx_terms 
     device->seconds = device->model_s * device->factor;
 }
 
-/* Is it to be done there?  Reserves nothing. */
-static bool choose(spreading *x)
+/* Is it to be done there?  Reserves nothing.  *here: what it takes on the host. */
+static bool choose(spreading *x, gx_terms *here)
 {
     gx_terms host, now, later;
     bool is_ordered = x->run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
     foresee(x, false, &host, NULL);
+    *here = host;
     x->accel = gx_place_for(x->run, host.seconds);
     if (x->accel == NULL || (is_ordered && x->op == GX_NO_TRANS) ||
         !gx_sparse_device_offers(x->accel, x->G, GX_F64) ||
@@ -235,7 +238,12 @@ bool gx_spread_by_device(gx_run *run, const gx_mat *G, const gx_spread_args *arg
     spreading x = {
         .run = run, .G = G, .args = args, .op = is_symmetric ? GX_TRANS : GX_NO_TRANS};
     gx_err err = {0}, late = {0};
-    if (!gx_ok(run) || gx_sparse_pieces(G) == 0 || args->steps == 0 || !choose(&x)) {
+    gx_terms here;
+    if (!gx_ok(run) || gx_sparse_pieces(G) == 0 || args->steps == 0) {
+        return !gx_ok(run);
+    }
+    if (!choose(&x, &here)) {
+        gx_predict_expect(run, &here, false); // what comes of it corrects the next prediction
         return !gx_ok(run);
     }
     gx_pool_begin(x.accel->pool);

@@ -493,8 +493,12 @@ static double traffic(const gx_mat *S, gx_dtype dtype, int64_t lines)
 
 double gx_sparse_host_seconds(gx_run *run, const gx_mat *S, gx_dtype dtype, int64_t lines)
 {
-    int threads = (int)run->ctx->config.number[GX_SET_THREADS];
-    return traffic(S, dtype, lines) / gx_profile_sweep_rate(gx_profile_get(run->ctx), threads);
+    const double ENTRY_S = 1.5e-9, PASS_S = 20e-6; // of a thread: an entry of one line; a pass
+    int64_t threads = run->ctx->config.number[GX_SET_THREADS];
+    double rate = gx_profile_sweep_rate(gx_profile_get(run->ctx), (int)threads);
+    double entries = (double)gx_sparse_entries(S) * ENTRY_S;
+    return PASS_S + fmax(traffic(S, dtype, lines) / rate,
+                         entries / (double)gx_max(1, gx_min(threads, gx_sparse_pieces(S))));
 }
 
 double gx_sparse_device_seconds(const gx_sparse_device *d, int64_t lines)
