@@ -784,14 +784,13 @@ gx_code gx_alg_spmm(gx_run *run, const gx_spmm_args *args, int64_t m, int64_t n,
     p.lines = p.is_left ? n : m;
     gx_matrix_bytes(m, n, dtype, &value);
     if (gx_run_device(run, &p.x.backend, &p.x.dev) != GX_OK ||
-        choose_order(&p.x, p.lines, &err) != GX_OK ||
         plan_rounds(&p, is_stored, is_stored ? 0 : value, &err) != GX_OK) {
         return gx_run_fail(run, &err);
     }
     choose_tiles(&p, &tile_rows, &tile_cols);
     gx_sink_begin(run, dest, m, n, dtype, 0, tile_rows, tile_cols, sink);
     if (gx_ok(run) && reserve_block(&p, &err) == GX_OK && !is_elsewhere(&p) &&
-        reserve_lines(&p, &err) == GX_OK) {
+        choose_order(&p.x, p.lines, &err) == GX_OK && reserve_lines(&p, &err) == GX_OK) {
         run_rounds(&p);
     }
     gx_mem_free(run->ctx->mem, p.L);

@@ -33,6 +33,7 @@ static const char *const queries =
     "SELECT gx_dense('G'); SELECT gx_get('G', 3, 4); SELECT gx_matmul('G', 'A', 'H'); SELECT "
     "gx_matmul('G', 'B', 'H', '{\"transa\":true}'); SELECT gx_sum('G', 0); SELECT gx_copy('G', "
     "'I'); SELECT gx_transpose('G', 'J'); SELECT gx_matmul('G', 'J'); SELECT gx_abs('G');"
+    "SELECT gx_eval('G.T @ (G @ A) + sum(G)'); SELECT gx_matmul(gx_copy('G'), 'A');"
     "UPDATE cells SET value = 1 WHERE i = 2; DELETE FROM cells WHERE j = 0;"
     "INSERT OR REPLACE INTO cells(i, j, value) VALUES (19, 19, 1);"
     "UPDATE gx SET name = 'R' WHERE name = 'S'; DELETE FROM gx WHERE name IN ('A', 'Z');"
