@@ -52,7 +52,7 @@ SCRIPTS = {
     "solve": f"SELECT gx_solve('M', 'B', 'C', {REPLACE})",
     "lstsq": f"SELECT gx_lstsq('T', 'A', 'C', {REPLACE})",
     "neighbours": f"SELECT gx_dense(gx_knn_graph('A', 3, '{{\"metric\":\"l2\"}}'), 'C', {REPLACE})",
-    "sparse": f"SELECT gx_matmul('G', 'A', 'C', {REPLACE})",
+    "sparse": f"SELECT gx_matmul('G', 'V', 'C', {REPLACE})",
     "ranks": "SELECT gx_pagerank('W', 'C', '{\"tolerance\":0.01,\"replace\":true}')",
     "loop": f"SELECT gx_eval('x = B; repeat 21 {{ x = tanh(M @ x * 0.1) }} C := x', {REPLACE})",
 }
@@ -66,6 +66,7 @@ PREPARE = (
     "SELECT gx_set_property('S', 'symmetric')",
     "SELECT gx_randn(70, 40, 'T', '{\"seed\":4}')",
     "SELECT gx_random(300, 70, 'G', '{\"density\":0.2,\"seed\":5}')",
+    "SELECT gx_randn(70, 4, 'V', '{\"seed\":7}')",
     "SELECT gx_random(60, 60, 'W', '{\"density\":0.1,\"seed\":6}')",
 )
 
