@@ -6,8 +6,8 @@
 For each function: the median of three calls after one that is not counted, as its user waits for them; the terms of
 gx_stats that grew during the median call (each *_ns), the share of the time that the largest sum of disjoint terms explains
 (read, compute, copy, write and wait of the caller's thread), and the peer's time for the same from arrays in memory, in the
-same run; where results are stored, also the time in which one INSERT statement puts as many bytes into new pages of the same
-file, and gx by CuPy (NumPy where there is no device) and that together.
+same run; where results are stored, also the time in which one INSERT statement puts as many bytes into free pages of the
+same file, as gx does, and gx by CuPy (NumPy where there is no device) and that together.
 """
 import argparse
 import datetime
@@ -124,6 +124,7 @@ def row(name, options):
             db.execute("CREATE TABLE v AS SELECT gx_copy('A') AS a" + (", gx_copy('B') AS b" if len(arrays) > 1 else ""))
         calls = []
         for _ in range(options.rounds + 1):
+            db.execute("SELECT gx_drop(name) FROM (SELECT name FROM gx_meta WHERE name NOT IN ('A', 'B'))").fetchall()
             before = counters(db)
             seconds = timed(lambda: db.execute(sql.format(n=n)).fetchall())
             calls.append((seconds, {k: (v - before[k]) / 1e9 for k, v in counters(db).items() if v != before[k] and k not in OVERALL}))
