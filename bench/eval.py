@@ -167,8 +167,8 @@ def line(case, who, seconds, ours, rest=""):
 
 def handing_over(db, size, repeats):
     """Python's fetch of a blob that SQLite has already."""
-    rows = db.execute("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?2) SELECT ?1 FROM n",
-                      (bytes(size), repeats + 3))
+    rows = db.execute("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT ? FROM n",
+                      (repeats + 3, bytes(size)))
     kept = []  # the one before goes when the next one is there, as ours() has it
 
     def fetch():

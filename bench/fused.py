@@ -116,7 +116,7 @@ def on_host(name, n, dtype, times, backend):
     db = connect(":memory:", backend)
     want = function(np, erf, a, b, c)
     renamed = text.replace("A", "?1").replace("B", "?2").replace("C", "?3")
-    got = array_of(db.execute("SELECT gx_eval(?4, ?1, ?2, ?3)", (*values, renamed)).fetchone()[0], DTYPES[dtype][0])
+    got = array_of(db.execute("SELECT gx_eval(?, ?, ?, ?)", (renamed, *values)).fetchone()[0], DTYPES[dtype][0])
     assert np.allclose(got, want, rtol=1e-5 if dtype == "f32" else 1e-12), name
     many = 3
     contenders = {
