@@ -374,7 +374,7 @@ void gx_exec_host(gx_prog *prog)
         gx_run_device(x.run, &backend, &dev) == GX_OK) {
         gx_slots all = gx_slots_of(slots);
         gx_exec_count(prog, &all, &x.plan, &(gx_fleet){.count = 0}, NULL);
-        x.is_exclusive = gx_exec_stream(prog, &x.plan, help, &x, &x.stream);
+        x.is_exclusive = gx_exec_stream(prog, &x.plan, NULL, help, &x, &x.stream);
         run_steps(&x);
         close_stream(&x);
         assert(!gx_ok(x.run) ||

@@ -39,10 +39,11 @@ void gx_exec_count(gx_prog *prog, const gx_slots *slots, const gx_schedule *plan
                    const gx_fleet *fleet, const bool *is_there);
 
 /*
-** Start the helpers for a schedule.  true: writing to one of the sinks ends their reading.
+** Start the helpers for a schedule, as many as have something to read; is_there as above.  true:
+** writing to one of the sinks ends their reading.
 */
-bool gx_exec_stream(gx_prog *prog, const gx_schedule *plan, gx_helper_fn fn, void *arg,
-                    gx_stream **stream);
+bool gx_exec_stream(gx_prog *prog, const gx_schedule *plan, const bool *is_there, gx_helper_fn fn,
+                    void *arg, gx_stream **stream);
 
 /*
 ** Fill dst, packed, with the rectangle (i, j) m x n of a load's block, zeros where the operand

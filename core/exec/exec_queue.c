@@ -714,7 +714,7 @@ void gx_xd_run(gx_xd *x)
 {
     pthread_t conductor, carrier;
     pass_crossings(x);
-    x->is_exclusive = gx_exec_stream(x->prog, &x->plan, help, x, &x->stream);
+    x->is_exclusive = gx_exec_stream(x->prog, &x->plan, x->is_there, help, x, &x->stream);
     bool is_conducted = gx_thread_start(&conductor, conduct, x);
     bool is_carried = gx_thread_start(&carrier, carry, x);
     if (!is_conducted || !is_carried) {
