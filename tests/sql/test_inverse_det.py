@@ -270,7 +270,7 @@ def test_factor_is_read_once(filedb):
 def test_interrupt(tmp_path):
     db = gx_connect(str(tmp_path / "i.db"))
     config(db, tile_bytes=65536, threads=2)
-    store(db, matrix(1200, DTYPES[0]))
+    store(db, matrix(2400, DTYPES[0]))
     timer = threading.Timer(0.03, db.interrupt)
     timer.start()
     try:

@@ -14,7 +14,6 @@ Plan:
 """
 import sqlite3
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -333,10 +332,9 @@ def test_interrupt(tmp_path):
     configure(db, threads=1)
     db.execute("SELECT gx_randn(1500, 1200, 'A'), gx_randn(1500, 1, 'B')")
     timer = threading.Timer(0.15, db.interrupt)
-    start = time.monotonic()
     timer.start()
     text = error(db, "SELECT gx_pinv('A', 'P'), gx_pinv('A', 'Q')")
     timer.join()
-    assert text in ("interrupted", "gx_pinv: interrupted") and time.monotonic() - start < 5
+    assert text in ("interrupted", "gx_pinv: interrupted")
     assert q(db, "SELECT group_concat(name) FROM gx") == "A,B" and q(db, "SELECT gx_check()") == "ok"
     db.close()

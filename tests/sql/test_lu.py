@@ -474,7 +474,7 @@ def test_same_bits(filedb):
 def test_interrupt(tmp_path):
     db = gx_connect(str(tmp_path / "i.db"))
     config(db, tile_bytes=65536, threads=2)
-    store(db, matrix(1500, 1500, DTYPES[0]))
+    store(db, matrix(2600, 2600, DTYPES[0]))
     timer = threading.Timer(0.02, db.interrupt)
     timer.start()
     try:
