@@ -30,38 +30,28 @@ one() { # one NAME: its output when it fails, a line when it passes
     rm -f "/tmp/$name.$$"
 }
 
+under() { # under WHAT PROGRAM SETTING: $tool's verdict, and its output when it complains
+    log=/tmp/sanitize.$$
+    env "$3" timeout "${SECONDS_EACH:-500}" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+        "$folder/gpu_tests" "$2" >$log 2>&1
+    rc=$?
+    echo "$tool$1: status $rc: $(grep '=' $log | tail -n 1)"
+    if [ $rc != 0 ] && [ $rc != 77 ]; then
+        status=1
+        head -n 60 $log
+    fi
+    rm -f $log
+}
+
 sanitize() { # our own kernels: elementwise, transposes, reductions, rows
     if ! command -v compute-sanitizer >/dev/null 2>&1; then
         echo "SKIPPED: no compute-sanitizer here"
         return
     fi
     for tool in memcheck racecheck; do
-        log=/tmp/sanitize.$$
-        GX_TEST_ONLY=halves timeout "${SECONDS_EACH:-500}" compute-sanitizer --tool $tool --error-exitcode 9 \
-            "$folder/gpu_tests" test_nearest >$log 2>&1
-        rc=$?
-        echo "$tool of neighbours: status $rc: $(grep '=' $log | tail -n 1)"
-        if [ $rc != 0 ] && [ $rc != 77 ]; then
-            status=1
-            head -n 60 $log
-        fi
-        GX_TEST_ONLY=long_rows timeout "${SECONDS_EACH:-500}" compute-sanitizer --tool $tool --error-exitcode 9 \
-            "$folder/gpu_tests" test_sparse_kernel >$log 2>&1
-        rc=$?
-        echo "$tool of sparse products: status $rc: $(grep '=' $log | tail -n 1)"
-        if [ $rc != 0 ] && [ $rc != 77 ]; then
-            status=1
-            head -n 60 $log
-        fi
-        GX_TEST_SMALL=1 timeout "${SECONDS_EACH:-500}" compute-sanitizer --tool $tool --error-exitcode 9 \
-            "$folder/gpu_tests" test_device >$log 2>&1
-        rc=$?
-        echo "$tool: status $rc: $(grep '=' $log | tail -n 1)"
-        if [ $rc != 0 ] && [ $rc != 77 ]; then
-            status=1
-            head -n 60 $log
-        fi
-        rm -f $log
+        under " of neighbours" test_nearest GX_TEST_ONLY=halves
+        under " of sparse products" test_sparse_kernel GX_TEST_ONLY=long_rows
+        under "" test_device GX_TEST_SMALL=1
     done
 }
 
