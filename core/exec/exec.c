@@ -41,14 +41,11 @@ bool gx_exec_stream(gx_prog *prog, const gx_schedule *plan, const bool *is_there
     gx_run *run = prog->run;
     const gx_mat *sources[GX_PROG_OPERANDS];
     int count = 0;
-    const int64_t HELPER_BYTES = 8 << 20; // to copy: less is done before another has started
     int64_t loads = 0;
     double bytes = 0;
-    bool is_memory = true;
     for (int k = 0; k < prog->operands; k++) {
         if (prog->operand[k].source != NULL) {
             sources[count++] = prog->operand[k].source;
-            is_memory = is_memory && gx_mat_base_stored(prog->operand[k].source) == NULL;
         }
     }
     for (int64_t k = 0; k < plan->load_count; k++) {
@@ -62,8 +59,7 @@ bool gx_exec_stream(gx_prog *prog, const gx_schedule *plan, const bool *is_there
     if (loads == 0) { // a team of threads would take longer to start than what is kept to multiply
         return false;
     }
-    int64_t most = is_memory ? 1 + (int64_t)bytes / HELPER_BYTES : loads;
-    int wanted = (int)gx_min(run->ctx->config.number[GX_SET_READERS], gx_min(loads, most));
+    int wanted = (int)gx_min(run->ctx->config.number[GX_SET_READERS], loads);
     gx_stream_start(run, sources, count, wanted, bytes, fn, arg, stream);
     bool is_exclusive = false;
     for (int k = 0; k < prog->operands; k++) {
