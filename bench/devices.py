@@ -3,10 +3,14 @@
 
     bench/devices.py [--n 32768] [--cholesky 49152] [--narrow 60000] [--dir /dev/shm] [--devices 1,2,4] [name...]
 
-Names, all by default: product (f64, the result dropped, beside cublasXt from page-locked arrays), stream (one matrix, once
-through all devices), cholesky, narrow (a kept f32 matrix times 1, 8 and 64 columns, plain and transposed), small (a product
-below the crossover with 'devices' = all).  Product, stream and cholesky are parts of tests/gpu/bench_core.c, made by `make
-test-gpu` or `make programs` into build/gpu; operands are in the page cache.  JSON lines of the parts are printed as they come.
+Names, all but `large` by default: product (f64, the result dropped, beside cublasXt from page-locked arrays), stream (one
+matrix, once through all devices), cholesky, narrow (a kept f32 matrix times 1, 8 and 64 columns, plain and transposed), small
+(a product below the crossover with 'devices' = all), krylov (a pass over a kept f32 matrix, symmetric and general), nearest
+(10 000 queries among kept rows), program (two halves that have nothing to do with each other); large: an f32 matrix of known
+eigenvalues, many times larger than the memory limits: its scan (gx_norm), its product with 64 columns, ten eigenvalues, by a
+process of their own, which says what it had resident.  Product, stream and cholesky are parts of tests/gpu/bench_core.c, made
+by `make test-gpu` or `make programs` into build/gpu; operands are in the page cache.  JSON lines of the parts are printed as
+they come.
 """
 import argparse
 import json
@@ -15,6 +19,7 @@ import pathlib
 import sqlite3
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -97,6 +102,15 @@ def counters(db):
     }
 
 
+def use(db, devices):
+    listed = ",".join(str(d) for d in range(devices)) if devices > 1 else "1"
+    db.execute("SELECT gx_config('devices', ?)", (listed,)).fetchall()
+
+
+def counted(db):
+    return dict(db.execute("SELECT name, value FROM gx_stats WHERE name <> 'note'").fetchall())
+
+
 def narrow(args):
     n = args.narrow
     with tempfile.TemporaryDirectory(dir=args.dir) as folder:
@@ -109,8 +123,7 @@ def narrow(args):
             for options in ("", ", '{\"transa\":true}'"):
                 seconds = {}
                 for devices in args.devices:
-                    listed = ",".join(str(d) for d in range(devices)) if devices > 1 else "1"
-                    db.execute("SELECT gx_config('devices', ?)", (listed,)).fetchall()
+                    use(db, devices)
                     db.execute("SELECT gx_stats_reset()").fetchall()
                     seconds[devices] = times(db, f"SELECT length(gx_matmul('A', 'x{cols}'{options}))")
                     print(f"    [{devices}] {json.dumps(counters(db))}")
@@ -132,17 +145,161 @@ def small(args):
         print(f"{f'product f64 {n}':42s} all / one device {seconds['all'] / seconds['1']:6.3f}  ({seconds['1']:.4f} s)")
 
 
+def pass_seconds(db, sql):
+    """Of one pass, once the matrix is there: what the second call counts."""
+    for _ in range(2):
+        before = counted(db)
+        db.execute(sql).fetchall()
+        after = counted(db)
+    return (after["pass_ns"] - before["pass_ns"]) / 1e9 / max(1, after["passes"] - before["passes"])
+
+
+def krylov(args):
+    n, options = args.krylov, '"k":4,"method":"krylov","maxiter":3,"partial":true,"block":'
+    with tempfile.TemporaryDirectory(dir=args.dir) as folder:
+        db = connect(os.path.join(folder, "a.db"))
+        db.execute("PRAGMA journal_mode = OFF")
+        db.execute(f"SELECT gx_randn({n}, {n}, 'A', '{{\"dtype\":\"f32\"}}')").fetchall()
+        for name, call in (("symmetric", "count(value) FROM gx_eig('A', '{\"symmetric\":true,"),
+                           ("general", "count(sigma) FROM gx_svd('A', '{")):
+            for block in (1, 8, 32):
+                seconds = {}
+                for devices in args.devices:
+                    use(db, devices)
+                    db.execute("SELECT gx_stats_reset()").fetchall()
+                    seconds[devices] = pass_seconds(db, f"SELECT {call}{options}{block}}}')")
+                    print(f"    [{devices}] {json.dumps(counters(db))}")
+                show(f"pass over kept f32 {n}, {name}, {block} vectors", seconds)
+        db.close()
+
+
+def nearest(args):
+    with tempfile.TemporaryDirectory(dir=args.dir) as folder:
+        db = connect(os.path.join(folder, "a.db"))
+        db.execute("PRAGMA journal_mode = OFF")
+        for name, rows in (("E", args.rows), ("Q", 10000)):
+            db.execute(f"SELECT gx_randn({rows}, 768, '{name}', '{{\"dtype\":\"f32\",\"seed\":{rows}}}')").fetchall()
+        answers = {}
+        for metric in ("cosine", "l2"):
+            sql = f"SELECT count(*), sum(id), sum(score) FROM gx_knn('Q', 'E', 10, '{{\"metric\":\"{metric}\"}}')"
+            seconds = {}
+            for devices in args.devices:
+                use(db, devices)
+                db.execute("SELECT gx_stats_reset()").fetchall()
+                seconds[devices] = times(db, sql, 3)
+                answers.setdefault(metric, set()).add(db.execute(sql).fetchone())
+                print(f"    [{devices}] {json.dumps(counters(db))}")
+            show(f"10000 queries of {args.rows} x 768 kept, {metric}", seconds)
+            print(f"    answers {'agree' if len(answers[metric]) == 1 else 'DIFFER'}")
+        db.close()
+
+
+def program(args):
+    half = "{0} = {1}; repeat 20 {{ {0} = ({1} @ {0}) * 0.01 }} "
+    text = half.format("x", "A") + half.format("y", "B") + "sum(x) + sum(y)"
+    with tempfile.TemporaryDirectory(dir=args.dir) as folder:
+        db = connect(os.path.join(folder, "a.db"))
+        for name in "AB":
+            db.execute(f"SELECT gx_randn({args.side}, {args.side}, '{name}', '{{\"seed\":{ord(name)}}}')").fetchall()
+        seconds, answers = {}, set()
+        for devices in args.devices:
+            use(db, devices)
+            db.execute("SELECT gx_stats_reset()").fetchall()
+            seconds[devices] = times(db, f"SELECT gx_eval('{text}')", 5)
+            answers.add(db.execute("SELECT gx_eval(?)", (text,)).fetchone())
+            print(f"    [{devices}] {json.dumps(counters(db))}")
+        show(f"program of two halves, f64 {args.side}", seconds)
+        print(f"    answers {'agree' if len(answers) == 1 else 'DIFFER'}")
+        db.close()
+
+
+# Of the large matrix: ten apart from each other and from the many small ones that follow.
+LARGEST = [100.0 - 5 * k for k in range(10)]
+SMALLER = [20 * 0.9**k for k in range(38)]
+
+
+def make_large(args, folder):
+    """A = X X', X = Q sqrt(D): Q's columns are orthonormal, D holds the eigenvalues that are not zero."""
+    db = connect(os.path.join(folder, "a.db"))
+    db.execute("PRAGMA journal_mode = OFF")
+    db.execute("SELECT gx_config('backend', 'cpu'), gx_config('memory_limit', '32GiB'), gx_volumes(8)").fetchall()
+    roots = json.dumps([[value**0.5 for value in LARGEST + SMALLER]])
+    start = time.perf_counter()
+    db.execute(f"SELECT gx_randn({args.large}, {len(LARGEST + SMALLER)}, 'G', '{{\"dtype\":\"f32\"}}')").fetchall()
+    db.execute("SELECT gx_qr('G', '{\"q\":\"Q\",\"r\":\"R\"}')").fetchall()
+    db.execute("SELECT gx_eval('X := Q * ?1', gx_cast(?, 'f32'))", (roots,)).fetchall()
+    db.execute("SELECT gx_matmul('X', 'X', 'A', '{\"transb\":true}')").fetchall()
+    db.execute("SELECT gx_set_property('A', 'symmetric'), gx_randn(?, 64, 'x64', '{\"dtype\":\"f32\"}')", (args.large,)).fetchall()
+    seconds = time.perf_counter() - start
+    print(f"    made in {seconds:.1f} s: {4e-9 * args.large**2:.1f} GB, {db.execute('SELECT dtype FROM gx WHERE name = ?', ('A',)).fetchone()}")
+    db.close()
+
+
+def measure_large(args, folder, devices):
+    """In a process of its own: the scan, the product, the passes."""
+    db = connect(os.path.join(folder, "a.db"))
+    db.execute("SELECT gx_config('memory_limit', ?), gx_config('device_memory_limit', ?)", (args.host, args.device)).fetchall()
+    bytes_of = 4.0 * args.large**2
+
+    def once(what, sql):
+        db.execute("SELECT gx_stats_reset()").fetchall()
+        start = time.perf_counter()
+        answer = db.execute(sql).fetchone()
+        seconds = time.perf_counter() - start
+        c = counted(db)
+        print(f"    [{devices}] {what}: {seconds:.2f} s; " + json.dumps(
+            {name: c[name] for name in ("bytes_read", "uploaded", "peer_bytes", "memory_peak", "device_memory_peak") if name in c}
+            | counters(db)), flush=True)
+        return seconds, answer, c
+
+    db.execute("SELECT gx_config('backend', 'cpu')").fetchall()
+    scan = bytes_of / min(once("scan", "SELECT gx_norm('A', 'max')")[0] for _ in range(2))
+    db.execute("SELECT gx_config('backend', 'cuda')").fetchall()
+    use(db, devices)
+    taken = min(once("product", "SELECT length(gx_matmul('A', 'x64'))")[0] for _ in range(2))
+    print(f"large f32 {args.large}, {devices} devices: scan {scan / 1e9:.1f} GB/s; times 64 columns {taken:.2f} s, "
+          f"{bytes_of / taken / 1e9:.1f} GB/s = {bytes_of / taken / scan:.3f} of the scan's")
+    taken, answer, c = once("eigenvalues", "SELECT json_group_array(value) FROM gx_eig('A', '{\"k\":10,\"which\":\"LA\",\"method\":\"krylov\"}')")
+    values, seconds = json.loads(answer[0]), c["pass_ns"] / 1e9
+    worst = max(abs(a - b) / b for a, b in zip(values, LARGEST))
+    print(f"large f32 {args.large}, {devices} devices: ten eigenvalues {taken:.2f} s, {c['passes']} passes of {seconds / max(1, c['passes']):.3f} s; "
+          f"each goes through the triangle, {c['pass_bytes'] / seconds / 1e9:.1f} GB/s = {c['pass_bytes'] / seconds / scan:.3f} of the scan's; "
+          f"relative error {worst:.1e}")
+    with open("/proc/self/status") as status:
+        peak = int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 2**20
+    print(f"large f32 {args.large}, {devices} devices: at most {peak:.2f} GiB resident (memory_limit {args.host})", flush=True)
+    db.close()
+
+
+def large(args):
+    with tempfile.TemporaryDirectory(dir=args.dir) as folder:
+        make_large(args, folder)
+        for devices in args.devices:
+            subprocess.run([sys.executable, __file__, "--large", str(args.large), "--host", args.host, "--device", args.device,
+                            "--measure", folder, str(devices)], check=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=32768)
     parser.add_argument("--cholesky", type=int, default=49152)
     parser.add_argument("--narrow", type=int, default=60000)
+    parser.add_argument("--krylov", type=int, default=65536)
+    parser.add_argument("--rows", type=int, default=2000000)
+    parser.add_argument("--side", type=int, default=8192, help="of the program's matrices")
+    parser.add_argument("--large", type=int, default=160000)
+    parser.add_argument("--host", default="16GiB", help="memory_limit of the large matrix")
+    parser.add_argument("--device", default="8GiB", help="device_memory_limit of the large matrix")
+    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--dir", default="/dev/shm")
     parser.add_argument("--devices", type=lambda text: [int(d) for d in text.split(",")], default=[1, 2, 4])
     parser.add_argument("name", nargs="*")
     args = parser.parse_args()
-    for part in (product, stream, cholesky, narrow, small):
-        if not args.name or part.__name__ in args.name:
+    if args.measure:
+        measure_large(args, args.measure[0], int(args.measure[1]))
+        return
+    for part in (product, stream, cholesky, narrow, small, krylov, nearest, program, large):
+        if part.__name__ in args.name or (not args.name and part is not large):
             try:
                 part(args)
             except (KeyError, sqlite3.Error, subprocess.SubprocessError) as failure:
