@@ -51,7 +51,8 @@ static void hold(gx_run *run, const gx_mat *G, gx_sparse_held *held)
 {
     size_t lanes = 0;
     gx_matrix_bytes(gx_max(1, G->rows), 4, GX_F64, &lanes);
-    gx_sparse_held_begin(run, G, lanes + gx_sparse_apply_bytes(run, G, GX_TRANS, GX_F64, 1), held);
+    lanes += gx_sparse_apply_bytes(run, G, GX_TRANS, GX_F64, 1);
+    gx_sparse_held_begin(run, G, lanes, false, held);
 }
 
 // PageRank ----------------------------------------------------------------------------------------

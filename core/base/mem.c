@@ -16,6 +16,10 @@
 **   - the system may have the pages at any time (MADV_FREE), and does when it runs short;
 **   - where the system refuses a request, all of it goes before the request is made again;
 **   - with the last governor, which is the last connection's, the pool ends.
+**
+** A block may stand idle with what it holds, under a key, for a later call of the same governor: a
+** matrix as it came from a file.  It serves no other request, and the system cannot have its pages,
+** whose contents would be gone; else it gives way like the others.
 */
 #include "mem.h"
 #include "stats.h"
@@ -68,6 +72,8 @@ static const size_t IDLE_LEAST = (size_t)1 << 20;
 typedef struct idle {
     void *base;
     size_t room;
+    const gx_mem *owner; /* of contents that are kept; NULL: it holds nothing */
+    gx_mem_key key;
 } idle;
 
 static struct {
@@ -118,11 +124,35 @@ static idle take_idle(size_t room)
     pthread_mutex_lock(&pool.lock);
     for (int k = pool.count - 1; k >= 0; k--) {
         size_t has = pool.block[k].room;
-        bool fits = has >= room && has - room <= room / SLACK_SHARE;
+        bool fits = pool.block[k].owner == NULL && has >= room && has - room <= room / SLACK_SHARE;
         best = fits && (best < 0 || has < pool.block[best].room) ? k : best;
     }
     if (best >= 0) {
         found = remove_idle(best);
+    }
+    pthread_mutex_unlock(&pool.lock);
+    return found;
+}
+
+/* Under the lock: the block that the governor keeps under the key; -1: there is none. */
+static int find_kept(const gx_mem *mem, const gx_mem_key *key)
+{
+    int k = pool.count - 1;
+    while (k >= 0 && (pool.block[k].owner != mem ||
+                      (key != NULL && memcmp(&pool.block[k].key, key, sizeof *key) != 0))) {
+        k--;
+    }
+    return k;
+}
+
+/* The block that the governor keeps under the key, or, without one, any; base NULL: none. */
+static idle take_kept(const gx_mem *mem, const gx_mem_key *key)
+{
+    idle found = {0};
+    pthread_mutex_lock(&pool.lock);
+    int k = find_kept(mem, key);
+    if (k >= 0) {
+        found = remove_idle(k);
     }
     pthread_mutex_unlock(&pool.lock);
     return found;
@@ -137,7 +167,7 @@ static void keep_idle(idle block)
         free(block.base);
         return;
     }
-    if (block.room >= HUGE_BYTES) {
+    if (block.room >= HUGE_BYTES && block.owner == NULL) {
         (void)madvise(block.base, block.room, MADV_FREE);
     }
     pthread_mutex_lock(&pool.lock);
@@ -155,8 +185,7 @@ static void keep_idle(idle block)
 /* The governor has counted: what it uses and what stands idle keep to its limit. */
 static void share_with_pool(const gx_mem *mem)
 {
-    size_t left = gx_mem_available(mem), share = gx_mem_physical() / IDLE_SHARE;
-    size_t most = left < share ? left : share;
+    size_t most = gx_mem_keeps(mem);
     atomic_store(&pool.most, most);
     shrink_pool(most);
 }
@@ -176,6 +205,9 @@ gx_code gx_mem_create(size_t limit_bytes, gx_mem **mem, gx_err *err)
 
 void gx_mem_free_all(gx_mem *mem)
 {
+    for (idle own = {0}; mem != NULL && (own = take_kept(mem, NULL)).base != NULL;) {
+        free(own.base);
+    }
     if (mem != NULL && atomic_fetch_sub(&pool.governors, 1) == 1) {
         shrink_pool(0);
     }
@@ -298,14 +330,10 @@ gx_code gx_mem_realloc(gx_mem *mem, size_t bytes, const char *what, void **ptr, 
     return GX_OK;
 }
 
-void gx_mem_free(gx_mem *mem, void *ptr)
+/* Nobody uses it any more. */
+static void put_by(gx_mem *mem, void *ptr, idle block)
 {
-    if (ptr == NULL) {
-        return;
-    }
-    header *h = header_of(ptr);
-    idle block = {.base = h->base, .room = h->room};
-    gx_mem_return(mem, h->bytes);
+    gx_mem_return(mem, header_of(ptr)->bytes);
     if (mem == NULL || block.room < IDLE_LEAST) {
         keep_idle(block);
         return;
@@ -314,6 +342,52 @@ void gx_mem_free(gx_mem *mem, void *ptr)
     share_with_pool(mem);
     keep_idle(block);
     atomic_fetch_add(&mem->ns, gx_now_ns() - start_ns);
+}
+
+void gx_mem_free(gx_mem *mem, void *ptr)
+{
+    if (ptr != NULL) {
+        put_by(mem, ptr, (idle){.base = header_of(ptr)->base, .room = header_of(ptr)->room});
+    }
+}
+
+void gx_mem_keep(gx_mem *mem, void *ptr, const gx_mem_key *key)
+{
+    if (ptr != NULL) {
+        free(take_kept(mem, key).base); // the same, which another call has kept meanwhile
+        put_by(mem, ptr,
+               (idle){.base = header_of(ptr)->base,
+                      .room = header_of(ptr)->room,
+                      .owner = mem,
+                      .key = *key});
+    }
+}
+
+void *gx_mem_claim(gx_mem *mem, const gx_mem_key *key, size_t bytes)
+{
+    gx_err refusal = {0};
+    if (gx_mem_available(mem) < bytes + HEADER_BYTES || atomic_load(&pool.bytes) == 0) {
+        return NULL;
+    }
+    idle block = take_kept(mem, key);
+    if (block.base == NULL) {
+        return NULL;
+    }
+    char *start = (char *)block.base + -(uintptr_t)block.base % HEADER_BYTES;
+    const header *h = (const header *)(void *)start;
+    if (h->bytes != bytes + HEADER_BYTES ||
+        gx_mem_reserve(mem, h->bytes, "what is kept", &refusal) != GX_OK) {
+        free(block.base);
+        return NULL;
+    }
+    share_with_pool(mem);
+    return start + HEADER_BYTES;
+}
+
+size_t gx_mem_keeps(const gx_mem *mem)
+{
+    size_t left = gx_mem_available(mem), share = gx_mem_physical() / IDLE_SHARE;
+    return left < share ? left : share;
 }
 
 void gx_mem_disown(gx_mem *mem, void *ptr)

@@ -44,6 +44,22 @@ void gx_mem_free(gx_mem *mem, void *ptr);
 */
 void gx_mem_disown(gx_mem *mem, void *ptr);
 
+/*
+** What a block holds, kept for a later call: gx_mem_keep() is gx_mem_free(), but while the block
+** stands idle its contents stay, and gx_mem_claim() with an equal key gives them back, the caller's
+** as after gx_mem_alloc(); NULL: they are gone, or were of other bytes, or the budget has no room.
+** mem is not NULL, and a key has no padding: all of it is compared.
+*/
+typedef struct gx_mem_key {
+    uint64_t file; /* gx_store_stamp(): which database, and its state; not 0 */
+    int64_t id, generation;
+    int64_t part[4]; /* which part of the matrix in which form, as who keeps it says */
+} gx_mem_key;
+
+void gx_mem_keep(gx_mem *mem, void *ptr, const gx_mem_key *key); /* ptr NULL is a no-op */
+void *gx_mem_claim(gx_mem *mem, const gx_mem_key *key, size_t bytes);
+size_t gx_mem_keeps(const gx_mem *mem); /* bytes that may stand idle: larger is not kept */
+
 /* Count bytes that somebody else allocates, and give them back. */
 gx_code gx_mem_reserve(gx_mem *mem, size_t bytes, const char *what, gx_err *err);
 void gx_mem_return(gx_mem *mem, size_t bytes);

@@ -75,7 +75,7 @@ gx_code gx_oper_begin_sparse(gx_run *run, const gx_mat *A, gx_dtype dtype, bool 
     }
     size_t beside = keep_bytes;
     beside += 2 * gx_sparse_apply_bytes(run, A, GX_NO_TRANS, dtype, GX_KRY_BLOCK_MOST);
-    return gx_sparse_held_begin(run, A, beside, &op->sparse->held);
+    return gx_sparse_held_begin(run, A, beside, false, &op->sparse->held);
 }
 
 bool gx_oper_sparse_is_hermitian(gx_run *run, const gx_mat *A)

@@ -5,6 +5,7 @@ Plan, with small tiles so that small matrices have many panels, from a file (hel
   values and stored, S a value and stored; the bits of `deterministic` and of S untransposed do not depend on threads;
 - rows whose columns lie far apart, beside those that lie together; a symmetric matrix on either side;
 - a budget that holds a few lines: rounds; one that holds none: the number that would do;
+- what has been read stays for the next product, until anybody changes it, or memory is short;
 - symmetric matrices transposed are themselves; empty shapes; a damaged panel; shapes that do not fit; beta is refused.
 """
 import itertools
@@ -255,3 +256,56 @@ def test_zeros_count_for_extremes(db):
     tiny = "'[[1e-200, 0], [0, 1e-200]]'"
     assert q(db, f"SELECT gx_norm(gx_sparse({tiny}))") == pytest.approx(2**0.5 * 1e-200)
     assert q(db, "SELECT gx_norm(gx_sparse('[[1e200, 0], [0, 1e200]]'))") == pytest.approx(2**0.5 * 1e200)
+
+
+def read_by(db, sql):
+    """The matrix, and bytes read meanwhile."""
+    def read():
+        return q(db, "SELECT value FROM gx_stats WHERE name = 'bytes_read'")
+
+    before = read()
+    got = to_numpy(q(db, f"SELECT {sql}"))
+    return got, read() - before
+
+
+def test_what_has_been_read_stays(tmp_path):
+    n, path = 40000, str(tmp_path / "s.db")
+    db, rng = gx_connect(path), np.random.default_rng(8)
+    q(db, "SELECT gx_config('memory_limit', '256MiB')")
+    q(db, f"SELECT gx_matrix_gallery('poisson', {n}, 'S', '{{\"sparse\":true}}')")
+    D, E = rng.standard_normal((n, 8)), rng.standard_normal((n, 8))
+    q(db, "SELECT gx_store('D', ?)", from_numpy(D))
+    line = sp.diags([-1.0, 2.0, -1.0], [-1, 0, 1], shape=(200, 200))
+    S = sp.csr_matrix(sp.kron(sp.identity(200), line) + sp.kron(line, sp.identity(200)))
+    first, bytes_read = read_by(db, "gx_matmul('S', 'D')")
+    assert bytes_read > 0 and np.allclose(first, S @ D)
+    again, bytes_read = read_by(db, "gx_matmul('S', 'D')")
+    assert bytes_read == 0 and np.array_equal(first, again)
+    q(db, "SELECT gx_matmul('S', 'D', 'C')")
+    assert np.array_equal(to_numpy(q(db, "SELECT gx_copy('C')")), first)
+    value = from_numpy(D)
+    before = read_by(db, "gx_copy('D')")[1]
+    assert np.allclose(to_numpy(q(db, "SELECT gx_matmul('S', ?)", value)), first) and before > 0
+    for sql, want in [("gx_matmul('S', 'D', '{\"transa\":true}')", S.T @ D), ("gx_matmul('D', 'S', '{\"transa\":true}')", D.T @ S)]:
+        assert np.allclose(read_by(db, sql)[0], want) and np.allclose(read_by(db, sql)[0], want)
+    # What another connection, this one, and an open transaction change is seen.
+    other = gx_connect(path)
+    q(other, "SELECT gx_store('D', ?, '{\"replace\":true}')", from_numpy(E))
+    got, bytes_read = read_by(db, "gx_matmul('S', 'D')")
+    assert bytes_read > 0 and np.allclose(got, S @ E)
+    q(db, "SELECT gx_set('D', 0, 0, 1000)")
+    E[0, 0] = 1000
+    assert np.allclose(read_by(db, "gx_matmul('S', 'D')")[0], S @ E)
+    db.execute("BEGIN")
+    q(db, "SELECT gx_scale('S', 2, 'S', '{\"replace\":true}')")
+    assert np.allclose(read_by(db, "gx_matmul('S', 'D')")[0], 2 * (S @ E))
+    db.execute("ROLLBACK")
+    assert np.allclose(read_by(db, "gx_matmul('S', 'D')")[0], S @ E)
+    # Nothing stays where memory is short.
+    q(db, "SELECT gx_config('tile_bytes', 1048576)")
+    q(db, "SELECT gx_config('memory_limit', 7000000)")
+    for _ in range(2):
+        got, bytes_read = read_by(db, "gx_matmul('S', 'D')")
+        assert bytes_read > 0 and np.allclose(got, S @ E)
+    other.close()
+    db.close()

@@ -12,6 +12,8 @@
 **   6. large blocks that are freed stand by and are found again, by requests of about their
 **      size, of any governor; never more of them than the limit leaves; gone with the last
 **      governor; blocks that were disowned come back too; many threads
+**   7. contents that are kept: found by the same governor, key and size alone, once; gone for
+**      who needs the memory, with a lower limit, with the governor
 */
 #include "base/mem.h"
 
@@ -306,6 +308,75 @@ static void what_stands_by_keeps_to_the_limit(void **state)
     gx_mem_free_all(mem);
 }
 
+static void contents_are_kept_under_a_key(void **state)
+{
+    (void)state;
+    const gx_mem_key one = {.file = 1, .id = 2, .generation = 3, .part = {0, 4}};
+    gx_mem_key two = one;
+    two.part[3] = 1;
+    gx_mem *mem = mem_of(64 * MIB), *other = mem_of(64 * MIB);
+    char *x = take(mem, 8 * MIB);
+    memset(x, 7, 8 * MIB);
+    gx_mem_keep(mem, x, &one);
+    assert_int_equal(gx_mem_used(mem), 0);
+    assert_in_range(gx_mem_idle(), 8 * MIB, 11 * MIB);
+
+    // Nobody else gets it: no other request, key, governor, size.
+    char *y = take(mem, 8 * MIB);
+    assert_ptr_not_equal(x, y);
+    gx_mem_free(mem, y);
+    assert_null(gx_mem_claim(mem, &two, 8 * MIB));
+    assert_null(gx_mem_claim(other, &one, 8 * MIB));
+    y = gx_mem_claim(mem, &one, 8 * MIB);
+    assert_ptr_equal(x, y);
+    assert_int_equal(gx_mem_used(mem), 8 * MIB + HEADER);
+    assert_true(y[0] == 7 && y[4 * MIB] == 7 && y[8 * MIB - 1] == 7);
+    assert_null(gx_mem_claim(mem, &one, 8 * MIB)); // it is lent
+    gx_mem_keep(mem, y, &one);
+    assert_null(gx_mem_claim(mem, &one, 4 * MIB)); // of another size: it goes
+    assert_null(gx_mem_claim(mem, &one, 8 * MIB));
+
+    // Kept twice, there is one; a small one is not worth it; it ends with its governor.
+    x = take(mem, 9 * MIB);
+    y = take(mem, 9 * MIB);
+    gx_mem_keep(mem, x, &two);
+    gx_mem_keep(mem, y, &two);
+    gx_mem_keep(mem, take(mem, MIB / 2), &one);
+    assert_null(gx_mem_claim(mem, &one, MIB / 2));
+    assert_ptr_equal(gx_mem_claim(mem, &two, 9 * MIB), y);
+    assert_null(gx_mem_claim(mem, &two, 9 * MIB));
+    gx_mem_keep(mem, y, &two);
+    size_t before = gx_mem_idle();
+    gx_mem_free_all(mem);
+    assert_in_range(before - gx_mem_idle(), 9 * MIB, 12 * MIB);
+    gx_mem_free_all(other);
+    assert_int_equal(gx_mem_idle(), 0);
+}
+
+static void what_is_kept_gives_way(void **state)
+{
+    (void)state;
+    const gx_mem_key key = {.file = 1, .id = 2, .generation = 3};
+    gx_mem *mem = mem_of(40 * MIB);
+    gx_mem_keep(mem, take(mem, 20 * MIB), &key);
+    char *x = take(mem, 30 * MIB); // no room beside it
+    assert_int_equal(gx_mem_idle(), 0);
+    gx_mem_free(mem, x);
+    assert_null(gx_mem_claim(mem, &key, 20 * MIB));
+    gx_mem_keep(mem, take(mem, 20 * MIB), &key);
+    x = take(mem, 16 * MIB);
+    char *y = gx_mem_claim(mem, &key, 20 * MIB);
+    assert_non_null(y);
+    gx_mem_keep(mem, y, &key);
+    char *z = take(mem, 2 * MIB);
+    gx_mem_set_limit(mem, 24 * MIB); // nothing is left of it
+    assert_null(gx_mem_claim(mem, &key, 20 * MIB));
+    gx_mem_free(mem, x);
+    gx_mem_free(mem, z);
+    gx_mem_free_all(mem);
+    assert_int_equal(gx_mem_idle(), 0);
+}
+
 static void *come_and_go(void *arg)
 {
     crowd *c = arg;
@@ -355,6 +426,8 @@ int main(void)
         cmocka_unit_test(sizes_that_overflow),
         cmocka_unit_test(threads_share_the_budget),
         cmocka_unit_test(large_blocks_are_found_again),
+        cmocka_unit_test(contents_are_kept_under_a_key),
+        cmocka_unit_test(what_is_kept_gives_way),
         cmocka_unit_test(what_stands_by_keeps_to_the_limit),
         cmocka_unit_test(threads_share_what_stands_by),
         cmocka_unit_test(the_machine),
