@@ -33,6 +33,8 @@ typedef struct gx_accel {
     bool has_no_records; /* one could not be made: they are not tried again */
     gx_device_profile profile;     /* what it does per second     */
     gx_link link[GX_DEVICES_MOST]; /* by the other's ordinal      */
+    int64_t seen_ns;               /* when its free memory was asked for */
+    size_t seen_bytes;             /* ... with what the pool held then   */
     struct gx_accel *next;         /* the connection's next one, or NULL */
 } gx_accel;
 

@@ -95,6 +95,8 @@ typedef struct gx_xd {
 
     pthread_mutex_t ring_lock; /* guards the rings, use[].down and lent[] with their marks */
     bool is_exclusive;
+    bool is_alone; /* the caller is conductor and carrier, too */
+    int32_t shown; /* the caller: steps that progress has been told of */
     gx_stream *stream;
     gx_reader *own; /* the caller's */
     atomic_bool is_faulty;

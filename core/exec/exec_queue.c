@@ -14,6 +14,9 @@
 ** their own, the carrier, so that they go on meanwhile.  Each kind of thread sleeps on a condition
 ** of its own: a piece wakes whom it concerns, not two dozen.
 **
+** Where everything is on the device already there is nothing to wait for, and the caller is
+** conductor and carrier one after the other (needs_nobody()).
+**
 ** A mark that another thread sets anew while a queue is told to wait for it makes that queue wait
 ** for something later that is enqueued already, and so needs nothing of what this queue does next:
 ** a delay at worst.  ring_lock keeps two threads from using one mark at once.
@@ -593,6 +596,17 @@ static void wait_for_step(gx_xd *x)
     gx_stats_add(stats, stalled, waited_ns);
 }
 
+/* The caller, under the lock, which is let go: progress and interrupts. */
+static void look_up(gx_xd *x)
+{
+    int32_t done = x->done, count = (int32_t)x->prog->step_count;
+    pthread_mutex_unlock(&x->lock);
+    gx_run_advance(x->run, (double)(done - x->shown) / (double)count);
+    x->shown = done;
+    gx_run_poll(x->run);
+    pthread_mutex_lock(&x->lock);
+}
+
 /* The conductor. */
 static void *conduct(void *arg)
 {
@@ -611,6 +625,9 @@ static void *conduct(void *arg)
         pthread_mutex_lock(&x->lock);
         assert(x->done == t); // which the conductor alone changes
         x->done++;
+        if (x->is_alone) {
+            look_up(x);
+        }
         pthread_cond_signal(&x->copying);
         if (is_callers_turn(x) || x->stream == NULL || x->is_exclusive) {
             pthread_cond_signal(&x->calling);
@@ -690,7 +707,6 @@ static bool serve(gx_xd *x)
 /* Until everything is enqueued and written. */
 static void attend(gx_xd *x)
 {
-    int32_t count = (int32_t)x->prog->step_count, shown = 0;
     pthread_mutex_lock(&x->lock);
     while (gx_xd_ok(x) && (!x->is_finished || x->written < x->down_count)) {
         if (!serve(x)) {
@@ -698,23 +714,34 @@ static void attend(gx_xd *x)
             gx_stream_wait(&x->calling, &x->lock);
             gx_stats_add(&x->run->ctx->stats, GX_STAT_WRITER_IDLE_NS, gx_now_ns() - start_ns);
         }
-        int32_t done = x->done;
-        pthread_mutex_unlock(&x->lock);
-        gx_run_advance(x->run, (double)(done - shown) / (double)count);
-        shown = done;
-        gx_run_poll(x->run);
-        pthread_mutex_lock(&x->lock);
+        look_up(x);
     }
     x->is_closed = true;
     gx_xd_wake(x); // the run may have stopped
     pthread_mutex_unlock(&x->lock);
 }
 
-void gx_xd_run(gx_xd *x)
+/*
+** Everything is on the device, and what comes down has buffers and time until the end: nobody waits
+** for anybody, and two threads would take longer to start than to do this.
+*/
+static bool needs_nobody(const gx_xd *x)
+{
+    int buffers = 0;
+    for (int k = 0; k < x->stages; k++) {
+        buffers += x->stage[k].is_down;
+    }
+    bool may_stay = x->piece_count == 0 && x->down_count <= buffers;
+    for (int64_t k = 0; k < x->plan.flush_count && may_stay; k++) {
+        may_stay = x->plan.flushes[k].before >= x->prog->step_count;
+    }
+    return may_stay;
+}
+
+/* The conductor and the carrier as threads, while the caller attends to its duties. */
+static void run_threads(gx_xd *x)
 {
     pthread_t conductor, carrier;
-    pass_crossings(x);
-    x->is_exclusive = gx_exec_stream(x->prog, &x->plan, x->is_there, help, x, &x->stream);
     bool is_conducted = gx_thread_start(&conductor, conduct, x);
     bool is_carried = gx_thread_start(&carrier, carry, x);
     if (!is_conducted || !is_carried) {
@@ -726,6 +753,20 @@ void gx_xd_run(gx_xd *x)
     }
     if (is_carried) {
         pthread_join(carrier, NULL);
+    }
+}
+
+void gx_xd_run(gx_xd *x)
+{
+    pass_crossings(x);
+    x->is_exclusive = gx_exec_stream(x->prog, &x->plan, x->is_there, help, x, &x->stream);
+    x->is_alone = x->stream == NULL && needs_nobody(x);
+    if (x->is_alone) {
+        (void)conduct(x);
+        (void)carry(x);
+        attend(x);
+    } else {
+        run_threads(x);
     }
     gx_stream_stop(x->stream);
     x->stream = NULL;
