@@ -13,9 +13,10 @@
 ** rectangle to the next (k runs back and forth).
 **
 ** A product with few columns (or rows) on a device: memory bounds it, so the blocks of the large
-** operand are whole tiles, each read and copied once and used for all columns, and large enough for
-** the full rate of the device's memory.  C has strips as high as they are; where its own tiles are
-** higher, the strips are copied together at the end.
+** operand are whole tiles, each read and copied once and used for all columns, and so large that
+** a launch costs little beside one: a sixteenth of the operand, several times as long (along k) as
+** high.  C has strips as high as they are; where its own tiles are higher, the strips are copied
+** together at the end.
 **
 ** Deterministic mode: nothing above may depend on the budget or on threads, and need not: blocks
 ** are one tile of C, k blocks follow from the tile shapes, k always ascends, pieces have a fixed
@@ -126,7 +127,7 @@ size_t gx_plan_reserve(const gx_run *run, size_t host_bytes)
 static bool choose_strips(const gx_run *run, const gx_matmul_args *args, int64_t tile_m,
                           int64_t tile_n, gx_matmul_plan *plan)
 {
-    const int64_t FEW = 256, RATIO = 16, PARTS = 64, LEAST_BYTES = 16 << 20, MOST_BYTES = 256 << 20;
+    const int64_t FEW = 256, RATIO = 16, PARTS = 16, LEAST_BYTES = 16 << 20, MOST_BYTES = 512 << 20;
     bool is_right = plan->m < plan->n; // the large operand is B
     const gx_mat *S = is_right ? args->B : args->A;
     bool is_plain = (is_right ? args->transb : args->transa) == GX_NO_TRANS;
@@ -141,7 +142,7 @@ static bool choose_strips(const gx_run *run, const gx_matmul_args *args, int64_t
     int64_t room = (int64_t)(gx_plan_memory(run) / (size_t)(ENOUGH_SLOTS * element));
     int64_t part = gx_max(LEAST_BYTES / element, gx_min(MOST_BYTES / element, all / PARTS));
     part = gx_max(1, gx_min(part, room));
-    int64_t block_q = round_to_tiles((int64_t)sqrt((double)part), along_q, q);
+    int64_t block_q = round_to_tiles(2 * (int64_t)sqrt((double)part), along_q, q);
     int64_t block_p = round_to_tiles(part / block_q, along_p, p);
     int64_t tile = gx_max(1, is_right ? tile_n : tile_m);
     plan->is_gathered = block_p % tile != 0 && block_p < p;
