@@ -70,6 +70,8 @@ static const struct {
     [GX_CUDA_PIVOTS] = {"gx_pivots", "cuda_move", ONE_FOR_ALL},
     [GX_CUDA_CONVERT] = {"gx_convert", "cuda_map", ONE_FOR_ALL},
     [GX_CUDA_RANDOM] = {"gx_random", "cuda_random", ONE_FOR_ALL},
+    [GX_CUDA_PARTS] = {"gx_parts", "cuda_narrow", EACH_DTYPE},
+    [GX_CUDA_NARROW_PRODUCT] = {"gx_narrow", "cuda_narrow", ONE_FOR_ALL},
     [GX_CUDA_NEAR_ROWS] = {"gx_near_rows", "cuda_nearest", REAL_DTYPES},
     [GX_CUDA_NEAR_APART] = {"gx_near_apart", "cuda_nearest", REAL_DTYPES},
     [GX_CUDA_NEAR_SELECT] = {"gx_near_select", "cuda_nearest", REAL_DTYPES},
@@ -188,6 +190,9 @@ static void cuda_close(gx_dev *dev)
     const gx_cuda_api *api = dev->api;
     (void)gx_cuda_enter(dev, NULL);
     gx_cuda_forget_programs(dev);
+    for (int i = 0; i < dev->idle_marks; i++) {
+        gx_cuda_release(dev, dev->idle_mark[i], api->event_destroy, "cudaEventDestroy");
+    }
     gx_cuda_release(dev, dev->params, api->params_destroy, "cusolverDnDestroyParams");
     gx_cuda_release(dev, dev->solver, api->solver_destroy, "cusolverDnDestroy");
     for (int i = 0; i < GX_CUDA_IMAGES_MAX && dev->library[i] != NULL; i++) {
@@ -333,19 +338,37 @@ static gx_code queue_after(gx_dev *dev, gx_queue *queue, gx_queue *earlier, gx_e
 
 // Marks: an event is one already ------------------------------------------------------------------
 
+/* One that somebody gave back, or a new one: programs want dozens, for a millisecond. */
 static gx_code mark_create(gx_dev *dev, gx_mark **mark, gx_err *err)
 {
     gx_cuda_handle event = NULL;
     *mark = NULL;
     GX_TRY(gx_cuda_enter(dev, err));
-    CUDA_TRY(dev, dev->api->event_create(&event, GX_CUDA_NO_TIMING), "cudaEventCreateWithFlags");
+    pthread_mutex_lock(&dev->lock);
+    if (dev->idle_marks > 0) {
+        event = dev->idle_mark[--dev->idle_marks];
+    }
+    pthread_mutex_unlock(&dev->lock);
+    if (event == NULL) {
+        CUDA_TRY(dev, dev->api->event_create(&event, GX_CUDA_NO_TIMING),
+                 "cudaEventCreateWithFlags");
+    }
     *mark = event;
     return GX_OK;
 }
 
 static void mark_free(gx_dev *dev, gx_mark *mark)
 {
-    gx_cuda_release(dev, mark, dev->api->event_destroy, "cudaEventDestroy");
+    bool is_kept = false;
+    pthread_mutex_lock(&dev->lock);
+    if (mark != NULL && !gx_cuda_is_lost(dev) && dev->idle_marks < GX_CUDA_MARKS) {
+        dev->idle_mark[dev->idle_marks++] = mark;
+        is_kept = true;
+    }
+    pthread_mutex_unlock(&dev->lock);
+    if (!is_kept) {
+        gx_cuda_release(dev, mark, dev->api->event_destroy, "cudaEventDestroy");
+    }
 }
 
 static gx_code mark_set(gx_dev *dev, gx_queue *queue, gx_mark *mark, gx_err *err)
@@ -491,6 +514,10 @@ static gx_code copy_from(gx_dev *dev, gx_queue *queue, void *dst, gx_dev *other,
 static size_t own_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
 {
     switch (kernel) {
+    case GX_GEMM:
+    case GX_SYRK:
+    case GX_HERK:
+        return gx_cuda_narrow_bytes(kernel, dtype, args);
     case GX_REDUCE:
         return gx_cuda_reduce_bytes(args);
     case GX_FUSED:

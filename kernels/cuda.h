@@ -10,6 +10,7 @@
 **   cuda_nearest.c neighbours: products, and kernels of our own that select
 **   cuda_sparse.c  products with sparse panels
 **   cuda_blas.c    products and triangles by cuBLAS
+**   cuda_narrow.c  products that cuBLAS leaves to a few of the processors, in parts
 **   cuda_solver.c  Cholesky, LU, by cuSOLVER
 **   cuda_qr.c      reflectors, by cuSOLVER and products
 **   cuda_spectra.c eigenvalues and singular values by cuSOLVER
@@ -43,6 +44,8 @@ typedef enum gx_cuda_function {
     GX_CUDA_PIVOTS,
     GX_CUDA_CONVERT,
     GX_CUDA_RANDOM,
+    GX_CUDA_PARTS,
+    GX_CUDA_NARROW_PRODUCT,
     GX_CUDA_NEAR_ROWS,
     GX_CUDA_NEAR_APART,
     GX_CUDA_NEAR_SELECT,
@@ -56,7 +59,12 @@ typedef enum gx_cuda_function {
     GX_CUDA_FUNCTIONS
 } gx_cuda_function;
 
-enum { GX_CUDA_IMAGES_MAX = 8, GX_CUDA_MAILBOX = 64, GX_CUDA_DEVICES_MAX = 64 };
+enum {
+    GX_CUDA_IMAGES_MAX = 10,
+    GX_CUDA_MAILBOX = 64,
+    GX_CUDA_DEVICES_MAX = 64,
+    GX_CUDA_MARKS = 256
+};
 
 struct gx_dev {
     const gx_cuda_api *api;
@@ -66,6 +74,8 @@ struct gx_dev {
     gx_cuda_handle library[GX_CUDA_IMAGES_MAX];
     gx_cuda_handle function[GX_CUDA_FUNCTIONS][GX_DTYPE_COUNT];
     pthread_mutex_t lock;  /* over what follows                                   */
+    gx_cuda_handle idle_mark[GX_CUDA_MARKS]; /* for the next ones who want some       */
+    int idle_marks;
     struct gx_cuda_programs *programs; /* of cuda_fused.c; NULL before the first      */
     gx_cuda_handle solver; /* for questions about workspaces; NULL before the first */
     gx_cuda_handle params;
@@ -203,6 +213,15 @@ gx_code gx_cuda_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_trans tran
                      int64_t m, int64_t n, int64_t k, double alpha, const void *a, int64_t lda,
                      const void *b, int64_t ldb, double beta, void *c, int64_t ldc, gx_err *err);
 
+/*
+** Products in parts (cuda_narrow.c): f32 with 2 to GX_CUDA_NARROW columns or rows, and few columns
+** times their own transpose, where args->work has room.  *is_done: false, this is none of those.
+*/
+gx_code gx_cuda_narrow_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *args,
+                            bool *is_done, gx_err *err);
+gx_code gx_cuda_narrow_rank_k(gx_dev *dev, gx_queue *queue, gx_dtype dtype, bool is_hermitian,
+                              const gx_args *args, bool *is_done, gx_err *err);
+
 // Words of the libraries --------------------------------------------------------------------------
 
 static inline int gx_cuda_type(gx_dtype dtype)
@@ -299,6 +318,8 @@ GX_SLOTS_DECLARE(gx_cuda_fused_programs);
 GX_SLOTS_DECLARE(gx_cuda_merit);
 GX_SLOTS_DECLARE(gx_cuda_nearest);
 GX_SLOTS_DECLARE(gx_cuda_spmm);
+
+size_t gx_cuda_narrow_bytes(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
 
 /* Bytes of args->work: of cuda_nearest.c, cuda_fused.c, reductions, and the others by name. */
 size_t gx_cuda_spmm_bytes(gx_dtype dtype, const gx_args *args);

@@ -34,6 +34,10 @@
 **   gx_pivots*      n 64-bit numbers at c, counted from 1, to be counted from 0
 **   gx_convert*     c, of dtype `to`, = a, of dtype `from`; m x n; a real c drops imaginary parts
 **   gx_random*      see gx_cuda_random
+**   gx_parts        c = beta c + alpha (the sum of `chunks` matrices at a, m x n of leading
+**                   dimension lda, a number of elements apart that `lines` says); c is transposed
+**                   for trans TRANS; on `part`: ALL, or triangle uplo
+**   gx_narrow*      products with a few columns: see gx_cuda_narrow
 **   gx_near_...     neighbours, of real dtypes: see gx_cuda_near
 **   gx_spmm_...     products with a sparse panel: see gx_cuda_spmm
 **
@@ -93,6 +97,32 @@ typedef struct gx_cuda_rows {
     int64_t count;
     int64_t source[GX_CUDA_ROWS], target[GX_CUDA_ROWS];
 } gx_cuda_rows;
+
+/*
+** Products of a large f32 matrix s, rows x cols, with few columns, 1 to GX_CUDA_NARROW, whose
+** element (k, r) is x[k x_down + r x_across].  The sum, over columns (is_trans: rows) of s, is cut
+** into `parts` of `chunk`; what each comes to is few columns, one after the other, in `partial`.
+*/
+enum {
+    GX_CUDA_NARROW = 8,
+    GX_CUDA_NARROW_ROWS = 128,      /* plain: of s, to a thread block   */
+    GX_CUDA_NARROW_CHUNK = 512,     /* plain: at most                   */
+    GX_CUDA_NARROW_CHUNK_DOT = 1024 /* is_trans: at most                */
+};
+
+typedef struct gx_cuda_narrow {
+    int32_t is_trans;
+    int32_t is_aligned; /* four rows of a column can be loaded at once */
+    int32_t few, unused;
+    int64_t rows, cols;
+    const void *s;
+    int64_t lds;
+    const void *x;
+    int64_t x_down, x_across;
+    int64_t chunk, parts;
+    int64_t span; /* is_trans: columns of s to a thread block */
+    void *partial;
+} gx_cuda_narrow;
 
 /*
 ** Random numbers of random.h: c(i, j) = the element (i0 + i, j0 + j) of the matrix that the

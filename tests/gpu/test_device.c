@@ -311,9 +311,10 @@ static void reductions(void **state)
     }
 }
 
+/* Columns that are not aligned to one another, unless m is a multiple of four. */
 static block whole_numbers(gx_dtype dtype, int64_t m, int64_t n)
 {
-    block b = block_make(dtype, m, n, m + 3);
+    block b = block_make(dtype, m, n, m % 4 == 0 ? m + 4 : m + 3);
     for (int64_t j = 0; j < n; j++) {
         for (int64_t i = 0; i < m; i++) {
             uint64_t bits = random_bits(&seed);
@@ -365,6 +366,28 @@ static void narrow_product(gx_dtype dtype, gx_trans trans, int64_t m, int64_t k,
     block_free(&c);
 }
 
+/* The same with few rows: large op(B) on the right. */
+static void flat_product(gx_dtype dtype, gx_trans trans, int64_t m, int64_t k, int64_t n)
+{
+    bool is_plain = trans == GX_NO_TRANS;
+    for (int t = 0; t < 2; t++) {
+        gx_args args = {.transa = t == 0 ? GX_NO_TRANS : GX_TRANS,
+                        .transb = trans,
+                        .m = m,
+                        .n = n,
+                        .k = k,
+                        .alpha = {2, 0},
+                        .beta = {t, 0}};
+        block a = whole_numbers(dtype, t == 0 ? m : k, t == 0 ? k : m);
+        block b = whole_numbers(dtype, is_plain ? k : n, is_plain ? n : k);
+        block c = whole_numbers(dtype, m, n);
+        same_product(dtype, args, &a, &b, &c);
+        block_free(&a);
+        block_free(&b);
+        block_free(&c);
+    }
+}
+
 static void narrow_products(void **state)
 {
     (void)state;
@@ -381,6 +404,9 @@ static void narrow_products(void **state)
             for (int w = 0; w < (is_mock ? 1 : 3); w++, q++) {
                 int64_t n = widths[is_mock ? q % 4 : q % 9];
                 narrow_product((gx_dtype)d, (gx_trans)t, 2051, 2053, n);
+                narrow_product((gx_dtype)d, (gx_trans)t, 516, 2052, n);
+                flat_product((gx_dtype)d, (gx_trans)t, n, 2052, 516);
+                flat_product((gx_dtype)d, (gx_trans)t, n, 515, 2053);
                 if (!is_mock) {
                     narrow_product((gx_dtype)d, (gx_trans)t, 19, 30007, n);
                     narrow_product((gx_dtype)d, (gx_trans)t, 30007, 17, n);

@@ -319,6 +319,50 @@ static void spmm(gx_dtype dtype, const gx_cuda_spmm *p, bool is_gathered)
     }
 }
 
+/* Every part by itself, whatever the grid. */
+static void narrow(const gx_cuda_narrow *p)
+{
+    int64_t side = p->is_trans ? p->cols : p->rows, k = p->is_trans ? p->rows : p->cols;
+    for (int64_t t = 0; t < p->parts; t++) {
+        for (int64_t r = 0; r < p->few; r++) {
+            for (int64_t i = 0; i < side; i++) {
+                double sum = 0;
+                for (int64_t q = t * p->chunk; q < k && q < (t + 1) * p->chunk; q++) {
+                    int64_t row = p->is_trans ? q : i, col = p->is_trans ? i : q;
+                    double s = get(GX_F32, p->s, p->lds, row, col).re;
+                    sum += s * (double)((const float *)p->x)[q * p->x_down + r * p->x_across];
+                }
+                ((float *)p->partial)[(t * p->few + r) * side + i] = (float)sum;
+            }
+        }
+    }
+}
+
+static void add_parts(gx_dtype dtype, const gx_cuda_call *p)
+{
+    gx_scalar alpha = {p->alpha[0], p->alpha[1]}, beta = {p->beta[0], p->beta[1]};
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->m; i++) {
+            int64_t row = p->trans == GX_NO_TRANS ? i : j, col = p->trans == GX_NO_TRANS ? j : i;
+            gx_scalar sum = {0, 0};
+            for (int64_t t = 0; t < p->chunks; t++) {
+                const void *part = gx_at(p->a, dtype, p->lines, 0, t);
+                gx_scalar x = get(dtype, part, p->lda, i, j);
+                sum = (gx_scalar){sum.re + x.re, sum.im + x.im};
+            }
+            sum = product(alpha, sum);
+            if (beta.re != 0 || beta.im != 0) {
+                gx_scalar c = product(beta, get(dtype, p->c, p->ldc, row, col));
+                sum = (gx_scalar){sum.re + c.re, sum.im + c.im};
+            }
+            sum.im = p->part == GX_CUDA_REAL_DIAGONAL && i == j ? 0 : sum.im;
+            if (p->part == GX_CUDA_ALL || is_inside(p->uplo, i, j)) {
+                put(dtype, p->c, p->ldc, row, col, sum);
+            }
+        }
+    }
+}
+
 typedef enum served {
     MAP,
     TRANSPOSE,
@@ -334,7 +378,9 @@ typedef enum served {
     REDUCE_END,
     PIVOTS,
     CONVERT,
+    NARROW,
     RANDOM,
+    PARTS,
     FUSED,
     FOLD,
     SPMM_GATHER,
@@ -366,6 +412,8 @@ static const char *const names[SERVED] = {
     [PIVOTS] = "gx_pivots",
     [CONVERT] = "gx_convert",
     [RANDOM] = "gx_random",
+    [NARROW] = "gx_narrow",
+    [PARTS] = "gx_parts",
     [FUSED] = "gx_fused",
     [FOLD] = "gx_fold",
     [SPMM_GATHER] = "gx_spmm_gather",
@@ -415,6 +463,7 @@ typedef struct launch {
         gx_cuda_fused fused;
         gx_cuda_near near;
         gx_cuda_spmm spmm;
+        gx_cuda_narrow narrow;
     } p;
 } launch;
 
@@ -482,6 +531,12 @@ static int serve(void *arg)
     case RANDOM:
         make_random(&l->p.random);
         break;
+    case NARROW:
+        narrow(&l->p.narrow);
+        break;
+    case PARTS:
+        add_parts(l->dtype, p);
+        break;
     case FUSED:
         run_fused(l->dtype, &l->p.fused);
         break;
@@ -516,6 +571,7 @@ API int cudaLaunchKernel(const void *kernel, dim grid, dim block, void **args, s
                 .dtype = (gx_dtype)(number % GX_DTYPE_COUNT)};
     size_t size = l.kernel == ROWS        ? sizeof l.p.rows
                   : l.kernel == RANDOM    ? sizeof l.p.random
+                  : l.kernel == NARROW    ? sizeof l.p.narrow
                   : l.kernel == FUSED     ? sizeof l.p.fused
                   : l.kernel >= NEAR_ROWS ? sizeof l.p.near
                   : is_spmm(l.kernel)     ? sizeof l.p.spmm

@@ -191,6 +191,20 @@ API const char *cublasGetStatusName(int status)
                               .c = c,                                                              \
                               .ldc = ldc});                                                        \
     }                                                                                              \
+    API int cublas##letter##gemmStridedBatched_64(                                                 \
+        void *h, int transa, int transb, int64_t m, int64_t n, int64_t k, const void *alpha,       \
+        const void *a, int64_t lda, long long stride_a, const void *b, int64_t ldb,                \
+        long long stride_b, const void *beta, void *c, int64_t ldc, long long stride_c,            \
+        int64_t count)                                                                             \
+    {                                                                                              \
+        int status = 0;                                                                            \
+        for (int64_t t = 0; t < count && status == 0; t++) {                                       \
+            status = cublas##letter##gemm_v2_64(                                                   \
+                h, transa, transb, m, n, k, alpha, gx_at(a, dtype, stride_a, 0, t), lda,           \
+                gx_at(b, dtype, stride_b, 0, t), ldb, beta, gx_at(c, dtype, stride_c, 0, t), ldc); \
+        }                                                                                          \
+        return status;                                                                             \
+    }                                                                                              \
     API int cublas##letter##syrk_v2_64(void *h, int uplo, int trans, int64_t n, int64_t k,         \
                                        const void *alpha, const void *a, int64_t lda,              \
                                        const void *beta, void *c, int64_t ldc)                     \
