@@ -20,7 +20,7 @@
 /* Waiting, marks, copies of a few bytes: beside the launches. */
 static const double DEVICE_S = 60e-6;
 
-enum { ARRIVED, ACTIVATION, PASSED, SHARE, VECTORS, LAUNCHES = 4 };
+enum { ARRIVED, ACTIVATION, PASSED, SHARE, VECTORS };
 
 typedef struct spreading {
     gx_run *run;
@@ -42,7 +42,7 @@ static bool is_open(const spreading *x)
 
 // Passes over the nodes ---------------------------------------------------------------------------
 
-/* arrived, activation[, share] -> activation, passed */
+/* arrived, activation[, share] -> activation, passed; and arrived = 0 for what is scattered */
 static bool write_step(spreading *x)
 {
     gx_fused *f = &x->step;
@@ -59,6 +59,10 @@ static bool write_step(spreading *x)
                     GX_FOLD_OF_ALL);
     gx_fused_output(f, gx_fused_step(f, GX_MAP_WHERE, is_quiet, zero, passed), GX_FOLD_NONE,
                     GX_FOLD_OF_ALL);
+    if (x->op == GX_NO_TRANS) {
+        int nothing = gx_fused_step(f, GX_MAP_WHERE, is_quiet, zero, zero);
+        gx_fused_output(f, nothing, GX_FOLD_NONE, GX_FOLD_OF_ALL);
+    }
     return gx_fused_end(f);
 }
 
@@ -127,8 +131,8 @@ static void foresee(const spreading *x, bool is_there, gx_terms *host, gx_terms 
     cost.bytes_read = is_stored && !is_there ? bytes : 0;
     cost.bytes_up = n + (is_there ? 0 : bytes);
     cost.bytes_down = n;
-    cost.compute_s = steps * (gx_sparse_device_seconds(&x->S, 1) + LAUNCHES * profile->launch_s) +
-                     profile->wait_s;
+    cost.compute_s =
+        steps * (gx_sparse_device_seconds(&x->S, 1) + profile->launch_s) + profile->wait_s;
     gx_predict_cost(run, x->accel, &cost, GX_F64, 1, device);
     for (int k = 0; k < VECTORS; k++) {
         gx_pool_foresee(x->accel->pool, x->bytes[k], x->bytes[k] > 0, &growth);
@@ -186,15 +190,12 @@ static gx_code multiply(spreading *x, gx_trans op, double alpha, int from, int t
                                        .alpha = {alpha, 0},
                                        .L = x->at[from],
                                        .R = x->at[to]};
-    if (op == GX_NO_TRANS) {
-        GX_TRY(fill(x, to, 0, err));
-    }
     return gx_sparse_device_multiply(&x->S, &product, err);
 }
 
 static gx_code compute(spreading *x, const double *pulse, double *activation, gx_err *err)
 {
-    static const int in[] = {ARRIVED, ACTIVATION, SHARE}, out[] = {ACTIVATION, PASSED};
+    static const int in[] = {ARRIVED, ACTIVATION, SHARE}, out[] = {ACTIVATION, PASSED, ARRIVED};
     static const int share[] = {SHARE};
     int64_t n = x->G->rows;
     for (int k = 0; k < VECTORS; k++) {
@@ -237,7 +238,7 @@ bool gx_spread_by_device(gx_run *run, const gx_mat *G, const gx_spread_args *arg
     bool is_symmetric = (G->properties & GX_PROP_SYMMETRIC) != 0;
     spreading x = {
         .run = run, .G = G, .args = args, .op = is_symmetric ? GX_TRANS : GX_NO_TRANS};
-    gx_err err = {0}, late = {0};
+    gx_err err = {0};
     gx_terms here;
     if (!gx_ok(run) || gx_sparse_pieces(G) == 0 || args->steps == 0) {
         return !gx_ok(run);
@@ -248,18 +249,7 @@ bool gx_spread_by_device(gx_run *run, const gx_mat *G, const gx_spread_args *arg
     }
     gx_pool_begin(x.accel->pool);
     gx_code code = compute(&x, pulse, activation, &err);
-    if (is_open(&x)) {
-        gx_code settled = code == GX_OK && gx_ok(run) ? GX_OK : gx_device_settle(x.accel, &late);
-        for (int k = 0; k < VECTORS; k++) {
-            gx_pool_give(x.accel->pool, x.at[k], x.bytes[k]);
-        }
-        gx_sparse_device_end(&x.S, settled == GX_OK && code != GX_DEVICE);
-        if (code != GX_OK && gx_ok(run)) {
-            gx_device_give_up(run, x.accel, &err);
-        }
-    }
-    if (code == GX_OK || !gx_ok(run)) {
-        gx_stats_add(&run->ctx->stats, GX_STAT_DEVICE_CALLS, 1);
+    if (gx_sparse_device_finish(&x.S, x.at, x.bytes, VECTORS, code, &err)) {
         return true;
     }
     gx_place_restart(run);

@@ -458,7 +458,8 @@ gx_code gx_sparse_device_multiply(gx_sparse_device *d, const gx_sparse_product *
     return d->is_whole ? call(d, &d->csr, product, 0, err) : load(d, product, err);
 }
 
-void gx_sparse_device_end(gx_sparse_device *d, bool is_sound)
+/* Everything back to the pool, where a sound S is kept. */
+static void give_back(gx_sparse_device *d, bool is_sound)
 {
     gx_pool *pool = d->accel->pool;
     gx_block_key key;
@@ -476,6 +477,27 @@ void gx_sparse_device_end(gx_sparse_device *d, bool is_sound)
     }
     d->work = (gx_sparse_hold){NULL, 0};
     d->is_there = false;
+}
+
+bool gx_sparse_device_finish(gx_sparse_device *d, void *const *buffers, const size_t *bytes,
+                             int count, gx_code code, const gx_err *err)
+{
+    gx_run *run = d->run;
+    bool is_well = code == GX_OK && gx_ok(run);
+    if (gx_accel_opened(run->ctx) == d->accel) { // a progress report may have lost it
+        gx_err late = {0};
+        gx_code settled = is_well ? GX_OK : gx_device_settle(d->accel, &late);
+        for (int k = 0; k < count; k++) {
+            gx_pool_give(d->accel->pool, buffers[k], bytes[k]);
+        }
+        give_back(d, settled == GX_OK && code != GX_DEVICE);
+        if (code != GX_OK && gx_ok(run)) {
+            gx_device_give_up(run, d->accel, err);
+        }
+    }
+    bool is_done = code == GX_OK || !gx_ok(run);
+    gx_stats_add(&run->ctx->stats, GX_STAT_DEVICE_CALLS, is_done);
+    return is_done;
 }
 
 // Whether -----------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@
 **         code = gx_sparse_device_begin(&d, lines, &err);     // found there, or brought
 **         code = gx_sparse_device_multiply(&d, &product, &err);
 **         ...
+**         is_done = gx_sparse_device_finish(&d, buffers, beside, 2, code, &err);
 **     }
-**     gx_sparse_device_end(&d, code == GX_OK);               // when nothing is under way
 **
 ** Host errors (a read, an interrupt) fail the run; the device's are returned in *err, and the run
 ** is well.
@@ -70,8 +70,13 @@ gx_code gx_sparse_device_begin(gx_sparse_device *d, int64_t lines, gx_err *err);
 gx_code gx_sparse_device_multiply(gx_sparse_device *d, const gx_sparse_product *product,
                                   gx_err *err);
 
-/* Everything back to the pool, where a sound S is kept; the accelerator must be open. */
-void gx_sparse_device_end(gx_sparse_device *d, bool is_sound);
+/*
+** The end of a call there, which has come to code and *err: nothing is under way any more, `count`
+** buffers are the pool's again, and so is S; a device that could not do it is given up.  Where all
+** went well the caller has waited.  true: done, or the run has failed; false: the host's turn.
+*/
+bool gx_sparse_device_finish(gx_sparse_device *d, void *const *buffers, const size_t *bytes,
+                             int count, gx_code code, const gx_err *err);
 
 // Whether -----------------------------------------------------------------------------------------
 

@@ -288,29 +288,14 @@ static gx_code run_rounds(spmm *x, gx_err *err)
 bool gx_spmm_by_device(gx_run *run, const gx_spmm_rounds *rounds)
 {
     spmm x = {.r = rounds, .run = run};
-    gx_err err = {0}, late = {0};
+    gx_err err = {0};
     if (!gx_ok(run) || rounds->lines == 0 || rounds->length == 0 || rounds->inner == 0 ||
         gx_sparse_pieces(rounds->S) == 0 || !choose(&x)) {
         return !gx_ok(run);
     }
     gx_pool_begin(x.accel->pool);
     gx_code code = run_rounds(&x, &err);
-    if (is_open(&x)) {
-        gx_code settled = gx_device_settle(x.accel, &late);
-        if (code == GX_OK && settled != GX_OK) {
-            code = settled;
-            err = late;
-        }
-        for (int k = 0; k < PARTS; k++) {
-            gx_pool_give(x.accel->pool, x.part[k], x.bytes[k]);
-        }
-        gx_sparse_device_end(&x.S, settled == GX_OK && code != GX_DEVICE);
-        if (code != GX_OK && gx_ok(run)) {
-            gx_device_give_up(run, x.accel, &err);
-        }
-    }
-    if (code == GX_OK || !gx_ok(run)) {
-        gx_stats_add(&run->ctx->stats, GX_STAT_DEVICE_CALLS, 1);
+    if (gx_sparse_device_finish(&x.S, x.part, x.bytes, PARTS, code, &err)) {
         return true;
     }
     if (!rounds->is_step) {

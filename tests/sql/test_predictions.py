@@ -202,6 +202,28 @@ result += [opened, used, notes(db)]
     assert 3 < opened < 100 and used < 300 and told == []
 
 
+def test_spreading_goes_where_it_is_foretold_faster(tmp_path):
+    """By the saved figures alone: when opening has been saved up, and never where a launch takes long."""
+    child(tmp_path, MEASURE, GX_BACKEND="cuda")
+    body = (
+        FILE
+        + """
+q(db, "SELECT gx_config('profile', 'on')")
+q(db, "SELECT gx_random(2000, 2000, 'G', '{\\"density\\":0.2,\\"low\\":0,\\"replace\\":true}')")
+for call in range(200):
+    db.execute("SELECT count(*) FROM gx_spread('G', '[[17]]', '{\\"steps\\":5,\\"decay\\":0.001}')").fetchall()
+    if stats(db)['device_calls'] > 0:
+        break
+result = [call + 1, stats(db)['device_calls']]
+"""
+    )
+    saved_device(tmp_path, **FAST)
+    calls, used = child(tmp_path, body)  # 800 000 entries, 5 times: 6 ms, of which half counts; opening is 20
+    assert 1 < calls < 200 and used == 1
+    saved_device(tmp_path, launch_s=10)
+    assert child(tmp_path, body) == [200, 0]
+
+
 def test_open_device_is_chosen_by_times(tmp_path):
     """Open: used at once where it is predicted faster (and for no product below 4 million flops), not where slower."""
     child(tmp_path, MEASURE, GX_BACKEND="cuda")
