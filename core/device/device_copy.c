@@ -42,7 +42,7 @@ void gx_device_give_up(gx_run *run, gx_accel *accel, const gx_err *err)
     gx_ctx *ctx = run->ctx;
     gx_stats_add(&ctx->stats, GX_STAT_DEVICE_FALLBACKS, 1);
     if (err->code == GX_DEVICE) {
-        gx_accel_fail(ctx, err);
+        gx_accel_leave_out(ctx, accel, err);
         return;
     }
     gx_stats_note(&ctx->stats, "computed on the CPU: %s", err->text);

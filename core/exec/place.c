@@ -200,11 +200,7 @@ static gx_fleet first_of(const gx_fleet *fleet, int count)
     return some;
 }
 
-/*
-** Others that may help the fleet's first device with what takes it so many seconds alone: those
-** that are open, or, where halves of what it took alone so far come to the price of opening, all.
-*/
-static bool gather(gx_run *run, gx_fleet *fleet, double alone_s, bool is_asked, bool *is_listed)
+bool gx_place_gather(gx_run *run, gx_fleet *fleet, double alone_s, bool is_asked, bool *is_listed)
 {
     gx_ctx *ctx = run->ctx;
     const gx_accel *first = fleet->accel[0];
@@ -230,7 +226,8 @@ static void widen(gx_prog *prog, gx_run *run, gx_fleet *fleet, bool is_asked, gx
 {
     gx_fleet all = *fleet, best = *fleet;
     bool is_listed;
-    if (!gx_prog_can_spread(prog) || !gather(run, &all, terms->seconds, is_asked, &is_listed)) {
+    if (!gx_prog_can_spread(prog) ||
+        !gx_place_gather(run, &all, terms->seconds, is_asked, &is_listed)) {
         return;
     }
     int count = is_listed ? all.count : 2;

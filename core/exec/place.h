@@ -41,6 +41,14 @@ struct gx_accel *gx_place_for(gx_run *run, double host_s);
 double gx_place_owe_copy(gx_run *run, uint64_t file, int64_t id, int64_t generation,
                          double saving_s);
 
+/*
+** Others that may help the fleet's first device with what takes it so many seconds alone: those
+** that are open, or, where halves of what it took alone so far come to the price of opening, all.
+** is_asked: only to know (gx_plan).  false: there are none; is_listed: they are to be used always.
+*/
+bool gx_place_gather(gx_run *run, struct gx_fleet *fleet, double alone_s, bool is_asked,
+                     bool *is_listed);
+
 /* What was begun on a device is done again elsewhere: the predictions so far do not count. */
 void gx_place_restart(gx_run *run);
 

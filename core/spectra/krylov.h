@@ -30,6 +30,7 @@ struct gx_oper {
     size_t keep_bytes;            /* memory that others will want                             */
     struct gx_kry_device *device; /* NULL: nothing is on a device (krylov_device.c)           */
     int64_t on_device;            /* columns of blocks that are: the first; then the resident */
+    uint64_t avoided;             /* devices that had no room after all: bits by ordinal      */
 
     struct gx_kry_sparse *sparse; /* NULL: A is dense (krylov_sparse.c)                       */
 
@@ -110,11 +111,11 @@ int64_t gx_oper_pass(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, 
 size_t gx_oper_pass_bytes(gx_oper *op, bool streams);
 
 /*
-** The part of a device (krylov_device.c).  begin: the first columns of A go there where that is
+** The part of devices (krylov_device.c).  begin: the first columns of A go there where that is
 ** predicted to pay or asked for; returns their number, 0: none.  start: y += A x for those columns
-** is under way; finish: it is in y (adds: added to it).  finish returns false where the device has
-** failed: y is as it was, op->device NULL, and nothing is on the device any more.
-** bytes: of A that such a product reads.
+** is under way; finish: it is in y (adds: added to it).  finish returns false where a device has
+** failed: y is of no use, op->device NULL, nothing is on devices any more, and begin would do
+** without that one.  bytes: of A that such a product reads.
 */
 int64_t gx_oper_device_begin(gx_oper *op);
 void gx_oper_device_start(gx_oper *op, bool is_adjoint, const void *x, int64_t cols);

@@ -10,7 +10,7 @@
 **   Hermitian   of the lower triangle alone: y_i += A_ij x_j, y_j += A_ij^H x_i, i > j: each block
 **               is used twice
 **
-** Where a device is chosen, it has the first columns, or all, and works beside the host
+** Where devices are chosen, they have the first columns, or all, and work beside the host
 ** (krylov_device.c).
 **
 ** In deterministic mode blocks are taken in the same order and with the same shapes wherever they
@@ -137,10 +137,10 @@ void gx_oper_foresee(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermi
     plan->pass_s = host_s > plan->pass_s ? host_s : plan->pass_s; // at the same time
 }
 
-/* The device has failed: what was there is the host's from now on. */
+/* A device has failed: the others take the first columns anew, what has no room is the host's. */
 static void leave_device(gx_oper *op)
 {
-    op->on_device = 0;
+    op->on_device = gx_ceil_div(gx_oper_device_begin(op), op->edge_cols);
     keep_columns(op);
 }
 
@@ -169,18 +169,19 @@ static gx_code apply_matrix(gx_oper *op, bool is_adjoint, const void *x, int64_t
         return op->run->err.code;
     }
     int64_t start_ns = gx_now_ns(), sweeps = 1;
-    bool adds = op->on_device < gx_oper_grid_cols(op); // else the device writes all of y
-    if (op->device != NULL) {
-        gx_oper_device_start(op, is_adjoint, x, cols);
-    }
-    if (adds) {
-        memset(y, 0, bytes);
-        sweeps = gx_oper_pass(op, is_adjoint, x, cols, y, op->on_device);
-    }
-    if (op->device != NULL && !gx_oper_device_finish(op, adds, y)) {
-        leave_device(op);
-        memset(y, 0, bytes);
-        sweeps = gx_oper_pass(op, is_adjoint, x, cols, y, 0);
+    for (bool is_done = false; !is_done;) {
+        bool adds = op->on_device < gx_oper_grid_cols(op); // else the devices write all of y
+        if (op->device != NULL) {
+            gx_oper_device_start(op, is_adjoint, x, cols);
+        }
+        if (adds) {
+            memset(y, 0, bytes);
+            sweeps = gx_oper_pass(op, is_adjoint, x, cols, y, op->on_device);
+        }
+        is_done = op->device == NULL || gx_oper_device_finish(op, adds, y);
+        if (!is_done) {
+            leave_device(op);
+        }
     }
     count_pass(op, is_adjoint, sweeps, start_ns);
     return gx_run_poll(op->run);

@@ -1,0 +1,76 @@
+/*
+** Inside the products of Krylov methods on devices: krylov_share.c says which device has which
+** columns of A and multiplies them with what, krylov_device.c brings them there and does it.
+*/
+#ifndef GX_KRYLOV_DEVICE_H
+#define GX_KRYLOV_DEVICE_H
+
+#include "../device/fleet.h"
+#include "krylov.h"
+
+typedef struct gx_kry_buffer {
+    void *data;
+    size_t bytes;
+} gx_kry_buffer;
+
+/* What one device has. */
+typedef struct gx_kry_share {
+    gx_accel *accel;
+    size_t limit;
+    int64_t first, cols; /* of A                                   */
+    bool is_sound;       /* a holds them                           */
+    gx_kry_buffer a;     /* m x cols; Hermitian: from row first on */
+    gx_kry_buffer x, y, work;
+    gx_staging down;
+} gx_kry_share;
+
+struct gx_kry_device {
+    gx_oper *op;
+    uint64_t stamp; /* of the file; 0: nothing is kept       */
+    int shares;
+    gx_kry_share share[GX_DEVICES_MOST];
+    gx_staging up;       /* of the first share's pool             */
+    int64_t from, count; /* columns of vectors that are under way */
+    const void *vectors; /* of this pass                          */
+    int64_t all;
+    bool is_adjoint;
+    gx_err err;  /* the first failure                     */
+    int culprit; /* whose it is                           */
+};
+
+/* The first row of A that a share has. */
+static inline int64_t gx_kry_top(const gx_oper *op, const gx_kry_share *s)
+{
+    return op->is_hermitian ? s->first : 0;
+}
+
+/* Rows of a share's columns; of x, and of y, what they meet. */
+typedef struct gx_kry_extents {
+    int64_t rows, x0, x, y0, y;
+} gx_kry_extents;
+bool gx_kry_is_turned(const gx_oper *op, bool is_adjoint); /* A_c^H x */
+gx_kry_extents gx_kry_extents_of(const gx_oper *op, const gx_kry_share *s, bool is_adjoint);
+
+/* The products of a pass, one or two; sizes alone where the buffers are not there yet. */
+int gx_kry_products(const gx_oper *op, const gx_kry_share *s, bool is_adjoint, int64_t cols,
+                    gx_args out[2]);
+
+/* What they need for so many columns of vectors. */
+size_t gx_kry_work_bytes(const gx_oper *op, const gx_kry_share *s, bool is_adjoint, int64_t cols);
+
+/* The first device where it is predicted to be worth it, or wanted, and does such products. */
+gx_accel *gx_kry_candidate(const gx_oper *op, size_t *limit);
+
+/* Does the device, and has it had room so far? */
+bool gx_kry_serves(const gx_oper *op, const gx_accel *accel);
+
+/* The first device and those that help it, with their shares.  is_asked: only to know. */
+void gx_kry_choose(struct gx_kry_device *d, gx_accel *first, size_t limit, bool is_asked);
+
+/* The shares' columns anew: all, so that the last device is done soonest, or those with room. */
+void gx_kry_cut(struct gx_kry_device *d);
+
+/* Columns of A that are on devices. */
+int64_t gx_kry_columns(const struct gx_kry_device *d);
+
+#endif

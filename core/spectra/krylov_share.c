@@ -1,0 +1,325 @@
+/*
+** Which device has which columns of A in the passes of a Krylov method (krylov_device.c), and what
+** they are multiplied with.  With c = [first, first + cols), the columns of a share:
+**
+**   general      y += A_c x_c                adjoint: y_c += A_c^H x
+**   Hermitian    of the lower triangle the columns, mirrored at the top: y_r += A_rc x_c, r: rows
+**                from `first` on, and for what lies above the columns behind them
+**                y_c += A_qc^H x_q, q: rows below the mirrored square
+**
+** Whether: predicted, with PASSES passes, from the rates of copies and of such products on host and
+** device; 'backend' = cuda skips the comparison.  Deterministic mode stays on the host unless told.
+**
+** How many devices: those that the setting 'devices' lists, or twice as many each time while that
+** is predicted to be faster; in deterministic mode one, because sums depend on the cut.
+**
+** Which columns: consecutive ones, whole blocks, in the devices' order.  The products of columns
+** [first, last) read m (last - first) elements of A, or, where A is Hermitian and each element
+** below the diagonal counts twice, (m - first)^2 - (m - last)^2; they are as fast as the memory.
+** The time in which all is done is found by halving, each device taking what it goes through in it
+** and has room for.  Where all of them together have no room for A, each takes what it can, and the
+** host the rest.
+*/
+#include "../alg/plan.h"
+#include "krylov_device.h"
+
+#include <math.h>
+
+/* Passes that pay for the copy: a basis of sixteen blocks. */
+static const double PASSES = 16;
+
+/* What a pass takes for each device beyond the first: its copies, launches, the wait for it. */
+static const double ANOTHER_S = 30e-6;
+
+/* Columns of vectors: of a usual block; for which room is kept. */
+enum { USUAL_COLUMNS = 8, MOST_NARROW = 16 };
+
+// Products ----------------------------------------------------------------------------------------
+
+bool gx_kry_is_turned(const gx_oper *op, bool is_adjoint)
+{
+    return is_adjoint && !op->is_hermitian;
+}
+
+gx_kry_extents gx_kry_extents_of(const gx_oper *op, const gx_kry_share *s, bool is_adjoint)
+{
+    int64_t top = gx_kry_top(op, s), rows = op->m - top;
+    if (gx_kry_is_turned(op, is_adjoint)) {
+        return (gx_kry_extents){.rows = rows, .x = rows, .y0 = s->first, .y = s->cols};
+    }
+    return (gx_kry_extents){
+        .rows = rows, .x0 = s->first, .x = op->is_hermitian ? rows : s->cols, .y0 = top, .y = rows};
+}
+
+int gx_kry_products(const gx_oper *op, const gx_kry_share *s, bool is_adjoint, int64_t cols,
+                    gx_args out[2])
+{
+    gx_kry_extents e = gx_kry_extents_of(op, s, is_adjoint);
+    bool turned = gx_kry_is_turned(op, is_adjoint);
+    out[0] = (gx_args){.transa = turned ? gx_adjoint(op->dtype) : GX_NO_TRANS,
+                       .m = e.y,
+                       .n = cols,
+                       .k = turned ? e.rows : s->cols,
+                       .alpha = {1, 0},
+                       .a = s->a.data,
+                       .lda = gx_max(1, e.rows),
+                       .b = s->x.data,
+                       .ldb = gx_max(1, e.x),
+                       .c = s->y.data,
+                       .ldc = gx_max(1, e.y),
+                       .work = s->work.data};
+    if (!op->is_hermitian || s->cols == e.rows) {
+        return 1;
+    }
+    out[1] = out[0];
+    out[1].transa = gx_adjoint(op->dtype);
+    out[1].m = s->cols;
+    out[1].k = e.rows - s->cols;
+    out[1].beta = (gx_scalar){1, 0};
+    if (s->a.data != NULL && s->x.data != NULL) {
+        out[1].a = gx_at(s->a.data, op->dtype, e.rows, s->cols, 0);
+        out[1].b = gx_at(s->x.data, op->dtype, e.x, s->cols, 0);
+    }
+    return 2;
+}
+
+size_t gx_kry_work_bytes(const gx_oper *op, const gx_kry_share *s, bool is_adjoint, int64_t cols)
+{
+    const gx_backend *backend = s->accel->backend;
+    gx_args args[2];
+    size_t most = 0;
+    int count = gx_kry_products(op, s, is_adjoint, cols, args);
+    for (int k = 0; k < count && backend->workspace != NULL; k++) {
+        size_t bytes = backend->workspace(s->accel->dev, GX_GEMM, op->dtype, &args[k]);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+// Seconds -----------------------------------------------------------------------------------------
+
+static double bytes_of(const gx_oper *op)
+{
+    return (double)op->m * (double)op->n * (double)gx_dtype_bytes(op->dtype);
+}
+
+/* Seconds of a pass on the host: at the speed of its memory, or of the database. */
+static double host_pass(const gx_oper *op)
+{
+    gx_run *run = op->run;
+    const gx_profile *profile = gx_profile_get(run->ctx);
+    int threads = (int)run->ctx->config.number[GX_SET_THREADS];
+    double bytes = bytes_of(op), half = op->is_hermitian ? 0.5 : 1;
+    double memory = bytes / gx_profile_sweep_rate(profile, threads);
+    bool fits = half * bytes < (double)gx_mem_available(run->ctx->mem);
+    double stream = half * bytes / gx_plan_read_rate(run);
+    return fits || memory > stream ? memory : stream;
+}
+
+/* Seconds of a pass for `cols` columns over so many bytes of A on the device. */
+static double device_pass(const gx_oper *op, const gx_accel *accel, double bytes, int64_t cols)
+{
+    const gx_device_profile *device = &accel->profile;
+    double vectors = (double)((op->m + op->n) * cols) * (double)gx_dtype_bytes(op->dtype);
+    return bytes / device->sweep_bytes_per_s + vectors / device->upload_bytes_per_s +
+           8 * device->launch_s;
+}
+
+static bool is_faster(const gx_oper *op, const gx_accel *accel)
+{
+    const gx_device_profile *device = &accel->profile;
+    double pass = device_pass(op, accel, bytes_of(op), USUAL_COLUMNS);
+    double copy = bytes_of(op) * (op->is_hermitian ? 0.5 : 1) / device->upload_bytes_per_s;
+    return op->run->ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA ||
+           PASSES * pass + copy < PASSES * host_pass(op);
+}
+
+// Columns -----------------------------------------------------------------------------------------
+
+int64_t gx_kry_columns(const struct gx_kry_device *d)
+{
+    int64_t cols = 0;
+    for (int k = 0; k < d->shares; k++) {
+        cols += d->share[k].cols;
+    }
+    return cols;
+}
+
+/* Of the columns from s->first on, those that its memory holds beside vectors, whole blocks. */
+static int64_t columns_within(const gx_oper *op, const gx_kry_share *of)
+{
+    gx_kry_share s = *of;
+    size_t element = gx_dtype_bytes(op->dtype), rows = (size_t)(op->m - gx_kry_top(op, of));
+    int64_t block = gx_min(MOST_NARROW, gx_max(1, op->n));
+    for (int64_t cols = op->n - of->first; cols > 0;) {
+        s.cols = cols;
+        size_t rest = gx_pool_rounded(gx_kry_work_bytes(op, &s, false, block) +
+                                      gx_kry_work_bytes(op, &s, true, block));
+        rest += gx_pool_rounded((size_t)(op->n * block) * element);
+        rest += gx_pool_rounded((size_t)(op->m * block) * element);
+        size_t room = s.limit > rest ? s.limit - rest : 0;
+        if (gx_pool_rounded(rows * (size_t)cols * element) <= room) {
+            return cols;
+        }
+        int64_t fit = (int64_t)(room / (rows * element)) / op->edge_cols * op->edge_cols;
+        cols = gx_min(fit, (cols - 1) / op->edge_cols * op->edge_cols);
+    }
+    return 0;
+}
+
+/* Bytes of A that the products of columns [first, last) read. */
+static double swept(const gx_oper *op, int64_t first, int64_t last)
+{
+    double m = (double)op->m, a = m - (double)first, b = m - (double)last;
+    double elements = op->is_hermitian ? a * a - b * b : m * (double)(last - first);
+    return elements * (double)gx_dtype_bytes(op->dtype);
+}
+
+/* Whole blocks, of `most` columns from `first` on, that are gone through with so many bytes. */
+static int64_t blocks_within(const gx_oper *op, int64_t first, int64_t most, double bytes)
+{
+    int64_t low = 0, high = gx_ceil_div(most, op->edge_cols);
+    while (low < high) {
+        int64_t middle = low + (high - low + 1) / 2;
+        int64_t cols = gx_min(most, middle * op->edge_cols);
+        if (swept(op, first, first + cols) <= bytes) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    return gx_min(most, low * op->edge_cols);
+}
+
+/* Each device the columns that it has room for and goes through in so many seconds. */
+static int64_t deal(struct gx_kry_device *d, double seconds)
+{
+    int64_t at = 0;
+    for (int k = 0; k < d->shares; k++) {
+        gx_kry_share *s = &d->share[k];
+        double bytes = seconds * s->accel->profile.sweep_bytes_per_s;
+        s->first = at;
+        s->cols = blocks_within(d->op, at, columns_within(d->op, s), bytes);
+        at += s->cols;
+    }
+    return at;
+}
+
+void gx_kry_cut(struct gx_kry_device *d)
+{
+    enum { HALVINGS = 30 };
+    const gx_oper *op = d->op;
+    int some = 0;
+    double slowest = INFINITY, low = 0;
+    for (int k = 0; k < d->shares; k++) {
+        slowest = fmin(slowest, d->share[k].accel->profile.sweep_bytes_per_s);
+    }
+    double high = 1.01 * swept(op, 0, op->n) / slowest;
+    if (deal(d, high) == op->n) {
+        for (int k = 0; k < HALVINGS; k++) {
+            double middle = (low + high) / 2;
+            bool is_enough = deal(d, middle) == op->n;
+            high = is_enough ? middle : high;
+            low = is_enough ? low : middle;
+        }
+        deal(d, high);
+    }
+    for (int k = 0; k < d->shares; k++) {
+        if (d->share[k].cols > 0) {
+            d->share[some++] = d->share[k];
+        }
+    }
+    d->shares = some;
+}
+
+/* Seconds of the devices' part of a pass. */
+static double devices_pass(const struct gx_kry_device *d, int64_t cols)
+{
+    double longest = 0;
+    for (int k = 0; k < d->shares; k++) {
+        const gx_kry_share *s = &d->share[k];
+        double bytes = swept(d->op, s->first, s->first + s->cols);
+        longest = fmax(longest, device_pass(d->op, s->accel, bytes, cols));
+    }
+    return longest + ANOTHER_S * (d->shares - 1);
+}
+
+/* The fleet's first `count` devices get shares; seconds of a pass, with the host's part. */
+static double share_out(struct gx_kry_device *d, const gx_fleet *fleet, int count)
+{
+    const gx_oper *op = d->op;
+    d->shares = count;
+    for (int k = 0; k < count; k++) {
+        d->share[k] = (gx_kry_share){.accel = fleet->accel[k], .limit = fleet->bytes[k]};
+    }
+    gx_kry_cut(d);
+    double rest = 1 - swept(op, 0, gx_kry_columns(d)) / swept(op, 0, op->n);
+    return fmax(devices_pass(d, USUAL_COLUMNS), rest > 0 ? rest * host_pass(op) : 0);
+}
+
+// Devices -----------------------------------------------------------------------------------------
+
+bool gx_kry_serves(const gx_oper *op, const gx_accel *accel)
+{
+    return (op->avoided >> (accel->ordinal % 64) & 1) == 0 &&
+           gx_accel_offers(accel, GX_GEMM, op->dtype) &&
+           gx_accel_offers(accel, GX_SYMMETRIZE, op->dtype);
+}
+
+void gx_kry_choose(struct gx_kry_device *d, gx_accel *first, size_t limit, bool is_asked)
+{
+    gx_run *run = d->op->run;
+    gx_fleet all, some = {.count = 0};
+    bool is_listed = false;
+    gx_fleet_single(&all, first, limit);
+    if (run->ctx->config.number[GX_SET_DETERMINISTIC] == 0) {
+        gx_place_gather(run, &all, PASSES * share_out(d, &all, 1), is_asked, &is_listed);
+    }
+    for (int k = 0; k < all.count; k++) {
+        if (gx_kry_serves(d->op, all.accel[k])) {
+            some.accel[some.count] = all.accel[k];
+            some.bytes[some.count++] = all.bytes[k];
+        }
+    }
+    int best = is_listed || some.count == 0 ? some.count : 1;
+    double least = share_out(d, &some, best);
+    for (int count = 2 * best; best > 0 && best < some.count && count / 2 < some.count;
+         count *= 2) {
+        double seconds = share_out(d, &some, (int)gx_min(count, some.count));
+        if (seconds >= least) {
+            break; // more of them would not help either
+        }
+        best = (int)gx_min(count, some.count);
+        least = seconds;
+    }
+    share_out(d, &some, best);
+}
+
+gx_accel *gx_kry_candidate(const gx_oper *op, size_t *limit)
+{
+    gx_run *run = op->run;
+    double rate = gx_profile_flops(gx_profile_get(run->ctx), op->dtype, 1024,
+                                   (int)run->ctx->config.number[GX_SET_THREADS]);
+    // What the passes take on the host, in the flops that it does in that time.
+    gx_accel *accel = gx_place_candidate(run, PASSES * host_pass(op) * rate, op->dtype, limit);
+    bool is_good = accel != NULL && gx_accel_offers(accel, GX_GEMM, op->dtype) &&
+                   gx_accel_offers(accel, GX_SYMMETRIZE, op->dtype) && is_faster(op, accel);
+    return is_good ? accel : NULL;
+}
+
+int64_t gx_oper_device_foresee(gx_oper *op, int64_t cols, gx_oper_plan *plan)
+{
+    gx_run *run = op->run;
+    struct gx_kry_device d = {.op = op};
+    if (op->m == 0 || op->n == 0 || !gx_kry_serves(op, run->target)) {
+        return 0;
+    }
+    gx_kry_choose(&d, run->target, run->target_bytes, true);
+    int64_t there = gx_kry_columns(&d);
+    double rows = (double)op->m, width = (double)there;
+    double element = (double)gx_dtype_bytes(op->dtype);
+    plan->up = (op->is_hermitian ? rows - width / 2 : rows) * width * element;
+    plan->pass_s = there > 0 ? devices_pass(&d, cols) : 0;
+    plan->is_faster = there > 0 && is_faster(op, run->target);
+    return there;
+}

@@ -1,0 +1,166 @@
+"""Passes of Krylov methods over a matrix that is shared out to devices that are not there (tests/mockcuda).
+
+Plan:
+- eigenvalues of symmetric and Hermitian matrices, singular values of a general one (both ways through it) on 1 to 8
+  devices, alike and of unlike memory and speed, with room for all of the matrix and for a part of it: NumPy's values,
+  small residuals, nothing left behind; with `deterministic` the same bits;
+- the matrix goes up the host's links once in all, and not again in the next call;
+- any call of any device fails, or all of one's from then on: the right values, counted, and the connection goes on.
+"""
+import pytest
+
+from mockkit import child
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+START = """
+db = gx_connect(os.environ['TMP_PATH'] + '/a.db')
+db.execute("SELECT gx_config('profile', 'off'), gx_config('probe', 'off'), gx_config('tile_bytes', 8 * 16 * 16)").fetchall()
+rng = np.random.default_rng(7)
+n = 150
+x = rng.standard_normal((n, n))
+G = rng.standard_normal((n, 110))
+c = x + 1j * rng.standard_normal((n, n))
+MATRIX = {"S": x + x.T + np.diag(np.arange(n)), "H": c + c.conj().T, "G": G}
+for name, a in MATRIX.items():
+    q(db, "SELECT gx_store(?, ?)", name, from_numpy(a))
+CALL = {
+    "S": ("gx_eig('S', '{\\"k\\":4,\\"which\\":\\"LA\\",\\"method\\":\\"krylov\\",\\"symmetric\\":true}')", "value"),
+    "H": ("gx_eig('H', '{\\"k\\":3,\\"which\\":\\"LA\\",\\"method\\":\\"krylov\\",\\"symmetric\\":true}')", "value"),
+    "G": ("gx_svd('G', '{\\"k\\":4,\\"method\\":\\"krylov\\"}')", "sigma"),
+}
+RIGHT = {"S": np.linalg.eigvalsh(MATRIX["S"])[::-1], "H": np.linalg.eigvalsh(MATRIX["H"])[::-1],
+         "G": np.linalg.svd(G)[1]}
+def values(name):
+    table, column = CALL[name]
+    return db.execute(f"SELECT {column}, residual FROM {table}").fetchall()
+def error_of(name, rows):
+    want = RIGHT[name][:len(rows)]
+    got = np.array(rows)
+    return float(max(np.abs(got[:, 0] - want).max(), np.abs(got[:, 1]).max()) / want[0])
+def use(devices):
+    q(db, "SELECT gx_config('devices', ?)", devices)
+    q(db, "SELECT gx_config('backend', 'cuda')")
+"""
+
+
+@pytest.mark.parametrize(
+    "env, limit",
+    [({"MOCK_PEERS": "none"}, 0), ({"MOCK_MEMORY": f"{64 << 20},{16 << 20}"}, 131072)],
+    ids=["room for all", "unlike and small"],
+)
+def test_same_answers(tmp_path, env, limit):
+    got = child(
+        tmp_path,
+        START
+        + f"q(db, \"SELECT gx_config('device_memory_limit', {limit})\")\n"
+        + """
+result = []
+for devices in ('1', '0,2,1', '0,1,2,3,4,5,6,7'):
+    use(devices)
+    before = stats(db)
+    worst = max(error_of(name, values(name)) for name in CALL)
+    result.append([worst, stats(db)['spread_calls'] - before['spread_calls'], stats(db)['device_fallbacks'], notes(db)])
+q(db, "SELECT gx_config('deterministic', 'on')")
+bits = set()
+for devices in ('1', '0,1,2'):
+    use(devices)
+    bits.add(json.dumps([values(name) for name in CALL]))
+violations = mock.counts()['violations']
+db.close()
+result.append([len(bits), violations, mock.alive()])
+""",
+        MOCK_DEVICES=8,
+        **env,
+    )
+    assert got.pop() == [1, 0, {}]
+    for k, (worst, spread, fallbacks, remarks) in enumerate(got):
+        assert worst < 1e-12 and spread == (0 if k == 0 else 3) and fallbacks == 0 and remarks == [], (k, remarks)
+
+
+def test_up_once(tmp_path):
+    got = child(
+        tmp_path,
+        START
+        + """
+result = []
+for devices in ('1', '0,1', '0,1,2,3,4,5,6,7'):
+    count = len(devices.split(','))
+    for name, a in (('S', MATRIX['S']), ('G', MATRIX['G'])):
+        use('1'); q(db, "SELECT gx_config('backend', 'cpu')"); use(devices)
+        before = stats(db); values(name); between = stats(db); values(name); after = stats(db)
+        again = after['uploaded'] - between['uploaded']
+        result.append([name, count, (between['uploaded'] - before['uploaded'] - again) / a.nbytes,
+                       after['device_hits'] - between['device_hits'], after['tiles_read'] - between['tiles_read'], notes(db)])
+""",
+        MOCK_DEVICES=8,
+    )
+    for name, count, up, hits, read, remarks in got:
+        assert up <= 1 and (name != "G" or up == 1), (name, count, up)
+        # Ten columns of blocks at most: those of a triangle are not enough for eight devices that are alike.
+        assert 1 <= hits <= count and (hits > 1) == (count > 1) and read == 0 and remarks == [], (name, count)
+
+
+@pytest.mark.parametrize("name, mode", [("S", ":lost"), ("G", "")])
+def test_each_device_fails(tmp_path, mode, name):
+    got = child(
+        tmp_path,
+        START
+        + f"MODE, NAME = {mode!r}, {name!r}\n"
+        + """
+use('0,1,2')
+result = dict(points=0, wrong=[], uncounted=[], fallbacks=0)
+def faults(s):
+    remarks = db.execute("SELECT total(value) FROM gx_stats WHERE name = 'note'").fetchone()[0]
+    return s['devices_lost'] + s['pinned_denied'] + s['device_faults'] + remarks
+for device in range(3):
+    for n in [*range(1, 12, 3), *range(12, 2000, 199)]:
+        q(db, "SELECT gx_config('device', 0)")
+        values('H')  # opens them
+        before = faults(stats(db))
+        back = stats(db)['device_fallbacks']
+        mock.order(f"*@{device}:{n}{MODE}")
+        worst = error_of(NAME, values(NAME))
+        has_failed = mock.counts()['failures'] > 0
+        mock.order()
+        after = stats(db)
+        if not has_failed:
+            break
+        result['points'] += 1
+        result['fallbacks'] += after['device_fallbacks'] - back
+        if worst > 1e-12:
+            result['wrong'].append([device, n, worst])
+        if MODE and faults(after) == before:  # else the pool may have found memory after all
+            result['uncounted'].append([device, n])
+        if n % 4 == 0 and error_of(NAME, values(NAME)) > 1e-12:
+            result['wrong'].append([device, n, 'afterwards'])
+violations = mock.counts()['violations']
+db.close()
+result |= dict(violations=violations, alive=mock.alive())
+""",
+        timeout=300,
+        MOCK_DEVICES=3,
+    )
+    assert got["points"] > 10
+    assert (got["wrong"], got["uncounted"], got["fallbacks"], got["violations"], got["alive"]) == ([], [], 0, 0, {})
+
+
+def test_all_of_them_fail(tmp_path):
+    """One after the other: the host has the last word."""
+    got = child(
+        tmp_path,
+        START
+        + """
+use('0,1')
+result = [error_of('S', values('S'))]
+mock.order("gemm@0:3:lost")
+result += [error_of('S', values('S')), stats(db)['devices_lost'], stats(db)['device_fallbacks']]
+mock.order("gemm@1:3:lost")
+result += [error_of('S', values('S')), stats(db)['devices_lost'], stats(db)['device_fallbacks']]
+mock.order()
+result += [error_of('S', values('S'))]
+""",
+        MOCK_DEVICES=2,
+    )
+    assert max(got[0], got[1], got[4], got[7]) < 1e-12 and got[2:4] == [1, 0] and got[5:7] == [1, 1]
+
