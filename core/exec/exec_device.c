@@ -285,7 +285,7 @@ static gx_code take_stages_of(gx_xd *x, bool is_down, int wanted, size_t bytes)
 */
 static gx_code take_stages(gx_xd *x)
 {
-    int up = gx_exec_stages_up(x->run, x->piece_count);
+    int up = gx_exec_stages_up(x->run, &x->plan, x->piece_count);
     int down = gx_exec_stages_down(x->down_count);
     GX_TRY(take_stages_of(x, false, up, x->up_bytes));
     return take_stages_of(x, true, down, x->down_bytes);

@@ -1,6 +1,6 @@
 /*
 ** Inside running a program on a device: exec_device.c makes it ready and puts it away,
-** exec_queue.c runs it.
+** exec_queue.c runs it, exec_deliver.c writes what comes down.
 */
 #ifndef GX_EXEC_DEVICE_H
 #define GX_EXEC_DEVICE_H
@@ -20,6 +20,7 @@ typedef struct gx_xd_piece {
     int32_t copy;   /* between devices: its number there, once enqueued */
     bool is_first;  /* of its block                      */
     bool is_across; /* a whole block from another device: no staging buffer */
+    bool is_written; /* down: in its sink                 */
 } gx_xd_piece;
 
 typedef enum gx_xd_stage_state {
@@ -84,7 +85,8 @@ typedef struct gx_xd {
     int64_t next_piece; /* the first that nobody reads yet                    */
     int64_t sent;       /* pieces that are enqueued to go up                  */
     int64_t next_down;  /* the first that is not enqueued to come down        */
-    int64_t written;    /* pieces that are in their sinks                     */
+    int64_t next_written; /* the first that nobody writes yet                  */
+    int64_t written;    /* pieces that are in their sinks: all before this one */
     int32_t done;       /* steps that are enqueued                            */
     bool is_closed;     /* helpers take nothing more                          */
     bool is_finished;   /* the conductor and the carrier have ended           */
@@ -95,6 +97,7 @@ typedef struct gx_xd {
 
     pthread_mutex_t ring_lock; /* guards the rings, use[].down and lent[] with their marks */
     bool is_exclusive;
+    bool helps_writing; /* helpers write, too: all sinks are in memory */
     bool is_alone; /* the caller is conductor and carrier, too */
     int32_t shown; /* the caller: steps that progress has been told of */
     gx_stream *stream;
@@ -107,6 +110,15 @@ typedef struct gx_xd {
 bool gx_xd_ok(const gx_xd *x);
 void gx_xd_wake(gx_xd *x); /* everybody; under the lock */
 void gx_xd_fault(gx_xd *x, int device, const gx_err *err);
+
+/* Every sink is in memory, where any thread may write any part of it (exec_deliver.c). */
+bool gx_xd_is_all_in_memory(const gx_prog *prog);
+
+/* Under the lock: has the next piece come down, and may the caller write it? */
+bool gx_xd_is_write_due(const gx_xd *x);
+
+/* Under the lock, which is let go meanwhile: the next piece that came down goes to its sink. */
+void gx_xd_deliver(gx_xd *x, bool is_caller);
 
 /* Run the schedule: everything is enqueued and written, or the run or the device has failed. */
 void gx_xd_run(gx_xd *x);

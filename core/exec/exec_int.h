@@ -76,7 +76,7 @@ void gx_exec_foresee(const gx_prog *prog, const gx_fleet *fleet, const gx_schedu
 size_t gx_exec_piece(const gx_prog *prog, const gx_schedule *plan);
 
 /* How many staging buffers there are to be for so many pieces: up; down. */
-int gx_exec_stages_up(const gx_run *run, int64_t pieces);
+int gx_exec_stages_up(const gx_run *run, const gx_schedule *plan, int64_t pieces);
 int gx_exec_stages_down(int64_t pieces);
 
 #endif

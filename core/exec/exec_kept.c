@@ -77,6 +77,12 @@ static double load_bytes(const gx_prog *prog, const gx_load *item)
     return (double)gx_block_shape(&prog->operand[item->operand], item->block).bytes;
 }
 
+/* How many read, at most: not more than there are blocks. */
+static int64_t helpers_of(const gx_run *run, int64_t loads)
+{
+    return gx_max(1, gx_min(run->ctx->config.number[GX_SET_READERS], loads));
+}
+
 /*
 ** Large enough for the full speed of a copy, small enough that every reader has several to read.
 */
@@ -86,8 +92,7 @@ size_t gx_exec_piece(const gx_prog *prog, const gx_schedule *plan)
     for (int64_t k = 0; k < plan->load_count; k++) {
         bytes += plan->loads[k].from == GX_NO_SLOT ? load_bytes(prog, &plan->loads[k]) : 0;
     }
-    int64_t readers = gx_max(1, prog->run->ctx->config.number[GX_SET_READERS]);
-    double share = bytes / (4.0 * (double)readers);
+    double share = bytes / (4.0 * (double)helpers_of(prog->run, plan->load_count));
     size_t size = PIECE_LEAST;
     while (size < GX_PIECE_BYTES && (double)size < share) {
         size *= 2;
@@ -95,9 +100,9 @@ size_t gx_exec_piece(const gx_prog *prog, const gx_schedule *plan)
     return size;
 }
 
-int gx_exec_stages_up(const gx_run *run, int64_t pieces)
+int gx_exec_stages_up(const gx_run *run, const gx_schedule *plan, int64_t pieces)
 {
-    int64_t readers = gx_min(run->ctx->config.number[GX_SET_READERS], (GX_XD_STAGES - 12) / 2);
+    int64_t readers = gx_min(helpers_of(run, plan->load_count), (GX_XD_STAGES - 12) / 2);
     return (int)gx_min(gx_max(4, 2 * readers), pieces);
 }
 
@@ -137,7 +142,7 @@ void gx_exec_foresee(const gx_prog *prog, const gx_fleet *fleet, const gx_schedu
     size_t bytes[2] = {0, 0};
     int64_t kept[GX_DEVICES_MOST] = {0};
     foresee_pieces(prog, plan, is_there, pieces, bytes);
-    int64_t count[2] = {gx_exec_stages_up(prog->run, (int64_t)fmin(pieces[0], many)),
+    int64_t count[2] = {gx_exec_stages_up(prog->run, plan, (int64_t)fmin(pieces[0], many)),
                         gx_exec_stages_down((int64_t)fmin(pieces[1], many))};
     size_t budget = (size_t)prog->run->ctx->config.number[GX_SET_PINNING_BUDGET];
     for (int64_t k = 0; k < plan->load_count && is_there != NULL; k++) {

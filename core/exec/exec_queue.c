@@ -37,34 +37,6 @@ static gx_dev *dev_of(const gx_xd *x, int device)
     return x->device[device].accel->dev;
 }
 
-bool gx_xd_ok(const gx_xd *x)
-{
-    return gx_ok(x->run) && !atomic_load(&x->is_faulty);
-}
-
-void gx_xd_wake(gx_xd *x)
-{
-    pthread_cond_broadcast(&x->readers);
-    pthread_cond_broadcast(&x->copying);
-    pthread_cond_broadcast(&x->running);
-    pthread_cond_broadcast(&x->calling);
-}
-
-void gx_xd_fault(gx_xd *x, int device, const gx_err *err)
-{
-    if (err->code == GX_OK) {
-        return;
-    }
-    pthread_mutex_lock(&x->lock);
-    if (x->fault.code == GX_OK) {
-        x->fault = *err;
-        x->culprit = device;
-    }
-    atomic_store(&x->is_faulty, true);
-    gx_xd_wake(x);
-    pthread_mutex_unlock(&x->lock);
-}
-
 // Up: reading and sending -------------------------------------------------------------------------
 
 /* Under the lock: the next piece may be read: not a spilled block before it is in its sink. */
@@ -159,13 +131,21 @@ static void read_piece(gx_xd *x, int64_t index, gx_reader *reader)
     pthread_mutex_unlock(&x->lock);
 }
 
+/* A helper: reads while there is something to read, and writes to memory what comes down. */
 static void help(void *arg, gx_helper *helper)
 {
     gx_xd *x = arg;
     pthread_mutex_lock(&x->lock);
-    while (!x->is_closed && gx_xd_ok(x) && x->next_piece < x->piece_count) {
+    while (!x->is_closed && gx_xd_ok(x) &&
+           (x->next_piece < x->piece_count ||
+            (x->helps_writing && x->next_written < x->down_count))) {
         int64_t index;
-        if (is_for_caller(x, x->next_piece) || !take_piece(x, &index)) {
+        if (x->next_piece == x->piece_count || is_for_caller(x, x->next_piece) ||
+            !take_piece(x, &index)) {
+            if (x->helps_writing && x->next_written < x->next_down) {
+                gx_xd_deliver(x, false);
+                continue;
+            }
             int64_t start_ns = gx_now_ns();
             pthread_cond_wait(&x->readers, &x->lock);
             gx_stats_add(&x->run->ctx->stats, GX_STAT_READERS_IDLE_NS, gx_now_ns() - start_ns);
@@ -411,82 +391,11 @@ static bool fetch_pieces(gx_xd *x)
         has_fetched = true;
         pthread_cond_signal(&x->running);
         pthread_cond_signal(&x->calling);
+        if (x->helps_writing) {
+            pthread_cond_signal(&x->readers);
+        }
     }
     return has_fetched;
-}
-
-typedef struct shares {
-    const gx_xd *x;
-    const gx_xd_piece *piece;
-    int64_t width; /* columns of a share */
-} shares;
-
-/* Columns of a piece that came down to its sink, which they are a part of. */
-static gx_code write_columns(const gx_xd *x, const gx_xd_piece *p, int64_t j, int64_t n,
-                             gx_err *err)
-{
-    const gx_flush *item = &x->plan.flushes[p->item];
-    const gx_opnd *op = &x->prog->operand[item->operand];
-    gx_extent shape = gx_block_shape(op, item->block);
-    const void *data = gx_at(x->stage[p->stage].memory.data, op->dtype, p->m, 0, j);
-    return gx_sink_write(op->sink, shape.i0 + p->i, shape.j0 + p->j + j, p->m, n, data, p->m, err);
-}
-
-static gx_code write_share(void *arg, int64_t index, int member, gx_err *err)
-{
-    const shares *s = arg;
-    (void)member;
-    int64_t j = index * s->width;
-    return write_columns(s->x, s->piece, j, gx_min(s->width, s->piece->n - j), err);
-}
-
-/*
-** A sink in memory takes a piece from the whole team: its pages are new, most often, and clearing
-** them takes one thread longer than everything else.
-*/
-static gx_code deliver(gx_xd *x, const gx_xd_piece *p, gx_err *err)
-{
-    const int64_t SHARE_BYTES = 128 << 10, WORTH_A_TEAM = 1 << 20;
-    const gx_opnd *op = &x->prog->operand[x->plan.flushes[p->item].operand];
-    int64_t column = p->m * (int64_t)gx_dtype_bytes(op->dtype);
-    bool is_large = !op->sink->is_stored && op->sink->value.data != NULL && p->n > 1 &&
-                    column * p->n >= WORTH_A_TEAM;
-    gx_team *team = is_large ? gx_run_team(x->run) : NULL;
-    if (team == NULL || gx_team_threads(team) == 1) {
-        return write_columns(x, p, 0, p->n, err);
-    }
-    shares s = {.x = x, .piece = p, .width = gx_max(1, SHARE_BYTES / column)};
-    return gx_team_run(team, gx_ceil_div(p->n, s.width), write_share, &s, err);
-}
-
-/* The caller: the next piece that came down goes to its sink. */
-static void write_piece(gx_xd *x, const gx_xd_piece *p)
-{
-    gx_xd_stage *s = &x->stage[p->stage];
-    gx_err err = {0};
-    if (x->stream != NULL && x->is_exclusive) {
-        pthread_mutex_lock(&x->lock);
-        x->is_closed = true;
-        pthread_cond_broadcast(&x->readers);
-        pthread_mutex_unlock(&x->lock);
-        gx_stream_stop(x->stream);
-        pthread_mutex_lock(&x->lock);
-        x->stream = NULL;
-        pthread_mutex_unlock(&x->lock);
-    }
-    backend_of(x)->mark_wait(dev_of(x, s->device), s->mark[s->device], &err);
-    gx_xd_fault(x, s->device, &err);
-    if (gx_xd_ok(x)) {
-        deliver(x, p, &err);
-        gx_run_fail(x->run, &err);
-    }
-    pthread_mutex_lock(&x->lock);
-    assert(s->state == GX_XD_FILLING && s->is_down && x->written < x->next_down);
-    s->state = GX_XD_FREE;
-    x->written++;
-    pthread_cond_signal(&x->copying);
-    pthread_cond_broadcast(&x->readers); // a spilled block may be read again
-    pthread_mutex_unlock(&x->lock);
 }
 
 // Steps -------------------------------------------------------------------------------------------
@@ -659,35 +568,12 @@ static void *carry(void *arg)
 
 // The caller --------------------------------------------------------------------------------------
 
-/* Under the lock: has the next piece come down, and may it be written? */
-static bool is_write_due(const gx_xd *x)
-{
-    if (x->written == x->next_down) {
-        return false;
-    }
-    const gx_flush *item = &x->plan.flushes[x->down[x->written].item];
-    int buffers = 0;
-    for (int k = 0; k < x->stages; k++) {
-        buffers += x->stage[k].is_down && x->stage[k].state == GX_XD_FREE;
-    }
-    // Where writing ends the helpers' reading it waits until somebody waits for it.
-    return x->stream == NULL || !x->is_exclusive || x->next_piece == x->piece_count ||
-           item->before <= x->done ||
-           (buffers == 0 && x->next_down < x->down_count &&
-            x->plan.flushes[x->down[x->next_down].item].before <= x->done);
-}
-
 /* One duty of the caller, entered and left under the lock.  false when there was none. */
 static bool serve(gx_xd *x)
 {
     int64_t index;
-    if (is_write_due(x)) {
-        const gx_xd_piece *p = &x->down[x->written];
-        assert(x->stage[p->stage].state == GX_XD_FULL);
-        x->stage[p->stage].state = GX_XD_FILLING;
-        pthread_mutex_unlock(&x->lock);
-        write_piece(x, p);
-        pthread_mutex_lock(&x->lock);
+    if (gx_xd_is_write_due(x)) {
+        gx_xd_deliver(x, true);
         return true;
     }
     if ((x->stream != NULL && !is_callers_turn(x)) || !take_piece(x, &index)) {
@@ -759,6 +645,7 @@ static void run_threads(gx_xd *x)
 void gx_xd_run(gx_xd *x)
 {
     pass_crossings(x);
+    x->helps_writing = gx_xd_is_all_in_memory(x->prog); // before there are helpers
     x->is_exclusive = gx_exec_stream(x->prog, &x->plan, x->is_there, help, x, &x->stream);
     x->is_alone = x->stream == NULL && needs_nobody(x);
     if (x->is_alone) {
