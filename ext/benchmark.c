@@ -176,15 +176,19 @@ static void measure_helpers(gx_run *run, gx_ctx *ctx, const gx_meta *meta, gx_pr
     int helpers = gx_stream_helpers(stream);
     gx_stream_stop(stream);
     for (int k = 0; k < helpers; k++) {
-        first = gx_min(first, c.began_ns[k]);
-        last = gx_max(last, c.ended_ns[k]);
+        if (c.began_ns[k] > 0) { // it got a connection
+            first = gx_min(first, c.began_ns[k]);
+            last = gx_max(last, c.ended_ns[k]);
+        }
     }
     if (helpers > 0 && gx_run_end(&own) == GX_OK) {
         double all = rate((double)tile * TILES, last - first);
         bool is_first = profile->db_readers != helpers;
         profile->db_readers = helpers;
-        if (is_first || open_s / helpers < profile->db_open_s) {
-            profile->db_open_s = open_s / helpers;
+        double threads_s = helpers * profile->thread_s;
+        open_s = open_s > threads_s ? open_s - threads_s : 0;
+        if (is_first || open_s < profile->db_open_s) {
+            profile->db_open_s = open_s;
         }
         if (is_first || all > profile->db_read_all_bytes_per_s) {
             profile->db_read_all_bytes_per_s = all;

@@ -193,7 +193,7 @@ static void foresee(gx_knn_device *d, bool is_there, gx_cost *cost, gx_terms *te
     if (!is_there) {
         gx_pool_foresee(d->accel->pool, cost->slot_bytes, cost->slots, &growth);
         terms->start_s +=
-            (double)d->run->ctx->config.number[GX_SET_READERS] * (host->db_open_s + host->thread_s);
+            gx_profile_helpers_s(host, d->run->ctx->config.number[GX_SET_READERS]);
     }
     terms->once_s =
         growth.device_buffers * device->alloc_s + growth.device_bytes / device->alloc_bytes_per_s;

@@ -132,8 +132,7 @@ static void foresee_device(const spmm *x, bool is_there, gx_terms *terms)
     if (!is_there) {
         gx_pool_foresee(x->accel->pool, gx_sparse_device_bytes(&x->S),
                         x->S.is_whole ? 1 : GX_SPARSE_RING, &growth);
-        terms->start_s += (double)x->run->ctx->config.number[GX_SET_READERS] *
-                          (host->db_open_s + host->thread_s);
+        terms->start_s += gx_profile_helpers_s(host, x->run->ctx->config.number[GX_SET_READERS]);
     }
     terms->once_s =
         growth.device_buffers * device->alloc_s + growth.device_bytes / device->alloc_bytes_per_s;

@@ -358,7 +358,7 @@ static void count_helpers(clocks *c)
     c->has_helpers = has_stored && refusal == NULL && wanted > 0;
     c->readers = c->has_helpers ? (int)gx_min(wanted, READERS_MOST) : 1;
     c->reader_rate = gx_predict_read_rate(run, c->readers) / c->readers;
-    c->terms->start_s += c->has_helpers ? c->readers * (c->host->db_open_s + c->host->thread_s) : 0;
+    c->terms->start_s += c->has_helpers ? gx_profile_helpers_s(c->host, c->readers) : 0;
 }
 
 /* The schema of what is stored; NULL: nothing is. */
@@ -554,7 +554,7 @@ void gx_predict_pass(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t c
     }
     gx_predict_cost(run, NULL, &alike, dtype, EDGE, terms);
     double start_s = is_small               ? 0
-                     : cost->bytes_read > 0 ? (double)readers * (p->db_open_s + p->thread_s)
+                     : cost->bytes_read > 0 ? gx_profile_helpers_s(p, readers)
                                             : threads * p->thread_s;
     terms->start_s = start_s;
     terms->model_s += start_s;

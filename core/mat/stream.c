@@ -1,10 +1,12 @@
 /*
 ** Helper threads that read: see stream.h.
 **
-** Order of life: the caller's thread opens every reader and begins its read transaction (so that
-** all see the generation the caller saw), then starts the threads; the threads only read; the
-** caller joins them and closes the readers.  One connection is used by one thread at a time, so
-** the SQLite library may be in serialized or multi-thread mode.
+** Order of life: the caller's thread opens the first helper's readers and begins their read
+** transactions, which says whether helpers can serve at all, and starts the threads.  Every other
+** helper opens its own on its thread, at once with the others, closes them there, and leaves
+** without a word to the caller when it cannot: each looks whether it sees the generation that the
+** caller saw, so when it does so is the same.  The caller joins them.  One connection is used by
+** one thread at a time, so the SQLite library may be in serialized or multi-thread mode.
 **
 ** Rollback journal: a helper's shared lock keeps the writer from spilling its cache and from
 ** committing, so whoever writes through the caller's connection stops the stream first
@@ -18,18 +20,27 @@
 #include <string.h>
 #include <time.h>
 
+enum { METAS = 16 }; /* matrices of one database that are looked at */
+
 typedef struct member {
     gx_helper helper;
     pthread_t thread;
     bool is_started;
 } member;
 
+/* One database of the stream, and what is read from it. */
+typedef struct origin {
+    char schema[GX_NAME_MAX + 1];
+    const gx_meta *meta[METAS];
+    int metas;
+} origin;
+
 struct gx_stream {
     gx_run *run;
     gx_helper_fn fn;
     void *arg;
     int schemas;
-    char schema[GX_STREAM_SCHEMAS][GX_NAME_MAX + 1];
+    origin origin[GX_STREAM_SCHEMAS];
     int helpers;
     member member[]; /* helpers of them */
 };
@@ -37,7 +48,7 @@ struct gx_stream {
 static int schema_index(const gx_stream *stream, const char *schema)
 {
     for (int s = 0; s < stream->schemas; s++) {
-        if (strcmp(stream->schema[s], schema) == 0) {
+        if (strcmp(stream->origin[s].schema, schema) == 0) {
             return s;
         }
     }
@@ -55,96 +66,116 @@ gx_reader *gx_helper_reader(const gx_helper *helper, const gx_mat *source)
     return s < 0 ? NULL : helper->reader[s];
 }
 
-/* Collect the schemas of the sources; false when some database refuses helpers (noted). */
-static bool collect_schemas(gx_stream *stream, const gx_mat *const *sources, int count)
+/* Collect what the sources read, by database; false when some database refuses helpers (noted). */
+static bool collect_origins(gx_stream *stream, const gx_mat *const *sources, int count)
 {
     gx_ctx *ctx = stream->run->ctx;
     for (int k = 0; k < count; k++) {
         const gx_mat *stored = gx_mat_base_stored(sources[k]);
-        if (stored == NULL || schema_index(stream, stored->meta.schema) >= 0) {
+        if (stored == NULL) {
             continue;
         }
-        const char *reason = gx_reader_refusal(ctx->store, stored->meta.schema);
-        if (reason == NULL && stream->schemas == GX_STREAM_SCHEMAS) {
-            reason = "too many databases in one call";
-        }
-        if (reason != NULL) {
-            gx_stats_note(&ctx->stats, "readers: %s", reason);
+        int s = schema_index(stream, stored->meta.schema);
+        if (s < 0 && stream->schemas == GX_STREAM_SCHEMAS) {
+            gx_stats_note(&ctx->stats, "readers: too many databases in one call");
             return false;
         }
-        memcpy(stream->schema[stream->schemas++], stored->meta.schema, GX_NAME_MAX + 1);
+        if (s < 0) {
+            s = stream->schemas++;
+            memcpy(stream->origin[s].schema, stored->meta.schema, GX_NAME_MAX + 1);
+        }
+        origin *o = &stream->origin[s];
+        if (o->metas < METAS) {
+            o->meta[o->metas++] = &stored->meta;
+        }
     }
     return true;
 }
 
-static void close_helper(gx_stream *stream, gx_helper *helper)
+static void close_helper(const gx_stream *stream, gx_helper *helper)
 {
     for (int s = 0; s < stream->schemas; s++) {
-        if (helper->reader[s] != NULL) {
-            gx_reader_end(helper->reader[s]);
-            gx_reader_close(helper->reader[s]);
-            helper->reader[s] = NULL;
-        }
+        gx_reader_close(helper->reader[s]);
+        helper->reader[s] = NULL;
     }
 }
 
-/* One reader per schema, each inside a read transaction that sees what the caller sees. */
-static gx_code open_helper(gx_stream *stream, gx_helper *helper, const gx_mat *const *sources,
-                           int count, gx_err *err)
+/* Read transactions that see what the caller sees; false with a note: it cannot have them. */
+static bool begin_helper(const gx_stream *stream, gx_helper *helper)
 {
+    gx_err err = {0};
     for (int s = 0; s < stream->schemas; s++) {
-        const gx_meta *metas[16];
-        int n = 0;
-        for (int k = 0; k < count && n < 16; k++) {
-            const gx_mat *stored = gx_mat_base_stored(sources[k]);
-            if (stored != NULL && strcmp(stored->meta.schema, stream->schema[s]) == 0) {
-                metas[n++] = &stored->meta;
-            }
+        const origin *o = &stream->origin[s];
+        if (gx_reader_begin(helper->reader[s], o->meta, o->metas, &err) != GX_OK) {
+            gx_stats_note(&stream->run->ctx->stats, "readers: %s", err.text);
+            return false;
         }
-        GX_TRY(gx_reader_open(stream->run->ctx->store, stream->schema[s], &helper->reader[s], err));
-        GX_TRY(gx_reader_begin(helper->reader[s], metas, n, err));
     }
-    return GX_OK;
+    return true;
 }
 
 static void *run_member(void *arg)
 {
     member *m = arg;
-    m->helper.stream->fn(m->helper.stream->arg, &m->helper);
+    const gx_stream *stream = m->helper.stream;
+    bool is_first = m->helper.index == 0; // the caller opened, looks at and closes its readers
+    if (is_first || begin_helper(stream, &m->helper)) {
+        stream->fn(stream->arg, &m->helper);
+    }
+    if (!is_first) {
+        close_helper(stream, &m->helper);
+    }
     return NULL;
 }
 
-/* Open readers for as many helpers as are wanted and can be had; failures are notes. */
-static void open_helpers(gx_stream *stream, const gx_mat *const *sources, int count, int wanted)
+/* A reader for each database: the first helper's asks the store, the others are like it. */
+static bool make_readers(gx_stream *stream, gx_helper *helper)
+{
+    gx_err err = {0};
+    const gx_helper *first = &stream->member[0].helper;
+    for (int s = 0; s < stream->schemas; s++) {
+        gx_reader **reader = &helper->reader[s];
+        gx_code code =
+            helper == first
+                ? gx_reader_open(stream->run->ctx->store, stream->origin[s].schema, reader, &err)
+                : gx_reader_another(first->reader[s], reader, &err);
+        if (code != GX_OK) {
+            gx_stats_note(&stream->run->ctx->stats, "readers: %s", err.text);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* As many helpers as are wanted and can be had, of which the first is ready; failures are notes. */
+static void make_helpers(gx_stream *stream, int wanted)
 {
     for (int h = 0; h < wanted; h++) {
         gx_helper *helper = &stream->member[h].helper;
         *helper = (gx_helper){.run = stream->run, .index = h, .stream = stream};
-        gx_err err = {0};
-        if (open_helper(stream, helper, sources, count, &err) != GX_OK) {
+        if (!make_readers(stream, helper) || (h == 0 && !begin_helper(stream, helper))) {
             close_helper(stream, helper);
-            gx_stats_note(&stream->run->ctx->stats, "readers: %s", err.text);
             return;
         }
         stream->helpers++;
     }
 }
 
+/* The first one's thread is the one that must be had: others may find nothing to open. */
 static void start_threads(gx_stream *stream)
 {
-    int opened = stream->helpers, started = 0;
-    for (int h = 0; h < opened; h++) {
+    int made = stream->helpers;
+    stream->helpers = 0;
+    for (int h = 0; h < made; h++) {
         member *m = &stream->member[h];
-        m->is_started = gx_thread_start(&m->thread, run_member, m);
-        if (!m->is_started) {
+        m->is_started = (h == 0 || stream->helpers > 0) &&
+                        gx_thread_start(&m->thread, run_member, m);
+        if (m->is_started) {
+            stream->helpers = h + 1;
+        } else {
             close_helper(stream, &m->helper);
             gx_stats_note(&stream->run->ctx->stats, "readers: the system refused a thread");
         }
-        started += m->is_started;
-    }
-    assert(started <= opened);
-    if (started == 0) {
-        stream->helpers = 0;
     }
 }
 
@@ -166,8 +197,8 @@ gx_code gx_stream_start(gx_run *run, const gx_mat *const *sources, int count, in
     stream->run = run;
     stream->fn = fn;
     stream->arg = arg;
-    if (collect_schemas(stream, sources, count)) {
-        open_helpers(stream, sources, count, wanted);
+    if (collect_origins(stream, sources, count)) {
+        make_helpers(stream, wanted);
         start_threads(stream);
     }
     if (stream->helpers == 0) {
@@ -188,9 +219,7 @@ void gx_stream_stop(gx_stream *stream)
             pthread_join(stream->member[h].thread, NULL);
         }
     }
-    for (int h = 0; h < stream->helpers; h++) {
-        close_helper(stream, &stream->member[h].helper);
-    }
+    close_helper(stream, &stream->member[0].helper);
     gx_mem_free(stream->run->ctx->mem, stream);
 }
 
@@ -202,13 +231,7 @@ int gx_stream_helpers(const gx_stream *stream)
 bool gx_stream_excludes_writer(const gx_stream *stream, const char *schema)
 {
     int s = stream == NULL ? -1 : schema_index(stream, schema);
-    for (int h = 0; s >= 0 && h < stream->helpers; h++) {
-        const gx_reader *reader = stream->member[h].helper.reader[s];
-        if (reader != NULL && gx_reader_excludes_writer(reader)) {
-            return true;
-        }
-    }
-    return false;
+    return s >= 0 && gx_reader_excludes_writer(stream->member[0].helper.reader[s]);
 }
 
 void gx_stream_wait(pthread_cond_t *changed, pthread_mutex_t *lock)

@@ -37,7 +37,7 @@ typedef void (*gx_helper_fn)(void *arg, gx_helper *helper);
 
 /*
 ** Open helpers for the stored matrices under the count sources, at most wanted of them, and run fn
-** on each.  *stream is NULL when there are none (never an error: the caller reads).  bytes: what
+** on each: on one for certain, on the others as far as they get a connection.  *stream is NULL when there are none (never an error: the caller reads).  bytes: what
 ** will be read in all; little work gets no helpers.
 */
 gx_code gx_stream_start(gx_run *run, const gx_mat *const *sources, int count, int wanted,
@@ -46,7 +46,7 @@ gx_code gx_stream_start(gx_run *run, const gx_mat *const *sources, int count, in
 /* Join the helpers and close their connections.  NULL is a no-op.  fn must be able to end. */
 void gx_stream_stop(gx_stream *stream);
 
-int gx_stream_helpers(const gx_stream *stream); /* NULL: 0 */
+int gx_stream_helpers(const gx_stream *stream); /* threads started; NULL: 0 */
 
 /* True when a writer of that schema is in the helpers' way (rollback journal).  NULL: false. */
 bool gx_stream_excludes_writer(const gx_stream *stream, const char *schema);

@@ -104,6 +104,11 @@ double gx_profile_flops(const gx_profile *profile, gx_dtype dtype, int64_t n, in
     return fmax(all, one); // a small product is not cut into more pieces than are good for it
 }
 
+double gx_profile_helpers_s(const gx_profile *profile, int64_t readers)
+{
+    return (readers > 1 ? 2 : 1) * profile->db_open_s + (double)readers * profile->thread_s;
+}
+
 double gx_profile_sweep_rate(const gx_profile *profile, int threads)
 {
     double team = (double)gx_max(1, gx_min(threads, profile->threads)) / profile->threads;

@@ -447,12 +447,20 @@ gx_code gx_reader_own(gx_store *store, gx_reader **reader, gx_err *err);
 */
 const char *gx_reader_refusal(gx_store *store, const char *schema);
 
-/* Called on the caller's thread.  GX_UNSUPPORTED with the reason where it cannot be. */
+/*
+** Called on the caller's thread.  GX_UNSUPPORTED with the reason where it cannot be.  The connection
+** itself is opened by the first gx_reader_begin(), on its thread: what takes a tenth of a
+** millisecond for one is not done for sixteen in turn.
+*/
 gx_code gx_reader_open(gx_store *store, const char *schema, gx_reader **reader, gx_err *err);
 
+/* One more of the same; any thread. */
+gx_code gx_reader_another(const gx_reader *reader, gx_reader **another, gx_err *err);
+
 /*
-** Begin the helper's read transaction and compare (id, generation, shape) of the count metas with
-** what it sees: GX_UNSUPPORTED when they differ or the database is locked.  No-op on an own reader.
+** Open the helper's connection where it is not, begin its read transaction and compare (id,
+** generation, shape) of the count metas with what it sees: GX_UNSUPPORTED when they differ or the
+** database is locked.  No-op on an own reader.
 */
 gx_code gx_reader_begin(gx_reader *reader, const gx_meta *const *metas, int count, gx_err *err);
 void gx_reader_end(gx_reader *reader); /* ends the read transaction: the writer may spill, commit */

@@ -5,8 +5,9 @@
 ** connections do that in parallel.  A helper is a second connection to the same file through the
 ** same VFS:
 **
-**     gx_reader_open()    caller's thread: opens it, read-only, no mutex, a small page cache
-**     gx_reader_begin()   any one thread: a read transaction, and a look at the catalog: the
+**     gx_reader_open()    caller's thread: asks where it leads; gx_reader_another() asks nobody
+**     gx_reader_begin()   any one thread: opens it the first time (read-only, no mutex, a small
+**                         page cache), begins a read transaction and looks at the catalog: the
 **                         matrices must be there in the caller's generation.  Uncommitted work of
 **                         the caller, or another file in the place of ours, is a difference
 **     gx_reader_read()    the same thread
@@ -52,10 +53,13 @@ typedef struct handle {
 
 struct gx_reader {
     gx_store *store;
-    sqlite3 *db; /* the store's, or the helper's own                         */
+    sqlite3 *db; /* the store's, or the helper's own: NULL until it begins  */
     bool is_own; /* the store's connection                                   */
     handle handle[HANDLES];
     int64_t uses;
+    const char *file;         /* helper: what it opens, the store's text     */
+    sqlite3_vfs *vfs;         /* ... by this; NULL: SQLite's own choice      */
+    int64_t map_bytes;        /* ... and how much of it is mapped            */
     sqlite3_stmt *find;       /* helper: id -> catalog row                   */
     gx_extent_reader extents; /* of tiles in volumes                         */
     bool is_begun;            /* helper: a read transaction is open          */
@@ -177,42 +181,10 @@ gx_code gx_reader_own(gx_store *store, gx_reader **reader, gx_err *err)
 ** mmap_size saves a copy of every page, and whoever sets it has accepted that a file cut short by
 ** somebody else is then a SIGBUS.  SQLite's default is none.
 */
-static int map_like(gx_store *store, const char *schema, sqlite3 *db)
+static int64_t mapped_bytes(gx_store *store, const char *schema)
 {
-    char text[64], sql[96];
-    if (gx_store_pragma(store->db, schema, "mmap_size", text, NULL) != GX_OK ||
-        text[strspn(text, "0123456789")] != '\0' || text[0] == '\0' || strcmp(text, "0") == 0) {
-        return SQLITE_OK;
-    }
-    snprintf(sql, sizeof sql, "PRAGMA mmap_size = %s", text);
-    return sqlite3_exec(db, sql, NULL, NULL, NULL);
-}
-
-static gx_code open_helper(gx_reader *reader, const char *schema, gx_err *err)
-{
-    sqlite3_vfs *vfs = NULL;
-    const char *file = sqlite3_db_filename(reader->store->db, schema);
-    (void)sqlite3_file_control(reader->store->db, schema, SQLITE_FCNTL_VFS_POINTER, &vfs);
-    int rc = sqlite3_open_v2(file, &reader->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX,
-                             vfs != NULL ? vfs->zName : NULL);
-    if (rc == SQLITE_OK) {
-        rc = sqlite3_exec(reader->db, helper_setup, NULL, NULL, NULL);
-    }
-    if (rc == SQLITE_OK) {
-        rc = map_like(reader->store, schema, reader->db);
-    }
-    if (rc ==
-        SQLITE_OK) { // in WAL mode the last one out would write the log back: not our business
-        rc = sqlite3_db_config(reader->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    }
-    if (rc == SQLITE_NOMEM || reader->db == NULL) {
-        return gx_fail_nomem(err, 0, "reader connection");
-    }
-    if (rc != SQLITE_OK) {
-        return gx_fail(err, GX_UNSUPPORTED, "second connection to %s: %s", schema,
-                       sqlite3_errmsg(reader->db));
-    }
-    return GX_OK;
+    char text[64];
+    return gx_store_pragma(store->db, schema, "mmap_size", text, NULL) == GX_OK ? atoll(text) : 0;
 }
 
 gx_code gx_reader_open(gx_store *store, const char *schema, gx_reader **reader, gx_err *err)
@@ -222,16 +194,22 @@ gx_code gx_reader_open(gx_store *store, const char *schema, gx_reader **reader, 
     if (refusal != NULL) {
         return gx_fail(err, GX_UNSUPPORTED, "%s", refusal);
     }
-    gx_reader *made;
-    GX_TRY(make_reader(store, &made, err));
-    gx_code code = open_helper(made, schema, err);
-    if (code != GX_OK) {
-        gx_reader_close(made);
-        return code;
-    }
-    made->extents.db = made->db;
-    made->extents.is_snapshot = true;
-    *reader = made;
+    GX_TRY(make_reader(store, reader, err));
+    (*reader)->file = sqlite3_db_filename(store->db, schema);
+    (void)sqlite3_file_control(store->db, schema, SQLITE_FCNTL_VFS_POINTER, &(*reader)->vfs);
+    (*reader)->map_bytes = mapped_bytes(store, schema);
+    (*reader)->extents.is_snapshot = true;
+    return GX_OK;
+}
+
+gx_code gx_reader_another(const gx_reader *reader, gx_reader **another, gx_err *err)
+{
+    assert(!reader->is_own);
+    GX_TRY(make_reader(reader->store, another, err));
+    (*another)->file = reader->file;
+    (*another)->vfs = reader->vfs;
+    (*another)->map_bytes = reader->map_bytes;
+    (*another)->extents.is_snapshot = true;
     return GX_OK;
 }
 
@@ -302,10 +280,43 @@ bool gx_reader_excludes_writer(const gx_reader *reader)
     return !reader->is_own && !reader->is_wal;
 }
 
+/* A helper's connection, on the thread that will use it: nothing of the store's is asked. */
+static gx_code connect(gx_reader *reader, gx_err *err)
+{
+    char map[64];
+    snprintf(map, sizeof map, "PRAGMA mmap_size = %lld", (long long)reader->map_bytes);
+    int rc = sqlite3_open_v2(reader->file, &reader->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX,
+                             reader->vfs != NULL ? reader->vfs->zName : NULL);
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_exec(reader->db, helper_setup, NULL, NULL, NULL);
+    }
+    if (rc == SQLITE_OK && reader->map_bytes > 0) {
+        rc = sqlite3_exec(reader->db, map, NULL, NULL, NULL);
+    }
+    if (rc == SQLITE_OK) { // in WAL mode the last one out would write the log back: not ours to do
+        rc = sqlite3_db_config(reader->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    }
+    reader->extents.db = reader->db;
+    if (rc == SQLITE_OK) {
+        return GX_OK;
+    }
+    if (rc == SQLITE_NOMEM || reader->db == NULL) {
+        gx_fail_nomem(err, 0, "reader connection");
+    } else {
+        gx_fail(err, GX_UNSUPPORTED, "second connection: %s", sqlite3_errmsg(reader->db));
+    }
+    sqlite3_close(reader->db);
+    reader->db = reader->extents.db = NULL;
+    return err->code;
+}
+
 gx_code gx_reader_begin(gx_reader *reader, const gx_meta *const *metas, int count, gx_err *err)
 {
     if (reader->is_own || reader->is_begun) {
         return GX_OK;
+    }
+    if (reader->db == NULL) {
+        GX_TRY(connect(reader, err));
     }
     int rc = sqlite3_exec(reader->db, "BEGIN", NULL, NULL, NULL);
     if (rc == SQLITE_OK && reader->find == NULL) {
