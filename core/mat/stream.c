@@ -135,10 +135,9 @@ static bool make_readers(gx_stream *stream, gx_helper *helper)
     const gx_helper *first = &stream->member[0].helper;
     for (int s = 0; s < stream->schemas; s++) {
         gx_reader **reader = &helper->reader[s];
-        gx_code code =
-            helper == first
-                ? gx_reader_open(stream->run->ctx->store, stream->origin[s].schema, reader, &err)
-                : gx_reader_another(first->reader[s], reader, &err);
+        gx_code code = helper == first ? gx_reader_open(stream->run->ctx->store,
+                                                        stream->origin[s].schema, reader, &err)
+                                       : gx_reader_another(first->reader[s], reader, &err);
         if (code != GX_OK) {
             gx_stats_note(&stream->run->ctx->stats, "readers: %s", err.text);
             return false;
@@ -168,8 +167,8 @@ static void start_threads(gx_stream *stream)
     stream->helpers = 0;
     for (int h = 0; h < made; h++) {
         member *m = &stream->member[h];
-        m->is_started = (h == 0 || stream->helpers > 0) &&
-                        gx_thread_start(&m->thread, run_member, m);
+        m->is_started =
+            (h == 0 || stream->helpers > 0) && gx_thread_start(&m->thread, run_member, m);
         if (m->is_started) {
             stream->helpers = h + 1;
         } else {

@@ -37,8 +37,9 @@ typedef void (*gx_helper_fn)(void *arg, gx_helper *helper);
 
 /*
 ** Open helpers for the stored matrices under the count sources, at most wanted of them, and run fn
-** on each: on one for certain, on the others as far as they get a connection.  *stream is NULL when there are none (never an error: the caller reads).  bytes: what
-** will be read in all; little work gets no helpers.
+** on each: on one for certain, on the others as far as they get a connection.  *stream is NULL when
+** there are none (never an error: the caller reads).  bytes: what will be read in all; little work
+** gets no helpers.
 */
 gx_code gx_stream_start(gx_run *run, const gx_mat *const *sources, int count, int wanted,
                         double bytes, gx_helper_fn fn, void *arg, gx_stream **stream);

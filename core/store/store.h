@@ -448,8 +448,8 @@ gx_code gx_reader_own(gx_store *store, gx_reader **reader, gx_err *err);
 const char *gx_reader_refusal(gx_store *store, const char *schema);
 
 /*
-** Called on the caller's thread.  GX_UNSUPPORTED with the reason where it cannot be.  The connection
-** itself is opened by the first gx_reader_begin(), on its thread: what takes a tenth of a
+** Called on the caller's thread.  GX_UNSUPPORTED with the reason where it cannot be.  The
+** connection is opened by the first gx_reader_begin(), on its thread: what takes a tenth of a
 ** millisecond for one is not done for sixteen in turn.
 */
 gx_code gx_reader_open(gx_store *store, const char *schema, gx_reader **reader, gx_err *err);

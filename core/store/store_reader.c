@@ -45,9 +45,9 @@ SQLITE_EXTENSION_INIT3
 enum { HANDLES = 12 }; /* as many as a fused program has inputs */
 
 typedef struct handle {
-    sqlite3_blob *blob; /* NULL, or open on row                              */
-    int64_t row, id;    /* of the tile, of its matrix                        */
-    int64_t used;       /* when: by number                                   */
+    sqlite3_blob *blob;           /* NULL, or open on row                              */
+    int64_t row, id;              /* of the tile, of its matrix                        */
+    int64_t used;                 /* when: by number                                   */
     char schema[GX_NAME_MAX + 1]; /* a helper's is always main               */
 } handle;
 
