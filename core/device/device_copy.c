@@ -1,8 +1,10 @@
 /*
 ** Whole matrices to and from device memory: see device_copy.h.
 **
-** A matrix from the database goes up in pieces of whole tiles, about GX_PIECE_BYTES: helper threads
+** Matrices from the database go up in pieces of whole tiles, about GX_PIECE_BYTES: helper threads
 ** read them into page-locked buffers, in any order, and the caller enqueues each as it is full.
+** Several small ones go at once: a tile is read by one helper, so one matrix after the other would
+** leave most of them idle.
 **
 **   buffer   FREE -> FILLING (a helper reads) -> FULL -> LEAVING (enqueued) -> FREE at its mark
 **
@@ -16,6 +18,7 @@
 #include "device_copy.h"
 #include "../mat/stream.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { STAGES = 24, TURNS = 3 };
@@ -62,18 +65,23 @@ typedef struct buffer {
     int64_t piece; /* the latest; orders those that are leaving */
 } buffer;
 
+/* A matrix that goes up, and how it is cut. */
+typedef struct part {
+    gx_device_part to;
+    int64_t panel_rows, piece_rows, piece_cols;
+    int64_t down, per_panel; /* pieces in a column of a panel; in it */
+    int64_t first, pieces;   /* its first piece, of all; how many    */
+} part;
+
 typedef struct loading {
     gx_run *run;
     gx_accel *accel;
-    const gx_mat *mat;
-    gx_dtype dtype;
-    bool is_lower;
-    char *a;
-    const gx_device_panels *panels; /* NULL: one panel, at a                   */
-    int64_t *left;                  /* of each panel: pieces to be sent        */
-    int64_t panel_rows;
-    int64_t cols, piece_rows, piece_cols;
-    int64_t down, per_panel, pieces; /* pieces in a column of a panel; in it; in all */
+    const gx_device_panels *panels; /* of the only part; NULL: one panel, at its a */
+    int64_t *left;                  /* of each panel: pieces to be sent            */
+    part part[GX_DEVICE_PARTS];
+    int parts;
+    int64_t pieces; /* of all parts */
+    size_t piece_bytes;
     buffer buffer[STAGES];
     int buffers;
 
@@ -86,35 +94,48 @@ typedef struct loading {
 } loading;
 
 typedef struct rectangle {
-    int64_t i, j, m, n;
+    const part *of;
+    int64_t i, j, m, n, panel;
 } rectangle;
 
 /* m <= 0: the last panel is lower than that. */
 static rectangle piece_of(const loading *l, int64_t t)
 {
-    int64_t i0 = t / l->per_panel * l->panel_rows, e = t % l->per_panel;
-    int64_t i = i0 + e % l->down * l->piece_rows, j = e / l->down * l->piece_cols;
-    int64_t end = gx_min(i0 + l->panel_rows, l->mat->rows);
-    return (rectangle){i, j, gx_min(l->piece_rows, end - i), gx_min(l->piece_cols, l->cols - j)};
+    const part *p = l->part;
+    while (t >= p->first + p->pieces) {
+        p++;
+    }
+    t -= p->first;
+    int64_t panel = t / p->per_panel, e = t % p->per_panel, rows = p->to.mat->rows;
+    int64_t i = panel * p->panel_rows + e % p->down * p->piece_rows;
+    int64_t j = e / p->down * p->piece_cols, end = gx_min((panel + 1) * p->panel_rows, rows);
+    return (rectangle){
+        p, i, j, gx_min(p->piece_rows, end - i), gx_min(p->piece_cols, p->to.cols - j), panel};
 }
 
 /* Whole tiles where they are small, columns of one where it is large. */
-static void choose_pieces(loading *l)
+static void add_part(loading *l, const gx_device_part *to)
 {
-    const gx_mat *mat = l->mat;
-    int64_t element = (int64_t)gx_dtype_bytes(l->dtype), most = (int64_t)GX_PIECE_BYTES / element;
+    part *p = &l->part[l->parts++];
+    const gx_mat *mat = to->mat;
+    int64_t element = (int64_t)gx_dtype_bytes(to->dtype), most = (int64_t)GX_PIECE_BYTES / element;
     int64_t rows = gx_max(1, gx_min(mat->tile_rows, mat->rows));
-    l->piece_cols = gx_max(1, gx_min(gx_min(mat->tile_cols, l->cols), most / rows));
-    l->panel_rows = gx_max(1, l->panels == NULL ? mat->rows : l->panels->rows);
-    l->piece_rows = gx_min(l->panel_rows, rows * gx_max(1, most / (rows * l->piece_cols)));
-    l->down = gx_ceil_div(l->panel_rows, l->piece_rows);
-    l->per_panel = l->down * gx_ceil_div(l->cols, l->piece_cols);
-    l->pieces = l->per_panel * gx_ceil_div(mat->rows, l->panel_rows);
+    p->to = *to;
+    p->piece_cols = gx_max(1, gx_min(gx_min(mat->tile_cols, to->cols), most / rows));
+    p->panel_rows = gx_max(1, l->panels == NULL ? mat->rows : l->panels->rows);
+    p->piece_rows = gx_min(p->panel_rows, rows * gx_max(1, most / (rows * p->piece_cols)));
+    p->down = gx_ceil_div(p->panel_rows, p->piece_rows);
+    p->per_panel = p->down * gx_ceil_div(to->cols, p->piece_cols);
+    p->first = l->pieces;
+    p->pieces = p->per_panel * gx_ceil_div(mat->rows, p->panel_rows);
+    l->pieces += p->pieces;
+    size_t bytes = (size_t)(p->piece_rows * p->piece_cols * element);
+    l->piece_bytes = bytes > l->piece_bytes ? bytes : l->piece_bytes;
 }
 
 static int64_t count_panels(const loading *l)
 {
-    return gx_ceil_div(l->mat->rows, l->panel_rows);
+    return gx_ceil_div(l->part[0].to.mat->rows, l->part[0].panel_rows);
 }
 
 static gx_code count_pieces(loading *l)
@@ -128,7 +149,8 @@ static gx_code count_pieces(loading *l)
     }
     l->left = memory;
     for (int64_t t = 0; t < l->pieces; t++) {
-        l->left[t / l->per_panel] += piece_of(l, t).m > 0;
+        rectangle r = piece_of(l, t);
+        l->left[r.panel] += r.m > 0;
     }
     return GX_OK;
 }
@@ -139,7 +161,7 @@ static bool next_piece(loading *l, int64_t *t)
     while (!l->is_stopped && gx_ok(l->run) && l->next < l->pieces) {
         *t = l->next++;
         rectangle r = piece_of(l, *t);
-        if (r.m > 0 && (!l->is_lower || r.i + r.m > r.j)) {
+        if (r.m > 0 && (!r.of->to.is_lower || r.i + r.m > r.j)) {
             return true;
         }
         l->sent++; // above the diagonal, or below the last row
@@ -165,7 +187,7 @@ static buffer *find_buffer(loading *l)
 /* Under the lock: does the piece's panel have memory?  Only such pieces take buffers. */
 static bool has_memory(const loading *l, int64_t t)
 {
-    return l->panels == NULL || t / l->per_panel < l->whole + l->panels->ring;
+    return l->panels == NULL || piece_of(l, t).panel < l->whole + l->panels->ring;
 }
 
 static void stop(loading *l)
@@ -176,8 +198,8 @@ static void stop(loading *l)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* Under the lock, let go in between: read piece t into a buffer. */
-static buffer *fill_buffer(loading *l, int64_t t, gx_reader *reader)
+/* Under the lock, let go in between: read piece t into a buffer, by a helper or by `own`. */
+static buffer *fill_buffer(loading *l, int64_t t, const gx_helper *helper, gx_reader *own)
 {
     buffer *b = NULL;
     while (!has_memory(l, t) || (b = find_buffer(l)) == NULL) {
@@ -192,6 +214,8 @@ static buffer *fill_buffer(loading *l, int64_t t, gx_reader *reader)
     pthread_mutex_unlock(&l->lock);
     gx_err err = {0}, late = {0};
     rectangle r = piece_of(l, t);
+    const gx_device_part *to = &r.of->to;
+    gx_reader *reader = helper != NULL ? gx_helper_reader(helper, to->mat) : own;
     bool is_free =
         !is_leaving || l->accel->backend->mark_wait(l->accel->dev, b->mark, &late) == GX_OK;
     if (!is_free) {
@@ -201,7 +225,8 @@ static buffer *fill_buffer(loading *l, int64_t t, gx_reader *reader)
         pthread_cond_broadcast(&l->changed);
         return NULL;
     }
-    gx_mat_read(l->run, l->mat, reader, r.i, r.j, r.m, r.n, l->dtype, b->memory.data, r.m, &err);
+    gx_mat_read(l->run, to->mat, reader, r.i, r.j, r.m, r.n, to->dtype, b->memory.data, r.m,
+                &err);
     gx_run_fail(l->run, &err);
     pthread_mutex_lock(&l->lock);
     b->state = FULL;
@@ -214,39 +239,40 @@ static void help(void *arg, gx_helper *helper)
     loading *l = arg;
     int64_t t;
     pthread_mutex_lock(&l->lock);
-    while (next_piece(l, &t) && fill_buffer(l, t, gx_helper_reader(helper, l->mat)) != NULL) {
+    while (next_piece(l, &t) && fill_buffer(l, t, helper, NULL) != NULL) {
     }
     pthread_cond_broadcast(&l->changed);
     pthread_mutex_unlock(&l->lock);
 }
 
 /* The first piece of a panel is to be sent. */
-static gx_code begin_panel(loading *l, int64_t panel, gx_err *err)
+static gx_code begin_panel(loading *l, const rectangle *r, gx_err *err)
 {
-    rectangle r = piece_of(l, panel * l->per_panel);
-    int64_t all = gx_ceil_div(gx_min(l->panel_rows, l->mat->rows - r.i), l->piece_rows) *
-                  (l->per_panel / l->down);
-    return l->left[panel] == all ? l->panels->begin(l->panels->arg, panel, err) : GX_OK;
+    const part *p = r->of;
+    int64_t rows = gx_min(p->panel_rows, p->to.mat->rows - r->panel * p->panel_rows);
+    int64_t all = gx_ceil_div(rows, p->piece_rows) * (p->per_panel / p->down);
+    return l->left[r->panel] == all ? l->panels->begin(l->panels->arg, r->panel, err) : GX_OK;
 }
 
 static gx_code send(loading *l, buffer *b, gx_err *err)
 {
     const gx_backend *backend = l->accel->backend;
     rectangle r = piece_of(l, b->piece);
-    int64_t panel = b->piece / l->per_panel, ld = l->mat->rows;
-    size_t element = gx_dtype_bytes(l->dtype), bytes = (size_t)r.m * element;
-    void *base = l->a;
+    int64_t ld = r.of->to.mat->rows;
+    gx_dtype dtype = r.of->to.dtype;
+    size_t element = gx_dtype_bytes(dtype), bytes = (size_t)r.m * element;
+    void *base = r.of->to.a;
     if (l->panels != NULL) {
-        GX_TRY(begin_panel(l, panel, err));
-        base = l->panels->place(l->panels->arg, panel, &ld);
+        GX_TRY(begin_panel(l, &r, err));
+        base = l->panels->place(l->panels->arg, r.panel, &ld);
     }
-    void *to = gx_at(base, l->dtype, ld, r.i - panel * l->panel_rows, r.j);
+    void *to = gx_at(base, dtype, ld, r.i - r.panel * r.of->panel_rows, r.j);
     GX_TRY(backend->upload(l->accel->dev, l->accel->up, to, (size_t)ld * element, b->memory.data,
                            bytes, bytes, (size_t)r.n, err));
     gx_stats_add(&l->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)bytes * r.n);
     GX_TRY(backend->mark_set(l->accel->dev, l->accel->up, b->mark, err));
-    if (l->panels != NULL && --l->left[panel] == 0) {
-        GX_TRY(l->panels->ready(l->panels->arg, panel, err));
+    if (l->panels != NULL && --l->left[r.panel] == 0) {
+        GX_TRY(l->panels->ready(l->panels->arg, r.panel, err));
     }
     return GX_OK;
 }
@@ -263,7 +289,7 @@ static gx_code send_all(loading *l, gx_stream *stream, gx_reader *own, gx_err *e
             full = l->buffer[k].state == FULL ? &l->buffer[k] : NULL;
         }
         if (full == NULL && stream == NULL && next_piece(l, &t)) {
-            full = fill_buffer(l, t, own);
+            full = fill_buffer(l, t, NULL, own);
         }
         if (full == NULL) {
             if (l->sent < l->pieces && stream != NULL) {
@@ -296,7 +322,6 @@ static gx_code take_buffers(loading *l, gx_err *err)
 {
     gx_run *run = l->run;
     size_t budget = (size_t)run->ctx->config.number[GX_SET_PINNING_BUDGET];
-    size_t bytes = (size_t)(l->piece_rows * l->piece_cols) * gx_dtype_bytes(l->dtype);
     int64_t wanted = gx_min(run->ctx->config.number[GX_SET_READERS] + TURNS, STAGES);
     wanted = gx_min(wanted, l->pieces);
     for (int k = 0; k < wanted; k++) {
@@ -305,13 +330,34 @@ static gx_code take_buffers(loading *l, gx_err *err)
         if (k >= TURNS && !l->buffer[k - 1].memory.is_pinned) {
             break; // they come out of memory_limit: a few will do
         }
-        if (gx_pool_stage(l->accel->pool, bytes, budget, &b->memory, &refusal) != GX_OK) {
+        if (gx_pool_stage(l->accel->pool, l->piece_bytes, budget, &b->memory, &refusal) != GX_OK) {
             return k > 0 ? GX_OK : gx_run_fail(run, &refusal);
         }
         l->buffers++;
         GX_TRY(l->accel->backend->mark_create(l->accel->dev, &b->mark, err));
     }
     return GX_OK;
+}
+
+/* Helpers, where one of the matrices is stored. */
+static gx_stream *start_helpers(loading *l)
+{
+    const gx_mat *stored[GX_DEVICE_PARTS];
+    gx_stream *stream = NULL;
+    int count = 0;
+    double bytes = 0;
+    for (int k = 0; k < l->parts; k++) {
+        const gx_device_part *to = &l->part[k].to;
+        if (gx_mat_base_stored(to->mat) != NULL) {
+            stored[count++] = to->mat;
+            bytes += (double)to->mat->rows * (double)to->cols * (double)gx_dtype_bytes(to->dtype);
+        }
+    }
+    int64_t wanted = gx_min(l->run->ctx->config.number[GX_SET_READERS], l->pieces);
+    if (count > 0) {
+        gx_stream_start(l->run, stored, count, (int)wanted, bytes, help, l, &stream);
+    }
+    return stream;
 }
 
 static gx_code load(loading *l, gx_err *err)
@@ -321,7 +367,6 @@ static gx_code load(loading *l, gx_err *err)
     gx_stream *stream = NULL;
     gx_reader *own = NULL;
     gx_err refusal = {0};
-    choose_pieces(l);
     if (l->panels != NULL && count_pieces(l) != GX_OK) {
         return GX_OK; // the run has failed
     }
@@ -329,11 +374,7 @@ static gx_code load(loading *l, gx_err *err)
     pthread_cond_init(&l->changed, NULL);
     gx_code rc = take_buffers(l, err);
     if (rc == GX_OK && gx_ok(run)) {
-        double bytes = (double)l->mat->rows * (double)l->cols * (double)gx_dtype_bytes(l->dtype);
-        int64_t wanted = gx_min(run->ctx->config.number[GX_SET_READERS], l->pieces);
-        if (gx_mat_base_stored(l->mat) != NULL) {
-            gx_stream_start(run, &l->mat, 1, (int)wanted, bytes, help, l, &stream);
-        }
+        stream = start_helpers(l);
         if (stream != NULL || gx_reader_own(run->ctx->store, &own, &refusal) == GX_OK) {
             rc = send_all(l, stream, own, err);
         }
@@ -354,28 +395,29 @@ static gx_code load(loading *l, gx_err *err)
     return rc == GX_OK ? settled : rc;
 }
 
+gx_code gx_device_load_all(gx_run *run, gx_accel *accel, const gx_device_part *parts, int count,
+                           gx_err *err)
+{
+    loading l = {.run = run, .accel = accel};
+    assert(count > 0 && count <= GX_DEVICE_PARTS);
+    for (int k = 0; k < count; k++) {
+        add_part(&l, &parts[k]);
+    }
+    return load(&l, err);
+}
+
 gx_code gx_device_load(gx_run *run, gx_accel *accel, const gx_mat *mat, int64_t cols,
                        gx_dtype dtype, bool is_lower, void *a, gx_err *err)
 {
-    loading l = {.run = run,
-                 .accel = accel,
-                 .mat = mat,
-                 .dtype = dtype,
-                 .is_lower = is_lower,
-                 .a = a,
-                 .cols = cols};
-    return load(&l, err);
+    gx_device_part one = {.mat = mat, .cols = cols, .dtype = dtype, .is_lower = is_lower, .a = a};
+    return gx_device_load_all(run, accel, &one, 1, err);
 }
 
 gx_code gx_device_load_panels(gx_run *run, gx_accel *accel, const gx_mat *mat, gx_dtype dtype,
                               const gx_device_panels *panels, gx_err *err)
 {
-    loading l = {.run = run,
-                 .accel = accel,
-                 .mat = mat,
-                 .dtype = dtype,
-                 .panels = panels,
-                 .cols = mat->cols};
+    loading l = {.run = run, .accel = accel, .panels = panels};
+    add_part(&l, &(gx_device_part){.mat = mat, .dtype = dtype, .cols = mat->cols});
     return load(&l, err);
 }
 

@@ -128,24 +128,30 @@ static bool send_large(gx_exec *x, gx_val *val)
     return code == GX_OK ? gx_ok(x->run) : gx_device_lost(x, &err);
 }
 
+/* A block of an earlier call; false: there is none, and *val has the key to leave it under. */
+static bool claim(gx_exec *x, gx_val *val)
+{
+    gx_block_key key;
+    val->has_key = false;
+    if (!gx_device_key_of(x, val, &key)) {
+        return false;
+    }
+    val->device_bytes = bytes_of(&val->type);
+    val->device = gx_pool_claim(x->accel->pool, &key, val->device_bytes);
+    val->has_key = val->device != NULL;
+    val->key = key;
+    gx_stats_add(&x->run->ctx->stats, GX_STAT_DEVICE_HITS, val->has_key);
+    return val->has_key;
+}
+
 const void *gx_device_val_send(gx_exec *x, gx_val *val)
 {
     gx_block_key key;
     if (!gx_ok(x->run) || val->device != NULL) {
         return gx_ok(x->run) ? val->device : NULL;
     }
-    bool has_key = gx_device_key_of(x, val, &key);
     size_t bytes = bytes_of(&val->type);
-    void *kept = has_key ? gx_pool_claim(x->accel->pool, &key, bytes) : NULL;
-    if (kept != NULL) {
-        gx_stats_add(&x->run->ctx->stats, GX_STAT_DEVICE_HITS, 1);
-        val->device = kept;
-        val->device_bytes = bytes;
-        val->has_key = true;
-        val->key = key;
-        return kept;
-    }
-    if (!gx_device_val_make(x, val) || bytes == 0) {
+    if (claim(x, val) || !gx_device_val_make(x, val) || bytes == 0) {
         return val->device;
     }
     x->transfers++;
@@ -154,9 +160,44 @@ const void *gx_device_val_send(gx_exec *x, gx_val *val)
     const void *data = val->data != NULL ? val->data : is_value ? val->mat->data : NULL;
     bool is_sent =
         data != NULL && bytes <= SMALL_MOST ? send_small(x, val, data) : send_large(x, val);
-    val->has_key = is_sent && has_key;
-    val->key = key;
+    val->has_key = is_sent && gx_device_key_of(x, val, &key);
     return is_sent ? val->device : NULL;
+}
+
+/* Is it whole in the database, and nowhere else? */
+static bool is_to_be_read(const gx_val *val)
+{
+    return val->device == NULL && val->data == NULL && val->sink == NULL && val->mat != NULL &&
+           val->mat->kind == GX_MAT_STORED && bytes_of(&val->type) > 0;
+}
+
+bool gx_device_vals_send(gx_exec *x, gx_val *const *vals, int count)
+{
+    gx_device_part part[GX_DEVICE_PARTS];
+    gx_val *sent[GX_DEVICE_PARTS];
+    int parts = 0;
+    gx_err err = {.code = GX_OK};
+    for (int k = 0; k < count && parts < GX_DEVICE_PARTS && gx_ok(x->run); k++) {
+        gx_val *val = vals[k];
+        if (is_to_be_read(val) && !claim(x, val) && gx_device_val_make(x, val)) {
+            sent[parts] = val;
+            part[parts++] = (gx_device_part){.mat = val->mat,
+                                             .cols = val->type.cols,
+                                             .dtype = val->type.dtype,
+                                             .a = val->device};
+        }
+    }
+    if (parts == 0 || !gx_device_wait(x)) {
+        return gx_ok(x->run);
+    }
+    x->transfers += parts;
+    if (gx_device_load_all(x->run, x->accel, part, parts, &err) != GX_OK) {
+        return gx_device_lost(x, &err);
+    }
+    for (int k = 0; k < parts && gx_ok(x->run); k++) {
+        sent[k]->has_key = gx_device_key_of(x, sent[k], &sent[k]->key);
+    }
+    return gx_ok(x->run);
 }
 
 // Fetching, giving back ---------------------------------------------------------------------------

@@ -22,6 +22,12 @@ bool gx_device_val_make(gx_exec *x, gx_val *val);
 /* A copy of val's elements, where there is none yet; NULL: lost, or the run has failed. */
 const void *gx_device_val_send(gx_exec *x, gx_val *val);
 
+/*
+** Copies of those of the count values that are in the database alone, read at once; the others wait
+** for gx_device_val_send.  false: lost, or the run has failed.
+*/
+bool gx_device_vals_send(gx_exec *x, gx_val *const *vals, int count);
+
 /* The copy's elements into memory. */
 bool gx_device_val_fetch(gx_exec *x, const gx_val *val, void *data, int64_t ld);
 
