@@ -66,7 +66,7 @@ def product(args):
 
 
 def stream(args):
-    found = {d: parts(args, d, args.n, "limits", "stream") for d in args.devices}
+    found = {d: parts(args, d, args.n, "stream") for d in args.devices}
     show(f"stream f64 {args.n}, once", {d: f["stream one matrix"] for d, f in found.items()})
 
 

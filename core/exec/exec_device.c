@@ -285,10 +285,29 @@ static gx_code take_stages_of(gx_xd *x, bool is_down, int wanted, size_t bytes)
 */
 static gx_code take_stages(gx_xd *x)
 {
-    int up = gx_exec_stages_up(x->run, &x->plan, x->piece_count);
-    int down = gx_exec_stages_down(x->down_count);
+    int up = gx_exec_stages_up(x->prog, &x->plan, x->piece_count);
+    int down = gx_exec_stages_down(x->prog, x->down_count);
     GX_TRY(take_stages_of(x, false, up, x->up_bytes));
     return take_stages_of(x, true, down, x->down_bytes);
+}
+
+/*
+** One device waits for what POTRF reports: it has nothing else to do.  Several would all wait with
+** it, so there it is looked at when everything has run; what is computed from a factor that is none
+** harms nobody.
+*/
+static gx_code take_infos(gx_xd *x)
+{
+    void *info = NULL;
+    bool is_wanted = false;
+    for (int k = 0; k < x->prog->kinds && x->devices > 1; k++) {
+        is_wanted = is_wanted || x->prog->kind[k].kernel == GX_POTRF;
+    }
+    if (is_wanted) {
+        GX_TRY(host_memory(x, x->prog->step_count, sizeof *x->info, &info));
+    }
+    x->info = info;
+    return GX_OK;
 }
 
 /* Everything that the schedule of so many slots needs on the host. */
@@ -308,6 +327,7 @@ static gx_code prepare_host(gx_xd *x)
     x->is_awaited = awaited;
     GX_TRY(host_memory(x, x->plan.load_count, sizeof *x->last_piece, &last));
     x->last_piece = last;
+    GX_TRY(take_infos(x));
     claim_blocks(x);
     x->piece_most = gx_exec_piece(x->prog, &x->plan);
     GX_TRY(cut_pieces(x, false, &x->piece, &x->piece_count));
@@ -376,6 +396,7 @@ static void put_away_host(gx_xd *x)
     gx_mem_free(mem, x->is_there);
     gx_mem_free(mem, x->is_awaited);
     gx_mem_free(mem, x->last_piece);
+    gx_mem_free(mem, x->info);
     gx_mem_free(mem, x->piece);
     gx_mem_free(mem, x->down);
     x->place = NULL;
@@ -383,6 +404,7 @@ static void put_away_host(gx_xd *x)
     x->lent = NULL;
     x->is_there = x->is_awaited = NULL;
     x->last_piece = NULL;
+    x->info = NULL;
     x->piece = x->down = NULL;
     x->piece_count = x->down_count = 0;
     x->up_bytes = x->down_bytes = 0;
@@ -586,6 +608,10 @@ bool gx_exec_device(gx_prog *prog, const gx_fleet *fleet, int *culprit, gx_err *
     }
     gx_xd_fault(&x, x.culprit, &refusal);
     bool is_sound = settle(&x) && gx_xd_ok(&x);
+    for (int32_t t = 0; x.info != NULL && t < prog->step_count && is_sound && gx_ok(prog->run);
+         t++) {
+        gx_xd_report(&x, t, x.info[t]);
+    }
     if (is_sound) {
         hand_over(&x);
     }

@@ -9,7 +9,7 @@
 
 #include <stdatomic.h>
 
-enum { GX_XD_RING = 32, GX_XD_STAGES = 64 };
+enum { GX_XD_RING = 32, GX_XD_STAGES_DOWN = 64, GX_XD_STAGES = 192 /* both ways */ };
 
 /* A rectangle of a block on its way. */
 typedef struct gx_xd_piece {
@@ -71,6 +71,7 @@ typedef struct gx_xd {
     bool *is_there;      /* of each load: found in device memory, not loaded */
     bool *is_awaited;    /* of each load: its device's kernels come after it */
     int64_t *last_piece; /* of each load; -1: it has none */
+    int64_t *info;       /* of each step, looked at when all have run; NULL: at once */
     uint64_t stamp[GX_PROG_OPERANDS];
     size_t work_bytes;
     void *vector[GX_PROG_VECTORS]; /* on the first device: who has any is not spread */
@@ -119,6 +120,9 @@ bool gx_xd_is_write_due(const gx_xd *x);
 
 /* Under the lock, which is let go meanwhile: the next piece that came down goes to its sink. */
 void gx_xd_deliver(gx_xd *x, bool is_caller);
+
+/* What a step's kernel reported, to whom it concerns. */
+void gx_xd_report(gx_xd *x, int32_t t, int64_t info);
 
 /* Run the schedule: everything is enqueued and written, or the run or the device has failed. */
 void gx_xd_run(gx_xd *x);

@@ -75,8 +75,11 @@ void gx_exec_foresee(const gx_prog *prog, const gx_fleet *fleet, const gx_schedu
 /* Size of the pieces in which blocks of so many bytes altogether are copied. */
 size_t gx_exec_piece(const gx_prog *prog, const gx_schedule *plan);
 
+/* Helpers that the program is to have: as the settings say, for each device, within the threads. */
+int64_t gx_exec_readers(const gx_prog *prog);
+
 /* How many staging buffers there are to be for so many pieces: up; down. */
-int gx_exec_stages_up(const gx_run *run, const gx_schedule *plan, int64_t pieces);
-int gx_exec_stages_down(int64_t pieces);
+int gx_exec_stages_up(const gx_prog *prog, const gx_schedule *plan, int64_t pieces);
+int gx_exec_stages_down(const gx_prog *prog, int64_t pieces);
 
 #endif

@@ -78,9 +78,9 @@ static double load_bytes(const gx_prog *prog, const gx_load *item)
 }
 
 /* How many read, at most: not more than there are blocks. */
-static int64_t helpers_of(const gx_run *run, int64_t loads)
+static int64_t helpers_of(const gx_prog *prog, int64_t loads)
 {
-    return gx_max(1, gx_min(run->ctx->config.number[GX_SET_READERS], loads));
+    return gx_max(1, gx_min(gx_exec_readers(prog), loads));
 }
 
 /*
@@ -92,7 +92,7 @@ size_t gx_exec_piece(const gx_prog *prog, const gx_schedule *plan)
     for (int64_t k = 0; k < plan->load_count; k++) {
         bytes += plan->loads[k].from == GX_NO_SLOT ? load_bytes(prog, &plan->loads[k]) : 0;
     }
-    double share = bytes / (4.0 * (double)helpers_of(prog->run, plan->load_count));
+    double share = bytes / (4.0 * (double)helpers_of(prog, plan->load_count));
     size_t size = PIECE_LEAST;
     while (size < GX_PIECE_BYTES && (double)size < share) {
         size *= 2;
@@ -100,15 +100,28 @@ size_t gx_exec_piece(const gx_prog *prog, const gx_schedule *plan)
     return size;
 }
 
-int gx_exec_stages_up(const gx_run *run, const gx_schedule *plan, int64_t pieces)
+int64_t gx_exec_readers(const gx_prog *prog)
 {
-    int64_t readers = gx_min(helpers_of(run, plan->load_count), (GX_XD_STAGES - 12) / 2);
-    return (int)gx_min(gx_max(4, 2 * readers), pieces);
+    const int64_t *setting = prog->run->ctx->config.number;
+    int64_t most = gx_max(setting[GX_SET_READERS], setting[GX_SET_THREADS]);
+    return gx_min(setting[GX_SET_READERS] * prog->devices, most);
 }
 
-int gx_exec_stages_down(int64_t pieces)
+int gx_exec_stages_up(const gx_prog *prog, const gx_schedule *plan, int64_t pieces)
 {
-    return (int)gx_min(8, pieces);
+    int64_t most = GX_XD_STAGES - GX_XD_STAGES_DOWN;
+    int64_t wanted = gx_max(4, 2 * helpers_of(prog, plan->load_count));
+    return (int)gx_min(gx_min(wanted, most), pieces);
+}
+
+/*
+** Pieces come down in order, a block's behind each other: several devices come down at once when
+** there are buffers for a block of each.
+*/
+int gx_exec_stages_down(const gx_prog *prog, int64_t pieces)
+{
+    int64_t wanted = prog->devices == 1 ? 8 : gx_min(16 * prog->devices, GX_XD_STAGES_DOWN);
+    return (int)gx_min(wanted, pieces);
 }
 
 /* Pieces each way, and the bytes of the largest. */
@@ -142,8 +155,8 @@ void gx_exec_foresee(const gx_prog *prog, const gx_fleet *fleet, const gx_schedu
     size_t bytes[2] = {0, 0};
     int64_t kept[GX_DEVICES_MOST] = {0};
     foresee_pieces(prog, plan, is_there, pieces, bytes);
-    int64_t count[2] = {gx_exec_stages_up(prog->run, plan, (int64_t)fmin(pieces[0], many)),
-                        gx_exec_stages_down((int64_t)fmin(pieces[1], many))};
+    int64_t count[2] = {gx_exec_stages_up(prog, plan, (int64_t)fmin(pieces[0], many)),
+                        gx_exec_stages_down(prog, (int64_t)fmin(pieces[1], many))};
     size_t budget = (size_t)prog->run->ctx->config.number[GX_SET_PINNING_BUDGET];
     for (int64_t k = 0; k < plan->load_count && is_there != NULL; k++) {
         kept[plan->loads[k].device] += is_there[k];

@@ -432,8 +432,9 @@ static gx_code after_blocks(gx_xd *x, int32_t t, gx_err *err)
     return GX_OK;
 }
 
-static void report_info(gx_xd *x, const gx_step *st, int64_t info)
+void gx_xd_report(gx_xd *x, int32_t t, int64_t info)
 {
+    const gx_step *st = &x->prog->steps[t];
     if (info > 0 && x->prog->on_info != NULL) {
         gx_err err = {0};
         int64_t base = st->extra < 0 ? 0 : x->prog->extra[st->extra].info_base;
@@ -442,8 +443,9 @@ static void report_info(gx_xd *x, const gx_step *st, int64_t info)
     }
 }
 
-static gx_code run_kernel(gx_xd *x, const gx_step *st, gx_err *err)
+static gx_code run_kernel(gx_xd *x, int32_t t, gx_err *err)
 {
+    const gx_step *st = &x->prog->steps[t];
     const gx_call_kind *kind = &x->prog->kind[st->kind];
     if (kind->kernel == GX_KERNEL_COUNT) {
         return GX_OK;
@@ -455,14 +457,14 @@ static gx_code run_kernel(gx_xd *x, const gx_step *st, gx_err *err)
     gx_args args;
     gx_step_args(x->prog, st, NULL, x->place, &args);
     args.work = device->work;
-    args.info = &info;
+    args.info = x->info != NULL ? &x->info[t] : &info;
     gx_stats_kernel(&x->run->ctx->stats, gx_kernel_flops(kind->kernel, dtype, &args), 0);
     GX_TRY(accel->backend->kernel[kind->kernel][dtype](accel->dev, accel->run, &args, err));
-    if (kind->kernel == GX_POTRF || kind->kernel == GX_GETRF) {
+    if ((kind->kernel == GX_POTRF || kind->kernel == GX_GETRF) && x->info == NULL) {
         int64_t start_ns = gx_now_ns();
         GX_TRY(accel->backend->queue_wait(accel->dev, accel->run, err)); // info, pivots
         gx_stats_add(&x->run->ctx->stats, GX_STAT_STALL_DEVICE_NS, gx_now_ns() - start_ns);
-        report_info(x, st, info);
+        gx_xd_report(x, t, info);
     }
     return GX_OK;
 }
@@ -489,7 +491,7 @@ static gx_code remember_step(gx_xd *x, int32_t t, gx_err *err)
 static gx_code run_step(gx_xd *x, int32_t t, gx_err *err)
 {
     GX_TRY(after_blocks(x, t, err));
-    GX_TRY(run_kernel(x, &x->prog->steps[t], err));
+    GX_TRY(run_kernel(x, t, err));
     return remember_step(x, t, err);
 }
 

@@ -62,7 +62,7 @@ enum { READERS_MOST = 64 };
 /* A device's resources; on the host, the first one's step alone. */
 typedef struct device_clocks {
     double up, step, down, across;
-    double loaded; /* when everything that was loaded so far is there */
+    double loaded; /* when everything is there that its steps so far needed */
     struct {
         int64_t m, n, k;
         double seconds;
@@ -90,24 +90,17 @@ typedef struct clocks {
     double processor_s;                     /* host: seconds of one processor                  */
     double unsettled,
         settled; /* bytes written that the disk has, and has not yet, been waited for */
-    int64_t next_load, next_flush;
-    int32_t t; /* the step that runs */
+    int64_t next_load, next_need, next_flush;
+    double *there; /* of each load: when it is          */
+    double *holds; /* of each slot: when its block is there, or was written */
+    double loaded; /* when the last one so far is there */
+    int32_t t;     /* the step that runs                */
 } clocks;
 
 /* The device's profile; NULL: on the host. */
 static const gx_device_profile *profile_of(const clocks *c, int device)
 {
     return c->fleet->count == 0 ? NULL : &c->fleet->accel[device]->profile;
-}
-
-/* Everything is there. */
-static double all_loaded(const clocks *c)
-{
-    double latest = 0;
-    for (int d = 0; d < c->prog->devices; d++) {
-        latest = fmax(latest, c->on[d].loaded);
-    }
-    return latest;
 }
 
 /* Everything has been computed. */
@@ -191,31 +184,22 @@ static double read_seconds(const clocks *c, const gx_load *item, double *bytes)
     return c->fleet->count > 0 ? seconds : seconds + *bytes / c->host->touch_bytes_per_s;
 }
 
-/* A block from another device. */
-static void run_crossing(clocks *c, const gx_load *item, double now)
+/* A block from another device; the seconds when it is there. */
+static double run_crossing(clocks *c, const gx_load *item, double now)
 {
     gx_slots slots = c->slots;
     int from = gx_slots_device(&slots, item->from);
     device_clocks *on = &c->on[item->device];
     double bytes = (double)gx_block_shape(&c->prog->operand[item->operand], item->block).bytes;
     double rate = c->fleet->accel[item->device]->link[c->fleet->accel[from]->ordinal].bytes_per_s;
-    double ready = item->after > 0 ? fmax(now, c->on[from].loaded) : now;
-    on->across = fmax(fmax(on->across, ready), c->on[from].loaded) + bytes / rate;
-    on->loaded = fmax(on->loaded, on->across);
+    on->across = largest(on->across, now, c->holds[item->from]) + bytes / rate;
     c->terms->across_s += bytes / rate;
+    return on->across;
 }
 
-/* The next load; now: when the step that it may follow has run. */
-static void run_load(clocks *c, int64_t index, double now)
+/* A block from its source; now: when the step that it may follow has run. */
+static double run_reading(clocks *c, const gx_load *item, double now)
 {
-    const gx_load *item = &c->plan->loads[index];
-    if (c->is_there != NULL && c->is_there[index]) {
-        return;
-    }
-    if (item->from != GX_NO_SLOT) {
-        run_crossing(c, item, now);
-        return;
-    }
     double bytes, seconds = read_seconds(c, item, &bytes);
     device_clocks *on = &c->on[item->device];
     const gx_device_profile *device = profile_of(c, item->device);
@@ -226,10 +210,9 @@ static void run_load(clocks *c, int64_t index, double now)
     double *reader = c->has_helpers ? &c->free[first] : &c->writer;
     if (device == NULL) {
         *reader = fmax(*reader, now) + seconds;
-        on->loaded = fmax(on->loaded, *reader);
         c->terms->read_s += seconds / c->readers;
         c->processor_s += seconds;
-        return;
+        return *reader;
     }
     // All readers share a block; reading needs no slot, only buffers.
     double share = c->has_helpers ? seconds / c->readers : seconds;
@@ -240,9 +223,22 @@ static void run_load(clocks *c, int64_t index, double now)
     }
     double tail = fmin(bytes, c->piece_bytes) / device->upload_bytes_per_s;
     on->up = fmax(fmax(on->up, now) + up_s, *reader + tail);
-    on->loaded = fmax(on->loaded, on->up);
     c->terms->read_s += share;
     c->terms->up_s += up_s;
+    return on->up;
+}
+
+/* The next load; now: when the step that it may follow has run. */
+static void run_load(clocks *c, double now)
+{
+    int64_t index = c->next_load++;
+    const gx_load *item = &c->plan->loads[index];
+    bool is_there = c->is_there != NULL && c->is_there[index];
+    c->there[index] = is_there                   ? 0
+                      : item->from != GX_NO_SLOT ? run_crossing(c, item, now)
+                                                 : run_reading(c, item, now);
+    c->holds[item->slot] = c->there[index];
+    c->loaded = fmax(c->loaded, c->there[index]);
 }
 
 static void end_helpers(clocks *c)
@@ -279,7 +275,7 @@ static void run_flush(clocks *c)
         if (c->next_load < c->plan->load_count) {
             end_helpers(c);
         } else {
-            c->writer = fmax(c->writer, all_loaded(c));
+            c->writer = fmax(c->writer, c->loaded);
         }
     }
     c->terms->write_s += write_s;
@@ -312,16 +308,25 @@ static void run_step(clocks *c, int32_t t)
     }
     while (c->next_load < plan->load_count && plan->loads[c->next_load].need <= t) {
         double step = c->on[plan->loads[c->next_load].device].step;
-        run_load(c, c->next_load++, fmax(step, must));
+        run_load(c, fmax(step, must));
     }
-    double loaded = on->loaded;
     while (c->next_load < plan->load_count && plan->loads[c->next_load].after <= t &&
            c->has_helpers) {
         double step = c->on[plan->loads[c->next_load].device].step;
-        run_load(c, c->next_load++, fmax(step, must)); // ahead
+        run_load(c, fmax(step, must)); // ahead
+    }
+    for (; c->next_need < c->next_load && plan->loads[c->next_need].need <= t; c->next_need++) {
+        device_clocks *wants = &c->on[plan->loads[c->next_need].device];
+        wants->loaded = fmax(wants->loaded, c->there[c->next_need]);
     }
     double seconds = kernel_seconds(c, &c->prog->steps[t]);
-    on->step = largest(on->step, loaded, must) + seconds;
+    on->step = largest(on->step, on->loaded, must) + seconds;
+    for (int p = 0; p < gx_step_places(c->prog, &c->prog->steps[t]); p++) {
+        gx_place at = gx_step_place(c->prog, &c->prog->steps[t], p);
+        if (at.block != GX_NO_BLOCK && gx_step_writes(c->prog, &c->prog->steps[t], p)) {
+            c->holds[at.slot] = on->step;
+        }
+    }
     c->terms->compute_s += seconds / c->prog->devices;
     c->processor_s += seconds * c->threads;
     while (c->next_flush < plan->flush_count && plan->flushes[c->next_flush].ready <= t + 1 &&
@@ -354,7 +359,7 @@ static void count_helpers(clocks *c)
         c->is_exclusive |= stored != NULL && refusal == NULL &&
                            !gx_store_is_wal(run->ctx->store, stored->meta.schema);
     }
-    int64_t wanted = gx_min(run->ctx->config.number[GX_SET_READERS], c->plan->load_count);
+    int64_t wanted = gx_min(gx_exec_readers(c->prog), c->plan->load_count);
     c->has_helpers = has_stored && refusal == NULL && wanted > 0;
     c->readers = c->has_helpers ? (int)gx_min(wanted, READERS_MOST) : 1;
     c->reader_rate = gx_predict_read_rate(run, c->readers) / c->readers;
@@ -412,11 +417,29 @@ static void count_start(clocks *c, bool is_small, const gx_cost *cost, const gx_
         return;
     }
     c->piece_bytes = (double)gx_exec_piece(c->prog, c->plan);
-    c->buffers_down = gx_exec_stages_down((int64_t)ceil(cost->bytes_down / c->piece_bytes));
+    c->buffers_down =
+        gx_exec_stages_down(c->prog, (int64_t)ceil(cost->bytes_down / c->piece_bytes));
     for (int d = 0; d < c->fleet->count; d++) {
         terms->once_s += allocation_seconds(profile_of(c, d), &growth[d]);
     }
     terms->start_s = DEVICE_S * c->fleet->count + 2 * c->host->thread_s + terms->once_s;
+}
+
+/* Room for when each load and each slot's block is there; false: the run has failed. */
+static bool start_clocks(clocks *c)
+{
+    gx_err err = {0};
+    void *memory = NULL;
+    int64_t slots = gx_slots_all(&c->slots);
+    if (gx_mem_calloc(c->prog->run->ctx->mem,
+                      (size_t)(c->plan->load_count + slots) * sizeof(double),
+                      "the schedule of blocks", &memory, &err) != GX_OK) {
+        gx_run_fail(c->prog->run, &err);
+        return false;
+    }
+    c->there = memory;
+    c->holds = c->there + c->plan->load_count;
+    return true;
 }
 
 /* All steps; the seconds until everything is written. */
@@ -429,7 +452,7 @@ static double run_clocks(clocks *c)
         run_flush(c);
     }
     assert(c->next_load == c->plan->load_count && c->next_flush == c->plan->flush_count);
-    return largest(all_run(c), c->writer, all_loaded(c));
+    return largest(all_run(c), c->writer, c->loaded);
 }
 
 void gx_predict_schedule(gx_prog *prog, const gx_slots *slots, const gx_schedule *plan,
@@ -455,10 +478,12 @@ void gx_predict_schedule(gx_prog *prog, const gx_slots *slots, const gx_schedule
     c.threads = is_small ? 1 : (int)run->ctx->config.number[GX_SET_THREADS];
     count_start(&c, is_small, &cost, growth);
     count_helpers(&c);
+    c.is_exclusive = c.is_exclusive && schema != NULL;
     if (schema != NULL) {
         price_storing(run, schema, cost.bytes_written, &c.write_per_byte, &c.commit_per_byte);
     }
-    double busy_s = run_clocks(&c);
+    double busy_s = start_clocks(&c) ? run_clocks(&c) : 0;
+    gx_mem_free(run->ctx->mem, c.there);
     if (is_small) {
         busy_s = fmax(busy_s, c.processor_s);
     } else if (fleet->count == 0) {

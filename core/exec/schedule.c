@@ -15,8 +15,8 @@
 ** A load may start once the executor has REACHED step s (all steps before s are done, flushes
 ** before s written): its slot's former block has no use left before the window's end.  Results
 ** stay in memory until their slot is wanted or the program ends (then in ascending tile order, the
-** fastest for SQLite), so in rollback-journal mode the helpers read as long as possible before the
-** writer disturbs them.
+** fastest for SQLite; of several devices as they are finished), so in rollback-journal mode the
+** helpers read as long as possible before the writer disturbs them.
 **
 ** An unfinished result that must go is a spill: written to its own tile, and read back through the
 ** caller's connection, which alone sees it.  Drivers choose their blocks so that this does not
@@ -540,7 +540,18 @@ static int by_block(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What is still in memory at the end goes to its sink in ascending order. */
+/* In the order in which they are finished. */
+static int by_ready(const void *a, const void *b)
+{
+    int32_t x = ((const gx_flush *)a)->ready, y = ((const gx_flush *)b)->ready;
+    return x == y ? by_block(a, b) : (x > y) - (x < y);
+}
+
+/*
+** What is still in memory at the end goes to its sink in ascending order; from several devices,
+** each of which is at another place of the result, as it is finished: else all but one would keep
+** theirs to the end.
+*/
 static void flush_rest(sim *s)
 {
     int64_t first = s->out->flush_count;
@@ -557,7 +568,7 @@ static void flush_rest(sim *s)
     }
     if (gx_ok(s->prog->run) && s->out->flush_count > first) {
         qsort(s->out->flushes + first, (size_t)(s->out->flush_count - first), sizeof(gx_flush),
-              by_block);
+              s->slots.devices > 1 ? by_ready : by_block);
     }
 }
 

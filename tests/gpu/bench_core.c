@@ -7,7 +7,8 @@
 ** N: side of the matrices, f64 (8192).  FOLDER: where the database file is made, N^2 * 32 bytes of
 ** it, removed at the end (the current one).  PARTS, all by default: limits stream product cholesky
 ** stored limited pinned xt.  GX_BENCH_LIMIT: bytes of device memory of `limited` (2147483648).
-** GX_BENCH_TILE: bytes of a tile.
+** GX_BENCH_TILE: bytes of a tile.  GX_BENCH_TRACE=1: product and cholesky once more, what each
+** device did when, and what it waited for (bench_trace.h).
 **
 ** GX_DEVICES (all, a number, a list; 1) works here as everywhere.
 **
@@ -433,7 +434,9 @@ static void look(bench *b, gx_run *run, const gx_mat *result, bool is_product)
     }
 }
 
-static double call_once(bench *b, bool is_product, keep where)
+#include "bench_trace.h"
+
+static double call_once(bench *b, bool is_product, keep where, bool is_traced)
 {
     gx_run run;
     gx_mat A, B, result;
@@ -443,6 +446,7 @@ static double call_once(bench *b, bool is_product, keep where)
     gx_mat_stored(&B, &b->B);
     forget(b);
     gx_stats_reset(&b->ctx->stats);
+    is_traced = is_traced && trace_on(b);
     double start = now();
     gx_run_begin(&run, b->ctx, is_product ? "gx_matmul" : "gx_cholesky");
     if (where == KEEP_THERE) {
@@ -455,6 +459,9 @@ static double call_once(bench *b, bool is_product, keep where)
     gx_matmul_args args = {.A = &A, .B = &B, .alpha = {1, 0}};
     is_product ? gx_alg_matmul(&run, &args, &C) : gx_alg_cholesky(&run, &A, GX_LOWER, &C);
     double seconds = now() - start;
+    if (is_traced) {
+        trace_off(start, seconds);
+    }
     if (where == KEEP_STORED) {
         gx_sink_end(&C);
         seconds = now() - start;
@@ -519,7 +526,7 @@ static double call(bench *b, const char *what, bool is_product, keep where)
     }
     double best = 0;
     for (int round = 0; round < (where == KEEP_STORED ? 1 : 3); round++) {
-        double seconds = call_once(b, is_product, where);
+        double seconds = call_once(b, is_product, where, false);
         best = round == 0 || seconds < best ? seconds : best;
         if (round == 0 && where != KEEP_STORED) {
             char first[100];
@@ -530,6 +537,8 @@ static double call(bench *b, const char *what, bool is_product, keep where)
     print(b, what, best, limit);
     if (where == KEEP_STORED) {
         look_at_stored(b, is_product);
+    } else if (trace_is_wanted()) {
+        call_once(b, is_product, where, true);
     }
     return best;
 }

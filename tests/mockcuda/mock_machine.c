@@ -455,6 +455,7 @@ struct mock_mark {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int64_t set, reached;
+    double reached_s;  /* by the clock  */
     mock_queue *queue; /* it was set in */
 };
 
@@ -665,8 +666,11 @@ typedef struct mark_arg {
 static int reach(void *arg)
 {
     mark_arg *a = arg;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
     pthread_mutex_lock(&a->mark->lock);
     a->mark->reached = a->count;
+    a->mark->reached_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
     pthread_cond_broadcast(&a->mark->changed);
     pthread_mutex_unlock(&a->mark->lock);
     return 0;
@@ -723,4 +727,11 @@ int mock_mark_wait(mock_mark *m)
     int error = q->error;
     pthread_mutex_unlock(&q->lock);
     return error;
+}
+
+double mock_mark_seconds(mock_mark *from, mock_mark *to)
+{
+    mock_mark_wait(from);
+    mock_mark_wait(to);
+    return to->reached_s - from->reached_s;
 }

@@ -115,7 +115,8 @@ void mock_recording_free(mock_recording *recording); /* once it is not under way
 mock_mark *mock_mark_create(void);
 void mock_mark_free(mock_mark *mark);
 void mock_mark_set(mock_mark *mark, mock_queue *queue);
-int mock_mark_wait(mock_mark *mark); /* error of the queue it was set in */
+int mock_mark_wait(mock_mark *mark);                      /* error of the queue it was set in */
+double mock_mark_seconds(mock_mark *from, mock_mark *to); /* from one to the other */
 void mock_queue_after(mock_queue *queue, mock_mark *mark);
 
 /* Copy of bytes, at the bandwidth; used inside actions. */

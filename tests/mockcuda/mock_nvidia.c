@@ -476,6 +476,13 @@ API int cudaEventSynchronize(void *event)
     return mock_keep(runtime_status(mock_end()));
 }
 
+API int cudaEventElapsedTime(float *ms, void *from, void *to)
+{
+    BEGIN(MOCK_RUNTIME, "cudaEventElapsedTime");
+    *ms = (float)(1e3 * mock_mark_seconds(from, to));
+    return 0;
+}
+
 API int cudaStreamWaitEvent(void *stream, void *event, unsigned flags)
 {
     (void)flags;
@@ -539,9 +546,7 @@ static int copy_block(const char *call, copy c, int kind, void *stream)
     BEGIN_LATER(MOCK_RUNTIME, call, &is_fatal);
     size_t dst_bytes = c.height == 0 ? 0 : (c.height - 1) * c.dst_pitch + c.width;
     size_t src_bytes = c.height == 0 ? 0 : (c.height - 1) * c.src_pitch + c.width;
-    mock_count(kind == TO_HOST           ? MOCK_DOWNLOAD
-               : kind == BETWEEN_DEVICES ? MOCK_PEER
-                                         : MOCK_UPLOAD);
+    mock_count(kind == TO_HOST ? MOCK_DOWNLOAD : kind == BETWEEN_DEVICES ? MOCK_PEER : MOCK_UPLOAD);
     if ((kind != TO_HOST && !mock_is_on_device(c.dst, dst_bytes)) ||
         (kind != TO_DEVICE && !mock_is_on_device(c.src, src_bytes))) {
         return mock_keep(CUDA_INVALID);

@@ -160,6 +160,32 @@ result |= dict(violations=violations, alive=mock.alive())
     assert (got["wrong"], got["uncounted"], got["fallbacks"], got["violations"], got["alive"]) == ([], [], 0, 0, {})
 
 
+def test_indefinite(tmp_path):
+    """A matrix that is not positive definite: told as on one device, and the connection goes on."""
+    got = child(
+        tmp_path,
+        START
+        + """
+q(db, "SELECT gx_config('deterministic', 'on')")
+use('1')
+right = answer('cholesky')
+x = to_numpy(q(db, "SELECT gx_copy('P')"))
+x[60, 60] = x[90, 90] = -1
+db.execute("SELECT gx_copy(?, 'N')", (from_numpy(x),)).fetchall()
+result = []
+for devices in ('1', '0,1', '0,1,2'):
+    use(devices)
+    result.append([error(db, "SELECT gx_cholesky('N', 'L')"), answer('cholesky') == right, stats(db)['devices_lost']])
+violations = mock.counts()['violations']
+db.close()
+result.append([violations, mock.alive()])
+""",
+        MOCK_DEVICES=3,
+    )
+    assert got.pop() == [0, {}]
+    assert got == [["gx_cholesky: N is not positive definite (leading minor of order 61)", True, 0]] * 3
+
+
 def test_setting(tmp_path):
     got = child(
         tmp_path,

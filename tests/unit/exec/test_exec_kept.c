@@ -44,9 +44,12 @@ static void test_pieces(void **state)
             gx_run_end(&x.run);
         }
         gx_run run = {.ctx = f->ctx};
-        for (int64_t pieces = 1; pieces < 100; pieces++) {
+        for (int64_t k = 0; k < 800; k++) {
+            int64_t pieces = 1 + k % 200;
             gx_schedule plan = {.load_count = pieces % 2 == 0 ? 1 : 1000};
-            int up = gx_exec_stages_up(&run, &plan, pieces), down = gx_exec_stages_down(pieces);
+            gx_prog prog = {.run = &run, .devices = 1 << k / 200};
+            int up = gx_exec_stages_up(&prog, &plan, pieces);
+            int down = gx_exec_stages_down(&prog, pieces);
             assert_true(up >= 1 && up <= pieces && down >= 1 && down <= pieces);
             assert_true(up + down <= GX_XD_STAGES);
         }
