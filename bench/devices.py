@@ -47,7 +47,7 @@ def parts(args, devices, n, *names):
     return out
 
 
-def show(what, seconds, beside=None):
+def show(what, seconds, beside=None, peer="cublasXt"):
     """Seconds by number of devices, how many times faster than one, and beside a peer."""
     one = seconds.get(1)
     for devices, value in seconds.items():
@@ -55,7 +55,7 @@ def show(what, seconds, beside=None):
         if one is not None and devices > 1:
             text += f"  {one / value:6.3f} x one"
         if beside and devices in beside:
-            text += f"  {beside[devices] / value:6.3f} x cublasXt ({beside[devices]:.3f} s)"
+            text += f"  {beside[devices] / value:6.3f} x {peer} ({beside[devices]:.3f} s)"
         print(text, flush=True)
 
 
@@ -70,9 +70,18 @@ def stream(args):
     show(f"stream f64 {args.n}, once", {d: f["stream one matrix"] for d, f in found.items()})
 
 
+def cusolver_mg(n, devices):
+    """Seconds of cuSOLVERMg's factorisation, from page-locked memory and back; NaN where the library is not."""
+    done = subprocess.run([sys.executable, ROOT / "bench" / "cusolver_mg.py", str(n), str(devices)], stdout=subprocess.PIPE,
+                          text=True, check=False)
+    print(f"    [{devices}] {done.stdout.strip()}")
+    return json.loads(done.stdout)["with_copies"] if done.returncode == 0 else float("nan")
+
+
 def cholesky(args):
     found = {d: parts(args, d, args.cholesky, "cholesky") for d in args.devices}
-    show(f"cholesky f64 {args.cholesky}, dropped", {d: f["cholesky, result dropped"] for d, f in found.items()})
+    show(f"cholesky f64 {args.cholesky}, dropped", {d: f["cholesky, result dropped"] for d, f in found.items()},
+         {d: cusolver_mg(args.cholesky, d) for d in args.devices}, "cuSOLVERMg")
 
 
 def connect(path):
