@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Sparse matrices beside SciPy, GraphBLAS and CHOLMOD: `bench/sparse_cpu.py [PART ...] [--rounds N] [--small] [--mmap]`.
 
-Parts: products, powerlaw (5 x 10^7 entries), cg, eig, direct, spread, random; all of them without a name.
+Parts: products, where (poisson times 32: what each way of it takes), powerlaw (5 x 10^7 entries), cg, eig, direct, spread, random; all of them without a name.
 
 gx reads both operands from a database file that is in the page cache and makes a value of SQL, with as many threads as the
 process may have; --mmap lets SQLite map the file.  The peers have arrays in memory: SciPy one thread, GraphBLAS (python-graphblas,
@@ -13,6 +13,7 @@ import argparse
 import inspect
 import os
 import pathlib
+import resource
 import statistics
 import subprocess
 import sys
@@ -118,6 +119,49 @@ def products(db, n, rounds):
     q(db, "SELECT gx_drop('random')")
 
 
+def where(db, n, rounds):
+    """One product in all its ways: seconds, those of processors, bytes read, page faults; medians."""
+    poisson(db, n)
+    D = np.random.default_rng(1).standard_normal((n, 32))
+    q(db, "SELECT gx_store('D', ?, '{\"replace\":true}')", from_numpy(D))
+
+    def read():
+        return q(db, "SELECT value FROM gx_stats WHERE name = 'bytes_read'")
+
+    def line(title, fn, before=lambda: None, rounds=rounds):
+        rows = []
+        for _ in range(rounds):
+            before()
+            start, faults = read(), resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            t, p, _ = timed(fn)
+            rows.append((1e3 * t, 1e3 * p, (read() - start) / 1e6, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults))
+        t, p, mb, faults = (statistics.median(column) for column in zip(*rows))
+        print(f"poisson {n} @ 32: {title:42} {t:8.1f} ms  p {p:8.1f} ms  read {mb:6.1f} MB  faults {faults:8.0f}", flush=True)
+
+    value = from_numpy(D)
+    scan = "SELECT gx_norm('poisson', 'fro') + gx_sum('D')"
+    db.execute("BEGIN")  # nothing is kept from within a transaction
+    line("the scan of both operands", lambda: q(db, scan))
+    line("read each time (in a transaction)", lambda: q(db, "SELECT length(gx_matmul('poisson', 'D'))"))
+    line("read each time, D a value", lambda: q(db, "SELECT length(gx_matmul('poisson', ?))", value))
+    db.execute("COMMIT")
+    line("first call", lambda: q(db, "SELECT length(gx_matmul('poisson', 'D'))"), rounds=1)
+    line("kept", lambda: q(db, "SELECT length(gx_matmul('poisson', 'D'))"))
+    line("S kept, D a value", lambda: q(db, "SELECT length(gx_matmul('poisson', ?))", value))
+    for title, D_ in (("S and D kept", "D"), ("S kept, D a value", value)):
+        line(f"{title}, result stored", lambda: q(db, "SELECT gx_matmul('poisson', ?, 'C')", D_),
+             lambda: q(db, "SELECT gx_drop('C')") if q(db, "SELECT count(*) FROM gx WHERE name = 'C'") else None)
+    Y = to_numpy(q(db, "SELECT gx_copy('C')"))
+    q(db, "SELECT gx_drop('C')")
+    y = from_numpy(Y)
+    line("storing as many bytes", lambda: q(db, "SELECT gx_store('C', ?)", y),
+         lambda: q(db, "SELECT gx_drop('C')") if q(db, "SELECT count(*) FROM gx WHERE name = 'C'") else None)
+    q(db, "SELECT gx_drop('C')")
+    S = csr_of(db, "poisson")
+    assert np.abs(Y - S @ D).max() < 1e-11
+    line("SciPy, arrays", lambda: S @ D)
+
+
 def powerlaw(db, n, rounds):
     """Columns by a power law, as many rows of few entries as a graph has: 50 a row on the average."""
     rng, entries = np.random.default_rng(2), 54 * n
@@ -204,7 +248,7 @@ def random(db, n, rounds):
     q(db, "SELECT gx_drop('made')")
 
 
-PARTS = {fn.__name__: fn for fn in (products, powerlaw, cg, eig, direct, spread, random)}
+PARTS = {fn.__name__: fn for fn in (products, where, powerlaw, cg, eig, direct, spread, random)}
 
 
 def main():

@@ -204,6 +204,7 @@ static gx_code compute(spreading *x, const double *pulse, double *activation, gx
         }
     }
     GX_TRY(gx_sparse_device_begin(&x->S, 1, err));
+    GX_TRY(gx_sparse_device_bring(&x->S, NULL, err));
     if (!gx_ok(x->run)) {
         return GX_OK;
     }

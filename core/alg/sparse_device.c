@@ -9,6 +9,8 @@
 **           panel to panel before they go up, so that a product is one launch however many panels
 **           there are.  A stored matrix is kept in the pool under the key that other blocks have,
 **           and found there while neither it nor the file has changed.
+**           Where a gathered product follows, each panel is multiplied as it is, behind its copy:
+**           it goes up with a second set of starts, its own.
 **   ring    panels as they lie, in any order, through two buffers, each multiplied when it is
 **           there
 **
@@ -99,11 +101,17 @@ static bool key_of(const gx_sparse_device *d, gx_block_key *key)
     return d->stamp != 0;
 }
 
+/* Of a whole: the panels' own starts, which a product that follows them wants. */
+static size_t own_starts_bytes(const gx_sparse_device *d)
+{
+    return (size_t)(d->S->rows + gx_sparse_pieces(d->S)) * sizeof(uint32_t);
+}
+
 /* S, or two panels, and what a product takes, within the limit beside others. */
 static bool is_within(const gx_sparse_device *d, int64_t lines, size_t others)
 {
     size_t work = work_bytes(d, lines), blocks = gx_pool_rounded(gx_sparse_device_bytes(d));
-    blocks *= d->is_whole ? 1 : GX_SPARSE_RING;
+    blocks += d->is_whole ? gx_pool_rounded(own_starts_bytes(d)) : blocks;
     return work < GX_NO_WORKSPACE && blocks <= d->limit && others <= d->limit - blocks &&
            gx_pool_rounded(work) <= d->limit - blocks - others;
 }
@@ -163,6 +171,8 @@ typedef struct stage {
 typedef struct loading {
     gx_sparse_device *d;
     const gx_sparse_product *product; /* of the ring; NULL: to the whole's place */
+    const gx_sparse_follow *follow;   /* of the whole, or NULL: starts behind the values */
+    gx_mark *done[2 * STAGES];        /* behind what follows a piece: no more are under way */
     stage stage[STAGES];
     int stages;
     size_t block_bytes;   /* of a stage: a panel as it is read; behind it values in dtype */
@@ -200,6 +210,15 @@ static void give_stage(loading *l, stage *s, const gx_err *fault)
     pthread_mutex_unlock(&l->lock);
 }
 
+/* Where a stage has a panel's own starts, beside those of the whole. */
+static size_t own_starts(const loading *l)
+{
+    const gx_sparse_device *d = l->d;
+    bool has_values = d->S->kind != GX_MAT_STORED || d->S->dtype != d->dtype;
+    size_t values = (size_t)gx_sparse_most_entries(d->S) * gx_dtype_bytes(d->dtype);
+    return l->block_bytes + (has_values ? aligned(values) : 0);
+}
+
 /* Starts from `from` on instead of from the piece's own; values in dtype, behind the panel. */
 static void prepare(const loading *l, stage *s, const gx_csr *csr, int64_t from)
 {
@@ -211,6 +230,12 @@ static void prepare(const loading *l, stage *s, const gx_csr *csr, int64_t from)
     size_t own = (size_t)csr->index_bytes, element = gx_dtype_bytes(csr->dtype);
     uint32_t *start = (uint32_t *)(void *)memory;
     s->csr = *csr;
+    if (l->follow != NULL) {
+        uint32_t *own_start = (uint32_t *)(void *)(memory + own_starts(l));
+        for (int64_t i = 0; i <= csr->rows; i++) {
+            own_start[i] = csr->start[i] - (uint32_t)first;
+        }
+    }
     for (int64_t i = 0; i <= csr->rows; i++) {
         start[i] = (uint32_t)((int64_t)csr->start[i] - first + from);
     }
@@ -277,6 +302,26 @@ static gx_code call(gx_sparse_device *d, const gx_csr *csr, const gx_sparse_prod
     return GX_OK;
 }
 
+/* A piece of the whole, which is multiplied where it lies, by starts of its own. */
+static gx_code send_followed(loading *l, const stage *s, int64_t piece, int64_t row0, gx_err *err)
+{
+    gx_sparse_device *d = l->d;
+    const gx_accel *accel = d->accel;
+    const gx_sparse_follow *f = l->follow;
+    gx_csr there = s->csr;
+    int64_t first = l->first[piece];
+    there.start = (const uint32_t *)d->block[1].data + row0 + piece;
+    there.index = (const char *)d->csr.index + first * there.index_bytes;
+    there.value = (const char *)d->csr.value + (size_t)first * gx_dtype_bytes(d->dtype);
+    GX_TRY(send_bytes(d, there.start, 0, (const char *)s->memory.data + own_starts(l),
+                      (size_t)(there.rows + 1) * sizeof(uint32_t), err));
+    GX_TRY(send_panel(d, s, &d->csr, row0, first, err));
+    GX_TRY(accel->backend->queue_after_mark(accel->dev, accel->run, s->mark, err));
+    GX_TRY(call(d, &there, f->product, row0, err));
+    GX_TRY(f->behind(f->arg, row0, there.rows, err));
+    return accel->backend->mark_set(accel->dev, accel->run, l->done[piece % (2 * STAGES)], err);
+}
+
 /* Under the lock: a piece goes up; through the ring it is multiplied behind that. */
 static gx_code send(loading *l, stage *s, int64_t piece, gx_err *err)
 {
@@ -284,6 +329,9 @@ static gx_code send(loading *l, stage *s, int64_t piece, gx_err *err)
     const gx_accel *accel = d->accel;
     int64_t row0 = gx_sparse_piece_row(d->S, piece);
     s->turn = ++l->turn;
+    if (l->follow != NULL) {
+        return send_followed(l, s, piece, row0, err);
+    }
     if (l->product == NULL) {
         return send_panel(d, s, &d->csr, row0, l->first[piece], err);
     }
@@ -326,27 +374,60 @@ static gx_code bring(void *arg, int64_t unit, gx_pass_thread *thread, void *memo
     return code;
 }
 
+/* A piece that has been sent: wait for its product, and hand that on.  Faults as in bring(). */
+static gx_code hand_on(void *arg, int64_t unit, void *part, gx_err *err)
+{
+    loading *l = arg;
+    const gx_accel *accel = l->d->accel;
+    const gx_mat *S = l->d->S;
+    gx_err fault = {0};
+    (void)part, (void)err;
+    pthread_mutex_lock(&l->lock);
+    bool is_well = l->fault.code == GX_OK;
+    pthread_mutex_unlock(&l->lock);
+    if (is_well &&
+        accel->backend->mark_wait(accel->dev, l->done[unit % (2 * STAGES)], &fault) == GX_OK) {
+        l->follow->take(l->follow->take_arg, gx_sparse_piece_row(S, unit),
+                        gx_sparse_piece_rows(S, unit), &fault);
+    }
+    pthread_mutex_lock(&l->lock);
+    l->fault = l->fault.code == GX_OK ? fault : l->fault;
+    pthread_mutex_unlock(&l->lock);
+    return GX_OK;
+}
+
+/* Marks, as many as there are parts of the pass. */
+static gx_code take_marks(loading *l, gx_err *err)
+{
+    const gx_accel *accel = l->d->accel;
+    for (int k = 0; k < 2 * STAGES && l->follow != NULL; k++) {
+        GX_TRY(accel->backend->mark_create(accel->dev, &l->done[k], err));
+    }
+    return GX_OK;
+}
+
 static gx_code take_stages(loading *l, gx_err *err)
 {
     gx_sparse_device *d = l->d;
     gx_run *run = d->run;
     const gx_mat *S = d->S;
-    size_t budget = (size_t)run->ctx->config.number[GX_SET_PINNING_BUDGET], most, values;
+    size_t budget = (size_t)run->ctx->config.number[GX_SET_PINNING_BUDGET], most, bytes;
     int64_t wanted = gx_max(run->ctx->config.number[GX_SET_READERS],
                             run->ctx->config.number[GX_SET_THREADS]);
     wanted = gx_min(gx_min(wanted + AHEAD, STAGES), gx_sparse_pieces(S));
     most = lay_out(S, d->dtype, gx_sparse_most_rows(S), gx_sparse_most_entries(S)).value;
-    values = (size_t)gx_sparse_most_entries(S) * gx_dtype_bytes(d->dtype);
     l->block_bytes = aligned(gx_max(most, gx_sparse_block_bytes(S)));
-    bool has_values = S->kind != GX_MAT_STORED || S->dtype != d->dtype;
+    bytes = own_starts(l);
+    if (l->follow != NULL) {
+        bytes += (size_t)(gx_sparse_most_rows(S) + 1) * sizeof(uint32_t);
+    }
     for (int64_t k = 0; k < wanted; k++) {
         gx_err refusal = {0};
         stage *s = &l->stage[k];
         if (k > 0 && !l->stage[k - 1].memory.is_pinned && k > AHEAD) {
             break; // they come out of memory_limit: a few will do
         }
-        if (gx_pool_stage(d->accel->pool, l->block_bytes + (has_values ? values : 0), budget,
-                          &s->memory, &refusal) != GX_OK) {
+        if (gx_pool_stage(d->accel->pool, bytes, budget, &s->memory, &refusal) != GX_OK) {
             return k > 0 ? GX_OK : gx_fail(err, refusal.code, "%s", refusal.text);
         }
         l->stages++;
@@ -371,10 +452,11 @@ static gx_code count_entries(loading *l, gx_err *err)
 }
 
 /* All panels, once. */
-static gx_code load(gx_sparse_device *d, const gx_sparse_product *product, gx_err *err)
+static gx_code load(gx_sparse_device *d, const gx_sparse_product *product,
+                    const gx_sparse_follow *follow, gx_err *err)
 {
     gx_run *run = d->run;
-    loading l = {.d = d, .product = product};
+    loading l = {.d = d, .product = product, .follow = follow};
     const gx_mat *const sources[1] = {d->S};
     gx_err refusal = {0};
     if (count_entries(&l, &refusal) != GX_OK) {
@@ -382,6 +464,7 @@ static gx_code load(gx_sparse_device *d, const gx_sparse_product *product, gx_er
     }
     pthread_mutex_init(&l.lock, NULL);
     gx_code code = take_stages(&l, err);
+    code = code == GX_OK ? take_marks(&l, err) : code;
     if (code == GX_OK) {
         gx_pass pass = {.sources = sources,
                         .source_count = 1,
@@ -389,6 +472,8 @@ static gx_code load(gx_sparse_device *d, const gx_sparse_product *product, gx_er
                         .bytes = (double)gx_sparse_bytes(d->S),
                         .threads = gx_max(1, l.stages - AHEAD),
                         .work = bring,
+                        .fold = follow != NULL ? hand_on : NULL,
+                        .is_callers = follow != NULL,
                         .arg = &l};
         gx_pass_run(run, &pass);
         code = l.fault.code;
@@ -403,6 +488,9 @@ static gx_code load(gx_sparse_device *d, const gx_sparse_product *product, gx_er
     for (int k = 0; k < l.stages; k++) {
         gx_pool_unstage(d->accel->pool, &l.stage[k].memory);
         d->accel->backend->mark_free(d->accel->dev, l.stage[k].mark);
+    }
+    for (int k = 0; k < 2 * STAGES; k++) {
+        d->accel->backend->mark_free(d->accel->dev, l.done[k]);
     }
     pthread_mutex_destroy(&l.lock);
     gx_mem_free(run->ctx->mem, l.first);
@@ -438,11 +526,6 @@ gx_code gx_sparse_device_begin(gx_sparse_device *d, int64_t lines, gx_err *err)
     GX_TRY(take(d, &d->block[0], bytes, err));
     d->csr = panel_at(d, d->block[0].data, d->S->rows, gx_sparse_entries(d->S));
     if (d->is_whole) {
-        if (d->is_there) {
-            return GX_OK;
-        }
-        GX_TRY(load(d, NULL, err));
-        d->is_there = gx_ok(d->run);
         return GX_OK;
     }
     GX_TRY(take(d, &d->block[1], bytes, err));
@@ -452,10 +535,23 @@ gx_code gx_sparse_device_begin(gx_sparse_device *d, int64_t lines, gx_err *err)
     return GX_OK;
 }
 
+gx_code gx_sparse_device_bring(gx_sparse_device *d, const gx_sparse_follow *follow, gx_err *err)
+{
+    if (!d->is_whole || d->is_there) {
+        return GX_OK;
+    }
+    if (follow != NULL) { // each panel's own starts
+        GX_TRY(take(d, &d->block[1], own_starts_bytes(d), err));
+    }
+    GX_TRY(load(d, NULL, follow, err));
+    d->is_there = gx_ok(d->run);
+    return GX_OK;
+}
+
 gx_code gx_sparse_device_multiply(gx_sparse_device *d, const gx_sparse_product *product,
                                   gx_err *err)
 {
-    return d->is_whole ? call(d, &d->csr, product, 0, err) : load(d, product, err);
+    return d->is_whole ? call(d, &d->csr, product, 0, err) : load(d, product, NULL, err);
 }
 
 /* Everything back to the pool, where a sound S is kept. */

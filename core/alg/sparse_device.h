@@ -3,7 +3,8 @@
 **
 **     gx_sparse_device d = {.run = run, .accel = accel, .S = S, .dtype = dtype};
 **     if (gx_sparse_device_fit(&d, lines, beside, 2, false)) { // room for it, and for the rest
-**         code = gx_sparse_device_begin(&d, lines, &err);     // found there, or brought
+**         code = gx_sparse_device_begin(&d, lines, &err);
+**         code = gx_sparse_device_bring(&d, NULL, &err);      // unless it is there
 **         code = gx_sparse_device_multiply(&d, &product, &err);
 **         ...
 **         is_done = gx_sparse_device_finish(&d, buffers, beside, 2, code, &err);
@@ -35,6 +36,16 @@ typedef struct gx_sparse_product {
     void *R;
 } gx_sparse_product;
 
+/* A gathered product of the whole of S, panel by panel as they arrive. */
+typedef struct gx_sparse_follow {
+    const gx_sparse_product *product;
+    /* Enqueues on accel->run what goes behind the product of rows [row0, row0 + rows). */
+    gx_code (*behind)(void *arg, int64_t row0, int64_t rows, gx_err *err);
+    /* All that has been computed of them: in their order, by the caller's thread. */
+    gx_code (*take)(void *arg, int64_t row0, int64_t rows, gx_err *err);
+    void *arg, *take_arg;
+} gx_sparse_follow;
+
 typedef struct gx_sparse_device {
     gx_run *run;
     gx_accel *accel;
@@ -63,8 +74,11 @@ bool gx_sparse_device_fit(gx_sparse_device *d, int64_t lines, const size_t *besi
 /* Bytes of S there, or of one panel. */
 size_t gx_sparse_device_bytes(const gx_sparse_device *d);
 
-/* Buffers and marks; a whole S is brought, or claimed. */
+/* Buffers and marks; a whole S is claimed, where it is there. */
 gx_code gx_sparse_device_begin(gx_sparse_device *d, int64_t lines, gx_err *err);
+
+/* A whole S is brought, where it was not there.  follow: and multiplied meanwhile; or NULL. */
+gx_code gx_sparse_device_bring(gx_sparse_device *d, const gx_sparse_follow *follow, gx_err *err);
 
 /* Enqueued on accel->run; where S is not whole it is read once, and has been when this returns. */
 gx_code gx_sparse_device_multiply(gx_sparse_device *d, const gx_sparse_product *product,

@@ -9,6 +9,10 @@
 **   R       lines x length
 **   D       again, for the result as it will lie: length x lines
 **
+** Where S has yet to be brought and all lines of a gathered S D are one round, D goes first, and
+** each panel of S is multiplied when it arrives: its rows of the result are complete and come down
+** while the next panels are read (spmm_down.c).
+**
 ** Whether: predicted, from bytes through the memories of both sides, the reads and the copies.
 ** With `deterministic`, what is scattered stays on the host: there it is added in order.  What
 ** fails on the device the host does from the beginning.
@@ -17,6 +21,7 @@
 
 #include "../run/call.h"
 #include "sparse_device.h"
+#include "spmm_down.h"
 
 #include <math.h>
 
@@ -109,6 +114,14 @@ static void foresee_host(const spmm *x, gx_terms *terms)
     gx_predict_pass(x->run, &cost, r->dtype, r->lines, terms);
 }
 
+/* Is S brought for all lines at once, which makes whole rows of the result? */
+static bool is_followed(const spmm *x, bool is_there)
+{
+    const gx_spmm_rounds *r = x->r;
+    return x->S.is_whole && !is_there && r->op != GX_NO_TRANS && is_turned(x) &&
+           x->width >= r->lines && gx_sparse_pieces(r->S) > 1;
+}
+
 static void foresee_device(const spmm *x, bool is_there, gx_terms *terms)
 {
     const gx_spmm_rounds *r = x->r;
@@ -126,6 +139,11 @@ static void foresee_device(const spmm *x, bool is_there, gx_terms *terms)
         rounds * (gx_sparse_device_seconds(&x->S, x->width) + device->wait_s) +
         turned * dense * (double)r->lines / device->sweep_bytes_per_s;
     gx_predict_cost(x->run, x->accel, &cost, r->dtype, 1, terms);
+    if (is_followed(x, is_there)) { // products and copies down while panels are read
+        double share = (double)gx_sparse_bytes(r->S) / cost.bytes_up;
+        terms->model_s -=
+            fmin(terms->compute_s + terms->down_s, share * fmax(terms->read_s, terms->up_s));
+    }
     for (int k = 0; k < PARTS; k++) {
         gx_pool_foresee(x->accel->pool, x->bytes[k], x->bytes[k] > 0, &growth);
     }
@@ -256,6 +274,50 @@ static bool goes_on(spmm *x, gx_err *err)
     return gx_ok(x->run);
 }
 
+/* Rows of the result as they will lie, behind each other. */
+static gx_code turn_rows(void *arg, int64_t row0, int64_t rows, gx_err *err)
+{
+    spmm *x = arg;
+    int64_t m = x->r->lines;
+    return turn(x, gx_at(x->part[PART_R], x->r->dtype, m, 0, row0),
+                gx_at(x->part[PART_D], x->r->dtype, m, 0, row0), rows, m, err);
+}
+
+static gx_code run_followed(spmm *x, gx_err *err)
+{
+    const gx_spmm_rounds *r = x->r;
+    const gx_sparse_product product = {.op = r->op,
+                                       .lines = r->lines,
+                                       .alpha = r->alpha,
+                                       .L = x->part[PART_L],
+                                       .R = x->part[PART_R]};
+    gx_spmm_down down = {.run = x->run,
+                         .accel = x->accel,
+                         .dtype = r->dtype,
+                         .cols = r->lines,
+                         .from = x->part[PART_D],
+                         .to = r->result,
+                         .ld = r->write != NULL ? r->length : r->ldr};
+    const gx_sparse_follow follow = {.product = &product,
+                                     .behind = turn_rows,
+                                     .take = gx_spmm_down_take,
+                                     .arg = x,
+                                     .take_arg = &down};
+    GX_TRY(bring_lines(x, 0, r->lines, err));
+    if (!goes_on(x, err)) {
+        return err->code;
+    }
+    gx_code code = gx_spmm_down_begin(&down, err);
+    if (code == GX_OK) {
+        code = gx_sparse_device_bring(&x->S, &follow, err);
+    }
+    code = gx_spmm_down_end(&down, code, err);
+    if (code == GX_OK && r->write != NULL && goes_on(x, err)) {
+        r->write(r->arg, 0, r->lines);
+    }
+    return err->code;
+}
+
 static gx_code run_rounds(spmm *x, gx_err *err)
 {
     const gx_spmm_rounds *r = x->r;
@@ -265,6 +327,10 @@ static gx_code run_rounds(spmm *x, gx_err *err)
         }
     }
     GX_TRY(gx_sparse_device_begin(&x->S, x->width, err));
+    if (is_followed(x, x->S.is_there)) {
+        return run_followed(x, err);
+    }
+    GX_TRY(gx_sparse_device_bring(&x->S, NULL, err));
     for (int64_t first = 0; first < r->lines && goes_on(x, err); first += r->round) {
         int64_t end = gx_min(r->lines, first + r->round);
         for (int64_t l0 = first; l0 < end && goes_on(x, err); l0 += x->width) {

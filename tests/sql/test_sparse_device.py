@@ -10,7 +10,8 @@ Plan, with small tiles so that small matrices have many panels:
 6. `deterministic`: what is added in an order of chance stays on the host
 7. gx_spread: the CPU's activations, by threshold, decay, shares, of directed and symmetric graphs, of steps 0 to 7; the second
    call reads and copies nothing of the graph; calls that fail
-8. what iterates (gx_pagerank, gx_eig, gx_svd) reads and copies the matrix once; a device that is lost in between
+8. panels are multiplied, and rows of the result come down, while others are still read: by helpers, by the team, by the caller
+9. what iterates (gx_pagerank, gx_eig, gx_svd) reads and copies the matrix once; a device that is lost in between
 """
 import pytest
 from mockkit import child, child_on_stand_ins
@@ -183,6 +184,31 @@ D, E = from_numpy(dense(300, 3, '<f8')), from_numpy(dense(170, 3, '<f8'))
 result = [both('S', D)['device_calls'], both('S', E, '{"transa":true}')['device_calls']]
 """
     assert child(tmp_path, body) == [1, 0]
+
+
+def test_panels_are_multiplied_as_they_arrive(tmp_path):
+    body = MAKE + """
+host.execute("SELECT gx_config('tile_bytes', 262144)").fetchall()
+q(host, "SELECT gx_random(20000, 20000, 'S', '{\\"density\\":0.001,\\"low\\":-1}')")
+q(host, "SELECT gx_randn(20000, 32, 'D')")
+want, result = to_numpy(q(host, "SELECT gx_matmul('S', 'D')")), []
+for path, readers, threads in (('s.db', 3, 2), ('s.db', 1, 1), ('s.db', 1, 4)):
+    for sql in ("SELECT gx_matmul('S', 'D')", "SELECT gx_copy(gx_matmul('S', 'D', 'C', '{\\"replace\\":true}'))"):
+        db.close()
+        db = gx_connect(os.path.join(os.environ['TMP_PATH'], path))
+        db.execute("SELECT gx_config('backend', 'cuda'), gx_config('readers', ?), gx_config('threads', ?)", (readers, threads)).fetchall()
+        if threads == 4: # nothing is for helpers then
+            db.execute("BEGIN")
+            db.execute("CREATE TABLE t(x)")
+        close(to_numpy(q(db, sql)), want)
+        result.append(stats(db)['device_calls'] > 0)
+        if threads == 4:
+            db.execute("ROLLBACK")
+assert mock.counts()['violations'] == 0
+db.close()
+assert mock.alive() == {}
+"""
+    assert child(tmp_path, body) == [True] * 6
 
 
 SPREAD = MAKE + """
