@@ -5,13 +5,19 @@ Plan:
   speed, with and without a way between them: the same numbers, with `deterministic` the same bits, nothing left behind;
 - with room for everything each operand goes up the host's links once in all, whatever the number of devices;
 - any call of any device fails, or all of one's from then on: the right answer, counted, and the connection goes on;
+- a process on several devices is killed, and another one's connection goes on (tests/gpu/kill.py, which real devices run, too);
 - the setting: what it accepts, what it shows; a list is used whole, `all` only as far as it pays;
 - gx_devices shows who is used and the links, gx_plan how many devices;
 - gx_cuda.so itself, on stand-ins for NVIDIA's libraries.
 """
+import os
+import subprocess
+import sys
+
 import pytest
 
-from mockkit import child, child_on_stand_ins
+from conftest import ROOT, gx_path
+from mockkit import MOCK, child, child_on_stand_ins
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -184,6 +190,21 @@ result.append([violations, mock.alive()])
     )
     assert got.pop() == [0, {}]
     assert got == [["gx_cholesky: N is not positive definite (leading minor of order 61)", True, 0]] * 3
+
+
+def test_killed_beside(tmp_path):
+    if not MOCK.exists():
+        pytest.skip(f"{MOCK} is not built: make programs")
+    (tmp_path / "gx.so").symlink_to(gx_path() if gx_path().endswith(".so") else gx_path() + ".so")
+    (tmp_path / "gx_cuda.so").symlink_to(MOCK)
+    env = {key: text for key, text in os.environ.items() if not key.startswith(("GX_", "MOCK_", "CUDA_"))}
+    env |= {"GX_SO": str(tmp_path / "gx.so"), "GX_DETERMINISTIC": "on", "GX_TILE_BYTES": "2048", "MOCK_DEVICES": "2"}
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tests" / "gpu" / "kill.py"), "--n", "96", "--kills", "3", "--dir", str(tmp_path)],
+        env=env | {"MOCK_MEMORY": str(64 << 20)}, capture_output=True, text=True, check=False, timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("on 2 devices: nothing wrong\n")
 
 
 def test_setting(tmp_path):
