@@ -7,6 +7,12 @@
 ** queries of the batch, lists going on from panel to panel.  A matrix that is there is one panel:
 ** one copy up, a few launches, one copy down.
 **
+** Several devices have rows of their own, in proportion to their rates, as long as each has room
+** for all of its rows.  The queries go up to the first and from there to the others; each makes its
+** own lists, and the host merges them.  Merits do not depend on where a row lies, and ties go by
+** number: the same lists for every number of devices.  Who fails is left out, and the search made
+** anew.
+**
 ** Candidates are pairs of a row and a query: GX_MERIT for all of them, and the host picks.
 **
 ** What a device leaves to the host, with the reason in gx_stats: lists of more than
@@ -36,7 +42,6 @@ static gx_code take(gx_knn_device *d, gx_knn_hold *h, size_t bytes, gx_err *err)
 
 static gx_code take_all(gx_knn_device *d, gx_err *err)
 {
-    const gx_mat *E = d->s->args->E;
     const gx_backend *backend = d->accel->backend;
     gx_stats *stats = &d->run->ctx->stats;
     size_t budget = (size_t)d->run->ctx->config.number[GX_SET_PINNING_BUDGET];
@@ -48,7 +53,7 @@ static gx_code take_all(gx_knn_device *d, gx_err *err)
                        d->accel->info.name);
     }
     if (d->is_whole && gx_knn_key(d, &key)) {
-        d->e[0].bytes = gx_knn_rows_bytes(d, E->rows);
+        d->e[0].bytes = gx_knn_rows_bytes(d, d->height);
         d->e[0].data = gx_pool_claim(d->accel->pool, &key, d->e[0].bytes);
     }
     d->is_there = d->e[0].data != NULL;
@@ -57,7 +62,7 @@ static gx_code take_all(gx_knn_device *d, gx_err *err)
     GX_TRY(take(d, &d->work, work, err));
     GX_TRY(take(d, &d->pairs, pairs, err));
     for (int r = 0; r < (d->is_whole ? 1 : GX_KNN_RING) && !d->is_there; r++) {
-        GX_TRY(take(d, &d->e[r], gx_knn_rows_bytes(d, d->is_whole ? E->rows : d->rows), err));
+        GX_TRY(take(d, &d->e[r], gx_knn_rows_bytes(d, d->is_whole ? d->height : d->rows), err));
     }
     size_t most = part > pairs ? part : pairs;
     GX_TRY(gx_pool_stage(d->accel->pool, most < STAGE_BYTES ? most : STAGE_BYTES, budget, &d->stage,
@@ -187,10 +192,10 @@ static void *place_of(gx_knn_device *d, gx_knn_piece which, size_t offset)
 /* Another call, one of a progress report, may have lost the device meanwhile. */
 static bool is_open(const gx_knn_device *d)
 {
-    return gx_accel_opened(d->run->ctx) == d->accel;
+    return gx_fleet_has(d->run->ctx, d->accel);
 }
 
-/* The batch among m rows from i0 on, which are at a. */
+/* The batch among m rows from the device's i0-th on, which are at a. */
 static gx_code search(gx_knn_device *d, const void *a, int64_t lda, int64_t i0, int64_t m,
                       gx_err *err)
 {
@@ -216,7 +221,7 @@ static gx_code search(gx_knn_device *d, const void *a, int64_t lda, int64_t i0, 
                         .merit = place_of(d, GX_KNN_MERIT, doubles * (size_t)count),
                         .index = place_of(d, GX_KNN_INDEX, doubles * (size_t)count),
                         .goes_on = goes_on,
-                        .first_index = i0,
+                        .first_index = d->first + i0,
                         .self = s->args->excludes_self ? b->first + j : GX_NO_SELF};
         gx_args args = {.m = m,
                         .n = gx_min(GX_KNN_QUERIES, b->n - j),
@@ -242,7 +247,7 @@ static gx_code search(gx_knn_device *d, const void *a, int64_t lda, int64_t i0, 
 static void *place_of_panel(void *arg, int64_t panel, int64_t *ld)
 {
     gx_knn_device *d = arg;
-    int64_t rows = d->s->args->E->rows;
+    int64_t rows = d->height;
     *ld = d->is_whole ? rows : gx_min(d->rows, rows - panel * d->rows);
     return d->is_whole ? gx_at(d->e[0].data, d->s->dtype, rows, panel * d->rows, 0)
                        : d->e[panel % GX_KNN_RING].data;
@@ -269,16 +274,16 @@ static gx_code search_panel(void *arg, int64_t panel, gx_err *err)
     const void *a = place_of_panel(d, panel, &ld);
     GX_TRY(accel->backend->mark_set(accel->dev, accel->up, d->loaded, err));
     GX_TRY(accel->backend->queue_after_mark(accel->dev, accel->run, d->loaded, err));
-    GX_TRY(search(d, a, ld, i0, gx_min(d->rows, d->s->args->E->rows - i0), err));
+    GX_TRY(search(d, a, ld, i0, gx_min(d->rows, d->height - i0), err));
     return d->is_whole ? GX_OK
                        : accel->backend->mark_set(accel->dev, accel->run,
                                                   d->used[panel % GX_KNN_RING], err);
 }
 
-/* Bring E, if it is not there, and search it; candidates are searched when it is. */
+/* Bring the rows, if they are not there, and search them; candidates are searched when they are. */
 static gx_code pass_over(gx_knn_device *d, gx_err *err)
 {
-    const gx_mat *E = d->s->args->E;
+    gx_mat rows;
     gx_device_panels panels = {.rows = d->rows,
                                .ring = d->is_whole ? d->panels : GX_KNN_RING,
                                .place = place_of_panel,
@@ -286,9 +291,10 @@ static gx_code pass_over(gx_knn_device *d, gx_err *err)
                                .ready = search_panel,
                                .arg = d};
     if (d->is_there) {
-        return gx_knn_is_listed(d) ? GX_OK : search(d, d->e[0].data, E->rows, 0, E->rows, err);
+        return gx_knn_is_listed(d) ? GX_OK : search(d, d->e[0].data, d->height, 0, d->height, err);
     }
-    GX_TRY(gx_device_load_panels(d->run, d->accel, E, d->s->dtype, &panels, err));
+    gx_mat_view(&rows, d->s->args->E, GX_NO_TRANS, d->first, 0, d->height, d->s->args->E->cols);
+    GX_TRY(gx_device_load_panels(d->run, d->accel, &rows, d->s->dtype, &panels, err));
     d->is_there = d->is_whole && gx_ok(d->run);
     return GX_OK;
 }
@@ -305,30 +311,27 @@ static gx_code look_at_outcomes(gx_knn_device *d, gx_err *err)
                            d->s->args->E->label);
         }
         if (d->info[c] > 0) {
-            gx_knn_mark(d->s, c / groups * d->rows + d->info[c] - 1);
+            gx_knn_mark(d->s, d->first + c / groups * d->rows + d->info[c] - 1);
         }
     }
     return GX_OK;
 }
 
 /* Merits, and the numbers behind them: in one copy where they are few. */
-static gx_code fetch_lists(gx_knn_device *d, gx_err *err)
+static gx_code fetch_lists(gx_knn_device *d, double *merit, int64_t *index, gx_err *err)
 {
-    const gx_knn_batch *b = &d->s->batch;
     const gx_accel *accel = d->accel;
-    gx_neighbours *out = d->s->out;
-    int64_t at = (b->first - d->s->args->first) * out->count;
-    size_t bytes = (size_t)(b->n * out->count) * sizeof(double);
+    size_t bytes = (size_t)(d->s->batch.n * d->s->out->count) * sizeof(double);
     size_t behind = d->at[GX_KNN_INDEX] - d->at[GX_KNN_MERIT], all = behind + bytes;
     if (all > d->stage.bytes) {
-        GX_TRY(fetch(d, place_of(d, GX_KNN_MERIT, 0), out->merit + at, bytes, err));
-        return fetch(d, place_of(d, GX_KNN_INDEX, 0), out->index + at, bytes, err);
+        GX_TRY(fetch(d, place_of(d, GX_KNN_MERIT, 0), merit, bytes, err));
+        return fetch(d, place_of(d, GX_KNN_INDEX, 0), index, bytes, err);
     }
     GX_TRY(accel->backend->download(accel->dev, accel->run, d->stage.data, all,
                                     place_of(d, GX_KNN_MERIT, 0), all, all, 1, err));
     GX_TRY(wait(d, err));
-    memcpy(out->merit + at, d->stage.data, bytes);
-    memcpy(out->index + at, (char *)d->stage.data + behind, bytes);
+    memcpy(merit, d->stage.data, bytes);
+    memcpy(index, (char *)d->stage.data + behind, bytes);
     gx_stats_add(&d->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)all);
     return GX_OK;
 }
@@ -409,86 +412,240 @@ static gx_code score_pairs(gx_knn_device *d, gx_err *err)
     return code;
 }
 
-// The whole ---------------------------------------------------------------------------------------
+// Lists of several devices ------------------------------------------------------------------------
 
-static gx_code search_batch(gx_knn_device *d, gx_err *err)
+/*
+** Of two lists, the best first, the best `count` of both, into the first: how many come from it,
+** then from the worst on, which overwrites nothing that is still wanted.
+*/
+static void merge(double *merit, int64_t *index, const double *merit2, const int64_t *index2,
+                  int64_t count)
 {
-    d->calls = 0;
-    GX_TRY(send_batch(d, err));
-    GX_TRY(pass_over(d, err));
-    if (!gx_ok(d->run)) {
-        return GX_OK;
+    int64_t a = 0;
+    while (a < count) {
+        int64_t b = count - 1 - a; // were all before a and up to b chosen, with a next
+        if (gx_best_is_worse(merit[a], index[a], merit2[b], index2[b])) {
+            break;
+        }
+        a++;
     }
-    if (gx_knn_is_listed(d)) {
-        return score_pairs(d, err);
+    int64_t b = count - a - 1, at = count - 1;
+    for (a--; b >= 0; at--) {
+        bool is_second = a < 0 || gx_best_is_worse(merit2[b], index2[b], merit[a], index[a]);
+        merit[at] = is_second ? merit2[b] : merit[a];
+        index[at] = is_second ? index2[b--] : index[a--];
     }
-    GX_TRY(fetch_lists(d, err));
-    return look_at_outcomes(d, err);
 }
 
-static gx_code search_all(gx_knn_device *d, gx_err *err)
+enum { MERGES = 256 };
+
+static gx_code merge_some(void *arg, int64_t piece, int member, gx_err *err)
 {
-    const gx_knn_args *args = d->s->args;
-    void *info = NULL;
+    const gx_knn_group *g = arg;
+    const gx_knn_search *s = g->part[0].s;
+    int64_t count = s->out->count, end = gx_min(s->batch.n, (piece + 1) * MERGES);
+    int64_t first = s->batch.first - s->args->first;
+    (void)member, (void)err;
+    for (int64_t j = piece * MERGES; j < end; j++) {
+        merge(s->out->merit + (first + j) * count, s->out->index + (first + j) * count,
+              g->merit + j * count, g->index + j * count, count);
+    }
+    return GX_OK;
+}
+
+/* The lists of the group's second and later parts join those of the first. */
+static void merge_lists(gx_knn_group *g)
+{
+    gx_run *run = g->part[0].run;
+    int64_t pieces = gx_ceil_div(g->part[0].s->batch.n, MERGES);
+    gx_team *team = pieces > 1 ? gx_run_team(run) : NULL;
+    gx_err err = {0};
+    if (team != NULL) {
+        gx_team_run(team, pieces, merge_some, g, &err);
+        gx_run_fail(run, &err);
+        return;
+    }
+    for (int64_t piece = 0; piece < pieces; piece++) {
+        merge_some(g, piece, 0, &err);
+    }
+}
+
+/* What the first part has of the batch goes to the others from there. */
+static gx_code pass_batch_on(gx_knn_group *g, gx_err *err)
+{
+    gx_knn_device *from = &g->part[0];
+    if (g->parts > 1) {
+        g->culprit = 0;
+        GX_TRY(wait(from, err));
+    }
+    for (int k = 1; k < g->parts; k++) {
+        gx_knn_device *d = &g->part[k];
+        gx_knn_lay_out(d, d->s->batch.n);
+        g->culprit = k;
+        GX_TRY(d->accel->backend->copy_from(d->accel->dev, d->accel->run, d->part.data,
+                                            from->accel->dev, from->part.data, d->at[GX_KNN_MERIT],
+                                            err));
+        gx_stats_add(&d->run->ctx->stats, GX_STAT_PEER_BYTES, (int64_t)d->at[GX_KNN_MERIT]);
+    }
+    return GX_OK;
+}
+
+// The whole ---------------------------------------------------------------------------------------
+
+static gx_code search_batch(gx_knn_group *g, gx_err *err)
+{
+    gx_knn_search *s = g->part[0].s;
+    int64_t at = (s->batch.first - s->args->first) * s->out->count;
+    g->culprit = 0;
+    GX_TRY(send_batch(&g->part[0], err));
+    GX_TRY(pass_batch_on(g, err));
+    for (int k = 0; k < g->parts; k++) {
+        g->culprit = k;
+        g->part[k].calls = 0;
+        GX_TRY(pass_over(&g->part[k], err));
+        if (!gx_ok(s->run)) {
+            return GX_OK;
+        }
+    }
+    if (gx_knn_is_listed(&g->part[0])) {
+        return score_pairs(&g->part[0], err);
+    }
+    for (int k = 0; k < g->parts && gx_ok(s->run); k++) {
+        g->culprit = k;
+        GX_TRY(fetch_lists(&g->part[k], k == 0 ? s->out->merit + at : g->merit,
+                           k == 0 ? s->out->index + at : g->index, err));
+        GX_TRY(look_at_outcomes(&g->part[k], err));
+        if (k > 0) {
+            merge_lists(g);
+        }
+    }
+    return GX_OK;
+}
+
+/* Of each device, and of the host what takes their answers. */
+static gx_code reserve(gx_knn_group *g, gx_err *err)
+{
+    gx_run *run = g->part[0].run;
     gx_err refusal = {0};
-    int64_t calls = d->panels * gx_ceil_div(d->batch, GX_KNN_QUERIES);
-    GX_TRY(take_all(d, err));
-    if (gx_mem_calloc(d->run->ctx->mem, (size_t)calls * sizeof *d->info, "results", &info,
-                      &refusal) != GX_OK) {
-        return gx_run_fail(d->run, &refusal);
+    void *lists = NULL;
+    int64_t entries = g->part[0].batch * g->part[0].s->out->count;
+    for (int k = 0; k < g->parts; k++) {
+        gx_knn_device *d = &g->part[k];
+        int64_t calls = d->panels * gx_ceil_div(d->batch, GX_KNN_QUERIES);
+        void *info = NULL;
+        g->culprit = k;
+        GX_TRY(take_all(d, err));
+        if (gx_mem_calloc(run->ctx->mem, (size_t)calls * sizeof *d->info, "results", &info,
+                          &refusal) != GX_OK) {
+            return gx_run_fail(run, &refusal);
+        }
+        d->info = info;
     }
-    d->info = info;
-    gx_code code = GX_OK;
-    if (gx_knn_is_listed(d)) {
-        gx_best_begin(d->s->out->merit, d->s->out->index, d->s->out->queries * d->s->out->count,
-                      false);
+    if (g->parts > 1) {
+        size_t each = (size_t)entries * sizeof *g->merit;
+        if (gx_mem_alloc(run->ctx->mem, 2 * each, "neighbours", &lists, &refusal) != GX_OK) {
+            return gx_run_fail(run, &refusal);
+        }
+        g->merit = lists;
+        g->index = (int64_t *)(void *)((char *)lists + each);
     }
-    for (int64_t j = args->first; j < args->last && code == GX_OK && gx_ok(d->run); j += d->batch) {
-        if (gx_knn_load(d->s, j, gx_min(d->batch, args->last - j)) == GX_OK) {
-            code = search_batch(d, err);
+    return GX_OK;
+}
+
+static gx_code search_all(gx_knn_group *g, gx_err *err)
+{
+    gx_knn_search *s = g->part[0].s;
+    const gx_knn_args *args = s->args;
+    gx_code code = reserve(g, err);
+    if (gx_knn_is_listed(&g->part[0])) {
+        gx_best_begin(s->out->merit, s->out->index, s->out->queries * s->out->count, false);
+    }
+    int64_t batch = g->part[0].batch;
+    for (int64_t j = args->first; j < args->last && code == GX_OK && gx_ok(s->run); j += batch) {
+        if (gx_knn_load(s, j, gx_min(batch, args->last - j)) == GX_OK) {
+            code = search_batch(g, err);
         }
         if (code == GX_OK) {
-            gx_knn_explain(d->s);
+            gx_knn_explain(s);
         }
-        gx_knn_unload(d->s);
+        gx_knn_unload(s);
     }
     return code;
+}
+
+/* Nothing is under way any more, and everything has been given back; the first failure. */
+static gx_code finish(gx_knn_group *g, gx_code code, gx_err *err)
+{
+    gx_mem *mem = g->part[0].run->ctx->mem;
+    for (int k = 0; k < g->parts; k++) {
+        gx_knn_device *d = &g->part[k];
+        gx_err late = {0};
+        bool is_failed = code == GX_DEVICE && k == g->culprit;
+        gx_code settled = GX_DEVICE;
+        if (is_open(d)) {
+            settled = gx_device_settle(d->accel, &late);
+            d->is_there = d->is_there && settled == GX_OK && !is_failed;
+            give_back(d);
+        } else {
+            gx_fail(&late, GX_DEVICE, "the device was lost");
+        }
+        if (code == GX_OK && settled != GX_OK && gx_ok(d->run)) {
+            code = settled;
+            *err = late;
+            g->culprit = k;
+        }
+        gx_mem_free(mem, d->info);
+    }
+    gx_mem_free(mem, g->merit);
+    return code;
+}
+
+/* Who has failed is left out.  false: there is nobody else, or it is not for devices. */
+static bool goes_on(gx_knn_group *g, const gx_err *err, uint64_t *avoided)
+{
+    gx_run *run = g->part[0].run;
+    gx_accel *accel = g->part[g->culprit].accel;
+    gx_fleet fleet = {.count = g->parts};
+    for (int k = 0; k < g->parts; k++) {
+        fleet.accel[k] = g->part[k].accel;
+    }
+    if (err->code != GX_UNSUPPORTED &&
+        gx_fleet_goes_on(run->ctx, &fleet, g->culprit, err, avoided)) {
+        return true;
+    }
+    if (gx_fleet_has(run->ctx, accel)) {
+        gx_device_give_up(run, accel, err);
+    }
+    return false;
 }
 
 bool gx_knn_by_device(gx_knn_search *s, const gx_terms *host)
 {
     gx_run *run = s->run;
     gx_knn_plan plan = s->plan;
-    gx_knn_device d = {.s = s, .run = run, .accel = gx_place_for(run, host->seconds)};
-    gx_terms terms;
-    gx_err err = {0}, late = {0};
-    if (d.accel == NULL || !gx_knn_prepare(&d, host, &terms)) {
+    uint64_t avoided = 0;
+    for (;;) {
+        gx_knn_group g;
+        gx_terms terms;
+        gx_err err = {0};
+        if (!gx_knn_prepare(&g, s, host, avoided, &terms)) {
+            s->plan = plan;
+            return !gx_ok(run);
+        }
+        gx_predict_expect(run, &terms, true);
+        for (int k = 0; k < g.parts; k++) {
+            gx_pool_begin(g.part[k].accel->pool);
+        }
+        gx_code code = finish(&g, search_all(&g, &err), &err);
+        if (code == GX_OK || !gx_ok(run)) {
+            gx_stats_add(&run->ctx->stats, GX_STAT_DEVICE_CALLS, 1);
+            gx_stats_add(&run->ctx->stats, GX_STAT_SPREAD_CALLS, g.parts > 1);
+            return true;
+        }
         s->plan = plan;
-        return !gx_ok(run);
-    }
-    gx_predict_expect(run, &terms, true);
-    gx_pool_begin(d.accel->pool);
-    gx_code code = search_all(&d, &err);
-    if (!is_open(&d)) {
-        code = GX_DEVICE;
-    } else {
-        gx_code settled = gx_device_settle(d.accel, &late);
-        d.is_there = d.is_there && settled == GX_OK && code != GX_DEVICE;
-        give_back(&d);
-        if (code == GX_OK && settled != GX_OK && gx_ok(run)) {
-            code = settled;
-            err = late;
-        }
-        if (code != GX_OK && gx_ok(run)) {
-            gx_device_give_up(run, d.accel, &err);
+        gx_place_restart(run);
+        if (!goes_on(&g, &err, &avoided)) {
+            return false;
         }
     }
-    gx_mem_free(run->ctx->mem, d.info);
-    if (code == GX_OK || !gx_ok(run)) {
-        gx_stats_add(&run->ctx->stats, GX_STAT_DEVICE_CALLS, 1);
-        return true;
-    }
-    s->plan = plan;
-    gx_place_restart(run);
-    return false;
 }

@@ -6,6 +6,7 @@
 #define GX_KNN_DEVICE_H
 
 #include "../device/device_copy.h"
+#include "../device/fleet.h"
 #include "../exec/place.h"
 #include "knn_int.h"
 
@@ -34,11 +35,12 @@ typedef struct gx_knn_device {
     gx_run *run;
     gx_accel *accel;
     size_t limit;
+    int64_t first, height;      /* of the rows of E that it searches    */
     uint64_t stamp;             /* of the file; 0: E is not kept        */
     int64_t rows, panels;       /* of a panel; how many                 */
     int64_t batch, batches;     /* of queries                           */
-    bool is_whole, is_there;    /* E has memory, and is in it           */
-    gx_knn_hold e[GX_KNN_RING]; /* E, or two panels                    */
+    bool is_whole, is_there;    /* its rows have memory, and are in it  */
+    gx_knn_hold e[GX_KNN_RING]; /* its rows, or two panels              */
     gx_knn_hold part, work;     /* the batch; the kernels'              */
     gx_knn_hold pairs;          /* of GX_MERIT                          */
     size_t at[GX_KNN_PIECES];   /* in part                              */
@@ -49,6 +51,15 @@ typedef struct gx_knn_device {
     int64_t *info; /* of each call of the batch, by panel  */
     int64_t calls; /* so far                               */
 } gx_knn_device;
+
+/* Devices that search the same queries among rows of their own. */
+typedef struct gx_knn_group {
+    gx_knn_device part[GX_DEVICES_MOST];
+    int parts;
+    int culprit;   /* whose a failure is                                    */
+    double *merit; /* the lists of a part behind the first, and their index */
+    int64_t *index;
+} gx_knn_group;
 
 static inline bool gx_knn_is_listed(const gx_knn_device *d)
 {
@@ -72,7 +83,10 @@ size_t gx_knn_lay_out(gx_knn_device *d, int64_t n);
 /* What is in E's buffer; false: nothing that a later call could find again. */
 bool gx_knn_key(const gx_knn_device *d, gx_block_key *key);
 
-/* Is this device to do it?  Reserves nothing. */
-bool gx_knn_prepare(gx_knn_device *d, const gx_terms *host, gx_terms *terms);
+/*
+** Are devices to do it, and which: none whose ordinal's bit is in `avoided`.  Reserves nothing.
+*/
+bool gx_knn_prepare(gx_knn_group *g, gx_knn_search *s, const gx_terms *host, uint64_t avoided,
+                    gx_terms *terms);
 
 #endif

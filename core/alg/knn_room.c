@@ -68,7 +68,7 @@ static gx_args call_of(const gx_knn_device *d, gx_nearest *w, int64_t m, int64_t
 size_t gx_knn_work_bytes(const gx_knn_device *d, int64_t n)
 {
     gx_nearest w;
-    gx_args args = call_of(d, &w, d->s->args->E->rows, n);
+    gx_args args = call_of(d, &w, d->height, n);
     return gx_knn_is_listed(d)
                ? 0
                : d->accel->backend->workspace(d->accel->dev, GX_NEAREST, d->s->dtype, &args);
@@ -91,26 +91,26 @@ static bool choose_panels(gx_knn_device *d, size_t room)
 {
     const gx_mat *E = d->s->args->E;
     int64_t row = gx_max(1, (int64_t)gx_knn_rows_bytes(d, 1)),
-            tile = gx_max(1, gx_min(E->tile_rows, E->rows));
-    int64_t bytes = gx_max(PANEL_LEAST, gx_min(PANEL_MOST, row * E->rows / 8));
-    d->is_whole = gx_pool_rounded(gx_knn_rows_bytes(d, E->rows)) <= room;
+            tile = gx_max(1, gx_min(E->tile_rows, d->height));
+    int64_t bytes = gx_max(PANEL_LEAST, gx_min(PANEL_MOST, row * d->height / 8));
+    d->is_whole = gx_pool_rounded(gx_knn_rows_bytes(d, d->height)) <= room;
     if (!d->is_whole) {
         bytes = gx_min(bytes, (int64_t)(room / GX_KNN_RING / 9 * 8)); // as the pool rounds
     }
-    d->rows = gx_min(E->rows, gx_max(1, bytes / row / tile) * tile);
-    d->panels = gx_ceil_div(E->rows, d->rows);
+    d->rows = gx_min(d->height, gx_max(1, bytes / row / tile) * tile);
+    d->panels = gx_ceil_div(d->height, d->rows);
     return d->is_whole || (!gx_knn_is_listed(d) &&
                            GX_KNN_RING * gx_pool_rounded(gx_knn_rows_bytes(d, d->rows)) <= room);
 }
 
-/* Batches and panels within the device's memory and the host's. */
-static bool choose(gx_knn_device *d)
+/* Batches, of so many queries at most, and panels within the device's memory and the host's. */
+static bool choose(gx_knn_device *d, int64_t most)
 {
     size_t host = gx_mem_available(d->run->ctx->mem);
     int64_t all = d->s->out->queries;
     size_t each = (size_t)(d->s->args->E->cols + 4) * 2 * sizeof(double) +
                   (gx_knn_is_listed(d) ? (size_t)d->s->args->C->cols * 3 * sizeof(double) : 0);
-    for (d->batch = gx_min(all, BATCH_MOST);; d->batch = gx_ceil_div(d->batch, 2)) {
+    for (d->batch = gx_min(all, most);; d->batch = gx_ceil_div(d->batch, 2)) {
         d->s->plan.is_few = d->batch <= GX_KNN_FEW;
         size_t rest = rest_bytes(d, d->batch);
         bool fits = rest < d->limit / 2 && (size_t)d->batch * each < host / 4 * 3;
@@ -129,7 +129,8 @@ static bool choose(gx_knn_device *d)
 bool gx_knn_key(const gx_knn_device *d, gx_block_key *key)
 {
     const gx_mat *E = d->s->args->E;
-    *key = (gx_block_key){.file = d->stamp, .m = E->rows, .n = E->cols, .dtype = d->s->dtype};
+    *key = (gx_block_key){
+        .file = d->stamp, .i0 = d->first, .m = d->height, .n = E->cols, .dtype = d->s->dtype};
     if (d->stamp != 0) {
         key->id = E->meta.id;
         key->generation = E->meta.generation;
@@ -145,15 +146,15 @@ static double kernel_seconds(const gx_knn_device *d)
     const gx_mat *E = d->s->args->E;
     const gx_device_profile *device = &d->accel->profile;
     double n = (double)d->s->out->queries, es = (double)gx_dtype_bytes(d->s->dtype);
-    gx_args product = {.m = E->rows, .n = d->batch, .k = E->cols};
+    gx_args product = {.m = d->height, .n = d->batch, .k = E->cols};
     if (gx_knn_is_listed(d)) { // a row's numbers are as many columns' sectors
         double sectors = 8 * es * n * (double)d->s->args->C->cols * (double)E->cols;
         return sectors / device->sweep_bytes_per_s + device->wait_s;
     }
     double one = gx_profile_device_kernel(device, GX_GEMM, d->s->dtype, &product);
     bool is_slow = d->s->args->metric == GX_METRIC_ABSOLUTE && d->batch > GX_KNN_FEW;
-    double looked_at =
-        2 * (double)E->rows * n * es + (double)d->batches * (double)gx_knn_rows_bytes(d, E->rows);
+    double looked_at = 2 * (double)d->height * n * es +
+                       (double)d->batches * (double)gx_knn_rows_bytes(d, d->height);
     return one * (double)d->batches * (is_slow ? APART_COST : 1) +
            looked_at / device->sweep_bytes_per_s + device->wait_s;
 }
@@ -166,10 +167,10 @@ static void foresee(gx_knn_device *d, bool is_there, gx_cost *cost, gx_terms *te
     const gx_profile *host = gx_profile_get(d->run->ctx);
     double n = (double)d->s->out->queries, stored = (double)gx_dtype_bytes(E->dtype);
     double times = d->is_whole ? 1 : (double)d->batches;
-    double e = is_there ? 0 : times * (double)gx_knn_rows_bytes(d, E->rows);
+    double e = is_there ? 0 : times * (double)gx_knn_rows_bytes(d, d->height);
     gx_growth growth = {0};
     gx_nearest w = {.metric = d->s->args->metric};
-    gx_args all = {.m = E->rows, .n = d->s->out->queries, .k = E->cols, .nearest = &w};
+    gx_args all = {.m = d->height, .n = d->s->out->queries, .k = E->cols, .nearest = &w};
     *cost = (gx_cost){.flops = gx_kernel_flops(GX_NEAREST, d->s->dtype, &all),
                       .bytes_up = e + (double)d->batches * (double)gx_knn_lay_out(d, d->batch),
                       .bytes_down = n * (double)d->s->out->count * 2 * sizeof(double),
@@ -177,12 +178,12 @@ static void foresee(gx_knn_device *d, bool is_there, gx_cost *cost, gx_terms *te
                       .calls = 4 * d->batches * d->panels};
     cost->bytes_read = gx_mat_base_stored(E) == NULL || is_there
                            ? 0
-                           : times * (double)E->rows * (double)E->cols * stored;
+                           : times * (double)d->height * (double)E->cols * stored;
     if (gx_mat_base_stored(Q) != NULL) {
         cost->bytes_read += n * (double)Q->cols * (double)gx_dtype_bytes(Q->dtype);
     }
     cost->slots = d->is_whole ? 1 : GX_KNN_RING;
-    cost->slot_bytes = gx_knn_rows_bytes(d, d->is_whole ? E->rows : d->rows);
+    cost->slot_bytes = gx_knn_rows_bytes(d, d->is_whole ? d->height : d->rows);
     double kernels = kernel_seconds(d);
     double read = cost->bytes_read /
                   gx_predict_read_rate(d->run, (double)d->run->ctx->config.number[GX_SET_READERS]);
@@ -207,9 +208,9 @@ static double owe(gx_knn_device *d, double saving)
 {
     const gx_mat *E = d->s->args->E;
     gx_block_key key;
-    return !gx_knn_key(d, &key) ? saving
-                                : gx_place_owe_copy(d->run, d->stamp, E->meta.id,
-                                                    E->meta.generation, saving);
+    return !gx_knn_key(d, &key)
+               ? saving
+               : gx_place_owe_copy(d->run, d->stamp, E->meta.id, E->meta.generation, saving);
 }
 
 static bool is_worth_it(gx_knn_device *d, const gx_terms *host, gx_terms *terms)
@@ -242,18 +243,18 @@ static bool is_offered(const gx_knn_search *s, const gx_accel *accel, const char
 }
 
 /* Is E there?  Then nothing is asked of the device where the pool has all that is needed. */
-static bool find_room(gx_knn_device *d)
+static bool find_room(gx_knn_device *d, int64_t most)
 {
     const gx_mat *E = d->s->args->E;
     gx_block_key key;
     gx_err err = {0};
     d->stamp = E->kind == GX_MAT_STORED ? gx_store_stamp(d->run->ctx->store, E->meta.schema) : 0;
     d->is_there =
-        gx_knn_key(d, &key) && gx_pool_holds(d->accel->pool, &key, gx_knn_rows_bytes(d, E->rows));
+        gx_knn_key(d, &key) && gx_pool_holds(d->accel->pool, &key, gx_knn_rows_bytes(d, d->height));
     if (d->is_there) {
         gx_growth growth = {0};
         d->limit = SIZE_MAX / 4;
-        if (choose(d)) {
+        if (choose(d, most)) {
             gx_pool_foresee(d->accel->pool, gx_knn_lay_out(d, d->batch), 1, &growth);
             gx_pool_foresee(d->accel->pool, gx_knn_work_bytes(d, d->batch), !gx_knn_is_listed(d),
                             &growth);
@@ -264,17 +265,18 @@ static bool find_room(gx_knn_device *d)
         }
     }
     if (gx_accel_limit(d->run->ctx, d->accel, &d->limit, &err) != GX_OK) {
-        gx_accel_fail(d->run->ctx, &err);
+        gx_accel_leave_out(d->run->ctx, d->accel, &err);
         return false;
     }
-    if (!choose(d)) {
+    if (!choose(d, most)) {
         return false;
     }
     d->is_there = d->is_there && d->is_whole;
     return true;
 }
 
-bool gx_knn_prepare(gx_knn_device *d, const gx_terms *host, gx_terms *terms)
+/* The device alone: has it room, and is it worth it? */
+static bool prepare_alone(gx_knn_device *d, const gx_terms *host, gx_terms *terms)
 {
     const char *why = NULL;
     if (!is_offered(d->s, d->accel, &why)) {
@@ -283,8 +285,8 @@ bool gx_knn_prepare(gx_knn_device *d, const gx_terms *host, gx_terms *terms)
         }
         return false;
     }
-    bool has_room = find_room(d);
-    if (!has_room && gx_accel_opened(d->run->ctx) == d->accel) {
+    bool has_room = find_room(d, BATCH_MOST);
+    if (!has_room && gx_fleet_has(d->run->ctx, d->accel)) {
         gx_stats_note(
             &d->run->ctx->stats,
             "computed on the CPU: %zu bytes of device memory do not hold rows and queries",
@@ -293,12 +295,137 @@ bool gx_knn_prepare(gx_knn_device *d, const gx_terms *host, gx_terms *terms)
     return has_room && is_worth_it(d, host, terms);
 }
 
+// Several devices ---------------------------------------------------------------------------------
+
+static gx_knn_device of_device(gx_knn_search *s, gx_accel *accel)
+{
+    return (gx_knn_device){.s = s, .run = s->run, .accel = accel, .height = s->args->E->rows};
+}
+
+/* Whole tiles of rows to each of the fleet's first devices, by their rates. */
+static void deal_rows(gx_knn_group *g, gx_knn_search *s, const gx_fleet *fleet, int count)
+{
+    const int64_t EDGE = 4096;
+    int64_t rows = s->args->E->rows, tile = gx_max(1, gx_min(s->args->E->tile_rows, rows));
+    double rate[GX_DEVICES_MOST], all = 0, so_far = 0;
+    int64_t at = 0;
+    *g = (gx_knn_group){.parts = 0};
+    for (int k = 0; k < count; k++) {
+        rate[k] = gx_profile_device_flops(&fleet->accel[k]->profile, s->dtype, EDGE);
+        all += rate[k];
+    }
+    for (int k = 0; k < count; k++) {
+        so_far += rate[k];
+        int64_t end = (int64_t)llround((double)gx_ceil_div(rows, tile) * so_far / all) * tile;
+        end = k + 1 == count ? rows : gx_min(end, rows);
+        if (end > at) {
+            gx_knn_device *d = &g->part[g->parts++];
+            *d = of_device(s, fleet->accel[k]);
+            d->first = at;
+            d->height = end - at;
+            at = end;
+        }
+    }
+}
+
+/* Room for all rows of each, and batches of one size; false: there is not. */
+static bool find_room_for_all(gx_knn_group *g)
+{
+    int64_t most = BATCH_MOST;
+    for (int k = 0; k < g->parts;) {
+        gx_knn_device *d = &g->part[k];
+        if (!find_room(d, most) || !d->is_whole) {
+            return false;
+        }
+        bool is_smaller = k > 0 && d->batch < g->part[0].batch;
+        most = gx_min(most, d->batch);
+        k = is_smaller ? 0 : k + 1;
+    }
+    return g->parts > 1;
+}
+
+/* Seconds of the kernels of the slowest, and what the others cost. */
+static double group_seconds(const gx_knn_group *g)
+{
+    double longest = 0;
+    for (int k = 0; k < g->parts; k++) {
+        longest = fmax(longest, kernel_seconds(&g->part[k]));
+    }
+    return longest + DEVICE_S * (g->parts - 1);
+}
+
+/* Is the group faster than one device, and does that come to the copies that it wants? */
+static bool is_better(gx_knn_device *alone, double alone_s, const gx_knn_group *g)
+{
+    double saving = alone_s - group_seconds(g), missing = 0;
+    for (int k = 0; k < g->parts; k++) {
+        missing += g->part[k].is_there ? 0 : (double)gx_knn_rows_bytes(alone, g->part[k].height);
+    }
+    if (saving <= 0 || missing == 0 || !alone->is_there) {
+        return saving > 0;
+    }
+    return owe(alone, saving) >= missing / alone->accel->profile.upload_bytes_per_s;
+}
+
+/* The group of one becomes one of several, where they are listed or that is better. */
+static void widen(gx_knn_group *g, const gx_terms *alone_terms, uint64_t avoided)
+{
+    gx_knn_device alone = g->part[0];
+    gx_run *run = alone.run;
+    gx_knn_plan plan = alone.s->plan;
+    gx_fleet all;
+    bool is_listed = false, is_wide = false;
+    gx_fleet_single(&all, alone.accel, alone.limit);
+    if (gx_knn_is_listed(&alone) ||
+        !gx_place_gather(run, &all, alone_terms->seconds, false, &is_listed)) {
+        return;
+    }
+    gx_fleet_avoid(&all, avoided);
+    double alone_s = kernel_seconds(&alone), least = INFINITY;
+    int count = is_listed ? all.count : 2;
+    for (bool is_last = all.count < 2; !is_last; count *= 2) {
+        gx_knn_group more;
+        is_last = count >= all.count;
+        deal_rows(&more, alone.s, &all, (int)gx_min(count, all.count));
+        double seconds = find_room_for_all(&more) ? group_seconds(&more) : INFINITY;
+        if (seconds < least && (is_listed || is_better(&alone, alone_s, &more))) {
+            *g = more;
+            least = seconds;
+            plan = alone.s->plan;
+            is_wide = true;
+        }
+    }
+    alone.s->plan = plan;
+    run->is_irregular |= is_wide; // what was predicted is one device's
+}
+
+bool gx_knn_prepare(gx_knn_group *g, gx_knn_search *s, const gx_terms *host, uint64_t avoided,
+                    gx_terms *terms)
+{
+    gx_fleet open = {.count = 0};
+    gx_accel *accel = gx_place_for(s->run, host->seconds);
+    for (; accel != NULL && open.count < GX_DEVICES_MOST; accel = accel->next) {
+        open.accel[open.count++] = accel;
+    }
+    gx_fleet_avoid(&open, avoided);
+    if (open.count == 0) {
+        return false;
+    }
+    *g = (gx_knn_group){.parts = 1};
+    g->part[0] = of_device(s, open.accel[0]);
+    if (!prepare_alone(&g->part[0], host, terms)) {
+        return false;
+    }
+    widen(g, terms, avoided);
+    return gx_ok(s->run);
+}
+
 void gx_knn_foresee_device(gx_knn_search *s, gx_knn_plan *plan, gx_cost *cost, gx_terms *terms)
 {
-    gx_knn_device d = {.s = s, .run = s->run, .accel = s->run->target};
+    gx_knn_device d = of_device(s, s->run->target);
     const char *why;
     *terms = (gx_terms){0};
-    if (is_offered(s, d.accel, &why) && s->out->queries > 0 && find_room(&d)) {
+    if (is_offered(s, d.accel, &why) && s->out->queries > 0 && find_room(&d, BATCH_MOST)) {
         foresee(&d, d.is_there, cost, terms);
         *plan = s->plan;
         plan->strip = d.is_whole ? s->args->E->rows : d.rows;

@@ -155,3 +155,66 @@ void gx_fleet_lose(gx_ctx *ctx, const gx_fleet *fleet, int culprit, const gx_err
         }
     }
 }
+
+bool gx_fleet_has(const gx_ctx *ctx, const gx_accel *accel)
+{
+    const gx_accel *open = gx_accel_opened(ctx);
+    while (open != NULL && open != accel) {
+        open = open->next;
+    }
+    return open != NULL;
+}
+
+void gx_fleet_avoid(gx_fleet *fleet, uint64_t avoided)
+{
+    int left = 0;
+    for (int k = 0; k < fleet->count; k++) {
+        if ((avoided >> (fleet->accel[k]->ordinal % 64) & 1) == 0) {
+            fleet->accel[left] = fleet->accel[k];
+            fleet->bytes[left++] = fleet->bytes[k];
+        }
+    }
+    fleet->count = left;
+}
+
+/* Those that are still the connection's; the culprit's new place among them, -1: it is gone. */
+static int keep_open(const gx_ctx *ctx, gx_fleet *fleet, int culprit)
+{
+    int left = 0, place = -1;
+    for (int k = 0; k < fleet->count; k++) {
+        if (gx_fleet_has(ctx, fleet->accel[k])) {
+            place = k == culprit ? left : place;
+            fleet->accel[left] = fleet->accel[k];
+            fleet->bytes[left++] = fleet->bytes[k];
+        }
+    }
+    fleet->count = left;
+    return place;
+}
+
+bool gx_fleet_goes_on(gx_ctx *ctx, gx_fleet *fleet, int culprit, const gx_err *err,
+                      uint64_t *avoided)
+{
+    bool is_failed = err->code == GX_DEVICE;
+    culprit = keep_open(ctx, fleet, culprit);
+    if (culprit < 0) {
+        return fleet->count > 0;
+    }
+    if (gx_accel_opened(ctx)->next == NULL || (fleet->count == 1 && !is_failed)) {
+        return false;
+    }
+    int before = fleet->count;
+    if (is_failed) {
+        gx_fleet_lose(ctx, fleet, culprit, err);
+        keep_open(ctx, fleet, culprit);
+        gx_stats_add(&ctx->stats, GX_STAT_DEVICES_LOST, before - fleet->count);
+        return true;
+    }
+    const gx_accel *accel = fleet->accel[culprit];
+    gx_stats_add(&ctx->stats, GX_STAT_DEVICES_LOST, 1);
+    gx_stats_note(&ctx->stats, "%s is left out of a program: %.150s", accel->info.name, err->text);
+    gx_pool_trim(accel->pool);
+    *avoided |= (uint64_t)1 << (accel->ordinal % 64);
+    gx_fleet_avoid(fleet, *avoided);
+    return true;
+}

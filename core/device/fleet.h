@@ -31,4 +31,19 @@ void gx_fleet_gather(gx_ctx *ctx, gx_fleet *fleet);
 */
 void gx_fleet_lose(gx_ctx *ctx, const gx_fleet *fleet, int culprit, const gx_err *err);
 
+/* Is it one of the connection's?  What a call has begun on may be gone when the next one looks. */
+bool gx_fleet_has(const gx_ctx *ctx, const gx_accel *accel);
+
+/* Without those whose ordinal's bit is in `avoided`. */
+void gx_fleet_avoid(gx_fleet *fleet, uint64_t avoided);
+
+/*
+** A call on the fleet has failed with *err, of the culprit: the fleet without those that are gone,
+** and without the culprit.  That is left out of the connection where it has failed; of this call,
+** by its bit in *avoided, where it had no room.  Counted.  false: nobody else is open, or the
+** culprit, well but without room, was alone; nothing was done, the caller is to give up.
+*/
+bool gx_fleet_goes_on(gx_ctx *ctx, gx_fleet *fleet, int culprit, const gx_err *err,
+                      uint64_t *avoided);
+
 #endif

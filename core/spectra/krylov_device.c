@@ -31,11 +31,7 @@ enum { MOST_COLUMNS = 64, ATTEMPTS = 3, SUM_ROWS = 1 << 14 };
 /* Another call, one of a progress report, may have lost a device meanwhile. */
 static bool is_open(const struct gx_kry_device *d, const gx_kry_share *s)
 {
-    const gx_accel *open = gx_accel_opened(d->op->run->ctx);
-    while (open != NULL && open != s->accel) {
-        open = open->next;
-    }
-    return open != NULL;
+    return gx_fleet_has(d->op->run->ctx, s->accel);
 }
 
 static gx_code fail_of(struct gx_kry_device *d, int culprit, gx_code code)
@@ -273,34 +269,15 @@ static gx_code wait_for_all(struct gx_kry_device *d)
 static void leave_out(struct gx_kry_device *d)
 {
     gx_run *run = d->op->run;
-    gx_ctx *ctx = run->ctx;
-    gx_fleet fleet = {.count = 0};
-    int place = 0;
     gx_accel *accel = d->share[d->culprit].accel;
-    if (!is_open(d, &d->share[d->culprit])) {
-        return; // gone already
-    }
+    gx_fleet fleet = {.count = d->shares};
     for (int k = 0; k < d->shares; k++) {
-        if (is_open(d, &d->share[k])) {
-            place = k == d->culprit ? fleet.count : place;
-            fleet.accel[fleet.count++] = d->share[k].accel;
-        }
+        fleet.accel[k] = d->share[k].accel;
     }
-    bool is_lost = d->err.code == GX_DEVICE;
-    if (!is_lost) {
+    if (!gx_fleet_goes_on(run->ctx, &fleet, d->culprit, &d->err, &d->op->avoided) &&
+        gx_fleet_has(run->ctx, accel)) {
         d->op->avoided |= (uint64_t)1 << (accel->ordinal % 64);
-    }
-    if (gx_accel_opened(ctx)->next == NULL || (fleet.count == 1 && !is_lost)) {
         gx_device_give_up(run, accel, &d->err);
-        return;
-    }
-    gx_stats_add(&ctx->stats, GX_STAT_DEVICES_LOST, 1);
-    if (is_lost) {
-        gx_fleet_lose(ctx, &fleet, place, &d->err);
-    } else {
-        gx_stats_note(&ctx->stats, "%s is left out of a search: %.150s", accel->info.name,
-                      d->err.text);
-        gx_pool_trim(accel->pool);
     }
 }
 
