@@ -173,6 +173,10 @@ void gx_cuda_shape(int64_t m, int64_t n, gx_cuda_dim *grid, gx_cuda_dim *block);
 gx_code gx_cuda_reduce_to(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *args,
                           double **out, gx_err *err);
 
+/* Its second stage alone: three doubles of each of `chunks` parts to *out, all on the device. */
+gx_code gx_cuda_reduce_end(gx_dev *dev, gx_queue *queue, gx_reduce_kind kind, int64_t chunks,
+                           double *partial, double *out, gx_err *err);
+
 /* The compiled programs of a device that is closed. */
 void gx_cuda_forget_programs(gx_dev *dev);
 

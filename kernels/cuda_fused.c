@@ -13,8 +13,11 @@
 ** Compiled kernels are the device's, found by what their text depends on: dtype, steps, outputs.
 ** There is room for some; others are interpreted.
 **
-** A folded output is first stored in `work`; then it is reduced: by GX_REDUCE's kernels as a whole,
-** by gx_fold along lines; and copied to the caller.
+** An output that is folded as a whole is never stored: each thread block leaves what its elements
+** come to in `work`, and the second stage of GX_REDUCE folds that.  One that is folded along lines
+** is stored in `work` and folded by gx_fold.  What comes of it is copied to the caller.
+**
+** A compiled program has the loads of some elements under way before it computes the first.
 */
 #include "cuda.h"
 
@@ -44,7 +47,7 @@ enum { PROGRAMS = 64, TEXT_BYTES = 96 << 10, CUBIN_BYTES = 1 << 20 };
 typedef struct signature {
     uint8_t dtype, inputs, constants, steps, outputs;
     uint8_t step[GX_FUSED_STEPS][4]; /* map, from */
-    uint8_t output[GX_FUSED_OUTPUTS][2];
+    uint8_t output[GX_FUSED_OUTPUTS][3]; /* value, is_real, fold */
 } signature;
 
 typedef struct program {
@@ -64,7 +67,8 @@ struct gx_cuda_programs {
 // Text --------------------------------------------------------------------------------------------
 
 /* The parts, as they were when gx_cuda.so was made; each ends with a NUL. */
-extern const char gx_cuda_text_struct[], gx_cuda_text_functions[], gx_cuda_text_parts[];
+extern const char gx_cuda_text_struct[], gx_cuda_text_functions[], gx_cuda_text_folds[],
+    gx_cuda_text_parts[];
 
 typedef struct text {
     char *at;
@@ -110,33 +114,90 @@ static void write_step(text *t, const gx_fused *f, int s)
         from[2]);
 }
 
-/* false: there is no room for it. */
-static bool write_text(text *t, const gx_fused *f)
+/* 0, or 1 + the reduction that an output goes into as a whole. */
+static int reduced(const gx_fused_result *r)
+{
+    static const gx_reduce_kind kind[] = {[GX_FOLD_SUM] = GX_REDUCE_SUM,
+                                          [GX_FOLD_NORM] = GX_REDUCE_SUMSQ,
+                                          [GX_FOLD_MIN] = GX_REDUCE_MIN,
+                                          [GX_FOLD_MAX] = GX_REDUCE_MAX};
+    return r->fold == GX_FOLD_NONE || r->fold_of != GX_FOLD_OF_ALL ? 0 : 1 + (int)kind[r->fold];
+}
+
+/* What comes before the kernel. */
+static void write_head(text *t)
+{
+#define KIND(NAME, ...) "GX_MAP_" #NAME ",\n"
+    say(t, "enum gx_map_kind {\n%s};\n", GX_MAPS(KIND));
+    say(t,
+        "enum { GX_REDUCE_SUM = %d, GX_REDUCE_SUMSQ = %d, GX_REDUCE_MAX_ABS = %d,\n"
+        "GX_REDUCE_MIN = %d, GX_REDUCE_MAX = %d, GX_REDUCE_COL_ABS = %d,\n"
+        "GX_REDUCE_ROW_ABS = %d };\n",
+        GX_REDUCE_SUM, GX_REDUCE_SUMSQ, GX_REDUCE_MAX_ABS, GX_REDUCE_MIN, GX_REDUCE_MAX,
+        GX_REDUCE_COL_ABS, GX_REDUCE_ROW_ABS);
+    say(t, "%s\n%s\n%s\n%s\n", gx_cuda_text_struct, gx_cuda_text_functions, gx_cuda_text_folds,
+        gx_cuda_text_parts);
+}
+
+/* Of one element: its inputs are there already. */
+static void write_element(text *t, const gx_fused *f)
 {
     char room[16];
-#define KIND(NAME, ...) "GX_MAP_" #NAME ",\n"
-    say(t, "enum gx_map_kind {\n%s};\n%s\n%s\n%s\n", GX_MAPS(KIND), gx_cuda_text_struct,
-        gx_cuda_text_functions, gx_cuda_text_parts);
-    say(t,
-        "typedef %s T;\n"
-        "extern \"C\" __global__ void gx_fused_%s(const __grid_constant__ gx_cuda_fused p)\n"
-        "{\n"
-        "for_elements(p.m, p.n, [&](long long i, long long j) {\n"
-        "const number none = {0, 0};\n",
-        element[f->dtype], suffix[f->dtype]);
     for (int k = 0; k < f->inputs; k++) {
-        say(t, "number x%d = input<T>(p, %d, i, j);\n", k, k);
-    }
-    for (int k = 0; k < f->constants; k++) {
-        say(t, "number c%d = constant<T>(p, %d);\n", k, k);
+        say(t, "number x%d = in[%d][q];\n", k, k);
     }
     for (int s = 0; s < f->steps; s++) {
         write_step(t, f, s);
     }
     for (int k = 0; k < f->outputs; k++) {
-        say(t, "output<T>(p, %d, i, j, %s);\n", k, name_of(f->output[k].value, room));
+        const char *value = name_of(f->output[k].value, room);
+        int kind = reduced(&f->output[k]) - 1;
+        if (kind < 0) {
+            say(t, "output<T>(p, %d, i, j, %s);\n", k, value);
+        } else {
+            say(t, "lane_add(%d, &s%d, term<T>(%d, %s));\n", kind, k, kind, value);
+        }
     }
-    say(t, "});\n}\n");
+}
+
+/* Elements whose inputs are loaded together; of a long program each one is compiled as often. */
+static int batch_of(const gx_fused *f)
+{
+    return f->inputs <= 4 && f->steps <= 12 ? 4 : 1;
+}
+
+/* false: there is no room for it. */
+static bool write_text(text *t, const gx_fused *f)
+{
+    int batch = batch_of(f);
+    write_head(t);
+    say(t,
+        "typedef %s T;\n"
+        "extern \"C\" __global__ void gx_fused_%s(const __grid_constant__ gx_cuda_fused p)\n"
+        "{\n"
+        "const number none = {0, 0};\n",
+        element[f->dtype], suffix[f->dtype]);
+    for (int k = 0; k < f->constants; k++) {
+        say(t, "number c%d = constant<T>(p, %d);\n", k, k);
+    }
+    for (int k = 0; k < f->outputs; k++) {
+        if (reduced(&f->output[k]) > 0) {
+            say(t, "lane s%d = lane_of(%d);\n", k, reduced(&f->output[k]) - 1);
+        }
+    }
+    say(t,
+        "for_batches<T, %d, %d>(p, [&](const number (*in)[%d], int q, long long i, long long j) "
+        "{\n",
+        f->inputs, batch, batch);
+    write_element(t, f);
+    say(t, "});\n");
+    for (int k = 0; k < f->outputs; k++) {
+        if (reduced(&f->output[k]) > 0) {
+            say(t, "leave_part(%d, &s%d, (double *)p.out[%d].data);\n",
+                reduced(&f->output[k]) - 1, k, k);
+        }
+    }
+    say(t, "}\n");
     return t->used < t->bytes;
 }
 
@@ -220,6 +281,7 @@ static signature signature_of(const gx_fused *f)
     for (int k = 0; k < f->outputs; k++) {
         is.output[k][0] = f->output[k].value;
         is.output[k][1] = f->output[k].is_real;
+        is.output[k][2] = (uint8_t)reduced(&f->output[k]);
     }
     return is;
 }
@@ -283,28 +345,25 @@ void gx_cuda_forget_programs(gx_dev *dev)
 
 // Folds -------------------------------------------------------------------------------------------
 
-static const gx_reduce_kind whole[] = {[GX_FOLD_SUM] = GX_REDUCE_SUM,
-                                       [GX_FOLD_NORM] = GX_REDUCE_SUMSQ,
-                                       [GX_FOLD_MIN] = GX_REDUCE_MIN,
-                                       [GX_FOLD_MAX] = GX_REDUCE_MAX};
+/* Thread blocks of a program that is folded as a whole, at most; three doubles of each. */
+enum { FOLD_BLOCKS = 2048 };
+static const size_t FOLD_BYTES = FOLD_BLOCKS * 3 * sizeof(double);
 
 static size_t matrix_bytes(const gx_args *p)
 {
     return gx_cuda_round((size_t)(p->m * p->n) * gx_dtype_bytes(p->fused->dtype));
 }
 
-static gx_args reduction_of(const gx_args *p, gx_fold fold)
+/* What a folded output takes of `work`: before what it comes to, and altogether. */
+static size_t before_bytes(const gx_args *p, const gx_fused_result *r)
 {
-    return (gx_args){.m = p->m, .n = p->n, .reduce_kind = whole[fold]};
+    return reduced(r) > 0 ? FOLD_BYTES : matrix_bytes(p);
 }
 
-/* What a folded output takes of `work` beside its elements. */
-static size_t lines_bytes(const gx_args *p, const gx_fused_result *r)
+static size_t fold_bytes(const gx_args *p, const gx_fused_result *r)
 {
-    gx_args reduction = reduction_of(p, (gx_fold)r->fold);
     int64_t doubles = gx_fold_doubles((gx_fold)r->fold, (gx_fold_of)r->fold_of, p->m, p->n);
-    return gx_cuda_round(r->fold_of == GX_FOLD_OF_ALL ? gx_cuda_reduce_bytes(&reduction)
-                                                      : (size_t)doubles * sizeof(double));
+    return before_bytes(p, r) + gx_cuda_round((size_t)doubles * sizeof(double));
 }
 
 size_t gx_cuda_fused_bytes(const gx_args *p)
@@ -312,37 +371,35 @@ size_t gx_cuda_fused_bytes(const gx_args *p)
     size_t bytes = 0;
     for (int k = 0; k < p->fused->outputs; k++) {
         const gx_fused_result *r = &p->fused->output[k];
-        bytes += r->fold == GX_FOLD_NONE ? 0 : matrix_bytes(p) + lines_bytes(p, r);
+        bytes += r->fold == GX_FOLD_NONE ? 0 : fold_bytes(p, r);
     }
     return bytes == 0 ? 0 : bytes + 256;
 }
 
-/* Output k, stored at `work`, to the caller. */
+/* Output k, of which `blocks` thread blocks have left something at `work`, to the caller. */
 static gx_code fold_output(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, int k,
-                           char *work, gx_err *err)
+                           int blocks, char *work, gx_err *err)
 {
-    gx_fold fold = (gx_fold)p->fused->output[k].fold;
-    gx_fold_of of = (gx_fold_of)p->fused->output[k].fold_of;
+    const gx_fused_result *r = &p->fused->output[k];
+    gx_fold fold = (gx_fold)r->fold;
+    gx_fold_of of = (gx_fold_of)r->fold_of;
     int64_t doubles = gx_fold_doubles(fold, of, p->m, p->n);
-    double *out = (double *)(work + matrix_bytes(p));
+    double *out = (double *)(work + before_bytes(p, r));
     if (doubles == 0 || p->m <= 0 || p->n <= 0) {
         gx_fold_start(fold, doubles / gx_fold_width(fold), p->fold[k]);
         return GX_OK;
     }
-    if (of == GX_FOLD_OF_ALL) {
-        gx_args reduction = reduction_of(p, fold);
-        reduction.a = work;
-        reduction.lda = p->m;
-        reduction.work = out;
-        GX_TRY(gx_cuda_reduce_to(dev, queue, dtype, &reduction, &out, err));
+    if (reduced(r) > 0) {
+        GX_TRY(gx_cuda_reduce_end(dev, queue, (gx_reduce_kind)(reduced(r) - 1), blocks,
+                                  (double *)work, out, err));
     } else {
         gx_cuda_call call = {.kind = (int32_t)fold, .part = (int32_t)of, .m = p->m, .n = p->n};
         call.a = work;
         call.lda = p->m;
         call.out = out;
         gx_cuda_dim block = {256, 1, 1}, grid = {1, 1, 1};
-        int64_t blocks = of == GX_FOLD_OF_ROWS ? gx_ceil_div(p->m, 256) : p->n;
-        grid.x = (unsigned)gx_min(blocks, 16384);
+        int64_t count = of == GX_FOLD_OF_ROWS ? gx_ceil_div(p->m, 256) : p->n;
+        grid.x = (unsigned)gx_min(count, 16384);
         GX_TRY(gx_cuda_launch(dev, queue, GX_CUDA_FOLD, dtype, grid, block, &call, err));
     }
     CUDA_TRY(dev,
@@ -363,7 +420,8 @@ static bool is_flat(const gx_cuda_fused *call)
         is_one = is_one && ((at->row == 0 && at->col == 0) || (at->row == 1 && at->col == call->m));
     }
     for (int k = 0; k < call->outputs; k++) {
-        is_one = is_one && call->out[k].row == 1 && call->out[k].col == call->m;
+        bool is_stored = call->fold[k] == 0;
+        is_one = is_one && (!is_stored || (call->out[k].row == 1 && call->out[k].col == call->m));
     }
     return is_one;
 }
@@ -402,8 +460,24 @@ static void write_call(const gx_args *p, gx_cuda_fused *call)
         call->is_real[k] = r->is_real && !is_folded;
         call->out[k] = is_folded ? (gx_cuda_place){work, 1, p->m}
                                  : (gx_cuda_place){p->out[k].data, p->out[k].row, p->out[k].col};
-        work += is_folded ? matrix_bytes(p) + lines_bytes(p, r) : 0;
+        call->fold[k] = (unsigned char)reduced(r);
+        work += is_folded ? fold_bytes(p, r) : 0;
     }
+}
+
+/* A thread for some elements; so many thread blocks that folding them is little work. */
+static void shape_call(gx_cuda_fused *call, gx_cuda_dim *grid, gx_cuda_dim *block)
+{
+    bool is_reduced = false;
+    gx_cuda_shape(call->m, call->n, grid, block);
+    for (int k = 0; k < call->outputs; k++) {
+        is_reduced = is_reduced || call->fold[k] != 0;
+    }
+    if (is_reduced) {
+        grid->x = (unsigned)gx_min(grid->x, FOLD_BLOCKS);
+        grid->y = (unsigned)gx_min(grid->y, FOLD_BLOCKS / grid->x);
+    }
+    call->blocks = (int)(grid->x * grid->y);
 }
 
 static gx_code fused(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
@@ -419,15 +493,15 @@ static gx_code fused(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args
     if (call.m > 0 && call.n > 0) {
         double elements = (double)call.m * (double)call.n;
         gx_cuda_handle kernel = kernel_for(dev, p->fused, elements * (1 + p->more));
-        gx_cuda_shape(call.m, call.n, &grid, &block);
+        shape_call(&call, &grid, &block);
         int status = dev->api->launch(kernel, grid, block, list, 0, queue->stream);
         GX_TRY(gx_cuda_check(dev, status, "cudaLaunchKernel", err));
     }
     char *work = p->work;
     for (int k = 0; k < p->fused->outputs; k++) {
         if (p->fused->output[k].fold != GX_FOLD_NONE) {
-            GX_TRY(fold_output(dev, queue, dtype, p, k, work, err));
-            work += matrix_bytes(p) + lines_bytes(p, &p->fused->output[k]);
+            GX_TRY(fold_output(dev, queue, dtype, p, k, call.blocks, work, err));
+            work += fold_bytes(p, &p->fused->output[k]);
         }
     }
     return GX_OK;

@@ -10,6 +10,7 @@
 */
 #include "cuda_element.cuh"
 
+#include "cuda_fold.cuh"
 #include "cuda_fused.cuh"
 
 // Programs ----------------------------------------------------------------------------------------
@@ -27,6 +28,10 @@ __device__ inline number value_of(const gx_cuda_fused &p, const number *result, 
 
 template <class T> __device__ inline void fused(const gx_cuda_fused &p)
 {
+    lane folded[GX_CUDA_FUSED_OUTPUTS];
+    for (int k = 0; k < p.outputs; k++) {
+        folded[k] = lane_of(p.fold[k] - 1);
+    }
     for_elements(p.m, p.n, [&](long long i, long long j) {
         number result[GX_FUSED_REGISTERS];
         for (int s = 0; s < p.steps; s++) {
@@ -41,9 +46,19 @@ template <class T> __device__ inline void fused(const gx_cuda_fused &p)
             result[code.dst] = stepped<T>(p, code.map, s, x[0], x[1], x[2]);
         }
         for (int k = 0; k < p.outputs; k++) {
-            output<T>(p, k, i, j, value_of<T>(p, result, p.value[k], i, j));
+            number x = value_of<T>(p, result, p.value[k], i, j);
+            if (p.fold[k] == 0) {
+                output<T>(p, k, i, j, x);
+            } else {
+                lane_add(p.fold[k] - 1, &folded[k], term<T>(p.fold[k] - 1, x));
+            }
         }
     });
+    for (int k = 0; k < p.outputs; k++) {
+        if (p.fold[k] != 0) {
+            leave_part(p.fold[k] - 1, &folded[k], (double *)p.out[k].data);
+        }
+    }
 }
 
 extern "C" __global__ void gx_fused_f64(const __grid_constant__ gx_cuda_fused p)
@@ -128,7 +143,7 @@ __device__ inline void leave(int fold, double *out, long long line, number x)
     }
 }
 
-template <class T> __device__ inline void fold(const gx_cuda_call &p)
+template <class T> __device__ inline void fold_lines(const gx_cuda_call &p)
 {
     const T *a = (const T *)p.a;
     if (p.part == GX_FOLD_OF_ROWS) {
@@ -142,23 +157,23 @@ template <class T> __device__ inline void fold(const gx_cuda_call &p)
         }
         return;
     }
-    __shared__ number lane[256];
+    __shared__ number all[256];
     for (long long j = blockIdx.x; j < p.n; j += gridDim.x) {
         number x = nothing(p.kind);
         for (long long i = threadIdx.x; i < p.m; i += blockDim.x) {
             x = together(p.kind, x, alone<T>(p.kind, get(a, j * p.lda + i)));
         }
-        lane[threadIdx.x] = x;
+        all[threadIdx.x] = x;
         for (int half = blockDim.x / 2; half > 0; half /= 2) {
             __syncthreads();
             if (threadIdx.x < half) {
-                lane[threadIdx.x] = together(p.kind, lane[threadIdx.x], lane[threadIdx.x + half]);
+                all[threadIdx.x] = together(p.kind, all[threadIdx.x], all[threadIdx.x + half]);
             }
         }
         if (threadIdx.x == 0) {
-            leave(p.kind, p.out, j, lane[0]);
+            leave(p.kind, p.out, j, all[0]);
         }
         __syncthreads();
     }
 }
-GX_CUDA_KERNELS(gx_fold, fold)
+GX_CUDA_KERNELS(gx_fold, fold_lines)

@@ -63,4 +63,35 @@ template <class F> __device__ __forceinline__ void for_elements(long long m, lon
     }
 }
 
+/*
+** f(in, q, i, j) for the same, with element q of a batch: its inputs are in[k][q].  All inputs of a
+** batch are loaded before f is called for the first of them.
+*/
+template <class T, int INPUTS, int BATCH, class F>
+__device__ __forceinline__ void for_batches(const gx_cuda_fused &p, F f)
+{
+    long long down = (long long)gridDim.x * blockDim.x;
+    for (long long j = (long long)blockIdx.y * blockDim.y + threadIdx.y; j < p.n;
+         j += (long long)gridDim.y * blockDim.y) {
+        for (long long i0 = (long long)blockIdx.x * blockDim.x + threadIdx.x; i0 < p.m;
+             i0 += BATCH * down) {
+            number in[INPUTS > 0 ? INPUTS : 1][BATCH];
+#pragma unroll
+            for (int k = 0; k < INPUTS; k++) {
+#pragma unroll
+                for (int q = 0; q < BATCH; q++) {
+                    long long i = i0 + q * down;
+                    in[k][q] = i < p.m ? input<T>(p, k, i, j) : number{0, 0};
+                }
+            }
+#pragma unroll
+            for (int q = 0; q < BATCH; q++) {
+                if (i0 + q * down < p.m) {
+                    f(in, q, i0 + q * down, j);
+                }
+            }
+        }
+    }
+}
+
 #endif

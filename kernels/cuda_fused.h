@@ -33,6 +33,10 @@ typedef struct gx_cuda_fused {
     gx_cuda_step step[GX_CUDA_FUSED_STEPS];
     unsigned char value[GX_CUDA_FUSED_OUTPUTS];   /* of each output                          */
     unsigned char is_real[GX_CUDA_FUSED_OUTPUTS]; /* it is stored without its imaginary part */
+    /* 0, or 1 + a gx_reduce_kind: out.data are three doubles for each of `blocks` thread blocks, as
+       the first stage of a reduction leaves them (cuda_kernels.h) */
+    unsigned char fold[GX_CUDA_FUSED_OUTPUTS];
+    int blocks;
 } gx_cuda_fused;
 
 #endif

@@ -354,6 +354,20 @@ gx_code gx_cuda_reduce_to(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx
     return gx_cuda_launch(dev, queue, GX_CUDA_REDUCE_END, GX_F64, grid_end, block, &call, err);
 }
 
+gx_code gx_cuda_reduce_end(gx_dev *dev, gx_queue *queue, gx_reduce_kind kind, int64_t chunks,
+                           double *partial, double *out, gx_err *err)
+{
+    gx_cuda_call call = {.kind = (int32_t)kind,
+                         .m = 1,
+                         .n = 1,
+                         .partial = partial,
+                         .chunks = chunks,
+                         .lines = 1,
+                         .out = out};
+    gx_cuda_dim block = {THREADS, 1, 1}, grid = {1, 1, 1};
+    return gx_cuda_launch(dev, queue, GX_CUDA_REDUCE_END, GX_F64, grid, block, &call, err);
+}
+
 static gx_code reduce(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
 {
     bool is_order = p->reduce_kind == GX_REDUCE_MIN || p->reduce_kind == GX_REDUCE_MAX;

@@ -2,15 +2,8 @@
 ** Device code: reductions, in two stages.
 **
 ** The first stage leaves `chunks` partial results for every line (one line where the whole block is
-** folded), the second folds those.  How the elements are shared out depends on the block's shape
-** alone, lanes are added in a fixed tree, and there are no atomics: the same bits on every run and
-** every device.  Parts are added up as doubles, in runs of RUN elements whose sums are added to the
-** lane's total, so that the error grows with RUN + count / (lanes RUN), not with the count.
-**
-** Sums of squares are Blue's (J. Blue, "A portable Fortran program to find the Euclidean norm of a
-** vector", ACM TOMS 4, 1978, with the constants of LAPACK 3.10): squares of numbers that would
-** overflow, of those that would vanish, and of the others are added up apart, the first two scaled.
-** Two loads of an element are never needed.
+** folded), the second folds those (cuda_fold.cuh).  How the elements are shared out depends on the
+** block's shape alone: the same bits on every run and every device.
 **
 ** Stage 1 shares the work out like this (256 threads a block, 8 warps):
 **   whole    a block of threads takes pieces of 1024 rows x 8 columns, one warp a column, and goes
@@ -21,134 +14,9 @@
 */
 #include "cuda_element.cuh"
 
-constexpr int WARP = 32, WARPS = 8, PIECE = 1024, RUN = 64;
+#include "cuda_fold.cuh"
 
-// What is folded ----------------------------------------------------------------------------------
-
-struct triple {
-    double x, y, z;
-};
-
-/* Blue's constants for doubles: beyond BIG and below SMALL squares are scaled. */
-constexpr double BIG = 0x1p486, SMALL = 0x1p-511, BIG_SCALE = 0x1p-538, SMALL_SCALE = 0x1p537;
-
-__device__ inline double larger(double x, double y)
-{
-    return y > x || isnan(y) ? y : x;
-}
-
-__device__ inline double smaller(double x, double y)
-{
-    return y < x || isnan(y) ? y : x;
-}
-
-__device__ inline triple neutral(int kind)
-{
-    double x = kind == GX_REDUCE_MIN ? INFINITY : kind == GX_REDUCE_MAX ? -INFINITY : 0;
-    return {x, 0, 0};
-}
-
-__device__ inline triple fold(int kind, triple s, triple t)
-{
-    switch (kind) {
-    case GX_REDUCE_MAX_ABS:
-    case GX_REDUCE_MAX:
-        return {larger(s.x, t.x), 0, 0};
-    case GX_REDUCE_MIN:
-        return {smaller(s.x, t.x), 0, 0};
-    default:
-        return {s.x + t.x, s.y + t.y, s.z + t.z};
-    }
-}
-
-__device__ inline void add_square(triple *s, double part)
-{
-    double x = fabs(part);
-    if (x > BIG) {
-        s->x += (x * BIG_SCALE) * (x * BIG_SCALE);
-    } else if (x < SMALL) {
-        s->z += (x * SMALL_SCALE) * (x * SMALL_SCALE);
-    } else {
-        s->y += x * x; // NaN comes here
-    }
-}
-
-/* One element as something that fold() takes. */
-template <class T> __device__ inline triple term(int kind, number e)
-{
-    triple s = {0, 0, 0};
-    switch (kind) {
-    case GX_REDUCE_SUMSQ:
-        add_square(&s, e.re);
-        if (facts<T>::is_complex) {
-            add_square(&s, e.im);
-        }
-        return s;
-    case GX_REDUCE_MAX_ABS:
-    case GX_REDUCE_COL_ABS:
-    case GX_REDUCE_ROW_ABS:
-        return {magnitude<T>(e), 0, 0};
-    case GX_REDUCE_MIN:
-    case GX_REDUCE_MAX:
-        return {e.re, 0, 0};
-    default:
-        return {e.re, e.im, 0};
-    }
-}
-
-/* A lane's total: a run of terms, and the sum of the runs before it. */
-struct lane {
-    triple run, total;
-    int count;
-};
-
-__device__ inline lane lane_of(int kind)
-{
-    return {neutral(kind), neutral(kind), 0};
-}
-
-__device__ inline void lane_add(int kind, lane *s, triple t)
-{
-    s->run = fold(kind, s->run, t);
-    if (++s->count == RUN) {
-        s->total = fold(kind, s->total, s->run);
-        s->run = neutral(kind);
-        s->count = 0;
-    }
-}
-
-__device__ inline triple lane_end(int kind, const lane *s)
-{
-    return fold(kind, s->total, s->run);
-}
-
-__device__ inline triple shuffled(triple s, int distance)
-{
-    return {__shfl_down_sync(~0u, s.x, distance), __shfl_down_sync(~0u, s.y, distance),
-            __shfl_down_sync(~0u, s.z, distance)};
-}
-
-/* In lane 0: the fold of the warp's lanes. */
-__device__ inline triple warp_fold(int kind, triple s)
-{
-    for (int distance = WARP / 2; distance > 0; distance /= 2) {
-        s = fold(kind, s, shuffled(s, distance));
-    }
-    return s;
-}
-
-/* In thread 0: the fold of the block's warps. */
-__device__ inline triple block_fold(int kind, triple s)
-{
-    __shared__ triple parts[WARPS];
-    s = warp_fold(kind, s);
-    if (threadIdx.x % WARP == 0) {
-        parts[threadIdx.x / WARP] = s;
-    }
-    __syncthreads();
-    s = threadIdx.x < WARPS ? parts[threadIdx.x] : neutral(kind);
-    return threadIdx.x < WARP ? warp_fold(kind, s) : s;
-}
+constexpr int WARP = 32, WARPS = 8, PIECE = 1024;
 
 // The first stage ---------------------------------------------------------------------------------
 
@@ -193,13 +61,7 @@ template <class T> __device__ inline void reduce_all(const gx_cuda_call &p)
             add_column(p.kind, &s, a + j * lda, i0, i1);
         }
     }
-    triple t = block_fold(p.kind, lane_end(p.kind, &s));
-    if (threadIdx.x == 0) {
-        double *out = p.partial + 3 * (int64_t)blockIdx.x;
-        out[0] = t.x;
-        out[1] = t.y;
-        out[2] = t.z;
-    }
+    leave_part(p.kind, &s, p.partial);
 }
 
 /* Result `at` of the lines: one double of magnitudes, two of sums. */

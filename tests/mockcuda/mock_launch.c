@@ -174,6 +174,22 @@ static void rescale(gx_dtype dtype, const gx_cuda_call *p)
     }
 }
 
+/* A reduction of doubles as the first of its parts, the others being neutral. */
+static void leave_parts(int kind, int64_t chunks, const double *of, double *partial)
+{
+    double neutral = kind == GX_REDUCE_MIN ? INFINITY : kind == GX_REDUCE_MAX ? -INFINITY : 0;
+    for (int64_t q = 0; q < 3 * chunks; q++) {
+        partial[q] = q % 3 == 0 ? neutral : 0;
+    }
+    if (kind == GX_REDUCE_SUMSQ) { // reported as it is by reduce_end
+        partial[1] = of[0];
+        partial[2] = of[1];
+    } else {
+        partial[0] = of[0];
+        partial[1] = of[1];
+    }
+}
+
 /* All of the result in the first chunk; the others are neutral. */
 static void reduce_first(gx_dtype dtype, const gx_cuda_call *p)
 {
@@ -183,20 +199,9 @@ static void reduce_first(gx_dtype dtype, const gx_cuda_call *p)
         by_reference(GX_REDUCE, dtype, p, p->partial);
         return;
     }
-    double out[2] = {0, 0}, neutral = p->kind == GX_REDUCE_MIN   ? INFINITY
-                                      : p->kind == GX_REDUCE_MAX ? -INFINITY
-                                                                 : 0;
+    double out[2] = {0, 0};
     by_reference(GX_REDUCE, dtype, p, out);
-    for (int64_t q = 0; q < 3 * p->chunks; q++) {
-        p->partial[q] = q % 3 == 0 ? neutral : 0;
-    }
-    if (p->kind == GX_REDUCE_SUMSQ) { // reported as it is by reduce_end
-        p->partial[1] = out[0];
-        p->partial[2] = out[1];
-        return;
-    }
-    p->partial[0] = out[0];
-    p->partial[1] = out[1];
+    leave_parts(p->kind, p->chunks, out, p->partial);
 }
 
 static void reduce_end(const gx_cuda_call *p)
@@ -254,7 +259,12 @@ static void run_fused(gx_dtype dtype, const gx_cuda_fused *p)
                   .outputs = p->outputs,
                   .registers = GX_FUSED_REGISTERS};
     gx_fused_place in[GX_FUSED_INPUTS], out[GX_FUSED_OUTPUTS];
-    gx_args args = {.m = p->m, .n = p->n, .fused = &f, .in = in, .out = out};
+    static const gx_fold fold_as[] = {[GX_REDUCE_SUM] = GX_FOLD_SUM,
+                                      [GX_REDUCE_SUMSQ] = GX_FOLD_NORM,
+                                      [GX_REDUCE_MIN] = GX_FOLD_MIN,
+                                      [GX_REDUCE_MAX] = GX_FOLD_MAX};
+    double folded[GX_FUSED_OUTPUTS][2] = {{0}}, *fold[GX_FUSED_OUTPUTS];
+    gx_args args = {.m = p->m, .n = p->n, .fused = &f, .in = in, .out = out, .fold = fold};
     for (int k = 0; k < p->inputs; k++) {
         in[k] = (gx_fused_place){p->in[k].data, p->in[k].row, p->in[k].col};
     }
@@ -271,12 +281,21 @@ static void run_fused(gx_dtype dtype, const gx_cuda_fused *p)
     }
     for (int k = 0; k < p->outputs; k++) {
         out[k] = (gx_fused_place){p->out[k].data, p->out[k].row, p->out[k].col};
-        f.output[k] = (gx_fused_result){.value = p->value[k], .is_real = p->is_real[k]};
+        f.output[k] = (gx_fused_result){
+            .value = p->value[k],
+            .is_real = p->is_real[k],
+            .fold = p->fold[k] == 0 ? GX_FOLD_NONE : (uint8_t)fold_as[p->fold[k] - 1]};
+        fold[k] = folded[k];
     }
     args.work = aligned_alloc(64, (gx_backend_cpu.workspace(NULL, GX_FUSED, dtype, &args) + 63) &
                                       ~(size_t)63);
     (void)gx_backend_cpu.kernel[GX_FUSED][dtype](NULL, NULL, &args, NULL);
     free(args.work);
+    for (int k = 0; k < p->outputs; k++) {
+        if (p->fold[k] != 0) {
+            leave_parts(p->fold[k] - 1, p->blocks, folded[k], p->out[k].data);
+        }
+    }
 }
 
 static void fold_lines(gx_dtype dtype, const gx_cuda_call *p)
