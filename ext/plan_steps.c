@@ -45,6 +45,22 @@ static gx_code imagine_sink(gx_run *run, int64_t rows, int64_t cols, gx_dtype dt
     return gx_run_fail(run, &err);
 }
 
+/* Which part of the work each of several devices has. */
+static void describe_shares(gx_prog *prog, const gx_fleet *fleet, plan_row *row)
+{
+    double share[GX_DEVICES_MOST];
+    size_t used = strlen(row->device);
+    snprintf(row->device + used, sizeof row->device - used, " and %d more", fleet->count - 1);
+    gx_prog_shares(prog, fleet, share);
+    used = 0;
+    for (int d = 0; d < fleet->count && used < sizeof row->shares; d++) {
+        used += (size_t)snprintf(row->shares + used, sizeof row->shares - used,
+                                 "%s\"cuda:%d\":%.3f%s", d == 0 ? "{" : ",",
+                                 fleet->accel[d]->ordinal, share[d],
+                                 d + 1 == fleet->count ? "}" : "");
+    }
+}
+
 /* Cost and time of a program where the run is planning for, which is freed. */
 static void cost_program(gx_run *run, gx_prog *prog, plan_row *row)
 {
@@ -52,8 +68,7 @@ static void cost_program(gx_run *run, gx_prog *prog, plan_row *row)
     gx_fleet_single(&fleet, run->target, run->target_bytes);
     if (prog != NULL && gx_place_predict(prog, &fleet, &row->cost, &row->terms) &&
         fleet.count > 1) {
-        size_t used = strlen(row->device);
-        snprintf(row->device + used, sizeof row->device - used, " and %d more", fleet.count - 1);
+        describe_shares(prog, &fleet, row);
     }
     gx_prog_free(prog);
 }

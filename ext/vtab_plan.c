@@ -55,6 +55,7 @@ enum {
     COL_WRITE,
     COL_COMMIT,
     COL_FACTOR,
+    COL_SHARES,
     PLAN_COLUMNS /* the arguments are hidden */
 };
 
@@ -425,8 +426,8 @@ static bool plan_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
         return gx_fn_fail(fn, "options must be a JSON object '{...}', not %s",
                           gx_arg_show(fn->argv[1], shown));
     }
-    if (find_operand(&fn->run, &e.a) &&
-        (!e.has_b || find_operand(&fn->run, &e.b)) && take_spectrum(fn, &e)) {
+    if (find_operand(&fn->run, &e.a) && (!e.has_b || find_operand(&fn->run, &e.b)) &&
+        take_spectrum(fn, &e)) {
         gx_plan_expression(&fn->run, &e, &plan->row[0]);
         plan->rows = 1;
         add_device(&fn->run, &e, plan);
@@ -485,6 +486,11 @@ static void plan_column(void *state, gx_ctx *ctx, int64_t at, int column, sqlite
     case COL_FLOPS:
         sqlite3_result_double(sql, cost->flops);
         break;
+    case COL_SHARES:
+        if (row->shares[0] != '\0') {
+            sqlite3_result_text(sql, row->shares, -1, SQLITE_TRANSIENT);
+        }
+        break;
     default:
         result_term(sql, &row->terms, column);
         break;
@@ -502,6 +508,7 @@ const gx_table_fn gx_table_plan = {
              "block TEXT, cache_blocks INTEGER, calls INTEGER, bytes_read INTEGER, "
              "bytes_written INTEGER, flops REAL, seconds REAL, start_s REAL, read_s REAL, "
              "up_s REAL, compute_s REAL, down_s REAL, write_s REAL, commit_s REAL, factor REAL, "
+             "shares TEXT, "
              "expression HIDDEN, options HIDDEN, c HIDDEN, d HIDDEN, e HIDDEN, f HIDDEN, "
              "g HIDDEN, h HIDDEN)",
     .columns = PLAN_COLUMNS,

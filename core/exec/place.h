@@ -95,6 +95,9 @@ bool gx_prog_run_spread(gx_prog *prog, struct gx_fleet *fleet);
 */
 bool gx_place_predict(gx_prog *prog, struct gx_fleet *fleet, gx_cost *cost, gx_terms *terms);
 
+/* What part of the work of a program each of the fleet's devices has, as it is spread. */
+void gx_prog_shares(gx_prog *prog, const struct gx_fleet *fleet, double share[]);
+
 /*
 ** A driver whose blocks depend on where it runs: build() plans and writes the program down, for the
 ** device run->target with run->target_bytes of memory, or for the host where that is NULL; it

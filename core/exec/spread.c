@@ -25,6 +25,7 @@
 */
 #include "spread.h"
 
+#include "place.h"
 #include "predict.h"
 
 #include <assert.h>
@@ -510,6 +511,29 @@ static void reorder(spread *x)
     gx_mem_free(mem, m.next);
     gx_mem_free(mem, m.rest);
     gx_mem_free(mem, m.is_listed);
+}
+
+void gx_prog_shares(gx_prog *prog, const gx_fleet *fleet, double share[])
+{
+    double all = 0;
+    for (int d = 0; d < fleet->count; d++) {
+        share[d] = 0;
+    }
+    for (int64_t t = 0; t < prog->step_count; t++) {
+        const gx_step *st = &prog->steps[t];
+        gx_kernel_id kernel = prog->kind[st->kind].kernel;
+        double work = 1; // of one that computes nothing
+        if (kernel != GX_KERNEL_COUNT) {
+            gx_args args;
+            gx_step_args(prog, st, NULL, NULL, &args);
+            work = fmax(work, gx_kernel_flops(kernel, gx_step_dtype(prog, st), &args));
+        }
+        share[st->device] += work;
+        all += work;
+    }
+    for (int d = 0; d < fleet->count; d++) {
+        share[d] /= fmax(1, all);
+    }
 }
 
 void gx_prog_spread(gx_prog *prog, const gx_fleet *fleet)

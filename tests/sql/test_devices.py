@@ -10,6 +10,7 @@ Plan:
 - gx_devices shows who is used and the links, gx_plan how many devices;
 - gx_cuda.so itself, on stand-ins for NVIDIA's libraries.
 """
+import json
 import os
 import subprocess
 import sys
@@ -243,7 +244,7 @@ q(db, "SELECT gx_matmul('A', 'B', 'R')")
 result += [stats(db)['spread_calls'], notes(db)]
 rows = lambda sql: db.execute(sql).fetchall()
 result += [rows("SELECT device, status, links FROM gx_devices WHERE backend = 'cuda'")]
-result += [rows("SELECT chosen, device FROM gx_plan('A @ B')")]
+result += [rows("SELECT chosen, device, shares FROM gx_plan('A @ B')")]
 mock.order("gemm@1:1:lost")
 q(db, "SELECT gx_matmul('A', 'B', 'R2')")
 mock.order()
@@ -256,7 +257,10 @@ result += [rows("SELECT device, status, reason FROM gx_devices WHERE backend = '
     assert [row[:2] for row in got[3]] == [[f"cuda:{d} mock", "used"] for d in range(3)]
     for d, row in enumerate(got[3]):
         assert row[2].count("direct") == 2 and f"cuda:{d}" not in row[2]
-    assert got[4][0] == [1, "cuda:0 mock and 2 more"]
+    assert got[4][0][:2] == [1, "cuda:0 mock and 2 more"] and got[4][1][2] is None
+    shares = json.loads(got[4][0][2])
+    assert list(shares) == ["cuda:0", "cuda:1", "cuda:2"] and abs(sum(shares.values()) - 1) < 0.01
+    assert all(0.2 < share < 0.5 for share in shares.values())
     assert got[5][1] == ["cuda:1 mock", "off", "left out: gemm on mock:1: ordered failure"] and got[6] == 1
 
 
