@@ -13,6 +13,7 @@
 #include "../core/alg/factoring.h"
 #include "../core/alg/knn.h"
 #include "../core/alg/narrow.h"
+#include "../core/alg/spmm.h"
 #include "../core/device/fleet.h"
 #include "../core/spectra/plan_spectrum.h"
 
@@ -108,6 +109,34 @@ static bool plan_narrow(gx_run *run, const gx_matmul_args *args, const gx_sink *
     return true;
 }
 
+/* One operand is sparse. */
+static void plan_sparse_product(gx_run *run, const gx_matmul_args *args, int64_t m, int64_t n,
+                                gx_dtype dtype, plan_row *row)
+{
+    const gx_spmm_args sparse = {.A = args->A,
+                                 .B = args->B,
+                                 .transa = args->transa,
+                                 .transb = args->transb,
+                                 .alpha = args->alpha};
+    const gx_mat *S = args->A->is_sparse ? args->A : args->B;
+    gx_spmm_plan plan = {0};
+    if (args->A->is_sparse && args->B->is_sparse) {
+        gx_run_failf(run, GX_ARG,
+                     "%s and %s are sparse: how many entries their product has is not foretold",
+                     args->A->label, args->B->label);
+        return;
+    }
+    gx_spmm_foresee(run, &sparse, m, n, dtype, &plan, &row->cost, &row->terms);
+    long long rounds = (long long)gx_ceil_div(plan.lines, gx_max(1, plan.round));
+    snprintf(row->driver, sizeof row->driver, "sparse");
+    snprintf(row->detail, sizeof row->detail, "%lld x %lld %s, %lld panel%s of %.60s, %lld time%s",
+             (long long)m, (long long)n, gx_dtype_name(dtype), (long long)plan.panels,
+             plan.panels == 1 ? "" : "s", S->label, rounds, rounds == 1 ? "" : "s");
+    snprintf(row->block, sizeof row->block, "%lld x %lld",
+             (long long)(args->A->is_sparse ? m : plan.round),
+             (long long)(args->A->is_sparse ? plan.round : n));
+}
+
 static void plan_product(gx_run *run, expression *e, plan_row *row)
 {
     gx_matmul_args args = {.A = &e->a.mat,
@@ -121,6 +150,10 @@ static void plan_product(gx_run *run, expression *e, plan_row *row)
     gx_sink sink;
     if (gx_matmul_shape(&args, &m, &n, &dtype, &err) != GX_OK) {
         gx_run_fail(run, &err);
+        return;
+    }
+    if (args.A->is_sparse || args.B->is_sparse) {
+        plan_sparse_product(run, &args, m, n, dtype, row);
         return;
     }
     if (imagine_sink(run, m, n, dtype, &sink) != GX_OK) {

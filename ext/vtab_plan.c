@@ -5,7 +5,7 @@
 **
 ** One row a candidate, the chosen one first.  An expression is one operation on stored matrices:
 **
-**     A @ B     product; A.T and A.H are the transpose and the conjugate transpose
+**     A @ B     product, one may be sparse; A.T and A.H are the transpose, the conjugate transpose
 **     A + B     A - B    A * B    A / B     elementwise
 **     A.T       A.H                         transpose
 **     norm(A)   sum(A)                      reductions
@@ -234,11 +234,13 @@ static gx_code parse(expression *e, const char *text, gx_err *err)
 
 // The row -----------------------------------------------------------------------------------------
 
-static bool find_operand(gx_run *run, operand *x)
+static bool find_operand(gx_run *run, bool takes_sparse, operand *x)
 {
     gx_meta meta;
     gx_err err = {0};
-    if (gx_store_find(run->ctx->store, x->name, &meta, &err) != GX_OK) {
+    gx_store *store = run->ctx->store;
+    if ((takes_sparse ? gx_store_find_any(store, x->name, &meta, &err)
+                      : gx_store_find(store, x->name, &meta, &err)) != GX_OK) {
         gx_run_fail(run, &err);
         return false;
     }
@@ -426,8 +428,9 @@ static bool plan_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
         return gx_fn_fail(fn, "options must be a JSON object '{...}', not %s",
                           gx_arg_show(fn->argv[1], shown));
     }
-    if (find_operand(&fn->run, &e.a) && (!e.has_b || find_operand(&fn->run, &e.b)) &&
-        take_spectrum(fn, &e)) {
+    bool takes_sparse = e.op == PLAN_PRODUCT;
+    if (find_operand(&fn->run, takes_sparse, &e.a) &&
+        (!e.has_b || find_operand(&fn->run, takes_sparse, &e.b)) && take_spectrum(fn, &e)) {
         gx_plan_expression(&fn->run, &e, &plan->row[0]);
         plan->rows = 1;
         add_device(&fn->run, &e, plan);

@@ -17,6 +17,7 @@
 #ifndef GX_SPMM_H
 #define GX_SPMM_H
 
+#include "../exec/predict.h"
 #include "../mat/sparse.h"
 
 /*
@@ -38,5 +39,17 @@ typedef struct gx_spmm_args {
 
 gx_code gx_alg_spmm(gx_run *run, const gx_spmm_args *args, int64_t m, int64_t n, gx_dtype dtype,
                     const gx_dest *dest, gx_sink *sink);
+
+/*
+** What the first call of gx_alg_spmm() with a stored result would do where the run is planning for
+** (run->target); terms->seconds 0: the device does not do it.  What fails is the run's.
+*/
+typedef struct gx_spmm_plan {
+    int64_t lines, round; /* lines of the result, of a round at most */
+    int64_t panels;       /* of the sparse operand, read in each round */
+} gx_spmm_plan;
+
+void gx_spmm_foresee(gx_run *run, const gx_spmm_args *args, int64_t m, int64_t n, gx_dtype dtype,
+                     gx_spmm_plan *plan, gx_cost *cost, gx_terms *terms);
 
 #endif

@@ -104,14 +104,15 @@ static gx_cost cost_of(const spmm *x, bool reads_sparse, double times)
     return cost;
 }
 
-static void foresee_host(const spmm *x, gx_terms *terms)
+static void foresee_host(const spmm *x, gx_cost *cost, gx_terms *terms)
 {
     const gx_spmm_rounds *r = x->r;
     double rounds = ceil((double)r->lines / (double)r->round);
-    gx_cost cost = cost_of(x, true, rounds);
-    cost.bytes_up = rounds * (double)gx_sparse_bytes(r->S);
-    cost.compute_s = rounds * gx_sparse_host_seconds(x->run, r->S, r->dtype, r->round);
-    gx_predict_pass(x->run, &cost, r->dtype, r->lines, terms);
+    *cost = cost_of(x, true, rounds);
+    cost->bytes_up = rounds * (double)gx_sparse_bytes(r->S);
+    cost->calls = (int64_t)rounds * gx_sparse_pieces(r->S);
+    cost->compute_s = rounds * gx_sparse_host_seconds(x->run, r->S, r->dtype, r->round);
+    gx_predict_pass(x->run, cost, r->dtype, r->lines, terms);
 }
 
 /* Is S brought for all lines at once, which makes whole rows of the result? */
@@ -122,7 +123,7 @@ static bool is_followed(const spmm *x, bool is_there)
            x->width >= r->lines && gx_sparse_pieces(r->S) > 1;
 }
 
-static void foresee_device(const spmm *x, bool is_there, gx_terms *terms)
+static void foresee_device(const spmm *x, bool is_there, gx_cost *out, gx_terms *terms)
 {
     const gx_spmm_rounds *r = x->r;
     const gx_device_profile *device = &x->accel->profile;
@@ -157,21 +158,43 @@ static void foresee_device(const spmm *x, bool is_there, gx_terms *terms)
     terms->start_s += terms->once_s + DEVICE_S;
     terms->model_s += terms->start_s;
     terms->seconds = terms->model_s * terms->factor;
+    *out = cost;
+    out->calls = (int64_t)rounds * (x->S.is_whole ? 1 : gx_sparse_pieces(r->S));
+}
+
+/* Does x->accel do it at all? */
+static bool is_offered(spmm *x)
+{
+    const gx_spmm_rounds *r = x->r;
+    bool is_ordered = x->run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
+    x->S = (gx_sparse_device){.run = x->run, .accel = x->accel, .S = r->S, .dtype = r->dtype};
+    return x->accel != NULL && !(is_ordered && r->op == GX_NO_TRANS) &&
+           gx_sparse_device_offers(x->accel, r->S, r->dtype);
+}
+
+void gx_spmm_foresee_rounds(gx_run *run, const gx_spmm_rounds *rounds, gx_cost *cost,
+                            gx_terms *terms)
+{
+    spmm x = {.r = rounds, .run = run, .accel = run->target};
+    *terms = (gx_terms){0};
+    if (x.accel == NULL) {
+        foresee_host(&x, cost, terms);
+    } else if (is_offered(&x) && fit(&x)) {
+        foresee_device(&x, x.S.is_there, cost, terms);
+    }
 }
 
 /* Is it to be done there?  Reserves nothing. */
 static bool choose(spmm *x)
 {
     const gx_spmm_rounds *r = x->r;
+    gx_cost cost;
     gx_terms host, now, later;
-    bool is_ordered = x->run->ctx->config.number[GX_SET_DETERMINISTIC] != 0;
-    foresee_host(x, &host);
+    foresee_host(x, &cost, &host);
     x->accel = gx_place_for(x->run, host.seconds);
-    if (x->accel == NULL || (is_ordered && r->op == GX_NO_TRANS) ||
-        !gx_sparse_device_offers(x->accel, r->S, r->dtype)) {
+    if (!is_offered(x)) {
         return false;
     }
-    x->S = (gx_sparse_device){.run = x->run, .accel = x->accel, .S = r->S, .dtype = r->dtype};
     if (!fit(x)) {
         if (is_open(x)) {
             gx_stats_note(&x->run->ctx->stats,
@@ -181,8 +204,8 @@ static bool choose(spmm *x)
         }
         return false;
     }
-    foresee_device(x, x->S.is_there, &now);
-    foresee_device(x, true, &later);
+    foresee_device(x, x->S.is_there, &cost, &now);
+    foresee_device(x, true, &cost, &later);
     if (!gx_sparse_device_is_worth_it(&x->S, host.seconds,
                                       now.seconds - now.factor * now.once_s, later.seconds)) {
         return false;

@@ -4,6 +4,7 @@
 #ifndef GX_SPMM_DEVICE_H
 #define GX_SPMM_DEVICE_H
 
+#include "../exec/predict.h"
 #include "../mat/mat.h"
 
 /* alpha op(S) D, or alpha D op(S), in rounds of lines as spmm.c has planned them. */
@@ -28,6 +29,10 @@ typedef struct gx_spmm_rounds {
 ** turn; the sink is as it was but for blocks that will be written again.
 */
 bool gx_spmm_by_device(gx_run *run, const gx_spmm_rounds *rounds);
+
+/* What all of it takes where the run is planning for; seconds 0: that device does not do it. */
+void gx_spmm_foresee_rounds(gx_run *run, const gx_spmm_rounds *rounds, gx_cost *cost,
+                            gx_terms *terms);
 
 /*
 ** One of many products of an iterative method: gx_sparse_apply() (spmm.h) of a stored S, which

@@ -24,11 +24,14 @@ typedef gx_spmm_engine engine;
 /* A product on its way. */
 typedef struct product {
     engine x;
-    gx_mat D;         /* dense; op(D) as a view                              */
+    const gx_mat *dense;
+    gx_trans op;
+    gx_mat D;         /* op(dense), as a view                                */
     bool is_left;     /* S is                                                */
     int64_t lines;    /* of R: columns of op(D) where S is on the left, else rows */
     int64_t round;    /* lines at a time                                     */
     gx_sink *sink;
+    bool is_stored;   /* the result is                                       */
     gx_sparse_held held;
     void *L, *block;  /* what it has allocated                               */
     bool has_lines;   /* all of D is in L                                    */
@@ -127,7 +130,7 @@ static void run_rounds(product *p)
     gx_sink *sink = p->sink;
     for (p->l0 = 0; p->l0 < p->lines && gx_ok(x->run); p->l0 += p->round) {
         x->m = gx_min(p->round, p->lines - p->l0);
-        if (sink->is_stored) {
+        if (p->is_stored) {
             x->result = p->block;
             x->ldr = p->is_left ? sink->rows : x->m;
         } else {
@@ -137,24 +140,24 @@ static void run_rounds(product *p)
         }
         load_lines(p);
         gx_spmm_run(x);
-        if (sink->is_stored && gx_ok(x->run)) {
+        if (p->is_stored && gx_ok(x->run)) {
             write_round(p);
         }
     }
 }
 
 /* Bytes of one line: of L, of the block, of `lanes` lanes. */
-static size_t bytes_of_line(const product *p, bool is_stored, int64_t lanes)
+static size_t bytes_of_line(const product *p, int64_t lanes)
 {
     const engine *x = &p->x;
     int64_t numbers = is_in_place(p) ? 0 : gx_spmm_inner(x);
-    numbers += is_stored ? x->n : 0;
+    numbers += p->is_stored ? x->n : 0;
     numbers += x->op == GX_NO_TRANS ? lanes * x->n : 0;
     return (size_t)gx_max(1, numbers) * x->element;
 }
 
 /* As many lines a round as memory holds beside the threads' panels: for all threads, or for one. */
-static gx_code plan_rounds(product *p, bool is_stored, size_t beside, gx_err *err)
+static gx_code plan_rounds(product *p, size_t beside, gx_err *err)
 {
     engine *x = &p->x;
     gx_run *run = x->run;
@@ -168,11 +171,11 @@ static gx_code plan_rounds(product *p, bool is_stored, size_t beside, gx_err *er
         size_t fixed = (size_t)threads * gx_spmm_thread_bytes(x);
         fit = available <= fixed ? 0
                                  : (int64_t)((available - fixed) /
-                                             bytes_of_line(p, is_stored, gx_min(threads, 2)));
+                                             bytes_of_line(p, gx_min(threads, 2)));
     }
     if (fit == 0) {
         x->m = 1;
-        size_t wanted = gx_spmm_thread_bytes(x) + bytes_of_line(p, is_stored, 1);
+        size_t wanted = gx_spmm_thread_bytes(x) + bytes_of_line(p, 1);
         if (available < wanted) {
             return gx_fail(err, GX_BUDGET,
                            "a product with sparse %s needs %zu bytes but memory_limit leaves %zu: "
@@ -203,24 +206,24 @@ static void choose_tiles(const product *p, int64_t *tile_rows, int64_t *tile_col
 static gx_code reserve_block(product *p, gx_err *err)
 {
     const engine *x = &p->x;
-    return !p->sink->is_stored
+    return !p->is_stored
                ? GX_OK
                : gx_mem_alloc(x->run->ctx->mem, (size_t)(p->round * x->n) * x->element,
                               "lines of a product", &p->block, err);
 }
 
 /* L: as an earlier call has left it, where all of D is one round. */
-static gx_code reserve_lines(product *p, const gx_mat *dense, gx_trans op, gx_err *err)
+static gx_code reserve_lines(product *p, gx_err *err)
 {
     engine *x = &p->x;
     gx_mem *mem = x->run->ctx->mem;
     size_t bytes = (size_t)(p->round * gx_spmm_inner(x)) * x->element;
-    int64_t form = (((int64_t)x->dtype * 8 + op) * 2 + p->is_left) * 2 + x->is_columnwise;
+    int64_t form = (((int64_t)x->dtype * 8 + p->op) * 2 + p->is_left) * 2 + x->is_columnwise;
     if (is_in_place(p)) {
         return GX_OK;
     }
     p->is_kept = p->round >= p->lines && bytes <= gx_mem_keeps(mem) / 2 &&
-                 gx_sparse_held_key(x->run, dense, 0, p->lines, 1 + form, &p->key);
+                 gx_sparse_held_key(x->run, p->dense, 0, p->lines, 1 + form, &p->key);
     p->L = p->is_kept ? gx_mem_claim(mem, &p->key, bytes) : NULL;
     p->has_lines = p->L != NULL;
     return p->has_lines ? GX_OK : gx_mem_alloc(mem, bytes, "lines of a dense block", &p->L, err);
@@ -262,58 +265,88 @@ static void write_lines(void *arg, int64_t line, int64_t count)
     write_round(p);
 }
 
+/* The rounds, for a device and for who foretells them. */
+static gx_spmm_rounds rounds_of(product *p)
+{
+    const engine *x = &p->x;
+    return (gx_spmm_rounds){.S = x->S,
+                            .D = &p->D,
+                            .is_left = p->is_left,
+                            .op = x->op,
+                            .alpha = x->alpha,
+                            .dtype = x->dtype,
+                            .lines = p->lines,
+                            .round = p->round,
+                            .inner = gx_spmm_inner(x),
+                            .length = x->n,
+                            .write = p->is_stored ? write_lines : NULL,
+                            .arg = p};
+}
+
 /* All rounds on a device; false: here. */
 static bool is_elsewhere(product *p)
 {
-    const engine *x = &p->x;
-    const gx_spmm_rounds rounds = {.S = x->S,
-                                   .D = &p->D,
-                                   .is_left = p->is_left,
-                                   .op = x->op,
-                                   .alpha = x->alpha,
-                                   .dtype = x->dtype,
-                                   .lines = p->lines,
-                                   .round = p->round,
-                                   .inner = gx_spmm_inner(x),
-                                   .length = x->n,
-                                   .result = p->sink->is_stored ? p->block : p->sink->value.data,
-                                   .ldr = p->sink->rows,
-                                   .write = p->sink->is_stored ? write_lines : NULL,
-                                   .arg = p};
-    return !x->is_conjugated && gx_spmm_by_device(x->run, &rounds);
+    gx_spmm_rounds rounds = rounds_of(p);
+    rounds.result = p->is_stored ? p->block : p->sink->value.data;
+    rounds.ldr = p->sink->rows;
+    return !p->x.is_conjugated && gx_spmm_by_device(p->x.run, &rounds);
+}
+
+/* The product, and how many lines a round has; bytes: of the result where it is a value. */
+static gx_code set_up(product *p, gx_run *run, const gx_spmm_args *args, int64_t m, int64_t n,
+                      gx_dtype dtype, size_t bytes, gx_err *err)
+{
+    p->is_left = args->A->is_sparse;
+    p->dense = p->is_left ? args->B : args->A;
+    p->op = p->is_left ? args->transb : args->transa;
+    p->D = *p->dense;
+    if (p->op != GX_NO_TRANS) {
+        gx_mat_view(&p->D, p->dense, p->op, 0, 0, p->dense->cols, p->dense->rows);
+    }
+    gx_spmm_set_up(&p->x, run, p->is_left ? args->A : args->B,
+                   p->is_left ? args->transa : args->transb, p->is_left, dtype);
+    p->x.alpha = args->alpha;
+    p->lines = p->is_left ? n : m;
+    GX_TRY(gx_run_device(run, &p->x.backend, &p->x.dev));
+    return plan_rounds(p, bytes, err);
+}
+
+void gx_spmm_foresee(gx_run *run, const gx_spmm_args *args, int64_t m, int64_t n, gx_dtype dtype,
+                     gx_spmm_plan *plan, gx_cost *cost, gx_terms *terms)
+{
+    product p = {.is_stored = true};
+    gx_err err = {0};
+    *terms = (gx_terms){0};
+    if (!gx_ok(run) || set_up(&p, run, args, m, n, dtype, 0, &err) != GX_OK) {
+        gx_run_fail(run, &err);
+        return;
+    }
+    gx_spmm_rounds rounds = rounds_of(&p);
+    *plan = (gx_spmm_plan){p.lines, p.round, gx_sparse_pieces(p.x.S)};
+    if (run->target == NULL || !p.x.is_conjugated) {
+        gx_spmm_foresee_rounds(run, &rounds, cost, terms);
+    }
 }
 
 gx_code gx_alg_spmm(gx_run *run, const gx_spmm_args *args, int64_t m, int64_t n, gx_dtype dtype,
                     const gx_dest *dest, gx_sink *sink)
 {
-    product p = {.is_left = args->A->is_sparse, .sink = sink};
+    product p = {.sink = sink, .is_stored = dest != NULL && dest->name != NULL};
     gx_err err = {0};
-    bool is_stored = dest != NULL && dest->name != NULL;
-    const gx_mat *S = p.is_left ? args->A : args->B, *dense = p.is_left ? args->B : args->A;
-    gx_trans op = p.is_left ? args->transb : args->transa;
     size_t value = 0;
     int64_t tile_rows, tile_cols;
     *sink = (gx_sink){.run = run};
     if (!gx_ok(run)) {
         return run->err.code;
     }
-    p.D = *dense;
-    if (op != GX_NO_TRANS) {
-        gx_mat_view(&p.D, dense, op, 0, 0, dense->cols, dense->rows);
-    }
-    gx_spmm_set_up(&p.x, run, S, p.is_left ? args->transa : args->transb, p.is_left, dtype);
-    p.x.alpha = args->alpha;
-    p.lines = p.is_left ? n : m;
     gx_matrix_bytes(m, n, dtype, &value);
-    if (gx_run_device(run, &p.x.backend, &p.x.dev) != GX_OK ||
-        plan_rounds(&p, is_stored, is_stored ? 0 : value, &err) != GX_OK) {
+    if (set_up(&p, run, args, m, n, dtype, p.is_stored ? 0 : value, &err) != GX_OK) {
         return gx_run_fail(run, &err);
     }
     choose_tiles(&p, &tile_rows, &tile_cols);
     gx_sink_begin(run, dest, m, n, dtype, 0, tile_rows, tile_cols, sink);
     if (gx_ok(run) && reserve_block(&p, &err) == GX_OK && !is_elsewhere(&p) && hold(&p) == GX_OK &&
-        gx_spmm_choose_order(&p.x, p.lines, &err) == GX_OK &&
-        reserve_lines(&p, dense, op, &err) == GX_OK) {
+        gx_spmm_choose_order(&p.x, p.lines, &err) == GX_OK && reserve_lines(&p, &err) == GX_OK) {
         run_rounds(&p);
     }
     give_lines(&p);

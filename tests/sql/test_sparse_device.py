@@ -238,6 +238,10 @@ for graph_ in ('G', 'T', from_numpy(np.abs(G))):
     for options in ({}, {'steps': 7, 'decay': 0.3}, {'steps': 1}, {'threshold': 0.4}, {'normalize': True, 'decay': 0.9}, {'normalize': True, 'threshold': 0.01, 'steps': 4}):
         result += spread(graph_, '[[3],[200],[3]]', **options)['device_calls']
 result += spread('G', '[[5,2.5],[6,-1]]', steps=0)['device_calls']
+q(db, "SELECT gx_randn(300, 4, 'D', '{\\"replace\\":true}')")
+rows = db.execute("SELECT chosen, device, driver, bytes_read FROM gx_plan('G @ D')").fetchall()
+assert [row[:3] for row in rows] == [(1, 'cuda:0 mock', 'sparse'), (0, 'cpu', 'sparse')], rows
+assert rows[0][3] < rows[1][3] == rows[0][3] + q(db, "SELECT bytes FROM gx WHERE name = 'G'"), rows # G is there
 assert mock.counts()['violations'] == 0
 again = spread('G', '[[3]]')
 assert again['device_hits'] == 1 and again['bytes_read'] < 3000 and again['uploaded'] == 300 * 8, again

@@ -5,6 +5,7 @@ Plan, with small tiles so that small matrices have many panels, from a file (hel
   values and stored, S a value and stored; the bits of `deterministic` and of S untransposed do not depend on threads;
 - rows whose columns lie far apart, beside those that lie together; a symmetric matrix on either side;
 - a budget that holds a few lines: rounds; one that holds none: the number that would do;
+- gx_plan: what the first call reads; rounds; what is not foretold;
 - what has been read stays for the next product, until anybody changes it, or memory is short;
 - symmetric matrices transposed are themselves; empty shapes; a damaged panel; shapes that do not fit; beta is refused.
 """
@@ -266,6 +267,33 @@ def read_by(db, sql):
     before = read()
     got = to_numpy(q(db, f"SELECT {sql}"))
     return got, read() - before
+
+
+def test_plan(tmp_path):
+    """What the first call reads; rounds where memory is short; what is not foretold."""
+    db = connected(str(tmp_path / "s.db"))
+    q(db, "SELECT gx_random(3000, 2000, 'S', '{\"density\":0.01}')")
+    db.execute("SELECT gx_randn(2000, 40, 'D'), gx_randn(40, 3000, 'E'), gx_copy('S', 'T')").fetchall()
+
+    def plan(text):
+        sql = "SELECT driver, detail, calls, bytes_read, bytes_written, flops, seconds FROM gx_plan(?) WHERE device = 'cpu'"
+        return db.execute(sql, (text,)).fetchone()
+
+    panels, nnz = q(db, "SELECT count(*) FROM gx_tile WHERE id >> 32 = (SELECT id FROM gx_meta WHERE name = 'S')"), q(db, "SELECT gx_nnz('S')")
+    for text, sql, cells in [("S @ D", "gx_matmul('S', 'D')", 3000 * 40), ("E @ S", "gx_matmul('E', 'S')", 40 * 2000),
+                             ("S.T @ E.T", "gx_matmul('S', 'E', '{\"transa\":true,\"transb\":true}')", 2000 * 40)]:
+        driver, detail, calls, bytes_read, bytes_written, flops, seconds = plan(text)
+        assert driver == "sparse" and f"{panels} panels of S, 1 time" in detail and calls == panels and seconds > 0
+        assert (bytes_written, flops) == (8 * cells, 80 * nnz)
+        other = connected(str(tmp_path / "s.db"))
+        assert read_by(other, sql)[1] == pytest.approx(bytes_read, rel=0.05)  # and a look at one of them
+        other.close()
+    q(db, "SELECT gx_config('memory_limit', 600000)")
+    assert "times" in plan("S @ D")[1] and plan("S @ D")[3] > 2 * bytes_read
+    assert "not foretold" in error(db, "SELECT * FROM gx_plan('S.T @ T')")
+    assert "needed dense" in error(db, "SELECT * FROM gx_plan('lu(S)')")
+    assert "300" in error(db, "SELECT * FROM gx_plan('S @ E')")
+    db.close()
 
 
 def test_what_has_been_read_stays(tmp_path):
