@@ -91,7 +91,7 @@ typedef struct clocks {
     double unsettled,
         settled; /* bytes written that the disk has, and has not yet, been waited for */
     int64_t next_load, next_need, next_flush;
-    double *there; /* of each load: when it is          */
+    double *there; /* of each load: when it is; NULL: no memory to know that of each */
     double *holds; /* of each slot: when its block is there, or was written */
     double loaded; /* when the last one so far is there */
     int32_t t;     /* the step that runs                */
@@ -192,7 +192,8 @@ static double run_crossing(clocks *c, const gx_load *item, double now)
     device_clocks *on = &c->on[item->device];
     double bytes = (double)gx_block_shape(&c->prog->operand[item->operand], item->block).bytes;
     double rate = c->fleet->accel[item->device]->link[c->fleet->accel[from]->ordinal].bytes_per_s;
-    on->across = largest(on->across, now, c->holds[item->from]) + bytes / rate;
+    double held = c->there != NULL ? c->holds[item->from] : c->on[from].loaded;
+    on->across = largest(on->across, now, held) + bytes / rate;
     c->terms->across_s += bytes / rate;
     return on->across;
 }
@@ -234,11 +235,16 @@ static void run_load(clocks *c, double now)
     int64_t index = c->next_load++;
     const gx_load *item = &c->plan->loads[index];
     bool is_there = c->is_there != NULL && c->is_there[index];
-    c->there[index] = is_there                   ? 0
-                      : item->from != GX_NO_SLOT ? run_crossing(c, item, now)
-                                                 : run_reading(c, item, now);
-    c->holds[item->slot] = c->there[index];
-    c->loaded = fmax(c->loaded, c->there[index]);
+    double there = is_there                   ? 0
+                   : item->from != GX_NO_SLOT ? run_crossing(c, item, now)
+                                              : run_reading(c, item, now);
+    if (c->there != NULL) {
+        c->there[index] = c->holds[item->slot] = there;
+    } else {
+        device_clocks *on = &c->on[item->device];
+        on->loaded = fmax(on->loaded, there); // too late, where it is loaded ahead
+    }
+    c->loaded = fmax(c->loaded, there);
 }
 
 static void end_helpers(clocks *c)
@@ -294,6 +300,28 @@ static void run_flush(clocks *c)
     c->terms->down_s += down_s;
 }
 
+/* Step t needs the loads up to here. */
+static void need_loads(clocks *c, int32_t t)
+{
+    const gx_load *loads = c->plan->loads;
+    for (; c->next_need < c->next_load && loads[c->next_need].need <= t; c->next_need++) {
+        device_clocks *on = &c->on[loads[c->next_need].device];
+        on->loaded = c->there == NULL ? on->loaded : fmax(on->loaded, c->there[c->next_need]);
+    }
+}
+
+/* Step t has written its blocks. */
+static void hold_results(clocks *c, int32_t t)
+{
+    const gx_step *st = &c->prog->steps[t];
+    for (int p = 0; p < gx_step_places(c->prog, st) && c->there != NULL; p++) {
+        gx_place at = gx_step_place(c->prog, st, p);
+        if (at.block != GX_NO_BLOCK && gx_step_writes(c->prog, st, p)) {
+            c->holds[at.slot] = c->on[st->device].step;
+        }
+    }
+}
+
 /* Step t, after what it waits for. */
 static void run_step(clocks *c, int32_t t)
 {
@@ -315,18 +343,10 @@ static void run_step(clocks *c, int32_t t)
         double step = c->on[plan->loads[c->next_load].device].step;
         run_load(c, fmax(step, must)); // ahead
     }
-    for (; c->next_need < c->next_load && plan->loads[c->next_need].need <= t; c->next_need++) {
-        device_clocks *wants = &c->on[plan->loads[c->next_need].device];
-        wants->loaded = fmax(wants->loaded, c->there[c->next_need]);
-    }
+    need_loads(c, t);
     double seconds = kernel_seconds(c, &c->prog->steps[t]);
     on->step = largest(on->step, on->loaded, must) + seconds;
-    for (int p = 0; p < gx_step_places(c->prog, &c->prog->steps[t]); p++) {
-        gx_place at = gx_step_place(c->prog, &c->prog->steps[t], p);
-        if (at.block != GX_NO_BLOCK && gx_step_writes(c->prog, &c->prog->steps[t], p)) {
-            c->holds[at.slot] = on->step;
-        }
-    }
+    hold_results(c, t);
     c->terms->compute_s += seconds / c->prog->devices;
     c->processor_s += seconds * c->threads;
     while (c->next_flush < plan->flush_count && plan->flushes[c->next_flush].ready <= t + 1 &&
@@ -425,21 +445,15 @@ static void count_start(clocks *c, bool is_small, const gx_cost *cost, const gx_
     terms->start_s = DEVICE_S * c->fleet->count + 2 * c->host->thread_s + terms->once_s;
 }
 
-/* Room for when each load and each slot's block is there; false: the run has failed. */
-static bool start_clocks(clocks *c)
+/* Room for when each load and each slot's block is there; without it the prediction is coarser. */
+static void start_clocks(clocks *c)
 {
-    gx_err err = {0};
     void *memory = NULL;
-    int64_t slots = gx_slots_all(&c->slots);
-    if (gx_mem_calloc(c->prog->run->ctx->mem,
-                      (size_t)(c->plan->load_count + slots) * sizeof(double),
-                      "the schedule of blocks", &memory, &err) != GX_OK) {
-        gx_run_fail(c->prog->run, &err);
-        return false;
-    }
+    size_t count = (size_t)(c->plan->load_count + gx_slots_all(&c->slots));
+    (void)gx_mem_calloc(c->prog->run->ctx->mem, count * sizeof(double), "the schedule of blocks",
+                        &memory, NULL);
     c->there = memory;
-    c->holds = c->there + c->plan->load_count;
-    return true;
+    c->holds = memory == NULL ? NULL : c->there + c->plan->load_count;
 }
 
 /* All steps; the seconds until everything is written. */
@@ -482,7 +496,8 @@ void gx_predict_schedule(gx_prog *prog, const gx_slots *slots, const gx_schedule
     if (schema != NULL) {
         price_storing(run, schema, cost.bytes_written, &c.write_per_byte, &c.commit_per_byte);
     }
-    double busy_s = start_clocks(&c) ? run_clocks(&c) : 0;
+    start_clocks(&c);
+    double busy_s = run_clocks(&c);
     gx_mem_free(run->ctx->mem, c.there);
     if (is_small) {
         busy_s = fmax(busy_s, c.processor_s);
