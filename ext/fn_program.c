@@ -5,9 +5,12 @@
 ** A text behind the matrices is the destination: gx_sort('A', 'S'), gx_sort('A', 1, 'S').
 */
 #include "eval.h"
+#include "look.h"
 
+#include "../core/alg/sparse_alg.h"
 #include "../core/program/ops.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -99,6 +102,103 @@ static void run(gx_fn *fn)
     gx_eval_result(fn, &result);
 }
 
+// gx_take of a sparse matrix ----------------------------------------------------------------------
+
+/* Is the first argument one?  false: the call has failed. */
+static bool look_for_sparse(gx_fn *fn, bool *is_sparse)
+{
+    gx_err err = {0}, refusal = {0};
+    gx_value value = {0};
+    gx_meta meta = {0};
+    bool found = false;
+    *is_sparse = false;
+    if (sqlite3_value_type(fn->argv[0]) == SQLITE_BLOB) {
+        const void *bytes = sqlite3_value_blob(fn->argv[0]);
+        size_t count = (size_t)sqlite3_value_bytes(fn->argv[0]);
+        if (bytes != NULL) { // what is wrong with it will be said
+            gx_value_parse_any(bytes, count, &value, &refusal);
+        }
+        *is_sparse = refusal.code == GX_OK && value.is_sparse;
+        return true;
+    }
+    const char *name = (const char *)sqlite3_value_text(fn->argv[0]);
+    if (name != NULL && *name != '[') {
+        gx_store_lookup(fn->ctx->store, name, &meta, &found, &err);
+        *is_sparse = err.code == GX_OK && found && meta.is_sparse;
+    }
+    return gx_run_fail(&fn->run, &err) == GX_OK;
+}
+
+/* Numbers of lines, from the end where negative, in memory of the call's. */
+static bool take_index(gx_fn *fn, int64_t side, const char *what, int64_t **number, int64_t *count)
+{
+    gx_mat list;
+    gx_reader *reader = NULL;
+    void *memory = NULL, *numbers = NULL;
+    if (!gx_fn_matrix(fn, 1, "index", &list)) {
+        return false;
+    }
+    *count = list.rows * list.cols;
+    const gx_mat like = {.dtype = GX_F64};
+    bool is_read = gx_look_buffer(fn, &like, gx_max(1, *count), 1, &numbers) &&
+                   gx_look_buffer(fn, &like, gx_max(1, *count), 1, &memory) &&
+                   gx_look_open(fn, &list, &reader);
+    gx_err err = {0};
+    if (is_read && *count > 0) {
+        gx_mat_read(&fn->run, &list, reader, 0, 0, list.rows, list.cols, GX_F64, memory, list.rows,
+                    &err);
+        is_read = gx_run_fail(&fn->run, &err) == GX_OK;
+    }
+    gx_reader_close(reader);
+    *number = numbers;
+    const double *given = memory;
+    for (int64_t k = 0; is_read && k < *count; k++) {
+        double from_end = given[k] < 0 ? given[k] + (double)side : given[k];
+        if (!(from_end >= 0 && from_end < (double)side) || from_end != floor(from_end)) {
+            return gx_fn_fail(fn, "there is no %s %g: there are %lld", what, given[k],
+                              (long long)side);
+        }
+        (*number)[k] = (int64_t)from_end;
+    }
+    return is_read;
+}
+
+/* Its panels are read once, and stay what they are; anything else as programs do it. */
+static void take(gx_fn *fn)
+{
+    program_options opt = {.replace = false};
+    gx_dest dest = {.name = NULL};
+    gx_mat A;
+    gx_sink C;
+    int64_t axis = 0, count, *number;
+    bool is_sparse;
+    if (!look_for_sparse(fn, &is_sparse)) {
+        return;
+    }
+    if (!is_sparse) {
+        run(fn);
+        return;
+    }
+    if (!gx_fn_options(fn, program_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A)) {
+        return;
+    }
+    bool has_axis = gx_fn_has(fn, 2) && sqlite3_value_type(fn->argv[2]) != SQLITE_TEXT;
+    dest.replace = opt.replace;
+    if ((has_axis && !gx_fn_int(fn, 2, "axis", &axis)) ||
+        !gx_fn_dest(fn, has_axis ? 3 : 2, &dest)) {
+        return;
+    }
+    if (axis != 0 && axis != 1) {
+        gx_fn_fail(fn, "axis must be 0 or 1, not %lld", (long long)axis);
+        return;
+    }
+    bool is_rows = axis == 0;
+    if (take_index(fn, is_rows ? A.rows : A.cols, is_rows ? "row" : "column", &number, &count)) {
+        gx_sparse_pick(&fn->run, &A, is_rows, number, count, &dest, &C);
+        gx_fn_result_sink(fn, &C);
+    }
+}
+
 /* Least and most with destination and options. */
 const gx_function gx_functions_program[] = {
     {"gx_prod", 1, 4, false, run},         {"gx_var", 1, 4, false, run},
@@ -109,7 +209,7 @@ const gx_function gx_functions_program[] = {
     {"gx_triu", 1, 4, false, run},         {"gx_tril", 1, 4, false, run},
     {"gx_reshape", 3, 5, false, run},      {"gx_flip", 1, 4, false, run},
     {"gx_roll", 2, 5, false, run},         {"gx_tile", 3, 5, false, run},
-    {"gx_repeat", 2, 5, false, run},       {"gx_take", 2, 5, false, run},
+    {"gx_repeat", 2, 5, false, run},       {"gx_take", 2, 5, false, take},
     {"gx_kron", 2, 4, false, run},         {"gx_outer", 2, 4, false, run},
     {"gx_inner", 2, 4, false, run},        {"gx_cross", 2, 4, false, run},
     {"gx_polyval", 2, 4, false, run},      {"gx_vander", 1, 4, false, run},

@@ -51,6 +51,7 @@ static const struct {
     {"gx_sub", 1 << 0 | 1 << 1},
     {"gx_sum", 1 << 0},
     {"gx_svd", 1 << 0},
+    {"gx_take", 1 << 0},
     {"gx_trace", 1 << 0},
     {"gx_transpose", 1 << 0},
     {"gx_triangles", 1 << 0},

@@ -10,6 +10,7 @@
 #include "../mat/cell_scatter.h"
 #include "../run/call.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static gx_scalar product(gx_scalar x, gx_scalar y)
@@ -80,6 +81,77 @@ gx_code gx_sparse_slice(gx_run *run, const gx_mat *A, int64_t i0, int64_t i1, in
         gx_sparse_out_end(&s.out);
     }
     gx_sparse_out_clear(&s.out);
+    return gx_run_fail(run, &err);
+}
+
+// Lists -------------------------------------------------------------------------------------------
+
+/* A line that is wanted, and where it goes. */
+typedef struct wish {
+    int64_t number, place;
+} wish;
+
+typedef struct picking {
+    gx_scatter *cells;
+    bool is_rows;
+    wish *wish; /* in ascending order */
+    int64_t count;
+} picking;
+
+static int compare_wishes(const void *a, const void *b)
+{
+    const wish *x = a, *y = b;
+    int order = (x->number > y->number) - (x->number < y->number);
+    return order != 0 ? order : (x->place > y->place) - (x->place < y->place);
+}
+
+static gx_code put_picked(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err *err)
+{
+    const picking *p = arg;
+    int64_t number = p->is_rows ? i : j, low = 0, high = p->count;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (p->wish[middle].number < number) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    for (; low < p->count && p->wish[low].number == number; low++) {
+        int64_t place = p->wish[low].place;
+        GX_TRY(gx_scatter_add(p->cells, p->is_rows ? place : i, p->is_rows ? j : place, x, err));
+    }
+    return GX_OK;
+}
+
+gx_code gx_sparse_pick(gx_run *run, const gx_mat *A, bool is_rows, const int64_t *number,
+                       int64_t count, const gx_dest *dest, gx_sink *sink)
+{
+    gx_err err = {0};
+    picking p = {.is_rows = is_rows, .count = count};
+    void *memory = NULL;
+    const gx_scatter_spec spec = {.rows = is_rows ? count : A->rows,
+                                  .cols = is_rows ? A->cols : count,
+                                  .dtype = A->dtype,
+                                  .is_sparse = true};
+    *sink = (gx_sink){.run = run};
+    if (!gx_ok(run) || gx_mem_alloc(run->ctx->mem, (size_t)count * sizeof(wish), "a list of lines",
+                                    &memory, &err) != GX_OK) {
+        return gx_run_fail(run, &err);
+    }
+    p.wish = memory;
+    for (int64_t k = 0; k < count; k++) {
+        p.wish[k] = (wish){number[k], k};
+    }
+    if (count > 0) {
+        qsort(p.wish, (size_t)count, sizeof *p.wish, compare_wishes);
+    }
+    if (gx_scatter_create(run->ctx, &spec, &p.cells, &err) == GX_OK &&
+        gx_sparse_each(run, A, put_picked, &p, &err) == GX_OK) {
+        gx_scatter_finish(p.cells, run, dest, sink);
+    }
+    gx_scatter_free(p.cells);
+    gx_mem_free(run->ctx->mem, memory);
     return gx_run_fail(run, &err);
 }
 

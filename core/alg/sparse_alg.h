@@ -1,6 +1,7 @@
 /*
-** What has a sparse result: transposes, slices, elementwise functions that keep zeros, sums and
-** elementwise products of two sparse matrices, products of two; and reductions of a sparse matrix.
+** What has a sparse result: transposes, slices by ranges and lists, elementwise functions that keep
+** zeros, sums and elementwise products of two sparse matrices, products of two; and reductions of a
+** sparse matrix.
 **
 ** Those with a sink begin it; the caller ends it.  Rows come in order and are written as they come
 ** (mat/sparse_out.c); a stored operand is read once, but for gx_alg_spgemm's right one, which has
@@ -18,6 +19,13 @@ gx_code gx_sparse_transpose(gx_run *run, const gx_mat *A, gx_trans op, const gx_
 /* Rows i0 .. i1 - 1 and columns j0 .. j1 - 1. */
 gx_code gx_sparse_slice(gx_run *run, const gx_mat *A, int64_t i0, int64_t i1, int64_t j0,
                         int64_t j1, const gx_dest *dest, gx_sink *sink);
+
+/*
+** Rows (is_rows) or columns of A by their numbers, which are whole and from 0 to below the side,
+** any number of times in any order: an external sort of the entries.
+*/
+gx_code gx_sparse_pick(gx_run *run, const gx_mat *A, bool is_rows, const int64_t *number,
+                       int64_t count, const gx_dest *dest, gx_sink *sink);
 
 /* f of each entry: a kind of one operand that makes 0 of 0 (gx_sparse_keeps_zero). */
 bool gx_sparse_keeps_zero(gx_map_kind kind);

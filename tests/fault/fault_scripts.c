@@ -87,6 +87,15 @@ const fault_script fault_scripts[] = {
     {"sparse-map", SMALL "SELECT gx_sparse('A', 'V');", "SELECT gx_abs('V', 'R')"},
     {"sparse-slice", SMALL "SELECT gx_sparse('A', 'V');",
      "SELECT gx_slice('V', 1, 9, 2, 20, 'R')"},
+    {"sparse-take", SMALL "SELECT gx_sparse('A', 'V');",
+     "SELECT gx_take('V', '[3,1,1]', 'R'), gx_nnz(gx_take('V', '[2,0]', 1))"},
+    {"sparse-kept",
+     SMALL "SELECT gx_config('tile_bytes', 262144), "
+           "gx_matrix_gallery('poisson', 16900, 'V', '{\"sparse\":true}');",
+     "SELECT gx_norm(gx_matmul('V', gx_ones(16900, 1))), gx_norm(gx_matmul('V', gx_ones(16900, "
+     "1)))"},
+    {"sparse-plan", SMALL "SELECT gx_sparse('A', 'V');",
+     "SELECT detail FROM gx_plan('V @ B')"},
     {"graph", SMALL "SELECT gx_sparse(gx_abs(gx_matmul('A', 'A', '{\"transb\":true}')), 3, 'G');",
      "SELECT gx_pagerank('G', 'R'), gx_components('G'), gx_triangles('G'), "
      "(SELECT sum(activation) FROM gx_spread('G', '[1,2]'))"},

@@ -5,11 +5,13 @@ Plan, with small tiles so that small matrices have many panels, from a file (hel
   values and stored, S a value and stored; the bits of `deterministic` and of S untransposed do not depend on threads;
 - rows whose columns lie far apart, beside those that lie together; a symmetric matrix on either side;
 - a budget that holds a few lines: rounds; one that holds none: the number that would do;
+- lists of rows and columns, from the end, repeated, in any order;
 - gx_plan: what the first call reads; rounds; what is not foretold;
 - what has been read stays for the next product, until anybody changes it, or memory is short;
 - symmetric matrices transposed are themselves; empty shapes; a damaged panel; shapes that do not fit; beta is refused.
 """
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -221,6 +223,28 @@ def test_sparse_results(db, dtype):
         close(dense_of(db, "gx_tanh('S')"), np.tanh(S))
     for sql in ["gx_exp('S')", "gx_add('S', 1)", "gx_mul('S', '[[2]]')", "gx_maximum('S', 'T')", "gx_cos('S')"]:
         assert "is needed dense" in error(db, f"SELECT {sql}") or dtype[0] == "c"
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_lists_of_rows_and_columns(db, dtype):
+    rng = np.random.default_rng(9)
+    S = random(rng, (300, 170), dtype, 0.05)
+    store(db, "S", S)
+    for name in ["S", q(db, "SELECT gx_copy('S')")]:
+        for axis, side in ((0, 300), (1, 170)):
+            for index in ([side - 1, 0, 0, -2, 5], rng.integers(0, side, 400).tolist(), [3]):
+                value = q(db, "SELECT gx_take(?, ?, ?)", name, json.dumps(index), axis)
+                assert np.array_equal(to_numpy(q(db, "SELECT gx_dense(?)", value)), np.take(S, index, axis))
+                assert q(db, "SELECT gx_nnz(?)", value) == np.count_nonzero(np.take(S, index, axis))
+        assert q(db, "SELECT gx_take(?, '[7,1]', 'R', '{\"replace\":true}')", name) == "R"
+        assert np.array_equal(dense_of(db, "'R'"), S[[7, 1]])
+        assert q(db, "SELECT format FROM gx WHERE name = 'R'") == "sparse"
+        assert "there is no row 300: there are 300" in error(db, "SELECT gx_take(?, '[1,300]')", name)
+        assert "there is no column -171" in error(db, "SELECT gx_take(?, '[-171]', 1)", name)
+        assert "1.5" in error(db, "SELECT gx_take(?, '[1.5]')", name)
+        assert "axis must be 0 or 1, not 2" in error(db, "SELECT gx_take(?, '[1]', 2)", name)
+    store(db, "I", np.array([[2.0], [9.0]]))
+    assert np.array_equal(dense_of(db, "gx_take('S', gx_dense('I'))"), S[[2, 9]])
 
 
 @pytest.mark.parametrize("dtype", TYPES)
