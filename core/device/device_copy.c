@@ -88,8 +88,8 @@ typedef struct loading {
     buffer buffer[STAGES];
     int buffers;
 
-    pthread_mutex_t lock; /* guards what follows, and the buffers' states */
-    pthread_cond_t changed;
+    pthread_mutex_t lock;     /* guards what follows, and the buffers' states            */
+    pthread_cond_t come, gone; /* a buffer is full: the caller; one may be taken: a helper */
     int64_t next, sent; /* pieces taken; enqueued, or passed over  */
     int64_t whole;      /* panels of which all have been sent, without a gap */
     bool is_stopped;    /* nothing more is taken                   */
@@ -203,11 +203,17 @@ static bool has_memory(const loading *l, int64_t t)
     return l->panels == NULL || piece_of(l, t).panel < l->whole + l->panels->ring;
 }
 
+static void wake_all(loading *l)
+{
+    pthread_cond_signal(&l->come);
+    pthread_cond_broadcast(&l->gone);
+}
+
 static void stop(loading *l)
 {
     pthread_mutex_lock(&l->lock);
     l->is_stopped = true;
-    pthread_cond_broadcast(&l->changed);
+    wake_all(l);
     pthread_mutex_unlock(&l->lock);
 }
 
@@ -219,7 +225,7 @@ static buffer *fill_buffer(loading *l, int64_t t, const gx_helper *helper, gx_re
         if (l->is_stopped || !gx_ok(l->run)) {
             return NULL;
         }
-        gx_stream_wait(&l->changed, &l->lock);
+        gx_stream_wait(&l->gone, &l->lock);
     }
     bool is_leaving = b->state == LEAVING;
     b->state = FILLING;
@@ -235,14 +241,14 @@ static buffer *fill_buffer(loading *l, int64_t t, const gx_helper *helper, gx_re
         pthread_mutex_lock(&l->lock);
         l->fault = l->fault.code == GX_OK ? late : l->fault;
         l->is_stopped = true;
-        pthread_cond_broadcast(&l->changed);
+        wake_all(l);
         return NULL;
     }
     gx_mat_read(l->run, to->mat, reader, r.i, r.j, r.m, r.n, to->dtype, b->memory.data, r.m, &err);
     gx_run_fail(l->run, &err);
     pthread_mutex_lock(&l->lock);
     b->state = FULL;
-    pthread_cond_broadcast(&l->changed);
+    pthread_cond_signal(&l->come);
     return b;
 }
 
@@ -259,7 +265,7 @@ static void help(void *arg, gx_helper *helper)
             break;
         }
     }
-    pthread_cond_broadcast(&l->changed);
+    wake_all(l);
     pthread_mutex_unlock(&l->lock);
 }
 
@@ -297,6 +303,20 @@ static gx_code send(loading *l, buffer *b, gx_err *err)
     return GX_OK;
 }
 
+/* Under the lock: a buffer may be taken again; of panels, those that are whole make room. */
+static void count_sent(loading *l)
+{
+    l->sent++;
+    while (l->panels != NULL && l->whole < count_panels(l) && l->left[l->whole] == 0) {
+        l->whole++;
+    }
+    if (l->panels != NULL) {
+        pthread_cond_broadcast(&l->gone); // some wait for a buffer, some for a panel's memory
+    } else {
+        pthread_cond_signal(&l->gone);
+    }
+}
+
 /* The caller: enqueue what is full, until all is, the run has failed, or the device has. */
 static gx_code send_all(loading *l, gx_stream *stream, gx_reader *own, gx_err *err)
 {
@@ -313,18 +333,14 @@ static gx_code send_all(loading *l, gx_stream *stream, gx_reader *own, gx_err *e
         }
         if (full == NULL) {
             if (l->sent < l->pieces && stream != NULL) {
-                gx_stream_wait(&l->changed, &l->lock);
+                gx_stream_wait(&l->come, &l->lock);
             }
         } else if (gx_ok(l->run)) {
             pthread_mutex_unlock(&l->lock);
             rc = send(l, full, err);
             pthread_mutex_lock(&l->lock);
             full->state = LEAVING;
-            l->sent++;
-            while (l->panels != NULL && l->whole < count_panels(l) && l->left[l->whole] == 0) {
-                l->whole++;
-            }
-            pthread_cond_broadcast(&l->changed);
+            count_sent(l);
         }
         pthread_mutex_unlock(&l->lock);
         gx_run_poll(l->run);
@@ -391,7 +407,8 @@ static gx_code load(loading *l, gx_err *err)
         return GX_OK; // the run has failed
     }
     pthread_mutex_init(&l->lock, NULL);
-    pthread_cond_init(&l->changed, NULL);
+    pthread_cond_init(&l->come, NULL);
+    pthread_cond_init(&l->gone, NULL);
     gx_code rc = take_buffers(l, err);
     if (rc == GX_OK && gx_ok(run)) {
         stream = start_helpers(l);
@@ -410,7 +427,8 @@ static gx_code load(loading *l, gx_err *err)
         accel->backend->mark_free(accel->dev, l->buffer[k].mark);
     }
     gx_mem_free(run->ctx->mem, l->left);
-    pthread_cond_destroy(&l->changed);
+    pthread_cond_destroy(&l->gone);
+    pthread_cond_destroy(&l->come);
     pthread_mutex_destroy(&l->lock);
     return rc == GX_OK ? settled : rc;
 }

@@ -3,10 +3,14 @@
 **
 ** Order of life: the caller's thread opens the first helper's readers and begins their read
 ** transactions, which says whether helpers can serve at all, and starts the threads.  Every other
-** helper opens its own on its thread, at once with the others, closes them there, and leaves
-** without a word to the caller when it cannot: each looks whether it sees the generation that the
-** caller saw, so when it does so is the same.  The caller joins them.  One connection is used by
-** one thread at a time, so the SQLite library may be in serialized or multi-thread mode.
+** helper opens its own on its thread, closes them there, and leaves without a word to the caller
+** when it cannot: each looks whether it sees the generation that the caller saw, so when it does so
+** is the same.  The caller joins them.  One connection is used by one thread at a time, so the
+** SQLite library may be in serialized or multi-thread mode.
+**
+** They open one after the other, while those that have opened read: SQLite allocates under a lock
+** of the whole process, and sixteen that open at once are all ready when the last one is.  Whoever
+** comes to it when there is no work left does not open.
 **
 ** Rollback journal: a helper's shared lock keeps the writer from spilling its cache and from
 ** committing, so whoever writes through the caller's connection stops the stream first
@@ -23,6 +27,7 @@
 enum { METAS = 16 }; /* matrices of one database that are looked at */
 
 typedef struct member {
+    gx_stream *stream;
     gx_helper helper;
     pthread_t thread;
     bool is_started;
@@ -41,6 +46,8 @@ struct gx_stream {
     void *arg;
     int schemas;
     origin origin[GX_STREAM_SCHEMAS];
+    pthread_mutex_t opening; /* one helper at a time */
+    _Atomic bool is_over;    /* one has found no work left */
     int helpers;
     member member[]; /* helpers of them */
 };
@@ -117,10 +124,17 @@ static bool begin_helper(const gx_stream *stream, gx_helper *helper)
 static void *run_member(void *arg)
 {
     member *m = arg;
-    const gx_stream *stream = m->helper.stream;
+    gx_stream *stream = m->stream;
     bool is_first = m->helper.index == 0; // the caller opened, looks at and closes its readers
-    if (is_first || begin_helper(stream, &m->helper)) {
+    bool is_ready = is_first;
+    if (!is_first) {
+        pthread_mutex_lock(&stream->opening);
+        is_ready = !stream->is_over && gx_ok(stream->run) && begin_helper(stream, &m->helper);
+        pthread_mutex_unlock(&stream->opening);
+    }
+    if (is_ready) {
         stream->fn(stream->arg, &m->helper);
+        stream->is_over = true;
     }
     if (!is_first) {
         close_helper(stream, &m->helper);
@@ -151,6 +165,7 @@ static void make_helpers(gx_stream *stream, int wanted)
 {
     for (int h = 0; h < wanted; h++) {
         gx_helper *helper = &stream->member[h].helper;
+        stream->member[h].stream = stream;
         *helper = (gx_helper){.run = stream->run, .index = h, .stream = stream};
         if (!make_readers(stream, helper) || (h == 0 && !begin_helper(stream, helper))) {
             close_helper(stream, helper);
@@ -196,11 +211,13 @@ gx_code gx_stream_start(gx_run *run, const gx_mat *const *sources, int count, in
     stream->run = run;
     stream->fn = fn;
     stream->arg = arg;
+    pthread_mutex_init(&stream->opening, NULL);
     if (collect_origins(stream, sources, count)) {
         make_helpers(stream, wanted);
         start_threads(stream);
     }
     if (stream->helpers == 0) {
+        pthread_mutex_destroy(&stream->opening);
         gx_mem_free(run->ctx->mem, stream);
         return GX_OK;
     }
@@ -219,6 +236,7 @@ void gx_stream_stop(gx_stream *stream)
         }
     }
     close_helper(stream, &stream->member[0].helper);
+    pthread_mutex_destroy(&stream->opening);
     gx_mem_free(stream->run->ctx->mem, stream);
 }
 
