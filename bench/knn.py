@@ -30,7 +30,7 @@ def optional(name):
 def connect(path, **settings):
     db = sqlite3.connect(path)
     db.enable_load_extension(True)
-    db.load_extension(os.path.join(HERE, "gx"))
+    db.load_extension(os.environ.get("GX_SO") or os.path.join(HERE, "gx"))
     for key, value in {"threads": THREADS, "readers": THREADS, **settings}.items():
         db.execute("SELECT gx_config(?, ?)", (key, value))
     return db
@@ -185,6 +185,26 @@ def first_calls(args, folder, E):
               f"   gx / max(stream, kept) = {median['gx'] / bound:.3f}   (<= 1.3)", flush=True)
 
 
+def first_calls_by_readers(args, folder):
+    """The first call of 1000 queries with fewer helpers, whose buffers stay in the cache; what the load alone takes."""
+    db = connect(os.path.join(folder, "knn.db"), backend="cuda")
+    for readers in (4, 6, 8, 12, THREADS):
+        db.execute("SELECT gx_config('readers', ?)", (readers,)).fetchall()
+        seconds = {"gx": [], "stream": []}
+        for turn in range(4):
+            db.execute("SELECT gx_config('backend', 'cpu')").fetchall()
+            seconds["stream"].append(once(lambda: db.execute("SELECT gx_norm('E')").fetchall()))
+            db.execute("SELECT gx_config('backend', 'cuda')").fetchall()
+            summed(db, "Q1000", "warm", 10)
+            before = told(db)
+            seconds["gx"].append(once(lambda: summed(db, "Q1000", "E", 10)))
+            after = told(db)
+        times = " ".join(f"{name} {(after[name] - before[name]) / 1e6:.1f}" for name in after
+                         if name.endswith("_ns") and name not in ("predicted_ns", "measured_ns") and after[name] != before[name])
+        print(f"first call, 1000 queries, {readers:2d} readers: {1e3 * statistics.median(seconds['gx'][1:]):.1f} ms; "
+              f"stream {1e3 * statistics.median(seconds['stream'][1:]):.1f}   (ms of the last: {times})", flush=True)
+
+
 def later_calls(args, db, cupy, E, Q):
     """E kept: beside a product and argpartition of arrays in the device's memory."""
     e = cupy.asarray(E)
@@ -267,6 +287,7 @@ def on_gpu(args, folder):
         show(f"1000 queries, {metric}, E kept", rounds(args.rounds, gx=lambda: summed(db, "Q1000", "E", args.k, metric)))
     show("one query, E kept", rounds(20, gx=lambda: knn(db, Q[0].tobytes(), "E", args.k, "cosine")))
     first_calls(args, folder, E)
+    first_calls_by_readers(args, folder)
     for note in db.execute("SELECT meaning FROM gx_stats WHERE name = 'note'"):
         print("note:", note[0])
 
