@@ -123,11 +123,19 @@ size_t gx_plan_reserve(const gx_run *run, size_t host_bytes)
     return run->target != NULL ? run->target_bytes / 32 : host_bytes;
 }
 
+/* Whole tiles along a side that is shared out among so many, as evenly as that goes. */
+static int64_t share_tiles(int64_t size, int64_t tile, int64_t count)
+{
+    int64_t tiles = gx_ceil_div(size, tile);
+    return gx_ceil_div(tiles, gx_max(1, gx_min(count, tiles))) * tile;
+}
+
 /* Few columns, or rows, on a device.  false: not few, or strips and C's tiles do not meet. */
 static bool choose_strips(const gx_run *run, const gx_matmul_args *args, int64_t tile_m,
                           int64_t tile_n, gx_matmul_plan *plan)
 {
-    const int64_t FEW = 256, RATIO = 16, PARTS = 16, LEAST_BYTES = 16 << 20, MOST_BYTES = 512 << 20;
+    const int64_t FEW = 256, RATIO = 16, PARTS = 16;
+    const int64_t LEAST_BYTES = 128 << 20, MOST_BYTES = 512 << 20;
     bool is_right = plan->m < plan->n; // the large operand is B
     const gx_mat *S = is_right ? args->B : args->A;
     bool is_plain = (is_right ? args->transb : args->transa) == GX_NO_TRANS;
@@ -142,8 +150,13 @@ static bool choose_strips(const gx_run *run, const gx_matmul_args *args, int64_t
     int64_t room = (int64_t)(gx_plan_memory(run) / (size_t)(ENOUGH_SLOTS * element));
     int64_t part = gx_max(LEAST_BYTES / element, gx_min(MOST_BYTES / element, all / PARTS));
     part = gx_max(1, gx_min(part, room));
-    int64_t block_q = round_to_tiles(2 * (int64_t)sqrt((double)part), along_q, q);
-    int64_t block_p = round_to_tiles(part / block_q, along_p, p);
+    int64_t side_q = gx_min(q, 2 * (int64_t)sqrt((double)part) + 1);
+    int64_t block_q = share_tiles(q, along_q, gx_ceil_div(q, side_q));
+    int64_t block_p = share_tiles(p, along_p, gx_ceil_div(p, gx_max(1, part / block_q)));
+    if (block_p * block_q > room) {
+        block_q = round_to_tiles(side_q, along_q, q);
+        block_p = round_to_tiles(part / block_q, along_p, p);
+    }
     int64_t tile = gx_max(1, is_right ? tile_n : tile_m);
     plan->is_gathered = block_p % tile != 0 && block_p < p;
     if (plan->is_gathered && few * p > room) {

@@ -59,7 +59,7 @@ bool gx_exec_stream(gx_prog *prog, const gx_schedule *plan, const bool *is_there
     if (loads == 0) { // a team of threads would take longer to start than what is kept to multiply
         return false;
     }
-    int wanted = (int)gx_min(gx_exec_readers(prog), loads);
+    int wanted = (int)gx_exec_helpers(prog, loads, bytes);
     gx_stream_start(run, sources, count, wanted, bytes, fn, arg, stream);
     bool is_exclusive = false;
     for (int k = 0; k < prog->operands; k++) {

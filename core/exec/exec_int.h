@@ -78,6 +78,9 @@ size_t gx_exec_piece(const gx_prog *prog, const gx_schedule *plan);
 /* Helpers that the program is to have: as the settings say, for each device, within the threads. */
 int64_t gx_exec_readers(const gx_prog *prog);
 
+/* Helpers that are worth starting for so many blocks and bytes; at least 1. */
+int64_t gx_exec_helpers(const gx_prog *prog, int64_t loads, double bytes);
+
 /* How many staging buffers there are to be for so many pieces: up; down. */
 int gx_exec_stages_up(const gx_prog *prog, const gx_schedule *plan, int64_t pieces);
 int gx_exec_stages_down(const gx_prog *prog, int64_t pieces);

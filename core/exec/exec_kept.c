@@ -77,22 +77,39 @@ static double load_bytes(const gx_prog *prog, const gx_load *item)
     return (double)gx_block_shape(&prog->operand[item->operand], item->block).bytes;
 }
 
-/* How many read, at most: not more than there are blocks. */
-static int64_t helpers_of(const gx_prog *prog, int64_t loads)
+/*
+** On a device helpers share the blocks, of which there may be few; eight fill a link from memory,
+** and who reads little is not worth being started.
+*/
+int64_t gx_exec_helpers(const gx_prog *prog, int64_t loads, double bytes)
 {
+    const double WORTH_ONE = 4 << 20, WORTH_MORE = 64 << 20;
+    const int64_t FEW = 8;
+    if (prog->is_on_device) {
+        loads = gx_max(loads, gx_min(FEW, (int64_t)(bytes / WORTH_ONE)));
+        loads = gx_max(loads, (int64_t)(bytes / WORTH_MORE));
+    }
     return gx_max(1, gx_min(gx_exec_readers(prog), loads));
 }
 
-/*
-** Large enough for the full speed of a copy, small enough that every reader has several to read.
-*/
-size_t gx_exec_piece(const gx_prog *prog, const gx_schedule *plan)
+/* What is to be read, where nothing is on the device yet. */
+static double read_bytes(const gx_prog *prog, const gx_schedule *plan)
 {
     double bytes = 0;
     for (int64_t k = 0; k < plan->load_count; k++) {
         bytes += plan->loads[k].from == GX_NO_SLOT ? load_bytes(prog, &plan->loads[k]) : 0;
     }
-    double share = bytes / (4.0 * (double)helpers_of(prog, plan->load_count));
+    return bytes;
+}
+
+/*
+** Large enough for the full speed of a copy, small enough that reading, copying up, computing,
+** copying down and writing are all under way for most of the time.
+*/
+size_t gx_exec_piece(const gx_prog *prog, const gx_schedule *plan)
+{
+    const double PIECES = 64;
+    double share = read_bytes(prog, plan) / PIECES;
     size_t size = PIECE_LEAST;
     while (size < GX_PIECE_BYTES && (double)size < share) {
         size *= 2;
@@ -110,7 +127,8 @@ int64_t gx_exec_readers(const gx_prog *prog)
 int gx_exec_stages_up(const gx_prog *prog, const gx_schedule *plan, int64_t pieces)
 {
     int64_t most = GX_XD_STAGES - GX_XD_STAGES_DOWN;
-    int64_t wanted = gx_max(4, 2 * helpers_of(prog, plan->load_count));
+    int64_t helpers = gx_exec_helpers(prog, plan->load_count, read_bytes(prog, plan));
+    int64_t wanted = gx_max(4, 2 * helpers);
     return (int)gx_min(gx_min(wanted, most), pieces);
 }
 
@@ -120,7 +138,7 @@ int gx_exec_stages_up(const gx_prog *prog, const gx_schedule *plan, int64_t piec
 */
 int gx_exec_stages_down(const gx_prog *prog, int64_t pieces)
 {
-    int64_t wanted = prog->devices == 1 ? 8 : gx_min(16 * prog->devices, GX_XD_STAGES_DOWN);
+    int64_t wanted = prog->devices == 1 ? 16 : gx_min(16 * prog->devices, GX_XD_STAGES_DOWN);
     return (int)gx_min(wanted, pieces);
 }
 

@@ -34,7 +34,8 @@ static void test_pieces(void **state)
             assert_int_equal(gx_slots_all(&slots), 3);
             size_t piece = gx_exec_piece(prog, &plan);
             double bytes = 2.0 * (double)n * (double)n * 8;
-            double helpers = (double)gx_min(readers, plan.load_count);
+            double helpers = (double)gx_exec_helpers(prog, plan.load_count, bytes);
+            assert_true(helpers >= 1 && helpers <= readers);
             assert_true(piece >= 1 << 20 && piece <= GX_PIECE_BYTES && (piece & (piece - 1)) == 0);
             assert_true(piece == 1 << 20 || (double)piece < bytes / (2.0 * helpers));
             gx_schedule_clear(prog, &plan);
@@ -44,9 +45,10 @@ static void test_pieces(void **state)
             gx_run_end(&x.run);
         }
         gx_run run = {.ctx = f->ctx};
+        static gx_load loads[1000]; // from other slots: there is nothing to read
         for (int64_t k = 0; k < 800; k++) {
             int64_t pieces = 1 + k % 200;
-            gx_schedule plan = {.load_count = pieces % 2 == 0 ? 1 : 1000};
+            gx_schedule plan = {.loads = loads, .load_count = pieces % 2 == 0 ? 1 : 1000};
             gx_prog prog = {.run = &run, .devices = 1 << k / 200};
             int up = gx_exec_stages_up(&prog, &plan, pieces);
             int down = gx_exec_stages_down(&prog, pieces);
