@@ -105,15 +105,16 @@ typedef struct gx_cuda_rows {
 */
 enum {
     GX_CUDA_NARROW = 8,
-    GX_CUDA_NARROW_ROWS = 128,      /* plain: of s, to a thread block   */
-    GX_CUDA_NARROW_CHUNK = 512,     /* plain: at most                   */
+    GX_CUDA_NARROW_ROWS = 512,      /* plain: of s, to a thread block   */
+    GX_CUDA_NARROW_CHUNK = 1024,    /* plain: at most                   */
     GX_CUDA_NARROW_CHUNK_DOT = 1024 /* is_trans: at most                */
 };
 
 typedef struct gx_cuda_narrow {
     int32_t is_trans;
     int32_t is_aligned; /* four rows of a column can be loaded at once */
-    int32_t few, unused;
+    int32_t is_even;    /* and so can four rows of x  */
+    int32_t few;
     int64_t rows, cols;
     const void *s;
     int64_t lds;

@@ -14,8 +14,8 @@
 */
 #include "cuda.h"
 
-/* Thread blocks that keep a large device busy to the end. */
-enum { BLOCKS = 2048, THREADS = 256 };
+/* Thread blocks that keep a large device busy to the end, with enough to do for each. */
+enum { BLOCKS = 1040, THREADS = 256 };
 
 /* c = beta c + alpha (the sum of the parts), each m x n without gaps. */
 static gx_code add_parts(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_cuda_call *call,
@@ -34,7 +34,7 @@ static gx_code add_parts(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_cuda_c
 /* How a product is cut; false: it is not for these kernels. */
 static bool cut_narrow(gx_dtype dtype, const gx_args *p, gx_cuda_narrow *out)
 {
-    const int64_t LEAST_SIDE = 64, LEAST = 1 << 20, STEP = 64, SPAN = 32;
+    const int64_t LEAST_SIDE = 64, LEAST = 1 << 20, STEP = 16, SPAN = 32;
     bool is_left = p->n <= p->m; // the large matrix is a
     int64_t few = gx_min(p->m, p->n), side = gx_max(p->m, p->n), k = p->k;
     if (dtype != GX_F32 || few < 2 || few > GX_CUDA_NARROW || side < LEAST_SIDE ||
@@ -76,6 +76,7 @@ gx_code gx_cuda_narrow_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const 
     call.x_down = is_plain ? 1 : ldx;
     call.x_across = is_plain ? ldx : 1;
     call.is_aligned = (uintptr_t)call.s % 16 == 0 && call.lds % 4 == 0 && call.rows % 4 == 0;
+    call.is_even = (uintptr_t)call.x % 16 == 0 && call.x_down == 1 && call.x_across % 4 == 0;
     call.partial = p->work;
     int64_t across = call.is_trans ? gx_ceil_div(call.cols, call.span)
                                    : gx_ceil_div(call.rows, GX_CUDA_NARROW_ROWS);

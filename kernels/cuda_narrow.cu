@@ -6,8 +6,8 @@
 ** cut into parts, a thread block of 8 warps each (by the other side), whose results gx_parts adds
 ** up: the same bits on every run.
 **
-**   gx_narrow plain   a warp's lanes have 4 rows each and go through columns of their own; the
-**                     warps' sums meet in shared memory.
+**   gx_narrow plain   a warp's lanes have 4 rows each; two warps share the columns, and their sums
+**                     meet in shared memory.
 **   gx_narrow dot     (is_trans) a warp has 4 columns at a time and its lanes go down the rows;
 **                     the lanes' 4 FEW sums meet in 31 exchanges, which leave one sum a lane.
 **
@@ -54,10 +54,48 @@ __device__ inline float from_x(const gx_cuda_narrow &p, int64_t k, int r)
 
 // Plain -------------------------------------------------------------------------------------------
 
+/* What a warp's lanes have of 4 rows each, before another warp's is added and after. */
+template <int FEW, int V>
+__device__ inline void put_aside(float *room, int lane, const float sum[4][FEW])
+{
+#pragma unroll
+    for (int r = 0; r < FEW; r++) {
+        if constexpr (V == 4) {
+            float4 e = {sum[0][r], sum[1][r], sum[2][r], sum[3][r]};
+            *(float4 *)(room + r * ROWS + 4 * lane) = e;
+        } else {
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                room[r * ROWS + offset<V>(lane, e)] = sum[e][r];
+            }
+        }
+    }
+}
+
+template <int FEW, int V>
+__device__ inline void put_out(const gx_cuda_narrow &p, const float *room, int lane, int64_t i0,
+                               const float sum[4][FEW])
+{
+    float *out = (float *)p.partial + (int64_t)blockIdx.y * p.few * p.rows + i0;
+#pragma unroll
+    for (int r = 0; r < FEW; r++) {
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            int at = offset<V>(lane, e);
+            if (r < p.few && i0 + at < p.rows) {
+                out[r * p.rows + at] = sum[e][r] + room[r * ROWS + at];
+            }
+        }
+    }
+}
+
+/* Four warps have rows of their own, two share the columns. */
 template <int FEW, int V> __device__ inline void plain(const gx_cuda_narrow &p, float *room)
 {
-    int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    int64_t i0 = (int64_t)blockIdx.x * ROWS, k0 = blockIdx.y * p.chunk;
+    constexpr int GROUPS = WARPS / 2;
+    int lane = threadIdx.x % WARP, group = threadIdx.x / WARP % GROUPS;
+    bool is_second = threadIdx.x / WARP >= GROUPS;
+    int64_t i0 = ((int64_t)blockIdx.x * GROUPS + group) * ROWS, k0 = blockIdx.y * p.chunk;
     int n = (int)min(p.chunk, p.cols - k0);
     for (int k = threadIdx.x; k < n; k += THREADS) {
         line<FEW> xs;
@@ -73,15 +111,17 @@ template <int FEW, int V> __device__ inline void plain(const gx_cuda_narrow &p, 
         int64_t last = V == 4 ? p.rows - 4 + e : p.rows - 1;
         at[e] = min(i0 + offset<V>(lane, e), last);
     }
-    const float *s = (const float *)p.s + k0 * p.lds;
     const line<FEW> *x = (const line<FEW> *)room;
-    int share = (n + WARPS - 1) / WARPS, k = warp * share, end = min(n, k + share);
+    int half = (n / 2 + AHEAD - 1) / AHEAD * AHEAD, k = is_second ? min(half, n) : 0;
+    int end = is_second ? n : min(half, n);
+    const float *s = (const float *)p.s + (k0 + k) * p.lds;
     float sum[4][FEW] = {};
     for (; k + AHEAD <= end; k += AHEAD) {
         four v[AHEAD];
 #pragma unroll
         for (int c = 0; c < AHEAD; c++) {
-            v[c] = load<V>(s + (k + c) * p.lds, at);
+            v[c] = load<V>(s, at);
+            s += p.lds;
         }
 #pragma unroll
         for (int c = 0; c < AHEAD; c++) {
@@ -95,8 +135,8 @@ template <int FEW, int V> __device__ inline void plain(const gx_cuda_narrow &p, 
             }
         }
     }
-    for (; k < end; k++) {
-        four v = load<V>(s + k * p.lds, at);
+    for (; k < end; k++, s += p.lds) {
+        four v = load<V>(s, at);
         line<FEW> xs = x[k];
 #pragma unroll
         for (int e = 0; e < 4; e++) {
@@ -107,24 +147,12 @@ template <int FEW, int V> __device__ inline void plain(const gx_cuda_narrow &p, 
         }
     }
     __syncthreads(); // nobody needs x any more
-#pragma unroll
-    for (int e = 0; e < 4; e++) {
-#pragma unroll
-        for (int r = 0; r < FEW; r++) {
-            room[(warp * FEW + r) * ROWS + offset<V>(lane, e)] = sum[e][r];
-        }
+    if (is_second) {
+        put_aside<FEW, V>(room + group * FEW * ROWS, lane, sum);
     }
     __syncthreads();
-    float *out = (float *)p.partial + (int64_t)blockIdx.y * p.few * p.rows;
-    for (int t = threadIdx.x; t < ROWS * p.few; t += THREADS) {
-        int i = t % ROWS, r = t / ROWS;
-        float total = 0;
-        for (int w = 0; w < WARPS; w++) {
-            total += room[(w * FEW + r) * ROWS + i];
-        }
-        if (i0 + i < p.rows) {
-            out[r * p.rows + i0 + i] = total;
-        }
+    if (!is_second) {
+        put_out<FEW, V>(p, room + group * FEW * ROWS, lane, i0, sum);
     }
 }
 
@@ -157,10 +185,22 @@ template <int FEW, int V> __device__ inline void dot(const gx_cuda_narrow &p, fl
     int64_t k0 = blockIdx.y * p.chunk, c0 = blockIdx.x * p.span;
     int64_t c1 = min(c0 + p.span, p.cols);
     int n = (int)min(p.chunk, p.rows - k0), padded = (n + ROWS - 1) / ROWS * ROWS;
-    for (int k = threadIdx.x; k < padded; k += THREADS) {
+    if (V == 4 && p.is_even) { // as s is: n is a multiple of four
+        for (int k = 4 * threadIdx.x; k < padded; k += 4 * THREADS) {
 #pragma unroll
-        for (int r = 0; r < FEW; r++) {
-            room[r * LENGTH + k] = k < n ? from_x(p, k0 + k, r) : 0;
+            for (int r = 0; r < FEW; r++) {
+                const float *x = (const float *)p.x + r * p.x_across + k0 + k;
+                float4 none = {0, 0, 0, 0};
+                *(float4 *)(room + r * LENGTH + k) =
+                    k < n && r < p.few ? *(const float4 *)x : none;
+            }
+        }
+    } else {
+        for (int k = threadIdx.x; k < padded; k += THREADS) {
+#pragma unroll
+            for (int r = 0; r < FEW; r++) {
+                room[r * LENGTH + k] = k < n ? from_x(p, k0 + k, r) : 0;
+            }
         }
     }
     __syncthreads();
