@@ -250,9 +250,6 @@ static gx_code make_marks(gx_xd *x, int d, gx_err *err)
             GX_TRY(backend->mark_create(device->accel->dev, &device->across[k], err));
         }
     }
-    for (int k = 0; k < x->stages; k++) {
-        GX_TRY(backend->mark_create(device->accel->dev, &x->stage[k].mark[d], err));
-    }
     return GX_OK;
 }
 

@@ -32,7 +32,7 @@ typedef enum gx_xd_stage_state {
 
 typedef struct gx_xd_stage {
     gx_staging memory;
-    gx_mark *mark[GX_DEVICES_MOST]; /* of each device                    */
+    gx_mark *mark[GX_DEVICES_MOST]; /* of each device that has used it   */
     int device;                     /* whose mark is behind the latest copy into or out of it */
     gx_xd_stage_state state;
     int64_t piece; /* the latest; -1: none */

@@ -263,6 +263,16 @@ static gx_code clear_slot(gx_xd *x, const gx_load *item, int64_t load, gx_queue 
     return GX_OK;
 }
 
+/* The buffer's mark goes behind what a queue of its device has been given; made when first used. */
+static gx_code mark_stage(const gx_accel *accel, gx_xd_stage *s, gx_queue *queue, gx_err *err)
+{
+    gx_mark **mark = &s->mark[s->device];
+    if (*mark == NULL) {
+        GX_TRY(accel->backend->mark_create(accel->dev, mark, err));
+    }
+    return accel->backend->mark_set(accel->dev, queue, *mark, err);
+}
+
 static gx_code send_piece(gx_xd *x, const gx_xd_piece *p, gx_err *err)
 {
     const gx_load *item = &x->plan.loads[p->item];
@@ -276,7 +286,7 @@ static gx_code send_piece(gx_xd *x, const gx_xd_piece *p, gx_err *err)
                                   to.column, (size_t)p->n, err));
     gx_stats_add(&x->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)to.column * p->n);
     s->device = item->device;
-    return accel->backend->mark_set(accel->dev, accel->up, s->mark[item->device], err);
+    return mark_stage(accel, s, accel->up, err);
 }
 
 /* A block from another device's slot, when that has it. */
@@ -361,8 +371,8 @@ static gx_code fetch_piece(gx_xd *x, const gx_xd_piece *p, gx_err *err)
     gx_stats_add(&x->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)from.column * p->n);
     pthread_mutex_lock(&x->ring_lock);
     s->device = item->device;
-    gx_code code = accel->backend->mark_set(accel->dev, accel->down, s->mark[s->device], err);
-    x->use[item->slot].down = p->stage + 1;
+    gx_code code = mark_stage(accel, s, accel->down, err);
+    x->use[item->slot].down = code == GX_OK ? p->stage + 1 : 0; // else there may be no mark
     pthread_mutex_unlock(&x->ring_lock);
     return code;
 }
