@@ -226,7 +226,10 @@ static void set_rates(kit *f)
         gx_device_profile *p = &accel->profile;
         p->upload_bytes_per_s = p->download_bytes_per_s = 55e9;
         p->sweep_bytes_per_s = 4e12;
+        p->launch_s = 1e-6;
+        p->wait_s = 1e-5;
         for (int k = 0; k < GX_DEVICE_SIZES; k++) {
+            p->gemm_size[k] = (int64_t)128 << k;
             p->gemm_flops_per_s[GX_F64][k] = 55e12;
             p->rate_flops_per_s[GX_RATE_POTRF][k] = 12e12;
         }
