@@ -114,6 +114,7 @@ static void sparse_product(gx_fn *fn, const gx_matmul_args *args, int64_t m, int
                                  .transa = args->transa,
                                  .transb = args->transb,
                                  .alpha = args->alpha};
+    fn->run.planned_as = GX_SPMM_NAME;
     gx_alg_spmm(&fn->run, &sparse, m, n, dtype, dest, &C);
     gx_fn_result_sink(fn, &C);
 }

@@ -126,6 +126,7 @@ static void plan_sparse_product(gx_run *run, const gx_matmul_args *args, int64_t
                      args->A->label, args->B->label);
         return;
     }
+    run->planned_as = GX_SPMM_NAME;
     gx_spmm_foresee(run, &sparse, m, n, dtype, &plan, &row->cost, &row->terms);
     long long rounds = (long long)gx_ceil_div(plan.lines, gx_max(1, plan.round));
     snprintf(row->driver, sizeof row->driver, "sparse");

@@ -31,6 +31,9 @@ gx_code gx_sparse_apply(gx_run *run, const gx_mat *S, gx_trans op, gx_dtype dtyp
 size_t gx_sparse_apply_bytes(gx_run *run, const gx_mat *S, gx_trans op, gx_dtype dtype,
                              int64_t count);
 
+/* What a call of one such product is predicted and learnt as: dense ones are another matter. */
+#define GX_SPMM_NAME "gx_matmul, sparse"
+
 typedef struct gx_spmm_args {
     const gx_mat *A, *B; /* exactly one of them is sparse, the other is no view of it */
     gx_trans transa, transb;

@@ -184,13 +184,14 @@ void gx_spmm_foresee_rounds(gx_run *run, const gx_spmm_rounds *rounds, gx_cost *
     }
 }
 
-/* Is it to be done there?  Reserves nothing. */
-static bool choose(spmm *x)
+/* Is it to be done there?  Reserves nothing.  *here: what it takes on the host. */
+static bool choose(spmm *x, gx_terms *here)
 {
     const gx_spmm_rounds *r = x->r;
     gx_cost cost;
     gx_terms host, now, later;
     foresee_host(x, &cost, &host);
+    *here = host;
     x->accel = gx_place_for(x->run, host.seconds);
     if (!is_offered(x)) {
         return false;
@@ -377,8 +378,15 @@ bool gx_spmm_by_device(gx_run *run, const gx_spmm_rounds *rounds)
 {
     spmm x = {.r = rounds, .run = run};
     gx_err err = {0};
+    gx_terms here;
     if (!gx_ok(run) || rounds->lines == 0 || rounds->length == 0 || rounds->inner == 0 ||
-        gx_sparse_pieces(rounds->S) == 0 || !choose(&x)) {
+        gx_sparse_pieces(rounds->S) == 0) {
+        return !gx_ok(run);
+    }
+    if (!choose(&x, &here)) {
+        if (!rounds->is_step) { // what comes of it corrects the next prediction
+            gx_predict_expect(run, &here, false);
+        }
         return !gx_ok(run);
     }
     gx_pool_begin(x.accel->pool);

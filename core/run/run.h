@@ -76,7 +76,7 @@ typedef struct gx_run {
     int64_t shown_ns;                        /* last progress report                          */
     struct gx_accel *target;                 /* planning for this device; NULL: for the host  */
     size_t target_bytes;                     /* device memory that plans may count on         */
-    const char *planned_as;                  /* gx_plan: the function it plans; else NULL     */
+    const char *planned_as;                  /* predicted and learnt under that name, not label */
     double planned_work;                     /* of the programs that have run, ...            */
     double planned_model_s, planned_s;       /* and how long they were to take */
     bool is_careful;                         /* on the host, by kernels that divide: see alg_lu.c */
