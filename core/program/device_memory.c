@@ -8,6 +8,9 @@
 */
 #include "device_memory.h"
 
+#include "../device/fleet.h"
+
+#include <assert.h>
 #include <string.h>
 
 enum { STAGE_BYTES = 256 << 10, SMALL_MOST = 32 << 10 };
@@ -16,6 +19,7 @@ bool gx_device_lost(gx_exec *x, const gx_err *err)
 {
     if (x->fault.code == GX_OK) {
         x->fault = *err;
+        x->culprit = (int)(x->on - x->lane);
     }
     gx_run_failf(x->run, GX_DEVICE, "%s", err->text);
     return false;
@@ -27,10 +31,28 @@ bool gx_device_wait(gx_exec *x)
     if (!gx_ok(x->run)) {
         return false;
     }
-    x->staged = 0;
-    x->is_under_way = false;
-    return x->accel->backend->queue_wait(x->accel->dev, x->accel->run, &err) == GX_OK ||
-           gx_device_lost(x, &err);
+    gx_lane *on = x->on;
+    on->staged = 0;
+    on->is_under_way = false;
+    if (on->accel->backend->queue_wait(on->accel->dev, on->accel->run, &err) != GX_OK) {
+        return gx_device_lost(x, &err);
+    }
+    if (on->record != NULL) {
+        on->accel->backend->record_free(on->accel->dev, on->record);
+        on->record = NULL;
+    }
+    return true;
+}
+
+bool gx_device_wait_all(gx_exec *x)
+{
+    gx_lane *now = x->on;
+    bool is_good = gx_ok(x->run);
+    for (x->on = x->lane; x->on < x->lane + x->lanes && is_good; x->on++) {
+        is_good = !x->on->is_under_way || gx_device_wait(x);
+    }
+    x->on = now;
+    return is_good;
 }
 
 static size_t bytes_of(const gx_type *type)
@@ -48,7 +70,8 @@ bool gx_device_val_make(gx_exec *x, gx_val *val)
     }
     val->device_bytes = bytes_of(&val->type);
     val->device_bytes = val->device_bytes == 0 ? 1 : val->device_bytes;
-    if (gx_pool_take(x->accel->pool, val->device_bytes, x->device_limit, &val->device, &err) !=
+    val->lane = (int)(x->on - x->lane);
+    if (gx_pool_take(x->on->accel->pool, val->device_bytes, x->on->limit, &val->device, &err) !=
         GX_OK) {
         val->device = NULL;
         return gx_device_lost(x, &err);
@@ -78,26 +101,26 @@ static bool has_stage(gx_exec *x)
 {
     gx_err err = {.code = GX_OK};
     size_t budget = (size_t)x->run->ctx->config.number[GX_SET_PINNING_BUDGET];
-    return x->stage.data != NULL ||
-           gx_pool_stage(x->accel->pool, STAGE_BYTES, budget, &x->stage, &err) == GX_OK ||
+    return x->on->stage.data != NULL ||
+           gx_pool_stage(x->on->accel->pool, STAGE_BYTES, budget, &x->on->stage, &err) == GX_OK ||
            gx_run_fail(x->run, &err) == GX_OK;
 }
 
 static bool send_small(gx_exec *x, gx_val *val, const void *data)
 {
-    gx_accel *accel = x->accel;
+    gx_accel *accel = x->on->accel;
     gx_err err = {.code = GX_OK};
     size_t bytes = bytes_of(&val->type), room = (bytes + 63) / 64 * 64;
     if (!has_stage(x)) {
         return false;
     }
-    if (x->staged + room > STAGE_BYTES && !gx_device_wait(x)) {
+    if (x->on->staged + room > STAGE_BYTES && !gx_device_wait(x)) {
         return false;
     }
-    char *at = (char *)x->stage.data + x->staged;
+    char *at = (char *)x->on->stage.data + x->on->staged;
     memcpy(at, data, bytes);
-    x->staged += room;
-    x->is_under_way = true;
+    x->on->staged += room;
+    x->on->is_under_way = true;
     gx_stats_add(&x->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)bytes);
     return accel->backend->upload(accel->dev, accel->run, val->device, bytes, at, bytes, bytes, 1,
                                   &err) == GX_OK ||
@@ -114,7 +137,7 @@ static bool send_large(gx_exec *x, gx_val *val)
         return false;
     }
     if (val->data != NULL) {
-        code = gx_device_put(x->run, x->accel, t->dtype, t->rows, t->cols, val->data,
+        code = gx_device_put(x->run, x->on->accel, t->dtype, t->rows, t->cols, val->data,
                              gx_max(1, t->rows), val->device, &err);
     } else {
         gx_mat space;
@@ -123,7 +146,8 @@ static bool send_large(gx_exec *x, gx_val *val)
             gx_sink_source(val->sink, "an intermediate", &space);
             mat = &space;
         }
-        code = gx_device_load(x->run, x->accel, mat, t->cols, t->dtype, false, val->device, &err);
+        code =
+            gx_device_load(x->run, x->on->accel, mat, t->cols, t->dtype, false, val->device, &err);
     }
     return code == GX_OK ? gx_ok(x->run) : gx_device_lost(x, &err);
 }
@@ -137,16 +161,32 @@ static bool claim(gx_exec *x, gx_val *val)
         return false;
     }
     val->device_bytes = bytes_of(&val->type);
-    val->device = gx_pool_claim(x->accel->pool, &key, val->device_bytes);
+    val->device = gx_pool_claim(x->on->accel->pool, &key, val->device_bytes);
     val->has_key = val->device != NULL;
+    val->lane = (int)(x->on - x->lane);
     val->key = key;
     gx_stats_add(&x->run->ctx->stats, GX_STAT_DEVICE_HITS, val->has_key);
     return val->has_key;
 }
 
+static bool is_here(const gx_exec *x, const gx_val *val)
+{
+    return &x->lane[val->lane] == x->on;
+}
+
+bool gx_device_val_is_away(const gx_exec *x, const gx_val *val)
+{
+    return val->device != NULL && !is_here(x, val) && val->data == NULL && val->mat == NULL &&
+           val->sink == NULL;
+}
+
 const void *gx_device_val_send(gx_exec *x, gx_val *val)
 {
     gx_block_key key;
+    if (val->device != NULL && !is_here(x, val)) {
+        assert(!gx_device_val_is_away(x, val));
+        gx_device_val_give(x, val); // there is another source
+    }
     if (!gx_ok(x->run) || val->device != NULL) {
         return gx_ok(x->run) ? val->device : NULL;
     }
@@ -191,7 +231,7 @@ bool gx_device_vals_send(gx_exec *x, gx_val *const *vals, int count)
         return gx_ok(x->run);
     }
     x->transfers += parts;
-    if (gx_device_load_all(x->run, x->accel, part, parts, &err) != GX_OK) {
+    if (gx_device_load_all(x->run, x->on->accel, part, parts, &err) != GX_OK) {
         return gx_device_lost(x, &err);
     }
     for (int k = 0; k < parts && gx_ok(x->run); k++) {
@@ -205,15 +245,15 @@ bool gx_device_vals_send(gx_exec *x, gx_val *const *vals, int count)
 /* Behind what made it, in the same queue. */
 static bool fetch_small(gx_exec *x, const gx_val *val, void *data, int64_t ld)
 {
-    gx_accel *accel = x->accel;
+    gx_accel *accel = x->on->accel;
     gx_err err = {.code = GX_OK};
     const gx_type *t = &val->type;
     size_t bytes = bytes_of(t), column = (size_t)t->rows * gx_dtype_bytes(t->dtype);
-    if (!has_stage(x) || (x->staged > 0 && !gx_device_wait(x))) {
+    if (!has_stage(x) || (x->on->staged > 0 && !gx_device_wait(x))) {
         return false;
     }
-    if (accel->backend->download(accel->dev, accel->run, x->stage.data, bytes, val->device, bytes,
-                                 bytes, 1, &err) != GX_OK) {
+    if (accel->backend->download(accel->dev, accel->run, x->on->stage.data, bytes, val->device,
+                                 bytes, bytes, 1, &err) != GX_OK) {
         return gx_device_lost(x, &err);
     }
     gx_stats_add(&x->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)bytes);
@@ -221,12 +261,13 @@ static bool fetch_small(gx_exec *x, const gx_val *val, void *data, int64_t ld)
         return false;
     }
     for (int64_t j = 0; j < t->cols; j++) {
-        memcpy(gx_at(data, t->dtype, ld, 0, j), (char *)x->stage.data + (size_t)j * column, column);
+        memcpy(gx_at(data, t->dtype, ld, 0, j), (char *)x->on->stage.data + (size_t)j * column,
+               column);
     }
     return true;
 }
 
-bool gx_device_val_fetch(gx_exec *x, const gx_val *val, void *data, int64_t ld)
+static bool fetch(gx_exec *x, const gx_val *val, void *data, int64_t ld)
 {
     gx_err err = {.code = GX_OK};
     const gx_type *t = &val->type;
@@ -241,22 +282,32 @@ bool gx_device_val_fetch(gx_exec *x, const gx_val *val, void *data, int64_t ld)
     if (!gx_device_wait(x)) {
         return false;
     }
-    return gx_device_get(x->run, x->accel, t->dtype, t->rows, t->cols, val->device, data, ld,
+    return gx_device_get(x->run, x->on->accel, t->dtype, t->rows, t->cols, val->device, data, ld,
                          &err) == GX_OK ||
            gx_device_lost(x, &err);
 }
 
+bool gx_device_val_fetch(gx_exec *x, const gx_val *val, void *data, int64_t ld)
+{
+    gx_lane *now = x->on;
+    x->on = &x->lane[val->lane];
+    bool is_there = fetch(x, val, data, ld);
+    x->on = now;
+    return is_there;
+}
+
 void gx_device_val_give(gx_exec *x, gx_val *val)
 {
+    gx_accel *accel = x->lane[val->lane].accel;
     if (val->device == NULL) {
         return;
     }
-    if (x->accel == NULL || x->accel != gx_accel_opened(x->run->ctx)) {
+    if (accel == NULL || !gx_fleet_has(x->run->ctx, accel)) {
         // it was closed, and its memory with it
     } else if (val->has_key && x->fault.code == GX_OK) {
-        gx_pool_keep(x->accel->pool, &val->key, val->device, val->device_bytes);
+        gx_pool_keep(accel->pool, &val->key, val->device, val->device_bytes);
     } else {
-        gx_pool_give(x->accel->pool, val->device, val->device_bytes);
+        gx_pool_give(accel->pool, val->device, val->device_bytes);
     }
     val->device = NULL;
     val->has_key = false;
@@ -264,12 +315,20 @@ void gx_device_val_give(gx_exec *x, gx_val *val)
 
 void gx_device_end(gx_exec *x)
 {
-    gx_err late = {.code = GX_OK};
-    if (x->accel == NULL || x->accel != gx_accel_opened(x->run->ctx)) {
-        return;
+    for (x->on = x->lane; x->on < x->lane + x->lanes; x->on++) {
+        gx_lane *on = x->on;
+        gx_err late = {.code = GX_OK};
+        if (on->accel == NULL || !gx_fleet_has(x->run->ctx, on->accel)) {
+            continue;
+        }
+        if (gx_device_settle(on->accel, &late) != GX_OK && x->fault.code == GX_OK) {
+            gx_device_lost(x, &late);
+        }
+        if (on->record != NULL) {
+            on->accel->backend->record_free(on->accel->dev, on->record);
+            on->record = NULL;
+        }
+        gx_pool_unstage(on->accel->pool, &on->stage);
     }
-    if (gx_device_settle(x->accel, &late) != GX_OK && x->fault.code == GX_OK) {
-        gx_device_lost(x, &late);
-    }
-    gx_pool_unstage(x->accel->pool, &x->stage);
+    x->on = x->lane;
 }

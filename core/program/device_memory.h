@@ -1,9 +1,10 @@
 /*
 ** A value's copy in the device's memory: made, sent, fetched, given back.
 **
-** All work is enqueued in the accelerator's queue of kernels, in order, so that a buffer that is
-** given back may be taken again at once.  A failure of the device is x->fault and stops the run
-** with GX_DEVICE: the program is then to be run again on the host.
+** All work of a lane is enqueued in its accelerator's queue of kernels, in order, so that a buffer
+** that is given back may be taken again at once.  What is made, sent and waited for is the lane's
+** that nodes run on now; a value knows the lane of its copy.  A failure of a device is x->fault and
+** stops the run with GX_DEVICE: the program is then to be run again without it.
 */
 #ifndef GX_DEVICE_MEMORY_H
 #define GX_DEVICE_MEMORY_H
@@ -18,6 +19,9 @@ bool gx_device_key_of(gx_exec *x, const gx_val *val, gx_block_key *key);
 
 /* A buffer for val, uninitialised; false: lost. */
 bool gx_device_val_make(gx_exec *x, gx_val *val);
+
+/* Is val in another device's memory alone?  Then the host has to fetch it before it is sent. */
+bool gx_device_val_is_away(const gx_exec *x, const gx_val *val);
 
 /* A copy of val's elements, where there is none yet; NULL: lost, or the run has failed. */
 const void *gx_device_val_send(gx_exec *x, gx_val *val);
@@ -36,6 +40,9 @@ void gx_device_val_give(gx_exec *x, gx_val *val);
 
 /* Wait for what is enqueued; what kernels leave in host memory is there. */
 bool gx_device_wait(gx_exec *x);
+
+/* The same of all the program's devices. */
+bool gx_device_wait_all(gx_exec *x);
 
 /* Before values are released and after the last node. */
 void gx_device_end(gx_exec *x);

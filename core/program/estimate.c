@@ -70,8 +70,7 @@ static void add_pass(const gx_graph *g, const gx_node *node, double times, const
     e->device_s += times * gx_profile_device_pass(r->device, bytes, flops);
 }
 
-static void add_operand(const gx_graph *g, const gx_node *node, const bool *is_held,
-                        gx_estimate *e)
+static void add_operand(const gx_graph *g, const gx_node *node, const bool *is_held, gx_estimate *e)
 {
     double bytes = bytes_of(&node->type);
     int64_t number = node->whole[0];
@@ -83,29 +82,44 @@ static void add_operand(const gx_graph *g, const gx_node *node, const bool *is_h
 }
 
 static void add_block(const gx_graph *g, int32_t b, double times, const gx_rates *r,
+                      const bool *is_held, gx_estimate *e);
+
+static void add_node(const gx_graph *g, const gx_node *node, double times, const gx_rates *r,
+                     const bool *is_held, gx_estimate *e)
+{
+    e->widest = fmax(e->widest, bytes_of(&node->type));
+    if (node->op->id == GX_OP_MATMUL) {
+        add_product(g, node, times, r, e);
+    } else if (node->op->id == GX_OP_OPERAND) {
+        add_operand(g, node, is_held, e);
+    } else if (node->inner[0] > 0) {
+        const gx_node *count = node->count > 0 ? gx_input_node(g, node, 0) : NULL;
+        bool is_known = node->op->id == GX_OP_REPEAT && count->is_known;
+        double rounds = times * (node->op->id == GX_OP_IF ? 1
+                                 : is_known               ? count->value.re
+                                                          : ROUNDS_GUESSED);
+        add_block(g, node->inner[0], rounds, r, is_held, e);
+        if (node->inner[1] > 0) {
+            add_block(g, node->inner[1], rounds, r, is_held, e);
+        }
+    } else if (node->op->run != NULL) {
+        add_pass(g, node, times, r, e);
+    }
+}
+
+static void add_block(const gx_graph *g, int32_t b, double times, const gx_rates *r,
                       const bool *is_held, gx_estimate *e)
 {
     for (int32_t k = 0; k < g->block[b].count; k++) {
-        const gx_node *node = &g->node[g->block[b].nodes[k]];
-        e->widest = fmax(e->widest, bytes_of(&node->type));
-        if (node->op->id == GX_OP_MATMUL) {
-            add_product(g, node, times, r, e);
-        } else if (node->op->id == GX_OP_OPERAND) {
-            add_operand(g, node, is_held, e);
-        } else if (node->inner[0] > 0) {
-            const gx_node *count = node->count > 0 ? gx_input_node(g, node, 0) : NULL;
-            bool is_known = node->op->id == GX_OP_REPEAT && count->is_known;
-            double rounds = times * (node->op->id == GX_OP_IF ? 1
-                                     : is_known               ? count->value.re
-                                                              : ROUNDS_GUESSED);
-            add_block(g, node->inner[0], rounds, r, is_held, e);
-            if (node->inner[1] > 0) {
-                add_block(g, node->inner[1], rounds, r, is_held, e);
-            }
-        } else if (node->op->run != NULL) {
-            add_pass(g, node, times, r, e);
-        }
+        add_node(g, &g->node[g->block[b].nodes[k]], times, r, is_held, e);
     }
+}
+
+double gx_estimate_node(const gx_graph *g, const gx_node *node, const gx_rates *r)
+{
+    gx_estimate e = {.host_s = 0};
+    add_node(g, node, 1, r, NULL, &e);
+    return e.device_s;
 }
 
 void gx_estimate_graph(const gx_graph *g, const gx_rates *r, const bool *is_held, gx_estimate *e)
@@ -119,7 +133,7 @@ void gx_estimate_graph(const gx_graph *g, const gx_rates *r, const bool *is_held
         e->down_bytes += bytes_of(&g->node[g->result].type);
     }
     e->host_s = fmax(e->host_s, e->read_bytes / r->read_bytes_per_s);
-    e->device_s += fmax(e->up_bytes / r->device->upload_bytes_per_s,
-                        e->sent_bytes / r->read_bytes_per_s) +
-                   e->down_bytes / r->device->download_bytes_per_s;
+    e->device_s +=
+        fmax(e->up_bytes / r->device->upload_bytes_per_s, e->sent_bytes / r->read_bytes_per_s) +
+        e->down_bytes / r->device->download_bytes_per_s;
 }

@@ -15,9 +15,9 @@ typedef struct gx_rates {
 } gx_rates;
 
 typedef struct gx_estimate {
-    double host_s, device_s;    /* of the whole                                 */
-    double up_bytes, widest;    /* of operands that go up; of the largest node  */
-    double down_bytes;          /* of results                                   */
+    double host_s, device_s;       /* of the whole                                 */
+    double up_bytes, widest;       /* of operands that go up; of the largest node  */
+    double down_bytes;             /* of results                                   */
     double read_bytes, sent_bytes; /* of stored operands: all; those that go up */
 } gx_estimate;
 
@@ -27,5 +27,8 @@ void gx_estimate_unknown_device(gx_device_profile *device);
 /* is_held: of each operand of the graph, whether the device has it already. */
 void gx_estimate_graph(const gx_graph *g, const gx_rates *rates, const bool *is_held,
                        gx_estimate *e);
+
+/* Seconds of one node on the device, all rounds of a loop, without copies. */
+double gx_estimate_node(const gx_graph *g, const gx_node *node, const gx_rates *rates);
 
 #endif

@@ -4,8 +4,10 @@
 ** A loop's variables are handed from round to round without a copy.  Interrupts are seen between
 ** nodes; what fails in a node is told with the place in the text that it comes from.
 */
+#include "../device/fleet.h"
 #include "device_memory.h"
 #include "execute.h"
+#include "lanes.h"
 #include "on_device.h"
 #include "replay.h"
 
@@ -197,7 +199,7 @@ static void run_operand(gx_exec *x, gx_ref ref, const gx_node *node)
         val->mat = &x->operand[node->whole[0]];
         gx_val_put(x, ref, val);
         bool is_dense = !gx_is_sparse(&node->type); // a sparse one is read by its panels
-        if (x->accel == NULL && is_dense && x->g->node[ref].uses > 1) { // once, where it fits
+        if (x->on->accel == NULL && is_dense && x->g->node[ref].uses > 1) { // once, where it fits
             size_t bytes = 0;
             gx_matrix_bytes(node->type.rows, node->type.cols, node->type.dtype, &bytes);
             if (bytes < gx_mem_available(x->run->ctx->mem) / 4) {
@@ -222,11 +224,16 @@ static bool asks_driver(const gx_exec *x, const gx_node *node)
 static void run_on_host(gx_exec *x, const gx_node *node)
 {
     x->cpu_ops += node->op->id != GX_OP_NUMBER;
-    if (x->is_under_way && asks_driver(x, node) && !gx_device_wait(x)) {
+    if (asks_driver(x, node) && !gx_device_wait_all(x)) {
         return;
     }
     node->op->run(x, node);
-    if (x->accel != NULL && x->accel != gx_accel_opened(x->run->ctx) && gx_ok(x->run)) {
+    bool is_gone = false;
+    for (int k = 0; k < x->lanes; k++) {
+        const gx_accel *accel = x->lane[k].accel;
+        is_gone = is_gone || (accel != NULL && !gx_fleet_has(x->run->ctx, accel));
+    }
+    if (is_gone && gx_ok(x->run)) {
         gx_err err = {.code = GX_DEVICE,
                       .text = "the device was closed in the middle of a program"};
         gx_device_lost(x, &err);
@@ -263,7 +270,9 @@ static void run_node(gx_exec *x, gx_ref ref)
         return;
     }
     for (gx_ref dead = node->first_dead; dead != GX_NO_NODE; dead = x->g->node[dead].next_dead) {
-        gx_val_put(x, dead, NULL);
+        if (gx_lanes_may_drop(x, node, dead)) {
+            gx_val_put(x, dead, NULL);
+        }
     }
 }
 
@@ -278,6 +287,19 @@ static void run_block(gx_exec *x, int32_t b)
     }
 }
 
+/* The program's own nodes on several devices. */
+static void run_lanes(gx_exec *x)
+{
+    for (int32_t k = 0; k < x->g->block[0].count && gx_ok(x->run); k++) {
+        x->on = &x->lane[x->lane_of[k]];
+        run_node(x, x->order[k]);
+        if (k % 16 == 15) {
+            gx_run_poll(x->run);
+        }
+    }
+    x->on = x->lane;
+}
+
 gx_code gx_exec_begin(gx_exec *x, gx_run *run, const gx_graph *g, gx_mat *operand,
                       int64_t rounds_most, bool may_leave)
 {
@@ -287,8 +309,11 @@ gx_code gx_exec_begin(gx_exec *x, gx_run *run, const gx_graph *g, gx_mat *operan
                    .stores = x->stores,
                    .stores_value = x->stores_value,
                    .value = x->value,
+                   .avoided = x->avoided,
                    .rounds_most = rounds_most,
-                   .times = 1};
+                   .times = 1,
+                   .lanes = 1};
+    x->on = x->lane;
     gx_err err = {.code = GX_OK};
     void *memory;
     if (gx_mem_calloc(run->ctx->mem, (size_t)(g->nodes + 1) * sizeof *x->val, "a program's values",
@@ -298,8 +323,13 @@ gx_code gx_exec_begin(gx_exec *x, gx_run *run, const gx_graph *g, gx_mat *operan
     x->val = memory;
     if (may_leave) {
         gx_on_device_choose(x);
+        gx_lanes_choose(x);
     }
-    run_block(x, 0);
+    if (x->lanes > 1) {
+        run_lanes(x);
+    } else {
+        run_block(x, 0);
+    }
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
@@ -311,7 +341,9 @@ void gx_exec_end(gx_exec *x)
         gx_val_put(x, k, NULL);
     }
     gx_mem_free(x->run->ctx->mem, x->val);
+    gx_mem_free(x->run->ctx->mem, x->order);
     x->val = NULL;
+    x->order = NULL;
     gx_mem_free(x->run->ctx->mem, x->work);
     gx_spares_free(x);
 }

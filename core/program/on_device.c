@@ -20,9 +20,6 @@
 /* A program that takes less is not worth a look at the device. */
 static const double LEAST_S = 1e-4;
 
-/* Fewer elements are worked on where they are, on the host where they are nowhere yet. */
-enum { ELEMENTS_LEAST = 1024 };
-
 // Where -------------------------------------------------------------------------------------------
 
 static double elements_of(const gx_type *t)
@@ -30,17 +27,21 @@ static double elements_of(const gx_type *t)
     return (double)t->rows * (double)t->cols;
 }
 
-/* Is the operand on the open device from an earlier call? */
+/* Is the operand on an open device from an earlier call? */
 static bool is_held(gx_exec *x, const gx_node *node)
 {
-    gx_accel *open = gx_accel_opened(x->run->ctx);
     const gx_val val = {.type = node->type,
                         .mat = x->operand == NULL ? NULL : &x->operand[node->whole[0]]};
     gx_block_key key;
     size_t bytes = 0;
+    bool is_found = false;
     gx_matrix_bytes(node->type.rows, node->type.cols, node->type.dtype, &bytes);
-    return open != NULL && gx_device_key_of(x, &val, &key) &&
-           gx_pool_holds(open->pool, &key, bytes);
+    bool has_key = gx_accel_opened(x->run->ctx) != NULL && gx_device_key_of(x, &val, &key);
+    for (const gx_accel *open = gx_accel_opened(x->run->ctx); has_key && open != NULL;
+         open = open->next) {
+        is_found = is_found || gx_pool_holds(open->pool, &key, bytes);
+    }
+    return is_found;
 }
 
 static void predict(gx_exec *x, const gx_device_profile *device, gx_estimate *e)
@@ -82,7 +83,9 @@ void gx_on_device_choose(gx_exec *x)
     gx_estimate e;
     bool is_forced = ctx->config.number[GX_SET_BACKEND] == GX_BACKEND_CUDA;
     int64_t choice = ctx->config.number[GX_SET_BACKEND];
-    x->accel = NULL;
+    x->on = x->lane;
+    x->lanes = 1;
+    x->on->accel = NULL;
     if (x->g->is_plain || (choice != GX_BACKEND_AUTO && !is_forced)) {
         return;
     }
@@ -90,19 +93,19 @@ void gx_on_device_choose(gx_exec *x)
     if (!is_forced && e.host_s < LEAST_S) {
         return;
     }
-    gx_accel *accel = gx_place_saving(run, e.host_s - e.device_s, &x->device_limit);
+    gx_accel *accel = gx_place_saving(run, e.host_s - e.device_s, &x->on->limit);
     if (accel == NULL || !gx_ok(run)) {
         return;
     }
     predict(x, &accel->profile, &e);
-    if (e.up_bytes + 3 * e.widest > (double)x->device_limit) {
+    if (e.up_bytes + 3 * e.widest > (double)x->on->limit) {
         gx_stats_note(&ctx->stats,
                       "computed on the CPU: a program's matrices do not fit in %.0f MB",
-                      (double)x->device_limit / 1e6);
+                      (double)x->on->limit / 1e6);
         return;
     }
     if (is_forced || e.device_s < e.host_s) {
-        x->accel = accel;
+        x->on->accel = accel;
         gx_pool_begin(accel->pool);
     }
 }
@@ -126,7 +129,7 @@ static void *take(gx_exec *x, temporaries *t, size_t bytes)
     buffer *b = &t->taken[t->count];
     b->bytes = bytes == 0 ? 1 : bytes;
     if (!gx_ok(x->run) ||
-        gx_pool_take(x->accel->pool, b->bytes, x->device_limit, &b->data, &err) != GX_OK) {
+        gx_pool_take(x->on->accel->pool, b->bytes, x->on->limit, &b->data, &err) != GX_OK) {
         if (err.code != GX_OK) {
             gx_device_lost(x, &err);
         }
@@ -140,29 +143,29 @@ static void give_all(gx_exec *x, temporaries *t)
 {
     while (t->count > 0) {
         buffer *b = &t->taken[--t->count];
-        gx_pool_give(x->accel->pool, b->data, b->bytes);
+        gx_pool_give(x->on->accel->pool, b->data, b->bytes);
     }
 }
 
 /* One kernel, with its workspace. */
 static bool call(gx_exec *x, gx_kernel_id kernel, gx_dtype dtype, gx_args *args)
 {
-    const gx_backend *backend = x->accel->backend;
+    const gx_backend *backend = x->on->accel->backend;
     temporaries work = {.count = 0};
     gx_err err = {.code = GX_OK};
     if (!gx_ok(x->run)) {
         return false;
     }
     size_t bytes =
-        backend->workspace == NULL ? 0 : backend->workspace(x->accel->dev, kernel, dtype, args);
+        backend->workspace == NULL ? 0 : backend->workspace(x->on->accel->dev, kernel, dtype, args);
     if (bytes >= GX_NO_WORKSPACE) {
         gx_fail(&err, GX_DEVICE, "%s cannot say what a kernel needs", backend->name);
         return gx_device_lost(x, &err);
     }
     args->work = bytes == 0 ? NULL : take(x, &work, bytes);
-    x->is_under_way = true;
-    bool is_done = gx_ok(x->run) && backend->kernel[kernel][dtype](x->accel->dev, x->accel->run,
-                                                                   args, &err) == GX_OK;
+    x->on->is_under_way = true;
+    bool is_done = gx_ok(x->run) && backend->kernel[kernel][dtype](
+                                        x->on->accel->dev, x->on->accel->run, args, &err) == GX_OK;
     if (err.code != GX_OK) {
         gx_device_lost(x, &err);
     }
@@ -176,7 +179,10 @@ static bool call(gx_exec *x, gx_kernel_id kernel, gx_dtype dtype, gx_args *args)
 static const void *input(gx_exec *x, const gx_node *node, int k, gx_dtype dtype, temporaries *t)
 {
     gx_val *val = x->val[gx_input(x->g, node, k)];
-    const void *data = gx_device_val_send(x, val);
+    if (gx_device_val_is_away(x, val)) { // small, or seldom
+        gx_val_data(x, val);
+    }
+    const void *data = gx_ok(x->run) ? gx_device_val_send(x, val) : NULL;
     size_t bytes = 0;
     if (data == NULL || val->type.dtype == dtype) {
         return data;
@@ -222,7 +228,7 @@ static void *result(gx_exec *x, const gx_node *node)
 
 static bool offers(const gx_exec *x, gx_kernel_id kernel, gx_dtype dtype)
 {
-    return gx_accel_offers(x->accel, kernel, dtype);
+    return gx_accel_offers(x->on->accel, kernel, dtype);
 }
 
 // Operations --------------------------------------------------------------------------------------
@@ -535,12 +541,12 @@ static bool is_offered(const gx_exec *x, const gx_node *node)
 bool gx_on_device_may(const gx_graph *g, const gx_node *node)
 {
     gx_reduce_kind kind;
-    bool is_large = elements_of(&node->type) >= ELEMENTS_LEAST;
+    bool is_large = elements_of(&node->type) >= GX_ON_DEVICE_LEAST;
     if (gx_reads_sparse(g, node)) {
         return false;
     }
     for (int k = 0; k < node->count; k++) {
-        is_large |= elements_of(&gx_input_node(g, node, k)->type) >= ELEMENTS_LEAST;
+        is_large |= elements_of(&gx_input_node(g, node, k)->type) >= GX_ON_DEVICE_LEAST;
     }
     switch (node->op->id) {
     case GX_OP_MATMUL:
@@ -570,18 +576,18 @@ bool gx_on_device_repeats(const gx_exec *x, const gx_node *node)
 /* Is there enough to do, or is what it needs there already? */
 static bool is_worth_it(const gx_exec *x, const gx_node *node)
 {
-    bool is_there = elements_of(&node->type) >= ELEMENTS_LEAST;
+    bool is_there = elements_of(&node->type) >= GX_ON_DEVICE_LEAST;
     for (int k = 0; k < node->count; k++) {
         const gx_val *val = x->val[gx_input(x->g, node, k)];
-        is_there |=
-            elements_of(&val->type) >= ELEMENTS_LEAST || (val->device != NULL && val->data == NULL);
+        is_there |= elements_of(&val->type) >= GX_ON_DEVICE_LEAST ||
+                    (val->device != NULL && val->data == NULL);
     }
     return is_there;
 }
 
 bool gx_on_device_run(gx_exec *x, const gx_node *node)
 {
-    if (x->accel == NULL || !is_worth_it(x, node) || !is_offered(x, node)) {
+    if (x->on->accel == NULL || !is_worth_it(x, node) || !is_offered(x, node)) {
         return false;
     }
     x->gpu_ops++;

@@ -6,7 +6,10 @@
 
 #include "values.h"
 
-/* Choose for the whole graph: x->accel, or NULL for the host. */
+/* Fewer elements are worked on where they are, on the host where they are nowhere yet. */
+enum { GX_ON_DEVICE_LEAST = 1024 };
+
+/* Choose for the whole graph: one lane, of a device or of the host. */
 void gx_on_device_choose(gx_exec *x);
 
 /* Is the node of a kind that may run there?  For gx_plan. */

@@ -12,6 +12,7 @@
 #include "program.h"
 
 #include "../alg/dense.h"
+#include "../device/fleet.h"
 #include "../store/aux_data.h"
 #include "compile.h"
 #include "device_memory.h"
@@ -305,21 +306,45 @@ static void count_steps(gx_run *run, const gx_exec *x)
     gx_stats_add(stats, GX_STAT_GPU_OPS, x->gpu_ops);
     gx_stats_add(stats, GX_STAT_CPU_OPS, x->cpu_ops);
     gx_stats_add(stats, GX_STAT_TRANSFERS, x->transfers);
-    gx_stats_add(stats, GX_STAT_DEVICE_CALLS, x->accel != NULL);
+    gx_stats_add(stats, GX_STAT_DEVICE_CALLS, x->on->accel != NULL);
+    gx_stats_add(stats, GX_STAT_SPREAD_CALLS, x->lanes > 1);
+}
+
+/* What an attempt may use: devices at all, and those whose ordinals' bits are not in avoided. */
+typedef struct attempt {
+    bool may_leave;
+    uint64_t avoided;
+} attempt;
+
+/* The program has failed on a device: may it go on elsewhere than on the host? */
+static bool goes_on(gx_run *run, const gx_exec *x, attempt *next)
+{
+    gx_fleet fleet = {.count = 0};
+    gx_accel *accel = x->lane[x->culprit].accel;
+    for (int k = 0; k < x->lanes; k++) {
+        fleet.accel[fleet.count++] = x->lane[k].accel;
+    }
+    if (x->is_spoilt || gx_fleet_goes_on(run->ctx, &fleet, x->culprit, &x->fault, &next->avoided)) {
+        return true;
+    }
+    if (gx_fleet_has(run->ctx, accel)) {
+        gx_device_give_up(run, accel, &x->fault);
+    }
+    return false;
 }
 
 /*
-** All nodes, and then the results.  false: the device has failed, and nothing was written: it is to
-** be done again, on the host unless *may_leave.
+** All nodes, and then the results.  false: a device has failed, and nothing was written: it is to
+** be done again, as *next says.
 */
 static bool run_once(gx_run *run, const gx_graph *g, gx_mat *operand, gx_sink *sinks,
-                     const gx_program_how *how, bool *may_leave, gx_program_result *result)
+                     const gx_program_how *how, attempt *next, gx_program_result *result)
 {
-    gx_exec x = {.run = NULL};
+    gx_exec x = {.avoided = next->avoided};
     x.stores = sinks;
     x.stores_value = how->name != NULL;
     x.value = &result->sink;
-    gx_exec_begin(&x, run, g, operand, how->rounds_most, *may_leave);
+    gx_exec_begin(&x, run, g, operand, how->rounds_most, next->may_leave);
     for (int k = 0; k < g->outputs && gx_ok(run); k++) { // all there, before one is written
         gx_ref ref = g->output[k].node;
         if (x.val[ref]->device != NULL && x.val[ref]->data == NULL) {
@@ -336,17 +361,13 @@ static bool run_once(gx_run *run, const gx_graph *g, gx_mat *operand, gx_sink *s
     for (int k = 0; k < g->outputs && gx_ok(run); k++) {
         write_value(&x, g->output[k].node, &sinks[k]);
     }
-    gx_accel *accel = x.accel;
     gx_exec_end(&x);
     count_steps(run, &x);
     if (x.fault.code == GX_OK || !gx_run_forgive(run, GX_DEVICE)) {
         return true;
     }
     gx_value_buf_free(run->ctx->mem, &result->sink.value);
-    *may_leave = x.is_spoilt;
-    if (accel == gx_accel_opened(run->ctx) && !x.is_spoilt) {
-        gx_device_give_up(run, accel, &x.fault);
-    }
+    next->may_leave = goes_on(run, &x, next);
     return false;
 }
 
@@ -355,8 +376,8 @@ static void run_graph(gx_run *run, const gx_graph *g, gx_mat *operand, gx_sink *
 {
     int begun = begin_outputs(run, g, how, sinks);
     gx_stats_add(&run->ctx->stats, GX_STAT_PROGRAMS, 1);
-    bool may_leave = true;
-    while (gx_ok(run) && !run_once(run, g, operand, sinks, how, &may_leave, result)) {
+    attempt next = {.may_leave = true};
+    while (gx_ok(run) && !run_once(run, g, operand, sinks, how, &next, result)) {
     }
     while (begun > 0) {
         gx_sink_end(&sinks[--begun]);

@@ -19,20 +19,25 @@
 
 #include <string.h>
 
-enum { PERIOD = 2, LEFT_LEAST = 16, NAMES_MOST = 128, WAIT_EVERY = 64 };
+enum { PERIOD = 2, LEFT_LEAST = 16, NAMES_MOST = 128, WAIT_EVERY = 64, WAIT_SELDOM = 1024 };
 
 // What may be recorded ----------------------------------------------------------------------------
+
+static bool is_on_lane(const gx_exec *x, const gx_val *val)
+{
+    return val->device != NULL && &x->lane[val->lane] == x->on;
+}
 
 /* Is the value there on the device when the body runs? */
 static bool is_there(const gx_exec *x, const gx_region *body, int32_t b, gx_val **now, gx_ref ref)
 {
     const gx_node *node = &x->g->node[ref];
     if (node->block != b) {
-        return x->val[ref] != NULL && x->val[ref]->device != NULL;
+        return x->val[ref] != NULL && is_on_lane(x, x->val[ref]);
     }
     for (int32_t k = 0; k < body->param_count; k++) {
         if (x->g->pool[body->params + k] == ref) {
-            return now[k]->device != NULL;
+            return is_on_lane(x, now[k]);
         }
     }
     return gx_on_device_repeats(x, node);
@@ -103,39 +108,48 @@ static void count_replays(gx_exec *x, const tally *before, int64_t times)
 /* No loop is recorded on this device from now on. */
 static void give_up(gx_exec *x, const gx_err *err)
 {
-    x->accel->has_no_records = true;
+    x->on->accel->has_no_records = true;
     gx_stats_note(&x->run->ctx->stats, "loops go round by round: %s", err->text);
 }
 
-/* Enqueue the record `times`; the host is never far ahead, so that interrupts are in time. */
+/*
+** Enqueue the record `times`; the host is never far ahead, so that interrupts are in time, but for
+** what other devices can begin meanwhile.
+*/
 static void replay(gx_exec *x, gx_record *record, int64_t times)
 {
-    const gx_accel *accel = x->accel;
+    const gx_accel *accel = x->on->accel;
     gx_err err = {.code = GX_OK};
+    int64_t every = x->lanes > 1 ? WAIT_SELDOM : WAIT_EVERY;
     for (int64_t k = 0; k < times && gx_ok(x->run); k++) {
         if (accel->backend->replay(accel->dev, accel->run, record, &err) != GX_OK) {
             gx_device_lost(x, &err);
-        } else if (k % WAIT_EVERY == WAIT_EVERY - 1) {
+        } else if (k % every == every - 1) {
             gx_device_wait(x);
         }
+        x->on->is_under_way = true;
         gx_run_poll(x->run);
     }
-    gx_device_wait(x); // a record goes when it is not under way
+    x->on->record = record; // goes when it is not under way any more
+    if (x->lanes == 1) {
+        gx_device_wait(x);
+    }
 }
 
 int64_t gx_replay_rounds(gx_exec *x, const gx_node *loop, gx_val **now, int64_t left,
                          gx_round round)
 {
-    gx_accel *accel = x->accel;
+    gx_accel *accel = x->on->accel;
     const void *before[NAMES_MOST], *after[NAMES_MOST];
     int32_t variables = x->g->block[loop->inner[0]].param_count;
     size_t bytes = (size_t)variables * sizeof *before;
     gx_record *record = NULL;
     gx_err err = {.code = GX_OK};
-    bool is_back = false;
+    bool is_back = false, is_replayed = false;
     int64_t rounds = 0;
     if (accel == NULL || accel->has_no_records || accel->backend->record_begin == NULL ||
-        left < LEFT_LEAST || !may_record(x, loop, now)) {
+        left < LEFT_LEAST || !may_record(x, loop, now) ||
+        (x->on->record != NULL && !gx_device_wait(x))) {
         return 0;
     }
     if (accel->backend->record_begin(accel->dev, accel->run, &err) != GX_OK) {
@@ -162,10 +176,11 @@ int64_t gx_replay_rounds(gx_exec *x, const gx_node *loop, gx_val **now, int64_t 
     } else if (gx_ok(x->run) && code == GX_OK) {
         int64_t times = is_back ? left / rounds : 1;
         replay(x, record, times);
+        is_replayed = true;
         count_replays(x, &so_far, times);
         rounds *= times;
     }
-    if (record != NULL) {
+    if (record != NULL && !is_replayed) {
         accel->backend->record_free(accel->dev, record);
     }
     return rounds;

@@ -202,7 +202,7 @@ static gx_sink *destination_of(gx_exec *x, const gx_node *node, int k, size_t ke
 {
     const gx_type *t = gx_result_type(node, k);
     gx_ref ref = gx_result_ref(x, node, k);
-    if (x->accel != NULL || x->g->node[ref].uses != 1) {
+    if (x->on->accel != NULL || x->g->node[ref].uses != 1) {
         return NULL;
     }
     if (!x->stores_value && x->g->result == ref && (t->rows > 1 || t->cols > 1)) {

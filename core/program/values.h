@@ -24,6 +24,7 @@ typedef struct gx_val {
     const gx_mat *mat; /* an operand's source; borrowed                              */
     void *device;      /* a copy in the device's memory, packed; NULL: none           */
     size_t device_bytes;
+    int lane;     /* whose memory that is                                          */
     bool has_key; /* of a stored matrix: the copy is kept for later calls         */
     gx_block_key key;
     const gx_node *product;   /* not computed yet: who uses it does (postponed); NULL: it is   */
@@ -32,6 +33,16 @@ typedef struct gx_val {
     struct gx_val *next;
     _Alignas(16) char small[GX_SMALL_BYTES]; /* the elements of a small matrix       */
 } gx_val;
+
+/* A device that the program runs on. */
+typedef struct gx_lane {
+    gx_accel *accel; /* NULL: everything on the host                                 */
+    size_t limit;
+    gx_staging stage;  /* of small copies to the device ...                           */
+    size_t staged;     /* ... and how much of it is under way                         */
+    bool is_under_way; /* something has been enqueued that nobody has waited for      */
+    gx_record *record; /* of a loop; goes when it is not under way any more           */
+} gx_lane;
 
 typedef struct gx_exec {
     gx_run *run;
@@ -50,13 +61,15 @@ typedef struct gx_exec {
     int64_t steps, rounds, fused;
     double times; /* rounds that the one which goes stands for, with those to come; 0: none now */
 
-    gx_accel *accel; /* NULL: everything on the host                                 */
-    size_t device_limit;
-    gx_staging stage;  /* of small copies to the device ...                           */
-    size_t staged;     /* ... and how much of it is under way                         */
-    bool is_under_way; /* something has been enqueued that nobody has waited for      */
-    gx_err fault;      /* of the device: the program is to be run again on the host   */
-    bool is_spoilt;    /* ... or there, without records: the failure came while one was made */
+    gx_lane lane[GX_DEVICES_MOST];
+    gx_lane *on; /* the one that nodes run on now                                        */
+    int lanes;
+    int32_t *order;   /* lanes > 1: the program's own nodes as they are run (lanes.h) ...  */
+    int *lane_of;     /* ... and the lane of each                                          */
+    gx_err fault;     /* of a device: the program is to be run again, without it           */
+    int culprit;      /* its lane                                                          */
+    uint64_t avoided; /* devices that had no room for it: bits by ordinal               */
+    bool is_spoilt;   /* ... or there, without records: the failure came while one was made */
     int64_t gpu_ops, cpu_ops, transfers;
 } gx_exec;
 

@@ -1,0 +1,18 @@
+/*
+** Parts of a program that have nothing to do with each other, on devices of their own.
+*/
+#ifndef GX_LANES_H
+#define GX_LANES_H
+
+#include "values.h"
+
+/*
+** For a program that runs on a device: x->lanes, x->order and x->lane_of, where other devices are
+** allowed and there are parts for them; else nothing changes.
+*/
+void gx_lanes_choose(gx_exec *x);
+
+/* May the value go after the node that uses it last, in the order of the text? */
+bool gx_lanes_may_drop(const gx_exec *x, const gx_node *node, gx_ref value);
+
+#endif
