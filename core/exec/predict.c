@@ -229,11 +229,12 @@ static double run_reading(clocks *c, const gx_load *item, double now)
     return on->up;
 }
 
-/* The next load; now: when the step that it may follow has run. */
-static void run_load(clocks *c, double now)
+/* The next load; must: when what had to leave its slot has left. */
+static void run_load(clocks *c, double must)
 {
     int64_t index = c->next_load++;
     const gx_load *item = &c->plan->loads[index];
+    double now = item->after > 0 ? fmax(c->on[item->device].step, must) : must;
     bool is_there = c->is_there != NULL && c->is_there[index];
     double there = is_there                   ? 0
                    : item->from != GX_NO_SLOT ? run_crossing(c, item, now)
@@ -335,13 +336,11 @@ static void run_step(clocks *c, int32_t t)
         must = c->fleet->count > 0 ? c->on[device].down : c->writer;
     }
     while (c->next_load < plan->load_count && plan->loads[c->next_load].need <= t) {
-        double step = c->on[plan->loads[c->next_load].device].step;
-        run_load(c, fmax(step, must));
+        run_load(c, must);
     }
     while (c->next_load < plan->load_count && plan->loads[c->next_load].after <= t &&
            c->has_helpers) {
-        double step = c->on[plan->loads[c->next_load].device].step;
-        run_load(c, fmax(step, must)); // ahead
+        run_load(c, must); // ahead
     }
     need_loads(c, t);
     double seconds = kernel_seconds(c, &c->prog->steps[t]);

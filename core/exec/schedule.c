@@ -73,6 +73,7 @@ typedef struct slot_state {
     int32_t holder;  /* its block, or GX_NO_BLOCK                         */
     int32_t at;      /* its place in heap                                 */
     heap *heap;      /* NULL: not to be had                               */
+    bool is_fresh;   /* its block is the first that it holds              */
 } slot_state;
 
 /* What a device may give up, and what it has done so far. */
@@ -339,6 +340,7 @@ static int32_t take_slot(sim *s, int device, int32_t window_end)
         return best;
     }
     int64_t *used = &s->out->used[device];
+    s->slot[best].is_fresh = best - s->slots.first[device] >= *used;
     *used = gx_max(*used, best - s->slots.first[device] + 1);
     if (s->slot[best].holder == GX_NO_BLOCK) {
         return best;
@@ -366,6 +368,9 @@ static void load_block(sim *s, int device, int32_t block, int32_t slot, int32_t 
     block_state *b = &s->block[block];
     const gx_opnd *op = &s->prog->operand[b->operand];
     bool is_finished = b->last_write < s->now; // nobody writes it again
+    // Several devices: what is placed only now, because of what somebody has yet to write.
+    bool is_early = s->slots.devices > 1 && s->slot[slot].is_fresh && from == GX_NO_SLOT &&
+                    !b->is_spilled && !b->is_dirty;
     double bytes = s->slots.devices == 1 ? 0 : (double)gx_block_shape(op, block).bytes;
     if (from == GX_NO_SLOT) {
         s->device[device].loaded += bytes;
@@ -374,7 +379,7 @@ static void load_block(sim *s, int device, int32_t block, int32_t slot, int32_t 
     }
     add_load(s, &(gx_load){.block = block,
                            .slot = slot,
-                           .after = s->now,
+                           .after = is_early ? 0 : s->now,
                            .need = need,
                            .from = from,
                            .is_spilled = b->is_spilled || b->is_dirty,
