@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A process that computes on several devices is ended by SIGKILL; another one's connection on the same devices goes on.
 
-    kill.py [--n 8192] [--kills 6] [--devices 0,1] [--seed 1] [--dir /dev/shm]
+    kill.py [--n 4096] [--kills 4] [--devices 0,1] [--seed 1] [--dir /dev/shm]
 
 Plan: a file with two matrices and a positive definite one.  A child opens it and stores their product and a Cholesky factor
 over and over, spread over the devices.  When it has done each once, and the parent is in the midst of the same calls, it is
@@ -126,8 +126,8 @@ def is_given_back(db, before, seconds=30):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n", type=int, default=8192)
-    parser.add_argument("--kills", type=int, default=6)
+    parser.add_argument("--n", type=int, default=4096)
+    parser.add_argument("--kills", type=int, default=4)
     parser.add_argument("--devices", default="0,1")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--dir", default=None)
@@ -147,6 +147,7 @@ def main():
         free = free_memory(db)
         for _ in range(args.kills):
             problem = kill_once(db, path, args, rng)
+            print(f"killed: {problem or 'nothing wrong'}", flush=True)
             problems += [problem] if problem else []
         if not is_given_back(db, free):
             problems.append(f"device memory that is free: {free} before, {free_memory(db)} after")
