@@ -26,7 +26,7 @@
 #include <string.h>
 
 /* Columns of vectors on the devices at a time; rows of sums that a member of the team makes. */
-enum { MOST_COLUMNS = 64, ATTEMPTS = 3, SUM_ROWS = 1 << 14 };
+enum { MOST_COLUMNS = 64, ATTEMPTS = 3, SUM_ROWS = 1 << 16 };
 
 /* Another call, one of a progress report, may have lost a device meanwhile. */
 static bool is_open(const struct gx_kry_device *d, const gx_kry_share *s)
@@ -84,8 +84,8 @@ static void give_back(struct gx_kry_device *d)
         } else {
             gx_pool_give(pool, s->a.data, s->a.bytes);
         }
-        gx_kry_buffer *buffers[] = {&s->x, &s->y, &s->work};
-        for (int b = 0; b < 3; b++) {
+        gx_kry_buffer *buffers[] = {&s->below, &s->x, &s->y, &s->work};
+        for (int b = 0; b < 4; b++) {
             gx_pool_give(pool, buffers[b]->data, buffers[b]->bytes);
             *buffers[b] = (gx_kry_buffer){NULL, 0};
         }
@@ -346,12 +346,36 @@ static gx_code fill(struct gx_kry_device *d, gx_kry_share *s, gx_err *err)
     return GX_OK;
 }
 
+/* What is below the mirrored square, turned, where memory is plenty. */
+static gx_code turn(const struct gx_kry_device *d, gx_kry_share *s, gx_err *err)
+{
+    const gx_oper *op = d->op;
+    int64_t rows = op->m - gx_kry_top(op, s), below = rows - s->cols;
+    size_t bytes = (size_t)(s->cols * below) * gx_dtype_bytes(op->dtype);
+    if (!op->is_hermitian || below == 0 || s->a.bytes + bytes > s->limit / 2 ||
+        !gx_accel_offers(s->accel, GX_TRANSPOSE, op->dtype)) {
+        return GX_OK;
+    }
+    GX_TRY(take(s, &s->below, bytes, err));
+    gx_args args = {.transa = gx_adjoint(op->dtype),
+                    .m = s->cols,
+                    .n = below,
+                    .a = gx_at(s->a.data, op->dtype, rows, s->cols, 0),
+                    .lda = rows,
+                    .c = s->below.data,
+                    .ldc = s->cols};
+    return s->accel->backend->kernel[GX_TRANSPOSE][op->dtype](s->accel->dev, s->accel->run, &args,
+                                                              err);
+}
+
 static bool fill_all(struct gx_kry_device *d)
 {
     bool is_good = true;
     d->err = (gx_err){0};
     for (int k = 0; k < d->shares && is_good; k++) {
-        is_good = fail_of(d, k, fill(d, &d->share[k], &d->err)) == GX_OK && gx_ok(d->op->run);
+        gx_kry_share *s = &d->share[k];
+        is_good = fail_of(d, k, fill(d, s, &d->err)) == GX_OK && gx_ok(d->op->run) &&
+                  fail_of(d, k, turn(d, s, &d->err)) == GX_OK;
     }
     return is_good;
 }

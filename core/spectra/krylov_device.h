@@ -20,6 +20,7 @@ typedef struct gx_kry_share {
     int64_t first, cols; /* of A                                   */
     bool is_sound;       /* a holds them                           */
     gx_kry_buffer a;     /* m x cols; Hermitian: from row first on */
+    gx_kry_buffer below; /* of that what is below the square, turned; none where room is short */
     gx_kry_buffer x, y, work;
     gx_staging down;
 } gx_kry_share;

@@ -7,6 +7,9 @@
 **                from `first` on, and for what lies above the columns behind them
 **                y_c += A_qc^H x_q, q: rows below the mirrored square
 **
+** Narrow products go through a matrix faster as it lies than transposed: where there is room,
+** A_qc^H is kept, too.
+**
 ** Whether: predicted, with PASSES passes, from the rates of copies and of such products on host and
 ** device; 'backend' = cuda skips the comparison.  Deterministic mode stays on the host unless told.
 **
@@ -79,6 +82,11 @@ int gx_kry_products(const gx_oper *op, const gx_kry_share *s, bool is_adjoint, i
     if (s->a.data != NULL && s->x.data != NULL) {
         out[1].a = gx_at(s->a.data, op->dtype, e.rows, s->cols, 0);
         out[1].b = gx_at(s->x.data, op->dtype, e.x, s->cols, 0);
+    }
+    if (s->below.data != NULL) {
+        out[1].transa = GX_NO_TRANS;
+        out[1].a = s->below.data;
+        out[1].lda = s->cols;
     }
     return 2;
 }
