@@ -5,11 +5,12 @@ Plan:
   devices, alike and of unlike memory and speed, with room for all of the matrix and for a part of it: NumPy's values,
   small residuals, nothing left behind; with `deterministic` the same bits;
 - the matrix goes up the host's links once in all, and not again in the next call;
-- any call of any device fails, or all of one's from then on: the right values, counted, and the connection goes on.
+- any call of any device fails, or all of one's from then on: the right values, counted, and the connection goes on;
+- by gx_cuda.so itself, on stand-ins for NVIDIA's libraries, too.
 """
 import pytest
 
-from mockkit import child
+from mockkit import child, child_on_stand_ins
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -76,6 +77,17 @@ result.append([len(bits), violations, mock.alive()])
     assert got.pop() == [1, 0, {}]
     for k, (worst, spread, fallbacks, remarks) in enumerate(got):
         assert worst < 1e-12 and spread == (0 if k == 0 else 3) and fallbacks == 0 and remarks == [], (k, remarks)
+
+
+def test_by_gx_cuda_itself(tmp_path):
+    body = START + """
+use('0,1,2')
+result = [max(error_of(name, values(name)) for name in CALL), stats(db)['spread_calls'], notes(db), mock.counts()['violations']]
+db.close()
+result.append(mock.alive())
+"""
+    got = child_on_stand_ins(tmp_path, body, MOCK_DEVICES=3)
+    assert got[0] < 1e-12 and got[1:] == [3, [], 0, {}]
 
 
 def test_up_once(tmp_path):

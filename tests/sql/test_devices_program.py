@@ -5,11 +5,12 @@ Plan:
   stored results) on 2 to 8 devices, with and without a way between them: one device's bits, nothing left behind;
 - parts that hang together by a large value stay on one device;
 - operands go up once in all, and are found where they are by the next call;
-- any call of any device fails, or all of one's from then on: the same bits, counted.
+- any call of any device fails, or all of one's from then on: the same bits, counted;
+- by gx_cuda.so itself, on stand-ins for NVIDIA's libraries, too.
 """
 import pytest
 
-from mockkit import child
+from mockkit import child, child_on_stand_ins
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -61,6 +62,20 @@ result = [result, remarks, violations, mock.alive()]
     for name, differs, spread in got:
         assert differs == [False, False], name
         assert spread == (0 if name == "one" else 2), name
+
+
+def test_by_gx_cuda_itself(tmp_path):
+    """On stand-ins for NVIDIA's libraries: loops recorded on each device."""
+    body = START + """
+want = {name: run(name) for name in ('halves', 'stored', 'small')}
+use('0,1,2')
+before = stats(db)
+result = [[run(name) == want[name] for name in want], stats(db)['spread_calls'] - before['spread_calls'],
+          stats(db)['graph_replays'] > before['graph_replays'], notes(db), mock.counts()['violations']]
+db.close()
+result.append(mock.alive())
+"""
+    assert child_on_stand_ins(tmp_path, body, MOCK_DEVICES=3) == [[True] * 3, 3, True, [], 0, {}]
 
 
 def test_up_once(tmp_path):
