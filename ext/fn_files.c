@@ -88,7 +88,8 @@ static bool check_import(gx_fn *fn, const import_options *opt, gx_file_format fo
     if (format != GX_FILE_CSV && key != NULL) {
         return gx_fn_fail(fn, "option \"%s\" is for csv, tsv and txt", key);
     }
-    if (format != GX_FILE_MTX && opt->file.has_sparse && opt->file.sparse) {
+    bool may_be_sparse = format == GX_FILE_MTX || format == GX_FILE_NPZ;
+    if (!may_be_sparse && opt->file.has_sparse && opt->file.sparse) {
         return gx_fn_fail(fn,
                           "option \"sparse\" is for mtx: gx_sparse makes one of a dense matrix");
     }
@@ -188,7 +189,7 @@ static bool find_format(gx_fn *fn, const char *path, export_options *opt, gx_fil
 
 static bool check_export(gx_fn *fn, export_options *opt, gx_file_format format)
 {
-    if (opt->file.has_precision && format == GX_FILE_NPY) {
+    if (opt->file.has_precision && (format == GX_FILE_NPY || format == GX_FILE_NPZ)) {
         return gx_fn_fail(fn, "option \"precision\" is for mtx, csv, tsv and txt");
     }
     if (opt->file.has_precision && (opt->file.precision < 1 || opt->file.precision > 17)) {

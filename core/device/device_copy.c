@@ -505,7 +505,8 @@ static gx_code begin_transfer(transfer *t, gx_err *err)
     size_t budget = (size_t)t->run->ctx->config.number[GX_SET_PINNING_BUDGET];
     t->span = gx_stats_open(&t->run->ctx->stats);
     t->step = gx_min(t->cols, gx_max(1, (int64_t)(GX_PIECE_BYTES / (t->column + 1))));
-    for (int k = 0; k < TURNS; k++) {
+    int64_t pieces = gx_ceil_div(t->cols, t->step);
+    for (int k = 0; k < TURNS && k < pieces; k++) {
         GX_TRY(
             gx_pool_stage(t->accel->pool, t->column * (size_t)t->step, budget, &t->stage[k], err));
         GX_TRY(t->accel->backend->mark_create(t->accel->dev, &t->mark[k], err));

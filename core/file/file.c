@@ -1,7 +1,7 @@
 /*
 ** Imports and exports as a whole: which format, and the join to sources and sinks.
 **
-**   import   open -> reader (file_npy.c, file_mtx.c, file_csv.c) -> gx_sink
+**   import   open -> reader (file_npy.c, file_npz.c, file_mtx.c, file_csv.c) -> gx_sink
 **   export   gx_mat_read -> walk by bands -> writer (the same files) -> temporary file -> rename
 **
 ** I/O: an export reads each element once.  How often an import passes over its file is said in
@@ -30,6 +30,7 @@ gx_code gx_file_format_of(const char *path, const char *option, gx_file_format *
         gx_file_format format;
         char delimiter; /* 0: to be found out */
     } known[] = {{"npy", GX_FILE_NPY, 0},
+                 {"npz", GX_FILE_NPZ, 0},
                  {"mtx", GX_FILE_MTX, 0},
                  {"csv", GX_FILE_CSV, 0},
                  {"tsv", GX_FILE_CSV, '\t'},
@@ -45,15 +46,16 @@ gx_code gx_file_format_of(const char *path, const char *option, gx_file_format *
         }
     }
     if (option[0] != '\0') {
-        return gx_fail(err, GX_ARG, "unknown format '%s' (npy, mtx, csv, tsv, txt)", option);
+        return gx_fail(err, GX_ARG, "unknown format '%s' (npy, npz, mtx, csv, tsv, txt)",
+                       option);
     }
     if (equals_word(ending, "gz")) {
         return gx_fail(err, GX_ARG, "'%.300s' is compressed: gx reads and writes plain files",
                        path);
     }
     return gx_fail(err, GX_ARG,
-                   "the ending of '%.300s' is none of npy, mtx, csv, tsv, txt: say which it is "
-                   "with '{\"format\":...}'",
+                   "the ending of '%.300s' is none of npy, npz, mtx, csv, tsv, txt: say which it "
+                   "is with '{\"format\":...}'",
                    path);
 }
 
@@ -165,6 +167,9 @@ gx_code gx_file_import(gx_run *run, const char *path, gx_file_format format,
         case GX_FILE_NPY:
             rc = gx_import_npy(&im, &err);
             break;
+        case GX_FILE_NPZ:
+            rc = gx_import_npz(&im, &err);
+            break;
         case GX_FILE_MTX:
             rc = gx_import_mtx(&im, &err);
             break;
@@ -188,6 +193,8 @@ static gx_code write_format(gx_export *ex, gx_file_format format)
     switch (format) {
     case GX_FILE_NPY:
         return gx_export_npy(ex);
+    case GX_FILE_NPZ:
+        return gx_export_npz(ex);
     case GX_FILE_MTX:
         return gx_export_mtx(ex);
     default:
@@ -209,7 +216,12 @@ gx_code gx_file_export(gx_run *run, const gx_mat *mat, const char *path, gx_file
         return gx_run_failf(run, GX_ARG, "%s is complex (%s), but dtype %s is real", mat->label,
                             gx_dtype_name(mat->dtype), gx_dtype_name(ex.dtype));
     }
-    if (mat->is_sparse && !(format == GX_FILE_MTX && options->is_coordinate)) {
+    if (format == GX_FILE_NPZ && !mat->is_sparse) {
+        return gx_run_failf(run, GX_ARG, "%s is dense: .npy is for that, or gx_sparse of it",
+                            mat->label);
+    }
+    if (mat->is_sparse && format != GX_FILE_NPZ &&
+        !(format == GX_FILE_MTX && options->is_coordinate)) {
         gx_csr_refuse(mat->label, mat->rows, mat->cols, gx_sparse_entries(mat), mat->dtype, &err);
         return gx_run_fail(run, &err);
     }

@@ -1,5 +1,5 @@
 /*
-** Matrices in files: NumPy .npy, Matrix Market .mtx, and text with delimiters (CSV).
+** Matrices in files: NumPy .npy, SciPy .npz, Matrix Market .mtx, and text with delimiters (CSV).
 **
 ** Nothing here holds a whole matrix.  An import reads a file in bands of whole tiles and hands
 ** each to a sink; an export reads bands of a source and writes them one after the other.  A
@@ -15,9 +15,14 @@
 
 #include "../mat/mat.h"
 
-typedef enum gx_file_format { GX_FILE_NPY, GX_FILE_MTX, GX_FILE_CSV } gx_file_format;
+typedef enum gx_file_format {
+    GX_FILE_NPY,
+    GX_FILE_NPZ, /* SciPy's, of a sparse matrix */
+    GX_FILE_MTX,
+    GX_FILE_CSV
+} gx_file_format;
 
-/* By the name's ending: npy, mtx, csv, tsv, txt; or option: one of these words.  GX_ARG else. */
+/* By the name's ending, npy, npz, mtx, csv, tsv, txt; or option: one of these.  GX_ARG else. */
 gx_code gx_file_format_of(const char *path, const char *option, gx_file_format *format,
                           char *delimiter, gx_err *err);
 

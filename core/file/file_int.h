@@ -3,7 +3,8 @@
 **
 **   file_io.c    bytes in and out: inputs, text through a buffer, files under construction
 **   file_band.c  a matrix band by band: how large, from where, to where
-**   file_npy.c, file_mtx.c, file_csv.c  the formats, a reader and a writer each
+**   file_zip.c   members of an archive
+**   file_npy.c, file_npz.c, file_mtx.c, file_csv.c  the formats, a reader and a writer each
 **   file.c       an import and an export as a whole
 **
 ** Each leans on those above it.  The readers know neither SQLite nor files: bytes come from a
@@ -226,15 +227,54 @@ gx_code gx_export_walk(gx_export *ex, gx_order order, bool is_lower, gx_export_b
 /* One element as text: "1", "0.5", "nan"; complex parts are two elements. */
 char *gx_export_number(const gx_export *ex, const void *element, char *to);
 
-// Formats (file_npy.c, file_mtx.c, file_csv.c) ----------------------------------------------------
+// Archives (file_zip.c) ---------------------------------------------------------------------------
+
+/* What the directory says of a member. */
+typedef struct gx_zip_member {
+    bool is_secret;
+    int method; /* 0 stored, 8 deflated */
+    uint32_t crc;
+    int64_t packed, bytes; /* in the file; unpacked */
+    int64_t local;         /* where its own header is */
+} gx_zip_member;
+
+gx_code gx_zip_find(const gx_input *in, gx_mem *mem, const char *name, gx_zip_member *member,
+                    bool *found, gx_err *err);
+
+/* Its bytes, unpacked and compared with the checksum, in memory of mem: the caller's. */
+gx_code gx_zip_read(const gx_input *in, gx_mem *mem, const char *name, const gx_zip_member *member,
+                    void **data, gx_err *err);
+
+/* Of bytes behind others whose checksum is crc; 0 at first. */
+uint32_t gx_crc32(uint32_t crc, const void *bytes, size_t count);
+
+// Formats (file_npy.c, file_npz.c, file_mtx.c, file_csv.c) ----------------------------------------
+
+/* What the header of a .npy file says. */
+typedef struct gx_npy {
+    const gx_input *in;
+    char kind;       /* f c i u b                        */
+    int item;        /* bytes of an element              */
+    bool is_swapped; /* big-endian                       */
+    gx_dtype dtype;  /* what an element is without loss  */
+    bool is_fortran;
+    int dims;
+    int64_t rows, cols;
+    int64_t start; /* offset of the first element      */
+} gx_npy;
+
+/* Read and checked: the elements follow, and nothing else. */
+gx_code gx_npy_open(const gx_input *in, gx_npy *file, gx_err *err);
 
 gx_code gx_import_npy(gx_import *im, gx_err *err);
+gx_code gx_import_npz(gx_import *im, gx_err *err);
 gx_code gx_import_mtx(gx_import *im, gx_err *err);
 gx_code gx_import_csv(gx_import *im, gx_err *err);
 
 /* Bytes of the .npy file, header included. */
 int64_t gx_export_npy_bytes(const gx_export *ex);
 gx_code gx_export_npy(gx_export *ex);
+gx_code gx_export_npz(gx_export *ex);
 gx_code gx_export_mtx(gx_export *ex);
 gx_code gx_export_csv(gx_export *ex);
 

@@ -37,18 +37,7 @@ enum {
 };
 static const size_t BAND_BYTES = (size_t)32 << 20; /* a larger band reads no faster */
 
-/* What the header says. */
-typedef struct npy {
-    const gx_input *in;
-    char kind;        /* f c i u b                                     */
-    int item;         /* bytes of an element                           */
-    bool is_swapped;  /* big-endian                                    */
-    gx_dtype dtype;   /* what an element is without loss               */
-    bool is_fortran;
-    int dims;
-    int64_t rows, cols;
-    int64_t start;    /* offset of the first element                   */
-} npy;
+typedef gx_npy npy;
 
 // Header ------------------------------------------------------------------------------------------
 
@@ -284,9 +273,8 @@ static gx_code check_length(const npy *file, gx_err *err)
     return GX_OK;
 }
 
-static gx_code read_header(gx_import *im, npy *file, gx_err *err)
+gx_code gx_npy_open(const gx_input *in, gx_npy *file, gx_err *err)
 {
-    const gx_input *in = im->in;
     unsigned char lead[MAGIC_BYTES + 4];
     if (in->size < MAGIC_BYTES + 2) {
         return gx_input_fail(in, err, 0, "is no .npy file: it has %lld bytes", (long long)in->size);
@@ -295,8 +283,8 @@ static gx_code read_header(gx_import *im, npy *file, gx_err *err)
     if (memcmp(lead, "\x93NUMPY", 6) != 0) {
         bool is_zip = memcmp(lead, "PK\x03\x04", 4) == 0;
         return gx_input_fail(in, err, 0, "is no .npy file%s",
-                             is_zip ? " but an archive (.npz?): unpack it first; one of "
-                                      "scipy.sparse.save_npz() is for gx_sqlite.store()"
+                             is_zip ? " but an archive: unpack it first; one of "
+                                      "scipy.sparse.save_npz() is '{\"format\":\"npz\"}'"
                                     : ": it does not start with \\x93NUMPY");
     }
     if (lead[6] < 1 || lead[6] > 3 || lead[7] != 0) {
@@ -577,7 +565,7 @@ static gx_code import_bands(gx_import *im, const npy *file, gx_err *err)
 gx_code gx_import_npy(gx_import *im, gx_err *err)
 {
     npy file;
-    GX_TRY(read_header(im, &file, err));
+    GX_TRY(gx_npy_open(im->in, &file, err));
     GX_TRY(gx_import_begin(im, file.rows, file.cols, file.dtype, 0, err));
     if (file.rows == 0 || file.cols == 0) {
         return GX_OK;

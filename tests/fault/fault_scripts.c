@@ -104,6 +104,9 @@ const fault_script fault_scripts[] = {
      "SELECT gx_import('N', gx_export('V', 'out.mtx', '{\"overwrite\":true}'), "
      "'{\"sparse\":true}')"},
 
+    {"sparse-archive", SMALL "SELECT gx_sparse('S', 'V');",
+     "SELECT gx_import('N', gx_export('V', 'out.npz', '{\"overwrite\":true}'))"},
+
     {"store-temp", SMALL, "SELECT gx_store('temp.N', 'A'), gx_sum('temp.N')"},
     {"store-attached", SMALL "ATTACH 'aux.db' AS aux;",
      "SELECT gx_store('aux.N', 'A'), gx_sum('aux.N')"},

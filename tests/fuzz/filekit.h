@@ -1,15 +1,17 @@
 /*
-** Shared by fuzz_npy, fuzz_mtx and fuzz_csv: a file in memory through a reader of core/file*.c,
-** twice.
+** Shared by fuzz_npy, fuzz_npz, fuzz_mtx and fuzz_csv: a file in memory through a reader of
+** core/file*.c, twice.
 **
 ** Property: a reader accepts a file or refuses it in one line, whatever the bytes; it writes
-** each element of the matrix that it announced exactly once, in whole tiles; it gives all memory
-** back; and with little memory and small tiles (many bands, many passes) it gives the same bits
-** or the same words as with plenty, or says that memory_limit is too small.
+** each element of the matrix that it announced exactly once, in whole tiles (of a sparse one,
+** entries that lie in it); it gives all memory back; and with little memory and small tiles (many
+** bands, many passes) it gives the same bits or the same words as with plenty, or says that
+** memory_limit is too small.
 */
 #ifndef FILEKIT_H
 #define FILEKIT_H
 
+#include "../../core/base/convert.h"
 #include "../../core/file/file_int.h"
 #include "fuzz.h"
 
@@ -85,6 +87,35 @@ static gx_code filekit_advance(void *arg, double bytes, double total, gx_err *er
     return GX_OK;
 }
 
+/* A sparse matrix: entries given twice are added. */
+static gx_code filekit_begin_cells(void *arg, int64_t rows, int64_t cols, gx_dtype dtype,
+                                   uint32_t properties, gx_err *err)
+{
+    filekit_result *r = arg;
+    gx_code code =
+        filekit_begin(arg, rows, cols, dtype, properties, &r->tile_rows, &r->tile_cols, err);
+    if (code == GX_OK) {
+        memset(r->seen, 1, (size_t)(rows * cols));
+    }
+    return code;
+}
+
+static gx_code filekit_cell(void *arg, int64_t i, int64_t j, gx_scalar value, gx_err *err)
+{
+    filekit_result *r = arg;
+    double sum[2] = {0, 0};
+    (void)err;
+    if (i < 0 || j < 0 || i >= r->rows || j >= r->cols) {
+        fuzz_fail("an entry beside the matrix", r->err.text);
+    }
+    void *at = gx_at(r->elements, r->dtype, r->rows, i, j);
+    gx_convert(r->dtype, at, 1, GX_C128, sum, 1, 1, 1);
+    sum[0] += value.re;
+    sum[1] += value.im;
+    gx_convert(GX_C128, sum, 1, r->dtype, at, 1, 1, 1);
+    return GX_OK;
+}
+
 static void filekit_import(filekit_reader reader, const uint8_t *data, size_t size,
                            const gx_import_options *options, size_t limit, filekit_result *r)
 {
@@ -98,7 +129,11 @@ static void filekit_import(filekit_reader reader, const uint8_t *data, size_t si
                     .options = *options,
                     .mem = mem,
                     .total = (double)size,
-                    .to = {r, filekit_begin, filekit_write, filekit_advance}};
+                    .to = {r, filekit_begin, filekit_write, filekit_advance, NULL, NULL}};
+    if (reader == gx_import_npz) { // the others are tested as dense ones
+        im.to.begin_cells = filekit_begin_cells;
+        im.to.cell = filekit_cell;
+    }
     gx_code rc = reader(&im, &r->err);
     if (rc != r->err.code || (rc != GX_OK) != (r->err.text[0] != '\0')) {
         fuzz_fail("code and words do not agree", r->err.text);
