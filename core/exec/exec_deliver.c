@@ -67,7 +67,8 @@ static gx_code write_columns(const gx_xd *x, const gx_xd_piece *p, int64_t j, in
     const gx_flush *item = &x->plan.flushes[p->item];
     const gx_opnd *op = &x->prog->operand[item->operand];
     gx_extent shape = gx_block_shape(op, item->block);
-    const void *data = gx_at(x->stage[p->stage].memory.data, op->dtype, p->m, 0, j);
+    void *piece = gx_xd_is_zero(x, p) ? x->zeros : x->stage[p->stage].memory.data;
+    const void *data = gx_at(piece, op->dtype, p->m, 0, j);
     return gx_sink_write(op->sink, shape.i0 + p->i, shape.j0 + p->j + j, p->m, n, data, p->m, err);
 }
 
@@ -115,8 +116,10 @@ static void write_piece(gx_xd *x, gx_xd_piece *p, bool is_caller)
         pthread_mutex_unlock(&x->lock);
     }
     const gx_accel *accel = x->device[s->device].accel;
-    accel->backend->mark_wait(accel->dev, s->mark[s->device], &err);
-    gx_xd_fault(x, s->device, &err);
+    if (!gx_xd_is_zero(x, p)) {
+        accel->backend->mark_wait(accel->dev, s->mark[s->device], &err);
+        gx_xd_fault(x, s->device, &err);
+    }
     if (gx_xd_ok(x)) {
         deliver(x, p, is_caller, &err);
         gx_run_fail(x->run, &err);

@@ -307,6 +307,18 @@ static gx_code take_infos(gx_xd *x)
     return GX_OK;
 }
 
+/* Where there is no memory for a piece of zeros, blocks of them come down like others. */
+static void take_zeros(gx_xd *x)
+{
+    bool is_wanted = false;
+    for (int64_t k = 0; k < x->plan.flush_count; k++) {
+        is_wanted = is_wanted || x->plan.flushes[k].is_zero;
+    }
+    if (is_wanted) {
+        (void)gx_mem_calloc(x->run->ctx->mem, x->down_bytes, "a piece of zeros", &x->zeros, NULL);
+    }
+}
+
 /* Everything that the schedule of so many slots needs on the host. */
 static gx_code prepare_host(gx_xd *x)
 {
@@ -329,6 +341,7 @@ static gx_code prepare_host(gx_xd *x)
     x->piece_most = gx_exec_piece(x->prog, &x->plan);
     GX_TRY(cut_pieces(x, false, &x->piece, &x->piece_count));
     GX_TRY(cut_pieces(x, true, &x->down, &x->down_count));
+    take_zeros(x);
     for (int64_t k = 0; k < x->plan.load_count; k++) {
         x->last_piece[k] = -1;
     }
@@ -394,6 +407,7 @@ static void put_away_host(gx_xd *x)
     gx_mem_free(mem, x->is_awaited);
     gx_mem_free(mem, x->last_piece);
     gx_mem_free(mem, x->info);
+    gx_mem_free(mem, x->zeros);
     gx_mem_free(mem, x->piece);
     gx_mem_free(mem, x->down);
     x->place = NULL;
@@ -402,6 +416,7 @@ static void put_away_host(gx_xd *x)
     x->is_there = x->is_awaited = NULL;
     x->last_piece = NULL;
     x->info = NULL;
+    x->zeros = NULL;
     x->piece = x->down = NULL;
     x->piece_count = x->down_count = 0;
     x->up_bytes = x->down_bytes = 0;

@@ -72,6 +72,7 @@ typedef struct gx_xd {
     bool *is_awaited;    /* of each load: its device's kernels come after it */
     int64_t *last_piece; /* of each load; -1: it has none */
     int64_t *info;       /* of each step, looked at when all have run; NULL: at once */
+    void *zeros;         /* of the largest piece down, where blocks of zeros are results; or NULL */
     uint64_t stamp[GX_PROG_OPERANDS];
     size_t work_bytes;
     void *vector[GX_PROG_VECTORS]; /* on the first device: who has any is not spread */
@@ -107,6 +108,12 @@ typedef struct gx_xd {
     gx_err fault; /* the first failure of a device; under the lock */
     int culprit;  /* which */
 } gx_xd;
+
+/* A piece of a result that is zero: it does not come down. */
+static inline bool gx_xd_is_zero(const gx_xd *x, const gx_xd_piece *p)
+{
+    return x->zeros != NULL && x->plan.flushes[p->item].is_zero;
+}
 
 bool gx_xd_ok(const gx_xd *x);
 void gx_xd_wake(gx_xd *x); /* everybody; under the lock */

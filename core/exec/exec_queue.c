@@ -363,6 +363,10 @@ static gx_code fetch_piece(gx_xd *x, const gx_xd_piece *p, gx_err *err)
     const gx_accel *accel = x->device[item->device].accel;
     spot from = spot_of(x, p, item->operand, item->block, item->slot);
     gx_xd_stage *s = &x->stage[p->stage];
+    if (gx_xd_is_zero(x, p)) {
+        s->device = item->device;
+        return GX_OK;
+    }
     if (p->is_first) {
         GX_TRY(after_step(x, item->device, accel->down, item->device, item->ready - 1, err));
     }

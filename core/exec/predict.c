@@ -292,6 +292,10 @@ static void run_flush(clocks *c)
         settle(c, bytes);
         return;
     }
+    if (item->is_zero) {
+        c->writer = fmax(c->writer, now) + write_s;
+        return;
+    }
     double down_s = bytes / device->download_bytes_per_s;
     double piece = fmin(bytes, c->piece_bytes);
     double began = fmax(on->down, now);

@@ -74,6 +74,7 @@ typedef struct gx_load {
 /* Write a block to its sink: once step ready - 1 has written it, before step `before` runs. */
 typedef struct gx_flush {
     int32_t block, slot, ready, before;
+    bool is_zero; /* what is written there is known: a device need not send it */
     int8_t operand;
     int8_t device; /* of its slot */
 } gx_flush;

@@ -60,6 +60,7 @@ typedef struct block_state {
     int8_t home;     /* the device that wrote it last               */
     bool is_dirty;   /* differs from its sink                       */
     bool is_spilled; /* its sink's tile holds its latest contents   */
+    bool is_zero;    /* all of it, by a FILL                        */
 } block_state;
 
 /* The slots that may be given up, the most willing one on top. */
@@ -149,6 +150,7 @@ static void add_flush(sim *s, int32_t block, int32_t slot, int32_t before)
                        .slot = slot,
                        .ready = s->block[block].written + 1,
                        .before = before,
+                       .is_zero = s->block[block].is_zero,
                        .operand = s->block[block].operand,
                        .device = (int8_t)gx_slots_device(&s->slots, slot)};
     }
@@ -505,6 +507,13 @@ static bool place_step(sim *s, int32_t t)
     return true;
 }
 
+/* Does the step make the whole of its block zero? */
+static bool is_zero_fill(const gx_prog *prog, const gx_step *st)
+{
+    const gx_call_kind *kind = &prog->kind[st->kind];
+    return kind->kernel == GX_FILL && kind->alpha.re == 0 && kind->alpha.im == 0 && st->extra < 0;
+}
+
 /* Step s has run: what it used, when it is used again, what it wrote. */
 static void run_step(sim *s)
 {
@@ -524,6 +533,7 @@ static void run_step(sim *s)
             b->is_dirty = true;
             b->home = st->device;
             b->written = s->now;
+            b->is_zero = is_zero_fill(s->prog, st);
         }
     }
     for (int p = 0; p < gx_step_places(s->prog, st); p++) {
@@ -695,9 +705,10 @@ void gx_schedule_cost(const gx_prog *prog, int64_t slots, const gx_schedule *s, 
     }
     for (int64_t k = 0; k < s->flush_count; k++) {
         const gx_opnd *op = &prog->operand[s->flushes[k].operand];
-        cost->bytes_down += (double)gx_block_shape(op, s->flushes[k].block).bytes;
+        double bytes = (double)gx_block_shape(op, s->flushes[k].block).bytes;
+        cost->bytes_down += s->flushes[k].is_zero ? 0 : bytes;
         if (op->sink->is_stored) {
-            cost->bytes_written += (double)gx_block_shape(op, s->flushes[k].block).bytes;
+            cost->bytes_written += bytes;
         }
     }
 }

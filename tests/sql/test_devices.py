@@ -3,7 +3,8 @@
 Plan:
 - products, plain, with themselves, with few columns, and Cholesky factors on 1 to 8 devices, of unlike memory and
   speed, with and without a way between them: the same numbers, with `deterministic` the same bits, nothing left behind;
-- with room for everything each operand goes up the host's links once in all, whatever the number of devices;
+- with room for everything each operand goes up the host's links once in all, whatever the number of devices, and what comes
+  down is the result without its blocks of zeros;
 - any call of any device fails, or all of one's from then on: the right answer, counted, and the connection goes on;
 - a process on several devices is killed, and another one's connection goes on (tests/gpu/kill.py, which real devices run, too);
 - the setting: what it accepts, what it shows; a list is used whole, `all` only as far as it pays;
@@ -110,11 +111,14 @@ for devices in ('1', '0,1', '0,1,2,3,4', '0,1,2,3,4,5,6,7'):
         before = stats(db); q(db, call); between = stats(db); q(db, call); after = stats(db)
         result.append([devices, name, (between['uploaded'] - before['uploaded']) / bytes,
                        between['peer_bytes'] - before['peer_bytes'],
-                       (after['uploaded'] - between['uploaded']) / bytes, notes(db)])
+                       (after['uploaded'] - between['uploaded']) / bytes,
+                       (after['downloaded'] - between['downloaded']) / 8, notes(db)])
 """,
         MOCK_DEVICES=8,
     )
-    for devices, name, up, across, again, remarks in got:
+    results = {"product": 110 * 130, "gram": 100 * 100, "cholesky": (100 * 100 + 6 * 15 * 15 + 10 * 10) // 2}  # tiles of 15 x 15
+    for devices, name, up, across, again, down, remarks in got:
+        assert down == results[name], (devices, name)
         assert up <= 1 and remarks == [], (devices, name)
         assert (across > 0) == (devices != "1"), (devices, name)
         assert again <= up and (again == 0 or name == "cholesky"), (devices, name)
