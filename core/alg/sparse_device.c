@@ -171,8 +171,7 @@ typedef struct stage {
 typedef struct loading {
     gx_sparse_device *d;
     const gx_sparse_product *product; /* of the ring; NULL: to the whole's place */
-    const gx_sparse_follow *follow;   /* of the whole, or NULL: starts behind the values */
-    gx_mark *done[2 * STAGES];        /* behind what follows a piece: no more are under way */
+    const gx_sparse_product *follow;  /* of the whole, or NULL: starts behind the values */
     stage stage[STAGES];
     int stages;
     size_t block_bytes;   /* of a stage: a panel as it is read; behind it values in dtype */
@@ -307,7 +306,6 @@ static gx_code send_followed(loading *l, const stage *s, int64_t piece, int64_t 
 {
     gx_sparse_device *d = l->d;
     const gx_accel *accel = d->accel;
-    const gx_sparse_follow *f = l->follow;
     gx_csr there = s->csr;
     int64_t first = l->first[piece];
     there.start = (const uint32_t *)d->block[1].data + row0 + piece;
@@ -317,9 +315,7 @@ static gx_code send_followed(loading *l, const stage *s, int64_t piece, int64_t 
                       (size_t)(there.rows + 1) * sizeof(uint32_t), err));
     GX_TRY(send_panel(d, s, &d->csr, row0, first, err));
     GX_TRY(accel->backend->queue_after_mark(accel->dev, accel->run, s->mark, err));
-    GX_TRY(call(d, &there, f->product, row0, err));
-    GX_TRY(f->behind(f->arg, row0, there.rows, err));
-    return accel->backend->mark_set(accel->dev, accel->run, l->done[piece % (2 * STAGES)], err);
+    return call(d, &there, l->follow, row0, err);
 }
 
 /* Under the lock: a piece goes up; through the ring it is multiplied behind that. */
@@ -374,38 +370,6 @@ static gx_code bring(void *arg, int64_t unit, gx_pass_thread *thread, void *memo
     return code;
 }
 
-/* A piece that has been sent: wait for its product, and hand that on.  Faults as in bring(). */
-static gx_code hand_on(void *arg, int64_t unit, void *part, gx_err *err)
-{
-    loading *l = arg;
-    const gx_accel *accel = l->d->accel;
-    const gx_mat *S = l->d->S;
-    gx_err fault = {0};
-    (void)part, (void)err;
-    pthread_mutex_lock(&l->lock);
-    bool is_well = l->fault.code == GX_OK;
-    pthread_mutex_unlock(&l->lock);
-    if (is_well &&
-        accel->backend->mark_wait(accel->dev, l->done[unit % (2 * STAGES)], &fault) == GX_OK) {
-        l->follow->take(l->follow->take_arg, gx_sparse_piece_row(S, unit),
-                        gx_sparse_piece_rows(S, unit), &fault);
-    }
-    pthread_mutex_lock(&l->lock);
-    l->fault = l->fault.code == GX_OK ? fault : l->fault;
-    pthread_mutex_unlock(&l->lock);
-    return GX_OK;
-}
-
-/* Marks, as many as there are parts of the pass. */
-static gx_code take_marks(loading *l, gx_err *err)
-{
-    const gx_accel *accel = l->d->accel;
-    for (int k = 0; k < 2 * STAGES && l->follow != NULL; k++) {
-        GX_TRY(accel->backend->mark_create(accel->dev, &l->done[k], err));
-    }
-    return GX_OK;
-}
-
 static gx_code take_stages(loading *l, gx_err *err)
 {
     gx_sparse_device *d = l->d;
@@ -453,7 +417,7 @@ static gx_code count_entries(loading *l, gx_err *err)
 
 /* All panels, once. */
 static gx_code load(gx_sparse_device *d, const gx_sparse_product *product,
-                    const gx_sparse_follow *follow, gx_err *err)
+                    const gx_sparse_product *follow, gx_err *err)
 {
     gx_run *run = d->run;
     loading l = {.d = d, .product = product, .follow = follow};
@@ -464,7 +428,6 @@ static gx_code load(gx_sparse_device *d, const gx_sparse_product *product,
     }
     pthread_mutex_init(&l.lock, NULL);
     gx_code code = take_stages(&l, err);
-    code = code == GX_OK ? take_marks(&l, err) : code;
     if (code == GX_OK) {
         gx_pass pass = {.sources = sources,
                         .source_count = 1,
@@ -472,8 +435,6 @@ static gx_code load(gx_sparse_device *d, const gx_sparse_product *product,
                         .bytes = (double)gx_sparse_bytes(d->S),
                         .threads = gx_max(1, l.stages - AHEAD),
                         .work = bring,
-                        .fold = follow != NULL ? hand_on : NULL,
-                        .is_callers = follow != NULL,
                         .arg = &l};
         gx_pass_run(run, &pass);
         code = l.fault.code;
@@ -488,9 +449,6 @@ static gx_code load(gx_sparse_device *d, const gx_sparse_product *product,
     for (int k = 0; k < l.stages; k++) {
         gx_pool_unstage(d->accel->pool, &l.stage[k].memory);
         d->accel->backend->mark_free(d->accel->dev, l.stage[k].mark);
-    }
-    for (int k = 0; k < 2 * STAGES; k++) {
-        d->accel->backend->mark_free(d->accel->dev, l.done[k]);
     }
     pthread_mutex_destroy(&l.lock);
     gx_mem_free(run->ctx->mem, l.first);
@@ -535,7 +493,7 @@ gx_code gx_sparse_device_begin(gx_sparse_device *d, int64_t lines, gx_err *err)
     return GX_OK;
 }
 
-gx_code gx_sparse_device_bring(gx_sparse_device *d, const gx_sparse_follow *follow, gx_err *err)
+gx_code gx_sparse_device_bring(gx_sparse_device *d, const gx_sparse_product *follow, gx_err *err)
 {
     if (!d->is_whole || d->is_there) {
         return GX_OK;

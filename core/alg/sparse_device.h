@@ -36,16 +36,6 @@ typedef struct gx_sparse_product {
     void *R;
 } gx_sparse_product;
 
-/* A gathered product of the whole of S, panel by panel as they arrive. */
-typedef struct gx_sparse_follow {
-    const gx_sparse_product *product;
-    /* Enqueues on accel->run what goes behind the product of rows [row0, row0 + rows). */
-    gx_code (*behind)(void *arg, int64_t row0, int64_t rows, gx_err *err);
-    /* All that has been computed of them: in their order, by the caller's thread. */
-    gx_code (*take)(void *arg, int64_t row0, int64_t rows, gx_err *err);
-    void *arg, *take_arg;
-} gx_sparse_follow;
-
 typedef struct gx_sparse_device {
     gx_run *run;
     gx_accel *accel;
@@ -77,8 +67,11 @@ size_t gx_sparse_device_bytes(const gx_sparse_device *d);
 /* Buffers and marks; a whole S is claimed, where it is there. */
 gx_code gx_sparse_device_begin(gx_sparse_device *d, int64_t lines, gx_err *err);
 
-/* A whole S is brought, where it was not there.  follow: and multiplied meanwhile; or NULL. */
-gx_code gx_sparse_device_bring(gx_sparse_device *d, const gx_sparse_follow *follow, gx_err *err);
+/*
+** A whole S is brought, where it was not there.  follow: a gathered product of it, which is done
+** panel by panel behind their copies; or NULL.
+*/
+gx_code gx_sparse_device_bring(gx_sparse_device *d, const gx_sparse_product *follow, gx_err *err);
 
 /* Enqueued on accel->run; where S is not whole it is read once, and has been when this returns. */
 gx_code gx_sparse_device_multiply(gx_sparse_device *d, const gx_sparse_product *product,

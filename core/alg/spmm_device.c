@@ -10,8 +10,8 @@
 **   D       again, for the result as it will lie: length x lines
 **
 ** Where S has yet to be brought and all lines of a gathered S D are one round, D goes first, and
-** each panel of S is multiplied when it arrives: its rows of the result are complete and come down
-** while the next panels are read (spmm_down.c).
+** each panel of S is multiplied when it arrives.  That the result comes down only then is on
+** purpose: threads that put it in its place take the processors from those that read.
 **
 ** Whether: predicted, from bytes through the memories of both sides, the reads and the copies.
 ** With `deterministic`, what is scattered stays on the host: there it is added in order.  What
@@ -21,7 +21,6 @@
 
 #include "../run/call.h"
 #include "sparse_device.h"
-#include "spmm_down.h"
 
 #include <math.h>
 
@@ -115,7 +114,7 @@ static void foresee_host(const spmm *x, gx_cost *cost, gx_terms *terms)
     gx_predict_pass(x->run, cost, r->dtype, r->lines, terms);
 }
 
-/* Is S brought for all lines at once, which makes whole rows of the result? */
+/* Is S brought for all lines at once, whose products may follow its panels? */
 static bool is_followed(const spmm *x, bool is_there)
 {
     const gx_spmm_rounds *r = x->r;
@@ -140,10 +139,9 @@ static void foresee_device(const spmm *x, bool is_there, gx_cost *out, gx_terms 
         rounds * (gx_sparse_device_seconds(&x->S, x->width) + device->wait_s) +
         turned * dense * (double)r->lines / device->sweep_bytes_per_s;
     gx_predict_cost(x->run, x->accel, &cost, r->dtype, 1, terms);
-    if (is_followed(x, is_there)) { // products and copies down while panels are read
+    if (is_followed(x, is_there)) { // products while panels are read
         double share = (double)gx_sparse_bytes(r->S) / cost.bytes_up;
-        terms->model_s -=
-            fmin(terms->compute_s + terms->down_s, share * fmax(terms->read_s, terms->up_s));
+        terms->model_s -= fmin(terms->compute_s, share * fmax(terms->read_s, terms->up_s));
     }
     for (int k = 0; k < PARTS; k++) {
         gx_pool_foresee(x->accel->pool, x->bytes[k], x->bytes[k] > 0, &growth);
@@ -298,15 +296,7 @@ static bool goes_on(spmm *x, gx_err *err)
     return gx_ok(x->run);
 }
 
-/* Rows of the result as they will lie, behind each other. */
-static gx_code turn_rows(void *arg, int64_t row0, int64_t rows, gx_err *err)
-{
-    spmm *x = arg;
-    int64_t m = x->r->lines;
-    return turn(x, gx_at(x->part[PART_R], x->r->dtype, m, 0, row0),
-                gx_at(x->part[PART_D], x->r->dtype, m, 0, row0), rows, m, err);
-}
-
+/* D, then S with its product, then the result. */
 static gx_code run_followed(spmm *x, gx_err *err)
 {
     const gx_spmm_rounds *r = x->r;
@@ -315,28 +305,14 @@ static gx_code run_followed(spmm *x, gx_err *err)
                                        .alpha = r->alpha,
                                        .L = x->part[PART_L],
                                        .R = x->part[PART_R]};
-    gx_spmm_down down = {.run = x->run,
-                         .accel = x->accel,
-                         .dtype = r->dtype,
-                         .cols = r->lines,
-                         .from = x->part[PART_D],
-                         .to = r->result,
-                         .ld = r->write != NULL ? r->length : r->ldr};
-    const gx_sparse_follow follow = {.product = &product,
-                                     .behind = turn_rows,
-                                     .take = gx_spmm_down_take,
-                                     .arg = x,
-                                     .take_arg = &down};
     GX_TRY(bring_lines(x, 0, r->lines, err));
-    if (!goes_on(x, err)) {
-        return err->code;
+    if (goes_on(x, err)) {
+        GX_TRY(gx_sparse_device_bring(&x->S, &product, err));
     }
-    gx_code code = gx_spmm_down_begin(&down, err);
-    if (code == GX_OK) {
-        code = gx_sparse_device_bring(&x->S, &follow, err);
+    if (goes_on(x, err)) {
+        GX_TRY(take_down(x, 0, r->lines, 0, err));
     }
-    code = gx_spmm_down_end(&down, code, err);
-    if (code == GX_OK && r->write != NULL && goes_on(x, err)) {
+    if (r->write != NULL && goes_on(x, err)) {
         r->write(r->arg, 0, r->lines);
     }
     return err->code;

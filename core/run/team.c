@@ -220,11 +220,6 @@ static void wait_for_members(gx_team *team)
     }
 }
 
-bool gx_team_is_busy(const gx_team *team)
-{
-    return team != NULL && team->is_open; // only the caller changes it
-}
-
 gx_code gx_team_run(gx_team *team, int64_t pieces, gx_team_fn fn, void *arg, gx_err *err)
 {
     if (pieces <= 0) {

@@ -29,7 +29,6 @@ gx_code gx_team_create(int threads, gx_mem *mem, gx_team_poll poll, void *poll_a
                        gx_err *err);
 void gx_team_free(gx_team *team);         /* joins; NULL is a no-op */
 int gx_team_threads(const gx_team *team); /* 1 for NULL */
-bool gx_team_is_busy(const gx_team *team); /* with a job, which the caller is in; its thread */
 gx_mem *gx_team_mem(const gx_team *team); /* the governor it was made with */
 
 /*

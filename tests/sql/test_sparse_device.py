@@ -10,7 +10,7 @@ Plan, with small tiles so that small matrices have many panels:
 6. `deterministic`: what is added in an order of chance stays on the host
 7. gx_spread: the CPU's activations, by threshold, decay, shares, of directed and symmetric graphs, of steps 0 to 7; the second
    call reads and copies nothing of the graph; calls that fail
-8. panels are multiplied, and rows of the result come down, while others are still read: by helpers, by the team, by the caller
+8. panels are multiplied while others are still read: by helpers, by the team, by the caller
 9. what iterates (gx_pagerank, gx_eig, gx_svd) reads and copies the matrix once; a device that is lost in between
 """
 import pytest
