@@ -51,21 +51,6 @@ static bool is_taken(const gx_knn_search *s, double x)
     return s->args->is_binary ? x == 0 || x == 1 : isfinite(x);
 }
 
-static void check_queries(gx_knn_search *s)
-{
-    gx_knn_batch *b = &s->batch;
-    int64_t d = s->args->E->cols;
-    gx_err err = {0};
-    for (int64_t j = 0; j < b->n && err.code == GX_OK; j++) {
-        for (int64_t l = 0; l < d && err.code == GX_OK; l++) {
-            if (!is_taken(s, b->query[j * d + l])) {
-                refuse_query(s, b->first + j, l, b->query[j * d + l], &err);
-            }
-        }
-    }
-    gx_run_fail(s->run, &err);
-}
-
 static void put(gx_dtype dtype, void *x, int64_t at, double value)
 {
     if (dtype == GX_F64) {
@@ -80,26 +65,113 @@ static double get(gx_dtype dtype, const void *x, int64_t at)
     return dtype == GX_F64 ? ((const double *)x)[at] : (double)((const float *)x)[at];
 }
 
-/* The mean of the queries, in dtype. */
-static void make_shift(gx_knn_search *s)
+/* Queries of a piece; numbers of the mean in one. */
+enum { QUERIES = 64, NUMBERS = 16 };
+
+typedef void (*piece_fn)(gx_knn_search *s, int64_t first, int64_t end);
+
+typedef struct pieces {
+    gx_knn_search *s;
+    piece_fn fn;
+    int64_t count, each;
+} pieces;
+
+static gx_code run_piece(void *arg, int64_t piece, int member, gx_err *err)
 {
-    gx_knn_batch *b = &s->batch;
+    const pieces *p = arg;
+    (void)member, (void)err;
+    p->fn(p->s, piece * p->each, gx_min(p->count, (piece + 1) * p->each));
+    return GX_OK;
+}
+
+/* fn for 0 .. count - 1, `each` at a time, by the team where there is much to do. */
+static void for_all(gx_knn_search *s, int64_t count, int64_t each, piece_fn fn)
+{
+    const int64_t MUCH = 1 << 18;
+    pieces p = {.s = s, .fn = fn, .count = count, .each = each};
+    bool is_much = s->batch.n * s->args->E->cols >= MUCH;
+    gx_team *team = is_much && gx_ok(s->run) ? gx_run_team(s->run) : NULL;
+    gx_err err = {0};
+    if (!gx_ok(s->run)) {
+        return;
+    }
+    if (team == NULL) {
+        fn(s, 0, count);
+        return;
+    }
+    gx_team_run(team, gx_ceil_div(count, each), run_piece, &p, &err);
+    gx_run_fail(s->run, &err);
+}
+
+/* Of the queries from `first` on the first that is refused. */
+static void check_some(gx_knn_search *s, int64_t first, int64_t end)
+{
+    const gx_knn_batch *b = &s->batch;
     int64_t d = s->args->E->cols;
-    for (int64_t l = 0; l < d; l++) {
-        double sum = 0;
-        for (int64_t j = 0; j < b->n; j++) {
-            sum += b->query[j * d + l] / (double)b->n;
+    gx_err err = {0};
+    for (int64_t j = first; j < end && err.code == GX_OK; j++) {
+        for (int64_t l = 0; l < d && err.code == GX_OK; l++) {
+            if (!is_taken(s, b->query[j * d + l])) {
+                refuse_query(s, b->first + j, l, b->query[j * d + l], &err);
+            }
         }
-        put(s->dtype, b->shift, l, isfinite(sum) ? sum : 0);
+    }
+    gx_run_fail(s->run, &err);
+}
+
+static bool are_taken(const gx_knn_search *s, int64_t first, int64_t end)
+{
+    const double *query = s->batch.query;
+    int64_t d = s->args->E->cols;
+    bool all = true;
+    for (int64_t e = first * d; e < end * d && all; e++) {
+        all = is_taken(s, query[e]);
+    }
+    return all;
+}
+
+static void look_at_some(gx_knn_search *s, int64_t first, int64_t end)
+{
+    if (!are_taken(s, first, end)) {
+        atomic_store(&s->has_refused, true);
+    }
+}
+
+/* Which one is refused, and why, is told in the order of the queries. */
+static void check_queries(gx_knn_search *s)
+{
+    atomic_store(&s->has_refused, false);
+    for_all(s, s->batch.n, QUERIES, look_at_some);
+    if (atomic_load(&s->has_refused)) {
+        check_some(s, 0, s->batch.n);
+    }
+}
+
+/* The mean of the queries, in dtype. */
+static void shift_some(gx_knn_search *s, int64_t first, int64_t end)
+{
+    const gx_knn_batch *b = &s->batch;
+    int64_t d = s->args->E->cols;
+    for (int64_t l = first; l < end; l += NUMBERS) {
+        double sum[NUMBERS] = {0};
+        int64_t count = gx_min(NUMBERS, end - l);
+        for (int64_t j = 0; j < b->n; j++) {
+            for (int64_t e = 0; e < count; e++) {
+                sum[e] += b->query[j * d + l + e] / (double)b->n;
+            }
+        }
+        for (int64_t e = 0; e < count; e++) {
+            put(s->dtype, b->shift, l + e, isfinite(sum[e]) ? sum[e] : 0);
+        }
     }
 }
 
 /* b's columns, and their lengths. */
-static void make_b(gx_knn_search *s)
+static void make_some(gx_knn_search *s, int64_t first, int64_t end)
 {
     gx_knn_batch *b = &s->batch;
     int64_t d = s->args->E->cols;
-    for (int64_t j = 0; j < b->n; j++) {
+    for (int64_t j = first; j < end; j++) {
         double sum = 0;
         for (int64_t l = 0; l < d; l++) {
             double x = b->query[j * d + l];
@@ -141,12 +213,10 @@ gx_code gx_knn_load(gx_knn_search *s, int64_t first, int64_t n)
     if (gx_ok(run)) {
         check_queries(s);
     }
-    if (gx_ok(run)) {
-        if (is_shifted) {
-            make_shift(s);
-        }
-        make_b(s);
+    if (is_shifted) {
+        for_all(s, d, NUMBERS, shift_some);
     }
+    for_all(s, n, QUERIES, make_some);
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 

@@ -29,10 +29,11 @@ typedef struct gx_knn_search {
     gx_knn_plan plan;
     gx_knn_batch batch;
     gx_neighbours *out;
-    int64_t most;         /* entries of a list that a strip gives                  */
-    double *root;         /* n: the worst merit of each list                       */
-    atomic_llong at;      /* the first row of E that cannot be compared; INT64_MAX    */
-    pthread_mutex_t lock; /* guards root                                      */
+    int64_t most;            /* entries of a list that a strip gives                  */
+    double *root;            /* n: the worst merit of each list                       */
+    atomic_llong at;         /* the first row of E that cannot be compared; INT64_MAX    */
+    atomic_bool has_refused; /* of the batch's queries one                            */
+    pthread_mutex_t lock;    /* guards root                                      */
 } gx_knn_search;
 
 /* Rows i0 .. i0 + m - 1 of E: a unit of the pass.  m may be 0. */

@@ -357,3 +357,23 @@ def test_graph(db, metric):
     for args, text in (("'E', -1", "k must not be negative, not -1"), ("'E', 1, '{\"symmetric\":\"yes\"}'", "symmetric 'yes' is not known (no, union, mutual)"),
                        ("'E', 1, '{\"values\":\"two\"}'", "values 'two' is not known (score, one)"), ("'E', 1, '{\"metric\":\"x\"}'", "metric 'x' is not known")):
         assert error(db, f"SELECT gx_knn_graph({args})").startswith("gx_knn_graph: " + text)
+
+
+def test_many_queries_by_the_team():
+    """Enough of them that threads share what is done with each: the same rows, and the first bad one is named."""
+    rng = np.random.default_rng(2)
+    Q, E = rng.standard_normal((3000, 100)).astype("f4"), rng.standard_normal((40, 100)).astype("f4")
+    found = {}
+    for threads in (1, 3):
+        db = gx_connect()
+        db.execute("SELECT gx_config('threads', ?)", (threads,)).fetchall()
+        for metric in ("cosine", "l2", "l1"):
+            rows = db.execute("SELECT query, id, score FROM gx_knn(?, ?, 2, ?)",
+                              (from_numpy(Q), from_numpy(E), json.dumps({"metric": metric}))).fetchall()
+            assert found.setdefault(metric, rows) == rows
+        bad = Q.copy()
+        bad[2990, 1], bad[1500, 7], bad[1500, 80] = np.nan, np.inf, np.nan
+        q(db, "SELECT gx_store('B', ?)", from_numpy(bad))
+        q(db, "SELECT gx_store('E', ?)", from_numpy(E))
+        assert error(db, "SELECT count(*) FROM gx_knn('B', 'E', 1)") == "gx_knn: B has Inf at (1500, 7)"
+        db.close()
