@@ -4,7 +4,8 @@
 **
 ** A stored sink takes pieces in order, from the caller, who alone writes to the database.  A sink
 ** in memory takes them from whoever is there: the helpers, when they have nothing to read, and the
-** caller; then pieces are taken in order, and may be in their places in another.
+** caller; then pieces are taken in order, and may be in their places in another.  Blocks that the
+** schedule knows to be zero do not come down: they are written from a piece of zeros.
 */
 #include "exec_device.h"
 
