@@ -223,15 +223,11 @@ static bool asks_driver(const gx_exec *x, const gx_node *node)
 */
 static void run_on_host(gx_exec *x, const gx_node *node)
 {
-    int64_t device_calls = gx_stats_get(&x->run->ctx->stats, GX_STAT_DEVICE_CALLS);
+    x->cpu_ops += node->op->id != GX_OP_NUMBER;
     if (asks_driver(x, node) && !gx_device_wait_all(x)) {
         return;
     }
     node->op->run(x, node);
-    bool is_streamed = node->op->id == GX_OP_FUSED &&
-                       gx_stats_get(&x->run->ctx->stats, GX_STAT_DEVICE_CALLS) > device_calls;
-    x->gpu_ops += is_streamed;
-    x->cpu_ops += !is_streamed && node->op->id != GX_OP_NUMBER;
     bool is_gone = false;
     for (int k = 0; k < x->lanes; k++) {
         const gx_accel *accel = x->lane[k].accel;

@@ -4,9 +4,7 @@
 ** The choice is made for the graph (estimate.c); then a node runs there when it can and any of its
 ** operands is there or large.  Values stay there until somebody on the host asks for them.  Kernels
 ** are enqueued one after the other in one queue, and the host waits only for numbers that it looks
-** at: folds and reductions.  A group that is read from the database and goes home at once is left
-** to its driver, which streams it through the device.  Other operations (factorisations, sorting,
-** ...) are steps of the host.
+** at: folds and reductions.  Other operations (factorisations, sorting, ...) are steps of the host.
 */
 #include "on_device.h"
 
@@ -587,43 +585,9 @@ static bool is_worth_it(const gx_exec *x, const gx_node *node)
     return is_there;
 }
 
-/* A stored matrix that nobody else reads, and of which nothing is there. */
-static bool is_cold(gx_exec *x, gx_ref ref)
-{
-    const gx_node *node = &x->g->node[ref];
-    const gx_val *val = x->val[ref];
-    return node->op->id == GX_OP_OPERAND && node->uses == 1 && val->mat != NULL &&
-           val->mat->kind == GX_MAT_STORED && val->device == NULL && val->data == NULL &&
-           !is_held(x, node);
-}
-
-/*
-** The value of the program, made of what is in the database: its first blocks come down while the
-** last ones of its operands are read, where it is made in blocks (core/alg).
-*/
-static bool is_streamed(gx_exec *x, const gx_node *node)
-{
-    const double LEAST_BYTES = 8 << 20;
-    bool is_value = (gx_ref)(node - x->g->node) == x->g->result && x->times == 1;
-    double bytes = elements_of(&node->type) * (double)gx_dtype_bytes(node->type.dtype);
-    if (node->op->id != GX_OP_FUSED || !is_value || bytes < LEAST_BYTES ||
-        node->fused->output[0].fold != GX_FOLD_NONE) {
-        return false;
-    }
-    for (int k = 0; k < node->count; k++) {
-        gx_ref ref = gx_input(x->g, node, k);
-        bool is_little = elements_of(&x->val[ref]->type) < GX_ON_DEVICE_LEAST;
-        if (is_little ? x->val[ref]->device != NULL : !is_cold(x, ref)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 bool gx_on_device_run(gx_exec *x, const gx_node *node)
 {
-    if (x->on->accel == NULL || !is_worth_it(x, node) || !is_offered(x, node) ||
-        is_streamed(x, node)) {
+    if (x->on->accel == NULL || !is_worth_it(x, node) || !is_offered(x, node)) {
         return false;
     }
     x->gpu_ops++;

@@ -3,7 +3,6 @@
 Plan:
 - random programs (evalkit.py), every step that can be on the device there: the CPU's answers, nothing left on the device;
 - a loop of products sends its operands once and fetches its result once, in bytes; a second call sends nothing;
-- a group of stored operands whose result goes home: in blocks, every byte once each way;
 - each call of the device failed: the right answer all the same, by the host; too little memory: the same;
 - a step of the host that asks a driver, which takes the device for itself, waits for what is under way there;
 - an interrupt and a run-time error leave nothing behind;
@@ -253,32 +252,3 @@ result.append(mock.alive())
     assert [(replayed, fallbacks) for _, _, replayed, fallbacks, _ in got[:3]] == [(False, 0)] * 3, got
     assert all("round by round" in notes[-1] for *_, notes in got[:3]), got
     assert all(fallbacks == 1 for *_, fallbacks, _ in got[3:]), got
-
-
-def test_streamed_home(tmp_path):
-    """Stored operands and a large value: in blocks, every byte once each way; what stays there serves the next call."""
-    got = child(
-        tmp_path,
-        """
-db = gx_connect(os.environ['TMP_PATH'] + '/a.db')
-q(db, "SELECT gx_config('backend', 'cuda')")
-q(db, "SELECT gx_config('tile_bytes', 2097152)")
-rng = np.random.default_rng(3)
-A, B, row = (rng.random(shape) for shape in ((1050, 1000), (1050, 1000), (1, 1000)))
-for name, value in {'A': A, 'B': B, 'row': row}.items():
-    q(db, "SELECT gx_store(?, ?)", name, from_numpy(value))
-result = []
-programs = [('sqrt(A * A + row) - A / (B * B + 2)', np.sqrt(A * A + row) - A / (B * B + 2)), ('A * B + A', A * B + A)]
-for text, want in programs * 2:
-    before = stats(db)
-    got = to_numpy(q(db, "SELECT gx_eval(?)", text))
-    after = stats(db)
-    moved = [after[k] - before[k] for k in ('uploaded', 'downloaded', 'gpu_ops', 'cpu_ops')]
-    result.append([bool(np.allclose(got, want)), *moved])
-db.close()
-result.append(mock.alive())
-""",
-    )
-    size = 1050 * 1000 * 8
-    assert got[0] == [True, 2 * size + 8000, size, 1, 0]
-    assert got[1:4] == [[True, 0, size, 1, 0]] * 3 and got[4] == {}
