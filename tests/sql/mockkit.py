@@ -22,7 +22,7 @@ import ctypes, json, os, sqlite3, sys
 sys.path.insert(0, {tests!r})
 import numpy as np
 from conftest import error, from_numpy, gx_connect, q, to_numpy
-from mockkit import Mock, matrices, notes, stats
+from mockkit import Mock, each_device_fails, matrices, notes, stats
 mock = Mock()
 """
 
@@ -81,6 +81,45 @@ def stats(db):
 
 def notes(db):
     return [row[0] for row in db.execute("SELECT meaning FROM gx_stats WHERE name = 'note'")]
+
+
+def each_device_fails(db, mock, devices, points, open_all, is_right, mode="", is_told=True, may_fall_back=False):
+    """Each device's n-th call fails, for n in points while there are as many: open_all() opens the devices, is_right() computes
+    and looks.  What there is to complain of; db is closed.  is_told: gx_stats has to count each failure; may_fall_back: the
+    host may have the last word."""
+
+    def told():
+        s = stats(db)
+        remarks = db.execute("SELECT total(value) FROM gx_stats WHERE name = 'note'").fetchone()[0]
+        return s["devices_lost"] + s["pinned_denied"] + s["device_faults"] + remarks, s["device_fallbacks"]
+
+    result = {"points": 0, "wrong": [], "uncounted": [], "fallbacks": 0}
+    for device in range(devices):
+        for n in points:
+            db.execute("SELECT gx_config('device', 0)").fetchall()
+            open_all()
+            before, back = told()
+            mock.order(f"*@{device}:{n}{mode}")
+            was_right = is_right()
+            has_failed = mock.counts()["failures"] > 0
+            mock.order()
+            after, fallbacks = told()
+            if not has_failed:
+                break
+            result["points"] += 1
+            result["fallbacks"] += 0 if may_fall_back else fallbacks - back
+            if not was_right:
+                result["wrong"].append([device, n])
+            if is_told and after == before:
+                result["uncounted"].append([device, n])
+            if n % 4 == 0 and not is_right():
+                result["wrong"].append([device, n, "afterwards"])
+    result["violations"] = mock.counts()["violations"]
+    db.close()
+    return result | {"alive": mock.alive()}
+
+
+ALL_WELL = {"wrong": [], "uncounted": [], "fallbacks": 0, "violations": 0, "alive": {}}
 
 
 def child(tmp_path, body, timeout=120, with_mock=True, mock=MOCK, **env):

@@ -19,7 +19,7 @@ import sys
 import pytest
 
 from conftest import ROOT, gx_path
-from mockkit import MOCK, child, child_on_stand_ins
+from mockkit import ALL_WELL, MOCK, child, child_on_stand_ins
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -135,40 +135,14 @@ def test_each_device_fails(tmp_path, mode, name):
 q(db, "SELECT gx_config('deterministic', 'on')")
 use('0,1,2')
 right = answer(NAME)
-result = dict(points=0, wrong=[], uncounted=[], fallbacks=0)
-def faults(s):
-    remarks = db.execute("SELECT total(value) FROM gx_stats WHERE name = 'note'").fetchone()[0]
-    return s['devices_lost'] + s['pinned_denied'] + s['device_faults'] + remarks
-for device in range(3):
-    for n in [*range(1, 12), *range(12, 2000, 97)]:
-        q(db, "SELECT gx_config('device', 0)")
-        q(db, "SELECT gx_matmul('A', 'B')")  # opens the first
-        before = faults(stats(db))
-        back = stats(db)['device_fallbacks']
-        mock.order(f"*@{device}:{n}{MODE}")
-        is_right = answer(NAME) == right
-        has_failed = mock.counts()['failures'] > 0
-        mock.order()
-        after = stats(db)
-        if not has_failed:
-            break
-        result['points'] += 1
-        result['fallbacks'] += after['device_fallbacks'] - back
-        if not is_right:
-            result['wrong'].append([device, n])
-        if faults(after) == before:
-            result['uncounted'].append([device, n])
-        if n % 4 == 0 and answer(NAME) != right:
-            result['wrong'].append([device, n, 'afterwards'])
-violations = mock.counts()['violations']
-db.close()
-result |= dict(violations=violations, alive=mock.alive())
+points = [*range(1, 12), *range(12, 2000, 97)]
+result = each_device_fails(db, mock, 3, points, lambda: q(db, "SELECT gx_matmul('A', 'B')"), lambda: answer(NAME) == right, MODE)
 """,
         timeout=300,
         MOCK_DEVICES=3,
     )
-    assert got["points"] > 20
-    assert (got["wrong"], got["uncounted"], got["fallbacks"], got["violations"], got["alive"]) == ([], [], 0, 0, {})
+    assert got.pop("points") > 20
+    assert got == ALL_WELL
 
 
 def test_indefinite(tmp_path):

@@ -11,7 +11,7 @@ Plan:
 """
 import pytest
 
-from mockkit import child, child_on_stand_ins
+from mockkit import ALL_WELL, child, child_on_stand_ins
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -125,28 +125,9 @@ def test_each_device_fails(tmp_path, mode):
     body = START + f"MODE = {mode!r}" + """
 use('0,1,2')
 want = knn('Q', 'E', 5, db=host)
-result = dict(points=0, wrong=[], uncounted=[], fallbacks=0)
-for device in range(3):
-    for n in [*range(1, 30, 3), *range(30, 400, 41)]:
-        db.execute("SELECT gx_config('device', 0)").fetchall()
-        knn('Q', 'D', 5)  # opens them
-        before = stats(db)
-        mock.order(f"*@{device}:{n}{MODE}")
-        if knn('Q', 'E', 5) != want:
-            result['wrong'].append([device, n])
-        has_failed = mock.counts()['failures'] > 0
-        mock.order()
-        after = stats(db)
-        if not has_failed:
-            break
-        result['points'] += 1
-        result['fallbacks'] += after['device_fallbacks'] - before['device_fallbacks']
-        if MODE and after['device_faults'] == before['device_faults']:
-            result['uncounted'].append([device, n])
-violations = mock.counts()['violations']
-db.close()
-result |= dict(violations=violations, alive=mock.alive())
+points = [*range(1, 30, 3), *range(30, 400, 41)]
+result = each_device_fails(db, mock, 3, points, lambda: knn('Q', 'D', 5), lambda: knn('Q', 'E', 5) == want, MODE, is_told=bool(MODE))
 """
     got = child(tmp_path, body, MOCK_DEVICES=3)
     assert got.pop("points") > 15
-    assert got == dict(wrong=[], uncounted=[], fallbacks=0, violations=0, alive={})
+    assert got == ALL_WELL

@@ -10,7 +10,7 @@ Plan:
 """
 import pytest
 
-from mockkit import child, child_on_stand_ins
+from mockkit import ALL_WELL, child, child_on_stand_ins
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -121,40 +121,15 @@ def test_each_device_fails(tmp_path, mode, name):
         + f"MODE, NAME = {mode!r}, {name!r}\n"
         + """
 use('0,1,2')
-result = dict(points=0, wrong=[], uncounted=[], fallbacks=0)
-def faults(s):
-    remarks = db.execute("SELECT total(value) FROM gx_stats WHERE name = 'note'").fetchone()[0]
-    return s['devices_lost'] + s['pinned_denied'] + s['device_faults'] + remarks
-for device in range(3):
-    for n in [*range(1, 12, 3), *range(12, 2000, 199)]:
-        q(db, "SELECT gx_config('device', 0)")
-        values('H')  # opens them
-        before = faults(stats(db))
-        back = stats(db)['device_fallbacks']
-        mock.order(f"*@{device}:{n}{MODE}")
-        worst = error_of(NAME, values(NAME))
-        has_failed = mock.counts()['failures'] > 0
-        mock.order()
-        after = stats(db)
-        if not has_failed:
-            break
-        result['points'] += 1
-        result['fallbacks'] += after['device_fallbacks'] - back
-        if worst > 1e-12:
-            result['wrong'].append([device, n, worst])
-        if MODE and faults(after) == before:  # else the pool may have found memory after all
-            result['uncounted'].append([device, n])
-        if n % 4 == 0 and error_of(NAME, values(NAME)) > 1e-12:
-            result['wrong'].append([device, n, 'afterwards'])
-violations = mock.counts()['violations']
-db.close()
-result |= dict(violations=violations, alive=mock.alive())
+points = [*range(1, 12, 3), *range(12, 2000, 199)]
+result = each_device_fails(db, mock, 3, points, lambda: values('H'), lambda: error_of(NAME, values(NAME)) <= 1e-12, MODE,
+                           is_told=bool(MODE))  # else the pool may have found memory after all
 """,
         timeout=300,
         MOCK_DEVICES=3,
     )
-    assert got["points"] > 10
-    assert (got["wrong"], got["uncounted"], got["fallbacks"], got["violations"], got["alive"]) == ([], [], 0, 0, {})
+    assert got.pop("points") > 10
+    assert got == ALL_WELL
 
 
 def test_all_of_them_fail(tmp_path):

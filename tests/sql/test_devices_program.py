@@ -10,7 +10,7 @@ Plan:
 """
 import pytest
 
-from mockkit import child, child_on_stand_ins
+from mockkit import ALL_WELL, child, child_on_stand_ins
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -94,29 +94,10 @@ def test_each_device_fails(tmp_path, name, mode):
     body = START + f"NAME, MODE = {name!r}, {mode!r}" + """
 want = run(NAME)
 use('0,1')
-result = dict(points=0, wrong=[], uncounted=[], fallbacks=0)
-for device in range(2):
-    for n in [*range(1, 30, 6), *range(30, 900, 97)]:
-        db.execute("SELECT gx_config('device', 0)").fetchall()
-        run('short')  # opens them
-        before = stats(db)
-        mock.order(f"*@{device}:{n}{MODE}")
-        if run(NAME) != want:
-            result['wrong'].append([device, n])
-        has_failed = mock.counts()['failures'] > 0
-        mock.order()
-        after = stats(db)
-        if not has_failed:
-            break
-        result['points'] += 1
-        if MODE and after['device_faults'] == before['device_faults']:
-            result['uncounted'].append([device, n])
-        if MODE:
-            result['fallbacks'] += after['device_fallbacks'] - before['device_fallbacks']
-violations = mock.counts()['violations']
-db.close()
-result |= dict(violations=violations, alive=mock.alive())
+points = [*range(1, 30, 6), *range(30, 900, 97)]
+result = each_device_fails(db, mock, 2, points, lambda: run('short'), lambda: run(NAME) == want, MODE, is_told=bool(MODE),
+                           may_fall_back=not MODE)
 """
     got = child(tmp_path, body, MOCK_DEVICES=2)
     assert got.pop("points") > 5
-    assert got == dict(wrong=[], uncounted=[], fallbacks=0, violations=0, alive={})
+    assert got == ALL_WELL
