@@ -78,7 +78,7 @@ size_t gx_exec_piece(const gx_prog *prog, const gx_schedule *plan);
 /* Helpers that the program is to have: as the settings say, for each device, within the threads. */
 int64_t gx_exec_readers(const gx_prog *prog);
 
-/* Helpers that are worth starting for so many blocks and bytes; at least 1. */
+/* Helpers that are worth starting for so many blocks and bytes; 0 where there are to be none. */
 int64_t gx_exec_helpers(const gx_prog *prog, int64_t loads, double bytes);
 
 /* How many staging buffers there are to be for so many pieces: up; down. */

@@ -79,7 +79,7 @@ static double load_bytes(const gx_prog *prog, const gx_load *item)
 
 /*
 ** On a device helpers share the blocks, of which there may be few; eight fill a link from memory,
-** and who reads little is not worth being started.
+** and who reads little is not worth being started.  None where the setting 'readers' is 0.
 */
 int64_t gx_exec_helpers(const gx_prog *prog, int64_t loads, double bytes)
 {
@@ -89,7 +89,7 @@ int64_t gx_exec_helpers(const gx_prog *prog, int64_t loads, double bytes)
         loads = gx_max(loads, gx_min(FEW, (int64_t)(bytes / WORTH_ONE)));
         loads = gx_max(loads, (int64_t)(bytes / WORTH_MORE));
     }
-    return gx_max(1, gx_min(gx_exec_readers(prog), loads));
+    return gx_min(gx_exec_readers(prog), loads);
 }
 
 /* What is to be read, where nothing is on the device yet. */

@@ -383,7 +383,7 @@ static void count_helpers(clocks *c)
                            !gx_store_is_wal(run->ctx->store, stored->meta.schema);
     }
     int64_t wanted = gx_exec_helpers(c->prog, c->plan->load_count, bytes);
-    c->has_helpers = has_stored && refusal == NULL && c->plan->load_count > 0;
+    c->has_helpers = has_stored && refusal == NULL && wanted > 0;
     c->readers = c->has_helpers ? (int)gx_min(wanted, READERS_MOST) : 1;
     c->reader_rate = gx_predict_read_rate(run, c->readers) / c->readers;
     c->terms->start_s += c->has_helpers ? gx_profile_helpers_s(c->host, c->readers) : 0;
