@@ -298,10 +298,10 @@ bool gx_device_val_fetch(gx_exec *x, const gx_val *val, void *data, int64_t ld)
 
 void gx_device_val_give(gx_exec *x, gx_val *val)
 {
-    gx_accel *accel = x->lane[val->lane].accel;
     if (val->device == NULL) {
         return;
     }
+    gx_accel *accel = x->lane[val->lane].accel;
     if (accel == NULL || !gx_fleet_has(x->run->ctx, accel)) {
         // it was closed, and its memory with it
     } else if (val->has_key && x->fault.code == GX_OK) {

@@ -36,6 +36,7 @@ gx_val *gx_val_of(gx_exec *x, const gx_type *type)
     val->sink = NULL;
     val->mat = NULL;
     val->device = NULL;
+    val->lane = 0;
     val->has_key = false;
     val->product = NULL;
     val->is_delivered = false;
