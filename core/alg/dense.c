@@ -16,7 +16,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 gx_code gx_dense_alloc(gx_run *run, gx_dtype dtype, int64_t rows, int64_t cols, const char *what,
                        void **ptr)
@@ -46,7 +45,6 @@ typedef struct loading {
     int64_t ld;
     int64_t row_tiles, tiles;
     atomic_llong next; /* the first tile nobody has taken */
-    atomic_llong done;
 } loading;
 
 /* Tile number t of those that hold wanted rows. */
@@ -68,7 +66,6 @@ static void load_tiles(loading *l, gx_reader *reader, bool is_caller)
     int64_t t;
     while (err.code == GX_OK && gx_ok(l->run) && (t = atomic_fetch_add(&l->next, 1)) < l->tiles) {
         load_tile(l, reader, t, &err);
-        atomic_fetch_add(&l->done, 1);
         if (is_caller) {
             gx_run_poll(l->run);
         }
@@ -94,8 +91,7 @@ static void load_all(loading *l)
         gx_stream_start(run, &l->mat, 1, (int)wanted, (double)bytes, help, l, &stream);
     }
     int64_t start_ns = gx_now_ns();
-    while (stream != NULL && gx_ok(run) && atomic_load(&l->done) < l->tiles) {
-        nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
+    while (gx_ok(run) && !gx_stream_rest(stream)) {
         gx_run_poll(run);
     }
     if (stream != NULL) {

@@ -27,7 +27,6 @@
 #include "krylov.h"
 
 #include <string.h>
-#include <time.h>
 
 /* Half of a common second-level cache (1-2 MiB a core). */
 static const int64_t CHUNK_BYTES = 512 << 10;
@@ -330,11 +329,12 @@ static gx_code work(void *arg, int64_t piece, int member, gx_err *err)
     return GX_OK;
 }
 
-static void wait_for_helpers(pass *p)
+static void wait_for_helpers(pass *p, gx_stream *stream)
 {
     int64_t shown = 0;
-    while (gx_ok(p->run) && atomic_load(&p->done) < p->count) {
-        nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
+    bool is_over = false;
+    while (gx_ok(p->run) && !is_over) {
+        is_over = gx_stream_rest(stream);
         int64_t done = atomic_load(&p->done);
         gx_run_advance(p->run, (double)(done - shown));
         shown = done;
@@ -355,7 +355,7 @@ static void run_streamed(pass *p)
     int64_t readers = gx_min(p->threads, run->ctx->config.number[GX_SET_READERS]);
     gx_stream_start(run, &p->op->A, 1, (int)readers, bytes, help, p, &stream);
     if (stream != NULL) {
-        wait_for_helpers(p);
+        wait_for_helpers(p, stream);
         gx_stream_stop(stream);
         return;
     }
