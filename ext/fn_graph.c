@@ -201,6 +201,17 @@ static bool reserve(gx_fn *fn, int64_t n, spread *s)
     return gx_run_fail(&fn->run, &err) == GX_OK;
 }
 
+/* The nodes that have an activation; how many they are. */
+static int64_t list_nodes(const double *activation, int64_t n, int64_t *node)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) { // nothing to foretell: either is common
+        node[count] = i;
+        count += activation[i] != 0;
+    }
+    return count;
+}
+
 static bool spread_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
 {
     spread *s = state;
@@ -222,11 +233,7 @@ static bool spread_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
         gx_graph_spread(&fn->run, &G, &args, pulse, s->activation) != GX_OK) {
         return false;
     }
-    for (int64_t i = 0; i < G.rows; i++) {
-        if (s->activation[i] != 0) {
-            s->node[(*rows)++] = i;
-        }
-    }
+    *rows = list_nodes(s->activation, G.rows, s->node);
     return true;
 }
 
