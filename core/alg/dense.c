@@ -2,8 +2,8 @@
 ** Loading a whole matrix, and running one kernel on it: see dense.h.
 **
 ** Loading: tiles of the source are handed out one at a time to helper threads (stream.h), each of
-** which reads its rectangle straight into its place; without helpers the caller reads them.
-** Sources that are not stored are read by the caller.  Memory: the buffer itself, nothing else.
+** which reads its rectangle straight into its place; without helpers, and a single one, the caller
+** reads, and sources that are not stored.  Memory: the buffer itself, nothing else.
 **
 ** A call goes through gx_team_call(), whose work space is the governor's.  Interrupts are noticed
 ** between the pieces of what is cut into pieces; LAPACK's eigensolvers are one piece, and are left
@@ -86,7 +86,7 @@ static void load_all(loading *l)
     size_t bytes = 0;
     gx_matrix_bytes(l->m, l->mat->cols, l->mat->dtype, &bytes);
     gx_stream *stream = NULL;
-    if (gx_mat_base_stored(l->mat) != NULL) {
+    if (gx_mat_base_stored(l->mat) != NULL && l->tiles > 1) {
         int64_t wanted = gx_min(run->ctx->config.number[GX_SET_READERS], l->tiles);
         gx_stream_start(run, &l->mat, 1, (int)wanted, (double)bytes, help, l, &stream);
     }

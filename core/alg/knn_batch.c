@@ -147,6 +147,46 @@ static void check_queries(gx_knn_search *s)
     }
 }
 
+/* Columns of the batch from its rows: a stretch of each number for the next. */
+static void turn_some(gx_knn_search *s, int64_t first, int64_t end)
+{
+    const gx_knn_batch *b = &s->batch;
+    int64_t d = s->args->E->cols;
+    gx_dtype dtype = s->args->Q->dtype;
+    for (int64_t l = 0; l < d; l++) {
+        for (int64_t j = first; j < end; j++) {
+            b->query[j * d + l] = get(dtype, b->rows, l * b->n + j);
+        }
+    }
+}
+
+/*
+** The queries, as columns.  Many are read as they lie and turned by the team, where there is memory
+** for that beside them.
+*/
+static void load_queries(gx_knn_search *s)
+{
+    gx_run *run = s->run;
+    gx_knn_batch *b = &s->batch;
+    const gx_mat *Q = s->args->Q;
+    int64_t d = s->args->E->cols;
+    gx_err refusal = {0};
+    size_t bytes = (size_t)(b->n * d) * gx_dtype_bytes(Q->dtype);
+    void *rows = NULL;
+    if (gx_ok(run) && b->n > QUERIES &&
+        gx_mem_alloc(run->ctx->mem, bytes, "queries", &rows, &refusal) == GX_OK) {
+        gx_dense_load_rows(run, Q, b->first, b->n, Q->dtype, rows, b->n);
+        b->rows = rows;
+        for_all(s, b->n, QUERIES, turn_some);
+        b->rows = NULL;
+        gx_mem_free(run->ctx->mem, rows);
+        return;
+    }
+    gx_mat columns;
+    gx_mat_view(&columns, Q, GX_TRANS, 0, b->first, d, b->n);
+    gx_dense_load(run, &columns, GX_F64, b->query, gx_max(d, 1));
+}
+
 /* The mean of the queries, in dtype. */
 static void shift_some(gx_knn_search *s, int64_t first, int64_t end)
 {
@@ -190,11 +230,9 @@ gx_code gx_knn_load(gx_knn_search *s, int64_t first, int64_t n)
 {
     gx_run *run = s->run;
     gx_knn_batch *b = &s->batch;
-    const gx_mat *Q = s->args->Q;
     int64_t d = s->args->E->cols;
     bool is_shifted = s->args->metric == GX_METRIC_SQUARED && !s->plan.is_few;
     void *query = NULL, *square = NULL;
-    gx_mat columns;
     *b = (gx_knn_batch){.first = first, .n = n};
     gx_dense_alloc(run, GX_F64, d, n, "queries", &query);
     gx_dense_alloc(run, GX_F64, n, 2, "queries", &square);
@@ -208,8 +246,7 @@ gx_code gx_knn_load(gx_knn_search *s, int64_t first, int64_t n)
     }
     b->square = square;
     b->length = square == NULL ? NULL : (double *)square + n;
-    gx_mat_view(&columns, Q, GX_TRANS, 0, first, d, n);
-    gx_dense_load(run, &columns, GX_F64, query, gx_max(d, 1));
+    load_queries(s);
     if (gx_ok(run)) {
         check_queries(s);
     }

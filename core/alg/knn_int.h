@@ -13,11 +13,12 @@ enum { GX_KNN_FEW = 16 };
 /* A batch of queries in memory. */
 typedef struct gx_knn_batch {
     int64_t first, n;
-    double *query;  /* d x n: as they are                                     */
-    double *square; /* n: nearest.h                                           */
-    double *length; /* n: of b's columns                                      */
-    void *b;        /* d x n of dtype: without the shift; may be query itself */
-    void *shift;    /* d of dtype; NULL: none                                 */
+    double *query;    /* d x n: as they are                                     */
+    const void *rows; /* n x d of Q's dtype, while they are turned; NULL      */
+    double *square;   /* n: nearest.h                                           */
+    double *length;   /* n: of b's columns                                      */
+    void *b;          /* d x n of dtype: without the shift; may be query itself */
+    void *shift;      /* d of dtype; NULL: none                                 */
 } gx_knn_batch;
 
 typedef struct gx_knn_search {
