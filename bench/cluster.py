@@ -1,208 +1,207 @@
-"""gx_sqlite.dask on four worker processes beside dask.array with NumPy chunks, and a model of more machines.
+"""gx_sqlite.dask on worker processes of this machine beside dask.array with NumPy chunks on the same processes.
 
-    bench/cluster.py measure [n] [block] [rows]   times and bytes moved on this machine (needs Dask), beside the model's
-    bench/cluster.py kill [n] [block] [rows]      the same calls, a worker killed in each, and their residuals
-    bench/cluster.py model                        what 4 ... 1000 machines would take
+    bench/cluster.py measure [CALL ...]   times, bytes moved and residuals, beside what bench/cluster_model.py says
+    bench/cluster.py kill [CALL ...]      the same calls, a worker killed in each, and their residuals
 
-n: order of the product (f32) and of the Cholesky solve (f64), in square blocks; rows: of the long matrices of 64 columns,
-in 16 blocks.  The model is a roofline: a call takes the longest of what the workers compute, what their links carry, what
-their disks read, and what Dask's one scheduler handles (their sum where all of them are processes on the same
-processors), and its longest chain of dependent tasks on top.  Its constants
-are those of class Machine; `measure` takes them from this machine, before each call anew, since others use it too: the
-factor between the call's time and the model's is the median over the rounds.
+CALL: product (f32, order n), solve (f64, Cholesky, order n), least-squares, neighbours, components (rows x 64).  Matrices are
+stored as sharded ones in --dir and read from there first.  --head M: of the product only the first M rows; --alone: without
+dask.array.  Each worker has --threads threads, which compute with one thread each (Dask's own choice); or with --inner of
+them.  Ratios are medians over rounds in turn.  The model's figures, but for the bytes that are moved, come from this machine:
+each kind of step is timed on as many processors as there are, before each round anew, since others use them too.
 """
+import argparse
 import contextlib
+import importlib.util
 import os
 import pathlib
+import shutil
 import signal
 import statistics
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, replace
 
 import numpy as np
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
 sys.path[0] = str(ROOT / "ext/python")  # not this folder: its sparse.py is not the package that Dask looks for
-os.environ["PYTHONPATH"] = sys.path[0]  # of the workers
+os.environ["PYTHONPATH"] = os.pathsep.join([sys.path[0], *filter(None, [os.environ.get("PYTHONPATH")])])  # the workers'
 os.environ.setdefault("GX_SO", str(ROOT / "gx.so"))
+QUERIES, NEAREST = 1000, 10
+spec = importlib.util.spec_from_file_location("cluster_model", HERE / "cluster_model.py")
+cluster_model = sys.modules["cluster_model"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(cluster_model)
 
 
-@dataclass(frozen=True)
-class Machine:
-    flops: float = 1e12       # a worker, f64 products in blocks
-    qr: float = 0.1           # the part of that which QR of a long block reaches,
-    search: float = 0.1       # and looking for neighbours
-    link: float = 1.25e9      # bytes/s in and out of a worker: 10 Gbit/s
-    disk: float = 1e9         # bytes/s from a worker's disk
-    task: float = 5e-4        # seconds of the scheduler for each task
-    step: float = 5e-3        # seconds of a worker around a task: copies of blocks as values, a message
-    is_one: bool = False      # workers, links and the scheduler take the same processors
+# The steps' rates -----------------------------------------------------------------------------------------------------
 
-
-@dataclass(frozen=True)
-class Work:
-    """What a call has in all."""
-
-    flops: float
-    moved: float   # bytes between workers
-    read: float    # bytes from disks
-    tasks: float
-    chain: float   # tasks that wait for each other
-    bound: float   # bytes between workers, as docs/dask.md has it
-    rate: str = ""  # "": products; else whose part of the rate
-
-    def seconds(self, workers, machine):
-        flops = machine.flops * (getattr(machine, self.rate) if self.rate else 1)
-        compute = self.flops / flops / workers + self.tasks / workers * machine.step
-        parts = (compute, self.moved / machine.link / workers, self.read / machine.disk / workers, self.tasks * machine.task)
-        in_turn = self.chain * (machine.step + self.flops / self.tasks / flops)
-        return (sum if machine.is_one else max)(parts) + in_turn
-
-
-FAN = 8  # pairs of blocks in a task, blocks in a fold
-
-
-def matmul(n, b, e=4):
-    N, bound = n // b, 2 * (n // b) * n * n * e
-    return Work(2 * n ** 3, bound * 0.4, 2 * n * n * e, N * N * np.ceil(N / FAN) + 2 * N * N, np.ceil(N / FAN), bound)
-
-
-def solve(n, b, e=8):
-    """Cholesky and one right-hand side."""
-    N = n // b
-    sums = sum((i + 1) * np.ceil(i / FAN) for i in range(N))
-    bound = N * n * n * e / 3 + 2 * N * n * e
-    return Work(n ** 3 / 3, bound * 0.6, n * n * e, sums + N * N / 2 + N * N, 5 * N, bound)
-
-
-def lstsq(m, n, p, e=8):
-    chain = 2 + np.ceil(np.log(p) / np.log(FAN))
-    return Work(2 * m * n * n, p * n * n * e, m * n * e, 3 * p, chain, p * n * n * e, "qr")
-
-
-def knn(q, m, n, p, k=10, e=4):
-    chain, bound = 2 + np.ceil(np.log(p) / np.log(FAN)), p * q * (n * e + 16 * k)
-    return Work(2 * q * m * n, bound, m * n * e, 3 * p, chain, bound, "search")
-
-
-CALLS = [("product 40000^2 f32, blocks of 2000", matmul(40000, 2000)),
-         ("product 200000^2 f32, blocks of 5000", matmul(200000, 5000)),
-         ("Cholesky solve 40000^2, blocks of 2000", solve(40000, 2000)),
-         ("Cholesky solve 200000^2, blocks of 5000", solve(200000, 5000)),
-         ("least squares 10^7 x 64, 100 blocks", lstsq(10 ** 7, 64, 100)),
-         ("least squares 10^9 x 64, 1000 blocks", lstsq(10 ** 9, 64, 1000)),
-         ("neighbours of 10^4 in 10^8 x 64, 1000 blocks", knn(10 ** 4, 10 ** 8, 64, 1000))]
-
-
-def model():
-    machine, counts = Machine(), (4, 16, 64, 256, 1000)
-    print(f"seconds on machines of {machine}")
-    print(f"{'':44}" + "".join(f"{count:>10}" for count in counts))
-    for name, work in CALLS:
-        print(f"{name:44}" + "".join(f"{work.seconds(count, machine):10.1f}" for count in counts))
-
-
-def this_machine(client, b, rows, rate):
-    """Rates of the processes of this machine at work at the same time: products, the call's own step, copies, tasks."""
-    def usual(kind, size):
-        from gx_sqlite import dask as gxd
-        if kind == "product":
-            a = np.ones((size, size), np.float32)
-            work, flops = (lambda: gxd._plus(None, [a], [a], "{}")), 2 * size ** 3
-        elif kind == "qr":
-            a = np.random.default_rng(0).random((size, 65))
-            work, flops = (lambda: gxd._triangle([a])), 2 * size * 65 ** 2
-        else:
-            e = np.random.default_rng(0).random((size, 64), np.float32)
-            work, flops = (lambda: gxd._nearest(e[:1000], e, 10, '{"metric":"l2"}', 0)), 2 * 1000 * size * 64
-        work()
+def timed_step(kind, size):
+    """On a worker: flops/s of that kind of step, on blocks of that size."""
+    from gx_sqlite import dask as gxd
+    random = np.random.default_rng(0)
+    if kind in ("qr", "search"):
+        e = random.random((size, 65 if kind == "qr" else 64), np.float64 if kind == "qr" else np.float32)
+        q = random.random((QUERIES, 64), np.float32)
+        steps = {"qr": (lambda: gxd._triangle([e]), 2 * size * 65 ** 2),
+                 "search": (lambda: gxd._nearest(q, e, NEAREST, '{"metric":"l2"}', 0), 2 * QUERIES * size * 64)}
+    else:
+        a = random.random((size, size), np.float32 if kind == "product" else np.float64)
+        s, x = (a + a.T + 2 * size * np.eye(size), a[:, :1].copy()) if kind != "product" else (None, None)
+        factor = gxd._cholesky_block(s, [], 0) if kind == "triangle" else None
+        steps = {"product": (lambda: gxd._plus(None, [a, a], [a, a], "{}"), 4 * size ** 3),
+                 "update": (lambda: gxd._plus(s, [a, a], [a, a], '{"transb":true,"alpha":-1}'), 4 * size ** 3),
+                 "square": (lambda: gxd._less_squares(s, [a, a]), 2 * size ** 3),
+                 "factor": (lambda: gxd._cholesky_block(s, [], 0), size ** 3 / 3),
+                 "triangle": (lambda: gxd._trsm(factor, s, '{"uplo":"lower","side":"right","trans":true}'), size ** 3),
+                 "vector": (lambda: gxd._plus(None, [a], [x], "{}"), 2 * size ** 2)}
+    step, flops = steps[kind]
+    step()
+    seconds = []
+    while len(seconds) < 3 or (sum(seconds) < 0.05 and len(seconds) < 50):
         start = time.perf_counter()
-        for _ in range(3):
-            work()
-        return (time.perf_counter() - start) / 3, flops
+        step()
+        seconds.append(time.perf_counter() - start)
+    return flops / statistics.median(seconds)
 
-    def at_once(kind, size):
-        found = client.gather([client.submit(usual, kind, size, pure=False, workers=[w]) for w in workers])
-        return statistics.mean(seconds for seconds, _ in found), found[0][1]
 
-    workers = list(client.scheduler_info(n_workers=-1)["workers"])
-    (large, flops), (small, _) = at_once("product", b), at_once("product", 8)
-    flops /= max(large - small, 1e-9)
-    share = {}
-    if rate:
-        seconds, count = at_once(rate, rows // 16)
-        share[rate] = count / seconds / flops
+def this_machine(client, args, sizes):
+    """What the model wants to know of the processes at work; sizes: of the blocks, by kind of step."""
+    workers = sorted(client.nthreads())
+    at_once = max(1, min((os.cpu_count() or 1) // args.inner, len(workers) * args.threads))
+    there = [workers[k % len(workers)] for k in range(at_once)]
+
+    def rate(kind, size):
+        found = [client.submit(timed_step, kind, size, pure=False, workers=[w]) for w in there]
+        return statistics.mean(client.gather(found))
+
+    rates = {kind: rate(kind, size) for kind, size in sizes.items()}
     start = time.perf_counter()
     client.gather(client.map(lambda k: k, range(400), pure=False))
     task = (time.perf_counter() - start) / 400
-    there = [client.submit(np.ones, 4_000_000, workers=[w], pure=False) for w in workers]
-    distributed.wait(there)
+    blocks = [[client.submit(np.ones, 2_000_000, workers=[w], pure=False) for _ in range(3)] for w in workers]
+    distributed.wait(blocks)
     start = time.perf_counter()
-    distributed.wait([client.submit(np.size, there[k - 1], workers=[w], pure=False) for k, w in enumerate(workers)])
-    link = 3.2e7 / (time.perf_counter() - start)
-    return Machine(flops=flops, link=link, disk=1e9, task=task, step=task + small, is_one=True, **share)
+    moved = [client.submit(_sizes, *blocks[k - 1], workers=[w], pure=False) for k, w in enumerate(workers)]
+    distributed.wait(moved)
+    # the processors' time for the bytes, which all the workers moved in that time
+    link = 4.8e7 * len(workers) / (time.perf_counter() - start) / min(os.cpu_count() or 1, len(workers))
+    return cluster_model.Machine(rates=rates, link=link, task=task, step=0, lanes=args.threads, processors=(os.cpu_count() or 1) // args.inner)
 
+
+def _sizes(*blocks):
+    return sum(block.nbytes for block in blocks)
+
+
+# The calls ------------------------------------------------------------------------------------------------------------
 
 class Calls:
-    """Each call of ours, the same in dask.array alone, what the model makes of it, and the residual of an answer."""
+    """Each call: its matrices, ours, dask.array's, the residual of an answer, and the model's tasks."""
 
-    def __init__(self, folder, n, b, rows):
-        from gx_sqlite import dask as gxd
-        self.n, random = n, da.random.default_rng(0)
-        parts = {"A": random.standard_normal((n, n), chunks=b, dtype=np.float32),
-                 "T": random.standard_normal((rows, 65), chunks=(rows // 16, 65)),
-                 "E": random.standard_normal((rows, 64), chunks=(rows // 16, 64), dtype=np.float32)}
-        for name, array in parts.items():
-            self.keep(folder, name, array)
-        A = self.A.astype(np.float64)
-        self.keep(folder, "S", gxd.matmul(A, A.T) + n * da.eye(n, chunks=b))
-        self.Q, self.q = self.E[:1000].rechunk({0: 1000}), 1000
-        self.b = da.from_array(np.arange(n, dtype=float), chunks=b)
-        x, y = self.T[:, :64], self.T[:, 64]
-        self.rows = [
-            ("product", lambda: gxd.matmul(self.A, self.A), lambda: self.A @ self.A, matmul(n, b), self.of_product),
-            ("solve", lambda: gxd.solve(self.S, self.b), lambda: da.linalg.solve(self.S, self.b, assume_a="pos"), solve(n, b),
-             lambda x: self.relative(self.S @ x[:, 0], self.b)),
-            ("least squares", lambda: gxd.lstsq(x, y), lambda: da.linalg.lstsq(x, y)[0], lstsq(rows, 64, 16),
-             lambda found: self.relative(x.T @ (x @ found[:, 0]), x.T @ y)),
-            ("neighbours", lambda: gxd.knn(self.Q, self.E, 10, "l2")[0], self.plain_knn, knn(1000, rows, 64, 16),
-             lambda ids: float((ids[:, 0] != np.arange(1000)).mean().compute())),
-            ("components", lambda: gxd.pca(self.T, 3).components, lambda: da.linalg.svd(self.T - self.T.mean(axis=0))[2][:3],
-             lstsq(rows, 65, 16), lambda v: float(abs(v @ v.T - np.eye(3)).max().compute()))]
+    def __init__(self, args, folder):
+        self.args, self.folder = args, folder
+        self.shape = (args.rows, 64)
 
-    def keep(self, folder, name, array):
+    def stored(self, name, array):
+        """Stored as a sharded matrix, and read back into the workers."""
         from gx_sqlite import dask as gxd
-        path = os.path.join(folder, name + ".json")
+        path, start = os.path.join(self.folder, name + ".json"), time.perf_counter()
         gxd.to_gx(path, name, array)
-        setattr(self, name, gxd.from_gx(path, name).persist())
-        distributed.wait(getattr(self, name))
+        wrote = time.perf_counter()
+        held = gxd.from_gx(path, name).persist()
+        distributed.wait(held)
+        print(f"# {name}: {array.shape[0]} x {array.shape[1]} {array.dtype}, {array.nbytes / 1e9:.2f} GB made and stored in "
+              f"{wrote - start:.1f} s, read in {time.perf_counter() - wrote:.1f} s", flush=True)
+        for path in pathlib.Path(self.folder).iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        return held
 
-    def plain_knn(self):
-        def nearest(e, q):
-            d = (q ** 2).sum(1)[:, None] - 2 * q @ e.T + (e ** 2).sum(1)
-            ids = np.argpartition(d, 10, axis=1)[:, :10]
-            return np.hstack([ids, np.take_along_axis(d, ids, 1)])
-        found = [dask.delayed(nearest)(e, self.Q.to_delayed()[0, 0]) for e in self.E.to_delayed()[:, 0]]
-        return dask.delayed(lambda parts: np.sort(np.hstack([part[:, 10:] for part in parts]), axis=1)[:, :10])(found)
+    def long(self, name, columns, dtype):
+        rows = self.args.rows
+        chunks = (-(-rows // self.args.parts), columns)
+        return self.stored(name, da.random.default_rng(0).standard_normal((rows, columns), chunks=chunks, dtype=dtype))
 
-    def of_product(self, C):
-        x = da.ones(self.n, chunks=C.chunks[1], dtype=np.float32)
-        return self.relative(C @ x, self.A @ (self.A @ x))
+    def product(self):
+        from gx_sqlite import dask as gxd
+        n, b, m = self.args.n, self.args.block, self.args.head or self.args.n
+        A = self.stored("A", da.random.default_rng(0).standard_normal((n, n), chunks=b, dtype=np.float32))
+        x = da.ones(n, chunks=b, dtype=np.float32)
+        return (lambda: gxd.matmul(A[:m], A), lambda: A[:m] @ A, lambda C: relative(C @ x, A[:m] @ (A @ x)),
+                cluster_model.matmul(n, b, m, is_held=True), {"product": b})
 
-    @staticmethod
-    def relative(got, want):
-        return float((da.linalg.norm(got - want) / da.linalg.norm(want)).compute())
+    def solve(self):
+        from gx_sqlite import dask as gxd
+        n, b = self.args.n, self.args.block
+        i = da.arange(n, chunks=b, dtype=float)
+        S = self.stored("S", 1 / (1 + abs(i[:, None] - i[None, :])) + 20 * da.eye(n, chunks=b))
+        y = da.cos(i).persist()
+        return (lambda: gxd.solve(S, y), lambda: da.linalg.solve(S, y, assume_a="pos"),
+                lambda x: relative(S @ x.reshape(-1), y), cluster_model.solve(n, b, is_held=True),
+                dict.fromkeys(("update", "square", "factor", "triangle", "vector"), b))
 
+    def least_squares(self):
+        from gx_sqlite import dask as gxd
+        T, args = self.long("T", 65, np.float64), self.args
+        x, y = T[:, :64], T[:, 64]
+        return (lambda: gxd.lstsq(x, y), lambda: da.linalg.lstsq(x, y)[0],
+                lambda found: relative(x.T @ (x @ found.reshape(-1)), x.T @ y),
+                cluster_model.lstsq(args.rows, 65, args.parts, is_held=True), {"qr": -(-args.rows // args.parts)})
+
+    def components(self):
+        from gx_sqlite import dask as gxd
+        T, args = self.long("P", 64, np.float64), self.args
+        return (lambda: gxd.pca(T, 3).components, lambda: da.linalg.svd(T - T.mean(axis=0))[2][:3],
+                lambda v: float(abs(v @ v.T - np.eye(3)).max().compute()),
+                cluster_model.lstsq(args.rows, 65, args.parts, is_held=True), {"qr": -(-args.rows // args.parts)})
+
+    def neighbours(self):
+        from gx_sqlite import dask as gxd
+        E, args = self.long("E", 64, np.float32), self.args
+        Q = E[:QUERIES].rechunk({0: QUERIES}).persist()
+        return (lambda: gxd.knn(Q, E, NEAREST, "l2")[0], lambda: plain_neighbours(Q, E),
+                lambda ids: float((ids[:, 0] != np.arange(QUERIES)).mean().compute()),
+                cluster_model.knn(QUERIES, args.rows, 64, args.parts, NEAREST, is_held=True),
+                {"search": -(-args.rows // args.parts)})
+
+
+def plain_neighbours(Q, E):
+    """As one would in NumPy: squares of distances by a product, the least of each block, then of these."""
+    def nearest(e, q, first):
+        d = (q ** 2).sum(1)[:, None] - 2 * q @ e.T + (e ** 2).sum(1)
+        ids = np.argpartition(d, NEAREST, axis=1)[:, :NEAREST]
+        return ids + first, np.take_along_axis(d, ids, 1)
+
+    def best(parts):
+        ids, d = (np.hstack([part[n] for part in parts]) for n in (0, 1))
+        order = np.argsort(d, axis=1)[:, :NEAREST]
+        return np.take_along_axis(ids, order, 1)
+
+    first = np.cumsum((0, *E.chunks[0])).tolist()
+    found = [dask.delayed(nearest)(e, Q.to_delayed()[0, 0], first[k]) for k, e in enumerate(E.to_delayed()[:, 0])]
+    return dask.delayed(best)(found)
+
+
+def relative(got, want):
+    return float((da.linalg.norm(got - want) / da.linalg.norm(want)).compute())
+
+
+NAMES = {"product": Calls.product, "solve": Calls.solve, "least-squares": Calls.least_squares,
+         "neighbours": Calls.neighbours, "components": Calls.components}
+
+
+# Measuring ------------------------------------------------------------------------------------------------------------
 
 @contextlib.contextmanager
-def at_work(n, b, rows):
-    os.environ.setdefault("GX_THREADS", "1")
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    with distributed.LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=":0", memory_limit=0) as cluster, \
-            distributed.Client(cluster) as client, tempfile.TemporaryDirectory() as folder:
-        yield client, Calls(folder, n, b, rows)
+def at_work(args):
+    for name in ("GX_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        os.environ[name] = str(args.inner)
+    dask.config.set({"distributed.nanny.pre-spawn-environ": {name: args.inner for name in
+                                                             ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}})
+    with distributed.LocalCluster(n_workers=args.workers, threads_per_worker=args.threads, dashboard_address=None,
+                                  memory_limit=0, local_directory=args.dir) as cluster, \
+            distributed.Client(cluster) as client, tempfile.TemporaryDirectory(dir=args.dir) as folder:
+        client.wait_for_workers(args.workers)
+        yield client, Calls(args, folder)
 
 
 def timed(client, make):
@@ -215,52 +214,79 @@ def timed(client, make):
     return counters() - before, answer
 
 
-def measure(n, b, rows):
-    with at_work(n, b, rows) as (client, calls):
-        print(f"{'':16}{'gx s':>8}{'dask.array s':>14}{'ratio':>7}{'of processors':>15}{'model s':>9}{'gx/model':>10}"
-              f"{'MB moved':>10}{'dask moved':>12}{'page: at most':>15}{'residual':>10}")
-        for name, ours, theirs, work, residual in calls.rows:
-            gx, plain, model = [], [], []
-            for _ in range(3):
-                machine = this_machine(client, b, rows, work.rate)
-                model.append(replace(work, read=0).seconds(4, machine))
-                counts, answer = timed(client, ours)
-                gx.append(counts)
-                left = residual(answer)
-                counts, answer = timed(client, theirs)
-                plain.append(counts)
-                del answer
-            gx, plain, model = np.array(gx), np.array(plain), np.array(model)
-            ratio, factor = np.median(gx / plain, axis=0), np.median(gx[:, 0] / model)
-            print(f"{name:16}{np.median(gx[:, 0]):8.2f}{np.median(plain[:, 0]):14.2f}{ratio[0]:7.2f}{ratio[1]:15.2f}"
-                  f"{np.median(model):9.2f}{factor:10.2f}{gx[:, 2].max() / 1e6:10.1f}{plain[:, 2].max() / 1e6:12.1f}"
-                  f"{work.bound / 1e6:15.1f}{left:10.1e}", flush=True)
-
-
-def kill(n, b, rows):
-    with at_work(n, b, rows) as (client, calls):
-        for name, ours, _, _, residual in calls.rows:
-            client.wait_for_workers(4)
-            answer = client.persist(ours())
-            time.sleep(0.3)
-            killed, pid = next(iter(client.run(os.getpid).items()))
-            os.kill(pid, signal.SIGKILL)
-            distributed.wait(answer)
-            print(f"{name:16} worker {killed} killed, residual {residual(answer):.1e}", flush=True)
-            del answer
-
-
 def _moved(dask_worker):
     return dask_worker.transfer_outgoing_bytes_total
 
 
+def measure_call(client, calls, name, args):
+    ours, theirs, residual, tasks, sizes = NAMES[name](calls)
+    gx, plain, model = [], [], []
+    for _ in range(args.rounds):
+        model.append(cluster_model.simulate(tasks, args.workers, this_machine(client, args, sizes)))
+        counts, answer = timed(client, ours)
+        gx.append(counts)
+        left = residual(answer)
+        del answer
+        if not args.alone:
+            counts, answer = timed(client, theirs)
+            plain.append(counts)
+            del answer
+    gx, model = np.array(gx), np.array(model)
+    plain = np.array(plain) if plain else np.full_like(gx, np.nan)
+    ratio, factor = np.median(gx / plain, axis=0), np.median(gx[:, 0] / model[:, 0])
+    print(f"{name:14}{np.median(gx[:, 0]):8.2f}{np.median(plain[:, 0]):14.2f}{ratio[0]:7.2f}{ratio[1]:15.2f}"
+          f"{np.median(model[:, 0]):9.2f}{factor:10.2f}{gx[:, 2].max() / 1e6:10.1f}{plain[:, 2].max() / 1e6:12.1f}"
+          f"{np.median(model[:, 1]) / 1e6:10.1f}{left:10.1e}", flush=True)
+
+
+def measure(client, calls, args):
+    print(f"{'':14}{'gx s':>8}{'dask.array s':>14}{'ratio':>7}{'of processors':>15}{'model s':>9}{'gx/model':>10}"
+          f"{'MB moved':>10}{'dask moved':>12}{'model MB':>10}{'residual':>10}", flush=True)
+    for name in args.call:
+        measure_call(client, calls, name, args)
+
+
+def kill(client, calls, args):
+    for name in args.call:
+        client.wait_for_workers(args.workers)
+        ours, _, residual, _, _ = NAMES[name](calls)
+        answer = client.persist(ours())
+        time.sleep(args.after)
+        was_done = all(future.done() for future in distributed.futures_of(answer))
+        killed, pid = next(iter(client.run(os.getpid).items()))
+        os.kill(pid, signal.SIGKILL)
+        distributed.wait(answer)
+        print(f"{name:16} worker {killed} killed {'after the end' if was_done else 'in the middle'}, "
+              f"residual {residual(answer):.1e}", flush=True)
+        del answer
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=["measure", "kill"])
+    parser.add_argument("call", nargs="*", metavar="CALL", default=[])
+    parser.add_argument("--n", type=int, default=4000)
+    parser.add_argument("--block", type=int, default=1000)
+    parser.add_argument("--head", type=int, default=0)
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--parts", type=int, default=16)
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--inner", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--alone", action="store_true")
+    parser.add_argument("--after", type=float, default=0.3, help="seconds after which a worker is killed")
+    parser.add_argument("--dir", default=None)
+    args = parser.parse_intermixed_args()
+    args.call = args.call or list(NAMES)
+    if not set(args.call) <= set(NAMES):
+        parser.error("the calls are " + ", ".join(NAMES))
+    with at_work(args) as (client, calls):
+        {"measure": measure, "kill": kill}[args.what](client, calls, args)
+
+
 if __name__ == "__main__":
-    words = sys.argv[1:]
-    if words[:1] in (["measure"], ["kill"]):
-        import dask
-        import dask.array as da
-        import distributed
-        sizes = [int(word) for word in words[1:] + ["4000", "1000", "1000000"][len(words) - 1:]]
-        {"measure": measure, "kill": kill}[words[0]](*sizes)
-    else:
-        model()
+    import dask
+    import dask.array as da
+    import distributed
+    main()
