@@ -36,6 +36,20 @@ typedef struct gx_sparse_product {
     void *R;
 } gx_sparse_product;
 
+/*
+** A gathered product that is done panel by panel while S is brought.  dense: what L is made of goes
+** up in front of S, by the same threads, dense->rows x dense->cols at `at`; when it is there, and
+** before any product, `ready` enqueues on accel->run what makes it L, under a lock, from any
+** thread.  dense NULL: L is there.
+*/
+typedef struct gx_sparse_follow {
+    gx_sparse_product product;
+    const gx_mat *dense;
+    void *at;
+    gx_code (*ready)(void *arg, gx_err *err);
+    void *arg;
+} gx_sparse_follow;
+
 typedef struct gx_sparse_device {
     gx_run *run;
     gx_accel *accel;
@@ -47,7 +61,7 @@ typedef struct gx_sparse_device {
     bool is_there;  /* and is in it                                        */
     gx_csr csr;     /* on the device                                       */
     gx_sparse_hold block[GX_SPARSE_RING], work;
-    gx_mark *loaded, *used[GX_SPARSE_RING];
+    gx_mark *used[GX_SPARSE_RING];
 } gx_sparse_device;
 
 /* Does the device have the kernel, and can S be multiplied there at all? */
@@ -67,11 +81,8 @@ size_t gx_sparse_device_bytes(const gx_sparse_device *d);
 /* Buffers and marks; a whole S is claimed, where it is there. */
 gx_code gx_sparse_device_begin(gx_sparse_device *d, int64_t lines, gx_err *err);
 
-/*
-** A whole S is brought, where it was not there.  follow: a gathered product of it, which is done
-** panel by panel behind their copies; or NULL.
-*/
-gx_code gx_sparse_device_bring(gx_sparse_device *d, const gx_sparse_product *follow, gx_err *err);
+/* A whole S is brought, where it was not there, and its product done behind it; or follow NULL. */
+gx_code gx_sparse_device_bring(gx_sparse_device *d, const gx_sparse_follow *follow, gx_err *err);
 
 /* Enqueued on accel->run; where S is not whole it is read once, and has been when this returns. */
 gx_code gx_sparse_device_multiply(gx_sparse_device *d, const gx_sparse_product *product,
@@ -95,7 +106,6 @@ double gx_sparse_device_seconds(const gx_sparse_device *d, int64_t lines);
 ** Is the device to do what takes it `now` seconds, and later calls, which find S there, `later`?
 ** What it would have saved on this matrix is added up, as for neighbours (docs/decisions/042).
 */
-bool gx_sparse_device_is_worth_it(gx_sparse_device *d, double host_s, double now_s,
-                                  double later_s);
+bool gx_sparse_device_is_worth_it(gx_sparse_device *d, double host_s, double now_s, double later_s);
 
 #endif

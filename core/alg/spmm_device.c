@@ -9,9 +9,10 @@
 **   R       lines x length
 **   D       again, for the result as it will lie: length x lines
 **
-** Where S has yet to be brought and all lines of a gathered S D are one round, D goes first, and
-** each panel of S is multiplied when it arrives.  That the result comes down only then is on
-** purpose: threads that put it in its place take the processors from those that read.
+** Where S has yet to be brought and all lines of a gathered S D are one round, both are brought by
+** the same threads, D first, and each panel of S is multiplied when it arrives.  That the result
+** comes down only then is on purpose: threads that put it in its place take the processors from
+** those that read.
 **
 ** Whether: predicted, from bytes through the memories of both sides, the reads and the copies.
 ** With `deterministic`, what is scattered stays on the host: there it is added in order.  What
@@ -135,9 +136,8 @@ static void foresee_device(const spmm *x, bool is_there, gx_cost *out, gx_terms 
     cost.bytes_up = (is_there ? 0 : times * (double)gx_sparse_bytes(r->S)) +
                     (double)r->inner * (double)r->lines * (double)gx_dtype_bytes(r->dtype);
     cost.bytes_down = (double)r->length * (double)r->lines * (double)gx_dtype_bytes(r->dtype);
-    cost.compute_s =
-        rounds * (gx_sparse_device_seconds(&x->S, x->width) + device->wait_s) +
-        turned * dense * (double)r->lines / device->sweep_bytes_per_s;
+    cost.compute_s = rounds * (gx_sparse_device_seconds(&x->S, x->width) + device->wait_s) +
+                     turned * dense * (double)r->lines / device->sweep_bytes_per_s;
     gx_predict_cost(x->run, x->accel, &cost, r->dtype, 1, terms);
     if (is_followed(x, is_there)) { // products while panels are read
         double share = (double)gx_sparse_bytes(r->S) / cost.bytes_up;
@@ -205,8 +205,8 @@ static bool choose(spmm *x, gx_terms *here)
     }
     foresee_device(x, x->S.is_there, &cost, &now);
     foresee_device(x, true, &cost, &later);
-    if (!gx_sparse_device_is_worth_it(&x->S, host.seconds,
-                                      now.seconds - now.factor * now.once_s, later.seconds)) {
+    if (!gx_sparse_device_is_worth_it(&x->S, host.seconds, now.seconds - now.factor * now.once_s,
+                                      later.seconds)) {
         return false;
     }
     if (!r->is_step) {
@@ -230,6 +230,12 @@ static gx_code turn(spmm *x, const void *from, void *to, int64_t m, int64_t n, g
     return kernel(x, GX_TRANSPOSE, &args, err);
 }
 
+/* D is memory that goes up as it is. */
+static bool is_put(const spmm *x)
+{
+    return x->r->D->kind == GX_MAT_VALUE && x->r->D->dtype == x->r->dtype;
+}
+
 /* Lines [l0, l0 + m) of D to L. */
 static gx_code bring_lines(spmm *x, int64_t l0, int64_t m, gx_err *err)
 {
@@ -239,10 +245,10 @@ static gx_code bring_lines(spmm *x, int64_t l0, int64_t m, gx_err *err)
     void *to = x->part[turns ? PART_D : PART_L];
     gx_mat part;
     gx_mat_view(&part, r->D, GX_NO_TRANS, r->is_left ? 0 : l0, r->is_left ? l0 : 0, rows, cols);
-    if (r->D->kind == GX_MAT_VALUE && r->D->dtype == r->dtype) {
+    if (is_put(x)) {
         GX_TRY(gx_device_put(x->run, x->accel, r->dtype, rows, cols,
-                             gx_at(r->D->data, r->dtype, r->D->ld, part.row0, part.col0),
-                             r->D->ld, to, err));
+                             gx_at(r->D->data, r->dtype, r->D->ld, part.row0, part.col0), r->D->ld,
+                             to, err));
     } else {
         GX_TRY(gx_device_load(x->run, x->accel, &part, cols, r->dtype, false, to, err));
     }
@@ -263,25 +269,28 @@ static gx_code take_down(spmm *x, int64_t l0, int64_t m, int64_t first, gx_err *
     bool is_packed = r->write != NULL; // a round
     int64_t line = is_packed ? l0 - first : l0, count = gx_min(r->round, r->lines - first);
     int64_t ld = !is_packed ? r->ldr : r->is_left ? r->length : count;
-    return gx_device_get(x->run, x->accel, r->dtype, rows, cols, from,
-                         gx_at(r->result, r->dtype, ld, r->is_left ? 0 : line,
-                               r->is_left ? line : 0),
-                         ld, err);
+    return gx_device_get(
+        x->run, x->accel, r->dtype, rows, cols, from,
+        gx_at(r->result, r->dtype, ld, r->is_left ? 0 : line, r->is_left ? line : 0), ld, err);
+}
+
+static gx_sparse_product product_of(const spmm *x, int64_t lines)
+{
+    return (gx_sparse_product){.op = x->r->op,
+                               .lines = lines,
+                               .alpha = x->r->alpha,
+                               .L = x->part[PART_L],
+                               .R = x->part[PART_R]};
 }
 
 static gx_code multiply(spmm *x, int64_t m, gx_err *err)
 {
     const gx_spmm_rounds *r = x->r;
     if (r->op == GX_NO_TRANS) {
-        gx_args zeros = {
-            .m = m * r->length, .n = 1, .c = x->part[PART_R], .ldc = m * r->length};
+        gx_args zeros = {.m = m * r->length, .n = 1, .c = x->part[PART_R], .ldc = m * r->length};
         GX_TRY(kernel(x, GX_FILL, &zeros, err));
     }
-    const gx_sparse_product product = {.op = r->op,
-                                       .lines = m,
-                                       .alpha = r->alpha,
-                                       .L = x->part[PART_L],
-                                       .R = x->part[PART_R]};
+    const gx_sparse_product product = product_of(x, m);
     return gx_sparse_device_multiply(&x->S, &product, err);
 }
 
@@ -296,18 +305,31 @@ static bool goes_on(spmm *x, gx_err *err)
     return gx_ok(x->run);
 }
 
-/* D, then S with its product, then the result. */
+/* Under a lock of whoever brings S. */
+static gx_code turn_lines(void *arg, gx_err *err)
+{
+    spmm *x = arg;
+    const gx_spmm_rounds *r = x->r;
+    return turn(x, x->part[PART_D], x->part[PART_L], r->lines, r->inner, err);
+}
+
+/* D, and S with its product, then the result. */
 static gx_code run_followed(spmm *x, gx_err *err)
 {
     const gx_spmm_rounds *r = x->r;
-    const gx_sparse_product product = {.op = r->op,
-                                       .lines = r->lines,
-                                       .alpha = r->alpha,
-                                       .L = x->part[PART_L],
-                                       .R = x->part[PART_R]};
-    GX_TRY(bring_lines(x, 0, r->lines, err));
+    gx_mat all;
+    gx_mat_view(&all, r->D, GX_NO_TRANS, 0, 0, r->inner, r->lines);
+    gx_sparse_follow follow = {.product = product_of(x, r->lines),
+                               .dense = &all,
+                               .at = x->part[PART_D],
+                               .ready = turn_lines,
+                               .arg = x};
+    if (is_put(x)) {
+        follow.dense = NULL;
+        GX_TRY(bring_lines(x, 0, r->lines, err));
+    }
     if (goes_on(x, err)) {
-        GX_TRY(gx_sparse_device_bring(&x->S, &product, err));
+        GX_TRY(gx_sparse_device_bring(&x->S, &follow, err));
     }
     if (goes_on(x, err)) {
         GX_TRY(take_down(x, 0, r->lines, 0, err));

@@ -41,14 +41,17 @@ typedef struct part {
     bool is_busy; /* from being taken until it has been folded */
 } part;
 
-/* What a thread that must not read itself wants from the caller. */
+typedef enum wanted { RECTANGLE = 0, PIECE, HEAD, VALUES } wanted;
+
+/* What a thread wants to be read, by the caller where it must not read itself. */
 typedef struct request {
     const gx_mat *source;
-    int64_t i0, j0, m, n, ld;
+    wanted what;
+    int64_t i0, j0, m, n, ld; /* of a rectangle; values [j0, j0 + n) of a piece */
     gx_dtype dtype;
     void *dst;
-    int64_t piece; /* of a sparse matrix, where csr is not NULL */
-    gx_csr *csr;
+    int64_t piece; /* of a sparse matrix  */
+    gx_csr *csr;   /* of it, but for VALUES */
     gx_err err;
     enum { IDLE = 0, ASKED, SERVED, DONE } state;
 } request;
@@ -96,12 +99,12 @@ static void wait_a_while(job *x)
 
 // Reading -----------------------------------------------------------------------------------------
 
-static gx_code ask_caller(gx_pass_thread *t, const request *wanted, gx_err *err)
+static gx_code ask_caller(gx_pass_thread *t, const request *asked, gx_err *err)
 {
     job *x = t->job;
     request *r = &t->request;
     pthread_mutex_lock(&x->lock);
-    *r = *wanted;
+    *r = *asked;
     r->state = ASKED;
     x->has_asked = true;
     pthread_cond_broadcast(&x->changed);
@@ -118,27 +121,58 @@ static gx_code ask_caller(gx_pass_thread *t, const request *wanted, gx_err *err)
     return r->err.code;
 }
 
+static gx_code read_now(const job *x, const request *r, gx_reader *reader, gx_err *err)
+{
+    switch (r->what) {
+    case PIECE:
+        return gx_sparse_read(r->source, reader, r->piece, r->dst, r->csr, err);
+    case HEAD:
+        return gx_sparse_read_head(r->source, reader, r->piece, r->dst, r->csr, err);
+    case VALUES:
+        return gx_sparse_read_values(r->source, reader, r->piece, r->j0, r->n, r->dst, err);
+    default:
+        return gx_mat_read(x->run, r->source, reader, r->i0, r->j0, r->m, r->n, r->dtype, r->dst,
+                           r->ld, err);
+    }
+}
+
+/* By the thread itself, where it may, or where nothing is stored. */
+static gx_code read_request(gx_pass_thread *t, const request *r, gx_err *err)
+{
+    gx_reader *reader = t->helper != NULL ? gx_helper_reader(t->helper, r->source) : t->own;
+    return reader != NULL || gx_mat_base_stored(r->source) == NULL
+               ? read_now(t->job, r, reader, err)
+               : ask_caller(t, r, err);
+}
+
 gx_code gx_pass_read(gx_pass_thread *t, const gx_mat *source, int64_t i0, int64_t j0, int64_t m,
                      int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err)
 {
-    gx_reader *reader = t->helper != NULL ? gx_helper_reader(t->helper, source) : t->own;
-    if (reader != NULL || gx_mat_base_stored(source) == NULL) {
-        return gx_mat_read(t->job->run, source, reader, i0, j0, m, n, dtype, dst, ld, err);
-    }
-    request wanted = {
+    request r = {
         .source = source, .i0 = i0, .j0 = j0, .m = m, .n = n, .ld = ld, .dtype = dtype, .dst = dst};
-    return ask_caller(t, &wanted, err);
+    return read_request(t, &r, err);
 }
 
 gx_code gx_pass_read_piece(gx_pass_thread *t, const gx_mat *source, int64_t piece, void *block,
                            gx_csr *csr, gx_err *err)
 {
-    gx_reader *reader = t->helper != NULL ? gx_helper_reader(t->helper, source) : t->own;
-    if (reader != NULL || source->kind != GX_MAT_STORED) {
-        return gx_sparse_read(source, reader, piece, block, csr, err);
-    }
-    request wanted = {.source = source, .piece = piece, .dst = block, .csr = csr};
-    return ask_caller(t, &wanted, err);
+    request r = {.source = source, .what = PIECE, .piece = piece, .dst = block, .csr = csr};
+    return read_request(t, &r, err);
+}
+
+gx_code gx_pass_read_head(gx_pass_thread *t, const gx_mat *source, int64_t panel, void *block,
+                          gx_csr *csr, gx_err *err)
+{
+    request r = {.source = source, .what = HEAD, .piece = panel, .dst = block, .csr = csr};
+    return read_request(t, &r, err);
+}
+
+gx_code gx_pass_read_values(gx_pass_thread *t, const gx_mat *source, int64_t panel, int64_t first,
+                            int64_t count, void *values, gx_err *err)
+{
+    request r = {
+        .source = source, .what = VALUES, .piece = panel, .j0 = first, .n = count, .dst = values};
+    return read_request(t, &r, err);
 }
 
 /* Caller, under the lock, which is given up meanwhile: one thing that was asked for. */
@@ -151,12 +185,7 @@ static bool serve(job *x, gx_reader *own)
         }
         r->state = SERVED;
         pthread_mutex_unlock(&x->lock);
-        if (r->csr != NULL) {
-            gx_sparse_read(r->source, own, r->piece, r->dst, r->csr, &r->err);
-        } else {
-            gx_mat_read(x->run, r->source, own, r->i0, r->j0, r->m, r->n, r->dtype, r->dst, r->ld,
-                        &r->err);
-        }
+        read_now(x, r, own, &r->err);
         pthread_mutex_lock(&x->lock);
         r->state = DONE;
         pthread_cond_broadcast(&x->changed);

@@ -60,6 +60,12 @@ gx_code gx_pass_read(gx_pass_thread *thread, const gx_mat *source, int64_t i0, i
 gx_code gx_pass_read_piece(gx_pass_thread *thread, const gx_mat *source, int64_t piece, void *block,
                            gx_csr *csr, gx_err *err);
 
+/* gx_sparse_read_head() and gx_sparse_read_values() of a stored one, piece by piece. */
+gx_code gx_pass_read_head(gx_pass_thread *thread, const gx_mat *source, int64_t panel, void *block,
+                          gx_csr *csr, gx_err *err);
+gx_code gx_pass_read_values(gx_pass_thread *thread, const gx_mat *source, int64_t panel,
+                            int64_t first, int64_t count, void *values, gx_err *err);
+
 /* Bytes that one thread takes at least, and with both of its parts. */
 size_t gx_pass_least_bytes(const gx_pass *pass);
 size_t gx_pass_thread_bytes(const gx_pass *pass);

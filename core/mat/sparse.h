@@ -39,6 +39,17 @@ size_t gx_sparse_block_bytes(const gx_mat *A);
 gx_code gx_sparse_read(const gx_mat *A, gx_reader *reader, int64_t piece, void *block, gx_csr *csr,
                        gx_err *err);
 
+/*
+** Of a panel of a stored matrix what stands before its values, looked through: csr->value is NULL.
+** Then its values from the first-th on, as they are stored: a reader that goes on in a panel finds
+** its place at once.
+*/
+size_t gx_sparse_head_bytes(const gx_mat *A, int64_t panel);
+gx_code gx_sparse_read_head(const gx_mat *A, gx_reader *reader, int64_t panel, void *block,
+                            gx_csr *csr, gx_err *err);
+gx_code gx_sparse_read_values(const gx_mat *A, gx_reader *reader, int64_t panel, int64_t first,
+                              int64_t count, void *values, gx_err *err);
+
 /* A panel of a stored matrix that is in block already, looked through. */
 gx_code gx_sparse_take(const gx_mat *A, int64_t panel, const void *block, gx_csr *csr, gx_err *err);
 
@@ -55,23 +66,22 @@ gx_code gx_sparse_fill(const gx_mat *A, gx_reader *reader, int64_t i0, int64_t j
 */
 typedef struct gx_sparse_out {
     gx_sink *sink;
-    size_t limit;       /* bytes of a panel; 0: a value, which is one                */
-    size_t element;     /* bytes of a value                                          */
+    size_t limit;   /* bytes of a panel; 0: a value, which is one                */
+    size_t element; /* bytes of a value                                          */
     int index_bytes;
-    int64_t row;        /* the row under construction                                */
-    int64_t first;      /* first row that is in memory                               */
-    int64_t entries;    /* in memory                                                 */
-    int64_t total;      /* of all                                                    */
-    uint32_t *start;    /* of the rows in memory, start[row - first] the latest      */
+    int64_t row;     /* the row under construction                                */
+    int64_t first;   /* first row that is in memory                               */
+    int64_t entries; /* in memory                                                 */
+    int64_t total;   /* of all                                                    */
+    uint32_t *start; /* of the rows in memory, start[row - first] the latest      */
     char *index, *value;
     int64_t row_capacity, capacity;
-    void *block;        /* a panel to be written                                     */
+    void *block; /* a panel to be written                                     */
     size_t block_bytes;
 } gx_sparse_out;
 
 gx_code gx_sparse_out_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t cols,
-                            gx_dtype dtype, uint32_t properties, gx_sink *sink,
-                            gx_sparse_out *out);
+                            gx_dtype dtype, uint32_t properties, gx_sink *sink, gx_sparse_out *out);
 
 /* Entry (i, j), which lies behind the latest one. */
 gx_code gx_sparse_put(gx_sparse_out *out, int64_t i, int64_t j, gx_scalar value, gx_err *err);

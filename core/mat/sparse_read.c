@@ -98,12 +98,22 @@ int64_t gx_sparse_most_entries(const gx_mat *A)
     return most;
 }
 
-static size_t panel_bytes(const gx_mat *A, int64_t panel)
+static gx_csr_layout layout_of(const gx_mat *A, int64_t panel)
 {
     gx_csr_layout layout = {0};
     (void)gx_csr_lay_out(gx_meta_panel_rows(&A->meta, panel), A->cols,
                          A->meta.panels->place[panel].entries, A->dtype, &layout);
-    return layout.bytes;
+    return layout;
+}
+
+static size_t panel_bytes(const gx_mat *A, int64_t panel)
+{
+    return layout_of(A, panel).bytes;
+}
+
+size_t gx_sparse_head_bytes(const gx_mat *A, int64_t panel)
+{
+    return layout_of(A, panel).value;
 }
 
 size_t gx_sparse_bytes(const gx_mat *A)
@@ -153,6 +163,25 @@ gx_code gx_sparse_read(const gx_mat *A, gx_reader *reader, int64_t piece, void *
     }
     GX_TRY(gx_reader_read(reader, &A->meta, piece, 0, panel_bytes(A, piece), block, err));
     return gx_sparse_take(A, piece, block, csr, err);
+}
+
+gx_code gx_sparse_read_head(const gx_mat *A, gx_reader *reader, int64_t panel, void *block,
+                            gx_csr *csr, gx_err *err)
+{
+    size_t bytes = gx_sparse_head_bytes(A, panel);
+    GX_TRY(gx_reader_read(reader, &A->meta, panel, 0, bytes, block, err));
+    GX_TRY(gx_sparse_take(A, panel, block, csr, err)); // which looks at no value
+    csr->value = NULL;
+    return GX_OK;
+}
+
+gx_code gx_sparse_read_values(const gx_mat *A, gx_reader *reader, int64_t panel, int64_t first,
+                              int64_t count, void *values, gx_err *err)
+{
+    size_t element = gx_dtype_bytes(A->dtype);
+    return gx_reader_read(reader, &A->meta, panel,
+                          layout_of(A, panel).value + (size_t)first * element,
+                          (size_t)count * element, values, err);
 }
 
 // Rectangles --------------------------------------------------------------------------------------
@@ -241,8 +270,7 @@ static gx_code fill_from_panel(const gx_mat *A, gx_reader *reader, int64_t panel
                               (size_t)(count + 1) * sizeof *start, start, err));
         if ((i == row0 && start[0] != 0) ||
             (i + count == end && start[count] != (uint64_t)entries)) {
-            return gx_fail(err, GX_CORRUPT,
-                           "%s: row starts go from %lu to %lu, expected 0 to %lld",
+            return gx_fail(err, GX_CORRUPT, "%s: row starts go from %lu to %lu, expected 0 to %lld",
                            panel_name(A, panel, name), (unsigned long)start[0],
                            (unsigned long)start[count], (long long)entries);
         }
@@ -276,8 +304,7 @@ static int64_t panel_of(const gx_mat *A, int64_t i)
 gx_code gx_sparse_fill(const gx_mat *A, gx_reader *reader, int64_t i0, int64_t j0, int64_t m,
                        int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err)
 {
-    const rectangle r = {
-        .i0 = i0, .j0 = j0, .m = m, .n = n, .dtype = dtype, .dst = dst, .ld = ld};
+    const rectangle r = {.i0 = i0, .j0 = j0, .m = m, .n = n, .dtype = dtype, .dst = dst, .ld = ld};
     for (int64_t j = 0; j < n; j++) {
         memset(gx_at(dst, dtype, ld, 0, j), 0, (size_t)m * gx_dtype_bytes(dtype));
     }

@@ -10,7 +10,8 @@ Plan, with small tiles so that small matrices have many panels:
 6. `deterministic`: what is added in an order of chance stays on the host
 7. gx_spread: the CPU's activations, by threshold, decay, shares, of directed and symmetric graphs, of steps 0 to 7; the second
    call reads and copies nothing of the graph; calls that fail
-8. panels are multiplied while others are still read: by helpers, by the team, by the caller
+8. panels are multiplied while others are still read: by helpers, by the team, by the caller; panels of several parts, converted,
+   go up exactly once with what they are multiplied with
 9. what iterates (gx_pagerank, gx_eig, gx_svd) reads and copies the matrix once; a device that is lost in between
 """
 import pytest
@@ -134,8 +135,9 @@ def test_faults(tmp_path, mode):
 mode, steps = {mode!r}, {STEPS!r}
 """ + """
 put('S', graph(200, 300, '<f8'))
-D, E = from_numpy(dense(300, 3, '<f8')), from_numpy(dense(3, 200, '<f8'))
-both('S', D) # the profile is measured
+E = from_numpy(dense(3, 200, '<f8'))
+host.execute("SELECT gx_copy(?, 'D')", (from_numpy(dense(300, 3, '<f8')),)).fetchone()
+both('S', 'D') # the profile is measured
 db.close()
 result = 0
 for limit in (0, 40 << 10):
@@ -145,11 +147,11 @@ for limit in (0, 40 << 10):
             db.execute("SELECT gx_config('device_memory_limit', ?)", (limit,)).fetchall()
             db.execute("SELECT * FROM gx_devices").fetchall()
             mock.order(f'{name}:{n}:{mode}')
-            both('S', D)
+            both('S', 'D')
             both(E, 'S')
             result += mock.counts()['failures']
             mock.order()
-            both('S', D)
+            both('S', 'D')
             db.close()
             assert mock.counts()['violations'] == 0, (name, n)
             assert mode == 'lost' or mock.alive() == {}, (name, n, mock.alive())
@@ -209,6 +211,31 @@ db.close()
 assert mock.alive() == {}
 """
     assert child(tmp_path, body) == [True] * 6
+
+
+def test_parts_of_panels(tmp_path):
+    body = MAKE + """
+n, k, result = 30000, 3, []
+for dtype in ('f8', 'f4'): # of 4 and 8 MB; the second is converted on its way
+    sql = f"SELECT gx_random({n}, {n}, 'S', '{{\\"density\\":0.001,\\"low\\":-1,\\"replace\\":true,\\"dtype\\":\\"{dtype}\\"}}')"
+    for tile, readers in ((8 << 20, 2), (4 << 20, 2), (4 << 20, 0)):
+        host.execute("SELECT gx_config('tile_bytes', ?)", (tile,)).fetchall()
+        host.execute(sql.replace('f8', 'f64').replace('f4', 'f32')).fetchall()
+        host.execute("SELECT gx_config('tile_bytes', 131072)").fetchall()
+        host.execute(f"SELECT gx_randn({n}, {k}, 'D', '{{\\"replace\\":true}}')").fetchall()
+        panels = host.execute("SELECT count(*) FROM gx_tile WHERE id >> 32 = (SELECT id FROM gx_meta WHERE name = 'S')").fetchone()[0]
+        entries = host.execute("SELECT gx_nnz('S')").fetchone()[0]
+        db.execute("SELECT gx_config('readers', ?)", (readers,)).fetchall()
+        did = both('S', 'D')
+        own = 4 * (n + panels) if panels > 1 else 0 # starts of their own
+        assert did['uploaded'] == 4 * (n + panels) + own + 12 * entries + 8 * n * k, (did, panels, entries)
+        assert did['device_calls'] == 1 and both('S', 'D')['uploaded'] == 8 * n * k
+        result.append(panels)
+assert mock.counts()['violations'] == 0
+db.close()
+assert mock.alive() == {}
+"""
+    assert min(child(tmp_path, body)) >= 1
 
 
 SPREAD = MAKE + """
