@@ -178,6 +178,7 @@ static void fail(sqlite3_context *sql, gx_agg *agg, const gx_err *err)
     agg->is_failed = true;
     snprintf(full.text, sizeof full.text, "%.440s (input row %lld)", err->text,
              (long long)agg->input_row);
+    gx_text_clean(full.text); // cut within a character, perhaps
     gx_result_error(sql, agg->bound->function, &full);
 }
 

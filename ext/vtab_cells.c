@@ -103,7 +103,7 @@ static int parse_arguments(gx_cells_table *table, int argc, const char *const *a
         return SQLITE_NOMEM;
     }
     if (table->matrix[0] == '\0' || table->matrix[0] == '[' || table->matrix[0] == '{') {
-        *message = sqlite3_mprintf("%s: %s: '%.60s' is not the name of a stored matrix", module,
+        *message = sqlite3_mprintf("%s: %s: '%!.60s' is not the name of a stored matrix", module,
                                    table->name, table->matrix);
         return SQLITE_ERROR;
     }

@@ -9,6 +9,8 @@
 */
 #include "stats.h"
 
+#include "err.h"
+
 #include <assert.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -191,11 +193,7 @@ void gx_stats_note(gx_stats *stats, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    for (char *c = text; *c != '\0'; c++) {
-        if ((unsigned char)*c < ' ') {
-            *c = ' ';
-        }
-    }
+    gx_text_clean(text);
     lock_notes(stats);
     count_note(stats, text);
     unlock_notes(stats);

@@ -157,6 +157,7 @@ static void tell(telling *t, gx_ref ref)
     snprintf(step.op, sizeof step.op, "%s", word_of(node));
     snprintf(step.detail, sizeof step.detail, "%*sv%d = ", (int)(2 * t->depth), "", (int)ref);
     describe(t, node, step.detail, sizeof step.detail);
+    gx_text_clean(step.detail); // cut within a character, perhaps
     step.bytes = (double)node->type.rows * (double)node->type.cols *
                  (double)gx_dtype_bytes(node->type.dtype);
     step.flops = flops_of(t->g, node);

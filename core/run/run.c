@@ -117,11 +117,7 @@ gx_code gx_run_failf(gx_run *run, gx_code code, const char *format, ...)
     va_start(args, format);
     vsnprintf(err.text, sizeof err.text, format, args);
     va_end(args);
-    for (char *c = err.text; *c != '\0'; c++) {
-        if ((unsigned char)*c < ' ') {
-            *c = ' ';
-        }
-    }
+    gx_text_clean(err.text);
     return gx_run_fail(run, &err);
 }
 

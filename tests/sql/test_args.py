@@ -5,7 +5,7 @@ Plan:
    NumPy for random matrices, sizes and memory, deep and long garbage;
 2. numbers, NULL, text in each position where another type is wanted: the exact text once for each type of argument;
 3. counts of arguments: one too few and one too many, exact texts for each kind of range;
-4. names and destinations: NUL inside, empty, not text; a failed call leaves the database as it was;
+4. messages are UTF-8; names and destinations: NUL inside, empty, not text; a failed call leaves the database as it was;
 5. options: each type right and wrong, unknown, twice, null, bad JSON, blanks, NULs;
 6. loading: twice, from SQL, on two connections, while statements run; the context is one;
 7. errors that say what to do: the call, the order of arguments, the option that makes shapes fit.
@@ -293,6 +293,34 @@ def test_utf16_database():
     assert q(db, "SELECT gx_store(x, '[1]', '{\"replace\":true}') FROM t WHERE rowid = 2") == "µ"
     assert q(db, "SELECT gx_shape('µ')") == "[1,1]"
     db.close()
+
+
+TEXT_ARGUMENTS = [
+    "gx_neg('[1]', 'x', ?)", "gx_norm('[1]', ?)", "gx_cast('[1]', ?)", "gx_cond('[1]', ?)", "gx_part('[1]', ?)",
+    "gx_matrix_gallery(?, 3)", "gx_from_cells(0, 0, 1, 0, ?)", "gx_store_cells(?, -1, 0, 1)", "gx_config('progress', ?)",
+    "gx_config('backend', ?)", "(SELECT detail FROM gx_plan('eval', ?))", "(SELECT driver FROM gx_plan(?))",
+]
+
+
+@pytest.mark.parametrize("call", TEXT_ARGUMENTS)
+def test_messages_are_utf8(db, call):
+    """Neither a text that is cut nor one that is not UTF-8 gets into a message as it is: Python cannot read that."""
+    q(db, "SELECT gx_store(?, '[1]')", "é" * 120)
+    for pattern in ("{0}", '{{"{0}":1}}', '"{0}" + "{0}" * 2 - "{0}"'):
+        for text in (pattern.format(lead + ch * n) for lead in ("", "a", "ab", "abc") for ch in "é☃😀"
+                     for n in (10, 11, 12, 20, 21, 120, 250, 300)):
+            try:
+                db.execute(f"SELECT {call}", (text,)).fetchall()
+            except sqlite3.Error as problem:
+                assert "gx_" in str(problem)
+    for broken in ("x'64ff88'", "x'7b2264ff88223a317d'"):  # d.. and {"d..":1}
+        assert "gx_" in error(db, f"SELECT {call}".replace("?", f"CAST({broken} AS TEXT)"))
+
+
+def test_messages_are_utf8_of_tables(db):
+    for n in range(50, 62):
+        with pytest.raises(sqlite3.OperationalError, match="is not the name of a stored matrix"):
+            db.execute(f"CREATE VIRTUAL TABLE t USING gx_cells('[{'a' * n}é')")
 
 
 # ---- options --------------------------------------------------------------------------------------
