@@ -24,8 +24,11 @@
 
 #ifdef __clang__
 #define IN_STEP _Pragma("clang loop vectorize(assume_safety)")
+#pragma clang diagnostic ignored "-Wpass-failed" // functions of the library go one by one
+#define WIDE(isa) target(isa), min_vector_width(512)
 #else
 #define IN_STEP _Pragma("GCC ivdep")
+#define WIDE(isa) target(isa ",prefer-vector-width=512")
 #endif
 
 enum { UNIT = 32 }; // elements: whole vectors of every size
@@ -274,7 +277,7 @@ static double complex by_library(gx_map_kind kind, double complex a, double comp
     }
 }
 
-GX_INLINE bool is_set(gx_scalar x)
+GX_INLINE int is_set(gx_scalar x)
 {
     return (x.re != 0) | (x.im != 0);
 }
@@ -423,8 +426,7 @@ COMPILE(avx2, __attribute__((target("avx2"), noinline)))
 static const compiled on_avx2[] = COMPILED_FOR(avx2, avx2);
 
 /* Of pairs gcc 12 makes fused multiply-adds where the processor has them, whatever it is told. */
-COMPILE_REAL(avx512,
-             __attribute__((target("avx512f,avx512dq,avx512vl,prefer-vector-width=512"), noinline)))
+COMPILE_REAL(avx512, __attribute__((WIDE("avx512f,avx512dq,avx512vl"), noinline)))
 static const compiled on_avx512[] = COMPILED_FOR(avx512, avx2);
 #endif
 

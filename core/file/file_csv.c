@@ -238,7 +238,7 @@ static gx_code read_in_window(csv *c, field *f, bool *more, bool *is_whole, gx_e
 
 static gx_code read_field(csv *c, field *f, bool *more, gx_err *err)
 {
-    bool is_whole, is_wider;
+    bool is_whole = false, is_wider;
     do {
         GX_TRY(read_in_window(c, f, more, &is_whole, err));
         is_wider = false;

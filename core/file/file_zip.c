@@ -86,7 +86,7 @@ static gx_code find_directory(const gx_input *in, gx_mem *mem, int64_t *start, i
 gx_code gx_zip_find(const gx_input *in, gx_mem *mem, const char *name, gx_zip_member *member,
                     bool *found, gx_err *err)
 {
-    int64_t at, entries;
+    int64_t at = 0, entries = 0;
     size_t length = strlen(name);
     *found = false;
     GX_TRY(find_directory(in, mem, &at, &entries, err));

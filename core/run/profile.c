@@ -40,13 +40,12 @@ enum { FORMAT = 1, MACHINES_MOST = 32, FILE_MOST = 1 << 20, KEY_BYTES = 512 };
 // Figures -----------------------------------------------------------------------------------------
 
 /* Factorisations that were not measured: what share of a product's rate they were seen to have. */
-static void fill_rates(double rates[GX_RATE_COUNT][GX_PROFILE_SIZES],
-                       const double gemm[GX_PROFILE_SIZES])
+static void fill_rates(gx_profile *profile)
 {
     static const double share[GX_RATE_COUNT] = {0.5, 0.4, 0.4, 0.1};
     for (int rate = 0; rate < GX_RATE_COUNT; rate++) {
         for (int i = 0; i < GX_PROFILE_SIZES; i++) {
-            rates[rate][i] = share[rate] * gemm[i];
+            profile->rate_flops_per_s[rate][i] = share[rate] * profile->gemm_flops_per_s[GX_F64][i];
         }
     }
 }
@@ -85,7 +84,7 @@ void gx_profile_built_in(gx_profile *profile)
             profile->gemm_flops_per_s[dtype][i] = per_thread[dtype] * share[i] * profile->threads;
         }
     }
-    fill_rates(profile->rate_flops_per_s, profile->gemm_flops_per_s[GX_F64]);
+    fill_rates(profile);
     fill_store(profile);
     profile->sweep_bytes_per_s = 4e9 * profile->threads;
     profile->core_flops_per_s = per_thread[GX_F64];
@@ -320,7 +319,7 @@ static bool parse_machine(const cJSON *machine, gx_profile *profile)
     parse_store(machine, profile, &is_sound);
     if (!parse_rates(machine, profile->gemm_size, profile->gemm_flops_per_s[0],
                      profile->rate_flops_per_s[0], GX_PROFILE_SIZES, &is_sound)) {
-        fill_rates(profile->rate_flops_per_s, profile->gemm_flops_per_s[GX_F64]);
+        fill_rates(profile);
     }
     return is_sound && profile->threads >= 1;
 }
