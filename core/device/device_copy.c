@@ -12,7 +12,8 @@
 **
 ** A helper that finds none free takes the one that is leaving longest and waits for its mark.
 ** Units are taken panel by panel, and none takes a buffer while its panel has no memory.
-** Without helpers the caller reads as well.  Memory from malloc is copied into such buffers by the
+** Without helpers the caller reads as well; and of few units the caller takes its share, for which
+** another helper would still be opening.  Memory from malloc is copied into such buffers by the
 ** team; ordinary memory that is copied from directly goes at a fraction of the speed.
 **
 ** Memory: up to STAGES buffers of PIECE_BYTES, page-locked within pinning_budget.
@@ -24,6 +25,8 @@
 #include <string.h>
 
 enum { STAGES = 24, TURNS = 3, PIECE_BYTES = GX_PIECE_BYTES / 4 };
+
+enum { FEW_UNITS = 4 }; // the caller's reading keeps nobody waiting for long
 
 // Failing -----------------------------------------------------------------------------------------
 
@@ -317,10 +320,16 @@ static void count_sent(loading *l)
     }
 }
 
+static bool are_few(const loading *l)
+{
+    return l->panels == NULL && l->units <= FEW_UNITS;
+}
+
 /* The caller: enqueue what is full, until all is, the run has failed, or the device has. */
 static gx_code send_all(loading *l, gx_stream *stream, gx_reader *own, gx_err *err)
 {
     gx_code rc = GX_OK;
+    bool reads = stream == NULL || are_few(l);
     int64_t t = 0, end = 0;
     pthread_mutex_lock(&l->lock);
     while (rc == GX_OK && gx_ok(l->run) && l->sent < l->pieces && !l->is_stopped) {
@@ -328,7 +337,8 @@ static gx_code send_all(loading *l, gx_stream *stream, gx_reader *own, gx_err *e
         for (int k = 0; k < l->buffers && full == NULL; k++) {
             full = l->buffer[k].state == FULL ? &l->buffer[k] : NULL;
         }
-        if (full == NULL && stream == NULL && (t < end || next_unit(l, &t, &end))) {
+        if (full == NULL && reads && (t < end || next_unit(l, &t, &end)) &&
+            (stream == NULL || find_buffer(l) != NULL)) { // else helpers have them all
             full = fill_buffer(l, t++, NULL, own);
         }
         if (full == NULL) {
@@ -389,7 +399,7 @@ static gx_stream *start_helpers(loading *l)
             bytes += (double)to->mat->rows * (double)to->cols * (double)gx_dtype_bytes(to->dtype);
         }
     }
-    int64_t wanted = gx_min(l->run->ctx->config.number[GX_SET_READERS], l->units);
+    int64_t wanted = gx_min(l->run->ctx->config.number[GX_SET_READERS], l->units - are_few(l));
     if (count > 0) {
         gx_stream_start(l->run, stored, count, (int)wanted, bytes, help, l, &stream);
     }
@@ -412,7 +422,7 @@ static gx_code load(loading *l, gx_err *err)
     gx_code rc = take_buffers(l, err);
     if (rc == GX_OK && gx_ok(run)) {
         stream = start_helpers(l);
-        if (stream != NULL || gx_reader_own(run->ctx->store, &own, &refusal) == GX_OK) {
+        if (gx_reader_own(run->ctx->store, &own, &refusal) == GX_OK) {
             rc = send_all(l, stream, own, err);
         }
         gx_run_fail(run, &refusal);

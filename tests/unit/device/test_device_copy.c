@@ -3,7 +3,9 @@
 **
 ** Plan:
 **   1  a stored matrix comes whole, in each dtype, read by several helpers, by one, by the caller;
-**      some of its columns; its lower triangle, where nothing above the diagonal's tiles is touched
+**      some of its columns; its lower triangle, where nothing above the diagonal is touched;
+**      tiles so few that the caller reads beside the helpers, or all of it when these get no
+**      connection
 **   2  a generator (there is nothing to read) comes whole
 **   3  memory goes up and comes back: columns with gaps between them, one piece, more pieces than
 **      there are buffers, copies that the team shares
@@ -88,6 +90,27 @@ static void test_stored(void **state)
     assert_true(kit_stat(f, GX_STAT_UPLOADED) > 0);
 }
 
+static void test_few_tiles(void **state)
+{
+    kit *f = *state;
+    static const char *const readers[] = {"4", "1", "0"};
+    static const int64_t tiles[] = {ROWS, (ROWS + 1) / 2, ROWS - 1}; // 1, 4 and 2; of some pieces
+    for (int t = 0; t < 3; t++) {
+        kit_store_tiles(f, 'A', ROWS, COLS, tiles[t]);
+        for (int k = 0; k < 3; k++) {
+            kit_set(f, GX_SET_READERS, readers[k]);
+            check_load(f, NULL, COLS, GX_F64, false);
+            check_load(f, NULL, COLS, GX_C128, true);
+        }
+    }
+    kit_set(f, GX_SET_READERS, "4");
+    sqlite3_exec(f->db, "PRAGMA locking_mode = EXCLUSIVE; SELECT count(*) FROM gx_meta", NULL, NULL,
+                 NULL);
+    int64_t helped = kit_stat(f, GX_STAT_HELPER_READS);
+    check_load(f, NULL, COLS, GX_F64, false);
+    assert_int_equal(kit_stat(f, GX_STAT_HELPER_READS), helped);
+}
+
 static void test_generated(void **state)
 {
     gx_mat one;
@@ -163,14 +186,14 @@ static void test_failures(void **state)
     kit *f = *state;
     static const char *const calls[] = {"upload",   "download",  "mark_create",
                                         "mark_set", "mark_wait", "queue_wait"};
-    kit_store(f, 'A', ROWS, COLS);
-    for (size_t c = 0; c < sizeof calls / sizeof calls[0]; c++) {
+    for (size_t c = 0; c < 2 * (sizeof calls / sizeof calls[0]); c++) {
+        kit_store_tiles(f, 'A', ROWS, COLS, c % 2 == 0 ? TILE : ROWS / 2); // and few: 4
         for (int n = 1; n <= 40; n += 3) {
             char order[40];
             gx_err err = {0};
             bool has_failed;
             kit_set(f, GX_SET_READERS, n % 2 == 0 ? "3" : "0");
-            snprintf(order, sizeof order, "%s:%d", calls[c], n);
+            snprintf(order, sizeof order, "%s:%d", calls[c / 2], n);
             gx_code rc = copy(f, order, &has_failed, &err);
             assert_int_equal(rc, has_failed ? GX_DEVICE : GX_OK);
             assert_int_equal(rc, err.code);
@@ -204,6 +227,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_stored, kit_up, kit_down),
+        cmocka_unit_test_setup_teardown(test_few_tiles, kit_up, kit_down),
         cmocka_unit_test_setup_teardown(test_generated, kit_up, kit_down),
         cmocka_unit_test_setup_teardown(test_memory, kit_up, kit_down),
         cmocka_unit_test_setup_teardown(test_failures, kit_up, kit_down),

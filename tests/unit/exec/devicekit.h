@@ -129,7 +129,7 @@ static inline double kit_element(char name, int64_t i, int64_t j)
     return (double)((i * 7 + j * (name == 'A' ? 11 : 5)) % 13) - 6;
 }
 
-static inline void kit_store(kit *f, char name, int64_t m, int64_t n)
+static inline void kit_store_tiles(kit *f, char name, int64_t m, int64_t n, int64_t tile)
 {
     gx_run run;
     gx_sink sink;
@@ -141,12 +141,17 @@ static inline void kit_store(kit *f, char name, int64_t m, int64_t n)
         data[k] = kit_element(name, k % m, k / m);
     }
     gx_run_begin(&run, f->ctx, "store");
-    gx_sink_begin(&run, &(gx_dest){.name = text, .replace = true}, m, n, GX_F64, 0, TILE, TILE,
-                  &sink);
+    gx_sink_begin(&run, &(gx_dest){.name = text, .replace = true}, m, n, GX_F64, 0,
+                  gx_min(tile, m), gx_min(tile, n), &sink);
     gx_sink_write(&sink, 0, 0, m, n, data, m, &err);
     gx_sink_end(&sink);
     assert_int_equal(gx_run_end(&run), GX_OK);
     free(data);
+}
+
+static inline void kit_store(kit *f, char name, int64_t m, int64_t n)
+{
+    kit_store_tiles(f, name, m, n, TILE);
 }
 
 /* C = A B is to be computed in blocks of edge x edge, which is a multiple of TILE. */
