@@ -19,15 +19,18 @@ typedef struct gx_kry_share {
     size_t limit;
     int64_t first, cols; /* of A                                   */
     bool is_sound;       /* a holds them                           */
-    gx_kry_buffer a;     /* m x cols; Hermitian: from row first on */
+    gx_kry_buffer a;     /* m x cols; Hermitian: from row first on; whole rows: cols x n */
     gx_kry_buffer below; /* of that what is below the square, turned; none where room is short */
     gx_kry_buffer x, y, work;
+    gx_kry_buffer other; /* a part of another share's y                     */
+    gx_mark *done;       /* y holds the share's product; NULL: nobody waits */
     gx_staging down;
 } gx_kry_share;
 
 struct gx_kry_device {
     gx_oper *op;
-    uint64_t stamp; /* of the file; 0: nothing is kept       */
+    uint64_t stamp;      /* of the file; 0: nothing is kept       */
+    bool has_whole_rows; /* of a Hermitian A, not a triangle      */
     int shares;
     gx_kry_share share[GX_DEVICES_MOST];
     gx_staging up;       /* of the first share's pool             */
@@ -35,11 +38,12 @@ struct gx_kry_device {
     const void *vectors; /* of this pass                          */
     int64_t all;
     bool is_adjoint;
-    gx_err err;  /* the first failure                     */
-    int culprit; /* whose it is                           */
+    bool is_added; /* y comes down in parts that are sums of all shares' */
+    gx_err err;    /* the first failure                     */
+    int culprit;   /* whose it is                           */
 };
 
-/* The first row of A that a share has. */
+/* The first row of A that a share of columns has. */
 static inline int64_t gx_kry_top(const gx_oper *op, const gx_kry_share *s)
 {
     return op->is_hermitian ? s->first : 0;
@@ -50,14 +54,22 @@ typedef struct gx_kry_extents {
     int64_t rows, x0, x, y0, y;
 } gx_kry_extents;
 bool gx_kry_is_turned(const gx_oper *op, bool is_adjoint); /* A_c^H x */
-gx_kry_extents gx_kry_extents_of(const gx_oper *op, const gx_kry_share *s, bool is_adjoint);
+gx_kry_extents gx_kry_extents_of(const struct gx_kry_device *d, const gx_kry_share *s,
+                                 bool is_adjoint);
 
 /* The products of a pass, one or two; sizes alone where the buffers are not there yet. */
-int gx_kry_products(const gx_oper *op, const gx_kry_share *s, bool is_adjoint, int64_t cols,
-                    gx_args out[2]);
+int gx_kry_products(const struct gx_kry_device *d, const gx_kry_share *s, bool is_adjoint,
+                    int64_t cols, gx_args out[2]);
 
 /* What they need for so many columns of vectors. */
-size_t gx_kry_work_bytes(const gx_oper *op, const gx_kry_share *s, bool is_adjoint, int64_t cols);
+size_t gx_kry_work_bytes(const struct gx_kry_device *d, const gx_kry_share *s, bool is_adjoint,
+                         int64_t cols);
+
+/* The first row of the strip of columns that a share's whole rows are made of: a block's. */
+int64_t gx_kry_strip_top(const gx_oper *op, const gx_kry_share *s);
+
+/* Do all shares' devices, several, reach each other's memory, and offer the kernel? */
+bool gx_kry_are_linked(const struct gx_kry_device *d, gx_kernel_id kernel);
 
 /* The first device where it is predicted to be worth it, or wanted, and does such products. */
 gx_accel *gx_kry_candidate(const gx_oper *op, size_t *limit);

@@ -8,7 +8,9 @@
 **                y_c += A_qc^H x_q, q: rows below the mirrored square
 **
 ** Narrow products go through a matrix faster as it lies than transposed: where there is room,
-** A_qc^H is kept, too.
+** A_qc^H is kept, too.  Where several devices that reach each other's memory have room for all of a
+** Hermitian A, above the diagonal, too, each has whole rows of it instead: one product gives it its
+** part of y, and nothing is added up.
 **
 ** Whether: predicted, with PASSES passes, from the rates of copies and of such products on host and
 ** device; 'backend' = cuda skips the comparison.  Deterministic mode stays on the host unless told.
@@ -21,7 +23,7 @@
 ** below the diagonal counts twice, (m - first)^2 - (m - last)^2; they are as fast as the memory.
 ** The time in which all is done is found by halving, each device taking what it goes through in it
 ** and has room for.  Where all of them together have no room for A, each takes what it can, and the
-** host the rest.
+** host the rest, in whole blocks; else blocks need not stay whole, where only columns are cut.
 */
 #include "../alg/plan.h"
 #include "krylov_device.h"
@@ -34,8 +36,8 @@ static const double PASSES = 16;
 /* What a pass takes for each device beyond the first: its copies, launches, the wait for it. */
 static const double ANOTHER_S = 30e-6;
 
-/* Columns of vectors: of a usual block; for which room is kept. */
-enum { USUAL_COLUMNS = 8, MOST_NARROW = 16 };
+/* Columns of vectors: of a usual block; for which room is kept.  Columns of A that stay together. */
+enum { USUAL_COLUMNS = 8, MOST_NARROW = 16, GRAIN = 64 };
 
 // Products ----------------------------------------------------------------------------------------
 
@@ -44,9 +46,14 @@ bool gx_kry_is_turned(const gx_oper *op, bool is_adjoint)
     return is_adjoint && !op->is_hermitian;
 }
 
-gx_kry_extents gx_kry_extents_of(const gx_oper *op, const gx_kry_share *s, bool is_adjoint)
+gx_kry_extents gx_kry_extents_of(const struct gx_kry_device *d, const gx_kry_share *s,
+                                 bool is_adjoint)
 {
+    const gx_oper *op = d->op;
     int64_t top = gx_kry_top(op, s), rows = op->m - top;
+    if (d->has_whole_rows) {
+        return (gx_kry_extents){.rows = s->cols, .x = op->n, .y0 = s->first, .y = s->cols};
+    }
     if (gx_kry_is_turned(op, is_adjoint)) {
         return (gx_kry_extents){.rows = rows, .x = rows, .y0 = s->first, .y = s->cols};
     }
@@ -54,15 +61,16 @@ gx_kry_extents gx_kry_extents_of(const gx_oper *op, const gx_kry_share *s, bool 
         .rows = rows, .x0 = s->first, .x = op->is_hermitian ? rows : s->cols, .y0 = top, .y = rows};
 }
 
-int gx_kry_products(const gx_oper *op, const gx_kry_share *s, bool is_adjoint, int64_t cols,
-                    gx_args out[2])
+int gx_kry_products(const struct gx_kry_device *d, const gx_kry_share *s, bool is_adjoint,
+                    int64_t cols, gx_args out[2])
 {
-    gx_kry_extents e = gx_kry_extents_of(op, s, is_adjoint);
+    const gx_oper *op = d->op;
+    gx_kry_extents e = gx_kry_extents_of(d, s, is_adjoint);
     bool turned = gx_kry_is_turned(op, is_adjoint);
     out[0] = (gx_args){.transa = turned ? gx_adjoint(op->dtype) : GX_NO_TRANS,
                        .m = e.y,
                        .n = cols,
-                       .k = turned ? e.rows : s->cols,
+                       .k = turned ? e.rows : d->has_whole_rows ? e.x : s->cols,
                        .alpha = {1, 0},
                        .a = s->a.data,
                        .lda = gx_max(1, e.rows),
@@ -71,7 +79,7 @@ int gx_kry_products(const gx_oper *op, const gx_kry_share *s, bool is_adjoint, i
                        .c = s->y.data,
                        .ldc = gx_max(1, e.y),
                        .work = s->work.data};
-    if (!op->is_hermitian || s->cols == e.rows) {
+    if (!op->is_hermitian || s->cols == e.rows) { // all of them, where rows are whole
         return 1;
     }
     out[1] = out[0];
@@ -91,14 +99,15 @@ int gx_kry_products(const gx_oper *op, const gx_kry_share *s, bool is_adjoint, i
     return 2;
 }
 
-size_t gx_kry_work_bytes(const gx_oper *op, const gx_kry_share *s, bool is_adjoint, int64_t cols)
+size_t gx_kry_work_bytes(const struct gx_kry_device *d, const gx_kry_share *s, bool is_adjoint,
+                         int64_t cols)
 {
     const gx_backend *backend = s->accel->backend;
     gx_args args[2];
     size_t most = 0;
-    int count = gx_kry_products(op, s, is_adjoint, cols, args);
+    int count = gx_kry_products(d, s, is_adjoint, cols, args);
     for (int k = 0; k < count && backend->workspace != NULL; k++) {
-        size_t bytes = backend->workspace(s->accel->dev, GX_GEMM, op->dtype, &args[k]);
+        size_t bytes = backend->workspace(s->accel->dev, GX_GEMM, d->op->dtype, &args[k]);
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -153,84 +162,133 @@ int64_t gx_kry_columns(const struct gx_kry_device *d)
     return cols;
 }
 
-/* Of the columns from s->first on, those that its memory holds beside vectors, whole blocks. */
-static int64_t columns_within(const gx_oper *op, const gx_kry_share *of)
+int64_t gx_kry_strip_top(const gx_oper *op, const gx_kry_share *s)
 {
+    return s->first / op->edge_cols * op->edge_cols;
+}
+
+/* What a share's columns take; whole rows are made of a strip of columns. */
+static size_t share_bytes(const struct gx_kry_device *d, const gx_kry_share *s)
+{
+    const gx_oper *op = d->op;
+    size_t column = (size_t)s->cols * gx_dtype_bytes(op->dtype);
+    size_t rows = (size_t)(op->m - gx_kry_top(op, s));
+    if (!d->has_whole_rows) {
+        return gx_pool_rounded(rows * column);
+    }
+    rows = (size_t)(op->m - gx_kry_strip_top(op, s));
+    return gx_pool_rounded((size_t)op->n * column) + gx_pool_rounded(rows * column);
+}
+
+/* Of the columns from s->first on, those that its memory holds beside vectors, whole grains. */
+static int64_t columns_within(const struct gx_kry_device *d, const gx_kry_share *of, int64_t grain)
+{
+    const gx_oper *op = d->op;
     gx_kry_share s = *of;
-    size_t element = gx_dtype_bytes(op->dtype), rows = (size_t)(op->m - gx_kry_top(op, of));
+    size_t element = gx_dtype_bytes(op->dtype);
     int64_t block = gx_min(MOST_NARROW, gx_max(1, op->n));
     for (int64_t cols = op->n - of->first; cols > 0;) {
         s.cols = cols;
-        size_t rest = gx_pool_rounded(gx_kry_work_bytes(op, &s, false, block) +
-                                      gx_kry_work_bytes(op, &s, true, block));
+        size_t rest = gx_pool_rounded(gx_kry_work_bytes(d, &s, false, block) +
+                                      gx_kry_work_bytes(d, &s, true, block));
         rest += gx_pool_rounded((size_t)(op->n * block) * element);
         rest += gx_pool_rounded((size_t)(op->m * block) * element);
-        size_t room = s.limit > rest ? s.limit - rest : 0;
-        if (gx_pool_rounded(rows * (size_t)cols * element) <= room) {
+        size_t room = s.limit > rest ? s.limit - rest : 0, bytes = share_bytes(d, &s);
+        if (bytes <= room) {
             return cols;
         }
-        int64_t fit = (int64_t)(room / (rows * element)) / op->edge_cols * op->edge_cols;
-        cols = gx_min(fit, (cols - 1) / op->edge_cols * op->edge_cols);
+        int64_t fit = (int64_t)((double)cols * (double)room / (double)bytes) / grain * grain;
+        cols = gx_min(fit, (cols - 1) / grain * grain);
     }
     return 0;
 }
 
 /* Bytes of A that the products of columns [first, last) read. */
-static double swept(const gx_oper *op, int64_t first, int64_t last)
+static double swept(const struct gx_kry_device *d, int64_t first, int64_t last)
 {
+    const gx_oper *op = d->op;
     double m = (double)op->m, a = m - (double)first, b = m - (double)last;
-    double elements = op->is_hermitian ? a * a - b * b : m * (double)(last - first);
+    bool is_mirrored = op->is_hermitian && !d->has_whole_rows;
+    double elements = is_mirrored ? a * a - b * b : m * (double)(last - first);
     return elements * (double)gx_dtype_bytes(op->dtype);
 }
 
-/* Whole blocks, of `most` columns from `first` on, that are gone through with so many bytes. */
-static int64_t blocks_within(const gx_oper *op, int64_t first, int64_t most, double bytes)
+/* Whole grains, of `most` columns from `first` on, that are gone through with so many bytes. */
+static int64_t grains_within(const struct gx_kry_device *d, int64_t first, int64_t most,
+                             int64_t grain, double bytes)
 {
-    int64_t low = 0, high = gx_ceil_div(most, op->edge_cols);
+    int64_t low = 0, high = gx_ceil_div(most, grain);
     while (low < high) {
         int64_t middle = low + (high - low + 1) / 2;
-        int64_t cols = gx_min(most, middle * op->edge_cols);
-        if (swept(op, first, first + cols) <= bytes) {
+        int64_t cols = gx_min(most, middle * grain);
+        if (swept(d, first, first + cols) <= bytes) {
             low = middle;
         } else {
             high = middle - 1;
         }
     }
-    return gx_min(most, low * op->edge_cols);
+    return gx_min(most, low * grain);
 }
 
 /* Each device the columns that it has room for and goes through in so many seconds. */
-static int64_t deal(struct gx_kry_device *d, double seconds)
+static int64_t deal(struct gx_kry_device *d, int64_t grain, double seconds)
 {
     int64_t at = 0;
     for (int k = 0; k < d->shares; k++) {
         gx_kry_share *s = &d->share[k];
         double bytes = seconds * s->accel->profile.sweep_bytes_per_s;
         s->first = at;
-        s->cols = blocks_within(d->op, at, columns_within(d->op, s), bytes);
+        s->cols = grains_within(d, at, columns_within(d, s, grain), grain, bytes);
         at += s->cols;
     }
     return at;
 }
 
-void gx_kry_cut(struct gx_kry_device *d)
+/* All columns, so that the last device is done soonest; false: those that there is room for. */
+static bool cut_into(struct gx_kry_device *d, int64_t grain)
 {
     enum { HALVINGS = 30 };
-    const gx_oper *op = d->op;
-    int some = 0;
+    int64_t all = d->op->n;
     double slowest = INFINITY, low = 0;
     for (int k = 0; k < d->shares; k++) {
         slowest = fmin(slowest, d->share[k].accel->profile.sweep_bytes_per_s);
     }
-    double high = 1.01 * swept(op, 0, op->n) / slowest;
-    if (deal(d, high) == op->n) {
-        for (int k = 0; k < HALVINGS; k++) {
-            double middle = (low + high) / 2;
-            bool is_enough = deal(d, middle) == op->n;
-            high = is_enough ? middle : high;
-            low = is_enough ? low : middle;
+    double high = 1.01 * swept(d, 0, all) / slowest;
+    if (deal(d, grain, high) != all) {
+        return false;
+    }
+    for (int k = 0; k < HALVINGS; k++) {
+        double middle = (low + high) / 2;
+        bool is_enough = deal(d, grain, middle) == all;
+        high = is_enough ? middle : high;
+        low = is_enough ? low : middle;
+    }
+    return deal(d, grain, high) == all;
+}
+
+bool gx_kry_are_linked(const struct gx_kry_device *d, gx_kernel_id kernel)
+{
+    bool all = d->shares > 1;
+    for (int i = 0; i < d->shares; i++) {
+        const gx_accel *accel = d->share[i].accel;
+        all = all && gx_accel_offers(accel, kernel, d->op->dtype);
+        for (int j = 0; j < d->shares && all; j++) {
+            all = i == j || accel->link[d->share[j].accel->ordinal].is_direct;
         }
-        deal(d, high);
+    }
+    return all;
+}
+
+void gx_kry_cut(struct gx_kry_device *d)
+{
+    const gx_oper *op = d->op;
+    int64_t grain = gx_min(GRAIN, op->edge_cols);
+    int some = 0;
+    d->has_whole_rows = op->is_hermitian && gx_kry_are_linked(d, GX_TRANSPOSE) &&
+                        gx_kry_are_linked(d, GX_COPY);
+    d->has_whole_rows = d->has_whole_rows && cut_into(d, grain);
+    if (!d->has_whole_rows && (op->is_hermitian || !cut_into(d, grain))) {
+        cut_into(d, op->edge_cols);
     }
     for (int k = 0; k < d->shares; k++) {
         if (d->share[k].cols > 0) {
@@ -246,7 +304,7 @@ static double devices_pass(const struct gx_kry_device *d, int64_t cols)
     double longest = 0;
     for (int k = 0; k < d->shares; k++) {
         const gx_kry_share *s = &d->share[k];
-        double bytes = swept(d->op, s->first, s->first + s->cols);
+        double bytes = swept(d, s->first, s->first + s->cols);
         longest = fmax(longest, device_pass(d->op, s->accel, bytes, cols));
     }
     return longest + ANOTHER_S * (d->shares - 1);
@@ -261,7 +319,7 @@ static double share_out(struct gx_kry_device *d, const gx_fleet *fleet, int coun
         d->share[k] = (gx_kry_share){.accel = fleet->accel[k], .limit = fleet->bytes[k]};
     }
     gx_kry_cut(d);
-    double rest = 1 - swept(op, 0, gx_kry_columns(d)) / swept(op, 0, op->n);
+    double rest = 1 - swept(d, 0, gx_kry_columns(d)) / swept(d, 0, op->n);
     return fmax(devices_pass(d, USUAL_COLUMNS), rest > 0 ? rest * host_pass(op) : 0);
 }
 

@@ -5,6 +5,8 @@ Plan:
   devices, alike and of unlike memory and speed, with room for all of the matrix and for a part of it: NumPy's values,
   small residuals, nothing left behind; with `deterministic` the same bits;
 - the matrix goes up the host's links once in all, and not again in the next call;
+- devices that reach each other's memory have whole rows of a Hermitian matrix, made from each other's, and add a long y up
+  there, so that it comes down once; without a way between them nothing of that, nor where there is no room for it;
 - any call of any device fails, or all of one's from then on: the right values, counted, and the connection goes on;
 - by gx_cuda.so itself, on stand-ins for NVIDIA's libraries, too.
 """
@@ -113,11 +115,60 @@ for devices in ('1', '0,1', '0,1,2,3,4,5,6,7'):
         assert 1 <= hits <= count and (hits > 1) == (count > 1) and read == 0 and remarks == [], (name, count)
 
 
-@pytest.mark.parametrize("name, mode", [("S", ":lost"), ("G", "")])
+TALL = """
+T = rng.standard_normal((2100, 90)) * 0.6 ** np.arange(90)  # eight columns of vectors: more than 128 KiB
+q(db, "SELECT gx_store('T', ?)", from_numpy(T))
+CALL['T'] = ("gx_svd('T', '{\\"k\\":4,\\"method\\":\\"krylov\\",\\"block\\":8}')", "sigma")
+RIGHT['T'] = np.linalg.svd(T)[1]
+"""
+
+
+@pytest.mark.parametrize("peers, limit", [("", 0), ("none", 0), ("", 131072)], ids=["linked", "apart", "small"])
+def test_by_each_other(tmp_path, peers, limit):
+    got = child(
+        tmp_path,
+        START
+        + TALL
+        + f"LIMIT = {limit}\n"
+        + """
+q(db, "SELECT gx_config('device_memory_limit', ?)", LIMIT)
+result = {}
+for devices in ('1', '0,2,1') if LIMIT else ('1', '0,2,1', '0,1,2,3,4,5,6,7'):
+    use(devices)
+    for name in 'HS' if LIMIT else 'THS':
+        before = stats(db); far = [error_of(name, values(name))]
+        middle = stats(db); far += [error_of(name, values(name))]
+        after = stats(db)
+        result.setdefault(name, []).append([max(far), middle['peer_bytes'] - before['peer_bytes'],
+                                            after['peer_bytes'] - middle['peer_bytes'],
+                                            after['downloaded'] - middle['downloaded']])
+remarks, violations = notes(db), mock.counts()['violations']
+db.close()
+result = [result, remarks, violations, mock.alive()]
+""",
+        MOCK_DEVICES=8,
+        MOCK_PEERS=peers,
+    )
+    result = got.pop(0)
+    assert got == [[], 0, {}]
+    for name, (one, *more) in result.items():
+        assert one[0] < 1e-12 and one[1:3] == [0, 0]
+        for far, made, again, down in more:
+            assert far < 1e-12
+            if peers or limit:
+                assert made == again == 0 and down > one[3], name
+            elif name == "T":
+                assert made == again > 0 and down < 2 * one[3], name
+            else:  # rows that are kept, a product each
+                assert made > again == 0 and down == one[3], name
+
+
+@pytest.mark.parametrize("name, mode", [("S", ":lost"), ("G", ""), ("T", "")])
 def test_each_device_fails(tmp_path, mode, name):
     got = child(
         tmp_path,
         START
+        + (TALL if name == "T" else "")
         + f"MODE, NAME = {mode!r}, {name!r}\n"
         + """
 use('0,1,2')
