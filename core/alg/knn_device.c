@@ -8,7 +8,8 @@
 ** one copy up, a few launches, one copy down.
 **
 ** Several devices have rows of their own, in proportion to their rates, as long as each has room
-** for all of its rows.  The queries go up to the first and from there to the others; each makes its
+** for all of its rows.  The queries go up to the first and from there to the others; where all rows
+** are there already, some go up while those before them are searched for.  Each device makes its
 ** own lists, and the host merges them.  Merits do not depend on where a row lies, and ties go by
 ** number: the same lists for every number of devices.  Who fails is left out, and the search made
 ** anew.
@@ -29,8 +30,19 @@
 #include <math.h>
 #include <string.h>
 
-/* Bytes of the buffer that queries and results pass through. */
-static const size_t STAGE_BYTES = (size_t)8 << 20;
+/* Bytes of the buffer that queries and results pass through; those that go up as nothing. */
+static const size_t STAGE_BYTES = (size_t)8 << 20, GAP_MOST = 256;
+
+/* Another call, one of a progress report, may have lost the device meanwhile. */
+static bool is_open(const gx_knn_device *d)
+{
+    return gx_fleet_has(d->run->ctx, d->accel);
+}
+
+static gx_code check_open(const gx_knn_device *d, gx_err *err)
+{
+    return is_open(d) ? GX_OK : gx_fail(err, GX_DEVICE, "the device was lost");
+}
 
 // Memory ------------------------------------------------------------------------------------------
 
@@ -70,7 +82,7 @@ static gx_code take_all(gx_knn_device *d, gx_err *err)
     for (int r = 0; r < GX_KNN_RING && !d->is_there; r++) {
         GX_TRY(backend->mark_create(d->accel->dev, &d->used[r], err));
     }
-    return d->is_there ? GX_OK : backend->mark_create(d->accel->dev, &d->loaded, err);
+    return backend->mark_create(d->accel->dev, &d->loaded, err);
 }
 
 /* Everything back to the pool; nothing may be under way. */
@@ -98,8 +110,15 @@ static void give_back(gx_knn_device *d)
 
 static gx_code wait(gx_knn_device *d, gx_err *err)
 {
-    d->is_flying = false;
     return d->accel->backend->queue_wait(d->accel->dev, d->accel->run, err);
+}
+
+/* Until the stage may be written to. */
+static gx_code wait_for_stage(gx_knn_device *d, gx_err *err)
+{
+    bool is_flying = d->is_flying;
+    d->is_flying = false;
+    return is_flying ? d->accel->backend->queue_wait(d->accel->dev, d->accel->up, err) : GX_OK;
 }
 
 /* What is in the stage goes up, behind what went before. */
@@ -108,41 +127,46 @@ static gx_code flush(gx_knn_device *d, char *to, gx_err *err)
     const gx_accel *accel = d->accel;
     size_t bytes = d->filled;
     if (bytes > 0) {
-        GX_TRY(accel->backend->upload(accel->dev, accel->run, to + d->sent, bytes, d->stage.data,
+        GX_TRY(accel->backend->upload(accel->dev, accel->up, to + d->sent, bytes, d->stage.data,
                                       bytes, bytes, 1, err));
         gx_stats_add(&d->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)bytes);
+        d->is_flying = true;
     }
     d->sent += bytes;
     d->filled = 0;
-    d->is_flying = true;
     return GX_OK;
 }
 
-/* Bytes to the place `at` of a buffer, behind what was put before. */
+/* The same, and kernels wait for it. */
+static gx_code send(gx_knn_device *d, char *to, gx_err *err)
+{
+    const gx_accel *accel = d->accel;
+    GX_TRY(flush(d, to, err));
+    GX_TRY(accel->backend->mark_set(accel->dev, accel->up, d->loaded, err));
+    return accel->backend->queue_after_mark(accel->dev, accel->run, d->loaded, err);
+}
+
+/* Bytes to the place `at` of a buffer, most often right behind what was put before. */
 static gx_code put(gx_knn_device *d, char *to, size_t at, const void *from, size_t bytes,
                    gx_err *err)
 {
-    size_t gap = at - d->sent - d->filled; // for alignment
-    if (d->is_flying) {
-        GX_TRY(wait(d, err));
-    }
-    if (gap > 0 && gap >= d->stage.bytes - d->filled) {
+    size_t gap = at - d->sent - d->filled; // for alignment, or wherever it goes on
+    if (gap > GAP_MOST || gap > d->stage.bytes - d->filled) {
         GX_TRY(flush(d, to, err));
-        GX_TRY(wait(d, err));
         d->sent = at;
-    } else if (gap > 0) {
-        memset((char *)d->stage.data + d->filled, 0, gap);
-        d->filled += gap;
+        gap = 0;
     }
+    GX_TRY(wait_for_stage(d, err));
+    memset((char *)d->stage.data + d->filled, 0, gap);
+    d->filled += gap;
     for (size_t done = 0; done < bytes;) {
         size_t room = d->stage.bytes - d->filled, step = bytes - done < room ? bytes - done : room;
-        gx_device_memcpy(d->run, (char *)d->stage.data + d->filled, (const char *)from + done,
-                         step);
+        GX_TRY(wait_for_stage(d, err));
+        gx_device_stage(d->run, (char *)d->stage.data + d->filled, (const char *)from + done, step);
         d->filled += step;
         done += step;
         if (d->filled == d->stage.bytes) {
             GX_TRY(flush(d, to, err));
-            GX_TRY(wait(d, err));
         }
     }
     return GX_OK;
@@ -163,23 +187,61 @@ static gx_code fetch(gx_knn_device *d, const char *from, void *to, size_t bytes,
     return GX_OK;
 }
 
-static gx_code send_batch(gx_knn_device *d, gx_err *err)
+/* What of a piece belongs to queries [j, j + n) of the batch; the shift goes with the first. */
+typedef struct slice {
+    const char *from;
+    size_t at, bytes;
+} slice;
+
+static slice slice_of(const gx_knn_device *d, gx_knn_piece piece, int64_t j, int64_t n)
 {
     const gx_knn_batch *b = &d->s->batch;
-    size_t n = (size_t)b->n, k = (size_t)d->s->args->E->cols, es = gx_dtype_bytes(d->s->dtype);
-    char *to = d->part.data;
-    d->sent = d->filled = 0;
-    gx_knn_lay_out(d, b->n);
-    GX_TRY(put(d, to, d->at[GX_KNN_QUERY], b->query, n * k * sizeof(double), err));
-    GX_TRY(put(d, to, d->at[GX_KNN_SQUARE], b->square, n * sizeof(double), err));
-    GX_TRY(put(d, to, d->at[GX_KNN_LENGTH], b->length, n * sizeof(double), err));
-    if (d->at[GX_KNN_B] > d->at[GX_KNN_SHIFT]) {
-        GX_TRY(put(d, to, d->at[GX_KNN_SHIFT], b->shift, k * es, err));
+    size_t k = (size_t)d->s->args->E->cols, es = gx_dtype_bytes(d->s->dtype);
+    const struct {
+        const void *from;
+        size_t each;
+    } of[GX_KNN_MERIT] = {[GX_KNN_QUERY] = {b->query, k * sizeof(double)},
+                          [GX_KNN_SQUARE] = {b->square, sizeof(double)},
+                          [GX_KNN_LENGTH] = {b->length, sizeof(double)},
+                          [GX_KNN_SHIFT] = {b->shift, k * es},
+                          [GX_KNN_B] = {b->b, k * es}};
+    if (d->at[piece + 1] == d->at[piece] || (piece == GX_KNN_SHIFT && j > 0)) {
+        return (slice){.bytes = 0};
     }
-    if (d->at[GX_KNN_MERIT] > d->at[GX_KNN_B]) {
-        GX_TRY(put(d, to, d->at[GX_KNN_B], b->b, n * k * es, err));
+    size_t at = (size_t)j * of[piece].each;
+    return (slice){.from = (const char *)of[piece].from + at,
+                   .at = d->at[piece] + at,
+                   .bytes = piece == GX_KNN_SHIFT ? k * es : (size_t)n * of[piece].each};
+}
+
+/* Queries [j, j + n) of the batch go up to the first device, and from there to the others. */
+static gx_code send_queries(gx_knn_group *g, int64_t j, int64_t n, gx_err *err)
+{
+    gx_knn_device *first = &g->part[0];
+    g->culprit = 0;
+    GX_TRY(check_open(first, err));
+    for (int p = 0; p < GX_KNN_MERIT; p++) {
+        slice of = slice_of(first, p, j, n);
+        if (of.bytes > 0) {
+            GX_TRY(put(first, first->part.data, of.at, of.from, of.bytes, err));
+        }
     }
-    return flush(d, to, err);
+    GX_TRY(send(first, first->part.data, err));
+    for (int k = 1; k < g->parts; k++) {
+        gx_knn_device *d = &g->part[k];
+        const gx_accel *accel = d->accel;
+        g->culprit = k;
+        GX_TRY(check_open(d, err));
+        GX_TRY(accel->backend->queue_after_mark(accel->dev, accel->run, first->loaded, err));
+        for (int p = 0; p < GX_KNN_MERIT; p++) {
+            slice of = slice_of(first, p, j, n);
+            GX_TRY(accel->backend->copy_from(
+                accel->dev, accel->run, (char *)d->part.data + of.at, first->accel->dev,
+                (const char *)first->part.data + of.at, of.bytes, err));
+            gx_stats_add(&d->run->ctx->stats, GX_STAT_PEER_BYTES, (int64_t)of.bytes);
+        }
+    }
+    return GX_OK;
 }
 
 // All rows ----------------------------------------------------------------------------------------
@@ -189,57 +251,54 @@ static void *place_of(gx_knn_device *d, gx_knn_piece which, size_t offset)
     return (char *)d->part.data + d->at[which] + offset;
 }
 
-/* Another call, one of a progress report, may have lost the device meanwhile. */
-static bool is_open(const gx_knn_device *d)
+/* The batch's queries from the j-th on among m rows from the device's i0-th on, at a. */
+static gx_code search_some(gx_knn_device *d, const void *a, int64_t lda, int64_t i0, int64_t m,
+                           int64_t j, gx_err *err)
 {
-    return gx_fleet_has(d->run->ctx, d->accel);
-}
-
-/* The batch among m rows from the device's i0-th on, which are at a. */
-static gx_code search(gx_knn_device *d, const void *a, int64_t lda, int64_t i0, int64_t m,
-                      gx_err *err)
-{
-    int64_t group =
-        i0 / d->rows * gx_ceil_div(d->s->batch.n, GX_KNN_QUERIES); // panels come in any order
-    bool goes_on = d->calls > 0;
     const gx_knn_search *s = d->s;
     const gx_knn_batch *b = &s->batch;
     gx_accel *accel = d->accel;
     int64_t k = s->args->E->cols, count = s->out->count;
-    size_t es = gx_dtype_bytes(s->dtype);
+    int64_t groups = gx_ceil_div(b->n, GX_KNN_QUERIES);
+    size_t es = gx_dtype_bytes(s->dtype), q = (size_t)j, doubles = q * sizeof(double);
     gx_knn_piece from =
         d->at[GX_KNN_MERIT] > d->at[GX_KNN_B] ? GX_KNN_B : GX_KNN_QUERY; // which is b
     size_t column = (size_t)k * (from == GX_KNN_B ? es : sizeof(double));
-    for (int64_t j = 0; j < b->n && gx_ok(d->run); j += GX_KNN_QUERIES) {
-        size_t q = (size_t)j, doubles = q * sizeof(double);
-        gx_nearest w = {.metric = s->args->metric,
-                        .query = place_of(d, GX_KNN_QUERY, doubles * (size_t)k),
-                        .square = place_of(d, GX_KNN_SQUARE, doubles),
-                        .length = place_of(d, GX_KNN_LENGTH, doubles),
-                        .shift = gx_knn_is_shifted(d) ? place_of(d, GX_KNN_SHIFT, 0) : NULL,
-                        .count = count,
-                        .merit = place_of(d, GX_KNN_MERIT, doubles * (size_t)count),
-                        .index = place_of(d, GX_KNN_INDEX, doubles * (size_t)count),
-                        .goes_on = goes_on,
-                        .first_index = d->first + i0,
-                        .self = s->args->excludes_self ? b->first + j : GX_NO_SELF};
-        gx_args args = {.m = m,
-                        .n = gx_min(GX_KNN_QUERIES, b->n - j),
-                        .k = k,
-                        .a = a,
-                        .lda = lda,
-                        .b = place_of(d, from, q * column),
-                        .ldb = k,
-                        .nearest = &w,
-                        .work = d->work.data,
-                        .info = &d->info[group + j / GX_KNN_QUERIES]};
-        d->calls++;
-        if (!is_open(d)) {
-            return gx_fail(err, GX_DEVICE, "the device was lost");
-        }
-        GX_TRY(accel->backend->kernel[GX_NEAREST][s->dtype](accel->dev, accel->run, &args, err));
-        gx_stats_kernel(&d->run->ctx->stats, gx_kernel_flops(GX_NEAREST, s->dtype, &args), 0);
-        gx_run_poll(d->run);
+    gx_nearest w = {.metric = s->args->metric,
+                    .query = place_of(d, GX_KNN_QUERY, doubles * (size_t)k),
+                    .square = place_of(d, GX_KNN_SQUARE, doubles),
+                    .length = place_of(d, GX_KNN_LENGTH, doubles),
+                    .shift = gx_knn_is_shifted(d) ? place_of(d, GX_KNN_SHIFT, 0) : NULL,
+                    .count = count,
+                    .merit = place_of(d, GX_KNN_MERIT, doubles * (size_t)count),
+                    .index = place_of(d, GX_KNN_INDEX, doubles * (size_t)count),
+                    .goes_on = d->calls >= groups, // a panel has been searched, whichever
+                    .first_index = d->first + i0,
+                    .self = s->args->excludes_self ? b->first + j : GX_NO_SELF};
+    gx_args args = {.m = m,
+                    .n = gx_min(GX_KNN_QUERIES, b->n - j),
+                    .k = k,
+                    .a = a,
+                    .lda = lda,
+                    .b = place_of(d, from, q * column),
+                    .ldb = k,
+                    .nearest = &w,
+                    .work = d->work.data,
+                    .info = &d->info[i0 / d->rows * groups + j / GX_KNN_QUERIES]};
+    d->calls++;
+    GX_TRY(check_open(d, err));
+    GX_TRY(accel->backend->kernel[GX_NEAREST][s->dtype](accel->dev, accel->run, &args, err));
+    gx_stats_kernel(&d->run->ctx->stats, gx_kernel_flops(GX_NEAREST, s->dtype, &args), 0);
+    gx_run_poll(d->run);
+    return GX_OK;
+}
+
+/* The batch among them. */
+static gx_code search(gx_knn_device *d, const void *a, int64_t lda, int64_t i0, int64_t m,
+                      gx_err *err)
+{
+    for (int64_t j = 0; j < d->s->batch.n && gx_ok(d->run); j += GX_KNN_QUERIES) {
+        GX_TRY(search_some(d, a, lda, i0, m, j, err));
     }
     return GX_OK;
 }
@@ -353,7 +412,7 @@ static gx_code score(gx_knn_device *d, const gx_knn_pair *pair, int64_t count, d
         }
         GX_TRY(put(d, at, (size_t)c * bytes, number, bytes, err));
     }
-    GX_TRY(flush(d, at, err));
+    GX_TRY(send(d, at, err));
     gx_nearest w = {.metric = s->args->metric,
                     .query = place_of(d, GX_KNN_QUERY, 0),
                     .square = place_of(d, GX_KNN_SQUARE, 0),
@@ -470,42 +529,51 @@ static void merge_lists(gx_knn_group *g)
     }
 }
 
-/* What the first part has of the batch goes to the others from there. */
-static gx_code pass_batch_on(gx_knn_group *g, gx_err *err)
+// The whole ---------------------------------------------------------------------------------------
+
+/* Are all rows there, to be searched for some queries after the others? */
+static bool are_there(const gx_knn_group *g)
 {
-    gx_knn_device *from = &g->part[0];
-    if (g->parts > 1) {
-        g->culprit = 0;
-        GX_TRY(wait(from, err));
+    bool all = !gx_knn_is_listed(&g->part[0]);
+    for (int k = 0; k < g->parts; k++) {
+        all = all && g->part[k].is_there;
     }
-    for (int k = 1; k < g->parts; k++) {
-        gx_knn_device *d = &g->part[k];
-        gx_knn_lay_out(d, d->s->batch.n);
+    return all;
+}
+
+/* Queries go up, and rows where they are not there, and all is searched: enqueued. */
+static gx_code enqueue_batch(gx_knn_group *g, gx_err *err)
+{
+    gx_knn_search *s = g->part[0].s;
+    bool are_all_there = are_there(g);
+    int64_t n = s->batch.n, step = are_all_there ? GX_KNN_QUERIES : n;
+    for (int k = 0; k < g->parts; k++) {
+        gx_knn_lay_out(&g->part[k], n);
+        g->part[k].calls = 0;
+        g->part[k].sent = g->part[k].filled = 0;
+    }
+    for (int64_t j = 0; j < n && gx_ok(s->run); j += step) {
+        GX_TRY(send_queries(g, j, gx_min(step, n - j), err));
+        for (int k = 0; k < g->parts && are_all_there; k++) {
+            gx_knn_device *d = &g->part[k];
+            g->culprit = k;
+            GX_TRY(search_some(d, d->e[0].data, d->height, 0, d->height, j, err));
+        }
+    }
+    for (int k = 0; k < g->parts && !are_all_there && gx_ok(s->run); k++) {
         g->culprit = k;
-        GX_TRY(d->accel->backend->copy_from(d->accel->dev, d->accel->run, d->part.data,
-                                            from->accel->dev, from->part.data, d->at[GX_KNN_MERIT],
-                                            err));
-        gx_stats_add(&d->run->ctx->stats, GX_STAT_PEER_BYTES, (int64_t)d->at[GX_KNN_MERIT]);
+        GX_TRY(pass_over(&g->part[k], err));
     }
     return GX_OK;
 }
-
-// The whole ---------------------------------------------------------------------------------------
 
 static gx_code search_batch(gx_knn_group *g, gx_err *err)
 {
     gx_knn_search *s = g->part[0].s;
     int64_t at = (s->batch.first - s->args->first) * s->out->count;
-    g->culprit = 0;
-    GX_TRY(send_batch(&g->part[0], err));
-    GX_TRY(pass_batch_on(g, err));
-    for (int k = 0; k < g->parts; k++) {
-        g->culprit = k;
-        g->part[k].calls = 0;
-        GX_TRY(pass_over(&g->part[k], err));
-        if (!gx_ok(s->run)) {
-            return GX_OK;
-        }
+    GX_TRY(enqueue_batch(g, err));
+    if (!gx_ok(s->run)) {
+        return GX_OK;
     }
     if (gx_knn_is_listed(&g->part[0])) {
         return score_pairs(&g->part[0], err);

@@ -9,9 +9,9 @@
 **
 ** Vectors go up and products come down in every pass, through page-locked buffers that the team
 ** fills; they are n x f beside n x n.  Where shares' products have to be added up, each of several
-** devices adds up a part of y from the others' memory, and brings that down; where they do not reach
-** each other's memory, or y is small, the sum is made where the products come down.  What has no
-** room on the devices is the host's part, worked on at the same time (krylov_oper.c).
+** devices adds up a part of y from the others' memory, and brings that down; where they do not
+** reach each other's memory, or y is small, the sum is made where the products come down.  What has
+** no room on the devices is the host's part, worked on at the same time (krylov_oper.c).
 **
 ** Buffers that hold all of a stored matrix together are kept in the devices' pools, and found there
 ** by a later call while neither the matrix nor the file has changed.

@@ -36,7 +36,7 @@ static const double PASSES = 16;
 /* What a pass takes for each device beyond the first: its copies, launches, the wait for it. */
 static const double ANOTHER_S = 30e-6;
 
-/* Columns of vectors: of a usual block; for which room is kept.  Columns of A that stay together. */
+/* Columns of vectors: of a usual block; for which room is kept.  Of A: that stay together. */
 enum { USUAL_COLUMNS = 8, MOST_NARROW = 16, GRAIN = 64 };
 
 // Products ----------------------------------------------------------------------------------------
