@@ -1,15 +1,17 @@
 /*
 ** SQL values as arguments: matrices, numbers, names, rows.
 **
-** A matrix argument is TEXT (a name, or a JSON literal where the first character that is no blank
-** is '['), a BLOB (a matrix value), or a number (1 x 1).  Elements are used where they lie when
-** their address fits their type; a blob out of a database page seldom does, and is copied
-** once.  Nothing is read from a stored matrix here: a name becomes its catalog row.
+** A matrix argument is TEXT (a name, a JSON literal where the first character that is no blank is
+** '[', or the token of a lent array), a BLOB (a matrix value), or a number (1 x 1).  Elements are
+** used where they lie when their address fits their type; a blob out of a database page seldom
+** does, and is copied once.  Nothing is read from a stored matrix here: a name becomes its catalog
+** row.
 **
 ** Every refusal names the argument by the letter of the documentation (A, B, i) and says what came.
 ** Text is taken with its length: a NUL inside a name is refused, not cut off.
 */
 #include "gx_ext.h"
+#include "lent.h"
 
 #include "../core/base/decimal.h"
 #include "../core/mat/sparse.h"
@@ -91,8 +93,8 @@ typedef struct source {
     gx_ctx *ctx;
     const char *label;
     bool is_borrowed;
-    bool takes_factor; /* a stored factorisation is welcome */
-    bool takes_sparse; /* a sparse matrix is ... */
+    bool takes_factor;    /* a stored factorisation is welcome */
+    bool takes_sparse;    /* a sparse matrix is ... */
     const char *function; /* ... or so says the table, of its argument number `index`: NULL: no */
     int index;
 } source;
@@ -261,10 +263,72 @@ static bool report(gx_fn *fn, const gx_err *err)
     return false;
 }
 
+/* The array that argument `index` is a token of; NULL: it is none, or the call has failed. */
+static gx_lent *take_lent(gx_fn *fn, int index)
+{
+    const char *text;
+    gx_err err;
+    if (!gx_ok(&fn->run) || index >= fn->argc ||
+        sqlite3_value_type(fn->argv[index]) != SQLITE_TEXT ||
+        sqlite3_value_bytes(fn->argv[index]) != GX_TOKEN_BYTES - 1 ||
+        gx_arg_text(fn->argv[index], "token", &text, &err) != GX_OK) {
+        return NULL;
+    }
+    gx_lent *array = gx_lent_take(text);
+    if (array != NULL && fn->lent_count == GX_FN_LENT) {
+        gx_lent_give_up(array);
+        gx_fn_fail(fn, "more than %d lent arrays in one call", GX_FN_LENT);
+        return NULL;
+    }
+    if (array != NULL) {
+        fn->lent_index[fn->lent_count] = index;
+        fn->lent[fn->lent_count++] = array;
+    }
+    return array;
+}
+
+/* Argument `index` is a token: out is its array, or the call has failed. */
+static bool lent_matrix(gx_fn *fn, int index, const char *label, gx_mat *out)
+{
+    const gx_lent *array = take_lent(fn, index);
+    if (array == NULL) {
+        return !gx_ok(&fn->run);
+    }
+    if (array->by_rows) {
+        return !gx_fn_fail(fn, "%s is lent by rows: gx_from_memory() makes a matrix of it", label);
+    }
+    gx_mat_value(out, label, array->dtype, array->rows, array->cols, array->data, array->step);
+    return true;
+}
+
+/* The same, of an array to be written, in which no other argument lies. */
+static bool lent_landing(gx_fn *fn, int index, gx_landing *place)
+{
+    const gx_lent *array = take_lent(fn, index);
+    if (array == NULL) {
+        return !gx_ok(&fn->run);
+    }
+    if (!array->is_writable || array->by_rows || array->step != array->rows) {
+        return !gx_fn_fail(fn, "the destination is %s",
+                           array->is_writable ? "not by columns without gaps"
+                                              : "lent for reading only");
+    }
+    for (int k = 0; k < fn->lent_count; k++) {
+        if (fn->lent[k] == array && fn->lent_index[k] != index) {
+            return !gx_fn_fail(fn, "the destination is an argument too");
+        }
+    }
+    *place = (gx_landing){array->data, array->rows, array->cols, array->dtype};
+    return true;
+}
+
 static bool take_matrix(gx_fn *fn, int index, const char *label, bool takes_factor, gx_mat *out)
 {
     if (!has_argument(fn, index, label)) {
         return false;
+    }
+    if (lent_matrix(fn, index, label, out)) {
+        return gx_ok(&fn->run);
     }
     const source from = {.ctx = fn->ctx,
                          .label = label,
@@ -351,10 +415,10 @@ bool gx_fn_text(gx_fn *fn, int index, const char *label, const char **out)
 
 bool gx_fn_dest(gx_fn *fn, int index, gx_dest *dest)
 {
-    if (gx_fn_has(fn, index)) {
-        if (!gx_fn_text(fn, index, "destination", &dest->name)) {
-            return false;
-        }
+    if (lent_landing(fn, index, &fn->place)) {
+        dest->place = &fn->place;
+    } else if (gx_fn_has(fn, index) && !gx_fn_text(fn, index, "destination", &dest->name)) {
+        return false;
     }
     fn->dest_name = dest->name;
     return gx_ok(&fn->run);

@@ -100,7 +100,8 @@ static void store_parts(gx_fn *fn, const gx_mat *A, const gx_aux *aux, const qr_
 {
     gx_run *run = &fn->run;
     int64_t inner = parts_inner(A, opt);
-    gx_dest q = {opt->q, opt->replace}, r = {opt->r, opt->replace};
+    gx_dest q = {.name = opt->q, .replace = opt->replace};
+    gx_dest r = {.name = opt->r, .replace = opt->replace};
     gx_sink Q, R;
     if (opt->q != NULL) {
         begin_q(run, A, inner, &q, &Q);

@@ -14,6 +14,7 @@
 ** Names and results only: arguments are parsed in args.c, options in options.c.
 */
 #include "gx_ext.h"
+#include "lent.h"
 #include "help.h"
 
 #include <stdarg.h>
@@ -95,12 +96,14 @@ void gx_result_value(sqlite3_context *sql, gx_mem *mem, gx_value_buf *value)
 
 void gx_fn_result_sink(gx_fn *fn, gx_sink *sink)
 {
-    bool is_stored = sink->is_stored;
+    bool is_stored = sink->is_stored, is_lent = sink->is_lent;
     if (gx_sink_end(sink) != GX_OK) {
         return;
     }
     if (is_stored) {
         sqlite3_result_text(fn->sql, fn->dest_name, -1, SQLITE_TRANSIENT);
+    } else if (is_lent) {
+        sqlite3_result_int64(fn->sql, sink->rows * sink->cols);
     } else {
         gx_result_value(fn->sql, fn->ctx->mem, &sink->value);
     }
@@ -203,6 +206,7 @@ bool gx_fn_begin(gx_fn *fn, sqlite3_context *sql, gx_ctx *ctx, const gx_function
     fn->dest_name = NULL;
     fn->owned = fn->owned_first;
     fn->owned_count = 0;
+    fn->lent_count = 0;
     fn->owned_capacity = sizeof fn->owned_first / sizeof fn->owned_first[0];
     gx_run_begin(&fn->run, ctx, def->name);
     return check_count(fn);
@@ -211,6 +215,9 @@ bool gx_fn_begin(gx_fn *fn, sqlite3_context *sql, gx_ctx *ctx, const gx_function
 gx_code gx_fn_end(gx_fn *fn)
 {
     free_owned(fn);
+    while (fn->lent_count > 0) {
+        gx_lent_give_up(fn->lent[--fn->lent_count]);
+    }
     return gx_run_end(&fn->run);
 }
 

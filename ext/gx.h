@@ -31,7 +31,8 @@ int sqlite3_gx_init(struct sqlite3 *db, char **message, const struct sqlite3_api
 
 /*
 ** Lend an array to SQL: token, a text that nobody can guess, stands for it in gx_from_memory(token,
-** 'A') and gx_to_memory('A', token) until gx_lend_end(token), which waits for calls that use it.
+** 'A') and gx_to_memory('A', token), and by columns as any function's matrix argument or, without
+** gaps, destination, until gx_lend_end(token), which waits for calls that use it.
 ** Element (i, j) of dtype "f64", "f32", "c128" or "c64", in the machine's byte order, is i *
 ** row_step + j * col_step elements behind data; one step is 1, the other at least the length of the
 ** side that lies together.  Not zero where it cannot be: no such array, or GX_LENT_MAX are lent.

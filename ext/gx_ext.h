@@ -40,6 +40,8 @@ typedef struct gx_function {
     void (*body)(gx_fn *fn);
 } gx_function;
 
+enum { GX_FN_LENT = 16 }; /* lent arrays in one call */
+
 struct gx_fn {
     sqlite3_context *sql;
     const gx_function *def;
@@ -50,8 +52,12 @@ struct gx_fn {
     const char *dest_name; /* remembered by gx_fn_dest: what a stored result returns  */
     void **owned;          /* freed with gx_mem_free() when the call ends; gx_fn_own() */
     int owned_count, owned_capacity;
-    void *owned_first[8]; /* where owned points as long as 8 suffice */
-    bool is_locked;       /* the dispatcher ends a gx_store_begin() after the body */
+    void *owned_first[8];             /* where owned points as long as 8 suffice */
+    struct gx_lent *lent[GX_FN_LENT]; /* arrays that arguments stand for, until the call ends */
+    int lent_index[GX_FN_LENT];       /* which argument                                       */
+    int lent_count;
+    gx_landing place; /* of the destination, where that is one of them            */
+    bool is_locked;   /* the dispatcher ends a gx_store_begin() after the body */
 };
 
 /*
@@ -273,7 +279,7 @@ extern const gx_function gx_functions_similar[];  /* fn_similar.c: distance, kme
 extern const gx_function gx_functions_function[]; /* fn_function.c: from_function */
 extern const gx_function gx_functions_memory[];   /* fn_memory.c: from_memory, to_memory */
 extern const gx_function gx_functions_eval[];     /* fn_eval.c: eval */
-extern const gx_function gx_functions_program[]; /* fn_program.c: sort, cumsum, ... */
+extern const gx_function gx_functions_program[];  /* fn_program.c: sort, cumsum, ... */
 
 /* Files that register modules or aggregates themselves.  Return SQLITE_*. */
 int gx_register_functions(sqlite3 *db, gx_ctx *ctx, const gx_function *table);

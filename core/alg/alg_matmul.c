@@ -72,6 +72,7 @@ static void multiply_values(gx_run *run, const gx_matmul_args *args, gx_sink *C)
                     .n = C->cols,
                     .k = args->transa == GX_NO_TRANS ? A->cols : A->rows,
                     .alpha = args->alpha,
+                    .beta = args->C0 == NULL ? (gx_scalar){0, 0} : args->beta,
                     .a = A->data,
                     .lda = gx_max(1, A->ld),
                     .b = B->data,
@@ -376,7 +377,8 @@ gx_code gx_alg_matmul(gx_run *run, const gx_matmul_args *args, gx_sink *C)
         return gx_ok(run) ? GX_OK : run->err.code;
     }
     // A value times its own transpose goes the long way, so that it is symmetric to the last bit.
-    bool is_in_values = !C->is_stored && args->C0 == NULL && args->after == NULL &&
+    bool is_in_place = args->C0 == NULL || args->C0->data == C->value.data;
+    bool is_in_values = !C->is_stored && is_in_place && args->after == NULL &&
                         args->A->data != args->B->data &&
                         is_in_memory(args->A, C->dtype) && is_in_memory(args->B, C->dtype);
     size_t device_bytes;

@@ -87,10 +87,18 @@ const gx_mat *gx_mat_base_stored(const gx_mat *mat);
 
 // Results -----------------------------------------------------------------------------------------
 
+/* An array of the application's that elements go into: by columns, without gaps. */
+typedef struct gx_landing {
+    void *data;
+    int64_t rows, cols;
+    gx_dtype dtype;
+} gx_landing;
+
 /* Where a result goes: what the SQL call said. */
 typedef struct gx_dest {
     const char *name; /* NULL: a matrix value.  Else "name" or "schema.name" */
     bool replace;
+    const gx_landing *place; /* not NULL: the elements go there, and name is NULL */
 } gx_dest;
 
 /* An intermediate result that is neither a value nor stored, but held by somebody: a device. */
@@ -122,6 +130,7 @@ typedef struct gx_sink {
     int64_t panel_capacity;     /* places that it has room for                                  */
     bool is_scratch;            /* an intermediate: see gx_sink_begin_scratch()                 */
     bool is_resident;           /* stays where it is made: see gx_sink_begin_resident()         */
+    bool is_lent;               /* a value in memory that is the caller's                       */
     bool is_dropped;            /* what is written is dropped: see gx_sink_begin_nowhere()      */
     gx_held held;               /* is_resident: by whom its elements are held                   */
     void *bounce;               /* stored: one tile, when a block has to be packed; lazily     */

@@ -37,6 +37,20 @@ static gx_code begin_stored(gx_run *run, const gx_dest *dest, uint32_t propertie
     return GX_OK;
 }
 
+/* The application's memory takes the result as it is. */
+static gx_code begin_in_memory(gx_sink *sink, const gx_landing *place, gx_err *err)
+{
+    if (place->rows != sink->rows || place->cols != sink->cols || place->dtype != sink->dtype) {
+        return gx_fail(err, GX_ARG, "the destination is %lldx%lld %s but the result %lldx%lld %s",
+                       (long long)place->rows, (long long)place->cols,
+                       gx_dtype_name(place->dtype), (long long)sink->rows, (long long)sink->cols,
+                       gx_dtype_name(sink->dtype));
+    }
+    sink->is_lent = true;
+    sink->value.data = place->data;
+    return GX_OK;
+}
+
 gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t cols, gx_dtype dtype,
                       uint32_t properties, int64_t tile_rows, int64_t tile_cols, gx_sink *sink)
 {
@@ -56,8 +70,11 @@ gx_code gx_sink_begin(gx_run *run, const gx_dest *dest, int64_t rows, int64_t co
         return begin_stored(run, dest, properties, sink);
     }
     gx_err err = {0};
-    if (gx_value_buf_create(run->ctx->mem, dtype, rows, cols,
-                            gx_store_length_limit(run->ctx->store), &sink->value, &err) != GX_OK) {
+    bool is_lent = dest != NULL && dest->place != NULL;
+    if ((is_lent ? begin_in_memory(sink, dest->place, &err)
+                 : gx_value_buf_create(run->ctx->mem, dtype, rows, cols,
+                                       gx_store_length_limit(run->ctx->store), &sink->value,
+                                       &err)) != GX_OK) {
         return gx_run_fail(run, &err);
     }
     if (tile_rows == 0 && gx_tile_shape(rows, cols, dtype, gx_store_max_tile_bytes(run->ctx->store),
@@ -83,6 +100,10 @@ gx_code gx_sink_begin_sparse(gx_run *run, const gx_dest *dest, int64_t rows, int
     if (!gx_matrix_bytes(rows, cols, dtype, &bytes)) {
         gx_fail(&err, GX_TOOBIG, "a result of %lldx%lld %s: " GX_SIZES_TEXT, (long long)rows,
                 (long long)cols, gx_dtype_name(dtype));
+        return gx_run_fail(run, &err);
+    }
+    if (dest != NULL && dest->place != NULL) {
+        gx_fail(&err, GX_ARG, "the result is sparse, and lent memory takes dense ones");
         return gx_run_fail(run, &err);
     }
     if (!sink->is_stored) {

@@ -7,6 +7,8 @@ Plan:
 2. fetched into arrays by rows and by columns; with gaps, or of another dtype, the long way;
 3. refusals: tokens that are none, have ended or were never made; arrays of another shape, read-only, with gaps; arrays
    that cannot be lent; more than there is room for;
+   tokens as arguments and as destinations of other functions: where the elements are, added to what is there; by rows,
+   too many, a destination of another shape or dtype, read-only, with gaps, that is an argument, for a sparse result;
 4. a call that uses an array keeps it lent: ending waits; many threads lend and end at once;
 5. a gx.so that is not ours, or has no lending: the long way; a matrix replaced by others while it is fetched.
 """
@@ -157,6 +159,48 @@ def test_refusals(db):
         assert np.array_equal(a, np.eye(3))
     with _lent.lent(a * 1j, False) as token:
         assert "would lose the imaginary part" in refused(db, "SELECT gx_from_memory(?, '{\"dtype\":\"f64\"}')", token)
+
+
+def test_arguments_and_destinations(db):
+    """A token stands for its array in any function."""
+    a, b = np.asfortranarray(numbers((70, 50), "f8")), np.asfortranarray(numbers((90, 60), "f8"))[10:60]  # with a gap
+    out = np.full((70, 60), 7.0, order="F")
+    with _lent.lent(a, False) as A, _lent.lent(b, False) as B, _lent.lent(out, True) as C:
+        assert db.execute("SELECT gx_matmul(?, ?, ?)", (A, B, C)).fetchone() == (70 * 60,)
+        assert np.allclose(out, a @ b)
+        db.execute("SELECT gx_matmul(?, ?, ?, '{\"alpha\":-2,\"beta\":3}')", (A, B, C)).fetchall()
+        assert np.allclose(out, a @ b)
+        assert db.execute("SELECT gx_norm(?), gx_get(?, 3, 5)", (B, B)).fetchone() == \
+            pytest.approx((np.linalg.norm(b), b[3, 5]))
+        value = db.execute("SELECT gx_eval('2 * (?1 @ ?2)', ?, ?)", (A, B)).fetchone()[0]
+        assert np.allclose(gx.fetch(db, value), 2 * a @ b)
+        assert np.array_equal(gx.fetch(db, db.execute("SELECT gx_copy(?)", (B,)).fetchone()[0]), b)
+        assert db.execute("SELECT count(*) FROM gx").fetchone() == (0,)
+    assert "no matrix named" in refused(db, "SELECT gx_norm(?)", A)
+    square, made = a.T @ a, np.zeros((50, 50), order="F")
+    with _lent.lent(np.asfortranarray(square), False) as S, _lent.lent(made, True) as M:
+        for call, want in (("gx_cholesky(?, ?)", np.linalg.cholesky(square)), ("gx_inverse(?, ?)", np.linalg.inv(square)),
+                           ("gx_transpose(?, ?)", square.T), ("gx_syrk(?, ?)", square @ square.T),
+                           ("gx_scale(?, 2, ?)", 2 * square), ("gx_matmul(?1, ?1, ?2)", square @ square)):
+            assert db.execute(f"SELECT {call}", (S, M)).fetchone() == (2500,), call
+            assert np.allclose(made, want), call
+
+
+def test_arguments_and_destinations_refused(db):
+    a, rows = np.asfortranarray(np.eye(3)), np.arange(6.0).reshape(2, 3)
+    with _lent.lent(a, True) as A, _lent.lent(rows, True) as R:
+        assert refused(db, "SELECT gx_norm(?)", R) == "gx_norm: A is lent by rows: gx_from_memory() makes a matrix of it"
+        assert refused(db, "SELECT gx_eye(3, ?)", R) == "gx_eye: the destination is not by columns without gaps"
+        assert refused(db, "SELECT gx_transpose(?1, ?1)", A) == "gx_transpose: the destination is an argument too"
+        assert refused(db, "SELECT gx_eye(4, ?)", A) == "gx_eye: the destination is 3x3 f64 but the result 4x4 f64"
+        assert refused(db, "SELECT gx_cast(gx_eye(3), 'f32', ?)", A) == \
+            "gx_cast: the destination is 3x3 f64 but the result 3x3 f32"
+        assert "takes dense ones" in refused(db, "SELECT gx_sparse(gx_eye(3), ?)", A)
+        assert refused(db, "SELECT gx_eval('?1', " + ", ".join(["?1"] * 17) + ")", A) == \
+            "gx_eval: more than 16 lent arrays in one call"
+    with _lent.lent(a, False) as A:
+        assert refused(db, "SELECT gx_eye(3, ?)", A) == "gx_eye: the destination is lent for reading only"
+    assert np.array_equal(a, np.eye(3))
 
 
 def test_what_cannot_be_lent():

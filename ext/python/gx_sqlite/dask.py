@@ -61,24 +61,39 @@ def _open(path: str) -> Any:
     return db
 
 
-def _argument(stack: contextlib.ExitStack, a: Any) -> tuple[str, Any]:
-    """What stands for an argument in SQL, and its parameter: arrays are lent for as long as the stack is there."""
+def _argument(stack: contextlib.ExitStack, a: Any, is_plain: bool) -> tuple[str, Any]:
+    """What stands for an argument in SQL, and its parameter: arrays are lent for as long as the stack is there.  A plain
+    call takes one by columns where it lies; others, and one by rows, are copied once."""
     if not isinstance(a, np.ndarray):
         return "?", a
     two = two_dimensions(a)
     token = stack.enter_context(lent(two, False)) if two.nbytes > _LENT else None
-    return ("?", pack(two)) if token is None else ("gx_from_memory(?)", token)
+    if token is None:
+        return "?", pack(two)
+    return "?" if is_plain and two.flags.f_contiguous else "gx_from_memory(?)", token
 
 
 def _value(call: str, *arguments: Any) -> Array:
     """A call of gx with %s for each of the arguments, arrays or what goes as it is; its result is a matrix."""
-    return unpack(_rows(call, *arguments)[0][0])
+    return unpack(_rows(call, *arguments, is_plain=True)[0][0])
 
 
-def _rows(call: str, *arguments: Any) -> list[_connect.Row]:
+def _rows(call: str, *arguments: Any, is_plain: bool = False) -> list[_connect.Row]:
     with contextlib.ExitStack() as stack:
-        parts = [_argument(stack, a) for a in arguments]
+        parts = [_argument(stack, a, is_plain) for a in arguments]
         return _connect.rows(_scratch(), "SELECT " + call % tuple(part for part, _ in parts), [a for _, a in parts])
+
+
+def _into(out: Array, call: str, *arguments: Any, **options: Any) -> Array:
+    """The same into an array by columns, as the call's destination; beta, where it is not 0: added to what is there."""
+    with contextlib.ExitStack() as stack:
+        token = stack.enter_context(lent(out, True))
+        if token is not None:
+            _rows(call, *arguments, token, _options(**options), is_plain=True)
+            return out
+    beta = options.pop("beta", 0)
+    value = _value(call.replace(", %s, %s)", ", %s)"), *arguments, _options(**options))
+    return np.add(out, value, out=out) if beta else np.copyto(out, value) or out
 
 
 def _read(path: str, name: str, i0: int, i1: int, j0: int, j1: int) -> Array:
@@ -109,53 +124,56 @@ def _publish(path: str, manifest: dict[str, Any], _written: Sequence[str]) -> st
 
 
 def _plus(total: Optional[Array], left: Sequence[Array], right: Sequence[Array], options: str) -> Array:
-    """total + the sum of op(a) op(b) of the pairs."""
-    by_rows = total is None or not total.flags.f_contiguous
-    for a, b in zip(left, right):
-        product = _times(a, b, options, by_rows)
-        if total is None:
-            total = product
-        else:
-            total = np.add(total, product, out=total if a is not left[0] and total.flags.writeable else None)
-    assert total is not None
-    return total
-
-
-def _times(a: Array, b: Array, options: str, by_rows: bool) -> Array:
-    """op(a) op(b), by rows or by columns: NumPy adds arrays of different orders slowly, and gx takes an array by rows as
-    the transpose of one by columns.  A few columns are multiplied where the elements are: gx would copy a first."""
+    """total + the sum of op(a) op(b) of the pairs, in the order of total; each is added where the sum lies."""
     given = json.loads(options)
-    is_a, is_b = bool(given.pop("transa", False)), bool(given.pop("transb", False))
-    if b.shape[1] <= _FEW:
-        product: Array = (a.T if is_a else a) @ (b.T if is_b else b)
-        scaled: Array = product * product.dtype.type(given.get("alpha", 1))
-        return scaled
-    if by_rows:
-        a, is_a, b, is_b = b, not is_b, a, not is_a
-    a, is_a = (a, is_a) if a.flags.f_contiguous else (a.T, not is_a)
-    b, is_b = (b, is_b) if b.flags.f_contiguous else (b.T, not is_b)
-    product = _value("gx_matmul(%s, %s, %s)", a, b, _options(**given, transa=is_a, transb=is_b))
-    return product.T if by_rows else product
+    is_a, is_b, alpha = bool(given.get("transa")), bool(given.get("transb")), given.get("alpha", 1)
+    m, n = left[0].shape[is_a], right[0].shape[not is_b]
+    by_rows = total is None or not total.flags.f_contiguous
+    dtype = np.result_type(*left, *right, *([] if total is None else [total]))
+    added = np.empty((m, n), dtype, "C" if by_rows else "F") if total is None else total.astype(
+        dtype, "C" if by_rows else "F")
+    for k, (a, b) in enumerate(zip(left, right)):
+        beta = 0 if total is None and k == 0 else 1
+        if n <= _FEW:  # where the elements are
+            product = (a.T if is_a else a) @ (b.T if is_b else b) * dtype.type(alpha)
+            added = added + product if beta else product
+        elif by_rows:
+            _add_product(added.T, b, not is_b, a, not is_a, alpha, beta)
+        else:
+            _add_product(added, a, is_a, b, is_b, alpha, beta)
+    return added
+
+
+def _add_product(c: Array, a: Array, is_a: bool, b: Array, is_b: bool, alpha: float, beta: int) -> None:
+    """C = alpha op(A) op(B) + beta C, C by columns."""
+    a, is_a = (a.T, not is_a) if a.flags.c_contiguous and not a.flags.f_contiguous else (a, is_a)
+    b, is_b = (b.T, not is_b) if b.flags.c_contiguous and not b.flags.f_contiguous else (b, is_b)
+    _into(c, "gx_matmul(%s, %s, %s, %s)", a.astype(c.dtype, copy=False), b.astype(c.dtype, copy=False),
+          transa=is_a, transb=is_b, alpha=alpha, beta=beta)
 
 
 def _less_squares(a: Array, rows: Sequence[Array]) -> Array:
     """a - the sum of r r^T, symmetric: half the work of products."""
-    for k, r in enumerate(rows):
-        square = _value("gx_syrk(%s)" if r.flags.f_contiguous else "gx_syrk(%s, '{\"trans\":true}')",
-                        r if r.flags.f_contiguous else r.T)
-        a = np.subtract(a, square if a.flags.f_contiguous else square.T, out=a if k > 0 else None)
+    square: Optional[Array] = None
+    for r in rows:
+        is_turned = not r.flags.f_contiguous
+        if square is None:
+            square = np.empty((len(r), len(r)), r.dtype, "F")
+        _into(square, "gx_syrk(%s, %s, %s)", r.T if is_turned else r, trans=is_turned)
+        a = np.subtract(a, square if a.flags.f_contiguous else square.T, out=None if r is rows[0] else a)
     return a
 
 
 def _cholesky_block(a: Array, rows: Sequence[Array], first: int) -> Array:
     try:
-        return _value("gx_cholesky(%s)", _less_squares(a, rows))
+        return _into(np.empty(a.shape, a.dtype, "F"), "gx_cholesky(%s, %s, %s)", _less_squares(a, rows))
     except sqlite3.Error as problem:
         raise type(problem)(f"{problem}, in the block of rows from {first} on") from None
 
 
 def _trsm(triangle: Array, b: Array, options: str) -> Array:
-    return _value("gx_trsm(%s, %s, %s)", triangle, b, options)
+    return _into(np.empty(b.shape, np.result_type(triangle, b), "F"), "gx_trsm(%s, %s, %s, %s)", triangle, b,
+                 **json.loads(options))
 
 
 def _substitute(triangle: Array, b: Array, parts: Sequence[Array], options: str) -> Array:
