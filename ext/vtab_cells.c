@@ -52,7 +52,7 @@ static int scan_error(cells_cursor *cursor, const gx_err *err)
 
 /*
 ** The argument of CREATE VIRTUAL TABLE as SQLite hands it over, quotes and all: 'A', "A", `A` or A.
-** *name is from sqlite3_malloc().
+** *name is freed by sqlite3_free().
 */
 static int unquote(const char *text, char **name)
 {

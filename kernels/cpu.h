@@ -105,7 +105,7 @@ size_t gx_cpu_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const 
 **
 ** Narrow sections (a single-threaded BLAS call) run concurrently with each other; a wide one, for
 ** what threads inside (LAPACK's eigensolvers), runs alone: it waits for the narrow ones that have
-** begun, and later ones wait for it.  narrow_begin() and narrow_end() are paired on one thread.
+** begun, and later ones wait for it.  gx_cpu_narrow_begin() and _end() are paired on one thread.
 */
 void gx_cpu_gate_open(void); /* once for the process, before any section; harmless again */
 gx_code gx_cpu_narrow_begin(gx_err *err); /* GX_NOMEM: then there is nothing to end */

@@ -1,7 +1,7 @@
 /*
 ** Device code: folding numbers, one to a thread, in an order that does not change: what reductions
 ** (cuda_reduce.cu) and fused programs with folds, interpreted and compiled, have in common.  It
-** includes nothing: the functions (cuda_functions.cuh) and the gx_reduce_kinds come before it.
+** includes nothing: the functions (cuda_functions.cuh) and gx_reduce_kind come before it.
 **
 ** Parts are added up as doubles, in runs of FOLD_RUN elements whose sums are added to the lane's
 ** total, so that the error grows with FOLD_RUN + count / (lanes FOLD_RUN), not with the count.

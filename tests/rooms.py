@@ -6,7 +6,8 @@ or variable it names.  Checked:
 
 - rooms: an arrow goes to the same room or to one that ROOMS lets it see;
 - private headers (PRIVATE) are included in their own room only;
-- no circle of files anywhere in the product.
+- no circle of files anywhere in the product;
+- a room's README names each of its headers, whom its files lean on ("May call:") and who leans on them ("Called by:").
 
 Prints each finding as file: what; exit status 1 when there is one.  `--table` prints a row for each room instead: files,
 lines, and the arrows to each room under it.  `--circles` prints for each circle the names that tie it.
@@ -143,6 +144,38 @@ def findings(files, found):
         yield f"{circle[0]}: a circle of {len(circle)} files: {' '.join(circle)}"
 
 
+def neighbours(files, found, is_caller):
+    """room -> the rooms that lean on it, or that it leans on."""
+    beside = collections.defaultdict(set)
+    for file in files:
+        for to in (t for t, names in found[file].items() if not names <= DOORS):
+            here, there = (to, file) if is_caller else (file, to)
+            beside[room_of(here)].add(os.path.basename(room_of(there)))
+    return beside
+
+
+def pages(files, found):
+    """What the rooms' READMEs leave out."""
+    lines = {"May call": neighbours(files, found, False), "Called by": neighbours(files, found, True)}
+    for room in ROOMS:
+        page = os.path.join(room, "README.md")
+        if not os.path.exists(page):
+            continue
+        with open(page, encoding="utf-8") as handle:
+            text = handle.read()
+        named = re.findall(r"`([^`]+)`", text)
+        for file in files:
+            name = os.path.basename(file)
+            if room_of(file) == room and name.endswith((".h", ".cuh")) and not any(
+                    fnmatch.fnmatch(name, pattern) for pattern in named):
+                yield f"{page}: does not name {name}"
+        for line, beside in lines.items():
+            said = re.search(line + r": ([^:]*?)\.(?:\s|$)", text)
+            missing = sorted(r for r in beside[room] - {os.path.basename(room)} if f"`{r}" not in (said[1] if said else ""))
+            if missing and "every room" not in (said[1] if said else ""):
+                yield f"{page}: {line}: not {', '.join(missing)}"
+
+
 def table(files, found):
     rooms = [r for r in ROOMS if any(room_of(f) == r for f in files)]
     print("| room | files | lines | leans on (arrows) |\n|---|---|---|---|")
@@ -173,7 +206,7 @@ def main():
                     if to in found[file]:
                         print(f"    {file} -> {to}: {', '.join(sorted(found[file][to]))}")
         return 0
-    said = list(findings(files, found))
+    said = [*findings(files, found), *pages(files, found)]
     print("\n".join(said) if said else f"{len(files)} files in order")
     return 1 if said else 0
 

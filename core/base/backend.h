@@ -305,7 +305,7 @@ extern const gx_backend gx_backend_ref;
 /*
 ** The CPU backend's kernels are single-threaded and may be called from any number of threads at
 ** once: team.h cuts a call into pieces and spreads them.  Only the spectra thread inside, in
-** args->threads: they take the BLAS threads through gx_cpu_wide_begin()/end() in kernels/cpu.h.
+** args->threads: gx_cpu_wide() of kernels/cpu.h gives them the BLAS threads.
 */
 extern const gx_backend gx_backend_cpu;
 

@@ -512,7 +512,7 @@ static void set_built_in(gx_config *config)
     }
 }
 
-/* GX_KEY from the environment, where it is set and good. */
+/* GX_ and the key in capitals from the environment, where it is set and good. */
 static void read_environment(gx_config *config, gx_setting setting,
                              void (*warn)(void *arg, const char *text), void *arg)
 {

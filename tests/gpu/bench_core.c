@@ -19,9 +19,9 @@
 **
 ** Plan: tiles are INSERTed with no journal, then the file is in WAL mode; A has 2 N on its
 ** diagonal, so that its lower triangle is positive definite.  Each time is that of one call as SQL
-** makes it, run() to run_end(), the device's buffers warm and its kept blocks forgotten, so that
-** every call reads all it needs from the file; the least of three, of one where the result is
-** stored.
+** makes it, gx_run_begin() to gx_run_end(), the device's buffers warm and its kept blocks
+** forgotten, so that every call reads all it needs from the file; the least of three, of one where
+** the result is stored.
 **
 ** Results are looked at: some elements against their sums, and the limited ones against those.
 ** Exit status 1 when a call failed or an element is wrong.
