@@ -518,12 +518,25 @@ static gx_code copy_share(void *arg, int64_t piece, int member, gx_err *err)
     return GX_OK;
 }
 
-static void copy_by_all(gx_run *run, void *to, const void *from, size_t bytes, bool is_staged)
+/*
+** Who copies so many bytes.  NULL: the caller, who has copied a MiB for each thread by the time
+** that a team of them has been started and ended; what is copied again and again is worth that
+** sooner.
+*/
+static gx_team *copiers(gx_run *run, size_t bytes, bool is_once)
 {
-    const size_t SHARE = (size_t)128 << 10, WORTH_A_TEAM = (size_t)1 << 20;
+    const size_t WORTH_A_TEAM = (size_t)1 << 20;
+    bool must_pay = is_once && run->team == NULL;
+    size_t threads = must_pay ? (size_t)run->ctx->config.number[GX_SET_THREADS] : 1;
+    return bytes / WORTH_A_TEAM < threads ? NULL : gx_run_team(run);
+}
+
+static void copy_by(gx_run *run, gx_team *team, void *to, const void *from, size_t bytes,
+                    bool is_staged)
+{
+    const size_t SHARE = (size_t)128 << 10;
     shares s = {
         .to = to, .from = from, .bytes = bytes, .share = SHARE, .is_staged = is_staged};
-    gx_team *team = bytes < WORTH_A_TEAM ? NULL : gx_run_team(run);
     gx_err err = {0};
     if (team == NULL || gx_team_threads(team) == 1) {
         memcpy(to, from, bytes);
@@ -535,17 +548,18 @@ static void copy_by_all(gx_run *run, void *to, const void *from, size_t bytes, b
 
 void gx_device_memcpy(gx_run *run, void *to, const void *from, size_t bytes)
 {
-    copy_by_all(run, to, from, bytes, false);
+    copy_by(run, copiers(run, bytes, false), to, from, bytes, false);
 }
 
 void gx_device_stage(gx_run *run, void *to, const void *from, size_t bytes)
 {
-    copy_by_all(run, to, from, bytes, true);
+    copy_by(run, copiers(run, bytes, false), to, from, bytes, true);
 }
 
 typedef struct transfer {
     gx_run *run;
     gx_accel *accel;
+    gx_team *team; /* or NULL */
     gx_span span;
     size_t column, ld;  /* bytes of a column, and from one to the next in memory */
     int64_t cols, step; /* columns; of a piece */
@@ -557,7 +571,10 @@ static gx_code begin_transfer(transfer *t, gx_err *err)
 {
     size_t budget = (size_t)t->run->ctx->config.number[GX_SET_PINNING_BUDGET];
     t->span = gx_stats_open(&t->run->ctx->stats);
-    t->step = gx_min(t->cols, gx_max(1, (int64_t)(GX_PIECE_BYTES / (t->column + 1))));
+    t->team = copiers(t->run, t->column * (size_t)t->cols, true);
+    // A quarter: one is copied here while another one travels.
+    int64_t most = gx_min(GX_PIECE_BYTES, gx_max(PIECE_BYTES, (int64_t)t->column * t->cols / 4));
+    t->step = gx_min(t->cols, gx_max(1, most / ((int64_t)t->column + 1)));
     int64_t pieces = gx_ceil_div(t->cols, t->step);
     for (int k = 0; k < TURNS && k < pieces; k++) {
         GX_TRY(
@@ -584,7 +601,7 @@ static void copy_piece(const transfer *t, bool is_up, void *stage, char *memory,
 {
     if (t->column == t->ld) {
         size_t bytes = t->column * (size_t)n;
-        copy_by_all(t->run, is_up ? stage : memory, is_up ? memory : stage, bytes, is_up);
+        copy_by(t->run, t->team, is_up ? stage : memory, is_up ? memory : stage, bytes, is_up);
         return;
     }
     for (int64_t j = 0; j < n; j++) {
