@@ -6,9 +6,9 @@
 ** transposes, triangles, sides and diagonals are cuBLAS's own numbers.
 **
 ** Products of a large f64 matrix with a few columns need nothing of their own: on an H200 cuBLAS's
-** gemm reads it at 4.2 to 4.5 TB/s for 1 to 16 columns, plain or transposed, where a copy in device
-** memory runs at 4.0.  One column of f32 runs as fast, eight at 2.6; and syrk with few columns sums
-** a long side in one thread block: those go to cuda_narrow.c.
+** gemm reads it at 3.6 to 4.1 TB/s for 1 to 16 columns, plain or transposed, where a copy in device
+** memory runs at 4.2.  f32 with 8 columns runs at 2.1 to 2.5, one of 2^32 elements transposed at
+** 0.8, and syrk with few columns sums a long side in one thread block: those go to cuda_narrow.c.
 **
 ** TRMM is cuBLAS's out-of-place product with the same matrix on both sides, which is its documented
 ** way to work in place.

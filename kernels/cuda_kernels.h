@@ -101,13 +101,13 @@ typedef struct gx_cuda_rows {
 /*
 ** Products of a large f32 matrix s, rows x cols, with few columns, 1 to GX_CUDA_NARROW, whose
 ** element (k, r) is x[k x_down + r x_across].  The sum, over columns (is_trans: rows) of s, is cut
-** into `parts` of `chunk`; what each comes to is few columns, one after the other, in `partial`.
+** into `parts` of `chunk`; what each comes to is few columns, one after the other, in `partial`.  A
+** thread block has a part of `span` rows (is_trans: columns) of s.
 */
 enum {
     GX_CUDA_NARROW = 8,
-    GX_CUDA_NARROW_ROWS = 512,      /* plain: of s, to a thread block   */
-    GX_CUDA_NARROW_CHUNK = 1024,    /* plain: at most                   */
-    GX_CUDA_NARROW_CHUNK_DOT = 1024 /* is_trans: at most                */
+    GX_CUDA_NARROW_ROWS = 512,  /* plain: span         */
+    GX_CUDA_NARROW_CHUNK = 1024 /* at most             */
 };
 
 typedef struct gx_cuda_narrow {
@@ -120,8 +120,7 @@ typedef struct gx_cuda_narrow {
     int64_t lds;
     const void *x;
     int64_t x_down, x_across;
-    int64_t chunk, parts;
-    int64_t span; /* is_trans: columns of s to a thread block */
+    int64_t chunk, parts, span;
     void *partial;
 } gx_cuda_narrow;
 

@@ -5,8 +5,9 @@
 ** with a result of its own in args->work, and gx_parts adds these up, in their order: the same bits
 ** on every run.  How many there are depends on the shape alone.
 **
-**   few columns   f32, 2 to 8 columns, or rows: cuBLAS reads the large matrix at a little more than
-**                 half of the memory's rate.  Kernels of our own (cuda_narrow.cu).
+**   few columns   f32, 1 to 8 columns, or rows: cuBLAS reads the large matrix at a little more than
+**                 half of the memory's rate, and for one column, transposed, at a fifth of it from
+**                 2^31 elements on.  Kernels of our own (cuda_narrow.cu).
 **   rank k        A^H A of few, long columns, or A A^H: cuBLAS's syrk sums in one thread block what
 **                 one thread block holds of the result.  Parts are products of a batch by cuBLAS.
 **
@@ -14,8 +15,10 @@
 */
 #include "cuda.h"
 
-/* Thread blocks that keep a large device busy to the end, with enough to do for each. */
-enum { BLOCKS = 1040, THREADS = 256 };
+#include <math.h>
+
+/* ROUND: thread blocks that a large device works on at once, of narrow products. */
+enum { ROUND = 264, THREADS = 256 };
 
 /* c = beta c + alpha (the sum of the parts), each m x n without gaps. */
 static gx_code add_parts(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_cuda_call *call,
@@ -31,13 +34,48 @@ static gx_code add_parts(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_cuda_c
 
 // Few columns -------------------------------------------------------------------------------------
 
+/* How much of whole rounds is work, of side x k elements. */
+static double use_of(const gx_cuda_narrow *p, double side, double k)
+{
+    double blocks = ceil(side / (double)p->span) * ceil(k / (double)p->chunk);
+    double rounds = ceil(blocks / ROUND);
+    return side * k / (rounds * ROUND * (double)p->span * (double)p->chunk);
+}
+
+/*
+** Thread blocks of span x chunk elements.  Large ones, as few rounds of them as have enough to do
+** for everybody: what each begins and ends with is lost, and its results are read once more.
+*/
+static void cut_blocks(gx_cuda_narrow *p, int64_t side, int64_t k)
+{
+    enum { ROUNDS = 6, CHUNK_STEP = 16, SPAN_STEP = 32 };
+    const double BETTER = 0.02;
+    int64_t narrowest = p->is_trans ? SPAN_STEP : GX_CUDA_NARROW_ROWS;
+    int64_t shortest = p->is_trans ? 128 : 32, across = gx_ceil_div(side, narrowest);
+    int64_t least = gx_ceil_div(k, GX_CUDA_NARROW_CHUNK), most = gx_max(least, k / shortest);
+    double best = 0;
+    for (int64_t rounds = 1; rounds <= ROUNDS; rounds++) {
+        gx_cuda_narrow cut = *p;
+        int64_t blocks = rounds * ROUND, parts = gx_min(gx_max(blocks / across, least), most);
+        int64_t span = gx_ceil_div(side, gx_max(1, blocks / parts));
+        cut.span = p->is_trans ? gx_ceil_div(span, SPAN_STEP) * SPAN_STEP : GX_CUDA_NARROW_ROWS;
+        cut.chunk = gx_ceil_div(gx_ceil_div(k, parts), CHUNK_STEP) * CHUNK_STEP;
+        double use = use_of(&cut, (double)side, (double)k);
+        if (use > best + BETTER) {
+            best = use;
+            *p = cut;
+        }
+    }
+    p->parts = gx_ceil_div(k, p->chunk);
+}
+
 /* How a product is cut; false: it is not for these kernels. */
 static bool cut_narrow(gx_dtype dtype, const gx_args *p, gx_cuda_narrow *out)
 {
-    const int64_t LEAST_SIDE = 64, LEAST = 1 << 20, STEP = 16, SPAN = 32;
+    const int64_t LEAST_SIDE = 64, LEAST = 1 << 20, MOST_PARTS = 65535;
     bool is_left = p->n <= p->m; // the large matrix is a
     int64_t few = gx_min(p->m, p->n), side = gx_max(p->m, p->n), k = p->k;
-    if (dtype != GX_F32 || few < 2 || few > GX_CUDA_NARROW || side < LEAST_SIDE ||
+    if (dtype != GX_F32 || few < 1 || few > GX_CUDA_NARROW || side < LEAST_SIDE ||
         k < LEAST_SIDE || side > INT32_MAX || k > INT32_MAX || side * k < LEAST) {
         return false;
     }
@@ -45,18 +83,8 @@ static bool cut_narrow(gx_dtype dtype, const gx_args *p, gx_cuda_narrow *out)
     out->is_trans = is_left ? p->transa != GX_NO_TRANS : p->transb == GX_NO_TRANS;
     out->rows = out->is_trans ? k : side;
     out->cols = out->is_trans ? side : k;
-    if (out->is_trans) {
-        out->parts = gx_ceil_div(k, GX_CUDA_NARROW_CHUNK_DOT);
-        out->chunk = gx_ceil_div(gx_ceil_div(k, out->parts), STEP) * STEP;
-        int64_t across = gx_ceil_div(BLOCKS, out->parts);
-        out->span = gx_ceil_div(gx_ceil_div(side, across), SPAN) * SPAN;
-    } else {
-        int64_t down = gx_ceil_div(side, GX_CUDA_NARROW_ROWS);
-        out->parts = gx_max(gx_ceil_div(BLOCKS, down), gx_ceil_div(k, GX_CUDA_NARROW_CHUNK));
-        out->chunk = gx_ceil_div(gx_ceil_div(k, out->parts), STEP) * STEP;
-    }
-    out->parts = gx_ceil_div(k, out->chunk);
-    return out->parts <= 65535;
+    cut_blocks(out, side, k);
+    return out->parts <= MOST_PARTS;
 }
 
 gx_code gx_cuda_narrow_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p,
@@ -78,8 +106,7 @@ gx_code gx_cuda_narrow_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const 
     call.is_aligned = (uintptr_t)call.s % 16 == 0 && call.lds % 4 == 0 && call.rows % 4 == 0;
     call.is_even = (uintptr_t)call.x % 16 == 0 && call.x_down == 1 && call.x_across % 4 == 0;
     call.partial = p->work;
-    int64_t across = call.is_trans ? gx_ceil_div(call.cols, call.span)
-                                   : gx_ceil_div(call.rows, GX_CUDA_NARROW_ROWS);
+    int64_t across = gx_ceil_div(call.is_trans ? call.cols : call.rows, call.span);
     gx_cuda_dim block = {THREADS, 1, 1}, grid = {(unsigned)across, (unsigned)call.parts, 1};
     GX_TRY(gx_cuda_launch(dev, queue, GX_CUDA_NARROW_PRODUCT, GX_F32, grid, block, &call, err));
     gx_cuda_call sum = {.trans = is_left ? GX_NO_TRANS : GX_TRANS,

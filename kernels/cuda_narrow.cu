@@ -158,23 +158,29 @@ template <int FEW, int V> __device__ inline void plain(const gx_cuda_narrow &p, 
 
 // Dot ---------------------------------------------------------------------------------------------
 
+/* Half of the sums change sides, between lanes APART: known sizes alone keep them in registers. */
+template <int HALF, int APART> __device__ inline void meet_halves(float *sum, int lane)
+{
+    if constexpr (HALF > 0) {
+        bool is_upper = (lane & APART) != 0;
+#pragma unroll
+        for (int i = 0; i < HALF; i++) {
+            float low = sum[i], high = sum[i + HALF];
+            float keep = is_upper ? high : low;
+            sum[i] = keep + __shfl_xor_sync(~0u, is_upper ? low : high, APART);
+        }
+    } else {
+        sum[0] += __shfl_xor_sync(~0u, sum[0], APART);
+    }
+    if constexpr (APART > 1) {
+        meet_halves<HALF / 2, APART / 2>(sum, lane);
+    }
+}
+
 /* Of COUNT sums in each lane: lane l has the warp's sum number l / (32 / COUNT). */
 template <int COUNT> __device__ inline float meet(float *sum, int lane)
 {
-    int apart = WARP / 2;
-#pragma unroll
-    for (int half = COUNT / 2; half > 0; half /= 2, apart /= 2) {
-        bool is_upper = (lane & apart) != 0;
-#pragma unroll
-        for (int i = 0; i < half; i++) {
-            float give = is_upper ? sum[i] : sum[i + half];
-            float keep = is_upper ? sum[i + half] : sum[i];
-            sum[i] = keep + __shfl_xor_sync(~0u, give, apart);
-        }
-    }
-    for (; apart > 0; apart /= 2) {
-        sum[0] += __shfl_xor_sync(~0u, sum[0], apart);
-    }
+    meet_halves<COUNT / 2, WARP / 2>(sum, lane);
     return sum[0];
 }
 
@@ -268,7 +274,9 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     gx_narrow(const __grid_constant__ gx_cuda_narrow p)
 {
     __shared__ __align__(16) float room[ROOM];
-    if (p.few <= 2) {
+    if (p.few == 1) {
+        narrow<1>(p, room);
+    } else if (p.few == 2) {
         narrow<2>(p, room);
     } else if (p.few <= 4) {
         narrow<4>(p, room);

@@ -11,8 +11,9 @@
 **   5. elements of random matrices and conversions, to the bit
 **   6. products of a large matrix with a few columns: of small integers, so the CPU's bits in every
 **      order of the sums; widths 1 to 16, N T H, ragged, with gaps, alpha and beta
-**   7. a thousand calls: the device's free memory is where it was
-** GX_TEST_SMALL leaves out 1, 6 and 7.
+**   7. the same of more than 2^31 elements, where a device has the memory: ones and threes
+**   8. a thousand calls: the device's free memory is where it was
+** GX_TEST_SMALL leaves out 1, 6, 7 and 8.
 */
 #include "../unit/kernels/factor.h"
 #include "base/random.h"
@@ -31,6 +32,14 @@ static void must(gx_code code, const gx_err *err)
     if (code != GX_OK) {
         fail_msg("%s", err->text);
     }
+}
+
+static bool is_stand_in(void)
+{
+    gx_dev_info info;
+    gx_err err = {.code = GX_OK};
+    must(gpu()->backend->info(gpu()->dev, &info, &err), &err);
+    return strstr(info.name, "Mock") != NULL;
 }
 
 // Memory, copies, queues --------------------------------------------------------------------------
@@ -388,32 +397,115 @@ static void flat_product(gx_dtype dtype, gx_trans trans, int64_t m, int64_t k, i
     }
 }
 
+/* A stand-in's products are plain loops: it gets some of the widths, of smaller matrices. */
 static void narrow_products(void **state)
 {
     (void)state;
-    static const int64_t widths[] = {8, 1, 16, 3, 2, 5, 10, 4, 9};
-    gx_dev_info info;
-    gx_err err = {.code = GX_OK};
-    must(gpu()->backend->info(gpu()->dev, &info, &err), &err);
-    bool is_mock = strstr(info.name, "Mock") != NULL; // whose products are plain loops
+    static const int64_t widths[] = {8, 1, 16, 3, 2, 5, 10, 4, 9, 7, 6};
+    enum { WIDTHS = sizeof widths / sizeof *widths };
+    bool is_mock = is_stand_in();
+    int64_t side = is_mock ? 1027 : 2051;
     if (getenv("GX_TEST_SMALL") != NULL) {
         return;
     }
     for (int d = 0, q = 0; d < GX_DTYPE_COUNT; d++) {
-        for (int t = 0; t < (gx_dtype_is_complex((gx_dtype)d) ? 3 : 2); t++) {
-            for (int w = 0; w < (is_mock ? 1 : 3); w++, q++) {
-                int64_t n = widths[is_mock ? q % 4 : q % 9];
-                narrow_product((gx_dtype)d, (gx_trans)t, 2051, 2053, n);
+        bool is_complex = gx_dtype_is_complex((gx_dtype)d);
+        int some = is_mock ? (is_complex ? 1 : 2) : is_complex ? 3 : WIDTHS;
+        for (int t = 0; t < (is_complex ? 3 : 2); t++) {
+            for (int w = 0; w < some; w++, q++) {
+                int64_t n = widths[q % WIDTHS];
+                narrow_product((gx_dtype)d, (gx_trans)t, side, side + 2, n);
                 narrow_product((gx_dtype)d, (gx_trans)t, 516, 2052, n);
                 flat_product((gx_dtype)d, (gx_trans)t, n, 2052, 516);
                 flat_product((gx_dtype)d, (gx_trans)t, n, 515, 2053);
-                if (!is_mock) {
+                if (!is_mock && w < 3) {
                     narrow_product((gx_dtype)d, (gx_trans)t, 19, 30007, n);
                     narrow_product((gx_dtype)d, (gx_trans)t, 30007, 17, n);
+                    narrow_product((gx_dtype)d, (gx_trans)t, 71, 30004, n);
+                    narrow_product((gx_dtype)d, (gx_trans)t, 30004, 68, n);
                 }
             }
         }
     }
+}
+
+/* y = op(a) x on the device, x and y full columns; y comes down. */
+static void multiply_there(void *a, int64_t m, int64_t k, gx_trans trans, int64_t n, float *y)
+{
+    const device *d = gpu();
+    const gx_backend *b = d->backend;
+    gx_queue *queue;
+    void *x, *out, *work;
+    gx_err err = {.code = GX_OK};
+    int64_t rows = trans == GX_NO_TRANS ? m : k, inner = trans == GX_NO_TRANS ? k : m;
+    size_t bytes = (size_t)(rows * n) * sizeof *y;
+    must(b->queue_create(d->dev, &queue, &err), &err);
+    must(b->alloc(d->dev, (size_t)(inner * n) * sizeof *y, &x, &err), &err);
+    must(b->alloc(d->dev, bytes, &out, &err), &err);
+    gx_args fill = {.m = inner, .n = n, .alpha = {1, 0}, .c = x, .ldc = inner};
+    must(b->kernel[GX_FILL][GX_F32](d->dev, queue, &fill, &err), &err);
+    gx_args args = {.transa = trans,
+                    .m = rows,
+                    .n = n,
+                    .k = inner,
+                    .alpha = {1, 0},
+                    .a = a,
+                    .lda = m,
+                    .b = x,
+                    .ldb = inner,
+                    .c = out,
+                    .ldc = rows};
+    must(b->alloc(d->dev, b->workspace(d->dev, GX_GEMM, GX_F32, &args), &work, &err), &err);
+    args.work = work;
+    must(b->kernel[GX_GEMM][GX_F32](d->dev, queue, &args, &err), &err);
+    must(b->download(d->dev, queue, y, bytes, out, bytes, bytes, 1, &err), &err);
+    must(b->queue_wait(d->dev, queue, &err), &err);
+    b->free(d->dev, x);
+    b->free(d->dev, out);
+    b->free(d->dev, work);
+    b->queue_free(d->dev, queue);
+}
+
+/* More than 2^31 elements: ones, and threes in the last column. */
+static void narrow_and_long(void **state)
+{
+    (void)state;
+    enum { M = 65540, K = 33003, MOST = 8 };
+    static const int64_t widths[] = {1, 3, MOST};
+    const device *d = gpu();
+    const gx_backend *b = d->backend;
+    size_t bytes = (size_t)M * K * sizeof(float);
+    gx_dev_info info;
+    gx_queue *queue;
+    gx_err err = {.code = GX_OK};
+    void *a;
+    must(b->info(d->dev, &info, &err), &err);
+    if (is_stand_in() || getenv("GX_TEST_SMALL") != NULL || info.free_bytes < bytes / 2 * 3) {
+        return;
+    }
+    float *y = malloc((size_t)M * MOST * sizeof *y);
+    assert_non_null(y);
+    must(b->queue_create(d->dev, &queue, &err), &err);
+    must(b->alloc(d->dev, bytes, &a, &err), &err);
+    gx_args fill = {.m = M, .n = K - 1, .alpha = {1, 0}, .c = a, .ldc = M};
+    must(b->kernel[GX_FILL][GX_F32](d->dev, queue, &fill, &err), &err);
+    fill = (gx_args){
+        .m = M, .n = 1, .alpha = {3, 0}, .c = gx_at(a, GX_F32, M, 0, K - 1), .ldc = M};
+    must(b->kernel[GX_FILL][GX_F32](d->dev, queue, &fill, &err), &err);
+    must(b->queue_wait(d->dev, queue, &err), &err);
+    for (int w = 0; w < 3; w++) {
+        multiply_there(a, M, K, GX_NO_TRANS, widths[w], y);
+        for (int64_t i = 0; i < M * widths[w]; i++) {
+            assert_true(y[i] == (float)(K + 2));
+        }
+        multiply_there(a, M, K, GX_TRANS, widths[w], y);
+        for (int64_t i = 0; i < K * widths[w]; i++) {
+            assert_true(y[i] == (float)(i % K == K - 1 ? 3 * M : M));
+        }
+    }
+    b->free(d->dev, a);
+    b->queue_free(d->dev, queue);
+    free(y);
 }
 
 static void flat_memory(void **state)
@@ -452,6 +544,7 @@ int main(void)
         cmocka_unit_test(made),
         cmocka_unit_test(reductions),
         cmocka_unit_test(narrow_products),
+        cmocka_unit_test(narrow_and_long),
         cmocka_unit_test(flat_memory),
     };
     seed = SEED;
