@@ -83,7 +83,7 @@ static double load_bytes(const gx_prog *prog, const gx_load *item)
 */
 int64_t gx_exec_helpers(const gx_prog *prog, int64_t loads, double bytes)
 {
-    const double WORTH_ONE = 4 << 20, WORTH_MORE = 64 << 20;
+    const double WORTH_ONE = 8 << 20, WORTH_MORE = 64 << 20;
     const int64_t FEW = 8;
     if (prog->is_on_device) {
         loads = gx_max(loads, gx_min(FEW, (int64_t)(bytes / WORTH_ONE)));
