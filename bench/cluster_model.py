@@ -49,9 +49,9 @@ class Tasks:
         """Blocks that are read first, or lie on the workers already."""
         return [self.add(HELD if is_held else READ, size) for _ in range(count)]
 
-    def sum(self, kind, total, left, right, flops, size):
-        for k in range(0, len(left), self.FAN):
-            pairs = left[k:k + self.FAN] + right[k:k + self.FAN]
+    def sum(self, kind, total, left, right, flops, size, fan=FAN):
+        for k in range(0, len(left), fan):
+            pairs = left[k:k + fan] + right[k:k + fan]
             total = self.add({kind: flops * len(pairs) / 2}, size, pairs if total is None else [total, *pairs])
         return total
 
@@ -75,15 +75,15 @@ def matmul(n, b, m=None, e=4, is_held=False):
 def solve(n, b, e=8, is_held=False):
     """Cholesky and one right-hand side."""
     t, N = Tasks(), n // b
-    a, L = t.inputs(N * N, b * b * e, is_held), {}
+    a, L, fan = t.inputs(N * N, b * b * e, is_held), {}, min(t.FAN, max(1, int(4e9 // (2 * b ** 3)), -(-N // 32)))
     for j in range(N):
-        done, last = a[j * N + j], max(0, j - 1) // t.FAN * t.FAN
+        done, last = a[j * N + j], max(0, j - 1) // fan * fan
         row = [L[j, k] for k in range(j)]
-        for k in range(0, last, t.FAN):
-            done = t.add({"square": b ** 3 * t.FAN}, b * b * e, [done, *row[k:k + t.FAN]])
+        for k in range(0, last, fan):
+            done = t.add({"square": b ** 3 * fan}, b * b * e, [done, *row[k:k + fan]])
         L[j, j] = t.add({"factor": b ** 3 / 3, "square": b ** 3 * (j - last)}, b * b * e, [done, *row[last:]])
         for i in range(j + 1, N):
-            total = t.sum("update", a[i * N + j], [L[i, k] for k in range(j)], row, 2 * b ** 3, b * b * e)
+            total = t.sum("update", a[i * N + j], [L[i, k] for k in range(j)], row, 2 * b ** 3, b * b * e, fan)
             L[i, j] = t.add({"triangle": b ** 3}, b * b * e, [L[j, j], total])
     x = t.inputs(N, b * e, True)
     for i in range(N):

@@ -52,10 +52,10 @@ def load(db: Any) -> None:
 def _load_engine(engine: Any) -> None:
     from sqlalchemy import event
 
-    @event.listens_for(engine, "connect")
     def loads(connection: Any, _record: Any) -> None:
         load(connection)
 
+    event.listen(engine, "connect", loads)
     engine.dispose()  # connections made before have not gx
 
 

@@ -17,15 +17,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+import operator
 import os
 import sqlite3
 import threading
 from typing import Any, NamedTuple, Optional, Sequence, Union
 
 import dask.array
+import dask.base
 import numpy as np
 from dask.array import Array as DaskArray
-from dask.delayed import delayed
+from dask.delayed import Delayed
+from dask.highlevelgraph import HighLevelGraph
 
 from . import _arrays, _connect, _matrix
 from ._lent import lent
@@ -36,12 +39,16 @@ _WAIT = 600.0  # seconds that a writer waits for another one of the same databas
 _VERSION = 1
 _LENT = 1 << 16  # bytes: larger arrays are lent to gx, smaller ones go as values
 _FEW = 8  # columns
+_FEW_BLOCKS = 32  # on a side: their products are about 5000
+_TASK = 4e9  # flops of a task that is long beside what surrounds it
 _LARGER_IS_NEARER = {"cosine": True, "dot": True, "l2": False, "euclidean": False, "sqeuclidean": False, "l1": False,
                      "cityblock": False, "hamming": False}
 
 da: Any = dask.array
+_Delayed: Any = Delayed
+_Graph: Any = HighLevelGraph
 _of_thread = threading.local()
-Blocks = list[list[Any]]  # delayed arrays, a list for each row of blocks
+Blocks = list[list[Any]]  # what stands for blocks, a list for each row of them
 
 
 # On the workers -------------------------------------------------------------------------------------------------------
@@ -93,7 +100,8 @@ def _into(out: Array, call: str, *arguments: Any, **options: Any) -> Array:
             return out
     beta = options.pop("beta", 0)
     value = _value(call.replace(", %s, %s)", ", %s)"), *arguments, _options(**options))
-    return np.add(out, value, out=out) if beta else np.copyto(out, value) or out
+    np.copyto(out, out + value if beta else value)
+    return out
 
 
 def _read(path: str, name: str, i0: int, i1: int, j0: int, j1: int) -> Array:
@@ -115,10 +123,10 @@ def _write(path: str, name: str, block: Array) -> str:
         db.close()
 
 
-def _publish(path: str, manifest: dict[str, Any], _written: Sequence[str]) -> str:
+def _publish(path: str, manifest: str, _written: Sequence[str]) -> str:
     """The manifest, when all blocks are there; it appears whole."""
     with open(path + ".new", "w", encoding="utf-8") as file:
-        json.dump(manifest, file, indent=1)
+        file.write(manifest)
     os.replace(path + ".new", path)
     return path
 
@@ -235,8 +243,17 @@ def _nearest_of(parts: Sequence[tuple[Array, Array]], k: int, is_larger: bool) -
     return np.take_along_axis(ids, order, 1), np.take_along_axis(scores, order, 1)
 
 
-def _with_ones(a: Array) -> Array:
-    return np.hstack([np.ones((len(a), 1), a.dtype), a])
+def _triangle_beside(a: Array, b: Array) -> Array:
+    """R of [A B]."""
+    return _triangle([np.hstack([a, b.reshape(len(a), -1)])])
+
+
+def _triangle_with_ones(a: Array) -> Array:
+    return _triangle_beside(np.ones((len(a), 1), a.dtype), a)
+
+
+def _zeros(m: int, n: int, dtype: str) -> Array:
+    return np.zeros((m, n), dtype)
 
 
 # Reading and writing --------------------------------------------------------------------------------------------------
@@ -260,10 +277,10 @@ def from_gx(path: Union[str, Sequence[str]], name: str, chunks: Any = None) -> D
         chunks = (_whole_tiles(height, m, dtype), _whole_tiles(width, n, dtype))
     rows, columns = da.core.normalize_chunks(chunks, (m, n), dtype=dtype)
     i, j = np.cumsum((0, *rows)).tolist(), np.cumsum((0, *columns)).tolist()
-    read = _later(_read)
-    blocks = [[read(os.path.abspath(path), name, i[p], i[p + 1], j[q], j[q + 1]) for q in range(len(columns))]
+    steps = _Steps("from_gx", os.path.abspath(path), name, rows, columns)
+    blocks = [[steps.add(_read, os.path.abspath(path), name, i[p], i[p + 1], j[q], j[q + 1]) for q in range(len(columns))]
               for p in range(len(rows))]
-    return _assembled(blocks, rows, columns, dtype)
+    return steps.assembled(blocks, rows, columns, dtype)
 
 
 def _whole_tiles(tile: int, size: int, dtype: Any) -> int:
@@ -280,13 +297,13 @@ def _from_manifest(path: str) -> DaskArray:
     if len(listed) != len(rows) * len(columns):
         raise ValueError(f"gx_sqlite.dask: {path} lists {len(listed)} blocks for a grid of {len(rows)}x{len(columns)}")
     folder = os.path.dirname(os.path.abspath(path))
-    read = _later(_read)
+    steps = _Steps("from_gx", os.path.abspath(path), manifest)
     blocks = []
     for p, height in enumerate(rows):
         shards = listed[p * len(columns):(p + 1) * len(columns)]
-        blocks.append([read(os.path.join(folder, shard["path"]), shard["name"], 0, height, 0, width)
+        blocks.append([steps.add(_read, os.path.join(folder, shard["path"]), shard["name"], 0, height, 0, width)
                        for shard, width in zip(shards, columns)])
-    return _assembled(blocks, tuple(rows), tuple(columns), DTYPES[manifest["dtype"]])
+    return steps.assembled(blocks, tuple(rows), tuple(columns), DTYPES[manifest["dtype"]])
 
 
 def to_gx(path: str, name: str, array: DaskArray, *, compute: bool = True) -> Any:
@@ -296,44 +313,67 @@ def to_gx(path: str, name: str, array: DaskArray, *, compute: bool = True) -> An
         raise ValueError(f"gx_sqlite.dask.to_gx: {path!r} is the name of the manifest and ends in .json")
     path, stem = os.path.abspath(path), os.path.basename(path)[:-len(".json")]
     rows, columns = array.chunks
-    write = _later(_write)
+    steps = _Steps("to_gx", path, name, array)
     written, listed = [], []
-    for p, line in enumerate(_blocks(array)):
+    for p, line in enumerate(steps.blocks(array)):
         for q, block in enumerate(line):
             shard = {"path": f"{stem}.{p}.db", "name": f"{name}[{p},{q}]"}
-            written.append(write(os.path.join(os.path.dirname(path), shard["path"]), shard["name"], block))
+            written.append(steps.add(_write, os.path.join(os.path.dirname(path), shard["path"]), shard["name"], block))
             listed.append(shard)
     manifest = {"gx_sharded": _VERSION, "name": name, "dtype": gx_dtype(array.dtype), "rows": list(rows),
                 "cols": list(columns), "blocks": listed}
-    published = _later(_publish)(path, manifest, written)
+    published = steps.delayed(steps.add(_publish, path, json.dumps(manifest, indent=1), written))
     return published.compute() if compute else published
 
 
-def _later(function: Any, outputs: Optional[int] = None) -> Any:
-    """A function whose calls are tasks, of the same name wherever the arguments are the same."""
-    wrap: Any = delayed
-    return wrap(function, pure=True, nout=outputs)
+# Graphs ---------------------------------------------------------------------------------------------------------------
 
+class _Steps:
+    """The tasks of one call, as one layer of a graph, after the arrays that they begin with.  They have the same names
+    wherever the call's arguments are the same."""
 
-# Blocks ---------------------------------------------------------------------------------------------------------------
+    def __init__(self, call: str, *arguments: Any) -> None:
+        self._arrays = [a for a in arguments if isinstance(a, DaskArray)]
+        self._token = dask.base.tokenize(call, *[a.name if isinstance(a, DaskArray) else a for a in arguments])
+        self._name, self._made = f"gx_{call}-{self._token}", 0
+        self._tasks: dict[Any, Any] = {}
 
-def _blocks(array: DaskArray) -> Blocks:
-    if array.ndim == 1:
-        array = array.reshape(-1, 1)
-    lines: Blocks = array.to_delayed().tolist()
-    return lines
+    def add(self, function: Any, *arguments: Any) -> Any:
+        """A task; what stands for its result."""
+        key = (f"{function.__name__}-{self._token}", len(self._tasks))
+        self._tasks[key] = (function, *arguments)
+        return key
 
+    def parts(self, whole: Any, count: int) -> list[Any]:
+        """What stands for the parts of a result that is a tuple."""
+        return [self.add(operator.getitem, whole, n) for n in range(count)]
 
-def _assembled(blocks: Blocks, rows: Sequence[int], columns: Sequence[int], dtype: Any) -> DaskArray:
-    lines = [[_lazy(block, (m, n), dtype) for block, n in zip(line, columns)] for line, m in zip(blocks, rows)]
-    whole: DaskArray = da.block(lines)
-    return whole
+    @staticmethod
+    def blocks(array: DaskArray) -> Blocks:
+        keys: Any = array.__dask_keys__()
+        return [[key] for key in keys] if array.ndim == 1 else keys
 
+    def assembled(self, blocks: Blocks, rows: Sequence[int], columns: Sequence[int], dtype: Any) -> DaskArray:
+        return self._array({(p, q): block for p, line in enumerate(blocks) for q, block in enumerate(line)},
+                           (tuple(rows), tuple(columns)), dtype)
 
-def _lazy(task: Any, shape: tuple[int, ...], dtype: Any) -> DaskArray:
-    """The array that a task will give."""
-    array: DaskArray = da.from_delayed(task, shape, dtype)
-    return array
+    def array(self, block: Any, shape: tuple[int, ...], dtype: Any) -> DaskArray:
+        """The array that is one block."""
+        return self._array({(0,) * len(shape): block}, tuple((size,) for size in shape), dtype)
+
+    def delayed(self, result: Any) -> Any:
+        return _Delayed(result, self._graph(), layer=self._name)
+
+    def _graph(self) -> Any:
+        return _Graph.from_collections(self._name, self._tasks, dependencies=self._arrays)
+
+    def _array(self, blocks: dict[tuple[int, ...], Any], chunks: Any, dtype: Any) -> DaskArray:
+        graph, name = self._graph(), f"{self._name}-{self._made}"
+        self._made += 1
+        named = {(name, *place): block for place, block in blocks.items()}
+        graph = _Graph({**graph.layers, name: named}, {**graph.dependencies, name: {self._name}})
+        array: DaskArray = da.Array(graph, name, chunks, dtype=dtype)
+        return array
 
 
 def _two(array: Any) -> DaskArray:
@@ -345,24 +385,22 @@ def _options(**given: Any) -> str:
     return json.dumps(given)
 
 
-def _sum(total: Any, left: Sequence[Any], right: Sequence[Any], **options: Any) -> Any:
-    """total + the sum of the products of pairs, FAN_IN of them in a task."""
-    step = _later(_plus)
-    for k in range(0, len(left), FAN_IN):
-        total = step(total, left[k:k + FAN_IN], right[k:k + FAN_IN], _options(**options))
+def _sum(steps: _Steps, total: Any, left: Sequence[Any], right: Sequence[Any], fan: int = FAN_IN, **options: Any) -> Any:
+    """total + the sum of the products of pairs, `fan` of them in a task."""
+    for k in range(0, len(left), fan):
+        total = steps.add(_plus, total, left[k:k + fan], right[k:k + fan], _options(**options))
     return total
 
 
-def _product(a: Blocks, b: Blocks, **options: Any) -> Blocks:
+def _product(steps: _Steps, a: Blocks, b: Blocks, **options: Any) -> Blocks:
     """Blocks of op(A) B, each a sum over the pairs that meet."""
-    return [[_sum(None, line, [row[q] for row in b], **options) for q in range(len(b[0]))] for line in a]
+    return [[_sum(steps, None, line, [row[q] for row in b], **options) for q in range(len(b[0]))] for line in a]
 
 
-def _folded(triangles: list[Any]) -> Any:
+def _folded(steps: _Steps, triangles: list[Any]) -> Any:
     """One triangle of many, FAN_IN at a time."""
-    fold = _later(_triangle)
     while len(triangles) > 1:
-        triangles = [fold(triangles[p:p + FAN_IN]) for p in range(0, len(triangles), FAN_IN)]
+        triangles = [steps.add(_triangle, triangles[p:p + FAN_IN]) for p in range(0, len(triangles), FAN_IN)]
     return triangles[0]
 
 
@@ -387,35 +425,44 @@ def matmul(A: Any, B: Any) -> DaskArray:
     if A.shape[1] != B.shape[0]:
         raise ValueError(f"gx_sqlite.dask.matmul: A is {A.shape[0]}x{A.shape[1]} but B is {B.shape[0]}x{B.shape[1]}")
     B = B if B.chunks[0] == A.chunks[1] else B.rechunk({0: A.chunks[1]})
-    return _assembled(_product(_blocks(A), _blocks(B)), A.chunks[0], B.chunks[1], np.result_type(A.dtype, B.dtype))
+    steps = _Steps("matmul", A, B)
+    blocks = _product(steps, steps.blocks(A), steps.blocks(B))
+    return steps.assembled(blocks, A.chunks[0], B.chunks[1], np.result_type(A.dtype, B.dtype))
 
 
-def _cholesky_blocks(A: DaskArray) -> Blocks:
-    """Left-looking: a column of blocks is brought up to date, its diagonal block factored, the rest solved with it."""
-    factor, solve_, square = _later(_cholesky_block), _later(_trsm), _later(_less_squares)
-    a, first = _blocks(A), np.cumsum((0, *A.chunks[0])).tolist()
+def _fan(block: int, count: int) -> int:
+    """Products in a task: one where it is long and the blocks are few, more where what surrounds a task would count."""
+    return min(FAN_IN, max(1, int(_TASK // (2 * block ** 3)), -(-count // _FEW_BLOCKS)))
+
+
+def _cholesky_blocks(steps: _Steps, A: DaskArray) -> Blocks:
+    """A column of blocks is brought up to date, its diagonal block factored, the rest solved with it.  What a column does to
+    another is a task of its own, which runs as soon as that column is known: whoever waits for the latest one waits for
+    one product.  Several columns at once where there are so many blocks that the scheduler would be what limits."""
+    a, first = steps.blocks(A), np.cumsum((0, *A.chunks[0])).tolist()
     right = _options(uplo="lower", side="right", trans=True)
     L: Blocks = [[None] * len(a) for _ in a]
+    fan = _fan(max(A.chunks[0]), len(a))
     for j in range(len(a)):
-        block, last = a[j][j], max(0, j - 1) // FAN_IN * FAN_IN
-        for k in range(0, last, FAN_IN):
-            block = square(block, L[j][k:k + FAN_IN])
-        L[j][j] = factor(block, L[j][last:j], first[j])
+        block, last = a[j][j], max(0, j - 1) // fan * fan
+        for k in range(0, last, fan):
+            block = steps.add(_less_squares, block, L[j][k:k + fan])
+        L[j][j] = steps.add(_cholesky_block, block, L[j][last:j], first[j])
         for i in range(j + 1, len(a)):
-            block = _sum(a[i][j], L[i][:j], L[j][:j], transb=True, alpha=-1)
-            L[i][j] = solve_(L[j][j], block, right)
+            block = _sum(steps, a[i][j], L[i][:j], L[j][:j], fan, transb=True, alpha=-1)
+            L[i][j] = steps.add(_trsm, L[j][j], block, right)
     return L
 
 
 def cholesky(A: Any) -> DaskArray:
     """L, lower, with L L^T = A, real, symmetric and positive definite; its lower triangle is read."""
     A = _real(_square(_two(A)))
-    L = _cholesky_blocks(A)
-    zeros = _later(np.zeros)
+    steps = _Steps("cholesky", A)
+    L = _cholesky_blocks(steps, A)
     for i, m in enumerate(A.chunks[0]):
         for j in range(i + 1, len(L)):
-            L[i][j] = zeros((m, A.chunks[1][j]), A.dtype)
-    return _assembled(L, A.chunks[0], A.chunks[1], A.dtype)
+            L[i][j] = steps.add(_zeros, m, A.chunks[1][j], A.dtype.str)
+    return steps.assembled(L, A.chunks[0], A.chunks[1], A.dtype)
 
 
 def _real(A: DaskArray) -> DaskArray:
@@ -429,18 +476,18 @@ def solve(A: Any, B: Any) -> DaskArray:
     multiplies one with what is known of X, which is narrow."""
     A = _real(_square(_two(A)))
     B = _two(B).rechunk({0: A.chunks[0]})
-    substitute, times = _later(_substitute), _later(_plus)
-    L, x = _cholesky_blocks(A), _blocks(B)
+    steps = _Steps("solve", A, B)
+    L, x = _cholesky_blocks(steps, A), steps.blocks(B)
     lower, upper = _options(uplo="lower"), _options(uplo="lower", trans=True)
     plain, turned = _options(), _options(transa=True)
     for q in range(len(x[0])):
         for i in range(len(x)):
-            parts = [times(None, [L[i][k]], [x[k][q]], plain) for k in range(i)]
-            x[i][q] = substitute(L[i][i], x[i][q], parts, lower)
+            parts = [steps.add(_plus, None, [L[i][k]], [x[k][q]], plain) for k in range(i)]
+            x[i][q] = steps.add(_substitute, L[i][i], x[i][q], parts, lower)
         for i in reversed(range(len(x))):
-            parts = [times(None, [L[k][i]], [x[k][q]], turned) for k in range(i + 1, len(x))]
-            x[i][q] = substitute(L[i][i], x[i][q], parts, upper)
-    return _assembled(x, B.chunks[0], B.chunks[1], np.result_type(A.dtype, B.dtype))
+            parts = [steps.add(_plus, None, [L[k][i]], [x[k][q]], turned) for k in range(i + 1, len(x))]
+            x[i][q] = steps.add(_substitute, L[i][i], x[i][q], parts, upper)
+    return steps.assembled(x, B.chunks[0], B.chunks[1], np.result_type(A.dtype, B.dtype))
 
 
 def lstsq(A: Any, B: Any) -> DaskArray:
@@ -449,21 +496,19 @@ def lstsq(A: Any, B: Any) -> DaskArray:
     if A.shape[0] != B.shape[0]:
         raise ValueError(f"gx_sqlite.dask.lstsq: A has {A.shape[0]} rows but B {B.shape[0]}")
     B = B.rechunk({0: A.chunks[0], 1: -1})
-    join, fold = _later(np.hstack), _later(_triangle)
-    triangles = [fold([join([a, b])]) for (a,), (b,) in zip(_blocks(A), _blocks(B))]
+    steps = _Steps("lstsq", A, B)
+    triangles = [steps.add(_triangle_beside, a, b) for (a,), (b,) in zip(steps.blocks(A), steps.blocks(B))]
     n, p = A.shape[1], B.shape[1]
-    x = _later(_least)(_folded(triangles), n)
-    return _lazy(x, (n, p), np.result_type(A.dtype, B.dtype))
+    return steps.array(steps.add(_least, _folded(steps, triangles), n), (n, p), np.result_type(A.dtype, B.dtype))
 
 
-def _orthonormal(y: Blocks) -> Blocks:
+def _orthonormal(steps: _Steps, y: Blocks) -> Blocks:
     """Q of a column of blocks: of each, then of their triangles."""
-    split = _later(_q_and_r, 2)
-    parts = [split(block) for (block,) in y]
-    top = split(_later(_stack)([r for _, r in parts]))[0]
-    cut = _later(_rows_of)
-    above = _later(_heights)([r for _, r in parts])
-    return [[_sum(None, [q], [cut(top, above, p)])] for p, (q, _) in enumerate(parts)]
+    parts = [steps.parts(steps.add(_q_and_r, block), 2) for (block,) in y]
+    triangles = [r for _, r in parts]
+    top, = steps.parts(steps.add(_q_and_r, steps.add(_stack, triangles)), 1)
+    above = steps.add(_heights, triangles)
+    return [[_sum(steps, None, [q], [steps.add(_rows_of, top, above, p)])] for p, (q, _) in enumerate(parts)]
 
 
 def _heights(parts: Sequence[Array]) -> list[int]:
@@ -482,20 +527,20 @@ def svd(A: Any, k: int, *, power: int = 2, oversample: int = 10, seed: int = 0) 
     if not 1 <= k <= min(m, n):
         raise ValueError(f"gx_sqlite.dask.svd: k must be between 1 and {min(m, n)}, not {k}")
     width = min(k + oversample, m, n)
-    a = _blocks(A)
+    steps = _Steps("svd", A, k, power, oversample, seed)
+    a = steps.blocks(A)
     transposed = [list(line) for line in zip(*a)]
-    random = _later(_random)
-    q = _orthonormal(_product(a, [[random(size, width, seed + p)] for p, size in enumerate(A.chunks[1])]))
+    random = [[steps.add(_random, size, width, seed + p)] for p, size in enumerate(A.chunks[1])]
+    q = _orthonormal(steps, _product(steps, a, random))
     for _ in range(power):
-        z = _orthonormal(_transposed_product(transposed, q))
-        q = _orthonormal(_product(a, z))
-    small = _later(_stack)([block for (block,) in _transposed_product(transposed, q)])  # A^T Q
-    v, s, ut = _later(_svd_of, 3)(small)
-    head = _later(_head)
-    u = [[_sum(None, [block], [head(ut, k)], transb=True)] for (block,) in q]
-    right = _later(_head_transposed)(v, k)
-    return (_assembled(u, A.chunks[0], (k,), A.dtype),
-            _lazy(_later(_head)(s, k), (k,), A.dtype), _lazy(right, (k, n), A.dtype))
+        z = _orthonormal(steps, _product(steps, transposed, q, transa=True))
+        q = _orthonormal(steps, _product(steps, a, z))
+    small = steps.add(_stack, [block for (block,) in _product(steps, transposed, q, transa=True)])  # A^T Q
+    v, s, ut = steps.parts(steps.add(_svd_of, small), 3)
+    u = [[_sum(steps, None, [block], [steps.add(_head, ut, k)], transb=True)] for (block,) in q]
+    s, vt = steps.add(_head, s, k), steps.add(_head_transposed, v, k)
+    return (steps.assembled(u, A.chunks[0], (k,), A.dtype), steps.array(s, (k,), A.dtype),
+            steps.array(vt, (k, n), A.dtype))
 
 
 def _head(a: Array, k: int) -> Array:
@@ -504,11 +549,6 @@ def _head(a: Array, k: int) -> Array:
 
 def _head_transposed(a: Array, k: int) -> Array:
     return a[:, :k].T
-
-
-def _transposed_product(columns: Blocks, q: Blocks) -> Blocks:
-    """Blocks of A^T Q, from A's columns of blocks."""
-    return _product(columns, q, transa=True)
 
 
 class Components(NamedTuple):
@@ -526,11 +566,11 @@ def pca(A: Any, k: int) -> Components:
     m, n = A.shape
     if not 1 <= k <= min(m - 1, n):
         raise ValueError(f"gx_sqlite.dask.pca: k must be between 1 and {min(m - 1, n)}, not {k}")
-    ones, fold = _later(_with_ones), _later(_triangle)
-    triangle = _folded([fold([ones(block)]) for (block,) in _blocks(A)])
-    parts = _later(_components, 4)(triangle, m, k)
+    steps = _Steps("pca", A, k)
+    triangle = _folded(steps, [steps.add(_triangle_with_ones, block) for (block,) in steps.blocks(A)])
+    parts = steps.parts(steps.add(_components, triangle, m, k), 4)
     shapes = ((n,), (k,), (k,), (k, n))
-    return Components(*(_lazy(part, shape, A.dtype) for part, shape in zip(parts, shapes)))
+    return Components(*(steps.array(part, shape, A.dtype) for part, shape in zip(parts, shapes)))
 
 
 def knn(Q: Any, E: Any, k: int, metric: str = "cosine") -> tuple[DaskArray, DaskArray]:
@@ -542,13 +582,15 @@ def knn(Q: Any, E: Any, k: int, metric: str = "cosine") -> tuple[DaskArray, Dask
         raise ValueError(f"gx_sqlite.dask.knn: metric {metric!r} is not known ({', '.join(_LARGER_IS_NEARER)})")
     if not 1 <= k <= E.shape[0]:
         raise ValueError(f"gx_sqlite.dask.knn: k must be between 1 and {E.shape[0]}, not {k}")
-    search, join = _later(_nearest, 2), _later(_nearest_of, 2)
+    steps = _Steps("knn", Q, E, k, metric)
     first, options = np.cumsum((0, *E.chunks[0])).tolist(), _options(metric=metric)
     lines = []
-    for (q,), m in zip(_blocks(Q), Q.chunks[0]):
-        found = [search(q, e, k, options, first[p]) for p, (e,) in enumerate(_blocks(E))]
+    for (q,) in steps.blocks(Q):
+        found = [steps.add(_nearest, q, e, k, options, first[p]) for p, (e,) in enumerate(steps.blocks(E))]
         while len(found) > 1:
-            found = [join(found[p:p + FAN_IN], k, _LARGER_IS_NEARER[metric]) for p in range(0, len(found), FAN_IN)]
-        lines.append([_lazy(part, (m, k), dtype) for part, dtype in zip(found[0], (np.int64, np.float64))])
-    ids, scores = (da.concatenate([line[n] for line in lines], axis=0) for n in (0, 1))
+            found = [steps.add(_nearest_of, found[p:p + FAN_IN], k, _LARGER_IS_NEARER[metric])
+                     for p in range(0, len(found), FAN_IN)]
+        lines.append(steps.parts(found[0], 2))
+    ids, scores = (steps.assembled([[line[n]] for line in lines], Q.chunks[0], (k,), dtype)
+                   for n, dtype in enumerate((np.int64, np.float64)))
     return ids, scores
