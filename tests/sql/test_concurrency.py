@@ -9,6 +9,7 @@ Plan:
   5  In-memory, temporary, exclusive and attached databases give the same answers, and say why no helper read.
   6  A read-only database and a full disk: refused in words, nothing lost.
   7  Inside BEGIN ... ROLLBACK, in savepoints, and inside INSERT ... SELECT.
+  8  Helpers leave nothing behind: what SQLite does for the last connection to a file it does (decision 046).
 """
 import os
 import sqlite3
@@ -208,6 +209,42 @@ def test_changes_that_fill_the_page_cache(tmp_path, mode, state, helps):
     assert refused == (mode == "delete" and not helps)
     assert helped == 0 or not refused  # where they may, the caller is sometimes faster
     assert q(db, "SELECT gx_check()") == "ok"
+
+
+def test_helpers_leave_nothing_behind(tmp_path):
+    """The journal mode changes, an attached file's log goes with DETACH, the main file's with the connection."""
+    main, other = str(tmp_path / "m.db"), str(tmp_path / "o.db")
+    db = gx_connect(main, journal_mode="wal")
+    db.execute("ATTACH ? AS aux", (other,))
+    db.execute("PRAGMA aux.journal_mode=wal")
+    configure(db, tile_bytes=65536, readers=3)
+    for name in ("A", "aux.B"):
+        db.execute("SELECT gx_random(500, 500, ?)", (name,)).fetchall()
+
+    def read(name):
+        before = q(db, "SELECT value FROM gx_stats WHERE name = 'helper_reads'")
+        q(db, "SELECT gx_norm(?)", name)
+        assert q(db, "SELECT value FROM gx_stats WHERE name = 'helper_reads'") > before
+
+    def files():
+        links = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
+        return sorted(os.readlink(link) for link in links if os.path.islink(link) and str(tmp_path) in os.readlink(link))
+
+    opened = files()
+    read("A")
+    read("aux.B")
+    for _ in range(5):
+        read("A")
+    assert len(files()) <= len(opened) + 2 * 3  # SQLite has them for whoever opens next: closing one would drop its locks
+    assert q(db, "PRAGMA main.journal_mode=delete") == "delete"
+    assert not os.path.exists(main + "-wal")
+    assert q(db, "PRAGMA main.journal_mode=wal") == "wal"
+    read("A")
+    assert os.path.exists(other + "-wal")
+    db.execute("DETACH aux")
+    assert not os.path.exists(other + "-wal")
+    db.close()
+    assert not os.path.exists(main + "-wal") and files() == []
 
 
 def test_read_only(store):
