@@ -17,7 +17,7 @@
 
 typedef struct matmul_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
-    bool replace, transa, transb, conja, conjb, has_dtype;
+    bool transa, transb, conja, conjb, has_dtype;
     gx_dtype dtype;
     gx_scalar alpha, beta;
 } matmul_options;
@@ -30,7 +30,7 @@ static const gx_option matmul_keys[] = {
     {"alpha", GX_OPT_SCALAR, offsetof(matmul_options, alpha), 0},
     {"beta", GX_OPT_SCALAR, offsetof(matmul_options, beta), 0},
     {"dtype", GX_OPT_DTYPE, offsetof(matmul_options, dtype), offsetof(matmul_options, has_dtype)},
-    {"replace", GX_OPT_BOOL, offsetof(matmul_options, replace), 0},
+    {"replace", GX_OPT_BOOL, offsetof(matmul_options, dest.replace), 0},
     {NULL, GX_OPT_END, 0, 0}};
 
 /* "conja" is the conjugate transpose; for real matrices it is the transpose. */
@@ -148,7 +148,7 @@ static void matmul(gx_fn *fn)
                    gx_dtype_name(dtype), gx_dtype_name(opt.dtype));
         return;
     }
-    opt.dest.replace = opt.replace || args.C0 != NULL;
+    opt.dest.replace |= args.C0 != NULL;
     gx_sink C;
     if (A.is_sparse || B.is_sparse) {
         sparse_product(fn, &args, m, n, dtype, &opt.dest);
@@ -163,11 +163,11 @@ static void matmul(gx_fn *fn)
 
 typedef struct transpose_options {
     gx_dest dest;
-    bool replace, is_conjugated;
+    bool is_conjugated;
 } transpose_options;
 
 static const gx_option transpose_keys[] = {
-    {"replace", GX_OPT_BOOL, offsetof(transpose_options, replace), 0},
+    {"replace", GX_OPT_BOOL, offsetof(transpose_options, dest.replace), 0},
     {"conj", GX_OPT_BOOL, offsetof(transpose_options, is_conjugated), 0},
     {NULL, GX_OPT_END, 0, 0}};
 
@@ -188,7 +188,6 @@ static void transpose(gx_fn *fn)
         !gx_fn_dest(fn, 1, &opt.dest)) {
         return;
     }
-    opt.dest.replace = opt.replace;
     gx_sink C;
     gx_trans op = trans_of(true, opt.is_conjugated, &A);
     uint32_t properties = transposed_properties(A.properties);

@@ -19,16 +19,6 @@
 
 // gx_from_bytes -----------------------------------------------------------------------------------
 
-typedef struct bytes_options {
-    gx_dest dest; /* first: a set_offset of 0 means none */
-    bool replace;
-} bytes_options;
-
-static const gx_option replace_keys[] = {
-    {"replace", GX_OPT_BOOL, offsetof(bytes_options, replace), 0},
-    {NULL, GX_OPT_END, 0, 0},
-};
-
 static bool take_dtype(gx_fn *fn, gx_dtype *dtype)
 {
     const char *name;
@@ -99,12 +89,12 @@ static bool take_cols(gx_fn *fn, int64_t count, int64_t *cols, int *dest_index)
 /* gx_from_bytes(bytes, dtype[, cols][, destination][, options]) */
 static void from_bytes(gx_fn *fn)
 {
-    bytes_options opt = {.replace = false};
+    gx_dest dest = {0};
     gx_dtype dtype;
     gx_mat flat, by_columns, A;
     int64_t cols;
     int dest_index;
-    if (!gx_fn_options(fn, replace_keys, &opt)) {
+    if (!gx_fn_options(fn, gx_dest_keys, &dest)) {
         return;
     }
     if (fn->argc < 2) {
@@ -112,16 +102,15 @@ static void from_bytes(gx_fn *fn)
         return;
     }
     if (!take_dtype(fn, &dtype) || !take_elements(fn, dtype, &flat) ||
-        !take_cols(fn, flat.rows, &cols, &dest_index) || !gx_fn_dest(fn, dest_index, &opt.dest)) {
+        !take_cols(fn, flat.rows, &cols, &dest_index) || !gx_fn_dest(fn, dest_index, &dest)) {
         return;
     }
     int64_t rows = flat.rows / cols;
     gx_sink sink;
-    opt.dest.replace = opt.replace;
     gx_mat_value(&by_columns, "bytes", dtype, cols, rows, flat.data, cols);
     gx_mat_view(&A, cols == 1 ? &flat : &by_columns, cols == 1 ? GX_NO_TRANS : GX_TRANS, 0, 0, rows,
                 cols);
-    gx_sink_begin(&fn->run, &opt.dest, rows, cols, dtype, 0, 0, 0, &sink);
+    gx_sink_begin(&fn->run, &dest, rows, cols, dtype, 0, 0, 0, &sink);
     if (gx_ok(&fn->run)) {
         gx_copy_to_sink(&fn->run, &A, &sink);
     }

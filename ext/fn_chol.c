@@ -12,13 +12,13 @@
 
 typedef struct cholesky_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
-    bool replace, upper, check;
+    bool upper, check;
 } cholesky_options;
 
 static const gx_option cholesky_keys[] = {
     {"upper", GX_OPT_BOOL, offsetof(cholesky_options, upper), 0},
     {"check", GX_OPT_BOOL, offsetof(cholesky_options, check), 0},
-    {"replace", GX_OPT_BOOL, offsetof(cholesky_options, replace), 0},
+    {"replace", GX_OPT_BOOL, offsetof(cholesky_options, dest.replace), 0},
     {NULL, GX_OPT_END, 0, 0}};
 
 static bool is_square(gx_fn *fn, const gx_mat *A)
@@ -38,7 +38,6 @@ static void cholesky(gx_fn *fn)
     if (opt.check && gx_alg_refuse_asymmetric(&fn->run, &A) != GX_OK) {
         return;
     }
-    opt.dest.replace = opt.replace;
     gx_sink F;
     gx_sink_begin(&fn->run, &opt.dest, A.rows, A.cols, A.dtype,
                   opt.upper ? GX_PROP_UPPER : GX_PROP_LOWER, 0, 0, &F);
@@ -50,7 +49,7 @@ static void cholesky(gx_fn *fn)
 
 typedef struct tri_options {
     gx_dest dest;
-    bool replace, upper, has_upper, lower, has_lower, trans, conj, unit;
+    bool upper, has_upper, lower, has_lower, trans, conj, unit;
     char side[64], uplo[64];
     gx_scalar alpha;
 } tri_options;
@@ -64,7 +63,7 @@ static const gx_option tri_keys[] = {
     {"conj", GX_OPT_BOOL, offsetof(tri_options, conj), 0},
     {"unit", GX_OPT_BOOL, offsetof(tri_options, unit), 0},
     {"alpha", GX_OPT_SCALAR, offsetof(tri_options, alpha), 0},
-    {"replace", GX_OPT_BOOL, offsetof(tri_options, replace), 0},
+    {"replace", GX_OPT_BOOL, offsetof(tri_options, dest.replace), 0},
     {NULL, GX_OPT_END, 0, 0}};
 
 /* One of two words, or its first letter; -1 when it is neither (and the call has failed). */
@@ -143,7 +142,6 @@ static void triangular(gx_fn *fn, gx_code (*driver)(gx_run *, const gx_tri_args 
         gx_run_fail(&fn->run, &err);
         return;
     }
-    opt.dest.replace = opt.replace;
     gx_sink X;
     gx_sink_begin(&fn->run, &opt.dest, B.rows, B.cols, dtype, 0, 0, 0, &X);
     driver(&fn->run, &args, &X);
@@ -164,15 +162,16 @@ static void trmm(gx_fn *fn)
 
 typedef struct syrk_options {
     gx_dest dest;
-    bool replace, trans, conj;
+    bool trans, conj;
     gx_scalar alpha;
 } syrk_options;
 
-static const gx_option syrk_keys[] = {{"trans", GX_OPT_BOOL, offsetof(syrk_options, trans), 0},
-                                      {"conj", GX_OPT_BOOL, offsetof(syrk_options, conj), 0},
-                                      {"alpha", GX_OPT_SCALAR, offsetof(syrk_options, alpha), 0},
-                                      {"replace", GX_OPT_BOOL, offsetof(syrk_options, replace), 0},
-                                      {NULL, GX_OPT_END, 0, 0}};
+static const gx_option syrk_keys[] = {
+    {"trans", GX_OPT_BOOL, offsetof(syrk_options, trans), 0},
+    {"conj", GX_OPT_BOOL, offsetof(syrk_options, conj), 0},
+    {"alpha", GX_OPT_SCALAR, offsetof(syrk_options, alpha), 0},
+    {"replace", GX_OPT_BOOL, offsetof(syrk_options, dest.replace), 0},
+    {NULL, GX_OPT_END, 0, 0}};
 
 static void syrk(gx_fn *fn)
 {
@@ -195,7 +194,6 @@ static void syrk(gx_fn *fn)
     uint32_t properties = !gx_dtype_is_complex(dtype) ? GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN
                           : trans == GX_CONJ_TRANS    ? GX_PROP_HERMITIAN
                                                       : GX_PROP_SYMMETRIC;
-    opt.dest.replace = opt.replace;
     gx_sink C;
     gx_sink_begin(&fn->run, &opt.dest, n, n, dtype, properties, 0, 0, &C);
     gx_alg_matmul(&fn->run, &args, &C);

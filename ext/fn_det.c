@@ -87,22 +87,13 @@ const gx_table_fn gx_table_logdet = {
 
 // gx_inverse --------------------------------------------------------------------------------------
 
-typedef struct inverse_options {
-    gx_dest dest; /* first: a set_offset of 0 means none */
-} inverse_options;
-
-static const gx_option inverse_keys[] = {
-    {"replace", GX_OPT_BOOL, offsetof(inverse_options, dest.replace), 0},
-    {NULL, GX_OPT_END, 0, 0},
-};
-
 static void inverse(gx_fn *fn)
 {
-    inverse_options opt = {.dest = {0}};
+    gx_dest dest = {0};
     gx_mat A;
     gx_aux aux;
-    if (!gx_fn_options(fn, inverse_keys, &opt) || !take_matrix(fn, &A, &aux) ||
-        !gx_fn_dest(fn, 1, &opt.dest)) {
+    if (!gx_fn_options(fn, gx_dest_keys, &dest) || !take_matrix(fn, &A, &aux) ||
+        !gx_fn_dest(fn, 1, &dest)) {
         return;
     }
     if (A.rows != A.cols) {
@@ -112,7 +103,7 @@ static void inverse(gx_fn *fn)
     }
     uint32_t kept = GX_PROP_LOWER | GX_PROP_UPPER | GX_PROP_UNIT;
     gx_sink C;
-    gx_sink_begin(&fn->run, &opt.dest, A.rows, A.cols, A.dtype, A.properties & kept, 0, 0, &C);
+    gx_sink_begin(&fn->run, &dest, A.rows, A.cols, A.dtype, A.properties & kept, 0, 0, &C);
     gx_alg_inverse(&fn->run, &A, &aux, &C);
     gx_fn_result_sink(fn, &C);
 }

@@ -165,13 +165,13 @@ static void svd(gx_fn *fn)
 
 typedef struct nullspace_options {
     gx_dest dest;
-    bool replace, has_tol;
+    bool has_tol;
     double tol;
 } nullspace_options;
 
 static const gx_option nullspace_keys[] = {
     {"tol", GX_OPT_REAL, offsetof(nullspace_options, tol), offsetof(nullspace_options, has_tol)},
-    {"replace", GX_OPT_BOOL, offsetof(nullspace_options, replace), 0},
+    {"replace", GX_OPT_BOOL, offsetof(nullspace_options, dest.replace), 0},
     {NULL, GX_OPT_END, 0, 0}};
 
 /* Singular values above the tolerance. */
@@ -219,7 +219,6 @@ static void nullspace(gx_fn *fn)
         gx_fn_fail(fn, "option \"tol\" is %g but must be at least 0", opt.tol);
         return;
     }
-    opt.dest.replace = opt.replace;
     const gx_dest *dests[] = {&opt.dest};
     // A tall matrix has all of V^H in the economy mode; a wide one needs the full one.
     gx_svd_args args = {.A = &A, .mode = A.rows >= A.cols ? GX_SVD_ECONOMY : GX_SVD_FULL};

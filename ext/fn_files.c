@@ -56,7 +56,6 @@ static bool get_delimiter(gx_fn *fn, const char *text, char *delimiter)
 
 typedef struct import_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
-    bool replace;
     char format[64], delimiter[64];
     bool dense, has_dense;
     gx_import_options file;
@@ -66,7 +65,7 @@ static const gx_option import_keys[] = {
     {"format", GX_OPT_TEXT, offsetof(import_options, format), 0},
     {"dtype", GX_OPT_DTYPE, offsetof(import_options, file.dtype),
      offsetof(import_options, file.has_dtype)},
-    {"replace", GX_OPT_BOOL, offsetof(import_options, replace), 0},
+    {"replace", GX_OPT_BOOL, offsetof(import_options, dest.replace), 0},
     {"header", GX_OPT_BOOL, offsetof(import_options, file.header),
      offsetof(import_options, file.has_header)},
     {"delimiter", GX_OPT_TEXT, offsetof(import_options, delimiter), 0},
@@ -117,7 +116,7 @@ static void fail_format(gx_fn *fn, const import_options *opt, const gx_err *err)
 
 static void import(gx_fn *fn)
 {
-    import_options opt = {.replace = false};
+    import_options opt = {.dest = {0}};
     const char *path;
     gx_file_format format;
     gx_err err = {0};
@@ -147,7 +146,6 @@ static void import(gx_fn *fn)
         opt.file.has_sparse = true;
         opt.file.sparse = !opt.dense;
     }
-    opt.dest.replace = opt.replace;
     gx_sink sink;
     gx_file_import(&fn->run, path, format, &opt.file, &opt.dest, &sink);
     gx_fn_result_sink(fn, &sink);

@@ -13,13 +13,12 @@
 
 typedef struct function_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
-    bool replace;
     gx_dtype dtype;
 } function_options;
 
 static const gx_option function_keys[] = {
     {"dtype", GX_OPT_DTYPE, offsetof(function_options, dtype), 0},
-    {"replace", GX_OPT_BOOL, offsetof(function_options, replace), 0},
+    {"replace", GX_OPT_BOOL, offsetof(function_options, dest.replace), 0},
     {NULL, GX_OPT_END, 0, 0},
 };
 
@@ -113,7 +112,6 @@ static void from_function(gx_fn *fn)
         return;
     }
     gx_sink sink;
-    opt.dest.replace = opt.replace;
     gx_sink_begin(&fn->run, &opt.dest, m, n, opt.dtype, 0, 0, 0, &sink);
     if (gx_ok(&fn->run)) {
         ask(fn, &from, &sink);

@@ -7,37 +7,28 @@
 
 #include <math.h>
 
-typedef struct funm_options {
-    gx_dest dest; /* first: a set_offset of 0 means none */
-    bool replace;
-} funm_options;
-
-static const gx_option funm_keys[] = {{"replace", GX_OPT_BOOL, offsetof(funm_options, replace), 0},
-                                      {NULL, GX_OPT_END, 0, 0}};
-
 /* dest_index: 1, or 2 where a power stands before it. */
 static void apply(gx_fn *fn, gx_funm function, int dest_index)
 {
-    funm_options opt = {0};
+    gx_dest dest = {0};
     gx_mat A;
     gx_funm_args args = {.A = &A, .function = function};
     gx_funm_result r = {0};
     gx_outputs out;
-    if (!gx_fn_options(fn, funm_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
+    if (!gx_fn_options(fn, gx_dest_keys, &dest) || !gx_fn_matrix(fn, 0, "A", &A) ||
         (dest_index == 2 && !gx_fn_real(fn, 1, "power", &args.power)) ||
-        !gx_fn_dest(fn, dest_index, &opt.dest)) {
+        !gx_fn_dest(fn, dest_index, &dest)) {
         return;
     }
     if (!(fabs(args.power) <= 0x1p53)) {
         gx_fn_fail(fn, "power is %g but must be at most 2^53 in magnitude", args.power);
         return;
     }
-    opt.dest.replace = opt.replace;
-    const gx_dest *dests[] = {&opt.dest};
+    const gx_dest *dests[] = {&dest};
     if (gx_outputs_begin(&out, fn, dests, 1)) {
         gx_alg_funm(&fn->run, &args, &r);
     }
-    gx_outputs_finish(&out, &opt.dest, r.properties, r.dtype, A.rows, A.rows, r.data,
+    gx_outputs_finish(&out, &dest, r.properties, r.dtype, A.rows, A.rows, r.data,
                       gx_max(1, A.rows));
     gx_mem_free(fn->ctx->mem, r.data);
 }

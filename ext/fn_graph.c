@@ -96,21 +96,16 @@ static void pagerank(gx_fn *fn)
 
 // gx_components(G[, destination][, options]) ------------------------------------------------------
 
-static const gx_option replace_keys[] = {
-    {"replace", GX_OPT_BOOL, offsetof(rank_options, dest.replace), 0},
-    {NULL, GX_OPT_END, 0, 0},
-};
-
 static void components(gx_fn *fn)
 {
-    rank_options opt = {.dest = {0}};
+    gx_dest dest = {0};
     gx_mat G;
     double *label;
     int64_t count;
-    if (gx_fn_options(fn, replace_keys, &opt) && take_graph(fn, &G) &&
-        gx_fn_dest(fn, 1, &opt.dest) && take_numbers(fn, G.rows, &label) &&
+    if (gx_fn_options(fn, gx_dest_keys, &dest) && take_graph(fn, &G) && gx_fn_dest(fn, 1, &dest) &&
+        take_numbers(fn, G.rows, &label) &&
         gx_graph_components(&fn->run, &G, label, &count) == GX_OK) {
-        result_column(fn, &opt.dest, G.rows, label);
+        result_column(fn, &dest, G.rows, label);
     }
 }
 
@@ -161,8 +156,9 @@ static bool take_seeds(gx_fn *fn, const gx_mat *G, double *pulse)
         return false;
     }
     if (seeds.cols != 1 && seeds.cols != 2) {
-        return gx_fn_fail(fn, "seeds is %lldx%lld, but has nodes in a column, and what each is "
-                              "given in a second one or not",
+        return gx_fn_fail(fn,
+                          "seeds is %lldx%lld, but has nodes in a column, and what each is "
+                          "given in a second one or not",
                           (long long)seeds.rows, (long long)seeds.cols);
     }
     if (!gx_look_buffer(fn, &like, gx_max(1, seeds.rows), 2, &numbers) ||

@@ -23,13 +23,13 @@ enum {
 /* What all of them take. */
 typedef struct common {
     gx_dest dest;
-    bool replace, has_dtype;
+    bool has_dtype;
     gx_dtype dtype;
 } common;
 
 #define COMMON_KEYS(options)                                                                       \
     {"dtype", GX_OPT_DTYPE, offsetof(options, base.dtype), offsetof(options, base.has_dtype)},     \
-        {"replace", GX_OPT_BOOL, offsetof(options, base.replace), 0},                              \
+        {"replace", GX_OPT_BOOL, offsetof(options, base.dest.replace), 0},                         \
     {                                                                                              \
         NULL, GX_OPT_END, 0, 0                                                                     \
     }
@@ -74,7 +74,6 @@ static void make(gx_fn *fn, common *base, int64_t rows, int64_t cols, uint32_t p
 {
     gx_mat source;
     gx_sink sink;
-    base->dest.replace = base->replace;
     gx_mat_generated(&source, fn->def->name, base->dtype, rows, cols, generate, arg);
     gx_sink_begin(&fn->run, &base->dest, rows, cols, base->dtype, properties, 0, 0, &sink);
     gx_copy_to_sink(&fn->run, &source, &sink);
@@ -207,7 +206,6 @@ static void diag_of_matrix(gx_fn *fn, const gx_mat *A, diag_options *opt)
     gx_mat column;
     gx_sink sink;
     gx_mat_value(&column, fn->def->name, A->dtype, count, 1, data, gx_max(count, 1));
-    opt->base.dest.replace = opt->base.replace;
     gx_sink_begin(&fn->run, &opt->base.dest, count, 1, opt->base.dtype, 0, 0, 0, &sink);
     gx_copy_to_sink(&fn->run, &column, &sink);
     gx_fn_result_sink(fn, &sink);
@@ -326,7 +324,6 @@ static void random_sparse(gx_fn *fn, random_options *opt, int64_t m, int64_t n,
         gx_fn_fail(fn, "option \"density\" must be from 0 to 1, not %g", opt->density);
         return;
     }
-    opt->base.dest.replace = opt->base.replace;
     gx_sparse_random(&fn->run, random, m, n, opt->density, &opt->base.dest, &sink);
     gx_fn_result_sink(fn, &sink);
 }
@@ -410,7 +407,6 @@ static void matrix_gallery(gx_fn *fn)
     }
     if (opt.sparse) {
         gx_sink sink;
-        opt.base.dest.replace = opt.base.replace;
         gx_sparse_gallery(&fn->run, &gallery, kind, opt.base.dtype, &opt.base.dest, &sink);
         gx_fn_result_sink(fn, &sink);
     } else {

@@ -10,14 +10,6 @@
 #include "../core/alg/alg.h"
 #include "../core/alg/sparse_alg.h"
 
-typedef struct map_options {
-    gx_dest dest; /* first: a set_offset of 0 means none */
-    bool replace;
-} map_options;
-
-static const gx_option map_keys[] = {{"replace", GX_OPT_BOOL, offsetof(map_options, replace), 0},
-                                     {NULL, GX_OPT_END, 0, 0}};
-
 /* The operands of a function, and what it makes of them. */
 typedef struct operands {
     int count;
@@ -135,8 +127,8 @@ static void map_sparse(gx_fn *fn, gx_map_kind kind, gx_scalar alpha, gx_scalar b
     gx_sink C;
     const gx_mat *A = &x->A[0], *B = &x->A[1];
     bool is_narrowed = gx_dtype_is_complex(x->dtype) && !gx_dtype_is_complex(x->result);
-    bool is_pair = x->count == 2 && A->is_sparse && B->is_sparse && A->rows == B->rows &&
-                   A->cols == B->cols;
+    bool is_pair =
+        x->count == 2 && A->is_sparse && B->is_sparse && A->rows == B->rows && A->cols == B->cols;
     if (is_pair && kind == GX_MAP_ADD) {
         gx_sparse_add(&fn->run, alpha, A, beta, B, x->result, dest, &C);
     } else if (is_pair && kind == GX_MAP_MUL) {
@@ -152,23 +144,22 @@ static void map_sparse(gx_fn *fn, gx_map_kind kind, gx_scalar alpha, gx_scalar b
 
 static void map(gx_fn *fn, gx_map_kind kind, gx_scalar alpha, gx_scalar beta)
 {
-    map_options opt = {0};
+    gx_dest dest = {0};
     operands x = {0};
     int numbers = fn->def->min_args - gx_map_row(kind)->operands;
-    if (!gx_fn_options(fn, map_keys, &opt) || !take_operands(fn, kind, &x) ||
+    if (!gx_fn_options(fn, gx_dest_keys, &dest) || !take_operands(fn, kind, &x) ||
         (numbers > 0 && !gx_fn_scalar(fn, x.count, "alpha", &alpha)) ||
-        !gx_fn_dest(fn, x.count + numbers, &opt.dest)) {
+        !gx_fn_dest(fn, x.count + numbers, &dest)) {
         return;
     }
     x.result = alpha.im != 0 ? gx_dtype_promote(x.result, GX_C64) : x.result;
-    opt.dest.replace = opt.replace;
     gx_sink C;
     if (has_sparse(&x)) {
-        map_sparse(fn, kind, alpha, beta, &x, &opt.dest);
+        map_sparse(fn, kind, alpha, beta, &x, &dest);
         return;
     }
-    gx_sink_begin(&fn->run, &opt.dest, x.rows, x.cols, x.result, properties_of(kind, &x, alpha), 0,
-                  0, &C);
+    gx_sink_begin(&fn->run, &dest, x.rows, x.cols, x.result, properties_of(kind, &x, alpha), 0, 0,
+                  &C);
     bool is_narrowed = gx_dtype_is_complex(x.dtype) && !gx_dtype_is_complex(x.result);
     if (x.count > 2 || is_narrowed) {
         run_fused(fn, kind, &x, &C);

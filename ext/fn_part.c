@@ -14,15 +14,6 @@ static const gx_part_def *const tables[] = {
 
 enum { KINDS = sizeof tables / sizeof tables[0] };
 
-typedef struct part_options {
-    gx_dest dest; /* first: a set_offset of 0 means none */
-} part_options;
-
-static const gx_option part_keys[] = {
-    {"replace", GX_OPT_BOOL, offsetof(part_options, dest.replace), 0},
-    {NULL, GX_OPT_END, 0, 0},
-};
-
 static const gx_part_def *table_of(gx_aux_kind kind)
 {
     return (int)kind < KINDS ? tables[kind] : NULL;
@@ -42,12 +33,12 @@ static void refuse_name(gx_fn *fn, gx_aux_kind kind, const char *name)
 
 static void part(gx_fn *fn)
 {
-    part_options opt = {.dest = {0}};
+    gx_dest dest = {0};
     gx_mat F;
     gx_aux aux;
     const char *name;
-    if (!gx_fn_options(fn, part_keys, &opt) || !gx_fn_factor(fn, 0, "F", &F, &aux) ||
-        !gx_fn_text(fn, 1, "part", &name) || !gx_fn_dest(fn, 2, &opt.dest)) {
+    if (!gx_fn_options(fn, gx_dest_keys, &dest) || !gx_fn_factor(fn, 0, "F", &F, &aux) ||
+        !gx_fn_text(fn, 1, "part", &name) || !gx_fn_dest(fn, 2, &dest)) {
         return;
     }
     if (aux.kind == GX_AUX_NONE) {
@@ -62,7 +53,7 @@ static void part(gx_fn *fn)
         return;
     }
     gx_sink C;
-    gx_part_make(&fn->run, found, &F, &aux, &opt.dest, &C);
+    gx_part_make(&fn->run, found, &F, &aux, &dest, &C);
     gx_fn_result_sink(fn, &C);
 }
 

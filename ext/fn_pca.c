@@ -19,18 +19,20 @@
 
 typedef struct cov_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
-    bool replace, is_by_rows;
+    bool is_by_rows;
     int64_t ddof;
 } cov_options;
 
-static const gx_option cov_keys[] = {{"ddof", GX_OPT_INT, offsetof(cov_options, ddof), 0},
-                                     {"rows", GX_OPT_BOOL, offsetof(cov_options, is_by_rows), 0},
-                                     {"replace", GX_OPT_BOOL, offsetof(cov_options, replace), 0},
-                                     {NULL, GX_OPT_END, 0, 0}};
+static const gx_option cov_keys[] = {
+    {"ddof", GX_OPT_INT, offsetof(cov_options, ddof), 0},
+    {"rows", GX_OPT_BOOL, offsetof(cov_options, is_by_rows), 0},
+    {"replace", GX_OPT_BOOL, offsetof(cov_options, dest.replace), 0},
+    {NULL, GX_OPT_END, 0, 0}};
 
-static const gx_option corr_keys[] = {{"rows", GX_OPT_BOOL, offsetof(cov_options, is_by_rows), 0},
-                                      {"replace", GX_OPT_BOOL, offsetof(cov_options, replace), 0},
-                                      {NULL, GX_OPT_END, 0, 0}};
+static const gx_option corr_keys[] = {
+    {"rows", GX_OPT_BOOL, offsetof(cov_options, is_by_rows), 0},
+    {"replace", GX_OPT_BOOL, offsetof(cov_options, dest.replace), 0},
+    {NULL, GX_OPT_END, 0, 0}};
 
 static void covariance(gx_fn *fn, const gx_option *keys, bool is_correlation)
 {
@@ -48,7 +50,6 @@ static void covariance(gx_fn *fn, const gx_option *keys, bool is_correlation)
     uint32_t symmetric = GX_PROP_SYMMETRIC | GX_PROP_HERMITIAN;
     uint32_t properties = gx_dtype_is_complex(A.dtype) ? GX_PROP_HERMITIAN : symmetric;
     gx_sink C;
-    opt.dest.replace = opt.replace;
     gx_sink_begin(&fn->run, &opt.dest, args.A->cols, args.A->cols, A.dtype, properties, 0, 0, &C);
     gx_alg_cov(&fn->run, &args, &C);
     gx_fn_result_sink(fn, &C);
@@ -68,7 +69,7 @@ static void corr(gx_fn *fn)
 
 typedef struct pca_options {
     gx_dest dest;
-    bool replace, is_standardized;
+    bool is_standardized;
     int64_t ddof;
     gx_svd_options svd; /* method, and what the iterative ones take */
 } pca_options;
@@ -88,7 +89,7 @@ typedef struct pca_options {
     }
 
 static const gx_option pca_keys[] = {
-    PCA_COMMON, {"replace", GX_OPT_BOOL, PCA(replace), 0}, {NULL, GX_OPT_END, 0, 0}};
+    PCA_COMMON, {"replace", GX_OPT_BOOL, PCA(dest.replace), 0}, {NULL, GX_OPT_END, 0, 0}};
 
 static const gx_option pca_table_keys[] = {PCA_COMMON, {NULL, GX_OPT_END, 0, 0}};
 
@@ -136,7 +137,6 @@ static void pca(gx_fn *fn)
     args.A = &A;
     args.ddof = opt.ddof;
     args.is_standardized = opt.is_standardized;
-    opt.dest.replace = opt.replace;
     int64_t most = gx_min(A.rows, A.cols), count = args.k == 0 ? most : gx_min(args.k, most);
     gx_pca_result result = {0};
     gx_sink sink;
@@ -231,14 +231,6 @@ const gx_table_fn gx_table_pca = {
 
 // gx_pca_project ----------------------------------------------------------------------------------
 
-typedef struct project_options {
-    gx_dest dest;
-    bool replace;
-} project_options;
-
-static const gx_option project_keys[] = {
-    {"replace", GX_OPT_BOOL, offsetof(project_options, replace), 0}, {NULL, GX_OPT_END, 0, 0}};
-
 /* The model's first two columns as a shift and factors of the call's own memory. */
 static bool take_columns(gx_fn *fn, const gx_mat *model, gx_scalar **mean, double **factor)
 {
@@ -263,10 +255,10 @@ static bool take_columns(gx_fn *fn, const gx_mat *model, gx_scalar **mean, doubl
 
 static void pca_project(gx_fn *fn)
 {
-    project_options opt = {0};
+    gx_dest dest = {0};
     gx_mat A, model, X, V;
-    if (!gx_fn_options(fn, project_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
-        !gx_fn_matrix(fn, 1, "model", &model) || !gx_fn_dest(fn, 2, &opt.dest)) {
+    if (!gx_fn_options(fn, gx_dest_keys, &dest) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        !gx_fn_matrix(fn, 1, "model", &model) || !gx_fn_dest(fn, 2, &dest)) {
         return;
     }
     if (model.cols < 2 || model.rows != A.cols) {
@@ -285,9 +277,8 @@ static void pca_project(gx_fn *fn)
     gx_mat_view(&V, &model, GX_NO_TRANS, 0, 2, model.rows, model.cols - 2);
     gx_dtype dtype = gx_dtype_promote(A.dtype, model.dtype);
     gx_mat_centred(&X, &A, dtype, mean, factor, false);
-    opt.dest.replace = opt.replace;
     gx_sink C;
-    gx_sink_begin(&fn->run, &opt.dest, A.rows, V.cols, dtype, 0, 0, 0, &C);
+    gx_sink_begin(&fn->run, &dest, A.rows, V.cols, dtype, 0, 0, 0, &C);
     gx_alg_matmul(&fn->run, &(gx_matmul_args){.A = &X, .B = &V, .alpha = {1, 0}}, &C);
     gx_fn_result_sink(fn, &C);
 }

@@ -15,7 +15,6 @@
 
 typedef struct qr_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
-    bool replace;
     const char *q, *r;
     char mode[64];
 } qr_options;
@@ -23,7 +22,7 @@ typedef struct qr_options {
 static const gx_option qr_keys[] = {{"q", GX_OPT_NAME, offsetof(qr_options, q), 0},
                                     {"r", GX_OPT_NAME, offsetof(qr_options, r), 0},
                                     {"mode", GX_OPT_TEXT, offsetof(qr_options, mode), 0},
-                                    {"replace", GX_OPT_BOOL, offsetof(qr_options, replace), 0},
+                                    {"replace", GX_OPT_BOOL, offsetof(qr_options, dest.replace), 0},
                                     {NULL, GX_OPT_END, 0, 0}};
 
 /* What the options say, before anything is looked at. */
@@ -100,8 +99,8 @@ static void store_parts(gx_fn *fn, const gx_mat *A, const gx_aux *aux, const qr_
 {
     gx_run *run = &fn->run;
     int64_t inner = parts_inner(A, opt);
-    gx_dest q = {.name = opt->q, .replace = opt->replace};
-    gx_dest r = {.name = opt->r, .replace = opt->replace};
+    gx_dest q = {.name = opt->q, .replace = opt->dest.replace};
+    gx_dest r = {.name = opt->r, .replace = opt->dest.replace};
     gx_sink Q, R;
     if (opt->q != NULL) {
         begin_q(run, A, inner, &q, &Q);
@@ -131,7 +130,6 @@ static void qr(gx_fn *fn)
         !check_qr_options(fn, &opt) || !gx_fn_factor(fn, 0, "A", &A, &aux)) {
         return;
     }
-    opt.dest.replace = opt.replace;
     if (aux.kind != GX_AUX_NONE && (aux.kind != GX_AUX_QR || opt.dest.name != NULL)) {
         gx_aux_refuse(A.label, A.properties, &err);
         gx_run_fail(&fn->run, &err);
@@ -182,7 +180,6 @@ const gx_part_def gx_parts_qr[] = {
 
 typedef struct lstsq_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
-    bool replace;
     double rcond;
     bool has_precond, has_tol, has_maxiter; /* of a sparse A */
     char precond[64];
@@ -196,11 +193,12 @@ static const gx_option lstsq_keys[] = {
      offsetof(lstsq_options, has_precond)},
     {"tol", GX_OPT_REAL, offsetof(lstsq_options, tol), offsetof(lstsq_options, has_tol)},
     {"maxiter", GX_OPT_INT, offsetof(lstsq_options, maxiter), offsetof(lstsq_options, has_maxiter)},
-    {"replace", GX_OPT_BOOL, offsetof(lstsq_options, replace), 0},
+    {"replace", GX_OPT_BOOL, offsetof(lstsq_options, dest.replace), 0},
     {NULL, GX_OPT_END, 0, 0}};
-static const gx_option pinv_keys[] = {{"rcond", GX_OPT_REAL, offsetof(lstsq_options, rcond), 0},
-                                      {"replace", GX_OPT_BOOL, offsetof(lstsq_options, replace), 0},
-                                      {NULL, GX_OPT_END, 0, 0}};
+static const gx_option pinv_keys[] = {
+    {"rcond", GX_OPT_REAL, offsetof(lstsq_options, rcond), 0},
+    {"replace", GX_OPT_BOOL, offsetof(lstsq_options, dest.replace), 0},
+    {NULL, GX_OPT_END, 0, 0}};
 
 /* rcond: -1 (the default) or a number in [0, 1). */
 static bool check_rcond(gx_fn *fn, double rcond)
@@ -236,7 +234,6 @@ static void lstsq_sparse(gx_fn *fn, lstsq_options *opt, const gx_mat *A, const g
         gx_run_fail(&fn->run, &err);
         return;
     }
-    opt->dest.replace = opt->replace;
     gx_sink_begin(&fn->run, &opt->dest, rows, cols, dtype, 0, 0, 0, &X);
     gx_alg_system(&fn->run, &args, &X);
     gx_fn_result_sink(fn, &X);
@@ -277,7 +274,6 @@ static void lstsq(gx_fn *fn)
         gx_run_fail(&fn->run, &err);
         return;
     }
-    opt.dest.replace = opt.replace;
     gx_sink X;
     gx_lstsq_tiles(&fn->run, &args, &tile_rows, &tile_cols);
     gx_sink_begin(&fn->run, &opt.dest, rows, cols, dtype, 0, tile_rows, tile_cols, &X);
@@ -313,7 +309,6 @@ static void pinv(gx_fn *fn)
         return;
     }
     int64_t tile_rows, tile_cols, found;
-    opt.dest.replace = opt.replace;
     gx_sink P;
     gx_pinv_tiles(&fn->run, &A, &tile_rows, &tile_cols);
     gx_sink_begin(&fn->run, &opt.dest, A.cols, A.rows, A.dtype, 0, tile_rows, tile_cols, &P);

@@ -15,20 +15,14 @@
 
 typedef struct similar_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
-    bool replace;
     char metric[64];
     int64_t seed, iterations;
     double tolerance;
 } similar_options;
 
-static const gx_option replace_keys[] = {
-    {"replace", GX_OPT_BOOL, offsetof(similar_options, replace), 0},
-    {NULL, GX_OPT_END, 0, 0},
-};
-
 static const gx_option distance_keys[] = {
     {"metric", GX_OPT_TEXT, offsetof(similar_options, metric), 0},
-    {"replace", GX_OPT_BOOL, offsetof(similar_options, replace), 0},
+    {"replace", GX_OPT_BOOL, offsetof(similar_options, dest.replace), 0},
     {NULL, GX_OPT_END, 0, 0},
 };
 
@@ -36,7 +30,7 @@ static const gx_option kmeans_keys[] = {
     {"seed", GX_OPT_INT, offsetof(similar_options, seed), 0},
     {"iterations", GX_OPT_INT, offsetof(similar_options, iterations), 0},
     {"tolerance", GX_OPT_REAL, offsetof(similar_options, tolerance), 0},
-    {"replace", GX_OPT_BOOL, offsetof(similar_options, replace), 0},
+    {"replace", GX_OPT_BOOL, offsetof(similar_options, dest.replace), 0},
     {NULL, GX_OPT_END, 0, 0},
 };
 
@@ -75,23 +69,22 @@ static bool take_kind(gx_fn *fn, int index, gx_line_norm *kind)
 /* gx_normalize(A[, axis[, kind[, destination]]][, options]) */
 static void normalize(gx_fn *fn)
 {
-    similar_options opt = {.replace = false};
+    gx_dest dest = {0};
     gx_mat A;
     gx_normal normal = {0};
     gx_line_norm kind;
     gx_sink C;
     int64_t axis = 1;
-    if (!gx_fn_options(fn, replace_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
+    if (!gx_fn_options(fn, gx_dest_keys, &dest) || !gx_fn_matrix(fn, 0, "A", &A) ||
         (gx_fn_has(fn, 1) && !gx_fn_int(fn, 1, "axis", &axis)) || !take_kind(fn, 2, &kind) ||
-        !gx_fn_dest(fn, 3, &opt.dest) || !is_real(fn, &A, "A")) {
+        !gx_fn_dest(fn, 3, &dest) || !is_real(fn, &A, "A")) {
         return;
     }
     if (axis != 0 && axis != 1) {
         gx_fn_fail(fn, "axis is %" PRId64 " but must be 0 (columns) or 1 (rows)", axis);
         return;
     }
-    opt.dest.replace = opt.replace;
-    gx_sink_begin(&fn->run, &opt.dest, A.rows, A.cols, A.dtype, 0, 0, 0, &C);
+    gx_sink_begin(&fn->run, &dest, A.rows, A.cols, A.dtype, 0, 0, 0, &C);
     if (gx_ok(&fn->run) && gx_normal_make(&fn->run, &A, axis == 1, kind, &normal) == GX_OK) {
         gx_copy_to_sink(&fn->run, normal.mat, &C);
     }
@@ -140,7 +133,6 @@ static void distance(gx_fn *fn)
         rows = gx_min(rows, GX_DISTANCE_TILE);
         cols = gx_min(cols, GX_DISTANCE_TILE);
     }
-    opt.dest.replace = opt.replace;
     gx_sink_begin(&fn->run, &opt.dest, A.rows, B.rows, dtype, 0, rows, cols, &C);
     gx_alg_distance(&fn->run, &args, &C);
     gx_fn_result_sink(fn, &C);
@@ -149,16 +141,14 @@ static void distance(gx_fn *fn)
 /* gx_cosine(A, B[, destination][, options]) */
 static void cosine(gx_fn *fn)
 {
-    similar_options opt = {.replace = false};
+    gx_dest dest = {0};
     gx_mat A, B;
     gx_sink C;
-    if (!gx_fn_options(fn, replace_keys, &opt) || !take_both(fn, &A, &B) ||
-        !gx_fn_dest(fn, 2, &opt.dest)) {
+    if (!gx_fn_options(fn, gx_dest_keys, &dest) || !take_both(fn, &A, &B) ||
+        !gx_fn_dest(fn, 2, &dest)) {
         return;
     }
-    opt.dest.replace = opt.replace;
-    gx_sink_begin(&fn->run, &opt.dest, A.rows, B.rows, gx_dtype_promote(A.dtype, B.dtype), 0, 0, 0,
-                  &C);
+    gx_sink_begin(&fn->run, &dest, A.rows, B.rows, gx_dtype_promote(A.dtype, B.dtype), 0, 0, 0, &C);
     gx_alg_cosine(&fn->run, &A, &B, &C);
     gx_fn_result_sink(fn, &C);
 }
@@ -188,7 +178,6 @@ static void kmeans(gx_fn *fn)
     args.seed = opt.seed;
     args.iterations = opt.iterations;
     args.tolerance = opt.tolerance;
-    opt.dest.replace = opt.replace;
     gx_sink_begin(&fn->run, &opt.dest, args.k, A.cols, A.dtype, 0, 0, 0, &C);
     gx_alg_kmeans(&fn->run, &args, &C);
     gx_fn_result_sink(fn, &C);
@@ -267,10 +256,7 @@ static void knn_graph(gx_fn *fn)
 }
 
 const gx_function gx_functions_similar[] = {
-    {"gx_normalize", 1, 5, false, normalize},
-    {"gx_distance", 2, 4, false, distance},
-    {"gx_cosine", 2, 4, false, cosine},
-    {"gx_kmeans", 2, 4, false, kmeans},
-    {"gx_knn_graph", 2, 4, false, knn_graph},
-    {NULL, 0, 0, false, NULL},
+    {"gx_normalize", 1, 5, false, normalize}, {"gx_distance", 2, 4, false, distance},
+    {"gx_cosine", 2, 4, false, cosine},       {"gx_kmeans", 2, 4, false, kmeans},
+    {"gx_knn_graph", 2, 4, false, knn_graph}, {NULL, 0, 0, false, NULL},
 };

@@ -27,11 +27,6 @@ static const gx_option copy_keys[] = {
     {NULL, GX_OPT_END, 0, 0},
 };
 
-static const gx_option replace_keys[] = {
-    {"replace", GX_OPT_BOOL, offsetof(copy_options, dest.replace), 0},
-    {NULL, GX_OPT_END, 0, 0},
-};
-
 /* What A keeps in another dtype: rounding to single precision spoils the last two. */
 static uint32_t kept_properties(const gx_mat *A, gx_dtype dtype)
 {
@@ -141,7 +136,7 @@ static void cast(gx_fn *fn)
     copy_options opt = {.has_dtype = true};
     gx_mat A;
     const char *dtype;
-    if (!gx_fn_options(fn, replace_keys, &opt) || !gx_fn_matrix(fn, 0, "A", &A) ||
+    if (!gx_fn_options(fn, gx_dest_keys, &opt.dest) || !gx_fn_matrix(fn, 0, "A", &A) ||
         !gx_fn_text(fn, 1, "dtype", &dtype) || !gx_fn_dest(fn, 2, &opt.dest)) {
         return;
     }

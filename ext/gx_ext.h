@@ -104,6 +104,9 @@ typedef struct gx_option {
 */
 bool gx_fn_options(gx_fn *fn, const gx_option *spec, void *out);
 
+/* "replace" alone, into a gx_dest. */
+extern const gx_option gx_dest_keys[];
+
 // Arguments (args.c) ------------------------------------------------------------------------------
 
 /*

@@ -363,6 +363,11 @@ static bool leave_no_rest(gx_fn *fn, const gx_option *spec)
     return gx_fn_fail(fn, "options must be a JSON object '{...}', not %s", shown);
 }
 
+const gx_option gx_dest_keys[] = {
+    {"replace", GX_OPT_BOOL, offsetof(gx_dest, replace), 0},
+    {NULL, GX_OPT_END, 0, 0},
+};
+
 bool gx_fn_options(gx_fn *fn, const gx_option *spec, void *out)
 {
     static const gx_option none[] = {{.type = GX_OPT_END}};
