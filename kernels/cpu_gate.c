@@ -15,13 +15,13 @@
 ** come back here (an application's progress handler that uses gx on another connection): whoever is
 ** alone in the gate passes it freely, and while a poll runs nothing is left.
 */
+#include "../core/base/thread.h"
 #include "cpu.h"
 
 #include <cblas.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdatomic.h>
-#include <time.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_rwlock_t gate = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
@@ -111,11 +111,7 @@ static gx_code wait_for_gate(const gx_args *args, gx_err *err)
         return GX_OK;
     }
     for (;;) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += WAIT_NS;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
+        const struct timespec until = gx_deadline(CLOCK_REALTIME, WAIT_NS);
         if (pthread_rwlock_timedwrlock(&gate, &until) == 0) {
             return GX_OK;
         }

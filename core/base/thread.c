@@ -17,3 +17,13 @@ bool gx_thread_start(pthread_t *thread, void *(*start)(void *), void *arg)
     }
     return is_started;
 }
+
+struct timespec gx_deadline(clockid_t clock, long ns)
+{
+    struct timespec until;
+    clock_gettime(clock, &until);
+    until.tv_nsec += ns;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    return until;
+}

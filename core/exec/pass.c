@@ -29,7 +29,6 @@
 #include "../mat/stream.h"
 
 #include <string.h>
-#include <time.h>
 
 enum { PARTS = 2 };
 
@@ -86,17 +85,6 @@ struct job {
     int64_t shown;  /* caller: units that progress knows of                            */
 };
 
-/* Up to 10 ms, under the lock. */
-static void wait_a_while(job *x)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 10 * 1000 * 1000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_cond_timedwait(&x->changed, &x->lock, &until);
-}
-
 // Reading -----------------------------------------------------------------------------------------
 
 static gx_code ask_caller(gx_pass_thread *t, const request *asked, gx_err *err)
@@ -109,7 +97,7 @@ static gx_code ask_caller(gx_pass_thread *t, const request *asked, gx_err *err)
     x->has_asked = true;
     pthread_cond_broadcast(&x->changed);
     while (r->state == SERVED || (r->state == ASKED && gx_ok(x->run))) {
-        wait_a_while(x);
+        gx_stream_wait(&x->changed, &x->lock);
     }
     bool is_done = r->state == DONE;
     r->state = IDLE;
@@ -241,7 +229,7 @@ static part *free_part(job *x, gx_pass_thread *t, bool is_caller)
             found = t->part[k].is_busy ? NULL : &t->part[k];
         }
         if (found == NULL) {
-            wait_a_while(x);
+            gx_stream_wait(&x->changed, &x->lock);
             if (is_caller) {
                 pthread_mutex_unlock(&x->lock);
                 gx_run_poll(x->run);
@@ -298,7 +286,7 @@ static void attend(job *x, gx_reader *own)
         }
         if (gx_ok(x->run) && !serve(x, own) && x->folded < x->pass->units &&
             x->waiting[x->folded % (x->threads * PARTS)] == NULL) {
-            wait_a_while(x);
+            gx_stream_wait(&x->changed, &x->lock);
         }
         pthread_mutex_unlock(&x->lock);
         look_around(x);
@@ -328,7 +316,7 @@ static void stand_by(job *x)
 {
     pthread_mutex_lock(&x->lock);
     while (gx_ok(x->run) && x->folded < x->pass->units) {
-        wait_a_while(x);
+        gx_stream_wait(&x->changed, &x->lock);
     }
     pthread_mutex_unlock(&x->lock);
 }

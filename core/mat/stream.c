@@ -22,7 +22,6 @@
 
 #include <assert.h>
 #include <string.h>
-#include <time.h>
 
 enum { METAS = 16 }; /* matrices of one database that are looked at */
 
@@ -282,12 +281,6 @@ bool gx_stream_excludes_writer(const gx_stream *stream, const char *schema)
 
 void gx_stream_wait(pthread_cond_t *changed, pthread_mutex_t *lock)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 10 * 1000 * 1000;
-    if (until.tv_nsec >= 1000 * 1000 * 1000) {
-        until.tv_nsec -= 1000 * 1000 * 1000;
-        until.tv_sec++;
-    }
+    const struct timespec until = gx_deadline(CLOCK_REALTIME, 10 * 1000 * 1000);
     pthread_cond_timedwait(changed, lock, &until);
 }

@@ -22,7 +22,6 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
 
 /*
 ** How long an idle member looks for the next job before it sleeps: about twice what waking it up
@@ -31,7 +30,7 @@
 static const int64_t SPIN_NS = 20 * 1000;
 
 /* How often the caller polls while it waits for others. */
-static const int64_t WAIT_NS = 10 * 1000 * 1000;
+static const long WAIT_NS = 10 * 1000 * 1000;
 
 typedef struct member {
     gx_team *team;
@@ -205,13 +204,7 @@ static void publish(gx_team *team, int64_t pieces, gx_team_fn fn, void *arg)
 static void wait_for_members(gx_team *team)
 {
     while (atomic_load(&team->active) > 0) {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += WAIT_NS;
-        if (until.tv_nsec >= 1000000000) {
-            until.tv_nsec -= 1000000000;
-            until.tv_sec++;
-        }
+        const struct timespec until = gx_deadline(CLOCK_MONOTONIC, WAIT_NS);
         if (pthread_cond_timedwait(&team->done, &team->lock, &until) != 0) {
             pthread_mutex_unlock(&team->lock);
             (void)gx_team_continues(team, 0);

@@ -273,12 +273,7 @@ static slot *free_slot(pass *p, worker *w, bool is_caller)
             found = w->slot[k].is_busy ? NULL : &w->slot[k];
         }
         if (found == NULL) {
-            struct timespec until;
-            clock_gettime(CLOCK_REALTIME, &until);
-            until.tv_nsec += 10 * 1000 * 1000;
-            until.tv_sec += until.tv_nsec / 1000000000;
-            until.tv_nsec %= 1000000000;
-            pthread_cond_timedwait(&p->freed, &p->lock, &until);
+            gx_stream_wait(&p->freed, &p->lock);
             if (is_caller) {
                 pthread_mutex_unlock(&p->lock);
                 gx_run_poll(p->run);
