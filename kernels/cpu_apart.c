@@ -140,55 +140,22 @@ DEFINE_STEP(f32, float, INT32_MAX)
         break;                                                                                     \
     }
 
-GX_INLINE void apart(gx_dtype dtype, const gx_args *p)
+GX_INLINE gx_code apart(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
+    (void)err;
     if (p->n <= 0) {
-        return;
+        return GX_OK;
     }
     if (dtype == GX_F64) {
         ALL_METRICS(panels_f64)
     } else {
         ALL_METRICS(panels_f32)
     }
+    return GX_OK;
 }
 
-/* One for each of the processor's vectors. */
-#ifdef __x86_64__
-#define APART_COPY(suffix, dtype, words, features)                                                 \
-    static __attribute__((target(features), noinline)) void apart_##suffix##_##words(              \
-        const gx_args *args)                                                                       \
-    {                                                                                              \
-        apart(dtype, args);                                                                        \
-    }
-#define APART_CHOICE(suffix)                                                                       \
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&                 \
-        __builtin_cpu_supports("avx512vl")) {                                                      \
-        apart_##suffix##_avx512(args);                                                             \
-        return GX_OK;                                                                              \
-    }                                                                                              \
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {                         \
-        apart_##suffix##_avx2(args);                                                               \
-        return GX_OK;                                                                              \
-    }
-#else
-#define APART_COPY(suffix, dtype, words, features)
-#define APART_CHOICE(suffix)
-#endif
-
-#define APART_SLOT(suffix, dtype)                                                                  \
-    APART_COPY(suffix, dtype, avx512, "avx512f,avx512dq,avx512vl")                                 \
-    APART_COPY(suffix, dtype, avx2, "avx2,fma")                                                    \
-    GX_SLOT_PROTOTYPE(gx_cpu_apart, suffix)                                                        \
-    {                                                                                              \
-        (void)dev;                                                                                 \
-        (void)queue;                                                                               \
-        (void)err;                                                                                 \
-        APART_CHOICE(suffix)                                                                       \
-        apart(dtype, args);                                                                        \
-        return GX_OK;                                                                              \
-    }
-APART_SLOT(f64, GX_F64)
-APART_SLOT(f32, GX_F32)
+GX_FMA_SLOT(gx_cpu_apart, f64, GX_F64, apart, apart)
+GX_FMA_SLOT(gx_cpu_apart, f32, GX_F32, apart, apart)
 
 static gx_code refuse_complex(gx_dtype dtype, const gx_args *args, gx_err *err)
 {

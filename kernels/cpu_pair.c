@@ -245,45 +245,18 @@ GX_INLINE gx_code pair(gx_dtype dtype, const gx_args *p, int wide, int deep)
 }
 
 /* The groups that the registers of a processor hold: 16 of 512 bits beside a's, or 8 of 256. */
-#ifdef __x86_64__
-#define PAIR_SLOT(suffix, dtype)                                                                   \
-    static __attribute__((target("avx512f,avx512dq,avx512vl"), noinline))                          \
-    gx_code pair_##suffix##_avx512(const gx_args *args)                                            \
-    {                                                                                              \
-        return pair(dtype, args, 4, 4);                                                            \
-    }                                                                                              \
-    static __attribute__((target("avx2,fma"), noinline))                                           \
-    gx_code pair_##suffix##_avx2(const gx_args *args)                                              \
-    {                                                                                              \
-        return pair(dtype, args, 2, 2);                                                            \
-    }                                                                                              \
-    static __attribute__((noinline)) gx_code pair_##suffix##_base(const gx_args *args)             \
-    {                                                                                              \
-        return pair(dtype, args, 2, 2);                                                            \
-    }                                                                                              \
-    GX_SLOT_PROTOTYPE(gx_cpu_pair, suffix)                                                         \
-    {                                                                                              \
-        (void)dev;                                                                                 \
-        (void)queue;                                                                               \
-        (void)err;                                                                                 \
-        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&             \
-            __builtin_cpu_supports("avx512vl")) {                                                  \
-            return pair_##suffix##_avx512(args);                                                   \
-        }                                                                                          \
-        bool is_wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");            \
-        return is_wide ? pair_##suffix##_avx2(args) : pair_##suffix##_base(args);                  \
-    }
-#else
-#define PAIR_SLOT(suffix, dtype)                                                                   \
-    GX_SLOT_PROTOTYPE(gx_cpu_pair, suffix)                                                         \
-    {                                                                                              \
-        (void)dev;                                                                                 \
-        (void)queue;                                                                               \
-        (void)err;                                                                                 \
-        return pair(dtype, args, 2, 2);                                                            \
-    }
-#endif
-PAIR_SLOT(f64, GX_F64)
-PAIR_SLOT(f32, GX_F32)
-PAIR_SLOT(c128, GX_C128)
-PAIR_SLOT(c64, GX_C64)
+GX_INLINE gx_code pair_wide(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    (void)err;
+    return pair(dtype, p, 4, 4);
+}
+
+GX_INLINE gx_code pair_narrow(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    (void)err;
+    return pair(dtype, p, 2, 2);
+}
+GX_FMA_SLOT(gx_cpu_pair, f64, GX_F64, pair_wide, pair_narrow)
+GX_FMA_SLOT(gx_cpu_pair, f32, GX_F32, pair_wide, pair_narrow)
+GX_FMA_SLOT(gx_cpu_pair, c128, GX_C128, pair_wide, pair_narrow)
+GX_FMA_SLOT(gx_cpu_pair, c64, GX_C64, pair_wide, pair_narrow)

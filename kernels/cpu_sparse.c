@@ -262,8 +262,9 @@ GX_INLINE void lines(gx_dtype dtype, const gx_args *p, bool is_wide, bool is_sca
     }
 }
 
-GX_INLINE void spmm(gx_dtype dtype, const gx_args *p)
+GX_INLINE gx_code spmm(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
+    (void)err;
     bool is_scattered = p->transa == GX_NO_TRANS;
     if (p->transb == GX_TRANS) {
         if (p->sparse->index_bytes == 8) {
@@ -271,7 +272,7 @@ GX_INLINE void spmm(gx_dtype dtype, const gx_args *p)
         } else {
             columns(dtype, p, false);
         }
-        return;
+        return GX_OK;
     }
     for (int64_t j = 0; p->is_fresh && j < p->n; j++) {
         memset(gx_at(p->c, dtype, p->ldc, 0, j), 0, (size_t)p->m * gx_dtype_bytes(dtype));
@@ -283,44 +284,10 @@ GX_INLINE void spmm(gx_dtype dtype, const gx_args *p)
     } else {
         lines(dtype, p, false, false);
     }
+    return GX_OK;
 }
 
-/* One for each of the processor's vectors. */
-#ifdef __x86_64__
-#define SPMM_COPY(suffix, dtype, words, features)                                                  \
-    static __attribute__((target(features), noinline)) void spmm_##suffix##_##words(               \
-        const gx_args *args)                                                                       \
-    {                                                                                              \
-        spmm(dtype, args);                                                                         \
-    }
-#define SPMM_CHOICE(suffix)                                                                        \
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&                 \
-        __builtin_cpu_supports("avx512vl")) {                                                      \
-        spmm_##suffix##_avx512(args);                                                              \
-        return GX_OK;                                                                              \
-    }                                                                                              \
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {                         \
-        spmm_##suffix##_avx2(args);                                                                \
-        return GX_OK;                                                                              \
-    }
-#else
-#define SPMM_COPY(suffix, dtype, words, features)
-#define SPMM_CHOICE(suffix)
-#endif
-
-#define SPMM_SLOT(suffix, dtype)                                                                   \
-    SPMM_COPY(suffix, dtype, avx512, "avx512f,avx512dq,avx512vl")                                  \
-    SPMM_COPY(suffix, dtype, avx2, "avx2,fma")                                                     \
-    GX_SLOT_PROTOTYPE(gx_cpu_spmm, suffix)                                                         \
-    {                                                                                              \
-        (void)dev;                                                                                 \
-        (void)queue;                                                                               \
-        (void)err;                                                                                 \
-        SPMM_CHOICE(suffix)                                                                        \
-        spmm(dtype, args);                                                                         \
-        return GX_OK;                                                                              \
-    }
-SPMM_SLOT(f64, GX_F64)
-SPMM_SLOT(f32, GX_F32)
-SPMM_SLOT(c128, GX_C128)
-SPMM_SLOT(c64, GX_C64)
+GX_FMA_SLOT(gx_cpu_spmm, f64, GX_F64, spmm, spmm)
+GX_FMA_SLOT(gx_cpu_spmm, f32, GX_F32, spmm, spmm)
+GX_FMA_SLOT(gx_cpu_spmm, c128, GX_C128, spmm, spmm)
+GX_FMA_SLOT(gx_cpu_spmm, c64, GX_C64, spmm, spmm)
