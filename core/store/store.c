@@ -159,6 +159,8 @@ gx_code gx_store_fail(sqlite3 *db, int rc, gx_err *err, const char *format, ...)
                        "%s: another connection has written since this call began to read", what);
     }
     const char *said = is_current ? sqlite3_errmsg(db) : sqlite3_errstr(rc);
+    bool is_function = strncmp(said, "not authorized to use function", 30) == 0; // SQLITE_ERROR
+    code = is_function ? GX_AUTH : code;
     if (code == GX_AUTH) { // SQLite says which column, or the same two words
         bool is_plain = strcmp(said, "not authorized") == 0;
         return gx_fail(err, code, "not authorized: %s%s%s", what, is_plain ? "" : ": ",

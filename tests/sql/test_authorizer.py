@@ -6,6 +6,7 @@ Plan:
 - the authorizer may come after the first call, also while a cursor of gx_cells is open;
 - writing: INSERT, UPDATE and DELETE of gx_tile and gx_meta denied, INSERT and UPDATE of gx_tile ignored; nothing is
   left of the call, and what it may not write is as it was;
+- functions of SQLite that gx's own SQL calls denied: SQLITE_AUTH as well;
 - allowed again, everything works; other tables' rules do not concern gx; an authorizer of another database neither.
 """
 import sqlite3
@@ -14,7 +15,7 @@ import pytest
 from conftest import error, gx_connect, q
 
 OK, DENY, IGNORE = sqlite3.SQLITE_OK, sqlite3.SQLITE_DENY, sqlite3.SQLITE_IGNORE
-READ, INSERT, UPDATE, DELETE = 20, 18, 23, 9
+READ, INSERT, UPDATE, DELETE, FUNCTION = 20, 18, 23, 9, 31
 A_JSON = "[[2.0,1.0],[1.0,2.0]]"
 READING = {
     "norm": "SELECT gx_norm('A')",
@@ -134,6 +135,29 @@ def test_writing_denied(db, what, action, table, within):
     db.set_authorizer(None)
     if within:
         db.execute("COMMIT")
+
+
+@pytest.mark.parametrize("what", sorted(READING) + sorted(WRITING))
+def test_only_functions_of_gx(db, tmp_path, what):
+    """Functions of SQLite in gx's own SQL are denied: what needs one says so, and is not a damaged database."""
+    sql = READING[what].format(out=tmp_path / "a.npy") if what in READING else WRITING[what][0]
+    db.execute("BEGIN")
+    db.set_authorizer(lambda action, table, name, schema, trigger:
+                      DENY if action == FUNCTION and not name.startswith("gx_") else OK)
+    try:
+        db.execute(sql).fetchall()
+    except sqlite3.DatabaseError as problem:
+        assert "not authorized to use function: " in str(problem)
+        if hasattr(problem, "sqlite_errorcode"):
+            assert problem.sqlite_errorcode & 0xff == sqlite3.SQLITE_AUTH
+    db.set_authorizer(None)
+    db.execute("ROLLBACK")
+
+
+def test_volumes_without_functions(db):
+    db.set_authorizer(lambda action, table, name, schema, trigger:
+                      DENY if action == FUNCTION and not name.startswith("gx_") else OK)
+    assert "not authorized to use function: " in refused(db, "SELECT gx_volumes(2)")
 
 
 @pytest.mark.parametrize("what,action", [("store", INSERT), ("matmul", INSERT), ("set", UPDATE), ("cells", UPDATE)])
