@@ -7,7 +7,7 @@ CALL: product (f32, order n), solve (f64, Cholesky, order n), least-squares, nei
 stored as sharded ones in --dir and read from there first.  --head M: of the product only the first M rows; --alone: without
 dask.array.  Each worker has --threads threads, which compute with one thread each (Dask's own choice); or with --inner of
 them.  Ratios are medians over rounds in turn.  The model's figures, but for the bytes that are moved, come from this machine:
-each kind of step is timed on as many processors as there are, before each round anew, since others use them too.
+each kind of step is timed on as many processors as there are, before and after each round, since others use them too.
 """
 import argparse
 import contextlib
@@ -86,11 +86,23 @@ def this_machine(client, args, sizes):
     distributed.wait(moved)
     # the processors' time for the bytes, which all the workers moved in that time
     link = 4.8e7 * len(workers) / (time.perf_counter() - start) / min(os.cpu_count() or 1, len(workers))
-    return cluster_model.Machine(rates=rates, link=link, task=task, step=0, lanes=args.threads, processors=(os.cpu_count() or 1) // args.inner)
+    return cluster_model.Machine(rates=rates, link=link, task=task, **waits(client, workers), lanes=args.threads, processors=(os.cpu_count() or 1) // args.inner)
+
+
+def waits(client, workers):
+    """From a result to what needs it, and of a call that does nothing."""
+    start, last = time.perf_counter(), None
+    for k in range(40):
+        last = client.submit(_sizes, last, workers=[workers[k % len(workers)]], pure=False)
+    distributed.wait(last)
+    middle = time.perf_counter()
+    for _ in range(3):
+        timed(client, lambda: da.ones(1))
+    return {"hop": (middle - start) / 40, "start": (time.perf_counter() - middle) / 3}
 
 
 def _sizes(*blocks):
-    return sum(block.nbytes for block in blocks)
+    return sum(block.nbytes for block in blocks if isinstance(block, np.ndarray))
 
 
 # The calls ------------------------------------------------------------------------------------------------------------
@@ -220,18 +232,21 @@ def _moved(dask_worker):
 
 def measure_call(client, calls, name, args):
     ours, theirs, residual, tasks, sizes = NAMES[name](calls)
-    gx, plain, model = [], [], []
+    def expected():
+        return cluster_model.simulate(tasks, args.workers, this_machine(client, args, sizes))
+
+    gx, plain, model = [], [], [expected()]
     for _ in range(args.rounds):
-        model.append(cluster_model.simulate(tasks, args.workers, this_machine(client, args, sizes)))
         counts, answer = timed(client, ours)
         gx.append(counts)
+        model.append(expected())
         left = residual(answer)
         del answer
         if not args.alone:
             counts, answer = timed(client, theirs)
             plain.append(counts)
             del answer
-    gx, model = np.array(gx), np.array(model)
+    gx, model = np.array(gx), (np.array(model)[1:] + np.array(model)[:-1]) / 2  # before and after
     plain = np.array(plain) if plain else np.full_like(gx, np.nan)
     ratio, factor = np.median(gx / plain, axis=0), np.median(gx[:, 0] / model[:, 0])
     print(f"{name:14}{np.median(gx[:, 0]):8.2f}{np.median(plain[:, 0]):14.2f}{ratio[0]:7.2f}{ratio[1]:15.2f}"

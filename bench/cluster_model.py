@@ -5,10 +5,10 @@
 A call is a list of tasks, the same ones that gx_sqlite/dask.py makes, each with its kind, its flops, the bytes of its result
 and the tasks whose results it needs.  simulate() gives each task, in the order in which they become ready, to the lane (a
 thread of a worker process) that can begin it first: where the lane's process has not got what the task needs, the bytes come
-over its link.  A task takes its flops at the rate of its kind and what surrounds any task, and one scheduler looks at
-all of them, one after the other.  Where all processes share one machine, what runs at the same time is bounded by its
-processors, and these carry what moves, too.  bench/cluster.py measures all these figures, and prints seconds and bytes moved
-beside those of this model.
+over its link.  A task takes its flops at the rate of its kind and begins so much after the last of what it needs as messages
+take; one scheduler looks at all of them, one after the other.  Where all processes share one machine, what runs at the same
+time is bounded by its processors, and these carry what moves, too.  bench/cluster.py measures all these figures, and prints
+seconds and bytes moved beside those of this model.
 """
 import heapq
 from dataclasses import dataclass, field
@@ -22,7 +22,8 @@ class Machine:
     link: float = 1.25e9      # bytes/s into a worker: 10 Gbit/s
     disk: float = 1e9         # bytes/s from a worker's disk
     task: float = 5e-4        # seconds of the scheduler for each task
-    step: float = 5e-3        # seconds of a worker around a task
+    hop: float = 5e-3         # seconds from a result to the beginning of what needed it
+    start: float = 2e-2       # seconds of a call without tasks
     lanes: int = 1            # threads of a worker
     processors: int = 0       # that all workers share; 0: each has its own machine
 
@@ -131,7 +132,7 @@ def simulate(tasks, workers, machine):
             idle = min(range(count), key=free.__getitem__)
             lane, start, missing = _place(tasks, k, where, idle, machine,
                                           lambda w: max(scheduler, free[w]), link if not processors else None)
-            takes = machine.step + sum(flops / machine.rates[kind] for kind, flops in tasks.work[k].items())
+            takes = sum(flops / machine.rates[kind] for kind, flops in tasks.work[k].items())
             takes += tasks.bytes[k] / machine.disk if tasks.work[k] is READ else 0
             worker = lane // machine.lanes
             if processors:  # what is moved and the scheduler take the same ones
@@ -146,8 +147,8 @@ def simulate(tasks, workers, machine):
         for user in users[k]:
             waits[user] -= 1
             if waits[user] == 0:
-                heapq.heappush(ready, (max(done[need] for need in tasks.needs[user]), user))
-    return max(done), moved
+                heapq.heappush(ready, (max(done[need] for need in tasks.needs[user]) + machine.hop, user))
+    return max(done) + machine.start, moved
 
 
 def _place(tasks, k, where, idle, machine, is_free, link):
