@@ -55,20 +55,40 @@ static bool take_destination(gx_fn *fn, const gx_op *op, const char **name)
     return true;
 }
 
+/* What the usage calls argument k, "axis" in "flip(A, axis)"; its length. */
+static int argument_name(const gx_op *op, int k, const char **name)
+{
+    const char *from = strchr(op->usage, '(') + 1;
+    for (; k > 0 && strchr(from, ',') != NULL; k--) {
+        from = strchr(from, ',') + 2;
+    }
+    *name = from;
+    return (int)strcspn(from, " ,)");
+}
+
 /*
 ** What a program of one call says of itself, as a function says it: without the place, in one line,
-** its arguments A, B, ...
+** its arguments by their names.
 */
-static void say_plainly(gx_fn *fn)
+static void say_plainly(gx_fn *fn, const gx_op *op)
 {
-    char *text = fn->run.err.text, *to = text;
-    const char *from = strncmp(text, "line 1, ", 8) == 0 ? strstr(text, ": ") : NULL;
+    char *text = fn->run.err.text, said[sizeof fn->run.err.text];
+    const char *from = strncmp(text, "line 1, ", 8) == 0 ? strstr(text, ": ") : NULL, *name;
+    size_t used = 0;
     for (from = from != NULL ? from + 2 : text; *from != '\0' && *from != '\n'; from++) {
-        bool is_argument = from[0] == '?' && from[1] >= '1' && from[1] <= '9';
-        *to++ = (char)(is_argument ? 'A' + (from[1] - '1') : *from);
-        from += is_argument;
+        int bytes = 1;
+        name = from;
+        if (from[0] == '?' && from[1] >= '1' && from[1] <= '9') {
+            bytes = argument_name(op, from[1] - '1', &name);
+            from++;
+        }
+        if (used + (size_t)bytes < sizeof said) {
+            memcpy(said + used, name, (size_t)bytes);
+            used += (size_t)bytes;
+        }
     }
-    *to = '\0';
+    memcpy(text, said, used);
+    text[used] = '\0';
 }
 
 static void run(gx_fn *fn)
@@ -84,8 +104,9 @@ static void run(gx_fn *fn)
         return;
     }
     int count = fn->argc, used = snprintf(text, sizeof text, "%s(", op->name);
-    if (count > op->most) {
-        gx_fn_fail(fn, "takes at most %d arguments before the destination, not %d", op->most,
+    if (count < op->least || count > op->most) {
+        gx_fn_fail(fn, "takes at %s %d arguments before the destination, not %d",
+                   count < op->least ? "least" : "most", count < op->least ? op->least : op->most,
                    count);
         return;
     }
@@ -96,7 +117,7 @@ static void run(gx_fn *fn)
     const gx_program_how how = {.replace = opt.replace, .rounds_most = 1, .name = name};
     if (!gx_eval_prepare_text(fn, text, 0, false, &program, &args) ||
         gx_program_run(&fn->run, program, args, &how, &result) != GX_OK) {
-        say_plainly(fn);
+        say_plainly(fn, op);
         return;
     }
     gx_eval_result(fn, &result);

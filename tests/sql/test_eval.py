@@ -625,6 +625,14 @@ def test_functions_of_one_operation(db):
     assert np.allclose(to_numpy(q(db, "SELECT gx_copy('S')")), np.cumsum(a, 0))
     assert error(db, "SELECT gx_sort('A', 3)").startswith("gx_sort: axis must be 0")
     assert q(db, "SELECT gx_prod('A', 'P')") == "P"
+    for call, said in {
+            "gx_repeat('A', 'R')": "takes at least 2 arguments before the destination, not 1",
+            "gx_roll('A', 'R')": "takes at least 2 arguments before the destination, not 1",
+            "gx_prod('A', 0, 0)": "takes at most 2 arguments before the destination, not 3",
+            "gx_cumsum('A', NULL)": "axis is NULL", "gx_kron('A', NULL)": "B is NULL",
+            "gx_take('A', '[[1,2],[3,4]]')": "index is 2x2, but an index is a real vector",
+            "gx_inner('[[1,2],[3,4]]', '[1]')": "x is 2x2, but this is of a vector"}.items():
+        assert error(db, f"SELECT {call}") == f"{call[:call.index('(')]}: {said}"
 
 
 def test_deterministic(tmp_path):
