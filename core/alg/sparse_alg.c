@@ -275,27 +275,36 @@ bool gx_sparse_keeps_zero(gx_map_kind kind)
     return row->operands == 1 && (row->keeps & GX_PROP_LOWER) != 0;
 }
 
-/* Entries of a piece through the kernel, of A's dtype; dtype of the result may be its real one. */
-static gx_code map_piece(gx_run *run, gx_map_kind kind, gx_scalar alpha, const gx_csr *csr,
-                         int64_t row0, void *values, gx_sparse_out *out, gx_err *err)
+typedef struct mapping {
+    gx_run *run;
+    gx_map_kind kind;
+    gx_scalar alpha;
+    void *values; /* of a panel */
+    gx_sparse_out out;
+} mapping;
+
+/* Entries of a panel through the kernel, of A's dtype; dtype of the result may be its real one. */
+static gx_code map_panel(void *arg, const gx_csr *csr, int64_t row0, gx_err *err)
 {
+    mapping *x = arg;
+    gx_run *run = x->run;
     int64_t first = csr->start[0];
-    gx_args args = {.map = kind,
+    gx_args args = {.map = x->kind,
                     .m = csr->entries,
                     .n = 1,
                     .a = (const char *)csr->value + (size_t)first * gx_dtype_bytes(csr->dtype),
                     .lda = gx_max(1, csr->entries),
-                    .alpha = alpha,
+                    .alpha = x->alpha,
                     .beta = {1, 0},
-                    .c = values,
+                    .c = x->values,
                     .ldc = gx_max(1, csr->entries)};
     if (gx_run_call(run, GX_MAP, csr->dtype, &args) != GX_OK) {
         return gx_fail(err, run->err.code, "%s", run->err.text);
     }
-    const gx_csr mapped = {.dtype = csr->dtype, .value = values};
+    const gx_csr mapped = {.dtype = csr->dtype, .value = x->values};
     for (int64_t i = 0; i < csr->rows; i++) {
         for (int64_t e = csr->start[i]; e < csr->start[i + 1]; e++) {
-            GX_TRY(gx_sparse_put(out, row0 + i, gx_csr_column(csr, e),
+            GX_TRY(gx_sparse_put(&x->out, row0 + i, gx_csr_column(csr, e),
                                  gx_csr_value(&mapped, e - first), err));
         }
     }
@@ -305,27 +314,16 @@ static gx_code map_piece(gx_run *run, gx_map_kind kind, gx_scalar alpha, const g
 gx_code gx_sparse_map(gx_run *run, gx_map_kind kind, gx_scalar alpha, const gx_mat *A,
                       gx_dtype dtype, uint32_t properties, const gx_dest *dest, gx_sink *sink)
 {
-    gx_sparse_out out;
-    rows r = {0};
+    mapping x = {.run = run, .kind = kind, .alpha = alpha};
     gx_err err = {0};
-    void *values = NULL;
     size_t bytes = (size_t)gx_sparse_most_entries(A) * gx_dtype_bytes(A->dtype);
-    if (gx_sparse_out_begin(run, dest, A->rows, A->cols, dtype, properties, sink, &out) == GX_OK &&
-        open_rows(run, A, &r, &err) == GX_OK) {
-        gx_mem_alloc(run->ctx->mem, bytes, "values of a panel", &values, &err);
+    if (gx_sparse_out_begin(run, dest, A->rows, A->cols, dtype, properties, sink, &x.out) ==
+            GX_OK &&
+        gx_mem_alloc(run->ctx->mem, bytes, "values of a panel", &x.values, &err) == GX_OK &&
+        gx_sparse_each_panel(run, A, map_panel, &x, &err) == GX_OK) {
+        gx_sparse_out_end(&x.out);
     }
-    for (int64_t p = 0; values != NULL && p < gx_sparse_pieces(A) && err.code == GX_OK &&
-                        gx_run_poll(run) == GX_OK;
-         p++) {
-        if (gx_sparse_read(A, r.reader, p, r.block, &r.csr, &err) == GX_OK) {
-            map_piece(run, kind, alpha, &r.csr, gx_sparse_piece_row(A, p), values, &out, &err);
-        }
-    }
-    if (values != NULL && err.code == GX_OK) {
-        gx_sparse_out_end(&out);
-    }
-    close_rows(run, &r);
-    gx_mem_free(run->ctx->mem, values);
-    gx_sparse_out_clear(&out);
+    gx_mem_free(run->ctx->mem, x.values);
+    gx_sparse_out_clear(&x.out);
     return gx_run_fail(run, &err);
 }

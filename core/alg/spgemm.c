@@ -152,9 +152,10 @@ static gx_code put_row(product *p, int64_t i, gx_err *err)
     return GX_OK;
 }
 
-static gx_code multiply_piece(product *p, const gx_csr *A, int64_t row0, gx_err *err)
+static gx_code multiply_panel(void *arg, const gx_csr *A, int64_t row0, gx_err *err)
 {
     enum { POLL_ROWS = 1024 };
+    product *p = arg;
     gx_scalar s = p->alpha;
     for (int64_t i = 0; i < A->rows; i++) {
         for (int64_t e = A->start[i]; e < A->start[i + 1]; e++) {
@@ -170,25 +171,6 @@ static gx_code multiply_piece(product *p, const gx_csr *A, int64_t row0, gx_err 
     return GX_OK;
 }
 
-static gx_code multiply(product *p, const gx_mat *A, gx_err *err)
-{
-    gx_run *run = p->run;
-    gx_reader *reader = NULL;
-    void *block;
-    GX_TRY(gx_mem_alloc(run->ctx->mem, gx_sparse_block_bytes(A), "a panel", &block, err));
-    gx_code code = A->kind == GX_MAT_STORED ? gx_reader_own(run->ctx->store, &reader, err) : GX_OK;
-    gx_run_progress(run, (double)gx_sparse_pieces(A));
-    for (int64_t k = 0; k < gx_sparse_pieces(A) && code == GX_OK; k++) {
-        gx_csr csr;
-        code = gx_sparse_read(A, reader, k, block, &csr, err);
-        code = code == GX_OK ? multiply_piece(p, &csr, gx_sparse_piece_row(A, k), err) : code;
-        gx_run_advance(run, 1);
-    }
-    gx_reader_close(reader);
-    gx_mem_free(run->ctx->mem, block);
-    return code;
-}
-
 gx_code gx_alg_spgemm(gx_run *run, gx_scalar alpha, const gx_mat *A, const gx_mat *B,
                       gx_dtype dtype, const gx_dest *dest, gx_sink *sink)
 {
@@ -197,7 +179,7 @@ gx_code gx_alg_spgemm(gx_run *run, gx_scalar alpha, const gx_mat *A, const gx_ma
     if (gx_sparse_out_begin(run, dest, A->rows, B->cols, dtype, 0, sink, &p.out) == GX_OK &&
         open_whole(run, B, &p.B, &err) == GX_OK &&
         open_row(run, B->cols, gx_dtype_is_complex(dtype), &p.row, &err) == GX_OK &&
-        multiply(&p, A, &err) == GX_OK) {
+        gx_sparse_each_panel(run, A, multiply_panel, &p, &err) == GX_OK) {
         gx_sparse_out_end(&p.out);
     }
     close_whole(run, &p.B);

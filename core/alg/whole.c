@@ -48,9 +48,10 @@ static void cut_into_pieces(gx_whole *W)
     W->cut[W->pieces] = W->rows;
 }
 
-/* Entries of a piece, whose first row is row0, to their places. */
-static gx_code take_piece(gx_whole *W, int64_t row0, const gx_csr *csr, gx_err *err)
+/* Entries of a panel, whose first row is row0, to their places. */
+static gx_code take_panel(void *arg, const gx_csr *csr, int64_t row0, gx_err *err)
 {
+    gx_whole *W = arg;
     int64_t base = W->start[row0], first = csr->start[0];
     size_t element = gx_dtype_bytes(W->dtype), from = gx_dtype_bytes(csr->dtype);
     for (int64_t i = 0; i < csr->rows; i++) {
@@ -82,31 +83,9 @@ static gx_code take_piece(gx_whole *W, int64_t row0, const gx_csr *csr, gx_err *
                    (int64_t)W->index[base + e], isnan(x[bad]) ? "NaN" : "Inf");
 }
 
-static gx_code load(gx_run *run, const gx_mat *A, gx_reader *reader, gx_whole *W, void *block,
-                    gx_err *err)
-{
-    GX_TRY(allocate(W, err));
-    W->start[0] = 0;
-    if (W->cols == 0) {
-        memset(W->start, 0, ((size_t)W->rows + 1) * sizeof *W->start);
-    }
-    for (int64_t p = 0; p < gx_sparse_pieces(A); p++) {
-        gx_csr csr;
-        GX_TRY(gx_sparse_read(A, reader, p, block, &csr, err));
-        GX_TRY(take_piece(W, gx_sparse_piece_row(A, p), &csr, err));
-        if (gx_run_poll(run) != GX_OK) {
-            return gx_fail(err, run->err.code, "%s", run->err.text);
-        }
-    }
-    cut_into_pieces(W);
-    return GX_OK;
-}
-
 gx_code gx_whole_load(gx_run *run, const gx_mat *A, gx_whole *W)
 {
     gx_err err = {0};
-    gx_reader *reader = NULL;
-    void *block = NULL;
     *W = (gx_whole){.mem = run->ctx->mem,
                     .dtype = gx_dtype_wide(A->dtype),
                     .rows = A->rows,
@@ -122,15 +101,12 @@ gx_code gx_whole_load(gx_run *run, const gx_mat *A, gx_whole *W)
                             ", and sparse systems have below 2^31 rows and columns",
                             A->label, A->rows, A->cols);
     }
-    gx_code code = A->kind == GX_MAT_STORED ? gx_reader_own(run->ctx->store, &reader, &err) : GX_OK;
-    if (code == GX_OK) {
-        code = gx_mem_alloc(W->mem, gx_sparse_block_bytes(A), "a panel", &block, &err);
+    if (allocate(W, &err) == GX_OK) {
+        memset(W->start, 0, ((size_t)W->rows + 1) * sizeof *W->start);
+        if (gx_sparse_each_panel(run, A, take_panel, W, &err) == GX_OK) {
+            cut_into_pieces(W);
+        }
     }
-    if (code == GX_OK) {
-        load(run, A, reader, W, block, &err);
-    }
-    gx_mem_free(W->mem, block);
-    gx_reader_close(reader);
     return gx_run_fail(run, &err);
 }
 

@@ -221,18 +221,8 @@ gx_code gx_sparse_out_end(gx_sparse_out *out)
 
 // Whole matrices ----------------------------------------------------------------------------------
 
-static gx_code each_of_piece(const gx_csr *csr, int64_t row0, gx_sparse_visit fn, void *arg,
+gx_code gx_sparse_each_panel(gx_run *run, const gx_mat *A, gx_sparse_panel_visit fn, void *arg,
                              gx_err *err)
-{
-    for (int64_t i = 0; i < csr->rows; i++) {
-        for (int64_t e = csr->start[i]; e < csr->start[i + 1]; e++) {
-            GX_TRY(fn(arg, row0 + i, gx_csr_column(csr, e), gx_csr_value(csr, e), err));
-        }
-    }
-    return GX_OK;
-}
-
-gx_code gx_sparse_each(gx_run *run, const gx_mat *A, gx_sparse_visit fn, void *arg, gx_err *err)
 {
     gx_reader *reader = NULL;
     void *block;
@@ -242,9 +232,7 @@ gx_code gx_sparse_each(gx_run *run, const gx_mat *A, gx_sparse_visit fn, void *a
     for (int64_t p = 0; p < gx_sparse_pieces(A) && code == GX_OK; p++) {
         gx_csr csr;
         code = gx_sparse_read(A, reader, p, block, &csr, err);
-        if (code == GX_OK) {
-            code = each_of_piece(&csr, gx_sparse_piece_row(A, p), fn, arg, err);
-        }
+        code = code == GX_OK ? fn(arg, &csr, gx_sparse_piece_row(A, p), err) : code;
         gx_run_advance(run, 1);
         if (code == GX_OK && gx_run_poll(run) != GX_OK) {
             code = gx_fail(err, run->err.code, "%s", run->err.text);
@@ -253,6 +241,27 @@ gx_code gx_sparse_each(gx_run *run, const gx_mat *A, gx_sparse_visit fn, void *a
     gx_reader_close(reader);
     gx_mem_free(run->ctx->mem, block);
     return code;
+}
+
+typedef struct visitor {
+    gx_sparse_visit fn;
+    void *arg;
+} visitor;
+
+static gx_code visit_panel(void *arg, const gx_csr *csr, int64_t row0, gx_err *err)
+{
+    const visitor *v = arg;
+    for (int64_t i = 0; i < csr->rows; i++) {
+        for (int64_t e = csr->start[i]; e < csr->start[i + 1]; e++) {
+            GX_TRY(v->fn(v->arg, row0 + i, gx_csr_column(csr, e), gx_csr_value(csr, e), err));
+        }
+    }
+    return GX_OK;
+}
+
+gx_code gx_sparse_each(gx_run *run, const gx_mat *A, gx_sparse_visit fn, void *arg, gx_err *err)
+{
+    return gx_sparse_each_panel(run, A, visit_panel, &(visitor){fn, arg}, err);
 }
 
 static gx_code put_entry(void *arg, int64_t i, int64_t j, gx_scalar value, gx_err *err)
