@@ -92,15 +92,15 @@ gx_code gx_graph_pagerank(gx_run *run, const gx_mat *G, const gx_pagerank_args *
     int64_t n = G->rows;
     gx_err err = {0};
     double change = INFINITY;
-    if (check(run, G) != GX_OK || gx_sparse_each(run, G, check_weight, (void *)(uintptr_t)G,
-                                                 &err) != GX_OK) {
-        return gx_run_fail(run, &err);
-    }
-    double *work = vectors(run, n, 3), *strength = work;
+    double *work = check(run, G) == GX_OK ? vectors(run, n, 3) : NULL, *strength = work;
     if (work != NULL && n > 0) {
         gx_sparse_held held;
         hold(run, G, &held);
-        gx_alg_sums(run, G, true, 1, strength);
+        if (gx_ok(run)) {
+            gx_sparse_each(run, held.A, check_weight, (void *)(uintptr_t)G, &err);
+            gx_run_fail(run, &err);
+        }
+        gx_alg_sums(run, held.A, true, 1, strength);
         for (int64_t i = 0; i < n; i++) {
             rank[i] = 1 / (double)n;
         }

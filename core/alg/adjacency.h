@@ -17,8 +17,8 @@ typedef struct gx_pagerank_args {
 /*
 ** rank: one a node, their sum 1.  A node passes its rank on by the weights of its edges; one
 ** without edges to all nodes alike.  GX_ARG: a negative weight, NaN or Inf; GX_NUMERIC: not
-** converged, with the change of the last iteration.  Reads G three times, or once an
-** iteration where memory has no room for a copy.
+** converged, with the change of the last iteration.  Reads G once; where memory has no room
+** for a copy twice, and once an iteration.
 */
 gx_code gx_graph_pagerank(gx_run *run, const gx_mat *G, const gx_pagerank_args *args, double *rank);
 

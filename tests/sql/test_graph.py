@@ -4,7 +4,7 @@ Plan:
 - Zachary's karate club: 45 triangles, one component, PageRank to networkx's published digits; sparse and dense alike, a value and
   stored, in f32 too;
 - random graphs: PageRank is the fixed point that NumPy finds, with dangling nodes and weights; components are SciPy's;
-  triangles the trace of the cube; spreading the sum of powers, and a recursive query of SQL's over the paths;
+  triangles the trace of the cube; spreading the sum of powers, and a recursive query of SQL's over the paths; PageRank reads once;
 - thresholds and normalizing against a loop; refusals; graphs without nodes or edges.
 """
 import json
@@ -59,6 +59,15 @@ def test_pagerank(db, weights):
     got = to_numpy(q(db, "SELECT gx_pagerank('G', '{\"damping\":0.7,\"tolerance\":1e-14}')"))[:, 0]
     assert np.abs(got - want).max() < 1e-10
     assert q(db, "SELECT gx_pagerank('G', 'R')") == "R" and q(db, "SELECT gx_sum('R')") == pytest.approx(1)
+
+
+def test_pagerank_reads_once(db):
+    q(db, "SELECT gx_config('tile_bytes', 4096)")
+    store(db, graph(120, 0.5, 1))
+    read = "SELECT value FROM gx_stats WHERE name = 'bytes_read'"
+    before = q(db, read)
+    q(db, "SELECT gx_pagerank('G')")
+    assert q(db, read) - before == q(db, "SELECT bytes FROM gx WHERE name = 'G'")
 
 
 def test_components(db):
