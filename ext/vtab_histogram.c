@@ -98,7 +98,7 @@ typedef struct scan {
     const gx_mat *A;
     histogram *h; /* its edges are known; NULL: the extent is looked for */
     extent *found;
-    int64_t row_tiles, tiles, unit_tiles, chunk_rows, chunk_cols;
+    int64_t tiles, unit_tiles, chunk_rows, chunk_cols;
 } scan;
 
 /* n elements, side by side: into the part of their unit. */
@@ -120,12 +120,12 @@ static gx_code look_at_tile(const scan *s, int64_t tile, gx_pass_thread *thread,
                             void *part, gx_err *err)
 {
     const gx_mat *A = s->A;
-    int64_t i0 = tile % s->row_tiles * A->tile_rows, j0 = tile / s->row_tiles * A->tile_cols;
-    int64_t m = gx_min(A->tile_rows, A->rows - i0), n = gx_min(A->tile_cols, A->cols - j0);
-    for (int64_t j = 0; j < n; j += s->chunk_cols) {
-        for (int64_t i = 0; i < m && gx_ok(s->run); i += s->chunk_rows) {
-            int64_t rows = gx_min(s->chunk_rows, m - i), cols = gx_min(s->chunk_cols, n - j);
-            GX_TRY(gx_pass_read(thread, A, i0 + i, j0 + j, rows, cols, A->dtype, work, rows, err));
+    gx_tile_place t = gx_tile_at(A->rows, A->cols, A->tile_rows, A->tile_cols, tile);
+    for (int64_t j = 0; j < t.n; j += s->chunk_cols) {
+        for (int64_t i = 0; i < t.m && gx_ok(s->run); i += s->chunk_rows) {
+            int64_t rows = gx_min(s->chunk_rows, t.m - i), cols = gx_min(s->chunk_cols, t.n - j);
+            GX_TRY(
+                gx_pass_read(thread, A, t.i0 + i, t.j0 + j, rows, cols, A->dtype, work, rows, err));
             look_at(s, work, rows * cols, part);
         }
     }
@@ -174,8 +174,7 @@ static bool run_pass(gx_fn *fn, const gx_mat *A, histogram *h, extent *found)
     if (elements == 0) {
         return gx_ok(&fn->run);
     }
-    s.row_tiles = gx_ceil_div(A->rows, A->tile_rows);
-    s.tiles = s.row_tiles * gx_ceil_div(A->cols, A->tile_cols);
+    s.tiles = gx_ceil_div(A->rows, A->tile_rows) * gx_ceil_div(A->cols, A->tile_cols);
     int64_t chunk = GX_PASS_CHUNK_BYTES / (int64_t)element;
     s.chunk_rows = gx_min(chunk, A->tile_rows);
     s.chunk_cols = gx_min(chunk / s.chunk_rows, A->tile_cols);

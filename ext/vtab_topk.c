@@ -122,26 +122,22 @@ typedef struct scan {
     const gx_mat *A;
     topk *top;
     way way;
-    int64_t row_tiles, chunk_cols, most; /* most: entries of a heap of a tile's own */
-    double *root;                        /* of all lines                            */
-    pthread_mutex_t lock;                /* guards it where heaps are merged        */
+    int64_t chunk_cols, most; /* most: entries of a heap of a tile's own */
+    double *root;             /* of all lines                            */
+    pthread_mutex_t lock;     /* guards it where heaps are merged        */
 } scan;
 
 /* A tile, and the lines that it has a part of. */
 typedef struct rectangle {
-    int64_t i0, j0, m, n, line, lines;
+    gx_tile_place at;
+    int64_t line, lines;
 } rectangle;
 
-static rectangle tile_at(const scan *s, int64_t tile)
+static rectangle tile_of(const scan *s, int64_t tile)
 {
     const gx_mat *A = s->A;
-    rectangle r = {.i0 = tile % s->row_tiles * A->tile_rows,
-                   .j0 = tile / s->row_tiles * A->tile_cols};
-    r.m = gx_min(A->tile_rows, A->rows - r.i0);
-    r.n = gx_min(A->tile_cols, A->cols - r.j0);
-    r.line = s->top->is_down ? r.j0 : r.i0;
-    r.lines = s->top->is_down ? r.n : r.m;
-    return r;
+    gx_tile_place at = gx_tile_at(A->rows, A->cols, A->tile_rows, A->tile_cols, tile);
+    return (rectangle){at, s->top->is_down ? at.j0 : at.i0, s->top->is_down ? at.n : at.m};
 }
 
 static heaps heaps_of_all(const scan *s, int64_t line)
@@ -184,13 +180,13 @@ static void fold(const scan *s, const heaps *h, const rectangle *r, int64_t j, i
     for (int64_t c = 0; c < n; c++) {
         const void *column = gx_at(a, s->A->dtype, lda, 0, c);
         if (s->top->is_down && is_double) {
-            along_f64(h, column, sign, j + c, r->m, r->i0);
+            along_f64(h, column, sign, j + c, r->at.m, r->at.i0);
         } else if (s->top->is_down) {
-            along_f32(h, column, sign, j + c, r->m, r->i0);
+            along_f32(h, column, sign, j + c, r->at.m, r->at.i0);
         } else if (is_double) {
-            across_f64(h, column, sign, r->m, r->j0 + j + c);
+            across_f64(h, column, sign, r->at.m, r->at.j0 + j + c);
         } else {
-            across_f32(h, column, sign, r->m, r->j0 + j + c);
+            across_f32(h, column, sign, r->at.m, r->at.j0 + j + c);
         }
     }
 }
@@ -199,9 +195,10 @@ static gx_code look_at_tile(void *arg, int64_t unit, gx_pass_thread *thread, voi
                             gx_err *err)
 {
     scan *s = arg;
-    rectangle r = tile_at(s, unit);
+    rectangle r = tile_of(s, unit);
     if (s->way == IN_ORDER) {
-        return gx_pass_read(thread, s->A, r.i0, r.j0, r.m, r.n, s->A->dtype, part, r.m, err);
+        return gx_pass_read(thread, s->A, r.at.i0, r.at.j0, r.at.m, r.at.n, s->A->dtype, part,
+                            r.at.m, err);
     }
     heaps h = heaps_of_all(s, r.line);
     if (s->way == OWN_HEAPS) {
@@ -211,10 +208,11 @@ static gx_code look_at_tile(void *arg, int64_t unit, gx_pass_thread *thread, voi
         memcpy(h.root, s->root + r.line, (size_t)r.lines * sizeof(double));
         pthread_mutex_unlock(&s->lock);
     }
-    for (int64_t j = 0; j < r.n && gx_ok(s->run); j += s->chunk_cols) {
-        int64_t n = gx_min(s->chunk_cols, r.n - j);
-        GX_TRY(gx_pass_read(thread, s->A, r.i0, r.j0 + j, r.m, n, s->A->dtype, work, r.m, err));
-        fold(s, &h, &r, j, n, work, r.m);
+    for (int64_t j = 0; j < r.at.n && gx_ok(s->run); j += s->chunk_cols) {
+        int64_t n = gx_min(s->chunk_cols, r.at.n - j);
+        GX_TRY(gx_pass_read(thread, s->A, r.at.i0, r.at.j0 + j, r.at.m, n, s->A->dtype, work,
+                            r.at.m, err));
+        fold(s, &h, &r, j, n, work, r.at.m);
     }
     return GX_OK;
 }
@@ -223,12 +221,12 @@ static gx_code look_at_tile(void *arg, int64_t unit, gx_pass_thread *thread, voi
 static gx_code merge_tile(void *arg, int64_t unit, void *part, gx_err *err)
 {
     scan *s = arg;
-    rectangle r = tile_at(s, unit);
+    rectangle r = tile_of(s, unit);
     heaps all = heaps_of_all(s, r.line), own = heaps_in(s, r.lines, part);
     (void)err;
     pthread_mutex_lock(&s->lock);
     if (s->way == IN_ORDER) {
-        fold(s, &all, &r, 0, r.n, part, r.m);
+        fold(s, &all, &r, 0, r.at.n, part, r.at.m);
     }
     for (int64_t line = 0; line < r.lines && s->way == OWN_HEAPS; line++) {
         for (int64_t e = line * own.count; e < (line + 1) * own.count; e++) {
@@ -261,25 +259,25 @@ static gx_pass pass_of(scan *s)
     size_t element = gx_dtype_bytes(A->dtype);
     double elements = (double)A->rows * (double)A->cols;
     int64_t lines = s->top->is_down ? A->tile_cols : A->tile_rows;
-    return (gx_pass){.sources = &s->A,
-                     .source_count = 1,
-                     .units = s->row_tiles * gx_ceil_div(A->cols, A->tile_cols),
-                     .bytes = elements * (double)element,
-                     .flops = elements,
-                     .work_bytes = (size_t)(A->tile_rows * s->chunk_cols) * element,
-                     .part_bytes = s->way == OWN_LINES ? 0
-                                   : s->way == OWN_HEAPS
-                                       ? heap_bytes(lines, s->most)
-                                       : (size_t)(A->tile_rows * A->tile_cols) * element,
-                     .work = look_at_tile,
-                     .fold = s->way == OWN_LINES ? NULL : merge_tile,
-                     .arg = s};
+    return (gx_pass){
+        .sources = &s->A,
+        .source_count = 1,
+        .units = gx_ceil_div(A->rows, A->tile_rows) * gx_ceil_div(A->cols, A->tile_cols),
+        .bytes = elements * (double)element,
+        .flops = elements,
+        .work_bytes = (size_t)(A->tile_rows * s->chunk_cols) * element,
+        .part_bytes = s->way == OWN_LINES   ? 0
+                      : s->way == OWN_HEAPS ? heap_bytes(lines, s->most)
+                                            : (size_t)(A->tile_rows * A->tile_cols) * element,
+        .work = look_at_tile,
+        .fold = s->way == OWN_LINES ? NULL : merge_tile,
+        .arg = s};
 }
 
 void gx_topk_predict(gx_run *run, const gx_mat *A, int64_t k, gx_cost *cost, gx_terms *terms)
 {
     topk top = {.is_down = A->cols == 1};
-    scan s = {.run = run, .A = A, .top = &top, .row_tiles = gx_ceil_div(A->rows, A->tile_rows)};
+    scan s = {.run = run, .A = A, .top = &top};
     top.count = gx_min(k, top.is_down ? A->rows : A->cols);
     *cost = (gx_cost){0};
     *terms = (gx_terms){0};
@@ -295,7 +293,7 @@ void gx_topk_predict(gx_run *run, const gx_mat *A, int64_t k, gx_cost *cost, gx_
 
 static void pass(gx_fn *fn, const gx_mat *A, topk *top)
 {
-    scan s = {.run = &fn->run, .A = A, .top = top, .row_tiles = gx_ceil_div(A->rows, A->tile_rows)};
+    scan s = {.run = &fn->run, .A = A, .top = top};
     gx_err err = {0};
     void *roots = NULL;
     size_t bytes = (size_t)top->lines * sizeof(double);

@@ -32,20 +32,11 @@ typedef struct distances {
     const gx_backend *backend;
     gx_dev *dev;
     gx_sink *C;
-    int64_t row_tiles;
 } distances;
 
-typedef struct tile {
-    int64_t i0, j0, m, n;
-} tile;
-
-static tile tile_at(const distances *x, int64_t unit)
+static gx_tile_place tile_at(const gx_sink *C, int64_t unit)
 {
-    const gx_sink *C = x->C;
-    tile t = {.i0 = unit % x->row_tiles * C->tile_rows, .j0 = unit / x->row_tiles * C->tile_cols};
-    t.m = gx_min(C->tile_rows, C->rows - t.i0);
-    t.n = gx_min(C->tile_cols, C->cols - t.j0);
-    return t;
+    return gx_tile_at(C->rows, C->cols, C->tile_rows, C->tile_cols, unit);
 }
 
 /* Rows i0 .., columns l0 .. of X hold zeros and ones. */
@@ -68,7 +59,7 @@ static gx_code look_at_tile(void *arg, int64_t unit, gx_pass_thread *thread, voi
 {
     const distances *x = arg;
     const gx_mat *A = x->args->A, *B = x->args->B;
-    tile t = tile_at(x, unit);
+    gx_tile_place t = tile_at(x->C, unit);
     double *a = work, *b = a + x->C->tile_rows * CHUNK, *c = part;
     gx_nearest sums = {.metric = x->args->metric};
     gx_args call = {.m = t.m, .n = t.n, .transb = GX_TRANS, .nearest = &sums};
@@ -105,7 +96,7 @@ static gx_code look_at_tile(void *arg, int64_t unit, gx_pass_thread *thread, voi
 static gx_code write_tile(void *arg, int64_t unit, void *part, gx_err *err)
 {
     const distances *x = arg;
-    tile t = tile_at(x, unit);
+    gx_tile_place t = tile_at(x->C, unit);
     return gx_sink_write(x->C, t.i0, t.j0, t.m, t.n, part, t.m, err);
 }
 
@@ -117,10 +108,10 @@ static void by_differences(gx_run *run, const gx_distance_args *args, gx_sink *C
     if (C->rows == 0 || C->cols == 0 || gx_run_device(run, &x.backend, &x.dev) != GX_OK) {
         return;
     }
-    x.row_tiles = gx_ceil_div(C->rows, C->tile_rows);
     gx_pass pass = {.sources = sources,
                     .source_count = 2,
-                    .units = x.row_tiles * gx_ceil_div(C->cols, C->tile_cols),
+                    .units =
+                        gx_ceil_div(C->rows, C->tile_rows) * gx_ceil_div(C->cols, C->tile_cols),
                     .bytes = 8 * pairs * d * (1 / (double)C->tile_rows + 1 / (double)C->tile_cols),
                     .flops = 3 * pairs * d,
                     .work = look_at_tile,

@@ -206,28 +206,20 @@ typedef struct making {
     gx_sink *C;
     gx_kernel kernel; /* NULL: a copy */
     gx_dev *dev;
-    int64_t row_tiles;
     gx_writers *writers; /* of C in volumes, or NULL */
     int64_t width;       /* columns of a tile that go there together */
 } making;
 
-typedef struct tile_place {
-    int64_t i0, j0, m, n;
-} tile_place;
-
-static tile_place place_of(const gx_sink *C, int64_t row_tiles, int64_t tile)
+static gx_tile_place place_of(const gx_sink *C, int64_t tile)
 {
-    tile_place at = {.i0 = tile % row_tiles * C->tile_rows, .j0 = tile / row_tiles * C->tile_cols};
-    at.m = gx_min(C->tile_rows, C->rows - at.i0);
-    at.n = gx_min(C->tile_cols, C->cols - at.j0);
-    return at;
+    return gx_tile_at(C->rows, C->cols, C->tile_rows, C->tile_cols, tile);
 }
 
 static gx_code make_tile(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
                          gx_err *err)
 {
     const making *x = arg;
-    tile_place at = place_of(x->C, x->row_tiles, unit);
+    gx_tile_place at = place_of(x->C, unit);
     gx_args args = {.transa = x->call->transa, .m = at.m, .n = at.n, .c = part, .ldc = at.m};
     (void)work;
     if (x->kernel == NULL) {
@@ -241,13 +233,14 @@ static gx_code make_tile(void *arg, int64_t unit, gx_pass_thread *thread, void *
 static gx_code write_tile(void *arg, int64_t unit, void *part, gx_err *err)
 {
     const making *x = arg;
-    tile_place at = place_of(x->C, x->row_tiles, unit);
+    gx_tile_place at = place_of(x->C, unit);
     return gx_sink_write(x->C, at.i0, at.j0, at.m, at.n, part, at.m, err);
 }
 
 /* A piece of a tile, whole columns or part of one, into the volumes; work: that much memory. */
 static gx_code write_piece(const making *x, gx_pass_thread *thread, int64_t tile,
-                           const tile_place *at, int64_t j, int64_t width, void *work, gx_err *err)
+                           const gx_tile_place *at, int64_t j, int64_t width, void *work,
+                           gx_err *err)
 {
     const gx_mat *A = x->A;
     gx_dtype dtype = x->C->dtype;
@@ -272,7 +265,7 @@ static gx_code write_pieces(void *arg, int64_t unit, gx_pass_thread *thread, voi
                             gx_err *err)
 {
     const making *x = arg;
-    tile_place at = place_of(x->C, x->row_tiles, unit);
+    gx_tile_place at = place_of(x->C, unit);
     int64_t pieces = gx_ceil_div(at.n, x->width), files = gx_writers_files(x->writers);
     int64_t first = unit % files * pieces / files;
     (void)part;
@@ -317,11 +310,11 @@ static bool make_stored(gx_run *run, const gx_call *call, const gx_mat *A, gx_si
     }
     size_t element = gx_dtype_bytes(C->dtype);
     x.kernel = is_copy ? NULL : backend->kernel[GX_TRANSPOSE][C->dtype];
-    x.row_tiles = gx_ceil_div(C->rows, C->tile_rows);
     const gx_mat *sources[] = {A};
     gx_pass pass = {.sources = sources,
                     .source_count = 1,
-                    .units = x.row_tiles * gx_ceil_div(C->cols, C->tile_cols),
+                    .units =
+                        gx_ceil_div(C->rows, C->tile_rows) * gx_ceil_div(C->cols, C->tile_cols),
                     .bytes = (double)C->rows * (double)C->cols * (double)element,
                     .part_bytes = (size_t)(C->tile_rows * C->tile_cols) * element,
                     .threads = MAKERS,

@@ -24,24 +24,21 @@ typedef struct norms {
     const gx_mat *A;
     bool by_row;
     gx_line_norm kind;
-    int64_t row_tiles, chunk_cols;
+    int64_t chunk_cols;
     double *sum, *most;
     const double *unit; /* of each line's elements; NULL: 1 */
 } norms;
 
 typedef struct tile {
-    int64_t i0, j0, m, n, line, lines;
+    gx_tile_place at;
+    int64_t line, lines;
 } tile;
 
-static tile tile_at(const norms *x, int64_t unit)
+static tile tile_of(const norms *x, int64_t unit)
 {
     const gx_mat *A = x->A;
-    tile t = {.i0 = unit % x->row_tiles * A->tile_rows, .j0 = unit / x->row_tiles * A->tile_cols};
-    t.m = gx_min(A->tile_rows, A->rows - t.i0);
-    t.n = gx_min(A->tile_cols, A->cols - t.j0);
-    t.line = x->by_row ? t.i0 : t.j0;
-    t.lines = x->by_row ? t.m : t.n;
-    return t;
+    gx_tile_place at = gx_tile_at(A->rows, A->cols, A->tile_rows, A->tile_cols, unit);
+    return (tile){at, x->by_row ? at.i0 : at.j0, x->by_row ? at.m : at.n};
 }
 
 /* m x n doubles at a, of columns j .. of the tile. */
@@ -49,9 +46,9 @@ static void add_chunk(const norms *x, const tile *t, int64_t j, int64_t n, const
                       double *sum, double *most)
 {
     for (int64_t c = 0; c < n; c++) {
-        for (int64_t i = 0; i < t->m; i++) {
+        for (int64_t i = 0; i < t->at.m; i++) {
             int64_t line = x->by_row ? i : j + c;
-            double size = fabs(a[c * t->m + i]);
+            double size = fabs(a[c * t->at.m + i]);
             double part = x->unit == NULL ? size : size * x->unit[t->line + line];
             sum[line] += x->kind == GX_LINE_L2 ? part * part : size;
             most[line] = size > most[line] || isnan(size) ? size : most[line];
@@ -63,12 +60,13 @@ static gx_code look_at_tile(void *arg, int64_t unit, gx_pass_thread *thread, voi
                             gx_err *err)
 {
     const norms *x = arg;
-    tile t = tile_at(x, unit);
+    tile t = tile_of(x, unit);
     double *sum = part, *most = sum + t.lines;
     memset(part, 0, (size_t)t.lines * 2 * sizeof(double));
-    for (int64_t j = 0; j < t.n && gx_ok(x->run); j += x->chunk_cols) {
-        int64_t n = gx_min(x->chunk_cols, t.n - j);
-        GX_TRY(gx_pass_read(thread, x->A, t.i0, t.j0 + j, t.m, n, GX_F64, work, t.m, err));
+    for (int64_t j = 0; j < t.at.n && gx_ok(x->run); j += x->chunk_cols) {
+        int64_t n = gx_min(x->chunk_cols, t.at.n - j);
+        GX_TRY(
+            gx_pass_read(thread, x->A, t.at.i0, t.at.j0 + j, t.at.m, n, GX_F64, work, t.at.m, err));
         add_chunk(x, &t, j, n, work, sum, most);
     }
     return GX_OK;
@@ -77,7 +75,7 @@ static gx_code look_at_tile(void *arg, int64_t unit, gx_pass_thread *thread, voi
 static gx_code fold_tile(void *arg, int64_t unit, void *part, gx_err *err)
 {
     norms *x = arg;
-    tile t = tile_at(x, unit);
+    tile t = tile_of(x, unit);
     const double *sum = part, *most = sum + t.lines;
     (void)err;
     for (int64_t l = 0; l < t.lines; l++) {
@@ -92,12 +90,12 @@ static void pass_over(norms *x)
 {
     const gx_mat *A = x->A;
     int64_t lines = x->by_row ? A->tile_rows : A->tile_cols;
-    x->row_tiles = gx_ceil_div(A->rows, A->tile_rows);
     x->chunk_cols = GX_PASS_CHUNK_BYTES / (int64_t)sizeof(double) / A->tile_rows;
     x->chunk_cols = gx_max(1, gx_min(x->chunk_cols, A->tile_cols));
     gx_pass pass = {.sources = &x->A,
                     .source_count = 1,
-                    .units = x->row_tiles * gx_ceil_div(A->cols, A->tile_cols),
+                    .units =
+                        gx_ceil_div(A->rows, A->tile_rows) * gx_ceil_div(A->cols, A->tile_cols),
                     .flops = 2 * (double)A->rows * (double)A->cols,
                     .work_bytes = (size_t)(A->tile_rows * x->chunk_cols) * sizeof(double),
                     .part_bytes = (size_t)lines * 2 * sizeof(double),

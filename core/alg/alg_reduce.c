@@ -101,19 +101,9 @@ static int64_t offset_of(gx_reduce_kind kind, int64_t i, int64_t j)
     return is_row_kind(kind) ? i : is_col_kind(kind) ? j : 0;
 }
 
-/* A tile's rectangle. */
-typedef struct rectangle {
-    int64_t i0, j0, m, n;
-} rectangle;
-
-static rectangle tile_of(const scan *s, int64_t tile)
+static gx_tile_place tile_of(const gx_mat *A, int64_t tile)
 {
-    const gx_mat *A = s->A;
-    int64_t i0 = tile % s->row_tiles * A->tile_rows, j0 = tile / s->row_tiles * A->tile_cols;
-    return (rectangle){.i0 = i0,
-                       .j0 = j0,
-                       .m = gx_min(A->tile_rows, A->rows - i0),
-                       .n = gx_min(A->tile_cols, A->cols - j0)};
+    return gx_tile_at(A->rows, A->cols, A->tile_rows, A->tile_cols, tile);
 }
 
 /* The result of one kernel call lies behind the chunk. */
@@ -148,7 +138,7 @@ static gx_code reduce_tile(void *arg, int64_t tile, gx_pass_thread *thread, void
 {
     const scan *s = arg;
     const gx_mat *A = s->A;
-    rectangle r = tile_of(s, tile);
+    gx_tile_place r = tile_of(s->A, tile);
     double *acc = s->is_direct ? result_of(s, r.i0, r.j0) : part;
     double *latest = (double *)((char *)work + chunk_bytes(s));
     start_partial(s->kind, acc, width_of(s, r.m, r.n));
@@ -184,7 +174,7 @@ static gx_code reduce_tile(void *arg, int64_t tile, gx_pass_thread *thread, void
 static gx_code fold_tile(void *arg, int64_t tile, void *part, gx_err *err)
 {
     const scan *s = arg;
-    rectangle r = tile_of(s, tile);
+    gx_tile_place r = tile_of(s->A, tile);
     (void)err;
     fold(s, s->out, offset_of(s->kind, r.i0, r.j0), part, width_of(s, r.m, r.n));
     return GX_OK;

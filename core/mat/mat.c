@@ -116,6 +116,14 @@ void gx_mat_centred(gx_mat *mat, const gx_mat *base, gx_dtype dtype, const gx_sc
     mat->has_ones = has_ones;
 }
 
+gx_tile_place gx_tile_at(int64_t rows, int64_t cols, int64_t tile_rows, int64_t tile_cols,
+                         int64_t tile)
+{
+    int64_t down = gx_ceil_div(rows, tile_rows);
+    int64_t i0 = tile % down * tile_rows, j0 = tile / down * tile_cols;
+    return (gx_tile_place){i0, j0, gx_min(tile_rows, rows - i0), gx_min(tile_cols, cols - j0)};
+}
+
 void gx_mat_clear(gx_mat *mat, gx_mem *mem)
 {
     gx_mem_free(mem, mat->owned);

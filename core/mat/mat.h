@@ -82,6 +82,14 @@ void gx_mat_clear(gx_mat *mat, gx_mem *mem);
 gx_code gx_mat_read(gx_run *run, const gx_mat *mat, gx_reader *reader, int64_t i0, int64_t j0,
                     int64_t m, int64_t n, gx_dtype dtype, void *dst, int64_t ld, gx_err *err);
 
+/* Tiles of that shape, numbered down the columns: where one is, and its size at the edge. */
+typedef struct gx_tile_place {
+    int64_t i0, j0, m, n;
+} gx_tile_place;
+
+gx_tile_place gx_tile_at(int64_t rows, int64_t cols, int64_t tile_rows, int64_t tile_cols,
+                         int64_t tile);
+
 /* The stored matrix under a source, or NULL. */
 const gx_mat *gx_mat_base_stored(const gx_mat *mat);
 
