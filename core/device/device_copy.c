@@ -28,7 +28,7 @@
 #include <emmintrin.h>
 #endif
 
-enum { STAGES = 24, TURNS = 3, PIECE_BYTES = GX_PIECE_BYTES / 4 };
+enum { STAGES = 24, TURNS = 3, PIECE_BYTES = GX_PIECE_UP_BYTES };
 
 enum { FEW_UNITS = 4 }; // the caller's reading keeps nobody waiting for long
 

@@ -36,9 +36,10 @@ void gx_pool_begin(gx_pool *pool);
 
 /*
 ** Matrices travel to a device and back in pieces of about this size, each through a staging buffer:
-** large enough for the full speed of a copy, small enough for many to be under way.
+** large enough for the full speed of a copy, small enough for many to be under way.  Up they are
+** smaller: what all helpers have read is still in the processor's cache when it goes up.
 */
-enum { GX_PIECE_BYTES = 8 << 20 };
+enum { GX_PIECE_BYTES = 8 << 20, GX_PIECE_UP_BYTES = 2 << 20 };
 
 typedef struct gx_staging {
     void *data;

@@ -23,6 +23,7 @@ bool gx_xd_ok(const gx_xd *x)
 void gx_xd_wake(gx_xd *x)
 {
     pthread_cond_broadcast(&x->readers);
+    pthread_cond_broadcast(&x->buffers);
     pthread_cond_broadcast(&x->copying);
     pthread_cond_broadcast(&x->running);
     pthread_cond_broadcast(&x->calling);
@@ -109,7 +110,7 @@ static void write_piece(gx_xd *x, gx_xd_piece *p, bool is_caller)
     if (is_caller && x->stream != NULL && x->is_exclusive) {
         pthread_mutex_lock(&x->lock);
         x->is_closed = true;
-        pthread_cond_broadcast(&x->readers);
+        gx_xd_wake(x);
         pthread_mutex_unlock(&x->lock);
         gx_stream_stop(x->stream);
         pthread_mutex_lock(&x->lock);
@@ -161,8 +162,8 @@ bool gx_xd_is_write_due(const gx_xd *x)
         buffers += x->stage[k].is_down && x->stage[k].state == GX_XD_FREE;
     }
     // Where writing ends the helpers' reading it waits until somebody waits for it.
-    return x->stream == NULL || !x->is_exclusive || x->next_piece == x->piece_count ||
-           item->before <= x->done ||
+    bool is_all_read = x->next_piece == x->piece_count && x->units == 0;
+    return x->stream == NULL || !x->is_exclusive || is_all_read || item->before <= x->done ||
            (buffers == 0 && x->next_down < x->down_count &&
             x->plan.flushes[x->down[x->next_down].item].before <= x->done);
 }

@@ -37,8 +37,8 @@
 **
 ** Failures: what the host cannot do (a read, a write, an interrupt) fails the run.  What the device
 ** cannot do never does: the program stops, and gx_exec_device() returns false and says which.
-** Memory: slots and workspace on the device; GX_XD_STAGES staging
-** buffers of about GX_PIECE_BYTES on the host.
+** Memory: slots and workspace on the device; on the host staging buffers, GX_XD_STAGES at most, of
+** about GX_PIECE_UP_BYTES and GX_PIECE_BYTES.
 */
 #include "exec_device.h"
 
@@ -68,6 +68,7 @@ static gx_code host_memory(gx_xd *x, int64_t count, size_t size, void **ptr)
 */
 typedef struct cutting {
     int64_t rows, cols;
+    int64_t unit; /* columns of a tile that is cut; else cols */
 } cutting;
 
 static cutting choose_cutting(const gx_xd *x, const gx_opnd *op, const gx_extent *shape,
@@ -80,11 +81,15 @@ static cutting choose_cutting(const gx_xd *x, const gx_opnd *op, const gx_extent
     bool is_short = tile_m * element < SHORT_BYTES || (is_sink && !op->sink->is_stored);
     cutting cut = {.rows = is_short ? gx_max(1, shape->m) : tile_m};
     int64_t high = gx_max(1, gx_min(cut.rows, shape->m));
-    cut.cols = gx_max(1, (int64_t)x->piece_most / (high * element));
+    cut.cols = gx_max(1, (int64_t)x->piece_most[is_sink] / (high * element));
     if (cut.cols >= tile_n || (is_sink && op->sink->is_stored)) {
         cut.cols = gx_max(1, cut.cols / tile_n) * tile_n;
     } else {
         cut.cols = gx_ceil_div(tile_n, gx_ceil_div(tile_n, cut.cols));
+    }
+    cut.unit = gx_max(cut.cols, is_short ? 1 : tile_n);
+    if (is_sink || cut.cols >= tile_n) {
+        cut.unit = cut.cols;
     }
     if (is_short) { // the block's own rows, wherever it begins
         cut.rows = INT64_MAX / 2;
@@ -94,30 +99,38 @@ static cutting choose_cutting(const gx_xd *x, const gx_opnd *op, const gx_extent
     return cut;
 }
 
+/* The pieces of a tile, or one of several tiles: columns [j, end) of the block. */
+static void cut_unit(gx_xd_piece unit, const cutting *cut, int64_t j, int64_t end, size_t element,
+                     gx_xd_piece *pieces, int64_t *n, size_t *most)
+{
+    unit.turns = (int32_t)gx_ceil_div(end - j, cut->cols);
+    for (; j < end; j += cut->cols, unit.turns--) {
+        unit.j = j;
+        unit.n = gx_min(cut->cols, end - j);
+        unit.is_first = unit.i == 0 && j == 0;
+        size_t bytes = (size_t)(unit.m * unit.n) * element;
+        assert(unit.m > 0 && unit.n > 0);
+        *most = bytes > *most ? bytes : *most;
+        if (pieces != NULL) {
+            pieces[*n] = unit;
+        }
+        ++*n;
+    }
+}
+
 /* The pieces of one block, from *n on; pieces NULL: only counted. */
 static void cut_block(gx_xd *x, int64_t item, const gx_opnd *op, int32_t block, bool is_sink,
                       gx_xd_piece *pieces, int64_t *n, size_t *most)
 {
     gx_extent shape = gx_block_shape(op, block);
     cutting cut = choose_cutting(x, op, &shape, is_sink);
-    int64_t m, cols;
+    gx_xd_piece unit = {.item = item, .stage = -1};
+    int64_t cols;
     for (int64_t j = 0; j < shape.n; j += cols) {
-        cols = gx_min(cut.cols - (shape.j0 + j) % cut.cols, shape.n - j);
-        for (int64_t i = 0; i < shape.m; i += m) {
-            m = gx_min(cut.rows - (shape.i0 + i) % cut.rows, shape.m - i);
-            size_t bytes = (size_t)(m * cols) * gx_dtype_bytes(op->dtype);
-            assert(m > 0 && cols > 0);
-            *most = bytes > *most ? bytes : *most;
-            if (pieces != NULL) {
-                pieces[*n] = (gx_xd_piece){.item = item,
-                                           .i = i,
-                                           .m = m,
-                                           .j = j,
-                                           .n = cols,
-                                           .stage = -1,
-                                           .is_first = i == 0 && j == 0};
-            }
-            ++*n;
+        cols = gx_min(cut.unit - (shape.j0 + j) % cut.unit, shape.n - j);
+        for (unit.i = 0; unit.i < shape.m; unit.i += unit.m) {
+            unit.m = gx_min(cut.rows - (shape.i0 + unit.i) % cut.rows, shape.m - unit.i);
+            cut_unit(unit, &cut, j, j + cols, gx_dtype_bytes(op->dtype), pieces, n, most);
         }
     }
 }
@@ -126,7 +139,7 @@ static void cut_block(gx_xd *x, int64_t item, const gx_opnd *op, int32_t block, 
 static void add_crossing(int64_t item, gx_xd_piece *pieces, int64_t *n)
 {
     if (pieces != NULL) {
-        pieces[*n] = (gx_xd_piece){.item = item, .stage = -1, .is_first = true, .is_across = true};
+        pieces[*n] = (gx_xd_piece){.item = item, .stage = -1, .turns = 1, .is_across = true};
     }
     ++*n;
 }
@@ -159,6 +172,65 @@ static gx_code cut_pieces(gx_xd *x, bool is_down, gx_xd_piece **pieces, int64_t 
     }
     assert(*count == counted);
     (void)counted; // without assertions
+    return GX_OK;
+}
+
+/*
+** Loads whose pieces may go up in any order, each to a device of its own, from the piece `first`
+** on: where each one's pieces end.  How many; 0: the first is none of them.
+*/
+static int64_t find_group(const gx_xd *x, int64_t first, int64_t *end)
+{
+    uint64_t seen = 0;
+    int32_t after = 0, need = INT32_MAX;
+    int64_t count = 0, k = first;
+    while (k < x->piece_count && count < x->devices) {
+        const gx_load *item = &x->plan.loads[x->piece[k].item];
+        uint64_t bit = (uint64_t)1 << item->device;
+        after = (int32_t)gx_max(after, item->after);
+        need = (int32_t)gx_min(need, item->need);
+        bool is_free = !item->is_spilled && item->from == GX_NO_SLOT && (seen & bit) == 0;
+        if (!is_free || after > need) { // one might wait for a step that another one is for
+            break;
+        }
+        seen |= bit;
+        for (int64_t of = x->piece[k].item; k < x->piece_count && x->piece[k].item == of;) {
+            k++;
+        }
+        end[count++] = k;
+    }
+    return count;
+}
+
+/*
+** Blocks that several devices want at once go up tile by tile in turn, so that all links are busy
+** however few buffers there are.
+*/
+static gx_code take_turns(gx_xd *x)
+{
+    void *memory = NULL;
+    if (x->devices == 1 || x->piece_count == 0) {
+        return GX_OK;
+    }
+    GX_TRY(host_memory(x, x->piece_count, sizeof *x->piece, &memory));
+    gx_xd_piece *turned = memory;
+    int64_t n = 0, end[GX_DEVICES_MOST], at[GX_DEVICES_MOST];
+    while (n < x->piece_count) {
+        int64_t first = n, count = find_group(x, first, end);
+        if (count == 0) {
+            end[count++] = first + 1;
+        }
+        for (int64_t c = 0; c < count; c++) {
+            at[c] = c == 0 ? first : end[c - 1];
+        }
+        for (int64_t c = 0; n < end[count - 1]; c = (c + 1) % count) {
+            for (int64_t turns = at[c] < end[c] ? x->piece[at[c]].turns : 0; turns > 0; turns--) {
+                turned[n++] = x->piece[at[c]++];
+            }
+        }
+    }
+    gx_mem_free(x->run->ctx->mem, x->piece);
+    x->piece = turned;
     return GX_OK;
 }
 
@@ -338,16 +410,18 @@ static gx_code prepare_host(gx_xd *x)
     x->last_piece = last;
     GX_TRY(take_infos(x));
     claim_blocks(x);
-    x->piece_most = gx_exec_piece(x->prog, &x->plan);
+    x->piece_most[0] = gx_exec_piece(x->prog, &x->plan, false);
+    x->piece_most[1] = gx_exec_piece(x->prog, &x->plan, true);
     GX_TRY(cut_pieces(x, false, &x->piece, &x->piece_count));
     GX_TRY(cut_pieces(x, true, &x->down, &x->down_count));
     take_zeros(x);
     for (int64_t k = 0; k < x->plan.load_count; k++) {
         x->last_piece[k] = -1;
     }
-    for (int64_t k = 0; k < x->piece_count; k++) {
-        assert(k == 0 || x->piece[k - 1].item <= x->piece[k].item);
-        x->last_piece[x->piece[k].item] = k;
+    GX_TRY(take_turns(x));
+    for (int64_t k = x->piece_count - 1, need = INT32_MAX; k >= 0; k--) {
+        need = gx_min(need, x->plan.loads[x->piece[k].item].need);
+        x->piece[k].need = (int32_t)need;
     }
     return GX_OK;
 }
@@ -585,10 +659,11 @@ static bool make_ready(gx_xd *x, const size_t limit[], gx_err *err)
 static void begin(gx_xd *x, gx_prog *prog, const gx_fleet *fleet)
 {
     *x = (gx_xd){.prog = prog, .run = prog->run, .devices = fleet->count};
-    pthread_cond_t *conditions[] = {&x->readers, &x->copying, &x->running, &x->calling};
+    pthread_cond_t *conditions[] = {&x->readers, &x->buffers, &x->copying, &x->running,
+                                    &x->calling};
     pthread_mutex_init(&x->lock, NULL);
     pthread_mutex_init(&x->ring_lock, NULL);
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < 5; k++) {
         pthread_cond_init(conditions[k], NULL);
     }
     atomic_init(&x->is_faulty, false);
@@ -600,8 +675,9 @@ static void begin(gx_xd *x, gx_prog *prog, const gx_fleet *fleet)
 
 static void end(gx_xd *x)
 {
-    pthread_cond_t *conditions[] = {&x->readers, &x->copying, &x->running, &x->calling};
-    for (int k = 0; k < 4; k++) {
+    pthread_cond_t *conditions[] = {&x->readers, &x->buffers, &x->copying, &x->running,
+                                    &x->calling};
+    for (int k = 0; k < 5; k++) {
         pthread_cond_destroy(conditions[k]);
     }
     pthread_mutex_destroy(&x->ring_lock);

@@ -1,6 +1,6 @@
 /*
 ** Inside running a program on a device: exec_device.c makes it ready and puts it away,
-** exec_queue.c runs it, exec_deliver.c writes what comes down.
+** exec_queue.c runs it, exec_read.c reads what goes up, exec_deliver.c writes what comes down.
 */
 #ifndef GX_EXEC_DEVICE_H
 #define GX_EXEC_DEVICE_H
@@ -13,14 +13,18 @@ enum { GX_XD_RING = 32, GX_XD_STAGES_DOWN = 64, GX_XD_STAGES = 192 /* both ways 
 
 /* A rectangle of a block on its way. */
 typedef struct gx_xd_piece {
-    int64_t item;   /* of the schedule's loads or flushes */
-    int64_t i, m;   /* rows of the block                  */
-    int64_t j, n;   /* columns                            */
-    int stage;      /* -1: none yet                       */
-    int32_t copy;   /* between devices: its number there, once enqueued */
-    bool is_first;  /* of its block                      */
-    bool is_across; /* a whole block from another device: no staging buffer */
-    bool is_written; /* down: in its sink                 */
+    int64_t item;      /* of the schedule's loads or flushes */
+    int64_t i, m;      /* rows of the block                  */
+    int64_t j, n;      /* columns                            */
+    int stage;         /* -1: none yet                       */
+    int32_t copy;      /* between devices: its number there, once enqueued */
+    int32_t turns;     /* up: it and those behind it that one helper reads: of a tile */
+    int32_t need;      /* up: the first step that uses it, or one that comes later    */
+    bool is_first;     /* of its block                      */
+    bool is_sent;      /* up: enqueued                      */
+    bool is_abandoned; /* up: with the rest of its unit, by a helper that had to go */
+    bool is_across;    /* a whole block from another device: no staging buffer */
+    bool is_written;   /* down: in its sink                 */
 } gx_xd_piece;
 
 typedef enum gx_xd_stage_state {
@@ -36,8 +40,15 @@ typedef struct gx_xd_stage {
     int device;                     /* whose mark is behind the latest copy into or out of it */
     gx_xd_stage_state state;
     int64_t piece; /* the latest; -1: none */
+    int64_t turn;  /* up: when it was enqueued, by number */
     bool is_down;
 } gx_xd_stage;
+
+/* The pieces of a tile that a thread reads one after the other. */
+typedef struct gx_xd_unit {
+    int64_t next, end;
+    bool is_ahead; /* begun before its block could go up: its buffers are promised to it */
+} gx_xd_unit;
 
 /* What a slot holds and what is under way from it. */
 typedef struct gx_xd_slot {
@@ -70,7 +81,7 @@ typedef struct gx_xd {
     int32_t *lent;       /* of each slot, to each device: the number of the latest copy; 0: none */
     bool *is_there;      /* of each load: found in device memory, not loaded */
     bool *is_awaited;    /* of each load: its device's kernels come after it */
-    int64_t *last_piece; /* of each load; -1: it has none */
+    int64_t *last_piece; /* of each load: enqueued last; -1: none */
     int64_t *info;       /* of each step, looked at when all have run; NULL: at once */
     void *zeros;         /* of the largest piece down, where blocks of zeros are results; or NULL */
     uint64_t stamp[GX_PROG_OPERANDS];
@@ -78,30 +89,37 @@ typedef struct gx_xd {
     void *vector[GX_PROG_VECTORS]; /* on the first device: who has any is not spread */
 
     pthread_mutex_t lock;      /* guards what follows, up to the ring         */
-    pthread_cond_t readers;    /* the helpers: a buffer, or leave to read     */
+    pthread_cond_t readers;    /* the helpers: leave to read                  */
+    pthread_cond_t buffers;    /* those of them that have a unit: a buffer    */
     pthread_cond_t copying;    /* the carrier: a piece to be copied           */
     pthread_cond_t running;    /* the conductor: a step's blocks are under way */
     pthread_cond_t calling;    /* the caller: a piece to be written or read   */
     gx_xd_piece *piece, *down; /* in order */
     int64_t piece_count, down_count;
-    int64_t next_piece; /* the first that nobody reads yet                    */
-    int64_t sent;       /* pieces that are enqueued to go up                  */
-    int64_t next_down;  /* the first that is not enqueued to come down        */
-    int64_t next_written; /* the first that nobody writes yet                  */
-    int64_t written;    /* pieces that are in their sinks: all before this one */
-    int32_t done;       /* steps that are enqueued                            */
-    bool is_closed;     /* helpers take nothing more                          */
-    bool is_finished;   /* the conductor and the carrier have ended           */
+    int64_t next_piece;       /* the first that nobody reads yet                    */
+    int64_t sent;             /* the first that is not enqueued to go up            */
+    int64_t next_across;      /* the first from another device that is not         */
+    int64_t sendings;         /* pieces enqueued from buffers                       */
+    int64_t promised;         /* buffers that units will take which have begun ahead */
+    int64_t units, abandoned; /* begun and not read to the end; left to the caller */
+    bool is_held;             /* somebody would begin ahead if there were buffers   */
+    gx_xd_unit own_unit;      /* the caller's                                       */
+    int64_t next_down;        /* the first that is not enqueued to come down        */
+    int64_t next_written;     /* the first that nobody writes yet                  */
+    int64_t written;          /* pieces that are in their sinks: all before this one */
+    int32_t done;             /* steps that are enqueued                            */
+    bool is_closed;           /* helpers take nothing more                          */
+    bool is_finished;         /* the conductor and the carrier have ended           */
     gx_xd_stage stage[GX_XD_STAGES];
     int stages;
-    size_t piece_most;           /* about what a piece is to have */
+    size_t piece_most[2];        /* about what a piece is to have, up and down */
     size_t up_bytes, down_bytes; /* of the largest piece each way */
 
     pthread_mutex_t ring_lock; /* guards the rings, use[].down and lent[] with their marks */
     bool is_exclusive;
     bool helps_writing; /* helpers write, too: all sinks are in memory */
-    bool is_alone; /* the caller is conductor and carrier, too */
-    int32_t shown; /* the caller: steps that progress has been told of */
+    bool is_alone;      /* the caller is conductor and carrier, too */
+    int32_t shown;      /* the caller: steps that progress has been told of */
     gx_stream *stream;
     gx_reader *own; /* the caller's */
     atomic_bool is_faulty;
@@ -127,6 +145,39 @@ bool gx_xd_is_write_due(const gx_xd *x);
 
 /* Under the lock, which is let go meanwhile: the next piece that came down goes to its sink. */
 void gx_xd_deliver(gx_xd *x, bool is_caller);
+
+// Under the lock: reading (exec_read.c) -----------------------------------------------------------
+
+/* The next piece to be read is the caller's. */
+bool gx_xd_is_callers_turn(const gx_xd *x);
+
+/* A buffer to be filled, or -1.  One that is leaving must be waited for first. */
+int gx_xd_find_stage(const gx_xd *x, bool is_down);
+
+/* The next piece to be read is one that somebody reads. */
+void gx_xd_pass_crossings(gx_xd *x);
+
+/* What must have left its slot by step t is at least enqueued to come down. */
+bool gx_xd_is_fetched(const gx_xd *x, int32_t t);
+
+/* The piece's slot is free, or will be when the device comes to it. */
+bool gx_xd_may_go_up(const gx_xd *x, const gx_xd_piece *p);
+
+/* Take the next unit; then, the lock let go while waiting, a buffer for its next piece. */
+bool gx_xd_begin_unit(gx_xd *x, gx_xd_unit *u);
+bool gx_xd_take_piece(gx_xd *x, gx_xd_unit *u, int64_t *index);
+
+/* A unit has been read, or its helper leaves it to the caller. */
+void gx_xd_end_unit(gx_xd *x, gx_xd_unit *u);
+
+/* Units that are held may begin, now that something has gone on. */
+void gx_xd_wake_held(gx_xd *x);
+
+/* Without the lock: a piece that was taken. */
+void gx_xd_read_piece(gx_xd *x, int64_t index, gx_reader *reader);
+
+/* A helper's function. */
+void gx_xd_help(void *arg, gx_helper *helper);
 
 /* What a step's kernel reported, to whom it concerns. */
 void gx_xd_report(gx_xd *x, int32_t t, int64_t info);

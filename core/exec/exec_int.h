@@ -73,7 +73,7 @@ void gx_exec_foresee(const gx_prog *prog, const gx_fleet *fleet, const gx_schedu
                      const bool *is_there, gx_growth growth[]);
 
 /* Size of the pieces in which blocks of so many bytes altogether are copied. */
-size_t gx_exec_piece(const gx_prog *prog, const gx_schedule *plan);
+size_t gx_exec_piece(const gx_prog *prog, const gx_schedule *plan, bool is_down);
 
 /* Helpers that the program is to have: as the settings say, for each device, within the threads. */
 int64_t gx_exec_readers(const gx_prog *prog);

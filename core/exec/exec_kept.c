@@ -106,12 +106,13 @@ static double read_bytes(const gx_prog *prog, const gx_schedule *plan)
 ** Large enough for the full speed of a copy, small enough that reading, copying up, computing,
 ** copying down and writing are all under way for most of the time.
 */
-size_t gx_exec_piece(const gx_prog *prog, const gx_schedule *plan)
+size_t gx_exec_piece(const gx_prog *prog, const gx_schedule *plan, bool is_down)
 {
     const double PIECES = 64;
     double share = read_bytes(prog, plan) / PIECES;
     size_t size = PIECE_LEAST;
-    while (size < GX_PIECE_BYTES && (double)size < share) {
+    size_t most = is_down ? GX_PIECE_BYTES : GX_PIECE_UP_BYTES;
+    while (size < most && (double)size < share) {
         size *= 2;
     }
     return size;
@@ -120,7 +121,7 @@ size_t gx_exec_piece(const gx_prog *prog, const gx_schedule *plan)
 int64_t gx_exec_readers(const gx_prog *prog)
 {
     const int64_t *setting = prog->run->ctx->config.number;
-    int64_t most = gx_max(setting[GX_SET_READERS], setting[GX_SET_THREADS]);
+    int64_t most = gx_max(setting[GX_SET_READERS], setting[GX_SET_THREADS] / 4 * 3);
     return gx_min(setting[GX_SET_READERS] * prog->devices, most);
 }
 
@@ -146,12 +147,13 @@ int gx_exec_stages_down(const gx_prog *prog, int64_t pieces)
 static void foresee_pieces(const gx_prog *prog, const gx_schedule *plan, const bool *is_there,
                            double pieces[2], size_t bytes[2])
 {
-    double most = (double)gx_exec_piece(prog, plan);
+    double up = (double)gx_exec_piece(prog, plan, false);
+    double down = (double)gx_exec_piece(prog, plan, true);
     for (int64_t k = 0; k < plan->load_count; k++) {
         double block = load_bytes(prog, &plan->loads[k]);
         bool is_read = plan->loads[k].from == GX_NO_SLOT && (is_there == NULL || !is_there[k]);
-        pieces[0] += is_read ? ceil(block / most) : 0;
-        bytes[0] = (size_t)fmax((double)bytes[0], is_read ? fmin(block, most) : 0);
+        pieces[0] += is_read ? ceil(block / up) : 0;
+        bytes[0] = (size_t)fmax((double)bytes[0], is_read ? fmin(block, up) : 0);
     }
     for (int64_t k = 0; k < plan->flush_count; k++) {
         const gx_opnd *op = &prog->operand[plan->flushes[k].operand];
@@ -159,7 +161,7 @@ static void foresee_pieces(const gx_prog *prog, const gx_schedule *plan, const b
         double tile = op->sink->is_stored ? (double)(op->sink->tile_rows * op->sink->tile_cols) *
                                                 (double)gx_dtype_bytes(op->dtype)
                                           : 0; // a stored one goes down in whole tiles
-        double each = fmin(block, fmax(most, tile));
+        double each = fmin(block, fmax(down, tile));
         pieces[1] += ceil(block / each);
         bytes[1] = (size_t)fmax((double)bytes[1], each);
     }

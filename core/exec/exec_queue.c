@@ -7,8 +7,8 @@
 **   up     FREE -> FILLING (read) -> FULL -> LEAVING (enqueued) -> FREE when its mark has passed
 **   down   FREE -> FULL (enqueued to come down) -> FILLING (mark has passed: being written) -> FREE
 **
-** Pieces go up and come down in the schedule's order, so of those that wait the first can always
-** go on: it needs steps that need only earlier ones.
+** Pieces come down in the schedule's order; they go up as soon as they are read and their blocks
+** may, in any order but past a copy from another device.  Who reads what: exec_read.c.
 **
 ** The conductor waits for the device where a kernel's result is looked at; copies have a thread of
 ** their own, the carrier, so that they go on meanwhile.  Each kind of thread sleeps on a condition
@@ -35,129 +35,6 @@ static const gx_backend *backend_of(const gx_xd *x)
 static gx_dev *dev_of(const gx_xd *x, int device)
 {
     return x->device[device].accel->dev;
-}
-
-// Up: reading and sending -------------------------------------------------------------------------
-
-/* Under the lock: the next piece may be read: not a spilled block before it is in its sink. */
-static bool may_read(const gx_xd *x, int64_t index)
-{
-    const gx_load *item = &x->plan.loads[x->piece[index].item];
-    if (!item->is_spilled) {
-        return true;
-    }
-    bool is_written = x->written == x->down_count ||
-                      x->plan.flushes[x->down[x->written].item].before > item->after;
-    return item->after <= x->done && is_written;
-}
-
-/* Under the lock: a spilled block that only the caller's connection sees. */
-static bool is_for_caller(const gx_xd *x, int64_t index)
-{
-    const gx_load *item = &x->plan.loads[x->piece[index].item];
-    return item->is_spilled && x->prog->operand[item->operand].sink->is_stored;
-}
-
-/* Under the lock: the next piece to be read is the caller's. */
-static bool is_callers_turn(const gx_xd *x)
-{
-    return x->next_piece < x->piece_count && is_for_caller(x, x->next_piece);
-}
-
-/* Under the lock: a buffer to read into, or -1.  One that is leaving must be waited for first. */
-static int find_stage(const gx_xd *x, bool is_down)
-{
-    int best = -1;
-    for (int k = 0; k < x->stages; k++) {
-        const gx_xd_stage *s = &x->stage[k];
-        if (s->is_down == is_down && s->state == GX_XD_FREE) {
-            return k;
-        }
-        if (s->is_down == is_down && s->state == GX_XD_LEAVING &&
-            (best < 0 || s->piece < x->stage[best].piece)) {
-            best = k;
-        }
-    }
-    return best;
-}
-
-/* Under the lock: the next piece to be read is one that somebody reads. */
-static void pass_crossings(gx_xd *x)
-{
-    while (x->next_piece < x->piece_count && x->piece[x->next_piece].is_across) {
-        x->next_piece++;
-    }
-}
-
-/* Under the lock, which is let go while waiting: take the next piece and a buffer for it. */
-static bool take_piece(gx_xd *x, int64_t *index)
-{
-    int k = find_stage(x, false);
-    if (x->next_piece == x->piece_count || k < 0 || !may_read(x, x->next_piece)) {
-        return false;
-    }
-    gx_xd_stage *s = &x->stage[k];
-    bool is_leaving = s->state == GX_XD_LEAVING;
-    assert((is_leaving || s->state == GX_XD_FREE) && !s->is_down);
-    *index = x->next_piece++;
-    pass_crossings(x);
-    x->piece[*index].stage = k;
-    s->state = GX_XD_FILLING;
-    if (is_leaving) {
-        pthread_mutex_unlock(&x->lock);
-        gx_err err = {0};
-        backend_of(x)->mark_wait(dev_of(x, s->device), s->mark[s->device], &err);
-        gx_xd_fault(x, s->device, &err);
-        pthread_mutex_lock(&x->lock);
-    }
-    s->piece = *index; // only now: until then a kernel may have to wait for the older one
-    return true;
-}
-
-static void read_piece(gx_xd *x, int64_t index, gx_reader *reader)
-{
-    const gx_xd_piece *p = &x->piece[index];
-    const gx_load *item = &x->plan.loads[p->item];
-    gx_err err = {0};
-    if (gx_xd_ok(x)) {
-        gx_exec_read(x->run, &x->prog->operand[item->operand], item, p->i, p->m, p->j, p->n,
-                     x->stage[p->stage].memory.data, reader, &err);
-        gx_run_fail(x->run, &err);
-    }
-    pthread_mutex_lock(&x->lock);
-    assert(x->stage[p->stage].state == GX_XD_FILLING && x->stage[p->stage].piece == index);
-    x->stage[p->stage].state = GX_XD_FULL;
-    pthread_cond_signal(&x->copying);
-    pthread_mutex_unlock(&x->lock);
-}
-
-/* A helper: reads while there is something to read, and writes to memory what comes down. */
-static void help(void *arg, gx_helper *helper)
-{
-    gx_xd *x = arg;
-    pthread_mutex_lock(&x->lock);
-    while (!x->is_closed && gx_xd_ok(x) &&
-           (x->next_piece < x->piece_count ||
-            (x->helps_writing && x->next_written < x->down_count))) {
-        int64_t index;
-        if (x->next_piece == x->piece_count || is_for_caller(x, x->next_piece) ||
-            !take_piece(x, &index)) {
-            if (x->helps_writing && x->next_written < x->next_down) {
-                gx_xd_deliver(x, false);
-                continue;
-            }
-            int64_t start_ns = gx_now_ns();
-            pthread_cond_wait(&x->readers, &x->lock);
-            gx_stats_add(&x->run->ctx->stats, GX_STAT_READERS_IDLE_NS, gx_now_ns() - start_ns);
-            continue;
-        }
-        pthread_mutex_unlock(&x->lock);
-        const gx_load *item = &x->plan.loads[x->piece[index].item];
-        const gx_mat *source = x->prog->operand[item->operand].source; // NULL: spilled, in memory
-        read_piece(x, index, source == NULL ? NULL : gx_helper_reader(helper, source));
-        pthread_mutex_lock(&x->lock);
-    }
-    pthread_mutex_unlock(&x->lock);
 }
 
 // What waits for what, under ring_lock ------------------------------------------------------------
@@ -279,7 +156,7 @@ static gx_code send_piece(gx_xd *x, const gx_xd_piece *p, gx_err *err)
     const gx_accel *accel = x->device[item->device].accel;
     spot to = spot_of(x, p, item->operand, item->block, item->slot);
     gx_xd_stage *s = &x->stage[p->stage];
-    if (p->is_first) {
+    if (x->use[item->slot].load != p->item + 1) { // the first of its block
         GX_TRY(clear_slot(x, item, p->item, accel->up, err));
     }
     GX_TRY(accel->backend->upload(accel->dev, accel->up, to.at, to.ld, s->memory.data, to.column,
@@ -317,40 +194,63 @@ static gx_code send_across(gx_xd *x, gx_xd_piece *p, gx_err *err)
     return code;
 }
 
-/* Under the lock: what must have left its slot by step t is at least enqueued to come down. */
-static bool is_fetched(const gx_xd *x, int32_t t)
+/* Under the lock: the first that is read and may go up; a copy from elsewhere goes in its turn. */
+static int64_t find_sendable(const gx_xd *x)
 {
-    return x->next_down == x->down_count || x->plan.flushes[x->down[x->next_down].item].before > t;
+    int64_t best = x->next_across;
+    for (int k = 0; k < x->stages; k++) {
+        const gx_xd_stage *s = &x->stage[k];
+        if (!s->is_down && s->state == GX_XD_FULL && s->piece < best &&
+            gx_xd_may_go_up(x, &x->piece[s->piece])) {
+            best = s->piece;
+        }
+    }
+    bool is_found = best < x->next_across || (best < x->piece_count && best == x->sent &&
+                                              gx_xd_may_go_up(x, &x->piece[best]));
+    return is_found ? best : -1;
+}
+
+/* Under the lock: a piece has been enqueued. */
+static void count_sent(gx_xd *x, int64_t index)
+{
+    gx_xd_piece *p = &x->piece[index];
+    p->is_sent = true;
+    x->last_piece[p->item] = index;
+    if (!p->is_across) {
+        gx_xd_stage *s = &x->stage[p->stage];
+        assert(s->state == GX_XD_FULL && s->piece == index);
+        s->state = GX_XD_LEAVING;
+        s->turn = ++x->sendings;
+    }
+    while (x->sent < x->piece_count && x->piece[x->sent].is_sent) {
+        x->sent++;
+    }
+    while (x->next_across < x->piece_count &&
+           (!x->piece[x->next_across].is_across || x->piece[x->next_across].is_sent)) {
+        x->next_across++;
+    }
+    pthread_cond_signal(&x->running);
+    pthread_cond_signal(&x->buffers);
+    gx_xd_wake_held(x);
+    if (x->stream == NULL || gx_xd_is_callers_turn(x) || x->own_unit.next < x->own_unit.end) {
+        pthread_cond_signal(&x->calling);
+    }
 }
 
 /* The carrier, under the lock (let go in between): enqueue what is read and may go up now. */
 static bool send_pieces(gx_xd *x)
 {
     bool has_sent = false;
-    while (x->sent < x->piece_count && gx_xd_ok(x)) {
-        gx_xd_piece *p = &x->piece[x->sent];
-        bool is_read =
-            p->is_across || (x->sent < x->next_piece && x->stage[p->stage].state == GX_XD_FULL);
-        int32_t after = x->plan.loads[p->item].after;
-        if (!is_read || after > x->done || !is_fetched(x, after)) {
-            break;
-        }
+    int64_t index;
+    while (gx_xd_ok(x) && (index = find_sendable(x)) >= 0) {
+        gx_xd_piece *p = &x->piece[index];
         pthread_mutex_unlock(&x->lock);
         gx_err err = {0};
         (void)(p->is_across ? send_across(x, p, &err) : send_piece(x, p, &err));
         gx_xd_fault(x, x->plan.loads[p->item].device, &err);
         pthread_mutex_lock(&x->lock);
-        if (!p->is_across) {
-            assert(x->stage[p->stage].state == GX_XD_FULL && x->stage[p->stage].piece == x->sent);
-            x->stage[p->stage].state = GX_XD_LEAVING;
-        }
-        x->sent++;
+        count_sent(x, index);
         has_sent = true;
-        pthread_cond_signal(&x->running);
-        pthread_cond_broadcast(&x->readers);
-        if (x->stream == NULL || is_callers_turn(x)) {
-            pthread_cond_signal(&x->calling);
-        }
     }
     return has_sent;
 }
@@ -387,7 +287,7 @@ static bool fetch_pieces(gx_xd *x)
     bool has_fetched = false;
     while (x->next_down < x->down_count && gx_xd_ok(x)) {
         gx_xd_piece *p = &x->down[x->next_down];
-        int k = find_stage(x, true);
+        int k = gx_xd_find_stage(x, true);
         if (x->plan.flushes[p->item].ready > x->done || k < 0) {
             break;
         }
@@ -403,6 +303,7 @@ static bool fetch_pieces(gx_xd *x)
         x->stage[k].state = GX_XD_FULL;
         x->next_down++;
         has_fetched = true;
+        gx_xd_wake_held(x);
         pthread_cond_signal(&x->running);
         pthread_cond_signal(&x->calling);
         if (x->helps_writing) {
@@ -417,8 +318,8 @@ static bool fetch_pieces(gx_xd *x)
 /* Under the lock: is everything that step t needs enqueued to be there, or to be gone? */
 static bool may_run(const gx_xd *x, int32_t t)
 {
-    bool is_sent = x->sent == x->piece_count || x->plan.loads[x->piece[x->sent].item].need > t;
-    return is_sent && is_fetched(x, t);
+    bool is_sent = x->sent == x->piece_count || x->piece[x->sent].need > t;
+    return is_sent && gx_xd_is_fetched(x, t);
 }
 
 /* The blocks of step t: what was brought for it, and what still leaves from under it. */
@@ -514,7 +415,8 @@ static void wait_for_step(gx_xd *x)
 {
     gx_stats *stats = &x->run->ctx->stats;
     int64_t start_ns = gx_now_ns();
-    gx_counter stalled = !is_fetched(x, x->done) ? GX_STAT_STALL_WRITE_NS : GX_STAT_STALL_READ_NS;
+    gx_counter stalled =
+        !gx_xd_is_fetched(x, x->done) ? GX_STAT_STALL_WRITE_NS : GX_STAT_STALL_READ_NS;
     pthread_cond_wait(&x->running, &x->lock);
     int64_t waited_ns = gx_now_ns() - start_ns;
     gx_stats_add(stats, GX_STAT_WAIT_NS, waited_ns);
@@ -550,11 +452,12 @@ static void *conduct(void *arg)
         pthread_mutex_lock(&x->lock);
         assert(x->done == t); // which the conductor alone changes
         x->done++;
+        gx_xd_wake_held(x);
         if (x->is_alone) {
             look_up(x);
         }
         pthread_cond_signal(&x->copying);
-        if (is_callers_turn(x) || x->stream == NULL || x->is_exclusive) {
+        if (gx_xd_is_callers_turn(x) || x->stream == NULL || x->is_exclusive) {
             pthread_cond_signal(&x->calling);
         }
     }
@@ -592,7 +495,10 @@ static bool serve(gx_xd *x)
         gx_xd_deliver(x, true);
         return true;
     }
-    if ((x->stream != NULL && !is_callers_turn(x)) || !take_piece(x, &index)) {
+    gx_xd_unit *u = &x->own_unit;
+    bool is_mine = u->next < u->end ||
+                   ((x->stream == NULL || gx_xd_is_callers_turn(x)) && gx_xd_begin_unit(x, u));
+    if (!is_mine || !gx_xd_take_piece(x, u, &index)) {
         return false;
     }
     pthread_cond_broadcast(&x->readers); // the next piece may be theirs
@@ -601,8 +507,11 @@ static bool serve(gx_xd *x)
     if (x->own == NULL && gx_reader_own(x->run->ctx->store, &x->own, &err) != GX_OK) {
         gx_run_fail(x->run, &err);
     }
-    read_piece(x, index, x->own);
+    gx_xd_read_piece(x, index, x->own);
     pthread_mutex_lock(&x->lock);
+    if (u->next == u->end) {
+        gx_xd_end_unit(x, u);
+    }
     return true;
 }
 
@@ -660,9 +569,13 @@ static void run_threads(gx_xd *x)
 
 void gx_xd_run(gx_xd *x)
 {
-    pass_crossings(x);
+    gx_xd_pass_crossings(x);
+    x->next_across = 0;
+    while (x->next_across < x->piece_count && !x->piece[x->next_across].is_across) {
+        x->next_across++;
+    }
     x->helps_writing = gx_xd_is_all_in_memory(x->prog); // before there are helpers
-    x->is_exclusive = gx_exec_stream(x->prog, &x->plan, x->is_there, help, x, &x->stream);
+    x->is_exclusive = gx_exec_stream(x->prog, &x->plan, x->is_there, gx_xd_help, x, &x->stream);
     x->is_alone = x->stream == NULL && needs_nobody(x);
     if (x->is_alone) {
         (void)conduct(x);

@@ -439,7 +439,7 @@ static void count_start(clocks *c, bool is_small, const gx_cost *cost, const gx_
         terms->start_s = is_small ? 0 : HOST_S + c->host->thread_s * (1 + c->threads);
         return;
     }
-    c->piece_bytes = (double)gx_exec_piece(c->prog, c->plan);
+    c->piece_bytes = (double)gx_exec_piece(c->prog, c->plan, false);
     c->buffers_down =
         gx_exec_stages_down(c->prog, (int64_t)ceil(cost->bytes_down / c->piece_bytes));
     for (int d = 0; d < c->fleet->count; d++) {

@@ -24,7 +24,8 @@
 
 #include <cmocka.h>
 
-enum { TILE = 32 }; /* edge of the stored tiles */
+enum { TILE = 32 };   /* edge of the stored tiles             */
+enum { PERIOD = 13 }; /* of elements, in rows and in columns  */
 
 const gx_backend *gx_cuda_backend(const char *cuda_path, gx_err *err);
 
@@ -126,7 +127,7 @@ static inline int kit_down(void **state)
 /* Element (i, j) of the matrix called A or B. */
 static inline double kit_element(char name, int64_t i, int64_t j)
 {
-    return (double)((i * 7 + j * (name == 'A' ? 11 : 5)) % 13) - 6;
+    return (double)((i * 7 + j * (name == 'A' ? 11 : 5)) % PERIOD) - 6;
 }
 
 static inline void kit_store_tiles(kit *f, char name, int64_t m, int64_t n, int64_t tile)
@@ -141,9 +142,9 @@ static inline void kit_store_tiles(kit *f, char name, int64_t m, int64_t n, int6
         data[k] = kit_element(name, k % m, k / m);
     }
     gx_run_begin(&run, f->ctx, "store");
-    gx_sink_begin(&run, &(gx_dest){.name = text, .replace = true}, m, n, GX_F64, 0,
-                  gx_min(tile, m), gx_min(tile, n), &sink);
-    gx_sink_write(&sink, 0, 0, m, n, data, m, &err);
+    gx_sink_begin(&run, &(gx_dest){.name = text, .replace = true}, m, n, GX_F64, 0, gx_min(tile, m),
+                  gx_min(tile, n), &sink);
+    assert_int_equal(gx_sink_write(&sink, 0, 0, m, n, data, m, &err), GX_OK);
     gx_sink_end(&sink);
     assert_int_equal(gx_run_end(&run), GX_OK);
     free(data);
@@ -218,12 +219,15 @@ static inline void kit_end(job *x)
     assert_int_equal(gx_mat_read(&run, &C, own, 0, 0, m, n, GX_F64, found, m, &err), GX_OK);
     gx_reader_close(own);
     assert_int_equal(gx_run_end(&run), GX_OK);
-    for (int64_t p = 0; p < m * n; p++) {
-        double sum = 0;
-        for (int64_t l = 0; l < x->A.cols; l++) {
-            sum += kit_element('A', p % m, l) * kit_element('B', l, p / m);
+    double sum[PERIOD][PERIOD] = {{0}};
+    for (int64_t l = 0; l < x->A.cols; l++) {
+        for (int64_t p = 0; p < PERIOD * PERIOD; p++) {
+            sum[p / PERIOD][p % PERIOD] +=
+                kit_element('A', p % PERIOD, l) * kit_element('B', l, p / PERIOD);
         }
-        assert_true(found[p] == sum);
+    }
+    for (int64_t p = 0; p < m * n; p++) {
+        assert_true(found[p] == sum[p / m % PERIOD][p % m % PERIOD]);
     }
     free(found);
 }

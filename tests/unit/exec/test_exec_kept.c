@@ -32,7 +32,7 @@ static void test_pieces(void **state)
             gx_slots slots;
             assert_true(gx_schedule_make_on(prog, &(size_t){(size_t)1 << 40}, &slots, &plan));
             assert_int_equal(gx_slots_all(&slots), 3);
-            size_t piece = gx_exec_piece(prog, &plan);
+            size_t piece = gx_exec_piece(prog, &plan, true);
             double bytes = 2.0 * (double)n * (double)n * 8;
             double helpers = (double)gx_exec_helpers(prog, plan.load_count, bytes);
             assert_true(helpers >= 1 && helpers <= readers);

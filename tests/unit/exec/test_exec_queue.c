@@ -6,10 +6,12 @@
 **   1  a product with every number of slots from the least to all, with 0 to 3 readers, in a
 **      rollback journal and in WAL: exact; later runs find what fits in device memory
 **   2  unfinished blocks are spilled to their tiles and read back: exact
-**   3  a block of several tiles is copied in pieces
-**   4  every call of the device fails once, one after the other: the program says so or has run,
-**      the run is well, and on the host the result is exact; memory that runs out is no reason to
-**      give the device up, anything else is
+**   3  a block of several tiles is copied in pieces; a tile of several pieces, with few slots and
+**      many, few buffers and many, 0 to 3 readers, who leave when the caller writes: exact, and
+**      where there is room each goes up once
+**   4  every call of the device fails once, one after the other, with whole tiles and with cut
+**      ones: the program says so or has run, the run is well, and on the host the result is exact;
+**      memory that runs out is no reason to give the device up, anything else is
 **   5  a tile that cannot be read fails the run, not the device
 ** After each of them the device has everything back, and nothing outside of a buffer was touched.
 */
@@ -87,19 +89,60 @@ static void test_pieces(void **state)
     assert_true(kit_counts().uploads > 2);
 }
 
+enum { PART = 512, PART_BYTES = PART * PART * 8 }; // a tile of two of the least pieces
+
+static void store_large(kit *f)
+{
+    kit_store_tiles(f, 'A', PART, 4 * PART, PART);
+    kit_store_tiles(f, 'B', 4 * PART, TILE, PART);
+}
+
+/* What earlier runs left on the device. */
+static void forget(kit *f)
+{
+    job x;
+    size_t bytes;
+    kit_begin(&x, f, PART);
+    gx_pool_forget(kit_device(&x, &bytes)->pool);
+    gx_sink_end(&x.C);
+    gx_run_end(&x.run);
+}
+
+static void test_tiles_in_pieces(void **state)
+{
+    kit *f = *state;
+    static const char *const readers[] = {"0", "1", "3"}, *const pinned[] = {"0", "100000000"};
+    store_large(f);
+    for (int k = 0; k < 6; k++) {
+        exec(f, k < 3 ? "PRAGMA journal_mode=delete" : "PRAGMA journal_mode=wal");
+        kit_set(f, GX_SET_READERS, readers[k % 3]);
+        kit_set(f, GX_SET_PINNING_BUDGET, pinned[k % 2]);
+        for (size_t slots = 3; slots <= 12; slots += slots < 6 ? 1 : 6) {
+            int64_t up = kit_stat(f, GX_STAT_UPLOADED), hits = kit_stat(f, GX_STAT_DEVICE_HITS);
+            forget(f);
+            run_within(f, slots * PART_BYTES, PART, slots % 2 == 0);
+            up = kit_stat(f, GX_STAT_UPLOADED) - up;
+            assert_true(up >= 4 * (int64_t)PART_BYTES + 4 * TILE * PART * 8);
+            assert_true(slots < 12 || up == 4 * (int64_t)PART_BYTES + 4 * TILE * PART * 8);
+            assert_int_equal(kit_stat(f, GX_STAT_DEVICE_HITS), hits);
+        }
+    }
+}
+
 /* The n-th call of that name fails; *is_seen: there was one.  Then the host does it. */
-static void run_failing(kit *f, const char *call, int n, bool *is_seen)
+static void run_failing(kit *f, const char *call, int64_t edge, int n, bool *is_seen)
 {
     job x;
     char order[40];
     size_t bytes;
-    kit_begin(&x, f, EDGE);
+    kit_begin(&x, f, edge);
     gx_prog *prog = kit_product(&x, false);
     gx_accel *accel = kit_device(&x, &bytes);
     gx_pool_trim(accel->pool); // so that buffers are asked for
     snprintf(order, sizeof order, "%s:%d", call, n);
     mock_order(order);
-    bool is_run = gx_prog_run_on(prog, accel, 12 * BLOCK);
+    size_t slots = edge == EDGE ? 12 : 4;
+    bool is_run = gx_prog_run_on(prog, accel, slots * (size_t)(edge * edge) * 8);
     *is_seen = kit_counts().failures > 0;
     mock_order("");
     assert_true(gx_ok(&x.run));
@@ -120,17 +163,18 @@ static void test_failures(void **state)
     static const char *const calls[] = {
         "memory",   "alloc",     "pin",         "upload",     "download",        "kernel",
         "mark_set", "mark_wait", "mark_create", "queue_wait", "queue_after_mark"};
-    store_both(f);
     kit_set(f, GX_SET_READERS, "2");
-    for (size_t k = 0; k < sizeof calls / sizeof calls[0]; k++) {
+    for (size_t k = 0; k < 2 * sizeof calls / sizeof calls[0]; k++) {
+        const char *call = calls[k / 2];
         bool is_seen = true;
         int n = 1, seen = 0;
-        for (; is_seen && n < 200; n += 1 + n / 4) {
-            run_failing(f, calls[k], n, &is_seen);
+        (k % 2 == 0 ? store_both : store_large)(f);
+        for (; is_seen && n < 200; n += 1 + (k % 2 == 0 ? n / 4 : 2 * n)) {
+            run_failing(f, call, k % 2 == 0 ? EDGE : PART, n, &is_seen);
             seen += is_seen;
         }
         if (seen == 0) {
-            fail_msg("%s is never called", calls[k]);
+            fail_msg("%s is never called", call);
         }
     }
 }
@@ -163,6 +207,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_slots, kit_up, kit_down),
         cmocka_unit_test_setup_teardown(test_spills, kit_up, kit_down),
         cmocka_unit_test_setup_teardown(test_pieces, kit_up, kit_down),
+        cmocka_unit_test_setup_teardown(test_tiles_in_pieces, kit_up, kit_down),
         cmocka_unit_test_setup_teardown(test_failures, kit_up, kit_down),
         cmocka_unit_test_setup_teardown(test_damaged_tile, kit_up, kit_down),
     };
