@@ -162,7 +162,8 @@ static gx_code put(gx_knn_device *d, char *to, size_t at, const void *from, size
     for (size_t done = 0; done < bytes;) {
         size_t room = d->stage.bytes - d->filled, step = bytes - done < room ? bytes - done : room;
         GX_TRY(wait_for_stage(d, err));
-        gx_device_stage(d->run, (char *)d->stage.data + d->filled, (const char *)from + done, step);
+        gx_device_stage(d->run, (char *)d->stage.data + d->filled, step, (const char *)from + done,
+                        step, step, 1);
         d->filled += step;
         done += step;
         if (d->filled == d->stage.bytes) {

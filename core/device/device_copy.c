@@ -478,7 +478,7 @@ gx_code gx_device_load_panels(gx_run *run, gx_accel *accel, const gx_mat *mat, g
 typedef struct shares {
     char *to;
     const char *from;
-    size_t bytes, share;
+    size_t to_ld, from_ld, column, cols, share;
     bool is_staged;
 } shares;
 
@@ -504,16 +504,24 @@ static void copy_past_caches(char *to, const char *from, size_t bytes)
     memcpy(to, from, bytes);
 }
 
+static int64_t shares_of_column(const shares *s)
+{
+    return (int64_t)((s->column + s->share - 1) / s->share);
+}
+
 static gx_code copy_share(void *arg, int64_t piece, int member, gx_err *err)
 {
     const shares *s = arg;
-    size_t at = (size_t)piece * s->share;
-    size_t bytes = s->bytes - at < s->share ? s->bytes - at : s->share;
+    size_t col = (size_t)(piece / shares_of_column(s));
+    size_t at = (size_t)(piece % shares_of_column(s)) * s->share;
+    size_t bytes = s->column - at < s->share ? s->column - at : s->share;
+    char *to = s->to + col * s->to_ld + at;
+    const char *from = s->from + col * s->from_ld + at;
     (void)member, (void)err;
     if (s->is_staged) {
-        copy_past_caches(s->to + at, s->from + at, bytes);
+        copy_past_caches(to, from, bytes);
     } else {
-        memcpy(s->to + at, s->from + at, bytes);
+        memcpy(to, from, bytes);
     }
     return GX_OK;
 }
@@ -531,29 +539,39 @@ static gx_team *copiers(gx_run *run, size_t bytes, bool is_once)
     return bytes / WORTH_A_TEAM < threads ? NULL : gx_run_team(run);
 }
 
-static void copy_by(gx_run *run, gx_team *team, void *to, const void *from, size_t bytes,
-                    bool is_staged)
+static void copy_by(gx_run *run, gx_team *team, shares *s)
 {
     const size_t SHARE = (size_t)128 << 10;
-    shares s = {
-        .to = to, .from = from, .bytes = bytes, .share = SHARE, .is_staged = is_staged};
+    if (s->to_ld == s->column && s->from_ld == s->column) {
+        s->column *= s->cols;
+        s->cols = 1;
+    }
+    s->share = SHARE;
     gx_err err = {0};
     if (team == NULL || gx_team_threads(team) == 1) {
-        memcpy(to, from, bytes);
+        for (size_t col = 0; col < s->cols; col++) {
+            memcpy(s->to + col * s->to_ld, s->from + col * s->from_ld, s->column);
+        }
         return;
     }
-    gx_team_run(team, (int64_t)((bytes + SHARE - 1) / SHARE), copy_share, &s, &err);
+    gx_team_run(team, shares_of_column(s) * (int64_t)s->cols, copy_share, s, &err);
     gx_run_fail(run, &err); // an interrupt: what was copied is not looked at any more
 }
 
 void gx_device_memcpy(gx_run *run, void *to, const void *from, size_t bytes)
 {
-    copy_by(run, copiers(run, bytes, false), to, from, bytes, false);
+    shares s = {.to = to, .from = from, .column = bytes, .cols = 1};
+    s.to_ld = s.from_ld = bytes;
+    copy_by(run, copiers(run, bytes, false), &s);
 }
 
-void gx_device_stage(gx_run *run, void *to, const void *from, size_t bytes)
+void gx_device_stage(gx_run *run, void *to, size_t to_ld_bytes, const void *from,
+                     size_t from_ld_bytes, size_t col_bytes, size_t cols)
 {
-    copy_by(run, copiers(run, bytes, false), to, from, bytes, true);
+    shares s = {.to = to, .from = from, .column = col_bytes, .cols = cols, .is_staged = true};
+    s.to_ld = to_ld_bytes;
+    s.from_ld = from_ld_bytes;
+    copy_by(run, copiers(run, col_bytes * cols, false), &s);
 }
 
 typedef struct transfer {
@@ -599,15 +617,12 @@ static gx_code end_transfer(transfer *t, gx_code rc, gx_err *err)
 /* Columns [j, j + n) between a buffer and memory. */
 static void copy_piece(const transfer *t, bool is_up, void *stage, char *memory, int64_t n)
 {
-    if (t->column == t->ld) {
-        size_t bytes = t->column * (size_t)n;
-        copy_by(t->run, t->team, is_up ? stage : memory, is_up ? memory : stage, bytes, is_up);
-        return;
-    }
-    for (int64_t j = 0; j < n; j++) {
-        char *in_stage = (char *)stage + (size_t)j * t->column, *there = memory + (size_t)j * t->ld;
-        memcpy(is_up ? in_stage : there, is_up ? there : in_stage, t->column);
-    }
+    shares s = {.column = t->column, .cols = (size_t)n, .is_staged = is_up};
+    s.to = is_up ? stage : memory;
+    s.from = is_up ? memory : stage;
+    s.to_ld = is_up ? t->column : t->ld;
+    s.from_ld = is_up ? t->ld : t->column;
+    copy_by(t->run, t->team, &s);
 }
 
 gx_code gx_device_put(gx_run *run, gx_accel *accel, gx_dtype dtype, int64_t m, int64_t n,

@@ -55,9 +55,10 @@ gx_code gx_device_put(gx_run *run, gx_accel *accel, gx_dtype dtype, int64_t m, i
 gx_code gx_device_get(gx_run *run, gx_accel *accel, gx_dtype dtype, int64_t m, int64_t n,
                       const void *b, void *a, int64_t lda, gx_err *err);
 
-/* Copy bytes in memory, over the team where that pays; to memory that a device reads next. */
+/* Copy bytes, over the team where that pays; columns, to memory that a device reads next. */
 void gx_device_memcpy(gx_run *run, void *to, const void *from, size_t bytes);
-void gx_device_stage(gx_run *run, void *to, const void *from, size_t bytes);
+void gx_device_stage(gx_run *run, void *to, size_t to_ld_bytes, const void *from,
+                     size_t from_ld_bytes, size_t col_bytes, size_t cols);
 
 /* Wait for all queues: after a failure too, before buffers are given back. */
 gx_code gx_device_settle(gx_accel *accel, gx_err *err);

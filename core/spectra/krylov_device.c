@@ -32,53 +32,10 @@ enum { MOST_COLUMNS = 64, ATTEMPTS = 3, SUM_ROWS = 1 << 16 };
 /* A smaller y is added up by the host before devices have waited for each other. */
 static const size_t WORTH_ADDING = (size_t)128 << 10;
 
-/* Elements that parts of y begin at a multiple of; bytes of vectors that are staged at a time. */
-enum { PART_GRAIN = 64, STAGE_BYTES = 2 << 20 };
-
-/* Another call, one of a progress report, may have lost a device meanwhile. */
-static bool is_open(const struct gx_kry_device *d, const gx_kry_share *s)
-{
-    return gx_fleet_has(d->op->run->ctx, s->accel);
-}
-
-static gx_code fail_of(struct gx_kry_device *d, int culprit, gx_code code)
-{
-    d->culprit = code == GX_OK ? d->culprit : culprit;
-    return code;
-}
+/* Elements that stretches of y begin at a multiple of; parts of x, and of y. */
+enum { STRETCH_GRAIN = 64, PARTS = 2 };
 
 // Memory ------------------------------------------------------------------------------------------
-
-static gx_code take(const gx_kry_share *s, gx_kry_buffer *b, size_t bytes, gx_err *err)
-{
-    if (b->data != NULL && b->bytes >= bytes) {
-        return GX_OK;
-    }
-    gx_pool_give(s->accel->pool, b->data, b->bytes);
-    *b = (gx_kry_buffer){NULL, bytes};
-    return gx_pool_take(s->accel->pool, bytes, s->limit, &b->data, err);
-}
-
-static bool key_of(const struct gx_kry_device *d, const gx_kry_share *s, gx_block_key *key)
-{
-    const gx_oper *op = d->op;
-    if (d->stamp == 0 || gx_kry_columns(d) != op->n) {
-        return false;
-    }
-    *key = (gx_block_key){.file = d->stamp,
-                          .id = op->A->meta.id,
-                          .generation = op->A->meta.generation,
-                          .i0 = op->is_hermitian ? -1 : 0, // mirrored: not what is stored
-                          .j0 = s->first,
-                          .m = op->m - gx_kry_top(op, s),
-                          .n = s->cols,
-                          .dtype = op->dtype};
-    if (d->has_whole_rows) {
-        key->i0 = -2;
-        key->m = op->n;
-    }
-    return true;
-}
 
 /* Everything back to the pools of the devices that are still there; nothing may be under way. */
 static void give_back(struct gx_kry_device *d)
@@ -86,11 +43,11 @@ static void give_back(struct gx_kry_device *d)
     for (int k = 0; k < d->shares; k++) {
         gx_kry_share *s = &d->share[k];
         gx_block_key key;
-        if (!is_open(d, s)) {
+        if (!gx_kry_is_open(d, s)) {
             continue;
         }
         gx_pool *pool = s->accel->pool;
-        if (s->is_sound && key_of(d, s, &key)) {
+        if (s->is_sound && gx_kry_key(d, s, &key)) {
             gx_pool_keep(pool, &key, s->a.data, s->a.bytes);
         } else {
             gx_pool_give(pool, s->a.data, s->a.bytes);
@@ -102,8 +59,11 @@ static void give_back(struct gx_kry_device *d)
         }
         s->a = (gx_kry_buffer){NULL, 0};
         s->is_sound = false;
-        s->accel->backend->mark_free(s->accel->dev, s->done);
-        s->done = NULL;
+        gx_mark **marks[] = {&s->arrived, &s->done[0], &s->done[1], &s->down_there};
+        for (int m = 0; m < 4; m++) {
+            s->accel->backend->mark_free(s->accel->dev, *marks[m]);
+            *marks[m] = NULL;
+        }
         gx_pool_unstage(pool, &s->down);
         if (k == 0) {
             gx_pool_unstage(pool, &d->up);
@@ -117,7 +77,7 @@ static void settle(struct gx_kry_device *d)
     for (int k = 0; k < d->shares; k++) {
         gx_err late = {0};
         gx_kry_share *s = &d->share[k];
-        if (is_open(d, s) && gx_device_settle(s->accel, &late) != GX_OK) {
+        if (gx_kry_is_open(d, s) && gx_device_settle(s->accel, &late) != GX_OK) {
             s->is_sound = false;
             d->culprit = d->err.code == GX_OK ? k : d->culprit;
             d->err = d->err.code == GX_OK ? late : d->err;
@@ -141,174 +101,262 @@ static gx_code stage(const gx_oper *op, gx_pool *pool, gx_staging *staging, size
                          staging, err);
 }
 
-/* Rows [first, last) of a column of y: what of it comes down from a share; columns. */
-typedef struct part {
-    int64_t first, last, cols;
-} part;
+static int64_t length_of_x(const struct gx_kry_device *d)
+{
+    return d->is_adjoint ? d->op->m : d->op->n;
+}
 
 static int64_t length_of_y(const struct gx_kry_device *d)
 {
     return d->is_adjoint ? d->op->n : d->op->m;
 }
 
-/* What is added up is y as one column, in equal parts. */
-static part part_of(const struct gx_kry_device *d, int share)
+/* Of a share, for the columns of vectors that are under way. */
+static gx_kry_extents extents_of(const struct gx_kry_device *d, const gx_kry_share *s)
 {
-    if (!d->is_added) {
-        gx_kry_extents e = gx_kry_extents_of(d, &d->share[share], d->is_adjoint);
-        return (part){e.y0, e.y0 + e.y, d->count};
-    }
-    int64_t all = length_of_y(d) * d->count, grains = gx_ceil_div(all, PART_GRAIN);
-    int64_t each = gx_ceil_div(grains, d->shares) * PART_GRAIN;
-    return (part){gx_min(all, share * each), gx_min(all, (share + 1) * each), 1};
+    return gx_kry_extents_of(d, s, d->is_adjoint, d->count);
 }
 
-/* Do the devices add the shares' products up? */
-static bool is_added(const struct gx_kry_device *d)
+/* Which part is a share's last. */
+static int last_of_x(const struct gx_kry_device *d, const gx_kry_share *s)
+{
+    gx_kry_extents e = extents_of(d, s);
+    return e.first_x < e.x;
+}
+
+static int last_of_y(const struct gx_kry_device *d, const gx_kry_share *s)
+{
+    gx_kry_extents e = extents_of(d, s);
+    return e.first_y < e.y;
+}
+
+/*
+** A part of a share's y: rows of y, with no gaps between the columns.  Of its elements the stretch
+** [first, last) comes down: all of them, or, where shares are added up, as many as from the others.
+*/
+typedef struct part {
+    int64_t row, rows, first, last;
+    int64_t at, at_down; /* elements before it, in y, and of the stretch, in the buffer below */
+} part;
+
+static part part_of(const struct gx_kry_device *d, int share, int which)
+{
+    gx_kry_extents e = extents_of(d, &d->share[share]);
+    int64_t shares = d->is_added ? d->shares : 1, number = d->is_added ? share : 0;
+    part p = {.last = 0};
+    for (int k = 0; k <= which; k++) {
+        int64_t y = k == 0 ? 0 : e.first_y;
+        p.at_down += p.last - p.first;
+        p.at = y * d->count;
+        p.row = e.y0 + y;
+        p.rows = (k == 0 ? e.first_y : e.y) - y;
+        int64_t all = p.rows * d->count, grains = gx_ceil_div(all, STRETCH_GRAIN);
+        int64_t each = gx_ceil_div(grains, shares) * STRETCH_GRAIN;
+        p.first = gx_min(all, number * each);
+        p.last = gx_min(all, (number + 1) * each);
+    }
+    return p;
+}
+
+/* Bytes that come down from a share. */
+static size_t stretch_bytes(const struct gx_kry_device *d, int share)
+{
+    part last = part_of(d, share, PARTS - 1);
+    return (size_t)(last.at_down + last.last - last.first) * gx_dtype_bytes(d->op->dtype);
+}
+
+/* Do the devices add the shares' products up?  Where there is room for what they add. */
+static void choose_adding(struct gx_kry_device *d)
 {
     const gx_oper *op = d->op;
     size_t bytes = (size_t)(length_of_y(d) * d->count) * gx_dtype_bytes(op->dtype);
-    return bytes >= WORTH_ADDING && !op->is_hermitian && !gx_kry_is_turned(op, d->is_adjoint) &&
-           gx_kry_are_linked(d, GX_MAP);
+    d->is_added = bytes >= WORTH_ADDING && !op->is_hermitian &&
+                  !gx_kry_is_turned(op, d->is_adjoint) && gx_kry_are_linked(d, GX_MAP);
+    for (int k = 0; k < d->shares && d->is_added; k++) {
+        gx_kry_share *s = &d->share[k];
+        gx_err none = {0}; // what is wrong with the device shows when it is to work
+        d->is_added = gx_kry_is_open(d, s) &&
+                      gx_kry_take(s, &s->other, stretch_bytes(d, k), &none) == GX_OK;
+    }
 }
 
-/* Room for a share of the next columns. */
-static gx_code make_room(struct gx_kry_device *d, gx_kry_share *s, gx_err *err)
+static gx_code check_open(const struct gx_kry_device *d, const gx_kry_share *s, gx_err *err)
 {
-    gx_kry_extents e = gx_kry_extents_of(d, s, d->is_adjoint);
+    return gx_kry_is_open(d, s) ? GX_OK : gx_fail(err, GX_DEVICE, "the device was lost");
+}
+
+static gx_code make_mark(const gx_kry_share *s, gx_mark **mark, gx_err *err)
+{
+    return *mark != NULL ? GX_OK : s->accel->backend->mark_create(s->accel->dev, mark, err);
+}
+
+/* Room for a share of the next columns, and marks. */
+static gx_code make_room(struct gx_kry_device *d, int share, gx_err *err)
+{
+    gx_kry_share *s = &d->share[share];
+    gx_kry_extents e = extents_of(d, s);
     size_t element = gx_dtype_bytes(d->op->dtype);
     size_t work = gx_kry_work_bytes(d, s, d->is_adjoint, d->count);
-    if (!is_open(d, s)) {
-        return gx_fail(err, GX_DEVICE, "the device was lost");
+    size_t down = stretch_bytes(d, share);
+    GX_TRY(check_open(d, s, err));
+    GX_TRY(gx_kry_take(s, &s->x, (size_t)(e.x * d->count) * element, err));
+    GX_TRY(gx_kry_take(s, &s->y, (size_t)(e.y * d->count) * element, err));
+    if (work > 0) {
+        GX_TRY(gx_kry_take(s, &s->work, work, err));
     }
-    GX_TRY(take(s, &s->x, (size_t)(e.x * d->count) * element, err));
-    GX_TRY(take(s, &s->y, (size_t)(e.y * d->count) * element, err));
-    return work == 0 ? GX_OK : take(s, &s->work, work, err);
+    for (int k = 0; k < PARTS; k++) {
+        GX_TRY(make_mark(s, &s->done[k], err));
+    }
+    GX_TRY(make_mark(s, &s->arrived, err));
+    GX_TRY(make_mark(s, &s->down_there, err));
+    return stage(d->op, s->accel->pool, &s->down, down, err);
 }
 
-/* Vectors [j, j + cols) of those that are staged: a share's rows of them go up, enqueued. */
-static gx_code send(struct gx_kry_device *d, gx_kry_share *s, int64_t j, int64_t cols, gx_err *err)
+/* Rows [first, last) of the vectors into the buffer that they go up from, where they are not. */
+static void stage_rows(struct gx_kry_device *d, int64_t first, int64_t last)
 {
-    const gx_oper *op = d->op;
-    gx_kry_extents e = gx_kry_extents_of(d, s, d->is_adjoint);
-    size_t element = gx_dtype_bytes(op->dtype), column = (size_t)e.x * element;
-    int64_t length = d->is_adjoint ? op->m : op->n;
-    bool is_one = e.x == length;
-    size_t run = column * (size_t)(is_one ? cols : 1);
-    gx_stats_add(&op->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)column * cols);
-    return s->accel->backend->upload(
-        s->accel->dev, s->accel->run, gx_at(s->x.data, op->dtype, e.x, 0, j), run,
-        gx_at(d->up.data, op->dtype, length, e.x0, j),
-        is_one ? run : (size_t)length * element, run, is_one ? 1 : (size_t)cols, err);
+    gx_dtype dtype = d->op->dtype;
+    int64_t length = length_of_x(d);
+    size_t element = gx_dtype_bytes(dtype), column = (size_t)length * element;
+    if (first < d->staged_first || last > d->staged_last) {
+        d->staged_first = first;
+        d->staged_last = last;
+        gx_device_stage(d->op->run, gx_at(d->up.data, dtype, length, first, 0), column,
+                        gx_at(d->vectors, dtype, length, first, d->from), column,
+                        (size_t)(last - first) * element, (size_t)d->count);
+    }
 }
 
-/* The next columns of vectors go up to all shares, some while others are copied to the stage. */
-static gx_code send_all(struct gx_kry_device *d)
+/* A part of x goes up to a share, enqueued: the first before products, the other beside them. */
+static gx_code send(struct gx_kry_device *d, gx_kry_share *s, int part_x, gx_err *err)
+{
+    gx_dtype dtype = d->op->dtype;
+    const gx_backend *backend = s->accel->backend;
+    gx_dev *dev = s->accel->dev;
+    gx_queue *queue = part_x == 0 ? s->accel->run : s->accel->up;
+    gx_kry_extents e = extents_of(d, s);
+    int64_t first = part_x == 0 ? 0 : e.first_x, last = part_x == 0 ? e.first_x : e.x;
+    int64_t length = length_of_x(d);
+    size_t element = gx_dtype_bytes(dtype), column = (size_t)(last - first) * element;
+    stage_rows(d, e.x0 + first, e.x0 + last);
+    GX_TRY(check_open(d, s, err));
+    GX_TRY(backend->upload(dev, queue, gx_at(s->x.data, dtype, e.x, first, 0),
+                           (size_t)e.x * element, gx_at(d->up.data, dtype, length, e.x0 + first, 0),
+                           (size_t)length * element, column, (size_t)d->count, err));
+    gx_stats_add(&d->op->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)column * d->count);
+    if (part_x == 0) {
+        return GX_OK;
+    }
+    GX_TRY(backend->mark_set(dev, queue, s->arrived, err));
+    return backend->queue_after_mark(dev, s->accel->run, s->arrived, err);
+}
+
+/* A share's products with a part of x, enqueued. */
+static gx_code multiply(struct gx_kry_device *d, gx_kry_share *s, int part_x, gx_err *err)
 {
     const gx_oper *op = d->op;
-    int64_t length = d->is_adjoint ? op->m : op->n;
-    size_t column = (size_t)length * gx_dtype_bytes(op->dtype);
-    int64_t step = gx_max(1, (int64_t)(STAGE_BYTES / (column + 1)));
-    GX_TRY(fail_of(d, 0, stage(op, d->share[0].accel->pool, &d->up, column * (size_t)d->count,
-                               &d->err)));
-    for (int64_t j = 0; j < d->count; j += step) {
-        int64_t cols = gx_min(step, d->count - j);
-        gx_device_stage(op->run, gx_at(d->up.data, op->dtype, length, 0, j),
-                        gx_at(d->vectors, op->dtype, length, 0, d->from + j),
-                        column * (size_t)cols);
-        for (int k = 0; k < d->shares; k++) {
-            GX_TRY(fail_of(d, k, send(d, &d->share[k], j, cols, &d->err)));
+    const gx_backend *backend = s->accel->backend;
+    gx_dev *dev = s->accel->dev;
+    gx_queue *queue = s->accel->run;
+    gx_stats *stats = &op->run->ctx->stats;
+    bool has_work = gx_kry_work_bytes(d, s, d->is_adjoint, d->count) > 0;
+    for (int part_y = 0; part_y < PARTS; part_y++) {
+        gx_args args[2];
+        int calls = gx_kry_products(d, s, d->is_adjoint, d->count, part_x, part_y, args);
+        for (int k = 0; k < calls; k++) {
+            args[k].work = has_work ? args[k].work : NULL;
+            GX_TRY(backend->kernel[GX_GEMM][op->dtype](dev, queue, &args[k], err));
+            gx_stats_kernel(stats, gx_kernel_flops(GX_GEMM, op->dtype, &args[k]), 0);
+        }
+        if (part_x == last_of_x(d, s) && (d->is_added || part_y < last_of_y(d, s))) {
+            GX_TRY(backend->mark_set(dev, queue, s->done[part_y], err));
         }
     }
     return GX_OK;
 }
 
-/* A share's products, enqueued. */
-static gx_code multiply(struct gx_kry_device *d, gx_kry_share *s, gx_err *err)
+/* Of a part of y a share's stretch becomes the sum of all shares', enqueued. */
+static gx_code add_others(struct gx_kry_device *d, int share, int which, gx_queue *queue,
+                          gx_err *err)
 {
-    const gx_oper *op = d->op;
-    const gx_backend *backend = s->accel->backend;
-    gx_dev *dev = s->accel->dev;
-    gx_queue *queue = s->accel->run;
-    gx_args args[2];
-    bool has_work = gx_kry_work_bytes(d, s, d->is_adjoint, d->count) > 0;
-    int calls = gx_kry_products(d, s, d->is_adjoint, d->count, args);
-    for (int k = 0; k < calls; k++) {
-        args[k].work = has_work ? args[k].work : NULL;
-        GX_TRY(backend->kernel[GX_GEMM][op->dtype](dev, queue, &args[k], err));
-        gx_stats_kernel(&op->run->ctx->stats, gx_kernel_flops(GX_GEMM, op->dtype, &args[k]), 0);
-    }
-    if (!d->is_added) {
-        return GX_OK;
-    }
-    if (s->done == NULL) {
-        GX_TRY(backend->mark_create(dev, &s->done, err));
-    }
-    return backend->mark_set(dev, queue, s->done, err);
-}
-
-/* A share's part of y becomes the sum of all shares', enqueued. */
-static gx_code add_others(struct gx_kry_device *d, int share, gx_err *err)
-{
-    const gx_oper *op = d->op;
+    gx_dtype dtype = d->op->dtype;
     gx_kry_share *s = &d->share[share];
     const gx_backend *backend = s->accel->backend;
     gx_dev *dev = s->accel->dev;
-    gx_queue *queue = s->accel->run;
-    part p = part_of(d, share);
-    size_t bytes = (size_t)(p.last - p.first) * gx_dtype_bytes(op->dtype);
-    GX_TRY(take(s, &s->other, bytes, err));
+    part p = part_of(d, share, which);
+    size_t bytes = (size_t)(p.last - p.first) * gx_dtype_bytes(dtype);
     gx_args args = {.m = p.last - p.first, .n = 1, .alpha = {1, 0}, .beta = {1, 0}};
     args.map = GX_MAP_ADD;
-    args.a = args.c = gx_at(s->y.data, op->dtype, 1, p.first, 0);
-    args.b = s->other.data;
+    args.a = args.c = gx_at(s->y.data, dtype, 1, p.at + p.first, 0);
+    void *other = gx_at(s->other.data, dtype, 1, p.at_down, 0); // the parts' are under way at once
+    args.b = other;
     args.lda = args.ldb = args.ldc = gx_max(1, args.m);
     for (int k = 0; k < d->shares && bytes > 0; k++) {
         const gx_kry_share *from = &d->share[k];
         if (k == share) {
             continue;
         }
-        GX_TRY(backend->queue_after_mark(dev, queue, from->done, err));
-        GX_TRY(backend->copy_from(dev, queue, s->other.data, from->accel->dev,
-                                  gx_at(from->y.data, op->dtype, 1, p.first, 0), bytes, err));
-        GX_TRY(backend->kernel[GX_MAP][op->dtype](dev, queue, &args, err));
-        gx_stats_add(&op->run->ctx->stats, GX_STAT_PEER_BYTES, (int64_t)bytes);
+        GX_TRY(backend->queue_after_mark(dev, queue, from->done[which], err));
+        GX_TRY(backend->copy_from(dev, queue, other, from->accel->dev,
+                                  gx_at(from->y.data, dtype, 1, p.at + p.first, 0), bytes, err));
+        GX_TRY(backend->kernel[GX_MAP][dtype](dev, queue, &args, err));
+        gx_stats_add(&d->op->run->ctx->stats, GX_STAT_PEER_BYTES, (int64_t)bytes);
     }
     return GX_OK;
 }
 
-/* A share's part of y comes down, enqueued. */
-static gx_code bring_down(struct gx_kry_device *d, int share, gx_err *err)
+/* A part of a share's y comes down, enqueued: the last behind its products, the other beside. */
+static gx_code bring_down(struct gx_kry_device *d, int share, int which, gx_err *err)
 {
-    const gx_oper *op = d->op;
     gx_kry_share *s = &d->share[share];
-    part p = part_of(d, share);
-    size_t bytes = (size_t)((p.last - p.first) * p.cols) * gx_dtype_bytes(op->dtype);
-    const void *from = d->is_added ? gx_at(s->y.data, op->dtype, 1, p.first, 0) : s->y.data;
-    GX_TRY(stage(op, s->accel->pool, &s->down, bytes, err));
-    GX_TRY(s->accel->backend->download(s->accel->dev, s->accel->run, s->down.data, bytes, from,
-                                       bytes, bytes, 1, err));
-    gx_stats_add(&op->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)bytes);
-    return GX_OK;
+    const gx_backend *backend = s->accel->backend;
+    gx_dtype dtype = d->op->dtype;
+    gx_dev *dev = s->accel->dev;
+    bool is_last = which == last_of_y(d, s);
+    gx_queue *queue = is_last ? s->accel->run : s->accel->down;
+    part p = part_of(d, share, which);
+    size_t bytes = (size_t)(p.last - p.first) * gx_dtype_bytes(dtype);
+    if (!is_last) {
+        GX_TRY(backend->queue_after_mark(dev, queue, s->done[which], err));
+    }
+    if (d->is_added) {
+        GX_TRY(add_others(d, share, which, queue, err));
+    }
+    GX_TRY(backend->download(dev, queue, gx_at(s->down.data, dtype, 1, p.at_down, 0), bytes,
+                             gx_at(s->y.data, dtype, 1, p.at + p.first, 0), bytes, bytes, 1, err));
+    gx_stats_add(&d->op->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)bytes);
+    return is_last ? GX_OK : backend->mark_set(dev, queue, s->down_there, err);
 }
 
 /* The next columns of vectors on all devices; first of all each has something to do. */
 static gx_code enqueue(struct gx_kry_device *d)
 {
     d->count = gx_min(d->all - d->from, MOST_COLUMNS);
-    d->is_added = is_added(d);
+    choose_adding(d);
+    d->staged_first = d->staged_last = 0;
     for (int k = 0; k < d->shares; k++) {
-        GX_TRY(fail_of(d, k, make_room(d, &d->share[k], &d->err)));
+        GX_TRY(gx_kry_fail_of(d, k, make_room(d, k, &d->err)));
     }
-    GX_TRY(send_all(d));
-    for (int k = 0; k < d->shares; k++) {
-        GX_TRY(fail_of(d, k, multiply(d, &d->share[k], &d->err)));
-    }
-    for (int k = 0; k < d->shares; k++) {
-        if (d->is_added) {
-            GX_TRY(fail_of(d, k, add_others(d, k, &d->err)));
+    size_t bytes = (size_t)(length_of_x(d) * d->count) * gx_dtype_bytes(d->op->dtype);
+    GX_TRY(gx_kry_fail_of(d, 0, stage(d->op, d->share[0].accel->pool, &d->up, bytes, &d->err)));
+    for (int part_x = 0; part_x < PARTS; part_x++) {
+        for (int k = 0; k < d->shares; k++) {
+            gx_kry_share *s = &d->share[k];
+            if (part_x <= last_of_x(d, s)) {
+                GX_TRY(gx_kry_fail_of(d, k, send(d, s, part_x, &d->err)));
+                GX_TRY(gx_kry_fail_of(d, k, multiply(d, s, part_x, &d->err)));
+            }
         }
-        GX_TRY(fail_of(d, k, bring_down(d, k, &d->err)));
+    }
+    for (int k = 0; k < d->shares; k++) { // after all that may have been told of progress
+        GX_TRY(gx_kry_fail_of(d, k, check_open(d, &d->share[k], &d->err)));
+    }
+    for (int part_y = 0; part_y < PARTS; part_y++) {
+        for (int k = 0; k < d->shares; k++) {
+            if (part_y <= last_of_y(d, &d->share[k])) {
+                GX_TRY(gx_kry_fail_of(d, k, bring_down(d, k, part_y, &d->err)));
+            }
+        }
     }
     return GX_OK;
 }
@@ -328,8 +376,9 @@ void gx_oper_device_start(gx_oper *op, bool is_adjoint, const void *x, int64_t c
 
 typedef struct summing {
     const struct gx_kry_device *d;
-    bool adds, is_apart;    /* to what y holds; each row is one share's alone */
-    int64_t length, pieces; /* of a column of y                               */
+    int which;              /* of the parts of y                               */
+    bool adds, is_apart;    /* to what y holds; each element is one share's alone */
+    int64_t length, pieces; /* of a column of y                                */
     void *y;
 } summing;
 
@@ -343,14 +392,16 @@ static gx_code sum_piece(void *arg, int64_t piece, int member, gx_err *err)
     int64_t end = gx_min(a->length, i + SUM_ROWS);
     (void)member, (void)err;
     for (int k = 0; k < d->shares; k++) {
-        part p = part_of(d, k);
-        int64_t from = gx_max(i, p.first), to = gx_min(end, p.last);
+        part p = part_of(d, k, a->which);
+        int64_t from = gx_max(i, p.row), to = gx_min(end, p.row + p.rows);
+        int64_t column = j * p.rows - p.row; // before row 0 of y, as an element of the part
+        from = gx_max(p.first, column + from);
+        to = gx_min(p.last, column + to);
         if (to <= from) {
             continue;
         }
-        const void *here =
-            gx_at(d->share[k].down.data, dtype, p.last - p.first, from - p.first, j);
-        void *sum = gx_at(a->y, dtype, a->length, from, j);
+        const void *here = gx_at(d->share[k].down.data, dtype, 1, p.at_down + from - p.first, 0);
+        void *sum = gx_at(a->y, dtype, a->length, from - column, j);
         if (!a->adds && (k == 0 || a->is_apart)) { // the first to come there
             memcpy(sum, here, (size_t)(to - from) * gx_dtype_bytes(dtype));
         } else {
@@ -360,34 +411,54 @@ static gx_code sum_piece(void *arg, int64_t piece, int member, gx_err *err)
     return GX_OK;
 }
 
-/* y (adds: y +=) what has come down; all of y where nobody else has a part in it. */
-static void sum_up(const struct gx_kry_device *d, bool adds, void *y)
+/* y (adds: y +=) what has come down of a part; all of y where nobody else has a part in it. */
+static void sum_up(const struct gx_kry_device *d, int which, bool adds, void *y)
 {
-    const size_t WORTH_A_TEAM = (size_t)1 << 20;
+    const int64_t WORTH_A_TEAM = (int64_t)1 << 20;
     const gx_oper *op = d->op;
-    int64_t length = length_of_y(d), cols = d->is_added ? 1 : d->count;
-    summing a = {.d = d, .adds = adds, .length = length * d->count / cols};
+    int64_t bytes = 0;
+    summing a = {.d = d, .which = which, .adds = adds, .length = length_of_y(d)};
     a.is_apart = d->is_added || d->has_whole_rows || gx_kry_is_turned(op, d->is_adjoint);
-    a.y = gx_at(y, op->dtype, length, 0, d->from);
+    a.y = gx_at(y, op->dtype, a.length, 0, d->from);
     a.pieces = gx_ceil_div(a.length, SUM_ROWS);
-    size_t bytes = (size_t)(length * d->count) * gx_dtype_bytes(op->dtype);
+    for (int k = 0; k < d->shares; k++) {
+        part p = part_of(d, k, which);
+        bytes += (p.last - p.first) * (int64_t)gx_dtype_bytes(op->dtype);
+    }
     gx_team *team = bytes < WORTH_A_TEAM ? NULL : gx_run_team(op->run);
     gx_err err = {0};
     if (team != NULL) {
-        gx_team_run(team, a.pieces * cols, sum_piece, &a, &err);
+        gx_team_run(team, a.pieces * d->count, sum_piece, &a, &err);
         gx_run_fail(op->run, &err);
         return;
     }
-    for (int64_t piece = 0; piece < a.pieces * cols; piece++) {
+    for (int64_t piece = 0; piece < a.pieces * d->count && bytes > 0; piece++) {
         sum_piece(&a, piece, 0, &err);
     }
 }
 
-static gx_code wait_for_all(struct gx_kry_device *d)
+/* A part of y, which may be empty, has come down from all shares. */
+static gx_code wait_for(struct gx_kry_device *d, int which)
 {
     for (int k = 0; k < d->shares; k++) {
-        gx_accel *accel = d->share[k].accel;
-        GX_TRY(fail_of(d, k, accel->backend->queue_wait(accel->dev, accel->run, &d->err)));
+        const gx_kry_share *s = &d->share[k];
+        gx_code code = check_open(d, s, &d->err);
+        if (code == GX_OK && which < last_of_y(d, s)) {
+            code = s->accel->backend->mark_wait(s->accel->dev, s->down_there, &d->err);
+        } else if (code == GX_OK && which == last_of_y(d, s)) {
+            code = s->accel->backend->queue_wait(s->accel->dev, s->accel->run, &d->err);
+        }
+        GX_TRY(gx_kry_fail_of(d, k, code));
+    }
+    return GX_OK;
+}
+
+/* What is under way, part by part. */
+static gx_code take_in(struct gx_kry_device *d, bool adds, void *y)
+{
+    for (int which = 0; which < PARTS; which++) {
+        GX_TRY(wait_for(d, which));
+        sum_up(d, which, adds, y);
     }
     return GX_OK;
 }
@@ -415,10 +486,9 @@ bool gx_oper_device_finish(gx_oper *op, bool adds, void *y)
 {
     struct gx_kry_device *d = op->device;
     while (d->err.code == GX_OK && gx_ok(op->run)) {
-        if (wait_for_all(d) != GX_OK) {
+        if (take_in(d, adds, y) != GX_OK) {
             break;
         }
-        sum_up(d, adds, y);
         d->from += d->count;
         if (d->from == d->all) {
             return true;
@@ -436,171 +506,14 @@ bool gx_oper_device_finish(gx_oper *op, bool adds, void *y)
     return false;
 }
 
-// Bringing them there -----------------------------------------------------------------------------
-
-static gx_code run_kernel(const gx_kry_share *s, gx_kernel_id kernel, gx_dtype dtype,
-                          const gx_args *args, gx_err *err)
-{
-    return s->accel->backend->kernel[kernel][dtype](s->accel->dev, s->accel->run, args, err);
-}
-
-/* The lower triangle of n x n elements, mirrored. */
-static gx_code mirror(const gx_kry_share *s, gx_dtype dtype, int64_t n, void *c, int64_t ldc,
-                      gx_err *err)
-{
-    gx_args args = {.uplo = GX_LOWER, .transa = gx_adjoint(dtype), .m = n, .n = n};
-    args.c = c;
-    args.ldc = ldc;
-    return run_kernel(s, GX_SYMMETRIZE, dtype, &args, err);
-}
-
-/* c (m x n) = a^H, or a. */
-static gx_code move(const gx_kry_share *s, gx_dtype dtype, bool is_turned, int64_t m, int64_t n,
-                    const void *a, int64_t lda, void *c, int64_t ldc, gx_err *err)
-{
-    gx_args args = {.transa = is_turned ? gx_adjoint(dtype) : GX_NO_TRANS, .m = m, .n = n};
-    args.a = a;
-    args.lda = lda;
-    args.c = c;
-    args.ldc = ldc;
-    return m == 0 || n == 0
-               ? GX_OK
-               : run_kernel(s, is_turned ? GX_TRANSPOSE : GX_COPY, dtype, &args, err);
-}
-
-/* What lies before a share's square in its rows: turned, from those who have it in theirs. */
-static gx_code take_over(struct gx_kry_device *d, int share, gx_err *err)
-{
-    const gx_oper *op = d->op;
-    gx_kry_share *s = &d->share[share];
-    size_t element = gx_dtype_bytes(op->dtype);
-    for (int k = 0; k < share; k++) {
-        const gx_kry_share *from = &d->share[k];
-        if (!is_open(d, from)) {
-            return gx_fail(err, GX_DEVICE, "the device was lost");
-        }
-        size_t column = (size_t)from->cols * element;
-        int64_t most = (int64_t)(s->other.bytes / column);
-        for (int64_t j = 0; j < s->cols; j += most) {
-            int64_t cols = gx_min(most, s->cols - j);
-            size_t bytes = (size_t)cols * column;
-            GX_TRY(s->accel->backend->copy_from(
-                s->accel->dev, s->accel->run, s->other.data, from->accel->dev,
-                gx_at(from->a.data, op->dtype, from->cols, 0, s->first + j), bytes, err));
-            GX_TRY(move(s, op->dtype, true, cols, from->cols, s->other.data, from->cols,
-                        gx_at(s->a.data, op->dtype, s->cols, j, from->first), s->cols, err));
-            gx_stats_add(&op->run->ctx->stats, GX_STAT_PEER_BYTES, (int64_t)bytes);
-        }
-    }
-    return GX_OK;
-}
-
-/* Whole rows: from the share's columns on the diagonal and below, and from shares before it. */
-static gx_code make_rows(struct gx_kry_device *d, int share, gx_err *err)
-{
-    gx_oper *op = d->op;
-    gx_kry_share *s = &d->share[share];
-    gx_dtype dtype = op->dtype;
-    int64_t top = gx_kry_strip_top(op, s), rows = op->m - top, end = s->first + s->cols;
-    int64_t elements = rows * s->cols;
-    gx_mat view;
-    for (int k = 0; k < share; k++) { // a column of theirs has room
-        elements = gx_max(elements, d->share[k].cols);
-    }
-    GX_TRY(take(s, &s->other, (size_t)elements * gx_dtype_bytes(dtype), err));
-    gx_mat_view(&view, op->A, GX_NO_TRANS, top, s->first, rows, s->cols);
-    GX_TRY(gx_device_load(op->run, s->accel, &view, s->cols, dtype, true, s->other.data, err));
-    if (!gx_ok(op->run)) {
-        return GX_OK;
-    }
-    void *square = gx_at(s->other.data, dtype, rows, s->first - top, 0);
-    GX_TRY(mirror(s, dtype, s->cols, square, rows, err));
-    GX_TRY(move(s, dtype, false, s->cols, s->cols, square, rows,
-                gx_at(s->a.data, dtype, s->cols, 0, s->first), s->cols, err));
-    GX_TRY(move(s, dtype, true, s->cols, op->m - end,
-                gx_at(s->other.data, dtype, rows, end - top, 0), rows,
-                gx_at(s->a.data, dtype, s->cols, 0, end), s->cols, err));
-    GX_TRY(take_over(d, share, err));
-    GX_TRY(s->accel->backend->queue_wait(s->accel->dev, s->accel->run, err));
-    gx_pool_give(s->accel->pool, s->other.data, s->other.bytes);
-    s->other = (gx_kry_buffer){NULL, 0};
-    return GX_OK;
-}
-
-/* A share's columns: read, copied and mirrored. */
-static gx_code make_columns(struct gx_kry_device *d, gx_kry_share *s, gx_err *err)
-{
-    gx_oper *op = d->op;
-    int64_t top = gx_kry_top(op, s), rows = op->m - top;
-    gx_mat view;
-    gx_mat_view(&view, op->A, GX_NO_TRANS, top, s->first, rows, s->cols);
-    GX_TRY(gx_device_load(op->run, s->accel, &view, s->cols, op->dtype, op->is_hermitian, s->a.data,
-                          err));
-    if (op->is_hermitian && gx_ok(op->run)) {
-        GX_TRY(mirror(s, op->dtype, s->cols, s->a.data, rows, err));
-        GX_TRY(s->accel->backend->queue_wait(s->accel->dev, s->accel->run, err));
-    }
-    return GX_OK;
-}
-
-/* A share's buffer: found, or made. */
-static gx_code fill(struct gx_kry_device *d, int share, gx_err *err)
-{
-    gx_oper *op = d->op;
-    gx_kry_share *s = &d->share[share];
-    int64_t rows = d->has_whole_rows ? op->n : op->m - gx_kry_top(op, s);
-    size_t bytes = (size_t)(rows * s->cols) * gx_dtype_bytes(op->dtype);
-    gx_block_key key;
-    if (!is_open(d, s)) {
-        return gx_fail(err, GX_DEVICE, "the device was lost");
-    }
-    if (key_of(d, s, &key)) {
-        s->a = (gx_kry_buffer){gx_pool_claim(s->accel->pool, &key, bytes), bytes};
-        s->is_sound = s->a.data != NULL;
-        gx_stats_add(&op->run->ctx->stats, GX_STAT_DEVICE_HITS, s->is_sound);
-    }
-    if (s->is_sound) {
-        return GX_OK;
-    }
-    GX_TRY(take(s, &s->a, bytes, err));
-    GX_TRY(d->has_whole_rows ? make_rows(d, share, err) : make_columns(d, s, err));
-    s->is_sound = gx_ok(op->run);
-    return GX_OK;
-}
-
-/* What is below the mirrored square, turned, where memory is plenty. */
-static gx_code turn(const struct gx_kry_device *d, gx_kry_share *s, gx_err *err)
-{
-    const gx_oper *op = d->op;
-    int64_t rows = op->m - gx_kry_top(op, s), below = rows - s->cols;
-    size_t bytes = (size_t)(s->cols * below) * gx_dtype_bytes(op->dtype);
-    if (!op->is_hermitian || d->has_whole_rows || below == 0 || s->a.bytes + bytes > s->limit / 2 ||
-        !gx_accel_offers(s->accel, GX_TRANSPOSE, op->dtype)) {
-        return GX_OK;
-    }
-    GX_TRY(take(s, &s->below, bytes, err));
-    return move(s, op->dtype, true, s->cols, below,
-                gx_at(s->a.data, op->dtype, rows, s->cols, 0), rows, s->below.data, s->cols, err);
-}
-
-static bool fill_all(struct gx_kry_device *d)
-{
-    bool is_good = true;
-    d->err = (gx_err){0};
-    for (int k = 0; k < d->shares && is_good; k++) {
-        gx_kry_share *s = &d->share[k];
-        is_good = fail_of(d, k, fill(d, k, &d->err)) == GX_OK && gx_ok(d->op->run) &&
-                  fail_of(d, k, turn(d, s, &d->err)) == GX_OK;
-    }
-    return is_good;
-}
+// Beginning and ending ----------------------------------------------------------------------------
 
 /* Those that are still there and have room. */
 static void keep_good(struct gx_kry_device *d)
 {
     int some = 0;
     for (int k = 0; k < d->shares; k++) {
-        if (is_open(d, &d->share[k]) && gx_kry_serves(d->op, d->share[k].accel)) {
+        if (gx_kry_is_open(d, &d->share[k]) && gx_kry_serves(d->op, d->share[k].accel)) {
             d->share[some++] = d->share[k];
         }
     }
@@ -621,7 +534,7 @@ static void refuse(const struct gx_kry_device *d)
 static void fill_what_fits(struct gx_kry_device *d)
 {
     gx_run *run = d->op->run;
-    for (int k = 1; d->shares > 0 && gx_ok(run) && !fill_all(d) && gx_ok(run); k++) {
+    for (int k = 1; d->shares > 0 && gx_ok(run) && !gx_kry_fill_all(d) && gx_ok(run); k++) {
         settle(d);
         give_back(d);
         if (d->err.code == GX_NOMEM && k < ATTEMPTS) {
@@ -686,9 +599,12 @@ double gx_oper_device_bytes(const gx_oper *op, bool is_adjoint)
     gx_args args[2];
     double elements = 0;
     for (int s = 0; s < d->shares; s++) {
-        int count = gx_kry_products(d, &d->share[s], is_adjoint, 1, args);
-        for (int k = 0; k < count; k++) {
-            elements += (double)args[k].m * (double)args[k].k;
+        for (int p = 0; p < PARTS * PARTS; p++) {
+            int count =
+                gx_kry_products(d, &d->share[s], is_adjoint, 1, p % PARTS, p / PARTS, args);
+            for (int k = 0; k < count; k++) {
+                elements += (double)args[k].m * (double)args[k].k;
+            }
         }
     }
     return elements * (double)gx_dtype_bytes(op->dtype);
@@ -702,8 +618,9 @@ void gx_oper_device_end(gx_oper *op)
     }
     settle(d);
     give_back(d);
-    if (d->err.code == GX_DEVICE && is_open(d, &d->share[d->culprit])) { // nothing is lost by it
-        gx_accel_leave_out(op->run->ctx, d->share[d->culprit].accel, &d->err);
+    const gx_kry_share *culprit = &d->share[d->culprit];
+    if (d->err.code == GX_DEVICE && gx_kry_is_open(d, culprit)) { // nothing is lost by it
+        gx_accel_leave_out(op->run->ctx, culprit->accel, &d->err);
     }
     gx_mem_free(op->run->ctx->mem, d);
     op->device = NULL;

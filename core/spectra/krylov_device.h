@@ -22,8 +22,10 @@ typedef struct gx_kry_share {
     gx_kry_buffer a;     /* m x cols; Hermitian: from row first on; whole rows: cols x n */
     gx_kry_buffer below; /* of that what is below the square, turned; none where room is short */
     gx_kry_buffer x, y, work;
-    gx_kry_buffer other; /* a part of another share's y                     */
-    gx_mark *done;       /* y holds the share's product; NULL: nobody waits */
+    gx_kry_buffer other; /* a part of another share's y           */
+    gx_mark *arrived;    /* all of x; marks are NULL before the first pass */
+    gx_mark *done[2];    /* a part of y is the share's product    */
+    gx_mark *down_there; /* the first part of y has come down     */
     gx_staging down;
 } gx_kry_share;
 
@@ -35,10 +37,11 @@ struct gx_kry_device {
     gx_kry_share share[GX_DEVICES_MOST];
     gx_staging up;       /* of the first share's pool             */
     int64_t from, count; /* columns of vectors that are under way */
+    int64_t staged_first, staged_last; /* rows of these in `up`, latest */
     const void *vectors; /* of this pass                          */
     int64_t all;
     bool is_adjoint;
-    bool is_added; /* y comes down in parts that are sums of all shares' */
+    bool is_added; /* of each part of y a share brings a stretch down, the sum of all shares' */
     gx_err err;    /* the first failure                     */
     int culprit;   /* whose it is                           */
 };
@@ -49,17 +52,24 @@ static inline int64_t gx_kry_top(const gx_oper *op, const gx_kry_share *s)
     return op->is_hermitian ? s->first : 0;
 }
 
-/* Rows of a share's columns; of x, and of y, what they meet. */
+/*
+** Rows of a share's columns; of x, and of y, what they meet, for so many columns of vectors, and
+** the first part of these.  y is one part behind the other, each without gaps.
+*/
 typedef struct gx_kry_extents {
     int64_t rows, x0, x, y0, y;
+    int64_t first_x, first_y;
 } gx_kry_extents;
 bool gx_kry_is_turned(const gx_oper *op, bool is_adjoint); /* A_c^H x */
 gx_kry_extents gx_kry_extents_of(const struct gx_kry_device *d, const gx_kry_share *s,
-                                 bool is_adjoint);
+                                 bool is_adjoint, int64_t cols);
 
-/* The products of a pass, one or two; sizes alone where the buffers are not there yet. */
+/*
+** The products of a pass with part 0 or 1 of x, into part 0 or 1 of y: one or two, none where there
+** is no such part; sizes alone where the buffers are not there yet.
+*/
 int gx_kry_products(const struct gx_kry_device *d, const gx_kry_share *s, bool is_adjoint,
-                    int64_t cols, gx_args out[2]);
+                    int64_t cols, int part_x, int part_y, gx_args out[2]);
 
 /* What they need for so many columns of vectors. */
 size_t gx_kry_work_bytes(const struct gx_kry_device *d, const gx_kry_share *s, bool is_adjoint,
@@ -82,6 +92,21 @@ void gx_kry_choose(struct gx_kry_device *d, gx_accel *first, size_t limit, bool 
 
 /* The shares' columns anew: all, so that the last device is done soonest, or those with room. */
 void gx_kry_cut(struct gx_kry_device *d);
+
+/* Is the device still there?  Another call, one of a progress report, may have lost it. */
+bool gx_kry_is_open(const struct gx_kry_device *d, const gx_kry_share *s);
+
+/* code, with the share whose failure it is. */
+gx_code gx_kry_fail_of(struct gx_kry_device *d, int culprit, gx_code code);
+
+/* Device memory of at least so many bytes, what is there is lost. */
+gx_code gx_kry_take(const gx_kry_share *s, gx_kry_buffer *b, size_t bytes, gx_err *err);
+
+/* What is in a share's buffer; false: nothing that a later call could find again. */
+bool gx_kry_key(const struct gx_kry_device *d, const gx_kry_share *s, gx_block_key *key);
+
+/* All shares' columns, or rows, found or brought (krylov_bring.c). */
+bool gx_kry_fill_all(struct gx_kry_device *d);
 
 /* Columns of A that are on devices. */
 int64_t gx_kry_columns(const struct gx_kry_device *d);

@@ -12,6 +12,9 @@
 ** Hermitian A, above the diagonal, too, each has whole rows of it instead: one product gives it its
 ** part of y, and nothing is added up.
 **
+** Long vectors go up in two parts, few rows first, and their products come down in two, few rows
+** last: the matrix is cut across and along, and only what belongs to the few is waited for.
+**
 ** Whether: predicted, with PASSES passes, from the rates of copies and of such products on host and
 ** device; 'backend' = cuda skips the comparison.  Deterministic mode stays on the host unless told.
 **
@@ -39,6 +42,50 @@ static const double ANOTHER_S = 30e-6;
 /* Columns of vectors: of a usual block; for which room is kept.  Of A: that stay together. */
 enum { USUAL_COLUMNS = 8, MOST_NARROW = 16, GRAIN = 64 };
 
+// A share -----------------------------------------------------------------------------------------
+
+bool gx_kry_is_open(const struct gx_kry_device *d, const gx_kry_share *s)
+{
+    return gx_fleet_has(d->op->run->ctx, s->accel);
+}
+
+gx_code gx_kry_fail_of(struct gx_kry_device *d, int culprit, gx_code code)
+{
+    d->culprit = code == GX_OK ? d->culprit : culprit;
+    return code;
+}
+
+gx_code gx_kry_take(const gx_kry_share *s, gx_kry_buffer *b, size_t bytes, gx_err *err)
+{
+    if (b->data != NULL && b->bytes >= bytes) {
+        return GX_OK;
+    }
+    gx_pool_give(s->accel->pool, b->data, b->bytes);
+    *b = (gx_kry_buffer){NULL, bytes};
+    return gx_pool_take(s->accel->pool, bytes, s->limit, &b->data, err);
+}
+
+bool gx_kry_key(const struct gx_kry_device *d, const gx_kry_share *s, gx_block_key *key)
+{
+    const gx_oper *op = d->op;
+    if (d->stamp == 0 || gx_kry_columns(d) != op->n) {
+        return false;
+    }
+    *key = (gx_block_key){.file = d->stamp,
+                          .id = op->A->meta.id,
+                          .generation = op->A->meta.generation,
+                          .i0 = op->is_hermitian ? -1 : 0, // mirrored: not what is stored
+                          .j0 = s->first,
+                          .m = op->m - gx_kry_top(op, s),
+                          .n = s->cols,
+                          .dtype = op->dtype};
+    if (d->has_whole_rows) {
+        key->i0 = -2;
+        key->m = op->n;
+    }
+    return true;
+}
+
 // Products ----------------------------------------------------------------------------------------
 
 bool gx_kry_is_turned(const gx_oper *op, bool is_adjoint)
@@ -46,68 +93,121 @@ bool gx_kry_is_turned(const gx_oper *op, bool is_adjoint)
     return is_adjoint && !op->is_hermitian;
 }
 
+/* Of so many rows of vectors those that come first, beside whose work the others are moved. */
+static int64_t first_rows(const gx_oper *op, int64_t rows, int64_t cols, bool is_short)
+{
+    const int64_t SHORT = 8, WORTH_PARTS = (int64_t)256 << 10;
+    if (rows * cols * (int64_t)gx_dtype_bytes(op->dtype) <= WORTH_PARTS || rows < SHORT * GRAIN) {
+        return rows;
+    }
+    int64_t few = gx_ceil_div(rows, SHORT * GRAIN) * GRAIN;
+    return is_short ? few : rows - few;
+}
+
+/* A strip with columns behind it: two products, each with all of x, into all of y. */
+static bool is_triangle(const struct gx_kry_device *d, const gx_kry_share *s)
+{
+    const gx_oper *op = d->op;
+    return op->is_hermitian && !d->has_whole_rows && s->cols < op->m - gx_kry_top(op, s);
+}
+
 gx_kry_extents gx_kry_extents_of(const struct gx_kry_device *d, const gx_kry_share *s,
-                                 bool is_adjoint)
+                                 bool is_adjoint, int64_t cols)
 {
     const gx_oper *op = d->op;
     int64_t top = gx_kry_top(op, s), rows = op->m - top;
+    gx_kry_extents e = {.rows = rows, .x0 = s->first, .y0 = top, .x = s->cols, .y = rows};
     if (d->has_whole_rows) {
-        return (gx_kry_extents){.rows = s->cols, .x = op->n, .y0 = s->first, .y = s->cols};
+        e = (gx_kry_extents){.rows = s->cols, .x = op->n, .y0 = s->first, .y = s->cols};
+    } else if (gx_kry_is_turned(op, is_adjoint)) {
+        e = (gx_kry_extents){.rows = rows, .x = rows, .y0 = s->first, .y = s->cols};
+    } else if (op->is_hermitian) {
+        e.x = rows;
     }
-    if (gx_kry_is_turned(op, is_adjoint)) {
-        return (gx_kry_extents){.rows = rows, .x = rows, .y0 = s->first, .y = s->cols};
+    bool is_one = is_triangle(d, s);
+    e.first_x = is_one ? e.x : first_rows(op, e.x, cols, true);
+    e.first_y = is_one ? e.y : first_rows(op, e.y, cols, false);
+    return e;
+}
+
+/* In a triangle what is above the columns behind a share's: y_c += A_qc^H x_q. */
+static gx_args mirrored(const struct gx_kry_device *d, const gx_kry_share *s, const gx_args *first)
+{
+    gx_dtype dtype = d->op->dtype;
+    gx_args args = *first;
+    args.transa = gx_adjoint(dtype);
+    args.m = s->cols;
+    args.k = first->m - s->cols;
+    args.beta = (gx_scalar){1, 0};
+    if (s->a.data != NULL && s->x.data != NULL) {
+        args.a = gx_at(s->a.data, dtype, first->lda, s->cols, 0);
+        args.b = gx_at(s->x.data, dtype, first->ldb, s->cols, 0);
     }
-    return (gx_kry_extents){
-        .rows = rows, .x0 = s->first, .x = op->is_hermitian ? rows : s->cols, .y0 = top, .y = rows};
+    if (s->below.data != NULL) {
+        args.transa = GX_NO_TRANS;
+        args.a = s->below.data;
+        args.lda = s->cols;
+    }
+    return args;
 }
 
 int gx_kry_products(const struct gx_kry_device *d, const gx_kry_share *s, bool is_adjoint,
-                    int64_t cols, gx_args out[2])
+                    int64_t cols, int part_x, int part_y, gx_args out[2])
 {
     const gx_oper *op = d->op;
-    gx_kry_extents e = gx_kry_extents_of(d, s, is_adjoint);
+    gx_kry_extents e = gx_kry_extents_of(d, s, is_adjoint, cols);
     bool turned = gx_kry_is_turned(op, is_adjoint);
-    out[0] = (gx_args){.transa = turned ? gx_adjoint(op->dtype) : GX_NO_TRANS,
-                       .m = e.y,
-                       .n = cols,
-                       .k = turned ? e.rows : d->has_whole_rows ? e.x : s->cols,
-                       .alpha = {1, 0},
-                       .a = s->a.data,
-                       .lda = gx_max(1, e.rows),
-                       .b = s->x.data,
-                       .ldb = gx_max(1, e.x),
-                       .c = s->y.data,
-                       .ldc = gx_max(1, e.y),
-                       .work = s->work.data};
-    if (!op->is_hermitian || s->cols == e.rows) { // all of them, where rows are whole
+    int64_t x = part_x == 0 ? 0 : e.first_x, y = part_y == 0 ? 0 : e.first_y;
+    gx_args args = {.transa = turned ? gx_adjoint(op->dtype) : GX_NO_TRANS,
+                    .m = (part_y == 0 ? e.first_y : e.y) - y,
+                    .n = cols,
+                    .k = (part_x == 0 ? e.first_x : e.x) - x,
+                    .alpha = {1, 0},
+                    .beta = {part_x, 0},
+                    .lda = gx_max(1, e.rows),
+                    .ldb = gx_max(1, e.x),
+                    .work = s->work.data};
+    args.ldc = gx_max(1, args.m);
+    if (is_triangle(d, s) && part_x == 0) {
+        args.k = s->cols;
+    }
+    if (s->a.data != NULL && s->x.data != NULL && s->y.data != NULL) {
+        args.a = gx_at(s->a.data, op->dtype, e.rows, turned ? x : y, turned ? y : x);
+        args.b = gx_at(s->x.data, op->dtype, e.x, x, 0);
+        args.c = gx_at(s->y.data, op->dtype, cols, 0, y);
+    }
+    out[0] = args;
+    if (args.m == 0 || args.k == 0) {
+        return 0;
+    }
+    if (!is_triangle(d, s)) {
         return 1;
     }
-    out[1] = out[0];
-    out[1].transa = gx_adjoint(op->dtype);
-    out[1].m = s->cols;
-    out[1].k = e.rows - s->cols;
-    out[1].beta = (gx_scalar){1, 0};
-    if (s->a.data != NULL && s->x.data != NULL) {
-        out[1].a = gx_at(s->a.data, op->dtype, e.rows, s->cols, 0);
-        out[1].b = gx_at(s->x.data, op->dtype, e.x, s->cols, 0);
-    }
-    if (s->below.data != NULL) {
-        out[1].transa = GX_NO_TRANS;
-        out[1].a = s->below.data;
-        out[1].lda = s->cols;
-    }
+    out[1] = mirrored(d, s, &args);
     return 2;
+}
+
+/* Of one of the four parts of a share's products. */
+static size_t part_bytes(const struct gx_kry_device *d, const gx_kry_share *s, bool is_adjoint,
+                         int64_t cols, int part)
+{
+    const gx_backend *backend = s->accel->backend;
+    gx_args args[2];
+    size_t most = 0;
+    int count = gx_kry_products(d, s, is_adjoint, cols, part % 2, part / 2, args);
+    for (int k = 0; k < count; k++) {
+        size_t bytes = backend->workspace(s->accel->dev, GX_GEMM, d->op->dtype, &args[k]);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }
 
 size_t gx_kry_work_bytes(const struct gx_kry_device *d, const gx_kry_share *s, bool is_adjoint,
                          int64_t cols)
 {
-    const gx_backend *backend = s->accel->backend;
-    gx_args args[2];
     size_t most = 0;
-    int count = gx_kry_products(d, s, is_adjoint, cols, args);
-    for (int k = 0; k < count && backend->workspace != NULL; k++) {
-        size_t bytes = backend->workspace(s->accel->dev, GX_GEMM, d->op->dtype, &args[k]);
+    for (int part = 0; part < 4 && s->accel->backend->workspace != NULL; part++) {
+        size_t bytes = part_bytes(d, s, is_adjoint, cols, part);
         most = bytes > most ? bytes : most;
     }
     return most;

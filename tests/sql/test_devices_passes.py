@@ -7,6 +7,7 @@ Plan:
 - the matrix goes up the host's links once in all, and not again in the next call;
 - devices that reach each other's memory have whole rows of a Hermitian matrix, made from each other's, and add a long y up
   there, so that it comes down once; without a way between them nothing of that, nor where there is no room for it;
+- long vectors, which go up and come down in two parts;
 - any call of any device fails, or all of one's from then on: the right values, counted, and the connection goes on;
 - by gx_cuda.so itself, on stand-ins for NVIDIA's libraries, too.
 """
@@ -163,12 +164,45 @@ result = [result, remarks, violations, mock.alive()]
                 assert made > again == 0 and down == one[3], name
 
 
-@pytest.mark.parametrize("name, mode", [("S", ":lost"), ("G", ""), ("T", "")])
+LONG = """
+L = rng.standard_normal((4200, 40)) * 0.6 ** np.arange(40)  # eight columns of vectors: more than 256 KiB
+w = rng.standard_normal((520, 520))  # 64 of them
+for name, a in (("L", L), ("W", w + w.T)):
+    q(db, "SELECT gx_store(?, ?)", name, from_numpy(a))
+CALL['L'] = ("gx_svd('L', '{\\"k\\":4,\\"method\\":\\"krylov\\",\\"block\\":8}')", "sigma")
+CALL['W'] = ("gx_eig('W', '{\\"k\\":2,\\"which\\":\\"LA\\",\\"method\\":\\"krylov\\",\\"symmetric\\":true,\\"block\\":64}')", "value")
+RIGHT['L'], RIGHT['W'] = np.linalg.svd(L, compute_uv=False), np.linalg.eigvalsh(w + w.T)[::-1]
+"""
+
+
+@pytest.mark.parametrize("peers", ["", "none"], ids=["linked", "apart"])
+def test_long_vectors(tmp_path, peers):
+    """In two parts, up and down."""
+    got = child(
+        tmp_path,
+        START
+        + LONG
+        + """
+result = []
+for devices in ('1', '0,2,1'):
+    use(devices)
+    result += [error_of('L', values('L')), error_of('W', values('W'))]
+remarks, violations = notes(db), mock.counts()['violations']
+db.close()
+result = [max(result), remarks, violations, mock.alive()]
+""",
+        MOCK_DEVICES=3,
+        MOCK_PEERS=peers,
+    )
+    assert got[0] < 1e-11 and got[1:] == [[], 0, {}]
+
+
+@pytest.mark.parametrize("name, mode", [("S", ":lost"), ("G", ""), ("T", ""), ("L", ":lost")])
 def test_each_device_fails(tmp_path, mode, name):
     got = child(
         tmp_path,
         START
-        + (TALL if name == "T" else "")
+        + {"T": TALL, "L": LONG}.get(name, "")
         + f"MODE, NAME = {mode!r}, {name!r}\n"
         + """
 use('0,1,2')

@@ -1,0 +1,169 @@
+/*
+** Bringing the shares of a matrix to devices for the passes of a Krylov method (krylov_device.c).
+**
+** Columns are read, copied and, of a Hermitian matrix, mirrored at the top.  Where there is room,
+** what is below that square is kept turned, too.
+**
+** Whole rows of a Hermitian matrix are made from the triangle, which goes up once in all: of the
+** share's columns from the diagonal on, turned; what lies before them, turned again, from the rows
+** of the shares before it, whose devices' memory it reaches.  So shares are made in their order.
+*/
+#include "../device/device_copy.h"
+#include "krylov_device.h"
+
+static gx_code run_kernel(const gx_kry_share *s, gx_kernel_id kernel, gx_dtype dtype,
+                          const gx_args *args, gx_err *err)
+{
+    return s->accel->backend->kernel[kernel][dtype](s->accel->dev, s->accel->run, args, err);
+}
+
+/* The lower triangle of n x n elements, mirrored. */
+static gx_code mirror(const gx_kry_share *s, gx_dtype dtype, int64_t n, void *c, int64_t ldc,
+                      gx_err *err)
+{
+    gx_args args = {.uplo = GX_LOWER, .transa = gx_adjoint(dtype), .m = n, .n = n};
+    args.c = c;
+    args.ldc = ldc;
+    return run_kernel(s, GX_SYMMETRIZE, dtype, &args, err);
+}
+
+/* c (m x n) = a^H, or a. */
+static gx_code move(const gx_kry_share *s, gx_dtype dtype, bool is_turned, int64_t m, int64_t n,
+                    const void *a, int64_t lda, void *c, int64_t ldc, gx_err *err)
+{
+    gx_args args = {.transa = is_turned ? gx_adjoint(dtype) : GX_NO_TRANS, .m = m, .n = n};
+    args.a = a;
+    args.lda = lda;
+    args.c = c;
+    args.ldc = ldc;
+    return m == 0 || n == 0
+               ? GX_OK
+               : run_kernel(s, is_turned ? GX_TRANSPOSE : GX_COPY, dtype, &args, err);
+}
+
+/* What lies before a share's square in its rows: turned, from those who have it in theirs. */
+static gx_code take_over(struct gx_kry_device *d, int share, gx_err *err)
+{
+    const gx_oper *op = d->op;
+    gx_kry_share *s = &d->share[share];
+    size_t element = gx_dtype_bytes(op->dtype);
+    for (int k = 0; k < share; k++) {
+        const gx_kry_share *from = &d->share[k];
+        if (!gx_kry_is_open(d, from)) {
+            return gx_fail(err, GX_DEVICE, "the device was lost");
+        }
+        size_t column = (size_t)from->cols * element;
+        int64_t most = (int64_t)(s->other.bytes / column);
+        for (int64_t j = 0; j < s->cols; j += most) {
+            int64_t cols = gx_min(most, s->cols - j);
+            size_t bytes = (size_t)cols * column;
+            GX_TRY(s->accel->backend->copy_from(
+                s->accel->dev, s->accel->run, s->other.data, from->accel->dev,
+                gx_at(from->a.data, op->dtype, from->cols, 0, s->first + j), bytes, err));
+            GX_TRY(move(s, op->dtype, true, cols, from->cols, s->other.data, from->cols,
+                        gx_at(s->a.data, op->dtype, s->cols, j, from->first), s->cols, err));
+            gx_stats_add(&op->run->ctx->stats, GX_STAT_PEER_BYTES, (int64_t)bytes);
+        }
+    }
+    return GX_OK;
+}
+
+/* Whole rows: from the share's columns on the diagonal and below, and from shares before it. */
+static gx_code make_rows(struct gx_kry_device *d, int share, gx_err *err)
+{
+    gx_oper *op = d->op;
+    gx_kry_share *s = &d->share[share];
+    gx_dtype dtype = op->dtype;
+    int64_t top = gx_kry_strip_top(op, s), rows = op->m - top, end = s->first + s->cols;
+    int64_t elements = rows * s->cols;
+    gx_mat view;
+    for (int k = 0; k < share; k++) { // a column of theirs has room
+        elements = gx_max(elements, d->share[k].cols);
+    }
+    GX_TRY(gx_kry_take(s, &s->other, (size_t)elements * gx_dtype_bytes(dtype), err));
+    gx_mat_view(&view, op->A, GX_NO_TRANS, top, s->first, rows, s->cols);
+    GX_TRY(gx_device_load(op->run, s->accel, &view, s->cols, dtype, true, s->other.data, err));
+    if (!gx_ok(op->run)) {
+        return GX_OK;
+    }
+    void *square = gx_at(s->other.data, dtype, rows, s->first - top, 0);
+    GX_TRY(mirror(s, dtype, s->cols, square, rows, err));
+    GX_TRY(move(s, dtype, false, s->cols, s->cols, square, rows,
+                gx_at(s->a.data, dtype, s->cols, 0, s->first), s->cols, err));
+    GX_TRY(move(s, dtype, true, s->cols, op->m - end,
+                gx_at(s->other.data, dtype, rows, end - top, 0), rows,
+                gx_at(s->a.data, dtype, s->cols, 0, end), s->cols, err));
+    GX_TRY(take_over(d, share, err));
+    GX_TRY(s->accel->backend->queue_wait(s->accel->dev, s->accel->run, err));
+    gx_pool_give(s->accel->pool, s->other.data, s->other.bytes);
+    s->other = (gx_kry_buffer){NULL, 0};
+    return GX_OK;
+}
+
+/* A share's columns: read, copied and mirrored. */
+static gx_code make_columns(struct gx_kry_device *d, gx_kry_share *s, gx_err *err)
+{
+    gx_oper *op = d->op;
+    int64_t top = gx_kry_top(op, s), rows = op->m - top;
+    gx_mat view;
+    gx_mat_view(&view, op->A, GX_NO_TRANS, top, s->first, rows, s->cols);
+    GX_TRY(gx_device_load(op->run, s->accel, &view, s->cols, op->dtype, op->is_hermitian, s->a.data,
+                          err));
+    if (op->is_hermitian && gx_ok(op->run)) {
+        GX_TRY(mirror(s, op->dtype, s->cols, s->a.data, rows, err));
+        GX_TRY(s->accel->backend->queue_wait(s->accel->dev, s->accel->run, err));
+    }
+    return GX_OK;
+}
+
+/* A share's buffer: found, or made. */
+static gx_code fill(struct gx_kry_device *d, int share, gx_err *err)
+{
+    gx_oper *op = d->op;
+    gx_kry_share *s = &d->share[share];
+    int64_t rows = d->has_whole_rows ? op->n : op->m - gx_kry_top(op, s);
+    size_t bytes = (size_t)(rows * s->cols) * gx_dtype_bytes(op->dtype);
+    gx_block_key key;
+    if (!gx_kry_is_open(d, s)) {
+        return gx_fail(err, GX_DEVICE, "the device was lost");
+    }
+    if (gx_kry_key(d, s, &key)) {
+        s->a = (gx_kry_buffer){gx_pool_claim(s->accel->pool, &key, bytes), bytes};
+        s->is_sound = s->a.data != NULL;
+        gx_stats_add(&op->run->ctx->stats, GX_STAT_DEVICE_HITS, s->is_sound);
+    }
+    if (s->is_sound) {
+        return GX_OK;
+    }
+    GX_TRY(gx_kry_take(s, &s->a, bytes, err));
+    GX_TRY(d->has_whole_rows ? make_rows(d, share, err) : make_columns(d, s, err));
+    s->is_sound = gx_ok(op->run);
+    return GX_OK;
+}
+
+/* What is below the mirrored square, turned, where memory is plenty. */
+static gx_code turn(const struct gx_kry_device *d, gx_kry_share *s, gx_err *err)
+{
+    const gx_oper *op = d->op;
+    int64_t rows = op->m - gx_kry_top(op, s), below = rows - s->cols;
+    size_t bytes = (size_t)(s->cols * below) * gx_dtype_bytes(op->dtype);
+    if (!op->is_hermitian || d->has_whole_rows || below == 0 || s->a.bytes + bytes > s->limit / 2 ||
+        !gx_accel_offers(s->accel, GX_TRANSPOSE, op->dtype)) {
+        return GX_OK;
+    }
+    GX_TRY(gx_kry_take(s, &s->below, bytes, err));
+    return move(s, op->dtype, true, s->cols, below,
+                gx_at(s->a.data, op->dtype, rows, s->cols, 0), rows, s->below.data, s->cols, err);
+}
+
+bool gx_kry_fill_all(struct gx_kry_device *d)
+{
+    bool is_good = true;
+    d->err = (gx_err){0};
+    for (int k = 0; k < d->shares && is_good; k++) {
+        gx_kry_share *s = &d->share[k];
+        is_good = gx_kry_fail_of(d, k, fill(d, k, &d->err)) == GX_OK && gx_ok(d->op->run) &&
+                  gx_kry_fail_of(d, k, turn(d, s, &d->err)) == GX_OK;
+    }
+    return is_good;
+}
