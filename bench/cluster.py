@@ -226,6 +226,10 @@ def timed(client, make):
     return counters() - before, answer
 
 
+def tell(name, side, counts):
+    print(f"# {name}: {side} {counts[0]:.2f} s, {counts[1]:.2f} s of processors, {counts[2] / 1e6:.1f} MB moved", flush=True)
+
+
 def _moved(dask_worker):
     return dask_worker.transfer_outgoing_bytes_total
 
@@ -239,12 +243,14 @@ def measure_call(client, calls, name, args):
     for _ in range(args.rounds):
         counts, answer = timed(client, ours)
         gx.append(counts)
+        tell(name, "gx", counts)
         model.append(expected())
         left = residual(answer)
         del answer
         if not args.alone:
             counts, answer = timed(client, theirs)
             plain.append(counts)
+            tell(name, "dask.array", counts)
             del answer
     gx, model = np.array(gx), (np.array(model)[1:] + np.array(model)[:-1]) / 2  # before and after
     plain = np.array(plain) if plain else np.full_like(gx, np.nan)
