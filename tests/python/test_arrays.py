@@ -7,6 +7,7 @@ Plan:
    too few, of another width, none at all; an iterator that fails;
 4. DataFrames, Arrow tables and lists (where pandas, pyarrow are installed); what is no numbers; sparse matrices;
 5. names in schemas; cells written but still held by gx; matrices of another connection's transaction; `out`;
+   a large array makes an empty file's pages large, but no others, and leaves the cache as it was, also when refused;
 6. nothing is there twice: the memory that storing and fetching 160 MB takes; within a transaction, and undone with it.
 """
 import sqlite3
@@ -17,6 +18,7 @@ import gx_sqlite as gx
 import numpy as np
 import pytest
 from conftest import ROOT, open_sqlite3, small_tiles
+from gx_sqlite import _arrays
 
 RNG = np.random.default_rng(3)
 KINDS = ["f8", "f4", "c16", "c8", "f2", "i1", "u2", "i4", "i8", "?", ">f8", ">c8", ">i4"]
@@ -296,6 +298,30 @@ def test_while_a_statement_runs(db):
     for _ in range(3):
         gx.store(db, "B", numbers((400, 400), "f8"), replace=True)
     assert running.fetchone() == (2,)
+
+
+def page_bytes(db):
+    return db.execute("PRAGMA page_size").fetchone()[0], db.execute("PRAGMA cache_size").fetchone()[0]
+
+
+@pytest.mark.parametrize("before, size", [(None, 65536), ("CREATE TABLE t(x)", 4096), ("PRAGMA page_size = 8192", 8192),
+                                          ("PRAGMA page_size = 65536", 65536), ("PRAGMA journal_mode = WAL", 4096)])
+def test_pages(db, monkeypatch, before, size):
+    monkeypatch.setattr(_arrays, "_LARGE", 3 << 20)
+    if before:
+        db.execute(before).fetchall()
+    db.execute("PRAGMA cache_size = 321").fetchall()
+    a = numbers((700, 700), "f8")
+    gx.store(db, "A", a)
+    assert page_bytes(db) == (size, 321) and np.array_equal(gx.fetch(db, "A"), a)
+    with pytest.raises(sqlite3.Error, match="exists"):
+        gx.store(db, "A", a)
+    assert page_bytes(db) == (size, 321) and db.execute("SELECT gx_check()").fetchone() == ("ok",)
+
+
+def test_pages_of_small_ones(db):
+    gx.store(db, "A", numbers((700, 700), "f8"))
+    assert page_bytes(db)[0] == 4096
 
 
 # ---- 6. memory -------------------------------------------------------------------------------------------------------

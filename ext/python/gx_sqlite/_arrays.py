@@ -7,9 +7,10 @@ way nothing but a few tiles is there twice.
 """
 from __future__ import annotations
 
+import contextlib
 import json
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Optional, Union
+from typing import Any, Iterator, Optional, Union
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from ._values import DTYPES, Array, Buffer, DTypeLike, empty, unpack
 
 _SMALL = 1 << 20  # bytes: up to here a matrix goes as one value
 _BAND = 64 << 20  # bytes that come at a time where an array cannot be lent
+_LARGE = 64 << 20  # bytes: of a large array
+_USUAL_PAGE, _LARGE_PAGE, _FEW_PAGES = 4096, 65536, 16
 _TRIES = 100  # of reading a matrix that others replace meanwhile
 
 
@@ -45,7 +48,7 @@ def store(db: Any, name: str, data: Any, *, replace: bool = False, dtype: DTypeL
         return str(_connect.value(db, "SELECT gx_store(?, ?, ?)", (name, blob, options)))
     array = matrix.lendable
     if array is not None:
-        with lent(array, False) as token:
+        with lent(array, False) as token, _roomy(db, array.nbytes):
             if token is not None and call(db, "SELECT gx_from_memory(?, ?, ?)", (token, name, options)):
                 return name
     tiles = _Tiles(matrix)
@@ -54,6 +57,28 @@ def store(db: Any, name: str, data: Any, *, replace: bool = False, dtype: DTypeL
             return str(_connect.value(db, "SELECT gx_from_function(?, ?, ?, ?, ?)", (function, m, n, name, options)))
     finally:
         tiles.close()
+
+
+@contextlib.contextmanager
+def _roomy(db: Any, size: int) -> Iterator[None]:
+    """For a large array: into an empty file, pages of 64 KiB, unless another size was chosen before; and while it is
+    written, few enough of them in SQLite's cache that they stay in the processor's on their way to the file."""
+    if size < _LARGE:
+        yield
+        return
+    (pages, page_bytes, cache), = _connect.rows(
+        db, "SELECT page_count, page_size, cache_size FROM pragma_page_count, pragma_page_size, pragma_cache_size")
+    if pages == 0 and page_bytes == _USUAL_PAGE:
+        _connect.rows(db, f"PRAGMA main.page_size = {_LARGE_PAGE}")
+        page_bytes = _LARGE_PAGE
+    if page_bytes < _LARGE_PAGE:
+        yield
+        return
+    _connect.rows(db, f"PRAGMA main.cache_size = {_FEW_PAGES}")
+    try:
+        yield
+    finally:
+        _connect.rows(db, f"PRAGMA main.cache_size = {cache}")
 
 
 class _Tiles:
