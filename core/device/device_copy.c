@@ -526,12 +526,7 @@ static gx_code copy_share(void *arg, int64_t piece, int member, gx_err *err)
     return GX_OK;
 }
 
-/*
-** Who copies so many bytes.  NULL: the caller, who has copied a MiB for each thread by the time
-** that a team of them has been started and ended; what is copied again and again is worth that
-** sooner.
-*/
-static gx_team *copiers(gx_run *run, size_t bytes, bool is_once)
+gx_team *gx_device_copiers(gx_run *run, size_t bytes, bool is_once)
 {
     const size_t WORTH_A_TEAM = (size_t)1 << 20;
     bool must_pay = is_once && run->team == NULL;
@@ -562,7 +557,7 @@ void gx_device_memcpy(gx_run *run, void *to, const void *from, size_t bytes)
 {
     shares s = {.to = to, .from = from, .column = bytes, .cols = 1};
     s.to_ld = s.from_ld = bytes;
-    copy_by(run, copiers(run, bytes, false), &s);
+    copy_by(run, gx_device_copiers(run, bytes, false), &s);
 }
 
 void gx_device_stage(gx_run *run, void *to, size_t to_ld_bytes, const void *from,
@@ -571,7 +566,7 @@ void gx_device_stage(gx_run *run, void *to, size_t to_ld_bytes, const void *from
     shares s = {.to = to, .from = from, .column = col_bytes, .cols = cols, .is_staged = true};
     s.to_ld = to_ld_bytes;
     s.from_ld = from_ld_bytes;
-    copy_by(run, copiers(run, col_bytes * cols, false), &s);
+    copy_by(run, gx_device_copiers(run, col_bytes * cols, false), &s);
 }
 
 typedef struct transfer {
@@ -589,7 +584,7 @@ static gx_code begin_transfer(transfer *t, gx_err *err)
 {
     size_t budget = (size_t)t->run->ctx->config.number[GX_SET_PINNING_BUDGET];
     t->span = gx_stats_open(&t->run->ctx->stats);
-    t->team = copiers(t->run, t->column * (size_t)t->cols, true);
+    t->team = gx_device_copiers(t->run, t->column * (size_t)t->cols, true);
     // A quarter: one is copied here while another one travels.
     int64_t most = gx_min(GX_PIECE_BYTES, gx_max(PIECE_BYTES, (int64_t)t->column * t->cols / 4));
     t->step = gx_min(t->cols, gx_max(1, most / ((int64_t)t->column + 1)));

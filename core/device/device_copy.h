@@ -55,6 +55,13 @@ gx_code gx_device_put(gx_run *run, gx_accel *accel, gx_dtype dtype, int64_t m, i
 gx_code gx_device_get(gx_run *run, gx_accel *accel, gx_dtype dtype, int64_t m, int64_t n,
                       const void *b, void *a, int64_t lda, gx_err *err);
 
+/*
+** Who copies so many bytes.  NULL: the caller, who has copied a MiB for each thread by the time
+** that a team of them has been started and ended; what is copied again and again is worth that
+** sooner.
+*/
+gx_team *gx_device_copiers(gx_run *run, size_t bytes, bool is_once);
+
 /* Copy bytes, over the team where that pays; columns, to memory that a device reads next. */
 void gx_device_memcpy(gx_run *run, void *to, const void *from, size_t bytes);
 void gx_device_stage(gx_run *run, void *to, size_t to_ld_bytes, const void *from,

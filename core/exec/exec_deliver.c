@@ -10,6 +10,7 @@
 #include "exec_device.h"
 
 #include "../base/thread.h"
+#include "../device/device_copy.h"
 
 #include <assert.h>
 
@@ -84,17 +85,18 @@ static gx_code write_share(void *arg, int64_t index, int member, gx_err *err)
 
 /*
 ** The caller, where no helpers write other pieces at the same time: a sink in memory takes one from
-** the whole team: its pages are new, most often, and clearing them takes one thread longer than
-** everything else.  Starting the team takes half a millisecond, so there must be some to clear.
+** the whole team: its pages may be new, and clearing them takes one thread longer than everything
+** else.
 */
 static gx_code deliver(gx_xd *x, const gx_xd_piece *p, bool is_caller, gx_err *err)
 {
-    const int64_t SHARE_BYTES = 128 << 10, WORTH_A_TEAM = 8 << 20;
+    const int64_t SHARE_BYTES = 128 << 10;
     const gx_opnd *op = &x->prog->operand[x->plan.flushes[p->item].operand];
     int64_t element = (int64_t)gx_dtype_bytes(op->dtype), column = p->m * element;
-    bool is_large = !op->sink->is_stored && op->sink->value.data != NULL && p->n > 1 &&
-                    op->rows * op->cols * element >= WORTH_A_TEAM;
-    gx_team *team = is_caller && is_large && x->stream == NULL ? gx_run_team(x->run) : NULL;
+    bool is_shared = is_caller && x->stream == NULL && !op->sink->is_stored &&
+                     op->sink->value.data != NULL && p->n > 1;
+    size_t bytes = (size_t)(op->rows * op->cols * element);
+    gx_team *team = is_shared ? gx_device_copiers(x->run, bytes, true) : NULL;
     if (team == NULL || gx_team_threads(team) == 1) {
         return write_columns(x, p, 0, p->n, err);
     }
