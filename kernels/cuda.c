@@ -71,7 +71,7 @@ static const struct {
     [GX_CUDA_CONVERT] = {"gx_convert", "cuda_map", ONE_FOR_ALL},
     [GX_CUDA_RANDOM] = {"gx_random", "cuda_random", ONE_FOR_ALL},
     [GX_CUDA_PARTS] = {"gx_parts", "cuda_narrow", EACH_DTYPE},
-    [GX_CUDA_NARROW_PRODUCT] = {"gx_narrow", "cuda_narrow", ONE_FOR_ALL},
+    [GX_CUDA_NARROW_PRODUCT] = {"gx_narrow", "cuda_narrow", REAL_DTYPES},
     [GX_CUDA_NEAR_ROWS] = {"gx_near_rows", "cuda_nearest", REAL_DTYPES},
     [GX_CUDA_NEAR_APART] = {"gx_near_apart", "cuda_nearest", REAL_DTYPES},
     [GX_CUDA_NEAR_SELECT] = {"gx_near_select", "cuda_nearest", REAL_DTYPES},

@@ -218,7 +218,7 @@ gx_code gx_cuda_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_trans tran
                      const void *b, int64_t ldb, double beta, void *c, int64_t ldc, gx_err *err);
 
 /*
-** Products in parts (cuda_narrow.c): f32 with 1 to GX_CUDA_NARROW columns or rows, and few columns
+** Products in parts (cuda_narrow.c): real, with few columns or rows, and few columns
 ** times their own transpose, where args->work has room.  *is_done: false, this is none of those.
 */
 gx_code gx_cuda_narrow_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *args,

@@ -5,10 +5,8 @@
 ** cuBLAS does not promise it, so such calls go to a kernel of ours (gx_region).  gx's words for
 ** transposes, triangles, sides and diagonals are cuBLAS's own numbers.
 **
-** Products of a large f64 matrix with a few columns need nothing of their own: on an H200 cuBLAS's
-** gemm reads it at 3.6 to 4.1 TB/s for 1 to 16 columns, plain or transposed, where a copy in device
-** memory runs at 4.2.  f32 with 8 columns runs at 2.1 to 2.5, one of 2^32 elements transposed at
-** 0.8, and syrk with few columns sums a long side in one thread block: those go to cuda_narrow.c.
+** Products of a large real matrix with a few columns, and syrk with a long side, for which cuBLAS
+** leaves many of the processors without work, go to cuda_narrow.c.
 **
 ** TRMM is cuBLAS's out-of-place product with the same matrix on both sides, which is its documented
 ** way to work in place.

@@ -99,22 +99,22 @@ typedef struct gx_cuda_rows {
 } gx_cuda_rows;
 
 /*
-** Products of a large f32 matrix s, rows x cols, with few columns, 1 to GX_CUDA_NARROW, whose
+** Products of a large real matrix s, rows x cols, with few columns, 1 to GX_CUDA_NARROW, whose
 ** element (k, r) is x[k x_down + r x_across].  The sum, over columns (is_trans: rows) of s, is cut
 ** into `parts` of `chunk`; what each comes to is few columns, one after the other, in `partial`.  A
 ** thread block has a part of `span` rows (is_trans: columns) of s.
 */
 enum {
-    GX_CUDA_NARROW = 8,
-    GX_CUDA_NARROW_ROWS = 512,  /* plain: span         */
-    GX_CUDA_NARROW_CHUNK = 1024 /* at most             */
+    GX_CUDA_NARROW = 16,
+    GX_CUDA_NARROW_ROWS = 512,     /* plain: span                                         */
+    GX_CUDA_NARROW_STEP = 256,     /* is_trans: chunks are multiples of it                */
+    GX_CUDA_NARROW_ROOM = 32 << 10 /* bytes of a chunk of x, of 16 columns, of 8 if fewer */
 };
 
 typedef struct gx_cuda_narrow {
     int32_t is_trans;
-    int32_t is_aligned; /* four rows of a column can be loaded at once */
-    int32_t is_even;    /* and so can four rows of x  */
-    int32_t few;
+    int32_t is_aligned; /* sixteen bytes of a column can be loaded at once */
+    int32_t few, unused;
     int64_t rows, cols;
     const void *s;
     int64_t lds;

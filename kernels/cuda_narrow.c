@@ -5,17 +5,16 @@
 ** with a result of its own in args->work, and gx_parts adds these up, in their order: the same bits
 ** on every run.  How many there are depends on the shape alone.
 **
-**   few columns   f32, 1 to 8 columns, or rows: cuBLAS reads the large matrix at a little more than
-**                 half of the memory's rate, and for one column, transposed, at a fifth of it from
-**                 2^31 elements on.  Kernels of our own (cuda_narrow.cu).
+**   few columns   or rows, of real dtypes: kernels of our own (cuda_narrow.cu).  On an H200, whose
+**                 memory copies at 4.2 TB/s, cuBLAS reads the large matrix at 1.7 to 2.5 for 2 to
+**                 16 of f32, at 0.8 for one, transposed, of 2^32 elements, and at 3.6 for 2 to 8 of
+**                 f64, plain.  For what else there is of f64 it does as well as ours.
 **   rank k        A^H A of few, long columns, or A A^H: cuBLAS's syrk sums in one thread block what
 **                 one thread block holds of the result.  Parts are products of a batch by cuBLAS.
 **
 ** Who gives no `work` (products within other kernels) gets cuBLAS's own.
 */
 #include "cuda.h"
-
-#include <math.h>
 
 /* ROUND: thread blocks that a large device works on at once, of narrow products. */
 enum { ROUND = 264, THREADS = 256 };
@@ -34,56 +33,52 @@ static gx_code add_parts(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_cuda_c
 
 // Few columns -------------------------------------------------------------------------------------
 
-/* How much of whole rounds is work, of side x k elements. */
-static double use_of(const gx_cuda_narrow *p, double side, double k)
+/*
+** Thread blocks of span x chunk elements: whole rounds of them, and few, for while a round begins
+** and ends less is read, and parts are results that are read again.
+*/
+static void cut_blocks(gx_cuda_narrow *p, int64_t element, int64_t side, int64_t k)
 {
-    double blocks = ceil(side / (double)p->span) * ceil(k / (double)p->chunk);
-    double rounds = ceil(blocks / ROUND);
-    return side * k / (rounds * ROUND * (double)p->span * (double)p->chunk);
+    const int64_t SPAN_STEP = 32, ENOUGH = 1 << 20, ROUNDS = 8; // bytes to a block; usual rounds
+    int64_t width = p->few > GX_CUDA_NARROW / 2 ? GX_CUDA_NARROW : GX_CUDA_NARROW / 2;
+    int64_t step = p->is_trans ? GX_CUDA_NARROW_STEP : 16; // of a chunk
+    int64_t least = gx_ceil_div(k, GX_CUDA_NARROW_ROOM / width / element);
+    int64_t across = gx_ceil_div(side, p->is_trans ? SPAN_STEP : GX_CUDA_NARROW_ROWS); // at most
+    int64_t rounds = gx_ceil_div(p->is_trans ? least : least * across, ROUND);
+    rounds = gx_max(rounds, gx_min(side * k / (ROUND * ENOUGH / element), ROUNDS));
+    p->parts = gx_min(gx_max(rounds * ROUND / across, least), gx_max(least, k / step));
+    int64_t span = gx_ceil_div(side, gx_max(1, rounds * ROUND / p->parts));
+    p->span = p->is_trans ? gx_ceil_div(span, SPAN_STEP) * SPAN_STEP : GX_CUDA_NARROW_ROWS;
+    p->chunk = gx_ceil_div(gx_ceil_div(k, p->parts), step) * step;
+    p->parts = gx_ceil_div(k, p->chunk);
 }
 
-/*
-** Thread blocks of span x chunk elements.  Large ones, as few rounds of them as have enough to do
-** for everybody: what each begins and ends with is lost, and its results are read once more.
-*/
-static void cut_blocks(gx_cuda_narrow *p, int64_t side, int64_t k)
+/* Columns or rows whose product cuBLAS leaves to us. */
+static bool is_few(gx_dtype dtype, int64_t few, bool is_trans)
 {
-    enum { ROUNDS = 6, CHUNK_STEP = 16, SPAN_STEP = 32 };
-    const double BETTER = 0.02;
-    int64_t narrowest = p->is_trans ? SPAN_STEP : GX_CUDA_NARROW_ROWS;
-    int64_t shortest = p->is_trans ? 128 : 32, across = gx_ceil_div(side, narrowest);
-    int64_t least = gx_ceil_div(k, GX_CUDA_NARROW_CHUNK), most = gx_max(least, k / shortest);
-    double best = 0;
-    for (int64_t rounds = 1; rounds <= ROUNDS; rounds++) {
-        gx_cuda_narrow cut = *p;
-        int64_t blocks = rounds * ROUND, parts = gx_min(gx_max(blocks / across, least), most);
-        int64_t span = gx_ceil_div(side, gx_max(1, blocks / parts));
-        cut.span = p->is_trans ? gx_ceil_div(span, SPAN_STEP) * SPAN_STEP : GX_CUDA_NARROW_ROWS;
-        cut.chunk = gx_ceil_div(gx_ceil_div(k, parts), CHUNK_STEP) * CHUNK_STEP;
-        double use = use_of(&cut, (double)side, (double)k);
-        if (use > best + BETTER) {
-            best = use;
-            *p = cut;
-        }
+    if (dtype == GX_F32) {
+        return few >= 1 && few <= GX_CUDA_NARROW;
     }
-    p->parts = gx_ceil_div(k, p->chunk);
+    return dtype == GX_F64 && !is_trans && few >= 2 && few <= GX_CUDA_NARROW / 2;
 }
 
 /* How a product is cut; false: it is not for these kernels. */
 static bool cut_narrow(gx_dtype dtype, const gx_args *p, gx_cuda_narrow *out)
 {
-    const int64_t LEAST_SIDE = 64, LEAST = 1 << 20, MOST_PARTS = 65535;
+    const int64_t LEAST_SIDE = 64, LEAST_BYTES = 4 << 20, MOST_PARTS = 65535;
+    int64_t element = (int64_t)gx_dtype_bytes(dtype);
     bool is_left = p->n <= p->m; // the large matrix is a
+    bool is_trans = is_left ? p->transa != GX_NO_TRANS : p->transb == GX_NO_TRANS;
     int64_t few = gx_min(p->m, p->n), side = gx_max(p->m, p->n), k = p->k;
-    if (dtype != GX_F32 || few < 1 || few > GX_CUDA_NARROW || side < LEAST_SIDE ||
-        k < LEAST_SIDE || side > INT32_MAX || k > INT32_MAX || side * k < LEAST) {
+    if (!is_few(dtype, few, is_trans) || side < LEAST_SIDE || k < LEAST_SIDE ||
+        side > INT32_MAX || k > INT32_MAX || side * k < LEAST_BYTES / element) {
         return false;
     }
-    *out = (gx_cuda_narrow){.few = (int32_t)few};
-    out->is_trans = is_left ? p->transa != GX_NO_TRANS : p->transb == GX_NO_TRANS;
-    out->rows = out->is_trans ? k : side;
-    out->cols = out->is_trans ? side : k;
-    cut_blocks(out, side, k);
+    *out = (gx_cuda_narrow){.is_trans = is_trans,
+                            .few = (int32_t)few,
+                            .rows = is_trans ? k : side,
+                            .cols = is_trans ? side : k};
+    cut_blocks(out, element, side, k);
     return out->parts <= MOST_PARTS;
 }
 
@@ -103,12 +98,13 @@ gx_code gx_cuda_narrow_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const 
     call.x = is_left ? p->b : p->a;
     call.x_down = is_plain ? 1 : ldx;
     call.x_across = is_plain ? ldx : 1;
-    call.is_aligned = (uintptr_t)call.s % 16 == 0 && call.lds % 4 == 0 && call.rows % 4 == 0;
-    call.is_even = (uintptr_t)call.x % 16 == 0 && call.x_down == 1 && call.x_across % 4 == 0;
+    int64_t piece = 16 / (int64_t)gx_dtype_bytes(dtype); // loaded at once
+    call.is_aligned =
+        (uintptr_t)call.s % 16 == 0 && call.lds % piece == 0 && call.rows % piece == 0;
     call.partial = p->work;
     int64_t across = gx_ceil_div(call.is_trans ? call.cols : call.rows, call.span);
     gx_cuda_dim block = {THREADS, 1, 1}, grid = {(unsigned)across, (unsigned)call.parts, 1};
-    GX_TRY(gx_cuda_launch(dev, queue, GX_CUDA_NARROW_PRODUCT, GX_F32, grid, block, &call, err));
+    GX_TRY(gx_cuda_launch(dev, queue, GX_CUDA_NARROW_PRODUCT, dtype, grid, block, &call, err));
     gx_cuda_call sum = {.trans = is_left ? GX_NO_TRANS : GX_TRANS,
                         .part = GX_CUDA_ALL,
                         .m = call.is_trans ? call.cols : call.rows,

@@ -8,80 +8,97 @@
 **
 **   gx_narrow plain   a warp's lanes have 4 rows each; two warps share the columns, and their sums
 **                     meet in shared memory.
-**   gx_narrow dot     (is_trans) a warp has 4 columns at a time and its lanes go down the rows;
-**                     the lanes' 4 FEW sums meet in 31 exchanges, which leave one sum a lane.
+**   gx_narrow dot     (is_trans) a warp has 4 columns at a time, or 2, and its lanes go down the
+**                     rows, 4 each; what is loaded is for two steps later, at the end of columns
+**                     for the next ones.  The lanes' sums, up to 32, meet in 31 exchanges, which
+**                     leave one sum a lane.
 **
-** Nothing that is padding is multiplied with anything of the matrix: 0 times Inf is not 0.
+** Loads that others are to overlap stand under no condition: where branches meet, what they load
+** would be copied, and so waited for.  Nothing that is padding is multiplied with anything of the
+** matrix: 0 times Inf is not 0.
 */
 #include "cuda_element.cuh"
 
-constexpr int WARP = 32, WARPS = 8, THREADS = WARP * WARPS, ROWS = 4 * WARP;
-constexpr int AHEAD = 8; // columns whose loads are under way
-constexpr int ROOM = 8192;
+constexpr int WARP = 32, WARPS = 8, THREADS = WARP * WARPS;
+constexpr int FOUR = 4, ROWS = FOUR * WARP; // of a lane, of a warp
 
-/* FEW numbers side by side, loaded at once. */
-template <int FEW> struct alignas(FEW < 4 ? 4 * FEW : 16) line {
-    float at[FEW];
+/* Numbers of a column of x that there is room for. */
+template <class T, int FEW>
+constexpr int length = GX_CUDA_NARROW_ROOM / sizeof(T) / (FEW > 8 ? FEW : 8);
+
+/* N numbers side by side, loaded at once. */
+template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) line {
+    T at[N];
 };
 
-struct four {
-    float at[4];
+template <class T> struct four {
+    T at[FOUR];
 };
 
-/* Elements of a column from `at` on: side by side (V 4), or a warp apart (V 1). */
-template <int V> __device__ inline four load(const float *column, const int64_t at[4])
+/* Numbers to a load: sixteen bytes (IS_WIDE), or one. */
+template <class T, bool IS_WIDE> constexpr int piece = IS_WIDE ? 16 / sizeof(T) : 1;
+
+/* Where row e of a lane's four is: in pieces, a warp's length of them apart. */
+template <class T, bool IS_WIDE> __device__ inline int offset(int lane, int e)
 {
-    if constexpr (V == 4) {
-        float4 e = __ldcs((const float4 *)(column + at[0]));
-        return {e.x, e.y, e.z, e.w};
+    constexpr int N = piece<T, IS_WIDE>;
+    return (e / N * WARP + lane) * N + e % N;
+}
+
+__device__ inline void load_wide(const float *from, float *to)
+{
+    float4 e = __ldcs((const float4 *)from);
+    to[0] = e.x, to[1] = e.y, to[2] = e.z, to[3] = e.w;
+}
+
+__device__ inline void load_wide(const double *from, double *to)
+{
+    double2 e = __ldcs((const double2 *)from);
+    to[0] = e.x, to[1] = e.y;
+}
+
+/* A piece, not to be read again. */
+template <class T, bool IS_WIDE> __device__ inline void load_piece(const T *from, T *to)
+{
+    if constexpr (IS_WIDE) {
+        load_wide(from, to);
     } else {
-        return {__ldcs(column + at[0]), __ldcs(column + at[1]), __ldcs(column + at[2]),
-                __ldcs(column + at[3])};
+        *to = __ldcs(from);
     }
 }
 
-template <int V> __device__ inline int offset(int lane, int e)
-{
-    return V == 4 ? 4 * lane + e : lane + WARP * e;
-}
-
 /* Number k of column r of x; 0 in a column that is not there. */
-__device__ inline float from_x(const gx_cuda_narrow &p, int64_t k, int r)
+template <class T> __device__ inline T from_x(const gx_cuda_narrow &p, int64_t k, int r)
 {
-    const float *x = (const float *)p.x;
+    const T *x = (const T *)p.x;
     return r < p.few ? x[k * p.x_down + r * p.x_across] : 0;
 }
 
 // Plain -------------------------------------------------------------------------------------------
 
 /* What a warp's lanes have of 4 rows each, before another warp's is added and after. */
-template <int FEW, int V>
-__device__ inline void put_aside(float *room, int lane, const float sum[4][FEW])
+template <class T, int FEW, bool IS_WIDE>
+__device__ inline void put_aside(T *room, int lane, const T sum[FOUR][FEW])
 {
 #pragma unroll
     for (int r = 0; r < FEW; r++) {
-        if constexpr (V == 4) {
-            float4 e = {sum[0][r], sum[1][r], sum[2][r], sum[3][r]};
-            *(float4 *)(room + r * ROWS + 4 * lane) = e;
-        } else {
 #pragma unroll
-            for (int e = 0; e < 4; e++) {
-                room[r * ROWS + offset<V>(lane, e)] = sum[e][r];
-            }
+        for (int e = 0; e < FOUR; e++) {
+            room[r * ROWS + offset<T, IS_WIDE>(lane, e)] = sum[e][r];
         }
     }
 }
 
-template <int FEW, int V>
-__device__ inline void put_out(const gx_cuda_narrow &p, const float *room, int lane, int64_t i0,
-                               const float sum[4][FEW])
+template <class T, int FEW, bool IS_WIDE>
+__device__ inline void put_out(const gx_cuda_narrow &p, const T *room, int lane, int64_t i0,
+                               const T sum[FOUR][FEW])
 {
-    float *out = (float *)p.partial + (int64_t)blockIdx.y * p.few * p.rows + i0;
+    T *out = (T *)p.partial + (int64_t)blockIdx.y * p.few * p.rows + i0;
 #pragma unroll
     for (int r = 0; r < FEW; r++) {
 #pragma unroll
-        for (int e = 0; e < 4; e++) {
-            int at = offset<V>(lane, e);
+        for (int e = 0; e < FOUR; e++) {
+            int at = offset<T, IS_WIDE>(lane, e);
             if (r < p.few && i0 + at < p.rows) {
                 out[r * p.rows + at] = sum[e][r] + room[r * ROWS + at];
             }
@@ -89,84 +106,91 @@ __device__ inline void put_out(const gx_cuda_narrow &p, const float *room, int l
     }
 }
 
-/* Four warps have rows of their own, two share the columns. */
-template <int FEW, int V> __device__ inline void plain(const gx_cuda_narrow &p, float *room)
+template <class T, int FEW>
+__device__ inline void add_column(const four<T> &v, const line<T, FEW> &x, T sum[FOUR][FEW])
 {
-    constexpr int GROUPS = WARPS / 2;
+#pragma unroll
+    for (int e = 0; e < FOUR; e++) {
+#pragma unroll
+        for (int r = 0; r < FEW; r++) {
+            sum[e][r] = fma(v.at[e], x.at[r], sum[e][r]);
+        }
+    }
+}
+
+/* Four warps have rows of their own, two share the columns. */
+template <class T, int FEW, bool IS_WIDE>
+__device__ inline void plain(const gx_cuda_narrow &p, T *room)
+{
+    constexpr int GROUPS = WARPS / 2, N = piece<T, IS_WIDE>;
+    constexpr int AHEAD = 32 / sizeof(T); // columns whose loads are under way
     int lane = threadIdx.x % WARP, group = threadIdx.x / WARP % GROUPS;
     bool is_second = threadIdx.x / WARP >= GROUPS;
     int64_t i0 = ((int64_t)blockIdx.x * GROUPS + group) * ROWS, k0 = blockIdx.y * p.chunk;
     int n = (int)min(p.chunk, p.cols - k0);
     for (int k = threadIdx.x; k < n; k += THREADS) {
-        line<FEW> xs;
+        line<T, FEW> xs;
 #pragma unroll
         for (int r = 0; r < FEW; r++) {
-            xs.at[r] = from_x(p, k0 + k, r);
+            xs.at[r] = from_x<T>(p, k0 + k, r);
         }
-        ((line<FEW> *)room)[k] = xs;
+        ((line<T, FEW> *)room)[k] = xs;
     }
     __syncthreads();
-    int64_t at[4]; // rows past the end read the last ones again, and are dropped
-    for (int e = 0; e < 4; e++) {
-        int64_t last = V == 4 ? p.rows - 4 + e : p.rows - 1;
-        at[e] = min(i0 + offset<V>(lane, e), last);
+    int64_t at[FOUR / N]; // rows past the end read the last ones again, and are dropped
+#pragma unroll
+    for (int e = 0; e < FOUR; e += N) {
+        at[e / N] = min(i0 + offset<T, IS_WIDE>(lane, e), p.rows - N);
     }
-    const line<FEW> *x = (const line<FEW> *)room;
+    const line<T, FEW> *x = (const line<T, FEW> *)room;
     int half = (n / 2 + AHEAD - 1) / AHEAD * AHEAD, k = is_second ? min(half, n) : 0;
     int end = is_second ? n : min(half, n);
-    const float *s = (const float *)p.s + (k0 + k) * p.lds;
-    float sum[4][FEW] = {};
+    const T *s = (const T *)p.s + (k0 + k) * p.lds;
+    T sum[FOUR][FEW] = {};
+    auto load = [&]() {
+        four<T> v;
+#pragma unroll
+        for (int e = 0; e < FOUR; e += N) {
+            load_piece<T, IS_WIDE>(s + at[e / N], v.at + e);
+        }
+        s += p.lds;
+        return v;
+    };
     for (; k + AHEAD <= end; k += AHEAD) {
-        four v[AHEAD];
+        four<T> v[AHEAD];
 #pragma unroll
         for (int c = 0; c < AHEAD; c++) {
-            v[c] = load<V>(s, at);
-            s += p.lds;
+            v[c] = load();
         }
 #pragma unroll
         for (int c = 0; c < AHEAD; c++) {
-            line<FEW> xs = x[k + c];
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-#pragma unroll
-                for (int r = 0; r < FEW; r++) {
-                    sum[e][r] = fmaf(v[c].at[e], xs.at[r], sum[e][r]);
-                }
-            }
+            add_column<T, FEW>(v[c], x[k + c], sum);
         }
     }
-    for (; k < end; k++, s += p.lds) {
-        four v = load<V>(s, at);
-        line<FEW> xs = x[k];
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-#pragma unroll
-            for (int r = 0; r < FEW; r++) {
-                sum[e][r] = fmaf(v.at[e], xs.at[r], sum[e][r]);
-            }
-        }
+    for (; k < end; k++) {
+        add_column<T, FEW>(load(), x[k], sum);
     }
     __syncthreads(); // nobody needs x any more
+    T *aside = room + group * FEW * ROWS;
     if (is_second) {
-        put_aside<FEW, V>(room + group * FEW * ROWS, lane, sum);
+        put_aside<T, FEW, IS_WIDE>(aside, lane, sum);
     }
     __syncthreads();
     if (!is_second) {
-        put_out<FEW, V>(p, room + group * FEW * ROWS, lane, i0, sum);
+        put_out<T, FEW, IS_WIDE>(p, aside, lane, i0, sum);
     }
 }
 
 // Dot ---------------------------------------------------------------------------------------------
 
 /* Half of the sums change sides, between lanes APART: known sizes alone keep them in registers. */
-template <int HALF, int APART> __device__ inline void meet_halves(float *sum, int lane)
+template <int HALF, int APART, class T> __device__ inline void meet_halves(T *sum, int lane)
 {
     if constexpr (HALF > 0) {
         bool is_upper = (lane & APART) != 0;
 #pragma unroll
         for (int i = 0; i < HALF; i++) {
-            float low = sum[i], high = sum[i + HALF];
-            float keep = is_upper ? high : low;
+            T low = sum[i], high = sum[i + HALF], keep = is_upper ? high : low;
             sum[i] = keep + __shfl_xor_sync(~0u, is_upper ? low : high, APART);
         }
     } else {
@@ -178,85 +202,119 @@ template <int HALF, int APART> __device__ inline void meet_halves(float *sum, in
 }
 
 /* Of COUNT sums in each lane: lane l has the warp's sum number l / (32 / COUNT). */
-template <int COUNT> __device__ inline float meet(float *sum, int lane)
+template <int COUNT, class T> __device__ inline T meet(T *sum, int lane)
 {
     meet_halves<COUNT / 2, WARP / 2>(sum, lane);
     return sum[0];
 }
 
-template <int FEW, int V> __device__ inline void dot(const gx_cuda_narrow &p, float *room)
-{
-    constexpr int COLUMNS = 4, LENGTH = ROOM / 8, COUNT = COLUMNS * FEW;
-    int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    int64_t k0 = blockIdx.y * p.chunk, c0 = blockIdx.x * p.span;
-    int64_t c1 = min(c0 + p.span, p.cols);
-    int n = (int)min(p.chunk, p.rows - k0), padded = (n + ROWS - 1) / ROWS * ROWS;
-    if (V == 4 && p.is_even) { // as s is: n is a multiple of four
-        for (int k = 4 * threadIdx.x; k < padded; k += 4 * THREADS) {
+/* Columns of s that a warp multiplies at a time, of its thread block's, which end before `end`. */
+template <class T, int COLUMNS> struct columns {
+    const T *s[COLUMNS];
+
+    /* From row k0 on; past the end the last one again, which is dropped. */
+    __device__ inline void begin(const gx_cuda_narrow &p, int64_t first, int64_t end, int64_t k0)
+    {
 #pragma unroll
-            for (int r = 0; r < FEW; r++) {
-                const float *x = (const float *)p.x + r * p.x_across + k0 + k;
-                float4 none = {0, 0, 0, 0};
-                *(float4 *)(room + r * LENGTH + k) =
-                    k < n && r < p.few ? *(const float4 *)x : none;
-            }
+        for (int q = 0; q < COLUMNS; q++) {
+            s[q] = (const T *)p.s + min(first + q, end - 1) * p.lds + k0;
         }
-    } else {
-        for (int k = threadIdx.x; k < padded; k += THREADS) {
+    }
+};
+
+/* v's columns times x, of which room has rows from `at` on. */
+template <class T, int FEW, int COLUMNS, bool IS_WIDE>
+__device__ inline void add_step(const four<T> v[COLUMNS], const T *room, int lane, T *sum)
+{
+    constexpr int LENGTH = length<T, FEW>, N = piece<T, IS_WIDE>;
 #pragma unroll
-            for (int r = 0; r < FEW; r++) {
-                room[r * LENGTH + k] = k < n ? from_x(p, k0 + k, r) : 0;
+    for (int r = 0; r < FEW; r++) {
+#pragma unroll
+        for (int e = 0; e < FOUR; e += N) {
+            line<T, N> x =
+                *(const line<T, N> *)(room + r * LENGTH + offset<T, IS_WIDE>(lane, e));
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+#pragma unroll
+                for (int q = 0; q < COLUMNS; q++) {
+                    sum[q * FEW + r] = fma(v[q].at[e + i], x.at[i], sum[q * FEW + r]);
+                }
             }
         }
     }
-    __syncthreads();
-    for (int64_t c = c0 + warp * COLUMNS; c < c1; c += WARPS * COLUMNS) {
-        const float *s[COLUMNS]; // columns past the end are the last one again, and dropped
+}
+
+template <class T, int FEW, bool IS_WIDE>
+__device__ inline void dot(const gx_cuda_narrow &p, T *room)
+{
+    constexpr int COLUMNS = FEW > 8 ? 2 : 4, STEPS = 2, LENGTH = length<T, FEW>;
+    constexpr int COUNT = COLUMNS * FEW, N = piece<T, IS_WIDE>;
+    static_assert(STEPS * ROWS == GX_CUDA_NARROW_STEP, "of a chunk");
+    int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    int64_t k0 = blockIdx.y * p.chunk, end = min((blockIdx.x + 1) * p.span, p.cols);
+    int n = (int)min(p.chunk, p.rows - k0), full = n / (STEPS * ROWS) * (STEPS * ROWS);
+    int64_t c = blockIdx.x * p.span + warp * COLUMNS, ahead = c; // whose loads are under way
+    columns<T, COLUMNS> next;
+    four<T> v[STEPS][COLUMNS];
+    auto load = [&](four<T> *to) {
 #pragma unroll
         for (int q = 0; q < COLUMNS; q++) {
-            s[q] = (const float *)p.s + min(c + q, c1 - 1) * p.lds + k0;
-        }
-        float sum[COUNT] = {};
-#pragma unroll 2
-        for (int i = 0; i < padded; i += ROWS) {
-            int64_t at[4];
-            bool is_there[4];
 #pragma unroll
-            for (int e = 0; e < 4; e++) {
-                at[e] = i + offset<V>(lane, e);
-                is_there[e] = at[e] < n;
-                at[e] = V == 4 || is_there[e] ? at[e] : 0;
+            for (int e = 0; e < FOUR; e += N) {
+                load_piece<T, IS_WIDE>(next.s[q] + offset<T, IS_WIDE>(lane, e), to[q].at + e);
             }
-            four v[COLUMNS];
+            next.s[q] += ROWS;
+        }
+    };
+    next.begin(p, c, end, k0);
+    if (full > 0) {
+#pragma unroll
+        for (int t = 0; t < STEPS; t++) {
+            load(v[t]);
+        }
+    }
+    for (int k = threadIdx.x; k < (n + ROWS - 1) / ROWS * ROWS; k += THREADS) {
+#pragma unroll
+        for (int r = 0; r < FEW; r++) {
+            room[r * LENGTH + k] = k < n ? from_x<T>(p, k0 + k, r) : 0;
+        }
+    }
+    __syncthreads();
+    for (; c < end; c += WARPS * COLUMNS) {
+        T sum[COUNT] = {};
+#pragma unroll 1
+        for (int i = 0; i < full; i += STEPS * ROWS) {
+            if (i + STEPS * ROWS == full) { // the end of these columns is under way already
+                ahead = ahead + WARPS * COLUMNS < end ? ahead + WARPS * COLUMNS : ahead;
+                next.begin(p, ahead, end, k0);
+            }
+#pragma unroll
+            for (int t = 0; t < STEPS; t++) {
+                add_step<T, FEW, COLUMNS, IS_WIDE>(v[t], room + i + t * ROWS, lane, sum);
+                load(v[t]);
+            }
+        }
+        columns<T, COLUMNS> here;
+        here.begin(p, c, end, k0);
+#pragma unroll 1
+        for (int i = full; i < n; i += ROWS) {
+            four<T> u[COLUMNS] = {};
 #pragma unroll
             for (int q = 0; q < COLUMNS; q++) {
-                v[q] = V == 1 || is_there[0] ? load<V>(s[q], at) : four{};
-            }
 #pragma unroll
-            for (int r = 0; r < FEW; r++) {
-                four x;
-                if constexpr (V == 4) {
-                    float4 e = *(const float4 *)(room + r * LENGTH + i + 4 * lane);
-                    x = {e.x, e.y, e.z, e.w};
-                } else {
-                    for (int e = 0; e < 4; e++) {
-                        x.at[e] = room[r * LENGTH + i + offset<V>(lane, e)];
-                    }
-                }
-#pragma unroll
-                for (int q = 0; q < COLUMNS; q++) {
-#pragma unroll
-                    for (int e = 0; e < 4; e++) {
-                        float a = V == 1 && !is_there[e] ? 0 : v[q].at[e];
-                        sum[q * FEW + r] = fmaf(a, x.at[e], sum[q * FEW + r]);
+                for (int e = 0; e < FOUR; e += N) {
+                    int row = i + offset<T, IS_WIDE>(lane, e);
+                    if (row < n) {
+                        load_piece<T, IS_WIDE>(here.s[q] + row, u[q].at + e);
                     }
                 }
             }
+            add_step<T, FEW, COLUMNS, IS_WIDE>(u, room + i, lane, sum);
         }
-        float total = meet<COUNT>(sum, lane);
+        T total = meet<COUNT>(sum, lane);
         int which = lane / (WARP / COUNT), q = which / FEW, r = which % FEW;
-        if (lane % (WARP / COUNT) == 0 && c + q < c1 && r < p.few) {
-            ((float *)p.partial)[((int64_t)blockIdx.y * p.few + r) * p.cols + c + q] = total;
+        if (lane % (WARP / COUNT) == 0 && c + q < end && r < p.few) {
+            ((T *)p.partial)[((int64_t)blockIdx.y * p.few + r) * p.cols + c + q] = total;
         }
     }
 }
@@ -264,19 +322,40 @@ template <int FEW, int V> __device__ inline void dot(const gx_cuda_narrow &p, fl
 template <int FEW> __device__ inline void narrow(const gx_cuda_narrow &p, float *room)
 {
     if (p.is_trans) {
-        p.is_aligned ? dot<FEW, 4>(p, room) : dot<FEW, 1>(p, room);
+        p.is_aligned ? dot<float, FEW, true>(p, room) : dot<float, FEW, false>(p, room);
     } else {
-        p.is_aligned ? plain<FEW, 4>(p, room) : plain<FEW, 1>(p, room);
+        p.is_aligned ? plain<float, FEW, true>(p, room) : plain<float, FEW, false>(p, room);
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2)
-    gx_narrow(const __grid_constant__ gx_cuda_narrow p)
+template <int FEW> __device__ inline void narrow(const gx_cuda_narrow &p, double *room)
 {
-    __shared__ __align__(16) float room[ROOM];
+    p.is_aligned ? plain<double, FEW, true>(p, room) : plain<double, FEW, false>(p, room);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+    gx_narrow_f32(const __grid_constant__ gx_cuda_narrow p)
+{
+    __shared__ __align__(16) float room[GX_CUDA_NARROW_ROOM / sizeof(float)];
     if (p.few == 1) {
         narrow<1>(p, room);
     } else if (p.few == 2) {
+        narrow<2>(p, room);
+    } else if (p.few <= 4) {
+        narrow<4>(p, room);
+    } else if (p.few <= 8) {
+        narrow<8>(p, room);
+    } else {
+        narrow<16>(p, room);
+    }
+}
+
+/* Plain, of 8 columns at most. */
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+    gx_narrow_f64(const __grid_constant__ gx_cuda_narrow p)
+{
+    __shared__ __align__(16) double room[GX_CUDA_NARROW_ROOM / sizeof(double)];
+    if (p.few <= 2) {
         narrow<2>(p, room);
     } else if (p.few <= 4) {
         narrow<4>(p, room);

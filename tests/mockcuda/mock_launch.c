@@ -339,7 +339,7 @@ static void spmm(gx_dtype dtype, const gx_cuda_spmm *p, bool is_gathered)
 }
 
 /* Every part by itself, whatever the grid. */
-static void narrow(const gx_cuda_narrow *p)
+static void narrow(gx_dtype dtype, const gx_cuda_narrow *p)
 {
     int64_t side = p->is_trans ? p->cols : p->rows, k = p->is_trans ? p->rows : p->cols;
     for (int64_t t = 0; t < p->parts; t++) {
@@ -348,10 +348,10 @@ static void narrow(const gx_cuda_narrow *p)
                 double sum = 0;
                 for (int64_t q = t * p->chunk; q < k && q < (t + 1) * p->chunk; q++) {
                     int64_t row = p->is_trans ? q : i, col = p->is_trans ? i : q;
-                    double s = get(GX_F32, p->s, p->lds, row, col).re;
-                    sum += s * (double)((const float *)p->x)[q * p->x_down + r * p->x_across];
+                    double s = get(dtype, p->s, p->lds, row, col).re;
+                    sum += s * get(dtype, p->x, p->x_across, q * p->x_down, r).re;
                 }
-                ((float *)p->partial)[(t * p->few + r) * side + i] = (float)sum;
+                put(dtype, p->partial, side, i, t * p->few + r, (gx_scalar){sum, 0});
             }
         }
     }
@@ -397,8 +397,8 @@ typedef enum served {
     REDUCE_END,
     PIVOTS,
     CONVERT,
-    NARROW,
     RANDOM,
+    NARROW,
     PARTS,
     FUSED,
     FOLD,
@@ -551,7 +551,7 @@ static int serve(void *arg)
         make_random(&l->p.random);
         break;
     case NARROW:
-        narrow(&l->p.narrow);
+        narrow(l->dtype, &l->p.narrow);
         break;
     case PARTS:
         add_parts(l->dtype, p);
