@@ -171,23 +171,21 @@ static void map(gx_fn *fn, gx_map_kind kind, gx_scalar alpha, gx_scalar beta)
     gx_fn_result_sink(fn, &C);
 }
 
-static const gx_scalar ONE = {1, 0}, MINUS_ONE = {-1, 0};
-
 static void map_sub(gx_fn *fn)
 {
-    map(fn, GX_MAP_ADD, ONE, MINUS_ONE);
+    map(fn, GX_MAP_ADD, GX_ONE, GX_MINUS_ONE);
 }
 
 static void map_neg(gx_fn *fn)
 {
-    map(fn, GX_MAP_SCALE, MINUS_ONE, ONE);
+    map(fn, GX_MAP_SCALE, GX_MINUS_ONE, GX_ONE);
 }
 
 /* A body map_NAME() for each row. */
 #define BODY(KIND, name, ...)                                                                      \
     static void map_##name(gx_fn *fn)                                                              \
     {                                                                                              \
-        map(fn, GX_MAP_##KIND, ONE, ONE);                                                          \
+        map(fn, GX_MAP_##KIND, GX_ONE, GX_ONE);                                                    \
     }
 GX_MAPS(BODY)
 

@@ -40,9 +40,6 @@
 
 #include <math.h>
 
-static const gx_scalar ONE = {1, 0};
-static const gx_scalar MINUS_ONE = {-1, 0};
-
 // The program -------------------------------------------------------------------------------------
 
 typedef struct lu {
@@ -81,14 +78,14 @@ static void apply(const lu *x, int64_t k, int64_t j)
                                      .side = GX_LEFT,
                                      .uplo = GX_LOWER,
                                      .diag = GX_UNIT,
-                                     .alpha = ONE,
+                                     .alpha = GX_ONE,
                                      .a = gx_blk_part(x->F, 0, k, r, 0, p, p),
                                      .c = top,
                                      .keeps_c = true});
     if (below > 0) {
         gx_prog_call(x->prog, &(gx_call){.kernel = GX_GEMM,
-                                         .alpha = MINUS_ONE,
-                                         .beta = ONE,
+                                         .alpha = GX_MINUS_ONE,
+                                         .beta = GX_ONE,
                                          .a = gx_blk_part(x->F, 0, k, r + p, 0, below, p),
                                          .b = top,
                                          .c = gx_blk_part(x->F, 0, j, r + p, 0, below, wide),

@@ -25,9 +25,6 @@
 */
 #include "alg_lu.h"
 
-static const gx_scalar ONE = {1, 0};
-static const gx_scalar MINUS_ONE = {-1, 0};
-
 /* How a solve is cut. */
 typedef struct solve_plan {
     int64_t n, lines; /* of X */
@@ -77,7 +74,7 @@ static void substitute(const solve *s, int64_t k, gx_uplo uplo)
                                          .uplo = uplo,
                                          .transa = s->trans,
                                          .diag = uplo == GX_LOWER ? GX_UNIT : GX_NON_UNIT,
-                                         .alpha = ONE,
+                                         .alpha = GX_ONE,
                                          .a = piece(s, k, row, rows),
                                          .c = unknown(s, strip, row, rows),
                                          .keeps_c = true});
@@ -93,8 +90,8 @@ static void update(const solve *s, int64_t k, int64_t row, int64_t rows)
         gx_block here = unknown(s, strip, own, wide), there = unknown(s, strip, row, rows);
         gx_prog_call(s->prog, &(gx_call){.kernel = GX_GEMM,
                                          .transa = s->trans,
-                                         .alpha = MINUS_ONE,
-                                         .beta = ONE,
+                                         .alpha = GX_MINUS_ONE,
+                                         .beta = GX_ONE,
                                          .a = piece(s, k, row, rows),
                                          .b = is_plain ? here : there,
                                          .c = is_plain ? there : here,

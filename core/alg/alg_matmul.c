@@ -25,8 +25,6 @@
 #include "plan.h"
 #include "probe.h"
 
-static const gx_scalar ONE = {1, 0};
-
 gx_code gx_matmul_shape(const gx_matmul_args *args, int64_t *m, int64_t *n, gx_dtype *dtype,
                         gx_err *err)
 {
@@ -136,7 +134,7 @@ static void multiply_block(const product *p, int64_t i, int64_t j, int64_t k, bo
                     .a = left(p, i, k),
                     .b = right(p, k, j),
                     .c = gx_blk(p->C, i, j),
-                    .beta = ONE,
+                    .beta = GX_ONE,
                     .keeps_c = true};
     if (is_first) {
         call.beta = p->has_c0 ? p->args->beta : (gx_scalar){0, 0};

@@ -47,8 +47,6 @@ static const double SMALL_FLOPS = 4e5, SMALL_VALUE_FLOPS = 4e6; /* the first is 
 /* A stored result of so many bytes is written while others read, where that is possible. */
 static const size_t LARGE_BYTES = 64 << 20;
 
-static const gx_scalar ONE = {1, 0};
-
 // Planning ----------------------------------------------------------------------------------------
 
 static bool is_one(gx_scalar x)
@@ -317,8 +315,8 @@ static gx_code multiply(const product *p, int64_t m, int64_t w, const void *a, i
                                .m = n->k,
                                .n = n->k,
                                .k = n->is_trans ? m : w,
-                               .alpha = ONE,
-                               .beta = ONE,
+                               .alpha = GX_ONE,
+                               .beta = GX_ONE,
                                .a = a,
                                .lda = lda,
                                .c = out,
@@ -331,8 +329,8 @@ static gx_code multiply(const product *p, int64_t m, int64_t w, const void *a, i
                                .m = n->is_trans ? w : m,
                                .n = n->k,
                                .k = n->is_trans ? m : w,
-                               .alpha = ONE,
-                               .beta = ONE,
+                               .alpha = GX_ONE,
+                               .beta = GX_ONE,
                                .a = a,
                                .lda = lda,
                                .b = x,

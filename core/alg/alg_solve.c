@@ -22,9 +22,6 @@
 #include <math.h>
 #include <string.h>
 
-static const gx_scalar ONE = {1, 0};
-static const gx_scalar MINUS_ONE = {-1, 0};
-
 gx_code gx_solve_shape(const gx_solve_args *args, int64_t *n, int64_t *cols, gx_dtype *dtype,
                        gx_err *err)
 {
@@ -90,8 +87,8 @@ static void residual(const refinement *s, const gx_sink *X, gx_sink *R)
                               .B = &x,
                               .C0 = s->args->B,
                               .transa = s->args->trans,
-                              .alpha = MINUS_ONE,
-                              .beta = ONE};
+                              .alpha = GX_MINUS_ONE,
+                              .beta = GX_ONE};
     if (gx_ok(s->run)) {
         gx_alg_matmul(s->run, &product, R);
     }
@@ -148,7 +145,7 @@ static void correct(const refinement *s, const gx_sink *X, const gx_sink *R, gx_
     source(s, &D, "D", &d);
     begin(s, s->wide, New);
     if (gx_ok(run)) {
-        gx_alg_map2(run, GX_MAP_ADD, ONE, &x, (gx_scalar){unit, 0}, &d, New);
+        gx_alg_map2(run, GX_MAP_ADD, GX_ONE, &x, (gx_scalar){unit, 0}, &d, New);
     }
     gx_sink_drop(&D);
     gx_sink_drop(&scaled);

@@ -23,8 +23,6 @@
 #include "alg.h"
 #include "plan.h"
 
-static const gx_scalar ONE = {1, 0};
-
 static bool is_zero(gx_scalar x, gx_dtype dtype)
 {
     return x.re == 0 && (x.im == 0 || !gx_dtype_is_complex(dtype));
@@ -193,22 +191,21 @@ static void fill(const order *o)
 /* The unknowns from one place to another, when all before are known. */
 static void solve_group(const order *o, int64_t from, int64_t to)
 {
-    const gx_scalar MINUS_ONE = {-1, 0};
     for (int64_t before = o->start; before != from;) {
-        gx_scalar beta = before == o->start ? o->s->alpha : ONE;
+        gx_scalar beta = before == o->start ? o->s->alpha : GX_ONE;
         span u = step_on(o, &before);
         for (int64_t place = from; place != to;) {
-            update(o, step_on(o, &place), u, MINUS_ONE, beta);
+            update(o, step_on(o, &place), u, GX_MINUS_ONE, beta);
         }
     }
     for (int64_t place = from; place != to;) {
         span t = step_on(o, &place);
         for (int64_t before = from; before != begin_of(o, t);) {
-            gx_scalar beta = before == o->start ? o->s->alpha : ONE;
+            gx_scalar beta = before == o->start ? o->s->alpha : GX_ONE;
             span u = step_on(o, &before);
-            update(o, t, u, MINUS_ONE, beta);
+            update(o, t, u, GX_MINUS_ONE, beta);
         }
-        on_diagonal(o, GX_TRSM, t, begin_of(o, t) == o->start ? o->s->alpha : ONE);
+        on_diagonal(o, GX_TRSM, t, begin_of(o, t) == o->start ? o->s->alpha : GX_ONE);
     }
 }
 
@@ -218,13 +215,13 @@ static void multiply_group(const order *o, int64_t from, int64_t to)
         span t = step_back(o, &place);
         on_diagonal(o, GX_TRMM, t, o->s->alpha);
         for (int64_t before = begin_of(o, t); before != from;) {
-            update(o, t, step_back(o, &before), o->s->alpha, ONE);
+            update(o, t, step_back(o, &before), o->s->alpha, GX_ONE);
         }
     }
     for (int64_t before = from; before != o->start;) {
         span u = step_back(o, &before);
         for (int64_t place = from; place != to;) {
-            update(o, step_on(o, &place), u, o->s->alpha, ONE);
+            update(o, step_on(o, &place), u, o->s->alpha, GX_ONE);
         }
     }
 }
@@ -386,10 +383,11 @@ gx_code gx_alg_cholesky_solve(gx_run *run, const gx_mat *F, gx_uplo uplo, const 
                               gx_sink *X)
 {
     bool is_lower = uplo == GX_LOWER;
-    gx_sweep down = {.uplo = uplo, .trans = is_lower ? GX_NO_TRANS : GX_CONJ_TRANS, .alpha = ONE};
-    gx_sweep up = {.uplo = uplo, .trans = is_lower ? GX_CONJ_TRANS : GX_NO_TRANS, .alpha = ONE};
+    gx_sweep down = {
+        .uplo = uplo, .trans = is_lower ? GX_NO_TRANS : GX_CONJ_TRANS, .alpha = GX_ONE};
+    gx_sweep up = {.uplo = uplo, .trans = is_lower ? GX_CONJ_TRANS : GX_NO_TRANS, .alpha = GX_ONE};
     sweeps w = {.sweep = {down, up}, .count = 2};
-    gx_tri_args args = {.A = F, .B = B, .uplo = uplo, .alpha = ONE};
+    gx_tri_args args = {.A = F, .B = B, .uplo = uplo, .alpha = GX_ONE};
     gx_err err = {0};
     gx_dtype dtype;
     if (!gx_ok(run) || gx_tri_shape(&args, &dtype, &err) != GX_OK) {

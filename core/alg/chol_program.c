@@ -23,9 +23,6 @@
 */
 #include "plan.h"
 
-static const gx_scalar ONE = {1, 0};
-static const gx_scalar MINUS_ONE = {-1, 0};
-
 typedef struct cholesky {
     gx_prog *prog;
     const gx_cholesky_plan *plan;
@@ -45,8 +42,8 @@ static void subtract(const cholesky *c, int64_t i, int64_t j, int64_t k)
 {
     gx_call call = {.kernel = GX_GEMM,
                     .transa = c->is_lower ? GX_NO_TRANS : GX_CONJ_TRANS,
-                    .alpha = MINUS_ONE,
-                    .beta = ONE,
+                    .alpha = GX_MINUS_ONE,
+                    .beta = GX_ONE,
                     .a = at(c, c->is_lower ? i : j, k),
                     .c = at(c, i, j),
                     .keeps_c = true};
@@ -82,7 +79,7 @@ static void solve_below(const cholesky *c, int64_t i, int64_t j)
                                      .side = c->is_lower ? GX_RIGHT : GX_LEFT,
                                      .uplo = c->plan->uplo,
                                      .transa = GX_CONJ_TRANS,
-                                     .alpha = ONE,
+                                     .alpha = GX_ONE,
                                      .a = at(c, j, j),
                                      .c = at(c, i, j),
                                      .keeps_c = true});

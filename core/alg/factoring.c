@@ -24,8 +24,6 @@
 #include <math.h>
 #include <string.h>
 
-static const gx_scalar ONE = {1, 0};
-
 /* A stored matrix up to this order is resident: about one tile, which is read at once anyway. */
 enum { RESIDENT_ORDER = 1024 };
 
@@ -271,14 +269,14 @@ static void solve_diagonal(gx_factor *f, gx_trans trans, const gx_mat *B, gx_sin
     const gx_mat *d = &f->mat;
     if (trans == GX_CONJ_TRANS && gx_dtype_is_complex(f->dtype)) {
         gx_sink_begin_scratch(f->run, f->n, 1, f->dtype, 0, &scratch);
-        gx_alg_map1(f->run, GX_MAP_CONJ, ONE, &f->mat, &scratch);
+        gx_alg_map1(f->run, GX_MAP_CONJ, GX_ONE, &f->mat, &scratch);
         if (gx_ok(f->run)) {
             gx_sink_source(&scratch, f->label, &conjugated);
             d = &conjugated;
         }
     }
     gx_mat_broadcast(&repeated, d, f->n, B->cols);
-    gx_alg_map2(f->run, GX_MAP_DIV, ONE, B, ONE, &repeated, X);
+    gx_alg_map2(f->run, GX_MAP_DIV, GX_ONE, B, GX_ONE, &repeated, X);
     gx_sink_drop(&scratch);
 }
 
@@ -292,7 +290,7 @@ static void substitute(gx_factor *f, gx_uplo uplo, gx_diag diag, gx_trans trans,
                            .uplo = uplo,
                            .transa = trans,
                            .diag = diag,
-                           .alpha = ONE,
+                           .alpha = GX_ONE,
                            .m = f->n,
                            .n = cols,
                            .a = f->mat.data,

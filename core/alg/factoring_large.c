@@ -15,8 +15,6 @@
 
 #include <string.h>
 
-static const gx_scalar ONE = {1, 0};
-
 // Factoring ---------------------------------------------------------------------------------------
 
 /* false: not positive definite. */
@@ -75,7 +73,7 @@ static void substitute(gx_factor *f, gx_uplo uplo, gx_trans trans, const gx_mat 
                                .uplo = uplo,
                                .trans = trans,
                                .diag = f->diag,
-                               .alpha = ONE},
+                               .alpha = GX_ONE},
                 X);
 }
 
@@ -116,7 +114,7 @@ static void solve_conjugated(gx_factor *f, const gx_mat *B, gx_sink *X)
     size_t keep = gx_mem_available(run->ctx->mem) / 2;
     gx_sink_begin_scratch(run, f->n, B->cols, f->dtype, keep, &b);
     if (gx_ok(run)) {
-        gx_alg_map1(run, GX_MAP_CONJ, ONE, B, &b);
+        gx_alg_map1(run, GX_MAP_CONJ, GX_ONE, B, &b);
         gx_sink_source(&b, B->label, &source);
     }
     gx_sink_begin_scratch(run, f->n, B->cols, f->dtype, keep / 2, &x);
@@ -125,7 +123,7 @@ static void solve_conjugated(gx_factor *f, const gx_mat *B, gx_sink *X)
     }
     if (gx_ok(run)) {
         gx_sink_source(&x, "X", &source);
-        gx_alg_map1(run, GX_MAP_CONJ, ONE, &source, X);
+        gx_alg_map1(run, GX_MAP_CONJ, GX_ONE, &source, X);
     }
     gx_sink_drop(&x);
     gx_sink_drop(&b);

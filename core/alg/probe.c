@@ -31,8 +31,6 @@ static const double WORTH_IT = 0.03;
 /* Flops below which nothing is predicted: the probe would never be worth it. */
 static const double WORTH_A_THOUGHT = 1e9;
 
-static const gx_scalar ONE = {1, 0};
-
 // Multiplying -------------------------------------------------------------------------------------
 
 /* One program Y = op(M) W. */
@@ -50,8 +48,8 @@ static void add_block(const multiplication *p, int64_t r, int64_t c, gx_trans tr
 {
     gx_prog_call(p->prog, &(gx_call){.kernel = GX_GEMM,
                                      .transa = trans,
-                                     .alpha = ONE,
-                                     .beta = ONE,
+                                     .alpha = GX_ONE,
+                                     .beta = GX_ONE,
                                      .keeps_c = true,
                                      .a = gx_blk(p->M, r, c),
                                      .b = gx_blk(p->W, j, 0),
@@ -68,14 +66,14 @@ static void add_triangle(const multiplication *p, int64_t i)
                                      .transa = p->trans,
                                      .uplo = p->part == GX_PART_UPPER ? GX_UPPER : GX_LOWER,
                                      .diag = p->part == GX_PART_LOWER_UNIT ? GX_UNIT : GX_NON_UNIT,
-                                     .alpha = ONE,
+                                     .alpha = GX_ONE,
                                      .a = gx_blk(p->M, i, i),
                                      .c = t,
                                      .keeps_c = true});
     gx_prog_call(p->prog, &(gx_call){.kernel = GX_MAP,
                                      .map = GX_MAP_ADD,
-                                     .alpha = ONE,
-                                     .beta = ONE,
+                                     .alpha = GX_ONE,
+                                     .beta = GX_ONE,
                                      .a = y,
                                      .b = t,
                                      .c = y,
@@ -100,7 +98,7 @@ static void add_mirrored(const multiplication *p, int64_t i)
         gx_prog_call(p->prog, &(gx_call){.kernel = GX_GEMM,
                                          .transa = half == 0 ? GX_NO_TRANS : mirror,
                                          .alpha = {0.5, 0},
-                                         .beta = ONE,
+                                         .beta = GX_ONE,
                                          .a = t,
                                          .b = gx_blk(p->W, i, 0),
                                          .c = gx_blk(p->Y, i, 0),
@@ -344,7 +342,7 @@ static gx_code finish(comparison *c)
 
 static comparison begin(gx_run *run, gx_dtype dtype, int64_t n)
 {
-    return (comparison){.run = run, .dtype = dtype, .n = n, .alpha = ONE};
+    return (comparison){.run = run, .dtype = dtype, .n = n, .alpha = GX_ONE};
 }
 
 /* z = op(M) [signs, looks]. */

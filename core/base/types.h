@@ -30,6 +30,9 @@ typedef struct gx_scalar {
     double re, im;
 } gx_scalar;
 
+#define GX_ONE ((gx_scalar){1, 0})
+#define GX_MINUS_ONE ((gx_scalar){-1, 0})
+
 /* Properties of a matrix, as bits of gx_meta.properties.  Part of the file format. */
 enum {
     GX_PROP_SYMMETRIC = 1 << 0,  /* A = A^T (real) or A = A^T, not conjugated (complex) */

@@ -31,9 +31,6 @@ enum { BLOCK = 192, CHUNK = 2048, LEAF = 32, LARFT_LEAF = 64 };
 /* Fewer multiply-adds than these are one kernel call on the caller's thread. */
 static const double SMALL_PAIRS = 1e6;
 
-static const gx_scalar ONE = {1, 0};
-static const gx_scalar MINUS_ONE = {-1, 0};
-
 /* k reflectors, the columns of [v1; v2]: v1 unit lower triangular, or NULL for the unit matrix. */
 typedef struct reflectors {
     int64_t k, rows; /* rows: of v2 */
@@ -95,7 +92,7 @@ static gx_code times_v2(const gx_job *job, const reflectors *r, const target *c,
                         void *w, int64_t ldw, gx_err *err)
 {
     bool is_left = c->side == GX_LEFT;
-    gx_args call = {.alpha = into_low ? MINUS_ONE : ONE, .beta = ONE};
+    gx_args call = {.alpha = into_low ? GX_MINUS_ONE : GX_ONE, .beta = GX_ONE};
     call.c = into_low ? c->low : w;
     call.ldc = into_low ? c->ld_low : ldw;
     call.m = !is_left ? c->lines : into_low ? r->rows : r->k;
@@ -119,29 +116,29 @@ static gx_code apply_chunk(const gx_job *job, const reflectors *r, gx_trans tran
     bool is_left = c->side == GX_LEFT;
     int64_t m = is_left ? r->k : c->lines, n = is_left ? c->lines : r->k, ldw = gx_max(m, 1);
     gx_args copy = {
-        .m = m, .n = n, .a = c->top, .lda = c->ld_top, .c = w, .ldc = ldw, .alpha = ONE};
+        .m = m, .n = n, .a = c->top, .lda = c->ld_top, .c = w, .ldc = ldw, .alpha = GX_ONE};
     GX_TRY(gx_job_call(job, GX_COPY, &copy, err));
     if (r->v1 != NULL) {
         GX_TRY(times_triangle(job, c->side, GX_LOWER, GX_UNIT,
-                              is_left ? GX_CONJ_TRANS : GX_NO_TRANS, ONE, m, n, r->v1, r->ldv, w,
+                              is_left ? GX_CONJ_TRANS : GX_NO_TRANS, GX_ONE, m, n, r->v1, r->ldv, w,
                               ldw, err));
     }
     GX_TRY(times_v2(job, r, c, false, w, ldw, err));
-    GX_TRY(
-        times_triangle(job, c->side, GX_UPPER, GX_NON_UNIT, trans, ONE, m, n, t, ldt, w, ldw, err));
+    GX_TRY(times_triangle(job, c->side, GX_UPPER, GX_NON_UNIT, trans, GX_ONE, m, n, t, ldt, w, ldw,
+                          err));
     GX_TRY(times_v2(job, r, c, true, w, ldw, err));
     if (r->v1 != NULL) {
         GX_TRY(times_triangle(job, c->side, GX_LOWER, GX_UNIT,
-                              is_left ? GX_NO_TRANS : GX_CONJ_TRANS, ONE, m, n, r->v1, r->ldv, w,
+                              is_left ? GX_NO_TRANS : GX_CONJ_TRANS, GX_ONE, m, n, r->v1, r->ldv, w,
                               ldw, err));
     }
     gx_args add = {.map = GX_MAP_ADD,
                    .m = m,
                    .n = n,
-                   .alpha = ONE,
+                   .alpha = GX_ONE,
                    .a = c->top,
                    .lda = c->ld_top,
-                   .beta = MINUS_ONE,
+                   .beta = GX_MINUS_ONE,
                    .b = w,
                    .ldb = ldw,
                    .c = c->top,
@@ -201,7 +198,7 @@ static gx_code merge(const gx_job *job, const reflectors *r, int64_t k1, void *t
                        .m = k1,
                        .n = right.k,
                        .k = right.rows,
-                       .alpha = ONE,
+                       .alpha = GX_ONE,
                        .a = left.v2,
                        .lda = r->ldv,
                        .b = right.v2,
@@ -217,15 +214,15 @@ static gx_code merge(const gx_job *job, const reflectors *r, int64_t k1, void *t
                         .c = t12,
                         .ldc = ldt};
         GX_TRY(gx_job_call(job, GX_TRANSPOSE, &turn, err));
-        GX_TRY(times_triangle(job, GX_RIGHT, GX_LOWER, GX_UNIT, GX_NO_TRANS, ONE, k1, right.k,
+        GX_TRY(times_triangle(job, GX_RIGHT, GX_LOWER, GX_UNIT, GX_NO_TRANS, GX_ONE, k1, right.k,
                               right.v1, r->ldv, t12, ldt, err));
         product.a = at(job, left.v2, r->ldv, right.k, 0);
-        product.beta = ONE;
+        product.beta = GX_ONE;
     }
     GX_TRY(gx_job_call(job, GX_GEMM, &product, err));
-    GX_TRY(times_triangle(job, GX_LEFT, GX_UPPER, GX_NON_UNIT, GX_NO_TRANS, MINUS_ONE, k1, right.k,
-                          t, ldt, t12, ldt, err));
-    return times_triangle(job, GX_RIGHT, GX_UPPER, GX_NON_UNIT, GX_NO_TRANS, ONE, k1, right.k,
+    GX_TRY(times_triangle(job, GX_LEFT, GX_UPPER, GX_NON_UNIT, GX_NO_TRANS, GX_MINUS_ONE, k1,
+                          right.k, t, ldt, t12, ldt, err));
+    return times_triangle(job, GX_RIGHT, GX_UPPER, GX_NON_UNIT, GX_NO_TRANS, GX_ONE, k1, right.k,
                           at(job, t, ldt, k1, k1), ldt, t12, ldt, err);
 }
 
@@ -436,23 +433,23 @@ static gx_code generate(const gx_job *job, const reflectors *r, void *c, void *t
     gx_args top = {.m = k, .n = k, .a = t, .lda = BLOCK, .c = c, .ldc = ld};
     GX_TRY(gx_job_call(job, GX_TRIANGLE, &upper, err));
     GX_TRY(gx_job_call(job, GX_TRANSPOSE, &turn, err));
-    GX_TRY(times_triangle(job, GX_RIGHT, GX_UPPER, GX_UNIT, GX_NO_TRANS, ONE, k, k, x, k, t, BLOCK,
-                          err));
+    GX_TRY(times_triangle(job, GX_RIGHT, GX_UPPER, GX_UNIT, GX_NO_TRANS, GX_ONE, k, k, x, k, t,
+                          BLOCK, err));
     GX_TRY(gx_job_call(job, GX_TRIANGLE, &v1, err));
     // Below: -V2 (T V1^H).  On top: I - V1 (T V1^H).
-    GX_TRY(times_triangle(job, GX_RIGHT, GX_UPPER, GX_NON_UNIT, GX_NO_TRANS, MINUS_ONE, r->rows, k,
-                          t, BLOCK, at(job, c, ld, k, 0), ld, err));
+    GX_TRY(times_triangle(job, GX_RIGHT, GX_UPPER, GX_NON_UNIT, GX_NO_TRANS, GX_MINUS_ONE, r->rows,
+                          k, t, BLOCK, at(job, c, ld, k, 0), ld, err));
     GX_TRY(gx_job_call(job, GX_COPY, &top, err));
-    GX_TRY(times_triangle(job, GX_LEFT, GX_LOWER, GX_UNIT, GX_NO_TRANS, MINUS_ONE, k, k, x, k, c,
+    GX_TRY(times_triangle(job, GX_LEFT, GX_LOWER, GX_UNIT, GX_NO_TRANS, GX_MINUS_ONE, k, k, x, k, c,
                           ld, err));
     GX_TRY(make_unit(job, k, k, x, k, err));
     gx_args add = {.map = GX_MAP_ADD,
                    .m = k,
                    .n = k,
-                   .alpha = ONE,
+                   .alpha = GX_ONE,
                    .a = c,
                    .lda = ld,
-                   .beta = ONE,
+                   .beta = GX_ONE,
                    .b = x,
                    .ldb = k,
                    .c = c,

@@ -25,9 +25,6 @@
 */
 enum { POTRF_LEAF = 128, GETRF_LEAF = 32 };
 
-static const gx_scalar ONE = {1, 0};
-static const gx_scalar MINUS_ONE = {-1, 0};
-
 /* About half of n, a multiple of step. */
 static int64_t half_of(int64_t n, int64_t step)
 {
@@ -79,7 +76,7 @@ gx_code gx_job_potrf(const gx_job *job, const gx_args *args, gx_err *err)
                                         .transa = GX_CONJ_TRANS,
                                         .m = is_lower ? n2 : n1,
                                         .n = is_lower ? n1 : n2,
-                                        .alpha = ONE,
+                                        .alpha = GX_ONE,
                                         .a = args->c,
                                         .lda = args->ldc,
                                         .c = beside,
@@ -91,8 +88,8 @@ gx_code gx_job_potrf(const gx_job *job, const gx_args *args, gx_err *err)
                                   .m = n2,
                                   .n = n2,
                                   .k = n1,
-                                  .alpha = MINUS_ONE,
-                                  .beta = ONE,
+                                  .alpha = GX_MINUS_ONE,
+                                  .beta = GX_ONE,
                                   .a = beside,
                                   .lda = args->ldc,
                                   .c = second.c,
@@ -125,7 +122,7 @@ static gx_code solve_unit(const gx_job *job, const gx_args *args, int64_t k, int
                                         .diag = GX_UNIT,
                                         .m = k,
                                         .n = n,
-                                        .alpha = ONE,
+                                        .alpha = GX_ONE,
                                         .a = args->c,
                                         .lda = args->ldc,
                                         .c = c,
@@ -155,8 +152,8 @@ static gx_code factor_right(const gx_job *job, const gx_args *args, int64_t n1, 
                        &(gx_args){.m = rest.m,
                                   .n = n2,
                                   .k = n1,
-                                  .alpha = MINUS_ONE,
-                                  .beta = ONE,
+                                  .alpha = GX_MINUS_ONE,
+                                  .beta = GX_ONE,
                                   .a = low,
                                   .lda = args->ldc,
                                   .b = top,

@@ -24,8 +24,6 @@
 #include <math.h>
 #include <string.h>
 
-static const gx_scalar ONE = {1, 0};
-
 /* Columns of a residual at a time. */
 enum { RESIDUAL_COLUMNS = 64 };
 
@@ -162,7 +160,7 @@ static void solve_by_l(const solving *s, gx_side side, gx_trans trans, gx_dtype 
                   &(gx_args){.side = side,
                              .uplo = GX_LOWER,
                              .transa = trans,
-                             .alpha = ONE,
+                             .alpha = GX_ONE,
                              .m = s->n,
                              .n = cols,
                              .a = l,

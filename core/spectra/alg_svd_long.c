@@ -271,15 +271,14 @@ gx_code gx_svd_long_write(gx_svd_long *far, gx_sink *sink)
         double pair[2] = {far->phase[j].re, far->is_wide ? -far->phase[j].im : far->phase[j].im};
         gx_convert(from, pair, 1, dtype, gx_at(row, dtype, 1, j, 0), 1, 1, 1);
     }
-    const gx_scalar ONE = {1, 0};
     gx_sink_source(&far->W, "W", &W);
     if (far->is_wide) {
         gx_mat_view(&turned, &W, GX_CONJ_TRANS, 0, 0, n, W.rows);
         gx_mat_value(&signs, "signs", dtype, n, 1, row, n);
-        gx_alg_map2(run, GX_MAP_MUL, ONE, &turned, ONE, &signs, sink);
+        gx_alg_map2(run, GX_MAP_MUL, GX_ONE, &turned, GX_ONE, &signs, sink);
     } else {
         gx_mat_value(&signs, "signs", dtype, 1, n, row, 1);
-        gx_alg_map2(run, GX_MAP_MUL, ONE, &W, ONE, &signs, sink);
+        gx_alg_map2(run, GX_MAP_MUL, GX_ONE, &W, GX_ONE, &signs, sink);
     }
     gx_mem_free(run->ctx->mem, row);
     return gx_ok(run) ? GX_OK : run->err.code;

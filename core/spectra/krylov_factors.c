@@ -32,8 +32,6 @@ struct gx_factors {
     gx_mat L, F;      /* as sources        */
 };
 
-static const gx_scalar ONE = {1, 0};
-
 /* An intermediate as a source that is cut the same wherever it is. */
 static void take_source(const gx_sink *sink, const char *label, gx_mat *mat)
 {
@@ -361,7 +359,7 @@ gx_code gx_factors_triangle(gx_oper *op, gx_kernel_id kernel, gx_trans trans, vo
                         .uplo = GX_LOWER,
                         .trans = trans,
                         .diag = GX_NON_UNIT,
-                        .alpha = ONE};
+                        .alpha = GX_ONE};
     if (gx_ok(op->run) && kernel == GX_TRSM) {
         gx_alg_trsm(op->run, &args, &X);
     } else if (gx_ok(op->run)) {
