@@ -3,9 +3,10 @@
 **
 ** E goes there once, in one buffer, and stays for later calls (pool.h) while neither the matrix nor
 ** the file has changed; where it has no room as a whole it goes by panels through two buffers, for
-** each batch of queries.  While a panel is copied, those before it are searched: GX_NEAREST for all
-** queries of the batch, lists going on from panel to panel.  A matrix that is there is one panel:
-** one copy up, a few launches, one copy down.
+** each batch of queries.  While the first panels are read the queries are made ready; while one is
+** copied, those before it are searched: GX_NEAREST for all queries of the batch, lists going on
+** from panel to panel.  A matrix that is there is one panel: one copy up, a few launches, one copy
+** down.
 **
 ** Several devices have rows of their own, in proportion to their rates, as long as each has room
 ** for all of its rows.  The queries go up to the first and from there to the others; where all rows
@@ -340,23 +341,56 @@ static gx_code search_panel(void *arg, int64_t panel, gx_err *err)
                                                   d->used[panel % GX_KNN_RING], err);
 }
 
-/* Bring the rows, if they are not there, and search them; candidates are searched when they are. */
-static gx_code pass_over(gx_knn_device *d, gx_err *err)
+/* The batch: read, made ready, and, where rows are still to come, sent. */
+static gx_code bring_batch(gx_knn_group *g, bool is_sent, gx_err *err)
+{
+    gx_knn_search *s = g->part[0].s;
+    if (gx_knn_load(s, g->first, g->count) != GX_OK) {
+        return GX_OK; // the run has failed
+    }
+    for (int k = 0; k < g->parts; k++) {
+        gx_knn_lay_out(&g->part[k], g->count);
+        g->part[k].calls = 0;
+        g->part[k].sent = g->part[k].filled = 0;
+    }
+    GX_TRY(is_sent ? send_queries(g, 0, g->count, err) : GX_OK);
+    g->culprit = 0;
+    return GX_OK;
+}
+
+/* While the first device's rows are read. */
+static gx_code bring_meanwhile(void *arg, gx_err *err)
+{
+    return bring_batch(((gx_knn_device *)arg)->group, true, err);
+}
+
+/*
+** Bring the rows, if they are not there, and search them; candidates are searched when they are.
+** The first device brings the batch.
+*/
+static gx_code pass_over(gx_knn_group *g, int k, gx_err *err)
 {
     gx_mat rows;
+    gx_knn_device *d = &g->part[k];
     gx_device_panels panels = {.rows = d->rows,
                                .ring = d->is_whole ? d->panels : GX_KNN_RING,
                                .place = place_of_panel,
                                .begin = begin_panel,
                                .ready = search_panel,
+                               .meanwhile = k == 0 ? bring_meanwhile : NULL,
                                .arg = d};
-    if (d->is_there) {
-        return gx_knn_is_listed(d) ? GX_OK : search(d, d->e[0].data, d->height, 0, d->height, err);
+    g->culprit = k;
+    d->group = g;
+    if (!d->is_there) {
+        gx_mat_view(&rows, d->s->args->E, GX_NO_TRANS, d->first, 0, d->height, d->s->args->E->cols);
+        GX_TRY(gx_device_load_panels(d->run, d->accel, &rows, d->s->dtype, &panels, err));
+        d->is_there = d->is_whole && gx_ok(d->run);
+        return GX_OK;
     }
-    gx_mat_view(&rows, d->s->args->E, GX_NO_TRANS, d->first, 0, d->height, d->s->args->E->cols);
-    GX_TRY(gx_device_load_panels(d->run, d->accel, &rows, d->s->dtype, &panels, err));
-    d->is_there = d->is_whole && gx_ok(d->run);
-    return GX_OK;
+    GX_TRY(k == 0 ? bring_batch(g, true, err) : GX_OK);
+    return gx_knn_is_listed(d) || !gx_ok(d->run)
+               ? GX_OK
+               : search(d, d->e[0].data, d->height, 0, d->height, err);
 }
 
 /* What the calls came to: rows that are no numbers, or nothing that could be told. */
@@ -546,24 +580,20 @@ static bool are_there(const gx_knn_group *g)
 static gx_code enqueue_batch(gx_knn_group *g, gx_err *err)
 {
     gx_knn_search *s = g->part[0].s;
-    bool are_all_there = are_there(g);
-    int64_t n = s->batch.n, step = are_all_there ? GX_KNN_QUERIES : n;
-    for (int k = 0; k < g->parts; k++) {
-        gx_knn_lay_out(&g->part[k], n);
-        g->part[k].calls = 0;
-        g->part[k].sent = g->part[k].filled = 0;
+    if (!are_there(g)) {
+        for (int k = 0; k < g->parts && gx_ok(s->run); k++) {
+            GX_TRY(pass_over(g, k, err));
+        }
+        return GX_OK;
     }
-    for (int64_t j = 0; j < n && gx_ok(s->run); j += step) {
-        GX_TRY(send_queries(g, j, gx_min(step, n - j), err));
-        for (int k = 0; k < g->parts && are_all_there; k++) {
+    GX_TRY(bring_batch(g, false, err));
+    for (int64_t j = 0; j < s->batch.n && gx_ok(s->run); j += GX_KNN_QUERIES) {
+        GX_TRY(send_queries(g, j, gx_min(GX_KNN_QUERIES, s->batch.n - j), err));
+        for (int k = 0; k < g->parts; k++) {
             gx_knn_device *d = &g->part[k];
             g->culprit = k;
             GX_TRY(search_some(d, d->e[0].data, d->height, 0, d->height, j, err));
         }
-    }
-    for (int k = 0; k < g->parts && !are_all_there && gx_ok(s->run); k++) {
-        g->culprit = k;
-        GX_TRY(pass_over(&g->part[k], err));
     }
     return GX_OK;
 }
@@ -571,7 +601,7 @@ static gx_code enqueue_batch(gx_knn_group *g, gx_err *err)
 static gx_code search_batch(gx_knn_group *g, gx_err *err)
 {
     gx_knn_search *s = g->part[0].s;
-    int64_t at = (s->batch.first - s->args->first) * s->out->count;
+    int64_t at = (g->first - s->args->first) * s->out->count;
     GX_TRY(enqueue_batch(g, err));
     if (!gx_ok(s->run)) {
         return GX_OK;
@@ -631,9 +661,9 @@ static gx_code search_all(gx_knn_group *g, gx_err *err)
     }
     int64_t batch = g->part[0].batch;
     for (int64_t j = args->first; j < args->last && code == GX_OK && gx_ok(s->run); j += batch) {
-        if (gx_knn_load(s, j, gx_min(batch, args->last - j)) == GX_OK) {
-            code = search_batch(g, err);
-        }
+        g->first = j;
+        g->count = gx_min(batch, args->last - j);
+        code = search_batch(g, err);
         if (code == GX_OK) {
             gx_knn_explain(s);
         }

@@ -30,7 +30,10 @@ typedef struct gx_knn_hold {
     size_t bytes;
 } gx_knn_hold;
 
+typedef struct gx_knn_group gx_knn_group;
+
 typedef struct gx_knn_device {
+    gx_knn_group *group;
     gx_knn_search *s;
     gx_run *run;
     gx_accel *accel;
@@ -53,13 +56,14 @@ typedef struct gx_knn_device {
 } gx_knn_device;
 
 /* Devices that search the same queries among rows of their own. */
-typedef struct gx_knn_group {
+struct gx_knn_group {
     gx_knn_device part[GX_DEVICES_MOST];
     int parts;
-    int culprit;   /* whose a failure is                                    */
-    double *merit; /* the lists of a part behind the first, and their index */
+    int64_t first, count; /* queries of the batch */
+    int culprit;          /* whose a failure is                                    */
+    double *merit;        /* the lists of a part behind the first, and their index */
     int64_t *index;
-} gx_knn_group;
+};
 
 static inline bool gx_knn_is_listed(const gx_knn_device *d)
 {

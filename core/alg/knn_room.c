@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-/* Queries of a batch at most; bytes of a panel. */
+/* Queries of a batch at most; bytes of a panel: the last one's search follows the last copy. */
 enum { BATCH_MOST = 1 << 16 };
 static const int64_t PANEL_LEAST = 32 << 20, PANEL_MOST = 256 << 20;
 
@@ -92,7 +92,7 @@ static bool choose_panels(gx_knn_device *d, size_t room)
     const gx_mat *E = d->s->args->E;
     int64_t row = gx_max(1, (int64_t)gx_knn_rows_bytes(d, 1)),
             tile = gx_max(1, gx_min(E->tile_rows, d->height));
-    int64_t bytes = gx_max(PANEL_LEAST, gx_min(PANEL_MOST, row * d->height / 8));
+    int64_t bytes = gx_max(PANEL_LEAST, gx_min(PANEL_MOST, row * d->height / 16));
     d->is_whole = gx_pool_rounded(gx_knn_rows_bytes(d, d->height)) <= room;
     if (!d->is_whole) {
         bytes = gx_min(bytes, (int64_t)(room / GX_KNN_RING / 9 * 8)); // as the pool rounds
@@ -193,8 +193,7 @@ static void foresee(gx_knn_device *d, bool is_there, gx_cost *cost, gx_terms *te
     gx_predict_cost(d->run, d->accel, cost, d->s->dtype, 1, terms);
     if (!is_there) {
         gx_pool_foresee(d->accel->pool, cost->slot_bytes, cost->slots, &growth);
-        terms->start_s +=
-            gx_profile_helpers_s(host, d->run->ctx->config.number[GX_SET_READERS]);
+        terms->start_s += gx_profile_helpers_s(host, d->run->ctx->config.number[GX_SET_READERS]);
     }
     terms->once_s =
         growth.device_buffers * device->alloc_s + growth.device_bytes / device->alloc_bytes_per_s;

@@ -2,16 +2,17 @@
 ** Whole matrices to and from device memory: see device_copy.h.
 **
 ** Matrices from the database go up in pieces of PIECE_BYTES, some columns of a tile or some tiles:
-** helper threads read them into page-locked buffers, and the caller enqueues each as it is full.
+** helper threads read them into page-locked buffers, and each enqueues what it has read.
 ** The pieces of a tile are a unit: one helper reads them in turn, because SQLite finds its way to
 ** the middle of a tile from its beginning; units go in any order.  So a call page-locks little
 ** memory (which takes 0.3 ms a MB), and what is read is still in the processor's cache when it
 ** goes up.  Several matrices go at once: one after the other would leave most helpers idle.
 **
-**   buffer   FREE -> FILLING (a helper reads) -> FULL -> LEAVING (enqueued) -> FREE at its mark
+**   buffer   FREE -> FILLING (read and enqueued) -> LEAVING -> FREE at its mark
 **
 ** A helper that finds none free takes the one that is leaving longest and waits for its mark.
-** Units are taken panel by panel, and none takes a buffer while its panel has no memory.
+** Units are taken panel by panel, and none takes a buffer while its panel has no memory.  What is
+** to be done when a panel is there the caller does, and what it has to do meanwhile.
 ** Without helpers the caller reads as well; and of few units the caller takes its share, for which
 ** another helper would still be opening.  Memory from malloc is copied into such buffers by the
 ** team; ordinary memory that is copied from directly goes at a fraction of the speed.  So does what
@@ -28,7 +29,7 @@
 #include <emmintrin.h>
 #endif
 
-enum { STAGES = 24, TURNS = 3, PIECE_BYTES = GX_PIECE_UP_BYTES };
+enum { STAGES = 32, TURNS = 3, SPARE = 8, PIECE_BYTES = GX_PIECE_UP_BYTES };
 
 enum { FEW_UNITS = 4 }; // the caller's reading keeps nobody waiting for long
 
@@ -65,13 +66,13 @@ void gx_device_give_up(gx_run *run, gx_accel *accel, const gx_err *err)
 
 // From the database -------------------------------------------------------------------------------
 
-typedef enum buffer_state { FREE = 0, FILLING, FULL, LEAVING } buffer_state;
+typedef enum buffer_state { FREE = 0, FILLING, LEAVING } buffer_state;
 
 typedef struct buffer {
     gx_staging memory;
     gx_mark *mark;
     buffer_state state;
-    int64_t piece; /* the latest; orders those that are leaving */
+    int64_t turn; /* when it was enqueued, by number */
 } buffer;
 
 /* A matrix that goes up, and how it is cut. */
@@ -87,7 +88,8 @@ typedef struct loading {
     gx_run *run;
     gx_accel *accel;
     const gx_device_panels *panels; /* of the only part; NULL: one panel, at its a */
-    int64_t *left;                  /* of each panel: pieces to be sent            */
+    int64_t *left;                  /* of each panel: pieces to be sent; -1: it is ready */
+    bool *is_begun;                 /* of each panel: its memory was asked for     */
     part part[GX_DEVICE_PARTS];
     int parts;
     int64_t pieces, units; /* of all parts */
@@ -95,12 +97,14 @@ typedef struct loading {
     buffer buffer[STAGES];
     int buffers;
 
-    pthread_mutex_t lock;     /* guards what follows, and the buffers' states            */
-    pthread_cond_t come, gone; /* a buffer is full: the caller; one may be taken: a helper */
-    int64_t next, sent; /* pieces taken; enqueued, or passed over  */
-    int64_t whole;      /* panels of which all have been sent, without a gap */
-    bool is_stopped;    /* nothing more is taken                   */
-    gx_err fault;       /* of the device, seen by a helper         */
+    pthread_mutex_t lock;      /* guards what follows, and the buffers' states            */
+    pthread_cond_t come, gone; /* a panel is there, or all: the caller; a buffer: a helper */
+    int64_t next, sent;        /* pieces taken; enqueued, or passed over  */
+    int64_t turn;              /* of buffers that were enqueued           */
+    int64_t there,
+        whole;       /* panels of which all have been sent; those that are ready, without a gap */
+    bool is_stopped; /* nothing more is taken                   */
+    gx_err fault;    /* of the device, the first                */
 } loading;
 
 typedef struct rectangle {
@@ -157,12 +161,13 @@ static gx_code count_pieces(loading *l)
 {
     void *memory = NULL;
     gx_err refusal = {0};
-    size_t bytes = (size_t)count_panels(l) * sizeof *l->left;
+    size_t bytes = (size_t)count_panels(l) * (sizeof *l->left + sizeof *l->is_begun);
     if (gx_mem_calloc(l->run->ctx->mem, bytes, "the schedule of blocks", &memory, &refusal) !=
         GX_OK) {
         return gx_run_fail(l->run, &refusal);
     }
     l->left = memory;
+    l->is_begun = (bool *)(l->left + count_panels(l));
     for (int64_t t = 0; t < l->pieces; t++) {
         rectangle r = piece_of(l, t);
         l->left[r.panel] += r.m > 0 && r.n > 0;
@@ -197,7 +202,7 @@ static buffer *find_buffer(loading *l)
         if (b->state == FREE) {
             return b;
         }
-        if (b->state == LEAVING && (best == NULL || b->piece < best->piece)) {
+        if (b->state == LEAVING && (best == NULL || b->turn < best->turn)) {
             best = b;
         }
     }
@@ -224,98 +229,46 @@ static void stop(loading *l)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* Under the lock, let go in between: read piece t into a buffer, by a helper or by `own`. */
-static buffer *fill_buffer(loading *l, int64_t t, const gx_helper *helper, gx_reader *own)
-{
-    buffer *b = NULL;
-    while (!has_memory(l, t) || (b = find_buffer(l)) == NULL) {
-        if (l->is_stopped || !gx_ok(l->run)) {
-            return NULL;
-        }
-        gx_stream_wait(&l->gone, &l->lock);
-    }
-    bool is_leaving = b->state == LEAVING;
-    b->state = FILLING;
-    b->piece = t;
-    pthread_mutex_unlock(&l->lock);
-    gx_err err = {0}, late = {0};
-    rectangle r = piece_of(l, t);
-    const gx_device_part *to = &r.of->to;
-    gx_reader *reader = helper != NULL ? gx_helper_reader(helper, to->mat) : own;
-    bool is_free =
-        !is_leaving || l->accel->backend->mark_wait(l->accel->dev, b->mark, &late) == GX_OK;
-    if (!is_free) {
-        pthread_mutex_lock(&l->lock);
-        l->fault = l->fault.code == GX_OK ? late : l->fault;
-        l->is_stopped = true;
-        wake_all(l);
-        return NULL;
-    }
-    gx_mat_read(l->run, to->mat, reader, r.i, r.j, r.m, r.n, to->dtype, b->memory.data, r.m, &err);
-    gx_run_fail(l->run, &err);
-    pthread_mutex_lock(&l->lock);
-    b->state = FULL;
-    pthread_cond_signal(&l->come);
-    return b;
-}
-
-static void help(void *arg, gx_helper *helper)
-{
-    loading *l = arg;
-    int64_t t, end;
-    pthread_mutex_lock(&l->lock);
-    while (next_unit(l, &t, &end)) {
-        while (t < end && fill_buffer(l, t, helper, NULL) != NULL) {
-            t++;
-        }
-        if (t < end) {
-            break;
-        }
-    }
-    wake_all(l);
-    pthread_mutex_unlock(&l->lock);
-}
-
-/* Pieces of a panel that have elements. */
-static int64_t pieces_in(const part *p, int64_t panel)
-{
-    int64_t rows = gx_min(p->panel_rows, p->to.mat->rows - panel * p->panel_rows);
-    int64_t whole = p->to.cols / p->unit_cols, rest = p->to.cols % p->unit_cols;
-    int64_t across = whole * p->turns + gx_ceil_div(rest, p->piece_cols);
-    return gx_ceil_div(rows, p->piece_rows) * across;
-}
-
-static gx_code send(loading *l, buffer *b, gx_err *err)
+/* A piece goes up from a buffer.  The panel's memory is clear: begin_panel(). */
+static gx_code send(loading *l, const buffer *b, const rectangle *r, gx_err *err)
 {
     const gx_backend *backend = l->accel->backend;
-    rectangle r = piece_of(l, b->piece);
-    int64_t ld = r.of->to.mat->rows;
-    gx_dtype dtype = r.of->to.dtype;
-    size_t element = gx_dtype_bytes(dtype), bytes = (size_t)r.m * element;
-    void *base = r.of->to.a;
+    int64_t ld = r->of->to.mat->rows;
+    gx_dtype dtype = r->of->to.dtype;
+    size_t element = gx_dtype_bytes(dtype), bytes = (size_t)r->m * element;
+    void *base = r->of->to.a;
     if (l->panels != NULL) {
-        if (l->left[r.panel] == pieces_in(r.of, r.panel)) { // its first
-            GX_TRY(l->panels->begin(l->panels->arg, r.panel, err));
-        }
-        base = l->panels->place(l->panels->arg, r.panel, &ld);
+        base = l->panels->place(l->panels->arg, r->panel, &ld);
     }
-    void *to = gx_at(base, dtype, ld, r.i - r.panel * r.of->panel_rows, r.j);
+    void *to = gx_at(base, dtype, ld, r->i - r->panel * r->of->panel_rows, r->j);
     GX_TRY(backend->upload(l->accel->dev, l->accel->up, to, (size_t)ld * element, b->memory.data,
-                           bytes, bytes, (size_t)r.n, err));
-    gx_stats_add(&l->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)bytes * r.n);
-    GX_TRY(backend->mark_set(l->accel->dev, l->accel->up, b->mark, err));
-    if (l->panels != NULL && --l->left[r.panel] == 0) {
-        GX_TRY(l->panels->ready(l->panels->arg, r.panel, err));
-    }
-    return GX_OK;
+                           bytes, bytes, (size_t)r->n, err));
+    gx_stats_add(&l->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)bytes * r->n);
+    return backend->mark_set(l->accel->dev, l->accel->up, b->mark, err);
 }
 
-/* Under the lock: a buffer may be taken again; of panels, those that are whole make room. */
-static void count_sent(loading *l)
+/* Under the lock: the first piece of a panel has the panel's memory cleared. */
+static gx_code begin_panel(loading *l, const rectangle *r, gx_err *err)
 {
+    if (l->panels == NULL || l->is_begun[r->panel]) {
+        return GX_OK;
+    }
+    l->is_begun[r->panel] = true;
+    return l->panels->begin(l->panels->arg, r->panel, err);
+}
+
+/* Under the lock: a piece has been enqueued, and its buffer may be taken again. */
+static void count_sent(loading *l, buffer *b, const rectangle *r)
+{
+    b->state = LEAVING;
+    b->turn = ++l->turn;
     l->sent++;
-    while (l->panels != NULL && l->whole < count_panels(l) && l->left[l->whole] == 0) {
-        l->whole++;
+    if (l->panels != NULL && --l->left[r->panel] == 0) {
+        l->there++;
+        pthread_cond_signal(&l->come);
+    }
+    if (l->sent == l->pieces) {
+        pthread_cond_signal(&l->come);
     }
     if (l->panels != NULL) {
         pthread_cond_broadcast(&l->gone); // some wait for a buffer, some for a panel's memory
@@ -324,47 +277,132 @@ static void count_sent(loading *l)
     }
 }
 
+/* Under the lock: the device has failed; nothing more is taken. */
+static void fail(loading *l, const gx_err *fault)
+{
+    l->fault = l->fault.code == GX_OK ? *fault : l->fault;
+    l->is_stopped = true;
+    wake_all(l);
+}
+
+/*
+** Under the lock, let go in between: read piece t, by a helper or by `own`, and enqueue it.  false:
+** the run or the device has failed.
+*/
+static bool bring_piece(loading *l, int64_t t, const gx_helper *helper, gx_reader *own)
+{
+    const gx_accel *accel = l->accel;
+    gx_err err = {0}, fault = {0};
+    buffer *b = NULL;
+    while (!has_memory(l, t) || (b = find_buffer(l)) == NULL) {
+        if (l->is_stopped || !gx_ok(l->run) || helper == NULL) {
+            return false;
+        }
+        gx_stream_wait(&l->gone, &l->lock);
+    }
+    bool is_leaving = b->state == LEAVING;
+    b->state = FILLING;
+    pthread_mutex_unlock(&l->lock);
+    rectangle r = piece_of(l, t);
+    const gx_device_part *to = &r.of->to;
+    gx_reader *reader = helper != NULL ? gx_helper_reader(helper, to->mat) : own;
+    if (!is_leaving || accel->backend->mark_wait(accel->dev, b->mark, &fault) == GX_OK) {
+        gx_mat_read(l->run, to->mat, reader, r.i, r.j, r.m, r.n, to->dtype, b->memory.data, r.m,
+                    &err);
+        gx_run_fail(l->run, &err);
+    }
+    pthread_mutex_lock(&l->lock);
+    bool goes_on = fault.code == GX_OK && gx_ok(l->run) && !l->is_stopped &&
+                   begin_panel(l, &r, &fault) == GX_OK;
+    if (goes_on) {
+        pthread_mutex_unlock(&l->lock);
+        goes_on = send(l, b, &r, &fault) == GX_OK;
+        pthread_mutex_lock(&l->lock);
+    }
+    if (goes_on) {
+        count_sent(l, b, &r);
+    } else if (fault.code != GX_OK) {
+        fail(l, &fault);
+    }
+    return goes_on;
+}
+
+static void help(void *arg, gx_helper *helper)
+{
+    loading *l = arg;
+    int64_t t, end;
+    bool goes_on = true;
+    pthread_mutex_lock(&l->lock);
+    while (goes_on && next_unit(l, &t, &end)) {
+        for (; t < end && goes_on; t++) {
+            goes_on = bring_piece(l, t, helper, NULL);
+        }
+    }
+    wake_all(l);
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* Under the lock, let go in between: what is to be done with panels that are there. */
+static void use_panels(loading *l)
+{
+    for (int64_t p = l->whole; l->there > 0 && p < count_panels(l) && !l->is_stopped; p++) {
+        gx_err fault = {0};
+        if (l->left[p] != 0) {
+            continue;
+        }
+        pthread_mutex_unlock(&l->lock);
+        (void)l->panels->ready(l->panels->arg, p, &fault);
+        pthread_mutex_lock(&l->lock);
+        l->left[p] = -1;
+        l->there--;
+        if (fault.code != GX_OK) {
+            fail(l, &fault);
+        }
+    }
+    while (l->panels != NULL && l->whole < count_panels(l) && l->left[l->whole] < 0) {
+        l->whole++;
+        pthread_cond_broadcast(&l->gone);
+    }
+}
+
 static bool are_few(const loading *l)
 {
     return l->panels == NULL && l->units <= FEW_UNITS;
 }
 
-/* The caller: enqueue what is full, until all is, the run has failed, or the device has. */
-static gx_code send_all(loading *l, gx_stream *stream, gx_reader *own, gx_err *err)
+/* The caller: until all is enqueued and used, the run has failed, or the device has. */
+static gx_code attend(loading *l, const gx_stream *stream, gx_reader *own, gx_err *err)
 {
-    gx_code rc = GX_OK;
     bool reads = stream == NULL || are_few(l);
     int64_t t = 0, end = 0;
-    pthread_mutex_lock(&l->lock);
-    while (rc == GX_OK && gx_ok(l->run) && l->sent < l->pieces && !l->is_stopped) {
-        buffer *full = NULL;
-        for (int k = 0; k < l->buffers && full == NULL; k++) {
-            full = l->buffer[k].state == FULL ? &l->buffer[k] : NULL;
-        }
-        if (full == NULL && reads && (t < end || next_unit(l, &t, &end)) &&
-            (stream == NULL || find_buffer(l) != NULL)) { // else helpers have them all
-            full = fill_buffer(l, t++, NULL, own);
-        }
-        if (full == NULL) {
-            if (l->sent < l->pieces && stream != NULL) {
-                gx_stream_wait(&l->come, &l->lock);
-            }
-        } else if (gx_ok(l->run)) {
-            pthread_mutex_unlock(&l->lock);
-            rc = send(l, full, err);
+    if (l->panels != NULL && l->panels->meanwhile != NULL) {
+        gx_err fault = {0};
+        if (l->panels->meanwhile(l->panels->arg, &fault) != GX_OK) {
             pthread_mutex_lock(&l->lock);
-            full->state = LEAVING;
-            count_sent(l);
+            fail(l, &fault);
+            pthread_mutex_unlock(&l->lock);
+        }
+    }
+    pthread_mutex_lock(&l->lock);
+    while (gx_ok(l->run) && !l->is_stopped && (l->sent < l->pieces || l->there > 0)) {
+        if (l->there > 0) {
+            use_panels(l);
+        } else if (reads && (t < end || next_unit(l, &t, &end)) &&
+                   (stream == NULL || find_buffer(l) != NULL)) { // else helpers have them all
+            t += bring_piece(l, t, NULL, own) ? 1 : 0;
+        } else if (stream != NULL && l->sent < l->pieces) {
+            gx_stream_wait(&l->come, &l->lock);
         }
         pthread_mutex_unlock(&l->lock);
         gx_run_poll(l->run);
         pthread_mutex_lock(&l->lock);
     }
-    if (rc == GX_OK && l->fault.code != GX_OK) {
-        rc = gx_fail(err, l->fault.code, "%s", l->fault.text);
+    gx_code code = l->fault.code;
+    if (code != GX_OK) {
+        gx_fail(err, code, "%s", l->fault.text);
     }
     pthread_mutex_unlock(&l->lock);
-    return rc;
+    return code;
 }
 
 /* Buffers and marks: at least one. */
@@ -372,7 +410,8 @@ static gx_code take_buffers(loading *l, gx_err *err)
 {
     gx_run *run = l->run;
     size_t budget = (size_t)run->ctx->config.number[GX_SET_PINNING_BUDGET];
-    int64_t wanted = gx_min(run->ctx->config.number[GX_SET_READERS] + TURNS, STAGES);
+    int64_t readers = run->ctx->config.number[GX_SET_READERS];
+    int64_t wanted = gx_min(readers + gx_max(TURNS, gx_min(readers / 2, SPARE)), STAGES);
     wanted = gx_min(wanted, l->pieces);
     for (int k = 0; k < wanted; k++) {
         gx_err refusal = {0};
@@ -427,7 +466,7 @@ static gx_code load(loading *l, gx_err *err)
     if (rc == GX_OK && gx_ok(run)) {
         stream = start_helpers(l);
         if (gx_reader_own(run->ctx->store, &own, &refusal) == GX_OK) {
-            rc = send_all(l, stream, own, err);
+            rc = attend(l, stream, own, err);
         }
         gx_run_fail(run, &refusal);
     }

@@ -34,15 +34,20 @@ gx_code gx_device_load_all(gx_run *run, gx_accel *accel, const gx_device_part *p
 
 /*
 ** The same of all of mat, a panel of rows after the other, so that what is there can be worked on
-** while more comes.  Callbacks are the caller's thread's.
+** while more comes.
 */
 typedef struct gx_device_panels {
     int64_t rows; /* of each but the last: a multiple of mat's tiles', or all  */
     int64_t ring; /* panels that have memory at a time                         */
     void *(*place)(void *arg, int64_t panel, int64_t *ld);
-    gx_code (*begin)(void *arg, int64_t panel, gx_err *err); /* before the first copy, on `up`    */
-    gx_code (*ready)(void *arg, int64_t panel, gx_err *err); /* behind the last; the one `ring`
-                                                                before it has been ready          */
+    /* Any thread's, one at a time: before the first copy, on `up`; the panel `ring` before it has
+       been ready. */
+    gx_code (*begin)(void *arg, int64_t panel, gx_err *err);
+    /* The caller's thread's: behind the last copy; panels come in any order. */
+    gx_code (*ready)(void *arg, int64_t panel, gx_err *err);
+    /* The caller's thread's: once, while the first panels are read, and before any is ready; or
+       NULL. */
+    gx_code (*meanwhile)(void *arg, gx_err *err);
     void *arg;
 } gx_device_panels;
 
