@@ -74,6 +74,7 @@ static const char *const sql[GX_SQL_COUNT] = {
     [GX_SQL_ORPHANS] = "SELECT id >> 32, count(*) FROM main.gx_tile "
                        "WHERE id >> 32 NOT IN (SELECT id FROM main.gx_meta) GROUP BY 1 ORDER BY 1",
     [GX_SQL_GENERATION] = "SELECT generation, properties FROM main.gx_meta WHERE id = ?1",
+    [GX_SQL_UNNAMED] = "SELECT 1 FROM main.gx_meta WHERE id = ?1 AND name IS NULL",
     [GX_SQL_STRANGERS] = "SELECT name, type FROM main.sqlite_master WHERE type <> 'table' "
                          "AND name IN ('gx_meta', 'gx_tile', 'gx_state', 'gx_volumes', "
                          "'gx_extent')",

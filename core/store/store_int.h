@@ -38,6 +38,7 @@ typedef enum gx_sql {
     GX_SQL_TILES,      /* (first id, last id) -> id, typeof, length, in order    */
     GX_SQL_ORPHANS,    /* () -> matrix id, tiles: of tiles without a catalog row */
     GX_SQL_GENERATION, /* (id) -> generation, properties                         */
+    GX_SQL_UNNAMED,    /* (id) -> a row where it has no name                     */
     GX_SQL_STRANGERS,  /* () -> name, type: of ours that are no tables           */
     GX_SQL_LOCKING,    /* () -> locking mode                                     */
     GX_SQL_PAGE_BYTES, /* () -> page size                                        */
@@ -135,7 +136,7 @@ struct gx_store {
     struct {
         gx_schema *schema;
         int64_t id;
-    } created[GX_CREATED_MAX]; /* where there is no savepoint: to be removed on failure */
+    } created[GX_CREATED_MAX]; /* to be removed on failure; with a savepoint those that fit */
     int created_count;
     char overtaken[GX_NAME_MAX + 1]; /* see gx_store_overtaken(); "": not */
     bool has_committed;              /* this call has, by itself                              */

@@ -33,7 +33,7 @@ gx_code gx_store_still_stores(const gx_store *store, gx_err *err)
     bool is_gone =
         store->level[store->depth - 1].has_savepoint && sqlite3_get_autocommit(store->db);
     return is_gone ? gx_fail(err, GX_IO,
-                             "the transaction was rolled back while the call was storing")
+                             "the transaction was ended while the call was storing")
                    : GX_OK;
 }
 

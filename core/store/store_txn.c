@@ -22,7 +22,8 @@
 ** transaction, as an interrupted INSERT does.
 **
 ** Some failures (disk full, I/O error, no memory) make SQLite roll back the whole transaction by
-** itself.  Then autocommit mode is back on and there is nothing left to undo.
+** itself.  Then autocommit mode is back on and there is nothing left to undo.  After a COMMIT by a
+** function that the call has called what was unfinished is left: it goes too.
 */
 #include <sqlite3ext.h>
 
@@ -406,8 +407,9 @@ bool gx_store_overtaken(gx_store *store, char schema[GX_NAME_MAX + 1])
 gx_code gx_store_remember(gx_store *store, gx_schema *schema, int64_t id, gx_err *err)
 {
     assert(store->depth > 0);
-    if (store->level[store->depth - 1].has_savepoint) {
-        return GX_OK;
+    bool has_savepoint = store->level[store->depth - 1].has_savepoint;
+    if (has_savepoint && store->created_count >= GX_CREATED_MAX / 2) {
+        return GX_OK; // the others are those of calls inside, which may have none
     }
     if (store->created_count == GX_CREATED_MAX) {
         return gx_fail(err, GX_UNSUPPORTED, "more than %d matrices stored by one call",
@@ -482,7 +484,7 @@ static gx_code roll_back(gx_store *store, const gx_level *level, gx_err *err)
 static gx_code commit_level(gx_store *store, const gx_level *level, gx_err *err)
 {
     if (sqlite3_get_autocommit(store->db)) {
-        return gx_fail(err, GX_IO, "the transaction was rolled back while the call was storing");
+        return gx_fail(err, GX_IO, "the transaction was ended while the call was storing");
     }
     int rc = step_armed(store, GX_ARMED_RELEASE);
     if (rc == SQLITE_OK) {
@@ -515,6 +517,28 @@ static gx_code undo_created(gx_store *store, const gx_level *level, gx_err *err)
     return code;
 }
 
+/*
+** The transaction has ended before the call.  Where SQLite has rolled back there is nothing; where
+** a function of the application, called for elements or for the progress, has committed, what is
+** unfinished was kept, and goes.
+*/
+static void drop_unfinished(gx_store *store, const gx_level *level)
+{
+    gx_err ignored = {.code = GX_OK};
+    for (int k = level->created; k < store->created_count; k++) {
+        sqlite3_stmt *stmt;
+        gx_schema *schema = store->created[k].schema;
+        if (gx_store_stmt(store, schema, GX_SQL_UNNAMED, &stmt, &ignored) == GX_OK) {
+            sqlite3_bind_int64(stmt, 1, store->created[k].id);
+            bool is_left = sqlite3_step(stmt) == SQLITE_ROW;
+            sqlite3_reset(stmt);
+            if (is_left) {
+                (void)gx_store_erase(store, schema, store->created[k].id, &ignored);
+            }
+        }
+    }
+}
+
 /* After a rollback nothing is known of any schema. */
 static void forget(gx_store *store)
 {
@@ -531,8 +555,10 @@ static gx_code abandon_level(gx_store *store, const gx_level *level, gx_err *err
     gx_code code = GX_OK;
     if (!level->has_savepoint) {
         code = undo_created(store, level, err);
-    } else if (!sqlite3_get_autocommit(store->db)) { // else SQLite has rolled back by itself
+    } else if (!sqlite3_get_autocommit(store->db)) {
         code = roll_back(store, level, err);
+    } else {
+        drop_unfinished(store, level);
     }
     forget(store);
     return code;

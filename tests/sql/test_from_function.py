@@ -4,7 +4,8 @@ Plan:
 1. every dtype and shape (0, 1, tile +-1), stored in small tiles and as a value; answers of another dtype;
 2. each tile is asked for once, those of the uppermost rows first; nothing else is;
 3. exact refusals: no such function, no matrix value, a wrong shape, complex answers for a real result, negative sizes;
-4. a function that fails, is interrupted, stores by itself, or changes the schema: the text arrives, nothing is left behind.
+4. a function that fails, is interrupted, stores by itself, changes the schema, or ends the transaction: the text arrives,
+   nothing is left behind.
 """
 import numpy as np
 import pytest
@@ -111,3 +112,32 @@ def test_a_function_that_fails_or_uses_gx(filedb):
     tile_rows, = db.execute("SELECT tile_rows FROM gx WHERE name = 'A'").fetchone()
     assert np.array_equal(to_numpy(q(db, "SELECT gx_copy('A')"))[:, 0], np.arange(40) // tile_rows * tile_rows)
     assert q(db, "SELECT gx_sum('S')") > 0 and q(db, "SELECT gx_check()") == "ok"
+
+
+@pytest.mark.parametrize("ends", ["COMMIT", "ROLLBACK"])
+@pytest.mark.parametrize("within", [False, True], ids=["autocommit", "begin"])
+@pytest.mark.parametrize("volumes", [0, 2])
+def test_a_function_that_ends_the_transaction(filedb, ends, within, volumes):
+    db = filedb
+    q(db, "SELECT gx_config('tile_bytes', '512')")
+    q(db, "SELECT gx_store('A', '[[7]]')")
+    q(db, "SELECT gx_volumes(?)", volumes)
+    calls = []
+
+    def rectangle(i, j, rows, columns):
+        calls.append(i)
+        if len(calls) == 3:
+            db.execute(ends)
+        return from_numpy(np.ones((rows, columns)))
+
+    db.create_function("rectangle", 4, rectangle)
+    for at in (3, 1):  # in the middle, at the beginning
+        calls[:] = [0] * (3 - at)
+        if within:
+            db.execute("BEGIN")
+        said = error(db, "SELECT gx_from_function('rectangle', 64, 30, 'A', '{\"replace\":true}')")
+        assert said == "gx_from_function: the transaction was ended while the call was storing"
+        assert not db.in_transaction
+        assert q(db, "SELECT gx_json('A')") == "[[7.0]]" and q(db, "SELECT gx_check()") == "ok"
+        assert q(db, "SELECT count(*) FROM gx_meta") == 1
+        assert q(db, "SELECT count(*) FROM gx_tile") == 1
