@@ -377,10 +377,23 @@ void gx_oper_device_start(gx_oper *op, bool is_adjoint, const void *x, int64_t c
 typedef struct summing {
     const struct gx_kry_device *d;
     int which;              /* of the parts of y                               */
+    int only;               /* a share; or -1: all but those that have been alone  */
     bool adds, is_apart;    /* to what y holds; each element is one share's alone */
     int64_t length, pieces; /* of a column of y                                */
     void *y;
 } summing;
+
+/* Is each element of y one share's alone? */
+static bool are_apart(const struct gx_kry_device *d)
+{
+    return d->is_added || d->has_whole_rows || gx_kry_is_turned(d->op, d->is_adjoint);
+}
+
+/* Then the last that comes down of a share is taken while the next one's is still on its way. */
+static bool is_taken_alone(const struct gx_kry_device *d, int share, int which)
+{
+    return are_apart(d) && which == last_of_y(d, &d->share[share]);
+}
 
 /* Rows of a column of y: what the shares have for them, in their order. */
 static gx_code sum_piece(void *arg, int64_t piece, int member, gx_err *err)
@@ -393,6 +406,9 @@ static gx_code sum_piece(void *arg, int64_t piece, int member, gx_err *err)
     (void)member, (void)err;
     for (int k = 0; k < d->shares; k++) {
         part p = part_of(d, k, a->which);
+        if (a->only >= 0 ? k != a->only : is_taken_alone(d, k, a->which)) {
+            continue;
+        }
         int64_t from = gx_max(i, p.row), to = gx_min(end, p.row + p.rows);
         int64_t column = j * p.rows - p.row; // before row 0 of y, as an element of the part
         from = gx_max(p.first, column + from);
@@ -412,18 +428,19 @@ static gx_code sum_piece(void *arg, int64_t piece, int member, gx_err *err)
 }
 
 /* y (adds: y +=) what has come down of a part; all of y where nobody else has a part in it. */
-static void sum_up(const struct gx_kry_device *d, int which, bool adds, void *y)
+static void sum_up(const struct gx_kry_device *d, int which, int only, bool adds, void *y)
 {
     const int64_t WORTH_A_TEAM = (int64_t)1 << 20;
     const gx_oper *op = d->op;
     int64_t bytes = 0;
-    summing a = {.d = d, .which = which, .adds = adds, .length = length_of_y(d)};
-    a.is_apart = d->is_added || d->has_whole_rows || gx_kry_is_turned(op, d->is_adjoint);
+    summing a = {.d = d, .which = which, .only = only, .adds = adds, .length = length_of_y(d)};
+    a.is_apart = are_apart(d);
     a.y = gx_at(y, op->dtype, a.length, 0, d->from);
     a.pieces = gx_ceil_div(a.length, SUM_ROWS);
     for (int k = 0; k < d->shares; k++) {
         part p = part_of(d, k, which);
-        bytes += (p.last - p.first) * (int64_t)gx_dtype_bytes(op->dtype);
+        bool is_summed = only >= 0 ? k == only : !is_taken_alone(d, k, which);
+        bytes += is_summed ? (p.last - p.first) * (int64_t)gx_dtype_bytes(op->dtype) : 0;
     }
     gx_team *team = bytes < WORTH_A_TEAM ? NULL : gx_run_team(op->run);
     gx_err err = {0};
@@ -437,28 +454,31 @@ static void sum_up(const struct gx_kry_device *d, int which, bool adds, void *y)
     }
 }
 
-/* A part of y, which may be empty, has come down from all shares. */
-static gx_code wait_for(struct gx_kry_device *d, int which)
+/* A part of a share's y has come down. */
+static gx_code wait_for(struct gx_kry_device *d, int share, int which)
 {
-    for (int k = 0; k < d->shares; k++) {
-        const gx_kry_share *s = &d->share[k];
-        gx_code code = check_open(d, s, &d->err);
-        if (code == GX_OK && which < last_of_y(d, s)) {
-            code = s->accel->backend->mark_wait(s->accel->dev, s->down_there, &d->err);
-        } else if (code == GX_OK && which == last_of_y(d, s)) {
-            code = s->accel->backend->queue_wait(s->accel->dev, s->accel->run, &d->err);
-        }
-        GX_TRY(gx_kry_fail_of(d, k, code));
-    }
-    return GX_OK;
+    const gx_kry_share *s = &d->share[share];
+    GX_TRY(gx_kry_fail_of(d, share, check_open(d, s, &d->err)));
+    const gx_backend *backend = s->accel->backend;
+    return gx_kry_fail_of(d, share,
+                          which < last_of_y(d, s)
+                              ? backend->mark_wait(s->accel->dev, s->down_there, &d->err)
+                              : backend->queue_wait(s->accel->dev, s->accel->run, &d->err));
 }
 
 /* What is under way, part by part. */
 static gx_code take_in(struct gx_kry_device *d, bool adds, void *y)
 {
     for (int which = 0; which < PARTS; which++) {
-        GX_TRY(wait_for(d, which));
-        sum_up(d, which, adds, y);
+        for (int k = 0; k < d->shares; k++) {
+            if (which <= last_of_y(d, &d->share[k])) {
+                GX_TRY(wait_for(d, k, which));
+            }
+            if (is_taken_alone(d, k, which)) {
+                sum_up(d, which, k, adds, y);
+            }
+        }
+        sum_up(d, which, -1, adds, y);
     }
     return GX_OK;
 }

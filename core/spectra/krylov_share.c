@@ -96,7 +96,7 @@ bool gx_kry_is_turned(const gx_oper *op, bool is_adjoint)
 /* Of so many rows of vectors those that come first, beside whose work the others are moved. */
 static int64_t first_rows(const gx_oper *op, int64_t rows, int64_t cols, bool is_short)
 {
-    const int64_t SHORT = 8, WORTH_PARTS = (int64_t)256 << 10;
+    const int64_t SHORT = is_short ? 8 : 16, WORTH_PARTS = (int64_t)256 << 10;
     if (rows * cols * (int64_t)gx_dtype_bytes(op->dtype) <= WORTH_PARTS || rows < SHORT * GRAIN) {
         return rows;
     }
@@ -157,13 +157,17 @@ int gx_kry_products(const struct gx_kry_device *d, const gx_kry_share *s, bool i
     const gx_oper *op = d->op;
     gx_kry_extents e = gx_kry_extents_of(d, s, is_adjoint, cols);
     bool turned = gx_kry_is_turned(op, is_adjoint);
-    int64_t x = part_x == 0 ? 0 : e.first_x, y = part_y == 0 ? 0 : e.first_y;
+    int last_x = e.first_x < e.x;
+    int64_t x = part_x == 0 || part_y == 1 ? 0 : e.first_x, y = part_y == 0 ? 0 : e.first_y;
+    if (part_x > last_x || (part_y == 1 && part_x < last_x)) {
+        return 0; // the few rows of y are made at the end, with all of x at once
+    }
     gx_args args = {.transa = turned ? gx_adjoint(op->dtype) : GX_NO_TRANS,
                     .m = (part_y == 0 ? e.first_y : e.y) - y,
                     .n = cols,
-                    .k = (part_x == 0 ? e.first_x : e.x) - x,
+                    .k = (part_x == last_x ? e.x : e.first_x) - x,
                     .alpha = {1, 0},
-                    .beta = {part_x, 0},
+                    .beta = {x > 0, 0},
                     .lda = gx_max(1, e.rows),
                     .ldb = gx_max(1, e.x),
                     .work = s->work.data};
