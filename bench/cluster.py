@@ -124,7 +124,7 @@ class Calls:
         distributed.wait(held)
         print(f"# {name}: {array.shape[0]} x {array.shape[1]} {array.dtype}, {array.nbytes / 1e9:.2f} GB made and stored in "
               f"{wrote - start:.1f} s, read in {time.perf_counter() - wrote:.1f} s", flush=True)
-        for path in pathlib.Path(self.folder).iterdir():
+        for path in pathlib.Path(self.folder).iterdir() if self.args.what == "measure" else []:  # a killed worker's are read again
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         return held
 

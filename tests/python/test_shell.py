@@ -40,6 +40,15 @@ def test_a_pipe():
     assert piped("", "/nowhere/my.db").returncode == 1 and piped("", "a", "b").returncode == 2
 
 
+def test_what_a_stranger_types():
+    """Names that are nearly right, and commands without their dot; within a statement they are SQL's."""
+    done = piped("SELECT gx_mat_mul(1, 2); SELECT nope(1);\nselect\nquit\nfrom (select 7 as quit);\nhelp\nEXIT;\nSELECT 3;")
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("Error: no such function: gx_mat_mul (perhaps gx_matmul or ")
+    assert lines[1:3] == ["Error: no such function: nope", "7"] and lines[3].startswith(".help ") and lines[-1].startswith(".quit")
+    assert "Algebra" in piped(".help all").stdout
+
+
 def test_the_demo():
     done = piped("", "demo")
     assert done.returncode == 0 and "Error" not in done.stdout and "gx> SELECT gx_solve" in done.stdout

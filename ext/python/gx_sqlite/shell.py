@@ -7,6 +7,7 @@ kept in ~/.gx_sqlite_history.  Control-C ends a statement, Control-D the shell. 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 import signal
 import sqlite3
@@ -23,7 +24,7 @@ PROMPT, MORE = "gx> ", "  > "
 HISTORY = "~/.gx_sqlite_history"
 _SHOWN, _SHOWN_ROWS = 100, 12  # a value of so many elements is shown with them
 HELP = """\
-.help              this
+.help              this; .help all: every function of gx by its subject
 .help WORD         gx's own: a function, or any word
 .matrices          what is stored
 .tables            the tables
@@ -96,6 +97,11 @@ def table(names: Sequence[str], cells: Sequence[Sequence[str]]) -> Iterable[str]
 
 # Running --------------------------------------------------------------------------------------------------------------
 
+def is_command(line: str) -> bool:
+    """.quit and the like; also without the dot, as other shells have it."""
+    return line.startswith(".") or line.strip().rstrip("; ").lower() in ("quit", "exit", "help")
+
+
 class Shell:
     """One connection, and where its results go."""
 
@@ -124,12 +130,21 @@ class Shell:
         answer = result[0]
         if isinstance(answer, Exception):
             self.failed = True
-            print(f"Error: {answer or type(answer).__name__}", file=self.out)
+            print(f"Error: {answer or type(answer).__name__}{self._meant(str(answer))}", file=self.out)
             return
         names, found = answer
         for line in table(names, [[shown(self.db, value) for value in row] for row in found]):
             print(line, file=self.out)
         self.out.flush()
+
+    def _meant(self, problem: str) -> str:
+        """The functions of gx whose names are nearest to one that there is not."""
+        prefix, _, name = problem.partition("no such function: ")
+        if prefix or not name.lower().startswith("gx"):
+            return ""
+        names = [row[0] for row in _connect.rows(self.db, "SELECT DISTINCT name FROM pragma_function_list WHERE name LIKE 'gx%'")]
+        near = difflib.get_close_matches(name.lower(), names, 3)
+        return f" (perhaps {' or '.join(near)}; .help all)" if near else ""
 
     def _rows(self, sql: str) -> Any:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # it is for the thread that waits for keys
@@ -146,11 +161,13 @@ class Shell:
 
     def dot(self, line: str) -> bool:
         """A command; False ends the shell."""
-        word, _, rest = line.partition(" ")
-        rest = rest.strip().rstrip(";")
+        word, _, rest = line.rstrip("; ").partition(" ")
+        word, rest = "." + word.lstrip(".").lower(), rest.strip()
         if word in (".quit", ".exit", ".q"):
             return False
-        if word == ".help" and rest:
+        if word == ".help" and rest == "all":
+            self.statement("SELECT gx_help()")
+        elif word == ".help" and rest:
             self.statement("SELECT gx_help(" + _literal(rest) + ")")
         elif word == ".matrices":
             self.statement("SELECT name, rows, cols, dtype, properties, bytes FROM gx ORDER BY name")
@@ -176,7 +193,7 @@ class Shell:
         for line in lines:
             if echo:
                 print(PROMPT + line, file=self.out)
-            if not pending and line.startswith("."):
+            if not pending and is_command(line):
                 if not self.dot(line.strip()):
                     return False
                 continue
@@ -251,7 +268,7 @@ def _line_editing(db: Any) -> Any:
 
 
 def _talk(shell: Shell) -> None:
-    print(f"gx {__version__}, SQLite {_connect.value(shell.db, 'SELECT sqlite_version()')}; .help tells more",
+    print(f"gx {__version__}, SQLite {_connect.value(shell.db, 'SELECT sqlite_version()')}; statements end with a semicolon; .help, .quit",
           file=shell.out)
     pending = ""
     while True:
@@ -265,7 +282,7 @@ def _talk(shell: Shell) -> None:
             print(file=shell.out)
             return
         try:
-            if not pending and line.startswith("."):
+            if not pending and is_command(line):
                 if not shell.dot(line.strip()):
                     return
                 continue
