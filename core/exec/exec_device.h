@@ -160,8 +160,11 @@ void gx_xd_pass_crossings(gx_xd *x);
 /* What must have left its slot by step t is at least enqueued to come down. */
 bool gx_xd_is_fetched(const gx_xd *x, int32_t t);
 
-/* The piece's slot is free, or will be when the device comes to it. */
-bool gx_xd_may_go_up(const gx_xd *x, const gx_xd_piece *p);
+/*
+** The piece's slot is free, or will be when the device comes to it, and no copy from another device
+** comes before it, which may read that slot.
+*/
+bool gx_xd_may_go_up(const gx_xd *x, int64_t index);
 
 /* Take the next unit; then, the lock let go while waiting, a buffer for its next piece. */
 bool gx_xd_begin_unit(gx_xd *x, gx_xd_unit *u);

@@ -201,12 +201,12 @@ static int64_t find_sendable(const gx_xd *x)
     for (int k = 0; k < x->stages; k++) {
         const gx_xd_stage *s = &x->stage[k];
         if (!s->is_down && s->state == GX_XD_FULL && s->piece < best &&
-            gx_xd_may_go_up(x, &x->piece[s->piece])) {
+            gx_xd_may_go_up(x, s->piece)) {
             best = s->piece;
         }
     }
-    bool is_found = best < x->next_across || (best < x->piece_count && best == x->sent &&
-                                              gx_xd_may_go_up(x, &x->piece[best]));
+    bool is_found = best < x->next_across ||
+                    (best < x->piece_count && best == x->sent && gx_xd_may_go_up(x, best));
     return is_found ? best : -1;
 }
 

@@ -73,10 +73,10 @@ bool gx_xd_is_fetched(const gx_xd *x, int32_t t)
 }
 
 /* Under the lock: the piece's slot is free, or will be when the device comes to it. */
-bool gx_xd_may_go_up(const gx_xd *x, const gx_xd_piece *p)
+bool gx_xd_may_go_up(const gx_xd *x, int64_t index)
 {
-    int32_t after = x->plan.loads[p->item].after;
-    return after <= x->done && gx_xd_is_fetched(x, after);
+    int32_t after = x->plan.loads[x->piece[index].item].after;
+    return index <= x->next_across && after <= x->done && gx_xd_is_fetched(x, after);
 }
 
 /* Under the lock: buffers that are promised to nobody. */
@@ -108,7 +108,7 @@ bool gx_xd_begin_unit(gx_xd *x, gx_xd_unit *u)
         return false;
     }
     gx_xd_piece *p = &x->piece[first];
-    bool is_ahead = !gx_xd_may_go_up(x, p);
+    bool is_ahead = !gx_xd_may_go_up(x, first);
     if (is_ahead && spare_stages(x) <= p->turns) {
         x->is_held = true;
         return false;
