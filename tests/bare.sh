@@ -24,8 +24,26 @@ bootstrap() {
         { echo "$1 from $2: it cannot be made here: $(tail -n 1 "$3.log")"; return 1; }
 }
 
+# NAME MIRROR ROOT: no system, only the packages that sqlite3 needs there, for suites that this debootstrap does not know.
+unpack() {
+    rm -rf "$3" "$3.apt"
+    mkdir -p "$3" "$3.apt/state/lists/partial" "$3.apt/cache/archives/partial"
+    touch "$3.apt/state/status"
+    echo "deb [trusted=yes arch=amd64] $2 $1 main" >"$3.apt/sources.list"
+    (
+        cd "$3.apt" || exit 1
+        apt() { apt-get -qq -o Dir::Etc::sourcelist="$PWD/sources.list" -o Dir::Etc::sourceparts=/dev/null -o Dir::State="$PWD/state" \
+            -o Dir::State::status="$PWD/state/status" -o Dir::Cache="$PWD/cache" -o APT::Architecture=amd64 "$@"; }
+        apt update; apt download sqlite3 libsqlite3-0 libc6 libreadline8t64 libtinfo6 zlib1g
+        for deb in *.deb; do dpkg-deb -x "$deb" "$3" || exit 1; done
+        [ -e "$3/lib" ] || ln -s usr/lib "$3/lib"
+        [ -e "$3/lib64" ] || ln -s usr/lib64 "$3/lib64"
+    ) >"$3.log" 2>&1 || { echo "$1 from $2: it cannot be unpacked here: $(tail -n 1 "$3.log")"; return 1; }
+    rm -rf "$3.apt"
+}
+
 inside() {
-    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 chroot "$@"
+    env -i HOME=/ PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 chroot "$@"
 }
 
 alone() {
@@ -33,7 +51,7 @@ alone() {
     answer=$(inside "$2" sqlite3 :memory: '.load /gx.so' \
         "SELECT 'gx ' || gx_version() || ', SQLite ' || sqlite_version(); SELECT 'selftest ' || gx_selftest()" 2>&1)
     [[ $answer == *"selftest ok"* ]] || failed=1
-    echo "$1: $(inside "$2" ldd --version | head -n 1): ${answer//$'\n'/, }"
+    echo "$1: $(inside "$2" /lib/x86_64-linux-gnu/libc.so.6 | head -n 1): ${answer//$'\n'/, }"
 }
 
 package() {
@@ -56,6 +74,7 @@ for system in "${systems[@]}"; do
     case $system in
     buster) bootstrap buster http://archive.debian.org/debian "$root" && alone buster "$root" ;;
     bullseye | bookworm) bootstrap "$system" $debian "$root" && alone "$system" "$root" ;;
+    noble) unpack noble $ubuntu "$root" && alone noble "$root" ;;
     package) bootstrap bookworm $debian "$root" && package "$root" ;;
     *) bootstrap "$system" $ubuntu "$root" main,universe && alone "$system" "$root" ;;
     esac || failed=1
