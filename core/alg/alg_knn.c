@@ -442,6 +442,21 @@ static void search_here(gx_knn_search *s)
     }
 }
 
+/* A score that is no number is on no list; what is finite has others, but for overflows. */
+static void check_lengths(gx_run *run, const gx_knn_args *args, const gx_neighbours *out)
+{
+    for (int64_t j = 0; j < out->queries && gx_ok(run) && args->C == NULL; j++) {
+        bool is_without_self = args->excludes_self && args->first + j < args->E->rows;
+        int64_t least = gx_min(out->count, args->E->rows - is_without_self);
+        if (least > 0 && out->index[j * out->count + least - 1] == INT64_MAX) {
+            gx_run_failf(run, GX_NUMERIC,
+                         "row %lld of %s has scores that overflow: scale the numbers, whose "
+                         "squares are beyond the range of a double",
+                         (long long)(args->first + j), args->Q->label);
+        }
+    }
+}
+
 gx_code gx_knn_run(gx_run *run, const gx_knn_args *given, gx_neighbours *out)
 {
     gx_mat first;
@@ -467,6 +482,7 @@ gx_code gx_knn_run(gx_run *run, const gx_knn_args *given, gx_neighbours *out)
         gx_best_sort(out->merit + j * out->count, out->index + j * out->count, out->count);
     }
     pthread_mutex_destroy(&s.lock);
+    check_lengths(run, args, out);
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 

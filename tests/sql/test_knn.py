@@ -9,7 +9,8 @@ Plan:
    read;
 5. WHERE, ORDER BY and LIMIT reach the search and change no result;
 6. E is read once for all queries, in batches where these do not fit, as gx_plan foretells;
-7. exact refusals: k, metrics, shapes, complex operands, NaN and Inf in either, candidates out of range;
+7. exact refusals: k, metrics, shapes, complex operands, NaN and Inf in either, scores that overflow,
+   candidates out of range;
 8. an interrupt;
 9. gx_knn_graph: the lists as entries, both ways by "union" and "mutual", ones, refusals.
 """
@@ -275,6 +276,22 @@ def test_reads_once(filedb):
 
 
 # ---- 7. refusals -----------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_scores_that_overflow(db, backend):
+    """NaN is on no list: a list without it would be too short, and nobody would know."""
+    q(db, "SELECT gx_config('backend', ?)", backend)
+    E = np.random.default_rng(3).standard_normal((6, 3))
+    for scale in (1e150, 1e-140):
+        rows = db.execute("SELECT query, id FROM gx_knn(?1, ?1, 1)", (from_numpy(E * scale),)).fetchall()
+        assert rows == [(i, i) for i in range(6)]
+    said = "has scores that overflow: scale the numbers, whose squares are beyond the range of a double"
+    assert error(db, "SELECT * FROM gx_knn(?1, ?1, 2)", from_numpy(E * 1e160)) == f"gx_knn: row 0 of Q {said}"
+    mixed = from_numpy(np.array([[1.0, 1.0], [1e200, -1e200]]))
+    assert error(db, "SELECT * FROM gx_knn('[[1,1],[1e200,1e200]]', ?, 2, '{\"metric\":\"dot\"}')", mixed) == (
+        f"gx_knn: row 1 of Q {said}")
+    assert error(db, "SELECT gx_knn_graph(?, 2)", from_numpy(E * 1e160)).startswith("gx_knn_graph: row 0 of E has")
+
 
 def test_refusals(db):
     store(db, "E", np.eye(4))
