@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from conftest import ROOT, gx_path
+from conftest import ROOT, gx_connect, gx_path
 
 STAND_INS = pathlib.Path(os.environ.get("GX_STAND_INS") or ROOT / "build" / "mock")
 MOCK = pathlib.Path(os.environ.get("GX_MOCK") or ROOT / "build" / "tests" / "mockcuda" / "gx_cuda.so")
@@ -22,7 +22,7 @@ import ctypes, json, os, sqlite3, sys
 sys.path.insert(0, {tests!r})
 import numpy as np
 from conftest import error, from_numpy, gx_connect, q, to_numpy
-from mockkit import Mock, each_device_fails, matrices, notes, stats
+from mockkit import Mock, both_knn, connect, each_device_fails, knn, matrices, notes, since, stats
 mock = Mock()
 """
 
@@ -77,6 +77,29 @@ def matrices(db, m=150, k=130, n=170, dtype="f64", tile=64):
 
 def stats(db):
     return dict(db.execute("SELECT name, value FROM gx_stats WHERE name <> 'note'").fetchall())
+
+
+def since(db, before):
+    """What the counters have gone up by."""
+    return {name: value - before[name] for name, value in stats(db).items()}
+
+
+def connect(backend, tile_bytes):
+    """To the child's one database; several connections, on the host and on the device, see the same matrices."""
+    db = gx_connect(os.path.join(os.environ["TMP_PATH"], "d.db"))
+    db.execute("SELECT gx_config('backend', ?), gx_config('tile_bytes', ?)", (backend, tile_bytes)).fetchall()
+    return db
+
+
+def knn(db, Q, E, k, **options):
+    return db.execute("SELECT query, id, score FROM gx_knn(?, ?, ?, ?)", (Q, E, k, json.dumps(options))).fetchall()
+
+
+def both_knn(host, db, *args, **options):
+    """The device's nearest rows are the host's, to the bit; what its counters say."""
+    want, before = knn(host, *args, **options), stats(db)
+    assert knn(db, *args, **options) == want, (args[2:], options)
+    return since(db, before)
 
 
 def notes(db):

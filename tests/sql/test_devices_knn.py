@@ -17,23 +17,13 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 START = """
 rng = np.random.default_rng(3)
-def connect(backend):
-    db = gx_connect(os.path.join(os.environ['TMP_PATH'], 'd.db'))
-    db.execute("SELECT gx_config('backend', ?), gx_config('tile_bytes', 4096)", (backend,)).fetchall()
-    return db
-host, db = connect('cpu'), connect('cuda')
+host, db = connect('cpu', 4096), connect('cuda', 4096)
 def put(name, a):
     host.execute("SELECT gx_store(?, ?, '{\\"replace\\":true}')", (name, from_numpy(a))).fetchone()
-def knn(Q, E, k, db=db, **options):
-    return db.execute("SELECT query, id, score FROM gx_knn(?, ?, ?, ?)", (Q, E, k, json.dumps(options))).fetchall()
 def use(devices):
     db.execute("SELECT gx_config('devices', ?)", (devices,)).fetchall()
 def both(*args, **options):
-    want = knn(*args, db=host, **options)
-    before = stats(db)
-    assert knn(*args, **options) == want, (args[2:], options)
-    after = stats(db)
-    return {name: after[name] - before[name] for name in after}
+    return both_knn(host, db, *args, **options)
 E, Q = rng.standard_normal((1100, 20)).astype('<f4'), rng.standard_normal((70, 20)).astype('<f4')
 E[7] = E[1000]
 E[500:520] = E[:20]
@@ -124,9 +114,9 @@ result.append(mock.alive())
 def test_each_device_fails(tmp_path, mode):
     body = START + f"MODE = {mode!r}" + """
 use('0,1,2')
-want = knn('Q', 'E', 5, db=host)
+want = knn(host, 'Q', 'E', 5)
 points = [*range(1, 30, 3), *range(30, 400, 41)]
-result = each_device_fails(db, mock, 3, points, lambda: knn('Q', 'D', 5), lambda: knn('Q', 'E', 5) == want, MODE, is_told=bool(MODE))
+result = each_device_fails(db, mock, 3, points, lambda: knn(db, 'Q', 'D', 5), lambda: knn(db, 'Q', 'E', 5) == want, MODE, is_told=bool(MODE))
 """
     got = child(tmp_path, body, MOCK_DEVICES=3)
     assert got.pop("points") > 15

@@ -13,22 +13,11 @@ from mockkit import child, child_on_stand_ins
 
 MAKE = """
 rng = np.random.default_rng(3)
-def connect(backend):
-    db = gx_connect(os.path.join(os.environ['TMP_PATH'], 'd.db'))
-    db.execute("SELECT gx_config('backend', ?), gx_config('tile_bytes', 16384)", (backend,)).fetchall()
-    return db
-host, db = connect('cpu'), connect('cuda')
+host, db = connect('cpu', 16384), connect('cuda', 16384)
 def put(name, a):
     host.execute("SELECT gx_store(?, ?, '{\\"replace\\":true}')", (name, from_numpy(a))).fetchone()
-def knn(Q, E, k, db=db, **options):
-    return db.execute("SELECT query, id, score FROM gx_knn(?, ?, ?, ?)", (Q, E, k, json.dumps(options))).fetchall()
 def both(*args, **options):
-    want = knn(*args, db=host, **options)
-    before = stats(db)
-    got = knn(*args, **options)
-    after = stats(db)
-    assert got == want, (args, options)
-    return {name: after[name] - before[name] for name in after}
+    return both_knn(host, db, *args, **options)
 E, Q = rng.standard_normal((3000, 20)).astype('<f4'), rng.standard_normal((70, 20)).astype('<f4')
 E[7] = E[2000]
 put('E', E); put('Q', Q); put('one', Q[:3].astype('<f8'))
@@ -116,13 +105,13 @@ def test_faults(tmp_path):
     body = MAKE + """
 result = []
 def asked(db):
-    return knn('Q', 'E', 5, db=db), knn('Q', 'E', 5, db=db, candidates=json.dumps(np.arange(140).reshape(70, 2).tolist()))
+    return knn(db, 'Q', 'E', 5), knn(db, 'Q', 'E', 5, candidates=json.dumps(np.arange(140).reshape(70, 2).tolist()))
 want = asked(host)
-knn('Q', 'one', 1) # the profile is measured
+knn(db, 'Q', 'one', 1) # the profile is measured
 for name in ('nearest', 'merit', 'upload', 'download', 'alloc', 'memory', 'pin', 'mark_create', 'mark_set', 'queue_wait', 'kernel_later'):
     for n in (1, 2, 5):
-        other = connect('cuda')
-        knn('Q', 'one', 1, db=other)
+        other = connect('cuda', 16384)
+        knn(other, 'Q', 'one', 1)
         mock.order(f'{name}:{n}')
         if asked(other) != want:
             result.append((name, n))

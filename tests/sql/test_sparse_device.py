@@ -19,11 +19,7 @@ from mockkit import child, child_on_stand_ins
 
 MAKE = """
 rng = np.random.default_rng(5)
-def connect(backend):
-    db = gx_connect(os.path.join(os.environ['TMP_PATH'], 's.db'))
-    db.execute("SELECT gx_config('backend', ?), gx_config('tile_bytes', 8192)", (backend,)).fetchall()
-    return db
-host, db = connect('cpu'), connect('cuda')
+host, db = connect('cpu', 8192), connect('cuda', 8192)
 def dense(m, n, dtype, density=1.0):
     A = rng.standard_normal((m, n)) * (rng.random((m, n)) < density)
     return (A + 1j * A[::-1] if dtype[1] == 'c' else A).astype(dtype)
@@ -41,10 +37,8 @@ def close(got, want):
 def both(a, b, options='{}', sql="SELECT gx_matmul(?, ?, ?)"):
     want = to_numpy(host.execute(sql, (a, b, options)).fetchone()[0])
     before = stats(db)
-    got = to_numpy(db.execute(sql, (a, b, options)).fetchone()[0])
-    after = stats(db)
-    close(got, want)
-    return {name: after[name] - before[name] for name in after}
+    close(to_numpy(db.execute(sql, (a, b, options)).fetchone()[0]), want)
+    return since(db, before)
 """
 
 SAME = MAKE + """
@@ -143,7 +137,7 @@ result = 0
 for limit in (0, 40 << 10):
     for name in steps:
         for n in (1, 2, 6):
-            db = connect('cuda')
+            db = connect('cuda', 8192)
             db.execute("SELECT gx_config('device_memory_limit', ?)", (limit,)).fetchall()
             db.execute("SELECT * FROM gx_devices").fetchall()
             mock.order(f'{name}:{n}:{mode}')
@@ -194,7 +188,7 @@ host.execute("SELECT gx_config('tile_bytes', 262144)").fetchall()
 q(host, "SELECT gx_random(20000, 20000, 'S', '{\\"density\\":0.001,\\"low\\":-1}')")
 q(host, "SELECT gx_randn(20000, 32, 'D')")
 want, result = to_numpy(q(host, "SELECT gx_matmul('S', 'D')")), []
-for path, readers, threads in (('s.db', 3, 2), ('s.db', 1, 1), ('s.db', 1, 4)):
+for path, readers, threads in (('d.db', 3, 2), ('d.db', 1, 1), ('d.db', 1, 4)):
     for sql in ("SELECT gx_matmul('S', 'D')", "SELECT gx_copy(gx_matmul('S', 'D', 'C', '{\\"replace\\":true}'))"):
         db.close()
         db = gx_connect(os.path.join(os.environ['TMP_PATH'], path))
@@ -244,11 +238,10 @@ def spread(*args, **options):
     want = host.execute(sql, (*args, json.dumps(options))).fetchall()
     before = stats(db)
     got = db.execute(sql, (*args, json.dumps(options))).fetchall()
-    after = stats(db)
     want, got = (dict(rows) for rows in (want, got))
     for node in want.keys() | got.keys():
         assert abs(want.get(node, 0) - got.get(node, 0)) <= 1e-11 * max(map(abs, want.values())), (node, options)
-    return {name: after[name] - before[name] for name in after}
+    return since(db, before)
 G = dense(300, 300, '<f8', 0.02)
 G[:, 7] = G[9] = 0
 G[:, 0] = 1
@@ -289,7 +282,7 @@ db.close()
 result = 0
 for name in steps:
     for n in (1, 3):
-        db = connect('cuda')
+        db = connect('cuda', 8192)
         db.execute("SELECT * FROM gx_devices").fetchall()
         mock.order(f'{name}:{n}:{mode}')
         spread('G', '[[3]]', normalize=True)
@@ -318,7 +311,7 @@ for order in ('', 'upload:9:lost'):
     for sql in ("SELECT gx_pagerank('G')", "SELECT k, value FROM gx_eig('T', '{\\"k\\":3}')", "SELECT k, sigma FROM gx_svd('G', '{\\"k\\":2}')"):
         want = vectors(host, sql)
         db.close()
-        db = connect('cuda')
+        db = connect('cuda', 8192)
         db.execute("SELECT * FROM gx_devices").fetchall()
         mock.order(order)
         got = vectors(db, sql)
