@@ -417,6 +417,7 @@ bool gx_fn_dest(gx_fn *fn, int index, gx_dest *dest)
 {
     if (lent_landing(fn, index, &fn->place)) {
         dest->place = &fn->place;
+        fn->has_place = true;
     } else if (gx_fn_has(fn, index) && !gx_fn_text(fn, index, "destination", &dest->name)) {
         return false;
     }

@@ -103,6 +103,7 @@ void gx_fn_result_sink(gx_fn *fn, gx_sink *sink)
     if (is_stored) {
         sqlite3_result_text(fn->sql, fn->dest_name, -1, SQLITE_TRANSIENT);
     } else if (is_lent) {
+        fn->is_placed = true;
         sqlite3_result_int64(fn->sql, sink->rows * sink->cols);
     } else {
         gx_result_value(fn->sql, fn->ctx->mem, &sink->value);
@@ -207,6 +208,7 @@ bool gx_fn_begin(gx_fn *fn, sqlite3_context *sql, gx_ctx *ctx, const gx_function
     fn->owned = fn->owned_first;
     fn->owned_count = 0;
     fn->lent_count = 0;
+    fn->has_place = fn->is_placed = false;
     fn->owned_capacity = sizeof fn->owned_first / sizeof fn->owned_first[0];
     gx_run_begin(&fn->run, ctx, def->name);
     return check_count(fn);
@@ -232,6 +234,9 @@ static void run_body(gx_fn *fn, const char *schema)
     fn->is_locked = schema != NULL && gx_store_begin(store, schema, &err) == GX_OK;
     if (err.code == GX_OK) {
         fn->def->body(fn);
+        if (fn->has_place && !fn->is_placed) {
+            gx_fn_fail(fn, "the destination must be a name here, not a lent array");
+        }
     }
     if (fn->is_locked) {
         gx_store_end(store, gx_ok(&fn->run), &err);

@@ -56,8 +56,9 @@ struct gx_fn {
     struct gx_lent *lent[GX_FN_LENT]; /* arrays that arguments stand for, until the call ends */
     int lent_index[GX_FN_LENT];       /* which argument                                       */
     int lent_count;
-    gx_landing place; /* of the destination, where that is one of them            */
-    bool is_locked;   /* the dispatcher ends a gx_store_begin() after the body */
+    gx_landing place;          /* of the destination, where that is one of them            */
+    bool has_place, is_placed; /* there is such a destination, and the result is in it */
+    bool is_locked;            /* the dispatcher ends a gx_store_begin() after the body */
 };
 
 /*
