@@ -55,7 +55,7 @@ def _objects() -> dict[str, bytes]:
     """gx.so and, where a CUDA compiler made it, gx_cuda.so; without what only a debugger reads."""
     if not os.environ.get("GX_BUILT"):
         environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL")}
-        subprocess.run(["make", "-C", str(ROOT), "gx.so", "cuda"], check=True, env=environment, stdout=sys.stderr)
+        subprocess.run(["make", f"-j{os.cpu_count() or 1}", "-C", str(ROOT), "gx.so", "cuda"], check=True, env=environment, stdout=sys.stderr)
     objects = {}
     for name in ("gx.so", "gx_cuda.so"):
         if (ROOT / name).exists():
@@ -92,22 +92,40 @@ class _Wheel:
         self._zip.close()
 
 
+def _info() -> str:
+    return f"{NAME}-{version()}.dist-info"
+
+
+def _about() -> dict[str, bytes]:
+    """What a wheel says about itself."""
+    return {"METADATA": metadata().encode(),
+            "WHEEL": f"Wheel-Version: 1.0\nGenerator: gx\nRoot-Is-Purelib: false\nTag: {TAG}\n".encode(),
+            "entry_points.txt": b"[console_scripts]\ngx-sqlite = gx_sqlite.shell:main\n",
+            "licenses/LICENSE": (ROOT / "LICENSE").read_bytes()}
+
+
+def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Optional[dict[str, Any]] = None) -> str:
+    """PEP 517: the same before anything is built, so that pip sees first whether the package fits."""
+    for file, content in _about().items():
+        path = pathlib.Path(metadata_directory) / _info() / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return _info()
+
+
 def build_wheel(wheel_directory: str, config_settings: Optional[dict[str, Any]] = None,
                 metadata_directory: Optional[str] = None) -> str:
     """PEP 517: the name of the wheel made in that folder."""
     name = f"{NAME}-{version()}-{TAG}.whl"
-    info = f"{NAME}-{version()}.dist-info"
     objects = _objects()
     wheel = _Wheel(pathlib.Path(wheel_directory) / name)
     for path in _sources():
         wheel.add(f"{NAME}/{path.relative_to(HERE / NAME)}", path.read_bytes())
     for file, content in objects.items():
         wheel.add(f"{NAME}/{file}", content, 0o755)
-    wheel.add(f"{info}/METADATA", metadata().encode())
-    wheel.add(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: gx\nRoot-Is-Purelib: false\nTag: {TAG}\n".encode())
-    wheel.add(f"{info}/entry_points.txt", b"[console_scripts]\ngx-sqlite = gx_sqlite.shell:main\n")
-    wheel.add(f"{info}/licenses/LICENSE", (ROOT / "LICENSE").read_bytes())
-    wheel.close(f"{info}/RECORD")
+    for file, content in _about().items():
+        wheel.add(f"{_info()}/{file}", content)
+    wheel.close(f"{_info()}/RECORD")
     return name
 
 

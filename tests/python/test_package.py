@@ -52,6 +52,15 @@ def test_the_wheel(wheel):
         assert f"\nVersion: {backend.version()}\n" in archive.read(f"{info}/METADATA").decode()
 
 
+def test_what_pip_asks_first(wheel, tmp_path):
+    """The same as is in the wheel, and nothing is built for it."""
+    info = backend.prepare_metadata_for_build_wheel(str(tmp_path))
+    files = {str(path.relative_to(tmp_path)): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with zipfile.ZipFile(wheel) as archive:
+        assert files == {name: archive.read(name) for name in archive.namelist()
+                         if name.startswith(f"{info}/") and not name.endswith("/RECORD")}
+
+
 PROGRAM = """
 import pathlib, sqlite3, sys, numpy as np, gx_sqlite as gx
 assert pathlib.Path(gx.library()).parent == pathlib.Path(gx.__file__).parent and sys.prefix in gx.library()
