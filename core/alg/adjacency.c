@@ -16,6 +16,7 @@
 #include "spmm.h"
 #include "spmm_device.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -66,6 +67,18 @@ static gx_code check_weight(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err
                          G->label, (long long)i, (long long)j, x.re);
 }
 
+/* What is divided by must be in the range where division gives a number. */
+static void check_strength(gx_run *run, const gx_mat *G, const double *strength)
+{
+    for (int64_t i = 0; i < G->rows && gx_ok(run); i++) {
+        if (strength[i] > 0 && (strength[i] < DBL_MIN || isinf(strength[i]))) {
+            gx_run_failf(run, GX_NUMERIC,
+                         "the weights of node %lld of %s sum up to %g: scale the weights",
+                         (long long)i, G->label, strength[i]);
+        }
+    }
+}
+
 /* One iteration: next from rank; shared is scratch.  Returns the sum of changes. */
 static double iterate(gx_run *run, const gx_mat *G, const gx_mat *held, double damping,
                       const double *strength, const double *rank, double *shared, double *next)
@@ -101,6 +114,7 @@ gx_code gx_graph_pagerank(gx_run *run, const gx_mat *G, const gx_pagerank_args *
             gx_run_fail(run, &err);
         }
         gx_alg_sums(run, held.A, true, 1, strength);
+        check_strength(run, G, strength);
         for (int64_t i = 0; i < n; i++) {
             rank[i] = 1 / (double)n;
         }

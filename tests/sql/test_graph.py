@@ -138,6 +138,10 @@ def test_refused(db):
         assert error(db, f"SELECT {function}('B')").endswith("is 1x2, but a graph's matrix is square")
         assert "weights of edges are real" in error(db, f"SELECT {function}('[[\"1i\"]]')")
     assert "N[0,1] is -1, but a weight is 0 or more" in error(db, "SELECT gx_pagerank('N')")
+    for weight, total in ("1e308", "inf"), ("1e-320", "1.99998e-320"):  # divided by these nothing is what it should be
+        text = f"[[0,{weight},{weight}],[0,0,0],[0,0,0]]"
+        assert error(db, "SELECT gx_pagerank(?)", text) == (
+            f"gx_pagerank: the weights of node 0 of G sum up to {total}: scale the weights")
     assert 'option "damping" must be' in error(db, "SELECT gx_pagerank('G', '{\"damping\":1}')")
     assert "ranks still change by" in error(db, "SELECT gx_pagerank('G', '{\"iterations\":1}')")
     assert "seeds has node 6, but the nodes of G are 0 to 5" in error(db, "SELECT * FROM gx_spread('G', '[6]')")
