@@ -105,7 +105,7 @@ void gx_funm_solve(const gx_funm_work *w, const void *a, void *x, const char *wh
     gx_lu_in_memory(w->run, w->dtype, w->n, copy_to, &(copying){w, a, factor}, pivots, &info);
     if (info > 0) {
         gx_run_failf(w->run, GX_NUMERIC, "%s is singular (pivot %lld is zero): %s", w->label,
-                     (long long)(info - 1), why);
+                     (long long)info, why);
     }
     gx_args args = gx_funm_square_args(w);
     args.c = x;
