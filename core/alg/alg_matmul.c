@@ -80,6 +80,21 @@ static void multiply_values(gx_run *run, const gx_matmul_args *args, gx_sink *C)
     gx_run_call(run, GX_GEMM, C->dtype, &call);
 }
 
+/*
+** C0 is what lies where C goes: one call of the kernel, since what is made again, or looked through
+** (probe.c), would find C0 gone.
+*/
+static gx_code multiply_onto(gx_run *run, const gx_matmul_args *args, gx_sink *C)
+{
+    if (!is_in_memory(args->A, C->dtype) || !is_in_memory(args->B, C->dtype)) {
+        return gx_run_failf(run, GX_ARG,
+                            "\"beta\" adds to a lent array products of such that are in memory "
+                            "too, and of its dtype");
+    }
+    multiply_values(run, args, C);
+    return gx_ok(run) ? GX_OK : run->err.code;
+}
+
 // The program -------------------------------------------------------------------------------------
 
 /* The parts of a product's program. */
@@ -368,6 +383,9 @@ gx_code gx_alg_matmul(gx_run *run, const gx_matmul_args *args, gx_sink *C)
         return run->err.code;
     }
     int64_t k = args->transa == GX_NO_TRANS ? args->A->cols : args->A->rows;
+    if (args->C0 != NULL && C->is_lent) {
+        return multiply_onto(run, args, C);
+    }
     gx_args size = {.m = C->rows, .n = C->cols, .k = k};
     double flops = gx_kernel_flops(GX_GEMM, C->dtype, &size);
     if (multiply_narrow(run, args, flops, C)) {
@@ -375,8 +393,7 @@ gx_code gx_alg_matmul(gx_run *run, const gx_matmul_args *args, gx_sink *C)
         return gx_ok(run) ? GX_OK : run->err.code;
     }
     // A value times its own transpose goes the long way, so that it is symmetric to the last bit.
-    bool is_in_place = args->C0 == NULL || args->C0->data == C->value.data;
-    bool is_in_values = !C->is_stored && is_in_place && args->after == NULL &&
+    bool is_in_values = !C->is_stored && args->C0 == NULL && args->after == NULL &&
                         args->A->data != args->B->data &&
                         is_in_memory(args->A, C->dtype) && is_in_memory(args->B, C->dtype);
     size_t device_bytes;

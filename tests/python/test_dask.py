@@ -167,6 +167,14 @@ def dask_threads():
     return dask.config.set(scheduler="threads", num_workers=2)
 
 
+def test_products_of_a_device(monkeypatch):
+    """Which are added here; the processor stands in for it."""
+    monkeypatch.setattr(gxd, "_has_device", lambda: True)
+    with dask_threads():
+        check_matmul(61, 17, "f4")
+        check_solve(61, 17, "f8")
+
+
 def test_deficient_least_squares():
     a = RNG.standard_normal((400, 3)) @ RNG.standard_normal((3, 8))
     b = RNG.standard_normal(400)

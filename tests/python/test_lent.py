@@ -195,6 +195,8 @@ def test_arguments_and_destinations_refused(db):
         assert refused(db, "SELECT gx_eye(4, ?)", A) == "gx_eye: the destination is 3x3 f64 but the result 4x4 f64"
         assert refused(db, "SELECT gx_cast(gx_eye(3), 'f32', ?)", A) == \
             "gx_cast: the destination is 3x3 f64 but the result 3x3 f32"
+        assert refused(db, "SELECT gx_matmul(gx_eye(3), gx_cast(gx_eye(3), 'f32'), ?, '{\"beta\":1}')", A) == \
+            'gx_matmul: "beta" adds to a lent array products of such that are in memory too, and of its dtype'
         assert refused(db, "SELECT gx_eigvals(gx_eye(3), ?)", A) == \
             "gx_eigvals: the destination must be a name here, not a lent array"
         assert "takes dense ones" in refused(db, "SELECT gx_sparse(gx_eye(3), ?)", A)

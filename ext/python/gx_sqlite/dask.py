@@ -16,6 +16,7 @@ those that write replace.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import operator
 import os
@@ -60,6 +61,13 @@ def _scratch() -> Any:
         _connect.load(db)
         _of_thread.db = db
     return _of_thread.db
+
+
+@functools.lru_cache(maxsize=None)
+def _has_device() -> bool:
+    """Whether gx may compute on one here."""
+    beside = os.path.join(os.path.dirname(_connect.library()), "gx_cuda.so")
+    return os.environ.get("GX_BACKEND") != "cpu" and os.path.exists(os.environ.get("GX_CUDA_SO") or beside)
 
 
 def _open(path: str) -> Any:
@@ -154,6 +162,11 @@ def _plus(total: Optional[Array], left: Sequence[Array], right: Sequence[Array],
 
 def _add_product(c: Array, a: Array, is_a: bool, b: Array, is_b: bool, alpha: float, beta: int) -> None:
     """C = alpha op(A) op(B) + beta C, C by columns."""
+    if beta and _has_device():  # which makes products; gx adds in place on the processor
+        product = np.empty_like(c)
+        _add_product(product, a, is_a, b, is_b, alpha, 0)
+        np.add(c, product, out=c)
+        return
     a, is_a = (a.T, not is_a) if a.flags.c_contiguous and not a.flags.f_contiguous else (a, is_a)
     b, is_b = (b.T, not is_b) if b.flags.c_contiguous and not b.flags.f_contiguous else (b, is_b)
     _into(c, "gx_matmul(%s, %s, %s, %s)", a.astype(c.dtype, copy=False), b.astype(c.dtype, copy=False),
