@@ -31,6 +31,7 @@
 
 enum { STAGES = 32, TURNS = 3, SPARE = 8, PIECE_BYTES = GX_PIECE_UP_BYTES };
 
+enum { ENOUGH = 8 };    // helpers that nearly fill a link
 enum { FEW_UNITS = 4 }; // the caller's reading keeps nobody waiting for long
 
 // Failing -----------------------------------------------------------------------------------------
@@ -442,7 +443,11 @@ static gx_stream *start_helpers(loading *l)
             bytes += (double)to->mat->rows * (double)to->cols * (double)gx_dtype_bytes(to->dtype);
         }
     }
-    int64_t wanted = gx_min(l->run->ctx->config.number[GX_SET_READERS], l->units - are_few(l));
+    const int64_t *setting = l->run->ctx->config.number;
+    int64_t wanted = gx_min(setting[GX_SET_READERS], l->units - are_few(l));
+    if (l->panels != NULL) { // the caller works, too
+        wanted = gx_min(wanted, gx_max(ENOUGH, setting[GX_SET_THREADS] / 4 * 3));
+    }
     if (count > 0) {
         gx_stream_start(l->run, stored, count, (int)wanted, bytes, help, l, &stream);
     }
