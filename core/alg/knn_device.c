@@ -672,7 +672,10 @@ static gx_code search_all(gx_knn_group *g, gx_err *err)
     return code;
 }
 
-/* Nothing is under way any more, and everything has been given back; the first failure. */
+/*
+** Nothing is under way any more, and everything has been given back; the first failure.  Devices
+** wait for each other's marks and copy from each other: all are done before anything is given back.
+*/
 static gx_code finish(gx_knn_group *g, gx_code code, gx_err *err)
 {
     gx_mem *mem = g->part[0].run->ctx->mem;
@@ -684,7 +687,6 @@ static gx_code finish(gx_knn_group *g, gx_code code, gx_err *err)
         if (is_open(d)) {
             settled = gx_device_settle(d->accel, &late);
             d->is_there = d->is_there && settled == GX_OK && !is_failed;
-            give_back(d);
         } else {
             gx_fail(&late, GX_DEVICE, "the device was lost");
         }
@@ -693,7 +695,12 @@ static gx_code finish(gx_knn_group *g, gx_code code, gx_err *err)
             *err = late;
             g->culprit = k;
         }
-        gx_mem_free(mem, d->info);
+    }
+    for (int k = 0; k < g->parts; k++) {
+        if (is_open(&g->part[k])) {
+            give_back(&g->part[k]);
+        }
+        gx_mem_free(mem, g->part[k].info);
     }
     gx_mem_free(mem, g->merit);
     return code;
