@@ -166,13 +166,18 @@ uint64_t gx_store_hash(uint64_t hash, const void *bytes, size_t count)
 uint64_t gx_store_stamp(gx_store *store, const char *schema)
 {
     const char *file = sqlite3_db_filename(store->db, schema);
-    char version[64];
+    char version[64], schema_version[64]; // the other one goes up when a backup comes in through us
+    struct stat about;                    // and another file may have taken the name
     if (file == NULL || *file == '\0' || !is_committed(store, schema) ||
-        gx_store_pragma(store->db, schema, "data_version", version, NULL) != GX_OK) {
+        gx_store_pragma(store->db, schema, "data_version", version, NULL) != GX_OK ||
+        gx_store_pragma(store->db, schema, "schema_version", schema_version, NULL) != GX_OK ||
+        stat(file, &about) != 0) {
         return 0;
     }
     uint64_t hash = gx_store_hash(GX_HASH_SEED, file, strlen(file));
     hash = gx_store_hash(hash, version, strlen(version));
+    hash = gx_store_hash(hash, schema_version, strlen(schema_version));
+    hash = gx_store_hash(hash, &about.st_ino, sizeof about.st_ino);
     return hash == 0 ? 1 : hash;
 }
 

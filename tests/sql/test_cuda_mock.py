@@ -102,6 +102,39 @@ result += [float(np.abs(a - 5 * b).max())]
     assert max(differences) < 1e-11
 
 
+def test_blocks_of_what_was_there(tmp_path):
+    """A backup that comes in through the connection, and another file under the name, have blocks of their own."""
+    got = child(
+        tmp_path,
+        """
+paths = [os.path.join(os.environ["TMP_PATH"], name) for name in ("one.db", "two.db", "three.db")]
+dbs = [gx_connect(path) for path in paths]
+for k, db in enumerate(dbs):
+    q(db, "SELECT gx_config('backend', 'cuda')")
+    q(db, f"SELECT gx_random(200, 200, 'A', '{{\\"seed\\":{k}}}')")
+norm = "SELECT gx_norm(gx_matmul('A', 'A'))"
+want = [q(db, norm) for db in dbs]
+dbs[1].backup(dbs[0])
+result = [[q(dbs[0], norm), want[1]]]
+dbs[1].close()
+db = dbs[2]
+db.execute("ATTACH ? AS o", (paths[1],))
+inner = "SELECT gx_norm(gx_matmul('o.A', 'o.A'))"
+result += [[q(db, inner), want[1]]]
+db.execute("DETACH o")
+other = gx_connect(paths[1] + "x")
+q(other, "SELECT gx_random(200, 200, 'A', '{\\"seed\\":9}')")
+other.close()
+os.replace(paths[1] + "x", paths[1])
+db.execute("ATTACH ? AS o", (paths[1],))
+result += [[q(db, inner), q(db, "SELECT gx_norm(gx_matmul(gx_copy('o.A'), gx_copy('o.A')))")]]
+""",
+        GX_BACKEND="cuda",
+    )
+    for found, expected in got:
+        assert abs(found - expected) < 1e-9 * expected
+
+
 def test_loop_of_ten(tmp_path):
     """After the first call page-locked and device buffers are reused, also when 'backend' is set again."""
     got = child(
