@@ -16,6 +16,8 @@
 */
 #include "pool.h"
 
+#include "../store/store.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -441,8 +443,21 @@ void *gx_pool_claim(gx_pool *pool, const gx_block_key *key, size_t bytes)
     return NULL;
 }
 
+/* What an earlier state of the file had is never asked for again: its buffers are idle ones. */
+static void forget_past(gx_pool *pool, uint64_t now)
+{
+    for (int k = pool->blocks - 1; k >= 0; k--) {
+        kept past = pool->block[k];
+        if (gx_stamp_is_past(past.key.file, now)) {
+            pool->block[k] = pool->block[--pool->blocks];
+            gx_pool_give(pool, past.data, past.bytes);
+        }
+    }
+}
+
 void gx_pool_keep(gx_pool *pool, const gx_block_key *key, void *buffer, size_t bytes)
 {
+    forget_past(pool, key->file);
     void *older = gx_pool_claim(pool, key, bytes); // one copy is enough
     gx_pool_give(pool, older, bytes);
     if (pool->blocks == KEPT_MOST || key->file == 0) {

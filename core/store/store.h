@@ -503,9 +503,17 @@ bool gx_store_commits(const gx_store *store);
 /*
 ** Which database a schema is and the state of it that others have committed: two equal stamps and
 ** an equal (id, generation) mean the same matrix with the same elements.  0: that cannot be said (a
-** database without a file, an open transaction of the application).  Caller's thread.
+** database without a file, an open transaction of the application).  Caller's thread.  The lower
+** GX_STAMP_STATE_BITS are the state, those above them the file.
 */
+enum { GX_STAMP_STATE_BITS = 48 };
 uint64_t gx_store_stamp(gx_store *store, const char *schema);
+
+/* Is a stamp one of an earlier state of the same file?  (Seldom also of another file.) */
+static inline bool gx_stamp_is_past(uint64_t stamp, uint64_t now)
+{
+    return stamp != now && stamp >> GX_STAMP_STATE_BITS == now >> GX_STAMP_STATE_BITS;
+}
 
 /*
 ** Wait for the disk now for what SQLite has written to the schema's file so far, so that the commit

@@ -175,10 +175,12 @@ uint64_t gx_store_stamp(gx_store *store, const char *schema)
         return 0;
     }
     uint64_t hash = gx_store_hash(GX_HASH_SEED, file, strlen(file));
+    uint64_t which = hash >> GX_STAMP_STATE_BITS << GX_STAMP_STATE_BITS;
     hash = gx_store_hash(hash, version, strlen(version));
     hash = gx_store_hash(hash, schema_version, strlen(schema_version));
     hash = gx_store_hash(hash, &about.st_ino, sizeof about.st_ino);
-    return hash == 0 ? 1 : hash;
+    uint64_t state = hash % ((uint64_t)1 << GX_STAMP_STATE_BITS);
+    return which | (state == 0 ? 1 : state);
 }
 
 /*

@@ -135,6 +135,31 @@ result += [[q(db, inner), q(db, "SELECT gx_norm(gx_matmul(gx_copy('o.A'), gx_cop
         assert abs(found - expected) < 1e-9 * expected
 
 
+def test_blocks_of_the_past(tmp_path):
+    """What others commit makes blocks worthless: they make place for those that are loaded anew."""
+    got = child(
+        tmp_path,
+        """
+path = os.path.join(os.environ["TMP_PATH"], "one.db")
+db, other = gx_connect(path), gx_connect(path)
+q(db, "SELECT gx_config('backend', 'cuda')")
+q(db, "SELECT gx_random(300, 300, 'A')")
+q(db, "SELECT gx_random(300, 300, 'B')")
+other.execute("CREATE TABLE t(x)")
+result = []
+for k in range(8):
+    before = stats(db)
+    q(db, "SELECT length(gx_matmul('A', 'B'))")
+    result.append([stats(db)['uploaded'] - before['uploaded'], mock.counts()['device_bytes']])
+    other.execute("INSERT INTO t VALUES (1)")
+    other.commit()
+""",
+        GX_BACKEND="cuda",
+    )
+    assert all(up == 2 * 8 * 300 * 300 for up, _ in got)
+    assert got[-1][1] <= 2 * got[0][1]
+
+
 def test_loop_of_ten(tmp_path):
     """After the first call page-locked and device buffers are reused, also when 'backend' is set again."""
     got = child(

@@ -9,7 +9,8 @@
 **   4  a device that has no room is asked again after idle buffers have gone; another failure is
 **      handed on
 **   5  page-locked buffers within the budget, pageable ones of the memory limit beyond it
-**   6  kept blocks: found by the whole key in their size only, one copy each, forgotten
+**   6  kept blocks: found by the whole key in their size only, one copy each, forgotten; those of
+**      an earlier state of their file make place, those of other files stay
 **   7  what 64 programs have not used goes when the pool next grows
 **   8  idle page-locked buffers make room for other sizes in the budget, and go by age and number
 ** After each of them nothing is left on the device, and nothing outside of a buffer was touched.
@@ -17,6 +18,7 @@
 #include "../../mockcuda/mock_machine.h"
 #include "base/mem.h"
 #include "device/pool.h"
+#include "store/store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -258,6 +260,29 @@ static void test_kept(void **state)
     gx_pool_give(f->pool, take(f, bytes, PLENTY), bytes);
 }
 
+static void test_past(void **state)
+{
+    fixture *f = *state;
+    const size_t bytes = 50 * KIB;
+    const uint64_t one = (uint64_t)5 << GX_STAMP_STATE_BITS;
+    const uint64_t two = (uint64_t)6 << GX_STAMP_STATE_BITS;
+    gx_block_key key = key_of(1);
+    for (uint64_t version = 1; version <= 9; version++) {
+        for (key.id = 1; key.id <= 3; key.id++) {
+            key.file = key.id == 3 ? two + 1 : one + version;
+            void *buffer = gx_pool_claim(f->pool, &key, bytes);
+            gx_pool_keep(f->pool, &key, buffer == NULL ? take(f, bytes, PLENTY) : buffer, bytes);
+        }
+    }
+    assert_int_equal(gx_pool_kept(f->pool), 3);
+    assert_true(gx_pool_device_bytes(f->pool) <= 5 * gx_pool_rounded(bytes));
+    key.id = 3;
+    assert_true(gx_pool_holds(f->pool, &key, bytes));
+    key.id = 1;
+    key.file = one + 9;
+    assert_true(gx_pool_holds(f->pool, &key, bytes));
+}
+
 static void test_aged(void **state)
 {
     fixture *f = *state;
@@ -314,6 +339,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_device_is_full, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_staging, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_kept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_past, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_aged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pinned_goes, set_up, tear_down),
     };
