@@ -45,8 +45,10 @@ def stats(db):
     return dict(db.execute("SELECT name, value FROM gx_stats WHERE name <> 'note'").fetchall())
 
 
-def free_memory(db):
-    return [row[0] for row in db.execute("SELECT memory_free FROM gx_devices WHERE backend = 'cuda' AND status = 'used'")]
+def not_taken(db):
+    """Device memory that is free or in this connection's own pools, of all devices used, and their number."""
+    free = [row[0] for row in db.execute("SELECT memory_free FROM gx_devices WHERE backend = 'cuda' AND status = 'used'")]
+    return sum(free) + stats(db)["device_used"], len(free)
 
 
 def child(path, devices):
@@ -118,7 +120,7 @@ def is_given_back(db, before, seconds=30):
     """The driver takes a moment to clear up after a process."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        if all(now >= then - SLACK for now, then in zip(free_memory(db), before)):
+        if not_taken(db)[0] >= before - SLACK:
             return True
         time.sleep(0.2)
     return False
@@ -144,15 +146,15 @@ def main():
             print("SKIPPED: nothing runs on several devices here")
             return 77
         problems = [f"before the first kill: {name}" for name in wrong_answers(db)]
-        free = free_memory(db)
+        before, devices = not_taken(db)
         for _ in range(args.kills):
             problem = kill_once(db, path, args, rng)
             print(f"killed: {problem or 'nothing wrong'}", flush=True)
             problems += [problem] if problem else []
-        if not is_given_back(db, free):
-            problems.append(f"device memory that is free: {free} before, {free_memory(db)} after")
+        if not is_given_back(db, before):
+            problems.append(f"device memory that nobody else has: {before} before, {not_taken(db)[0]} after")
         db.close()
-    print(f"{args.kills} kills (seed {args.seed}) beside a connection on {len(free)} devices: {problems or 'nothing wrong'}")
+    print(f"{args.kills} kills (seed {args.seed}) beside a connection on {devices} devices: {problems or 'nothing wrong'}")
     return 1 if problems else 0
 
 
