@@ -1,10 +1,10 @@
 /*
-** Lines: see lines.h.  NaN is last in an order, and the least, largest and median of what holds one
-** are NaN, as in NumPy; sorting is stable.
+** Lines: see lines.h.  The least, largest and median of what holds a NaN are NaN, as in NumPy.
 */
 #include "lines.h"
 
 #include "../base/convert.h"
+#include "order.h"
 
 #include <math.h>
 #include <string.h>
@@ -59,47 +59,9 @@ void gx_line_scatter(int64_t axis, const gx_type *t, void *c, int64_t k, const d
 
 // Order -------------------------------------------------------------------------------------------
 
-typedef struct ranked {
-    double value;
-    int64_t index;
-} ranked;
-
-size_t gx_line_work_bytes(int64_t length)
+static double quantile(gx_run *run, const double *line, int64_t length, double q, void *work)
 {
-    return (size_t)(gx_max(1, length)) * 2 * sizeof(ranked);
-}
-
-static bool is_before(const ranked *a, const ranked *b)
-{
-    return a->value < b->value || (isnan(b->value) && !isnan(a->value));
-}
-
-/* Merge sort from the bottom: runs of length, then of twice it; the sorted ones. */
-static const ranked *sort_line(const double *line, int64_t length, void *work)
-{
-    ranked *from = work, *to = from + length;
-    for (int64_t i = 0; i < length; i++) {
-        from[i] = (ranked){line[i], i};
-    }
-    for (int64_t run = 1; run < length; run *= 2) {
-        for (int64_t start = 0; start < length; start += 2 * run) {
-            int64_t a = start, a_end = gx_min(start + run, length), b = a_end;
-            int64_t b_end = gx_min(start + 2 * run, length);
-            for (int64_t k = start; k < b_end; k++) {
-                bool takes_b = a == a_end || (b < b_end && is_before(&from[b], &from[a]));
-                to[k] = takes_b ? from[b++] : from[a++];
-            }
-        }
-        ranked *swapped = from;
-        from = to;
-        to = swapped;
-    }
-    return from;
-}
-
-static double quantile(const double *line, int64_t length, double q, void *work)
-{
-    const ranked *sorted = sort_line(line, length, work);
+    const gx_ranked *sorted = gx_order_line(run, line, length, work);
     double place = q * (double)(length - 1), below = floor(place);
     int64_t k = (int64_t)below;
     if (isnan(sorted[length - 1].value)) {
@@ -109,9 +71,9 @@ static double quantile(const double *line, int64_t length, double q, void *work)
     return place == below || low == high ? low : low + (high - low) * (place - below);
 }
 
-static double median(const double *line, int64_t length, void *work)
+static double median(gx_run *run, const double *line, int64_t length, void *work)
 {
-    const ranked *sorted = sort_line(line, length, work);
+    const gx_ranked *sorted = gx_order_line(run, line, length, work);
     if (isnan(sorted[length - 1].value)) {
         return (double)NAN;
     }
@@ -180,8 +142,8 @@ static int64_t count_true(const double *line, int64_t length, bool is_complex)
     return count;
 }
 
-gx_scalar gx_line_reduce(gx_op_id op, const double *line, int64_t length, bool is_complex, double q,
-                         void *work)
+gx_scalar gx_line_reduce(gx_run *run, gx_op_id op, const double *line, int64_t length,
+                         bool is_complex, double q, void *work)
 {
     double value = 0;
     switch (op) {
@@ -212,10 +174,10 @@ gx_scalar gx_line_reduce(gx_op_id op, const double *line, int64_t length, bool i
         value = sqrt(variance(line, length, is_complex ? 2 : 1));
         break;
     case GX_OP_MEDIAN:
-        value = median(line, length, work);
+        value = median(run, line, length, work);
         break;
     case GX_OP_QUANTILE:
-        value = quantile(line, length, q, work);
+        value = quantile(run, line, length, q, work);
         break;
     default:
         value = log_sum_exp(line, length);
@@ -256,7 +218,8 @@ static void softmax(double *line, int64_t length)
     }
 }
 
-void gx_line_along(gx_op_id op, double *line, int64_t length, bool is_complex, void *work)
+void gx_line_along(gx_run *run, gx_op_id op, double *line, int64_t length, bool is_complex,
+                   void *work)
 {
     int64_t parts = is_complex ? 2 : 1;
     if (op == GX_OP_CUMSUM || op == GX_OP_CUMPROD) {
@@ -268,7 +231,7 @@ void gx_line_along(gx_op_id op, double *line, int64_t length, bool is_complex, v
     } else if (op == GX_OP_SOFTMAX) {
         softmax(line, length);
     } else {
-        const ranked *sorted = sort_line(line, length, work);
+        const gx_ranked *sorted = gx_order_line(run, line, length, work);
         for (int64_t k = 0; k < length; k++) {
             line[k] = op == GX_OP_SORT ? sorted[k].value : (double)sorted[k].index;
         }

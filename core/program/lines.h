@@ -5,6 +5,7 @@
 #ifndef GX_LINES_H
 #define GX_LINES_H
 
+#include "../run/run.h"
 #include "ops.h"
 
 typedef struct gx_lines {
@@ -21,14 +22,16 @@ void gx_line_gather(const gx_lines *lines, const void *a, int64_t k, double *lin
 void gx_line_scatter(int64_t axis, const gx_type *type, void *c, int64_t k, const double *line,
                      bool is_complex);
 
-/* What the two below need beside the line. */
-size_t gx_line_work_bytes(int64_t length);
-
+/*
+** What the two below are given beside the line: a run to poll where they sort (NULL: nobody asks),
+** and work, gx_order_bytes(length) of it (order.h).
+*/
 /* PROD, MIN, MAX, ANY, ALL, VAR, STD, ARGMIN, ARGMAX, MEDIAN, QUANTILE (q), LOGSUMEXP. */
-gx_scalar gx_line_reduce(gx_op_id op, const double *line, int64_t length, bool is_complex, double q,
-                         void *work);
+gx_scalar gx_line_reduce(gx_run *run, gx_op_id op, const double *line, int64_t length,
+                         bool is_complex, double q, void *work);
 
 /* CUMSUM, CUMPROD, DIFF, SORT, ARGSORT, SOFTMAX, in place. */
-void gx_line_along(gx_op_id op, double *line, int64_t length, bool is_complex, void *work);
+void gx_line_along(gx_run *run, gx_op_id op, double *line, int64_t length, bool is_complex,
+                   void *work);
 
 #endif

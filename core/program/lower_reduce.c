@@ -9,6 +9,7 @@
 #include "../spectra/alg_eig.h"
 #include "lines.h"
 #include "lower.h"
+#include "order.h"
 #include "values.h"
 
 #include <math.h>
@@ -61,12 +62,12 @@ void gx_lower_reduce(gx_exec *x, const gx_node *node)
     const void *a = gx_input_data(x, node, 0, from.dtype);
     void *c = gx_result(x, node, 0);
     double *line = gx_temp(x, (size_t)gx_max(1, lines.length) * 2 * sizeof *line);
-    void *work = gx_temp(x, gx_line_work_bytes(lines.length));
+    void *work = gx_temp(x, gx_order_bytes(lines.length));
     for (int64_t k = 0; k < lines.count && a != NULL && c != NULL && work != NULL; k++) {
         gx_scalar value;
         gx_line_gather(&lines, a, k, line);
-        value = gx_line_reduce(node->op->id, line, lines.length, lines.is_complex, node->alpha.re,
-                               work);
+        value = gx_line_reduce(x->run, node->op->id, line, lines.length, lines.is_complex,
+                               node->alpha.re, work);
         gx_convert(GX_C128, &value, 1, node->type.dtype, gx_at(c, node->type.dtype, 1, k, 0), 1, 1,
                    1);
         if (gx_run_poll(x->run) != GX_OK) {
@@ -82,11 +83,11 @@ void gx_lower_along(gx_exec *x, const gx_node *node)
     const void *a = gx_input_data(x, node, 0, from.dtype);
     void *c = gx_result(x, node, 0);
     double *line = gx_temp(x, (size_t)gx_max(1, lines.length) * 2 * sizeof *line);
-    void *work = gx_temp(x, gx_line_work_bytes(lines.length));
+    void *work = gx_temp(x, gx_order_bytes(lines.length));
     lines.count = lines.length > 0 ? lines.count : 0; // however many empty ones
     for (int64_t k = 0; k < lines.count && a != NULL && c != NULL && work != NULL; k++) {
         gx_line_gather(&lines, a, k, line);
-        gx_line_along(node->op->id, line, lines.length, lines.is_complex, work);
+        gx_line_along(x->run, node->op->id, line, lines.length, lines.is_complex, work);
         gx_line_scatter(node->whole[0], &node->type, c, k, line, lines.is_complex);
         if (gx_run_poll(x->run) != GX_OK) {
             return;

@@ -3,6 +3,7 @@
 */
 #include "lines.h"
 #include "lower.h"
+#include "order.h"
 #include "values.h"
 
 #include <math.h>
@@ -59,12 +60,12 @@ void gx_lower_formed(gx_exec *x, const gx_node *node)
 }
 
 /* The order of all elements, descending, into order; NaN first. */
-static void descending(const double *line, int64_t length, double *order, void *work)
+static void descending(gx_run *run, const double *line, int64_t length, double *order, void *work)
 {
     for (int64_t k = 0; k < length; k++) {
         order[k] = -line[k];
     }
-    gx_line_along(GX_OP_ARGSORT, order, length, false, work);
+    gx_line_along(run, GX_OP_ARGSORT, order, length, false, work);
 }
 
 void gx_lower_topk(gx_exec *x, const gx_node *node)
@@ -74,21 +75,21 @@ void gx_lower_topk(gx_exec *x, const gx_node *node)
     const void *a = gx_input_data(x, node, 0, from.dtype);
     double *line = gx_temp(x, (size_t)gx_max(1, lines.length) * 2 * sizeof *line);
     double *order = gx_temp(x, (size_t)gx_max(1, lines.length) * 2 * sizeof *order);
-    void *work = gx_temp(x, gx_line_work_bytes(lines.length));
+    void *work = gx_temp(x, gx_order_bytes(lines.length));
     if (a == NULL || line == NULL || order == NULL || work == NULL) {
         return;
     }
     gx_line_gather(&lines, a, 0, line);
     if (node->op->id == GX_OP_UNIQUE_COUNT) {
         int64_t count = 0;
-        gx_line_along(GX_OP_SORT, line, lines.length, false, work);
+        gx_line_along(x->run, GX_OP_SORT, line, lines.length, false, work);
         for (int64_t k = 0; k < lines.length; k++) {
             count += k == 0 || !(line[k] == line[k - 1] || (isnan(line[k]) && isnan(line[k - 1])));
         }
         gx_result_number(x, node, (gx_scalar){(double)count, 0});
         return;
     }
-    descending(line, lines.length, order, work);
+    descending(x->run, line, lines.length, order, work);
     void *values = gx_wants(x, node, 0) ? gx_result(x, node, 0) : NULL;
     void *places = gx_wants(x, node, 1) ? gx_result(x, node, 1) : NULL;
     for (int64_t k = 0; k < node->type.rows && gx_ok(x->run); k++) {

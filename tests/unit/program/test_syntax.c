@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "program/lines.h"
+#include "program/order.h"
 #include "program/syntax.h"
 
 #include <math.h>
@@ -179,20 +180,20 @@ static void test_lines(void **state)
 {
     double work[64], line[5] = {3, 1, 2, 1, 5};
     (void)state;
-    assert_true(gx_line_work_bytes(5) <= sizeof work * 4);
-    assert_true(gx_line_reduce(GX_OP_MEDIAN, line, 5, false, 0, work).re == 2);
-    assert_true(gx_line_reduce(GX_OP_QUANTILE, line, 5, false, 0.875, work).re == 4);
-    assert_true(gx_line_reduce(GX_OP_ARGMIN, line, 5, false, 0, work).re == 1);
-    assert_true(gx_line_reduce(GX_OP_PROD, line, 5, false, 0, work).re == 30);
-    gx_line_along(GX_OP_ARGSORT, line, 5, false, work);
+    assert_true(gx_order_bytes(5) <= sizeof work * 4);
+    assert_true(gx_line_reduce(NULL, GX_OP_MEDIAN, line, 5, false, 0, work).re == 2);
+    assert_true(gx_line_reduce(NULL, GX_OP_QUANTILE, line, 5, false, 0.875, work).re == 4);
+    assert_true(gx_line_reduce(NULL, GX_OP_ARGMIN, line, 5, false, 0, work).re == 1);
+    assert_true(gx_line_reduce(NULL, GX_OP_PROD, line, 5, false, 0, work).re == 30);
+    gx_line_along(NULL, GX_OP_ARGSORT, line, 5, false, work);
     const double order[5] = {1, 3, 2, 0, 4};
     assert_memory_equal(line, order, sizeof order);
     line[2] = (double)NAN;
-    assert_true(isnan(gx_line_reduce(GX_OP_MAX, line, 5, false, 0, work).re));
-    gx_line_along(GX_OP_SORT, line, 5, false, work);
+    assert_true(isnan(gx_line_reduce(NULL, GX_OP_MAX, line, 5, false, 0, work).re));
+    gx_line_along(NULL, GX_OP_SORT, line, 5, false, work);
     assert_true(isnan(line[4]) && line[0] == 0);
     double pairs[4] = {1, 1, 0, 1};
-    gx_line_along(GX_OP_CUMPROD, pairs, 2, true, work);
+    gx_line_along(NULL, GX_OP_CUMPROD, pairs, 2, true, work);
     assert_true(pairs[2] == -1 && pairs[3] == 1);
 }
 

@@ -1,0 +1,23 @@
+/*
+** The order of a line of doubles: ascending, NaN last, equal ones (0 and -0 are) as they stood.
+*/
+#ifndef GX_ORDER_H
+#define GX_ORDER_H
+
+#include "../run/run.h"
+
+typedef struct gx_ranked {
+    double value;
+    int64_t index; /* where it stood */
+} gx_ranked;
+
+/* What gx_order_line() needs for a line of that length. */
+size_t gx_order_bytes(int64_t length);
+
+/*
+** The sorted line, in work.  run is polled (NULL: nobody asks); once it has failed, what comes back
+** is a permutation all the same.
+*/
+const gx_ranked *gx_order_line(gx_run *run, const double *line, int64_t length, void *work);
+
+#endif
