@@ -148,9 +148,10 @@ bool gx_xd_take_piece(gx_xd *x, gx_xd_unit *u, int64_t *index)
         return false;
     }
     int k = gx_xd_find_stage(x, false);
+    assert(k >= 0 && u->next < u->end);
     gx_xd_stage *s = &x->stage[k];
     bool is_leaving = s->state == GX_XD_LEAVING;
-    assert(k >= 0 && u->next < u->end && (is_leaving || s->state == GX_XD_FREE) && !s->is_down);
+    assert((is_leaving || s->state == GX_XD_FREE) && !s->is_down);
     *index = u->next++;
     x->promised -= u->is_ahead;
     x->piece[*index].stage = k;
