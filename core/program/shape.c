@@ -362,7 +362,8 @@ gx_ref gx_check_take(gx_graph *g, gx_node *node, const gx_ref *in, int count)
 {
     const gx_type *index = &g->node[in[1]].type;
     node->type = like(g, in[0]);
-    if (!gx_is_vector(index) || gx_dtype_is_complex(index->dtype)) {
+    bool is_empty = index->rows == 0 && index->cols == 0; // '[]', the vector of nothing
+    if ((!gx_is_vector(index) && !is_empty) || gx_dtype_is_complex(index->dtype)) {
         return gx_shape_fail(g, in[1], "an index is a real vector");
     }
     if (!gx_take_axis(g, in, count, 2, 0, &node->whole[0])) {

@@ -154,6 +154,8 @@ def test_subscripts_by_lists(full):
     assert np.array_equal(ev(db, "x[1:3]"), m["x"][1:3])
     assert np.array_equal(ev(db, "A[1]"), m["A"][1:2])
     assert np.array_equal(ev(db, "take(A, argsort(x))"), m["A"][np.argsort(m["x"][:, 0], kind="stable")])
+    for axis in (0, 1):
+        assert np.array_equal(ev(db, f"take(A, [], {axis})"), np.take(m["A"], [], axis)) and ev(db, "take(A, [])").size == 0
 
 
 # 4 ---------------------------------------------------------------------------------------------------
