@@ -16,6 +16,7 @@ typedef struct operands {
     gx_mat A[3];
     int64_t rows, cols;
     gx_dtype dtype, result; /* of the operands, promoted; of the result */
+    gx_sink truth;          /* what a mask of a wider dtype was made to */
 } operands;
 
 static bool widen(int64_t size, int64_t *common)
@@ -46,14 +47,17 @@ static bool broadcast(gx_fn *fn, operands *x)
 
 static bool take_operands(gx_fn *fn, gx_map_kind kind, operands *x)
 {
-    static const char *const labels[] = {"A", "B", "C"};
+    static const char *const plain[] = {"A", "B", "C"}, *const where[] = {"mask", "A", "B"},
+                             *const clip[] = {"A", "least", "most"};
+    const char *const *labels = kind == GX_MAP_WHERE ? where : kind == GX_MAP_CLIP ? clip : plain;
     gx_err err = {0};
     x->count = gx_map_row(kind)->operands;
     for (int k = 0; k < x->count; k++) {
         if (!gx_fn_matrix(fn, k, labels[k], &x->A[k])) {
             return false;
         }
-        x->dtype = k == 0 ? x->A[k].dtype : gx_dtype_promote(x->dtype, x->A[k].dtype);
+        bool is_first = k == (kind == GX_MAP_WHERE); // a mask only says which
+        x->dtype = is_first ? x->A[k].dtype : gx_dtype_promote(x->dtype, x->A[k].dtype);
     }
     if (gx_map_dtype(kind, x->dtype, &x->result, &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
@@ -77,6 +81,32 @@ static void run_fused(gx_fn *fn, gx_map_kind kind, const operands *x, gx_sink *C
     f.output[0].is_real = x->result != x->dtype;
     if (gx_fused_end(&f)) {
         gx_alg_fused(&fn->run, &f, x->rows, x->cols, source, &C);
+    }
+}
+
+/*
+** A mask of a wider dtype than what it chooses from: 1 where it is not 0, in memory or spilled.
+** Converted as it is, a tiny or an imaginary number would become 0.
+*/
+static void ask_mask(gx_fn *fn, operands *x)
+{
+    gx_mat *mask = &x->A[0];
+    if (gx_dtype_promote(mask->dtype, x->dtype) == x->dtype) {
+        return;
+    }
+    const gx_mat *source = mask;
+    gx_sink *sink = &x->truth;
+    gx_fused f;
+    gx_fused_begin(&f, mask->dtype);
+    int zero = gx_fused_constant(&f, (gx_scalar){0, 0});
+    int truth = gx_fused_step(&f, GX_MAP_NOT_EQUAL, gx_fused_input(&f), zero, GX_FUSED_NONE);
+    gx_fused_output(&f, truth, GX_FOLD_NONE, GX_FOLD_OF_ALL);
+    f.output[0].is_real = gx_dtype_is_complex(mask->dtype);
+    if (gx_fused_end(&f) &&
+        gx_sink_begin_scratch(&fn->run, mask->rows, mask->cols, gx_dtype_real(mask->dtype), 0,
+                              sink) == GX_OK) {
+        gx_alg_fused(&fn->run, &f, mask->rows, mask->cols, &source, &sink);
+        gx_sink_source(sink, mask->label, mask);
     }
 }
 
@@ -161,6 +191,9 @@ static void map(gx_fn *fn, gx_map_kind kind, gx_scalar alpha, gx_scalar beta)
     gx_sink_begin(&fn->run, &dest, x.rows, x.cols, x.result, properties_of(kind, &x, alpha), 0, 0,
                   &C);
     bool is_narrowed = gx_dtype_is_complex(x.dtype) && !gx_dtype_is_complex(x.result);
+    if (kind == GX_MAP_WHERE) {
+        ask_mask(fn, &x);
+    }
     if (x.count > 2 || is_narrowed) {
         run_fused(fn, kind, &x, &C);
     } else if (x.count == 2) {
@@ -168,6 +201,7 @@ static void map(gx_fn *fn, gx_map_kind kind, gx_scalar alpha, gx_scalar beta)
     } else {
         gx_alg_map1(&fn->run, kind, alpha, &x.A[0], &C);
     }
+    gx_sink_drop(&x.truth);
     gx_fn_result_sink(fn, &C);
 }
 

@@ -157,6 +157,34 @@ static gx_ref power(gx_graph *g, const gx_ref *in)
     return gx_graph_map(g, GX_MAP_POW, none, none, in, 2);
 }
 
+/*
+** where(mask, a, b) is of a's and b's dtype.  A mask of a wider one is asked first where it is not
+** 0: converted as it is, a tiny or an imaginary number would become 0.
+*/
+static gx_ref choice(gx_graph *g, const gx_ref in[3])
+{
+    const gx_scalar none = {0, 0};
+    const gx_type mask = g->node[in[0]].type, a = g->node[in[1]].type, b = g->node[in[2]].type;
+    const char *label = g->node[in[0]].label;
+    bool is_double = a.is_weak && b.is_weak ? gx_dtype_is_double(mask.dtype)
+                                            : (!a.is_weak && gx_dtype_is_double(a.dtype)) ||
+                                                  (!b.is_weak && gx_dtype_is_double(b.dtype));
+    bool is_complex = gx_dtype_is_complex(a.dtype) || gx_dtype_is_complex(b.dtype);
+    gx_ref chosen[3] = {in[0], in[1], in[2]};
+    if ((gx_dtype_is_double(mask.dtype) && !is_double) ||
+        (gx_dtype_is_complex(mask.dtype) && !is_complex)) {
+        const gx_ref pair[2] = {in[0], gx_graph_number(g, none, false)};
+        chosen[0] = gx_graph_map(g, GX_MAP_NOT_EQUAL, none, none, pair, 2);
+        if (chosen[0] != GX_NO_NODE && !g->node[chosen[0]].type.is_weak) {
+            chosen[0] = gx_graph_cast(g, chosen[0], is_double ? GX_F64 : GX_F32);
+        }
+        if (chosen[0] != GX_NO_NODE && !g->node[chosen[0]].is_known) {
+            g->node[chosen[0]].label = label;
+        }
+    }
+    return gx_graph_map(g, GX_MAP_WHERE, none, none, chosen, 3);
+}
+
 static gx_ref elementwise(gx_compiler *c, const gx_item *item, gx_map_kind kind)
 {
     gx_graph *g = c->g;
@@ -174,6 +202,9 @@ static gx_ref elementwise(gx_compiler *c, const gx_item *item, gx_map_kind kind)
     }
     if (kind == GX_MAP_POW) {
         return power(g, in);
+    }
+    if (kind == GX_MAP_WHERE) {
+        return choice(g, in);
     }
     if (kind == GX_MAP_SCALE) { // by an alpha that may be computed
         return gx_graph_map(g, GX_MAP_MUL, none, none, in, 2);

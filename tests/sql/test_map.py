@@ -215,9 +215,40 @@ def test_spread(db):
             assert np.array_equal(got, np.where(b < full, b, c))
     assert np.array_equal(to_numpy(q(db, "SELECT gx_clip(?, ?, ?)", *map(from_numpy, (row, column - 1, column + 1)))),
                           np.clip(row, column - 1, column + 1))
-    assert error(db, "SELECT gx_where('full', '[[1,2,3]]', 1)") == "gx_where: full is 5x4 but B is 1x3"
-    assert error(db, "SELECT gx_where('full', 1, '[[1,2,3]]')") == "gx_where: full is 5x4 but C is 1x3"
+    assert error(db, "SELECT gx_where('full', '[[1,2,3]]', 1)") == "gx_where: full is 5x4 but A is 1x3"
+    assert error(db, "SELECT gx_where('full', 1, '[[1,2,3]]')") == "gx_where: full is 5x4 but B is 1x3"
+    assert error(db, "SELECT gx_where('[[1,2,3]]', 'full', 1)") == "gx_where: mask is 1x3 but full is 5x4"
+    assert error(db, "SELECT gx_clip('full', 1, '[[1,2,3]]')") == "gx_clip: full is 5x4 but most is 1x3"
     assert error(db, "SELECT gx_less('full', '[[1],[2]]')") == "gx_less: full is 5x4 but B is 2x1"
+
+
+@pytest.mark.parametrize("limit", [None, "1MB"])
+def test_masks_only_say_which(filedb, limit):
+    """The dtype is that of what they choose from, and what is tiny there, or imaginary, is not 0."""
+    db, rng = filedb, np.random.default_rng(11)
+    masks = {"f32": (rng.random((300, 200)) < 0.5).astype(np.float32)}
+    masks["f64"] = masks["f32"].astype(float) * 1e-300
+    masks["c128"] = masks["f64"] * 1j
+    if limit is not None:  # the mask's ones are spilled
+        db.execute("SELECT gx_config('tile_bytes', '16kB'), gx_config('memory_limit', ?)", (limit,)).fetchall()
+    for name, mask in masks.items():
+        q(db, "SELECT gx_store(?, ?)", name, from_numpy(mask))
+    for dtype in (np.float32, np.float64, np.complex64):
+        a, b = (rng.standard_normal((300, 200)).astype(dtype) for _ in "ab")
+        q(db, "SELECT gx_store('A', ?, '{\"replace\":true}')", from_numpy(a))
+        q(db, "SELECT gx_store('B', ?, '{\"replace\":true}')", from_numpy(b))
+        for name, mask in masks.items():
+            want = np.where(mask, a, b)
+            by_eval = [f"gx_eval('C := where({name}, A, B)')"] if limit is None else []
+            for sql in [f"gx_where('{name}', 'A', 'B', 'C')", *by_eval]:
+                q(db, "SELECT " + sql)
+                got = to_numpy(q(db, "SELECT gx_slice('C', 0, 300, 0, 200)"))
+                assert got.dtype == want.dtype and np.array_equal(got, want), (dtype, name, sql)
+                q(db, "SELECT gx_drop('C')")
+    for sql in ("gx_where(?, ?, 2)", "gx_eval('where(?1, ?2, 2)', ?, ?)"):  # numbers, of the other's dtype and of none
+        got = to_numpy(q(db, "SELECT " + sql, from_numpy(masks["c128"][:1]), from_numpy(a[:1].real)))
+        assert np.array_equal(got, np.where(masks["c128"][:1], a[:1].real, 2))
+    assert to_numpy(q(db, "SELECT gx_eval('where(?1, 1, 0)', ?)", from_numpy(masks["c128"][:1]))).dtype == np.float64
 
 
 # 4 ------------------------------------------------------------------------------------------------
