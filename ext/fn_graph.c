@@ -3,6 +3,7 @@
 ** matrix.  A dense one is made sparse first, which is no more than looking at it.
 */
 #include "../core/alg/adjacency.h"
+#include "../core/base/best.h"
 #include "look.h"
 #include "table_fn.h"
 
@@ -133,7 +134,11 @@ enum { SPREAD_NODE, SPREAD_ACTIVATION, SPREAD_COLUMNS };
 typedef struct spread {
     gx_mem *mem;
     double *activation;
-    int64_t *node; /* those that have one */
+    int64_t *node; /* those that have one           */
+    int64_t rows;  /* how many                      */
+    bool is_falling;
+    int64_t left; /* falling: the first so many are a heap, the largest at its root; behind it stand
+                     the larger ones, the last of them first */
 } spread;
 
 static const gx_option spread_keys[] = {
@@ -208,13 +213,46 @@ static int64_t list_nodes(const double *activation, int64_t n, int64_t *node)
     return count;
 }
 
-static bool spread_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
+/* node, in the heap of the first `count` from `at` down. */
+static void sift(const double *activation, int64_t *heap, int64_t count, int64_t at, int64_t node)
+{
+    double x = activation[node];
+    for (int64_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        if (child + 1 < count && gx_best_is_worse(activation[heap[child]], heap[child],
+                                                  activation[heap[child + 1]], heap[child + 1])) {
+            child++;
+        }
+        if (!gx_best_is_worse(x, node, activation[heap[child]], heap[child])) {
+            break;
+        }
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = node;
+}
+
+/* The row's node.  The rows come one after the other: who looks at ten has ten sorted. */
+static int64_t node_of(spread *s, int64_t row)
+{
+    if (!s->is_falling) {
+        return s->node[row];
+    }
+    while (s->left > s->rows - row - 1) {
+        int64_t last = s->node[--s->left];
+        s->node[s->left] = s->node[0];
+        if (s->left > 0) {
+            sift(s->activation, s->node, s->left, 0, last);
+        }
+    }
+    return s->node[s->rows - row - 1];
+}
+
+static bool spread_begin(gx_fn *fn, const gx_table_wish *wish, void *state, int64_t *rows)
 {
     spread *s = state;
     gx_spread_args args = {.steps = 3, .decay = 0.5};
     gx_mat G;
     double *pulse;
-    (void)used;
     s->mem = fn->ctx->mem;
     if (!gx_fn_options(fn, spread_keys, &args) || !take_graph(fn, &G) ||
         !take_numbers(fn, G.rows, &pulse)) {
@@ -229,18 +267,23 @@ static bool spread_begin(gx_fn *fn, uint32_t used, void *state, int64_t *rows)
         gx_graph_spread(&fn->run, &G, &args, pulse, s->activation) != GX_OK) {
         return false;
     }
-    *rows = list_nodes(s->activation, G.rows, s->node);
+    *rows = s->rows = s->left = list_nodes(s->activation, G.rows, s->node);
+    s->is_falling = wish->is_falling;
+    for (int64_t at = s->rows / 2; s->is_falling && at-- > 0;) {
+        sift(s->activation, s->node, s->rows, at, s->node[at]);
+    }
     return true;
 }
 
 static void spread_column(void *state, gx_ctx *ctx, int64_t row, int column, sqlite3_context *sql)
 {
-    const spread *s = state;
+    spread *s = state;
+    int64_t node = node_of(s, row);
     (void)ctx;
     if (column == SPREAD_NODE) {
-        sqlite3_result_int64(sql, s->node[row]);
+        sqlite3_result_int64(sql, node);
     } else {
-        sqlite3_result_double(sql, s->activation[s->node[row]]);
+        sqlite3_result_double(sql, s->activation[node]);
     }
 }
 
@@ -257,7 +300,8 @@ const gx_table_fn gx_table_spread = {
              "options HIDDEN)",
     .columns = SPREAD_COLUMNS,
     .state_bytes = sizeof(spread),
-    .begin = spread_begin,
+    .begin_within = spread_begin,
+    .falling = SPREAD_ACTIVATION,
     .column = spread_column,
     .clear = spread_clear,
 };

@@ -8,7 +8,9 @@
 **
 ** A table whose first columns are ranged also takes comparisons with these, an ORDER BY of these
 ** and LIMIT: idxStr names them in the order of their values, two letters each (column, operator).
-** None is omitted: what xFilter cannot use, a text say, SQLite compares itself.
+** None is omitted: what xFilter cannot use, a text say, SQLite compares itself.  ORDER BY of a
+** falling column is a bit of idxNum.  It is taken only where no row is compared any more: of few
+** that are left SQLite's own sorting is the faster one.
 **
 ** xFilter is one gx call: it begins a run, lets the function compute all rows, and ends it.  The
 ** rows are the state of the cursor until the next xFilter or xClose.
@@ -23,7 +25,7 @@
 #define SQLITE_INDEX_CONSTRAINT_OFFSET 74
 #endif
 
-enum { USED_SHIFT = GX_TABLE_ARGS_MAX };
+enum { USED_SHIFT = GX_TABLE_ARGS_MAX, FALLING_SHIFT = USED_SHIFT + GX_TABLE_COLUMNS_MAX };
 
 typedef struct binding {
     gx_ctx *ctx;
@@ -137,6 +139,19 @@ static int take_ranges(const gx_table_fn *def, sqlite3_index_info *info, int nex
     return info->idxStr == NULL ? SQLITE_NOMEM : SQLITE_OK;
 }
 
+/* Are all rows wanted, the largest of the falling column first? */
+static bool is_falling(const gx_table_fn *def, const sqlite3_index_info *info)
+{
+    bool is = def->falling > 0 && info->nOrderBy == 1 && info->aOrderBy[0].desc &&
+              info->aOrderBy[0].iColumn == def->falling;
+    for (int k = 0; k < info->nConstraint && is; k++) {
+        const struct sqlite3_index_constraint *c = &info->aConstraint[k];
+        is = c->iColumn >= def->columns || c->op == SQLITE_INDEX_CONSTRAINT_LIMIT ||
+             c->op == SQLITE_INDEX_CONSTRAINT_OFFSET;
+    }
+    return is;
+}
+
 static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
     const gx_table_fn *def = ((table *)vtab)->bound.def;
@@ -164,6 +179,10 @@ static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     }
     int visible = (1 << def->columns) - 1;
     info->idxNum = given | ((int)info->colUsed & visible) << USED_SHIFT;
+    if (is_falling(def, info)) {
+        info->idxNum |= 1 << FALLING_SHIFT;
+        info->orderByConsumed = 1;
+    }
     info->estimatedRows = 100;
     info->estimatedCost = 1000;
     return def->ranged > 0 ? take_ranges(def, info, next) : SQLITE_OK;
@@ -262,7 +281,7 @@ static int filter(sqlite3_vtab_cursor *base, int index, const char *text, int ar
     const gx_table_fn *def = bound->def;
     int given = index & ((1 << USED_SHIFT) - 1);
     int args = argc - (int)(text == NULL ? 0 : strlen(text) / 2); // the others are ranges
-    uint32_t used = (uint32_t)(index >> USED_SHIFT);
+    uint32_t used = (uint32_t)(index >> USED_SHIFT) & ((1U << GX_TABLE_COLUMNS_MAX) - 1);
     clear_state(cur);
     memset(cur->state, 0, def->state_bytes);
     if (def->look != NULL) {
@@ -276,8 +295,9 @@ static int filter(sqlite3_vtab_cursor *base, int index, const char *text, int ar
     if (is_begun && given != (1 << args) - 1) {
         is_begun = gx_fn_fail(&fn, "an argument before the last one is missing");
     }
-    if (is_begun && def->ranged > 0) {
+    if (is_begun && def->begin_within != NULL) {
         gx_table_wish wish = wish_of(used, text, argv + args);
+        wish.is_falling = (index >> FALLING_SHIFT & 1) != 0;
         cur->has_state = true;
         def->begin_within(&fn, &wish, cur->state, &cur->rows);
     } else if (is_begun) {

@@ -18,7 +18,8 @@ enum { GX_TABLE_COLUMNS_MAX = 20, GX_TABLE_ARGS_MAX = 8, GX_TABLE_RANGED_MAX = 2
 typedef struct gx_table_wish {
     uint32_t used; /* bit c: column c may be asked for */
     int64_t low[GX_TABLE_RANGED_MAX], high[GX_TABLE_RANGED_MAX]; /* of the ranged columns         */
-    int64_t limit; /* the first so many rows           */
+    int64_t limit;   /* the first so many rows                                */
+    bool is_falling; /* by the `falling` column, the largest first            */
 } gx_table_wish;
 
 typedef struct gx_table_fn {
@@ -40,6 +41,7 @@ typedef struct gx_table_fn {
     */
     bool (*begin_within)(gx_fn *fn, const gx_table_wish *wish, void *state, int64_t *rows);
     int ranged;
+    int falling; /* a column, not the first, by which it can give them falling; 0: none */
 
     /* Instead of begin, without arguments: no call of gx, so it counts nothing and cannot fail. */
     void (*look)(gx_ctx *ctx, void *state, int64_t *rows);

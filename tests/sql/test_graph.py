@@ -130,6 +130,35 @@ def test_spread(db):
     assert [k for k, in db.execute("SELECT node FROM gx_spread('G', '[5]')")] == sorted(spread(db, "[5]"))
 
 
+def test_spread_falling(db):
+    """ORDER BY activation DESC is the table's own: the same rows as SQLite's sorting, none sorted twice, ties by node."""
+    A = graph(80, 0.08, 6, weights=True)
+    store(db, A)
+    db.execute("CREATE TEMP TABLE s AS SELECT node, activation FROM gx_spread('G', '[3]')")
+    table, copy = "gx_spread('G', '[3]')", "s"
+    for tail, is_own in [("ORDER BY activation DESC", True), ("ORDER BY activation DESC LIMIT 5", True),
+                         ("ORDER BY activation DESC LIMIT 7 OFFSET 60", True), ("ORDER BY activation DESC LIMIT 0", True),
+                         ("ORDER BY activation", False), ("ORDER BY node DESC", False), ("ORDER BY activation DESC, node DESC", False),
+                         ("WHERE activation > 0.01 ORDER BY activation DESC", False), ("WHERE node < 40 ORDER BY activation DESC LIMIT 3", False)]:
+        sql = "SELECT node, activation FROM {} " + tail
+        want = db.execute(sql.format(copy)).fetchall()
+        assert db.execute(sql.format(table)).fetchall() == want, tail
+        plan = " ".join(row[3] for row in db.execute("EXPLAIN QUERY PLAN " + sql.format(table)))
+        assert ("ORDER BY" not in plan) == is_own, (tail, plan)
+    assert db.execute(f"SELECT activation FROM {table} ORDER BY activation DESC LIMIT 2").fetchall() == [
+        (a,) for a, in db.execute("SELECT activation FROM s ORDER BY activation DESC LIMIT 2")]
+    pairs = "SELECT a.node, b.node FROM {0} a, {0} b WHERE a.node = b.node ORDER BY a.activation DESC LIMIT 4"
+    assert db.execute(pairs.format(table)).fetchall() == db.execute(pairs.format(copy)).fetchall()
+    chain = np.diag(np.ones(3), 1)  # 0 -> 1 -> 2 -> 3, and equal ones: the smaller node first
+    chain[0, 2] = 1
+    store(db, chain)
+    ask = "SELECT node FROM gx_spread('G', '[0]', '{\"steps\":1}') ORDER BY activation DESC"
+    assert db.execute(ask).fetchall() == [(0,), (1,), (2,)]
+    store(db, np.array([[0, np.inf, 1], [0, 0, 0], [0, -np.inf, 0]]))
+    ask = "SELECT node, activation FROM gx_spread('G', '[0]', '{\"steps\":2}') ORDER BY activation DESC"
+    assert db.execute(ask).fetchall() == [(0, 1.0), (2, 0.5), (1, None)], "what is no number comes last, as NULL does"
+
+
 def test_refused(db):
     store(db, graph(6, 0.5, 5))
     q(db, "SELECT gx_store('B', '[[1,2]]')")
