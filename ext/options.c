@@ -147,10 +147,30 @@ static bool take_name(gx_fn *fn, const cJSON *item, const char **out)
     return copy != NULL;
 }
 
+enum { NUMBER_BYTES = 24 }; /* of a whole number as text, with what stands around it */
+
+/* A whole number's digits; returns their end.  Lists have thousands, and printf is slow. */
+static char *put_whole(char *at, int64_t number)
+{
+    char digit[NUMBER_BYTES];
+    int count = 0;
+    uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
+    do {
+        digit[count++] = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest > 0);
+    if (number < 0) {
+        *at++ = '-';
+    }
+    while (count > 0) {
+        *at++ = digit[--count];
+    }
+    return at;
+}
+
 /* [0,2,"5:9"] as the text 0,2,5:9; a number or a text alone is a list of one. */
 static bool take_list(gx_fn *fn, const cJSON *item, const char **out)
 {
-    enum { NUMBER_BYTES = 24 };
     bool is_list = cJSON_IsArray(item);
     const cJSON *first = is_list ? item->child : item;
     size_t bytes = 1;
@@ -165,15 +185,19 @@ static bool take_list(gx_fn *fn, const cJSON *item, const char **out)
     if (text == NULL) {
         return false;
     }
-    *at = '\0';
     for (const cJSON *part = first; part != NULL; part = is_list ? part->next : NULL) {
-        const char *comma = part == first ? "" : ",";
+        if (part != first) {
+            *at++ = ',';
+        }
         if (cJSON_IsString(part)) {
-            at += snprintf(at, bytes, "%s%s", comma, part->valuestring);
+            size_t length = strlen(part->valuestring);
+            memcpy(at, part->valuestring, length);
+            at += length;
         } else {
-            at += snprintf(at, NUMBER_BYTES, "%s%lld", comma, (long long)part->valuedouble);
+            at = put_whole(at, (int64_t)part->valuedouble);
         }
     }
+    *at = '\0';
     *out = text;
     return true;
 }
@@ -181,7 +205,6 @@ static bool take_list(gx_fn *fn, const cJSON *item, const char **out)
 /* A name; or a list of whole numbers, or of such lists, as the matrix literal that it is. */
 static bool take_matrix(gx_fn *fn, const cJSON *item, const char **out)
 {
-    enum { NUMBER_BYTES = 24 };
     size_t bytes = 3;
     int64_t number;
     if (!cJSON_IsArray(item)) {
@@ -201,18 +224,27 @@ static bool take_matrix(gx_fn *fn, const cJSON *item, const char **out)
     if (text == NULL) {
         return false;
     }
-    at += snprintf(at, NUMBER_BYTES, "[");
+    *at++ = '[';
     for (const cJSON *row = item->child; row != NULL; row = row->next) {
         bool is_list = cJSON_IsArray(row);
         const cJSON *part = is_list ? row->child : row;
-        at += snprintf(at, NUMBER_BYTES, is_list ? "[" : "");
-        for (; part != NULL; part = is_list ? part->next : NULL) {
-            at += snprintf(at, NUMBER_BYTES, "%lld%s", (long long)part->valuedouble,
-                           is_list && part->next != NULL ? "," : "");
+        if (is_list) {
+            *at++ = '[';
         }
-        at += snprintf(at, NUMBER_BYTES, "%s%s", is_list ? "]" : "", row->next != NULL ? "," : "");
+        for (; part != NULL; part = is_list ? part->next : NULL) {
+            at = put_whole(at, (int64_t)part->valuedouble);
+            if (is_list && part->next != NULL) {
+                *at++ = ',';
+            }
+        }
+        if (is_list) {
+            *at++ = ']';
+        }
+        if (row->next != NULL) {
+            *at++ = ',';
+        }
     }
-    snprintf(at, NUMBER_BYTES, "]");
+    memcpy(at, "]", 2);
     *out = text;
     return true;
 }
