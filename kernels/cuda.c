@@ -51,7 +51,9 @@ static shared *shared_state(void)
 static const struct {
     const char *name;
     const char *file; /* the .cu that has it */
-    enum { EACH_DTYPE, ONE_FOR_ALL, REAL_DTYPES } serves;
+    enum { EACH_DTYPE, ONE_FOR_ALL, REAL_DTYPES, F64_ALONE } serves;
+    int capability; /* ten times the compute capability that alone has it; 0: every one has */
+    int room;       /* bytes of shared memory that a launch adds to it                      */
 } function_names[GX_CUDA_FUNCTIONS] = {
     [GX_CUDA_MAP] = {"gx_map", "cuda_map", EACH_DTYPE},
     [GX_CUDA_TRANSPOSE] = {"gx_transpose", "cuda_move", EACH_DTYPE},
@@ -87,21 +89,19 @@ static const struct {
 /* Both versions, where the driver cannot run the device code. */
 static gx_code refuse_code(gx_dev *dev, int status, const char *call, gx_err *err)
 {
-    int driver = 0, major = 0, minor = 0;
+    int driver = 0;
     const gx_cuda_api *api = dev->api;
     (void)api->last_error();
     bool is_version = status == GX_CUDA_NO_IMAGE || status == GX_CUDA_BAD_PTX ||
                       status == GX_CUDA_NEWER_PTX || status == GX_CUDA_BAD_SOURCE;
-    if (!is_version || api->driver_version(&driver) != 0 ||
-        api->attribute(&major, GX_CUDA_ATTR_CC_MAJOR, dev->ordinal) != 0 ||
-        api->attribute(&minor, GX_CUDA_ATTR_CC_MINOR, dev->ordinal) != 0) {
+    if (!is_version || api->driver_version(&driver) != 0) {
         return gx_cuda_check(dev, status, call, err);
     }
     return gx_fail(err, GX_DEVICE,
                    "%s: the kernels in gx_cuda.so (CUDA %s) do not run on compute capability %d.%d "
                    "with a driver for CUDA %d.%d",
-                   dev->name, gx_cuda_image_version, major, minor, driver / 1000,
-                   driver % 1000 / 10);
+                   dev->name, gx_cuda_image_version, dev->capability / 10, dev->capability % 10,
+                   driver / 1000, driver % 1000 / 10);
 }
 
 static gx_code find_function(gx_dev *dev, const char *file, const char *name,
@@ -115,6 +115,30 @@ static gx_code find_function(gx_dev *dev, const char *file, const char *name,
         }
     }
     return gx_fail(err, GX_DEVICE, "gx_cuda.so has no kernels of %s", file);
+}
+
+/* What a device of another kind, or an image that was not compiled for this one, does not have. */
+static gx_code find_special(gx_dev *dev, int i, const char *name, gx_cuda_handle *function,
+                            gx_err *err)
+{
+    const int ROOM = 8; // cudaFuncAttributeMaxDynamicSharedMemorySize
+    if (dev->capability != function_names[i].capability) {
+        return GX_OK;
+    }
+    if (find_function(dev, function_names[i].file, name, function, NULL) != GX_OK) {
+        *function = NULL;
+        return gx_cuda_enter(dev, err);
+    }
+    dev->room[i] = function_names[i].room;
+    return gx_cuda_check(dev, dev->api->function_set(*function, ROOM, dev->room[i]),
+                         "cudaFuncSetAttribute", err);
+}
+
+static bool serves(int i, gx_dtype dtype)
+{
+    return function_names[i].serves == REAL_DTYPES ? !gx_dtype_is_complex(dtype)
+           : function_names[i].serves == F64_ALONE ? dtype == GX_F64
+                                                   : true;
 }
 
 static gx_code load_code(gx_dev *dev, gx_err *err)
@@ -132,11 +156,14 @@ static gx_code load_code(gx_dev *dev, gx_err *err)
         for (int d = 0; d < GX_DTYPE_COUNT; d++) {
             char name[64];
             bool is_one = function_names[i].serves == ONE_FOR_ALL;
-            if (function_names[i].serves == REAL_DTYPES && gx_dtype_is_complex((gx_dtype)d)) {
+            gx_cuda_handle *function = &dev->function[i][d];
+            if (!serves(i, (gx_dtype)d)) {
                 continue;
             }
             snprintf(name, sizeof name, is_one ? "%s" : "%s_%s", function_names[i].name, suffix[d]);
-            GX_TRY(find_function(dev, function_names[i].file, name, &dev->function[i][d], err));
+            GX_TRY(function_names[i].capability != 0
+                       ? find_special(dev, i, name, function, err)
+                       : find_function(dev, function_names[i].file, name, function, err));
         }
     }
     return GX_OK;
@@ -182,6 +209,19 @@ static void name_device(gx_dev *dev)
     gx_text_clean(dev->name);
 }
 
+static gx_code measure_device(gx_dev *dev, gx_err *err)
+{
+    static const int asked[] = {GX_CUDA_ATTR_PITCH, GX_CUDA_ATTR_CC_MAJOR, GX_CUDA_ATTR_CC_MINOR};
+    int answer[3] = {0};
+    for (int i = 0; i < 3; i++) {
+        CUDA_TRY(dev, dev->api->attribute(&answer[i], asked[i], dev->ordinal),
+                 "cudaDeviceGetAttribute");
+    }
+    dev->pitch_most = (size_t)answer[0];
+    dev->capability = 10 * answer[1] + answer[2];
+    return GX_OK;
+}
+
 static void cuda_close(gx_dev *dev)
 {
     if (dev == NULL) {
@@ -218,11 +258,8 @@ static gx_code cuda_open(int ordinal, gx_dev **out, gx_err *err)
     pthread_mutex_init(&dev->lock, NULL);
     gx_code code = gx_cuda_enter(dev, err);
     if (code == GX_OK) {
-        int pitch = 0;
         name_device(dev);
-        code = gx_cuda_check(dev, dev->api->attribute(&pitch, GX_CUDA_ATTR_PITCH, ordinal),
-                             "cudaDeviceGetAttribute", err);
-        dev->pitch_most = (size_t)pitch;
+        code = measure_device(dev, err);
     }
     if (code == GX_OK) {
         code = load_code(dev, err);

@@ -206,16 +206,10 @@ static bool write_text(text *t, const gx_fused *f)
 /* The machine code of a text, at most CUBIN_BYTES of it. */
 static bool compile(const gx_dev *dev, const gx_nvrtc *nvrtc, const char *source, char *cubin)
 {
-    int major = 0, minor = 0;
     char architecture[48];
     gx_cuda_handle made = NULL;
     size_t bytes = 0;
-    if (dev->api->attribute(&major, GX_CUDA_ATTR_CC_MAJOR, dev->ordinal) != 0 ||
-        dev->api->attribute(&minor, GX_CUDA_ATTR_CC_MINOR, dev->ordinal) != 0) {
-        (void)dev->api->last_error();
-        return false;
-    }
-    snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d%d", major, minor);
+    snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d", dev->capability);
     const char *options[] = {architecture, "--fmad=false", "--std=c++17"};
     if (nvrtc->create(&made, source, "gx_fused.cu", 0, NULL, NULL) != 0) {
         return false;
