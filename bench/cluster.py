@@ -34,6 +34,10 @@ cluster_model = sys.modules["cluster_model"] = importlib.util.module_from_spec(s
 spec.loader.exec_module(cluster_model)
 
 
+def processors():
+    return len(os.sched_getaffinity(0))
+
+
 # The steps' rates -----------------------------------------------------------------------------------------------------
 
 def timed_step(kind, size):
@@ -68,7 +72,7 @@ def timed_step(kind, size):
 def this_machine(client, args, sizes):
     """What the model wants to know of the processes at work; sizes: of the blocks, by kind of step."""
     workers = sorted(client.nthreads())
-    at_once = max(1, min((os.cpu_count() or 1) // args.inner, len(workers) * args.threads))
+    at_once = max(1, min(processors() // args.inner, len(workers) * args.threads))
     there = [workers[k % len(workers)] for k in range(at_once)]
 
     def rate(kind, size):
@@ -85,8 +89,8 @@ def this_machine(client, args, sizes):
     moved = [client.submit(_sizes, *blocks[k - 1], workers=[w], pure=False) for k, w in enumerate(workers)]
     distributed.wait(moved)
     # the processors' time for the bytes, which all the workers moved in that time
-    link = 4.8e7 * len(workers) / (time.perf_counter() - start) / min(os.cpu_count() or 1, len(workers))
-    return cluster_model.Machine(rates=rates, link=link, task=task, **waits(client, workers), lanes=args.threads, processors=(os.cpu_count() or 1) // args.inner)
+    link = 4.8e7 * len(workers) / (time.perf_counter() - start) / min(processors(), len(workers))
+    return cluster_model.Machine(rates=rates, link=link, task=task, **waits(client, workers), lanes=args.threads, processors=processors() // args.inner)
 
 
 def waits(client, workers):
