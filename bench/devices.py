@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """One statement on 1, 2, 4, ... devices, in one run: seconds, and ratios to one device and to cublasXt on as many.
 
-    bench/devices.py [--n 32768] [--cholesky 49152] [--narrow 60000] [--dir /dev/shm] [--devices 1,2,4] [name...]
+    bench/devices.py [--n 32768] [--cholesky 65536] [--narrow 60000] [--dir /dev/shm] [--devices 1,2,4] [name...]
 
 Names, all but `large` by default: product (f64, the result dropped, beside cublasXt from page-locked arrays), stream (one
-matrix, once through all devices), cholesky, narrow (a kept f32 matrix times 1, 8 and 64 columns, plain and transposed), small
-(a product below the crossover with 'devices' = all), krylov (a pass over a kept f32 matrix, symmetric and general), nearest
+matrix, once through all devices, beside what links and readers allow), cholesky, narrow (a kept f32 matrix times 1, 8 and 64 columns, plain and transposed), small
+(products below the crossover with 'devices' = all), krylov (a pass over a kept f32 matrix, symmetric and general), nearest
 (10 000 queries among kept rows), program (two halves that have nothing to do with each other); large: an f32 matrix of known
 eigenvalues, many times larger than the memory limits: its scan (gx_norm), its product with 64 columns, ten eigenvalues, by a
-process of their own, which says what it had resident.  Product, stream and cholesky are parts of tests/gpu/bench_core.c, made
+process of their own for each number of devices, the most first, which says what it had resident.  Product, stream and cholesky are parts of tests/gpu/bench_core.c, made
 by `make test-gpu` or `make programs` into build/gpu; operands are in the page cache.  JSON lines of the parts are printed as
 they come.
 """
@@ -27,15 +27,28 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SO = os.environ.get("GX_SO", str(ROOT / "gx.so"))
 
 
+def file_of(args, n):
+    """The folder of bench_core's file of that order, which stays for what comes next of the same order."""
+    if args.file is None or args.file[0] != n:
+        drop_file(args)
+        args.file = n, tempfile.TemporaryDirectory(dir=args.dir)
+    return args.file[1].name
+
+
+def drop_file(args):
+    if args.file is not None:
+        args.file[1].cleanup()
+    args.file = None
+
+
 def parts(args, devices, n, *names):
     """{what: seconds} of bench_core's parts on so many devices, which are all used."""
     program = ROOT / "build" / "gpu" / "gpu_tests"
     listed = ",".join(str(d) for d in range(devices)) if devices > 1 else "1"
-    env = os.environ | {"GX_DEVICES": listed, "GX_BACKEND": "cuda"}
+    env = os.environ | {"GX_DEVICES": listed, "GX_BACKEND": "cuda", "GX_BENCH_KEEP": "1", "GX_BENCH_DROPPED": "1"}
     out = {}
-    with tempfile.TemporaryDirectory(dir=args.dir) as folder:
-        done = subprocess.run([program, "bench_core", str(n), folder, *names], env=env, stdout=subprocess.PIPE, text=True,
-                              check=False)
+    done = subprocess.run([program, "bench_core", str(n), file_of(args, n), *names], env=env, stdout=subprocess.PIPE, text=True,
+                          check=False)
     for line in done.stdout.splitlines():
         print(f"    [{devices}] {line}")
         if line.startswith("{"):
@@ -47,11 +60,11 @@ def parts(args, devices, n, *names):
     return out
 
 
-def show(what, seconds, beside=None, peer="cublasXt"):
+def show(what, seconds, beside=None, peer="cublasXt", digits=4):
     """Seconds by number of devices, how many times faster than one, and beside a peer."""
     one = seconds.get(1)
     for devices, value in seconds.items():
-        text = f"{what:42s} {devices} devices {value:9.4f} s"
+        text = f"{what:42s} {devices} devices {value:{digits + 5}.{digits}f} s"
         if one is not None and devices > 1:
             text += f"  {one / value:6.3f} x one"
         if beside and devices in beside:
@@ -66,8 +79,13 @@ def product(args):
 
 
 def stream(args):
-    found = {d: parts(args, d, args.n, "stream") for d in args.devices}
+    found = {d: parts(args, d, args.n, "links", "stream") for d in args.devices}
     show(f"stream f64 {args.n}, once", {d: f["stream one matrix"] for d, f in found.items()})
+    for devices, f in found.items():
+        links, reading = f["limit: all links at once"], f["limit: read into page-locked memory"]
+        gigabytes = 8e-9 * args.n**2
+        print(f"    {devices} devices: links {gigabytes / links:.1f} GB/s at once, reading {gigabytes / reading:.1f}, both as one "
+              f"{gigabytes / f['limit: read and up']:.1f}; the stream {max(links, reading) / f['stream one matrix']:.3f} of the less")
 
 
 def cusolver_mg(n, devices):
@@ -112,7 +130,8 @@ def counters(db):
 
 
 def use(db, devices):
-    listed = ",".join(str(d) for d in range(devices)) if devices > 1 else "1"
+    """The setting 'devices': so many, which are all used, or a text."""
+    listed = devices if isinstance(devices, str) else ",".join(str(d) for d in range(devices)) if devices > 1 else "1"
     db.execute("SELECT gx_config('devices', ?)", (listed,)).fetchall()
 
 
@@ -141,45 +160,73 @@ def narrow(args):
         db.close()
 
 
+def connect_each(path, settings, backend):
+    """{setting of 'devices': a connection of its own}, so that none opens devices anew while times are taken."""
+    found = {}
+    for value in settings:
+        found[value] = connect(path)
+        found[value].execute("SELECT gx_config('backend', ?)", (backend,)).fetchall()
+        use(found[value], value)
+    return found
+
+
+def take_turns(connections, work, rounds, warm):
+    """{setting: the median of what work(connection) says}, one after the other in each round; some are not counted."""
+    found = {value: [] for value in connections}
+    for _ in range(warm + rounds):
+        for value, db in connections.items():
+            found[value].append(work(db))
+    return {value: statistics.median(taken[warm:]) for value, taken in found.items()}
+
+
+def seconds_of(db, sql):
+    start = time.perf_counter()
+    db.execute(sql).fetchall()
+    return time.perf_counter() - start
+
+
 def small(args):
-    db = connect(":memory:")
-    db.execute("SELECT gx_config('backend', 'auto')").fetchall()
-    for n in (512, 1024, 2048):
-        db.execute(f"SELECT gx_randn({n}, {n}, 'S{n}')").fetchall()
-        seconds = {}
-        for devices in ("1", "all", "1", "all"):
-            db.execute("SELECT gx_config('devices', ?)", (devices,)).fetchall()
-            taken = times(db, f"SELECT length(gx_matmul('S{n}', 'S{n}'))", 15)
-            seconds[devices] = min(taken, seconds.get(devices, 1e99))
-        print(f"{f'product f64 {n}':42s} all / one device {seconds['all'] / seconds['1']:6.3f}  ({seconds['1']:.4f} s)")
+    connections = connect_each(":memory:", (1, "all"), "auto")
+    for n in (256, 512, 1024, 2048):
+        for db in connections.values():
+            db.execute(f"SELECT gx_randn({n}, {n}, 'S{n}')").fetchall()
+        before = {value: counted(db) for value, db in connections.items()}
+        seconds = take_turns(connections, lambda db: seconds_of(db, f"SELECT length(gx_matmul('S{n}', 'S{n}'))"), 60, 60)
+        calls = {value: counted(db)["device_calls"] - before[value]["device_calls"] for value, db in connections.items()}
+        print(f"{f'product f64 {n}':42s} all / one device {seconds['all'] / seconds[1]:6.3f}  ({seconds[1]:.5f} s; of 120 calls "
+              f"{calls[1]} and {calls['all']} on a device)", flush=True)
+    for db in connections.values():
+        db.close()
 
 
 def pass_seconds(db, sql):
-    """Of one pass, once the matrix is there: what the second call counts."""
-    for _ in range(2):
-        before = counted(db)
-        db.execute(sql).fetchall()
-        after = counted(db)
+    """Of one pass."""
+    before = counted(db)
+    db.execute(sql).fetchall()
+    after = counted(db)
     return (after["pass_ns"] - before["pass_ns"]) / 1e9 / max(1, after["passes"] - before["passes"])
 
 
 def krylov(args):
     n, options = args.krylov, '"k":4,"method":"krylov","maxiter":3,"partial":true,"block":'
     with tempfile.TemporaryDirectory(dir=args.dir) as folder:
-        db = connect(os.path.join(folder, "a.db"))
+        path = os.path.join(folder, "a.db")
+        db = connect(path)
         db.execute("PRAGMA journal_mode = OFF")
-        db.execute(f"SELECT gx_randn({n}, {n}, 'A', '{{\"dtype\":\"f32\"}}')").fetchall()
+        db.execute(f"SELECT gx_random({n}, {n}, 'A', '{{\"dtype\":\"f32\",\"low\":-1}}')").fetchall()
+        db.close()
+        connections = connect_each(path, args.devices, "cuda")
         for name, call in (("symmetric", "count(value) FROM gx_eig('A', '{\"symmetric\":true,"),
                            ("general", "count(sigma) FROM gx_svd('A', '{")):
             for block in (1, 8, 32):
-                seconds = {}
-                for devices in args.devices:
-                    use(db, devices)
+                for db in connections.values():
                     db.execute("SELECT gx_stats_reset()").fetchall()
-                    seconds[devices] = pass_seconds(db, f"SELECT {call}{options}{block}}}')")
+                seconds = take_turns(connections, lambda db: pass_seconds(db, f"SELECT {call}{options}{block}}}')"), 5, 2)
+                for devices, db in connections.items():
                     print(f"    [{devices}] {json.dumps(counters(db))}")
-                show(f"pass over kept f32 {n}, {name}, {block} vectors", seconds)
-        db.close()
+                show(f"pass over kept f32 {n}, {name}, {block} vectors", seconds, digits=6)
+        for db in connections.values():
+            db.close()
 
 
 def nearest(args):
@@ -283,7 +330,7 @@ def measure_large(args, folder, devices):
 def large(args):
     with tempfile.TemporaryDirectory(dir=args.dir) as folder:
         make_large(args, folder)
-        for devices in args.devices:
+        for devices in sorted(args.devices, reverse=True):
             subprocess.run([sys.executable, __file__, "--large", str(args.large), "--host", args.host, "--device", args.device,
                             "--measure", folder, str(devices)], check=True)
 
@@ -291,7 +338,7 @@ def large(args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=32768)
-    parser.add_argument("--cholesky", type=int, default=49152)
+    parser.add_argument("--cholesky", type=int, default=65536)
     parser.add_argument("--narrow", type=int, default=60000)
     parser.add_argument("--krylov", type=int, default=65536)
     parser.add_argument("--rows", type=int, default=2000000)
@@ -304,15 +351,21 @@ def main():
     parser.add_argument("--devices", type=lambda text: [int(d) for d in text.split(",")], default=[1, 2, 4])
     parser.add_argument("name", nargs="*")
     args = parser.parse_args()
+    args.file = None
     if args.measure:
         measure_large(args, args.measure[0], int(args.measure[1]))
         return
-    for part in (product, stream, cholesky, narrow, small, krylov, nearest, program, large):
+    for part in (small, stream, product, cholesky, krylov, nearest, program, narrow, large):
         if part.__name__ in args.name or (not args.name and part is not large):
+            if part not in (stream, product, cholesky):
+                drop_file(args)
+            start = time.perf_counter()
             try:
                 part(args)
             except (KeyError, sqlite3.Error, subprocess.SubprocessError) as failure:
                 print(f"{part.__name__}: {failure!r}", flush=True)
+            print(f"--- {part.__name__}: {time.perf_counter() - start:.0f} s", flush=True)
+    drop_file(args)
 
 
 if __name__ == "__main__":

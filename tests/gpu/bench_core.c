@@ -5,10 +5,12 @@
 **     gpu_tests bench_core [N [FOLDER [PART...]]]
 **
 ** N: side of the matrices, f64 (8192).  FOLDER: where the database file is made, N^2 * 32 bytes of
-** it, removed at the end (the current one).  PARTS, all by default: limits stream product cholesky
-** stored limited pinned xt.  GX_BENCH_LIMIT: bytes of device memory of `limited` (2147483648).
+** it, half of that where no product is asked for, removed at the end (the current one).  PARTS, all
+** by default: limits links stream product cholesky stored limited pinned xt; `links` says what a
+** stream is measured against.  GX_BENCH_LIMIT: bytes of device memory of `limited` (2147483648).
 ** GX_BENCH_TILE: bytes of a tile.  GX_BENCH_TRACE=1: product and cholesky once more, what each
-** device did when, and what it waited for (bench_trace.h).
+** device did when, and what it waited for (bench_trace.h).  GX_BENCH_DROPPED=1: these with the
+** result dropped alone.  GX_BENCH_KEEP=1: the file stays, and one that is there is used.
 **
 ** GX_DEVICES (all, a number, a list; 1) works here as everywhere.
 **
@@ -49,6 +51,7 @@ typedef struct bench {
     double bytes; /* of one matrix */
     gx_meta A, B;
     double read_s, copy_s, gemm_s, potrf_s, insert_s; /* limits; 0 = not measured */
+    double links_s;                                   /* of a stream; the same */
     double resident_s, dropped_s, stored_s;           /* the product's times; the same */
     bool is_wrong;
 } bench;
@@ -194,11 +197,31 @@ static void make_matrix(bench *b, const char *name, double diagonal, gx_meta *me
     }
 }
 
-static void make_file(bench *b, const char *path)
+/* A matrix of the file, made where it is not there. */
+static void find_or_make(bench *b, const char *name, double diagonal, gx_meta *meta)
+{
+    bool is_found = false;
+    gx_run run;
+    gx_run_begin(&run, b->ctx, "look");
+    gx_store_lookup(b->ctx->store, name, meta, &is_found, &run.err);
+    must(gx_run_end(&run), &run.err);
+    if (!is_found || meta->rows != b->n) {
+        make_matrix(b, name, diagonal, meta);
+    }
+}
+
+static bool keeps_file(void)
+{
+    return getenv("GX_BENCH_KEEP") != NULL;
+}
+
+static void make_file(bench *b, const char *path, bool has_b)
 {
     gx_err err = {0};
     double start = now();
-    unlink(path);
+    if (!keeps_file()) {
+        unlink(path);
+    }
     if (sqlite3_open(path, &b->db) != SQLITE_OK) {
         printf("{\"error\": \"%s: %s\"}\n", path, sqlite3_errmsg(b->db));
         exit(1);
@@ -208,10 +231,12 @@ static void make_file(bench *b, const char *path)
     if (getenv("GX_BENCH_TILE") != NULL) {
         set(b, GX_SET_TILE_BYTES, getenv("GX_BENCH_TILE"));
     }
-    make_matrix(b, "A", 2.0 * (double)b->n, &b->A);
-    make_matrix(b, "B", 0, &b->B);
+    find_or_make(b, "A", 2.0 * (double)b->n, &b->A);
+    if (has_b) {
+        find_or_make(b, "B", 0, &b->B);
+    }
     execute(b, "PRAGMA journal_mode = WAL");
-    execute(b, "CREATE TABLE raw(id INTEGER PRIMARY KEY, data BLOB)");
+    execute(b, "CREATE TABLE IF NOT EXISTS raw(id INTEGER PRIMARY KEY, data BLOB)");
     print(b, "made", now() - start, 0);
     set(b, GX_SET_BACKEND, "cuda");
     set(b, GX_SET_PROBE, "off");
@@ -583,7 +608,7 @@ static double stream_once(bench *b)
 
 static double stream(bench *b, const char *what, int rounds)
 {
-    double best = 0, limit = largest(b->read_s, b->copy_s);
+    double best = 0, limit = b->links_s > 0 ? b->links_s : largest(b->read_s, b->copy_s);
     int64_t hits = 0, all = 0;
     for (int round = 0; round < rounds; round++) {
         double seconds = stream_once(b);
@@ -601,6 +626,7 @@ static double stream(bench *b, const char *what, int rounds)
     return best;
 }
 
+#include "bench_links.h"
 #include "bench_xt.h"
 
 // The parts ---------------------------------------------------------------------------------------
@@ -615,6 +641,12 @@ static bool is_wanted(const char *const *part, const char *name)
         }
     }
     return is_any;
+}
+
+/* Is B asked for? */
+static bool has_product(const char *const *part)
+{
+    return is_wanted(part, "product") || is_wanted(part, "stored") || is_wanted(part, "limited");
 }
 
 static void limited(bench *b, double cholesky_s)
@@ -639,6 +671,9 @@ static void run_parts(bench *b, const char *const *part)
         measure_kernels(b, accel);
         measure_insert(b);
     }
+    if (is_wanted(part, "links")) {
+        b->links_s = measure_links(b);
+    }
     if (is_wanted(part, "stream")) {
         stream(b, "stream one matrix", 5);
     }
@@ -653,12 +688,15 @@ static void run_parts(bench *b, const char *const *part)
         set(b, GX_SET_PINNING_BUDGET, usual);
         printf("{\"what\": \"pinned speed of pageable\", \"ratio\": %.3f}\n", pageable / pinned);
     }
+    bool is_dropped = getenv("GX_BENCH_DROPPED") != NULL;
     if (is_wanted(part, "product")) {
-        b->resident_s = call(b, "product, resident", true, KEEP_THERE);
+        b->resident_s = is_dropped ? 0 : call(b, "product, resident", true, KEEP_THERE);
         b->dropped_s = call(b, "product, result dropped", true, KEEP_NOTHING);
     }
     if (is_wanted(part, "cholesky")) {
-        call(b, "cholesky, resident", false, KEEP_THERE);
+        if (!is_dropped) {
+            call(b, "cholesky, resident", false, KEEP_THERE);
+        }
         call(b, "cholesky, result dropped", false, KEEP_NOTHING);
     }
     if (is_wanted(part, "stored")) {
@@ -684,10 +722,13 @@ int bench_core(int argc, char **argv)
     char path[4096];
     snprintf(path, sizeof path, "%s/gx_bench_core.db", argc > 1 ? argv[1] : ".");
     b.bytes = 8.0 * (double)b.n * (double)b.n;
-    make_file(&b, path);
-    run_parts(&b, argc > 2 ? (const char *const *)argv + 2 : NULL);
+    const char *const *part = argc > 2 ? (const char *const *)argv + 2 : NULL;
+    make_file(&b, path, has_product(part));
+    run_parts(&b, part);
     gx_ctx_free(b.ctx);
     sqlite3_close(b.db);
-    unlink(path);
+    if (!keeps_file()) {
+        unlink(path);
+    }
     return b.is_wrong ? 1 : 0;
 }
