@@ -226,8 +226,10 @@ static void widen(gx_prog *prog, gx_run *run, gx_fleet *fleet, bool is_asked, gx
 {
     gx_fleet all = *fleet, best = *fleet;
     bool is_listed;
-    if (!gx_prog_can_spread(prog) ||
-        !gx_place_gather(run, &all, terms->seconds, is_asked, &is_listed)) {
+    double most_s = terms->seconds - SPREAD_SECONDS; // that others could save
+    if (!gx_fleet_is_wanted(run->ctx, &is_listed) || (!is_listed && most_s <= 0) ||
+        !gx_prog_can_spread(prog) ||
+        !gx_place_gather(run, &all, fmax(0, most_s), is_asked, &is_listed)) {
         return;
     }
     int count = is_listed ? all.count : 2;
