@@ -80,6 +80,7 @@ struct gx_schema {
     bool is_locked;   /* the write lock is ours until the outermost end  */
     bool was_written; /* is_locked: the application had changes in it   */
     bool may_patch;   /* the authorizer was asked, in this call         */
+    bool is_followed; /* is_locked: see gx_stamp_before()               */
     struct sqlite3_stmt *stmt[GX_SQL_COUNT];
     struct sqlite3_blob *patch; /* open for writing, or NULL            */
     int64_t patch_row;          /* its row id                           */
@@ -117,6 +118,19 @@ typedef struct gx_level {
 
 typedef struct gx_panel_list gx_panel_list; /* directories that were loaded: store_panels.c */
 
+/* A database's file as stat() has it; of main the first two fields alone. */
+typedef struct gx_file_state {
+    int64_t device, number, bytes, changed_s, changed_ns;
+} gx_file_state;
+
+/* How it was when it was first met, and last; what differs is our own. */
+typedef struct gx_file_record {
+    uint64_t path; /* a hash; 0: none */
+    gx_file_state first, last;
+} gx_file_record;
+
+enum { GX_FILES_MAX = 16 }; /* of which stamps are told: more than SQLite usually attaches */
+
 struct gx_store {
     struct sqlite3 *db;
     gx_mem *mem;
@@ -141,6 +155,8 @@ struct gx_store {
     char overtaken[GX_NAME_MAX + 1]; /* see gx_store_overtaken(); "": not */
     bool has_committed;              /* this call has, by itself                              */
     double logged_bytes;             /* written by calls since the last checkpoint: an estimate */
+    gx_file_record file[GX_FILES_MAX]; /* store_stamp.c; the oldest one makes place */
+    int next_file;
 };
 
 // store.c -----------------------------------------------------------------------------------------
@@ -241,6 +257,12 @@ gx_code gx_store_load_panels(gx_store *store, gx_meta *meta, gx_err *err);
 
 /* All that was loaded. */
 void gx_store_forget_panels(gx_store *store);
+
+// store_stamp.c -----------------------------------------------------------------------------------
+
+/* Around what a storing call writes to the schema: what is kept of its file stays right. */
+void gx_stamp_before(gx_store *store, gx_schema *schema);
+void gx_stamp_after(gx_store *store, const gx_schema *schema);
 
 // store_pragma.c ----------------------------------------------------------------------------------
 

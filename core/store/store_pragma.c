@@ -87,16 +87,6 @@ int gx_store_txn_state(gx_store *store, const char *schema_name)
     return SQLITE_TXN_NONE;
 }
 
-/* True when nothing that the connection sees in the schema is still to be committed. */
-static bool is_committed(gx_store *store, const char *schema)
-{
-    if (store->depth > 0) { // our own savepoint, begun where nothing was pending
-        return store->depth == 1 && store->level[0].has_savepoint && store->level[0].was_autocommit;
-    }
-    return sqlite3_get_autocommit(store->db) != 0 &&
-           gx_store_txn_state(store, schema) != SQLITE_TXN_WRITE;
-}
-
 bool gx_store_commits(const gx_store *store)
 {
     const char *file = sqlite3_db_filename(store->db, "main");
@@ -161,26 +151,6 @@ uint64_t gx_store_hash(uint64_t hash, const void *bytes, size_t count)
         hash = (hash ^ ((const unsigned char *)bytes)[k]) * 1099511628211u;
     }
     return hash;
-}
-
-uint64_t gx_store_stamp(gx_store *store, const char *schema)
-{
-    const char *file = sqlite3_db_filename(store->db, schema);
-    char version[64], schema_version[64]; // the other one goes up when a backup comes in through us
-    struct stat about;                    // and another file may have taken the name
-    if (file == NULL || *file == '\0' || !is_committed(store, schema) ||
-        gx_store_pragma(store->db, schema, "data_version", version, NULL) != GX_OK ||
-        gx_store_pragma(store->db, schema, "schema_version", schema_version, NULL) != GX_OK ||
-        stat(file, &about) != 0) {
-        return 0;
-    }
-    uint64_t hash = gx_store_hash(GX_HASH_SEED, file, strlen(file));
-    uint64_t which = hash >> GX_STAMP_STATE_BITS << GX_STAMP_STATE_BITS;
-    hash = gx_store_hash(hash, version, strlen(version));
-    hash = gx_store_hash(hash, schema_version, strlen(schema_version));
-    hash = gx_store_hash(hash, &about.st_ino, sizeof about.st_ino);
-    uint64_t state = hash % ((uint64_t)1 << GX_STAMP_STATE_BITS);
-    return which | (state == 0 ? 1 : state);
 }
 
 /*

@@ -294,6 +294,7 @@ static gx_code take_lock(gx_store *store, gx_schema *schema, gx_err *err)
     GX_TRY(gx_store_stmt(store, schema, which, &lock, err));
     GX_TRY(gx_store_run(store, lock, err, "writing to", schema->name));
     schema->is_locked = true;
+    gx_stamp_before(store, schema);
     return GX_OK;
 }
 
@@ -594,6 +595,9 @@ gx_code gx_store_end(gx_store *store, bool commit, gx_err *err)
     assert(store->depth > 0 || store->created_count == 0);
     if (store->depth == 0) {
         for (gx_schema *schema = store->schemas; schema != NULL; schema = schema->next) {
+            if (schema->is_locked) {
+                gx_stamp_after(store, schema);
+            }
             schema->is_locked = false;
             schema->seen_count = 0; // what this connection changes is no other's change
             gx_spread_forget(store, schema);

@@ -7,11 +7,12 @@ Plan, with small tiles so that small matrices have many panels, from a file (hel
 - a budget that holds a few lines: rounds; one that holds none: the number that would do;
 - lists of rows and columns, from the end, repeated, in any order;
 - gx_plan: what the first call reads; rounds; what is not foretold;
-- what has been read stays for the next product, until anybody changes it, or memory is short;
+- what has been read stays for the next product, until anybody changes it, its file is overwritten, or memory is short;
 - symmetric matrices transposed are themselves; empty shapes; a damaged panel; shapes that do not fit; beta is refused.
 """
 import itertools
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -360,4 +361,31 @@ def test_what_has_been_read_stays(tmp_path):
         got, bytes_read = read_by(db, "gx_matmul('S', 'D')")
         assert bytes_read > 0 and np.allclose(got, S @ E)
     other.close()
+    db.close()
+
+
+@pytest.mark.parametrize("journal", ["delete", "wal"])
+def test_what_stays_of_an_attached_file(tmp_path, journal):
+    """A file with the same history, copied over it while it is detached, has the same ids, generations and versions."""
+    files, want = [str(tmp_path / f"{k}.db") for k in range(3)], []
+    for k in (0, 1):
+        made = gx_connect(files[k], journal_mode=journal)
+        q(made, "SELECT gx_sparse(gx_randn(1000, 1000, NULL, ?), 'S')", json.dumps({"seed": k}))
+        q(made, "SELECT gx_ones(1000, 2, 'D')")
+        want.append(to_numpy(q(made, "SELECT gx_matmul('S', 'D')")))
+        made.close()
+    db = gx_connect(str(tmp_path / "main.db"))
+    product = "gx_matmul('o.S', 'o.D')"
+    for k in (0, 1, 0):
+        shutil.copyfile(files[k], files[2])
+        db.execute("ATTACH ? AS o", (files[2],))
+        assert close(read_by(db, product)[0], want[k]) is None
+        got, bytes_read = read_by(db, product)
+        assert bytes_read < 10**6 and close(got, want[k]) is None
+        q(db, "SELECT gx_matmul('o.S', 'o.D', 'o.C', '{\"replace\":true}')")  # what gx stores there changes nothing
+        got, bytes_read = read_by(db, product)
+        assert (bytes_read < 10**6 or journal == "wal") and close(got, want[k]) is None  # a log may have been copied
+        db.execute("CREATE TABLE o.t(x)")
+        assert close(read_by(db, product)[0], want[k]) is None
+        db.execute("DETACH o")
     db.close()
