@@ -4,14 +4,15 @@
     bench/cluster.py kill [CALL ...]      the same calls, a worker killed in each, and their residuals
 
 CALL: product (f32, order n), solve (f64, Cholesky, order n), least-squares, neighbours, components (rows x 64).  Matrices are
-stored as sharded ones in --dir and read from there first.  --head M: of the product only the first M rows; --alone: without
-dask.array.  Each worker has --threads threads, which compute with one thread each (Dask's own choice); or with --inner of
+stored as sharded ones in --dir and read from there first, into the workers' memory; the product's factors gx reads from the files
+again, while it computes.  --head M: of the product only the first M rows; --alone: without dask.array.  Each worker has --threads threads, which compute with one thread each (Dask's own choice); or with --inner of
 them.  Ratios are medians over rounds in turn.  The model's figures, but for the bytes that are moved, come from this machine:
 each kind of step is timed on as many processors as there are, before and after each round, since others use them too.
 """
 import argparse
 import contextlib
 import importlib.util
+import json
 import os
 import pathlib
 import shutil
@@ -19,6 +20,7 @@ import signal
 import statistics
 import sys
 import tempfile
+import threading
 import time
 
 import numpy as np
@@ -40,21 +42,28 @@ def processors():
 
 # The steps' rates -----------------------------------------------------------------------------------------------------
 
-def timed_step(kind, size):
-    """On a worker: flops/s of that kind of step, on blocks of that size."""
+def timed_step(kind, size, folder):
+    """On a worker: flops/s of that kind of step, on blocks of that size; of a product with the reading of its blocks."""
     from gx_sqlite import dask as gxd
     random = np.random.default_rng(0)
-    if kind in ("qr", "search"):
-        e = random.random((size, 65 if kind == "qr" else 64), np.float64 if kind == "qr" else np.float32)
-        q = random.random((QUERIES, 64), np.float32)
-        steps = {"qr": (lambda: gxd._triangle([e]), 2 * size * 65 ** 2),
+    if kind in ("qr", "ones", "search"):  # blocks come by columns, as from_gx reads them
+        e = random.random((65 if kind == "qr" else 64, size), np.float32 if kind == "search" else np.float64).T
+        q = np.asfortranarray(e[:QUERIES])
+        steps = {"qr": (lambda: gxd._triangle_beside(e[:, :64], e[:, 64]), 2 * size * 65 ** 2),
+                 "ones": (lambda: gxd._triangle_with_ones(e), 2 * size * 65 ** 2),
                  "search": (lambda: gxd._nearest(q, e, NEAREST, '{"metric":"l2"}', 0), 2 * QUERIES * size * 64)}
+    elif kind == "product":
+        size, height, width = size
+        path, count = os.path.join(folder, f"step-{threading.get_ident()}-{os.getpid()}.db"), 8 if gxd._has_device() else 2
+        gxd._write(path, "A", random.random((size, size), np.float32))
+        block = gxd._Stored(path, "A", 0, size, 0, size)
+        steps = {kind: (lambda: gxd._stored_products([[block] * count] * height, [[block] * count] * width, "f4"),
+                        2 * count * height * width * size ** 3)}
     else:
-        a = random.random((size, size), np.float32 if kind == "product" else np.float64)
-        s, x = (a + a.T + 2 * size * np.eye(size), a[:, :1].copy()) if kind != "product" else (None, None)
+        a = random.random((size, size)).T
+        s, x = a + a.T + 2 * size * np.eye(size), a[:, :1].copy()
         factor = gxd._cholesky_block(s, [], 0) if kind == "triangle" else None
-        steps = {"product": (lambda: gxd._plus(None, [a, a], [a, a], "{}"), 4 * size ** 3),
-                 "update": (lambda: gxd._plus(s, [a, a], [a, a], '{"transb":true,"alpha":-1}'), 4 * size ** 3),
+        steps = {"update": (lambda: gxd._plus(s, [a, a], [a, a], '{"transb":true,"alpha":-1}'), 4 * size ** 3),
                  "square": (lambda: gxd._less_squares(s, [a, a]), 2 * size ** 3),
                  "factor": (lambda: gxd._cholesky_block(s, [], 0), size ** 3 / 3),
                  "triangle": (lambda: gxd._trsm(factor, s, '{"uplo":"lower","side":"right","trans":true}'), size ** 3),
@@ -62,24 +71,24 @@ def timed_step(kind, size):
     step, flops = steps[kind]
     step()
     seconds = []
-    while len(seconds) < 3 or (sum(seconds) < 0.05 and len(seconds) < 50):
+    while len(seconds) < (1 if kind == "product" else 3) or (sum(seconds) < 0.05 and len(seconds) < 50):
         start = time.perf_counter()
         step()
         seconds.append(time.perf_counter() - start)
     return flops / statistics.median(seconds)
 
 
-def this_machine(client, args, sizes):
+def this_machine(client, args, sizes, folder):
     """What the model wants to know of the processes at work; sizes: of the blocks, by kind of step."""
     workers = sorted(client.nthreads())
     at_once = max(1, min(processors() // args.inner, len(workers) * args.threads))
     there = [workers[k % len(workers)] for k in range(at_once)]
 
     def rate(kind, size):
-        found = [client.submit(timed_step, kind, size, pure=False, workers=[w]) for w in there]
+        found = [client.submit(timed_step, kind, size, folder, pure=False, workers=[w]) for w in there]
         return statistics.mean(client.gather(found))
 
-    rates = {kind: rate(kind, size) for kind, size in sizes.items()}
+    rates = {kind: rate(kind, size) for kind, size in sizes.items()} | {"read": float("inf")}  # is part of the products
     start = time.perf_counter()
     client.gather(client.map(lambda k: k, range(400), pure=False))
     task = (time.perf_counter() - start) / 400
@@ -119,7 +128,13 @@ class Calls:
         self.shape = (args.rows, 64)
 
     def stored(self, name, array):
-        """Stored as a sharded matrix, and read back into the workers."""
+        """Stored as a sharded matrix, read back into the workers; its files go."""
+        held = self.path_of(name, array)[1]
+        if self.args.what == "measure":  # a killed worker's are read again
+            self.clear()
+        return held
+
+    def path_of(self, name, array):
         from gx_sqlite import dask as gxd
         path, start = os.path.join(self.folder, name + ".json"), time.perf_counter()
         gxd.to_gx(path, name, array)
@@ -128,9 +143,11 @@ class Calls:
         distributed.wait(held)
         print(f"# {name}: {array.shape[0]} x {array.shape[1]} {array.dtype}, {array.nbytes / 1e9:.2f} GB made and stored in "
               f"{wrote - start:.1f} s, read in {time.perf_counter() - wrote:.1f} s", flush=True)
-        for path in pathlib.Path(self.folder).iterdir() if self.args.what == "measure" else []:  # a killed worker's are read again
+        return path, held
+
+    def clear(self):
+        for path in pathlib.Path(self.folder).iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        return held
 
     def long(self, name, columns, dtype):
         rows = self.args.rows
@@ -140,10 +157,11 @@ class Calls:
     def product(self):
         from gx_sqlite import dask as gxd
         n, b, m = self.args.n, self.args.block, self.args.head or self.args.n
-        A = self.stored("A", da.random.default_rng(0).standard_normal((n, n), chunks=b, dtype=np.float32))
+        path, A = self.path_of("A", da.random.default_rng(0).standard_normal((n, n), chunks=b, dtype=np.float32))
         x = da.ones(n, chunks=b, dtype=np.float32)
-        return (lambda: gxd.matmul(A[:m], A), lambda: A[:m] @ A, lambda C: relative(C @ x, A[:m] @ (A @ x)),
-                cluster_model.matmul(n, b, m, is_held=True), {"product": b})
+        ours, head = gxd.from_gx(path, "A"), gxd.from_gx(head_of(path, -(-m // b)), "A")
+        return (lambda: gxd.matmul(head, ours), lambda: A[:m] @ A, lambda C: relative(C @ x, A[:m] @ (A @ x)),
+                cluster_model.matmul(n, b, m), {"product": (b, *cluster_model.rectangle(m // b, n // b))})
 
     def solve(self):
         from gx_sqlite import dask as gxd
@@ -168,7 +186,8 @@ class Calls:
         T, args = self.long("P", 64, np.float64), self.args
         return (lambda: gxd.pca(T, 3).components, lambda: da.linalg.svd(T - T.mean(axis=0))[2][:3],
                 lambda v: float(abs(v @ v.T - np.eye(3)).max().compute()),
-                cluster_model.lstsq(args.rows, 65, args.parts, is_held=True), {"qr": -(-args.rows // args.parts)})
+                cluster_model.lstsq(args.rows, 65, args.parts, is_held=True, kind="ones"),
+                {"ones": -(-args.rows // args.parts)})
 
     def neighbours(self):
         from gx_sqlite import dask as gxd
@@ -178,6 +197,15 @@ class Calls:
                 lambda ids: float((ids[:, 0] != np.arange(QUERIES)).mean().compute()),
                 cluster_model.knn(QUERIES, args.rows, 64, args.parts, NEAREST, is_held=True),
                 {"search": -(-args.rows // args.parts)})
+
+
+def head_of(path, lines):
+    """A manifest of the first lines of blocks."""
+    whole = json.loads(pathlib.Path(path).read_text())
+    part = {**whole, "rows": whole["rows"][:lines], "blocks": whole["blocks"][:lines * len(whole["cols"])]}
+    head = pathlib.Path(path).with_suffix(".head.json")
+    head.write_text(json.dumps(part))
+    return str(head)
 
 
 def plain_neighbours(Q, E):
@@ -241,7 +269,7 @@ def _moved(dask_worker):
 def measure_call(client, calls, name, args):
     ours, theirs, residual, tasks, sizes = NAMES[name](calls)
     def expected():
-        return cluster_model.simulate(tasks, args.workers, this_machine(client, args, sizes))
+        return cluster_model.simulate(tasks, args.workers, this_machine(client, args, sizes, calls.folder))
 
     gx, plain, model = [], [], [expected()]
     for _ in range(args.rounds):
@@ -269,6 +297,7 @@ def measure(client, calls, args):
           f"{'MB moved':>10}{'dask moved':>12}{'model MB':>10}{'residual':>10}", flush=True)
     for name in args.call:
         measure_call(client, calls, name, args)
+        calls.clear()
 
 
 def kill(client, calls, args):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 class Machine:
     rates: dict = field(default_factory=lambda: {  # flops/s of a lane, by kind of task
         "product": 1e12, "update": 1e12, "square": 7e11, "factor": 3e11, "triangle": 7e11, "vector": 1e10, "qr": 1e11,
-        "search": 1e11})
+        "search": 1e11, "read": 1e9})  # read: bytes/s from the folder that all share
     link: float = 1.25e9      # bytes/s into a worker: 10 Gbit/s
     disk: float = 1e9         # bytes/s from a worker's disk
     task: float = 5e-4        # seconds of the scheduler for each task
@@ -63,13 +63,27 @@ class Tasks:
         return parts[0]
 
 
-def matmul(n, b, m=None, e=4, is_held=False):
-    """m rows of A (by default all) times A."""
+def rectangle(rows, columns, least=64):
+    """Blocks of the product that a task makes: _rectangle() of gx_sqlite/dask.py."""
+    height, width = 1, 1
+    while True:
+        taller = (2 * height, width) if height <= width else (height, 2 * width)
+        if -(-rows // taller[0]) * -(-columns // taller[1]) < least:
+            return height, width
+        height, width = taller
+
+
+def matmul(n, b, m=None, e=4):
+    """m rows of A (by default all) times A, both stored: whoever needs a block reads it."""
     t, N, M = Tasks(), n // b, (m or n) // b
-    a = t.inputs(N * N, b * b * e, is_held)
-    for i in range(M):
-        for j in range(N):
-            t.sum("product", None, a[i * N:(i + 1) * N], a[j::N], 2 * b ** 3, b * b * e)
+    height, width = rectangle(M, N)
+    for p in range(0, M, height):
+        for q in range(0, N, width):
+            rows, columns = min(height, M - p), min(width, N - q)
+            whole = t.add({"product": 2 * b ** 3 * N * rows * columns, "read": (rows + columns) * N * b * b * e},
+                          rows * columns * b * b * e)
+            for _ in range(rows * columns):
+                t.add({}, b * b * e, [whole])
     return t
 
 
@@ -96,10 +110,10 @@ def solve(n, b, e=8, is_held=False):
     return t
 
 
-def lstsq(m, n, p, e=8, is_held=False):
+def lstsq(m, n, p, e=8, is_held=False, kind="qr"):
     t = Tasks()
-    triangles = [t.add({"qr": 2 * (m // p) * n * n}, n * n * e, [block]) for block in t.inputs(p, m // p * n * e, is_held)]
-    t.folded(triangles, "qr", 2 * n ** 3, n * n * e)
+    triangles = [t.add({kind: 2 * (m // p) * n * n}, n * n * e, [block]) for block in t.inputs(p, m // p * n * e, is_held)]
+    t.folded(triangles, kind, 2 * n ** 3, n * n * e)
     return t
 
 

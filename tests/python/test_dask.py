@@ -2,7 +2,7 @@
 
 Plan:
 1. from_gx: a database, several, a manifest; chunks; to_gx there and back, also several blocks to a row; bad ones;
-2. on this process's threads, against NumPy: products, Cholesky, solve, least squares (also deficient), few singular
+2. on this process's threads, against NumPy: products, also of stored matrices, read by their tasks, Cholesky, solve, least squares (also deficient), few singular
    values, components, nearest neighbours, over grids that divide evenly and do not, f64 and f32, by residual;
 3. a matrix that is not positive definite is refused in gx's words, with its block; shapes that do not fit;
 4. four worker processes, one of which dies in the middle (the first that has the results of so many tasks, as it has the
@@ -13,13 +13,14 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 
 import gx_sqlite as gx
 import numpy as np
 import pytest
 from conftest import ROOT
 
-da = pytest.importorskip("dask.array")
+dask, da = pytest.importorskip("dask"), pytest.importorskip("dask.array")
 gxd = pytest.importorskip("gx_sqlite.dask")
 try:
     import distributed
@@ -89,6 +90,18 @@ def check_matmul(n, chunk, dtype):
     assert close(gxd.matmul(A, B).compute(), a @ b, dtype)
 
 
+def check_stored(n, chunk, dtype):
+    """A product whose factors lie in files: no task reads a block for others."""
+    a, A = random((n, n + 3), (chunk, chunk // 2), dtype)
+    b, B = random((n + 3, n - 5), (chunk // 2, chunk), dtype)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, array in (("A", A), ("B", B)):
+            gxd.to_gx(os.path.join(folder, name + ".json"), name, array)
+        C = gxd.matmul(*(gxd.from_gx(os.path.join(folder, name + ".json"), name) for name in "AB"))
+        assert not [key for key in dask.optimize(C)[0].dask if key[0].startswith("_read")]
+        assert close(C.compute(), a @ b, dtype)
+
+
 def check_cholesky(n, chunk, dtype):
     a, A = definite(n, chunk, dtype)
     L = gxd.cholesky(A).compute()
@@ -151,7 +164,7 @@ def dtype_of(name):
     return np.dtype(name).type
 
 
-CHECKS = [check_matmul, check_cholesky, check_solve, check_lstsq, check_svd, check_pca, check_knn]
+CHECKS = [check_matmul, check_stored, check_cholesky, check_solve, check_lstsq, check_svd, check_pca, check_knn]
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
@@ -163,15 +176,30 @@ def test_on_threads(check, n, chunk, dtype):
 
 
 def dask_threads():
-    import dask
     return dask.config.set(scheduler="threads", num_workers=2)
+
+
+def test_tasks_of_several_blocks(db, tmp_path):
+    """Of matrices of one database, whose blocks are parts of them; where the last rectangle is smaller."""
+    a = RNG.standard_normal((190, 170))
+    gx.store(db, "A", a)
+    assert gxd._rectangle(19, 17) == (2, 2) and gxd._rectangle(3, 500) == (8, 4) and gxd._rectangle(1, 1) == (1, 1)
+    path = str(tmp_path / "test.db")
+    with dask_threads():
+        C = gxd.matmul(gxd.from_gx(path, "A", 10), gxd.from_gx(path, "A", (10, 19)).T)
+        assert close(C.compute(), a @ a.T)
+        gx.store(db, "B", a.T)
+        C = gxd.matmul(gxd.from_gx(path, "A", 10), gxd.from_gx(path, "B", (10, 10)))
+        assert close(C.compute(), a @ a.T) and C.chunks == ((10,) * 19, (10,) * 19)
 
 
 def test_products_of_a_device(monkeypatch):
     """Which are added here; the processor stands in for it."""
     monkeypatch.setattr(gxd, "_has_device", lambda: True)
+    monkeypatch.setattr(gxd, "_STRIP", 4096)  # some blocks of the inner side at a time
     with dask_threads():
         check_matmul(61, 17, "f4")
+        check_stored(61, 17, "f4")
         check_solve(61, 17, "f8")
 
 

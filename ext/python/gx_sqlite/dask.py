@@ -16,6 +16,7 @@ those that write replace.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import json
 import operator
@@ -42,6 +43,8 @@ _LENT = 1 << 16  # bytes: larger arrays are lent to gx, smaller ones go as value
 _FEW = 8  # columns
 _FEW_BLOCKS = 32  # on a side: their products are about 5000
 _TASK = 4e9  # flops of a task that is long beside what surrounds it
+_TASKS = 64  # that a product of stored matrices has at least, where it has so many blocks
+_STRIP = 1 << 29  # bytes of one factor that go to a device at once
 _LARGER_IS_NEARER = {"cosine": True, "dot": True, "l2": False, "euclidean": False, "sqeuclidean": False, "l1": False,
                      "cityblock": False, "hamming": False}
 
@@ -112,15 +115,67 @@ def _into(out: Array, call: str, *arguments: Any, **options: Any) -> Array:
     return out
 
 
-def _read(path: str, name: str, i0: int, i1: int, j0: int, j1: int) -> Array:
+def _read(path: str, name: str, i0: int, i1: int, j0: int, j1: int, out: Optional[Array] = None) -> Array:
+    """Rows i0 to i1, columns j0 to j1 of a stored matrix; into `out` where that is given."""
     db = _open(path)
     try:
         A = _matrix.Matrix(db, name)
-        is_whole = A.shape == (i1 - i0, j1 - j0)
-        elements: Array = _arrays.fetch(db, name) if is_whole else A[i0:i1, j0:j1]
-        return elements
+        if A.shape == (i1 - i0, j1 - j0):
+            return np.asarray(_arrays.fetch(db, name, out=out))
+        elements: Array = A[i0:i1, j0:j1]
+        if out is None:
+            return elements
+        out[...] = elements
+        return out
     finally:
         db.close()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Stored:
+    """A block that lies in a database, where whoever needs it reads it: what _read wants to know."""
+
+    path: str
+    name: str
+    i0: int
+    i1: int
+    j0: int
+    j1: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.i1 - self.i0, self.j1 - self.j0
+
+    def read(self, out: Optional[Array] = None) -> Array:
+        return _read(self.path, self.name, self.i0, self.i1, self.j0, self.j1, out)
+
+
+def _strip(blocks: Sequence[_Stored], dtype: str, axis: int) -> Array:
+    """Blocks that lie one below the other (0) or beside each other (1), each read to where it belongs."""
+    if len(blocks) == 1:
+        return blocks[0].read()
+    ends = np.cumsum((0, *(block.shape[axis] for block in blocks))).tolist()
+    across = blocks[0].shape[1 - axis]
+    turned = np.empty((ends[-1], across), dtype)  # whose rows lie one after the other: so does each block
+    whole = turned.T if axis == 1 else turned
+    for block, i0, i1 in zip(blocks, ends, ends[1:]):
+        block.read(turned[i0:i1].T if axis == 1 else turned[i0:i1])
+    return whole
+
+
+def _stored_products(left: Sequence[Sequence[_Stored]], right: Sequence[Sequence[_Stored]], dtype: str) -> list[Array]:
+    """Rows of blocks times columns of blocks: the blocks of the product, one row after the other.  On a device several
+    blocks of the inner side go at once, since what it gives back is added here."""
+    whole = [[np.empty((row[0].shape[0], column[0].shape[1]), dtype) for column in right] for row in left]
+    widest = max(block.shape[0] * block.shape[1] for line in (*left, *right) for block in line)
+    step = max(1, _STRIP // (widest * np.dtype(dtype).itemsize)) if _has_device() else 1
+    for k in range(0, len(left[0]), step):
+        b = [_strip(column[k:k + step], dtype, 0) for column in right]
+        for row, line in zip(left, whole):
+            a = _strip(row[k:k + step], dtype, 1)
+            for b_q, block in zip(b, line):
+                _add_product(block.T, b_q, True, a, True, 1, int(k > 0))
+    return [block for line in whole for block in line]
 
 
 def _write(path: str, name: str, block: Array) -> str:
@@ -357,6 +412,17 @@ class _Steps:
         self._tasks[key] = (function, *arguments)
         return key
 
+    @staticmethod
+    def stored(array: DaskArray) -> Optional[list[list[_Stored]]]:
+        """Where its blocks lie, if they are what from_gx is to read; None: they are results."""
+        if not array.name.startswith("gx_from_gx-"):
+            return None
+        graph = array.dask
+        sources = [[graph[key] for key in line] for line in _Steps.blocks(array)]
+        if not all(isinstance(source, tuple) and source[0].startswith("_read-") for line in sources for source in line):
+            return None  # they have been read
+        return [[_Stored(*graph[source][1:]) for source in line] for line in sources]
+
     def parts(self, whole: Any, count: int) -> list[Any]:
         """What stands for the parts of a result that is a tuple."""
         return [self.add(operator.getitem, whole, n) for n in range(count)]
@@ -438,9 +504,36 @@ def matmul(A: Any, B: Any) -> DaskArray:
     if A.shape[1] != B.shape[0]:
         raise ValueError(f"gx_sqlite.dask.matmul: A is {A.shape[0]}x{A.shape[1]} but B is {B.shape[0]}x{B.shape[1]}")
     B = B if B.chunks[0] == A.chunks[1] else B.rechunk({0: A.chunks[1]})
-    steps = _Steps("matmul", A, B)
-    blocks = _product(steps, steps.blocks(A), steps.blocks(B))
-    return steps.assembled(blocks, A.chunks[0], B.chunks[1], np.result_type(A.dtype, B.dtype))
+    steps, dtype = _Steps("matmul", A, B), np.result_type(A.dtype, B.dtype)
+    a, b = steps.stored(A), steps.stored(B)
+    blocks = _product(steps, steps.blocks(A), steps.blocks(B)) if a is None or b is None else _product_of_stored(
+        steps, a, b, dtype)
+    return steps.assembled(blocks, A.chunks[0], B.chunks[1], dtype)
+
+
+def _rectangle(rows: int, columns: int) -> tuple[int, int]:
+    """Blocks of a product that a task makes: as many as leave tasks for all workers."""
+    height, width = 1, 1
+    while True:
+        taller = (2 * height, width) if height <= width else (height, 2 * width)
+        if -(-rows // taller[0]) * -(-columns // taller[1]) < _TASKS:
+            return height, width
+        height, width = taller
+
+
+def _product_of_stored(steps: _Steps, a: list[list[_Stored]], b: list[list[_Stored]], dtype: Any) -> Blocks:
+    """A task makes several blocks that lie together, which share what is read for them, and their whole sums: nothing
+    but the factors, from where they are stored, goes anywhere."""
+    columns = [list(column) for column in zip(*b)]
+    height, width = _rectangle(len(a), len(columns))
+    made: Blocks = [[None] * len(columns) for _ in a]
+    for p in range(0, len(a), height):
+        for q in range(0, len(columns), width):
+            rows, across = a[p:p + height], columns[q:q + width]
+            whole = steps.add(_stored_products, rows, across, np.dtype(dtype).str)
+            for n, part in enumerate(steps.parts(whole, len(rows) * len(across))):
+                made[p + n // len(across)][q + n % len(across)] = part
+    return made
 
 
 def _fan(block: int, count: int) -> int:
