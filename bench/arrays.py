@@ -5,9 +5,11 @@
 One array of float64, by rows and by columns, into the same folder in turn: np.save and np.load; a database's own pages; a
 database with volumes; INSERTs of its bytes in pieces of 8 MiB by sqlite3 alone, which is what pages cost whoever writes
 them.  --sync waits for the disk in all of them (np.save with os.fsync, PRAGMA synchronous=full), else none does.
-Medians; files are removed after each.
+Medians, and the most memory that was resident beside the array, in MB.  Files are removed after each; before each, as much
+memory as two arrays is touched and given back, since a virtual machine's first touch of a page can cost more than all else.
 """
 import argparse
+import ctypes
 import os
 import pathlib
 import resource
@@ -55,12 +57,23 @@ def insert(args, a):
     db.close()
 
 
-def timed(times, name, work):
+def resident(kind):
+    """MB of this process: VmRSS now, VmHWM at most."""
+    line = next(line for line in pathlib.Path("/proc/self/status").read_text().splitlines() if line.startswith(kind))
+    return int(line.split()[1]) * 1024 / 1e6
+
+
+def timed(args, times, name, work):
+    np.ones(2 * args.mb * 10 ** 6, np.uint8)
+    ctypes.CDLL(None).malloc_trim(0)
+    pathlib.Path("/proc/self/clear_refs").write_text("5")  # VmHWM begins again
+    memory = resident("VmRSS")
     before, start = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
     result = work()
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF)
-    times.setdefault(name, []).append((wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime))
-    return result
+    made = result.nbytes / 1e6 if isinstance(result, np.ndarray) else 0
+    times.setdefault(name, []).append((wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+                                       resident("VmHWM") - memory - made))
 
 
 def clean(args):
@@ -72,21 +85,22 @@ def rounds(args, a, order):
     times = {}
     for _ in range(args.rounds):
         clean(args)
-        timed(times, "save", lambda: save(args, a))
-        timed(times, "load", lambda: np.load(f"{args.dir}/gxarrays.npy"))
+        timed(args, times, "save", lambda: save(args, a))
+        timed(args, times, "load", lambda: np.load(f"{args.dir}/gxarrays.npy"))
         clean(args)
         for volumes, name in ((0, "pages"), (args.volumes, f"{args.volumes} volumes")):
             db = connect(args, volumes)
-            timed(times, f"{name} store", lambda: gx.store(db, "A", a))
-            timed(times, f"{name} fetch", lambda: gx.fetch(db, "A"))
+            timed(args, times, f"{name} store", lambda: gx.store(db, "A", a))
+            timed(args, times, f"{name} fetch", lambda: gx.fetch(db, "A"))
             db.close()
             clean(args)
-        timed(times, "INSERT", lambda: insert(args, a))
+        timed(args, times, "INSERT", lambda: insert(args, a))
         clean(args)
     for name, pairs in times.items():
-        wall, cpu = (statistics.median(column) for column in zip(*pairs))
+        wall, cpu, _ = (statistics.median(column) for column in zip(*pairs))
+        most = max(pair[2] for pair in pairs)
         peer = statistics.median(pair[0] for pair in times["load" if name.endswith(("fetch", "load")) else "save"])
-        print(f"{order}  {name:18}{wall:8.2f} s {wall / peer:6.2f} x {cpu:8.2f} s of processor", flush=True)
+        print(f"{order}  {name:18}{wall:8.2f} s {wall / peer:6.2f} x {cpu:8.2f} s of processor{most:8.0f} MB beside", flush=True)
 
 
 def main():
