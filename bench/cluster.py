@@ -5,8 +5,9 @@
 
 CALL: product (f32, order n), solve (f64, Cholesky, order n), least-squares, neighbours, components (rows x 64).  Matrices are
 stored as sharded ones in --dir and read from there first, into the workers' memory; the product's factors gx reads from the files
-again, while it computes.  --head M: of the product only the first M rows; --alone: without dask.array.  Each worker has --threads threads, which compute with one thread each (Dask's own choice); or with --inner of
-them.  Ratios are medians over rounds in turn.  The model's figures, but for the bytes that are moved, come from this machine:
+again, while it computes.  --head M: of the product only the first M rows; --alone: without dask.array; --backend cpu auto: gx
+without its device, then with it.  Each worker has --threads threads, which compute with one thread each (Dask's own choice); or with
+--inner of them.  Ratios are medians over rounds in turn.  The model's figures, but for the bytes that are moved, come from this machine:
 each kind of step is timed on as many processors as there are, before and after each round, since others use them too.
 """
 import argparse
@@ -271,29 +272,45 @@ def measure_call(client, calls, name, args):
     def expected():
         return cluster_model.simulate(tasks, args.workers, this_machine(client, args, sizes, calls.folder))
 
-    gx, plain, model = [], [], [expected()]
+    gx, model, left = ({backend: [] for backend in args.backend} for _ in range(3))
+    plain = []
     for _ in range(args.rounds):
-        counts, answer = timed(client, ours)
-        gx.append(counts)
-        tell(name, "gx", counts)
-        model.append(expected())
-        left = residual(answer)
-        del answer
+        for backend in args.backend:
+            client.run(compute_on, backend)
+            before = expected()
+            counts, answer = timed(client, ours)
+            gx[backend].append(counts)
+            tell(name, f"gx, {backend}", counts)
+            model[backend].append(np.mean([before, expected()], axis=0))
+            left[backend].append(residual(answer))
+            del answer
         if not args.alone:
             counts, answer = timed(client, theirs)
             plain.append(counts)
             tell(name, "dask.array", counts)
             del answer
-    gx, model = np.array(gx), (np.array(model)[1:] + np.array(model)[:-1]) / 2  # before and after
-    plain = np.array(plain) if plain else np.full_like(gx, np.nan)
+    for backend in args.backend:
+        report(f"{name} {backend}", *map(np.array, (gx[backend], plain, model[backend])), max(left[backend]))
+
+
+def compute_on(backend):
+    """On a worker: gx there from now on."""
+    from gx_sqlite import dask as gxd
+    os.environ["GX_BACKEND"] = backend
+    gxd._of_thread = threading.local()
+    gxd._has_device.cache_clear()
+
+
+def report(name, gx, plain, model, left):
+    plain = plain if plain.size else np.full_like(gx, np.nan)
     ratio, factor = np.median(gx / plain, axis=0), np.median(gx[:, 0] / model[:, 0])
-    print(f"{name:14}{np.median(gx[:, 0]):8.2f}{np.median(plain[:, 0]):14.2f}{ratio[0]:7.2f}{ratio[1]:15.2f}"
+    print(f"{name:19}{np.median(gx[:, 0]):8.2f}{np.median(plain[:, 0]):14.2f}{ratio[0]:7.2f}{ratio[1]:15.2f}"
           f"{np.median(model[:, 0]):9.2f}{factor:10.2f}{gx[:, 2].max() / 1e6:10.1f}{plain[:, 2].max() / 1e6:12.1f}"
           f"{np.median(model[:, 1]) / 1e6:10.1f}{left:10.1e}", flush=True)
 
 
 def measure(client, calls, args):
-    print(f"{'':14}{'gx s':>8}{'dask.array s':>14}{'ratio':>7}{'of processors':>15}{'model s':>9}{'gx/model':>10}"
+    print(f"{'':19}{'gx s':>8}{'dask.array s':>14}{'ratio':>7}{'of processors':>15}{'model s':>9}{'gx/model':>10}"
           f"{'MB moved':>10}{'dask moved':>12}{'model MB':>10}{'residual':>10}", flush=True)
     for name in args.call:
         measure_call(client, calls, name, args)
@@ -328,6 +345,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--inner", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--backend", nargs="+", default=[os.environ.get("GX_BACKEND", "auto")], help="of gx: cpu, auto ...")
     parser.add_argument("--alone", action="store_true")
     parser.add_argument("--after", type=float, default=0.3, help="seconds after which a worker is killed")
     parser.add_argument("--dir", default=None)
