@@ -58,7 +58,7 @@ def timed_step(kind, size, folder):
         path, count = os.path.join(folder, f"step-{threading.get_ident()}-{os.getpid()}.db"), 8 if gxd._has_device() else 2
         gxd._write(path, "A", random.random((size, size), np.float32))
         block = gxd._Stored(path, "A", 0, size, 0, size)
-        steps = {kind: (lambda: gxd._stored_products([[block] * count] * height, [[block] * count] * width, "f4"),
+        steps = {kind: (lambda: gxd._products(None, [[block] * count] * height, [[block] * count] * width, "f4"),
                         2 * count * height * width * size ** 3)}
     else:
         a = random.random((size, size)).T

@@ -43,7 +43,7 @@ _LENT = 1 << 16  # bytes: larger arrays are lent to gx, smaller ones go as value
 _FEW = 8  # columns
 _FEW_BLOCKS = 32  # on a side: their products are about 5000
 _TASK = 4e9  # flops of a task that is long beside what surrounds it
-_TASKS = 64  # that a product of stored matrices has at least, where it has so many blocks
+_TASKS = 64  # rectangles of a product, at least, where it has so many blocks
 _STRIP = 1 << 29  # bytes of one factor that go to a device at once
 _LARGER_IS_NEARER = {"cosine": True, "dot": True, "l2": False, "euclidean": False, "sqeuclidean": False, "l1": False,
                      "cityblock": False, "hamming": False}
@@ -150,32 +150,40 @@ class _Stored:
         return _read(self.path, self.name, self.i0, self.i1, self.j0, self.j1, out)
 
 
-def _strip(blocks: Sequence[_Stored], dtype: str, axis: int) -> Array:
-    """Blocks that lie one below the other (0) or beside each other (1), each read to where it belongs."""
+def _strip(blocks: Sequence[Union[Array, _Stored]], dtype: str, axis: int) -> Array:
+    """Blocks that lie one below the other (0) or beside each other (1) as one array, those that are stored read to where
+    they belong."""
     if len(blocks) == 1:
-        return blocks[0].read()
+        return blocks[0].read() if isinstance(blocks[0], _Stored) else blocks[0]
     ends = np.cumsum((0, *(block.shape[axis] for block in blocks))).tolist()
     across = blocks[0].shape[1 - axis]
     turned = np.empty((ends[-1], across), dtype)  # whose rows lie one after the other: so does each block
-    whole = turned.T if axis == 1 else turned
     for block, i0, i1 in zip(blocks, ends, ends[1:]):
-        block.read(turned[i0:i1].T if axis == 1 else turned[i0:i1])
-    return whole
+        place = turned[i0:i1].T if axis == 1 else turned[i0:i1]
+        if isinstance(block, _Stored):
+            block.read(place)
+        else:
+            place[...] = block
+    return turned.T if axis == 1 else turned
 
 
-def _stored_products(left: Sequence[Sequence[_Stored]], right: Sequence[Sequence[_Stored]], dtype: str) -> list[Array]:
-    """Rows of blocks times columns of blocks: the blocks of the product, one row after the other.  On a device several
+def _products(totals: Optional[Sequence[Array]], left: Sequence[Sequence[Any]], right: Sequence[Sequence[Any]],
+              dtype: str) -> list[Array]:
+    """totals, or zeros, + rows of blocks times columns of blocks: blocks, one row after the other.  On a device several
     blocks of the inner side go at once, since what it gives back is added here."""
-    whole = [[np.empty((row[0].shape[0], column[0].shape[1]), dtype) for column in right] for row in left]
+    if totals is None:
+        sums = [np.empty((row[0].shape[0], column[0].shape[1]), dtype) for row in left for column in right]
+    else:
+        sums = [np.array(total, dtype, order="C") for total in totals]
     widest = max(block.shape[0] * block.shape[1] for line in (*left, *right) for block in line)
     step = max(1, _STRIP // (widest * np.dtype(dtype).itemsize)) if _has_device() else 1
     for k in range(0, len(left[0]), step):
         b = [_strip(column[k:k + step], dtype, 0) for column in right]
-        for row, line in zip(left, whole):
+        for p, row in enumerate(left):
             a = _strip(row[k:k + step], dtype, 1)
-            for b_q, block in zip(b, line):
-                _add_product(block.T, b_q, True, a, True, 1, int(k > 0))
-    return [block for line in whole for block in line]
+            for q, b_q in enumerate(b):
+                _add_product(sums[p * len(b) + q].T, b_q, True, a, True, 1, int(totals is not None or k > 0))
+    return sums
 
 
 def _write(path: str, name: str, block: Array) -> str:
@@ -506,8 +514,12 @@ def matmul(A: Any, B: Any) -> DaskArray:
     B = B if B.chunks[0] == A.chunks[1] else B.rechunk({0: A.chunks[1]})
     steps, dtype = _Steps("matmul", A, B), np.result_type(A.dtype, B.dtype)
     a, b = steps.stored(A), steps.stored(B)
-    blocks = _product(steps, steps.blocks(A), steps.blocks(B)) if a is None or b is None else _product_of_stored(
-        steps, a, b, dtype)
+    if B.shape[1] <= _FEW:
+        blocks = _product(steps, steps.blocks(A), steps.blocks(B))
+    elif a is None or b is None:
+        blocks = _rectangles(steps, steps.blocks(A), steps.blocks(B), dtype, (1, 1), FAN_IN)
+    else:
+        blocks = _rectangles(steps, a, b, dtype, _rectangle(len(a), len(b[0])), len(b))
     return steps.assembled(blocks, A.chunks[0], B.chunks[1], dtype)
 
 
@@ -521,17 +533,19 @@ def _rectangle(rows: int, columns: int) -> tuple[int, int]:
         height, width = taller
 
 
-def _product_of_stored(steps: _Steps, a: list[list[_Stored]], b: list[list[_Stored]], dtype: Any) -> Blocks:
-    """A task makes several blocks that lie together, which share what is read for them, and their whole sums: nothing
-    but the factors, from where they are stored, goes anywhere."""
-    columns = [list(column) for column in zip(*b)]
-    height, width = _rectangle(len(a), len(columns))
+def _rectangles(steps: _Steps, a: Blocks, b: Blocks, dtype: Any, sides: tuple[int, int], fan: int) -> Blocks:
+    """A product's blocks, a rectangle of them to a task.  Of stored factors, which it drops once they are used, whole sums,
+    and the larger the rectangle is the fewer are read; what are results has to come to where the task runs, all of it
+    before it begins: fan blocks of each factor, and Dask takes care that they are near."""
+    columns, (height, width) = [list(column) for column in zip(*b)], sides
     made: Blocks = [[None] * len(columns) for _ in a]
     for p in range(0, len(a), height):
         for q in range(0, len(columns), width):
-            rows, across = a[p:p + height], columns[q:q + width]
-            whole = steps.add(_stored_products, rows, across, np.dtype(dtype).str)
-            for n, part in enumerate(steps.parts(whole, len(rows) * len(across))):
+            rows, across, sums = a[p:p + height], columns[q:q + width], None
+            for k in range(0, len(b), fan):
+                sums = steps.add(_products, sums, [row[k:k + fan] for row in rows],
+                                 [column[k:k + fan] for column in across], np.dtype(dtype).str)
+            for n, part in enumerate(steps.parts(sums, len(rows) * len(across))):
                 made[p + n // len(across)][q + n % len(across)] = part
     return made
 
