@@ -59,32 +59,44 @@ static gx_piece trimmed(const char *from, const char *to)
     return (gx_piece){from, (size_t)(to - from)};
 }
 
+/* Where the next function of a heading begins, "gx_b(B)" in "gx_a(A), gx_b(B)"; NULL: no more. */
+static const char *find_function(const char *from, const char *end)
+{
+    static const char between[] = ", gx_";
+    const char *found = strstr(from, between);
+    return found != NULL && found < end ? found + strlen(", ") : NULL;
+}
+
 bool gx_help_next(const char **at, gx_help_entry *entry)
 {
     if (*at == NULL) {
         *at = help_pages;
         entry->page = (gx_piece){"", 0};
     }
-    const char *line = find_heading(*at, &entry->page);
+    bool is_within = strncmp(*at, "gx_", 3) == 0; // a heading whose first function has been
+    const char *line = is_within ? *at : find_heading(*at, &entry->page);
     if (*line == '\0') {
         return false;
     }
-    size_t mark = heading_mark(line);
-    const char *end = line_end(line);
-    gx_piece after = entry->page;
-    entry->heading = (gx_piece){line + mark, (size_t)(end - line) - mark};
+    size_t mark = is_within ? 0 : heading_mark(line);
+    const char *end = line_end(line), *start = line + mark;
     entry->is_page = mark == 2;
-    entry->is_topic = strncmp(entry->heading.text, "gx", 2) != 0;
+    entry->is_topic = strncmp(start, "gx", 2) != 0;
+    const char *next = entry->is_topic ? NULL : find_function(start, end);
+    const char *stop = next != NULL ? next - strlen(", ") : end;
+    entry->heading = (gx_piece){start, (size_t)(stop - start)};
     entry->name = entry->heading;
     if (!entry->is_topic) {
         entry->name.bytes = strspn(entry->name.text, "abcdefghijklmnopqrstuvwxyz0123456789_");
     }
-    *at = find_heading(end, &after);
+    gx_piece after = entry->page;
+    const char *below = find_heading(end, &after);
 
     // The line of the page that comes next is the next entry's to read.
-    const char *feed = memchr(end, '\f', (size_t)(*at - end));
-    *at = feed != NULL ? feed : *at;
-    entry->body = trimmed(end, *at);
+    const char *feed = memchr(end, '\f', (size_t)(below - end));
+    below = feed != NULL ? feed : below;
+    entry->body = trimmed(end, below);
+    *at = next != NULL ? next : below;
     return true;
 }
 
