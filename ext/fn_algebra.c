@@ -310,10 +310,34 @@ static void mean(gx_fn *fn)
     sum_or_mean(fn, true);
 }
 
-static void extreme(gx_fn *fn, gx_reduce_kind kind)
+/* Of each column (axis 0) or row (axis 1); NaN where there is one. */
+static void extremes_along(gx_fn *fn, const gx_mat *A, bool is_max, int64_t axis)
+{
+    gx_err err = {0};
+    if (A->is_sparse) {
+        gx_csr_refuse(A->label, A->rows, A->cols, gx_sparse_entries(A), A->dtype, &err);
+        gx_run_fail(&fn->run, &err);
+        return;
+    }
+    gx_fused f;
+    gx_fused_begin(&f, A->dtype);
+    gx_fused_output(&f, gx_fused_input(&f), is_max ? GX_FOLD_MAX : GX_FOLD_MIN,
+                    axis == 0 ? GX_FOLD_OF_COLS : GX_FOLD_OF_ROWS);
+    gx_sink C, *sinks = &C;
+    gx_sink_begin(&fn->run, NULL, axis == 0 ? 1 : A->rows, axis == 0 ? A->cols : 1, A->dtype, 0, 0,
+                  0, &C);
+    if (gx_fused_end(&f)) {
+        gx_alg_fused(&fn->run, &f, A->rows, A->cols, &A, &sinks);
+    }
+    gx_fn_result_sink(fn, &C);
+}
+
+static void extreme(gx_fn *fn, bool is_max)
 {
     gx_mat A;
-    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A)) {
+    int64_t axis = -1;
+    if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A) ||
+        (gx_fn_has(fn, 1) && !take_axis(fn, &axis))) {
         return;
     }
     if (gx_dtype_is_complex(A.dtype)) {
@@ -321,24 +345,28 @@ static void extreme(gx_fn *fn, gx_reduce_kind kind)
                    gx_dtype_name(A.dtype));
         return;
     }
-    if (A.rows == 0 || A.cols == 0) {
+    if ((A.rows == 0 && axis != 1) || (A.cols == 0 && axis != 0)) {
         gx_fn_fail(fn, "%s is %lldx%lld: nothing is smallest or largest", A.label,
                    (long long)A.rows, (long long)A.cols);
         return;
     }
+    if (axis >= 0) {
+        extremes_along(fn, &A, is_max, axis);
+        return;
+    }
     double out = 0;
-    gx_alg_reduce(&fn->run, &A, kind, &out);
+    gx_alg_reduce(&fn->run, &A, is_max ? GX_REDUCE_MAX : GX_REDUCE_MIN, &out);
     gx_fn_result_scalar(fn, (gx_scalar){out, 0}, false);
 }
 
 static void minimum(gx_fn *fn)
 {
-    extreme(fn, GX_REDUCE_MIN);
+    extreme(fn, false);
 }
 
 static void maximum(gx_fn *fn)
 {
-    extreme(fn, GX_REDUCE_MAX);
+    extreme(fn, true);
 }
 
 static void trace(gx_fn *fn)
@@ -355,6 +383,6 @@ static void trace(gx_fn *fn)
 const gx_function gx_functions_algebra[] = {
     {"gx_matmul", 2, 4, false, matmul}, {"gx_transpose", 1, 3, false, transpose},
     {"gx_norm", 1, 2, false, norm},     {"gx_sum", 1, 2, false, sum},
-    {"gx_mean", 1, 2, false, mean},     {"gx_min", 1, 1, false, minimum},
-    {"gx_max", 1, 1, false, maximum},   {"gx_trace", 1, 1, false, trace},
+    {"gx_mean", 1, 2, false, mean},     {"gx_min", 1, 2, false, minimum},
+    {"gx_max", 1, 2, false, maximum},   {"gx_trace", 1, 1, false, trace},
     {NULL, 0, 0, false, NULL}};

@@ -5,6 +5,7 @@ Plan:
      rows and columns, every dtype and mixed ones, with one thread or three: equal to NumPy.
   2  Sums and means along either axis, of one tile across or many: NumPy's to rounding; the same bits for every number of
      threads; NaN and Inf stay in their row.
+     Least and largest elements along either axis, NaN where there is one; of nothing; of what has no order.
   3  Counters: each tile that is wanted is read once, by helpers, and of tiles that are cut no more than all.
   4  Long matrices times few columns, stored, of tiles that fit into each other or not; projected on components.
 """
@@ -13,7 +14,7 @@ import itertools
 import numpy as np
 import pytest
 
-from conftest import from_numpy, q, to_numpy
+from conftest import error, from_numpy, q, to_numpy
 
 NUMPY = {"f64": np.float64, "f32": np.float32, "c128": np.complex128, "c64": np.complex64}
 TILE_BYTES = 64 * 64 * 8
@@ -97,6 +98,25 @@ def test_sums_keep_what_is_special(db):
     rows, columns = (to_numpy(q(db, f"SELECT gx_sum(?, {axis})", from_numpy(a))) for axis in (1, 0))
     assert np.isnan(rows[0, 0]) and rows[1, 0] == np.inf and rows[2, 0] == 4
     assert columns[0, 0] == 3 and np.isnan(columns[0, 1]) and columns[0, 2] == np.inf
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32"])
+def test_extremes_along(filedb, dtype):
+    configure(filedb, tile_bytes=TILE_BYTES)
+    a = random_matrix(5, 300, 170, dtype)
+    a[7, 3] = np.nan
+    a[8] = np.inf
+    store(filedb, "A", a)
+    for name, axis in itertools.product(("min", "max"), (0, 1)):
+        want = getattr(np, name)(a, axis=axis, keepdims=True)
+        for text in ("'A'", "gx_copy('A')"):
+            got = to_numpy(q(filedb, f"SELECT gx_{name}({text}, {axis})"))
+            assert got.dtype == want.dtype and np.array_equal(got, want, equal_nan=True)
+        assert q(filedb, f"SELECT gx_shape(gx_{name}(gx_zeros(0, 3), 1))") == "[0,1]"
+        for call, said in (("gx_zeros(0, 3), 0", "A is 0x3: nothing is smallest or largest"),
+                           ("'A', 2", "axis must be 0 (down the columns) or 1 (along the rows), not 2"),
+                           ("gx_sparse('[[1,0]]'), 0", "A is sparse (1x2, 1 entry) and is needed dense here: gx_dense makes it so, 16 bytes")):
+            assert error(filedb, f"SELECT gx_{name}({call})") == f"gx_{name}: {said}"
 
 
 def test_reads(filedb):
