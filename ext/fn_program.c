@@ -46,6 +46,10 @@ static bool take_destination(gx_fn *fn, const gx_op *op, const char **name)
     if (last < matrices_of(op) || sqlite3_value_type(fn->argv[last]) != SQLITE_TEXT) {
         return true;
     }
+    const char *text = (const char *)sqlite3_value_text(fn->argv[last]);
+    if (text != NULL && *text == '[') { // a literal where a number is wanted: no name begins so
+        return true;
+    }
     gx_dest dest = {.name = NULL};
     if (!gx_fn_dest(fn, last, &dest)) {
         return false;

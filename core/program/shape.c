@@ -29,7 +29,8 @@ bool gx_take_whole(gx_graph *g, gx_ref ref, const char *what, int64_t *out)
         return false;
     }
     if (value != floor(value) || fabs(value) > 0x1p53) {
-        gx_graph_fail(g, "%s must be a whole number, not %g", what, value);
+        gx_graph_fail(g, "%s must be a whole number%s, not %g", what,
+                      fabs(value) > 0x1p53 ? " of at most 2^53" : "", value);
         return false;
     }
     *out = (int64_t)value;
