@@ -1,10 +1,11 @@
 """gx.matrix: stored matrices as objects.
 
 Plan:
-1. shape, dtype, repr; indexes of every kind against NumPy's; what is outside, what is no index;
+1. shape, dtype, repr; indexes of every kind against NumPy's, lists and booleans too; what is outside, what is no index;
 2. operators against NumPy's, with arrays and numbers on either side: one SQL call, no transpose made for a product;
-3. expressions stored, of several steps; solve, lstsq, inverse, cholesky, norm, sum, show;
-4. errors: shapes, names.
+3. sums, means, extremes along axes, by methods and by NumPy's functions; what is masked; expressions stored, of several steps; solve, lstsq, inverse, cholesky, norm, sum, show;
+4. sparse matrices stay SciPy's;
+5. errors: shapes, names.
 """
 import gx_sqlite as gx
 import numpy as np
@@ -28,7 +29,8 @@ def test_what_it_is(pair):
     A, a = pair
     assert A.shape == (30, 20) and A.dtype == np.float64 and A.ndim == 2 and len(A) == 30
     assert repr(A) == "<gx matrix 'A', 30x20 f64>"
-    assert repr(A.T @ A) == "<gx expression gx_matmul(A, A), 20x20>"
+    assert repr(A.T @ A) == "<gx expression gx_matmul(A.T, A), 20x20>" and A.T.T is A and A.size == 600
+    assert repr(A @ np.ones((20, 2)) + 1) == "<gx expression gx_add(gx_matmul(A, array[20,2]), 1), 30x2>"
 
 
 def test_indexes(pair):
@@ -43,8 +45,56 @@ def test_indexes(pair):
                         ((0, 0, 0), "3 indexes")):
         with pytest.raises(IndexError, match=text):
             A[wrong]
-    with pytest.raises(TypeError, match="a row is an integer or a slice, not list"):
-        A[[1, 2]]
+    with pytest.raises(TypeError, match="a row is an integer or a slice, not float"):
+        A[1.5]
+
+
+def test_lists(pair, db):
+    A, a = pair
+    for key in ([4, 0, -1, 4], np.array([29], np.uint8), [], a[:, 0] > 0, [True] * 30):
+        for j in (slice(None), slice(1, 9, 2), 3):
+            assert np.array_equal(A[key, j], a[key, j])
+        assert np.array_equal(A[key], a[key])
+    for key in ([3, 3, -20], np.flatnonzero(a[0] > 0), a[0] > 0):
+        for i in (slice(None), slice(None, None, -3), -2):
+            assert np.array_equal(A[i, key], a[i, key])
+    for wrong, problem, text in (([0, 30], IndexError, r"row 30 is outside 0\.\.29"), ((0, [-21]), IndexError, "column -21"),
+                                 ([True], IndexError, "1 booleans for 30 rows"), ([0.5], TypeError, "not float64"),
+                                 ([[1, 2]], TypeError, "a list of"), (([0], [1]), TypeError, "by one, then by the other")):
+        with pytest.raises(problem, match=text):
+            A[wrong]
+
+
+def test_reductions(pair, db):
+    A, a = pair
+    C = A * 1j + A
+    for axis in (None, 0, 1, -1):
+        for name in ("sum", "mean", "min", "max"):
+            assert np.allclose(getattr(A, name)(axis), getattr(a, name)(axis=axis))
+            assert np.allclose(getattr(np, name)(A, axis=axis), getattr(np, name)(a, axis=axis))
+        assert np.allclose(C.sum(axis), (a + 1j * a).sum(axis=axis))
+    G = A.T @ A
+    assert np.isclose(G.trace(), np.trace(a.T @ a)) and np.isclose(G.det(), np.linalg.det(a.T @ a))
+    assert np.allclose((A ** 2).fetch(), a ** 2)
+    gx.store(db, "N", [[1.0, np.nan], [3.0, 2.0]])
+    N = gx.matrix(db, "N")
+    assert np.isnan(N.max()) and np.array_equal(N.max(axis=0), [3, np.nan], equal_nan=True)
+    with pytest.raises(TypeError, match="only axis is known here, not dtype"):
+        np.sum(A, dtype=np.float32)
+    with pytest.raises(ValueError, match="axis 2 is none"):
+        A.sum(axis=2)
+
+
+def test_what_is_masked_is_missing(db):
+    masked = np.ma.masked_array([[1, 2], [3, 4]], [[0, 1], [0, 0]])
+    gx.store(db, "M", masked)
+    gx.store(db, "F", masked.astype("f4"))
+    want = [[1, np.nan], [3, 4]]
+    for got in (gx.fetch(db, "M"), gx.fetch(db, "F"), gx.fetch(db, gx.value(masked)), gx.fetch(db, gx.value(want))):
+        assert np.array_equal(got, want, equal_nan=True)
+    assert gx.matrix(db, "F").dtype == np.float32
+    gx.store(db, "W", np.ma.masked_array([1, 2]))
+    assert np.array_equal(gx.fetch(db, "W"), [[1], [2]])
 
 
 def test_operators(pair, db):
@@ -90,3 +140,18 @@ def test_errors(pair, db):
         A + np.ones((3, 3))
     with pytest.raises(Exception, match="no matrix named 'B'"):
         gx.matrix(db, "B")
+
+
+def test_sparse(db):
+    sparse = pytest.importorskip("scipy.sparse")
+    S = sparse.random(30, 20, 0.2, "csr", random_state=3)
+    gx.store(db, "S", S)
+    A = gx.matrix(db, "S")
+    a = S.toarray()
+    for got, want in ((A.T @ A, a.T @ a), (A + A, a + a), (A.T, a.T), (A, a), (A @ S.T, a @ a.T), (A[2:9, ::3], a[2:9, ::3]), (A[7], a[7:8]),
+                      (A[[4, 4, 0]], a[[4, 4, 0]]), (A[:, a[0] > 0], a[:, a[0] > 0])):
+        got = got.fetch() if isinstance(got, gx.Expression) else got
+        assert sparse.issparse(got) and np.allclose(got.toarray(), want)
+    assert A[3, 4] == a[3, 4] and np.allclose(A.sum(axis=0), a.sum(axis=0)) and np.allclose((A @ a.T).fetch(), a @ a.T)
+    with pytest.raises(TypeError, match="the matrix is sparse: fetch"):
+        np.asarray(A)

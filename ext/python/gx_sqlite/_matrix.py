@@ -2,7 +2,7 @@
 
     A = gx.matrix(db, "A")
     A.shape                     # of the catalog: nothing is read
-    A[0:100, :], A[3], A[3, 4]  # reads what it needs
+    A[0:100, :], A[3], A[3, 4]  # reads what it needs; A[[5, 2, 9]]: rows by a list
     G = A.T @ A                 # nothing is computed
     np.asarray(G)               # one SELECT: gx_matmul('A', 'A', '{"transa":true}')
     G.store("G")                # the same, stored, of any size
@@ -17,9 +17,11 @@ import numpy as np
 
 from . import _connect
 from ._arrays import fetch
+from ._sparse import is_scipy, pack_sparse
 from ._values import DTYPES, Array, pack, unpack
 
 Operand = Union["Expression", Array, float, complex]
+KEEPS_SPARSE = ("gx_transpose", "gx_matmul", "gx_add", "gx_sub", "gx_mul", "gx_neg", "gx_abs")  # of sparse operands
 Shape = tuple[int, int]
 
 
@@ -48,17 +50,28 @@ class Expression:
         return f"<gx expression {self._text()}, {self.shape[0]}x{self.shape[1]}>"
 
     def _text(self) -> str:
-        inner = (o._text() if isinstance(o, Expression) else "x".join(map(str, np.shape(o))) or repr(o)
-                 for o in self._operands)
+        inner = [_described(operand) for operand in self._operands]
+        for k, option in enumerate(("transa", "transb")):
+            if self._options.get(option):
+                inner[k] += ".T"
         return f"{self._function}({', '.join(inner)})"
 
     def __len__(self) -> int:
         return self.shape[0]
 
     @property
+    def size(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    @property
     def T(self) -> Expression:
         """The transpose, without the conjugate."""
+        if self._function == "gx_transpose":
+            return self._operands[0]  # type: ignore[no-any-return]
         return Expression(self._db, "gx_transpose", (self,), {}, (self.shape[1], self.shape[0]))
+
+    def _is_sparse(self) -> bool:
+        return self._function in KEEPS_SPARSE and all(_is_sparse(operand) for operand in self._operands)
 
     # Computing -------------------------------------------------------------------------------------------------------
 
@@ -70,11 +83,11 @@ class Expression:
             parts.append("?")
         return f"{self._function}({', '.join(parts)})"
 
-    def fetch(self) -> Array:
-        """The elements, as an array that cannot be written where gx's bytes are used as they are."""
+    def fetch(self) -> Any:
+        """The elements as an array, that cannot be written where gx's bytes are used as they are; sparse ones as a csr_matrix."""
         parameters: list[Any] = []
         sql = self._sql(parameters)
-        return unpack(_connect.value(self._db, f"SELECT {sql}", parameters))
+        return fetch(self._db, _connect.value(self._db, f"SELECT {sql}", parameters))
 
     def store(self, name: str, *, replace: bool = False) -> Matrix:
         """Compute and store it as the matrix `name`, of any size."""
@@ -87,7 +100,9 @@ class Expression:
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> Array:
         if copy is False:
             raise ValueError("gx_sqlite: an array of a stored matrix or an expression is a copy")
-        elements = self.fetch()
+        elements: Any = self.fetch()
+        if not isinstance(elements, np.ndarray):
+            raise TypeError("gx_sqlite: the matrix is sparse: fetch() gives SciPy's, gx_dense makes it dense")
         return np.array(elements, dtype) if copy or dtype is not None else elements
 
     def __getitem__(self, key: Any) -> Any:
@@ -98,8 +113,36 @@ class Expression:
         parts = [self._sql(parameters)] + ["?"] * len(arguments)
         return _connect.value(self._db, f"SELECT {function}({', '.join(parts)})", [*parameters, *arguments])
 
-    def sum(self) -> float:
-        return float(self._number("gx_sum"))
+    def _reduced(self, function: str, axis: Optional[int], others: dict[str, Any]) -> Any:
+        """A number, or along an axis a vector, as an array's methods give; NumPy's functions call them with its keywords."""
+        given = [name for name, value in others.items() if value is not None]
+        if given:
+            raise TypeError(f"gx_sqlite: only axis is known here, not {', '.join(given)}: fetch() the elements first")
+        if axis not in (None, 0, 1, -1, -2):
+            raise ValueError(f"gx_sqlite: axis {axis} is none of a matrix's, 0 and 1")
+        got = self._number(function) if axis is None else self._number(function, axis % 2)
+        if isinstance(got, (int, float)) or got is None:
+            return float("nan") if got is None else float(got)  # the largest of what has a NaN is NULL
+        elements = unpack(got)
+        return elements[0, 0] if axis is None else elements.ravel()
+
+    def sum(self, axis: Optional[int] = None, **others: Any) -> Any:
+        return self._reduced("gx_sum", axis, others)
+
+    def mean(self, axis: Optional[int] = None, **others: Any) -> Any:
+        return self._reduced("gx_mean", axis, others)
+
+    def min(self, axis: Optional[int] = None, **others: Any) -> Any:
+        return self._reduced("gx_min", axis, others)
+
+    def max(self, axis: Optional[int] = None, **others: Any) -> Any:
+        return self._reduced("gx_max", axis, others)
+
+    def trace(self) -> Any:
+        return self._reduced("gx_trace", None, {})
+
+    def det(self) -> Any:
+        return self._reduced("gx_det", None, {})
 
     def norm(self, kind: str = "fro") -> float:
         """The norm: 'fro', '1', 'inf', 'max' or '2'."""
@@ -156,6 +199,10 @@ class Expression:
     def __rtruediv__(self, other: Operand) -> Expression:
         return _elementwise(self._db, "gx_div", other, self)
 
+    def __pow__(self, other: Operand) -> Expression:
+        """Of each element."""
+        return _elementwise(self._db, "gx_pow", self, other)
+
     def __neg__(self) -> Expression:
         return Expression(self._db, "gx_neg", (self,), {}, self.shape)
 
@@ -168,6 +215,7 @@ class Matrix(Expression):
 
     def __init__(self, db: Any, name: str) -> None:
         self._db = db
+        self._function = ""  # no formula
         self.name = name
         self._catalog()  # in gx's words where there is none
 
@@ -191,6 +239,9 @@ class Matrix(Expression):
     def _text(self) -> str:
         return self.name
 
+    def _is_sparse(self) -> bool:
+        return json.loads(_connect.value(self._db, "SELECT gx_info(?)", (self.name,))).get("format") == "sparse"
+
     def _sql(self, parameters: list[Any]) -> str:
         parameters.append(self.name)
         return "?"
@@ -205,18 +256,63 @@ class Matrix(Expression):
         return Matrix(self._db, name)
 
     def __getitem__(self, key: Any) -> Any:
-        """Elements by integers and slices, as of an array: a number, a vector or a matrix; only these are read."""
+        """Elements as of an array, by integers, slices, and a list of rows or columns (numbers or booleans): a number, a
+        vector or a matrix.  Of integers and slices nothing else is read."""
         m, n = self.shape
         keys = key if isinstance(key, tuple) else (key,)
-        if Ellipsis in keys:
-            at = keys.index(Ellipsis)
+        for at in [k for k, one in enumerate(keys) if one is Ellipsis][:1]:
             keys = keys[:at] + (slice(None),) * (3 - len(keys)) + keys[at + 1:]
         if len(keys) > 2:
             raise IndexError(f"gx_sqlite: {len(keys)} indexes for a matrix")
-        i0, i1, rows = _range(keys[0] if keys else slice(None), m, "row")
-        j0, j1, columns = _range(keys[1] if len(keys) > 1 else slice(None), n, "column")
-        piece = unpack(_connect.value(self._db, "SELECT gx_slice(?, ?, ?, ?, ?)", (self.name, i0, i1, j0, j1)))
-        return piece[rows, columns]
+        row, column = (*keys, slice(None), slice(None))[:2]
+        if _is_list(row) or _is_list(column):
+            return self._take(row, column)
+        i0, i1, rows = _range(row, m, "row")
+        j0, j1, columns = _range(column, n, "column")
+        piece = _connect.value(self._db, "SELECT gx_slice(?, ?, ?, ?, ?)", (self.name, i0, i1, j0, j1))
+        return fetch(self._db, piece)[rows, columns]
+
+    def _take(self, row: Any, column: Any) -> Any:
+        """Rows or columns by a list; the other index is applied to what they are."""
+        if _is_list(row) and _is_list(column):
+            raise TypeError("gx_sqlite: a list of rows and one of columns: index by one, then by the other")
+        axis = 0 if _is_list(row) else 1
+        what = ("row", "column")[axis]
+        chosen = _numbers((row, column)[axis], self.shape[axis], what)
+        taken = fetch(self._db, _connect.value(self._db, "SELECT gx_take(?, ?, ?)", (self.name, pack(chosen), axis)))
+        return taken[:, column] if axis == 0 else taken[row]
+
+
+def _is_sparse(operand: Any) -> bool:
+    return operand._is_sparse() if isinstance(operand, Expression) else is_scipy(operand)
+
+
+def _described(operand: Any) -> str:
+    if isinstance(operand, Expression):
+        return operand._text()
+    shape = np.shape(operand)
+    return f"array[{','.join(map(str, shape))}]" if shape else repr(operand)
+
+
+def _is_list(key: Any) -> bool:
+    return isinstance(key, (list, np.ndarray)) and np.ndim(key) > 0
+
+
+def _numbers(key: Any, size: int, what: str) -> Array:
+    """The rows that a list of numbers or booleans names, from 0."""
+    chosen = np.asarray(key)
+    if chosen.size == 0:
+        chosen = chosen.astype(np.int64)
+    if chosen.ndim != 1 or chosen.dtype.kind not in "biu":
+        raise TypeError(f"gx_sqlite: {what}s are a list of integers or booleans, not {chosen.dtype}")
+    if chosen.dtype.kind == "b":
+        if len(chosen) != size:
+            raise IndexError(f"gx_sqlite: {len(chosen)} booleans for {size} {what}s")
+        return np.flatnonzero(chosen)
+    outside = chosen[(chosen < -size) | (chosen >= size)]
+    if len(outside) > 0:
+        raise IndexError(f"gx_sqlite: {what} {outside[0]} is outside 0..{size - 1}")
+    return chosen
 
 
 def _range(key: Any, size: int, what: str) -> tuple[int, int, Any]:
@@ -247,8 +343,10 @@ def _argument(operand: Any, parameters: list[Any]) -> str:
         return operand._sql(parameters)
     if isinstance(operand, numbers.Real):
         parameters.append(float(operand))
+    elif is_scipy(operand):
+        parameters.append(pack_sparse(operand))
     else:
-        parameters.append(pack(np.asarray(operand)))
+        parameters.append(pack(operand))
     return "?"
 
 
@@ -256,7 +354,9 @@ def _product(db: Any, a: Operand, b: Operand) -> Expression:
     (m, k), (l, n) = _shape(a), _shape(b)
     if k != l:
         raise ValueError(f"gx_sqlite: the product of {m}x{k} and {l}x{n}")
-    options = {}
+    options: dict[str, Any] = {}
+    if _is_sparse(a) and _is_sparse(b):  # gx's product of two sparse matrices takes them as they are
+        return Expression(db, "gx_matmul", (a, b), options, (m, n))
     if type(a) is Expression and a._function == "gx_transpose":  # of no factor a transpose is made
         a, options["transa"] = a._operands[0], True
     if type(b) is Expression and b._function == "gx_transpose":

@@ -11,7 +11,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ._values import DTYPES, Array, DTypeLike, gx_dtype, two_dimensions
+from ._values import DTYPES, Array, DTypeLike, gx_dtype, plain, two_dimensions
 
 
 class Source:
@@ -138,7 +138,7 @@ class _Rows(Source):
 
 def _block(block: Any, columns: Optional[int]) -> Array:
     """A block of rows; a flat one is a row."""
-    array = np.asarray(block)
+    array = plain(block)
     array = array.reshape(1, -1) if array.ndim == 1 else two_dimensions(array)
     if columns is not None and array.shape[1] != columns:
         raise ValueError(f"gx_sqlite.store: a block of {array.shape[1]} columns, expected {columns}")
@@ -207,7 +207,7 @@ def source(data: Any, dtype: DTypeLike = None, rows: Optional[int] = None) -> So
         return _from_blocks(data, dtype, rows)
     if isinstance(data, Iterable) and not hasattr(data, "__array__") and not isinstance(data, (list, tuple)):
         return _from_blocks(iter(data), dtype, rows)
-    array = np.asarray(data)
+    array = plain(data)
     if array.dtype == object:
         raise TypeError("gx_sqlite.store: elements are Python objects, not numbers (rows of unequal length?)")
     return _Array(array, dtype)

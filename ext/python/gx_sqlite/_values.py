@@ -43,9 +43,17 @@ def empty(shape: tuple[int, int], name: str, spare: bytearray = bytearray()) -> 
     return blob, elements
 
 
-def pack(array: Array) -> bytearray:
-    """An array of at most two dimensions as a matrix value."""
-    two = two_dimensions(array)
+def plain(data: Any) -> Array:
+    """An array of it; what is masked is missing, NaN."""
+    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
+        kind = data.dtype if data.dtype.kind in "fc" else np.dtype(np.float64)
+        return np.asarray(data.astype(kind).filled(np.nan))
+    return np.asarray(data)
+
+
+def pack(data: Any) -> bytearray:
+    """An array of at most two dimensions, or what becomes one, as a matrix value."""
+    two = two_dimensions(plain(data))
     blob, elements = empty((two.shape[0], two.shape[1]), gx_dtype(two.dtype))
     elements[...] = two
     return blob
