@@ -3,7 +3,8 @@
 ** was built.
 **
 ** An entry is a heading of such a page and the text under it: a function or table ("## gx_..."),
-** or a topic (any other heading, the page's own too).  Two functions in one heading are two entries.
+** or a topic (any other heading, the page's own too).  Two functions in one heading are two
+** entries.
 */
 #ifndef GX_HELP_H
 #define GX_HELP_H
