@@ -324,21 +324,26 @@ static gx_code begin_panel(void *arg, int64_t panel, gx_err *err)
                                                   d->used[panel % GX_KNN_RING], err);
 }
 
-static gx_code search_panel(void *arg, int64_t panel, gx_err *err)
+/* Panels that lie one behind the other are one block: fewer lists to go on with. */
+static gx_code search_panels(void *arg, int64_t panel, int64_t count, gx_err *err)
 {
     gx_knn_device *d = arg;
     gx_accel *accel = d->accel;
-    int64_t i0 = panel * d->rows, ld = 0;
+    int64_t step = d->is_whole ? count : 1;
     if (gx_knn_is_listed(d)) {
         return GX_OK;
     }
-    const void *a = place_of_panel(d, panel, &ld);
     GX_TRY(accel->backend->mark_set(accel->dev, accel->up, d->loaded, err));
     GX_TRY(accel->backend->queue_after_mark(accel->dev, accel->run, d->loaded, err));
-    GX_TRY(search(d, a, ld, i0, gx_min(d->rows, d->height - i0), err));
-    return d->is_whole ? GX_OK
-                       : accel->backend->mark_set(accel->dev, accel->run,
-                                                  d->used[panel % GX_KNN_RING], err);
+    for (int64_t end = panel + count; panel < end; panel += step) {
+        int64_t i0 = panel * d->rows, ld = 0;
+        const void *a = place_of_panel(d, panel, &ld);
+        GX_TRY(search(d, a, ld, i0, gx_min(step * d->rows, d->height - i0), err));
+        GX_TRY(d->is_whole ? GX_OK
+                           : accel->backend->mark_set(accel->dev, accel->run,
+                                                      d->used[panel % GX_KNN_RING], err));
+    }
+    return GX_OK;
 }
 
 /* The batch: read, made ready, and, where rows are still to come, sent. */
@@ -376,7 +381,7 @@ static gx_code pass_over(gx_knn_group *g, int k, gx_err *err)
                                .ring = d->is_whole ? d->panels : GX_KNN_RING,
                                .place = place_of_panel,
                                .begin = begin_panel,
-                               .ready = search_panel,
+                               .ready = search_panels,
                                .meanwhile = k == 0 ? bring_meanwhile : NULL,
                                .arg = d};
     g->culprit = k;
@@ -396,8 +401,8 @@ static gx_code pass_over(gx_knn_group *g, int k, gx_err *err)
 /* What the calls came to: rows that are no numbers, or nothing that could be told. */
 static gx_code look_at_outcomes(gx_knn_device *d, gx_err *err)
 {
-    int64_t groups = gx_ceil_div(d->s->batch.n, GX_KNN_QUERIES); // where all rows are one: panel 0
-    for (int64_t c = 0; c < d->calls; c++) {
+    int64_t groups = gx_ceil_div(d->s->batch.n, GX_KNN_QUERIES);
+    for (int64_t c = 0; c < d->panels * groups; c++) { // a call's is its first panel's
         if (d->info[c] < 0) {
             return gx_fail(err, GX_UNSUPPORTED,
                            "rows of %s are too much alike, or too large or small, to be told apart "

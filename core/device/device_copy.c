@@ -346,16 +346,19 @@ static void help(void *arg, gx_helper *helper)
 /* Under the lock, let go in between: what is to be done with panels that are there. */
 static void use_panels(loading *l)
 {
-    for (int64_t p = l->whole; l->there > 0 && p < count_panels(l) && !l->is_stopped; p++) {
+    int64_t p = l->whole, count;
+    for (; l->there > 0 && p < count_panels(l) && !l->is_stopped; p += gx_max(1, count)) {
         gx_err fault = {0};
-        if (l->left[p] != 0) {
+        for (count = 0; p + count < count_panels(l) && l->left[p + count] == 0;) {
+            l->left[p + count++] = -1;
+        }
+        l->there -= count;
+        if (count == 0) {
             continue;
         }
         pthread_mutex_unlock(&l->lock);
-        (void)l->panels->ready(l->panels->arg, p, &fault);
+        (void)l->panels->ready(l->panels->arg, p, count, &fault);
         pthread_mutex_lock(&l->lock);
-        l->left[p] = -1;
-        l->there--;
         if (fault.code != GX_OK) {
             fail(l, &fault);
         }

@@ -43,8 +43,9 @@ typedef struct gx_device_panels {
     /* Any thread's, one at a time: before the first copy, on `up`; the panel `ring` before it has
        been ready. */
     gx_code (*begin)(void *arg, int64_t panel, gx_err *err);
-    /* The caller's thread's: behind the last copy; panels come in any order. */
-    gx_code (*ready)(void *arg, int64_t panel, gx_err *err);
+    /* The caller's thread's: behind the last copy of `count` panels from this one on, as many as
+       are there; they come in any order. */
+    gx_code (*ready)(void *arg, int64_t panel, int64_t count, gx_err *err);
     /* The caller's thread's: once, while the first panels are read, and before any is ready; or
        NULL. */
     gx_code (*meanwhile)(void *arg, gx_err *err);

@@ -11,6 +11,8 @@
 **      there are buffers, copies that the team shares
 **   4  each call of the device fails once: GX_DEVICE, and the run is well; a run that has failed
 **      ends the copying
+**   5  panels: each is handed over once, whole, whether there is memory for all of them or for two;
+**      several at once where the caller comes late, read by helpers, by one and by the caller
 ** After each of them every buffer, queue and mark is back (kit_down).
 */
 #include "../exec/devicekit.h"
@@ -201,6 +203,117 @@ static void test_failures(void **state)
     }
 }
 
+/* A matrix that comes by panels. */
+typedef struct panels {
+    job x;
+    gx_accel *accel;
+    const gx_mat *A;
+    gx_device_panels p;
+    void *buffer[ROWS];
+    int64_t seen[ROWS]; /* how often */
+    bool is_late;
+} panels;
+
+static int64_t height_of(const panels *x, int64_t panel)
+{
+    return gx_min(x->p.rows, x->A->rows - panel * x->p.rows);
+}
+
+static void *place(void *arg, int64_t panel, int64_t *ld)
+{
+    panels *x = arg;
+    *ld = height_of(x, panel);
+    return x->buffer[panel % x->p.ring];
+}
+
+static gx_code begin_panel(void *arg, int64_t panel, gx_err *err)
+{
+    panels *x = arg;
+    (void)err;
+    assert_true(panel < x->p.ring || x->seen[panel - x->p.ring] == 1);
+    return GX_OK;
+}
+
+static gx_code look_at_panels(void *arg, int64_t panel, int64_t count, gx_err *err)
+{
+    panels *x = arg;
+    double *found = malloc((size_t)x->p.rows * COLS * sizeof *found);
+    assert_non_null(found);
+    assert_true(count > 0 && count <= x->p.ring);
+    assert_int_equal(x->accel->backend->queue_wait(x->accel->dev, x->accel->up, err), GX_OK);
+    for (int64_t end = panel + count; panel < end; panel++) {
+        int64_t m = height_of(x, panel);
+        x->seen[panel]++;
+        assert_int_equal(gx_device_get(&x->x.run, x->accel, GX_F64, m, COLS,
+                                       x->buffer[panel % x->p.ring], found, m, err),
+                         GX_OK);
+        for (int64_t e = 0; e < m * COLS; e++) {
+            assert_true(found[e] == kit_element('A', panel * x->p.rows + e % m, e / m));
+        }
+    }
+    free(found);
+    return GX_OK;
+}
+
+/* Until what there is memory for has come, where it comes at all. */
+static gx_code come_late(void *arg, gx_err *err)
+{
+    panels *x = arg;
+    int64_t uploaded = kit_stat(x->x.f, GX_STAT_UPLOADED), start = gx_now_ns();
+    int64_t rows = gx_min(x->A->rows, x->p.ring * x->p.rows);
+    (void)err;
+    while (x->is_late && gx_now_ns() - start < 2 * (int64_t)1000000000 &&
+           kit_stat(x->x.f, GX_STAT_UPLOADED) - uploaded < rows * COLS * (int64_t)sizeof(double)) {
+        sched_yield();
+    }
+    return GX_OK;
+}
+
+static void check_panels(kit *f, int64_t rows, int64_t ring, bool is_late)
+{
+    panels x = {.is_late = is_late};
+    gx_meta meta;
+    gx_mat A;
+    gx_err err = {0};
+    x.accel = begin(&x.x, f);
+    assert_int_equal(gx_store_find(f->ctx->store, "A", &meta, &err), GX_OK);
+    gx_mat_stored(&A, &meta);
+    x.A = &A;
+    x.p = (gx_device_panels){.rows = rows,
+                             .ring = ring,
+                             .place = place,
+                             .begin = begin_panel,
+                             .ready = look_at_panels,
+                             .meanwhile = come_late,
+                             .arg = &x};
+    for (int64_t k = 0; k < ring; k++) {
+        x.buffer[k] = take(x.accel, (size_t)rows * COLS * sizeof(double));
+    }
+    assert_int_equal(gx_device_load_panels(&x.x.run, x.accel, &A, GX_F64, &x.p, &err), GX_OK);
+    for (int64_t panel = 0; panel * rows < ROWS; panel++) {
+        assert_int_equal(x.seen[panel], 1);
+    }
+    for (int64_t k = 0; k < ring; k++) {
+        gx_pool_give(x.accel->pool, x.buffer[k], (size_t)rows * COLS * sizeof(double));
+    }
+    assert_int_equal(gx_run_end(&x.x.run), GX_OK);
+}
+
+static void test_panels(void **state)
+{
+    kit *f = *state;
+    static const char *const readers[] = {"4", "1", "0"};
+    kit_store(f, 'A', ROWS, COLS);
+    for (int k = 0; k < 3; k++) {
+        kit_set(f, GX_SET_READERS, readers[k]);
+        for (int64_t rows = TILE; rows < ROWS; rows *= 4) {
+            check_panels(f, rows, gx_ceil_div(ROWS, rows), false);
+            check_panels(f, rows, gx_ceil_div(ROWS, rows), k == 0);
+            check_panels(f, rows, 2, k == 0);
+        }
+    }
+}
+
 static void test_stopped(void **state)
 {
     kit *f = *state;
@@ -232,6 +345,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_memory, kit_up, kit_down),
         cmocka_unit_test_setup_teardown(test_failures, kit_up, kit_down),
         cmocka_unit_test_setup_teardown(test_stopped, kit_up, kit_down),
+        cmocka_unit_test_setup_teardown(test_panels, kit_up, kit_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
