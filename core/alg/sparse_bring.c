@@ -12,7 +12,9 @@
 **
 ** A product that follows is enqueued behind the last part of its panel.  What it multiplies with
 ** goes up first, as units of the same pass, so that no thread waits for another matrix's end;
-** panels that are there before that is are multiplied when it has come.
+** panels that are there before that is are multiplied when it has come.  Last in the pass are
+** pieces of the result, in the order of the products: who has nothing left to read takes them down
+** while others read.  Earlier they would take processors from the reading.
 **
 ** Memory: on the host up to STAGES buffers, page-locked within pinning_budget.
 */
@@ -41,10 +43,14 @@ typedef struct loading {
     size_t block_bytes; /* of a stage: as it is read; behind it own starts, or values in dtype */
     int64_t chunk;      /* values at a time                                                */
     int64_t dense_rows, dense_cols, dense_down, dense_units; /* pieces of follow->dense    */
-    int64_t *first;       /* entries before each piece                                     */
-    int64_t *waiting;     /* pieces that are there before follow->dense is                 */
-    pthread_mutex_t lock; /* over what follows, the stages' states, and the queues         */
-    int64_t dense_left, waits;
+    int64_t down_rows, down_units; /* of the result: rows of a piece at most; pieces       */
+    int64_t *first;         /* entries before each piece                                     */
+    int64_t *waiting;       /* pieces that are there before follow->dense is                 */
+    int64_t *done;          /* pieces whose products have been enqueued                      */
+    pthread_mutex_t lock;   /* over what follows, the stages' states, and the queues         */
+    pthread_cond_t goes_on; /* there is a product more                                     */
+    int64_t dense_left, waits, dones;
+    int64_t fetched, fetched_rows; /* of `done`: pieces that are on their way down; of the next */
     int64_t turn;
     gx_err fault; /* of the device */
 } loading;
@@ -205,6 +211,22 @@ gx_code gx_sparse_call(gx_sparse_device *d, const gx_csr *csr, const gx_sparse_p
 
 // Pieces of the whole -----------------------------------------------------------------------------
 
+/* Rows of the result, behind their product. */
+static gx_code turn_rows(const loading *l, int64_t row0, int64_t rows, gx_err *err)
+{
+    const gx_sparse_device *d = l->d;
+    const gx_accel *accel = d->accel;
+    const gx_sparse_product *p = &l->follow->product;
+    gx_args args = {.transa = GX_TRANS,
+                    .m = rows,
+                    .n = p->lines,
+                    .a = gx_at(p->R, d->dtype, p->lines, 0, row0),
+                    .lda = p->lines,
+                    .c = gx_at(l->follow->turned, d->dtype, d->S->rows, row0, 0),
+                    .ldc = d->S->rows};
+    return accel->backend->kernel[GX_TRANSPOSE][d->dtype](accel->dev, accel->run, &args, err);
+}
+
 /* A piece that lies in the whole, by starts of its own. */
 static gx_code multiply_piece(loading *l, int64_t piece, gx_err *err)
 {
@@ -216,7 +238,11 @@ static gx_code multiply_piece(loading *l, int64_t piece, gx_err *err)
     there.start = (const uint32_t *)d->block[1].data + row0 + piece;
     there.index = (const char *)d->csr.index + first * there.index_bytes;
     there.value = (const char *)d->csr.value + (size_t)first * gx_dtype_bytes(d->dtype);
-    return gx_sparse_call(d, &there, &l->follow->product, row0, err);
+    GX_TRY(gx_sparse_call(d, &there, &l->follow->product, row0, err));
+    GX_TRY(turn_rows(l, row0, there.rows, err));
+    l->done[l->dones++] = piece;
+    pthread_cond_broadcast(&l->goes_on);
+    return GX_OK;
 }
 
 /* Under the lock: all of a piece has been sent, the last of it from s. */
@@ -407,6 +433,83 @@ static gx_code bring_dense(loading *l, int64_t unit, gx_pass_thread *thread, gx_
     return GX_OK;
 }
 
+// The result --------------------------------------------------------------------------------------
+
+static void cut_result(loading *l)
+{
+    const gx_mat *S = l->d->S;
+    int64_t row = l->follow->product.lines * (int64_t)gx_dtype_bytes(l->d->dtype);
+    l->down_rows = gx_max(1, gx_min(CHUNK_BYTES / row, gx_sparse_most_rows(S)));
+    for (int64_t p = 0; p < gx_sparse_pieces(S); p++) {
+        l->down_units += gx_ceil_div(gx_sparse_piece_rows(S, p), l->down_rows);
+    }
+}
+
+/* Under the lock, let go while waiting: the next rows; false: the run or the device has failed. */
+static bool next_rows(loading *l, int64_t *row, int64_t *rows)
+{
+    const gx_mat *S = l->d->S;
+    while (l->fetched == l->dones && l->fault.code == GX_OK && gx_ok(l->d->run)) {
+        gx_stream_wait(&l->goes_on, &l->lock);
+    }
+    if (l->fetched == l->dones || l->fault.code != GX_OK) {
+        return false;
+    }
+    int64_t piece = l->done[l->fetched], left = gx_sparse_piece_rows(S, piece) - l->fetched_rows;
+    *row = gx_sparse_piece_row(S, piece) + l->fetched_rows;
+    *rows = gx_min(left, l->down_rows);
+    l->fetched_rows += *rows;
+    if (*rows == left) {
+        l->fetched++;
+        l->fetched_rows = 0;
+    }
+    return true;
+}
+
+/* Under the lock: rows of the result to a stage, behind the products that have been enqueued. */
+static gx_code fetch_rows(loading *l, stage *s, int64_t row, int64_t rows, gx_err *err)
+{
+    gx_sparse_device *d = l->d;
+    const gx_accel *accel = d->accel;
+    size_t element = gx_dtype_bytes(d->dtype), column = (size_t)rows * element;
+    int64_t lines = l->follow->product.lines;
+    s->turn = ++l->turn;
+    GX_TRY(accel->backend->mark_set(accel->dev, accel->run, s->mark, err));
+    GX_TRY(accel->backend->queue_after_mark(accel->dev, accel->down, s->mark, err));
+    GX_TRY(accel->backend->download(accel->dev, accel->down, s->memory.data, column,
+                                    gx_at(l->follow->turned, d->dtype, d->S->rows, row, 0),
+                                    (size_t)d->S->rows * element, column, (size_t)lines, err));
+    gx_stats_add(&d->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)column * lines);
+    return accel->backend->mark_set(accel->dev, accel->down, s->mark, err);
+}
+
+/* Some rows of the result, whichever are next. */
+static gx_code bring_down(loading *l)
+{
+    const gx_accel *accel = l->d->accel;
+    const gx_sparse_follow *f = l->follow;
+    stage *s = take_stage(l);
+    gx_err fault = {0};
+    int64_t row, rows;
+    if (s == NULL) {
+        return GX_OK;
+    }
+    pthread_mutex_lock(&l->lock);
+    bool is_coming = next_rows(l, &row, &rows) && fetch_rows(l, s, row, rows, &fault) == GX_OK;
+    pthread_mutex_unlock(&l->lock);
+    if (is_coming && accel->backend->mark_wait(accel->dev, s->mark, &fault) == GX_OK) {
+        size_t bytes = (size_t)rows * gx_dtype_bytes(l->d->dtype);
+        for (int64_t j = 0; j < f->product.lines; j++) {
+            memcpy(gx_at(f->result, l->d->dtype, f->ldr, row, j),
+                   (const char *)s->memory.data + (size_t)j * bytes, bytes);
+        }
+    }
+    pthread_mutex_lock(&l->lock);
+    give_stage(l, s, &fault);
+    pthread_mutex_unlock(&l->lock);
+    return GX_OK;
+}
+
 // Pieces through the ring -------------------------------------------------------------------------
 
 /* From a piece in the stage, or in memory, to what goes up. */
@@ -466,10 +569,12 @@ static gx_code bring(void *arg, int64_t unit, gx_pass_thread *thread, void *memo
                      gx_err *err)
 {
     loading *l = arg;
+    int64_t piece = unit - l->dense_units;
     (void)memory, (void)part;
-    return unit < l->dense_units ? bring_dense(l, unit, thread, err)
-           : l->product != NULL  ? bring_through(l, unit, thread, err)
-                                 : bring_piece(l, unit - l->dense_units, thread, err);
+    return unit < l->dense_units               ? bring_dense(l, unit, thread, err)
+           : l->product != NULL                ? bring_through(l, unit, thread, err)
+           : piece < gx_sparse_pieces(l->d->S) ? bring_piece(l, piece, thread, err)
+                                               : bring_down(l);
 }
 
 /* Bytes of a stage's two parts: what is read into it, and what is made of that. */
@@ -489,11 +594,11 @@ static size_t lay_out_stage(loading *l)
     size_t behind = l->follow != NULL ? starts : 0;
     size_t converted = converts(l) ? aligned((size_t)l->chunk * element) : 0;
     size_t bytes = l->block_bytes + (behind > converted ? behind : converted);
-    if (l->dense_units > 0) {
-        size_t dense = (size_t)(l->dense_rows * l->dense_cols) * element;
-        bytes = dense > bytes ? dense : bytes;
-    }
-    return bytes;
+    size_t dense = (size_t)(l->dense_rows * l->dense_cols) * element;
+    size_t down =
+        l->follow == NULL ? 0 : (size_t)(l->down_rows * l->follow->product.lines) * element;
+    bytes = dense > bytes ? dense : bytes;
+    return down > bytes ? down : bytes;
 }
 
 static gx_code take_stages(loading *l, int64_t units, gx_err *err)
@@ -525,10 +630,11 @@ static gx_code count_entries(loading *l, gx_err *err)
     const gx_mat *S = l->d->S;
     void *memory = NULL;
     int64_t pieces = gx_sparse_pieces(S), entries = 0;
-    GX_TRY(gx_mem_alloc(l->d->run->ctx->mem, 2 * (size_t)pieces * sizeof *l->first,
+    GX_TRY(gx_mem_alloc(l->d->run->ctx->mem, 3 * (size_t)pieces * sizeof *l->first,
                         "the schedule of panels", &memory, err));
     l->first = memory;
     l->waiting = l->first + pieces;
+    l->done = l->waiting + pieces;
     for (int64_t p = 0; p < pieces; p++) {
         l->first[p] = entries;
         entries += gx_sparse_piece_entries(S, p);
@@ -567,8 +673,12 @@ gx_code gx_sparse_load(gx_sparse_device *d, const gx_sparse_product *product,
     if (follow != NULL && follow->dense != NULL) {
         cut_dense(&l);
     }
+    if (follow != NULL) {
+        cut_result(&l);
+    }
     pthread_mutex_init(&l.lock, NULL);
-    int64_t units = l.dense_units + gx_sparse_pieces(d->S);
+    pthread_cond_init(&l.goes_on, NULL);
+    int64_t units = l.dense_units + gx_sparse_pieces(d->S) + l.down_units;
     gx_code code = take_stages(&l, units, err);
     if (code == GX_OK) {
         run_pass(&l, units);
@@ -585,6 +695,7 @@ gx_code gx_sparse_load(gx_sparse_device *d, const gx_sparse_product *product,
         gx_pool_unstage(d->accel->pool, &l.stage[k].memory);
         d->accel->backend->mark_free(d->accel->dev, l.stage[k].mark);
     }
+    pthread_cond_destroy(&l.goes_on);
     pthread_mutex_destroy(&l.lock);
     gx_mem_free(run->ctx->mem, l.first);
     return code;

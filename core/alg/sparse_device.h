@@ -41,6 +41,9 @@ typedef struct gx_sparse_product {
 ** up in front of S, by the same threads, dense->rows x dense->cols at `at`; when it is there, and
 ** before any product, `ready` enqueues on accel->run what makes it L, under a lock, from any
 ** thread.  dense NULL: L is there.
+**
+** R comes down to `result`, S's rows x lines, by the same threads, when these have nothing left to
+** read.  turned: device memory for as much, where it lies as it will there; may be `at`.
 */
 typedef struct gx_sparse_follow {
     gx_sparse_product product;
@@ -48,6 +51,8 @@ typedef struct gx_sparse_follow {
     void *at;
     gx_code (*ready)(void *arg, gx_err *err);
     void *arg;
+    void *turned, *result;
+    int64_t ldr; /* of result */
 } gx_sparse_follow;
 
 typedef struct gx_sparse_device {

@@ -10,9 +10,8 @@
 **   D       again, for the result as it will lie: length x lines
 **
 ** Where S has yet to be brought and all lines of a gathered S D are one round, both are brought by
-** the same threads, D first, and each panel of S is multiplied when it arrives.  That the result
-** comes down only then is on purpose: threads that put it in its place take the processors from
-** those that read.
+** the same threads, D first, and each panel of S is multiplied when it arrives; who has nothing
+** left to read takes the result down.
 **
 ** Whether: predicted, from bytes through the memories of both sides, the reads and the copies.
 ** With `deterministic`, what is scattered stays on the host: there it is added in order.  What
@@ -255,6 +254,13 @@ static gx_code bring_lines(spmm *x, int64_t l0, int64_t m, gx_err *err)
     return turns && gx_ok(x->run) ? turn(x, to, x->part[PART_L], m, r->inner, err) : GX_OK;
 }
 
+/* Leading dimension of the result, of which a round that is to be written is all there is. */
+static int64_t ld_of(const gx_spmm_rounds *r, int64_t first)
+{
+    int64_t count = gx_min(r->round, r->lines - first);
+    return r->write == NULL ? r->ldr : r->is_left ? r->length : count;
+}
+
 /* R, as the result lies: to the host. */
 static gx_code take_down(spmm *x, int64_t l0, int64_t m, int64_t first, gx_err *err)
 {
@@ -266,9 +272,7 @@ static gx_code take_down(spmm *x, int64_t l0, int64_t m, int64_t first, gx_err *
         from = x->part[PART_D];
     }
     GX_TRY(x->accel->backend->queue_wait(x->accel->dev, x->accel->run, err));
-    bool is_packed = r->write != NULL; // a round
-    int64_t line = is_packed ? l0 - first : l0, count = gx_min(r->round, r->lines - first);
-    int64_t ld = !is_packed ? r->ldr : r->is_left ? r->length : count;
+    int64_t line = r->write != NULL ? l0 - first : l0, ld = ld_of(r, first);
     return gx_device_get(
         x->run, x->accel, r->dtype, rows, cols, from,
         gx_at(r->result, r->dtype, ld, r->is_left ? 0 : line, r->is_left ? line : 0), ld, err);
@@ -313,7 +317,7 @@ static gx_code turn_lines(void *arg, gx_err *err)
     return turn(x, x->part[PART_D], x->part[PART_L], r->lines, r->inner, err);
 }
 
-/* D, and S with its product, then the result. */
+/* D, S with its product, and the result. */
 static gx_code run_followed(spmm *x, gx_err *err)
 {
     const gx_spmm_rounds *r = x->r;
@@ -323,16 +327,16 @@ static gx_code run_followed(spmm *x, gx_err *err)
                                .dense = &all,
                                .at = x->part[PART_D],
                                .ready = turn_lines,
-                               .arg = x};
+                               .arg = x,
+                               .turned = x->part[PART_D],
+                               .result = r->result,
+                               .ldr = ld_of(r, 0)};
     if (is_put(x)) {
         follow.dense = NULL;
         GX_TRY(bring_lines(x, 0, r->lines, err));
     }
     if (goes_on(x, err)) {
         GX_TRY(gx_sparse_device_bring(&x->S, &follow, err));
-    }
-    if (goes_on(x, err)) {
-        GX_TRY(take_down(x, 0, r->lines, 0, err));
     }
     if (r->write != NULL && goes_on(x, err)) {
         r->write(r->arg, 0, r->lines);

@@ -223,6 +223,7 @@ for dtype in ('f8', 'f4'): # of 4 and 8 MB; the second is converted on its way
         did = both('S', 'D')
         own = 4 * (n + panels) if panels > 1 else 0 # starts of their own
         assert did['uploaded'] == 4 * (n + panels) + own + 12 * entries + 8 * n * k, (did, panels, entries)
+        assert did['downloaded'] == 8 * n * k, did
         assert did['device_calls'] == 1 and both('S', 'D')['uploaded'] == 8 * n * k
         result.append(panels)
 assert mock.counts()['violations'] == 0
