@@ -87,7 +87,7 @@ static size_t part_bytes(const gx_knn_search *s, int64_t m, int64_t n)
 static size_t batch_bytes(const gx_knn_search *s, int64_t n)
 {
     size_t number = sizeof(double) + gx_dtype_bytes(s->dtype);
-    size_t listed = s->args->C != NULL ? (size_t)(n * s->args->C->cols) * 3 * sizeof(double) : 0;
+    size_t listed = s->args->C != NULL ? (size_t)(n * s->args->C->cols) * 4 * sizeof(double) : 0;
     return (size_t)(n * s->args->E->cols) * number + (size_t)n * 4 * sizeof(double) + listed;
 }
 

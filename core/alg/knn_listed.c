@@ -8,7 +8,7 @@
 **
 ** A tile's columns are what is contiguous: a row by itself costs a page for each of its columns.
 **
-** Memory: 16 bytes a candidate, beside what alg_knn.c says.
+** Memory: 16 bytes a candidate, beside what alg_knn.c says, and as many while they are sorted.
 */
 #include "dense.h"
 #include "knn_int.h"
@@ -36,30 +36,22 @@ static bool is_before(const gx_knn_pair *x, const gx_knn_pair *y)
     return x->row < y->row || (x->row == y->row && x->query < y->query);
 }
 
-static void sift(gx_knn_pair *pair, int64_t at, int64_t count)
+/* By row, digit by digit; those of a row stay in their order, which is the queries'. */
+static void sort(gx_knn_pair *pair, gx_knn_pair *spare, int64_t count, int64_t rows)
 {
-    gx_knn_pair x = pair[at];
-    for (int64_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
-        child += child + 1 < count && is_before(&pair[child], &pair[child + 1]);
-        if (!is_before(&x, &pair[child])) {
-            break;
+    enum { BITS = 8, DIGITS = 1 << BITS };
+    for (int shift = 0; (rows - 1) >> shift > 0; shift += BITS) {
+        int64_t place[DIGITS + 1] = {0};
+        for (int64_t e = 0; e < count; e++) {
+            place[(pair[e].row >> shift) % DIGITS + 1]++;
         }
-        pair[at] = pair[child];
-        at = child;
-    }
-    pair[at] = x;
-}
-
-static void sort(gx_knn_pair *pair, int64_t count)
-{
-    for (int64_t at = count / 2; at-- > 0;) {
-        sift(pair, at, count);
-    }
-    for (int64_t last = count - 1; last > 0; last--) {
-        gx_knn_pair x = pair[last];
-        pair[last] = pair[0];
-        pair[0] = x;
-        sift(pair, 0, last);
+        for (int digit = 1; digit < DIGITS; digit++) {
+            place[digit] += place[digit - 1];
+        }
+        for (int64_t e = 0; e < count; e++) {
+            spare[place[(pair[e].row >> shift) % DIGITS]++] = pair[e];
+        }
+        memcpy(pair, spare, (size_t)count * sizeof *pair);
     }
 }
 
@@ -97,7 +89,7 @@ gx_code gx_knn_find_pairs(gx_knn_search *s, gx_knn_pair **found, int64_t *pairs)
     listed all = {.search = s}, *x = &all;
     const gx_mat *C = s->args->C;
     int64_t n = s->batch.n;
-    void *pair = NULL, *ids = NULL;
+    void *pair = NULL, *ids = NULL, *spare = NULL;
     gx_err err = {0};
     gx_dense_alloc(s->run, GX_F64, 2 * n, C->cols, "candidates", &pair);
     gx_dense_alloc(s->run, GX_F64, n, C->cols, "candidates", &ids);
@@ -110,8 +102,12 @@ gx_code gx_knn_find_pairs(gx_knn_search *s, gx_knn_pair **found, int64_t *pairs)
     }
     gx_run_fail(s->run, &err);
     gx_mem_free(s->run->ctx->mem, ids);
-    sort(x->pair, x->pairs);
-    drop_doubles(x);
+    gx_dense_alloc(s->run, GX_F64, 2 * x->pairs, 1, "candidates", &spare);
+    if (gx_ok(s->run)) {
+        sort(x->pair, spare, x->pairs, s->args->E->rows);
+        drop_doubles(x);
+    }
+    gx_mem_free(s->run->ctx->mem, spare);
     *found = x->pair;
     *pairs = x->pairs;
     return gx_ok(s->run) ? GX_OK : s->run->err.code;

@@ -109,7 +109,7 @@ static bool choose(gx_knn_device *d, int64_t most)
     size_t host = gx_mem_available(d->run->ctx->mem);
     int64_t all = d->s->out->queries;
     size_t each = (size_t)(d->s->args->E->cols + 4) * 2 * sizeof(double) +
-                  (gx_knn_is_listed(d) ? (size_t)d->s->args->C->cols * 3 * sizeof(double) : 0);
+                  (gx_knn_is_listed(d) ? (size_t)d->s->args->C->cols * 4 * sizeof(double) : 0);
     for (d->batch = gx_min(all, most);; d->batch = gx_ceil_div(d->batch, 2)) {
         d->s->plan.is_few = d->batch <= GX_KNN_FEW;
         size_t rest = rest_bytes(d, d->batch);

@@ -209,6 +209,20 @@ def test_candidates(db):
     assert knn(db, "[[1,2],[3,4]]", "[[1,2]]", 2, candidates=[[], []]) == []
 
 
+def test_candidates_of_many_rows(db):
+    """Rows of three bytes, each a candidate of several queries, in any order and twice."""
+    rng = np.random.default_rng(14)
+    E, Q = rng.standard_normal((70000, 3)), rng.standard_normal((40, 3))
+    C = rng.choice(np.append(np.arange(12), rng.integers(0, 70000, 300)), (40, 200)).astype(float)
+    for name, a in (("E", E), ("Q", Q), ("C", C)):
+        store(db, name, a)
+    found = knn(db, "Q", "E", 7, metric="dot", candidates="C")
+    for i in range(40):
+        ids = np.unique(C[i]).astype(int)
+        best = ids[np.argsort(-(E[ids] @ Q[i]), kind="stable")][:7]
+        assert [r[2] for r in found if r[0] == i] == list(best)
+
+
 def test_candidates_read_what_they_need(filedb):
     filedb.execute("SELECT gx_config('tile_bytes', 65536)")
     E = np.random.default_rng(13).standard_normal((20000, 16))
