@@ -9,11 +9,10 @@
 ** down.
 **
 ** Several devices have rows of their own, in proportion to their rates, as long as each has room
-** for all of its rows.  The queries go up to the first and from there to the others; where all rows
-** are there already, some go up while those before them are searched for.  Each device makes its
-** own lists, and the host merges them.  Merits do not depend on where a row lies, and ties go by
-** number: the same lists for every number of devices.  Who fails is left out, and the search made
-** anew.
+** for all of its rows.  The queries go up to the first and from there to the others, some while
+** those before them are searched for.  Each device makes its own lists, and the host merges them.
+** Merits do not depend on where a row lies, and ties go by number: the same lists for every number
+** of devices.  Who fails is left out, and the search made anew.
 **
 ** Candidates are pairs of a row and a query: GX_MERIT for all of them, and the host picks.
 **
@@ -216,10 +215,19 @@ static slice slice_of(const gx_knn_device *d, gx_knn_piece piece, int64_t j, int
                    .bytes = piece == GX_KNN_SHIFT ? k * es : (size_t)n * of[piece].each};
 }
 
-/* Queries [j, j + n) of the batch go up to the first device, and from there to the others. */
-static gx_code send_queries(gx_knn_group *g, int64_t j, int64_t n, gx_err *err)
+/*
+** The batch's queries up to `end` are sent, where they have not been: to the first device, and from
+** there to the others.  Leaves the culprit as it was, unless it fails.
+*/
+static gx_code send_queries(gx_knn_group *g, int64_t end, gx_err *err)
 {
     gx_knn_device *first = &g->part[0];
+    int64_t j = g->sent, n = end - j;
+    int culprit = g->culprit;
+    if (n <= 0) {
+        return GX_OK;
+    }
+    g->sent = end;
     g->culprit = 0;
     GX_TRY(check_open(first, err));
     for (int p = 0; p < GX_KNN_MERIT; p++) {
@@ -243,6 +251,7 @@ static gx_code send_queries(gx_knn_group *g, int64_t j, int64_t n, gx_err *err)
             gx_stats_add(&d->run->ctx->stats, GX_STAT_PEER_BYTES, (int64_t)of.bytes);
         }
     }
+    g->culprit = culprit;
     return GX_OK;
 }
 
@@ -295,11 +304,12 @@ static gx_code search_some(gx_knn_device *d, const void *a, int64_t lda, int64_t
     return GX_OK;
 }
 
-/* The batch among them. */
+/* The batch among them; what of it has not been sent goes up while what has is searched for. */
 static gx_code search(gx_knn_device *d, const void *a, int64_t lda, int64_t i0, int64_t m,
                       gx_err *err)
 {
     for (int64_t j = 0; j < d->s->batch.n && gx_ok(d->run); j += GX_KNN_QUERIES) {
+        GX_TRY(send_queries(d->group, gx_min(d->s->batch.n, j + GX_KNN_QUERIES), err));
         GX_TRY(search_some(d, a, lda, i0, m, j, err));
     }
     return GX_OK;
@@ -346,27 +356,24 @@ static gx_code search_panels(void *arg, int64_t panel, int64_t count, gx_err *er
     return GX_OK;
 }
 
-/* The batch: read, made ready, and, where rows are still to come, sent. */
-static gx_code bring_batch(gx_knn_group *g, bool is_sent, gx_err *err)
+/* The batch: read and made ready, not sent. */
+static void bring_batch(gx_knn_group *g)
 {
-    gx_knn_search *s = g->part[0].s;
-    if (gx_knn_load(s, g->first, g->count) != GX_OK) {
-        return GX_OK; // the run has failed
-    }
+    gx_knn_load(g->part[0].s, g->first, g->count);
     for (int k = 0; k < g->parts; k++) {
         gx_knn_lay_out(&g->part[k], g->count);
         g->part[k].calls = 0;
         g->part[k].sent = g->part[k].filled = 0;
     }
-    GX_TRY(is_sent ? send_queries(g, 0, g->count, err) : GX_OK);
-    g->culprit = 0;
-    return GX_OK;
+    g->sent = 0;
 }
 
 /* While the first device's rows are read. */
 static gx_code bring_meanwhile(void *arg, gx_err *err)
 {
-    return bring_batch(((gx_knn_device *)arg)->group, true, err);
+    (void)err;
+    bring_batch(((gx_knn_device *)arg)->group);
+    return GX_OK;
 }
 
 /*
@@ -385,14 +392,15 @@ static gx_code pass_over(gx_knn_group *g, int k, gx_err *err)
                                .meanwhile = k == 0 ? bring_meanwhile : NULL,
                                .arg = d};
     g->culprit = k;
-    d->group = g;
     if (!d->is_there) {
         gx_mat_view(&rows, d->s->args->E, GX_NO_TRANS, d->first, 0, d->height, d->s->args->E->cols);
         GX_TRY(gx_device_load_panels(d->run, d->accel, &rows, d->s->dtype, &panels, err));
         d->is_there = d->is_whole && gx_ok(d->run);
         return GX_OK;
     }
-    GX_TRY(k == 0 ? bring_batch(g, true, err) : GX_OK);
+    if (k == 0) {
+        bring_batch(g);
+    }
     return gx_knn_is_listed(d) || !gx_ok(d->run)
                ? GX_OK
                : search(d, d->e[0].data, d->height, 0, d->height, err);
@@ -591,9 +599,9 @@ static gx_code enqueue_batch(gx_knn_group *g, gx_err *err)
         }
         return GX_OK;
     }
-    GX_TRY(bring_batch(g, false, err));
+    bring_batch(g);
     for (int64_t j = 0; j < s->batch.n && gx_ok(s->run); j += GX_KNN_QUERIES) {
-        GX_TRY(send_queries(g, j, gx_min(GX_KNN_QUERIES, s->batch.n - j), err));
+        GX_TRY(send_queries(g, gx_min(s->batch.n, j + GX_KNN_QUERIES), err));
         for (int k = 0; k < g->parts; k++) {
             gx_knn_device *d = &g->part[k];
             g->culprit = k;
@@ -612,6 +620,7 @@ static gx_code search_batch(gx_knn_group *g, gx_err *err)
         return GX_OK;
     }
     if (gx_knn_is_listed(&g->part[0])) {
+        GX_TRY(send_queries(g, s->batch.n, err));
         return score_pairs(&g->part[0], err);
     }
     for (int k = 0; k < g->parts && gx_ok(s->run); k++) {
@@ -637,6 +646,7 @@ static gx_code reserve(gx_knn_group *g, gx_err *err)
         gx_knn_device *d = &g->part[k];
         int64_t calls = d->panels * gx_ceil_div(d->batch, GX_KNN_QUERIES);
         void *info = NULL;
+        d->group = g;
         g->culprit = k;
         GX_TRY(take_all(d, err));
         if (gx_mem_calloc(run->ctx->mem, (size_t)calls * sizeof *d->info, "results", &info,

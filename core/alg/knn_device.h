@@ -59,7 +59,8 @@ typedef struct gx_knn_device {
 struct gx_knn_group {
     gx_knn_device part[GX_DEVICES_MOST];
     int parts;
-    int64_t first, count; /* queries of the batch */
+    int64_t first, count; /* queries of the batch                                  */
+    int64_t sent;         /* of these, how many have been sent to all parts        */
     int culprit;          /* whose a failure is                                    */
     double *merit;        /* the lists of a part behind the first, and their index */
     int64_t *index;
