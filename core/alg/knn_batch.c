@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 // Strips ------------------------------------------------------------------------------------------
 
@@ -84,13 +85,17 @@ static gx_code run_piece(void *arg, int64_t piece, int member, gx_err *err)
     return GX_OK;
 }
 
+bool gx_knn_wants_team(const gx_knn_search *s)
+{
+    const int64_t MUCH = 1 << 18, MUCH_BESIDE = 1 << 22;
+    return s->batch.n * s->args->E->cols >= (s->is_beside ? MUCH_BESIDE : MUCH);
+}
+
 /* fn for 0 .. count - 1, `each` at a time, by the team where there is much to do. */
 static void for_all(gx_knn_search *s, int64_t count, int64_t each, piece_fn fn)
 {
-    const int64_t MUCH = 1 << 18;
     pieces p = {.s = s, .fn = fn, .count = count, .each = each};
-    bool is_much = s->batch.n * s->args->E->cols >= MUCH;
-    gx_team *team = is_much && gx_ok(s->run) ? gx_run_team(s->run) : NULL;
+    gx_team *team = gx_knn_wants_team(s) && gx_ok(s->run) ? gx_run_team(s->run) : NULL;
     gx_err err = {0};
     if (!gx_ok(s->run)) {
         return;
@@ -124,10 +129,21 @@ static bool are_taken(const gx_knn_search *s, int64_t first, int64_t end)
     const double *query = s->batch.query;
     int64_t d = s->args->E->cols;
     bool all = true;
-    for (int64_t e = first * d; e < end * d && all; e++) {
-        all = is_taken(s, query[e]);
+    if (s->args->is_binary) {
+        for (int64_t e = first * d; e < end * d && all; e++) {
+            all = is_taken(s, query[e]);
+        }
+        return all;
     }
-    return all;
+    const uint64_t INFINITE = (uint64_t)0x7ff << 53; // its bits without the sign
+    uint64_t most = 0;
+    for (int64_t e = first * d; e < end * d; e++) {
+        uint64_t bits;
+        memcpy(&bits, &query[e], sizeof bits);
+        bits <<= 1;
+        most = bits > most ? bits : most;
+    }
+    return most < INFINITE;
 }
 
 static void look_at_some(gx_knn_search *s, int64_t first, int64_t end)
@@ -147,15 +163,22 @@ static void check_queries(gx_knn_search *s)
     }
 }
 
-/* Columns of the batch from its rows: a stretch of each number for the next. */
+/*
+** Columns of the batch from its rows: a stretch of each number for the next.  So few at a time,
+** because columns that lie a multiple of 2 KiB apart share few of a cache's lines.
+*/
 static void turn_some(gx_knn_search *s, int64_t first, int64_t end)
 {
+    enum { STRETCH = 16 };
     const gx_knn_batch *b = &s->batch;
     int64_t d = s->args->E->cols;
     gx_dtype dtype = s->args->Q->dtype;
-    for (int64_t l = 0; l < d; l++) {
-        for (int64_t j = first; j < end; j++) {
-            b->query[j * d + l] = get(dtype, b->rows, l * b->n + j);
+    for (int64_t j0 = first; j0 < end; j0 += STRETCH) {
+        int64_t count = gx_min(STRETCH, end - j0);
+        for (int64_t l = 0; l < d; l++) {
+            for (int64_t j = j0; j < j0 + count; j++) {
+                b->query[j * d + l] = get(dtype, b->rows, l * b->n + j);
+            }
         }
     }
 }
@@ -192,12 +215,13 @@ static void shift_some(gx_knn_search *s, int64_t first, int64_t end)
 {
     const gx_knn_batch *b = &s->batch;
     int64_t d = s->args->E->cols;
+    double share = 1 / (double)b->n;
     for (int64_t l = first; l < end; l += NUMBERS) {
         double sum[NUMBERS] = {0};
         int64_t count = gx_min(NUMBERS, end - l);
         for (int64_t j = 0; j < b->n; j++) {
             for (int64_t e = 0; e < count; e++) {
-                sum[e] += b->query[j * d + l + e] / (double)b->n;
+                sum[e] += b->query[j * d + l + e] * share;
             }
         }
         for (int64_t e = 0; e < count; e++) {
@@ -213,16 +237,16 @@ static void make_some(gx_knn_search *s, int64_t first, int64_t end)
     int64_t d = s->args->E->cols;
     for (int64_t j = first; j < end; j++) {
         double sum = 0;
-        for (int64_t l = 0; l < d; l++) {
-            double x = b->query[j * d + l];
-            x -= b->shift != NULL ? get(s->dtype, b->shift, l) : 0;
-            sum += x * x;
-            if (b->b != b->query) {
-                put(s->dtype, b->b, j * d + l, x);
-            }
-        }
-        b->length[j] = sqrt(sum);
         b->square[j] = gx_merit_square(b->query + j * d, d);
+        for (int64_t l = 0; b->shift != NULL && l < d; l++) {
+            double x = b->query[j * d + l] - get(s->dtype, b->shift, l);
+            sum += x * x;
+            put(s->dtype, b->b, j * d + l, x);
+        }
+        for (int64_t l = 0; b->shift == NULL && b->b != b->query && l < d; l++) {
+            put(s->dtype, b->b, j * d + l, b->query[j * d + l]);
+        }
+        b->length[j] = sqrt(b->shift != NULL ? sum : b->square[j]);
     }
 }
 

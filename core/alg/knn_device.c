@@ -162,8 +162,12 @@ static gx_code put(gx_knn_device *d, char *to, size_t at, const void *from, size
     for (size_t done = 0; done < bytes;) {
         size_t room = d->stage.bytes - d->filled, step = bytes - done < room ? bytes - done : room;
         GX_TRY(wait_for_stage(d, err));
-        gx_device_stage(d->run, (char *)d->stage.data + d->filled, step, (const char *)from + done,
-                        step, step, 1);
+        if (gx_knn_wants_team(d->s)) {
+            gx_device_stage(d->run, (char *)d->stage.data + d->filled, step,
+                            (const char *)from + done, step, step, 1);
+        } else {
+            memcpy((char *)d->stage.data + d->filled, (const char *)from + done, step);
+        }
         d->filled += step;
         done += step;
         if (d->filled == d->stage.bytes) {
@@ -394,9 +398,11 @@ static gx_code pass_over(gx_knn_group *g, int k, gx_err *err)
     g->culprit = k;
     if (!d->is_there) {
         gx_mat_view(&rows, d->s->args->E, GX_NO_TRANS, d->first, 0, d->height, d->s->args->E->cols);
-        GX_TRY(gx_device_load_panels(d->run, d->accel, &rows, d->s->dtype, &panels, err));
-        d->is_there = d->is_whole && gx_ok(d->run);
-        return GX_OK;
+        d->s->is_beside = true;
+        gx_code code = gx_device_load_panels(d->run, d->accel, &rows, d->s->dtype, &panels, err);
+        d->s->is_beside = false;
+        d->is_there = code == GX_OK && d->is_whole && gx_ok(d->run);
+        return code;
     }
     if (k == 0) {
         bring_batch(g);

@@ -34,6 +34,7 @@ typedef struct gx_knn_search {
     double *root;            /* n: the worst merit of each list                       */
     atomic_llong at;         /* the first row of E that cannot be compared; INT64_MAX    */
     atomic_bool has_refused; /* of the batch's queries one                            */
+    bool is_beside;          /* helpers read E while the batch is made ready           */
     pthread_mutex_t lock;    /* guards root                                      */
 } gx_knn_search;
 
@@ -44,6 +45,12 @@ typedef struct gx_knn_strip {
 
 int64_t gx_knn_strips(const gx_knn_search *s);
 gx_knn_strip gx_knn_strip_of(const gx_knn_search *s, int64_t unit);
+
+/*
+** Is the team to make the batch ready?  It costs a millisecond, and beside helpers it takes their
+** processors.
+*/
+bool gx_knn_wants_team(const gx_knn_search *s);
 
 /* Fill the batch: queries first .. first + n - 1 of Q. */
 gx_code gx_knn_load(gx_knn_search *s, int64_t first, int64_t n);
