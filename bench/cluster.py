@@ -55,7 +55,7 @@ def timed_step(kind, size, folder):
                  "search": (lambda: gxd._nearest(q, e, NEAREST, '{"metric":"l2"}', 0), 2 * QUERIES * size * 64)}
     elif kind == "product":
         size, height, width = size
-        path, count = os.path.join(folder, f"step-{threading.get_ident()}-{os.getpid()}.db"), 8 if gxd._has_device() else 2
+        path, count = os.path.join(folder, f"step-{threading.get_ident()}-{os.getpid()}.db"), 4 if gxd._has_device() else 2
         gxd._write(path, "A", random.random((size, size), np.float32))
         block = gxd._Stored(path, "A", 0, size, 0, size)
         steps = {kind: (lambda: gxd._products(None, [[block] * count] * height, [[block] * count] * width, "f4"),

@@ -44,7 +44,7 @@ _FEW = 8  # columns
 _FEW_BLOCKS = 32  # on a side: their products are about 5000
 _TASK = 4e9  # flops of a task that is long beside what surrounds it
 _TASKS = 64  # rectangles of a product, at least, where it has so many blocks
-_STRIP = 1 << 29  # bytes of one factor that go to a device at once
+_STRIP = 1 << 28  # bytes of one factor that go to a device at once
 _LARGER_IS_NEARER = {"cosine": True, "dot": True, "l2": False, "euclidean": False, "sqeuclidean": False, "l1": False,
                      "cityblock": False, "hamming": False}
 
@@ -150,14 +150,15 @@ class _Stored:
         return _read(self.path, self.name, self.i0, self.i1, self.j0, self.j1, out)
 
 
-def _strip(blocks: Sequence[Union[Array, _Stored]], dtype: str, axis: int) -> Array:
-    """Blocks that lie one below the other (0) or beside each other (1) as one array, those that are stored read to where
-    they belong."""
-    if len(blocks) == 1:
-        return blocks[0].read() if isinstance(blocks[0], _Stored) else blocks[0]
+def _strip(blocks: Sequence[Union[Array, _Stored]], axis: int, room: Array) -> Array:
+    """Blocks that lie one below the other (0) or beside each other (1) as one array, in the room where they have to be put
+    together or read."""
+    if len(blocks) == 1 and isinstance(blocks[0], np.ndarray):
+        return blocks[0]
+    axis = axis if len(blocks) > 1 else 1  # by columns, as they are stored
     ends = np.cumsum((0, *(block.shape[axis] for block in blocks))).tolist()
     across = blocks[0].shape[1 - axis]
-    turned = np.empty((ends[-1], across), dtype)  # whose rows lie one after the other: so does each block
+    turned = room[:ends[-1] * across].reshape(ends[-1], across)  # whose rows lie one after the other: so does each block
     for block, i0, i1 in zip(blocks, ends, ends[1:]):
         place = turned[i0:i1].T if axis == 1 else turned[i0:i1]
         if isinstance(block, _Stored):
@@ -170,19 +171,22 @@ def _strip(blocks: Sequence[Union[Array, _Stored]], dtype: str, axis: int) -> Ar
 def _products(totals: Optional[Sequence[Array]], left: Sequence[Sequence[Any]], right: Sequence[Sequence[Any]],
               dtype: str) -> list[Array]:
     """totals, or zeros, + rows of blocks times columns of blocks: blocks, one row after the other.  On a device several
-    blocks of the inner side go at once, since what it gives back is added here."""
+    blocks of the inner side go at once, since what it gives back is added here.  Memory is taken once for all steps: to
+    touch it first can take longer than to read into it."""
     if totals is None:
         sums = [np.empty((row[0].shape[0], column[0].shape[1]), dtype) for row in left for column in right]
     else:
         sums = [np.array(total, dtype, order="C") for total in totals]
     widest = max(block.shape[0] * block.shape[1] for line in (*left, *right) for block in line)
     step = max(1, _STRIP // (widest * np.dtype(dtype).itemsize)) if _has_device() else 1
+    rooms = [np.empty(widest * min(step, len(left[0])), dtype) for _ in range(len(right) + 1)]
+    spare = np.empty(max(block.size for block in sums), dtype)
     for k in range(0, len(left[0]), step):
-        b = [_strip(column[k:k + step], dtype, 0) for column in right]
+        b = [_strip(column[k:k + step], 0, room) for column, room in zip(right, rooms)]
         for p, row in enumerate(left):
-            a = _strip(row[k:k + step], dtype, 1)
-            for q, b_q in enumerate(b):
-                _add_product(sums[p * len(b) + q].T, b_q, True, a, True, 1, int(totals is not None or k > 0))
+            a = _strip(row[k:k + step], 1, rooms[-1])
+            for block, b_q in zip(sums[p * len(b):], b):
+                _add_product(block.T, b_q, True, a, True, 1, int(totals is not None or k > 0), spare)
     return sums
 
 
@@ -223,10 +227,11 @@ def _plus(total: Optional[Array], left: Sequence[Array], right: Sequence[Array],
     return added
 
 
-def _add_product(c: Array, a: Array, is_a: bool, b: Array, is_b: bool, alpha: float, beta: int) -> None:
-    """C = alpha op(A) op(B) + beta C, C by columns."""
+def _add_product(c: Array, a: Array, is_a: bool, b: Array, is_b: bool, alpha: float, beta: int,
+                 spare: Optional[Array] = None) -> None:
+    """C = alpha op(A) op(B) + beta C, C by columns; spare: elements that may be written."""
     if beta and _has_device():  # which makes products; gx adds in place on the processor
-        product = np.empty_like(c)
+        product = np.empty_like(c) if spare is None else spare[:c.size].reshape(c.shape[::-1]).T
         _add_product(product, a, is_a, b, is_b, alpha, 0)
         np.add(c, product, out=c)
         return
