@@ -98,7 +98,8 @@ const fault_script fault_scripts[] = {
      "SELECT detail FROM gx_plan('V @ B')"},
     {"graph", SMALL "SELECT gx_sparse(gx_abs(gx_matmul('A', 'A', '{\"transb\":true}')), 3, 'G');",
      "SELECT gx_pagerank('G', 'R'), gx_components('G'), gx_triangles('G'), "
-     "(SELECT sum(activation) FROM gx_spread('G', '[1,2]'))"},
+     "(SELECT sum(activation) FROM gx_spread('G', '[1,2]')), "
+     "(SELECT node FROM gx_spread('G', '[1,2]') ORDER BY activation DESC)"},
     {"sparse-random", SMALL, "SELECT gx_random(90, 40, 'N', '{\"density\":0.3}')"},
     {"sparse-files", SMALL "SELECT gx_sparse('S', 'V');",
      "SELECT gx_import('N', gx_export('V', 'out.mtx', '{\"overwrite\":true}'), "
