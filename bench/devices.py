@@ -3,13 +3,14 @@
 
     bench/devices.py [--n 32768] [--cholesky 65536] [--narrow 60000] [--dir /dev/shm] [--devices 1,2,4] [name...]
 
-Names, all but `large` by default: product (f64, the result dropped, beside cublasXt from page-locked arrays), stream (one
-matrix, once through all devices, beside what links and readers allow), cholesky, narrow (a kept f32 matrix times 1, 8 and 64 columns, plain and transposed), small
-(products below the crossover with 'devices' = all), krylov (a pass over a kept f32 matrix, symmetric and general), nearest
-(10 000 queries among kept rows), program (two halves that have nothing to do with each other); large: an f32 matrix of known
-eigenvalues, many times larger than the memory limits: its scan (gx_norm), its product with 64 columns, ten eigenvalues, by a
-process of their own for each number of devices, the most first, which says what it had resident.  Product, stream and cholesky are parts of tests/gpu/bench_core.c, made
-by `make test-gpu` or `make programs` into build/gpu; operands are in the page cache.  JSON lines of the parts are printed as
+Names, all but `large` by default: small (products below the crossover with 'devices' = all), stream (one f64 matrix, once
+through all devices, beside what links and readers allow), product (f64, the result dropped, beside cublasXt from page-locked
+arrays), cholesky (beside cuSOLVERMg), krylov (a pass over a kept f32 matrix, symmetric and general), nearest (10 000 queries
+among kept rows), program (two halves that have nothing to do with each other), narrow (a kept f32 matrix times 1, 8 and 64
+columns, plain and transposed); large: an f32 matrix of known eigenvalues, many times larger than the memory limits: its scan
+(gx_norm), its product with 64 columns, ten eigenvalues, by a process of their own for each number of devices, the most first,
+which says what it had resident.  Product, stream and cholesky are parts of tests/gpu/bench_core.c, made by `make test-gpu` or
+`make programs` into build/gpu; operands are in the page cache.  JSON lines of the parts are printed as
 they come.
 """
 import argparse
@@ -82,10 +83,11 @@ def stream(args):
     found = {d: parts(args, d, args.n, "links", "stream") for d in args.devices}
     show(f"stream f64 {args.n}, once", {d: f["stream one matrix"] for d, f in found.items()})
     for devices, f in found.items():
-        links, reading = f["limit: all links at once"], f["limit: read into page-locked memory"]
-        gigabytes = 8e-9 * args.n**2
-        print(f"    {devices} devices: links {gigabytes / links:.1f} GB/s at once, reading {gigabytes / reading:.1f}, both as one "
-              f"{gigabytes / f['limit: read and up']:.1f}; the stream {max(links, reading) / f['stream one matrix']:.3f} of the less")
+        rate = {what: 8e-9 * args.n**2 / f[name] for what, name in (
+            ("links", "limit: all links at once"), ("reading", "limit: read into page-locked memory"),
+            ("both", "limit: read and up"), ("stream", "stream one matrix"))}
+        print(f"    {devices} devices: links {rate['links']:.1f} GB/s at once, reading {rate['reading']:.1f}, both as one "
+              f"{rate['both']:.1f}; the stream {rate['stream']:.1f}, {rate['stream'] / rate['both']:.3f} of that", flush=True)
 
 
 def cusolver_mg(n, devices):
@@ -208,12 +210,12 @@ def pass_seconds(db, sql):
 
 
 def krylov(args):
-    n, options = args.krylov, '"k":4,"method":"krylov","maxiter":3,"partial":true,"block":'
+    n, options = args.krylov, '"k":1,"method":"krylov","maxiter":2,"partial":true'
     with tempfile.TemporaryDirectory(dir=args.dir) as folder:
         path = os.path.join(folder, "a.db")
         db = connect(path)
         db.execute("PRAGMA journal_mode = OFF")
-        db.execute(f"SELECT gx_random({n}, {n}, 'A', '{{\"dtype\":\"f32\",\"low\":-1}}')").fetchall()
+        db.execute(f"SELECT gx_random({n}, {n}, 'A', '{{\"dtype\":\"f32\"}}')").fetchall()
         db.close()
         connections = connect_each(path, args.devices, "cuda")
         for name, call in (("symmetric", "count(value) FROM gx_eig('A', '{\"symmetric\":true,"),
@@ -221,7 +223,8 @@ def krylov(args):
             for block in (1, 8, 32):
                 for db in connections.values():
                     db.execute("SELECT gx_stats_reset()").fetchall()
-                seconds = take_turns(connections, lambda db: pass_seconds(db, f"SELECT {call}{options}{block}}}')"), 5, 2)
+                sql = f'SELECT {call}{options},"block":{block},"ncv":{4 * block + 4}}}\')'
+                seconds = take_turns(connections, lambda db: pass_seconds(db, sql), 7, 2)
                 for devices, db in connections.items():
                     print(f"    [{devices}] {json.dumps(counters(db))}")
                 show(f"pass over kept f32 {n}, {name}, {block} vectors", seconds, digits=6)
