@@ -272,14 +272,15 @@ static gx_ref call(gx_compiler *c, const gx_item *item)
     if (signed_sum(c, item, &ref)) {
         return ref;
     }
-    const gx_op *op = gx_op_find(item->text);
+    const char *name = gx_op_name(item->text);
+    const gx_op *op = gx_op_find(name);
     if (op != NULL && op->id == GX_OP_MATMUL && item->is_infix && !c->g->is_plain) {
         return gx_compile_product(c, item);
     }
     if (op != NULL) {
         return operation(c, item, op);
     }
-    if (gx_map_find(item->text, &kind)) {
+    if (gx_map_find(name, &kind)) {
         return elementwise(c, item, kind);
     }
     const char *near = gx_op_near(item->text);

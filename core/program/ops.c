@@ -34,6 +34,42 @@ const gx_op *gx_op_row(gx_op_id id)
     return &rows[id];
 }
 
+/*
+** NumPy's names for what is here under another one; and words for what is here in another form,
+** which are not taken, but told.
+*/
+static const struct {
+    const char *word, *name;
+    bool is_same;
+} others[] = {
+    {"inv", "inverse", true},          {"absolute", "abs", true},    {"power", "pow", true},
+    {"conjugate", "conj", true},       {"remainder", "mod", true},   {"amax", "max", true},
+    {"matrix_power", "powm", true},    {"amin", "min", true},        {"matrix_rank", "rank", true},
+    {"identity", "eye", true},         {"dot", "matmul", false},     {"concatenate", "vstack", false},
+    {"concat", "vstack", false},       {"corrcoef", "corr", false},  {"row_stack", "vstack", false},
+    {"column_stack", "hstack", false}, {"ravel", "reshape", false},  {"flatten", "reshape", false},
+    {"percentile", "quantile", false}, {"len", "rows", false},       {"shape", "rows", false},
+    {"rand", "random", false},         {"uniform", "random", false}, {"normal", "randn", false},
+    {"average", "mean", false},        {"array", "block", false},    {"unique", "unique_count", false},
+};
+
+/* What a word stands for; NULL: nothing, or not exactly. */
+static const char *other_name(const char *word, bool is_same)
+{
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++) {
+        if (others[k].is_same == is_same && strcmp(others[k].word, word) == 0) {
+            return others[k].name;
+        }
+    }
+    return NULL;
+}
+
+const char *gx_op_name(const char *word)
+{
+    const char *name = other_name(word, true);
+    return name != NULL ? name : word;
+}
+
 const gx_op *gx_op_find(const char *name)
 {
     for (int k = 0; k < GX_OP_COUNT; k++) {
@@ -57,9 +93,12 @@ bool gx_map_find(const char *name, gx_map_kind *kind)
 
 const char *gx_op_near(const char *name)
 {
-    const char *nearest = NULL;
+    const char *nearest = other_name(name, false);
     int least = GX_NEAR_FAR;
     size_t bytes = strlen(name);
+    if (nearest != NULL) {
+        return nearest;
+    }
     for (int k = 0; k < GX_OP_COUNT + GX_MAP_KIND_COUNT; k++) {
         const char *other =
             k < GX_OP_COUNT ? rows[k].name : gx_map_row((gx_map_kind)(k - GX_OP_COUNT))->name;

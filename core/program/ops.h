@@ -135,6 +135,7 @@ typedef struct gx_op {
 const gx_op *gx_op_row(gx_op_id id);
 
 /* By name; NULL where there is none. */
+const char *gx_op_name(const char *word); /* "inverse" of "inv"; mostly the word itself */
 const gx_op *gx_op_find(const char *name);
 bool gx_map_find(const char *name, gx_map_kind *kind);
 

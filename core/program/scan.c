@@ -172,7 +172,8 @@ gx_token gx_scan(gx_scanner *s, const char **why)
     skip(s);
     gx_token token = {.at = s->at, .line = s->line, .column = column_of(s)};
     char c = peek(s, 0);
-    *why = "no operand or operator begins with this character";
+    *why = c == '^' ? "a power is **, of a matrix powm(A, k)"
+                    : "no operand or operator begins with this character";
     if (s->at == s->end) {
         token.kind = 0;
     } else if (is_letter(c)) {

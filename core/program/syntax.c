@@ -112,7 +112,8 @@ void gx_syntax_unexpected(gx_syntax *syntax, const gx_token *at, bool is_end)
                        "the program ends in the middle of a statement");
     } else {
         gx_syntax_fail(syntax, at->line, at->column, syntax->err, GX_ARG,
-                       "'%s' is not expected here", shown);
+                       "'%s' is not expected here%s", shown,
+                       strcmp(shown, "=") == 0 ? ": arguments go by place, sum(A, 0)" : "");
     }
 }
 

@@ -409,6 +409,17 @@ def test_einsum_order(db, text, sides, optimum):
     assert flops == optimum
 
 
+def test_other_names(full):
+    """NumPy's, where a program has the same under another one; a definition of that name comes first."""
+    db, m = full
+    A = m["A"]
+    for text, want in {"inv(A)": np.linalg.inv(A), "matrix_power(A, 3)": np.linalg.matrix_power(A, 3), "amax(A, 0)": A.max(0, keepdims=True),
+                       "amin(A)": A.min(), "matrix_rank(A)": 4, "identity(3)": np.eye(3), "power(A, 2)": A ** 2, "absolute(A)": abs(A),
+                       "conjugate(Z)": m["Z"].conj(), "remainder(A, 2)": np.remainder(A, 2), "def inv(x) { x + 1 } inv(A)": A + 1}.items():
+        assert np.allclose(ev(db, text), want), text
+    assert "inverse takes 1 argument, not 2: inverse(A)" in error(db, "SELECT gx_eval('inv(A, A)')")
+
+
 # 7 ---------------------------------------------------------------------------------------------------
 
 REFUSED = {
@@ -417,7 +428,8 @@ REFUSED = {
     "B * A": "line 1, column 3: B is 4x3 but A is 4x4",
     "C + 1": "line 1, column 1: no matrix named 'C'",
     "x = A;\n y = x +\n norm(": "the program ends in the middle of a statement",
-    "solv(A, x)": "there is no function solv (did you mean solve?)",
+    "solv(A, x)": "there is no function solv (did you mean solve?)", "dot(A, x)": "there is no function dot (did you mean matmul?)",
+    "sum(A, axis=0)": "'=' is not expected here: arguments go by place, sum(A, 0)", "A^2": "a power is **, of a matrix powm(A, k)",
     "solve(A)": "solve takes 2 arguments, not 1: solve(A, B)",
     "sum(A, 2)": "axis must be 0 (down the columns) or 1 (along the rows), not 2",
     "inverse(B)": "B is 4x3, but this is of a square matrix",
