@@ -100,29 +100,106 @@ static bool index_of(gx_exec *x, double number, int64_t side, const char *what, 
     return true;
 }
 
-void gx_lower_take(gx_exec *x, const gx_node *node)
+/* Rows or columns of an operand, by number. */
+typedef struct taking {
+    bool is_rows;
+    int64_t count;
+    const int64_t *line; /* of the operand */
+    gx_type from, to;
+    char *result;
+} taking;
+
+/* Lines that follow each other in the operand as they do in the result, from number q on. */
+static int64_t run_of(const taking *t, int64_t q)
 {
-    const gx_type from = gx_input_node(x->g, node, 0)->type, *t = &node->type;
-    bool is_rows = node->whole[0] == 0;
-    const char *a = gx_input_data(x, node, 0, t->dtype);
-    const double *index = gx_input_data(x, node, 1, GX_F64);
-    char *c = gx_result(x, node, 0);
-    size_t element = gx_dtype_bytes(t->dtype);
-    int64_t count = is_rows ? t->rows : t->cols, k, ld = gx_max(1, from.rows);
-    for (int64_t q = 0; q < count && a != NULL && index != NULL && c != NULL; q++) {
-        if (!index_of(x, index[q], is_rows ? from.rows : from.cols, is_rows ? "row" : "column",
-                      &k)) {
-            return;
-        }
-        if (!is_rows) {
-            memcpy(c + (size_t)(q * t->rows) * element, a + (size_t)(k * ld) * element,
-                   (size_t)t->rows * element);
+    int64_t length = 1;
+    while (q + length < t->count && t->line[q + length] == t->line[q] + length) {
+        length++;
+    }
+    return length;
+}
+
+static void take_from_memory(const taking *t, const char *a)
+{
+    int64_t ld = gx_max(1, t->from.rows);
+    size_t element = gx_dtype_bytes(t->to.dtype);
+    for (int64_t q = 0; q < t->count; q++) {
+        if (!t->is_rows) {
+            memcpy(t->result + (size_t)(q * t->to.rows) * element,
+                   a + (size_t)(t->line[q] * ld) * element, (size_t)t->to.rows * element);
             continue;
         }
-        for (int64_t j = 0; j < t->cols; j++) {
-            memcpy(c + (size_t)(j * t->rows + q) * element, a + (size_t)(j * ld + k) * element,
-                   element);
+        for (int64_t j = 0; j < t->to.cols; j++) {
+            memcpy(t->result + (size_t)(j * t->to.rows + q) * element,
+                   a + (size_t)(j * ld + t->line[q]) * element, element);
         }
+    }
+}
+
+/* These lines alone are read. */
+static void take_from_source(gx_exec *x, const taking *t, const gx_mat *A)
+{
+    gx_err err = {0};
+    gx_reader *reader = NULL;
+    if (gx_mat_base_stored(A) != NULL) {
+        gx_reader_own(x->run->ctx->store, &reader, &err);
+    }
+    for (int64_t q = 0, length; q < t->count && err.code == GX_OK; q += length) {
+        length = run_of(t, q);
+        int64_t i = t->is_rows ? t->line[q] : 0, m = t->is_rows ? length : A->rows;
+        int64_t j = t->is_rows ? 0 : t->line[q], n = t->is_rows ? A->cols : length;
+        void *at = t->result +
+                   (size_t)(t->is_rows ? q : q * t->to.rows) * gx_dtype_bytes(t->to.dtype);
+        if (m > 0 && n > 0) {
+            gx_mat_read(x->run, A, reader, i, j, m, n, t->to.dtype, at, gx_max(1, t->to.rows), &err);
+        }
+        if (gx_run_poll(x->run) != GX_OK) {
+            break;
+        }
+    }
+    gx_reader_close(reader);
+    gx_run_fail(x->run, &err);
+}
+
+/*
+** Few lines of a matrix that is not in memory are read by themselves: a row costs a read for each
+** of its columns, which is what some thousand elements of a tile cost.  So are all that there are
+** of one that memory does not hold; in a loop what fits is loaded once.
+*/
+static bool is_read_by_lines(const gx_exec *x, const gx_node *node, int64_t count, int64_t side)
+{
+    const int64_t ONE_IN = 1024;
+    bool is_few = node->block == 0 && count <= side / ONE_IN;
+    return !gx_input_at_hand(x, node, 0) && (is_few || !gx_input_fits(x, node, 0));
+}
+
+void gx_lower_take(gx_exec *x, const gx_node *node)
+{
+    taking t = {.is_rows = node->whole[0] == 0,
+                .from = gx_input_node(x->g, node, 0)->type,
+                .to = node->type};
+    int64_t side = t.is_rows ? t.from.rows : t.from.cols;
+    const double *index = gx_input_data(x, node, 1, GX_F64);
+    t.count = t.is_rows ? t.to.rows : t.to.cols;
+    int64_t *line = gx_temp(x, (size_t)gx_max(1, t.count) * sizeof *line);
+    for (int64_t q = 0; q < t.count && index != NULL && line != NULL; q++) {
+        if (!index_of(x, index[q], side, t.is_rows ? "row" : "column", &line[q])) {
+            return;
+        }
+    }
+    t.line = line;
+    t.result = index == NULL || line == NULL ? NULL : gx_result(x, node, 0);
+    if (t.result == NULL) {
+        return;
+    }
+    if (is_read_by_lines(x, node, t.count, side)) {
+        gx_mat space;
+        take_from_source(x, &t, gx_input_mat(x, node, 0, &space));
+        return;
+    }
+    const char *a = gx_input_data(x, node, 0, t.to.dtype);
+    if (a != NULL) {
+        take_from_memory(&t, a);
     }
 }
 

@@ -42,15 +42,20 @@ static const struct {
     const char *word, *name;
     bool is_same;
 } others[] = {
-    {"inv", "inverse", true},          {"absolute", "abs", true},    {"power", "pow", true},
-    {"conjugate", "conj", true},       {"remainder", "mod", true},   {"amax", "max", true},
-    {"matrix_power", "powm", true},    {"amin", "min", true},        {"matrix_rank", "rank", true},
-    {"identity", "eye", true},         {"dot", "matmul", false},     {"concatenate", "vstack", false},
-    {"concat", "vstack", false},       {"corrcoef", "corr", false},  {"row_stack", "vstack", false},
-    {"column_stack", "hstack", false}, {"ravel", "reshape", false},  {"flatten", "reshape", false},
-    {"percentile", "quantile", false}, {"len", "rows", false},       {"shape", "rows", false},
-    {"rand", "random", false},         {"uniform", "random", false}, {"normal", "randn", false},
-    {"average", "mean", false},        {"array", "block", false},    {"unique", "unique_count", false},
+    {"inv", "inverse", true},                 {"absolute", "abs", true},
+    {"power", "pow", true},                   {"conjugate", "conj", true},
+    {"remainder", "mod", true},               {"amax", "max", true},
+    {"amin", "min", true},                    {"identity", "eye", true},
+    {"matrix_power", "powm", true},           {"matrix_rank", "rank", true},
+    {"dot", "matmul", false},                 {"concat", "vstack", false},
+    {"concatenate", "vstack", false},         {"row_stack", "vstack", false},
+    {"column_stack", "hstack", false},        {"corrcoef", "corr", false},
+    {"ravel", "reshape", false},              {"flatten", "reshape", false},
+    {"percentile", "quantile", false},        {"average", "mean", false},
+    {"unique", "unique_count", false},        {"len", "rows", false},
+    {"shape", "rows", false},                 {"array", "block", false},
+    {"rand", "random", false},                {"uniform", "random", false},
+    {"normal", "randn", false},
 };
 
 /* What a word stands for; NULL: nothing, or not exactly. */

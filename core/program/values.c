@@ -341,8 +341,7 @@ const gx_mat *gx_input_mat(gx_exec *x, const gx_node *node, int k, gx_mat *space
     return gx_val_mat(x, x->val[ref], label == NULL ? "the operand" : label, space);
 }
 
-/* Is input k in memory, as far as that is known? */
-static bool is_at_hand(const gx_exec *x, const gx_node *node, int k)
+bool gx_input_at_hand(const gx_exec *x, const gx_node *node, int k)
 {
     const gx_node *in = gx_input_node(x->g, node, k);
     if (x->val == NULL) { // nothing runs: arguments are
@@ -358,7 +357,7 @@ bool gx_input_fits(const gx_exec *x, const gx_node *node, int k)
     const gx_type *t = &gx_input_node(x->g, node, k)->type;
     size_t bytes = 0;
     bool is_size = gx_matrix_bytes(t->rows, t->cols, t->dtype, &bytes);
-    return is_at_hand(x, node, k) || (is_size && bytes < gx_mem_available(x->run->ctx->mem) / 3);
+    return gx_input_at_hand(x, node, k) || (is_size && bytes < gx_mem_available(x->run->ctx->mem) / 3);
 }
 
 gx_scalar gx_input_number(gx_exec *x, const gx_node *node, int k)

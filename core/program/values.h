@@ -107,7 +107,10 @@ const gx_mat *gx_input_mat(gx_exec *x, const gx_node *node, int k, gx_mat *space
 /* The setting: the same bits for every number of threads and memory limit. */
 bool gx_is_deterministic(const gx_exec *x);
 
-/* Is it in memory, or does it fit there, with as much again? */
+/* Is input k in memory, as far as that is known? */
+bool gx_input_at_hand(const gx_exec *x, const gx_node *node, int k);
+
+/* Is it, or does it fit there, with as much again? */
 bool gx_input_fits(const gx_exec *x, const gx_node *node, int k);
 
 /*

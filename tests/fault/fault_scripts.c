@@ -456,6 +456,9 @@ const fault_script fault_scripts[] = {
     {"eval-lines", SMALL,
      "SELECT gx_eval('sum(sort(A, 1)) + median(cumsum(B)) + sum(take(kron(S, [1, 2]), [3, 5]))'), "
      "gx_eval('trace(einsum(''ij,jk,kl->il'', S, S, S))')"},
+    {"lines-by-number", HELPERS "SELECT gx_randn(2100, 3, 'D', '{\"seed\":5}');",
+     "SELECT gx_json(gx_take('D', '[7,2000]')), gx_json(gx_max('A', 0)), gx_json(gx_min('D', 0)), "
+     "gx_where('A', gx_cast('A', 'f32'), 1, 'N'), length(gx_sort('D', 0))"},
 
     {NULL, NULL, NULL},
 };

@@ -5,6 +5,7 @@ Plan:
   result is written, C and D are read once; the same bits as with memory for all of it, where those are promised; gx_plan says so;
 - what may come after a product: other shapes, dtypes, functions of it alone, A @ A.T, transposed factors, its square, loops;
 - a driver's result that does not fit goes to where it is stored, once; a later failure takes it back;
+- rows and columns by number: they alone are read, of a stored matrix and of an intermediate that was spilled;
 - on the stand-in device, a product with what comes after it runs there by blocks; each of its calls fails once.
 """
 import numpy as np
@@ -67,6 +68,25 @@ def stored(db, name):
 def close(got, want):
     eps = np.finfo(got.dtype).eps
     return got.shape == want.shape and np.max(np.abs(got - want)) <= 200 * eps * np.sqrt(SIDE) * np.max(np.abs(want))
+
+
+@pytest.mark.parametrize("index", [[3], [700, 0, 0, -1], [5, 6, 7, 300, 8, 9], []])
+def test_lines_by_number(large, index):
+    db, m = large
+    for name in "AFZ":
+        a = m[name]
+        for axis in (0, 1):
+            some = [k % a.shape[axis] for k in index]
+            before = stat(db, "bytes_read")[0]
+            got = to_numpy(q(db, "SELECT gx_take(?, ?, ?)", name, str(some), axis))
+            assert got.dtype == a.dtype and np.array_equal(got, np.take(a, some, axis))
+            bands = len(index) * (-(-SIDE // 64) * TILE)  # the tiles of each line, where none has been read before
+            assert stat(db, "bytes_read")[0] - before <= bands
+    got = to_numpy(ev(db, f"X := A @ B; take(X * 2, {index}, 0)"))
+    assert np.allclose(got, np.take(m["A"] @ m["B"] * 2, index, 0), atol=1e-10)
+    assert "there is no row 724: there are 724" in error(db, "SELECT gx_take('A', '[3,724]')")
+    rounds = to_numpy(ev(db, "s = zeros(1, 724); k = 0; repeat 5 { s = s + A[k, :]; k = k + 2 } s"))
+    assert np.allclose(rounds, m["A"][0:10:2].sum(axis=0))
 
 
 def test_bytes(large):
