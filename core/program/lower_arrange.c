@@ -151,7 +151,8 @@ static void take_from_source(gx_exec *x, const taking *t, const gx_mat *A)
         void *at = t->result +
                    (size_t)(t->is_rows ? q : q * t->to.rows) * gx_dtype_bytes(t->to.dtype);
         if (m > 0 && n > 0) {
-            gx_mat_read(x->run, A, reader, i, j, m, n, t->to.dtype, at, gx_max(1, t->to.rows), &err);
+            gx_mat_read(x->run, A, reader, i, j, m, n, t->to.dtype, at, gx_max(1, t->to.rows),
+                        &err);
         }
         if (gx_run_poll(x->run) != GX_OK) {
             break;

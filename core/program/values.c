@@ -357,7 +357,8 @@ bool gx_input_fits(const gx_exec *x, const gx_node *node, int k)
     const gx_type *t = &gx_input_node(x->g, node, k)->type;
     size_t bytes = 0;
     bool is_size = gx_matrix_bytes(t->rows, t->cols, t->dtype, &bytes);
-    return gx_input_at_hand(x, node, k) || (is_size && bytes < gx_mem_available(x->run->ctx->mem) / 3);
+    return gx_input_at_hand(x, node, k) ||
+           (is_size && bytes < gx_mem_available(x->run->ctx->mem) / 3);
 }
 
 gx_scalar gx_input_number(gx_exec *x, const gx_node *node, int k)
