@@ -59,26 +59,34 @@ void gx_line_scatter(int64_t axis, const gx_type *t, void *c, int64_t k, const d
 
 // Order -------------------------------------------------------------------------------------------
 
+static bool has_nan(const double *line, int64_t length)
+{
+    bool found = false;
+    for (int64_t k = 0; k < length; k++) {
+        found |= isnan(line[k]) != 0;
+    }
+    return found;
+}
+
 static double quantile(gx_run *run, const double *line, int64_t length, double q, void *work)
 {
-    const gx_ranked *sorted = gx_order_line(run, line, length, work);
-    double place = q * (double)(length - 1), below = floor(place);
-    int64_t k = (int64_t)below;
-    if (isnan(sorted[length - 1].value)) {
+    double place = q * (double)(length - 1), below = floor(place), pair[2];
+    if (has_nan(line, length)) {
         return (double)NAN;
     }
-    double low = sorted[k].value, high = sorted[gx_min(k + 1, length - 1)].value;
-    return place == below || low == high ? low : low + (high - low) * (place - below);
+    gx_order_pair(run, line, length, (int64_t)below, work, pair);
+    bool is_one = place == below || pair[0] == pair[1];
+    return is_one ? pair[0] : pair[0] + (pair[1] - pair[0]) * (place - below);
 }
 
 static double median(gx_run *run, const double *line, int64_t length, void *work)
 {
-    const gx_ranked *sorted = gx_order_line(run, line, length, work);
-    if (isnan(sorted[length - 1].value)) {
+    double pair[2];
+    if (has_nan(line, length)) {
         return (double)NAN;
     }
-    double low = sorted[(length - 1) / 2].value, high = sorted[length / 2].value;
-    return length % 2 == 1 ? high : low == high ? low : (low + high) / 2;
+    gx_order_pair(run, line, length, (length - 1) / 2, work, pair);
+    return length % 2 == 1 || pair[0] == pair[1] ? pair[0] : (pair[0] + pair[1]) / 2;
 }
 
 // Of one line -------------------------------------------------------------------------------------

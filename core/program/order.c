@@ -6,6 +6,9 @@
 ** pass; a place in which all keys have the same byte is left out, as the exponent's often is.
 ** Short lines are sorted by insertion.
 **
+** One rank alone is found from the highest byte to the lowest: of the keys that are still in
+** question those stay whose byte is the one that the rank falls into.
+**
 ** Memory: two copies of the line with its indexes.  The caller's thread, which asks for interrupts
 ** every CHUNK numbers.
 */
@@ -38,6 +41,15 @@ static uint64_t key_of(double value)
     uint64_t bits;
     memcpy(&bits, &plain, sizeof bits);
     return isnan(value) ? UINT64_MAX : (bits & sign) != 0 ? ~bits : bits | sign;
+}
+
+static double value_of(uint64_t key)
+{
+    const uint64_t sign = (uint64_t)1 << 63;
+    uint64_t bits = (key & sign) != 0 ? key ^ sign : ~key;
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return key == UINT64_MAX ? (double)NAN : value;
 }
 
 static int byte_of(uint64_t key, int place)
@@ -118,4 +130,36 @@ const gx_ranked *gx_order_line(gx_run *run, const double *line, int64_t length, 
         to = swapped;
     }
     return from;
+}
+
+void gx_order_pair(gx_run *run, const double *line, int64_t length, int64_t k, void *work,
+                   double pair[2])
+{
+    uint64_t *key = work, next = UINT64_MAX;
+    int64_t left = length, rank = k, up_to = 0;
+    for (int64_t i = 0; i < length; i++) {
+        key[i] = key_of(line[i]);
+    }
+    for (int place = PLACES - 1; place >= 0 && left > 1 && goes_on(run); place--) {
+        int64_t count[256] = {0}, kept = 0;
+        int byte = 0;
+        for (int64_t i = 0; i < left; i++) {
+            count[byte_of(key[i], place)]++;
+        }
+        while (rank >= count[byte]) {
+            rank -= count[byte++];
+        }
+        for (int64_t i = 0; i < left; i++) {
+            key[kept] = key[i];
+            kept += byte_of(key[i], place) == byte;
+        }
+        left = kept;
+    }
+    for (int64_t i = 0; i < length; i++) {
+        uint64_t one = key_of(line[i]);
+        up_to += one <= key[0];
+        next = one > key[0] && one < next ? one : next;
+    }
+    pair[0] = value_of(key[0]);
+    pair[1] = value_of(up_to > k + 1 || up_to == length ? key[0] : next);
 }

@@ -4,7 +4,7 @@
 ** Plan:
 **   1  short and long lines of every kind (random, few different ones, sorted, falling, one value,
 **      both zeros, NaN of either sign, infinities, subnormals): ascending, NaN last, equal ones as
-**      they stood, a permutation; what the C library's sort of (value, index) says
+**      they stood, a permutation; what the C library's sort of (value, index) says; pairs by rank
 **   2  a run that has failed: looked at, a permutation all the same
 */
 #include <setjmp.h>
@@ -56,6 +56,20 @@ static double element(int kind, int64_t k, int64_t length)
     }
 }
 
+static bool is_same(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b));
+}
+
+static void check_pair(const double *line, int64_t length, int64_t k, void *work,
+                       const gx_ranked *right)
+{
+    double pair[2];
+    gx_order_pair(NULL, line, length, k, work, pair);
+    assert_true(is_same(pair[0], right[k].value));
+    assert_true(is_same(pair[1], right[k + 1 < length ? k + 1 : k].value));
+}
+
 static void test_sorted(void **state)
 {
     const int64_t lengths[] = {0, 1, 2, 95, 96, 97, 1000, LONGEST};
@@ -73,6 +87,9 @@ static void test_sorted(void **state)
             qsort(right, (size_t)length, sizeof *right, by_value);
             assert_memory_equal(gx_order_line(NULL, line, length, work), right,
                                 (size_t)length * sizeof *right);
+            for (int64_t k = 0; k < length; k += 1 + length / 5) {
+                check_pair(line, length, k, work, right);
+            }
         }
     }
     free(line);
