@@ -195,6 +195,23 @@ void gx_lower_trace_product(gx_exec *x, const gx_node *node)
     gx_result_number(x, node, sum);
 }
 
+/* A column of a Kronecker product: of a column of each, count and length numbers. */
+static void kron_column(bool is_complex, const double *a, int64_t count, const double *b,
+                        int64_t length, double *out)
+{
+    for (int64_t p = 0; p < count; p++) {
+        for (int64_t q = 0; q < length && !is_complex; q++) {
+            *out++ = a[p] * b[q];
+        }
+        const double *u = a + 2 * p;
+        for (int64_t q = 0; q < length && is_complex; q++) {
+            const double *v = b + 2 * q;
+            *out++ = u[0] * v[0] - u[1] * v[1];
+            *out++ = u[0] * v[1] + u[1] * v[0];
+        }
+    }
+}
+
 /* Kronecker products of matrices, and of vectors as a column and a row. */
 void gx_lower_kron(gx_exec *x, const gx_node *node)
 {
@@ -207,18 +224,19 @@ void gx_lower_kron(gx_exec *x, const gx_node *node)
         ta = (gx_type){.rows = node->type.rows, .cols = 1};
         tb = (gx_type){.rows = 1, .cols = node->type.cols};
     }
-    int64_t ld = gx_max(1, node->type.rows);
-    int step = gx_dtype_is_complex(dtype) ? 2 : 1;
-    for (int64_t j = 0; j < node->type.cols && a != NULL && b != NULL && c != NULL; j++) {
-        for (int64_t i = 0; i < node->type.rows; i++) {
-            const double *u = a + step * (j / tb.cols * ta.rows + i / tb.rows);
-            const double *v = b + step * (j % tb.cols * tb.rows + i % tb.rows);
-            double product[2] = {u[0] * v[0], 0};
-            if (step == 2) {
-                product[0] -= u[1] * v[1];
-                product[1] = u[0] * v[1] + u[1] * v[0];
-            }
-            gx_convert(wide, product, 1, dtype, gx_at(c, dtype, ld, i, j), ld, 1, 1);
+    int64_t rows = node->type.rows, ld = gx_max(1, rows), step = gx_dtype_is_complex(dtype) ? 2 : 1;
+    double *line = dtype == wide ? NULL : gx_temp(x, (size_t)(ld * step) * sizeof *line);
+    bool is_there = rows > 0 && a != NULL && b != NULL && c != NULL && gx_ok(x->run);
+    for (int64_t j = 0; j < node->type.cols && is_there; j++) {
+        void *column = gx_at(c, dtype, ld, 0, j);
+        double *to = line != NULL ? line : column;
+        kron_column(step == 2, a + step * (j / tb.cols * ta.rows), ta.rows,
+                    b + step * (j % tb.cols * tb.rows), tb.rows, to);
+        if (line != NULL) {
+            gx_convert(wide, line, ld, dtype, column, ld, rows, 1);
+        }
+        if (gx_run_poll(x->run) != GX_OK) {
+            return;
         }
     }
 }

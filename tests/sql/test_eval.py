@@ -11,6 +11,7 @@ Plan:
   8  hostile texts: deep, long, huge, endless
   9  what passes do is counted, and programs are kept: results stay right when operands change
 """
+import itertools
 import json
 import time
 
@@ -407,6 +408,17 @@ def test_einsum_order(db, text, sides, optimum):
     program = f"einsum('{text}', {', '.join(made)})"
     flops = db.execute("SELECT sum(flops) FROM gx_plan('eval', ?) WHERE driver = 'matmul'", (program,)).fetchone()[0]
     assert flops == optimum
+
+
+@pytest.mark.parametrize("sides", [((3, 4), (2, 5)), ((1, 1), (7, 3)), ((0, 3), (2, 2)), ((3, 2), (2, 0))])
+def test_kronecker_products(full, sides):
+    """Of every pair of dtypes; outer products are those of a column and a row."""
+    db, rng = full[0], np.random.default_rng(5)
+    for types in itertools.product(("<f8", "<f4", "<c16", "<c8"), repeat=2):
+        a, b = ((rng.standard_normal(s) + (1j * rng.standard_normal(s) if t[1] == "c" else 0)).astype(t) for s, t in zip(sides, types))
+        for name, left, right, want in (("kron", a, b, np.kron(a, b)), ("outer", a.reshape(-1, 1), b.reshape(1, -1), np.outer(a, b))):
+            got = to_numpy(q(db, f"SELECT gx_{name}(?, ?)", from_numpy(left), from_numpy(right)))
+            assert got.dtype == want.dtype and got.shape == want.shape and np.allclose(got, want, rtol=1e-6)
 
 
 def test_other_names(full):
