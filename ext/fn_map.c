@@ -10,6 +10,8 @@
 #include "../core/alg/alg.h"
 #include "../core/alg/sparse_alg.h"
 
+#include <string.h>
+
 /* The operands of a function, and what it makes of them. */
 typedef struct operands {
     int count;
@@ -110,6 +112,18 @@ static void ask_mask(gx_fn *fn, operands *x)
     }
 }
 
+/* A to the power of the number 2, in A's dtype: a multiplication, as x ** 2 in a program. */
+static bool is_square(gx_map_kind kind, const operands *x)
+{
+    const gx_mat *p = &x->A[1];
+    double power = 0;
+    if (kind == GX_MAP_POW && p->kind == GX_MAT_VALUE && p->dtype == GX_F64 && !p->is_sparse &&
+        p->rows == 1 && p->cols == 1) {
+        memcpy(&power, p->data, sizeof power);
+    }
+    return power == 2 && x->A[0].dtype == x->dtype;
+}
+
 /* What holds for the result of one operand. */
 static uint32_t properties_of(gx_map_kind kind, const operands *x, gx_scalar alpha)
 {
@@ -181,6 +195,10 @@ static void map(gx_fn *fn, gx_map_kind kind, gx_scalar alpha, gx_scalar beta)
         (numbers > 0 && !gx_fn_scalar(fn, x.count, "alpha", &alpha)) ||
         !gx_fn_dest(fn, x.count + numbers, &dest)) {
         return;
+    }
+    if (is_square(kind, &x)) {
+        kind = GX_MAP_SQUARE;
+        x.count = 1;
     }
     x.result = alpha.im != 0 ? gx_dtype_promote(x.result, GX_C64) : x.result;
     gx_sink C;

@@ -251,6 +251,19 @@ def test_masks_only_say_which(filedb, limit):
     assert to_numpy(q(db, "SELECT gx_eval('where(?1, 1, 0)', ?)", from_numpy(masks["c128"][:1]))).dtype == np.float64
 
 
+def test_squares(db):
+    """A power of 2 is a product: NumPy's to the bit, as ** in a program; of what spreads, too."""
+    a = elements(np.random.default_rng(3), "f64")
+    for x in (a, a[:1, 5:6], a[:, 2:5] * 1j + 2):
+        with np.errstate(all="ignore"):
+            want = x * x
+        for two in (2, 2.0, from_numpy(np.array([[2.0]]))):
+            got = to_numpy(q(db, "SELECT gx_pow(?, ?)", from_numpy(x), two))
+            assert got.dtype == want.dtype and (np.array_equal(got, want, equal_nan=True) or np.iscomplexobj(x))
+    spread = to_numpy(q(db, "SELECT gx_pow(2, '[[2,2]]')"))
+    assert np.array_equal(spread, [[4, 4]]) and to_numpy(q(db, "SELECT gx_pow(gx_cast('[[3]]', 'f32'), 2)")) == 9
+
+
 # 4 ------------------------------------------------------------------------------------------------
 
 
