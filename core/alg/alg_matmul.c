@@ -351,6 +351,7 @@ static gx_prog *build_product(gx_run *run, void *arg)
     const build_args *b = arg;
     gx_matmul_plan plan;
     gx_plan_matmul(run, b->args, b->C->tile_rows, b->C->tile_cols, &plan);
+    gx_plan_matmul_result(b->C, &plan);
     return gx_matmul_program(run, b->args, &plan, b->C);
 }
 

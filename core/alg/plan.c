@@ -135,7 +135,7 @@ static bool choose_strips(const gx_run *run, const gx_matmul_args *args, int64_t
                           int64_t tile_n, gx_matmul_plan *plan)
 {
     const int64_t FEW = 256, RATIO = 16, PARTS = 16;
-    const int64_t LEAST_BYTES = 128 << 20, MOST_BYTES = 512 << 20;
+    const int64_t LEAST_BYTES = 128 << 20, MOST_BYTES = 1 << 30;
     bool is_right = plan->m < plan->n; // the large operand is B
     const gx_mat *S = is_right ? args->B : args->A;
     bool is_plain = (is_right ? args->transb : args->transa) == GX_NO_TRANS;
@@ -167,6 +167,14 @@ static bool choose_strips(const gx_run *run, const gx_matmul_args *args, int64_t
     plan->block_n = is_right ? block_p : few;
     plan->block_k = gx_min(block_q, q);
     return true;
+}
+
+void gx_plan_matmul_result(const gx_sink *C, gx_matmul_plan *plan)
+{
+    const double SMALL = 1 << 20;
+    bool is_in_memory = !C->is_stored && C->value.data != NULL;
+    double bytes = (double)C->rows * (double)C->cols * (double)gx_dtype_bytes(C->dtype);
+    plan->is_gathered = plan->is_gathered && !(is_in_memory && bytes > SMALL);
 }
 
 static void choose_blocks(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int64_t tile_n,

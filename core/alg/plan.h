@@ -33,6 +33,12 @@ void gx_plan_matmul(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int
                     gx_matmul_plan *plan);
 
 /*
+** The same where C's blocks need not be whole tiles: each goes to its place in memory when it is
+** finished, while others are multiplied, unless all of C is so small that it had better be one.
+*/
+void gx_plan_matmul_result(const gx_sink *C, gx_matmul_plan *plan);
+
+/*
 ** Reads of a product with this plan's rectangle, in bytes, if nothing survived from one rectangle
 ** to the next; the dry run of the program (gx_prog_cost) is exact.
 */

@@ -10,6 +10,7 @@ Plan:
 - blocks follow the device's memory, not memory_limit: each block of an operand is read once where the device holds all;
 - a product with few columns or rows, plain and transposed, values and stored, added to: blocks are whole tiles, each read
   and copied once;
+- a large result in memory of several strips comes down strip by strip, a small or stored one as a whole;
 - bench_core, with results that stay on the device and that are dropped: its own checks of elements hold, in whole and
   within little device memory;
 - page-locked memory within its budget, reused from call to call, pageable where it is refused, and counted;
@@ -265,6 +266,35 @@ result.append(mock.alive())
         assert wrong < bound and calls == 1 + ("copy" in call) and remarks == [], call
         # Pieces of one large block of small tiles read each of these a few columns at a time.
         assert up <= 1.05 + ("copy" in call) and ("copy" in call or limit == 0 or reads <= 1.1), call
+
+
+def test_strips_of_a_result(tmp_path):
+    """With several strips a large result in memory comes down strip by strip, as they are finished; a small one, and a
+    stored one whose tiles they are not, are copied together on the device first."""
+    got = child(
+        tmp_path,
+        FILE
+        + """
+matrices(db, 2100, 1100, 3, dtype='f64', tile=128)
+q(db, "SELECT gx_config('probe', 'off')")
+q(db, "SELECT gx_randn(1100, 64, 'X')"); q(db, "SELECT gx_randn(1100, 8, 'Y')")
+a, x, y = (to_numpy(q(db, f"SELECT gx_copy('{n}')")) for n in 'AXY')
+result = []
+for other, of, place in (('X', x, ""), ('X', x, ", 'R'"), ('Y', y, "")):
+    db.execute("SELECT gx_stats_reset()").fetchall()
+    got = q(db, f"SELECT gx_matmul('A', '{other}'{place})")
+    s = stats(db)
+    got = to_numpy(q(db, "SELECT gx_copy('R')") if place else got)
+    result.append([float(np.abs(got - a @ of).max()), s['kernels'], s['downloaded'] == 8 * got.size, notes(db)])
+db.close()
+result.append(mock.alive())
+""",
+        GX_BACKEND="cuda",
+    )
+    assert got.pop() == {}
+    large, stored, small = (kernels for _, kernels, _, _ in got)
+    assert 1 < large < small and large <= stored  # a kernel more for each strip that is copied
+    assert all(wrong < 1e-11 and is_once and remarks == [] for wrong, _, is_once, remarks in got)
 
 
 @pytest.mark.parametrize("limit", ["250000", "120000"])
