@@ -409,12 +409,21 @@ static gx_code attend(loading *l, const gx_stream *stream, gx_reader *own, gx_er
     return code;
 }
 
-/* Buffers and marks: at least one. */
+/* Helpers that are worth it; where the caller has work of its own they leave it processors. */
+static int64_t readers_of(const loading *l)
+{
+    const int64_t *setting = l->run->ctx->config.number;
+    int64_t readers = setting[GX_SET_READERS];
+    return l->panels == NULL ? readers
+                             : gx_min(readers, gx_max(ENOUGH, setting[GX_SET_THREADS] / 4 * 3));
+}
+
+/* Buffers and marks: at least one; no more than helpers fill, as they have to stay in the cache. */
 static gx_code take_buffers(loading *l, gx_err *err)
 {
     gx_run *run = l->run;
     size_t budget = (size_t)run->ctx->config.number[GX_SET_PINNING_BUDGET];
-    int64_t readers = run->ctx->config.number[GX_SET_READERS];
+    int64_t readers = readers_of(l);
     int64_t wanted = gx_min(readers + gx_max(TURNS, gx_min(readers / 2, SPARE)), STAGES);
     wanted = gx_min(wanted, l->pieces);
     for (int k = 0; k < wanted; k++) {
@@ -446,11 +455,7 @@ static gx_stream *start_helpers(loading *l)
             bytes += (double)to->mat->rows * (double)to->cols * (double)gx_dtype_bytes(to->dtype);
         }
     }
-    const int64_t *setting = l->run->ctx->config.number;
-    int64_t wanted = gx_min(setting[GX_SET_READERS], l->units - are_few(l));
-    if (l->panels != NULL) { // the caller works, too
-        wanted = gx_min(wanted, gx_max(ENOUGH, setting[GX_SET_THREADS] / 4 * 3));
-    }
+    int64_t wanted = gx_min(readers_of(l), l->units - are_few(l));
     if (count > 0) {
         gx_stream_start(l->run, stored, count, (int)wanted, bytes, help, l, &stream);
     }
