@@ -151,7 +151,7 @@ def spreading(folder, rounds):
     db.close()
     table = "FROM gx_spread('G', '[[17]]', '{\"steps\":5}')"
     for title, sql in (("ten rows", f"SELECT * {table} LIMIT 10"), ("the ten best", f"SELECT * {table} ORDER BY activation DESC LIMIT 10"),
-                       ("above 0.05, counted", f"SELECT count(*), sum(activation) {table} WHERE activation > 0.05"),
+                       ("above 0.6, counted", f"SELECT count(*), sum(activation) {table} WHERE activation > 0.6"),
                        ("all rows, summed", f"SELECT count(*), sum(activation) {table}")):
         seconds, found, calls = {}, {}, {}
         for backend in ("cuda", "cpu", "auto"):

@@ -202,13 +202,13 @@ static bool reserve(gx_fn *fn, int64_t n, spread *s)
     return gx_run_fail(&fn->run, &err) == GX_OK;
 }
 
-/* The nodes that have an activation; how many they are. */
-static int64_t list_nodes(const double *activation, int64_t n, int64_t *node)
+/* The nodes that have an activation, and none below the floor; how many they are. */
+static int64_t list_nodes(const double *activation, int64_t n, double floor, int64_t *node)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < n; i++) { // nothing to foretell: either is common
         node[count] = i;
-        count += activation[i] != 0;
+        count += (activation[i] != 0) & !(activation[i] < floor);
     }
     return count;
 }
@@ -267,7 +267,7 @@ static bool spread_begin(gx_fn *fn, const gx_table_wish *wish, void *state, int6
         gx_graph_spread(&fn->run, &G, &args, pulse, s->activation) != GX_OK) {
         return false;
     }
-    *rows = s->rows = s->left = list_nodes(s->activation, G.rows, s->node);
+    *rows = s->rows = s->left = list_nodes(s->activation, G.rows, wish->floor, s->node);
     s->is_falling = wish->is_falling;
     for (int64_t at = s->rows / 2; s->is_falling && at-- > 0;) {
         sift(s->activation, s->node, s->rows, at, s->node[at]);

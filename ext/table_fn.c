@@ -8,9 +8,11 @@
 **
 ** A table whose first columns are ranged also takes comparisons with these, an ORDER BY of these
 ** and LIMIT: idxStr names them in the order of their values, two letters each (column, operator).
-** None is omitted: what xFilter cannot use, a text say, SQLite compares itself.  ORDER BY of a
-** falling column is a bit of idxNum.  It is taken only where no row is compared any more: of few
-** that are left SQLite's own sorting is the faster one.
+** None is omitted: what xFilter cannot use, a text say, SQLite compares itself.
+**
+** Of a falling column one lower bound is taken, behind the arguments, and an ORDER BY: a bit of
+** idxNum each.  The order only where nothing else is compared: of few rows that are left then
+** SQLite's own sorting is the faster one.
 **
 ** xFilter is one gx call: it begins a run, lets the function compute all rows, and ends it.  The
 ** rows are the state of the cursor until the next xFilter or xClose.
@@ -25,7 +27,11 @@
 #define SQLITE_INDEX_CONSTRAINT_OFFSET 74
 #endif
 
-enum { USED_SHIFT = GX_TABLE_ARGS_MAX, FALLING_SHIFT = USED_SHIFT + GX_TABLE_COLUMNS_MAX };
+enum {
+    USED_SHIFT = GX_TABLE_ARGS_MAX,
+    FALLING_SHIFT = USED_SHIFT + GX_TABLE_COLUMNS_MAX,
+    FLOOR_SHIFT
+};
 
 typedef struct binding {
     gx_ctx *ctx;
@@ -139,17 +145,28 @@ static int take_ranges(const gx_table_fn *def, sqlite3_index_info *info, int nex
     return info->idxStr == NULL ? SQLITE_NOMEM : SQLITE_OK;
 }
 
-/* Are all rows wanted, the largest of the falling column first? */
-static bool is_falling(const gx_table_fn *def, const sqlite3_index_info *info)
+/* The first lower bound of the falling column becomes the next value; and its order. */
+static void take_falling(const gx_table_fn *def, sqlite3_index_info *info, int next)
 {
-    bool is = def->falling > 0 && info->nOrderBy == 1 && info->aOrderBy[0].desc &&
-              info->aOrderBy[0].iColumn == def->falling;
-    for (int k = 0; k < info->nConstraint && is; k++) {
+    bool is_ordered =
+        info->nOrderBy == 1 && info->aOrderBy[0].desc && info->aOrderBy[0].iColumn == def->falling;
+    for (int k = 0; k < info->nConstraint; k++) {
         const struct sqlite3_index_constraint *c = &info->aConstraint[k];
-        is = c->iColumn >= def->columns || c->op == SQLITE_INDEX_CONSTRAINT_LIMIT ||
-             c->op == SQLITE_INDEX_CONSTRAINT_OFFSET;
+        bool is_floor =
+            c->iColumn == def->falling && c->usable && (info->idxNum >> FLOOR_SHIFT & 1) == 0 &&
+            (c->op == SQLITE_INDEX_CONSTRAINT_GT || c->op == SQLITE_INDEX_CONSTRAINT_GE);
+        if (is_floor) {
+            info->aConstraintUsage[k].argvIndex = next;
+            info->idxNum |= 1 << FLOOR_SHIFT;
+        }
+        is_ordered = is_ordered && (is_floor || c->iColumn >= def->columns ||
+                                    c->op == SQLITE_INDEX_CONSTRAINT_LIMIT ||
+                                    c->op == SQLITE_INDEX_CONSTRAINT_OFFSET);
     }
-    return is;
+    if (is_ordered) {
+        info->idxNum |= 1 << FALLING_SHIFT;
+        info->orderByConsumed = 1;
+    }
 }
 
 static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
@@ -179,9 +196,8 @@ static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     }
     int visible = (1 << def->columns) - 1;
     info->idxNum = given | ((int)info->colUsed & visible) << USED_SHIFT;
-    if (is_falling(def, info)) {
-        info->idxNum |= 1 << FALLING_SHIFT;
-        info->orderByConsumed = 1;
+    if (def->falling > 0) {
+        take_falling(def, info, next);
     }
     info->estimatedRows = 100;
     info->estimatedCost = 1000;
@@ -273,6 +289,14 @@ static gx_table_wish wish_of(uint32_t used, const char *letters, sqlite3_value *
     return wish;
 }
 
+/* What is no number says nothing here; SQLite compares once more. */
+static double floor_of(sqlite3_value *value)
+{
+    int type = sqlite3_value_type(value);
+    bool is_number = type == SQLITE_INTEGER || type == SQLITE_FLOAT;
+    return is_number ? sqlite3_value_double(value) : -(double)INFINITY;
+}
+
 static int filter(sqlite3_vtab_cursor *base, int index, const char *text, int argc,
                   sqlite3_value **argv)
 {
@@ -280,7 +304,8 @@ static int filter(sqlite3_vtab_cursor *base, int index, const char *text, int ar
     const binding *bound = bound_of(base);
     const gx_table_fn *def = bound->def;
     int given = index & ((1 << USED_SHIFT) - 1);
-    int args = argc - (int)(text == NULL ? 0 : strlen(text) / 2); // the others are ranges
+    bool has_floor = (index >> FLOOR_SHIFT & 1) != 0;
+    int args = argc - has_floor - (int)(text == NULL ? 0 : strlen(text) / 2); // the others: ranges
     uint32_t used = (uint32_t)(index >> USED_SHIFT) & ((1U << GX_TABLE_COLUMNS_MAX) - 1);
     clear_state(cur);
     memset(cur->state, 0, def->state_bytes);
@@ -298,6 +323,7 @@ static int filter(sqlite3_vtab_cursor *base, int index, const char *text, int ar
     if (is_begun && def->begin_within != NULL) {
         gx_table_wish wish = wish_of(used, text, argv + args);
         wish.is_falling = (index >> FALLING_SHIFT & 1) != 0;
+        wish.floor = has_floor ? floor_of(argv[args]) : -(double)INFINITY;
         cur->has_state = true;
         def->begin_within(&fn, &wish, cur->state, &cur->rows);
     } else if (is_begun) {

@@ -20,6 +20,7 @@ typedef struct gx_table_wish {
     int64_t low[GX_TABLE_RANGED_MAX], high[GX_TABLE_RANGED_MAX]; /* of the ranged columns         */
     int64_t limit;   /* the first so many rows                                */
     bool is_falling; /* by the `falling` column, the largest first            */
+    double floor;    /* of that column, what is less is not looked at         */
 } gx_table_wish;
 
 typedef struct gx_table_fn {
@@ -41,7 +42,8 @@ typedef struct gx_table_fn {
     */
     bool (*begin_within)(gx_fn *fn, const gx_table_wish *wish, void *state, int64_t *rows);
     int ranged;
-    int falling; /* a column, not the first, by which it can give them falling; 0: none */
+    int falling; /* a column, not the first, of which it can leave out what is less than a number,
+                    and by which it can give the rows falling; 0: none */
 
     /* Instead of begin, without arguments: no call of gx, so it counts nothing and cannot fail. */
     void (*look)(gx_ctx *ctx, void *state, int64_t *rows);

@@ -139,12 +139,22 @@ def test_spread_falling(db):
     for tail, is_own in [("ORDER BY activation DESC", True), ("ORDER BY activation DESC LIMIT 5", True),
                          ("ORDER BY activation DESC LIMIT 7 OFFSET 60", True), ("ORDER BY activation DESC LIMIT 0", True),
                          ("ORDER BY activation", False), ("ORDER BY node DESC", False), ("ORDER BY activation DESC, node DESC", False),
-                         ("WHERE activation > 0.01 ORDER BY activation DESC", False), ("WHERE node < 40 ORDER BY activation DESC LIMIT 3", False)]:
+                         ("WHERE activation > 0.01 ORDER BY activation DESC", True), ("WHERE node < 40 ORDER BY activation DESC LIMIT 3", False),
+                         ("WHERE activation >= 0.02 AND activation > 0.01 ORDER BY activation DESC", False),
+                         ("WHERE 0.01 <= activation AND activation < 0.1 ORDER BY activation DESC", False),
+                         ("WHERE activation > 0.01 ORDER BY activation DESC LIMIT 3 OFFSET 1", True)]:
         sql = "SELECT node, activation FROM {} " + tail
         want = db.execute(sql.format(copy)).fetchall()
         assert db.execute(sql.format(table)).fetchall() == want, tail
         plan = " ".join(row[3] for row in db.execute("EXPLAIN QUERY PLAN " + sql.format(table)))
         assert ("ORDER BY" not in plan) == is_own, (tail, plan)
+    middle = db.execute("SELECT activation FROM s ORDER BY activation LIMIT 1 OFFSET (SELECT count(*) / 2 FROM s)").fetchone()[0]
+    for bound in (middle, 0, 1, -1, None, "0.02", "many", b"x", 2**60, float("inf"), -float("inf")):
+        for condition in ("activation > ?", "? <= activation", "activation > ? AND node > 5", "activation > ? OR node = 7"):
+            sql = "SELECT node, activation FROM {} WHERE " + condition
+            assert db.execute(sql.format(table), (bound,)).fetchall() == db.execute(sql.format(copy), (bound,)).fetchall(), (bound, condition)
+    limits = "WITH l(x) AS (VALUES(0.01), (0.1), ('0.05'), (NULL)) SELECT x, node FROM l, {} WHERE activation > x ORDER BY x, node"
+    assert db.execute(limits.format(table)).fetchall() == db.execute(limits.format(copy)).fetchall()
     assert db.execute(f"SELECT activation FROM {table} ORDER BY activation DESC LIMIT 2").fetchall() == [
         (a,) for a, in db.execute("SELECT activation FROM s ORDER BY activation DESC LIMIT 2")]
     pairs = "SELECT a.node, b.node FROM {0} a, {0} b WHERE a.node = b.node ORDER BY a.activation DESC LIMIT 4"
