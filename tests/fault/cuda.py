@@ -32,13 +32,12 @@ import tempfile
 import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "mockcuda"))
+from mock_counts import NAMES, Counts  # noqa: E402
+
 ENDING = ("sticky", "later", "lost")
 APART = ("always",) + ENDING
 KINDS = ("memory", "launch", "status") + APART
-NAMES = (
-    "device_buffers pinned_buffers queues marks devices device_bytes pinned_bytes device_peak pinned_peak calls "
-    "failures violations kernels uploads downloads handles uncleared vain"
-).split()
 ALIVE = ("device_buffers", "pinned_buffers", "queues", "marks", "device_bytes", "pinned_bytes", "handles")
 CALL = os.environ.get("CALL", "*")  # one function alone: CALL=cudaMalloc
 LOST = "off until the process ends"
@@ -82,10 +81,6 @@ def connect(path, backend):
     db.load_extension(os.environ["GX_SO"])
     value(db, "SELECT gx_config('tile_bytes', 8192)")
     return db
-
-
-class Counts(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_int64) for name in NAMES]
 
 
 class Machine:

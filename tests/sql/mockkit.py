@@ -14,6 +14,9 @@ import pytest
 
 from conftest import ROOT, gx_connect, gx_path
 
+sys.path.insert(0, str(ROOT / "tests" / "mockcuda"))
+from mock_counts import NAMES, Counts  # noqa: E402
+
 STAND_INS = pathlib.Path(os.environ.get("GX_STAND_INS") or ROOT / "build" / "mock")
 MOCK = pathlib.Path(os.environ.get("GX_MOCK") or ROOT / "build" / "tests" / "mockcuda" / "gx_cuda.so")
 
@@ -25,15 +28,6 @@ from conftest import error, from_numpy, gx_connect, q, to_numpy
 from mockkit import Mock, both_knn, connect, each_device_fails, knn, matrices, notes, since, stats
 mock = Mock()
 """
-
-NAMES = (
-    "device_buffers pinned_buffers queues marks devices device_bytes pinned_bytes device_peak pinned_peak calls "
-    "failures violations kernels uploads downloads handles uncleared vain peers"
-).split()
-
-
-class Counts(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_int64) for name in NAMES]
 
 
 class Mock:
