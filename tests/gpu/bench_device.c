@@ -221,19 +221,21 @@ static void memory_rates(void)
 /* Bytes of the matrix per second; "copy": bytes read and written. */
 static void narrow_rates(gx_dtype dtype, int64_t side)
 {
-    static const int64_t widths[] = {1, 2, 4, 8, 10, 16};
+    enum { MOST = 64 };
+    static const int64_t widths[] = {1, 2, 4, 8, 10, 16, 33, MOST};
+    enum { WIDTHS = sizeof widths / sizeof *widths };
     double bytes = (double)(side * side) * (double)gx_dtype_bytes(dtype);
-    void *a = place((size_t)bytes), *x = place(16 * (size_t)side * gx_dtype_bytes(dtype));
-    void *y = place(16 * (size_t)side * gx_dtype_bytes(dtype)), *copy = place((size_t)bytes);
+    void *a = place((size_t)bytes), *x = place(MOST * (size_t)side * gx_dtype_bytes(dtype));
+    void *y = place(MOST * (size_t)side * gx_dtype_bytes(dtype)), *copy = place((size_t)bytes);
     gx_args fill = {.m = side, .n = side, .alpha = {0.5, 0}, .c = a, .ldc = side};
     must(gpu.backend->kernel[GX_FILL][dtype](gpu.dev, queue, &fill, &err));
-    fill.n = 16;
+    fill.n = MOST;
     fill.c = x;
     must(gpu.backend->kernel[GX_FILL][dtype](gpu.dev, queue, &fill, &err));
     gx_args args = {.m = side, .n = side, .a = a, .lda = side, .c = copy, .ldc = side};
     double time = time_of(GX_COPY, dtype, args, NULL, 5);
     print("copy", gx_dtype_name(dtype), (double)side, time, 2 * bytes / time / 1e9, "GB/s");
-    for (int q = 0; q < 12; q++) {
+    for (int q = 0; q < 2 * WIDTHS; q++) {
         bool is_turned = q % 2 == 1;
         char name[64];
         gx_args product = {.transa = is_turned ? GX_TRANS : GX_NO_TRANS,

@@ -467,14 +467,6 @@ API int cudaLibraryGetKernel(void **kernel, void *library, const char *name)
     return mock_keep(CUDA_NOT_FOUND);
 }
 
-API int cudaFuncSetAttribute(const void *kernel, int attribute, int value)
-{
-    const int ROOM = 8, MOST = 227 << 10;
-    BEGIN(MOCK_RUNTIME, "cudaFuncSetAttribute");
-    bool is_there = (uintptr_t)kernel - 1 < SERVED * GX_DTYPE_COUNT;
-    return is_there && attribute == ROOM && value <= MOST ? 0 : mock_keep(CUDA_INVALID);
-}
-
 static bool is_spmm(served kernel)
 {
     return kernel >= SPMM_GATHER && kernel <= SPMM_SCATTER_LINE;
