@@ -5,7 +5,7 @@
 
 CALL: product (f32, order n), solve (f64, Cholesky, order n), least-squares, neighbours, components (rows x 64).  Matrices are
 stored as sharded ones in --dir and read from there first, into the workers' memory; the product's factors gx reads from the files
-again, while it computes.  --head M: of the product only the first M rows; --alone: without dask.array; --backend cpu auto: gx
+again, while a device computes.  --head M: of the product only the first M rows; --alone: without dask.array; --backend cpu auto: gx
 without its device, then with it.  Each worker has --threads threads, which compute with one thread each (Dask's own choice); or with
 --inner of them.  Ratios are medians over rounds in turn.  The model's figures, but for the bytes that are moved, come from this machine:
 each kind of step is timed on as many processors as there are, before and after each round, since others use them too.
@@ -44,7 +44,7 @@ def processors():
 # The steps' rates -----------------------------------------------------------------------------------------------------
 
 def timed_step(kind, size, folder):
-    """On a worker: flops/s of that kind of step, on blocks of that size; of a product with the reading of its blocks."""
+    """On a worker: flops/s of that kind of step, on blocks of that size; of a product, where it does, with their reading."""
     from gx_sqlite import dask as gxd
     random = np.random.default_rng(0)
     if kind in ("qr", "ones", "search"):  # blocks come by columns, as from_gx reads them
@@ -55,9 +55,13 @@ def timed_step(kind, size, folder):
                  "search": (lambda: gxd._nearest(q, e, NEAREST, '{"metric":"l2"}', 0), 2 * QUERIES * size * 64)}
     elif kind == "product":
         size, height, width = size
-        path, count = os.path.join(folder, f"step-{threading.get_ident()}-{os.getpid()}.db"), 4 if gxd._has_device() else 2
-        gxd._write(path, "A", random.random((size, size), np.float32))
-        block = gxd._Stored(path, "A", 0, size, 0, size)
+        block, count = random.random((size, size), np.float32).T, 2
+        if gxd._has_device():
+            path, count = os.path.join(folder, f"step-{threading.get_ident()}-{os.getpid()}.db"), 4
+            gxd._write(path, "A", block)
+            block = gxd._Stored(path, "A", 0, size, 0, size)
+        else:
+            height = width = 1
         steps = {kind: (lambda: gxd._products(None, [[block] * count] * height, [[block] * count] * width, "f4"),
                         2 * count * height * width * size ** 3)}
     else:
@@ -161,8 +165,10 @@ class Calls:
         path, A = self.path_of("A", da.random.default_rng(0).standard_normal((n, n), chunks=b, dtype=np.float32))
         x = da.ones(n, chunks=b, dtype=np.float32)
         ours, head = gxd.from_gx(path, "A"), gxd.from_gx(head_of(path, -(-m // b)), "A")
-        return (lambda: gxd.matmul(head, ours), lambda: A[:m] @ A, lambda C: relative(C @ x, A[:m] @ (A @ x)),
-                cluster_model.matmul(n, b, m), {"product": (b, *cluster_model.rectangle(m // b, n // b))})
+        return (lambda: gxd.matmul(head, ours) if gxd._has_device() else gxd.matmul(A[:m], A), lambda: A[:m] @ A,
+                lambda C: relative(C @ x, A[:m] @ (A @ x)),
+                lambda: cluster_model.matmul_of_stored(n, b, m) if gxd._has_device() else cluster_model.matmul(
+                    n, b, m, is_held=True), {"product": (b, *cluster_model.rectangle(m // b, n // b))})
 
     def solve(self):
         from gx_sqlite import dask as gxd
@@ -270,13 +276,14 @@ def _moved(dask_worker):
 def measure_call(client, calls, name, args):
     ours, theirs, residual, tasks, sizes = NAMES[name](calls)
     def expected():
-        return cluster_model.simulate(tasks, args.workers, this_machine(client, args, sizes, calls.folder))
+        return cluster_model.simulate(tasks() if callable(tasks) else tasks, args.workers, this_machine(client, args, sizes, calls.folder))
 
     gx, model, left = ({backend: [] for backend in args.backend} for _ in range(3))
     plain = []
     for _ in range(args.rounds):
         for backend in args.backend:
             client.run(compute_on, backend)
+            compute_on(backend)
             before = expected()
             counts, answer = timed(client, ours)
             gx[backend].append(counts)
@@ -294,7 +301,7 @@ def measure_call(client, calls, name, args):
 
 
 def compute_on(backend):
-    """On a worker: gx there from now on."""
+    """gx in this process from now on."""
     from gx_sqlite import dask as gxd
     os.environ["GX_BACKEND"] = backend
     gxd._of_thread = threading.local()

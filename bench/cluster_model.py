@@ -73,8 +73,18 @@ def rectangle(rows, columns, least=64):
         height, width = taller
 
 
-def matmul(n, b, m=None, e=4):
-    """m rows of A (by default all) times A, both stored: whoever needs a block reads it."""
+def matmul(n, b, m=None, e=4, is_held=False):
+    """m rows of A (by default all) times A."""
+    t, N, M = Tasks(), n // b, (m or n) // b
+    a = t.inputs(N * N, b * b * e, is_held)
+    for i in range(M):
+        for j in range(N):
+            t.sum("product", None, a[i * N:(i + 1) * N], a[j::N], 2 * b ** 3, b * b * e)
+    return t
+
+
+def matmul_of_stored(n, b, m=None, e=4):
+    """The same where whoever needs a block reads it."""
     t, N, M = Tasks(), n // b, (m or n) // b
     height, width = rectangle(M, N)
     for p in range(0, M, height):

@@ -97,7 +97,7 @@ def check_stored(n, chunk, dtype):
     with tempfile.TemporaryDirectory() as folder:
         for name, array in (("A", A), ("B", B)):
             gxd.to_gx(os.path.join(folder, name + ".json"), name, array)
-        C = gxd.matmul(*(gxd.from_gx(os.path.join(folder, name + ".json"), name) for name in "AB"))
+        C = gxd.matmul(*(gxd.from_gx(os.path.join(folder, name + ".json"), name) for name in "AB"), read=True)
         assert not [key for key in dask.optimize(C)[0].dask if key[0].startswith("_read")]
         assert close(C.compute(), a @ b, dtype)
 
@@ -187,7 +187,7 @@ def test_tasks_of_several_blocks(db, tmp_path):
     gx.store(db, "B", a.T)
     path = str(tmp_path / "test.db")
     with dask_threads():
-        C = gxd.matmul(gxd.from_gx(path, "A", 5), gxd.from_gx(path, "B", 5))
+        C = gxd.matmul(gxd.from_gx(path, "A", 5), gxd.from_gx(path, "B", 5), read=True)
         assert close(C.compute(), a @ a.T) and C.chunks == ((5,) * 19, (5,) * 19)
 
 

@@ -43,6 +43,7 @@ _LENT = 1 << 16  # bytes: larger arrays are lent to gx, smaller ones go as value
 _FEW = 8  # columns
 _FEW_BLOCKS = 32  # on a side: their products are about 5000
 _TASK = 4e9  # flops of a task that is long beside what surrounds it
+_DRIVERS = ("/dev/nvidiactl", "/dev/dxg")
 _TASKS = 64  # rectangles of a product, at least, where it has so many blocks
 _STRIP = 1 << 28  # bytes of one factor that go to a device at once
 _LARGER_IS_NEARER = {"cosine": True, "dot": True, "l2": False, "euclidean": False, "sqeuclidean": False, "l1": False,
@@ -68,9 +69,9 @@ def _scratch() -> Any:
 
 @functools.lru_cache(maxsize=None)
 def _has_device() -> bool:
-    """Whether gx may compute on one here."""
-    beside = os.path.join(os.path.dirname(_connect.library()), "gx_cuda.so")
-    return os.environ.get("GX_BACKEND") != "cpu" and os.path.exists(os.environ.get("GX_CUDA_SO") or beside)
+    """Whether gx may compute on one here, and a driver is there."""
+    library = os.environ.get("GX_CUDA_SO") or os.path.join(os.path.dirname(_connect.library()), "gx_cuda.so")
+    return os.environ.get("GX_BACKEND") != "cpu" and os.path.exists(library) and any(map(os.path.exists, _DRIVERS))
 
 
 def _open(path: str) -> Any:
@@ -511,14 +512,16 @@ def _square(A: DaskArray) -> DaskArray:
 
 # Algorithms -----------------------------------------------------------------------------------------------------------
 
-def matmul(A: Any, B: Any) -> DaskArray:
-    """A B."""
+def matmul(A: Any, B: Any, *, read: Optional[bool] = None) -> DaskArray:
+    """A B.  read: whether a task reads what it needs of stored factors itself, by default where a device computes (here, so
+    there): it waits for blocks.  A processor takes longer to read a block once more than to get it from another worker."""
     A, B = _two(A), _two(B)
     if A.shape[1] != B.shape[0]:
         raise ValueError(f"gx_sqlite.dask.matmul: A is {A.shape[0]}x{A.shape[1]} but B is {B.shape[0]}x{B.shape[1]}")
     B = B if B.chunks[0] == A.chunks[1] else B.rechunk({0: A.chunks[1]})
-    steps, dtype = _Steps("matmul", A, B), np.result_type(A.dtype, B.dtype)
-    a, b = steps.stored(A), steps.stored(B)
+    is_read = _has_device() if read is None else read
+    steps, dtype = _Steps("matmul", A, B, is_read), np.result_type(A.dtype, B.dtype)
+    a, b = (steps.stored(A), steps.stored(B)) if is_read else (None, None)
     if B.shape[1] <= _FEW:
         blocks = _product(steps, steps.blocks(A), steps.blocks(B))
     elif a is None or b is None:
