@@ -534,9 +534,10 @@ typedef struct shares {
     bool is_staged;
 } shares;
 
-/* As memcpy(), and nothing of `to` stays in a cache. */
-static void copy_past_caches(char *to, const char *from, size_t bytes)
+void gx_device_copy_past(void *target, const void *source, size_t bytes)
 {
+    char *to = target;
+    const char *from = source;
 #ifdef __SSE2__
     enum { LANE = sizeof(__m128i), LANES = 4 };
     size_t head = -(uintptr_t)to % LANE, step = LANES * LANE;
@@ -571,7 +572,7 @@ static gx_code copy_share(void *arg, int64_t piece, int member, gx_err *err)
     const char *from = s->from + col * s->from_ld + at;
     (void)member, (void)err;
     if (s->is_staged) {
-        copy_past_caches(to, from, bytes);
+        gx_device_copy_past(to, from, bytes);
     } else {
         memcpy(to, from, bytes);
     }

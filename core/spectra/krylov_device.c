@@ -8,8 +8,8 @@
 ** device, its share (krylov_share.c: which, and what is multiplied with what).
 **
 ** Vectors go up and products come down in every pass, through page-locked buffers that the team
-** fills; they are n x f beside n x n.  Where shares' products have to be added up, each of several
-** devices adds up a part of y from the others' memory, and brings that down; where they do not
+** fills; they are n x f beside n x n.  Where shares' products have to be added up, sums travel from
+** device to device behind the products, and each brings a stretch of y down; where they do not
 ** reach each other's memory, or y is small, the sum is made where the products come down.  What has
 ** no room on the devices is the host's part, worked on at the same time (krylov_oper.c).
 **
@@ -26,14 +26,20 @@
 
 #include <string.h>
 
-/* Columns of vectors on the devices at a time; rows of sums that a member of the team makes. */
-enum { MOST_COLUMNS = 64, ATTEMPTS = 3, SUM_ROWS = 1 << 16 };
+/*
+** Columns of vectors on the devices at a time; rows that a member of the team adds, or copies: few,
+** because it wakes up member by member, and the first are done before the last have begun.
+*/
+enum { MOST_COLUMNS = 64, ATTEMPTS = 3, COPY_ROWS = 1 << 12 };
+
+/* Bytes that the team copies: of what has just been computed here, and of what has come down. */
+static const int64_t TEAM_UP = (int64_t)512 << 10, TEAM_DOWN = (int64_t)64 << 10;
 
 /* A smaller y is added up by the host before devices have waited for each other. */
-static const size_t WORTH_ADDING = (size_t)128 << 10;
+static const size_t WORTH_ADDING = (size_t)512 << 10;
 
-/* Elements that stretches of y begin at a multiple of; parts of x, and of y. */
-enum { STRETCH_GRAIN = 64, PARTS = 2 };
+/* Parts of a stretch of y. */
+enum { HALVES = 2 };
 
 // Memory ------------------------------------------------------------------------------------------
 
@@ -59,8 +65,8 @@ static void give_back(struct gx_kry_device *d)
         }
         s->a = (gx_kry_buffer){NULL, 0};
         s->is_sound = false;
-        gx_mark **marks[] = {&s->arrived, &s->done[0], &s->done[1], &s->down_there};
-        for (int m = 0; m < 4; m++) {
+        gx_mark **marks[] = {&s->arrived, &s->done[0], &s->done[1], &s->received, &s->down_there};
+        for (int m = 0; m < 5; m++) {
             s->accel->backend->mark_free(s->accel->dev, *marks[m]);
             *marks[m] = NULL;
         }
@@ -117,66 +123,64 @@ static gx_kry_extents extents_of(const struct gx_kry_device *d, const gx_kry_sha
     return gx_kry_extents_of(d, s, d->is_adjoint, d->count);
 }
 
-/* Which part is a share's last. */
-static int last_of_x(const struct gx_kry_device *d, const gx_kry_share *s)
+/* Of the parts of a share's own stretch the last one's number. */
+static int last_of(const struct gx_kry_device *d, const gx_kry_share *s)
 {
-    gx_kry_extents e = extents_of(d, s);
-    return e.first_x < e.x;
+    return extents_of(d, s).halves - 1;
 }
 
-static int last_of_y(const struct gx_kry_device *d, const gx_kry_share *s)
-{
-    gx_kry_extents e = extents_of(d, s);
-    return e.first_y < e.y;
-}
+/* A part of a share's own stretch, rows of y with no gaps between the columns. */
+typedef struct own_part {
+    gx_kry_part in;
+    int number;         /* among all parts of the share's y                         */
+    int64_t row;        /* of y                                                     */
+    int64_t at, length; /* elements before it in the buffer that they come down to */
+} own_part;
 
-/*
-** A part of a share's y: rows of y, with no gaps between the columns.  Of its elements the stretch
-** [first, last) comes down: all of them, or, where shares are added up, as many as from the others.
-*/
-typedef struct part {
-    int64_t row, rows, first, last;
-    int64_t at, at_down; /* elements before it, in y, and of the stretch, in the buffer below */
-} part;
-
-static part part_of(const struct gx_kry_device *d, int share, int which)
+static own_part own_part_of(const struct gx_kry_device *d, int share, int which)
 {
     gx_kry_extents e = extents_of(d, &d->share[share]);
-    int64_t shares = d->is_added ? d->shares : 1, number = d->is_added ? share : 0;
-    part p = {.last = 0};
-    for (int k = 0; k <= which; k++) {
-        int64_t y = k == 0 ? 0 : e.first_y;
-        p.at_down += p.last - p.first;
-        p.at = y * d->count;
-        p.row = e.y0 + y;
-        p.rows = (k == 0 ? e.first_y : e.y) - y;
-        int64_t all = p.rows * d->count, grains = gx_ceil_div(all, STRETCH_GRAIN);
-        int64_t each = gx_ceil_div(grains, shares) * STRETCH_GRAIN;
-        p.first = gx_min(all, number * each);
-        p.last = gx_min(all, (number + 1) * each);
-    }
+    int first = gx_kry_y_parts(&e) - e.halves;
+    own_part p = {.number = first + which};
+    p.in = gx_kry_part_of(share, &e, d->count, p.number);
+    p.row = e.y0 + p.in.row;
+    p.at = p.in.at - gx_kry_part_of(share, &e, d->count, first).at;
+    p.length = p.in.rows * d->count;
     return p;
 }
 
 /* Bytes that come down from a share. */
 static size_t stretch_bytes(const struct gx_kry_device *d, int share)
 {
-    part last = part_of(d, share, PARTS - 1);
-    return (size_t)(last.at_down + last.last - last.first) * gx_dtype_bytes(d->op->dtype);
+    own_part last = own_part_of(d, share, last_of(d, &d->share[share]));
+    return (size_t)(last.at + last.length) * gx_dtype_bytes(d->op->dtype);
 }
 
-/* Do the devices add the shares' products up?  Where there is room for what they add. */
+/* What a share's products need, asked for once for many passes. */
+static size_t work_of(const struct gx_kry_device *d, gx_kry_share *s)
+{
+    int way = d->is_adjoint;
+    if (s->work_of[way].cols != d->count || s->work_of[way].is_added != d->is_added) {
+        s->work_of[way].cols = d->count;
+        s->work_of[way].is_added = d->is_added;
+        s->work_of[way].bytes = gx_kry_work_bytes(d, s, d->is_adjoint, d->count);
+    }
+    return s->work_of[way].bytes;
+}
+
+/* Do the devices add the shares' products up?  Where there is room for what that needs. */
 static void choose_adding(struct gx_kry_device *d)
 {
     const gx_oper *op = d->op;
     size_t bytes = (size_t)(length_of_y(d) * d->count) * gx_dtype_bytes(op->dtype);
     d->is_added = bytes >= WORTH_ADDING && !op->is_hermitian &&
-                  !gx_kry_is_turned(op, d->is_adjoint) && gx_kry_are_linked(d, GX_MAP);
+                  !gx_kry_is_turned(op, d->is_adjoint) && gx_kry_are_linked(d, GX_GEMM);
     for (int k = 0; k < d->shares && d->is_added; k++) {
         gx_kry_share *s = &d->share[k];
+        size_t work = work_of(d, s);
         gx_err none = {0}; // what is wrong with the device shows when it is to work
         d->is_added = gx_kry_is_open(d, s) &&
-                      gx_kry_take(s, &s->other, stretch_bytes(d, k), &none) == GX_OK;
+                      (work == 0 || gx_kry_take(s, &s->work, work, &none) == GX_OK);
     }
 }
 
@@ -196,7 +200,7 @@ static gx_code make_room(struct gx_kry_device *d, int share, gx_err *err)
     gx_kry_share *s = &d->share[share];
     gx_kry_extents e = extents_of(d, s);
     size_t element = gx_dtype_bytes(d->op->dtype);
-    size_t work = gx_kry_work_bytes(d, s, d->is_adjoint, d->count);
+    size_t work = work_of(d, s);
     size_t down = stretch_bytes(d, share);
     GX_TRY(check_open(d, s, err));
     GX_TRY(gx_kry_take(s, &s->x, (size_t)(e.x * d->count) * element, err));
@@ -204,30 +208,98 @@ static gx_code make_room(struct gx_kry_device *d, int share, gx_err *err)
     if (work > 0) {
         GX_TRY(gx_kry_take(s, &s->work, work, err));
     }
-    for (int k = 0; k < PARTS; k++) {
+    for (int k = 0; k < HALVES; k++) {
         GX_TRY(make_mark(s, &s->done[k], err));
     }
     GX_TRY(make_mark(s, &s->arrived, err));
+    GX_TRY(make_mark(s, &s->received, err));
     GX_TRY(make_mark(s, &s->down_there, err));
     return stage(d->op, s->accel->pool, &s->down, down, err);
 }
 
-/* Rows [first, last) of the vectors into the buffer that they go up from, where they are not. */
-static void stage_rows(struct gx_kry_device *d, int64_t first, int64_t last)
+/* Ranges of the rows of all columns, each cut into pieces for the team. */
+typedef struct ranges {
+    int64_t first[GX_DEVICES_MOST], last[GX_DEVICES_MOST];
+    int count;
+    int64_t longest, rows;
+} ranges;
+
+static void add_range(ranges *r, int64_t first, int64_t last)
 {
-    gx_dtype dtype = d->op->dtype;
-    int64_t length = length_of_x(d);
-    size_t element = gx_dtype_bytes(dtype), column = (size_t)length * element;
-    if (first < d->staged_first || last > d->staged_last) {
-        d->staged_first = first;
-        d->staged_last = last;
-        gx_device_stage(d->op->run, gx_at(d->up.data, dtype, length, first, 0), column,
-                        gx_at(d->vectors, dtype, length, first, d->from), column,
-                        (size_t)(last - first) * element, (size_t)d->count);
+    if (first < last) {
+        r->first[r->count] = first;
+        r->last[r->count++] = last;
+        r->longest = gx_max(r->longest, last - first);
+        r->rows += last - first;
     }
 }
 
-/* A part of x goes up to a share, enqueued: the first before products, the other beside them. */
+static int64_t count_pieces(const ranges *r, int64_t cols)
+{
+    return r->count * cols * gx_ceil_div(r->longest, COPY_ROWS);
+}
+
+/* Of a piece the rows [*first, *last), none where its range is a shorter one, and the column. */
+static int64_t find_piece(const ranges *r, int64_t cols, int64_t piece, int64_t *first,
+                          int64_t *last)
+{
+    int64_t high = gx_ceil_div(r->longest, COPY_ROWS), range = piece / high / cols;
+    *first = r->first[range] + piece % high * COPY_ROWS;
+    *last = gx_min(r->last[range], *first + COPY_ROWS);
+    return piece / high % cols;
+}
+
+/* Vectors that are copied to the buffer that they go up from. */
+typedef struct staging {
+    const struct gx_kry_device *d;
+    ranges rows;
+    bool is_shared; /* by the team */
+} staging;
+
+static gx_code stage_piece(void *arg, int64_t piece, int member, gx_err *err)
+{
+    const staging *s = arg;
+    const struct gx_kry_device *d = s->d;
+    gx_dtype dtype = d->op->dtype;
+    int64_t length = length_of_x(d), i, end, j = find_piece(&s->rows, d->count, piece, &i, &end);
+    size_t bytes = i < end ? (size_t)(end - i) * gx_dtype_bytes(dtype) : 0;
+    (void)member, (void)err;
+    if (bytes > 0) {
+        void *to = gx_at(d->up.data, dtype, length, i, j);
+        const void *from = gx_at(d->vectors, dtype, length, i, d->from + j);
+        s->is_shared ? gx_device_copy_past(to, from, bytes) : (void)memcpy(to, from, bytes);
+    }
+    return GX_OK;
+}
+
+/* A part of x of all shares into the buffer that it goes up from. */
+static void stage_part(struct gx_kry_device *d, int part_x)
+{
+    staging s = {.d = d};
+    gx_err err = {0};
+    for (int k = 0; k < d->shares; k++) {
+        gx_kry_extents e = extents_of(d, &d->share[k]);
+        int64_t first = part_x < e.x_parts ? e.x0 + e.x_at[part_x] : 0;
+        int64_t last = part_x < e.x_parts ? e.x0 + e.x_at[part_x + 1] : 0;
+        bool is_there =
+            s.rows.count > 0 && first >= s.rows.first[0] && last <= s.rows.last[0]; // of all x
+        add_range(&s.rows, first, is_there ? first : last);
+    }
+    int64_t bytes = s.rows.rows * d->count * (int64_t)gx_dtype_bytes(d->op->dtype);
+    int64_t pieces = count_pieces(&s.rows, d->count);
+    gx_team *team = bytes < TEAM_UP ? NULL : gx_run_team(d->op->run);
+    s.is_shared = team != NULL;
+    if (team != NULL) {
+        gx_team_run(team, pieces, stage_piece, &s, &err);
+        gx_run_fail(d->op->run, &err); // an interrupt: what was copied is not looked at any more
+        return;
+    }
+    for (int64_t piece = 0; piece < pieces; piece++) {
+        stage_piece(&s, piece, 0, &err);
+    }
+}
+
+/* A part of x goes up to a share, enqueued: the first before products, the others beside them. */
 static gx_code send(struct gx_kry_device *d, gx_kry_share *s, int part_x, gx_err *err)
 {
     gx_dtype dtype = d->op->dtype;
@@ -235,10 +307,9 @@ static gx_code send(struct gx_kry_device *d, gx_kry_share *s, int part_x, gx_err
     gx_dev *dev = s->accel->dev;
     gx_queue *queue = part_x == 0 ? s->accel->run : s->accel->up;
     gx_kry_extents e = extents_of(d, s);
-    int64_t first = part_x == 0 ? 0 : e.first_x, last = part_x == 0 ? e.first_x : e.x;
+    int64_t first = e.x_at[part_x], last = e.x_at[part_x + 1];
     int64_t length = length_of_x(d);
     size_t element = gx_dtype_bytes(dtype), column = (size_t)(last - first) * element;
-    stage_rows(d, e.x0 + first, e.x0 + last);
     GX_TRY(check_open(d, s, err));
     GX_TRY(backend->upload(dev, queue, gx_at(s->x.data, dtype, e.x, first, 0),
                            (size_t)e.x * element, gx_at(d->up.data, dtype, length, e.x0 + first, 0),
@@ -251,79 +322,92 @@ static gx_code send(struct gx_kry_device *d, gx_kry_share *s, int part_x, gx_err
     return backend->queue_after_mark(dev, s->accel->run, s->arrived, err);
 }
 
-/* A share's products with a part of x, enqueued. */
-static gx_code multiply(struct gx_kry_device *d, gx_kry_share *s, int part_x, gx_err *err)
+/* A share's products with a part of x into a part of y, enqueued. */
+static gx_code multiply(struct gx_kry_device *d, gx_kry_share *s, int part_x, int part_y,
+                        gx_err *err)
 {
     const gx_oper *op = d->op;
     const gx_backend *backend = s->accel->backend;
     gx_dev *dev = s->accel->dev;
     gx_queue *queue = s->accel->run;
     gx_stats *stats = &op->run->ctx->stats;
-    bool has_work = gx_kry_work_bytes(d, s, d->is_adjoint, d->count) > 0;
-    for (int part_y = 0; part_y < PARTS; part_y++) {
-        gx_args args[2];
-        int calls = gx_kry_products(d, s, d->is_adjoint, d->count, part_x, part_y, args);
-        for (int k = 0; k < calls; k++) {
-            args[k].work = has_work ? args[k].work : NULL;
-            GX_TRY(backend->kernel[GX_GEMM][op->dtype](dev, queue, &args[k], err));
-            gx_stats_kernel(stats, gx_kernel_flops(GX_GEMM, op->dtype, &args[k]), 0);
-        }
-        if (part_x == last_of_x(d, s) && (d->is_added || part_y < last_of_y(d, s))) {
-            GX_TRY(backend->mark_set(dev, queue, s->done[part_y], err));
-        }
+    bool has_work = work_of(d, s) > 0;
+    gx_args args[2];
+    int calls = gx_kry_products(d, s, d->is_adjoint, d->count, part_x, part_y, args);
+    for (int k = 0; k < calls; k++) {
+        args[k].work = has_work ? args[k].work : NULL;
+        GX_TRY(backend->kernel[GX_GEMM][op->dtype](dev, queue, &args[k], err));
+        gx_stats_kernel(stats, gx_kernel_flops(GX_GEMM, op->dtype, &args[k]), 0);
     }
-    return GX_OK;
+    gx_kry_extents e = extents_of(d, s);
+    bool is_awaited = part_x == e.x_parts - 1 && part_y < gx_kry_y_parts(&e) - 1;
+    return is_awaited ? backend->mark_set(dev, queue, s->done[part_y % HALVES], err) : GX_OK;
 }
 
-/* Of a part of y a share's stretch becomes the sum of all shares', enqueued. */
-static gx_code add_others(struct gx_kry_device *d, int share, int which, gx_queue *queue,
-                          gx_err *err)
+/* What the next share has summed up so far of a part of y, brought from its memory, enqueued. */
+static gx_code receive(struct gx_kry_device *d, int share, int part_y, gx_err *err)
 {
-    gx_dtype dtype = d->op->dtype;
     gx_kry_share *s = &d->share[share];
+    int next = (share + 1) % d->shares;
+    const gx_kry_share *from = &d->share[next];
+    gx_kry_extents e = extents_of(d, s);
+    gx_kry_part p = gx_kry_part_of(share, &e, d->count, part_y);
+    if (!p.is_received) {
+        return GX_OK;
+    }
     const gx_backend *backend = s->accel->backend;
     gx_dev *dev = s->accel->dev;
-    part p = part_of(d, share, which);
-    size_t bytes = (size_t)(p.last - p.first) * gx_dtype_bytes(dtype);
-    gx_args args = {.m = p.last - p.first, .n = 1, .alpha = {1, 0}, .beta = {1, 0}};
-    args.map = GX_MAP_ADD;
-    args.a = args.c = gx_at(s->y.data, dtype, 1, p.at + p.first, 0);
-    void *other = gx_at(s->other.data, dtype, 1, p.at_down, 0); // the parts' are under way at once
-    args.b = other;
-    args.lda = args.ldb = args.ldc = gx_max(1, args.m);
-    for (int k = 0; k < d->shares && bytes > 0; k++) {
-        const gx_kry_share *from = &d->share[k];
-        if (k == share) {
-            continue;
+    gx_queue *queue = s->accel->down; // there is nothing to come down yet
+    gx_dtype dtype = d->op->dtype;
+    int part_there = part_y - e.halves;
+    gx_kry_part there = gx_kry_part_of(next, &e, d->count, part_there);
+    size_t bytes = (size_t)(p.rows * d->count) * gx_dtype_bytes(dtype);
+    GX_TRY(backend->queue_after_mark(dev, queue, from->done[part_there % HALVES], err));
+    GX_TRY(backend->copy_from(dev, queue, gx_at(s->y.data, dtype, 1, p.at, 0), from->accel->dev,
+                              gx_at(from->y.data, dtype, 1, there.at, 0), bytes, err));
+    gx_stats_add(&d->op->run->ctx->stats, GX_STAT_PEER_BYTES, (int64_t)bytes);
+    GX_TRY(backend->mark_set(dev, queue, s->received, err));
+    return backend->queue_after_mark(dev, s->accel->run, s->received, err);
+}
+
+/* The parts of y that are made with all of x at once, enqueued: on all devices in turn. */
+static gx_code multiply_rest(struct gx_kry_device *d)
+{
+    for (int part_y = 1, most = 1; part_y <= most; part_y++) {
+        for (int k = 0; k < d->shares; k++) { // before its source's mark is set anew
+            gx_kry_extents e = extents_of(d, &d->share[k]);
+            most = gx_kry_y_parts(&e) - 1 > most ? gx_kry_y_parts(&e) - 1 : most;
+            if (part_y < gx_kry_y_parts(&e)) {
+                GX_TRY(gx_kry_fail_of(d, k, receive(d, k, part_y, &d->err)));
+            }
         }
-        GX_TRY(backend->queue_after_mark(dev, queue, from->done[which], err));
-        GX_TRY(backend->copy_from(dev, queue, other, from->accel->dev,
-                                  gx_at(from->y.data, dtype, 1, p.at + p.first, 0), bytes, err));
-        GX_TRY(backend->kernel[GX_MAP][dtype](dev, queue, &args, err));
-        gx_stats_add(&d->op->run->ctx->stats, GX_STAT_PEER_BYTES, (int64_t)bytes);
+        for (int k = 0; k < d->shares; k++) {
+            gx_kry_share *s = &d->share[k];
+            gx_kry_extents e = extents_of(d, s);
+            if (part_y < gx_kry_y_parts(&e)) {
+                GX_TRY(gx_kry_fail_of(d, k, multiply(d, s, e.x_parts - 1, part_y, &d->err)));
+            }
+        }
     }
     return GX_OK;
 }
 
-/* A part of a share's y comes down, enqueued: the last behind its products, the other beside. */
+/* A part of a share's stretch comes down, enqueued: the last behind products, the other beside. */
 static gx_code bring_down(struct gx_kry_device *d, int share, int which, gx_err *err)
 {
     gx_kry_share *s = &d->share[share];
     const gx_backend *backend = s->accel->backend;
     gx_dtype dtype = d->op->dtype;
     gx_dev *dev = s->accel->dev;
-    bool is_last = which == last_of_y(d, s);
+    bool is_last = which == last_of(d, s);
     gx_queue *queue = is_last ? s->accel->run : s->accel->down;
-    part p = part_of(d, share, which);
-    size_t bytes = (size_t)(p.last - p.first) * gx_dtype_bytes(dtype);
+    own_part p = own_part_of(d, share, which);
+    size_t bytes = (size_t)p.length * gx_dtype_bytes(dtype);
     if (!is_last) {
-        GX_TRY(backend->queue_after_mark(dev, queue, s->done[which], err));
+        GX_TRY(backend->queue_after_mark(dev, queue, s->done[p.number % HALVES], err));
     }
-    if (d->is_added) {
-        GX_TRY(add_others(d, share, which, queue, err));
-    }
-    GX_TRY(backend->download(dev, queue, gx_at(s->down.data, dtype, 1, p.at_down, 0), bytes,
-                             gx_at(s->y.data, dtype, 1, p.at + p.first, 0), bytes, bytes, 1, err));
+    GX_TRY(backend->download(dev, queue, gx_at(s->down.data, dtype, 1, p.at, 0), bytes,
+                             gx_at(s->y.data, dtype, 1, p.in.at, 0), bytes, bytes, 1, err));
     gx_stats_add(&d->op->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)bytes);
     return is_last ? GX_OK : backend->mark_set(dev, queue, s->down_there, err);
 }
@@ -333,28 +417,29 @@ static gx_code enqueue(struct gx_kry_device *d)
 {
     d->count = gx_min(d->all - d->from, MOST_COLUMNS);
     choose_adding(d);
-    d->staged_first = d->staged_last = 0;
     for (int k = 0; k < d->shares; k++) {
         GX_TRY(gx_kry_fail_of(d, k, make_room(d, k, &d->err)));
     }
     size_t bytes = (size_t)(length_of_x(d) * d->count) * gx_dtype_bytes(d->op->dtype);
     GX_TRY(gx_kry_fail_of(d, 0, stage(d->op, d->share[0].accel->pool, &d->up, bytes, &d->err)));
-    for (int part_x = 0; part_x < PARTS; part_x++) {
+    for (int part_x = 0; part_x < GX_KRY_X_PARTS; part_x++) {
+        stage_part(d, part_x);
         for (int k = 0; k < d->shares; k++) {
             gx_kry_share *s = &d->share[k];
-            if (part_x <= last_of_x(d, s)) {
+            if (part_x < extents_of(d, s).x_parts) {
                 GX_TRY(gx_kry_fail_of(d, k, send(d, s, part_x, &d->err)));
-                GX_TRY(gx_kry_fail_of(d, k, multiply(d, s, part_x, &d->err)));
+                GX_TRY(gx_kry_fail_of(d, k, multiply(d, s, part_x, 0, &d->err)));
             }
         }
     }
     for (int k = 0; k < d->shares; k++) { // after all that may have been told of progress
         GX_TRY(gx_kry_fail_of(d, k, check_open(d, &d->share[k], &d->err)));
     }
-    for (int part_y = 0; part_y < PARTS; part_y++) {
+    GX_TRY(multiply_rest(d));
+    for (int which = 0; which < HALVES; which++) {
         for (int k = 0; k < d->shares; k++) {
-            if (part_y <= last_of_y(d, &d->share[k])) {
-                GX_TRY(gx_kry_fail_of(d, k, bring_down(d, k, part_y, &d->err)));
+            if (which <= last_of(d, &d->share[k])) {
+                GX_TRY(gx_kry_fail_of(d, k, bring_down(d, k, which, &d->err)));
             }
         }
     }
@@ -376,10 +461,9 @@ void gx_oper_device_start(gx_oper *op, bool is_adjoint, const void *x, int64_t c
 
 typedef struct summing {
     const struct gx_kry_device *d;
-    int which;              /* of the parts of y                               */
-    int only;               /* a share; or -1: all but those that have been alone  */
-    bool adds, is_apart;    /* to what y holds; each element is one share's alone */
-    int64_t length, pieces; /* of a column of y                                */
+    own_part part[GX_DEVICES_MOST]; /* of each share                                   */
+    bool adds, is_apart;            /* to what y holds; each element is one share's alone */
+    ranges rows;
     void *y;
 } summing;
 
@@ -389,67 +473,62 @@ static bool are_apart(const struct gx_kry_device *d)
     return d->is_added || d->has_whole_rows || gx_kry_is_turned(d->op, d->is_adjoint);
 }
 
-/* Then the last that comes down of a share is taken while the next one's is still on its way. */
-static bool is_taken_alone(const struct gx_kry_device *d, int share, int which)
-{
-    return are_apart(d) && which == last_of_y(d, &d->share[share]);
-}
-
 /* Rows of a column of y: what the shares have for them, in their order. */
 static gx_code sum_piece(void *arg, int64_t piece, int member, gx_err *err)
 {
     const summing *a = arg;
     const struct gx_kry_device *d = a->d;
     gx_dtype dtype = d->op->dtype;
-    int64_t j = piece / a->pieces, i = piece % a->pieces * SUM_ROWS;
-    int64_t end = gx_min(a->length, i + SUM_ROWS);
+    int64_t i, end, j = find_piece(&a->rows, d->count, piece, &i, &end);
     (void)member, (void)err;
     for (int k = 0; k < d->shares; k++) {
-        part p = part_of(d, k, a->which);
-        if (a->only >= 0 ? k != a->only : is_taken_alone(d, k, a->which)) {
-            continue;
-        }
-        int64_t from = gx_max(i, p.row), to = gx_min(end, p.row + p.rows);
-        int64_t column = j * p.rows - p.row; // before row 0 of y, as an element of the part
-        from = gx_max(p.first, column + from);
-        to = gx_min(p.last, column + to);
+        const own_part *p = &a->part[k];
+        int64_t from = gx_max(i, p->row), to = gx_min(end, p->row + p->in.rows);
         if (to <= from) {
             continue;
         }
-        const void *here = gx_at(d->share[k].down.data, dtype, 1, p.at_down + from - p.first, 0);
-        void *sum = gx_at(a->y, dtype, a->length, from - column, j);
+        int64_t at = p->at + j * p->in.rows + from - p->row, length = length_of_y(d);
+        const void *here = gx_at(d->share[k].down.data, dtype, 1, at, 0);
+        void *sum = gx_at(a->y, dtype, length, from, j);
         if (!a->adds && (k == 0 || a->is_apart)) { // the first to come there
             memcpy(sum, here, (size_t)(to - from) * gx_dtype_bytes(dtype));
         } else {
-            gx_kry_add(dtype, to - from, 1, here, sum, a->length);
+            gx_kry_add(dtype, to - from, 1, here, sum, length);
         }
     }
     return GX_OK;
 }
 
 /* y (adds: y +=) what has come down of a part; all of y where nobody else has a part in it. */
-static void sum_up(const struct gx_kry_device *d, int which, int only, bool adds, void *y)
+static void sum_up(const struct gx_kry_device *d, int which, bool adds, void *y)
 {
-    const int64_t WORTH_A_TEAM = (int64_t)1 << 20;
     const gx_oper *op = d->op;
-    int64_t bytes = 0;
-    summing a = {.d = d, .which = which, .only = only, .adds = adds, .length = length_of_y(d)};
-    a.is_apart = are_apart(d);
-    a.y = gx_at(y, op->dtype, a.length, 0, d->from);
-    a.pieces = gx_ceil_div(a.length, SUM_ROWS);
-    for (int k = 0; k < d->shares; k++) {
-        part p = part_of(d, k, which);
-        bool is_summed = only >= 0 ? k == only : !is_taken_alone(d, k, which);
-        bytes += is_summed ? (p.last - p.first) * (int64_t)gx_dtype_bytes(op->dtype) : 0;
-    }
-    gx_team *team = bytes < WORTH_A_TEAM ? NULL : gx_run_team(op->run);
+    summing a = {.d = d, .adds = adds, .is_apart = are_apart(d)};
+    int64_t low = INT64_MAX, high = 0;
     gx_err err = {0};
+    a.y = gx_at(y, op->dtype, length_of_y(d), 0, d->from);
+    for (int k = 0; k < d->shares; k++) {
+        if (which <= last_of(d, &d->share[k])) {
+            a.part[k] = own_part_of(d, k, which);
+            low = gx_min(low, a.part[k].row);
+            high = gx_max(high, a.part[k].row + a.part[k].in.rows);
+        }
+        if (a.is_apart) {
+            add_range(&a.rows, a.part[k].row, a.part[k].row + a.part[k].in.rows);
+        }
+    }
+    if (!a.is_apart) { // all have something for some rows, which nobody else may add to meanwhile
+        add_range(&a.rows, low, high);
+    }
+    int64_t bytes = a.rows.rows * d->count * (int64_t)gx_dtype_bytes(op->dtype);
+    int64_t pieces = count_pieces(&a.rows, d->count);
+    gx_team *team = bytes < TEAM_DOWN ? NULL : gx_run_team(op->run);
     if (team != NULL) {
-        gx_team_run(team, a.pieces * d->count, sum_piece, &a, &err);
+        gx_team_run(team, pieces, sum_piece, &a, &err);
         gx_run_fail(op->run, &err);
         return;
     }
-    for (int64_t piece = 0; piece < a.pieces * d->count && bytes > 0; piece++) {
+    for (int64_t piece = 0; piece < pieces; piece++) {
         sum_piece(&a, piece, 0, &err);
     }
 }
@@ -461,7 +540,7 @@ static gx_code wait_for(struct gx_kry_device *d, int share, int which)
     GX_TRY(gx_kry_fail_of(d, share, check_open(d, s, &d->err)));
     const gx_backend *backend = s->accel->backend;
     return gx_kry_fail_of(d, share,
-                          which < last_of_y(d, s)
+                          which < last_of(d, s)
                               ? backend->mark_wait(s->accel->dev, s->down_there, &d->err)
                               : backend->queue_wait(s->accel->dev, s->accel->run, &d->err));
 }
@@ -469,16 +548,13 @@ static gx_code wait_for(struct gx_kry_device *d, int share, int which)
 /* What is under way, part by part. */
 static gx_code take_in(struct gx_kry_device *d, bool adds, void *y)
 {
-    for (int which = 0; which < PARTS; which++) {
+    for (int which = 0; which < HALVES; which++) {
         for (int k = 0; k < d->shares; k++) {
-            if (which <= last_of_y(d, &d->share[k])) {
+            if (which <= last_of(d, &d->share[k])) {
                 GX_TRY(wait_for(d, k, which));
             }
-            if (is_taken_alone(d, k, which)) {
-                sum_up(d, which, k, adds, y);
-            }
         }
-        sum_up(d, which, -1, adds, y);
+        sum_up(d, which, adds, y);
     }
     return GX_OK;
 }
@@ -619,9 +695,10 @@ double gx_oper_device_bytes(const gx_oper *op, bool is_adjoint)
     gx_args args[2];
     double elements = 0;
     for (int s = 0; s < d->shares; s++) {
-        for (int p = 0; p < PARTS * PARTS; p++) {
-            int count =
-                gx_kry_products(d, &d->share[s], is_adjoint, 1, p % PARTS, p / PARTS, args);
+        gx_kry_extents e = gx_kry_extents_of(d, &d->share[s], is_adjoint, 1);
+        for (int p = 0; p < e.x_parts * gx_kry_y_parts(&e); p++) {
+            int count = gx_kry_products(d, &d->share[s], is_adjoint, 1, p % e.x_parts,
+                                        p / e.x_parts, args);
             for (int k = 0; k < count; k++) {
                 elements += (double)args[k].m * (double)args[k].k;
             }

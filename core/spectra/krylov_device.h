@@ -22,9 +22,15 @@ typedef struct gx_kry_share {
     gx_kry_buffer a;     /* m x cols; Hermitian: from row first on; whole rows: cols x n */
     gx_kry_buffer below; /* of that what is below the square, turned; none where room is short */
     gx_kry_buffer x, y, work;
-    gx_kry_buffer other; /* a part of another share's y           */
-    gx_mark *arrived;    /* all of x; marks are NULL before the first pass */
-    gx_mark *done[2];    /* a part of y is the share's product    */
+    gx_kry_buffer other; /* while it is made: what is turned      */
+    struct {
+        int64_t cols;
+        bool is_added;
+        size_t bytes;
+    } work_of[2]; /* the latest passes', adjoint or not, for so many columns of vectors */
+    gx_mark *arrived;    /* a part of x; marks are NULL before the first pass */
+    gx_mark *done[2];    /* part k of y is summed up so far: k % 2 */
+    gx_mark *received;   /* a part of y from another share        */
     gx_mark *down_there; /* the first part of y has come down     */
     gx_staging down;
 } gx_kry_share;
@@ -37,11 +43,10 @@ struct gx_kry_device {
     gx_kry_share share[GX_DEVICES_MOST];
     gx_staging up;       /* of the first share's pool             */
     int64_t from, count; /* columns of vectors that are under way */
-    int64_t staged_first, staged_last; /* rows of these in `up`, latest */
     const void *vectors; /* of this pass                          */
     int64_t all;
     bool is_adjoint;
-    bool is_added; /* of each part of y a share brings a stretch down, the sum of all shares' */
+    bool is_added; /* each share brings a stretch of y down, the sum of all shares' */
     gx_err err;    /* the first failure                     */
     int culprit;   /* whose it is                           */
 };
@@ -52,21 +57,42 @@ static inline int64_t gx_kry_top(const gx_oper *op, const gx_kry_share *s)
     return op->is_hermitian ? s->first : 0;
 }
 
+/* Parts that x comes in, at most; a stretch of y is made in one, or in two. */
+enum { GX_KRY_X_PARTS = 2 };
+
 /*
 ** Rows of a share's columns; of x, and of y, what they meet, for so many columns of vectors, and
-** the first part of these.  y is one part behind the other, each without gaps.
+** their parts.
 */
 typedef struct gx_kry_extents {
     int64_t rows, x0, x, y0, y;
-    int64_t first_x, first_y;
+    int64_t x_at[GX_KRY_X_PARTS + 1]; /* where parts of x begin, and the last one ends */
+    int x_parts;
+    int stretches, halves; /* of y; what a stretch is made in */
 } gx_kry_extents;
 bool gx_kry_is_turned(const gx_oper *op, bool is_adjoint); /* A_c^H x */
 gx_kry_extents gx_kry_extents_of(const struct gx_kry_device *d, const gx_kry_share *s,
                                  bool is_adjoint, int64_t cols);
 
 /*
-** The products of a pass with part 0 or 1 of x, into part 0 or 1 of y: one or two, none where there
-** is no such part; sizes alone where the buffers are not there yet.
+** A part of a share's y, in the order in which it makes them: one behind the other in its memory,
+** each without gaps.  The last ones, those of a stretch, are its own to bring down.
+*/
+typedef struct gx_kry_part {
+    int64_t row, rows;
+    int64_t at;       /* elements before it in the share's y     */
+    bool is_received; /* the next share has begun the sum        */
+} gx_kry_part;
+gx_kry_part gx_kry_part_of(int share, const gx_kry_extents *e, int64_t cols, int which);
+static inline int gx_kry_y_parts(const gx_kry_extents *e)
+{
+    return e->stretches * e->halves;
+}
+
+/*
+** The products of a pass with part part_x of x, into part part_y of y: one or two, none where there
+** is no such part, or where the part of y is made with all of x at once; sizes alone where the
+** buffers are not there yet.
 */
 int gx_kry_products(const struct gx_kry_device *d, const gx_kry_share *s, bool is_adjoint,
                     int64_t cols, int part_x, int part_y, gx_args out[2]);

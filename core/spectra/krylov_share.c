@@ -15,6 +15,13 @@
 ** Long vectors go up in two parts, few rows first, and their products come down in two, few rows
 ** last: the matrix is cut across and along, and only what belongs to the few is waited for.
 **
+** Where the products of several devices that reach each other's memory have to be added up, y is
+** cut into as many stretches, each of which is one share's own in the end.  Of D shares number k
+** makes the stretches k + 1, k + 2, ..., k (mod D): what share k + 1 has made of one is brought
+** here while the stretch before it is made, and this share's product added to it.  So sums travel
+** behind the products, and each share has its own stretch, summed up, when its last product is
+** done.  Stretches are made in two parts, so that one travels while the other one is made.
+**
 ** Whether: predicted, with PASSES passes, from the rates of copies and of such products on host and
 ** device; 'backend' = cuda skips the comparison.  Deterministic mode stays on the host unless told.
 **
@@ -93,15 +100,33 @@ bool gx_kry_is_turned(const gx_oper *op, bool is_adjoint)
     return is_adjoint && !op->is_hermitian;
 }
 
-/* Of so many rows of vectors those that come first, beside whose work the others are moved. */
-static int64_t first_rows(const gx_oper *op, int64_t rows, int64_t cols, bool is_short)
+/*
+** Of so many rows those that are a sixteenth of a pass, or more: of y, whose stretches take a part
+** of it each.
+*/
+static int64_t few_rows(int64_t rows, int64_t sixteenths)
 {
-    const int64_t SHORT = is_short ? 8 : 16, WORTH_PARTS = (int64_t)256 << 10;
-    if (rows * cols * (int64_t)gx_dtype_bytes(op->dtype) <= WORTH_PARTS || rows < SHORT * GRAIN) {
-        return rows;
+    return gx_min(rows, gx_ceil_div(rows * sixteenths, 16 * GRAIN) * GRAIN);
+}
+
+static bool is_worth_parts(const gx_oper *op, int64_t rows, int64_t cols)
+{
+    const int64_t WORTH_PARTS = (int64_t)256 << 10;
+    return rows * cols * (int64_t)gx_dtype_bytes(op->dtype) > WORTH_PARTS;
+}
+
+/*
+** Where the parts of x begin.  The first is an eighth, of what only the first stretch of y meets as
+** many more as there are stretches: its product takes as long as it takes to bring the others.
+*/
+static void cut_x(const gx_oper *op, int64_t cols, gx_kry_extents *e)
+{
+    int64_t few = few_rows(e->x, 2 * e->stretches);
+    if (few < e->x && is_worth_parts(op, e->x, cols)) {
+        e->x_parts = 2;
+        e->x_at[1] = few;
     }
-    int64_t few = gx_ceil_div(rows, SHORT * GRAIN) * GRAIN;
-    return is_short ? few : rows - few;
+    e->x_at[e->x_parts] = e->x;
 }
 
 /* A strip with columns behind it: two products, each with all of x, into all of y. */
@@ -124,10 +149,32 @@ gx_kry_extents gx_kry_extents_of(const struct gx_kry_device *d, const gx_kry_sha
     } else if (op->is_hermitian) {
         e.x = rows;
     }
-    bool is_one = is_triangle(d, s);
-    e.first_x = is_one ? e.x : first_rows(op, e.x, cols, true);
-    e.first_y = is_one ? e.y : first_rows(op, e.y, cols, false);
+    e.stretches = d->is_added ? d->shares : 1;
+    e.halves = e.x_parts = 1;
+    e.x_at[1] = e.x;
+    if (!is_triangle(d, s)) {
+        int64_t each = e.y / e.stretches;
+        bool has_parts = d->is_added || is_worth_parts(op, e.y, cols);
+        e.halves = has_parts && few_rows(each, e.stretches) < each ? 2 : 1;
+        cut_x(op, cols, &e);
+    }
     return e;
+}
+
+gx_kry_part gx_kry_part_of(int share, const gx_kry_extents *e, int64_t cols, int which)
+{
+    int64_t each = gx_ceil_div(gx_ceil_div(e->y, GRAIN), e->stretches) * GRAIN;
+    gx_kry_part p = {.rows = 0};
+    for (int k = 0; k <= which; k++) {
+        int64_t number = (share + 1 + k / e->halves) % e->stretches;
+        int64_t first = gx_min(e->y, number * each), end = gx_min(e->y, first + each);
+        int64_t last = e->halves == 1 ? 0 : few_rows(end - first, e->stretches);
+        p.at += p.rows * cols;
+        p.row = k % e->halves == 0 ? first : end - last;
+        p.rows = k % e->halves == 0 ? end - last - first : last;
+    }
+    p.is_received = which >= e->halves;
+    return p;
 }
 
 /* In a triangle what is above the columns behind a share's: y_c += A_qc^H x_q. */
@@ -157,17 +204,18 @@ int gx_kry_products(const struct gx_kry_device *d, const gx_kry_share *s, bool i
     const gx_oper *op = d->op;
     gx_kry_extents e = gx_kry_extents_of(d, s, is_adjoint, cols);
     bool turned = gx_kry_is_turned(op, is_adjoint);
-    int last_x = e.first_x < e.x;
-    int64_t x = part_x == 0 || part_y == 1 ? 0 : e.first_x, y = part_y == 0 ? 0 : e.first_y;
-    if (part_x > last_x || (part_y == 1 && part_x < last_x)) {
-        return 0; // the few rows of y are made at the end, with all of x at once
+    if (part_x >= e.x_parts || part_y >= gx_kry_y_parts(&e) ||
+        (part_y > 0 && part_x < e.x_parts - 1)) {
+        return 0;
     }
+    gx_kry_part p = gx_kry_part_of((int)(s - d->share), &e, cols, part_y);
+    int64_t x = part_y > 0 ? 0 : e.x_at[part_x], y = p.row;
     gx_args args = {.transa = turned ? gx_adjoint(op->dtype) : GX_NO_TRANS,
-                    .m = (part_y == 0 ? e.first_y : e.y) - y,
+                    .m = p.rows,
                     .n = cols,
-                    .k = (part_x == last_x ? e.x : e.first_x) - x,
+                    .k = e.x_at[part_x + 1] - x,
                     .alpha = {1, 0},
-                    .beta = {x > 0, 0},
+                    .beta = {x > 0 || p.is_received, 0},
                     .lda = gx_max(1, e.rows),
                     .ldb = gx_max(1, e.x),
                     .work = s->work.data};
@@ -178,7 +226,7 @@ int gx_kry_products(const struct gx_kry_device *d, const gx_kry_share *s, bool i
     if (s->a.data != NULL && s->x.data != NULL && s->y.data != NULL) {
         args.a = gx_at(s->a.data, op->dtype, e.rows, turned ? x : y, turned ? y : x);
         args.b = gx_at(s->x.data, op->dtype, e.x, x, 0);
-        args.c = gx_at(s->y.data, op->dtype, cols, 0, y);
+        args.c = gx_at(s->y.data, op->dtype, 1, p.at, 0);
     }
     out[0] = args;
     if (args.m == 0 || args.k == 0) {
@@ -191,28 +239,21 @@ int gx_kry_products(const struct gx_kry_device *d, const gx_kry_share *s, bool i
     return 2;
 }
 
-/* Of one of the four parts of a share's products. */
-static size_t part_bytes(const struct gx_kry_device *d, const gx_kry_share *s, bool is_adjoint,
-                         int64_t cols, int part)
-{
-    const gx_backend *backend = s->accel->backend;
-    gx_args args[2];
-    size_t most = 0;
-    int count = gx_kry_products(d, s, is_adjoint, cols, part % 2, part / 2, args);
-    for (int k = 0; k < count; k++) {
-        size_t bytes = backend->workspace(s->accel->dev, GX_GEMM, d->op->dtype, &args[k]);
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
 size_t gx_kry_work_bytes(const struct gx_kry_device *d, const gx_kry_share *s, bool is_adjoint,
                          int64_t cols)
 {
+    const gx_backend *backend = s->accel->backend;
+    gx_kry_extents e = gx_kry_extents_of(d, s, is_adjoint, cols);
     size_t most = 0;
-    for (int part = 0; part < 4 && s->accel->backend->workspace != NULL; part++) {
-        size_t bytes = part_bytes(d, s, is_adjoint, cols, part);
-        most = bytes > most ? bytes : most;
+    int parts = backend->workspace == NULL ? 0 : e.x_parts * gx_kry_y_parts(&e);
+    for (int part = 0; part < parts; part++) {
+        gx_args args[2];
+        int count = gx_kry_products(d, s, is_adjoint, cols, part % e.x_parts, part / e.x_parts,
+                                    args);
+        for (int k = 0; k < count; k++) {
+            size_t bytes = backend->workspace(s->accel->dev, GX_GEMM, d->op->dtype, &args[k]);
+            most = bytes > most ? bytes : most;
+        }
     }
     return most;
 }

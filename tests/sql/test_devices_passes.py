@@ -7,7 +7,7 @@ Plan:
 - the matrix goes up the host's links once in all, and not again in the next call;
 - devices that reach each other's memory have whole rows of a Hermitian matrix, made from each other's, and add a long y up
   there, so that it comes down once; without a way between them nothing of that, nor where there is no room for it;
-- long vectors, which go up and come down in two parts;
+- long vectors, which go up in four parts and come down in two, or in two for each stretch of a sum;
 - any call of any device fails, or all of one's from then on: the right values, counted, and the connection goes on;
 - by gx_cuda.so itself, on stand-ins for NVIDIA's libraries, too.
 """
@@ -125,9 +125,9 @@ for devices in ('1', '0,1', '0,1,2,3,4,5,6,7'):
 
 
 TALL = """
-T = rng.standard_normal((2100, 90)) * 0.6 ** np.arange(90)  # eight columns of vectors: more than 128 KiB
+T = rng.standard_normal((2800, 90)) * 0.7 ** np.arange(90)  # 24 columns of vectors: more than 512 KiB
 q(db, "SELECT gx_store('T', ?)", from_numpy(T))
-CALL['T'] = ("gx_svd('T', '{\\"k\\":4,\\"method\\":\\"krylov\\",\\"block\\":8}')", "sigma")
+CALL['T'] = ("gx_svd('T', '{\\"k\\":4,\\"method\\":\\"krylov\\",\\"block\\":24}')", "sigma")
 RIGHT['T'] = np.linalg.svd(T)[1]
 """
 
@@ -173,11 +173,11 @@ result = [result, remarks, violations, mock.alive()]
 
 
 LONG = """
-L = rng.standard_normal((4200, 40)) * 0.6 ** np.arange(40)  # eight columns of vectors: more than 256 KiB
+L = rng.standard_normal((4700, 72)) * 0.7 ** np.arange(72)  # 24 columns of vectors: nearly a mebibyte
 w = rng.standard_normal((520, 520))  # 64 of them
 for name, a in (("L", L), ("W", w + w.T)):
     q(db, "SELECT gx_store(?, ?)", name, from_numpy(a))
-CALL['L'] = ("gx_svd('L', '{\\"k\\":4,\\"method\\":\\"krylov\\",\\"block\\":8}')", "sigma")
+CALL['L'] = ("gx_svd('L', '{\\"k\\":4,\\"method\\":\\"krylov\\",\\"block\\":24}')", "sigma")
 CALL['W'] = ("gx_eig('W', '{\\"k\\":2,\\"which\\":\\"LA\\",\\"method\\":\\"krylov\\",\\"symmetric\\":true,\\"block\\":64}')", "value")
 RIGHT['L'], RIGHT['W'] = np.linalg.svd(L, compute_uv=False), np.linalg.eigvalsh(w + w.T)[::-1]
 """
@@ -185,7 +185,7 @@ RIGHT['L'], RIGHT['W'] = np.linalg.svd(L, compute_uv=False), np.linalg.eigvalsh(
 
 @pytest.mark.parametrize("peers", ["", "none"], ids=["linked", "apart"])
 def test_long_vectors(tmp_path, peers):
-    """In two parts, up and down."""
+    """In four parts up, two a stretch down."""
     got = child(
         tmp_path,
         START
