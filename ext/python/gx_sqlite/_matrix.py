@@ -240,7 +240,8 @@ class Matrix(Expression):
         return self.name
 
     def _is_sparse(self) -> bool:
-        return json.loads(_connect.value(self._db, "SELECT gx_info(?)", (self.name,))).get("format") == "sparse"
+        about: dict[str, Any] = json.loads(_connect.value(self._db, "SELECT gx_info(?)", (self.name,)))
+        return about.get("format") == "sparse"
 
     def _sql(self, parameters: list[Any]) -> str:
         parameters.append(self.name)

@@ -47,7 +47,7 @@ def plain(data: Any) -> Array:
     """An array of it; what is masked is missing, NaN."""
     if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
         kind = data.dtype if data.dtype.kind in "fc" else np.dtype(np.float64)
-        return np.asarray(data.astype(kind).filled(np.nan))
+        return np.asarray(np.ma.filled(data.astype(kind), np.nan))
     return np.asarray(data)
 
 
