@@ -249,6 +249,14 @@ static int64_t find_piece(const ranges *r, int64_t cols, int64_t piece, int64_t 
     return piece / high % cols;
 }
 
+/* The team for so many bytes, where that is worth it; to be created, for more. */
+static gx_team *copiers(gx_run *run, int64_t bytes, int64_t worth)
+{
+    const int64_t WORTH_CREATING = (int64_t)1 << 20;
+    int64_t least = run->team == NULL ? gx_max(worth, WORTH_CREATING) : worth;
+    return bytes < least ? NULL : gx_run_team(run);
+}
+
 /* Vectors that are copied to the buffer that they go up from. */
 typedef struct staging {
     const struct gx_kry_device *d;
@@ -287,7 +295,7 @@ static void stage_part(struct gx_kry_device *d, int part_x)
     }
     int64_t bytes = s.rows.rows * d->count * (int64_t)gx_dtype_bytes(d->op->dtype);
     int64_t pieces = count_pieces(&s.rows, d->count);
-    gx_team *team = bytes < TEAM_UP ? NULL : gx_run_team(d->op->run);
+    gx_team *team = copiers(d->op->run, bytes, TEAM_UP);
     s.is_shared = team != NULL;
     if (team != NULL) {
         gx_team_run(team, pieces, stage_piece, &s, &err);
@@ -522,7 +530,7 @@ static void sum_up(const struct gx_kry_device *d, int which, bool adds, void *y)
     }
     int64_t bytes = a.rows.rows * d->count * (int64_t)gx_dtype_bytes(op->dtype);
     int64_t pieces = count_pieces(&a.rows, d->count);
-    gx_team *team = bytes < TEAM_DOWN ? NULL : gx_run_team(op->run);
+    gx_team *team = copiers(op->run, bytes, TEAM_DOWN);
     if (team != NULL) {
         gx_team_run(team, pieces, sum_piece, &a, &err);
         gx_run_fail(op->run, &err);
