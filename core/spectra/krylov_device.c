@@ -36,7 +36,7 @@ enum { MOST_COLUMNS = 64, ATTEMPTS = 3, COPY_ROWS = 1 << 12 };
 static const int64_t TEAM_UP = (int64_t)512 << 10, TEAM_DOWN = (int64_t)64 << 10;
 
 /* A smaller y is added up by the host before devices have waited for each other. */
-static const size_t WORTH_ADDING = (size_t)512 << 10;
+static const size_t WORTH_ADDING = (size_t)3 << 20;
 
 /* Parts of a stretch of y. */
 enum { HALVES = 2 };

@@ -125,10 +125,10 @@ for devices in ('1', '0,1', '0,1,2,3,4,5,6,7'):
 
 
 TALL = """
-T = rng.standard_normal((2800, 90)) * 0.7 ** np.arange(90)  # 24 columns of vectors: more than 512 KiB
+T = rng.standard_normal((16400, 90)) * 0.7 ** np.arange(90)  # 24 columns of vectors: more than 3 MiB
 q(db, "SELECT gx_store('T', ?)", from_numpy(T))
 CALL['T'] = ("gx_svd('T', '{\\"k\\":4,\\"method\\":\\"krylov\\",\\"block\\":24}')", "sigma")
-RIGHT['T'] = np.linalg.svd(T)[1]
+RIGHT['T'] = np.linalg.svd(T, compute_uv=False)
 """
 
 
@@ -173,7 +173,7 @@ result = [result, remarks, violations, mock.alive()]
 
 
 LONG = """
-L = rng.standard_normal((4700, 72)) * 0.7 ** np.arange(72)  # 24 columns of vectors: nearly a mebibyte
+L = rng.standard_normal((16700, 72)) * 0.7 ** np.arange(72)  # 24 columns of vectors: more than 3 MiB
 w = rng.standard_normal((520, 520))  # 64 of them
 for name, a in (("L", L), ("W", w + w.T)):
     q(db, "SELECT gx_store(?, ?)", name, from_numpy(a))
