@@ -27,13 +27,10 @@
 #include <string.h>
 
 /*
-** Columns of vectors on the devices at a time; rows that a member of the team adds, or copies: few,
-** because it wakes up member by member, and the first are done before the last have begun.
+** Columns of vectors on the devices at a time; rows that a member of the team adds, or copies: so
+** many that the members who are woken for them, one after the other, have something to do.
 */
-enum { MOST_COLUMNS = 64, ATTEMPTS = 3, COPY_ROWS = 1 << 12 };
-
-/* Bytes that the team copies: of what has just been computed here, and of what has come down. */
-static const int64_t TEAM_UP = (int64_t)512 << 10, TEAM_DOWN = (int64_t)64 << 10;
+enum { MOST_COLUMNS = 64, ATTEMPTS = 3, COPY_ROWS = 1 << 15 };
 
 /* A smaller y is added up by the host before devices have waited for each other. */
 static const size_t WORTH_ADDING = (size_t)3 << 20;
@@ -249,14 +246,6 @@ static int64_t find_piece(const ranges *r, int64_t cols, int64_t piece, int64_t 
     return piece / high % cols;
 }
 
-/* The team for so many bytes, where that is worth it; to be created, for more. */
-static gx_team *copiers(gx_run *run, int64_t bytes, int64_t worth)
-{
-    const int64_t WORTH_CREATING = (int64_t)1 << 20;
-    int64_t least = run->team == NULL ? gx_max(worth, WORTH_CREATING) : worth;
-    return bytes < least ? NULL : gx_run_team(run);
-}
-
 /* Vectors that are copied to the buffer that they go up from. */
 typedef struct staging {
     const struct gx_kry_device *d;
@@ -293,9 +282,9 @@ static void stage_part(struct gx_kry_device *d, int part_x)
             s.rows.count > 0 && first >= s.rows.first[0] && last <= s.rows.last[0]; // of all x
         add_range(&s.rows, first, is_there ? first : last);
     }
-    int64_t bytes = s.rows.rows * d->count * (int64_t)gx_dtype_bytes(d->op->dtype);
+    size_t bytes = (size_t)(s.rows.rows * d->count) * gx_dtype_bytes(d->op->dtype);
     int64_t pieces = count_pieces(&s.rows, d->count);
-    gx_team *team = copiers(d->op->run, bytes, TEAM_UP);
+    gx_team *team = gx_device_copiers(d->op->run, bytes, false);
     s.is_shared = team != NULL;
     if (team != NULL) {
         gx_team_run(team, pieces, stage_piece, &s, &err);
@@ -528,9 +517,9 @@ static void sum_up(const struct gx_kry_device *d, int which, bool adds, void *y)
     if (!a.is_apart) { // all have something for some rows, which nobody else may add to meanwhile
         add_range(&a.rows, low, high);
     }
-    int64_t bytes = a.rows.rows * d->count * (int64_t)gx_dtype_bytes(op->dtype);
+    size_t bytes = (size_t)(a.rows.rows * d->count) * gx_dtype_bytes(op->dtype);
     int64_t pieces = count_pieces(&a.rows, d->count);
-    gx_team *team = copiers(op->run, bytes, TEAM_DOWN);
+    gx_team *team = gx_device_copiers(op->run, bytes, false);
     if (team != NULL) {
         gx_team_run(team, pieces, sum_piece, &a, &err);
         gx_run_fail(op->run, &err);
