@@ -15,6 +15,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "f64": np.dtype("<f8"), "f32": np.dtype("<f4"), "c128": np.dtype("<c16"), "c64": np.dtype("<c8")}
 BY_NUMBER = list(DTYPES)  # as in the header and in gx_meta
 HEADER = struct.Struct("<4sBBHqqq")
+MASKED: Any = np.ma  # of functions that not all releases of NumPy give types
 
 
 def gx_dtype(dtype: DTypeLike) -> str:
@@ -45,9 +46,9 @@ def empty(shape: tuple[int, int], name: str, spare: bytearray = bytearray()) -> 
 
 def plain(data: Any) -> Array:
     """An array of it; what is masked is missing, NaN."""
-    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
+    if isinstance(data, MASKED.MaskedArray) and MASKED.is_masked(data):
         kind = data.dtype if data.dtype.kind in "fc" else np.dtype(np.float64)
-        return np.asarray(np.ma.filled(data.astype(kind), np.nan))
+        return np.asarray(MASKED.filled(data.astype(kind), np.nan))
     return np.asarray(data)
 
 
