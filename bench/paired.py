@@ -48,7 +48,7 @@ SETS = {
         "svd, ten largest": (2048, ["SELECT gx_randn({n},{n},'A')"], "SELECT sum(sigma) FROM gx_svd('A','{{\"k\":10}}')"),
         "pca": (2000, ["SELECT gx_randn({n}*100,64,'A')"], "SELECT sum(variance) FROM gx_pca('A',3)"),
         "cells in": (1000, ["CREATE TABLE r AS WITH RECURSIVE k(x) AS (SELECT 0 UNION ALL SELECT x+1 FROM k WHERE "
-                            "x+1<{n}*{n}) SELECT x/{n} AS i, (x*7)%{n} AS j, x*0.5 AS v FROM k"],
+                            "x+1<{n}*{n}) SELECT x/{n} AS i, (x*7919)%{n} AS j, x*0.5 AS v FROM k"],
                      "SELECT length(gx_from_cells(i,j,v)) FROM r"),
         "cells out": (2000, ["SELECT gx_random({n},{n},'A')"], "SELECT sum(value) FROM gx_cells('A')"),
         "import .csv": (1000, ["SELECT gx_export(gx_random({n},{n}), '{dir}/a.csv', '{{\"overwrite\":true}}')"],
