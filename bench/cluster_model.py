@@ -63,6 +63,11 @@ class Tasks:
         return parts[0]
 
 
+def products_in_a_task(block, count):
+    """_fan() of gx_sqlite/dask.py."""
+    return min(Tasks.FAN, max(1, int(4e9 // (2 * block ** 3)), -(-count // 32)))
+
+
 def rectangle(rows, columns, least=64):
     """Blocks of the product that a task makes: _rectangle() of gx_sqlite/dask.py."""
     height, width = 1, 1
@@ -100,7 +105,7 @@ def matmul_of_stored(n, b, m=None, e=4):
 def solve(n, b, e=8, is_held=False):
     """Cholesky and one right-hand side."""
     t, N = Tasks(), n // b
-    a, L, fan = t.inputs(N * N, b * b * e, is_held), {}, min(t.FAN, max(1, int(4e9 // (2 * b ** 3)), -(-N // 32)))
+    a, L, fan = t.inputs(N * N, b * b * e, is_held), {}, products_in_a_task(b, N)
     for j in range(N):
         done, last = a[j * N + j], max(0, j - 1) // fan * fan
         row = [L[j, k] for k in range(j)]

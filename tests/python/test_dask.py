@@ -6,8 +6,10 @@ Plan:
    values, components, nearest neighbours, over grids that divide evenly and do not, f64 and f32, by residual;
 3. a matrix that is not positive definite is refused in gx's words, with its block; shapes that do not fit;
 4. four worker processes, one of which dies in the middle (the first that has the results of so many tasks, as it has the
-   next): the same, by residual, for each of them.
+   next): the same, by residual, for each of them;
+5. the model in bench/, which has to do without Dask, cuts products into tasks as the package does.
 """
+import importlib.util
 import json
 import os
 import signal
@@ -293,3 +295,17 @@ def test_a_worker_dies(cluster, check, tmp_path):
     finally:
         cluster.unregister_worker_plugin("death")
     assert (tmp_path / "dead").exists()
+
+
+# ---- 5. the model ----------------------------------------------------------------------------------------------------
+
+def test_model_cuts_the_same():
+    spec = importlib.util.spec_from_file_location("cluster_model", ROOT / "bench/cluster_model.py")
+    model = sys.modules["cluster_model"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(model)
+    for rows in (1, 4, 7, 16, 40, 200):
+        for columns in (1, 3, 16, 64, 500):
+            assert model.rectangle(rows, columns) == gxd._rectangle(rows, columns)
+    for block in (100, 500, 1000, 2000, 5000):
+        for count in (1, 20, 64, 300):
+            assert model.products_in_a_task(block, count) == gxd._fan(block, count)
