@@ -10,8 +10,9 @@
 ** problem: every call on the host is rent, opening is the price of the skis, and nobody knows how
 ** many more calls there will be.  gx opens when this call alone saves the price, or when what the
 ** device would have saved in the calls so far comes to it: never more than twice what would have
-** been best.  The saving of a call is its arithmetic on the host less arithmetic and copies on the
-** device, from the rates saved by an earlier process, or, where there are none, from copies alone.
+** been best.  The saving of a call is its arithmetic on the host, times what calls like it have
+** taken more than was foretold, less arithmetic and copies on the device, from the rates saved by
+** an earlier process, or, where there are none, from copies alone.
 ** Little work (GX_TEAM_FLOPS) has no saving and never asks.
 **
 ** Several devices.  A program that the first device would run is predicted on two, four, ...  of
@@ -77,6 +78,7 @@ static double saving(gx_run *run, double flops, gx_dtype dtype)
     double bytes = n * n * (double)gx_dtype_bytes(dtype);
     double host_s = flops / gx_profile_flops(gx_profile_get(ctx), dtype, (int64_t)n,
                                              (int)ctx->config.number[GX_SET_THREADS]);
+    host_s *= gx_ledger_factor(&ctx->ledger, run->planned_as, false, flops);
     gx_device_profile d;
     double device_s = gx_profile_saved_device(ctx, &d)
                           ? flops / gx_profile_device_flops(&d, dtype, (int64_t)n) + d.wait_s +
@@ -329,7 +331,7 @@ static bool is_faster(gx_prog *host, const gx_terms *other, gx_prog *device, gx_
         }
     }
     bool is_device = gx_place_is_faster(gx_prog_flops(device), &host_terms, &device_terms);
-    gx_ledger_age(&run->ctx->ledger, run->label, !is_device,
+    gx_ledger_age(&run->ctx->ledger, run->planned_as, !is_device,
                   is_device ? host_terms.work : device_terms.work);
     return is_device;
 }

@@ -424,10 +424,9 @@ static void conclude(gx_run *run, const gx_cost *cost, double commit_s, bool is_
     if (commit_s >= 0 && gx_store_commits(run->ctx->store)) {
         terms->commit_s = p->db_commit_s + commit_s;
     }
-    const char *label = run->planned_as != NULL ? run->planned_as : run->label;
     terms->model_s = terms->start_s + busy_s + terms->commit_s;
     terms->work = work_of(cost);
-    terms->factor = gx_ledger_factor(&run->ctx->ledger, label, is_device, terms->work);
+    terms->factor = gx_ledger_factor(&run->ctx->ledger, run->planned_as, is_device, terms->work);
     terms->seconds = terms->model_s * terms->factor;
 }
 

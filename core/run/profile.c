@@ -37,6 +37,9 @@
 
 enum { FORMAT = 1, MACHINES_MOST = 32, FILE_MOST = 1 << 20, KEY_BYTES = 512 };
 
+/* A device that was not in the file may be there so much later: others have measured it. */
+static const int64_t AGAIN_NS = 1000000000;
+
 // Figures -----------------------------------------------------------------------------------------
 
 /* Factorisations that were not measured: what share of a product's rate they were seen to have. */
@@ -558,8 +561,9 @@ bool gx_profile_saved_device(gx_ctx *ctx, gx_device_profile *profile)
         *profile = ctx->device_profile;
         return true;
     }
-    if (!ctx->is_device_sought) {
-        ctx->is_device_sought = true;
+    int64_t now_ns = gx_now_ns();
+    if (!ctx->has_saved_device && (ctx->sought_ns == 0 || now_ns - ctx->sought_ns > AGAIN_NS)) {
+        ctx->sought_ns = now_ns;
         cJSON *root = ctx->config.number[GX_SET_PROFILE] ? load(ctx) : NULL;
         char key[KEY_BYTES];
         machine_key(ctx, key);

@@ -54,7 +54,7 @@ void gx_run_begin(gx_run *run, gx_ctx *ctx, const char *label)
     run->team = NULL;
     run->target = NULL;
     run->target_bytes = 0;
-    run->planned_as = NULL;
+    run->planned_as = label;
     run->planned_work = 0;
     run->planned_model_s = run->planned_s = 0;
     run->is_careful = run->is_planned_on_device = run->is_irregular = false;
@@ -87,9 +87,8 @@ gx_code gx_run_end(gx_run *run)
     gx_stats_set(&ctx->stats, GX_STAT_PREDICTED_NS, (int64_t)(1e9 * run->planned_s));
     gx_stats_set(&ctx->stats, GX_STAT_MEASURED_NS, taken_ns);
     if (run->planned_s > 0 && gx_ok(run) && !run->is_irregular) {
-        gx_ledger_add(&ctx->ledger, run->planned_as != NULL ? run->planned_as : run->label,
-                      run->is_planned_on_device, run->planned_work, run->planned_model_s,
-                      run->planned_s, (double)taken_ns * 1e-9);
+        gx_ledger_add(&ctx->ledger, run->planned_as, run->is_planned_on_device, run->planned_work,
+                      run->planned_model_s, run->planned_s, (double)taken_ns * 1e-9);
     }
     pthread_mutex_destroy(&run->lock);
     return run->err.code;

@@ -32,7 +32,7 @@ typedef struct gx_ctx {
     uint64_t devices_lost;     /* ordinals of devices that have failed, as bits */
     char device_name[96]; /* of the device whose figures device_profile holds; "": none */
     gx_device_profile device_profile;
-    bool is_device_sought; /* saved_device is what the file has                */
+    int64_t sought_ns;     /* when the file was last looked at for saved_device; 0: not yet */
     bool has_saved_device;
     gx_device_profile saved_device;
     bool is_cuda_tried;     /* core/device/device.c has looked for the backend    */
@@ -76,7 +76,7 @@ typedef struct gx_run {
     int64_t shown_ns;                        /* last progress report                          */
     struct gx_accel *target;                 /* planning for this device; NULL: for the host  */
     size_t target_bytes;                     /* device memory that plans may count on         */
-    const char *planned_as;                  /* predicted and learnt under that name, not label */
+    const char *planned_as;                  /* the name that is learnt under  */
     double planned_work;                     /* of the programs that have run, ...            */
     double planned_model_s, planned_s;       /* and how long they were to take */
     bool is_careful;                         /* on the host, by kernels that divide: see alg_lu.c */

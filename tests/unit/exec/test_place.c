@@ -5,7 +5,7 @@
 **   1  no device comes into question: for little work, when the setting says so, in deterministic
 **      mode, after a failure; when it is told to be used, for little work, too
 **   2  a closed device is opened when this call alone saves the price, or when what the calls so
-**      far would have saved comes to it
+**      far would have saved comes to it; calls that took longer than foretold would have saved more
 **   3  the faster of the two runs the program; told to, the device does, whatever it takes
 **   4  a device that cannot finish: the host does, exactly, and what was predicted does not count
 **   5  a driver's program is written anew for the device, and in smaller blocks while its memory
@@ -63,6 +63,30 @@ static void test_opening(void **state)
     assert_true(f->ctx->owed_s == 0);
     gx_accel_close(f->ctx);
     assert_non_null(gx_place_candidate(&run, 1e15, GX_F64, &bytes)); // alone worth it
+    assert_int_equal(gx_run_end(&run), GX_OK);
+}
+
+/* What is owed for a call of so many flops. */
+static double owed_for(kit *f, gx_run *run, double flops)
+{
+    double before = f->ctx->owed_s;
+    gx_place_owe(run, flops, GX_F64);
+    return f->ctx->owed_s - before;
+}
+
+static void test_saving_is_learnt(void **state)
+{
+    kit *f = *state;
+    gx_run run;
+    const double flops = 1e7;
+    gx_run_begin(&run, f->ctx, "test");
+    double foretold = owed_for(f, &run, flops);
+    assert_true(foretold > 0);
+    gx_ledger_add(&f->ctx->ledger, "test", true, flops, 1, 1, 4); // a device's: another matter
+    gx_ledger_add(&f->ctx->ledger, "other", false, flops, 1, 1, 4);
+    assert_true(owed_for(f, &run, flops) == foretold);
+    gx_ledger_add(&f->ctx->ledger, "test", false, flops, 1, 1, 3);
+    assert_true(owed_for(f, &run, flops) >= 3 * foretold); // its device's part stays as it was
     assert_int_equal(gx_run_end(&run), GX_OK);
 }
 
@@ -177,6 +201,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_candidate, kit_up, kit_down),
         cmocka_unit_test_setup_teardown(test_opening, kit_up, kit_down),
+        cmocka_unit_test_setup_teardown(test_saving_is_learnt, kit_up, kit_down),
         cmocka_unit_test_setup_teardown(test_faster, kit_up, kit_down),
         cmocka_unit_test_setup_teardown(test_fallback, kit_up, kit_down),
         cmocka_unit_test_setup_teardown(test_built, kit_up, kit_down),
