@@ -11,19 +11,19 @@
 ** Slots with copies of a loop for the vectors of a processor, chosen at each call. (The compiler's
 ** target_clones would do it in one word, but exports its symbols.)
 **
-** GX_SIMD_SLOTS_DEFINE: GX_SLOTS_DEFINE with a copy for AVX2.  GX_FMA_SLOT: one slot, with copies
-** for AVX2 and for AVX-512, both with fused multiply-adds where the Makefile lets the compiler
-** make them; `wide` is the loop for AVX-512.
+** GX_SIMD_SLOTS_DEFINE: GX_SLOTS_DEFINE with a copy for AVX2.  GX_WIDE_SLOTS_DEFINE: that copy is
+** of the loop `wide`.  GX_FMA_SLOT: one slot, with copies for AVX2 and for AVX-512, both with fused
+** multiply-adds where the Makefile lets the compiler make them; `wide` is the loop for AVX-512.
 */
 #ifdef __x86_64__
 #define GX_SIMD_COPY(name, suffix, dtype, words, loop, ...)                                        \
-    static __attribute__((__VA_ARGS__)) gx_code name##_##suffix##_##words(const gx_args *args,     \
-                                                                          gx_err *err)             \
+    static __attribute__((__VA_ARGS__))                                                            \
+    gx_code name##_##suffix##_##words(const gx_args *args, gx_err *err)                            \
     {                                                                                              \
         return loop(dtype, args, err);                                                             \
     }
-#define GX_SIMD_SLOT(name, suffix, dtype, loop)                                                    \
-    GX_SIMD_COPY(name, suffix, dtype, avx2, loop, target("avx2"), noinline)                        \
+#define GX_WIDE_SLOT(name, suffix, dtype, wide, loop)                                              \
+    GX_SIMD_COPY(name, suffix, dtype, avx2, wide, target("avx2"), noinline)                        \
     GX_SIMD_COPY(name, suffix, dtype, base, loop, noinline)                                        \
     GX_SLOT_PROTOTYPE(name, suffix)                                                                \
     {                                                                                              \
@@ -32,11 +32,11 @@
         return __builtin_cpu_supports("avx2") ? name##_##suffix##_avx2(args, err)                  \
                                               : name##_##suffix##_base(args, err);                 \
     }
-#define GX_SIMD_SLOTS_DEFINE(name, loop)                                                           \
-    GX_SIMD_SLOT(name, f64, GX_F64, loop)                                                          \
-    GX_SIMD_SLOT(name, f32, GX_F32, loop)                                                          \
-    GX_SIMD_SLOT(name, c128, GX_C128, loop)                                                        \
-    GX_SIMD_SLOT(name, c64, GX_C64, loop)
+#define GX_WIDE_SLOTS_DEFINE(name, wide, loop)                                                     \
+    GX_WIDE_SLOT(name, f64, GX_F64, wide, loop)                                                    \
+    GX_WIDE_SLOT(name, f32, GX_F32, wide, loop)                                                    \
+    GX_WIDE_SLOT(name, c128, GX_C128, wide, loop)                                                  \
+    GX_WIDE_SLOT(name, c64, GX_C64, wide, loop)
 #define GX_FMA_SLOT(name, suffix, dtype, wide, loop)                                               \
     GX_SIMD_COPY(name, suffix, dtype, avx512, wide, target("avx512f,avx512dq,avx512vl"), noinline) \
     GX_SIMD_COPY(name, suffix, dtype, avx2, loop, target("avx2,fma"), noinline)                    \
@@ -53,9 +53,10 @@
         return has_avx2 ? name##_##suffix##_avx2(args, err) : name##_##suffix##_base(args, err);   \
     }
 #else
-#define GX_SIMD_SLOTS_DEFINE(name, loop) GX_SLOTS_DEFINE(, name, loop)
+#define GX_WIDE_SLOTS_DEFINE(name, wide, loop) GX_SLOTS_DEFINE(, name, loop)
 #define GX_FMA_SLOT(name, suffix, dtype, wide, loop) GX_SLOT_DEFINE(, name, suffix, dtype, loop)
 #endif
+#define GX_SIMD_SLOTS_DEFINE(name, loop) GX_WIDE_SLOTS_DEFINE(name, loop, loop)
 
 /* cpu_blas.c: products by OpenBLAS, tiny ones by a loop. */
 GX_SLOTS_DECLARE(gx_cpu_gemm);

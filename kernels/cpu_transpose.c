@@ -9,6 +9,10 @@
 ** cache sets; matrices whose columns are a power of two apart do, and are why there is a buffer
 ** at all.  Elements are moved by size, as bytes.
 **
+** With vectors of 32 bytes no buffer is needed: as many columns as a vector has elements are turned
+** in registers, and a square is written by columns, vector after vector of each.  A read from
+** the memory then costs more than all the turning.
+**
 ** The mirror of a triangle is the same movement within one matrix: source and destination squares
 ** never meet, but for those on the diagonal, which go element by element.
 */
@@ -68,6 +72,95 @@ GX_INLINE void move_square(gx_dtype dtype, bool conj, const char *a, size_t col_
     }
 }
 
+/* Bytes: the vectors of the wide loops, of which a run has a whole number. */
+enum { VECTOR = 32 };
+
+typedef int64_t quad __attribute__((vector_size(VECTOR), aligned(4), may_alias));
+typedef int32_t octet __attribute__((vector_size(VECTOR), aligned(4), may_alias));
+
+/* Lanes of two vectors by number, those of the second after those of the first. */
+#ifdef __clang__
+#define PICK(vector, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define PICK(vector, a, b, ...) __builtin_shuffle(a, b, (vector){__VA_ARGS__})
+#endif
+
+/* One vector's worth of columns, for elements of 4, 8 and 16 bytes. */
+GX_INLINE void turn_octets(const char *a, size_t col_a, char *c, size_t col_c)
+{
+    octet x[8], y[8];
+    for (int k = 0; k < 8; k++) {
+        x[k] = *(const octet *)(a + (size_t)k * col_a);
+    }
+    for (int k = 0; k < 8; k += 2) {
+        y[k] = PICK(octet, x[k], x[k + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+        y[k + 1] = PICK(octet, x[k], x[k + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+    }
+    for (int k = 0; k < 8; k += k % 2 == 0 ? 1 : 3) {
+        x[k] = PICK(octet, y[k], y[k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        x[k + 2] = PICK(octet, y[k], y[k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+    for (int k = 0; k < 4; k++) {
+        *(octet *)(c + (size_t)k * col_c) = PICK(octet, x[k], x[k + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        *(octet *)(c + (size_t)(k + 4) * col_c) =
+            PICK(octet, x[k], x[k + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+
+GX_INLINE void turn_quads(const char *a, size_t col_a, char *c, size_t col_c)
+{
+    quad x[4], y[4];
+    for (int k = 0; k < 4; k++) {
+        x[k] = *(const quad *)(a + (size_t)k * col_a);
+    }
+    for (int k = 0; k < 4; k += 2) {
+        y[k] = PICK(quad, x[k], x[k + 1], 0, 4, 2, 6);
+        y[k + 1] = PICK(quad, x[k], x[k + 1], 1, 5, 3, 7);
+    }
+    for (int k = 0; k < 2; k++) {
+        *(quad *)(c + (size_t)k * col_c) = PICK(quad, y[k], y[k + 2], 0, 1, 4, 5);
+        *(quad *)(c + (size_t)(k + 2) * col_c) = PICK(quad, y[k], y[k + 2], 2, 3, 6, 7);
+    }
+}
+
+GX_INLINE void turn_pairs(const char *a, size_t col_a, char *c, size_t col_c)
+{
+    quad x = *(const quad *)a, y = *(const quad *)(a + col_a);
+    *(quad *)c = PICK(quad, x, y, 0, 1, 4, 5);
+    *(quad *)(c + col_c) = PICK(quad, x, y, 2, 3, 6, 7);
+}
+
+/* As move_square(), of any size: what is left of whole vectors goes element by element. */
+GX_INLINE void turn_square(gx_dtype dtype, bool conj, const char *a, size_t col_a, char *c,
+                           size_t col_c, int64_t m, int64_t n)
+{
+    size_t bytes = bytes_of(dtype);
+    int64_t lanes = VECTOR / (int64_t)bytes, whole_m = m / lanes * lanes,
+            whole_n = n / lanes * lanes;
+    for (int64_t j = 0; j < whole_n; j += lanes) {
+        for (int64_t i = 0; i < whole_m; i += lanes) {
+            const char *from = a + (size_t)i * col_a + (size_t)j * bytes;
+            char *to = c + (size_t)j * col_c + (size_t)i * bytes;
+            if (bytes == 4) {
+                turn_octets(from, col_a, to, col_c);
+            } else if (bytes == 8) {
+                turn_quads(from, col_a, to, col_c);
+            } else {
+                turn_pairs(from, col_a, to, col_c);
+            }
+        }
+    }
+    for (int64_t j = 0; j < n; j++) {
+        char *column = c + (size_t)j * col_c;
+        for (int64_t i = j < whole_n ? whole_m : 0; i < m; i++) {
+            memcpy(column + (size_t)i * bytes, a + (size_t)i * col_a + (size_t)j * bytes, bytes);
+        }
+        if (conj) {
+            flip(dtype, column, m);
+        }
+    }
+}
+
 /*
 ** The runs of a square are on their way to the cache before they are needed: those that will be
 ** written now, and those of the next square to be read (next: NULL where there is none).  A run
@@ -91,21 +184,32 @@ GX_INLINE void prefetch_square(const char *next, size_t col_a, const char *c, si
 ** Whole squares have constant sides, which the compiler unrolls; those at the edges are what is
 ** left.
 */
-GX_INLINE void move_any_square(gx_dtype dtype, bool conj, const char *a, size_t col_a, char *c,
-                               size_t col_c, int64_t m, int64_t n, const char *next)
+GX_INLINE void move_any_square(gx_dtype dtype, bool is_wide, bool conj, const char *a, size_t col_a,
+                               char *c, size_t col_c, int64_t m, int64_t n, const char *next)
 {
     int64_t side = side_of(dtype);
-    if (m == side && n == side) {
+    bool is_whole = m == side && n == side;
+    if (is_whole) {
         prefetch_square(next, col_a, c, col_c, side);
+    }
+    if (is_wide && is_whole) {
+        turn_square(dtype, conj, a, col_a, c, col_c, side, side);
+    } else if (is_wide) {
+        turn_square(dtype, conj, a, col_a, c, col_c, m, n);
+    } else if (is_whole) {
         move_square(dtype, conj, a, col_a, c, col_c, side, side);
     } else {
         move_square(dtype, conj, a, col_a, c, col_c, m, n);
     }
 }
 
-GX_INLINE gx_code move_across(gx_dtype dtype, const gx_args *p, gx_err *err)
+/* Without a transpose it is a copy. */
+GX_INLINE gx_code transpose_by(gx_dtype dtype, bool is_wide, const gx_args *p, gx_err *err)
 {
-    (void)err;
+    static const gx_kernel copy[] = GX_SLOTS(gx_cpu_copy);
+    if (p->transa == GX_NO_TRANS) {
+        return copy[dtype](NULL, NULL, p, err);
+    }
     bool conj = is_conjugated(dtype, p->transa);
     int64_t side = side_of(dtype);
     size_t bytes = bytes_of(dtype);
@@ -114,27 +218,23 @@ GX_INLINE gx_code move_across(gx_dtype dtype, const gx_args *p, gx_err *err)
         for (int64_t i = 0; i < p->m; i += side) {
             const char *from = gx_at(p->a, dtype, p->lda, j, i);
             const char *next = i + 2 * side <= p->m ? from + (size_t)side * col_a : NULL;
-            move_any_square(dtype, conj, from, col_a, gx_at(p->c, dtype, p->ldc, i, j), col_c,
-                            gx_min(side, p->m - i), gx_min(side, p->n - j), next);
+            move_any_square(dtype, is_wide, conj, from, col_a, gx_at(p->c, dtype, p->ldc, i, j),
+                            col_c, gx_min(side, p->m - i), gx_min(side, p->n - j), next);
         }
     }
     return GX_OK;
 }
-GX_SLOTS_DEFINE(static, move_across, move_across)
 
-/* Without a transpose it is a copy. */
-#define TRANSPOSE_SLOT(suffix)                                                                     \
-    GX_SLOT_PROTOTYPE(gx_cpu_transpose, suffix)                                                    \
-    {                                                                                              \
-        gx_kernel kernel =                                                                         \
-            args->transa == GX_NO_TRANS ? gx_cpu_copy_##suffix : move_across_##suffix;             \
-        return kernel(dev, queue, args, err);                                                      \
-    }
+GX_INLINE gx_code transpose_wide(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    return transpose_by(dtype, true, p, err);
+}
 
-TRANSPOSE_SLOT(f64)
-TRANSPOSE_SLOT(f32)
-TRANSPOSE_SLOT(c128)
-TRANSPOSE_SLOT(c64)
+GX_INLINE gx_code transpose(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    return transpose_by(dtype, false, p, err);
+}
+GX_WIDE_SLOTS_DEFINE(gx_cpu_transpose, transpose_wide, transpose)
 
 /* Mirror the diagonal square c, n x n, element by element. */
 GX_INLINE void mirror_diagonal(gx_dtype dtype, gx_uplo uplo, bool conj, char *c, size_t col,
@@ -154,9 +254,8 @@ GX_INLINE void mirror_diagonal(gx_dtype dtype, gx_uplo uplo, bool conj, char *c,
     }
 }
 
-GX_INLINE gx_code symmetrize(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code symmetrize_by(gx_dtype dtype, bool is_wide, const gx_args *p)
 {
-    (void)err;
     bool conj = is_conjugated(dtype, p->transa);
     int64_t side = side_of(dtype);
     size_t col = (size_t)p->ldc * bytes_of(dtype);
@@ -168,12 +267,24 @@ GX_INLINE gx_code symmetrize(gx_dtype dtype, const gx_args *p, gx_err *err)
             char *below = gx_at(p->c, dtype, p->ldc, i, j);
             char *above = gx_at(p->c, dtype, p->ldc, j, i);
             if (p->uplo == GX_LOWER) {
-                move_any_square(dtype, conj, below, col, above, col, nj, ni, NULL);
+                move_any_square(dtype, is_wide, conj, below, col, above, col, nj, ni, NULL);
             } else {
-                move_any_square(dtype, conj, above, col, below, col, ni, nj, NULL);
+                move_any_square(dtype, is_wide, conj, above, col, below, col, ni, nj, NULL);
             }
         }
     }
     return GX_OK;
 }
-GX_SLOTS_DEFINE(, gx_cpu_symmetrize, symmetrize)
+
+GX_INLINE gx_code symmetrize_wide(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    (void)err;
+    return symmetrize_by(dtype, true, p);
+}
+
+GX_INLINE gx_code symmetrize(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    (void)err;
+    return symmetrize_by(dtype, false, p);
+}
+GX_WIDE_SLOTS_DEFINE(gx_cpu_symmetrize, symmetrize_wide, symmetrize)

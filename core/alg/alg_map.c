@@ -279,11 +279,23 @@ static gx_code write_pieces(void *arg, int64_t unit, gx_pass_thread *thread, voi
 /* Threads a file: one makes a piece while the other writes. */
 enum { FILE_THREADS = 2 };
 
+/* Bytes of a row of A that kernels turn together: a turned piece takes some of them whole. */
+enum { ROW_BYTES = 256 };
+
+/* Columns of a piece: about GX_PASS_CHUNK_BYTES. */
+static int64_t piece_width(const gx_sink *C)
+{
+    int64_t element = (int64_t)gx_dtype_bytes(C->dtype), step = ROW_BYTES / element;
+    int64_t width = GX_PASS_CHUNK_BYTES / (C->tile_rows * element);
+    width = width > step ? (width + step / 2) / step * step : width;
+    return gx_max(1, gx_min(C->tile_cols, width));
+}
+
 static void make_and_write(gx_run *run, making *x, gx_pass *pass)
 {
     gx_err err = {0};
     size_t column = (size_t)x->C->tile_rows * gx_dtype_bytes(x->C->dtype);
-    x->width = gx_max(1, gx_min(x->C->tile_cols, (int64_t)(GX_PASS_CHUNK_BYTES / column)));
+    x->width = piece_width(x->C);
     pass->part_bytes = 0;
     pass->work_bytes = (size_t)x->width * column;
     pass->threads = FILE_THREADS * gx_writers_files(x->writers);
