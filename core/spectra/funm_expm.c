@@ -185,11 +185,14 @@ static void halve(const gx_funm_work *w, const parts *p, void *a, int s)
 
 void gx_funm_exponential(const gx_funm_work *w, void *a)
 {
-    // Powers of a huge A would overflow: it is halved first, to a norm that cannot.
-    double norm = gx_funm_norm1(w, a);
-    int first = norm > 0x1p60 ? ilogb(norm) - 60 : 0;
-    if (first > 0) {
-        gx_funm_add(w, ldexp(1, -first), a, 0, a, a);
+    // Powers of a huge A would overflow, as its norm itself may: it is halved first, to a norm that
+    // cannot.
+    int first = 0;
+    for (double norm = gx_funm_norm1(w, a); norm > 0x1p61 && gx_ok(w->run);) {
+        int halvings = isinf(norm) ? 60 : ilogb(norm) - 60;
+        gx_funm_add(w, ldexp(1, -halvings), a, 0, a, a);
+        norm = gx_funm_norm1(w, a);
+        first += halvings;
     }
     parts p = {gx_funm_matrix(w), gx_funm_matrix(w), gx_funm_matrix(w), gx_funm_matrix(w),
                gx_funm_matrix(w)};
