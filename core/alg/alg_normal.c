@@ -41,17 +41,29 @@ static tile tile_of(const norms *x, int64_t unit)
     return (tile){at, x->by_row ? at.i0 : at.j0, x->by_row ? at.m : at.n};
 }
 
+/* An element more of each of count lines that are `next` apart: of the same line, 0. */
+static inline void add_elements(const norms *x, const double *a, const double *unit, int64_t count,
+                                int64_t next, double *sum, double *most)
+{
+    bool is_square = x->kind == GX_LINE_L2;
+    for (int64_t i = 0; i < count; i++, sum += next, most += next) {
+        double size = fabs(a[i]), part = unit == NULL ? size : size * unit[i * next];
+        *sum += is_square ? part * part : size;
+        *most = size > *most || isnan(size) ? size : *most;
+    }
+}
+
 /* m x n doubles at a, of columns j .. of the tile. */
 static void add_chunk(const norms *x, const tile *t, int64_t j, int64_t n, const double *a,
                       double *sum, double *most)
 {
-    for (int64_t c = 0; c < n; c++) {
-        for (int64_t i = 0; i < t->at.m; i++) {
-            int64_t line = x->by_row ? i : j + c;
-            double size = fabs(a[c * t->at.m + i]);
-            double part = x->unit == NULL ? size : size * x->unit[t->line + line];
-            sum[line] += x->kind == GX_LINE_L2 ? part * part : size;
-            most[line] = size > most[line] || isnan(size) ? size : most[line];
+    const double *unit = x->unit == NULL ? NULL : x->unit + t->line;
+    for (int64_t c = 0; c < n; c++, a += t->at.m) {
+        if (x->by_row) {
+            add_elements(x, a, unit, t->at.m, 1, sum, most);
+        } else {
+            add_elements(x, a, unit == NULL ? NULL : unit + j + c, t->at.m, 0, sum + j + c,
+                         most + j + c);
         }
     }
 }

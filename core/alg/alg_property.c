@@ -138,7 +138,8 @@ static bool is_near(const look *l, const double *a, const double *b, double sign
     if (a[0] == b[0] && im_a == im_b) {
         return true;
     }
-    return hypot(a[0] - b[0], im_a - im_b) <= l->bound;
+    double off = a[0] - b[0];
+    return (is_complex ? hypot(off, im_a - im_b) : fabs(off)) <= l->bound;
 }
 
 /*

@@ -239,21 +239,40 @@ static gx_code read_stored(const gx_mat *mat, gx_reader *reader, int64_t i0, int
 
 // Views -------------------------------------------------------------------------------------------
 
-/* dst(i, j) = op(src(j, i)), m x n in dst; blocked so that both sides stay in cache. */
-static void transpose_into(gx_dtype dtype, bool conjugate, const void *src, int64_t ld_src,
-                           void *dst, int64_t ld_dst, int64_t m, int64_t n)
+/* dst(i, j) = src(j, i), m x n in dst, of elements of so many bytes (a constant); in squares, so
+** that both sides stay in cache. */
+static inline void turn_over(size_t element, const char *src, int64_t ld_src, char *dst,
+                             int64_t ld_dst, int64_t m, int64_t n)
 {
     enum { EDGE = 32 };
-    size_t element = gx_dtype_bytes(dtype);
     for (int64_t jb = 0; jb < n; jb += EDGE) {
         for (int64_t ib = 0; ib < m; ib += EDGE) {
             for (int64_t j = jb; j < gx_min(jb + EDGE, n); j++) {
-                for (int64_t i = ib; i < gx_min(ib + EDGE, m); i++) {
-                    memcpy(gx_at(dst, dtype, ld_dst, i, j), gx_at(src, dtype, ld_src, j, i),
+                char *to = dst + (size_t)(j * ld_dst + ib) * element;
+                const char *from = src + (size_t)(ib * ld_src + j) * element;
+                int64_t count = gx_min(EDGE, m - ib);
+                for (int64_t i = 0; i < count; i++) {
+                    memcpy(to + (size_t)i * element, from + (size_t)(i * ld_src) * element,
                            element);
                 }
             }
         }
+    }
+}
+
+/* dst(i, j) = op(src(j, i)), m x n in dst. */
+static void transpose_into(gx_dtype dtype, bool conjugate, const void *src, int64_t ld_src,
+                           void *dst, int64_t ld_dst, int64_t m, int64_t n)
+{
+    switch (gx_dtype_bytes(dtype)) {
+    case 4:
+        turn_over(4, src, ld_src, dst, ld_dst, m, n);
+        break;
+    case 8:
+        turn_over(8, src, ld_src, dst, ld_dst, m, n);
+        break;
+    default:
+        turn_over(16, src, ld_src, dst, ld_dst, m, n);
     }
     if (conjugate && gx_dtype_is_complex(dtype)) {
         for (int64_t j = 0; j < n; j++) {

@@ -76,14 +76,18 @@ void gx_diagonal_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, in
 void gx_ramp_generate(const void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, gx_dtype dtype,
                       void *dst, int64_t ld)
 {
+    enum { STRIP = 256 };
     const gx_ramp *ramp = arg;
-    (void)j0;
-    for (int64_t j = 0; j < n; j++) {
-        for (int64_t i = 0; i < m; i++) {
-            bool is_last = i0 + i == ramp->count - 1 && ramp->count > 1;
-            double value = is_last ? ramp->last : ramp->start + (double)(i0 + i) * ramp->step;
-            fill(dtype, (gx_scalar){value, 0}, gx_at(dst, dtype, ld, i, j), 1);
+    double strip[STRIP];
+    (void)j0, (void)n; // a column
+    for (int64_t i = 0; i < m; i += STRIP) {
+        int64_t count = gx_min(STRIP, m - i);
+        for (int64_t p = 0; p < count; p++) {
+            strip[p] = ramp->start + (double)(i0 + i + p) * ramp->step;
         }
+        bool has_last = i0 + i + count == ramp->count && ramp->count > 1;
+        strip[count - 1] = has_last ? ramp->last : strip[count - 1];
+        gx_convert(GX_F64, strip, count, dtype, gx_at(dst, dtype, ld, i, 0), ld, count, 1);
     }
 }
 
@@ -100,8 +104,7 @@ int64_t gx_diagonal_count(int64_t rows, int64_t cols, int64_t offset)
 static gx_code open_reader(gx_run *run, const gx_mat *mat, gx_reader **reader, gx_err *err)
 {
     *reader = NULL;
-    return gx_mat_base_stored(mat) == NULL ? GX_OK
-                                           : gx_reader_own(run->ctx->store, reader, err);
+    return gx_mat_base_stored(mat) == NULL ? GX_OK : gx_reader_own(run->ctx->store, reader, err);
 }
 
 gx_code gx_gather_vector(gx_run *run, const gx_mat *vector, void **data)

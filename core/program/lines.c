@@ -9,6 +9,12 @@
 #include <math.h>
 #include <string.h>
 
+enum {
+    SQUARE = 32,      /* rows and columns of what is turned at once                */
+    CACHED = 1 << 15, /* elements of the lines that are gathered at once ...       */
+    ROOM = 1 << 19    /* ... where they are long                                   */
+};
+
 gx_lines gx_lines_of(const gx_type *type, int64_t axis)
 {
     return (gx_lines){.type = *type,
@@ -22,38 +28,88 @@ gx_lines gx_lines_of(const gx_type *type, int64_t axis)
                       .is_complex = gx_dtype_is_complex(type->dtype)};
 }
 
-/* Row i of a matrix: doubles at line. */
-static void gather_row(const gx_type *t, const void *a, int64_t i, gx_dtype wide, double *line)
+int64_t gx_lines_at_once(const gx_lines *lines)
 {
-    int64_t ld = gx_max(1, t->rows);
-    gx_convert(t->dtype, gx_at(a, t->dtype, ld, i, 0), ld, wide, line, 1, 1, t->cols);
+    int64_t length = gx_max(1, lines->length);
+    int64_t n = gx_min(gx_max(CACHED / length, SQUARE), ROOM / length);
+    return gx_max(1, gx_min(n, lines->count / 16));
 }
 
-void gx_line_gather(const gx_lines *lines, const void *a, int64_t k, double *line)
+size_t gx_lines_bytes(const gx_lines *lines, int64_t n)
 {
-    const gx_type *t = &lines->type;
-    gx_dtype wide = gx_dtype_wide(t->dtype);
-    int64_t ld = gx_max(1, t->rows), parts = lines->is_complex ? 2 : 1;
+    size_t parts = lines->is_complex ? 2 : 1;
+    return (size_t)(gx_max(1, n) * gx_max(1, lines->length)) * parts * sizeof(double);
+}
+
+/*
+** Rows i ... i + m - 1 of a matrix, to or from doubles one row after the other, `stride` apart.  In
+** squares: what lies together in one of the two is far apart in the other.
+*/
+typedef struct turn {
+    const gx_type *type;
+    gx_dtype wide;
+    int64_t i, m, stride;
+} turn;
+
+/* The piece of column j that begins h0 rows further, h <= SQUARE of them, in the wide dtype. */
+static void to_rows(const turn *t, const void *a, int64_t j, int64_t h0, int64_t h, double *line)
+{
+    double piece[2 * SQUARE];
+    int64_t ld = gx_max(1, t->type->rows), parts = t->wide == GX_C128 ? 2 : 1;
+    gx_convert(t->type->dtype, gx_at(a, t->type->dtype, ld, t->i + h0, j), h, t->wide, piece, h, h,
+               1);
+    double *to = line + (h0 * t->stride + j) * parts;
+    for (int64_t r = 0; r < h; r++, to += t->stride * parts) {
+        to[0] = piece[r * parts];
+        to[parts - 1] = piece[r * parts + parts - 1];
+    }
+}
+
+static void from_rows(const turn *t, void *c, int64_t j, int64_t h0, int64_t h, const double *line)
+{
+    double piece[2 * SQUARE];
+    int64_t ld = gx_max(1, t->type->rows), parts = t->wide == GX_C128 ? 2 : 1;
+    const double *from = line + (h0 * t->stride + j) * parts;
+    for (int64_t r = 0; r < h; r++, from += t->stride * parts) {
+        piece[r * parts] = from[0];
+        piece[r * parts + parts - 1] = from[parts - 1];
+    }
+    gx_convert(t->wide, piece, h, t->type->dtype, gx_at(c, t->type->dtype, ld, t->i + h0, j), h, h,
+               1);
+}
+
+void gx_lines_gather(const gx_lines *lines, const void *a, int64_t k, int64_t n, double *line)
+{
+    const gx_type *type = &lines->type;
+    gx_dtype wide = gx_dtype_wide(type->dtype);
     if (lines->axis == 0) {
-        gx_convert(t->dtype, gx_at(a, t->dtype, ld, 0, k), ld, wide, line, ld, t->rows, 1);
-    } else if (lines->axis == 1) {
-        gather_row(t, a, k, wide, line);
-    } else {
-        for (int64_t i = 0; i < t->rows; i++) {
-            gather_row(t, a, i, wide, line + i * t->cols * parts);
+        int64_t ld = gx_max(1, type->rows);
+        gx_convert(type->dtype, gx_at(a, type->dtype, ld, 0, k), ld, wide, line, ld, type->rows, n);
+        return;
+    }
+    turn t = {type, wide, k, lines->axis == 1 ? n : type->rows, type->cols};
+    for (int64_t i = 0; i < t.m; i += SQUARE) {
+        for (int64_t j = 0; j < type->cols; j++) {
+            to_rows(&t, a, j, i, gx_min(SQUARE, t.m - i), line);
         }
     }
 }
 
-void gx_line_scatter(int64_t axis, const gx_type *t, void *c, int64_t k, const double *line,
-                     bool is_complex)
+void gx_lines_scatter(const gx_lines *lines, const gx_type *type, void *c, int64_t k, int64_t n,
+                      const double *line)
 {
-    gx_dtype wide = is_complex ? GX_C128 : GX_F64;
-    int64_t ld = gx_max(1, t->rows);
-    if (axis == 0) {
-        gx_convert(wide, line, ld, t->dtype, gx_at(c, t->dtype, ld, 0, k), ld, t->rows, 1);
-    } else {
-        gx_convert(wide, line, 1, t->dtype, gx_at(c, t->dtype, ld, k, 0), ld, 1, t->cols);
+    gx_dtype wide = lines->is_complex ? GX_C128 : GX_F64;
+    if (lines->axis == 0) {
+        int64_t ld = gx_max(1, type->rows);
+        gx_convert(wide, line, lines->length, type->dtype, gx_at(c, type->dtype, ld, 0, k), ld,
+                   type->rows, n);
+        return;
+    }
+    turn t = {type, wide, k, n, lines->length};
+    for (int64_t i = 0; i < n; i += SQUARE) {
+        for (int64_t j = 0; j < type->cols; j++) {
+            from_rows(&t, c, j, i, gx_min(SQUARE, n - i), line);
+        }
     }
 }
 
@@ -148,6 +204,15 @@ static int64_t count_true(const double *line, int64_t length, bool is_complex)
         count += is_complex ? line[2 * k] != 0 || line[2 * k + 1] != 0 : line[k] != 0;
     }
     return count;
+}
+
+size_t gx_line_work_bytes(gx_op_id op, int64_t length)
+{
+    bool has_keys = op == GX_OP_MEDIAN || op == GX_OP_QUANTILE;
+    bool sorts = op == GX_OP_SORT || op == GX_OP_ARGSORT;
+    return sorts      ? gx_order_bytes(length)
+           : has_keys ? gx_order_pair_bytes(length)
+                      : sizeof(double); // not looked at
 }
 
 gx_scalar gx_line_reduce(gx_run *run, gx_op_id op, const double *line, int64_t length,

@@ -16,16 +16,26 @@ typedef struct gx_lines {
 } gx_lines;
 
 gx_lines gx_lines_of(const gx_type *type, int64_t axis);
-void gx_line_gather(const gx_lines *lines, const void *a, int64_t k, double *line);
 
-/* Line k of a matrix of that type. */
-void gx_line_scatter(int64_t axis, const gx_type *type, void *c, int64_t k, const double *line,
-                     bool is_complex);
+/* How many lines are gathered at once: few beside the matrix, and what the cache holds. */
+int64_t gx_lines_at_once(const gx_lines *lines);
+
+/* The doubles of n lines, at least one. */
+size_t gx_lines_bytes(const gx_lines *lines, int64_t n);
+
+/* Lines k ... k + n - 1, one after the other. */
+void gx_lines_gather(const gx_lines *lines, const void *a, int64_t k, int64_t n, double *line);
+
+/* The same lines of a matrix of that type, which are not longer. */
+void gx_lines_scatter(const gx_lines *lines, const gx_type *type, void *c, int64_t k, int64_t n,
+                      const double *line);
 
 /*
 ** What the two below are given beside the line: a run to poll where they sort (NULL: nobody asks),
-** and work, gx_order_bytes(length) of it (order.h).
+** and work, of which this says how many bytes the operation needs.
 */
+size_t gx_line_work_bytes(gx_op_id op, int64_t length);
+
 /* PROD, MIN, MAX, ANY, ALL, VAR, STD, ARGMIN, ARGMAX, MEDIAN, QUANTILE (q), LOGSUMEXP. */
 gx_scalar gx_line_reduce(gx_run *run, gx_op_id op, const double *line, int64_t length,
                          bool is_complex, double q, void *work);

@@ -7,60 +7,120 @@
 #include <math.h>
 #include <string.h>
 
-/* Where element (i, j) of the result comes from; false: it is 0. */
-static bool origin(const gx_node *node, const gx_type *from, int64_t i, int64_t j, int64_t *row,
-                   int64_t *col)
+/* What an operation moves: a column of the result at a time. */
+typedef struct moving {
+    const gx_node *node;
+    gx_type from;
+    const char *a;
+    size_t element;
+} moving;
+
+static const char *element_of(const moving *m, int64_t i, int64_t j)
 {
-    const gx_type *t = &node->type;
-    int64_t axis = node->whole[0], by = node->whole[1], place;
-    *row = i;
-    *col = j;
-    switch (node->op->id) {
+    return m->a + (size_t)(j * gx_max(1, m->from.rows) + i) * m->element;
+}
+
+/* k modulo n, from 0. */
+static int64_t modulo(int64_t k, int64_t n)
+{
+    return (k % n + n) % n;
+}
+
+/* count elements, `step` of them apart where they come from. */
+static void copy_apart(char *to, const char *from, int64_t step, int64_t count, size_t element)
+{
+    for (int64_t i = 0; i < count; i++, to += element, from += step * (int64_t)element) {
+        switch (element) { // the compiler knows how to move these
+        case 4:
+            memcpy(to, from, 4);
+            break;
+        case 8:
+            memcpy(to, from, 8);
+            break;
+        default:
+            memcpy(to, from, 16);
+        }
+    }
+}
+
+/* A column of those above, or below, a diagonal: the others are 0. */
+static void move_triangle(const moving *m, int64_t j, char *to)
+{
+    int64_t rows = m->node->type.rows, k = m->node->whole[0];
+    bool is_upper = m->node->op->id == GX_OP_TRIU;
+    int64_t edge = j - k + (is_upper ? 1 : 0); // the first row that is 0, or is not
+    edge = gx_max(0, gx_min(edge, rows));
+    size_t above = (size_t)edge * m->element, below = (size_t)(rows - edge) * m->element;
+    memcpy(is_upper ? to : to + above, element_of(m, is_upper ? 0 : edge, j),
+           is_upper ? above : below);
+    memset(is_upper ? to + above : to, 0, is_upper ? below : above);
+}
+
+/* Both matrices row by row are the same numbers. */
+static void move_reshaped(const moving *m, int64_t j, char *to)
+{
+    const gx_type *t = &m->node->type;
+    int64_t rows = t->cols / m->from.cols, cols = t->cols % m->from.cols; // of a step
+    int64_t row = j / m->from.cols, col = j % m->from.cols;
+    for (int64_t i = 0; i < t->rows; i++, to += m->element) {
+        copy_apart(to, element_of(m, row, col), 1, 1, m->element);
+        col += cols;
+        row += rows + (col >= m->from.cols ? 1 : 0);
+        col -= col >= m->from.cols ? m->from.cols : 0;
+    }
+}
+
+/* Column j of the result, whole columns of the operand or parts of them. */
+static void move_column(const moving *m, int64_t j, char *to)
+{
+    const gx_type *t = &m->node->type;
+    int64_t axis = m->node->whole[0], by = m->node->whole[1], rows = m->from.rows;
+    size_t bytes = (size_t)rows * m->element;
+    switch (m->node->op->id) {
     case GX_OP_TRIU:
-        return j - i >= node->whole[0];
     case GX_OP_TRIL:
-        return j - i <= node->whole[0];
+        move_triangle(m, j, to);
+        return;
     case GX_OP_RESHAPE:
-        place = i * t->cols + j;
-        *row = place / from->cols;
-        *col = place % from->cols;
-        return true;
+        move_reshaped(m, j, to);
+        return;
     case GX_OP_FLIP:
-        *row = axis != 1 ? t->rows - 1 - i : i;
-        *col = axis != 0 ? t->cols - 1 - j : j;
-        return true;
-    case GX_OP_ROLL:
-        *row = axis == 0 ? ((i - by % t->rows) % t->rows + t->rows) % t->rows : i;
-        *col = axis == 1 ? ((j - by % t->cols) % t->cols + t->cols) % t->cols : j;
-        return true;
+        j = axis != 0 ? t->cols - 1 - j : j;
+        copy_apart(to, element_of(m, axis != 1 ? rows - 1 : 0, j), axis != 1 ? -1 : 1, rows,
+                   m->element);
+        return;
+    case GX_OP_ROLL: {
+        int64_t down = axis == 0 ? modulo(by, rows) : 0;
+        j = axis == 1 ? modulo(j - by % t->cols, t->cols) : j;
+        memcpy(to + (size_t)down * m->element, element_of(m, 0, j),
+               (size_t)(rows - down) * m->element);
+        memcpy(to, element_of(m, rows - down, j), (size_t)down * m->element);
+        return;
+    }
     case GX_OP_REPEATED:
-        *row = axis == 0 ? i / by : i;
-        *col = axis == 1 ? j / by : j;
-        return true;
+        if (axis == 1) {
+            memcpy(to, element_of(m, 0, j / by), bytes);
+            return;
+        }
+        for (int64_t i = 0; i < rows; i++, to += (size_t)by * m->element) {
+            copy_apart(to, element_of(m, i, j), 0, by, m->element);
+        }
+        return;
     default: // TILE
-        *row = i % from->rows;
-        *col = j % from->cols;
-        return true;
+        for (int64_t i = 0; i < t->rows; i += rows, to += bytes) {
+            memcpy(to, element_of(m, 0, j % m->from.cols), bytes);
+        }
     }
 }
 
 void gx_lower_arrange(gx_exec *x, const gx_node *node)
 {
-    const gx_type from = gx_input_node(x->g, node, 0)->type, *t = &node->type;
-    const char *a = gx_input_data(x, node, 0, t->dtype);
+    const gx_type *t = &node->type;
+    moving m = {node, gx_input_node(x->g, node, 0)->type, gx_input_data(x, node, 0, t->dtype),
+                gx_dtype_bytes(t->dtype)};
     void *c = gx_result(x, node, 0);
-    size_t element = gx_dtype_bytes(t->dtype);
-    int64_t ld = gx_max(1, from.rows);
-    for (int64_t j = 0; j < t->cols && t->rows > 0 && a != NULL && c != NULL; j++) {
-        char *to = gx_at(c, t->dtype, t->rows, 0, j);
-        for (int64_t i = 0; i < t->rows; i++, to += element) {
-            int64_t row, col;
-            if (origin(node, &from, i, j, &row, &col)) {
-                memcpy(to, a + (size_t)(col * ld + row) * element, element);
-            } else {
-                memset(to, 0, element);
-            }
-        }
+    for (int64_t j = 0; j < t->cols && t->rows > 0 && m.a != NULL && c != NULL; j++) {
+        move_column(&m, j, gx_at(c, t->dtype, t->rows, 0, j));
         if (gx_run_poll(x->run) != GX_OK) {
             return;
         }
@@ -123,15 +183,15 @@ static void take_from_memory(const taking *t, const char *a)
 {
     int64_t ld = gx_max(1, t->from.rows);
     size_t element = gx_dtype_bytes(t->to.dtype);
-    for (int64_t q = 0; q < t->count; q++) {
+    for (int64_t j = 0; j < t->to.cols; j++) {
+        char *to = t->result + (size_t)(j * t->to.rows) * element;
         if (!t->is_rows) {
-            memcpy(t->result + (size_t)(q * t->to.rows) * element,
-                   a + (size_t)(t->line[q] * ld) * element, (size_t)t->to.rows * element);
+            memcpy(to, a + (size_t)(t->line[j] * ld) * element, (size_t)t->to.rows * element);
             continue;
         }
-        for (int64_t j = 0; j < t->to.cols; j++) {
-            memcpy(t->result + (size_t)(j * t->to.rows + q) * element,
-                   a + (size_t)(j * ld + t->line[q]) * element, element);
+        const char *from = a + (size_t)(j * ld) * element;
+        for (int64_t q = 0; q < t->count; q++, to += element) {
+            copy_apart(to, from + (size_t)t->line[q] * element, 1, 1, element);
         }
     }
 }
@@ -148,8 +208,8 @@ static void take_from_source(gx_exec *x, const taking *t, const gx_mat *A)
         length = run_of(t, q);
         int64_t i = t->is_rows ? t->line[q] : 0, m = t->is_rows ? length : A->rows;
         int64_t j = t->is_rows ? 0 : t->line[q], n = t->is_rows ? A->cols : length;
-        void *at = t->result +
-                   (size_t)(t->is_rows ? q : q * t->to.rows) * gx_dtype_bytes(t->to.dtype);
+        void *at =
+            t->result + (size_t)(t->is_rows ? q : q * t->to.rows) * gx_dtype_bytes(t->to.dtype);
         if (m > 0 && n > 0) {
             gx_mat_read(x->run, A, reader, i, j, m, n, t->to.dtype, at, gx_max(1, t->to.rows),
                         &err);

@@ -9,7 +9,6 @@
 #include "../spectra/alg_eig.h"
 #include "lines.h"
 #include "lower.h"
-#include "order.h"
 #include "values.h"
 
 #include <math.h>
@@ -59,20 +58,22 @@ void gx_lower_reduce(gx_exec *x, const gx_node *node)
     }
     gx_type from = gx_input_node(x->g, node, 0)->type;
     gx_lines lines = gx_lines_of(&from, node->whole[0]);
+    int64_t most = gx_lines_at_once(&lines), parts = lines.is_complex ? 2 : 1, n;
     const void *a = gx_input_data(x, node, 0, from.dtype);
     void *c = gx_result(x, node, 0);
-    double *line = gx_temp(x, (size_t)gx_max(1, lines.length) * 2 * sizeof *line);
-    void *work = gx_temp(x, gx_order_bytes(lines.length));
-    for (int64_t k = 0; k < lines.count && a != NULL && c != NULL && work != NULL; k++) {
-        gx_scalar value;
-        gx_line_gather(&lines, a, k, line);
-        value = gx_line_reduce(x->run, node->op->id, line, lines.length, lines.is_complex,
-                               node->alpha.re, work);
-        gx_convert(GX_C128, &value, 1, node->type.dtype, gx_at(c, node->type.dtype, 1, k, 0), 1, 1,
-                   1);
-        if (gx_run_poll(x->run) != GX_OK) {
-            return;
+    double *line = gx_temp(x, gx_lines_bytes(&lines, most));
+    gx_scalar *value = gx_temp(x, (size_t)most * sizeof *value);
+    void *work = gx_temp(x, gx_line_work_bytes(node->op->id, lines.length));
+    bool is_there = a != NULL && c != NULL && work != NULL;
+    for (int64_t k = 0; k < lines.count && is_there && gx_run_poll(x->run) == GX_OK; k += n) {
+        n = gx_min(most, lines.count - k);
+        gx_lines_gather(&lines, a, k, n, line);
+        for (int64_t q = 0; q < n; q++) {
+            value[q] = gx_line_reduce(x->run, node->op->id, line + q * lines.length * parts,
+                                      lines.length, lines.is_complex, node->alpha.re, work);
         }
+        gx_convert(GX_C128, value, n, node->type.dtype, gx_at(c, node->type.dtype, 1, k, 0), n, n,
+                   1);
     }
 }
 
@@ -80,18 +81,21 @@ void gx_lower_along(gx_exec *x, const gx_node *node)
 {
     gx_type from = gx_input_node(x->g, node, 0)->type;
     gx_lines lines = gx_lines_of(&from, node->whole[0]);
+    int64_t most = gx_lines_at_once(&lines), parts = lines.is_complex ? 2 : 1, n;
     const void *a = gx_input_data(x, node, 0, from.dtype);
     void *c = gx_result(x, node, 0);
-    double *line = gx_temp(x, (size_t)gx_max(1, lines.length) * 2 * sizeof *line);
-    void *work = gx_temp(x, gx_order_bytes(lines.length));
+    double *line = gx_temp(x, gx_lines_bytes(&lines, most));
+    void *work = gx_temp(x, gx_line_work_bytes(node->op->id, lines.length));
+    bool is_there = a != NULL && c != NULL && work != NULL;
     lines.count = lines.length > 0 ? lines.count : 0; // however many empty ones
-    for (int64_t k = 0; k < lines.count && a != NULL && c != NULL && work != NULL; k++) {
-        gx_line_gather(&lines, a, k, line);
-        gx_line_along(x->run, node->op->id, line, lines.length, lines.is_complex, work);
-        gx_line_scatter(node->whole[0], &node->type, c, k, line, lines.is_complex);
-        if (gx_run_poll(x->run) != GX_OK) {
-            return;
+    for (int64_t k = 0; k < lines.count && is_there && gx_run_poll(x->run) == GX_OK; k += n) {
+        n = gx_min(most, lines.count - k);
+        gx_lines_gather(&lines, a, k, n, line);
+        for (int64_t q = 0; q < n; q++) {
+            gx_line_along(x->run, node->op->id, line + q * lines.length * parts, lines.length,
+                          lines.is_complex, work);
         }
+        gx_lines_scatter(&lines, &node->type, c, k, n, line);
     }
 }
 

@@ -17,45 +17,86 @@ static void multiply(const double *a, const double *b, double *c)
     c[0] = re;
 }
 
-/* Element (i, j), of operands as complex doubles. */
-static void form(const gx_node *node, const double *a, const double *b, int64_t i, int64_t j,
-                 double out[2])
+/* The cross product of vectors of 3 complex numbers. */
+static void cross(const double *a, const double *b, double *c)
 {
-    double second[2];
-    if (node->op->id == GX_OP_TOEPLITZ) {
-        memcpy(out, i >= j ? a + 2 * (i - j) : b + 2 * (j - i), 2 * sizeof *out);
-    } else if (node->op->id == GX_OP_VANDER) {
-        out[0] = 1;
-        out[1] = 0;
-        for (int64_t p = 0; p < node->type.cols - 1 - j; p++) {
-            multiply(out, a + 2 * i, out);
-        }
-    } else {
-        int64_t k = i + j, u = (k + 1) % 3, v = (k + 2) % 3;
-        multiply(a + 2 * u, b + 2 * v, out);
+    for (int k = 0; k < 3; k++) {
+        int u = (k + 1) % 3, v = (k + 2) % 3;
+        double second[2];
+        multiply(a + 2 * u, b + 2 * v, c + 2 * k);
         multiply(a + 2 * v, b + 2 * u, second);
-        out[0] -= second[0];
-        out[1] -= second[1];
+        c[2 * k] -= second[0];
+        c[2 * k + 1] -= second[1];
+    }
+}
+
+/* power *= x, element by element. */
+static void next_power(double *power, const double *x, int64_t count, bool is_complex)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (is_complex) {
+            multiply(power + 2 * i, x + 2 * i, power + 2 * i);
+        } else {
+            power[i] *= x[i];
+        }
+    }
+}
+
+/* Falling powers: from the last column, which is 1, to the first. */
+static void form_vander(gx_exec *x, const gx_type *t, const double *a, double *power, void *c)
+{
+    gx_dtype wide = gx_dtype_wide(t->dtype);
+    const gx_scalar one = {1, 0};
+    int64_t ld = gx_max(1, t->rows);
+    for (int64_t i = 0; i < t->rows; i++) {
+        gx_convert(GX_C128, &one, 1, wide, gx_at(power, wide, 1, i, 0), 1, 1, 1);
+    }
+    for (int64_t j = t->cols - 1; j >= 0 && gx_run_poll(x->run) == GX_OK; j--) {
+        gx_convert(wide, power, ld, t->dtype, gx_at(c, t->dtype, ld, 0, j), ld, t->rows, 1);
+        next_power(power, a, t->rows, wide == GX_C128);
+    }
+}
+
+/* Each column is a piece of one line: the first row from its end to its second, the column. */
+static void form_toeplitz(gx_exec *x, const gx_type *t, const void *column, const void *row,
+                          void *line, void *c)
+{
+    int64_t ld = gx_max(1, t->rows);
+    size_t element = gx_dtype_bytes(t->dtype);
+    for (int64_t j = 1; j < t->cols; j++) {
+        memcpy(gx_at(line, t->dtype, 1, t->cols - 1 - j, 0), gx_at(row, t->dtype, 1, j, 0),
+               element);
+    }
+    memcpy(gx_at(line, t->dtype, 1, t->cols - 1, 0), column, (size_t)t->rows * element);
+    for (int64_t j = 0; j < t->cols && gx_run_poll(x->run) == GX_OK; j++) {
+        memcpy(gx_at(c, t->dtype, ld, 0, j), gx_at(line, t->dtype, 1, t->cols - 1 - j, 0),
+               (size_t)t->rows * element);
     }
 }
 
 void gx_lower_formed(gx_exec *x, const gx_node *node)
 {
     const gx_type *t = &node->type;
-    const double *a = gx_input_data(x, node, 0, GX_C128);
-    const double *b = gx_input_data(x, node, node->count - 1, GX_C128);
+    gx_op_id id = node->op->id;
+    gx_dtype dtype = id == GX_OP_TOEPLITZ ? t->dtype
+                     : id == GX_OP_VANDER ? gx_dtype_wide(t->dtype)
+                                          : GX_C128;
+    const void *a = gx_input_data(x, node, 0, dtype);
+    const void *b = gx_input_data(x, node, node->count - 1, dtype);
     void *c = gx_result(x, node, 0);
-    int64_t ld = gx_max(1, t->rows);
-    bool is_there = t->rows > 0 && a != NULL && b != NULL && c != NULL;
-    for (int64_t j = 0; j < t->cols && is_there; j++) {
-        for (int64_t i = 0; i < t->rows; i++) {
-            double element[2];
-            form(node, a, b, i, j, element);
-            gx_convert(GX_C128, element, 1, t->dtype, gx_at(c, t->dtype, ld, i, j), ld, 1, 1);
-        }
-        if (gx_run_poll(x->run) != GX_OK) {
-            return;
-        }
+    int64_t length = gx_max(3, t->rows) + (id == GX_OP_TOEPLITZ ? t->cols : 0);
+    void *line = gx_temp(x, (size_t)length * sizeof(gx_scalar));
+    if (t->rows == 0 || t->cols == 0 || a == NULL || b == NULL || c == NULL || line == NULL) {
+        return;
+    }
+    if (id == GX_OP_TOEPLITZ) {
+        form_toeplitz(x, t, a, b, line, c);
+    } else if (id == GX_OP_VANDER) {
+        form_vander(x, t, a, line, c);
+    } else {
+        cross(a, b, line);
+        gx_convert(GX_C128, line, t->rows * t->cols, t->dtype, c, t->rows * t->cols,
+                   t->rows * t->cols, 1);
     }
 }
 
@@ -73,14 +114,15 @@ void gx_lower_topk(gx_exec *x, const gx_node *node)
     gx_type from = gx_input_node(x->g, node, 0)->type;
     gx_lines lines = gx_lines_of(&from, -1);
     const void *a = gx_input_data(x, node, 0, from.dtype);
-    double *line = gx_temp(x, (size_t)gx_max(1, lines.length) * 2 * sizeof *line);
-    double *order = gx_temp(x, (size_t)gx_max(1, lines.length) * 2 * sizeof *order);
+    bool is_count = node->op->id == GX_OP_UNIQUE_COUNT;
+    double *line = gx_temp(x, gx_lines_bytes(&lines, 1));
+    double *order = is_count ? line : gx_temp(x, gx_lines_bytes(&lines, 1));
     void *work = gx_temp(x, gx_order_bytes(lines.length));
     if (a == NULL || line == NULL || order == NULL || work == NULL) {
         return;
     }
-    gx_line_gather(&lines, a, 0, line);
-    if (node->op->id == GX_OP_UNIQUE_COUNT) {
+    gx_lines_gather(&lines, a, 0, 1, line);
+    if (is_count) {
         int64_t count = 0;
         gx_line_along(x->run, GX_OP_SORT, line, lines.length, false, work);
         for (int64_t k = 0; k < lines.length; k++) {

@@ -9,8 +9,8 @@
 ** One rank alone is found from the highest byte to the lowest: of the keys that are still in
 ** question those stay whose byte is the one that the rank falls into.
 **
-** Memory: two copies of the line with its indexes.  The caller's thread, which asks for interrupts
-** every CHUNK numbers.
+** Memory: two copies of the line with its indexes; for a rank, one of keys.  The caller's thread,
+** which asks for interrupts every CHUNK numbers.
 */
 #include "order.h"
 
@@ -26,6 +26,11 @@ enum {
 size_t gx_order_bytes(int64_t length)
 {
     return (size_t)gx_max(1, length) * 2 * sizeof(gx_ranked);
+}
+
+size_t gx_order_pair_bytes(int64_t length)
+{
+    return (size_t)gx_max(1, length) * sizeof(uint64_t);
 }
 
 static bool goes_on(gx_run *run)
@@ -71,8 +76,7 @@ static void insert_all(gx_ranked *line, int64_t length)
 }
 
 /* How often each byte is in each place of the keys. */
-static void count_bytes(gx_run *run, const double *line, int64_t length,
-                        int64_t count[PLACES][256])
+static void count_bytes(gx_run *run, const double *line, int64_t length, int64_t count[PLACES][256])
 {
     memset(count, 0, PLACES * sizeof *count);
     for (int64_t start = 0; start < length && goes_on(run); start += CHUNK) {

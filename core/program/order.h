@@ -20,9 +20,11 @@ size_t gx_order_bytes(int64_t length);
 */
 const gx_ranked *gx_order_line(gx_run *run, const double *line, int64_t length, void *work);
 
+size_t gx_order_pair_bytes(int64_t length);
+
 /*
 ** The numbers of rank k and k + 1 in that order, from 0; the last one twice.  0 <= k < length; run
-** and work as above.
+** as above, work of gx_order_pair_bytes(length).
 */
 void gx_order_pair(gx_run *run, const double *line, int64_t length, int64_t k, void *work,
                    double pair[2]);
