@@ -160,6 +160,24 @@ def test_pandas(db):
     assert back.shape == frame.shape
 
 
+@pytest.mark.parametrize("kind", ["f8", "f4", "c16", "i4", ">f8"])
+def test_frames_of_one_array(db, kind):
+    """Columns that lie in one array are lent as it is; in several, even of one type, they are taken tile by tile."""
+    pandas = pytest.importorskip("pandas")
+    small_tiles(db, 65536)
+    a = numbers((900, 400), kind)
+    whole = pandas.DataFrame(a, columns=["same"] * 400)
+    apart = pandas.DataFrame(a[:, :399]).assign(last=a[:, 399])
+    for name, frame, is_whole in (("A", whole, True), ("F", pandas.DataFrame(np.asfortranarray(a)), True),
+                                  ("V", whole.iloc[::2, 1:], True), ("P", apart, False), ("E", whole[:0], False)):
+        made = gx._sources.source(frame)
+        assert (made.lendable is not None) is is_whole and made.shape == frame.shape
+        assert not is_whole or np.shares_memory(made.lendable, frame.to_numpy())
+        gx.store(db, name, frame)
+        assert np.array_equal(gx.fetch(db, name), frame.to_numpy())
+    assert np.array_equal(whole.to_numpy(), a)
+
+
 def test_arrow(db):
     arrow = pytest.importorskip("pyarrow")
     small_tiles(db, 4096)

@@ -78,11 +78,19 @@ class _Frame(Source):
 
     def fill(self, i: int, j: int, out: Array) -> None:
         m, n = out.shape
+        if not self._is_arrow:
+            out[...] = self._frame.iloc[i:i + m, j:j + n].to_numpy(dtype=out.dtype, na_value=np.nan)
+            return
         for k in range(n):
-            if self._is_arrow:
-                out[:, k] = self._frame.column(j + k).slice(i, m).to_numpy()
-            else:
-                out[:, k] = self._frame.iloc[i:i + m, j + k].to_numpy(dtype=out.dtype, na_value=np.nan)
+            out[:, k] = self._frame.column(j + k).slice(i, m).to_numpy()
+
+
+def _from_frame(frame: Any, dtype: DTypeLike) -> Source:
+    """Columns of one NumPy dtype may lie in one array, which pandas then shows without a copy."""
+    columns = _Frame(frame, dtype)
+    first = frame.iloc[:1]
+    is_whole = frame.size > 0 and np.shares_memory(first.to_numpy(), first.to_numpy())
+    return _Array(frame.to_numpy(), dtype) if is_whole else columns
 
 
 class _Rows(Source):
@@ -200,7 +208,7 @@ def source(data: Any, dtype: DTypeLike = None, rows: Optional[int] = None) -> So
             raise TypeError(f"gx_sqlite.store: an Arrow column of type {data.type}, expected FixedSizeList")
         return _from_arrow(data, dtype)
     if hasattr(data, "iloc") and hasattr(data, "dtypes") and getattr(data, "ndim", 0) == 2:
-        return _Frame(data, dtype)
+        return _from_frame(data, dtype)
     if module == "pyarrow" and hasattr(data, "column_names"):
         return _Frame(data, dtype)
     if isinstance(data, Iterator):
