@@ -195,8 +195,12 @@ static gx_code fill(gx_run *run, const gx_call *call, const gx_mat *A, const gx_
 
 // Out of memory, stored ---------------------------------------------------------------------------
 
-/* Threads that make tiles: more are not kept busy by one writer, and each has two tiles. */
-enum { MAKERS = 6 };
+/*
+** Threads that make tiles: one writer keeps no more busy.  What they have made waits for it, the
+** better the less of it there is: SQLite reads it from a cache.  So they have a tile each, but the
+** only one beside the writer has two.
+*/
+enum { MAKERS = 3 };
 
 /* A stored copy, or turned copy, of a value. */
 typedef struct making {
@@ -335,7 +339,8 @@ static bool make_stored(gx_run *run, const gx_call *call, const gx_mat *A, gx_si
                     .is_callers = true,
                     .writes = C->meta.schema,
                     .arg = &x};
-    if (gx_pass_threads(run, &pass) == 0) {
+    int64_t threads = gx_pass_threads(run, &pass);
+    if (threads == 0) {
         return false;
     }
     if (gx_writers_open(run->ctx->store, &C->meta, &x.writers, &err) != GX_OK) {
@@ -345,6 +350,7 @@ static bool make_stored(gx_run *run, const gx_call *call, const gx_mat *A, gx_si
     if (x.writers != NULL) {
         make_and_write(run, &x, &pass);
     } else {
+        pass.parts = threads < MAKERS ? 2 : 1;
         gx_pass_run(run, &pass);
     }
     gx_stats_add(&run->ctx->stats, GX_STAT_KERNELS, is_copy ? 0 : pass.units);

@@ -428,9 +428,14 @@ size_t gx_pass_least_bytes(const gx_pass *pass)
     return rounded(pass->work_bytes) + rounded(pass->part_bytes) + THREAD_BYTES;
 }
 
+static int parts_wanted(const gx_pass *pass)
+{
+    return pass->parts > 0 ? pass->parts : PARTS;
+}
+
 size_t gx_pass_thread_bytes(const gx_pass *pass)
 {
-    return gx_pass_least_bytes(pass) + (PARTS - 1) * rounded(pass->part_bytes);
+    return gx_pass_least_bytes(pass) + (size_t)(parts_wanted(pass) - 1) * rounded(pass->part_bytes);
 }
 
 static int64_t threads_wanted(const gx_run *run, const gx_pass *pass)
@@ -483,7 +488,8 @@ static gx_code reserve(job *x)
                       &err) == GX_OK) {
         x->thread = threads;
         x->waiting = waiting;
-        int parts = x->threads == 1 && (is_tight || is_small(x->pass)) ? 1 : PARTS;
+        bool is_alone = x->threads == 1 && (is_tight || is_small(x->pass));
+        int parts = is_alone ? 1 : parts_wanted(x->pass);
         for (int64_t k = 0; k < x->threads && err.code == GX_OK; k++) {
             reserve_thread(x, &x->thread[k], parts, &err);
         }

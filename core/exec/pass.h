@@ -39,6 +39,7 @@ typedef struct gx_pass {
     size_t work_bytes;   /* of each thread                                                  */
     size_t part_bytes;   /* of each part: a thread has one or two                           */
     int64_t threads;     /* at most so many; 0: as many as there are                        */
+    int parts;           /* of a thread at most; 0: two, one to be filled while one waits   */
     gx_pass_work work;
     gx_pass_fold fold;  /* NULL: nothing to fold                                          */
     bool is_callers;    /* folding is the caller's: it writes to a sink, or reads for it  */

@@ -23,7 +23,7 @@ from ._values import DTYPES, Array, Buffer, DTypeLike, empty, unpack
 _SMALL = 1 << 20  # bytes: up to here a matrix goes as one value
 _BAND = 64 << 20  # bytes that come at a time where an array cannot be lent
 _LARGE = 64 << 20  # bytes: of a large array
-_USUAL_PAGE, _LARGE_PAGE, _FEW_PAGES = 4096, 65536, 16
+_USUAL_PAGE, _LARGE_PAGE, _FEW_PAGES = 4096, 65536, 8
 _TRIES = 100  # of reading a matrix that others replace meanwhile
 
 

@@ -2,7 +2,7 @@
 ** Streamed passes: who works, in which order parts are folded, what happens when one fails.
 **
 ** Plan, for a matrix in a file (helpers), in memory (served by the caller, or alone), and a value
-** (the team), 1 to 4 threads, folding by whoever comes by and by the caller:
+** (the team), 1 to 4 threads, folding by whoever comes by and by the caller, one part each and two:
 **   1  Every unit is worked on once, with what it reads right; every part is folded once, in
 **      ascending order, never two at a time.
 **   2  A unit that fails, and a fold that fails, end the pass with their words, whoever else works.
@@ -174,13 +174,16 @@ static void each(void (*check)(fixture *f, const char *writes))
 
 static void check_order(fixture *f, const char *writes)
 {
-    log l = {.f = f, .bad_unit = -1, .bad_fold = -1};
-    const gx_mat *source = &f->A;
-    gx_pass pass = pass_of(&l, &source, writes);
-    assert_int_equal(gx_pass_run(&f->run, &pass), GX_OK);
-    assert_int_equal(l.folded, TILES);
-    for (int k = 0; k < TILES; k++) {
-        assert_int_equal(atomic_load(&l.worked[k]), 1);
+    for (int parts = 0; parts < 3; parts++) {
+        log l = {.f = f, .bad_unit = -1, .bad_fold = -1};
+        const gx_mat *source = &f->A;
+        gx_pass pass = pass_of(&l, &source, writes);
+        pass.parts = parts;
+        assert_int_equal(gx_pass_run(&f->run, &pass), GX_OK);
+        assert_int_equal(l.folded, TILES);
+        for (int k = 0; k < TILES; k++) {
+            assert_int_equal(atomic_load(&l.worked[k]), 1);
+        }
     }
 }
 
