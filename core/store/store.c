@@ -248,9 +248,36 @@ int gx_store_exec(gx_store *store, const char *text)
     return sqlite3_exec(store->db, text, NULL, NULL, NULL);
 }
 
+/*
+** Take the comments out of text where the application has switched them off, which SQLite can from
+** 3.49 on.  They are from -- to the end of a line, and no string of ours has a -- in it.
+*/
+static void drop_comments(sqlite3 *db, char *text)
+{
+    const int ENABLE_COMMENTS = 1022; // SQLITE_DBCONFIG_ENABLE_COMMENTS
+    int is_on = 1;
+    if (sqlite3_db_config(db, ENABLE_COMMENTS, -1, &is_on) != SQLITE_OK || is_on != 0) {
+        return;
+    }
+    char *to = text;
+    for (const char *from = text; *from != '\0';) {
+        if (from[0] == '-' && from[1] == '-') {
+            from += strcspn(from, "\n");
+        } else {
+            *to++ = *from++;
+        }
+    }
+    *to = '\0';
+}
+
 int gx_store_exec_in(gx_store *store, const char *schema, const char *text)
 {
-    char *qualified = gx_store_qualify(schema, text);
+    char *plain = sqlite3_mprintf("%s", text); // before a schema's name is in it
+    if (plain != NULL) {
+        drop_comments(store->db, plain);
+    }
+    char *qualified = plain == NULL ? NULL : gx_store_qualify(schema, plain);
+    sqlite3_free(plain);
     int rc = qualified == NULL ? SQLITE_NOMEM : gx_store_exec(store, qualified);
     sqlite3_free(qualified);
     return rc;

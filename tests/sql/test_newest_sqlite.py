@@ -100,6 +100,17 @@ def test_a_check_constraint_calls_nothing(tmp_path):
     db.close()
 
 
+def test_without_comments(filedb):
+    filedb.config(apsw.SQLITE_DBCONFIG_ENABLE_COMMENTS, 0)
+    filedb.execute("ATTACH ':memory:' AS 'a--b'")
+    for name in ("A", "temp.A", "a--b.A"):
+        assert value(filedb, "SELECT gx_store(?, '[[1,2]]')", name) == name
+        assert value(filedb, "SELECT gx_sum(?)", name) == 3
+    assert value(filedb, "SELECT gx_volumes(1)") is not None
+    assert value(filedb, "SELECT gx_check()") == "ok"
+    assert "--" not in value(filedb, "SELECT group_concat(sql) FROM main.sqlite_schema WHERE name LIKE 'gx_%'")
+
+
 def test_rollback(filedb):
     with pytest.raises(ZeroDivisionError):
         with filedb:
