@@ -107,6 +107,20 @@ def test_refused_arrays(db):
     with pytest.raises(TypeError, match="lose the imaginary part"):
         gx.store(db, "A", np.array([1j]), dtype="f64")
     assert db.execute("SELECT count(*) FROM gx").fetchone() == (0,)
+    for data in ({1: 2}, {1, 2}, "12"):
+        with pytest.raises(TypeError, match="has no rows in an order"):
+            gx.store(db, "R", data)
+    with pytest.raises(Exception, match="a blob of 3 bytes that is no matrix value"):
+        gx.store(db, "R", b"abc")
+
+
+def test_matrix_values(db):
+    value = db.execute("SELECT gx_matmul('[[1,2],[3,4]]', '[[1],[1]]')").fetchone()[0]
+    for data in (value, bytearray(value)):
+        gx.store(db, "V", data, replace=True)
+        assert np.array_equal(gx.fetch(db, "V"), [[3], [7]])
+    gx.store(db, "V", value, replace=True, dtype=np.float32)
+    assert gx.matrix(db, "V").dtype == np.float32
 
 
 # ---- 3. blocks of rows -----------------------------------------------------------------------------------------------

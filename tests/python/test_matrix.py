@@ -2,7 +2,8 @@
 
 Plan:
 1. shape, dtype, repr; indexes of every kind against NumPy's, lists and booleans too; what is outside, what is no index;
-2. operators against NumPy's, with arrays and numbers on either side: one SQL call, no transpose made for a product;
+2. operators and functions of elements against NumPy's, with arrays, vectors and numbers on either side, comparisons, truth,
+   `out`: one SQL call, no transpose made for a product;
 3. sums, means, extremes along axes, by methods and by NumPy's functions; what is masked; expressions stored, of several steps; solve, lstsq, inverse, cholesky, norm, sum, show;
 4. sparse matrices stay SciPy's;
 5. errors: shapes, names.
@@ -11,6 +12,7 @@ import gx_sqlite as gx
 import numpy as np
 import pytest
 from conftest import small_tiles
+from gx_sqlite import _matrix
 
 RNG = np.random.default_rng(4)
 KEYS = [slice(None), slice(2, 9), slice(-3, None), slice(None, None, 3), slice(20, 2, -4), slice(5, 5), 0, 7, -1,
@@ -69,7 +71,7 @@ def test_reductions(pair, db):
     A, a = pair
     C = A * 1j + A
     for axis in (None, 0, 1, -1):
-        for name in ("sum", "mean", "min", "max"):
+        for name in ("sum", "mean", "min", "max", "std", "var"):
             assert np.allclose(getattr(A, name)(axis), getattr(a, name)(axis=axis))
             assert np.allclose(getattr(np, name)(A, axis=axis), getattr(np, name)(a, axis=axis))
         assert np.allclose(C.sum(axis), (a + 1j * a).sum(axis=axis))
@@ -115,6 +117,46 @@ def test_operators(pair, db):
     assert len(calls) == 1 and "transpose" not in calls[0]
 
 
+def test_vectors_are_rows_among_elements(db):
+    a = RNG.standard_normal((6, 6))  # square: a column would fit as well
+    gx.store(db, "A", a)
+    A, v = gx.matrix(db, "A"), a[0]
+    for got, want in ((A - A.mean(axis=0), a - a.mean(axis=0)), (v * A, v * a), (A + [1, 2, 3, 4, 5, 6], a + np.arange(1, 7)),
+                      (np.subtract(v, A), v - a)):
+        assert np.allclose(got.fetch(), want)
+    assert np.allclose((v @ A).fetch()[0], v @ a) and np.allclose((A @ v).fetch()[:, 0], a @ v)
+    assert np.allclose(A.solve(v).fetch()[:, 0], np.linalg.solve(a, v))
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered in")
+def test_functions_of_elements(pair):
+    A, a = pair
+    for name in _matrix.UNARY:
+        assert np.allclose(getattr(np, name)(A * 0.1).fetch(), getattr(np, name)(a * 0.1), equal_nan=True), name
+    for name in _matrix.BINARY:
+        f = getattr(np, name)
+        for b in (a[::-1], 2, a[0], a[:, :1]):
+            assert np.allclose(f(A, b).fetch(), f(a, b), equal_nan=True), name
+            assert np.allclose(f(b, A).fetch(), f(b, a), equal_nan=True), name
+    b = a.copy()
+    b += A  # stays an array
+    assert type(b) is np.ndarray and np.allclose(b, 2 * a) and np.allclose((2 ** A % 3).fetch(), 2 ** a % 3)
+    with pytest.raises(TypeError, match="np.gcd is not computed by gx"):
+        np.gcd(A, A)
+
+
+def test_comparisons(pair):
+    A, a = pair
+    for got, want in ((A == a, a == a), (A != A.T.T, a != a), (A < 0, a < 0), (a[0] >= A, a[0] >= a), (A <= a[:, :1], a <= a[:, :1])):
+        assert np.array_equal(got.fetch(), want)
+    assert np.array_equal(np.where(A > 0, A, 0), np.where(a > 0, a, 0)) and (A == None) is False  # noqa: E711
+    assert (A.T @ A).trace() and ((A == a).sum() == a.size)
+    with pytest.raises(ValueError, match="whether 30x20 elements are true is not one answer"):
+        assert A == a
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(A)
+
+
 def test_methods(pair, db):
     A, a = pair
     b = RNG.standard_normal(30)
@@ -136,8 +178,15 @@ def test_errors(pair, db):
     A, _ = pair
     with pytest.raises(ValueError, match="the product of 30x20 and 30x20"):
         A @ A
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="30x20 and 3x3 have no elements in common places"):
         A + np.ones((3, 3))
+    for wrong in (None, "B", np.array(["x"])):
+        with pytest.raises(TypeError):
+            A * wrong
+        with pytest.raises(TypeError, match="the right-hand side is a matrix"):
+            A.solve(wrong)
+    with pytest.raises(TypeError, match="a matrix's name is a text, not ndarray"):
+        gx.matrix(db, np.ones(3))
     with pytest.raises(Exception, match="no matrix named 'B'"):
         gx.matrix(db, "B")
 

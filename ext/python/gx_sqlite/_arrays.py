@@ -18,7 +18,7 @@ from . import _connect
 from ._lent import call, lent
 from ._sources import Source, source
 from ._sparse import is_scipy, is_sparse_value, pack_sparse, unpack_sparse
-from ._values import DTYPES, Array, Buffer, DTypeLike, empty, unpack
+from ._values import DTYPES, Array, Buffer, DTypeLike, empty, gx_dtype, unpack
 
 _SMALL = 1 << 20  # bytes: up to here a matrix goes as one value
 _BAND = 64 << 20  # bytes that come at a time where an array cannot be lent
@@ -31,13 +31,16 @@ def store(db: Any, name: str, data: Any, *, replace: bool = False, dtype: DTypeL
           rows: Optional[int] = None) -> str:
     """Store data as the matrix `name`; returns the name.
 
-    data: an array of one or two dimensions and any strides, a number, lists of lists, a sparse matrix of SciPy's (stored
+    data: an array of one or two dimensions and any strides, a matrix value, a number, lists of lists, a sparse matrix of SciPy's (stored
     as one), a pandas DataFrame, an Arrow table or FixedSizeList column, or an iterator of blocks of rows: with `rows`, how many there are in all, they go straight
     to the database, else through a temporary file.  dtype: what the elements become, by default what holds them.
     """
     again = f'"replace":{"true" if replace else "false"}'
     if is_scipy(data):
         return str(_connect.value(db, "SELECT gx_store(?, ?, ?)", (name, pack_sparse(data, dtype), f"{{{again}}}")))
+    if isinstance(data, (bytes, bytearray)):  # a matrix value; gx says so where it is none
+        as_dtype = f',"dtype":"{gx_dtype(dtype)}"' if dtype is not None else ""
+        return str(_connect.value(db, "SELECT gx_store(?, ?, ?)", (name, data, f"{{{again}{as_dtype}}}")))
     matrix = source(data, dtype, rows)
     options = f'{{{again},"dtype":"{matrix.dtype}"}}'
     m, n = matrix.shape

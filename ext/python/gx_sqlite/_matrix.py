@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import numbers
+from decimal import Decimal
 from typing import Any, Optional, Union
 
 import numpy as np
@@ -18,9 +19,19 @@ import numpy as np
 from . import _connect
 from ._arrays import fetch
 from ._sparse import is_scipy, pack_sparse
-from ._values import DTYPES, Array, pack, unpack
+from ._values import DTYPES, Array, pack, plain, unpack
 
 Operand = Union["Expression", Array, float, complex]
+BINARY = {"add": "gx_add", "subtract": "gx_sub", "multiply": "gx_mul", "divide": "gx_div", "power": "gx_pow",
+          "remainder": "gx_mod", "equal": "gx_equal", "not_equal": "gx_not_equal", "less": "gx_less",
+          "less_equal": "gx_less_equal", "greater": "gx_greater", "greater_equal": "gx_greater_equal",
+          "maximum": "gx_maximum", "minimum": "gx_minimum", "hypot": "gx_hypot", "arctan2": "gx_atan2",
+          "logical_and": "gx_logical_and", "logical_or": "gx_logical_or", "logical_xor": "gx_logical_xor"}
+UNARY = {"negative": "gx_neg", "absolute": "gx_abs", "conjugate": "gx_conj", "arcsin": "gx_asin", "arccos": "gx_acos",
+         "arctan": "gx_atan", "arcsinh": "gx_asinh", "rint": "gx_round",
+         **{name: f"gx_{name}" for name in (
+             "square", "reciprocal", "sqrt", "cbrt", "exp", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan",
+             "sinh", "cosh", "tanh", "floor", "ceil", "trunc", "sign", "isnan", "isinf", "isfinite", "logical_not")}}
 KEEPS_SPARSE = ("gx_transpose", "gx_matmul", "gx_add", "gx_sub", "gx_mul", "gx_neg", "gx_abs")  # of sparse operands
 Shape = tuple[int, int]
 
@@ -33,7 +44,7 @@ def matrix(db: Any, name: str) -> Matrix:
 class Expression:
     """A formula of matrices: its shape is known, its elements are computed when they are asked for."""
 
-    __array_ufunc__ = None  # array @ A comes to __rmatmul__, not element by element
+    __hash__ = None  # type: ignore[assignment]  # as of an array: == is element by element
 
     def __init__(self, db: Any, function: str, operands: tuple[Any, ...], options: dict[str, Any], shape: Shape) -> None:
         self._db = db
@@ -58,6 +69,11 @@ class Expression:
 
     def __len__(self) -> int:
         return self.shape[0]
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ValueError(f"gx_sqlite: whether {self.shape[0]}x{self.shape[1]} elements are true is not one answer")
+        return bool(np.asarray(self)[0, 0])
 
     @property
     def size(self) -> int:
@@ -105,6 +121,22 @@ class Expression:
             raise TypeError("gx_sqlite: the matrix is sparse: fetch() gives SciPy's, gx_dense makes it dense")
         return np.array(elements, dtype) if copy or dtype is not None else elements
 
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **others: Any) -> Any:
+        """NumPy's functions of elements, those that gx has, and array @ A: expressions, or elements for an array `out`."""
+        name = ufunc.__name__ if method == "__call__" and not others else ""
+        if name == "matmul":
+            result = _product(self._db, *inputs)
+        elif name in BINARY:
+            result = _elementwise(self._db, BINARY[name], *inputs)
+        elif name in UNARY:
+            result = self._mapped(UNARY[name])
+        else:
+            raise TypeError(f"gx_sqlite: np.{ufunc.__name__} is not computed by gx in this way: fetch() the elements first")
+        if out is None or result is NotImplemented:
+            return result
+        out[0][...] = np.asarray(result)
+        return out[0]
+
     def __getitem__(self, key: Any) -> Any:
         return self.fetch()[key]
 
@@ -115,7 +147,7 @@ class Expression:
 
     def _reduced(self, function: str, axis: Optional[int], others: dict[str, Any]) -> Any:
         """A number, or along an axis a vector, as an array's methods give; NumPy's functions call them with its keywords."""
-        given = [name for name, value in others.items() if value is not None]
+        given = [name for name, value in others.items() if value is not None and (name, value) != ("ddof", 0)]
         if given:
             raise TypeError(f"gx_sqlite: only axis is known here, not {', '.join(given)}: fetch() the elements first")
         if axis not in (None, 0, 1, -1, -2):
@@ -138,6 +170,12 @@ class Expression:
     def max(self, axis: Optional[int] = None, **others: Any) -> Any:
         return self._reduced("gx_max", axis, others)
 
+    def var(self, axis: Optional[int] = None, **others: Any) -> Any:
+        return self._reduced("gx_var", axis, others)
+
+    def std(self, axis: Optional[int] = None, **others: Any) -> Any:
+        return self._reduced("gx_std", axis, others)
+
     def trace(self) -> Any:
         return self._reduced("gx_trace", None, {})
 
@@ -159,10 +197,12 @@ class Expression:
 
     def solve(self, b: Operand) -> Expression:
         """x in A x = b."""
+        b = _right_side(b)
         return Expression(self._db, "gx_solve", (self, b), {}, (self.shape[1], _shape(b)[1]))
 
     def lstsq(self, b: Operand) -> Expression:
         """x with the least ||A x - b||."""
+        b = _right_side(b)
         return Expression(self._db, "gx_lstsq", (self, b), {}, (self.shape[1], _shape(b)[1]))
 
     def cholesky(self) -> Expression:
@@ -203,17 +243,53 @@ class Expression:
         """Of each element."""
         return _elementwise(self._db, "gx_pow", self, other)
 
+    def __rpow__(self, other: Operand) -> Expression:
+        return _elementwise(self._db, "gx_pow", other, self)
+
+    def __mod__(self, other: Operand) -> Expression:
+        return _elementwise(self._db, "gx_mod", self, other)
+
+    def __rmod__(self, other: Operand) -> Expression:
+        return _elementwise(self._db, "gx_mod", other, self)
+
+    def __eq__(self, other: Any) -> Any:
+        """Of each element: 1 or 0, as all comparisons."""
+        return _elementwise(self._db, "gx_equal", self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return _elementwise(self._db, "gx_not_equal", self, other)
+
+    def __lt__(self, other: Operand) -> Expression:
+        return _elementwise(self._db, "gx_less", self, other)
+
+    def __le__(self, other: Operand) -> Expression:
+        return _elementwise(self._db, "gx_less_equal", self, other)
+
+    def __gt__(self, other: Operand) -> Expression:
+        return _elementwise(self._db, "gx_greater", self, other)
+
+    def __ge__(self, other: Operand) -> Expression:
+        return _elementwise(self._db, "gx_greater_equal", self, other)
+
+    def _mapped(self, function: str) -> Expression:
+        return Expression(self._db, function, (self,), {}, self.shape)
+
+    def __pos__(self) -> Expression:
+        return self
+
     def __neg__(self) -> Expression:
-        return Expression(self._db, "gx_neg", (self,), {}, self.shape)
+        return self._mapped("gx_neg")
 
     def __abs__(self) -> Expression:
-        return Expression(self._db, "gx_abs", (self,), {}, self.shape)
+        return self._mapped("gx_abs")
 
 
 class Matrix(Expression):
     """A stored matrix.  What it is, is asked for each time: the matrix of that name may be replaced."""
 
     def __init__(self, db: Any, name: str) -> None:
+        if not isinstance(name, (str, bytes, int, float)):
+            raise TypeError(f"gx_sqlite.matrix: a matrix's name is a text, not {type(name).__name__}")
         self._db = db
         self._function = ""  # no formula
         self.name = name
@@ -332,6 +408,24 @@ def _range(key: Any, size: int, what: str) -> tuple[int, int, Any]:
     raise TypeError(f"gx_sqlite: a {what} is an integer or a slice, not {type(key).__name__}")
 
 
+def _operand(operand: Any, vector: tuple[int, int]) -> Any:
+    """What gx computes with: an array of two dimensions, a vector as `vector` says; NotImplemented where it is none."""
+    if isinstance(operand, (Expression, numbers.Number)) or is_scipy(operand):
+        return operand if not isinstance(operand, Decimal) else float(operand)
+    array = plain(operand)
+    if array.dtype.kind not in "biufc" or array.ndim > 2:
+        return NotImplemented
+    return array.reshape(vector) if array.ndim == 1 else array
+
+
+def _right_side(b: Any) -> Any:
+    """Of a system: a vector is a column."""
+    column = _operand(b, (-1, 1))
+    if column is NotImplemented:
+        raise TypeError(f"gx_sqlite: the right-hand side is a matrix, an expression or an array, not {type(b).__name__}")
+    return column
+
+
 def _shape(operand: Operand) -> Shape:
     if isinstance(operand, Expression):
         return operand.shape
@@ -352,6 +446,10 @@ def _argument(operand: Any, parameters: list[Any]) -> str:
 
 
 def _product(db: Any, a: Operand, b: Operand) -> Expression:
+    """A vector on the left is a row, on the right a column, as NumPy's."""
+    a, b = _operand(a, (1, -1)), _operand(b, (-1, 1))
+    if a is NotImplemented or b is NotImplemented:
+        return NotImplemented  # type: ignore[no-any-return]
     (m, k), (l, n) = _shape(a), _shape(b)
     if k != l:
         raise ValueError(f"gx_sqlite: the product of {m}x{k} and {l}x{n}")
@@ -366,5 +464,11 @@ def _product(db: Any, a: Operand, b: Operand) -> Expression:
 
 
 def _elementwise(db: Any, function: str, a: Operand, b: Operand) -> Expression:
-    shape = np.broadcast_shapes(_shape(a), _shape(b))
-    return Expression(db, function, (a, b), {}, (shape[0], shape[1]))
+    """A vector is a row, as NumPy's: A - A.mean(axis=0) has columns of mean 0."""
+    a, b = _operand(a, (1, -1)), _operand(b, (1, -1))
+    if a is NotImplemented or b is NotImplemented:
+        return NotImplemented  # type: ignore[no-any-return]
+    (m, n), (k, l) = _shape(a), _shape(b)
+    if not (m == k or 1 in (m, k)) or not (n == l or 1 in (n, l)):
+        raise ValueError(f"gx_sqlite: {m}x{n} and {k}x{l} have no elements in common places")
+    return Expression(db, function, (a, b), {}, (k if m == 1 else m, l if n == 1 else n))

@@ -6,7 +6,7 @@ a copy of the whole.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, Optional
 
 import numpy as np
@@ -211,6 +211,8 @@ def source(data: Any, dtype: DTypeLike = None, rows: Optional[int] = None) -> So
         return _from_frame(data, dtype)
     if module == "pyarrow" and hasattr(data, "column_names"):
         return _Frame(data, dtype)
+    if isinstance(data, (str, Mapping, Set)):
+        raise TypeError(f"gx_sqlite.store: a {type(data).__name__} has no rows in an order")
     if isinstance(data, Iterator):
         return _from_blocks(data, dtype, rows)
     if isinstance(data, Iterable) and not hasattr(data, "__array__") and not isinstance(data, (list, tuple)):
