@@ -9,6 +9,7 @@
 */
 #include "../mat/cell_scatter.h"
 #include "../mat/sparse.h"
+#include "../mat/stream.h"
 #include "file_int.h"
 
 #include <string.h>
@@ -154,7 +155,7 @@ gx_code gx_file_import(gx_run *run, const char *path, gx_file_format format,
                     .options = *options,
                     .mem = run->ctx->mem,
                     .to = {&target, begin_sink, write_sink, advance_run, begin_cells, take_cell}};
-    if (!gx_ok(run)) {
+    if (!gx_ok(run) || gx_run_device(run, &im.backend, &im.dev) != GX_OK) {
         return run->err.code;
     }
     gx_code rc = gx_input_open(path, &in, &err);
@@ -163,6 +164,7 @@ gx_code gx_file_import(gx_run *run, const char *path, gx_file_format format,
     }
     if (rc == GX_OK) {
         im.total = (double)in.size;
+        im.team = in.size < GX_STREAM_LEAST_BYTES ? NULL : gx_run_team(run);
         switch (format) {
         case GX_FILE_NPY:
             rc = gx_import_npy(&im, &err);

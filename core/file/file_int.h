@@ -68,6 +68,9 @@ typedef struct gx_import {
     const gx_input *in;
     gx_import_options options;
     gx_mem *mem;
+    const gx_backend *backend;    /* whose kernels turn rows to columns       */
+    gx_dev *dev;
+    gx_team *team;                /* who read a large file; NULL: the caller  */
     gx_import_target to;
     double total;                 /* progress: bytes of the file times passes */
     int64_t rows, cols;           /* the rest is set by gx_import_begin()     */

@@ -17,7 +17,9 @@
 ** Import: a line is a row of a C-order file or a column of a Fortran-order one.  A band of whole
 ** tiles is read at a time, across all lines where the budget holds that, else along them with
 ** one read a line: each byte of the file is read once.  Elements that need no conversion go from
-** the file into the band. Memory: the band and at most 3 MiB of chunks.
+** the file into the band, or by the kernel that turns rows to columns.  The threads of the team
+** read a large file's band together, a piece each at a time; the caller then writes it.  Memory:
+** the band and at most 3 MiB of chunks a thread.
 **
 ** Export: fortran_order True, little-endian, version 1.0; one pass over the matrix by columns.
 */
@@ -33,8 +35,9 @@ enum {
     ITEM_MOST = 16,           /* bytes of the largest element                                 */
     CHUNK_LEAST = 256,        /* elements converted at a time                                 */
     CHUNK_MOST = 65536,
-    CHUNK_ROWS = 8            /* rows of a C-order file taken together: a cache line of f64   */
+    CHUNK_ROWS = 64           /* rows of a C-order file taken together: cache lines of f64    */
 };
+static const size_t PIECE_BYTES = (size_t)1 << 20; /* of a band, that a thread reads */
 static const size_t BAND_BYTES = (size_t)32 << 20; /* a larger band reads no faster */
 
 typedef gx_npy npy;
@@ -381,28 +384,43 @@ static void decode(const npy *file, const unsigned char *from, int64_t count, vo
     }
 }
 
+/* Elements that are in the file as they will be in the matrix. */
+static bool is_plain(const npy *file, const gx_import *im)
+{
+    return !file->is_swapped && file->dtype == im->dtype && file->item > 2 &&
+           (file->kind == 'f' || file->kind == 'c');
+}
+
 /* Buffers for a chunk of elements on its way from the file's form to the result's. */
 typedef struct chunk {
     gx_import *im;
     const npy *file;
-    int64_t elements;     /* that fit                        */
-    unsigned char *raw;   /* as in the file                  */
-    void *decoded;        /* in file->dtype                  */
-    void *final;          /* in im->dtype; may be == decoded */
+    int64_t elements;   /* that fit                        */
+    unsigned char *raw; /* as in the file                  */
+    void *decoded;      /* in file->dtype                  */
+    void *final;        /* in im->dtype; may be either     */
 } chunk;
 
-static gx_code open_chunk(chunk *c, gx_import *im, const npy *file, gx_err *err)
+/* As many of them, or fewer, as there are members in the team: one in any case. */
+static gx_code open_chunks(gx_import *im, const npy *file, chunk **chunks, int *count, gx_err *err)
 {
-    *c = (chunk){.im = im, .file = file};
     size_t share = im->mem != NULL ? gx_mem_available(im->mem) / 8 : SIZE_MAX;
-    c->elements = (int64_t)(share / (3 * (size_t)ITEM_MOST));
-    c->elements = gx_max(CHUNK_LEAST, gx_min(CHUNK_MOST, c->elements));
-    size_t part = (size_t)c->elements * ITEM_MOST;
+    int64_t elements = (int64_t)gx_min(share / (3 * (size_t)ITEM_MOST), CHUNK_MOST);
+    elements = gx_max(CHUNK_LEAST, elements);
+    size_t part = (size_t)elements * ITEM_MOST, each = sizeof(chunk) + 3 * part;
+    *count = (int)gx_max(1, gx_min(gx_team_threads(im->team), (int64_t)(share / each)));
     void *block;
-    GX_TRY(gx_mem_alloc(im->mem, 3 * part, "a read buffer", &block, err));
-    c->raw = block;
-    c->decoded = c->raw + part;
-    c->final = file->dtype == im->dtype ? c->decoded : c->raw + 2 * part;
+    GX_TRY(gx_mem_alloc(im->mem, (size_t)*count * each, "a read buffer", &block, err));
+    *chunks = block;
+    unsigned char *buffer = (unsigned char *)(*chunks + *count);
+    for (int k = 0; k < *count; k++, buffer += 3 * part) {
+        chunk *c = &(*chunks)[k];
+        *c = (chunk){.im = im, .file = file, .elements = elements, .raw = buffer};
+        c->decoded = buffer + part;
+        c->final = is_plain(file, im)         ? buffer
+                   : file->dtype == im->dtype ? c->decoded
+                                              : buffer + 2 * part;
+    }
     return GX_OK;
 }
 
@@ -414,11 +432,14 @@ static gx_code read_raw(chunk *c, int64_t index, int64_t at, int64_t count, gx_e
                           c->raw + at * file->item, err);
 }
 
-/* What is in raw to final; counts as progress. */
-static gx_code convert(chunk *c, int64_t count, gx_err *err)
+/* What is in raw to final. */
+static void convert(chunk *c, int64_t count)
 {
     const npy *file = c->file;
     gx_import *im = c->im;
+    if (c->final == c->raw) {
+        return;
+    }
     if (file->is_swapped) {
         int numbers = file->kind == 'c' ? 2 : 1;
         swap_bytes(c->raw, count * numbers, file->item / numbers);
@@ -427,13 +448,13 @@ static gx_code convert(chunk *c, int64_t count, gx_err *err)
     if (c->final != c->decoded) {
         gx_convert(file->dtype, c->decoded, count, im->dtype, c->final, count, count, 1);
     }
-    return im->to.advance(im->to.arg, (double)(count * file->item), im->total, err);
 }
 
-/* A rectangle of the matrix and the band it is read into. */
+/* A rectangle of the matrix, and where it is in the band: column-major. */
 typedef struct rectangle {
     int64_t i0, j0, m, n;
-    void *band; /* column-major, ld = m */
+    void *band;
+    int64_t ld;
 } rectangle;
 
 /* Fortran order: columns, straight into the band where nothing is to be converted. */
@@ -441,69 +462,39 @@ static gx_code read_by_columns(chunk *c, const rectangle *r, gx_err *err)
 {
     const npy *file = c->file;
     gx_import *im = c->im;
-    bool is_plain = !file->is_swapped && file->dtype == im->dtype && file->item > 2 &&
-                    (file->kind == 'f' || file->kind == 'c');
+    bool is_direct = is_plain(file, im);
     // Whole columns lie behind each other: one run.
     bool is_whole = r->m == file->rows;
     int64_t runs = is_whole ? 1 : r->n, length = is_whole ? r->m * r->n : r->m;
-    int64_t most = is_plain ? (int64_t)(BAND_BYTES / 8) / file->item : c->elements;
+    int64_t most = is_direct ? (int64_t)(BAND_BYTES / 8) / file->item : c->elements;
     for (int64_t run = 0; run < runs; run++) {
         int64_t index = (r->j0 + run) * file->rows + r->i0;
-        char *to = gx_at(r->band, im->dtype, r->m, 0, run);
+        char *to = gx_at(r->band, im->dtype, r->ld, 0, run);
         for (int64_t k = 0; k < length; k += most) {
             int64_t count = gx_min(most, length - k);
             void *dst = to + (size_t)k * gx_dtype_bytes(im->dtype);
-            if (is_plain) {
-                size_t bytes = (size_t)(count * file->item);
-                GX_TRY(file->in->read(file->in, file->start + (index + k) * file->item, bytes, dst,
-                                      err));
-                GX_TRY(im->to.advance(im->to.arg, (double)bytes, im->total, err));
+            if (is_direct) {
+                GX_TRY(file->in->read(file->in, file->start + (index + k) * file->item,
+                                      (size_t)(count * file->item), dst, err));
                 continue;
             }
             GX_TRY(read_raw(c, index + k, 0, count, err));
-            GX_TRY(convert(c, count, err));
+            convert(c, count);
             memcpy(dst, c->final, (size_t)count * gx_dtype_bytes(im->dtype));
         }
     }
     return GX_OK;
 }
 
-typedef struct pair {
-    float re, im;
-} pair;
-
-/*
-** dst(i, j) = src(i, j), m x n: src row-major with n elements a row, dst column-major with
-** leading dimension ld.  In squares, so that the lines of both stay in the first-level cache.
-*/
-static void turn(gx_dtype dtype, const void *src, int64_t m, int64_t n, void *dst, int64_t ld)
+/* Columns, and rows, that a chunk holds of a rectangle of a C-order file. */
+static int64_t chunk_width(const chunk *c, int64_t n)
 {
-    enum { EDGE = 16 };
-    for (int64_t jb = 0; jb < n; jb += EDGE) {
-        int64_t j_end = gx_min(jb + EDGE, n);
-        for (int64_t ib = 0; ib < m; ib += EDGE) {
-            int64_t i_end = gx_min(ib + EDGE, m);
-            for (int64_t j = jb; j < j_end; j++) {
-                for (int64_t i = ib; i < i_end; i++) {
-                    int64_t to = j * ld + i, from = i * n + j;
-                    switch (dtype) {
-                    case GX_F32:
-                        ((float *)dst)[to] = ((const float *)src)[from];
-                        break;
-                    case GX_C64:
-                        ((pair *)dst)[to] = ((const pair *)src)[from];
-                        break;
-                    case GX_C128:
-                        ((gx_scalar *)dst)[to] = ((const gx_scalar *)src)[from];
-                        break;
-                    default:
-                        ((double *)dst)[to] = ((const double *)src)[from];
-                        break;
-                    }
-                }
-            }
-        }
-    }
+    return gx_min(n, c->elements / CHUNK_ROWS);
+}
+
+static int64_t chunk_height(const chunk *c, int64_t m, int64_t n)
+{
+    return gx_min(m, c->elements / chunk_width(c, n));
 }
 
 /* C order: groups of rows, turned into the band. */
@@ -512,8 +503,7 @@ static gx_code read_by_rows(chunk *c, const rectangle *r, gx_err *err)
     const npy *file = c->file;
     gx_import *im = c->im;
     bool is_whole = r->n == file->cols;
-    int64_t width = r->n <= c->elements / CHUNK_ROWS ? r->n : c->elements / CHUNK_ROWS;
-    int64_t height = gx_min(r->m, c->elements / width);
+    int64_t width = chunk_width(c, r->n), height = chunk_height(c, r->m, r->n);
     for (int64_t i = 0; i < r->m; i += height) {
         int64_t rows = gx_min(height, r->m - i);
         for (int64_t j = 0; j < r->n; j += width) {
@@ -524,22 +514,74 @@ static gx_code read_by_rows(chunk *c, const rectangle *r, gx_err *err)
                 GX_TRY(read_raw(c, index + k * file->cols, k * cols, is_run ? rows * cols : cols,
                                 err));
             }
-            GX_TRY(convert(c, rows * cols, err));
-            turn(im->dtype, c->final, rows, cols, gx_at(r->band, im->dtype, r->m, i, j), r->m);
+            convert(c, rows * cols);
+            gx_args args = {.transa = GX_TRANS, .m = rows, .n = cols, .a = c->final, .lda = cols};
+            args.c = gx_at(r->band, im->dtype, r->ld, i, j);
+            args.ldc = r->ld;
+            GX_TRY(im->backend->kernel[GX_TRANSPOSE][im->dtype](im->dev, NULL, &args, err));
         }
+    }
+    return GX_OK;
+}
+
+/* A band on its way: pieces of it, any of which any thread reads. */
+typedef struct reading {
+    chunk *chunks;
+    rectangle r;
+    int64_t lines; /* of a piece: the band's rows, or its columns */
+} reading;
+
+static gx_code read_piece(void *arg, int64_t piece, int member, gx_err *err)
+{
+    const reading *x = arg;
+    chunk *c = &x->chunks[member];
+    bool by_columns = c->file->is_fortran;
+    int64_t first = piece * x->lines;
+    rectangle r = x->r;
+    if (by_columns) {
+        r.j0 += first;
+        r.n = gx_min(x->lines, r.n - first);
+    } else {
+        r.i0 += first;
+        r.m = gx_min(x->lines, r.m - first);
+    }
+    r.band = gx_at(r.band, c->im->dtype, r.ld, by_columns ? 0 : first, by_columns ? first : 0);
+    return by_columns ? read_by_columns(c, &r, err) : read_by_rows(c, &r, err);
+}
+
+/* All of a band, by the team where it has a chunk for every member; counts as progress. */
+static gx_code read_band(reading *x, int count, gx_err *err)
+{
+    const npy *file = x->chunks->file;
+    gx_import *im = x->chunks->im;
+    const rectangle *r = &x->r;
+    int64_t lines = file->is_fortran ? r->n : r->m, length = file->is_fortran ? r->m : r->n;
+    int64_t least = file->is_fortran ? 1 : chunk_height(x->chunks, r->m, r->n);
+    double bytes = (double)length * file->item;
+    x->lines = gx_max(least, (int64_t)((double)PIECE_BYTES / bytes));
+    int64_t pieces = gx_ceil_div(lines, x->lines);
+    if (count > 1 && pieces > 1 && count == gx_team_threads(im->team)) {
+        GX_TRY(gx_team_run(im->team, pieces, read_piece, x, err));
+        return im->to.advance(im->to.arg, bytes * (double)lines, im->total, err);
+    }
+    for (int64_t k = 0; k < pieces; k++) {
+        GX_TRY(read_piece(x, k, 0, err));
+        GX_TRY(im->to.advance(im->to.arg, bytes * (double)gx_min(x->lines, lines - k * x->lines),
+                              im->total, err));
     }
     return GX_OK;
 }
 
 static gx_code import_bands(gx_import *im, const npy *file, gx_err *err)
 {
-    chunk c = {0};
-    void *band = NULL;
+    reading x = {.chunks = NULL};
+    int count;
     int64_t m, n;
-    GX_TRY(open_chunk(&c, im, file, err));
+    GX_TRY(open_chunks(im, file, &x.chunks, &count, err));
     gx_order order = file->is_fortran ? GX_ORDER_COLUMNS : GX_ORDER_ROWS;
     gx_import_band(im, order, BAND_BYTES, &m, &n);
     size_t bytes = 0;
+    void *band = NULL;
     gx_code rc = gx_matrix_bytes(m, n, im->dtype, &bytes)
                      ? gx_mem_alloc(im->mem, bytes, "a band of the matrix", &band, err)
                      : gx_fail_nomem(err, bytes, "a band of the matrix");
@@ -549,16 +591,16 @@ static gx_code import_bands(gx_import *im, const npy *file, gx_err *err)
     for (int64_t b = 0; b < down * across && rc == GX_OK; b++) {
         int64_t bi = file->is_fortran ? b % down : b / across;
         int64_t bj = file->is_fortran ? b / down : b % across;
-        rectangle r = {.i0 = bi * m, .j0 = bj * n, .band = band};
-        r.m = gx_min(m, im->rows - r.i0);
-        r.n = gx_min(n, im->cols - r.j0);
-        rc = file->is_fortran ? read_by_columns(&c, &r, err) : read_by_rows(&c, &r, err);
+        x.r = (rectangle){.i0 = bi * m, .j0 = bj * n, .band = band};
+        x.r.m = x.r.ld = gx_min(m, im->rows - x.r.i0);
+        x.r.n = gx_min(n, im->cols - x.r.j0);
+        rc = read_band(&x, count, err);
         if (rc == GX_OK) {
-            rc = im->to.write(im->to.arg, r.i0, r.j0, r.m, r.n, band, r.m, err);
+            rc = im->to.write(im->to.arg, x.r.i0, x.r.j0, x.r.m, x.r.n, band, x.r.m, err);
         }
     }
     gx_mem_free(im->mem, band);
-    gx_mem_free(im->mem, c.raw);
+    gx_mem_free(im->mem, x.chunks);
     return rc;
 }
 

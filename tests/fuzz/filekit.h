@@ -128,6 +128,7 @@ static void filekit_import(filekit_reader reader, const uint8_t *data, size_t si
     gx_import im = {.in = &in,
                     .options = *options,
                     .mem = mem,
+                    .backend = &gx_backend_cpu,
                     .total = (double)size,
                     .to = {r, filekit_begin, filekit_write, filekit_advance, NULL, NULL}};
     if (reader == gx_import_npz) { // the others are tested as dense ones

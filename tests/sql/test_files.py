@@ -3,7 +3,8 @@
 Plan:
 - round trips: formats x dtypes x shapes (0, 1, tile +-1, narrow, wide), with plenty of memory and with the least that
   memory_limit allows and tiles of 512 bytes, so that every matrix is many bands;
-- what NumPy and SciPy write, gx reads: every .npy element type, byte order, memory order, version; mmwrite;
+- what NumPy and SciPy write, gx reads: every .npy element type, byte order, memory order, version, by one thread and by
+  several; mmwrite;
 - what gx writes, NumPy and SciPy read: np.load, mmread, loadtxt; the exact text of small files; properties;
 - Matrix Market files of the collections (tests/data) against scipy.io.mmread, and their properties;
 - CSV: delimiters, headers, quotes, missing values, complex numbers, columns, line ends, comments.
@@ -113,6 +114,21 @@ def test_npy_from_numpy(any_db, tmp_path, dtype):
             assert same(c, wanted.reshape(shape if len(shape) == 2 else (-1, 1))), (order, shape)
     q(any_db, "SELECT gx_import('A', ?)", str(path))
     assert same(stored(any_db, "A"), wanted.reshape(1, -1))
+
+
+@pytest.mark.parametrize("dtype", ["<f8", ">f4", "<c8", "<f2", "|u1"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_npy_by_threads(db, tmp_path, dtype, order):
+    """Large ones are read by all threads, a piece of a band each: tall, wide, in many tiles and few."""
+    q(db, "SELECT gx_config('tile_bytes', '64KiB')")
+    for shape in [(1201, 900), (211000, 5)]:
+        a = np.asarray((np.arange(np.prod(shape)) % 251).reshape(shape).astype(dtype), order=order)
+        np.save(tmp_path / "a.npy", a)
+        assert os.path.getsize(tmp_path / "a.npy") > 1 << 20
+        for threads in (1, 3):
+            q(db, "SELECT gx_config('threads', ?)", threads)
+            q(db, "SELECT gx_import('A', ?, '{\"replace\":true}')", str(tmp_path / "a.npy"))
+            assert np.array_equal(stored(db, "A"), a), (shape, threads)
 
 
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])

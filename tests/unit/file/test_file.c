@@ -92,7 +92,10 @@ static gx_code import(const sample *s, size_t limit, probe *p, gx_err *err)
     read_memory = in.read;
     in.read = probe_read;
     reading = p;
-    gx_import im = {.in = &in, .mem = mem, .to = {p, probe_begin, probe_write, probe_advance}};
+    gx_import im = {.in = &in,
+                    .mem = mem,
+                    .backend = &gx_backend_cpu,
+                    .to = {p, probe_begin, probe_write, probe_advance}};
     gx_code rc = s->read(&im, err);
     assert_int_equal(gx_mem_used(mem), 0);
     gx_mem_free_all(mem);
