@@ -4,8 +4,8 @@
     bench/cluster.py kill [CALL ...]      the same calls, a worker killed in each, and their residuals
 
 CALL: product (f32, order n), solve (f64, Cholesky, order n), least-squares, neighbours, components (rows x 64).  Matrices are
-stored as sharded ones in --dir and read from there first, into the workers' memory; the product's factors gx reads from the files
-again, while a device computes.  --head M: of the product only the first M rows; --alone: without dask.array; --backend cpu auto: gx
+stored as sharded ones in --dir and read from there first, into the workers' memory, where dask.array has them; gx reads a product's factors
+and a solve's matrix from the files again, which its seconds include.  --head M: of the product only the first M rows; --alone: without dask.array; --backend cpu auto: gx
 without its device, then with it.  Each worker has --threads threads, which compute with one thread each (Dask's own choice); or with
 --inner of them.  Ratios are medians over rounds in turn.  The model's figures, but for the bytes that are moved, come from this machine:
 each kind of step is timed on as many processors as there are, before and after each round, since others use them too.
@@ -47,7 +47,14 @@ def timed_step(kind, size, folder):
     """On a worker: flops/s of that kind of step, on blocks of that size; of a product, where it does, with their reading."""
     from gx_sqlite import dask as gxd
     random = np.random.default_rng(0)
-    if kind in ("qr", "ones", "search"):  # blocks come by columns, as from_gx reads them
+    if kind == "read":
+        path = os.path.join(folder, f"step-{threading.get_ident()}-{os.getpid()}.db")
+        gxd._write(path, "A", random.random((size, size), np.float32).T)
+        steps = {kind: (lambda: gxd.read_block(path, "A", 0, size, 0, size), 4 * size ** 2)}
+    elif kind == "beside":
+        part = np.ones((size, size // 4), np.float32)
+        steps = {kind: (lambda: gxd._beside([[part]] * 4), size ** 2)}
+    elif kind in ("qr", "ones", "search"):  # blocks come by columns, as from_gx reads them
         e = random.random((65 if kind == "qr" else 64, size), np.float32 if kind == "search" else np.float64).T
         q = np.asfortranarray(e[:QUERIES])
         steps = {"qr": (lambda: gxd._triangle_beside(e[:, :64], e[:, 64]), 2 * size * 65 ** 2),
@@ -59,9 +66,7 @@ def timed_step(kind, size, folder):
         if gxd._has_device():
             path, count = os.path.join(folder, f"step-{threading.get_ident()}-{os.getpid()}.db"), 4
             gxd._write(path, "A", block)
-            block = gxd._Stored(path, "A", 0, size, 0, size)
-        else:
-            height = width = 1
+            block = gxd.Stored(path, "A", 0, size, 0, size)
         steps = {kind: (lambda: gxd._products(None, [[block] * count] * height, [[block] * count] * width, "f4"),
                         2 * count * height * width * size ** 3)}
     else:
@@ -93,7 +98,7 @@ def this_machine(client, args, sizes, folder):
         found = [client.submit(timed_step, kind, size, folder, pure=False, workers=[w]) for w in there]
         return statistics.mean(client.gather(found))
 
-    rates = {kind: rate(kind, size) for kind, size in sizes.items()} | {"read": float("inf")}  # is part of the products
+    rates = {"read": float("inf")} | {kind: rate(kind, size) for kind, size in sizes.items()}  # or part of the products
     start = time.perf_counter()
     client.gather(client.map(lambda k: k, range(400), pure=False))
     task = (time.perf_counter() - start) / 400
@@ -126,7 +131,8 @@ def _sizes(*blocks):
 # The calls ------------------------------------------------------------------------------------------------------------
 
 class Calls:
-    """Each call: its matrices, ours, dask.array's, the residual of an answer, and the model's tasks."""
+    """Each call: its matrices, ours, dask.array's, the residual of an answer, and the model's tasks with
+    the sizes of blocks, by kind of step."""
 
     def __init__(self, args, folder):
         self.args, self.folder = args, folder
@@ -165,20 +171,21 @@ class Calls:
         path, A = self.path_of("A", da.random.default_rng(0).standard_normal((n, n), chunks=b, dtype=np.float32))
         x = da.ones(n, chunks=b, dtype=np.float32)
         ours, head = gxd.from_gx(path, "A"), gxd.from_gx(head_of(path, -(-m // b)), "A")
-        return (lambda: gxd.matmul(head, ours) if gxd._has_device() else gxd.matmul(A[:m], A), lambda: A[:m] @ A,
-                lambda C: relative(C @ x, A[:m] @ (A @ x)),
-                lambda: cluster_model.matmul_of_stored(n, b, m) if gxd._has_device() else cluster_model.matmul(
-                    n, b, m, is_held=True), {"product": (b, *cluster_model.rectangle(m // b, n // b))})
+        def expected():
+            if gxd._has_device():
+                return cluster_model.matmul_of_stored(n, b, m), {"product": (b, *cluster_model.rectangle(m // b, n // b, 64))}
+            return cluster_model.matmul_of_kept(n, b, m), {"product": (b, 1, 1), "read": b, "beside": b}
+        return lambda: gxd.matmul(head, ours), lambda: A[:m] @ A, lambda C: relative(C @ x, A[:m] @ (A @ x)), expected
 
     def solve(self):
         from gx_sqlite import dask as gxd
         n, b = self.args.n, self.args.block
         i = da.arange(n, chunks=b, dtype=float)
-        S = self.stored("S", 1 / (1 + abs(i[:, None] - i[None, :])) + 20 * da.eye(n, chunks=b))
-        y = da.cos(i).persist()
-        return (lambda: gxd.solve(S, y), lambda: da.linalg.solve(S, y, assume_a="pos"),
-                lambda x: relative(S @ x.reshape(-1), y), cluster_model.solve(n, b, is_held=True),
-                dict.fromkeys(("update", "square", "factor", "triangle", "vector"), b))
+        path, S = self.path_of("S", 1 / (1 + abs(i[:, None] - i[None, :])) + 20 * da.eye(n, chunks=b))
+        y, ours = da.cos(i).persist(), gxd.from_gx(path, "S")
+        return (lambda: gxd.solve(ours, y), lambda: da.linalg.solve(S, y, assume_a="pos"),
+                lambda x: relative(S @ x.reshape(-1), y), lambda: (cluster_model.solve(n, b), dict.fromkeys(
+                    ("update", "square", "factor", "triangle", "vector", "read"), b)))
 
     def least_squares(self):
         from gx_sqlite import dask as gxd
@@ -186,15 +193,15 @@ class Calls:
         x, y = T[:, :64], T[:, 64]
         return (lambda: gxd.lstsq(x, y), lambda: da.linalg.lstsq(x, y)[0],
                 lambda found: relative(x.T @ (x @ found.reshape(-1)), x.T @ y),
-                cluster_model.lstsq(args.rows, 65, args.parts, is_held=True), {"qr": -(-args.rows // args.parts)})
+                lambda: (cluster_model.lstsq(args.rows, 65, args.parts, is_held=True), {"qr": -(-args.rows // args.parts)}))
 
     def components(self):
         from gx_sqlite import dask as gxd
         T, args = self.long("P", 64, np.float64), self.args
         return (lambda: gxd.pca(T, 3).components, lambda: da.linalg.svd(T - T.mean(axis=0))[2][:3],
                 lambda v: float(abs(v @ v.T - np.eye(3)).max().compute()),
-                cluster_model.lstsq(args.rows, 65, args.parts, is_held=True, kind="ones"),
-                {"ones": -(-args.rows // args.parts)})
+                lambda: (cluster_model.lstsq(args.rows, 65, args.parts, is_held=True, kind="ones"),
+                         {"ones": -(-args.rows // args.parts)}))
 
     def neighbours(self):
         from gx_sqlite import dask as gxd
@@ -202,8 +209,8 @@ class Calls:
         Q = E[:QUERIES].rechunk({0: QUERIES}).persist()
         return (lambda: gxd.knn(Q, E, NEAREST, "l2")[0], lambda: plain_neighbours(Q, E),
                 lambda ids: float((ids[:, 0] != np.arange(QUERIES)).mean().compute()),
-                cluster_model.knn(QUERIES, args.rows, 64, args.parts, NEAREST, is_held=True),
-                {"search": -(-args.rows // args.parts)})
+                lambda: (cluster_model.knn(QUERIES, args.rows, 64, args.parts, NEAREST, is_held=True),
+                         {"search": -(-args.rows // args.parts)}))
 
 
 def head_of(path, lines):
@@ -274,9 +281,11 @@ def _moved(dask_worker):
 
 
 def measure_call(client, calls, name, args):
-    ours, theirs, residual, tasks, sizes = NAMES[name](calls)
+    ours, theirs, residual, tasks_and_sizes = NAMES[name](calls)
+
     def expected():
-        return cluster_model.simulate(tasks() if callable(tasks) else tasks, args.workers, this_machine(client, args, sizes, calls.folder))
+        tasks, sizes = tasks_and_sizes()
+        return cluster_model.simulate(tasks, args.workers, this_machine(client, args, sizes, calls.folder))
 
     gx, model, left = ({backend: [] for backend in args.backend} for _ in range(3))
     plain = []
@@ -327,7 +336,7 @@ def measure(client, calls, args):
 def kill(client, calls, args):
     for name in args.call:
         client.wait_for_workers(args.workers)
-        ours, _, residual, _, _ = NAMES[name](calls)
+        ours, _, residual, _ = NAMES[name](calls)
         answer = client.persist(ours())
         time.sleep(args.after)
         was_done = all(future.done() for future in distributed.futures_of(answer))

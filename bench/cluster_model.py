@@ -10,15 +10,17 @@ take; one scheduler looks at all of them, one after the other.  Where all proces
 time is bounded by its processors, and these carry what moves, too.  bench/cluster.py measures all these figures, and prints
 seconds and bytes moved beside those of this model.
 """
+import functools
 import heapq
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
 class Machine:
     rates: dict = field(default_factory=lambda: {  # flops/s of a lane, by kind of task
         "product": 1e12, "update": 1e12, "square": 7e11, "factor": 3e11, "triangle": 7e11, "vector": 1e10, "qr": 1e11,
-        "search": 1e11, "read": 1e9})  # read: bytes/s from the folder that all share
+        "search": 1e11, "beside": 2e9, "read": 1e9})  # read: bytes/s from the folder that all share
     link: float = 1.25e9      # bytes/s into a worker: 10 Gbit/s
     disk: float = 1e9         # bytes/s from a worker's disk
     task: float = 5e-4        # seconds of the scheduler for each task
@@ -31,19 +33,27 @@ class Machine:
 HELD, READ = {}, {}  # blocks that the workers have, and such as are read from their disks
 
 
+class Block(NamedTuple):
+    """A stored block, which a worker reads once."""
+
+    name: tuple
+    bytes: int
+
+
 class Tasks:
     """A call's tasks; each is known by its number."""
 
     FAN = 8  # pairs of blocks in a task, triangles in a fold: FAN_IN of gx_sqlite/dask.py
 
     def __init__(self):
-        self.work, self.bytes, self.needs = [], [], []
+        self.work, self.bytes, self.needs, self.reads = [], [], [], []
 
     def add(self, work, size, needs=()):
-        """work: flops by kind; HELD and READ stand for blocks that lie somewhere."""
+        """work: flops by kind; HELD and READ stand for blocks that lie somewhere.  needs: tasks, or stored blocks."""
         self.work.append(work)
         self.bytes.append(size)
-        self.needs.append(tuple(dict.fromkeys(needs)))
+        self.needs.append(tuple(dict.fromkeys(need for need in needs if not isinstance(need, Block))))
+        self.reads.append({need for need in needs if isinstance(need, Block)})
         return len(self.work) - 1
 
     def inputs(self, count, size, is_held):
@@ -55,6 +65,11 @@ class Tasks:
             pairs = left[k:k + fan] + right[k:k + fan]
             total = self.add({kind: flops * len(pairs) / 2}, size, pairs if total is None else [total, *pairs])
         return total
+
+    def parts(self, whole, count, size):
+        """Blocks of a result of several."""
+        for _ in range(count):
+            self.add({}, size, [whole])
 
     def folded(self, parts, kind, flops, size):
         while len(parts) > 1:
@@ -68,8 +83,8 @@ def products_in_a_task(block, count):
     return min(Tasks.FAN, max(1, int(4e9 // (2 * block ** 3)), -(-count // 32)))
 
 
-def rectangle(rows, columns, least=64):
-    """Blocks of the product that a task makes: _rectangle() of gx_sqlite/dask.py."""
+def rectangle(rows, columns, least):
+    """Of a product's blocks that a task makes, of tasks that are a group: _rectangle() of gx_sqlite/dask.py."""
     height, width = 1, 1
     while True:
         taller = (2 * height, width) if height <= width else (height, 2 * width)
@@ -89,23 +104,47 @@ def matmul(n, b, m=None, e=4, is_held=False):
 
 
 def matmul_of_stored(n, b, m=None, e=4):
-    """The same where whoever needs a block reads it."""
+    """The same where whoever needs a block reads it, on a device: the larger the rectangle, the fewer are read."""
     t, N, M = Tasks(), n // b, (m or n) // b
-    height, width = rectangle(M, N)
+    height, width = rectangle(M, N, 64)
     for p in range(0, M, height):
         for q in range(0, N, width):
             rows, columns = min(height, M - p), min(width, N - q)
             whole = t.add({"product": 2 * b ** 3 * N * rows * columns, "read": (rows + columns) * N * b * b * e},
                           rows * columns * b * b * e)
-            for _ in range(rows * columns):
-                t.add({}, b * b * e, [whole])
+            t.parts(whole, rows * columns, b * b * e)
     return t
 
 
-def solve(n, b, e=8, is_held=False):
-    """Cholesky and one right-hand side."""
+def matmul_of_kept(n, b, m=None, e=4):
+    """The same on processors: a worker keeps what it has read for the tasks of a group, the last of which are smaller."""
+    t, N, M = Tasks(), n // b, (m or n) // b
+    height, width = rectangle(M, N, 256)
+    down, across = -(-M // height), -(-N // width)
+    tall, wide = rectangle(down, across, 16)
+    groups = [(p, q) for p in range(0, down, tall) for q in range(0, across, wide)]
+    last = len(groups) * 3 // 4 if down * across >= 64 else 0
+    for number, (top, left) in enumerate(groups):
+        shelf = t.add({}, 0)
+        for p in range(top, min(top + tall, down)):
+            for q in range(left, min(left + wide, across)):
+                rows = range(p * height, min((p + 1) * height, M))
+                columns = range(q * width, min((q + 1) * width, N))
+                blocks, long = len(rows) * len(columns), 2 * b ** 3 * N * len(rows)
+                parts = max(1, min(4, b // 256, int(long // 1.6e10))) if number >= last else 1
+                needs = [Block((name, line, k), b * b * e) for name, lines in (("A", rows), ("B", columns))
+                         for line in lines for k in range(N)]
+                made = [t.add({"product": 2 * b ** 3 * N * blocks / parts}, b * b * e * blocks // parts, [shelf, *needs])
+                        for _ in range(parts)]
+                whole = made[0] if parts == 1 else t.add({"beside": blocks * b * b}, b * b * e * blocks, made)
+                t.parts(whole, blocks, b * b * e)
+    return t
+
+
+def solve(n, b, e=8):
+    """Cholesky of a stored matrix and one right-hand side."""
     t, N = Tasks(), n // b
-    a, L, fan = t.inputs(N * N, b * b * e, is_held), {}, products_in_a_task(b, N)
+    a, L, fan = [Block((p,), b * b * e) for p in range(N * N)], {}, products_in_a_task(b, N)
     for j in range(N):
         done, last = a[j * N + j], max(0, j - 1) // fan * fan
         row = [L[j, k] for k in range(j)]
@@ -147,6 +186,7 @@ def simulate(tasks, workers, machine):
     free, link, scheduler, moved = [0.0] * count, [0.0] * workers, 0.0, 0
     processors = [0.0] * min(machine.processors, count)
     where, done = [set() for _ in tasks.work], [0.0] * len(tasks.work)
+    kept = [set() for _ in range(workers)]  # blocks that a worker has read
     waits, users = [len(needs) for needs in tasks.needs], [[] for _ in tasks.work]
     for k, needs in enumerate(tasks.needs):
         for need in needs:
@@ -156,14 +196,19 @@ def simulate(tasks, workers, machine):
         at, k = heapq.heappop(ready)
         if tasks.work[k] is HELD:
             where[k].add(k % workers)
+        elif not tasks.work[k] and tasks.needs[k]:  # a part of a result, where that is
+            scheduler = done[k] = max(scheduler, at) + machine.task
+            where[k] |= where[tasks.needs[k][0]]
         else:
             scheduler = max(scheduler, at) + machine.task
-            idle = min(range(count), key=free.__getitem__)
+            idle = min(range(count), key=lambda lane: (free[lane], lane % machine.lanes))
+            reading = functools.partial(_reading, tasks.reads[k], kept, machine)
             lane, start, missing = _place(tasks, k, where, idle, machine,
-                                          lambda w: max(scheduler, free[w]), link if not processors else None)
-            takes = sum(flops / machine.rates[kind] for kind, flops in tasks.work[k].items())
-            takes += tasks.bytes[k] / machine.disk if tasks.work[k] is READ else 0
+                                          lambda w: max(scheduler, free[w]), link if not processors else None, reading)
             worker = lane // machine.lanes
+            takes = reading(worker) + sum(flops / machine.rates[kind] for kind, flops in tasks.work[k].items())
+            takes += tasks.bytes[k] / machine.disk if tasks.work[k] is READ else 0
+            kept[worker].update(tasks.reads[k])
             if processors:  # what is moved and the scheduler take the same ones
                 start, takes = max(start, heapq.heappop(processors)), takes + missing / machine.link + machine.task
                 heapq.heappush(processors, start + takes)
@@ -180,9 +225,14 @@ def simulate(tasks, workers, machine):
     return max(done) + machine.start, moved
 
 
-def _place(tasks, k, where, idle, machine, is_free, link):
-    """The lane that begins task k first, of those whose worker has some of what it needs and of the idlest: the lane,
-    when, and the bytes to be moved.  link: when each worker's is free; None: moving is part of the task."""
+def _reading(blocks, kept, machine, worker):
+    """Seconds for what a worker has not read yet."""
+    return sum(block.bytes for block in blocks - kept[worker]) / machine.rates["read"] if blocks else 0
+
+
+def _place(tasks, k, where, idle, machine, is_free, link, reading):
+    """The lane that begins task k first, of those whose worker has some of what it needs and of the idlest, its reading
+    done: the lane, when, and the bytes to be moved.  link: when each worker's is free; None: moving is part of the task."""
     needed, there = sum(tasks.bytes[need] for need in tasks.needs[k]), {idle // machine.lanes: 0}
     for need in tasks.needs[k]:
         for worker in where[need]:
@@ -193,8 +243,9 @@ def _place(tasks, k, where, idle, machine, is_free, link):
             start, missing = is_free(lane), needed - has
             comes = (start if link is None else link[worker]) + missing / machine.link
             begins = max(start, comes) if missing > 0 else start
-            if best is None or begins < best[0]:
-                best = begins, lane, start if link is None else begins, missing
+            ready = begins + reading(worker)
+            if best is None or ready < best[0]:
+                best = ready, lane, start if link is None else begins, missing
     return best[1:]
 
 

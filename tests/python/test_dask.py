@@ -9,18 +9,23 @@ Plan:
    next): the same, by residual, for each of them;
 5. the model in bench/, which has to do without Dask, cuts products into tasks as the package does.
 """
+import concurrent.futures
+import gc
 import importlib.util
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import gx_sqlite as gx
 import numpy as np
 import pytest
 from conftest import ROOT
+from gx_sqlite import _stored
 
 dask, da = pytest.importorskip("dask"), pytest.importorskip("dask.array")
 gxd = pytest.importorskip("gx_sqlite.dask")
@@ -100,7 +105,7 @@ def check_stored(n, chunk, dtype):
         for name, array in (("A", A), ("B", B)):
             gxd.to_gx(os.path.join(folder, name + ".json"), name, array)
         C = gxd.matmul(*(gxd.from_gx(os.path.join(folder, name + ".json"), name) for name in "AB"), read=True)
-        assert not [key for key in dask.optimize(C)[0].dask if key[0].startswith("_read")]
+        assert not [key for key in needed(C) if key[0].startswith("read_block")]
         assert close(C.compute(), a @ b, dtype)
 
 
@@ -108,6 +113,22 @@ def check_cholesky(n, chunk, dtype):
     a, A = definite(n, chunk, dtype)
     L = gxd.cholesky(A).compute()
     assert np.array_equal(L, np.tril(L)) and close(L @ L.T, a, dtype)
+
+
+def check_stored_solve(n, chunk, dtype):
+    """A matrix that lies in files, whose blocks go to nobody but the tasks that read them."""
+    a, A = definite(n, chunk, dtype)
+    b, B = random((n, 3), (chunk, 2), dtype)
+    with tempfile.TemporaryDirectory() as folder:
+        path = gxd.to_gx(os.path.join(folder, "A.json"), "A", A)
+        X = gxd.solve(gxd.from_gx(path, "A"), B)
+        assert not [key for key in needed(X) if key[0].startswith("read_block")]
+        assert close(a @ X.compute(), b, dtype)
+
+
+def needed(lazy):
+    """The tasks that are run."""
+    return dask.optimization.cull(dict(lazy.dask), lazy.__dask_keys__())[0]
 
 
 def check_solve(n, chunk, dtype):
@@ -166,7 +187,7 @@ def dtype_of(name):
     return np.dtype(name).type
 
 
-CHECKS = [check_matmul, check_stored, check_cholesky, check_solve, check_lstsq, check_svd, check_pca, check_knn]
+CHECKS = [check_matmul, check_stored, check_cholesky, check_solve, check_stored_solve, check_lstsq, check_svd, check_pca, check_knn]
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
@@ -183,7 +204,7 @@ def dask_threads():
 
 def test_tasks_of_several_blocks(db, tmp_path):
     """Of matrices of one database, whose blocks are parts of them; where the last rectangle is smaller."""
-    assert gxd._rectangle(19, 17) == (2, 2) and gxd._rectangle(3, 500) == (8, 4) and gxd._rectangle(1, 1) == (1, 1)
+    assert gxd._rectangle(19, 17, 64) == (2, 2) and gxd._rectangle(3, 500, 64) == (8, 4) and gxd._rectangle(1, 1, 64) == (1, 1)
     a = RNG.standard_normal((95, 10))
     gx.store(db, "A", a)
     gx.store(db, "B", a.T)
@@ -191,6 +212,66 @@ def test_tasks_of_several_blocks(db, tmp_path):
     with dask_threads():
         C = gxd.matmul(gxd.from_gx(path, "A", 5), gxd.from_gx(path, "B", 5), read=True)
         assert close(C.compute(), a @ a.T) and C.chunks == ((5,) * 19, (5,) * 19)
+
+
+class Source(gxd.Stored):
+    """A block that counts how often it is read; of a name that says so, not at the first time."""
+
+    reads = []
+
+    def read(self, out=None):
+        Source.reads.append(self.name)
+        time.sleep(0.01)  # others come meanwhile
+        if self.name == "broken" and Source.reads.count("broken") == 1:
+            raise OSError("not yet")
+        return np.full(self.shape, float(self.i0))
+
+
+def test_a_shelf(monkeypatch):
+    """Whoever wants a block at the same time, it is read once; what there is no room for, again; what failed, too."""
+    monkeypatch.setattr(Source, "reads", [])
+    monkeypatch.setattr(_stored, "_room", lambda: 2.0 * 800)
+    shelf = gxd.shelf_of("a call")
+    assert pickle.loads(pickle.dumps(shelf)) is shelf is gxd.shelf_of("a call") is not gxd.shelf_of("another")
+    a, b, c = (Source("", name, i, i + 10, 0, 10) for i, name in enumerate("abc"))
+    with concurrent.futures.ThreadPoolExecutor(8) as threads:
+        assert all(block[0, 0] == 0 for block in threads.map(shelf.block, [a] * 8))
+    assert Source.reads == ["a"]
+    for block in (b, a, c, a, b):  # c takes the place of b, and b that of c
+        assert shelf.block(block)[0, 0] == block.i0
+    assert Source.reads == ["a", "b", "c", "b"]
+    broken = Source("", "broken", 0, 10, 0, 10)
+    with pytest.raises(OSError, match="not yet"):
+        shelf.block(broken)
+    assert shelf.block(broken).shape == (10, 10)
+    del shelf
+    gc.collect()
+    assert not any(call == "a call" for call in gxd.Shelf._all)  # nor is what it held
+
+
+def test_products_read_once(db, tmp_path, monkeypatch):
+    """On processors, what tasks of several groups want; the shelf is gone at the end."""
+    reads, read = [], _stored.read_block
+    monkeypatch.setattr(gxd, "_has_device", lambda: False)
+    monkeypatch.setattr(_stored, "read_block", lambda *block: reads.append(block[1:]) or read(*block))
+    a = RNG.standard_normal((60, 50))
+    gx.store(db, "A", a)
+    gx.store(db, "B", a.T)
+    path = str(tmp_path / "test.db")
+    for task in (gxd._TASK, 10):  # long ones are cut in parts
+        monkeypatch.setattr(gxd, "_TASK", task)
+        monkeypatch.setattr(gxd, "_NARROW", 3)
+        reads.clear()
+        A, B = gxd.from_gx(path, "A", 10), gxd.from_gx(path, "B", 10)
+        assert len([key for key in gxd.matmul(A, B).dask if key[0].startswith("_beside-")]) == (36 if task == 10 else 0)
+        C = gxd.matmul(A, B)
+        shelf = gxd.shelf_of(C.name.split("-")[1])  # as long as tasks are to come a worker has it
+        with dask_threads():
+            assert close(C.compute(), a @ a.T)
+        assert len(reads) == 60 and len({block[:5] for block in reads}) == 60
+        del shelf
+        gc.collect()
+        assert not gxd.Shelf._all
 
 
 def test_products_of_a_device(monkeypatch):
@@ -299,13 +380,28 @@ def test_a_worker_dies(cluster, check, tmp_path):
 
 # ---- 5. the model ----------------------------------------------------------------------------------------------------
 
-def test_model_cuts_the_same():
+def test_model_cuts_the_same(tmp_path, monkeypatch):
     spec = importlib.util.spec_from_file_location("cluster_model", ROOT / "bench/cluster_model.py")
     model = sys.modules["cluster_model"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(model)
     for rows in (1, 4, 7, 16, 40, 200):
         for columns in (1, 3, 16, 64, 500):
-            assert model.rectangle(rows, columns) == gxd._rectangle(rows, columns)
+            for least in (16, 64, 256):
+                assert model.rectangle(rows, columns, least) == gxd._rectangle(rows, columns, least)
     for block in (100, 500, 1000, 2000, 5000):
         for count in (1, 20, 64, 300):
             assert model.products_in_a_task(block, count) == gxd._fan(block, count)
+    for is_device, cuts in ((True, model.matmul_of_stored), (False, model.matmul_of_kept)):
+        monkeypatch.setattr(gxd, "_has_device", lambda: is_device)
+        for b, rows, columns in ((10, 4, 16), (10, 20, 40), (2500, 4, 16), (2500, 16, 16), (1000, 3, 3), (2000, 20, 20)):
+            A, B = manifest(tmp_path, b, rows, columns), manifest(tmp_path, b, columns, columns)
+            made = [key for key in gxd.matmul(A, B).dask if not key[0].startswith(("gx_", "read_block-"))]
+            assert len(made) == len(cuts(b * columns, b, b * rows).work)
+
+
+def manifest(folder, block, rows, columns):
+    """A matrix that nobody reads."""
+    path = folder / f"{block}-{rows}x{columns}.json"
+    path.write_text(json.dumps({"gx_sharded": 1, "name": "A", "dtype": "f32", "rows": [block] * rows, "cols": [block] * columns,
+                                "blocks": [{"path": "none.db", "name": f"A[{k}]"} for k in range(rows * columns)]}))
+    return gxd.from_gx(str(path), "A")

@@ -16,7 +16,6 @@ those that write replace.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import json
 import operator
@@ -34,17 +33,20 @@ from dask.highlevelgraph import HighLevelGraph
 
 from . import _arrays, _connect, _matrix
 from ._lent import lent
+from ._stored import Shelf, Stored, database, read_block, shelf_of
 from ._values import DTYPES, Array, gx_dtype, pack, two_dimensions, unpack
 
 FAN_IN = 8  # triangles that are folded into one at a time
-_WAIT = 600.0  # seconds that a writer waits for another one of the same database
 _VERSION = 1
 _LENT = 1 << 16  # bytes: larger arrays are lent to gx, smaller ones go as values
 _FEW = 8  # columns
 _FEW_BLOCKS = 32  # on a side: their products are about 5000
 _TASK = 4e9  # flops of a task that is long beside what surrounds it
 _DRIVERS = ("/dev/nvidiactl", "/dev/dxg")
-_TASKS = 64  # rectangles of a product, at least, where it has so many blocks
+_TASKS = 64  # rectangles of a product on a device, at least, where it has so many blocks
+_SMALL_TASKS = 256  # on processors, of which there are more
+_GROUPS = 16  # of such rectangles, at least: who works on one goes on with it
+_PARTS, _NARROW = 4, 256  # of one of these in the last groups, at most; its columns, at least
 _STRIP = 1 << 28  # bytes of one factor that go to a device at once
 _LARGER_IS_NEARER = {"cosine": True, "dot": True, "l2": False, "euclidean": False, "sqeuclidean": False, "l1": False,
                      "cityblock": False, "hamming": False}
@@ -72,12 +74,6 @@ def _has_device() -> bool:
     """Whether gx may compute on one here, and a driver is there."""
     library = os.environ.get("GX_CUDA_SO") or os.path.join(os.path.dirname(_connect.library()), "gx_cuda.so")
     return os.environ.get("GX_BACKEND") != "cpu" and os.path.exists(library) and any(map(os.path.exists, _DRIVERS))
-
-
-def _open(path: str) -> Any:
-    db = sqlite3.connect(path, isolation_level=None, timeout=_WAIT)
-    _connect.load(db)
-    return db
 
 
 def _argument(stack: contextlib.ExitStack, a: Any, is_plain: bool) -> tuple[str, Any]:
@@ -116,42 +112,7 @@ def _into(out: Array, call: str, *arguments: Any, **options: Any) -> Array:
     return out
 
 
-def _read(path: str, name: str, i0: int, i1: int, j0: int, j1: int, out: Optional[Array] = None) -> Array:
-    """Rows i0 to i1, columns j0 to j1 of a stored matrix; into `out` where that is given."""
-    db = _open(path)
-    try:
-        A = _matrix.Matrix(db, name)
-        if A.shape == (i1 - i0, j1 - j0):
-            return np.asarray(_arrays.fetch(db, name, out=out))
-        elements: Array = A[i0:i1, j0:j1]
-        if out is None:
-            return elements
-        out[...] = elements
-        return out
-    finally:
-        db.close()
-
-
-@dataclasses.dataclass(frozen=True)
-class _Stored:
-    """A block that lies in a database, where whoever needs it reads it: what _read wants to know."""
-
-    path: str
-    name: str
-    i0: int
-    i1: int
-    j0: int
-    j1: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.i1 - self.i0, self.j1 - self.j0
-
-    def read(self, out: Optional[Array] = None) -> Array:
-        return _read(self.path, self.name, self.i0, self.i1, self.j0, self.j1, out)
-
-
-def _strip(blocks: Sequence[Union[Array, _Stored]], axis: int, room: Array) -> Array:
+def _strip(blocks: Sequence[Union[Array, Stored]], axis: int, room: Array) -> Array:
     """Blocks that lie one below the other (0) or beside each other (1) as one array, in the room where they have to be put
     together or read."""
     if len(blocks) == 1 and isinstance(blocks[0], np.ndarray):
@@ -162,7 +123,7 @@ def _strip(blocks: Sequence[Union[Array, _Stored]], axis: int, room: Array) -> A
     turned = room[:ends[-1] * across].reshape(ends[-1], across)  # whose rows lie one after the other: so does each block
     for block, i0, i1 in zip(blocks, ends, ends[1:]):
         place = turned[i0:i1].T if axis == 1 else turned[i0:i1]
-        if isinstance(block, _Stored):
+        if isinstance(block, Stored):
             block.read(place)
         else:
             place[...] = block
@@ -191,8 +152,29 @@ def _products(totals: Optional[Sequence[Array]], left: Sequence[Sequence[Any]], 
     return sums
 
 
+def _kept_products(left: Sequence[Sequence[Stored]], right: Sequence[Sequence[Stored]], dtype: str, shelf: Shelf,
+                   part: int, parts: int) -> list[Array]:
+    """The same of stored blocks, from zeros on, with those that tasks here have read already; or of as many parts of
+    columns of each block one."""
+    widths = [column[0].shape[1] for column in right]
+    cuts = [slice(n * part // parts, n * (part + 1) // parts) for n in widths]
+    sums = [np.zeros((row[0].shape[0], cut.stop - cut.start), dtype) for row in left for cut in cuts]
+    for k in range(len(left[0])):
+        b = [shelf.block(column[k])[:, cut] for column, cut in zip(right, cuts)]
+        for p, row in enumerate(left):
+            a = shelf.block(row[k])
+            for block, b_q in zip(sums[p * len(b):], b):
+                _add_product(block.T, b_q, True, a, True, 1, 1)
+    return sums
+
+
+def _beside(parts: Sequence[Sequence[Array]]) -> list[Array]:
+    """Blocks of their parts of columns."""
+    return [np.hstack(blocks) for blocks in zip(*parts)]
+
+
 def _write(path: str, name: str, block: Array) -> str:
-    db = _open(path)
+    db = database(path)
     try:
         return _arrays.store(db, name, block, replace=True)
     finally:
@@ -207,9 +189,14 @@ def _publish(path: str, manifest: str, _written: Sequence[str]) -> str:
     return path
 
 
-def _plus(total: Optional[Array], left: Sequence[Array], right: Sequence[Array], options: str) -> Array:
+def _here(a: Any) -> Any:
+    """A stored block, which this task alone needs; others as they are."""
+    return a.read() if isinstance(a, Stored) else a
+
+
+def _plus(total: Any, left: Sequence[Array], right: Sequence[Array], options: str) -> Array:
     """total + the sum of op(a) op(b) of the pairs, in the order of total; each is added where the sum lies."""
-    given = json.loads(options)
+    given, total = json.loads(options), _here(total)
     is_a, is_b, alpha = bool(given.get("transa")), bool(given.get("transb")), given.get("alpha", 1)
     m, n = left[0].shape[is_a], right[0].shape[not is_b]
     by_rows = total is None or not total.flags.f_contiguous
@@ -242,26 +229,29 @@ def _add_product(c: Array, a: Array, is_a: bool, b: Array, is_b: bool, alpha: fl
           transa=is_a, transb=is_b, alpha=alpha, beta=beta)
 
 
-def _less_squares(a: Array, rows: Sequence[Array]) -> Array:
+def _less_squares(a: Any, rows: Sequence[Array]) -> Array:
     """a - the sum of r r^T, symmetric: half the work of products."""
+    left: Array = _here(a)
     square: Optional[Array] = None
     for r in rows:
         is_turned = not r.flags.f_contiguous
         if square is None:
             square = np.empty((len(r), len(r)), r.dtype, "F")
         _into(square, "gx_syrk(%s, %s, %s)", r.T if is_turned else r, trans=is_turned)
-        a = np.subtract(a, square if a.flags.f_contiguous else square.T, out=None if r is rows[0] else a)
-    return a
+        left = np.subtract(left, square if left.flags.f_contiguous else square.T, out=None if r is rows[0] else left)
+    return left
 
 
-def _cholesky_block(a: Array, rows: Sequence[Array], first: int) -> Array:
+def _cholesky_block(a: Any, rows: Sequence[Array], first: int) -> Array:
+    square = _less_squares(a, rows)
     try:
-        return _into(np.empty(a.shape, a.dtype, "F"), "gx_cholesky(%s, %s, %s)", _less_squares(a, rows))
+        return _into(np.empty(square.shape, square.dtype, "F"), "gx_cholesky(%s, %s, %s)", square)
     except sqlite3.Error as problem:
         raise type(problem)(f"{problem}, in the block of rows from {first} on") from None
 
 
-def _trsm(triangle: Array, b: Array, options: str) -> Array:
+def _trsm(triangle: Array, b: Any, options: str) -> Array:
+    b = _here(b)
     return _into(np.empty(b.shape, np.result_type(triangle, b), "F"), "gx_trsm(%s, %s, %s, %s)", triangle, b,
                  **json.loads(options))
 
@@ -348,7 +338,7 @@ def from_gx(path: Union[str, Sequence[str]], name: str, chunks: Any = None) -> D
         return joined
     if path.endswith(".json"):
         return _from_manifest(path)
-    db = _open(path)
+    db = database(path)
     try:
         A = _matrix.Matrix(db, name)
         (m, n), dtype = A.shape, A.dtype
@@ -360,7 +350,7 @@ def from_gx(path: Union[str, Sequence[str]], name: str, chunks: Any = None) -> D
     rows, columns = da.core.normalize_chunks(chunks, (m, n), dtype=dtype)
     i, j = np.cumsum((0, *rows)).tolist(), np.cumsum((0, *columns)).tolist()
     steps = _Steps("from_gx", os.path.abspath(path), name, rows, columns)
-    blocks = [[steps.add(_read, os.path.abspath(path), name, i[p], i[p + 1], j[q], j[q + 1]) for q in range(len(columns))]
+    blocks = [[steps.add(read_block, os.path.abspath(path), name, i[p], i[p + 1], j[q], j[q + 1]) for q in range(len(columns))]
               for p in range(len(rows))]
     return steps.assembled(blocks, rows, columns, dtype)
 
@@ -383,7 +373,7 @@ def _from_manifest(path: str) -> DaskArray:
     blocks = []
     for p, height in enumerate(rows):
         shards = listed[p * len(columns):(p + 1) * len(columns)]
-        blocks.append([steps.add(_read, os.path.join(folder, shard["path"]), shard["name"], 0, height, 0, width)
+        blocks.append([steps.add(read_block, os.path.join(folder, shard["path"]), shard["name"], 0, height, 0, width)
                        for shard, width in zip(shards, columns)])
     return steps.assembled(blocks, tuple(rows), tuple(columns), DTYPES[manifest["dtype"]])
 
@@ -416,26 +406,26 @@ class _Steps:
 
     def __init__(self, call: str, *arguments: Any) -> None:
         self._arrays = [a for a in arguments if isinstance(a, DaskArray)]
-        self._token = dask.base.tokenize(call, *[a.name if isinstance(a, DaskArray) else a for a in arguments])
-        self._name, self._made = f"gx_{call}-{self._token}", 0
+        self.token = dask.base.tokenize(call, *[a.name if isinstance(a, DaskArray) else a for a in arguments])
+        self._name, self._made = f"gx_{call}-{self.token}", 0
         self._tasks: dict[Any, Any] = {}
 
     def add(self, function: Any, *arguments: Any) -> Any:
         """A task; what stands for its result."""
-        key = (f"{function.__name__}-{self._token}", len(self._tasks))
+        key = (f"{function.__name__}-{self.token}", len(self._tasks))
         self._tasks[key] = (function, *arguments)
         return key
 
     @staticmethod
-    def stored(array: DaskArray) -> Optional[list[list[_Stored]]]:
+    def stored(array: DaskArray) -> Optional[list[list[Stored]]]:
         """Where its blocks lie, if they are what from_gx is to read; None: they are results."""
         if not array.name.startswith("gx_from_gx-"):
             return None
         graph = array.dask
         sources = [[graph[key] for key in line] for line in _Steps.blocks(array)]
-        if not all(isinstance(source, tuple) and source[0].startswith("_read-") for line in sources for source in line):
+        if not all(isinstance(source, tuple) and source[0].startswith("read_block-") for line in sources for source in line):
             return None  # they have been read
-        return [[_Stored(*graph[source][1:]) for source in line] for line in sources]
+        return [[Stored(*graph[source][1:]) for source in line] for line in sources]
 
     def parts(self, whole: Any, count: int) -> list[Any]:
         """What stands for the parts of a result that is a tuple."""
@@ -512,31 +502,31 @@ def _square(A: DaskArray) -> DaskArray:
 
 # Algorithms -----------------------------------------------------------------------------------------------------------
 
-def matmul(A: Any, B: Any, *, read: Optional[bool] = None) -> DaskArray:
-    """A B.  read: whether a task reads what it needs of stored factors itself, by default where a device computes (here, so
-    there): it waits for blocks.  A processor takes longer to read a block once more than to get it from another worker."""
+def matmul(A: Any, B: Any, *, read: bool = True) -> DaskArray:
+    """A B.  read: tasks read what they need of stored factors themselves, of which then nothing goes through Dask."""
     A, B = _two(A), _two(B)
     if A.shape[1] != B.shape[0]:
         raise ValueError(f"gx_sqlite.dask.matmul: A is {A.shape[0]}x{A.shape[1]} but B is {B.shape[0]}x{B.shape[1]}")
     B = B if B.chunks[0] == A.chunks[1] else B.rechunk({0: A.chunks[1]})
-    is_read = _has_device() if read is None else read
-    steps, dtype = _Steps("matmul", A, B, is_read), np.result_type(A.dtype, B.dtype)
-    a, b = (steps.stored(A), steps.stored(B)) if is_read else (None, None)
+    steps, dtype = _Steps("matmul", A, B, read), np.result_type(A.dtype, B.dtype)
+    a, b = (steps.stored(A), steps.stored(B)) if read else (None, None)
     if B.shape[1] <= _FEW:
         blocks = _product(steps, steps.blocks(A), steps.blocks(B))
     elif a is None or b is None:
         blocks = _rectangles(steps, steps.blocks(A), steps.blocks(B), dtype, (1, 1), FAN_IN)
+    elif _has_device():  # here, so there
+        blocks = _rectangles(steps, a, b, dtype, _rectangle(len(a), len(b[0]), _TASKS), len(b))
     else:
-        blocks = _rectangles(steps, a, b, dtype, _rectangle(len(a), len(b[0])), len(b))
+        blocks = _kept_rectangles(steps, a, b, dtype)
     return steps.assembled(blocks, A.chunks[0], B.chunks[1], dtype)
 
 
-def _rectangle(rows: int, columns: int) -> tuple[int, int]:
-    """Blocks of a product that a task makes: as many as leave tasks for all workers."""
+def _rectangle(rows: int, columns: int, least: int) -> tuple[int, int]:
+    """Height and width of rectangles, large ones, of which there are so many at least."""
     height, width = 1, 1
     while True:
         taller = (2 * height, width) if height <= width else (height, 2 * width)
-        if -(-rows // taller[0]) * -(-columns // taller[1]) < _TASKS:
+        if -(-rows // taller[0]) * -(-columns // taller[1]) < least:
             return height, width
         height, width = taller
 
@@ -553,9 +543,48 @@ def _rectangles(steps: _Steps, a: Blocks, b: Blocks, dtype: Any, sides: tuple[in
             for k in range(0, len(b), fan):
                 sums = steps.add(_products, sums, [row[k:k + fan] for row in rows],
                                  [column[k:k + fan] for column in across], np.dtype(dtype).str)
-            for n, part in enumerate(steps.parts(sums, len(rows) * len(across))):
-                made[p + n // len(across)][q + n % len(across)] = part
+            _place(made, p, q, len(across), steps.parts(sums, len(rows) * len(across)))
     return made
+
+
+def _kept_rectangles(steps: _Steps, a: Blocks, b: Blocks, dtype: Any) -> Blocks:
+    """The same of stored factors, where processors compute.  What a worker reads it keeps for the tasks of its group, a
+    rectangle of rectangles, which Dask runs where the group's shelf is.  Each of them begins at another block, which others
+    want after it; and long ones of the last groups (or all, where they are few) are cut in parts: all workers end together."""
+    columns = [list(column) for column in zip(*b)]
+    height, width = _rectangle(len(a), len(columns), _SMALL_TASKS)
+    down, across = -(-len(a) // height), -(-len(columns) // width)
+    tall, wide = _rectangle(down, across, _GROUPS)
+    groups = [(p, q) for p in range(0, down, tall) for q in range(0, across, wide)]
+    last = len(groups) * 3 // 4 if down * across >= _TASKS else 0
+    made: Blocks = [[None] * len(columns) for _ in a]
+    for n, (top, left) in enumerate(groups):
+        shelf = steps.add(shelf_of, steps.token)
+        for p in range(top, min(top + tall, down)):
+            for q in range(left, min(left + wide, across)):
+                rows, lines = a[p * height:(p + 1) * height], columns[q * width:(q + 1) * width]
+                parts = _parts(rows, lines) if n >= last else 1
+                sums = []
+                for part in range(parts):
+                    first = (p + q + part) % len(b)
+                    turned = [[[*line[first:], *line[:first]] for line in factor] for factor in (rows, lines)]
+                    sums.append(steps.add(_kept_products, *turned, np.dtype(dtype).str, shelf, part, parts))
+                whole = sums[0] if parts == 1 else steps.add(_beside, sums)
+                _place(made, p * height, q * width, len(lines), steps.parts(whole, len(rows) * len(lines)))
+    return made
+
+
+def _parts(rows: Sequence[Sequence[Stored]], columns: Sequence[Sequence[Stored]]) -> int:
+    """As many parts of a task as are still long."""
+    n = min(column[0].shape[1] for column in columns)
+    flops = 2.0 * sum(row[0].shape[0] for row in rows) * n * sum(block.shape[1] for block in rows[0])
+    return max(1, min(_PARTS, n // _NARROW, int(flops // (4 * _TASK))))
+
+
+def _place(made: Blocks, p: int, q: int, width: int, parts: Sequence[Any]) -> None:
+    """Parts, one row after the other, of that many, from block (p, q) on."""
+    for n, part in enumerate(parts):
+        made[p + n // width][q + n % width] = part
 
 
 def _fan(block: int, count: int) -> int:
@@ -566,8 +595,9 @@ def _fan(block: int, count: int) -> int:
 def _cholesky_blocks(steps: _Steps, A: DaskArray) -> Blocks:
     """A column of blocks is brought up to date, its diagonal block factored, the rest solved with it.  What a column does to
     another is a task of its own, which runs as soon as that column is known: whoever waits for the latest one waits for
-    one product.  Several columns at once where there are so many blocks that the scheduler would be what limits."""
-    a, first = steps.blocks(A), np.cumsum((0, *A.chunks[0])).tolist()
+    one product.  Several columns at once where there are so many blocks that the scheduler would be what limits.  Of a stored
+    matrix the task that needs a block, one, reads it."""
+    a, first = steps.stored(A) or steps.blocks(A), np.cumsum((0, *A.chunks[0])).tolist()
     right = _options(uplo="lower", side="right", trans=True)
     L: Blocks = [[None] * len(a) for _ in a]
     fan = _fan(max(A.chunks[0]), len(a))

@@ -1,0 +1,130 @@
+"""Blocks that lie in databases, and the shelf where a worker of gx_sqlite.dask keeps what it has read of them."""
+from __future__ import annotations
+
+import dataclasses
+import os
+import sqlite3
+import threading
+import weakref
+from concurrent.futures import Future
+from typing import Any, Optional
+
+import numpy as np
+
+from . import _arrays, _connect, _matrix
+from ._values import Array
+
+_WAIT = 600.0  # seconds that a writer waits for another one of the same database
+
+
+def database(path: str) -> Any:
+    db = sqlite3.connect(path, isolation_level=None, timeout=_WAIT)
+    _connect.load(db)
+    return db
+
+
+def read_block(path: str, name: str, i0: int, i1: int, j0: int, j1: int, out: Optional[Array] = None) -> Array:
+    """Rows i0 to i1, columns j0 to j1 of a stored matrix; into `out` where that is given."""
+    db = database(path)
+    try:
+        A = _matrix.Matrix(db, name)
+        if A.shape == (i1 - i0, j1 - j0):
+            return np.asarray(_arrays.fetch(db, name, out=out))
+        elements: Array = A[i0:i1, j0:j1]
+        if out is None:
+            return elements
+        out[...] = elements
+        return out
+    finally:
+        db.close()
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """A block that lies in a database, where whoever needs it reads it: what read_block wants to know."""
+
+    path: str
+    name: str
+    i0: int
+    i1: int
+    j0: int
+    j1: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.i1 - self.i0, self.j1 - self.j0
+
+    def read(self, out: Optional[Array] = None) -> Array:
+        return read_block(self.path, self.name, self.i0, self.i1, self.j0, self.j1, out)
+
+
+class Shelf:
+    """What this process's tasks of one call have read.  Each block is read once, by the first that wants it, and stays as
+    long as there is room; the shelf, as long as Dask has it here for tasks of the call.  It travels empty."""
+
+    _all: weakref.WeakValueDictionary[str, Shelf] = weakref.WeakValueDictionary()
+    _lock = threading.RLock()  # one, of all shelves: they share the room
+
+    def __init__(self, call: str) -> None:
+        self._call, self._room, self._bytes = call, _room(), 0
+        self._blocks: dict[Stored, Future[Array]] = {}  # the one that was used last comes last
+
+    def __reduce__(self) -> Any:
+        return shelf_of, (self._call,)
+
+    def block(self, stored: Stored) -> Array:
+        with Shelf._lock:
+            known = self._blocks.pop(stored, None)
+            found: Future[Array] = known or Future()
+            self._blocks[stored] = found
+        if known is None:
+            self._read(stored, found)
+        return found.result()
+
+    def _read(self, stored: Stored, found: Future[Array]) -> None:
+        try:
+            block = stored.read()
+        except BaseException as problem:
+            with Shelf._lock:
+                del self._blocks[stored]
+            found.set_exception(problem)
+            return
+        found.set_result(block)
+        with Shelf._lock:
+            self._bytes += block.nbytes
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Those go that were not used for longest; a task that is at work with one has it still."""
+        over = sum(other._bytes for other in Shelf._all.values()) - self._room
+        for stored in [stored for stored, found in self._blocks.items() if found.done()]:
+            if over <= 0:
+                return
+            size = self._blocks.pop(stored).result().nbytes
+            self._bytes -= size
+            over -= size
+
+
+def shelf_of(call: str) -> Shelf:
+    """This process's."""
+    with Shelf._lock:
+        found = Shelf._all.get(call)
+        if found is None:
+            found = Shelf._all[call] = Shelf(call)
+        return found
+
+
+def _room() -> float:
+    """Bytes for blocks that were read: half of what gx may use here, in a worker no more than a quarter of what that may."""
+    db = database(":memory:")
+    try:
+        room = float(_connect.value(db, "SELECT gx_config('memory_limit')")) / 2
+    finally:
+        db.close()
+    try:
+        from distributed import get_worker
+        worker: Any = get_worker()
+    except (ImportError, ValueError):
+        return room
+    may: Optional[int] = worker.memory_manager.memory_limit
+    return min(room, may / 4) if may else room * min(1.0, float(worker.state.nthreads) / (os.cpu_count() or 1))
