@@ -87,11 +87,30 @@ void gx_lines_gather(const gx_lines *lines, const void *a, int64_t k, int64_t n,
         gx_convert(type->dtype, gx_at(a, type->dtype, ld, 0, k), ld, wide, line, ld, type->rows, n);
         return;
     }
-    turn t = {type, wide, k, lines->axis == 1 ? n : type->rows, type->cols};
+    turn t = {type, wide, k, n, type->cols};
     for (int64_t i = 0; i < t.m; i += SQUARE) {
         for (int64_t j = 0; j < type->cols; j++) {
             to_rows(&t, a, j, i, gx_min(SQUARE, t.m - i), line);
         }
+    }
+}
+
+gx_lines gx_lines_of_whole(const gx_type *type)
+{
+    gx_type t = *type;
+    if (t.rows == 1) { // the same elements as a column: many rows
+        t.rows = t.cols;
+        t.cols = 1;
+    }
+    return gx_lines_of(&t, 1);
+}
+
+void gx_lines_gather_whole(gx_run *run, const gx_type *type, const void *a, double *line)
+{
+    gx_lines rows = gx_lines_of_whole(type);
+    int64_t most = gx_lines_at_once(&rows), parts = rows.is_complex ? 2 : 1;
+    for (int64_t k = 0; k < rows.count && gx_run_poll(run) == GX_OK; k += most) {
+        gx_lines_gather(&rows, a, k, gx_min(most, rows.count - k), line + k * rows.length * parts);
     }
 }
 
@@ -145,65 +164,147 @@ static double median(gx_run *run, const double *line, int64_t length, void *work
     return length % 2 == 1 || pair[0] == pair[1] ? pair[0] : (pair[0] + pair[1]) / 2;
 }
 
-// Of one line -------------------------------------------------------------------------------------
+// Reductions --------------------------------------------------------------------------------------
 
-/* The place of the least (sign 1) or largest (-1), of the first NaN where there is one. */
-static int64_t extreme(const double *line, int64_t length, double sign)
+bool gx_tally_can(gx_op_id op)
 {
-    int64_t best = 0;
-    for (int64_t k = 1; k < length && !isnan(line[best]); k++) {
-        if (sign * line[k] < sign * line[best] || isnan(line[k])) {
-            best = k;
+    return op != GX_OP_MEDIAN && op != GX_OP_QUANTILE;
+}
+
+/* The least (sign 1) or largest (-1), the first NaN where there is one; and its place. */
+static void fold_extreme(gx_tally *f, const double *piece, int64_t length, double sign)
+{
+    double most = f->length == 0 && length > 0 ? piece[0] : f->most;
+    int64_t place = f->place - f->length;
+    for (int64_t k = 0; k < length && !isnan(most); k++) {
+        if (sign * piece[k] < sign * most || isnan(piece[k])) {
+            most = piece[k];
+            place = k;
         }
     }
-    return best;
+    f->most = most;
+    f->place = f->length + place;
 }
 
-static double log_sum_exp(const double *line, int64_t length)
+static void fold_sum(gx_tally *f, const double *piece, int64_t length)
 {
-    double most = line[extreme(line, length, -1)], sum = 0;
-    if (!isfinite(most)) {
-        return most;
-    }
+    int64_t parts = f->is_complex ? 2 : 1;
+    gx_scalar sum = f->sum;
     for (int64_t k = 0; k < length; k++) {
-        sum += exp(line[k] - most);
+        sum.re += piece[k * parts];
+        sum.im += f->is_complex ? piece[2 * k + 1] : 0;
     }
-    return most + log(sum);
+    f->sum = sum;
 }
 
-/* The mean of |x - mean|^2, in two passes. */
-static double variance(const double *line, int64_t length, int64_t parts)
+/* |x - mean|^2, where f->sum has become the mean. */
+static void fold_squares(gx_tally *f, const double *piece, int64_t length)
 {
-    double mean[2] = {0, 0}, sum = 0;
+    int64_t parts = f->is_complex ? 2 : 1;
+    double squares = f->squares, mean[2] = {f->sum.re, f->sum.im};
     for (int64_t k = 0; k < length * parts; k++) {
-        mean[k % parts] += line[k];
+        double off = piece[k] - mean[k % parts];
+        squares += off * off;
     }
-    for (int64_t k = 0; k < length * parts; k++) {
-        double off = line[k] - mean[k % parts] / (double)length;
-        sum += off * off;
-    }
-    return sum / (double)length;
+    f->squares = squares;
 }
 
-static gx_scalar product(const double *line, int64_t length, bool is_complex)
+static void fold_exponentials(gx_tally *f, const double *piece, int64_t length)
 {
-    gx_scalar p = {1, 0};
+    double sum = f->squares, most = f->most;
+    for (int64_t k = 0; k < length && isfinite(most); k++) {
+        sum += exp(piece[k] - most);
+    }
+    f->squares = sum;
+}
+
+static void fold_product(gx_tally *f, const double *piece, int64_t length)
+{
+    gx_scalar p = f->length == 0 ? GX_ONE : f->product;
     for (int64_t k = 0; k < length; k++) {
-        double re = line[is_complex ? 2 * k : k], im = is_complex ? line[2 * k + 1] : 0;
-        p = is_complex ? (gx_scalar){p.re * re - p.im * im, p.re * im + p.im * re}
-                       : (gx_scalar){p.re * re, 0};
+        double re = piece[f->is_complex ? 2 * k : k], im = f->is_complex ? piece[2 * k + 1] : 0;
+        p = f->is_complex ? (gx_scalar){p.re * re - p.im * im, p.re * im + p.im * re}
+                          : (gx_scalar){p.re * re, 0};
     }
-    return p;
+    f->product = p;
 }
 
 /* How many are not zero. */
-static int64_t count_true(const double *line, int64_t length, bool is_complex)
+static void fold_count(gx_tally *f, const double *piece, int64_t length)
 {
-    int64_t count = 0;
     for (int64_t k = 0; k < length; k++) {
-        count += is_complex ? line[2 * k] != 0 || line[2 * k + 1] != 0 : line[k] != 0;
+        bool is_zero = f->is_complex ? piece[2 * k] == 0 && piece[2 * k + 1] == 0 : piece[k] == 0;
+        f->count += !is_zero;
     }
-    return count;
+}
+
+void gx_tally_add(gx_tally *f, const double *piece, int64_t length)
+{
+    switch (f->op) {
+    case GX_OP_PROD:
+        fold_product(f, piece, length);
+        break;
+    case GX_OP_MIN:
+    case GX_OP_ARGMIN:
+        fold_extreme(f, piece, length, 1);
+        break;
+    case GX_OP_MAX:
+    case GX_OP_ARGMAX:
+        fold_extreme(f, piece, length, -1);
+        break;
+    case GX_OP_ANY:
+    case GX_OP_ALL:
+        fold_count(f, piece, length);
+        break;
+    case GX_OP_VAR:
+    case GX_OP_STD:
+        (f->pass == 0 ? fold_sum : fold_squares)(f, piece, length);
+        break;
+    default: // LOGSUMEXP
+        if (f->pass == 0) {
+            fold_extreme(f, piece, length, -1);
+        } else {
+            fold_exponentials(f, piece, length);
+        }
+    }
+    f->length += length;
+}
+
+bool gx_tally_next(gx_tally *f)
+{
+    bool has_two = f->op == GX_OP_VAR || f->op == GX_OP_STD || f->op == GX_OP_LOGSUMEXP;
+    if (!has_two || f->pass == 1) {
+        return false;
+    }
+    f->sum.re /= (double)f->length;
+    f->sum.im /= (double)f->length;
+    f->length = 0;
+    f->pass = 1;
+    return true;
+}
+
+gx_scalar gx_tally_value(const gx_tally *f)
+{
+    double variance = f->squares / (double)f->length;
+    switch (f->op) {
+    case GX_OP_PROD:
+        return f->length == 0 ? GX_ONE : f->product;
+    case GX_OP_ARGMIN:
+    case GX_OP_ARGMAX:
+        return (gx_scalar){(double)f->place, 0};
+    case GX_OP_ANY:
+        return (gx_scalar){f->count > 0, 0};
+    case GX_OP_ALL:
+        return (gx_scalar){f->count == f->length, 0};
+    case GX_OP_VAR:
+        return (gx_scalar){variance, 0};
+    case GX_OP_STD:
+        return (gx_scalar){sqrt(variance), 0};
+    case GX_OP_LOGSUMEXP:
+        return (gx_scalar){isfinite(f->most) ? f->most + log(f->squares) : f->most, 0};
+    default: // MIN, MAX
+        return (gx_scalar){f->most, 0};
+    }
 }
 
 size_t gx_line_work_bytes(gx_op_id op, int64_t length)
@@ -218,44 +319,17 @@ size_t gx_line_work_bytes(gx_op_id op, int64_t length)
 gx_scalar gx_line_reduce(gx_run *run, gx_op_id op, const double *line, int64_t length,
                          bool is_complex, double q, void *work)
 {
-    double value = 0;
-    switch (op) {
-    case GX_OP_PROD:
-        return product(line, length, is_complex);
-    case GX_OP_MIN:
-        value = line[extreme(line, length, 1)];
-        break;
-    case GX_OP_MAX:
-        value = line[extreme(line, length, -1)];
-        break;
-    case GX_OP_ARGMIN:
-        value = (double)extreme(line, length, 1);
-        break;
-    case GX_OP_ARGMAX:
-        value = (double)extreme(line, length, -1);
-        break;
-    case GX_OP_ANY:
-        value = count_true(line, length, is_complex) > 0;
-        break;
-    case GX_OP_ALL:
-        value = count_true(line, length, is_complex) == length;
-        break;
-    case GX_OP_VAR:
-        value = variance(line, length, is_complex ? 2 : 1);
-        break;
-    case GX_OP_STD:
-        value = sqrt(variance(line, length, is_complex ? 2 : 1));
-        break;
-    case GX_OP_MEDIAN:
-        value = median(run, line, length, work);
-        break;
-    case GX_OP_QUANTILE:
-        value = quantile(run, line, length, q, work);
-        break;
-    default:
-        value = log_sum_exp(line, length);
+    if (op == GX_OP_MEDIAN) {
+        return (gx_scalar){median(run, line, length, work), 0};
     }
-    return (gx_scalar){value, 0};
+    if (op == GX_OP_QUANTILE) {
+        return (gx_scalar){quantile(run, line, length, q, work), 0};
+    }
+    gx_tally f = {.op = op, .is_complex = is_complex};
+    do {
+        gx_tally_add(&f, line, length);
+    } while (gx_tally_next(&f));
+    return gx_tally_value(&f);
 }
 
 // Along one line ----------------------------------------------------------------------------------
@@ -281,9 +355,11 @@ static void running(gx_op_id op, double *line, int64_t length, bool is_complex)
 
 static void softmax(double *line, int64_t length)
 {
-    double most = length > 0 ? line[extreme(line, length, -1)] : 0, sum = 0;
+    gx_tally f = {.op = GX_OP_MAX};
+    double sum = 0;
+    gx_tally_add(&f, line, length);
     for (int64_t k = 0; k < length; k++) {
-        line[k] = exp(line[k] - most);
+        line[k] = exp(line[k] - f.most);
         sum += line[k];
     }
     for (int64_t k = 0; k < length; k++) {

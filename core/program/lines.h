@@ -23,12 +23,41 @@ int64_t gx_lines_at_once(const gx_lines *lines);
 /* The doubles of n lines, at least one. */
 size_t gx_lines_bytes(const gx_lines *lines, int64_t n);
 
-/* Lines k ... k + n - 1, one after the other. */
+/* Columns or rows k ... k + n - 1, one after the other. */
 void gx_lines_gather(const gx_lines *lines, const void *a, int64_t k, int64_t n, double *line);
+
+/* The whole matrix row by row; run is polled. */
+void gx_lines_gather_whole(gx_run *run, const gx_type *type, const void *a, double *line);
+
+/* Rows whose elements, row after row, are those of the matrix row by row. */
+gx_lines gx_lines_of_whole(const gx_type *type);
 
 /* The same lines of a matrix of that type, which are not longer. */
 void gx_lines_scatter(const gx_lines *lines, const gx_type *type, void *c, int64_t k, int64_t n,
                       const double *line);
+
+/*
+** A reduction of one line whose elements come in pieces, from the first to the last, as often as
+** there are passes: all but MEDIAN and QUANTILE.
+**
+**     gx_tally f = {.op = op, .is_complex = is_complex};
+**     do { gx_tally_add(&f, piece, length) ... } while (gx_tally_next(&f));
+*/
+typedef struct gx_tally {
+    gx_op_id op;
+    bool is_complex;
+    int pass;
+    int64_t length;       /* of what this pass has had, then of the line     */
+    int64_t place, count; /* of the extreme; of elements that are not zero   */
+    double most;          /* the extreme                                     */
+    gx_scalar sum, product;
+    double squares; /* |x - mean|^2, or e^(x - most)                   */
+} gx_tally;
+
+bool gx_tally_can(gx_op_id op);
+void gx_tally_add(gx_tally *f, const double *piece, int64_t length);
+bool gx_tally_next(gx_tally *f);
+gx_scalar gx_tally_value(const gx_tally *f);
 
 /*
 ** What the two below are given beside the line: a run to poll where they sort (NULL: nobody asks),

@@ -51,9 +51,44 @@ static bool by_pass(gx_exec *x, const gx_node *node)
     return true;
 }
 
+/* All elements, row by row: in pieces where the reduction takes them. */
+static void reduce_whole(gx_exec *x, const gx_node *node)
+{
+    gx_type from = gx_input_node(x->g, node, 0)->type;
+    gx_lines rows = gx_lines_of_whole(&from), whole = gx_lines_of(&from, -1);
+    const void *a = gx_input_data(x, node, 0, from.dtype);
+    bool is_folded = gx_tally_can(node->op->id);
+    int64_t most = gx_lines_at_once(&rows), n;
+    double *line = gx_temp(x, is_folded ? gx_lines_bytes(&rows, most) : gx_lines_bytes(&whole, 1));
+    void *work = gx_temp(x, gx_line_work_bytes(node->op->id, whole.length));
+    if (a == NULL || line == NULL || work == NULL) {
+        return;
+    }
+    if (!is_folded) {
+        gx_lines_gather_whole(x->run, &from, a, line);
+        gx_result_number(x, node,
+                         gx_line_reduce(x->run, node->op->id, line, whole.length, whole.is_complex,
+                                        node->alpha.re, work));
+        return;
+    }
+    gx_tally f = {.op = node->op->id, .is_complex = rows.is_complex};
+    do {
+        for (int64_t k = 0; k < rows.count && gx_run_poll(x->run) == GX_OK; k += n) {
+            n = gx_min(most, rows.count - k);
+            gx_lines_gather(&rows, a, k, n, line);
+            gx_tally_add(&f, line, n * rows.length);
+        }
+    } while (gx_tally_next(&f));
+    gx_result_number(x, node, gx_tally_value(&f));
+}
+
 void gx_lower_reduce(gx_exec *x, const gx_node *node)
 {
     if (by_pass(x, node)) {
+        return;
+    }
+    if (node->whole[0] < 0) {
+        reduce_whole(x, node);
         return;
     }
     gx_type from = gx_input_node(x->g, node, 0)->type;

@@ -117,17 +117,14 @@ void gx_lower_topk(gx_exec *x, const gx_node *node)
     bool is_count = node->op->id == GX_OP_UNIQUE_COUNT;
     double *line = gx_temp(x, gx_lines_bytes(&lines, 1));
     double *order = is_count ? line : gx_temp(x, gx_lines_bytes(&lines, 1));
-    void *work = gx_temp(x, gx_order_bytes(lines.length));
+    void *work =
+        gx_temp(x, is_count ? gx_order_distinct_bytes(lines.length) : gx_order_bytes(lines.length));
     if (a == NULL || line == NULL || order == NULL || work == NULL) {
         return;
     }
-    gx_lines_gather(&lines, a, 0, 1, line);
+    gx_lines_gather_whole(x->run, &from, a, line);
     if (is_count) {
-        int64_t count = 0;
-        gx_line_along(x->run, GX_OP_SORT, line, lines.length, false, work);
-        for (int64_t k = 0; k < lines.length; k++) {
-            count += k == 0 || !(line[k] == line[k - 1] || (isnan(line[k]) && isnan(line[k - 1])));
-        }
+        int64_t count = gx_order_distinct(x->run, line, lines.length, work);
         gx_result_number(x, node, (gx_scalar){(double)count, 0});
         return;
     }

@@ -115,6 +115,9 @@ const gx_ranked *gx_order_line(gx_run *run, const double *line, int64_t length, 
     int64_t count[PLACES][256];
     for (int64_t k = 0; k < length; k++) {
         from[k] = (gx_ranked){line[k], k};
+        if (k % CHUNK == CHUNK - 1) {
+            goes_on(run);
+        }
     }
     if (length <= SHORT) {
         insert_all(from, length);
@@ -136,34 +139,105 @@ const gx_ranked *gx_order_line(gx_run *run, const double *line, int64_t length, 
     return from;
 }
 
+/* key[i] of each number; false: interrupted. */
+static bool make_keys(gx_run *run, const double *line, int64_t length, uint64_t *key)
+{
+    bool is_on = true;
+    for (int64_t start = 0; start < length && is_on; start += CHUNK) {
+        for (int64_t i = start; i < gx_min(start + CHUNK, length); i++) {
+            key[i] = key_of(line[i]);
+        }
+        is_on = goes_on(run);
+    }
+    return is_on;
+}
+
+/* Of left keys, those whose byte is the one that *rank falls into, *rank then among them. */
+static int64_t keep_byte(gx_run *run, int place, uint64_t *key, int64_t left, int64_t *rank)
+{
+    int64_t count[256] = {0}, kept = 0;
+    int byte = 0;
+    for (int64_t i = 0; i < left; i++) {
+        count[byte_of(key[i], place)]++;
+        if (i % CHUNK == CHUNK - 1 && !goes_on(run)) {
+            return 1;
+        }
+    }
+    while (*rank >= count[byte]) {
+        *rank -= count[byte++];
+    }
+    for (int64_t i = 0; i < left; i++) {
+        key[kept] = key[i];
+        kept += byte_of(key[i], place) == byte;
+        if (i % CHUNK == CHUNK - 1 && !goes_on(run)) {
+            return 1;
+        }
+    }
+    return kept;
+}
+
 void gx_order_pair(gx_run *run, const double *line, int64_t length, int64_t k, void *work,
                    double pair[2])
 {
     uint64_t *key = work, next = UINT64_MAX;
     int64_t left = length, rank = k, up_to = 0;
-    for (int64_t i = 0; i < length; i++) {
-        key[i] = key_of(line[i]);
+    bool is_on = make_keys(run, line, length, key);
+    for (int place = PLACES - 1; place >= 0 && left > 1 && is_on; place--) {
+        left = keep_byte(run, place, key, left, &rank);
+        is_on = goes_on(run);
     }
-    for (int place = PLACES - 1; place >= 0 && left > 1 && goes_on(run); place--) {
-        int64_t count[256] = {0}, kept = 0;
-        int byte = 0;
-        for (int64_t i = 0; i < left; i++) {
-            count[byte_of(key[i], place)]++;
-        }
-        while (rank >= count[byte]) {
-            rank -= count[byte++];
-        }
-        for (int64_t i = 0; i < left; i++) {
-            key[kept] = key[i];
-            kept += byte_of(key[i], place) == byte;
-        }
-        left = kept;
-    }
-    for (int64_t i = 0; i < length; i++) {
+    for (int64_t i = 0; i < length && is_on; i++) {
         uint64_t one = key_of(line[i]);
         up_to += one <= key[0];
         next = one > key[0] && one < next ? one : next;
     }
     pair[0] = value_of(key[0]);
     pair[1] = value_of(up_to > k + 1 || up_to == length ? key[0] : next);
+}
+
+// How many ----------------------------------------------------------------------------------------
+
+size_t gx_order_distinct_bytes(int64_t length)
+{
+    return (size_t)gx_max(1, length) * 2 * sizeof(uint64_t);
+}
+
+/* The keys by one place; false: interrupted. */
+static bool sort_keys(gx_run *run, int place, const int64_t count[256], const uint64_t *from,
+                      int64_t length, uint64_t *to)
+{
+    int64_t next[256], sum = 0;
+    for (int byte = 0; byte < 256; byte++) {
+        next[byte] = sum;
+        sum += count[byte];
+    }
+    bool is_on = true;
+    for (int64_t start = 0; start < length && is_on; start += CHUNK) {
+        for (int64_t k = start; k < gx_min(start + CHUNK, length); k++) {
+            to[next[byte_of(from[k], place)]++] = from[k];
+        }
+        is_on = goes_on(run);
+    }
+    return is_on;
+}
+
+int64_t gx_order_distinct(gx_run *run, const double *line, int64_t length, void *work)
+{
+    uint64_t *from = work, *to = from + length;
+    int64_t count[PLACES][256], distinct = length > 0;
+    bool is_on = make_keys(run, line, length, from);
+    count_bytes(run, line, length, count);
+    for (int place = 0; place < PLACES && length > 0 && is_on; place++) {
+        if (count[place][byte_of(from[0], place)] == length) {
+            continue;
+        }
+        is_on = sort_keys(run, place, count[place], from, length, to);
+        uint64_t *swapped = from;
+        from = to;
+        to = swapped;
+    }
+    for (int64_t k = 1; k < length && is_on; k++) {
+        distinct += from[k] != from[k - 1];
+    }
+    return distinct;
 }

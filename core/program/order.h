@@ -29,4 +29,8 @@ size_t gx_order_pair_bytes(int64_t length);
 void gx_order_pair(gx_run *run, const double *line, int64_t length, int64_t k, void *work,
                    double pair[2]);
 
+/* How many different ones there are, 0 and -0 one, all NaN one; run as above. */
+size_t gx_order_distinct_bytes(int64_t length);
+int64_t gx_order_distinct(gx_run *run, const double *line, int64_t length, void *work);
+
 #endif

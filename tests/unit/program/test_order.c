@@ -4,7 +4,8 @@
 ** Plan:
 **   1  short and long lines of every kind (random, few different ones, sorted, falling, one value,
 **      both zeros, NaN of either sign, infinities, subnormals): ascending, NaN last, equal ones as
-**      they stood, a permutation; what the C library's sort of (value, index) says; pairs by rank
+**      they stood, a permutation; what the C library's sort of (value, index) says; pairs by rank,
+**      how many different ones
 **   2  a run that has failed: looked at, a permutation all the same
 */
 #include <setjmp.h>
@@ -87,6 +88,11 @@ static void test_sorted(void **state)
             qsort(right, (size_t)length, sizeof *right, by_value);
             assert_memory_equal(gx_order_line(NULL, line, length, work), right,
                                 (size_t)length * sizeof *right);
+            int64_t distinct = length > 0;
+            for (int64_t k = 1; k < length; k++) {
+                distinct += !is_same(right[k].value, right[k - 1].value);
+            }
+            assert_int_equal(gx_order_distinct(NULL, line, length, work), distinct);
             for (int64_t k = 0; k < length; k += 1 + length / 5) {
                 check_pair(line, length, k, work, right);
             }
