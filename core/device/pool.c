@@ -201,6 +201,17 @@ static void unpin(gx_pool *pool, const idle *item)
     pool->pinned_bytes -= item->bytes;
 }
 
+/* Is there room in the budget for so many bytes more?  Idle buffers make it. */
+static bool has_pinned_room(gx_pool *pool, size_t bytes, size_t budget)
+{
+    idle old;
+    while ((bytes > budget || pool->pinned_bytes > budget - bytes) &&
+           table_oldest(&pool->pinned, &old)) {
+        unpin(pool, &old);
+    }
+    return bytes <= budget && pool->pinned_bytes <= budget - bytes;
+}
+
 /* Page-locked, or NULL. */
 static void *pin(gx_pool *pool, size_t bucket, size_t budget)
 {
@@ -217,11 +228,7 @@ static void *pin(gx_pool *pool, size_t bucket, size_t budget)
     while (table_aged(&pool->pinned, pool->program - AGE_MOST, &old)) {
         unpin(pool, &old);
     }
-    while ((bucket > budget || pool->pinned_bytes > budget - bucket) &&
-           table_oldest(&pool->pinned, &old)) {
-        unpin(pool, &old);
-    }
-    if (bucket > budget || pool->pinned_bytes > budget - bucket ||
+    if (!has_pinned_room(pool, bucket, budget) ||
         pool->backend->pin(pool->dev, bucket, &data, NULL) != GX_OK) {
         return NULL;
     }
@@ -259,6 +266,23 @@ void gx_pool_unstage(gx_pool *pool, gx_staging *staging)
             (idle){staging->data, staging->bytes, ++pool->tick, pool->program};
     }
     *staging = (gx_staging){0};
+}
+
+bool gx_pool_lock(gx_pool *pool, void *memory, size_t bytes, size_t budget)
+{
+    const gx_backend *backend = pool->backend;
+    bool is_locked = backend->lock != NULL && has_pinned_room(pool, bytes, budget) &&
+                     backend->lock(pool->dev, memory, bytes, NULL) == GX_OK;
+    pool->pinned_bytes += is_locked ? bytes : 0;
+    gx_stats_add(pool->stats, GX_STAT_PINNED_DENIED, !is_locked);
+    return is_locked;
+}
+
+void gx_pool_unlock(gx_pool *pool, void *memory, size_t bytes)
+{
+    assert(bytes <= pool->pinned_bytes);
+    pool->backend->unlock(pool->dev, memory);
+    pool->pinned_bytes -= bytes;
 }
 
 void gx_pool_foresee_stages(const gx_pool *pool, const size_t bytes[2], const int64_t count[2],

@@ -40,7 +40,7 @@ static struct machine {
     size_t used[DEVICES_MOST];
     mock_counts counts;
     void *known[BUFFERS_MOST];
-    buffer device[BUFFERS_MOST], pinned[BUFFERS_MOST];
+    buffer device[BUFFERS_MOST], pinned[BUFFERS_MOST]; /* pinned: device -1, somebody else's */
 } machine = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
 static void order(const char *text)
@@ -269,9 +269,11 @@ static int64_t discard(buffer *table, void *ptr, int *device)
 {
     for (int k = 0; k < BUFFERS_MOST; k++) {
         if (ptr != NULL && table[k].at == ptr) {
-            free(ptr);
             table[k].at = NULL;
             *device = table[k].device;
+            if (*device >= 0) {
+                free(ptr);
+            }
             return (int64_t)table[k].bytes;
         }
     }
@@ -337,18 +339,48 @@ size_t mock_device_free_bytes(void)
     return mock_device_free_bytes_on(0);
 }
 
+static void count_pinned(size_t bytes)
+{
+    mock_counts *c = &machine.counts;
+    c->pinned_buffers++;
+    c->pinned_bytes += (int64_t)bytes;
+    c->pinned_peak = c->pinned_bytes > c->pinned_peak ? c->pinned_bytes : c->pinned_peak;
+}
+
 void *mock_pin(size_t bytes)
 {
     enter();
     void *ptr = allocate(machine.pinned, bytes, 0);
-    mock_counts *c = &machine.counts;
     if (ptr != NULL) {
-        c->pinned_buffers++;
-        c->pinned_bytes += (int64_t)bytes;
-        c->pinned_peak = c->pinned_bytes > c->pinned_peak ? c->pinned_bytes : c->pinned_peak;
+        count_pinned(bytes);
     }
     leave();
     return ptr;
+}
+
+bool mock_lock(void *ptr, size_t bytes)
+{
+    enter();
+    int place = -1;
+    for (int k = 0; k < BUFFERS_MOST && bytes > 0; k++) {
+        const buffer *b = &machine.pinned[k];
+        place = b->at == NULL && place < 0 ? k : place;
+        if (b->at != NULL && b->at < (char *)ptr + bytes && (char *)ptr < b->at + b->bytes) {
+            place = -1; // CUDA refuses what is locked already
+            break;
+        }
+    }
+    if (place >= 0) {
+        machine.pinned[place] = (buffer){.at = ptr, .bytes = bytes, .device = -1};
+        count_pinned(bytes);
+    }
+    leave();
+    return place >= 0;
+}
+
+void mock_unlock(void *ptr)
+{
+    mock_unpin(ptr);
 }
 
 void mock_unpin(void *ptr)
