@@ -9,6 +9,9 @@
 
 // Operators: y = Op x for blocks of vectors -------------------------------------------------------
 
+/* Bases that an operator knows of, at most. */
+enum { GX_OPER_BASES = 2 };
+
 typedef struct gx_oper gx_oper;
 
 /* y (rows of op) = op(self) x, cols columns; x and y have leading dimensions of their lengths. */
@@ -31,6 +34,10 @@ struct gx_oper {
     struct gx_kry_device *device; /* NULL: nothing is on a device (krylov_device.c)           */
     int64_t on_device;            /* columns of blocks that are: the first; then the resident */
     uint64_t avoided;             /* devices that had no room after all: bits by ordinal      */
+    struct {
+        void *memory;
+        size_t bytes;
+    } basis[GX_OPER_BASES]; /* gx_oper_lend()                                                 */
 
     struct gx_kry_sparse *sparse; /* NULL: A is dense (krylov_sparse.c)                       */
 
@@ -52,6 +59,14 @@ struct gx_oper {
 */
 gx_code gx_oper_begin(gx_run *run, const gx_mat *A, gx_dtype dtype, bool is_hermitian,
                       size_t keep_bytes, gx_oper *op);
+
+/*
+** From now on x and y of products will lie in this memory: devices copy from and to it themselves,
+** where it can be page-locked.  take_back(): of all of it, before it is freed; nothing is under way
+** to it any more.
+*/
+void gx_oper_lend(gx_oper *op, void *memory, size_t bytes);
+void gx_oper_take_back(gx_oper *op);
 
 /*
 ** B given: L^-1 A L^-H of B = L L^H; is_inverse: (A - sigma I)^-1, or L^H (A - sigma B)^-1 L.  The
@@ -112,14 +127,16 @@ size_t gx_oper_pass_bytes(gx_oper *op, bool streams);
 
 /*
 ** The part of devices (krylov_device.c).  begin: the first columns of A go there where that is
-** predicted to pay or asked for; returns their number, 0: none.  start: y += A x for those columns
-** is under way; finish: it is in y (adds: added to it).  finish returns false where a device has
-** failed: y is of no use, op->device NULL, nothing is on devices any more, and begin would do
-** without that one.  bytes: of A that such a product reads.
+** predicted to pay or asked for; returns their number, 0: none.  start: y = A x for those columns,
+** or y += A x (adds), is under way, and y, where it does not add, the devices' alone; finish: it is
+** there.  finish returns false where a device has failed: y is of no use, op->device NULL, nothing
+** is on devices any more, and begin would do without that one.  bytes: of A that such a product
+** reads.
 */
 int64_t gx_oper_device_begin(gx_oper *op);
-void gx_oper_device_start(gx_oper *op, bool is_adjoint, const void *x, int64_t cols);
-bool gx_oper_device_finish(gx_oper *op, bool adds, void *y);
+void gx_oper_device_start(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, bool adds,
+                          void *y);
+bool gx_oper_device_finish(gx_oper *op);
 double gx_oper_device_bytes(const gx_oper *op, bool is_adjoint);
 void gx_oper_device_end(gx_oper *op);
 

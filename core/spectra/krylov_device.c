@@ -7,11 +7,15 @@
 ** columns of A, all of them where the devices' memory allows, go there once, in one buffer a
 ** device, its share (krylov_share.c: which, and what is multiplied with what).
 **
-** Vectors go up and products come down in every pass, through page-locked buffers that the team
-** fills; they are n x f beside n x n.  Where shares' products have to be added up, sums travel from
-** device to device behind the products, and each brings a stretch of y down; where they do not
-** reach each other's memory, or y is small, the sum is made where the products come down.  What has
-** no room on the devices is the host's part, worked on at the same time (krylov_oper.c).
+** Vectors go up and products come down in every pass; they are n x f beside n x n.  The basis where
+** they lie is page-locked for as long as it lasts, where that pays and may be: devices copy from
+** and to it by themselves.  What lies elsewhere, or has to be added up here, goes through
+** page-locked buffers that the team fills and empties.
+**
+** Where shares' products have to be added up, sums travel from device to device behind the
+** products, and each brings a stretch of y down; where they do not reach each other's memory, or y
+** is small, the sum is made where the products come down.  What has no room on the devices is the
+** host's part, worked on at the same time (krylov_oper.c).
 **
 ** Buffers that hold all of a stored matrix together are kept in the devices' pools, and found there
 ** by a later call while neither the matrix nor the file has changed.
@@ -32,8 +36,11 @@
 */
 enum { MOST_COLUMNS = 64, ATTEMPTS = 3, COPY_ROWS = 1 << 15 };
 
-/* A smaller y is added up by the host before devices have waited for each other. */
-static const size_t WORTH_ADDING = (size_t)3 << 20;
+/*
+** A smaller y is added up by the host before devices have waited for each other; where the host
+** would have no other part in it, there is more to wait for.
+*/
+static const size_t WORTH_ADDING = (size_t)3 << 20, WORTH_ADDING_DIRECT = (size_t)1 << 20;
 
 /* Parts of a stretch of y. */
 enum { HALVES = 2 };
@@ -43,6 +50,7 @@ enum { HALVES = 2 };
 /* Everything back to the pools of the devices that are still there; nothing may be under way. */
 static void give_back(struct gx_kry_device *d)
 {
+    gx_kry_unlock(d);
     for (int k = 0; k < d->shares; k++) {
         gx_kry_share *s = &d->share[k];
         gx_block_key key;
@@ -165,12 +173,22 @@ static size_t work_of(const struct gx_kry_device *d, gx_kry_share *s)
     return s->work_of[way].bytes;
 }
 
+/* Do they come down to memory that is page-locked, with nothing to be added to what is there? */
+static bool is_y_locked(const struct gx_kry_device *d)
+{
+    int64_t rows = length_of_y(d);
+    gx_dtype dtype = d->op->dtype;
+    return !d->adds && gx_kry_is_locked(d, gx_at(d->y, dtype, rows, 0, d->from),
+                                        (size_t)(rows * d->count) * gx_dtype_bytes(dtype));
+}
+
 /* Do the devices add the shares' products up?  Where there is room for what that needs. */
 static void choose_adding(struct gx_kry_device *d)
 {
     const gx_oper *op = d->op;
     size_t bytes = (size_t)(length_of_y(d) * d->count) * gx_dtype_bytes(op->dtype);
-    d->is_added = bytes >= WORTH_ADDING && !op->is_hermitian &&
+    d->is_added = bytes >= (is_y_locked(d) ? WORTH_ADDING_DIRECT : WORTH_ADDING) &&
+                  !op->is_hermitian &&
                   !gx_kry_is_turned(op, d->is_adjoint) && gx_kry_are_linked(d, GX_GEMM);
     for (int k = 0; k < d->shares && d->is_added; k++) {
         gx_kry_share *s = &d->share[k];
@@ -179,6 +197,22 @@ static void choose_adding(struct gx_kry_device *d)
         d->is_added = gx_kry_is_open(d, s) &&
                       (work == 0 || gx_kry_take(s, &s->work, work, &none) == GX_OK);
     }
+}
+
+/* Is each element of y one share's alone? */
+static bool are_apart(const struct gx_kry_device *d)
+{
+    return d->is_added || d->has_whole_rows || gx_kry_is_turned(d->op, d->is_adjoint);
+}
+
+/* Do the next columns go up, and come down, without a buffer between? */
+static void choose_ways(struct gx_kry_device *d)
+{
+    gx_dtype dtype = d->op->dtype;
+    int64_t rows = length_of_x(d);
+    d->is_direct_up = gx_kry_is_locked(d, gx_at(d->vectors, dtype, rows, 0, d->from),
+                                       (size_t)(rows * d->count) * gx_dtype_bytes(dtype));
+    d->is_direct_down = (d->shares == 1 || are_apart(d)) && is_y_locked(d);
 }
 
 static gx_code check_open(const struct gx_kry_device *d, const gx_kry_share *s, gx_err *err)
@@ -211,7 +245,7 @@ static gx_code make_room(struct gx_kry_device *d, int share, gx_err *err)
     GX_TRY(make_mark(s, &s->arrived, err));
     GX_TRY(make_mark(s, &s->received, err));
     GX_TRY(make_mark(s, &s->down_there, err));
-    return stage(d->op, s->accel->pool, &s->down, down, err);
+    return d->is_direct_down ? GX_OK : stage(d->op, s->accel->pool, &s->down, down, err);
 }
 
 /* Ranges of the rows of all columns, each cut into pieces for the team. */
@@ -307,9 +341,10 @@ static gx_code send(struct gx_kry_device *d, gx_kry_share *s, int part_x, gx_err
     int64_t first = e.x_at[part_x], last = e.x_at[part_x + 1];
     int64_t length = length_of_x(d);
     size_t element = gx_dtype_bytes(dtype), column = (size_t)(last - first) * element;
+    const void *x = d->is_direct_up ? gx_at(d->vectors, dtype, length, 0, d->from) : d->up.data;
     GX_TRY(check_open(d, s, err));
     GX_TRY(backend->upload(dev, queue, gx_at(s->x.data, dtype, e.x, first, 0),
-                           (size_t)e.x * element, gx_at(d->up.data, dtype, length, e.x0 + first, 0),
+                           (size_t)e.x * element, gx_at(x, dtype, length, e.x0 + first, 0),
                            (size_t)length * element, column, (size_t)d->count, err));
     gx_stats_add(&d->op->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)column * d->count);
     if (part_x == 0) {
@@ -399,13 +434,17 @@ static gx_code bring_down(struct gx_kry_device *d, int share, int which, gx_err 
     bool is_last = which == last_of(d, s);
     gx_queue *queue = is_last ? s->accel->run : s->accel->down;
     own_part p = own_part_of(d, share, which);
-    size_t bytes = (size_t)p.length * gx_dtype_bytes(dtype);
+    int64_t ld = d->is_direct_down ? length_of_y(d) : p.in.rows;
+    void *to = d->is_direct_down ? gx_at(d->y, dtype, ld, p.row, d->from)
+                                 : gx_at(s->down.data, dtype, 1, p.at, 0);
+    size_t element = gx_dtype_bytes(dtype), column = (size_t)p.in.rows * element;
     if (!is_last) {
         GX_TRY(backend->queue_after_mark(dev, queue, s->done[p.number % HALVES], err));
     }
-    GX_TRY(backend->download(dev, queue, gx_at(s->down.data, dtype, 1, p.at, 0), bytes,
-                             gx_at(s->y.data, dtype, 1, p.in.at, 0), bytes, bytes, 1, err));
-    gx_stats_add(&d->op->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)bytes);
+    GX_TRY(backend->download(dev, queue, to, (size_t)ld * element,
+                             gx_at(s->y.data, dtype, 1, p.in.at, 0), column, column,
+                             (size_t)d->count, err));
+    gx_stats_add(&d->op->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)column * d->count);
     return is_last ? GX_OK : backend->mark_set(dev, queue, s->down_there, err);
 }
 
@@ -414,13 +453,18 @@ static gx_code enqueue(struct gx_kry_device *d)
 {
     d->count = gx_min(d->all - d->from, MOST_COLUMNS);
     choose_adding(d);
+    choose_ways(d);
     for (int k = 0; k < d->shares; k++) {
         GX_TRY(gx_kry_fail_of(d, k, make_room(d, k, &d->err)));
     }
     size_t bytes = (size_t)(length_of_x(d) * d->count) * gx_dtype_bytes(d->op->dtype);
-    GX_TRY(gx_kry_fail_of(d, 0, stage(d->op, d->share[0].accel->pool, &d->up, bytes, &d->err)));
+    if (!d->is_direct_up) {
+        GX_TRY(gx_kry_fail_of(d, 0, stage(d->op, d->share[0].accel->pool, &d->up, bytes, &d->err)));
+    }
     for (int part_x = 0; part_x < GX_KRY_X_PARTS; part_x++) {
-        stage_part(d, part_x);
+        if (!d->is_direct_up) {
+            stage_part(d, part_x);
+        }
         for (int k = 0; k < d->shares; k++) {
             gx_kry_share *s = &d->share[k];
             if (part_x < extents_of(d, s).x_parts) {
@@ -443,10 +487,13 @@ static gx_code enqueue(struct gx_kry_device *d)
     return GX_OK;
 }
 
-void gx_oper_device_start(gx_oper *op, bool is_adjoint, const void *x, int64_t cols)
+void gx_oper_device_start(gx_oper *op, bool is_adjoint, const void *x, int64_t cols, bool adds,
+                          void *y)
 {
     struct gx_kry_device *d = op->device;
     d->vectors = x;
+    d->y = y;
+    d->adds = adds;
     d->is_adjoint = is_adjoint;
     d->all = cols;
     d->from = 0;
@@ -459,16 +506,10 @@ void gx_oper_device_start(gx_oper *op, bool is_adjoint, const void *x, int64_t c
 typedef struct summing {
     const struct gx_kry_device *d;
     own_part part[GX_DEVICES_MOST]; /* of each share                                   */
-    bool adds, is_apart;            /* to what y holds; each element is one share's alone */
+    bool is_apart;                  /* each element is one share's alone */
     ranges rows;
     void *y;
 } summing;
-
-/* Is each element of y one share's alone? */
-static bool are_apart(const struct gx_kry_device *d)
-{
-    return d->is_added || d->has_whole_rows || gx_kry_is_turned(d->op, d->is_adjoint);
-}
 
 /* Rows of a column of y: what the shares have for them, in their order. */
 static gx_code sum_piece(void *arg, int64_t piece, int member, gx_err *err)
@@ -487,7 +528,7 @@ static gx_code sum_piece(void *arg, int64_t piece, int member, gx_err *err)
         int64_t at = p->at + j * p->in.rows + from - p->row, length = length_of_y(d);
         const void *here = gx_at(d->share[k].down.data, dtype, 1, at, 0);
         void *sum = gx_at(a->y, dtype, length, from, j);
-        if (!a->adds && (k == 0 || a->is_apart)) { // the first to come there
+        if (!d->adds && (k == 0 || a->is_apart)) { // the first to come there
             memcpy(sum, here, (size_t)(to - from) * gx_dtype_bytes(dtype));
         } else {
             gx_kry_add(dtype, to - from, 1, here, sum, length);
@@ -496,14 +537,14 @@ static gx_code sum_piece(void *arg, int64_t piece, int member, gx_err *err)
     return GX_OK;
 }
 
-/* y (adds: y +=) what has come down of a part; all of y where nobody else has a part in it. */
-static void sum_up(const struct gx_kry_device *d, int which, bool adds, void *y)
+/* What has come down of a part into y, or added to it. */
+static void sum_up(const struct gx_kry_device *d, int which)
 {
     const gx_oper *op = d->op;
-    summing a = {.d = d, .adds = adds, .is_apart = are_apart(d)};
+    summing a = {.d = d, .is_apart = are_apart(d)};
     int64_t low = INT64_MAX, high = 0;
     gx_err err = {0};
-    a.y = gx_at(y, op->dtype, length_of_y(d), 0, d->from);
+    a.y = gx_at(d->y, op->dtype, length_of_y(d), 0, d->from);
     for (int k = 0; k < d->shares; k++) {
         if (which <= last_of(d, &d->share[k])) {
             a.part[k] = own_part_of(d, k, which);
@@ -543,7 +584,7 @@ static gx_code wait_for(struct gx_kry_device *d, int share, int which)
 }
 
 /* What is under way, part by part. */
-static gx_code take_in(struct gx_kry_device *d, bool adds, void *y)
+static gx_code take_in(struct gx_kry_device *d)
 {
     for (int which = 0; which < HALVES; which++) {
         for (int k = 0; k < d->shares; k++) {
@@ -551,7 +592,9 @@ static gx_code take_in(struct gx_kry_device *d, bool adds, void *y)
                 GX_TRY(wait_for(d, k, which));
             }
         }
-        sum_up(d, which, adds, y);
+        if (!d->is_direct_down) {
+            sum_up(d, which);
+        }
     }
     return GX_OK;
 }
@@ -575,11 +618,11 @@ static void leave_out(struct gx_kry_device *d)
     }
 }
 
-bool gx_oper_device_finish(gx_oper *op, bool adds, void *y)
+bool gx_oper_device_finish(gx_oper *op)
 {
     struct gx_kry_device *d = op->device;
     while (d->err.code == GX_OK && gx_ok(op->run)) {
-        if (take_in(d, adds, y) != GX_OK) {
+        if (take_in(d) != GX_OK) {
             break;
         }
         d->from += d->count;
@@ -682,6 +725,7 @@ int64_t gx_oper_device_begin(gx_oper *op)
     }
     gx_stats_add(&run->ctx->stats, GX_STAT_DEVICE_CALLS, 1);
     gx_stats_add(&run->ctx->stats, GX_STAT_SPREAD_CALLS, d->shares > 1);
+    gx_kry_lock(d);
     op->device = d;
     return gx_kry_columns(d);
 }
@@ -702,6 +746,15 @@ double gx_oper_device_bytes(const gx_oper *op, bool is_adjoint)
         }
     }
     return elements * (double)gx_dtype_bytes(op->dtype);
+}
+
+void gx_oper_take_back(gx_oper *op)
+{
+    if (op->device != NULL) {
+        settle(op->device);
+        gx_kry_unlock(op->device);
+    }
+    memset(op->basis, 0, sizeof op->basis);
 }
 
 void gx_oper_device_end(gx_oper *op)

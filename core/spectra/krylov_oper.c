@@ -172,13 +172,13 @@ static gx_code apply_matrix(gx_oper *op, bool is_adjoint, const void *x, int64_t
     for (bool is_done = false; !is_done;) {
         bool adds = op->on_device < gx_oper_grid_cols(op); // else the devices write all of y
         if (op->device != NULL) {
-            gx_oper_device_start(op, is_adjoint, x, cols);
+            gx_oper_device_start(op, is_adjoint, x, cols, adds, y);
         }
         if (adds) {
             memset(y, 0, bytes);
             sweeps = gx_oper_pass(op, is_adjoint, x, cols, y, op->on_device);
         }
-        is_done = op->device == NULL || gx_oper_device_finish(op, adds, y);
+        is_done = op->device == NULL || gx_oper_device_finish(op);
         if (!is_done) {
             leave_device(op);
         }

@@ -41,13 +41,14 @@ KINDS = ("memory", "launch", "status") + APART
 ALIVE = ("device_buffers", "pinned_buffers", "queues", "marks", "device_bytes", "pinned_bytes", "handles")
 CALL = os.environ.get("CALL", "*")  # one function alone: CALL=cudaMalloc
 LOST = "off until the process ends"
-ON_DEVICE = ("product", "cholesky", "lstsq", "eigen", "krylov", "loop", "sparse", "ranks")
+ON_DEVICE = ("product", "cholesky", "lstsq", "eigen", "krylov", "basis", "loop", "sparse", "ranks")
 REPLACE = "'{\"replace\":true}'"
 SCRIPTS = {
     "product": f"SELECT gx_matmul('A', 'B', 'C', {REPLACE})",
     "cholesky": f"SELECT gx_cholesky('P', 'C', {REPLACE})",
     "eigen": f"SELECT gx_eigvals('S', 'C', {REPLACE})",
     "krylov": "SELECT gx_eigvals('S', 'C', '{\"k\":3,\"method\":\"krylov\",\"ncv\":24,\"block\":2,\"replace\":true}')",
+    "basis": "SELECT gx_svd('L', 'C', '{\"k\":3,\"method\":\"krylov\",\"ncv\":40,\"replace\":true}')",  # long: page-locked
     "solve": f"SELECT gx_solve('M', 'B', 'C', {REPLACE})",
     "lstsq": f"SELECT gx_lstsq('T', 'A', 'C', {REPLACE})",
     "neighbours": f"SELECT gx_dense(gx_knn_graph('A', 3, '{{\"metric\":\"l2\"}}'), 'C', {REPLACE})",
@@ -55,6 +56,7 @@ SCRIPTS = {
     "ranks": "SELECT gx_pagerank('W', 'C', '{\"tolerance\":0.01,\"replace\":true}')",
     "loop": f"SELECT gx_eval('x = B; repeat 21 {{ x = tanh(M @ x * 0.1) }} C := x', {REPLACE})",
 }
+LARGE = ("basis",)  # in no small memory
 PREPARE = (
     "SELECT gx_randn(70, 60, 'A', '{\"seed\":1}')",
     "SELECT gx_randn(60, 50, 'B', '{\"seed\":2}')",
@@ -66,6 +68,7 @@ PREPARE = (
     "SELECT gx_randn(70, 40, 'T', '{\"seed\":4}')",
     "SELECT gx_random(300, 70, 'G', '{\"density\":0.2,\"seed\":5}')",
     "SELECT gx_randn(70, 4, 'V', '{\"seed\":7}')",
+    "SELECT gx_randn(14000, 40, 'L', '{\"seed\":8}')",
     "SELECT gx_random(60, 60, 'W', '{\"density\":0.1,\"seed\":6}')",
 )
 
@@ -269,7 +272,7 @@ def main():
         path = str(folder / "fault.db")
         apart(lambda: prepare(path))
         for script in args.script:
-            for is_small in (False, True):
+            for is_small in (False,) if script in LARGE else (False, True):
                 apart(lambda s=script: [one(path, Machine(), "memory", s, False, 10**9)])  # saves the profile
                 for kind in args.kind:
                     count, found = rounds(path, kind, script, is_small, args.step)
