@@ -2,9 +2,10 @@
 ** The matrix store: writing tiles, and the blob handle that readers share.
 **
 ** A whole tile is one INSERT OR REPLACE with the elements bound where they are: SQLite copies them
-** once, into pages.  Over a tile of the same size it is an UPDATE, which SQLite carries out in the
-** pages that are there, where REPLACE would free them.  Part of a tile is incremental blob I/O,
-** which touches only its pages.
+** into a record and from there into pages (decision 049 has what that costs, and what costs no
+** less).  Over a tile of the same size it is an UPDATE, which SQLite carries out in the pages that
+** are there, where REPLACE would free them.  Part of a tile is incremental blob I/O, which touches
+** only its pages.
 **
 ** A blob handle moves from tile to tile with sqlite3_blob_reopen(), a seek in the table's b-tree;
 ** opening a new one compiles a statement.  A handle whose row has been replaced under it is dead
