@@ -182,13 +182,29 @@ static void by_eigenvalues(evaluation *e)
 
 // By the Schur form -------------------------------------------------------------------------------
 
-/* T as f wants it: no eigenvalue that is exactly zero where there may be none. */
-static bool check_triangle(const evaluation *e, gx_scalar *t)
+/* Less than this an eigenvalue is not known to be off an axis. */
+static double rounding_of(const gx_scalar *t, const gx_funm_work *wide)
+{
+    return (double)wide->n * gx_dtype_eps(wide->dtype) * gx_funm_norm1(wide, t);
+}
+
+/* Of a real A, is this eigenvalue a negative number, whatever rounding says? */
+static bool is_negative(const evaluation *e, gx_scalar x, double tiny)
+{
+    return e->w.dtype == GX_F64 && x.re < -tiny && fabs(x.im) <= 10 * tiny;
+}
+
+/*
+** T as f wants it: no eigenvalue that is exactly zero where there may be none; negative ones on the
+** axis, and none with -0: the principal logarithm of -1 is +pi i.
+*/
+static bool check_triangle(const evaluation *e, gx_scalar *t, const gx_funm_work *wide)
 {
     bool may_be_singular = e->args->function == GX_FUNM_SQRT;
+    double tiny = rounding_of(t, wide);
     for (int64_t i = 0; i < e->w.n; i++) {
         gx_scalar *x = &t[i * e->w.n + i];
-        x->im = x->im == 0 ? 0 : x->im; // no -0: the principal logarithm of -1 is +pi i
+        x->im = x->im == 0 || is_negative(e, *x, tiny) ? 0 : x->im;
         if (x->re == 0 && x->im == 0 && !may_be_singular) {
             singular(e);
             return false;
@@ -200,10 +216,9 @@ static bool check_triangle(const evaluation *e, gx_scalar *t)
 /* Is f(A) of a real A real: no eigenvalue on the negative axis? */
 static bool is_real_function(const evaluation *e, const gx_scalar *t, const gx_funm_work *wide)
 {
-    double tiny = (double)e->w.n * gx_dtype_eps(wide->dtype) * gx_funm_norm1(wide, t);
+    double tiny = rounding_of(t, wide);
     for (int64_t i = 0; i < e->w.n; i++) {
-        gx_scalar x = t[i * e->w.n + i];
-        if (x.re < -tiny && fabs(x.im) <= 10 * tiny) {
+        if (is_negative(e, t[i * e->w.n + i], tiny)) {
             return false;
         }
     }
@@ -259,7 +274,7 @@ static void by_schur(evaluation *e)
     gx_dense_call(run, GX_GEES, GX_C128, &args);
     gx_mem_free(run->ctx->mem, values);
     bool is_real = false;
-    if (gx_ok(run) && check_triangle(e, e->a)) {
+    if (gx_ok(run) && check_triangle(e, e->a, &wide)) {
         is_real = e->w.dtype == GX_F64 && is_real_function(e, e->a, &wide);
         function_of_triangle(e, &wide, e->a);
         void *product = gx_funm_matrix(&wide);
