@@ -119,8 +119,6 @@ static bool borrow_profile(const gx_ctx *ctx, gx_accel *accel)
 
 static gx_code open_parts(gx_ctx *ctx, gx_accel *accel, int64_t start_ns, gx_err *err)
 {
-    // What the runtime takes to start where this process has not started it yet.
-    const double UNKNOWN_S = 0.3, FIRST_S = 1.0;
     const gx_backend *backend = accel->backend;
     GX_TRY(backend->open(accel->ordinal, &accel->dev, err));
     GX_TRY(backend->info(accel->dev, &accel->info, err));
@@ -134,8 +132,8 @@ static gx_code open_parts(gx_ctx *ctx, gx_accel *accel, int64_t start_ns, gx_err
     if (borrow_profile(ctx, accel) || gx_profile_device(ctx, &accel->info, &accel->profile)) {
         return GX_OK;
     }
-    double open_s = start_ns == 0 ? UNKNOWN_S : (double)(gx_now_ns() - start_ns) * 1e-9;
-    return measure(ctx, accel, FIRST_S, open_s, err);
+    double open_s = start_ns == 0 ? GX_ACCEL_OPEN_S : (double)(gx_now_ns() - start_ns) * 1e-9;
+    return measure(ctx, accel, GX_ACCEL_MEASURE_S, open_s, err);
 }
 
 /* Opened behind the others. */

@@ -39,6 +39,13 @@ typedef struct gx_accel {
 } gx_accel;
 
 /*
+** A device that nobody has measured: what opening it takes, about, in a process that has not
+** started the vendor's runtime, and measuring it after that.
+*/
+#define GX_ACCEL_OPEN_S 0.3
+#define GX_ACCEL_MEASURE_S 1.0
+
+/*
 ** The connection's accelerator, opened at the first call.  NULL where the setting 'backend' rules
 ** it out, where there is none, or after a failure; a failure to open is a remark in gx_stats.
 */

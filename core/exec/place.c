@@ -34,9 +34,6 @@
 /* What opening a device takes in a process that has CUDA already: queues, pools, its profile. */
 static const double REOPEN_SECONDS = 0.02;
 
-/* The same in a new process, about, until it has been measured. */
-static const double OPEN_SECONDS = 0.3;
-
 /* A call of a device that nobody has measured. */
 static const double UNKNOWN_CALL_S = 3e-4;
 
@@ -90,10 +87,9 @@ static double saving(gx_run *run, double flops, gx_dtype dtype)
 static double opening_seconds(gx_ctx *ctx)
 {
     gx_device_profile d;
-    if (!gx_profile_saved_device(ctx, &d)) {
-        return OPEN_SECONDS; // and then it is measured, once on this machine
-    }
-    return gx_device_is_loaded() ? REOPEN_SECONDS : d.open_s;
+    bool is_known = gx_profile_saved_device(ctx, &d);
+    double open_s = gx_device_is_loaded() ? REOPEN_SECONDS : is_known ? d.open_s : GX_ACCEL_OPEN_S;
+    return is_known ? open_s : open_s + GX_ACCEL_MEASURE_S; // that once on this machine
 }
 
 void gx_place_owe(gx_run *run, double flops, gx_dtype dtype)
