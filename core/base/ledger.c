@@ -9,7 +9,8 @@
 **     f := f + w (log(measured / model) - f),     w = max(1 / calls, SMOOTHING) = 1, 1/2, 1/2, ...
 **
 ** and a later prediction is the model's times exp(f), bounded to [1/4, 4].  A first call, which
-** finds nothing ready, is soon forgotten.  Sizes are logarithms of the edge of a square product of
+** finds nothing ready, is soon forgotten; on a device, where it loads code, it raises no factor:
+** the device might not be chosen again.  Sizes are logarithms of the edge of a square product of
 ** as many flops; between two known ones f is interpolated, beyond them it halves with each doubling
 ** of the edge, since the fixed costs that spoil small calls say nothing of large ones.
 **
@@ -26,7 +27,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double SMOOTHING = 0.5, AGEING = 0.02, BOUND = 1.3862943611198906; /* log 4 */
+static const double SMOOTHING = 0.5, AGEING = 0.02;
 
 /* log2 of the edge n of a product of 2 n^3 flops. */
 static double size_of(double work)
@@ -41,6 +42,7 @@ static bool is_of(const gx_ledger_row *row, const char *label, bool is_device)
 
 static double bounded(double log_factor)
 {
+    const double BOUND = log(GX_LEDGER_MOST);
     return fmax(-BOUND, fmin(BOUND, log_factor));
 }
 
@@ -112,8 +114,10 @@ void gx_ledger_add(gx_ledger *ledger, const char *label, bool is_device, double 
     row = row != NULL ? row : make(ledger, label, is_device, size);
     row->calls++;
     double share = 1 / (double)row->calls, weight = fmax(share, SMOOTHING);
+    double learnt = bounded(log(measured_s / model_s));
     row->log_size += weight * (log_size - row->log_size);
-    row->log_factor += weight * (bounded(log(measured_s / model_s)) - row->log_factor);
+    row->log_factor += weight * (is_device && row->calls == 1 ? fmin(0, learnt) - row->log_factor
+                                                              : learnt - row->log_factor);
     row->log_ratio += log(ratio);
     row->least = row->calls == 1 ? ratio : fmin(row->least, ratio);
     row->most = row->calls == 1 ? ratio : fmax(row->most, ratio);

@@ -12,6 +12,9 @@
 
 enum { GX_LEDGER_ROWS = 96, GX_LEDGER_LABEL = 32, GX_LEDGER_SEARCHES = 16 };
 
+/* The largest correction; the smallest is as far below 1. */
+#define GX_LEDGER_MOST 4.0
+
 typedef struct gx_ledger_row {
     char label[GX_LEDGER_LABEL]; /* "gx_matmul"                                             */
     bool is_device;

@@ -45,12 +45,12 @@ static void test_smoothing(void **state)
 {
     (void)state;
     gx_ledger ledger = {0};
-    gx_ledger_add(&ledger, "gx_matmul", true, product(1024), 1, 1, 2);
-    near(gx_ledger_factor(&ledger, "gx_matmul", true, product(1024)), 2);
-    near(gx_ledger_factor(&ledger, "gx_matmul", false, product(1024)), 1);
-    near(gx_ledger_factor(&ledger, "gx_cholesky", true, product(1024)), 1);
-    gx_ledger_add(&ledger, "gx_matmul", true, product(1024), 1, 2, 1);
-    near(gx_ledger_factor(&ledger, "gx_matmul", true, product(1024)), sqrt(2));
+    gx_ledger_add(&ledger, "gx_matmul", false, product(1024), 1, 1, 2);
+    near(gx_ledger_factor(&ledger, "gx_matmul", false, product(1024)), 2);
+    near(gx_ledger_factor(&ledger, "gx_matmul", true, product(1024)), 1);
+    near(gx_ledger_factor(&ledger, "gx_cholesky", false, product(1024)), 1);
+    gx_ledger_add(&ledger, "gx_matmul", false, product(1024), 1, 2, 1);
+    near(gx_ledger_factor(&ledger, "gx_matmul", false, product(1024)), sqrt(2));
     assert_int_equal(ledger.rows, 1);
     assert_int_equal(ledger.row[0].calls, 2);
     assert_int_equal(ledger.row[0].size, 10);
@@ -58,15 +58,27 @@ static void test_smoothing(void **state)
     near(ledger.row[0].most, 2);
     near(ledger.row[0].log_ratio + 1, 1);
     for (int k = 0; k < 50; k++) {
-        gx_ledger_add(&ledger, "gx_matmul", true, product(1024), 1, 1, 100);
+        gx_ledger_add(&ledger, "gx_matmul", false, product(1024), 1, 1, 100);
     }
-    double factor = gx_ledger_factor(&ledger, "gx_matmul", true, product(1024));
+    double factor = gx_ledger_factor(&ledger, "gx_matmul", false, product(1024));
     assert_true(factor > 3.99 && factor <= 4);
     gx_ledger_add(&ledger, "gx_norm", false, 0, 100, 100, 1);
     near(gx_ledger_factor(&ledger, "gx_norm", false, 0), 0.25);
     double before = log(factor);
-    gx_ledger_age(&ledger, "gx_matmul", true, product(1024));
-    near(log(gx_ledger_factor(&ledger, "gx_matmul", true, product(1024))), 0.98 * before);
+    gx_ledger_age(&ledger, "gx_matmul", false, product(1024));
+    near(log(gx_ledger_factor(&ledger, "gx_matmul", false, product(1024))), 0.98 * before);
+}
+
+static void test_first_on_device(void **state)
+{
+    (void)state;
+    gx_ledger ledger = {0};
+    gx_ledger_add(&ledger, "gx_matmul", true, product(1024), 1, 1, 4);
+    near(gx_ledger_factor(&ledger, "gx_matmul", true, product(1024)), 1);
+    gx_ledger_add(&ledger, "gx_matmul", true, product(1024), 1, 1, 4);
+    near(gx_ledger_factor(&ledger, "gx_matmul", true, product(1024)), 2);
+    gx_ledger_add(&ledger, "gx_norm", true, product(1024), 1, 1, 0.5);
+    near(gx_ledger_factor(&ledger, "gx_norm", true, product(1024)), 0.5);
 }
 
 static void test_sizes(void **state)
@@ -125,6 +137,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_empty),
         cmocka_unit_test(test_smoothing),
+        cmocka_unit_test(test_first_on_device),
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_passes),
