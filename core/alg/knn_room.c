@@ -164,7 +164,6 @@ static void foresee(gx_knn_device *d, bool is_there, gx_cost *cost, gx_terms *te
 {
     const gx_mat *E = d->s->args->E, *Q = d->s->args->Q;
     const gx_device_profile *device = &d->accel->profile;
-    const gx_profile *host = gx_profile_get(d->run->ctx);
     double n = (double)d->s->out->queries, stored = (double)gx_dtype_bytes(E->dtype);
     double times = d->is_whole ? 1 : (double)d->batches;
     double e = is_there ? 0 : times * (double)gx_knn_rows_bytes(d, d->height);
@@ -193,7 +192,7 @@ static void foresee(gx_knn_device *d, bool is_there, gx_cost *cost, gx_terms *te
     gx_predict_cost(d->run, d->accel, cost, d->s->dtype, 1, terms);
     if (!is_there) {
         gx_pool_foresee(d->accel->pool, cost->slot_bytes, cost->slots, &growth);
-        terms->start_s += gx_profile_helpers_s(host, d->run->ctx->config.number[GX_SET_READERS]);
+        terms->start_s += gx_predict_helpers_s(d->run, cost->bytes_read);
     }
     terms->once_s =
         growth.device_buffers * device->alloc_s + growth.device_bytes / device->alloc_bytes_per_s;

@@ -126,7 +126,6 @@ static void foresee_device(const spmm *x, bool is_there, gx_cost *out, gx_terms 
 {
     const gx_spmm_rounds *r = x->r;
     const gx_device_profile *device = &x->accel->profile;
-    const gx_profile *host = gx_profile_get(x->run->ctx);
     gx_growth growth = {0};
     double rounds = ceil((double)r->lines / (double)x->width);
     double times = x->S.is_whole ? 1 : rounds, turned = is_turned(x) ? 2 : 0;
@@ -148,7 +147,7 @@ static void foresee_device(const spmm *x, bool is_there, gx_cost *out, gx_terms 
     if (!is_there) {
         gx_pool_foresee(x->accel->pool, gx_sparse_device_bytes(&x->S),
                         x->S.is_whole ? 1 : GX_SPARSE_RING, &growth);
-        terms->start_s += gx_profile_helpers_s(host, x->run->ctx->config.number[GX_SET_READERS]);
+        terms->start_s += gx_predict_helpers_s(x->run, cost.bytes_read);
     }
     terms->once_s =
         growth.device_buffers * device->alloc_s + growth.device_bytes / device->alloc_bytes_per_s;

@@ -67,21 +67,27 @@ bool gx_place_comes_into_question(const gx_run *run, double flops)
     return is_allowed(run) && (is_forced(run) || flops >= GX_TEAM_FLOPS);
 }
 
+/* Seconds of so many flops on the device that may be opened, with the copies of a product. */
+static double device_seconds(gx_ctx *ctx, double flops, gx_dtype dtype)
+{
+    gx_device_profile d;
+    double pairs = flops / (gx_dtype_is_complex(dtype) ? 8 : 2), n = cbrt(pairs);
+    double bytes = n * n * (double)gx_dtype_bytes(dtype);
+    return gx_profile_saved_device(ctx, &d)
+               ? flops / gx_profile_device_flops(&d, dtype, (int64_t)n) + d.wait_s +
+                     2 * bytes / d.upload_bytes_per_s + bytes / d.download_bytes_per_s
+               : 3 * bytes / GX_UNKNOWN_BYTES_PER_S + UNKNOWN_CALL_S;
+}
+
 /* Seconds that a device would save of so many flops. */
 static double saving(gx_run *run, double flops, gx_dtype dtype)
 {
     gx_ctx *ctx = run->ctx;
-    double pairs = flops / (gx_dtype_is_complex(dtype) ? 8 : 2), n = cbrt(pairs);
-    double bytes = n * n * (double)gx_dtype_bytes(dtype);
+    double n = cbrt(flops / (gx_dtype_is_complex(dtype) ? 8 : 2));
     double host_s = flops / gx_profile_flops(gx_profile_get(ctx), dtype, (int64_t)n,
                                              (int)ctx->config.number[GX_SET_THREADS]);
     host_s *= gx_ledger_factor(&ctx->ledger, run->planned_as, false, flops);
-    gx_device_profile d;
-    double device_s = gx_profile_saved_device(ctx, &d)
-                          ? flops / gx_profile_device_flops(&d, dtype, (int64_t)n) + d.wait_s +
-                                2 * bytes / d.upload_bytes_per_s + bytes / d.download_bytes_per_s
-                          : 3 * bytes / GX_UNKNOWN_BYTES_PER_S + UNKNOWN_CALL_S;
-    return fmax(0, host_s - device_s);
+    return fmax(0, host_s - device_seconds(ctx, flops, dtype));
 }
 
 static double opening_seconds(gx_ctx *ctx)
@@ -92,9 +98,15 @@ static double opening_seconds(gx_ctx *ctx)
     return is_known ? open_s : open_s + GX_ACCEL_MEASURE_S; // that once on this machine
 }
 
+/* Might a device that is not open have done so much? */
+static bool is_owed(const gx_run *run, double flops)
+{
+    return flops >= GX_TEAM_FLOPS && is_allowed(run) && gx_accel_opened(run->ctx) == NULL;
+}
+
 void gx_place_owe(gx_run *run, double flops, gx_dtype dtype)
 {
-    if (flops >= GX_TEAM_FLOPS && is_allowed(run) && gx_accel_opened(run->ctx) == NULL) {
+    if (is_owed(run, flops)) {
         run->ctx->owed_s += saving(run, flops, dtype);
     }
 }
@@ -442,8 +454,19 @@ static gx_fleet choose(gx_prog *prog, const gx_terms *other)
     if (accel != NULL && is_faster(prog, other, prog, run, &fleet)) {
         return fleet;
     }
-    gx_place_owe(run, flops, gx_prog_dtype(prog));
     return (gx_fleet){.count = 0};
+}
+
+/* What its threads and its arithmetic took, as foretold, a device would have saved in part. */
+static void run_on_host(gx_prog *prog)
+{
+    gx_run *run = gx_prog_runner(prog);
+    double flops = gx_prog_flops(prog), before = run->planned_own_s;
+    gx_prog_run_on(prog, NULL, 0);
+    if (is_owed(run, flops)) {
+        double there_s = GX_PREDICT_DEVICE_S + device_seconds(run->ctx, flops, gx_prog_dtype(prog));
+        run->ctx->owed_s += fmax(0, run->planned_own_s - before - there_s);
+    }
 }
 
 gx_code gx_prog_run(gx_prog *prog)
@@ -455,7 +478,7 @@ gx_code gx_prog_run(gx_prog *prog)
         if (is_begun && gx_ok(run)) {
             gx_place_restart(run);
         }
-        gx_prog_run_on(prog, NULL, 0);
+        run_on_host(prog);
     }
     return gx_ok(run) ? GX_OK : run->err.code;
 }
@@ -468,6 +491,9 @@ bool gx_prog_run_beside(gx_prog *prog, const gx_terms *host)
     bool is_run = is_begun && gx_prog_run_spread(prog, &fleet);
     if (is_begun && !is_run && gx_ok(run)) {
         gx_place_restart(run);
+    }
+    if (!is_begun && gx_ok(run) && gx_prog_calls(prog) > 0) {
+        gx_place_owe(run, gx_prog_flops(prog), gx_prog_dtype(prog));
     }
     return is_run || !gx_ok(run);
 }
@@ -511,8 +537,7 @@ gx_code gx_place_run(gx_run *run, double flops, gx_dtype dtype, gx_place_build b
         bool is_run = accel != NULL && gx_prog_calls(host) > 0 &&
                       run_on_device(run, host, NULL, accel, device_bytes, build, arg);
         if (!is_run) {
-            gx_place_owe(run, flops, dtype);
-            gx_prog_run_on(host, NULL, 0);
+            run_on_host(host);
         }
     }
     gx_prog_free(host);

@@ -19,8 +19,8 @@ struct gx_accel *gx_place_candidate(gx_run *run, double flops, gx_dtype dtype,
 */
 struct gx_accel *gx_place_saving(gx_run *run, double saving_s, size_t *device_bytes);
 
-/* Copies to a device that nobody has measured: pageable ones over PCI Express 3. */
-#define GX_UNKNOWN_BYTES_PER_S 6e9
+/* Copies to a device that nobody has measured: page-locked ones over PCI Express 3. */
+#define GX_UNKNOWN_BYTES_PER_S 12e9
 
 /* May a device come into question for so many flops?  Else no program is written down for one. */
 bool gx_place_comes_into_question(const gx_run *run, double flops);

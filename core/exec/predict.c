@@ -54,8 +54,8 @@ static const double CACHED_BYTES = 1 << 20;
 */
 static const double SHARED = 0.5;
 
-/* What a program takes beside its threads: waking them; on a device, marks and buffers too. */
-static const double HOST_S = 100e-6, DEVICE_S = 350e-6;
+/* What a program takes on the host beside its threads: waking them. */
+static const double HOST_S = 100e-6;
 
 enum { READERS_MOST = 64 };
 
@@ -444,7 +444,7 @@ static void count_start(clocks *c, bool is_small, const gx_cost *cost, const gx_
     for (int d = 0; d < c->fleet->count; d++) {
         terms->once_s += allocation_seconds(profile_of(c, d), &growth[d]);
     }
-    terms->start_s = DEVICE_S * c->fleet->count + 2 * c->host->thread_s + terms->once_s;
+    terms->start_s = GX_PREDICT_DEVICE_S * c->fleet->count + 2 * c->host->thread_s + terms->once_s;
 }
 
 /* Room for when each load and each slot's block is there; without it the prediction is coarser. */
@@ -580,6 +580,16 @@ void gx_predict_cost(gx_run *run, const gx_accel *accel, const gx_cost *cost, gx
     conclude(run, cost, commit_s, accel != NULL, busy_s, terms);
 }
 
+double gx_predict_helpers_s(gx_run *run, double bytes)
+{
+    const int64_t *setting = run->ctx->config.number;
+    int64_t tiles = (int64_t)ceil(bytes / (double)setting[GX_SET_TILE_BYTES]);
+    return bytes < GX_STREAM_LEAST_BYTES
+               ? 0
+               : gx_profile_helpers_s(gx_profile_get(run->ctx),
+                                      gx_min(setting[GX_SET_READERS], tiles));
+}
+
 void gx_predict_pass(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t cols,
                      gx_terms *terms)
 {
@@ -608,6 +618,7 @@ void gx_predict_expect(gx_run *run, const gx_terms *terms, bool is_on_device)
     run->planned_work += terms->work;
     run->planned_model_s += terms->model_s;
     run->planned_s += terms->seconds;
+    run->planned_own_s += (terms->start_s + terms->compute_s) * terms->factor;
     run->is_planned_on_device |= is_on_device;
     gx_stats_set(&run->ctx->stats, GX_STAT_PREDICTED_NS, (int64_t)(1e9 * run->planned_s));
 }

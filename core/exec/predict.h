@@ -10,6 +10,9 @@
 
 #include "prog.h"
 
+/* What a program takes on a device besides: marks and buffers. */
+#define GX_PREDICT_DEVICE_S 350e-6
+
 struct gx_accel;
 struct gx_fleet;
 struct gx_growth;
@@ -61,6 +64,9 @@ void gx_predict_pass(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t c
 
 /* The run is about to take so long: for gx_stats and the ledger. */
 void gx_predict_expect(gx_run *run, const gx_terms *terms, bool is_on_device);
+
+/* Getting the helpers that bring so many stored bytes to a device: one a tile, and none for little. */
+double gx_predict_helpers_s(gx_run *run, double bytes);
 
 /* Bytes per second that so many helpers read from the database. */
 double gx_predict_read_rate(gx_run *run, double readers);

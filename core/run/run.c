@@ -56,7 +56,7 @@ void gx_run_begin(gx_run *run, gx_ctx *ctx, const char *label)
     run->target_bytes = 0;
     run->planned_as = label;
     run->planned_work = 0;
-    run->planned_model_s = run->planned_s = 0;
+    run->planned_model_s = run->planned_s = run->planned_own_s = 0;
     run->is_careful = run->is_planned_on_device = run->is_irregular = false;
     run->start_ns = gx_now_ns();
     run->polled_ns = run->start_ns;

@@ -76,9 +76,11 @@ typedef struct gx_run {
     int64_t shown_ns;                        /* last progress report                          */
     struct gx_accel *target;                 /* planning for this device; NULL: for the host  */
     size_t target_bytes;                     /* device memory that plans may count on         */
-    const char *planned_as;                  /* the name that is learnt under  */
+    const char *planned_as;                  /* the name that is learnt under                 */
+    char planned_name[GX_LEDGER_LABEL];      /* where that is made for the call               */
     double planned_work;                     /* of the programs that have run, ...            */
     double planned_model_s, planned_s;       /* and how long they were to take */
+    double planned_own_s;                    /* of that for threads and computing             */
     bool is_careful;                         /* on the host, by kernels that divide: see alg_lu.c */
     bool is_planned_on_device, is_irregular; /* not to be learnt from          */
     double done, total;                      /* progress in any unit (flops, bytes)           */

@@ -5,7 +5,8 @@
 **   1  no device comes into question: for little work, when the setting says so, in deterministic
 **      mode, after a failure; when it is told to be used, for little work, too
 **   2  a closed device is opened when this call alone saves the price, or when what the calls so
-**      far would have saved comes to it; calls that took longer than foretold would have saved more
+**      far would have saved comes to it; calls that took longer than foretold would have saved more,
+**      and so do programs of much work
 **   3  the faster of the two runs the program; told to, the device does, whatever it takes
 **   4  a device that cannot finish: the host does, exactly, and what was predicted does not count
 **   5  a driver's program is written anew for the device, and in smaller blocks while its memory
@@ -90,6 +91,40 @@ static void test_saving_is_learnt(void **state)
     assert_int_equal(gx_run_end(&run), GX_OK);
 }
 
+static void store_both(kit *f)
+{
+    kit_store(f, 'A', 320, 320);
+    kit_store(f, 'B', 320, 320);
+}
+
+/* What is owed for a product of 65 million flops by a program on a host of such a speed. */
+static double owed_by_program(kit *f, double flops_per_s)
+{
+    job x;
+    gx_profile_get(f->ctx);
+    for (int i = 0; i < GX_PROFILE_SIZES; i++) {
+        f->ctx->profile.gemm_flops_per_s[GX_F64][i] = flops_per_s;
+    }
+    f->ctx->profile.core_flops_per_s = flops_per_s;
+    f->ctx->profile.thread_s = 1e-9;
+    f->ctx->device_profile.open_s = 1e6; // never
+    f->ctx->owed_s = 0;
+    kit_begin(&x, f, 160);
+    gx_prog *prog = kit_product(&x, false);
+    assert_int_equal(gx_prog_run(prog), GX_OK);
+    gx_prog_free(prog);
+    kit_end(&x);
+    return f->ctx->owed_s;
+}
+
+static void test_program_owes(void **state)
+{
+    kit *f = *state;
+    store_both(f);
+    assert_true(owed_by_program(f, 1e18) == 0);
+    assert_true(owed_by_program(f, 1e8) > 0.1); // it takes more than half a second
+}
+
 /* Multiply where the planner says; does the device do it? */
 static bool is_on_device(kit *f)
 {
@@ -101,12 +136,6 @@ static bool is_on_device(kit *f)
     gx_prog_free(prog);
     kit_end(&x);
     return kit_stat(f, GX_STAT_DEVICE_CALLS) > calls;
-}
-
-static void store_both(kit *f)
-{
-    kit_store(f, 'A', 320, 320);
-    kit_store(f, 'B', 320, 320);
 }
 
 static void test_faster(void **state)
@@ -202,6 +231,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_candidate, kit_up, kit_down),
         cmocka_unit_test_setup_teardown(test_opening, kit_up, kit_down),
         cmocka_unit_test_setup_teardown(test_saving_is_learnt, kit_up, kit_down),
+        cmocka_unit_test_setup_teardown(test_program_owes, kit_up, kit_down),
         cmocka_unit_test_setup_teardown(test_faster, kit_up, kit_down),
         cmocka_unit_test_setup_teardown(test_fallback, kit_up, kit_down),
         cmocka_unit_test_setup_teardown(test_built, kit_up, kit_down),
