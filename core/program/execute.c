@@ -330,6 +330,7 @@ gx_code gx_exec_begin(gx_exec *x, gx_run *run, const gx_graph *g, gx_mat *operan
     } else {
         run_block(x, 0);
     }
+    gx_on_device_learn(x);
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 

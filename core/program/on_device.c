@@ -15,6 +15,7 @@
 #include "estimate.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* A program that takes less is not worth a look at the device. */
@@ -60,6 +61,8 @@ static void predict(gx_exec *x, const gx_device_profile *device, gx_estimate *e)
         held[k] = g->operand[k].node != GX_NO_NODE && is_held(x, &g->node[g->operand[k].node]);
     }
     gx_estimate_graph(g, &rates, held, e);
+    e->host_s += gx_predict_helpers_s(x->run, e->read_bytes);
+    e->device_s += gx_predict_helpers_s(x->run, e->sent_bytes) + device->wait_s;
 }
 
 /* The open device's figures, those that were saved, or a guess. */
@@ -73,6 +76,38 @@ static const gx_device_profile *profile_of(gx_exec *x, gx_device_profile *space)
         gx_estimate_unknown_device(space);
     }
     return space;
+}
+
+/* Programs of one making are learnt of together, under a name that tells them from others. */
+static void name_program(const gx_exec *x)
+{
+    uint32_t hash = 2166136261u;
+    for (int32_t k = 0; k < x->g->nodes; k++) {
+        hash = (hash ^ (uint32_t)x->g->node[k].op->id) * 16777619u;
+    }
+    snprintf(x->run->planned_name, sizeof x->run->planned_name, "%s %08x", x->run->label, hash);
+}
+
+/* What is known of the place, into the ledger's terms. */
+static gx_terms correct(const gx_exec *x, const gx_estimate *e, bool is_device)
+{
+    double n = sqrt((e->read_bytes + e->down_bytes + e->widest) / sizeof(double));
+    gx_terms terms = {.work = 2 * n * n * n, .model_s = is_device ? e->device_s : e->host_s};
+    terms.factor = gx_ledger_factor(&x->run->ctx->ledger, x->run->planned_name, is_device,
+                                    terms.work);
+    terms.seconds = terms.model_s * terms.factor;
+    return terms;
+}
+
+void gx_on_device_learn(gx_exec *x)
+{
+    gx_run *run = x->run;
+    if (x->foretold.seconds > 0 && x->lanes == 1 && x->fault.code == GX_OK) {
+        run->planned_as = run->planned_name;
+        run->planned_s = run->planned_model_s = run->planned_work = 0; // not of its parts
+        run->is_planned_on_device = false;
+        gx_predict_expect(run, &x->foretold, x->on->accel != NULL);
+    }
 }
 
 void gx_on_device_choose(gx_exec *x)
@@ -90,21 +125,31 @@ void gx_on_device_choose(gx_exec *x)
         return;
     }
     predict(x, profile_of(x, &space), &e);
-    if (!is_forced && e.host_s < LEAST_S) {
+    if (!is_forced && e.host_s * GX_LEDGER_MOST < LEAST_S) {
         return;
     }
-    gx_accel *accel = gx_place_saving(run, e.host_s - e.device_s, &x->on->limit);
+    name_program(x);
+    gx_terms host = correct(x, &e, false), device = correct(x, &e, true);
+    if (!is_forced && host.seconds < LEAST_S) {
+        return;
+    }
+    x->foretold = host;
+    gx_accel *accel = gx_place_saving(run, host.seconds - device.seconds, &x->on->limit);
     if (accel == NULL || !gx_ok(run)) {
         return;
     }
     predict(x, &accel->profile, &e);
+    device = correct(x, &e, true);
     if (e.up_bytes + 3 * e.widest > (double)x->on->limit) {
         gx_stats_note(&ctx->stats,
                       "computed on the CPU: a program's matrices do not fit in %.0f MB",
                       (double)x->on->limit / 1e6);
         return;
     }
-    if (is_forced || e.device_s < e.host_s) {
+    bool is_device = is_forced || device.seconds < host.seconds;
+    gx_ledger_age(&ctx->ledger, run->planned_name, !is_device, host.work);
+    if (is_device) {
+        x->foretold = device;
         x->on->accel = accel;
         gx_pool_begin(accel->pool);
     }

@@ -12,6 +12,9 @@ enum { GX_ON_DEVICE_LEAST = 1024 };
 /* Choose for the whole graph: one lane, of a device or of the host. */
 void gx_on_device_choose(gx_exec *x);
 
+/* The run has been what was chosen, as far as it is enqueued: what it takes is learnt. */
+void gx_on_device_learn(gx_exec *x);
+
 /* Is the node of a kind that may run there?  For gx_plan. */
 bool gx_on_device_may(const gx_graph *g, const gx_node *node);
 

@@ -10,6 +10,7 @@
 #define GX_VALUES_H
 
 #include "../device/device_copy.h"
+#include "../exec/predict.h"
 #include "../mat/mat.h"
 #include "ops.h"
 
@@ -61,6 +62,7 @@ typedef struct gx_exec {
     int64_t steps, rounds, fused;
     double times; /* rounds that the one which goes stands for, with those to come; 0: none now */
 
+    gx_terms foretold; /* where it runs, by on_device.c; seconds 0: too little to be learnt of */
     gx_lane lane[GX_DEVICES_MOST];
     gx_lane *on; /* the one that nodes run on now                                        */
     int lanes;
