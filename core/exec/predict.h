@@ -65,7 +65,7 @@ void gx_predict_pass(gx_run *run, const gx_cost *cost, gx_dtype dtype, int64_t c
 /* The run is about to take so long: for gx_stats and the ledger. */
 void gx_predict_expect(gx_run *run, const gx_terms *terms, bool is_on_device);
 
-/* Getting the helpers that bring so many stored bytes to a device: one a tile, and none for little. */
+/* Helpers that bring so many stored bytes to a device: one a tile, and none for little. */
 double gx_predict_helpers_s(gx_run *run, double bytes);
 
 /* Bytes per second that so many helpers read from the database. */

@@ -5,8 +5,8 @@
 **   1  no device comes into question: for little work, when the setting says so, in deterministic
 **      mode, after a failure; when it is told to be used, for little work, too
 **   2  a closed device is opened when this call alone saves the price, or when what the calls so
-**      far would have saved comes to it; calls that took longer than foretold would have saved more,
-**      and so do programs of much work
+**      far would have saved comes to it; calls that took longer than foretold would have saved
+**      more, and programs save their threads and arithmetic
 **   3  the faster of the two runs the program; told to, the device does, whatever it takes
 **   4  a device that cannot finish: the host does, exactly, and what was predicted does not count
 **   5  a driver's program is written anew for the device, and in smaller blocks while its memory
