@@ -5,7 +5,7 @@
 ** and to the basis by themselves spare a pass two copies on the host, of which nothing hides how
 ** they begin and end.  Locking and unlocking a MiB takes as long as copying it some ten times (on
 ** an H200's host 0.15 ms): a usual basis of 18 blocks has paid for that after thirty passes.  It
-** counts in the pool of the first device; what the budget does not hold is copied.
+** counts in the pool of the first device; what the budget does not hold is copied (decision 050).
 **
 ** A driver lends its bases when it has them and takes them back before they are freed.  In between
 ** devices may come and go: whoever has the columns of A locks the bases, and lets go of them with
