@@ -3,7 +3,8 @@
 **
 ** Sums, means, least and largest elements are the streamed pass of core/alg, whose bits do not
 ** depend on threads.  The others are computed a line at a time, in doubles: a column, a row, or the
-** whole matrix row by row as NumPy counts.
+** whole matrix row by row as NumPy counts.  What memory does not hold is read in strips of rows, as
+** often as the reduction has passes; median and quantile want a line as a whole.
 */
 #include "../alg/alg.h"
 #include "../spectra/alg_eig.h"
@@ -82,9 +83,137 @@ static void reduce_whole(gx_exec *x, const gx_node *node)
     gx_result_number(x, node, gx_tally_value(&f));
 }
 
+// Of a matrix that memory does not hold -----------------------------------------------------------
+
+/* Strips of whole rows, from the first to the last; each is a matrix of its own. */
+typedef struct strips {
+    gx_exec *x;
+    const gx_node *node;
+    const gx_mat *A;
+    gx_reader *reader;
+    gx_type type; /* of the one that is there, in doubles */
+    int64_t i, height, parts, most;
+    double *data, *line; /* line: most rows of it */
+} strips;
+
+static bool open_strips(gx_exec *x, const gx_node *node, const gx_mat *A, strips *s)
+{
+    const gx_mem *mem = x->run->ctx->mem;
+    gx_err err = {.code = GX_OK};
+    *s = (strips){.x = x, .node = node, .A = A, .parts = gx_dtype_is_complex(A->dtype) ? 2 : 1};
+    double row_bytes = (double)A->cols * (double)s->parts * sizeof *s->data;
+    double rows = (double)gx_mem_available(mem) / 4 / row_bytes;
+    s->height = gx_max(1, rows < (double)A->rows ? (int64_t)rows : A->rows);
+    s->height -= s->height > A->tile_rows ? s->height % A->tile_rows : 0;
+    s->type = (gx_type){.rows = s->height, .cols = A->cols, .dtype = gx_dtype_wide(A->dtype)};
+    gx_lines rows_of_strip = gx_lines_of(&s->type, 1);
+    s->most = gx_lines_at_once(&rows_of_strip);
+    s->data = gx_temp(x, gx_lines_bytes(&rows_of_strip, s->height));
+    s->line = gx_temp(x, gx_lines_bytes(&rows_of_strip, s->most));
+    s->i = -s->height;
+    if (s->line != NULL && gx_mat_base_stored(A) != NULL) {
+        gx_reader_own(x->run->ctx->store, &s->reader, &err);
+        gx_run_fail(x->run, &err);
+    }
+    return gx_ok(x->run);
+}
+
+/* The next one; false: there is none, and the next call begins again. */
+static bool next_strip(strips *s)
+{
+    gx_run *run = s->x->run;
+    gx_err err = {.code = GX_OK};
+    s->i += s->height;
+    if (s->i >= s->A->rows || gx_run_poll(run) != GX_OK) {
+        s->i = -s->height;
+        return false;
+    }
+    s->type.rows = gx_min(s->height, s->A->rows - s->i);
+    gx_mat_read(run, s->A, s->reader, s->i, 0, s->type.rows, s->type.cols, s->type.dtype, s->data,
+                s->type.rows, &err);
+    return gx_run_fail(run, &err) == GX_OK;
+}
+
+/* Each row of the strip into a sum of its own, or all into one. */
+static void add_rows(strips *s, gx_tally *one, void *c)
+{
+    gx_lines rows = gx_lines_of(&s->type, 1);
+    for (int64_t k = 0, n; k < rows.count && gx_run_poll(s->x->run) == GX_OK; k += n) {
+        n = gx_min(s->most, rows.count - k);
+        gx_lines_gather(&rows, s->data, k, n, s->line);
+        for (int64_t q = 0; q < n && one == NULL; q++) {
+            gx_scalar value =
+                gx_line_reduce(s->x->run, s->node->op->id, s->line + q * rows.length * s->parts,
+                               rows.length, rows.is_complex, 0, NULL);
+            gx_convert(GX_C128, &value, 1, s->node->type.dtype,
+                       gx_at(c, s->node->type.dtype, 1, s->i + k + q, 0), 1, 1, 1);
+        }
+        if (one != NULL) {
+            gx_tally_add(one, s->line, n * rows.length);
+        }
+    }
+}
+
+static void add_columns(strips *s, gx_tally *each)
+{
+    for (int64_t j = 0; j < s->type.cols; j++) {
+        gx_tally_add(&each[j], s->data + j * s->type.rows * s->parts, s->type.rows);
+    }
+}
+
+/* count sums: of the columns, or one; or none. */
+static void reduce_strips(strips *s, gx_tally *sums, int64_t count, void *c)
+{
+    const gx_node *node = s->node;
+    bool goes_on = true;
+    for (int64_t j = 0; j < count; j++) {
+        sums[j] = (gx_tally){.op = node->op->id, .is_complex = s->parts == 2};
+    }
+    while (goes_on && gx_ok(s->x->run)) {
+        while (next_strip(s)) {
+            if (node->whole[0] == 0) {
+                add_columns(s, sums);
+            } else {
+                add_rows(s, count == 0 ? NULL : sums, c);
+            }
+        }
+        goes_on = false;
+        for (int64_t j = 0; j < count; j++) {
+            goes_on = gx_tally_next(&sums[j]);
+        }
+    }
+    for (int64_t j = 0; j < count; j++) {
+        gx_scalar value = gx_tally_value(&sums[j]);
+        gx_convert(GX_C128, &value, 1, node->type.dtype, gx_at(c, node->type.dtype, 1, j, 0), 1, 1,
+                   1);
+    }
+}
+
+/* false: it is in memory, or fits there, or has to. */
+static bool by_strips(gx_exec *x, const gx_node *node)
+{
+    gx_mat space;
+    if (!gx_tally_can(node->op->id) || gx_input_at_hand(x, node, 0) || gx_input_fits(x, node, 0)) {
+        return false;
+    }
+    const gx_mat *A = gx_input_mat(x, node, 0, &space);
+    if (A->rows == 0 || A->cols == 0) {
+        return false;
+    }
+    int64_t axis = node->whole[0], count = axis == 0 ? A->cols : axis < 0 ? 1 : 0;
+    gx_tally *sums = gx_temp(x, (size_t)gx_max(1, count) * sizeof *sums);
+    void *c = gx_result(x, node, 0);
+    strips s;
+    if (open_strips(x, node, A, &s)) {
+        reduce_strips(&s, sums, count, c);
+    }
+    gx_reader_close(s.reader);
+    return true;
+}
+
 void gx_lower_reduce(gx_exec *x, const gx_node *node)
 {
-    if (by_pass(x, node)) {
+    if (by_pass(x, node) || by_strips(x, node)) {
         return;
     }
     if (node->whole[0] < 0) {

@@ -3,7 +3,8 @@
   1  reductions and what goes along rows and columns: more lines than a block, and lines longer than one
   2  elements at other places: whole columns, reversed and repeated ones, other shapes
   3  vectors made into matrices; powers of infinities
-  4  memory: what does not sort needs the matrix and its lines
+  4  memory: what does not sort needs the matrix and its lines; a matrix that memory does not hold is read in strips, to
+     the same bits
 """
 import numpy as np
 import pytest
@@ -131,3 +132,20 @@ def test_memory(db, text):
     right = {"argmin": np.argmin, "any": np.any, "std": np.std, "prod": np.prod,
              "logsumexp": lambda a: np.log(np.exp(a).sum())}[text]
     assert np.isclose(q(db, f"SELECT gx_{text}('A')"), right(a))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(9000, 60), (60, 6000)])
+def test_larger_than_memory(filedb, shape, dtype):
+    db = filedb
+    q(db, "SELECT gx_config('tile_bytes', '64KiB')")
+    a = matrix(shape, dtype)
+    a = a * np.array(0.125, a.real.dtype) + np.array(0.875, a.real.dtype)
+    a[1, :3] = [np.nan, np.inf, 0]
+    q(db, "SELECT gx_store('A', ?)", from_numpy(a))
+    names = ["prod", "any", "all", "var", "std"]
+    names += ["argmin", "argmax", "logsumexp"] if a.dtype.kind == "f" else []
+    calls = [f"SELECT gx_{name}('A'{axis})" for name in names for axis in ("", ", 0", ", 1")]
+    in_memory = [q(db, call) for call in calls]
+    q(db, "SELECT gx_config('memory_limit', '1200KB')")
+    assert [q(db, call) for call in calls] == in_memory
