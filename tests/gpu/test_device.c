@@ -4,7 +4,8 @@
 **
 ** Plan:
 **   1. memory: allocated, too much of it is GX_NOMEM and does no harm, pinned
-**   2. copies of rectangles, both ways, from pinned and pageable memory
+**   2. copies of rectangles, both ways, from pinned and pageable memory, and between memory that is
+**      locked where it lies
 **   3. queues: what runs after another queue, or after a mark, sees its work
 **   4. every kernel of our own against the reference, small, with gaps between the columns;
 **      elementwise ones to the bit; twice, with the same bits
@@ -68,22 +69,28 @@ static void memory(void **state)
     d->backend->unpin(d->dev, NULL);
 }
 
-/* Up with one leading dimension, down with another, through memory that is pinned or not. */
-static void copy_rectangle(size_t rows, size_t cols, bool is_pinned)
+typedef enum way { PAGEABLE, PINNED, LOCKED, WAYS } way;
+
+/* Up with one leading dimension, down with another. */
+static void copy_rectangle(size_t rows, size_t cols, way through)
 {
     const device *d = gpu();
     const gx_backend *b = d->backend;
     gx_queue *queue = device_queue(d);
     gx_err err = {.code = GX_OK};
     size_t ld = rows + 5, ld_there = rows + 3, bytes = ld * cols + 1;
-    unsigned char *host = malloc(bytes), *back = malloc(bytes);
+    unsigned char *host = malloc(2 * bytes), *back = host + bytes;
     void *there, *pinned = NULL;
+    assert_non_null(host);
     for (size_t i = 0; i < bytes; i++) {
         host[i] = (unsigned char)random_bits(&seed);
         back[i] = GUARD;
     }
     unsigned char *from = host;
-    if (is_pinned) {
+    if (through == LOCKED) {
+        must(b->lock(d->dev, host, 2 * bytes, &err), &err);
+    }
+    if (through == PINNED) {
         must(b->pin(d->dev, bytes, &pinned, &err), &err);
         memcpy(pinned, host, bytes);
         from = pinned;
@@ -97,18 +104,20 @@ static void copy_rectangle(size_t rows, size_t cols, bool is_pinned)
     }
     b->free(d->dev, there);
     b->unpin(d->dev, pinned);
+    if (through == LOCKED) {
+        b->unlock(d->dev, host);
+    }
     free(host);
-    free(back);
 }
 
 static void copies(void **state)
 {
     (void)state;
-    for (int is_pinned = 0; is_pinned < 2; is_pinned++) {
-        copy_rectangle(1, 1, is_pinned);
-        copy_rectangle(8, 1, is_pinned);
-        copy_rectangle(1000, 33, is_pinned);
-        copy_rectangle(4096, 17, is_pinned);
+    for (way through = PAGEABLE; through < WAYS; through++) {
+        copy_rectangle(1, 1, through);
+        copy_rectangle(8, 1, through);
+        copy_rectangle(1000, 33, through);
+        copy_rectangle(4096, 17, through);
     }
 }
 
