@@ -103,27 +103,14 @@ def matmul(n, b, m=None, e=4, is_held=False):
     return t
 
 
-def matmul_of_stored(n, b, m=None, e=4):
-    """The same where whoever needs a block reads it, on a device: the larger the rectangle, the fewer are read."""
+def matmul_of_stored(n, b, m=None, is_device=False, e=4):
+    """The same where a worker reads the blocks it needs, and keeps them for the tasks of a group; the last ones are smaller."""
     t, N, M = Tasks(), n // b, (m or n) // b
-    height, width = rectangle(M, N, 64)
-    for p in range(0, M, height):
-        for q in range(0, N, width):
-            rows, columns = min(height, M - p), min(width, N - q)
-            whole = t.add({"product": 2 * b ** 3 * N * rows * columns, "read": (rows + columns) * N * b * b * e},
-                          rows * columns * b * b * e)
-            t.parts(whole, rows * columns, b * b * e)
-    return t
-
-
-def matmul_of_kept(n, b, m=None, e=4):
-    """The same on processors: a worker keeps what it has read for the tasks of a group, the last of which are smaller."""
-    t, N, M = Tasks(), n // b, (m or n) // b
-    height, width = rectangle(M, N, 256)
+    height, width = rectangle(M, N, 64 if is_device else 256)
     down, across = -(-M // height), -(-N // width)
     tall, wide = rectangle(down, across, 16)
     groups = [(p, q) for p in range(0, down, tall) for q in range(0, across, wide)]
-    last = len(groups) * 3 // 4 if down * across >= 64 else 0
+    last = len(groups) if is_device else len(groups) * 3 // 4 if down * across >= 64 else 0
     for number, (top, left) in enumerate(groups):
         shelf = t.add({}, 0)
         for p in range(top, min(top + tall, down)):

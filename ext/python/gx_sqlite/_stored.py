@@ -23,18 +23,12 @@ def database(path: str) -> Any:
     return db
 
 
-def read_block(path: str, name: str, i0: int, i1: int, j0: int, j1: int, out: Optional[Array] = None) -> Array:
-    """Rows i0 to i1, columns j0 to j1 of a stored matrix; into `out` where that is given."""
+def read_block(path: str, name: str, i0: int, i1: int, j0: int, j1: int) -> Array:
+    """Rows i0 to i1, columns j0 to j1 of a stored matrix."""
     db = database(path)
     try:
         A = _matrix.Matrix(db, name)
-        if A.shape == (i1 - i0, j1 - j0):
-            return np.asarray(_arrays.fetch(db, name, out=out))
-        elements: Array = A[i0:i1, j0:j1]
-        if out is None:
-            return elements
-        out[...] = elements
-        return out
+        return np.asarray(_arrays.fetch(db, name) if A.shape == (i1 - i0, j1 - j0) else A[i0:i1, j0:j1])
     finally:
         db.close()
 
@@ -54,8 +48,8 @@ class Stored:
     def shape(self) -> tuple[int, int]:
         return self.i1 - self.i0, self.j1 - self.j0
 
-    def read(self, out: Optional[Array] = None) -> Array:
-        return read_block(self.path, self.name, self.i0, self.i1, self.j0, self.j1, out)
+    def read(self) -> Array:
+        return read_block(self.path, self.name, self.i0, self.i1, self.j0, self.j1)
 
 
 class Shelf:

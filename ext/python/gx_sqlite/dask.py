@@ -112,59 +112,45 @@ def _into(out: Array, call: str, *arguments: Any, **options: Any) -> Array:
     return out
 
 
-def _strip(blocks: Sequence[Union[Array, Stored]], axis: int, room: Array) -> Array:
+def _strip(blocks: Sequence[Array], axis: int, room: Array) -> Array:
     """Blocks that lie one below the other (0) or beside each other (1) as one array, in the room where they have to be put
-    together or read."""
-    if len(blocks) == 1 and isinstance(blocks[0], np.ndarray):
+    together, in their order."""
+    if len(blocks) == 1:
         return blocks[0]
-    axis = axis if len(blocks) > 1 else 1  # by columns, as they are stored
     ends = np.cumsum((0, *(block.shape[axis] for block in blocks))).tolist()
-    across = blocks[0].shape[1 - axis]
-    turned = room[:ends[-1] * across].reshape(ends[-1], across)  # whose rows lie one after the other: so does each block
+    shape = (ends[-1], blocks[0].shape[1]) if axis == 0 else (blocks[0].shape[0], ends[-1])
+    whole = room[:shape[0] * shape[1]].reshape(shape, order="F" if blocks[0].flags.f_contiguous else "C")
     for block, i0, i1 in zip(blocks, ends, ends[1:]):
-        place = turned[i0:i1].T if axis == 1 else turned[i0:i1]
-        if isinstance(block, Stored):
-            block.read(place)
-        else:
-            place[...] = block
-    return turned.T if axis == 1 else turned
+        (whole[i0:i1] if axis == 0 else whole[:, i0:i1])[...] = block
+    return whole
 
 
 def _products(totals: Optional[Sequence[Array]], left: Sequence[Sequence[Any]], right: Sequence[Sequence[Any]],
-              dtype: str) -> list[Array]:
-    """totals, or zeros, + rows of blocks times columns of blocks: blocks, one row after the other.  On a device several
-    blocks of the inner side go at once, since what it gives back is added here.  Memory is taken once for all steps: to
-    touch it first can take longer than to read into it."""
+              dtype: str, shelf: Optional[Shelf] = None, part: int = 0, parts: int = 1) -> list[Array]:
+    """totals, or zeros, + rows of blocks times columns of blocks, or of as many parts of columns of each block one: blocks,
+    one row after the other.  Stored blocks come from the shelf.  On a device several blocks of the inner side go at once,
+    since what it gives back is added here.  Memory is taken once for all steps: to touch it can take longer than to fill it."""
+    widths = [column[0].shape[1] for column in right]
+    cuts = [slice(n * part // parts, n * (part + 1) // parts) for n in widths]
     if totals is None:
-        sums = [np.empty((row[0].shape[0], column[0].shape[1]), dtype) for row in left for column in right]
+        sums = [np.zeros((row[0].shape[0], cut.stop - cut.start), dtype) for row in left for cut in cuts]
     else:
         sums = [np.array(total, dtype, order="C") for total in totals]
     widest = max(block.shape[0] * block.shape[1] for line in (*left, *right) for block in line)
     step = max(1, _STRIP // (widest * np.dtype(dtype).itemsize)) if _has_device() else 1
     rooms = [np.empty(widest * min(step, len(left[0])), dtype) for _ in range(len(right) + 1)]
     spare = np.empty(max(block.size for block in sums), dtype)
+    adds = totals is not None or not _has_device()  # which makes products
+
+    def here(blocks: Sequence[Any]) -> list[Array]:
+        return [shelf.block(block) if shelf is not None and isinstance(block, Stored) else block for block in blocks]
+
     for k in range(0, len(left[0]), step):
-        b = [_strip(column[k:k + step], 0, room) for column, room in zip(right, rooms)]
+        b = [_strip(here(column[k:k + step]), 0, room)[:, cut] for column, room, cut in zip(right, rooms, cuts)]
         for p, row in enumerate(left):
-            a = _strip(row[k:k + step], 1, rooms[-1])
+            a = _strip(here(row[k:k + step]), 1, rooms[-1])
             for block, b_q in zip(sums[p * len(b):], b):
-                _add_product(block.T, b_q, True, a, True, 1, int(totals is not None or k > 0), spare)
-    return sums
-
-
-def _kept_products(left: Sequence[Sequence[Stored]], right: Sequence[Sequence[Stored]], dtype: str, shelf: Shelf,
-                   part: int, parts: int) -> list[Array]:
-    """The same of stored blocks, from zeros on, with those that tasks here have read already; or of as many parts of
-    columns of each block one."""
-    widths = [column[0].shape[1] for column in right]
-    cuts = [slice(n * part // parts, n * (part + 1) // parts) for n in widths]
-    sums = [np.zeros((row[0].shape[0], cut.stop - cut.start), dtype) for row in left for cut in cuts]
-    for k in range(len(left[0])):
-        b = [shelf.block(column[k])[:, cut] for column, cut in zip(right, cuts)]
-        for p, row in enumerate(left):
-            a = shelf.block(row[k])
-            for block, b_q in zip(sums[p * len(b):], b):
-                _add_product(block.T, b_q, True, a, True, 1, 1)
+                _add_product(block.T, b_q, True, a, True, 1, int(adds or k > 0), spare)
     return sums
 
 
@@ -513,11 +499,9 @@ def matmul(A: Any, B: Any, *, read: bool = True) -> DaskArray:
     if B.shape[1] <= _FEW:
         blocks = _product(steps, steps.blocks(A), steps.blocks(B))
     elif a is None or b is None:
-        blocks = _rectangles(steps, steps.blocks(A), steps.blocks(B), dtype, (1, 1), FAN_IN)
-    elif _has_device():  # here, so there
-        blocks = _rectangles(steps, a, b, dtype, _rectangle(len(a), len(b[0]), _TASKS), len(b))
+        blocks = _chains(steps, steps.blocks(A), steps.blocks(B), dtype)
     else:
-        blocks = _kept_rectangles(steps, a, b, dtype)
+        blocks = _rectangles(steps, a, b, dtype, _has_device())  # here, so there
     return steps.assembled(blocks, A.chunks[0], B.chunks[1], dtype)
 
 
@@ -531,32 +515,31 @@ def _rectangle(rows: int, columns: int, least: int) -> tuple[int, int]:
         height, width = taller
 
 
-def _rectangles(steps: _Steps, a: Blocks, b: Blocks, dtype: Any, sides: tuple[int, int], fan: int) -> Blocks:
-    """A product's blocks, a rectangle of them to a task.  Of stored factors, which it drops once they are used, whole sums,
-    and the larger the rectangle is the fewer are read; what are results has to come to where the task runs, all of it
-    before it begins: fan blocks of each factor, and Dask takes care that they are near."""
-    columns, (height, width) = [list(column) for column in zip(*b)], sides
+def _chains(steps: _Steps, a: Blocks, b: Blocks, dtype: Any) -> Blocks:
+    """A product's blocks, of factors that are results: what a task needs has to come to where it runs, all of it before it
+    begins.  So it adds FAN_IN products to what another one gave, and Dask takes care that they are near."""
+    columns = [list(column) for column in zip(*b)]
     made: Blocks = [[None] * len(columns) for _ in a]
-    for p in range(0, len(a), height):
-        for q in range(0, len(columns), width):
-            rows, across, sums = a[p:p + height], columns[q:q + width], None
-            for k in range(0, len(b), fan):
-                sums = steps.add(_products, sums, [row[k:k + fan] for row in rows],
-                                 [column[k:k + fan] for column in across], np.dtype(dtype).str)
-            _place(made, p, q, len(across), steps.parts(sums, len(rows) * len(across)))
+    for p, row in enumerate(a):
+        for q, column in enumerate(columns):
+            sums = None
+            for k in range(0, len(row), FAN_IN):
+                sums = steps.add(_products, sums, [row[k:k + FAN_IN]], [column[k:k + FAN_IN]], np.dtype(dtype).str)
+            made[p][q], = steps.parts(sums, 1)
     return made
 
 
-def _kept_rectangles(steps: _Steps, a: Blocks, b: Blocks, dtype: Any) -> Blocks:
-    """The same of stored factors, where processors compute.  What a worker reads it keeps for the tasks of its group, a
-    rectangle of rectangles, which Dask runs where the group's shelf is.  Each of them begins at another block, which others
-    want after it; and long ones of the last groups (or all, where they are few) are cut in parts: all workers end together."""
+def _rectangles(steps: _Steps, a: Blocks, b: Blocks, dtype: Any, is_device: bool) -> Blocks:
+    """A product's blocks, of stored factors: whole sums, a rectangle of blocks to a task.  What a worker reads it keeps for
+    the tasks of its group, a rectangle of rectangles, which Dask runs where the group's shelf is.  Each of them begins at
+    another block, which others want after it; and long ones of the last groups (or all, where they are few) are cut in
+    parts, so that all workers end together: on processors, which are many."""
     columns = [list(column) for column in zip(*b)]
-    height, width = _rectangle(len(a), len(columns), _SMALL_TASKS)
+    height, width = _rectangle(len(a), len(columns), _TASKS if is_device else _SMALL_TASKS)
     down, across = -(-len(a) // height), -(-len(columns) // width)
     tall, wide = _rectangle(down, across, _GROUPS)
     groups = [(p, q) for p in range(0, down, tall) for q in range(0, across, wide)]
-    last = len(groups) * 3 // 4 if down * across >= _TASKS else 0
+    last = len(groups) if is_device else len(groups) * 3 // 4 if down * across >= _TASKS else 0
     made: Blocks = [[None] * len(columns) for _ in a]
     for n, (top, left) in enumerate(groups):
         shelf = steps.add(shelf_of, steps.token)
@@ -568,9 +551,10 @@ def _kept_rectangles(steps: _Steps, a: Blocks, b: Blocks, dtype: Any) -> Blocks:
                 for part in range(parts):
                     first = (p + q + part) % len(b)
                     turned = [[[*line[first:], *line[:first]] for line in factor] for factor in (rows, lines)]
-                    sums.append(steps.add(_kept_products, *turned, np.dtype(dtype).str, shelf, part, parts))
+                    sums.append(steps.add(_products, None, *turned, np.dtype(dtype).str, shelf, part, parts))
                 whole = sums[0] if parts == 1 else steps.add(_beside, sums)
-                _place(made, p * height, q * width, len(lines), steps.parts(whole, len(rows) * len(lines)))
+                for m, block in enumerate(steps.parts(whole, len(rows) * len(lines))):
+                    made[p * height + m // len(lines)][q * width + m % len(lines)] = block
     return made
 
 
@@ -579,12 +563,6 @@ def _parts(rows: Sequence[Sequence[Stored]], columns: Sequence[Sequence[Stored]]
     n = min(column[0].shape[1] for column in columns)
     flops = 2.0 * sum(row[0].shape[0] for row in rows) * n * sum(block.shape[1] for block in rows[0])
     return max(1, min(_PARTS, n // _NARROW, int(flops // (4 * _TASK))))
-
-
-def _place(made: Blocks, p: int, q: int, width: int, parts: Sequence[Any]) -> None:
-    """Parts, one row after the other, of that many, from block (p, q) on."""
-    for n, part in enumerate(parts):
-        made[p + n // width][q + n % width] = part
 
 
 def _fan(block: int, count: int) -> int:
