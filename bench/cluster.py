@@ -4,11 +4,13 @@
     bench/cluster.py kill [CALL ...]      the same calls, a worker killed in each, and their residuals
 
 CALL: product (f32, order n), solve (f64, Cholesky, order n), least-squares, neighbours, components (rows x 64).  Matrices are
-stored as sharded ones in --dir and read from there first, into the workers' memory, where dask.array has them; gx reads a product's factors
-and a solve's matrix from the files again, which its seconds include.  --head M: of the product only the first M rows; --alone: without dask.array; --backend cpu auto: gx
-without its device, then with it.  Each worker has --threads threads, which compute with one thread each (Dask's own choice); or with
---inner of them.  Ratios are medians over rounds in turn.  The model's figures, but for the bytes that are moved, come from this machine:
-each kind of step is timed on as many processors as there are, before and after each round, since others use them too.
+stored as sharded ones in --dir and read from there first, into the workers' memory, where dask.array has them; gx reads a
+product's factors and a solve's matrix from the files again, which its seconds include.  --head M: of the product only the first
+M rows; --alone: without dask.array; --backend cpu auto: gx without its device, then with it.  Each worker has --threads threads,
+which compute with one thread each (Dask's own choice); or with --inner of them.  Ratios are medians over rounds in turn.  The
+limit is what the steps' arithmetic takes on all processors and nothing else does.  The model's figures, but for the bytes that
+are moved, come from this machine: each kind of step is timed on as many processors as there are, before and after each round,
+since others use them too.
 """
 import argparse
 import contextlib
@@ -281,7 +283,8 @@ def measure_call(client, calls, name, args):
 
     def expected():
         tasks, sizes = tasks_and_sizes()
-        return cluster_model.simulate(tasks, args.workers, this_machine(client, args, sizes, calls.folder))
+        machine = this_machine(client, args, sizes, calls.folder)
+        return [*cluster_model.simulate(tasks, args.workers, machine), cluster_model.arithmetic(tasks, args.workers, machine)]
 
     gx, model, left = ({backend: [] for backend in args.backend} for _ in range(3))
     plain = []
@@ -317,12 +320,12 @@ def report(name, gx, plain, model, left):
     plain = plain if plain.size else np.full_like(gx, np.nan)
     ratio, factor = np.median(gx / plain, axis=0), np.median(gx[:, 0] / model[:, 0])
     print(f"{name:19}{np.median(gx[:, 0]):8.2f}{np.median(plain[:, 0]):14.2f}{ratio[0]:7.2f}{ratio[1]:15.2f}"
-          f"{np.median(model[:, 0]):9.2f}{factor:10.2f}{gx[:, 2].max() / 1e6:10.1f}{plain[:, 2].max() / 1e6:12.1f}"
+          f"{np.median(model[:, 2]):9.2f}{np.median(model[:, 0]):9.2f}{factor:10.2f}{gx[:, 2].max() / 1e6:10.1f}{plain[:, 2].max() / 1e6:12.1f}"
           f"{np.median(model[:, 1]) / 1e6:10.1f}{left:10.1e}", flush=True)
 
 
 def measure(client, calls, args):
-    print(f"{'':19}{'gx s':>8}{'dask.array s':>14}{'ratio':>7}{'of processors':>15}{'model s':>9}{'gx/model':>10}"
+    print(f"{'':19}{'gx s':>8}{'dask.array s':>14}{'ratio':>7}{'of processors':>15}{'limit s':>9}{'model s':>9}{'gx/model':>10}"
           f"{'MB moved':>10}{'dask moved':>12}{'model MB':>10}{'residual':>10}", flush=True)
     for name in args.call:
         measure_call(client, calls, name, args)

@@ -212,6 +212,12 @@ def simulate(tasks, workers, machine):
     return max(done) + machine.start, moved
 
 
+def arithmetic(tasks, workers, machine):
+    """Seconds that the calls' arithmetic takes where every processor does its share of it and nothing else."""
+    lanes = min(workers * machine.lanes, machine.processors or workers * machine.lanes)
+    return sum(flops / machine.rates[kind] for work in tasks.work for kind, flops in work.items() if kind != "beside") / lanes
+
+
 def _reading(blocks, kept, machine, worker):
     """Seconds for what a worker has not read yet."""
     return sum(block.bytes for block in blocks - kept[worker]) / machine.rates["read"] if blocks else 0
