@@ -93,6 +93,13 @@ def rectangle(rows, columns, least):
         height, width = taller
 
 
+def group(down, across):
+    """Tasks that a worker shares what it reads for: _group() of gx_sqlite/dask.py."""
+    if min(down, across) <= 4 and max(down, across) >= 16:
+        return (down, across // 16) if down < across else (down // 16, across)
+    return rectangle(down, across, 16)
+
+
 def matmul(n, b, m=None, e=4, is_held=False):
     """m rows of A (by default all) times A."""
     t, N, M = Tasks(), n // b, (m or n) // b
@@ -108,7 +115,7 @@ def matmul_of_stored(n, b, m=None, is_device=False, e=4):
     t, N, M = Tasks(), n // b, (m or n) // b
     height, width = rectangle(M, N, 64 if is_device else 256)
     down, across = -(-M // height), -(-N // width)
-    tall, wide = rectangle(down, across, 16)
+    tall, wide = group(down, across)
     groups = [(p, q) for p in range(0, down, tall) for q in range(0, across, wide)]
     last = len(groups) if is_device else len(groups) * 3 // 4 if down * across >= 64 else 0
     for number, (top, left) in enumerate(groups):

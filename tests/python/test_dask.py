@@ -388,6 +388,7 @@ def test_model_cuts_the_same(tmp_path, monkeypatch):
         for columns in (1, 3, 16, 64, 500):
             for least in (16, 64, 256):
                 assert model.rectangle(rows, columns, least) == gxd._rectangle(rows, columns, least)
+            assert model.group(rows, columns) == gxd._group(rows, columns)
     for block in (100, 500, 1000, 2000, 5000):
         for count in (1, 20, 64, 300):
             assert model.products_in_a_task(block, count) == gxd._fan(block, count)

@@ -45,7 +45,7 @@ _TASK = 4e9  # flops of a task that is long beside what surrounds it
 _DRIVERS = ("/dev/nvidiactl", "/dev/dxg")
 _TASKS = 64  # rectangles of a product on a device, at least, where it has so many blocks
 _SMALL_TASKS = 256  # on processors, of which there are more
-_GROUPS = 16  # of such rectangles, at least: who works on one goes on with it
+_GROUPS, _SHORT = 16, 4  # groups of such rectangles, at least: who works on one goes on with it; a short side of them
 _PARTS, _NARROW = 4, 256  # of one of these in the last groups, at most; its columns, at least
 _STRIP = 1 << 28  # bytes of one factor that go to a device at once
 _LARGER_IS_NEARER = {"cosine": True, "dot": True, "l2": False, "euclidean": False, "sqeuclidean": False, "l1": False,
@@ -537,7 +537,7 @@ def _rectangles(steps: _Steps, a: Blocks, b: Blocks, dtype: Any, is_device: bool
     columns = [list(column) for column in zip(*b)]
     height, width = _rectangle(len(a), len(columns), _TASKS if is_device else _SMALL_TASKS)
     down, across = -(-len(a) // height), -(-len(columns) // width)
-    tall, wide = _rectangle(down, across, _GROUPS)
+    tall, wide = _group(down, across)
     groups = [(p, q) for p in range(0, down, tall) for q in range(0, across, wide)]
     last = len(groups) if is_device else len(groups) * 3 // 4 if down * across >= _TASKS else 0
     made: Blocks = [[None] * len(columns) for _ in a]
@@ -556,6 +556,13 @@ def _rectangles(steps: _Steps, a: Blocks, b: Blocks, dtype: Any, is_device: bool
                 for m, block in enumerate(steps.parts(whole, len(rows) * len(lines))):
                     made[p * height + m // len(lines)][q * width + m % len(lines)] = block
     return made
+
+
+def _group(down: int, across: int) -> tuple[int, int]:
+    """Height and width of groups of tasks: whole columns, or rows, that are short, as all workers read the other factor then."""
+    if min(down, across) <= _SHORT and max(down, across) >= _GROUPS:
+        return (down, across // _GROUPS) if down < across else (down // _GROUPS, across)
+    return _rectangle(down, across, _GROUPS)
 
 
 def _parts(rows: Sequence[Sequence[Stored]], columns: Sequence[Sequence[Stored]]) -> int:
