@@ -203,6 +203,24 @@ GX_INLINE gx_code potrf(gx_dtype dtype, const gx_args *p, gx_err *err)
 
 // LU ----------------------------------------------------------------------------------------------
 
+/*
+** A pivot that is NaN makes all that comes after it NaN, but not through every one of OpenBLAS's
+** kernels: of f32 some unknowns came out as numbers.  The last column is made to say so.
+*/
+GX_INLINE void spread_nan(gx_dtype dtype, const gx_args *p, int64_t count)
+{
+    bool d = has_doubles(dtype), is_complex = has_pairs(dtype), is_nan = false;
+    int64_t parts = is_complex ? 2 : 1;
+    for (int64_t j = 0; j < count; j++) {
+        const void *pivot = gx_at(p->c, dtype, p->ldc, j, j);
+        is_nan |= isnan(get(d, pivot, 0)) || isnan(get(d, pivot, parts - 1));
+    }
+    void *last = gx_at(p->c, dtype, p->ldc, 0, count - 1);
+    for (int64_t k = 0; k < p->m * parts && is_nan; k++) {
+        put(d, last, k, (double)NAN);
+    }
+}
+
 GX_INLINE gx_code getrf(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
     *p->info = 0;
@@ -218,6 +236,7 @@ GX_INLINE gx_code getrf(gx_dtype dtype, const gx_args *p, gx_err *err)
                                 (lapack_int)p->n, p->c, ld_of(p->ldc), (void *)p->pivots);
     gx_cpu_narrow_end();
     *p->info = info;
+    spread_nan(dtype, p, count);
     for (int64_t j = count - 1; j >= 0; j--) {
         lapack_int from_1;
         memcpy(&from_1, (const char *)p->pivots + (size_t)j * sizeof from_1, sizeof from_1);

@@ -60,6 +60,7 @@ static const struct {
     [GX_CUDA_TRIANGLES] = {"gx_triangle", "cuda_map", EACH_DTYPE},
     [GX_CUDA_LARFT] = {"gx_larft", "cuda_map", EACH_DTYPE},
     [GX_CUDA_DEFINITE] = {"gx_definite", "cuda_map", EACH_DTYPE},
+    [GX_CUDA_POISON] = {"gx_poison", "cuda_map", EACH_DTYPE},
     [GX_CUDA_RESCALE] = {"gx_rescale", "cuda_map", EACH_DTYPE},
     [GX_CUDA_MOVE_ROWS] = {"gx_rows", "cuda_move", EACH_DTYPE},
     [GX_CUDA_PAIRS] = {"gx_pairs", "cuda_move", EACH_DTYPE},

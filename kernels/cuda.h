@@ -34,6 +34,7 @@ typedef enum gx_cuda_function {
     GX_CUDA_TRIANGLES,
     GX_CUDA_LARFT,
     GX_CUDA_DEFINITE,
+    GX_CUDA_POISON,
     GX_CUDA_RESCALE,
     GX_CUDA_MOVE_ROWS,
     GX_CUDA_PAIRS,

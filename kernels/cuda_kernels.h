@@ -20,6 +20,7 @@
 **   gx_definite     b, 32 bits, is 0 or the order of a leading minor: b = the smaller of that and
 **                   of 1 + the first j < n for which c(j, j) > 0 is false.  kind 1, for n = 1: b
 **                   is 0 before, and a positive c becomes its square root
+**   gx_poison       where the double at a is NaN, so is c, m x n, and the 32 bits at b are 0
 **   gx_rescale      c = 2^k c, m x n (kind 1: 2^-k c); k is 0 where the double at a is between
 **                   2^-485 and 2^485 (f32 and c64: 2^-51 and 2^51), 0 or NaN, else brings it to
 **                   between 1 and 2; for Inf k is -1023 (f32 and c64: 0)
@@ -74,7 +75,7 @@ typedef struct gx_cuda_call {
     double alpha[2], beta[2]; /* re, im                      */
     const void *a;
     int64_t lda;
-    void *b; /* written by larft and definite alone          */
+    void *b; /* written by larft, definite and poison alone  */
     int64_t ldb;
     void *c;
     int64_t ldc;

@@ -204,6 +204,20 @@ template <class T> __device__ inline void definite(const gx_cuda_call &p)
 }
 GX_CUDA_KERNELS(gx_definite, definite)
 
+template <class T> __device__ inline void poison(const gx_cuda_call &p)
+{
+    T *c = (T *)p.c;
+    double measured = *(const double *)p.a;
+    if (!isnan(measured)) {
+        return;
+    }
+    for_each(p.m, p.n, [&](int64_t i, int64_t j) {
+        put(c, j * p.ldc + i, number{measured, facts<T>::is_complex ? measured : 0});
+        *(int32_t *)p.b = 0;
+    });
+}
+GX_CUDA_KERNELS(gx_poison, poison)
+
 /* The power of two by which a matrix of such a size is multiplied. */
 template <class T> __device__ inline int exponent_for(double largest)
 {

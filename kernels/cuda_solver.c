@@ -11,6 +11,11 @@
 ** on trust: some sizes let a zero, a negative number or a NaN pass, which then stands on the
 ** factor's diagonal.  A kernel of ours looks there for the first that is not positive and corrects
 ** info; n = 1 it factors itself.
+**
+** GETRF: cuSOLVER takes a NaN for a zero, so that determinants and inverses of what is not known
+** would be numbers like any others.  The block is measured first; where it has a NaN the last
+** column of the factors becomes NaN, from which it spreads as it would have, and info 0, since no
+** pivot is zero.
 */
 #include "cuda.h"
 
@@ -53,6 +58,11 @@ static size_t pivot_bytes(gx_kernel_id kernel, const gx_args *p)
     return gx_cuda_round((size_t)count * sizeof(int64_t));
 }
 
+static size_t measure_bytes(gx_kernel_id kernel, const gx_args *p)
+{
+    return kernel == GX_GETRF ? gx_cuda_measure_bytes(p->m, p->n) : 0;
+}
+
 size_t gx_cuda_solver_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
 {
     appetite a = {0, 0};
@@ -60,7 +70,8 @@ size_t gx_cuda_solver_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, co
         return INFO_BYTES;
     }
     GX_CUDA_ASK(dev, ask(dev->api, dev, dev->solver, dev->params, kernel, dtype, args, &a, NULL));
-    return INFO_BYTES + pivot_bytes(kernel, args) + gx_cuda_round(a.device);
+    return INFO_BYTES + pivot_bytes(kernel, args) + measure_bytes(kernel, args) +
+           gx_cuda_round(a.device);
 }
 
 /* info as the factor's diagonal has it; is_alone: n = 1, which is factored here. */
@@ -108,6 +119,21 @@ static gx_code potrf(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args
 }
 GX_CUDA_SLOTS_DEFINE(gx_cuda_potrf, potrf)
 
+/* The last column of factors of a block that had a NaN. */
+static gx_code poison(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const double *largest,
+                      const gx_args *p, int32_t *info, gx_err *err)
+{
+    gx_cuda_call call = {.m = p->m,
+                         .n = 1,
+                         .a = largest,
+                         .lda = 1,
+                         .b = info,
+                         .ldb = 1,
+                         .c = gx_at(p->c, dtype, p->ldc, 0, gx_min(p->m, p->n) - 1),
+                         .ldc = p->ldc};
+    return gx_cuda_over_block(dev, queue, GX_CUDA_POISON, dtype, &call, err);
+}
+
 static gx_code getrf(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p, gx_err *err)
 {
     *p->info = 0;
@@ -120,14 +146,18 @@ static gx_code getrf(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args
     int64_t count = gx_min(p->m, p->n);
     int32_t *info = p->work;
     int64_t *pivots = (int64_t *)((char *)p->work + INFO_BYTES);
-    char *rest = (char *)pivots + pivot_bytes(GX_GETRF, p);
+    char *measure = (char *)pivots + pivot_bytes(GX_GETRF, p);
+    char *rest = measure + measure_bytes(GX_GETRF, p);
+    const double *largest;
     GX_TRY(gx_cuda_solver(dev, queue, err));
     GX_TRY(ask(dev->api, dev, queue->solver, queue->params, GX_GETRF, dtype, p, &a, err));
     GX_TRY(gx_cuda_host_work(dev, queue, a.host, &host, err));
+    GX_TRY(gx_cuda_measure(dev, queue, dtype, p->m, p->n, p->c, p->ldc, measure, &largest, err));
     CUSOLVER_TRY(dev,
                  dev->api->getrf(queue->solver, queue->params, p->m, p->n, type, p->c, p->ldc,
                                  pivots, type, rest, a.device, host, a.host, info),
                  "Xgetrf");
+    GX_TRY(poison(dev, queue, dtype, largest, p, info, err));
     gx_cuda_call call = {.n = count, .c = pivots, .m = 1};
     gx_cuda_dim block = {256, 1, 1};
     gx_cuda_dim grid = {(unsigned)gx_min(gx_ceil_div(count, 256), 1024), 1, 1};

@@ -158,6 +158,17 @@ static void definite(gx_dtype dtype, const gx_cuda_call *p)
     }
 }
 
+static void poison(gx_dtype dtype, const gx_cuda_call *p)
+{
+    double measured = *(const double *)p->a;
+    for (int64_t i = 0; i < p->m && isnan(measured); i++) {
+        for (int64_t j = 0; j < p->n; j++) {
+            put(dtype, p->c, p->ldc, i, j, (gx_scalar){measured, measured});
+        }
+        *(int32_t *)p->b = 0;
+    }
+}
+
 static void rescale(gx_dtype dtype, const gx_cuda_call *p)
 {
     double largest = *(const double *)p->a, limit = gx_dtype_is_double(dtype) ? 0x1p485 : 0x1p51;
@@ -391,6 +402,7 @@ typedef enum served {
     LARFT,
     PAIRS,
     DEFINITE,
+    POISON,
     RESCALE,
     ROWS,
     REDUCE,
@@ -427,6 +439,7 @@ static const char *const names[SERVED] = {
     [REDUCE] = "gx_reduce",
     [REDUCE_END] = "gx_reduce_end",
     [DEFINITE] = "gx_definite",
+    [POISON] = "gx_poison",
     [RESCALE] = "gx_rescale",
     [PIVOTS] = "gx_pivots",
     [CONVERT] = "gx_convert",
@@ -525,10 +538,9 @@ static int serve(void *arg)
         larft(l->dtype, p);
         break;
     case DEFINITE:
-        definite(l->dtype, p);
-        break;
+    case POISON:
     case RESCALE:
-        rescale(l->dtype, p);
+        (l->kernel == RESCALE ? rescale : l->kernel == POISON ? poison : definite)(l->dtype, p);
         break;
     case ROWS:
         move_rows(l->dtype, &l->p.rows);

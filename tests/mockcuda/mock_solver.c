@@ -61,6 +61,21 @@ static void geev_packed(gx_dtype dtype, const gx_args *args)
     free(wide.right);
 }
 
+/* cuSOLVER's GETRF takes a NaN for a zero. */
+static void forget_nan(gx_dtype dtype, const gx_args *args)
+{
+    gx_dtype part = gx_dtype_real(dtype);
+    int64_t parts = gx_dtype_is_complex(dtype) ? 2 : 1;
+    for (int64_t j = 0; j < args->n; j++) {
+        for (int64_t i = 0; i < parts * args->m; i++) {
+            void *x = gx_at(args->c, part, parts * args->ldc, i, j);
+            if (isnan(scalar_at(part, x).re)) {
+                memset(x, 0, gx_dtype_bytes(part));
+            }
+        }
+    }
+}
+
 /* The kernel, with what work space it wants. */
 static int run_task(void *arg)
 {
@@ -77,6 +92,9 @@ static int run_task(void *arg)
     int64_t wide = 0;
     args->work = malloc(bytes + 1);
     args->info = &wide;
+    if (t->is_pivots) {
+        forget_nan(t->dtype, args);
+    }
     if (t->kernel == GX_GEEV && args->wants_right && !gx_dtype_is_complex(t->dtype)) {
         geev_packed(t->dtype, args);
     } else {

@@ -9,6 +9,7 @@ Plan:
   memory in the middle; slow buses;
 - a thousand products: memory stays flat;
 - several connections in threads on one device: right, and none starves;
+- a NaN that cuSOLVER's LU takes for a zero: determinants, inverses and solutions are not numbers;
 - each call of CUDA fails once (a sample of tests/fault/cuda.py).
 """
 import os
@@ -260,6 +261,27 @@ result += [mock.alive()]
     got = child_on_stand_ins(tmp_path, body, GX_BACKEND="cuda", MOCK_MEMORY=160 << 20)
     assert len(got[0]) == 4 and all(row[0] < 1e-13 and row[1] == 0 for row in got[0]), got
     assert got[1] >= 1 and got[2:] == [[], 0, {}]
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16"])
+def test_factors_of_what_is_not_known(tmp_path, dtype):
+    """A NaN anywhere in A, in one panel of the factorisation and in several: nothing of the result is a number."""
+    body = FILE + f"""
+result = []
+for n in (1, 2, 90):
+    for i, j in {{(0, 0), (n - 1, 0), (0, n - 1), (n // 2, n // 3)}}:
+        a = (np.eye(n) * 3 + np.arange(n * n).reshape(n, n) / n**2).astype({dtype!r})
+        a[i, j] = np.nan
+        A, b = from_numpy(a), from_numpy(np.ones((n, 2), {dtype!r}))
+        det = q(db, "SELECT gx_det(?)", A)
+        det = to_numpy(det)[0, 0] if isinstance(det, bytes) else det
+        x = [to_numpy(q(db, f"SELECT {{call}}", *values)) for call, values in
+             (("gx_inverse(?)", [A]), ("gx_solve(?, ?)", [A, b]))]
+        result.append([n, det is None or bool(np.isnan(det)), *(bool(np.isnan(y).all()) for y in x)])
+result = [sorted(map(list, set(map(tuple, result)))), stats(db)['device_calls'] > 0]
+"""
+    got = child_on_stand_ins(tmp_path, body, GX_BACKEND="cuda")
+    assert got == [[[n, True, True, True] for n in (1, 2, 90)], True]
 
 
 def test_flat(tmp_path):

@@ -254,6 +254,21 @@ def test_no_numbers(db):
     assert q(db, "SELECT gx_check('F')") == "ok"
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=NAMES)
+def test_nothing_known(db, dtype):
+    """Wherever the NaN is, no unknown is a number, as in NumPy."""
+    rng = np.random.default_rng(9)
+    for n in (1, 2, 3, 8, 33, 130):
+        for _ in range(8):
+            a = matrix(n, n, dtype)
+            a[rng.integers(n), rng.integers(n)] = np.nan
+            A, b = from_numpy(a), from_numpy(np.ones((n, 2), dtype))
+            assert np.isnan(to_numpy(q(db, "SELECT gx_solve(?, ?)", A, b))).all()
+            assert np.isnan(to_numpy(q(db, "SELECT gx_inverse(?)", A))).all()
+            det = q(db, "SELECT gx_det(?)", A)
+            assert det is None or np.isnan(to_numpy(det)).all()
+
+
 def test_empty(db):
     for m, n in [(0, 0), (0, 4), (4, 0)]:
         store(db, np.zeros((m, n)))
