@@ -13,6 +13,7 @@
 
 #include "../alg/dense.h"
 #include "../device/fleet.h"
+#include "../exec/place.h"
 #include "../store/aux_data.h"
 #include "compile.h"
 #include "device_memory.h"
@@ -367,6 +368,7 @@ static bool run_once(gx_run *run, const gx_graph *g, gx_mat *operand, gx_sink *s
         return true;
     }
     gx_value_buf_free(run->ctx->mem, &result->sink.value);
+    gx_place_restart(run);
     next->may_leave = goes_on(run, &x, next);
     return false;
 }

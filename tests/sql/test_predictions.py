@@ -5,7 +5,7 @@ Plan:
   blocks kept on the device are neither read nor copied up; what the pool has is not allocated; storing takes the rates
   of new space where the file grows, those of used space where it does not;
 - gx_predictions: a row a function, place and size; the call that opens the device and one that falls back are not
-  counted; the factor is gx_plan's;
+  counted; the factor is gx_plan's; programs have rows by what they are made of;
 - opening: little work never does, many medium calls do when their savings come to its price, forced calls at once;
   figures that others have saved since the connection first looked count, too;
   an open device is used wherever it is predicted to be faster, and only there;
@@ -148,6 +148,34 @@ result += [db.execute(names).fetchall(), stats(db)['device_fallbacks']]
     assert rows == [["gx_matmul", "cpu", 128, 1], ["gx_matmul", "cuda:0 mock", 128, 2]]
     assert fallbacks == 1
     assert later == [["gx_matmul", "cpu", 128, 2], ["gx_matmul", "cuda", 128, 2]]  # F, when the device was off
+
+
+def test_program_rows(tmp_path):
+    """Rows by operations and place, whatever the sizes are; what opens the device or fails there is not counted."""
+    got = child(
+        tmp_path,
+        FILE
+        + """
+matrices(db)
+names = lambda: rows('SELECT "function" AS name, device, sum(calls) AS calls FROM gx_predictions '
+                     'WHERE length("function") = 16 GROUP BY 1, 2 ORDER BY 3, 2')
+first, second = "SELECT gx_eval('sum(A @ B)')", "SELECT gx_eval('norm(A) + 1')"
+result = []
+for sql, failure in ((first, ''), (first, ''), (first, ''), (second, ''), (first, '*:5:lost')):
+    mock.order(failure)
+    q(db, sql)
+    result.append(names())
+mock.order()
+result.append(stats(db)['device_fallbacks'])
+""",
+        GX_BACKEND="cuda",
+    )
+    assert got.pop() == 1
+    opened, once, twice, other, failed = [[[row["device"], row["calls"]] for row in rows] for rows in got]
+    assert opened == [] and once == [["cuda:0 mock", 1]] and twice == [["cuda:0 mock", 2]]
+    assert other == [["cuda:0 mock", 1], ["cuda:0 mock", 2]]
+    assert [calls for _, calls in failed] == [1, 2]
+    assert len({row["name"] for row in got[3]}) == 2
 
 
 def saved_device(tmp_path, **figures):
