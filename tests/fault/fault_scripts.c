@@ -410,6 +410,10 @@ const fault_script fault_scripts[] = {
 
     // Files.
     {"import-npy", SMALL, "SELECT gx_import('N', 'in.npy')"},
+    {"import-npy-team",
+     "SELECT gx_config('tile_bytes', 262144), gx_config('threads', 2);"
+     "SELECT gx_export(gx_randn(380, 400), 'in.npy', '{\"overwrite\":true}');",
+     "SELECT gx_import('N', 'in.npy')"},
     {"import-mtx", SMALL, "SELECT gx_import('N', 'in.mtx')"},
     {"import-csv", SMALL, "SELECT gx_import('N', 'in.csv')"},
     {"export", SMALL,
