@@ -33,8 +33,8 @@ void gx_kry_unlock(struct gx_kry_device *d)
 {
     for (int k = 0; k < GX_OPER_BASES; k++) {
         if (d->is_locked[k] && gx_kry_is_open(d, &d->share[0])) {
-            gx_pool_unlock(d->share[0].accel->pool, d->op->basis[k].memory, d->op->basis[k].bytes);
-        }
+            gx_pool_unlock(d->share[0].accel->pool, d->op->basis[k].memory);
+        } // a pool that has gone let go of them
         d->is_locked[k] = false;
     }
 }
