@@ -62,16 +62,20 @@ static int byte_of(uint64_t key, int place)
     return (int)(key >> (8 * place) & 0xff);
 }
 
+/* At most SHORT of them. */
 static void insert_all(gx_ranked *line, int64_t length)
 {
-    for (int64_t k = 1; k < length; k++) {
+    uint64_t keys[SHORT];
+    for (int64_t k = 0; k < length; k++) {
         gx_ranked one = line[k];
         uint64_t key = key_of(one.value);
         int64_t at = k;
-        for (; at > 0 && key < key_of(line[at - 1].value); at--) {
+        for (; at > 0 && key < keys[at - 1]; at--) {
             line[at] = line[at - 1];
+            keys[at] = keys[at - 1];
         }
         line[at] = one;
+        keys[at] = key;
     }
 }
 
