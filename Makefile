@@ -217,6 +217,10 @@ $(BUILD)/kernels/%.fatbin: kernels/%.cu kernels/cuda_element.cuh kernels/cuda_fu
 	$(call say,nvcc,$<)
 	$(Q)$(NVCC) $(NVFLAGS) -fatbin -o $@ $<
 
+# Instructions of Hopper alone are in code for sm_90a, which runs there and nowhere else.
+$(BUILD)/kernels/cuda_narrow_split.fatbin: private CUDA_CODE := \
+    $(subst compute_90$(COMMA)code=sm_90,compute_90a$(COMMA)code=sm_90a,$(CUDA_CODE))
+
 $(BUILD)/nvflags: always
 	@mkdir -p $(@D)
 	@echo '$(NVCC) $(NVFLAGS)' | cmp -s - $@ || echo '$(NVCC) $(NVFLAGS)' >$@

@@ -51,7 +51,9 @@ static shared *shared_state(void)
 static const struct {
     const char *name;
     const char *file; /* the .cu that has it */
-    enum { EACH_DTYPE, ONE_FOR_ALL, REAL_DTYPES } serves;
+    enum { EACH_DTYPE, ONE_FOR_ALL, REAL_DTYPES, F32_ALONE } serves;
+    int capability; /* ten times the compute capability that alone has it; 0: every one has */
+    int room;       /* bytes of shared memory that a launch adds to it                      */
 } function_names[GX_CUDA_FUNCTIONS] = {
     [GX_CUDA_MAP] = {"gx_map", "cuda_map", EACH_DTYPE},
     [GX_CUDA_TRANSPOSE] = {"gx_transpose", "cuda_move", EACH_DTYPE},
@@ -73,6 +75,9 @@ static const struct {
     [GX_CUDA_RANDOM] = {"gx_random", "cuda_random", ONE_FOR_ALL},
     [GX_CUDA_PARTS] = {"gx_parts", "cuda_narrow", EACH_DTYPE},
     [GX_CUDA_NARROW_PRODUCT] = {"gx_narrow", "cuda_narrow", REAL_DTYPES},
+    [GX_CUDA_NARROW_IMAGE] = {"gx_narrow_image", "cuda_narrow_split", F32_ALONE, 90},
+    [GX_CUDA_NARROW_SPLIT] = {"gx_narrow_split", "cuda_narrow_split", F32_ALONE, 90,
+                              GX_CUDA_SPLIT_SHARED},
     [GX_CUDA_NEAR_ROWS] = {"gx_near_rows", "cuda_nearest", REAL_DTYPES},
     [GX_CUDA_NEAR_APART] = {"gx_near_apart", "cuda_nearest", REAL_DTYPES},
     [GX_CUDA_NEAR_SELECT] = {"gx_near_select", "cuda_nearest", REAL_DTYPES},
@@ -116,6 +121,30 @@ static gx_code find_function(gx_dev *dev, const char *file, const char *name,
     return gx_fail(err, GX_DEVICE, "gx_cuda.so has no kernels of %s", file);
 }
 
+/* What a device of another kind, or an image that was not compiled for this one, does not have. */
+static gx_code find_special(gx_dev *dev, int i, const char *name, gx_cuda_handle *function,
+                            gx_err *err)
+{
+    const int ROOM = 8; // cudaFuncAttributeMaxDynamicSharedMemorySize
+    if (dev->capability != function_names[i].capability) {
+        return GX_OK;
+    }
+    if (find_function(dev, function_names[i].file, name, function, NULL) != GX_OK) {
+        *function = NULL;
+        return gx_cuda_enter(dev, err);
+    }
+    dev->room[i] = function_names[i].room;
+    return gx_cuda_check(dev, dev->api->function_set(*function, ROOM, dev->room[i]),
+                         "cudaFuncSetAttribute", err);
+}
+
+static bool serves(int i, gx_dtype dtype)
+{
+    return function_names[i].serves == REAL_DTYPES ? !gx_dtype_is_complex(dtype)
+           : function_names[i].serves == F32_ALONE ? dtype == GX_F32
+                                                   : true;
+}
+
 static gx_code load_code(gx_dev *dev, gx_err *err)
 {
     for (int i = 0; i < GX_CUDA_IMAGES_MAX && gx_cuda_images[i] != NULL; i++) {
@@ -131,11 +160,14 @@ static gx_code load_code(gx_dev *dev, gx_err *err)
         for (int d = 0; d < GX_DTYPE_COUNT; d++) {
             char name[64];
             bool is_one = function_names[i].serves == ONE_FOR_ALL;
-            if (function_names[i].serves == REAL_DTYPES && gx_dtype_is_complex((gx_dtype)d)) {
+            gx_cuda_handle *function = &dev->function[i][d];
+            if (!serves(i, (gx_dtype)d)) {
                 continue;
             }
             snprintf(name, sizeof name, is_one ? "%s" : "%s_%s", function_names[i].name, suffix[d]);
-            GX_TRY(find_function(dev, function_names[i].file, name, &dev->function[i][d], err));
+            GX_TRY(function_names[i].capability != 0
+                       ? find_special(dev, i, name, function, err)
+                       : find_function(dev, function_names[i].file, name, function, err));
         }
     }
     return GX_OK;
@@ -539,7 +571,7 @@ static size_t own_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, co
     case GX_GEMM:
     case GX_SYRK:
     case GX_HERK:
-        return gx_cuda_narrow_bytes(kernel, dtype, args);
+        return gx_cuda_narrow_bytes(dev, kernel, dtype, args);
     case GX_REDUCE:
         return gx_cuda_reduce_bytes(args);
     case GX_FUSED:

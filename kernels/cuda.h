@@ -47,6 +47,8 @@ typedef enum gx_cuda_function {
     GX_CUDA_RANDOM,
     GX_CUDA_PARTS,
     GX_CUDA_NARROW_PRODUCT,
+    GX_CUDA_NARROW_IMAGE,
+    GX_CUDA_NARROW_SPLIT,
     GX_CUDA_NEAR_ROWS,
     GX_CUDA_NEAR_APART,
     GX_CUDA_NEAR_SELECT,
@@ -74,7 +76,8 @@ struct gx_dev {
     size_t pitch_most; /* of a two-dimensional copy, bytes                      */
     int capability;    /* ten times the compute capability                      */
     gx_cuda_handle library[GX_CUDA_IMAGES_MAX];
-    gx_cuda_handle function[GX_CUDA_FUNCTIONS][GX_DTYPE_COUNT];
+    gx_cuda_handle function[GX_CUDA_FUNCTIONS][GX_DTYPE_COUNT]; /* NULL: this kind has none  */
+    int room[GX_CUDA_FUNCTIONS]; /* bytes of shared memory that a launch adds to it     */
     pthread_mutex_t lock;  /* over what follows                                   */
     gx_cuda_handle idle_mark[GX_CUDA_MARKS]; /* for the next ones who want some       */
     int idle_marks;
@@ -325,7 +328,8 @@ GX_SLOTS_DECLARE(gx_cuda_merit);
 GX_SLOTS_DECLARE(gx_cuda_nearest);
 GX_SLOTS_DECLARE(gx_cuda_spmm);
 
-size_t gx_cuda_narrow_bytes(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);
+size_t gx_cuda_narrow_bytes(const gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype,
+                            const gx_args *args);
 
 /* Bytes of args->work: of cuda_nearest.c, cuda_fused.c, reductions, and the others by name. */
 size_t gx_cuda_spmm_bytes(gx_dtype dtype, const gx_args *args);

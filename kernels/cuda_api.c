@@ -196,6 +196,7 @@ static const entry entries[] = {
     FUNCTION(CUDART, can_reach, "cudaDeviceCanAccessPeer"),
     FUNCTION(CUDART, reach, "cudaDeviceEnablePeerAccess"),
     FUNCTION(CUDART, launch, "cudaLaunchKernel"),
+    FUNCTION(CUDART, function_set, "cudaFuncSetAttribute"),
     FUNCTION(CUDART, library_load, "cudaLibraryLoadData"),
     FUNCTION(CUDART, library_unload, "cudaLibraryUnload"),
     FUNCTION(CUDART, library_kernel, "cudaLibraryGetKernel"),

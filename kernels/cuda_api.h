@@ -120,6 +120,7 @@ typedef struct gx_cuda_api {
     int (*reach)(int other, unsigned flags);           /* cudaDeviceEnablePeerAccess */
     int (*launch)(const void *kernel, gx_cuda_dim grid, gx_cuda_dim block, void **args,
                   size_t shared_bytes, gx_cuda_handle stream);
+    int (*function_set)(const void *kernel, int attribute, int value); /* cudaFuncSetAttribute */
     int (*library_load)(gx_cuda_handle *library, const void *image, int *options, void **values,
                         unsigned count, int *library_options, void **library_values,
                         unsigned library_count);

@@ -38,7 +38,8 @@
 **   gx_parts        c = beta c + alpha (the sum of `chunks` matrices at a, m x n of leading
 **                   dimension lda, a number of elements apart that `lines` says); c is transposed
 **                   for trans TRANS; on `part`: ALL, or triangle uplo
-**   gx_narrow*      products with a few columns: see gx_cuda_narrow
+**   gx_narrow       products with a few columns: see gx_cuda_narrow
+**   gx_narrow_split the same with more columns, f32 alone; gx_narrow_image: what it reads of x
 **   gx_near_...     neighbours, of real dtypes: see gx_cuda_near
 **   gx_spmm_...     products with a sparse panel: see gx_cuda_spmm
 **
@@ -100,16 +101,25 @@ typedef struct gx_cuda_rows {
 } gx_cuda_rows;
 
 /*
-** Products of a large real matrix s, rows x cols, with few columns, 1 to GX_CUDA_NARROW, whose
-** element (k, r) is x[k x_down + r x_across].  The sum, over columns (is_trans: rows) of s, is cut
-** into `parts` of `chunk`; what each comes to is few columns, one after the other, in `partial`.  A
-** thread block has a part of `span` rows (is_trans: columns) of s.
+** Products of a large real matrix s, rows x cols, with few columns, 1 to GX_CUDA_NARROW (split: to
+** GX_CUDA_SPLIT), whose element (k, r) is x[k x_down + r x_across].  The sum, over columns
+** (is_trans: rows) of s, is cut into `parts` of `chunk`; what each comes to is few columns, one
+** after the other, in `partial`.  A thread block has a part of `span` rows (is_trans: columns) of
+** s.  Split: thread blocks have `chunk` steps each, of GX_CUDA_SPLIT_STEP of the sum, of all those
+** of `span` rows, then of the next ones; part q is from the q-th block that has steps of the rows,
+** or zeros; `image` is what gx_narrow_image makes of x, GX_CUDA_SPLIT_IMAGE bytes a step.
 */
 enum {
     GX_CUDA_NARROW = 16,
-    GX_CUDA_NARROW_ROWS = 512,     /* plain: span                                         */
-    GX_CUDA_NARROW_STEP = 256,     /* is_trans: chunks are multiples of it                */
-    GX_CUDA_NARROW_ROOM = 32 << 10 /* bytes of a chunk of x, of 16 columns, of 8 if fewer */
+    GX_CUDA_NARROW_ROWS = 512,      /* plain: span                                         */
+    GX_CUDA_NARROW_STEP = 256,      /* is_trans: chunks are multiples of it                */
+    GX_CUDA_NARROW_ROOM = 32 << 10, /* bytes of a chunk of x, of 16 columns, of 8 if fewer */
+    GX_CUDA_SPLIT = 64,             /* columns of a split product, at most                 */
+    GX_CUDA_SPLIT_STEP = 64,
+    GX_CUDA_SPLIT_IMAGE = 17 << 10,
+    GX_CUDA_SPLIT_THREADS = 512,
+    GX_CUDA_SPLIT_ROWS = GX_CUDA_SPLIT_THREADS / 2, /* span                           */
+    GX_CUDA_SPLIT_SHARED = 196 << 10                /* bytes of shared memory of a block */
 };
 
 typedef struct gx_cuda_narrow {
@@ -122,7 +132,7 @@ typedef struct gx_cuda_narrow {
     const void *x;
     int64_t x_down, x_across;
     int64_t chunk, parts, span;
-    void *partial;
+    void *partial, *image;
 } gx_cuda_narrow;
 
 /*

@@ -28,8 +28,8 @@ gx_code gx_cuda_launch(gx_dev *dev, gx_queue *queue, gx_cuda_function function, 
                        gx_cuda_dim grid, gx_cuda_dim block, void *params, gx_err *err)
 {
     void *list[] = {params};
-    int status =
-        dev->api->launch(dev->function[function][dtype], grid, block, list, 0, queue->stream);
+    int status = dev->api->launch(dev->function[function][dtype], grid, block, list,
+                                  (size_t)dev->room[function], queue->stream);
     return gx_cuda_check(dev, status, "cudaLaunchKernel", err);
 }
 

@@ -9,6 +9,8 @@
 **                 memory copies at 4.2 TB/s, cuBLAS reads the large matrix at 1.7 to 2.5 for 2 to
 **                 16 of f32, at 0.8 for one, transposed, of 2^32 elements, and at 3.6 for 2 to 8 of
 **                 f64, plain.  For what else there is of f64 it does as well as ours.
+**   17 to 64      of f32, on Hopper: tensor cores, with the accuracy of f32 (cuda_narrow_split.cu),
+**                 for there arithmetic bounds cuBLAS (decision 047).
 **   rank k        A^H A of few, long columns, or A A^H: cuBLAS's syrk sums in one thread block what
 **                 one thread block holds of the result.  Parts are products of a batch by cuBLAS.
 **
@@ -62,31 +64,78 @@ static bool is_few(gx_dtype dtype, int64_t few, bool is_trans)
     return dtype == GX_F64 && !is_trans && few >= 2 && few <= GX_CUDA_NARROW / 2;
 }
 
-/* How a product is cut; false: it is not for these kernels. */
-static bool cut_narrow(gx_dtype dtype, const gx_args *p, gx_cuda_narrow *out)
+/* One thread block a processor, with as many steps as the others. */
+static void cut_steps(gx_cuda_narrow *p, int64_t side, int64_t k)
+{
+    const int64_t PROCESSORS = 132, LEAST_STEPS = 8;
+    int64_t steps = gx_ceil_div(k, GX_CUDA_SPLIT_STEP);
+    int64_t all = gx_ceil_div(side, GX_CUDA_SPLIT_ROWS) * steps;
+    p->span = GX_CUDA_SPLIT_ROWS;
+    p->chunk = gx_max(gx_ceil_div(all, PROCESSORS), LEAST_STEPS);
+    p->parts = p->chunk % steps == 0 ? 1 : gx_ceil_div(steps - 1, p->chunk) + 1;
+}
+
+static int64_t side_of(const gx_cuda_narrow *p)
+{
+    return p->is_trans ? p->cols : p->rows;
+}
+
+static int64_t steps_of(const gx_cuda_narrow *p)
+{
+    return gx_ceil_div(p->is_trans ? p->rows : p->cols, GX_CUDA_SPLIT_STEP);
+}
+
+/* How a product is cut, and for which kernel; false: it is not for these. */
+static bool cut_narrow(const gx_dev *dev, gx_dtype dtype, const gx_args *p,
+                       gx_cuda_function *function, gx_cuda_narrow *out)
 {
     const int64_t LEAST_SIDE = 64, LEAST_BYTES = 4 << 20, MOST_PARTS = 65535;
+    const int64_t SPLIT_BYTES = 16 << 20; // from here on it beats cuBLAS
+    const int64_t MOST_SIDE = INT32_MAX - GX_CUDA_NARROW_ROWS; // a block may begin before its end
     int64_t element = (int64_t)gx_dtype_bytes(dtype);
     bool is_left = p->n <= p->m; // the large matrix is a
     bool is_trans = is_left ? p->transa != GX_NO_TRANS : p->transb == GX_NO_TRANS;
     int64_t few = gx_min(p->m, p->n), side = gx_max(p->m, p->n), k = p->k;
-    if (!is_few(dtype, few, is_trans) || side < LEAST_SIDE || k < LEAST_SIDE ||
-        side > INT32_MAX || k > INT32_MAX || side * k < LEAST_BYTES / element) {
+    bool is_split = dtype == GX_F32 && few > GX_CUDA_NARROW && few <= GX_CUDA_SPLIT &&
+                    dev->function[GX_CUDA_NARROW_SPLIT][GX_F32] != NULL;
+    int64_t least = is_split ? SPLIT_BYTES : LEAST_BYTES;
+    if (!(is_split || is_few(dtype, few, is_trans)) || side < LEAST_SIDE || k < LEAST_SIDE ||
+        side > MOST_SIDE || k > MOST_SIDE || side * k < least / element) {
         return false;
     }
+    *function = is_split ? GX_CUDA_NARROW_SPLIT : GX_CUDA_NARROW_PRODUCT;
     *out = (gx_cuda_narrow){.is_trans = is_trans,
                             .few = (int32_t)few,
                             .rows = is_trans ? k : side,
                             .cols = is_trans ? side : k};
-    cut_blocks(out, element, side, k);
-    return out->parts <= MOST_PARTS;
+    if (is_split) {
+        cut_steps(out, side, k);
+    } else {
+        cut_blocks(out, element, side, k);
+    }
+    return out->parts <= MOST_PARTS && out->chunk <= INT32_MAX;
+}
+
+/* The product's parts, behind the pieces of x. */
+static gx_code multiply_split(gx_dev *dev, gx_queue *queue, gx_cuda_narrow *call, gx_err *err)
+{
+    const int64_t IMAGE_THREADS = 256;
+    int64_t across = gx_ceil_div(side_of(call), call->span), steps = steps_of(call);
+    call->image = call->partial;
+    call->partial = (char *)call->image + steps * GX_CUDA_SPLIT_IMAGE;
+    gx_cuda_dim block = {(unsigned)IMAGE_THREADS, 1, 1}, grid = {(unsigned)steps, 1, 1};
+    GX_TRY(gx_cuda_launch(dev, queue, GX_CUDA_NARROW_IMAGE, GX_F32, grid, block, call, err));
+    block.x = GX_CUDA_SPLIT_THREADS;
+    grid.x = (unsigned)gx_ceil_div(across * steps, call->chunk);
+    return gx_cuda_launch(dev, queue, GX_CUDA_NARROW_SPLIT, GX_F32, grid, block, call, err);
 }
 
 gx_code gx_cuda_narrow_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_args *p,
                             bool *is_done, gx_err *err)
 {
     gx_cuda_narrow call;
-    *is_done = p->work != NULL && cut_narrow(dtype, p, &call);
+    gx_cuda_function function;
+    *is_done = p->work != NULL && cut_narrow(dev, dtype, p, &function, &call);
     if (!*is_done) {
         return GX_OK;
     }
@@ -99,15 +148,19 @@ gx_code gx_cuda_narrow_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const 
     call.x_down = is_plain ? 1 : ldx;
     call.x_across = is_plain ? ldx : 1;
     int64_t piece = 16 / (int64_t)gx_dtype_bytes(dtype); // loaded at once
-    call.is_aligned =
-        (uintptr_t)call.s % 16 == 0 && call.lds % piece == 0 && call.rows % piece == 0;
+    bool is_whole = function == GX_CUDA_NARROW_SPLIT || call.rows % piece == 0;
+    call.is_aligned = (uintptr_t)call.s % 16 == 0 && call.lds % piece == 0 && is_whole;
     call.partial = p->work;
-    int64_t across = gx_ceil_div(call.is_trans ? call.cols : call.rows, call.span);
-    gx_cuda_dim block = {THREADS, 1, 1}, grid = {(unsigned)across, (unsigned)call.parts, 1};
-    GX_TRY(gx_cuda_launch(dev, queue, GX_CUDA_NARROW_PRODUCT, dtype, grid, block, &call, err));
+    if (function == GX_CUDA_NARROW_SPLIT) {
+        GX_TRY(multiply_split(dev, queue, &call, err));
+    } else {
+        int64_t across = gx_ceil_div(side_of(&call), call.span);
+        gx_cuda_dim block = {THREADS, 1, 1}, grid = {(unsigned)across, (unsigned)call.parts, 1};
+        GX_TRY(gx_cuda_launch(dev, queue, function, dtype, grid, block, &call, err));
+    }
     gx_cuda_call sum = {.trans = is_left ? GX_NO_TRANS : GX_TRANS,
                         .part = GX_CUDA_ALL,
-                        .m = call.is_trans ? call.cols : call.rows,
+                        .m = side_of(&call),
                         .n = call.few,
                         .alpha = {p->alpha.re, 0},
                         .beta = {p->beta.re, 0},
@@ -179,14 +232,17 @@ gx_code gx_cuda_narrow_rank_k(gx_dev *dev, gx_queue *queue, gx_dtype dtype, bool
     return add_parts(dev, queue, dtype, &sum, err);
 }
 
-size_t gx_cuda_narrow_bytes(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
+size_t gx_cuda_narrow_bytes(const gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype,
+                            const gx_args *args)
 {
     gx_cuda_narrow narrow;
-    int64_t chunk, elements = 0;
+    gx_cuda_function function;
+    int64_t chunk, elements = 0, image = 0;
     if (kernel != GX_GEMM) {
         elements = cut_rank_k(args, &chunk) * args->n * args->n;
-    } else if (cut_narrow(dtype, args, &narrow)) {
-        elements = narrow.parts * narrow.few * (narrow.is_trans ? narrow.cols : narrow.rows);
+    } else if (cut_narrow(dev, dtype, args, &function, &narrow)) {
+        elements = narrow.parts * narrow.few * side_of(&narrow);
+        image = function == GX_CUDA_NARROW_SPLIT ? steps_of(&narrow) * GX_CUDA_SPLIT_IMAGE : 0;
     }
-    return (size_t)elements * gx_dtype_bytes(dtype);
+    return (size_t)elements * gx_dtype_bytes(dtype) + (size_t)image;
 }

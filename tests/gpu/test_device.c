@@ -12,12 +12,16 @@
 **   5. elements of random matrices and conversions, to the bit
 **   6. products of a large matrix with a few columns: of small integers, so the CPU's bits in every
 **      order of the sums; widths 1 to 16, N T H, ragged, with gaps, alpha and beta
-**   7. the same of more than 2^31 elements, where a device has the memory: ones and threes
-**   8. a thousand calls: the device's free memory is where it was
-** GX_TEST_SMALL leaves out 1, 6, 7 and 8.
+**   7. f32 with 17 to 64 columns, which tensor cores multiply in pieces: small integers again; sums
+**      of what is positive, to f32's errors; what is not finite or of another scale among them
+**   8. the same as 6 of more than 2^31 elements, where a device has the memory: ones and threes
+**   9. a thousand calls: the device's free memory is where it was
+** GX_TEST_SMALL leaves out 1 and 6 to 9.
 */
 #include "../unit/kernels/factor.h"
 #include "base/random.h"
+
+#include <float.h>
 
 enum { CUDA = RUNNERS - 1 };
 
@@ -438,6 +442,102 @@ static void narrow_products(void **state)
     }
 }
 
+/* Widths that tensor cores take where there are some, f32. */
+static void split_products(void **state)
+{
+    (void)state;
+    static const int64_t widths[] = {17, 64};
+    bool is_mock = is_stand_in();
+    if (getenv("GX_TEST_SMALL") != NULL) {
+        return;
+    }
+    for (int t = 0; t < (is_mock ? 1 : 2); t++) {
+        for (int w = 0; w < (is_mock ? 1 : 2); w++) {
+            narrow_product(GX_F32, (gx_trans)t, 2066, 2054, widths[w]);
+            if (!is_mock) {
+                narrow_product(GX_F32, (gx_trans)t, 2068, 2056, widths[w]);
+                flat_product(GX_F32, (gx_trans)t, widths[w], 2053, 2065);
+                narrow_product(GX_F32, (gx_trans)t, 71, 60007, widths[w]);
+                narrow_product(GX_F32, (gx_trans)t, 60007, 70, widths[w]);
+            }
+        }
+    }
+}
+
+/* Between 0 and 1, whose products only add up: what is cut off would, too. */
+static block positive_numbers(int64_t m, int64_t n)
+{
+    block b = block_make(GX_F32, m, n, m + 4);
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i < m; i++) {
+            block_set(&b, i, j, (gx_scalar){(double)(random_bits(&seed) >> 40) / 0x1p24, 0});
+        }
+    }
+    return b;
+}
+
+/* A's: of other scales than their row, beside large ones of x and beside none; not finite. */
+static void put_special(block *a, block *b, bool is_turned)
+{
+    const double of_a[][3] = {{3, 5, INFINITY},    {7, 6, -INFINITY},    {11, 9, NAN},
+                              {13, 2, FLT_MAX},    {15, 20, 0},          {900, 519, -FLT_MAX},
+                              {901, 20, -0.125},   {902, 21, 0x1p-100},  {20, 99, 0x1p60},
+                              {21, 40, 0},         {22, 1001, 0x1p-140}, {23, 1000, 0x1p-45},
+                              {2067, 2055, 0x1p40}};
+    const double of_b[][3] = {{20, 4, INFINITY}, {30, 5, NAN}, {40, 7, 0x1p50}, {1000, 8, 0x1p-80}};
+    for (size_t q = 0; q < sizeof of_a / sizeof *of_a; q++) {
+        int64_t i = (int64_t)of_a[q][0], j = (int64_t)of_a[q][1];
+        block_set(a, is_turned ? j : i, is_turned ? i : j, (gx_scalar){of_a[q][2], 0});
+    }
+    for (int64_t k = 0; k < b->m; k++) { // a column that picks one number of A's rows
+        block_set(b, k, 6, (gx_scalar){k == 100 ? 0.75 : 0, 0});
+    }
+    for (size_t q = 0; q < sizeof of_b / sizeof *of_b; q++) {
+        block_set(b, (int64_t)of_b[q][0], (int64_t)of_b[q][1], (gx_scalar){of_b[q][2], 0});
+    }
+}
+
+static void assert_near(double x, double want, double magnitudes)
+{
+    const double MOST = 16 * 0x1p-24;
+    bool is_near = isnan(want)            ? isnan(x)
+                   : fabs(want) > FLT_MAX ? x == want
+                                          : fabs(x - want) <= MOST * magnitudes;
+    if (!is_near) {
+        fail_msg("%g, not %g (%g)", x, want, magnitudes);
+    }
+}
+
+/* Errors of f32, of each sum's magnitudes: of the device's code alone, so a stand-in has none. */
+static void split_errors(void **state)
+{
+    (void)state;
+    enum { M = 2068, K = 2056 };
+    int64_t n = 33;
+    for (int t = 0; t < 2 && !is_stand_in() && getenv("GX_TEST_SMALL") == NULL; t++) {
+        block a = positive_numbers(t == 0 ? M : K, t == 0 ? K : M), b = positive_numbers(K, n);
+        block c = block_make(GX_F32, M, n, M);
+        put_special(&a, &b, t == 1);
+        gx_args args = {.transa = (gx_trans)t, .m = M, .n = n, .k = K, .alpha = {1, 0}};
+        run(&runners[CUDA], GX_GEMM, GX_F32, args, &(operands){.a = &a, .b = &b, .c = &c});
+        for (int64_t j = 0; j < n; j++) {
+            for (int64_t i = 0; i < M; i++) {
+                double sum = 0, magnitudes = 0;
+                for (int64_t k = 0; k < K; k++) {
+                    double x = block_get(&a, t == 0 ? i : k, t == 0 ? k : i).re;
+                    x *= block_get(&b, k, j).re;
+                    sum += x;
+                    magnitudes += fabs(x);
+                }
+                assert_near(block_get(&c, i, j).re, sum, magnitudes);
+            }
+        }
+        block_free(&a);
+        block_free(&b);
+        block_free(&c);
+    }
+}
+
 /* y = op(a) x on the device, x and y full columns; y comes down. */
 static void multiply_there(void *a, int64_t m, int64_t k, gx_trans trans, int64_t n, float *y)
 {
@@ -553,6 +653,8 @@ int main(void)
         cmocka_unit_test(made),
         cmocka_unit_test(reductions),
         cmocka_unit_test(narrow_products),
+        cmocka_unit_test(split_products),
+        cmocka_unit_test(split_errors),
         cmocka_unit_test(narrow_and_long),
         cmocka_unit_test(flat_memory),
     };

@@ -411,6 +411,8 @@ typedef enum served {
     CONVERT,
     RANDOM,
     NARROW,
+    NARROW_IMAGE,
+    NARROW_SPLIT,
     PARTS,
     FUSED,
     FOLD,
@@ -445,6 +447,8 @@ static const char *const names[SERVED] = {
     [CONVERT] = "gx_convert",
     [RANDOM] = "gx_random",
     [NARROW] = "gx_narrow",
+    [NARROW_IMAGE] = "gx_narrow_image",
+    [NARROW_SPLIT] = "gx_narrow_split",
     [PARTS] = "gx_parts",
     [FUSED] = "gx_fused",
     [FOLD] = "gx_fold",
@@ -480,6 +484,19 @@ API int cudaLibraryGetKernel(void **kernel, void *library, const char *name)
     return mock_keep(CUDA_NOT_FOUND);
 }
 
+API int cudaFuncSetAttribute(const void *kernel, int attribute, int value)
+{
+    const int ROOM = 8, MOST = 227 << 10;
+    BEGIN(MOCK_RUNTIME, "cudaFuncSetAttribute");
+    bool is_there = (uintptr_t)kernel - 1 < SERVED * GX_DTYPE_COUNT;
+    return is_there && attribute == ROOM && value <= MOST ? 0 : mock_keep(CUDA_INVALID);
+}
+
+static bool is_narrow(served kernel)
+{
+    return kernel >= NARROW && kernel <= NARROW_SPLIT;
+}
+
 static bool is_spmm(served kernel)
 {
     return kernel >= SPMM_GATHER && kernel <= SPMM_SCATTER_LINE;
@@ -499,12 +516,26 @@ typedef struct launch {
     } p;
 } launch;
 
-/* Neighbours and sparse products. */
+/* Split: the same sums, in as many parts, of x itself. */
+static void serve_narrow(launch *l)
+{
+    gx_cuda_narrow *p = &l->p.narrow;
+    if (l->kernel == NARROW_SPLIT) {
+        p->chunk = gx_ceil_div(p->is_trans ? p->rows : p->cols, p->parts);
+    }
+    if (l->kernel != NARROW_IMAGE) {
+        narrow(l->dtype, p);
+    }
+}
+
+/* Products with few columns, neighbours and sparse products. */
 static void serve_family(launch *l)
 {
     static void (*const near[])(gx_dtype, const gx_cuda_near *) = {
         mock_near_rows, mock_near_apart, mock_near_select, mock_near_finish, mock_near_merit};
-    if (!is_spmm(l->kernel)) {
+    if (is_narrow(l->kernel)) {
+        serve_narrow(l);
+    } else if (!is_spmm(l->kernel)) {
         near[l->kernel - NEAR_ROWS](l->dtype, &l->p.near);
     } else if (l->kernel != SPMM_JOIN) { // nothing was left to that
         spmm(l->dtype, &l->p.spmm, l->kernel < SPMM_JOIN);
@@ -562,9 +593,6 @@ static int serve(void *arg)
     case RANDOM:
         make_random(&l->p.random);
         break;
-    case NARROW:
-        narrow(l->dtype, &l->p.narrow);
-        break;
     case PARTS:
         add_parts(l->dtype, p);
         break;
@@ -602,7 +630,7 @@ API int cudaLaunchKernel(const void *kernel, dim grid, dim block, void **args, s
                 .dtype = (gx_dtype)(number % GX_DTYPE_COUNT)};
     size_t size = l.kernel == ROWS        ? sizeof l.p.rows
                   : l.kernel == RANDOM    ? sizeof l.p.random
-                  : l.kernel == NARROW    ? sizeof l.p.narrow
+                  : is_narrow(l.kernel)   ? sizeof l.p.narrow
                   : l.kernel == FUSED     ? sizeof l.p.fused
                   : l.kernel >= NEAR_ROWS ? sizeof l.p.near
                   : is_spmm(l.kernel)     ? sizeof l.p.spmm
