@@ -28,16 +28,22 @@ static double elements_of(const gx_type *t)
     return (double)t->rows * (double)t->cols;
 }
 
-/* Is the operand on an open device from an earlier call? */
-static bool is_held(gx_exec *x, const gx_node *node)
+/* What a copy of the operand on a device is known by; false: none is kept. */
+static bool key_of(gx_exec *x, const gx_node *node, gx_block_key *key)
 {
     const gx_val val = {.type = node->type,
                         .mat = x->operand == NULL ? NULL : &x->operand[node->whole[0]]};
+    return gx_device_key_of(x, &val, key);
+}
+
+/* Is the operand on an open device from an earlier call? */
+static bool is_held(gx_exec *x, const gx_node *node)
+{
     gx_block_key key;
     size_t bytes = 0;
     bool is_found = false;
     gx_matrix_bytes(node->type.rows, node->type.cols, node->type.dtype, &bytes);
-    bool has_key = gx_accel_opened(x->run->ctx) != NULL && gx_device_key_of(x, &val, &key);
+    bool has_key = gx_accel_opened(x->run->ctx) != NULL && key_of(x, node, &key);
     for (const gx_accel *open = gx_accel_opened(x->run->ctx); has_key && open != NULL;
          open = open->next) {
         is_found = is_found || gx_pool_holds(open->pool, &key, bytes);
@@ -45,7 +51,8 @@ static bool is_held(gx_exec *x, const gx_node *node)
     return is_found;
 }
 
-static void predict(gx_exec *x, const gx_device_profile *device, gx_estimate *e)
+/* is_later: as it will be when the device has every operand that it keeps. */
+static void predict(gx_exec *x, const gx_device_profile *device, bool is_later, gx_estimate *e)
 {
     const gx_graph *g = x->g;
     gx_ctx *ctx = x->run->ctx;
@@ -58,7 +65,10 @@ static void predict(gx_exec *x, const gx_device_profile *device, gx_estimate *e)
             gx_predict_read_rate(x->run, (double)ctx->config.number[GX_SET_READERS]),
     };
     for (int k = 0; k < g->operands; k++) {
-        held[k] = g->operand[k].node != GX_NO_NODE && is_held(x, &g->node[g->operand[k].node]);
+        gx_ref ref = g->operand[k].node;
+        gx_block_key key;
+        held[k] = ref != GX_NO_NODE && (is_later ? key_of(x, &g->node[ref], &key)
+                                                 : is_held(x, &g->node[ref]));
     }
     gx_estimate_graph(g, &rates, held, e);
     e->host_s += gx_predict_helpers_s(x->run, e->read_bytes);
@@ -99,6 +109,24 @@ static gx_terms correct(const gx_exec *x, const gx_estimate *e, bool is_device)
     return terms;
 }
 
+/* Would copies of the operands there have saved by now what making them takes? */
+static bool is_worth_copying(gx_exec *x, const gx_accel *accel, const gx_terms *host,
+                             const gx_terms *device)
+{
+    const gx_graph *g = x->g;
+    gx_block_key key = {.file = 0};
+    bool has_key = false;
+    for (int k = 0; k < g->operands && !has_key; k++) {
+        has_key = g->operand[k].node != GX_NO_NODE && key_of(x, &g->node[g->operand[k].node], &key);
+    }
+    gx_estimate e;
+    predict(x, &accel->profile, true, &e);
+    double later_s = correct(x, &e, true).seconds;
+    return has_key && later_s < host->seconds &&
+           gx_place_owe_copy(x->run, key.file, key.id, key.generation, host->seconds - later_s) >=
+               device->seconds - later_s;
+}
+
 void gx_on_device_learn(gx_exec *x)
 {
     gx_run *run = x->run;
@@ -124,7 +152,7 @@ void gx_on_device_choose(gx_exec *x)
     if (x->g->is_plain || (choice != GX_BACKEND_AUTO && !is_forced)) {
         return;
     }
-    predict(x, profile_of(x, &space), &e);
+    predict(x, profile_of(x, &space), false, &e);
     if (!is_forced && e.host_s * GX_LEDGER_MOST < LEAST_S) {
         return;
     }
@@ -138,7 +166,7 @@ void gx_on_device_choose(gx_exec *x)
     if (accel == NULL || !gx_ok(run)) {
         return;
     }
-    predict(x, &accel->profile, &e);
+    predict(x, &accel->profile, false, &e);
     device = correct(x, &e, true);
     if (e.up_bytes + 3 * e.widest > (double)x->on->limit) {
         gx_stats_note(&ctx->stats,
@@ -146,7 +174,8 @@ void gx_on_device_choose(gx_exec *x)
                       (double)x->on->limit / 1e6);
         return;
     }
-    bool is_device = is_forced || device.seconds < host.seconds;
+    bool is_device = is_forced || device.seconds < host.seconds ||
+                     is_worth_copying(x, accel, &host, &device);
     gx_ledger_age(&ctx->ledger, run->planned_name, !is_device, host.work);
     if (is_device) {
         x->foretold = device;

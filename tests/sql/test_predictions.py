@@ -7,7 +7,7 @@ Plan:
 - gx_predictions: a row a function, place and size; the call that opens the device and one that falls back are not
   counted; the factor is gx_plan's; programs have rows by what they are made of;
 - opening: little work never does, many medium calls do when their savings come to its price, forced calls at once;
-  figures that others have saved since the connection first looked count, too;
+  figures that others have saved since the connection first looked count, too; programs copy operands that pay later;
   an open device is used wherever it is predicted to be faster, and only there;
 - gx_benchmark(1) measures the device, saves it under its name, and gx_devices shows all of it; a damaged file is
   measured anew; a device that fails while it is measured is off;
@@ -258,6 +258,30 @@ result += [stats(db)['device_calls']]
 """,
     )
     assert got == [0, 1]
+
+
+def test_programs_bring_their_operands(tmp_path):
+    """Copying a matrix takes longer than the host's pass over it: after some calls that it would have saved it is done."""
+    child(tmp_path, MEASURE, GX_BACKEND="cuda")
+    saved_device(tmp_path, **{**FAST, "upload_bytes_per_s": 1e9})
+    got = child(
+        tmp_path,
+        FILE
+        + """
+for key, value in (('profile', 'on'), ('threads', 1), ('readers', 1), ('backend', 'cuda')):
+    q(db, "SELECT gx_config(?, ?)", key, value)
+q(db, "SELECT gx_matmul('[[2]]', '[[3]]')")  # open
+q(db, "SELECT gx_config('backend', 'auto')")
+q(db, "SELECT gx_randn(600, 600, 'A')")
+used = []
+while len(used) < 100 and sum(used) < 2:
+    before = stats(db)['device_calls']
+    q(db, "SELECT gx_eval('sum(A * A)')")
+    used.append(stats(db)['device_calls'] - before)
+result = [used[0], used[-2:], stats(db)['device_hits'] > 0]
+""",
+    )
+    assert got == [0, [1, 1], True]
 
 
 def test_spreading_goes_where_it_is_foretold_faster(tmp_path):
