@@ -176,8 +176,14 @@ static void turn_some(gx_knn_search *s, int64_t first, int64_t end)
     for (int64_t j0 = first; j0 < end; j0 += STRETCH) {
         int64_t count = gx_min(STRETCH, end - j0);
         for (int64_t l = 0; l < d; l++) {
-            for (int64_t j = j0; j < j0 + count; j++) {
-                b->query[j * d + l] = get(dtype, b->rows, l * b->n + j);
+            const double *wide = (const double *)b->rows + l * b->n + j0;
+            const float *narrow = (const float *)b->rows + l * b->n + j0;
+            double *to = b->query + j0 * d + l;
+            for (int64_t j = 0; dtype == GX_F64 && j < count; j++) {
+                to[j * d] = wide[j];
+            }
+            for (int64_t j = 0; dtype != GX_F64 && j < count; j++) {
+                to[j * d] = (double)narrow[j];
             }
         }
     }
@@ -243,8 +249,10 @@ static void make_some(gx_knn_search *s, int64_t first, int64_t end)
             sum += x * x;
             put(s->dtype, b->b, j * d + l, x);
         }
+        const double *query = b->query + j * d;
+        float *narrow = (float *)b->b + j * d; // as doubles they are the queries themselves
         for (int64_t l = 0; b->shift == NULL && b->b != b->query && l < d; l++) {
-            put(s->dtype, b->b, j * d + l, b->query[j * d + l]);
+            narrow[l] = (float)query[l];
         }
         b->length[j] = sqrt(b->shift != NULL ? sum : b->square[j]);
     }

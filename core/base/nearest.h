@@ -80,8 +80,14 @@ static inline double gx_merit_tree(double lane[GX_MERIT_LANES])
 static inline double gx_merit_square(const double *x, int64_t k)
 {
     double lane[GX_MERIT_LANES] = {0};
-    for (int64_t l = 0; l < k; l++) {
-        lane[l % GX_MERIT_LANES] += x[l] * x[l];
+    int64_t l = 0;
+    for (; l + GX_MERIT_LANES <= k; l += GX_MERIT_LANES) {
+        for (int64_t e = 0; e < GX_MERIT_LANES; e++) {
+            lane[e] += x[l + e] * x[l + e];
+        }
+    }
+    for (int64_t e = 0; l + e < k; e++) {
+        lane[e] += x[l + e] * x[l + e];
     }
     return gx_merit_tree(lane);
 }
