@@ -172,7 +172,7 @@ def first_calls(args, folder, E):
     db.execute("SELECT gx_sum('warm')").fetchall()
     for queries in (1000, 10000):
         seconds = {"gx": [], "stream": [], "product": []}
-        for turn in range(3):
+        for turn in range(11):  # one call varies by a tenth, and so does one stream
             db.execute("SELECT gx_config('backend', 'cpu')").fetchall()  # closes the device: nothing is kept
             seconds["stream"].append(once(lambda: db.execute("SELECT gx_norm('E')").fetchall()))
             db.execute("SELECT gx_config('backend', 'cuda')").fetchall()
