@@ -173,7 +173,7 @@ class Calls:
             is_device = gxd._has_device()
             sides = cluster_model.rectangle(m // b, n // b, 64) if is_device else (1, 1)
             return cluster_model.matmul_of_stored(n, b, m, is_device), {"product": (b, *sides), "read": b, "beside": b}
-        return lambda: gxd.matmul(head, ours), lambda: A[:m] @ A, lambda C: relative(C @ x, A[:m] @ (A @ x)), expected
+        return lambda: gxd.matmul(head, ours, read=True), lambda: A[:m] @ A, lambda C: relative(C @ x, A[:m] @ (A @ x)), expected
 
     def solve(self):
         from gx_sqlite import dask as gxd

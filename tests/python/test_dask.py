@@ -263,8 +263,8 @@ def test_products_read_once(db, tmp_path, monkeypatch):
         monkeypatch.setattr(gxd, "_NARROW", 3)
         reads.clear()
         A, B = gxd.from_gx(path, "A", 10), gxd.from_gx(path, "B", 10)
-        assert len([key for key in gxd.matmul(A, B).dask if key[0].startswith("_beside-")]) == (36 if task == 10 else 0)
-        C = gxd.matmul(A, B)
+        assert len([key for key in gxd.matmul(A, B, read=True).dask if key[0].startswith("_beside-")]) == (36 if task == 10 else 0)
+        C = gxd.matmul(A, B, read=True)
         shelf = gxd.shelf_of(C.name.split("-")[1])  # as long as tasks are to come a worker has it
         with dask_threads():
             assert close(C.compute(), a @ a.T)
@@ -396,7 +396,9 @@ def test_model_cuts_the_same(tmp_path, monkeypatch):
         monkeypatch.setattr(gxd, "_has_device", lambda: is_device)
         for b, rows, columns in ((10, 4, 16), (10, 20, 40), (2500, 4, 16), (2500, 16, 16), (1000, 3, 3), (2000, 20, 20)):
             A, B = manifest(tmp_path, b, rows, columns), manifest(tmp_path, b, columns, columns)
-            made = [key for key in gxd.matmul(A, B).dask if not key[0].startswith(("gx_", "read_block-"))]
+            made = [key for key in gxd.matmul(A, B, read=True).dask if not key[0].startswith(("gx_", "read_block-"))]
+            is_read = not [key for key in needed(gxd.matmul(A, B)) if key[0].startswith("read_block")]
+            assert is_read == (is_device or b >= 2000)  # by default
             assert len(made) == len(model.matmul_of_stored(b * columns, b, b * rows, is_device).work)
 
 

@@ -488,20 +488,23 @@ def _square(A: DaskArray) -> DaskArray:
 
 # Algorithms -----------------------------------------------------------------------------------------------------------
 
-def matmul(A: Any, B: Any, *, read: bool = True) -> DaskArray:
-    """A B.  read: tasks read what they need of stored factors themselves, of which then nothing goes through Dask."""
+def matmul(A: Any, B: Any, *, read: Optional[bool] = None) -> DaskArray:
+    """A B.  read: whether tasks read what they need of stored factors themselves, of which then nothing goes through Dask; by
+    default where a device computes (here, so there) or blocks are large: to get a small one costs less than to read it."""
     A, B = _two(A), _two(B)
     if A.shape[1] != B.shape[0]:
         raise ValueError(f"gx_sqlite.dask.matmul: A is {A.shape[0]}x{A.shape[1]} but B is {B.shape[0]}x{B.shape[1]}")
     B = B if B.chunks[0] == A.chunks[1] else B.rechunk({0: A.chunks[1]})
-    steps, dtype = _Steps("matmul", A, B, read), np.result_type(A.dtype, B.dtype)
-    a, b = (steps.stored(A), steps.stored(B)) if read else (None, None)
+    block = 2.0 * float(np.prod([size for size, *_ in (*A.chunks, B.chunks[1])]))
+    is_read = (_has_device() or block >= 4 * _TASK) if read is None else read
+    steps, dtype = _Steps("matmul", A, B, is_read), np.result_type(A.dtype, B.dtype)
+    a, b = (steps.stored(A), steps.stored(B)) if is_read else (None, None)
     if B.shape[1] <= _FEW:
         blocks = _product(steps, steps.blocks(A), steps.blocks(B))
     elif a is None or b is None:
         blocks = _chains(steps, steps.blocks(A), steps.blocks(B), dtype)
     else:
-        blocks = _rectangles(steps, a, b, dtype, _has_device())  # here, so there
+        blocks = _rectangles(steps, a, b, dtype, _has_device())
     return steps.assembled(blocks, A.chunks[0], B.chunks[1], dtype)
 
 
