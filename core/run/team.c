@@ -3,7 +3,9 @@
 ** into pieces.
 **
 ** One job at a time: the caller publishes it under the lock (generation, open), wakes as many
-** members as there are pieces for, and works itself.  Members take piece numbers from one atomic
+** members as there are pieces for, and works itself.  Members' threads are started by the first job
+** that has pieces for them: where there are many processors starting all takes a millisecond, and
+** of two pieces nobody would wait for so long.  Members take piece numbers from one atomic
 ** counter until it runs out or the job is stopped.  A member that wakes late finds the job closed
 ** and sleeps again, so the caller waits only for those that joined (active).
 **
@@ -42,7 +44,9 @@ struct gx_team {
     gx_mem *mem;
     gx_team_poll poll; /* may be NULL */
     void *poll_arg;
-    int threads; /* the caller included */
+    int threads; /* the caller and those that may yet be started: read by the caller only */
+    int started; /* members that have a thread, likewise */
+    int most;    /* threads that were asked for */
 
     pthread_mutex_t lock; /* guards what follows, up to the atomics */
     pthread_cond_t start; /* a job was published, or quit was set   */
@@ -159,7 +163,7 @@ static void *member_main(void *arg)
         if (joins) {
             atomic_fetch_add(&team->active, 1);
         }
-        assert((int64_t)atomic_load(&team->active) < team->threads);
+        assert((int64_t)atomic_load(&team->active) < team->most);
         pthread_mutex_unlock(&team->lock);
         if (joins) {
             work(team, self->number);
@@ -174,6 +178,20 @@ static void *member_main(void *arg)
 
 // Jobs --------------------------------------------------------------------------------------------
 
+/* Threads for the first `wanted` members. */
+static void start_members(gx_team *team, int64_t wanted)
+{
+    for (int k = team->started; k < wanted; k++) {
+        team->members[k].team = team;
+        team->members[k].number = k + 1;
+        if (!gx_thread_start(&team->members[k].thread, member_main, &team->members[k])) {
+            team->threads = k + 1; // the system refuses more: a smaller team
+            return;
+        }
+        team->started = k + 1;
+    }
+}
+
 static void publish(gx_team *team, int64_t pieces, gx_team_fn fn, void *arg)
 {
     pthread_mutex_lock(&team->lock);
@@ -185,14 +203,13 @@ static void publish(gx_team *team, int64_t pieces, gx_team_fn fn, void *arg)
     atomic_store(&team->next, 0);
     atomic_store(&team->stopped, false);
     team->is_open = true;
-    if (team->threads > 1) {
-        atomic_fetch_add(&team->generation, 1);
-    }
+    atomic_fetch_add(&team->generation, 1);
     pthread_mutex_unlock(&team->lock);
 
     int64_t wanted = gx_min(pieces, team->threads) - 1;
-    if (wanted == team->threads - 1) {
+    if (wanted >= team->started) {
         pthread_cond_broadcast(&team->start);
+        start_members(team, wanted); // who find the job, or have come too late
     } else {
         for (int64_t i = 0; i < wanted; i++) {
             pthread_cond_signal(&team->start);
@@ -260,17 +277,8 @@ gx_code gx_team_create(int threads, gx_mem *mem, gx_team_poll poll, void *poll_a
     t->mem = mem;
     t->poll = poll;
     t->poll_arg = poll_arg;
-    t->threads = 1;
+    t->threads = t->most = threads;
     init_locks(t);
-
-    for (int i = 0; i < threads - 1; i++) {
-        t->members[i].team = t;
-        t->members[i].number = i + 1;
-        if (!gx_thread_start(&t->members[i].thread, member_main, &t->members[i])) {
-            break; // the system refuses more: a smaller team
-        }
-        t->threads++; // read by the caller's thread only
-    }
     *team = t;
     return GX_OK;
 }
@@ -283,12 +291,10 @@ void gx_team_free(gx_team *team)
     pthread_mutex_lock(&team->lock);
     assert(!team->is_open && atomic_load(&team->active) == 0);
     team->quit = true;
-    if (team->threads > 1) {
-        atomic_fetch_add(&team->generation, 1); // ends the spinning
-    }
+    atomic_fetch_add(&team->generation, 1); // ends the spinning
     pthread_mutex_unlock(&team->lock);
     pthread_cond_broadcast(&team->start);
-    for (int i = 0; i < team->threads - 1; i++) {
+    for (int i = 0; i < team->started; i++) {
         pthread_join(team->members[i].thread, NULL);
     }
     pthread_cond_destroy(&team->done);

@@ -22,8 +22,9 @@ typedef gx_code (*gx_team_fn)(void *arg, int64_t piece, int member, gx_err *err)
 typedef gx_code (*gx_team_poll)(void *arg, gx_err *err);
 
 /*
-** threads: at least 1, the caller included.  Where the system refuses some threads the team is
-** smaller, never an error.  *team is owned by the caller; NULL on failure.
+** threads: at least 1, the caller included; each is started by the first job that has a piece for
+** it.  Where the system refuses some the team is smaller from then on, never an error.  *team is
+** owned by the caller; NULL on failure.
 */
 gx_code gx_team_create(int threads, gx_mem *mem, gx_team_poll poll, void *poll_arg, gx_team **team,
                        gx_err *err);
