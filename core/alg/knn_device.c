@@ -192,7 +192,15 @@ static gx_code fetch(gx_knn_device *d, const char *from, void *to, size_t bytes,
     return GX_OK;
 }
 
-/* What of a piece belongs to queries [j, j + n) of the batch; the shift goes with the first. */
+static void *place_of(gx_knn_device *d, gx_knn_piece which, size_t offset)
+{
+    return (char *)d->part.data + d->at[which] + offset;
+}
+
+/*
+** What of a piece belongs to queries [j, j + n) of the batch; the shift goes with the first.
+** Doubles that the device can make itself do not go: they are two thirds of the bytes.
+*/
 typedef struct slice {
     const char *from;
     size_t at, bytes;
@@ -210,13 +218,28 @@ static slice slice_of(const gx_knn_device *d, gx_knn_piece piece, int64_t j, int
                           [GX_KNN_LENGTH] = {b->length, sizeof(double)},
                           [GX_KNN_SHIFT] = {b->shift, k * es},
                           [GX_KNN_B] = {b->b, k * es}};
-    if (d->at[piece + 1] == d->at[piece] || (piece == GX_KNN_SHIFT && j > 0)) {
+    if (d->at[piece + 1] == d->at[piece] || (piece == GX_KNN_SHIFT && j > 0) ||
+        (piece == GX_KNN_QUERY && gx_knn_is_widened(d))) {
         return (slice){.bytes = 0};
     }
     size_t at = (size_t)j * of[piece].each;
     return (slice){.from = (const char *)of[piece].from + at,
                    .at = d->at[piece] + at,
                    .bytes = piece == GX_KNN_SHIFT ? k * es : (size_t)n * of[piece].each};
+}
+
+/* Queries [j, j + n) as doubles, of those that have been sent. */
+static gx_code widen(gx_knn_device *d, int64_t j, int64_t n, gx_err *err)
+{
+    const gx_accel *accel = d->accel;
+    int64_t k = d->s->args->E->cols;
+    size_t at = (size_t)(j * k);
+    gx_args args = {.m = k, .n = n, .from = GX_F32, .lda = k, .ldc = k};
+    args.a = place_of(d, GX_KNN_B, at * sizeof(float));
+    args.c = place_of(d, GX_KNN_QUERY, at * sizeof(double));
+    return !gx_knn_is_widened(d) || k == 0
+               ? GX_OK
+               : accel->backend->kernel[GX_CONVERT][GX_F64](accel->dev, accel->run, &args, err);
 }
 
 /*
@@ -241,6 +264,7 @@ static gx_code send_queries(gx_knn_group *g, int64_t end, gx_err *err)
         }
     }
     GX_TRY(send(first, first->part.data, err));
+    GX_TRY(widen(first, j, n, err));
     for (int k = 1; k < g->parts; k++) {
         gx_knn_device *d = &g->part[k];
         const gx_accel *accel = d->accel;
@@ -254,17 +278,13 @@ static gx_code send_queries(gx_knn_group *g, int64_t end, gx_err *err)
                 (const char *)first->part.data + of.at, of.bytes, err));
             gx_stats_add(&d->run->ctx->stats, GX_STAT_PEER_BYTES, (int64_t)of.bytes);
         }
+        GX_TRY(widen(d, j, n, err));
     }
     g->culprit = culprit;
     return GX_OK;
 }
 
 // All rows ----------------------------------------------------------------------------------------
-
-static void *place_of(gx_knn_device *d, gx_knn_piece which, size_t offset)
-{
-    return (char *)d->part.data + d->at[which] + offset;
-}
 
 /* The batch's queries from the j-th on among m rows from the device's i0-th on, at a. */
 static gx_code search_some(gx_knn_device *d, const void *a, int64_t lda, int64_t i0, int64_t m,

@@ -77,6 +77,13 @@ static inline bool gx_knn_is_shifted(const gx_knn_device *d)
     return d->s->args->metric == GX_METRIC_SQUARED && !d->s->plan.is_few;
 }
 
+/* Are the queries as doubles, which their merits come from, made on the device, of exact ones? */
+static inline bool gx_knn_is_widened(const gx_knn_device *d)
+{
+    return d->s->dtype == GX_F32 && d->s->args->Q->dtype == GX_F32 && !gx_knn_is_shifted(d) &&
+           !gx_knn_is_listed(d) && gx_accel_offers(d->accel, GX_CONVERT, GX_F64);
+}
+
 /* Bytes of so many rows of E; of the kernels' workspace; of the pairs that go up at a time. */
 size_t gx_knn_rows_bytes(const gx_knn_device *d, int64_t rows);
 size_t gx_knn_work_bytes(const gx_knn_device *d, int64_t n);

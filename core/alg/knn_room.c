@@ -167,11 +167,13 @@ static void foresee(gx_knn_device *d, bool is_there, gx_cost *cost, gx_terms *te
     double n = (double)d->s->out->queries, stored = (double)gx_dtype_bytes(E->dtype);
     double times = d->is_whole ? 1 : (double)d->batches;
     double e = is_there ? 0 : times * (double)gx_knn_rows_bytes(d, d->height);
+    double batch = (double)gx_knn_lay_out(d, d->batch);
+    batch -= gx_knn_is_widened(d) ? (double)d->at[GX_KNN_SQUARE] : 0; // behind the doubles
     gx_growth growth = {0};
     gx_nearest w = {.metric = d->s->args->metric};
     gx_args all = {.m = d->height, .n = d->s->out->queries, .k = E->cols, .nearest = &w};
     *cost = (gx_cost){.flops = gx_kernel_flops(GX_NEAREST, d->s->dtype, &all),
-                      .bytes_up = e + (double)d->batches * (double)gx_knn_lay_out(d, d->batch),
+                      .bytes_up = e + (double)d->batches * batch,
                       .bytes_down = n * (double)d->s->out->count * 2 * sizeof(double),
                       .loads = is_there ? 0 : d->panels,
                       .calls = 4 * d->batches * d->panels};
