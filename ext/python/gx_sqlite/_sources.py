@@ -49,6 +49,7 @@ class _Frame(Source):
     def __init__(self, frame: Any, dtype: DTypeLike) -> None:
         self._frame = frame
         self._is_arrow = not hasattr(frame, "iloc")
+        self._is_native = self._is_arrow or all(getattr(kind, "isnative", True) for kind in frame.dtypes)
         self.shape = (int(frame.shape[0]), int(frame.shape[1]))
         self.dtype = gx_dtype(dtype) if dtype is not None else self._common()
 
@@ -78,11 +79,14 @@ class _Frame(Source):
 
     def fill(self, i: int, j: int, out: Array) -> None:
         m, n = out.shape
-        if not self._is_arrow:
+        if self._is_arrow:
+            for k in range(n):
+                out[:, k] = self._frame.column(j + k).slice(i, m).to_numpy()
+        elif self._is_native:
             out[...] = self._frame.iloc[i:i + m, j:j + n].to_numpy(dtype=out.dtype, na_value=np.nan)
-            return
-        for k in range(n):
-            out[:, k] = self._frame.column(j + k).slice(i, m).to_numpy()
+        else:  # some of pandas' versions cannot take several columns of such numbers
+            for k in range(n):
+                out[:, k] = self._frame.iloc[:, j + k].iloc[i:i + m].to_numpy(dtype=out.dtype, na_value=np.nan)
 
 
 def _from_frame(frame: Any, dtype: DTypeLike) -> Source:
