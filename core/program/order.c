@@ -93,15 +93,22 @@ static void count_bytes(gx_run *run, const double *line, int64_t length, int64_t
     }
 }
 
-/* By one place, of which count tells.  false: interrupted, `from` is what there is. */
-static bool sort_by(gx_run *run, int place, const int64_t count[256], const gx_ranked *from,
-                    int64_t length, gx_ranked *to)
+/* Where the first key of each byte goes. */
+static void places_of(const int64_t count[256], int64_t next[256])
 {
-    int64_t next[256], sum = 0;
+    int64_t sum = 0;
     for (int byte = 0; byte < 256; byte++) {
         next[byte] = sum;
         sum += count[byte];
     }
+}
+
+/* By one place, of which count tells.  false: interrupted, `from` is what there is. */
+static bool sort_by(gx_run *run, int place, const int64_t count[256], const gx_ranked *from,
+                    int64_t length, gx_ranked *to)
+{
+    int64_t next[256];
+    places_of(count, next);
     for (int64_t start = 0; start < length; start += CHUNK) {
         if (!goes_on(run)) {
             return false;
@@ -210,11 +217,8 @@ size_t gx_order_distinct_bytes(int64_t length)
 static bool sort_keys(gx_run *run, int place, const int64_t count[256], const uint64_t *from,
                       int64_t length, uint64_t *to)
 {
-    int64_t next[256], sum = 0;
-    for (int byte = 0; byte < 256; byte++) {
-        next[byte] = sum;
-        sum += count[byte];
-    }
+    int64_t next[256];
+    places_of(count, next);
     bool is_on = true;
     for (int64_t start = 0; start < length && is_on; start += CHUNK) {
         for (int64_t k = start; k < gx_min(start + CHUNK, length); k++) {
