@@ -6,12 +6,12 @@
 Names, all but `large` by default: small (products below the crossover with 'devices' = all), stream (one f64 matrix, once
 through all devices, beside what links and readers allow), product (f64, the result dropped, beside cublasXt from page-locked
 arrays), cholesky (beside cuSOLVERMg), krylov (a pass over a kept f32 matrix, symmetric and general), nearest (10 000 queries
-among kept rows), program (two halves that have nothing to do with each other), narrow (a kept f32 matrix times 1, 8 and 64
-columns, plain and transposed); large: an f32 matrix of known eigenvalues, many times larger than the memory limits: its scan
-(gx_norm), its product with 64 columns, ten eigenvalues, by a process of their own for each number of devices, the most first,
-which says what it had resident.  Product, stream and cholesky are parts of tests/gpu/bench_core.c, made by `make test-gpu` or
-`make programs` into build/gpu; operands are in the page cache.  JSON lines of the parts are printed as
-they come.
+among kept rows), program (two halves that have nothing to do with each other), narrow (kept matrices, f32 and f64, times 1, 8
+and 64 columns, plain and transposed, beside what the device's memory allows); large: an f32 matrix of known eigenvalues, many
+times larger than the memory limits: its scan (gx_norm), its product with 64 columns, ten eigenvalues, by a process of their
+own for each number of devices, the most first, which says what it had resident.  Product, stream and cholesky are parts of
+tests/gpu/bench_core.c, made by `make test-gpu` or `make programs` into build/gpu; operands are in the page cache.  JSON lines
+of the parts are printed as they come.
 """
 import argparse
 import json
@@ -141,14 +141,43 @@ def counted(db):
     return dict(db.execute("SELECT name, value FROM gx_stats WHERE name <> 'note'").fetchall())
 
 
+def copy_rate():
+    """Bytes per second that the first device's memory copies, read and written ones counted; None without CuPy."""
+    try:
+        import cupy
+    except ImportError:
+        return None
+    source = cupy.zeros(1 << 30, dtype=cupy.float32)
+    target, rates = cupy.empty_like(source), []
+    for _ in range(7):
+        begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+        begin.record()
+        cupy.copyto(target, source)
+        end.record()
+        end.synchronize()
+        rates.append(2e3 * source.nbytes / cupy.cuda.get_elapsed_time(begin, end))
+    del source, target
+    cupy.get_default_memory_pool().free_all_blocks()
+    return statistics.median(rates)
+
+
 def narrow(args):
-    n = args.narrow
+    rate = copy_rate()
+    if rate is not None:
+        print(f"    the device's memory copies {rate / 1e12:.2f} TB/s")
+    for dtype, n, size in (("f32", args.narrow, 4), ("f64", args.narrow * 2 // 3, 8)):
+        limit = None if rate is None else 1.2 * size * n * n / rate + 2e-4
+        narrow_kept(args, dtype, n, limit)
+
+
+def narrow_kept(args, dtype, n, limit):
+    """Times 1, 8 and 64 columns, plain and transposed; one device beside 1.2 x its memory's time + 0.2 ms."""
     with tempfile.TemporaryDirectory(dir=args.dir) as folder:
         db = connect(os.path.join(folder, "a.db"))
         db.execute("PRAGMA journal_mode = OFF")
-        db.execute(f"SELECT gx_randn({n}, {n}, 'A', '{{\"dtype\":\"f32\"}}')").fetchall()
+        db.execute(f"SELECT gx_randn({n}, {n}, 'A', '{{\"dtype\":\"{dtype}\"}}')").fetchall()
         for cols in (1, 8, 64):
-            db.execute(f"SELECT gx_randn({n}, {cols}, 'x{cols}', '{{\"dtype\":\"f32\"}}')").fetchall()
+            db.execute(f"SELECT gx_randn({n}, {cols}, 'x{cols}', '{{\"dtype\":\"{dtype}\"}}')").fetchall()
         for cols in (1, 8, 64):
             for options in ("", ", '{\"transa\":true}'"):
                 seconds = {}
@@ -157,7 +186,9 @@ def narrow(args):
                     db.execute("SELECT gx_stats_reset()").fetchall()
                     seconds[devices] = times(db, f"SELECT length(gx_matmul('A', 'x{cols}'{options}))")
                     print(f"    [{devices}] {json.dumps(counters(db))}")
-                show(f"kept f32 {n} times {cols} columns{', transposed' if options else ''}", seconds)
+                show(f"kept {dtype} {n} times {cols} columns{', transposed' if options else ''}", seconds, digits=6)
+                if limit is not None and 1 in seconds:
+                    print(f"    {seconds[1] / limit:.3f} of {1e3 * limit:.2f} ms")
         print("    links: " + str(db.execute("SELECT device, links, upload FROM gx_devices").fetchall()))
         db.close()
 
