@@ -39,15 +39,56 @@ static bool has_gaps(const gx_nearest *w)
     return w->metric == GX_METRIC_ABSOLUTE || (w->metric == GX_METRIC_SQUARED && w->shift == NULL);
 }
 
+/* Bytes of a row without the shift. */
+static int64_t row_bytes(gx_dtype dtype, const gx_args *p)
+{
+    return p->nearest->shift != NULL ? p->k * (int64_t)gx_dtype_bytes(dtype) : 0;
+}
+
 /* Rows of a panel. */
 static int64_t panel_of(gx_dtype dtype, const gx_args *p)
 {
-    int64_t es = (int64_t)gx_dtype_bytes(dtype);
-    int64_t rows = VALUE_BYTES / (es * gx_max(1, p->n));
-    if (p->nearest->shift != NULL) {
-        rows = gx_min(rows, SHIFTED_BYTES / (es * gx_max(1, p->k)));
+    int64_t rows = VALUE_BYTES / ((int64_t)gx_dtype_bytes(dtype) * gx_max(1, p->n));
+    int64_t row = row_bytes(dtype, p);
+    if (row > 0) {
+        rows = gx_min(rows, SHIFTED_BYTES / row);
     }
     return gx_min(p->m, gx_max(rows / STEP * STEP, ROWS_LEAST));
+}
+
+/* What lies in `work`. */
+typedef struct sizes {
+    int64_t values, rows, slots;
+    int64_t copied; /* bytes: the panel's rows without the shift */
+} sizes;
+
+static int64_t lanes_of(const gx_args *p, int64_t panel)
+{
+    int64_t lanes = gx_min(LANES_MOST, gx_ceil_div(LANES, gx_max(1, p->n)));
+    return gx_max(1, gx_min(lanes, gx_ceil_div(panel, STEP)));
+}
+
+static sizes sizes_of(gx_dtype dtype, const gx_args *p)
+{
+    int64_t panel = panel_of(dtype, p);
+    return (sizes){.values = panel * p->n,
+                   .rows = panel,
+                   .slots = p->n * lanes_of(p, panel),
+                   .copied = panel * row_bytes(dtype, p)};
+}
+
+/*
+** Enough for every call of as many rows and queries, or fewer, which a driver makes with the same
+** memory: fewer queries have higher panels, and more lanes.
+*/
+static sizes sizes_for(gx_dtype dtype, const gx_args *p)
+{
+    int64_t values = VALUE_BYTES / (int64_t)gx_dtype_bytes(dtype), n = gx_max(1, p->n);
+    int64_t row = row_bytes(dtype, p);
+    return (sizes){.values = gx_min(p->m * n, gx_max(values, ROWS_LEAST * n)),
+                   .rows = gx_min(p->m, gx_max(values, ROWS_LEAST)),
+                   .slots = gx_min(LANES_MOST * n, LANES + n),
+                   .copied = gx_min(p->m * row, gx_max(SHIFTED_BYTES, ROWS_LEAST * row))};
 }
 
 /* Hands out `work`; with no work, adds up. */
@@ -57,23 +98,19 @@ static size_t take(char *work, size_t used, int64_t count, size_t size, void **p
     return used + gx_cuda_round((size_t)count * size);
 }
 
-static size_t layout(gx_dtype dtype, const gx_args *p, char *work, gx_cuda_near *call)
+static size_t layout(gx_dtype dtype, const sizes *s, char *work, gx_cuda_near *call)
 {
     size_t es = gx_dtype_bytes(dtype);
-    int64_t panel = panel_of(dtype, p);
-    int64_t lanes = gx_min(LANES_MOST, gx_ceil_div(LANES, gx_max(1, p->n)));
-    call->lanes = (int32_t)gx_max(1, gx_min(lanes, gx_ceil_div(panel, STEP)));
-    int64_t slots = p->n * call->lanes;
     int64_t room = dtype == GX_F64 ? GX_CUDA_NEAR_ROOM_F64 : GX_CUDA_NEAR_ROOM;
     void *part[8];
     size_t used = take(work, 0, 1, sizeof(gx_cuda_near_state), &part[0]);
-    used = take(work, used, panel * p->n, es, &part[1]);
-    used = take(work, used, panel, es, &part[2]);
-    used = take(work, used, p->nearest->shift != NULL ? panel * p->k : 0, es, &part[3]);
-    used = take(work, used, slots * room, es, &part[4]);
-    used = take(work, used, slots * room, sizeof(int32_t), &part[5]);
-    used = take(work, used, slots, sizeof(int32_t), &part[6]);
-    used = take(work, used, slots, sizeof(double), &part[7]);
+    used = take(work, used, s->values, es, &part[1]);
+    used = take(work, used, s->rows, es, &part[2]);
+    used = take(work, used, s->copied, 1, &part[3]);
+    used = take(work, used, s->slots * room, es, &part[4]);
+    used = take(work, used, s->slots * room, sizeof(int32_t), &part[5]);
+    used = take(work, used, s->slots, sizeof(int32_t), &part[6]);
+    used = take(work, used, s->slots, sizeof(double), &part[7]);
     call->state = part[0];
     call->value = part[1];
     call->factor = part[2];
@@ -88,7 +125,8 @@ static size_t layout(gx_dtype dtype, const gx_args *p, char *work, gx_cuda_near 
 size_t gx_cuda_nearest_bytes(gx_dtype dtype, const gx_args *args)
 {
     gx_cuda_near unused;
-    return layout(dtype, args, NULL, &unused);
+    sizes most = sizes_for(dtype, args);
+    return layout(dtype, &most, NULL, &unused);
 }
 
 // Launches ----------------------------------------------------------------------------------------
@@ -178,9 +216,10 @@ static gx_code nearest(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_ar
     if (p->n <= 0 || w->count <= 0) {
         return GX_OK;
     }
-    layout(dtype, p, p->work, &call);
-    call.lanes = p->m <= 0 ? 0 : call.lanes;
-    int64_t panel = panel_of(dtype, p), words = (int64_t)(sizeof *call.state / sizeof(double));
+    sizes size = sizes_of(dtype, p);
+    layout(dtype, &size, p->work, &call);
+    call.lanes = p->m <= 0 ? 0 : (int32_t)lanes_of(p, size.rows);
+    int64_t panel = size.rows, words = (int64_t)(sizeof *call.state / sizeof(double));
     GX_TRY(gx_cuda_region(dev, queue, GX_F64, GX_CUDA_ALL, GX_LOWER, words, 1, (gx_scalar){0, 0},
                           call.state, words, err));
     for (call.i0 = 0; call.i0 < p->m; call.i0 += panel) {

@@ -37,7 +37,7 @@ typedef enum gx_metric {
 ** Of a call with m rows of k numbers (a, m x k) and n queries (k x n).  The queries come twice: as
 ** they are, in `query`, of which merits are made; and in args.b, of the dtype of a, from which a
 ** backend may foretell merits, and which it need not look at.  On a device all arrays are in its
-** memory.
+** memory.  NEAREST's workspace is enough for as many rows and queries, or fewer.
 */
 typedef struct gx_nearest {
     gx_metric metric;

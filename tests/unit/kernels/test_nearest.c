@@ -17,6 +17,7 @@
 **   9. lists that go on: a block in two halves is the block, in either order
 **  10. many rows (9000): more than one panel, lane and sieve of a device holds; lists of 1 to 1000;
 **      rows alike by the thousand are the right lists or, on a device, told to be too much alike
+**  11. memory for some queries is enough for fewer, which have higher panels and more lanes
 */
 #include "block.h"
 
@@ -31,6 +32,7 @@ static const gx_metric metrics[] = {GX_METRIC_DOT, GX_METRIC_COSINE, GX_METRIC_S
 typedef struct scene {
     gx_dtype dtype;
     int64_t m, n, k, count, info;
+    int64_t most; /* queries that the workspace is asked for; 0: n */
     block a, b, given, shift;
     double *query, *square, *length, *merit, *floor;
     int64_t *index;
@@ -185,7 +187,9 @@ static void call(const device *d, gx_kernel_id kernel, scene *s)
     if (is_device(d) && w.metric == GX_METRIC_SQUARED && s->w.given != NULL) {
         w.given = NULL; // by differences, without the shift
     }
-    size_t bytes = d->backend->workspace(d->dev, kernel, s->dtype, &args);
+    gx_args largest = args;
+    largest.n = s->most > 0 ? s->most : args.n;
+    size_t bytes = d->backend->workspace(d->dev, kernel, s->dtype, &largest);
     gx_queue *queue = device_queue(d);
     void *work = NULL;
     if (is_device(d)) {
@@ -553,6 +557,32 @@ static void many_rows(void **state)
     }
 }
 
+static void fewer_queries(void **state)
+{
+    (void)state;
+    const int64_t many = 1025, counts[] = {1024, 513, 3}; // lanes: one; one, two, and as there are
+    const device *d = tested();
+    for (int e = 0; e < 3; e++) {
+        scene s;
+        make(&s, GX_F32, GX_METRIC_SQUARED, 2100, counts[e], 6, 3, 0, 1);
+        s.most = many;
+        move(&s, 0.5);
+        same_lists(&s);
+        gx_args args = s.args;
+        for (int64_t k = 6; k < 1000; k *= 5) {
+            size_t bytes[2];
+            args.k = k;
+            for (int c = 0; c < 2; c++) {
+                args.m = 100000;
+                args.n = c == 0 ? counts[e] : many;
+                bytes[c] = d->backend->workspace(d->dev, GX_NEAREST, GX_F32, &args);
+            }
+            assert_true(bytes[0] <= bytes[1]);
+        }
+        clear(&s);
+    }
+}
+
 static void no_complex(void **state)
 {
     (void)state;
@@ -576,7 +606,7 @@ int main(void)
         cmocka_unit_test(by_hand), cmocka_unit_test(same_bits),  cmocka_unit_test(given_squares),
         cmocka_unit_test(floors),  cmocka_unit_test(not_finite), cmocka_unit_test(extremes),
         cmocka_unit_test(apart),   cmocka_unit_test(no_complex), cmocka_unit_test(merits),
-        cmocka_unit_test(halves),  cmocka_unit_test(many_rows),
+        cmocka_unit_test(halves),  cmocka_unit_test(many_rows),  cmocka_unit_test(fewer_queries),
     };
     (void)tested(); // a filter of tests, where one is asked for
     return cmocka_run_group_tests(tests, NULL, NULL);
