@@ -4,8 +4,8 @@
 
 One array of float64, by rows and by columns, into the same folder in turn: np.save and np.load; a database's own pages; a
 database with volumes; INSERTs of its bytes in pieces of 8 MiB by sqlite3 alone, which is what pages cost whoever writes
-them.  --sync waits for the disk in all of them (np.save with os.fsync, PRAGMA synchronous=full), else none does.
-Medians, and the most memory that was resident beside the array, in MB.  Files are removed after each; before each, as much
+them.  --sync waits for the disk in all of them (np.save with os.fsync, PRAGMA synchronous=full), else none does, but "save,
+fsync", which says what the disk itself takes.  Medians, then the least, ratios to the medians and the least of the peer, and the most memory that was resident beside the array, in MB.  Files are removed after each; before each, as much
 memory as two arrays is touched and given back, since a virtual machine's first touch of a page can cost more than all else.
 """
 import argparse
@@ -37,10 +37,10 @@ def connect(args, volumes):
     return db
 
 
-def save(args, a):
+def save(args, a, is_synced):
     with open(f"{args.dir}/gxarrays.npy", "wb") as file:
         np.save(file, a)
-        if args.sync:
+        if is_synced:
             file.flush()
             os.fsync(file.fileno())
 
@@ -85,7 +85,7 @@ def rounds(args, a, order):
     times = {}
     for _ in range(args.rounds):
         clean(args)
-        timed(args, times, "save", lambda: save(args, a))
+        timed(args, times, "save", lambda: save(args, a, args.sync))
         timed(args, times, "load", lambda: np.load(f"{args.dir}/gxarrays.npy"))
         clean(args)
         for volumes, name in ((0, "pages"), (args.volumes, f"{args.volumes} volumes")):
@@ -96,11 +96,16 @@ def rounds(args, a, order):
             clean(args)
         timed(args, times, "INSERT", lambda: insert(args, a))
         clean(args)
+        if not args.sync:
+            timed(args, times, "save, fsync", lambda: save(args, a, True))
+            clean(args)
     for name, pairs in times.items():
         wall, cpu, _ = (statistics.median(column) for column in zip(*pairs))
         most = max(pair[2] for pair in pairs)
-        peer = statistics.median(pair[0] for pair in times["load" if name.endswith(("fetch", "load")) else "save"])
-        print(f"{order}  {name:18}{wall:8.2f} s {wall / peer:6.2f} x {cpu:8.2f} s of processor{most:8.0f} MB beside", flush=True)
+        peers = [pair[0] for pair in times["load" if name.endswith(("fetch", "load")) else "save"]]
+        least = min(pair[0] for pair in pairs)
+        print(f"{order}  {name:18}{wall:8.2f} s {wall / statistics.median(peers):6.2f} x  least{least:6.2f} s {least / min(peers):6.2f} x "
+              f"{cpu:8.2f} s of processor{most:8.0f} MB beside", flush=True)
 
 
 def main():

@@ -45,45 +45,63 @@ def processors():
 
 # The steps' rates -----------------------------------------------------------------------------------------------------
 
-def timed_step(kind, size, folder):
-    """On a worker: flops/s of that kind of step, on blocks of that size."""
+def timed_step(kind, size, folder, lanes, seconds):
+    """On a worker, while others of so many lanes do the same: flops/s of that kind of step, on blocks of that size."""
+    step, flops = step_of(kind, size, folder)
+    step()
+    wait_for_all(folder, kind, lanes)
+    taken, end = [], time.perf_counter() + seconds
+    while not taken or time.perf_counter() < end:
+        start = time.perf_counter()
+        step()
+        taken.append(time.perf_counter() - start)
+    return flops / statistics.mean(taken)
+
+
+def wait_for_all(folder, kind, lanes):
+    """Until so many lanes are here, whose files say so: what they measure they measure of a machine that is busy."""
+    mine = os.path.join(folder, f"{kind}-{lanes}.at")
+    os.makedirs(mine, exist_ok=True)
+    pathlib.Path(mine, f"{os.getpid()}-{threading.get_ident()}").touch()
+    end = time.perf_counter() + 60
+    while len(os.listdir(mine)) < lanes and time.perf_counter() < end:
+        time.sleep(0.001)
+
+
+def step_of(kind, size, folder):
+    """A step of that kind, and its flops, or bytes.  Blocks are as many as a task has: one alone would stay in the cache."""
     from gx_sqlite import dask as gxd
     random = np.random.default_rng(0)
     if kind == "read":
+        size, dtype = size
         path = os.path.join(folder, f"step-{threading.get_ident()}-{os.getpid()}.db")
-        gxd._write(path, "A", random.random((size, size), np.float32).T)
-        steps = {kind: (lambda: gxd.read_block(path, "A", 0, size, 0, size), 4 * size ** 2)}
-    elif kind == "beside":
-        part = np.ones((size, size // 4), np.float32)
-        steps = {kind: (lambda: gxd._beside([[part]] * 4), size ** 2)}
-    elif kind in ("qr", "ones", "search"):  # blocks come by columns, as from_gx reads them
+        block = random.random((size, size), dtype).T
+        gxd._write(path, "A", block)
+        return lambda: gxd.read_block(path, "A", 0, size, 0, size), block.nbytes
+    if kind == "beside":
+        parts = [[np.ones((size, size // 4), np.float32)] for _ in range(4)]
+        return lambda: gxd._beside(parts), size ** 2
+    if kind in ("qr", "ones", "search"):  # blocks come by columns, as from_gx reads them
         e = random.random((65 if kind == "qr" else 64, size), np.float32 if kind == "search" else np.float64).T
         q = np.asfortranarray(e[:QUERIES])
-        steps = {"qr": (lambda: gxd._triangle_beside(e[:, :64], e[:, 64]), 2 * size * 65 ** 2),
-                 "ones": (lambda: gxd._triangle_with_ones(e), 2 * size * 65 ** 2),
-                 "search": (lambda: gxd._nearest(q, e, NEAREST, '{"metric":"l2"}', 0), 2 * QUERIES * size * 64)}
-    elif kind == "product":
-        size, height, width = size
-        block, count = random.random((size, size), np.float32).T, 4
-        steps = {kind: (lambda: gxd._products(None, [[block] * count] * height, [[block] * count] * width, "f4"),
-                        2 * count * height * width * size ** 3)}
-    else:
-        a = random.random((size, size)).T
-        s, x = a + a.T + 2 * size * np.eye(size), a[:, :1].copy()
-        factor = gxd._cholesky_block(s, [], 0) if kind == "triangle" else None
-        steps = {"update": (lambda: gxd._plus(s, [a, a], [a, a], '{"transb":true,"alpha":-1}'), 4 * size ** 3),
-                 "square": (lambda: gxd._less_squares(s, [a, a]), 2 * size ** 3),
-                 "factor": (lambda: gxd._cholesky_block(s, [], 0), size ** 3 / 3),
-                 "triangle": (lambda: gxd._trsm(factor, s, '{"uplo":"lower","side":"right","trans":true}'), size ** 3),
-                 "vector": (lambda: gxd._plus(None, [a], [x], "{}"), 2 * size ** 2)}
-    step, flops = steps[kind]
-    step()
-    seconds = []
-    while len(seconds) < (1 if kind == "product" else 3) or (sum(seconds) < 0.05 and len(seconds) < 50):
-        start = time.perf_counter()
-        step()
-        seconds.append(time.perf_counter() - start)
-    return flops / statistics.median(seconds)
+        return {"qr": (lambda: gxd._triangle_beside(e[:, :64], e[:, 64]), 2 * size * 65 ** 2),
+                "ones": (lambda: gxd._triangle_with_ones(e), 2 * size * 65 ** 2),
+                "search": (lambda: gxd._nearest(q, e, NEAREST, '{"metric":"l2"}', 0), 2 * QUERIES * size * 64)}[kind]
+    if kind == "product":
+        size, height, width, count = size
+        block = random.random((size, size), np.float32).T
+        left, right = ([[block.copy("F") for _ in range(count)] for _ in range(side)] for side in (height, width))
+        return lambda: gxd._products(None, left, right, "f4"), 2 * count * height * width * size ** 3
+    size, fan = size
+    a, *left = (random.random((size, size)).T for _ in range(fan + 1))
+    right = [block.copy("F") for block in left]
+    s, x = a + a.T + 2 * size * np.eye(size), a[:, :1].copy()
+    factor = gxd._cholesky_block(s, [], 0) if kind == "triangle" else None
+    return {"update": (lambda: gxd._plus(s, left, right, '{"transb":true,"alpha":-1}'), 2 * fan * size ** 3),
+            "square": (lambda: gxd._less_squares(s, left), fan * size ** 3),
+            "factor": (lambda: gxd._cholesky_block(s, [], 0), size ** 3 / 3),
+            "triangle": (lambda: gxd._trsm(factor, s, '{"uplo":"lower","side":"right","trans":true}'), size ** 3),
+            "vector": (lambda: gxd._plus(None, [a], [x], "{}"), 2 * size ** 2)}[kind]
 
 
 def this_machine(client, args, sizes, folder):
@@ -92,11 +110,15 @@ def this_machine(client, args, sizes, folder):
     at_once = max(1, min(processors() // args.inner, len(workers) * args.threads))
     there = [workers[k % len(workers)] for k in range(at_once)]
 
-    def rate(kind, size):
-        found = [client.submit(timed_step, kind, size, folder, pure=False, workers=[w]) for w in there]
-        return statistics.harmonic_mean(client.gather(found))  # each has its share, fast or slow
+    def rate(kind, size, lanes, seconds):
+        with tempfile.TemporaryDirectory(dir=folder) as own:
+            found = [client.submit(timed_step, kind, size, own, lanes, seconds, pure=False, workers=[w]) for w in there[:lanes]]
+            return statistics.harmonic_mean(client.gather(found))  # each has its share, fast or slow
 
-    rates = {kind: rate(kind, size) for kind, size in sizes.items()}
+    rates = {kind: rate(kind, size, at_once, args.window) for kind, size in sizes.items()}
+    alone = {kind: rate(kind, size, 1, args.window / 4) for kind, size in sizes.items()}
+    print("# GFLOP/s (or GB/s) of a step, all lanes at work, and alone: " + ", ".join(
+        f"{kind} {rates[kind] / 1e9:.3g} {alone[kind] / 1e9:.3g}" for kind in rates), flush=True)
     start = time.perf_counter()
     client.gather(client.map(lambda k: k, range(400), pure=False))
     task = (time.perf_counter() - start) / 400
@@ -107,7 +129,8 @@ def this_machine(client, args, sizes, folder):
     distributed.wait(moved)
     # the processors' time for the bytes, which all the workers moved in that time
     link = 4.8e7 * len(workers) / (time.perf_counter() - start) / min(processors(), len(workers))
-    return cluster_model.Machine(rates=rates, link=link, task=task, **waits(client, workers), lanes=args.threads, processors=processors() // args.inner)
+    return cluster_model.Machine(rates=rates, alone=alone, link=link, task=task, **waits(client, workers), lanes=args.threads,
+                                 processors=processors() // args.inner)
 
 
 def waits(client, workers):
@@ -171,8 +194,9 @@ class Calls:
         ours, head = gxd.from_gx(path, "A"), gxd.from_gx(head_of(path, -(-m // b)), "A")
         def expected():
             is_device = gxd._has_device()
-            sides = cluster_model.rectangle(m // b, n // b, 64) if is_device else (1, 1)
-            return cluster_model.matmul_of_stored(n, b, m, is_device), {"product": (b, *sides), "read": b, "beside": b}
+            sides = cluster_model.rectangle(m // b, n // b, 64 if is_device else 256)
+            count = min(n // b, max(4, gxd._STRIP // (4 * b ** 2)) if is_device else 4)  # that go to a device at once
+            return cluster_model.matmul_of_stored(n, b, m, is_device), {"product": (b, *sides, count), "read": (b, "f4"), "beside": b}
         return lambda: gxd.matmul(head, ours, read=True), lambda: A[:m] @ A, lambda C: relative(C @ x, A[:m] @ (A @ x)), expected
 
     def solve(self):
@@ -182,8 +206,8 @@ class Calls:
         path, S = self.path_of("S", 1 / (1 + abs(i[:, None] - i[None, :])) + 20 * da.eye(n, chunks=b))
         y, ours = da.cos(i).persist(), gxd.from_gx(path, "S")
         return (lambda: gxd.solve(ours, y), lambda: da.linalg.solve(S, y, assume_a="pos"),
-                lambda x: relative(S @ x.reshape(-1), y), lambda: (cluster_model.solve(n, b), dict.fromkeys(
-                    ("update", "square", "factor", "triangle", "vector", "read"), b)))
+                lambda x: relative(S @ x.reshape(-1), y), lambda: (cluster_model.solve(n, b), {"read": (b, "f8"), **dict.fromkeys(
+                    ("update", "square", "factor", "triangle", "vector"), (b, cluster_model.products_in_a_task(b, n // b)))}))
 
     def least_squares(self):
         from gx_sqlite import dask as gxd
@@ -257,6 +281,7 @@ def at_work(args):
                                   memory_limit=0, local_directory=args.dir) as cluster, \
             distributed.Client(cluster) as client, tempfile.TemporaryDirectory(dir=args.dir) as folder:
         client.wait_for_workers(args.workers)
+        client.get_task_stream()  # it is kept from the first call on
         yield client, Calls(args, folder)
 
 
@@ -264,14 +289,27 @@ def timed(client, make):
     """Seconds, the workers' processor seconds, bytes that moved between them; the answer."""
     def counters():
         return np.array([time.perf_counter(), sum(client.run(time.process_time).values()), sum(client.run(_moved).values())])
-    before = counters()
+    before, start = counters(), time.time()
     answer = client.persist(make())
     distributed.wait(answer)
-    return counters() - before, answer
+    return counters() - before, answer, start
 
 
-def tell(name, side, counts):
+def tell(client, name, side, counts, start):
+    """What a call took, and what lanes did since: of each kind of task how many, and their seconds; when lanes ended."""
     print(f"# {name}: {side} {counts[0]:.2f} s, {counts[1]:.2f} s of processors, {counts[2] / 1e6:.1f} MB moved", flush=True)
+    kinds, last = {}, {}
+    for task in client.get_task_stream(start=start, stop=start + counts[0]):
+        for part in task["startstops"]:
+            name = part["action"] if part["action"] != "compute" else str(task["key"]).lstrip("('").split("-")[0]
+            kinds.setdefault(name, []).append(part["stop"] - part["start"])
+            lane = task["worker"], task["thread"]
+            last[lane] = max(last.get(lane, 0), part["stop"])
+    ends = sorted(max(last.values()) - end for end in last.values()) or [0]
+    print("#     " + ", ".join(f"{name} {len(taken)} x {1e3 * statistics.median(taken):.1f} ms = {sum(taken):.2f} s"
+                               for name, taken in sorted(kinds.items(), key=lambda kind: -sum(kind[1]))[:6])
+          + f", of {len(last)} lanes; the first lane ends {ends[-1]:.2f} s before the last, half of them "
+          f"{statistics.median(ends):.2f} s", flush=True)
 
 
 def _moved(dask_worker):
@@ -293,16 +331,16 @@ def measure_call(client, calls, name, args):
             client.run(compute_on, backend)
             compute_on(backend)
             before = expected()
-            counts, answer = timed(client, ours)
+            counts, answer, start = timed(client, ours)
             gx[backend].append(counts)
-            tell(name, f"gx, {backend}", counts)
+            tell(client, name, f"gx, {backend}", counts, start)
             model[backend].append(np.mean([before, expected()], axis=0))
             left[backend].append(residual(answer))
             del answer
         if not args.alone:
-            counts, answer = timed(client, theirs)
+            counts, answer, start = timed(client, theirs)
             plain.append(counts)
-            tell(name, "dask.array", counts)
+            tell(client, name, "dask.array", counts, start)
             del answer
     for backend in args.backend:
         report(f"{name} {backend}", *map(np.array, (gx[backend], plain, model[backend])), max(left[backend]))
@@ -360,6 +398,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--inner", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--window", type=float, default=1.0, help="seconds for which a kind of step is measured")
     parser.add_argument("--backend", nargs="+", default=[os.environ.get("GX_BACKEND", "auto")], help="of gx: cpu, auto ...")
     parser.add_argument("--alone", action="store_true")
     parser.add_argument("--after", type=float, default=0.3, help="seconds after which a worker is killed")

@@ -21,6 +21,7 @@ class Machine:
     rates: dict = field(default_factory=lambda: {  # flops/s of a lane, by kind of task
         "product": 1e12, "update": 1e12, "square": 7e11, "factor": 3e11, "triangle": 7e11, "vector": 1e10, "qr": 1e11,
         "search": 1e11, "beside": 2e9, "read": 1e9})  # read: bytes/s from the folder that all share
+    alone: dict = field(default_factory=dict)  # of a lane while the others of its machine have nothing to do
     link: float = 1.25e9      # bytes/s into a worker: 10 Gbit/s
     disk: float = 1e9         # bytes/s from a worker's disk
     task: float = 5e-4        # seconds of the scheduler for each task
@@ -28,6 +29,13 @@ class Machine:
     start: float = 2e-2       # seconds of a call without tasks
     lanes: int = 1            # threads of a worker
     processors: int = 0       # that all workers share; 0: each has its own machine
+
+    def seconds(self, kind, flops, busy):
+        """Of a step while so many lanes are busy: a lane is as fast as alone until all have what they can have together."""
+        rate = self.rates[kind]
+        if self.processors and kind in self.alone:
+            rate = max(rate, min(self.alone[kind], rate * self.processors / busy))
+        return flops / rate
 
 
 HELD, READ = {}, {}  # blocks that the workers have, and such as are read from their disks
@@ -196,11 +204,14 @@ def simulate(tasks, workers, machine):
         else:
             scheduler = max(scheduler, at) + machine.task
             idle = min(range(count), key=lambda lane: (free[lane], lane % machine.lanes))
-            reading = functools.partial(_reading, tasks.reads[k], kept, machine)
+            begins = max(scheduler, free[idle])
+            busy = min(max(1, len(processors)), 1 + sum(end > begins for end in free) + sum(when <= begins for when, _ in ready)
+                       ) if processors else 1
+            reading = functools.partial(_reading, tasks.reads[k], kept, machine, busy)
             lane, start, missing = _place(tasks, k, where, idle, machine,
                                           lambda w: max(scheduler, free[w]), link if not processors else None, reading)
             worker = lane // machine.lanes
-            takes = reading(worker) + sum(flops / machine.rates[kind] for kind, flops in tasks.work[k].items())
+            takes = reading(worker) + sum(machine.seconds(kind, flops, busy) for kind, flops in tasks.work[k].items())
             takes += tasks.bytes[k] / machine.disk if tasks.work[k] is READ else 0
             kept[worker].update(tasks.reads[k])
             if processors:  # what is moved and the scheduler take the same ones
@@ -225,9 +236,9 @@ def arithmetic(tasks, workers, machine):
     return sum(flops / machine.rates[kind] for work in tasks.work for kind, flops in work.items() if kind != "beside") / lanes
 
 
-def _reading(blocks, kept, machine, worker):
+def _reading(blocks, kept, machine, busy, worker):
     """Seconds for what a worker has not read yet."""
-    return sum(block.bytes for block in blocks - kept[worker]) / machine.rates["read"] if blocks else 0
+    return machine.seconds("read", sum(block.bytes for block in blocks - kept[worker]), busy) if blocks else 0
 
 
 def _place(tasks, k, where, idle, machine, is_free, link, reading):

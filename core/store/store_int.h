@@ -92,6 +92,7 @@ struct gx_schema {
     int64_t newest;      /* the largest generation found or given    */
     gx_spread *spread;   /* or NULL                                  */
     bool has_dropped_extents; /* in this call                        */
+    int descriptor;      /* see store_room.c; 0: not looked for, -1: none */
 };
 
 /* Statements on the connection. */
@@ -257,6 +258,11 @@ gx_code gx_store_load_panels(gx_store *store, gx_meta *meta, gx_err *err);
 
 /* All that was loaded. */
 void gx_store_forget_panels(gx_store *store);
+
+// store_room.c ------------------------------------------------------------------------------------
+
+/* Before so many bytes are inserted, as one tile: blocks of the disk for them, where that helps. */
+void gx_store_make_room(gx_store *store, gx_schema *schema, size_t bytes);
 
 // store_stamp.c -----------------------------------------------------------------------------------
 

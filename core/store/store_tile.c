@@ -68,6 +68,9 @@ gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, 
         return GX_OK;
     }
     int64_t row = gx_tile_rowid(meta->id, tile);
+    if (!meta->is_over) {
+        gx_store_make_room(store, schema, bytes);
+    }
     GX_TRY(gx_store_stmt(store, schema, meta->is_over ? GX_SQL_WRITE_OVER : GX_SQL_WRITE_TILE,
                          &stmt, err));
     int rc = put_tile(stmt, row, data, bytes);
