@@ -79,6 +79,8 @@ static const struct {
     [GX_CUDA_NARROW_SPLIT] = {"gx_narrow_split", "cuda_narrow_split", F32_ALONE, 90,
                               GX_CUDA_SPLIT_SHARED},
     [GX_CUDA_NEAR_ROWS] = {"gx_near_rows", "cuda_nearest", REAL_DTYPES},
+    [GX_CUDA_NEAR_PIECES] = {"gx_near_pieces", "cuda_near_pieces", F32_ALONE, 90},
+    [GX_CUDA_NEAR_IMAGE] = {"gx_near_image", "cuda_near_pieces", F32_ALONE, 90},
     [GX_CUDA_NEAR_APART] = {"gx_near_apart", "cuda_nearest", REAL_DTYPES},
     [GX_CUDA_NEAR_SELECT] = {"gx_near_select", "cuda_nearest", REAL_DTYPES},
     [GX_CUDA_NEAR_FINISH] = {"gx_near_finish", "cuda_nearest", REAL_DTYPES},
@@ -577,7 +579,7 @@ static size_t own_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, co
     case GX_FUSED:
         return gx_cuda_fused_bytes(args);
     case GX_NEAREST:
-        return gx_cuda_nearest_bytes(dtype, args);
+        return gx_cuda_nearest_bytes(dev, dtype, args);
     case GX_SPMM:
         return gx_cuda_spmm_bytes(dtype, args);
     case GX_POTRF:

@@ -50,6 +50,8 @@ typedef enum gx_cuda_function {
     GX_CUDA_NARROW_IMAGE,
     GX_CUDA_NARROW_SPLIT,
     GX_CUDA_NEAR_ROWS,
+    GX_CUDA_NEAR_PIECES,
+    GX_CUDA_NEAR_IMAGE,
     GX_CUDA_NEAR_APART,
     GX_CUDA_NEAR_SELECT,
     GX_CUDA_NEAR_FINISH,
@@ -222,6 +224,11 @@ gx_code gx_cuda_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_trans tran
                      int64_t m, int64_t n, int64_t k, double alpha, const void *a, int64_t lda,
                      const void *b, int64_t ldb, double beta, void *c, int64_t ldc, gx_err *err);
 
+/* c = alpha a b with f16 operands, added up in f32: tensor cores'. */
+gx_code gx_cuda_gemm_f16(gx_dev *dev, gx_queue *queue, int64_t m, int64_t n, int64_t k, float alpha,
+                         const void *a, int64_t lda, const void *b, int64_t ldb, float *c,
+                         int64_t ldc, gx_err *err);
+
 /*
 ** Products in parts (cuda_narrow.c): real, with few columns or rows, and few columns
 ** times their own transpose, where args->work has room.  *is_done: false, this is none of those.
@@ -333,7 +340,7 @@ size_t gx_cuda_narrow_bytes(const gx_dev *dev, gx_kernel_id kernel, gx_dtype dty
 
 /* Bytes of args->work: of cuda_nearest.c, cuda_fused.c, reductions, and the others by name. */
 size_t gx_cuda_spmm_bytes(gx_dtype dtype, const gx_args *args);
-size_t gx_cuda_nearest_bytes(gx_dtype dtype, const gx_args *args);
+size_t gx_cuda_nearest_bytes(const gx_dev *dev, gx_dtype dtype, const gx_args *args);
 size_t gx_cuda_fused_bytes(const gx_args *args);
 size_t gx_cuda_reduce_bytes(const gx_args *args);
 size_t gx_cuda_solver_bytes(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args);

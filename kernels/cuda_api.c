@@ -209,6 +209,7 @@ static const entry entries[] = {
     FUNCTION(CUBLAS, blas_workspace, "cublasSetWorkspace_v2"),
     FUNCTION(CUBLAS, blas_name, "cublasGetStatusName"),
     BLAS_OF(gemm, "gemm_v2_64"),
+    FUNCTION(CUBLAS, gemm_ex, "cublasGemmEx_64"),
     BLAS_OF(batch, "gemmStridedBatched_64"),
     BLAS_OF(syrk, "syrk_v2_64"),
     FUNCTION(CUBLAS, herk[GX_C128], "cublasZherk_v2_64"),

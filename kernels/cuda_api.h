@@ -53,6 +53,11 @@ typedef void *gx_cuda_handle;
 typedef int (*gx_cublas_gemm)(gx_cuda_handle, int transa, int transb, int64_t m, int64_t n,
                               int64_t k, const void *alpha, const void *a, int64_t lda,
                               const void *b, int64_t ldb, const void *beta, void *c, int64_t ldc);
+typedef int (*gx_cublas_gemm_ex)(gx_cuda_handle, int transa, int transb, int64_t m, int64_t n,
+                                 int64_t k, const void *alpha, const void *a, int type_a,
+                                 int64_t lda, const void *b, int type_b, int64_t ldb,
+                                 const void *beta, void *c, int type_c, int64_t ldc, int compute,
+                                 int algorithm);
 typedef int (*gx_cublas_batch)(gx_cuda_handle, int transa, int transb, int64_t m, int64_t n,
                                int64_t k, const void *alpha, const void *a, int64_t lda,
                                long long stride_a, const void *b, int64_t ldb, long long stride_b,
@@ -137,6 +142,7 @@ typedef struct gx_cuda_api {
     int (*blas_workspace)(gx_cuda_handle handle, void *workspace, size_t bytes);
     const char *(*blas_name)(int status);
     gx_cublas_gemm gemm[GX_DTYPE_COUNT];
+    gx_cublas_gemm_ex gemm_ex;
     gx_cublas_batch batch[GX_DTYPE_COUNT]; /* gemmStridedBatched */
     gx_cublas_rank_k syrk[GX_DTYPE_COUNT], herk[GX_DTYPE_COUNT]; /* herk of reals: NULL */
     gx_cublas_trsm trsm[GX_DTYPE_COUNT];

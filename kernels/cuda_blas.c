@@ -69,6 +69,19 @@ gx_code gx_cuda_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, gx_trans tran
     return gemm(dev, queue, dtype, &args, err);
 }
 
+gx_code gx_cuda_gemm_f16(gx_dev *dev, gx_queue *queue, int64_t m, int64_t n, int64_t k, float alpha,
+                         const void *a, int64_t lda, const void *b, int64_t ldb, float *c,
+                         int64_t ldc, gx_err *err)
+{
+    const int F16 = 2, COMPUTE_F32 = 68, ANY = -1; // CUDA_R_16F, CUBLAS_COMPUTE_32F, GEMM_DEFAULT
+    const float zero = 0;
+    GX_TRY(gx_cuda_blas(dev, queue, err));
+    int status =
+        dev->api->gemm_ex(queue->blas, GX_NO_TRANS, GX_NO_TRANS, m, n, k, &alpha, a, F16, lda, b,
+                          F16, ldb, &zero, c, gx_cuda_type(GX_F32), ldc, COMPUTE_F32, ANY);
+    return gx_cublas_check(dev, status, "gemm", err);
+}
+
 // Syrk, herk --------------------------------------------------------------------------------------
 
 static gx_code rank_k(gx_dev *dev, gx_queue *queue, gx_dtype dtype, bool is_hermitian,

@@ -158,9 +158,14 @@ typedef struct gx_cuda_random {
 **                   what the metric's sight needs (foretell.h).  is_shifted: shifted = the rows
 **                   without the shift.  state: the longest row; the first that is not finite; those
 **                   that foretell nothing
+**   gx_near_pieces  factor and state as gx_near_rows has them, of no queries; and `pieces`: a row
+**                   times a power of two, 1 / scale, that brings its largest number to 2^14 or a
+**                   little more, each number as the sum of two of f16: high, low, high again
+**   gx_near_image   the same of the queries: their high, high, low, one above the other, in `image`
 **   gx_near_apart   value = sums of magnitudes of differences, of n queries
-**   gx_near_select  the rows of `value` that may be among the best join those of the panels before
-**                   (i0 = 0: there are none), each lane's of its own share of the rows
+**   gx_near_select  the rows of `value`, times their scales, that may be among the best join those
+**                   of the panels before (i0 = 0: there are none), each lane's of its own share of
+**                   the rows
 **   gx_near_finish  of all lanes' those that may be among the best; their merits join the lists.
 **                   state: the outcome
 **   gx_near_merit   merit of n pairs (row, column)
@@ -195,6 +200,9 @@ typedef struct gx_cuda_near {
     void *factor;  /* rows of dtype      */
     void *shifted; /* rows x k, ld rows  */
     const void *shift;
+    void *pieces, *image; /* of f16: ldp x 3 deep, 3 deep x n */
+    int64_t deep, ldp;    /* k, and the rows, rounded up      */
+    float *row_scale, *b_scale; /* NULL: value is as it is    */
     const double *query, *square, *length;
     double *merit;
     int64_t *index;

@@ -6,6 +6,8 @@
 **
 **   gx_near_rows     looks at the rows once; with few queries it multiplies them, too
 **   gemm             the products of a panel with many; gx_near_apart: sums of magnitudes
+**   gx_near_pieces   of f32, on Hopper, with two hundred and more: for a product by tensor cores,
+**                    with gx_near_image, which makes the queries ready (cuda_near_pieces.cu)
 **   gx_near_select   one thread block a query, or several that share the rows: each goes through
 **                    its column and keeps what may be among the best
 **   gx_near_finish   after the last panel, one a query: the best of these, their merits in double,
@@ -16,12 +18,12 @@
 ** Where rows by the thousand are too much alike to be told apart, or numbers so large or small that
 ** nothing can be foretold, the outcome is -1.
 **
-** Memory: a panel's products, VALUE_BYTES at most; with a shift the panel without it,
-** SHIFTED_BYTES; 32 KiB a query for what may be among the best.
+** Memory: a panel's products, VALUE_BYTES at most; with a shift the panel without it, or the panel
+** in pieces, COPIED_BYTES; 32 KiB a query for what may be among the best.
 */
 #include "cuda.h"
 
-enum { VALUE_BYTES = 128 << 20, SHIFTED_BYTES = 256 << 20, ROWS_LEAST = 4096 };
+enum { VALUE_BYTES = 128 << 20, COPIED_BYTES = 256 << 20, ROWS_LEAST = 4096 };
 enum {
     STEP = 1024,
     LANES = 1024,
@@ -32,6 +34,9 @@ enum {
     TILE = 64
 };
 
+/* Products in pieces: queries that are worth it; numbers of a row; pieces in a sum; an f16. */
+enum { PIECES_QUERIES = 192, PIECES_LEAST = 64, PIECES_MOST = 1 << 14, PIECES = 3, F16_BYTES = 2 };
+
 // Memory ------------------------------------------------------------------------------------------
 
 static bool has_gaps(const gx_nearest *w)
@@ -39,27 +44,44 @@ static bool has_gaps(const gx_nearest *w)
     return w->metric == GX_METRIC_ABSOLUTE || (w->metric == GX_METRIC_SQUARED && w->shift == NULL);
 }
 
-/* Bytes of a row without the shift. */
-static int64_t row_bytes(gx_dtype dtype, const gx_args *p)
+/* f32 products by tensor cores: where they are fast, and there is enough to do for them. */
+static bool is_in_pieces(const gx_dev *dev, gx_dtype dtype, const gx_args *p)
 {
-    return p->nearest->shift != NULL ? p->k * (int64_t)gx_dtype_bytes(dtype) : 0;
+    return dtype == GX_F32 && dev->function[GX_CUDA_NEAR_PIECES][GX_F32] != NULL &&
+           !has_gaps(p->nearest) && p->n >= PIECES_QUERIES && p->k >= PIECES_LEAST &&
+           p->k <= PIECES_MOST;
+}
+
+/* As tensor cores want them aligned. */
+static int64_t eights(int64_t count)
+{
+    return gx_ceil_div(count, 8) * 8;
+}
+
+/* Bytes of a row in pieces; else of one without the shift. */
+static int64_t row_bytes(gx_dtype dtype, const gx_args *p, bool in_pieces)
+{
+    return in_pieces                   ? PIECES * eights(p->k) * F16_BYTES
+           : p->nearest->shift != NULL ? p->k * (int64_t)gx_dtype_bytes(dtype)
+                                       : 0;
 }
 
 /* Rows of a panel. */
-static int64_t panel_of(gx_dtype dtype, const gx_args *p)
+static int64_t panel_of(gx_dtype dtype, const gx_args *p, bool in_pieces)
 {
     int64_t rows = VALUE_BYTES / ((int64_t)gx_dtype_bytes(dtype) * gx_max(1, p->n));
-    int64_t row = row_bytes(dtype, p);
+    int64_t row = row_bytes(dtype, p, in_pieces);
     if (row > 0) {
-        rows = gx_min(rows, SHIFTED_BYTES / row);
+        rows = gx_min(rows, COPIED_BYTES / row);
     }
     return gx_min(p->m, gx_max(rows / STEP * STEP, ROWS_LEAST));
 }
 
 /* What lies in `work`. */
 typedef struct sizes {
-    int64_t values, rows, slots;
-    int64_t copied; /* bytes: the panel's rows without the shift */
+    int64_t values, rows, slots, queries;
+    int64_t copied; /* bytes: the panel's rows without the shift, or in pieces */
+    int64_t image;  /* bytes: the queries in pieces; 0: nothing is            */
 } sizes;
 
 static int64_t lanes_of(const gx_args *p, int64_t panel)
@@ -68,27 +90,37 @@ static int64_t lanes_of(const gx_args *p, int64_t panel)
     return gx_max(1, gx_min(lanes, gx_ceil_div(panel, STEP)));
 }
 
-static sizes sizes_of(gx_dtype dtype, const gx_args *p)
+static sizes sizes_of(gx_dtype dtype, const gx_args *p, bool in_pieces)
 {
-    int64_t panel = panel_of(dtype, p);
-    return (sizes){.values = panel * p->n,
+    int64_t panel = panel_of(dtype, p, in_pieces), row = row_bytes(dtype, p, in_pieces);
+    int64_t high = in_pieces ? eights(panel) : panel;
+    return (sizes){.values = high * p->n,
                    .rows = panel,
                    .slots = p->n * lanes_of(p, panel),
-                   .copied = panel * row_bytes(dtype, p)};
+                   .queries = p->n,
+                   .copied = high * row,
+                   .image = in_pieces ? p->n * row : 0};
 }
 
 /*
 ** Enough for every call of as many rows and queries, or fewer, which a driver makes with the same
 ** memory: fewer queries have higher panels, and more lanes.
 */
-static sizes sizes_for(gx_dtype dtype, const gx_args *p)
+static sizes sizes_for(const gx_dev *dev, gx_dtype dtype, const gx_args *p)
 {
     int64_t values = VALUE_BYTES / (int64_t)gx_dtype_bytes(dtype), n = gx_max(1, p->n);
-    int64_t row = row_bytes(dtype, p);
-    return (sizes){.values = gx_min(p->m * n, gx_max(values, ROWS_LEAST * n)),
-                   .rows = gx_min(p->m, gx_max(values, ROWS_LEAST)),
-                   .slots = gx_min(LANES_MOST * n, LANES + n),
-                   .copied = gx_min(p->m * row, gx_max(SHIFTED_BYTES, ROWS_LEAST * row))};
+    bool in_pieces = is_in_pieces(dev, dtype, p);
+    sizes s = {.values = gx_min(eights(p->m) * n, gx_max(values, ROWS_LEAST * n)),
+               .rows = gx_min(p->m, gx_max(values, ROWS_LEAST)),
+               .slots = gx_min(LANES_MOST * n, LANES + n),
+               .queries = n,
+               .image = in_pieces ? n * row_bytes(dtype, p, true) : 0};
+    for (int t = 0; t <= in_pieces; t++) {
+        int64_t row = row_bytes(dtype, p, t == 1);
+        s.copied =
+            gx_max(s.copied, gx_min(eights(p->m) * row, gx_max(COPIED_BYTES, ROWS_LEAST * row)));
+    }
+    return s;
 }
 
 /* Hands out `work`; with no work, adds up. */
@@ -102,7 +134,7 @@ static size_t layout(gx_dtype dtype, const sizes *s, char *work, gx_cuda_near *c
 {
     size_t es = gx_dtype_bytes(dtype);
     int64_t room = dtype == GX_F64 ? GX_CUDA_NEAR_ROOM_F64 : GX_CUDA_NEAR_ROOM;
-    void *part[8];
+    void *part[11];
     size_t used = take(work, 0, 1, sizeof(gx_cuda_near_state), &part[0]);
     used = take(work, used, s->values, es, &part[1]);
     used = take(work, used, s->rows, es, &part[2]);
@@ -111,6 +143,9 @@ static size_t layout(gx_dtype dtype, const sizes *s, char *work, gx_cuda_near *c
     used = take(work, used, s->slots * room, sizeof(int32_t), &part[5]);
     used = take(work, used, s->slots, sizeof(int32_t), &part[6]);
     used = take(work, used, s->slots, sizeof(double), &part[7]);
+    used = take(work, used, s->image, 1, &part[8]);
+    used = take(work, used, s->image > 0 ? s->rows : 0, sizeof(float), &part[9]);
+    used = take(work, used, s->image > 0 ? s->queries : 0, sizeof(float), &part[10]);
     call->state = part[0];
     call->value = part[1];
     call->factor = part[2];
@@ -119,13 +154,19 @@ static size_t layout(gx_dtype dtype, const sizes *s, char *work, gx_cuda_near *c
     call->held_row = part[5];
     call->held = part[6];
     call->held_least = part[7];
+    if (s->image > 0) {
+        call->pieces = part[3];
+        call->image = part[8];
+        call->row_scale = part[9];
+        call->b_scale = part[10];
+    }
     return used;
 }
 
-size_t gx_cuda_nearest_bytes(gx_dtype dtype, const gx_args *args)
+size_t gx_cuda_nearest_bytes(const gx_dev *dev, gx_dtype dtype, const gx_args *args)
 {
     gx_cuda_near unused;
-    sizes most = sizes_for(dtype, args);
+    sizes most = sizes_for(dev, dtype, args);
     return layout(dtype, &most, NULL, &unused);
 }
 
@@ -135,7 +176,7 @@ static gx_code launch(gx_dev *dev, gx_queue *queue, gx_cuda_function function, g
                       int64_t x, int64_t y, gx_cuda_near *call, gx_err *err)
 {
     gx_cuda_dim grid = {(unsigned)x, (unsigned)y, 1}, block = {THREADS, 1, 1};
-    if (function == GX_CUDA_NEAR_ROWS) {
+    if (function == GX_CUDA_NEAR_ROWS || function == GX_CUDA_NEAR_PIECES) {
         block = (gx_cuda_dim){WARP, SLICES, 1};
     }
     return gx_cuda_launch(dev, queue, function, dtype, grid, block, call, err);
@@ -153,9 +194,23 @@ static gx_code look_at_rows(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const 
                   err);
 }
 
+/* The panel's products by tensor cores. */
+static gx_code multiply_pieces(gx_dev *dev, gx_queue *queue, const gx_cuda_near *call, gx_err *err)
+{
+    gx_cuda_near pieces = *call;
+    GX_TRY(launch(dev, queue, GX_CUDA_NEAR_PIECES, GX_F32, gx_ceil_div(call->rows, WARP), 1,
+                  &pieces, err));
+    return gx_cuda_gemm_f16(dev, queue, call->rows, call->n, PIECES * call->deep,
+                            call->metric == GX_METRIC_SQUARED ? 2 : 1, call->pieces, call->ldp,
+                            call->image, PIECES * call->deep, call->value, call->ldv, err);
+}
+
 static gx_code fill_values(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_cuda_near *call,
                            gx_err *err)
 {
+    if (call->pieces != NULL) {
+        return multiply_pieces(dev, queue, call, err);
+    }
     bool is_squared = call->metric == GX_METRIC_SQUARED;
     if (call->n <= GX_CUDA_FEW || (call->has_gaps && is_squared)) {
         for (int64_t j = 0; j < call->n && !call->is_shifted; j += GX_CUDA_FEW) {
@@ -216,14 +271,21 @@ static gx_code nearest(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_ar
     if (p->n <= 0 || w->count <= 0) {
         return GX_OK;
     }
-    sizes size = sizes_of(dtype, p);
+    bool in_pieces = is_in_pieces(dev, dtype, p);
+    sizes size = sizes_of(dtype, p, in_pieces);
     layout(dtype, &size, p->work, &call);
     call.lanes = p->m <= 0 ? 0 : (int32_t)lanes_of(p, size.rows);
     int64_t panel = size.rows, words = (int64_t)(sizeof *call.state / sizeof(double));
     GX_TRY(gx_cuda_region(dev, queue, GX_F64, GX_CUDA_ALL, GX_LOWER, words, 1, (gx_scalar){0, 0},
                           call.state, words, err));
+    if (in_pieces) {
+        call.deep = eights(p->k);
+        GX_TRY(launch(dev, queue, GX_CUDA_NEAR_IMAGE, dtype, p->n, 1, &call, err));
+    }
     for (call.i0 = 0; call.i0 < p->m; call.i0 += panel) {
-        call.rows = call.ldv = gx_min(panel, p->m - call.i0);
+        call.rows = gx_min(panel, p->m - call.i0);
+        call.ldp = eights(call.rows);
+        call.ldv = in_pieces ? call.ldp : call.rows;
         GX_TRY(fill_values(dev, queue, dtype, &call, err));
         GX_TRY(launch(dev, queue, GX_CUDA_NEAR_SELECT, dtype, p->n, call.lanes, &call, err));
     }

@@ -12,7 +12,7 @@
 */
 #include "cuda_kernels.h"
 
-#include "foretell.h"
+#include "cuda_near.cuh"
 
 enum { WARP = 32, SLICES = 8, THREADS = 256, STEP = 1024, EACH = STEP / THREADS };
 enum { LIST_EACH = GX_NEAREST_MOST / THREADS, LAST_EACH = GX_CUDA_NEAR_LAST / THREADS };
@@ -144,19 +144,7 @@ template <class T, int FEW> __device__ inline void look_at_rows(const gx_cuda_ne
     for (int q = 0; q < FEW; q++) {
         ((T *)p.value)[i + q * p.ldv] = sum[q];
     }
-    if (!(odd == 0)) {
-        atomicMax(&p.state->bad, (uint32_t)(INT32_MAX - (p.i0 + i)));
-    } else if (p.has_gaps == 0) {
-        if (gx_is_extreme_square(real_of<T>::IS_DOUBLE, square)) {
-            atomicMax(&p.state->vague, 1u);
-        }
-        ((T *)p.factor)[i] = (T)(p.metric != GX_METRIC_COSINE ? square
-                                 : square == 0                ? 0
-                                                              : 1 / sqrt(square));
-        // Of numbers that are not negative the bits are ordered.
-        atomicMax((unsigned long long *)&p.state->longest,
-                  (unsigned long long)__double_as_longlong(square));
-    }
+    keep_row<T>(p, i, odd, square);
 }
 
 template <class T> __device__ inline void near_rows(const gx_cuda_near &p)
@@ -398,13 +386,18 @@ template <class T> __device__ inline void near_select(const gx_cuda_near &p)
     }
     start<T>(s, before);
     bool has_factor = p.has_gaps == 0;
+    T b_scale = p.row_scale != NULL ? (T)p.b_scale[j] : (T)1;
     for (int64_t i0 = lane * width; i0 < end && !is_vague; i0 += STEP) {
         T bound = (T)least, v[EACH]; // errors are generous: it may be rounded
         bool is_wanted[EACH], any = false;
 #pragma unroll
         for (int c = 0; c < EACH; c++) {
             int64_t i = i0 + c * THREADS + threadIdx.x;
-            v[c] = i < end ? real_of<T>::seen(how, value[i], has_factor ? factor[i] : (T)1) : (T)0;
+            T sum = i < end ? value[i] : (T)0;
+            if (p.row_scale != NULL && i < end) {
+                sum = sum * (T)p.row_scale[i] * b_scale;
+            }
+            v[c] = i < end ? real_of<T>::seen(how, sum, has_factor ? factor[i] : (T)1) : (T)0;
             is_wanted[c] = i < end && (!(v[c] < bound) || v[c] == -infinite<T>());
             any = any || is_wanted[c];
         }

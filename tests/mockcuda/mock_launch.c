@@ -422,6 +422,8 @@ typedef enum served {
     SPMM_SCATTER,
     SPMM_SCATTER_LINE,
     NEAR_ROWS,
+    NEAR_PIECES,
+    NEAR_IMAGE,
     NEAR_APART,
     NEAR_SELECT,
     NEAR_FINISH,
@@ -458,6 +460,8 @@ static const char *const names[SERVED] = {
     [SPMM_SCATTER] = "gx_spmm_scatter",
     [SPMM_SCATTER_LINE] = "gx_spmm_scatter_line",
     [NEAR_ROWS] = "gx_near_rows",
+    [NEAR_PIECES] = "gx_near_pieces",
+    [NEAR_IMAGE] = "gx_near_image",
     [NEAR_APART] = "gx_near_apart",
     [NEAR_SELECT] = "gx_near_select",
     [NEAR_FINISH] = "gx_near_finish",
@@ -532,7 +536,8 @@ static void serve_narrow(launch *l)
 static void serve_family(launch *l)
 {
     static void (*const near[])(gx_dtype, const gx_cuda_near *) = {
-        mock_near_rows, mock_near_apart, mock_near_select, mock_near_finish, mock_near_merit};
+        mock_near_rows,   mock_near_pieces, mock_near_image, mock_near_apart,
+        mock_near_select, mock_near_finish, mock_near_merit};
     if (is_narrow(l->kernel)) {
         serve_narrow(l);
     } else if (!is_spmm(l->kernel)) {

@@ -43,34 +43,122 @@ static double sum_of(gx_dtype dtype, const gx_cuda_near *p, int64_t i, int64_t j
     return sum;
 }
 
+/* Looks at row i: the sum of its squares, without the shift. */
+static double square_of(gx_dtype dtype, const gx_cuda_near *p, int64_t i, bool *is_finite)
+{
+    double square = 0;
+    *is_finite = true;
+    for (int64_t l = 0; l < p->k; l++) {
+        double x = get(dtype, p->a, l * p->lda + p->i0 + i);
+        *is_finite = *is_finite && isfinite(x);
+        x -= p->is_shifted ? get(dtype, p->shift, l) : 0;
+        square += x * x;
+    }
+    return square;
+}
+
+static void keep_row(gx_dtype dtype, const gx_cuda_near *p, int64_t i)
+{
+    bool is_finite, is_cosine = p->metric == GX_METRIC_COSINE;
+    double square = square_of(dtype, p, i, &is_finite);
+    uint32_t bad = (uint32_t)(INT32_MAX - (p->i0 + i));
+    if (!is_finite) {
+        p->state->bad = p->state->bad > bad ? p->state->bad : bad;
+    } else if (!p->has_gaps) {
+        p->state->vague |= gx_is_extreme_square(dtype == GX_F64, square);
+        p->state->longest = fmax(p->state->longest, square);
+        put(dtype, p->factor, i, !is_cosine ? square : square == 0 ? 0 : 1 / sqrt(square));
+    }
+}
+
 void mock_near_rows(gx_dtype dtype, const gx_cuda_near *p)
 {
     for (int64_t i = 0; i < p->rows; i++) {
-        double square = 0;
-        bool is_finite = true;
-        for (int64_t l = 0; l < p->k; l++) {
+        for (int64_t l = 0; l < p->k && p->is_shifted; l++) {
             double x = get(dtype, p->a, l * p->lda + p->i0 + i);
-            is_finite = is_finite && isfinite(x);
-            if (p->is_shifted) {
-                x -= get(dtype, p->shift, l);
-                put(dtype, p->shifted, l * p->rows + i, x);
-            }
-            square += x * x;
+            put(dtype, p->shifted, l * p->rows + i, x - get(dtype, p->shift, l));
         }
         for (int64_t q = 0; q < p->few; q++) {
             put(dtype, p->value, i + q * p->ldv, sum_of(dtype, p, i, q));
         }
-        uint32_t bad = (uint32_t)(INT32_MAX - (p->i0 + i));
-        if (!is_finite) {
-            p->state->bad = p->state->bad > bad ? p->state->bad : bad;
-        } else if (!p->has_gaps) {
-            bool is_cosine = p->metric == GX_METRIC_COSINE;
-            p->state->vague |= gx_is_extreme_square(dtype == GX_F64, square);
-            p->state->longest = fmax(p->state->longest, square);
-            put(dtype, p->factor, i, !is_cosine ? square : square == 0 ? 0 : 1 / sqrt(square));
-        }
+        keep_row(dtype, p, i);
     }
 }
+
+// Pieces ------------------------------------------------------------------------------------------
+
+double mock_of_half(uint16_t bits)
+{
+    int exponent = bits >> 10 & 31, digits = bits & 1023;
+    double x = exponent == 0 ? ldexp(digits, -24) : ldexp(1024 + digits, exponent - 25);
+    return (bits & 0x8000) != 0 ? -x : x;
+}
+
+uint16_t mock_half_of(double x)
+{
+    int exponent;
+    frexp(x, &exponent);
+    int unit = exponent - 11 > -24 ? exponent - 11 : -24;
+    double digits = nearbyint(ldexp(fabs(x), -unit)); // a carry goes to the exponent
+    uint32_t bits = x == 0        ? 0
+                    : isfinite(x) ? (uint32_t)(unit + 24) * 1024 + (uint32_t)digits
+                                  : 0x7c00;
+    return (uint16_t)((bits < 0x7c00 ? bits : 0x7c00) | (signbit(x) ? 0x8000 : 0));
+}
+
+/* The power of two that brings the largest of k numbers to 2^14 or a little more. */
+static float scale_of(double most)
+{
+    int exponent;
+    frexp(isfinite(most) ? most : 0, &exponent);
+    return ldexpf(1, 15 - (exponent > 101 ? 101 : exponent < -99 ? -99 : exponent));
+}
+
+/* Parts of x, in three pieces `next` apart: high; and the two in this order. */
+static void split(float x, uint16_t *piece, int64_t next, int64_t low, int64_t high_again)
+{
+    piece[0] = piece[high_again * next] = mock_half_of((double)x);
+    piece[low * next] = mock_half_of((double)(x - (float)mock_of_half(piece[0])));
+}
+
+void mock_near_pieces(gx_dtype dtype, const gx_cuda_near *p)
+{
+    for (int64_t i = 0; i < p->rows; i++) {
+        uint16_t *piece = (uint16_t *)p->pieces + i;
+        double most = 0;
+        for (int pass = 0; pass < 2; pass++) {
+            float scale = scale_of(most);
+            for (int64_t l = 0; l < (pass == 0 ? p->k : p->deep); l++) {
+                double x = l < p->k ? get(dtype, p->a, l * p->lda + p->i0 + i) : 0;
+                x -= l < p->k && p->is_shifted ? get(dtype, p->shift, l) : 0;
+                most = fmax(most, fabs((double)(float)x));
+                if (pass == 1) {
+                    split((float)x * scale, piece + l * p->ldp, p->deep * p->ldp, 1, 2);
+                }
+            }
+            p->row_scale[i] = 1 / scale;
+        }
+        keep_row(dtype, p, i);
+    }
+}
+
+void mock_near_image(gx_dtype dtype, const gx_cuda_near *p)
+{
+    for (int64_t j = 0; j < p->n; j++) {
+        uint16_t *piece = (uint16_t *)p->image + j * 3 * p->deep;
+        double most = 0;
+        for (int64_t l = 0; l < p->k; l++) {
+            most = fmax(most, fabs(get(dtype, p->b, j * p->ldb + l)));
+        }
+        for (int64_t l = 0; l < p->deep; l++) {
+            float x = l < p->k ? (float)get(dtype, p->b, j * p->ldb + l) : 0;
+            split(x * scale_of(most), piece + l, p->deep, 2, 1);
+        }
+        p->b_scale[j] = 1 / scale_of(most);
+    }
+}
+
+// Sums of magnitudes ------------------------------------------------------------------------------
 
 void mock_near_apart(gx_dtype dtype, const gx_cuda_near *p)
 {
@@ -156,6 +244,7 @@ static void begin(gx_dtype dtype, const gx_cuda_near *p, int64_t j, sieve *s)
 static double seen(const gx_cuda_near *p, const sieve *s, int64_t i, int64_t j)
 {
     double x = get(s->dtype, p->value, i + j * p->ldv);
+    x = p->row_scale != NULL ? x * (double)p->row_scale[i] * (double)p->b_scale[j] : x;
     double factor = p->has_gaps ? 1 : get(s->dtype, p->factor, i);
     x = s->dtype == GX_F64 ? gx_seen_f64(s->how, x, factor)
                            : (double)gx_seen_f32(s->how, (float)x, (float)factor);

@@ -6,7 +6,13 @@
 
 #include "../../kernels/cuda_kernels.h"
 
+/* Numbers of IEEE 754's binary16. */
+double mock_of_half(uint16_t bits);
+uint16_t mock_half_of(double x);
+
 void mock_near_rows(gx_dtype dtype, const gx_cuda_near *p);
+void mock_near_pieces(gx_dtype dtype, const gx_cuda_near *p);
+void mock_near_image(gx_dtype dtype, const gx_cuda_near *p);
 void mock_near_apart(gx_dtype dtype, const gx_cuda_near *p);
 void mock_near_select(gx_dtype dtype, const gx_cuda_near *p);
 void mock_near_finish(gx_dtype dtype, const gx_cuda_near *p);

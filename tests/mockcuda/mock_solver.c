@@ -5,6 +5,7 @@
 ** cuSOLVER's appetite for workspace is made up, and the last byte of what it is given is written,
 ** so that a workspace that is too small shows under ASan.
 */
+#include "mock_near.h"
 #include "mock_nvidia.h"
 
 #include <math.h>
@@ -38,7 +39,27 @@ typedef struct task {
     char *work;     /* cuSOLVER's workspace, NULL for cuBLAS */
     int *info;      /* on the device; NULL: none             */
     bool is_pivots; /* count them from 1                     */
+    bool is_f16;    /* the operands                          */
 } task;
+
+/* Operands of halves, both plain, become f32; the buffer is to be freed. */
+static float *widen(gx_args *args)
+{
+    float *a = malloc((size_t)(args->lda * args->k + args->ldb * args->n) * sizeof *a + 1);
+    float *b = a + args->lda * args->k;
+    for (int64_t l = 0; l < args->k; l++) {
+        for (int64_t i = 0; i < args->m; i++) {
+            int64_t at = l * args->lda + i;
+            a[at] = (float)mock_of_half(((const uint16_t *)args->a)[at]);
+        }
+    }
+    for (int64_t e = 0; e < args->ldb * args->n; e++) {
+        b[e] = (float)mock_of_half(((const uint16_t *)args->b)[e]);
+    }
+    args->a = a;
+    args->b = b;
+    return a;
+}
 
 /* Vectors of a real matrix as LAPACK packs them: real and imaginary part of a pair side by side. */
 static void geev_packed(gx_dtype dtype, const gx_args *args)
@@ -81,6 +102,7 @@ static int run_task(void *arg)
 {
     task *t = arg;
     gx_args *args = &t->args;
+    float *wide = t->is_f16 ? widen(args) : NULL;
     bool is_product = t->kernel == GX_GEMM || t->kernel == GX_SYRK || t->kernel == GX_HERK;
     bool is_solve = t->kernel == GX_TRSM || t->kernel == GX_TRMM || t->kernel == GX_POTRF;
     double depth = (double)(is_product ? args->k : gx_max(args->m, args->n));
@@ -89,9 +111,9 @@ static int run_task(void *arg)
     const gx_backend *backend = is_large ? &gx_backend_cpu : &gx_backend_ref;
     size_t bytes =
         backend->workspace == NULL ? 0 : backend->workspace(NULL, t->kernel, t->dtype, args);
-    int64_t wide = 0;
+    int64_t info = 0;
     args->work = malloc(bytes + 1);
-    args->info = &wide;
+    args->info = &info;
     if (t->is_pivots) {
         forget_nan(t->dtype, args);
     }
@@ -108,8 +130,9 @@ static int run_task(void *arg)
         args->pivots[i]++;
     }
     if (t->info != NULL) {
-        *t->info = (int)wide;
+        *t->info = (int)info;
     }
+    free(wide);
     return 0;
 }
 
@@ -187,6 +210,24 @@ API const char *cublasGetStatusName(int status)
 }
 
 // CuBLAS ------------------------------------------------------------------------------------------
+
+API int cublasGemmEx_64(void *h, int transa, int transb, int64_t m, int64_t n, int64_t k,
+                        const void *alpha, const void *a, int type_a, int64_t lda, const void *b,
+                        int type_b, int64_t ldb, const void *beta, void *c, int type_c, int64_t ldc,
+                        int compute, int algorithm)
+{
+    const int F16 = 2, F32 = 0, COMPUTE_F32 = 68;
+    if (type_a != F16 || type_b != F16 || type_c != F32 || compute != COMPUTE_F32 ||
+        algorithm != -1 || transa != 0 || transb != 0) {
+        return 7; // no other product is asked for
+    }
+    task t = {.kernel = GX_GEMM, .dtype = GX_F32, .is_f16 = true};
+    t.args = (gx_args){
+        .m = m, .n = n, .k = k, .a = a, .lda = lda, .b = b, .ldb = ldb, .c = c, .ldc = ldc};
+    t.args.alpha = scalar_at(GX_F32, alpha);
+    t.args.beta = scalar_at(GX_F32, beta);
+    return enqueue(MOCK_BLAS, "gemm", h, t);
+}
 
 #define BLAS(letter, dtype)                                                                        \
     API int cublas##letter##gemm_v2_64(void *h, int transa, int transb, int64_t m, int64_t n,      \

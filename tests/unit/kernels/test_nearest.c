@@ -18,6 +18,7 @@
 **  10. many rows (9000): more than one panel, lane and sieve of a device holds; lists of 1 to 1000;
 **      rows alike by the thousand are the right lists or, on a device, told to be too much alike
 **  11. memory for some queries is enough for fewer, which have higher panels and more lanes
+**  12. rows and queries whose numbers are of many orders
 */
 #include "block.h"
 
@@ -25,6 +26,7 @@
 #include <math.h>
 
 static const uint64_t SEED = 20261122;
+enum { MANY = 200 }; // queries that a device multiplies in another way than a few
 static const gx_metric metrics[] = {GX_METRIC_DOT, GX_METRIC_COSINE, GX_METRIC_SQUARED,
                                     GX_METRIC_ABSOLUTE};
 
@@ -328,9 +330,9 @@ static void by_hand(void **state)
 static void same_bits(void **state)
 {
     (void)state;
-    const int64_t shapes[][4] = {{1, 1, 1, 1},    {15, 3, 5, 4},     {17, 16, 33, 20},
-                                 {64, 5, 16, 1},  {65, 9, 17, 7},    {1025, 2, 20, 5},
-                                 {90, 513, 7, 3}, {300, 40, 100, 10}};
+    const int64_t shapes[][4] = {{1, 1, 1, 1},    {15, 3, 5, 4},      {17, 16, 33, 20},
+                                 {64, 5, 16, 1},  {65, 9, 17, 7},     {1025, 2, 20, 5},
+                                 {90, 513, 7, 3}, {300, 40, 100, 10}, {1100, 201, 100, 10}};
     const double centres[] = {0, 1, 1e4};
     for (size_t e = 0; e < sizeof shapes / sizeof *shapes; e++) {
         for (int t = 0; t < 4 * 2 * 3; t++) {
@@ -390,9 +392,10 @@ static void not_finite(void **state)
     (void)state;
     const double odd[] = {NAN, INFINITY, -INFINITY};
     for (int t = 0; t < 4 * 2 * 3; t++) {
-        for (int g = 0; g < 2; g++) {
+        for (int g = 0; g < 3; g++) {
             scene s;
-            make(&s, (gx_dtype)(t / 4 % 2), metrics[t % 4], 1100, 3, 20, 2, 0, 1);
+            int64_t n = g == 2 ? MANY : 3, k = g == 2 ? 64 : 20;
+            make(&s, (gx_dtype)(t / 4 % 2), metrics[t % 4], 1100, n, k, 2, 0, 1);
             block_set(&s.a, 1050, 19, (gx_scalar){odd[t / 8], 0});
             if (g == 1) {
                 give(&s);
@@ -410,12 +413,45 @@ static void extremes(void **state)
 {
     (void)state;
     const double scales[2][4] = {{1e160, 1e-160, 1e-310, 1e300}, {1e25, 1e-25, 1e-42, 1e38}};
-    for (int t = 0; t < 4 * 2 * 4; t++) {
+    for (int t = 0; t < 4 * 2 * 4 * 2; t++) {
         scene s;
-        make(&s, (gx_dtype)(t / 4 % 2), metrics[t % 4], 50, 3, 20, 5, 0, scales[t / 4 % 2][t / 8]);
-        if (s.w.metric != GX_METRIC_ABSOLUTE || t / 8 != 3) {
+        int64_t n = t / 32 == 0 ? 3 : MANY, k = t / 32 == 0 ? 20 : 64;
+        make(&s, (gx_dtype)(t / 4 % 2), metrics[t % 4], 50, n, k, 5, 0,
+             scales[t / 4 % 2][t / 8 % 4]);
+        if (s.w.metric != GX_METRIC_ABSOLUTE || t / 8 % 4 != 3) {
             same_or_told(&s, true);
         }
+        clear(&s);
+    }
+}
+
+/* Numbers of sixteen orders in a row, and in a query; one far beyond all others. */
+static void uneven(void **state)
+{
+    (void)state;
+    for (int t = 0; t < 4 * 2; t++) {
+        scene s;
+        uint64_t seed = SEED + (uint64_t)t;
+        make(&s, GX_F32, metrics[t % 4], 1100, MANY, 100, 10, 0, 1);
+        for (int64_t l = 0; l < s.k; l++) {
+            for (int64_t i = 0; i < s.m; i++) {
+                double by = t < 4 ? exp2(27 * random_unit(&seed)) : l == 3 ? 0x1p40 : 1;
+                block_set(&s.a, i, l, (gx_scalar){get(&s.a, i, l) * by, 0});
+            }
+            for (int64_t j = 0; j < s.n; j++) {
+                double by = t < 4 ? exp2(27 * random_unit(&seed)) : l == 4 ? 0x1p40 : 1;
+                block_set(&s.b, l, j, (gx_scalar){get(&s.b, l, j) * by, 0});
+                s.query[j * s.k + l] = get(&s.b, l, j);
+            }
+        }
+        for (int64_t j = 0; j < s.n; j++) {
+            s.square[j] = gx_merit_square(s.query + j * s.k, s.k);
+            s.length[j] = sqrt(s.square[j]);
+        }
+        if (s.w.metric == GX_METRIC_SQUARED) {
+            move(&s, 0.5);
+        }
+        same_lists(&s);
         clear(&s);
     }
 }
@@ -607,6 +643,7 @@ int main(void)
         cmocka_unit_test(floors),  cmocka_unit_test(not_finite), cmocka_unit_test(extremes),
         cmocka_unit_test(apart),   cmocka_unit_test(no_complex), cmocka_unit_test(merits),
         cmocka_unit_test(halves),  cmocka_unit_test(many_rows),  cmocka_unit_test(fewer_queries),
+        cmocka_unit_test(uneven),
     };
     (void)tested(); // a filter of tests, where one is asked for
     return cmocka_run_group_tests(tests, NULL, NULL);
