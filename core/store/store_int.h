@@ -7,6 +7,8 @@
 #ifndef GX_STORE_INT_H
 #define GX_STORE_INT_H
 
+#include <sys/stat.h>
+
 #include "store.h"
 
 struct sqlite3_stmt;
@@ -93,6 +95,7 @@ struct gx_schema {
     gx_spread *spread;   /* or NULL                                  */
     bool has_dropped_extents; /* in this call                        */
     int descriptor;      /* see store_room.c; 0: not looked for, -1: none */
+    struct stat file;    /* what it is of                            */
 };
 
 /* Statements on the connection. */

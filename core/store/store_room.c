@@ -11,7 +11,8 @@
 ** descriptor of our own would give up every lock that the process has on the file.  So it is
 ** SQLite's, found among the process's by the file that it is of.  While the write lock is held,
 ** which it is wherever tiles are written, SQLite closes no descriptor of that file, for the same
-** reason: a number means the same file as long as it is used here.
+** reason.  The one found may be the application's own, which it may close: before each use the
+** number has to mean the same file still, else another is looked for.
 */
 #include <sqlite3ext.h>
 
@@ -50,16 +51,15 @@ static const char *plain_file(gx_store *store, const gx_schema *schema)
     return is_plain ? path : NULL;
 }
 
-/* SQLite's descriptor of a file; -1: there is none to be seen. */
-static int descriptor_of(const char *path)
+/* A descriptor of a file, which *file tells from others; -1: there is none to be seen. */
+static int descriptor_of(const char *path, struct stat *file)
 {
-    struct stat file;
-    DIR *folder = stat(path, &file) == 0 ? opendir("/proc/self/fd") : NULL;
+    DIR *folder = stat(path, file) == 0 ? opendir("/proc/self/fd") : NULL;
     int found = -1;
     struct dirent *entry;
     while (folder != NULL && found < 0 && (entry = readdir(folder)) != NULL) {
         int fd = (int)strtol(entry->d_name, NULL, 10); // of "." and "..": 0
-        if (fd > 2 && is_of(fd, &file) && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR) {
+        if (fd > 2 && is_of(fd, file) && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR) {
             found = fd;
         }
     }
@@ -75,9 +75,9 @@ void gx_store_make_room(gx_store *store, gx_schema *schema, size_t bytes)
     if (bytes < LEAST_BYTES || schema->descriptor < 0) {
         return;
     }
-    if (schema->descriptor == 0) {
+    if (schema->descriptor == 0 || !is_of(schema->descriptor, &schema->file)) {
         const char *path = plain_file(store, schema);
-        schema->descriptor = path != NULL ? descriptor_of(path) : -1;
+        schema->descriptor = path != NULL ? descriptor_of(path, &schema->file) : -1;
     }
     if (schema->descriptor > 0 && fstat(schema->descriptor, &about) == 0) {
         int rc;

@@ -4,6 +4,7 @@ Plan:
 1. a tile has its blocks before SQLite writes its pages; a commit leaves none that are not of pages
 2. what is rolled back leaves a tile's at most, which the next one takes
 3. small tiles, and files that are not ext4's or not written where they lie: nothing
+4. a descriptor that the application opened, and gave to another file: that file is not touched
 """
 import os
 import subprocess
@@ -83,3 +84,31 @@ def test_none_where_a_log_is_written(db):
     assert blocks <= size + SLACK
     db.execute("PRAGMA wal_checkpoint(truncate)")
     assert (to_numpy(q(db, "SELECT gx_copy('A')")) == A).all()
+
+
+def test_descriptor_of_the_application(db, tmp_path):
+    """Its number is lower than SQLite's, so it is found, and means another file from between two tiles on."""
+    path, other = file_of(db), str(tmp_path / "other")
+    db.close()
+    theirs = os.open(path, os.O_RDWR)
+    db = gx_connect(path)
+    with open(other, "wb") as file:
+        file.write(b"of somebody else")
+    before, another, given = on_disk(other), os.open(other, os.O_RDWR), []
+
+    def give_it_away():
+        if not given and on_disk(path)[1] > TILE / 2:
+            given.append(os.dup2(another, theirs))
+        return 0
+
+    db.execute("PRAGMA cache_size = -100000")
+    db.execute("BEGIN IMMEDIATE")
+    db.set_progress_handler(give_it_away, 1)
+    db.execute("SELECT gx_randn(2000, 2000, 'A')")
+    db.set_progress_handler(None, 0)
+    assert given == [theirs] and on_disk(other) == before
+    db.execute("COMMIT")
+    assert q(db, "SELECT gx_check('A')") == "ok" and q(db, "PRAGMA integrity_check") == "ok"
+    db.close()
+    os.close(theirs)
+    os.close(another)
