@@ -14,6 +14,10 @@
 ** (cpu_leave.c), asks the caller's poll and jumps back to where the section began.  The poll may
 ** come back here (an application's progress handler that uses gx on another connection): whoever is
 ** alone in the gate passes it freely, and while a poll runs nothing is left.
+**
+** A fork() takes the gate as a writer.  The child has the forking thread alone: a section of
+** another one would be in the gate for ever, and OpenBLAS, which ends its threads before a fork,
+** waits for ever for one that is at work.  So a fork() lasts until all sections have ended.
 */
 #include "../core/base/thread.h"
 #include "cpu.h"
@@ -22,6 +26,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdatomic.h>
+#include <string.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_rwlock_t gate = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
@@ -54,8 +59,34 @@ __attribute__((weak)) bool gx_cpu_have_buffers(int callers)
     return callers > 0;
 }
 
+/* It comes before OpenBLAS's own, which was registered earlier. */
+static void hold_gate(void)
+{
+    if (!is_owner()) {
+        (void)pthread_rwlock_wrlock(&gate);
+    }
+}
+
+static void let_go_of_gate(void)
+{
+    if (!is_owner()) {
+        (void)pthread_rwlock_unlock(&gate);
+    }
+}
+
+/* In the child, whose thread has another number: the lock would not know it for its holder. */
+static void make_gate_anew(void)
+{
+    const pthread_rwlock_t made = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+    memcpy(&gate, &made, sizeof gate);
+    if (is_owner()) {
+        (void)pthread_rwlock_wrlock(&gate);
+    }
+}
+
 static void use_one_thread(void)
 {
+    (void)pthread_atfork(hold_gate, let_go_of_gate, make_gate_anew);
     gx_cpu_set_threads(1);
 }
 

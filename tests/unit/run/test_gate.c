@@ -9,6 +9,8 @@
 **   5. a wide section is left where its poll fails, in the middle of the call and while it waits
 **      for another; another thread's look leaves nothing; the gate is free afterwards
 **   6. whoever is inside a wide section passes the gate freely, and a poll's own calls are not left
+**   7. a fork() waits until nobody else is inside; the gate is free in the child and goes on in
+**      the parent; from inside a wide section it does not wait, and in the child that one ends, too
 */
 #include "../../../kernels/cpu.h"
 
@@ -16,6 +18,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cblas.h>
@@ -254,6 +257,73 @@ static void polls_may_compute(void **state)
     assert_int_equal(gx_cpu_wide(&args, 1000, count, &calls, &err), GX_OK); // the gate is free
 }
 
+// Forks -------------------------------------------------------------------------------------------
+
+/* In the child; where the gate is not free the alarm ends it. */
+static int pass_the_gate(visitors *v)
+{
+    alarm(20);
+    int inside = atomic_load(&v->narrow) + atomic_load(&v->wide);
+    gx_args args = {.threads = 2};
+    gx_err err = {.code = GX_OK};
+    bool passes = gx_cpu_wide(&args, 1000, stay_alone, v, &err) == GX_OK &&
+                  gx_cpu_narrow_begin(&err) == GX_OK;
+    gx_cpu_narrow_end();
+    return inside == 0 && passes && atomic_load(&v->wrong) == 0 ? 0 : 1;
+}
+
+static void assert_child_passes(pid_t child)
+{
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void forks_find_the_gate_free(void **state)
+{
+    (void)state;
+    visitors v = {0};
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, i < 2 ? narrow_visitor : wide_visitor, &v), 0);
+    }
+    for (int k = 0; k < 8; k++) {
+        usleep(500);
+        pid_t child = fork();
+        if (child == 0) {
+            _exit(pass_the_gate(&v));
+        }
+        assert_child_passes(child);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    assert_int_equal(v.wrong, 0);
+}
+
+static void fork_inside(void *arg)
+{
+    *(pid_t *)arg = fork();
+}
+
+static void forks_inside_a_wide_section(void **state)
+{
+    (void)state;
+    visitors v = {0};
+    pid_t child = -1;
+    gx_err err = {.code = GX_OK};
+    gx_args args = {.threads = 2};
+    gx_code code = gx_cpu_wide(&args, 1000, fork_inside, &child, &err);
+    if (child == 0) {
+        _exit(pass_the_gate(&v));
+    }
+    assert_int_equal(code, GX_OK);
+    assert_child_passes(child);
+    assert_int_equal(gx_cpu_wide(&args, 1000, stay_alone, &v, &err), GX_OK);
+    assert_int_equal(v.wrong, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +332,8 @@ int main(void)
         cmocka_unit_test(left_in_the_middle),
         cmocka_unit_test(left_while_waiting),
         cmocka_unit_test(polls_may_compute),
+        cmocka_unit_test(forks_find_the_gate_free),
+        cmocka_unit_test(forks_inside_a_wide_section),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
