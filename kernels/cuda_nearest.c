@@ -112,7 +112,7 @@ static sizes sizes_for(const gx_dev *dev, gx_dtype dtype, const gx_args *p)
     bool in_pieces = is_in_pieces(dev, dtype, p);
     sizes s = {.values = gx_min(eights(p->m) * n, gx_max(values, ROWS_LEAST * n)),
                .rows = gx_min(p->m, gx_max(values, ROWS_LEAST)),
-               .slots = gx_min(LANES_MOST * n, LANES + n),
+               .slots = gx_max(n, gx_min(LANES_MOST * n, LANES + gx_min(n, LANES))),
                .queries = n,
                .image = in_pieces ? n * row_bytes(dtype, p, true) : 0};
     for (int t = 0; t <= in_pieces; t++) {
