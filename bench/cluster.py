@@ -117,8 +117,6 @@ def this_machine(client, args, sizes, folder):
 
     rates = {kind: rate(kind, size, at_once, args.window) for kind, size in sizes.items()}
     alone = {kind: rate(kind, size, 1, args.window / 4) for kind, size in sizes.items()}
-    print("# GFLOP/s (or GB/s) of a step, all lanes at work, and alone: " + ", ".join(
-        f"{kind} {rates[kind] / 1e9:.3g} {alone[kind] / 1e9:.3g}" for kind in rates), flush=True)
     start = time.perf_counter()
     client.gather(client.map(lambda k: k, range(400), pure=False))
     task = (time.perf_counter() - start) / 400
@@ -129,8 +127,13 @@ def this_machine(client, args, sizes, folder):
     distributed.wait(moved)
     # the processors' time for the bytes, which all the workers moved in that time
     link = 4.8e7 * len(workers) / (time.perf_counter() - start) / min(processors(), len(workers))
-    return cluster_model.Machine(rates=rates, alone=alone, link=link, task=task, **waits(client, workers), lanes=args.threads,
-                                 processors=processors() // args.inner)
+    machine = cluster_model.Machine(rates=rates, alone=alone, link=link, task=task, **waits(client, workers), lanes=args.threads,
+                                    processors=processors() // args.inner)
+    print("# GFLOP/s (or GB/s) of a step, all lanes at work, and alone: " + ", ".join(
+        f"{kind} {rates[kind] / 1e9:.3g} {alone[kind] / 1e9:.3g}" for kind in rates) +
+        f"; link {machine.link / 1e9:.3g} GB/s, task {1e3 * machine.task:.2g} ms, hop {1e3 * machine.hop:.2g} ms, "
+        f"start {1e3 * machine.start:.2g} ms", flush=True)
+    return machine
 
 
 def waits(client, workers):
@@ -277,6 +280,7 @@ def at_work(args):
         os.environ[name] = str(args.inner)
     dask.config.set({"distributed.nanny.pre-spawn-environ": {name: args.inner for name in
                                                              ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}})
+    dask.config.set({"distributed.scheduler.work-stealing-interval": args.steal})
     with distributed.LocalCluster(n_workers=args.workers, threads_per_worker=args.threads, dashboard_address=None,
                                   memory_limit=0, local_directory=args.dir) as cluster, \
             distributed.Client(cluster) as client, tempfile.TemporaryDirectory(dir=args.dir) as folder:
@@ -322,7 +326,9 @@ def measure_call(client, calls, name, args):
     def expected():
         tasks, sizes = tasks_and_sizes()
         machine = this_machine(client, args, sizes, calls.folder)
-        return [*cluster_model.simulate(tasks, args.workers, machine), cluster_model.arithmetic(tasks, args.workers, machine)]
+        seconds, moved = cluster_model.simulate(tasks, args.workers, machine)
+        print(f"# {name}: the model says {seconds:.2f} s, {moved / 1e6:.1f} MB moved", flush=True)
+        return seconds, moved, cluster_model.arithmetic(tasks, args.workers, machine)
 
     gx, model, left = ({backend: [] for backend in args.backend} for _ in range(3))
     plain = []
@@ -401,6 +407,7 @@ def main():
     parser.add_argument("--window", type=float, default=1.0, help="seconds for which a kind of step is measured")
     parser.add_argument("--backend", nargs="+", default=[os.environ.get("GX_BACKEND", "auto")], help="of gx: cpu, auto ...")
     parser.add_argument("--alone", action="store_true")
+    parser.add_argument("--steal", default="1s", help="how often Dask looks for tasks that idle workers could take over")
     parser.add_argument("--after", type=float, default=0.3, help="seconds after which a worker is killed")
     parser.add_argument("--dir", default=None)
     args = parser.parse_intermixed_args()

@@ -400,6 +400,10 @@ def test_model_cuts_the_same(tmp_path, monkeypatch):
             is_read = not [key for key in needed(gxd.matmul(A, B)) if key[0].startswith("read_block")]
             assert is_read == (is_device or b >= 2000)  # by default
             assert len(made) == len(model.matmul_of_stored(b * columns, b, b * rows, is_device).work)
+    for b, n in ((500, 20), (1000, 16), (2000, 12), (2000, 1)):
+        graph = gxd.solve(manifest(tmp_path, b, n, n), da.ones(b * n, chunks=b)).dask
+        made = [key for key in graph if key[0].startswith("_")]
+        assert len(made) == len(model.solve(b * n, b).work) - n  # whose right-hand side is there
 
 
 def manifest(folder, block, rows, columns):
