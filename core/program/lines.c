@@ -87,6 +87,10 @@ void gx_lines_gather(const gx_lines *lines, const void *a, int64_t k, int64_t n,
         gx_convert(type->dtype, gx_at(a, type->dtype, ld, 0, k), ld, wide, line, ld, type->rows, n);
         return;
     }
+    if (type->cols == 1) { // its rows lie as they are wanted
+        gx_convert(type->dtype, gx_at(a, type->dtype, type->rows, k, 0), n, wide, line, n, n, 1);
+        return;
+    }
     turn t = {type, wide, k, n, type->cols};
     for (int64_t i = 0; i < t.m; i += SQUARE) {
         for (int64_t j = 0; j < type->cols; j++) {
@@ -200,11 +204,13 @@ static void fold_sum(gx_tally *f, const double *piece, int64_t length)
 /* |x - mean|^2, where f->sum has become the mean. */
 static void fold_squares(gx_tally *f, const double *piece, int64_t length)
 {
-    int64_t parts = f->is_complex ? 2 : 1;
-    double squares = f->squares, mean[2] = {f->sum.re, f->sum.im};
-    for (int64_t k = 0; k < length * parts; k++) {
-        double off = piece[k] - mean[k % parts];
-        squares += off * off;
+    double squares = f->squares, re = f->sum.re, im = f->sum.im;
+    for (int64_t k = 0; k < length && !f->is_complex; k++) {
+        squares += (piece[k] - re) * (piece[k] - re);
+    }
+    for (int64_t k = 0; k < length && f->is_complex; k++) {
+        squares += (piece[2 * k] - re) * (piece[2 * k] - re);
+        squares += (piece[2 * k + 1] - im) * (piece[2 * k + 1] - im);
     }
     f->squares = squares;
 }
@@ -334,22 +340,32 @@ gx_scalar gx_line_reduce(gx_run *run, gx_op_id op, const double *line, int64_t l
 
 // Along one line ----------------------------------------------------------------------------------
 
-static void running(gx_op_id op, double *line, int64_t length, bool is_complex)
+/* What has been added up stays in a register: through memory an addition would wait for a store. */
+static void running_sum(double *line, int64_t length, int64_t parts)
 {
-    int64_t parts = is_complex ? 2 : 1;
-    for (int64_t k = 1; k < length; k++) {
-        double *at = line + k * parts;
-        const double *before = at - parts;
-        if (op == GX_OP_CUMSUM) {
-            at[0] += before[0];
-            at[parts - 1] += is_complex ? before[1] : 0;
-        } else if (is_complex) {
-            double re = at[0] * before[0] - at[1] * before[1];
-            at[1] = at[0] * before[1] + at[1] * before[0];
-            at[0] = re;
-        } else {
-            at[0] *= before[0];
+    for (int64_t part = 0; part < parts; part++) {
+        double sum = length > 0 ? line[part] : 0;
+        for (int64_t k = parts + part; k < length * parts; k += parts) {
+            line[k] = sum += line[k];
         }
+    }
+}
+
+static void running_product(double *line, int64_t length)
+{
+    double product = length > 0 ? line[0] : 1;
+    for (int64_t k = 1; k < length; k++) {
+        line[k] = product *= line[k];
+    }
+}
+
+static void running_complex_product(double *line, int64_t length)
+{
+    for (int64_t k = 1; k < length; k++) {
+        double *at = line + 2 * k;
+        double re = at[0] * at[-2] - at[1] * at[-1];
+        at[1] = at[0] * at[-1] + at[1] * at[-2];
+        at[0] = re;
     }
 }
 
@@ -371,8 +387,10 @@ void gx_line_along(gx_run *run, gx_op_id op, double *line, int64_t length, bool 
                    void *work)
 {
     int64_t parts = is_complex ? 2 : 1;
-    if (op == GX_OP_CUMSUM || op == GX_OP_CUMPROD) {
-        running(op, line, length, is_complex);
+    if (op == GX_OP_CUMSUM) {
+        running_sum(line, length, parts);
+    } else if (op == GX_OP_CUMPROD) {
+        (is_complex ? running_complex_product : running_product)(line, length);
     } else if (op == GX_OP_DIFF) {
         for (int64_t k = 0; k + parts < length * parts; k++) {
             line[k] = line[k + parts] - line[k];

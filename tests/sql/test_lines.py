@@ -1,6 +1,6 @@
 """Lines of matrices that are larger than what is gathered or turned at once, against NumPy.
 
-  1  reductions and what goes along rows and columns: more lines than a block, and lines longer than one
+  1  reductions and what goes along rows and columns: more lines than a block, and lines longer than one; the bits of running sums
   2  elements at other places: whole columns, reversed and repeated ones, other shapes
   3  vectors made into matrices; powers of infinities
   4  memory: what does not sort needs the matrix and its lines; a matrix that memory does not hold is read in strips, to
@@ -59,6 +59,19 @@ def test_along_lines(db, shape, dtype):
         b = np.sign(b) + (b == 0) if name == "prod" and a.dtype.kind != "c" else b
         for axis in (0, 1):
             assert close(call(db, f"gx_{name}(?1, {axis})", b), right(b, axis), dtype), (name, axis)
+
+
+def test_running_sums_and_products_are_numpys(db):
+    """Bit for bit, the signs of zeros too: one addition or multiplication after the other."""
+    rng = np.random.default_rng(3)
+    a = rng.standard_normal((70, 50)) * 10.0 ** rng.integers(-20, 20, (70, 50))
+    a[:, :3], a[20, 7], a[:, 8] = -0.0, np.inf, 0
+    for axis in (0, 1):
+        for name in ("cumsum", "cumprod"):
+            got, want = call(db, f"gx_{name}(?1, {axis})", a), getattr(np, name)(a, axis)
+            assert np.array_equal(got, want, equal_nan=True) and np.array_equal(np.signbit(got[:, :9]), np.signbit(want[:, :9]))
+        z = a[21:, 9:] + 1j * a[:49, 9:]
+        assert np.array_equal(call(db, f"gx_cumsum(?1, {axis})", z), np.cumsum(z, axis))
 
 
 # 2 ------------------------------------------------------------------------------------------------
