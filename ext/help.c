@@ -198,9 +198,9 @@ static bool is_title(const gx_help_entry *entry, gx_piece wanted)
            equals((gx_piece){heading.text, wanted.bytes}, wanted.text, wanted.bytes);
 }
 
-int gx_help_grade(const gx_help_entry *entry, const char *word)
+static int grade_of_piece(const gx_help_entry *entry, const char *word, size_t bytes)
 {
-    gx_piece wanted = core_of(word, strlen(word));
+    gx_piece wanted = core_of(word, bytes);
     gx_piece name = core_of(entry->name.text, entry->name.bytes);
     char summary[SENTENCE_MAX];
     if (equals(name, wanted.text, wanted.bytes) || is_title(entry, wanted)) {
@@ -215,6 +215,22 @@ int gx_help_grade(const gx_help_entry *entry, const char *word)
         return 2;
     }
     return contains(entry->body, wanted.text, wanted.bytes) ? 1 : 0;
+}
+
+int gx_help_grade(const gx_help_entry *entry, const char *word)
+{
+    int grade = grade_of_piece(entry, word, strlen(word));
+    if (grade > 0 || strchr(word, ' ') == NULL) {
+        return grade;
+    }
+    grade = 2; // all its words, wherever they stand
+    for (const char *at = word + strspn(word, " "); *at != '\0' && grade > 0;) {
+        size_t bytes = strcspn(at, " ");
+        int one = grade_of_piece(entry, at, bytes);
+        grade = one < grade ? one : grade;
+        at += bytes + strspn(at + bytes, " ");
+    }
+    return word[strspn(word, " ")] == '\0' ? 0 : grade;
 }
 
 bool gx_help_is_near(const gx_help_entry *entry, const char *word)

@@ -5,7 +5,7 @@ Plan:
   function and table of gx has an entry of its name;
 - first sentences: plain text, none empty for a function, no half of a character;
 - gx_help() lists every call; gx_help(name) is the entry, with and without gx_, parentheses and capitals;
-- words: in names first, then in sentences, then in texts; misspellings; nothing found; NULL, numbers, empty, long;
+- words: in names first, then in sentences, then in texts; misspellings; several words; nothing found; NULL, numbers, empty, long;
 """
 import re
 
@@ -67,6 +67,8 @@ def test_overview(db):
 @pytest.mark.parametrize("word, first", [
     ("inv", "gx_inverse"), ("eigenvector", "gx_eig"), ("delete", "gx_drop"), ("matmull", "gx_matmul"),
     ("gx_trasnpose", "gx_transpose"), ("product", "gx_matmul"), ("regression", "gx_lstsq"), ("multiply", "gx_matmul"),
+    ("matrix multiplication", "gx_matmul"), ("dot", "gx_matmul"), ("dot product", "gx_inner"), ("average", "gx_mean"),
+    ("concatenate", "gx_hstack"), ("remove", "gx_drop"), ("sort order", "gx_argsort"),
 ])
 def test_words(db, word, first):
     assert first in [row[0] for row in db.execute("SELECT name FROM gx_help(?) LIMIT 4", (word,))]
@@ -81,7 +83,7 @@ def test_many(db):
 
 
 def test_nothing(db):
-    for word in ("quaternion", "x" * 50_000_000, "§", "é" * 40):
+    for word in ("quaternion", "matrix quaternion", " " * 190, "x" * 50_000_000, "§", "é" * 40):
         text = error(db, "SELECT gx_help(?)", word)
         assert text.startswith("gx_help: nothing about '") and text.endswith("': gx_help() lists everything")
         assert db.execute("SELECT * FROM gx_help(?)", (word,)).fetchall() == []
