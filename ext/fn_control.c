@@ -136,6 +136,7 @@ static void add_machine(cJSON *root)
     char cpu[128];
     gx_machine_cpu_name(cpu, sizeof cpu);
     cJSON_AddStringToObject(machine, "cpu", cpu);
+    cJSON_AddStringToObject(machine, "amx", gx_cpu_amx_state());
     cJSON_AddNumberToObject(machine, "processors", gx_machine_cpus());
     cJSON_AddNumberToObject(machine, "memory", (double)gx_machine_memory());
     cJSON_AddNumberToObject(machine, "memory_available", (double)gx_machine_memory_available());

@@ -152,6 +152,12 @@ bool gx_cpu_have_buffers(int callers);
 void gx_cpu_look(void);
 
 /*
+** Whether f32 products go to the processor's matrix unit (cpu_amx.c), in words; asks nobody.
+** Static.
+*/
+const char *gx_cpu_amx_state(void);
+
+/*
 ** What the BLAS is and was built with, as it says itself: "OpenBLAS 0.3.21 ... Haswell".  Static.
 */
 const char *gx_cpu_blas_config(void);

@@ -1,7 +1,7 @@
 /*
 ** Products of the CPU backend: gemm, syrk, herk.
 **
-** OpenBLAS computes them, single-threaded, inside a narrow section (cpu.h).  Three things stand in
+** OpenBLAS computes them, single-threaded, inside a narrow section (cpu.h).  Four things stand in
 ** front:
 **
 **   - alpha = 0 or k = 0 is a scaling of c: a and b are not touched.
@@ -10,12 +10,14 @@
 **   - a real c = a^T a with a few columns as high as they are in tables is inner products
 **     (cpu_pair.c) of a where it lies, where the registers hold enough of them: BLAS packs a twice,
 **     which takes as long as multiplying it.
+**   - large f32 products go to the processor's matrix unit where it has one (cpu_amx.c).
 **   - BLAS counts in 32-bit integers: longer sides are cut at SIDE_MAX, and a matrix whose
 **     leading dimension is longer yet has the plain loop do it: slow, but right.
 **
 ** Memory: OpenBLAS packs into buffers of its own, one set for each concurrent call.
 */
 #include "cpu.h"
+#include "cpu_amx.h"
 #include "cpu_element.h"
 
 #include <cblas.h>
@@ -118,6 +120,18 @@ GX_INLINE CBLAS_TRANSPOSE blas_trans(gx_dtype dtype, gx_trans trans)
     return trans == GX_CONJ_TRANS && has_pairs(dtype) ? CblasConjTrans : CblasTrans;
 }
 
+/* Large products of f32 by matrix tiles, where the processor has them and the numbers are fit. */
+GX_INLINE gx_code try_tiles(gx_dtype dtype, const gx_args *p, bool is_triangle, bool *is_done,
+                            gx_err *err)
+{
+    bool is_unfit = true;
+    if (dtype == GX_F32 && gx_cpu_amx_takes(p)) {
+        GX_TRY(gx_cpu_amx_gemm(gx_cpu_amx_way(), p, is_triangle, &is_unfit, err));
+    }
+    *is_done = !is_unfit;
+    return GX_OK;
+}
+
 /* One call of xGEMM; every side fits. */
 GX_INLINE gx_code blas_gemm(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
@@ -127,6 +141,11 @@ GX_INLINE gx_code blas_gemm(gx_dtype dtype, const gx_args *p, gx_err *err)
     float alpha[2] = {(float)p->alpha.re, (float)p->alpha.im};
     float beta[2] = {(float)p->beta.re, (float)p->beta.im};
 
+    bool is_done;
+    GX_TRY(try_tiles(dtype, p, false, &is_done, err));
+    if (is_done) {
+        return GX_OK;
+    }
     GX_TRY(gx_cpu_narrow_begin(err));
     switch (dtype) {
     case GX_F64:
@@ -161,6 +180,11 @@ GX_INLINE gx_code blas_rank_k(gx_dtype dtype, const gx_args *p, bool is_herk, gx
     float alpha[2] = {(float)p->alpha.re, (float)p->alpha.im};
     float beta[2] = {(float)p->beta.re, (float)p->beta.im};
 
+    bool is_done;
+    GX_TRY(try_tiles(dtype, p, true, &is_done, err));
+    if (is_done) {
+        return GX_OK;
+    }
     GX_TRY(gx_cpu_narrow_begin(err));
     switch (dtype) {
     case GX_F64:
@@ -321,6 +345,7 @@ GX_INLINE gx_code rank_k(gx_dtype dtype, const gx_args *args, bool is_herk, gx_e
         p.k = gx_min(SIDE_MAX, args->k - l);
         p.a = p.transa == GX_NO_TRANS ? gx_at(args->a, dtype, p.lda, 0, l)
                                       : gx_at(args->a, dtype, p.lda, l, 0);
+        p.b = p.a;
         GX_TRY(blas_rank_k(dtype, &p, is_herk, err));
         p.beta = (gx_scalar){1, 0};
     }

@@ -546,6 +546,7 @@ int main(int argc, char **argv)
             journal = argv[arg + 1];
         }
     }
+    setenv("GX_CPU_AMX", "loops", 1); // everywhere the memory that it packs in, which can lack
     if (fault_vfs_install() != SQLITE_OK) {
         printf("no default VFS\n");
         return 2;

@@ -223,6 +223,10 @@ const fault_script fault_scripts[] = {
     // Products.
     {"matmul-value", SMALL, "SELECT gx_json(gx_matmul('[[1,2],[3,4]]', '[[5,6],[7,8]]'))"},
     {"matmul", SMALL, "SELECT gx_matmul('A', 'B', 'P')"},
+    {"matmul-tiles",
+     SMALL
+     "SELECT gx_config('tile_bytes', 1000000), gx_randn(260, 260, 'V', '{\"dtype\":\"f32\"}');",
+     "SELECT gx_matmul('V', 'V', 'P')"},
     {"matmul-helpers", HELPERS, "SELECT gx_matmul('A', 'B', 'P')"},
     {"matmul-tight", HELPERS "SELECT gx_config('memory_limit', 100000);",
      "SELECT gx_matmul('A', 'B', 'P')"},

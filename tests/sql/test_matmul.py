@@ -9,13 +9,18 @@ Plan:
   5  deterministic: the same bits for every budget, thread count and number of readers.
   6  Errors: shapes, names, destinations, options; the database stays as it was.
   7  Budget: too small in words; I/O counters as predicted by gx_plan.
+  8  f32 by matrix tiles, in loops where there is no AMX: accuracy, what gx_debug says, deterministic's bits, off.
 """
 import itertools
+import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
-from conftest import error, from_numpy, q, to_numpy
+from conftest import error, from_numpy, gx_path, q, to_numpy
 
 EPS = {"f64": 2.0**-53, "f32": 2.0**-24, "c128": 2.0**-53, "c64": 2.0**-24}
 NUMPY = {"f64": np.float64, "f32": np.float32, "c128": np.complex128, "c64": np.complex64}
@@ -300,3 +305,42 @@ def test_plan_predicts_the_reads(filedb):
         measured = q(filedb, "SELECT value FROM gx_stats WHERE name = 'bytes_read'")
         assert predicted == measured
         assert q(filedb, "SELECT value FROM gx_stats WHERE name = 'bytes_written'") == 640 * 640 * 8
+
+
+TILES_CHILD = """
+import json, os, sqlite3
+db = sqlite3.connect(":memory:", isolation_level=None)
+db.enable_load_extension(True)
+db.load_extension(os.environ["GX_SO"])
+q = lambda sql, *values: db.execute(sql, values).fetchone()[0]
+state = lambda: q("SELECT json_extract(gx_debug(), '$.machine.amx')")
+random = [q("SELECT gx_randn(260, 260, ?)", json.dumps({"dtype": "f32", "seed": seed})) for seed in (1, 2)]
+before, found = state(), []
+for threads, deterministic in ((1, "off"), (1, "on"), (3, "on")):
+    q("SELECT gx_config('threads', ?) || gx_config('deterministic', ?)", threads, deterministic)
+    found.append(q("SELECT gx_matmul(?, ?)", *random))
+    found.append(q("SELECT gx_matmul(?, ?, ?)", *random, '{"transa":true}'))
+    found.append(q("SELECT gx_matmul(?, ?, ?)", random[0], random[0], '{"transb":true}'))
+print(json.dumps([before, state(), [x.hex() for x in random + found]]))
+"""
+
+
+def tiles_child(wish):
+    """A process whose GX_CPU_AMX is wish: its state before and after, two random matrices, products of theirs."""
+    done = subprocess.run([sys.executable, "-c", TILES_CHILD], env={**os.environ, "GX_SO": gx_path(), "GX_CPU_AMX": wish},
+                          capture_output=True, text=True, check=True)
+    before, after, found = json.loads(done.stdout)
+    return before, after, [bytes.fromhex(x) for x in found]
+
+
+def test_f32_by_tiles():
+    before, after, (a, b, *tiles) = tiles_child("loops")
+    assert (before, after) == ("not asked for yet", "in loops: GX_CPU_AMX")
+    a, b = to_numpy(a).astype(np.float64), to_numpy(b).astype(np.float64)
+    for found, x, y in zip(tiles[:3], (a, a.T, a), (b, b, a.T)):
+        assert (np.abs(to_numpy(found) - x @ y) < 10 * EPS["f32"] * (np.abs(x) @ np.abs(y))).all()
+    assert tiles[3:6] == tiles[6:9]
+    _, after, (_, _, *blas) = tiles_child("off")
+    assert after == "off: GX_CPU_AMX"
+    assert all(x != y for x, y in zip(tiles, blas))
+    assert tiles_child("")[1] in ("on", "the processor has none", "refused by the system")
