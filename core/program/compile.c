@@ -246,9 +246,12 @@ static gx_ref operation(gx_compiler *c, const gx_item *item, const gx_op *op)
     gx_ref in[ARGUMENTS_MOST];
     if (item->count < op->least || item->count > op->most) {
         gx_compile_at(c, item);
-        return gx_graph_fail(g, "%s takes %s%d argument%s, not %d: %s", op->name,
-                             op->most > op->least ? "at least " : "", op->least,
-                             op->least == 1 ? "" : "s", item->count, op->usage);
+        int bound = item->count < op->least ? op->least : op->most;
+        const char *which = op->most == op->least ? ""
+                            : bound == op->least  ? "at least "
+                                                  : "at most ";
+        return gx_graph_fail(g, "%s takes %s%d argument%s, not %d: %s", op->name, which, bound,
+                             bound == 1 ? "" : "s", item->count, op->usage);
     }
     if (op->id == GX_OP_EINSUM || op->id == GX_OP_BLOCK) {
         return op->id == GX_OP_EINSUM ? gx_compile_einsum(c, item) : gx_compile_stacks(c, item);
@@ -283,7 +286,8 @@ static gx_ref call(gx_compiler *c, const gx_item *item)
     if (gx_map_find(name, &kind)) {
         return elementwise(c, item, kind);
     }
-    const char *near = gx_op_near(item->text);
+    const char *dot = strrchr(item->text, '.'); // A.sum(), np.sum(A)
+    const char *near = gx_op_near(dot != NULL ? dot + 1 : item->text);
     gx_compile_at(c, item);
     return gx_graph_fail(c->g, "there is no function %s%s%s%s", item->text,
                          near == NULL ? "" : " (did you mean ", near == NULL ? "" : near,

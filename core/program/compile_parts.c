@@ -253,8 +253,8 @@ gx_ref gx_compile_list(gx_compiler *c, const gx_item *list)
         if ((row->form == GX_FORM_LIST) != is_nested || (is_nested && row->count != cols)) {
             gx_compile_at(c, row);
             return is_nested && row->form == GX_FORM_LIST
-                       ? gx_graph_fail(c->g, "this row has %d elements, the first has %lld",
-                                       row->count, (long long)cols)
+                       ? gx_graph_fail(c->g, "this row has %d element%s, the first has %lld",
+                                       row->count, row->count == 1 ? "" : "s", (long long)cols)
                        : gx_graph_fail(c->g, "a list holds numbers, or rows of numbers");
         }
     }

@@ -123,7 +123,8 @@ static int scan_quoted(gx_scanner *s, int kind, const char **why)
     }
     if (close == s->end || *close != mark || close == s->at + 1) {
         *why = close < s->end && *close == mark ? "there is nothing between the quotes"
-                                                : "the quote is not closed";
+               : mark == '\'' ? "the quote is not closed; a transpose is A.T or A.H"
+                              : "the quote is not closed";
         return -1;
     }
     s->at = close + 1;
@@ -172,8 +173,10 @@ gx_token gx_scan(gx_scanner *s, const char **why)
     skip(s);
     gx_token token = {.at = s->at, .line = s->line, .column = column_of(s)};
     char c = peek(s, 0);
-    *why = c == '^' ? "a power is **, of a matrix powm(A, k)"
-                    : "no operand or operator begins with this character";
+    *why = c == '^'   ? "a power is **, of a matrix powm(A, k)"
+           : c == '%' ? "what is left of A by B is mod(A, B)"
+           : c == '.' ? "* / ** are by element without a dot, @ is the matrix product"
+                      : "no operand or operator begins with this character";
     if (s->at == s->end) {
         token.kind = 0;
     } else if (is_letter(c)) {

@@ -100,6 +100,19 @@ gx_code gx_syntax_fail(const gx_syntax *syntax, int line, int column, gx_err *er
     return code;
 }
 
+/* What other languages write there, and what is written here instead; "" for anything else. */
+static const char *say_instead(const gx_syntax *syntax, const gx_token *at, const char *shown)
+{
+    char before = at->at > syntax->source ? at->at[-1] : ' ';
+    bool is_sum = before != ' ' && strchr("+-*/@", before) != NULL;
+    return strcmp(shown, "=") == 0 && is_sum ? ": A = A + B is written out"
+           : strcmp(shown, "=") == 0         ? ": arguments go by place, sum(A, 0)"
+           : *shown == '/' && before == '/'  ? ": a whole quotient is floor(A / B)"
+           : strcmp(shown, "and") == 0       ? ": A and B is A & B"
+           : strcmp(shown, "or") == 0        ? ": A or B is A | B"
+                                             : "";
+}
+
 void gx_syntax_unexpected(gx_syntax *syntax, const gx_token *at, bool is_end)
 {
     char shown[32];
@@ -112,8 +125,7 @@ void gx_syntax_unexpected(gx_syntax *syntax, const gx_token *at, bool is_end)
                        "the program ends in the middle of a statement");
     } else {
         gx_syntax_fail(syntax, at->line, at->column, syntax->err, GX_ARG,
-                       "'%s' is not expected here%s", shown,
-                       strcmp(shown, "=") == 0 ? ": arguments go by place, sum(A, 0)" : "");
+                       "'%s' is not expected here%s", shown, say_instead(syntax, at, shown));
     }
 }
 
