@@ -9,8 +9,8 @@ product's factors and a solve's matrix from the files again, which its seconds i
 M rows; --alone: without dask.array; --backend cpu auto: gx without its device, then with it.  Each worker has --threads threads,
 which compute with one thread each (Dask's own choice); or with --inner of them.  Ratios are medians over rounds in turn.  The
 limit is what the steps' arithmetic takes on all processors and nothing else does.  The model's figures, but for the bytes that
-are moved, come from this machine: each kind of step is timed on as many processors as there are, before and after each round,
-since others use them too.
+are moved, come from this machine: each kind of step is timed while all lanes are at it, from the same moment on, and alone,
+before and after each round, since others use the processors too.  # lines say what lanes did, and when they ended.
 """
 import argparse
 import contextlib
