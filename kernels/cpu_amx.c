@@ -67,7 +67,7 @@ enum { SIDE = 16, STEP = 32, TILE = SIDE * SIDE };
 enum { PANEL = 2 * SIDE, PIECES = 3, STEP_WORDS = 2 * PIECES * TILE };
 
 /* Blocks: rows of op(a), k, columns of op(b); and how many steps ahead lines are asked for. */
-enum { MC = 128, KC = 512, NC = 1024, AHEAD = 1 };
+enum { MC = 256, KC = 512, NC = 1024, AHEAD = 1 };
 
 typedef uint32_t word;
 typedef word words __attribute__((vector_size(64)));
@@ -711,7 +711,7 @@ gx_code gx_cpu_amx_gemm(gx_amx_way way, const gx_args *p, bool is_triangle, bool
 // Whether there is such a unit --------------------------------------------------------------------
 
 static const char NOT_ASKED[] = "not asked for yet", OFF[] = "off: GX_CPU_AMX";
-static const char NO_UNIT[] = "the processor has none", REFUSED[] = "refused by the system";
+static const char NO_UNIT[] = "the processor has none";
 static const char ON_TILES[] = "on", IN_LOOPS[] = "in loops: GX_CPU_AMX";
 
 static _Atomic(const char *) state = NOT_ASKED;
@@ -738,7 +738,7 @@ static const char *ask_for_tiles(void)
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     bool is_given =
         (low & states) == states && syscall(SYS_arch_prctl, ASK_FOR_STATE, TILE_DATA) == 0;
-    return is_given ? ON_TILES : REFUSED;
+    return is_given ? ON_TILES : "refused by the system";
 #else
     return NO_UNIT;
 #endif
