@@ -211,7 +211,7 @@ no-cuda:
 
 $(BUILD)/kernels/%.fatbin: kernels/%.cu kernels/cuda_element.cuh kernels/cuda_functions.cuh kernels/cuda_kernels.h \
                            kernels/cuda_fused.h kernels/cuda_fused.cuh kernels/cuda_fold.cuh kernels/foretell.h \
-                           kernels/cuda_near.cuh \
+                           kernels/cuda_near.cuh kernels/cuda_narrow_image.cuh \
                            core/base/backend.h core/base/map.h core/base/fused.h core/base/nearest.h \
                            $(BUILD)/nvflags
 	@mkdir -p $(@D)

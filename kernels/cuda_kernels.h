@@ -107,7 +107,8 @@ typedef struct gx_cuda_rows {
 ** after the other, in `partial`.  A thread block has a part of `span` rows (is_trans: columns) of
 ** s.  Split: thread blocks have `chunk` steps each, of GX_CUDA_SPLIT_STEP of the sum, of all those
 ** of `span` rows, then of the next ones; part q is from the q-th block that has steps of the rows,
-** or zeros; `image` is what gx_narrow_image makes of x, GX_CUDA_SPLIT_IMAGE bytes a step.
+** or zeros; `image` is what gx_narrow_image makes of x, GX_CUDA_SPLIT_IMAGE bytes a step: pieces,
+** and then x as it is.
 */
 enum {
     GX_CUDA_NARROW = 16,
@@ -116,10 +117,10 @@ enum {
     GX_CUDA_NARROW_ROOM = 32 << 10, /* bytes of a chunk of x, of 16 columns, of 8 if fewer */
     GX_CUDA_SPLIT = 64,             /* columns of a split product, at most                 */
     GX_CUDA_SPLIT_STEP = 64,
-    GX_CUDA_SPLIT_IMAGE = 17 << 10,
+    GX_CUDA_SPLIT_IMAGE = 33 << 10,
     GX_CUDA_SPLIT_THREADS = 512,
     GX_CUDA_SPLIT_ROWS = GX_CUDA_SPLIT_THREADS / 2, /* span                           */
-    GX_CUDA_SPLIT_SHARED = 196 << 10                /* bytes of shared memory of a block */
+    GX_CUDA_SPLIT_SHARED = 212 << 10                /* bytes of shared memory of a block */
 };
 
 typedef struct gx_cuda_narrow {

@@ -7,159 +7,42 @@
 ** missing of it; and the sum of high low' + low high' + high high' has what f32 products have
 ** (decision 047):
 **
-**   scales   one for a row of the matrix, or a column of x, and a step of the sum, STEP numbers:
-**            the largest of them is near 2^TOP.  What is up to 2^28 smaller has 22 bits, what is
-**            smaller yet has an error of 2^-51 of the largest.
+**   scales   one for a row of the matrix and a step of the sum, STEP numbers, another for a step of
+**            x: the largest number is near 2^TOP.  What is up to 2^28 smaller has 22 bits, what is
+**            smaller yet has an error of 2^-51 of the largest.  Where columns of x differ so much
+**            that some number would, each has a scale of its own (IS_GRADED).
 **   errors   an operand's 2^-23 of it, and low low', at most 2^-22 of the product, that is left
 **            out.  Where tensor cores add they cut off, always towards zero: so after one or two
 **            of their steps what they have is added to a sum in f32, which rounds.
-**   apart    rows of a step whose sum may depend on numbers of fewer bits are multiplied in f32,
-**            number by number (multiply_apart): where small ones of the matrix may meet the large
-**            ones of x and the other way round, or something is not finite or near the ends of
-**            f32's range.  That is twenty times slower, for a warp's 16 rows and one step.
+**   in f32   A group's rows and a step are multiplied in f32, number by number (multiply_plain),
+**            where a sum may depend on numbers of fewer bits: small ones of the matrix may meet the
+**            large ones of x or the other way round; or something is not finite or near the ends of
+**            f32's range.  That takes three times as long, as sgemm does.
 **
-** x comes in pieces already (gx_narrow_image), a step's in one copy to shared memory.  A group of
-** four warps has 64 rows of the result.  What of the matrix meets them is copied to shared memory a
-** step ahead, in runs of 256 bytes; each thread takes from there what the instructions want of it.
-** A thread block has as many steps as every other one, from wherever the one before it ends; what
-** it has of rows whose steps several blocks share is a part, which gx_parts adds up.
+** x comes in pieces already (cuda_narrow_image.cuh), a step's in one copy to shared memory.  A
+** group of four warps has 64 rows of the result.  What of the matrix meets them is copied to shared
+** memory a step ahead, in runs of 256 bytes; each thread takes from there what the instructions
+** want of it.  A thread block has as many steps as every other one, from wherever the one before it
+** ends; what it has of rows whose steps several blocks share is a part, which gx_parts adds up.
 */
 #include "cuda_kernels.h"
 
 #if defined __CUDA_ARCH_FEAT_SM90_ALL || !defined __CUDA_ARCH__
 
-#include <cuda_fp16.h>
+#include "cuda_narrow_image.cuh"
 
-constexpr int THREADS = GX_CUDA_SPLIT_THREADS, WARP = 32, GROUP = 4 * WARP,
-              GROUPS = THREADS / GROUP, ROWS = 64;                // of a group
-constexpr int COLUMNS = GX_CUDA_SPLIT, STEP = GX_CUDA_SPLIT_STEP; // STEP of the sum
-constexpr int BATCH = 16, BATCHES = STEP / BATCH;                 // of it: an instruction's
-constexpr int EACH = STEP / 4;                                    // a thread's of a row
-constexpr int DEEP = 2, X_DEEP = 4;                               // steps in shared memory
-constexpr int PIECE_BYTES = COLUMNS * STEP * 2, STEP_BYTES = ROWS * STEP * 4;
-constexpr int X_BYTES = GX_CUDA_SPLIT_IMAGE;
-static_assert(GROUPS * ROWS == GX_CUDA_SPLIT_ROWS && 2 * STEP == 128 &&
-                  X_DEEP * X_BYTES + GROUPS * DEEP * STEP_BYTES == GX_CUDA_SPLIT_SHARED,
+#include <float.h>
+
+constexpr int THREADS = GX_CUDA_SPLIT_THREADS, GROUP = 4 * WARP, GROUPS = THREADS / GROUP;
+constexpr int ROWS = 64;                                  // of a group
+constexpr int EACH = STEP / 4;                            // a thread's of a row
+constexpr int DEEP = 2, X_DEEP = 4, X_AHEAD = X_DEEP - 2; // steps in shared memory
+constexpr int CHUNK = 16;                                 // lines of x as it is
+constexpr int STEP_BYTES = ROWS * STEP * 4, CHUNK_BYTES = CHUNK * COLUMNS * 4;
+constexpr int GROUP_BYTES = DEEP * STEP_BYTES + CHUNK_BYTES;
+static_assert(GROUPS * ROWS == GX_CUDA_SPLIT_ROWS && CHUNK_BYTES == 2 * 16 * GROUP &&
+                  X_DEEP * X_BYTES + GROUPS * GROUP_BYTES == GX_CUDA_SPLIT_SHARED,
               "whole");
-
-// Scales ------------------------------------------------------------------------------------------
-
-constexpr int TOP = 14, BIAS = 127;
-constexpr uint32_t LEAST_EXPONENT = 37, MOST_EXPONENT = 217; // with the bias: 2^-90, 2^90
-constexpr float LEAST = 0x1p-90f, MOST = 0x1p90f, LOW_UNIT = 0x1p-11f;
-constexpr int LOW_AFTER = 28, UNEVEN_AFTER = 21; // binades below the largest
-
-/* What a step of x is like: of some column. */
-enum { IS_BAD = 1, IS_LOW = 2, IS_UNEVEN = 4 };
-
-/* What follows the pieces of a step of x. */
-struct step_end {
-    float scale[COLUMNS];
-    int32_t flags;
-    int32_t unused[3]; // copies are of sixteen bytes
-};
-constexpr int COPIED = 2 * PIECE_BYTES + sizeof(step_end);
-static_assert(COPIED <= X_BYTES && COPIED % 16 == 0, "room");
-
-/* s, and 1 / s, of numbers of which the largest has this exponent. */
-__device__ inline float scale_of(uint32_t exponent)
-{
-    return __uint_as_float((exponent - TOP) << 23);
-}
-
-__device__ inline float inverse_of(uint32_t exponent)
-{
-    return __uint_as_float((2 * BIAS + TOP - exponent) << 23);
-}
-
-// The few columns ---------------------------------------------------------------------------------
-
-/*
-** Where number k of a step of column c is, of high or low: a column's numbers are side by side, 128
-** bytes, in pieces of 16 that change places so that eight columns' pieces are in all banks (the
-** instructions call it a swizzle of 128 bytes).  Of a batch, thread t of four has numbers t, t + 4,
-** t + 8, t + 12 (is_trans: 4 t to 4 t + 3), where the instructions want 2 t, 2 t + 1, 2 t + 8 and
-** 2 t + 9.
-*/
-__device__ inline int place_of(bool is_trans, int c, int k)
-{
-    int in = k % BATCH, t = is_trans ? in / 4 : in % 4, e = is_trans ? in % 4 : in / 4;
-    int piece = k / BATCH * 2 + e / 2;
-    return c * 2 * STEP + (piece ^ c % 8) * 16 + (2 * t + e % 2) * 2;
-}
-
-/* One column of a step of x, by a warp whose lanes have numbers `lane` and `lane` + 32. */
-__device__ inline void put_column(const gx_cuda_narrow &p, char *step, int c, const float x[2],
-                                  int n, int *flags)
-{
-    int lane = threadIdx.x % WARP, found = 0;
-    uint32_t top = 0, least = ~0u, smallest = ~0u; // least: of what is not zero
-#pragma unroll
-    for (int q = 0; q < 2; q++) {
-        uint32_t bits = __float_as_uint(x[q]) & 0x7fffffff;
-        bool is_there = c < p.few && lane + q * WARP < n;
-        top = max(top, bits);
-        least = bits != 0 ? min(least, bits) : least;
-        smallest = is_there ? min(smallest, bits) : smallest;
-    }
-    top = __reduce_max_sync(~0u, top) >> 23;
-    least = __reduce_min_sync(~0u, least) >> 23;
-    smallest = __reduce_min_sync(~0u, smallest) >> 23;
-    bool is_zero = least == ~0u >> 23;
-    if (!is_zero) {
-        bool is_bad = top > MOST_EXPONENT || top < LEAST_EXPONENT;
-        found = (is_bad ? IS_BAD : 0) | (least + LOW_AFTER < top ? IS_LOW : 0) |
-                (smallest + UNEVEN_AFTER < top ? IS_UNEVEN : 0);
-    }
-    uint32_t exponent = found & IS_BAD || is_zero ? BIAS : top;
-    step_end *end = (step_end *)(step + 2 * PIECE_BYTES);
-    if (lane == 0) {
-        end->scale[c] = scale_of(exponent);
-        if (found != 0) {
-            atomicOr(flags, found);
-        }
-    }
-#pragma unroll
-    for (int q = 0; q < 2; q++) {
-        float v = found & IS_BAD ? 0 : x[q] * inverse_of(exponent);
-        __half high = __float2half_rn(v);
-        char *to = step + place_of(p.is_trans, c, lane + q * WARP);
-        *(__half *)to = high;
-        *(__half *)(to + PIECE_BYTES) = __float2half_rn((v - __half2float(high)) / LOW_UNIT);
-    }
-}
-
-/* A thread block a step, of 8 warps; what is past an end is zeros. */
-extern "C" __global__ void __launch_bounds__(256)
-    gx_narrow_image_f32(const __grid_constant__ gx_cuda_narrow p)
-{
-    constexpr int WARPS = 8, COUNT = COLUMNS / WARPS;
-    static_assert(STEP == 2 * WARP, "two numbers a lane");
-    __shared__ int flags;
-    int64_t k0 = (int64_t)blockIdx.x * STEP;
-    int n = (int)min((int64_t)STEP, (p.is_trans ? p.rows : p.cols) - k0);
-    int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    char *step = (char *)p.image + (int64_t)blockIdx.x * X_BYTES;
-    if (threadIdx.x == 0) {
-        flags = 0;
-    }
-    __syncthreads();
-    float x[COUNT][2];
-#pragma unroll
-    for (int i = 0; i < 2 * COUNT; i++) {
-        int c = warp + i / 2 * WARPS, k = lane + i % 2 * WARP;
-        const float *from = (const float *)p.x + (k0 + k) * p.x_down + c * p.x_across;
-        x[i / 2][i % 2] = c < p.few && k < n ? *from : 0;
-    }
-#pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-        put_column(p, step, warp + i * WARPS, x[i], n, &flags);
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        ((step_end *)(step + 2 * PIECE_BYTES))->flags = flags;
-    }
-}
 
 // Barriers ----------------------------------------------------------------------------------------
 
@@ -188,147 +71,151 @@ __device__ inline void barrier_wait(uint64_t *barrier, int parity)
                  : "memory");
 }
 
-/* Steps of x in a ring in shared memory: one thread fetches them, all warps give them back. */
-struct ring_of_x {
-    char *room;
-    uint64_t *full, *empty;
-    const char *image;
-    int steps, next, count, total; // of a row's sum; what is fetched next of them; of the block's
+/* The four warps of a group meet. */
+__device__ inline void group_wait()
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(threadIdx.x / GROUP + 1), "n"(GROUP) : "memory");
+}
 
-    /* The next step, to where the one X_DEEP before it was. */
-    __device__ inline void fetch()
-    {
-        if (count < total) {
-            int slot = count % X_DEEP;
-            if (count >= X_DEEP) {
-                barrier_wait(empty + slot, (count / X_DEEP - 1) % 2);
-            }
-            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                             in_shared(full + slot)),
-                         "r"(COPIED)
-                         : "memory");
-            asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
-                         "[%0], [%1], %2, [%3];" ::"r"(in_shared(room + slot * X_BYTES)),
-                         "l"(image + (int64_t)next * X_BYTES), "r"(COPIED),
-                         "r"(in_shared(full + slot))
-                         : "memory");
-            next = next + 1 < steps ? next + 1 : 0;
-        }
-        count++;
+/* They meet; is it so of any thread? */
+__device__ inline bool group_any(bool is)
+{
+    int any;
+    asm volatile("{\n.reg .pred p, q;\nsetp.ne.b32 p, %1, 0;\nbar.red.or.pred q, %2, %3, p;\n"
+                 "selp.b32 %0, 1, 0, q;\n}"
+                 : "=r"(any)
+                 : "r"((int)is), "r"(threadIdx.x / GROUP + 1), "n"(GROUP)
+                 : "memory");
+    return any != 0;
+}
+
+/* Step `which` of x, fetched for the thread block's i-th, to where the one X_DEEP before it was. */
+__device__ inline void fetch_x(const gx_cuda_narrow &p, char *room, uint64_t *full,
+                               uint64_t *empty, int i, int which)
+{
+    int slot = i % X_DEEP;
+    if (i >= X_DEEP) {
+        barrier_wait(empty + slot, (i / X_DEEP - 1) % 2);
     }
-};
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                     in_shared(full + slot)),
+                 "r"(COPIED)
+                 : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], %2, [%3];" ::"r"(in_shared(room + slot * X_BYTES)),
+                 "l"((const char *)p.image + (int64_t)which * GX_CUDA_SPLIT_IMAGE), "r"(COPIED),
+                 "r"(in_shared(full + slot))
+                 : "memory");
+}
+
+__device__ inline float2 load_two(uint32_t shared)
+{
+    float2 v;
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+                 : "=f"(v.x), "=f"(v.y)
+                 : "r"(shared)
+                 : "memory");
+    return v;
+}
+
+__device__ inline void store_four(uint32_t shared, float4 v)
+{
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "f"(v.x), "f"(v.y),
+                 "f"(v.z), "f"(v.w)
+                 : "memory");
+}
+
+__device__ inline float4 load_four(uint32_t shared)
+{
+    float4 v;
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                 : "r"(shared)
+                 : "memory");
+    return v;
+}
 
 // The matrix --------------------------------------------------------------------------------------
 
 /*
-** A group's steps of the matrix in a ring in shared memory, 64 rows of the result by STEP numbers:
-** column after column (plain), or row of the result after row (is_trans), 256 bytes each, in pieces
-** of 16 that change places so that reading is from all banks.
+** A group's steps of the matrix in shared memory, 64 rows of the result by STEP numbers: column
+** after column (plain), or row of the result after row (is_trans), 256 bytes each, in pieces of 16
+** that change places so that reading is from all banks.
 */
-template <bool IS_TRANS> struct ring {
+template <bool IS_TRANS> struct step_of_s {
     static constexpr int LINES = 64, LINE = 256, PIECES = LINE / 16, APART = GROUP / PIECES;
     static constexpr int COUNT = LINES / APART; // pieces of a thread
-
-    const float *from; /* of a thread, of the next step: its first piece       */
-    uint32_t to;
-    int row, k, line, piece, slot;
-    int64_t ahead; /* numbers from a step to the next one */
 
     __device__ static inline int place(int line, int piece)
     {
         return line * LINE + (IS_TRANS ? piece ^ line % 2 << 2 : piece ^ line % 4 << 1) * 16;
     }
 
-    __device__ inline ring(const gx_cuda_narrow &p, int first_row, int first_k, const char *room)
-    {
-        int id = threadIdx.x % GROUP;
-        row = first_row, k = first_k, line = id / PIECES, piece = id % PIECES, slot = 0;
-        to = in_shared(room) + place(line, piece); // the same place in each of a thread's lines
-        ahead = IS_TRANS ? STEP : STEP * p.lds;
-        begin(p);
-    }
-
-    __device__ inline void begin(const gx_cuda_narrow &p)
-    {
-        int64_t column = IS_TRANS ? row + line : k + line, first = IS_TRANS ? k : row;
-        from = (const float *)p.s + column * p.lds + first + piece * 4;
-    }
-
     /* N numbers at once. */
     template <int N>
-    __device__ inline void copy_inside(const gx_cuda_narrow &p, uint32_t into, uint64_t policy)
+    __device__ static inline void copy_inside(const float *from, int64_t lds, uint32_t to)
     {
-        const float *at = from;
+        uint64_t policy;
+        asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
 #pragma unroll
         for (int i = 0; i < COUNT; i++) {
 #pragma unroll
             for (int e = 0; e < 4; e += N) {
-                uint32_t here = into + i * APART * LINE + 4 * e;
+                uint32_t here = to + i * APART * LINE + 4 * e;
                 if constexpr (N == 4) {
                     asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::
                                      "r"(here),
-                                 "l"(at), "l"(policy)
+                                 "l"(from), "l"(policy)
                                  : "memory");
                 } else {
-                    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(here), "l"(at + e)
+                    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(here),
+                                 "l"(from + e)
                                  : "memory");
                 }
             }
-            at += APART * p.lds;
+            from += APART * lds;
         }
     }
 
     /* What is past an end is zeros. */
-    __device__ inline void copy_edge(const gx_cuda_narrow &p, uint32_t into, int lines, int numbers)
+    __device__ static inline void copy_edge(const gx_cuda_narrow &p, const float *from, uint32_t to,
+                                            int lines, int numbers)
     {
 #pragma unroll 1
         for (int i = 0; i < COUNT; i++) {
-            int left = i * APART + line < lines ? numbers - piece * 4 : 0;
-            const float *at = from + i * APART * p.lds;
+            int left = lines > 0 ? numbers : 0;
             for (int e = 0; e < 4 && !p.is_aligned; e++) {
-                asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(into + 4 * e),
-                             "l"(e < left ? at + e : (const float *)p.s), "r"(e < left ? 4 : 0)
+                asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to + 4 * e),
+                             "l"(e < left ? from + e : (const float *)p.s), "r"(e < left ? 4 : 0)
                              : "memory");
             }
             if (p.is_aligned) {
-                asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(into),
-                             "l"(left > 0 ? at : (const float *)p.s),
+                asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
+                             "l"(left > 0 ? from : (const float *)p.s),
                              "r"(left > 0 ? 4 * min(left, 4) : 0)
                              : "memory");
             }
-            into += APART * LINE;
+            from += APART * p.lds, to += APART * LINE, lines -= APART;
         }
     }
 
-    /* The next step is under way, if there is one. */
-    __device__ inline void copy(const gx_cuda_narrow &p, uint64_t policy, bool is_there)
+    /* Rows of the result `row` on, numbers k on, are under way to `room`. */
+    __device__ static inline void copy(const gx_cuda_narrow &p, uint32_t room, int row, int k)
     {
-        if (is_there) {
-            int side = (int)(IS_TRANS ? p.cols : p.rows), end = (int)(IS_TRANS ? p.rows : p.cols);
-            uint32_t into = to + slot * STEP_BYTES;
-            if (row + ROWS > side || k + STEP > end) {
-                int rows = side - row, numbers = end - k;
-                copy_edge(p, into, IS_TRANS ? rows : numbers, IS_TRANS ? numbers : rows);
-            } else if (p.is_aligned) {
-                copy_inside<4>(p, into, policy);
-            } else {
-                copy_inside<1>(p, into, policy);
-            }
-            slot = slot + 1 < DEEP ? slot + 1 : 0;
-            k += STEP, from += ahead;
-            if (k >= end) {
-                k = 0, row += GX_CUDA_SPLIT_ROWS;
-                begin(p);
-            }
+        int side = (int)(IS_TRANS ? p.cols : p.rows), end = (int)(IS_TRANS ? p.rows : p.cols);
+        int line = (int)threadIdx.x % GROUP / PIECES, piece = threadIdx.x % PIECES;
+        int64_t column = (IS_TRANS ? row : k) + line, first = IS_TRANS ? k : row;
+        const float *from = (const float *)p.s + column * p.lds + first + piece * 4;
+        uint32_t to = room + place(line, piece); // the same in each of its lines
+        if (row + ROWS > side || k + STEP > end) {
+            int rows = side - row, numbers = end - k;
+            copy_edge(p, from, to, (IS_TRANS ? rows : numbers) - line,
+                      (IS_TRANS ? numbers : rows) - piece * 4);
+        } else if (p.is_aligned) {
+            copy_inside<4>(from, p.lds, to);
+        } else {
+            copy_inside<1>(from, p.lds, to);
         }
-        asm volatile("cp.async.commit_group;" ::: "memory");
-    }
-
-    /* Number k of a row of the group's. */
-    __device__ static inline float get(const char *step, int row, int k)
-    {
-        int line = IS_TRANS ? row : k, in = IS_TRANS ? k : row;
-        return *(const float *)(step + place(line, in / 4) + in % 4 * 4);
     }
 
     /* A thread's two rows, of its warp's 16. */
@@ -339,21 +226,48 @@ template <bool IS_TRANS> struct ring {
     }
     static constexpr int OTHER = IS_TRANS ? 8 : 1; // row, from the first one on
 
-    __device__ static inline void take(const char *step, float v[2][EACH])
+    /* Where a thread's numbers begin: of the first row; plain of both. */
+    __device__ static inline uint32_t place_of_rows()
     {
         int t = threadIdx.x % 4, first = first_row();
+        return IS_TRANS ? place(first, t) : place(t, first / 4) + first % 4 * 4;
+    }
+
+    __device__ static inline void take(uint32_t at, float v[2][EACH])
+    {
+        if constexpr (IS_TRANS) {
 #pragma unroll
-        for (int e = 0; e < EACH; e += IS_TRANS ? 4 : 1) {
-            if constexpr (IS_TRANS) {
+            for (int e = 0; e < EACH; e += 4) {
 #pragma unroll
                 for (int r = 0; r < 2; r++) {
-                    float4 four = *(const float4 *)(step + place(first + r * OTHER, e + t));
+                    float4 four = load_four((at ^ e * 16) + r * OTHER * LINE);
                     v[r][e] = four.x, v[r][e + 1] = four.y;
                     v[r][e + 2] = four.z, v[r][e + 3] = four.w;
                 }
-            } else {
-                float2 two = *(const float2 *)(step + place(4 * e + t, first / 4) + first % 4 * 4);
+            }
+        } else {
+#pragma unroll
+            for (int e = 0; e < EACH; e++) {
+                float2 two = load_two(at + e * 4 * LINE);
                 v[0][e] = two.x, v[1][e] = two.y;
+            }
+        }
+    }
+
+    /* Numbers k and k + 1, k even, of 8 rows, `row` on (IS_TRANS: every fourth). */
+    static constexpr int EVERY = IS_TRANS ? 4 : 1;
+
+    __device__ static inline void take_two(uint32_t step, int row, int k, float v[2][8])
+    {
+#pragma unroll
+        for (int e = 0; e < (IS_TRANS ? 8 : 4); e++) {
+            if constexpr (IS_TRANS) {
+                float2 two = load_two(step + place(row + EVERY * e, k / 4) + k % 4 * 4);
+                v[0][e] = two.x, v[1][e] = two.y;
+            } else {
+                float4 four = load_four(step + place(k + e / 2, row / 4 + e % 2));
+                float *to = v[e / 2] + e % 2 * 4;
+                to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
             }
         }
     }
@@ -382,11 +296,17 @@ __device__ inline float largest(const float v[EACH])
     return larger(most, __shfl_xor_sync(~0u, most, 2));
 }
 
-/* Some number is so small beside the largest that the row is to be looked at, or all may be 0. */
+/* Not finite, or near the ends of f32's range, which does not matter to zeros. */
+__device__ inline bool is_bad(float most, int flags)
+{
+    return flags & IS_ZERO ? !(most <= FLT_MAX) : most != 0 && !(most > LEAST && most < MOST);
+}
+
+/* Some number is so small beside the largest that the row is to be looked at. */
 __device__ inline bool is_odd(const float v[EACH], float most)
 {
-    bool is_any = most != 0 && !(most > LEAST && most < MOST);
     float uneven = most * 0x1p-22f; // UNEVEN_AFTER binades, and one
+    bool is_any = false;
 #pragma unroll
     for (int e = 0; e < EACH; e++) {
         is_any = is_any || fabsf(v[e]) < uneven;
@@ -405,61 +325,33 @@ __device__ inline bool is_apart(const float v[EACH], float most, int flags)
         is_uneven = is_uneven || magnitude < uneven;
         is_low = is_low || (magnitude < low && magnitude != 0);
     }
-    bool is_bad = most != 0 && !(most > LEAST && most < MOST);
-    bool is_mine = is_bad || (flags & IS_BAD) != 0 || (is_low && (flags & IS_UNEVEN) != 0) ||
-                   (is_uneven && (flags & IS_LOW) != 0);
-    return (__ballot_sync(~0u, is_mine) & 15u << (threadIdx.x & WARP - 4)) != 0;
-}
-
-/* Of a thread's two rows those that are to be: f32 products, number by number, k0 on. */
-template <bool IS_TRANS>
-__device__ inline void multiply_apart(const gx_cuda_narrow &p, const char *step, int k0,
-                                      const bool is_wanted[2], float sum[32])
-{
-    int n = min(STEP, (int)(IS_TRANS ? p.rows : p.cols) - k0), t = threadIdx.x % 4;
-    int first = ring<IS_TRANS>::first_row();
-    const float *x = (const float *)p.x + k0 * p.x_down;
-#pragma unroll 1
-    for (int k = 0; k < n; k++) {
-        float v = ring<IS_TRANS>::get(step, first, k);
-        float other = ring<IS_TRANS>::get(step, first + ring<IS_TRANS>::OTHER, k);
-#pragma unroll
-        for (int e = 0; e < 16; e++) {
-            int c = e / 2 * 8 + 2 * t + e % 2, at = e / 2 * 4 + e % 2;
-            if (c < p.few) { // 0 times Inf is not 0
-                float y = __ldg(x + c * p.x_across);
-                sum[at] = is_wanted[0] ? fmaf(v, y, sum[at]) : sum[at];
-                sum[at + 2] = is_wanted[1] ? fmaf(other, y, sum[at + 2]) : sum[at + 2];
-            }
-        }
-        x += p.x_down;
-    }
+    return (is_low && (flags & IS_UNEVEN) != 0) || (is_uneven && (flags & IS_LOW) != 0);
 }
 
 /* Two rows of a step, as instructions want them, and their scales. */
 struct pieces {
     float v[2][EACH], scale[2], inverse[2];
     uint32_t high[EACH], low[EACH];
+    float most[2];
 
-    /* What is taken apart is zeros afterwards. */
-    template <bool IS_TRANS>
-    __device__ inline void take(const gx_cuda_narrow &p, const char *step, int flags, int k0,
-                                float sum[32])
+    /* Rows as they are; true: pieces will not do for the group's with this step of x. */
+    template <bool IS_TRANS> __device__ inline bool take(uint32_t at, int flags)
     {
-        ring<IS_TRANS>::take(step, v);
-        float most[2] = {largest(v[0]), largest(v[1])};
-        bool is_any = (flags & IS_BAD) != 0 || is_odd(v[0], most[0]) || is_odd(v[1], most[1]);
-        if (__any_sync(~0u, is_any)) {
-            bool are[2] = {is_apart(v[0], most[0], flags), is_apart(v[1], most[1], flags)};
-            if (__any_sync(~0u, are[0] || are[1])) {
-                multiply_apart<IS_TRANS>(p, step, k0, are, sum);
-#pragma unroll
-                for (int e = 0; e < 2 * EACH; e++) {
-                    v[e % 2][e / 2] = are[e % 2] ? 0 : v[e % 2][e / 2];
-                }
-                most[0] = are[0] ? 1 : most[0], most[1] = are[1] ? 1 : most[1];
+        step_of_s<IS_TRANS>::take(at, v);
+        most[0] = largest(v[0]), most[1] = largest(v[1]);
+        bool is_any = is_bad(most[0], flags) || is_bad(most[1], flags);
+        if (flags & (IS_BAD | IS_LOW | IS_UNEVEN)) {
+            bool is_one = is_odd(v[0], most[0]) || is_odd(v[1], most[1]);
+            if (__any_sync(~0u, is_one)) {
+                is_any = is_any || is_apart(v[0], most[0], flags) || is_apart(v[1], most[1], flags);
             }
+            is_any = is_any || (flags & IS_BAD) != 0;
         }
+        return group_any(is_any);
+    }
+
+    __device__ inline void split()
+    {
 #pragma unroll
         for (int r = 0; r < 2; r++) {
             uint32_t exponent = __float_as_uint(fmaxf(most[r], LEAST)) >> 23;
@@ -517,30 +409,34 @@ __device__ inline void multiply(float (&s)[32], const uint32_t a[4], uint64_t x,
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(x), "r"((int)is_more));
 }
 
-/* Registers are the tensor cores' from now on; what they were given is a group; it is done. */
+/* Registers are the tensor cores' from now on; they are done with all that they were given. */
 __device__ inline void multiply_begin()
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-__device__ inline void multiply_go()
+__device__ inline void multiply_end()
 {
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-
-__device__ inline void multiply_wait()
-{
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
 /* sum += part, of two rows by columns, times its scales and `unit`. */
 __device__ inline void gather(float (&sum)[32], const float (&part)[32], const float scale[2],
-                              float unit, const float *x_scale)
+                              float unit, const step_end *x, bool is_graded)
 {
+    if (!is_graded) {
+        unit *= x->shared;
+        float row[2] = {scale[0] * unit, scale[1] * unit};
+#pragma unroll
+        for (int e = 0; e < 32; e++) {
+            sum[e] = fmaf(part[e], row[e % 4 / 2], sum[e]);
+        }
+        return;
+    }
     float row[2] = {scale[0] * unit, scale[1] * unit};
 #pragma unroll
     for (int c = 0; c < COLUMNS / 8; c++) {
-        float2 two = *(const float2 *)(x_scale + 8 * c);
+        float2 two = *(const float2 *)(x->scale + 8 * c + 2 * (threadIdx.x % 4));
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             float &s = sum[4 * c + e];
@@ -549,12 +445,20 @@ __device__ inline void gather(float (&sum)[32], const float (&part)[32], const f
     }
 }
 
-/* The tensor cores are done with the registers of a: nothing else was put there meanwhile. */
+/* What the tensor cores were given, or gave, is in these registers until here. */
 __device__ inline void hold(const uint32_t (&a)[EACH])
 {
 #pragma unroll
     for (int e = 0; e < EACH; e++) {
         asm volatile("" ::"r"(a[e]));
+    }
+}
+
+__device__ inline void hold(float (&part)[32])
+{
+#pragma unroll
+    for (int e = 0; e < 32; e++) {
+        asm volatile("" : "+f"(part[e]));
     }
 }
 
@@ -566,18 +470,17 @@ __device__ inline void multiply_step(float (&sum)[32], pieces &a, const char *st
 {
     float part[32];
     uint64_t high = describe(step), low = describe(step + PIECE_BYTES);
-    const float *x_scale =
-        ((const step_end *)(step + 2 * PIECE_BYTES))->scale + 2 * (threadIdx.x % 4);
+    const step_end *x = (const step_end *)(step + 2 * PIECE_BYTES);
+    bool is_graded = (x->flags & IS_GRADED) != 0;
     multiply_begin();
 #pragma unroll
     for (int b = 0; b < BATCHES; b++) { // a batch of x: 32 bytes
         multiply(part, a.low + 4 * b, high + 2 * b, b > 0);
         multiply(part, a.high + 4 * b, low + 2 * b, true);
     }
-    multiply_go();
-    multiply_wait();
-    hold(a.low);
-    gather(sum, part, a.scale, LOW_UNIT, x_scale);
+    multiply_end();
+    hold(part), hold(a.low);
+    gather(sum, part, a.scale, LOW_UNIT, x, is_graded);
 #pragma unroll
     for (int b = 0; b < BATCHES; b++) {
         bool is_first = b < BATCHES - 1, is_last = b != BATCHES - 2;
@@ -586,12 +489,73 @@ __device__ inline void multiply_step(float (&sum)[32], pieces &a, const char *st
         }
         multiply(part, a.high + 4 * b, high + 2 * b, !is_first);
         if (is_last) {
-            multiply_go();
-            multiply_wait();
-            gather(sum, part, a.scale, 1, x_scale);
+            multiply_end();
+            hold(part);
+            gather(sum, part, a.scale, 1, x, is_graded);
         }
     }
     hold(a.high);
+}
+
+// In f32 ------------------------------------------------------------------------------------------
+
+/*
+** sum += the group's rows times a step of x, number by number: a thread has 8 rows by 4 columns,
+** and its sums reach those who have them where the step was.  x comes CHUNK lines at a time.
+*/
+template <bool IS_TRANS>
+__device__ inline void multiply_plain(uint32_t step, uint32_t chunk, const float *x,
+                                      float (&sum)[32])
+{
+    using rows = step_of_s<IS_TRANS>;
+    constexpr int LINE = COLUMNS * 4;
+    int id = threadIdx.x % GROUP, lane = id % WARP, warp = id / WARP;
+    int row = warp / 2 * WARP + lane / 8 * (IS_TRANS ? 1 : 8), c = warp % 2 * WARP + lane % 8 * 4;
+    const float4 *from = (const float4 *)x + id;
+    float4 next[2] = {__ldg(from), __ldg(from + GROUP)};
+    float part[8][4] = {};
+#pragma unroll 1
+    for (int k0 = 0; k0 < STEP; k0 += CHUNK) {
+        group_wait();
+        store_four(chunk + id * 16, next[0]);
+        store_four(chunk + (id + GROUP) * 16, next[1]);
+        group_wait();
+        if (k0 + CHUNK < STEP) {
+            from += 2 * GROUP;
+            next[0] = __ldg(from), next[1] = __ldg(from + GROUP);
+        }
+#pragma unroll 2
+        for (int k = 0; k < CHUNK; k += 2) {
+            float v[2][8];
+            rows::take_two(step, row, k0 + k, v);
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                float4 y = load_four(chunk + (k + e) * LINE + c * 4);
+#pragma unroll
+                for (int r = 0; r < 8; r++) {
+                    part[r][0] = fmaf(v[e][r], y.x, part[r][0]);
+                    part[r][1] = fmaf(v[e][r], y.y, part[r][1]);
+                    part[r][2] = fmaf(v[e][r], y.z, part[r][2]);
+                    part[r][3] = fmaf(v[e][r], y.w, part[r][3]);
+                }
+            }
+        }
+    }
+    auto place = [&](int i, int j) { return step + i * LINE + (4 * j ^ i % 8 * 32); };
+    group_wait();
+#pragma unroll
+    for (int r = 0; r < 8; r++) {
+        const float *p = part[r];
+        store_four(place(row + rows::EVERY * r, c), make_float4(p[0], p[1], p[2], p[3]));
+    }
+    group_wait();
+    int first = rows::first_row();
+#pragma unroll
+    for (int e = 0; e < 16; e++) {
+        int r = e % 2;
+        float2 two = load_two(place(first + r * rows::OTHER, e / 2 * 8 + 2 * (id % 4)));
+        sum[e / 2 * 4 + 2 * r] += two.x, sum[e / 2 * 4 + 2 * r + 1] += two.y;
+    }
 }
 
 // The whole ---------------------------------------------------------------------------------------
@@ -603,7 +567,7 @@ __device__ inline void put_out(const gx_cuda_narrow &p, int64_t part, int row, b
 {
     int t = threadIdx.x % 4;
     int64_t side = IS_TRANS ? p.cols : p.rows;
-    int64_t i = row + ring<IS_TRANS>::first_row(), other = i + ring<IS_TRANS>::OTHER;
+    int64_t i = row + step_of_s<IS_TRANS>::first_row(), other = i + step_of_s<IS_TRANS>::OTHER;
     int64_t end = is_last ? p.parts : part + 1;
 #pragma unroll 1
     for (; part < end; part++) {
@@ -627,51 +591,60 @@ template <bool IS_TRANS>
 __device__ inline void narrow(const gx_cuda_narrow &p, char *room, uint64_t *full, uint64_t *empty)
 {
     int64_t side = IS_TRANS ? p.cols : p.rows, k = IS_TRANS ? p.rows : p.cols;
-    int64_t steps = (k + STEP - 1) / STEP, begin = blockIdx.x * p.chunk;
+    int64_t begin = blockIdx.x * p.chunk;
+    int steps = (int)((k + STEP - 1) / STEP), group = threadIdx.x / GROUP;
     int64_t all = (side + GX_CUDA_SPLIT_ROWS - 1) / GX_CUDA_SPLIT_ROWS * steps;
-    int count = (int)min(p.chunk, all - begin), group = threadIdx.x / GROUP;
-    int64_t across = begin / steps;
-    int at = (int)(begin - across * steps);
-    int row = (int)across * GX_CUDA_SPLIT_ROWS + group * ROWS;
-    char *mine = room + X_DEEP * X_BYTES + group * DEEP * STEP_BYTES;
-    uint64_t policy;
-    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    ring_of_x x = {room, full, empty, (const char *)p.image, (int)steps, at, 0, count};
-    for (int i = 0; i < X_DEEP - 2 && threadIdx.x == 0; i++) {
-        x.fetch();
+    int count = (int)min(p.chunk, all - begin), across = (int)(begin / steps);
+    int at = (int)(begin - (int64_t)across * steps);
+    int row = across * GX_CUDA_SPLIT_ROWS + group * ROWS;
+    uint32_t mine = in_shared(room + X_DEEP * X_BYTES + group * GROUP_BYTES);
+    for (int i = 0; i < min(count, X_AHEAD) && threadIdx.x == 0; i++) {
+        fetch_x(p, room, full, empty, i, (at + i) % steps);
     }
-    ring<IS_TRANS> ahead(p, row, at * STEP, mine);
-    for (int i = 0; i < DEEP - 1; i++) {
-        ahead.copy(p, policy, i < count);
-    }
+    step_of_s<IS_TRANS>::copy(p, mine, row, at * STEP);
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    uint32_t place = step_of_s<IS_TRANS>::place_of_rows();
     float sum[32] = {};
 #pragma unroll 1
     for (int i = 0; i < count; i++) {
-        if (threadIdx.x == 0) {
-            x.fetch(); // for two steps on: who is behind is not waited for
+        if (threadIdx.x == 0 && i + X_AHEAD < count) { // who is behind by two is not waited for
+            fetch_x(p, room, full, empty, i + X_AHEAD, (at + X_AHEAD) % steps);
         }
         __syncwarp();
-        asm volatile("cp.async.wait_group %0;" ::"n"(DEEP - 2) : "memory");
-        asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "n"(GROUP) : "memory");
-        ahead.copy(p, policy, i + DEEP - 1 < count);
+        asm volatile("cp.async.wait_group 0;" ::: "memory");
+        group_wait();
+        bool is_last = at + 1 == steps;
+        if (i + 1 < count) {
+            step_of_s<IS_TRANS>::copy(p, mine + (i + 1) % DEEP * STEP_BYTES,
+                                      is_last ? row + GX_CUDA_SPLIT_ROWS : row,
+                                      is_last ? 0 : (at + 1) * STEP);
+        }
+        asm volatile("cp.async.commit_group;" ::: "memory");
         const char *x_step = room + i % X_DEEP * X_BYTES;
         barrier_wait(full + i % X_DEEP, i / X_DEEP % 2);
         pieces a;
         int flags = ((const step_end *)(x_step + 2 * PIECE_BYTES))->flags;
-        a.take<IS_TRANS>(p, mine + i % DEEP * STEP_BYTES, flags, at * STEP, sum);
-        multiply_step(sum, a, x_step);
+        uint32_t step = mine + i % DEEP * STEP_BYTES;
+        if (!a.take<IS_TRANS>(step + place, flags)) {
+            a.split();
+            multiply_step(sum, a, x_step);
+        } else {
+            const char *image = (const char *)p.image + (int64_t)at * GX_CUDA_SPLIT_IMAGE;
+            multiply_plain<IS_TRANS>(step, mine + DEEP * STEP_BYTES,
+                                     (const float *)(image + X_BYTES), sum);
+        }
         __syncwarp();
         if (threadIdx.x % WARP == 0) {
             barrier_arrive(empty + i % X_DEEP);
         }
         at++;
-        if (at == steps || i + 1 == count) {
-            int64_t part = blockIdx.x - across * steps / p.chunk;
-            put_out<IS_TRANS>(p, part, row, at == steps, sum);
-            across++, row += GX_CUDA_SPLIT_ROWS, at = 0;
+        if (is_last || i + 1 == count) {
+            int across = row / GX_CUDA_SPLIT_ROWS;
+            int64_t part = blockIdx.x - (int64_t)across * steps / p.chunk;
+            put_out<IS_TRANS>(p, part, row, is_last, sum);
+            row += GX_CUDA_SPLIT_ROWS, at = 0;
         }
     }
-    asm volatile("cp.async.wait_group 0;" ::: "memory");
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)

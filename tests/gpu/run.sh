@@ -43,7 +43,7 @@ under() { # under WHAT PROGRAM SETTING: $tool's verdict, and its output when it 
     rm -f $log
 }
 
-sanitize() { # our own kernels: elementwise, transposes, reductions, rows
+sanitize() { # our own kernels: elementwise, transposes, reductions, rows, neighbours, products
     if ! command -v compute-sanitizer >/dev/null 2>&1; then
         echo "SKIPPED: no compute-sanitizer here"
         return
@@ -51,6 +51,7 @@ sanitize() { # our own kernels: elementwise, transposes, reductions, rows
     for tool in memcheck racecheck; do
         under " of neighbours" test_nearest GX_TEST_ONLY=halves
         under " of sparse products" test_sparse_kernel GX_TEST_ONLY=long_rows
+        under " of split products" test_device GX_TEST_ONLY=split_errors
         under "" test_device GX_TEST_SMALL=1
     done
 }

@@ -13,7 +13,8 @@
 **   6. products of a large matrix with a few columns: of small integers, so the CPU's bits in every
 **      order of the sums; widths 1 to 16, N T H, ragged, with gaps, alpha and beta
 **   7. f32 with 17 to 64 columns, which tensor cores multiply in pieces: small integers again; sums
-**      of what is positive, to f32's errors; what is not finite or of another scale among them
+**      of what is positive, to f32's errors; what is not finite or of another scale among them;
+**      of ten orders on both sides; few columns that differ in size
 **   8. the same as 6 of more than 2^31 elements, where a device has the memory: ones and threes
 **   9. a thousand calls: the device's free memory is where it was
 ** GX_TEST_SMALL leaves out 1 and 6 to 9.
@@ -508,33 +509,62 @@ static void assert_near(double x, double want, double magnitudes)
     }
 }
 
-/* Errors of f32, of each sum's magnitudes: of the device's code alone, so a stand-in has none. */
+/* op(A) B on the device, beside the sums of doubles. */
+static void multiply_near(block *a, block *b, gx_trans trans)
+{
+    bool is_plain = trans == GX_NO_TRANS;
+    int64_t m = is_plain ? a->m : a->n, k = b->m, n = b->n;
+    block c = block_make(GX_F32, m, n, m);
+    gx_args args = {.transa = trans, .m = m, .n = n, .k = k, .alpha = {1, 0}};
+    run(&runners[CUDA], GX_GEMM, GX_F32, args, &(operands){.a = a, .b = b, .c = &c});
+    for (int64_t j = 0; j < n; j++) {
+        for (int64_t i = 0; i < m; i++) {
+            const float *x = (const float *)a->data + i * (is_plain ? 1 : a->ld);
+            const float *y = (const float *)b->data + j * b->ld;
+            double sum = 0, magnitudes = 0;
+            for (int64_t q = 0; q < k; q++) {
+                double product = (double)x[q * (is_plain ? a->ld : 1)] * y[q];
+                sum += product;
+                magnitudes += fabs(product);
+            }
+            assert_near(block_get(&c, i, j).re, sum, magnitudes);
+        }
+    }
+    block_free(&c);
+}
+
+/* Each number 2^`binades` times smaller at most; column j 2^`step` times as the one before it. */
+static void spread(block *b, int binades, int step)
+{
+    for (int64_t j = 0; j < b->n; j++) {
+        for (int64_t i = 0; i < b->m; i++) {
+            int down = (int)(random_bits(&seed) % (uint64_t)binades);
+            block_set(b, i, j, (gx_scalar){ldexp(block_get(b, i, j).re, (int)j * step - down), 0});
+        }
+    }
+}
+
+/*
+** Errors of f32, of each sum's magnitudes: of the device's code alone, so a stand-in has none.
+** Numbers of one size, some special; all of ten orders; few columns of sizes of their own.
+*/
 static void split_errors(void **state)
 {
     (void)state;
-    enum { M = 2068, K = 2056 };
-    int64_t n = 33;
-    for (int t = 0; t < 2 && !is_stand_in() && getenv("GX_TEST_SMALL") == NULL; t++) {
-        block a = positive_numbers(t == 0 ? M : K, t == 0 ? K : M), b = positive_numbers(K, n);
-        block c = block_make(GX_F32, M, n, M);
-        put_special(&a, &b, t == 1);
-        gx_args args = {.transa = (gx_trans)t, .m = M, .n = n, .k = K, .alpha = {1, 0}};
-        run(&runners[CUDA], GX_GEMM, GX_F32, args, &(operands){.a = &a, .b = &b, .c = &c});
-        for (int64_t j = 0; j < n; j++) {
-            for (int64_t i = 0; i < M; i++) {
-                double sum = 0, magnitudes = 0;
-                for (int64_t k = 0; k < K; k++) {
-                    double x = block_get(&a, t == 0 ? i : k, t == 0 ? k : i).re;
-                    x *= block_get(&b, k, j).re;
-                    sum += x;
-                    magnitudes += fabs(x);
-                }
-                assert_near(block_get(&c, i, j).re, sum, magnitudes);
-            }
+    enum { M = 2068, K = 2056, N = 33, SETS = 3 };
+    for (int q = 0; q < 2 * SETS && !is_stand_in() && getenv("GX_TEST_SMALL") == NULL; q++) {
+        int set = q / 2, is_turned = q % 2;
+        block a = positive_numbers(is_turned ? K : M, is_turned ? M : K);
+        block b = positive_numbers(K, N);
+        if (set == 0) {
+            put_special(&a, &b, is_turned);
+        } else {
+            spread(&a, set == 1 ? 34 : 1, 0);
+            spread(&b, set == 1 ? 34 : 1, set == 1 ? 0 : -2);
         }
+        multiply_near(&a, &b, (gx_trans)is_turned);
         block_free(&a);
         block_free(&b);
-        block_free(&c);
     }
 }
 
