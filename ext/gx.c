@@ -10,6 +10,10 @@
 ** with a pointer of ours it fills in the owner.  A second load then does nothing, or finishes what
 ** an earlier one left undone; settings and counters stay.
 **
+** SQLite's functions are called through one table of pointers, sqlite3_api, of the library that
+** loads gx.  A process may have several libraries (Python's own and apsw's): the table changes
+** while gx has no connection, and where it has one a load from another library is refused.
+**
 ** Threads: SQLite holds the connection's mutex in every call.  gx.so stays loaded until the process
 ** ends (SQLITE_OK_LOAD_PERMANENTLY), because the threads of BLAS outlive a connection.
 */
@@ -18,7 +22,22 @@
 #include "../core/connection.h"
 #include "gx.h"
 
+#include <pthread.h>
+
 SQLITE_EXTENSION_INIT1
+
+/* Whose sqlite3_api is. */
+static struct {
+    pthread_mutex_t lock;
+    int users; /* connections that have gx, and loads under way */
+} library = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void count_user(int more)
+{
+    pthread_mutex_lock(&library.lock);
+    library.users += more;
+    pthread_mutex_unlock(&library.lock);
+}
 
 /* SQLITE_DIRECTONLY came with 3.30, SQLITE_INNOCUOUS and SQLITE_VTAB_DIRECTONLY with 3.31. */
 enum { OLDEST_SQLITE = 3031000 };
@@ -38,6 +57,7 @@ static void owner_free(void *ptr)
     owner *own = ptr;
     gx_ctx_free(own->ctx);
     sqlite3_free(own);
+    count_user(-1);
 }
 
 /* gx_context(pointer): fill in the owner where the pointer is ours; the result is NULL. */
@@ -84,6 +104,7 @@ static int create_owner(sqlite3 *db, owner **own, gx_err *err)
         return SQLITE_NOMEM;
     }
     *made = (owner){0};
+    count_user(1);
     if (gx_ctx_create(db, &made->ctx, err) != GX_OK) {
         owner_free(made);
         return gx_sqlite_code(err->code);
@@ -167,15 +188,38 @@ static int load(sqlite3 *db, char **message)
     return rc;
 }
 
+#ifndef SQLITE_CORE
+/* The caller is a user then; false: another library is in use. */
+static bool enter_library(const sqlite3_api_routines *api)
+{
+    pthread_mutex_lock(&library.lock);
+    bool may = library.users == 0 || sqlite3_api == api;
+    if (may) {
+        SQLITE_EXTENSION_INIT2(api);
+        library.users++;
+    }
+    pthread_mutex_unlock(&library.lock);
+    return may;
+}
+#endif
+
 __attribute__((visibility("default"))) int sqlite3_gx_init(sqlite3 *db, char **message,
                                                            const sqlite3_api_routines *api)
 {
-    SQLITE_EXTENSION_INIT2(api);
-    (void)api;
-    int rc = load(db, message);
 #ifdef SQLITE_CORE
-    return rc;
+    (void)api;
+    return load(db, message);
 #else
+    if (!enter_library(api)) {
+        if (message != NULL) {
+            *message = api->mprintf("gx: another SQLite library of this process uses this gx.so: "
+                                    "close its connections, or load a copy of gx.so from "
+                                    "another folder");
+        }
+        return SQLITE_ERROR;
+    }
+    int rc = load(db, message);
+    count_user(-1);
     return rc == SQLITE_OK ? SQLITE_OK_LOAD_PERMANENTLY : rc;
 #endif
 }

@@ -175,6 +175,7 @@ enum {
     GX_CUDA_FEW = 4,
     GX_CUDA_NEAR_ROOM = 4096, /* rows that a lane holds, f32                */
     GX_CUDA_NEAR_ROOM_F64 = 3072,
+    GX_CUDA_NEAR_SLICES = 32, /* warps of a block of gx_near_pieces      */
     GX_CUDA_NEAR_LAST = 2048 /* rows whose merits are computed for a query */
 };
 

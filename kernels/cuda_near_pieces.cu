@@ -25,7 +25,7 @@
 
 #include <cuda_fp16.h>
 
-enum { WARP = 32, SLICES = 8, THREADS = 256 };
+enum { WARP = 32, SLICES = GX_CUDA_NEAR_SLICES, THREADS = 256 };
 
 /* The power of two that brings a number to 2^14 or a little more; of what is extreme any. */
 __device__ inline float scale_of(float most)
@@ -42,7 +42,10 @@ __device__ inline void split(float x, __half &high, __half &low)
     low = __float2half_rn(x - __half2float(high));
 }
 
-/* A warp is 32 rows, as in near_rows; numbers are read once more, from a cache. */
+/*
+** A warp is 32 rows; SLICES of them share the columns.  Numbers are read once more, from a cache:
+** that is why a few large thread blocks have few rows on the way.
+*/
 __device__ inline float number_of(const gx_cuda_near &p, int64_t i, int64_t l, double &wide)
 {
     float x = ((const float *)p.a)[p.i0 + i + l * p.lda];
@@ -138,7 +141,7 @@ __device__ inline void near_image(const gx_cuda_near &p)
 
 // By name -----------------------------------------------------------------------------------------
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(WARP * SLICES)
     gx_near_pieces_f32(const __grid_constant__ gx_cuda_near p)
 {
     near_pieces(p);

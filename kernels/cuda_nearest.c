@@ -6,7 +6,7 @@
 **
 **   gx_near_rows     looks at the rows once; with few queries it multiplies them, too
 **   gemm             the products of a panel with many; gx_near_apart: sums of magnitudes
-**   gx_near_pieces   of f32, on Hopper, with two hundred and more: for a product by tensor cores,
+**   gx_near_pieces   of f32, on Hopper, with a hundred and more: for a product by tensor cores,
 **                    with gx_near_image, which makes the queries ready (cuda_near_pieces.cu)
 **   gx_near_select   one thread block a query, or several that share the rows: each goes through
 **                    its column and keeps what may be among the best
@@ -35,7 +35,7 @@ enum {
 };
 
 /* Products in pieces: queries that are worth it; numbers of a row; pieces in a sum; an f16. */
-enum { PIECES_QUERIES = 192, PIECES_LEAST = 64, PIECES_MOST = 1 << 14, PIECES = 3, F16_BYTES = 2 };
+enum { PIECES_QUERIES = 128, PIECES_LEAST = 64, PIECES_MOST = 1 << 14, PIECES = 3, F16_BYTES = 2 };
 
 // Memory ------------------------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ static sizes sizes_for(const gx_dev *dev, gx_dtype dtype, const gx_args *p)
     bool in_pieces = is_in_pieces(dev, dtype, p);
     sizes s = {.values = gx_min(eights(p->m) * n, gx_max(values, ROWS_LEAST * n)),
                .rows = gx_min(p->m, gx_max(values, ROWS_LEAST)),
-               .slots = gx_min(LANES_MOST * n, LANES + n),
+               .slots = gx_max(n, gx_min(LANES_MOST * n, LANES + gx_min(n, LANES))),
                .queries = n,
                .image = in_pieces ? n * row_bytes(dtype, p, true) : 0};
     for (int t = 0; t <= in_pieces; t++) {
@@ -177,7 +177,8 @@ static gx_code launch(gx_dev *dev, gx_queue *queue, gx_cuda_function function, g
 {
     gx_cuda_dim grid = {(unsigned)x, (unsigned)y, 1}, block = {THREADS, 1, 1};
     if (function == GX_CUDA_NEAR_ROWS || function == GX_CUDA_NEAR_PIECES) {
-        block = (gx_cuda_dim){WARP, SLICES, 1};
+        bool is_plain = function == GX_CUDA_NEAR_ROWS;
+        block = (gx_cuda_dim){WARP, is_plain ? SLICES : GX_CUDA_NEAR_SLICES, 1};
     }
     return gx_cuda_launch(dev, queue, function, dtype, grid, block, call, err);
 }

@@ -362,6 +362,17 @@ template <class T> __device__ inline void start(sieve<T> &s, int count)
     __syncthreads();
 }
 
+/* A step of a column; the next one is on its way while this one is looked at. */
+template <class T>
+__device__ inline void load_step(const T *value, int64_t i0, int64_t end, T *step)
+{
+#pragma unroll
+    for (int c = 0; c < EACH; c++) {
+        int64_t i = i0 + c * THREADS + threadIdx.x;
+        step[c] = i < end ? value[i] : (T)0;
+    }
+}
+
 template <class T> __device__ inline void near_select(const gx_cuda_near &p)
 {
     __shared__ sieve<T> s;
@@ -387,17 +398,22 @@ template <class T> __device__ inline void near_select(const gx_cuda_near &p)
     start<T>(s, before);
     bool has_factor = p.has_gaps == 0;
     T b_scale = p.row_scale != NULL ? (T)p.b_scale[j] : (T)1;
+    T v[EACH], ahead[EACH];
+    load_step<T>(value, lane * width, end, ahead);
     for (int64_t i0 = lane * width; i0 < end && !is_vague; i0 += STEP) {
-        T bound = (T)least, v[EACH]; // errors are generous: it may be rounded
+        T bound = (T)least; // errors are generous: it may be rounded
         bool is_wanted[EACH], any = false;
 #pragma unroll
         for (int c = 0; c < EACH; c++) {
+            v[c] = ahead[c];
+        }
+        load_step<T>(value, i0 + STEP, end, ahead);
+#pragma unroll
+        for (int c = 0; c < EACH; c++) {
             int64_t i = i0 + c * THREADS + threadIdx.x;
-            T sum = i < end ? value[i] : (T)0;
-            if (p.row_scale != NULL && i < end) {
-                sum = sum * (T)p.row_scale[i] * b_scale;
-            }
-            v[c] = i < end ? real_of<T>::seen(how, sum, has_factor ? factor[i] : (T)1) : (T)0;
+            T scale = p.row_scale != NULL && i < end ? (T)p.row_scale[i] : (T)1;
+            T own = has_factor && i < end ? factor[i] : (T)1;
+            v[c] = real_of<T>::seen(how, v[c] * scale * b_scale, own);
             is_wanted[c] = i < end && (!(v[c] < bound) || v[c] == -infinite<T>());
             any = any || is_wanted[c];
         }

@@ -374,10 +374,10 @@ static gx_code attend(loading *l, const gx_stream *stream, gx_reader *own, gx_er
 /* Helpers that are worth it; where the caller has work of its own they leave it processors. */
 static int64_t readers_of(const loading *l)
 {
-    const int64_t *setting = l->run->ctx->config.number;
+    const int64_t *setting = l->run->ctx->config.number, OWN = 2;
     int64_t readers = setting[GX_SET_READERS];
     return l->panels == NULL ? readers
-                             : gx_min(readers, gx_max(ENOUGH, setting[GX_SET_THREADS] / 4 * 3));
+                             : gx_min(readers, gx_max(ENOUGH, setting[GX_SET_THREADS] - OWN));
 }
 
 /* Buffers and marks: at least one; no more than helpers fill, as they have to stay in the cache. */

@@ -174,6 +174,16 @@ def test_pandas(db):
     assert back.shape == frame.shape
 
 
+@pytest.mark.parametrize("kind", ["boolean", "Int64", "Float32", "bool[pyarrow]", "int64[pyarrow]"])
+def test_frames_of_missing_values(db, kind):
+    """A column alone, whose first value is there: what pandas shows of that one is not what it shows of all."""
+    pandas = pytest.importorskip("pandas")
+    if "pyarrow" in kind:
+        pytest.importorskip("pyarrow")
+    gx.store(db, "A", pandas.DataFrame({"a": pandas.array([1, None, 0], dtype=kind)}))
+    assert np.array_equal(gx.fetch(db, "A")[:, 0], [1, np.nan, 0], equal_nan=True)
+
+
 @pytest.mark.parametrize("kind", ["f8", "f4", "c16", "i4", ">f8"])
 def test_frames_of_one_array(db, kind):
     """Columns that lie in one array are lent as it is; in several, even of one type, they are taken tile by tile."""
@@ -206,8 +216,12 @@ def test_arrow(db):
     assert np.array_equal(gx.fetch(db, "A"), want) and gx.fetch(db, "A").dtype == np.float32
     assert np.array_equal(gx.fetch(db, "B"), want[500:]) and np.array_equal(gx.fetch(db, "C"), want)
     assert np.array_equal(gx.fetch(db, "T"), np.stack([np.arange(200000.0)] * 2, 1))
+    for column, want in ((arrow.array([1, 2, 3]), [1, 2, 3]), (arrow.array([True, None, False]), [1, np.nan, 0]),
+                         (table.column("n")[5:7], [5, 6]), (arrow.chunked_array([[1.5], [None, 2]]), [1.5, np.nan, 2])):
+        gx.store(db, "V", column, replace=True)
+        assert np.array_equal(gx.fetch(db, "V")[:, 0], want, equal_nan=True)
     for wrong, text in ((arrow.array([[1.0], None], arrow.list_(arrow.float64(), 1)), "1 of the Arrow lists are null"),
-                        (arrow.array([[1.0]]), "expected FixedSizeList"),
+                        (arrow.array([[1.0]]), "expected numbers or FixedSizeList"),
                         (arrow.table({"s": ["x"]}), "column 's' is")):
         with pytest.raises((TypeError, ValueError), match=text):
             gx.store(db, "N", wrong)

@@ -47,8 +47,10 @@ def test_indexes(pair):
                         ((0, 0, 0), "3 indexes")):
         with pytest.raises(IndexError, match=text):
             A[wrong]
-    with pytest.raises(TypeError, match="a row is an integer or a slice, not float"):
-        A[1.5]
+    assert np.array_equal(A[np.array(3)], a[3]) and np.array_equal(A[range(4, 1, -1)], a[range(4, 1, -1)])
+    for wrong in (1.5, True, np.bool_(True), None):
+        with pytest.raises(TypeError, match="a row is an integer or a slice, not "):
+            A[wrong]
 
 
 def test_lists(pair, db):
@@ -71,9 +73,12 @@ def test_reductions(pair, db):
     A, a = pair
     C = A * 1j + A
     for axis in (None, 0, 1, -1):
-        for name in ("sum", "mean", "min", "max", "std", "var"):
+        for name in ("sum", "mean", "min", "max", "std", "var", "prod", "any", "all", "argmin", "argmax"):
             assert np.allclose(getattr(A, name)(axis), getattr(a, name)(axis=axis))
             assert np.allclose(getattr(np, name)(A, axis=axis), getattr(np, name)(a, axis=axis))
+        for name in ("any", "all", "argmin", "argmax"):
+            assert np.asarray(getattr(A > 0, name)(axis)).dtype == getattr(a > 0, name)(axis=axis).dtype
+            assert np.array_equal(getattr(A > 0, name)(axis), getattr(a > 0, name)(axis=axis))
         assert np.allclose(C.sum(axis), (a + 1j * a).sum(axis=axis))
     G = A.T @ A
     assert np.isclose(G.trace(), np.trace(a.T @ a)) and np.isclose(G.det(), np.linalg.det(a.T @ a))
@@ -115,6 +120,40 @@ def test_operators(pair, db):
     db.set_trace_callback(None)
     calls = [s for s in statements if s.startswith("SELECT gx_matmul")]
     assert len(calls) == 1 and "transpose" not in calls[0]
+
+
+def test_masks(pair):
+    A, a = pair
+    P, p = A > 0, a > 0
+    for got, want in ((P & (A < 1), p & (a < 1)), (P | (A < -1), p | (a < -1)), (P ^ (A < 1), p ^ (a < 1)), (~P, ~p),
+                      (p & (A < 1), p & (a < 1)), ((A < 1) | p, (a < 1) | p), (p ^ (A < 1), p ^ (a < 1)), (P & True, p)):
+        assert np.array_equal(got.fetch(), want)
+
+
+def test_nan_is_a_number_here(pair):
+    A, a = pair
+    for got in (A + float("nan"), np.nan * A, A / np.float32("nan")):
+        assert np.isnan(got.fetch()).all()
+    assert not (A <= float("nan")).any() and np.array_equal((A ** float("inf")).fetch() > 1, abs(a) > 1)
+
+
+def test_of_another_connection(pair, any_db):
+    A, a = pair
+    gx.store(any_db, "A", a + 1)  # the same name: not to be taken for it
+    B = gx.matrix(any_db, "A")
+    for f in (lambda: A + B, lambda: A @ B.T, lambda: B.T @ A, lambda: A.lstsq(B), lambda: np.maximum(A, B * 2)):
+        with pytest.raises(ValueError, match="of another connection: fetch"):
+            f()
+    assert np.allclose((A - B.fetch()).fetch(), -1) and np.allclose((B - B * 2).fetch(), -(a + 1))
+
+
+def test_pandas_leaves_operators_to_gx(pair):
+    pandas = pytest.importorskip("pandas")
+    A, a = pair
+    row, frame = pandas.Series(a[0]), pandas.DataFrame(a)
+    for got, want in ((row - A, a[0] - a), (A * row, a * a[0]), (frame / A, np.ones_like(a))):
+        assert np.allclose(got.fetch(), want)
+    assert np.allclose(frame.T @ A, a.T @ a)
 
 
 def test_vectors_are_rows_among_elements(db):

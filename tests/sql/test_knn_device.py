@@ -5,8 +5,9 @@ Plan:
 2. the second call reads and copies nothing of E, but after a change does; candidates, too
 3. E beyond the device's memory goes by panels, for each batch: the same rows
 4. long lists, hamming, rows alike by the thousand, very large numbers: the host's turn, with the reason
-5. NaN and Inf are named; devices that fail or are lost on the way: the CPU's rows
-6. gx_plan shows the device
+5. hundreds of wide queries, which gx_cuda.so multiplies in pieces: the same rows, also where a part of that fails
+6. NaN and Inf are named; devices that fail or are lost on the way: the CPU's rows
+7. gx_plan shows the device
 """
 import pytest
 from mockkit import child, child_on_stand_ins
@@ -99,6 +100,31 @@ put('zero', np.zeros((2, 20), '<f4'))
 result.append(both('zero', 'E', 3, candidates='[[4,5],[6,7]]')['device_calls'])
 """
     assert child_on_stand_ins(tmp_path, body) == [0] * 5
+
+
+def test_in_pieces(tmp_path):
+    body = MAKE + """
+E, Q = rng.standard_normal((1501, 70)).astype('<f4'), rng.standard_normal((2250, 70)).astype('<f4')
+E[7] = E[1200]
+put('E', E); put('Q', Q); put('some', Q[:200])
+result = 0
+for metric in ('cosine', 'dot', 'l2'):
+    result += both('Q', 'E', 3, metric=metric)['device_calls']
+    result += both('some', 'E', 20, metric=metric)['device_calls']
+want = knn(host, 'some', 'E', 4)
+for name, most in (('gemm', 1), ('cudaLaunchKernel', 6)):
+    for n in range(1, most + 1):
+        other = connect('cuda', 16384)
+        knn(other, Q[:1].tobytes(), 'E', 1)
+        mock.order(f'{name}:{n}')
+        assert knn(other, 'some', 'E', 4) == want, (name, n)
+        mock.order()
+        assert stats(other)['device_fallbacks'] == 1, (name, n)
+        other.close()
+db.close()
+assert mock.alive() == {}
+"""
+    assert child_on_stand_ins(tmp_path, body, MOCK_MEMORY=1 << 30) == 6
 
 
 def test_faults(tmp_path):

@@ -3,11 +3,12 @@
 Plan: load gx.so into apsw's own SQLite and go once through what depends on the library's version: scalar functions,
 aggregates, table-valued functions, the catalog (xUpdate, xShadowName, xIntegrity through PRAGMA integrity_check),
 storing in a savepoint, helper connections on a file, WAL, defensive mode, interrupts, an error's text and code; then
-read under each library the database that the other one wrote.
+read under each library the database that the other one wrote; while one library has gx, the other is refused, and takes a copy.
 
 Skipped, loudly, where apsw is not installed (`make deps` gets it); an error where GX_REQUIRE_NEWEST_SQLITE is set.
 """
 import os
+import shutil
 import sqlite3
 
 import pytest
@@ -142,3 +143,23 @@ def test_either_library_reads_the_other(tmp_path):
     assert value(db, "SELECT gx_norm(gx_sub(gx_transpose('B'), 'A'))") == 0.0
     assert value(db, "PRAGMA integrity_check") == "ok"
     db.close()
+
+
+def test_two_libraries_at_once(tmp_path):
+    """Each with connections open: one gx.so knows the functions of one library."""
+    eye, used = "SELECT gx_json(gx_eye(2))", "another SQLite library of this process uses this gx.so"
+    for first, second, wrong in ((gx_connect, connect, apsw.Error), (connect, gx_connect, sqlite3.Error)):
+        one = first()
+        with pytest.raises(wrong, match=used):
+            second()
+        assert value(one, eye) == "[[1.0,0.0],[0.0,1.0]]"
+        one.close()
+        second().close()
+    one, other = connect(), sqlite3.connect(":memory:")
+    os.makedirs(tmp_path / "copy")
+    other.enable_load_extension(True)
+    other.load_extension(str(shutil.copy(GX_SO, tmp_path / "copy" / "gx.so")))
+    for _ in range(2):
+        assert value(one, eye) == value(other, eye) == "[[1.0,0.0],[0.0,1.0]]"
+    one.close()
+    other.close()

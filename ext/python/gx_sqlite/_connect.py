@@ -8,11 +8,14 @@ import contextlib
 import itertools
 import os
 import pathlib
+import shutil
 import sqlite3
+import tempfile
 from typing import Any, Callable, Iterator, Optional, Sequence
 
 Row = Sequence[Any]
 
+_copies: list[tempfile.TemporaryDirectory[str]] = []  # of gx.so, as long as the process lives
 _MEMORY = "out of memory: gx may use {} bytes here (gx_config('memory_limit'))"
 
 
@@ -44,9 +47,24 @@ def load(db: Any) -> None:
         raise FileNotFoundError(f"gx_sqlite.load: there is no {path}; GX_SO names another file")
     raw.enable_load_extension(True)
     try:
-        raw.load_extension(path)
+        _load_into(raw, path)
     finally:
         raw.enable_load_extension(False)
+
+
+def _load_into(raw: Any, path: str) -> None:
+    """gx.so calls one SQLite library; where the process has several, each but the first gets a copy of its own."""
+    for k in itertools.count():
+        try:
+            raw.load_extension(path)
+            return
+        except Exception as problem:
+            if "another SQLite library" not in str(problem):
+                raise
+        if k == len(_copies):
+            _copies.append(tempfile.TemporaryDirectory(prefix="gx-sqlite-"))
+            shutil.copy(library(), os.path.join(_copies[k].name, "gx.so"))
+        path = os.path.join(_copies[k].name, "gx.so")
 
 
 def _load_engine(engine: Any) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import numbers
+import operator
 from decimal import Decimal
 from typing import Any, Optional, Union
 
@@ -32,6 +33,7 @@ UNARY = {"negative": "gx_neg", "absolute": "gx_abs", "conjugate": "gx_conj", "ar
          **{name: f"gx_{name}" for name in (
              "square", "reciprocal", "sqrt", "cbrt", "exp", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan",
              "sinh", "cosh", "tanh", "floor", "ceil", "trunc", "sign", "isnan", "isinf", "isfinite", "logical_not")}}
+MASKS = {"bitwise_and": "gx_logical_and", "bitwise_or": "gx_logical_or", "bitwise_xor": "gx_logical_xor"}  # & | ^
 KEEPS_SPARSE = ("gx_transpose", "gx_matmul", "gx_add", "gx_sub", "gx_mul", "gx_neg", "gx_abs")  # of sparse operands
 Shape = tuple[int, int]
 
@@ -45,8 +47,12 @@ class Expression:
     """A formula of matrices: its shape is known, its elements are computed when they are asked for."""
 
     __hash__ = None  # type: ignore[assignment]  # as of an array: == is element by element
+    _db: Any
 
     def __init__(self, db: Any, function: str, operands: tuple[Any, ...], options: dict[str, Any], shape: Shape) -> None:
+        for operand in operands:
+            if isinstance(operand, Expression) and _connect.driver(operand._db) is not _connect.driver(db):
+                raise ValueError(f"gx_sqlite: {operand._text()} is of another connection: fetch() its elements first")
         self._db = db
         self._function = function
         self._operands = operands
@@ -56,6 +62,7 @@ class Expression:
     # What it is ------------------------------------------------------------------------------------------------------
 
     ndim = 2
+    __pandas_priority__ = 5000  # pandas leaves operators to gx
 
     def __repr__(self) -> str:
         return f"<gx expression {self._text()}, {self.shape[0]}x{self.shape[1]}>"
@@ -126,8 +133,8 @@ class Expression:
         name = ufunc.__name__ if method == "__call__" and not others else ""
         if name == "matmul":
             result = _product(self._db, *inputs)
-        elif name in BINARY:
-            result = _elementwise(self._db, BINARY[name], *inputs)
+        elif name in BINARY or name in MASKS:
+            result = _elementwise(self._db, BINARY.get(name) or MASKS[name], *inputs)
         elif name in UNARY:
             result = self._mapped(UNARY[name])
         else:
@@ -175,6 +182,22 @@ class Expression:
 
     def std(self, axis: Optional[int] = None, **others: Any) -> Any:
         return self._reduced("gx_std", axis, others)
+
+    def prod(self, axis: Optional[int] = None, **others: Any) -> Any:
+        return self._reduced("gx_prod", axis, others)
+
+    def any(self, axis: Optional[int] = None, **others: Any) -> Any:
+        return np.asarray(self._reduced("gx_any", axis, others)).astype(bool)[()]
+
+    def all(self, axis: Optional[int] = None, **others: Any) -> Any:
+        return np.asarray(self._reduced("gx_all", axis, others)).astype(bool)[()]
+
+    def argmin(self, axis: Optional[int] = None, **others: Any) -> Any:
+        """Where the least is, counted row by row, or along an axis."""
+        return np.asarray(self._reduced("gx_argmin", axis, others)).astype(np.intp)[()]
+
+    def argmax(self, axis: Optional[int] = None, **others: Any) -> Any:
+        return np.asarray(self._reduced("gx_argmax", axis, others)).astype(np.intp)[()]
 
     def trace(self) -> Any:
         return self._reduced("gx_trace", None, {})
@@ -270,6 +293,25 @@ class Expression:
 
     def __ge__(self, other: Operand) -> Expression:
         return _elementwise(self._db, "gx_greater_equal", self, other)
+
+    def __and__(self, other: Operand) -> Expression:
+        """Of masks: what is not 0 is true, and the result 1 or 0."""
+        return _elementwise(self._db, "gx_logical_and", self, other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Operand) -> Expression:
+        return _elementwise(self._db, "gx_logical_or", self, other)
+
+    __ror__ = __or__
+
+    def __xor__(self, other: Operand) -> Expression:
+        return _elementwise(self._db, "gx_logical_xor", self, other)
+
+    __rxor__ = __xor__
+
+    def __invert__(self) -> Expression:
+        return self._mapped("gx_logical_not")
 
     def _mapped(self, function: str) -> Expression:
         return Expression(self._db, function, (self,), {}, self.shape)
@@ -372,7 +414,7 @@ def _described(operand: Any) -> str:
 
 
 def _is_list(key: Any) -> bool:
-    return isinstance(key, (list, np.ndarray)) and np.ndim(key) > 0
+    return isinstance(key, (list, range, np.ndarray)) and np.ndim(key) > 0
 
 
 def _numbers(key: Any, size: int, what: str) -> Array:
@@ -400,12 +442,15 @@ def _range(key: Any, size: int, what: str) -> tuple[int, int, Any]:
             return 0, 0, slice(0, 0)
         least, most = min(chosen[0], chosen[-1]), max(chosen[0], chosen[-1])
         return least, most + 1, slice(None, None, chosen.step)
-    if isinstance(key, numbers.Integral):
-        index = int(key)
-        if not -size <= index < size:
-            raise IndexError(f"gx_sqlite: {what} {index} is outside 0..{size - 1}")
-        return index % size, index % size + 1, 0
-    raise TypeError(f"gx_sqlite: a {what} is an integer or a slice, not {type(key).__name__}")
+    try:
+        index = operator.index(key) if not isinstance(key, (bool, np.bool_)) else None
+    except TypeError:
+        index = None
+    if index is None:
+        raise TypeError(f"gx_sqlite: a {what} is an integer or a slice, not {type(key).__name__}")
+    if not -size <= index < size:
+        raise IndexError(f"gx_sqlite: {what} {index} is outside 0..{size - 1}")
+    return index % size, index % size + 1, 0
 
 
 def _operand(operand: Any, vector: tuple[int, int]) -> Any:
@@ -437,7 +482,8 @@ def _argument(operand: Any, parameters: list[Any]) -> str:
     if isinstance(operand, Expression):
         return operand._sql(parameters)
     if isinstance(operand, numbers.Real):
-        parameters.append(float(operand))
+        number = float(operand)
+        parameters.append(number if number == number else pack(number))  # SQLite makes NULL of NaN
     elif is_scipy(operand):
         parameters.append(pack_sparse(operand))
     else:

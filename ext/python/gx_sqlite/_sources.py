@@ -93,7 +93,8 @@ def _from_frame(frame: Any, dtype: DTypeLike) -> Source:
     """Columns of one NumPy dtype may lie in one array, which pandas then shows without a copy."""
     columns = _Frame(frame, dtype)
     first = frame.iloc[:1]
-    is_whole = frame.size > 0 and np.shares_memory(first.to_numpy(), first.to_numpy())
+    is_plain = frame.size > 0 and all(isinstance(kind, np.dtype) for kind in frame.dtypes)
+    is_whole = is_plain and np.shares_memory(first.to_numpy(), first.to_numpy())
     return _Array(frame.to_numpy(), dtype) if is_whole else columns
 
 
@@ -189,6 +190,14 @@ def _spooled(first: Array, blocks: Iterator[Any], kind: str, columns: int) -> So
 
 
 def _from_arrow(data: Any, dtype: DTypeLike) -> Source:
+    """A row for each list of a FixedSizeList column; of a column of numbers a number, NaN where there is none."""
+    if not hasattr(data.type, "list_size"):
+        try:
+            kind = DTYPES[gx_dtype(data.type.to_pandas_dtype())]
+        except (NotImplementedError, TypeError):
+            raise TypeError(f"gx_sqlite.store: an Arrow column of type {data.type}, expected numbers or FixedSizeList") from None
+        numbers = data.to_numpy() if hasattr(data, "chunks") else data.to_numpy(zero_copy_only=False)
+        return _Array(numbers if numbers.dtype != object else numbers.astype(kind), dtype)
     chunks = list(data.chunks) if hasattr(data, "chunks") else [data]
     parts = []
     for chunk in chunks:
@@ -208,8 +217,6 @@ def source(data: Any, dtype: DTypeLike = None, rows: Optional[int] = None) -> So
     """Anything that can be stored as a source; rows: how many blocks of rows will have in all."""
     module = type(data).__module__.split(".")[0]
     if module == "pyarrow" and hasattr(data, "type"):
-        if not hasattr(data.type, "list_size"):
-            raise TypeError(f"gx_sqlite.store: an Arrow column of type {data.type}, expected FixedSizeList")
         return _from_arrow(data, dtype)
     if hasattr(data, "iloc") and hasattr(data, "dtypes") and getattr(data, "ndim", 0) == 2:
         return _from_frame(data, dtype)
