@@ -134,12 +134,12 @@ static int last_of(const struct gx_kry_device *d, const gx_kry_share *s)
     return extents_of(d, s).halves - 1;
 }
 
-/* A part of a share's own stretch, rows of y with no gaps between the columns. */
+/* A part of a share's own stretch. */
 typedef struct own_part {
     gx_kry_part in;
-    int number;         /* among all parts of the share's y                         */
-    int64_t row;        /* of y                                                     */
-    int64_t at, length; /* elements before it in the buffer that they come down to */
+    int number;  /* among all parts of the share's y                                      */
+    int64_t row; /* of y                                                                  */
+    int64_t at;  /* elements before it in the buffer that the stretch comes down to      */
 } own_part;
 
 static own_part own_part_of(const struct gx_kry_device *d, int share, int which)
@@ -150,15 +150,14 @@ static own_part own_part_of(const struct gx_kry_device *d, int share, int which)
     p.in = gx_kry_part_of(share, &e, d->count, p.number);
     p.row = e.y0 + p.in.row;
     p.at = p.in.at - gx_kry_part_of(share, &e, d->count, first).at;
-    p.length = p.in.rows * d->count;
     return p;
 }
 
 /* Bytes that come down from a share. */
 static size_t stretch_bytes(const struct gx_kry_device *d, int share)
 {
-    own_part last = own_part_of(d, share, last_of(d, &d->share[share]));
-    return (size_t)(last.at + last.length) * gx_dtype_bytes(d->op->dtype);
+    own_part first = own_part_of(d, share, 0);
+    return (size_t)(first.in.ld * d->count) * gx_dtype_bytes(d->op->dtype);
 }
 
 /* What a share's products need, asked for once for many passes. */
@@ -376,7 +375,7 @@ static gx_code multiply(struct gx_kry_device *d, gx_kry_share *s, int part_x, in
     return is_awaited ? backend->mark_set(dev, queue, s->done[part_y % HALVES], err) : GX_OK;
 }
 
-/* What the next share has summed up so far of a part of y, brought from its memory, enqueued. */
+/* What the next share has summed up so far of a stretch, brought from its memory, enqueued. */
 static gx_code receive(struct gx_kry_device *d, int share, int part_y, gx_err *err)
 {
     gx_kry_share *s = &d->share[share];
@@ -384,22 +383,21 @@ static gx_code receive(struct gx_kry_device *d, int share, int part_y, gx_err *e
     const gx_kry_share *from = &d->share[next];
     gx_kry_extents e = extents_of(d, s);
     gx_kry_part p = gx_kry_part_of(share, &e, d->count, part_y);
-    if (!p.is_received) {
+    if (!p.is_received || part_y >= e.stretches) { // the last part has come with the one before it
         return GX_OK;
     }
     const gx_backend *backend = s->accel->backend;
     gx_dev *dev = s->accel->dev;
     gx_queue *queue = s->accel->down; // there is nothing to come down yet
     gx_dtype dtype = d->op->dtype;
-    int part_there = part_y - e.halves;
+    int part_there = part_y - 1;
     gx_kry_part there = gx_kry_part_of(next, &e, d->count, part_there);
-    size_t bytes = (size_t)(p.rows * d->count) * gx_dtype_bytes(dtype);
+    size_t bytes = (size_t)(p.ld * d->count) * gx_dtype_bytes(dtype);
     GX_TRY(backend->queue_after_mark(dev, queue, from->done[part_there % HALVES], err));
     GX_TRY(backend->copy_from(dev, queue, gx_at(s->y.data, dtype, 1, p.at, 0), from->accel->dev,
                               gx_at(from->y.data, dtype, 1, there.at, 0), bytes, err));
     gx_stats_add(&d->op->run->ctx->stats, GX_STAT_PEER_BYTES, (int64_t)bytes);
-    GX_TRY(backend->mark_set(dev, queue, s->received, err));
-    return backend->queue_after_mark(dev, s->accel->run, s->received, err);
+    return backend->mark_set(dev, queue, s->received, err);
 }
 
 /* The parts of y that are made with all of x at once, enqueued: on all devices in turn. */
@@ -434,7 +432,7 @@ static gx_code bring_down(struct gx_kry_device *d, int share, int which, gx_err 
     bool is_last = which == last_of(d, s);
     gx_queue *queue = is_last ? s->accel->run : s->accel->down;
     own_part p = own_part_of(d, share, which);
-    int64_t ld = d->is_direct_down ? length_of_y(d) : p.in.rows;
+    int64_t ld = d->is_direct_down ? length_of_y(d) : p.in.ld;
     void *to = d->is_direct_down ? gx_at(d->y, dtype, ld, p.row, d->from)
                                  : gx_at(s->down.data, dtype, 1, p.at, 0);
     size_t element = gx_dtype_bytes(dtype), column = (size_t)p.in.rows * element;
@@ -442,8 +440,8 @@ static gx_code bring_down(struct gx_kry_device *d, int share, int which, gx_err 
         GX_TRY(backend->queue_after_mark(dev, queue, s->done[p.number % HALVES], err));
     }
     GX_TRY(backend->download(dev, queue, to, (size_t)ld * element,
-                             gx_at(s->y.data, dtype, 1, p.in.at, 0), column, column,
-                             (size_t)d->count, err));
+                             gx_at(s->y.data, dtype, 1, p.in.at, 0), (size_t)p.in.ld * element,
+                             column, (size_t)d->count, err));
     gx_stats_add(&d->op->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)column * d->count);
     return is_last ? GX_OK : backend->mark_set(dev, queue, s->down_there, err);
 }
@@ -466,11 +464,12 @@ static gx_code enqueue(struct gx_kry_device *d)
             stage_part(d, part_x);
         }
         for (int k = 0; k < d->shares; k++) {
-            gx_kry_share *s = &d->share[k];
-            if (part_x < extents_of(d, s).x_parts) {
-                GX_TRY(gx_kry_fail_of(d, k, send(d, s, part_x, &d->err)));
-                GX_TRY(gx_kry_fail_of(d, k, multiply(d, s, part_x, 0, &d->err)));
+            if (part_x < extents_of(d, &d->share[k]).x_parts) {
+                GX_TRY(gx_kry_fail_of(d, k, send(d, &d->share[k], part_x, &d->err)));
             }
+        }
+        for (int k = 0; k < d->shares; k++) { // while that is on its way to all of them
+            GX_TRY(gx_kry_fail_of(d, k, multiply(d, &d->share[k], part_x, 0, &d->err)));
         }
     }
     for (int k = 0; k < d->shares; k++) { // after all that may have been told of progress
@@ -525,7 +524,7 @@ static gx_code sum_piece(void *arg, int64_t piece, int member, gx_err *err)
         if (to <= from) {
             continue;
         }
-        int64_t at = p->at + j * p->in.rows + from - p->row, length = length_of_y(d);
+        int64_t at = p->at + j * p->in.ld + from - p->row, length = length_of_y(d);
         const void *here = gx_at(d->share[k].down.data, dtype, 1, at, 0);
         void *sum = gx_at(a->y, dtype, length, from, j);
         if (!d->adds && (k == 0 || a->is_apart)) { // the first to come there

@@ -71,25 +71,25 @@ typedef struct gx_kry_extents {
     int64_t rows, x0, x, y0, y;
     int64_t x_at[GX_KRY_X_PARTS + 1]; /* where parts of x begin, and the last one ends */
     int x_parts;
-    int stretches, halves; /* of y; what a stretch is made in */
+    int stretches, halves; /* of y; what a share's own is made in */
 } gx_kry_extents;
 bool gx_kry_is_turned(const gx_oper *op, bool is_adjoint); /* A_c^H x */
 gx_kry_extents gx_kry_extents_of(const struct gx_kry_device *d, const gx_kry_share *s,
                                  bool is_adjoint, int64_t cols);
 
 /*
-** A part of a share's y, in the order in which it makes them: one behind the other in its memory,
-** each without gaps.  The last ones, those of a stretch, are its own to bring down.
+** A part of a share's y, in the order in which it makes them: the other shares' stretches, then its
+** own, in one part or two, to bring down.  Stretches lie one behind the other in its memory.
 */
 typedef struct gx_kry_part {
     int64_t row, rows;
-    int64_t at;       /* elements before it in the share's y     */
+    int64_t at, ld;   /* elements before it in the share's y; rows of its stretch */
     bool is_received; /* the next share has begun the sum        */
 } gx_kry_part;
 gx_kry_part gx_kry_part_of(int share, const gx_kry_extents *e, int64_t cols, int which);
 static inline int gx_kry_y_parts(const gx_kry_extents *e)
 {
-    return e->stretches * e->halves;
+    return e->stretches - 1 + e->halves;
 }
 
 /*

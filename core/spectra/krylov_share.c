@@ -12,15 +12,15 @@
 ** Hermitian A, above the diagonal, too, each has whole rows of it instead: one product gives it its
 ** part of y, and nothing is added up.
 **
-** Long vectors go up in two parts, few rows first, and their products come down in two, few rows
-** last: the matrix is cut across and along, and only what belongs to the few is waited for.
+** Long vectors go up in two parts, few rows first, and what is a share's own comes down in two, few
+** last: the matrix is cut across and along, and only what belongs to the few is waited for.  All
+** of a share's products have one x, of which kernels may keep what they make (decision 053).
 **
 ** Where the products of several devices that reach each other's memory have to be added up, y is
 ** cut into as many stretches, each of which is one share's own in the end.  Of D shares number k
 ** makes the stretches k + 1, k + 2, ..., k (mod D): what share k + 1 has made of one is brought
-** here while the stretch before it is made, and this share's product added to it.  So sums travel
-** behind the products, and each share has its own stretch, summed up, when its last product is
-** done.  Stretches are made in two parts, so that one travels while the other one is made.
+** here while this share multiplies, and its product added to it in the end.  So sums travel behind
+** the products, and each share has its own stretch, summed up, when its last product is done.
 **
 ** Whether: predicted, with PASSES passes, from the rates of copies and of such products on host and
 ** device; 'backend' = cuda skips the comparison.  Deterministic mode stays on the host unless told.
@@ -116,12 +116,12 @@ static bool is_worth_parts(const gx_oper *op, int64_t rows, int64_t cols)
 }
 
 /*
-** Where the parts of x begin.  The first is an eighth, of what only the first stretch of y meets as
-** many more as there are stretches: its product takes as long as it takes to bring the others.
+** Where the parts of x begin.  The first is an eighth, or more where it meets only one of many
+** stretches of y: its product takes as long as it takes to bring the others.
 */
 static void cut_x(const gx_oper *op, int64_t cols, gx_kry_extents *e)
 {
-    int64_t few = few_rows(e->x, 2 * e->stretches);
+    int64_t few = few_rows(e->x, gx_max(2, e->stretches));
     if (few < e->x && is_worth_parts(op, e->x, cols)) {
         e->x_parts = 2;
         e->x_at[1] = few;
@@ -164,16 +164,20 @@ gx_kry_extents gx_kry_extents_of(const struct gx_kry_device *d, const gx_kry_sha
 gx_kry_part gx_kry_part_of(int share, const gx_kry_extents *e, int64_t cols, int which)
 {
     int64_t each = gx_ceil_div(gx_ceil_div(e->y, GRAIN), e->stretches) * GRAIN;
-    gx_kry_part p = {.rows = 0};
-    for (int k = 0; k <= which; k++) {
-        int64_t number = (share + 1 + k / e->halves) % e->stretches;
-        int64_t first = gx_min(e->y, number * each), end = gx_min(e->y, first + each);
-        int64_t last = e->halves == 1 ? 0 : few_rows(end - first, e->stretches);
-        p.at += p.rows * cols;
-        p.row = k % e->halves == 0 ? first : end - last;
-        p.rows = k % e->halves == 0 ? end - last - first : last;
+    int own = e->stretches - 1;
+    gx_kry_part p = {.is_received = which > 0 && own > 0};
+    for (int k = 0; k <= which && k <= own; k++) {
+        int64_t number = (share + 1 + k) % e->stretches;
+        p.at += p.ld * cols;
+        p.row = gx_min(e->y, number * each);
+        p.rows = p.ld = gx_min(e->y, p.row + each) - p.row;
     }
-    p.is_received = which >= e->halves;
+    if (which >= own && e->halves > 1) {
+        int64_t last = few_rows(p.ld, e->stretches), skipped = which == own ? 0 : p.ld - last;
+        p.row += skipped;
+        p.at += skipped;
+        p.rows = which == own ? p.ld - last : last;
+    }
     return p;
 }
 
@@ -218,10 +222,15 @@ int gx_kry_products(const struct gx_kry_device *d, const gx_kry_share *s, bool i
                     .beta = {x > 0 || p.is_received, 0},
                     .lda = gx_max(1, e.rows),
                     .ldb = gx_max(1, e.x),
+                    .b_row = x,
+                    .b_rows = e.x,
+                    .is_b_kept = part_x > 0 || part_y > 0,
+                    .before_c = p.is_received ? s->received : NULL,
                     .work = s->work.data};
-    args.ldc = gx_max(1, args.m);
+    args.ldc = gx_max(1, p.ld);
     if (is_triangle(d, s) && part_x == 0) {
         args.k = s->cols;
+        args.b_rows = 0;
     }
     if (s->a.data != NULL && s->x.data != NULL && s->y.data != NULL) {
         args.a = gx_at(s->a.data, op->dtype, e.rows, turned ? x : y, turned ? y : x);

@@ -349,8 +349,24 @@ static void spmm(gx_dtype dtype, const gx_cuda_spmm *p, bool is_gathered)
     }
 }
 
+/* Where a split product's number k of column r of x is: the stand-in's pieces are whole numbers. */
+static float *piece_of(const gx_cuda_narrow *p, int64_t k, int64_t r)
+{
+    char *step = (char *)p->image + k / GX_CUDA_SPLIT_STEP * GX_CUDA_SPLIT_IMAGE;
+    return (float *)step + r * GX_CUDA_SPLIT_STEP + k % GX_CUDA_SPLIT_STEP;
+}
+
+static void make_pieces(const gx_cuda_narrow *p)
+{
+    for (int64_t r = 0; r < p->few; r++) {
+        for (int64_t k = 0; k < (p->is_trans ? p->rows : p->cols); k++) {
+            *piece_of(p, k, r) = (float)get(GX_F32, p->x, p->x_across, k * p->x_down, r).re;
+        }
+    }
+}
+
 /* Every part by itself, whatever the grid. */
-static void narrow(gx_dtype dtype, const gx_cuda_narrow *p)
+static void narrow(gx_dtype dtype, const gx_cuda_narrow *p, bool is_split)
 {
     int64_t side = p->is_trans ? p->cols : p->rows, k = p->is_trans ? p->rows : p->cols;
     for (int64_t t = 0; t < p->parts; t++) {
@@ -360,7 +376,8 @@ static void narrow(gx_dtype dtype, const gx_cuda_narrow *p)
                 for (int64_t q = t * p->chunk; q < k && q < (t + 1) * p->chunk; q++) {
                     int64_t row = p->is_trans ? q : i, col = p->is_trans ? i : q;
                     double s = get(dtype, p->s, p->lds, row, col).re;
-                    sum += s * get(dtype, p->x, p->x_across, q * p->x_down, r).re;
+                    sum += s * (is_split ? *piece_of(p, q, r)
+                                         : get(dtype, p->x, p->x_across, q * p->x_down, r).re);
                 }
                 put(dtype, p->partial, side, i, t * p->few + r, (gx_scalar){sum, 0});
             }
@@ -520,15 +537,17 @@ typedef struct launch {
     } p;
 } launch;
 
-/* Split: the same sums, in as many parts, of x itself. */
+/* Split: the same sums, in as many parts. */
 static void serve_narrow(launch *l)
 {
     gx_cuda_narrow *p = &l->p.narrow;
     if (l->kernel == NARROW_SPLIT) {
         p->chunk = gx_ceil_div(p->is_trans ? p->rows : p->cols, p->parts);
     }
-    if (l->kernel != NARROW_IMAGE) {
-        narrow(l->dtype, p);
+    if (l->kernel == NARROW_IMAGE) {
+        make_pieces(p);
+    } else {
+        narrow(l->dtype, p, l->kernel == NARROW_SPLIT);
     }
 }
 

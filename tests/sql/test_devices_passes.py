@@ -241,6 +241,7 @@ result = [all(result), remarks, violations, mock.alive()]
 """,
         run=run,
         MOCK_DEVICES=2,
+        MOCK_MEMORY=128 << 20,  # what interrupted calls leave is not to be given back
     )
     assert got == [True, [], 0, {}]
 
