@@ -51,7 +51,9 @@ sanitize() { # our own kernels: elementwise, transposes, reductions, rows, neigh
     for tool in memcheck racecheck; do
         under " of neighbours" test_nearest GX_TEST_ONLY=halves
         under " of sparse products" test_sparse_kernel GX_TEST_ONLY=long_rows
-        under " of split products" test_device GX_TEST_ONLY=split_errors
+        # A warp's lanes read, meet, and one of them arrives at the barrier that the next bulk copy waits for: racecheck
+        # does not follow that, and takes the copy for a race with the lanes' reads.
+        [ $tool = racecheck ] || under " of split products" test_device GX_TEST_ONLY=split_errors
         under "" test_device GX_TEST_SMALL=1
     done
 }

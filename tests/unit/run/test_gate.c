@@ -258,7 +258,9 @@ static void polls_may_compute(void **state)
 }
 
 // Forks -------------------------------------------------------------------------------------------
-#ifndef __SANITIZE_THREAD__ /* which knows nothing of locks, nor of new threads, in a fork's child */
+
+// TSan knows nothing of locks, nor of new threads, in a fork's child.
+#ifndef __SANITIZE_THREAD__
 
 /* In the child; where the gate is not free the alarm ends it. */
 static int pass_the_gate(visitors *v)
