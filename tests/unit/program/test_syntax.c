@@ -114,7 +114,8 @@ static void test_places(void **state)
     check_error("f(",
                 "line 1, column 3: the program ends in the middle of a statement\n  f(\n    ^");
     check_error("?0", "line 1, column 1: arguments are ?1 to ?100\n  ?0\n  ^");
-    check_error("'a\nb'", "line 1, column 1: the quote is not closed\n  'a\n  ^");
+    check_error("'a\nb'", "line 1, column 1: the quote is not closed; a transpose is A.T or A.H\n"
+                          "  'a\n  ^");
 }
 
 // Limits ------------------------------------------------------------------------------------------
