@@ -88,7 +88,7 @@ static gx_code run_piece(void *arg, int64_t piece, int member, gx_err *err)
 bool gx_knn_wants_team(const gx_knn_search *s)
 {
     const int64_t MUCH = 1 << 18, MUCH_BESIDE = 1 << 22;
-    return s->batch.n * s->args->E->cols >= (s->is_beside ? MUCH_BESIDE : MUCH);
+    return s->batch.some * s->args->E->cols >= (s->is_beside ? MUCH_BESIDE : MUCH);
 }
 
 /* fn for 0 .. count - 1, `each` at a time, by the team where there is much to do. */
@@ -108,16 +108,19 @@ static void for_all(gx_knn_search *s, int64_t count, int64_t each, piece_fn fn)
     gx_run_fail(s->run, &err);
 }
 
-/* Of the queries from `first` on the first that is refused. */
+/* What follows is done for queries [first, end) of those that are being made ready. */
+
+/* The first that is refused. */
 static void check_some(gx_knn_search *s, int64_t first, int64_t end)
 {
     const gx_knn_batch *b = &s->batch;
     int64_t d = s->args->E->cols;
+    const double *query = b->query + b->made * d;
     gx_err err = {0};
     for (int64_t j = first; j < end && err.code == GX_OK; j++) {
         for (int64_t l = 0; l < d && err.code == GX_OK; l++) {
-            if (!is_taken(s, b->query[j * d + l])) {
-                refuse_query(s, b->first + j, l, b->query[j * d + l], &err);
+            if (!is_taken(s, query[j * d + l])) {
+                refuse_query(s, b->first + b->made + j, l, query[j * d + l], &err);
             }
         }
     }
@@ -126,8 +129,8 @@ static void check_some(gx_knn_search *s, int64_t first, int64_t end)
 
 static bool are_taken(const gx_knn_search *s, int64_t first, int64_t end)
 {
-    const double *query = s->batch.query;
     int64_t d = s->args->E->cols;
+    const double *query = s->batch.query + s->batch.made * d;
     bool all = true;
     if (s->args->is_binary) {
         for (int64_t e = first * d; e < end * d && all; e++) {
@@ -156,10 +159,13 @@ static void look_at_some(gx_knn_search *s, int64_t first, int64_t end)
 /* Which one is refused, and why, is told in the order of the queries. */
 static void check_queries(gx_knn_search *s)
 {
+    if (!gx_ok(s->run)) {
+        return;
+    }
     atomic_store(&s->has_refused, false);
-    for_all(s, s->batch.n, QUERIES, look_at_some);
+    for_all(s, s->batch.some, QUERIES, look_at_some);
     if (atomic_load(&s->has_refused)) {
-        check_some(s, 0, s->batch.n);
+        check_some(s, 0, s->batch.some);
     }
 }
 
@@ -176,9 +182,9 @@ static void turn_some(gx_knn_search *s, int64_t first, int64_t end)
     for (int64_t j0 = first; j0 < end; j0 += STRETCH) {
         int64_t count = gx_min(STRETCH, end - j0);
         for (int64_t l = 0; l < d; l++) {
-            const double *wide = (const double *)b->rows + l * b->n + j0;
-            const float *narrow = (const float *)b->rows + l * b->n + j0;
-            double *to = b->query + j0 * d + l;
+            const double *wide = (const double *)b->rows + l * b->some + j0;
+            const float *narrow = (const float *)b->rows + l * b->some + j0;
+            double *to = b->query + (b->made + j0) * d + l;
             for (int64_t j = 0; dtype == GX_F64 && j < count; j++) {
                 to[j * d] = wide[j];
             }
@@ -198,34 +204,34 @@ static void load_queries(gx_knn_search *s)
     gx_run *run = s->run;
     gx_knn_batch *b = &s->batch;
     const gx_mat *Q = s->args->Q;
-    int64_t d = s->args->E->cols;
+    int64_t d = s->args->E->cols, n = b->some, first = b->first + b->made;
     gx_err refusal = {0};
-    size_t bytes = (size_t)(b->n * d) * gx_dtype_bytes(Q->dtype);
+    size_t bytes = (size_t)(n * d) * gx_dtype_bytes(Q->dtype);
     void *rows = NULL;
-    if (gx_ok(run) && b->n > QUERIES &&
+    if (gx_ok(run) && n > QUERIES &&
         gx_mem_alloc(run->ctx->mem, bytes, "queries", &rows, &refusal) == GX_OK) {
-        gx_dense_load_rows(run, Q, b->first, b->n, Q->dtype, rows, b->n);
+        gx_dense_load_rows(run, Q, first, n, Q->dtype, rows, n);
         b->rows = rows;
-        for_all(s, b->n, QUERIES, turn_some);
+        for_all(s, n, QUERIES, turn_some);
         b->rows = NULL;
         gx_mem_free(run->ctx->mem, rows);
         return;
     }
     gx_mat columns;
-    gx_mat_view(&columns, Q, GX_TRANS, 0, b->first, d, b->n);
-    gx_dense_load(run, &columns, GX_F64, b->query, gx_max(d, 1));
+    gx_mat_view(&columns, Q, GX_TRANS, 0, first, d, n);
+    gx_dense_load(run, &columns, GX_F64, b->query + b->made * d, gx_max(d, 1));
 }
 
-/* The mean of the queries, in dtype. */
+/* The mean of the first that are made ready, in dtype: of numbers [first, end). */
 static void shift_some(gx_knn_search *s, int64_t first, int64_t end)
 {
     const gx_knn_batch *b = &s->batch;
     int64_t d = s->args->E->cols;
-    double share = 1 / (double)b->n;
+    double share = 1 / (double)b->some;
     for (int64_t l = first; l < end; l += NUMBERS) {
         double sum[NUMBERS] = {0};
         int64_t count = gx_min(NUMBERS, end - l);
-        for (int64_t j = 0; j < b->n; j++) {
+        for (int64_t j = 0; j < b->some; j++) {
             for (int64_t e = 0; e < count; e++) {
                 sum[e] += b->query[j * d + l + e] * share;
             }
@@ -241,7 +247,7 @@ static void make_some(gx_knn_search *s, int64_t first, int64_t end)
 {
     gx_knn_batch *b = &s->batch;
     int64_t d = s->args->E->cols;
-    for (int64_t j = first; j < end; j++) {
+    for (int64_t j = b->made + first; j < b->made + end; j++) {
         double sum = 0;
         b->square[j] = gx_merit_square(b->query + j * d, d);
         for (int64_t l = 0; b->shift != NULL && l < d; l++) {
@@ -258,35 +264,55 @@ static void make_some(gx_knn_search *s, int64_t first, int64_t end)
     }
 }
 
-gx_code gx_knn_load(gx_knn_search *s, int64_t first, int64_t n)
+static bool is_shifted(const gx_knn_search *s)
+{
+    return s->args->metric == GX_METRIC_SQUARED && !s->plan.is_few;
+}
+
+gx_code gx_knn_begin(gx_knn_search *s, int64_t first, int64_t n)
 {
     gx_run *run = s->run;
     gx_knn_batch *b = &s->batch;
     int64_t d = s->args->E->cols;
-    bool is_shifted = s->args->metric == GX_METRIC_SQUARED && !s->plan.is_few;
     void *query = NULL, *square = NULL;
     *b = (gx_knn_batch){.first = first, .n = n};
     gx_dense_alloc(run, GX_F64, d, n, "queries", &query);
     gx_dense_alloc(run, GX_F64, n, 2, "queries", &square);
-    if (is_shifted) {
+    if (is_shifted(s)) {
         gx_dense_alloc(run, s->dtype, d, 1, "queries", &b->shift);
     }
     b->b = b->query = query;
-    if (s->dtype != GX_F64 || is_shifted) {
+    if (s->dtype != GX_F64 || is_shifted(s)) {
         b->b = NULL;
         gx_dense_alloc(run, s->dtype, d, n, "queries", &b->b);
     }
     b->square = square;
     b->length = square == NULL ? NULL : (double *)square + n;
-    load_queries(s);
-    if (gx_ok(run)) {
-        check_queries(s);
-    }
-    if (is_shifted) {
-        for_all(s, d, NUMBERS, shift_some);
-    }
-    for_all(s, n, QUERIES, make_some);
     return gx_ok(run) ? GX_OK : run->err.code;
+}
+
+gx_code gx_knn_make(gx_knn_search *s, int64_t end)
+{
+    gx_knn_batch *b = &s->batch;
+    int64_t tile = gx_max(1, s->args->Q->tile_rows);
+    end = gx_min(b->n, gx_ceil_div(b->first + end, tile) * tile - b->first);
+    b->some = gx_max(0, end - b->made);
+    if (b->some > 0 && gx_ok(s->run)) {
+        load_queries(s);
+        check_queries(s);
+        if (is_shifted(s) && b->made == 0) {
+            for_all(s, s->args->E->cols, NUMBERS, shift_some);
+        }
+        for_all(s, b->some, QUERIES, make_some);
+        b->made = end;
+    }
+    return gx_ok(s->run) ? GX_OK : s->run->err.code;
+}
+
+gx_code gx_knn_load(gx_knn_search *s, int64_t first, int64_t n)
+{
+    gx_code code = gx_knn_begin(s, first, n);
+    return code == GX_OK ? gx_knn_make(s, n) : code;
 }
 
 void gx_knn_unload(gx_knn_search *s)

@@ -380,16 +380,23 @@ static gx_code search_panels(void *arg, int64_t panel, int64_t count, gx_err *er
     return GX_OK;
 }
 
-/* The batch: read and made ready, not sent. */
-static void bring_batch(gx_knn_group *g)
+/* The batch, of which nothing is ready, nor has been sent. */
+static void begin_batch(gx_knn_group *g)
 {
-    gx_knn_load(g->part[0].s, g->first, g->count);
+    gx_knn_begin(g->part[0].s, g->first, g->count);
     for (int k = 0; k < g->parts; k++) {
         gx_knn_lay_out(&g->part[k], g->count);
         g->part[k].calls = 0;
         g->part[k].sent = g->part[k].filled = 0;
     }
     g->sent = 0;
+}
+
+/* The same, and all of it is made ready. */
+static void bring_batch(gx_knn_group *g)
+{
+    begin_batch(g);
+    gx_knn_make(g->part[0].s, g->count);
 }
 
 /* While the first device's rows are read. */
@@ -547,29 +554,6 @@ static gx_code score_pairs(gx_knn_device *d, gx_err *err)
 
 // Lists of several devices ------------------------------------------------------------------------
 
-/*
-** Of two lists, the best first, the best `count` of both, into the first: how many come from it,
-** then from the worst on, which overwrites nothing that is still wanted.
-*/
-static void merge(double *merit, int64_t *index, const double *merit2, const int64_t *index2,
-                  int64_t count)
-{
-    int64_t a = 0;
-    while (a < count) {
-        int64_t b = count - 1 - a; // were all before a and up to b chosen, with a next
-        if (gx_best_is_worse(merit[a], index[a], merit2[b], index2[b])) {
-            break;
-        }
-        a++;
-    }
-    int64_t b = count - a - 1, at = count - 1;
-    for (a--; b >= 0; at--) {
-        bool is_second = a < 0 || gx_best_is_worse(merit2[b], index2[b], merit[a], index[a]);
-        merit[at] = is_second ? merit2[b] : merit[a];
-        index[at] = is_second ? index2[b--] : index[a--];
-    }
-}
-
 enum { MERGES = 256 };
 
 static gx_code merge_some(void *arg, int64_t piece, int member, gx_err *err)
@@ -580,8 +564,8 @@ static gx_code merge_some(void *arg, int64_t piece, int member, gx_err *err)
     int64_t first = s->batch.first - s->args->first;
     (void)member, (void)err;
     for (int64_t j = piece * MERGES; j < end; j++) {
-        merge(s->out->merit + (first + j) * count, s->out->index + (first + j) * count,
-              g->merit + j * count, g->index + j * count, count);
+        gx_best_merge(s->out->merit + (first + j) * count, s->out->index + (first + j) * count,
+                      g->merit + j * count, g->index + j * count, count);
     }
     return GX_OK;
 }
@@ -615,7 +599,10 @@ static bool are_there(const gx_knn_group *g)
     return all;
 }
 
-/* Queries go up, and rows where they are not there, and all is searched: enqueued. */
+/*
+** Queries go up, and rows where they are not there, and all is searched: enqueued.  Where rows are
+** there, queries are made ready while those before them are searched for.
+*/
 static gx_code enqueue_batch(gx_knn_group *g, gx_err *err)
 {
     gx_knn_search *s = g->part[0].s;
@@ -625,9 +612,13 @@ static gx_code enqueue_batch(gx_knn_group *g, gx_err *err)
         }
         return GX_OK;
     }
-    bring_batch(g);
+    begin_batch(g);
     for (int64_t j = 0; j < s->batch.n && gx_ok(s->run); j += GX_KNN_QUERIES) {
-        GX_TRY(send_queries(g, gx_min(s->batch.n, j + GX_KNN_QUERIES), err));
+        int64_t end = gx_min(s->batch.n, j + GX_KNN_QUERIES);
+        if (gx_knn_make(s, end) != GX_OK) {
+            return GX_OK; // the run says why
+        }
+        GX_TRY(send_queries(g, end, err));
         for (int k = 0; k < g->parts; k++) {
             gx_knn_device *d = &g->part[k];
             g->culprit = k;

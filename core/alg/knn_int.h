@@ -13,12 +13,13 @@ enum { GX_KNN_FEW = 16 };
 /* A batch of queries in memory. */
 typedef struct gx_knn_batch {
     int64_t first, n;
-    double *query;    /* d x n: as they are                                     */
-    const void *rows; /* n x d of Q's dtype, while they are turned; NULL      */
-    double *square;   /* n: nearest.h                                           */
-    double *length;   /* n: of b's columns                                      */
-    void *b;          /* d x n of dtype: without the shift; may be query itself */
-    void *shift;      /* d of dtype; NULL: none                                 */
+    int64_t made, some; /* those that are ready, and how many next are being made so */
+    double *query;      /* d x n: as they are                                     */
+    const void *rows;   /* some x d of Q's dtype, while they are turned; NULL     */
+    double *square;     /* n: nearest.h                                           */
+    double *length;     /* n: of b's columns                                      */
+    void *b;            /* d x n of dtype: without the shift; may be query itself */
+    void *shift;        /* d of dtype; NULL: none                                 */
 } gx_knn_batch;
 
 typedef struct gx_knn_search {
@@ -52,7 +53,12 @@ gx_knn_strip gx_knn_strip_of(const gx_knn_search *s, int64_t unit);
 */
 bool gx_knn_wants_team(const gx_knn_search *s);
 
-/* Fill the batch: queries first .. first + n - 1 of Q. */
+/*
+** The batch: queries first .. first + n - 1 of Q, of which none is ready yet; make the first `end`
+** of them so, by whole tiles; or both, for all.
+*/
+gx_code gx_knn_begin(gx_knn_search *s, int64_t first, int64_t n);
+gx_code gx_knn_make(gx_knn_search *s, int64_t end);
 gx_code gx_knn_load(gx_knn_search *s, int64_t first, int64_t n);
 void gx_knn_unload(gx_knn_search *s);
 

@@ -69,4 +69,27 @@ static inline void gx_best_sort(double *value, int64_t *index, int64_t count)
     }
 }
 
+/*
+** Of two lists, the best first, the best `count` of both, into the first: how many come from it,
+** then from the worst on, which overwrites nothing that is still wanted.
+*/
+static inline void gx_best_merge(double *value, int64_t *index, const double *value2,
+                                 const int64_t *index2, int64_t count)
+{
+    int64_t a = 0;
+    while (a < count) {
+        int64_t b = count - 1 - a; // were all before a and up to b chosen, with a next
+        if (gx_best_is_worse(value[a], index[a], value2[b], index2[b])) {
+            break;
+        }
+        a++;
+    }
+    int64_t b = count - a - 1, at = count - 1;
+    for (a--; b >= 0; at--) {
+        bool is_second = a < 0 || gx_best_is_worse(value2[b], index2[b], value[a], index[a]);
+        value[at] = is_second ? value2[b] : value[a];
+        index[at] = is_second ? index2[b--] : index[a--];
+    }
+}
+
 #endif

@@ -8,6 +8,7 @@ Plan:
 5. hundreds of wide queries, which gx_cuda.so multiplies in pieces: the same rows, also where a part of that fails
 6. NaN and Inf are named; devices that fail or are lost on the way: the CPU's rows
 7. gx_plan shows the device
+8. thousands of queries, made ready while those before them are searched for: the same rows, and the one that is refused is named
 """
 import pytest
 from mockkit import child, child_on_stand_ins
@@ -160,3 +161,34 @@ result = [[device, seconds > 0] for device, seconds in db.execute("SELECT device
 """
     rows = child(tmp_path, body)
     assert [row[0] for row in rows] == ["cuda:0 mock", "cpu"] and all(row[1] for row in rows)
+
+
+GROUPS = MAKE + """
+many = rng.standard_normal((4500, 20)).astype('<f4')
+put('M', many)
+result = []
+for metric in ('cosine', 'l2', 'dot'):
+    both('M', 'E', 3, metric=metric)
+    did = both('M', 'E', 3, metric=metric)
+    result.append([did['device_calls'], did['device_hits']])
+for row in (4400, 2100, 7):
+    many[row, 3] = np.nan
+    put('M', many)
+    try:
+        db.execute("SELECT count(*) FROM gx_knn('M', 'E', 3)").fetchone()
+        result.append('nothing')
+    except Exception as said:
+        result.append(str(said))
+put('M', np.nan_to_num(many))
+both('M', 'E', 3)
+assert mock.counts()['violations'] == 0
+db.close()
+assert mock.alive() == {}
+"""
+
+
+@pytest.mark.parametrize("run", [child, child_on_stand_ins], ids=["mock", "gx_cuda"])
+def test_made_ready_meanwhile(tmp_path, run):
+    found = run(tmp_path, GROUPS)
+    assert found[:3] == [[1, 1]] * 3
+    assert ["M has NaN at (%d, 3)" % row in said for row, said in zip((4400, 2100, 7), found[3:])] == [True] * 3, found
