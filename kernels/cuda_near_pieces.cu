@@ -42,10 +42,7 @@ __device__ inline void split(float x, __half &high, __half &low)
     low = __float2half_rn(x - __half2float(high));
 }
 
-/*
-** A warp is 32 rows; SLICES of them share the columns.  Numbers are read once more, from a cache:
-** that is why a few large thread blocks have few rows on the way.
-*/
+/* Number l of row i; *wide: without the shift. */
 __device__ inline float number_of(const gx_cuda_near &p, int64_t i, int64_t l, double &wide)
 {
     float x = ((const float *)p.a)[p.i0 + i + l * p.lda];
@@ -56,6 +53,10 @@ __device__ inline float number_of(const gx_cuda_near &p, int64_t i, int64_t l, d
     return x;
 }
 
+/*
+** A warp is 32 rows; SLICES of them share the columns.  Numbers are read once more, from a cache:
+** that is why a few large thread blocks have few rows on the way.
+*/
 __device__ inline void near_pieces(const gx_cuda_near &p)
 {
     __shared__ float most[SLICES][WARP], odd[SLICES][WARP];

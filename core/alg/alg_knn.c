@@ -46,10 +46,9 @@ static size_t rounded(size_t bytes)
 static gx_args call_of(const gx_knn_search *s, gx_nearest *w, int64_t m, int64_t n)
 {
     static const char there = 0;
-    bool is_few = s->plan.is_few;
     *w = (gx_nearest){.metric = s->args->metric, .count = s->most};
-    w->given = is_few ? &there : NULL;
-    w->shift = s->args->metric == GX_METRIC_SQUARED && !is_few ? &there : NULL;
+    w->given = s->plan.is_few ? &there : NULL;
+    w->shift = gx_knn_is_shifted(s) ? &there : NULL;
     return (gx_args){.m = m, .n = n, .k = s->args->E->cols, .nearest = w};
 }
 

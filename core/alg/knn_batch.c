@@ -264,11 +264,6 @@ static void make_some(gx_knn_search *s, int64_t first, int64_t end)
     }
 }
 
-static bool is_shifted(const gx_knn_search *s)
-{
-    return s->args->metric == GX_METRIC_SQUARED && !s->plan.is_few;
-}
-
 gx_code gx_knn_begin(gx_knn_search *s, int64_t first, int64_t n)
 {
     gx_run *run = s->run;
@@ -278,11 +273,11 @@ gx_code gx_knn_begin(gx_knn_search *s, int64_t first, int64_t n)
     *b = (gx_knn_batch){.first = first, .n = n};
     gx_dense_alloc(run, GX_F64, d, n, "queries", &query);
     gx_dense_alloc(run, GX_F64, n, 2, "queries", &square);
-    if (is_shifted(s)) {
+    if (gx_knn_is_shifted(s)) {
         gx_dense_alloc(run, s->dtype, d, 1, "queries", &b->shift);
     }
     b->b = b->query = query;
-    if (s->dtype != GX_F64 || is_shifted(s)) {
+    if (s->dtype != GX_F64 || gx_knn_is_shifted(s)) {
         b->b = NULL;
         gx_dense_alloc(run, s->dtype, d, n, "queries", &b->b);
     }
@@ -300,7 +295,7 @@ gx_code gx_knn_make(gx_knn_search *s, int64_t end)
     if (b->some > 0 && gx_ok(s->run)) {
         load_queries(s);
         check_queries(s);
-        if (is_shifted(s) && b->made == 0) {
+        if (gx_knn_is_shifted(s) && b->made == 0) {
             for_all(s, s->args->E->cols, NUMBERS, shift_some);
         }
         for_all(s, b->some, QUERIES, make_some);

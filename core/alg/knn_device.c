@@ -303,7 +303,7 @@ static gx_code search_some(gx_knn_device *d, const void *a, int64_t lda, int64_t
                     .query = place_of(d, GX_KNN_QUERY, doubles * (size_t)k),
                     .square = place_of(d, GX_KNN_SQUARE, doubles),
                     .length = place_of(d, GX_KNN_LENGTH, doubles),
-                    .shift = gx_knn_is_shifted(d) ? place_of(d, GX_KNN_SHIFT, 0) : NULL,
+                    .shift = gx_knn_is_shifted(d->s) ? place_of(d, GX_KNN_SHIFT, 0) : NULL,
                     .count = count,
                     .merit = place_of(d, GX_KNN_MERIT, doubles * (size_t)count),
                     .index = place_of(d, GX_KNN_INDEX, doubles * (size_t)count),

@@ -71,16 +71,10 @@ static inline bool gx_knn_is_listed(const gx_knn_device *d)
     return d->s->args->C != NULL;
 }
 
-/* Is the mean taken off rows and queries? */
-static inline bool gx_knn_is_shifted(const gx_knn_device *d)
-{
-    return d->s->args->metric == GX_METRIC_SQUARED && !d->s->plan.is_few;
-}
-
 /* Are the queries as doubles, which their merits come from, made on the device, of exact ones? */
 static inline bool gx_knn_is_widened(const gx_knn_device *d)
 {
-    return d->s->dtype == GX_F32 && d->s->args->Q->dtype == GX_F32 && !gx_knn_is_shifted(d) &&
+    return d->s->dtype == GX_F32 && d->s->args->Q->dtype == GX_F32 && !gx_knn_is_shifted(d->s) &&
            !gx_knn_is_listed(d) && gx_accel_offers(d->accel, GX_CONVERT, GX_F64);
 }
 

@@ -39,6 +39,12 @@ typedef struct gx_knn_search {
     pthread_mutex_t lock;    /* guards root                                      */
 } gx_knn_search;
 
+/* Is the mean taken off rows and queries? */
+static inline bool gx_knn_is_shifted(const gx_knn_search *s)
+{
+    return s->args->metric == GX_METRIC_SQUARED && !s->plan.is_few;
+}
+
 /* Rows i0 .. i0 + m - 1 of E: a unit of the pass.  m may be 0. */
 typedef struct gx_knn_strip {
     int64_t i0, m;

@@ -38,11 +38,11 @@ size_t gx_knn_lay_out(gx_knn_device *d, int64_t n)
 {
     size_t k = (size_t)d->s->args->E->cols, es = gx_dtype_bytes(d->s->dtype), q = (size_t)n;
     size_t entries = gx_knn_is_listed(d) ? 0 : q * (size_t)d->s->out->count;
-    bool has_b = d->s->dtype != GX_F64 || gx_knn_is_shifted(d);
+    bool has_b = d->s->dtype != GX_F64 || gx_knn_is_shifted(d->s);
     size_t bytes[GX_KNN_PIECES] = {[GX_KNN_QUERY] = q * k * sizeof(double),
                                    [GX_KNN_SQUARE] = q * sizeof(double),
                                    [GX_KNN_LENGTH] = q * sizeof(double),
-                                   [GX_KNN_SHIFT] = gx_knn_is_shifted(d) ? k * es : 0,
+                                   [GX_KNN_SHIFT] = gx_knn_is_shifted(d->s) ? k * es : 0,
                                    [GX_KNN_B] = has_b && !gx_knn_is_listed(d) ? q * k * es : 0,
                                    [GX_KNN_MERIT] = entries * sizeof(double),
                                    [GX_KNN_INDEX] = entries * sizeof(int64_t)};
@@ -60,7 +60,7 @@ static gx_args call_of(const gx_knn_device *d, gx_nearest *w, int64_t m, int64_t
     static const char there = 0;
     *w = (gx_nearest){.metric = d->s->args->metric,
                       .count = d->s->out->count,
-                      .shift = gx_knn_is_shifted(d) ? &there : NULL};
+                      .shift = gx_knn_is_shifted(d->s) ? &there : NULL};
     return (gx_args){
         .m = m, .n = gx_min(n, GX_KNN_QUERIES), .k = d->s->args->E->cols, .nearest = w};
 }
