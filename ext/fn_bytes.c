@@ -2,16 +2,15 @@
 ** Raw elements in BLOBs: gx_from_bytes and gx_to_bytes, and a guard against a wrong dtype.
 **
 ** NumPy's a.tobytes() and the vector extensions keep elements as little-endian numbers by rows and
-** nothing else.  By rows is by columns of the transpose, which is how they are read: the bytes are
-** used where they lie, through a transposed view, or copied once where they are not aligned.
-**
-** gx_to_bytes reads a strip of rows at a time, each tile of a stored matrix once, and writes into
-** the result.  Memory: the strip (at most 64 MiB, but one row) and the result, which SQLite's
-** length limit bounds and which is refused before anything is read.
+** nothing else.  By rows is by columns of the transpose: both ways are a transposition, which takes
+** the bytes where they lie (or copied once where they are not aligned), or puts them where they are
+** given to SQLite.  The result's size, which SQLite's length limit bounds, is refused before
+** anything is read.
 **
 ** Raw bytes do not say their dtype.  Embeddings mostly are f32, and read as f64 they are half as
 ** many numbers without meaning, silently; gx_bytes_look_like_f32() knows such a row.
 */
+#include "../core/alg/alg.h"
 #include "look.h"
 
 #include <inttypes.h>
@@ -91,7 +90,7 @@ static void from_bytes(gx_fn *fn)
 {
     gx_dest dest = {0};
     gx_dtype dtype;
-    gx_mat flat, by_columns, A;
+    gx_mat flat, by_columns;
     int64_t cols;
     int dest_index;
     if (!gx_fn_options(fn, gx_dest_keys, &dest)) {
@@ -108,40 +107,16 @@ static void from_bytes(gx_fn *fn)
     int64_t rows = flat.rows / cols;
     gx_sink sink;
     gx_mat_value(&by_columns, "bytes", dtype, cols, rows, flat.data, cols);
-    gx_mat_view(&A, cols == 1 ? &flat : &by_columns, cols == 1 ? GX_NO_TRANS : GX_TRANS, 0, 0, rows,
-                cols);
     gx_sink_begin(&fn->run, &dest, rows, cols, dtype, 0, 0, 0, &sink);
-    if (gx_ok(&fn->run)) {
-        gx_copy_to_sink(&fn->run, &A, &sink);
+    if (cols == 1) {
+        gx_copy_to_sink(&fn->run, &flat, &sink);
+    } else {
+        gx_alg_transpose(&fn->run, &by_columns, GX_TRANS, &sink);
     }
     gx_fn_result_sink(fn, &sink);
 }
 
 // gx_to_bytes -------------------------------------------------------------------------------------
-
-/* The strips of A, by rows and as dtype, into out. */
-static void put_strips(gx_fn *fn, const gx_mat *A, gx_reader *reader, gx_dtype dtype, char *out)
-{
-    int64_t height = gx_look_strip_rows(fn, A);
-    void *strip;
-    gx_err err = {0};
-    if (!gx_look_buffer(fn, A, height, A->cols, &strip)) {
-        return;
-    }
-    for (int64_t i0 = 0; i0 < A->rows && gx_ok(&fn->run); i0 += height) {
-        int64_t m = gx_min(height, A->rows - i0);
-        if (!gx_look_read(fn, A, reader, i0, 0, m, A->cols, strip, m)) {
-            return;
-        }
-        gx_mat piece, by_rows;
-        gx_mat_value(&piece, A->label, A->dtype, m, A->cols, strip, m);
-        gx_mat_view(&by_rows, &piece, GX_TRANS, 0, 0, A->cols, m);
-        gx_mat_read(&fn->run, &by_rows, NULL, 0, 0, A->cols, m, dtype,
-                    gx_at(out, dtype, A->cols, 0, i0), gx_max(A->cols, 1), &err);
-        gx_run_fail(&fn->run, &err);
-        gx_run_poll(&fn->run);
-    }
-}
 
 /* Room for the result, counted while it is filled; NULL: the call has failed. */
 static char *result_room(gx_fn *fn, const gx_mat *A, gx_dtype dtype, size_t *bytes)
@@ -166,7 +141,7 @@ static char *result_room(gx_fn *fn, const gx_mat *A, gx_dtype dtype, size_t *byt
 static void to_bytes(gx_fn *fn)
 {
     gx_mat A;
-    gx_reader *reader;
+    gx_sink by_rows;
     size_t bytes;
     if (!gx_fn_options(fn, NULL, NULL) || !gx_fn_matrix(fn, 0, "A", &A)) {
         return;
@@ -184,10 +159,9 @@ static void to_bytes(gx_fn *fn)
     if (out == NULL) {
         return;
     }
-    if (gx_look_open(fn, &A, &reader)) {
-        put_strips(fn, &A, reader, dtype, out);
-        gx_reader_close(reader);
-    }
+    gx_sink_begin_lent(&fn->run, A.cols, A.rows, dtype, out, &by_rows);
+    gx_alg_transpose(&fn->run, &A, GX_TRANS, &by_rows);
+    gx_sink_end(&by_rows);
     if (gx_ok(&fn->run)) {
         gx_mem_disown(fn->ctx->mem, out);
         sqlite3_result_blob64(fn->sql, out, bytes, gx_value_release);
