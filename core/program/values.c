@@ -169,13 +169,42 @@ const gx_type *gx_result_type(const gx_node *node, int k)
     return k == 0 ? &node->type : &node->more[k - 1];
 }
 
+/* Is it the matrix that the program returns, made on the host and wanted by nobody else? */
+static bool is_returned(const gx_exec *x, gx_ref ref)
+{
+    const gx_node *n = &x->g->node[ref];
+    return x->on->accel == NULL && n->uses == 1 && !x->stores_value && x->g->result == ref &&
+           (n->type.rows > 1 || n->type.cols > 1);
+}
+
+/* Where the program returns a matrix is begun; false: failed. */
+static bool begin_value(gx_exec *x, const gx_type *t, int64_t tile_rows, int64_t tile_cols)
+{
+    gx_sink_begin(x->run, NULL, t->rows, t->cols, t->dtype, 0, tile_rows, tile_cols, x->value);
+    return gx_ok(x->run);
+}
+
+/* Memory for result k: where the program returns it, or the value's own; false: failed. */
+static bool give_result_memory(gx_exec *x, const gx_node *node, int k, gx_val *val)
+{
+    const gx_type *t = &val->type;
+    size_t bytes = 0;
+    gx_matrix_bytes(t->rows, t->cols, t->dtype, &bytes);
+    if (bytes <= GX_SMALL_BYTES || !is_returned(x, gx_result_ref(x, node, k))) {
+        return gx_val_give_memory(x, val);
+    }
+    val->is_delivered = begin_value(x, t, 0, 0);
+    val->data = x->value->value.data;
+    return val->is_delivered;
+}
+
 void *gx_result(gx_exec *x, const gx_node *node, int k)
 {
     gx_val *val = gx_val_of(x, gx_result_type(node, k));
     if (val == NULL) {
         return NULL;
     }
-    if (!gx_val_give_memory(x, val)) {
+    if (!give_result_memory(x, node, k, val)) {
         gx_val_release(x, val);
         return NULL;
     }
@@ -203,12 +232,11 @@ static gx_sink *destination_of(gx_exec *x, const gx_node *node, int k, size_t ke
 {
     const gx_type *t = gx_result_type(node, k);
     gx_ref ref = gx_result_ref(x, node, k);
+    if (is_returned(x, ref)) {
+        return begin_value(x, t, tile_rows, tile_cols) ? x->value : NULL;
+    }
     if (x->on->accel != NULL || x->g->node[ref].uses != 1) {
         return NULL;
-    }
-    if (!x->stores_value && x->g->result == ref && (t->rows > 1 || t->cols > 1)) {
-        gx_sink_begin(x->run, NULL, t->rows, t->cols, t->dtype, 0, tile_rows, tile_cols, x->value);
-        return gx_ok(x->run) ? x->value : NULL;
     }
     return gx_scratch_fits(x->run, t->rows, t->cols, t->dtype, keep_bytes)
                ? NULL

@@ -30,7 +30,7 @@ typedef struct gx_val {
     gx_block_key key;
     const gx_node *product;   /* not computed yet: who uses it does (postponed); NULL: it is   */
     struct gx_val *factor[2]; /* ... and of what; counted                                    */
-    bool is_delivered;        /* written where the program stores it, and nowhere else       */
+    bool is_delivered;        /* made where the program stores or returns it                 */
     struct gx_val *next;
     _Alignas(16) char small[GX_SMALL_BYTES]; /* the elements of a small matrix       */
 } gx_val;
