@@ -13,11 +13,50 @@ typedef struct moving {
     gx_type from;
     const char *a;
     size_t element;
+    char *c;
 } moving;
 
 static const char *element_of(const moving *m, int64_t i, int64_t j)
 {
     return m->a + (size_t)(j * gx_max(1, m->from.rows) + i) * m->element;
+}
+
+/* Columns j to end, not included, of a result. */
+typedef void (*columns_fn)(const void *arg, int64_t j, int64_t end);
+
+typedef struct columns {
+    columns_fn make;
+    const void *arg;
+    int64_t cols, width; /* all, and those of a piece */
+} columns;
+
+static gx_code make_piece(void *arg, int64_t piece, int member, gx_err *err)
+{
+    const columns *c = arg;
+    (void)member;
+    (void)err;
+    c->make(c->arg, piece * c->width, gx_min(c->cols, (piece + 1) * c->width));
+    return GX_OK;
+}
+
+/* All columns of a result that has memory, by everybody where that is worth it. */
+static void make_columns(gx_exec *x, const gx_type *t, columns_fn make, const void *arg)
+{
+    const int64_t PIECE_BYTES = 256 << 10;
+    int64_t column = gx_max(1, t->rows * (int64_t)gx_dtype_bytes(t->dtype));
+    columns c = {make, arg, t->cols, gx_max(1, PIECE_BYTES / column)};
+    gx_err err = {.code = GX_OK};
+    if (t->rows > 0 && t->cols > 0) {
+        gx_team *team = gx_device_copiers(x->run, (size_t)(column * t->cols), true);
+        int64_t pieces = gx_ceil_div(c.cols, c.width);
+        for (int64_t k = 0; k < pieces && team == NULL && gx_run_poll(x->run) == GX_OK; k++) {
+            make_piece(&c, k, 0, &err);
+        }
+        if (team != NULL) {
+            gx_team_run(team, pieces, make_piece, &c, &err);
+            gx_run_fail(x->run, &err);
+        }
+    }
 }
 
 /* k modulo n, from 0. */
@@ -56,17 +95,39 @@ static void move_triangle(const moving *m, int64_t j, char *to)
     memset(is_upper ? to + above : to, 0, is_upper ? below : above);
 }
 
-/* Both matrices row by row are the same numbers. */
-static void move_reshaped(const moving *m, int64_t j, char *to)
+/*
+** Both matrices row by row are the same numbers: a step down in the result is t->cols numbers on in
+** the operand, some rows and columns.  element is a constant.
+*/
+static inline void walk_reshaped(size_t element, const moving *m, int64_t j, char *to)
 {
     const gx_type *t = &m->node->type;
-    int64_t rows = t->cols / m->from.cols, cols = t->cols % m->from.cols; // of a step
-    int64_t row = j / m->from.cols, col = j % m->from.cols;
-    for (int64_t i = 0; i < t->rows; i++, to += m->element) {
-        copy_apart(to, element_of(m, row, col), 1, 1, m->element);
-        col += cols;
-        row += rows + (col >= m->from.cols ? 1 : 0);
-        col -= col >= m->from.cols ? m->from.cols : 0;
+    const int64_t cols = m->from.cols, ld = gx_max(1, m->from.rows), step = t->cols % cols;
+    const int64_t on = (step * ld + t->cols / cols) * (int64_t)element;
+    const int64_t back = (1 - cols * ld) * (int64_t)element; // to the next row's start
+    int64_t col = j % cols;
+    const char *from = element_of(m, j / cols, col);
+    for (int64_t i = 0; i < t->rows; i++, to += element) {
+        memcpy(to, from, element);
+        bool is_past = col + step >= cols;
+        if (i + 1 < t->rows) {
+            from += on + (is_past ? back : 0);
+        }
+        col += step - (is_past ? cols : 0);
+    }
+}
+
+static void move_reshaped(const moving *m, int64_t j, char *to)
+{
+    switch (m->element) {
+    case 4:
+        walk_reshaped(4, m, j, to);
+        break;
+    case 8:
+        walk_reshaped(8, m, j, to);
+        break;
+    default:
+        walk_reshaped(16, m, j, to);
     }
 }
 
@@ -113,17 +174,21 @@ static void move_column(const moving *m, int64_t j, char *to)
     }
 }
 
+static void move_columns(const void *arg, int64_t j, int64_t end)
+{
+    const moving *m = arg;
+    for (; j < end; j++) {
+        move_column(m, j, m->c + (size_t)(j * m->node->type.rows) * m->element);
+    }
+}
+
 void gx_lower_arrange(gx_exec *x, const gx_node *node)
 {
     const gx_type *t = &node->type;
     moving m = {node, gx_input_node(x->g, node, 0)->type, gx_input_data(x, node, 0, t->dtype),
-                gx_dtype_bytes(t->dtype)};
-    void *c = gx_result(x, node, 0);
-    for (int64_t j = 0; j < t->cols && t->rows > 0 && m.a != NULL && c != NULL; j++) {
-        move_column(&m, j, gx_at(c, t->dtype, t->rows, 0, j));
-        if (gx_run_poll(x->run) != GX_OK) {
-            return;
-        }
+                gx_dtype_bytes(t->dtype), gx_result(x, node, 0)};
+    if (m.a != NULL && m.c != NULL) {
+        make_columns(x, t, move_columns, &m);
     }
 }
 
@@ -166,6 +231,7 @@ typedef struct taking {
     int64_t count;
     const int64_t *line; /* of the operand */
     gx_type from, to;
+    const char *a; /* the operand in memory */
     char *result;
 } taking;
 
@@ -179,17 +245,18 @@ static int64_t run_of(const taking *t, int64_t q)
     return length;
 }
 
-static void take_from_memory(const taking *t, const char *a)
+static void take_columns(const void *arg, int64_t j, int64_t end)
 {
+    const taking *t = arg;
     int64_t ld = gx_max(1, t->from.rows);
     size_t element = gx_dtype_bytes(t->to.dtype);
-    for (int64_t j = 0; j < t->to.cols; j++) {
+    for (; j < end; j++) {
         char *to = t->result + (size_t)(j * t->to.rows) * element;
         if (!t->is_rows) {
-            memcpy(to, a + (size_t)(t->line[j] * ld) * element, (size_t)t->to.rows * element);
+            memcpy(to, t->a + (size_t)(t->line[j] * ld) * element, (size_t)t->to.rows * element);
             continue;
         }
-        const char *from = a + (size_t)(j * ld) * element;
+        const char *from = t->a + (size_t)(j * ld) * element;
         for (int64_t q = 0; q < t->count; q++, to += element) {
             copy_apart(to, from + (size_t)t->line[q] * element, 1, 1, element);
         }
@@ -258,24 +325,41 @@ void gx_lower_take(gx_exec *x, const gx_node *node)
         take_from_source(x, &t, gx_input_mat(x, node, 0, &space));
         return;
     }
-    const char *a = gx_input_data(x, node, 0, t.to.dtype);
-    if (a != NULL) {
-        take_from_memory(&t, a);
+    t.a = gx_input_data(x, node, 0, t.to.dtype);
+    if (t.a != NULL) {
+        make_columns(x, &t.to, take_columns, &t);
     }
+}
+
+/* One of the matrices that are put beside or below each other. */
+typedef struct stacked {
+    gx_type from;
+    const void *a;
+    gx_dtype to;
+    char *c; /* its place in the result, whose columns have ld elements */
+    int64_t ld;
+} stacked;
+
+static void stack_columns(const void *arg, int64_t j, int64_t end)
+{
+    const stacked *s = arg;
+    int64_t ld = gx_max(1, s->from.rows);
+    gx_convert(s->from.dtype, gx_at(s->a, s->from.dtype, ld, 0, j), ld, s->to,
+               gx_at(s->c, s->to, s->ld, 0, j), s->ld, s->from.rows, end - j);
 }
 
 void gx_lower_stack(gx_exec *x, const gx_node *node)
 {
     const gx_type *t = &node->type;
     void *c = gx_result(x, node, 0);
-    int64_t i = 0, j = 0;
+    int64_t i = 0, j = 0, ld = gx_max(1, t->rows);
     for (int k = 0; k < node->count && c != NULL && gx_ok(x->run); k++) {
         gx_type from = gx_input_node(x->g, node, k)->type;
-        const void *a = gx_input_data(x, node, k, from.dtype);
-        if (a != NULL) {
-            gx_convert(from.dtype, a, gx_max(1, from.rows), t->dtype,
-                       gx_at(c, t->dtype, gx_max(1, t->rows), i, j), gx_max(1, t->rows), from.rows,
-                       from.cols);
+        stacked s = {.from = from, .a = gx_input_data(x, node, k, from.dtype), .to = t->dtype};
+        s.c = gx_at(c, t->dtype, ld, i, j);
+        s.ld = ld;
+        if (s.a != NULL) {
+            make_columns(x, &from, stack_columns, &s);
         }
         i += node->op->id == GX_OP_VSTACK ? from.rows : 0;
         j += node->op->id == GX_OP_HSTACK ? from.cols : 0;
