@@ -56,6 +56,8 @@ typedef enum gx_counter {
     GX_STAT_PASSES,           /* of Krylov methods over their matrix                  */
     GX_STAT_PASS_BYTES,       /* of the matrix that they read, wherever it is         */
     GX_STAT_PASS_NS,          /* the time they took                                   */
+    GX_STAT_ORTHO_NS,         /* ... and that between them for orthonormal bases      */
+    GX_STAT_ORTHO_COLUMNS,    /* blocks of these that went column by column           */
     GX_STAT_STALL_READ_NS,    /* on a device: steps waited for blocks to be read       */
     GX_STAT_STALL_WRITE_NS,   /* ... for finished blocks to be written                 */
     GX_STAT_STALL_DEVICE_NS,  /* ... for the device: it was the slowest, as it should  */

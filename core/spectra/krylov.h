@@ -165,7 +165,7 @@ uint64_t gx_oper_search_key(const gx_mat *A, int kind, int64_t k, int64_t ncv, i
 /* Bytes that a pass streams through at least, for refusals: four blocks of one tile each. */
 size_t gx_oper_floor_bytes(const gx_mat *A, gx_dtype dtype);
 
-// Blocks of vectors (krylov_basis.c) --------------------------------------------------------------
+// Blocks of vectors (krylov_ortho.c, krylov_basis.c) ----------------------------------------------
 
 /* Columns of a block, at most. */
 enum { GX_KRY_BLOCK_MOST = 64 };
@@ -178,10 +178,11 @@ typedef struct gx_ortho {
     uint64_t seed;
     int64_t drawn; /* random columns so far                                        */
     void *work;    /* gx_ortho_work() elements                                     */
-    int64_t most;  /* columns of V, at most                                        */
+    void *scratch; /* of it, for products of V with a block                        */
 } gx_ortho;
 
-int64_t gx_ortho_work(int64_t most, int64_t block);
+/* Elements of dtype, for blocks of so many columns of n beside `most` at most. */
+int64_t gx_ortho_work(gx_dtype dtype, int64_t n, int64_t most, int64_t block);
 
 /*
 ** y (n x cols) = V h + Q s: Q, n x want, replaces y's first columns, orthonormal and orthogonal to
@@ -192,13 +193,35 @@ int64_t gx_ortho_work(int64_t most, int64_t block);
 gx_code gx_ortho_block(gx_ortho *o, const void *V, int64_t m, void *y, int64_t cols, int64_t want,
                        void *h, int64_t ldh, void *s, int64_t lds);
 
-/* A random column, by the seed and how many were drawn before. */
-void gx_ortho_draw(gx_ortho *o, void *column);
+/* What is left of a column is nothing below so many roundings of what it was, or of ||Op||. */
+#define GX_ORTHO_ROUNDING 16.0
+
+typedef struct gx_ortho_lengths {
+    double before[GX_KRY_BLOCK_MOST]; /* of the columns as they were given             */
+    double now[GX_KRY_BLOCK_MOST];    /* as they are: columns of what was, times scale */
+    double scale[GX_KRY_BLOCK_MOST];
+} gx_ortho_lengths;
+
+/*
+** The same for a block that is left to go column by column, with l's before and scale; h, of m
+** rows, and s are not NULL.
+*/
+void gx_ortho_columns(gx_ortho *o, const void *V, int64_t m, void *y, int64_t cols, int64_t want,
+                      gx_ortho_lengths *l, void *h, int64_t ldh, void *s, int64_t lds);
+
+/* Random columns, by the seed and how many were drawn before. */
+void gx_ortho_draw(gx_ortho *o, void *columns, int64_t count);
 
 /* y (rows x cols, leading dimension ldy) += x (rows x cols). */
 void gx_kry_add(gx_dtype dtype, int64_t rows, int64_t cols, const void *x, void *y, int64_t ldy);
 
-/* V (n x m) = V W, W m x p of doubles, in place panel by panel of rows; p <= m. */
+/* Rows of a basis that are rotated at once. */
+enum { GX_KRY_PANEL = 256 };
+
+/*
+** V (n x m) = V W, W m x p of doubles, in place panel by panel of rows; p <= m.  Takes W in dtype
+** and a panel x p for each thread, where there is memory, else for one.
+*/
 gx_code gx_kry_rotate(gx_run *run, gx_dtype dtype, void *V, int64_t n, int64_t m, const void *W,
                       int64_t ldw, int64_t p);
 

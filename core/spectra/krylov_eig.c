@@ -89,6 +89,8 @@ static size_t work_bytes(const gx_eig_args *args, gx_dtype dtype, const gx_krylo
 {
     double n = (double)args->A->rows, ncv = (double)s->ncv, b = (double)s->block;
     double bytes = n * (ncv + 2 * b) * (double)gx_dtype_bytes(dtype);
+    bytes += (double)gx_ortho_work(dtype, args->A->rows, s->ncv, s->block) *
+             (double)gx_dtype_bytes(dtype);
     bytes += (ncv + b) * (ncv + b) * 16 * 8 + n * (double)args->k * 16 * 2;
     return bytes < 1e18 ? (size_t)bytes : SIZE_MAX / 4;
 }
@@ -140,7 +142,8 @@ static void reserve(gx_kry *s)
     void *theta = NULL, *value = NULL, *residual = NULL, *order = NULL, *joined = NULL;
     void *is_wanted = NULL, *x = NULL, *y = NULL, *W = NULL, *small = NULL, *locked = NULL;
     gx_dense_alloc(run, s->dtype, n, s->ncv + 2 * b, "the Krylov basis", &s->V);
-    gx_dense_alloc(run, s->dtype, gx_ortho_work(M, b), 1, "inner products", &s->ortho.work);
+    gx_dense_alloc(run, s->dtype, gx_ortho_work(s->dtype, n, M, b), 1, "inner products",
+                   &s->ortho.work);
     gx_dense_alloc(run, s->wide, M, M, "the projected matrix", &s->H);
     gx_dense_alloc(run, s->wide, b, M, "the projected matrix", &s->C);
     gx_dense_alloc(run, s->wide, M, b, "the projected matrix", &s->h);
@@ -239,8 +242,7 @@ static void begin(gx_kry *s)
                       "gx_config('memory_limit', ...)") != GX_OK) {
         return;
     }
-    s->ortho =
-        (gx_ortho){.run = s->run, .dtype = s->dtype, .n = s->n, .seed = args->seed, .most = s->ld};
+    s->ortho = (gx_ortho){.run = s->run, .dtype = s->dtype, .n = s->n, .seed = args->seed};
     reserve(s);
     begin_operator(s);
     gx_kry_start(s);

@@ -12,7 +12,7 @@
 ** Q^H A|| is near sigma_(k+1) once (sigma_(k+1) / sigma_k)^(2 power + 1) is small; values are never
 ** above the true ones.
 **
-** orth() is block Gram-Schmidt, twice, by panels (krylov_basis.c): products of blocks, and columns
+** orth() is block Gram-Schmidt, twice, by panels (krylov_ortho.c): products of blocks, and columns
 ** that are dependent, where A has a rank below l, replaced by random ones.
 **
 ** I/O: 2 power + 2 passes over A for l columns.  Memory: Y, m x l, and Z, n x l.
@@ -44,7 +44,9 @@ static void reserve(finder *f)
     void *sigma = NULL;
     gx_dense_alloc(run, f->dtype, f->op->m, l, "a basis of the range", &f->Y);
     gx_dense_alloc(run, f->dtype, f->op->n, l, "a basis of the rows", &f->Z);
-    gx_dense_alloc(run, f->dtype, gx_ortho_work(l, GX_SVD_PANEL), 1, "inner products", &f->work);
+    gx_dense_alloc(run, f->dtype,
+                   gx_ortho_work(f->dtype, gx_max(f->op->m, f->op->n), l, GX_SVD_PANEL), 1,
+                   "inner products", &f->work);
     gx_dense_alloc(run, f->wide, l, GX_SVD_PANEL, "inner products", &f->h);
     gx_dense_alloc(run, f->wide, GX_SVD_PANEL, GX_SVD_PANEL, "inner products", &f->s);
     gx_dense_alloc(run, f->wide, l, l, "the projected matrix", &f->R);
@@ -65,12 +67,7 @@ static void end(finder *f)
 /* Y (rows x l) = orth(Y) R; R NULL: not kept. */
 static void orthonormalise(finder *f, void *Y, int64_t rows, void *R)
 {
-    gx_ortho o = {.run = f->run,
-                  .dtype = f->dtype,
-                  .n = rows,
-                  .seed = f->seed,
-                  .work = f->work,
-                  .most = f->l};
+    gx_ortho o = {.run = f->run, .dtype = f->dtype, .n = rows, .seed = f->seed, .work = f->work};
     size_t element = gx_dtype_bytes(f->wide);
     f->seed += UINT64_C(1) << 32; // other columns the next time
     for (int64_t j = 0; j < f->l && gx_ok(f->run); j += GX_SVD_PANEL) {
@@ -91,9 +88,7 @@ static void orthonormalise(finder *f, void *Y, int64_t rows, void *R)
 static void find_range(finder *f, int64_t power)
 {
     gx_ortho draw = {.run = f->run, .dtype = f->dtype, .n = f->op->n, .seed = f->args->seed};
-    for (int64_t j = 0; j < f->l && gx_ok(f->run); j++) {
-        gx_ortho_draw(&draw, gx_at(f->Z, f->dtype, f->op->n, 0, j));
-    }
+    gx_ortho_draw(&draw, f->Z, f->l);
     gx_svd_product(f->op, f->args->A, false, f->Z, f->l, f->Y);
     orthonormalise(f, f->Y, f->op->m, NULL);
     for (int64_t step = 0; step < power && gx_ok(f->run); step++) {

@@ -73,7 +73,8 @@ static void reserve(lanczos *s)
     void *sigma = NULL, *residual = NULL, *locked = NULL;
     gx_dense_alloc(run, s->dtype, s->M, ncv, "the left Krylov basis", &s->U);
     gx_dense_alloc(run, s->dtype, s->n, ncv + b, "the right Krylov basis", &s->V);
-    gx_dense_alloc(run, s->dtype, gx_ortho_work(ncv, b), 1, "inner products", &s->left.work);
+    gx_dense_alloc(run, s->dtype, gx_ortho_work(s->dtype, s->M, ncv, b), 1, "inner products",
+                   &s->left.work);
     gx_dense_alloc(run, s->wide, ncv, ncv, "the projected matrix", &s->B);
     gx_dense_alloc(run, s->wide, b, ncv, "the projected matrix", &s->C);
     gx_dense_alloc(run, s->wide, ncv, b, "the projected matrix", &s->h);
@@ -116,8 +117,7 @@ static void begin(lanczos *s)
     s->dtype = s->op->dtype;
     s->wide = gx_dtype_wide(s->dtype);
     s->tol = sizes.tol;
-    s->right =
-        (gx_ortho){.run = s->run, .dtype = s->dtype, .n = s->n, .seed = args->seed, .most = s->ncv};
+    s->right = (gx_ortho){.run = s->run, .dtype = s->dtype, .n = s->n, .seed = args->seed};
     s->left = s->right;
     s->left.n = s->M;
     s->left.seed = args->seed + (UINT64_C(1) << 32); // other columns than those of the right side

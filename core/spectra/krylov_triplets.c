@@ -57,20 +57,19 @@ static double krylov_bytes(const gx_svd_sizes *s, double k, double most, double 
                            double wide)
 {
     double ncv = (double)s->ncv, b = (double)s->block;
-    return (most * ncv + least * (ncv + b) + (ncv + b) * b) * es +
+    return (most * ncv + least * (ncv + b)) * es +
            (4 * ncv * ncv + (3 * b + k) * ncv + b * b) * wide + 24 * ncv;
 }
 
 static double random_bytes(const gx_svd_sizes *s, double most, double least, double es, double wide)
 {
     double l = (double)s->width, b = GX_SVD_PANEL;
-    return ((most + least) * l + (l + b) * b) * es + (3 * l * l + b * l + b * b) * wide + 8 * l;
+    return (most + least) * l * es + (3 * l * l + b * l + b * b) * wide + 8 * l;
 }
 
 /* Temporary memory of the largest step: a rotation, the small problem, vectors and residuals. */
 static double passing_bytes(gx_run *run, const gx_svd_args *args, double width)
 {
-    enum { PANEL = 1024 }; // of gx_kry_rotate()
     double m = (double)args->A->rows, n = (double)args->A->cols, k = (double)args->k;
     double es = (double)gx_dtype_bytes(args->A->dtype);
     int64_t side = (int64_t)width;
@@ -82,7 +81,7 @@ static double passing_bytes(gx_run *run, const gx_svd_args *args, double width)
                     .wants_left = true,
                     .wants_right = true};
     double small = (double)gx_dense_call_bytes(run, GX_GESDD, gx_dtype_wide(args->A->dtype), &call);
-    double rotation = (width + PANEL) * width * es;
+    double rotation = (width + GX_KRY_PANEL) * width * es;
     double vectors = args->mode == GX_SVD_VALUES ? 0 : (m + n) * k * es + 2 * width * k * es;
     vectors += args->wants_residuals ? (2 * n + m) * k * es : 0;
     return fmax(fmax(small, rotation), vectors) + 32 * k;
@@ -100,7 +99,9 @@ static double work_bytes(gx_run *run, const gx_svd_args *args)
     bool is_random = args->method == GX_SVD_RANDOMIZED;
     double bytes = is_random ? random_bytes(&s, most, least, es, wide)
                              : krylov_bytes(&s, (double)args->k, most, least, es, wide);
-    return bytes + passing_bytes(run, args, (double)(is_random ? s.width : s.ncv)) + (32 << 10);
+    int64_t width = is_random ? s.width : s.ncv, block = is_random ? GX_SVD_PANEL : s.block;
+    bytes += (double)gx_ortho_work(args->A->dtype, (int64_t)most, width, block) * es;
+    return bytes + passing_bytes(run, args, (double)width) + (32 << 10);
 }
 
 static size_t to_size(double bytes)

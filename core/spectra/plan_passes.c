@@ -92,12 +92,13 @@ void gx_plan_passes(gx_run *run, const gx_mat *A, gx_spectrum_plan *plan)
     int threads = (int)run->ctx->config.number[GX_SET_THREADS];
     double passes = (double)plan->told.passes, m = (double)A->rows, n = (double)A->cols;
     double element = (double)gx_dtype_bytes(A->dtype), unit = gx_dtype_is_complex(A->dtype) ? 4 : 1;
-    // Gram-Schmidt twice of each block: four sweeps over the basis on the vectors' side.
+    // Gram-Schmidt twice of each block, on the host: four products, the basis is read three times.
     double basis = (m + n) / 2 * (double)plan->ncv * HALF;
-    double flops = unit * (2 * m * n + 8 * basis) * (double)plan->block;
-    double sweep_s =
-        4 * basis * element / gx_profile_sweep_rate(profile, threads) + plan->oper.pass_s;
-    double flops_s = flops / gx_profile_flops(profile, A->dtype, 1024, threads);
+    double ortho = unit * 8 * basis * (double)plan->block;
+    double flops = unit * 2 * m * n * (double)plan->block + ortho;
+    double rate = gx_profile_flops(profile, A->dtype, 1024, threads), flops_s = flops / rate;
+    double reading_s = 3 * basis * element / gx_profile_sweep_rate(profile, threads);
+    double sweep_s = fmax(reading_s, ortho / rate) + plan->oper.pass_s;
     bool is_host = run->target == NULL;
     plan->cost = (gx_cost){
         .flops = flops * passes,

@@ -103,7 +103,7 @@ def test_svd(filedb):
     p = plan(filedb, "svd( L , 10 )")
     assert (p["driver"], p["bytes_read"]) == ("golub-kahan", 1100 * 1000 * 8) and p["seconds"] > 0
     assert p["detail"] == "a basis of 96, 122 passes for a random matrix's spectrum, 0 bytes each, 100 % of A in memory"
-    filedb.execute("SELECT gx_config('memory_limit', '1100KB')")
+    filedb.execute("SELECT gx_config('memory_limit', '900KB')")
     p = plan(filedb, "svd(A, 3)")
     assert p["driver"] == "golub-kahan"
     passes = p["calls"]
