@@ -109,6 +109,15 @@ gx_lines gx_lines_of_whole(const gx_type *type)
     return gx_lines_of(&t, 1);
 }
 
+int64_t gx_lines_of_part(const gx_lines *rows)
+{
+    int64_t n = 1;
+    while (2 * n * gx_max(1, rows->length) <= CACHED) {
+        n *= 2;
+    }
+    return n;
+}
+
 void gx_lines_gather_whole(gx_run *run, const gx_type *type, const void *a, double *line)
 {
     gx_lines rows = gx_lines_of_whole(type);
@@ -224,13 +233,19 @@ static void fold_exponentials(gx_tally *f, const double *piece, int64_t length)
     f->squares = sum;
 }
 
+/* p * x: a real product has no imaginary parts, which 0 * inf would make NaN. */
+static inline gx_scalar times(bool is_complex, gx_scalar p, gx_scalar x)
+{
+    return is_complex ? (gx_scalar){p.re * x.re - p.im * x.im, p.re * x.im + p.im * x.re}
+                      : (gx_scalar){p.re * x.re, 0};
+}
+
 static void fold_product(gx_tally *f, const double *piece, int64_t length)
 {
     gx_scalar p = f->length == 0 ? GX_ONE : f->product;
     for (int64_t k = 0; k < length; k++) {
-        double re = piece[f->is_complex ? 2 * k : k], im = f->is_complex ? piece[2 * k + 1] : 0;
-        p = f->is_complex ? (gx_scalar){p.re * re - p.im * im, p.re * im + p.im * re}
-                          : (gx_scalar){p.re * re, 0};
+        gx_scalar x = {piece[f->is_complex ? 2 * k : k], f->is_complex ? piece[2 * k + 1] : 0};
+        p = times(f->is_complex, p, x);
     }
     f->product = p;
 }
@@ -274,6 +289,43 @@ void gx_tally_add(gx_tally *f, const double *piece, int64_t length)
         }
     }
     f->length += length;
+}
+
+gx_tally gx_tally_part(const gx_tally *f)
+{
+    // The second pass looks at what the first has found, and finds nothing else.
+    gx_tally part = *f;
+    part.length = part.count = part.place = 0;
+    part.squares = 0;
+    part.sum = f->pass == 0 ? (gx_scalar){0, 0} : f->sum;
+    return part;
+}
+
+/* Is the extreme of what comes later the one of both? */
+static bool is_more(const gx_tally *f, const gx_tally *part)
+{
+    double sign = f->op == GX_OP_MIN || f->op == GX_OP_ARGMIN ? 1 : -1;
+    return f->length == 0 ||
+           (!isnan(f->most) && (isnan(part->most) || sign * part->most < sign * f->most));
+}
+
+void gx_tally_join(gx_tally *f, const gx_tally *part)
+{
+    if (part->length == 0) {
+        return;
+    }
+    if (f->pass == 0 && is_more(f, part)) {
+        f->most = part->most;
+        f->place = f->length + part->place;
+    }
+    if (f->pass == 0) {
+        f->sum.re += part->sum.re;
+        f->sum.im += part->sum.im;
+    }
+    f->product = f->length == 0 ? part->product : times(f->is_complex, f->product, part->product);
+    f->squares += part->squares;
+    f->count += part->count;
+    f->length += part->length;
 }
 
 bool gx_tally_next(gx_tally *f)

@@ -32,6 +32,12 @@ void gx_lines_gather_whole(gx_run *run, const gx_type *type, const void *a, doub
 /* Rows whose elements, row after row, are those of the matrix row by row. */
 gx_lines gx_lines_of_whole(const gx_type *type);
 
+/*
+** Such rows that are tallied together, a power of two: by the shape alone, so that a result's bits
+** depend on nothing else.
+*/
+int64_t gx_lines_of_part(const gx_lines *rows);
+
 /* The same lines of a matrix of that type, which are not longer. */
 void gx_lines_scatter(const gx_lines *lines, const gx_type *type, void *c, int64_t k, int64_t n,
                       const double *line);
@@ -42,6 +48,9 @@ void gx_lines_scatter(const gx_lines *lines, const gx_type *type, void *c, int64
 **
 **     gx_tally f = {.op = op, .is_complex = is_complex};
 **     do { gx_tally_add(&f, piece, length) ... } while (gx_tally_next(&f));
+**
+** Where the pieces are tallied apart, each begins as gx_tally_part() of the line's, and these are
+** joined in the order of the pieces.
 */
 typedef struct gx_tally {
     gx_op_id op;
@@ -56,6 +65,8 @@ typedef struct gx_tally {
 
 bool gx_tally_can(gx_op_id op);
 void gx_tally_add(gx_tally *f, const double *piece, int64_t length);
+gx_tally gx_tally_part(const gx_tally *f);
+void gx_tally_join(gx_tally *f, const gx_tally *part);
 bool gx_tally_next(gx_tally *f);
 gx_scalar gx_tally_value(const gx_tally *f);
 

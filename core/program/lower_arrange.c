@@ -2,7 +2,7 @@
 ** The same elements at other places: see lower.h.
 */
 #include "lower.h"
-#include "values.h"
+#include "pieces.h"
 
 #include <math.h>
 #include <string.h>
@@ -39,24 +39,14 @@ static gx_code make_piece(void *arg, int64_t piece, int member, gx_err *err)
     return GX_OK;
 }
 
-/* All columns of a result that has memory, by everybody where that is worth it. */
+/* All columns of a result that has memory. */
 static void make_columns(gx_exec *x, const gx_type *t, columns_fn make, const void *arg)
 {
     const int64_t PIECE_BYTES = 256 << 10;
     int64_t column = gx_max(1, t->rows * (int64_t)gx_dtype_bytes(t->dtype));
     columns c = {make, arg, t->cols, gx_max(1, PIECE_BYTES / column)};
-    gx_err err = {.code = GX_OK};
-    if (t->rows > 0 && t->cols > 0) {
-        gx_team *team = gx_device_copiers(x->run, (size_t)(column * t->cols), true);
-        int64_t pieces = gx_ceil_div(c.cols, c.width);
-        for (int64_t k = 0; k < pieces && team == NULL && gx_run_poll(x->run) == GX_OK; k++) {
-            make_piece(&c, k, 0, &err);
-        }
-        if (team != NULL) {
-            gx_team_run(team, pieces, make_piece, &c, &err);
-            gx_run_fail(x->run, &err);
-        }
-    }
+    gx_pieces pieces = gx_pieces_of(x, (size_t)(column * t->cols), 0);
+    gx_pieces_run(x, &pieces, t->rows > 0 ? gx_ceil_div(t->cols, c.width) : 0, make_piece, &c);
 }
 
 /* k modulo n, from 0. */

@@ -3,14 +3,15 @@
 **
 ** Sums, means, least and largest elements are the streamed pass of core/alg, whose bits do not
 ** depend on threads.  The others are computed a line at a time, in doubles: a column, a row, or the
-** whole matrix row by row as NumPy counts.  What memory does not hold is read in strips of rows, as
-** often as the reduction has passes; median and quantile want a line as a whole.
+** whole matrix row by row as NumPy counts, some rows a part.  Lines and parts are shared by a team.
+** What memory does not hold is read in strips of rows, as often as the reduction has passes; median
+** and quantile want a line as a whole.
 */
 #include "../alg/alg.h"
 #include "../spectra/alg_eig.h"
 #include "lines.h"
 #include "lower.h"
-#include "values.h"
+#include "pieces.h"
 
 #include <math.h>
 #include <string.h>
@@ -52,35 +53,135 @@ static bool by_pass(gx_exec *x, const gx_node *node)
     return true;
 }
 
-/* All elements, row by row: in pieces where the reduction takes them. */
+// In memory ---------------------------------------------------------------------------------------
+
+/* Lines of a matrix in memory, some of them a piece. */
+typedef struct line_pass {
+    gx_exec *x;
+    const gx_node *node;
+    gx_type from;
+    gx_lines lines;
+    int64_t most; /* lines of a piece */
+    const void *a;
+    void *c;
+    size_t line_bytes, work_bytes; /* of a member */
+    char *line, *work;
+    gx_pieces pieces;
+    gx_tally *part, total; /* a tally a piece, where all of it is one line */
+} line_pass;
+
+/* false: failed.  A line that takes long is the caller's, who is asked whether to go on. */
+static bool begin_lines(gx_exec *x, const gx_node *node, gx_lines lines, int64_t most, line_pass *p)
+{
+    const int64_t LONG = 1 << 22;
+    size_t bytes = 0;
+    p->x = x;
+    p->node = node;
+    p->from = gx_input_node(x->g, node, 0)->type;
+    p->lines = lines;
+    p->most = most;
+    p->line_bytes = gx_lines_bytes(&lines, most);
+    p->work_bytes = gx_line_work_bytes(node->op->id, lines.length);
+    gx_matrix_bytes(p->from.rows, p->from.cols, p->from.dtype, &bytes);
+    bytes = lines.count <= most || lines.length > LONG ? 0 : bytes;
+    p->a = gx_input_data(x, node, 0, p->from.dtype);
+    p->pieces = gx_pieces_of(x, bytes, p->line_bytes + p->work_bytes);
+    p->line = gx_temp(x, (size_t)p->pieces.members * p->line_bytes);
+    p->work = gx_temp(x, (size_t)p->pieces.members * p->work_bytes);
+    return p->a != NULL && p->line != NULL && p->work != NULL;
+}
+
+/* The lines of a piece, the first is k, how many; in the member's memory. */
+static double *gather(const line_pass *p, int64_t piece, int member, int64_t *k, int64_t *n)
+{
+    double *line = (void *)(p->line + (size_t)member * p->line_bytes);
+    *k = piece * p->most;
+    *n = gx_min(p->most, p->lines.count - *k);
+    gx_lines_gather(&p->lines, p->a, *k, *n, line);
+    return line;
+}
+
+/* Whom a member asks whether to go on. */
+static gx_run *asked_by(const line_pass *p, int member)
+{
+    return member == 0 ? p->x->run : NULL;
+}
+
+static void run_lines(line_pass *p, gx_team_fn fn)
+{
+    gx_pieces_run(p->x, &p->pieces, gx_ceil_div(p->lines.count, p->most), fn, p);
+}
+
+static gx_code tally_part(void *arg, int64_t piece, int member, gx_err *err)
+{
+    line_pass *p = arg;
+    int64_t k, n;
+    (void)err;
+    const double *line = gather(p, piece, member, &k, &n);
+    p->part[piece] = gx_tally_part(&p->total);
+    gx_tally_add(&p->part[piece], line, n * p->lines.length);
+    return GX_OK;
+}
+
+/* All elements, row by row. */
 static void reduce_whole(gx_exec *x, const gx_node *node)
 {
     gx_type from = gx_input_node(x->g, node, 0)->type;
     gx_lines rows = gx_lines_of_whole(&from), whole = gx_lines_of(&from, -1);
-    const void *a = gx_input_data(x, node, 0, from.dtype);
-    bool is_folded = gx_tally_can(node->op->id);
-    int64_t most = gx_lines_at_once(&rows), n;
-    double *line = gx_temp(x, is_folded ? gx_lines_bytes(&rows, most) : gx_lines_bytes(&whole, 1));
-    void *work = gx_temp(x, gx_line_work_bytes(node->op->id, whole.length));
-    if (a == NULL || line == NULL || work == NULL) {
-        return;
-    }
-    if (!is_folded) {
-        gx_lines_gather_whole(x->run, &from, a, line);
-        gx_result_number(x, node,
-                         gx_line_reduce(x->run, node->op->id, line, whole.length, whole.is_complex,
-                                        node->alpha.re, work));
-        return;
-    }
-    gx_tally f = {.op = node->op->id, .is_complex = rows.is_complex};
-    do {
-        for (int64_t k = 0; k < rows.count && gx_run_poll(x->run) == GX_OK; k += n) {
-            n = gx_min(most, rows.count - k);
-            gx_lines_gather(&rows, a, k, n, line);
-            gx_tally_add(&f, line, n * rows.length);
+    line_pass p = {.total = {.op = node->op->id, .is_complex = rows.is_complex}};
+    if (!gx_tally_can(node->op->id)) {
+        if (begin_lines(x, node, whole, 1, &p)) {
+            gx_lines_gather_whole(x->run, &from, p.a, (void *)p.line);
+            gx_result_number(x, node,
+                             gx_line_reduce(x->run, node->op->id, (void *)p.line, whole.length,
+                                            whole.is_complex, node->alpha.re, p.work));
         }
-    } while (gx_tally_next(&f));
-    gx_result_number(x, node, gx_tally_value(&f));
+        return;
+    }
+    if (!begin_lines(x, node, rows, gx_lines_of_part(&rows), &p)) {
+        return;
+    }
+    int64_t parts = gx_ceil_div(rows.count, p.most);
+    p.part = gx_temp(x, (size_t)gx_max(1, parts) * sizeof *p.part);
+    do {
+        run_lines(&p, tally_part);
+        for (int64_t k = 0; k < parts && gx_ok(x->run); k++) {
+            gx_tally_join(&p.total, &p.part[k]);
+        }
+    } while (gx_ok(x->run) && gx_tally_next(&p.total));
+    gx_result_number(x, node, gx_tally_value(&p.total));
+}
+
+static gx_code reduce_piece(void *arg, int64_t piece, int member, gx_err *err)
+{
+    const line_pass *p = arg;
+    int64_t k, n, parts = p->lines.is_complex ? 2 : 1;
+    gx_dtype dtype = p->node->type.dtype;
+    const double *line = gather(p, piece, member, &k, &n);
+    char *work = p->work + (size_t)member * p->work_bytes;
+    (void)err;
+    for (int64_t q = 0; q < n; q++, line += p->lines.length * parts) {
+        gx_scalar value =
+            gx_line_reduce(asked_by(p, member), p->node->op->id, line, p->lines.length,
+                           p->lines.is_complex, p->node->alpha.re, work);
+        gx_convert(GX_C128, &value, 1, dtype, gx_at(p->c, dtype, 1, k + q, 0), 1, 1, 1);
+    }
+    return GX_OK;
+}
+
+static gx_code along_piece(void *arg, int64_t piece, int member, gx_err *err)
+{
+    const line_pass *p = arg;
+    int64_t k, n, parts = p->lines.is_complex ? 2 : 1;
+    double *line = gather(p, piece, member, &k, &n);
+    char *work = p->work + (size_t)member * p->work_bytes;
+    (void)err;
+    for (int64_t q = 0; q < n; q++) {
+        gx_line_along(asked_by(p, member), p->node->op->id, line + q * p->lines.length * parts,
+                      p->lines.length, p->lines.is_complex, work);
+    }
+    gx_lines_scatter(&p->lines, &p->node->type, p->c, k, n, line);
+    return GX_OK;
 }
 
 // Of a matrix that memory does not hold -----------------------------------------------------------
@@ -93,6 +194,7 @@ typedef struct strips {
     gx_reader *reader;
     gx_type type; /* of the one that is there, in doubles */
     int64_t i, height, parts, most;
+    int64_t together;    /* elements that are tallied together (gx_lines_of_part) */
     double *data, *line; /* line: most rows of it */
 } strips;
 
@@ -103,11 +205,17 @@ static bool open_strips(gx_exec *x, const gx_node *node, const gx_mat *A, strips
     *s = (strips){.x = x, .node = node, .A = A, .parts = gx_dtype_is_complex(A->dtype) ? 2 : 1};
     double row_bytes = (double)A->cols * (double)s->parts * sizeof *s->data;
     double rows = (double)gx_mem_available(mem) / 4 / row_bytes;
-    s->height = gx_max(1, rows < (double)A->rows ? (int64_t)rows : A->rows);
+    gx_type all = {.rows = A->rows, .cols = A->cols, .dtype = A->dtype};
+    gx_lines whole = gx_lines_of_whole(&all);
+    int64_t part = gx_lines_of_part(&whole);
+    s->together = part * whole.length;
+    part = gx_min(part, A->rows); // rows of the strip: a matrix of one row is one part of one
+    s->height = gx_max(part, rows < (double)A->rows ? (int64_t)rows : A->rows);
     s->height -= s->height > A->tile_rows ? s->height % A->tile_rows : 0;
+    s->height = gx_max(part, s->height - s->height % part);
     s->type = (gx_type){.rows = s->height, .cols = A->cols, .dtype = gx_dtype_wide(A->dtype)};
     gx_lines rows_of_strip = gx_lines_of(&s->type, 1);
-    s->most = gx_lines_at_once(&rows_of_strip);
+    s->most = node->whole[0] < 0 ? part : gx_lines_at_once(&rows_of_strip);
     s->data = gx_temp(x, gx_lines_bytes(&rows_of_strip, s->height));
     s->line = gx_temp(x, gx_lines_bytes(&rows_of_strip, s->most));
     s->i = -s->height;
@@ -134,6 +242,16 @@ static bool next_strip(strips *s)
     return gx_run_fail(run, &err) == GX_OK;
 }
 
+/* What the line holds, in the parts of a matrix in memory. */
+static void tally_parts(const strips *s, int64_t count, gx_tally *one)
+{
+    for (int64_t k = 0; k < count; k += s->together) {
+        gx_tally part = gx_tally_part(one);
+        gx_tally_add(&part, s->line + k * s->parts, gx_min(s->together, count - k));
+        gx_tally_join(one, &part);
+    }
+}
+
 /* Each row of the strip into a sum of its own, or all into one. */
 static void add_rows(strips *s, gx_tally *one, void *c)
 {
@@ -149,7 +267,7 @@ static void add_rows(strips *s, gx_tally *one, void *c)
                        gx_at(c, s->node->type.dtype, 1, s->i + k + q, 0), 1, 1, 1);
         }
         if (one != NULL) {
-            gx_tally_add(one, s->line, n * rows.length);
+            tally_parts(s, n * rows.length, one);
         }
     }
 }
@@ -211,6 +329,19 @@ static bool by_strips(gx_exec *x, const gx_node *node)
     return true;
 }
 
+static gx_lines lines_of(const gx_exec *x, const gx_node *node)
+{
+    return gx_lines_of(&gx_input_node(x->g, node, 0)->type, node->whole[0]);
+}
+
+static void by_lines(gx_exec *x, const gx_node *node, gx_lines lines, gx_team_fn fn)
+{
+    line_pass p = {.c = gx_result(x, node, 0)};
+    if (p.c != NULL && begin_lines(x, node, lines, gx_lines_at_once(&lines), &p)) {
+        run_lines(&p, fn);
+    }
+}
+
 void gx_lower_reduce(gx_exec *x, const gx_node *node)
 {
     if (by_pass(x, node) || by_strips(x, node)) {
@@ -220,47 +351,14 @@ void gx_lower_reduce(gx_exec *x, const gx_node *node)
         reduce_whole(x, node);
         return;
     }
-    gx_type from = gx_input_node(x->g, node, 0)->type;
-    gx_lines lines = gx_lines_of(&from, node->whole[0]);
-    int64_t most = gx_lines_at_once(&lines), parts = lines.is_complex ? 2 : 1, n;
-    const void *a = gx_input_data(x, node, 0, from.dtype);
-    void *c = gx_result(x, node, 0);
-    double *line = gx_temp(x, gx_lines_bytes(&lines, most));
-    gx_scalar *value = gx_temp(x, (size_t)most * sizeof *value);
-    void *work = gx_temp(x, gx_line_work_bytes(node->op->id, lines.length));
-    bool is_there = a != NULL && c != NULL && work != NULL;
-    for (int64_t k = 0; k < lines.count && is_there && gx_run_poll(x->run) == GX_OK; k += n) {
-        n = gx_min(most, lines.count - k);
-        gx_lines_gather(&lines, a, k, n, line);
-        for (int64_t q = 0; q < n; q++) {
-            value[q] = gx_line_reduce(x->run, node->op->id, line + q * lines.length * parts,
-                                      lines.length, lines.is_complex, node->alpha.re, work);
-        }
-        gx_convert(GX_C128, value, n, node->type.dtype, gx_at(c, node->type.dtype, 1, k, 0), n, n,
-                   1);
-    }
+    by_lines(x, node, lines_of(x, node), reduce_piece);
 }
 
 void gx_lower_along(gx_exec *x, const gx_node *node)
 {
-    gx_type from = gx_input_node(x->g, node, 0)->type;
-    gx_lines lines = gx_lines_of(&from, node->whole[0]);
-    int64_t most = gx_lines_at_once(&lines), parts = lines.is_complex ? 2 : 1, n;
-    const void *a = gx_input_data(x, node, 0, from.dtype);
-    void *c = gx_result(x, node, 0);
-    double *line = gx_temp(x, gx_lines_bytes(&lines, most));
-    void *work = gx_temp(x, gx_line_work_bytes(node->op->id, lines.length));
-    bool is_there = a != NULL && c != NULL && work != NULL;
+    gx_lines lines = lines_of(x, node);
     lines.count = lines.length > 0 ? lines.count : 0; // however many empty ones
-    for (int64_t k = 0; k < lines.count && is_there && gx_run_poll(x->run) == GX_OK; k += n) {
-        n = gx_min(most, lines.count - k);
-        gx_lines_gather(&lines, a, k, n, line);
-        for (int64_t q = 0; q < n; q++) {
-            gx_line_along(x->run, node->op->id, line + q * lines.length * parts, lines.length,
-                          lines.is_complex, work);
-        }
-        gx_lines_scatter(&lines, &node->type, c, k, n, line);
-    }
+    by_lines(x, node, lines, along_piece);
 }
 
 void gx_lower_norm(gx_exec *x, const gx_node *node)

@@ -258,3 +258,37 @@ db.close()
 result = [wrong, mock.alive()]
 """)
     assert got == [[], {}], got
+
+
+def test_reductions_of_everything_have_the_same_bits_everywhere(tmp_path):
+    """One thread, three, and read in strips: var, std, prod, logsumexp, any, all, argmin, argmax of all elements."""
+    path = str(tmp_path / "all.db")
+    rng = np.random.default_rng(5)
+    shapes = {"wide": (40, 12000), "tall": (60000, 7), "column": (90000, 1), "row": (1, 44000), "square": (400, 401)}
+    m = {name: np.exp(rng.standard_normal(shape) / 1000) for name, shape in shapes.items()}
+    m["complex"] = np.exp(1j * rng.standard_normal((300, 150)))
+    m["gaps"] = m["square"].copy()
+    m["gaps"][300, 7] = m["gaps"][250, 400] = np.nan
+    m["equal"] = np.ones((300, 300))
+    m["equal"][200, 9] = m["equal"][100, 250] = 3
+    db = gx_connect(path)
+    settings(db, tile_bytes=TILE)
+    for name, value in m.items():
+        q(db, "SELECT gx_store(?, ?)", name, from_numpy(value))
+    db.close()
+    ops = ("var", "std", "prod", "any", "all", "logsumexp", "argmin", "argmax")
+    found = []
+    for threads, limit in ((1, "1GB"), (3, "1GB"), (2, LIMIT)):
+        db = gx_connect(path)
+        settings(db, tile_bytes=TILE, threads=threads, memory_limit=limit)
+        found.append({(op, name): q(db, f"SELECT gx_eval('{op}({name})')") for name in m
+                      for op in ops[: 5 if name == "complex" else 8]})
+        if limit == LIMIT:
+            assert stat(db, "bytes_read")[0] > sum(a.nbytes for a in m.values()) * 8  # in strips: each pass reads it
+        db.close()
+    assert found[0] == found[1]
+    assert found[0] == found[2]
+    for (op, name), value in found[0].items():
+        a, got = m[name], np.nan if value is None else to_numpy(value).item() if isinstance(value, bytes) else value
+        want = np.log(np.sum(np.exp(a))) if op == "logsumexp" else getattr(np, op)(a)
+        assert np.isnan(want) == np.isnan(got) and (np.isnan(want) or abs(got - want) <= 1e-10 * abs(want)), (op, name)
