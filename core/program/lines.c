@@ -51,14 +51,32 @@ typedef struct turn {
     int64_t i, m, stride;
 } turn;
 
+/* Columns are too far apart for the processor to see what comes next. */
+static inline void fetch_ahead(const turn *t, const char *at, int64_t j, int64_t h)
+{
+    enum { AHEAD = 12, LINE = 64 };
+    int64_t element = (int64_t)gx_dtype_bytes(t->type->dtype);
+    const char *next = at + AHEAD * gx_max(1, t->type->rows) * element;
+    for (int64_t k = 0; k < h * element && j + AHEAD < t->type->cols; k += LINE) {
+        __builtin_prefetch(next + k);
+    }
+}
+
 /* The piece of column j that begins h0 rows further, h <= SQUARE of them, in the wide dtype. */
 static void to_rows(const turn *t, const void *a, int64_t j, int64_t h0, int64_t h, double *line)
 {
     double piece[2 * SQUARE];
     int64_t ld = gx_max(1, t->type->rows), parts = t->wide == GX_C128 ? 2 : 1;
-    gx_convert(t->type->dtype, gx_at(a, t->type->dtype, ld, t->i + h0, j), h, t->wide, piece, h, h,
-               1);
+    const char *at = gx_at(a, t->type->dtype, ld, t->i + h0, j);
     double *to = line + (h0 * t->stride + j) * parts;
+    fetch_ahead(t, at, j, h);
+    if (t->type->dtype == GX_F64) {
+        for (int64_t r = 0; r < h; r++, to += t->stride, at += sizeof *to) {
+            memcpy(to, at, sizeof *to);
+        }
+        return;
+    }
+    gx_convert(t->type->dtype, at, h, t->wide, piece, h, h, 1);
     for (int64_t r = 0; r < h; r++, to += t->stride * parts) {
         to[0] = piece[r * parts];
         to[parts - 1] = piece[r * parts + parts - 1];
