@@ -172,13 +172,52 @@ static void move_columns(const void *arg, int64_t j, int64_t end)
     }
 }
 
-void gx_lower_arrange(gx_exec *x, const gx_node *node)
+static void by_columns(gx_exec *x, const gx_node *node, columns_fn make)
 {
     const gx_type *t = &node->type;
     moving m = {node, gx_input_node(x->g, node, 0)->type, gx_input_data(x, node, 0, t->dtype),
                 gx_dtype_bytes(t->dtype), gx_result(x, node, 0)};
     if (m.a != NULL && m.c != NULL) {
-        make_columns(x, t, move_columns, &m);
+        make_columns(x, t, make, &m);
+    }
+}
+
+void gx_lower_arrange(gx_exec *x, const gx_node *node)
+{
+    by_columns(x, node, move_columns);
+}
+
+/* Rows and columns at a step: column j of the result is w[3] + j * w[5] of the operand. */
+static void slice_columns(const void *arg, int64_t j, int64_t end)
+{
+    const moving *m = arg;
+    const gx_type *t = &m->node->type;
+    const int64_t *w = m->node->whole;
+    for (; j < end; j++) {
+        char *to = m->c + (size_t)(j * t->rows) * m->element;
+        const char *from = element_of(m, w[0], w[3] + j * w[5]);
+        if (w[2] == 1) {
+            memcpy(to, from, (size_t)t->rows * m->element);
+        } else {
+            copy_apart(to, from, w[2], t->rows, m->element);
+        }
+    }
+}
+
+void gx_lower_slice(gx_exec *x, const gx_node *node)
+{
+    const int64_t *w = node->whole;
+    const gx_val *val = x->val[gx_input(x->g, node, 0)];
+    if (val->data != NULL || w[2] != 1 || w[5] != 1) {
+        by_columns(x, node, slice_columns);
+        return;
+    }
+    gx_mat space, view;
+    gx_sink *C = gx_result_sink(x, node, 0, 0, 0, 0);
+    if (C != NULL) {
+        gx_mat_view(&view, gx_input_mat(x, node, 0, &space), GX_NO_TRANS, w[0], w[3],
+                    node->type.rows, node->type.cols);
+        gx_copy_to_sink(x->run, &view, C);
     }
 }
 

@@ -105,46 +105,6 @@ void gx_lower_ramp(gx_exec *x, const gx_node *node)
 
 // Copies ------------------------------------------------------------------------------------------
 
-static void slice_in_memory(gx_exec *x, const gx_node *node)
-{
-    const gx_type *t = &node->type;
-    const gx_type *from = &x->g->node[gx_input(x->g, node, 0)].type;
-    const int64_t *w = node->whole;
-    const void *a = gx_input_data(x, node, 0, t->dtype);
-    void *c = gx_result(x, node, 0);
-    size_t element = gx_dtype_bytes(t->dtype);
-    int64_t ld = gx_max(1, from->rows);
-    for (int64_t j = 0; j < t->cols && a != NULL && c != NULL; j++) {
-        int64_t col = w[3] + j * w[5];
-        if (w[2] == 1) {
-            memcpy(gx_at(c, t->dtype, t->rows, 0, j), gx_at(a, t->dtype, ld, w[0], col),
-                   (size_t)t->rows * element);
-            continue;
-        }
-        for (int64_t i = 0; i < t->rows; i++) {
-            memcpy(gx_at(c, t->dtype, t->rows, i, j), gx_at(a, t->dtype, ld, w[0] + i * w[2], col),
-                   element);
-        }
-    }
-}
-
-void gx_lower_slice(gx_exec *x, const gx_node *node)
-{
-    const int64_t *w = node->whole;
-    const gx_val *val = x->val[gx_input(x->g, node, 0)];
-    if (val->data != NULL || w[2] != 1 || w[5] != 1) {
-        slice_in_memory(x, node);
-        return;
-    }
-    gx_mat space, view;
-    gx_sink *C = gx_result_sink(x, node, 0, 0, 0, 0);
-    if (C != NULL) {
-        gx_mat_view(&view, gx_input_mat(x, node, 0, &space), GX_NO_TRANS, w[0], w[3],
-                    node->type.rows, node->type.cols);
-        gx_copy_to_sink(x->run, &view, C);
-    }
-}
-
 void gx_lower_transpose(gx_exec *x, const gx_node *node)
 {
     const gx_type *t = &node->type;
