@@ -568,9 +568,13 @@ static void plan_knn(gx_run *run, const expression *e, plan_row *row)
     args.last = args.Q->rows;
     gx_knn_foresee(run, &args, &plan, &row->cost, &row->terms);
     snprintf(row->driver, sizeof row->driver, "%s", plan.is_few ? "pairs" : "gemm");
-    snprintf(row->detail, sizeof row->detail, "%lld queries at a time, %lld pass%s over %.60s",
-             (long long)plan.batch, (long long)plan.batches, plan.batches == 1 ? "" : "es",
-             e->b.name);
+    if (plan.is_mutual) {
+        snprintf(row->detail, sizeof row->detail, "each pair of rows of %.60s once", e->b.name);
+    } else {
+        snprintf(row->detail, sizeof row->detail, "%lld queries at a time, %lld pass%s over %.60s",
+                 (long long)plan.batch, (long long)plan.batches, plan.batches == 1 ? "" : "es",
+                 e->b.name);
+    }
     snprintf(row->block, sizeof row->block, "%lld x %lld", (long long)plan.strip,
              (long long)args.E->cols);
 }

@@ -98,6 +98,7 @@ const gx_backend gx_backend_cpu = {
             [GX_SPMM] = GX_SLOTS(gx_cpu_spmm),
             [GX_MERIT] = GX_SLOTS(gx_cpu_merit),
             [GX_NEAREST] = GX_SLOTS(gx_cpu_nearest),
+            [GX_MUTUAL] = GX_SLOTS(gx_cpu_mutual),
             [GX_TRIANGLE] = GX_SLOTS(gx_cpu_triangle),
             [GX_TRSM] = GX_SLOTS(gx_cpu_trsm),
             [GX_TRMM] = GX_SLOTS(gx_cpu_trmm),

@@ -91,6 +91,10 @@ GX_SLOTS_DECLARE(gx_cpu_merit);
 GX_SLOTS_DECLARE(gx_cpu_nearest);
 size_t gx_cpu_nearest_bytes(gx_dtype dtype, const gx_args *args);
 
+/* cpu_mutual.c: neighbours among the queries themselves. */
+GX_SLOTS_DECLARE(gx_cpu_mutual);
+size_t gx_cpu_mutual_bytes(gx_dtype dtype, const gx_args *args);
+
 /* cpu_solve.c: triangles, Cholesky, LU. */
 GX_SLOTS_DECLARE(gx_cpu_triangle);
 GX_SLOTS_DECLARE(gx_cpu_trsm);

@@ -14,7 +14,7 @@
 ** Memory: `work`; see layout().
 */
 #include "cpu.h"
-#include "cpu_element.h"
+#include "cpu_merit.h"
 #include "foretell.h"
 
 #include "../core/base/best.h"
@@ -58,61 +58,15 @@ typedef struct hunt {
 
 // Merits ------------------------------------------------------------------------------------------
 
-GX_INLINE double term_of(gx_metric metric, double x, double y)
-{
-    return metric == GX_METRIC_SQUARED    ? (x - y) * (x - y)
-           : metric == GX_METRIC_ABSOLUTE ? fabs(x - y)
-                                          : x * y;
-}
-
-GX_INLINE double lanes_of(gx_metric metric, const double *x, const double *y, int64_t k)
-{
-    double lane[GX_MERIT_LANES] = {0};
-    int64_t l = 0;
-    for (; l + GX_MERIT_LANES <= k; l += GX_MERIT_LANES) {
-        for (int e = 0; e < GX_MERIT_LANES; e++) {
-            lane[e] += term_of(metric, x[l + e], y[l + e]);
-        }
-    }
-    for (int e = 0; l + e < k; e++) {
-        lane[e] += term_of(metric, x[l + e], y[l + e]);
-    }
-    return gx_merit_tree(lane);
-}
-
-/* The metric as a constant, so that each has a loop of its own. */
-GX_INLINE double sum_of(gx_metric metric, const double *x, const double *y, int64_t k)
-{
-    switch (metric) {
-    case GX_METRIC_SQUARED:
-        return -lanes_of(GX_METRIC_SQUARED, x, y, k);
-    case GX_METRIC_ABSOLUTE:
-        return -lanes_of(GX_METRIC_ABSOLUTE, x, y, k);
-    default:
-        return lanes_of(GX_METRIC_DOT, x, y, k);
-    }
-}
-
-GX_INLINE double root_of(double x, double y)
-{
-    double product = x * y;
-    bool is_plain = product > 0x1p-960 && product < 0x1p1000;
-    return is_plain ? sqrt(product) : sqrt(x) * sqrt(y);
-}
-
 /* own: x . x, for COSINE. */
 GX_INLINE double merit_of(const gx_nearest *w, const double *x, double own, int64_t k, int64_t j)
 {
-    double sum = sum_of(w->metric, x, w->query + j * k, k), other = w->square[j];
-    if (w->metric != GX_METRIC_COSINE) {
-        return sum;
-    }
-    return own == 0 || other == 0 ? 0 : sum / root_of(own, other);
+    return gx_merit_of(w->metric, x, own, w->query + j * k, w->square[j], k);
 }
 
 GX_INLINE double own_of(const gx_nearest *w, const double *x, int64_t k)
 {
-    return w->metric == GX_METRIC_COSINE ? lanes_of(GX_METRIC_DOT, x, x, k) : 0;
+    return w->metric == GX_METRIC_COSINE ? gx_merit_lanes(GX_METRIC_DOT, x, x, k) : 0;
 }
 
 GX_INLINE void copy_row(gx_dtype dtype, const gx_args *p, int64_t i, double *x)

@@ -313,6 +313,8 @@ size_t gx_cpu_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const 
         return (size_t)gx_max(p->k, 0) * sizeof(double);
     case GX_NEAREST:
         return gx_cpu_nearest_bytes(dtype, p);
+    case GX_MUTUAL:
+        return gx_cpu_mutual_bytes(dtype, p);
     case GX_GEQRF:
         elements = NB * NB + NB * gx_max(p->n, 0);
         break;

@@ -360,6 +360,7 @@ const gx_backend gx_backend_ref = {
             [GX_SPMM] = GX_SLOTS(gx_ref_spmm),
             [GX_MERIT] = GX_SLOTS(gx_ref_merit),
             [GX_NEAREST] = GX_SLOTS(gx_ref_nearest),
+            [GX_MUTUAL] = GX_SLOTS(gx_ref_mutual),
             [GX_TRIANGLE] = GX_SLOTS(gx_ref_triangle),
             [GX_TRSM] = GX_SLOTS(gx_ref_trsm),
             [GX_TRMM] = GX_SLOTS(gx_ref_trmm),

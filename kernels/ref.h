@@ -182,5 +182,6 @@ GX_SLOTS_DECLARE(gx_ref_apart);
 GX_SLOTS_DECLARE(gx_ref_spmm); /* ref_sparse.c */
 GX_SLOTS_DECLARE(gx_ref_merit);
 GX_SLOTS_DECLARE(gx_ref_nearest);
+GX_SLOTS_DECLARE(gx_ref_mutual);
 
 #endif

@@ -58,7 +58,8 @@ GX_INLINE double merit_of(gx_dtype dtype, const gx_args *p, int64_t i, int64_t j
     double lane[GX_MERIT_LANES] = {0}, square[GX_MERIT_LANES] = {0};
     gx_metric metric = p->nearest->metric;
     for (int64_t l = 0; l < p->k; l++) {
-        double x = load(dtype, p->a, p->lda, i, l).re, y = p->nearest->query[j * p->k + l];
+        double x = load_op(dtype, p->transa, p->a, p->lda, i, l).re;
+        double y = p->nearest->query[j * p->k + l];
         lane[l % GX_MERIT_LANES] += term(metric, x, y);
         square[l % GX_MERIT_LANES] += x * x;
     }
@@ -118,3 +119,28 @@ GX_INLINE gx_code nearest(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 GX_SLOTS_DEFINE(, gx_ref_nearest, nearest)
+
+/* Columns of a are looked at as the queries that they are. */
+GX_INLINE gx_code mutual(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    const gx_nearest *w = p->nearest;
+    gx_args turned = *p;
+    int64_t found = 0;
+    if (gx_dtype_is_complex(dtype)) {
+        return gx_fail(err, GX_UNSUPPORTED, "complex numbers have no neighbours");
+    }
+    turned.transa = GX_TRANS;
+    turned.a = w->rows->query;
+    turned.lda = p->k;
+    for (int64_t j = 0; j < p->n; j++) {
+        for (int64_t i = 0; i < p->m; i++) {
+            double x = merit_of(GX_F64, &turned, i, j);
+            if (x >= w->floor[j] || x >= w->rows->floor[i]) {
+                w->found[found++] = (gx_found){x, (int32_t)i, (int32_t)j};
+            }
+        }
+    }
+    *w->pairs = found;
+    return GX_OK;
+}
+GX_SLOTS_DEFINE(, gx_ref_mutual, mutual)

@@ -16,6 +16,8 @@
 ** of the queries is taken off both; what is lost all the same is only the foreknowledge of which
 ** rows need to be computed.
 **
+** Where the queries are E itself half of that is enough (knn_mutual.c).
+**
 ** Queries are held as doubles, and beside that as what is multiplied; where the memory does not
 ** hold them all they go in batches, each a pass over E.
 */
@@ -92,8 +94,9 @@ static size_t batch_bytes(const gx_knn_search *s, int64_t n)
 
 static bool fits(const gx_knn_search *s, int threads, int64_t strip, int64_t n)
 {
-    gx_pass pass = {
-        .units = 2, .work_bytes = work_bytes(s, strip, n), .part_bytes = part_bytes(s, strip, n)};
+    gx_pass pass = {.units = 2};
+    pass.work_bytes = s->plan.is_mutual ? gx_knn_mutual_bytes(s, strip) : work_bytes(s, strip, n);
+    pass.part_bytes = s->plan.is_mutual ? 0 : part_bytes(s, strip, n);
     double lists = (double)s->out->queries * (double)s->out->count * 2 * sizeof(double);
     size_t available = gx_mem_available(s->run->ctx->mem) / 16 * 15;
     if (s->out->merit == NULL) { // only foretold
@@ -115,12 +118,27 @@ static int64_t first_strip(const gx_knn_search *s)
     return gx_ceil_div(tile, gx_ceil_div(tile, rows));
 }
 
+/* E as its own queries, where memory holds them all. */
+static bool choose_mutual(gx_knn_search *s, int64_t queries)
+{
+    gx_knn_plan *plan = &s->plan;
+    *plan = (gx_knn_plan){.batch = queries, .batches = 1};
+    plan->is_mutual = gx_knn_is_mutual(s);
+    plan->strip = plan->is_mutual ? gx_knn_mutual_height(s) : 0;
+    plan->is_mutual = plan->is_mutual && fits(s, (int)s->run->ctx->config.number[GX_SET_THREADS],
+                                              plan->strip, queries);
+    return plan->is_mutual;
+}
+
 /* Threads are given up last but for the last query and the last row. */
 static void choose(gx_knn_search *s, int64_t queries)
 {
     gx_knn_plan *plan = &s->plan;
     const int64_t MANY = 512;
     int threads = (int)s->run->ctx->config.number[GX_SET_THREADS];
+    if (choose_mutual(s, queries)) {
+        return;
+    }
     plan->is_few = queries <= GX_KNN_FEW;
     plan->strip = first_strip(s);
     plan->batch = gx_max(1, queries);
@@ -161,6 +179,10 @@ static void cost_of(const gx_knn_search *s, gx_cost *cost, gx_terms *terms)
         share = fmin(1, pairs * (double)s->plan.strip / (double)E->rows);
         all.m = (int64_t)(share * (double)E->rows);
         all.n = gx_max(1, gx_min(all.n, (int64_t)(pairs / fmax(1, (double)all.m))));
+    }
+    if (s->plan.is_mutual) { // E is there as its queries
+        is_stored = false;
+        all.n = gx_ceil_div(all.n + s->plan.strip, 2);
     }
     *cost = (gx_cost){.flops = gx_kernel_flops(GX_NEAREST, s->dtype, &all),
                       .bytes_up = share * (double)s->plan.batches * numbers * es};
@@ -432,6 +454,8 @@ static void search_here(gx_knn_search *s)
         if (gx_knn_load(s, j, gx_min(s->plan.batch, args->last - j)) == GX_OK) {
             if (args->C != NULL) {
                 gx_knn_listed(s);
+            } else if (s->plan.is_mutual) {
+                gx_knn_mutual(s);
             } else {
                 pass_over(s);
             }

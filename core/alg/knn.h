@@ -27,7 +27,8 @@ typedef struct gx_neighbours {
 } gx_neighbours;
 
 /*
-** 2 m n d flops for m queries among n rows of d numbers; reads E once for as many queries as the
+** 2 m n d flops for m queries among n rows of d numbers, half of that where all rows of E are the
+** queries and in memory; reads E once for as many queries as the
 ** memory holds (gx_knn_plan says how many times that is), each query once.  Results are the same to
 ** the bit for every number of threads and every budget.  Memory: 16 m k for the lists, 8 to 12
 ** bytes a number for the queries of a batch; for each thread a strip of E.
@@ -41,7 +42,8 @@ void gx_neighbours_clear(gx_neighbours *out); /* also of one that was never fill
 /* How it would be done: strips of so many rows, so many queries at a time. */
 typedef struct gx_knn_plan {
     int64_t strip, batch, batches;
-    bool is_few; /* the queries are multiplied while the strip is read */
+    bool is_few;    /* the queries are multiplied while the strip is read        */
+    bool is_mutual; /* the queries are E, in blocks as high as a strip: each pair of rows once */
 } gx_knn_plan;
 
 void gx_knn_foresee(gx_run *run, const gx_knn_args *args, gx_knn_plan *plan, gx_cost *cost,

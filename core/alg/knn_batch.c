@@ -5,6 +5,7 @@
 #include "dense.h"
 #include "knn_int.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -242,6 +243,16 @@ static void shift_some(gx_knn_search *s, int64_t first, int64_t end)
     }
 }
 
+/* |x|.  Where the squares vanish and x does not it is so small that nothing is foretold of it. */
+static double length_of(double square, gx_dtype dtype, const void *x, int64_t d)
+{
+    bool is_nothing = square == 0;
+    for (int64_t l = 0; l < d && is_nothing; l++) {
+        is_nothing = get(dtype, x, l) == 0;
+    }
+    return square == 0 && !is_nothing ? DBL_MIN : sqrt(square);
+}
+
 /* b's columns, and their lengths. */
 static void make_some(gx_knn_search *s, int64_t first, int64_t end)
 {
@@ -260,7 +271,8 @@ static void make_some(gx_knn_search *s, int64_t first, int64_t end)
         for (int64_t l = 0; b->shift == NULL && b->b != b->query && l < d; l++) {
             narrow[l] = (float)query[l];
         }
-        b->length[j] = sqrt(b->shift != NULL ? sum : b->square[j]);
+        b->length[j] = length_of(b->shift != NULL ? sum : b->square[j], s->dtype,
+                                 gx_at(b->b, s->dtype, d, 0, j), d);
     }
 }
 

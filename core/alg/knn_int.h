@@ -1,6 +1,6 @@
 /*
-** Shared by alg_knn.c, knn_listed.c, knn_device.c and knn_room.c: a batch of queries, and the
-** strips of E.
+** Shared by alg_knn.c, knn_listed.c, knn_mutual.c, knn_device.c and knn_room.c: a batch of queries,
+** and the strips of E.
 */
 #ifndef GX_KNN_INT_H
 #define GX_KNN_INT_H
@@ -89,6 +89,15 @@ void gx_knn_take_merit(gx_knn_search *s, const gx_knn_pair *pair, double merit);
 
 /* The queries of the batch by their candidates. */
 void gx_knn_listed(gx_knn_search *s);
+
+/*
+** The queries of the batch where they are E itself, all of it: whether they are, how many rows a
+** block has then, what a thread takes with so many, and the search.
+*/
+bool gx_knn_is_mutual(const gx_knn_search *s);
+int64_t gx_knn_mutual_height(const gx_knn_search *s);
+size_t gx_knn_mutual_bytes(const gx_knn_search *s, int64_t height);
+void gx_knn_mutual(gx_knn_search *s);
 
 /*
 ** All queries on the device, where that is predicted to be faster than host->seconds, or wanted:

@@ -23,7 +23,8 @@ static const char *const kernel_names[GX_KERNEL_COUNT] = {
     [GX_GESDD] = "gesdd",       [GX_CONVERT] = "convert",
     [GX_RANDOM] = "random",     [GX_FUSED] = "fused",
     [GX_APART] = "apart",       [GX_MERIT] = "merit",
-    [GX_NEAREST] = "nearest",   [GX_SPMM] = "spmm",
+    [GX_NEAREST] = "nearest",   [GX_MUTUAL] = "mutual",
+    [GX_SPMM] = "spmm",
 };
 
 const char *gx_kernel_name(gx_kernel_id kernel)
@@ -115,6 +116,7 @@ double gx_kernel_flops(gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
     case GX_MERIT:
         return 2 * (double)args->nearest->count * k;
     case GX_NEAREST:
+    case GX_MUTUAL:
         return (args->nearest->metric == GX_METRIC_ABSOLUTE ? 3 : 2) * m * n * k;
     case GX_PAIR:
         return (add + mul) * m * n * k * ((args->b != NULL) + (args->b2 != NULL));

@@ -20,7 +20,7 @@
 #include "nearest.h"
 #include "types.h"
 
-#define GX_BACKEND_ABI 10
+#define GX_BACKEND_ABI 11
 
 struct gx_random; /* random.h */
 
@@ -73,6 +73,8 @@ typedef enum gx_kernel_id {
     GX_NEAREST, /* the best rows of a for each query.  info: 1 + the first row found that has
                      a NaN or an Inf; -1 where a device cannot tell the rows apart in its memory;
                      the lists are then undefined                                                 */
+    GX_MUTUAL,  /* the pairs of columns of a and b of which either may be on the other's list; a is
+                     k x m.  A device need not have it                                            */
 
     GX_SPMM, /* c += alpha b op(sparse)       op(sparse) k x n, a panel (csr.h) of the same dtype;
                      b m x k; transa is op.  Columns of b and c are what an entry touches, so that
@@ -214,7 +216,7 @@ typedef struct gx_args {
                                        folded, gx_fold_doubles(), overwritten            */
     double more;                    /* FUSED: of a loop's first round, the rounds after it; of
                                        those -1.  A hint                                 */
-    const struct gx_nearest *nearest; /* APART, MERIT, NEAREST                           */
+    const struct gx_nearest *nearest; /* APART, MERIT, NEAREST, MUTUAL                   */
     const gx_csr *sparse;             /* SPMM; in the device's memory                    */
     bool is_fresh;                    /* SPMM: c = ..., not c += ...                     */
     gx_reduce_kind reduce_kind;

@@ -34,6 +34,14 @@ typedef enum gx_metric {
 } gx_metric;
 
 /*
+** A pair that MUTUAL found: row of a, column of b.
+*/
+typedef struct gx_found {
+    double merit;
+    int32_t row, column;
+} gx_found;
+
+/*
 ** Of a call with m rows of k numbers (a, m x k) and n queries (k x n).  The queries come twice: as
 ** they are, in `query`, of which merits are made; and in args.b, of the dtype of a, from which a
 ** backend may foretell merits, and which it need not look at.  On a device all arrays are in its
@@ -58,11 +66,18 @@ typedef struct gx_nearest {
     int64_t first_index;
     int64_t self;         /* index self + j is not for query j; GX_NO_SELF: all are              */
     const double *floor;  /* n: what is worse may be left out; NULL: nothing                     */
-    const double *length; /* n: |b_j|                                                            */
+    const double *length; /* n: |b_j|; 0 for zeros alone                                         */
     const void *shift;    /* k of dtype that have been taken off b, or NULL; SQUARED only        */
     const void *given;    /* m x n of dtype, ld m: x . y, sum (x - y)^2 or sum |x - y|, each
                              wrong by no more than adding up n terms one by one makes it; or
                              NULL.  DOT, COSINE: one column more, x . x                          */
+
+    /* MUTUAL: rows are queries, too; count, floor and length are as above.  Found are the pairs
+       whose merit is at least floor[j], or rows->floor[i], and maybe others; but of a query whose
+       floor is -Inf, those that may be among its count best. */
+    const struct gx_nearest *rows; /* of a's m columns: query, square, length, floor */
+    gx_found *found;               /* room for m n of them                          */
+    int64_t *pairs;                /* OUT: how many                               */
 } gx_nearest;
 
 /* The end of such a sum; the lanes are used up. */

@@ -12,7 +12,10 @@ Plan:
 7. exact refusals: k, metrics, shapes, complex operands, NaN and Inf in either, scores that overflow,
    candidates out of range;
 8. an interrupt;
-9. gx_knn_graph: the lists as entries, both ways by "union" and "mutual", ones, refusals.
+9. gx_knn_graph: the lists as entries, both ways by "union" and "mutual", ones, refusals;
+10. E beside itself, where each pair of rows is looked at once: the rows that a copy of E under another name gives, to the bit, with half
+    of the products: metrics, dtypes, backends, threads, lists shorter and longer than a block and than E, one's own row, equal rows, rows of
+    zeros, numbers of many orders; what the memory does not hold goes the other way; an interrupt; refusals.
 """
 import json
 import threading
@@ -408,3 +411,106 @@ def test_many_queries_by_the_team():
         q(db, "SELECT gx_store('E', ?)", from_numpy(E))
         assert error(db, "SELECT count(*) FROM gx_knn('B', 'E', 1)") == "gx_knn: B has Inf at (1500, 7)"
         db.close()
+
+
+# ---- 10. E beside itself ---------------------------------------------------------------------------------------------
+
+def flops_of(db, Q, E, k, **options):
+    db.execute("SELECT gx_stats_reset()")
+    rows = knn(db, Q, E, k, **options)
+    return rows, q(db, "SELECT value FROM gx_stats WHERE name = 'flops'")
+
+
+def uneven_rows(rng, shape, dtype):
+    """Equal rows, near ones, far ones, and of nothing."""
+    E = rng.standard_normal(shape)
+    E[::9] = E[3]
+    E[1::11] *= 1e-3
+    E[2::13] = 0
+    E[5] *= 1e6
+    E[7], E[8] = 1e-200 if dtype == "<f8" else 1e-30, 1e25
+    return E.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["<f8", "<f4"])
+@pytest.mark.parametrize("metric", METRICS)
+def test_itself(filedb, metric, dtype):
+    rng = np.random.default_rng(20)
+    for rows, cols, threads, ks in [(17, 3, 1, (1, 40)), (300, 20, 3, (1, 7, 290)), (900, 33, 2, (10, 300))]:
+        E = made(rng, (rows, cols), metric, dtype) if metric == "hamming" else uneven_rows(rng, (rows, cols), dtype)
+        filedb.execute("SELECT gx_config('threads', ?)", (threads,))
+        for name in "EF":
+            store(filedb, name + str(rows), E)
+        for k in ks:
+            for own in (False, True):
+                options = {"metric": metric, "exclude_self": own}
+                mine, half = flops_of(filedb, f"E{rows}", f"E{rows}", k, **options)
+                other, whole = flops_of(filedb, f"F{rows}", f"E{rows}", k, **options)
+                assert mine == other and len(mine) == rows * min(k, rows - own)
+                if metric == "l1":
+                    assert half == whole
+                elif rows > 800:
+                    assert whole * 0.5 < half < whole * 0.75
+    E = made(rng, (400, 30), metric, dtype)
+    store(filedb, "plain", E)
+    check(filedb, "plain", "plain", E, E, 9, metric)
+    check(filedb, "plain", "plain", E, E, 9, metric, exclude_self=True)
+
+
+@pytest.mark.parametrize("metric", ["dot", "cosine", "l2"])
+def test_itself_by_the_reference(db, metric):
+    E = uneven_rows(np.random.default_rng(21), (200, 9), "<f8")
+    store(db, "E", E)
+    found = knn(db, "E", "E", 12, metric=metric)
+    q(db, "SELECT gx_config('backend', 'reference')")
+    assert knn(db, "E", "E", 12, metric=metric) == found
+
+
+def test_itself_as_a_value(db):
+    """One and the same value twice is as good as a name; another with the same numbers is another matrix."""
+    value = from_numpy(np.random.default_rng(22).standard_normal((700, 16)).astype("<f4"))
+    found = {}
+    for text, args in (("SELECT query, id, score FROM gx_knn(?1, ?1, 3)", (value,)), ("SELECT query, id, score FROM gx_knn(?, ?, 3)", (value, bytes(bytearray(value))))):
+        db.execute("SELECT gx_stats_reset()")
+        rows = db.execute(text, args).fetchall()
+        found[q(db, "SELECT value FROM gx_stats WHERE name = 'flops'")] = rows
+    few, many = sorted(found) if len(found) == 2 else list(found) * 2
+    assert found[few] == found[many] and many == 2 * 700 * 700 * 16
+
+
+def test_itself_where_memory_is_short(filedb):
+    rng = np.random.default_rng(23)
+    E = rng.standard_normal((4000, 48)).astype("<f4")
+    filedb.execute("SELECT gx_config('tile_bytes', 65536), gx_config('threads', 2), gx_config('readers', 2)")
+    store(filedb, "E", E)
+    whole, found = 2 * 4000 * 4000 * 48, None
+    for limit, is_half in (("64MB", True), ("2MB", False), ("1200kB", False)):
+        filedb.execute("SELECT gx_config('memory_limit', ?)", (limit,))
+        for metric in ("l2", "cosine"):
+            rows, flops = flops_of(filedb, "E", "E", 5, metric=metric)
+            assert (flops < 0.7 * whole) == is_half, limit
+            found = found or {}
+            assert found.setdefault(metric, rows) == rows
+        text, read = filedb.execute("SELECT detail, bytes_read FROM gx_plan('knn(E, E, 5)')").fetchone()
+        assert ("each pair of rows" in text) == is_half and (read == E.nbytes) == is_half
+
+
+def test_itself_is_interrupted(filedb):
+    store(filedb, "E", np.random.default_rng(24).standard_normal((20000, 300)))
+    timer = threading.Timer(0.3, filedb.interrupt)
+    timer.start()
+    start = time.monotonic()
+    text = error(filedb, "SELECT sum(score) FROM gx_knn('E', 'E', 100, '{\"metric\":\"dot\"}')")
+    assert "interrupt" in text.lower() and time.monotonic() - start < 60
+    timer.join()
+    assert len(filedb.execute("SELECT id FROM gx_knn('E', 'E', 1) LIMIT 3").fetchall()) == 3
+
+
+def test_itself_refuses(db):
+    bad = np.ones((40, 3))
+    bad[20, 1], bad[30, 2] = np.nan, np.inf
+    store(db, "N", bad)
+    assert error(db, "SELECT * FROM gx_knn('N', 'N', 1)") == "gx_knn: N has NaN at (20, 1)"
+    assert error(db, "SELECT gx_knn_graph('N', 1)") == "gx_knn_graph: N has NaN at (20, 1)"
+    huge = from_numpy(np.random.default_rng(25).standard_normal((40, 3)) * 1e160)
+    assert error(db, "SELECT * FROM gx_knn(?1, ?1, 2)", huge).startswith("gx_knn: row 0 of Q has scores that overflow")
