@@ -1,8 +1,9 @@
 /*
 ** The same elements at other places: see lower.h.
 */
+#include "../run/call.h"
 #include "lower.h"
-#include "pieces.h"
+#include "values.h"
 
 #include <math.h>
 #include <string.h>
@@ -43,10 +44,11 @@ static gx_code make_piece(void *arg, int64_t piece, int member, gx_err *err)
 static void make_columns(gx_exec *x, const gx_type *t, columns_fn make, const void *arg)
 {
     const int64_t PIECE_BYTES = 256 << 10;
+    const double MOVED = 0.25; // of the time of an element that is looked at
     int64_t column = gx_max(1, t->rows * (int64_t)gx_dtype_bytes(t->dtype));
     columns c = {make, arg, t->cols, gx_max(1, PIECE_BYTES / column)};
-    gx_pieces pieces = gx_pieces_of(x, (size_t)(column * t->cols), 0);
-    gx_pieces_run(x, &pieces, t->rows > 0 ? gx_ceil_div(t->cols, c.width) : 0, make_piece, &c);
+    gx_run_pieces(x->run, MOVED * (double)t->rows * (double)t->cols,
+                  t->rows > 0 ? gx_ceil_div(t->cols, c.width) : 0, make_piece, &c);
 }
 
 /* k modulo n, from 0. */

@@ -8,10 +8,11 @@
 ** and quantile want a line as a whole.
 */
 #include "../alg/alg.h"
+#include "../run/call.h"
 #include "../spectra/alg_eig.h"
 #include "lines.h"
 #include "lower.h"
-#include "pieces.h"
+#include "values.h"
 
 #include <math.h>
 #include <string.h>
@@ -66,7 +67,7 @@ typedef struct line_pass {
     void *c;
     size_t line_bytes, work_bytes; /* of a member */
     char *line, *work;
-    gx_pieces pieces;
+    double elements;       /* that a team would share; 0: the caller alone          */
     gx_tally *part, total; /* a tally a piece, where all of it is one line */
 } line_pass;
 
@@ -74,7 +75,6 @@ typedef struct line_pass {
 static bool begin_lines(gx_exec *x, const gx_node *node, gx_lines lines, int64_t most, line_pass *p)
 {
     const int64_t LONG = 1 << 22;
-    size_t bytes = 0;
     p->x = x;
     p->node = node;
     p->from = gx_input_node(x->g, node, 0)->type;
@@ -82,12 +82,17 @@ static bool begin_lines(gx_exec *x, const gx_node *node, gx_lines lines, int64_t
     p->most = most;
     p->line_bytes = gx_lines_bytes(&lines, most);
     p->work_bytes = gx_line_work_bytes(node->op->id, lines.length);
-    gx_matrix_bytes(p->from.rows, p->from.cols, p->from.dtype, &bytes);
-    bytes = lines.count <= most || lines.length > LONG ? 0 : bytes;
+    bool is_one = lines.count <= most || lines.length > LONG;
+    p->elements = is_one ? 0 : (double)lines.count * (double)lines.length;
     p->a = gx_input_data(x, node, 0, p->from.dtype);
-    p->pieces = gx_pieces_of(x, bytes, p->line_bytes + p->work_bytes);
-    p->line = gx_temp(x, (size_t)p->pieces.members * p->line_bytes);
-    p->work = gx_temp(x, (size_t)p->pieces.members * p->work_bytes);
+    size_t members = (size_t)gx_run_members(x->run, p->elements);
+    size_t room = gx_mem_available(x->run->ctx->mem) / 4;
+    if (members > 1 && p->line_bytes + p->work_bytes > room / members) {
+        members = 1;
+        p->elements = 0;
+    }
+    p->line = gx_temp(x, members * p->line_bytes);
+    p->work = gx_temp(x, members * p->work_bytes);
     return p->a != NULL && p->line != NULL && p->work != NULL;
 }
 
@@ -109,7 +114,7 @@ static gx_run *asked_by(const line_pass *p, int member)
 
 static void run_lines(line_pass *p, gx_team_fn fn)
 {
-    gx_pieces_run(p->x, &p->pieces, gx_ceil_div(p->lines.count, p->most), fn, p);
+    gx_run_pieces(p->x->run, p->elements, gx_ceil_div(p->lines.count, p->most), fn, p);
 }
 
 static gx_code tally_part(void *arg, int64_t piece, int member, gx_err *err)

@@ -64,11 +64,22 @@ gx_code gx_run_call(gx_run *run, gx_kernel_id kernel, gx_dtype dtype, const gx_a
     return is_tiny(kernel, flops) ? GX_OK : gx_run_poll(run);
 }
 
-gx_code gx_run_pieces(gx_run *run, double work, int64_t pieces, gx_team_fn fn, void *arg)
+/* NULL: the caller alone. */
+static gx_team *team_for(gx_run *run, double work)
 {
     const double WORTH_A_TEAM = 1 << 17; // elements: about 0.1 ms
+    return !gx_ok(run) || work < WORTH_A_TEAM ? NULL : gx_run_team(run);
+}
+
+int gx_run_members(gx_run *run, double work)
+{
+    return gx_team_threads(team_for(run, work));
+}
+
+gx_code gx_run_pieces(gx_run *run, double work, int64_t pieces, gx_team_fn fn, void *arg)
+{
     gx_err err = {0};
-    gx_team *team = !gx_ok(run) || work < WORTH_A_TEAM ? NULL : gx_run_team(run);
+    gx_team *team = team_for(run, work);
     if (team != NULL) {
         gx_team_run(team, pieces, fn, arg, &err);
     }

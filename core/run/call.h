@@ -35,4 +35,7 @@ gx_code gx_run_call_cut(gx_run *run, gx_team *team, gx_kernel_id kernel, gx_dtyp
 */
 gx_code gx_run_pieces(gx_run *run, double work, int64_t pieces, gx_team_fn fn, void *arg);
 
+/* How many members they are shared by: for memory of each one's own. */
+int gx_run_members(gx_run *run, double work);
+
 #endif
