@@ -1,10 +1,10 @@
 """gx.store and gx.fetch beside np.save and np.load: seconds, processor seconds, and what SQLite itself takes.
 
-    bench/arrays.py [--dir FOLDER] [--mb 1024] [--rounds 5] [--sync] [--volumes 2]
+    bench/arrays.py [--dir FOLDER] [--mb 1024] [--rounds 5] [--sync] [--volumes 2] [--layouts rows,columns,f32,vector,narrow]
 
-One array of float64, by rows and by columns, into the same folder in turn: np.save and np.load; a database's own pages; a
-database with volumes; INSERTs of its bytes in pieces of 8 MiB by sqlite3 alone, which is what pages cost whoever writes
-them.  --sync waits for the disk in all of them (np.save with os.fsync, PRAGMA synchronous=full), else none does, but "save,
+One array, by rows and by columns, of float32, a vector, a narrow one, into the same folder in turn: np.save and np.load; a
+database of gx.connect ("pages"), one of sqlite3.connect, one in WAL mode, one with volumes; INSERTs of its bytes in pieces of 8 MiB by sqlite3
+alone, into pages of 64 KiB, which is what they cost whoever writes them so.  --sync waits for the disk in all of them (np.save with os.fsync, PRAGMA synchronous=full), else none does, but "save,
 fsync", which says what the disk itself takes.  Medians, then the least, ratios to the medians and the least of the peer, and the most memory that was resident beside the array, in MB.  Files are removed after each; before each, as much
 memory as two arrays is touched and given back, since a virtual machine's first touch of a page can cost more than all else.
 """
@@ -28,9 +28,16 @@ import gx_sqlite as gx  # noqa: E402
 PIECE = 8 << 20
 
 
-def connect(args, volumes):
-    db = sqlite3.connect(f"{args.dir}/gxarrays.db", isolation_level=None)
-    gx.load(db)
+def connect(args, volumes, kind):
+    path = f"{args.dir}/gxarrays.db"
+    if kind == "gx":
+        db = gx.connect(path, isolation_level=None)
+    else:
+        db = sqlite3.connect(path, isolation_level=None)
+        gx.load(db)
+    if kind == "wal":
+        db.execute("PRAGMA page_size=65536")
+        db.execute("PRAGMA journal_mode=wal")
     db.execute(f"PRAGMA synchronous={'full' if args.sync else 'off'}")
     if volumes:
         db.execute("SELECT gx_volumes(?)", (volumes,)).fetchall()
@@ -47,6 +54,8 @@ def save(args, a, is_synced):
 
 def insert(args, a):
     db = sqlite3.connect(f"{args.dir}/gxarrays.db", isolation_level=None)
+    db.execute("PRAGMA page_size=65536")
+    db.execute("PRAGMA cache_size=8")
     db.execute(f"PRAGMA synchronous={'full' if args.sync else 'off'}")
     db.execute("CREATE TABLE piece(id INTEGER PRIMARY KEY, data BLOB)")
     bytes_ = memoryview(a.ravel("K")).cast("B")
@@ -88,8 +97,11 @@ def rounds(args, a, order):
         timed(args, times, "save", lambda: save(args, a, args.sync))
         timed(args, times, "load", lambda: np.load(f"{args.dir}/gxarrays.npy"))
         clean(args)
-        for volumes, name in ((0, "pages"), (args.volumes, f"{args.volumes} volumes")):
-            db = connect(args, volumes)
+        for volumes, kind, name in ((0, "gx", "pages"), (0, "sqlite3", "sqlite3's"), (0, "wal", "WAL"),
+                                    (args.volumes, "gx", f"{args.volumes} volumes")):
+            if args.few and kind in ("wal", "sqlite3"):
+                continue
+            db = connect(args, volumes, kind)
             timed(args, times, f"{name} store", lambda: gx.store(db, "A", a))
             timed(args, times, f"{name} fetch", lambda: gx.fetch(db, "A"))
             db.close()
@@ -115,12 +127,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--volumes", type=int, default=2)
     parser.add_argument("--sync", action="store_true")
+    parser.add_argument("--few", action="store_true", help="neither WAL nor connections of sqlite3's")
+    parser.add_argument("--layouts", default="rows,columns")
     args = parser.parse_args()
     n = int((args.mb * 1e6 / 8) ** 0.5)
-    a = np.random.default_rng(0).random((n, n))
-    rounds(args, a, "by rows   ")
-    a = np.asfortranarray(a)
-    rounds(args, a, "by columns")
+    random = np.random.default_rng(0).random
+    makers = {"rows": lambda: random((n, n)), "columns": lambda: np.asfortranarray(random((n, n))),
+              "f32": lambda: random((n, 2 * n), np.float32), "vector": lambda: random(n * n), "narrow": lambda: random((n * n // 64, 64))}
+    for layout in args.layouts.split(","):
+        rounds(args, makers[layout](), f"{'' if layout not in ('rows', 'columns') else 'by '}{layout}".ljust(10))
 
 
 if __name__ == "__main__":

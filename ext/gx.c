@@ -154,6 +154,9 @@ static int register_once(sqlite3 *db, gx_err *err)
                 sqlite3_libversion());
         return SQLITE_ERROR;
     }
+    pthread_mutex_lock(&library.lock);
+    gx_vfs_register();
+    pthread_mutex_unlock(&library.lock);
     owner *own;
     bool is_present;
     int rc = find_owner(db, &is_present, &own);

@@ -4,7 +4,7 @@
 **     store.c          this file: statements, error codes, interrupts, limits, progress
 **     store_pragma.c   what SQLite tells of a database
 **     store_meta.c     one catalog row: read, checked, erased
-**     store_tile.c     writing tiles
+**     store_tile.c     writing tiles; store_lay.c, store_vfs.c: past SQLite's cache
 **     store_auth.c     what an authorizer forbids
 **     store_aux.c      auxiliary data of factorisations
 **     store_txn.c      making the tables, begin and end of a storing call
@@ -94,6 +94,10 @@ static const char *const sql[GX_SQL_COUNT] = {
     [GX_SQL_SET_EXTENT] = "INSERT OR REPLACE INTO main.gx_extent"
                           "(id, set_id, offset, length, stamp) VALUES(?1, ?2, ?3, ?4, ?5)",
     [GX_SQL_DROP_EXTENTS] = "DELETE FROM main.gx_extent WHERE id BETWEEN ?1 AND ?2",
+    [GX_SQL_WATCHERS] = "SELECT 1 FROM main.sqlite_master "
+                        "WHERE tbl_name = 'gx_tile' COLLATE NOCASE AND type IN ('trigger', "
+                        "'index') UNION ALL SELECT 1 FROM temp.sqlite_master "
+                        "WHERE tbl_name = 'gx_tile' COLLATE NOCASE AND type = 'trigger'",
 };
 
 _Static_assert(GX_META_SPREAD == 65536, "GX_SQL_ORPHAN_EXTENTS says it");

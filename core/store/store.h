@@ -114,6 +114,12 @@ gx_code gx_tile_shape(int64_t rows, int64_t cols, gx_dtype dtype, size_t max_til
 
 // The connection ----------------------------------------------------------------------------------
 
+/*
+** The VFS "gx": files that large tiles go into without SQLite's copies (store_vfs.c).  For the
+** SQLite library that the process uses gx with first; one thread at a time.
+*/
+void gx_vfs_register(void);
+
 /* db is borrowed and must outlive the store.  *store is NULL on failure. */
 gx_code gx_store_open(struct sqlite3 *db, gx_mem *mem, gx_store **store, gx_err *err);
 void gx_store_close(gx_store *store); /* NULL is a no-op */

@@ -51,6 +51,7 @@ typedef enum gx_sql {
     GX_SQL_EXTENTS,    /* (set) -> offset, length: in ascending order of offsets */
     GX_SQL_SET_EXTENT, /* (id, set, offset, length, stamp)                       */
     GX_SQL_DROP_EXTENTS, /* (first id, last id)                                  */
+    GX_SQL_WATCHERS,     /* () -> a row where triggers or indexes are on gx_tile */
     GX_SQL_COUNT
 } gx_sql;
 
@@ -96,6 +97,7 @@ struct gx_schema {
     bool has_dropped_extents; /* in this call                        */
     int descriptor;      /* see store_room.c; 0: not looked for, -1: none */
     struct stat file;    /* what it is of                            */
+    int lays;            /* see store_lay.c; 0: not asked, -1: no, 1: yes, 2: and was compared */
 };
 
 /* Statements on the connection. */

@@ -16,7 +16,7 @@
 */
 #include <sqlite3ext.h>
 
-#include "store_int.h"
+#include "lay_int.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -45,8 +45,8 @@ static const char *plain_file(gx_store *store, const gx_schema *schema)
     sqlite3_vfs *vfs = NULL;
     const char *path = sqlite3_db_filename(store->db, schema->name);
     (void)sqlite3_file_control(store->db, schema->name, SQLITE_FCNTL_VFS_POINTER, &vfs);
-    bool is_plain = path != NULL && path[0] != '\0' && vfs != NULL &&
-                    strcmp(vfs->zName, "unix") == 0 && statfs(path, &disk) == 0 &&
+    bool is_plain = path != NULL && path[0] != '\0' && gx_vfs_is_plain(vfs) &&
+                    statfs(path, &disk) == 0 &&
                     disk.f_type == EXT4_SUPER_MAGIC && !gx_store_is_wal(store, schema->name);
     return is_plain ? path : NULL;
 }

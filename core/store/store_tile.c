@@ -3,9 +3,9 @@
 **
 ** A whole tile is one INSERT OR REPLACE with the elements bound where they are: SQLite copies them
 ** into a record and from there into pages (decision 049 has what that costs, and what costs no
-** less).  Over a tile of the same size it is an UPDATE, which SQLite carries out in the pages that
-** are there, where REPLACE would free them.  Part of a tile is incremental blob I/O, which touches
-** only its pages.
+** less); in a file of gx's own VFS they go to the file past both (store_lay.c).  Over a tile of the
+** same size it is an UPDATE, which SQLite carries out in the pages that are there, where REPLACE
+** would free them.  Part of a tile is incremental blob I/O, which touches only its pages.
 **
 ** A blob handle moves from tile to tile with sqlite3_blob_reopen(), a seek in the table's b-tree;
 ** opening a new one compiles a statement.  A handle whose row has been replaced under it is dead
@@ -14,6 +14,7 @@
 */
 #include <sqlite3ext.h>
 
+#include "lay_int.h"
 #include "volume_int.h"
 
 #include <assert.h>
@@ -38,11 +39,20 @@ gx_code gx_store_still_stores(const gx_store *store, gx_err *err)
                    : GX_OK;
 }
 
-/* Bind and step; SQLITE_*.  let_go() follows when the failure has been told. */
+static gx_code writing_failed(gx_store *store, int rc, const gx_schema *schema,
+                              const gx_meta *meta, int64_t tile, gx_err *err)
+{
+    char label[GX_LABEL_MAX];
+    return gx_store_fail(store->db, rc, err, "writing tile %lld of %s to %s", (long long)tile,
+                         gx_meta_label(meta, label), schema->name);
+}
+
+/* Bind, data NULL: zeros, and step; SQLITE_*.  let_go() follows when the failure has been told. */
 static int put_tile(sqlite3_stmt *stmt, int64_t row, const void *data, size_t bytes)
 {
     sqlite3_bind_int64(stmt, 1, row);
-    int rc = sqlite3_bind_blob64(stmt, 2, data, bytes, SQLITE_STATIC);
+    int rc = data != NULL ? sqlite3_bind_blob64(stmt, 2, data, bytes, SQLITE_STATIC)
+                          : sqlite3_bind_zeroblob64(stmt, 2, bytes);
     return rc == SQLITE_OK ? sqlite3_step(stmt) : rc;
 }
 
@@ -50,6 +60,36 @@ static void let_go(sqlite3_stmt *stmt)
 {
     sqlite3_reset(stmt);
     sqlite3_bind_null(stmt, 2); // data belongs to the caller again
+}
+
+/* May it be inserted as zeros and written otherwise?  Its row is not there then. */
+static bool may_lay(gx_store *store, gx_schema *schema, const gx_meta *meta, size_t bytes)
+{
+    if (meta->is_over || bytes < GX_LAY_LEAST) {
+        return false;
+    }
+    if (schema->lays == 0) {
+        bool may = gx_lay_is_possible(store, schema) &&
+                   gx_store_may_patch(store, schema->name, NULL) == GX_OK;
+        schema->lays = may ? 1 : -1;
+    }
+    return schema->lays > 0;
+}
+
+/* The elements of a tile that was inserted as zeros, or was to be. */
+static gx_code lay_tile(gx_store *store, gx_schema *schema, const gx_meta *meta, int64_t tile,
+                        const void *data, const gx_lay *lay, bool is_inserted, gx_err *err)
+{
+    int rc = gx_lay_flush(store, schema, is_inserted);
+    if (!is_inserted) {
+        return GX_OK;
+    }
+    if (rc == SQLITE_OK) {
+        GX_TRY(gx_store_blob(store->db, schema->name, meta, tile, true, &schema->patch,
+                             &schema->patch_row, err));
+        rc = gx_lay_complete(schema, data, gx_meta_tile_bytes(meta, tile), lay);
+    }
+    return rc == SQLITE_OK ? GX_OK : writing_failed(store, rc, schema, meta, tile, err);
 }
 
 gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, const void *data,
@@ -73,7 +113,10 @@ gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, 
     }
     GX_TRY(gx_store_stmt(store, schema, meta->is_over ? GX_SQL_WRITE_OVER : GX_SQL_WRITE_TILE,
                          &stmt, err));
-    int rc = put_tile(stmt, row, data, bytes);
+    gx_lay lay;
+    bool is_laid = may_lay(store, schema, meta, bytes) &&
+                   gx_lay_begin(store, schema, data, bytes, &lay);
+    int rc = put_tile(stmt, row, is_laid ? NULL : data, bytes);
     if (meta->is_over && rc == SQLITE_DONE && sqlite3_changes(store->db) != 1) { // it was missing
         let_go(stmt);
         GX_TRY(gx_store_stmt(store, schema, GX_SQL_WRITE_TILE, &stmt, err));
@@ -84,11 +127,13 @@ gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, 
         code = gx_fail(err, GX_TOOBIG, "a tile of %zu bytes is past SQLite's length limit of %lld",
                        bytes, (long long)gx_store_length_limit(store));
     } else if (rc != SQLITE_DONE) {
-        char label[GX_LABEL_MAX];
-        code = gx_store_fail(store->db, rc, err, "writing tile %lld of %s to %s", (long long)tile,
-                             gx_meta_label(meta, label), schema->name);
+        code = writing_failed(store, rc, schema, meta, tile, err);
     }
     let_go(stmt);
+    if (is_laid) {
+        gx_code laid = lay_tile(store, schema, meta, tile, data, &lay, code == GX_OK, err);
+        code = code == GX_OK ? laid : code;
+    }
     if (code == GX_OK) {
         gx_store_count_write(store, start_ns, bytes, 1);
     }
@@ -195,9 +240,7 @@ gx_code gx_store_patch_tile(gx_store *store, const gx_meta *meta, int64_t tile, 
         rc = sqlite3_blob_write(schema->patch, data, (int)bytes, (int)offset);
     }
     if (rc != SQLITE_OK) {
-        char label[GX_LABEL_MAX];
-        return gx_store_fail(store->db, rc, err, "writing tile %lld of %s to %s", (long long)tile,
-                             gx_meta_label(meta, label), schema->name);
+        return writing_failed(store, rc, schema, meta, tile, err);
     }
     gx_store_count_write(store, start_ns, bytes, is_new);
     return GX_OK;

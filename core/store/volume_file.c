@@ -31,6 +31,7 @@
 */
 #include <sqlite3ext.h>
 
+#include "lay_int.h"
 #include "volume_int.h"
 
 #include "../base/thread.h"
@@ -228,7 +229,7 @@ static gx_code open_file(gx_mem *mem, sqlite3_vfs *vfs, const char *path, int fl
     GX_TRY(gx_mem_calloc(mem, (size_t)vfs->szOsFile, "file of a volume", &memory, err));
     made->file = memory;
     int out = 0;
-    made->is_plain = strcmp(vfs->zName, "unix") == 0;
+    made->is_plain = gx_vfs_is_plain(vfs);
     int rc = vfs->xOpen(vfs, made->path, made->file, flags, &out);
     if (rc == SQLITE_OK && (flags & SQLITE_OPEN_READWRITE) != 0 &&
         (out & SQLITE_OPEN_READONLY) != 0) {

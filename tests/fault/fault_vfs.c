@@ -1,5 +1,5 @@
 /*
-** The n-th call to the file system fails: a shim over SQLite's default VFS.
+** The n-th call to the file system fails: a shim over gx's VFS, which is over SQLite's.
 **
 ** Each file of the shim is its own header followed by the file below it.  While armed, every
 ** xRead, xWrite, xTruncate, xSync, xFileSize, xLock, xShmMap, xShmLock, xOpen, xDelete and
@@ -11,13 +11,15 @@
 */
 #include "fault.h"
 
+#include "../../core/store/store.h"
+
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
 typedef enum scope { ALL_CALLS, LOCKS, WRITES, VOLUME_WRITES } scope;
 
-static sqlite3_vfs *below; /* the default VFS of before; set once by fault_vfs_install() */
+static sqlite3_vfs *below; /* the VFS "gx"; set once by fault_vfs_install() */
 
 static _Atomic int64_t events;
 static _Atomic int64_t first, last; /* events that fail; first 0 = not armed */
@@ -210,7 +212,8 @@ static int shim_access(sqlite3_vfs *vfs, const char *path, int flags, int *out)
 int fault_vfs_install(void)
 {
     static sqlite3_vfs shim; // a copy of the VFS below, so that everything else passes through
-    below = sqlite3_vfs_find(NULL);
+    gx_vfs_register();
+    below = sqlite3_vfs_find("gx");
     if (below == NULL) {
         return SQLITE_ERROR;
     }

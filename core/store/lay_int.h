@@ -1,0 +1,66 @@
+/*
+** A tile that goes into the file under the pages that SQLite writes: store_lay.c, store_vfs.c.
+**
+** Of core/store alone.  Include <sqlite3ext.h> first.
+*/
+#ifndef GX_LAY_INT_H
+#define GX_LAY_INT_H
+
+#include "store_int.h"
+
+struct sqlite3_vfs;
+
+enum {
+    GX_LAY_LEAST = 1 << 20,    /* bytes of a tile for which it is worth it                        */
+    GX_LAY_POINTER = 4,        /* bytes: what an overflow page begins with, the next one's number */
+    GX_LAY_PAGE_MAX = 1 << 16, /* bytes: SQLite's largest page                                    */
+    GX_LAY_PAGES = 1 << 15,    /* of one tile                                                     */
+    GX_LAY_RUN = 256,          /* pages that are written in one call                              */
+    GX_FCNTL_LAY = 0x67780001  /* to a file of the VFS: (gx_lay *), NULL: no more                 */
+};
+
+#define GX_VFS "gx"
+
+/* The chain of one tile's overflow pages, which is about to be inserted as zeros. */
+typedef struct gx_lay {
+    const char *key;  /* &gx_lay_key: of this gx.so, where a process has several */
+    const char *data; /* the elements behind those in the b-tree's own page */
+    size_t bytes;
+    size_t page_bytes;
+    int64_t first, count; /* pages, which follow each other; the file's first is 1 */
+    int64_t written;      /* those with their elements in the file                  */
+    int64_t run;          /* of the chain's, from 0: they wait ...                  */
+    int run_pages;        /* ... so many                                            */
+    bool is_odd;          /* SQLite wrote one that is not as expected               */
+    uint64_t seen[GX_LAY_PAGES / 64];
+} gx_lay;
+
+extern const char gx_lay_key;
+
+static inline bool gx_lay_seen(const gx_lay *lay, int64_t k)
+{
+    return (lay->seen[k / 64] >> (k % 64) & 1) != 0;
+}
+
+static inline void gx_lay_see(gx_lay *lay, int64_t k)
+{
+    lay->seen[k / 64] |= (uint64_t)1 << (k % 64);
+}
+
+/* SQLite's own VFS for files, or ours on it. */
+bool gx_vfs_is_plain(const struct sqlite3_vfs *vfs);
+
+/*
+** is_possible  In this schema, in this storing call.
+** begin        Before a tile is inserted into a row that is not there: whether it is to be inserted
+**              as zeros.  Then flush follows, whatever comes of that, before anything else is done.
+** flush        The elements take the place of the zeros.  SQLITE_*.
+** complete     schema->patch is open on the tile: what is not in the file is written through it,
+**              all or what the b-tree's page has.  SQLITE_*.
+*/
+bool gx_lay_is_possible(gx_store *store, gx_schema *schema);
+bool gx_lay_begin(gx_store *store, gx_schema *schema, const void *data, size_t bytes, gx_lay *lay);
+int gx_lay_flush(gx_store *store, const gx_schema *schema, bool is_inserted);
+int gx_lay_complete(gx_schema *schema, const void *data, size_t bytes, const gx_lay *lay);
+
+#endif

@@ -1,0 +1,359 @@
+/*
+** The VFS "gx": SQLite's own for files, "unix", and one thing more: elements of a tile go from
+** where they are into the file (store_lay.c), many pages in one call.
+**
+** SQLite writes a page at a time, out of its cache, into which it has copied the element from a
+** record, into which it has copied it before.  In a file of this VFS a tile is inserted as zeros,
+** which costs no record, and where SQLite writes a page of the tile's chain, the page's pointer to
+** the next one and the elements that belong there are written in its place, together with those of
+** its neighbours.  When and in which order pages may be written stays SQLite's: nothing is written
+** before it asks for it, and everything before it reads, cuts or syncs the file, and before the
+** INSERT's pages are said to be there.  Journals, rollback and recovery are what they were.
+**
+** A page is replaced only where it is what is expected: bytes all zero behind a pointer to the
+** following page, the last one's being 0.  Any other goes through as it is, and marks the layout as
+** odd; then who laid it out writes the tile again through SQLite.
+**
+** The descriptor is SQLite's: one of our own would, when it is closed, give up every lock that the
+** process has on the file.  It is the fourth field of SQLite's unixFile, as it has been since 3.6.
+** Nothing is taken on trust: the fields before it have to be what they should, and the number a
+** descriptor for reading and writing of the very file that was opened; else files of this VFS are
+** those of "unix".
+**
+** Everything else is handed on.  The methods call nothing of SQLite's but the VFS below.
+*/
+#include <sqlite3ext.h>
+
+#include "lay_int.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+SQLITE_EXTENSION_INIT3
+
+typedef struct laid_file {
+    sqlite3_file base;
+    int descriptor;     /* SQLite's, of real; -1: not known */
+    gx_lay *lay;        /* or NULL; the caller's            */
+    sqlite3_file *real; /* behind this struct               */
+} laid_file;
+
+/* How SQLite's unixFile begins. */
+typedef struct unix_file {
+    const sqlite3_io_methods *methods;
+    sqlite3_vfs *vfs;
+    void *inode;
+    int descriptor;
+} unix_file;
+
+const char gx_lay_key = 0;
+static sqlite3_vfs *unix_vfs; /* of the library that gx_vfs_register() has seen */
+
+static laid_file *of(sqlite3_file *file)
+{
+    return (laid_file *)file;
+}
+
+// Pages that elements take the place of -----------------------------------------------------------
+
+static size_t page_elements(const gx_lay *lay, int64_t k)
+{
+    size_t each = lay->page_bytes - GX_LAY_POINTER;
+    return gx_min(each, lay->bytes - (size_t)k * each);
+}
+
+static uint32_t next_of(const gx_lay *lay, int64_t k)
+{
+    return k + 1 < lay->count ? (uint32_t)(lay->first + k + 1) : 0;
+}
+
+static bool is_expected(const gx_lay *lay, int64_t k, const unsigned char *page)
+{
+    uint32_t next = (uint32_t)page[0] << 24 | (uint32_t)page[1] << 16 | (uint32_t)page[2] << 8 |
+                    (uint32_t)page[3];
+    const unsigned char *rest = page + GX_LAY_POINTER;
+    return next == next_of(lay, k) && rest[0] == 0 &&
+           memcmp(rest, rest + 1, lay->page_bytes - GX_LAY_POINTER - 1) == 0;
+}
+
+/* All bytes of the vectors, which change. */
+static int write_all(int descriptor, struct iovec *part, int parts, off_t at)
+{
+    while (parts > 0) {
+        ssize_t written = pwritev(descriptor, part, parts, at);
+        if (written < 0 && errno == EINTR) {
+            continue;
+        }
+        if (written <= 0) {
+            bool is_full = written == 0 || errno == ENOSPC || errno == EDQUOT;
+            return is_full ? SQLITE_FULL : SQLITE_IOERR_WRITE;
+        }
+        at += written;
+        while (parts > 0 && (size_t)written >= part->iov_len) {
+            written -= (ssize_t)part->iov_len;
+            part++;
+            parts--;
+        }
+        if (parts > 0) {
+            part->iov_base = (char *)part->iov_base + written;
+            part->iov_len -= (size_t)written;
+        }
+    }
+    return SQLITE_OK;
+}
+
+/* Write the pages that wait.  The last one of a chain is whole, zero behind its elements. */
+static int settle(laid_file *f)
+{
+    static const char zeros[GX_LAY_PAGE_MAX];
+    gx_lay *lay = f->lay;
+    if (lay == NULL || lay->run_pages == 0) {
+        return SQLITE_OK;
+    }
+    struct iovec part[2 * GX_LAY_RUN + 1];
+    unsigned char pointer[GX_LAY_RUN][GX_LAY_POINTER];
+    int parts = 0;
+    size_t each = lay->page_bytes - GX_LAY_POINTER;
+    for (int r = 0; r < lay->run_pages; r++) {
+        int64_t k = lay->run + r;
+        uint32_t next = next_of(lay, k);
+        for (int b = 0; b < GX_LAY_POINTER; b++) {
+            pointer[r][b] = (unsigned char)(next >> (8 * (GX_LAY_POINTER - 1 - b)));
+        }
+        size_t bytes = page_elements(lay, k);
+        part[parts++] = (struct iovec){pointer[r], GX_LAY_POINTER};
+        part[parts++] = (struct iovec){(void *)(lay->data + (size_t)k * each), bytes};
+        if (bytes < each) { // the last page
+            part[parts++] = (struct iovec){(void *)zeros, each - bytes};
+        }
+    }
+    int64_t page = lay->first + lay->run - 1;
+    int rc = write_all(f->descriptor, part, parts, page * (off_t)lay->page_bytes);
+    lay->written += rc == SQLITE_OK ? lay->run_pages : 0;
+    lay->run_pages = 0;
+    return rc;
+}
+
+/* Page k of the chain: with those before it, where it follows them. */
+static int join(laid_file *f, int64_t k)
+{
+    gx_lay *lay = f->lay;
+    if (lay->run_pages > 0 && (lay->run + lay->run_pages != k || lay->run_pages == GX_LAY_RUN)) {
+        int rc = settle(f);
+        if (rc != SQLITE_OK) {
+            return rc;
+        }
+    }
+    lay->run = lay->run_pages == 0 ? k : lay->run;
+    lay->run_pages++;
+    return k == lay->count - 1 ? settle(f) : SQLITE_OK; // whoever asked for it hears of a failure
+}
+
+static int write_page(sqlite3_file *file, const void *page, int bytes, sqlite3_int64 at)
+{
+    laid_file *f = of(file);
+    gx_lay *lay = f->lay;
+    int64_t k = lay == NULL ? -1 : at / (int64_t)lay->page_bytes - (lay->first - 1);
+    if (k >= 0 && k < lay->count) {
+        bool is_again = gx_lay_seen(lay, k);
+        if (!is_again && (size_t)bytes == lay->page_bytes && at % bytes == 0 &&
+            is_expected(lay, k, page)) {
+            gx_lay_see(lay, k);
+            return join(f, k);
+        }
+        lay->is_odd = true;
+        int rc = settle(f);
+        if (rc != SQLITE_OK) {
+            return rc;
+        }
+    }
+    return f->real->pMethods->xWrite(f->real, page, bytes, at);
+}
+
+// The other methods -------------------------------------------------------------------------------
+
+/* settle() first, then what is handed on. */
+#define AFTER_PAGES(file, call)                                                                    \
+    laid_file *f = of(file);                                                                       \
+    int rc = settle(f);                                                                            \
+    return rc != SQLITE_OK ? rc : f->real->pMethods->call
+
+#define HANDED_ON(file, call) return of(file)->real->pMethods->call
+
+static int close_file(sqlite3_file *file)
+{
+    HANDED_ON(file, xClose(of(file)->real));
+}
+
+static int read_file(sqlite3_file *file, void *into, int bytes, sqlite3_int64 at)
+{
+    AFTER_PAGES(file, xRead(f->real, into, bytes, at));
+}
+
+static int truncate_file(sqlite3_file *file, sqlite3_int64 size)
+{
+    AFTER_PAGES(file, xTruncate(f->real, size));
+}
+
+static int sync_file(sqlite3_file *file, int flags)
+{
+    AFTER_PAGES(file, xSync(f->real, flags));
+}
+
+static int file_size(sqlite3_file *file, sqlite3_int64 *size)
+{
+    AFTER_PAGES(file, xFileSize(f->real, size));
+}
+
+static int lock_file(sqlite3_file *file, int lock)
+{
+    HANDED_ON(file, xLock(of(file)->real, lock));
+}
+
+static int unlock_file(sqlite3_file *file, int lock)
+{
+    AFTER_PAGES(file, xUnlock(f->real, lock));
+}
+
+static int check_reserved(sqlite3_file *file, int *is_reserved)
+{
+    HANDED_ON(file, xCheckReservedLock(of(file)->real, is_reserved));
+}
+
+static int control_file(sqlite3_file *file, int what, void *arg)
+{
+    laid_file *f = of(file);
+    gx_lay *lay = arg;
+    if (what != GX_FCNTL_LAY) {
+        return f->real->pMethods->xFileControl(f->real, what, arg);
+    }
+    if (f->descriptor < 0 || (lay != NULL && lay->key != &gx_lay_key)) {
+        return SQLITE_NOTFOUND;
+    }
+    int rc = settle(f);
+    f->lay = lay;
+    return rc;
+}
+
+static int sector_size(sqlite3_file *file)
+{
+    HANDED_ON(file, xSectorSize(of(file)->real));
+}
+
+static int characteristics(sqlite3_file *file)
+{
+    HANDED_ON(file, xDeviceCharacteristics(of(file)->real));
+}
+
+static int map_shared(sqlite3_file *file, int page, int bytes, int extend, void volatile **at)
+{
+    HANDED_ON(file, xShmMap(of(file)->real, page, bytes, extend, at));
+}
+
+static int lock_shared(sqlite3_file *file, int offset, int count, int flags)
+{
+    HANDED_ON(file, xShmLock(of(file)->real, offset, count, flags));
+}
+
+static void order_shared(sqlite3_file *file)
+{
+    of(file)->real->pMethods->xShmBarrier(of(file)->real);
+}
+
+static int unmap_shared(sqlite3_file *file, int is_deleted)
+{
+    HANDED_ON(file, xShmUnmap(of(file)->real, is_deleted));
+}
+
+static int fetch_page(sqlite3_file *file, sqlite3_int64 at, int bytes, void **page)
+{
+    AFTER_PAGES(file, xFetch(f->real, at, bytes, page));
+}
+
+static int unfetch_page(sqlite3_file *file, sqlite3_int64 at, void *page)
+{
+    HANDED_ON(file, xUnfetch(of(file)->real, at, page));
+}
+
+static const sqlite3_io_methods methods = {
+    .iVersion = 3,
+    .xClose = close_file,
+    .xRead = read_file,
+    .xWrite = write_page,
+    .xTruncate = truncate_file,
+    .xSync = sync_file,
+    .xFileSize = file_size,
+    .xLock = lock_file,
+    .xUnlock = unlock_file,
+    .xCheckReservedLock = check_reserved,
+    .xFileControl = control_file,
+    .xSectorSize = sector_size,
+    .xDeviceCharacteristics = characteristics,
+    .xShmMap = map_shared,
+    .xShmLock = lock_shared,
+    .xShmBarrier = order_shared,
+    .xShmUnmap = unmap_shared,
+    .xFetch = fetch_page,
+    .xUnfetch = unfetch_page,
+};
+
+// Opening -----------------------------------------------------------------------------------------
+
+static int descriptor_of(sqlite3_file *real, const char *path)
+{
+    unix_file begins;
+    struct stat there, about;
+    memcpy(&begins, real, sizeof begins);
+    bool is_it = begins.methods == real->pMethods && begins.vfs == unix_vfs &&
+                 begins.descriptor > 2 && stat(path, &there) == 0 &&
+                 fstat(begins.descriptor, &about) == 0 && there.st_dev == about.st_dev &&
+                 there.st_ino == about.st_ino;
+    int flags = is_it ? fcntl(begins.descriptor, F_GETFL) : -1;
+    bool may_write = flags != -1 && (flags & (O_ACCMODE | O_APPEND)) == O_RDWR;
+    return may_write ? begins.descriptor : -1;
+}
+
+/* A database's file; what is opened beside it is "unix"'s alone. */
+static int open_file(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int flags, int *out)
+{
+    (void)vfs;
+    if ((flags & SQLITE_OPEN_MAIN_DB) == 0 || path == NULL) {
+        return unix_vfs->xOpen(unix_vfs, path, file, flags, out);
+    }
+    laid_file *f = of(file);
+    *f = (laid_file){.descriptor = -1, .real = (sqlite3_file *)(f + 1)};
+    int rc = unix_vfs->xOpen(unix_vfs, path, f->real, flags, out);
+    if (rc == SQLITE_OK && f->real->pMethods->iVersion >= methods.iVersion) {
+        f->descriptor = descriptor_of(f->real, path);
+        f->base.pMethods = &methods;
+    } else if (rc == SQLITE_OK) { // an SQLite without some of its methods: no VFS for us
+        (void)f->real->pMethods->xClose(f->real);
+        rc = SQLITE_CANTOPEN;
+    }
+    return rc;
+}
+
+void gx_vfs_register(void)
+{
+    static sqlite3_vfs ours; // one SQLite library's for ever: it is in its list
+    sqlite3_vfs *below = sqlite3_vfs_find("unix");
+    if (below == NULL || sqlite3_vfs_find(GX_VFS) != NULL || ours.zName != NULL ||
+        below->szOsFile < (int)sizeof(unix_file)) {
+        return;
+    }
+    unix_vfs = below;
+    ours = *below;
+    ours.pNext = NULL;
+    ours.zName = GX_VFS;
+    ours.szOsFile = below->szOsFile + (int)sizeof(laid_file);
+    ours.xOpen = open_file;
+    (void)sqlite3_vfs_register(&ours, 0);
+}
+
+bool gx_vfs_is_plain(const sqlite3_vfs *vfs)
+{
+    return vfs != NULL && (strcmp(vfs->zName, "unix") == 0 || vfs->xOpen == open_file);
+}

@@ -1,0 +1,82 @@
+"""gx.connect: a connection of sqlite3's with gx in it and the VFS "gx" under its file.
+
+Plan: names of files that a URI would take otherwise, as text, bytes and paths, relative too; sqlite3's options; what is no
+file, and URIs; a large array stored takes few system calls and is the same for sqlite3 alone; where the process has no
+such VFS it is sqlite3.connect and load; a folder that is not there fails as sqlite3's.
+"""
+import os
+import pathlib
+import sqlite3
+
+import gx_sqlite as gx
+import numpy as np
+import pytest
+
+NAMES = ["a.db", "with space.db", "a?vfs=unix", "a%20b#c.db", "ümlaut&mode=memory.db", "file:x.db"]
+
+
+def calls_that_write():
+    with open("/proc/self/io") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("syscw"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", [str, os.fsencode, pathlib.Path], ids=["str", "bytes", "path"])
+def test_names(tmp_path, monkeypatch, name, kind):
+    monkeypatch.chdir(tmp_path)
+    for path in (name, str(tmp_path / f"b{name}")):
+        with gx.connect(kind(path)) as db:
+            gx.store(db, "A", np.eye(3))
+        db.close()
+        assert os.path.getsize(path) > 0
+    assert sorted(os.listdir(tmp_path)) == sorted([name, f"b{name}"])
+
+
+def test_options(tmp_path):
+    db = gx.connect(tmp_path / "a.db", isolation_level=None, timeout=1.5)
+    assert db.isolation_level is None and db.execute("PRAGMA busy_timeout").fetchone() == (1500,)
+    db.close()
+
+
+def test_what_is_no_file(tmp_path):
+    for database, options in ((":memory:", {}), ("", {}), (f"file:{tmp_path / 'a.db'}?mode=rwc", {"uri": True})):
+        db = gx.connect(database, **options)
+        gx.store(db, "A", np.eye(3))
+        assert np.array_equal(gx.fetch(db, "A"), np.eye(3))
+        db.close()
+    with pytest.raises(sqlite3.OperationalError, match="unable to open"):
+        gx.connect(tmp_path / "none" / "a.db")
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("shape, dtype", [((4000, 3000), "f8"), ((4000, 5000), "f4"), ((9000001,), "f8"), ((30, 300007), "f8")])
+def test_a_large_array(tmp_path, order, shape, dtype):
+    array = np.asarray(np.random.default_rng(0).random(shape), dtype, order=order)
+    db = gx.connect(tmp_path / "a.db", isolation_level=None)
+    before = calls_that_write()
+    gx.store(db, "A", array)
+    assert calls_that_write() - before < array.nbytes / 65536 / 2
+    assert np.array_equal(gx.fetch(db, "A").reshape(shape), array)
+    gx.store(db, "A", array[::-1], replace=True)
+    assert np.array_equal(gx.fetch(db, "A").reshape(shape), array[::-1])
+    db.close()
+    db = sqlite3.connect(tmp_path / "a.db")
+    gx.load(db)
+    assert np.array_equal(gx.fetch(db, "A").reshape(shape), array[::-1])
+    assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    db.close()
+
+
+def test_without_the_vfs(tmp_path, monkeypatch):
+    connect = sqlite3.connect
+
+    def knows_no_vfs(database, **options):
+        if "vfs=gx" in str(database):
+            raise sqlite3.OperationalError("no such vfs: gx")
+        return connect(database, **options)
+
+    monkeypatch.setattr(sqlite3, "connect", knows_no_vfs)
+    db = gx.connect(tmp_path / "a.db")
+    gx.store(db, "A", np.eye(3))
+    assert np.array_equal(gx.fetch(db, "A"), np.eye(3))
+    db.close()
