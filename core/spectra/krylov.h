@@ -179,6 +179,7 @@ typedef struct gx_ortho {
     int64_t drawn; /* random columns so far                                        */
     void *work;    /* gx_ortho_work() elements                                     */
     void *scratch; /* of it, for products of V with a block                        */
+    int64_t first; /* the next blocks have little of V's columns before it: faster */
 } gx_ortho;
 
 /* Elements of dtype, for blocks of so many columns of n beside `most` at most. */

@@ -23,6 +23,7 @@ typedef struct gx_kry {
     bool is_hermitian, is_inverse, is_real;
     void *V;             /* n x (ncv + 2 block): basis, F, and what comes next     */
     int64_t m, f;        /* columns of the basis, of F                             */
+    int64_t coupled;     /* Hermitian: A F has but rounding of the columns before  */
     int64_t ld;          /* of H and C                                             */
     void *H, *C, *h, *s; /* wide; h: ld x block, s: block x block                  */
     void *T, *Q;         /* m x m: H's Schur form, of wide; Hermitian: Q in c128, its vectors  */

@@ -16,6 +16,10 @@
 ** measure.  Two rounds read V three times, where two sweeps read it four times and the columns of Y
 ** afterwards once for each of them.
 **
+** Where a Krylov method knows that Y has next to nothing of V's first columns (the three terms of
+** Lanczos, the two of Golub and Kahan), the first round leaves them out, and what rounding left of
+** them is the second one's: half of the work, to the same measure.
+**
 ** Where Y is too ill-conditioned for its G (its columns scaled to length 1, which a Cholesky factor
 ** does not see) a multiple of I is added: R is then well enough conditioned, and what it leaves is
 ** better than what there was, by 1 / sqrt(shift) at most.  Another round takes it from there.
@@ -57,15 +61,17 @@ typedef struct block {
     gx_dtype dtype, wide;
     const void *V;
     void *y;
-    int64_t n, m, cols;      /* of y: those given, and drawn ones behind them                  */
-    void *C;                 /* wide, m x cols: what is taken away, as it was rounded          */
-    void *G, *P, *R, *S, *T; /* wide, cols x cols                                        */
-    void *taken, *triangle;  /* -C and R, of dtype                                       */
-    char *partial;           /* of dtype: for each slice (m + cols) x cols, C above G    */
-    int64_t panel;           /* rows                                                     */
-    int64_t slices, panels;  /* how many, and panels in each                             */
-    bool applies, measures;  /* what a sweep does                                        */
-    bool is_large;           /* the team takes part                                      */
+    int64_t n, m, cols;      /* of y: those given, and drawn ones behind them       */
+    int64_t first;           /* C is of V's columns from here on                    */
+    void *C;                 /* wide, (m - first) x cols: what will be taken away   */
+    void *G, *P, *R, *S, *T; /* wide, cols x cols                                   */
+    void *taken, *triangle;  /* -C and R, of dtype                                  */
+    char *partial;           /* of dtype: for each slice the next C above the next G */
+    int64_t from;            /* the next C's first                                  */
+    int64_t panel;           /* rows                                                */
+    int64_t slices, panels;  /* how many, and panels in each                        */
+    bool applies, measures;  /* what a sweep does                                   */
+    bool is_large;           /* the team takes part                                 */
 } block;
 
 // Memory ------------------------------------------------------------------------------------------
@@ -114,16 +120,17 @@ static gx_code call(const block *b, gx_kernel_id kernel, const gx_args *args, gx
 /* Rows i .. i + rows - 1 of Y := (Y - V C) R^-1. */
 static gx_code apply(const block *b, int64_t i, int64_t rows, gx_err *err)
 {
-    const void *V = gx_at(b->V, b->dtype, b->n, i, 0);
+    int64_t m = b->m - b->first;
+    const void *V = gx_at(b->V, b->dtype, b->n, i, b->first);
     void *y = gx_at(b->y, b->dtype, b->n, i, 0);
-    gx_args product = {.m = rows, .a = V, .lda = b->n, .b = b->taken, .ldb = b->m};
+    gx_args product = {.m = rows, .a = V, .lda = b->n, .b = b->taken, .ldb = m};
     product.c = y;
     product.ldc = b->n;
     bool is_packed = b->cols >= GEMM_COLUMNS;
-    product.n = is_packed ? b->cols : b->m;
-    product.k = is_packed ? b->m : b->cols;
+    product.n = is_packed ? b->cols : m;
+    product.k = is_packed ? m : b->cols;
     product.alpha.re = product.beta.re = 1;
-    if (b->m > 0) {
+    if (m > 0) {
         GX_TRY(call(b, is_packed ? GX_GEMM : GX_PAIR, &product, err));
     }
     gx_args solve = {.side = GX_RIGHT, .uplo = GX_UPPER, .m = rows, .n = b->cols, .alpha = {1, 0}};
@@ -134,12 +141,18 @@ static gx_code apply(const block *b, int64_t i, int64_t rows, gx_err *err)
     return call(b, GX_TRSM, &solve, err);
 }
 
+/* Rows of a sum: of C and of G. */
+static int64_t height(const block *b)
+{
+    return b->m - b->from + b->cols;
+}
+
 /* sum += X^H Y of rows i .. i + rows - 1; X has m columns. */
 static gx_code add_inner(const block *b, const void *X, int64_t m, int64_t i, int64_t rows,
                          void *sum, gx_err *err)
 {
     const void *x = gx_at(X, b->dtype, b->n, i, 0), *y = gx_at(b->y, b->dtype, b->n, i, 0);
-    int64_t ld = b->m + b->cols;
+    int64_t ld = height(b);
     if (m == 0) {
         return GX_OK;
     }
@@ -165,7 +178,8 @@ static gx_code add_inner(const block *b, const void *X, int64_t m, int64_t i, in
 static gx_code sweep_slice(void *arg, int64_t slice, int member, gx_err *err)
 {
     const block *b = arg;
-    int64_t high = b->m + b->cols, i = slice * b->panels * b->panel;
+    int64_t high = height(b), m = b->m - b->from, i = slice * b->panels * b->panel;
+    const void *V = gx_at(b->V, b->dtype, b->n, 0, b->from);
     int64_t end = gx_min(b->n, i + b->panels * b->panel);
     void *sum = gx_at(b->partial, b->dtype, high, 0, slice * b->cols);
     if (b->measures) {
@@ -180,8 +194,8 @@ static gx_code sweep_slice(void *arg, int64_t slice, int member, gx_err *err)
             GX_TRY(apply(b, i, rows, err));
         }
         if (b->measures) {
-            GX_TRY(add_inner(b, b->V, b->m, i, rows, sum, err));
-            GX_TRY(add_inner(b, b->y, b->cols, i, rows, gx_at(sum, b->dtype, high, b->m, 0), err));
+            GX_TRY(add_inner(b, V, m, i, rows, sum, err));
+            GX_TRY(add_inner(b, b->y, b->cols, i, rows, gx_at(sum, b->dtype, high, m, 0), err));
         }
     }
     return GX_OK;
@@ -190,7 +204,7 @@ static gx_code sweep_slice(void *arg, int64_t slice, int member, gx_err *err)
 /* to (wide, `rows` numbers) = the sum of all slices of column j, from row i on. */
 static void add_slices(const block *b, int64_t i, int64_t j, int64_t rows, double *to)
 {
-    int64_t parts = gx_dtype_is_complex(b->dtype) ? 2 : 1, high = b->m + b->cols;
+    int64_t parts = gx_dtype_is_complex(b->dtype) ? 2 : 1, high = height(b);
     memset(to, 0, (size_t)(rows * parts) * sizeof *to);
     for (int64_t slice = 0; slice < b->slices; slice++) {
         const void *from = gx_at(b->partial, b->dtype, high, i, slice * b->cols + j);
@@ -209,12 +223,12 @@ static void add_slices(const block *b, int64_t i, int64_t j, int64_t rows, doubl
 static gx_code add_column(void *arg, int64_t j, int member, gx_err *err)
 {
     const block *b = arg;
-    int64_t numbers = b->m * (gx_dtype_is_complex(b->dtype) ? 2 : 1);
-    double *C = gx_at(b->C, b->wide, b->m, 0, j);
-    void *taken = gx_at(b->taken, b->dtype, b->m, 0, j);
+    int64_t m = b->m - b->from, numbers = m * (gx_dtype_is_complex(b->dtype) ? 2 : 1);
+    double *C = gx_at(b->C, b->wide, m, 0, j);
+    void *taken = gx_at(b->taken, b->dtype, m, 0, j);
     (void)member, (void)err;
-    add_slices(b, b->m, j, b->cols, gx_at(b->G, b->wide, b->cols, 0, j));
-    add_slices(b, 0, j, b->m, C);
+    add_slices(b, m, j, b->cols, gx_at(b->G, b->wide, b->cols, 0, j));
+    add_slices(b, 0, j, m, C);
     for (int64_t k = 0; k < numbers; k++) {
         if (gx_dtype_is_double(b->dtype)) {
             ((double *)taken)[k] = -C[k];
@@ -226,23 +240,29 @@ static gx_code add_column(void *arg, int64_t j, int member, gx_err *err)
     return GX_OK;
 }
 
-/* A round over all rows: Y := (Y - V C) R^-1, and C and G of what it is then. */
-static void sweep(block *b, bool applies, bool measures)
+/*
+** A round over all rows: Y := (Y - V C) R^-1, and of what it is then G and C, of V's columns from
+** `from` on.
+*/
+static void sweep(block *b, bool applies, bool measures, int64_t from)
 {
-    double n = (double)b->n, m = (double)b->m, cols = (double)b->cols;
+    double n = (double)b->n, m = (double)(b->m - from), cols = (double)b->cols;
+    double taken = (double)(b->m - b->first);
     double flops = gx_dtype_is_complex(b->dtype) ? 8 : 2;
     int64_t start_ns = gx_now_ns();
     b->panel = panel_rows(b->dtype, b->n);
     b->slices = slices_of(b->dtype, b->n);
     b->panels = gx_ceil_div(gx_ceil_div(b->n, b->panel), b->slices);
+    b->from = from;
     b->is_large = n * (m + cols) > (double)(1 << 22);
     b->applies = applies;
     b->measures = measures;
     gx_run_pieces(b->run, n * (m + cols), b->slices, sweep_slice, b);
+    b->first = from;
     if (measures && gx_ok(b->run)) {
         gx_run_pieces(b->run, (double)b->slices * (m + cols) * cols, b->cols, add_column, b);
     }
-    flops *= n * cols * ((applies ? m + cols / 2 : 0) + (measures ? m + cols : 0));
+    flops *= n * cols * ((applies ? taken + cols / 2 : 0) + (measures ? m + cols : 0));
     gx_stats_kernel(&b->run->ctx->stats, flops, gx_now_ns() - start_ns);
 }
 
@@ -273,7 +293,7 @@ static bool is_near(const block *b)
         double x = G[k] - (k % (parts * (b->cols + 1)) == 0 ? 1 : 0);
         square += x * x;
     }
-    for (int64_t k = 0; k < b->m * b->cols * parts; k++) {
+    for (int64_t k = 0; k < (b->m - b->first) * b->cols * parts; k++) {
         taken += C[k] * C[k];
     }
     return square <= NEAR * NEAR && taken <= NEAR * NEAR; // NaN is not
@@ -332,12 +352,12 @@ static double least_eigenvalue(const block *b)
 static bool find_triangle(block *b)
 {
     double length[GX_KRY_BLOCK_MOST], *P = b->P;
-    int64_t cols = b->cols, parts = b->wide == GX_C128 ? 2 : 1;
+    int64_t m = b->m - b->first, cols = b->cols, parts = b->wide == GX_C128 ? 2 : 1;
     // What rounding may have done to a P with a diagonal of ones, and what makes up for it.
     double rounding = 256 * gx_dtype_eps(b->dtype);
     memcpy(P, b->G, (size_t)(cols * cols) * gx_dtype_bytes(b->wide));
-    gx_dense_gemm(b->run, b->wide, gx_adjoint(b->dtype), GX_NO_TRANS, cols, cols, b->m, -1, b->C,
-                  b->m, b->C, b->m, 1, P, cols);
+    gx_dense_gemm(b->run, b->wide, gx_adjoint(b->dtype), GX_NO_TRANS, cols, cols, m, -1, b->C, m,
+                  b->C, m, 1, P, cols);
     for (int64_t j = 0; j < cols; j++) {
         length[j] = sqrt(*small_at(b, b->G, j, j));
     }
@@ -356,13 +376,19 @@ static bool find_triangle(block *b)
     return gx_ok(b->run);
 }
 
-/* h += C S, S := R S. */
-static void add_coefficients(block *b, int64_t given, void *h, int64_t ldh)
+/* h += C S, of V's columns from `first` on. */
+static void add_taken(const block *b, int64_t given, void *h, int64_t ldh)
 {
+    int64_t m = b->m - b->first;
     if (h != NULL) {
-        gx_dense_gemm(b->run, b->wide, GX_NO_TRANS, GX_NO_TRANS, b->m, given, given, 1, b->C, b->m,
-                      b->S, b->cols, 1, h, ldh);
+        gx_dense_gemm(b->run, b->wide, GX_NO_TRANS, GX_NO_TRANS, m, given, given, 1, b->C, m, b->S,
+                      b->cols, 1, gx_at(h, b->wide, ldh, b->first, 0), ldh);
     }
+}
+
+/* S := R S. */
+static void add_triangle(const block *b)
+{
     gx_args args = {.side = GX_LEFT, .uplo = GX_UPPER, .m = b->cols, .n = b->cols, .alpha = {1, 0}};
     args.a = b->R;
     args.c = b->S;
@@ -392,7 +418,7 @@ static bool are_columns_left(const block *b, const gx_ortho_lengths *l, int64_t 
 static bool go_in_rounds(block *b, gx_ortho_lengths *l, int64_t given, bool has_norm, void *h,
                          int64_t ldh)
 {
-    sweep(b, false, true);
+    sweep(b, false, true, b->o->first);
     for (int round = 0; round < ROUNDS && gx_ok(b->run); round++) {
         if (!is_measured(b)) {
             return false;
@@ -401,12 +427,13 @@ static bool go_in_rounds(block *b, gx_ortho_lengths *l, int64_t given, bool has_
             l->before[j] = sqrt(*small_at(b, b->G, j, j));
             b->o->norm = fmax(b->o->norm, has_norm && j < given ? l->before[j] : 0);
         }
-        bool is_last = is_near(b);
+        bool is_last = b->first == 0 && is_near(b);
         if (!find_triangle(b) || !are_columns_left(b, l, given)) {
             return false;
         }
-        add_coefficients(b, given, h, ldh);
-        sweep(b, true, !is_last);
+        add_taken(b, given, h, ldh);
+        add_triangle(b);
+        sweep(b, true, !is_last, 0);
         if (is_last) {
             return true;
         }
@@ -422,10 +449,8 @@ static void go_by_columns(block *b, gx_ortho_lengths *l, int64_t given, int64_t 
         l->scale[j] = fabs(*small_at(b, b->S, j, j));
     }
     gx_ortho_columns(b->o, b->V, b->m, b->y, given, want, l, b->C, b->m, b->T, b->cols);
-    if (h != NULL) {
-        gx_dense_gemm(b->run, b->wide, GX_NO_TRANS, GX_NO_TRANS, b->m, given, given, 1, b->C, b->m,
-                      b->S, b->cols, 1, h, ldh);
-    }
+    b->first = 0;
+    add_taken(b, given, h, ldh);
     if (s != NULL) {
         gx_dense_gemm(b->run, b->wide, GX_NO_TRANS, GX_NO_TRANS, want, given, given, 1, b->T,
                       b->cols, b->S, b->cols, 0, s, lds);
@@ -461,7 +486,7 @@ gx_code gx_ortho_block(gx_ortho *o, const void *V, int64_t m, void *y, int64_t c
     block b = {.o = o, .run = o->run, .dtype = o->dtype, .V = V, .y = y, .n = o->n, .m = m};
     b.wide = gx_dtype_wide(o->dtype);
     b.cols = gx_max(cols, want);
-    assert(b.cols <= GX_KRY_BLOCK_MOST && m + want <= o->n);
+    assert(b.cols <= GX_KRY_BLOCK_MOST && m + want <= o->n && o->first <= m);
     clear_wide(o->dtype, h, ldh, m, cols);
     clear_wide(o->dtype, s, lds, want, cols);
     if (!gx_ok(o->run) || b.cols == 0 || gx_run_device(o->run, &b.backend, &b.dev) != GX_OK) {

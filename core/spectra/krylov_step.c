@@ -26,7 +26,7 @@ void gx_kry_start(gx_kry *s)
         gx_dense_load(s->run, &view, s->dtype, gx_kry_column(s, 0), s->n);
         gx_dense_finite(s->run, "the start", s->dtype, gx_kry_column(s, 0), s->n, s->n, given);
     }
-    s->m = 0;
+    s->m = s->coupled = 0;
     s->f = s->block;
     gx_ortho_block(&s->ortho, s->V, 0, s->V, given, s->f, NULL, 0, NULL, 0);
 }
@@ -43,7 +43,9 @@ static void expand_once(gx_kry *s)
         return;
     }
     int64_t next = gx_min(gx_min(s->block, s->n - more), f);
+    s->ortho.first = s->is_hermitian ? s->coupled : 0;
     gx_ortho_block(&s->ortho, s->V, more, y, f, next, s->h, s->ld, s->s, s->block);
+    s->ortho.first = 0;
     if (!gx_ok(s->run)) {
         return;
     }
@@ -62,6 +64,7 @@ static void expand_once(gx_kry *s)
     }
     s->m = more;
     s->f = next;
+    s->coupled = m;
     s->steps++;
 }
 
@@ -144,6 +147,7 @@ static void rotate(gx_kry *s, int64_t p)
                 (size_t)(s->n * s->f) * gx_dtype_bytes(s->dtype));
     }
     s->m = p;
+    s->coupled = 0; // F is coupled to all of them
 }
 
 void gx_kry_restart(gx_kry *s, int64_t p)

@@ -55,6 +55,7 @@ typedef struct lanczos {
     void *U, *V;         /* M x ncv; n x (ncv + block): basis, F, what comes next  */
     int64_t m, f;        /* columns of the bases, of F                             */
     int64_t first;       /* of which are locked: 0, or k while others are looked for */
+    int64_t coupled;     /* A F has but rounding of U's columns before it          */
     void *B, *C, *h, *s; /* wide: ncv x ncv, block x ncv, ncv x block, block^2     */
     void *X, *Wh;        /* wide: B = X Sigma W^H, of what is not locked           */
     void *small, *h2;    /* wide, ncv x ncv                                        */
@@ -164,6 +165,7 @@ static void expand_once(lanczos *s)
     assert(f > 0 && f <= b && more <= ncv && s->first <= m);
     void *y = left_column(s, m), *z = right_column(s, more);
     gx_svd_product(s->op, s->args->A, s->is_swapped, right_column(s, m), f, y);
+    s->left.first = s->coupled;
     gx_ortho_block(&s->left, s->U, m, y, f, f, s->h, ncv, s->s, b);
     gx_svd_product(s->op, s->args->A, !s->is_swapped, y, f, z);
     if (!gx_ok(s->run)) {
@@ -175,11 +177,14 @@ static void expand_once(lanczos *s)
     copy_wide(s, s->h, ncv, gx_at(s->B, s->wide, ncv, 0, m), ncv, m, f);
     copy_wide(s, s->s, b, gx_at(s->B, s->wide, ncv, m, m), ncv, f, f);
     int64_t next = gx_min(gx_min(b, s->n - more), f);
+    s->right.first = m; // A^H P is coupled to F alone
     gx_ortho_block(&s->right, s->V, more, z, f, next, NULL, 0, s->s, b);
+    s->right.first = 0;
     memset(s->C, 0, (size_t)(b * more) * wide_bytes(s));
     copy_wide(s, s->s, b, gx_at(s->C, s->wide, b, 0, m), b, next, f);
     s->m = more;
     s->f = next;
+    s->coupled = m;
 }
 
 // Triplets ----------------------------------------------------------------------------------------
@@ -306,6 +311,7 @@ static void restart(lanczos *s, int64_t p)
     memmove(right_column(s, first + p), right_column(s, s->m),
             (size_t)(s->n * s->f) * gx_dtype_bytes(s->dtype));
     s->m = first + p;
+    s->coupled = 0; // F is coupled to all of them
 }
 
 static int64_t kept(const lanczos *s)
@@ -362,7 +368,7 @@ static bool confirm(lanczos *s)
     s->first = 0;
     if (is_complete) { // the locked ones have lost nothing: B and the bases begin with them
         s->m = s->k;
-        s->f = 0;
+        s->f = s->coupled = 0;
     }
     if (gx_ok(s->run)) {
         find_triplets(s);

@@ -48,7 +48,7 @@ static void plan_krylov(gx_run *run, const gx_eig_args *args, gx_spectrum_plan *
     plan->driver = is_possible ? driver : NULL;
     plan->ncv = sizes.ncv;
     plan->block = sizes.block;
-    gx_plan_passes(run, A, plan);
+    gx_plan_passes(run, A, !args->is_hermitian, plan);
 }
 
 static void plan_dense(gx_run *run, const gx_eig_args *args, gx_spectrum_plan *plan)

@@ -85,19 +85,19 @@ gx_foretold gx_foretell_passes(gx_run *run, uint64_t key, const gx_search *searc
 
 // Costs -------------------------------------------------------------------------------------------
 
-void gx_plan_passes(gx_run *run, const gx_mat *A, gx_spectrum_plan *plan)
+void gx_plan_passes(gx_run *run, const gx_mat *A, bool is_coupled, gx_spectrum_plan *plan)
 {
     const double HALF = 0.5; // of a basis, on average
     const gx_profile *profile = gx_profile_get(run->ctx);
     int threads = (int)run->ctx->config.number[GX_SET_THREADS];
     double passes = (double)plan->told.passes, m = (double)A->rows, n = (double)A->cols;
     double element = (double)gx_dtype_bytes(A->dtype), unit = gx_dtype_is_complex(A->dtype) ? 4 : 1;
-    // Gram-Schmidt twice of each block, on the host: four products, the basis is read three times.
-    double basis = (m + n) / 2 * (double)plan->ncv * HALF;
-    double ortho = unit * 8 * basis * (double)plan->block;
+    // Two products of a block with the basis on the host, which is read twice; four, and thrice.
+    double basis = (m + n) / 2 * (double)plan->ncv * HALF, readings = is_coupled ? 3 : 2;
+    double ortho = unit * (is_coupled ? 8 : 4) * basis * (double)plan->block;
     double flops = unit * 2 * m * n * (double)plan->block + ortho;
     double rate = gx_profile_flops(profile, A->dtype, 1024, threads), flops_s = flops / rate;
-    double reading_s = 3 * basis * element / gx_profile_sweep_rate(profile, threads);
+    double reading_s = readings * basis * element / gx_profile_sweep_rate(profile, threads);
     double sweep_s = fmax(reading_s, ortho / rate) + plan->oper.pass_s;
     bool is_host = run->target == NULL;
     plan->cost = (gx_cost){

@@ -29,9 +29,9 @@ gx_foretold gx_foretell_passes(gx_run *run, uint64_t key, const gx_search *searc
 
 /*
 ** The cost of plan->told's passes over A.  A pass is as fast as memory, or as the flops where they
-** take longer.
+** take longer.  is_coupled: what A makes of a block has something of all of the basis.
 */
-void gx_plan_passes(gx_run *run, const gx_mat *A, gx_spectrum_plan *plan);
+void gx_plan_passes(gx_run *run, const gx_mat *A, bool is_coupled, gx_spectrum_plan *plan);
 
 /* The cost of one dense call, on A as it is. */
 void gx_plan_dense(gx_run *run, const gx_mat *A, gx_kernel_id kernel, const gx_args *call,

@@ -42,7 +42,7 @@ static void plan_iterative(gx_run *run, const gx_svd_args *asked, gx_spectrum_pl
     bool is_possible = run->target == NULL || plan->oper.up > 0;
     const char *driver = is_random ? "randomized" : "golub-kahan";
     plan->driver = is_possible ? driver : NULL;
-    gx_plan_passes(run, A, plan);
+    gx_plan_passes(run, A, false, plan);
 }
 
 static void plan_dense(gx_run *run, const gx_svd_args *args, gx_spectrum_plan *plan)
