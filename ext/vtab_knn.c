@@ -33,10 +33,10 @@ static const gx_option knn_keys[] = {
 typedef struct knn {
     gx_neighbours found;
     gx_measure measure;
-    int64_t first;  /* query of the first list                                       */
-    int64_t cols;   /* numbers of a row                                              */
-    int64_t *start; /* of each list, where they are not of one length; NULL: they are */
-    int64_t list;   /* of the row asked for last                                     */
+    int64_t first;           /* query of the first list                                       */
+    int64_t cols;            /* numbers of a row                                              */
+    int64_t *start;          /* of each list, where they are not of one length; NULL: they are */
+    int64_t row, list, rank; /* the row asked for last, and where it is */
 } knn;
 
 // The search --------------------------------------------------------------------------------------
@@ -84,6 +84,9 @@ static bool count_rows(gx_fn *fn, knn *k, int64_t *rows)
     gx_err err = {0};
     void *start = NULL;
     *rows = f->queries * f->count;
+    if (f->rest != NULL) {
+        return true; // none is shorter
+    }
     for (int64_t j = 0; j < f->queries && shortest == f->count && f->count > 0; j++) {
         shortest = f->index[(j + 1) * f->count - 1] == INT64_MAX ? -1 : shortest;
     }
@@ -143,39 +146,44 @@ static bool begin(gx_fn *fn, const gx_table_wish *wish, void *state, int64_t *ro
     narrow(wish, &all, &args);
     table->first = args.first;
     table->cols = E.cols;
-    return gx_knn_run(&fn->run, &args, &table->found) == GX_OK && count_rows(fn, table, rows);
+    return gx_knn_start(&fn->run, &args, &table->found) == GX_OK && count_rows(fn, table, rows);
 }
 
 // The table ---------------------------------------------------------------------------------------
 
 enum { COL_QUERY, COL_RANK, COL_ID, COL_SCORE, COLUMNS };
 
-/* The list that a row is in; rows are mostly asked for in their order. */
-static int64_t list_of(knn *k, int64_t row)
+static int64_t length_of(const knn *k, int64_t list)
 {
-    if (k->start == NULL) {
-        return row / k->found.count;
+    return k->start == NULL ? k->found.count : k->start[list + 1] - k->start[list];
+}
+
+/* The list that a row is in, and its rank there; rows are asked for in their order. */
+static void seek(knn *k, int64_t row)
+{
+    if (row < k->row) {
+        k->row = k->list = k->rank = 0;
     }
-    k->list = k->start[k->list] > row ? 0 : k->list;
-    while (k->start[k->list + 1] <= row) {
+    k->rank += row - k->row;
+    k->row = row;
+    for (int64_t n = length_of(k, k->list); k->rank >= n; n = length_of(k, k->list)) {
+        k->rank -= n;
         k->list++;
     }
-    return k->list;
 }
 
 static void put_column(void *state, gx_ctx *ctx, int64_t row, int column, sqlite3_context *sql)
 {
     knn *k = state;
-    int64_t list = list_of(k, row);
-    int64_t rank = row - (k->start == NULL ? list * k->found.count : k->start[list]);
-    int64_t at = list * k->found.count + rank;
     (void)ctx;
+    seek(k, row);
+    int64_t at = k->list * k->found.count + k->rank;
     switch (column) {
     case COL_QUERY:
-        sqlite3_result_int64(sql, k->first + list);
+        sqlite3_result_int64(sql, k->first + k->list);
         break;
     case COL_RANK:
-        sqlite3_result_int64(sql, rank);
+        sqlite3_result_int64(sql, k->rank);
         break;
     case COL_ID:
         sqlite3_result_int64(sql, k->found.index[at]);
@@ -183,6 +191,17 @@ static void put_column(void *state, gx_ctx *ctx, int64_t row, int column, sqlite
     default:
         sqlite3_result_double(sql, gx_measure_score(&k->measure, k->found.merit[at], k->cols));
     }
+}
+
+static int64_t there(const void *state)
+{
+    const knn *k = state;
+    return k->found.rest == NULL ? INT64_MAX : k->found.ready * k->found.count;
+}
+
+static void more(gx_run *run, void *state)
+{
+    gx_knn_more(run, &((knn *)state)->found);
 }
 
 static void clear(void *state)
@@ -204,4 +223,6 @@ const gx_table_fn gx_table_knn = {
     .ranged = 2,
     .column = put_column,
     .clear = clear,
+    .there = there,
+    .more = more,
 };

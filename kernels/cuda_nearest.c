@@ -291,7 +291,12 @@ static gx_code nearest(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const gx_ar
         GX_TRY(launch(dev, queue, GX_CUDA_NEAR_SELECT, dtype, p->n, call.lanes, &call, err));
     }
     GX_TRY(launch(dev, queue, GX_CUDA_NEAR_FINISH, dtype, p->n, 1, &call, err));
-    return gx_cuda_post(dev, queue, &call.state->outcome, p->info, err);
+    if (w->outcome == NULL) {
+        return gx_cuda_post(dev, queue, &call.state->outcome, p->info, err);
+    }
+    int status = dev->api->copy(w->outcome, &call.state->outcome, sizeof *w->outcome,
+                                GX_CUDA_DEVICE_TO_DEVICE, queue->stream);
+    return gx_cuda_check(dev, status, "cudaMemcpyAsync", err);
 }
 GX_CUDA_SLOT(gx_cuda_nearest, f64, GX_F64, nearest)
 GX_CUDA_SLOT(gx_cuda_nearest, f32, GX_F32, nearest)

@@ -399,26 +399,29 @@ static bool check_operands(gx_run *run, const gx_knn_args *args)
     return true;
 }
 
+static void size_up(const gx_knn_args *args, gx_neighbours *out)
+{
+    out->queries = gx_max(0, args->last - args->first);
+    out->count = gx_min(args->k, args->C != NULL ? args->C->cols : args->E->rows);
+}
+
 static bool begin(gx_run *run, const gx_knn_args *args, gx_knn_search *s, gx_neighbours *out)
 {
-    *s = (gx_knn_search){.run = run, .args = args, .out = out};
-    *out = (gx_neighbours){.queries = gx_max(0, args->last - args->first)};
+    *s = (gx_knn_search){.run = run, .args = args, .out = out, .dtype = args->E->dtype};
     atomic_init(&s->at, INT64_MAX);
-    if (!gx_ok(run) || !check_operands(run, args) ||
-        gx_run_device(run, &s->backend, &s->dev) != GX_OK) {
-        return false;
-    }
-    s->dtype = args->E->dtype;
-    out->count = gx_min(args->k, args->C != NULL ? args->C->cols : args->E->rows);
     s->most = out->count;
-    return true;
+    return gx_ok(run) && gx_run_device(run, &s->backend, &s->dev) == GX_OK;
 }
 
 void gx_knn_foresee(gx_run *run, const gx_knn_args *args, gx_knn_plan *plan, gx_cost *cost,
                     gx_terms *terms)
 {
     gx_knn_search s;
-    gx_neighbours none;
+    gx_neighbours none = {.mem = NULL};
+    if (!gx_ok(run) || !check_operands(run, args)) {
+        return;
+    }
+    size_up(args, &none);
     if (!begin(run, args, &s, &none)) {
         return;
     }
@@ -466,9 +469,12 @@ static void search_here(gx_knn_search *s)
 }
 
 /* A score that is no number is on no list; what is finite has others, but for overflows. */
-static void check_lengths(gx_run *run, const gx_knn_args *args, const gx_neighbours *out)
+void gx_knn_check_lists(const gx_knn_search *s, int64_t first, int64_t end)
 {
-    for (int64_t j = 0; j < out->queries && gx_ok(run) && args->C == NULL; j++) {
+    const gx_knn_args *args = s->args;
+    const gx_neighbours *out = s->out;
+    gx_run *run = s->run;
+    for (int64_t j = first; j < end && gx_ok(run) && args->C == NULL; j++) {
         bool is_without_self = args->excludes_self && args->first + j < args->E->rows;
         int64_t least = gx_min(out->count, args->E->rows - is_without_self);
         if (least > 0 && out->index[j * out->count + least - 1] == INT64_MAX) {
@@ -480,22 +486,20 @@ static void check_lengths(gx_run *run, const gx_knn_args *args, const gx_neighbo
     }
 }
 
-gx_code gx_knn_run(gx_run *run, const gx_knn_args *given, gx_neighbours *out)
+gx_code gx_knn_fill(gx_run *run, const gx_knn_args *args, const gx_knn_way *way, gx_neighbours *out)
 {
-    gx_mat first;
-    gx_knn_args fewer;
-    const gx_knn_args *args = without_more(given, &first, &fewer);
     gx_knn_search s;
     gx_cost cost;
     gx_terms terms;
-    if (!begin(run, args, &s, out) || out->queries == 0 || out->count == 0 ||
-        !make_lists(run, out)) {
-        return gx_ok(run) ? GX_OK : run->err.code;
+    if (!begin(run, args, &s, out)) {
+        return run->err.code;
     }
+    s.leave = way->leave;
     pthread_mutex_init(&s.lock, NULL);
     choose(&s, out->queries);
     cost_of(&s, &cost, &terms);
-    bool is_elsewhere = gx_knn_by_device(&s, &terms);
+    out->ready = out->queries; // unless devices say otherwise
+    bool is_elsewhere = !way->is_here && gx_knn_by_device(&s, &terms, way->avoided);
     if (!is_elsewhere) {
         gx_predict_expect(run, &terms, false);
         search_here(&s);
@@ -505,15 +509,27 @@ gx_code gx_knn_run(gx_run *run, const gx_knn_args *given, gx_neighbours *out)
         gx_best_sort(out->merit + j * out->count, out->index + j * out->count, out->count);
     }
     pthread_mutex_destroy(&s.lock);
-    check_lengths(run, args, out);
+    gx_knn_check_lists(&s, 0, out->ready);
     return gx_ok(run) ? GX_OK : run->err.code;
 }
 
-void gx_neighbours_clear(gx_neighbours *out)
+gx_code gx_knn_search_all(gx_run *run, const gx_knn_args *given, const gx_knn_way *way,
+                          gx_neighbours *out)
 {
-    if (out->mem != NULL) {
-        gx_mem_free(out->mem, out->merit);
-        gx_mem_free(out->mem, out->index);
+    gx_mat first;
+    gx_knn_args fewer;
+    const gx_knn_args *args = without_more(given, &first, &fewer);
+    *out = (gx_neighbours){.mem = NULL};
+    if (!gx_ok(run) || !check_operands(run, args)) {
+        return run->err.code;
     }
-    *out = (gx_neighbours){0};
+    size_up(args, out);
+    return out->queries == 0 || out->count == 0 || !make_lists(run, out)
+               ? run->err.code
+               : gx_knn_fill(run, args, way, out);
+}
+
+gx_code gx_knn_run(gx_run *run, const gx_knn_args *args, gx_neighbours *out)
+{
+    return gx_knn_search_all(run, args, &(gx_knn_way){.leave = NULL}, out);
 }

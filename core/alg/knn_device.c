@@ -33,17 +33,6 @@
 /* Bytes of the buffer that queries and results pass through; those that go up as nothing. */
 static const size_t STAGE_BYTES = (size_t)8 << 20, GAP_MOST = 256;
 
-/* Another call, one of a progress report, may have lost the device meanwhile. */
-static bool is_open(const gx_knn_device *d)
-{
-    return gx_fleet_has(d->run->ctx, d->accel);
-}
-
-static gx_code check_open(const gx_knn_device *d, gx_err *err)
-{
-    return is_open(d) ? GX_OK : gx_fail(err, GX_DEVICE, "the device was lost");
-}
-
 // Memory ------------------------------------------------------------------------------------------
 
 static gx_code take(gx_knn_device *d, gx_knn_hold *h, size_t bytes, gx_err *err)
@@ -103,23 +92,13 @@ static void give_back(gx_knn_device *d)
     for (int r = 0; r < GX_KNN_RING; r++) {
         d->accel->backend->mark_free(d->accel->dev, d->used[r]);
     }
+    for (int64_t c = 0; c < d->marks; c++) {
+        d->accel->backend->mark_free(d->accel->dev, d->made[c]);
+    }
     d->accel->backend->mark_free(d->accel->dev, d->loaded);
 }
 
 // Up and down -------------------------------------------------------------------------------------
-
-static gx_code wait(gx_knn_device *d, gx_err *err)
-{
-    return d->accel->backend->queue_wait(d->accel->dev, d->accel->run, err);
-}
-
-/* Until the stage may be written to. */
-static gx_code wait_for_stage(gx_knn_device *d, gx_err *err)
-{
-    bool is_flying = d->is_flying;
-    d->is_flying = false;
-    return is_flying ? d->accel->backend->queue_wait(d->accel->dev, d->accel->up, err) : GX_OK;
-}
 
 /* What is in the stage goes up, behind what went before. */
 static gx_code flush(gx_knn_device *d, char *to, gx_err *err)
@@ -156,12 +135,12 @@ static gx_code put(gx_knn_device *d, char *to, size_t at, const void *from, size
         d->sent = at;
         gap = 0;
     }
-    GX_TRY(wait_for_stage(d, err));
+    GX_TRY(gx_knn_wait_for_stage(d, err));
     memset((char *)d->stage.data + d->filled, 0, gap);
     d->filled += gap;
     for (size_t done = 0; done < bytes;) {
         size_t room = d->stage.bytes - d->filled, step = bytes - done < room ? bytes - done : room;
-        GX_TRY(wait_for_stage(d, err));
+        GX_TRY(gx_knn_wait_for_stage(d, err));
         if (gx_knn_wants_team(d->s)) {
             gx_device_stage(d->run, (char *)d->stage.data + d->filled, step,
                             (const char *)from + done, step, step, 1);
@@ -175,26 +154,6 @@ static gx_code put(gx_knn_device *d, char *to, size_t at, const void *from, size
         }
     }
     return GX_OK;
-}
-
-static gx_code fetch(gx_knn_device *d, const char *from, void *to, size_t bytes, gx_err *err)
-{
-    const gx_accel *accel = d->accel;
-    for (size_t done = 0; done < bytes;) {
-        size_t step = bytes - done < d->stage.bytes ? bytes - done : d->stage.bytes;
-        GX_TRY(accel->backend->download(accel->dev, accel->run, d->stage.data, step, from + done,
-                                        step, step, 1, err));
-        GX_TRY(wait(d, err));
-        gx_device_memcpy(d->run, (char *)to + done, d->stage.data, step);
-        gx_stats_add(&d->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)step);
-        done += step;
-    }
-    return GX_OK;
-}
-
-static void *place_of(gx_knn_device *d, gx_knn_piece which, size_t offset)
-{
-    return (char *)d->part.data + d->at[which] + offset;
 }
 
 /*
@@ -235,8 +194,8 @@ static gx_code widen(gx_knn_device *d, int64_t j, int64_t n, gx_err *err)
     int64_t k = d->s->args->E->cols;
     size_t at = (size_t)(j * k);
     gx_args args = {.m = k, .n = n, .from = GX_F32, .lda = k, .ldc = k};
-    args.a = place_of(d, GX_KNN_B, at * sizeof(float));
-    args.c = place_of(d, GX_KNN_QUERY, at * sizeof(double));
+    args.a = gx_knn_place(d, GX_KNN_B, at * sizeof(float));
+    args.c = gx_knn_place(d, GX_KNN_QUERY, at * sizeof(double));
     return !gx_knn_is_widened(d) || k == 0
                ? GX_OK
                : accel->backend->kernel[GX_CONVERT][GX_F64](accel->dev, accel->run, &args, err);
@@ -256,7 +215,7 @@ static gx_code send_queries(gx_knn_group *g, int64_t end, gx_err *err)
     }
     g->sent = end;
     g->culprit = 0;
-    GX_TRY(check_open(first, err));
+    GX_TRY(gx_knn_check_open(first, err));
     for (int p = 0; p < GX_KNN_MERIT; p++) {
         slice of = slice_of(first, p, j, n);
         if (of.bytes > 0) {
@@ -269,7 +228,7 @@ static gx_code send_queries(gx_knn_group *g, int64_t end, gx_err *err)
         gx_knn_device *d = &g->part[k];
         const gx_accel *accel = d->accel;
         g->culprit = k;
-        GX_TRY(check_open(d, err));
+        GX_TRY(gx_knn_check_open(d, err));
         GX_TRY(accel->backend->queue_after_mark(accel->dev, accel->run, first->loaded, err));
         for (int p = 0; p < GX_KNN_MERIT; p++) {
             slice of = slice_of(first, p, j, n);
@@ -300,30 +259,38 @@ static gx_code search_some(gx_knn_device *d, const void *a, int64_t lda, int64_t
         d->at[GX_KNN_MERIT] > d->at[GX_KNN_B] ? GX_KNN_B : GX_KNN_QUERY; // which is b
     size_t column = (size_t)k * (from == GX_KNN_B ? es : sizeof(double));
     gx_nearest w = {.metric = s->args->metric,
-                    .query = place_of(d, GX_KNN_QUERY, doubles * (size_t)k),
-                    .square = place_of(d, GX_KNN_SQUARE, doubles),
-                    .length = place_of(d, GX_KNN_LENGTH, doubles),
-                    .shift = gx_knn_is_shifted(d->s) ? place_of(d, GX_KNN_SHIFT, 0) : NULL,
+                    .query = gx_knn_place(d, GX_KNN_QUERY, doubles * (size_t)k),
+                    .square = gx_knn_place(d, GX_KNN_SQUARE, doubles),
+                    .length = gx_knn_place(d, GX_KNN_LENGTH, doubles),
+                    .shift = gx_knn_is_shifted(d->s) ? gx_knn_place(d, GX_KNN_SHIFT, 0) : NULL,
                     .count = count,
-                    .merit = place_of(d, GX_KNN_MERIT, doubles * (size_t)count),
-                    .index = place_of(d, GX_KNN_INDEX, doubles * (size_t)count),
+                    .merit = gx_knn_place(d, GX_KNN_MERIT, doubles * (size_t)count),
+                    .index = gx_knn_place(d, GX_KNN_INDEX, doubles * (size_t)count),
                     .goes_on = d->calls >= groups, // a panel has been searched, whichever
                     .first_index = d->first + i0,
                     .self = s->args->excludes_self ? b->first + j : GX_NO_SELF};
+    if (d->made != NULL) {
+        size_t group = (size_t)(j / GX_KNN_QUERIES);
+        w.outcome = gx_knn_place(d, GX_KNN_OUTCOME, group * sizeof *w.outcome);
+    }
     gx_args args = {.m = m,
                     .n = gx_min(GX_KNN_QUERIES, b->n - j),
                     .k = k,
                     .a = a,
                     .lda = lda,
-                    .b = place_of(d, from, q * column),
+                    .b = gx_knn_place(d, from, q * column),
                     .ldb = k,
                     .nearest = &w,
                     .work = d->work.data,
                     .info = &d->info[i0 / d->rows * groups + j / GX_KNN_QUERIES]};
     d->calls++;
-    GX_TRY(check_open(d, err));
+    GX_TRY(gx_knn_check_open(d, err));
     GX_TRY(accel->backend->kernel[GX_NEAREST][s->dtype](accel->dev, accel->run, &args, err));
     gx_stats_kernel(&d->run->ctx->stats, gx_kernel_flops(GX_NEAREST, s->dtype, &args), 0);
+    if (d->made != NULL) {
+        gx_mark *mark = d->made[j / GX_KNN_QUERIES];
+        GX_TRY(accel->backend->mark_set(accel->dev, accel->run, mark, err));
+    }
     gx_run_poll(d->run);
     return GX_OK;
 }
@@ -439,43 +406,6 @@ static gx_code pass_over(gx_knn_group *g, int k, gx_err *err)
                : search(d, d->e[0].data, d->height, 0, d->height, err);
 }
 
-/* What the calls came to: rows that are no numbers, or nothing that could be told. */
-static gx_code look_at_outcomes(gx_knn_device *d, gx_err *err)
-{
-    int64_t groups = gx_ceil_div(d->s->batch.n, GX_KNN_QUERIES);
-    for (int64_t c = 0; c < d->panels * groups; c++) { // a call's is its first panel's
-        if (d->info[c] < 0) {
-            return gx_fail(err, GX_UNSUPPORTED,
-                           "rows of %s are too much alike, or too large or small, to be told apart "
-                           "on the device",
-                           d->s->args->E->label);
-        }
-        if (d->info[c] > 0) {
-            gx_knn_mark(d->s, d->first + c / groups * d->rows + d->info[c] - 1);
-        }
-    }
-    return GX_OK;
-}
-
-/* Merits, and the numbers behind them: in one copy where they are few. */
-static gx_code fetch_lists(gx_knn_device *d, double *merit, int64_t *index, gx_err *err)
-{
-    const gx_accel *accel = d->accel;
-    size_t bytes = (size_t)(d->s->batch.n * d->s->out->count) * sizeof(double);
-    size_t behind = d->at[GX_KNN_INDEX] - d->at[GX_KNN_MERIT], all = behind + bytes;
-    if (all > d->stage.bytes) {
-        GX_TRY(fetch(d, place_of(d, GX_KNN_MERIT, 0), merit, bytes, err));
-        return fetch(d, place_of(d, GX_KNN_INDEX, 0), index, bytes, err);
-    }
-    GX_TRY(accel->backend->download(accel->dev, accel->run, d->stage.data, all,
-                                    place_of(d, GX_KNN_MERIT, 0), all, all, 1, err));
-    GX_TRY(wait(d, err));
-    memcpy(merit, d->stage.data, bytes);
-    memcpy(index, (char *)d->stage.data + behind, bytes);
-    gx_stats_add(&d->run->ctx->stats, GX_STAT_DOWNLOADED, (int64_t)all);
-    return GX_OK;
-}
-
 // Listed rows -------------------------------------------------------------------------------------
 
 /* Merits of `count` pairs, at most GX_KNN_PAIRS, into the lists. */
@@ -495,8 +425,8 @@ static gx_code score(gx_knn_device *d, const gx_knn_pair *pair, int64_t count, d
     }
     GX_TRY(send(d, at, err));
     gx_nearest w = {.metric = s->args->metric,
-                    .query = place_of(d, GX_KNN_QUERY, 0),
-                    .square = place_of(d, GX_KNN_SQUARE, 0),
+                    .query = gx_knn_place(d, GX_KNN_QUERY, 0),
+                    .square = gx_knn_place(d, GX_KNN_SQUARE, 0),
                     .count = count,
                     .row = (int64_t *)(void *)at,
                     .column = (int64_t *)(void *)(at + bytes),
@@ -506,7 +436,7 @@ static gx_code score(gx_knn_device *d, const gx_knn_pair *pair, int64_t count, d
     args.lda = args.m;
     GX_TRY(accel->backend->kernel[GX_MERIT][s->dtype](accel->dev, accel->run, &args, err));
     gx_stats_kernel(&d->run->ctx->stats, gx_kernel_flops(GX_MERIT, s->dtype, &args), 0);
-    return fetch(d, at + 2 * bytes, merit, bytes, err);
+    return gx_knn_fetch(d, accel->run, at + 2 * bytes, merit, bytes, err);
 }
 
 /* Of a row that is no numbers the merit is none, but for a query of zeros, whose cosine is 0. */
@@ -552,41 +482,6 @@ static gx_code score_pairs(gx_knn_device *d, gx_err *err)
     return code;
 }
 
-// Lists of several devices ------------------------------------------------------------------------
-
-enum { MERGES = 256 };
-
-static gx_code merge_some(void *arg, int64_t piece, int member, gx_err *err)
-{
-    const gx_knn_group *g = arg;
-    const gx_knn_search *s = g->part[0].s;
-    int64_t count = s->out->count, end = gx_min(s->batch.n, (piece + 1) * MERGES);
-    int64_t first = s->batch.first - s->args->first;
-    (void)member, (void)err;
-    for (int64_t j = piece * MERGES; j < end; j++) {
-        gx_best_merge(s->out->merit + (first + j) * count, s->out->index + (first + j) * count,
-                      g->merit + j * count, g->index + j * count, count);
-    }
-    return GX_OK;
-}
-
-/* The lists of the group's second and later parts join those of the first. */
-static void merge_lists(gx_knn_group *g)
-{
-    gx_run *run = g->part[0].run;
-    int64_t pieces = gx_ceil_div(g->part[0].s->batch.n, MERGES);
-    gx_team *team = pieces > 1 ? gx_run_team(run) : NULL;
-    gx_err err = {0};
-    if (team != NULL) {
-        gx_team_run(team, pieces, merge_some, g, &err);
-        gx_run_fail(run, &err);
-        return;
-    }
-    for (int64_t piece = 0; piece < pieces; piece++) {
-        merge_some(g, piece, 0, &err);
-    }
-}
-
 // The whole ---------------------------------------------------------------------------------------
 
 /* Are all rows there, to be searched for some queries after the others? */
@@ -628,25 +523,51 @@ static gx_code enqueue_batch(gx_knn_group *g, gx_err *err)
     return GX_OK;
 }
 
+/* Need not all lists be there before the first ones are handed out? */
+static bool may_leave(const gx_knn_group *g)
+{
+    const gx_knn_search *s = g->part[0].s;
+    const gx_knn_args *args = s->args;
+    int64_t least = args->E->rows - (args->excludes_self ? 1 : 0);
+    return s->leave != NULL && g->first + g->count == args->last && s->out->count <= least &&
+           !gx_knn_is_marked(s);
+}
+
 static gx_code search_batch(gx_knn_group *g, gx_err *err)
 {
     gx_knn_search *s = g->part[0].s;
-    int64_t at = (g->first - s->args->first) * s->out->count;
+    g->taken = 0;
     GX_TRY(enqueue_batch(g, err));
     if (!gx_ok(s->run)) {
         return GX_OK;
     }
     if (gx_knn_is_listed(&g->part[0])) {
+        g->taken = g->count;
         GX_TRY(send_queries(g, s->batch.n, err));
         return score_pairs(&g->part[0], err);
     }
-    for (int k = 0; k < g->parts && gx_ok(s->run); k++) {
+    do {
+        GX_TRY(gx_knn_take(g, err));
+    } while (g->taken < g->count && gx_ok(s->run) && !may_leave(g));
+    return GX_OK;
+}
+
+/* Where all is there and queries go in groups, lists come down by groups. */
+static gx_code reserve_marks(gx_knn_group *g, gx_err *err)
+{
+    int64_t groups = gx_ceil_div(g->part[0].batch, GX_KNN_QUERIES);
+    for (int k = 0; k < g->parts && groups > 1 && are_there(g); k++) {
+        gx_knn_device *d = &g->part[k];
+        gx_err refusal = {0};
+        void *made = NULL;
+        if (gx_mem_calloc(d->run->ctx->mem, (size_t)groups * sizeof *d->made, "results", &made,
+                          &refusal) != GX_OK) {
+            return gx_run_fail(d->run, &refusal);
+        }
+        d->made = made;
         g->culprit = k;
-        GX_TRY(fetch_lists(&g->part[k], k == 0 ? s->out->merit + at : g->merit,
-                           k == 0 ? s->out->index + at : g->index, err));
-        GX_TRY(look_at_outcomes(&g->part[k], err));
-        if (k > 0) {
-            merge_lists(g);
+        for (; d->marks < groups; d->marks++) {
+            GX_TRY(d->accel->backend->mark_create(d->accel->dev, &d->made[d->marks], err));
         }
     }
     return GX_OK;
@@ -680,7 +601,7 @@ static gx_code reserve(gx_knn_group *g, gx_err *err)
         g->merit = lists;
         g->index = (int64_t *)(void *)((char *)lists + each);
     }
-    return GX_OK;
+    return reserve_marks(g, err);
 }
 
 static gx_code search_all(gx_knn_group *g, gx_err *err)
@@ -696,6 +617,12 @@ static gx_code search_all(gx_knn_group *g, gx_err *err)
         g->first = j;
         g->count = gx_min(batch, args->last - j);
         code = search_batch(g, err);
+        if (code == GX_OK && gx_ok(s->run) && g->taken < g->count && may_leave(g) && s->leave(g)) {
+            return GX_OK;
+        }
+        while (code == GX_OK && gx_ok(s->run) && g->taken < g->count) {
+            code = gx_knn_take(g, err);
+        }
         if (code == GX_OK) {
             gx_knn_explain(s);
         }
@@ -704,11 +631,7 @@ static gx_code search_all(gx_knn_group *g, gx_err *err)
     return code;
 }
 
-/*
-** Nothing is under way any more, and everything has been given back; the first failure.  Devices
-** wait for each other's marks and copy from each other: all are done before anything is given back.
-*/
-static gx_code finish(gx_knn_group *g, gx_code code, gx_err *err)
+gx_code gx_knn_finish(gx_knn_group *g, gx_code code, gx_err *err)
 {
     gx_mem *mem = g->part[0].run->ctx->mem;
     for (int k = 0; k < g->parts; k++) {
@@ -716,7 +639,7 @@ static gx_code finish(gx_knn_group *g, gx_code code, gx_err *err)
         gx_err late = {0};
         bool is_failed = code == GX_DEVICE && k == g->culprit;
         gx_code settled = GX_DEVICE;
-        if (is_open(d)) {
+        if (gx_knn_is_open(d)) {
             settled = gx_device_settle(d->accel, &late);
             d->is_there = d->is_there && settled == GX_OK && !is_failed;
         } else {
@@ -729,17 +652,17 @@ static gx_code finish(gx_knn_group *g, gx_code code, gx_err *err)
         }
     }
     for (int k = 0; k < g->parts; k++) {
-        if (is_open(&g->part[k])) {
+        if (gx_knn_is_open(&g->part[k])) {
             give_back(&g->part[k]);
         }
         gx_mem_free(mem, g->part[k].info);
+        gx_mem_free(mem, g->part[k].made);
     }
     gx_mem_free(mem, g->merit);
     return code;
 }
 
-/* Who has failed is left out.  false: there is nobody else, or it is not for devices. */
-static bool goes_on(gx_knn_group *g, const gx_err *err, uint64_t *avoided)
+bool gx_knn_goes_on(gx_knn_group *g, const gx_err *err, uint64_t *avoided)
 {
     gx_run *run = g->part[0].run;
     gx_accel *accel = g->part[g->culprit].accel;
@@ -757,11 +680,10 @@ static bool goes_on(gx_knn_group *g, const gx_err *err, uint64_t *avoided)
     return false;
 }
 
-bool gx_knn_by_device(gx_knn_search *s, const gx_terms *host)
+bool gx_knn_by_device(gx_knn_search *s, const gx_terms *host, uint64_t avoided)
 {
     gx_run *run = s->run;
     gx_knn_plan plan = s->plan;
-    uint64_t avoided = 0;
     for (;;) {
         gx_knn_group g;
         gx_terms terms;
@@ -774,7 +696,11 @@ bool gx_knn_by_device(gx_knn_search *s, const gx_terms *host)
         for (int k = 0; k < g.parts; k++) {
             gx_pool_begin(g.part[k].accel->pool);
         }
-        gx_code code = finish(&g, search_all(&g, &err), &err);
+        gx_code code = search_all(&g, &err);
+        if (s->out->rest != NULL) {
+            return true;
+        }
+        code = gx_knn_finish(&g, code, &err);
         if (code == GX_OK || !gx_ok(run)) {
             gx_stats_add(&run->ctx->stats, GX_STAT_DEVICE_CALLS, 1);
             gx_stats_add(&run->ctx->stats, GX_STAT_SPREAD_CALLS, g.parts > 1);
@@ -782,7 +708,7 @@ bool gx_knn_by_device(gx_knn_search *s, const gx_terms *host)
         }
         s->plan = plan;
         gx_place_restart(run);
-        if (!goes_on(&g, &err, &avoided)) {
+        if (!gx_knn_goes_on(&g, &err, &avoided)) {
             return false;
         }
     }

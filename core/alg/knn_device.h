@@ -1,6 +1,6 @@
 /*
 ** Inside the search on a device: knn_room.c says how much of it fits and whether it is worth it,
-** knn_device.c does it.
+** knn_device.c does it, knn_lists.c brings the lists down, knn_rest.c while others are made.
 */
 #ifndef GX_KNN_DEVICE_H
 #define GX_KNN_DEVICE_H
@@ -22,6 +22,7 @@ typedef enum gx_knn_piece {
     GX_KNN_B,
     GX_KNN_MERIT,
     GX_KNN_INDEX,
+    GX_KNN_OUTCOME, /* of each group of GX_KNN_QUERIES, where there are several */
     GX_KNN_PIECES
 } gx_knn_piece;
 
@@ -51,7 +52,9 @@ typedef struct gx_knn_device {
     bool is_flying;      /* stage is being copied from           */
     size_t sent, filled; /* bytes of part; of these in stage     */
     gx_mark *loaded, *used[GX_KNN_RING];
-    int64_t *info; /* of each call of the batch, by panel  */
+    int64_t *info;  /* of each call of the batch, by panel  */
+    gx_mark **made; /* of each group of queries, behind its lists; NULL: all are waited for */
+    int64_t marks;
     int64_t calls; /* so far                               */
 } gx_knn_device;
 
@@ -61,6 +64,7 @@ struct gx_knn_group {
     int parts;
     int64_t first, count; /* queries of the batch                                  */
     int64_t sent;         /* of these, how many have been sent to all parts        */
+    int64_t taken;        /* and whose lists have come down                        */
     int culprit;          /* whose a failure is                                    */
     double *merit;        /* the lists of a part behind the first, and their index */
     int64_t *index;
@@ -76,6 +80,31 @@ static inline bool gx_knn_is_widened(const gx_knn_device *d)
 {
     return d->s->dtype == GX_F32 && d->s->args->Q->dtype == GX_F32 && !gx_knn_is_shifted(d->s) &&
            !gx_knn_is_listed(d) && gx_accel_offers(d->accel, GX_CONVERT, GX_F64);
+}
+
+/* Where a piece lies in the device's memory. */
+static inline void *gx_knn_place(const gx_knn_device *d, gx_knn_piece which, size_t offset)
+{
+    return (char *)d->part.data + d->at[which] + offset;
+}
+
+/* Another call, one of a progress report, may have lost the device meanwhile. */
+static inline bool gx_knn_is_open(const gx_knn_device *d)
+{
+    return gx_fleet_has(d->run->ctx, d->accel);
+}
+
+static inline gx_code gx_knn_check_open(const gx_knn_device *d, gx_err *err)
+{
+    return gx_knn_is_open(d) ? GX_OK : gx_fail(err, GX_DEVICE, "the device was lost");
+}
+
+/* Until the stage, from which queries go up, may be written to. */
+static inline gx_code gx_knn_wait_for_stage(gx_knn_device *d, gx_err *err)
+{
+    bool is_flying = d->is_flying;
+    d->is_flying = false;
+    return is_flying ? d->accel->backend->queue_wait(d->accel->dev, d->accel->up, err) : GX_OK;
 }
 
 /* Bytes of so many rows of E; of the kernels' workspace; of the pairs that go up at a time. */
@@ -94,5 +123,24 @@ bool gx_knn_key(const gx_knn_device *d, gx_block_key *key);
 */
 bool gx_knn_prepare(gx_knn_group *g, gx_knn_search *s, const gx_terms *host, uint64_t avoided,
                     gx_terms *terms);
+
+/* From device memory, behind what is in the queue. */
+gx_code gx_knn_fetch(gx_knn_device *d, gx_queue *queue, const char *from, void *to, size_t bytes,
+                     gx_err *err);
+
+/*
+** The next lists of the batch come down from all devices, and join: those of a group of queries, or
+** all.  Waits for them alone.
+*/
+gx_code gx_knn_take(gx_knn_group *g, gx_err *err);
+
+/*
+** Nothing is under way any more, and everything has been given back; the first failure.  Devices
+** wait for each other's marks and copy from each other: all are done before anything is given back.
+*/
+gx_code gx_knn_finish(gx_knn_group *g, gx_code code, gx_err *err);
+
+/* Who has failed is left out.  false: there is nobody else, or it is not for devices. */
+bool gx_knn_goes_on(gx_knn_group *g, const gx_err *err, uint64_t *avoided);
 
 #endif

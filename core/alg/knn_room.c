@@ -46,6 +46,8 @@ size_t gx_knn_lay_out(gx_knn_device *d, int64_t n)
                                    [GX_KNN_B] = has_b && !gx_knn_is_listed(d) ? q * k * es : 0,
                                    [GX_KNN_MERIT] = entries * sizeof(double),
                                    [GX_KNN_INDEX] = entries * sizeof(int64_t)};
+    int64_t groups = gx_ceil_div(n, GX_KNN_QUERIES);
+    bytes[GX_KNN_OUTCOME] = groups > 1 ? (size_t)groups * sizeof(int32_t) : 0;
     size_t used = 0;
     for (int p = 0; p < GX_KNN_PIECES; p++) {
         d->at[p] = used;

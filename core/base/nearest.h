@@ -71,6 +71,8 @@ typedef struct gx_nearest {
     const void *given;    /* m x n of dtype, ld m: x . y, sum (x - y)^2 or sum |x - y|, each
                              wrong by no more than adding up n terms one by one makes it; or
                              NULL.  DOT, COSINE: one column more, x . x                          */
+    int32_t *outcome;     /* of a device, in its memory: where info goes in the place of info,
+                             which is looked at when a queue has been waited for; or NULL        */
 
     /* MUTUAL: rows are queries, too; count, floor and length are as above.  Found are the pairs
        whose merit is at least floor[j], or rows->floor[i], and maybe others; but of a query whose

@@ -1,0 +1,269 @@
+"""gx_knn whose first rows are handed out while devices that are not there (tests/mockcuda) search for the others.
+
+Plan, on one device and on two, by the stand-in and by gx_cuda.so itself:
+1. all metrics: the CPU's rows, to the bit; one call, counted once; the first rows come before the others' lists are copied
+2. a statement that is left early (LIMIT behind a WHERE, a closed cursor, an interrupt) leaves nothing behind
+3. other calls of gx between two rows, of the same statement too, and changes of settings and of E: the rows stay the same
+4. two cursors in a join
+5. whatever fails while rows are handed out: the CPU's rows, told and counted, nothing left behind; E that has changed
+   meanwhile is named
+6. queries of a later group that a device cannot tell apart are the host's; scores that overflow there are an error of that row
+7. candidates; lists that the buffer for copies does not hold, of all rows
+"""
+import pytest
+from mockkit import child, child_on_stand_ins
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+MAKE = """
+rng = np.random.default_rng(3)
+host, db = connect('cpu', 4096), connect('cuda', 4096)
+def put(name, a):
+    host.execute("SELECT gx_store(?, ?, '{\\"replace\\":true}')", (name, from_numpy(a))).fetchone()
+E, Q = rng.standard_normal((300, 8)).astype('<f4'), rng.standard_normal((4500, 8)).astype('<f4')
+put('E', E); put('Q', Q); put('A', E[:50].astype('<f8'))
+db.execute("SELECT gx_config('devices', ?)", (os.environ['DEVICES'],)).fetchall()
+parts = 1 + os.environ['DEVICES'].count(',')
+SQL = "SELECT query, id, score FROM gx_knn('Q', 'E', 4)"
+want = host.execute(SQL).fetchall()
+def begun(first=10, sql=SQL):
+    cursor = db.execute(sql)
+    return cursor, cursor.fetchmany(first)
+def ended():
+    violations = mock.counts()['violations']
+    for connection in (db, host):
+        connection.close()
+    return [violations, mock.alive()]
+assert db.execute(SQL).fetchall() == want  # E is there
+result = []
+"""
+
+EACH = pytest.mark.parametrize(
+    "run, devices",
+    [(child, "1"), (child, "0,1"), (child_on_stand_ins, "0,1")],
+    ids=["mock", "mocks", "gx_cuda"],
+)
+
+
+def outcome(run, tmp_path, devices, body):
+    *found, violations, alive = run(tmp_path, MAKE + body + "\nresult += ended()\n", DEVICES=devices, MOCK_DEVICES=2, MOCK_MEMORY=1 << 30)
+    assert [violations, alive] == [0, {}]
+    return found
+
+
+@EACH
+def test_same_rows(tmp_path, run, devices):
+    body = """
+for metric in ('cosine', 'dot', 'l2', 'l1'):
+    for options in ({}, {'exclude_self': True}):
+        q = 'E' if options else 'Q'
+        did = both_knn(host, db, q, 'E', 4, metric=metric, **options)
+        result.append([did[name] for name in ('calls', 'device_calls', 'spread_calls', 'device_hits', 'device_fallbacks')])
+result.append(both_knn(host, db, Q.astype('<f4').tobytes(), 'E', 4)['device_hits'])
+"""
+    parts = 1 + devices.count(",")
+    assert outcome(run, tmp_path, devices, body) == [[1, 1, parts - 1, parts, 0]] * 8 + [parts]
+
+
+@EACH
+def test_first_rows_come_first(tmp_path, run, devices):
+    body = """
+before = mock.counts()['downloads']
+cursor, got = begun()
+first = mock.counts()['downloads'] - before
+got += cursor.fetchmany(4 * 2048 - 11)
+result.append([first, mock.counts()['downloads'] - before])
+got += cursor.fetchall()
+result.append([mock.counts()['downloads'] - before, got == want])
+"""
+    parts = 1 + devices.count(",")
+    assert outcome(run, tmp_path, devices, body) == [[3 * parts] * 2, [9 * parts, True]]  # merits, numbers, outcome
+
+
+@EACH
+def test_left_early(tmp_path, run, devices):
+    body = """
+import threading
+result.append(db.execute("SELECT query FROM gx_knn('Q', 'E', 4) WHERE score < 9 LIMIT 3").fetchall())
+cursor, got = begun()
+cursor.close()
+did = both_knn(host, db, 'Q', 'E', 4)
+result.append([did['device_calls'], did['device_hits']])
+cursor, got = begun()
+db.interrupt()
+try:
+    cursor.fetchall()
+except sqlite3.OperationalError as error:
+    result.append(str(error))
+did = both_knn(host, db, 'Q', 'E', 4)
+result.append([did['device_calls'], did['device_hits']])
+cursor, got = begun()
+del cursor
+"""
+    parts = 1 + devices.count(",")
+    assert outcome(run, tmp_path, devices, body) == [[[0]] * 3, [1, parts], "interrupted", [1, parts]]
+
+
+@EACH
+def test_other_calls_between(tmp_path, run, devices):
+    body = """
+product = db.execute("SELECT gx_sum(gx_matmul('A', gx_transpose('A')))").fetchone()
+between = (
+    ("SELECT count(*), sum(id) FROM gx_knn('Q', 'E', 4)", (len(want), sum(row[1] for row in want))),
+    ("SELECT gx_sum(gx_matmul('A', gx_transpose('A')))", product),
+    ("SELECT gx_config('devices', '1')", ('1',)),
+    ("SELECT gx_config('backend', 'cpu')", ('cpu',)),
+    ("SELECT gx_config('backend', 'cuda')", ('cuda',)),
+    ("SELECT gx_stats_reset()", None),
+    ("SELECT count(*) FROM gx_devices", None),
+    ("SELECT gx_store('E', 'A', '{\\"replace\\":true}')", ('E',)),
+)
+for sql, answer in between:
+    cursor, got = begun()
+    said = db.execute(sql).fetchone()
+    right = answer is None or said == answer
+    got += cursor.fetchmany(3000)
+    db.execute(sql).fetchone()
+    result.append(right and got + cursor.fetchall() == want)
+put('E', E)
+rows = db.execute("SELECT query, id, score, (SELECT count(*) FROM gx_knn('A', 'A', 2)) FROM gx_knn('Q', 'E', 4)").fetchall()
+result.append([row[:3] for row in rows] == want and {row[3] for row in rows} == {100})
+result.append([row[0] for row in db.execute("SELECT gx_trace(gx_eye(50)) FROM gx_knn('Q', 'E', 4)").fetchall()] == [50] * len(want))
+"""
+    assert outcome(run, tmp_path, devices, body) == [True] * 10
+
+
+@EACH
+def test_two_cursors(tmp_path, run, devices):
+    body = """
+sql = "SELECT {} FROM gx_knn('Q', 'E', 4) a JOIN gx_knn('Q', 'E', 3, '{{\\"metric\\":\\"l2\\"}}') b ON b.query = a.query AND b.rank = a.rank " \\
+      "WHERE a.query IN (3, 2047, 2048, 4499)"
+result.append(db.execute(sql.format('a.query, a.id, b.id, b.score')).fetchall() == host.execute(sql.format('a.query, a.id, b.id, b.score')).fetchall())
+one, got = begun()
+other, more = begun(9000)
+for _ in range(3):
+    got += one.fetchmany(5000)
+    more += other.fetchmany(4000)
+result.append(got + one.fetchall() == want and more + other.fetchall() == want)
+"""
+    assert outcome(run, tmp_path, devices, body) == [True, True]
+
+
+FAILURES = """
+def rest_with(failure):
+    cursor, got = begun()
+    mock.order(failure)
+    got += cursor.fetchall()
+    has_failed = mock.counts()['failures'] > 0
+    mock.order()
+    return got, has_failed
+"""
+
+
+@pytest.mark.parametrize("devices", ["1", "0,1"])
+def test_failures(tmp_path, devices):
+    body = FAILURES + """
+def told():
+    s = stats(db)
+    return s['device_fallbacks'] + s['devices_lost'] + s['device_faults']
+for device in range(parts):
+    for mode in ('', ':lost'):
+        for name in ('download', 'queue_wait', 'queue_after_mark', '*'):
+            for n in (1, 2, 4):
+                db.execute("SELECT gx_config('device', 0)").fetchall()
+                assert db.execute(SQL).fetchall() == want
+                before = told()
+                got, has_failed = rest_with(f'{name}@{device}:{n}{mode}')
+                if got != want:
+                    result.append(['wrong', name, device, n, mode])
+                if has_failed and told() == before:
+                    result.append(['untold', name, device, n, mode])
+                if db.execute(SQL).fetchall() != want:
+                    result.append(['afterwards', name, device, n, mode])
+for nested in ("SELECT gx_sum('A')", SQL):  # another call waits, and meets the failure
+    db.execute("SELECT gx_config('device', 0)").fetchall()
+    assert db.execute(SQL).fetchall() == want
+    cursor, got = begun()
+    mock.order('download:1')
+    db.execute(nested).fetchall()
+    mock.order()
+    result.append(got + cursor.fetchall() == want)
+db.execute("SELECT gx_config('device', 0)").fetchall()
+assert db.execute(SQL).fetchall() == want
+cursor, got = begun()
+mock.order('queue_wait:1')  # nobody wants the others any more
+cursor.close()
+mock.order()
+result.append(db.execute(SQL).fetchall() == want)
+"""
+    assert outcome(child, tmp_path, devices, body) == [True] * 3
+
+
+@pytest.mark.parametrize("mode", ["status", "sticky", "later", "lost"])
+def test_failures_of_cuda(tmp_path, mode):
+    body = FAILURES + f"result.append(rest_with('*:3:{mode}') == (want, True))\nresult.append(db.execute(SQL).fetchall() == want)\n"
+    if mode != "status":  # the context has ended, and with it what was in it
+        body += "ended = lambda: [0, {}]\n"
+    assert outcome(child_on_stand_ins, tmp_path, "0,1", body) == [True, True]
+
+
+def test_failure_after_a_change(tmp_path):
+    body = """
+for change in ("SELECT gx_store('E', ?, '{\\"replace\\":true}')", "SELECT gx_drop('E') WHERE length(?)"):
+    put('E', E)
+    assert db.execute(SQL).fetchall() == want
+    cursor, got = begun()
+    mock.order('download@1:1')
+    db.execute(change, (from_numpy(E),)).fetchall()
+    try:
+        cursor.fetchall()
+    except sqlite3.OperationalError as error:
+        result.append(str(error))
+    mock.order()
+    db.execute("SELECT gx_config('device', 0)").fetchall()
+"""
+    assert outcome(child, tmp_path, "0,1", body) == ["gx_knn: a device has failed, and E has changed since the search began"] * 2
+
+
+def test_later_groups_differ(tmp_path):
+    body = """
+alike = rng.standard_normal((10000, 8)).astype('<f4')
+alike[:9500] = 5
+near = np.zeros((2100, 8), '<f4'); near[:, 0] = 1; near[2080] = 1
+put('alike', alike); put('near', near)
+for _ in range(2):
+    did = both_knn(host, db, 'near', 'alike', 3)
+    result.append([did['device_calls'], did['device_fallbacks']])
+result.append(any('too much alike' in note for note in notes(db)))
+"""
+    found = outcome(child_on_stand_ins, tmp_path, "0,1", body)
+    assert found[1:] == [[0, 1], True], found
+
+
+def test_overflow_in_a_later_group(tmp_path):
+    body = """
+large = np.ones((4500, 8)); large[4400] = 1e308
+put('one', np.ones((20, 8)) * 10); put('large', large)
+for connection in (host, db, db):
+    result.append(error(connection, "SELECT count(*) FROM gx_knn('large', 'one', 3)"))
+cursor, got = begun(4 * 2048, "SELECT query, id FROM gx_knn('large', 'one', 3)")
+result.append(error(db, "SELECT count(*) FROM gx_knn('large', 'one', 3)"))
+try:
+    cursor.fetchall()
+except sqlite3.OperationalError as said:
+    result.append(str(said))
+"""
+    found = outcome(child, tmp_path, "1", body)
+    assert len(set(found)) == 1 and "row 4400 of large has scores that overflow" in found[0]
+
+
+@EACH
+def test_other_lists(tmp_path, run, devices):
+    body = """
+put('C', rng.integers(0, 300, (4500, 3)).astype('<f8'))
+both_knn(host, db, 'Q', 'E', 3, candidates='C')
+put('D', rng.standard_normal((2060, 8)).astype('<f4'))
+for k in (290, 310):
+    result.append(both_knn(host, db, 'D', 'E', k)['device_calls'])
+"""
+    assert outcome(run, tmp_path, devices, body) == [1, 1]
