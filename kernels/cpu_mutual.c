@@ -27,6 +27,7 @@ typedef struct both {
     double unit;       /* the error of v: so many times what it is made of                   */
     double rows, cols; /* |x| and |y| at most, of those that can be foretold                 */
     void *factor;      /* f                                                                  */
+    void *inverse;     /* 1 / f, or 1 for SQUARED; NaN: nothing is foretold of the row       */
     void *least;       /* least_i; -Inf: all are wanted, NaN and Inf: none is                */
     void *column;      /* a column's v as a query sees it                                    */
     void *value;       /* v: m x n                                                           */
@@ -45,6 +46,7 @@ static size_t layout(gx_dtype dtype, const gx_args *p, char *work, both *b)
 {
     size_t es = bytes_of(dtype), m = (size_t)gx_max(0, p->m), n = (size_t)gx_max(0, p->n);
     size_t used = take(work, 0, m * es, &b->factor);
+    used = take(work, used, m * es, &b->inverse);
     used = take(work, used, m * es, &b->least);
     used = take(work, used, m * es, &b->column);
     used = take(work, used, m * sizeof(int32_t), &b->wanted);
@@ -101,12 +103,18 @@ GX_INLINE void bound_rows(gx_dtype dtype, const both *b)
     for (int64_t i = 0; i < b->p->m; i++) {
         bool is_plain = is_foretold(dtype, rows, i);
         gx_errors e;
-        put(d, b->factor, i, is_plain ? factor_of(rows, i) : 1);
+        double factor = is_plain ? factor_of(rows, i) : 1;
+        double inverse = rows->metric == GX_METRIC_SQUARED ? 1 : factor > 0 ? 1 / factor : 0;
+        put(d, b->factor, i, factor);
+        put(d, b->inverse, i, is_plain ? inverse : (double)NAN);
         put(d, b->least, i, is_plain ? least_of(b, rows, i, b->cols, &e) : -(double)INFINITY);
     }
 }
 
 // A column ----------------------------------------------------------------------------------------
+
+/* Of a column, whose best tell of the count-th. */
+enum { LANES = 64 };
 
 #define DEFINE_LOOK(name, real)                                                                    \
     /* The count-th best of n numbers, which change places. */                                     \
@@ -137,17 +145,24 @@ GX_INLINE void bound_rows(gx_dtype dtype, const both *b)
         }                                                                                          \
         return x[at];                                                                              \
     }                                                                                              \
-    /* What the count-th best of a column is to its query; rows that want all tell nothing. */     \
+    /* What the count-th best of a column is to its query, or less: of the best of each lane, where\
+       lanes are many. */                                                                          \
     GX_INLINE double best_##name(bool is_sum, const both *b, const real *v, int64_t count)         \
     {                                                                                              \
-        const real *factor = b->factor, *least = b->least;                                         \
+        const real *factor = b->factor, *inverse = b->inverse;                                     \
         real *x = b->column;                                                                       \
-        for (int64_t i = 0; i < b->p->m; i++) {                                                    \
-            real seen = is_sum ? v[i] - factor[i] : factor[i] > 0 ? v[i] / factor[i] : 0;          \
-            bool is_told = least[i] > -(real)INFINITY && fabs((double)seen) < (double)INFINITY;    \
-            x[i] = is_told ? seen : -(real)INFINITY;                                               \
+        int64_t m = b->p->m, lanes = 4 * count <= LANES ? gx_min(LANES, m) : m;                    \
+        for (int64_t e = 0; e < lanes; e++) {                                                      \
+            x[e] = -(real)INFINITY;                                                                \
         }                                                                                          \
-        return (double)nth_##name(x, b->p->m, count);                                              \
+        for (int64_t i = 0; i < m; i += lanes) {                                                   \
+            for (int64_t e = 0; e < gx_min(lanes, m - i); e++) {                                   \
+                real seen = is_sum ? v[i + e] - factor[i + e] : v[i + e];                          \
+                seen *= inverse[i + e];                                                            \
+                x[e] = seen > x[e] ? seen : x[e];                                                  \
+            }                                                                                      \
+        }                                                                                          \
+        return (double)nth_##name(x, lanes, count);                                                \
     }                                                                                              \
     /* The rows whose v is wanted by the query or by them, and what is no number; how many. */     \
     GX_INLINE int64_t look_##name(bool is_sum, const both *b, const real *v, real bound, real g,   \
