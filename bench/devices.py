@@ -5,8 +5,8 @@
 
 Names, all but `large` by default: small (products below the crossover with 'devices' = all), stream (one f64 matrix, once
 through all devices, beside what links and readers allow), product (f64, the result dropped, beside cublasXt from page-locked
-arrays), cholesky (beside cuSOLVERMg), krylov (a pass over a kept f32 matrix, symmetric and general), nearest (10 000 queries
-among kept rows), program (two halves that have nothing to do with each other), narrow (kept matrices, f32 and f64, times 1, 8
+arrays), cholesky (beside cuSOLVERMg), krylov (a pass over a kept f32 matrix, symmetric and general; ten of its eigenvalues
+and of its singular values, the whole statement), nearest (10 000 queries among kept rows), program (two halves that have nothing to do with each other), narrow (kept matrices, f32 and f64, times 1, 8
 and 64 columns, plain and transposed, beside what the device's memory allows); large: an f32 matrix of known eigenvalues, many
 times larger than the memory limits: its scan (gx_norm), its product with 64 columns, ten eigenvalues, by a process of their
 own for each number of devices, the most first, which says what it had resident.  Product, stream and cholesky are parts of
@@ -232,12 +232,12 @@ def small(args):
         db.close()
 
 
-def pass_seconds(db, sql):
-    """Of one pass."""
+def pass_seconds(db, sql, counter="pass_ns"):
+    """Of one pass, or of what the host does beside each."""
     before = counted(db)
     db.execute(sql).fetchall()
     after = counted(db)
-    return (after["pass_ns"] - before["pass_ns"]) / 1e9 / max(1, after["passes"] - before["passes"])
+    return (after[counter] - before[counter]) / 1e9 / max(1, after["passes"] - before["passes"])
 
 
 def krylov(args):
@@ -259,6 +259,10 @@ def krylov(args):
                 for devices, db in connections.items():
                     print(f"    [{devices}] {json.dumps(counters(db))}")
                 show(f"pass over kept f32 {n}, {name}, {block} vectors", seconds, digits=6)
+            for block in (8, 32):
+                sql = f'SELECT {call}"k":10,"method":"krylov","block":{block}}}\')'
+                show(f"ten values of it, {name}, {block} vectors", take_turns(connections, lambda db: seconds_of(db, sql), 3, 1))
+                show("  of which the basis, after each pass", take_turns(connections, lambda db: pass_seconds(db, sql, "ortho_ns"), 1, 0), digits=6)
         for db in connections.values():
             db.close()
 

@@ -53,6 +53,25 @@ enum { GEMM_COLUMNS = 24 };
 
 enum { ROUNDS = 8 };
 
+/* How n rows are cut: all slices have the same panels, or nobody would have the last ones to do. */
+typedef struct cut {
+    int64_t slices;
+    int64_t panels; /* of a slice  */
+    int64_t panel;  /* rows of one */
+} cut;
+
+static cut cut_rows(gx_dtype dtype, int64_t n)
+{
+    enum { LEAST = 128, STEP = 16 };
+    cut c;
+    int64_t most = PANEL_BYTES / (int64_t)gx_dtype_bytes(dtype);
+    int64_t rows = gx_max(LEAST, gx_ceil_div(n, SLICES));
+    c.panels = gx_ceil_div(rows, most);
+    c.panel = gx_ceil_div(gx_ceil_div(rows, c.panels), STEP) * STEP;
+    c.slices = gx_max(1, gx_ceil_div(n, c.panels * c.panel));
+    return c;
+}
+
 typedef struct block {
     gx_ortho *o;
     gx_run *run;
@@ -68,32 +87,18 @@ typedef struct block {
     void *taken, *triangle;  /* -C and R, of dtype                                  */
     char *partial;           /* of dtype: for each slice the next C above the next G */
     int64_t from;            /* the next C's first                                  */
-    int64_t panel;           /* rows                                                */
-    int64_t slices, panels;  /* how many, and panels in each                        */
+    cut cut;                 /* of rows                                             */
     bool applies, measures;  /* what a sweep does                                   */
     bool is_large;           /* the team takes part                                 */
 } block;
 
 // Memory ------------------------------------------------------------------------------------------
 
-/* Short vectors have fewer rows in a panel, so that there is something to share. */
-static int64_t panel_rows(gx_dtype dtype, int64_t n)
-{
-    enum { SHARES = 16, LEAST = 128 };
-    int64_t share = gx_max(LEAST, gx_ceil_div(n, SHARES * LEAST / 2) * (LEAST / 2));
-    return gx_min(share, PANEL_BYTES / (int64_t)gx_dtype_bytes(dtype));
-}
-
-static int64_t slices_of(gx_dtype dtype, int64_t n)
-{
-    return gx_max(1, gx_min(SLICES, gx_ceil_div(n, panel_rows(dtype, n))));
-}
-
 int64_t gx_ortho_work(gx_dtype dtype, int64_t n, int64_t most, int64_t cols)
 {
     int64_t ratio = (int64_t)(gx_dtype_bytes(gx_dtype_wide(dtype)) / gx_dtype_bytes(dtype));
     return (most * cols + 5 * cols * cols) * ratio + (most + cols) * cols +
-           slices_of(dtype, n) * (most + cols) * cols;
+           cut_rows(dtype, n).slices * (most + cols) * cols;
 }
 
 static void lay_out(block *b)
@@ -178,15 +183,15 @@ static gx_code add_inner(const block *b, const void *X, int64_t m, int64_t i, in
 static gx_code sweep_slice(void *arg, int64_t slice, int member, gx_err *err)
 {
     const block *b = arg;
-    int64_t high = height(b), m = b->m - b->from, i = slice * b->panels * b->panel;
+    int64_t high = height(b), m = b->m - b->from, i = slice * b->cut.panels * b->cut.panel;
     const void *V = gx_at(b->V, b->dtype, b->n, 0, b->from);
-    int64_t end = gx_min(b->n, i + b->panels * b->panel);
+    int64_t end = gx_min(b->n, i + b->cut.panels * b->cut.panel);
     void *sum = gx_at(b->partial, b->dtype, high, 0, slice * b->cols);
     if (b->measures) {
         memset(sum, 0, (size_t)(high * b->cols) * gx_dtype_bytes(b->dtype));
     }
-    for (; i < end; i += b->panel) {
-        int64_t rows = gx_min(b->panel, end - i);
+    for (; i < end; i += b->cut.panel) {
+        int64_t rows = gx_min(b->cut.panel, end - i);
         if (b->is_large && !gx_team_continues(b->run->team, member)) {
             return GX_OK; // the failure is known to the team
         }
@@ -206,7 +211,7 @@ static void add_slices(const block *b, int64_t i, int64_t j, int64_t rows, doubl
 {
     int64_t parts = gx_dtype_is_complex(b->dtype) ? 2 : 1, high = height(b);
     memset(to, 0, (size_t)(rows * parts) * sizeof *to);
-    for (int64_t slice = 0; slice < b->slices; slice++) {
+    for (int64_t slice = 0; slice < b->cut.slices; slice++) {
         const void *from = gx_at(b->partial, b->dtype, high, i, slice * b->cols + j);
         const double *d = from;
         const float *f = from;
@@ -250,17 +255,14 @@ static void sweep(block *b, bool applies, bool measures, int64_t from)
     double taken = (double)(b->m - b->first);
     double flops = gx_dtype_is_complex(b->dtype) ? 8 : 2;
     int64_t start_ns = gx_now_ns();
-    b->panel = panel_rows(b->dtype, b->n);
-    b->slices = slices_of(b->dtype, b->n);
-    b->panels = gx_ceil_div(gx_ceil_div(b->n, b->panel), b->slices);
     b->from = from;
     b->is_large = n * (m + cols) > (double)(1 << 22);
     b->applies = applies;
     b->measures = measures;
-    gx_run_pieces(b->run, n * (m + cols), b->slices, sweep_slice, b);
+    gx_run_pieces(b->run, n * (m + cols), b->cut.slices, sweep_slice, b);
     b->first = from;
     if (measures && gx_ok(b->run)) {
-        gx_run_pieces(b->run, (double)b->slices * (m + cols) * cols, b->cols, add_column, b);
+        gx_run_pieces(b->run, (double)b->cut.slices * (m + cols) * cols, b->cols, add_column, b);
     }
     flops *= n * cols * ((applies ? taken + cols / 2 : 0) + (measures ? m + cols : 0));
     gx_stats_kernel(&b->run->ctx->stats, flops, gx_now_ns() - start_ns);
@@ -486,6 +488,7 @@ gx_code gx_ortho_block(gx_ortho *o, const void *V, int64_t m, void *y, int64_t c
     block b = {.o = o, .run = o->run, .dtype = o->dtype, .V = V, .y = y, .n = o->n, .m = m};
     b.wide = gx_dtype_wide(o->dtype);
     b.cols = gx_max(cols, want);
+    b.cut = cut_rows(b.dtype, b.n);
     assert(b.cols <= GX_KRY_BLOCK_MOST && m + want <= o->n && o->first <= m);
     clear_wide(o->dtype, h, ldh, m, cols);
     clear_wide(o->dtype, s, lds, want, cols);
