@@ -1,6 +1,7 @@
 """gx.store and gx.fetch beside np.save and np.load: seconds, processor seconds, and what SQLite itself takes.
 
     bench/arrays.py [--dir FOLDER] [--mb 1024] [--rounds 5] [--sync] [--volumes 2] [--layouts rows,columns,f32,vector,narrow]
+                    [--ways gx,sqlite3,wal,volumes,insert,fsync]
 
 One array, by rows and by columns, of float32, a vector, a narrow one, into the same folder in turn: np.save and np.load; a
 database of gx.connect ("pages"), one of sqlite3.connect, one in WAL mode, one with volumes; INSERTs of its bytes in pieces of 8 MiB by sqlite3
@@ -30,7 +31,7 @@ PIECE = 8 << 20
 
 def connect(args, volumes, kind):
     path = f"{args.dir}/gxarrays.db"
-    if kind == "gx":
+    if kind in ("gx", "volumes"):
         db = gx.connect(path, isolation_level=None)
     else:
         db = sqlite3.connect(path, isolation_level=None)
@@ -98,17 +99,18 @@ def rounds(args, a, order):
         timed(args, times, "load", lambda: np.load(f"{args.dir}/gxarrays.npy"))
         clean(args)
         for volumes, kind, name in ((0, "gx", "pages"), (0, "sqlite3", "sqlite3's"), (0, "wal", "WAL"),
-                                    (args.volumes, "gx", f"{args.volumes} volumes")):
-            if args.few and kind in ("wal", "sqlite3"):
+                                    (args.volumes, "volumes", f"{args.volumes} volumes")):
+            if kind not in args.ways:
                 continue
             db = connect(args, volumes, kind)
             timed(args, times, f"{name} store", lambda: gx.store(db, "A", a))
             timed(args, times, f"{name} fetch", lambda: gx.fetch(db, "A"))
             db.close()
             clean(args)
-        timed(args, times, "INSERT", lambda: insert(args, a))
-        clean(args)
-        if not args.sync:
+        if "insert" in args.ways:
+            timed(args, times, "INSERT", lambda: insert(args, a))
+            clean(args)
+        if not args.sync and "fsync" in args.ways:
             timed(args, times, "save, fsync", lambda: save(args, a, True))
             clean(args)
     for name, pairs in times.items():
@@ -127,9 +129,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--volumes", type=int, default=2)
     parser.add_argument("--sync", action="store_true")
-    parser.add_argument("--few", action="store_true", help="neither WAL nor connections of sqlite3's")
+    parser.add_argument("--ways", default="gx,sqlite3,wal,volumes,insert,fsync", help="beside np.save and np.load")
     parser.add_argument("--layouts", default="rows,columns")
     args = parser.parse_args()
+    args.ways = args.ways.split(",")
     n = int((args.mb * 1e6 / 8) ** 0.5)
     random = np.random.default_rng(0).random
     makers = {"rows": lambda: random((n, n)), "columns": lambda: np.asfortranarray(random((n, n))),
