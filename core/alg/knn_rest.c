@@ -99,6 +99,7 @@ static void land(gx_knn_rest *rest, gx_code code, gx_err *err)
     if (code == GX_OK || !gx_ok(run)) {
         gx_stats_add(&run->ctx->stats, GX_STAT_DEVICE_CALLS, 1);
         gx_stats_add(&run->ctx->stats, GX_STAT_SPREAD_CALLS, g->parts > 1);
+        gx_knn_unload(&rest->s);
     } else {
         rest->is_here = !gx_knn_goes_on(g, err, &rest->avoided);
     }

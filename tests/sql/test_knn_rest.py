@@ -1,6 +1,6 @@
 """gx_knn whose first rows are handed out while devices that are not there (tests/mockcuda) search for the others.
 
-Plan, on one device and on two, by the stand-in and by gx_cuda.so itself:
+Plan, on one device and on two, by the stand-in and, most of it, by gx_cuda.so itself:
 1. all metrics: the CPU's rows, to the bit; one call, counted once; the first rows come before the others' lists are copied
 2. a statement that is left early (LIMIT behind a WHERE, a closed cursor, an interrupt) leaves nothing behind
 3. other calls of gx between two rows, of the same statement too, and changes of settings and of E: the rows stay the same
@@ -20,7 +20,7 @@ rng = np.random.default_rng(3)
 host, db = connect('cpu', 4096), connect('cuda', 4096)
 def put(name, a):
     host.execute("SELECT gx_store(?, ?, '{\\"replace\\":true}')", (name, from_numpy(a))).fetchone()
-E, Q = rng.standard_normal((300, 8)).astype('<f4'), rng.standard_normal((4500, 8)).astype('<f4')
+E, Q = rng.standard_normal((160, 8)).astype('<f4'), rng.standard_normal((4500, 8)).astype('<f4')
 put('E', E); put('Q', Q); put('A', E[:50].astype('<f8'))
 db.execute("SELECT gx_config('devices', ?)", (os.environ['DEVICES'],)).fetchall()
 parts = 1 + os.environ['DEVICES'].count(',')
@@ -43,6 +43,9 @@ EACH = pytest.mark.parametrize(
     [(child, "1"), (child, "0,1"), (child_on_stand_ins, "0,1")],
     ids=["mock", "mocks", "gx_cuda"],
 )
+
+
+MOCKS = pytest.mark.parametrize("devices", ["1", "0,1"])
 
 
 def outcome(run, tmp_path, devices, body):
@@ -104,8 +107,8 @@ del cursor
     assert outcome(run, tmp_path, devices, body) == [[[0]] * 3, [1, parts], "interrupted", [1, parts]]
 
 
-@EACH
-def test_other_calls_between(tmp_path, run, devices):
+@MOCKS
+def test_other_calls_between(tmp_path, devices):
     body = """
 product = db.execute("SELECT gx_sum(gx_matmul('A', gx_transpose('A')))").fetchone()
 between = (
@@ -130,11 +133,11 @@ rows = db.execute("SELECT query, id, score, (SELECT count(*) FROM gx_knn('A', 'A
 result.append([row[:3] for row in rows] == want and {row[3] for row in rows} == {100})
 result.append([row[0] for row in db.execute("SELECT gx_trace(gx_eye(50)) FROM gx_knn('Q', 'E', 4)").fetchall()] == [50] * len(want))
 """
-    assert outcome(run, tmp_path, devices, body) == [True] * 10
+    assert outcome(child, tmp_path, devices, body) == [True] * 10
 
 
-@EACH
-def test_two_cursors(tmp_path, run, devices):
+@MOCKS
+def test_two_cursors(tmp_path, devices):
     body = """
 sql = "SELECT {} FROM gx_knn('Q', 'E', 4) a JOIN gx_knn('Q', 'E', 3, '{{\\"metric\\":\\"l2\\"}}') b ON b.query = a.query AND b.rank = a.rank " \\
       "WHERE a.query IN (3, 2047, 2048, 4499)"
@@ -146,7 +149,7 @@ for _ in range(3):
     more += other.fetchmany(4000)
 result.append(got + one.fetchall() == want and more + other.fetchall() == want)
 """
-    assert outcome(run, tmp_path, devices, body) == [True, True]
+    assert outcome(child, tmp_path, devices, body) == [True, True]
 
 
 FAILURES = """
@@ -160,7 +163,7 @@ def rest_with(failure):
 """
 
 
-@pytest.mark.parametrize("devices", ["1", "0,1"])
+@MOCKS
 def test_failures(tmp_path, devices):
     body = FAILURES + """
 def told():
@@ -260,10 +263,10 @@ except sqlite3.OperationalError as said:
 @EACH
 def test_other_lists(tmp_path, run, devices):
     body = """
-put('C', rng.integers(0, 300, (4500, 3)).astype('<f8'))
+put('C', rng.integers(0, 160, (4500, 3)).astype('<f8'))
 both_knn(host, db, 'Q', 'E', 3, candidates='C')
-put('D', rng.standard_normal((2060, 8)).astype('<f4'))
-for k in (290, 310):
-    result.append(both_knn(host, db, 'D', 'E', k)['device_calls'])
+put('D', Q[:2060]); put('F', rng.standard_normal((270, 8)).astype('<f4'))
+for k in (265, 280):
+    result.append(both_knn(host, db, 'D', 'F', k)['device_calls'])
 """
     assert outcome(run, tmp_path, devices, body) == [1, 1]
