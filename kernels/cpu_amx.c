@@ -27,7 +27,7 @@
 ** wants the first operand's k along its rows, and the second's in pairs beside each other: which k
 ** are a pair is ours to say, and being k and k + 16 both are packed by the same instructions.
 **
-** Memory: packed blocks, up to 4 MiB a call, from the pool of mem.c.
+** Memory: packed blocks, up to 9 MiB a call, from the pool of mem.c.
 */
 #include "cpu_amx.h"
 
@@ -67,7 +67,7 @@ enum { SIDE = 16, STEP = 32, TILE = SIDE * SIDE };
 enum { PANEL = 2 * SIDE, PIECES = 3, STEP_WORDS = 2 * PIECES * TILE };
 
 /* Blocks: rows of op(a), k, columns of op(b); and how many steps ahead lines are asked for. */
-enum { MC = 256, KC = 512, NC = 1024, AHEAD = 1 };
+enum { MC = 256, KC = 512, NC = 2560, AHEAD = 1 };
 
 typedef uint32_t word;
 typedef word words __attribute__((vector_size(64)));
@@ -273,47 +273,38 @@ static bool is_fit(range x, range y, int64_t k)
 
 /*
 ** 32 x 32 sums over the steps of two panels, x the first operand: to[32 j + i] = sum x_j y_i.
-** Registers 0 to 3 are sums, 4 and 5 x, 6 and 7 y.
+** Registers 0 to 3 are sums, 4 and 5 x, 6 and 7 y.  Four products of two pieces after each other
+** (OF_X, OF_Y: of another piece of x, of y, than those before), tiles of y twice in a row; what
+** comes next is loaded one product early.
 */
 #define PIECE(panel, p, t) ((panel) + (2 * ((p)-1) + (t)) * TILE)
+#define OF_Y(LOAD, DOT, p, nth)                                                                    \
+    LOAD(6, PIECE(y, p, 0))                                                                        \
+    DOT(3, 5, 7, (nth)-1)                                                                          \
+    DOT(0, 4, 6, nth)                                                                              \
+    LOAD(7, PIECE(y, p, 1))                                                                        \
+    DOT(2, 5, 6, (nth) + 1)                                                                        \
+    DOT(1, 4, 7, (nth) + 2)
+#define OF_X(LOAD, DOT, p, nth)                                                                    \
+    LOAD(4, PIECE(x, p, 0))                                                                        \
+    DOT(3, 5, 7, (nth)-1)                                                                          \
+    LOAD(5, PIECE(x, p, 1))                                                                        \
+    DOT(0, 4, 6, nth)                                                                              \
+    DOT(2, 5, 6, (nth) + 1)                                                                        \
+    DOT(1, 4, 7, (nth) + 2)
 #define SUM_STEP(LOAD, DOT)                                                                        \
     LOAD(4, PIECE(x, 1, 0))                                                                        \
     LOAD(6, PIECE(y, 3, 0))                                                                        \
+    LOAD(5, PIECE(x, 1, 1))                                                                        \
     DOT(0, 4, 6, 0)                                                                                \
     LOAD(7, PIECE(y, 3, 1))                                                                        \
-    DOT(1, 4, 7, 1)                                                                                \
-    LOAD(5, PIECE(x, 1, 1))                                                                        \
-    DOT(2, 5, 6, 2)                                                                                \
-    DOT(3, 5, 7, 3)                                                                                \
-    LOAD(6, PIECE(y, 2, 0))                                                                        \
-    DOT(0, 4, 6, 4)                                                                                \
-    DOT(2, 5, 6, 5)                                                                                \
-    LOAD(7, PIECE(y, 2, 1))                                                                        \
-    DOT(1, 4, 7, 6)                                                                                \
-    DOT(3, 5, 7, 7)                                                                                \
-    LOAD(4, PIECE(x, 2, 0))                                                                        \
-    DOT(0, 4, 6, 8)                                                                                \
-    DOT(1, 4, 7, 9)                                                                                \
-    LOAD(5, PIECE(x, 2, 1))                                                                        \
-    DOT(2, 5, 6, 10)                                                                               \
-    DOT(3, 5, 7, 11)                                                                               \
-    LOAD(6, PIECE(y, 1, 0))                                                                        \
-    DOT(0, 4, 6, 12)                                                                               \
-    DOT(2, 5, 6, 13)                                                                               \
-    LOAD(7, PIECE(y, 1, 1))                                                                        \
-    DOT(1, 4, 7, 14)                                                                               \
-    DOT(3, 5, 7, 15)                                                                               \
-    LOAD(4, PIECE(x, 3, 0))                                                                        \
-    DOT(0, 4, 6, 16)                                                                               \
-    DOT(1, 4, 7, 17)                                                                               \
-    LOAD(5, PIECE(x, 3, 1))                                                                        \
-    DOT(2, 5, 6, 18)                                                                               \
-    DOT(3, 5, 7, 19)                                                                               \
-    LOAD(4, PIECE(x, 1, 0))                                                                        \
-    DOT(0, 4, 6, 20)                                                                               \
-    DOT(1, 4, 7, 21)                                                                               \
-    LOAD(5, PIECE(x, 1, 1))                                                                        \
-    DOT(2, 5, 6, 22)                                                                               \
+    DOT(2, 5, 6, 1)                                                                                \
+    DOT(1, 4, 7, 2)                                                                                \
+    OF_Y(LOAD, DOT, 2, 4)                                                                          \
+    OF_X(LOAD, DOT, 2, 8)                                                                          \
+    OF_Y(LOAD, DOT, 1, 12)                                                                         \
+    OF_X(LOAD, DOT, 3, 16)                                                                         \
+    OF_X(LOAD, DOT, 1, 20)                                                                         \
     DOT(3, 5, 7, 23)
 
 /* What the registers of the unit do, in loops. */
