@@ -23,10 +23,14 @@ constexpr int TOP = 14, BIAS = 127;
 constexpr uint32_t LEAST_EXPONENT = 37, MOST_EXPONENT = 217; // with the bias: 2^-90, 2^90
 constexpr uint32_t LEAST_SHARED = 107, MOST_SHARED = 167;    // 2^-20, 2^40
 constexpr float LEAST = 0x1p-90f, MOST = 0x1p90f, LOW_UNIT = 0x1p-11f;
+constexpr uint32_t PAST_HIGH = 0x1fff; // bits that a high piece has no room for
 constexpr int LOW_AFTER = 28, UNEVEN_AFTER = 21; // binades below the largest
 
-/* What a step of x is like: some column; GRADED: columns have scales of their own; ZERO: all. */
-enum { IS_BAD = 1, IS_LOW = 2, IS_UNEVEN = 4, IS_GRADED = 8, IS_ZERO = 16 };
+/*
+** What a step of x is like: some column; LONG: some number has more bits than a piece; GRADED:
+** columns have scales of their own; ZERO: all.
+*/
+enum { IS_BAD = 1, IS_LOW = 2, IS_UNEVEN = 4, IS_GRADED = 8, IS_ZERO = 16, IS_LONG = 32 };
 
 /* What follows the pieces of a step of x. */
 struct step_end {
@@ -137,6 +141,8 @@ extern "C" __global__ void __launch_bounds__(256)
             found |= (e.top > MOST_EXPONENT || e.top < LEAST_EXPONENT ? IS_BAD : 0) |
                      (e.least + LOW_AFTER < e.top ? IS_LOW : 0) |
                      (e.smallest + UNEVEN_AFTER < e.top ? IS_UNEVEN : 0);
+            uint32_t bits = __float_as_uint(x[i][0]) | __float_as_uint(x[i][1]);
+            found |= __any_sync(~0u, (bits & PAST_HIGH) != 0) ? IS_LONG : 0;
             if (lane == 0) {
                 atomicMax(&top, e.top);
                 atomicMin(&least, e.least);

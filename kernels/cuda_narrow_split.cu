@@ -12,8 +12,9 @@
 **            smaller yet has an error of 2^-51 of the largest.  Where columns of x differ so much
 **            that some number would, each has a scale of its own (IS_GRADED).
 **   errors   an operand's 2^-23 of it, and low low', at most 2^-22 of the product, that is left
-**            out.  Where tensor cores add they cut off, always towards zero: so after one or two
-**            of their steps what they have is added to a sum in f32, which rounds.
+**            out.  Where tensor cores add they cut off, always towards zero: so what a step comes
+**            to is added to a sum in f32, which rounds, and what was cut off on average is
+**            given back.
 **   in f32   A group's rows and a step are multiplied in f32, number by number (multiply_plain),
 **            where a sum may depend on numbers of fewer bits: small ones of the matrix may meet the
 **            large ones of x or the other way round; or something is not finite or near the ends of
@@ -420,27 +421,25 @@ __device__ inline void multiply_end()
     asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
-/* sum += part, of two rows by columns, times its scales and `unit`. */
+/* sum += part, of two rows by columns, times its scales. */
 __device__ inline void gather(float (&sum)[32], const float (&part)[32], const float scale[2],
-                              float unit, const step_end *x, bool is_graded)
+                              const step_end *x, bool is_graded)
 {
     if (!is_graded) {
-        unit *= x->shared;
-        float row[2] = {scale[0] * unit, scale[1] * unit};
+        float row[2] = {scale[0] * x->shared, scale[1] * x->shared};
 #pragma unroll
         for (int e = 0; e < 32; e++) {
             sum[e] = fmaf(part[e], row[e % 4 / 2], sum[e]);
         }
         return;
     }
-    float row[2] = {scale[0] * unit, scale[1] * unit};
 #pragma unroll
     for (int c = 0; c < COLUMNS / 8; c++) {
         float2 two = *(const float2 *)(x->scale + 8 * c + 2 * (threadIdx.x % 4));
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             float &s = sum[4 * c + e];
-            s = fmaf(part[4 * c + e] * row[e / 2], e % 2 == 0 ? two.x : two.y, s);
+            s = fmaf(part[4 * c + e] * scale[e / 2], e % 2 == 0 ? two.x : two.y, s);
         }
     }
 }
@@ -463,15 +462,32 @@ __device__ inline void hold(float (&part)[32])
 }
 
 /*
-** sum += a's rows times a step of x.  The small products are summed over the whole step; of the
-** others 16, 16 and 32: their errors are then sgemm's.
+** What tensor cores cut off of a step's sum of positive numbers: one and a half units of its last
+** place on average, so one and two in turn.  Nothing where one side is its high pieces alone: such
+** sums, of whole numbers, may be exact.
 */
-__device__ inline void multiply_step(float (&sum)[32], pieces &a, const char *step)
+__device__ inline void give_back(pieces &a, int step, int flags)
+{
+    uint32_t low[2] = {};
+#pragma unroll
+    for (int e = 0; e < EACH; e++) {
+        low[e % 2] |= a.low[e];
+    }
+    float more = step % 2 == 0 ? 0x1.000004p0f : 0x1.000002p0f;
+    int lane = threadIdx.x % WARP;
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        uint32_t of_row = __ballot_sync(~0u, low[r] != 0) >> lane / 4 * 4 & 15;
+        a.scale[r] *= of_row != 0 && (flags & IS_LONG) != 0 ? more : 1;
+    }
+}
+
+/* sum += a's rows times a step of x, the small products first. */
+__device__ inline void multiply_step(float (&sum)[32], pieces &a, const char *room, int step)
 {
     float part[32];
-    uint64_t high = describe(step), low = describe(step + PIECE_BYTES);
-    const step_end *x = (const step_end *)(step + 2 * PIECE_BYTES);
-    bool is_graded = (x->flags & IS_GRADED) != 0;
+    uint64_t high = describe(room), low = describe(room + PIECE_BYTES);
+    const step_end *x = (const step_end *)(room + 2 * PIECE_BYTES);
     multiply_begin();
 #pragma unroll
     for (int b = 0; b < BATCHES; b++) { // a batch of x: 32 bytes
@@ -480,21 +496,20 @@ __device__ inline void multiply_step(float (&sum)[32], pieces &a, const char *st
     }
     multiply_end();
     hold(part), hold(a.low);
-    gather(sum, part, a.scale, LOW_UNIT, x, is_graded);
+#pragma unroll
+    for (int e = 0; e < 32; e++) {
+        part[e] *= LOW_UNIT;
+    }
+    hold(part);
+    multiply_begin();
 #pragma unroll
     for (int b = 0; b < BATCHES; b++) {
-        bool is_first = b < BATCHES - 1, is_last = b != BATCHES - 2;
-        if (is_first) {
-            multiply_begin();
-        }
-        multiply(part, a.high + 4 * b, high + 2 * b, !is_first);
-        if (is_last) {
-            multiply_end();
-            hold(part);
-            gather(sum, part, a.scale, 1, x, is_graded);
-        }
+        multiply(part, a.high + 4 * b, high + 2 * b, true);
     }
-    hold(a.high);
+    give_back(a, step, x->flags);
+    multiply_end();
+    hold(part), hold(a.high);
+    gather(sum, part, a.scale, x, (x->flags & IS_GRADED) != 0);
 }
 
 // In f32 ------------------------------------------------------------------------------------------
@@ -627,7 +642,7 @@ __device__ inline void narrow(const gx_cuda_narrow &p, char *room, uint64_t *ful
         uint32_t step = mine + i % DEEP * STEP_BYTES;
         if (!a.take<IS_TRANS>(step + place, flags)) {
             a.split();
-            multiply_step(sum, a, x_step);
+            multiply_step(sum, a, x_step, at);
         } else {
             const char *image = (const char *)p.image + (int64_t)at * GX_CUDA_SPLIT_IMAGE;
             multiply_plain<IS_TRANS>(step, mine + DEEP * STEP_BYTES,
