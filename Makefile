@@ -234,6 +234,8 @@ $(BUILD)/cuda_images.c: $(CUDA_CU:%=$(BUILD)/kernels/%.fatbin) Makefile
 	echo "extern const char *const gx_cuda_image_names[];"; \
 	echo "const void *const gx_cuda_images[] = {$(CUDA_CU:%=%,) 0};"; \
 	echo 'const char *const gx_cuda_image_names[] = {$(CUDA_CU:%="%",) 0};'; \
+	echo '#include "$(CURDIR)/kernels/cuda.h"'; \
+	echo '_Static_assert($(words $(CUDA_CU)) <= GX_CUDA_IMAGES_MAX, "kernels/cuda.h says how many images");'; \
 	echo "const char gx_cuda_image_version[] = \"$(CUDA_IS)\";"; } >$@
 
 # The texts that NVRTC compiles while gx runs.

@@ -149,7 +149,7 @@ static bool serves(int i, gx_dtype dtype)
 
 static gx_code load_code(gx_dev *dev, gx_err *err)
 {
-    for (int i = 0; i < GX_CUDA_IMAGES_MAX && gx_cuda_images[i] != NULL; i++) {
+    for (int i = 0; gx_cuda_images[i] != NULL; i++) { // no more than there is room for: Makefile
         int status = dev->api->library_load(&dev->library[i], gx_cuda_images[i], NULL, NULL, 0,
                                             NULL, NULL, 0);
         if (status != 0) {

@@ -65,7 +65,7 @@ typedef enum gx_cuda_function {
 } gx_cuda_function;
 
 enum {
-    GX_CUDA_IMAGES_MAX = 10,
+    GX_CUDA_IMAGES_MAX = 16, /* files kernels/cuda*.cu; a build with more stops */
     GX_CUDA_MAILBOX = 64,
     GX_CUDA_DEVICES_MAX = 64,
     GX_CUDA_MARKS = 256
