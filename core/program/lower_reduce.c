@@ -200,6 +200,7 @@ typedef struct strips {
     gx_type type; /* of the one that is there, in doubles */
     int64_t i, height, parts, most;
     int64_t together;    /* elements that are tallied together (gx_lines_of_part) */
+    gx_tally part;       /* ... those of them that there were                     */
     double *data, *line; /* line: most rows of it */
 } strips;
 
@@ -212,15 +213,12 @@ static bool open_strips(gx_exec *x, const gx_node *node, const gx_mat *A, strips
     double rows = (double)gx_mem_available(mem) / 4 / row_bytes;
     gx_type all = {.rows = A->rows, .cols = A->cols, .dtype = A->dtype};
     gx_lines whole = gx_lines_of_whole(&all);
-    int64_t part = gx_lines_of_part(&whole);
-    s->together = part * whole.length;
-    part = gx_min(part, A->rows); // rows of the strip: a matrix of one row is one part of one
-    s->height = gx_max(part, rows < (double)A->rows ? (int64_t)rows : A->rows);
+    s->together = gx_lines_of_part(&whole) * whole.length;
+    s->height = gx_max(1, rows < (double)A->rows ? (int64_t)rows : A->rows);
     s->height -= s->height > A->tile_rows ? s->height % A->tile_rows : 0;
-    s->height = gx_max(part, s->height - s->height % part);
     s->type = (gx_type){.rows = s->height, .cols = A->cols, .dtype = gx_dtype_wide(A->dtype)};
     gx_lines rows_of_strip = gx_lines_of(&s->type, 1);
-    s->most = node->whole[0] < 0 ? part : gx_lines_at_once(&rows_of_strip);
+    s->most = gx_lines_at_once(&rows_of_strip);
     s->data = gx_temp(x, gx_lines_bytes(&rows_of_strip, s->height));
     s->line = gx_temp(x, gx_lines_bytes(&rows_of_strip, s->most));
     s->i = -s->height;
@@ -247,13 +245,22 @@ static bool next_strip(strips *s)
     return gx_run_fail(run, &err) == GX_OK;
 }
 
-/* What the line holds, in the parts of a matrix in memory. */
-static void tally_parts(const strips *s, int64_t count, gx_tally *one)
+/* A part of the whole is done. */
+static void join_part(strips *s, gx_tally *one)
 {
-    for (int64_t k = 0; k < count; k += s->together) {
-        gx_tally part = gx_tally_part(one);
-        gx_tally_add(&part, s->line + k * s->parts, gx_min(s->together, count - k));
-        gx_tally_join(one, &part);
+    gx_tally_join(one, &s->part);
+    s->part = gx_tally_part(one);
+}
+
+/* What the line holds, in the parts of a matrix in memory, which a strip may end within. */
+static void tally_parts(strips *s, int64_t count, gx_tally *one)
+{
+    for (int64_t k = 0, n; k < count; k += n) {
+        n = gx_min(s->together - s->part.length, count - k);
+        gx_tally_add(&s->part, s->line + k * s->parts, n);
+        if (s->part.length == s->together) {
+            join_part(s, one);
+        }
     }
 }
 
@@ -293,6 +300,7 @@ static void reduce_strips(strips *s, gx_tally *sums, int64_t count, void *c)
         sums[j] = (gx_tally){.op = node->op->id, .is_complex = s->parts == 2};
     }
     while (goes_on && gx_ok(s->x->run)) {
+        s->part = count > 0 ? gx_tally_part(sums) : s->part;
         while (next_strip(s)) {
             if (node->whole[0] == 0) {
                 add_columns(s, sums);
@@ -301,6 +309,9 @@ static void reduce_strips(strips *s, gx_tally *sums, int64_t count, void *c)
             }
         }
         goes_on = false;
+        if (node->whole[0] < 0) {
+            join_part(s, sums);
+        }
         for (int64_t j = 0; j < count; j++) {
             goes_on = gx_tally_next(&sums[j]);
         }
