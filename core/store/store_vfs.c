@@ -50,7 +50,14 @@ typedef struct unix_file {
 } unix_file;
 
 const char gx_lay_key = 0;
-static sqlite3_vfs *unix_vfs; /* of the library that gx_vfs_register() has seen */
+
+/* A library has it for ever: it is in its list.  A process seldom has two (see ext/gx.c). */
+enum { LIBRARIES = 4 };
+typedef struct vfs_over {
+    sqlite3_vfs base;
+    sqlite3_vfs *below; /* the library's "unix" */
+} vfs_over;
+static vfs_over over[LIBRARIES];
 
 static laid_file *of(sqlite3_file *file)
 {
@@ -307,7 +314,7 @@ static const sqlite3_io_methods methods = {
 
 // Opening -----------------------------------------------------------------------------------------
 
-static int descriptor_of(sqlite3_file *real, const char *path)
+static int descriptor_of(sqlite3_file *real, const sqlite3_vfs *unix_vfs, const char *path)
 {
     unix_file begins;
     struct stat there, about;
@@ -324,7 +331,7 @@ static int descriptor_of(sqlite3_file *real, const char *path)
 /* A database's file; what is opened beside it is "unix"'s alone. */
 static int open_file(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int flags, int *out)
 {
-    (void)vfs;
+    sqlite3_vfs *unix_vfs = ((vfs_over *)vfs)->below;
     if ((flags & SQLITE_OPEN_MAIN_DB) == 0 || path == NULL) {
         return unix_vfs->xOpen(unix_vfs, path, file, flags, out);
     }
@@ -332,7 +339,7 @@ static int open_file(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int
     *f = (laid_file){.descriptor = -1, .real = (sqlite3_file *)(f + 1)};
     int rc = unix_vfs->xOpen(unix_vfs, path, f->real, flags, out);
     if (rc == SQLITE_OK && f->real->pMethods->iVersion >= methods.iVersion) {
-        f->descriptor = descriptor_of(f->real, path);
+        f->descriptor = descriptor_of(f->real, unix_vfs, path);
         f->base.pMethods = &methods;
     } else if (rc == SQLITE_OK) { // an SQLite without some of its methods: no VFS for us
         (void)f->real->pMethods->xClose(f->real);
@@ -343,19 +350,23 @@ static int open_file(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int
 
 void gx_vfs_register(void)
 {
-    static sqlite3_vfs ours; // one SQLite library's for ever: it is in its list
     sqlite3_vfs *below = sqlite3_vfs_find("unix");
-    if (below == NULL || sqlite3_vfs_find(GX_VFS) != NULL || ours.zName != NULL ||
+    int k = 0;
+    while (k < LIBRARIES && over[k].below != NULL) {
+        k++;
+    }
+    if (below == NULL || sqlite3_vfs_find(GX_VFS) != NULL || k == LIBRARIES ||
         below->szOsFile < (int)sizeof(unix_file)) {
         return;
     }
-    unix_vfs = below;
-    ours = *below;
-    ours.pNext = NULL;
-    ours.zName = GX_VFS;
-    ours.szOsFile = below->szOsFile + (int)sizeof(laid_file);
-    ours.xOpen = open_file;
-    (void)sqlite3_vfs_register(&ours, 0);
+    sqlite3_vfs *ours = &over[k].base;
+    over[k].below = below;
+    *ours = *below;
+    ours->pNext = NULL;
+    ours->zName = GX_VFS;
+    ours->szOsFile = below->szOsFile + (int)sizeof(laid_file);
+    ours->xOpen = open_file;
+    (void)sqlite3_vfs_register(ours, 0);
 }
 
 bool gx_vfs_is_plain(const sqlite3_vfs *vfs)
