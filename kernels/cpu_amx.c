@@ -35,29 +35,13 @@
 #include "cpu.h"
 
 #include <cblas.h>
-#include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__linux__) && (__GNUC__ >= 11 || __clang_major__ >= 12)
-#define HAS_UNIT
-#include <cpuid.h>
+#ifdef GX_HAS_AMX
 #include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #define VECTORS "avx512f,avx512bw,avx512dq,avx512vl"
 #define ON_VECTORS __attribute__((target(VECTORS)))
 #define ON_UNIT __attribute__((target("amx-tile,amx-bf16," VECTORS)))
-#endif
-
-#ifdef HAS_UNIT
-static bool has_vectors(void)
-{
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
 #endif
 
 /* A tile: 16 rows of 16 words, each a f32 or two bf16 of the same row.  A step: 32 of k. */
@@ -133,7 +117,7 @@ static void split_in_loops(const float *low, const float *high, int64_t ld, bool
     }
 }
 
-#ifdef HAS_UNIT
+#ifdef GX_HAS_AMX
 /* x, 16 x 16, turned: blocks of half the side change places, then of a quarter, ... */
 #define TURN(s)                                                                                    \
     for (int i = 0; i < SIDE; i++) {                                                               \
@@ -388,7 +372,7 @@ static void sums_in_loops(const word *x, const word *y, int64_t steps, float *to
     sums_by(dot_in_loops, x, y, steps, to);
 }
 
-#ifdef HAS_UNIT
+#ifdef GX_HAS_AMX
 ON_VECTORS static void dot_in_vectors(tiles *t, int sum, int a, int b)
 {
     dot(t, sum, a, b);
@@ -467,7 +451,7 @@ static void add_in_loops(float alpha, const float *sums, float beta, float *c, i
     }
 }
 
-#ifdef HAS_UNIT
+#ifdef GX_HAS_AMX
 ON_VECTORS static void add_in_vectors(float alpha, const float *sums, float beta, float *c,
                                       int64_t ldc)
 {
@@ -654,7 +638,7 @@ static gx_code multiply_by_way(gx_amx_way way, product *w, bool *is_unfit, gx_er
 {
     static const tools loops = {split_in_loops, sums_in_loops, add_in_loops};
     w->by = &loops;
-#ifdef HAS_UNIT
+#ifdef GX_HAS_AMX
     static const tools vectors = {split_in_vectors, sums_in_vectors, add_in_vectors};
     static const tools unit = {split_in_vectors, sums_on_unit, add_in_vectors};
     if (way == GX_AMX_UNIT) {
@@ -664,7 +648,7 @@ static gx_code multiply_by_way(gx_amx_way way, product *w, bool *is_unfit, gx_er
         end_tiles();
         return code;
     }
-    w->by = has_vectors() ? &vectors : &loops;
+    w->by = gx_cpu_amx_has_vectors() ? &vectors : &loops;
 #endif
     (void)way;
     return multiply(w, is_unfit, err);
@@ -697,68 +681,4 @@ gx_code gx_cpu_amx_gemm(gx_amx_way way, const gx_args *p, bool is_triangle, bool
     gx_code code = multiply_by_way(way, &w, is_unfit, err);
     gx_mem_free(NULL, room);
     return code;
-}
-
-// Whether there is such a unit --------------------------------------------------------------------
-
-static const char NOT_ASKED[] = "not asked for yet", OFF[] = "off: GX_CPU_AMX";
-static const char NO_UNIT[] = "the processor has none";
-static const char ON_TILES[] = "on", IN_LOOPS[] = "in loops: GX_CPU_AMX";
-
-static _Atomic(const char *) state = NOT_ASKED;
-
-/* What the environment says, or NULL. */
-static const char *wished_state(void)
-{
-    const char *wish = getenv("GX_CPU_AMX");
-    wish = wish == NULL ? "" : wish;
-    return strcmp(wish, "off") == 0 ? OFF : strcmp(wish, "loops") == 0 ? IN_LOOPS : NULL;
-}
-
-/* The processor has it, the system saves its state, and lets the process use it. */
-static const char *ask_for_tiles(void)
-{
-#ifdef HAS_UNIT
-    enum { ASK_FOR_STATE = 0x1023, TILE_DATA = 18 };
-    const unsigned tile = 1U << 24, bf16 = 1U << 22, states = 3U << 17 | 7U << 5;
-    unsigned a, b, c, d, low, high;
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & tile) == 0 || (d & bf16) == 0 ||
-        !has_vectors()) {
-        return NO_UNIT;
-    }
-    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    bool is_given =
-        (low & states) == states && syscall(SYS_arch_prctl, ASK_FOR_STATE, TILE_DATA) == 0;
-    return is_given ? ON_TILES : "refused by the system";
-#else
-    return NO_UNIT;
-#endif
-}
-
-static void decide(void)
-{
-    const char *wish = wished_state();
-    atomic_store(&state, wish != NULL ? wish : ask_for_tiles());
-}
-
-gx_amx_way gx_cpu_amx_way(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, decide);
-    const char *now = atomic_load_explicit(&state, memory_order_relaxed);
-    return now == ON_TILES ? GX_AMX_UNIT : now == IN_LOOPS ? GX_AMX_LOOPS : GX_AMX_NONE;
-}
-
-const char *gx_cpu_amx_state(void)
-{
-    return atomic_load(&state);
-}
-
-/* Sides from which on packing is little beside the products. */
-static const int64_t LEAST_SIDE = 128, LEAST_ALL = (int64_t)256 * 256 * 256;
-
-bool gx_cpu_amx_takes(const gx_args *p)
-{
-    return p->m >= LEAST_SIDE && p->n >= LEAST_SIDE && p->k >= LEAST_SIDE &&
-           p->m * p->n >= LEAST_ALL / p->k && gx_cpu_amx_way() != GX_AMX_NONE;
 }

@@ -1,10 +1,18 @@
 /*
-** Products of f32 matrices by bf16 tile products (Intel's AMX): see cpu_amx.c.
+** Products of f32 matrices by bf16 tile products (Intel's AMX): see cpu_amx.c, and cpu_amx_way.c
+** for whether there is such a thing.
 */
 #ifndef GX_CPU_AMX_H
 #define GX_CPU_AMX_H
 
 #include "../core/base/backend.h"
+
+#if defined(__x86_64__) && defined(__linux__) && (__GNUC__ >= 11 || __clang_major__ >= 12)
+#define GX_HAS_AMX /* the compiler knows it */
+
+/* Whether the processor has the vectors that pack for it. */
+bool gx_cpu_amx_has_vectors(void);
+#endif
 
 /* Who multiplies tiles: nobody, the processor, or loops that do what it does, bit for bit. */
 typedef enum gx_amx_way { GX_AMX_NONE, GX_AMX_UNIT, GX_AMX_LOOPS } gx_amx_way;
