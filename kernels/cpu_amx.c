@@ -23,6 +23,10 @@
 ** BLOCKS.  As in Goto and van de Geijn, Anatomy of high-performance matrix multiplication: NC
 ** columns of op(b) by KC are packed, then MC rows of op(a) by KC, which stay in the second cache;
 ** 32 x 32 of c are four tiles of sums, beside two tiles of each operand: 14 loads for 24 products.
+** Tiles are multiplied at the unit's rate as long as nothing else is waited for.  So whatever else
+** there is to do is done beside the products: the next panel of op(b) comes from the third cache,
+** the sums before these are added to c.
+**
 ** Columns of c are rows of tiles, so that a tile's rows lie in memory as c's columns do.  The unit
 ** wants the first operand's k along its rows, and the second's in pairs beside each other: which k
 ** are a pair is ours to say, and being k and k + 16 both are packed by the same instructions.
@@ -50,8 +54,14 @@ enum { SIDE = 16, STEP = 32, TILE = SIDE * SIDE };
 /* A panel: two tiles wide, its pieces 1, 2, 3 of a step after each other, two tiles each. */
 enum { PANEL = 2 * SIDE, PIECES = 3, STEP_WORDS = 2 * PIECES * TILE };
 
-/* Blocks: rows of op(a), k, columns of op(b); and how many steps ahead lines are asked for. */
-enum { MC = 256, KC = 512, NC = 2560, AHEAD = 1 };
+/* Blocks: rows of op(a), k, columns of op(b). */
+enum { MC = 256, KC = 512, NC = 2560 };
+
+/*
+** The next panel of op(b) is asked for while this one is multiplied by the MC rows: words of it in
+** a step, so a line every so many of 24 products.  And columns of c that a step adds to.
+*/
+enum { SHARE = STEP_WORDS / (MC / PANEL), EVERY = 24 * SIDE / SHARE, LATE = PANEL / 2 };
 
 typedef uint32_t word;
 typedef word words __attribute__((vector_size(64)));
@@ -256,7 +266,7 @@ static bool is_fit(range x, range y, int64_t k)
 // Tiles -------------------------------------------------------------------------------------------
 
 /*
-** 32 x 32 sums over the steps of two panels, x the first operand: to[32 j + i] = sum x_j y_i.
+** 32 x 32 sums over a step of two panels, x the first operand: to[32 j + i] = sum x_j y_i.
 ** Registers 0 to 3 are sums, 4 and 5 x, 6 and 7 y.  Four products of two pieces after each other
 ** (OF_X, OF_Y: of another piece of x, of y, than those before), tiles of y twice in a row; what
 ** comes next is loaded one product early.
@@ -290,6 +300,33 @@ static bool is_fit(range x, range y, int64_t k)
     OF_X(LOAD, DOT, 3, 16)                                                                         \
     OF_X(LOAD, DOT, 1, 20)                                                                         \
     DOT(3, 5, 7, 23)
+
+/* Two panels whose steps are multiplied and added up; next is asked for meanwhile, SHARE a step. */
+typedef struct pass {
+    const word *x, *y, *next;
+    int64_t steps;
+    float *to;
+} pass;
+
+/* Sums of a pass that wait to be added to c: c = beta c + alpha sums, but for columns that are. */
+typedef struct addend {
+    float *c;
+    int64_t ldc;
+    const float *sums;
+    float alpha, beta;
+    int64_t columns;
+} addend;
+
+static void add_in_loops(addend *late)
+{
+    for (; late->columns < PANEL; late->columns++) {
+        float *c = late->c + late->columns * late->ldc;
+        for (int64_t i = 0; i < PANEL; i++) {
+            float sum = late->alpha * late->sums[late->columns * PANEL + i];
+            c[i] = late->beta == 0 ? sum : late->beta * c[i] + sum;
+        }
+    }
+}
 
 /* What the registers of the unit do, in loops. */
 typedef struct tiles {
@@ -342,22 +379,22 @@ GX_INLINE void dot(tiles *t, int sum, int a, int b)
     }
 }
 
-typedef void (*dot_fn)(tiles *t, int sum, int a, int b);
-
-GX_INLINE void sums_by(dot_fn dot_by, const word *x, const word *y, int64_t steps, float *to)
+GX_INLINE void sums_by(void (*dot_by)(tiles *t, int sum, int a, int b), const pass *p)
 {
+    const word *x = p->x, *y = p->y;
     tiles t;
     memset(&t, 0, sizeof t);
 #define LOAD(r, from) memcpy(t.at[r], from, sizeof t.at[r]);
 #define DOT(sum, a, b, nth) dot_by(&t, sum, a, b);
-    for (int64_t s = 0; s < steps; s++, x += STEP_WORDS, y += STEP_WORDS) {
+    for (int64_t s = 0; s < p->steps; s++, x += STEP_WORDS, y += STEP_WORDS) {
         SUM_STEP(LOAD, DOT)
     }
 #undef LOAD
 #undef DOT
     for (int i = 0; i < PANEL; i++) {
         for (int j = 0; j < 2; j++) {
-            memcpy(to + i * PANEL + j * SIDE, &t.at[i / SIDE * 2 + j][i % SIDE], SIDE * sizeof *to);
+            const words *row = &t.at[i / SIDE * 2 + j][i % SIDE];
+            memcpy(p->to + i * PANEL + j * SIDE, row, sizeof *row);
         }
     }
 }
@@ -367,9 +404,10 @@ static void dot_in_loops(tiles *t, int sum, int a, int b)
     dot(t, sum, a, b);
 }
 
-static void sums_in_loops(const word *x, const word *y, int64_t steps, float *to)
+static void sums_in_loops(const pass *p, addend *late)
 {
-    sums_by(dot_in_loops, x, y, steps, to);
+    add_in_loops(late);
+    sums_by(dot_in_loops, p);
 }
 
 #ifdef GX_HAS_AMX
@@ -378,41 +416,78 @@ ON_VECTORS static void dot_in_vectors(tiles *t, int sum, int a, int b)
     dot(t, sum, a, b);
 }
 
-static void sums_in_vectors(const word *x, const word *y, int64_t steps, float *to)
+ON_VECTORS GX_INLINE void add_column(const addend *late, int64_t j)
 {
-    sums_by(dot_in_vectors, x, y, steps, to);
+    const __m512 alpha = _mm512_set1_ps(late->alpha), beta = _mm512_set1_ps(late->beta);
+    float *c = late->c + j * late->ldc;
+    __m512 low = _mm512_mul_ps(alpha, _mm512_load_ps(late->sums + j * PANEL));
+    __m512 high = _mm512_mul_ps(alpha, _mm512_load_ps(late->sums + j * PANEL + SIDE));
+    if (late->beta != 0) {
+        low = _mm512_add_ps(_mm512_mul_ps(beta, _mm512_loadu_ps(c)), low);
+        high = _mm512_add_ps(_mm512_mul_ps(beta, _mm512_loadu_ps(c + SIDE)), high);
+    }
+    _mm512_storeu_ps(c, low);
+    _mm512_storeu_ps(c + SIDE, high);
 }
 
-/* Lines of the steps to come are asked for between products: four of each operand beside each. */
-ON_UNIT static void sums_on_unit(const word *x, const word *y, int64_t steps, float *to)
+ON_VECTORS static void add_in_vectors(addend *late)
 {
-    const int64_t ahead = (int64_t)AHEAD * STEP_WORDS;
+    for (; late->columns < PANEL; late->columns++) {
+        add_column(late, late->columns);
+    }
+}
+
+static void sums_in_vectors(const pass *p, addend *late)
+{
+    add_in_vectors(late);
+    sums_by(dot_in_vectors, p);
+}
+
+/*
+** A step.  Between its products lines are asked for: four of each operand's next step, and every
+** EVERY products one that is wanted later, in the second cache; and columns are added to c (late;
+** NULL: none), one beside each of the first LATE products.
+*/
+ON_UNIT GX_INLINE void step_on_unit(const word *x, const word *y, const word *next,
+                                    const addend *late)
+{
+#define LOAD(r, from) _tile_loadd(r, from, SIDE * sizeof(word));
+#define DOT(sum, a, b, nth)                                                                        \
+    _tile_dpbf16ps(sum, a, b);                                                                     \
+    for (int line = 4 * (nth); line < 4 * (nth) + 4; line++) {                                     \
+        __builtin_prefetch(x + STEP_WORDS + line * SIDE);                                          \
+        __builtin_prefetch(y + STEP_WORDS + line * SIDE);                                          \
+    }                                                                                              \
+    if ((nth) % EVERY == 0) {                                                                      \
+        __builtin_prefetch(next + (nth) / EVERY * SIDE, 0, 2);                                     \
+    }                                                                                              \
+    if (late != NULL && (nth) < LATE) {                                                            \
+        add_column(late, late->columns + (nth));                                                   \
+    }
+    SUM_STEP(LOAD, DOT)
+#undef LOAD
+#undef DOT
+}
+
+ON_UNIT static void sums_on_unit(const pass *p, addend *late)
+{
+    const word *x = p->x, *y = p->y, *next = p->next;
+    int64_t s = 0;
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-#define LOAD(r, from) _tile_loadd(r, from, SIDE * sizeof(word));
-#define ASK(from, line) __builtin_prefetch((from) + ahead + (line)*SIDE);
-#define DOT(sum, a, b, nth)                                                                        \
-    _tile_dpbf16ps(sum, a, b);                                                                     \
-    ASK(x, 4 * (nth))                                                                              \
-    ASK(x, 4 * (nth) + 1)                                                                          \
-    ASK(x, 4 * (nth) + 2)                                                                          \
-    ASK(x, 4 * (nth) + 3)                                                                          \
-    ASK(y, 4 * (nth))                                                                              \
-    ASK(y, 4 * (nth) + 1)                                                                          \
-    ASK(y, 4 * (nth) + 2)                                                                          \
-    ASK(y, 4 * (nth) + 3)
-    for (int64_t s = 0; s < steps; s++, x += STEP_WORDS, y += STEP_WORDS) {
-        SUM_STEP(LOAD, DOT)
+    for (; s < p->steps && late->columns < PANEL; s++, late->columns += LATE) {
+        step_on_unit(x + s * STEP_WORDS, y + s * STEP_WORDS, next + s * SHARE, late);
     }
-#undef LOAD
-#undef DOT
-#undef ASK
-    _tile_stored(0, to, PANEL * sizeof *to);
-    _tile_stored(1, to + SIDE, PANEL * sizeof *to);
-    _tile_stored(2, to + SIDE * PANEL, PANEL * sizeof *to);
-    _tile_stored(3, to + SIDE * PANEL + SIDE, PANEL * sizeof *to);
+    add_in_vectors(late); // where there are few steps
+    for (; s < p->steps; s++) {
+        step_on_unit(x + s * STEP_WORDS, y + s * STEP_WORDS, next + s * SHARE, NULL);
+    }
+    _tile_stored(0, p->to, PANEL * sizeof *p->to);
+    _tile_stored(1, p->to + SIDE, PANEL * sizeof *p->to);
+    _tile_stored(2, p->to + SIDE * PANEL, PANEL * sizeof *p->to);
+    _tile_stored(3, p->to + SIDE * PANEL + SIDE, PANEL * sizeof *p->to);
 }
 
 /* All registers 16 rows of 64 bytes. */
@@ -439,41 +514,11 @@ ON_UNIT static void end_tiles(void)
 
 // Products ----------------------------------------------------------------------------------------
 
-/* c = beta c + alpha sums, all of 32 x 32. */
-typedef void (*add_fn)(float alpha, const float *sums, float beta, float *c, int64_t ldc);
-
-static void add_in_loops(float alpha, const float *sums, float beta, float *c, int64_t ldc)
-{
-    for (int64_t j = 0; j < PANEL; j++, c += ldc, sums += PANEL) {
-        for (int64_t i = 0; i < PANEL; i++) {
-            c[i] = beta == 0 ? alpha * sums[i] : beta * c[i] + alpha * sums[i];
-        }
-    }
-}
-
-#ifdef GX_HAS_AMX
-ON_VECTORS static void add_in_vectors(float alpha, const float *sums, float beta, float *c,
-                                      int64_t ldc)
-{
-    const __m512 of_sums = _mm512_set1_ps(alpha), of_c = _mm512_set1_ps(beta);
-    for (int64_t j = 0; j < PANEL; j++, c += ldc, sums += PANEL) {
-        __m512 low = _mm512_mul_ps(of_sums, _mm512_load_ps(sums));
-        __m512 high = _mm512_mul_ps(of_sums, _mm512_load_ps(sums + SIDE));
-        if (beta != 0) {
-            low = _mm512_add_ps(_mm512_mul_ps(of_c, _mm512_loadu_ps(c)), low);
-            high = _mm512_add_ps(_mm512_mul_ps(of_c, _mm512_loadu_ps(c + SIDE)), high);
-        }
-        _mm512_storeu_ps(c, low);
-        _mm512_storeu_ps(c + SIDE, high);
-    }
-}
-#endif
-
 /* How it is done. */
 typedef struct tools {
     split_fn split;
-    void (*sums)(const word *x, const word *y, int64_t steps, float *to);
-    add_fn add;
+    void (*sums)(const pass *p, addend *late); /* once late is added */
+    void (*add)(addend *late);
 } tools;
 
 /* A product: c, or its triangle uplo, where op(b) is op(a)^T. */
@@ -517,8 +562,9 @@ static void add_some(const product *w, float beta, const float *sums, int64_t i,
 /* The packed blocks of a part. */
 static void multiply_blocks(const product *w, const part *at)
 {
-    _Alignas(64) float sums[PANEL * PANEL];
+    _Alignas(64) float sums[2][PANEL * PANEL];
     int64_t steps = gx_ceil_div(at->k, STEP), panel = steps * STEP_WORDS, ldc = w->p->ldc;
+    addend late = {.ldc = ldc, .alpha = (float)w->p->alpha.re, .beta = at->beta, .columns = PANEL};
     for (int64_t j = 0; j < at->n; j += PANEL) {
         for (int64_t i = 0; i < at->m; i += PANEL) {
             int64_t row = at->i + i, col = at->j + j, from, to;
@@ -533,15 +579,22 @@ static void multiply_blocks(const product *w, const part *at)
                 __builtin_prefetch(c + k * ldc, 0, 2);
                 __builtin_prefetch(c + k * ldc + PANEL - 1, 0, 2);
             }
-            w->by->sums(w->x + j / PANEL * panel, w->y + i / PANEL * panel, steps, sums);
+            pass now = {.x = w->x + j / PANEL * panel, .y = w->y + i / PANEL * panel};
+            now.next = now.x + panel + i / PANEL * steps * SHARE;
+            now.steps = steps;
+            now.to = late.sums == sums[0] ? sums[1] : sums[0];
+            w->by->sums(&now, &late);
             if (is_all) {
-                w->by->add((float)w->p->alpha.re, sums, at->beta, c, ldc);
+                late.c = c;
+                late.sums = now.to;
+                late.columns = 0;
             } else {
-                add_some(w, at->beta, sums, row, col, gx_min(PANEL, at->m - i),
+                add_some(w, at->beta, now.to, row, col, gx_min(PANEL, at->m - i),
                          gx_min(PANEL, at->n - j));
             }
         }
     }
+    w->by->add(&late);
 }
 
 static CBLAS_TRANSPOSE blas_trans(gx_trans trans)
