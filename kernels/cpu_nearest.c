@@ -11,10 +11,16 @@
 ** cache.  Of n random rows a query wants about count * log(n / count).  Where numbers are so large
 ** or small that products might overflow or vanish every row is computed.
 **
+** Where the processor is fit for that, panels of f32 rows are packed, and what is foretold is
+** looked at in registers (cpu_packed.c): only groups of rows in which a query may want one come to
+** memory.
+**
 ** Memory: `work`; see layout().
 */
 #include "cpu.h"
+#include "cpu_amx.h"
 #include "cpu_merit.h"
+#include "cpu_packed.h"
 #include "foretell.h"
 
 #include "../core/base/best.h"
@@ -22,8 +28,11 @@
 #include <float.h>
 #include <string.h>
 
-/* A panel; pairs that wait to be computed. */
-enum { ROWS = 1024, QUERIES = 512, PAIRS = 1 << 14 };
+/* Rows of a panel, at most, and values; pairs that wait to be computed. */
+enum { ROWS = GX_PACKED_MOST, VALUES = 1 << 19, PAIRS = 1 << 14 };
+
+/* Rows that are looked at one by one if one of them is wanted: a bit of a query's mark. */
+enum { GROUP = GX_PACKED_GROUP };
 
 /* A row that is wanted for the query at hand. */
 typedef struct found {
@@ -40,17 +49,21 @@ typedef struct pair {
 typedef struct hunt {
     const gx_args *p;
     const gx_nearest *w;
-    double unit;     /* the error of v: so many times what it is made of                */
-    int64_t i0, j0;  /* of the panel                                                    */
-    int64_t rows;    /* of the panel                                                    */
-    double *square;  /* of the panel's rows, shifted; then:                             */
-    void *factor;    /* of dtype: 1 / |x| for COSINE, x . x for SQUARED                 */
-    void *shifted;   /* SQUARED: the panel without the shift; of dtype                  */
-    void *value;     /* rows x queries of dtype                                         */
-    double longest;  /* |x| of the panel's rows                                         */
-    bool is_extreme; /* nothing can be foretold                                         */
-    found *found;    /* ROWS                                                            */
-    pair *pair;      /* PAIRS                                                           */
+    double unit;        /* the error of v: so many times what it is made of             */
+    bool is_packed;     /* panels are                                                      */
+    int64_t high, wide; /* rows and queries of a panel, at most                            */
+    int64_t i0, j0;     /* of the panel                                                    */
+    int64_t rows;       /* of the panel                                                    */
+    double *square;     /* of the panel's rows, shifted; then:                             */
+    void *factor;       /* of dtype: 1 / |x| for COSINE, x . x for SQUARED                 */
+    void *copy;         /* of dtype: the panel, packed; or SQUARED: without the shift      */
+    void *value;        /* of dtype: rows (packed: whole groups) x queries                 */
+    uint16_t *mark;     /* wide: bit g: group g of the values is to be looked at           */
+    float *least;       /* wide: what is wanted of packed rows                             */
+    double longest;     /* |x| of the panel's rows                                         */
+    bool is_extreme;    /* nothing can be foretold                                         */
+    found *found;       /* ROWS                                                            */
+    pair *pair;         /* PAIRS                                                           */
     int32_t pairs;
     int32_t head[ROWS]; /* of each row's list of pairs; -1: none                           */
     double *numbers;    /* k: a row                                                        */
@@ -107,21 +120,34 @@ static size_t take(char *work, size_t used, size_t bytes, void *ptr)
     return used + (bytes + 63) / 64 * 64;
 }
 
-/* Panels: as high as the block and as wide as the queries, at most. */
+/* Whether rows may be packed: what the sizes and the processor say. */
+static bool may_be_packed(gx_dtype dtype, const gx_args *p)
+{
+    const gx_nearest *w = p->nearest;
+    return dtype == GX_F32 && w->given == NULL && w->metric != GX_METRIC_ABSOLUTE &&
+           gx_cpu_packed_takes(p->k);
+}
+
+/* Panels: as high as the block and as wide as the queries, at most; packed or not. */
 static size_t layout(gx_dtype dtype, const gx_args *p, char *work, hunt **out)
 {
     const gx_nearest *w = p->nearest;
-    size_t es = bytes_of(dtype), rows = (size_t)gx_min(ROWS, p->m);
+    size_t es = bytes_of(dtype), rows = (size_t)gx_min(ROWS, p->m), n = (size_t)gx_max(0, p->n);
+    size_t groups = (rows + GROUP - 1) / GROUP * GROUP, k = (size_t)p->k;
+    size_t packed = may_be_packed(dtype, p) ? (size_t)gx_cpu_packed_rows(p->m, p->k) : 0;
+    size_t copied = gx_max(packed, w->shift != NULL ? rows : 0);
+    size_t values = w->given == NULL ? gx_min(VALUES, gx_max(packed, rows) * n) : 0;
     hunt nowhere, *h = &nowhere;
     size_t used = take(work, 0, sizeof *h, &h);
     used = take(work, used, rows * sizeof(double), &h->square);
-    used = take(work, used, rows * es, &h->factor);
-    used = take(work, used, w->shift != NULL ? rows * (size_t)p->k * es : 0, &h->shifted);
-    used = take(work, used, w->given == NULL ? rows * (size_t)gx_min(QUERIES, p->n) * es : 0,
-                &h->value);
+    used = take(work, used, groups * es, &h->factor);
+    used = take(work, used, copied * k * es, &h->copy);
+    used = take(work, used, values * es, &h->value);
+    used = take(work, used, n * sizeof *h->mark, &h->mark);
+    used = take(work, used, packed > 0 ? n * sizeof *h->least : 0, &h->least);
     used = take(work, used, rows * sizeof(found), &h->found);
     used = take(work, used, PAIRS * sizeof(pair), &h->pair);
-    used = take(work, used, (size_t)p->k * sizeof(double), &h->numbers);
+    used = take(work, used, k * sizeof(double), &h->numbers);
     *out = h;
     return used;
 }
@@ -148,6 +174,11 @@ GX_INLINE void square_rows(gx_dtype dtype, hunt *h)
 {
     const gx_args *p = h->p;
     bool d = has_doubles(dtype);
+    if (h->is_packed) {
+        gx_cpu_pack(gx_at(p->a, dtype, p->lda, h->i0, 0), p->lda, h->rows, p->k, h->w->shift,
+                    h->copy, h->square);
+        return;
+    }
     memset(h->square, 0, (size_t)h->rows * sizeof(double));
     if (h->w->given != NULL) {
         const void *given = gx_at(h->w->given, dtype, p->m, h->i0, p->n);
@@ -159,7 +190,7 @@ GX_INLINE void square_rows(gx_dtype dtype, hunt *h)
     for (int64_t l = 0; l < p->k; l++) {
         const void *column = gx_at(p->a, dtype, p->lda, h->i0, l);
         if (h->w->shift != NULL) {
-            void *to = gx_at(h->shifted, dtype, h->rows, 0, l);
+            void *to = gx_at(h->copy, dtype, h->rows, 0, l);
             double shift = get(d, h->w->shift, l);
             for (int64_t i = 0; i < h->rows; i++) {
                 double x = get(d, column, i) - shift;
@@ -295,13 +326,16 @@ GX_INLINE int64_t thin_out(found *f, int64_t n, int64_t count, const gx_errors *
 // One query ---------------------------------------------------------------------------------------
 
 #define DEFINE_SCAN(name, real)                                                                    \
-    /* Rows of at least `least`; those that are no numbers too. */                                 \
+    /* Of groups with a mark: rows of at least `least`; those that are no numbers too. */          \
     GX_INLINE int64_t scan_##name(gx_sight how, const real *x, const real *factor, int64_t rows,   \
-                                  int64_t count, const gx_errors *e, double least, found *f)       \
+                                  unsigned mark, int64_t count, const gx_errors *e, double least,  \
+                                  found *f)                                                        \
     {                                                                                              \
-        enum { GROUP = 64 };                                                                       \
         int64_t n = 0, full = 2 * count + GROUP;                                                   \
         for (int64_t i0 = 0; i0 < rows; i0 += GROUP) {                                             \
+            if ((mark >> i0 / GROUP & 1) == 0) {                                                   \
+                continue;                                                                          \
+            }                                                                                      \
             int64_t end = gx_min(i0 + GROUP, rows);                                                \
             real bound = (real)least; /* errors are generous: it may be rounded */                 \
             int any = 0;                                                                           \
@@ -324,47 +358,61 @@ GX_INLINE int64_t thin_out(found *f, int64_t n, int64_t count, const gx_errors *
         return thin_out(f, n, count, e, &least);                                                   \
     }                                                                                              \
     GX_INLINE int64_t look_##name(gx_sight how, const void *x, const void *factor, int64_t rows,   \
-                                  int64_t count, const gx_errors *e, double least, found *f)       \
+                                  unsigned mark, int64_t count, const gx_errors *e, double least,  \
+                                  found *f)                                                        \
     {                                                                                              \
         switch (how) {                                                                             \
         case GX_SEEN_TIMES_FACTOR:                                                                 \
-            return scan_##name(GX_SEEN_TIMES_FACTOR, x, factor, rows, count, e, least, f);         \
+            return scan_##name(GX_SEEN_TIMES_FACTOR, x, factor, rows, mark, count, e, least, f);   \
         case GX_SEEN_LESS_FACTOR:                                                                  \
-            return scan_##name(GX_SEEN_LESS_FACTOR, x, factor, rows, count, e, least, f);          \
+            return scan_##name(GX_SEEN_LESS_FACTOR, x, factor, rows, mark, count, e, least, f);    \
         case GX_SEEN_NEGATIVE:                                                                     \
-            return scan_##name(GX_SEEN_NEGATIVE, x, factor, rows, count, e, least, f);             \
+            return scan_##name(GX_SEEN_NEGATIVE, x, factor, rows, mark, count, e, least, f);       \
         default:                                                                                   \
-            return scan_##name(GX_SEEN_AS_IT_IS, x, factor, rows, count, e, least, f);             \
+            return scan_##name(GX_SEEN_AS_IT_IS, x, factor, rows, mark, count, e, least, f);       \
         }                                                                                          \
     }
 
 DEFINE_SCAN(f64, double)
 DEFINE_SCAN(f32, float)
 
-/* The rows of the panel that query j wants. */
-GX_INLINE bool hunt_query(gx_dtype dtype, hunt *h, int64_t j, const void *value)
+/* Is nothing foretold of the query j? */
+GX_INLINE bool is_blind(gx_dtype dtype, const hunt *h, int64_t j)
+{
+    return h->is_extreme || gx_is_extreme_length(has_doubles(dtype), h->w->length[j]);
+}
+
+/* What query j wants of the panel's values. */
+GX_INLINE double least_of(const hunt *h, int64_t j, gx_sight *how, gx_errors *e)
 {
     const gx_nearest *w = h->w;
     double worst = w->merit[j * w->count];
     double bound = w->floor != NULL && w->floor[j] > worst ? w->floor[j] : worst;
+    gx_prospect p = {.metric = w->metric,
+                     .has_gaps = w->given != NULL,
+                     .k = (double)h->p->k,
+                     .unit = h->unit,
+                     .length = w->length[j],
+                     .longest = h->longest};
+    return gx_foretell(&p, bound, how, e);
+}
+
+/* The rows of the panel that query j wants, by values of groups with a mark. */
+GX_INLINE bool hunt_query(gx_dtype dtype, hunt *h, int64_t j, const void *value, unsigned mark)
+{
+    const gx_nearest *w = h->w;
     int64_t count = w->count + (w->self != GX_NO_SELF), n = 0;
-    gx_sight how;
-    gx_errors e;
-    if (h->is_extreme || gx_is_extreme_length(has_doubles(dtype), w->length[j])) {
+    if (is_blind(dtype, h, j)) {
         for (; n < h->rows; n++) {
             h->found[n].row = n;
         }
-    } else {
-        gx_prospect p = {.metric = w->metric,
-                         .has_gaps = w->given != NULL,
-                         .k = (double)h->p->k,
-                         .unit = h->unit,
-                         .length = w->length[j],
-                         .longest = h->longest};
-        double least = gx_foretell(&p, bound, &how, &e);
+    } else if (mark != 0) {
+        gx_sight how;
+        gx_errors e;
+        double least = least_of(h, j, &how, &e);
         n = has_doubles(dtype)
-                ? look_f64(how, value, h->factor, h->rows, count, &e, least, h->found)
-                : look_f32(how, value, h->factor, h->rows, count, &e, least, h->found);
+                ? look_f64(how, value, h->factor, h->rows, mark, count, &e, least, h->found)
+                : look_f32(how, value, h->factor, h->rows, mark, count, &e, least, h->found);
     }
     if (h->pairs + n > PAIRS && !compute(dtype, h)) {
         return false;
@@ -379,14 +427,34 @@ GX_INLINE bool hunt_query(gx_dtype dtype, hunt *h, int64_t j, const void *value)
 
 // The block ---------------------------------------------------------------------------------------
 
-/* Values of the panel and n queries from j0 on. */
+/* Values of packed rows and n queries from j0 on, as far as they are wanted. */
+GX_INLINE void look_at_packed(hunt *h, int64_t n)
+{
+    const gx_args *p = h->p;
+    gx_packed q = {.rows = h->rows, .k = p->k, .n = n, .x = h->copy, .ldb = p->ldb};
+    q.b = gx_at(p->b, GX_F32, p->ldb, 0, h->j0);
+    q.alpha = h->w->metric == GX_METRIC_SQUARED ? 2 : 1;
+    q.factor = h->factor;
+    q.least = h->least;
+    q.value = h->value;
+    q.mark = h->mark;
+    for (int64_t j = 0; j < n; j++) {
+        gx_errors e;
+        h->least[j] = is_blind(GX_F32, h, h->j0 + j) // wants none of its values
+                          ? INFINITY
+                          : (float)least_of(h, h->j0 + j, &q.how, &e);
+    }
+    gx_cpu_packed_look(&q);
+}
+
+/* All values of the panel and n queries from j0 on. */
 GX_INLINE gx_code fill_values(gx_dtype dtype, hunt *h, int64_t n, gx_err *err)
 {
     const gx_args *p = h->p;
     bool is_shifted = h->w->shift != NULL, is_apart = h->w->metric == GX_METRIC_ABSOLUTE;
     gx_args q = {.m = h->rows, .n = n, .k = p->k, .alpha = {1, 0}, .ldb = p->ldb};
     q.alpha.re = h->w->metric == GX_METRIC_SQUARED ? 2 : 1;
-    q.a = is_shifted ? h->shifted : gx_at(p->a, dtype, p->lda, h->i0, 0);
+    q.a = is_shifted ? h->copy : gx_at(p->a, dtype, p->lda, h->i0, 0);
     q.lda = is_shifted ? h->rows : p->lda;
     q.b = gx_at(p->b, dtype, p->ldb, 0, h->j0);
     q.c = h->value;
@@ -415,20 +483,37 @@ GX_INLINE bool hunt_panel(gx_dtype dtype, hunt *h, gx_err *err)
         }
     }
     memset(h->head, -1, sizeof h->head);
-    for (h->j0 = 0; h->j0 < p->n; h->j0 += QUERIES) {
-        int64_t n = gx_min(QUERIES, p->n - h->j0);
-        if (w->given == NULL && fill_values(dtype, h, n, err) != GX_OK) {
+    int64_t ld = h->is_packed ? gx_ceil_div(h->rows, GROUP) * GROUP : h->rows;
+    for (h->j0 = 0; h->j0 < p->n; h->j0 += h->wide) {
+        int64_t n = gx_min(h->wide, p->n - h->j0);
+        if (h->is_packed) {
+            look_at_packed(h, n);
+        } else if (w->given == NULL && fill_values(dtype, h, n, err) != GX_OK) {
             return false;
         }
         for (int64_t j = 0; j < n; j++) {
             const void *value = w->given != NULL ? gx_at(w->given, dtype, p->m, h->i0, h->j0 + j)
-                                                 : gx_at(h->value, dtype, h->rows, 0, j);
-            if (!hunt_query(dtype, h, h->j0 + j, value)) {
+                                                 : gx_at(h->value, dtype, ld, 0, j);
+            if (!hunt_query(dtype, h, h->j0 + j, value, h->mark[j])) {
                 return false;
             }
         }
     }
     return compute(dtype, h);
+}
+
+/* A matrix unit is faster than packed rows are, and these than a BLAS. */
+GX_INLINE void choose_panel(gx_dtype dtype, hunt *h)
+{
+    const gx_args *p = h->p;
+    gx_args q = {.m = gx_min(ROWS, p->m), .n = gx_min(VALUES / ROWS, p->n), .k = p->k};
+    h->is_packed = may_be_packed(dtype, p) && !gx_cpu_amx_takes(&q);
+    h->high = h->is_packed ? gx_cpu_packed_rows(p->m, p->k) : ROWS;
+    h->wide = gx_min(VALUES / h->high, p->n);
+    memset(h->mark, UINT8_MAX, (size_t)h->wide * sizeof *h->mark);
+    if (h->is_packed) { // those behind the last row, too
+        memset(h->factor, 0, (size_t)h->high * sizeof(float));
+    }
 }
 
 GX_INLINE gx_code nearest(gx_dtype dtype, const gx_args *p, gx_err *err)
@@ -444,12 +529,13 @@ GX_INLINE gx_code nearest(gx_dtype dtype, const gx_args *p, gx_err *err)
     h->unit = gx_unit_of(has_doubles(dtype), p->k);
     h->is_extreme = false;
     h->pairs = 0;
+    choose_panel(dtype, h);
     *p->info = 0;
     for (int64_t j = 0; j < p->n; j++) {
         gx_best_begin(w->merit + j * w->count, w->index + j * w->count, w->count, w->goes_on);
     }
-    for (h->i0 = 0; h->i0 < p->m && p->n > 0 && w->count > 0; h->i0 += ROWS) {
-        h->rows = gx_min(ROWS, p->m - h->i0);
+    for (h->i0 = 0; h->i0 < p->m && p->n > 0 && w->count > 0; h->i0 += h->high) {
+        h->rows = gx_min(h->high, p->m - h->i0);
         if (!hunt_panel(dtype, h, err)) {
             return err->code;
         }

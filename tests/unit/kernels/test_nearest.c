@@ -5,8 +5,9 @@
 ** Plan, for f64 and f32:
 **   1. by hand: three rows, one query, every metric
 **   2. merits and lists have the reference's bits: shapes around lanes and panels (1, 15, 17, 64,
-**      1025 rows, 1 to 513 queries), lists shorter and longer than the block, with and without what
-**      is given, shifts, one's own row left out, rows far from 0, equal rows
+**      1025 rows, 1 to 513 queries, rows of 1 to 4100 numbers), lists shorter and longer than the
+**      block, with and without what is given, shifts, one's own row left out, rows far from 0,
+**      equal rows
 **   3. floors leave out nothing that is better
 **   4. a NaN or an Inf is told by its row
 **   5. numbers whose products overflow or vanish: still the reference's bits
@@ -330,9 +331,10 @@ static void by_hand(void **state)
 static void same_bits(void **state)
 {
     (void)state;
-    const int64_t shapes[][4] = {{1, 1, 1, 1},    {15, 3, 5, 4},      {17, 16, 33, 20},
-                                 {64, 5, 16, 1},  {65, 9, 17, 7},     {1025, 2, 20, 5},
-                                 {90, 513, 7, 3}, {300, 40, 100, 10}, {1100, 201, 100, 10}};
+    const int64_t shapes[][4] = {{1, 1, 1, 1},       {15, 3, 5, 4},      {17, 16, 33, 20},
+                                 {64, 5, 16, 1},     {65, 9, 17, 7},     {1025, 2, 20, 5},
+                                 {90, 513, 7, 3},    {300, 40, 100, 10}, {1100, 201, 100, 10},
+                                 {400, 20, 1000, 9}, {70, 7, 4100, 5}};
     const double centres[] = {0, 1, 1e4};
     for (size_t e = 0; e < sizeof shapes / sizeof *shapes; e++) {
         for (int t = 0; t < 4 * 2 * 3; t++) {
