@@ -11,8 +11,8 @@
 **
 ** A result in memory is filled by a streamed pass (pass.h), each piece where it belongs, so that
 ** the bytes of a value are touched once: by the read where A is stored, by the kernel where it is a
-** value.  A unit is a tile of A, or some columns of a value.  Memory beside the result: for each
-** thread a chunk of B, where B is not there already, or a tile to be transposed.
+** value.  A unit is a tile of A, some columns of several of them, or of a value.  Memory beside the
+** result: for each thread a chunk of B, where B is not there already, or a tile to be transposed.
 */
 #include "../exec/pass.h"
 #include "../exec/place.h"
@@ -86,6 +86,31 @@ static const void *in_place(const gx_mat *X, gx_dtype dtype, int64_t i, int64_t 
     return is_there ? gx_at(X->data, dtype, X->ld, i, j) : NULL;
 }
 
+/*
+** Some columns of several tiles below each other, so that what is filled lies together: memory that
+** a process touches for the first time comes in pages of 2 MiB, which the system clears, and are
+** best filled while they are in a cache.
+*/
+static bool choose_strips(filling *f)
+{
+    enum { TILES = 12, STRIP_BYTES = 5 << 19, LONG_RUN = 128 << 10 };
+    const gx_mat *A = f->A, *stored = gx_mat_base_stored(A);
+    bool is_view = A->kind == GX_MAT_VIEW && A->trans == GX_NO_TRANS && A->base == stored;
+    int64_t element = (int64_t)gx_dtype_bytes(f->C->dtype);
+    int64_t below = gx_ceil_div(A->rows, A->tile_rows);
+    if (f->call->kernel != GX_KERNEL_COUNT || stored == NULL ||
+        (stored != A && !is_view) || A->dtype != f->C->dtype || below < 2 ||
+        A->tile_rows * element >= LONG_RUN || A->cols <= A->tile_cols / 4 ||
+        !gx_reader_is_random(f->run->ctx->store, &stored->meta)) {
+        return false;
+    }
+    int64_t tiles = gx_ceil_div(below, gx_ceil_div(below, TILES));
+    int64_t width = gx_max(1, STRIP_BYTES / (tiles * A->tile_rows * element));
+    f->rows = tiles * A->tile_rows;
+    f->cols = gx_ceil_div(A->tile_cols, gx_ceil_div(A->tile_cols, width));
+    return true;
+}
+
 /* Tiles, as they are read; columns of what is in memory or made. */
 static void choose_units(filling *f)
 {
@@ -94,11 +119,12 @@ static void choose_units(filling *f)
     bool is_view = A->kind == GX_MAT_VIEW && A->trans == GX_NO_TRANS;
     bool has_tiles = gx_mat_base_stored(A) != NULL || A->kind == GX_MAT_VIEW;
     bool is_turned = f->call->kernel == GX_TRANSPOSE;
+    bool has_strips = choose_strips(f);
     if (has_tiles || is_turned) {
-        f->rows = A->tile_rows;
-        f->cols = A->tile_cols;
-        f->row0 = is_view ? A->row0 % A->tile_rows : 0;
-        f->col0 = is_view ? A->col0 % A->tile_cols : 0;
+        f->rows = has_strips ? f->rows : A->tile_rows;
+        f->cols = has_strips ? f->cols : A->tile_cols;
+        f->row0 = is_view ? A->row0 % f->rows : 0;
+        f->col0 = is_view ? A->col0 % f->cols : 0;
     } else {
         f->rows = gx_min(A->rows, piece);
         f->cols = gx_min(A->cols, piece / f->rows);
@@ -107,7 +133,7 @@ static void choose_units(filling *f)
     int64_t all = gx_min(f->rows, A->rows) * gx_min(f->cols, A->cols);
     int64_t left = (int64_t)(gx_mem_available(f->run->ctx->mem) / 4) / element;
     int64_t chunk = gx_min(GX_PASS_CHUNK_BYTES / element, gx_max(1, left));
-    f->chunk_elements = is_turned ? all : gx_min(all, chunk);
+    f->chunk_elements = is_turned || has_strips ? all : gx_min(all, chunk);
 }
 
 /* Columns of a chunk of a unit that is m rows high; the same in rows where it has one column. */

@@ -3,8 +3,9 @@
 **
 ** A stored matrix is read tile by tile.  Inside a tile the columns of a rectangle are runs of
 ** bytes: one run when the rectangle has the tile's full height and the buffer its leading
-** dimension, else one run a column.  Runs go straight from the database page into the buffer; only
-** short runs, conversions and transposes pass through a bounce buffer on the stack.
+** dimension, else one run a column, all of them in one call where the reader can do that.  Runs go
+** straight from the file or the database page into the buffer; only short runs, conversions and
+** transposes pass through a bounce buffer on the stack.
 */
 #include "sparse.h"
 
@@ -159,6 +160,19 @@ static gx_code read_run(const gx_mat *mat, gx_reader *reader, const cut *c, int6
                           (size_t)elements * element, dst, err);
 }
 
+/* All columns to their places at once, where the reader can do that. */
+static bool read_columns(const gx_mat *mat, gx_reader *reader, const cut *c, void *dst, int64_t ld)
+{
+    size_t element = gx_dtype_bytes(mat->dtype);
+    const gx_columns columns = {.offset = (size_t)(c->j * c->height + c->i) * element,
+                                .bytes = (size_t)c->m * element,
+                                .step = (size_t)c->height * element,
+                                .count = c->n,
+                                .dst = dst,
+                                .dst_step = (size_t)ld * element};
+    return gx_reader_columns(reader, &mat->meta, c->tile, &columns);
+}
+
 /* A few whole-height columns at a time; short runs are cut out of them. */
 static gx_code read_short(const gx_mat *mat, gx_reader *reader, const cut *c, gx_dtype dtype,
                           void *dst, int64_t ld, gx_err *err)
@@ -198,6 +212,9 @@ static gx_code read_cut(const gx_mat *mat, gx_reader *reader, const cut *c, gx_d
     bool is_same = dtype == mat->dtype;
     if (is_same && c->m == c->height && ld == c->height) {
         return read_run(mat, reader, c, 0, 0, c->n * c->height, dst, err);
+    }
+    if (is_same && read_columns(mat, reader, c, dst, ld)) {
+        return GX_OK;
     }
     if (c->n > 1 && c->height * (int64_t)gx_dtype_bytes(mat->dtype) <= BOUNCE_BYTES / 2) {
         return read_short(mat, reader, c, dtype, dst, ld, err);

@@ -1,5 +1,6 @@
 /*
-** A tile that goes into the file under the pages that SQLite writes: store_lay.c, store_vfs.c.
+** A tile that goes into the file under the pages that SQLite writes: store_lay.c, store_vfs.c; and
+** what the VFS tells whoever reads past SQLite's pages: store_chain.c.
 **
 ** Of core/store alone.  Include <sqlite3ext.h> first.
 */
@@ -16,7 +17,8 @@ enum {
     GX_LAY_PAGE_MAX = 1 << 16, /* bytes: SQLite's largest page                                    */
     GX_LAY_PAGES = 1 << 15,    /* of one tile                                                     */
     GX_LAY_RUN = 256,          /* pages that are written in one call                              */
-    GX_FCNTL_LAY = 0x67780001  /* to a file of the VFS: (gx_lay *), NULL: no more                 */
+    GX_FCNTL_LAY = 0x67780001, /* to a file of the VFS: (gx_lay *), NULL: no more                 */
+    GX_FCNTL_WATCH = 0x67780002 /* the same: (gx_watch *)                                         */
 };
 
 #define GX_VFS "gx"
@@ -37,6 +39,13 @@ typedef struct gx_lay {
 
 extern const char gx_lay_key;
 
+/* What SQLite reads of a file.  It stays the caller's until the file is closed. */
+typedef struct gx_watch {
+    const char *key; /* &gx_lay_key */
+    int descriptor;  /* out: SQLite's, for reading                              */
+    int64_t at;      /* where the latest read began; -1, from the caller: none  */
+} gx_watch;
+
 static inline bool gx_lay_seen(const gx_lay *lay, int64_t k)
 {
     return (lay->seen[k / 64] >> (k % 64) & 1) != 0;
@@ -49,6 +58,12 @@ static inline void gx_lay_see(gx_lay *lay, int64_t k)
 
 /* SQLite's own VFS for files, or ours on it. */
 bool gx_vfs_is_plain(const struct sqlite3_vfs *vfs);
+
+/* The name of ours on this one, or of ours where this is it; NULL: there is none. */
+const char *gx_vfs_over(const struct sqlite3_vfs *vfs);
+
+/* Bytes of a tile in the b-tree's own page, where that does not hold all. */
+size_t gx_lay_start(size_t page_bytes, size_t bytes);
 
 /*
 ** is_possible  In this schema, in this storing call.

@@ -12,7 +12,7 @@
 **     store_catalog.c  names and what becomes of them: create, publish, rename, drop
 **     store_missing.c  what is said when there is no matrix of a name
 **     store_check.c    verification
-**     store_reader.c   reading tiles, helper connections
+**     store_reader.c   reading tiles, helper connections; store_chain.c: past SQLite's pages
 **     store_extent.c   tiles in volumes; volume_file.c, volume_space.c below it
 **     store_volume.c   volumes: made, listed, given up
 **     store_probe.c    what a connection has already

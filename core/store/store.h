@@ -480,6 +480,27 @@ void gx_reader_close(gx_reader *reader);
 gx_code gx_reader_read(gx_reader *reader, const gx_meta *meta, int64_t tile, size_t offset,
                        size_t bytes, void *dst, gx_err *err);
 
+/*
+** Runs of bytes of a tile, `step` apart, that go where they belong, dst_step apart: columns.
+** False: this way is not open, or not worth it, or something is wrong: gx_reader_read() has to read
+** them, and says what.
+*/
+typedef struct gx_columns {
+    size_t offset, bytes, step;
+    int64_t count; /* at least 1 */
+    void *dst;
+    size_t dst_step;
+} gx_columns;
+
+bool gx_reader_columns(gx_reader *reader, const gx_meta *meta, int64_t tile,
+                       const gx_columns *columns);
+
+/*
+** Will helpers that read the matrix most likely read pieces of several tiles in turn as fast as
+** whole ones?  Straight from the file, that is: SQLite goes through a tile from its beginning.
+*/
+bool gx_reader_is_random(gx_store *store, const gx_meta *meta);
+
 /* After begin: true when a writer of the schema cannot spill or commit while this helper reads. */
 bool gx_reader_excludes_writer(const gx_reader *reader);
 

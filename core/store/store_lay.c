@@ -82,6 +82,12 @@ static size_t local_bytes(size_t page, size_t payload)
     return local <= most ? local : least;
 }
 
+size_t gx_lay_start(size_t page_bytes, size_t bytes)
+{
+    size_t header = header_bytes(bytes);
+    return local_bytes(page_bytes, header + bytes) - header;
+}
+
 static bool lay_out(gx_store *store, gx_schema *schema, const void *data, size_t bytes,
                     gx_lay *lay)
 {
@@ -93,12 +99,11 @@ static bool lay_out(gx_store *store, gx_schema *schema, const void *data, size_t
     if (pages < 1 || kept >= (double)bytes || number_of(store, schema, "freelist_count") != 0) {
         return false;
     }
-    size_t header = header_bytes(bytes), local = local_bytes(page, header + bytes);
-    size_t each = page - GX_LAY_POINTER;
+    size_t start = gx_lay_start(page, bytes), each = page - GX_LAY_POINTER;
     memset(lay, 0, sizeof *lay);
     lay->key = &gx_lay_key;
-    lay->data = (const char *)data + (local - header);
-    lay->bytes = bytes - (local - header);
+    lay->data = (const char *)data + start;
+    lay->bytes = bytes - start;
     lay->page_bytes = page;
     lay->first = pages + 1;
     lay->count = (int64_t)((lay->bytes + each - 1) / each);

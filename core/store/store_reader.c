@@ -3,7 +3,8 @@
 **
 ** sqlite3_blob_read() copies from database pages straight into the destination; parallel
 ** connections do that in parallel.  A helper is a second connection to the same file through the
-** same VFS:
+** same VFS, or through ours on it, which is the same and lets large pieces of tiles be read past
+** SQLite's pages (store_chain.c):
 **
 **     gx_reader_open()    caller's thread: asks where it leads; gx_reader_another() asks nobody
 **     gx_reader_begin()   any one thread: opens it the first time (read-only, no mutex, a small
@@ -33,6 +34,7 @@
 */
 #include <sqlite3ext.h>
 
+#include "chain_int.h"
 #include "volume_int.h"
 
 #include <assert.h>
@@ -62,6 +64,8 @@ struct gx_reader {
     int64_t map_bytes;        /* ... and how much of it is mapped            */
     sqlite3_stmt *find;       /* helper: id -> catalog row                   */
     gx_extent_reader extents; /* of tiles in volumes                         */
+    gx_chains chains;         /* helper: tiles read past SQLite              */
+    int64_t latest;           /* row that was read so                        */
     bool is_begun;            /* helper: a read transaction is open          */
     bool is_wal;              /* helper: as of gx_reader_begin()             */
 };
@@ -165,6 +169,7 @@ static gx_code make_reader(gx_store *store, gx_reader **reader, gx_err *err)
     *reader = memory;
     (*reader)->store = store;
     (*reader)->extents.store = store;
+    (*reader)->chains.mem = store->mem;
     return GX_OK;
 }
 
@@ -286,8 +291,13 @@ static gx_code connect(gx_reader *reader, gx_err *err)
 {
     char map[64];
     snprintf(map, sizeof map, "PRAGMA mmap_size = %lld", (long long)reader->map_bytes);
-    int rc = sqlite3_open_v2(reader->file, &reader->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX,
-                             reader->vfs != NULL ? reader->vfs->zName : NULL);
+    const char *vfs = reader->map_bytes > 0 ? NULL : gx_vfs_over(reader->vfs);
+    if (vfs == NULL && reader->vfs != NULL) {
+        vfs = reader->vfs->zName;
+    }
+    int rc = sqlite3_open_v2(
+        reader->file, &reader->db,
+        SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, vfs);
     if (rc == SQLITE_OK) {
         rc = sqlite3_exec(reader->db, helper_setup, NULL, NULL, NULL);
     }
@@ -334,6 +344,8 @@ gx_code gx_reader_begin(gx_reader *reader, const gx_meta *const *metas, int coun
     }
     if (code != GX_OK) {
         gx_reader_end(reader);
+    } else if (count > 0 && !reader->is_wal && reader->map_bytes == 0) {
+        gx_chains_begin(&reader->chains, reader->db);
     }
     return code;
 }
@@ -345,6 +357,7 @@ void gx_reader_end(gx_reader *reader)
         reader->handle[k].blob = NULL;
     }
     gx_extent_reader_reset(&reader->extents);
+    gx_chains_end(&reader->chains);
     if (!reader->is_own && reader->is_begun) {
         reader->is_begun = false;
         if (reader->find != NULL) {
@@ -410,6 +423,114 @@ static gx_code read_extent(gx_reader *reader, const gx_meta *meta, int64_t tile,
     return GX_OK;
 }
 
+static bool is_on(const gx_reader *reader, const handle *h, const gx_meta *meta, int64_t tile)
+{
+    return h->blob != NULL && h->id == meta->id && h->row == gx_tile_rowid(meta->id, tile) &&
+           (!reader->is_own || sqlite3_stricmp(h->schema, meta->schema) == 0);
+}
+
+// Straight from the file --------------------------------------------------------------------------
+
+/* The pages of a tile; NULL: not known, or not read this way.  *h: a handle on it, or NULL. */
+static gx_chain *chain_of(gx_reader *reader, const gx_meta *meta, int64_t tile, size_t offset,
+                          handle **h)
+{
+    int64_t row = gx_tile_rowid(meta->id, tile);
+    gx_chain *chain = gx_chain_known(&reader->chains, row);
+    *h = NULL;
+    if (chain == NULL || offset < chain->start) {
+        *h = handle_of(reader, meta);
+        if (!is_on(reader, *h, meta, tile) && move(reader, *h, meta, tile, NULL) != GX_OK) {
+            return NULL; // said again by who asks SQLite
+        }
+        chain = gx_chain_find(&reader->chains, (*h)->blob, row);
+    }
+    return chain->start > 0 ? chain : NULL;
+}
+
+/* What the b-tree's own page has of the first columns, and the rest of those: c is what is left. */
+static bool read_beginning(gx_reader *reader, sqlite3_blob *blob, gx_chain *chain, gx_columns *c)
+{
+    for (; c->count > 0 && c->offset < chain->start; c->count--) {
+        size_t here = gx_min(c->bytes, chain->start - c->offset);
+        gx_columns rest = {.offset = chain->start,
+                           .bytes = c->bytes - here,
+                           .count = 1,
+                           .dst = (char *)c->dst + here};
+        if (sqlite3_blob_read(blob, c->dst, (int)here, (int)c->offset) != SQLITE_OK ||
+            (rest.bytes > 0 && !gx_chain_read(&reader->chains, chain, &rest))) {
+            return false;
+        }
+        c->offset += c->step;
+        c->dst = (char *)c->dst + c->dst_step;
+    }
+    return true;
+}
+
+/* Is a tile long enough to look for its pages? */
+static bool is_worth_it(size_t tile_bytes, size_t page_bytes)
+{
+    const size_t LEAST_TILE = 256 << 10;
+    return tile_bytes >= LEAST_TILE + 4 * page_bytes;
+}
+
+/* False: nothing of it counts as read. */
+static bool read_straight(gx_reader *reader, const gx_meta *meta, int64_t tile,
+                          const gx_columns *columns)
+{
+    const size_t LEAST = 32 << 10; // less is not worth the calls
+    size_t bytes = columns->bytes * (size_t)columns->count;
+    if (reader->chains.page_bytes == 0 || bytes < LEAST ||
+        !is_worth_it(gx_meta_tile_bytes(meta, tile), reader->chains.page_bytes)) {
+        return false;
+    }
+    handle *h;
+    gx_columns left = *columns;
+    int64_t start_ns = gx_now_ns(), row = gx_tile_rowid(meta->id, tile);
+    gx_chain *chain = chain_of(reader, meta, tile, columns->offset, &h);
+    bool is_read = chain != NULL &&
+                   (h == NULL || read_beginning(reader, h->blob, chain, &left)) &&
+                   (left.count == 0 || gx_chain_read(&reader->chains, chain, &left));
+    if (is_read) {
+        bool is_new = reader->latest != row && (h != NULL || columns->offset == 0);
+        reader->latest = row;
+        count_read(reader, start_ns, bytes, is_new);
+    }
+    return is_read;
+}
+
+bool gx_reader_columns(gx_reader *reader, const gx_meta *meta, int64_t tile,
+                       const gx_columns *columns)
+{
+    const size_t LEAST_RUN = 1 << 10; // shorter ones are better cut out of a buffer
+    assert(tile >= 0 && tile < gx_meta_tiles(meta) && columns->count > 0);
+    assert(columns->offset + (size_t)(columns->count - 1) * columns->step + columns->bytes <=
+           gx_meta_tile_bytes(meta, tile));
+    return !meta->is_spread && columns->bytes >= LEAST_RUN &&
+           read_straight(reader, meta, tile, columns);
+}
+
+bool gx_reader_is_random(gx_store *store, const gx_meta *meta)
+{
+    const size_t LEAST_PAGE = 32 << 10; // of smaller ones too many have to be passed by
+    sqlite3_vfs *vfs = NULL;
+    int reserved = -1; // asked, not set
+    if (meta->is_spread || meta->is_sparse) {
+        return false;
+    }
+    size_t page_bytes = gx_store_page_bytes(store, meta->schema);
+    return page_bytes >= LEAST_PAGE && is_worth_it(gx_meta_tile_bytes(meta, 0), page_bytes) &&
+           sqlite3_file_control(store->db, meta->schema, SQLITE_FCNTL_VFS_POINTER, &vfs) ==
+               SQLITE_OK &&
+           gx_vfs_over(vfs) != NULL &&
+           sqlite3_file_control(store->db, meta->schema, SQLITE_FCNTL_RESERVE_BYTES, &reserved) ==
+               SQLITE_OK &&
+           reserved == 0 && mapped_bytes(store, meta->schema) == 0 &&
+           !gx_store_is_wal(store, meta->schema) && gx_reader_refusal(store, meta->schema) == NULL;
+}
+
+// By SQLite ---------------------------------------------------------------------------------------
+
 gx_code gx_reader_read(gx_reader *reader, const gx_meta *meta, int64_t tile, size_t offset,
                        size_t bytes, void *dst, gx_err *err)
 {
@@ -419,14 +540,13 @@ gx_code gx_reader_read(gx_reader *reader, const gx_meta *meta, int64_t tile, siz
     if (meta->is_spread) {
         GX_TRY(read_extent(reader, meta, tile, offset, bytes, dst, &found, err));
     }
-    if (found) {
+    const gx_columns all = {.offset = offset, .bytes = bytes, .count = 1, .dst = dst};
+    if (found || read_straight(reader, meta, tile, &all)) {
         return GX_OK;
     }
     int64_t start_ns = gx_now_ns();
     handle *h = handle_of(reader, meta);
-    bool is_here = h->blob != NULL && h->id == meta->id &&
-                   h->row == gx_tile_rowid(meta->id, tile) &&
-                   (!reader->is_own || sqlite3_stricmp(h->schema, meta->schema) == 0);
+    bool is_here = is_on(reader, h, meta, tile);
     int rc = SQLITE_ABORT;
     if (is_here) {
         rc = sqlite3_blob_read(h->blob, dst, (int)bytes, (int)offset);

@@ -17,8 +17,11 @@
 ** The descriptor is SQLite's: one of our own would, when it is closed, give up every lock that the
 ** process has on the file.  It is the fourth field of SQLite's unixFile, as it has been since 3.6.
 ** Nothing is taken on trust: the fields before it have to be what they should, and the number a
-** descriptor for reading and writing of the very file that was opened; else files of this VFS are
-** those of "unix".
+** descriptor (to lay tiles: for reading and writing) of the very file that was opened; else files
+** of this VFS are those of "unix".
+**
+** Whoever reads tiles past SQLite's pages (store_chain.c) gets the descriptor, and is told where
+** SQLite reads.
 **
 ** Everything else is handed on.  The methods call nothing of SQLite's but the VFS below.
 */
@@ -37,7 +40,9 @@ SQLITE_EXTENSION_INIT3
 typedef struct laid_file {
     sqlite3_file base;
     int descriptor;     /* SQLite's, of real; -1: not known */
+    bool may_write;     /* with it                          */
     gx_lay *lay;        /* or NULL; the caller's            */
+    gx_watch *watch;    /* the same                         */
     sqlite3_file *real; /* behind this struct               */
 } laid_file;
 
@@ -202,6 +207,9 @@ static int close_file(sqlite3_file *file)
 
 static int read_file(sqlite3_file *file, void *into, int bytes, sqlite3_int64 at)
 {
+    if (of(file)->watch != NULL) {
+        of(file)->watch->at = at;
+    }
     AFTER_PAGES(file, xRead(f->real, into, bytes, at));
 }
 
@@ -235,14 +243,30 @@ static int check_reserved(sqlite3_file *file, int *is_reserved)
     HANDED_ON(file, xCheckReservedLock(of(file)->real, is_reserved));
 }
 
+static int watch_file(laid_file *f, gx_watch *watch)
+{
+    if (f->descriptor < 0 || (watch != NULL && watch->key != &gx_lay_key)) {
+        return SQLITE_NOTFOUND;
+    }
+    f->watch = watch;
+    if (watch != NULL) {
+        watch->descriptor = f->descriptor;
+        watch->at = -1;
+    }
+    return SQLITE_OK;
+}
+
 static int control_file(sqlite3_file *file, int what, void *arg)
 {
     laid_file *f = of(file);
     gx_lay *lay = arg;
+    if (what == GX_FCNTL_WATCH) {
+        return watch_file(f, arg);
+    }
     if (what != GX_FCNTL_LAY) {
         return f->real->pMethods->xFileControl(f->real, what, arg);
     }
-    if (f->descriptor < 0 || (lay != NULL && lay->key != &gx_lay_key)) {
+    if (!f->may_write || (lay != NULL && lay->key != &gx_lay_key)) {
         return SQLITE_NOTFOUND;
     }
     int rc = settle(f);
@@ -314,8 +338,9 @@ static const sqlite3_io_methods methods = {
 
 // Opening -----------------------------------------------------------------------------------------
 
-static int descriptor_of(sqlite3_file *real, const sqlite3_vfs *unix_vfs, const char *path)
+static void find_descriptor(laid_file *f, const sqlite3_vfs *unix_vfs, const char *path)
 {
+    const sqlite3_file *real = f->real;
     unix_file begins;
     struct stat there, about;
     memcpy(&begins, real, sizeof begins);
@@ -324,8 +349,9 @@ static int descriptor_of(sqlite3_file *real, const sqlite3_vfs *unix_vfs, const 
                  fstat(begins.descriptor, &about) == 0 && there.st_dev == about.st_dev &&
                  there.st_ino == about.st_ino;
     int flags = is_it ? fcntl(begins.descriptor, F_GETFL) : -1;
-    bool may_write = flags != -1 && (flags & (O_ACCMODE | O_APPEND)) == O_RDWR;
-    return may_write ? begins.descriptor : -1;
+    bool may_read = flags != -1 && (flags & O_ACCMODE) != O_WRONLY;
+    f->may_write = flags != -1 && (flags & (O_ACCMODE | O_APPEND)) == O_RDWR;
+    f->descriptor = may_read ? begins.descriptor : -1;
 }
 
 /* A database's file; what is opened beside it is "unix"'s alone. */
@@ -339,7 +365,7 @@ static int open_file(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int
     *f = (laid_file){.descriptor = -1, .real = (sqlite3_file *)(f + 1)};
     int rc = unix_vfs->xOpen(unix_vfs, path, f->real, flags, out);
     if (rc == SQLITE_OK && f->real->pMethods->iVersion >= methods.iVersion) {
-        f->descriptor = descriptor_of(f->real, unix_vfs, path);
+        find_descriptor(f, unix_vfs, path);
         f->base.pMethods = &methods;
     } else if (rc == SQLITE_OK) { // an SQLite without some of its methods: no VFS for us
         (void)f->real->pMethods->xClose(f->real);
@@ -372,4 +398,11 @@ void gx_vfs_register(void)
 bool gx_vfs_is_plain(const sqlite3_vfs *vfs)
 {
     return vfs != NULL && (strcmp(vfs->zName, "unix") == 0 || vfs->xOpen == open_file);
+}
+
+const char *gx_vfs_over(const sqlite3_vfs *vfs)
+{
+    const sqlite3_vfs *ours = sqlite3_vfs_find(GX_VFS);
+    bool is_ours = ours != NULL && vfs != NULL && ours->xOpen == open_file;
+    return is_ours && (ours == vfs || ((const vfs_over *)ours)->below == vfs) ? GX_VFS : NULL;
 }

@@ -231,6 +231,10 @@ const fault_script fault_scripts[] = {
      "SELECT gx_config('tile_bytes', 1000000), gx_randn(260, 260, 'V', '{\"dtype\":\"f32\"}');",
      "SELECT gx_matmul('V', 'V', 'P')"},
     {"matmul-helpers", HELPERS, "SELECT gx_matmul('A', 'B', 'P')"},
+    {"read-straight", // tiles that helpers read past SQLite's pages
+     "SELECT gx_config('tile_bytes', 524288), gx_config('threads', 2);"
+     "SELECT gx_randn(600, 400, 'V', '{\"seed\":1}');",
+     "SELECT length(gx_copy('V')), gx_norm('V')"},
     {"matmul-tight", HELPERS "SELECT gx_config('memory_limit', 100000);",
      "SELECT gx_matmul('A', 'B', 'P')"},
     {"matmul-syrk", HELPERS, "SELECT gx_matmul('A', 'A', 'P', '{\"transb\":true}')"},

@@ -4,7 +4,8 @@ Plan:
 1. what goes that way and what does not (counted): every dtype, by rows and by columns, slices of both, one row or
    column, in tiles of many sizes, converted, into the database and into volumes, where an interrupted call leaves
    nothing; the rest of NumPy's arrays the long way, with the same result;
-2. fetched into arrays by rows and by columns; with gaps, or of another dtype, the long way;
+2. fetched into arrays by rows and by columns; with gaps, or of another dtype, the long way; large tiles, read straight
+   from the file: pages of all sizes, behind each other and anywhere, a log, a map, what is not committed, slices;
 3. refusals: tokens that are none, have ended or were never made; arrays of another shape, read-only, with gaps; arrays
    that cannot be lent; more than there is room for;
    tokens as arguments and as destinations of other functions: where the elements are, added to what is there; by rows,
@@ -127,6 +128,47 @@ def test_out(db, calls):
     readonly.flags.writeable = False
     with pytest.raises(ValueError, match="read-only"):
         gx.fetch(db, "A", out=readonly)
+
+
+def opened(path, way, page):
+    db = gx.connect(path, isolation_level=None) if way == "gx" else open_sqlite3(path)
+    if way != "gx":
+        gx.load(db)
+    db.execute(f"PRAGMA page_size = {page}")
+    for key, value in {"wal": [("journal_mode", "wal")], "map": [("mmap_size", 1 << 30)]}.get(way, []):
+        db.execute(f"PRAGMA {key} = {value}")
+    small_tiles(db, 100000)
+    return db
+
+
+@pytest.mark.parametrize("page", [512, 4096, 32768, 65536])
+@pytest.mark.parametrize("way", ["gx", "sqlite3", "wal", "map"])
+def test_large_tiles(tmp_path, way, page):
+    path = str(tmp_path / "t.db")
+    for round_, dtype in enumerate(("f8", "f4", "c8")):
+        a = numbers((1900 - round_, 830 + round_), dtype)
+        db = opened(path, way, page)
+        gx.store(db, "A", a, replace=True)  # from the second round on into pages that were free
+        gx.store(db, "B", a[::-1], replace=True)
+        db.close()
+        db = opened(path, way, page)
+        for threads in (1, 2, 5):
+            db.execute("SELECT gx_config('threads', ?)", (threads,)).fetchall()
+            assert np.array_equal(gx.fetch(db, "A"), a) and np.array_equal(gx.fetch(db, "B"), a[::-1])
+            assert np.array_equal(gx.fetch(db, "A", out=np.zeros(a.shape, dtype)), a)
+        assert np.array_equal(gx.matrix(db, "A")[7:1801, 3:800], a[7:1801, 3:800])
+        assert np.array_equal(gx.matrix(db, "A")[1000:, 600:], a[1000:, 600:])
+        db.execute("BEGIN")
+        db.execute("SELECT gx_set('A', 1000, 500, 7)").fetchall()
+        a[1000, 500] = 7
+        assert np.array_equal(gx.fetch(db, "A"), a)
+        db.execute("COMMIT")
+        assert np.array_equal(gx.fetch(db, "A"), a)
+        other = opened(path, way, page)
+        other.execute("SELECT gx_scale('A', 2, 'A', '{\"replace\":true}')").fetchall()
+        assert np.array_equal(gx.fetch(db, "A"), a * 2)
+        other.close()
+        db.close()
 
 
 # ---- 3. refusals -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,274 @@
+/*
+** Tiles read straight from the file to where their elements go.
+**
+** SQLite reads a tile page by page into its cache and copies from there.  A helper's read
+** transaction on a rollback-journal file keeps everybody from changing the file, so that its pages
+** may as well be read by preadv(2), many in a call, each column of the tile to its place.
+**
+** Where a tile lies.  Its row's payload begins in a page of the b-tree and goes on in a chain of
+** overflow pages, each with the number of the next one in front ("Cell Payload Overflow Pages" of
+** SQLite's file format).  SQLite leads to the first one: the last byte that should be in the
+** b-tree's page, which the handle holds, is read without the file, and for the byte behind it
+** SQLite reads one page, of which the VFS tells where it is (gx_watch).  So that byte is the page's
+** first one, whatever the record looks like.  A few bytes from there on are compared with the
+** file's.  The others follow pointer by pointer, so the pages may lie anywhere.
+**
+** Nothing is trusted.  A pointer leads at most to other bytes of the same file, as it does in
+** SQLite; a chain has as many pages as the tile needs, so that circles end; what is behind the
+** file's end is not read.  Whatever is not as it should be, a page that is not there, an error, a
+** page size or a record that is not what is known here, has one answer: SQLite reads, and finds the
+** words.
+**
+** Not where pages end in bytes of somebody else's, checksums or what encryption leaves there.
+**
+** Memory: four bytes a page for GX_CHAINS tiles.
+*/
+#include <sqlite3ext.h>
+
+#include "chain_int.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+SQLITE_EXTENSION_INIT3
+
+enum {
+    MOST_PAGES = 1 << 14, /* of a tile                                               */
+    GAP = 512,            /* bytes nobody wants are read between others, up to so many */
+    PARTS = 256,          /* of memory, in one call                                  */
+    LOOK = 64             /* bytes that are compared                                 */
+};
+
+// One transaction ---------------------------------------------------------------------------------
+
+static size_t page_bytes_of(sqlite3 *db)
+{
+    sqlite3_stmt *stmt;
+    size_t bytes = 0;
+    if (sqlite3_prepare_v2(db, "PRAGMA main.page_size", -1, &stmt, NULL) == SQLITE_OK) {
+        bytes = sqlite3_step(stmt) == SQLITE_ROW ? (size_t)sqlite3_column_int64(stmt, 0) : 0;
+        sqlite3_finalize(stmt);
+    }
+    return bytes;
+}
+
+void gx_chains_begin(gx_chains *chains, sqlite3 *db)
+{
+    int reserved = -1; // asked, not set
+    chains->db = db;
+    chains->watch = (gx_watch){.key = &gx_lay_key, .descriptor = -1};
+    chains->page_bytes = 0;
+    if (sqlite3_file_control(db, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserved) == SQLITE_OK &&
+        reserved == 0 &&
+        sqlite3_file_control(db, "main", GX_FCNTL_WATCH, &chains->watch) == SQLITE_OK) {
+        chains->page_bytes = page_bytes_of(db);
+    }
+}
+
+void gx_chains_end(gx_chains *chains)
+{
+    for (int k = 0; k < GX_CHAINS; k++) {
+        gx_mem_free(chains->mem, chains->chain[k].page);
+        chains->chain[k] = (gx_chain){0};
+    }
+    if (chains->page_bytes > 0) {
+        (void)sqlite3_file_control(chains->db, "main", GX_FCNTL_WATCH, NULL);
+    }
+    chains->page_bytes = 0;
+}
+
+// Where a tile lies -------------------------------------------------------------------------------
+
+/* All bytes from `at` on; false: an error, or the file's end. */
+static bool read_all(int descriptor, struct iovec *part, int parts, off_t at)
+{
+    while (parts > 0) {
+        ssize_t got = preadv(descriptor, part, parts, at);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return false;
+        }
+        at += got;
+        while (parts > 0 && (size_t)got >= part->iov_len) {
+            got -= (ssize_t)part->iov_len;
+            part++;
+            parts--;
+        }
+        if (parts > 0) {
+            part->iov_base = (char *)part->iov_base + got;
+            part->iov_len -= (size_t)got;
+        }
+    }
+    return true;
+}
+
+static off_t place_of(const gx_chains *chains, uint32_t page)
+{
+    return ((off_t)page - 1) * (off_t)chains->page_bytes;
+}
+
+/* The number of the page that has the tile's byte `start` first; 0: it is not known. */
+static uint32_t first_page(gx_chains *chains, sqlite3_blob *blob, size_t start, size_t bytes)
+{
+    char seen[LOOK], there[LOOK];
+    size_t look = gx_min(LOOK, bytes - start), page_bytes = chains->page_bytes;
+    int64_t *at = &chains->watch.at;
+    (void)sqlite3_db_release_memory(chains->db); // what SQLite has it does not read
+    *at = -1;
+    if (sqlite3_blob_read(blob, seen, 1, (int)start - 1) != SQLITE_OK || *at != -1 ||
+        sqlite3_blob_read(blob, seen, (int)look, (int)start) != SQLITE_OK || *at < 0 ||
+        (uint64_t)*at % page_bytes != 0 || *at / (int64_t)page_bytes >= UINT32_MAX) {
+        return 0;
+    }
+    struct iovec part = {there, look};
+    bool is_equal = read_all(chains->watch.descriptor, &part, 1, *at + GX_LAY_POINTER) &&
+                    memcmp(seen, there, look) == 0;
+    return is_equal ? (uint32_t)(*at / (int64_t)page_bytes + 1) : 0;
+}
+
+/* Enter what is to be known of the tile; start stays 0 where it is not read this way. */
+static void locate(gx_chains *chains, gx_chain *chain, sqlite3_blob *blob)
+{
+    void *memory;
+    gx_err ignored = {0};
+    size_t bytes = (size_t)sqlite3_blob_bytes(blob), page_bytes = chains->page_bytes;
+    size_t each = page_bytes - GX_LAY_POINTER, start = gx_lay_start(page_bytes, bytes);
+    int64_t count = (int64_t)((bytes - start + each - 1) / each);
+    uint32_t first = count <= MOST_PAGES ? first_page(chains, blob, start, bytes) : 0;
+    if (first != 0 && gx_mem_alloc(chains->mem, (size_t)count * sizeof first, "pages of a tile",
+                                   &memory, &ignored) == GX_OK) {
+        chain->page = memory;
+        chain->page[0] = first;
+        chain->known = 1;
+        chain->count = count;
+        chain->start = start;
+    }
+}
+
+gx_chain *gx_chain_known(gx_chains *chains, int64_t row)
+{
+    for (int k = 0; k < GX_CHAINS; k++) {
+        if (chains->chain[k].row == row) {
+            chains->chain[k].used = ++chains->uses;
+            return &chains->chain[k];
+        }
+    }
+    return NULL;
+}
+
+gx_chain *gx_chain_find(gx_chains *chains, sqlite3_blob *blob, int64_t row)
+{
+    gx_chain *chain = gx_chain_known(chains, row);
+    if (chain != NULL) {
+        return chain;
+    }
+    chain = &chains->chain[0];
+    for (int k = 1; k < GX_CHAINS; k++) {
+        chain = chains->chain[k].used < chain->used ? &chains->chain[k] : chain;
+    }
+    gx_mem_free(chains->mem, chain->page);
+    *chain = (gx_chain){.row = row, .used = ++chains->uses};
+    locate(chains, chain, blob);
+    return chain;
+}
+
+/* The numbers of the first `count` pages. */
+static bool follow(const gx_chains *chains, gx_chain *chain, int64_t count)
+{
+    while (chain->known < count) {
+        unsigned char next[GX_LAY_POINTER];
+        struct iovec part = {next, sizeof next};
+        if (!read_all(chains->watch.descriptor, &part, 1,
+                      place_of(chains, chain->page[chain->known - 1]))) {
+            return false;
+        }
+        uint32_t page = (uint32_t)next[0] << 24 | (uint32_t)next[1] << 16 |
+                        (uint32_t)next[2] << 8 | (uint32_t)next[3];
+        if (page == 0) {
+            return false;
+        }
+        chain->page[chain->known++] = page;
+    }
+    return true;
+}
+
+// Reading -----------------------------------------------------------------------------------------
+
+/* What one call is to read: bytes of the file that follow each other, into these parts. */
+typedef struct batch {
+    int descriptor;
+    off_t first, next; /* in the file */
+    int parts;
+    struct iovec part[PARTS];
+    char gap[GAP]; /* what nobody wants goes here */
+} batch;
+
+static bool flush(batch *b)
+{
+    int parts = b->parts;
+    b->parts = 0;
+    return parts == 0 || read_all(b->descriptor, b->part, parts, b->first);
+}
+
+static bool add(batch *b, off_t at, size_t bytes, char *dst)
+{
+    off_t gap = at - b->next;
+    if (b->parts + 2 > PARTS || gap < 0 || gap > GAP) {
+        if (!flush(b)) {
+            return false;
+        }
+    }
+    if (b->parts == 0) {
+        b->first = b->next = at;
+        gap = 0;
+    }
+    if (gap > 0) {
+        b->part[b->parts++] = (struct iovec){b->gap, (size_t)gap};
+    }
+    b->part[b->parts++] = (struct iovec){dst, bytes};
+    b->next = at + (off_t)bytes;
+    return true;
+}
+
+/* Bytes [from, to) of the tile. */
+static bool add_run(batch *b, const gx_chains *chains, const gx_chain *chain, size_t from,
+                    size_t to, char *dst)
+{
+    size_t each = chains->page_bytes - GX_LAY_POINTER;
+    while (from < to) {
+        size_t k = (from - chain->start) / each, in = (from - chain->start) % each;
+        size_t bytes = gx_min(each - in, to - from);
+        off_t at = place_of(chains, chain->page[k]) + GX_LAY_POINTER + (off_t)in;
+        if (!add(b, at, bytes, dst)) {
+            return false;
+        }
+        from += bytes;
+        dst += bytes;
+    }
+    return true;
+}
+
+bool gx_chain_read(gx_chains *chains, gx_chain *chain, const gx_columns *c)
+{
+    size_t each = chains->page_bytes - GX_LAY_POINTER;
+    size_t end = c->offset + (size_t)(c->count - 1) * c->step + c->bytes;
+    batch b;
+    b.descriptor = chains->watch.descriptor;
+    b.parts = 0;
+    b.next = 0;
+    if (!follow(chains, chain, (int64_t)((end - chain->start + each - 1) / each))) {
+        return false;
+    }
+    for (int64_t j = 0; j < c->count; j++) {
+        size_t from = c->offset + (size_t)j * c->step;
+        char *dst = (char *)c->dst + (size_t)j * c->dst_step;
+        if (!add_run(&b, chains, chain, from, from + c->bytes, dst)) {
+            return false;
+        }
+    }
+    return flush(&b);
+}

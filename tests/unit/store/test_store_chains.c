@@ -1,0 +1,341 @@
+/*
+** Tiles read straight from the file (core/store/store_chain.c), against what SQLite reads of them.
+**
+** Plan:
+**   1. pages of every size, behind each other and scattered: whole tiles, columns of them, from the
+**      b-tree's page on and behind it, all tiles in turn; it was this way that they were read
+**   2. the other way, with the same bytes: the caller's own connection, WAL mode, a mapped file,
+**      bytes reserved on each page, another VFS, records of another shape, short runs
+**   3. a chain that ends, leads behind the file, in a circle or into another table: what SQLite
+**      says, or reads; a file that is cut while it is read
+**   4. another transaction finds other pages; what was known before is forgotten
+*/
+#include "storekit.h"
+
+#include <fcntl.h>
+
+enum { SIDE = 300, TILES = 6, ELEMENTS = SIDE * SIDE }; /* 900 x 600 */
+
+static double expected[TILES][ELEMENTS], got[ELEMENTS], plain[ELEMENTS];
+
+static void fill(double add)
+{
+    for (int t = 0; t < TILES; t++) {
+        for (int e = 0; e < ELEMENTS; e++) {
+            expected[t][e] = (double)t * 1e6 + (double)e + add;
+        }
+    }
+}
+
+static gx_meta make_large(fixture *f, bool is_again, double add)
+{
+    gx_meta meta = shaped("main", 3 * (int64_t)SIDE, 2 * (int64_t)SIDE);
+    meta.tile_rows = meta.tile_cols = SIDE;
+    fill(add);
+    gx_vfs_register();
+    ok(f, gx_store_begin(f->store, "main", &f->err));
+    ok(f, gx_store_create(f->store, &meta, NULL, &f->err));
+    for (int t = 0; t < TILES; t++) {
+        ok(f, gx_store_write_tile(f->store, &meta, t, expected[t], &f->err));
+    }
+    ok(f, gx_store_publish(f->store, &meta, "A", is_again, &f->err));
+    ok(f, gx_store_end(f->store, true, &f->err));
+    gx_store_release(f->store);
+    return meta;
+}
+
+static gx_reader *open_helper(fixture *f, const gx_meta *meta)
+{
+    gx_reader *helper;
+    ok(f, gx_reader_open(f->store, "main", &helper, &f->err));
+    ok(f, gx_reader_begin(helper, &meta, 1, &f->err));
+    return helper;
+}
+
+/* Columns [j0, j0 + n) of a tile, rows [i0, i0 + m), into got with m rows; false: not this way. */
+static bool columns(gx_reader *reader, const gx_meta *meta, int t, int i0, int j0, int m, int n)
+{
+    const gx_columns c = {.offset = (size_t)(j0 * SIDE + i0) * 8,
+                          .bytes = (size_t)m * 8,
+                          .step = (size_t)SIDE * 8,
+                          .count = n,
+                          .dst = got,
+                          .dst_step = (size_t)m * 8};
+    memset(got, 0xff, sizeof got);
+    return gx_reader_columns(reader, meta, t, &c);
+}
+
+static void are_columns(gx_reader *reader, const gx_meta *meta, int t, int i0, int j0, int m, int n)
+{
+    assert_true(columns(reader, meta, t, i0, j0, m, n));
+    for (int j = 0; j < n; j++) {
+        assert_memory_equal(got + j * m, expected[t] + (j0 + j) * SIDE + i0, (size_t)m * 8);
+    }
+    if (m * n < ELEMENTS) { // nothing behind them
+        assert_true(got[m * n] != got[m * n]);
+    }
+}
+
+static void all_ways(gx_reader *helper, const gx_meta *meta)
+{
+    for (int t = 0; t < TILES; t++) {
+        are_columns(helper, meta, t, 0, 0, SIDE, SIDE);
+    }
+    for (int j = 0; j < SIDE; j += 50) { // tiles in turn, from the last columns on
+        for (int t = 0; t < TILES; t++) {
+            are_columns(helper, meta, t, 0, SIDE - 50 - j, SIDE, 50);
+            are_columns(helper, meta, t, 1, j, SIDE - 1, 50);
+            are_columns(helper, meta, t, 60, j, 180, 33);
+        }
+    }
+}
+
+// 1. ----------------------------------------------------------------------------------------------
+
+static void pages_of_every_size(void **state)
+{
+    fixture *f = *state;
+    for (int page = 512; page <= 65536; page *= 2) {
+        char sql[100];
+        snprintf(sql, sizeof sql, "PRAGMA page_size = %d; VACUUM", page);
+        run_sql(f->db, sql);
+        gx_meta meta = make_large(f, page > 512, page);
+        assert_int_equal(number(f->db, "PRAGMA page_size"), page);
+        gx_reader *helper = open_helper(f, &meta);
+        all_ways(helper, &meta);
+        gx_reader_close(helper);
+    }
+}
+
+/* Free pages, one by one and in no order, for the next matrix. */
+static void scatter(fixture *f, int page)
+{
+    char sql[300];
+    snprintf(sql, sizeof sql,
+             "PRAGMA page_size = %d; CREATE TABLE filler(id INTEGER PRIMARY KEY, data);"
+             "WITH c(k) AS (VALUES(1) UNION ALL SELECT k + 1 FROM c WHERE k < %d)"
+             "INSERT INTO filler SELECT k, zeroblob(%d) FROM c;"
+             "DELETE FROM filler WHERE id * 7919 %% 5 < 2",
+             page, 20000000 / page, page - 100);
+    run_sql(f->db, sql);
+}
+
+static void pages_anywhere(void **state)
+{
+    fixture *f = *state;
+    scatter(f, 4096);
+    gx_meta meta = make_large(f, false, 0.5);
+    gx_reader *helper = open_helper(f, &meta);
+    all_ways(helper, &meta);
+    gx_reader_close(helper);
+}
+
+static void pages_with_a_map(void **state)
+{
+    fixture *f = *state;
+    run_sql(f->db, "PRAGMA auto_vacuum = full; PRAGMA page_size = 1024");
+    gx_meta meta = make_large(f, false, 0.5);
+    gx_reader *helper = open_helper(f, &meta);
+    all_ways(helper, &meta);
+    gx_reader_close(helper);
+}
+
+// 2. ----------------------------------------------------------------------------------------------
+
+/* Another way, and the same bytes. */
+static void is_not_straight(fixture *f, gx_reader *reader, const gx_meta *meta)
+{
+    for (int t = 0; t < TILES; t++) {
+        assert_false(columns(reader, meta, t, 0, 0, SIDE, SIDE));
+        ok(f, gx_reader_read(reader, meta, t, 0, sizeof got, got, &f->err));
+        assert_memory_equal(got, expected[t], sizeof got);
+    }
+    gx_reader_close(reader);
+}
+
+static void the_callers_connection(void **state)
+{
+    fixture *f = *state;
+    gx_reader *own;
+    gx_meta meta = make_large(f, false, 0.5);
+    ok(f, gx_reader_own(f->store, &own, &f->err));
+    is_not_straight(f, own, &meta);
+}
+
+static void a_log(void **state)
+{
+    fixture *f = *state;
+    gx_meta meta = make_large(f, false, 0.5);
+    run_sql(f->db, "PRAGMA journal_mode = wal; CREATE TABLE t(a)");
+    is_not_straight(f, open_helper(f, &meta), &meta);
+}
+
+static void a_map(void **state)
+{
+    fixture *f = *state;
+    gx_meta meta = make_large(f, false, 0.5);
+    run_sql(f->db, "PRAGMA mmap_size = 100000000");
+    is_not_straight(f, open_helper(f, &meta), &meta);
+}
+
+static void reserved_bytes(void **state)
+{
+    fixture *f = *state;
+    int bytes = 8;
+    assert_int_equal(sqlite3_file_control(f->db, "main", SQLITE_FCNTL_RESERVE_BYTES, &bytes),
+                     SQLITE_OK);
+    run_sql(f->db, "VACUUM");
+    gx_meta meta = make_large(f, false, 0.5);
+    is_not_straight(f, open_helper(f, &meta), &meta);
+}
+
+static void another_vfs(void **state)
+{
+    fixture *f = *state;
+    sqlite3 *db;
+    gx_store *store;
+    gx_reader *helper;
+    gx_meta meta = make_large(f, false, 0.5);
+    const gx_meta *metas = &meta;
+    assert_int_equal(sqlite3_open_v2(f->path, &db, SQLITE_OPEN_READWRITE, "unix-dotfile"),
+                     SQLITE_OK);
+    ok(f, gx_store_open(db, f->mem, &store, &f->err));
+    ok(f, gx_reader_open(store, "main", &helper, &f->err));
+    ok(f, gx_reader_begin(helper, &metas, 1, &f->err));
+    is_not_straight(f, helper, &meta);
+    gx_store_close(store);
+    sqlite3_close(db);
+}
+
+static void records_of_another_shape(void **state)
+{
+    fixture *f = *state;
+    fill(0);
+    gx_meta meta = make_large(f, false, 0);
+    run_sql(f->db, "ALTER TABLE gx_tile ADD COLUMN more; UPDATE gx_tile SET more = 'x'");
+    is_not_straight(f, open_helper(f, &meta), &meta);
+}
+
+static void short_runs(void **state)
+{
+    fixture *f = *state;
+    gx_meta meta = make_large(f, false, 0.5);
+    gx_reader *helper = open_helper(f, &meta);
+    assert_false(columns(helper, &meta, 2, 0, 0, 100, SIDE));
+    assert_false(columns(helper, &meta, 2, 0, 0, SIDE, 3));
+    is_not_straight(f, (gx_reader_end(helper), helper), &meta); // no transaction, no pages
+}
+
+// 3. ----------------------------------------------------------------------------------------------
+
+/* The page of the file that has the middle of a tile. */
+static int64_t middle_page(const fixture *f, int t)
+{
+    FILE *file = fopen(f->path, "rb");
+    assert_non_null(file);
+    fseek(file, 0, SEEK_END);
+    size_t bytes = (size_t)ftell(file);
+    char *all = malloc(bytes);
+    rewind(file);
+    assert_int_equal(fread(all, 1, bytes, file), bytes);
+    fclose(file);
+    const char *at = memmem(all, bytes, &expected[t][ELEMENTS / 2], 16);
+    assert_non_null(at);
+    int64_t page = (at - all) / 4096;
+    free(all);
+    return page + 1;
+}
+
+static void point(const fixture *f, int64_t page, int64_t next)
+{
+    const unsigned char pointer[4] = {(unsigned char)(next >> 24), (unsigned char)(next >> 16),
+                                      (unsigned char)(next >> 8), (unsigned char)next};
+    int descriptor = open(f->path, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(pwrite(descriptor, pointer, 4, (page - 1) * 4096), 4);
+    close(descriptor); // nothing of this process is locked
+}
+
+static void damaged_chains(void **state)
+{
+    fixture *f = *state;
+    gx_meta meta = make_large(f, false, 0.5);
+    int64_t page = middle_page(f, 3), pages = number(f->db, "PRAGMA page_count");
+    const int64_t nexts[] = {0, page, 2, 1, pages, pages + 1, 1 << 20, 0x7fffffff, 0xffffffff};
+    for (size_t k = 0; k < sizeof nexts / sizeof nexts[0]; k++) {
+        gx_reader *own;
+        point(f, page, nexts[k]);
+        run_sql(f->other, "CREATE TABLE t(a); DROP TABLE t"); // so that caches are given up
+        ok(f, gx_reader_own(f->store, &own, &f->err));
+        gx_reader *helper = open_helper(f, &meta);
+        bool is_straight = columns(helper, &meta, 3, 0, 0, SIDE, SIDE);
+        gx_code theirs = gx_reader_read(own, &meta, 3, 0, sizeof plain, plain, &f->err);
+        memset(&f->err, 0, sizeof f->err);
+        assert_true(is_straight || nexts[k] != page);
+        if (theirs == GX_OK && is_straight) {
+            assert_memory_equal(got, plain, sizeof got);
+        } else if (theirs != GX_OK) {
+            assert_false(is_straight);
+            is_error(f, gx_reader_read(helper, &meta, 3, 0, sizeof got, got, &f->err), GX_CORRUPT,
+                     "tile 3 of A: database disk image is malformed");
+        }
+        are_columns(helper, &meta, 2, 0, 0, SIDE, SIDE); // and the others are whole
+        gx_reader_close(helper);
+        gx_reader_close(own);
+        gx_store_release(f->store);
+    }
+}
+
+static void cut_while_it_is_read(void **state)
+{
+    fixture *f = *state;
+    gx_meta meta = make_large(f, false, 0.5);
+    gx_reader *helper = open_helper(f, &meta);
+    are_columns(helper, &meta, 5, 0, 0, SIDE, 50);
+    assert_int_equal(truncate(f->path, (middle_page(f, 5) - 1) * 4096 + 100), 0);
+    assert_false(columns(helper, &meta, 5, 0, 0, SIDE, SIDE));
+    is_error(f, gx_reader_read(helper, &meta, 5, 0, sizeof got, got, &f->err), GX_CORRUPT,
+             "tile 5 of A: database disk image is malformed");
+    are_columns(helper, &meta, 4, 0, 0, SIDE, SIDE);
+    gx_reader_close(helper);
+}
+
+// 4. ----------------------------------------------------------------------------------------------
+
+static void another_transaction(void **state)
+{
+    fixture *f = *state;
+    gx_meta meta = make_large(f, false, 0.5);
+    gx_reader *helper = open_helper(f, &meta);
+    all_ways(helper, &meta);
+    gx_reader_end(helper);
+    for (int round = 0; round < 3; round++) {
+        run_sql(f->other, "BEGIN; CREATE TABLE copy AS SELECT * FROM gx_tile ORDER BY -id;"
+                          "DELETE FROM gx_tile; INSERT INTO gx_tile SELECT * FROM copy;"
+                          "DROP TABLE copy; COMMIT");
+        const gx_meta *metas = &meta;
+        ok(f, gx_reader_begin(helper, &metas, 1, &f->err));
+        all_ways(helper, &meta);
+        gx_reader_end(helper);
+    }
+    gx_reader_close(helper);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(pages_of_every_size),
+        TEST(pages_anywhere),
+        TEST(pages_with_a_map),
+        TEST(the_callers_connection),
+        TEST(a_log),
+        TEST(a_map),
+        TEST(reserved_bytes),
+        TEST(another_vfs),
+        TEST(records_of_another_shape),
+        TEST(short_runs),
+        TEST(damaged_chains),
+        TEST(cut_while_it_is_read),
+        TEST(another_transaction),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
