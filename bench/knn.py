@@ -77,19 +77,16 @@ def compare(found, Q, E, k, metric):
 
 def against_faiss(args, db, E, Q):
     faiss = optional("faiss")
-    todo = {"gx": lambda: knn(db, "Q", "E", args.k, "dot")}
-    if faiss:
-        faiss.omp_set_num_threads(THREADS)
-        index = faiss.IndexFlatIP(E.shape[1])
-        index.add(E)
-        todo["faiss"] = lambda: index.search(Q, args.k)
-    compare(knn(db, "Q", "E", args.k, "dot"), Q, E, args.k, "dot")
-    compare(knn(db, "Q", "E", args.k, "l2"), Q, E, args.k, "l2")
-    show(f"{len(Q)} queries, dot", rounds(args.rounds, **todo), "(<= 1.1)")
-    if faiss:
-        flat = faiss.IndexFlatL2(E.shape[1])
-        flat.add(E)
-        show(f"{len(Q)} queries, l2", rounds(args.rounds, gx=lambda: knn(db, "Q", "E", args.k, "l2"), faiss=lambda: flat.search(Q, args.k)), "(<= 1.1)")
+    for metric in ("dot", "l2", "cosine"):
+        todo = {"gx": lambda: knn(db, "Q", "E", args.k, metric)}
+        if metric != "cosine":
+            compare(todo["gx"](), Q, E, args.k, metric)
+        if faiss:
+            faiss.omp_set_num_threads(THREADS)
+            index = (faiss.IndexFlatL2 if metric == "l2" else faiss.IndexFlatIP)(E.shape[1])
+            index.add(E / np.linalg.norm(E, axis=1, keepdims=True) if metric == "cosine" else E)
+            todo["faiss"] = lambda: index.search(Q, args.k)
+        show(f"{len(Q)} queries, {metric}", rounds(args.rounds, **todo), "(<= 1.1)")
 
 
 def one_query(args, db, E, Q):

@@ -28,8 +28,8 @@
 #include <float.h>
 #include <string.h>
 
-/* Rows of a panel, at most, and values; pairs that wait to be computed. */
-enum { ROWS = GX_PACKED_MOST, VALUES = 1 << 19, PAIRS = 1 << 14 };
+/* A panel, at most; pairs that wait to be computed. */
+enum { ROWS = GX_PACKED_MOST, QUERIES = 85 * GX_PACKED_QUERIES, PAIRS = 1 << 14 };
 
 /* Rows that are looked at one by one if one of them is wanted: a bit of a query's mark. */
 enum { GROUP = GX_PACKED_GROUP };
@@ -49,21 +49,20 @@ typedef struct pair {
 typedef struct hunt {
     const gx_args *p;
     const gx_nearest *w;
-    double unit;        /* the error of v: so many times what it is made of             */
-    bool is_packed;     /* panels are                                                      */
-    int64_t high, wide; /* rows and queries of a panel, at most                            */
-    int64_t i0, j0;     /* of the panel                                                    */
-    int64_t rows;       /* of the panel                                                    */
-    double *square;     /* of the panel's rows, shifted; then:                             */
-    void *factor;       /* of dtype: 1 / |x| for COSINE, x . x for SQUARED                 */
-    void *copy;         /* of dtype: the panel, packed; or SQUARED: without the shift      */
-    void *value;        /* of dtype: rows (packed: whole groups) x queries                 */
-    uint16_t *mark;     /* wide: bit g: group g of the values is to be looked at           */
-    float *least;       /* wide: what is wanted of packed rows                             */
-    double longest;     /* |x| of the panel's rows                                         */
-    bool is_extreme;    /* nothing can be foretold                                         */
-    found *found;       /* ROWS                                                            */
-    pair *pair;         /* PAIRS                                                           */
+    double unit;     /* the error of v: so many times what it is made of             */
+    bool is_packed;  /* panels are                                                      */
+    int64_t i0, j0;  /* of the panel                                                    */
+    int64_t rows;    /* of the panel                                                    */
+    double *square;  /* of the panel's rows, shifted; then:                             */
+    void *factor;    /* of dtype: 1 / |x| for COSINE, x . x for SQUARED                 */
+    void *copy;      /* of dtype: the panel, packed; or SQUARED: without the shift      */
+    void *value;     /* of dtype: rows (packed: whole groups) x queries                 */
+    uint16_t *mark;  /* queries: bit g: group g of the values is to be looked at        */
+    float *least;    /* queries: what is wanted of packed rows                          */
+    double longest;  /* |x| of the panel's rows                                         */
+    bool is_extreme; /* nothing can be foretold                                         */
+    found *found;    /* ROWS                                                            */
+    pair *pair;      /* PAIRS                                                           */
     int32_t pairs;
     int32_t head[ROWS]; /* of each row's list of pairs; -1: none                           */
     double *numbers;    /* k: a row                                                        */
@@ -120,31 +119,29 @@ static size_t take(char *work, size_t used, size_t bytes, void *ptr)
     return used + (bytes + 63) / 64 * 64;
 }
 
-/* Whether rows may be packed: what the sizes and the processor say. */
-static bool may_be_packed(gx_dtype dtype, const gx_args *p)
+/* A matrix unit is faster than packed rows are, and these than a BLAS. */
+static bool wants_packed(gx_dtype dtype, const gx_args *p)
 {
     const gx_nearest *w = p->nearest;
     return dtype == GX_F32 && w->given == NULL && w->metric != GX_METRIC_ABSOLUTE &&
-           gx_cpu_packed_takes(p->k);
+           gx_cpu_packed_takes(p->k) && gx_cpu_amx_way() == GX_AMX_NONE;
 }
 
 /* Panels: as high as the block and as wide as the queries, at most; packed or not. */
 static size_t layout(gx_dtype dtype, const gx_args *p, char *work, hunt **out)
 {
     const gx_nearest *w = p->nearest;
-    size_t es = bytes_of(dtype), rows = (size_t)gx_min(ROWS, p->m), n = (size_t)gx_max(0, p->n);
-    size_t groups = (rows + GROUP - 1) / GROUP * GROUP, k = (size_t)p->k;
-    size_t packed = may_be_packed(dtype, p) ? (size_t)gx_cpu_packed_rows(p->m, p->k) : 0;
-    size_t copied = gx_max(packed, w->shift != NULL ? rows : 0);
-    size_t values = w->given == NULL ? gx_min(VALUES, gx_max(packed, rows) * n) : 0;
+    size_t es = bytes_of(dtype), rows = (size_t)gx_min(ROWS, p->m), k = (size_t)p->k;
+    size_t whole = (rows + GROUP - 1) / GROUP * GROUP, n = (size_t)gx_min(QUERIES, p->n);
+    bool has_copy = wants_packed(dtype, p) || w->shift != NULL;
     hunt nowhere, *h = &nowhere;
     size_t used = take(work, 0, sizeof *h, &h);
     used = take(work, used, rows * sizeof(double), &h->square);
-    used = take(work, used, groups * es, &h->factor);
-    used = take(work, used, copied * k * es, &h->copy);
-    used = take(work, used, values * es, &h->value);
+    used = take(work, used, whole * es, &h->factor);
+    used = take(work, used, has_copy ? whole * k * es : 0, &h->copy);
+    used = take(work, used, w->given == NULL ? whole * n * es : 0, &h->value);
     used = take(work, used, n * sizeof *h->mark, &h->mark);
-    used = take(work, used, packed > 0 ? n * sizeof *h->least : 0, &h->least);
+    used = take(work, used, n * sizeof *h->least, &h->least);
     used = take(work, used, rows * sizeof(found), &h->found);
     used = take(work, used, PAIRS * sizeof(pair), &h->pair);
     used = take(work, used, k * sizeof(double), &h->numbers);
@@ -228,6 +225,9 @@ GX_INLINE bool look_at_rows(gx_dtype dtype, hunt *h)
         }
         longest = x > longest ? x : longest;
         put(has_doubles(dtype), h->factor, i, is_cosine ? 1 / sqrt(x) : x);
+    }
+    for (int64_t i = h->rows; i % GROUP != 0 && h->is_packed; i++) {
+        put(has_doubles(dtype), h->factor, i, 0);
     }
     h->longest = sqrt(longest) * (1 + h->unit);
     return true;
@@ -484,8 +484,8 @@ GX_INLINE bool hunt_panel(gx_dtype dtype, hunt *h, gx_err *err)
     }
     memset(h->head, -1, sizeof h->head);
     int64_t ld = h->is_packed ? gx_ceil_div(h->rows, GROUP) * GROUP : h->rows;
-    for (h->j0 = 0; h->j0 < p->n; h->j0 += h->wide) {
-        int64_t n = gx_min(h->wide, p->n - h->j0);
+    for (h->j0 = 0; h->j0 < p->n; h->j0 += QUERIES) {
+        int64_t n = gx_min(QUERIES, p->n - h->j0);
         if (h->is_packed) {
             look_at_packed(h, n);
         } else if (w->given == NULL && fill_values(dtype, h, n, err) != GX_OK) {
@@ -502,20 +502,6 @@ GX_INLINE bool hunt_panel(gx_dtype dtype, hunt *h, gx_err *err)
     return compute(dtype, h);
 }
 
-/* A matrix unit is faster than packed rows are, and these than a BLAS. */
-GX_INLINE void choose_panel(gx_dtype dtype, hunt *h)
-{
-    const gx_args *p = h->p;
-    gx_args q = {.m = gx_min(ROWS, p->m), .n = gx_min(VALUES / ROWS, p->n), .k = p->k};
-    h->is_packed = may_be_packed(dtype, p) && !gx_cpu_amx_takes(&q);
-    h->high = h->is_packed ? gx_cpu_packed_rows(p->m, p->k) : ROWS;
-    h->wide = gx_min(VALUES / h->high, p->n);
-    memset(h->mark, UINT8_MAX, (size_t)h->wide * sizeof *h->mark);
-    if (h->is_packed) { // those behind the last row, too
-        memset(h->factor, 0, (size_t)h->high * sizeof(float));
-    }
-}
-
 GX_INLINE gx_code nearest(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
     const gx_nearest *w = p->nearest;
@@ -529,13 +515,14 @@ GX_INLINE gx_code nearest(gx_dtype dtype, const gx_args *p, gx_err *err)
     h->unit = gx_unit_of(has_doubles(dtype), p->k);
     h->is_extreme = false;
     h->pairs = 0;
-    choose_panel(dtype, h);
+    h->is_packed = wants_packed(dtype, p);
+    memset(h->mark, UINT8_MAX, (size_t)gx_min(QUERIES, p->n) * sizeof *h->mark);
     *p->info = 0;
     for (int64_t j = 0; j < p->n; j++) {
         gx_best_begin(w->merit + j * w->count, w->index + j * w->count, w->count, w->goes_on);
     }
-    for (h->i0 = 0; h->i0 < p->m && p->n > 0 && w->count > 0; h->i0 += h->high) {
-        h->rows = gx_min(h->high, p->m - h->i0);
+    for (h->i0 = 0; h->i0 < p->m && p->n > 0 && w->count > 0; h->i0 += ROWS) {
+        h->rows = gx_min(ROWS, p->m - h->i0);
         if (!hunt_panel(dtype, h, err)) {
             return err->code;
         }

@@ -6,14 +6,14 @@
 
 #include "foretell.h"
 
-/* Rows lie in groups, columns of so many numbers; a group has one bit of a mark, of 16 at most. */
-enum { GX_PACKED_GROUP = 64, GX_PACKED_MOST = 16 * GX_PACKED_GROUP };
+/*
+** Rows lie in groups, columns of so many numbers; a group has one bit of a mark, of 16 at most.
+** Queries are looked at so many at a time: multiples of that are best.
+*/
+enum { GX_PACKED_GROUP = 64, GX_PACKED_MOST = 16 * GX_PACKED_GROUP, GX_PACKED_QUERIES = 6 };
 
 /* Whether the processor has what makes this faster than a BLAS, and k is not too long for it. */
 bool gx_cpu_packed_takes(int64_t k);
-
-/* So many of m rows are best packed and looked at together: whole groups. */
-int64_t gx_cpu_packed_rows(int64_t m, int64_t k);
 
 /*
 ** Rows of a, rows x k, less a shift of k numbers (NULL: none); the sums of their squares.  `to` is
