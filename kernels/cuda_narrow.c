@@ -175,6 +175,9 @@ gx_code gx_cuda_narrow_gemm(gx_dev *dev, gx_queue *queue, gx_dtype dtype, const 
     gx_cuda_narrow call;
     gx_cuda_function function;
     *is_done = p->work != NULL && cut_narrow(dev, dtype, p, &function, &call);
+    if (!p->is_b_kept) {
+        queue->pieces.rows = 0; // of whatever lay there
+    }
     if (!*is_done) {
         return GX_OK;
     }

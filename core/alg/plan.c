@@ -14,15 +14,20 @@
 **
 ** A product with few columns (or rows) on a device: memory bounds it, so the blocks of the large
 ** operand are whole tiles, each read and copied once and used for all columns, and so large that
-** a launch costs little beside one: a sixteenth of the operand, several times as long (along k) as
-** high.  C has strips as high as they are; where its own tiles are higher, the strips are copied
-** together at the end.
+** a launch costs little beside one.  Where one device holds the operand, and may keep it for the
+** next product, they are strips as long as it is: three, and a short one whose part of the result
+** is all that comes down when everything is computed.  Else a sixteenth of the operand, several
+** times as long (along k) as high.  How many columns there are changes nothing, so that what is
+** kept serves all.  C has strips as high as they are; where its own tiles are higher, the strips
+** are copied together at the end.
 **
 ** Deterministic mode: nothing above may depend on the budget or on threads, and need not: blocks
 ** are one tile of C, k blocks follow from the tile shapes, k always ascends, pieces have a fixed
 ** size.
 */
 #include "plan.h"
+
+#include "../device/fleet.h"
 
 #include <math.h>
 #include <string.h>
@@ -130,42 +135,86 @@ static int64_t share_tiles(int64_t size, int64_t tile, int64_t count)
     return gx_ceil_div(tiles, gx_max(1, gx_min(count, tiles))) * tile;
 }
 
+/* The large operand of a product with few columns, or rows, p x q as the result sees it. */
+typedef struct strips {
+    int64_t p, q;
+    int64_t along_p, along_q; /* of its tiles                 */
+    int64_t block_p, block_q;
+    bool is_held; /* one device has all of them at once   */
+} strips;
+
+/* Might the program be spread over several devices? */
+static bool may_spread(const gx_run *run)
+{
+    bool is_listed;
+    return gx_fleet_is_wanted(run->ctx, &is_listed) && run->target->backend->count() > 1;
+}
+
+/*
+** Where one device holds all of it, LONG strips and what is left, at least a LAST of it.  false:
+** they may have to be shared among several, or come and go.
+*/
+static bool choose_long_strips(const gx_run *run, int64_t element, strips *s)
+{
+    const int64_t LONG = 3, LAST = 16;
+    const double BESIDE = 1.5; // with x, C, workspace, and what buffers are rounded to
+    double bytes = BESIDE * (double)element * (double)s->p * (double)s->q;
+    if (may_spread(run) || s->p / LAST < s->along_p || bytes > (double)gx_plan_memory(run)) {
+        return false;
+    }
+    s->block_p = (s->p - s->p / LAST) / (LONG * s->along_p) * s->along_p;
+    s->block_q = s->q;
+    s->is_held = true;
+    return true;
+}
+
+/* Strips of `part` elements, of several blocks along k where that is longer than they are high. */
+static void choose_equal_strips(int64_t part, int64_t room, strips *s)
+{
+    int64_t side_q = gx_min(s->q, 2 * (int64_t)sqrt((double)part) + 1);
+    s->block_q = share_tiles(s->q, s->along_q, gx_ceil_div(s->q, side_q));
+    s->block_p = share_tiles(s->p, s->along_p, gx_ceil_div(s->p, gx_max(1, part / s->block_q)));
+    if (s->block_p * s->block_q > room) {
+        s->block_q = round_to_tiles(side_q, s->along_q, s->q);
+        s->block_p = round_to_tiles(part / s->block_q, s->along_p, s->p);
+    }
+}
+
 /* Few columns, or rows, on a device.  false: not few, or strips and C's tiles do not meet. */
 static bool choose_strips(const gx_run *run, const gx_matmul_args *args, int64_t tile_m,
                           int64_t tile_n, gx_matmul_plan *plan)
 {
-    const int64_t FEW = 256, RATIO = 16, PARTS = 16;
+    const int64_t FEW = 256, RATIO = 16, PARTS = 16, SEVERAL = 4;
     const int64_t LEAST_BYTES = 128 << 20, MOST_BYTES = 1 << 30;
     bool is_right = plan->m < plan->n; // the large operand is B
     const gx_mat *S = is_right ? args->B : args->A;
     bool is_plain = (is_right ? args->transb : args->transa) == GX_NO_TRANS;
-    int64_t few = gx_min(plan->m, plan->n), p = gx_max(plan->m, plan->n), q = plan->k, all;
-    if (few > FEW || few * RATIO > gx_min(p, q) || plan->is_syrk || !gx_mul_i64(p, q, &all)) {
+    strips s = {.p = gx_max(plan->m, plan->n), .q = plan->k};
+    int64_t few = gx_min(plan->m, plan->n), all;
+    if (few > FEW || few * RATIO > gx_min(s.p, s.q) || plan->is_syrk ||
+        !gx_mul_i64(s.p, s.q, &all)) {
         return false;
     }
-    bool has_tiles = S->kind != GX_MAT_VALUE;
-    int64_t along_p = !has_tiles ? 1 : is_plain != is_right ? S->tile_rows : S->tile_cols;
-    int64_t along_q = !has_tiles ? 1 : is_plain != is_right ? S->tile_cols : S->tile_rows;
+    bool has_tiles = S->kind != GX_MAT_VALUE, is_down = is_plain != is_right;
+    s.along_p = !has_tiles ? 1 : gx_max(1, is_down ? S->tile_rows : S->tile_cols);
+    s.along_q = !has_tiles ? 1 : gx_max(1, is_down ? S->tile_cols : S->tile_rows);
     int64_t element = (int64_t)gx_dtype_bytes(plan->dtype);
     int64_t room = (int64_t)(gx_plan_memory(run) / (size_t)(ENOUGH_SLOTS * element));
     int64_t part = gx_max(LEAST_BYTES / element, gx_min(MOST_BYTES / element, all / PARTS));
     part = gx_max(1, gx_min(part, room));
-    int64_t side_q = gx_min(q, 2 * (int64_t)sqrt((double)part) + 1);
-    int64_t block_q = share_tiles(q, along_q, gx_ceil_div(q, side_q));
-    int64_t block_p = share_tiles(p, along_p, gx_ceil_div(p, gx_max(1, part / block_q)));
-    if (block_p * block_q > room) {
-        block_q = round_to_tiles(side_q, along_q, q);
-        block_p = round_to_tiles(part / block_q, along_p, p);
+    if (all / SEVERAL < part || !choose_long_strips(run, element, &s)) {
+        choose_equal_strips(part, room, &s);
     }
     int64_t tile = gx_max(1, is_right ? tile_n : tile_m);
-    plan->is_gathered = block_p % tile != 0 && block_p < p;
-    if (plan->is_gathered && few * p > room) {
+    plan->is_gathered = s.block_p % tile != 0 && s.block_p < s.p;
+    if (plan->is_gathered && few * s.p > room) {
         plan->is_gathered = false;
         return false;
     }
-    plan->block_m = is_right ? few : block_p;
-    plan->block_n = is_right ? block_p : few;
-    plan->block_k = gx_min(block_q, q);
+    plan->block_m = is_right ? few : s.block_p;
+    plan->block_n = is_right ? s.block_p : few;
+    plan->block_k = gx_min(s.block_q, s.q);
+    plan->is_held = s.is_held;
     return true;
 }
 
@@ -323,7 +372,7 @@ void gx_plan_matmul(gx_run *run, const gx_matmul_args *args, int64_t tile_m, int
     }
     choose_blocks(run, args, tile_m, tile_n, plan);
     int64_t slots = count_slots(run, args, plan);
-    if (fits(plan, slots)) {
+    if (plan->is_held || fits(plan, slots)) {
         plan->super_m = plan->super_n = 1;
         plan->lookahead = INT32_MAX / 2;
     } else {

@@ -20,6 +20,7 @@ typedef struct gx_matmul_plan {
     int64_t super_m, super_n;          /* blocks of C resident at a time, as a rectangle     */
     bool is_snake;                     /* k runs back and forth, so that panels survive      */
     bool is_gathered;                  /* C is one block, copied together from such blocks   */
+    bool is_held;                      /* on a device that has all blocks at once             */
     int64_t joined; /* blocks that a step after the product takes; 0: there is none          */
     gx_cut cut;
     int64_t lookahead; /* calls                                              */

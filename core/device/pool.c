@@ -2,7 +2,7 @@
 ** Pools of an accelerator: see pool.h.
 **
 ** Page-locked buffers come in powers of two, device buffers in eight sizes a power of two (at most
-** an eighth is wasted, and a program's buffers are all of one size anyway).  Both kinds stand in
+** an eighth is wasted, and a program's buffers are of few sizes anyway).  Both kinds stand in
 ** one table of idle buffers each, small enough to be searched: a call uses some dozens.  A table
 ** that is full makes room by giving a buffer back to the system.
 **

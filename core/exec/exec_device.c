@@ -1,7 +1,8 @@
 /*
 ** Running a program on devices with memory of their own: one, or several at once.
 **
-** The schedule is the host's (schedule.c: Belady's), its slots are buffers in device memory.
+** The schedule is the host's (schedule.c: Belady's), its slots are buffers in device memory: where
+** one device holds all blocks, each has a buffer of its size, else all are as large as the largest.
 ** Blocks travel in pieces, each a part of one row of tiles, through staging buffers, page-locked
 ** where the budget allows, so that reading, copying up, computing, copying down and writing overlap
 ** at every size:
@@ -249,7 +250,8 @@ static void claim_blocks(gx_xd *x)
         if (x->place[item->slot] == NULL && !item->is_spilled &&
             gx_exec_block_key(x->prog, item->operand, item->block, x->stamp[item->operand], &key)) {
             gx_pool *pool = x->device[item->device].pool;
-            x->place[item->slot] = gx_pool_claim(pool, &key, x->prog->slot_bytes);
+            size_t bytes = gx_slot_bytes(x->prog, &x->plan, item->slot);
+            x->place[item->slot] = gx_pool_claim(pool, &key, bytes);
             x->is_there[k] = x->place[item->slot] != NULL;
             x->use[item->slot].load = x->is_there[k] ? k + 1 : 0;
             gx_stats_add(&x->run->ctx->stats, GX_STAT_DEVICE_HITS, x->is_there[k]);
@@ -261,9 +263,11 @@ static void claim_blocks(gx_xd *x)
 static gx_code take_slots(gx_xd *x, int d, size_t limit, int64_t *got, gx_err *err)
 {
     for (*got = 0; *got < x->plan.used[d]; ++*got) {
-        void **place = &x->place[x->slots.first[d] + *got];
+        int32_t slot = x->slots.first[d] + (int32_t)*got;
+        void **place = &x->place[slot];
         if (*place == NULL) {
-            GX_TRY(gx_pool_take(x->device[d].pool, x->prog->slot_bytes, limit, place, err));
+            size_t bytes = gx_slot_bytes(x->prog, &x->plan, slot);
+            GX_TRY(gx_pool_take(x->device[d].pool, bytes, limit, place, err));
         }
     }
     return GX_OK;
@@ -462,11 +466,12 @@ static void put_away_slots(gx_xd *x, bool is_sound)
         const gx_load *item = loaded > 0 && is_sound ? &x->plan.loads[loaded - 1] : NULL;
         assert(loaded == 0 || x->plan.loads[loaded - 1].slot == s);
         gx_block_key key;
+        size_t bytes = gx_slot_bytes(x->prog, &x->plan, s);
         if (item != NULL && !item->is_spilled &&
             gx_exec_block_key(x->prog, item->operand, item->block, x->stamp[item->operand], &key)) {
-            gx_pool_keep(pool, &key, x->place[s], x->prog->slot_bytes);
+            gx_pool_keep(pool, &key, x->place[s], bytes);
         } else {
-            gx_pool_give(pool, x->place[s], x->prog->slot_bytes);
+            gx_pool_give(pool, x->place[s], bytes);
         }
     }
 }
@@ -650,9 +655,13 @@ static bool make_ready(gx_xd *x, const size_t limit[], gx_err *err)
             return false;
         }
         gx_stats_note(&x->run->ctx->stats, "device memory: fewer blocks: %s", refusal.text);
+        left[short_of] = 0;
+        for (int32_t s = 0; s < got; s++) {
+            int32_t slot = x->slots.first[short_of] + s;
+            left[short_of] += gx_pool_rounded(gx_slot_bytes(x->prog, &x->plan, slot));
+        }
         settle(x);
         put_away(x, false);
-        left[short_of] = (size_t)got * gx_pool_rounded(x->prog->slot_bytes);
     }
 }
 

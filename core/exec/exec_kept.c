@@ -65,7 +65,8 @@ bool *gx_exec_find_kept(const gx_prog *prog, const gx_fleet *fleet, const gx_sch
         is_there[k] =
             !item->is_spilled &&
             gx_exec_block_key(prog, item->operand, item->block, stamp[item->operand], &key) &&
-            gx_pool_holds(fleet->accel[item->device]->pool, &key, prog->slot_bytes);
+            gx_pool_holds(fleet->accel[item->device]->pool, &key,
+                          gx_slot_bytes(prog, plan, item->slot));
     }
     return is_there;
 }
@@ -167,6 +168,37 @@ static void foresee_pieces(const gx_prog *prog, const gx_schedule *plan, const b
     }
 }
 
+/* Slots of sizes of their own, but those of blocks that are there. */
+static void foresee_own(const gx_prog *prog, const gx_fleet *fleet, const gx_schedule *plan,
+                        const bool *is_there, gx_growth *growth)
+{
+    enum { SIZES = 4 * GX_PROG_OPERANDS }; // an operand's: inside, at its edges, in its corner
+    struct {
+        size_t bytes;
+        int64_t count;
+    } of[SIZES];
+    int sizes = 0;
+    int64_t loads = is_there == NULL ? 0 : plan->load_count;
+    for (int64_t k = 0; k < plan->used[0] + loads; k++) {
+        bool is_slot = k < plan->used[0];
+        int64_t load = k - plan->used[0];
+        int32_t slot = is_slot ? (int32_t)k : plan->loads[load].slot;
+        size_t bytes = gx_pool_rounded(gx_slot_bytes(prog, plan, slot));
+        int at = 0;
+        while (at < sizes && of[at].bytes != bytes) {
+            at++;
+        }
+        if (at == sizes) {
+            of[sizes++].bytes = bytes;
+            of[at].count = 0;
+        }
+        of[at].count += is_slot ? 1 : -(int64_t)is_there[load];
+    }
+    for (int k = 0; k < sizes; k++) {
+        gx_pool_foresee(fleet->accel[0]->pool, of[k].bytes, of[k].count, growth);
+    }
+}
+
 void gx_exec_foresee(const gx_prog *prog, const gx_fleet *fleet, const gx_schedule *plan,
                      const bool *is_there, gx_growth growth[])
 {
@@ -183,8 +215,12 @@ void gx_exec_foresee(const gx_prog *prog, const gx_fleet *fleet, const gx_schedu
     }
     for (int d = 0; d < fleet->count; d++) {
         growth[d] = (gx_growth){0};
-        gx_pool_foresee(fleet->accel[d]->pool, prog->slot_bytes, plan->used[d] - kept[d],
-                        &growth[d]);
+        if (plan->room == NULL) {
+            gx_pool_foresee(fleet->accel[d]->pool, prog->slot_bytes, plan->used[d] - kept[d],
+                            &growth[d]);
+        } else {
+            foresee_own(prog, fleet, plan, is_there, &growth[d]);
+        }
     }
     gx_pool_foresee_stages(fleet->accel[0]->pool, bytes, count, budget, &growth[0]);
 }

@@ -505,8 +505,40 @@ static size_t packing_bytes(const gx_prog *prog)
     return most;
 }
 
+/* What an operand's blocks take, each in a buffer of its own. */
+static double own_bytes(const gx_opnd *op)
+{
+    double sum = 0;
+    for (int corner = 0; corner < 4; corner++) { // inside, last row, last column, last block
+        int64_t i = corner % 2 == 0 ? 0 : op->grid_rows - 1;
+        int64_t j = corner / 2 == 0 ? 0 : op->grid_cols - 1;
+        int64_t rows = corner % 2 == 0 ? op->grid_rows - 1 : 1;
+        int64_t cols = corner / 2 == 0 ? op->grid_cols - 1 : 1;
+        if (rows > 0 && cols > 0 && op->grid_rows > 0 && op->grid_cols > 0) {
+            int32_t block = op->first + (int32_t)(i + j * op->grid_rows);
+            size_t bytes = gx_pool_rounded(gx_block_shape(op, block).bytes);
+            sum += (double)(rows * cols) * (double)bytes;
+        }
+    }
+    return sum;
+}
+
+bool gx_prog_fits(const gx_prog *prog, size_t device_bytes)
+{
+    double sum = 0;
+    bool is_kept = false;
+    for (int k = 0; k < prog->operands; k++) {
+        sum += own_bytes(&prog->operand[k]);
+        is_kept = is_kept || gx_prog_keeps(prog, &prog->operand[k]);
+    }
+    return prog->devices == 1 && !is_kept && sum <= (double)device_bytes;
+}
+
 int64_t gx_prog_slots_within(const gx_prog *prog, size_t device_bytes)
 {
+    if (gx_prog_fits(prog, device_bytes)) {
+        return prog->blocks;
+    }
     size_t slot_bytes = gx_pool_rounded(prog->slot_bytes);
     int64_t slots = (int64_t)gx_min((int64_t)(device_bytes / slot_bytes), prog->blocks);
     int64_t needed = widest_step(prog), kept = 0;

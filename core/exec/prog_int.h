@@ -113,6 +113,7 @@ typedef struct gx_schedule {
     int64_t flush_count, flush_capacity;
     int64_t hits, spills;
     bool is_roomy;                 /* every slot has one block from beginning to end */
+    size_t *room; /* device: of each slot, its block's bytes; NULL: slot_bytes each */
     int64_t used[GX_DEVICES_MOST]; /* slots of each device, its first ones, that have any */
 } gx_schedule;
 
@@ -170,6 +171,12 @@ bool gx_prog_is_small(const gx_prog *prog);
 */
 int64_t gx_prog_slots(gx_prog *prog);
 
+/*
+** Do so many bytes of device memory hold all blocks, each in a buffer of its size?  Of one device,
+** and not where results stay there, whose buffers are all alike.
+*/
+bool gx_prog_fits(const gx_prog *prog, size_t device_bytes);
+
 /* Slots within so many bytes of device memory; 0 when they do not hold what one step needs. */
 int64_t gx_prog_slots_within(const gx_prog *prog, size_t device_bytes);
 
@@ -194,6 +201,12 @@ void gx_schedule_clear(gx_prog *prog, gx_schedule *s);
 static inline bool gx_prog_keeps(const gx_prog *prog, const gx_opnd *op)
 {
     return prog->is_on_device && op->sink != NULL && op->sink->is_resident;
+}
+
+/* A device's slots: as large as their blocks where each has one, else all alike. */
+static inline size_t gx_slot_bytes(const gx_prog *prog, const gx_schedule *plan, int32_t slot)
+{
+    return plan->room != NULL ? plan->room[slot] : prog->slot_bytes;
 }
 
 static inline bool gx_step_is_fused(const gx_prog *prog, const gx_step *st)

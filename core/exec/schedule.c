@@ -667,16 +667,39 @@ gx_code gx_schedule_make(gx_prog *prog, const gx_slots *slots, gx_schedule *out)
     return prog->run->err.code;
 }
 
+/* Each slot has one block: its size. */
+static gx_code measure_slots(gx_prog *prog, const gx_slots *slots, gx_schedule *plan)
+{
+    void *memory;
+    GX_TRY(allocate(prog, gx_slots_all(slots), sizeof *plan->room, &memory));
+    plan->room = memory;
+    assert(plan->is_roomy);
+    for (int64_t t = 0; t < prog->step_count; t++) {
+        const gx_step *st = &prog->steps[t];
+        for (int p = 0; p < gx_step_places(prog, st); p++) {
+            gx_place at = gx_step_place(prog, st, p);
+            if (at.block != GX_NO_BLOCK) {
+                size_t bytes = gx_block_shape(&prog->operand[at.operand], at.block).bytes;
+                assert(plan->room[at.slot] == 0 || plan->room[at.slot] == bytes);
+                plan->room[at.slot] = bytes;
+            }
+        }
+    }
+    return GX_OK;
+}
+
 bool gx_schedule_make_on(gx_prog *prog, const size_t bytes[], gx_slots *slots, gx_schedule *plan)
 {
     prog->is_on_device = true;
-    return gx_prog_slots_on(prog, bytes, slots) && gx_schedule_make(prog, slots, plan) == GX_OK;
+    return gx_prog_slots_on(prog, bytes, slots) && gx_schedule_make(prog, slots, plan) == GX_OK &&
+           (!gx_prog_fits(prog, bytes[0]) || measure_slots(prog, slots, plan) == GX_OK);
 }
 
 void gx_schedule_clear(gx_prog *prog, gx_schedule *s)
 {
     gx_mem_free(prog->run->ctx->mem, s->loads);
     gx_mem_free(prog->run->ctx->mem, s->flushes);
+    gx_mem_free(prog->run->ctx->mem, s->room);
     memset(s, 0, sizeof *s);
 }
 

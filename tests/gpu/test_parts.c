@@ -7,10 +7,13 @@
 **   2. then all of b, of which work has the pieces: b itself has been overwritten, where the device
 **      says by its workspace that it keeps some; c is filled by another queue, which is waited for
 **   3. other numbers in b's place, which nobody says are kept: the product with these
+**   4. others again, for a product too small for pieces, and then one whose b is said to be kept:
+**      as that had it, not as those before
 */
 #include "../unit/kernels/factor.h"
 
-enum { CUDA = RUNNERS - 1, TALL = 4200, FLAT = 2050, LONG = 2100, FIRST = 1024, FEW = 17 };
+enum { CUDA = RUNNERS - 1, TALL = 4200, FLAT = 2050, SMALL = 64 };
+enum { LONG = 2100, FIRST = 1024, FEW = 17 };
 
 typedef struct bench {
     const gx_backend *b;
@@ -154,6 +157,14 @@ static void one_b(void **state)
     all.beta.re = 0;
     add_product(&t, &all);
     check(&t, FLAT, 0, true);
+
+    put(&t, t.x, LONG, FEW, 1);
+    gx_args small = all;
+    small.m = SMALL;
+    add_product(&t, &small);
+    all.is_b_kept = true;
+    add_product(&t, &all);
+    check(&t, FLAT, 0, false);
     must(t.b->info(t.dev, &info, &err), &err);
     assert_true(are_kept || strstr(info.name, "Mock") == NULL);
     tear_down(&t);

@@ -11,6 +11,8 @@ Plan:
 - a product with few columns or rows, plain and transposed, values and stored, added to: blocks are whole tiles, each read
   and copied once;
 - a large result in memory of several strips comes down strip by strip, a small or stored one as a whole;
+- a matrix that one device holds is kept in four strips, in as much memory as it has, whatever it is multiplied by; with less
+  memory, and for two devices, in more and equal ones; right in each;
 - bench_core, with results that stay on the device and that are dropped: its own checks of elements hold, in whole and
   within little device memory;
 - page-locked memory within its budget, reused from call to call, pageable where it is refused, and counted;
@@ -295,6 +297,48 @@ result.append(mock.alive())
     large, stored, small = (kernels for _, kernels, _, _ in got)
     assert 1 < large < small and large <= stored  # a kernel more for each strip that is copied
     assert all(wrong < 1e-11 and is_once and remarks == [] for wrong, _, is_once, remarks in got)
+
+
+@pytest.mark.parametrize("devices, limit, strips", [(1, 0, 4), (1, 20 << 20, 0), (1, 4 << 20, 0), (2, 0, 0), (3, 0, 0)])
+def test_strips_of_a_kept_matrix(tmp_path, devices, limit, strips):
+    """A matrix that one device holds has three long strips and a short one, for any columns: it goes up once, and takes as much
+    memory as it has.  Otherwise its blocks are smaller; the answers are the same."""
+    got = child(
+        tmp_path,
+        FILE
+        + f"devices, limit = {devices}, {limit}"
+        + """
+matrices(db, 2100, 1100, 3, dtype='f64', tile=64)
+q(db, "SELECT gx_config('probe', 'off')"); q(db, "SELECT gx_config('device_memory_limit', ?)", limit)
+q(db, "SELECT gx_config('devices', ?)", ",".join(str(d) for d in range(devices)) if devices > 1 else "1")
+q(db, "SELECT gx_config('backend', 'cpu')")
+result, a = [], to_numpy(q(db, "SELECT gx_copy('A')"))
+q(db, "SELECT gx_config('backend', 'cuda')")
+random = np.random.default_rng(1)
+for trans in ("", ", '{\\"transa\\":true}'"):
+    for cols in (64, 1, 8, 17, 64):
+        x = random.standard_normal((2100 if trans else 1100, cols))
+        before = stats(db)
+        got = to_numpy(q(db, f"SELECT gx_matmul('A', ?{trans})", from_numpy(x)))
+        s = since(db, before)
+        result.append([float(np.abs(got - (a.T if trans else a) @ x).max()), s['kernels'], s['uploaded'] - x.nbytes,
+                       mock.counts()['device_bytes'], s['device_fallbacks'], notes(db)])
+result.append(a.nbytes)
+db.close()
+result.append(mock.alive())
+""",
+        GX_BACKEND="cuda",
+        MOCK_DEVICES=3,
+    )
+    assert got.pop() == {}
+    bytes_ = got.pop()
+    for k, (wrong, kernels, up, memory, fallbacks, remarks) in enumerate(got):
+        assert wrong < 1e-11 and fallbacks == 0 and remarks == [], k
+        if strips:  # what small results are copied together by is a kernel more for each
+            assert kernels in (strips, 2 * strips) and up == (bytes_ if k % 5 == 0 else 0), k
+            assert memory < (1.3 + 1.3 * (k >= 5)) * bytes_, k
+        elif not limit:
+            assert kernels > 4, k
 
 
 @pytest.mark.parametrize("limit", ["250000", "120000"])

@@ -9,6 +9,7 @@ Plan:
   memory in the middle; slow buses;
 - a thousand products: memory stays flat;
 - several connections in threads on one device: right, and none starves;
+- strips of a kept f32 matrix times 17 columns: x is made into pieces once a statement, and again when it is another one;
 - a NaN that cuSOLVER's LU takes for a zero: determinants, inverses and solutions are not numbers;
 - each call of CUDA fails once (a sample of tests/fault/cuda.py).
 """
@@ -282,6 +283,35 @@ result = [sorted(map(list, set(map(tuple, result)))), stats(db)['device_calls'] 
 """
     got = child_on_stand_ins(tmp_path, body, GX_BACKEND="cuda")
     assert got == [[[n, True, True, True] for n in (1, 2, 90)], True]
+
+
+def test_pieces_of_x(tmp_path):
+    """Three strips of a kept matrix go to tensor cores: the first has x made into pieces, which serve the others; the last
+    strip, too small for them, goes to cuBLAS.  Another x, in the same place, is made into pieces anew."""
+    got = child_on_stand_ins(
+        tmp_path,
+        FILE
+        + """
+q(db, "SELECT gx_config('backend', 'cpu')"); q(db, "SELECT gx_config('probe', 'off')")
+q(db, "SELECT gx_config('tile_bytes', 65536)")
+q(db, "SELECT gx_randn(2200, 7000, 'A', '{\\"dtype\\":\\"f32\\"}')")
+a = to_numpy(q(db, "SELECT gx_copy('A')")).astype(float)
+random, result = np.random.default_rng(1), []
+q(db, "SELECT gx_config('backend', 'cuda')")
+for k in range(2):
+    x = random.standard_normal((7000, 17)).astype('f4')
+    before = mock.counts()['kernels']
+    got = to_numpy(q(db, "SELECT gx_matmul('A', ?)", from_numpy(x)))
+    result.append([float(np.abs(got - a @ x).max()), mock.counts()['kernels'] - before, notes(db)])
+result.append(stats(db)['device_calls'])
+""",
+        GX_BACKEND="cuda",
+        MOCK_MEMORY=160 << 20,
+    )
+    assert got.pop() == 2
+    assert all(wrong < 1e-3 and remarks == [] for wrong, _, remarks in got)
+    # Pieces; each product and the sum of its parts; cuBLAS; copies.  The first call measures the device, too.
+    assert got[1][1] == 1 + 3 * 2 + 1 + 4
 
 
 def test_flat(tmp_path):

@@ -8,6 +8,8 @@
 **      that is empty and in one that is not
 **   3  blocks of stored matrices are found by the next program, and loads of them cost nothing; not
 **      with fewer slots than blocks; not after the matrix is replaced; not a view of it
+**   4  where there is room for all blocks, each has a buffer of its size, and that is what the pool
+**      holds then; with a byte less all buffers are alike
 */
 #include "devicekit.h"
 
@@ -154,12 +156,58 @@ static void test_found(void **state)
     assert_int_equal(found, b);
 }
 
+/* What buffers for all blocks take, each of its size. */
+static size_t own_bytes(const gx_prog *prog)
+{
+    size_t sum = 0;
+    for (int k = 0; k < prog->operands; k++) {
+        const gx_opnd *op = &prog->operand[k];
+        for (int32_t b = 0; b < op->grid_rows * op->grid_cols; b++) {
+            sum += gx_pool_rounded(gx_block_shape(op, op->first + b).bytes);
+        }
+    }
+    return sum;
+}
+
+static void test_own_sizes(void **state)
+{
+    kit *f = *state;
+    kit_store(f, 'A', 300, 200);
+    kit_store(f, 'B', 200, 250);
+    for (int64_t edge = 64; edge <= 320; edge *= 2) {
+        job x;
+        size_t all;
+        gx_schedule plan = {0};
+        gx_slots slots;
+        kit_begin(&x, f, edge);
+        gx_prog *prog = kit_product(&x, false);
+        gx_accel *accel = kit_device(&x, &all);
+        size_t own = own_bytes(prog), less = own - 1;
+        assert_true(own < (size_t)prog->blocks * gx_pool_rounded(prog->slot_bytes));
+        if (gx_schedule_make_on(prog, &less, &slots, &plan)) {
+            assert_null(plan.room);
+            assert_int_equal(gx_slot_bytes(prog, &plan, 0), prog->slot_bytes);
+        }
+        gx_schedule_clear(prog, &plan);
+        assert_true(gx_schedule_make_on(prog, &own, &slots, &plan));
+        assert_true(plan.is_roomy && plan.room != NULL);
+        assert_int_equal(gx_slots_all(&slots), prog->blocks);
+        gx_schedule_clear(prog, &plan);
+        gx_pool_trim(accel->pool);
+        assert_true(gx_prog_run_on(prog, accel, own));
+        assert_int_equal(gx_pool_device_bytes(accel->pool), own);
+        gx_prog_free(prog);
+        kit_end(&x);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_pieces, kit_up, kit_down),
         cmocka_unit_test_setup_teardown(test_foreseen, kit_up, kit_down),
         cmocka_unit_test_setup_teardown(test_found, kit_up, kit_down),
+        cmocka_unit_test_setup_teardown(test_own_sizes, kit_up, kit_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
