@@ -10,7 +10,6 @@
 #include "exec_device.h"
 
 #include "../base/thread.h"
-#include "../device/device_copy.h"
 
 #include <assert.h>
 
@@ -84,9 +83,20 @@ static gx_code write_share(void *arg, int64_t index, int member, gx_err *err)
 }
 
 /*
+** Who takes shares of a result of so many bytes.  Threads start while the device works; but each
+** that is started is to be ended, too, before the call returns.
+*/
+static int64_t count_writers(const gx_xd *x, int64_t bytes)
+{
+    const int64_t LEAST_BYTES = 2 << 20, EACH_BYTES = 3 << 20;
+    int64_t threads = x->run->ctx->config.number[GX_SET_THREADS];
+    return bytes < LEAST_BYTES ? 1 : gx_min(threads, gx_max(2, bytes / EACH_BYTES));
+}
+
+/*
 ** The caller, where no helpers write other pieces at the same time: a sink in memory takes one from
-** the whole team: its pages may be new, and clearing them takes one thread longer than everything
-** else.
+** several of the team: its pages may be new, and clearing them takes one thread longer than
+** everything else.
 */
 static gx_code deliver(gx_xd *x, const gx_xd_piece *p, bool is_caller, gx_err *err)
 {
@@ -95,12 +105,15 @@ static gx_code deliver(gx_xd *x, const gx_xd_piece *p, bool is_caller, gx_err *e
     int64_t element = (int64_t)gx_dtype_bytes(op->dtype), column = p->m * element;
     bool is_shared = is_caller && x->stream == NULL && !op->sink->is_stored &&
                      op->sink->value.data != NULL && p->n > 1;
-    size_t bytes = (size_t)(op->rows * op->cols * element);
-    gx_team *team = is_shared ? gx_device_copiers(x->run, bytes, true) : NULL;
+    int64_t writers = is_shared ? count_writers(x, op->rows * op->cols * element) : 1;
+    gx_team *team = writers > 1 ? gx_run_team(x->run) : NULL;
     if (team == NULL || gx_team_threads(team) == 1) {
         return write_columns(x, p, 0, p->n, err);
     }
     shares s = {.x = x, .piece = p, .width = gx_max(1, SHARE_BYTES / column)};
+    if (writers < gx_team_threads(team)) { // so many shares, so many threads
+        s.width = gx_ceil_div(p->n, writers);
+    }
     return gx_team_run(team, gx_ceil_div(p->n, s.width), write_share, &s, err);
 }
 
