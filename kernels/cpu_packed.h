@@ -16,8 +16,8 @@ enum { GX_PACKED_GROUP = 64, GX_PACKED_MOST = 16 * GX_PACKED_GROUP, GX_PACKED_QU
 bool gx_cpu_packed_takes(int64_t k);
 
 /*
-** Rows of a, rows x k, less a shift of k numbers (NULL: none); the sums of their squares.  `to` is
-** aligned to 64; what it has behind the last row is 0.
+** Rows of a, rows x k, less a shift of k numbers (NULL: none), and the sums of their squares; `to`
+** has whole groups, with 0 behind the last row.
 */
 void gx_cpu_pack(const float *a, int64_t lda, int64_t rows, int64_t k, const float *shift,
                  float *to, double *square);
