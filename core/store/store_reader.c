@@ -499,6 +499,26 @@ static bool read_straight(gx_reader *reader, const gx_meta *meta, int64_t tile,
     return is_read;
 }
 
+/* The same of a tile that is in volumes; false where it has come home. */
+static bool read_spread(gx_reader *reader, const gx_meta *meta, int64_t tile, const gx_columns *c)
+{
+    gx_err ignored = {0};
+    int64_t start_ns = gx_now_ns();
+    bool found = reader->extents.is_snapshot;
+    bool is_here = reader->extents.row == gx_tile_rowid(meta->id, tile);
+    for (int64_t j = 0; j < c->count && found; j++) {
+        found = gx_extent_read(&reader->extents, "main", meta, tile,
+                               c->offset + (size_t)j * c->step, c->bytes,
+                               (char *)c->dst + (size_t)j * c->dst_step, &found,
+                               &ignored) == GX_OK &&
+                found;
+    }
+    if (found) {
+        count_read(reader, start_ns, c->bytes * (size_t)c->count, !is_here && c->offset == 0);
+    }
+    return found;
+}
+
 bool gx_reader_columns(gx_reader *reader, const gx_meta *meta, int64_t tile,
                        const gx_columns *columns)
 {
@@ -506,8 +526,9 @@ bool gx_reader_columns(gx_reader *reader, const gx_meta *meta, int64_t tile,
     assert(tile >= 0 && tile < gx_meta_tiles(meta) && columns->count > 0);
     assert(columns->offset + (size_t)(columns->count - 1) * columns->step + columns->bytes <=
            gx_meta_tile_bytes(meta, tile));
-    return !meta->is_spread && columns->bytes >= LEAST_RUN &&
-           read_straight(reader, meta, tile, columns);
+    return columns->bytes >= LEAST_RUN &&
+           ((meta->is_spread && read_spread(reader, meta, tile, columns)) ||
+            read_straight(reader, meta, tile, columns));
 }
 
 bool gx_reader_is_random(gx_store *store, const gx_meta *meta)
@@ -515,8 +536,12 @@ bool gx_reader_is_random(gx_store *store, const gx_meta *meta)
     const size_t LEAST_PAGE = 32 << 10; // of smaller ones too many have to be passed by
     sqlite3_vfs *vfs = NULL;
     int reserved = -1; // asked, not set
-    if (meta->is_spread || meta->is_sparse) {
+    if (meta->is_sparse || gx_store_is_wal(store, meta->schema) ||
+        gx_reader_refusal(store, meta->schema) != NULL) {
         return false;
+    }
+    if (meta->is_spread) {
+        return true;
     }
     size_t page_bytes = gx_store_page_bytes(store, meta->schema);
     return page_bytes >= LEAST_PAGE && is_worth_it(gx_meta_tile_bytes(meta, 0), page_bytes) &&
@@ -525,8 +550,7 @@ bool gx_reader_is_random(gx_store *store, const gx_meta *meta)
            gx_vfs_over(vfs) != NULL &&
            sqlite3_file_control(store->db, meta->schema, SQLITE_FCNTL_RESERVE_BYTES, &reserved) ==
                SQLITE_OK &&
-           reserved == 0 && mapped_bytes(store, meta->schema) == 0 &&
-           !gx_store_is_wal(store, meta->schema) && gx_reader_refusal(store, meta->schema) == NULL;
+           reserved == 0 && mapped_bytes(store, meta->schema) == 0;
 }
 
 // By SQLite ---------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ Plan:
    column, in tiles of many sizes, converted, into the database and into volumes, where an interrupted call leaves
    nothing; the rest of NumPy's arrays the long way, with the same result;
 2. fetched into arrays by rows and by columns; with gaps, or of another dtype, the long way; large tiles, read straight
-   from the file: pages of all sizes, behind each other and anywhere, a log, a map, what is not committed, slices;
+   from the file: pages of all sizes, behind each other and anywhere, a log, a map, volumes, what is not committed, slices;
 3. refusals: tokens that are none, have ended or were never made; arrays of another shape, read-only, with gaps; arrays
    that cannot be lent; more than there is room for;
    tokens as arguments and as destinations of other functions: where the elements are, added to what is there; by rows,
@@ -137,12 +137,14 @@ def opened(path, way, page):
     db.execute(f"PRAGMA page_size = {page}")
     for key, value in {"wal": [("journal_mode", "wal")], "map": [("mmap_size", 1 << 30)]}.get(way, []):
         db.execute(f"PRAGMA {key} = {value}")
+    if way == "volumes" and db.execute("PRAGMA page_count").fetchone() == (0,):
+        db.execute("SELECT gx_volumes(2)").fetchall()
     small_tiles(db, 100000)
     return db
 
 
 @pytest.mark.parametrize("page", [512, 4096, 32768, 65536])
-@pytest.mark.parametrize("way", ["gx", "sqlite3", "wal", "map"])
+@pytest.mark.parametrize("way", ["gx", "sqlite3", "wal", "map", "volumes"])
 def test_large_tiles(tmp_path, way, page):
     path = str(tmp_path / "t.db")
     for round_, dtype in enumerate(("f8", "f4", "c8")):
