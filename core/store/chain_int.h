@@ -8,7 +8,10 @@
 
 #include "lay_int.h"
 
-enum { GX_CHAINS = 16 }; /* tiles that a reader knows the pages of: those that are read in turn */
+enum {
+    GX_CHAINS = 16,            /* tiles that a reader knows the pages of: those read in turn      */
+    GX_CHAIN_PAGE = 32 << 10   /* bytes: of smaller pages there are too many pointers to follow   */
+};
 
 /* The overflow pages of a tile. */
 typedef struct gx_chain {

@@ -19,7 +19,8 @@
 ** page size or a record that is not what is known here, has one answer: SQLite reads, and finds the
 ** words.
 **
-** Not where pages end in bytes of somebody else's, checksums or what encryption leaves there.
+** Not where pages end in bytes of somebody else's, checksums or what encryption leaves there; nor
+** where they are small: each has a pointer that is a call to read (GX_CHAIN_PAGE, decision 058).
 **
 ** Memory: four bytes a page for GX_CHAINS tiles.
 */
@@ -35,7 +36,7 @@
 SQLITE_EXTENSION_INIT3
 
 enum {
-    MOST_PAGES = 1 << 14, /* of a tile                                               */
+    MOST_PAGES = 1 << 16, /* of a tile                                               */
     GAP = 512,            /* bytes nobody wants are read between others, up to so many */
     PARTS = 256,          /* of memory, in one call                                  */
     LOOK = 64             /* bytes that are compared                                 */
@@ -63,7 +64,8 @@ void gx_chains_begin(gx_chains *chains, sqlite3 *db)
     if (sqlite3_file_control(db, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserved) == SQLITE_OK &&
         reserved == 0 &&
         sqlite3_file_control(db, "main", GX_FCNTL_WATCH, &chains->watch) == SQLITE_OK) {
-        chains->page_bytes = page_bytes_of(db);
+        size_t page_bytes = page_bytes_of(db);
+        chains->page_bytes = page_bytes >= GX_CHAIN_PAGE ? page_bytes : 0;
     }
 }
 
@@ -73,7 +75,8 @@ void gx_chains_end(gx_chains *chains)
         gx_mem_free(chains->mem, chains->chain[k].page);
         chains->chain[k] = (gx_chain){0};
     }
-    if (chains->page_bytes > 0) {
+    if (chains->watch.descriptor >= 0) {
+        chains->watch.descriptor = -1;
         (void)sqlite3_file_control(chains->db, "main", GX_FCNTL_WATCH, NULL);
     }
     chains->page_bytes = 0;

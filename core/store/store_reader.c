@@ -170,6 +170,7 @@ static gx_code make_reader(gx_store *store, gx_reader **reader, gx_err *err)
     (*reader)->store = store;
     (*reader)->extents.store = store;
     (*reader)->chains.mem = store->mem;
+    (*reader)->chains.watch.descriptor = -1;
     return GX_OK;
 }
 
@@ -533,7 +534,6 @@ bool gx_reader_columns(gx_reader *reader, const gx_meta *meta, int64_t tile,
 
 bool gx_reader_is_random(gx_store *store, const gx_meta *meta)
 {
-    const size_t LEAST_PAGE = 32 << 10; // of smaller ones too many have to be passed by
     sqlite3_vfs *vfs = NULL;
     int reserved = -1; // asked, not set
     if (meta->is_sparse || gx_store_is_wal(store, meta->schema) ||
@@ -544,7 +544,7 @@ bool gx_reader_is_random(gx_store *store, const gx_meta *meta)
         return true;
     }
     size_t page_bytes = gx_store_page_bytes(store, meta->schema);
-    return page_bytes >= LEAST_PAGE && is_worth_it(gx_meta_tile_bytes(meta, 0), page_bytes) &&
+    return page_bytes >= GX_CHAIN_PAGE && is_worth_it(gx_meta_tile_bytes(meta, 0), page_bytes) &&
            sqlite3_file_control(store->db, meta->schema, SQLITE_FCNTL_VFS_POINTER, &vfs) ==
                SQLITE_OK &&
            gx_vfs_over(vfs) != NULL &&

@@ -232,6 +232,7 @@ const fault_script fault_scripts[] = {
      "SELECT gx_matmul('V', 'V', 'P')"},
     {"matmul-helpers", HELPERS, "SELECT gx_matmul('A', 'B', 'P')"},
     {"read-straight", // tiles that helpers read past SQLite's pages
+     "PRAGMA page_size=32768; VACUUM;"
      "SELECT gx_config('tile_bytes', 524288), gx_config('threads', 2);"
      "SELECT gx_randn(600, 400, 'V', '{\"seed\":1}');",
      "SELECT length(gx_copy('V')), gx_norm('V')"},
