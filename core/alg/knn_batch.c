@@ -88,7 +88,7 @@ static gx_code run_piece(void *arg, int64_t piece, int member, gx_err *err)
 
 bool gx_knn_wants_team(const gx_knn_search *s)
 {
-    const int64_t MUCH = 1 << 18, MUCH_BESIDE = 1 << 22;
+    const int64_t MUCH = 1 << 18, MUCH_BESIDE = 3 << 18;
     return s->batch.some * s->args->E->cols >= (s->is_beside ? MUCH_BESIDE : MUCH);
 }
 

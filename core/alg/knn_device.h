@@ -1,6 +1,7 @@
 /*
 ** Inside the search on a device: knn_room.c says how much of it fits and whether it is worth it,
-** knn_device.c does it, knn_lists.c brings the lists down, knn_rest.c while others are made.
+** knn_device.c does it, knn_order.c in which order, knn_up.c sends queries, knn_lists.c brings the
+** lists down, knn_rest.c while others are made.
 */
 #ifndef GX_KNN_DEVICE_H
 #define GX_KNN_DEVICE_H
@@ -13,6 +14,9 @@
 /* Queries of one call of GX_NEAREST; pairs of one call of GX_MERIT; buffers that panels share. */
 enum { GX_KNN_QUERIES = 2048, GX_KNN_PAIRS = 1 << 18, GX_KNN_RING = 2 };
 
+/* Calls of a turn at most, where all rows of a device have memory. */
+enum { GX_KNN_CALLS = 64 };
+
 /* What of a batch goes up, one behind the other, and the lists that come down. */
 typedef enum gx_knn_piece {
     GX_KNN_QUERY,
@@ -22,7 +26,7 @@ typedef enum gx_knn_piece {
     GX_KNN_B,
     GX_KNN_MERIT,
     GX_KNN_INDEX,
-    GX_KNN_OUTCOME, /* of each group of GX_KNN_QUERIES, where there are several */
+    GX_KNN_OUTCOME, /* of GX_KNN_CALLS calls of each turn, where there are several */
     GX_KNN_PIECES
 } gx_knn_piece;
 
@@ -30,6 +34,19 @@ typedef struct gx_knn_hold {
     void *data;
     size_t bytes;
 } gx_knn_hold;
+
+/* A call of GX_NEAREST. */
+typedef struct gx_knn_call {
+    int64_t i0;   /* its first row, of the device's               */
+    int64_t info; /* 0; 1 + a row of these that is no number; < 0 */
+} gx_knn_call;
+
+/* GX_KNN_QUERIES of the batch, or the last of them, on a device. */
+typedef struct gx_knn_turn {
+    int64_t rows;  /* of the device's, from the first on: they have met    */
+    int64_t calls; /* so many it took                                      */
+    gx_mark *made; /* behind the last one; NULL: all turns are waited for  */
+} gx_knn_turn;
 
 typedef struct gx_knn_group gx_knn_group;
 
@@ -44,6 +61,8 @@ typedef struct gx_knn_device {
     int64_t rows, panels;       /* of a panel; how many                 */
     int64_t batch, batches;     /* of queries                           */
     bool is_whole, is_there;    /* its rows have memory, and are in it  */
+    bool *came;                 /* of each panel: it is there; NULL     */
+    int64_t there;              /* rows that are there, without a gap   */
     gx_knn_hold e[GX_KNN_RING]; /* its rows, or two panels              */
     gx_knn_hold part, work;     /* the batch; the kernels'              */
     gx_knn_hold pairs;          /* of GX_MERIT                          */
@@ -52,10 +71,10 @@ typedef struct gx_knn_device {
     bool is_flying;      /* stage is being copied from           */
     size_t sent, filled; /* bytes of part; of these in stage     */
     gx_mark *loaded, *used[GX_KNN_RING];
-    int64_t *info;  /* of each call of the batch, by panel  */
-    gx_mark **made; /* of each group of queries, behind its lists; NULL: all are waited for */
-    int64_t marks;
-    int64_t calls; /* so far                               */
+    gx_knn_turn *turn;
+    int64_t turns;
+    gx_knn_call *call; /* most_calls of each turn               */
+    int64_t most_calls;
 } gx_knn_device;
 
 /* Devices that search the same queries among rows of their own. */
@@ -80,6 +99,12 @@ static inline bool gx_knn_is_widened(const gx_knn_device *d)
 {
     return d->s->dtype == GX_F32 && d->s->args->Q->dtype == GX_F32 && !gx_knn_is_shifted(d->s) &&
            !gx_knn_is_listed(d) && gx_accel_offers(d->accel, GX_CONVERT, GX_F64);
+}
+
+/* Do lists come down by turns, each behind a mark of its own? */
+static inline bool gx_knn_is_by_turns(const gx_knn_device *d)
+{
+    return d->turns > 0 && d->turn[0].made != NULL;
 }
 
 /* Where a piece lies in the device's memory. */
@@ -114,6 +139,29 @@ size_t gx_knn_pairs_bytes(const gx_knn_device *d);
 
 /* Where the pieces of a batch of n queries lie; bytes of all. */
 size_t gx_knn_lay_out(gx_knn_device *d, int64_t n);
+
+/*
+** Bytes go up to the place `at` of a buffer, most often right behind what was put before; when all
+** has been put, kernels wait for it.
+*/
+gx_code gx_knn_put(gx_knn_device *d, char *to, size_t at, const void *from, size_t bytes,
+                   gx_err *err);
+gx_code gx_knn_put_end(gx_knn_device *d, char *to, gx_err *err);
+
+/*
+** The batch's queries up to `end`, which are ready, are sent, where they have not been: to the
+** first device, and from there to the others.  Leaves the culprit as it was, unless it fails.
+*/
+gx_code gx_knn_send(gx_knn_group *g, int64_t end, gx_err *err);
+
+/* Have all rows memory, to be met by some queries after the others? */
+bool gx_knn_has_turns(const gx_knn_group *g);
+
+/*
+** All of the batch's queries meet all rows, which are brought where they are not there: enqueued.
+** Candidates meet nobody: only queries are ready and rows there.
+*/
+gx_code gx_knn_enqueue(gx_knn_group *g, gx_err *err);
 
 /* What is in E's buffer; false: nothing that a later call could find again. */
 bool gx_knn_key(const gx_knn_device *d, gx_block_key *key);

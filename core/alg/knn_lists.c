@@ -1,7 +1,7 @@
 /*
 ** Lists of neighbours come down from devices, and join.
 **
-** Where all rows were there, and queries are more than one call of GX_NEAREST takes, lists come by
+** Where all rows have memory, and queries are more than one call of GX_NEAREST takes, lists come by
 ** groups of queries, each behind a mark of its own and on the queue for copies down: while those
 ** of a group are copied and joined, devices search for the queries behind it.  Else all of a batch
 ** come at once, behind all kernels.
@@ -65,10 +65,11 @@ static gx_code fetch_all(gx_knn_device *d, double *merit, int64_t *index, gx_err
 
 /* What of the batch's lists are those of queries [j, j + n), a group: merits, numbers, outcome. */
 typedef struct portion {
-    size_t at;      /* bytes in front of it, in merits and numbers each */
-    size_t bytes;   /* of merits, and of numbers                        */
-    size_t outcome; /* bytes in front of its outcome                    */
-    bool is_small;  /* the stage holds it                               */
+    size_t at;       /* bytes in front of it, in merits and numbers each */
+    size_t bytes;    /* of merits, and of numbers                        */
+    size_t outcome;  /* bytes in front of its outcomes                  */
+    size_t outcomes; /* bytes of these                                  */
+    bool is_small;   /* the stage holds it                              */
 } portion;
 
 static portion portion_of(const gx_knn_device *d, int64_t j, int64_t n)
@@ -76,8 +77,9 @@ static portion portion_of(const gx_knn_device *d, int64_t j, int64_t n)
     size_t each = (size_t)d->s->out->count * sizeof(double);
     portion p = {.at = (size_t)j * each,
                  .bytes = (size_t)n * each,
-                 .outcome = (size_t)(j / GX_KNN_QUERIES) * sizeof(int32_t)};
-    p.is_small = 2 * p.bytes + sizeof(int32_t) <= d->stage.bytes;
+                 .outcome = (size_t)(j / GX_KNN_QUERIES * GX_KNN_CALLS) * sizeof(int32_t),
+                 .outcomes = (size_t)d->turn[j / GX_KNN_QUERIES].calls * sizeof(int32_t)};
+    p.is_small = 2 * p.bytes + p.outcomes <= d->stage.bytes;
     return p;
 }
 
@@ -87,15 +89,15 @@ static gx_code begin_group(gx_knn_device *d, int64_t j, int64_t n, gx_err *err)
     const gx_accel *accel = d->accel;
     portion p = portion_of(d, j, n);
     GX_TRY(gx_knn_wait_for_stage(d, err));
-    GX_TRY(accel->backend->queue_after_mark(accel->dev, accel->down, d->made[j / GX_KNN_QUERIES],
-                                            err));
+    GX_TRY(accel->backend->queue_after_mark(accel->dev, accel->down,
+                                            d->turn[j / GX_KNN_QUERIES].made, err));
     if (!p.is_small) {
         return GX_OK;
     }
     GX_TRY(download(d, accel->down, 0, gx_knn_place(d, GX_KNN_MERIT, p.at), p.bytes, err));
     GX_TRY(download(d, accel->down, p.bytes, gx_knn_place(d, GX_KNN_INDEX, p.at), p.bytes, err));
     return download(d, accel->down, 2 * p.bytes, gx_knn_place(d, GX_KNN_OUTCOME, p.outcome),
-                    sizeof(int32_t), err);
+                    p.outcomes, err);
 }
 
 static gx_code end_group(gx_knn_device *d, int64_t j, int64_t n, double *merit, int64_t *index,
@@ -104,35 +106,38 @@ static gx_code end_group(gx_knn_device *d, int64_t j, int64_t n, double *merit, 
     gx_queue *queue = d->accel->down;
     portion p = portion_of(d, j, n);
     const char *stage = d->stage.data;
-    int32_t outcome = 0;
+    int32_t outcome[GX_KNN_CALLS];
     if (p.is_small) {
         GX_TRY(wait_for(d, queue, err));
         memcpy(merit, stage, p.bytes);
         memcpy(index, stage + p.bytes, p.bytes);
-        memcpy(&outcome, stage + 2 * p.bytes, sizeof outcome);
+        memcpy(outcome, stage + 2 * p.bytes, p.outcomes);
     } else {
         GX_TRY(gx_knn_fetch(d, queue, gx_knn_place(d, GX_KNN_MERIT, p.at), merit, p.bytes, err));
         GX_TRY(gx_knn_fetch(d, queue, gx_knn_place(d, GX_KNN_INDEX, p.at), index, p.bytes, err));
-        GX_TRY(gx_knn_fetch(d, queue, gx_knn_place(d, GX_KNN_OUTCOME, p.outcome), &outcome,
-                            sizeof outcome, err));
+        GX_TRY(gx_knn_fetch(d, queue, gx_knn_place(d, GX_KNN_OUTCOME, p.outcome), outcome,
+                            p.outcomes, err));
     }
-    d->info[j / GX_KNN_QUERIES] = outcome;
+    gx_knn_call *call = d->call + j / GX_KNN_QUERIES * d->most_calls;
+    for (int64_t c = 0; c < d->turn[j / GX_KNN_QUERIES].calls; c++) {
+        call[c].info = outcome[c];
+    }
     return GX_OK;
 }
 
-/* What calls [first, end) came to: rows that are no numbers, or nothing that could be told. */
-static gx_code look_at_outcomes(gx_knn_device *d, int64_t first, int64_t end, gx_err *err)
+/* What a group's calls came to: rows that are no numbers, or nothing that could be told. */
+static gx_code look_at_outcomes(gx_knn_device *d, int64_t group, gx_err *err)
 {
-    int64_t groups = gx_ceil_div(d->s->batch.n, GX_KNN_QUERIES);
-    for (int64_t c = first; c < end; c++) { // a call's is its first panel's
-        if (d->info[c] < 0) {
+    const gx_knn_call *call = d->call + group * d->most_calls;
+    for (int64_t c = 0; c < d->turn[group].calls; c++) {
+        if (call[c].info < 0) {
             return gx_fail(err, GX_UNSUPPORTED,
                            "rows of %s are too much alike, or too large or small, to be told apart "
                            "on the device",
                            d->s->args->E->label);
         }
-        if (d->info[c] > 0) {
-            gx_knn_mark(d->s, d->first + c / groups * d->rows + d->info[c] - 1);
+        if (call[c].info > 0) {
+            gx_knn_mark(d->s, d->first + call[c].i0 + call[c].info - 1);
         }
     }
     return GX_OK;
@@ -173,9 +178,9 @@ static void merge_lists(const gx_knn_group *g, int64_t j, int64_t n)
 gx_code gx_knn_take(gx_knn_group *g, gx_err *err)
 {
     const gx_knn_search *s = g->part[0].s;
-    bool in_groups = g->part[0].made != NULL;
+    bool in_groups = gx_knn_is_by_turns(&g->part[0]);
     int64_t j = g->taken, n = in_groups ? gx_min(GX_KNN_QUERIES, g->count - j) : g->count;
-    int64_t at = (g->first - s->args->first + j) * s->out->count, call = j / GX_KNN_QUERIES;
+    int64_t at = (g->first - s->args->first + j) * s->out->count;
     for (int k = 0; k < g->parts; k++) {
         g->culprit = k;
         GX_TRY(gx_knn_check_open(&g->part[k], err));
@@ -185,10 +190,11 @@ gx_code gx_knn_take(gx_knn_group *g, gx_err *err)
         gx_knn_device *d = &g->part[k];
         double *merit = k == 0 ? s->out->merit + at : g->merit;
         int64_t *index = k == 0 ? s->out->index + at : g->index;
-        int64_t calls = in_groups ? 1 : d->panels * gx_ceil_div(g->count, GX_KNN_QUERIES);
         g->culprit = k;
         GX_TRY(in_groups ? end_group(d, j, n, merit, index, err) : fetch_all(d, merit, index, err));
-        GX_TRY(look_at_outcomes(d, call, call + calls, err));
+        for (int64_t i = j; i < j + n; i += GX_KNN_QUERIES) {
+            GX_TRY(look_at_outcomes(d, i / GX_KNN_QUERIES, err));
+        }
         if (k > 0) {
             merge_lists(g, j, n);
         }

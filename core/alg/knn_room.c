@@ -47,7 +47,7 @@ size_t gx_knn_lay_out(gx_knn_device *d, int64_t n)
                                    [GX_KNN_MERIT] = entries * sizeof(double),
                                    [GX_KNN_INDEX] = entries * sizeof(int64_t)};
     int64_t groups = gx_ceil_div(n, GX_KNN_QUERIES);
-    bytes[GX_KNN_OUTCOME] = groups > 1 ? (size_t)groups * sizeof(int32_t) : 0;
+    bytes[GX_KNN_OUTCOME] = groups > 1 ? (size_t)groups * GX_KNN_CALLS * sizeof(int32_t) : 0;
     size_t used = 0;
     for (int p = 0; p < GX_KNN_PIECES; p++) {
         d->at[p] = used;
@@ -96,9 +96,9 @@ static bool choose_panels(gx_knn_device *d, size_t room)
             tile = gx_max(1, gx_min(E->tile_rows, d->height));
     int64_t bytes = gx_max(PANEL_LEAST, gx_min(PANEL_MOST, row * d->height / 16));
     d->is_whole = gx_pool_rounded(gx_knn_rows_bytes(d, d->height)) <= room;
-    if (!d->is_whole) {
-        bytes = gx_min(bytes, (int64_t)(room / GX_KNN_RING / 9 * 8)); // as the pool rounds
-    }
+    bytes =
+        gx_min(bytes, d->is_whole ? (int64_t)(room / 8)
+                                  : (int64_t)(room / GX_KNN_RING / 9 * 8)); // as the pool rounds
     d->rows = gx_min(d->height, gx_max(1, bytes / row / tile) * tile);
     d->panels = gx_ceil_div(d->height, d->rows);
     return d->is_whole || (!gx_knn_is_listed(d) &&

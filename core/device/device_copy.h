@@ -46,9 +46,9 @@ typedef struct gx_device_panels {
     /* The caller's thread's: behind the last copy of `count` panels from this one on, as many as
        are there; they come in any order. */
     gx_code (*ready)(void *arg, int64_t panel, int64_t count, gx_err *err);
-    /* The caller's thread's: once, while the first panels are read, and before any is ready; or
-       NULL. */
-    gx_code (*meanwhile)(void *arg, gx_err *err);
+    /* The caller's thread's, or NULL: once before any panel is ready, and while helpers read and
+       none is, until it sets *is_done; then again behind the next ready(). */
+    gx_code (*meanwhile)(void *arg, bool *is_done, gx_err *err);
     void *arg;
 } gx_device_panels;
 

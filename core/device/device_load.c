@@ -331,6 +331,20 @@ static void use_panels(loading *l)
     }
 }
 
+/* Under the lock, let go in between: what can be done while nothing is there.  Is that all? */
+static bool do_meanwhile(loading *l)
+{
+    gx_err fault = {0};
+    bool is_done = true;
+    pthread_mutex_unlock(&l->lock);
+    (void)l->panels->meanwhile(l->panels->arg, &is_done, &fault);
+    pthread_mutex_lock(&l->lock);
+    if (fault.code != GX_OK) {
+        fail(l, &fault);
+    }
+    return is_done;
+}
+
 static bool are_few(const loading *l)
 {
     return l->panels == NULL && l->units <= FEW_UNITS;
@@ -341,18 +355,17 @@ static gx_code attend(loading *l, const gx_stream *stream, gx_reader *own, gx_er
 {
     bool reads = stream == NULL || are_few(l);
     int64_t t = 0, end = 0;
-    if (l->panels != NULL && l->panels->meanwhile != NULL) {
-        gx_err fault = {0};
-        if (l->panels->meanwhile(l->panels->arg, &fault) != GX_OK) {
-            pthread_mutex_lock(&l->lock);
-            fail(l, &fault);
-            pthread_mutex_unlock(&l->lock);
-        }
-    }
+    bool is_done = l->panels == NULL || l->panels->meanwhile == NULL;
     pthread_mutex_lock(&l->lock);
+    if (!is_done) {
+        is_done = do_meanwhile(l);
+    }
     while (gx_ok(l->run) && !l->is_stopped && (l->sent < l->pieces || l->there > 0)) {
         if (l->there > 0) {
             use_panels(l);
+            is_done = l->panels->meanwhile == NULL;
+        } else if (!is_done && stream != NULL) {
+            is_done = do_meanwhile(l);
         } else if (reads && (t < end || next_unit(l, &t, &end)) &&
                    (stream == NULL || find_buffer(l) != NULL)) { // else helpers have them all
             t += bring_piece(l, t, NULL, own) ? 1 : 0;
@@ -449,7 +462,10 @@ static gx_code load(loading *l, gx_err *err)
     gx_stream_stop(stream);
     gx_reader_close(own);
     gx_err late = {0};
-    gx_code settled = gx_device_settle(accel, rc == GX_OK ? err : &late);
+    // Kernels that work on what has come go on.
+    gx_code settled = rc == GX_OK && gx_ok(run)
+                          ? accel->backend->queue_wait(accel->dev, accel->up, err)
+                          : gx_device_settle(accel, rc == GX_OK ? err : &late);
     for (int k = 0; k < l->buffers; k++) {
         gx_pool_unstage(accel->pool, &l->buffer[k].memory);
         accel->backend->mark_free(accel->dev, l->buffer[k].mark);

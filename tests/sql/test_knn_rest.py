@@ -8,7 +8,9 @@ Plan, on one device and on two, by the stand-in and, most of it, by gx_cuda.so i
 5. whatever fails while rows are handed out: the CPU's rows, told and counted, nothing left behind; E that has changed
    meanwhile is named
 6. queries of a later group that a device cannot tell apart are the host's; scores that overflow there are an error of that row
-7. candidates; lists that the buffer for copies does not hold, of all rows
+7. the first search, which brings E by panels: the CPU's rows, and the first ones come before the others' lists;
+   whatever fails there
+8. candidates; lists that the buffer for copies does not hold, of all rows
 """
 import pytest
 from mockkit import child, child_on_stand_ins
@@ -48,8 +50,9 @@ EACH = pytest.mark.parametrize(
 MOCKS = pytest.mark.parametrize("devices", ["1", "0,1"])
 
 
-def outcome(run, tmp_path, devices, body):
-    *found, violations, alive = run(tmp_path, MAKE + body + "\nresult += ended()\n", DEVICES=devices, MOCK_DEVICES=2, MOCK_MEMORY=1 << 30)
+def outcome(run, tmp_path, devices, body, **machine):
+    body = MAKE + body + "\nresult += ended()\n"
+    *found, violations, alive = run(tmp_path, body, DEVICES=devices, MOCK_DEVICES=2, MOCK_MEMORY=1 << 30, **machine)
     assert [violations, alive] == [0, {}]
     return found
 
@@ -258,6 +261,56 @@ except sqlite3.OperationalError as said:
 """
     found = outcome(child, tmp_path, "1", body)
     assert len(set(found)) == 1 and "row 4400 of large has scores that overflow" in found[0]
+
+
+FIRST = """
+wide = rng.standard_normal((8704, 64))
+put('D', rng.standard_normal((2100, 64)))
+def first_search(readers):
+    put('B', wide)
+    db.execute("SELECT gx_config('readers', ?)", (readers,)).fetchall()
+    before = stats(db)
+    cursor = db.execute("SELECT query, id, score FROM gx_knn('D', 'B', 4)")
+    got = cursor.fetchmany(10)
+    early = mock.counts()['downloads']
+    got += cursor.fetchall()
+    did = since(db, before) | {'same': got == want, 'later': mock.counts()['downloads'] - early}
+    result.append([did[name] for name in ('same', 'calls', 'device_calls', 'device_hits', 'device_fallbacks', 'later')])
+    return did['kernels']
+put('B', wide)
+want = knn(host, 'D', 'B', 4)
+"""
+
+
+@EACH
+def test_first_search(tmp_path, run, devices):
+    body = FIRST + """
+first_search(0)
+if parts == 1:  # so little memory that rows come by panels
+    db.execute("SELECT gx_config('device_memory_limit', ?)", (stats(db)['device_used'] + (1 << 18),)).fetchall()
+result.append(first_search(0) > 2 or parts > 1)  # the caller reads, one panel after the other
+first_search(2)
+"""
+    parts = 1 + devices.count(",")
+    first = [True, 1, 1, 0, 0, 3 * parts]
+    assert outcome(run, tmp_path, devices, body, MOCK_SLOW="3000,3000") == [first, first, True, first]
+
+
+@MOCKS
+def test_failures_of_the_first_search(tmp_path, devices):
+    body = """
+for device in range(parts):
+    for n in range(1, 90, 4):
+        db.execute("SELECT gx_config('device', 0)").fetchall()
+        knn(db, 'A', 'A', 2)  # the devices are open
+        put('E', E)
+        mock.order(f'*@{device}:{n}')
+        got = db.execute(SQL).fetchall()
+        mock.order()
+        if got != want or db.execute(SQL).fetchall() != want:
+            result.append([device, n])
+"""
+    assert outcome(child, tmp_path, devices, body) == []
 
 
 @EACH

@@ -1,0 +1,257 @@
+/*
+** Which queries meet which rows, and when.
+**
+** Queries go to devices by turns, of as many as one call of GX_NEAREST takes.  Where all rows have
+** memory on the devices, a turn goes on from the rows that it has met to those that are there now:
+** the first turn as soon as a panel has come.  While none comes the caller makes the next turn's
+** queries ready, and lets later turns meet what is there.  When all rows are there each meets the
+** rest in one call: all of a matrix that was there before.  From then on nothing is read, and lists
+** are handed out while later turns are under way (knn_rest.c).
+**
+** Where rows go through two buffers, all of the batch meets each panel.
+*/
+#include "knn_device.h"
+
+/* While rows come later turns meet no less than this share of them: a call has costs of its own. */
+enum { PARTS = 8 };
+
+// Calls -------------------------------------------------------------------------------------------
+
+/* A turn's queries meet m rows from the device's i0-th on, at a. */
+static gx_code meet(gx_knn_device *d, int64_t t, const void *a, int64_t lda, int64_t i0, int64_t m,
+                    gx_err *err)
+{
+    const gx_knn_search *s = d->s;
+    const gx_knn_batch *b = &s->batch;
+    gx_accel *accel = d->accel;
+    int64_t k = s->args->E->cols, count = s->out->count, j = t * GX_KNN_QUERIES;
+    gx_knn_turn *turn = &d->turn[t];
+    gx_knn_call *call = &d->call[t * d->most_calls + turn->calls];
+    size_t es = gx_dtype_bytes(s->dtype), q = (size_t)j, doubles = q * sizeof(double);
+    gx_knn_piece from =
+        d->at[GX_KNN_MERIT] > d->at[GX_KNN_B] ? GX_KNN_B : GX_KNN_QUERY; // which is b
+    size_t column = (size_t)k * (from == GX_KNN_B ? es : sizeof(double));
+    gx_nearest w = {.metric = s->args->metric,
+                    .query = gx_knn_place(d, GX_KNN_QUERY, doubles * (size_t)k),
+                    .square = gx_knn_place(d, GX_KNN_SQUARE, doubles),
+                    .length = gx_knn_place(d, GX_KNN_LENGTH, doubles),
+                    .shift = gx_knn_is_shifted(d->s) ? gx_knn_place(d, GX_KNN_SHIFT, 0) : NULL,
+                    .count = count,
+                    .merit = gx_knn_place(d, GX_KNN_MERIT, doubles * (size_t)count),
+                    .index = gx_knn_place(d, GX_KNN_INDEX, doubles * (size_t)count),
+                    .goes_on = turn->calls > 0,
+                    .first_index = d->first + i0,
+                    .self = s->args->excludes_self ? b->first + j : GX_NO_SELF};
+    if (turn->made != NULL) {
+        size_t at = (size_t)(t * GX_KNN_CALLS + turn->calls);
+        w.outcome = gx_knn_place(d, GX_KNN_OUTCOME, at * sizeof *w.outcome);
+    }
+    gx_args args = {.m = m,
+                    .n = gx_min(GX_KNN_QUERIES, b->n - j),
+                    .k = k,
+                    .a = a,
+                    .lda = lda,
+                    .b = gx_knn_place(d, from, q * column),
+                    .ldb = k,
+                    .nearest = &w,
+                    .work = d->work.data,
+                    .info = &call->info};
+    call->i0 = i0;
+    turn->calls++;
+    turn->rows = i0 + m;
+    GX_TRY(gx_knn_check_open(d, err));
+    GX_TRY(accel->backend->kernel[GX_NEAREST][s->dtype](accel->dev, accel->run, &args, err));
+    gx_stats_kernel(&d->run->ctx->stats, gx_kernel_flops(GX_NEAREST, s->dtype, &args), 0);
+    GX_TRY(turn->made == NULL ? GX_OK
+                              : accel->backend->mark_set(accel->dev, accel->run, turn->made, err));
+    gx_run_poll(d->run);
+    return GX_OK;
+}
+
+/* All that is there and that they have not met. */
+static gx_code meet_rest(gx_knn_device *d, int64_t t, gx_err *err)
+{
+    int64_t i0 = d->turn[t].rows;
+    const void *a = gx_at(d->e[0].data, d->s->dtype, d->height, i0, 0);
+    return meet(d, t, a, d->height, i0, d->there - i0, err);
+}
+
+// Turns -------------------------------------------------------------------------------------------
+
+/* The queries of the next turn are ready, and sent. */
+static gx_code bring_queries(gx_knn_group *g, gx_err *err)
+{
+    int64_t end = gx_min(g->count, g->sent + GX_KNN_QUERIES);
+    return gx_knn_make(g->part[0].s, end) == GX_OK ? gx_knn_send(g, end, err)
+                                                   : GX_OK; // the run says why
+}
+
+/* Rows that a turn's queries meet now.  While others come later turns wait for some more. */
+static int64_t rows_for(const gx_knn_device *d, int64_t t)
+{
+    const gx_knn_turn *turn = &d->turn[t];
+    int64_t rows = d->there - turn->rows;
+    bool is_last = turn->calls == d->most_calls - 1, is_small = t > 0 && rows < d->height / PARTS;
+    return d->there < d->height && (is_last || is_small) ? 0 : rows;
+}
+
+/*
+** The first turn that can go on meets what it has not met, on one device; or the next one's queries
+** are made ready.  *is_done: neither, for now.
+*/
+static gx_code go_on(gx_knn_group *g, bool *is_done, gx_err *err)
+{
+    int64_t sent = gx_ceil_div(g->sent, GX_KNN_QUERIES);
+    for (int64_t t = 0; t < sent; t++) {
+        for (int k = 0; k < g->parts; k++) {
+            if (rows_for(&g->part[k], t) > 0) {
+                g->culprit = k;
+                return meet_rest(&g->part[k], t, err);
+            }
+        }
+    }
+    *is_done = g->sent == g->count;
+    return *is_done ? GX_OK : bring_queries(g, err);
+}
+
+// Panels ------------------------------------------------------------------------------------------
+
+static void *place_of_panel(void *arg, int64_t panel, int64_t *ld)
+{
+    gx_knn_device *d = arg;
+    int64_t rows = d->height;
+    *ld = d->is_whole ? rows : gx_min(d->rows, rows - panel * d->rows);
+    return d->is_whole ? gx_at(d->e[0].data, d->s->dtype, rows, panel * d->rows, 0)
+                       : d->e[panel % GX_KNN_RING].data;
+}
+
+static gx_code begin_panel(void *arg, int64_t panel, gx_err *err)
+{
+    gx_knn_device *d = arg;
+    gx_accel *accel = d->accel;
+    return d->is_whole || panel < GX_KNN_RING
+               ? GX_OK
+               : accel->backend->queue_after_mark(accel->dev, accel->up,
+                                                  d->used[panel % GX_KNN_RING], err);
+}
+
+/* Rows that are there without a gap. */
+static void note_panels(gx_knn_device *d, int64_t panel, int64_t count)
+{
+    for (int64_t p = panel; p < panel + count; p++) {
+        d->came[p] = true;
+    }
+    int64_t p = d->there / d->rows;
+    while (p < d->panels && d->came[p]) {
+        p++;
+    }
+    d->there = gx_min(d->height, p * d->rows);
+}
+
+/* All of the batch meets a panel; queries that have not been sent go up meanwhile. */
+static gx_code meet_panel(gx_knn_device *d, int64_t panel, gx_err *err)
+{
+    gx_knn_group *g = d->group;
+    gx_accel *accel = d->accel;
+    int64_t i0 = panel * d->rows, ld = 0;
+    const void *a = place_of_panel(d, panel, &ld);
+    for (int64_t t = 0; t * GX_KNN_QUERIES < g->count && gx_ok(d->run); t++) {
+        GX_TRY(gx_knn_send(g, gx_min(g->count, (t + 1) * GX_KNN_QUERIES), err));
+        GX_TRY(meet(d, t, a, ld, i0, gx_min(d->rows, d->height - i0), err));
+    }
+    return accel->backend->mark_set(accel->dev, accel->run, d->used[panel % GX_KNN_RING], err);
+}
+
+static gx_code use_panels(void *arg, int64_t panel, int64_t count, gx_err *err)
+{
+    gx_knn_device *d = arg;
+    gx_accel *accel = d->accel;
+    if (gx_knn_is_listed(d)) {
+        return GX_OK;
+    }
+    GX_TRY(accel->backend->mark_set(accel->dev, accel->up, d->loaded, err));
+    GX_TRY(accel->backend->queue_after_mark(accel->dev, accel->run, d->loaded, err));
+    if (d->is_whole) {
+        note_panels(d, panel, count);
+        return rows_for(d, 0) > 0 ? meet_rest(d, 0, err) : GX_OK;
+    }
+    for (int64_t end = panel + count; panel < end; panel++) {
+        GX_TRY(meet_panel(d, panel, err));
+    }
+    return GX_OK;
+}
+
+/* While rows of a device are read. */
+static gx_code work_meanwhile(void *arg, bool *is_done, gx_err *err)
+{
+    gx_knn_group *g = ((gx_knn_device *)arg)->group;
+    *is_done = !gx_knn_has_turns(g);
+    if (*is_done) {
+        gx_knn_make(g->part[0].s, g->count);
+        return GX_OK;
+    }
+    return go_on(g, is_done, err);
+}
+
+static gx_code bring_rows(gx_knn_device *d, gx_err *err)
+{
+    gx_mat rows;
+    gx_device_panels panels = {.rows = d->rows,
+                               .ring = d->is_whole ? d->panels : GX_KNN_RING,
+                               .place = place_of_panel,
+                               .begin = begin_panel,
+                               .ready = use_panels,
+                               .meanwhile = work_meanwhile,
+                               .arg = d};
+    gx_mat_view(&rows, d->s->args->E, GX_NO_TRANS, d->first, 0, d->height, d->s->args->E->cols);
+    d->s->is_beside = true;
+    gx_code code = gx_device_load_panels(d->run, d->accel, &rows, d->s->dtype, &panels, err);
+    d->s->is_beside = false;
+    d->is_there = code == GX_OK && d->is_whole && gx_ok(d->run);
+    return code;
+}
+
+// The whole ---------------------------------------------------------------------------------------
+
+bool gx_knn_has_turns(const gx_knn_group *g)
+{
+    bool all = !gx_knn_is_listed(&g->part[0]);
+    for (int k = 0; k < g->parts; k++) {
+        all = all && g->part[k].is_whole;
+    }
+    return all;
+}
+
+/* The batch, of which nothing is ready, nor has been sent. */
+static void begin_batch(gx_knn_group *g)
+{
+    gx_knn_begin(g->part[0].s, g->first, g->count);
+    for (int k = 0; k < g->parts; k++) {
+        gx_knn_device *d = &g->part[k];
+        gx_knn_lay_out(d, g->count);
+        for (int64_t t = 0; t < d->turns; t++) {
+            d->turn[t].rows = d->turn[t].calls = 0;
+        }
+        d->sent = d->filled = 0;
+        d->there = d->is_there ? d->height : 0;
+    }
+    g->sent = 0;
+}
+
+gx_code gx_knn_enqueue(gx_knn_group *g, gx_err *err)
+{
+    gx_knn_search *s = g->part[0].s;
+    bool is_done = !gx_knn_has_turns(g);
+    begin_batch(g);
+    for (int k = 0; k < g->parts && gx_ok(s->run); k++) {
+        g->culprit = k;
+        GX_TRY(g->part[k].is_there ? GX_OK : bring_rows(&g->part[k], err));
+    }
+    if (is_done && gx_ok(s->run)) {
+        gx_knn_make(s, g->count); // candidates of rows that were there
+    }
+    while (!is_done && gx_ok(s->run)) {
+        GX_TRY(go_on(g, &is_done, err));
+    }
+    return GX_OK;
+}
