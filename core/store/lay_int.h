@@ -9,6 +9,8 @@
 
 #include "store_int.h"
 
+#include <sys/uio.h>
+
 struct sqlite3_vfs;
 
 enum {
@@ -54,6 +56,21 @@ static inline bool gx_lay_seen(const gx_lay *lay, int64_t k)
 static inline void gx_lay_see(gx_lay *lay, int64_t k)
 {
     lay->seen[k / 64] |= (uint64_t)1 << (k % 64);
+}
+
+/* Pieces of memory for a call that did part of them: how many are left, *part being the first. */
+static inline int gx_parts_left(struct iovec **part, int parts, size_t done)
+{
+    while (parts > 0 && done >= (*part)->iov_len) {
+        done -= (*part)->iov_len;
+        ++*part;
+        parts--;
+    }
+    if (parts > 0) {
+        (*part)->iov_base = (char *)(*part)->iov_base + done;
+        (*part)->iov_len -= done;
+    }
+    return parts;
 }
 
 /* SQLite's own VFS for files, or ours on it. */

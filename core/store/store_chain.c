@@ -30,7 +30,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 SQLITE_EXTENSION_INIT3
@@ -96,15 +95,7 @@ static bool read_all(int descriptor, struct iovec *part, int parts, off_t at)
             return false;
         }
         at += got;
-        while (parts > 0 && (size_t)got >= part->iov_len) {
-            got -= (ssize_t)part->iov_len;
-            part++;
-            parts--;
-        }
-        if (parts > 0) {
-            part->iov_base = (char *)part->iov_base + got;
-            part->iov_len -= (size_t)got;
-        }
+        parts = gx_parts_left(&part, parts, (size_t)got);
     }
     return true;
 }

@@ -33,7 +33,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 
 SQLITE_EXTENSION_INIT3
 
@@ -109,15 +108,7 @@ static int write_all(int descriptor, struct iovec *part, int parts, off_t at)
             return is_full ? SQLITE_FULL : SQLITE_IOERR_WRITE;
         }
         at += written;
-        while (parts > 0 && (size_t)written >= part->iov_len) {
-            written -= (ssize_t)part->iov_len;
-            part++;
-            parts--;
-        }
-        if (parts > 0) {
-            part->iov_base = (char *)part->iov_base + written;
-            part->iov_len -= (size_t)written;
-        }
+        parts = gx_parts_left(&part, parts, (size_t)written);
     }
     return SQLITE_OK;
 }
