@@ -49,7 +49,7 @@ typedef struct pair {
 typedef struct hunt {
     const gx_args *p;
     const gx_nearest *w;
-    double unit;     /* the error of v: so many times what it is made of             */
+    double unit;     /* the error of v: so many times what it is made of                */
     bool is_packed;  /* panels are                                                      */
     int64_t i0, j0;  /* of the panel                                                    */
     int64_t rows;    /* of the panel                                                    */
