@@ -35,8 +35,9 @@ def ended():
     violations = mock.counts()['violations']
     for connection in (db, host):
         connection.close()
-    return [violations, mock.alive()]
+    return [dealt, violations, mock.alive()]
 assert db.execute(SQL).fetchall() == want  # E is there
+dealt = both_knn(host, db, 'Q', 'E', 4)['device_hits']  # devices that have rows of it
 result = []
 """
 
@@ -51,10 +52,17 @@ MOCKS = pytest.mark.parametrize("devices", ["1", "0,1"])
 
 
 def outcome(run, tmp_path, devices, body, **machine):
+    """What the body found.  Rows are dealt by rates that are measured: a device that other work kept from its processor when it
+    was opened may have none, and that is not what is looked at here: once more."""
     body = MAKE + body + "\nresult += ended()\n"
-    *found, violations, alive = run(tmp_path, body, DEVICES=devices, MOCK_DEVICES=2, MOCK_MEMORY=1 << 30, **machine)
-    assert [violations, alive] == [0, {}]
-    return found
+    for attempt in range(5):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        *found, dealt, violations, alive = run(folder, body, DEVICES=devices, MOCK_DEVICES=2, MOCK_MEMORY=1 << 30, **machine)
+        assert [violations, alive] == [0, {}]
+        if dealt == 1 + devices.count(","):
+            return found
+    raise AssertionError(f"rows were dealt to {dealt} of the devices {devices}, five times")
 
 
 @EACH
@@ -209,7 +217,7 @@ result.append(db.execute(SQL).fetchall() == want)
 def test_failures_of_cuda(tmp_path, mode):
     body = FAILURES + f"result.append(rest_with('*:3:{mode}') == (want, True))\nresult.append(db.execute(SQL).fetchall() == want)\n"
     if mode != "status":  # the context has ended, and with it what was in it
-        body += "ended = lambda: [0, {}]\n"
+        body += "ended = lambda: [dealt, 0, {}]\n"
     assert outcome(child_on_stand_ins, tmp_path, "0,1", body) == [True, True]
 
 
