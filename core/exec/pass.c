@@ -307,6 +307,7 @@ static void help(void *arg, gx_helper *helper)
 /* The team's job: a piece for each member, the caller included, who attends where it must. */
 typedef struct crew {
     job *job;
+    gx_team *team;
     gx_reader *own; /* the caller's; NULL: nothing is stored */
     bool is_attended;
 } crew;
@@ -321,20 +322,29 @@ static void stand_by(job *x)
     pthread_mutex_unlock(&x->lock);
 }
 
+/* A team's size is known once it has a job: the system may have refused all of its threads. */
+static bool is_deserted(const crew *c, int member)
+{
+    return member == 0 && gx_team_threads(c->team) == 1;
+}
+
 static gx_code join(void *arg, int64_t piece, int member, gx_err *err)
 {
     crew *c = arg;
+    bool is_attended = c->is_attended && !is_deserted(c, member);
     (void)piece;
     (void)err;
-    if (c->is_attended && member == 0) {
+    if (is_attended && member == 0) {
         attend(c->job, c->own);
         return GX_OK;
     }
     int64_t number = atomic_fetch_add(&c->job->joined, 1);
     if (number < c->job->threads) {
-        work_on_units(c->job, &c->job->thread[number], member == 0);
+        gx_pass_thread *t = &c->job->thread[number];
+        t->own = member == 0 ? c->own : NULL;
+        work_on_units(c->job, t, member == 0);
     }
-    if (c->is_attended) {
+    if (is_attended) {
         stand_by(c->job);
     }
     return GX_OK;
@@ -400,7 +410,7 @@ static void run_here(job *x)
     bool reads = has_stored(x->pass);
     crew c = {.job = x, .is_attended = reads || x->pass->is_callers};
     gx_err err = {0};
-    gx_team *team = is_small(x->pass) ? NULL : gx_run_team(x->run);
+    gx_team *team = c.team = is_small(x->pass) ? NULL : gx_run_team(x->run);
     int64_t members = gx_team_threads(team);
     if (reads && gx_reader_own(x->run->ctx->store, &c.own, &err) != GX_OK) {
         gx_run_fail(x->run, &err);

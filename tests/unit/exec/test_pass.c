@@ -8,6 +8,7 @@
 **   2  A unit that fails, and a fold that fails, end the pass with their words, whoever else works.
 **   3  Memory for one thread and one part is enough; less is refused, and nothing is left.
 **   4  No units: nothing happens.
+**   5  The system refuses all threads: the caller does everything.
 */
 #include "../../../core/connection.h"
 #include "../../../core/exec/pass.h"
@@ -20,8 +21,23 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <pthread.h>
 #include <sqlite3.h>
 #include <unistd.h>
+
+/* The system has no threads to give: none has room for such a stack. */
+static void refuse_threads(bool are_refused)
+{
+    static size_t usual;
+    pthread_attr_t how;
+    assert_int_equal(pthread_getattr_default_np(&how), 0);
+    if (are_refused) {
+        assert_int_equal(pthread_attr_getstacksize(&how, &usual), 0);
+    }
+    assert_int_equal(pthread_attr_setstacksize(&how, are_refused ? (size_t)1 << 60 : usual), 0);
+    assert_int_equal(pthread_setattr_default_np(&how), 0);
+    pthread_attr_destroy(&how);
+}
 
 enum { ROWS = 90, COLS = 70, EDGE = 10, ROW_TILES = 9, TILES = 63, ELEMENTS = EDGE * EDGE };
 
@@ -193,6 +209,21 @@ static void test_order(void **state)
     each(check_order);
 }
 
+static void test_refused_threads(void **state)
+{
+    (void)state;
+    refuse_threads(true);
+    for (const char *where = "fmv"; *where != '\0'; where++) {
+        for (int is_written = 0; is_written < 2; is_written++) {
+            fixture f;
+            begin(&f, *where, 3);
+            check_order(&f, is_written ? "main" : NULL);
+            end(&f);
+        }
+    }
+    refuse_threads(false);
+}
+
 static void check_failure(fixture *f, const char *writes)
 {
     log l = {.f = f, .bad_unit = 40, .bad_fold = -1};
@@ -265,6 +296,7 @@ int main(void)
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_refused_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
