@@ -7,13 +7,15 @@ CALL: product (f32, order n), solve (f64, Cholesky, order n), least-squares, nei
 stored as sharded ones in --dir and read from there first, into the workers' memory, where dask.array has them; gx reads a
 product's factors and a solve's matrix from the files again, which its seconds include.  --head M: of the product only the first
 M rows; --alone: without dask.array; --backend cpu auto: gx without its device, then with it.  Each worker has --threads threads,
-which compute with one thread each (Dask's own choice); or with --inner of them.  Ratios are medians over rounds in turn.  The
-limit is what the steps' arithmetic takes on all processors and nothing else does.  The model's figures, but for the bytes that
-are moved, come from this machine: each kind of step is timed while all lanes are at it, from the same moment on, and alone,
-before and after each round, since others use the processors too.  # lines say what lanes did, and when they ended.
+which compute with one thread each (Dask's own choice); or with --inner of them.  Ratios are medians over rounds in turn, every
+other one of which begins with dask.array.  The limit is what the steps' arithmetic takes on all processors and nothing else
+does.  The model's figures, but for the bytes that are moved, come from this machine: each kind of step is timed while all lanes
+are at it, from the same moment on, and alone, before and after each round, since others use the processors too; --window 0:
+without all that.  # lines say what lanes did, and when they ended.
 """
 import argparse
 import contextlib
+import functools
 import importlib.util
 import json
 import os
@@ -78,9 +80,9 @@ def step_of(kind, size, folder):
         block = random.random((size, size), dtype).T
         gxd._write(path, "A", block)
         return lambda: gxd.read_block(path, "A", 0, size, 0, size), block.nbytes
-    if kind == "beside":
-        parts = [[np.ones((size, size // 4), np.float32)] for _ in range(4)]
-        return lambda: gxd._beside(parts), size ** 2
+    if kind == "total":
+        shares = [np.ones((size, size), np.float32) for _ in range(4)]
+        return lambda: gxd._total(shares), 4 * size ** 2
     if kind in ("qr", "ones", "search"):  # blocks come by columns, as from_gx reads them
         e = random.random((65 if kind == "qr" else 64, size), np.float32 if kind == "search" else np.float64).T
         q = np.asfortranarray(e[:QUERIES])
@@ -199,7 +201,7 @@ class Calls:
             is_device = gxd._has_device()
             sides = cluster_model.rectangle(m // b, n // b, 64 if is_device else 256)
             count = min(n // b, max(4, gxd._STRIP // (4 * b ** 2)) if is_device else 4)  # that go to a device at once
-            return cluster_model.matmul_of_stored(n, b, m, is_device), {"product": (b, *sides, count), "read": (b, "f4"), "beside": b}
+            return cluster_model.matmul_of_stored(n, b, m, is_device), {"product": (b, *sides, count), "read": (b, "f4"), "total": b}
         return lambda: gxd.matmul(head, ours, read=True), lambda: A[:m] @ A, lambda C: relative(C @ x, A[:m] @ (A @ x)), expected
 
     def solve(self):
@@ -324,6 +326,8 @@ def measure_call(client, calls, name, args):
     ours, theirs, residual, tasks_and_sizes = NAMES[name](calls)
 
     def expected():
+        if not args.window:
+            return [np.nan] * 3
         tasks, sizes = tasks_and_sizes()
         machine = this_machine(client, args, sizes, calls.folder)
         seconds, moved = cluster_model.simulate(tasks, args.workers, machine)
@@ -332,22 +336,32 @@ def measure_call(client, calls, name, args):
 
     gx, model, left = ({backend: [] for backend in args.backend} for _ in range(3))
     plain = []
-    for _ in range(args.rounds):
-        for backend in args.backend:
-            client.run(compute_on, backend)
-            compute_on(backend)
-            before = expected()
-            counts, answer, start = timed(client, ours)
-            gx[backend].append(counts)
-            tell(client, name, f"gx, {backend}", counts, start)
-            model[backend].append(np.mean([before, expected()], axis=0))
-            left[backend].append(residual(answer))
-            del answer
-        if not args.alone:
-            counts, answer, start = timed(client, theirs)
-            plain.append(counts)
-            tell(client, name, "dask.array", counts, start)
-            del answer
+
+    def one_of_ours(backend):
+        client.run(compute_on, backend)
+        compute_on(backend)
+        before = expected()
+        counts, answer, start = timed(client, ours)
+        gx[backend].append(counts)
+        tell(client, name, f"gx, {backend}", counts, start)
+        model[backend].append(np.mean([before, expected()], axis=0))
+        left[backend].append(residual(answer))
+
+    def one_of_theirs():
+        counts, answer, start = timed(client, theirs)
+        plain.append(counts)
+        tell(client, name, "dask.array", counts, start)
+        del answer
+
+    for k in range(args.rounds):
+        turns = [functools.partial(one_of_ours, backend) for backend in args.backend]
+        turns += [] if args.alone else [one_of_theirs]
+        for turn in turns if k % 2 == 0 else turns[::-1]:
+            turn()
+        if plain:
+            print(f"# {name}: round {k + 1}: " + ", ".join(
+                f"{backend} {gx[backend][k][0]:.2f} / {plain[k][0]:.2f} s = {gx[backend][k][0] / plain[k][0]:.3f}, residual "
+                f"{left[backend][k]:.1e}" for backend in args.backend), flush=True)
     for backend in args.backend:
         report(f"{name} {backend}", *map(np.array, (gx[backend], plain, model[backend])), max(left[backend]))
 
@@ -404,7 +418,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--inner", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--window", type=float, default=1.0, help="seconds for which a kind of step is measured")
+    parser.add_argument("--window", type=float, default=1.0, help="seconds for which a kind of step is measured; 0: without the model")
     parser.add_argument("--backend", nargs="+", default=[os.environ.get("GX_BACKEND", "auto")], help="of gx: cpu, auto ...")
     parser.add_argument("--alone", action="store_true")
     parser.add_argument("--steal", default="1s", help="how often Dask looks for tasks that idle workers could take over")

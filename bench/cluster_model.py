@@ -20,7 +20,7 @@ from typing import NamedTuple
 class Machine:
     rates: dict = field(default_factory=lambda: {  # flops/s of a lane, by kind of task
         "product": 1e12, "update": 1e12, "square": 7e11, "factor": 3e11, "triangle": 7e11, "vector": 1e10, "qr": 1e11,
-        "search": 1e11, "beside": 2e9, "read": 1e9})  # read: bytes/s from the folder that all share
+        "search": 1e11, "total": 2e9, "read": 1e9})  # read: bytes/s from the folder that all share
     alone: dict = field(default_factory=dict)  # of a lane while the others of its machine have nothing to do
     link: float = 1.25e9      # bytes/s into a worker: 10 Gbit/s
     disk: float = 1e9         # bytes/s from a worker's disk
@@ -119,27 +119,38 @@ def matmul(n, b, m=None, e=4, is_held=False):
 
 
 def matmul_of_stored(n, b, m=None, is_device=False, e=4):
-    """The same where a worker reads the blocks it needs, and keeps them for the tasks of a group; the last ones are smaller."""
+    """The same where a worker reads the blocks it needs, and keeps them for the tasks of a group; the last ones are in shares,
+    and go to whoever has nothing to do."""
     t, N, M = Tasks(), n // b, (m or n) // b
     height, width = rectangle(M, N, 64 if is_device else 256)
     down, across = -(-M // height), -(-N // width)
     tall, wide = group(down, across)
-    groups = [(p, q) for p in range(0, down, tall) for q in range(0, across, wide)]
-    last = len(groups) if is_device else len(groups) * 3 // 4 if down * across >= 64 else 0
-    for number, (top, left) in enumerate(groups):
-        shelf = t.add({}, 0)
-        for p in range(top, min(top + tall, down)):
-            for q in range(left, min(left + wide, across)):
-                rows = range(p * height, min((p + 1) * height, M))
-                columns = range(q * width, min((q + 1) * width, N))
-                blocks, long = len(rows) * len(columns), 2 * b ** 3 * N * len(rows)
-                parts = max(1, min(4, b // 256, int(long // 1.6e10))) if number >= last else 1
-                needs = [Block((name, line, k), b * b * e) for name, lines in (("A", rows), ("B", columns))
-                         for line in lines for k in range(N)]
-                made = [t.add({"product": 2 * b ** 3 * N * blocks / parts}, b * b * e * blocks // parts, [shelf, *needs])
-                        for _ in range(parts)]
-                whole = made[0] if parts == 1 else t.add({"beside": blocks * b * b}, b * b * e * blocks, made)
-                t.parts(whole, blocks, b * b * e)
+    groups = [[(p, q) for p in range(top, min(top + tall, down)) for q in range(left, min(left + wide, across))]
+              for top in range(0, down, tall) for left in range(0, across, wide)]
+    early = len(groups) if is_device else len(groups) * 3 // 4 if down * across >= 64 else 0
+    late = [place for places in groups[early:] for place in places]
+
+    def add(p, q, shelf, parts):
+        rows, columns = range(p * height, min((p + 1) * height, M)), range(q * width, min((q + 1) * width, N))
+        blocks, shares = len(rows) * len(columns), []
+        for part in range(parts):
+            inner = range(N * part // parts, N * (part + 1) // parts)
+            needs = [Block((name, line, (k + p + q) % N), b * b * e) for name, lines in (("A", rows), ("B", columns))
+                     for line in lines for k in inner]
+            shares.append(t.add({"product": 2 * b ** 3 * len(inner) * blocks}, b * b * e * blocks, [shelf, *needs]))
+        whole = shares[0] if parts == 1 else t.add({"total": parts * blocks * b * b}, b * b * e * blocks, shares)
+        t.parts(whole, blocks if blocks > 1 else 0, b * b * e)
+
+    shelves = []
+    for places in groups[:early]:
+        shelves.append(t.add({}, 0))
+        for place in places:
+            add(*place, shelves[-1], 1)
+    few = [t.add({}, 0, shelves) for _ in groups[early:][:4]]
+    for n, place in enumerate(late):
+        left = len(late) - n
+        long = int(2 * b ** 3 * N * height * width // 1.6e10)
+        add(*place, few[n * len(few) // len(late)], max(1, min(8, N, -(-32 // left), long)))
     return t
 
 
@@ -233,7 +244,7 @@ def simulate(tasks, workers, machine):
 def arithmetic(tasks, workers, machine):
     """Seconds that the calls' arithmetic takes where every processor does its share of it and nothing else."""
     lanes = min(workers * machine.lanes, machine.processors or workers * machine.lanes)
-    return sum(flops / machine.rates[kind] for work in tasks.work for kind, flops in work.items() if kind != "beside") / lanes
+    return sum(flops / machine.rates[kind] for work in tasks.work for kind, flops in work.items() if kind != "total") / lanes
 
 
 def _reading(blocks, kept, machine, busy, worker):

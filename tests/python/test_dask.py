@@ -2,13 +2,14 @@
 
 Plan:
 1. from_gx: a database, several, a manifest; chunks; to_gx there and back, also several blocks to a row; bad ones;
-2. on this process's threads, against NumPy: products, also of stored matrices, read by their tasks, Cholesky, solve, least squares (also deficient), few singular
+2. on this process's threads, against NumPy: products, also of stored matrices, read by their tasks, in shares, too, Cholesky, solve, least squares (also deficient), few singular
    values, components, nearest neighbours, over grids that divide evenly and do not, f64 and f32, by residual;
 3. a matrix that is not positive definite is refused in gx's words, with its block; shapes that do not fit;
 4. four worker processes, one of which dies in the middle (the first that has the results of so many tasks, as it has the
    next): the same, by residual, for each of them;
 5. the model in bench/, which has to do without Dask, cuts products into tasks as the package does.
 """
+import collections
 import concurrent.futures
 import gc
 import importlib.util
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from unittest import mock
 
 import gx_sqlite as gx
 import numpy as np
@@ -106,7 +108,15 @@ def check_stored(n, chunk, dtype):
             gxd.to_gx(os.path.join(folder, name + ".json"), name, array)
         C = gxd.matmul(*(gxd.from_gx(os.path.join(folder, name + ".json"), name) for name in "AB"), read=True)
         assert not [key for key in needed(C) if key[0].startswith("read_block")]
-        assert close(C.compute(), a @ b, dtype)
+        c = C.compute()
+        assert close(c, a @ b, dtype) and np.array_equal(c, C.compute())
+
+
+def check_shares(n, chunk, dtype):
+    """The same, the last tasks in shares, of one block and of several, whose totals have the same bits each time."""
+    for tasks in (4, 256):
+        with mock.patch.multiple(gxd, _TASK=1, _TASKS=4, _SMALL_TASKS=tasks):
+            check_stored(n, chunk, dtype)
 
 
 def check_cholesky(n, chunk, dtype):
@@ -187,7 +197,8 @@ def dtype_of(name):
     return np.dtype(name).type
 
 
-CHECKS = [check_matmul, check_stored, check_cholesky, check_solve, check_stored_solve, check_lstsq, check_svd, check_pca, check_knn]
+CHECKS = [check_matmul, check_stored, check_shares, check_cholesky, check_solve, check_stored_solve, check_lstsq, check_svd,
+          check_pca, check_knn]
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
@@ -258,13 +269,17 @@ def test_products_read_once(db, tmp_path, monkeypatch):
     gx.store(db, "A", a)
     gx.store(db, "B", a.T)
     path = str(tmp_path / "test.db")
-    for task in (gxd._TASK, 10):  # long ones are cut in parts
+    for task, least in ((gxd._TASK, 64), (10, 64), (10, 36)):  # long ones are cut in shares, many in early and late ones
         monkeypatch.setattr(gxd, "_TASK", task)
-        monkeypatch.setattr(gxd, "_NARROW", 3)
+        monkeypatch.setattr(gxd, "_TASKS", least)
         reads.clear()
-        A, B = gxd.from_gx(path, "A", 10), gxd.from_gx(path, "B", 10)
-        assert len([key for key in gxd.matmul(A, B, read=True).dask if key[0].startswith("_beside-")]) == (36 if task == 10 else 0)
-        C = gxd.matmul(A, B, read=True)
+        C = gxd.matmul(gxd.from_gx(path, "A", 10), gxd.from_gx(path, "B", 10), read=True)
+        made = collections.Counter(key[0].split("-")[0] for key in C.dask)
+        late = {64: 36, 36: 10}[least]  # five of eighteen groups
+        shares = sum(min(5, -(-32 // left)) for left in range(1, late + 1)) if task == 10 else late
+        assert made["late_products"] == shares > late * (task == 10) and made["_products"] == 36 - late
+        assert made["_total"] == (min(late, 31) if task == 10 else 0)
+        assert made["late_shelf"] <= 4  # all that Dask has them need: more, and it does not deal them out
         shelf = gxd.shelf_of(C.name.split("-")[1])  # as long as tasks are to come a worker has it
         with dask_threads():
             assert close(C.compute(), a @ a.T)

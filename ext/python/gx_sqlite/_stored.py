@@ -99,8 +99,8 @@ class Shelf:
             over -= size
 
 
-def shelf_of(call: str) -> Shelf:
-    """This process's."""
+def shelf_of(call: str, *_others: Shelf) -> Shelf:
+    """This process's; others: whose tasks are to begin before."""
     with Shelf._lock:
         found = Shelf._all.get(call)
         if found is None:

@@ -46,7 +46,8 @@ _DRIVERS = ("/dev/nvidiactl", "/dev/dxg")
 _TASKS = 64  # rectangles of a product on a device, at least, where it has so many blocks
 _SMALL_TASKS = 256  # on processors, of which there are more
 _GROUPS, _SHORT = 16, 4  # groups of such rectangles, at least: who works on one goes on with it; a short side of them
-_PARTS, _NARROW = 4, 256  # of one of these in the last groups, at most; its columns, at least
+_SHARES, _LANES = 8, 16  # of one of these in the last groups, at most; threads that are to end together
+_DEALT = 4  # results that tasks of one name may need, all of them together, where Dask is to deal them out
 _STRIP = 1 << 28  # bytes of one factor that go to a device at once
 _LARGER_IS_NEARER = {"cosine": True, "dot": True, "l2": False, "euclidean": False, "sqeuclidean": False, "l1": False,
                      "cityblock": False, "hamming": False}
@@ -125,38 +126,42 @@ def _strip(blocks: Sequence[Array], axis: int, room: Array) -> Array:
     return whole
 
 
-def _products(totals: Optional[Sequence[Array]], left: Sequence[Sequence[Any]], right: Sequence[Sequence[Any]],
-              dtype: str, shelf: Optional[Shelf] = None, part: int = 0, parts: int = 1) -> list[Array]:
-    """totals, or zeros, + rows of blocks times columns of blocks, or of as many parts of columns of each block one: blocks,
-    one row after the other.  Stored blocks come from the shelf.  On a device several blocks of the inner side go at once,
-    since what it gives back is added here.  Memory is taken once for all steps: to touch it can take longer than to fill it."""
+def _products(total: Optional[Array], left: Sequence[Sequence[Any]], right: Sequence[Sequence[Any]], dtype: str,
+              shelf: Optional[Shelf] = None) -> Union[Array, list[Array]]:
+    """Rows of blocks times columns of blocks: blocks, one row after the other; one alone as it is, after a total that it is
+    added to.  Stored blocks come from the shelf.  On a device several blocks of the inner side go at once, since what it
+    gives back is added here.  Memory is taken once for all steps: to touch it can take longer than to fill it."""
     widths = [column[0].shape[1] for column in right]
-    cuts = [slice(n * part // parts, n * (part + 1) // parts) for n in widths]
-    if totals is None:
-        sums = [np.zeros((row[0].shape[0], cut.stop - cut.start), dtype) for row in left for cut in cuts]
+    if total is None:
+        sums = [np.zeros((row[0].shape[0], width), dtype) for row in left for width in widths]
     else:
-        sums = [np.array(total, dtype, order="C") for total in totals]
+        sums = [np.array(total, dtype, order="C")]
     widest = max(block.shape[0] * block.shape[1] for line in (*left, *right) for block in line)
     step = max(1, _STRIP // (widest * np.dtype(dtype).itemsize)) if _has_device() else 1
     rooms = [np.empty(widest * min(step, len(left[0])), dtype) for _ in range(len(right) + 1)]
     spare = np.empty(max(block.size for block in sums), dtype)
-    adds = totals is not None or not _has_device()  # which makes products
+    adds = total is not None or not _has_device()  # which makes products
 
     def here(blocks: Sequence[Any]) -> list[Array]:
         return [shelf.block(block) if shelf is not None and isinstance(block, Stored) else block for block in blocks]
 
     for k in range(0, len(left[0]), step):
-        b = [_strip(here(column[k:k + step]), 0, room)[:, cut] for column, room, cut in zip(right, rooms, cuts)]
+        b = [_strip(here(column[k:k + step]), 0, room) for column, room in zip(right, rooms)]
         for p, row in enumerate(left):
             a = _strip(here(row[k:k + step]), 1, rooms[-1])
             for block, b_q in zip(sums[p * len(b):], b):
                 _add_product(block.T, b_q, True, a, True, 1, int(adds or k > 0), spare)
-    return sums
+    return sums if len(sums) > 1 else sums[0]
 
 
-def _beside(parts: Sequence[Sequence[Array]]) -> list[Array]:
-    """Blocks of their parts of columns."""
-    return [np.hstack(blocks) for blocks in zip(*parts)]
+def _total(shares: Sequence[Any]) -> Any:
+    """Blocks, or one, of their shares, which are not changed: Dask may want them again."""
+    if isinstance(shares[0], list):
+        return [_total(blocks) for blocks in zip(*shares)]
+    whole = shares[0] + shares[1]
+    for share in shares[2:]:
+        whole += share
+    return whole
 
 
 def _write(path: str, name: str, block: Array) -> str:
@@ -396,9 +401,9 @@ class _Steps:
         self._name, self._made = f"gx_{call}-{self.token}", 0
         self._tasks: dict[Any, Any] = {}
 
-    def add(self, function: Any, *arguments: Any) -> Any:
-        """A task; what stands for its result."""
-        key = (f"{function.__name__}-{self.token}", len(self._tasks))
+    def add(self, function: Any, *arguments: Any, name: Optional[str] = None) -> Any:
+        """A task; what stands for its result.  Dask deals with tasks of one name alike, by default the function's."""
+        key = (f"{name or function.__name__}-{self.token}", len(self._tasks))
         self._tasks[key] = (function, *arguments)
         return key
 
@@ -414,7 +419,7 @@ class _Steps:
         return [[Stored(*graph[source][1:]) for source in line] for line in sources]
 
     def parts(self, whole: Any, count: int) -> list[Any]:
-        """What stands for the parts of a result that is a tuple."""
+        """What stands for the parts of a result that is a tuple, or a list."""
         return [self.add(operator.getitem, whole, n) for n in range(count)]
 
     @staticmethod
@@ -528,36 +533,45 @@ def _chains(steps: _Steps, a: Blocks, b: Blocks, dtype: Any) -> Blocks:
             sums = None
             for k in range(0, len(row), FAN_IN):
                 sums = steps.add(_products, sums, [row[k:k + FAN_IN]], [column[k:k + FAN_IN]], np.dtype(dtype).str)
-            made[p][q], = steps.parts(sums, 1)
+            made[p][q] = sums
     return made
 
 
 def _rectangles(steps: _Steps, a: Blocks, b: Blocks, dtype: Any, is_device: bool) -> Blocks:
-    """A product's blocks, of stored factors: whole sums, a rectangle of blocks to a task.  What a worker reads it keeps for
-    the tasks of its group, a rectangle of rectangles, which Dask runs where the group's shelf is.  Each of them begins at
-    another block, which others want after it; and long ones of the last groups (or all, where they are few) are cut in
-    parts, so that all workers end together: on processors, which are many."""
+    """A product's blocks, of stored factors: whole sums, a rectangle of blocks to a task, each of which begins at another
+    block, which others want after it.  What a worker reads it keeps for the tasks of its group, a rectangle of rectangles,
+    which Dask runs where the group's shelf is.  Those of the last groups (or all, where they are few) it deals out one by one
+    to whoever has nothing to do, as it does with many tasks that need few results; the last ones are cut in shares of the
+    inner side, so that all workers end together: on processors, which are many."""
     columns = [list(column) for column in zip(*b)]
     height, width = _rectangle(len(a), len(columns), _TASKS if is_device else _SMALL_TASKS)
     down, across = -(-len(a) // height), -(-len(columns) // width)
     tall, wide = _group(down, across)
-    groups = [(p, q) for p in range(0, down, tall) for q in range(0, across, wide)]
-    last = len(groups) if is_device else len(groups) * 3 // 4 if down * across >= _TASKS else 0
+    groups = [[(p, q) for p in range(top, min(top + tall, down)) for q in range(left, min(left + wide, across))]
+              for top in range(0, down, tall) for left in range(0, across, wide)]
+    early = len(groups) if is_device else len(groups) * 3 // 4 if down * across >= _TASKS else 0
+    late = [place for group in groups[early:] for place in group]
     made: Blocks = [[None] * len(columns) for _ in a]
-    for n, (top, left) in enumerate(groups):
-        shelf = steps.add(shelf_of, steps.token)
-        for p in range(top, min(top + tall, down)):
-            for q in range(left, min(left + wide, across)):
-                rows, lines = a[p * height:(p + 1) * height], columns[q * width:(q + 1) * width]
-                parts = _parts(rows, lines) if n >= last else 1
-                sums = []
-                for part in range(parts):
-                    first = (p + q + part) % len(b)
-                    turned = [[[*line[first:], *line[:first]] for line in factor] for factor in (rows, lines)]
-                    sums.append(steps.add(_products, None, *turned, np.dtype(dtype).str, shelf, part, parts))
-                whole = sums[0] if parts == 1 else steps.add(_beside, sums)
-                for m, block in enumerate(steps.parts(whole, len(rows) * len(lines))):
-                    made[p * height + m // len(lines)][q * width + m % len(lines)] = block
+
+    def add(p: int, q: int, shelf: Any, count: int = 1, name: Optional[str] = None) -> None:
+        rows, lines, shares = a[p * height:(p + 1) * height], columns[q * width:(q + 1) * width], []
+        for n in range(count):
+            inner = [(k + p + q) % len(b) for k in range(len(b) * n // count, len(b) * (n + 1) // count)]
+            left, right = ([[line[k] for k in inner] for line in factor] for factor in (rows, lines))
+            shares.append(steps.add(_products, None, left, right, np.dtype(dtype).str, shelf, name=name))
+        whole, blocks = shares[0] if count == 1 else steps.add(_total, shares), len(rows) * len(lines)
+        for m, block in enumerate([whole] if blocks == 1 else steps.parts(whole, blocks)):
+            made[p * height + m // len(lines)][q * width + m % len(lines)] = block
+
+    shelves = []
+    for group in groups[:early]:
+        shelves.append(steps.add(shelf_of, steps.token))
+        for p, q in group:
+            add(p, q, shelves[-1])
+    few = [steps.add(shelf_of, steps.token, *shelves, name="late_shelf") for _ in groups[early:][:_DEALT]]  # after all others
+    for n, (p, q) in enumerate(late):
+        count = _shares(a[p * height], columns[q * width], height * width, len(late) - n)
+        add(p, q, few[n * len(few) // len(late)], count, "late_products")
     return made
 
 
@@ -568,11 +582,10 @@ def _group(down: int, across: int) -> tuple[int, int]:
     return _rectangle(down, across, _GROUPS)
 
 
-def _parts(rows: Sequence[Sequence[Stored]], columns: Sequence[Sequence[Stored]]) -> int:
-    """As many parts of a task as are still long."""
-    n = min(column[0].shape[1] for column in columns)
-    flops = 2.0 * sum(row[0].shape[0] for row in rows) * n * sum(block.shape[1] for block in rows[0])
-    return max(1, min(_PARTS, n // _NARROW, int(flops // (4 * _TASK))))
+def _shares(row: Sequence[Stored], column: Sequence[Stored], blocks: int, left: int) -> int:
+    """Shares of a task, the more the fewer are left, as long as they are long."""
+    flops = 2.0 * blocks * row[0].shape[0] * column[0].shape[1] * sum(block.shape[1] for block in row)
+    return max(1, min(_SHARES, len(row), -(-2 * _LANES // left), int(flops // (4 * _TASK))))
 
 
 def _fan(block: int, count: int) -> int:
