@@ -95,6 +95,22 @@ static void say_plainly(gx_fn *fn, const gx_op *op)
     text[used] = '\0';
 }
 
+/* Behind the matrices are numbers, which are known before the program runs. */
+static bool are_numbers(gx_fn *fn, const gx_op *op)
+{
+    for (int k = matrices_of(op); k < fn->argc; k++) {
+        int type = sqlite3_value_type(fn->argv[k]);
+        if (type == SQLITE_TEXT || type == SQLITE_BLOB) {
+            const char *name;
+            char shown[GX_SHOWN_BYTES];
+            int bytes = argument_name(op, k, &name);
+            return gx_fn_fail(fn, "%.*s must be a number, not %s", bytes, name,
+                              gx_arg_show(fn->argv[k], shown));
+        }
+    }
+    return true;
+}
+
 static void run(gx_fn *fn)
 {
     program_options opt = {.replace = false};
@@ -109,9 +125,13 @@ static void run(gx_fn *fn)
     }
     int count = fn->argc, used = snprintf(text, sizeof text, "%s(", op->name);
     if (count < op->least || count > op->most) {
-        gx_fn_fail(fn, "takes at %s %d arguments before the destination, not %d",
-                   count < op->least ? "least" : "most", count < op->least ? op->least : op->most,
-                   count);
+        bool are_few = count < op->least;
+        int bound = are_few ? op->least : op->most;
+        gx_fn_fail(fn, "takes at %s %d argument%s before the destination, not %d",
+                   are_few ? "least" : "most", bound, bound == 1 ? "" : "s", count);
+        return;
+    }
+    if (!are_numbers(fn, op)) {
         return;
     }
     for (int k = 0; k < count; k++) {

@@ -284,6 +284,7 @@ extern const gx_function gx_functions_function[]; /* fn_function.c: from_functio
 extern const gx_function gx_functions_memory[];   /* fn_memory.c: from_memory, to_memory */
 extern const gx_function gx_functions_eval[];     /* fn_eval.c: eval */
 extern const gx_function gx_functions_program[];  /* fn_program.c: sort, cumsum, ... */
+extern const gx_function gx_functions_tables[];   /* fn_tables.c: knn, cells, ..., refused */
 
 /* Files that register modules or aggregates themselves.  Return SQLITE_*. */
 int gx_register_functions(sqlite3 *db, gx_ctx *ctx, const gx_function *table);

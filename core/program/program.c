@@ -211,9 +211,12 @@ gx_code gx_program_prepare(gx_run *run, const char *text, size_t bytes, const gx
         return run->err.code;
     }
     if (p->syntax->arguments < count) {
-        return gx_run_failf(run, GX_ARG,
-                            "%d arguments came after the text, which names ?%d at most", count,
-                            p->syntax->arguments);
+        char most[32] = "no ?1";
+        if (p->syntax->arguments > 0) {
+            snprintf(most, sizeof most, "?%d at most", p->syntax->arguments);
+        }
+        return gx_run_failf(run, GX_ARG, "%d argument%s came after the text, which names %s",
+                            count, count == 1 ? "" : "s", most);
     }
     if (p->graph == NULL || !still_fits(run, p->graph, args, count)) {
         compile_again(run, p, args, count);

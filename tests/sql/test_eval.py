@@ -663,7 +663,9 @@ def test_functions_of_one_operation(db):
             "gx_roll('A', 'R')": "takes at least 2 arguments before the destination, not 1",
             "gx_prod('A', 0, 0)": "takes at most 2 arguments before the destination, not 3",
             "gx_cumsum('A', NULL)": "axis is NULL", "gx_kron('A', NULL)": "B is NULL",
-            "gx_quantile('A', '[0,1]')": "q must be a number that is known before the program runs",
+            "gx_quantile('A', '[0,1]')": "q must be a number, not '[0,1]'",
+            "gx_flip('A', gx_eye(1))": "axis must be a number, not a blob of 40 bytes",
+            "gx_unique_count('A', 0)": "takes at most 1 argument before the destination, not 2",
             "gx_repeat('A', 1e18)": "n must be a whole number of at most 2^53, not 1e+18",
             "gx_take('A', '[[1,2],[3,4]]')": "index is 2x2, but an index is a real vector",
             "gx_inner('[[1,2],[3,4]]', '[1]')": "x is 2x2, but this is of a vector"}.items():
