@@ -1,7 +1,7 @@
 /*
-** Tables that are called like functions: SELECT gx_knn(Q, E, k).  Of a name that it knows as a table
-** alone SQLite says "no such function", which is true and sends its reader to look for a spelling;
-** here it is said how rows are asked for.
+** Tables that are called like functions: SELECT gx_knn(Q, E, k).  Of a name that it knows as a
+** table alone SQLite says "no such function", which is true and sends its reader to look for a
+** spelling; here it is said where such rows come from.
 */
 #include "gx_ext.h"
 #include "help.h"
@@ -10,7 +10,7 @@ static void refuse(gx_fn *fn)
 {
     char usage[GX_USAGE_BYTES];
     gx_help_usage(fn->def->name, usage);
-    gx_fn_fail(fn, "is a table, not a function: SELECT * FROM %s",
+    gx_fn_fail(fn, "is a table, not a function: its rows come FROM %s",
                usage[0] == ':' ? usage + sizeof ": " - 1 : fn->def->name);
 }
 
