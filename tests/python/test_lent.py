@@ -113,6 +113,19 @@ def test_the_long_way(db, calls):
 
 # ---- 2. out ----------------------------------------------------------------------------------------------------------
 
+def test_out_in_another_array(db):
+    """Of a side of one element NumPy keeps the stride of the array that it was cut out of, whatever it says of gaps."""
+    for shape in ((1, 1), (1, 4), (4, 1), (3, 4)):
+        a = np.arange(1.0, 1 + shape[0] * shape[1]).reshape(shape)
+        gx.store(db, "A", a, replace=True)
+        for order in "CF":
+            frame = np.zeros((9, 9), order=order)
+            for out in (frame[:shape[0], :shape[1]], frame[1::2, ::2][:shape[0], :shape[1]], frame[::-1, ::-1][:shape[0], :shape[1]]):
+                frame[:] = 0
+                gx.fetch(db, "A", out=out)
+                assert np.array_equal(out, a) and frame.sum() == a.sum()
+
+
 def test_out(db, calls):
     small_tiles(db, 5000)
     a = numbers((700, 530), "f4")

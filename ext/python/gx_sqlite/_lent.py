@@ -41,7 +41,9 @@ def lent(array: Array, is_writable: bool) -> Iterator[Optional[str]]:
     is_fit = flags.aligned and all(stride % array.itemsize == 0 for stride in array.strides)
     if is_writable:
         is_fit = is_fit and flags.writeable and (flags.c_contiguous or flags.f_contiguous)
-    if array.shape[0] == 1:  # the stride along a side of one element says nothing
+    if array.size == 1:  # the stride along a side of one element says nothing
+        steps = [1, 1]
+    elif array.shape[0] == 1:
         steps[0] = array.shape[1] if steps[1] == 1 else 1
     elif array.shape[1] == 1:
         steps[1] = array.shape[0] if steps[0] == 1 else 1
