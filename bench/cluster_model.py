@@ -119,8 +119,8 @@ def matmul(n, b, m=None, e=4, is_held=False):
 
 
 def matmul_of_stored(n, b, m=None, is_device=False, e=4):
-    """The same where a worker reads the blocks it needs, and keeps them for the tasks of a group; the last ones are in shares,
-    and go to whoever has nothing to do."""
+    """The same where a worker reads the blocks it needs, and keeps them for the tasks of a group; the last ones are cut in
+    shares, which go to whoever has nothing to do."""
     t, N, M = Tasks(), n // b, (m or n) // b
     height, width = rectangle(M, N, 64 if is_device else 256)
     down, across = -(-M // height), -(-N // width)
@@ -147,10 +147,9 @@ def matmul_of_stored(n, b, m=None, is_device=False, e=4):
         for place in places:
             add(*place, shelves[-1], 1)
     few = [t.add({}, 0, shelves) for _ in groups[early:][:4]]
+    count = max(1, min(8, N, -(-256 // max(1, len(late))), int(2 * b ** 3 * N * height * width // 1.6e10)))
     for n, place in enumerate(late):
-        left = len(late) - n
-        long = int(2 * b ** 3 * N * height * width // 1.6e10)
-        add(*place, few[n * len(few) // len(late)], max(1, min(8, N, -(-32 // left), long)))
+        add(*place, few[n * len(few) // len(late)], count)
     return t
 
 

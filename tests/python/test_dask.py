@@ -276,9 +276,8 @@ def test_products_read_once(db, tmp_path, monkeypatch):
         C = gxd.matmul(gxd.from_gx(path, "A", 10), gxd.from_gx(path, "B", 10), read=True)
         made = collections.Counter(key[0].split("-")[0] for key in C.dask)
         late = {64: 36, 36: 10}[least]  # five of eighteen groups
-        shares = sum(min(5, -(-32 // left)) for left in range(1, late + 1)) if task == 10 else late
-        assert made["late_products"] == shares > late * (task == 10) and made["_products"] == 36 - late
-        assert made["_total"] == (min(late, 31) if task == 10 else 0)
+        assert made["late_products"] == late * (5 if task == 10 else 1) and made["_products"] == 36 - late
+        assert made["_total"] == (late if task == 10 else 0)
         assert made["late_shelf"] <= 4  # all that Dask has them need: more, and it does not deal them out
         shelf = gxd.shelf_of(C.name.split("-")[1])  # as long as tasks are to come a worker has it
         with dask_threads():

@@ -46,7 +46,7 @@ _DRIVERS = ("/dev/nvidiactl", "/dev/dxg")
 _TASKS = 64  # rectangles of a product on a device, at least, where it has so many blocks
 _SMALL_TASKS = 256  # on processors, of which there are more
 _GROUPS, _SHORT = 16, 4  # groups of such rectangles, at least: who works on one goes on with it; a short side of them
-_SHARES, _LANES = 8, 16  # of one of these in the last groups, at most; threads that are to end together
+_SHARES = 8  # of one of these in the last groups, at most
 _DEALT = 4  # results that tasks of one name may need, all of them together, where Dask is to deal them out
 _STRIP = 1 << 28  # bytes of one factor that go to a device at once
 _LARGER_IS_NEARER = {"cosine": True, "dot": True, "l2": False, "euclidean": False, "sqeuclidean": False, "l1": False,
@@ -541,8 +541,8 @@ def _rectangles(steps: _Steps, a: Blocks, b: Blocks, dtype: Any, is_device: bool
     """A product's blocks, of stored factors: whole sums, a rectangle of blocks to a task, each of which begins at another
     block, which others want after it.  What a worker reads it keeps for the tasks of its group, a rectangle of rectangles,
     which Dask runs where the group's shelf is.  Those of the last groups (or all, where they are few) it deals out one by one
-    to whoever has nothing to do, as it does with many tasks that need few results; the last ones are cut in shares of the
-    inner side, so that all workers end together: on processors, which are many."""
+    to whoever has nothing to do, as it does with many tasks that need few results, in equal shares of the inner side (it does
+    not deal in the order in which they are named), so that all workers end together: on processors, which are many."""
     columns = [list(column) for column in zip(*b)]
     height, width = _rectangle(len(a), len(columns), _TASKS if is_device else _SMALL_TASKS)
     down, across = -(-len(a) // height), -(-len(columns) // width)
@@ -569,8 +569,8 @@ def _rectangles(steps: _Steps, a: Blocks, b: Blocks, dtype: Any, is_device: bool
         for p, q in group:
             add(p, q, shelves[-1])
     few = [steps.add(shelf_of, steps.token, *shelves, name="late_shelf") for _ in groups[early:][:_DEALT]]  # after all others
+    count = _shares(a[0], columns[0], height * width, len(late))
     for n, (p, q) in enumerate(late):
-        count = _shares(a[p * height], columns[q * width], height * width, len(late) - n)
         add(p, q, few[n * len(few) // len(late)], count, "late_products")
     return made
 
@@ -582,10 +582,10 @@ def _group(down: int, across: int) -> tuple[int, int]:
     return _rectangle(down, across, _GROUPS)
 
 
-def _shares(row: Sequence[Stored], column: Sequence[Stored], blocks: int, left: int) -> int:
-    """Shares of a task, the more the fewer are left, as long as they are long."""
+def _shares(row: Sequence[Stored], column: Sequence[Stored], blocks: int, tasks: int) -> int:
+    """Of each of so many tasks, as long as they are long."""
     flops = 2.0 * blocks * row[0].shape[0] * column[0].shape[1] * sum(block.shape[1] for block in row)
-    return max(1, min(_SHARES, len(row), -(-2 * _LANES // left), int(flops // (4 * _TASK))))
+    return max(1, min(_SHARES, len(row), -(-_SMALL_TASKS // max(1, tasks)), int(flops // (4 * _TASK))))
 
 
 def _fan(block: int, count: int) -> int:
