@@ -563,6 +563,20 @@ bool gx_prog_slots_on(const gx_prog *prog, const size_t bytes[], gx_slots *slots
     return true;
 }
 
+/* The readers of helpers that the reserve has no room for. */
+static size_t readers_bytes(const gx_prog *prog)
+{
+    enum { IN_RESERVE = 4, READER_BYTES = 6 << 10 };
+    int64_t readers = prog->run->ctx->config.number[GX_SET_READERS];
+    return (size_t)gx_max(readers - IN_RESERVE, 0) * READER_BYTES;
+}
+
+static int64_t slots_beside(const gx_prog *prog, size_t available, size_t reserve)
+{
+    size_t cache = available > reserve ? available - reserve : 0;
+    return gx_min((int64_t)(cache / prog->slot_bytes), prog->blocks);
+}
+
 int64_t gx_prog_slots(gx_prog *prog)
 {
     if (prog->slot_bytes == 0 || prog->step_count == 0) {
@@ -571,9 +585,11 @@ int64_t gx_prog_slots(gx_prog *prog)
     size_t available = gx_mem_available(prog->run->ctx->mem);
     size_t spare = gx_min(RESERVE_BYTES, available / 4);
     size_t reserve = spare + packing_bytes(prog) + prog->workspace_bytes;
-    size_t cache = available > reserve ? available - reserve : 0;
-    int64_t slots = (int64_t)gx_min((int64_t)(cache / prog->slot_bytes), prog->blocks);
     int64_t needed = widest_step(prog);
+    int64_t slots = slots_beside(prog, available, reserve + readers_bytes(prog));
+    if (slots < needed) { // blocks come before helpers
+        slots = slots_beside(prog, available, reserve);
+    }
     if (slots < needed) {
         gx_run_failf(
             prog->run, GX_BUDGET,

@@ -20,7 +20,7 @@ import sys
 import numpy as np
 import pytest
 
-from conftest import error, from_numpy, gx_path, q, to_numpy
+from conftest import error, from_numpy, gx_connect, gx_path, q, to_numpy
 
 EPS = {"f64": 2.0**-53, "f32": 2.0**-24, "c128": 2.0**-53, "c64": 2.0**-24}
 NUMPY = {"f64": np.float64, "f32": np.float32, "c128": np.complex128, "c64": np.complex64}
@@ -344,3 +344,18 @@ def test_f32_by_tiles():
     assert after == "off: GX_CPU_AMX"
     assert all(x != y for x, y in zip(tiles, blas))
     assert tiles_child("")[1] in ("on", "the processor has none", "refused by the system")
+
+
+def test_memory_of_many_helpers(tmp_path):
+    """Their readers have room of their own: whatever the limit leaves over, no call is refused for a few KiB of them."""
+    path = str(tmp_path / "a.db")
+    db = gx_connect(path, journal_mode="wal")
+    q(db, "SELECT gx_config('tile_bytes', ?)", 2 * TILE_BYTES)
+    q(db, "SELECT gx_randn(800, 600, 'A')")
+    db.close()
+    for limit in range(2_000_000, 2_000_000 + 3 * TILE_BYTES, 6000):
+        db = gx_connect(path)
+        for key, value in {"tile_bytes": 2 * TILE_BYTES, "memory_limit": limit, "threads": 16, "readers": 24}.items():
+            q(db, "SELECT gx_config(?, ?)", key, value)
+        assert q(db, "SELECT gx_matmul('A', 'A', 'C', '{\"transb\":true,\"replace\":true}')") == "C", limit
+        db.close()
