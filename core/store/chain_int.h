@@ -8,10 +8,8 @@
 
 #include "lay_int.h"
 
-enum {
-    GX_CHAINS = 16,            /* tiles that a reader knows the pages of: those read in turn      */
-    GX_CHAIN_PAGE = 32 << 10   /* bytes: of smaller pages there are too many pointers to follow   */
-};
+/* Tiles that a reader knows the pages of: those read in turn. */
+enum { GX_CHAINS = 16 };
 
 /* The overflow pages of a tile. */
 typedef struct gx_chain {

@@ -19,8 +19,11 @@
 ** page size or a record that is not what is known here, has one answer: SQLite reads, and finds the
 ** words.
 **
-** Not where pages end in bytes of somebody else's, checksums or what encryption leaves there; nor
-** where they are small: each has a pointer that is a call to read (GX_CHAIN_PAGE, decision 058).
+** What is wanted is read page after page, many a call, on the guess that a page's neighbour is the
+** next one, as it is in a file that was not much changed: each page's pointer comes along and tells.
+** Where little of each page is wanted, runs are read alone, and pointers one by one.
+**
+** Not where pages end in bytes of somebody else's, checksums or what encryption leaves there.
 **
 ** Memory: four bytes a page for GX_CHAINS tiles.
 */
@@ -38,6 +41,7 @@ enum {
     MOST_PAGES = 1 << 16, /* of a tile                                               */
     GAP = 512,            /* bytes nobody wants are read between others, up to so many */
     PARTS = 256,          /* of memory, in one call                                  */
+    BETWEEN = 4 << 10,    /* bytes nobody wants, in a part                            */
     LOOK = 64             /* bytes that are compared                                 */
 };
 
@@ -63,8 +67,7 @@ void gx_chains_begin(gx_chains *chains, sqlite3 *db)
     if (sqlite3_file_control(db, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserved) == SQLITE_OK &&
         reserved == 0 &&
         sqlite3_file_control(db, "main", GX_FCNTL_WATCH, &chains->watch) == SQLITE_OK) {
-        size_t page_bytes = page_bytes_of(db);
-        chains->page_bytes = page_bytes >= GX_CHAIN_PAGE ? page_bytes : 0;
+        chains->page_bytes = page_bytes_of(db);
     }
 }
 
@@ -170,24 +173,32 @@ gx_chain *gx_chain_find(gx_chains *chains, sqlite3_blob *blob, int64_t row)
     return chain;
 }
 
+/* The page that the chain's page k leads to, as its first bytes have it.  false: none, or not so. */
+static bool learn(gx_chain *chain, int64_t k, const unsigned char next[GX_LAY_POINTER])
+{
+    uint32_t page = (uint32_t)next[0] << 24 | (uint32_t)next[1] << 16 | (uint32_t)next[2] << 8 |
+                    (uint32_t)next[3];
+    if (k + 1 < chain->known || k + 1 == chain->count) {
+        return k + 1 == chain->count || page == chain->page[k + 1];
+    }
+    chain->page[chain->known] = page;
+    chain->known += page != 0;
+    return page != 0;
+}
+
 /* The numbers of the first `count` pages. */
 static bool follow(const gx_chains *chains, gx_chain *chain, int64_t count)
 {
-    while (chain->known < count) {
+    bool is_known = true;
+    while (chain->known < count && is_known) {
         unsigned char next[GX_LAY_POINTER];
         struct iovec part = {next, sizeof next};
-        if (!read_all(chains->watch.descriptor, &part, 1,
-                      place_of(chains, chain->page[chain->known - 1]))) {
-            return false;
-        }
-        uint32_t page = (uint32_t)next[0] << 24 | (uint32_t)next[1] << 16 |
-                        (uint32_t)next[2] << 8 | (uint32_t)next[3];
-        if (page == 0) {
-            return false;
-        }
-        chain->page[chain->known++] = page;
+        int64_t last = chain->known - 1;
+        is_known =
+            read_all(chains->watch.descriptor, &part, 1, place_of(chains, chain->page[last])) &&
+            learn(chain, last, next);
     }
-    return true;
+    return is_known;
 }
 
 // Reading -----------------------------------------------------------------------------------------
@@ -228,6 +239,12 @@ static bool add(batch *b, off_t at, size_t bytes, char *dst)
     return true;
 }
 
+/* Which of the chain's pages has the tile's byte `at`. */
+static int64_t page_of(const gx_chains *chains, const gx_chain *chain, size_t at)
+{
+    return (int64_t)((at - chain->start) / (chains->page_bytes - GX_LAY_POINTER));
+}
+
 /* Bytes [from, to) of the tile. */
 static bool add_run(batch *b, const gx_chains *chains, const gx_chain *chain, size_t from,
                     size_t to, char *dst)
@@ -246,23 +263,142 @@ static bool add_run(batch *b, const gx_chains *chains, const gx_chain *chain, si
     return true;
 }
 
-bool gx_chain_read(gx_chains *chains, gx_chain *chain, const gx_columns *c)
+/* Runs with much between them, each by itself. */
+static bool read_apart(const gx_chains *chains, gx_chain *chain, const gx_columns *c)
 {
-    size_t each = chains->page_bytes - GX_LAY_POINTER;
-    size_t end = c->offset + (size_t)(c->count - 1) * c->step + c->bytes;
     batch b;
     b.descriptor = chains->watch.descriptor;
     b.parts = 0;
     b.next = 0;
-    if (!follow(chains, chain, (int64_t)((end - chain->start + each - 1) / each))) {
-        return false;
-    }
     for (int64_t j = 0; j < c->count; j++) {
         size_t from = c->offset + (size_t)j * c->step;
         char *dst = (char *)c->dst + (size_t)j * c->dst_step;
-        if (!add_run(&b, chains, chain, from, from + c->bytes, dst)) {
+        if (!follow(chains, chain, page_of(chains, chain, from + c->bytes - 1) + 1) ||
+            !add_run(&b, chains, chain, from, from + c->bytes, dst)) {
             return false;
         }
     }
     return flush(&b);
+}
+
+// Page after page ---------------------------------------------------------------------------------
+
+/* What one call is to read: of neighbouring pages, the pointers and what is wanted. */
+typedef struct sweep {
+    off_t at;             /* in the file                                        */
+    int64_t first, pages; /* of the chain                                       */
+    int64_t led;          /* the first page whose pointer is read, too          */
+    int parts;
+    struct iovec part[PARTS];
+    unsigned char next[PARTS][GX_LAY_POINTER];
+    char between[BETWEEN]; /* what nobody wants goes here */
+} sweep;
+
+/* The tile's bytes [at, end), all of the page.  false: they are too many parts. */
+static bool add_page(sweep *w, const gx_columns *c, size_t at, size_t end)
+{
+    size_t step = c->count > 1 ? c->step : end - c->offset;
+    int parts = w->parts;
+    if (parts < PARTS && w->first + w->pages >= w->led) {
+        w->part[parts++] = (struct iovec){w->next[w->pages], GX_LAY_POINTER};
+    }
+    while (at < end && parts < PARTS) {
+        size_t j = (at - c->offset) / step, from = c->offset + j * step, bytes = end - at;
+        char *dst = w->between;
+        if (at < from + c->bytes) {
+            bytes = gx_min(bytes, from + c->bytes - at);
+            dst = (char *)c->dst + j * c->dst_step + (at - from);
+        } else {
+            bytes = gx_min(bytes, gx_min(BETWEEN, from + step - at));
+        }
+        w->part[parts++] = (struct iovec){dst, bytes};
+        at += bytes;
+    }
+    if (at < end) {
+        return false;
+    }
+    w->parts = parts;
+    w->pages++;
+    return true;
+}
+
+/* Pages of the chain from that of the tile's byte `at` on, of which it is known, or a guess, that
+** they are neighbours: no more than `most`. */
+static void gather(sweep *w, const gx_chains *chains, const gx_chain *chain, const gx_columns *c,
+                   size_t at, size_t end, int64_t most)
+{
+    size_t each = chains->page_bytes - GX_LAY_POINTER;
+    int64_t k = page_of(chains, chain, at);
+    size_t from = chain->start + (size_t)k * each;
+    bool is_neighbour = true;
+    w->first = k;
+    w->pages = 0;
+    w->parts = 0;
+    w->led = at == from ? k : k + 1;
+    w->at =
+        place_of(chains, chain->page[k]) + (off_t)(at - from) + (at == from ? 0 : GX_LAY_POINTER);
+    for (; at < end && is_neighbour && w->pages < most; k++) {
+        from = chain->start + (size_t)(k + 1) * each;
+        is_neighbour = add_page(w, c, at, gx_min(from, end)) &&
+                       (k + 1 >= chain->known || chain->page[k + 1] == chain->page[k] + 1);
+        at = from;
+    }
+}
+
+/*
+** All pages from the first one on, many a call, for runs with little between them.  That a page is
+** followed by its neighbour is a guess, unless it is known: the pointer comes with the page, and
+** says so, or where to go on.
+*/
+static bool read_through(const gx_chains *chains, gx_chain *chain, const gx_columns *c)
+{
+    size_t each = chains->page_bytes - GX_LAY_POINTER, at = c->offset;
+    size_t end = c->offset + (size_t)(c->count - 1) * c->step + c->bytes;
+    int64_t most = PARTS; // pages of a call; fewer where guesses were wrong
+    sweep w;
+    while (at < end) {
+        int64_t k = page_of(chains, chain, at), last = page_of(chains, chain, end - 1);
+        bool is_whole = at == chain->start + (size_t)k * each; // its pointer comes along
+        if (!follow(chains, chain, gx_min(k + 1 + !is_whole, last + 1))) {
+            return false;
+        }
+        gather(&w, chains, chain, c, at, end, most);
+        if (w.pages == 0 || !read_all(chains->watch.descriptor, w.part, w.parts, w.at)) {
+            if (w.pages <= 1) {
+                return false;
+            }
+            most = 1; // the file may end behind a page
+            continue;
+        }
+        int64_t next = w.first + w.pages;
+        most = gx_min(2 * most, PARTS);
+        for (k = w.led; k < next; k++) {
+            if (!learn(chain, k, w.next[k - w.first])) {
+                return false;
+            }
+            if (k + 1 < next && chain->page[k + 1] != chain->page[k] + 1) {
+                next = k + 1;
+                most = k + 1 - w.first;
+            }
+        }
+        at = chain->start + (size_t)next * each;
+    }
+    return true;
+}
+
+/* Is it less to read all bytes than to make a call for each pointer and each run? */
+static bool is_dense(const gx_chains *chains, const gx_chain *chain, const gx_columns *c)
+{
+    const size_t CALL = 4 << 10; // bytes that are read while one is made
+    size_t span = (size_t)(c->count - 1) * c->step + c->bytes;
+    size_t wanted = (size_t)c->count * c->bytes;
+    int64_t pointers = page_of(chains, chain, c->offset + span - 1) + 1 - chain->known;
+    int64_t runs = c->count > 1 && c->step - c->bytes > GAP ? c->count : 0;
+    return span - wanted <= (size_t)(gx_max(0, pointers) + runs) * CALL;
+}
+
+bool gx_chain_read(gx_chains *chains, gx_chain *chain, const gx_columns *c)
+{
+    return is_dense(chains, chain, c) ? read_through(chains, chain, c)
+                                      : read_apart(chains, chain, c);
 }

@@ -481,7 +481,8 @@ static bool read_straight(gx_reader *reader, const gx_meta *meta, int64_t tile,
 {
     const size_t LEAST = 32 << 10; // less is not worth the calls
     size_t bytes = columns->bytes * (size_t)columns->count;
-    if (reader->chains.page_bytes == 0 || bytes < LEAST ||
+    size_t span = (size_t)(columns->count - 1) * columns->step + columns->bytes;
+    if (reader->chains.page_bytes == 0 || span < LEAST ||
         !is_worth_it(gx_meta_tile_bytes(meta, tile), reader->chains.page_bytes)) {
         return false;
     }
@@ -523,11 +524,11 @@ static bool read_spread(gx_reader *reader, const gx_meta *meta, int64_t tile, co
 bool gx_reader_columns(gx_reader *reader, const gx_meta *meta, int64_t tile,
                        const gx_columns *columns)
 {
-    const size_t LEAST_RUN = 1 << 10; // shorter ones are better cut out of a buffer
+    const size_t LEAST_RUN = 1 << 10, FAR = 8 << 10; // else better cut out of a buffer
     assert(tile >= 0 && tile < gx_meta_tiles(meta) && columns->count > 0);
     assert(columns->offset + (size_t)(columns->count - 1) * columns->step + columns->bytes <=
            gx_meta_tile_bytes(meta, tile));
-    return columns->bytes >= LEAST_RUN &&
+    return (columns->bytes >= LEAST_RUN || columns->step >= FAR) &&
            ((meta->is_spread && read_spread(reader, meta, tile, columns)) ||
             read_straight(reader, meta, tile, columns));
 }
@@ -544,7 +545,7 @@ bool gx_reader_is_random(gx_store *store, const gx_meta *meta)
         return true;
     }
     size_t page_bytes = gx_store_page_bytes(store, meta->schema);
-    return page_bytes >= GX_CHAIN_PAGE && is_worth_it(gx_meta_tile_bytes(meta, 0), page_bytes) &&
+    return is_worth_it(gx_meta_tile_bytes(meta, 0), page_bytes) &&
            sqlite3_file_control(store->db, meta->schema, SQLITE_FCNTL_VFS_POINTER, &vfs) ==
                SQLITE_OK &&
            gx_vfs_over(vfs) != NULL &&

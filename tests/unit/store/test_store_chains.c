@@ -2,10 +2,11 @@
 ** Tiles read straight from the file (core/store/store_chain.c), against what SQLite reads of them.
 **
 ** Plan:
-**   1. large pages, behind each other and scattered: whole tiles, columns of them, from the
-**      b-tree's page on and behind it, all tiles in turn; it was this way that they were read
-**   2. the other way, with the same bytes: small pages, the caller's own connection, WAL mode, a
-**      mapped file, bytes reserved on each page, another VFS, records of another shape, short runs
+**   1. pages of every size, behind each other and scattered: whole tiles, columns of them, a row,
+**      from the b-tree's page on and behind it, all tiles in turn; it was this way that they were
+**      read
+**   2. the other way, with the same bytes: the caller's own connection, WAL mode, a mapped file,
+**      bytes reserved on each page, another VFS, records of another shape, short runs
 **   3. a chain that ends, leads behind the file, in a circle or into another table: what SQLite
 **      says, or reads; a file that is cut while it is read
 **   4. another transaction finds other pages; what was known before is forgotten
@@ -81,10 +82,29 @@ static void are_columns(gx_reader *reader, const gx_meta *meta, int t, int i0, i
     }
 }
 
+/* Of every fourth column the elements [i, i + m): short runs that are far apart. */
+static void are_rows(gx_reader *reader, const gx_meta *meta, int t, int i, int m)
+{
+    const gx_columns c = {.offset = (size_t)i * 8,
+                          .bytes = (size_t)m * 8,
+                          .step = (size_t)SIDE * 8 * 4,
+                          .count = SIDE / 4,
+                          .dst = got,
+                          .dst_step = (size_t)m * 8};
+    memset(got, 0xff, sizeof got);
+    assert_true(gx_reader_columns(reader, meta, t, &c));
+    for (int j = 0; j < SIDE / 4; j++) {
+        assert_memory_equal(got + j * m, expected[t] + j * 4 * SIDE + i, (size_t)m * 8);
+    }
+}
+
 static void all_ways(gx_reader *helper, const gx_meta *meta)
 {
-    for (int t = 0; t < TILES; t++) {
+    for (int t = 0; t < TILES; t++) { // of pages not known yet, then of known ones
+        are_rows(helper, meta, t, 7, 1);
         are_columns(helper, meta, t, 0, 0, SIDE, SIDE);
+        are_rows(helper, meta, t, 100, 3);
+        are_rows(helper, meta, t, SIDE - 1, 1);
     }
     for (int j = 0; j < SIDE; j += 50) { // tiles in turn, from the last columns on
         for (int t = 0; t < TILES; t++) {
@@ -120,13 +140,35 @@ static void pages_of_every_size(void **state)
         gx_meta meta = make_large(f, true, page);
         assert_int_equal(number(f->db, "PRAGMA page_size"), page);
         gx_reader *helper = open_helper(f, &meta);
-        if (page >= PAGE) {
-            all_ways(helper, &meta);
-            gx_reader_close(helper);
-        } else {
-            is_not_straight(f, helper, &meta);
-        }
+        all_ways(helper, &meta);
+        gx_reader_close(helper);
     }
+}
+
+/* The page of the file, of so many bytes, that has an element of a tile. */
+static int64_t page_with(const fixture *f, int t, int element, int page_bytes)
+{
+    FILE *file = fopen(f->path, "rb");
+    assert_non_null(file);
+    fseek(file, 0, SEEK_END);
+    size_t bytes = (size_t)ftell(file);
+    char *all = malloc(bytes);
+    rewind(file);
+    assert_int_equal(fread(all, 1, bytes, file), bytes);
+    fclose(file);
+    const char *at = memmem(all, bytes, &expected[t][element], 8);
+    if (at == NULL) { // the end of one page and the beginning of another
+        at = memmem(all, bytes, &expected[t][element + 1], 8);
+    }
+    assert_non_null(at);
+    int64_t page = (at - all) / page_bytes;
+    free(all);
+    return page + 1;
+}
+
+static int64_t middle_page(const fixture *f, int t)
+{
+    return page_with(f, t, ELEMENTS / 2, PAGE);
 }
 
 /* Free pages, one by one and in no order, for the next matrix. */
@@ -134,7 +176,7 @@ static void scatter(fixture *f, int page)
 {
     char sql[300];
     snprintf(sql, sizeof sql,
-             "PRAGMA page_size = %d; CREATE TABLE filler(id INTEGER PRIMARY KEY, data);"
+             "PRAGMA page_size = %d; VACUUM; CREATE TABLE filler(id INTEGER PRIMARY KEY, data);"
              "WITH c(k) AS (VALUES(1) UNION ALL SELECT k + 1 FROM c WHERE k < %d)"
              "INSERT INTO filler SELECT k, zeroblob(%d) FROM c;"
              "DELETE FROM filler WHERE id * 7919 %% 5 < 2",
@@ -142,14 +184,29 @@ static void scatter(fixture *f, int page)
     run_sql(f->db, sql);
 }
 
+/* How often the elements of a page are not in the page behind the one of those before them. */
+static int breaks(const fixture *f, int page)
+{
+    int count = 0;
+    for (int e = ELEMENTS / 4; e < ELEMENTS / 2; e += page / 8) {
+        count += page_with(f, 2, e + page / 8, page) != page_with(f, 2, e, page) + 1;
+    }
+    return count;
+}
+
 static void pages_anywhere(void **state)
 {
     fixture *f = *state;
-    scatter(f, PAGE);
-    gx_meta meta = make_large(f, false, 0.5);
-    gx_reader *helper = open_helper(f, &meta);
-    all_ways(helper, &meta);
-    gx_reader_close(helper);
+    make_large(f, false, 0);
+    for (int page = 1024; page <= 65536; page *= 4) {
+        scatter(f, page);
+        gx_meta meta = make_large(f, true, page + 0.5);
+        assert_true(breaks(f, page) > 0);
+        gx_reader *helper = open_helper(f, &meta);
+        all_ways(helper, &meta);
+        gx_reader_close(helper);
+        run_sql(f->db, "DROP TABLE filler");
+    }
 }
 
 static void pages_with_a_map(void **state)
@@ -238,24 +295,6 @@ static void short_runs(void **state)
 }
 
 // 3. ----------------------------------------------------------------------------------------------
-
-/* The page of the file that has the middle of a tile. */
-static int64_t middle_page(const fixture *f, int t)
-{
-    FILE *file = fopen(f->path, "rb");
-    assert_non_null(file);
-    fseek(file, 0, SEEK_END);
-    size_t bytes = (size_t)ftell(file);
-    char *all = malloc(bytes);
-    rewind(file);
-    assert_int_equal(fread(all, 1, bytes, file), bytes);
-    fclose(file);
-    const char *at = memmem(all, bytes, &expected[t][ELEMENTS / 2], 16);
-    assert_non_null(at);
-    int64_t page = (at - all) / PAGE;
-    free(all);
-    return page + 1;
-}
 
 static void point(const fixture *f, int64_t page, int64_t next)
 {
