@@ -20,7 +20,7 @@
 ** words.
 **
 ** What is wanted is read page after page, many a call, on the guess that a page's neighbour is the
-** next one, as it is in a file that was not much changed: each page's pointer comes along and tells.
+** next one, as in a file that was not much changed: each page's pointer comes along and tells.
 ** Where little of each page is wanted, runs are read alone, and pointers one by one.
 **
 ** Not where pages end in bytes of somebody else's, checksums or what encryption leaves there.
@@ -173,7 +173,7 @@ gx_chain *gx_chain_find(gx_chains *chains, sqlite3_blob *blob, int64_t row)
     return chain;
 }
 
-/* The page that the chain's page k leads to, as its first bytes have it.  false: none, or not so. */
+/* Page k's first bytes: to which page it leads.  false: to none, or not to the known one. */
 static bool learn(gx_chain *chain, int64_t k, const unsigned char next[GX_LAY_POINTER])
 {
     uint32_t page = (uint32_t)next[0] << 24 | (uint32_t)next[1] << 16 | (uint32_t)next[2] << 8 |
