@@ -566,9 +566,9 @@ bool gx_prog_slots_on(const gx_prog *prog, const size_t bytes[], gx_slots *slots
 /* The readers of helpers that the reserve has no room for. */
 static size_t readers_bytes(const gx_prog *prog)
 {
-    enum { IN_RESERVE = 4, READER_BYTES = 6 << 10 };
+    enum { IN_RESERVE = 4, THREAD_BYTES = 1 << 10 }; // beside its reader
     int64_t readers = prog->run->ctx->config.number[GX_SET_READERS];
-    return (size_t)gx_max(readers - IN_RESERVE, 0) * READER_BYTES;
+    return (size_t)gx_max(readers - IN_RESERVE, 0) * (gx_reader_bytes() + THREAD_BYTES);
 }
 
 static int64_t slots_beside(const gx_prog *prog, size_t available, size_t reserve)

@@ -460,6 +460,9 @@ const char *gx_reader_refusal(gx_store *store, const char *schema);
 */
 gx_code gx_reader_open(gx_store *store, const char *schema, gx_reader **reader, gx_err *err);
 
+/* What one takes of the connection's memory, beside what it knows of tiles' pages. */
+size_t gx_reader_bytes(void);
+
 /* One more of the same; any thread. */
 gx_code gx_reader_another(const gx_reader *reader, gx_reader **another, gx_err *err);
 

@@ -161,11 +161,16 @@ const char *gx_reader_refusal(gx_store *store, const char *schema)
 
 // Open and close ----------------------------------------------------------------------------------
 
+size_t gx_reader_bytes(void)
+{
+    return sizeof(gx_reader);
+}
+
 static gx_code make_reader(gx_store *store, gx_reader **reader, gx_err *err)
 {
     *reader = NULL;
     void *memory;
-    GX_TRY(gx_mem_calloc(store->mem, sizeof(gx_reader), "reader", &memory, err));
+    GX_TRY(gx_mem_calloc(store->mem, gx_reader_bytes(), "reader", &memory, err));
     *reader = memory;
     (*reader)->store = store;
     (*reader)->extents.store = store;
