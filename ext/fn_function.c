@@ -112,6 +112,7 @@ static void from_function(gx_fn *fn)
         return;
     }
     gx_sink sink;
+    opt.dest.is_asked_for = true;
     gx_sink_begin(&fn->run, &opt.dest, m, n, opt.dtype, 0, 0, 0, &sink);
     if (gx_ok(&fn->run)) {
         ask(fn, &from, &sink);

@@ -106,6 +106,7 @@ typedef struct gx_landing {
 typedef struct gx_dest {
     const char *name; /* NULL: a matrix value.  Else "name" or "schema.name" */
     bool replace;
+    bool is_asked_for; /* a function of the application gives the elements: it may COMMIT */
     const gx_landing *place; /* not NULL: the elements go there, and name is NULL */
 } gx_dest;
 

@@ -12,6 +12,16 @@
 #include <stdio.h>
 #include <string.h>
 
+/*
+** Whether functions of the application may run until the end, and COMMIT: then the matrix that is
+** replaced has to be whole until the new one takes its name, and is not written over.
+*/
+static bool may_be_committed(const gx_run *run, const gx_dest *dest)
+{
+    return dest->is_asked_for ||
+           run->ctx->config.number[GX_SET_PROGRESS] == GX_PROGRESS_CALLBACK;
+}
+
 static gx_code begin_stored(gx_run *run, const gx_dest *dest, uint32_t properties, gx_sink *sink)
 {
     gx_store *store = run->ctx->store;
@@ -29,7 +39,8 @@ static gx_code begin_stored(gx_run *run, const gx_dest *dest, uint32_t propertie
     meta->properties = properties;
     meta->tile_rows = sink->tile_rows;
     meta->tile_cols = sink->tile_cols;
-    if (gx_store_create(store, meta, dest->replace ? sink->name : NULL, &err) != GX_OK) {
+    bool may_write_over = dest->replace && !may_be_committed(run, dest);
+    if (gx_store_create(store, meta, may_write_over ? sink->name : NULL, &err) != GX_OK) {
         return gx_run_fail(run, &err);
     }
     sink->tile_rows = meta->tile_rows;

@@ -555,8 +555,5 @@ gx_code gx_store_call_progress(gx_store *store, const char *fn, const char *labe
     sqlite3_reset(stmt);
     finalize(&store->progress);
     store->progress = stmt;
-    if (code == GX_OK && store->depth > 0) {
-        code = gx_store_arm(store, err); // the function may have changed the schema
-    }
-    return code;
+    return code == GX_OK ? gx_store_called(store, err) : code;
 }

@@ -3,7 +3,8 @@
 **
 ** One statement serves all calls, and its result lies where SQLite has it until the next call.
 ** The function may use the connection, gx included; where it has changed the schema, the statements
-** that end a storing call are prepared again, so that none of them can fail for want of memory.
+** that end a storing call are prepared again, so that none of them can fail for want of memory; and
+** where it has ended the transaction the call ends, too.
 */
 #include <sqlite3ext.h>
 
@@ -20,6 +21,12 @@ static gx_code call_failed(gx_store *store, int rc, const char *fn, gx_err *err)
     }
     gx_code code = (rc & 0xff) == SQLITE_ERROR ? GX_ARG : gx_store_code(rc);
     return gx_fail(err, code, "function %s: %s", fn, sqlite3_errmsg(store->db));
+}
+
+gx_code gx_store_called(gx_store *store, gx_err *err)
+{
+    GX_TRY(gx_store_still_stores(store, err));
+    return store->depth > 0 ? gx_store_arm(store, err) : GX_OK;
 }
 
 gx_code gx_store_call_open(gx_store *store, const char *fn, struct sqlite3_stmt **stmt, gx_err *err)
@@ -51,7 +58,7 @@ gx_code gx_store_call_rectangle(gx_store *store, struct sqlite3_stmt *stmt, cons
         *blob = sqlite3_column_blob(stmt, 0);
         *bytes = (size_t)sqlite3_column_bytes(stmt, 0);
     }
-    return store->depth > 0 ? gx_store_arm(store, err) : GX_OK;
+    return gx_store_called(store, err);
 }
 
 void gx_store_call_close(struct sqlite3_stmt *stmt)

@@ -281,8 +281,14 @@ void gx_stamp_after(gx_store *store, const gx_schema *schema);
 #define GX_HASH_SEED 14695981039346656037u
 uint64_t gx_store_hash(uint64_t hash, const void *bytes, size_t count);
 
-/* GX_IO: SQLite has rolled the transaction back; what is stored now would be committed alone. */
+/* GX_IO: SQLite has rolled the transaction back, or a function of the application has ended it. */
+gx_code gx_store_ended(gx_err *err);
+
+/* gx_store_ended() where it has: what is stored now would be committed alone. */
 gx_code gx_store_still_stores(const gx_store *store, gx_err *err);
+
+/* A function of the application has run: may the call go on storing, and end? */
+gx_code gx_store_called(gx_store *store, gx_err *err);
 
 /* Tiles have been written since start_ns. */
 void gx_store_count_write(gx_store *store, int64_t start_ns, size_t bytes, int64_t tiles);

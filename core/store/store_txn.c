@@ -482,20 +482,45 @@ static gx_code roll_back(gx_store *store, const gx_level *level, gx_err *err)
     return GX_OK;
 }
 
+/*
+** Where the transaction is over: if all was rolled back there is nothing; if a function of the
+** application, called for elements or for the progress, has committed, what is unfinished was kept,
+** and goes.
+*/
+static void drop_unfinished(gx_store *store, const gx_level *level)
+{
+    gx_err ignored = {.code = GX_OK};
+    bool is_over = sqlite3_get_autocommit(store->db) != 0;
+    for (int k = level->created; is_over && k < store->created_count; k++) {
+        sqlite3_stmt *stmt;
+        gx_schema *schema = store->created[k].schema;
+        if (gx_store_stmt(store, schema, GX_SQL_UNNAMED, &stmt, &ignored) == GX_OK) {
+            sqlite3_bind_int64(stmt, 1, store->created[k].id);
+            bool is_left = sqlite3_step(stmt) == SQLITE_ROW;
+            sqlite3_reset(stmt);
+            if (is_left) {
+                (void)gx_store_erase(store, schema, store->created[k].id, &ignored);
+            }
+        }
+    }
+}
+
 static gx_code commit_level(gx_store *store, const gx_level *level, gx_err *err)
 {
-    if (sqlite3_get_autocommit(store->db)) {
-        return gx_fail(err, GX_IO, "the transaction was ended while the call was storing");
-    }
+    GX_TRY(gx_store_still_stores(store, err));
     int rc = step_armed(store, GX_ARMED_RELEASE);
     if (rc == SQLITE_OK) {
         store->has_committed |= level->was_autocommit;
         return GX_OK;
     }
-    gx_code code = gx_store_fail(store->db, rc, err, "committing");
+    bool is_gone =
+        rc == SQLITE_ERROR && strncmp(sqlite3_errmsg(store->db), "no such savepoint", 17) == 0;
+    gx_code code = is_gone ? gx_store_ended(err)
+                           : gx_store_fail(store->db, rc, err, "committing");
     if (!sqlite3_get_autocommit(store->db)) {
         (void)roll_back(store, level, err);
     }
+    drop_unfinished(store, level);
     return code;
 }
 
@@ -518,28 +543,6 @@ static gx_code undo_created(gx_store *store, const gx_level *level, gx_err *err)
     return code;
 }
 
-/*
-** The transaction has ended before the call.  Where SQLite has rolled back there is nothing; where
-** a function of the application, called for elements or for the progress, has committed, what is
-** unfinished was kept, and goes.
-*/
-static void drop_unfinished(gx_store *store, const gx_level *level)
-{
-    gx_err ignored = {.code = GX_OK};
-    for (int k = level->created; k < store->created_count; k++) {
-        sqlite3_stmt *stmt;
-        gx_schema *schema = store->created[k].schema;
-        if (gx_store_stmt(store, schema, GX_SQL_UNNAMED, &stmt, &ignored) == GX_OK) {
-            sqlite3_bind_int64(stmt, 1, store->created[k].id);
-            bool is_left = sqlite3_step(stmt) == SQLITE_ROW;
-            sqlite3_reset(stmt);
-            if (is_left) {
-                (void)gx_store_erase(store, schema, store->created[k].id, &ignored);
-            }
-        }
-    }
-}
-
 /* After a rollback nothing is known of any schema. */
 static void forget(gx_store *store)
 {
@@ -556,9 +559,8 @@ static gx_code abandon_level(gx_store *store, const gx_level *level, gx_err *err
     gx_code code = GX_OK;
     if (!level->has_savepoint) {
         code = undo_created(store, level, err);
-    } else if (!sqlite3_get_autocommit(store->db)) {
-        code = roll_back(store, level, err);
     } else {
+        code = sqlite3_get_autocommit(store->db) ? GX_OK : roll_back(store, level, err);
         drop_unfinished(store, level);
     }
     forget(store);

@@ -458,6 +458,20 @@ def test_progress_function_may_use_the_connection(slow):
     assert seen[0][1:] == (1, "gx_config: threads cannot be set while another call of gx is running")
 
 
+def test_a_progress_function_that_commits_loses_no_matrix(slow):
+    """Nor one that would be written over otherwise (decision 029)."""
+    db, value = slow
+    q(db, "PRAGMA secure_delete=ON")
+    q(db, "SELECT gx_eye(?, 'C')", SLOW)
+    db.create_function("watch", 3, lambda *arguments: db.execute("COMMIT") and None)
+    config(db, "progress", "watch")
+    said = error(db, "SELECT gx_matmul(?1, ?1, 'C', '{\"replace\":true}')", value)
+    assert said == "gx_matmul: the transaction was ended while the call was storing"
+    config(db, "progress", "off")
+    assert q(db, "SELECT gx_trace('C')") == SLOW and q(db, "SELECT gx_norm('C', '1')") == 1
+    assert q(db, "SELECT gx_check()") == "ok"
+
+
 def test_progress_on_stderr():
     """A call of a second or more writes plain lines into a pipe, each with a share or a time, and one at its end."""
     code = CHILD.replace(

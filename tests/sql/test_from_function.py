@@ -141,3 +141,28 @@ def test_a_function_that_ends_the_transaction(filedb, ends, within, volumes):
         assert q(db, "SELECT gx_json('A')") == "[[7.0]]" and q(db, "SELECT gx_check()") == "ok"
         assert q(db, "SELECT count(*) FROM gx_meta") == 1
         assert q(db, "SELECT count(*) FROM gx_tile") == 1
+
+
+@pytest.mark.parametrize("words", [["COMMIT"], ["COMMIT", "BEGIN"]], ids=len)
+@pytest.mark.parametrize("at", [1, 5, 32], ids=str)
+def test_a_commit_leaves_the_matrix_that_was_to_be_replaced(filedb, at, words):
+    """Of the same shape, where a replaced matrix is otherwise written over: see decision 029."""
+    db = filedb
+    q(db, "PRAGMA secure_delete=ON")
+    q(db, "SELECT gx_config('tile_bytes', '512')")
+    old = np.arange(64 * 30.0).reshape(64, 30)
+    q(db, "SELECT gx_store('A', ?)", from_numpy(old))
+    calls = []
+
+    def rectangle(i, j, rows, columns):
+        calls.append(i)
+        if len(calls) == at:
+            for word in words:
+                db.execute(word)
+        return from_numpy(np.ones((rows, columns)))
+
+    db.create_function("rectangle", 4, rectangle)
+    said = error(db, "SELECT gx_from_function('rectangle', 64, 30, 'A', '{\"replace\":true}')")
+    assert said == "gx_from_function: the transaction was ended while the call was storing"
+    assert np.array_equal(to_numpy(q(db, "SELECT gx_copy('A')")), old)
+    assert q(db, "SELECT count(*) FROM gx_meta") == 1 and q(db, "SELECT gx_check()") == "ok"
