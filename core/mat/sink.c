@@ -39,6 +39,7 @@ static gx_code begin_stored(gx_run *run, const gx_dest *dest, uint32_t propertie
     meta->properties = properties;
     meta->tile_rows = sink->tile_rows;
     meta->tile_cols = sink->tile_cols;
+    memcpy(meta->name, sink->name, sizeof meta->name);
     bool may_write_over = dest->replace && !may_be_committed(run, dest);
     if (gx_store_create(store, meta, may_write_over ? sink->name : NULL, &err) != GX_OK) {
         return gx_run_fail(run, &err);

@@ -56,7 +56,7 @@ typedef struct gx_panels {
 /* One catalog row. */
 typedef struct gx_meta {
     char schema[GX_NAME_MAX + 1]; /* "main", "temp", or an attached database's name */
-    char name[GX_NAME_MAX + 1];   /* without schema; "" while being written         */
+    char name[GX_NAME_MAX + 1];   /* without schema; "": none                       */
     int64_t id;                   /* 1 .. 2^31-1                                    */
     int64_t rows, cols;           /* elements                                       */
     gx_dtype dtype;
@@ -290,7 +290,8 @@ gx_code gx_store_end(gx_store *store, bool commit, gx_err *err);
 
 /*
 ** A new, still invisible matrix.  In: meta->schema, rows, cols, dtype, properties, and tile_rows,
-** tile_cols (0: gx_tile_shape chooses), or is_sparse.  OUT: id, generation, tile shape.
+** tile_cols (0: gx_tile_shape chooses), or is_sparse; name: what messages call it, or "".
+** OUT: id, generation, tile shape.
 ** replaced: the bare name that it is going to take from another matrix, or NULL.  It may be written
 ** over that one, with its id and another generation: what has its tiles by then has the old ones.
 */

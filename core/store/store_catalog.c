@@ -417,7 +417,6 @@ gx_code gx_store_create(gx_store *store, gx_meta *meta, const char *replaced, gx
     GX_TRY(settle_tiles(store, schema, meta, err));
     assert(meta->tile_rows > 0 && meta->tile_cols > 0);
     assert(meta->is_sparse || gx_meta_tiles(meta) <= GX_TILES_MAX);
-    meta->name[0] = '\0';
     GX_TRY(gx_spread_wanted(store, schema, meta, &meta->is_spread, err));
     if (replaced != NULL) {
         GX_TRY(find_replaced(store, schema, meta, replaced, &meta->id, err));
