@@ -507,6 +507,26 @@ size_t gx_store_max_tile_bytes(gx_store *store)
     return store->tile_bytes < most ? store->tile_bytes : most;
 }
 
+// Functions of the application --------------------------------------------------------------------
+
+gx_code gx_store_ended(gx_err *err)
+{
+    return gx_fail(err, GX_IO, "the transaction was ended while the call was storing");
+}
+
+gx_code gx_store_still_stores(const gx_store *store, gx_err *err)
+{
+    bool is_gone = store->depth > 0 && store->level[store->depth - 1].has_savepoint &&
+                   sqlite3_get_autocommit(store->db);
+    return is_gone ? gx_store_ended(err) : GX_OK;
+}
+
+gx_code gx_store_called(gx_store *store, gx_err *err)
+{
+    GX_TRY(gx_store_still_stores(store, err));
+    return store->depth > 0 ? gx_store_arm(store, err) : GX_OK;
+}
+
 // Progress ----------------------------------------------------------------------------------------
 
 static gx_code prepare_progress(gx_store *store, const char *fn, gx_err *err)

@@ -23,12 +23,6 @@ static gx_code call_failed(gx_store *store, int rc, const char *fn, gx_err *err)
     return gx_fail(err, code, "function %s: %s", fn, sqlite3_errmsg(store->db));
 }
 
-gx_code gx_store_called(gx_store *store, gx_err *err)
-{
-    GX_TRY(gx_store_still_stores(store, err));
-    return store->depth > 0 ? gx_store_arm(store, err) : GX_OK;
-}
-
 gx_code gx_store_call_open(gx_store *store, const char *fn, struct sqlite3_stmt **stmt, gx_err *err)
 {
     *stmt = NULL;

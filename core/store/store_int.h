@@ -213,6 +213,15 @@ gx_code gx_store_flush(gx_store *store, gx_err *err);
 /* Prepare what a rollback needs, so that it can run while an interrupt is pending. */
 gx_code gx_store_arm(gx_store *store, gx_err *err);
 
+/* GX_IO: SQLite has rolled the transaction back, or a function of the application has ended it. */
+gx_code gx_store_ended(gx_err *err);
+
+/* gx_store_ended() where it has: what is stored now would be committed alone. */
+gx_code gx_store_still_stores(const gx_store *store, gx_err *err);
+
+/* A function of the application has run: may the call go on storing, and end? */
+gx_code gx_store_called(gx_store *store, gx_err *err);
+
 /* Close the handle that patches, which may be none. */
 void gx_store_close_patch(gx_schema *schema);
 
@@ -280,15 +289,6 @@ void gx_stamp_after(gx_store *store, const gx_schema *schema);
 /* FNV-1a of some bytes, going on from hash. */
 #define GX_HASH_SEED 14695981039346656037u
 uint64_t gx_store_hash(uint64_t hash, const void *bytes, size_t count);
-
-/* GX_IO: SQLite has rolled the transaction back, or a function of the application has ended it. */
-gx_code gx_store_ended(gx_err *err);
-
-/* gx_store_ended() where it has: what is stored now would be committed alone. */
-gx_code gx_store_still_stores(const gx_store *store, gx_err *err);
-
-/* A function of the application has run: may the call go on storing, and end? */
-gx_code gx_store_called(gx_store *store, gx_err *err);
 
 /* Tiles have been written since start_ns. */
 void gx_store_count_write(gx_store *store, int64_t start_ns, size_t bytes, int64_t tiles);

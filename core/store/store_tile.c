@@ -30,18 +30,6 @@ void gx_store_count_write(gx_store *store, int64_t start_ns, size_t bytes, int64
     gx_stats_add(store->stats, GX_STAT_WRITE_NS, gx_now_ns() - start_ns);
 }
 
-gx_code gx_store_ended(gx_err *err)
-{
-    return gx_fail(err, GX_IO, "the transaction was ended while the call was storing");
-}
-
-gx_code gx_store_still_stores(const gx_store *store, gx_err *err)
-{
-    bool is_gone = store->depth > 0 && store->level[store->depth - 1].has_savepoint &&
-                   sqlite3_get_autocommit(store->db);
-    return is_gone ? gx_store_ended(err) : GX_OK;
-}
-
 static gx_code writing_failed(gx_store *store, int rc, const gx_schema *schema,
                               const gx_meta *meta, int64_t tile, gx_err *err)
 {
