@@ -32,8 +32,8 @@
 
 enum { PARTS = 2 };
 
-/* What a thread takes beside its memory: its connection's bookkeeping. */
-static const size_t THREAD_BYTES = 4 << 10;
+/* What a thread takes beside its memory: its connection's bookkeeping, and what is noted of it. */
+static const size_t THREAD_BYTES = 6 << 10;
 
 typedef struct part {
     char *data;

@@ -12,6 +12,9 @@
 ** of the whole process, and sixteen that open at once are all ready when the last one is.  Whoever
 ** comes to it when there is no work left does not open.
 **
+** Memory.  Helpers are a convenience: what is left when they have their readers has to do for the
+** caller, who may read, start its team or write besides, and may not be refused for want of it.
+**
 ** Rollback journal: a helper's shared lock keeps the writer from spilling its cache and from
 ** committing, so whoever writes through the caller's connection stops the stream first
 ** (gx_stream_excludes_writer); a write-ahead log has no such conflict.
@@ -24,6 +27,8 @@
 #include <string.h>
 
 enum { METAS = 16 }; /* matrices of one database that are looked at */
+
+enum { SPARE_BYTES = 16 << 10 }; /* the caller's reader and team, and as much again */
 
 typedef struct member {
     gx_stream *stream;
@@ -166,6 +171,18 @@ static bool make_readers(gx_stream *stream, gx_helper *helper)
     return true;
 }
 
+/* Helper h has its readers. */
+static bool leaves_enough(const gx_stream *stream, int h)
+{
+    gx_ctx *ctx = stream->run->ctx;
+    size_t available = gx_mem_available(ctx->mem);
+    if (available < SPARE_BYTES) {
+        gx_stats_note(&ctx->stats, "readers: %d, for another one memory_limit leaves %zu bytes", h,
+                      available);
+    }
+    return available >= SPARE_BYTES;
+}
+
 /* As many helpers as are wanted and can be had, of which the first is ready; failures are notes. */
 static void make_helpers(gx_stream *stream, int wanted)
 {
@@ -173,7 +190,8 @@ static void make_helpers(gx_stream *stream, int wanted)
         gx_helper *helper = &stream->member[h].helper;
         stream->member[h].stream = stream;
         *helper = (gx_helper){.run = stream->run, .index = h, .stream = stream};
-        if (!make_readers(stream, helper) || (h == 0 && !begin_helper(stream, helper))) {
+        if (!make_readers(stream, helper) || !leaves_enough(stream, h) ||
+            (h == 0 && !begin_helper(stream, helper))) {
             close_helper(stream, helper);
             return;
         }

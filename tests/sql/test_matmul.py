@@ -14,6 +14,7 @@ Plan:
 import itertools
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 
@@ -359,3 +360,27 @@ def test_memory_of_many_helpers(tmp_path):
             q(db, "SELECT gx_config(?, ?)", key, value)
         assert q(db, "SELECT gx_matmul('A', 'A', 'C', '{\"transb\":true,\"replace\":true}')") == "C", limit
         db.close()
+
+
+@pytest.mark.parametrize("call, tile_bytes, limits", [
+    ("gx_copy('A', 'C', ?)", 16384, range(170_000, 230_000, 2500)),
+    ("gx_transpose('A', 'C', ?)", 16384, range(170_000, 230_000, 2500)),
+    ("gx_matmul('A', 'V', 'C', ?)", 65536, range(265_000, 385_000, 5000)),
+], ids=["copy", "transpose", "matmul"])
+def test_helpers_leave_memory_to_the_caller(tmp_path, call, tile_bytes, limits):
+    """Where the limit holds few blocks and one reader, 24 are not what it is refused for."""
+    path = str(tmp_path / "a.db")
+    db = gx_connect(path)
+    q(db, "SELECT gx_config('tile_bytes', ?)", tile_bytes)
+    q(db, "SELECT gx_randn(1200, 900, 'A')")
+    q(db, "SELECT gx_randn(900, 200, 'V')")
+    for limit in limits:
+        said = {}
+        for readers in (1, 24):
+            for key, value in {"memory_limit": limit, "threads": 2, "readers": readers}.items():
+                q(db, "SELECT gx_config(?, ?)", key, value)
+            try:
+                said[readers] = q(db, "SELECT " + call, '{"replace":true}')
+            except sqlite3.OperationalError as e:
+                said[readers] = str(e)
+        assert said[24] == "C" or said[1] != "C", (limit, said)
