@@ -61,9 +61,6 @@ static gx_code take_all(gx_knn_device *d, gx_err *err)
     GX_TRY(take(d, &d->part, part, err));
     GX_TRY(take(d, &d->work, work, err));
     GX_TRY(take(d, &d->pairs, pairs, err));
-    for (int r = 0; r < (d->is_whole ? 1 : GX_KNN_RING) && !d->is_there; r++) {
-        GX_TRY(take(d, &d->e[r], gx_knn_rows_bytes(d, d->is_whole ? d->height : d->rows), err));
-    }
     size_t most = part > pairs ? part : pairs;
     GX_TRY(gx_pool_stage(d->accel->pool, most < STAGE_BYTES ? most : STAGE_BYTES, budget, &d->stage,
                          err));

@@ -125,6 +125,18 @@ static void *place_of_panel(void *arg, int64_t panel, int64_t *ld)
                        : d->e[panel % GX_KNN_RING].data;
 }
 
+/* Memory for all rows, or for panels, which a batch before this one may have taken. */
+static gx_code take_rows(void *arg, gx_err *err)
+{
+    gx_knn_device *d = arg;
+    for (int r = 0; r < (d->is_whole ? 1 : GX_KNN_RING) && d->e[r].data == NULL; r++) {
+        gx_knn_hold *h = &d->e[r];
+        h->bytes = gx_knn_rows_bytes(d, d->is_whole ? d->height : d->rows);
+        GX_TRY(gx_pool_take(d->accel->pool, h->bytes, d->limit, &h->data, err));
+    }
+    return GX_OK;
+}
+
 static gx_code begin_panel(void *arg, int64_t panel, gx_err *err)
 {
     gx_knn_device *d = arg;
@@ -199,6 +211,7 @@ static gx_code bring_rows(gx_knn_device *d, gx_err *err)
     gx_device_panels panels = {.rows = d->rows,
                                .ring = d->is_whole ? d->panels : GX_KNN_RING,
                                .place = place_of_panel,
+                               .open = take_rows,
                                .begin = begin_panel,
                                .ready = use_panels,
                                .meanwhile = work_meanwhile,

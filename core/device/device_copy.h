@@ -40,6 +40,8 @@ typedef struct gx_device_panels {
     int64_t rows; /* of each but the last: a multiple of mat's tiles', or all  */
     int64_t ring; /* panels that have memory at a time                         */
     void *(*place)(void *arg, int64_t panel, int64_t *ld);
+    /* The caller's thread's, or NULL: once, while helpers read what goes first; memory for it. */
+    gx_code (*open)(void *arg, gx_err *err);
     /* Any thread's, one at a time: before the first copy, on `up`; the panel `ring` before it has
        been ready. */
     gx_code (*begin)(void *arg, int64_t panel, gx_err *err);

@@ -11,6 +11,7 @@
 **   buffer   FREE -> FILLING (read and enqueued) -> LEAVING -> FREE at its mark
 **
 ** A helper that finds none free takes the one that is leaving longest and waits for its mark.
+** Where nothing has gone up yet a quarter of a piece goes first: the link has nothing else to do.
 ** Units are taken panel by panel, and none takes a buffer while its panel has no memory.  What is
 ** to be done when a panel is there the caller does, and what it has to do meanwhile.
 ** Without helpers the caller reads as well; and of few units the caller takes its share, for which
@@ -66,6 +67,7 @@ typedef struct loading {
     int64_t turn;              /* of buffers that were enqueued           */
     int64_t there,
         whole;       /* panels of which all have been sent; those that are ready, without a gap */
+    bool is_open;    /* the panels' memory is there             */
     bool is_stopped; /* nothing more is taken                   */
     gx_err fault;    /* of the device, the first                */
 } loading;
@@ -192,8 +194,8 @@ static void stop(loading *l)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* A piece goes up from a buffer.  The panel's memory is clear: begin_panel(). */
-static gx_code send(loading *l, const buffer *b, const rectangle *r, gx_err *err)
+/* Columns of a piece go up from where they are.  The panel's memory is clear: begin_panel(). */
+static gx_code send(loading *l, const void *from, const rectangle *r, gx_err *err)
 {
     const gx_backend *backend = l->accel->backend;
     int64_t ld = r->of->to.mat->rows;
@@ -204,16 +206,22 @@ static gx_code send(loading *l, const buffer *b, const rectangle *r, gx_err *err
         base = l->panels->place(l->panels->arg, r->panel, &ld);
     }
     void *to = gx_at(base, dtype, ld, r->i - r->panel * r->of->panel_rows, r->j);
-    GX_TRY(backend->upload(l->accel->dev, l->accel->up, to, (size_t)ld * element, b->memory.data,
-                           bytes, bytes, (size_t)r->n, err));
+    GX_TRY(backend->upload(l->accel->dev, l->accel->up, to, (size_t)ld * element, from, bytes,
+                           bytes, (size_t)r->n, err));
     gx_stats_add(&l->run->ctx->stats, GX_STAT_UPLOADED, (int64_t)bytes * r->n);
-    return backend->mark_set(l->accel->dev, l->accel->up, b->mark, err);
+    return GX_OK;
 }
 
-/* Under the lock: the first piece of a panel has the panel's memory cleared. */
+/*
+** Under the lock, let go in between: once there is memory, the first piece of a panel has the
+** panel's cleared.
+*/
 static gx_code begin_panel(loading *l, const rectangle *r, gx_err *err)
 {
-    if (l->panels == NULL || l->is_begun[r->panel]) {
+    while (!l->is_open && !l->is_stopped && gx_ok(l->run)) {
+        gx_stream_wait(&l->gone, &l->lock);
+    }
+    if (l->panels == NULL || !l->is_open || l->is_begun[r->panel]) {
         return GX_OK;
     }
     l->is_begun[r->panel] = true;
@@ -248,14 +256,47 @@ static void fail(loading *l, const gx_err *fault)
     wake_all(l);
 }
 
+/* Read columns of a piece into its buffer, and enqueue them. */
+static gx_code bring_columns(loading *l, const buffer *b, const rectangle *r, int64_t j, int64_t n,
+                             gx_reader *reader, gx_err *fault)
+{
+    const gx_device_part *to = &r->of->to;
+    rectangle cut = {.of = r->of, .i = r->i, .j = r->j + j, .m = r->m, .n = n, .panel = r->panel};
+    void *at = gx_at(b->memory.data, to->dtype, r->m, 0, j);
+    gx_err err = {0};
+    if (!gx_ok(l->run)) {
+        return GX_OK;
+    }
+    gx_mat_read(l->run, to->mat, reader, cut.i, cut.j, cut.m, n, to->dtype, at, r->m, &err);
+    gx_run_fail(l->run, &err);
+    pthread_mutex_lock(&l->lock);
+    gx_code code = begin_panel(l, r, fault);
+    bool goes_on = code == GX_OK && gx_ok(l->run) && !l->is_stopped;
+    pthread_mutex_unlock(&l->lock);
+    return goes_on ? send(l, at, &cut, fault) : code;
+}
+
+/* Into a buffer that is free, or is leaving. */
+static gx_code bring(loading *l, buffer *b, const rectangle *r, bool is_leaving, gx_reader *reader,
+                     gx_err *fault)
+{
+    const gx_accel *accel = l->accel;
+    int64_t ahead = is_leaving ? 0 : r->n / 4;
+    if (is_leaving) {
+        GX_TRY(accel->backend->mark_wait(accel->dev, b->mark, fault));
+    }
+    GX_TRY(ahead == 0 ? GX_OK : bring_columns(l, b, r, 0, ahead, reader, fault));
+    GX_TRY(bring_columns(l, b, r, ahead, r->n - ahead, reader, fault));
+    return accel->backend->mark_set(accel->dev, accel->up, b->mark, fault);
+}
+
 /*
 ** Under the lock, let go in between: read piece t, by a helper or by `own`, and enqueue it.  false:
 ** the run or the device has failed.
 */
 static bool bring_piece(loading *l, int64_t t, const gx_helper *helper, gx_reader *own)
 {
-    const gx_accel *accel = l->accel;
-    gx_err err = {0}, fault = {0};
+    gx_err fault = {0};
     buffer *b = NULL;
     while (!has_memory(l, t) || (b = find_buffer(l)) == NULL) {
         if (l->is_stopped || !gx_ok(l->run) || helper == NULL) {
@@ -267,21 +308,10 @@ static bool bring_piece(loading *l, int64_t t, const gx_helper *helper, gx_reade
     b->state = FILLING;
     pthread_mutex_unlock(&l->lock);
     rectangle r = piece_of(l, t);
-    const gx_device_part *to = &r.of->to;
-    gx_reader *reader = helper != NULL ? gx_helper_reader(helper, to->mat) : own;
-    if (!is_leaving || accel->backend->mark_wait(accel->dev, b->mark, &fault) == GX_OK) {
-        gx_mat_read(l->run, to->mat, reader, r.i, r.j, r.m, r.n, to->dtype, b->memory.data, r.m,
-                    &err);
-        gx_run_fail(l->run, &err);
-    }
+    (void)bring(l, b, &r, is_leaving,
+                helper != NULL ? gx_helper_reader(helper, r.of->to.mat) : own, &fault);
     pthread_mutex_lock(&l->lock);
-    bool goes_on = fault.code == GX_OK && gx_ok(l->run) && !l->is_stopped &&
-                   begin_panel(l, &r, &fault) == GX_OK;
-    if (goes_on) {
-        pthread_mutex_unlock(&l->lock);
-        goes_on = send(l, b, &r, &fault) == GX_OK;
-        pthread_mutex_lock(&l->lock);
-    }
+    bool goes_on = fault.code == GX_OK && gx_ok(l->run) && !l->is_stopped;
     if (goes_on) {
         count_sent(l, b, &r);
     } else if (fault.code != GX_OK) {
@@ -345,6 +375,22 @@ static bool do_meanwhile(loading *l)
     return is_done;
 }
 
+/* Under the lock, let go in between: memory for what goes up. */
+static void open_panels(loading *l)
+{
+    gx_err fault = {0};
+    if (!l->is_open) {
+        pthread_mutex_unlock(&l->lock);
+        (void)l->panels->open(l->panels->arg, &fault);
+        pthread_mutex_lock(&l->lock);
+        l->is_open = fault.code == GX_OK;
+        if (fault.code != GX_OK) {
+            fail(l, &fault);
+        }
+        pthread_cond_broadcast(&l->gone);
+    }
+}
+
 static bool are_few(const loading *l)
 {
     return l->panels == NULL && l->units <= FEW_UNITS;
@@ -357,7 +403,8 @@ static gx_code attend(loading *l, const gx_stream *stream, gx_reader *own, gx_er
     int64_t t = 0, end = 0;
     bool is_done = l->panels == NULL || l->panels->meanwhile == NULL;
     pthread_mutex_lock(&l->lock);
-    if (!is_done) {
+    open_panels(l);
+    if (!is_done && !l->is_stopped) {
         is_done = do_meanwhile(l);
     }
     while (gx_ok(l->run) && !l->is_stopped && (l->sent < l->pieces || l->there > 0)) {
@@ -447,6 +494,7 @@ static gx_code load(loading *l, gx_err *err)
     if (l->panels != NULL && count_pieces(l) != GX_OK) {
         return GX_OK; // the run has failed
     }
+    l->is_open = l->panels == NULL || l->panels->open == NULL;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->come, NULL);
     pthread_cond_init(&l->gone, NULL);
