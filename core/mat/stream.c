@@ -2,14 +2,15 @@
 ** Helper threads that read: see stream.h.
 **
 ** Order of life: the caller's thread opens the first helper's readers and begins their read
-** transactions, which says whether helpers can serve at all, and starts the threads.  Every other
-** helper opens its own on its thread, closes them there, and leaves without a word to the caller
-** when it cannot: each looks whether it sees the generation that the caller saw, so when it does so
-** is the same.  The caller joins them.  One connection is used by one thread at a time, so the
-** SQLite library may be in serialized or multi-thread mode.
+** transactions, which says whether helpers can serve at all, and starts the threads.  The first
+** helper's readers lead the others' to their tiles (store_reader.c), or every other helper opens
+** its own on its thread, closes them there, and leaves without a word to the caller when it cannot:
+** each looks whether it sees the generation that the caller saw, so when it does so is the same.
+** The caller joins them.  One connection is used by one thread at a time, so the SQLite library may
+** be in serialized or multi-thread mode.
 **
-** They open one after the other, while those that have opened read: SQLite allocates under a lock
-** of the whole process, and sixteen that open at once are all ready when the last one is.  Whoever
+** Those that open do so one after the other, while others read: SQLite allocates under a lock of
+** the whole process, and sixteen that open at once are all ready when the last one is.  Whoever
 ** comes to it when there is no work left does not open.
 **
 ** Memory.  Helpers are a convenience: what is left when they have their readers has to do for the

@@ -108,7 +108,7 @@ void gx_profile_built_in(gx_profile *profile);
 */
 double gx_profile_flops(const gx_profile *profile, gx_dtype dtype, int64_t n, int threads);
 
-/* Getting so many helpers that read: the caller opens the first's connection, then they theirs. */
+/* Getting so many helpers that read: one connection leads them all. */
 double gx_profile_helpers_s(const gx_profile *profile, int64_t readers);
 
 /* Bytes of a matrix per second that so many threads multiply by a few columns. */

@@ -106,7 +106,7 @@ double gx_profile_flops(const gx_profile *profile, gx_dtype dtype, int64_t n, in
 
 double gx_profile_helpers_s(const gx_profile *profile, int64_t readers)
 {
-    return (readers > 1 ? 2 : 1) * profile->db_open_s + (double)readers * profile->thread_s;
+    return profile->db_open_s + (double)readers * profile->thread_s;
 }
 
 double gx_profile_sweep_rate(const gx_profile *profile, int threads)

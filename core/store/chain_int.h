@@ -24,22 +24,25 @@ typedef struct gx_chain {
 typedef struct gx_chains {
     gx_mem *mem;
     struct sqlite3 *db;
-    gx_watch watch;
-    size_t page_bytes; /* 0: nothing is read this way */
+    gx_watch own, *watch; /* of db's file: own, or those of who leads; NULL: none */
+    size_t page_bytes;    /* 0: nothing is read this way */
     int64_t uses;
     gx_chain chain[GX_CHAINS];
 } gx_chains;
 
 /*
 ** begin  in a read transaction of db, a connection of its own on a file of our VFS, that has read
-**        already; not in WAL mode.
+**        already; has_log: in WAL mode.
+** join   begin with another's connection, which stays in its transaction until after end.  Only
+**        find uses it, and the caller sees to it that nobody else does meanwhile.
 ** end    before the transaction ends: another one may find other pages.
 ** known  the chain of a row that was found before, or NULL.
 ** find   the same of a row that blob is open on, made where it is not known; NULL: no memory.
 ** read   bytes of a tile, none before chain->start; false: SQLite has to, and says why where it
 **        cannot, and all of dst is undefined.
 */
-void gx_chains_begin(gx_chains *chains, struct sqlite3 *db);
+void gx_chains_begin(gx_chains *chains, struct sqlite3 *db, bool has_log);
+void gx_chains_join(gx_chains *chains, gx_chains *of);
 void gx_chains_end(gx_chains *chains);
 gx_chain *gx_chain_known(gx_chains *chains, int64_t row);
 gx_chain *gx_chain_find(gx_chains *chains, struct sqlite3_blob *blob, int64_t row);

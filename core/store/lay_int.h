@@ -46,6 +46,7 @@ typedef struct gx_watch {
     const char *key; /* &gx_lay_key */
     int descriptor;  /* out: SQLite's, for reading                              */
     int64_t at;      /* where the latest read began; -1, from the caller: none  */
+    bool skips_log;  /* out: the transaction reads no write-ahead log, and nobody writes the file */
 } gx_watch;
 
 static inline bool gx_lay_seen(const gx_lay *lay, int64_t k)

@@ -464,8 +464,8 @@ gx_code gx_reader_open(gx_store *store, const char *schema, gx_reader **reader, 
 /* What one takes of the connection's memory, beside what it knows of tiles' pages. */
 size_t gx_reader_bytes(void);
 
-/* One more of the same; any thread. */
-gx_code gx_reader_another(const gx_reader *reader, gx_reader **another, gx_err *err);
+/* One more of the same; any thread.  `reader` is its guide, and is closed after it. */
+gx_code gx_reader_another(gx_reader *reader, gx_reader **another, gx_err *err);
 
 /*
 ** Open the helper's connection where it is not, begin its read transaction and compare (id,

@@ -3,7 +3,8 @@
 **
 ** SQLite reads a tile page by page into its cache and copies from there.  A helper's read
 ** transaction on a rollback-journal file keeps everybody from changing the file, so that its pages
-** may as well be read by preadv(2), many in a call, each column of the tile to its place.
+** may as well be read by preadv(2), many in a call, each column of the tile to its place.  So does
+** one on a file with a write-ahead log of which the file has everything (gx_watch.skips_log).
 **
 ** Where a tile lies.  Its row's payload begins in a page of the b-tree and goes on in a chain of
 ** overflow pages, each with the number of the next one in front ("Cell Payload Overflow Pages" of
@@ -58,17 +59,25 @@ static size_t page_bytes_of(sqlite3 *db)
     return bytes;
 }
 
-void gx_chains_begin(gx_chains *chains, sqlite3 *db)
+void gx_chains_begin(gx_chains *chains, sqlite3 *db, bool has_log)
 {
     int reserved = -1; // asked, not set
     chains->db = db;
-    chains->watch = (gx_watch){.key = &gx_lay_key, .descriptor = -1};
+    chains->own = (gx_watch){.key = &gx_lay_key, .descriptor = -1};
     chains->page_bytes = 0;
     if (sqlite3_file_control(db, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserved) == SQLITE_OK &&
         reserved == 0 &&
-        sqlite3_file_control(db, "main", GX_FCNTL_WATCH, &chains->watch) == SQLITE_OK) {
-        chains->page_bytes = page_bytes_of(db);
+        sqlite3_file_control(db, "main", GX_FCNTL_WATCH, &chains->own) == SQLITE_OK) {
+        chains->watch = &chains->own;
+        chains->page_bytes = has_log && !chains->own.skips_log ? 0 : page_bytes_of(db);
     }
+}
+
+void gx_chains_join(gx_chains *chains, gx_chains *of)
+{
+    chains->db = of->db;
+    chains->watch = of->watch;
+    chains->page_bytes = of->page_bytes;
 }
 
 void gx_chains_end(gx_chains *chains)
@@ -77,10 +86,10 @@ void gx_chains_end(gx_chains *chains)
         gx_mem_free(chains->mem, chains->chain[k].page);
         chains->chain[k] = (gx_chain){0};
     }
-    if (chains->watch.descriptor >= 0) {
-        chains->watch.descriptor = -1;
+    if (chains->watch == &chains->own) {
         (void)sqlite3_file_control(chains->db, "main", GX_FCNTL_WATCH, NULL);
     }
+    chains->watch = NULL;
     chains->page_bytes = 0;
 }
 
@@ -113,7 +122,7 @@ static uint32_t first_page(gx_chains *chains, sqlite3_blob *blob, size_t start, 
 {
     char seen[LOOK], there[LOOK];
     size_t look = gx_min(LOOK, bytes - start), page_bytes = chains->page_bytes;
-    int64_t *at = &chains->watch.at;
+    int64_t *at = &chains->watch->at;
     (void)sqlite3_db_release_memory(chains->db); // what SQLite has it does not read
     *at = -1;
     if (sqlite3_blob_read(blob, seen, 1, (int)start - 1) != SQLITE_OK || *at != -1 ||
@@ -122,7 +131,7 @@ static uint32_t first_page(gx_chains *chains, sqlite3_blob *blob, size_t start, 
         return 0;
     }
     struct iovec part = {there, look};
-    bool is_equal = read_all(chains->watch.descriptor, &part, 1, *at + GX_LAY_POINTER) &&
+    bool is_equal = read_all(chains->watch->descriptor, &part, 1, *at + GX_LAY_POINTER) &&
                     memcmp(seen, there, look) == 0;
     return is_equal ? (uint32_t)(*at / (int64_t)page_bytes + 1) : 0;
 }
@@ -195,7 +204,7 @@ static bool follow(const gx_chains *chains, gx_chain *chain, int64_t count)
         struct iovec part = {next, sizeof next};
         int64_t last = chain->known - 1;
         is_known =
-            read_all(chains->watch.descriptor, &part, 1, place_of(chains, chain->page[last])) &&
+            read_all(chains->watch->descriptor, &part, 1, place_of(chains, chain->page[last])) &&
             learn(chain, last, next);
     }
     return is_known;
@@ -267,7 +276,7 @@ static bool add_run(batch *b, const gx_chains *chains, const gx_chain *chain, si
 static bool read_apart(const gx_chains *chains, gx_chain *chain, const gx_columns *c)
 {
     batch b;
-    b.descriptor = chains->watch.descriptor;
+    b.descriptor = chains->watch->descriptor;
     b.parts = 0;
     b.next = 0;
     for (int64_t j = 0; j < c->count; j++) {
@@ -363,7 +372,7 @@ static bool read_through(const gx_chains *chains, gx_chain *chain, const gx_colu
             return false;
         }
         gather(&w, chains, chain, c, at, end, most);
-        if (w.pages == 0 || !read_all(chains->watch.descriptor, w.part, w.parts, w.at)) {
+        if (w.pages == 0 || !read_all(chains->watch->descriptor, w.part, w.parts, w.at)) {
             if (w.pages <= 1) {
                 return false;
             }

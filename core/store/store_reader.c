@@ -15,6 +15,12 @@
 **     gx_reader_end()     no lock is left; begin again looks again
 **     gx_reader_close()
 **
+** Led readers.  What is read straight from the file needs SQLite only to find a tile.  So a reader
+** made like another one that has begun does without a connection, which takes 0.3 ms of a lock that
+** the whole process shares: that other one, its guide, whose transaction holds the file still for
+** both, leads it to its tiles, one reader at a time, and reads a few small things for it.  When
+** there is more of that it opens its own, and where that cannot be the guide goes on.
+**
 ** A helper never waits: where a lock is in its way it gives up at once (GX_UNSUPPORTED), and the
 ** caller reads through its own connection, which is always right.
 **
@@ -34,6 +40,7 @@
 */
 #include <sqlite3ext.h>
 
+#include "../base/thread.h"
 #include "chain_int.h"
 #include "volume_int.h"
 
@@ -45,6 +52,7 @@
 SQLITE_EXTENSION_INIT3
 
 enum { HANDLES = 12 }; /* as many as a fused program has inputs */
+enum { GUIDED = 4 };   /* pieces that a guide reads for another one before that opens its own */
 
 typedef struct handle {
     sqlite3_blob *blob;           /* NULL, or open on row                              */
@@ -57,6 +65,10 @@ struct gx_reader {
     gx_store *store;
     sqlite3 *db; /* the store's, or the helper's own: NULL until it begins  */
     bool is_own; /* the store's connection                                   */
+    bool is_led; /* by the guide, whose lock and connection find its tiles   */
+    int guided;   /* what the guide has read for it                          */
+    gx_reader *guide;        /* helper: the one that it was made like, or NULL */
+    pthread_mutex_t finding; /* guards db and handles, where others are led    */
     handle handle[HANDLES];
     int64_t uses;
     const char *file;         /* helper: what it opens, the store's text     */
@@ -175,7 +187,7 @@ static gx_code make_reader(gx_store *store, gx_reader **reader, gx_err *err)
     (*reader)->store = store;
     (*reader)->extents.store = store;
     (*reader)->chains.mem = store->mem;
-    (*reader)->chains.watch.descriptor = -1;
+    pthread_mutex_init(&(*reader)->finding, NULL);
     return GX_OK;
 }
 
@@ -214,10 +226,11 @@ gx_code gx_reader_open(gx_store *store, const char *schema, gx_reader **reader, 
     return GX_OK;
 }
 
-gx_code gx_reader_another(const gx_reader *reader, gx_reader **another, gx_err *err)
+gx_code gx_reader_another(gx_reader *reader, gx_reader **another, gx_err *err)
 {
     assert(!reader->is_own);
     GX_TRY(make_reader(reader->store, another, err));
+    (*another)->guide = reader;
     (*another)->file = reader->file;
     (*another)->vfs = reader->vfs;
     (*another)->map_bytes = reader->map_bytes;
@@ -236,6 +249,7 @@ void gx_reader_close(gx_reader *reader)
         sqlite3_finalize(reader->find);
         sqlite3_close(reader->db);
     }
+    pthread_mutex_destroy(&reader->finding);
     gx_mem_free(reader->store->mem, reader);
 }
 
@@ -327,11 +341,27 @@ static gx_code connect(gx_reader *reader, gx_err *err)
     return err->code;
 }
 
-gx_code gx_reader_begin(gx_reader *reader, const gx_meta *const *metas, int count, gx_err *err)
+/* Is a tile long enough to look for its pages? */
+static bool is_worth_it(size_t tile_bytes, size_t page_bytes)
 {
-    if (reader->is_own || reader->is_begun) {
-        return GX_OK;
+    const size_t LEAST_TILE = 256 << 10;
+    return tile_bytes >= LEAST_TILE + 4 * page_bytes;
+}
+
+/* Will most of what is read of these matrices be read straight from the file? */
+static bool is_for_guide(const gx_reader *guide, const gx_meta *const *metas, int count)
+{
+    bool has_large = false, has_spread = false;
+    for (int i = 0; guide != NULL && i < count; i++) {
+        has_spread |= metas[i]->is_spread;
+        has_large |= is_worth_it(gx_meta_tile_bytes(metas[i], 0), guide->chains.page_bytes);
     }
+    return has_large && !has_spread && guide->is_begun && guide->chains.page_bytes > 0;
+}
+
+/* A connection in a transaction that sees what the caller sees. */
+static gx_code begin_own(gx_reader *reader, const gx_meta *const *metas, int count, gx_err *err)
+{
     if (reader->db == NULL) {
         GX_TRY(connect(reader, err));
     }
@@ -350,10 +380,43 @@ gx_code gx_reader_begin(gx_reader *reader, const gx_meta *const *metas, int coun
     }
     if (code != GX_OK) {
         gx_reader_end(reader);
-    } else if (count > 0 && !reader->is_wal && reader->map_bytes == 0) {
-        gx_chains_begin(&reader->chains, reader->db);
+    } else if (count > 0 && reader->map_bytes == 0) {
+        gx_chains_begin(&reader->chains, reader->db, reader->is_wal);
     }
     return code;
+}
+
+gx_code gx_reader_begin(gx_reader *reader, const gx_meta *const *metas, int count, gx_err *err)
+{
+    if (reader->is_own || reader->is_begun) {
+        return GX_OK;
+    }
+    reader->is_led = is_for_guide(reader->guide, metas, count);
+    if (!reader->is_led) {
+        return begin_own(reader, metas, count, err);
+    }
+    gx_chains_join(&reader->chains, &reader->guide->chains);
+    reader->guided = 0;
+    reader->is_begun = true;
+    return GX_OK;
+}
+
+/*
+** A led reader gets a connection of its own: the guide's transaction keeps the file as it is
+** meanwhile.  false: it could not, and is led as before.
+*/
+static bool leave_guide(gx_reader *reader, const gx_meta *meta)
+{
+    gx_err ignored = {0};
+    if (reader->is_led) {
+        gx_chains_end(&reader->chains);
+        reader->is_led = reader->is_begun = false;
+        if (begin_own(reader, &meta, 1, &ignored) != GX_OK) {
+            gx_chains_join(&reader->chains, &reader->guide->chains);
+            reader->is_led = reader->is_begun = true;
+        }
+    }
+    return !reader->is_led;
 }
 
 void gx_reader_end(gx_reader *reader)
@@ -369,7 +432,10 @@ void gx_reader_end(gx_reader *reader)
         if (reader->find != NULL) {
             sqlite3_reset(reader->find);
         }
-        (void)sqlite3_exec(reader->db, "ROLLBACK", NULL, NULL, NULL);
+        if (!reader->is_led) {
+            (void)sqlite3_exec(reader->db, "ROLLBACK", NULL, NULL, NULL);
+        }
+        reader->is_led = false;
     }
 }
 
@@ -437,47 +503,49 @@ static bool is_on(const gx_reader *reader, const handle *h, const gx_meta *meta,
 
 // Straight from the file --------------------------------------------------------------------------
 
-/* The pages of a tile; NULL: not known, or not read this way.  *h: a handle on it, or NULL. */
-static gx_chain *chain_of(gx_reader *reader, const gx_meta *meta, int64_t tile, size_t offset,
-                          handle **h)
+/*
+** The pages of a tile, and what the b-tree's own page has of the columns: c is what is left of
+** them, *rest bytes of the column before that too.  NULL: not known, or not read this way.
+*/
+static gx_chain *find_tile(gx_reader *reader, const gx_meta *meta, int64_t tile, gx_columns *c,
+                           size_t *rest)
 {
-    int64_t row = gx_tile_rowid(meta->id, tile);
-    gx_chain *chain = gx_chain_known(&reader->chains, row);
-    *h = NULL;
-    if (chain == NULL || offset < chain->start) {
-        *h = handle_of(reader, meta);
-        if (!is_on(reader, *h, meta, tile) && move(reader, *h, meta, tile, NULL) != GX_OK) {
-            return NULL; // said again by who asks SQLite
+    gx_reader *guide = reader->is_led ? reader->guide : reader;
+    handle *h = handle_of(guide, meta);
+    if (!is_on(guide, h, meta, tile) && move(guide, h, meta, tile, NULL) != GX_OK) {
+        return NULL; // said again by who asks SQLite
+    }
+    gx_chain *chain = gx_chain_find(&reader->chains, h->blob, gx_tile_rowid(meta->id, tile));
+    for (*rest = 0; c->count > 0 && c->offset < chain->start; c->count--) {
+        size_t here = gx_min(c->bytes, chain->start - c->offset);
+        if (sqlite3_blob_read(h->blob, c->dst, (int)here, (int)c->offset) != SQLITE_OK) {
+            return NULL;
         }
-        chain = gx_chain_find(&reader->chains, (*h)->blob, row);
+        *rest = c->bytes - here;
+        c->offset += c->step;
+        c->dst = (char *)c->dst + c->dst_step;
     }
     return chain->start > 0 ? chain : NULL;
 }
 
-/* What the b-tree's own page has of the first columns, and the rest of those: c is what is left. */
-static bool read_beginning(gx_reader *reader, sqlite3_blob *blob, gx_chain *chain, gx_columns *c)
+/* *is_new: the tile was looked for. */
+static bool read_chain(gx_reader *reader, const gx_meta *meta, int64_t tile, gx_columns c,
+                       bool *is_new)
 {
-    for (; c->count > 0 && c->offset < chain->start; c->count--) {
-        size_t here = gx_min(c->bytes, chain->start - c->offset);
-        gx_columns rest = {.offset = chain->start,
-                           .bytes = c->bytes - here,
-                           .count = 1,
-                           .dst = (char *)c->dst + here};
-        if (sqlite3_blob_read(blob, c->dst, (int)here, (int)c->offset) != SQLITE_OK ||
-            (rest.bytes > 0 && !gx_chain_read(&reader->chains, chain, &rest))) {
-            return false;
-        }
-        c->offset += c->step;
-        c->dst = (char *)c->dst + c->dst_step;
+    size_t rest = 0;
+    gx_chain *chain = gx_chain_known(&reader->chains, gx_tile_rowid(meta->id, tile));
+    *is_new = chain == NULL || c.offset < chain->start;
+    if (*is_new) {
+        gx_reader *guide = reader->is_led ? reader->guide : reader;
+        pthread_mutex_lock(&guide->finding);
+        chain = find_tile(reader, meta, tile, &c, &rest);
+        pthread_mutex_unlock(&guide->finding);
     }
-    return true;
-}
-
-/* Is a tile long enough to look for its pages? */
-static bool is_worth_it(size_t tile_bytes, size_t page_bytes)
-{
-    const size_t LEAST_TILE = 256 << 10;
-    return tile_bytes >= LEAST_TILE + 4 * page_bytes;
+    gx_columns partly = {.offset = chain == NULL ? 0 : chain->start, .bytes = rest, .count = 1};
+    partly.dst = (char *)c.dst - c.dst_step + (c.bytes - rest);
+    return chain != NULL && chain->start > 0 &&
+           (rest == 0 || gx_chain_read(&reader->chains, chain, &partly)) &&
+           (c.count == 0 || gx_chain_read(&reader->chains, chain, &c));
 }
 
 /* False: nothing of it counts as read. */
@@ -491,15 +559,11 @@ static bool read_straight(gx_reader *reader, const gx_meta *meta, int64_t tile,
         !is_worth_it(gx_meta_tile_bytes(meta, tile), reader->chains.page_bytes)) {
         return false;
     }
-    handle *h;
-    gx_columns left = *columns;
+    bool is_looked_for;
     int64_t start_ns = gx_now_ns(), row = gx_tile_rowid(meta->id, tile);
-    gx_chain *chain = chain_of(reader, meta, tile, columns->offset, &h);
-    bool is_read = chain != NULL &&
-                   (h == NULL || read_beginning(reader, h->blob, chain, &left)) &&
-                   (left.count == 0 || gx_chain_read(&reader->chains, chain, &left));
+    bool is_read = read_chain(reader, meta, tile, *columns, &is_looked_for);
     if (is_read) {
-        bool is_new = reader->latest != row && (h != NULL || columns->offset == 0);
+        bool is_new = reader->latest != row && (is_looked_for || columns->offset == 0);
         reader->latest = row;
         count_read(reader, start_ns, bytes, is_new);
     }
@@ -534,7 +598,8 @@ bool gx_reader_columns(gx_reader *reader, const gx_meta *meta, int64_t tile,
     assert(columns->offset + (size_t)(columns->count - 1) * columns->step + columns->bytes <=
            gx_meta_tile_bytes(meta, tile));
     return (columns->bytes >= LEAST_RUN || columns->step >= FAR) &&
-           ((meta->is_spread && read_spread(reader, meta, tile, columns)) ||
+           ((meta->is_spread && leave_guide(reader, meta) &&
+             read_spread(reader, meta, tile, columns)) ||
             read_straight(reader, meta, tile, columns));
 }
 
@@ -561,19 +626,9 @@ bool gx_reader_is_random(gx_store *store, const gx_meta *meta)
 
 // By SQLite ---------------------------------------------------------------------------------------
 
-gx_code gx_reader_read(gx_reader *reader, const gx_meta *meta, int64_t tile, size_t offset,
-                       size_t bytes, void *dst, gx_err *err)
+static gx_code read_by_sqlite(gx_reader *reader, const gx_meta *meta, int64_t tile, size_t offset,
+                              size_t bytes, void *dst, gx_err *err)
 {
-    assert(tile >= 0 && tile < gx_meta_tiles(meta));
-    assert(offset + bytes <= gx_meta_tile_bytes(meta, tile));
-    bool found = false;
-    if (meta->is_spread) {
-        GX_TRY(read_extent(reader, meta, tile, offset, bytes, dst, &found, err));
-    }
-    const gx_columns all = {.offset = offset, .bytes = bytes, .count = 1, .dst = dst};
-    if (found || read_straight(reader, meta, tile, &all)) {
-        return GX_OK;
-    }
     int64_t start_ns = gx_now_ns();
     handle *h = handle_of(reader, meta);
     bool is_here = is_on(reader, h, meta, tile);
@@ -592,4 +647,38 @@ gx_code gx_reader_read(gx_reader *reader, const gx_meta *meta, int64_t tile, siz
     }
     count_read(reader, start_ns, bytes, !is_here);
     return GX_OK;
+}
+
+/* The tile is in a volume, or in the database; its reader has a connection. */
+static gx_code read_anyhow(gx_reader *reader, const gx_meta *meta, int64_t tile, size_t offset,
+                           size_t bytes, void *dst, gx_err *err)
+{
+    bool found = false;
+    if (meta->is_spread) {
+        GX_TRY(read_extent(reader, meta, tile, offset, bytes, dst, &found, err));
+    }
+    return found ? GX_OK : read_by_sqlite(reader, meta, tile, offset, bytes, dst, err);
+}
+
+gx_code gx_reader_read(gx_reader *reader, const gx_meta *meta, int64_t tile, size_t offset,
+                       size_t bytes, void *dst, gx_err *err)
+{
+    assert(tile >= 0 && tile < gx_meta_tiles(meta));
+    assert(offset + bytes <= gx_meta_tile_bytes(meta, tile));
+    bool found = false;
+    if (meta->is_spread && leave_guide(reader, meta)) {
+        GX_TRY(read_extent(reader, meta, tile, offset, bytes, dst, &found, err));
+    }
+    const gx_columns all = {.offset = offset, .bytes = bytes, .count = 1, .dst = dst};
+    if (found || read_straight(reader, meta, tile, &all)) {
+        return GX_OK;
+    }
+    bool is_alone = !reader->is_led || (++reader->guided > GUIDED && leave_guide(reader, meta));
+    gx_reader *guide = is_alone ? reader : reader->guide;
+    pthread_mutex_lock(&guide->finding);
+    gx_code code = guide == reader
+                       ? read_by_sqlite(reader, meta, tile, offset, bytes, dst, err)
+                       : read_anyhow(guide, meta, tile, offset, bytes, dst, err);
+    pthread_mutex_unlock(&guide->finding);
+    return code;
 }

@@ -21,7 +21,9 @@
 ** of this VFS are those of "unix".
 **
 ** Whoever reads tiles past SQLite's pages (store_chain.c) gets the descriptor, and is told where
-** SQLite reads.
+** SQLite reads.  And whether a log is read: a transaction that begins when all of the log is in the
+** file takes the lock WAL_READ_LOCK(0) of the log's index ("read-locks" in SQLite's code), reads
+** nothing of the log then, and keeps everybody from writing it back into the file.
 **
 ** Everything else is handed on.  The methods call nothing of SQLite's but the VFS below.
 */
@@ -38,11 +40,13 @@ SQLITE_EXTENSION_INIT3
 
 typedef struct laid_file {
     sqlite3_file base;
-    int descriptor;     /* SQLite's, of real; -1: not known */
-    bool may_write;     /* with it                          */
-    gx_lay *lay;        /* or NULL; the caller's            */
-    gx_watch *watch;    /* the same                         */
-    sqlite3_file *real; /* behind this struct               */
+    int descriptor;     /* SQLite's, of real; -1: not known                */
+    bool may_write;     /* with it                                         */
+    bool skips_log;     /* see gx_watch ...                                */
+    bool has_odd_index; /* ... but not where SQLite builds one for itself  */
+    gx_lay *lay;        /* or NULL; the caller's                           */
+    gx_watch *watch;    /* the same                                        */
+    sqlite3_file *real; /* behind this struct                              */
 } laid_file;
 
 /* How SQLite's unixFile begins. */
@@ -243,6 +247,7 @@ static int watch_file(laid_file *f, gx_watch *watch)
     if (watch != NULL) {
         watch->descriptor = f->descriptor;
         watch->at = -1;
+        watch->skips_log = f->skips_log && !f->has_odd_index;
     }
     return SQLITE_OK;
 }
@@ -277,12 +282,19 @@ static int characteristics(sqlite3_file *file)
 
 static int map_shared(sqlite3_file *file, int page, int bytes, int extend, void volatile **at)
 {
-    HANDED_ON(file, xShmMap(of(file)->real, page, bytes, extend, at));
+    int rc = of(file)->real->pMethods->xShmMap(of(file)->real, page, bytes, extend, at);
+    of(file)->has_odd_index |= rc != SQLITE_OK;
+    return rc;
 }
 
 static int lock_shared(sqlite3_file *file, int offset, int count, int flags)
 {
-    HANDED_ON(file, xShmLock(of(file)->real, offset, count, flags));
+    const int NO_LOG = 3; // WAL_READ_LOCK(0)
+    int rc = of(file)->real->pMethods->xShmLock(of(file)->real, offset, count, flags);
+    if (offset <= NO_LOG && NO_LOG < offset + count && rc == SQLITE_OK) {
+        of(file)->skips_log = flags == (SQLITE_SHM_LOCK | SQLITE_SHM_SHARED);
+    }
+    return rc;
 }
 
 static void order_shared(sqlite3_file *file)

@@ -5,15 +5,22 @@
 **   1. pages of every size, behind each other and scattered: whole tiles, columns of them, a row,
 **      from the b-tree's page on and behind it, all tiles in turn; it was this way that they were
 **      read
-**   2. the other way, with the same bytes: the caller's own connection, WAL mode, a mapped file,
-**      bytes reserved on each page, another VFS, records of another shape, short runs
+**   2. the other way, with the same bytes: the caller's own connection, a log that the file lacks
+**      something of, one whose index is not shared, a mapped file, bytes reserved on each page,
+**      another VFS, records of another shape, short runs; a log that is all in the file: straight,
+**      and it stays so while others write
 **   3. a chain that ends, leads behind the file, in a circle or into another table: what SQLite
 **      says, or reads; a file that is cut while it is read
 **   4. another transaction finds other pages; what was known before is forgotten
+**   5. readers without a connection: led by one that has begun, while nobody else may begin; small
+**      pieces before and after they may; tiles that are missing; several at once
 */
 #include "storekit.h"
 
+#include "store/lay_int.h"
+
 #include <fcntl.h>
+#include <pthread.h>
 
 enum { SIDE = 300, TILES = 6, ELEMENTS = SIDE * SIDE }; /* 900 x 600 */
 
@@ -250,6 +257,60 @@ static void a_log(void **state)
     gx_meta meta = make_large(f, false, 0.5);
     run_sql(f->db, "PRAGMA journal_mode = wal; CREATE TABLE t(a)");
     is_not_straight(f, open_helper(f, &meta), &meta);
+    run_sql(f->db, "PRAGMA wal_checkpoint(full)");
+    gx_reader *helper = open_helper(f, &meta);
+    all_ways(helper, &meta);
+    run_sql(f->other, "UPDATE gx_tile SET data = zeroblob(length(data)); "
+                      "PRAGMA wal_checkpoint(passive)"); // which does not touch the file
+    all_ways(helper, &meta);
+    gx_reader_end(helper);
+    memset(expected, 0, sizeof expected);
+    const gx_meta *metas = &meta;
+    ok(f, gx_reader_begin(helper, &metas, 1, &f->err));
+    is_not_straight(f, helper, &meta);
+    run_sql(f->other, "PRAGMA wal_checkpoint(truncate)");
+    helper = open_helper(f, &meta);
+    all_ways(helper, &meta);
+    gx_reader_close(helper);
+}
+
+/* What a connection of ours in a transaction is told of the log. */
+static bool skips_log(const char *path, const char *options)
+{
+    char name[200];
+    sqlite3 *db;
+    gx_watch watch = {.key = &gx_lay_key};
+    snprintf(name, sizeof name, "file:%s?vfs=gx%s", path, options);
+    int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
+    assert_int_equal(sqlite3_open_v2(name, &db, flags, NULL), SQLITE_OK);
+    run_sql(db, "BEGIN");
+    assert_int_equal(number(db, "SELECT count(*) FROM gx_meta"), 1);
+    assert_int_equal(sqlite3_file_control(db, "main", GX_FCNTL_WATCH, &watch), SQLITE_OK);
+    sqlite3_close(db);
+    return watch.skips_log;
+}
+
+static void an_index_of_the_log(void **state)
+{
+    static const char *const parts[] = {"", "-wal", "-shm"};
+    fixture *f = *state;
+    char copy[100], command[400];
+    make_large(f, false, 0.5);
+    assert_false(skips_log(f->path, "")); // there is none
+    run_sql(f->db, "PRAGMA journal_mode = wal; CREATE TABLE t(a)");
+    assert_false(skips_log(f->path, ""));
+    run_sql(f->db, "PRAGMA wal_checkpoint(full)");
+    assert_true(skips_log(f->path, ""));
+    snprintf(copy, sizeof copy, "%s/u.db", f->folder);
+    for (int k = 0; k < 3; k++) {
+        snprintf(command, sizeof command, "cp %s%s %s%s", f->path, parts[k], copy, parts[k]);
+        assert_int_equal(system(command), 0);
+    }
+    assert_false(skips_log(copy, "&readonly_shm=1")); // SQLite makes an index of its own
+    for (int k = 0; k < 3; k++) {
+        snprintf(command, sizeof command, "%s%s", copy, parts[k]);
+        unlink(command);
+    }
 }
 
 static void a_map(void **state)
@@ -384,6 +445,126 @@ static void another_transaction(void **state)
     gx_reader_close(helper);
 }
 
+// 5. ----------------------------------------------------------------------------------------------
+
+static gx_reader *open_led(fixture *f, gx_reader *guide, const gx_meta *meta)
+{
+    gx_reader *led;
+    ok(f, gx_reader_another(guide, &led, &f->err));
+    ok(f, gx_reader_begin(led, &meta, 1, &f->err));
+    return led;
+}
+
+static void are_small_pieces(fixture *f, gx_reader *reader, const gx_meta *meta, int count)
+{
+    for (int k = 0; k < count; k++) {
+        int t = k * 7 % TILES, e = k * 7919 % ELEMENTS;
+        double x = -1;
+        ok(f, gx_reader_read(reader, meta, t, (size_t)e * 8, sizeof x, &x, &f->err));
+        assert_true(x == expected[t][e]);
+    }
+}
+
+static void led(void **state)
+{
+    fixture *f = *state;
+    gx_reader *stranger;
+    gx_meta meta = make_large(f, false, 0.5);
+    const gx_meta *metas = &meta;
+    gx_reader *guide = open_helper(f, &meta);
+    run_sql(f->other, "BEGIN IMMEDIATE; CREATE TABLE t(a)");
+    assert_int_equal(sqlite3_exec(f->other, "COMMIT", NULL, NULL, NULL), SQLITE_BUSY);
+    ok(f, gx_reader_open(f->store, "main", &stranger, &f->err)); // now nobody else may begin
+    is_error(f, gx_reader_begin(stranger, &metas, 1, &f->err), GX_UNSUPPORTED,
+             "second connection: database is locked");
+    gx_reader *reader = open_led(f, guide, &meta);
+    for (int round = 0; round < 2; round++) {
+        all_ways(reader, &meta);
+        all_ways(guide, &meta);
+        are_small_pieces(f, reader, &meta, 20);
+    }
+    run_sql(f->other, "ROLLBACK");
+    for (int round = 0; round < 2; round++) {
+        are_small_pieces(f, reader, &meta, 20);
+        all_ways(reader, &meta);
+        all_ways(guide, &meta);
+    }
+    gx_reader_close(reader);
+    gx_reader_close(guide);
+    gx_reader_close(stranger);
+    run_sql(f->other, "CREATE TABLE t(a)");
+}
+
+/* What is wrong with a tile the guide's connection says, or one of the reader's own. */
+static void led_to_damage(void **state)
+{
+    fixture *f = *state;
+    gx_meta meta = make_large(f, false, 0.5);
+    run_sql(f->db, "DELETE FROM gx_tile WHERE id & 0xffffffff = 2; "
+                   "UPDATE gx_tile SET data = x'0011' WHERE id & 0xffffffff = 3");
+    gx_reader *guide = open_helper(f, &meta), *reader = open_led(f, guide, &meta);
+    for (int round = 0; round < 4; round++) {
+        is_error(f, gx_reader_read(reader, &meta, 2, 0, sizeof got, got, &f->err), GX_CORRUPT,
+                 "tile 2 of A is missing");
+        is_error(f, gx_reader_read(reader, &meta, 3, 0, sizeof got, got, &f->err), GX_CORRUPT,
+                 "tile 3 of A has 2 bytes, expected 720000");
+        are_columns(reader, &meta, 4, 0, 0, SIDE, SIDE);
+    }
+    gx_reader_close(reader);
+    gx_reader_close(guide);
+}
+
+typedef struct follower {
+    gx_reader *reader;
+    const gx_meta *meta;
+    int number, wrong;
+} follower;
+
+static void *follow(void *arg)
+{
+    follower *w = arg;
+    double *tile = malloc(sizeof expected[0]), x;
+    gx_err err = {0};
+    for (int k = 0; k < 10 * TILES; k++) {
+        int t = (k * 5 + w->number) % TILES, e = (k * 7919 + w->number) % ELEMENTS;
+        w->wrong += gx_reader_read(w->reader, w->meta, t, 0, sizeof expected[0], tile, &err) ||
+                    memcmp(tile, expected[t], sizeof expected[0]) != 0;
+        w->wrong += gx_reader_read(w->reader, w->meta, t, (size_t)e * 8, sizeof x, &x, &err) ||
+                    x != expected[t][e];
+    }
+    free(tile);
+    return NULL;
+}
+
+static void several_led(void **state)
+{
+    enum { READERS = 4 };
+    fixture *f = *state;
+    follower w[READERS] = {{0}};
+    pthread_t thread[READERS];
+    for (int is_wal = 0; is_wal < 2; is_wal++) {
+        run_sql(f->db, is_wal ? "PRAGMA journal_mode = wal; PRAGMA wal_checkpoint(truncate)"
+                              : "PRAGMA journal_mode = delete");
+        gx_meta meta = make_large(f, is_wal, is_wal);
+        run_sql(f->db, is_wal ? "PRAGMA wal_checkpoint(truncate)" : "SELECT 1");
+        for (int k = 0; k < READERS; k++) {
+            w[k] = (follower){.meta = &meta, .number = k};
+            w[k].reader = k == 0 ? open_helper(f, &meta) : open_led(f, w[0].reader, &meta);
+        }
+        for (int k = 0; k < READERS; k++) {
+            assert_int_equal(pthread_create(&thread[k], NULL, follow, &w[k]), 0);
+        }
+        for (int k = 0; k < READERS; k++) {
+            pthread_join(thread[k], NULL);
+            assert_int_equal(w[k].wrong, 0);
+        }
+        for (int k = READERS - 1; k >= 0; k--) {
+            gx_reader_close(w[k].reader);
+        }
+        gx_store_release(f->store);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +573,7 @@ int main(void)
         TEST(pages_with_a_map),
         TEST(the_callers_connection),
         TEST(a_log),
+        TEST(an_index_of_the_log),
         TEST(a_map),
         TEST(reserved_bytes),
         TEST(another_vfs),
@@ -400,6 +582,9 @@ int main(void)
         TEST(damaged_chains),
         TEST(cut_while_it_is_read),
         TEST(another_transaction),
+        TEST(led),
+        TEST(led_to_damage),
+        TEST(several_led),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
