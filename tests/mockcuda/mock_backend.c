@@ -123,7 +123,9 @@ static gx_code queue_create(gx_dev *dev, gx_queue **queue, gx_err *err)
         return fail(dev, err, "queue_create");
     }
     *queue = (gx_queue *)(void *)mock_queue_create_on(dev->ordinal);
-    return GX_OK;
+    return *queue != NULL ? GX_OK
+                          : gx_fail(err, GX_DEVICE, "queue_create on mock:%d: no thread to be had",
+                                    dev->ordinal);
 }
 
 static void queue_free(gx_dev *dev, gx_queue *queue)

@@ -532,8 +532,13 @@ mock_queue *mock_queue_create_on(int device)
     q->slow_us = machine.slow_us[device > 0];
     pthread_mutex_init(&q->lock, NULL);
     pthread_cond_init(&q->changed, NULL);
+    if (pthread_create(&q->thread, NULL, run_queue, q) != 0) {
+        pthread_cond_destroy(&q->changed);
+        pthread_mutex_destroy(&q->lock);
+        free(q);
+        return NULL;
+    }
     mock_know(q);
-    pthread_create(&q->thread, NULL, run_queue, q);
     enter();
     machine.counts.queues++;
     leave();

@@ -99,6 +99,7 @@ typedef struct mock_mark mock_mark;
 /* What a queue does later: returns 0, or an error that the queue keeps. */
 typedef int (*mock_action)(void *arg);
 
+/* NULL: the system refused a thread. */
 mock_queue *mock_queue_create(void);
 mock_queue *mock_queue_create_on(int device);
 void mock_queue_free(mock_queue *queue); /* runs what is left first */

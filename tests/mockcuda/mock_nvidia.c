@@ -117,6 +117,8 @@ static const struct {
     {CUDA_ILLEGAL_ADDRESS, "cudaErrorIllegalAddress", "an illegal memory access was encountered"},
     {CUDA_BAD_LAUNCH, "cudaErrorLaunchOutOfResources", "too many resources requested for launch"},
     {CUDA_LAUNCH_FAILURE, "cudaErrorLaunchFailure", "unspecified launch failure"},
+    {CUDA_SYSTEM, "cudaErrorOperatingSystem",
+     "OS call failed or operation not supported on this OS"},
     {0, "cudaErrorUnknown", "unknown error"},
 };
 
@@ -369,7 +371,7 @@ API int cudaStreamCreateWithFlags(void **stream, unsigned flags)
     *stream = NULL;
     BEGIN(MOCK_RUNTIME, "cudaStreamCreateWithFlags");
     *stream = mock_queue_create();
-    return 0;
+    return *stream != NULL ? 0 : mock_keep(CUDA_SYSTEM);
 }
 
 API int cudaStreamDestroy(void *stream)

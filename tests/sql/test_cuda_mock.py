@@ -30,7 +30,7 @@ import subprocess
 import pytest
 
 from conftest import ROOT
-from mockkit import child
+from mockkit import child, child_on_stand_ins
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -625,3 +625,37 @@ result = [notes(db), db.execute("SELECT status, reason FROM gx_devices WHERE bac
     )
     reason = "gx_cuda.so is not beside gx.so"
     assert got == [[], [["off", reason]], f"gx_config: backend cuda is not available: {reason}"]
+
+
+NO_THREADS = """
+import ctypes
+
+def refuse_threads(are_refused, how=ctypes.create_string_buffer(64)):
+    "None has room for such a stack."
+    assert libc.pthread_getattr_default_np(how) == 0
+    assert libc.pthread_attr_setstacksize(how, ctypes.c_size_t((1 << 60) if are_refused else (8 << 20))) == 0
+    assert libc.pthread_setattr_default_np(how) == 0
+
+libc = ctypes.CDLL(None)
+"""
+
+
+@pytest.mark.parametrize("launch", [child, child_on_stand_ins], ids=["backend", "runtime"])
+def test_a_device_whose_queues_get_no_threads(tmp_path, launch):
+    """It is not used, gx_stats says why, and the answer is the processor's."""
+    got = launch(
+        tmp_path,
+        NO_THREADS
+        + FILE
+        + """
+matrices(db)
+want = q(db, "SELECT gx_matmul('A', 'B')")
+q(db, "SELECT gx_config('backend', 'cuda')")
+refuse_threads(True)
+same = bool(np.allclose(to_numpy(want), to_numpy(q(db, "SELECT gx_matmul('A', 'B')"))))
+refuse_threads(False)
+result = {"same": same, "notes": notes(db)}
+""",
+    )
+    assert got["same"]
+    assert any("no thread to be had" in note or "OS call failed" in note for note in got["notes"]), got
