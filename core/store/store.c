@@ -54,7 +54,7 @@ static const char *const sql[GX_SQL_COUNT] = {
         "SELECT " GX_META_COLUMNS " FROM main.gx_meta WHERE name IS NOT NULL ORDER BY name",
     [GX_SQL_ALL] = "SELECT " GX_META_COLUMNS " FROM main.gx_meta ORDER BY id",
     [GX_SQL_TABLES] = "SELECT 1 FROM main.sqlite_master WHERE name = 'gx_state'",
-    [GX_SQL_LOCK] = "UPDATE main.gx_state SET value = value WHERE key = 'format'",
+    [GX_SQL_LOCK] = "UPDATE main.gx_state SET value = value WHERE 0",
     [GX_SQL_JOURNAL] = "INSERT INTO main.gx_meta(id) SELECT id FROM main.gx_meta WHERE 0",
     [GX_SQL_GET_STATE] = "SELECT value FROM main.gx_state WHERE key = ?1",
     [GX_SQL_SET_STATE] = "UPDATE main.gx_state SET value = ?2 WHERE key = ?1",
@@ -294,7 +294,14 @@ gx_code gx_store_set_state(gx_store *store, gx_schema *schema, const char *key, 
     GX_TRY(gx_store_stmt(store, schema, GX_SQL_SET_STATE, &stmt, err));
     sqlite3_bind_text(stmt, 1, key, -1, SQLITE_STATIC);
     sqlite3_bind_int64(stmt, 2, number);
-    return gx_store_run(store, stmt, err, "writing to", schema->name);
+    GX_TRY(gx_store_run(store, stmt, err, "writing to", schema->name));
+    GX_TRY(gx_store_stmt(store, schema, GX_SQL_GET_STATE, &stmt, err));
+    sqlite3_bind_text(stmt, 1, key, -1, SQLITE_STATIC);
+    bool is_ignored = sqlite3_step(stmt) == SQLITE_ROW && sqlite3_column_int64(stmt, 0) != number;
+    sqlite3_reset(stmt);
+    return is_ignored ? gx_fail(err, GX_AUTH, "not authorized: gx_state.value of %s stays as it is",
+                                schema->name)
+                      : GX_OK;
 }
 
 // The schema and its pin --------------------------------------------------------------------------

@@ -14,7 +14,9 @@
 ** An authorizer may also answer SQLITE_IGNORE.  A column that is ignored reads as NULL and has lost
 ** its declared type, which is how it is told from a NULL in the file; an INSERT becomes a statement
 ** that writes nothing; an UPDATE leaves the column as it is, and its program does not use the new
-** value.  All three are denials here.  (A library built with SQLITE_OMIT_DECLTYPE tells no types:
+** value.  All three are denials here: what changes a name or a number of gx_state looks at it
+** again, and a savepoint shows in the autocommit mode.  The lock writes nothing, so that no column
+** that reads as NULL is written back.  (A library built with SQLITE_OMIT_DECLTYPE tells no types:
 ** there an ignored column is a NULL.)
 */
 #include <sqlite3ext.h>

@@ -452,7 +452,15 @@ static gx_code set_name(gx_store *store, gx_schema *schema, int64_t id, const ch
         return gx_fail(err, GX_IO, "the matrix with id %lld of %s was taken away meanwhile",
                        (long long)id, schema->name);
     }
-    return GX_OK;
+    bool found = true;
+    if (name != NULL) {
+        GX_TRY(step_name(store, schema, GX_SQL_FIND_ID, name, &stmt, &found, err));
+        found = found && sqlite3_column_int64(stmt, 0) == id;
+        sqlite3_reset(stmt);
+    }
+    return found ? GX_OK
+                 : gx_fail(err, GX_AUTH, "not authorized: gx_meta.name of %s stays as it is",
+                           schema->name);
 }
 
 static gx_code exists(const gx_meta *taken, gx_err *err)

@@ -188,6 +188,9 @@ static gx_code open_level(gx_store *store, gx_err *err)
         }
         return code;
     }
+    if (rc == SQLITE_OK && sqlite3_get_autocommit(store->db)) { // an authorizer ignores it
+        return gx_fail(err, GX_AUTH, "not authorized: beginning to store");
+    }
     level->has_savepoint = rc == SQLITE_OK;
     store->depth++;
     return GX_OK;
@@ -509,6 +512,9 @@ static gx_code commit_level(gx_store *store, const gx_level *level, gx_err *err)
 {
     GX_TRY(gx_store_still_stores(store, err));
     int rc = step_armed(store, GX_ARMED_RELEASE);
+    if (rc == SQLITE_OK && level->was_autocommit && !sqlite3_get_autocommit(store->db)) {
+        rc = SQLITE_AUTH; // an authorizer ignores it
+    }
     if (rc == SQLITE_OK) {
         store->has_committed |= level->was_autocommit;
         return GX_OK;

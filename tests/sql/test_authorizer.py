@@ -6,6 +6,7 @@ Plan:
 - the authorizer may come after the first call, also while a cursor of gx_cells is open;
 - writing: INSERT, UPDATE and DELETE of gx_tile and gx_meta denied, INSERT and UPDATE of gx_tile ignored; nothing is
   left of the call, and what it may not write is as it was;
+- savepoints, names and gx_state ignored: each storing call refuses, and nothing is changed;
 - functions of SQLite that gx's own SQL calls denied: SQLITE_AUTH as well;
 - allowed again, everything works; other tables' rules do not concern gx; an authorizer of another database neither.
 """
@@ -186,3 +187,39 @@ def test_one_database_of_two(db, tmp_path):
     assert q(db, "SELECT gx_sum('S')") == 7
     db.execute("SELECT gx_drop('S')")
     db.execute("DETACH side") if not db.in_transaction else None
+
+
+SAVEPOINT = 32
+
+
+@pytest.mark.parametrize("rule", [(SAVEPOINT, "BEGIN"), (SAVEPOINT, "RELEASE"), (UPDATE, "gx_state"), (READ, "gx_state"),
+                                  (UPDATE, "gx_meta")], ids=lambda rule: f"{rule[0]} {rule[1]}")
+@pytest.mark.parametrize("sql", ["gx_copy('A', 'N')", "gx_copy('A', 'B', '{\"replace\":true}')", "gx_rename('B', 'N')",
+                                 "gx_drop('B')"])
+def test_what_a_storing_call_needs_ignored(tmp_path, rule, sql):
+    """In a program that is not the call's own lookup: only UPDATE and SAVEPOINT, and READ within an UPDATE."""
+    db = gx_connect(str(tmp_path / "a.db"))
+    q(db, "SELECT gx_store('A', '[[2,1],[1,2]]')")
+    q(db, "SELECT gx_store('B', '[[5]]')")
+
+    def state():
+        return [list(db.execute(f"SELECT * FROM {table} ORDER BY 1")) for table in ("gx_meta", "gx_tile", "gx_state")]
+
+    before, seen = state(), []
+
+    def ask(action, first, second, schema, trigger):
+        seen.append(action)
+        within_update = action != READ or (len(seen) > 1 and seen[-2] == UPDATE)
+        return IGNORE if (action, first) == rule and within_update else OK
+
+    db.set_authorizer(ask)
+    try:
+        q(db, "SELECT " + sql)
+        is_done = True
+    except sqlite3.DatabaseError as e:
+        is_done = False
+        assert "not authorized" in str(e)
+    db.set_authorizer(None)
+    assert not db.in_transaction and q(db, "SELECT gx_check()") == "ok"
+    assert is_done or state() == before
+    assert q(db, "SELECT gx_json('A')") == A_JSON
