@@ -1,6 +1,5 @@
 /*
-** Matrix Market exchange files (Boisvert, Pozo, Remington: The Matrix Market Exchange Formats,
-** 1996).
+** Matrix Market exchange files (Boisvert, Pozo, Remington: Matrix Market Exchange Formats, 1996).
 **
 **   %%MatrixMarket matrix coordinate|array real|complex|integer|pattern
 **                         general|symmetric|skew-symmetric|hermitian
@@ -26,13 +25,13 @@
 ** each.  A matrix that fits is one pass; a larger one in column order two; entries in random
 ** order one pass a band.
 **
-** A sparse result needs no bands: its entries go, in one pass, to whoever sorts them (cells of the
-** target).
+** A sparse result needs no bands: its entries go, in one pass, to whoever sorts them.
 **
 ** Export: array, or coordinate with one pass more to count the entries.  The properties choose
 ** the symmetry.  A sparse matrix is written by its panels, row after row, as coordinates.
 */
 #include "../base/decimal.h"
+#include "../mat/assembly.h"
 #include "../mat/sparse.h"
 #include "file_int.h"
 
@@ -606,6 +605,9 @@ static gx_code import_cells(mtx *m, gx_err *err)
     if (m->field == COMPLEX && !gx_dtype_is_complex(im->dtype)) {
         return gx_input_fail(im->in, err, 0, "holds complex numbers, but dtype %s is real",
                              gx_dtype_name(im->dtype));
+    }
+    if (m->rows > GX_SCATTER_INDEX_END) {
+        return gx_input_fail(im->in, err, m->size_line, GX_SCATTER_ROWS_TEXT, (long long)m->rows);
     }
     GX_TRY(im->to.begin_cells(im->to.arg, m->rows, m->cols, im->dtype, properties_of(m), err));
     return first_pass(&cells, err);

@@ -17,6 +17,7 @@ typedef enum gx_duplicates {
 
 /* The largest index + 1: records keep 32 bits of each index. */
 #define GX_SCATTER_INDEX_END ((int64_t)UINT32_MAX)
+#define GX_SCATTER_ROWS_TEXT "a sparse matrix from cells has at most 4294967295 rows, not %lld"
 
 typedef struct gx_scatter_spec {
     int64_t rows, cols; /* -1: one more than the largest index that comes */

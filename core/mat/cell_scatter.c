@@ -67,6 +67,9 @@ gx_code gx_scatter_create(gx_ctx *ctx, const gx_scatter_spec *spec, gx_scatter *
 {
     *out = NULL;
     void *memory;
+    if (spec->is_sparse && spec->rows > GX_SCATTER_INDEX_END) { // whose starts alone are as many
+        return gx_fail(err, GX_ARG, GX_SCATTER_ROWS_TEXT, (long long)spec->rows);
+    }
     GX_TRY(gx_mem_calloc(ctx->mem, sizeof(gx_scatter), "cells", &memory, err));
     gx_scatter *s = memory;
     gx_sorted_runs_begin(&s->runs, ctx, spec);

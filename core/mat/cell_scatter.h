@@ -12,7 +12,7 @@ typedef struct gx_scatter gx_scatter;
 
 /*
 ** Takes up to half of the memory that is available now.  *scatter: owned by the caller; NULL on
-** failure.
+** failure.  GX_ARG: a sparse matrix of more rows than GX_SCATTER_INDEX_END.
 */
 gx_code gx_scatter_create(gx_ctx *ctx, const gx_scatter_spec *spec, gx_scatter **scatter,
                           gx_err *err);

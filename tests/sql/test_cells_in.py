@@ -365,6 +365,8 @@ def test_schemas(db, tmp_path):
      "gx_from_cells: cell (1, 2) is outside a matrix of 5 rows and 2 columns (input row 1)"),
     ("gx_from_cells(1, 2, 3, '{\"rows\":-5}')",
      "gx_from_cells: a shape of -5 rows and 0 columns is negative (input row 1)"),
+    ("gx_from_cells(1, 2, 3, '{\"sparse\":true,\"rows\":4294967296}')",
+     "gx_from_cells: a sparse matrix from cells has at most 4294967295 rows, not 4294967296 (input row 1)"),
     ("gx_from_cells(1, 2, 3, '{\"duplicates\":\"first\"}')",
      'gx_from_cells: option "duplicates" must be "error", "sum" or "last", not "first" (input row 1)'),
     ("gx_from_cells(1, 2, 3, '{\"replace\":true}')",

@@ -80,6 +80,8 @@ MALFORMED = [
     ("a.mtx", B + "coordinate real general\n%\n5\n", "line 3: expected rows, columns and entries, found 1 number"),
     ("a.mtx", B + "coordinate real general\n2 -2 1\n", "line 2: '-2' is not a size"),
     ("a.mtx", B + "coordinate real general\n2 2.0 1\n", "line 2: '2.0' is not a size"),
+    ("a.mtx", B + "coordinate real general\n999999999994 5 1\n1 1 2\n",
+     "line 2: a sparse matrix from cells has at most 4294967295 rows, not 999999999994"),
     ("a.mtx", B + "coordinate real general\n2 99999999999999999999 1\n", "line 2: '99999999999999999999' is not a size"),
     ("a.mtx", B + "array real general\n4000000000 4000000000\n", "line 2: 4000000000x4000000000: " + SIZES),
     ("a.mtx", B + "coordinate real general\n4000000000 4000000000 0\n",
