@@ -505,10 +505,10 @@ static bool is_on(const gx_reader *reader, const handle *h, const gx_meta *meta,
 
 /*
 ** The pages of a tile, and what the b-tree's own page has of the columns: c is what is left of
-** them, *rest bytes of the column before that too.  NULL: not known, or not read this way.
+** them, *rest what is left of the column before that.  NULL: not known, or not read this way.
 */
 static gx_chain *find_tile(gx_reader *reader, const gx_meta *meta, int64_t tile, gx_columns *c,
-                           size_t *rest)
+                           gx_columns *rest)
 {
     gx_reader *guide = reader->is_led ? reader->guide : reader;
     handle *h = handle_of(guide, meta);
@@ -516,12 +516,15 @@ static gx_chain *find_tile(gx_reader *reader, const gx_meta *meta, int64_t tile,
         return NULL; // said again by who asks SQLite
     }
     gx_chain *chain = gx_chain_find(&reader->chains, h->blob, gx_tile_rowid(meta->id, tile));
-    for (*rest = 0; c->count > 0 && c->offset < chain->start; c->count--) {
+    for (; c->count > 0 && c->offset < chain->start; c->count--) {
         size_t here = gx_min(c->bytes, chain->start - c->offset);
         if (sqlite3_blob_read(h->blob, c->dst, (int)here, (int)c->offset) != SQLITE_OK) {
             return NULL;
         }
-        *rest = c->bytes - here;
+        *rest = (gx_columns){.offset = chain->start,
+                             .bytes = c->bytes - here,
+                             .count = 1,
+                             .dst = (char *)c->dst + here};
         c->offset += c->step;
         c->dst = (char *)c->dst + c->dst_step;
     }
@@ -532,7 +535,7 @@ static gx_chain *find_tile(gx_reader *reader, const gx_meta *meta, int64_t tile,
 static bool read_chain(gx_reader *reader, const gx_meta *meta, int64_t tile, gx_columns c,
                        bool *is_new)
 {
-    size_t rest = 0;
+    gx_columns rest = {.bytes = 0};
     gx_chain *chain = gx_chain_known(&reader->chains, gx_tile_rowid(meta->id, tile));
     *is_new = chain == NULL || c.offset < chain->start;
     if (*is_new) {
@@ -541,10 +544,8 @@ static bool read_chain(gx_reader *reader, const gx_meta *meta, int64_t tile, gx_
         chain = find_tile(reader, meta, tile, &c, &rest);
         pthread_mutex_unlock(&guide->finding);
     }
-    gx_columns partly = {.offset = chain == NULL ? 0 : chain->start, .bytes = rest, .count = 1};
-    partly.dst = (char *)c.dst - c.dst_step + (c.bytes - rest);
     return chain != NULL && chain->start > 0 &&
-           (rest == 0 || gx_chain_read(&reader->chains, chain, &partly)) &&
+           (rest.bytes == 0 || gx_chain_read(&reader->chains, chain, &rest)) &&
            (c.count == 0 || gx_chain_read(&reader->chains, chain, &c));
 }
 
