@@ -27,8 +27,6 @@
 #include <assert.h>
 #include <string.h>
 
-enum { METAS = 16 }; /* matrices of one database that are looked at */
-
 enum { SPARE_BYTES = 16 << 10 }; /* the caller's reader and team, and as much again */
 
 typedef struct member {
@@ -41,7 +39,7 @@ typedef struct member {
 /* One database of the stream, and what is read from it. */
 typedef struct origin {
     char schema[GX_NAME_MAX + 1];
-    const gx_meta *meta[METAS];
+    const gx_meta *meta[GX_READER_METAS]; /* those that are looked at */
     int metas;
 } origin;
 
@@ -100,7 +98,7 @@ static bool collect_origins(gx_stream *stream, const gx_mat *const *sources, int
             memcpy(stream->origin[s].schema, stored->meta.schema, GX_NAME_MAX + 1);
         }
         origin *o = &stream->origin[s];
-        if (o->metas < METAS) {
+        if (o->metas < GX_READER_METAS) {
             o->meta[o->metas++] = &stored->meta;
         }
     }

@@ -470,8 +470,10 @@ gx_code gx_reader_another(gx_reader *reader, gx_reader **another, gx_err *err);
 /*
 ** Open the helper's connection where it is not, begin its read transaction and compare (id,
 ** generation, shape) of the count metas with what it sees: GX_UNSUPPORTED when they differ or the
-** database is locked.  No-op on an own reader.
+** database is locked.  No-op on an own reader.  One whose guide has begun may do without a
+** connection; what metas point to stays until the end.
 */
+enum { GX_READER_METAS = 16 }; /* that one without a connection knows */
 gx_code gx_reader_begin(gx_reader *reader, const gx_meta *const *metas, int count, gx_err *err);
 void gx_reader_end(gx_reader *reader); /* ends the read transaction: the writer may spill, commit */
 void gx_reader_close(gx_reader *reader);

@@ -66,9 +66,10 @@ struct gx_reader {
     sqlite3 *db; /* the store's, or the helper's own: NULL until it begins  */
     bool is_own; /* the store's connection                                   */
     bool is_led; /* by the guide, whose lock and connection find its tiles   */
-    int guided;   /* what the guide has read for it                          */
-    gx_reader *guide;        /* helper: the one that it was made like, or NULL */
-    pthread_mutex_t finding; /* guards db and handles, where others are led    */
+    gx_reader *guide;                     /* helper: the one that it was made like, or NULL */
+    pthread_mutex_t finding;              /* guards db and handles, where others are led    */
+    const gx_meta *meta[GX_READER_METAS]; /* led: what it reads, so many ...                */
+    int metas, guided;                    /* ... and pieces that the guide read for it      */
     handle handle[HANDLES];
     int64_t uses;
     const char *file;         /* helper: what it opens, the store's text     */
@@ -351,7 +352,7 @@ static bool is_worth_it(size_t tile_bytes, size_t page_bytes)
 /* Will most of what is read of these matrices be read straight from the file? */
 static bool is_for_guide(const gx_reader *guide, const gx_meta *const *metas, int count)
 {
-    bool has_large = false, has_spread = false;
+    bool has_large = false, has_spread = count > GX_READER_METAS;
     for (int i = 0; guide != NULL && i < count; i++) {
         has_spread |= metas[i]->is_spread;
         has_large |= is_worth_it(gx_meta_tile_bytes(metas[i], 0), guide->chains.page_bytes);
@@ -396,22 +397,24 @@ gx_code gx_reader_begin(gx_reader *reader, const gx_meta *const *metas, int coun
         return begin_own(reader, metas, count, err);
     }
     gx_chains_join(&reader->chains, &reader->guide->chains);
+    memcpy(reader->meta, metas, (size_t)count * sizeof *metas);
+    reader->metas = count;
     reader->guided = 0;
     reader->is_begun = true;
     return GX_OK;
 }
 
 /*
-** A led reader gets a connection of its own: the guide's transaction keeps the file as it is
-** meanwhile.  false: it could not, and is led as before.
+** A led reader gets a connection of its own, which has to see what the guide sees: in WAL mode
+** others may have written since.  false: it could not, and is led as before.
 */
-static bool leave_guide(gx_reader *reader, const gx_meta *meta)
+static bool leave_guide(gx_reader *reader)
 {
     gx_err ignored = {0};
     if (reader->is_led) {
         gx_chains_end(&reader->chains);
         reader->is_led = reader->is_begun = false;
-        if (begin_own(reader, &meta, 1, &ignored) != GX_OK) {
+        if (begin_own(reader, reader->meta, reader->metas, &ignored) != GX_OK) {
             gx_chains_join(&reader->chains, &reader->guide->chains);
             reader->is_led = reader->is_begun = true;
         }
@@ -503,6 +506,12 @@ static bool is_on(const gx_reader *reader, const handle *h, const gx_meta *meta,
 
 // Straight from the file --------------------------------------------------------------------------
 
+/* Whose connection finds its tiles. */
+static gx_reader *finder_of(gx_reader *reader)
+{
+    return reader->is_led ? reader->guide : reader;
+}
+
 /*
 ** The pages of a tile, and what the b-tree's own page has of the columns: c is what is left of
 ** them, *rest what is left of the column before that.  NULL: not known, or not read this way.
@@ -510,7 +519,7 @@ static bool is_on(const gx_reader *reader, const handle *h, const gx_meta *meta,
 static gx_chain *find_tile(gx_reader *reader, const gx_meta *meta, int64_t tile, gx_columns *c,
                            gx_columns *rest)
 {
-    gx_reader *guide = reader->is_led ? reader->guide : reader;
+    gx_reader *guide = finder_of(reader);
     handle *h = handle_of(guide, meta);
     if (!is_on(guide, h, meta, tile) && move(guide, h, meta, tile, NULL) != GX_OK) {
         return NULL; // said again by who asks SQLite
@@ -539,7 +548,7 @@ static bool read_chain(gx_reader *reader, const gx_meta *meta, int64_t tile, gx_
     gx_chain *chain = gx_chain_known(&reader->chains, gx_tile_rowid(meta->id, tile));
     *is_new = chain == NULL || c.offset < chain->start;
     if (*is_new) {
-        gx_reader *guide = reader->is_led ? reader->guide : reader;
+        gx_reader *guide = finder_of(reader);
         pthread_mutex_lock(&guide->finding);
         chain = find_tile(reader, meta, tile, &c, &rest);
         pthread_mutex_unlock(&guide->finding);
@@ -599,7 +608,7 @@ bool gx_reader_columns(gx_reader *reader, const gx_meta *meta, int64_t tile,
     assert(columns->offset + (size_t)(columns->count - 1) * columns->step + columns->bytes <=
            gx_meta_tile_bytes(meta, tile));
     return (columns->bytes >= LEAST_RUN || columns->step >= FAR) &&
-           ((meta->is_spread && leave_guide(reader, meta) &&
+           ((meta->is_spread && leave_guide(reader) &&
              read_spread(reader, meta, tile, columns)) ||
             read_straight(reader, meta, tile, columns));
 }
@@ -667,14 +676,14 @@ gx_code gx_reader_read(gx_reader *reader, const gx_meta *meta, int64_t tile, siz
     assert(tile >= 0 && tile < gx_meta_tiles(meta));
     assert(offset + bytes <= gx_meta_tile_bytes(meta, tile));
     bool found = false;
-    if (meta->is_spread && leave_guide(reader, meta)) {
+    if (meta->is_spread && leave_guide(reader)) {
         GX_TRY(read_extent(reader, meta, tile, offset, bytes, dst, &found, err));
     }
     const gx_columns all = {.offset = offset, .bytes = bytes, .count = 1, .dst = dst};
     if (found || read_straight(reader, meta, tile, &all)) {
         return GX_OK;
     }
-    bool is_alone = !reader->is_led || (++reader->guided > GUIDED && leave_guide(reader, meta));
+    bool is_alone = !reader->is_led || (++reader->guided > GUIDED && leave_guide(reader));
     gx_reader *guide = is_alone ? reader : reader->guide;
     pthread_mutex_lock(&guide->finding);
     gx_code code = guide == reader

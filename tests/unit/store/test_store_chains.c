@@ -495,6 +495,37 @@ static void led(void **state)
     run_sql(f->other, "CREATE TABLE t(a)");
 }
 
+/* In WAL mode others may write: who wants a connection of its own stays with the guide. */
+static void led_beside_a_writer(void **state)
+{
+    fixture *f = *state;
+    gx_meta A = make_large(f, false, 0.5), B = shaped("main", 2, 2);
+    const gx_meta *metas[] = {&B, &A};
+    gx_reader *guide, *reader;
+    double x = 0, small[] = {1, 2, 3, 4};
+    ok(f, gx_store_begin(f->store, "main", &f->err));
+    ok(f, gx_store_create(f->store, &B, NULL, &f->err));
+    ok(f, gx_store_write_tile(f->store, &B, 0, small, &f->err));
+    ok(f, gx_store_publish(f->store, &B, "B", false, &f->err));
+    ok(f, gx_store_end(f->store, true, &f->err));
+    gx_store_release(f->store);
+    run_sql(f->db, "PRAGMA journal_mode = wal");
+    ok(f, gx_reader_open(f->store, "main", &guide, &f->err));
+    ok(f, gx_reader_begin(guide, metas, 2, &f->err));
+    ok(f, gx_reader_another(guide, &reader, &f->err));
+    ok(f, gx_reader_begin(reader, metas, 2, &f->err));
+    run_sql(f->other, "UPDATE gx_tile SET data = zeroblob(length(data)) WHERE length(data) > 99; "
+                      "UPDATE gx_meta SET generation = generation + 1 WHERE name = 'A'");
+    for (int k = 0; k < 20; k++) {
+        ok(f, gx_reader_read(reader, &B, 0, 8, sizeof x, &x, &f->err));
+        assert_true(x == 2);
+    }
+    are_small_pieces(f, reader, &A, 20);
+    all_ways(reader, &A);
+    gx_reader_close(reader);
+    gx_reader_close(guide);
+}
+
 /* What is wrong with a tile the guide's connection says, or one of the reader's own. */
 static void led_to_damage(void **state)
 {
@@ -583,6 +614,7 @@ int main(void)
         TEST(cut_while_it_is_read),
         TEST(another_transaction),
         TEST(led),
+        TEST(led_beside_a_writer),
         TEST(led_to_damage),
         TEST(several_led),
     };
