@@ -11,6 +11,7 @@ import argparse
 import os
 import sqlite3
 import statistics
+import subprocess
 import tempfile
 import time
 
@@ -162,28 +163,40 @@ def once(work):
     return time.perf_counter() - start
 
 
-def first_calls(folder, products):
-    """From the page cache: E read, copied and searched once, beside its stream (a sum), the product of resident arrays (seconds
-    by number of queries, where CuPy is there) and the search of a kept E.  The device is open and its staging buffers are
-    there: another matrix has been through it."""
+def stream_to_device(folder, E):
+    """Seconds that as many bytes take from a plain file in the page cache to the device at least, THREADS threads (stream.cu)."""
+    path, program = os.path.join(folder, "E.bin"), os.path.join(folder, "stream")
+    E.tofile(path)
+    made = subprocess.run(["nvcc", "-O2", "-std=c++17", os.path.join(HERE, "bench/stream.cu"), "-o", program], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    said = subprocess.run([program, path, str(THREADS), "11"], capture_output=True, text=True, check=True).stdout.split("\n")
+    os.unlink(path)
+    print("stream to the device:", "; ".join(said[:-2]), flush=True)
+    return float(said[-2])
+
+
+def first_calls(folder, products, up):
+    """From the page cache: E read, copied and searched once, beside its stream to the device without a database (up, seconds),
+    its scan by the CPU (a norm), the product of resident arrays (seconds by number of queries, where CuPy is there) and the search
+    of a kept E.  The device is open and its staging buffers are there: another matrix has been through it."""
     db = connect(os.path.join(folder, "knn.db"), backend="cuda")
     db.execute("SELECT gx_sum('warm')").fetchall()
     for queries in (1000, 10000):
-        seconds = {"gx": [], "stream": [], "kept": []}
-        for turn in range(11):  # one call varies by a tenth, and so does one stream
+        seconds = {"gx": [], "scan": [], "kept": []}
+        for turn in range(11):  # one call varies by a tenth, and so does one scan
             db.execute("SELECT gx_config('backend', 'cpu')").fetchall()  # closes the device: nothing is kept
-            seconds["stream"].append(once(lambda: db.execute("SELECT gx_norm('E')").fetchall()))
+            seconds["scan"].append(once(lambda: db.execute("SELECT gx_norm('E')").fetchall()))
             db.execute("SELECT gx_config('backend', 'cuda')").fetchall()
             summed(db, "Q1000", "warm", 10)
             seconds["gx"].append(once(lambda: summed(db, f"Q{queries}", "E", 10)))
             seconds["kept"].append(once(lambda: summed(db, f"Q{queries}", "E", 10)))
-        median = {name: statistics.median(s) for name, s in seconds.items()}
+        median = {name: statistics.median(s) for name, s in seconds.items()} | {"stream": up}
         if queries in products:
             median["product"] = products[queries]
-        ratios = ", ".join(f"max(stream, {bound}) = {median['gx'] / max(median['stream'], median[bound]):.3f}"
-                           for bound in ("product", "kept") if bound in median)
+        ratios = ", ".join(f"max({way}, {bound}) = {median['gx'] / max(median[way], median[bound]):.3f}"
+                           for way in ("stream", "scan") for bound in ("product", "kept") if bound in median)
         print(f"first call, {queries} queries: {', '.join(f'{name} {1e3 * s:.1f} ms' for name, s in median.items())};"
-              f"   gx / {ratios}   (product: <= 1.3)", flush=True)
+              f"   gx / {ratios}   (stream, product: <= 1.3)", flush=True)
 
 
 def first_calls_by_readers(args, folder):
@@ -191,10 +204,10 @@ def first_calls_by_readers(args, folder):
     db = connect(os.path.join(folder, "knn.db"), backend="cuda")
     for readers in (4, 6, 8, 12, THREADS):
         db.execute("SELECT gx_config('readers', ?)", (readers,)).fetchall()
-        seconds = {"gx": [], "stream": []}
+        seconds = {"gx": [], "scan": []}
         for turn in range(4):
             db.execute("SELECT gx_config('backend', 'cpu')").fetchall()
-            seconds["stream"].append(once(lambda: db.execute("SELECT gx_norm('E')").fetchall()))
+            seconds["scan"].append(once(lambda: db.execute("SELECT gx_norm('E')").fetchall()))
             db.execute("SELECT gx_config('backend', 'cuda')").fetchall()
             summed(db, "Q1000", "warm", 10)
             before = told(db)
@@ -203,7 +216,7 @@ def first_calls_by_readers(args, folder):
         times = " ".join(f"{name} {(after[name] - before[name]) / 1e6:.1f}" for name in after
                          if name.endswith("_ns") and name not in ("predicted_ns", "measured_ns") and after[name] != before[name])
         print(f"first call, 1000 queries, {readers:2d} readers: {1e3 * statistics.median(seconds['gx'][1:]):.1f} ms; "
-              f"stream {1e3 * statistics.median(seconds['stream'][1:]):.1f}   (ms of the last: {times})", flush=True)
+              f"scan {1e3 * statistics.median(seconds['scan'][1:]):.1f}   (ms of the last: {times})", flush=True)
 
 
 def later_calls(args, db, cupy, E, Q):
@@ -291,7 +304,7 @@ def on_gpu(args, folder):
     for metric in ("cosine", "l2", "l1"):
         show(f"1000 queries, {metric}, E kept", rounds(args.rounds, gx=lambda: summed(db, "Q1000", "E", args.k, metric)))
     show("one query, E kept", rounds(20, gx=lambda: knn(db, Q[0].tobytes(), "E", args.k, "cosine")))
-    first_calls(folder, products)
+    first_calls(folder, products, stream_to_device(folder, E))
     first_calls_by_readers(args, folder)
     for note in db.execute("SELECT meaning FROM gx_stats WHERE name = 'note'"):
         print("note:", note[0])
