@@ -9,6 +9,7 @@ cache, FAISS's in memory; both have THREADS threads.  Results are compared with 
 """
 import argparse
 import os
+import shutil
 import sqlite3
 import statistics
 import subprocess
@@ -164,7 +165,9 @@ def once(work):
 
 
 def stream_to_device(folder, E):
-    """Seconds that as many bytes take from a plain file in the page cache to the device at least, THREADS threads (stream.cu)."""
+    """Seconds that as many bytes take from a plain file in the page cache to the device at least, THREADS threads (stream.cu); None without nvcc."""
+    if shutil.which("nvcc") is None:
+        return None
     path, program = os.path.join(folder, "E.bin"), os.path.join(folder, "stream")
     E.tofile(path)
     made = subprocess.run(["nvcc", "-O2", "-std=c++17", os.path.join(HERE, "bench/stream.cu"), "-o", program], capture_output=True, text=True)
@@ -190,11 +193,11 @@ def first_calls(folder, products, up):
             summed(db, "Q1000", "warm", 10)
             seconds["gx"].append(once(lambda: summed(db, f"Q{queries}", "E", 10)))
             seconds["kept"].append(once(lambda: summed(db, f"Q{queries}", "E", 10)))
-        median = {name: statistics.median(s) for name, s in seconds.items()} | {"stream": up}
+        median = {name: statistics.median(s) for name, s in seconds.items()} | ({} if up is None else {"stream": up})
         if queries in products:
             median["product"] = products[queries]
         ratios = ", ".join(f"max({way}, {bound}) = {median['gx'] / max(median[way], median[bound]):.3f}"
-                           for way in ("stream", "scan") for bound in ("product", "kept") if bound in median)
+                           for way in ("stream", "scan") for bound in ("product", "kept") if way in median and bound in median)
         print(f"first call, {queries} queries: {', '.join(f'{name} {1e3 * s:.1f} ms' for name, s in median.items())};"
               f"   gx / {ratios}   (stream, product: <= 1.3)", flush=True)
 
