@@ -12,7 +12,7 @@ import shutil
 import sqlite3
 
 import pytest
-from conftest import gx_connect
+from conftest import gx_connect, gx_path
 
 try:
     import apsw
@@ -21,13 +21,20 @@ except ImportError:
         raise
     pytest.skip("apsw is not installed: gx is NOT tested under the newest SQLite (make deps)", allow_module_level=True)
 
-GX_SO = os.environ.get("GX_SO") or os.path.join(os.path.dirname(__file__), "..", "..", "gx.so")
+
+@pytest.fixture(scope="module", autouse=True)
+def own_copy(tmp_path_factory):
+    """The other tests' gx.so is sqlite3's: one of their connections may wait for Python's collector yet."""
+    copy = shutil.copy(gx_path(), tmp_path_factory.mktemp("newest") / "gx.so")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GX_SO", str(copy))
+        yield
 
 
 def connect(path=":memory:"):
     db = apsw.Connection(str(path))
     db.enable_load_extension(True)
-    db.load_extension(os.path.abspath(GX_SO))
+    db.load_extension(gx_path())
     db.enable_load_extension(False)
     return db
 
@@ -158,7 +165,7 @@ def test_two_libraries_at_once(tmp_path):
     one, other = connect(), sqlite3.connect(":memory:")
     os.makedirs(tmp_path / "copy")
     other.enable_load_extension(True)
-    other.load_extension(str(shutil.copy(GX_SO, tmp_path / "copy" / "gx.so")))
+    other.load_extension(str(shutil.copy(gx_path(), tmp_path / "copy" / "gx.so")))
     for _ in range(2):
         assert value(one, eye) == value(other, eye) == "[[1.0,0.0],[0.0,1.0]]"
     one.close()
@@ -173,7 +180,7 @@ def test_tiles_past_the_cache(tmp_path):
         connect().close()
         db = apsw.Connection(str(path), vfs=vfs)
         db.enable_load_extension(True)
-        db.load_extension(os.path.abspath(GX_SO))
+        db.load_extension(gx_path())
         db.execute("PRAGMA page_size = 4096; PRAGMA cache_size = 8")
         with open("/proc/self/io") as file:
             before = next(int(line.split()[1]) for line in file if line.startswith("syscw"))
