@@ -164,36 +164,49 @@ def once(work):
     return time.perf_counter() - start
 
 
-def stream_to_device(folder, E):
-    """Seconds that as many bytes take from a plain file in the page cache to the device at least, THREADS threads (stream.cu); None without nvcc."""
-    if shutil.which("nvcc") is None:
-        return None
-    path, program = os.path.join(folder, "E.bin"), os.path.join(folder, "stream")
-    E.tofile(path)
-    made = subprocess.run(["nvcc", "-O2", "-std=c++17", os.path.join(HERE, "bench/stream.cu"), "-o", program], capture_output=True, text=True)
-    assert made.returncode == 0, made.stderr
-    said = subprocess.run([program, path, str(THREADS), "11"], capture_output=True, text=True, check=True).stdout.split("\n")
-    os.unlink(path)
-    print("stream to the device:", "; ".join(said[:-2]), flush=True)
-    return float(said[-2])
+class DeviceStream:
+    """What as many bytes take from a plain file in the page cache to the device at least (stream.cu), THREADS threads, one round at a time."""
+
+    def __init__(self, folder, E):
+        path, program = os.path.join(folder, "E.bin"), os.path.join(folder, "stream")
+        E.tofile(path)
+        made = subprocess.run(["nvcc", "-O2", "-std=c++17", os.path.join(HERE, "bench/stream.cu"), "-o", program], capture_output=True, text=True)
+        assert made.returncode == 0, made.stderr
+        self.program = subprocess.Popen([program, path, str(THREADS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.ways = self.program.stdout.readline().strip("; \n").split(";")
+        self.seconds = []  # a row a round
+        os.unlink(path)
+
+    def round(self):
+        self.program.stdin.write("\n")
+        self.seconds.append([float(s) for s in self.program.stdout.readline().split()])
+
+    def median(self):
+        """Of the way that is the fastest; the rounds are forgotten."""
+        medians = [statistics.median(way) for way in zip(*self.seconds)]
+        print("stream to the device:", "; ".join(f"{way}: {1e3 * s:.2f} ms" for way, s in zip(self.ways, medians)), flush=True)
+        self.seconds = []
+        return min(medians)
 
 
 def first_calls(folder, products, up):
-    """From the page cache: E read, copied and searched once, beside its stream to the device without a database (up, seconds),
-    its scan by the CPU (a norm), the product of resident arrays (seconds by number of queries, where CuPy is there) and the search
-    of a kept E.  The device is open and its staging buffers are there: another matrix has been through it."""
+    """From the page cache: E read, copied and searched once, in turns with its stream to the device without a database (up: a
+    DeviceStream or None), its scan by the CPU (a norm) and the search of a kept E, beside the product of resident arrays (seconds by
+    number of queries, where CuPy is there).  The device is open and its staging buffers are there: another matrix has been through it."""
     db = connect(os.path.join(folder, "knn.db"), backend="cuda")
     db.execute("SELECT gx_sum('warm')").fetchall()
     for queries in (1000, 10000):
         seconds = {"gx": [], "scan": [], "kept": []}
-        for turn in range(11):  # one call varies by a tenth, and so does one scan
+        for turn in range(21):  # one call varies by a tenth, and so does one scan
             db.execute("SELECT gx_config('backend', 'cpu')").fetchall()  # closes the device: nothing is kept
+            if up is not None:
+                up.round()
             seconds["scan"].append(once(lambda: db.execute("SELECT gx_norm('E')").fetchall()))
             db.execute("SELECT gx_config('backend', 'cuda')").fetchall()
             summed(db, "Q1000", "warm", 10)
             seconds["gx"].append(once(lambda: summed(db, f"Q{queries}", "E", 10)))
             seconds["kept"].append(once(lambda: summed(db, f"Q{queries}", "E", 10)))
-        median = {name: statistics.median(s) for name, s in seconds.items()} | ({} if up is None else {"stream": up})
+        median = {name: statistics.median(s) for name, s in seconds.items()} | ({} if up is None else {"stream": up.median()})
         if queries in products:
             median["product"] = products[queries]
         ratios = ", ".join(f"max({way}, {bound}) = {median['gx'] / max(median[way], median[bound]):.3f}"
@@ -307,7 +320,7 @@ def on_gpu(args, folder):
     for metric in ("cosine", "l2", "l1"):
         show(f"1000 queries, {metric}, E kept", rounds(args.rounds, gx=lambda: summed(db, "Q1000", "E", args.k, metric)))
     show("one query, E kept", rounds(20, gx=lambda: knn(db, Q[0].tobytes(), "E", args.k, "cosine")))
-    first_calls(folder, products, stream_to_device(folder, E))
+    first_calls(folder, products, DeviceStream(folder, E) if shutil.which("nvcc") else None)
     first_calls_by_readers(args, folder)
     for note in db.execute("SELECT meaning FROM gx_stats WHERE name = 'note'"):
         print("note:", note[0])

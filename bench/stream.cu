@@ -1,11 +1,12 @@
 /*
 ** The least that a first call on a device can take: bytes of a file, in the page cache, to the device's memory, without a database.
 **
-**     nvcc -O2 -o stream bench/stream.cu && ./stream FILE THREADS ROUNDS
+**     nvcc -O2 -o stream bench/stream.cu && yes '' | head -11 | ./stream FILE THREADS
 **
 ** Threads, started and waiting before the clock runs, take pieces of the file in turn: each reads one into page-locked memory that was
 ** touched before, lets it go up in a stream of its own, and reads the next.  Pieces of 1 to 4 MiB, 2 to 4 buffers a thread, all of the threads
-** or three quarters; medians in seconds of each way, and the least of them last.  knn.py runs it.
+** or three quarters.  The first line of output says the ways; each line of input asks for a round of them, answered by a line of seconds:
+** knn.py asks between its searches, so that both meet the same machine.
 */
 #include <cuda_runtime.h>
 
@@ -90,17 +91,22 @@ static double seconds_of(const way &w, int threads, cudaStream_t *stream, cudaEv
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+static int team_of(const way &w, int threads)
+{
+    return w.is_all ? threads : std::max(1, threads * 3 / 4);
+}
+
 int main(int argc, char **argv)
 {
     static const way ways[] = {{2 << 20, 2, true}, {2 << 20, 3, true}, {2 << 20, 3, false}, {1 << 20, 4, true}, {4 << 20, 2, true}};
-    if (argc != 4) {
-        fprintf(stderr, "stream FILE THREADS ROUNDS\n");
+    if (argc != 3) {
+        fprintf(stderr, "stream FILE THREADS < lines\n");
         return 2;
     }
-    int threads = atoi(argv[2]), rounds = atoi(argv[3]);
+    int threads = atoi(argv[2]);
     struct stat about;
     file = open(argv[1], O_RDONLY);
-    if (file < 0 || fstat(file, &about) != 0 || threads < 1 || rounds < 1) {
+    if (file < 0 || fstat(file, &about) != 0 || threads < 1) {
         perror(argv[1]);
         return 1;
     }
@@ -117,21 +123,20 @@ int main(int argc, char **argv)
     for (cudaEvent_t &e : done) {
         check(cudaEventCreateWithFlags(&e, cudaEventDisableTiming), "cudaEventCreateWithFlags");
     }
-    double least = 1e9;
     for (const way &w : ways) {
-        int team = w.is_all ? threads : std::max(1, threads * 3 / 4);
-        std::vector<double> seconds;
-        for (int r = 0; r <= rounds; r++) {
-            double s = seconds_of(w, team, stream.data(), done.data());
-            if (r > 0) {
-                seconds.push_back(s);
-            }
-        }
-        std::sort(seconds.begin(), seconds.end());
-        double median = seconds[seconds.size() / 2];
-        least = std::min(least, median);
-        printf("%ld KiB, %d buffers, %d threads: %.6f\n", w.piece >> 10, w.buffers, team, median);
+        printf("%ld KiB x %d, %d threads;", w.piece >> 10, w.buffers, team_of(w, threads));
+        seconds_of(w, team_of(w, threads), stream.data(), done.data()); /* warms up */
     }
-    printf("%.6f\n", least);
+    printf("\n");
+    fflush(stdout);
+    for (int c = getchar(); c != EOF; c = getchar()) {
+        if (c == '\n') {
+            for (const way &w : ways) {
+                printf("%.6f ", seconds_of(w, team_of(w, threads), stream.data(), done.data()));
+            }
+            printf("\n");
+            fflush(stdout);
+        }
+    }
     return 0;
 }
