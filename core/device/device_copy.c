@@ -9,10 +9,9 @@
 */
 #include "device_copy.h"
 
+#include "../base/copy.h"
+
 #include <string.h>
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 
 enum { TURNS = 3 };
 
@@ -56,29 +55,6 @@ typedef struct shares {
     bool is_staged;
 } shares;
 
-void gx_device_copy_past(void *target, const void *source, size_t bytes)
-{
-    char *to = target;
-    const char *from = source;
-#ifdef __SSE2__
-    enum { LANE = sizeof(__m128i), LANES = 4 };
-    size_t head = -(uintptr_t)to % LANE, step = LANES * LANE;
-    head = head < bytes ? head : bytes;
-    memcpy(to, from, head);
-    for (to += head, from += head, bytes -= head; bytes >= step; bytes -= step) {
-        __m128i lane[LANES];
-        memcpy(lane, from, step);
-        for (int k = 0; k < LANES; k++) {
-            _mm_stream_si128((__m128i *)(void *)to + k, lane[k]);
-        }
-        to += step;
-        from += step;
-    }
-    _mm_sfence();
-#endif
-    memcpy(to, from, bytes);
-}
-
 static int64_t shares_of_column(const shares *s)
 {
     return (int64_t)((s->column + s->share - 1) / s->share);
@@ -94,7 +70,8 @@ static gx_code copy_share(void *arg, int64_t piece, int member, gx_err *err)
     const char *from = s->from + col * s->from_ld + at;
     (void)member, (void)err;
     if (s->is_staged) {
-        gx_device_copy_past(to, from, bytes);
+        gx_copy_past(to, from, bytes);
+        gx_copy_past_end();
     } else {
         memcpy(to, from, bytes);
     }

@@ -70,9 +70,6 @@ gx_code gx_device_get(gx_run *run, gx_accel *accel, gx_dtype dtype, int64_t m, i
 */
 gx_team *gx_device_copiers(gx_run *run, size_t bytes, bool is_once);
 
-/* As memcpy(), and nothing of `to` stays in a cache, where the device would have to look for it. */
-void gx_device_copy_past(void *to, const void *from, size_t bytes);
-
 /* Copy bytes, over the team where that pays; columns, to memory that a device reads next. */
 void gx_device_memcpy(gx_run *run, void *to, const void *from, size_t bytes);
 void gx_device_stage(gx_run *run, void *to, size_t to_ld_bytes, const void *from,

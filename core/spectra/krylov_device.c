@@ -25,6 +25,7 @@
 ** does.
 */
 #include "../alg/plan.h"
+#include "../base/copy.h"
 #include "../device/device_copy.h"
 #include "krylov_device.h"
 
@@ -297,7 +298,12 @@ static gx_code stage_piece(void *arg, int64_t piece, int member, gx_err *err)
     if (bytes > 0) {
         void *to = gx_at(d->up.data, dtype, length, i, j);
         const void *from = gx_at(d->vectors, dtype, length, i, d->from + j);
-        s->is_shared ? gx_device_copy_past(to, from, bytes) : (void)memcpy(to, from, bytes);
+        if (s->is_shared) {
+            gx_copy_past(to, from, bytes);
+            gx_copy_past_end();
+        } else {
+            memcpy(to, from, bytes);
+        }
     }
     return GX_OK;
 }
