@@ -3,7 +3,7 @@
     bench/arrays.py [--dir FOLDER] [--mb 1024] [--rounds 5] [--sync] [--volumes 2] [--layouts rows,columns,f32,vector,narrow]
                     [--ways gx,sqlite3,wal,volumes,insert,fsync]
 
-One array, by rows and by columns, of float32, a vector, a narrow one, into the same folder in turn: np.save and np.load; a
+One array, by rows and by columns, of float32, a vector, a narrow one, into the same folder, in random order in each round: np.save and np.load; a
 database of gx.connect ("pages"), one of sqlite3.connect, one in WAL mode, one with volumes; INSERTs of its bytes in pieces of 8 MiB by sqlite3
 alone, into pages of 64 KiB, which is what they cost whoever writes them so.  --sync waits for the disk in all of them (np.save with os.fsync, PRAGMA synchronous=full), else none does, but "save,
 fsync", which says what the disk itself takes.  Medians, then the least, ratios to the medians and the least of the peer, and the most memory that was resident beside the array, in MB.  Files are removed after each; before each, as much
@@ -11,8 +11,10 @@ memory as two arrays is touched and given back, since a virtual machine's first 
 """
 import argparse
 import ctypes
+import functools
 import os
 import pathlib
+import random
 import resource
 import sqlite3
 import statistics
@@ -91,34 +93,40 @@ def clean(args):
         path.unlink()
 
 
+def by_numpy(args, times, a):
+    timed(args, times, "save", lambda: save(args, a, args.sync))
+    timed(args, times, "load", lambda: np.load(f"{args.dir}/gxarrays.npy"))
+
+
+def by_gx(args, times, a, volumes, kind, name):
+    db = connect(args, volumes, kind)
+    timed(args, times, f"{name} store", lambda: gx.store(db, "A", a))
+    timed(args, times, f"{name} fetch", lambda: gx.fetch(db, "A"))
+    db.close()
+
+
 def rounds(args, a, order):
+    """In random order: what a virtual machine gives back after one takes time of the next."""
     times = {}
+    todo = {"save": lambda: by_numpy(args, times, a)}
+    for volumes, kind, name in ((0, "gx", "pages"), (0, "sqlite3", "sqlite3's"), (0, "wal", "WAL"), (args.volumes, "volumes", f"{args.volumes} volumes")):
+        if kind in args.ways:
+            todo[name] = functools.partial(by_gx, args, times, a, volumes, kind, name)
+    if "insert" in args.ways:
+        todo["INSERT"] = lambda: timed(args, times, "INSERT", lambda: insert(args, a))
+    if not args.sync and "fsync" in args.ways:
+        todo["save, fsync"] = lambda: timed(args, times, "save, fsync", lambda: save(args, a, True))
     for _ in range(args.rounds):
+        for name in random.sample(list(todo), len(todo)):
+            clean(args)
+            todo[name]()
         clean(args)
-        timed(args, times, "save", lambda: save(args, a, args.sync))
-        timed(args, times, "load", lambda: np.load(f"{args.dir}/gxarrays.npy"))
-        clean(args)
-        for volumes, kind, name in ((0, "gx", "pages"), (0, "sqlite3", "sqlite3's"), (0, "wal", "WAL"),
-                                    (args.volumes, "volumes", f"{args.volumes} volumes")):
-            if kind not in args.ways:
-                continue
-            db = connect(args, volumes, kind)
-            timed(args, times, f"{name} store", lambda: gx.store(db, "A", a))
-            timed(args, times, f"{name} fetch", lambda: gx.fetch(db, "A"))
-            db.close()
-            clean(args)
-        if "insert" in args.ways:
-            timed(args, times, "INSERT", lambda: insert(args, a))
-            clean(args)
-        if not args.sync and "fsync" in args.ways:
-            timed(args, times, "save, fsync", lambda: save(args, a, True))
-            clean(args)
     for name, pairs in times.items():
         wall, cpu, _ = (statistics.median(column) for column in zip(*pairs))
         most = max(pair[2] for pair in pairs)
         peers = [pair[0] for pair in times["load" if name.endswith(("fetch", "load")) else "save"]]
         least = min(pair[0] for pair in pairs)
-        print(f"{order}  {name:18}{wall:8.2f} s {wall / statistics.median(peers):6.2f} x  least{least:6.2f} s {least / min(peers):6.2f} x "
+        print(f"{order}  {name:18}{wall:8.3f} s {wall / statistics.median(peers):6.2f} x  least{least:7.3f} s {least / min(peers):6.2f} x "
               f"{cpu:8.2f} s of processor{most:8.0f} MB beside", flush=True)
 
 
@@ -134,9 +142,9 @@ def main():
     args = parser.parse_args()
     args.ways = args.ways.split(",")
     n = int((args.mb * 1e6 / 8) ** 0.5)
-    random = np.random.default_rng(0).random
-    makers = {"rows": lambda: random((n, n)), "columns": lambda: np.asfortranarray(random((n, n))),
-              "f32": lambda: random((n, 2 * n), np.float32), "vector": lambda: random(n * n), "narrow": lambda: random((n * n // 64, 64))}
+    uniform = np.random.default_rng(0).random
+    makers = {"rows": lambda: uniform((n, n)), "columns": lambda: np.asfortranarray(uniform((n, n))),
+              "f32": lambda: uniform((n, 2 * n), np.float32), "vector": lambda: uniform(n * n), "narrow": lambda: uniform((n * n // 64, 64))}
     for layout in args.layouts.split(","):
         rounds(args, makers[layout](), f"{'' if layout not in ('rows', 'columns') else 'by '}{layout}".ljust(10))
 

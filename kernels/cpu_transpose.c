@@ -18,7 +18,9 @@
 ** is written whole and past the caches, where it would have to be read first and would take the
 ** place of what other threads have there.  Tiles of 8 MiB out of an array in memory, written to a
 ** file by another thread meanwhile, take 0.17 s a gigabyte in strips and 0.34 in squares (two
-** processors, Zen 4).
+** processors, Zen 4).  What somebody copies on from the second-level cache, block by block, is
+** turned in strips as well, into that cache: a block's rows are too short to be foreseen, so those
+** that follow are asked for.
 **
 ** The mirror of a triangle is the same movement within one matrix: source and destination squares
 ** never meet, but for those on the diagonal, which go element by element.
@@ -239,10 +241,13 @@ GX_INLINE void move_any_square(gx_dtype dtype, bool is_wide, bool conj, const ch
 }
 
 enum {
-    LINE = 64,      /* bytes of a cache line                                            */
-    BAND = 8 << 10, /* bytes of a strip's columns, before the next strip's               */
-    AHEAD = 512,    /* bytes from what is turned to what is on its way                   */
-    PAST = 1 << 20  /* bytes of what is written past the caches: a second-level cache's  */
+    LINE = 64,        /* bytes of a cache line                                               */
+    BAND = 8 << 10,   /* bytes of a strip's columns, before the next strip's                 */
+    AHEAD = 512,      /* bytes from what is turned to what is on its way ...                 */
+    LINES_AHEAD = 16, /* ... or columns of a, where only a piece of each is turned           */
+    NEAR = 64 << 10,  /* bytes of what a first-level cache does not hold                     */
+    PAST = 1 << 20,   /* bytes of what is written past the caches: a second-level cache's    */
+    FAR = 1 << 12     /* bytes from column to column, each on a page of its own              */
 };
 
 /* No conjugates, which would be read again; no line that two strips have a part of. */
@@ -283,6 +288,36 @@ GX_INLINE void turn_strips(gx_dtype dtype, const gx_args *p)
     end_past();
 }
 
+/* A result with room between its columns, and all of it within a second-level cache. */
+GX_INLINE bool is_near_block(gx_dtype dtype, bool conj, const gx_args *p)
+{
+    int64_t bytes = (int64_t)bytes_of(dtype), result = p->m * p->n * bytes;
+    return !conj && p->ldc > p->m && p->ldc * bytes < FAR && result >= NEAR && result < PAST;
+}
+
+/* Read along, LINES_AHEAD of them before they are needed, and written line by line. */
+GX_INLINE void turn_block(gx_dtype dtype, const gx_args *p)
+{
+    int64_t bytes = (int64_t)bytes_of(dtype), strip = LINE / bytes;
+    size_t col_a = (size_t)(p->lda * bytes), col_c = (size_t)(p->ldc * bytes);
+    for (int64_t i = 0; i < p->m; i += strip) {
+        int64_t m = gx_min(strip, p->m - i);
+        for (int64_t j = 0; j < p->n; j += strip) {
+            const char *a = gx_at(p->a, dtype, p->lda, j, i);
+            char *c = gx_at(p->c, dtype, p->ldc, i, j);
+            int64_t n = gx_min(strip, p->n - j);
+            for (int64_t k = 0; k < strip; k++) {
+                __builtin_prefetch(a + (size_t)(k + LINES_AHEAD) * col_a, 0);
+            }
+            if (m == strip && n == strip) {
+                turn_square(dtype, false, false, a, col_a, c, col_c, strip, strip);
+            } else {
+                turn_square(dtype, false, false, a, col_a, c, col_c, m, n);
+            }
+        }
+    }
+}
+
 /* Without a transpose it is a copy. */
 GX_INLINE gx_code transpose_by(gx_dtype dtype, bool is_wide, const gx_args *p, gx_err *err)
 {
@@ -293,6 +328,10 @@ GX_INLINE gx_code transpose_by(gx_dtype dtype, bool is_wide, const gx_args *p, g
     bool conj = is_conjugated(dtype, p->transa);
     if (is_wide && goes_past(dtype, conj, p)) {
         turn_strips(dtype, p);
+        return GX_OK;
+    }
+    if (is_wide && is_near_block(dtype, conj, p)) {
+        turn_block(dtype, p);
         return GX_OK;
     }
     int64_t side = side_of(dtype);

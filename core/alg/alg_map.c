@@ -14,6 +14,7 @@
 ** value.  A unit is a tile of A, some columns of several of them, or of a value.  Memory beside the
 ** result: for each thread a chunk of B, where B is not there already, or a tile to be transposed.
 */
+#include "../base/copy.h"
 #include "../exec/pass.h"
 #include "../exec/place.h"
 #include "alg.h"
@@ -238,11 +239,72 @@ typedef struct making {
     gx_dev *dev;
     gx_writers *writers; /* of C in volumes, or NULL */
     int64_t width;       /* columns of a tile that go there together */
+    size_t page;         /* of the images that tiles are made as; 0: as they are */
 } making;
 
 static gx_tile_place place_of(const gx_sink *C, int64_t tile)
 {
     return gx_tile_at(C->rows, C->cols, C->tile_rows, C->tile_cols, tile);
+}
+
+static size_t tile_bytes(const gx_sink *C, const gx_tile_place *at)
+{
+    return (size_t)(at->m * at->n) * gx_dtype_bytes(C->dtype);
+}
+
+/*
+** An image is turned by blocks of so many bytes and columns, in the work memory: they stay in a
+** second-level cache, from where their columns are put into the image.  One is a line longer than
+** the block, so that not all fall into the same cache sets.
+*/
+enum { TURN_BYTES = 2 << 10, TURN_COLS = 128, TURN_LD_BYTES = TURN_BYTES + 64 };
+
+static gx_code turn_into_image(const making *x, const gx_tile_place *at, gx_tile_image *image,
+                               void *work, gx_err *err)
+{
+    gx_dtype dtype = x->C->dtype;
+    int64_t element = (int64_t)gx_dtype_bytes(dtype), height = TURN_BYTES / element;
+    gx_args args = {.transa = x->call->transa, .c = work, .ldc = TURN_LD_BYTES / element};
+    args.lda = x->A->ld;
+    for (int64_t j = 0; j < at->n; j += TURN_COLS) {
+        for (int64_t i = 0; i < at->m; i += height) {
+            args.m = gx_min(height, at->m - i);
+            args.n = gx_min(TURN_COLS, at->n - j);
+            args.a = in_place(x->A, dtype, at->j0 + j, at->i0 + i);
+            GX_TRY(x->kernel(x->dev, NULL, &args, err));
+            for (int64_t k = 0; k < args.n; k++) {
+                gx_image_put(image, (size_t)(((j + k) * at->m + i) * element),
+                             (const char *)work + k * TURN_LD_BYTES, (size_t)(args.m * element));
+            }
+        }
+    }
+    return GX_OK;
+}
+
+/* As make_tile(), an image of it; elements of A are there as they are. */
+static gx_code make_image(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
+                          gx_err *err)
+{
+    const making *x = arg;
+    gx_tile_place at = place_of(x->C, unit);
+    gx_tile_image image = {part, x->page, tile_bytes(x->C, &at)};
+    size_t column = (size_t)at.m * gx_dtype_bytes(x->C->dtype);
+    gx_code code = x->kernel == NULL ? GX_OK : turn_into_image(x, &at, &image, work, err);
+    (void)thread;
+    for (int64_t j = 0; x->kernel == NULL && j < at.n; j++) {
+        gx_image_put(&image, (size_t)j * column, in_place(x->A, x->C->dtype, at.i0, at.j0 + j),
+                     column);
+    }
+    gx_copy_past_end();
+    return code;
+}
+
+static gx_code write_image(void *arg, int64_t unit, void *part, gx_err *err)
+{
+    const making *x = arg;
+    gx_tile_place at = place_of(x->C, unit);
+    gx_tile_image image = {part, x->page, tile_bytes(x->C, &at)};
+    return gx_store_write_image(x->run->ctx->store, &x->C->meta, unit, &image, err);
 }
 
 static gx_code make_tile(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
@@ -337,6 +399,19 @@ static void make_and_write(gx_run *run, making *x, gx_pass *pass)
     gx_run_fail(run, &err);
 }
 
+/* Tiles as images of pages, where they go to pages and their elements are there as they are. */
+static void make_images(gx_run *run, making *x, gx_pass *pass)
+{
+    bool is_there = in_place(x->A, x->C->dtype, 0, 0) != NULL;
+    x->page = is_there ? gx_store_image_page(run->ctx->store, &x->C->meta) : 0;
+    if (x->page > 0) {
+        pass->part_bytes = gx_image_bytes(x->page, pass->part_bytes);
+        pass->work_bytes = x->kernel != NULL ? (size_t)TURN_LD_BYTES * TURN_COLS : 0;
+        pass->work = make_image;
+        pass->fold = write_image;
+    }
+}
+
 /* Whether it was that: false leaves all to a program. */
 static bool make_stored(gx_run *run, const gx_call *call, const gx_mat *A, gx_sink *C)
 {
@@ -365,6 +440,7 @@ static bool make_stored(gx_run *run, const gx_call *call, const gx_mat *A, gx_si
                     .is_callers = true,
                     .writes = C->meta.schema,
                     .arg = &x};
+    make_images(run, &x, &pass);
     int64_t threads = gx_pass_threads(run, &pass);
     if (threads == 0) {
         return false;

@@ -28,8 +28,9 @@ enum {
 /* The chain of one tile's overflow pages, which is about to be inserted as zeros. */
 typedef struct gx_lay {
     const char *key;  /* &gx_lay_key: of this gx.so, where a process has several */
-    const char *data; /* the elements behind those in the b-tree's own page */
-    size_t bytes;
+    const char *data; /* the elements behind those in the b-tree's own page ... */
+    char *image;      /* ... or, not NULL: the pages, but for their pointers (tile_image.h) */
+    size_t bytes;     /* of those elements */
     size_t page_bytes;
     int64_t first, count; /* pages, which follow each other; the file's first is 1 */
     int64_t written;      /* those with their elements in the file                  */
@@ -80,20 +81,22 @@ bool gx_vfs_is_plain(const struct sqlite3_vfs *vfs);
 /* The name of ours on this one, or of ours where this is it; NULL: there is none. */
 const char *gx_vfs_over(const struct sqlite3_vfs *vfs);
 
-/* Bytes of a tile in the b-tree's own page, where that does not hold all. */
-size_t gx_lay_start(size_t page_bytes, size_t bytes);
-
 /*
 ** is_possible  In this schema, in this storing call.
+** out          The layout of the next tile that is inserted; false: there is none.
 ** begin        Before a tile is inserted into a row that is not there: whether it is to be inserted
 **              as zeros.  Then flush follows, whatever comes of that, before anything else is done.
 ** flush        The elements take the place of the zeros.  SQLITE_*.
 ** complete     schema->patch is open on the tile: what is not in the file is written through it,
 **              all or what the b-tree's page has.  SQLITE_*.
+** Of the tile there are the elements (data), or, data NULL, an image.
 */
 bool gx_lay_is_possible(gx_store *store, gx_schema *schema);
-bool gx_lay_begin(gx_store *store, gx_schema *schema, const void *data, size_t bytes, gx_lay *lay);
+bool gx_lay_out(gx_store *store, gx_schema *schema, size_t bytes, gx_lay *lay);
+bool gx_lay_begin(gx_store *store, gx_schema *schema, const void *data, const gx_tile_image *image,
+                  size_t bytes, gx_lay *lay);
 int gx_lay_flush(gx_store *store, const gx_schema *schema, bool is_inserted);
-int gx_lay_complete(gx_schema *schema, const void *data, size_t bytes, const gx_lay *lay);
+int gx_lay_complete(gx_schema *schema, const void *data, const gx_tile_image *image, size_t bytes,
+                    const gx_lay *lay);
 
 #endif

@@ -28,6 +28,7 @@
 #include "../base/mem.h"
 #include "../base/stats.h"
 #include "../base/types.h"
+#include "tile_image.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -305,6 +306,14 @@ gx_code gx_store_create(gx_store *store, gx_meta *meta, const char *replaced, gx
 */
 gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, const void *data,
                             gx_err *err);
+
+/*
+** Tiles that are made to be written may be images (tile_image.h) of pages of so many bytes: 0 where
+** it would not help.  Any tile may be one then, and image->memory is undefined after the call.
+*/
+size_t gx_store_image_page(gx_store *store, const gx_meta *meta);
+gx_code gx_store_write_image(gx_store *store, const gx_meta *meta, int64_t tile,
+                             const gx_tile_image *image, gx_err *err);
 
 /*
 ** Write bytes inside an existing tile (incremental blob I/O).  offset, bytes within the tile.  In a

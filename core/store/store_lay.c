@@ -63,33 +63,7 @@ bool gx_lay_is_possible(gx_store *store, gx_schema *schema)
            !has_watchers(store, schema);
 }
 
-/* Bytes of a row's header: its own length, the type of the id, which is NULL there, and that of a
-** blob: 12 + 2 * bytes in seven bits a byte. */
-static size_t header_bytes(size_t bytes)
-{
-    size_t length = 2;
-    for (uint64_t type = 12 + 2 * (uint64_t)bytes; type != 0; type >>= 7) {
-        length++;
-    }
-    return length;
-}
-
-/* How much of a payload, too long for it, the b-tree's page holds. */
-static size_t local_bytes(size_t page, size_t payload)
-{
-    size_t most = page - 35, least = (page - 12) * 32 / 255 - 23;
-    size_t local = least + (payload - least) % (page - GX_LAY_POINTER);
-    return local <= most ? local : least;
-}
-
-size_t gx_lay_start(size_t page_bytes, size_t bytes)
-{
-    size_t header = header_bytes(bytes);
-    return local_bytes(page_bytes, header + bytes) - header;
-}
-
-static bool lay_out(gx_store *store, gx_schema *schema, const void *data, size_t bytes,
-                    gx_lay *lay)
+bool gx_lay_out(gx_store *store, gx_schema *schema, size_t bytes, gx_lay *lay)
 {
     const int64_t PENDING = 0x40000000; // the byte whose page SQLite leaves out
     int64_t cache = number_of(store, schema, "cache_size");
@@ -102,7 +76,6 @@ static bool lay_out(gx_store *store, gx_schema *schema, const void *data, size_t
     size_t start = gx_lay_start(page, bytes), each = page - GX_LAY_POINTER;
     memset(lay, 0, sizeof *lay);
     lay->key = &gx_lay_key;
-    lay->data = (const char *)data + start;
     lay->bytes = bytes - start;
     lay->page_bytes = page;
     lay->first = pages + 1;
@@ -113,10 +86,19 @@ static bool lay_out(gx_store *store, gx_schema *schema, const void *data, size_t
            lay->first + lay->count < (int64_t)UINT32_MAX;
 }
 
-bool gx_lay_begin(gx_store *store, gx_schema *schema, const void *data, size_t bytes, gx_lay *lay)
+bool gx_lay_begin(gx_store *store, gx_schema *schema, const void *data, const gx_tile_image *image,
+                  size_t bytes, gx_lay *lay)
 {
-    return lay_out(store, schema, data, bytes, lay) &&
-           sqlite3_file_control(store->db, schema->name, GX_FCNTL_LAY, lay) == SQLITE_OK;
+    if (!gx_lay_out(store, schema, bytes, lay) ||
+        (data == NULL && image->page != lay->page_bytes)) {
+        return false;
+    }
+    if (data != NULL) {
+        lay->data = (const char *)data + (bytes - lay->bytes);
+    } else {
+        lay->image = gx_image_pages(image);
+    }
+    return sqlite3_file_control(store->db, schema->name, GX_FCNTL_LAY, lay) == SQLITE_OK;
 }
 
 /* Does SQLite read the tile as it is? */
@@ -133,10 +115,15 @@ static bool reads_equal(sqlite3_blob *blob, const char *data, size_t bytes)
     return true;
 }
 
-int gx_lay_complete(gx_schema *schema, const void *data, size_t bytes, const gx_lay *lay)
+int gx_lay_complete(gx_schema *schema, const void *data, const gx_tile_image *image, size_t bytes,
+                    const gx_lay *lay)
 {
     bool is_there = !lay->is_odd && lay->written == lay->count;
     int rest = (int)(is_there ? bytes - lay->bytes : bytes);
+    if (data == NULL) {
+        bool needs_all = !is_there || schema->lays == 1;
+        data = needs_all ? gx_image_flatten(image) : gx_image_start(image);
+    }
     int rc = sqlite3_blob_write(schema->patch, data, rest, 0);
     if (rc == SQLITE_OK && is_there && schema->lays == 1) {
         is_there = reads_equal(schema->patch, data, bytes);

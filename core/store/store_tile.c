@@ -69,7 +69,8 @@ static bool may_lay(gx_store *store, gx_schema *schema, const gx_meta *meta, siz
 
 /* The elements of a tile that was inserted as zeros, or was to be. */
 static gx_code lay_tile(gx_store *store, gx_schema *schema, const gx_meta *meta, int64_t tile,
-                        const void *data, const gx_lay *lay, bool is_inserted, gx_err *err)
+                        const void *data, const gx_tile_image *image, const gx_lay *lay,
+                        bool is_inserted, gx_err *err)
 {
     int rc = gx_lay_flush(store, schema, is_inserted);
     if (!is_inserted) {
@@ -78,13 +79,25 @@ static gx_code lay_tile(gx_store *store, gx_schema *schema, const gx_meta *meta,
     if (rc == SQLITE_OK) {
         GX_TRY(gx_store_blob(store->db, schema->name, meta, tile, true, &schema->patch,
                              &schema->patch_row, err));
-        rc = gx_lay_complete(schema, data, gx_meta_tile_bytes(meta, tile), lay);
+        rc = gx_lay_complete(schema, data, image, gx_meta_tile_bytes(meta, tile), lay);
     }
     return rc == SQLITE_OK ? GX_OK : writing_failed(store, rc, schema, meta, tile, err);
 }
 
-gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, const void *data,
-                            gx_err *err)
+size_t gx_store_image_page(gx_store *store, const gx_meta *meta)
+{
+    gx_schema *schema;
+    gx_lay lay;
+    gx_err err = {0};
+    size_t bytes = gx_meta_tile_bytes(meta, 0);
+    bool may = !meta->is_spread && gx_store_schema(store, meta->schema, &schema, &err) == GX_OK &&
+               may_lay(store, schema, meta, bytes) && gx_lay_out(store, schema, bytes, &lay);
+    return may ? lay.page_bytes : 0;
+}
+
+/* The elements, or, data NULL, an image of them. */
+static gx_code write_tile(gx_store *store, const gx_meta *meta, int64_t tile, const void *data,
+                          const gx_tile_image *image, gx_err *err)
 {
     assert(store->depth > 0 && tile >= 0 && tile < gx_meta_tiles(meta));
     int64_t start_ns = gx_now_ns();
@@ -94,7 +107,8 @@ gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, 
     GX_TRY(gx_store_still_stores(store, err));
     GX_TRY(gx_store_schema(store, meta->schema, &schema, err));
     if (meta->is_spread) {
-        GX_TRY(gx_spread_write(store, schema, meta, tile, data, err));
+        const void *elements = data != NULL ? data : gx_image_flatten(image);
+        GX_TRY(gx_spread_write(store, schema, meta, tile, elements, err));
         gx_store_count_write(store, start_ns, bytes, 1);
         return GX_OK;
     }
@@ -106,7 +120,10 @@ gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, 
                          &stmt, err));
     gx_lay lay;
     bool is_laid = may_lay(store, schema, meta, bytes) &&
-                   gx_lay_begin(store, schema, data, bytes, &lay);
+                   gx_lay_begin(store, schema, data, image, bytes, &lay);
+    if (data == NULL && !is_laid) {
+        data = gx_image_flatten(image);
+    }
     int rc = put_tile(stmt, row, is_laid ? NULL : data, bytes);
     if (meta->is_over && rc == SQLITE_DONE && sqlite3_changes(store->db) != 1) { // it was missing
         let_go(stmt);
@@ -122,13 +139,26 @@ gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, 
     }
     let_go(stmt);
     if (is_laid) {
-        gx_code laid = lay_tile(store, schema, meta, tile, data, &lay, code == GX_OK, err);
+        gx_code laid = lay_tile(store, schema, meta, tile, data, image, &lay, code == GX_OK, err);
         code = code == GX_OK ? laid : code;
     }
     if (code == GX_OK) {
         gx_store_count_write(store, start_ns, bytes, 1);
     }
     return code;
+}
+
+gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, const void *data,
+                            gx_err *err)
+{
+    return write_tile(store, meta, tile, data, NULL, err);
+}
+
+gx_code gx_store_write_image(gx_store *store, const gx_meta *meta, int64_t tile,
+                             const gx_tile_image *image, gx_err *err)
+{
+    assert(image->bytes == gx_meta_tile_bytes(meta, tile));
+    return write_tile(store, meta, tile, NULL, image, err);
 }
 
 // The blob handle ---------------------------------------------------------------------------------

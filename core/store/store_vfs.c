@@ -117,31 +117,59 @@ static int write_all(int descriptor, struct iovec *part, int parts, off_t at)
     return SQLITE_OK;
 }
 
-/* Write the pages that wait.  The last one of a chain is whole, zero behind its elements. */
-static int settle(laid_file *f)
+static void point(const gx_lay *lay, int64_t k, unsigned char pointer[GX_LAY_POINTER])
+{
+    uint32_t next = next_of(lay, k);
+    for (int b = 0; b < GX_LAY_POINTER; b++) {
+        pointer[b] = (unsigned char)(next >> (8 * (GX_LAY_POINTER - 1 - b)));
+    }
+}
+
+/* The waiting pages of an image, whose pointers are filled in, in one part. */
+static int image_part(const gx_lay *lay, struct iovec *part)
+{
+    size_t each = lay->page_bytes - GX_LAY_POINTER;
+    char *first = lay->image + (size_t)lay->run * lay->page_bytes, *page = first;
+    for (int r = 0; r < lay->run_pages; r++, page += lay->page_bytes) {
+        size_t bytes = page_elements(lay, lay->run + r);
+        point(lay, lay->run + r, (unsigned char *)page);
+        memset(page + GX_LAY_POINTER + bytes, 0, each - bytes);
+    }
+    *part = (struct iovec){first, (size_t)(page - first)};
+    return 1;
+}
+
+typedef unsigned char pointers[GX_LAY_RUN][GX_LAY_POINTER];
+
+/* The waiting pages out of elements behind each other: parts by turns. */
+static int element_parts(const gx_lay *lay, pointers pointer, struct iovec *part)
 {
     static const char zeros[GX_LAY_PAGE_MAX];
-    gx_lay *lay = f->lay;
-    if (lay == NULL || lay->run_pages == 0) {
-        return SQLITE_OK;
-    }
-    struct iovec part[2 * GX_LAY_RUN + 1];
-    unsigned char pointer[GX_LAY_RUN][GX_LAY_POINTER];
-    int parts = 0;
     size_t each = lay->page_bytes - GX_LAY_POINTER;
+    int parts = 0;
     for (int r = 0; r < lay->run_pages; r++) {
         int64_t k = lay->run + r;
-        uint32_t next = next_of(lay, k);
-        for (int b = 0; b < GX_LAY_POINTER; b++) {
-            pointer[r][b] = (unsigned char)(next >> (8 * (GX_LAY_POINTER - 1 - b)));
-        }
         size_t bytes = page_elements(lay, k);
+        point(lay, k, pointer[r]);
         part[parts++] = (struct iovec){pointer[r], GX_LAY_POINTER};
         part[parts++] = (struct iovec){(void *)(lay->data + (size_t)k * each), bytes};
         if (bytes < each) { // the last page
             part[parts++] = (struct iovec){(void *)zeros, each - bytes};
         }
     }
+    return parts;
+}
+
+/* Write the pages that wait.  The last one of a chain is whole, zero behind its elements. */
+static int settle(laid_file *f)
+{
+    gx_lay *lay = f->lay;
+    if (lay == NULL || lay->run_pages == 0) {
+        return SQLITE_OK;
+    }
+    struct iovec part[2 * GX_LAY_RUN + 1];
+    pointers pointer;
+    int parts = lay->image != NULL ? image_part(lay, part) : element_parts(lay, pointer, part);
     int64_t page = lay->first + lay->run - 1;
     int rc = write_all(f->descriptor, part, parts, page * (off_t)lay->page_bytes);
     lay->written += rc == SQLITE_OK ? lay->run_pages : 0;

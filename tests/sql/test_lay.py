@@ -1,8 +1,8 @@
 """Large tiles that go into the file past SQLite's cache, in files of the VFS "gx": everything else is SQLite's as ever.
 
 Plan:
-1. the file is byte for byte what SQLite's own VFS makes of the same statements, for pages of all sizes, edges, dtypes;
-   and it takes a small part of the system calls, so that it was this way that it went
+1. the file is byte for byte what SQLite's own VFS makes of the same statements, for pages of all sizes, edges, dtypes,
+   tiles that are made as images of pages, turned or not, and others; and it takes a small part of the system calls, so that it was this way that it went
 2. read again at once, by the same connection in the same transaction, and by another one after it
 3. rolled back, to a savepoint too, dropped, stored into pages that were free: no zeros come up, no page is lost
 4. where SQLite hands rows to somebody else: triggers and indexes get the elements; WAL; auto_vacuum; a large cache;
@@ -68,14 +68,20 @@ def writes():
         return next(int(line.split()[1]) for line in file if line.startswith("syscw"))
 
 
-def both(tmp_path, array, **pragmas):
+WAYS = {"copied": "SELECT gx_store('A', :a)",  # images of pages, made of the array's columns
+        "turned": "SELECT gx_transpose(:t, 'A')",  # ... or turned block by block
+        "made": "SELECT gx_scale(:a, 1, 'A')"}  # elements behind each other
+
+
+def both(tmp_path, array, way="copied", **pragmas):
     """What is in the file, and the calls that it took, of SQLite's VFS and ours."""
+    values = {"a": from_numpy(array), "t": from_numpy(array.T)}
     made = []
     for vfs in ("unix", "gx"):
         db = lay_connect(tmp_path / f"{vfs}.db", vfs, **pragmas)
         db.execute("SELECT gx_config('tile_bytes', 4194304)").fetchall()
         before = writes()
-        store(db, array)
+        db.execute(WAYS[way], {name: values[name] for name in values if f":{name}" in WAYS[way]}).fetchall()
         calls = writes() - before
         assert equal(db, array) and is_ok(db)
         db.close()
@@ -83,17 +89,19 @@ def both(tmp_path, array, **pragmas):
     return made
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("page", [512, 1024, 4096, 16384, 65536])
-def test_the_same_file(tmp_path, page):
-    (theirs, their_calls), (ours, our_calls) = both(tmp_path, A, page_size=page)
+def test_the_same_file(tmp_path, page, way):
+    (theirs, their_calls), (ours, our_calls) = both(tmp_path, A, way, page_size=page)
     assert ours == theirs
     assert our_calls < (their_calls / 3 if page < 65536 else their_calls)
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("dtype", ["f4", "c8", "c16"])
-def test_the_same_file_of_any_dtype(tmp_path, dtype):
+def test_the_same_file_of_any_dtype(tmp_path, dtype, way):
     array = (A[:1001, :777] * (1 + 2j)).astype(dtype) if dtype[0] == "c" else A.astype(dtype)
-    (theirs, _), (ours, _) = both(tmp_path, array, page_size=8192)
+    (theirs, _), (ours, _) = both(tmp_path, array, way, page_size=8192)
     assert ours == theirs
 
 

@@ -6,6 +6,7 @@
 **   1. columns that begin with a cache line, as tiles' do: whole strips of lines, strips and bands
 **      with a rest, one strip alone, few columns, columns that are longer than the rows
 **   2. the same beside a line: other lengths of columns, another place; not past the caches
+**   3. blocks that stay in a cache, of a matrix whose columns are pages apart or next to each other
 ** Each to the bit, with no byte outside the rectangle written; and a whole page behind the operand
 ** is not there, so that nothing behind it is read.
 */
@@ -38,14 +39,16 @@ static fenced fenced_random(size_t bytes, uint64_t *seed)
     return f;
 }
 
-static void compare(gx_dtype dtype, gx_trans trans, int64_t m, int64_t n, int64_t gap)
+static void compare(gx_dtype dtype, gx_trans trans, int64_t m, int64_t n, int64_t gap,
+                    int64_t apart)
 {
     uint64_t seed = SEED;
     bool is_copy = trans == GX_NO_TRANS;
     int64_t rows = is_copy ? m : n, columns = is_copy ? n : m;
-    fenced a = fenced_random((size_t)(rows * columns) * gx_dtype_bytes(dtype), &seed);
+    int64_t lda = rows + apart;
+    fenced a = fenced_random((size_t)((columns - 1) * lda + rows) * gx_dtype_bytes(dtype), &seed);
     block c = block_make(dtype, m, n, m + gap), want = block_copy(&c);
-    gx_args args = {.transa = trans, .m = m, .n = n, .a = a.data, .lda = rows, .ldc = c.ld};
+    gx_args args = {.transa = trans, .m = m, .n = n, .a = a.data, .lda = lda, .ldc = c.ld};
     gx_err err = {.code = GX_OK};
     args.c = want.data;
     assert_int_equal(gx_backend_ref.kernel[GX_TRANSPOSE][dtype](NULL, NULL, &args, &err), GX_OK);
@@ -71,14 +74,32 @@ static void large(void **state)
     for (int d = 0; d < GX_DTYPE_COUNT; d++) {
         for (int t = 0; t < 3; t++) {
             for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
-                compare((gx_dtype)d, (gx_trans)t, shapes[k].m, shapes[k].n, shapes[k].gap);
+                compare((gx_dtype)d, (gx_trans)t, shapes[k].m, shapes[k].n, shapes[k].gap, 0);
             }
         }
     }
 }
 
+static void blocks(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t m, n, gap;
+    } shapes[] = {{256, 128, 8}, {511, 128, 1}, {255, 127, 9}, {125, 600, 3}, {129, 130, 1}};
+    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        for (int t = 0; t < 3; t++) {
+            for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+                compare((gx_dtype)d, (gx_trans)t, shapes[k].m, shapes[k].n, shapes[k].gap, 1500);
+            }
+        }
+    }
+    for (int d = 0; d < GX_DTYPE_COUNT; d++) {
+        compare((gx_dtype)d, GX_TRANS, 250, 65, 6, 0);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(large)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(large), cmocka_unit_test(blocks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
