@@ -240,6 +240,7 @@ typedef struct making {
     gx_writers *writers; /* of C in volumes, or NULL */
     int64_t width;       /* columns of a tile that go there together */
     size_t page;         /* of the images that tiles are made as; 0: as they are */
+    bool is_past;        /* they are made past the caches                        */
 } making;
 
 static gx_tile_place place_of(const gx_sink *C, int64_t tile)
@@ -247,9 +248,10 @@ static gx_tile_place place_of(const gx_sink *C, int64_t tile)
     return gx_tile_at(C->rows, C->cols, C->tile_rows, C->tile_cols, tile);
 }
 
-static size_t tile_bytes(const gx_sink *C, const gx_tile_place *at)
+static gx_tile_image image_of(const making *x, const gx_tile_place *at, void *memory)
 {
-    return (size_t)(at->m * at->n) * gx_dtype_bytes(C->dtype);
+    size_t bytes = (size_t)(at->m * at->n) * gx_dtype_bytes(x->C->dtype);
+    return (gx_tile_image){memory, x->page, bytes, x->is_past};
 }
 
 /*
@@ -287,7 +289,7 @@ static gx_code make_image(void *arg, int64_t unit, gx_pass_thread *thread, void 
 {
     const making *x = arg;
     gx_tile_place at = place_of(x->C, unit);
-    gx_tile_image image = {part, x->page, tile_bytes(x->C, &at)};
+    gx_tile_image image = image_of(x, &at, part);
     size_t column = (size_t)at.m * gx_dtype_bytes(x->C->dtype);
     gx_code code = x->kernel == NULL ? GX_OK : turn_into_image(x, &at, &image, work, err);
     (void)thread;
@@ -303,7 +305,7 @@ static gx_code write_image(void *arg, int64_t unit, void *part, gx_err *err)
 {
     const making *x = arg;
     gx_tile_place at = place_of(x->C, unit);
-    gx_tile_image image = {part, x->page, tile_bytes(x->C, &at)};
+    gx_tile_image image = image_of(x, &at, part);
     return gx_store_write_image(x->run->ctx->store, &x->C->meta, unit, &image, err);
 }
 
@@ -453,6 +455,7 @@ static bool make_stored(gx_run *run, const gx_call *call, const gx_mat *A, gx_si
         make_and_write(run, &x, &pass);
     } else {
         pass.parts = threads < MAKERS ? 2 : 1;
+        x.is_past = threads < MAKERS; // both are bound by the memory; else the writer alone is
         gx_pass_run(run, &pass);
     }
     gx_stats_add(&run->ctx->stats, GX_STAT_KERNELS, is_copy ? 0 : pass.units);

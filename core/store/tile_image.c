@@ -88,7 +88,8 @@ void gx_image_put(const gx_tile_image *image, size_t at, const void *source, siz
     while (bytes > 0) {
         size_t page = (at - start) / each, in = (at - start) % each;
         size_t size = bytes < each - in ? bytes : each - in;
-        gx_copy_past(pages + page * image->page + GX_LAY_POINTER + in, from, size);
+        char *to = pages + page * image->page + GX_LAY_POINTER + in;
+        image->is_past ? gx_copy_past(to, from, size) : (void)memcpy(to, from, size);
         at += size;
         from += size;
         bytes -= size;

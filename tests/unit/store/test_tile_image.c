@@ -53,7 +53,7 @@ static void check_one(size_t page, size_t bytes)
         tile[k] = (unsigned char)(k * 31 + k / 251);
     }
     memset(memory, 0xA5, (room + 2 * GUARD) / 64 * 64);
-    gx_tile_image image = {(char *)memory, page, bytes};
+    gx_tile_image image = {(char *)memory, page, bytes, random_below(2) == 0};
     put_range(&image, tile, 0, bytes);
     gx_copy_past_end();
     size_t start = bytes < LEAST ? bytes : gx_lay_start(page, bytes);
