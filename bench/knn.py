@@ -197,7 +197,7 @@ def first_calls(folder, products, up):
     db.execute("SELECT gx_sum('warm')").fetchall()
     for queries in (1000, 10000):
         seconds = {"gx": [], "scan": [], "kept": []}
-        for turn in range(21):  # one call varies by a tenth, and so does one scan
+        for turn in range(61):  # one call varies by a tenth, and so does one scan
             db.execute("SELECT gx_config('backend', 'cpu')").fetchall()  # closes the device: nothing is kept
             if up is not None:
                 up.round()
