@@ -12,8 +12,11 @@
 ** of b does.
 **
 ** With b and c turned, an entry touches a row of each, and few lines that follow each other lie
-** together: FEW columns of b and c at a time, by scalars.  That is for panels whose entries find
-** the columns in the cache; the panel's rows, FEW after FEW columns, should be there too.
+** together: FEW columns of b and c at a time.  That is for panels whose entries find the columns in
+** the cache; the panel's rows, FEW after FEW columns, should be there too.  Rows that run along, as
+** those of a difference scheme on a grid or of a band do, each with the columns of the row before
+** it moved on by one, are worked on a vector at a time, the others by scalars.  A large result that
+** is not added to goes past the caches.
 **
 ** Sums run in the order of the entries, in the dtype's own precision, each line by itself: the same
 ** bits for every m and leading dimension.
@@ -21,9 +24,12 @@
 #include "cpu.h"
 #include "cpu_element.h"
 
+#include "../core/base/copy.h"
+
 #include <string.h>
 
 enum { VECTOR_BYTES = 64, VECTORS = 4, FEW = 8, AHEAD = 16, LINE_BYTES = 64 };
+enum { STRETCH = 512 }; /* rows of FEW columns that wait in the first cache to go past it */
 
 typedef double vec_f64 __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
 typedef float vec_f32 __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
@@ -37,6 +43,45 @@ typedef float vec_f32 __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_
     for (size_t at_ = 0; at_ < (bytes); at_ += LINE_BYTES) {                                       \
         __builtin_prefetch((const char *)(x) + at_, (is_written), 3);                              \
     }
+
+/*
+** How c is made where b and c are turned; constants wherever it is inlined.  is_fresh is one so
+** that no branch parts a multiplication from its addition: fused everywhere or nowhere.
+*/
+typedef struct gx_turned {
+    bool is_wide;  /* the indexes                                                             */
+    bool is_fresh; /* as the arguments                                                        */
+    bool is_along; /* AVX-512: rows that run along go by vectors, large results past the caches */
+} gx_turned;
+
+/* sum + v x; fused where vectors are, as theirs: the compiler would make some sums without. */
+GX_INLINE double plus_f64(bool is_fused, double sum, double v, double x)
+{
+    return is_fused ? __builtin_fma(v, x, sum) : sum + v * x;
+}
+
+GX_INLINE float plus_f32(bool is_fused, float sum, float v, float x)
+{
+    return is_fused ? __builtin_fmaf(v, x, sum) : sum + v * x;
+}
+
+/* Do rows i .. i + rows - 1 run along? */
+GX_INLINE bool runs_along(const gx_csr *s, bool is_wide, int64_t i, int64_t rows)
+{
+    const uint32_t *start = s->start + i;
+    int64_t count = start[1] - start[0], first = start[0], differ = 0;
+    for (int64_t r = 1; r < rows; r++) {
+        differ |= start[r + 1] - start[r] - count;
+    }
+    if (count == 0 || differ != 0 ||
+        COLUMN(s, is_wide, first + count) != COLUMN(s, is_wide, first) + 1) {
+        return false;
+    }
+    for (int64_t e = first; e < first + (rows - 1) * count; e++) {
+        differ |= COLUMN(s, is_wide, e + count) - COLUMN(s, is_wide, e) - 1;
+    }
+    return differ == 0;
+}
 
 /*
 ** Lines l .. l + vectors * LANES - 1 (vectors is a constant), or one line.
@@ -116,36 +161,94 @@ typedef float vec_f32 __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
-    GX_INLINE void turned_##name(const gx_args *p, bool is_wide, int64_t l, int lines)             \
+    /* to(r, q) = c(i + r, q) + alpha (row i + r of the panel) b(:, q), q < lines: a row, or LANES \
+       of them that run along. */                                                                  \
+    GX_INLINE void row_##name(const gx_args *p, gx_turned how, int64_t i, int lines, const real *b,\
+                              const real *c, real *to, int64_t ldto)                               \
     {                                                                                              \
         const gx_csr *s = p->sparse;                                                               \
-        const real *b = (const real *)p->b + l * p->ldb, *value = s->value;                        \
-        real *c = (real *)p->c + l * p->ldc, alpha = (real)p->alpha.re;                            \
-        for (int64_t i = 0; i < s->rows; i++) {                                                    \
-            real sum[FEW] = {0};                                                                   \
-            for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                              \
-                const real *x = b + COLUMN(s, is_wide, e);                                         \
-                for (int q = 0; q < lines; q++) {                                                  \
-                    sum[q] += value[e] * x[q * p->ldb];                                            \
-                }                                                                                  \
+        const real *value = s->value;                                                              \
+        real sum[FEW] = {0}, alpha = (real)p->alpha.re;                                            \
+        for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                                  \
+            const real *x = b + COLUMN(s, how.is_wide, e);                                         \
+            for (int q = 0; q < lines; q++) {                                                      \
+                sum[q] = plus_##name(how.is_along, sum[q], value[e], x[q * p->ldb]);               \
+            }                                                                                      \
+        }                                                                                          \
+        for (int q = 0; q < lines; q++) {                                                          \
+            real before = how.is_fresh ? 0 : c[i + q * p->ldc];                                    \
+            to[q * ldto] = before + alpha * sum[q];                                                \
+        }                                                                                          \
+    }                                                                                              \
+    GX_INLINE void along_##name(const gx_args *p, gx_turned how, int64_t i, int lines,             \
+                                const real *b, const real *c, real *to, int64_t ldto)              \
+    {                                                                                              \
+        enum { LANES = VECTOR_BYTES / sizeof(real) };                                              \
+        const gx_csr *s = p->sparse;                                                               \
+        int64_t first = s->start[i], count = s->start[i + 1] - first;                              \
+        vec_##name sum[FEW] = {{0}};                                                               \
+        real alpha = (real)p->alpha.re;                                                            \
+        for (int64_t k = 0; k < count; k++) {                                                      \
+            const real *x = b + COLUMN(s, how.is_wide, first + k);                                 \
+            const real *value = (const real *)s->value + first + k;                                \
+            vec_##name v = {0};                                                                    \
+            for (int r = 0; r < LANES; r++) {                                                      \
+                v[r] = value[r * count];                                                           \
             }                                                                                      \
             for (int q = 0; q < lines; q++) {                                                      \
-                real before = p->is_fresh ? 0 : c[i + q * p->ldc];                                 \
-                c[i + q * p->ldc] = before + alpha * sum[q];                                       \
+                sum[q] += v * *(const vec_##name *)(x + q * p->ldb);                               \
+            }                                                                                      \
+        }                                                                                          \
+        for (int q = 0; q < lines; q++) {                                                          \
+            vec_##name before = {0};                                                               \
+            if (!how.is_fresh) {                                                                   \
+                before = *(const vec_##name *)(c + i + q * p->ldc);                                \
+            }                                                                                      \
+            *(vec_##name *)(to + q * ldto) = before + alpha * sum[q];                              \
+        }                                                                                          \
+    }                                                                                              \
+    GX_INLINE void turned_##name(const gx_args *p, gx_turned how, bool is_past, int64_t l,         \
+                                 int lines)                                                        \
+    {                                                                                              \
+        enum { LANES = VECTOR_BYTES / sizeof(real) };                                              \
+        real held[FEW * STRETCH];                                                                  \
+        const real *b = (const real *)p->b + l * p->ldb;                                           \
+        real *c = (real *)p->c + l * p->ldc;                                                       \
+        for (int64_t row = 0; row < p->n; row += STRETCH) {                                        \
+            int64_t end = gx_min(p->n, row + STRETCH), ldto = is_past ? STRETCH : p->ldc;          \
+            for (int64_t i = row; i < end;) {                                                      \
+                real *to = is_past ? held + (i - row) : c + i;                                     \
+                if (how.is_along && lines > 1 && i + LANES <= end &&                               \
+                    runs_along(p->sparse, how.is_wide, i, LANES)) {                                \
+                    along_##name(p, how, i, lines, b, c, to, ldto);                                \
+                    i += LANES;                                                                    \
+                } else {                                                                           \
+                    row_##name(p, how, i, lines, b, c, to, ldto);                                  \
+                    i++;                                                                           \
+                }                                                                                  \
+            }                                                                                      \
+            for (int q = 0; is_past && q < lines; q++) {                                           \
+                gx_copy_past(c + row + q * p->ldc, held + q * STRETCH,                             \
+                             (size_t)(end - row) * sizeof(real));                                  \
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
-    GX_INLINE void columns_##name(const gx_args *p, bool is_wide)                                  \
+    GX_INLINE void columns_##name(const gx_args *p, gx_turned how)                                 \
     {                                                                                              \
         int64_t l = 0;                                                                             \
+        bool is_past = how.is_along && how.is_fresh &&                                             \
+                       p->m * p->n * (int64_t)sizeof(real) >= GX_PAST_BYTES;                       \
         for (; l + FEW <= p->m; l += FEW) {                                                        \
-            turned_##name(p, is_wide, l, FEW);                                                     \
+            turned_##name(p, how, is_past, l, FEW);                                                \
         }                                                                                          \
         for (; l + FEW / 2 <= p->m; l += FEW / 2) {                                                \
-            turned_##name(p, is_wide, l, FEW / 2);                                                 \
+            turned_##name(p, how, is_past, l, FEW / 2);                                            \
         }                                                                                          \
         for (; l < p->m; l++) {                                                                    \
-            turned_##name(p, is_wide, l, 1);                                                       \
+            turned_##name(p, how, is_past, l, 1);                                                  \
+        }                                                                                          \
+        if (is_past) {                                                                             \
+            gx_copy_past_end();                                                                    \
         }                                                                                          \
     }                                                                                              \
     GX_INLINE void lines_##name(const gx_args *p, bool is_wide, bool is_scattered)                 \
@@ -200,7 +303,7 @@ DEFINE_REAL(f32, float)
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
-    GX_INLINE void columns_##name(const gx_args *p, bool is_wide)                                  \
+    GX_INLINE void columns_##name(const gx_args *p, gx_turned how)                                 \
     {                                                                                              \
         const gx_csr *s = p->sparse;                                                               \
         const real *value = s->value;                                                              \
@@ -210,10 +313,10 @@ DEFINE_REAL(f32, float)
             const real *b = (const real *)p->b + 2 * l * p->ldb;                                   \
             real *c = (real *)p->c + 2 * l * p->ldc;                                               \
             for (int64_t i = 0; i < s->rows; i++) {                                                \
-                real sum_re = p->is_fresh ? 0 : c[2 * i];                                          \
-                real sum_im = p->is_fresh ? 0 : c[2 * i + 1];                                      \
+                real sum_re = how.is_fresh ? 0 : c[2 * i];                                         \
+                real sum_im = how.is_fresh ? 0 : c[2 * i + 1];                                     \
                 for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                          \
-                    const real *x = b + 2 * COLUMN(s, is_wide, e);                                 \
+                    const real *x = b + 2 * COLUMN(s, how.is_wide, e);                             \
                     real re = value[2 * e], im = sign * value[2 * e + 1];                          \
                     real vre = are * re - aim * im, vim = are * im + aim * re;                     \
                     sum_re += vre * x[0] - vim * x[1];                                             \
@@ -228,20 +331,20 @@ DEFINE_REAL(f32, float)
 DEFINE_COMPLEX(c128, double)
 DEFINE_COMPLEX(c64, float)
 
-GX_INLINE void columns(gx_dtype dtype, const gx_args *p, bool is_wide)
+GX_INLINE void columns(gx_dtype dtype, const gx_args *p, gx_turned how)
 {
     switch (dtype) {
     case GX_F64:
-        columns_f64(p, is_wide);
+        columns_f64(p, how);
         break;
     case GX_F32:
-        columns_f32(p, is_wide);
+        columns_f32(p, how);
         break;
     case GX_C128:
-        columns_c128(p, is_wide);
+        columns_c128(p, how);
         break;
     default:
-        columns_c64(p, is_wide);
+        columns_c64(p, how);
     }
 }
 
@@ -262,15 +365,23 @@ GX_INLINE void lines(gx_dtype dtype, const gx_args *p, bool is_wide, bool is_sca
     }
 }
 
-GX_INLINE gx_code spmm(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE void fresh_or_added(gx_dtype dtype, const gx_args *p, bool is_wide, bool is_along)
 {
-    (void)err;
+    if (p->is_fresh) {
+        columns(dtype, p, (gx_turned){is_wide, true, is_along});
+    } else {
+        columns(dtype, p, (gx_turned){is_wide, false, is_along});
+    }
+}
+
+GX_INLINE gx_code spmm_by(gx_dtype dtype, bool is_along, const gx_args *p)
+{
     bool is_scattered = p->transa == GX_NO_TRANS;
     if (p->transb == GX_TRANS) {
         if (p->sparse->index_bytes == 8) {
-            columns(dtype, p, true);
+            fresh_or_added(dtype, p, true, is_along);
         } else {
-            columns(dtype, p, false);
+            fresh_or_added(dtype, p, false, is_along);
         }
         return GX_OK;
     }
@@ -287,7 +398,19 @@ GX_INLINE gx_code spmm(gx_dtype dtype, const gx_args *p, gx_err *err)
     return GX_OK;
 }
 
-GX_FMA_SLOT(gx_cpu_spmm, f64, GX_F64, spmm, spmm)
-GX_FMA_SLOT(gx_cpu_spmm, f32, GX_F32, spmm, spmm)
-GX_FMA_SLOT(gx_cpu_spmm, c128, GX_C128, spmm, spmm)
-GX_FMA_SLOT(gx_cpu_spmm, c64, GX_C64, spmm, spmm)
+GX_INLINE gx_code spmm_wide(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    (void)err;
+    return spmm_by(dtype, true, p);
+}
+
+GX_INLINE gx_code spmm(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    (void)err;
+    return spmm_by(dtype, false, p);
+}
+
+GX_FMA_SLOT(gx_cpu_spmm, f64, GX_F64, spmm_wide, spmm)
+GX_FMA_SLOT(gx_cpu_spmm, f32, GX_F32, spmm_wide, spmm)
+GX_FMA_SLOT(gx_cpu_spmm, c128, GX_C128, spmm_wide, spmm)
+GX_FMA_SLOT(gx_cpu_spmm, c64, GX_C64, spmm_wide, spmm)

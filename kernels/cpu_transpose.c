@@ -28,6 +28,8 @@
 #include "cpu.h"
 #include "cpu_element.h"
 
+#include "../core/base/copy.h"
+
 #include <string.h>
 
 /* Bytes: long enough for the memory to stream, short enough for a square of f32 to be 16 KiB. */
@@ -246,7 +248,6 @@ enum {
     AHEAD = 512,      /* bytes from what is turned to what is on its way ...                 */
     LINES_AHEAD = 16, /* ... or columns of a, where only a piece of each is turned           */
     NEAR = 64 << 10,  /* bytes of what a first-level cache does not hold                     */
-    PAST = 1 << 20,   /* bytes of what is written past the caches: a second-level cache's    */
     FAR = 1 << 12     /* bytes from column to column, each on a page of its own              */
 };
 
@@ -254,8 +255,8 @@ enum {
 GX_INLINE bool goes_past(gx_dtype dtype, bool conj, const gx_args *p)
 {
     int64_t bytes = (int64_t)bytes_of(dtype);
-    return !conj && p->m * p->n * bytes >= PAST && p->m * bytes >= LINE && p->n * bytes >= LINE &&
-           (uintptr_t)p->c % LINE == 0 && p->ldc * bytes % LINE == 0;
+    return !conj && p->m * p->n * bytes >= GX_PAST_BYTES && p->m * bytes >= LINE &&
+           p->n * bytes >= LINE && (uintptr_t)p->c % LINE == 0 && p->ldc * bytes % LINE == 0;
 }
 
 /* Squares of a line's elements, next to each other in a, from j to end. */
@@ -292,7 +293,8 @@ GX_INLINE void turn_strips(gx_dtype dtype, const gx_args *p)
 GX_INLINE bool is_near_block(gx_dtype dtype, bool conj, const gx_args *p)
 {
     int64_t bytes = (int64_t)bytes_of(dtype), result = p->m * p->n * bytes;
-    return !conj && p->ldc > p->m && p->ldc * bytes < FAR && result >= NEAR && result < PAST;
+    return !conj && p->ldc > p->m && p->ldc * bytes < FAR && result >= NEAR &&
+           result < GX_PAST_BYTES;
 }
 
 /* Read along, LINES_AHEAD of them before they are needed, and written line by line. */

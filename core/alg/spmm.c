@@ -40,7 +40,8 @@
 
 enum {
     LINE_BYTES_MOST = 512,      /* of a column of L: so many lines, at most, in one round */
-    CHUNK_BYTES = 128 << 10     /* of R that is turned while it is in the cache           */
+    CHUNK_BYTES = 128 << 10,    /* of R that is turned while it is in the cache           */
+    ENTRY_BYTES = 1 << 20       /* of S that stay in the cache from columns to columns    */
 };
 
 typedef gx_spmm_engine engine;
@@ -108,9 +109,17 @@ static gx_code turn(const engine *x, const char *chunk, int64_t row, int64_t row
     return x->backend->kernel[GX_TRANSPOSE][x->dtype](x->dev, NULL, &args, err);
 }
 
-/* Columns of R that are worked on at a time. */
+/*
+** Columns of R that are worked on at a time.  Columnwise nothing is turned, and as many as find
+** their entries in the cache again: where stretches are short, the processor begins to foresee
+** those of each column again and again.
+*/
 static int64_t chunk_rows(const engine *x)
 {
+    if (x->is_columnwise) {
+        int64_t row = (int64_t)gx_sparse_bytes(x->S) / gx_max(1, x->n) + 1;
+        return gx_max(1, ENTRY_BYTES / row);
+    }
     return gx_max(1, CHUNK_BYTES / (int64_t)((size_t)gx_max(1, x->m) * x->element));
 }
 

@@ -8,6 +8,9 @@
 
 #include <stddef.h>
 
+/* What is as large as this, a second-level cache, is better written past it by who makes it. */
+enum { GX_PAST_BYTES = 1 << 20 };
+
 /*
 ** As memcpy(): whole cache lines of `to` go to the memory, without being read before.  Others may
 ** look at them after gx_copy_past_end(), once for any number of copies.

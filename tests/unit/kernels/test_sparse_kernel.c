@@ -11,6 +11,8 @@
 **   4. rows of 20 000 entries among short and empty ones, first, last and side by side, beside the
 **      reference; gathered twice gives the same bits
 **   5. with b and c turned, for the ops that allow it, c fresh or not: what they are without
+**   6. with b and c turned, rows that run along: a grid, beside the same product row by row, bit by
+**      bit, in every dtype, small and past the caches; with a row that does not, at every distance
 */
 #include "block.h"
 
@@ -395,11 +397,95 @@ static void long_rows(void **state)
     }
 }
 
+/* The five-point grid of GRID_SIDE^2 points; one entry of row `bent` names another column. */
+enum { GRID_SIDE = 190, GRID_ROWS = GRID_SIDE * GRID_SIDE };
+
+static void grid_make(long_panel *p, gx_dtype dtype, int64_t bent, bool is_wide)
+{
+    static const int64_t step[5] = {-GRID_SIDE, -1, 0, 1, GRID_SIDE};
+    p->start = test_malloc((GRID_ROWS + 1) * sizeof *p->start);
+    p->index = test_malloc((size_t)(5 * GRID_ROWS) * sizeof(int64_t));
+    block values = {.dtype = dtype, .ld = 1};
+    values.data = p->value = test_malloc((size_t)(5 * GRID_ROWS) * gx_dtype_bytes(dtype));
+    int64_t e = 0;
+    p->start[0] = 0;
+    for (int64_t i = 0; i < GRID_ROWS; i++) {
+        for (int k = 0; k < 5; k++) {
+            int64_t j = i + step[k];
+            if (j < 0 || j >= GRID_ROWS) {
+                continue;
+            }
+            j = i == bent && k == 4 ? j + 1 : j;
+            if (is_wide) {
+                ((int64_t *)(void *)p->index)[e] = j;
+            } else {
+                p->index[e] = (int32_t)j;
+            }
+            double re = random_unit(&seed);
+            block_set(&values, 0, e++, (gx_scalar){re, random_unit(&seed)});
+        }
+        p->start[i + 1] = (uint32_t)e;
+    }
+    p->csr =
+        (gx_csr){dtype, GRID_ROWS, GRID_ROWS, e, is_wide ? 8 : 4, p->start, p->index, p->value};
+}
+
+/* c = (c +) alpha op(rows [first, first + count) of csr) b, `most` rows a call. */
+static void call_rows(const gx_csr *csr, int64_t first, int64_t count, int64_t most, bool is_fresh,
+                      const block *b, block *c)
+{
+    gx_err err = {.code = GX_OK};
+    for (int64_t i = 0; i < count; i += most) {
+        const gx_csr part = gx_csr_cut(csr, first + i, gx_min(most, count - i));
+        gx_args args = {.transa = GX_TRANS,
+                        .transb = GX_TRANS,
+                        .m = c->n,
+                        .n = part.rows,
+                        .k = b->m,
+                        .alpha = {-1.25, 0},
+                        .is_fresh = is_fresh,
+                        .sparse = &part,
+                        .b = b->data,
+                        .ldb = b->ld,
+                        .c = gx_at(c->data, c->dtype, c->ld, i, 0),
+                        .ldc = c->ld};
+        assert_int_equal(gx_backend_cpu.kernel[GX_SPMM][c->dtype](NULL, NULL, &args, &err), GX_OK);
+    }
+}
+
+static void grid_compare(const gx_csr *csr, int64_t first, int64_t count, int64_t lines)
+{
+    block b = block_random(csr->dtype, GRID_ROWS, lines);
+    block c = block_random(csr->dtype, count, lines), want = block_copy(&c);
+    for (int is_fresh = 0; is_fresh < 2; is_fresh++) {
+        call_rows(csr, first, count, count, is_fresh != 0, &b, &c);
+        call_rows(csr, first, count, 1, is_fresh != 0, &b, &want);
+        assert_memory_equal(c.raw, want.raw, c.bytes);
+    }
+    block_free(&b), block_free(&c), block_free(&want);
+}
+
+static void rows_that_run_along(void **state)
+{
+    (void)state;
+    for (int dtype = 0; dtype < GX_DTYPE_COUNT; dtype++) {
+        for (int bent = 0; bent < 20; bent++) {
+            long_panel p;
+            grid_make(&p, (gx_dtype)dtype, GRID_ROWS / 2 + bent, bent % 2 != 0);
+            grid_compare(&p.csr, GRID_ROWS / 2 - 5, 40, 13);
+            if (bent < 2) {
+                grid_compare(&p.csr, 0, GRID_ROWS, 13);
+            }
+            test_free(p.start), test_free(p.index), test_free(p.value);
+        }
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(by_hand),
-                                       cmocka_unit_test(beside_the_reference),
-                                       cmocka_unit_test(fresh), cmocka_unit_test(long_rows)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(by_hand), cmocka_unit_test(beside_the_reference), cmocka_unit_test(fresh),
+        cmocka_unit_test(long_rows), cmocka_unit_test(rows_that_run_along)};
     (void)tested(); // a filter of tests, where one is asked for
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
