@@ -269,23 +269,25 @@ def krylov(args):
 
 def nearest(args):
     with tempfile.TemporaryDirectory(dir=args.dir) as folder:
-        db = connect(os.path.join(folder, "a.db"))
+        path = os.path.join(folder, "a.db")
+        db = connect(path)
         db.execute("PRAGMA journal_mode = OFF")
         for name, rows in (("E", args.rows), ("Q", 10000)):
             db.execute(f"SELECT gx_randn({rows}, 768, '{name}', '{{\"dtype\":\"f32\",\"seed\":{rows}}}')").fetchall()
-        answers = {}
+        db.close()
+        connections = connect_each(path, args.devices, "cuda")
         for metric in ("cosine", "l2"):
             sql = f"SELECT count(*), sum(id), sum(score) FROM gx_knn('Q', 'E', 10, '{{\"metric\":\"{metric}\"}}')"
-            seconds = {}
-            for devices in args.devices:
-                use(db, devices)
+            for db in connections.values():
                 db.execute("SELECT gx_stats_reset()").fetchall()
-                seconds[devices] = times(db, sql, 3)
-                answers.setdefault(metric, set()).add(db.execute(sql).fetchone())
+            seconds = take_turns(connections, lambda db: seconds_of(db, sql), 11, 2)
+            answers = {db.execute(sql).fetchone() for db in connections.values()}
+            for devices, db in connections.items():
                 print(f"    [{devices}] {json.dumps(counters(db))}")
             show(f"10000 queries of {args.rows} x 768 kept, {metric}", seconds)
-            print(f"    answers {'agree' if len(answers[metric]) == 1 else 'DIFFER'}")
-        db.close()
+            print(f"    answers {'agree' if len(answers) == 1 else 'DIFFER'}")
+        for db in connections.values():
+            db.close()
 
 
 def program(args):

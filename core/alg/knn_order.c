@@ -68,12 +68,12 @@ static gx_code meet(gx_knn_device *d, int64_t t, const void *a, int64_t lda, int
     return GX_OK;
 }
 
-/* All that is there and that they have not met. */
-static gx_code meet_rest(gx_knn_device *d, int64_t t, gx_err *err)
+/* The next m rows of those that are there. */
+static gx_code meet_next(gx_knn_device *d, int64_t t, int64_t m, gx_err *err)
 {
     int64_t i0 = d->turn[t].rows;
     const void *a = gx_at(d->e[0].data, d->s->dtype, d->height, i0, 0);
-    return meet(d, t, a, d->height, i0, d->there - i0, err);
+    return meet(d, t, a, d->height, i0, m, err);
 }
 
 // Turns -------------------------------------------------------------------------------------------
@@ -86,28 +86,39 @@ static gx_code bring_queries(gx_knn_group *g, gx_err *err)
                                                    : GX_OK; // the run says why
 }
 
-/* Rows that a turn's queries meet now.  While others come later turns wait for some more. */
+/*
+** Rows that a turn's queries meet now.  While others come later turns wait for some more.  Of
+** several devices each first meets a panel: all have something to do while the caller enqueues
+** hundreds of launches for one.
+*/
 static int64_t rows_for(const gx_knn_device *d, int64_t t)
 {
     const gx_knn_turn *turn = &d->turn[t];
     int64_t rows = d->there - turn->rows;
     bool is_last = turn->calls == d->most_calls - 1, is_small = t > 0 && rows < d->height / PARTS;
-    return d->there < d->height && (is_last || is_small) ? 0 : rows;
+    bool is_first = t == 0 && turn->calls == 0 && d->group->parts > 1;
+    return d->there < d->height && (is_last || is_small) ? 0
+           : is_first                                    ? gx_min(rows, d->rows)
+                                                         : rows;
 }
 
 /*
-** The first turn that can go on meets what it has not met, on one device; or the next one's queries
-** are made ready.  *is_done: neither, for now.
+** The first turn that can go on meets what it has not met, on the device that has had the fewest
+** calls for it; or the next one's queries are made ready.  *is_done: neither, for now.
 */
 static gx_code go_on(gx_knn_group *g, bool *is_done, gx_err *err)
 {
     int64_t sent = gx_ceil_div(g->sent, GX_KNN_QUERIES);
     for (int64_t t = 0; t < sent; t++) {
+        int least = -1;
         for (int k = 0; k < g->parts; k++) {
-            if (rows_for(&g->part[k], t) > 0) {
-                g->culprit = k;
-                return meet_rest(&g->part[k], t, err);
-            }
+            bool has_fewer = least < 0 || g->part[k].turn[t].calls < g->part[least].turn[t].calls;
+            least = has_fewer && rows_for(&g->part[k], t) > 0 ? k : least;
+        }
+        if (least >= 0) {
+            gx_knn_device *d = &g->part[least];
+            g->culprit = least;
+            return meet_next(d, t, rows_for(d, t), err);
         }
     }
     *is_done = g->sent == g->count;
@@ -185,7 +196,8 @@ static gx_code use_panels(void *arg, int64_t panel, int64_t count, gx_err *err)
     GX_TRY(accel->backend->queue_after_mark(accel->dev, accel->run, d->loaded, err));
     if (d->is_whole) {
         note_panels(d, panel, count);
-        return rows_for(d, 0) > 0 ? meet_rest(d, 0, err) : GX_OK;
+        int64_t rows = rows_for(d, 0);
+        return rows > 0 ? meet_next(d, 0, rows, err) : GX_OK;
     }
     for (int64_t end = panel + count; panel < end; panel++) {
         GX_TRY(meet_panel(d, panel, err));
