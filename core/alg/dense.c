@@ -2,8 +2,10 @@
 ** Loading a whole matrix, and running one kernel on it: see dense.h.
 **
 ** Loading: tiles of the source are handed out one at a time to helper threads (stream.h), each of
-** which reads its rectangle straight into its place; without helpers, and a single one, the caller
-** reads, and sources that are not stored.  Memory: the buffer itself, nothing else.
+** which reads its rectangle straight into its place.  Of tiles that are fewer than helpers could be
+** each is cut into some, columns of it: one thread copies 3 GB/s, and to find the way into the middle
+** of a tile takes less.  Without helpers, and a single small tile, the caller reads, and sources
+** that are not stored.  Memory: the buffer itself, nothing else.
 **
 ** A call goes through gx_team_call(), whose work space is the governor's.  Interrupts are noticed
 ** between the pieces of what is cut into pieces; LAPACK's eigensolvers are one piece, and are left
@@ -44,28 +46,35 @@ typedef struct loading {
     void *dst;
     int64_t ld;
     int64_t row_tiles, tiles;
-    atomic_llong next; /* the first tile nobody has taken */
+    int64_t parts;     /* of each tile                    */
+    atomic_llong next; /* the first part nobody has taken */
 } loading;
 
-/* Tile number t of those that hold wanted rows. */
-static gx_code load_tile(loading *l, gx_reader *reader, int64_t t, gx_err *err)
+/* A part of tile number unit / parts of those that hold wanted rows. */
+static gx_code load_part(loading *l, gx_reader *reader, int64_t unit, gx_err *err)
 {
     const gx_mat *mat = l->mat;
-    int64_t first = l->i0 / mat->tile_rows;
+    int64_t first = l->i0 / mat->tile_rows, t = unit / l->parts;
     int64_t i = (first + t % l->row_tiles) * mat->tile_rows, j = t / l->row_tiles * mat->tile_cols;
     int64_t i_end = gx_min(gx_min(i + mat->tile_rows, mat->rows), l->i0 + l->m);
-    int64_t n = gx_min(mat->tile_cols, mat->cols - j);
+    int64_t width = gx_ceil_div(gx_min(mat->tile_cols, mat->cols), l->parts);
+    int64_t right = gx_min(j + mat->tile_cols, mat->cols);
+    j += unit % l->parts * width;
+    int64_t n = gx_min(width, right - j);
     i = gx_max(i, l->i0);
+    if (n <= 0) {
+        return GX_OK;
+    }
     return gx_mat_read(l->run, mat, reader, i, j, i_end - i, n, l->dtype,
                        gx_at(l->dst, l->dtype, l->ld, i - l->i0, j), l->ld, err);
 }
 
-static void load_tiles(loading *l, gx_reader *reader, bool is_caller)
+static void load_parts(loading *l, gx_reader *reader, bool is_caller)
 {
     gx_err err = {0};
-    int64_t t;
-    while (err.code == GX_OK && gx_ok(l->run) && (t = atomic_fetch_add(&l->next, 1)) < l->tiles) {
-        load_tile(l, reader, t, &err);
+    int64_t unit, units = l->tiles * l->parts;
+    while (err.code == GX_OK && gx_ok(l->run) && (unit = atomic_fetch_add(&l->next, 1)) < units) {
+        load_part(l, reader, unit, &err);
         if (is_caller) {
             gx_run_poll(l->run);
         }
@@ -76,7 +85,21 @@ static void load_tiles(loading *l, gx_reader *reader, bool is_caller)
 static void help(void *arg, gx_helper *helper)
 {
     loading *l = arg;
-    load_tiles(l, gx_helper_reader(helper, l->mat), false);
+    load_parts(l, gx_helper_reader(helper, l->mat), false);
+}
+
+/* How many helpers are worth it, and into how many parts they cut a tile. */
+static int64_t cut_for_helpers(loading *l, size_t bytes)
+{
+    const size_t PART_LEAST = 2 << 20; // to open a helper takes as long as a part
+    int64_t readers = l->run->ctx->config.number[GX_SET_READERS];
+    int64_t most = (int64_t)(bytes / PART_LEAST) / l->tiles;
+    int64_t parts = gx_max(1, gx_min(gx_min(readers / l->tiles, most), l->mat->tile_cols));
+    if (gx_mat_base_stored(l->mat) == NULL || l->tiles * parts == 1) {
+        return 0;
+    }
+    l->parts = parts;
+    return gx_min(readers, l->tiles * parts);
 }
 
 static void load_all(loading *l)
@@ -86,8 +109,8 @@ static void load_all(loading *l)
     size_t bytes = 0;
     gx_matrix_bytes(l->m, l->mat->cols, l->mat->dtype, &bytes);
     gx_stream *stream = NULL;
-    if (gx_mat_base_stored(l->mat) != NULL && l->tiles > 1) {
-        int64_t wanted = gx_min(run->ctx->config.number[GX_SET_READERS], l->tiles);
+    int64_t wanted = cut_for_helpers(l, bytes);
+    if (wanted > 0) {
         gx_stream_start(run, &l->mat, 1, (int)wanted, (double)bytes, help, l, &stream);
     }
     int64_t start_ns = gx_now_ns();
@@ -101,7 +124,7 @@ static void load_all(loading *l)
     gx_reader *own = NULL;
     if (stream == NULL && gx_ok(run)) {
         if (gx_reader_own(run->ctx->store, &own, &err) == GX_OK) {
-            load_tiles(l, own, true);
+            load_parts(l, own, true);
         }
         gx_reader_close(own);
     }
@@ -114,7 +137,8 @@ gx_code gx_dense_load_rows(gx_run *run, const gx_mat *mat, int64_t i0, int64_t m
     if (!gx_ok(run) || m == 0 || mat->cols == 0) {
         return run->err.code;
     }
-    loading l = {.run = run, .mat = mat, .i0 = i0, .m = m, .dtype = dtype, .dst = dst, .ld = ld};
+    loading l = {
+        .run = run, .mat = mat, .i0 = i0, .m = m, .dtype = dtype, .dst = dst, .ld = ld, .parts = 1};
     l.row_tiles = gx_ceil_div(i0 + m, mat->tile_rows) - i0 / mat->tile_rows;
     l.tiles = l.row_tiles * gx_ceil_div(mat->cols, mat->tile_cols);
     load_all(&l);
