@@ -14,6 +14,7 @@
 ** GX_SIMD_SLOTS_DEFINE: GX_SLOTS_DEFINE with a copy for AVX2.  GX_WIDE_SLOTS_DEFINE: that copy is
 ** of the loop `wide`.  GX_FMA_SLOT: one slot, with copies for AVX2 and for AVX-512, both with fused
 ** multiply-adds where the Makefile lets the compiler make them; `wide` is the loop for AVX-512.
+** GX_WIDTHS_SLOT: the same with a loop for each.
 */
 #ifdef __x86_64__
 #define GX_SIMD_COPY(name, suffix, dtype, words, loop, ...)                                        \
@@ -37,9 +38,9 @@
     GX_WIDE_SLOT(name, f32, GX_F32, wide, loop)                                                    \
     GX_WIDE_SLOT(name, c128, GX_C128, wide, loop)                                                  \
     GX_WIDE_SLOT(name, c64, GX_C64, wide, loop)
-#define GX_FMA_SLOT(name, suffix, dtype, wide, loop)                                               \
+#define GX_WIDTHS_SLOT(name, suffix, dtype, wide, half, loop)                                      \
     GX_SIMD_COPY(name, suffix, dtype, avx512, wide, target("avx512f,avx512dq,avx512vl"), noinline) \
-    GX_SIMD_COPY(name, suffix, dtype, avx2, loop, target("avx2,fma"), noinline)                    \
+    GX_SIMD_COPY(name, suffix, dtype, avx2, half, target("avx2,fma"), noinline)                    \
     GX_SIMD_COPY(name, suffix, dtype, base, loop, noinline)                                        \
     GX_SLOT_PROTOTYPE(name, suffix)                                                                \
     {                                                                                              \
@@ -54,8 +55,11 @@
     }
 #else
 #define GX_WIDE_SLOTS_DEFINE(name, wide, loop) GX_SLOTS_DEFINE(, name, loop)
-#define GX_FMA_SLOT(name, suffix, dtype, wide, loop) GX_SLOT_DEFINE(, name, suffix, dtype, loop)
+#define GX_WIDTHS_SLOT(name, suffix, dtype, wide, half, loop)                                      \
+    GX_SLOT_DEFINE(, name, suffix, dtype, loop)
 #endif
+#define GX_FMA_SLOT(name, suffix, dtype, wide, loop)                                               \
+    GX_WIDTHS_SLOT(name, suffix, dtype, wide, loop, loop)
 #define GX_SIMD_SLOTS_DEFINE(name, loop) GX_WIDE_SLOTS_DEFINE(name, loop, loop)
 
 /* cpu_blas.c: products by OpenBLAS, tiny ones by a loop. */

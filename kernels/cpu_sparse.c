@@ -15,8 +15,9 @@
 ** together: FEW columns of b and c at a time.  That is for panels whose entries find the columns in
 ** the cache; the panel's rows, FEW after FEW columns, should be there too.  Rows that run along, as
 ** those of a difference scheme on a grid or of a band do, each with the columns of the row before
-** it moved on by one, are worked on a vector at a time, the others by scalars.  A large result that
-** is not added to goes past the caches.
+** it moved on by one, are worked on a vector at a time, the others by scalars.  FEW columns, at
+** several places each, are more streams than the processor foresees: what comes next of each is
+** fetched.  A large result that is not added to goes past the caches.
 **
 ** Sums run in the order of the entries, in the dtype's own precision, each line by itself: the same
 ** bits for every m and leading dimension.
@@ -28,11 +29,14 @@
 
 #include <string.h>
 
-enum { VECTOR_BYTES = 64, VECTORS = 4, FEW = 8, AHEAD = 16, LINE_BYTES = 64 };
-enum { STRETCH = 512 }; /* rows of FEW columns that wait in the first cache to go past it */
+enum { GO_BYTES = 256, FEW = 8, AHEAD = 16, LINE_BYTES = 64 }; /* GO_BYTES: of lines in registers */
+enum { STRETCH = 512 };     /* rows of FEW columns that wait in the first cache to go past it */
+enum { ALONG_AHEAD = 256 }; /* bytes from where rows that run along end to what is fetched */
 
-typedef double vec_f64 __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
-typedef float vec_f32 __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
+typedef double vec_f64_32 __attribute__((vector_size(32), aligned(8), may_alias));
+typedef float vec_f32_32 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef double vec_f64_64 __attribute__((vector_size(64), aligned(8), may_alias));
+typedef float vec_f32_64 __attribute__((vector_size(64), aligned(4), may_alias));
 
 /* Where entry e of the panel has its column. */
 #define COLUMN(s, is_wide, e)                                                                      \
@@ -45,14 +49,15 @@ typedef float vec_f32 __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_
     }
 
 /*
-** How c is made where b and c are turned; constants wherever it is inlined.  is_fresh is one so
-** that no branch parts a multiplication from its addition: fused everywhere or nowhere.
+** How c is made; constants wherever it is inlined.  is_fresh is one so that no branch parts a
+** multiplication from its addition: fused everywhere or nowhere.
 */
-typedef struct gx_turned {
+typedef struct gx_how {
     bool is_wide;  /* the indexes                                                             */
-    bool is_fresh; /* as the arguments                                                        */
-    bool is_along; /* AVX-512: rows that run along go by vectors, large results past the caches */
-} gx_turned;
+    bool is_fresh; /* as the arguments: c is not read                                         */
+    bool is_along; /* rows that run along go by vectors, fused, large results past the caches */
+    int width;     /* bytes of a vector: 32 or 64                                             */
+} gx_how;
 
 /* sum + v x; fused where vectors are, as theirs: the compiler would make some sums without. */
 GX_INLINE double plus_f64(bool is_fused, double sum, double v, double x)
@@ -84,202 +89,213 @@ GX_INLINE bool runs_along(const gx_csr *s, bool is_wide, int64_t i, int64_t rows
 }
 
 /*
-** Lines l .. l + vectors * LANES - 1 (vectors is a constant), or one line.
+** Lines l .. l + vectors * LANES - 1 (vectors is a constant), or one line; vectors of W bytes, as the
+** processor has them: the compiler keeps wider ones in memory.
 */
-#define DEFINE_REAL(name, real)                                                                    \
-    GX_INLINE void gather_##name(const gx_args *p, bool is_wide, int64_t l, int vectors)           \
-    {                                                                                              \
-        enum { LANES = VECTOR_BYTES / sizeof(real) };                                              \
-        const gx_csr *s = p->sparse;                                                               \
-        const real *b = (const real *)p->b + l, *value = s->value, alpha = (real)p->alpha.re;      \
-        int64_t end = s->start[s->rows];                                                           \
-        for (int64_t i = 0; i < s->rows; i++) {                                                    \
-            vec_##name sum[VECTORS] = {{0}};                                                       \
-            for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                              \
-                const real *x = b + COLUMN(s, is_wide, e) * p->ldb;                                \
-                real v = value[e];                                                                 \
-                if (e + AHEAD < end) {                                                             \
-                    const real *next = b + COLUMN(s, is_wide, e + AHEAD) * p->ldb;                 \
-                    FETCH(next, (size_t)vectors * VECTOR_BYTES, 0)                                 \
-                }                                                                                  \
-                for (int q = 0; q < vectors; q++) {                                                \
-                    sum[q] += v * *(const vec_##name *)(x + q * LANES);                            \
-                }                                                                                  \
-            }                                                                                      \
-            real *c = (real *)p->c + i * p->ldc + l;                                               \
-            for (int q = 0; q < vectors; q++) {                                                    \
-                *(vec_##name *)(c + q * LANES) += alpha * sum[q];                                  \
-            }                                                                                      \
-        }                                                                                          \
-    }                                                                                              \
-    GX_INLINE void gather_line_##name(const gx_args *p, bool is_wide, int64_t l)                   \
-    {                                                                                              \
-        const gx_csr *s = p->sparse;                                                               \
-        const real *b = (const real *)p->b + l, *value = s->value;                                 \
-        for (int64_t i = 0; i < s->rows; i++) {                                                    \
-            real sum = 0;                                                                          \
-            for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                              \
-                sum += value[e] * b[COLUMN(s, is_wide, e) * p->ldb];                               \
-            }                                                                                      \
-            ((real *)p->c)[i * p->ldc + l] += (real)p->alpha.re * sum;                             \
-        }                                                                                          \
-    }                                                                                              \
-    GX_INLINE void scatter_##name(const gx_args *p, bool is_wide, int64_t l, int vectors)          \
-    {                                                                                              \
-        enum { LANES = VECTOR_BYTES / sizeof(real) };                                              \
-        const gx_csr *s = p->sparse;                                                               \
-        const real *value = s->value, alpha = (real)p->alpha.re;                                   \
-        real *c = (real *)p->c + l;                                                                \
-        int64_t end = s->start[s->rows];                                                           \
-        for (int64_t i = 0; i < s->rows; i++) {                                                    \
-            vec_##name x[VECTORS] = {{0}};                                                         \
-            for (int q = 0; q < vectors; q++) {                                                    \
-                x[q] = alpha *                                                                     \
-                       *(const vec_##name *)((const real *)p->b + i * p->ldb + l + q * LANES);     \
-            }                                                                                      \
-            for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                              \
-                real *y = c + COLUMN(s, is_wide, e) * p->ldc, v = value[e];                        \
-                if (e + AHEAD < end) {                                                             \
-                    const real *next = c + COLUMN(s, is_wide, e + AHEAD) * p->ldc;                 \
-                    FETCH(next, (size_t)vectors * VECTOR_BYTES, 1)                                 \
-                }                                                                                  \
-                for (int q = 0; q < vectors; q++) {                                                \
-                    *(vec_##name *)(y + q * LANES) += v * x[q];                                    \
-                }                                                                                  \
-            }                                                                                      \
-        }                                                                                          \
-    }                                                                                              \
-    GX_INLINE void scatter_line_##name(const gx_args *p, bool is_wide, int64_t l)                  \
-    {                                                                                              \
-        const gx_csr *s = p->sparse;                                                               \
-        const real *value = s->value;                                                              \
-        real *c = (real *)p->c + l;                                                                \
-        for (int64_t i = 0; i < s->rows; i++) {                                                    \
-            real x = (real)p->alpha.re * ((const real *)p->b)[i * p->ldb + l];                     \
-            for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                              \
-                c[COLUMN(s, is_wide, e) * p->ldc] += value[e] * x;                                 \
-            }                                                                                      \
-        }                                                                                          \
-    }                                                                                              \
+#define DEFINE_REAL(name, real, W)                                                                   \
+    GX_INLINE void gather_##name##_##W(const gx_args *p, gx_how how, int64_t l, int vectors)         \
+    {                                                                                                \
+        enum { LANES = W / sizeof(real) };                                                           \
+        const gx_csr *s = p->sparse;                                                                 \
+        const real *b = (const real *)p->b + l, *value = s->value, alpha = (real)p->alpha.re;        \
+        int64_t end = s->start[s->rows];                                                             \
+        for (int64_t i = 0; i < s->rows; i++) {                                                      \
+            vec_##name##_##W sum[(GO_BYTES / W)] = {{0}};                                            \
+            for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                                \
+                const real *x = b + COLUMN(s, how.is_wide, e) * p->ldb;                              \
+                real v = value[e];                                                                   \
+                if (e + AHEAD < end) {                                                               \
+                    const real *next = b + COLUMN(s, how.is_wide, e + AHEAD) * p->ldb;               \
+                    FETCH(next, (size_t)vectors *W, 0)                                               \
+                }                                                                                    \
+                for (int q = 0; q < vectors; q++) {                                                  \
+                    sum[q] += v * *(const vec_##name##_##W *)(x + q * LANES);                        \
+                }                                                                                    \
+            }                                                                                        \
+            real *c = (real *)p->c + i * p->ldc + l;                                                 \
+            for (int q = 0; q < vectors; q++) {                                                      \
+                vec_##name##_##W before = {0};                                                       \
+                if (!how.is_fresh) {                                                                 \
+                    before = *(const vec_##name##_##W *)(c + q * LANES);                             \
+                }                                                                                    \
+                *(vec_##name##_##W *)(c + q * LANES) = before + alpha * sum[q];                      \
+            }                                                                                        \
+        }                                                                                            \
+    }                                                                                                \
+    GX_INLINE void gather_line_##name##_##W(const gx_args *p, gx_how how, int64_t l)                 \
+    {                                                                                                \
+        const gx_csr *s = p->sparse;                                                                 \
+        const real *b = (const real *)p->b + l, *value = s->value;                                   \
+        for (int64_t i = 0; i < s->rows; i++) {                                                      \
+            real sum = 0;                                                                            \
+            for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                                \
+                sum += value[e] * b[COLUMN(s, how.is_wide, e) * p->ldb];                             \
+            }                                                                                        \
+            real *c = (real *)p->c + i * p->ldc + l, before = how.is_fresh ? 0 : *c;                 \
+            *c = before + (real)p->alpha.re * sum;                                                   \
+        }                                                                                            \
+    }                                                                                                \
+    GX_INLINE void scatter_##name##_##W(const gx_args *p, gx_how how, int64_t l, int vectors)        \
+    {                                                                                                \
+        enum { LANES = W / sizeof(real) };                                                           \
+        const gx_csr *s = p->sparse;                                                                 \
+        const real *value = s->value, alpha = (real)p->alpha.re;                                     \
+        real *c = (real *)p->c + l;                                                                  \
+        int64_t end = s->start[s->rows];                                                             \
+        for (int64_t i = 0; i < s->rows; i++) {                                                      \
+            vec_##name##_##W x[(GO_BYTES / W)] = {{0}};                                              \
+            for (int q = 0; q < vectors; q++) {                                                      \
+                x[q] = alpha * *(const vec_##name##_##W *)((const real *)p->b + i * p->ldb + l +     \
+                                                           q * LANES);                               \
+            }                                                                                        \
+            for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                                \
+                real *y = c + COLUMN(s, how.is_wide, e) * p->ldc, v = value[e];                      \
+                if (e + AHEAD < end) {                                                               \
+                    const real *next = c + COLUMN(s, how.is_wide, e + AHEAD) * p->ldc;               \
+                    FETCH(next, (size_t)vectors *W, 1)                                               \
+                }                                                                                    \
+                for (int q = 0; q < vectors; q++) {                                                  \
+                    *(vec_##name##_##W *)(y + q * LANES) += v * x[q];                                \
+                }                                                                                    \
+            }                                                                                        \
+        }                                                                                            \
+    }                                                                                                \
+    GX_INLINE void scatter_line_##name##_##W(const gx_args *p, gx_how how, int64_t l)                \
+    {                                                                                                \
+        const gx_csr *s = p->sparse;                                                                 \
+        const real *value = s->value;                                                                \
+        real *c = (real *)p->c + l;                                                                  \
+        for (int64_t i = 0; i < s->rows; i++) {                                                      \
+            real x = (real)p->alpha.re * ((const real *)p->b)[i * p->ldb + l];                       \
+            for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                                \
+                c[COLUMN(s, how.is_wide, e) * p->ldc] += value[e] * x;                               \
+            }                                                                                        \
+        }                                                                                            \
+    }                                                                                                \
     /* to(r, q) = c(i + r, q) + alpha (row i + r of the panel) b(:, q), q < lines: a row, or LANES \
-       of them that run along. */                                                                  \
-    GX_INLINE void row_##name(const gx_args *p, gx_turned how, int64_t i, int lines, const real *b,\
-                              const real *c, real *to, int64_t ldto)                               \
-    {                                                                                              \
-        const gx_csr *s = p->sparse;                                                               \
-        const real *value = s->value;                                                              \
-        real sum[FEW] = {0}, alpha = (real)p->alpha.re;                                            \
-        for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                                  \
-            const real *x = b + COLUMN(s, how.is_wide, e);                                         \
-            for (int q = 0; q < lines; q++) {                                                      \
-                sum[q] = plus_##name(how.is_along, sum[q], value[e], x[q * p->ldb]);               \
-            }                                                                                      \
-        }                                                                                          \
-        for (int q = 0; q < lines; q++) {                                                          \
-            real before = how.is_fresh ? 0 : c[i + q * p->ldc];                                    \
-            to[q * ldto] = before + alpha * sum[q];                                                \
-        }                                                                                          \
-    }                                                                                              \
-    GX_INLINE void along_##name(const gx_args *p, gx_turned how, int64_t i, int lines,             \
-                                const real *b, const real *c, real *to, int64_t ldto)              \
-    {                                                                                              \
-        enum { LANES = VECTOR_BYTES / sizeof(real) };                                              \
-        const gx_csr *s = p->sparse;                                                               \
-        int64_t first = s->start[i], count = s->start[i + 1] - first;                              \
-        vec_##name sum[FEW] = {{0}};                                                               \
-        real alpha = (real)p->alpha.re;                                                            \
-        for (int64_t k = 0; k < count; k++) {                                                      \
-            const real *x = b + COLUMN(s, how.is_wide, first + k);                                 \
-            const real *value = (const real *)s->value + first + k;                                \
-            vec_##name v = {0};                                                                    \
-            for (int r = 0; r < LANES; r++) {                                                      \
-                v[r] = value[r * count];                                                           \
-            }                                                                                      \
-            for (int q = 0; q < lines; q++) {                                                      \
-                sum[q] += v * *(const vec_##name *)(x + q * p->ldb);                               \
-            }                                                                                      \
-        }                                                                                          \
-        for (int q = 0; q < lines; q++) {                                                          \
-            vec_##name before = {0};                                                               \
-            if (!how.is_fresh) {                                                                   \
-                before = *(const vec_##name *)(c + i + q * p->ldc);                                \
-            }                                                                                      \
-            *(vec_##name *)(to + q * ldto) = before + alpha * sum[q];                              \
-        }                                                                                          \
-    }                                                                                              \
-    GX_INLINE void turned_##name(const gx_args *p, gx_turned how, bool is_past, int64_t l,         \
-                                 int lines)                                                        \
-    {                                                                                              \
-        enum { LANES = VECTOR_BYTES / sizeof(real) };                                              \
-        real held[FEW * STRETCH];                                                                  \
-        const real *b = (const real *)p->b + l * p->ldb;                                           \
-        real *c = (real *)p->c + l * p->ldc;                                                       \
-        for (int64_t row = 0; row < p->n; row += STRETCH) {                                        \
-            int64_t end = gx_min(p->n, row + STRETCH), ldto = is_past ? STRETCH : p->ldc;          \
-            for (int64_t i = row; i < end;) {                                                      \
-                real *to = is_past ? held + (i - row) : c + i;                                     \
-                if (how.is_along && lines > 1 && i + LANES <= end &&                               \
-                    runs_along(p->sparse, how.is_wide, i, LANES)) {                                \
-                    along_##name(p, how, i, lines, b, c, to, ldto);                                \
-                    i += LANES;                                                                    \
-                } else {                                                                           \
-                    row_##name(p, how, i, lines, b, c, to, ldto);                                  \
-                    i++;                                                                           \
-                }                                                                                  \
-            }                                                                                      \
-            for (int q = 0; is_past && q < lines; q++) {                                           \
-                gx_copy_past(c + row + q * p->ldc, held + q * STRETCH,                             \
-                             (size_t)(end - row) * sizeof(real));                                  \
-            }                                                                                      \
-        }                                                                                          \
-    }                                                                                              \
-    GX_INLINE void columns_##name(const gx_args *p, gx_turned how)                                 \
-    {                                                                                              \
-        int64_t l = 0;                                                                             \
-        bool is_past = how.is_along && how.is_fresh &&                                             \
-                       p->m * p->n * (int64_t)sizeof(real) >= GX_PAST_BYTES;                       \
-        for (; l + FEW <= p->m; l += FEW) {                                                        \
-            turned_##name(p, how, is_past, l, FEW);                                                \
-        }                                                                                          \
-        for (; l + FEW / 2 <= p->m; l += FEW / 2) {                                                \
-            turned_##name(p, how, is_past, l, FEW / 2);                                            \
-        }                                                                                          \
-        for (; l < p->m; l++) {                                                                    \
-            turned_##name(p, how, is_past, l, 1);                                                  \
-        }                                                                                          \
-        if (is_past) {                                                                             \
-            gx_copy_past_end();                                                                    \
-        }                                                                                          \
-    }                                                                                              \
-    GX_INLINE void lines_##name(const gx_args *p, bool is_wide, bool is_scattered)                 \
-    {                                                                                              \
-        enum { LANES = VECTOR_BYTES / sizeof(real) };                                              \
-        int64_t l = 0;                                                                             \
-        for (; l + VECTORS * LANES <= p->m; l += VECTORS * LANES) {                                \
-            if (is_scattered) {                                                                    \
-                scatter_##name(p, is_wide, l, VECTORS);                                            \
-            } else {                                                                               \
-                gather_##name(p, is_wide, l, VECTORS);                                             \
-            }                                                                                      \
-        }                                                                                          \
-        for (; l + LANES <= p->m; l += LANES) {                                                    \
-            if (is_scattered) {                                                                    \
-                scatter_##name(p, is_wide, l, 1);                                                  \
-            } else {                                                                               \
-                gather_##name(p, is_wide, l, 1);                                                   \
-            }                                                                                      \
-        }                                                                                          \
-        for (; l < p->m; l++) {                                                                    \
-            if (is_scattered) {                                                                    \
-                scatter_line_##name(p, is_wide, l);                                                \
-            } else {                                                                               \
-                gather_line_##name(p, is_wide, l);                                                 \
-            }                                                                                      \
-        }                                                                                          \
+       of them that run along. */ \
+    GX_INLINE void row_##name##_##W(const gx_args *p, gx_how how, int64_t i, int lines,              \
+                                    const real *b, const real *c, real *to, int64_t ldto)            \
+    {                                                                                                \
+        const gx_csr *s = p->sparse;                                                                 \
+        const real *value = s->value;                                                                \
+        real sum[FEW] = {0}, alpha = (real)p->alpha.re;                                              \
+        for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                                    \
+            const real *x = b + COLUMN(s, how.is_wide, e);                                           \
+            for (int q = 0; q < lines; q++) {                                                        \
+                sum[q] = plus_##name(how.is_along, sum[q], value[e], x[q * p->ldb]);                 \
+            }                                                                                        \
+        }                                                                                            \
+        for (int q = 0; q < lines; q++) {                                                            \
+            real before = how.is_fresh ? 0 : c[i + q * p->ldc];                                      \
+            to[q * ldto] = before + alpha * sum[q];                                                  \
+        }                                                                                            \
+    }                                                                                                \
+    GX_INLINE void along_##name##_##W(const gx_args *p, gx_how how, int64_t i, int lines,            \
+                                      const real *b, const real *c, real *to, int64_t ldto)          \
+    {                                                                                                \
+        enum { LANES = W / sizeof(real) };                                                           \
+        const gx_csr *s = p->sparse;                                                                 \
+        int64_t first = s->start[i], count = s->start[i + 1] - first;                                \
+        vec_##name##_##W sum[FEW] = {{0}};                                                           \
+        real alpha = (real)p->alpha.re;                                                              \
+        for (int64_t k = 0; k < count; k++) {                                                        \
+            const real *x = b + COLUMN(s, how.is_wide, first + k);                                   \
+            const real *value = (const real *)s->value + first + k;                                  \
+            vec_##name##_##W v = {0};                                                                \
+            for (int r = 0; r < LANES; r++) {                                                        \
+                v[r] = value[r * count];                                                             \
+            }                                                                                        \
+            for (int q = 0; q < lines && k == count - 1; q++) {                                      \
+                __builtin_prefetch((const char *)(x + q * p->ldb) + ALONG_AHEAD);                    \
+            }                                                                                        \
+            for (int q = 0; q < lines; q++) {                                                        \
+                sum[q] += v * *(const vec_##name##_##W *)(x + q * p->ldb);                           \
+            }                                                                                        \
+        }                                                                                            \
+        for (int q = 0; q < lines; q++) {                                                            \
+            vec_##name##_##W before = {0};                                                           \
+            if (!how.is_fresh) {                                                                     \
+                before = *(const vec_##name##_##W *)(c + i + q * p->ldc);                            \
+            }                                                                                        \
+            *(vec_##name##_##W *)(to + q * ldto) = before + alpha * sum[q];                          \
+        }                                                                                            \
+    }                                                                                                \
+    GX_INLINE void turned_##name##_##W(const gx_args *p, gx_how how, bool is_past, int64_t l,        \
+                                       int lines)                                                    \
+    {                                                                                                \
+        enum { LANES = W / sizeof(real) };                                                           \
+        real held[FEW * STRETCH];                                                                    \
+        const real *b = (const real *)p->b + l * p->ldb;                                             \
+        real *c = (real *)p->c + l * p->ldc;                                                         \
+        for (int64_t row = 0; row < p->n; row += STRETCH) {                                          \
+            int64_t end = gx_min(p->n, row + STRETCH), ldto = is_past ? STRETCH : p->ldc;            \
+            for (int64_t i = row; i < end;) {                                                        \
+                real *to = is_past ? held + (i - row) : c + i;                                       \
+                if (how.is_along && lines > 1 && i + LANES <= end &&                                 \
+                    runs_along(p->sparse, how.is_wide, i, LANES)) {                                  \
+                    along_##name##_##W(p, how, i, lines, b, c, to, ldto);                            \
+                    i += LANES;                                                                      \
+                } else {                                                                             \
+                    row_##name##_##W(p, how, i, lines, b, c, to, ldto);                              \
+                    i++;                                                                             \
+                }                                                                                    \
+            }                                                                                        \
+            for (int q = 0; is_past && q < lines; q++) {                                             \
+                gx_copy_past(c + row + q * p->ldc, held + q * STRETCH,                               \
+                             (size_t)(end - row) * sizeof(real));                                    \
+            }                                                                                        \
+        }                                                                                            \
+    }                                                                                                \
+    GX_INLINE void columns_##name##_##W(const gx_args *p, gx_how how)                                \
+    {                                                                                                \
+        int64_t l = 0;                                                                               \
+        bool is_past =                                                                               \
+            how.is_along && how.is_fresh && p->m * p->n * (int64_t)sizeof(real) >= GX_PAST_BYTES;    \
+        for (; l + FEW <= p->m; l += FEW) {                                                          \
+            turned_##name##_##W(p, how, is_past, l, FEW);                                            \
+        }                                                                                            \
+        for (; l + FEW / 2 <= p->m; l += FEW / 2) {                                                  \
+            turned_##name##_##W(p, how, is_past, l, FEW / 2);                                        \
+        }                                                                                            \
+        for (; l < p->m; l++) {                                                                      \
+            turned_##name##_##W(p, how, is_past, l, 1);                                              \
+        }                                                                                            \
+        if (is_past) {                                                                               \
+            gx_copy_past_end();                                                                      \
+        }                                                                                            \
+    }                                                                                                \
+    GX_INLINE void lines_##name##_##W(const gx_args *p, gx_how how, bool is_scattered)               \
+    {                                                                                                \
+        enum { LANES = W / sizeof(real) };                                                           \
+        int64_t l = 0;                                                                               \
+        for (; l + (GO_BYTES / W) * LANES <= p->m; l += (GO_BYTES / W) * LANES) {                    \
+            if (is_scattered) {                                                                      \
+                scatter_##name##_##W(p, how, l, (GO_BYTES / W));                                     \
+            } else {                                                                                 \
+                gather_##name##_##W(p, how, l, (GO_BYTES / W));                                      \
+            }                                                                                        \
+        }                                                                                            \
+        for (; l + LANES <= p->m; l += LANES) {                                                      \
+            if (is_scattered) {                                                                      \
+                scatter_##name##_##W(p, how, l, 1);                                                  \
+            } else {                                                                                 \
+                gather_##name##_##W(p, how, l, 1);                                                   \
+            }                                                                                        \
+        }                                                                                            \
+        for (; l < p->m; l++) {                                                                      \
+            if (is_scattered) {                                                                      \
+                scatter_line_##name##_##W(p, how, l);                                                \
+            } else {                                                                                 \
+                gather_line_##name##_##W(p, how, l);                                                 \
+            }                                                                                        \
+        }                                                                                            \
     }
 
-DEFINE_REAL(f64, double)
-DEFINE_REAL(f32, float)
+DEFINE_REAL(f64, double, 32)
+DEFINE_REAL(f32, float, 32)
+DEFINE_REAL(f64, double, 64)
+DEFINE_REAL(f32, float, 64)
 
 /* Complex numbers: both parts of all lines, in one loop that the compiler turns to vectors. */
 #define DEFINE_COMPLEX(name, real)                                                                 \
@@ -303,7 +319,7 @@ DEFINE_REAL(f32, float)
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
-    GX_INLINE void columns_##name(const gx_args *p, gx_turned how)                                 \
+    GX_INLINE void columns_##name(const gx_args *p, gx_how how)                                    \
     {                                                                                              \
         const gx_csr *s = p->sparse;                                                               \
         const real *value = s->value;                                                              \
@@ -331,14 +347,14 @@ DEFINE_REAL(f32, float)
 DEFINE_COMPLEX(c128, double)
 DEFINE_COMPLEX(c64, float)
 
-GX_INLINE void columns(gx_dtype dtype, const gx_args *p, gx_turned how)
+GX_INLINE void columns(gx_dtype dtype, const gx_args *p, gx_how how)
 {
     switch (dtype) {
     case GX_F64:
-        columns_f64(p, how);
+        how.width == 64 ? columns_f64_64(p, how) : columns_f64_32(p, how);
         break;
     case GX_F32:
-        columns_f32(p, how);
+        how.width == 64 ? columns_f32_64(p, how) : columns_f32_32(p, how);
         break;
     case GX_C128:
         columns_c128(p, how);
@@ -348,69 +364,85 @@ GX_INLINE void columns(gx_dtype dtype, const gx_args *p, gx_turned how)
     }
 }
 
-GX_INLINE void lines(gx_dtype dtype, const gx_args *p, bool is_wide, bool is_scattered)
+GX_INLINE void lines(gx_dtype dtype, const gx_args *p, gx_how how, bool is_scattered)
 {
     switch (dtype) {
     case GX_F64:
-        lines_f64(p, is_wide, is_scattered);
+        how.width == 64 ? lines_f64_64(p, how, is_scattered) : lines_f64_32(p, how, is_scattered);
         break;
     case GX_F32:
-        lines_f32(p, is_wide, is_scattered);
+        how.width == 64 ? lines_f32_64(p, how, is_scattered) : lines_f32_32(p, how, is_scattered);
         break;
     case GX_C128:
-        lines_c128(p, is_wide, is_scattered);
+        lines_c128(p, how.is_wide, is_scattered);
         break;
     default:
-        lines_c64(p, is_wide, is_scattered);
+        lines_c64(p, how.is_wide, is_scattered);
     }
 }
 
-GX_INLINE void fresh_or_added(gx_dtype dtype, const gx_args *p, bool is_wide, bool is_along)
+/* Of what is added to all the same: what is scattered to, complex numbers, long indexes. */
+static void clear(gx_dtype dtype, const gx_args *p)
 {
-    if (p->is_fresh) {
-        columns(dtype, p, (gx_turned){is_wide, true, is_along});
-    } else {
-        columns(dtype, p, (gx_turned){is_wide, false, is_along});
+    bool is_turned = p->transb == GX_TRANS;
+    size_t bytes = (size_t)(is_turned ? p->n : p->m) * gx_dtype_bytes(dtype);
+    for (int64_t j = 0; j < (is_turned ? p->m : p->n); j++) {
+        memset(gx_at(p->c, dtype, p->ldc, 0, j), 0, bytes);
     }
 }
 
-GX_INLINE gx_code spmm_by(gx_dtype dtype, bool is_along, const gx_args *p)
+GX_INLINE void spmm_by(gx_dtype dtype, gx_how how, const gx_args *p)
 {
     bool is_scattered = p->transa == GX_NO_TRANS;
     if (p->transb == GX_TRANS) {
-        if (p->sparse->index_bytes == 8) {
-            fresh_or_added(dtype, p, true, is_along);
-        } else {
-            fresh_or_added(dtype, p, false, is_along);
-        }
-        return GX_OK;
+        columns(dtype, p, how);
+        return;
     }
-    for (int64_t j = 0; p->is_fresh && j < p->n; j++) {
-        memset(gx_at(p->c, dtype, p->ldc, 0, j), 0, (size_t)p->m * gx_dtype_bytes(dtype));
+    if (how.is_fresh && (is_scattered || has_pairs(dtype))) {
+        clear(dtype, p);
     }
-    if (p->sparse->index_bytes == 8) {
-        lines(dtype, p, true, is_scattered);
-    } else if (is_scattered) {
-        lines(dtype, p, false, true);
+    if (is_scattered) {
+        lines(dtype, p, how, true);
     } else {
-        lines(dtype, p, false, false);
+        lines(dtype, p, how, false);
+    }
+}
+
+/* What is a constant in the loops; long indexes are seldom. */
+GX_INLINE gx_code spmm_of(gx_dtype dtype, bool is_along, int width, const gx_args *p)
+{
+    if (p->sparse->index_bytes == 8) {
+        if (p->is_fresh) {
+            clear(dtype, p);
+        }
+        spmm_by(dtype, (gx_how){true, false, is_along, width}, p);
+    } else if (p->is_fresh) {
+        spmm_by(dtype, (gx_how){false, true, is_along, width}, p);
+    } else {
+        spmm_by(dtype, (gx_how){false, false, is_along, width}, p);
     }
     return GX_OK;
 }
 
-GX_INLINE gx_code spmm_wide(gx_dtype dtype, const gx_args *p, gx_err *err)
+GX_INLINE gx_code spmm_avx512(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
-    return spmm_by(dtype, true, p);
+    return spmm_of(dtype, true, 64, p);
+}
+
+GX_INLINE gx_code spmm_avx2(gx_dtype dtype, const gx_args *p, gx_err *err)
+{
+    (void)err;
+    return spmm_of(dtype, true, 32, p);
 }
 
 GX_INLINE gx_code spmm(gx_dtype dtype, const gx_args *p, gx_err *err)
 {
     (void)err;
-    return spmm_by(dtype, false, p);
+    return spmm_of(dtype, false, 32, p);
 }
 
-GX_FMA_SLOT(gx_cpu_spmm, f64, GX_F64, spmm_wide, spmm)
-GX_FMA_SLOT(gx_cpu_spmm, f32, GX_F32, spmm_wide, spmm)
-GX_FMA_SLOT(gx_cpu_spmm, c128, GX_C128, spmm_wide, spmm)
-GX_FMA_SLOT(gx_cpu_spmm, c64, GX_C64, spmm_wide, spmm)
+GX_WIDTHS_SLOT(gx_cpu_spmm, f64, GX_F64, spmm_avx512, spmm_avx2, spmm)
+GX_WIDTHS_SLOT(gx_cpu_spmm, f32, GX_F32, spmm_avx512, spmm_avx2, spmm)
+GX_WIDTHS_SLOT(gx_cpu_spmm, c128, GX_C128, spmm_avx512, spmm_avx2, spmm)
+GX_WIDTHS_SLOT(gx_cpu_spmm, c64, GX_C64, spmm_avx512, spmm_avx2, spmm)
