@@ -89,207 +89,207 @@ GX_INLINE bool runs_along(const gx_csr *s, bool is_wide, int64_t i, int64_t rows
 }
 
 /*
-** Lines l .. l + vectors * LANES - 1 (vectors is a constant), or one line; vectors of W bytes, as the
-** processor has them: the compiler keeps wider ones in memory.
+** Lines l .. l + vectors * LANES - 1 (vectors is a constant), or one line; vectors of W bytes, as
+** the processor has them: the compiler keeps wider ones in memory.
 */
-#define DEFINE_REAL(name, real, W)                                                                   \
-    GX_INLINE void gather_##name##_##W(const gx_args *p, gx_how how, int64_t l, int vectors)         \
-    {                                                                                                \
-        enum { LANES = W / sizeof(real) };                                                           \
-        const gx_csr *s = p->sparse;                                                                 \
-        const real *b = (const real *)p->b + l, *value = s->value, alpha = (real)p->alpha.re;        \
-        int64_t end = s->start[s->rows];                                                             \
-        for (int64_t i = 0; i < s->rows; i++) {                                                      \
-            vec_##name##_##W sum[(GO_BYTES / W)] = {{0}};                                            \
-            for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                                \
-                const real *x = b + COLUMN(s, how.is_wide, e) * p->ldb;                              \
-                real v = value[e];                                                                   \
-                if (e + AHEAD < end) {                                                               \
-                    const real *next = b + COLUMN(s, how.is_wide, e + AHEAD) * p->ldb;               \
-                    FETCH(next, (size_t)vectors *W, 0)                                               \
-                }                                                                                    \
-                for (int q = 0; q < vectors; q++) {                                                  \
-                    sum[q] += v * *(const vec_##name##_##W *)(x + q * LANES);                        \
-                }                                                                                    \
-            }                                                                                        \
-            real *c = (real *)p->c + i * p->ldc + l;                                                 \
-            for (int q = 0; q < vectors; q++) {                                                      \
-                vec_##name##_##W before = {0};                                                       \
-                if (!how.is_fresh) {                                                                 \
-                    before = *(const vec_##name##_##W *)(c + q * LANES);                             \
-                }                                                                                    \
-                *(vec_##name##_##W *)(c + q * LANES) = before + alpha * sum[q];                      \
-            }                                                                                        \
-        }                                                                                            \
-    }                                                                                                \
-    GX_INLINE void gather_line_##name##_##W(const gx_args *p, gx_how how, int64_t l)                 \
-    {                                                                                                \
-        const gx_csr *s = p->sparse;                                                                 \
-        const real *b = (const real *)p->b + l, *value = s->value;                                   \
-        for (int64_t i = 0; i < s->rows; i++) {                                                      \
-            real sum = 0;                                                                            \
-            for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                                \
-                sum += value[e] * b[COLUMN(s, how.is_wide, e) * p->ldb];                             \
-            }                                                                                        \
-            real *c = (real *)p->c + i * p->ldc + l, before = how.is_fresh ? 0 : *c;                 \
-            *c = before + (real)p->alpha.re * sum;                                                   \
-        }                                                                                            \
-    }                                                                                                \
-    GX_INLINE void scatter_##name##_##W(const gx_args *p, gx_how how, int64_t l, int vectors)        \
-    {                                                                                                \
-        enum { LANES = W / sizeof(real) };                                                           \
-        const gx_csr *s = p->sparse;                                                                 \
-        const real *value = s->value, alpha = (real)p->alpha.re;                                     \
-        real *c = (real *)p->c + l;                                                                  \
-        int64_t end = s->start[s->rows];                                                             \
-        for (int64_t i = 0; i < s->rows; i++) {                                                      \
-            vec_##name##_##W x[(GO_BYTES / W)] = {{0}};                                              \
-            for (int q = 0; q < vectors; q++) {                                                      \
-                x[q] = alpha * *(const vec_##name##_##W *)((const real *)p->b + i * p->ldb + l +     \
-                                                           q * LANES);                               \
-            }                                                                                        \
-            for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                                \
-                real *y = c + COLUMN(s, how.is_wide, e) * p->ldc, v = value[e];                      \
-                if (e + AHEAD < end) {                                                               \
-                    const real *next = c + COLUMN(s, how.is_wide, e + AHEAD) * p->ldc;               \
-                    FETCH(next, (size_t)vectors *W, 1)                                               \
-                }                                                                                    \
-                for (int q = 0; q < vectors; q++) {                                                  \
-                    *(vec_##name##_##W *)(y + q * LANES) += v * x[q];                                \
-                }                                                                                    \
-            }                                                                                        \
-        }                                                                                            \
-    }                                                                                                \
-    GX_INLINE void scatter_line_##name##_##W(const gx_args *p, gx_how how, int64_t l)                \
-    {                                                                                                \
-        const gx_csr *s = p->sparse;                                                                 \
-        const real *value = s->value;                                                                \
-        real *c = (real *)p->c + l;                                                                  \
-        for (int64_t i = 0; i < s->rows; i++) {                                                      \
-            real x = (real)p->alpha.re * ((const real *)p->b)[i * p->ldb + l];                       \
-            for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                                \
-                c[COLUMN(s, how.is_wide, e) * p->ldc] += value[e] * x;                               \
-            }                                                                                        \
-        }                                                                                            \
-    }                                                                                                \
-    /* to(r, q) = c(i + r, q) + alpha (row i + r of the panel) b(:, q), q < lines: a row, or LANES \
-       of them that run along. */ \
-    GX_INLINE void row_##name##_##W(const gx_args *p, gx_how how, int64_t i, int lines,              \
-                                    const real *b, const real *c, real *to, int64_t ldto)            \
-    {                                                                                                \
-        const gx_csr *s = p->sparse;                                                                 \
-        const real *value = s->value;                                                                \
-        real sum[FEW] = {0}, alpha = (real)p->alpha.re;                                              \
-        for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                                    \
-            const real *x = b + COLUMN(s, how.is_wide, e);                                           \
-            for (int q = 0; q < lines; q++) {                                                        \
-                sum[q] = plus_##name(how.is_along, sum[q], value[e], x[q * p->ldb]);                 \
-            }                                                                                        \
-        }                                                                                            \
-        for (int q = 0; q < lines; q++) {                                                            \
-            real before = how.is_fresh ? 0 : c[i + q * p->ldc];                                      \
-            to[q * ldto] = before + alpha * sum[q];                                                  \
-        }                                                                                            \
-    }                                                                                                \
-    GX_INLINE void along_##name##_##W(const gx_args *p, gx_how how, int64_t i, int lines,            \
-                                      const real *b, const real *c, real *to, int64_t ldto)          \
-    {                                                                                                \
-        enum { LANES = W / sizeof(real) };                                                           \
-        const gx_csr *s = p->sparse;                                                                 \
-        int64_t first = s->start[i], count = s->start[i + 1] - first;                                \
-        vec_##name##_##W sum[FEW] = {{0}};                                                           \
-        real alpha = (real)p->alpha.re;                                                              \
-        for (int64_t k = 0; k < count; k++) {                                                        \
-            const real *x = b + COLUMN(s, how.is_wide, first + k);                                   \
-            const real *value = (const real *)s->value + first + k;                                  \
-            vec_##name##_##W v = {0};                                                                \
-            for (int r = 0; r < LANES; r++) {                                                        \
-                v[r] = value[r * count];                                                             \
-            }                                                                                        \
-            for (int q = 0; q < lines && k == count - 1; q++) {                                      \
-                __builtin_prefetch((const char *)(x + q * p->ldb) + ALONG_AHEAD);                    \
-            }                                                                                        \
-            for (int q = 0; q < lines; q++) {                                                        \
-                sum[q] += v * *(const vec_##name##_##W *)(x + q * p->ldb);                           \
-            }                                                                                        \
-        }                                                                                            \
-        for (int q = 0; q < lines; q++) {                                                            \
-            vec_##name##_##W before = {0};                                                           \
-            if (!how.is_fresh) {                                                                     \
-                before = *(const vec_##name##_##W *)(c + i + q * p->ldc);                            \
-            }                                                                                        \
-            *(vec_##name##_##W *)(to + q * ldto) = before + alpha * sum[q];                          \
-        }                                                                                            \
-    }                                                                                                \
-    GX_INLINE void turned_##name##_##W(const gx_args *p, gx_how how, bool is_past, int64_t l,        \
-                                       int lines)                                                    \
-    {                                                                                                \
-        enum { LANES = W / sizeof(real) };                                                           \
-        real held[FEW * STRETCH];                                                                    \
-        const real *b = (const real *)p->b + l * p->ldb;                                             \
-        real *c = (real *)p->c + l * p->ldc;                                                         \
-        for (int64_t row = 0; row < p->n; row += STRETCH) {                                          \
-            int64_t end = gx_min(p->n, row + STRETCH), ldto = is_past ? STRETCH : p->ldc;            \
-            for (int64_t i = row; i < end;) {                                                        \
-                real *to = is_past ? held + (i - row) : c + i;                                       \
-                if (how.is_along && lines > 1 && i + LANES <= end &&                                 \
-                    runs_along(p->sparse, how.is_wide, i, LANES)) {                                  \
-                    along_##name##_##W(p, how, i, lines, b, c, to, ldto);                            \
-                    i += LANES;                                                                      \
-                } else {                                                                             \
-                    row_##name##_##W(p, how, i, lines, b, c, to, ldto);                              \
-                    i++;                                                                             \
-                }                                                                                    \
-            }                                                                                        \
-            for (int q = 0; is_past && q < lines; q++) {                                             \
-                gx_copy_past(c + row + q * p->ldc, held + q * STRETCH,                               \
-                             (size_t)(end - row) * sizeof(real));                                    \
-            }                                                                                        \
-        }                                                                                            \
-    }                                                                                                \
-    GX_INLINE void columns_##name##_##W(const gx_args *p, gx_how how)                                \
-    {                                                                                                \
-        int64_t l = 0;                                                                               \
-        bool is_past =                                                                               \
-            how.is_along && how.is_fresh && p->m * p->n * (int64_t)sizeof(real) >= GX_PAST_BYTES;    \
-        for (; l + FEW <= p->m; l += FEW) {                                                          \
-            turned_##name##_##W(p, how, is_past, l, FEW);                                            \
-        }                                                                                            \
-        for (; l + FEW / 2 <= p->m; l += FEW / 2) {                                                  \
-            turned_##name##_##W(p, how, is_past, l, FEW / 2);                                        \
-        }                                                                                            \
-        for (; l < p->m; l++) {                                                                      \
-            turned_##name##_##W(p, how, is_past, l, 1);                                              \
-        }                                                                                            \
-        if (is_past) {                                                                               \
-            gx_copy_past_end();                                                                      \
-        }                                                                                            \
-    }                                                                                                \
-    GX_INLINE void lines_##name##_##W(const gx_args *p, gx_how how, bool is_scattered)               \
-    {                                                                                                \
-        enum { LANES = W / sizeof(real) };                                                           \
-        int64_t l = 0;                                                                               \
-        for (; l + (GO_BYTES / W) * LANES <= p->m; l += (GO_BYTES / W) * LANES) {                    \
-            if (is_scattered) {                                                                      \
-                scatter_##name##_##W(p, how, l, (GO_BYTES / W));                                     \
-            } else {                                                                                 \
-                gather_##name##_##W(p, how, l, (GO_BYTES / W));                                      \
-            }                                                                                        \
-        }                                                                                            \
-        for (; l + LANES <= p->m; l += LANES) {                                                      \
-            if (is_scattered) {                                                                      \
-                scatter_##name##_##W(p, how, l, 1);                                                  \
-            } else {                                                                                 \
-                gather_##name##_##W(p, how, l, 1);                                                   \
-            }                                                                                        \
-        }                                                                                            \
-        for (; l < p->m; l++) {                                                                      \
-            if (is_scattered) {                                                                      \
-                scatter_line_##name##_##W(p, how, l);                                                \
-            } else {                                                                                 \
-                gather_line_##name##_##W(p, how, l);                                                 \
-            }                                                                                        \
-        }                                                                                            \
+#define DEFINE_REAL(name, real, W)                                                                 \
+    GX_INLINE void gather_##name##_##W(const gx_args *p, gx_how how, int64_t l, int vectors)       \
+    {                                                                                              \
+        enum { LANES = W / sizeof(real) };                                                         \
+        const gx_csr *s = p->sparse;                                                               \
+        const real *b = (const real *)p->b + l, *value = s->value, alpha = (real)p->alpha.re;      \
+        int64_t end = s->start[s->rows];                                                           \
+        for (int64_t i = 0; i < s->rows; i++) {                                                    \
+            vec_##name##_##W sum[(GO_BYTES / W)] = {{0}};                                          \
+            for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                              \
+                const real *x = b + COLUMN(s, how.is_wide, e) * p->ldb;                            \
+                real v = value[e];                                                                 \
+                if (e + AHEAD < end) {                                                             \
+                    const real *next = b + COLUMN(s, how.is_wide, e + AHEAD) * p->ldb;             \
+                    FETCH(next, (size_t)vectors *W, 0)                                             \
+                }                                                                                  \
+                for (int q = 0; q < vectors; q++) {                                                \
+                    sum[q] += v * *(const vec_##name##_##W *)(x + q * LANES);                      \
+                }                                                                                  \
+            }                                                                                      \
+            real *c = (real *)p->c + i * p->ldc + l;                                               \
+            for (int q = 0; q < vectors; q++) {                                                    \
+                vec_##name##_##W before = {0};                                                     \
+                if (!how.is_fresh) {                                                               \
+                    before = *(const vec_##name##_##W *)(c + q * LANES);                           \
+                }                                                                                  \
+                *(vec_##name##_##W *)(c + q * LANES) = before + alpha * sum[q];                    \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    GX_INLINE void gather_line_##name##_##W(const gx_args *p, gx_how how, int64_t l)               \
+    {                                                                                              \
+        const gx_csr *s = p->sparse;                                                               \
+        const real *b = (const real *)p->b + l, *value = s->value;                                 \
+        for (int64_t i = 0; i < s->rows; i++) {                                                    \
+            real sum = 0;                                                                          \
+            for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                              \
+                sum += value[e] * b[COLUMN(s, how.is_wide, e) * p->ldb];                           \
+            }                                                                                      \
+            real *c = (real *)p->c + i * p->ldc + l, before = how.is_fresh ? 0 : *c;               \
+            *c = before + (real)p->alpha.re * sum;                                                 \
+        }                                                                                          \
+    }                                                                                              \
+    GX_INLINE void scatter_##name##_##W(const gx_args *p, gx_how how, int64_t l, int vectors)      \
+    {                                                                                              \
+        enum { LANES = W / sizeof(real) };                                                         \
+        const gx_csr *s = p->sparse;                                                               \
+        const real *value = s->value, alpha = (real)p->alpha.re;                                   \
+        real *c = (real *)p->c + l;                                                                \
+        int64_t end = s->start[s->rows];                                                           \
+        for (int64_t i = 0; i < s->rows; i++) {                                                    \
+            vec_##name##_##W x[(GO_BYTES / W)] = {{0}};                                            \
+            for (int q = 0; q < vectors; q++) {                                                    \
+                x[q] = alpha * *(const vec_##name##_##W *)((const real *)p->b + i * p->ldb + l +   \
+                                                           q * LANES);                             \
+            }                                                                                      \
+            for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                              \
+                real *y = c + COLUMN(s, how.is_wide, e) * p->ldc, v = value[e];                    \
+                if (e + AHEAD < end) {                                                             \
+                    const real *next = c + COLUMN(s, how.is_wide, e + AHEAD) * p->ldc;             \
+                    FETCH(next, (size_t)vectors *W, 1)                                             \
+                }                                                                                  \
+                for (int q = 0; q < vectors; q++) {                                                \
+                    *(vec_##name##_##W *)(y + q * LANES) += v * x[q];                              \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    GX_INLINE void scatter_line_##name##_##W(const gx_args *p, gx_how how, int64_t l)              \
+    {                                                                                              \
+        const gx_csr *s = p->sparse;                                                               \
+        const real *value = s->value;                                                              \
+        real *c = (real *)p->c + l;                                                                \
+        for (int64_t i = 0; i < s->rows; i++) {                                                    \
+            real x = (real)p->alpha.re * ((const real *)p->b)[i * p->ldb + l];                     \
+            for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                              \
+                c[COLUMN(s, how.is_wide, e) * p->ldc] += value[e] * x;                             \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    /* to(r, q) = c(i + r, q) + alpha (row i + r of the panel) b(:, q), q < lines: a row, or \
+       LANES of them that run along. */     \
+    GX_INLINE void row_##name##_##W(const gx_args *p, gx_how how, int64_t i, int lines,            \
+                                    const real *b, const real *c, real *to, int64_t ldto)          \
+    {                                                                                              \
+        const gx_csr *s = p->sparse;                                                               \
+        const real *value = s->value;                                                              \
+        real sum[FEW] = {0}, alpha = (real)p->alpha.re;                                            \
+        for (int64_t e = s->start[i]; e < s->start[i + 1]; e++) {                                  \
+            const real *x = b + COLUMN(s, how.is_wide, e);                                         \
+            for (int q = 0; q < lines; q++) {                                                      \
+                sum[q] = plus_##name(how.is_along, sum[q], value[e], x[q * p->ldb]);               \
+            }                                                                                      \
+        }                                                                                          \
+        for (int q = 0; q < lines; q++) {                                                          \
+            real before = how.is_fresh ? 0 : c[i + q * p->ldc];                                    \
+            to[q * ldto] = before + alpha * sum[q];                                                \
+        }                                                                                          \
+    }                                                                                              \
+    GX_INLINE void along_##name##_##W(const gx_args *p, gx_how how, int64_t i, int lines,          \
+                                      const real *b, const real *c, real *to, int64_t ldto)        \
+    {                                                                                              \
+        enum { LANES = W / sizeof(real) };                                                         \
+        const gx_csr *s = p->sparse;                                                               \
+        int64_t first = s->start[i], count = s->start[i + 1] - first;                              \
+        vec_##name##_##W sum[FEW] = {{0}};                                                         \
+        real alpha = (real)p->alpha.re;                                                            \
+        for (int64_t k = 0; k < count; k++) {                                                      \
+            const real *x = b + COLUMN(s, how.is_wide, first + k);                                 \
+            const real *value = (const real *)s->value + first + k;                                \
+            vec_##name##_##W v = {0};                                                              \
+            for (int r = 0; r < LANES; r++) {                                                      \
+                v[r] = value[r * count];                                                           \
+            }                                                                                      \
+            for (int q = 0; q < lines && k == count - 1; q++) {                                    \
+                __builtin_prefetch((const char *)(x + q * p->ldb) + ALONG_AHEAD);                  \
+            }                                                                                      \
+            for (int q = 0; q < lines; q++) {                                                      \
+                sum[q] += v * *(const vec_##name##_##W *)(x + q * p->ldb);                         \
+            }                                                                                      \
+        }                                                                                          \
+        for (int q = 0; q < lines; q++) {                                                          \
+            vec_##name##_##W before = {0};                                                         \
+            if (!how.is_fresh) {                                                                   \
+                before = *(const vec_##name##_##W *)(c + i + q * p->ldc);                          \
+            }                                                                                      \
+            *(vec_##name##_##W *)(to + q * ldto) = before + alpha * sum[q];                        \
+        }                                                                                          \
+    }                                                                                              \
+    GX_INLINE void turned_##name##_##W(const gx_args *p, gx_how how, bool is_past, int64_t l,      \
+                                       int lines)                                                  \
+    {                                                                                              \
+        enum { LANES = W / sizeof(real) };                                                         \
+        real held[FEW * STRETCH];                                                                  \
+        const real *b = (const real *)p->b + l * p->ldb;                                           \
+        real *c = (real *)p->c + l * p->ldc;                                                       \
+        for (int64_t row = 0; row < p->n; row += STRETCH) {                                        \
+            int64_t end = gx_min(p->n, row + STRETCH), ldto = is_past ? STRETCH : p->ldc;          \
+            for (int64_t i = row; i < end;) {                                                      \
+                real *to = is_past ? held + (i - row) : c + i;                                     \
+                if (how.is_along && lines > 1 && i + LANES <= end &&                               \
+                    runs_along(p->sparse, how.is_wide, i, LANES)) {                                \
+                    along_##name##_##W(p, how, i, lines, b, c, to, ldto);                          \
+                    i += LANES;                                                                    \
+                } else {                                                                           \
+                    row_##name##_##W(p, how, i, lines, b, c, to, ldto);                            \
+                    i++;                                                                           \
+                }                                                                                  \
+            }                                                                                      \
+            for (int q = 0; is_past && q < lines; q++) {                                           \
+                gx_copy_past(c + row + q * p->ldc, held + q * STRETCH,                             \
+                             (size_t)(end - row) * sizeof(real));                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    GX_INLINE void columns_##name##_##W(const gx_args *p, gx_how how)                              \
+    {                                                                                              \
+        int64_t l = 0;                                                                             \
+        bool is_past =                                                                             \
+            how.is_along && how.is_fresh && p->m * p->n * (int64_t)sizeof(real) >= GX_PAST_BYTES;  \
+        for (; l + FEW <= p->m; l += FEW) {                                                        \
+            turned_##name##_##W(p, how, is_past, l, FEW);                                          \
+        }                                                                                          \
+        for (; l + FEW / 2 <= p->m; l += FEW / 2) {                                                \
+            turned_##name##_##W(p, how, is_past, l, FEW / 2);                                      \
+        }                                                                                          \
+        for (; l < p->m; l++) {                                                                    \
+            turned_##name##_##W(p, how, is_past, l, 1);                                            \
+        }                                                                                          \
+        if (is_past) {                                                                             \
+            gx_copy_past_end();                                                                    \
+        }                                                                                          \
+    }                                                                                              \
+    GX_INLINE void lines_##name##_##W(const gx_args *p, gx_how how, bool is_scattered)             \
+    {                                                                                              \
+        enum { LANES = W / sizeof(real) };                                                         \
+        int64_t l = 0;                                                                             \
+        for (; l + (GO_BYTES / W) * LANES <= p->m; l += (GO_BYTES / W) * LANES) {                  \
+            if (is_scattered) {                                                                    \
+                scatter_##name##_##W(p, how, l, (GO_BYTES / W));                                   \
+            } else {                                                                               \
+                gather_##name##_##W(p, how, l, (GO_BYTES / W));                                    \
+            }                                                                                      \
+        }                                                                                          \
+        for (; l + LANES <= p->m; l += LANES) {                                                    \
+            if (is_scattered) {                                                                    \
+                scatter_##name##_##W(p, how, l, 1);                                                \
+            } else {                                                                               \
+                gather_##name##_##W(p, how, l, 1);                                                 \
+            }                                                                                      \
+        }                                                                                          \
+        for (; l < p->m; l++) {                                                                    \
+            if (is_scattered) {                                                                    \
+                scatter_line_##name##_##W(p, how, l);                                              \
+            } else {                                                                               \
+                gather_line_##name##_##W(p, how, l);                                               \
+            }                                                                                      \
+        }                                                                                          \
     }
 
 DEFINE_REAL(f64, double, 32)

@@ -2,10 +2,10 @@
 ** Loading a whole matrix, and running one kernel on it: see dense.h.
 **
 ** Loading: tiles of the source are handed out one at a time to helper threads (stream.h), each of
-** which reads its rectangle straight into its place.  Of tiles that are fewer than helpers could be
-** each is cut into some, columns of it: one thread copies 3 GB/s, and to find the way into the middle
-** of a tile takes less.  Without helpers, and a single small tile, the caller reads, and sources
-** that are not stored.  Memory: the buffer itself, nothing else.
+** which reads its rectangle straight into its place.  Of tiles that are fewer than helpers could
+** be each is cut into some, columns of it: one thread copies 3 GB/s, and to find the way into the
+** middle of a tile takes less.  Without helpers, and a single small tile, the caller reads, and
+** sources that are not stored.  Memory: the buffer itself, nothing else.
 **
 ** A call goes through gx_team_call(), whose work space is the governor's.  Interrupts are noticed
 ** between the pieces of what is cut into pieces; LAPACK's eigensolvers are one piece, and are left
