@@ -8,7 +8,8 @@ Plan:
 4. exclude_self; candidates: scores of a whole search, -1, twice the same, none, of one query as a list; strips without any are not
    read;
 5. WHERE, ORDER BY and LIMIT reach the search and change no result;
-6. E is read once for all queries, in batches where these do not fit, as gx_plan foretells;
+6. E is read once for all queries, in batches where these do not fit, as gx_plan foretells; queries that are one large tile are read
+   by several helpers, by the caller where only its connection sees them, each byte once: the same lists as from raw bytes;
 7. exact refusals: k, metrics, shapes, complex operands, NaN and Inf in either, scores that overflow,
    candidates out of range;
 8. an interrupt;
@@ -290,6 +291,33 @@ def test_reads_once(filedb):
         count = (read - Q.nbytes) // E.nbytes
         assert (read - Q.nbytes) % E.nbytes == 0 and count >= least and (count == 1) == (least == 1)
         assert f", {count} pass" in passes
+
+
+@pytest.mark.parametrize("page", [4096, 65536])
+def test_queries_of_one_tile(tmp_path, page):
+    db = gx_connect(str(tmp_path / "one.db"))
+    db.execute(f"PRAGMA page_size = {page}")
+    rng = np.random.default_rng(61)
+    E, Q = rng.standard_normal((40, 700)).astype("<f4"), rng.standard_normal((2900, 700)).astype("<f4")
+    store(db, "E", E)
+    store(db, "Q", Q)
+    assert db.execute("SELECT tile_rows, tile_cols FROM gx WHERE name = 'Q'").fetchone() >= (2900, 700)
+    want = knn(db, Q.tobytes(), "E", 3)
+
+    def reads():
+        db.execute("SELECT gx_stats_reset()")
+        assert knn(db, "Q", "E", 3) == want
+        assert q(db, "SELECT value FROM gx_stats WHERE name = 'bytes_read'") == Q.nbytes + E.nbytes
+        return q(db, "SELECT value FROM gx_stats WHERE name = 'helper_reads'")
+
+    for readers, most in ((1, 0), (2, 2), (8, 3)):  # no part is less than 2 MiB
+        q(db, "SELECT gx_config('readers', ?)", readers)
+        assert (reads() > 0) == (most > 0) and reads() <= most
+    db.execute("BEGIN")
+    q(db, "SELECT gx_scale('Q', 1, 'Q', '{\"replace\":true}')")
+    assert reads() == 0
+    db.execute("ROLLBACK")
+    db.close()
 
 
 # ---- 7. refusals -----------------------------------------------------------------------------------------------------
