@@ -94,7 +94,9 @@ static int64_t cut_for_helpers(loading *l, size_t bytes)
     const size_t PART_LEAST = 2 << 20; // to open a helper takes as long as a part
     int64_t readers = l->run->ctx->config.number[GX_SET_READERS];
     int64_t most = (int64_t)(bytes / PART_LEAST) / l->tiles;
-    int64_t parts = gx_max(1, gx_min(gx_min(readers / l->tiles, most), l->mat->tile_cols));
+    bool may_cut = l->mat->kind == GX_MAT_STORED && !l->mat->is_sparse; // columns lie together
+    int64_t parts =
+        may_cut ? gx_max(1, gx_min(gx_min(readers / l->tiles, most), l->mat->tile_cols)) : 1;
     if (gx_mat_base_stored(l->mat) == NULL || l->tiles * parts == 1) {
         return 0;
     }
