@@ -88,6 +88,9 @@ enum { VECTOR = 32 };
 
 typedef int64_t quad __attribute__((vector_size(VECTOR), aligned(4), may_alias));
 typedef int32_t octet __attribute__((vector_size(VECTOR), aligned(4), may_alias));
+#ifdef __clang__
+typedef int32_t lined_octet __attribute__((vector_size(VECTOR), may_alias));
+#endif
 
 /* Lanes of two vectors by number, those of the second after those of the first. */
 #ifdef __clang__
@@ -99,7 +102,12 @@ typedef int32_t octet __attribute__((vector_size(VECTOR), aligned(4), may_alias)
 /* Write a vector; is_past: past the caches, to a multiple of VECTOR bytes. */
 GX_INLINE void write_octet(bool is_past, char *to, octet x)
 {
-#ifdef __x86_64__
+#ifdef __clang__
+    if (is_past) {
+        __builtin_nontemporal_store((lined_octet)x, (lined_octet *)(void *)to);
+        return;
+    }
+#elif defined(__x86_64__)
     if (is_past) { // in words: the compiler's name for it wants AVX2 in a function that is inlined
         __asm__("vmovntdq %1, %0" : "=m"(*(octet *)to) : "x"(x));
         return;
