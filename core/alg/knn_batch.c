@@ -253,7 +253,7 @@ static double length_of(double square, gx_dtype dtype, const void *x, int64_t d)
     return square == 0 && !is_nothing ? DBL_MIN : sqrt(square);
 }
 
-/* b's columns, and their lengths. */
+/* b's columns, and their lengths without the shift. */
 static void make_some(gx_knn_search *s, int64_t first, int64_t end)
 {
     gx_knn_batch *b = &s->batch;
@@ -264,7 +264,7 @@ static void make_some(gx_knn_search *s, int64_t first, int64_t end)
         for (int64_t l = 0; b->shift != NULL && l < d; l++) {
             double x = b->query[j * d + l] - get(s->dtype, b->shift, l);
             sum += x * x;
-            put(s->dtype, b->b, j * d + l, x);
+            put(s->dtype, b->b, j * d + l, b->is_b_plain ? b->query[j * d + l] : x);
         }
         const double *query = b->query + j * d;
         float *narrow = (float *)b->b + j * d; // as doubles they are the queries themselves

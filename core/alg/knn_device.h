@@ -23,6 +23,7 @@ typedef enum gx_knn_piece {
     GX_KNN_SQUARE,
     GX_KNN_LENGTH,
     GX_KNN_SHIFT,
+    GX_KNN_PLAIN, /* with the shift, in f32, where the device makes b, and doubles, of them */
     GX_KNN_B,
     GX_KNN_MERIT,
     GX_KNN_INDEX,
@@ -94,11 +95,15 @@ static inline bool gx_knn_is_listed(const gx_knn_device *d)
     return d->s->args->C != NULL;
 }
 
-/* Are the queries as doubles, which their merits come from, made on the device, of exact ones? */
-static inline bool gx_knn_is_widened(const gx_knn_device *d)
+/*
+** Are the queries as doubles, which their merits come from, made on the device, of exact ones, and
+** with a shift what is multiplied, too?
+*/
+static inline bool gx_knn_is_made_there(const gx_knn_device *d)
 {
-    return d->s->dtype == GX_F32 && d->s->args->Q->dtype == GX_F32 && !gx_knn_is_shifted(d->s) &&
-           !gx_knn_is_listed(d) && gx_accel_offers(d->accel, GX_CONVERT, GX_F64);
+    return d->s->dtype == GX_F32 && d->s->args->Q->dtype == GX_F32 && !gx_knn_is_listed(d) &&
+           gx_accel_offers(d->accel, GX_CONVERT, GX_F64) &&
+           (!gx_knn_is_shifted(d->s) || gx_accel_offers(d->accel, GX_MAP, GX_F32));
 }
 
 /* Do lists come down by turns, each behind a mark of its own? */

@@ -22,6 +22,7 @@ typedef struct gx_knn_batch {
     double *length;     /* n: of b's columns                                      */
     void *b;            /* d x n of dtype: without the shift; may be query itself */
     void *shift;        /* d of dtype; NULL: none                                 */
+    bool is_b_plain;    /* b is with the shift: devices take it off               */
 } gx_knn_batch;
 
 typedef struct gx_knn_search {

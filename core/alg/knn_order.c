@@ -250,7 +250,9 @@ bool gx_knn_has_turns(const gx_knn_group *g)
 /* The batch, of which nothing is ready, nor has been sent. */
 static void begin_batch(gx_knn_group *g)
 {
-    gx_knn_begin(g->part[0].s, g->first, g->count);
+    gx_knn_search *s = g->part[0].s;
+    gx_knn_begin(s, g->first, g->count);
+    s->batch.is_b_plain = gx_knn_is_made_there(&g->part[0]);
     for (int k = 0; k < g->parts; k++) {
         gx_knn_device *d = &g->part[k];
         gx_knn_lay_out(d, g->count);

@@ -66,12 +66,17 @@ gx_code gx_knn_put(gx_knn_device *d, char *to, size_t at, const void *from, size
 
 /*
 ** What of a piece belongs to queries [j, j + n) of the batch; the shift goes with the first.
-** Doubles that the device can make itself do not go: they are two thirds of the bytes.
+** What the device can make itself does not go: doubles are two thirds of the bytes.
 */
 typedef struct slice {
     const char *from;
     size_t at, bytes;
 } slice;
+
+static bool has_plain(const gx_knn_device *d)
+{
+    return d->at[GX_KNN_PLAIN + 1] > d->at[GX_KNN_PLAIN];
+}
 
 static slice slice_of(const gx_knn_device *d, gx_knn_piece piece, int64_t j, int64_t n)
 {
@@ -84,9 +89,11 @@ static slice slice_of(const gx_knn_device *d, gx_knn_piece piece, int64_t j, int
                           [GX_KNN_SQUARE] = {b->square, sizeof(double)},
                           [GX_KNN_LENGTH] = {b->length, sizeof(double)},
                           [GX_KNN_SHIFT] = {b->shift, k * es},
+                          [GX_KNN_PLAIN] = {b->b, k * es},
                           [GX_KNN_B] = {b->b, k * es}};
+    bool is_made_there = piece == GX_KNN_QUERY || (piece == GX_KNN_B && has_plain(d));
     if (d->at[piece + 1] == d->at[piece] || (piece == GX_KNN_SHIFT && j > 0) ||
-        (piece == GX_KNN_QUERY && gx_knn_is_widened(d))) {
+        (is_made_there && gx_knn_is_made_there(d))) {
         return (slice){.bytes = 0};
     }
     size_t at = (size_t)j * of[piece].each;
@@ -95,18 +102,27 @@ static slice slice_of(const gx_knn_device *d, gx_knn_piece piece, int64_t j, int
                    .bytes = piece == GX_KNN_SHIFT ? k * es : (size_t)n * of[piece].each};
 }
 
-/* Queries [j, j + n) as doubles, of those that have been sent. */
-static gx_code widen(gx_knn_device *d, int64_t j, int64_t n, gx_err *err)
+/* Of queries [j, j + n), which have been sent, what the device makes: doubles; b, of a shift. */
+static gx_code make_there(gx_knn_device *d, int64_t j, int64_t n, gx_err *err)
 {
     const gx_accel *accel = d->accel;
     int64_t k = d->s->args->E->cols;
     size_t at = (size_t)(j * k);
     gx_args args = {.m = k, .n = n, .from = GX_F32, .lda = k, .ldc = k};
-    args.a = gx_knn_place(d, GX_KNN_B, at * sizeof(float));
+    if (!gx_knn_is_made_there(d) || k == 0) {
+        return GX_OK;
+    }
+    args.a = gx_knn_place(d, has_plain(d) ? GX_KNN_PLAIN : GX_KNN_B, at * sizeof(float));
     args.c = gx_knn_place(d, GX_KNN_QUERY, at * sizeof(double));
-    return !gx_knn_is_widened(d) || k == 0
+    GX_TRY(accel->backend->kernel[GX_CONVERT][GX_F64](accel->dev, accel->run, &args, err));
+    args.map = GX_MAP_ADD;
+    args.alpha = GX_ONE;
+    args.b = gx_knn_place(d, GX_KNN_SHIFT, 0); // one column, taken off each
+    args.beta = (gx_scalar){-1, 0};
+    args.c = gx_knn_place(d, GX_KNN_B, at * sizeof(float));
+    return !has_plain(d)
                ? GX_OK
-               : accel->backend->kernel[GX_CONVERT][GX_F64](accel->dev, accel->run, &args, err);
+               : accel->backend->kernel[GX_MAP][GX_F32](accel->dev, accel->run, &args, err);
 }
 
 gx_code gx_knn_send(gx_knn_group *g, int64_t end, gx_err *err)
@@ -127,7 +143,7 @@ gx_code gx_knn_send(gx_knn_group *g, int64_t end, gx_err *err)
         }
     }
     GX_TRY(gx_knn_put_end(first, first->part.data, err));
-    GX_TRY(widen(first, j, n, err));
+    GX_TRY(make_there(first, j, n, err));
     for (int k = 1; k < g->parts; k++) {
         gx_knn_device *d = &g->part[k];
         const gx_accel *accel = d->accel;
@@ -141,7 +157,7 @@ gx_code gx_knn_send(gx_knn_group *g, int64_t end, gx_err *err)
                 (const char *)first->part.data + of.at, of.bytes, err));
             gx_stats_add(&d->run->ctx->stats, GX_STAT_PEER_BYTES, (int64_t)of.bytes);
         }
-        GX_TRY(widen(d, j, n, err));
+        GX_TRY(make_there(d, j, n, err));
     }
     g->culprit = culprit;
     return GX_OK;

@@ -58,7 +58,8 @@ typedef enum gx_kernel_id {
     GX_TRANSPOSE, /* c = op(a)                              a is n x m for TRANS, CONJ_TRANS      */
     GX_MAP,       /* c = map(a, b, b2), by element          in place allowed (c = a, b or b2);
                      the kinds of map, their operands, what each computes: map.h.  A kind that has
-                     no meaning for complex numbers is refused                                    */
+                     no meaning for complex numbers is refused.  An operand with a leading
+                     dimension of 0 is one column for all                                         */
     GX_SYMMETRIZE, /* copy triangle uplo of c onto the other one; n x n; conjugated for transa
                      CONJ_TRANS                                                                   */
     GX_PAIR,       /* c += a b and c2 += a^H b2       a m x n, read once; b, c2 n x k; b2, c m x k;

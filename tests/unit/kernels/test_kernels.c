@@ -465,23 +465,28 @@ static void compare_maps(const map *t, const gx_args *s, const block *a, const b
     }
 }
 
-/* place: 0 c apart, 1 c = a, 2 c = b, 3 c = the third operand. */
+/* place: -1 c apart, b one column for all; 0 c apart, 1 c = a, 2 c = b, 3 c = the third operand. */
 static void run_map(const map *t, gx_dtype dtype, gx_args s, data what, int place)
 {
     block x[3], x0[3], c = block_random(dtype, s.m, s.n, PLAIN), want = block_copy(&c);
-    block *from[3] = {NULL, NULL, NULL}, *into = place == 0 ? &c : &x[place - 1];
+    block *from[3] = {NULL, NULL, NULL}, *into = place <= 0 ? &c : &x[place - 1];
     for (int k = 0; k < 3; k++) {
         x[k] = block_random(dtype, s.m, s.n, what);
+        for (int64_t j = 1; k == 1 && place < 0 && j < s.n; j++) {
+            for (int64_t i = 0; i < s.m; i++) {
+                block_set(&x[k], i, j, block_get(&x[k], i, 0));
+            }
+        }
         x0[k] = block_copy(&x[k]);
         from[k] = k < t->operands ? &x[k] : NULL;
     }
     gx_err err = {.code = GX_OK}, err_ref = {.code = GX_OK};
     s.map = t->kind;
-    gx_code code = device_run3(&ref, t->kernel, dtype, s, from[0], from[1], from[2], &want,
-                               &err_ref);
-    assert_int_equal(device_run3(&device_now, t->kernel, dtype, s, from[0], from[1], from[2], into,
-                                 &err),
-                     code);
+    gx_code code =
+        device_run3(&ref, t->kernel, dtype, s, from[0], from[1], from[2], &want, &err_ref);
+    x[1].ld = place < 0 ? 0 : x[1].ld;
+    assert_int_equal(
+        device_run3(&device_now, t->kernel, dtype, s, from[0], from[1], from[2], into, &err), code);
     if (code == GX_OK) {
         compare_maps(t, &s, &x0[0], &x0[1], into, &want);
     } else {
@@ -505,7 +510,7 @@ static void map_shapes(const map *t, gx_dtype dtype, data what)
             int s = turn++ % SCALARS;
             gx_args args = {
                 .m = rows[i], .n = cols[j], .alpha = scalars[s].alpha, .beta = scalars[s].beta};
-            for (int place = 0; place <= t->operands; place++) {
+            for (int place = t->operands == 2 ? -1 : 0; place <= t->operands; place++) {
                 run_map(t, dtype, args, what, place);
             }
         }
@@ -770,9 +775,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gemm),        cmocka_unit_test(syrk),
         cmocka_unit_test(herk),        cmocka_unit_test(products_at_the_edges),
-        cmocka_unit_test(elementwise), cmocka_unit_test(transposes),
-        cmocka_unit_test(reductions),  cmocka_unit_test(refusals),
-        cmocka_unit_test(facts),
+        cmocka_unit_test(elementwise),
+        cmocka_unit_test(transposes),  cmocka_unit_test(reductions),
+        cmocka_unit_test(refusals),    cmocka_unit_test(facts),
     };
     int failed = 0;
     for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
