@@ -67,24 +67,8 @@ static double get(gx_dtype dtype, const void *x, int64_t at)
     return dtype == GX_F64 ? ((const double *)x)[at] : (double)((const float *)x)[at];
 }
 
-/* Queries of a piece; numbers of the mean in one. */
-enum { QUERIES = 64, NUMBERS = 16 };
-
-typedef void (*piece_fn)(gx_knn_search *s, int64_t first, int64_t end);
-
-typedef struct pieces {
-    gx_knn_search *s;
-    piece_fn fn;
-    int64_t count, each;
-} pieces;
-
-static gx_code run_piece(void *arg, int64_t piece, int member, gx_err *err)
-{
-    const pieces *p = arg;
-    (void)member, (void)err;
-    p->fn(p->s, piece * p->each, gx_min(p->count, (piece + 1) * p->each));
-    return GX_OK;
-}
+/* Queries of a piece. */
+enum { QUERIES = 64 };
 
 bool gx_knn_wants_team(const gx_knn_search *s)
 {
@@ -92,33 +76,14 @@ bool gx_knn_wants_team(const gx_knn_search *s)
     return s->batch.some * s->args->E->cols >= (s->is_beside ? MUCH_BESIDE : MUCH);
 }
 
-/* fn for 0 .. count - 1, `each` at a time, by the team where there is much to do. */
-static void for_all(gx_knn_search *s, int64_t count, int64_t each, piece_fn fn)
-{
-    pieces p = {.s = s, .fn = fn, .count = count, .each = each};
-    gx_team *team = gx_knn_wants_team(s) && gx_ok(s->run) ? gx_run_team(s->run) : NULL;
-    gx_err err = {0};
-    if (!gx_ok(s->run)) {
-        return;
-    }
-    if (team == NULL) {
-        fn(s, 0, count);
-        return;
-    }
-    gx_team_run(team, gx_ceil_div(count, each), run_piece, &p, &err);
-    gx_run_fail(s->run, &err);
-}
-
-/* What follows is done for queries [first, end) of those that are being made ready. */
-
-/* The first that is refused. */
-static void check_some(gx_knn_search *s, int64_t first, int64_t end)
+/* Which one is refused, and why: the first. */
+static void explain_refusal(gx_knn_search *s)
 {
     const gx_knn_batch *b = &s->batch;
     int64_t d = s->args->E->cols;
     const double *query = b->query + b->made * d;
     gx_err err = {0};
-    for (int64_t j = first; j < end && err.code == GX_OK; j++) {
+    for (int64_t j = 0; j < b->some && err.code == GX_OK; j++) {
         for (int64_t l = 0; l < d && err.code == GX_OK; l++) {
             if (!is_taken(s, query[j * d + l])) {
                 refuse_query(s, b->first + b->made + j, l, query[j * d + l], &err);
@@ -127,6 +92,8 @@ static void check_some(gx_knn_search *s, int64_t first, int64_t end)
     }
     gx_run_fail(s->run, &err);
 }
+
+/* What follows is done for queries [first, end) of those that are being made ready. */
 
 static bool are_taken(const gx_knn_search *s, int64_t first, int64_t end)
 {
@@ -148,26 +115,6 @@ static bool are_taken(const gx_knn_search *s, int64_t first, int64_t end)
         most = bits > most ? bits : most;
     }
     return most < INFINITE;
-}
-
-static void look_at_some(gx_knn_search *s, int64_t first, int64_t end)
-{
-    if (!are_taken(s, first, end)) {
-        atomic_store(&s->has_refused, true);
-    }
-}
-
-/* Which one is refused, and why, is told in the order of the queries. */
-static void check_queries(gx_knn_search *s)
-{
-    if (!gx_ok(s->run)) {
-        return;
-    }
-    atomic_store(&s->has_refused, false);
-    for_all(s, s->batch.some, QUERIES, look_at_some);
-    if (atomic_load(&s->has_refused)) {
-        check_some(s, 0, s->batch.some);
-    }
 }
 
 /*
@@ -197,8 +144,8 @@ static void turn_some(gx_knn_search *s, int64_t first, int64_t end)
 }
 
 /*
-** The queries, as columns.  Many are read as they lie and turned by the team, where there is memory
-** for that beside them.
+** The queries, as columns.  Many are read as they lie, where there is memory for that beside them,
+** to be turned by the team.
 */
 static void load_queries(gx_knn_search *s)
 {
@@ -208,14 +155,8 @@ static void load_queries(gx_knn_search *s)
     int64_t d = s->args->E->cols, n = b->some, first = b->first + b->made;
     gx_err refusal = {0};
     size_t bytes = (size_t)(n * d) * gx_dtype_bytes(Q->dtype);
-    void *rows = NULL;
-    if (gx_ok(run) && n > QUERIES &&
-        gx_mem_alloc(run->ctx->mem, bytes, "queries", &rows, &refusal) == GX_OK) {
-        gx_dense_load_rows(run, Q, first, n, Q->dtype, rows, n);
-        b->rows = rows;
-        for_all(s, n, QUERIES, turn_some);
-        b->rows = NULL;
-        gx_mem_free(run->ctx->mem, rows);
+    if (n > QUERIES && gx_mem_alloc(run->ctx->mem, bytes, "queries", &b->rows, &refusal) == GX_OK) {
+        gx_dense_load_rows(run, Q, first, n, Q->dtype, b->rows, n);
         return;
     }
     gx_mat columns;
@@ -223,23 +164,25 @@ static void load_queries(gx_knn_search *s)
     gx_dense_load(run, &columns, GX_F64, b->query + b->made * d, gx_max(d, 1));
 }
 
-/* The mean of the first that are made ready, in dtype: of numbers [first, end). */
-static void shift_some(gx_knn_search *s, int64_t first, int64_t end)
+/* The shift, in dtype: the mean of some of the first that are made ready, RUN of each stretch. */
+static void make_shift(gx_knn_search *s)
 {
+    enum { RUN = 16, RUNS = 16 };
     const gx_knn_batch *b = &s->batch;
-    int64_t d = s->args->E->cols;
-    double share = 1 / (double)b->some;
-    for (int64_t l = first; l < end; l += NUMBERS) {
-        double sum[NUMBERS] = {0};
-        int64_t count = gx_min(NUMBERS, end - l);
-        for (int64_t j = 0; j < b->some; j++) {
-            for (int64_t e = 0; e < count; e++) {
-                sum[e] += b->query[j * d + l + e] * share;
+    int64_t d = s->args->E->cols, n = b->some, apart = gx_max(RUN, n / RUNS);
+    int64_t runs = gx_min(gx_ceil_div(n, apart), RUNS);
+    double share = 1 / (double)(gx_min(n - (runs - 1) * apart, RUN) + (runs - 1) * RUN);
+    gx_dtype dtype = b->rows != NULL ? s->args->Q->dtype : GX_F64;
+    for (int64_t l = 0; l < d; l++) {
+        double sum = 0;
+        for (int64_t r = 0; r < runs; r++) {
+            int64_t end = gx_min(n, r * apart + RUN);
+            for (int64_t j = r * apart; j < end; j++) {
+                sum += b->rows != NULL ? get(dtype, b->rows, l * n + j) * share
+                                       : b->query[j * d + l] * share;
             }
         }
-        for (int64_t e = 0; e < count; e++) {
-            put(s->dtype, b->shift, l + e, isfinite(sum[e]) ? sum[e] : 0);
-        }
+        put(s->dtype, b->shift, l, isfinite(sum) ? sum : 0);
     }
 }
 
@@ -276,6 +219,40 @@ static void make_some(gx_knn_search *s, int64_t first, int64_t end)
     }
 }
 
+static gx_code make_piece(void *arg, int64_t piece, int member, gx_err *err)
+{
+    gx_knn_search *s = arg;
+    int64_t first = piece * QUERIES, end = gx_min(s->batch.some, first + QUERIES);
+    (void)member, (void)err;
+    if (s->batch.rows != NULL) {
+        turn_some(s, first, end);
+    }
+    if (!are_taken(s, first, end)) {
+        atomic_store(&s->has_refused, true);
+    }
+    make_some(s, first, end);
+    return GX_OK;
+}
+
+/* Those that have been loaded, by the team where there is much to do. */
+static void make_all(gx_knn_search *s)
+{
+    int64_t pieces = gx_ceil_div(s->batch.some, QUERIES);
+    gx_team *team = gx_knn_wants_team(s) && gx_ok(s->run) ? gx_run_team(s->run) : NULL;
+    gx_err err = {0};
+    atomic_store(&s->has_refused, false);
+    for (int64_t piece = 0; piece < pieces && team == NULL && gx_ok(s->run); piece++) {
+        make_piece(s, piece, 0, &err);
+    }
+    if (team != NULL && gx_ok(s->run)) {
+        gx_team_run(team, pieces, make_piece, s, &err);
+        gx_run_fail(s->run, &err);
+    }
+    if (atomic_load(&s->has_refused) && gx_ok(s->run)) {
+        explain_refusal(s);
+    }
+}
+
 gx_code gx_knn_begin(gx_knn_search *s, int64_t first, int64_t n)
 {
     gx_run *run = s->run;
@@ -306,11 +283,12 @@ gx_code gx_knn_make(gx_knn_search *s, int64_t end)
     b->some = gx_max(0, end - b->made);
     if (b->some > 0 && gx_ok(s->run)) {
         load_queries(s);
-        check_queries(s);
-        if (gx_knn_is_shifted(s) && b->made == 0) {
-            for_all(s, s->args->E->cols, NUMBERS, shift_some);
+        if (gx_knn_is_shifted(s) && b->made == 0 && gx_ok(s->run)) {
+            make_shift(s);
         }
-        for_all(s, b->some, QUERIES, make_some);
+        make_all(s);
+        gx_mem_free(s->run->ctx->mem, b->rows);
+        b->rows = NULL;
         b->made = end;
     }
     return gx_ok(s->run) ? GX_OK : s->run->err.code;

@@ -206,7 +206,7 @@ static gx_code reserve_turns(gx_knn_device *d, bool by_groups, gx_err *err)
 {
     gx_run *run = d->run;
     gx_err refusal = {0};
-    int64_t groups = gx_ceil_div(d->batch, GX_KNN_QUERIES);
+    int64_t groups = gx_knn_turns(d->batch);
     void *turn = NULL, *call = NULL, *came = NULL;
     d->most_calls = d->is_whole ? GX_KNN_CALLS : d->panels;
     if (gx_mem_calloc(run->ctx->mem, (size_t)groups * sizeof *d->turn, "results", &turn,

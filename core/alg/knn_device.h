@@ -11,8 +11,8 @@
 #include "../exec/place.h"
 #include "knn_int.h"
 
-/* Queries of one call of GX_NEAREST; pairs of one call of GX_MERIT; buffers that panels share. */
-enum { GX_KNN_QUERIES = 2048, GX_KNN_PAIRS = 1 << 18, GX_KNN_RING = 2 };
+/* Queries of one GX_NEAREST at most; pairs of one GX_MERIT; buffers that panels share. */
+enum { GX_KNN_QUERIES = 2560, GX_KNN_PAIRS = 1 << 18, GX_KNN_RING = 2 };
 
 /* Calls of a turn at most, where all rows of a device have memory. */
 enum { GX_KNN_CALLS = 64 };
@@ -42,7 +42,7 @@ typedef struct gx_knn_call {
     int64_t info; /* 0; 1 + a row of these that is no number; < 0 */
 } gx_knn_call;
 
-/* GX_KNN_QUERIES of the batch, or the last of them, on a device. */
+/* `each` queries of the batch, or the last of them, on a device. */
 typedef struct gx_knn_turn {
     int64_t rows;  /* of the device's, from the first on: they have met    */
     int64_t calls; /* so many it took                                      */
@@ -83,6 +83,7 @@ struct gx_knn_group {
     gx_knn_device part[GX_DEVICES_MOST];
     int parts;
     int64_t first, count; /* queries of the batch                                  */
+    int64_t each;         /* of a turn, but for the last one                       */
     int64_t sent;         /* of these, how many have been sent to all parts        */
     int64_t taken;        /* and whose lists have come down                        */
     int culprit;          /* whose a failure is                                    */
@@ -158,6 +159,14 @@ gx_code gx_knn_put_end(gx_knn_device *d, char *to, gx_err *err);
 ** first device, and from there to the others.  Leaves the culprit as it was, unless it fails.
 */
 gx_code gx_knn_send(gx_knn_group *g, int64_t end, gx_err *err);
+
+/*
+** Turns of n queries, at most, and queries of each.  The rows of the last turn are handed out when
+** devices have nothing left to do, so of several it has the fewest, about a third; a turn more
+** would cost more than it saves.
+*/
+int64_t gx_knn_turns(int64_t n);
+int64_t gx_knn_each(int64_t n);
 
 /* Have all rows memory, to be met by some queries after the others? */
 bool gx_knn_has_turns(const gx_knn_group *g);

@@ -17,7 +17,7 @@ typedef struct gx_knn_batch {
     int64_t first, n;
     int64_t made, some; /* those that are ready, and how many next are being made so */
     double *query;      /* d x n: as they are                                     */
-    const void *rows;   /* some x d of Q's dtype, while they are turned; NULL     */
+    void *rows;         /* some x d of Q's dtype, until they are turned; NULL     */
     double *square;     /* n: nearest.h                                           */
     double *length;     /* n: of b's columns                                      */
     void *b;            /* d x n of dtype: without the shift; may be query itself */

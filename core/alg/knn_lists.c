@@ -77,8 +77,8 @@ static portion portion_of(const gx_knn_device *d, int64_t j, int64_t n)
     size_t each = (size_t)d->s->out->count * sizeof(double);
     portion p = {.at = (size_t)j * each,
                  .bytes = (size_t)n * each,
-                 .outcome = (size_t)(j / GX_KNN_QUERIES * GX_KNN_CALLS) * sizeof(int32_t),
-                 .outcomes = (size_t)d->turn[j / GX_KNN_QUERIES].calls * sizeof(int32_t)};
+                 .outcome = (size_t)(j / d->group->each * GX_KNN_CALLS) * sizeof(int32_t),
+                 .outcomes = (size_t)d->turn[j / d->group->each].calls * sizeof(int32_t)};
     p.is_small = 2 * p.bytes + p.outcomes <= d->stage.bytes;
     return p;
 }
@@ -90,7 +90,7 @@ static gx_code begin_group(gx_knn_device *d, int64_t j, int64_t n, gx_err *err)
     portion p = portion_of(d, j, n);
     GX_TRY(gx_knn_wait_for_stage(d, err));
     GX_TRY(accel->backend->queue_after_mark(accel->dev, accel->down,
-                                            d->turn[j / GX_KNN_QUERIES].made, err));
+                                            d->turn[j / d->group->each].made, err));
     if (!p.is_small) {
         return GX_OK;
     }
@@ -118,8 +118,8 @@ static gx_code end_group(gx_knn_device *d, int64_t j, int64_t n, double *merit, 
         GX_TRY(gx_knn_fetch(d, queue, gx_knn_place(d, GX_KNN_OUTCOME, p.outcome), outcome,
                             p.outcomes, err));
     }
-    gx_knn_call *call = d->call + j / GX_KNN_QUERIES * d->most_calls;
-    for (int64_t c = 0; c < d->turn[j / GX_KNN_QUERIES].calls; c++) {
+    gx_knn_call *call = d->call + j / d->group->each * d->most_calls;
+    for (int64_t c = 0; c < d->turn[j / d->group->each].calls; c++) {
         call[c].info = outcome[c];
     }
     return GX_OK;
@@ -179,7 +179,7 @@ gx_code gx_knn_take(gx_knn_group *g, gx_err *err)
 {
     const gx_knn_search *s = g->part[0].s;
     bool in_groups = gx_knn_is_by_turns(&g->part[0]);
-    int64_t j = g->taken, n = in_groups ? gx_min(GX_KNN_QUERIES, g->count - j) : g->count;
+    int64_t j = g->taken, n = in_groups ? gx_min(g->each, g->count - j) : g->count;
     int64_t at = (g->first - s->args->first + j) * s->out->count;
     for (int k = 0; k < g->parts; k++) {
         g->culprit = k;
@@ -192,8 +192,8 @@ gx_code gx_knn_take(gx_knn_group *g, gx_err *err)
         int64_t *index = k == 0 ? s->out->index + at : g->index;
         g->culprit = k;
         GX_TRY(in_groups ? end_group(d, j, n, merit, index, err) : fetch_all(d, merit, index, err));
-        for (int64_t i = j; i < j + n; i += GX_KNN_QUERIES) {
-            GX_TRY(look_at_outcomes(d, i / GX_KNN_QUERIES, err));
+        for (int64_t i = j; i < j + n; i += g->each) {
+            GX_TRY(look_at_outcomes(d, i / g->each, err));
         }
         if (k > 0) {
             merge_lists(g, j, n);

@@ -24,7 +24,7 @@ static gx_code meet(gx_knn_device *d, int64_t t, const void *a, int64_t lda, int
     const gx_knn_search *s = d->s;
     const gx_knn_batch *b = &s->batch;
     gx_accel *accel = d->accel;
-    int64_t k = s->args->E->cols, count = s->out->count, j = t * GX_KNN_QUERIES;
+    int64_t k = s->args->E->cols, count = s->out->count, j = t * d->group->each;
     gx_knn_turn *turn = &d->turn[t];
     gx_knn_call *call = &d->call[t * d->most_calls + turn->calls];
     size_t es = gx_dtype_bytes(s->dtype), q = (size_t)j, doubles = q * sizeof(double);
@@ -47,7 +47,7 @@ static gx_code meet(gx_knn_device *d, int64_t t, const void *a, int64_t lda, int
         w.outcome = gx_knn_place(d, GX_KNN_OUTCOME, at * sizeof *w.outcome);
     }
     gx_args args = {.m = m,
-                    .n = gx_min(GX_KNN_QUERIES, b->n - j),
+                    .n = gx_min(d->group->each, b->n - j),
                     .k = k,
                     .a = a,
                     .lda = lda,
@@ -81,7 +81,7 @@ static gx_code meet_next(gx_knn_device *d, int64_t t, int64_t m, gx_err *err)
 /* The queries of the next turn are ready, and sent. */
 static gx_code bring_queries(gx_knn_group *g, gx_err *err)
 {
-    int64_t end = gx_min(g->count, g->sent + GX_KNN_QUERIES);
+    int64_t end = gx_min(g->count, g->sent + g->each);
     return gx_knn_make(g->part[0].s, end) == GX_OK ? gx_knn_send(g, end, err)
                                                    : GX_OK; // the run says why
 }
@@ -108,7 +108,7 @@ static int64_t rows_for(const gx_knn_device *d, int64_t t)
 */
 static gx_code go_on(gx_knn_group *g, bool *is_done, gx_err *err)
 {
-    int64_t sent = gx_ceil_div(g->sent, GX_KNN_QUERIES);
+    int64_t sent = gx_ceil_div(g->sent, g->each);
     for (int64_t t = 0; t < sent; t++) {
         int least = -1;
         for (int k = 0; k < g->parts; k++) {
@@ -178,8 +178,8 @@ static gx_code meet_panel(gx_knn_device *d, int64_t panel, gx_err *err)
     gx_accel *accel = d->accel;
     int64_t i0 = panel * d->rows, ld = 0;
     const void *a = place_of_panel(d, panel, &ld);
-    for (int64_t t = 0; t * GX_KNN_QUERIES < g->count && gx_ok(d->run); t++) {
-        GX_TRY(gx_knn_send(g, gx_min(g->count, (t + 1) * GX_KNN_QUERIES), err));
+    for (int64_t t = 0; t * g->each < g->count && gx_ok(d->run); t++) {
+        GX_TRY(gx_knn_send(g, gx_min(g->count, (t + 1) * g->each), err));
         GX_TRY(meet(d, t, a, ld, i0, gx_min(d->rows, d->height - i0), err));
     }
     return accel->backend->mark_set(accel->dev, accel->run, d->used[panel % GX_KNN_RING], err);
@@ -251,6 +251,7 @@ bool gx_knn_has_turns(const gx_knn_group *g)
 static void begin_batch(gx_knn_group *g)
 {
     gx_knn_search *s = g->part[0].s;
+    g->each = gx_knn_each(g->count);
     gx_knn_begin(s, g->first, g->count);
     s->batch.is_b_plain = gx_knn_is_made_there(&g->part[0]);
     for (int k = 0; k < g->parts; k++) {

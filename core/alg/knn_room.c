@@ -33,6 +33,18 @@ size_t gx_knn_rows_bytes(const gx_knn_device *d, int64_t rows)
     return (size_t)(rows * d->s->args->E->cols) * gx_dtype_bytes(d->s->dtype);
 }
 
+int64_t gx_knn_turns(int64_t n)
+{
+    return gx_ceil_div(3 * n + 2 * GX_KNN_QUERIES, 3 * GX_KNN_QUERIES);
+}
+
+int64_t gx_knn_each(int64_t n)
+{
+    const int64_t STEP = 128; // of products
+    int64_t each = gx_ceil_div(gx_ceil_div(3 * n, 3 * gx_knn_turns(n) - 2), STEP) * STEP;
+    return n <= GX_KNN_QUERIES ? GX_KNN_QUERIES : gx_min(each, GX_KNN_QUERIES);
+}
+
 /* Where the pieces of a batch lie. */
 size_t gx_knn_lay_out(gx_knn_device *d, int64_t n)
 {
@@ -48,7 +60,7 @@ size_t gx_knn_lay_out(gx_knn_device *d, int64_t n)
                                    [GX_KNN_B] = has_b && !gx_knn_is_listed(d) ? q * k * es : 0,
                                    [GX_KNN_MERIT] = entries * sizeof(double),
                                    [GX_KNN_INDEX] = entries * sizeof(int64_t)};
-    int64_t groups = gx_ceil_div(n, GX_KNN_QUERIES);
+    int64_t groups = gx_ceil_div(n, gx_knn_each(n));
     bytes[GX_KNN_OUTCOME] = groups > 1 ? (size_t)groups * GX_KNN_CALLS * sizeof(int32_t) : 0;
     size_t used = 0;
     for (int p = 0; p < GX_KNN_PIECES; p++) {

@@ -273,7 +273,7 @@ except sqlite3.OperationalError as said:
 
 FIRST = """
 wide = rng.standard_normal((8704, 64))
-put('D', rng.standard_normal((2100, 64)))
+put('D', rng.standard_normal((2700, 64)))
 def first_search(readers):
     put('B', wide)
     db.execute("SELECT gx_config('readers', ?)", (readers,)).fetchall()
