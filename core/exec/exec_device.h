@@ -41,12 +41,14 @@ typedef struct gx_xd_stage {
     gx_xd_stage_state state;
     int64_t piece; /* the latest; -1: none */
     int64_t turn;  /* up: when it was enqueued, by number */
+    int reader;    /* up: who filled it last, as in gx_xd_unit; 0: the caller, or nobody */
     bool is_down;
 } gx_xd_stage;
 
 /* The pieces of a tile that a thread reads one after the other. */
 typedef struct gx_xd_unit {
     int64_t next, end;
+    int reader;    /* who reads: a helper's number, from 1; 0: the caller */
     bool is_ahead; /* begun before its block could go up: its buffers are promised to it */
 } gx_xd_unit;
 

@@ -3,7 +3,8 @@
 **
 ** Pieces are begun in the schedule's order.  A tile's pieces are a unit, which one thread reads one
 ** after the other, because SQLite finds its way to the middle of a tile from its beginning; so
-** buffers are small, and what is read is still in the processor's cache when it goes up.
+** buffers are small, and what is read is still in the processor's cache when it goes up.  For the
+** same reason a thread goes on with buffers of its own.
 **
 ** Of the units that wait the first can always go on, as it needs steps that need only earlier ones,
 ** unless buffers are full of later ones.  So a unit whose block may not go up yet begins only where
@@ -79,6 +80,25 @@ bool gx_xd_may_go_up(const gx_xd *x, int64_t index)
     return index <= x->next_across && after <= x->done && gx_xd_is_fetched(x, after);
 }
 
+/*
+** Under the lock: a buffer for a reader's next piece, one that it filled itself where that has had
+** the time to leave: another one's lines are in another processor's cache, from where they have to
+** be fetched, or taken, before they can be written to.  Else any, or -1.
+*/
+static int find_own_stage(const gx_xd *x, int reader)
+{
+    enum { TIME = 4 }; // to leave: as long as a fourth of all buffers need
+    int best = -1;
+    for (int k = 0; reader > 0 && k < x->stages; k++) {
+        const gx_xd_stage *s = &x->stage[k];
+        bool has_left = s->state == GX_XD_FREE ||
+                        (s->state == GX_XD_LEAVING && s->turn + x->stages / TIME <= x->sendings);
+        bool is_own = !s->is_down && s->reader == reader && has_left;
+        best = is_own && (best < 0 || s->turn < x->stage[best].turn) ? k : best;
+    }
+    return best >= 0 ? best : gx_xd_find_stage(x, false);
+}
+
 /* Under the lock: buffers that are promised to nobody. */
 static int64_t spare_stages(const gx_xd *x)
 {
@@ -113,7 +133,8 @@ bool gx_xd_begin_unit(gx_xd *x, gx_xd_unit *u)
         x->is_held = true;
         return false;
     }
-    *u = (gx_xd_unit){first, first + p->turns, is_ahead};
+    *u = (gx_xd_unit){
+        .next = first, .end = first + p->turns, .reader = u->reader, .is_ahead = is_ahead};
     x->promised += is_ahead ? p->turns : 0;
     x->units++;
     if (p->is_abandoned) {
@@ -147,7 +168,7 @@ bool gx_xd_take_piece(gx_xd *x, gx_xd_unit *u, int64_t *index)
     if (!u->is_ahead && spare_stages(x) <= 0) {
         return false;
     }
-    int k = gx_xd_find_stage(x, false);
+    int k = find_own_stage(x, u->reader);
     assert(k >= 0 && u->next < u->end);
     gx_xd_stage *s = &x->stage[k];
     bool is_leaving = s->state == GX_XD_LEAVING;
@@ -156,6 +177,7 @@ bool gx_xd_take_piece(gx_xd *x, gx_xd_unit *u, int64_t *index)
     x->promised -= u->is_ahead;
     x->piece[*index].stage = k;
     s->state = GX_XD_FILLING;
+    s->reader = u->reader;
     if (is_leaving) {
         pthread_mutex_unlock(&x->lock);
         gx_err err = {0};
@@ -195,7 +217,7 @@ static bool has_unit(gx_xd *x, gx_xd_unit *u)
 void gx_xd_help(void *arg, gx_helper *helper)
 {
     gx_xd *x = arg;
-    gx_xd_unit unit = {0};
+    gx_xd_unit unit = {.reader = helper->index + 1};
     pthread_mutex_lock(&x->lock);
     while (!x->is_closed && gx_xd_ok(x) &&
            (unit.next < unit.end || x->next_piece < x->piece_count ||
