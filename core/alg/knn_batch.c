@@ -172,14 +172,14 @@ static void make_shift(gx_knn_search *s)
     int64_t d = s->args->E->cols, n = b->some, apart = gx_max(RUN, n / RUNS);
     int64_t runs = gx_min(gx_ceil_div(n, apart), RUNS);
     double share = 1 / (double)(gx_min(n - (runs - 1) * apart, RUN) + (runs - 1) * RUN);
-    gx_dtype dtype = b->rows != NULL ? s->args->Q->dtype : GX_F64;
     for (int64_t l = 0; l < d; l++) {
         double sum = 0;
         for (int64_t r = 0; r < runs; r++) {
             int64_t end = gx_min(n, r * apart + RUN);
             for (int64_t j = r * apart; j < end; j++) {
-                sum += b->rows != NULL ? get(dtype, b->rows, l * n + j) * share
-                                       : b->query[j * d + l] * share;
+                double x = b->rows != NULL ? get(s->args->Q->dtype, b->rows, l * n + j)
+                                           : b->query[j * d + l];
+                sum += x * share;
             }
         }
         put(s->dtype, b->shift, l, isfinite(sum) ? sum : 0);

@@ -107,6 +107,12 @@ static inline bool gx_knn_is_made_there(const gx_knn_device *d)
            (!gx_knn_is_shifted(d->s) || gx_accel_offers(d->accel, GX_MAP, GX_F32));
 }
 
+/* Do they go up with the shift, which the device takes off? */
+static inline bool gx_knn_are_plain(const gx_knn_device *d)
+{
+    return gx_knn_is_shifted(d->s) && gx_knn_is_made_there(d);
+}
+
 /* Do lists come down by turns, each behind a mark of its own? */
 static inline bool gx_knn_is_by_turns(const gx_knn_device *d)
 {

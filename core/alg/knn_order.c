@@ -1,7 +1,7 @@
 /*
 ** Which queries meet which rows, and when.
 **
-** Queries go to devices by turns, of as many as one call of GX_NEAREST takes.  Where all rows have
+** Queries go to devices by turns, of no more than a call of GX_NEAREST takes.  Where all rows have
 ** memory on the devices, a turn goes on from the rows that it has met to those that are there now:
 ** the first turn as soon as a panel has come.  While none comes the caller makes the next turn's
 ** queries ready, and lets later turns meet what is there.  When all rows are there each meets the

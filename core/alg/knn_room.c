@@ -51,12 +51,11 @@ size_t gx_knn_lay_out(gx_knn_device *d, int64_t n)
     size_t k = (size_t)d->s->args->E->cols, es = gx_dtype_bytes(d->s->dtype), q = (size_t)n;
     size_t entries = gx_knn_is_listed(d) ? 0 : q * (size_t)d->s->out->count;
     bool has_b = d->s->dtype != GX_F64 || gx_knn_is_shifted(d->s);
-    bool has_plain = gx_knn_is_shifted(d->s) && gx_knn_is_made_there(d);
     size_t bytes[GX_KNN_PIECES] = {[GX_KNN_QUERY] = q * k * sizeof(double),
                                    [GX_KNN_SQUARE] = q * sizeof(double),
                                    [GX_KNN_LENGTH] = q * sizeof(double),
                                    [GX_KNN_SHIFT] = gx_knn_is_shifted(d->s) ? k * es : 0,
-                                   [GX_KNN_PLAIN] = has_plain ? q * k * es : 0,
+                                   [GX_KNN_PLAIN] = gx_knn_are_plain(d) ? q * k * es : 0,
                                    [GX_KNN_B] = has_b && !gx_knn_is_listed(d) ? q * k * es : 0,
                                    [GX_KNN_MERIT] = entries * sizeof(double),
                                    [GX_KNN_INDEX] = entries * sizeof(int64_t)};
@@ -186,7 +185,7 @@ static void foresee(gx_knn_device *d, bool is_there, gx_cost *cost, gx_terms *te
     double batch = (double)gx_knn_lay_out(d, d->batch);
     if (gx_knn_is_made_there(d)) { // the doubles, and with a shift b
         batch -= (double)d->at[GX_KNN_SQUARE];
-        batch -= gx_knn_is_shifted(d->s) ? (double)(d->at[GX_KNN_MERIT] - d->at[GX_KNN_B]) : 0;
+        batch -= gx_knn_are_plain(d) ? (double)(d->at[GX_KNN_MERIT] - d->at[GX_KNN_B]) : 0;
     }
     gx_growth growth = {0};
     gx_nearest w = {.metric = d->s->args->metric};

@@ -73,11 +73,6 @@ typedef struct slice {
     size_t at, bytes;
 } slice;
 
-static bool has_plain(const gx_knn_device *d)
-{
-    return d->at[GX_KNN_PLAIN + 1] > d->at[GX_KNN_PLAIN];
-}
-
 static slice slice_of(const gx_knn_device *d, gx_knn_piece piece, int64_t j, int64_t n)
 {
     const gx_knn_batch *b = &d->s->batch;
@@ -91,9 +86,10 @@ static slice slice_of(const gx_knn_device *d, gx_knn_piece piece, int64_t j, int
                           [GX_KNN_SHIFT] = {b->shift, k * es},
                           [GX_KNN_PLAIN] = {b->b, k * es},
                           [GX_KNN_B] = {b->b, k * es}};
-    bool is_made_there = piece == GX_KNN_QUERY || (piece == GX_KNN_B && has_plain(d));
+    bool is_left_out = piece == GX_KNN_QUERY ? gx_knn_is_made_there(d)
+                                             : piece == GX_KNN_B && gx_knn_are_plain(d);
     if (d->at[piece + 1] == d->at[piece] || (piece == GX_KNN_SHIFT && j > 0) ||
-        (is_made_there && gx_knn_is_made_there(d))) {
+        is_left_out) {
         return (slice){.bytes = 0};
     }
     size_t at = (size_t)j * of[piece].each;
@@ -112,7 +108,7 @@ static gx_code make_there(gx_knn_device *d, int64_t j, int64_t n, gx_err *err)
     if (!gx_knn_is_made_there(d) || k == 0) {
         return GX_OK;
     }
-    args.a = gx_knn_place(d, has_plain(d) ? GX_KNN_PLAIN : GX_KNN_B, at * sizeof(float));
+    args.a = gx_knn_place(d, gx_knn_are_plain(d) ? GX_KNN_PLAIN : GX_KNN_B, at * sizeof(float));
     args.c = gx_knn_place(d, GX_KNN_QUERY, at * sizeof(double));
     GX_TRY(accel->backend->kernel[GX_CONVERT][GX_F64](accel->dev, accel->run, &args, err));
     args.map = GX_MAP_ADD;
@@ -120,7 +116,7 @@ static gx_code make_there(gx_knn_device *d, int64_t j, int64_t n, gx_err *err)
     args.b = gx_knn_place(d, GX_KNN_SHIFT, 0); // one column, taken off each
     args.beta = (gx_scalar){-1, 0};
     args.c = gx_knn_place(d, GX_KNN_B, at * sizeof(float));
-    return !has_plain(d)
+    return !gx_knn_are_plain(d)
                ? GX_OK
                : accel->backend->kernel[GX_MAP][GX_F32](accel->dev, accel->run, &args, err);
 }

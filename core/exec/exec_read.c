@@ -92,7 +92,8 @@ static int find_own_stage(const gx_xd *x, int reader)
     for (int k = 0; reader > 0 && k < x->stages; k++) {
         const gx_xd_stage *s = &x->stage[k];
         bool has_left = s->state == GX_XD_FREE ||
-                        (s->state == GX_XD_LEAVING && s->turn + x->stages / TIME <= x->sendings);
+                        (s->state == GX_XD_LEAVING &&
+                         s->turn + gx_ceil_div(x->stages, TIME) <= x->sendings);
         bool is_own = !s->is_down && s->reader == reader && has_left;
         best = is_own && (best < 0 || s->turn < x->stage[best].turn) ? k : best;
     }

@@ -482,11 +482,12 @@ static void run_map(const map *t, gx_dtype dtype, gx_args s, data what, int plac
     }
     gx_err err = {.code = GX_OK}, err_ref = {.code = GX_OK};
     s.map = t->kind;
-    gx_code code =
-        device_run3(&ref, t->kernel, dtype, s, from[0], from[1], from[2], &want, &err_ref);
+    gx_code code = device_run3(&ref, t->kernel, dtype, s, from[0], from[1], from[2], &want,
+                               &err_ref);
     x[1].ld = place < 0 ? 0 : x[1].ld;
-    assert_int_equal(
-        device_run3(&device_now, t->kernel, dtype, s, from[0], from[1], from[2], into, &err), code);
+    assert_int_equal(device_run3(&device_now, t->kernel, dtype, s, from[0], from[1], from[2], into,
+                                 &err),
+                     code);
     if (code == GX_OK) {
         compare_maps(t, &s, &x0[0], &x0[1], into, &want);
     } else {
@@ -775,9 +776,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gemm),        cmocka_unit_test(syrk),
         cmocka_unit_test(herk),        cmocka_unit_test(products_at_the_edges),
-        cmocka_unit_test(elementwise),
-        cmocka_unit_test(transposes),  cmocka_unit_test(reductions),
-        cmocka_unit_test(refusals),    cmocka_unit_test(facts),
+        cmocka_unit_test(elementwise), cmocka_unit_test(transposes),
+        cmocka_unit_test(reductions),  cmocka_unit_test(refusals),
+        cmocka_unit_test(facts),
     };
     int failed = 0;
     for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
