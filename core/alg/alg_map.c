@@ -224,10 +224,11 @@ static gx_code fill(gx_run *run, const gx_call *call, const gx_mat *A, const gx_
 
 /*
 ** Threads that make tiles: one writer keeps no more busy.  What they have made waits for it, the
-** better the less of it there is: SQLite reads it from a cache.  So they have a tile each, but the
-** only one beside the writer has two.
+** better the less of it there is: the writer reads it from a cache.  So they make pieces of tiles,
+** images of pages, PARTS each, where they may; else they have a tile each, but the only one beside
+** the writer has two.
 */
-enum { MAKERS = 3 };
+enum { MAKERS = 3, PARTS = 3 };
 
 /* A stored copy, or turned copy, of a value. */
 typedef struct making {
@@ -240,6 +241,8 @@ typedef struct making {
     gx_writers *writers; /* of C in volumes, or NULL */
     int64_t width;       /* columns of a tile that go there together */
     size_t page;         /* of the images that tiles are made as; 0: as they are */
+    size_t most;         /* bytes of pages in a piece; 0: of all                 */
+    int64_t pieces;      /* of such a tile, at most                              */
     bool is_past;        /* they are made past the caches                        */
 } making;
 
@@ -248,10 +251,18 @@ static gx_tile_place place_of(const gx_sink *C, int64_t tile)
     return gx_tile_at(C->rows, C->cols, C->tile_rows, C->tile_cols, tile);
 }
 
-static gx_tile_image image_of(const making *x, const gx_tile_place *at, void *memory)
+/* The image that a unit is; false: its tile has no such piece. */
+static bool image_of(const making *x, int64_t unit, const gx_tile_place *at, void *memory,
+                     gx_tile_image *image)
 {
     size_t bytes = (size_t)(at->m * at->n) * gx_dtype_bytes(x->C->dtype);
-    return (gx_tile_image){memory, x->page, bytes, x->is_past};
+    int64_t piece = unit % x->pieces;
+    if (piece >= gx_image_pieces(x->page, bytes, x->most)) {
+        return false;
+    }
+    *image = gx_image_of(memory, x->page, bytes, x->most, piece);
+    image->is_past = x->is_past;
+    return true;
 }
 
 /*
@@ -259,19 +270,20 @@ static gx_tile_image image_of(const making *x, const gx_tile_place *at, void *me
 ** second-level cache, from where their columns are put into the image.  One is a line longer than
 ** the block, so that not all fall into the same cache sets.
 */
-enum { TURN_BYTES = 2 << 10, TURN_COLS = 128, TURN_LD_BYTES = TURN_BYTES + 64 };
+enum { TURN_BYTES = 2 << 10, TURN_COLS = 136, TURN_LD_BYTES = TURN_BYTES + 64 };
 
-static gx_code turn_into_image(const making *x, const gx_tile_place *at, gx_tile_image *image,
-                               void *work, gx_err *err)
+/* Columns [j, end) of the tile. */
+static gx_code turn_into_image(const making *x, const gx_tile_place *at, int64_t j, int64_t end,
+                               const gx_tile_image *image, void *work, gx_err *err)
 {
     gx_dtype dtype = x->C->dtype;
     int64_t element = (int64_t)gx_dtype_bytes(dtype), height = TURN_BYTES / element;
     gx_args args = {.transa = x->call->transa, .c = work, .ldc = TURN_LD_BYTES / element};
     args.lda = x->A->ld;
-    for (int64_t j = 0; j < at->n; j += TURN_COLS) {
+    for (; j < end; j += TURN_COLS) {
         for (int64_t i = 0; i < at->m; i += height) {
             args.m = gx_min(height, at->m - i);
-            args.n = gx_min(TURN_COLS, at->n - j);
+            args.n = gx_min(TURN_COLS, end - j);
             args.a = in_place(x->A, dtype, at->j0 + j, at->i0 + i);
             GX_TRY(x->kernel(x->dev, NULL, &args, err));
             for (int64_t k = 0; k < args.n; k++) {
@@ -283,17 +295,22 @@ static gx_code turn_into_image(const making *x, const gx_tile_place *at, gx_tile
     return GX_OK;
 }
 
-/* As make_tile(), an image of it; elements of A are there as they are. */
+/* As make_tile(), an image of a piece of it; elements of A are there as they are. */
 static gx_code make_image(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
                           gx_err *err)
 {
     const making *x = arg;
-    gx_tile_place at = place_of(x->C, unit);
-    gx_tile_image image = image_of(x, &at, part);
-    size_t column = (size_t)at.m * gx_dtype_bytes(x->C->dtype);
-    gx_code code = x->kernel == NULL ? GX_OK : turn_into_image(x, &at, &image, work, err);
+    gx_tile_place at = place_of(x->C, unit / x->pieces);
+    gx_tile_image image;
     (void)thread;
-    for (int64_t j = 0; x->kernel == NULL && j < at.n; j++) {
+    if (!image_of(x, unit, &at, part, &image)) {
+        return GX_OK;
+    }
+    size_t column = (size_t)at.m * gx_dtype_bytes(x->C->dtype);
+    int64_t j = (int64_t)(gx_image_from(&image) / column);
+    int64_t end = gx_ceil_div((int64_t)gx_image_to(&image), (int64_t)column);
+    gx_code code = x->kernel == NULL ? GX_OK : turn_into_image(x, &at, j, end, &image, work, err);
+    for (; x->kernel == NULL && j < end; j++) {
         gx_image_put(&image, (size_t)j * column, in_place(x->A, x->C->dtype, at.i0, at.j0 + j),
                      column);
     }
@@ -304,9 +321,12 @@ static gx_code make_image(void *arg, int64_t unit, gx_pass_thread *thread, void 
 static gx_code write_image(void *arg, int64_t unit, void *part, gx_err *err)
 {
     const making *x = arg;
-    gx_tile_place at = place_of(x->C, unit);
-    gx_tile_image image = image_of(x, &at, part);
-    return gx_store_write_image(x->run->ctx->store, &x->C->meta, unit, &image, err);
+    int64_t tile = unit / x->pieces;
+    gx_tile_place at = place_of(x->C, tile);
+    gx_tile_image image;
+    return image_of(x, unit, &at, part, &image)
+               ? gx_store_write_image(x->run->ctx->store, &x->C->meta, tile, &image, err)
+               : GX_OK;
 }
 
 static gx_code make_tile(void *arg, int64_t unit, gx_pass_thread *thread, void *work, void *part,
@@ -401,13 +421,22 @@ static void make_and_write(gx_run *run, making *x, gx_pass *pass)
     gx_run_fail(run, &err);
 }
 
-/* Tiles as images of pages, where they go to pages and their elements are there as they are. */
+/*
+** Tiles as images of pages, where they go to pages and their elements are there as they are.  In
+** pieces, which are whole columns: not where a few of them are turned, as rows would be read again
+** for each.
+*/
 static void make_images(gx_run *run, making *x, gx_pass *pass)
 {
+    const int64_t LEAST_BYTES = 512; // of a row
+    int64_t bytes_of_row = GX_IMAGE_PIECE / gx_max(1, x->C->tile_rows);
     bool is_there = in_place(x->A, x->C->dtype, 0, 0) != NULL;
     x->page = is_there ? gx_store_image_page(run->ctx->store, &x->C->meta) : 0;
     if (x->page > 0) {
-        pass->part_bytes = gx_image_bytes(x->page, pass->part_bytes);
+        x->most = x->kernel == NULL || bytes_of_row >= LEAST_BYTES ? GX_IMAGE_PIECE : 0;
+        x->pieces = gx_image_pieces(x->page, pass->part_bytes, x->most);
+        pass->units *= x->pieces;
+        pass->part_bytes = gx_image_bytes(x->page, pass->part_bytes, x->most);
         pass->work_bytes = x->kernel != NULL ? (size_t)TURN_LD_BYTES * TURN_COLS : 0;
         pass->work = make_image;
         pass->fold = write_image;
@@ -430,10 +459,10 @@ static bool make_stored(gx_run *run, const gx_call *call, const gx_mat *A, gx_si
     size_t element = gx_dtype_bytes(C->dtype);
     x.kernel = is_copy ? NULL : backend->kernel[GX_TRANSPOSE][C->dtype];
     const gx_mat *sources[] = {A};
+    int64_t tiles = gx_ceil_div(C->rows, C->tile_rows) * gx_ceil_div(C->cols, C->tile_cols);
     gx_pass pass = {.sources = sources,
                     .source_count = 1,
-                    .units =
-                        gx_ceil_div(C->rows, C->tile_rows) * gx_ceil_div(C->cols, C->tile_cols),
+                    .units = tiles,
                     .bytes = (double)C->rows * (double)C->cols * (double)element,
                     .part_bytes = (size_t)(C->tile_rows * C->tile_cols) * element,
                     .threads = MAKERS,
@@ -454,11 +483,11 @@ static bool make_stored(gx_run *run, const gx_call *call, const gx_mat *A, gx_si
     if (x.writers != NULL) {
         make_and_write(run, &x, &pass);
     } else {
-        pass.parts = threads < MAKERS ? 2 : 1;
-        x.is_past = threads < MAKERS; // both are bound by the memory; else the writer alone is
+        pass.parts = x.most > 0 ? PARTS : threads < MAKERS ? 2 : 1;
+        x.is_past = x.most == 0 && threads < MAKERS; // both are bound by the memory
         gx_pass_run(run, &pass);
     }
-    gx_stats_add(&run->ctx->stats, GX_STAT_KERNELS, is_copy ? 0 : pass.units);
+    gx_stats_add(&run->ctx->stats, GX_STAT_KERNELS, is_copy ? 0 : tiles);
     return true;
 }
 

@@ -37,9 +37,9 @@ typedef struct gx_pass {
     int64_t units;
     double bytes, flops; /* of all units: little of both is done by the caller alone        */
     size_t work_bytes;   /* of each thread                                                  */
-    size_t part_bytes;   /* of each part: a thread has one or two                           */
+    size_t part_bytes;   /* of each part: a thread has one to three                         */
     int64_t threads;     /* at most so many; 0: as many as there are                        */
-    int parts;           /* of a thread at most; 0: two, one to be filled while one waits   */
+    int parts;           /* of a thread at most, of three; 0: two, one waits as one is filled */
     gx_pass_work work;
     gx_pass_fold fold;  /* NULL: nothing to fold                                          */
     bool is_callers;    /* folding is the caller's: it writes to a sink, or reads for it  */

@@ -28,19 +28,30 @@ enum {
 /* The chain of one tile's overflow pages, which is about to be inserted as zeros. */
 typedef struct gx_lay {
     const char *key;  /* &gx_lay_key: of this gx.so, where a process has several */
-    const char *data; /* the elements behind those in the b-tree's own page ... */
-    char *image;      /* ... or, not NULL: the pages, but for their pointers (tile_image.h) */
-    size_t bytes;     /* of those elements */
+    const char *data; /* the elements behind those in the b-tree's own page; NULL: in pieces    */
+    char *image;      /* a piece: pages, but for their pointers (tile_image.h); or NULL ... */
+    int64_t image_first, image_pages; /* ... these of the chain's                     */
+    size_t bytes;                     /* of those elements */
     size_t page_bytes;
     int64_t first, count; /* pages, which follow each other; the file's first is 1 */
     int64_t written;      /* those with their elements in the file                  */
     int64_t run;          /* of the chain's, from 0: they wait ...                  */
-    int run_pages;        /* ... so many                                            */
+    int64_t run_pages;    /* ... so many                                            */
     bool is_odd;          /* SQLite wrote one that is not as expected               */
     uint64_t seen[GX_LAY_PAGES / 64];
 } gx_lay;
 
 extern const char gx_lay_key;
+
+/* The tile that is written in pieces. */
+typedef struct gx_laying {
+    gx_lay lay;
+    int64_t row;     /* in gx_tile                                  */
+    bool is_waiting; /* the VFS has the layout: pages wait for pieces */
+} gx_laying;
+
+/* Nothing waits any more: what did is zeros in the file (store_vfs.c).  SQLITE_*. */
+int gx_lay_drop(gx_store *store, gx_schema *schema);
 
 /* What SQLite reads of a file.  It stays the caller's until the file is closed. */
 typedef struct gx_watch {
@@ -85,18 +96,24 @@ const char *gx_vfs_over(const struct sqlite3_vfs *vfs);
 ** is_possible  In this schema, in this storing call.
 ** out          The layout of the next tile that is inserted; false: there is none.
 ** begin        Before a tile is inserted into a row that is not there: whether it is to be inserted
-**              as zeros.  Then flush follows, whatever comes of that, before anything else is done.
+**              as zeros.  data: its elements; NULL: they come in pieces.  Then flush, or wait,
+**              follows, whatever comes of that, before anything else is done.
 ** flush        The elements take the place of the zeros.  SQLITE_*.
 ** complete     schema->patch is open on the tile: what is not in the file is written through it,
 **              all or what the b-tree's page has.  SQLITE_*.
-** Of the tile there are the elements (data), or, data NULL, an image.
+** wait         A row's pages wait for pieces (laying->is_waiting), or are zeros in the file.
+** piece        The next one's pages are written; false: they are zeros.  SQLITE_*.
+** complete_piece  As complete, of what the piece has.
 */
 bool gx_lay_is_possible(gx_store *store, gx_schema *schema);
 bool gx_lay_out(gx_store *store, gx_schema *schema, size_t bytes, gx_lay *lay);
-bool gx_lay_begin(gx_store *store, gx_schema *schema, const void *data, const gx_tile_image *image,
-                  size_t bytes, gx_lay *lay);
+bool gx_lay_begin(gx_store *store, gx_schema *schema, const void *data, size_t bytes, gx_lay *lay);
 int gx_lay_flush(gx_store *store, const gx_schema *schema, bool is_inserted);
-int gx_lay_complete(gx_schema *schema, const void *data, const gx_tile_image *image, size_t bytes,
-                    const gx_lay *lay);
+int gx_lay_complete(gx_schema *schema, const void *data, size_t bytes, const gx_lay *lay);
+int gx_lay_wait(gx_store *store, gx_schema *schema, int64_t row, bool is_inserted);
+int gx_lay_piece(gx_store *store, gx_schema *schema, int64_t row, const gx_tile_image *piece,
+                 bool *is_there);
+int gx_lay_complete_piece(gx_schema *schema, int64_t row, const gx_tile_image *piece,
+                          bool is_there);
 
 #endif

@@ -34,7 +34,7 @@
 */
 #include <sqlite3ext.h>
 
-#include "store_int.h"
+#include "lay_int.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -436,6 +436,7 @@ void gx_store_close_patch(gx_schema *schema)
 void gx_store_close_patches(gx_store *store)
 {
     for (gx_schema *schema = store->schemas; schema != NULL; schema = schema->next) {
+        (void)gx_lay_drop(store, schema);
         gx_store_close_patch(schema);
     }
 }

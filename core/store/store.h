@@ -309,11 +309,12 @@ gx_code gx_store_write_tile(gx_store *store, const gx_meta *meta, int64_t tile, 
 
 /*
 ** Tiles that are made to be written may be images (tile_image.h) of pages of so many bytes: 0 where
-** it would not help.  Any tile may be one then, and image->memory is undefined after the call.
+** it would not help.  Any tile may come as the pieces of one then, in their order and before
+** anything else is written; piece->memory is undefined after the call.
 */
 size_t gx_store_image_page(gx_store *store, const gx_meta *meta);
 gx_code gx_store_write_image(gx_store *store, const gx_meta *meta, int64_t tile,
-                             const gx_tile_image *image, gx_err *err);
+                             const gx_tile_image *piece, gx_err *err);
 
 /*
 ** Write bytes inside an existing tile (incremental blob I/O).  offset, bytes within the tile.  In a

@@ -98,6 +98,7 @@ struct gx_schema {
     int descriptor;      /* see store_room.c; 0: not looked for, -1: none */
     struct stat file;    /* what it is of                            */
     int lays;            /* see store_lay.c; 0: not asked, -1: no, 1: yes, 2: and was compared */
+    struct gx_laying *laying; /* the latest tile that came in pieces; or NULL */
 };
 
 /* Statements on the connection. */

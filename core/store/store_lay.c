@@ -12,9 +12,16 @@
 ** written), then given up, and read from the file by whoever needs them.  The first tile of a call
 ** is read again through SQLite and compared.
 **
+** Who makes tiles to be written makes them in pieces, images of some pages (tile_image.h).  The
+** tile is inserted before its first piece: its pages wait, and each piece is written in one call
+** while the next one is made, out of a cache that processors share.  Between two pieces the
+** connection may be used (a progress report's function): if SQLite wants to see what waits, it is
+** zeros in the file from then on, and the pieces that follow are written through incremental I/O,
+** as they are where the tile could not be laid at all.
+**
 ** Whatever is not as it should be, a chain of other pages, a flush that another connection's lock
-** forbids, elements that read differently, has one answer: the tile is written again, through
-** SQLite's incremental I/O, and the call goes on without this.
+** forbids, elements that read differently, has one answer: the tile, or the piece, is written
+** again, through SQLite's incremental I/O, and the call goes on without this.
 **
 ** Not where SQLite hands tiles to somebody else before they are in the file, which is triggers and
 ** indexes on gx_tile; in WAL mode, where pages go to the log; where pages end in bytes of somebody
@@ -86,28 +93,22 @@ bool gx_lay_out(gx_store *store, gx_schema *schema, size_t bytes, gx_lay *lay)
            lay->first + lay->count < (int64_t)UINT32_MAX;
 }
 
-bool gx_lay_begin(gx_store *store, gx_schema *schema, const void *data, const gx_tile_image *image,
-                  size_t bytes, gx_lay *lay)
+bool gx_lay_begin(gx_store *store, gx_schema *schema, const void *data, size_t bytes, gx_lay *lay)
 {
-    if (!gx_lay_out(store, schema, bytes, lay) ||
-        (data == NULL && image->page != lay->page_bytes)) {
+    if (!gx_lay_out(store, schema, bytes, lay)) {
         return false;
     }
-    if (data != NULL) {
-        lay->data = (const char *)data + (bytes - lay->bytes);
-    } else {
-        lay->image = gx_image_pages(image);
-    }
+    lay->data = data != NULL ? (const char *)data + (bytes - lay->bytes) : NULL;
     return sqlite3_file_control(store->db, schema->name, GX_FCNTL_LAY, lay) == SQLITE_OK;
 }
 
-/* Does SQLite read the tile as it is? */
-static bool reads_equal(sqlite3_blob *blob, const char *data, size_t bytes)
+/* Does SQLite read these of the tile's bytes, from `from` on? */
+static bool reads_equal(sqlite3_blob *blob, const char *data, size_t bytes, size_t from)
 {
     char piece[1 << 14];
     for (size_t at = 0; at < bytes; at += sizeof piece) {
         size_t size = gx_min(sizeof piece, bytes - at);
-        if (sqlite3_blob_read(blob, piece, (int)size, (int)at) != SQLITE_OK ||
+        if (sqlite3_blob_read(blob, piece, (int)size, (int)(from + at)) != SQLITE_OK ||
             memcmp(piece, data + at, size) != 0) {
             return false;
         }
@@ -115,30 +116,101 @@ static bool reads_equal(sqlite3_blob *blob, const char *data, size_t bytes)
     return true;
 }
 
-int gx_lay_complete(gx_schema *schema, const void *data, const gx_tile_image *image, size_t bytes,
-                    const gx_lay *lay)
+/*
+** Bytes of the tile from `from` on, of which the first `rest` are not in the file: they are written
+** through SQLite, and all others that it does not read as they are.
+*/
+static int complete(gx_schema *schema, const char *data, size_t bytes, size_t from, size_t rest)
+{
+    int rc = SQLITE_OK;
+    if (rest > 0) {
+        rc = sqlite3_blob_write(schema->patch, data, (int)rest, (int)from);
+    }
+    if (rc == SQLITE_OK && rest < bytes && schema->lays == 1 &&
+        !reads_equal(schema->patch, data, bytes, from)) {
+        rc = sqlite3_blob_write(schema->patch, data, (int)bytes, (int)from);
+        schema->lays = -1;
+    }
+    schema->lays = rest < bytes ? schema->lays : -1;
+    return rc;
+}
+
+int gx_lay_complete(gx_schema *schema, const void *data, size_t bytes, const gx_lay *lay)
 {
     bool is_there = !lay->is_odd && lay->written == lay->count;
-    int rest = (int)(is_there ? bytes - lay->bytes : bytes);
-    if (data == NULL) {
-        bool needs_all = !is_there || schema->lays == 1;
-        data = needs_all ? gx_image_flatten(image) : gx_image_start(image);
-    }
-    int rc = sqlite3_blob_write(schema->patch, data, rest, 0);
-    if (rc == SQLITE_OK && is_there && schema->lays == 1) {
-        is_there = reads_equal(schema->patch, data, bytes);
-        rc = is_there ? SQLITE_OK : sqlite3_blob_write(schema->patch, data, (int)bytes, 0);
-    }
-    schema->lays = is_there ? 2 : -1;
+    int rc = complete(schema, data, bytes, 0, is_there ? bytes - lay->bytes : bytes);
+    schema->lays = schema->lays > 0 ? 2 : -1;
     return rc;
+}
+
+/* The INSERT's pages go to the file, and are not read out of the cache any more.  SQLITE_*. */
+static int flush(gx_store *store)
+{
+    int rc = sqlite3_db_cacheflush(store->db);
+    (void)sqlite3_db_release_memory(store->db);
+    return (rc & 0xff) == SQLITE_BUSY ? SQLITE_OK : rc;
 }
 
 int gx_lay_flush(gx_store *store, const gx_schema *schema, bool is_inserted)
 {
-    int rc = is_inserted ? sqlite3_db_cacheflush(store->db) : SQLITE_OK;
+    int rc = is_inserted ? flush(store) : SQLITE_OK;
     int written = sqlite3_file_control(store->db, schema->name, GX_FCNTL_LAY, NULL);
-    if (is_inserted) {
-        (void)sqlite3_db_release_memory(store->db);
+    return rc == SQLITE_OK ? written : rc;
+}
+
+// In pieces ---------------------------------------------------------------------------------------
+
+int gx_lay_wait(gx_store *store, gx_schema *schema, int64_t row, bool is_inserted)
+{
+    gx_laying *laying = schema->laying;
+    int rc = is_inserted ? flush(store) : SQLITE_OK;
+    const gx_lay *lay = &laying->lay;
+    laying->row = row;
+    laying->is_waiting = true;
+    if (!is_inserted || rc != SQLITE_OK || lay->is_odd || lay->run != 0 ||
+        lay->run_pages != lay->count) {
+        int written = gx_lay_drop(store, schema);
+        rc = rc == SQLITE_OK ? written : rc;
     }
-    return (rc & 0xff) == SQLITE_BUSY || rc == SQLITE_OK ? written : rc;
+    return rc;
+}
+
+int gx_lay_piece(gx_store *store, gx_schema *schema, int64_t row, const gx_tile_image *piece,
+                 bool *is_there)
+{
+    gx_laying *laying = schema->laying;
+    *is_there = false;
+    if (laying == NULL || !laying->is_waiting || laying->row != row) {
+        return SQLITE_OK;
+    }
+    gx_lay *lay = &laying->lay;
+    lay->image = gx_image_pages(piece);
+    lay->image_first = piece->first;
+    lay->image_pages = piece->pages;
+    int rc = sqlite3_file_control(store->db, schema->name, GX_FCNTL_LAY, lay);
+    *is_there = rc == SQLITE_OK && lay->written == piece->first + piece->pages;
+    if (!*is_there || lay->run_pages == 0) {
+        int written = gx_lay_drop(store, schema);
+        rc = rc == SQLITE_OK ? written : rc;
+    }
+    return rc;
+}
+
+int gx_lay_complete_piece(gx_schema *schema, int64_t row, const gx_tile_image *piece, bool is_there)
+{
+    size_t from = gx_image_from(piece), bytes = gx_image_to(piece) - from, rest = bytes;
+    bool was_laid = schema->laying != NULL && schema->laying->row == row;
+    int lays = schema->lays;
+    if (is_there) {
+        rest = piece->first == 0 ? gx_lay_start(piece->page, piece->bytes) : 0;
+    }
+    bool needs_all = !is_there || lays == 1;
+    int rc = complete(schema, needs_all ? gx_image_flatten(piece) : gx_image_start(piece), bytes,
+                      from, rest);
+    if (!was_laid) {
+        schema->lays = lays;
+    } else if (schema->lays == 1 && from + bytes == piece->bytes) {
+        schema->lays = 2;
+    }
+    return rc;
 }

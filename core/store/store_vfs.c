@@ -7,8 +7,9 @@
 ** which costs no record, and where SQLite writes a page of the tile's chain, the page's pointer to
 ** the next one and the elements that belong there are written in its place, together with those of
 ** its neighbours.  When and in which order pages may be written stays SQLite's: nothing is written
-** before it asks for it, and everything before it reads, cuts or syncs the file, and before the
-** INSERT's pages are said to be there.  Journals, rollback and recovery are what they were.
+** before it asks for it, and everything before it reads it, cuts or syncs the file.  Where elements
+** come in pieces, the pages wait for them; if SQLite wants one of them before, all that wait are
+** written as it has them.  Journals, rollback and recovery are what they were.
 **
 ** A page is replaced only where it is what is expected: zeros, wherever it is looked at, behind a
 ** pointer to the following page, the last one's being 0.  Any other goes through as it is, and
@@ -125,34 +126,35 @@ static void point(const gx_lay *lay, int64_t k, unsigned char pointer[GX_LAY_POI
     }
 }
 
-/* The waiting pages of an image, whose pointers are filled in, in one part. */
-static int image_part(const gx_lay *lay, struct iovec *part)
+/* So many of the waiting pages, of a piece, whose pointers are filled in: one part. */
+static struct iovec image_part(const gx_lay *lay, int64_t pages)
 {
     size_t each = lay->page_bytes - GX_LAY_POINTER;
-    char *first = lay->image + (size_t)lay->run * lay->page_bytes, *page = first;
-    for (int r = 0; r < lay->run_pages; r++, page += lay->page_bytes) {
+    char *page = lay->image;
+    for (int64_t r = 0; r < pages; r++, page += lay->page_bytes) {
         size_t bytes = page_elements(lay, lay->run + r);
         point(lay, lay->run + r, (unsigned char *)page);
         memset(page + GX_LAY_POINTER + bytes, 0, each - bytes);
     }
-    *part = (struct iovec){first, (size_t)(page - first)};
-    return 1;
+    return (struct iovec){lay->image, (size_t)(page - lay->image)};
 }
 
 typedef unsigned char pointers[GX_LAY_RUN][GX_LAY_POINTER];
 
-/* The waiting pages out of elements behind each other: parts by turns. */
-static int element_parts(const gx_lay *lay, pointers pointer, struct iovec *part)
+/* So many of the waiting pages out of elements behind each other, or zeros: parts by turns. */
+static int element_parts(const gx_lay *lay, int64_t pages, pointers pointer, struct iovec *part)
 {
     static const char zeros[GX_LAY_PAGE_MAX];
     size_t each = lay->page_bytes - GX_LAY_POINTER;
     int parts = 0;
-    for (int r = 0; r < lay->run_pages; r++) {
+    for (int64_t r = 0; r < pages; r++) {
         int64_t k = lay->run + r;
-        size_t bytes = page_elements(lay, k);
+        size_t bytes = lay->data != NULL ? page_elements(lay, k) : 0;
         point(lay, k, pointer[r]);
         part[parts++] = (struct iovec){pointer[r], GX_LAY_POINTER};
-        part[parts++] = (struct iovec){(void *)(lay->data + (size_t)k * each), bytes};
+        if (bytes > 0) {
+            part[parts++] = (struct iovec){(void *)(lay->data + (size_t)k * each), bytes};
+        }
         if (bytes < each) { // the last page
             part[parts++] = (struct iovec){(void *)zeros, each - bytes};
         }
@@ -160,20 +162,58 @@ static int element_parts(const gx_lay *lay, pointers pointer, struct iovec *part
     return parts;
 }
 
-/* Write the pages that wait.  The last one of a chain is whole, zero behind its elements. */
+/* The first of the pages that wait, so many, out of these parts. */
+static int write_first(laid_file *f, struct iovec *part, int parts, int64_t pages)
+{
+    gx_lay *lay = f->lay;
+    int64_t page = lay->first + lay->run - 1;
+    int rc = write_all(f->descriptor, part, parts, page * (off_t)lay->page_bytes);
+    lay->run += pages;
+    lay->run_pages -= pages;
+    return rc;
+}
+
+/*
+** Write the pages that wait.  The last one of a chain is whole, zero behind its elements.  Whose
+** elements are still to come is written as SQLite has it.
+*/
 static int settle(laid_file *f)
 {
     gx_lay *lay = f->lay;
-    if (lay == NULL || lay->run_pages == 0) {
-        return SQLITE_OK;
+    int rc = SQLITE_OK;
+    while (lay != NULL && lay->run_pages > 0) {
+        struct iovec part[2 * GX_LAY_RUN + 1];
+        pointers pointer;
+        int64_t pages = gx_min(lay->run_pages, GX_LAY_RUN);
+        int written = write_first(f, part, element_parts(lay, pages, pointer, part), pages);
+        lay->written += written == SQLITE_OK && lay->data != NULL ? pages : 0;
+        lay->is_odd |= lay->data == NULL;
+        rc = rc == SQLITE_OK ? written : rc;
     }
-    struct iovec part[2 * GX_LAY_RUN + 1];
-    pointers pointer;
-    int parts = lay->image != NULL ? image_part(lay, part) : element_parts(lay, pointer, part);
-    int64_t page = lay->first + lay->run - 1;
-    int rc = write_all(f->descriptor, part, parts, page * (off_t)lay->page_bytes);
-    lay->written += rc == SQLITE_OK ? lay->run_pages : 0;
-    lay->run_pages = 0;
+    return rc;
+}
+
+/* Does a page of these bytes wait? */
+static bool has_waiting(const laid_file *f, sqlite3_int64 at, int bytes)
+{
+    const gx_lay *lay = f->lay;
+    int64_t page = lay == NULL ? 0 : (int64_t)lay->page_bytes;
+    return lay != NULL && at < (lay->first - 1 + lay->run + lay->run_pages) * page &&
+           at + bytes > (lay->first - 1 + lay->run) * page;
+}
+
+/* Of the pages that wait those that a piece has. */
+static int write_piece(laid_file *f)
+{
+    gx_lay *lay = f->lay;
+    int64_t pages = gx_min(lay->run_pages, lay->image_pages);
+    int rc = SQLITE_OK;
+    if (lay->image != NULL && lay->run == lay->image_first && pages > 0) {
+        struct iovec part = image_part(lay, pages);
+        rc = write_first(f, &part, 1, pages);
+        lay->written += rc == SQLITE_OK ? pages : 0;
+    }
+    lay->image = NULL;
     return rc;
 }
 
@@ -181,7 +221,8 @@ static int settle(laid_file *f)
 static int join(laid_file *f, int64_t k)
 {
     gx_lay *lay = f->lay;
-    if (lay->run_pages > 0 && (lay->run + lay->run_pages != k || lay->run_pages == GX_LAY_RUN)) {
+    bool is_full = lay->data != NULL && lay->run_pages == GX_LAY_RUN;
+    if (lay->run_pages > 0 && (lay->run + lay->run_pages != k || is_full)) {
         int rc = settle(f);
         if (rc != SQLITE_OK) {
             return rc;
@@ -189,7 +230,8 @@ static int join(laid_file *f, int64_t k)
     }
     lay->run = lay->run_pages == 0 ? k : lay->run;
     lay->run_pages++;
-    return k == lay->count - 1 ? settle(f) : SQLITE_OK; // whoever asked for it hears of a failure
+    bool is_last = k == lay->count - 1; // whoever asked for it hears of a failure
+    return lay->data != NULL && is_last ? settle(f) : SQLITE_OK;
 }
 
 static int write_page(sqlite3_file *file, const void *page, int bytes, sqlite3_int64 at)
@@ -221,6 +263,12 @@ static int write_page(sqlite3_file *file, const void *page, int bytes, sqlite3_i
     int rc = settle(f);                                                                            \
     return rc != SQLITE_OK ? rc : f->real->pMethods->call
 
+/* The same for bytes of it, where pages of them wait. */
+#define BESIDE_PAGES(file, call)                                                                   \
+    laid_file *f = of(file);                                                                       \
+    int rc = has_waiting(f, at, bytes) ? settle(f) : SQLITE_OK;                                    \
+    return rc != SQLITE_OK ? rc : f->real->pMethods->call
+
 #define HANDED_ON(file, call) return of(file)->real->pMethods->call
 
 static int close_file(sqlite3_file *file)
@@ -233,7 +281,7 @@ static int read_file(sqlite3_file *file, void *into, int bytes, sqlite3_int64 at
     if (of(file)->watch != NULL) {
         of(file)->watch->at = at;
     }
-    AFTER_PAGES(file, xRead(f->real, into, bytes, at));
+    BESIDE_PAGES(file, xRead(f->real, into, bytes, at));
 }
 
 static int truncate_file(sqlite3_file *file, sqlite3_int64 size)
@@ -293,6 +341,9 @@ static int control_file(sqlite3_file *file, int what, void *arg)
     if (!f->may_write || (lay != NULL && lay->key != &gx_lay_key)) {
         return SQLITE_NOTFOUND;
     }
+    if (lay != NULL && lay == f->lay) {
+        return write_piece(f);
+    }
     int rc = settle(f);
     f->lay = lay;
     return rc;
@@ -337,7 +388,7 @@ static int unmap_shared(sqlite3_file *file, int is_deleted)
 
 static int fetch_page(sqlite3_file *file, sqlite3_int64 at, int bytes, void **page)
 {
-    AFTER_PAGES(file, xFetch(f->real, at, bytes, page));
+    BESIDE_PAGES(file, xFetch(f->real, at, bytes, page));
 }
 
 static int unfetch_page(sqlite3_file *file, sqlite3_int64 at, void *page)
@@ -424,6 +475,15 @@ void gx_vfs_register(void)
     ours->szOsFile = below->szOsFile + (int)sizeof(laid_file);
     ours->xOpen = open_file;
     (void)sqlite3_vfs_register(ours, 0);
+}
+
+int gx_lay_drop(gx_store *store, gx_schema *schema)
+{
+    if (schema->laying == NULL || !schema->laying->is_waiting) {
+        return SQLITE_OK;
+    }
+    schema->laying->is_waiting = false;
+    return sqlite3_file_control(store->db, schema->name, GX_FCNTL_LAY, NULL);
 }
 
 bool gx_vfs_is_plain(const sqlite3_vfs *vfs)

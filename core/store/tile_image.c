@@ -42,9 +42,9 @@ size_t gx_lay_start(size_t page_bytes, size_t bytes)
 }
 
 /* Before all pages.  A tile too small to be laid has none. */
-static size_t start_bytes(const gx_tile_image *image)
+static size_t start_bytes(size_t page, size_t bytes)
 {
-    return image->bytes < GX_LAY_LEAST ? image->bytes : gx_lay_start(image->page, image->bytes);
+    return bytes < GX_LAY_LEAST ? bytes : gx_lay_start(page, bytes);
 }
 
 static size_t elements_of_page(const gx_tile_image *image)
@@ -57,54 +57,101 @@ static size_t up(size_t bytes, size_t step)
     return (bytes + step - 1) / step * step;
 }
 
-size_t gx_image_bytes(size_t page, size_t bytes)
+static int64_t pages_of(size_t page, size_t bytes)
 {
-    size_t each = page - GX_LAY_POINTER, start = bytes < GX_LAY_LEAST ? bytes : page;
-    return up(start, ALIGNED) + up(bytes, each) / each * page;
+    size_t each = page - GX_LAY_POINTER;
+    return (int64_t)(up(bytes - start_bytes(page, bytes), each) / each);
+}
+
+static int64_t pages_of_piece(size_t page, size_t bytes, size_t most)
+{
+    int64_t all = gx_max(1, pages_of(page, bytes));
+    return most == 0 ? all : gx_min(all, gx_max(1, (int64_t)(most / page)));
+}
+
+int64_t gx_image_pieces(size_t page, size_t bytes, size_t most)
+{
+    return gx_max(1, gx_ceil_div(pages_of(page, bytes), pages_of_piece(page, bytes, most)));
+}
+
+size_t gx_image_bytes(size_t page, size_t bytes, size_t most)
+{
+    size_t pages = (size_t)pages_of_piece(page, bytes, most) * page;
+    return up(page, ALIGNED) + gx_max(pages, GX_LAY_LEAST); // a smaller one has no pages
+}
+
+gx_tile_image gx_image_of(void *memory, size_t page, size_t bytes, size_t most, int64_t piece)
+{
+    int64_t pages = pages_of_piece(page, bytes, most);
+    gx_tile_image image = {.memory = memory,
+                           .page = page,
+                           .bytes = bytes,
+                           .start = start_bytes(page, bytes),
+                           .first = piece * pages};
+    image.pages = gx_min(pages, pages_of(page, bytes) - image.first);
+    return image;
+}
+
+/* The tile's bytes before page k of its pages. */
+static size_t before(const gx_tile_image *image, int64_t k)
+{
+    return image->start + (size_t)k * elements_of_page(image);
+}
+
+size_t gx_image_from(const gx_tile_image *image)
+{
+    return image->first == 0 ? 0 : before(image, image->first);
+}
+
+size_t gx_image_to(const gx_tile_image *image)
+{
+    return gx_min(image->bytes, before(image, image->first + image->pages));
+}
+
+static size_t bytes_before_pages(const gx_tile_image *image)
+{
+    return before(image, image->first) - gx_image_from(image);
 }
 
 char *gx_image_pages(const gx_tile_image *image)
 {
-    return image->memory + up(start_bytes(image), ALIGNED);
+    return image->memory + up(bytes_before_pages(image), ALIGNED);
 }
 
 char *gx_image_start(const gx_tile_image *image)
 {
-    return gx_image_pages(image) - start_bytes(image);
+    return gx_image_pages(image) - bytes_before_pages(image);
 }
 
 void gx_image_put(const gx_tile_image *image, size_t at, const void *source, size_t bytes)
 {
-    const char *from = source;
-    size_t each = elements_of_page(image), start = start_bytes(image);
+    size_t each = elements_of_page(image), start = before(image, image->first);
+    size_t from = gx_max(at, gx_image_from(image)), to = gx_min(at + bytes, gx_image_to(image));
     char *pages = gx_image_pages(image);
-    if (at < start) {
-        size_t size = at + bytes < start ? bytes : start - at;
-        memcpy(pages - start + at, from, size);
-        at += size;
+    while (from < to) {
+        size_t size = start - from;
+        char *there = pages - size;
+        if (from >= start) {
+            size_t in = (from - start) % each;
+            there = pages + (from - start) / each * image->page + GX_LAY_POINTER + in;
+            size = each - in;
+        }
+        size = gx_min(size, to - from);
+        const char *here = (const char *)source + (from - at);
+        image->is_past ? gx_copy_past(there, here, size) : (void)memcpy(there, here, size);
         from += size;
-        bytes -= size;
-    }
-    while (bytes > 0) {
-        size_t page = (at - start) / each, in = (at - start) % each;
-        size_t size = bytes < each - in ? bytes : each - in;
-        char *to = pages + page * image->page + GX_LAY_POINTER + in;
-        image->is_past ? gx_copy_past(to, from, size) : (void)memcpy(to, from, size);
-        at += size;
-        from += size;
-        bytes -= size;
     }
 }
 
 void *gx_image_flatten(const gx_tile_image *image)
 {
-    size_t each = elements_of_page(image);
-    size_t chained = image->bytes - start_bytes(image);
+    size_t each = elements_of_page(image),
+           chained = gx_image_to(image) - before(image, image->first);
     char *pages = gx_image_pages(image);
     for (size_t page = 0; page * each < chained; page++) {
         size_t left = chained - page * each;
         memmove(pages + page * each, pages + page * image->page + GX_LAY_POINTER,
-                left < each ? left : each);
+                gx_min(left, each));
     }
     return gx_image_start(image);
 }

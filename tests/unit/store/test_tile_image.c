@@ -2,9 +2,10 @@
 ** Images of tiles (core/store/tile_image.c), against the layout worked out byte by byte.
 **
 ** Plan: pages of every size; tiles smaller than those that are laid, and larger ones that end with
-** a page, one byte before and after it; put in pieces of random lengths in random order.  Every
-** byte is where the chain of pages has it, nothing is written outside of gx_image_bytes(), and the
-** tile comes out flat.
+** a page, one byte before and after it.  Their pieces follow each other and are all of them; the
+** whole tile is put into each, in lengths and orders that are random.  Every byte is where the
+** chain of pages has it, nothing is written outside of gx_image_bytes(), and the piece comes out
+** flat.
 */
 #include "base/copy.h"
 #include "store/tile_image.h"
@@ -43,26 +44,28 @@ static void put_range(const gx_tile_image *image, const unsigned char *tile, siz
     }
 }
 
-static void check_one(size_t page, size_t bytes)
+/* One piece of the tile, in memory for any; where it ends. */
+static size_t check_piece(size_t page, const unsigned char *tile, size_t bytes, size_t most,
+                          int64_t piece, size_t from)
 {
-    size_t room = gx_image_bytes(page, bytes), each = page - POINTER;
-    unsigned char *tile = malloc(bytes), *memory = aligned_alloc(64, (room + 2 * GUARD) / 64 * 64);
-    assert_non_null(tile);
+    size_t room = gx_image_bytes(page, bytes, most), each = page - POINTER;
+    unsigned char *memory = aligned_alloc(64, (room + 2 * GUARD) / 64 * 64);
     assert_non_null(memory);
-    for (size_t k = 0; k < bytes; k++) {
-        tile[k] = (unsigned char)(k * 31 + k / 251);
-    }
     memset(memory, 0xA5, (room + 2 * GUARD) / 64 * 64);
-    gx_tile_image image = {(char *)memory, page, bytes, random_below(2) == 0};
+    gx_tile_image image = gx_image_of(memory, page, bytes, most, piece);
+    image.is_past = random_below(2) == 0;
     put_range(&image, tile, 0, bytes);
     gx_copy_past_end();
-    size_t start = bytes < LEAST ? bytes : gx_lay_start(page, bytes);
+    size_t start = piece > 0 ? from : bytes < LEAST ? bytes : gx_lay_start(page, bytes);
+    size_t to = gx_image_to(&image);
     const unsigned char *pages = (unsigned char *)gx_image_pages(&image);
+    assert_int_equal(gx_image_from(&image), from);
     assert_int_equal((uintptr_t)pages % 64, 0);
     assert_true((unsigned char *)gx_image_start(&image) >= memory);
-    assert_memory_equal(gx_image_start(&image), tile, start);
-    for (size_t k = start; k < bytes; k += each) {
-        size_t in = bytes - k < each ? bytes - k : each;
+    assert_memory_equal(gx_image_start(&image), tile + from, start - from);
+    assert_int_equal(image.pages, (to - start + each - 1) / each);
+    for (size_t k = start; k < to; k += each) {
+        size_t in = to - k < each ? to - k : each;
         const unsigned char *at = pages + (k - start) / each * page;
         assert_true(at + page <= memory + room);
         assert_memory_equal(at + POINTER, tile + k, in);
@@ -71,9 +74,34 @@ static void check_one(size_t page, size_t bytes)
     for (size_t k = room; k < room + GUARD; k++) {
         assert_int_equal(memory[k], 0xA5);
     }
-    assert_memory_equal(gx_image_flatten(&image), tile, bytes);
+    assert_memory_equal(gx_image_flatten(&image), tile + from, to - from);
     free(memory);
+    return to;
+}
+
+static void check_pieces(size_t page, size_t bytes, size_t most)
+{
+    unsigned char *tile = malloc(bytes);
+    size_t from = 0;
+    int64_t pieces = gx_image_pieces(page, bytes, most);
+    assert_non_null(tile);
+    for (size_t k = 0; k < bytes; k++) {
+        tile[k] = (unsigned char)(k * 31 + k / 251);
+    }
+    for (int64_t piece = 0; piece < pieces; piece++) {
+        assert_true(piece == 0 || from < bytes); // none is empty
+        from = check_piece(page, tile, bytes, most, piece, from);
+    }
+    assert_int_equal(from, bytes);
+    assert_true(most > 0 || pieces == 1);
     free(tile);
+}
+
+static void check_one(size_t page, size_t bytes)
+{
+    check_pieces(page, bytes, 0);
+    check_pieces(page, bytes, GX_IMAGE_PIECE);
+    check_pieces(page, bytes, random_below(LEAST)); // of a page, at times
 }
 
 static void images(void **unused)
