@@ -241,7 +241,8 @@ def pass_seconds(db, sql, counter="pass_ns"):
 
 
 def krylov(args):
-    n, options = args.krylov, '"k":1,"method":"krylov","maxiter":2,"partial":true'
+    n, few = args.krylov, '"method":"krylov","maxiter":2,"partial":true'
+    blocks = {"as many vectors as it takes": '"k":10'} | {f"{b} vectors": f'"k":1,"block":{b},"ncv":{4 * b + 4}' for b in (1, 8, 32)}
     with tempfile.TemporaryDirectory(dir=args.dir) as folder:
         path = os.path.join(folder, "a.db")
         db = connect(path)
@@ -251,14 +252,14 @@ def krylov(args):
         connections = connect_each(path, args.devices, "cuda")
         for name, call in (("symmetric", "count(value) FROM gx_eig('A', '{\"symmetric\":true,"),
                            ("general", "count(sigma) FROM gx_svd('A', '{")):
-            for block in (1, 8, 32):
+            for block, options in blocks.items():
                 for db in connections.values():
                     db.execute("SELECT gx_stats_reset()").fetchall()
-                sql = f'SELECT {call}{options},"block":{block},"ncv":{4 * block + 4}}}\')'
+                sql = f"SELECT {call}{options},{few}}}')"
                 seconds = take_turns(connections, lambda db: pass_seconds(db, sql), 7, 2)
                 for devices, db in connections.items():
                     print(f"    [{devices}] {json.dumps(counters(db))}")
-                show(f"pass over kept f32 {n}, {name}, {block} vectors", seconds, digits=6)
+                show(f"pass over kept f32 {n}, {name}, {block}", seconds, digits=6)
             for block in (8, 32):
                 sql = f'SELECT {call}"k":10,"method":"krylov","block":{block}}}\')'
                 show(f"ten values of it, {name}, {block} vectors", take_turns(connections, lambda db: seconds_of(db, sql), 3, 1))

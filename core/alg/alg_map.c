@@ -224,9 +224,10 @@ static gx_code fill(gx_run *run, const gx_call *call, const gx_mat *A, const gx_
 
 /*
 ** Threads that make tiles: one writer keeps no more busy.  What they have made waits for it, the
-** better the less of it there is: the writer reads it from a cache.  So they make pieces of tiles,
-** images of pages, PARTS each, where they may; else they have a tile each, but the only one beside
-** the writer has two.
+** better the less of it there is.  So they have a tile each; but the only one beside the writer
+** makes PARTS pieces of a tile where it may, images of pages, or has two tiles.  Pieces that
+** several make would go from one processor's cache to another's, which takes longer than by the
+** memory.
 */
 enum { MAKERS = 3, PARTS = 3 };
 
@@ -423,17 +424,18 @@ static void make_and_write(gx_run *run, making *x, gx_pass *pass)
 
 /*
 ** Tiles as images of pages, where they go to pages and their elements are there as they are.  In
-** pieces, which are whole columns: not where a few of them are turned, as rows would be read again
-** for each.
+** pieces by one thread, which are columns: not where a few of them are turned, as rows would be
+** read again for each.
 */
-static void make_images(gx_run *run, making *x, gx_pass *pass)
+static void make_images(gx_run *run, making *x, gx_pass *pass, bool is_one)
 {
     const int64_t LEAST_BYTES = 512; // of a row
     int64_t bytes_of_row = GX_IMAGE_PIECE / gx_max(1, x->C->tile_rows);
     bool is_there = in_place(x->A, x->C->dtype, 0, 0) != NULL;
     x->page = is_there ? gx_store_image_page(run->ctx->store, &x->C->meta) : 0;
     if (x->page > 0) {
-        x->most = x->kernel == NULL || bytes_of_row >= LEAST_BYTES ? GX_IMAGE_PIECE : 0;
+        bool is_cut = is_one && (x->kernel == NULL || bytes_of_row >= LEAST_BYTES);
+        x->most = is_cut ? GX_IMAGE_PIECE : 0;
         x->pieces = gx_image_pieces(x->page, pass->part_bytes, x->most);
         pass->units *= x->pieces;
         pass->part_bytes = gx_image_bytes(x->page, pass->part_bytes, x->most);
@@ -471,8 +473,8 @@ static bool make_stored(gx_run *run, const gx_call *call, const gx_mat *A, gx_si
                     .is_callers = true,
                     .writes = C->meta.schema,
                     .arg = &x};
-    make_images(run, &x, &pass);
     int64_t threads = gx_pass_threads(run, &pass);
+    make_images(run, &x, &pass, threads < MAKERS);
     if (threads == 0) {
         return false;
     }

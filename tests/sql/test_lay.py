@@ -73,13 +73,13 @@ WAYS = {"copied": "SELECT gx_store('A', :a)",  # images of pages, made of the ar
         "made": "SELECT gx_scale(:a, 1, 'A')"}  # elements behind each other
 
 
-def both(tmp_path, array, way="copied", **pragmas):
+def both(tmp_path, array, way="copied", threads=2, **pragmas):
     """What is in the file, and the calls that it took, of SQLite's VFS and ours."""
     values = {"a": from_numpy(array), "t": from_numpy(array.T)}
     made = []
     for vfs in ("unix", "gx"):
         db = lay_connect(tmp_path / f"{vfs}.db", vfs, **pragmas)
-        db.execute("SELECT gx_config('tile_bytes', 4194304)").fetchall()
+        db.execute("SELECT gx_config('tile_bytes', 4194304), gx_config('threads', ?)", (threads,)).fetchall()
         before = writes()
         db.execute(WAYS[way], {name: values[name] for name in values if f":{name}" in WAYS[way]}).fetchall()
         calls = writes() - before
@@ -90,9 +90,10 @@ def both(tmp_path, array, way="copied", **pragmas):
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("threads", [1, 2, 6])  # one maker: in pieces; several: whole tiles
 @pytest.mark.parametrize("page", [512, 1024, 4096, 16384, 65536])
-def test_the_same_file(tmp_path, page, way):
-    (theirs, their_calls), (ours, our_calls) = both(tmp_path, A, way, page_size=page)
+def test_the_same_file(tmp_path, page, way, threads):
+    (theirs, their_calls), (ours, our_calls) = both(tmp_path, A, way, threads, page_size=page)
     assert ours == theirs
     assert our_calls < (their_calls / 3 if page < 65536 else their_calls)
 
