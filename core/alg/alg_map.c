@@ -225,11 +225,11 @@ static gx_code fill(gx_run *run, const gx_call *call, const gx_mat *A, const gx_
 /*
 ** Threads that make tiles: one writer keeps no more busy.  What they have made waits for it, the
 ** better the less of it there is.  So they have a tile each; but the only one beside the writer
-** makes PARTS pieces of a tile where it may, images of pages, or has two tiles.  Pieces that
+** makes pieces of a tile where it may, images of pages, or has two tiles.  Pieces that
 ** several make would go from one processor's cache to another's, which takes longer than by the
 ** memory.
 */
-enum { MAKERS = 3, PARTS = 3 };
+enum { MAKERS = 3 };
 
 /* A stored copy, or turned copy, of a value. */
 typedef struct making {
@@ -485,7 +485,7 @@ static bool make_stored(gx_run *run, const gx_call *call, const gx_mat *A, gx_si
     if (x.writers != NULL) {
         make_and_write(run, &x, &pass);
     } else {
-        pass.parts = x.most > 0 ? PARTS : threads < MAKERS ? 2 : 1;
+        pass.parts = x.most > 0 ? GX_PASS_PARTS : threads < MAKERS ? 2 : 1;
         x.is_past = x.most == 0 && threads < MAKERS; // both are bound by the memory
         gx_pass_run(run, &pass);
     }

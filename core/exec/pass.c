@@ -30,8 +30,8 @@
 
 #include <string.h>
 
-/* Parts of a thread: where nothing is said, and at most. */
-enum { PARTS = 2, MOST_PARTS = 3 };
+/* Parts of a thread where nothing is said. */
+enum { PARTS = 2 };
 
 /* What a thread takes beside its memory: its connection's bookkeeping, and what is noted of it. */
 static const size_t THREAD_BYTES = 6 << 10;
@@ -62,7 +62,7 @@ struct gx_pass_thread {
     job *job;
     void *memory;
     char *work;
-    part part[MOST_PARTS];
+    part part[GX_PASS_PARTS];
     int parts;
     const gx_helper *helper; /* reads by this one's connections                       */
     gx_reader *own;          /* the caller's; both NULL: asks the caller               */
@@ -79,7 +79,7 @@ struct job {
     pthread_mutex_t lock;   /* guards what follows, is_busy and the requests           */
     pthread_cond_t changed; /* parts have become free, requests are done; for the caller:
                                there is something to do                               */
-    part **waiting;         /* MOST_PARTS * threads, by number of the unit: handed in       */
+    part **waiting;         /* GX_PASS_PARTS * threads, by number of the unit: handed in    */
     int64_t folded;         /* the first unit that has not been                        */
     bool is_folding;
     bool has_asked; /* somebody's request is to be looked for                         */
@@ -189,7 +189,7 @@ static bool serve(job *x, gx_reader *own)
 /* Under the lock, which is given up meanwhile: the parts that are next in order. */
 static void fold_waiting(job *x)
 {
-    int64_t places = x->threads * MOST_PARTS;
+    int64_t places = x->threads * GX_PASS_PARTS;
     part *p;
     gx_err err = {0};
     while (!x->is_folding && gx_ok(x->run) && (p = x->waiting[x->folded % places]) != NULL) {
@@ -211,7 +211,7 @@ static void fold_waiting(job *x)
 static void hand_in(job *x, int64_t unit, part *p, bool is_caller)
 {
     pthread_mutex_lock(&x->lock);
-    x->waiting[unit % (x->threads * MOST_PARTS)] = p;
+    x->waiting[unit % (x->threads * GX_PASS_PARTS)] = p;
     if (is_caller || !x->pass->is_callers) {
         fold_waiting(x);
     } else {
@@ -286,7 +286,7 @@ static void attend(job *x, gx_reader *own)
             fold_waiting(x);
         }
         if (gx_ok(x->run) && !serve(x, own) && x->folded < x->pass->units &&
-            x->waiting[x->folded % (x->threads * MOST_PARTS)] == NULL) {
+            x->waiting[x->folded % (x->threads * GX_PASS_PARTS)] == NULL) {
             gx_stream_wait(&x->changed, &x->lock);
         }
         pthread_mutex_unlock(&x->lock);
@@ -495,8 +495,8 @@ static gx_code reserve(job *x)
     bool is_tight = gx_mem_available(mem) < gx_pass_thread_bytes(x->pass);
     if (gx_mem_calloc(mem, (size_t)x->threads * sizeof *x->thread, "threads", &threads, &err) ==
             GX_OK &&
-        gx_mem_calloc(mem, (size_t)(x->threads * MOST_PARTS) * sizeof(part *), "threads", &waiting,
-                      &err) == GX_OK) {
+        gx_mem_calloc(mem, (size_t)(x->threads * GX_PASS_PARTS) * sizeof(part *), "threads",
+                      &waiting, &err) == GX_OK) {
         x->thread = threads;
         x->waiting = waiting;
         bool is_alone = x->threads == 1 && (is_tight || is_small(x->pass));

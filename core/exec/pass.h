@@ -31,15 +31,18 @@ typedef gx_code (*gx_pass_work)(void *arg, int64_t unit, gx_pass_thread *thread,
 /* Take in a unit's part, which is its to change: in the order of units, never two at a time. */
 typedef gx_code (*gx_pass_fold)(void *arg, int64_t unit, void *part, gx_err *err);
 
+/* Parts of a thread, at most. */
+enum { GX_PASS_PARTS = 3 };
+
 typedef struct gx_pass {
     const gx_mat *const *sources; /* all that units read; NULL among them: none             */
     int source_count;
     int64_t units;
     double bytes, flops; /* of all units: little of both is done by the caller alone        */
     size_t work_bytes;   /* of each thread                                                  */
-    size_t part_bytes;   /* of each part: a thread has one to three                         */
+    size_t part_bytes;   /* of each part: a thread has one to GX_PASS_PARTS                 */
     int64_t threads;     /* at most so many; 0: as many as there are                        */
-    int parts;           /* of a thread at most, of three; 0: two, one waits as one is filled */
+    int parts;           /* of a thread at most; 0: two, one to be filled while one waits   */
     gx_pass_work work;
     gx_pass_fold fold;  /* NULL: nothing to fold                                          */
     bool is_callers;    /* folding is the caller's: it writes to a sink, or reads for it  */

@@ -129,14 +129,11 @@ void gx_image_put(const gx_tile_image *image, size_t at, const void *source, siz
     size_t from = gx_max(at, gx_image_from(image)), to = gx_min(at + bytes, gx_image_to(image));
     char *pages = gx_image_pages(image);
     while (from < to) {
-        size_t size = start - from;
-        char *there = pages - size;
-        if (from >= start) {
-            size_t in = (from - start) % each;
-            there = pages + (from - start) / each * image->page + GX_LAY_POINTER + in;
-            size = each - in;
-        }
-        size = gx_min(size, to - from);
+        bool is_before = from < start;
+        size_t in = is_before ? 0 : (from - start) % each;
+        char *there = is_before ? pages - (start - from)
+                                : pages + (from - start) / each * image->page + GX_LAY_POINTER + in;
+        size_t size = gx_min(is_before ? start - from : each - in, to - from);
         const char *here = (const char *)source + (from - at);
         image->is_past ? gx_copy_past(there, here, size) : (void)memcpy(there, here, size);
         from += size;
