@@ -35,8 +35,8 @@ int sqlite3_gx_init(struct sqlite3 *db, char **message, const struct sqlite3_api
 ** gaps, destination, until gx_lend_end(token), which waits for calls that use it.
 ** Element (i, j) of dtype "f64", "f32", "c128" or "c64", in the machine's byte order, is i *
 ** row_step + j * col_step elements behind data; one step is 1, the other at least the length of the
-** side that lies together.  Not zero where it cannot be: no such array, or GX_LENT_MAX are lent.
-** Any thread, before any connection too.
+** side that lies together.  One row without gaps is by columns, too.  Not zero where it cannot be:
+** no such array, or GX_LENT_MAX are lent.  Any thread, before any connection too.
 */
 enum { GX_LENT_MAX = 64, GX_TOKEN_BYTES = 33 };
 int gx_lend(void *data, const char *dtype, int64_t rows, int64_t cols, int64_t row_step,

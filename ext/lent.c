@@ -50,7 +50,8 @@ __attribute__((visibility("default"))) int gx_lend(void *data, const char *dtype
 {
     size_t bytes;
     gx_lent made = {.data = data, .rows = rows, .cols = cols, .is_writable = is_writable != 0};
-    made.by_rows = row_step != 1 || (col_step == 1 && rows == 1);
+    row_step = rows == 1 && col_step == 1 ? 1 : row_step; // one row: by columns, too
+    made.by_rows = row_step != 1;
     made.step = made.by_rows ? row_step : col_step;
     int64_t run = made.by_rows ? cols : rows;
     token[0] = '\0';

@@ -8,7 +8,7 @@ Plan:
    from the file: pages of all sizes, behind each other and anywhere, a log, a map, volumes, what is not committed, slices;
 3. refusals: tokens that are none, have ended or were never made; arrays of another shape, read-only, with gaps; arrays
    that cannot be lent; more than there is room for;
-   tokens as arguments and as destinations of other functions: where the elements are, added to what is there; by rows,
+   tokens as arguments and as destinations of other functions: where the elements are, added to what is there; of one row; by rows,
    too many, a destination of another shape or dtype, read-only, with gaps, that is an argument, for a sparse result;
 4. a call that uses an array keeps it lent: ending waits; many threads lend and end at once;
 5. a gx.so that is not ours, or has no lending: the long way; a matrix replaced by others while it is fetched.
@@ -241,6 +241,19 @@ def test_arguments_and_destinations(db):
                            ("gx_scale(?, 2, ?)", 2 * square), ("gx_matmul(?1, ?1, ?2)", square @ square)):
             assert db.execute(f"SELECT {call}", (S, M)).fetchone() == (2500,), call
             assert np.allclose(made, want), call
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 7), (7, 1)])
+def test_one_row_lies_by_columns_too(db, shape):
+    """Whatever NumPy has as its strides."""
+    a = RNG.standard_normal(shape)
+    for array in (a, np.asfortranarray(a), np.ascontiguousarray(a.T).T, np.zeros((9, 9))[:shape[0], :shape[1]] + a):
+        out = np.zeros(shape)
+        with _lent.lent(array, False) as A, _lent.lent(out, True) as C:
+            assert db.execute("SELECT gx_scale(?, 2, ?)", (A, C)).fetchone() == (a.size,)
+            assert np.array_equal(out, 2 * a)
+            db.execute("SELECT gx_from_memory(?, 'A', '{\"replace\":true}'), gx_to_memory('A', ?)", (A, C)).fetchall()
+            assert np.array_equal(out, a)
 
 
 def test_arguments_and_destinations_refused(db):
