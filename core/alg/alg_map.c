@@ -269,7 +269,8 @@ static bool image_of(const making *x, int64_t unit, const gx_tile_place *at, voi
 /*
 ** An image is turned by blocks of so many bytes and columns, in the work memory: they stay in a
 ** second-level cache, from where their columns are put into the image.  One is a line longer than
-** the block, so that not all fall into the same cache sets.
+** the block, so that not all fall into the same cache sets.  Shorter ones lie behind each other, as
+** in the image.
 */
 enum { TURN_BYTES = 2 << 10, TURN_COLS = 136, TURN_LD_BYTES = TURN_BYTES + 64 };
 
@@ -279,17 +280,21 @@ static gx_code turn_into_image(const making *x, const gx_tile_place *at, int64_t
 {
     gx_dtype dtype = x->C->dtype;
     int64_t element = (int64_t)gx_dtype_bytes(dtype), height = TURN_BYTES / element;
-    gx_args args = {.transa = x->call->transa, .c = work, .ldc = TURN_LD_BYTES / element};
-    args.lda = x->A->ld;
-    for (; j < end; j += TURN_COLS) {
+    bool is_short = at->m <= height;
+    int64_t wide = is_short ? TURN_BYTES * TURN_COLS / (at->m * element) : TURN_COLS;
+    gx_args args = {.transa = x->call->transa, .c = work, .lda = x->A->ld};
+    args.ldc = is_short ? at->m : TURN_LD_BYTES / element;
+    for (; j < end; j += wide) {
+        args.n = gx_min(wide, end - j);
         for (int64_t i = 0; i < at->m; i += height) {
             args.m = gx_min(height, at->m - i);
-            args.n = gx_min(TURN_COLS, end - j);
             args.a = in_place(x->A, dtype, at->j0 + j, at->i0 + i);
             GX_TRY(x->kernel(x->dev, NULL, &args, err));
-            for (int64_t k = 0; k < args.n; k++) {
+            int64_t together = is_short ? args.n : 1;
+            for (int64_t k = 0; k < args.n; k += together) {
                 gx_image_put(image, (size_t)(((j + k) * at->m + i) * element),
-                             (const char *)work + k * TURN_LD_BYTES, (size_t)(args.m * element));
+                             (const char *)work + k * args.ldc * element,
+                             (size_t)(together * args.m * element));
             }
         }
     }
@@ -311,9 +316,10 @@ static gx_code make_image(void *arg, int64_t unit, gx_pass_thread *thread, void 
     int64_t j = (int64_t)(gx_image_from(&image) / column);
     int64_t end = gx_ceil_div((int64_t)gx_image_to(&image), (int64_t)column);
     gx_code code = x->kernel == NULL ? GX_OK : turn_into_image(x, &at, j, end, &image, work, err);
-    for (; x->kernel == NULL && j < end; j++) {
+    int64_t together = x->A->ld == at.m ? end - j : 1;
+    for (; x->kernel == NULL && j < end; j += together) {
         gx_image_put(&image, (size_t)j * column, in_place(x->A, x->C->dtype, at.i0, at.j0 + j),
-                     column);
+                     (size_t)together * column);
     }
     gx_copy_past_end();
     return code;

@@ -2,7 +2,7 @@
 
 Plan:
 1. the file is byte for byte what SQLite's own VFS makes of the same statements, for pages of all sizes, edges, dtypes,
-   tiles that are made as images of pages, turned or not, and others; and it takes a small part of the system calls, so that it was this way that it went
+   tiles that are made as images of pages, turned or not, of long columns and of short ones, and others; and it takes a small part of the system calls, so that it was this way that it went
 2. read again at once, by the same connection in the same transaction, and by another one after it
 3. rolled back, to a savepoint too, dropped, stored into pages that were free: no zeros come up, no page is lost
 4. where SQLite hands rows to somebody else: triggers and indexes get the elements; WAL; auto_vacuum; a large cache;
@@ -104,6 +104,17 @@ def test_the_same_file_of_any_dtype(tmp_path, dtype, way):
     array = (A[:1001, :777] * (1 + 2j)).astype(dtype) if dtype[0] == "c" else A.astype(dtype)
     (theirs, _), (ours, _) = both(tmp_path, array, way, page_size=8192)
     assert ours == theirs
+
+
+@pytest.mark.parametrize("threads", [1, 6])
+@pytest.mark.parametrize("rows, dtype", [(1, "f8"), (2, "f4"), (3, "c16"), (255, "f8"), (256, "f8"), (257, "f8"), (264, "f8")])
+def test_short_columns(tmp_path, rows, dtype, threads):
+    """Many of them go into an image together, turned too; up to 2 KiB of each."""
+    array = np.resize(A, (rows, 1_200_000 // rows)).astype(dtype)
+    for k, way in enumerate(("copied", "turned")):
+        (tmp_path / way).mkdir()
+        (theirs, _), (ours, _) = both(tmp_path / way, array, way, threads, page_size=(4096, 65536)[k])
+        assert ours == theirs
 
 
 @pytest.mark.parametrize("rows", [16379, 16380, 16381, 16382, 131071, 131072, 131073])
