@@ -86,6 +86,12 @@ def test_reductions(pair, db):
     gx.store(db, "N", [[1.0, np.nan], [3.0, 2.0]])
     N = gx.matrix(db, "N")
     assert np.isnan(N.max()) and np.array_equal(N.max(axis=0), [3, np.nan], equal_nan=True)
+    for one in (a[:, :1], a[:1], a[:1, :1]):  # one element is an array along an axis, none without
+        gx.store(db, "N", one, replace=True)
+        for axis in (None, 0, 1):
+            for name in ("sum", "mean", "min", "max", "std", "var", "prod", "any", "all", "argmin", "argmax"):
+                got, want = getattr(N, name)(axis), getattr(one, name)(axis=axis)
+                assert np.shape(got) == np.shape(want) and np.allclose(got, want), (name, axis)
     with pytest.raises(TypeError, match="only axis is known here, not dtype"):
         np.sum(A, dtype=np.float32)
     with pytest.raises(ValueError, match="axis 2 is none"):

@@ -161,7 +161,8 @@ class Expression:
             raise ValueError(f"gx_sqlite: axis {axis} is none of a matrix's, 0 and 1")
         got = self._number(function) if axis is None else self._number(function, axis % 2)
         if isinstance(got, (int, float)) or got is None:
-            return float("nan") if got is None else float(got)  # the largest of what has a NaN is NULL
+            number = float("nan") if got is None else float(got)  # the largest of what has a NaN is NULL
+            return number if axis is None else np.array([number])
         elements = unpack(got)
         return elements[0, 0] if axis is None else elements.ravel()
 
