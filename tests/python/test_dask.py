@@ -1,7 +1,8 @@
 """gx_sqlite.dask: matrices on the workers of a cluster.
 
 Plan:
-1. from_gx: a database, several, a manifest; chunks; to_gx there and back, also several blocks to a row; bad ones;
+1. from_gx: a database, several, a manifest; chunks; to_gx there and back, also several blocks to a row; manifests with
+   anything in them, files that are not there and are not made, matrices of another shape meanwhile, arrays that do not fit;
 2. on this process's threads, against NumPy: products, also of stored matrices, read by their tasks, in shares, too, Cholesky, solve, least squares (also deficient), few singular
    values, components, nearest neighbours, over grids that divide evenly and do not, f64 and f32, by residual;
 3. a matrix that is not positive definite is refused in gx's words, with its block; shapes that do not fit;
@@ -84,11 +85,54 @@ def test_bad_manifests(tmp_path):
     path.write_text("[]")
     with pytest.raises(ValueError, match="no manifest of a sharded matrix of version 1"):
         gxd.from_gx(str(path), "A")
-    path.write_text('{"gx_sharded":1,"rows":[1,2],"cols":[1],"dtype":"f64","blocks":[]}')
-    with pytest.raises(ValueError, match="lists 0 blocks for a grid of 2x1"):
+    path.write_text('{"gx_sharded":1,')
+    with pytest.raises(ValueError, match="A.json is no manifest: "):
         gxd.from_gx(str(path), "A")
+    gxd.to_gx(str(path), "A", da.ones((3, 2), chunks=(2, 2)))
+    good = json.loads(path.read_text())
+    sizes, block = "rows and cols are the heights", "a block has a path and a name"
+    for key, value, text in (("rows", None, sizes), ("rows", [], sizes), ("rows", [2, "1"], sizes), ("rows", [2.0, 1], sizes),
+                             ("cols", [-2], sizes), ("cols", [1 << 60], sizes), ("cols", 2, sizes), ("cols", [True], sizes),
+                             ("blocks", [], "lists 0 blocks for a grid of 2x1"), ("blocks", None, "lists 0 blocks"),
+                             ("blocks", ["a", "b"], block), ("blocks", [{"path": 1, "name": "A"}] * 2, block),
+                             ("dtype", "f16", "dtype 'f16' is not known"), ("dtype", [], "is not known"),
+                             ("name", "B", "is of a matrix 'B', not 'A'")):
+        path.write_text(json.dumps({**good, key: value}))
+        with pytest.raises(LookupError if key == "name" else ValueError, match=text):
+            gxd.from_gx(str(path), "A")
+    for key, value, text in (("rows", [2, 2], "is 1x2; rows 0 to 2, columns 0 to 2 were to be all of it"),
+                             ("cols", [1], "x2; rows 0 to ., columns 0 to 1 were to be all of it")):
+        path.write_text(json.dumps({**good, key: value}))
+        with pytest.raises(ValueError, match=text):
+            gxd.from_gx(str(path), "A").compute(scheduler="sync")
+    path.write_text(json.dumps(good))
+    (tmp_path / "A.1.db").unlink()
+    with pytest.raises(FileNotFoundError, match="A.1.db"):
+        gxd.from_gx(str(path), "A").compute(scheduler="sync")
+    assert not (tmp_path / "A.1.db").exists()
+
+
+def test_databases_and_arrays_that_do_not_fit(db, tmp_path):
+    with pytest.raises(FileNotFoundError, match="none.db"):
+        gxd.from_gx(str(tmp_path / "none.db"), "A")
+    assert not (tmp_path / "none.db").exists()
+    with pytest.raises(ValueError, match="no database is named"):
+        gxd.from_gx([], "A")
+    gx.store(db, "A", np.ones((4, 3)))
+    lazy = gxd.from_gx(str(tmp_path / "test.db"), "A", 2)
+    gx.store(db, "A", np.ones((3, 3)), replace=True)
+    with pytest.raises(ValueError, match="is 3x3; rows 2 to 4, columns . to . were to be part of it"):
+        lazy.compute(scheduler="sync")
     with pytest.raises(ValueError, match="ends in .json"):
         gxd.to_gx("A.db", "A", da.ones((2, 2)))
+    rows = da.ones((6, 2), chunks=2)
+    for wrong, error, text in ((da.ones((2, 2, 2)), ValueError, "3 dimensions"), (da.ones(()), ValueError, "0 dimensions"),
+                               (rows[rows[:, 0] > 0], ValueError, r"compute_chunk_sizes\(\)"),
+                               (np.array([["a"]]), TypeError, "are not numbers that gx keeps")):
+        for call in (lambda: gxd.to_gx(str(tmp_path / "W.json"), "W", da.asarray(wrong)), lambda: gxd.matmul(wrong, wrong)):
+            with pytest.raises(error, match=text):
+                call()
+    assert not list(tmp_path.glob("W*"))
 
 
 # ---- 2. and 4. algorithms --------------------------------------------------------------------------------------------
@@ -203,10 +247,38 @@ CHECKS = [check_matmul, check_stored, check_shares, check_cholesky, check_solve,
 
 @pytest.mark.parametrize("dtype", ["f8", "f4"])
 @pytest.mark.parametrize("check", CHECKS, ids=lambda f: f.__name__[6:])
-@pytest.mark.parametrize("n, chunk", [(60, 20), (61, 17), (50, 100)])
+@pytest.mark.parametrize("n, chunk", [(60, 20), (61, 17), (61, 20), (50, 100)])
 def test_on_threads(check, n, chunk, dtype):
     with dask_threads():
         check(n, chunk, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["?", "u1", "i8", "f2", ">f8", "f4"])
+def test_kinds_of_numbers(dtype):
+    """Arrays have the dtypes they say, in tiny blocks too; what they were made from is as it was."""
+    a = RNG.integers(0, 2, (8, 5)).astype(dtype)
+    s = (np.eye(8) * 3).astype(dtype)
+    A, S = da.from_array(a, chunks=((3, 1, 1, 3), (1, 4))), da.from_array(s, chunks=((3, 1, 1, 3), 4))
+    kept = np.dtype("f4") if dtype in ("f2", "f4") else np.dtype("f8")
+    a8, s8 = a.astype("f8"), s.astype("f8")
+    with dask_threads():
+        for got, want in ((gxd.matmul(S, A), s8 @ a8), (gxd.matmul(A.T, A), a8.T @ a8), (gxd.cholesky(S), np.linalg.cholesky(s8)),
+                          (gxd.solve(S, A), a8 / s8[0, 0]), (gxd.lstsq(S, A), a8 / s8[0, 0]),
+                          (gxd.svd(A, 2)[1], np.linalg.svd(a8)[1][:2]), (gxd.pca(A, 2).mean, a8.mean(0))):
+            found = got.compute()
+            assert found.dtype == got.dtype == kept and found.shape == got.shape == want.shape
+            assert np.allclose(found, want, atol=100 * np.finfo(kept).eps)
+        assert np.array_equal(A.compute(), a) and np.array_equal(S.compute(), s)
+
+
+def test_nothing_in_them():
+    with dask_threads():
+        for m, k, n in ((0, 3, 2), (3, 0, 2), (3, 2, 0)):
+            assert np.array_equal(gxd.matmul(da.zeros((m, k), chunks=2), da.zeros((k, n), chunks=2)).compute(), np.zeros((m, n)))
+        none = da.zeros((0, 0), chunks=2)
+        assert gxd.cholesky(none).compute().shape == (0, 0)
+        assert gxd.solve(none, da.zeros((0, 2), chunks=2)).compute().shape == (0, 2)
+        assert np.array_equal(gxd.lstsq(da.zeros((0, 3), chunks=2), da.zeros((0, 1), chunks=2)).compute(), np.zeros((3, 1)))
 
 
 def dask_threads():
@@ -315,12 +387,15 @@ def test_refusals():
         gxd.cholesky(da.from_array(a, chunks=10)).compute()
     _, A = random((6, 4), 2)
     for wrong, text in ((lambda: gxd.matmul(A, A), "A is 6x4 but B is 6x4"), (lambda: gxd.cholesky(A), "6x4, not square"),
-                        (lambda: gxd.lstsq(A, A[:4]), "A has 6 rows but B 4"), (lambda: gxd.svd(A, 5), "between 1 and 4"),
+                        (lambda: gxd.lstsq(A, A[:4]), "A has 6 rows but B 4"),
+                        (lambda: gxd.solve(A[:4], A), "solve: A has 4 rows but B 6"), (lambda: gxd.svd(A, 5), "between 1 and 4"),
                         (lambda: gxd.pca(A, 0), "between 1 and 4"), (lambda: gxd.knn(A, A, 7), "between 1 and 6"),
                         (lambda: gxd.knn(A, A[:, :2], 1), "Q is 6x4 but E is 6x2"),
                         (lambda: gxd.knn(A, A, 1, "near"), "metric 'near' is not known")):
         with pytest.raises(ValueError, match=text):
             wrong()
+    with pytest.raises(TypeError, match="integer"):
+        gxd.svd(A, 2.5)
     with pytest.raises(TypeError, match="complex"):
         gxd.cholesky(da.ones((4, 4), dtype="c16"))
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import sqlite3
 import threading
@@ -17,18 +18,25 @@ from ._values import Array
 _WAIT = 600.0  # seconds that a writer waits for another one of the same database
 
 
-def database(path: str) -> Any:
+def database(path: str, *, is_there: bool = False) -> Any:
+    """A connection; is_there: to a file, of which none is made."""
+    if is_there and not os.path.exists(path):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     db = sqlite3.connect(path, isolation_level=None, timeout=_WAIT)
     _connect.load(db)
     return db
 
 
-def read_block(path: str, name: str, i0: int, i1: int, j0: int, j1: int) -> Array:
-    """Rows i0 to i1, columns j0 to j1 of a stored matrix."""
-    db = database(path)
+def read_block(path: str, name: str, i0: int, i1: int, j0: int, j1: int, is_all: bool = False) -> Array:
+    """Rows i0 to i1, columns j0 to j1 of a stored matrix, which has these, and no others where they are to be all."""
+    db = database(path, is_there=True)
     try:
         A = _matrix.Matrix(db, name)
-        return np.asarray(_arrays.fetch(db, name) if A.shape == (i1 - i0, j1 - j0) else A[i0:i1, j0:j1])
+        (m, n), is_whole = A.shape, A.shape == (i1 - i0, j1 - j0)
+        if i1 > m or j1 > n or is_all > is_whole:
+            raise ValueError(f"gx_sqlite.dask: {name!r} in {path} is {m}x{n}; rows {i0} to {i1}, columns {j0} to {j1} were "
+                             f"to be {'all' if is_all else 'part'} of it")
+        return np.asarray(_arrays.fetch(db, name) if is_whole else A[i0:i1, j0:j1])
     finally:
         db.close()
 
@@ -43,13 +51,14 @@ class Stored:
     i1: int
     j0: int
     j1: int
+    is_all: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.i1 - self.i0, self.j1 - self.j0
 
     def read(self) -> Array:
-        return read_block(self.path, self.name, self.i0, self.i1, self.j0, self.j1)
+        return read_block(*dataclasses.astuple(self))
 
 
 class Shelf:

@@ -268,8 +268,8 @@ def _q_and_r(a: Array) -> tuple[Array, Array]:
     return unpack(q), unpack(r)
 
 
-def _random(m: int, n: int, seed: int) -> Array:
-    return _value("gx_randn(%s, %s, %s)", m, n, json.dumps({"seed": seed}))
+def _random(m: int, n: int, seed: int, dtype: str) -> Array:
+    return _value("gx_randn(%s, %s, %s)", m, n, _options(seed=seed, dtype=dtype))
 
 
 def _svd_of(a: Array) -> tuple[Array, Array, Array]:
@@ -308,7 +308,7 @@ def _nearest_of(parts: Sequence[tuple[Array, Array]], k: int, is_larger: bool) -
 
 def _triangle_beside(a: Array, b: Array) -> Array:
     """R of [A B]."""
-    return _triangle([np.hstack([a, b.reshape(len(a), -1)])])
+    return _triangle([np.hstack([a, b if b.ndim == 2 else b[:, None]])])
 
 
 def _triangle_with_ones(a: Array) -> Array:
@@ -325,11 +325,13 @@ def from_gx(path: Union[str, Sequence[str]], name: str, chunks: Any = None) -> D
     """A stored matrix as a dask.array: of a database, of a manifest (.json), or of several databases, whose matrices of
     that name lie one below the other.  chunks: of a database, by default tiles of about 128 MB."""
     if not isinstance(path, str):
+        if not path:
+            raise ValueError("gx_sqlite.dask.from_gx: no database is named")
         joined: DaskArray = da.concatenate([from_gx(part, name, chunks) for part in path], axis=0)
         return joined
     if path.endswith(".json"):
-        return _from_manifest(path)
-    db = database(path)
+        return _from_manifest(path, name)
+    db = database(path, is_there=True)
     try:
         A = _matrix.Matrix(db, name)
         (m, n), dtype = A.shape, A.dtype
@@ -351,22 +353,42 @@ def _whole_tiles(tile: int, size: int, dtype: Any) -> int:
     return max(1, min(size, max(1, side // tile) * tile))
 
 
-def _from_manifest(path: str) -> DaskArray:
-    with open(path, encoding="utf-8") as file:
-        manifest = json.load(file)
-    if not isinstance(manifest, dict) or manifest.get("gx_sharded") != _VERSION:
-        raise ValueError(f"gx_sqlite.dask: {path} is no manifest of a sharded matrix of version {_VERSION}")
+def _from_manifest(path: str, name: str) -> DaskArray:
+    manifest = _manifest(path, name)
     rows, columns, listed = manifest["rows"], manifest["cols"], manifest["blocks"]
-    if len(listed) != len(rows) * len(columns):
-        raise ValueError(f"gx_sqlite.dask: {path} lists {len(listed)} blocks for a grid of {len(rows)}x{len(columns)}")
     folder = os.path.dirname(os.path.abspath(path))
     steps = _Steps("from_gx", os.path.abspath(path), manifest)
     blocks = []
     for p, height in enumerate(rows):
         shards = listed[p * len(columns):(p + 1) * len(columns)]
-        blocks.append([steps.add(read_block, os.path.join(folder, shard["path"]), shard["name"], 0, height, 0, width)
+        blocks.append([steps.add(read_block, os.path.join(folder, shard["path"]), shard["name"], 0, height, 0, width, True)
                        for shard, width in zip(shards, columns)])
     return steps.assembled(blocks, tuple(rows), tuple(columns), DTYPES[manifest["dtype"]])
+
+
+def _manifest(path: str, name: str) -> dict[str, Any]:
+    """What the file says of that matrix: it may come from anywhere."""
+    with open(path, encoding="utf-8") as file:
+        try:
+            manifest = json.load(file)
+        except ValueError as problem:
+            raise ValueError(f"gx_sqlite.dask: {path} is no manifest: {problem}") from None
+    if not isinstance(manifest, dict) or manifest.get("gx_sharded") != _VERSION:
+        raise ValueError(f"gx_sqlite.dask: {path} is no manifest of a sharded matrix of version {_VERSION}")
+    rows, columns, listed = (found if isinstance(found, list) else []
+                             for found in map(manifest.get, ("rows", "cols", "blocks")))
+    if not (rows and columns and all(type(size) is int and 0 <= size < 1 << 48 for size in rows + columns)):
+        raise ValueError(f"gx_sqlite.dask: {path}: rows and cols are the heights and widths of the blocks")
+    if len(listed) != len(rows) * len(columns):
+        raise ValueError(f"gx_sqlite.dask: {path} lists {len(listed)} blocks for a grid of {len(rows)}x{len(columns)}")
+    if not all(isinstance(shard, dict) and all(isinstance(shard.get(key), str) for key in ("path", "name"))
+               for shard in listed):
+        raise ValueError(f"gx_sqlite.dask: {path}: a block has a path and a name")
+    if manifest.get("dtype") not in list(DTYPES):
+        raise ValueError(f"gx_sqlite.dask: {path}: dtype {manifest.get('dtype')!r} is not known ({', '.join(DTYPES)})")
+    if manifest.get("name") != name:
+        raise LookupError(f"gx_sqlite.dask: {path} is of a matrix {manifest.get('name')!r}, not {name!r}")
+    return manifest
 
 
 def to_gx(path: str, name: str, array: DaskArray, *, compute: bool = True) -> Any:
@@ -374,7 +396,7 @@ def to_gx(path: str, name: str, array: DaskArray, *, compute: bool = True) -> An
     blocks.  Workers write at the same time, those of one database one after the other; the manifest comes last."""
     if not path.endswith(".json"):
         raise ValueError(f"gx_sqlite.dask.to_gx: {path!r} is the name of the manifest and ends in .json")
-    path, stem = os.path.abspath(path), os.path.basename(path)[:-len(".json")]
+    path, stem, array = os.path.abspath(path), os.path.basename(path)[:-len(".json")], _two(array)
     rows, columns = array.chunks
     steps = _Steps("to_gx", path, name, array)
     written, listed = [], []
@@ -424,8 +446,8 @@ class _Steps:
 
     @staticmethod
     def blocks(array: DaskArray) -> Blocks:
-        keys: Any = array.__dask_keys__()
-        return [[key] for key in keys] if array.ndim == 1 else keys
+        keys: Any = array.__dask_keys__()  # lists of its own
+        return [[key] for key in keys] if array.ndim == 1 else [list(line) for line in keys]
 
     def assembled(self, blocks: Blocks, rows: Sequence[int], columns: Sequence[int], dtype: Any) -> DaskArray:
         return self._array({(p, q): block for p, line in enumerate(blocks) for q, block in enumerate(line)},
@@ -451,7 +473,13 @@ class _Steps:
 
 
 def _two(array: Any) -> DaskArray:
+    """An array as a matrix of gx, a vector as a column: integers and booleans become float64, float16 float32."""
     lazy: DaskArray = da.asarray(array)
+    if not 1 <= lazy.ndim <= 2:
+        raise ValueError(f"gx_sqlite.dask: an array of {lazy.ndim} dimensions: a matrix has two")
+    if np.isnan(lazy.shape).any():
+        raise ValueError("gx_sqlite.dask: the sizes of the array's chunks are not known: its compute_chunk_sizes() finds them")
+    lazy = lazy.astype(DTYPES[gx_dtype(lazy.dtype)], copy=False)
     return lazy.reshape(-1, 1) if lazy.ndim == 1 else lazy
 
 
@@ -590,7 +618,7 @@ def _shares(row: Sequence[Stored], column: Sequence[Stored], blocks: int, tasks:
 
 def _fan(block: int, count: int) -> int:
     """Products in a task: one where it is long and the blocks are few, more where what surrounds a task would count."""
-    return min(FAN_IN, max(1, int(_TASK // (2 * block ** 3)), -(-count // _FEW_BLOCKS)))
+    return min(FAN_IN, max(1, int(_TASK // max(1, 2 * block ** 3)), -(-count // _FEW_BLOCKS)))
 
 
 def _cholesky_blocks(steps: _Steps, A: DaskArray) -> Blocks:
@@ -624,6 +652,19 @@ def cholesky(A: Any) -> DaskArray:
     return steps.assembled(L, A.chunks[0], A.chunks[1], A.dtype)
 
 
+def _few(k: Any, most: int, call: str) -> int:
+    """So many of them."""
+    count = operator.index(k)
+    if not 1 <= count <= most:
+        raise ValueError(f"gx_sqlite.dask.{call}: k must be between 1 and {most}, not {count}")
+    return count
+
+
+def _same_rows(call: str, A: DaskArray, B: DaskArray) -> None:
+    if A.shape[0] != B.shape[0]:
+        raise ValueError(f"gx_sqlite.dask.{call}: A has {A.shape[0]} rows but B {B.shape[0]}")
+
+
 def _real(A: DaskArray) -> DaskArray:
     if A.dtype.kind == "c":
         raise TypeError("gx_sqlite.dask: complex matrices are not factored here")
@@ -633,8 +674,9 @@ def _real(A: DaskArray) -> DaskArray:
 def solve(A: Any, B: Any) -> DaskArray:
     """X in A X = B, A real, symmetric and positive definite.  The blocks of the factor stay where they are: a task each
     multiplies one with what is known of X, which is narrow."""
-    A = _real(_square(_two(A)))
-    B = _two(B).rechunk({0: A.chunks[0]})
+    A, B = _real(_square(_two(A))), _two(B)
+    _same_rows("solve", A, B)
+    B = B.rechunk({0: A.chunks[0]})
     steps = _Steps("solve", A, B)
     L, x = _cholesky_blocks(steps, A), steps.blocks(B)
     lower, upper = _options(uplo="lower"), _options(uplo="lower", trans=True)
@@ -652,8 +694,7 @@ def solve(A: Any, B: Any) -> DaskArray:
 def lstsq(A: Any, B: Any) -> DaskArray:
     """X with the least ||B - A X||, by QR of blocks of rows and of their triangles (TSQR); no squares are formed."""
     A, B = _one_column(_two(A)), _two(B)
-    if A.shape[0] != B.shape[0]:
-        raise ValueError(f"gx_sqlite.dask.lstsq: A has {A.shape[0]} rows but B {B.shape[0]}")
+    _same_rows("lstsq", A, B)
     B = B.rechunk({0: A.chunks[0], 1: -1})
     steps = _Steps("lstsq", A, B)
     triangles = [steps.add(_triangle_beside, a, b) for (a,), (b,) in zip(steps.blocks(A), steps.blocks(B))]
@@ -683,13 +724,12 @@ def svd(A: Any, k: int, *, power: int = 2, oversample: int = 10, seed: int = 0) 
     (Halko, Martinsson and Tropp); of a real matrix."""
     A = _real(_two(A))
     m, n = A.shape
-    if not 1 <= k <= min(m, n):
-        raise ValueError(f"gx_sqlite.dask.svd: k must be between 1 and {min(m, n)}, not {k}")
+    k = _few(k, min(m, n), "svd")
     width = min(k + oversample, m, n)
     steps = _Steps("svd", A, k, power, oversample, seed)
     a = steps.blocks(A)
     transposed = [list(line) for line in zip(*a)]
-    random = [[steps.add(_random, size, width, seed + p)] for p, size in enumerate(A.chunks[1])]
+    random = [[steps.add(_random, size, width, seed + p, gx_dtype(A.dtype))] for p, size in enumerate(A.chunks[1])]
     q = _orthonormal(steps, _product(steps, a, random))
     for _ in range(power):
         z = _orthonormal(steps, _product(steps, transposed, q, transa=True))
@@ -723,8 +763,7 @@ def pca(A: Any, k: int) -> Components:
     """The k principal components of A's columns, from the triangle of [1 A]: no squares are formed."""
     A = _real(_one_column(_two(A)))
     m, n = A.shape
-    if not 1 <= k <= min(m - 1, n):
-        raise ValueError(f"gx_sqlite.dask.pca: k must be between 1 and {min(m - 1, n)}, not {k}")
+    k = _few(k, min(m - 1, n), "pca")
     steps = _Steps("pca", A, k)
     triangle = _folded(steps, [steps.add(_triangle_with_ones, block) for (block,) in steps.blocks(A)])
     parts = steps.parts(steps.add(_components, triangle, m, k), 4)
@@ -739,8 +778,7 @@ def knn(Q: Any, E: Any, k: int, metric: str = "cosine") -> tuple[DaskArray, Dask
         raise ValueError(f"gx_sqlite.dask.knn: Q is {Q.shape[0]}x{Q.shape[1]} but E is {E.shape[0]}x{E.shape[1]}")
     if metric not in _LARGER_IS_NEARER:
         raise ValueError(f"gx_sqlite.dask.knn: metric {metric!r} is not known ({', '.join(_LARGER_IS_NEARER)})")
-    if not 1 <= k <= E.shape[0]:
-        raise ValueError(f"gx_sqlite.dask.knn: k must be between 1 and {E.shape[0]}, not {k}")
+    k = _few(k, E.shape[0], "knn")
     steps = _Steps("knn", Q, E, k, metric)
     first, options = np.cumsum((0, *E.chunks[0])).tolist(), _options(metric=metric)
     lines = []
