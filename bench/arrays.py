@@ -1,9 +1,9 @@
 """gx.store and gx.fetch beside np.save and np.load: seconds, processor seconds, and what SQLite itself takes.
 
-    bench/arrays.py [--dir FOLDER] [--mb 1024] [--rounds 5] [--sync] [--volumes 2] [--layouts rows,columns,f32,vector,narrow]
+    bench/arrays.py [--dir FOLDER] [--mb 1024] [--rounds 5] [--sync] [--volumes 2] [--layouts rows,columns,f32,vector,narrow,row,wide]
                     [--ways gx,sqlite3,wal,volumes,insert,fsync]
 
-One array, by rows and by columns, of float32, a vector, a narrow one, into the same folder, in random order in each round: np.save and np.load; a
+One array, by rows and by columns, of float32, a vector, a narrow one, one row, three, into the same folder, in random order in each round: np.save and np.load; a
 database of gx.connect ("pages"), one of sqlite3.connect, one in WAL mode, one with volumes; INSERTs of its bytes in pieces of 8 MiB by sqlite3
 alone, into pages of 64 KiB, which is what they cost whoever writes them so.  --sync waits for the disk in all of them (np.save with os.fsync, PRAGMA synchronous=full), else none does, but "save,
 fsync", which says what the disk itself takes.  Medians, then the least, ratios to the medians and the least of the peer, and the most memory that was resident beside the array, in MB.  Files are removed after each; before each, as much
@@ -144,7 +144,8 @@ def main():
     n = int((args.mb * 1e6 / 8) ** 0.5)
     uniform = np.random.default_rng(0).random
     makers = {"rows": lambda: uniform((n, n)), "columns": lambda: np.asfortranarray(uniform((n, n))),
-              "f32": lambda: uniform((n, 2 * n), np.float32), "vector": lambda: uniform(n * n), "narrow": lambda: uniform((n * n // 64, 64))}
+              "f32": lambda: uniform((n, 2 * n), np.float32), "vector": lambda: uniform(n * n), "narrow": lambda: uniform((n * n // 64, 64)),
+              "row": lambda: uniform((1, n * n)), "wide": lambda: uniform((3, n * n // 3))}
     for layout in args.layouts.split(","):
         rounds(args, makers[layout](), f"{'' if layout not in ('rows', 'columns') else 'by '}{layout}".ljust(10))
 
