@@ -119,6 +119,8 @@ def test_matrix_values(db):
     for data in (value, bytearray(value)):
         gx.store(db, "V", data, replace=True)
         assert np.array_equal(gx.fetch(db, "V"), [[3], [7]])
+    gx.store(db, "V", memoryview(np.ones((2, 3))), replace=True)
+    assert np.array_equal(gx.fetch(db, "V"), np.ones((2, 3)))
     gx.store(db, "V", value, replace=True, dtype=np.float32)
     assert gx.matrix(db, "V").dtype == np.float32
 
@@ -145,6 +147,24 @@ def test_refused_blocks(db):
         with pytest.raises(ValueError, match=text):
             gx.store(db, "A", iter(blocks), rows=rows)
 
+    pair = numbers((4, 3), "f4")
+    for blocks, rows, dtype, error, text in (
+            ([pair, pair * 1j], None, None, TypeError, "a block is complex64 and f32 would lose the imaginary part"),
+            ([pair, pair * 1j], 8, "f64", TypeError, "a block is complex64 and f64 would lose the imaginary part"),
+            ([pair * 1j], None, "f64", TypeError, "a block is complex64 and f64"),
+            ([pair, pair.astype("f8")], 8, None, TypeError, "a block of f64 after the first one's f32: dtype= says"),
+            ([pair, np.arange(3)], None, None, TypeError, "a block of f64 after the first one's f32"),
+            ([pair], 0, None, ValueError, "more than 0 rows"), ([pair], -1, None, ValueError, "-1 rows"),
+            ([pair], 4.0, None, TypeError, "integer"), ([pair], "4", None, TypeError, "integer")):
+        with pytest.raises(error, match=text):
+            gx.store(db, "A", iter(blocks), rows=rows, dtype=dtype)
+    for blocks, dtype in (([pair, pair.astype("f8")], "f32"), ([pair.astype("f8"), pair], None), ([pair * 1j, pair], None),
+                          ([pair, pair * 1j], "c64"), ([pair[:0], pair], None)):
+        for rows in (None, sum(map(len, blocks))):
+            gx.store(db, "B", iter(blocks), rows=rows, dtype=dtype)
+            assert np.array_equal(gx.fetch(db, "B"), np.concatenate(blocks).astype(gx.matrix(db, "B").dtype))
+            db.execute("SELECT gx_drop('B')").fetchall()
+
     def fails():
         yield block
         raise KeyError("the file has ended")
@@ -170,6 +190,9 @@ def test_pandas(db):
     assert np.array_equal(gx.fetch(db, "S"), [[0], [1], [2]])
     with pytest.raises(TypeError, match="column 'name' is object, not numbers|column 'name' is str, not numbers"):
         gx.store(db, "B", frame[:2].assign(name=["x", "y"]))
+    apart = pandas.DataFrame({"a": [1.0, 2.0], "z": [1j, 2.0]})
+    with pytest.raises(TypeError, match="column 'z' is complex128 and f64 would lose the imaginary part"):
+        gx.store(db, "B", apart, dtype="f64")
     back = pandas.DataFrame(gx.fetch(db, "A"), columns=frame.columns)
     assert back.shape == frame.shape
 
@@ -217,11 +240,12 @@ def test_arrow(db):
     assert np.array_equal(gx.fetch(db, "B"), want[500:]) and np.array_equal(gx.fetch(db, "C"), want)
     assert np.array_equal(gx.fetch(db, "T"), np.stack([np.arange(200000.0)] * 2, 1))
     for column, want in ((arrow.array([1, 2, 3]), [1, 2, 3]), (arrow.array([True, None, False]), [1, np.nan, 0]),
-                         (table.column("n")[5:7], [5, 6]), (arrow.chunked_array([[1.5], [None, 2]]), [1.5, np.nan, 2])):
+                         (table.column("n")[5:7], [5, 6]), (arrow.array([[True], [False]], arrow.list_(arrow.bool_(), 1)), [1, 0]), (arrow.chunked_array([[1.5], [None, 2]]), [1.5, np.nan, 2])):
         gx.store(db, "V", column, replace=True)
         assert np.array_equal(gx.fetch(db, "V")[:, 0], want, equal_nan=True)
     for wrong, text in ((arrow.array([[1.0], None], arrow.list_(arrow.float64(), 1)), "1 of the Arrow lists are null"),
                         (arrow.array([[1.0]]), "expected numbers or FixedSizeList"),
+                        (arrow.array([["a"]], arrow.list_(arrow.string(), 1)), "expected numbers or FixedSizeList"),
                         (arrow.table({"s": ["x"]}), "column 's' is")):
         with pytest.raises((TypeError, ValueError), match=text):
             gx.store(db, "N", wrong)

@@ -5,6 +5,9 @@ a copy of the whole.
 """
 from __future__ import annotations
 
+import array as arrays
+import itertools
+import operator
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, Optional
@@ -27,14 +30,18 @@ class Source:
         raise NotImplementedError
 
 
+def _may_become(what: str, kind: Any, dtype: str) -> None:
+    """Refuses complex numbers that would become real ones."""
+    if np.dtype(kind).kind == "c" and not dtype.startswith("c"):
+        raise TypeError(f"gx_sqlite.store: {what} is {kind} and {dtype} would lose the imaginary part")
+
+
 class _Array(Source):
     def __init__(self, array: Array, dtype: DTypeLike = None) -> None:
         self._array = self.lendable = two_dimensions(array)
         self.shape = (self._array.shape[0], self._array.shape[1])
         self.dtype = gx_dtype(dtype if dtype is not None else self._array.dtype)
-        if self._array.dtype.kind == "c" and not self.dtype.startswith("c"):
-            raise TypeError(f"gx_sqlite.store: the array is {self._array.dtype} and {self.dtype} would lose the imaginary "
-                            f"part")
+        _may_become("the array", self._array.dtype, self.dtype)
 
     def fill(self, i: int, j: int, out: Array) -> None:
         m, n = out.shape
@@ -51,9 +58,9 @@ class _Frame(Source):
         self._is_arrow = not hasattr(frame, "iloc")
         self._is_native = self._is_arrow or all(getattr(kind, "isnative", True) for kind in frame.dtypes)
         self.shape = (int(frame.shape[0]), int(frame.shape[1]))
-        self.dtype = gx_dtype(dtype) if dtype is not None else self._common()
+        self.dtype = self._common(gx_dtype(dtype) if dtype is not None else None)
 
-    def _common(self) -> str:
+    def _common(self, dtype: Optional[str]) -> str:
         kinds = []
         for name, kind in zip(self._names(), self._kinds()):
             kind = getattr(kind, "numpy_dtype", kind)  # pandas' nullable types
@@ -61,7 +68,8 @@ class _Frame(Source):
                 kinds.append(DTYPES[gx_dtype(kind)])
             except TypeError:
                 raise TypeError(f"gx_sqlite.store: column {name!r} is {kind}, not numbers") from None
-        return gx_dtype(np.result_type(*kinds)) if kinds else "f64"
+            _may_become(f"column {name!r}", kinds[-1], dtype or "c128")
+        return dtype or (gx_dtype(np.result_type(*kinds)) if kinds else "f64")
 
     def _names(self) -> list[Any]:
         return list(self._frame.column_names if self._is_arrow else self._frame.columns)
@@ -99,18 +107,20 @@ def _from_frame(frame: Any, dtype: DTypeLike) -> Source:
 
 
 class _Rows(Source):
-    """Blocks of rows as they come; what is kept are the rows of one tile."""
+    """Blocks of rows as they come, arrays; what is kept are the rows of one tile."""
 
     is_random = False
 
-    def __init__(self, blocks: Iterator[Any], rows: int, first: Optional[Array], dtype: DTypeLike, columns: int) -> None:
+    def __init__(self, blocks: Iterator[Array], rows: int, first: Optional[Array], dtype: DTypeLike, columns: int) -> None:
         self._blocks = blocks
-        self._rest = first      # of the latest block, rows not yet taken
+        self._rest = first if first is not None and len(first) > 0 else None  # of the latest block, rows not yet taken
         self._taken = 0
         self._band: Optional[Array] = None
         self._band_row = -1
         self.shape = (rows, columns)
         self.dtype = gx_dtype(dtype)
+        if rows == 0:
+            self._end()
 
     def fill(self, i: int, j: int, out: Array) -> None:
         m, n = out.shape
@@ -123,11 +133,7 @@ class _Rows(Source):
         out[...] = self._band[:, j:j + n]
 
     def _next(self) -> Optional[Array]:
-        for block in self._blocks:
-            array = _block(block, self.shape[1])
-            if array.shape[0] > 0:
-                return array
-        return None
+        return next((block for block in self._blocks if len(block) > 0), None)
 
     def _take(self, m: int) -> Array:
         band = np.empty((m, self.shape[1]), DTYPES[self.dtype])
@@ -149,53 +155,61 @@ class _Rows(Source):
             raise ValueError(f"gx_sqlite.store: the blocks have more than {self.shape[0]} rows")
 
 
-def _block(block: Any, columns: Optional[int]) -> Array:
+def _block(block: Any) -> Array:
     """A block of rows; a flat one is a row."""
     array = plain(block)
-    array = array.reshape(1, -1) if array.ndim == 1 else two_dimensions(array)
-    if columns is not None and array.shape[1] != columns:
-        raise ValueError(f"gx_sqlite.store: a block of {array.shape[1]} columns, expected {columns}")
-    return array
+    return array.reshape(1, -1) if array.ndim == 1 else two_dimensions(array)
+
+
+def _like_first(blocks: Iterator[Any], columns: int, dtype: str, is_given: bool) -> Iterator[Array]:
+    """The blocks after the first, of its width; their elements are numbers of its dtype, or of one that was asked for."""
+    for block in blocks:
+        array = _block(block)
+        if array.shape[1] != columns:
+            raise ValueError(f"gx_sqlite.store: a block of {array.shape[1]} columns, expected {columns}")
+        _may_become("a block", array.dtype, dtype)
+        own = gx_dtype(array.dtype)
+        if not is_given and np.result_type(DTYPES[own], DTYPES[dtype]) != DTYPES[dtype]:
+            raise TypeError(f"gx_sqlite.store: a block of {own} after the first one's {dtype}: dtype= says what all become")
+        yield array
 
 
 def _from_blocks(blocks: Iterator[Any], dtype: DTypeLike, rows: Optional[int]) -> Source:
-    first = None
-    for block in blocks:
-        first = _block(block, None)
-        break
+    count = operator.index(rows) if rows is not None else None
+    if count is not None and count < 0:
+        raise ValueError(f"gx_sqlite.store: {count} rows")
+    first = next((_block(block) for block in blocks), None)
     if first is None:
-        return _Array(np.empty((0, 0)), dtype)
-    columns = int(first.shape[1])
-    kind = gx_dtype(dtype if dtype is not None else first.dtype)
-    if rows is not None:
-        return _Rows(blocks, rows, first, kind, columns)
-    return _spooled(first, blocks, kind, columns)
+        first = np.empty((0, 0))
+    kind, columns = gx_dtype(dtype if dtype is not None else first.dtype), int(first.shape[1])
+    _may_become("a block", first.dtype, kind)
+    others = _like_first(blocks, columns, kind, dtype is not None)
+    return _Rows(others, count, first, kind, columns) if count is not None else _spooled(first, others, kind)
 
 
-def _spooled(first: Array, blocks: Iterator[Any], kind: str, columns: int) -> Source:
+def _spooled(first: Array, others: Iterator[Array], kind: str) -> Source:
     """How many rows there will be nobody knows: they go to a temporary file first."""
-    file = tempfile.TemporaryFile()
-    count, block = 0, first
-    while True:
-        file.write(np.ascontiguousarray(block, DTYPES[kind]).data)
-        count += len(block)
-        following = next(blocks, None)
-        if following is None:
-            break
-        block = _block(following, columns)
-    if count * columns == 0:
-        return _Array(np.empty((count, columns)), kind)
-    file.flush()
-    return _Array(np.memmap(file, DTYPES[kind], "r", shape=(count, columns)), kind)
+    count, columns = 0, first.shape[1]
+    with tempfile.TemporaryFile() as file:
+        for block in itertools.chain((first,), others):
+            file.write(np.ascontiguousarray(block, DTYPES[kind]).data)
+            count += len(block)
+        if count * columns == 0:
+            return _Array(np.empty((count, columns)), kind)
+        file.flush()
+        return _Array(np.memmap(file, DTYPES[kind], "r", shape=(count, columns)), kind)
 
 
 def _from_arrow(data: Any, dtype: DTypeLike) -> Source:
     """A row for each list of a FixedSizeList column; of a column of numbers a number, NaN where there is none."""
-    if not hasattr(data.type, "list_size"):
-        try:
-            kind = DTYPES[gx_dtype(data.type.to_pandas_dtype())]
-        except (NotImplementedError, TypeError):
-            raise TypeError(f"gx_sqlite.store: an Arrow column of type {data.type}, expected numbers or FixedSizeList") from None
+    is_list = hasattr(data.type, "list_size")
+    try:
+        element = np.dtype((data.type.value_type if is_list else data.type).to_pandas_dtype())
+        kind = DTYPES[gx_dtype(element)]
+    except (NotImplementedError, TypeError):
+        raise TypeError(f"gx_sqlite.store: an Arrow column of type {data.type}, expected numbers or FixedSizeList of "
+                        f"numbers") from None
+    if not is_list:
         numbers = data.to_numpy() if hasattr(data, "chunks") else data.to_numpy(zero_copy_only=False)
         return _Array(numbers if numbers.dtype != object else numbers.astype(kind), dtype)
     chunks = list(data.chunks) if hasattr(data, "chunks") else [data]
@@ -206,11 +220,10 @@ def _from_arrow(data: Any, dtype: DTypeLike) -> Source:
         flat = chunk.flatten()
         if flat.null_count:
             raise ValueError(f"gx_sqlite.store: {flat.null_count} elements of the Arrow lists are null")
-        parts.append(flat.to_numpy(zero_copy_only=True).reshape(len(chunk), data.type.list_size))
+        parts.append(flat.to_numpy(zero_copy_only=element.kind != "b").reshape(len(chunk), data.type.list_size))
     if len(parts) == 1:
         return _Array(parts[0], dtype)
-    columns, kind = data.type.list_size, np.dtype(data.type.value_type.to_pandas_dtype())
-    return _Rows(iter(parts), len(data), None, dtype if dtype is not None else kind, columns)
+    return _Rows(iter(parts), len(data), None, dtype if dtype is not None else element, data.type.list_size)
 
 
 def source(data: Any, dtype: DTypeLike = None, rows: Optional[int] = None) -> Source:
@@ -226,7 +239,7 @@ def source(data: Any, dtype: DTypeLike = None, rows: Optional[int] = None) -> So
         raise TypeError(f"gx_sqlite.store: a {type(data).__name__} has no rows in an order")
     if isinstance(data, Iterator):
         return _from_blocks(data, dtype, rows)
-    if isinstance(data, Iterable) and not hasattr(data, "__array__") and not isinstance(data, (list, tuple)):
+    if isinstance(data, Iterable) and not hasattr(data, "__array__") and not isinstance(data, (list, tuple, memoryview, arrays.array)):
         return _from_blocks(iter(data), dtype, rows)
     array = plain(data)
     if array.dtype == object:
