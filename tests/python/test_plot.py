@@ -2,7 +2,7 @@
 
 Plan:
 1. each kind draws what the matrix is: a small one element by element, a large one by means, signs by a centred scale,
-   complex ones by absolute values; singular values and components against NumPy's; the picture as a file;
+   complex ones by absolute values; sparse ones as dense ones; NaN and infinity; singular values and components against NumPy's; the picture as a file;
 2. the pictures themselves against stored ones, pictures/*.png, by structure: the correlation of mean colours on a coarse
    grid, so that another matplotlib's fonts and line widths do not matter, but what is drawn, where, and its colours do;
    a picture of something else, or turned over, is not taken for it;
@@ -38,6 +38,34 @@ def test_heat_and_spy(db):
     big = RNG.random((2048, 1024))
     gx.store(db, "B", big)
     assert np.allclose(drawn(gx.plot(db, "B")), big.reshape(512, 4, 512, 2).mean((1, 3)))
+
+
+@pytest.mark.parametrize("shape", [(1, 7), (60, 45), (1300, 700)])
+def test_sparse(db, shape):
+    """As the dense matrix, without making one."""
+    pytest.importorskip("matplotlib")
+    sparse = pytest.importorskip("scipy.sparse")
+    a = sparse.random(*shape, 0.02, "csr", random_state=5)
+    a.data -= 0.3
+    given = (("A", a), ("Z", a * (1 - 2j)), ("N", a * 0), ("E", sparse.csr_matrix(shape)))
+    for name, data in given if shape[0] < 1000 else given[:1]:
+        gx.store(db, name, data)
+        gx.store(db, "D", data.toarray(), replace=True)
+        for kind in ("heat", "spy"):
+            assert np.allclose(drawn(gx.plot(db, name, kind)), drawn(gx.plot(db, "D", kind)))
+
+
+def test_what_is_no_number(db):
+    """It does not choose the colours of the others."""
+    pytest.importorskip("matplotlib")
+    gx.store(db, "A", [[1, -3, np.nan], [np.inf, 2, -np.inf]])
+    norm = gx.plot(db, "A").get_images()[0].norm
+    assert (norm.vmin, norm.vmax) == (-3, 3)
+    gx.store(db, "A", [[np.nan]], replace=True)
+    assert np.isnan(drawn(gx.plot(db, "A"))).all()
+    gx.store(db, "A", np.eye(3) * 1j, replace=True)
+    with pytest.raises(ValueError, match="A is complex: its components are no places in a plane"):
+        gx.plot(db, "A", "pca")
 
 
 def test_scree_pca_and_files(db, tmp_path):

@@ -11,6 +11,7 @@ import numpy as np
 from . import _connect
 from ._arrays import fetch
 from ._matrix import Matrix
+from ._sparse import is_scipy
 from ._values import Array
 
 _PIXELS = 512
@@ -44,15 +45,20 @@ def _cuts(size: int) -> Array:
 
 
 def _means(stored: Matrix, what: Any) -> Array:
-    """what(elements) as means over at most _PIXELS x _PIXELS rectangles, a band of rows at a time."""
+    """what(elements), 0 of 0, as means over at most _PIXELS x _PIXELS rectangles, a band of rows at a time."""
     m, n = stored.shape
     if m * n == 0:
         raise ValueError(f"gx_sqlite.plot: {stored.name} is {m}x{n}: there is nothing to draw")
     rows, columns = _cuts(m), _cuts(n)
     bands = []
     for i0, i1 in zip(rows[:-1], rows[1:]):
-        band = what(stored[int(i0):int(i1), :]).mean(axis=0)
-        bands.append(np.add.reduceat(band, columns[:-1]) / np.diff(columns))
+        piece: Any = stored[int(i0):int(i1), :]
+        if is_scipy(piece):
+            cells = np.searchsorted(columns, piece.indices, "right") - 1
+            sums = np.bincount(cells, what(piece.data), len(columns) - 1) / (i1 - i0)
+        else:
+            sums = np.add.reduceat(what(piece).mean(axis=0), columns[:-1])
+        bands.append(sums / np.diff(columns))
     return np.array(bands)
 
 
@@ -60,8 +66,8 @@ def _heat(axes: Any, db: Any, stored: Matrix, k: int) -> None:
     is_complex = stored.dtype.kind == "c"
     means = _means(stored, np.abs if is_complex else np.asarray)
     m, n = stored.shape
-    bound = float(np.nanmax(np.abs(means)))
-    signed = bool(np.nanmin(means) < 0)
+    numbers = means[np.isfinite(means)]
+    bound, signed = float(np.abs(numbers).max(initial=0)), bool((numbers < 0).any())
     picture = axes.imshow(means, extent=(-0.5, n - 0.5, m - 0.5, -0.5), aspect="auto", interpolation="nearest",
                           cmap="RdBu_r" if signed else "viridis", vmin=-bound if signed else None,
                           vmax=bound if signed else None)
@@ -91,6 +97,8 @@ def _scree(axes: Any, db: Any, stored: Matrix, k: int) -> None:
 
 
 def _pca(axes: Any, db: Any, stored: Matrix, k: int) -> None:
+    if stored.dtype.kind == "c":
+        raise ValueError(f"gx_sqlite.plot: {stored.name} is complex: its components are no places in a plane")
     scores = fetch(db, _connect.value(db, "SELECT gx_pca_project(?1, gx_pca(?1, 2))", (stored.name,)))
     axes.scatter(scores[:, 0], scores[:, 1], s=4)
     axes.set_xlabel("first component")

@@ -1,8 +1,9 @@
-"""Blocks that lie in databases, and the shelf where a worker of gx_sqlite.dask keeps what it has read of them."""
+"""Blocks that lie in databases, the manifest that lists them, and the shelf where a worker of gx_sqlite.dask keeps what it has read of them."""
 from __future__ import annotations
 
 import dataclasses
 import errno
+import json
 import os
 import sqlite3
 import threading
@@ -13,8 +14,9 @@ from typing import Any, Optional
 import numpy as np
 
 from . import _arrays, _connect, _matrix
-from ._values import Array
+from ._values import DTYPES, Array
 
+VERSION = 1  # of manifests
 _WAIT = 600.0  # seconds that a writer waits for another one of the same database
 
 
@@ -39,6 +41,31 @@ def read_block(path: str, name: str, i0: int, i1: int, j0: int, j1: int, is_all:
         return np.asarray(_arrays.fetch(db, name) if is_whole else A[i0:i1, j0:j1])
     finally:
         db.close()
+
+
+def read_manifest(path: str, name: str) -> dict[str, Any]:
+    """What the file says of that matrix: it may come from anywhere."""
+    with open(path, encoding="utf-8") as file:
+        try:
+            manifest = json.load(file)
+        except ValueError as problem:
+            raise ValueError(f"gx_sqlite.dask: {path} is no manifest: {problem}") from None
+    if not isinstance(manifest, dict) or manifest.get("gx_sharded") != VERSION:
+        raise ValueError(f"gx_sqlite.dask: {path} is no manifest of a sharded matrix of version {VERSION}")
+    rows, columns, listed = (found if isinstance(found, list) else []
+                             for found in map(manifest.get, ("rows", "cols", "blocks")))
+    if not (rows and columns and all(type(size) is int and 0 <= size < 1 << 48 for size in rows + columns)):
+        raise ValueError(f"gx_sqlite.dask: {path}: rows and cols are the heights and widths of the blocks")
+    if len(listed) != len(rows) * len(columns):
+        raise ValueError(f"gx_sqlite.dask: {path} lists {len(listed)} blocks for a grid of {len(rows)}x{len(columns)}")
+    if not all(isinstance(shard, dict) and all(isinstance(shard.get(key), str) for key in ("path", "name"))
+               for shard in listed):
+        raise ValueError(f"gx_sqlite.dask: {path}: a block has a path and a name")
+    if manifest.get("dtype") not in list(DTYPES):
+        raise ValueError(f"gx_sqlite.dask: {path}: dtype {manifest.get('dtype')!r} is not known ({', '.join(DTYPES)})")
+    if manifest.get("name") != name:
+        raise LookupError(f"gx_sqlite.dask: {path} is of a matrix {manifest.get('name')!r}, not {name!r}")
+    return manifest
 
 
 @dataclasses.dataclass(frozen=True)

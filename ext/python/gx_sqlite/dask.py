@@ -33,11 +33,10 @@ from dask.highlevelgraph import HighLevelGraph
 
 from . import _arrays, _connect, _matrix
 from ._lent import lent
-from ._stored import Shelf, Stored, database, read_block, shelf_of
+from ._stored import VERSION, Shelf, Stored, database, read_block, read_manifest, shelf_of
 from ._values import DTYPES, Array, gx_dtype, pack, two_dimensions, unpack
 
 FAN_IN = 8  # triangles that are folded into one at a time
-_VERSION = 1
 _LENT = 1 << 16  # bytes: larger arrays are lent to gx, smaller ones go as values
 _FEW = 8  # columns
 _FEW_BLOCKS = 32  # on a side: their products are about 5000
@@ -354,7 +353,7 @@ def _whole_tiles(tile: int, size: int, dtype: Any) -> int:
 
 
 def _from_manifest(path: str, name: str) -> DaskArray:
-    manifest = _manifest(path, name)
+    manifest = read_manifest(path, name)
     rows, columns, listed = manifest["rows"], manifest["cols"], manifest["blocks"]
     folder = os.path.dirname(os.path.abspath(path))
     steps = _Steps("from_gx", os.path.abspath(path), manifest)
@@ -364,31 +363,6 @@ def _from_manifest(path: str, name: str) -> DaskArray:
         blocks.append([steps.add(read_block, os.path.join(folder, shard["path"]), shard["name"], 0, height, 0, width, True)
                        for shard, width in zip(shards, columns)])
     return steps.assembled(blocks, tuple(rows), tuple(columns), DTYPES[manifest["dtype"]])
-
-
-def _manifest(path: str, name: str) -> dict[str, Any]:
-    """What the file says of that matrix: it may come from anywhere."""
-    with open(path, encoding="utf-8") as file:
-        try:
-            manifest = json.load(file)
-        except ValueError as problem:
-            raise ValueError(f"gx_sqlite.dask: {path} is no manifest: {problem}") from None
-    if not isinstance(manifest, dict) or manifest.get("gx_sharded") != _VERSION:
-        raise ValueError(f"gx_sqlite.dask: {path} is no manifest of a sharded matrix of version {_VERSION}")
-    rows, columns, listed = (found if isinstance(found, list) else []
-                             for found in map(manifest.get, ("rows", "cols", "blocks")))
-    if not (rows and columns and all(type(size) is int and 0 <= size < 1 << 48 for size in rows + columns)):
-        raise ValueError(f"gx_sqlite.dask: {path}: rows and cols are the heights and widths of the blocks")
-    if len(listed) != len(rows) * len(columns):
-        raise ValueError(f"gx_sqlite.dask: {path} lists {len(listed)} blocks for a grid of {len(rows)}x{len(columns)}")
-    if not all(isinstance(shard, dict) and all(isinstance(shard.get(key), str) for key in ("path", "name"))
-               for shard in listed):
-        raise ValueError(f"gx_sqlite.dask: {path}: a block has a path and a name")
-    if manifest.get("dtype") not in list(DTYPES):
-        raise ValueError(f"gx_sqlite.dask: {path}: dtype {manifest.get('dtype')!r} is not known ({', '.join(DTYPES)})")
-    if manifest.get("name") != name:
-        raise LookupError(f"gx_sqlite.dask: {path} is of a matrix {manifest.get('name')!r}, not {name!r}")
-    return manifest
 
 
 def to_gx(path: str, name: str, array: DaskArray, *, compute: bool = True) -> Any:
@@ -405,7 +379,7 @@ def to_gx(path: str, name: str, array: DaskArray, *, compute: bool = True) -> An
             shard = {"path": f"{stem}.{p}.db", "name": f"{name}[{p},{q}]"}
             written.append(steps.add(_write, os.path.join(os.path.dirname(path), shard["path"]), shard["name"], block))
             listed.append(shard)
-    manifest = {"gx_sharded": _VERSION, "name": name, "dtype": gx_dtype(array.dtype), "rows": list(rows),
+    manifest = {"gx_sharded": VERSION, "name": name, "dtype": gx_dtype(array.dtype), "rows": list(rows),
                 "cols": list(columns), "blocks": listed}
     published = steps.delayed(steps.add(_publish, path, json.dumps(manifest, indent=1), written))
     return published.compute() if compute else published
