@@ -1,7 +1,8 @@
 """python -m gx_sqlite: the shell.
 
 Plan:
-1. statements from a pipe: rows, several columns, errors and the exit status; matrix values by their shape; the demo;
+1. statements from a pipe: rows, several columns, errors and the exit status; matrix values by their shape; bytes that are
+   no value, no text; files that read each other; the demo;
 2. under a pseudo-terminal: prompt, completion by TAB, a statement of two lines, Control-C, Control-D, history from one
    session to the next, progress of a long call;
 3. completion: names of functions, matrices, tables, columns, commands.
@@ -47,6 +48,24 @@ def test_what_a_stranger_types():
     assert lines[0].startswith("Error: no such function: gx_mat_mul (perhaps gx_matmul or ")
     assert lines[1:3] == ["Error: no such function: nope", "7"] and lines[3].startswith(".help ") and lines[-1].startswith(".quit")
     assert "Algebra" in piped(".help all").stdout
+
+
+def test_anything_on_the_input(tmp_path):
+    """Values that are none, bytes that are no text, files that read themselves: what follows is run."""
+    damaged = b"gxmv" + bytes([1, 0, 0, 0]) + (1).to_bytes(8, "little") * 2 + bytes(8)
+    (tmp_path / "bytes.sql").write_bytes(b"SELECT 1;\nSELECT '\xff';\n")
+    (tmp_path / "self.sql").write_text(f".read {tmp_path}/self.sql\nSELECT 5;\n")
+    given = [f"SELECT x'{damaged.hex()}', x'{damaged[:20].hex()}';", f".read {tmp_path}/bytes.sql", f".read {tmp_path}/self.sql",
+             "SELECT '\0';", "SELECT 'é', CAST(x'ff' AS TEXT);", "SELECT 'é';"]
+    done = subprocess.run(COMMAND, input="\n".join(given).encode(), env={**ENVIRONMENT, "PYTHONIOENCODING": "ascii"},
+                          capture_output=True, timeout=600)
+    lines = done.stdout.decode().splitlines()
+    assert done.returncode == 1 and done.stderr == b""
+    assert lines[2] == ("<blob of 32 bytes, gx_show: A is a matrix value of 1x1 f64 with 32 bytes instead of 40>  "
+                        "<blob of 20 bytes>")
+    assert lines[3] == "Error: the input is no UTF-8 text: invalid start byte"
+    assert "self.sql is read by 16 files that read each other" in lines[4] and lines[5:21] == ["5"] * 16
+    assert lines[21].startswith("Error: ") and lines[22].startswith("Error: Could not decode") and lines[23] == "\\xe9"
 
 
 def test_the_demo():

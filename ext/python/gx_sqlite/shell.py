@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import io
 import os
 import signal
 import sqlite3
@@ -23,6 +24,7 @@ from ._version import __version__
 PROMPT, MORE = "gx> ", "  > "
 HISTORY = "~/.gx_sqlite_history"
 _SHOWN, _SHOWN_ROWS = 100, 12  # a value of so many elements is shown with them
+_DEEPEST = 16  # .read in .read
 HELP = """\
 .help              this; .help all: every function of gx by its subject
 .help WORD         gx's own: a function, or any word
@@ -78,8 +80,11 @@ def _blob(db: Any, value: bytes) -> str:
         shape = f"<{m}x{n} {BY_NUMBER[number]}>"
     except (struct.error, IndexError):
         return f"<blob of {len(value)} bytes>"
-    if 0 < m * n <= _SHOWN and m <= _SHOWN_ROWS:
-        shape += "\n" + str(_connect.value(db, "SELECT gx_show(?)", (value,)))
+    if 0 < m * n <= _SHOWN and 0 < m <= _SHOWN_ROWS:
+        try:
+            shape += "\n" + str(_connect.value(db, "SELECT gx_show(?)", (value,)))
+        except Exception as problem:  # a table holds what somebody put there
+            return f"<blob of {len(value)} bytes, {problem}>"
     return shape
 
 
@@ -110,6 +115,7 @@ class Shell:
         self.out = out
         self.failed = False
         self._is_busy = False  # with a statement
+        self._depth = 0  # of files that read files
 
     def control_c(self, *_: Any) -> None:
         """The handler of SIGINT, from first to last: ends the statement that runs, or the line that is typed."""
@@ -129,13 +135,16 @@ class Shell:
             self._is_busy = False
         answer = result[0]
         if isinstance(answer, Exception):
-            self.failed = True
-            print(f"Error: {answer or type(answer).__name__}{self._meant(str(answer))}", file=self.out)
+            self._error(f"{answer or type(answer).__name__}{self._meant(str(answer))}")
             return
         names, found = answer
         for line in table(names, [[shown(self.db, value) for value in row] for row in found]):
             print(line, file=self.out)
         self.out.flush()
+
+    def _error(self, text: Any) -> None:
+        self.failed = True
+        print(f"Error: {text}", file=self.out)
 
     def _meant(self, problem: str) -> str:
         """The functions of gx whose names are nearest to one that there is not."""
@@ -180,24 +189,33 @@ class Shell:
         return True
 
     def _read(self, path: str) -> None:
+        if self._depth == _DEEPEST:
+            self._error(f".read: {path} is read by {_DEEPEST} files that read each other")
+            return
+        self._depth += 1
         try:
             with open(path, encoding="utf-8") as file:
                 self.run(file)
         except OSError as problem:
-            self.failed = True
-            print(f"Error: {problem}", file=self.out)
+            self._error(problem)
+        finally:
+            self._depth -= 1
 
     def run(self, lines: Iterable[str], echo: bool = False) -> bool:
         """Statements and commands of these lines; False where one ended the shell."""
         pending = ""
-        for line in lines:
-            if echo:
-                print(PROMPT + line, file=self.out)
-            if not pending and is_command(line):
-                if not self.dot(line.strip()):
-                    return False
-                continue
-            pending = self.statements(pending + line.rstrip("\n") + "\n")
+        try:
+            for line in lines:
+                if echo:
+                    print(PROMPT + line, file=self.out)
+                if not pending and is_command(line):
+                    if not self.dot(line.strip()):
+                        return False
+                    continue
+                pending = self.statements(pending + line.rstrip("\n") + "\n")
+        except UnicodeDecodeError as problem:
+            self._error(f"the input is no UTF-8 text: {problem.reason}")
+            return True
         if pending.strip():
             self.statement(pending)
         return True
@@ -206,7 +224,12 @@ class Shell:
         """Run the whole statements at the beginning of text; what is left of it."""
         end = text.find(";")
         while end >= 0:
-            if sqlite3.complete_statement(text[:end + 1]):
+            try:
+                is_whole = sqlite3.complete_statement(text[:end + 1])
+            except ValueError as problem:  # a null character, half of a pair
+                self._error(problem)
+                return ""
+            if is_whole:
                 self.statement(text[:end + 1])
                 text, end = text[end + 1:], -1
             end = text.find(";", end + 1)
@@ -305,6 +328,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     except Exception as problem:
         print(f"Error: {problem}", file=sys.stderr)
         return 1
+    if isinstance(sys.stdin, io.TextIOWrapper) and not sys.stdin.isatty():
+        sys.stdin.reconfigure(encoding="utf-8", errors="strict")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     shell = Shell(db, sys.stdout)
     signal.signal(signal.SIGINT, shell.control_c)
     try:
