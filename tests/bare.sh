@@ -51,7 +51,8 @@ alone() {
     answer=$(inside "$2" sqlite3 :memory: '.load /gx.so' \
         "SELECT 'gx ' || gx_version() || ', SQLite ' || sqlite_version(); SELECT 'selftest ' || gx_selftest()" 2>&1)
     [[ $answer == *"selftest ok"* ]] || failed=1
-    echo "$1: $(inside "$2" ldd --version | head -n 1): ${answer//$'\n'/, }"
+    library=$({ inside "$2" ldd --version || inside "$2" /lib/x86_64-linux-gnu/libc.so.6; } 2>/dev/null | head -n 1)
+    echo "$1: $library: ${answer//$'\n'/, }"
 }
 
 package() {
