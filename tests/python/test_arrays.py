@@ -159,7 +159,7 @@ def test_refused_blocks(db):
         with pytest.raises(error, match=text):
             gx.store(db, "A", iter(blocks), rows=rows, dtype=dtype)
     for blocks, dtype in (([pair, pair.astype("f8")], "f32"), ([pair.astype("f8"), pair], None), ([pair * 1j, pair], None),
-                          ([pair, pair * 1j], "c64"), ([pair[:0], pair], None)):
+                          ([pair, pair * 1j], "c64"), ([pair[:0], pair], None), ([pair, pair.astype(object)], "f32")):
         for rows in (None, sum(map(len, blocks))):
             gx.store(db, "B", iter(blocks), rows=rows, dtype=dtype)
             assert np.array_equal(gx.fetch(db, "B"), np.concatenate(blocks).astype(gx.matrix(db, "B").dtype))
@@ -190,6 +190,8 @@ def test_pandas(db):
     assert np.array_equal(gx.fetch(db, "S"), [[0], [1], [2]])
     with pytest.raises(TypeError, match="column 'name' is object, not numbers|column 'name' is str, not numbers"):
         gx.store(db, "B", frame[:2].assign(name=["x", "y"]))
+    gx.store(db, "O", pandas.DataFrame({"a": [1.5, 2], "o": pandas.Series([3, 4.5], dtype=object)}), dtype="f64")
+    assert np.array_equal(gx.fetch(db, "O"), [[1.5, 3], [2, 4.5]])  # asked for, what is no number by its type becomes one
     apart = pandas.DataFrame({"a": [1.0, 2.0], "z": [1j, 2.0]})
     with pytest.raises(TypeError, match="column 'z' is complex128 and f64 would lose the imaginary part"):
         gx.store(db, "B", apart, dtype="f64")
@@ -240,7 +242,8 @@ def test_arrow(db):
     assert np.array_equal(gx.fetch(db, "B"), want[500:]) and np.array_equal(gx.fetch(db, "C"), want)
     assert np.array_equal(gx.fetch(db, "T"), np.stack([np.arange(200000.0)] * 2, 1))
     for column, want in ((arrow.array([1, 2, 3]), [1, 2, 3]), (arrow.array([True, None, False]), [1, np.nan, 0]),
-                         (table.column("n")[5:7], [5, 6]), (arrow.array([[True], [False]], arrow.list_(arrow.bool_(), 1)), [1, 0]), (arrow.chunked_array([[1.5], [None, 2]]), [1.5, np.nan, 2])):
+                         (table.column("n")[5:7], [5, 6]),
+                         (arrow.array([[True], [False]], arrow.list_(arrow.bool_(), 1)), [1, 0]), (arrow.chunked_array([[1.5], [None, 2]]), [1.5, np.nan, 2])):
         gx.store(db, "V", column, replace=True)
         assert np.array_equal(gx.fetch(db, "V")[:, 0], want, equal_nan=True)
     for wrong, text in ((arrow.array([[1.0], None], arrow.list_(arrow.float64(), 1)), "1 of the Arrow lists are null"),

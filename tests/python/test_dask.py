@@ -4,7 +4,8 @@ Plan:
 1. from_gx: a database, several, a manifest; chunks; to_gx there and back, also several blocks to a row; manifests with
    anything in them, files that are not there and are not made, matrices of another shape meanwhile, arrays that do not fit;
 2. on this process's threads, against NumPy: products, also of stored matrices, read by their tasks, in shares, too, Cholesky, solve, least squares (also deficient), few singular
-   values, components, nearest neighbours, over grids that divide evenly and do not, f64 and f32, by residual;
+   values, components, nearest neighbours, over grids that divide evenly, do not, and leave one row, f64 and f32, by residual;
+   other dtypes, matrices of no elements; what they are given stays as it was;
 3. a matrix that is not positive definite is refused in gx's words, with its block; shapes that do not fit;
 4. four worker processes, one of which dies in the middle (the first that has the results of so many tasks, as it has the
    next): the same, by residual, for each of them;
@@ -100,8 +101,9 @@ def test_bad_manifests(tmp_path):
         path.write_text(json.dumps({**good, key: value}))
         with pytest.raises(LookupError if key == "name" else ValueError, match=text):
             gxd.from_gx(str(path), "A")
-    for key, value, text in (("rows", [2, 2], "is 1x2; rows 0 to 2, columns 0 to 2 were to be all of it"),
-                             ("cols", [1], "x2; rows 0 to ., columns 0 to 1 were to be all of it")):
+    for key, value, text in (("rows", [2, 2], "is 1x2 f64, but the manifest says 2x2 f64"),
+                             ("cols", [1], "x2 f64, but the manifest says .x1 f64"),
+                             ("dtype", "f32", "x2 f64, but the manifest says .x2 f32")):
         path.write_text(json.dumps({**good, key: value}))
         with pytest.raises(ValueError, match=text):
             gxd.from_gx(str(path), "A").compute(scheduler="sync")
@@ -121,7 +123,7 @@ def test_databases_and_arrays_that_do_not_fit(db, tmp_path):
     gx.store(db, "A", np.ones((4, 3)))
     lazy = gxd.from_gx(str(tmp_path / "test.db"), "A", 2)
     gx.store(db, "A", np.ones((3, 3)), replace=True)
-    with pytest.raises(ValueError, match="is 3x3; rows 2 to 4, columns . to . were to be part of it"):
+    with pytest.raises(ValueError, match="is 3x3 and has no rows 2 to 4, columns . to ."):
         lazy.compute(scheduler="sync")
     with pytest.raises(ValueError, match="ends in .json"):
         gxd.to_gx("A.db", "A", da.ones((2, 2)))

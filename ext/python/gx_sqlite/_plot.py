@@ -45,7 +45,7 @@ def _cuts(size: int) -> Array:
 
 
 def _means(stored: Matrix, what: Any) -> Array:
-    """what(elements), 0 of 0, as means over at most _PIXELS x _PIXELS rectangles, a band of rows at a time."""
+    """what(elements), which of 0 is 0, as means over at most _PIXELS x _PIXELS rectangles, a band of rows at a time."""
     m, n = stored.shape
     if m * n == 0:
         raise ValueError(f"gx_sqlite.plot: {stored.name} is {m}x{n}: there is nothing to draw")

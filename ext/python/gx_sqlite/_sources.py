@@ -32,7 +32,7 @@ class Source:
 
 def _may_become(what: str, kind: Any, dtype: str) -> None:
     """Refuses complex numbers that would become real ones."""
-    if np.dtype(kind).kind == "c" and not dtype.startswith("c"):
+    if getattr(kind, "kind", "") == "c" and not dtype.startswith("c"):
         raise TypeError(f"gx_sqlite.store: {what} is {kind} and {dtype} would lose the imaginary part")
 
 
@@ -58,9 +58,11 @@ class _Frame(Source):
         self._is_arrow = not hasattr(frame, "iloc")
         self._is_native = self._is_arrow or all(getattr(kind, "isnative", True) for kind in frame.dtypes)
         self.shape = (int(frame.shape[0]), int(frame.shape[1]))
-        self.dtype = self._common(gx_dtype(dtype) if dtype is not None else None)
+        self.dtype = gx_dtype(dtype) if dtype is not None else self._common()
+        for name, kind in zip(self._names(), [] if self._is_arrow else frame.dtypes):  # Arrow has no complex numbers
+            _may_become(f"column {name!r}", kind, self.dtype)
 
-    def _common(self, dtype: Optional[str]) -> str:
+    def _common(self) -> str:
         kinds = []
         for name, kind in zip(self._names(), self._kinds()):
             kind = getattr(kind, "numpy_dtype", kind)  # pandas' nullable types
@@ -68,8 +70,7 @@ class _Frame(Source):
                 kinds.append(DTYPES[gx_dtype(kind)])
             except TypeError:
                 raise TypeError(f"gx_sqlite.store: column {name!r} is {kind}, not numbers") from None
-            _may_become(f"column {name!r}", kinds[-1], dtype or "c128")
-        return dtype or (gx_dtype(np.result_type(*kinds)) if kinds else "f64")
+        return gx_dtype(np.result_type(*kinds)) if kinds else "f64"
 
     def _names(self) -> list[Any]:
         return list(self._frame.column_names if self._is_arrow else self._frame.columns)
@@ -168,9 +169,8 @@ def _like_first(blocks: Iterator[Any], columns: int, dtype: str, is_given: bool)
         if array.shape[1] != columns:
             raise ValueError(f"gx_sqlite.store: a block of {array.shape[1]} columns, expected {columns}")
         _may_become("a block", array.dtype, dtype)
-        own = gx_dtype(array.dtype)
-        if not is_given and np.result_type(DTYPES[own], DTYPES[dtype]) != DTYPES[dtype]:
-            raise TypeError(f"gx_sqlite.store: a block of {own} after the first one's {dtype}: dtype= says what all become")
+        if not is_given and np.result_type(DTYPES[gx_dtype(array.dtype)], DTYPES[dtype]) != DTYPES[dtype]:
+            raise TypeError(f"gx_sqlite.store: a block of {gx_dtype(array.dtype)} after the first one's {dtype}: dtype= says what all become")
         yield array
 
 
@@ -239,7 +239,8 @@ def source(data: Any, dtype: DTypeLike = None, rows: Optional[int] = None) -> So
         raise TypeError(f"gx_sqlite.store: a {type(data).__name__} has no rows in an order")
     if isinstance(data, Iterator):
         return _from_blocks(data, dtype, rows)
-    if isinstance(data, Iterable) and not hasattr(data, "__array__") and not isinstance(data, (list, tuple, memoryview, arrays.array)):
+    is_array = hasattr(data, "__array__") or isinstance(data, (list, tuple, memoryview, arrays.array))
+    if isinstance(data, Iterable) and not is_array:
         return _from_blocks(iter(data), dtype, rows)
     array = plain(data)
     if array.dtype == object:

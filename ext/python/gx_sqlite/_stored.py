@@ -1,4 +1,5 @@
-"""Blocks that lie in databases, the manifest that lists them, and the shelf where a worker of gx_sqlite.dask keeps what it has read of them."""
+"""Blocks that lie in databases, the manifest that lists them, and the shelf where a worker of gx_sqlite.dask keeps what it
+has read of them."""
 from __future__ import annotations
 
 import dataclasses
@@ -14,7 +15,7 @@ from typing import Any, Optional
 import numpy as np
 
 from . import _arrays, _connect, _matrix
-from ._values import DTYPES, Array
+from ._values import DTYPES, Array, gx_dtype
 
 VERSION = 1  # of manifests
 _WAIT = 600.0  # seconds that a writer waits for another one of the same database
@@ -29,15 +30,17 @@ def database(path: str, *, is_there: bool = False) -> Any:
     return db
 
 
-def read_block(path: str, name: str, i0: int, i1: int, j0: int, j1: int, is_all: bool = False) -> Array:
-    """Rows i0 to i1, columns j0 to j1 of a stored matrix, which has these, and no others where they are to be all."""
+def read_block(path: str, name: str, i0: int, i1: int, j0: int, j1: int, dtype: Optional[str] = None) -> Array:
+    """Rows i0 to i1, columns j0 to j1 of a stored matrix, which has these; with a dtype, gx's word: all of one that is so."""
     db = database(path, is_there=True)
     try:
         A = _matrix.Matrix(db, name)
         (m, n), is_whole = A.shape, A.shape == (i1 - i0, j1 - j0)
-        if i1 > m or j1 > n or is_all > is_whole:
-            raise ValueError(f"gx_sqlite.dask: {name!r} in {path} is {m}x{n}; rows {i0} to {i1}, columns {j0} to {j1} were "
-                             f"to be {'all' if is_all else 'part'} of it")
+        if dtype is not None and not (is_whole and A.dtype == DTYPES[dtype]):
+            raise ValueError(f"gx_sqlite.dask: {name!r} in {path} is {m}x{n} {gx_dtype(A.dtype)}, but the manifest says "
+                             f"{i1}x{j1} {dtype}")
+        if i1 > m or j1 > n:
+            raise ValueError(f"gx_sqlite.dask: {name!r} in {path} is {m}x{n} and has no rows {i0} to {i1}, columns {j0} to {j1}")
         return np.asarray(_arrays.fetch(db, name) if is_whole else A[i0:i1, j0:j1])
     finally:
         db.close()
@@ -78,7 +81,7 @@ class Stored:
     i1: int
     j0: int
     j1: int
-    is_all: bool = False
+    dtype: Optional[str] = None
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -360,8 +360,8 @@ def _from_manifest(path: str, name: str) -> DaskArray:
     blocks = []
     for p, height in enumerate(rows):
         shards = listed[p * len(columns):(p + 1) * len(columns)]
-        blocks.append([steps.add(read_block, os.path.join(folder, shard["path"]), shard["name"], 0, height, 0, width, True)
-                       for shard, width in zip(shards, columns)])
+        blocks.append([steps.add(read_block, os.path.join(folder, shard["path"]), shard["name"], 0, height, 0, width,
+                                 manifest["dtype"]) for shard, width in zip(shards, columns)])
     return steps.assembled(blocks, tuple(rows), tuple(columns), DTYPES[manifest["dtype"]])
 
 
@@ -626,8 +626,7 @@ def cholesky(A: Any) -> DaskArray:
     return steps.assembled(L, A.chunks[0], A.chunks[1], A.dtype)
 
 
-def _few(k: Any, most: int, call: str) -> int:
-    """So many of them."""
+def _checked_count(call: str, k: Any, most: int) -> int:
     count = operator.index(k)
     if not 1 <= count <= most:
         raise ValueError(f"gx_sqlite.dask.{call}: k must be between 1 and {most}, not {count}")
@@ -698,7 +697,7 @@ def svd(A: Any, k: int, *, power: int = 2, oversample: int = 10, seed: int = 0) 
     (Halko, Martinsson and Tropp); of a real matrix."""
     A = _real(_two(A))
     m, n = A.shape
-    k = _few(k, min(m, n), "svd")
+    k = _checked_count("svd", k, min(m, n))
     width = min(k + oversample, m, n)
     steps = _Steps("svd", A, k, power, oversample, seed)
     a = steps.blocks(A)
@@ -737,7 +736,7 @@ def pca(A: Any, k: int) -> Components:
     """The k principal components of A's columns, from the triangle of [1 A]: no squares are formed."""
     A = _real(_one_column(_two(A)))
     m, n = A.shape
-    k = _few(k, min(m - 1, n), "pca")
+    k = _checked_count("pca", k, min(m - 1, n))
     steps = _Steps("pca", A, k)
     triangle = _folded(steps, [steps.add(_triangle_with_ones, block) for (block,) in steps.blocks(A)])
     parts = steps.parts(steps.add(_components, triangle, m, k), 4)
@@ -752,7 +751,7 @@ def knn(Q: Any, E: Any, k: int, metric: str = "cosine") -> tuple[DaskArray, Dask
         raise ValueError(f"gx_sqlite.dask.knn: Q is {Q.shape[0]}x{Q.shape[1]} but E is {E.shape[0]}x{E.shape[1]}")
     if metric not in _LARGER_IS_NEARER:
         raise ValueError(f"gx_sqlite.dask.knn: metric {metric!r} is not known ({', '.join(_LARGER_IS_NEARER)})")
-    k = _few(k, E.shape[0], "knn")
+    k = _checked_count("knn", k, E.shape[0])
     steps = _Steps("knn", Q, E, k, metric)
     first, options = np.cumsum((0, *E.chunks[0])).tolist(), _options(metric=metric)
     lines = []
