@@ -18,7 +18,7 @@ complain() { # complain TEXT: lines of findings on stdin, each printed with TEXT
     done
 }
 
-c_files() { git ls-files --cached --others --exclude-standard "$@" | grep -vE '^core/(base/cjson|program/lemon)/' | sort -u | while read -r f; do [ -f "$f" ] && echo "$f"; done; }
+c_files() { git ls-files --cached --others --exclude-standard "$@" | sort -u | while read -r f; do [ -f "$f" ] && echo "$f"; done; }
 
 SOURCE=$(c_files 'ext/*.[ch]' 'core/**.[ch]' 'kernels/*.[ch]' 'kernels/*.cu')
 TESTS=$(c_files 'tests/*.[ch]' 'bench/*.[ch]')
@@ -108,11 +108,6 @@ complain "a banner is // Name, then - to column 100" < <(
 
 # Files that are named are there.
 complain "no such file (tests/cited.py)" < <(python3 tests/cited.py)
-
-# What lemon made is of the grammar as it is: `make grammar`.
-if [ "$(sha256sum <core/program/grammar.y)" != "$(cat core/program/lemon/grammar.sha256)" ]; then
-    complain "has changed since \`make grammar\`" <<<core/program/grammar.y
-fi
 
 # An essay at the top of each .c, a plan at the top of each test.
 for f in $(echo "$SOURCE $TESTS" | tr ' ' '\n' | grep '\.c$'); do
