@@ -203,10 +203,19 @@ $(BUILD)/gx.pc: ext/gx.pc.in Makefile ext/gx.h
 # ---- the CUDA backend ----------------------------------------------------------------------------
 
 # gx_cuda.so, beside gx.so, where nvcc is found: host code in C, which needs no header and no library of
-# NVIDIA's, and the kernels, one image of bytes for each .cu.  ARCHS=native or ARCHS=90 compile for less.
+# NVIDIA's, and the kernels, one image of bytes for each .cu.  gx.so is linked before any of them is compiled.
+#
+# In a working tree the kernels are compiled for the GPUs of this machine, or, where it has none, for the oldest
+# generation and for Hopper, which has code of its own; packages, and trees without git, have all generations.
+# ARCHS="80 90" picks others.
 NVCC    ?= $(firstword $(wildcard $(CUDA_HOME:%=%/bin/nvcc) $(CUDA_PATH:%=%/bin/nvcc)) \
              $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
-ARCHS   ?= 75 80 86 89 90 100 120
+ALL_ARCHS := 75 80 86 89 90 100 120
+HERE_ARCHS = $(or $(sort $(subst .,,$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null))),75 90)
+ifneq ($(NVCC),)
+ARCHS   ?= $(if $(wildcard .git),$(if $(filter wheel deb install,$(GOALS)),$(ALL_ARCHS),$(HERE_ARCHS)),$(ALL_ARCHS))
+ARCHS   := $(ARCHS)
+endif
 CUDA_SO := $(patsubst ./%,%,$(dir $(SO))gx_cuda.so)
 CUDA_C  := $(wildcard kernels/cuda*.c) $(addprefix core/base/,backend.c err.c fused.c map.c mem.c stats.c types.c)
 CUDA_CU := $(basename $(notdir $(wildcard kernels/cuda*.cu)))
@@ -231,7 +240,7 @@ $(BUILD)/kernels/%.fatbin: kernels/%.cu kernels/cuda_element.cuh kernels/cuda_fu
                            kernels/cuda_fused.h kernels/cuda_fused.cuh kernels/cuda_fold.cuh kernels/foretell.h \
                            kernels/cuda_near.cuh kernels/cuda_narrow_image.cuh \
                            core/base/backend.h core/base/map.h core/base/fused.h core/base/nearest.h \
-                           $(BUILD)/nvflags
+                           $(BUILD)/nvflags | $(SO)
 	@mkdir -p $(@D)
 	$(call say,nvcc,$<)
 	$(Q)$(NVCC) $(NVFLAGS) -fatbin -o $@ $<
@@ -537,6 +546,6 @@ help:
 #: make install       PREFIX=/usr/local DESTDIR=;  make uninstall
 #: make wheel         Python's package, for pip;  make sdist, make dist, make deb  the other packages
 #: make deps          install (or name) what is missing;  make clean  removes what make made
-#: Variables: OPENBLAS=static|shared  CC  CFLAGS  PYTHON  NVCC  ARCHS="75 ... 120"|native
+#: Variables: OPENBLAS=static|shared  CC  CFLAGS  PYTHON  NVCC  ARCHS="75 ... 120" (a working tree: this machine's)
 
 .PHONY: all always cuda no-cuda gpu test-gpu bench-gpu libgx programs units fuzzers test run-tests check coverage fault soak test-large fuzz bench demo tidy format install uninstall wheel sdist dist deb clean deps help
