@@ -102,6 +102,9 @@ if ctags --version 2>/dev/null | grep -q Universal; then
     python3 tests/rooms.py >/dev/null || complain "(tests/rooms.py)" < <(python3 tests/rooms.py)
 fi
 
+# The size of each room.
+complain "(tests/budget.py)" < <(python3 tests/budget.py)
+
 # Banners of one style, as docs/style.md has it.
 complain "a banner is // Name, then - to column 100" < <(
     awk '/^(\/\*|\/\/) *[-=*][-=*][-=*]/ || (/^\/\/ .* ---+$/ && length($0) != 100) { print FILENAME ":" FNR }' $SOURCE $TESTS)
