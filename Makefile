@@ -312,10 +312,13 @@ FAULT    := $(BUILD)/tests/fault/fault
 FUZZERS  := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 EMBED    := $(BUILD)/tests/embed/embed
 
-$(UNITS): $(BUILD)/%: %.c $(STATIC)
+# What kernels are compared with: the reference backend, with plain loops for spectra too.
+ORACLE := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/oracle/*.c))
+
+$(UNITS): $(BUILD)/%: %.c $(ORACLE) $(STATIC)
 	@mkdir -p $(@D)
 	$(call say,link,$@)
-	$(Q)$(CC) $(TESTING) -o $@ $< $(MOCKED) $(STATIC) -lcmocka $(TEST_LIBS)
+	$(Q)$(CC) $(TESTING) -o $@ $< $(ORACLE) $(MOCKED) $(STATIC) -lcmocka $(TEST_LIBS)
 
 # Programs that stand a device in, without a library to load.
 MOCK_O  := $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_machine mock_backend)
@@ -351,11 +354,14 @@ $(EMBED): tests/embed/embed.c $(BUILD)/libgx.a | $(if $(PRIVATE),$(SPARED))
 # A stand-in for gx_cuda.so, whose device is threads and memory of the host.
 MOCK := $(BUILD)/tests/mockcuda/gx_cuda.so
 
-$(MOCK): $(MOCK_O) $(BUILD)/libgx.a
+$(MOCK): $(MOCK_O) $(ORACLE) $(BUILD)/libgx.a
 	$(call say,link,$@)
 	$(Q)$(CC) -shared $(SANITIZE) -o $@ $^ -Wl,--exclude-libs,ALL $(OTHER_LIBS)
 
--include $(UNITS:=.d) $(FUZZERS:=.d) $(wildcard $(BUILD)/tests/mockcuda/*.d) $(wildcard $(BUILD)/tests/fault/*.d)
+# Loops as in kernels/.
+$(ORACLE): private FLAGS += -O3 -ffp-contract=off -fno-math-errno
+
+-include $(ORACLE:.o=.d) $(UNITS:=.d) $(FUZZERS:=.d) $(wildcard $(BUILD)/tests/mockcuda/*.d) $(wildcard $(BUILD)/tests/fault/*.d)
 
 # ---- running them --------------------------------------------------------------------------------
 
@@ -437,7 +443,7 @@ $(BUILD)/gpu_tests/%.o: tests/gpu/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(Q)$(GPU_CC) -Dmain=$*_main
 
-$(BUILD)/gpu/gpu_tests: $(GPU_MADE) $(BUILD)/libgx.a | $(SPARED)
+$(BUILD)/gpu/gpu_tests: $(GPU_MADE) $(ORACLE) $(BUILD)/libgx.a | $(SPARED)
 	@mkdir -p $(@D)
 	$(call say,link,$@)
 	$(Q)$(CC) $(SANITIZE) -Wl,-S -o $@ $^ -lcmocka $(BLAS_static) $(BUILD)/libgx.a -Wl,--as-needed -lsqlite3 \
@@ -453,7 +459,7 @@ gpu: $(if $(NVCC),$(BUILD)/gpu/gx_cuda.so,no-cuda) $(BUILD)/gpu/gpu_tests
 # The same tests where there is no GPU: stand-ins for NVIDIA's libraries on the CPU (tests/mockcuda).
 NVIDIA := $(patsubst %,$(BUILD)/tests/mockcuda/%.o,mock_nvidia mock_launch mock_near mock_nvrtc mock_solver)
 
-$(BUILD)/mock/lib/libcudart.so.13: $(NVIDIA) $(BUILD)/tests/mockcuda/mock_machine.o $(BUILD)/libgx.a
+$(BUILD)/mock/lib/libcudart.so.13: $(NVIDIA) $(BUILD)/tests/mockcuda/mock_machine.o $(ORACLE) $(BUILD)/libgx.a
 	@mkdir -p $(@D)
 	$(call say,link,$@)
 	$(Q)$(CC) -shared $(SANITIZE) -o $@ $^ -Wl,--exclude-libs,ALL $(TEST_LIBS)

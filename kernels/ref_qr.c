@@ -9,6 +9,7 @@
 ** What a reflector works on is a stack: the rows of c from some row on (GEQRF), or one row of c
 ** above all of c2 (TPQRT).  Only LARFB needs memory, k elements of `work`.
 */
+#include "cpu.h"
 #include "ref.h"
 
 /*
@@ -306,9 +307,8 @@ GX_INLINE gx_code larfb(gx_dtype dtype, const gx_args *p, gx_err *err)
 size_t gx_ref_workspace(gx_dev *dev, gx_kernel_id kernel, gx_dtype dtype, const gx_args *args)
 {
     (void)dev;
-    (void)dtype;
     return kernel == GX_LARFB ? (size_t)args->k * sizeof(gx_scalar)
-                              : gx_ref_spectrum_bytes(kernel, args);
+                              : gx_cpu_spectrum_bytes(kernel, dtype, args);
 }
 
 GX_SLOTS_DEFINE(, gx_ref_geqrf, geqrf)
