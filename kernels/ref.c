@@ -6,8 +6,8 @@
 ** once for the four dtypes, and an f32 result is rounded once, at the end.  Sums run in long
 ** double.  Nothing here is blocked, vectorised or threaded; nothing allocates; any number of
 ** threads may call at once.  Elementwise functions are in ref_map.c, factorisations in ref_solve.c
-** and ref_qr.c.  Spectra are the exception: they are LAPACK's, as in the CPU backend; the tests
-** compare both with loops of their own (tests/oracle).
+** and ref_qr.c.  There are none for spectra: gx_team_call() takes the CPU backend's instead, and
+** the tests compare these with loops of their own (tests/oracle).
 **
 ** What the loops fix for all backends:
 **   - beta = 0 never reads c; alpha = 0 or k = 0 never reads a and b (BLAS).
@@ -19,7 +19,6 @@
 **     1, ssq 0.
 **   - MIN of nothing is +Inf, MAX of nothing is -Inf, so that folding needs no special case.
 */
-#include "cpu.h"
 #include "ref.h"
 
 #include "../core/base/mem.h"
@@ -376,10 +375,6 @@ const gx_backend gx_backend_ref = {
             [GX_ORGQR] = GX_SLOTS(gx_ref_orgqr),
             [GX_TPQRT] = GX_SLOTS(gx_ref_tpqrt),
             [GX_TPMQRT] = GX_SLOTS(gx_ref_tpmqrt),
-            [GX_SYEV] = GX_SLOTS(gx_cpu_syev),
-            [GX_GEEV] = GX_SLOTS(gx_cpu_geev),
-            [GX_GEES] = GX_SLOTS(gx_cpu_gees),
-            [GX_GESDD] = GX_SLOTS(gx_cpu_gesdd),
             [GX_CONVERT] = GX_SLOTS(gx_ref_convert),
             [GX_RANDOM] = GX_SLOTS(gx_ref_random),
             [GX_FUSED] = GX_SLOTS(gx_ref_fused),

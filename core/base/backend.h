@@ -2,8 +2,8 @@
 ** The interface between the core and a device: facts, memory, queues, and a table of kernels.
 **
 ** A backend states facts and offers kernels; it never decides (plan.c does).  The reference
-** backend (kernels/ref*.c, plain loops) fills every slot and is the oracle of the tests.  The CPU
-** backend starts from it and overrides slots with OpenBLAS and vector loops.  The CUDA backend is a
+** backend (kernels/ref*.c, plain loops) fills every slot but those of spectra, and is the oracle of
+** the tests.  The CPU backend fills all, with OpenBLAS and vector loops.  The CUDA backend is a
 ** separate shared object opened on first need; it exports one function returning its const
 ** gx_backend *.
 **

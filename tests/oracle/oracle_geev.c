@@ -5,7 +5,7 @@
 ** Values of a complex matrix are the diagonal of its Schur form (oracle_eigen.c).  Those of a
 ** real one come from the QR algorithm with Francis' double shift on its real Hessenberg form (Golub
 ** & Van Loan, chapter 7), so that they are real or exact conjugate pairs.  For the Schur form the
-** same steps turn all rows and columns and Z, and a 2 x 2 block with real values becomes a triangle.
+** same steps turn all rows and columns and Z; a 2 x 2 block with real values becomes a triangle.
 **
 ** Vectors are found by inverse iteration: (A - value I) x = b is solved by LU with partial pivoting
 ** for numbers b that differ from value to value, so that the vectors of a multiple value differ.
