@@ -427,7 +427,7 @@ fuzzers: $(FUZZERS)
 
 # The tests of backends, on the device of gx_cuda.so, in one program with what it needs beside it:
 # build/gpu can be carried to a machine that has a driver and CUDA's libraries, for tests/gpu/run.sh.
-GPU_NAMES := test_kernels test_nearest test_sparse_kernel test_fused test_solve test_qr test_eigen test_device test_parts bench_device bench_core bench_sparse gpu_main
+GPU_NAMES := test_kernels test_nearest test_sparse_kernel test_fused test_solve test_qr test_eigen test_device bench_device bench_core bench_sparse gpu_main
 GPU_MADE  := $(GPU_NAMES:%=$(BUILD)/gpu_tests/%.o)
 GPU_CC     = $(CC) $(TESTING) -Itests/unit/kernels -DGX_TEST_GPU -c $< -o $@
 

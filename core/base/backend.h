@@ -189,10 +189,6 @@ typedef struct gx_args {
     int64_t *pivots;                 /* OUT of GETRF, host memory; counted from 0             */
     int64_t pivot_first, pivot_last; /* LASWP: which of them                                  */
     int64_t row_offset;              /* LASWP: row of c that pivots count as 0                */
-    int64_t b_row, b_rows;           /* GEMM: b is rows b_row on of one with so many (0: of none) */
-    bool is_b_kept;                  /* GEMM: of which, as it is, the queue's calls before had some
-                                        rows, with the same work, which is as they left it    */
-    struct gx_mark *before_c;        /* GEMM: c waits until it has passed; NULL: for nothing  */
     bool is_backward;                /* LASWP: the last pivot first                           */
     bool is_pentagon;                /* LARFT: reflectors as TPQRT makes them                 */
     void *values;                    /* OUT of the spectra: in the device's memory, of dtype's

@@ -345,9 +345,6 @@ static gx_code enqueue(gx_dev *dev, gx_kernel_id id, gx_dtype dtype, gx_queue *q
     if (fails(dev, gx_kernel_name(id)) || fails(dev, "kernel") || !is_at_home(dev, args)) {
         return fail(dev, err, gx_kernel_name(id));
     }
-    if (args->before_c != NULL) {
-        mock_queue_after(queue_of(queue), mark_of(args->before_c));
-    }
     kernel_call *call = malloc(sizeof *call);
     *call = (kernel_call){.kernel = gx_oracle.kernel[id][dtype],
                           .id = id,
