@@ -197,6 +197,7 @@ static gx_code matrix_of_text(const source *from, sqlite3_value *value, gx_mat *
         return GX_OK;
     }
     if (first == '{') {
+        GX_TRY(gx_literal_braces(from->label, start, bytes - (size_t)(start - text), err));
         return gx_fail(err, GX_ARG, "%s must be a matrix, not an options object", from->label);
     }
     if (bytes == 0) {
@@ -612,6 +613,7 @@ gx_code gx_arg_row(gx_ctx *ctx, sqlite3_value *value, const char *label, gx_dtyp
         const char *start = skip_blanks(text, bytes);
         if (start == text + bytes || *start != '[') {
             char shown[GX_SHOWN_BYTES];
+            GX_TRY(gx_literal_braces(label, start, bytes - (size_t)(start - text), err));
             return gx_fail(err, GX_ARG,
                            "%s must be a JSON list, a matrix value or raw elements, not %s", label,
                            gx_arg_show(value, shown));

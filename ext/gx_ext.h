@@ -82,6 +82,7 @@ typedef enum gx_option_type {
     GX_OPT_DTYPE,  /* gx_dtype                                              */
     GX_OPT_NAME,   /* const char *: a destination, as long as the call lives */
     GX_OPT_LIST,   /* const char *: "0,2,5:9", a number, or a list of these, as such a text */
+    GX_OPT_TEXTS,  /* const char *: a text, a whole number, or a list of these, by lines        */
     GX_OPT_MATRIX, /* const char *: a name, or a list (of lists) of whole numbers as a literal   */
     GX_OPT_END
 } gx_option_type;
@@ -181,7 +182,7 @@ bool gx_fn_fail(gx_fn *fn, const char *format, ...) __attribute__((format(printf
 enum { GX_SHOWN_BYTES = 64 };
 const char *gx_arg_show(sqlite3_value *value, char text[GX_SHOWN_BYTES]);
 
-/* A piece of text for a message: at most about 24 bytes, whole UTF-8 characters, "..." when cut. */
+/* A piece of text for a message, as gx_text_fit() shows it: at most 27 bytes. */
 const char *gx_text_show(const char *text, size_t bytes, char shown[GX_SHOWN_BYTES]);
 
 /*
@@ -202,6 +203,9 @@ bool gx_bytes_look_like_f32(const void *blob, size_t bytes);
 */
 gx_code gx_literal_parse(gx_ctx *ctx, const char *label, const char *text, size_t bytes,
                          gx_dtype *dtype, int64_t *rows, int64_t *cols, void **data, gx_err *err);
+
+/* A text that begins as PostgreSQL's arrays do, '{0.1' or '{{1', is refused as what it is. */
+gx_code gx_literal_braces(const char *label, const char *text, size_t bytes, gx_err *err);
 
 // Results (functions.c) ---------------------------------------------------------------------------
 

@@ -318,6 +318,24 @@ static gx_code parse(parser *p)
     return GX_OK;
 }
 
+gx_code gx_literal_braces(const char *label, const char *text, size_t bytes, gx_err *err)
+{
+    const char *c = text, *end = text + bytes;
+    char shown[GX_SHOWN_BYTES];
+    double number;
+    while (c < end && (*c == '{' || *c == ' ')) {
+        c++;
+    }
+    bool is_null = end - c >= 4 && memcmp(c, "NULL", 4) == 0;
+    if (c == text || *text != '{' || (!is_null && !gx_decimal_parse(c, end, &c, &number))) {
+        return GX_OK;
+    }
+    return gx_fail(err, GX_ARG,
+                   "%s is '%s', an array in braces as PostgreSQL writes it: a list is '[0.1,0.2]' "
+                   "(replace(replace(x,'{','['),'}',']') makes it one)",
+                   label, gx_text_show(text, bytes, shown));
+}
+
 gx_code gx_literal_parse(gx_ctx *ctx, const char *label, const char *text, size_t bytes,
                          gx_dtype *dtype, int64_t *rows, int64_t *cols, void **data, gx_err *err)
 {

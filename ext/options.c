@@ -169,7 +169,7 @@ static char *put_whole(char *at, int64_t number)
 }
 
 /* [0,2,"5:9"] as the text 0,2,5:9; a number or a text alone is a list of one. */
-static bool take_list(gx_fn *fn, const cJSON *item, const char **out)
+static bool take_list(gx_fn *fn, const cJSON *item, char separator, const char **out)
 {
     bool is_list = cJSON_IsArray(item);
     const cJSON *first = is_list ? item->child : item;
@@ -187,7 +187,7 @@ static bool take_list(gx_fn *fn, const cJSON *item, const char **out)
     }
     for (const cJSON *part = first; part != NULL; part = is_list ? part->next : NULL) {
         if (part != first) {
-            *at++ = ',';
+            *at++ = separator;
         }
         if (cJSON_IsString(part)) {
             size_t length = strlen(part->valuestring);
@@ -262,6 +262,7 @@ static bool take(gx_fn *fn, const gx_option *option, const cJSON *item, char *ou
         [GX_OPT_DTYPE] = "\"f64\", \"f32\", \"c128\" or \"c64\"",
         [GX_OPT_NAME] = "a name",
         [GX_OPT_LIST] = "a list of whole numbers",
+        [GX_OPT_TEXTS] = "a text or a list of texts",
         [GX_OPT_MATRIX] = "a name or a list of whole numbers",
     };
     void *field = out + option->offset;
@@ -292,7 +293,10 @@ static bool take(gx_fn *fn, const gx_option *option, const cJSON *item, char *ou
         is_good = take_name(fn, item, field);
         break;
     case GX_OPT_LIST:
-        is_good = take_list(fn, item, field);
+        is_good = take_list(fn, item, ',', field);
+        break;
+    case GX_OPT_TEXTS:
+        is_good = take_list(fn, item, '\n', field);
         break;
     case GX_OPT_MATRIX:
         is_good = take_matrix(fn, item, field);
@@ -364,6 +368,11 @@ static cJSON *parse(gx_fn *fn, const char *text, size_t bytes)
         return object;
     }
     cJSON_Delete(object);
+    gx_err err = {0};
+    if (gx_literal_braces("the last argument", text, bytes, &err) != GX_OK) {
+        gx_run_fail(&fn->run, &err);
+        return NULL;
+    }
     const char *near = rest - text > 8 ? rest - 8 : text; // with what stands before it
     while (near > text && ((unsigned char)*near & 0xC0) == 0x80) {
         near--;

@@ -16,16 +16,8 @@
 
 const char *gx_text_show(const char *text, size_t bytes, char shown[GX_SHOWN_BYTES])
 {
-    enum { KEPT = 24 };
-    size_t n = bytes < KEPT ? bytes : KEPT;
-    while (n < bytes && n > 0 && ((unsigned char)text[n] & 0xC0) == 0x80) {
-        n--; // whole characters
-    }
-    for (size_t i = 0; i < n; i++) {
-        shown[i] = text[i] == '\0' ? '?' : text[i];
-    }
-    memcpy(shown + n, n < bytes ? "..." : "", n < bytes ? 4 : 1);
-    return shown;
+    const size_t room = 28; // of 24 bytes, and what says that there were more
+    return gx_text_fit(text, bytes, shown, room);
 }
 
 // The buffer --------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@
 #ifndef GX_ERR_H
 #define GX_ERR_H
 
+#include <stddef.h>
+
 typedef enum gx_code {
     GX_OK = 0,
     GX_NOMEM,       /* the system has no memory                     -> SQLITE_NOMEM        */
@@ -35,11 +37,17 @@ typedef struct gx_err {
 
 /*
 ** Record a failure and return its code.  If err already holds one, it stays and ITS code is
-** returned (first failure wins).  err may be NULL.  The text follows printf; newlines become
-** spaces.
+** returned (first failure wins).  err may be NULL.  The text follows printf; what is in it appears
+** as gx_text_fit() shows it.
 */
 gx_code gx_fail(gx_err *err, gx_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/*
+** A piece of text for a message, into room bytes (at least 8), NUL included: UTF-8 as it is, line
+** ends and tabs as blanks, other bytes as \x00, "..." at the end when cut.  Returns shown.
+*/
+const char *gx_text_fit(const char *text, size_t bytes, char *shown, size_t room);
 
 /* Make a text fit for a message: control characters become spaces, what is not UTF-8 '?'. */
 void gx_text_clean(char *text);

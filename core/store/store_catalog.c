@@ -107,8 +107,9 @@ static gx_code check_bare(const char *name, gx_err *err)
         return gx_fail(err, GX_ARG, "the name of a matrix is empty");
     }
     if (bytes > GX_NAME_MAX) {
-        return gx_fail(err, GX_ARG, "the name '%.40s...' has %zu bytes; the most is %d", name,
-                       bytes, GX_NAME_MAX);
+        char piece[44];
+        return gx_fail(err, GX_ARG, "the name '%s' has %zu bytes; the most is %d",
+                       gx_text_fit(name, bytes, piece, sizeof piece), bytes, GX_NAME_MAX);
     }
     gx_err shown = {.code = GX_OK};
     gx_fail(&shown, GX_ARG, "%s", name);
