@@ -56,7 +56,7 @@ static bool get_delimiter(gx_fn *fn, const char *text, char *delimiter)
 
 typedef struct import_options {
     gx_dest dest; /* first: a set_offset of 0 means none */
-    char format[64], delimiter[64];
+    char format[64], delimiter[64], decimal[64];
     bool dense, has_dense;
     gx_import_options file;
 } import_options;
@@ -71,6 +71,9 @@ static const gx_option import_keys[] = {
     {"delimiter", GX_OPT_TEXT, offsetof(import_options, delimiter), 0},
     {"skip", GX_OPT_INT, offsetof(import_options, file.skip), 0},
     {"columns", GX_OPT_LIST, offsetof(import_options, file.columns), 0},
+    {"na", GX_OPT_TEXTS, offsetof(import_options, file.na), 0},
+    {"decimal", GX_OPT_TEXT, offsetof(import_options, decimal), 0},
+    {"member", GX_OPT_NAME, offsetof(import_options, file.member), 0},
     {"sparse", GX_OPT_BOOL, offsetof(import_options, file.sparse),
      offsetof(import_options, file.has_sparse)},
     {"dense", GX_OPT_BOOL, offsetof(import_options, dense), offsetof(import_options, has_dense)},
@@ -79,13 +82,18 @@ static const gx_option import_keys[] = {
 /* Options that only text has are refused for the other formats. */
 static bool check_import(gx_fn *fn, const import_options *opt, gx_file_format format)
 {
-    const char *key = opt->file.has_header           ? "header"
-                      : opt->delimiter[0] != '\0'    ? "delimiter"
-                      : opt->file.skip != 0          ? "skip"
-                      : opt->file.columns != NULL    ? "columns"
-                                                     : NULL;
+    const char *key = opt->file.has_header        ? "header"
+                      : opt->delimiter[0] != '\0' ? "delimiter"
+                      : opt->file.skip != 0       ? "skip"
+                      : opt->file.columns != NULL ? "columns"
+                      : opt->file.na != NULL      ? "na"
+                      : opt->decimal[0] != '\0'   ? "decimal"
+                                                  : NULL;
     if (format != GX_FILE_CSV && key != NULL) {
         return gx_fn_fail(fn, "option \"%s\" is for csv, tsv and txt", key);
+    }
+    if (format != GX_FILE_NPZ && opt->file.member != NULL) {
+        return gx_fn_fail(fn, "option \"member\" is for npz");
     }
     bool may_be_sparse = format == GX_FILE_MTX || format == GX_FILE_NPZ;
     if (!may_be_sparse && opt->file.has_sparse && opt->file.sparse) {
@@ -99,6 +107,24 @@ static bool check_import(gx_fn *fn, const import_options *opt, gx_file_format fo
     return true;
 }
 
+/* The delimiter and the decimal mark, which are not the same. */
+static bool get_marks(gx_fn *fn, import_options *opt)
+{
+    char shown[GX_SHOWN_BYTES];
+    gx_import_options *file = &opt->file;
+    if (opt->delimiter[0] != '\0' && !get_delimiter(fn, opt->delimiter, &file->delimiter)) {
+        return false;
+    }
+    if (opt->decimal[0] != '\0' && strcmp(opt->decimal, ".") != 0 &&
+        strcmp(opt->decimal, ",") != 0) {
+        return gx_fn_fail(fn, "option \"decimal\" must be \".\" or \",\", not \"%s\"",
+                          gx_text_show(opt->decimal, strlen(opt->decimal), shown));
+    }
+    file->decimal = opt->decimal[0] == ',' ? ',' : '.';
+    return file->decimal != file->delimiter ||
+           gx_fn_fail(fn, "options \"delimiter\" and \"decimal\" are both \",\"");
+}
+
 /* No format is known for the path; where the name looks like one, they are the other way round. */
 static void fail_format(gx_fn *fn, const import_options *opt, const gx_err *err)
 {
@@ -106,7 +132,7 @@ static void fail_format(gx_fn *fn, const import_options *opt, const gx_err *err)
     gx_err ignored = {0};
     char delimiter, shown[GX_SHOWN_BYTES];
     if (opt->format[0] == '\0' && opt->dest.name != NULL &&
-        gx_file_format_of(opt->dest.name, "", &format, &delimiter, &ignored) == GX_OK) {
+        gx_file_format_of(opt->dest.name, "", true, &format, &delimiter, &ignored) == GX_OK) {
         gx_fn_fail(fn, "%s looks like the path, but the name comes first: gx_import(name, path)",
                    gx_arg_show(fn->argv[0], shown));
         return;
@@ -130,12 +156,11 @@ static void import(gx_fn *fn)
     if (!gx_fn_dest(fn, 0, &opt.dest) || !get_path(fn, &path)) {
         return;
     }
-    if (gx_file_format_of(path, opt.format, &format, &opt.file.delimiter, &err) != GX_OK) {
+    if (gx_file_format_of(path, opt.format, true, &format, &opt.file.delimiter, &err) != GX_OK) {
         fail_format(fn, &opt, &err);
         return;
     }
-    if (!check_import(fn, &opt, format) ||
-        (opt.delimiter[0] != '\0' && !get_delimiter(fn, opt.delimiter, &opt.file.delimiter))) {
+    if (!check_import(fn, &opt, format) || !get_marks(fn, &opt)) {
         return;
     }
     if (opt.has_dense) {
@@ -178,7 +203,7 @@ static bool find_format(gx_fn *fn, const char *path, export_options *opt, gx_fil
         *format = GX_FILE_MTX;
         return true;
     }
-    if (gx_file_format_of(path, opt->format, format, &opt->file.delimiter, &err) != GX_OK) {
+    if (gx_file_format_of(path, opt->format, false, format, &opt->file.delimiter, &err) != GX_OK) {
         gx_run_fail(&fn->run, &err);
         return false;
     }

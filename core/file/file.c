@@ -12,6 +12,7 @@
 #include "../mat/stream.h"
 #include "file_int.h"
 
+#include <stdio.h>
 #include <string.h>
 
 // Formats -----------------------------------------------------------------------------------------
@@ -23,8 +24,18 @@ static bool equals_word(const char *text, const char *word)
     return *text == *word;
 }
 
-gx_code gx_file_format_of(const char *path, const char *option, gx_file_format *format,
-                          char *delimiter, gx_err *err)
+/* Behind the last dot of the file's name, which ends at end; the end where there is none. */
+static const char *find_ending(const char *path, const char *end)
+{
+    const char *at = end;
+    while (at > path && at[-1] != '.' && at[-1] != '/') {
+        at--;
+    }
+    return at > path && at[-1] == '.' ? at : end;
+}
+
+gx_code gx_file_format_of(const char *path, const char *option, bool is_import,
+                          gx_file_format *format, char *delimiter, gx_err *err)
 {
     static const struct {
         const char *word;
@@ -36,8 +47,15 @@ gx_code gx_file_format_of(const char *path, const char *option, gx_file_format *
                  {"csv", GX_FILE_CSV, 0},
                  {"tsv", GX_FILE_CSV, '\t'},
                  {"txt", GX_FILE_CSV, 0}};
-    const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
-    const char *ending = dot != NULL && (slash == NULL || dot > slash) ? dot + 1 : "";
+    const char *end = path + strlen(path), *ending = find_ending(path, end);
+    bool is_packed = equals_word(ending, "gz");
+    char inner[8] = "";
+    if (is_packed && is_import) { // a.csv.gz
+        end = ending - 1;
+        ending = find_ending(path, end);
+        snprintf(inner, sizeof inner, "%.*s", (int)(end - ending), ending);
+        ending = inner;
+    }
     const char *word = option[0] != '\0' ? option : ending;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (equals_word(word, known[i].word)) {
@@ -50,9 +68,8 @@ gx_code gx_file_format_of(const char *path, const char *option, gx_file_format *
         return gx_fail(err, GX_ARG, "unknown format '%s' (npy, npz, mtx, csv, tsv, txt)",
                        option);
     }
-    if (equals_word(ending, "gz")) {
-        return gx_fail(err, GX_ARG, "'%.300s' is compressed: gx reads and writes plain files",
-                       path);
+    if (is_packed && !is_import) {
+        return gx_fail(err, GX_ARG, "'%.300s' would be compressed: gx writes plain files", path);
     }
     return gx_fail(err, GX_ARG,
                    "the ending of '%.300s' is none of npy, npz, mtx, csv, tsv, txt: say which it "
@@ -132,16 +149,47 @@ static gx_code advance_run(void *arg, double bytes, double total, gx_err *err)
     return run_failure(run, err);
 }
 
-/* A compressed file, under whatever name, is said to be one. */
-static gx_code refuse_gzip(const gx_input *in, gx_err *err)
+static void note_run(void *arg, const char *text)
 {
-    unsigned char magic[2] = {0, 0};
-    if (in->size >= (int64_t)sizeof magic) {
-        GX_TRY(in->read(in, 0, sizeof magic, magic, err));
+    gx_run *run = ((sink_target *)arg)->run;
+    gx_stats_note(&run->ctx->stats, "%s: %s", run->label, text);
+}
+
+static gx_code read_format(gx_import *im, gx_file_format format, gx_err *err)
+{
+    switch (format) {
+    case GX_FILE_NPY:
+        return gx_import_npy(im, err);
+    case GX_FILE_NPZ:
+        return gx_import_npz(im, err);
+    case GX_FILE_MTX:
+        return gx_import_mtx(im, err);
+    default:
+        return gx_import_csv(im, err);
     }
-    return magic[0] == 0x1f && magic[1] == 0x8b
-               ? gx_input_fail(in, err, 0, "is compressed (gzip): gunzip it first")
-               : GX_OK;
+}
+
+/* What the file is packed in is taken off first, under whatever name it comes. */
+static gx_code read_file(gx_import *im, gx_file_format format, gx_err *err)
+{
+    const gx_input *file = im->in;
+    gx_input unpacked;
+    bool is_gzip;
+    void *data = NULL;
+    size_t bytes;
+    im->total = (double)file->size;
+    GX_TRY(gx_gzip_is(file, &is_gzip, err));
+    if (is_gzip) {
+        GX_TRY(gx_gzip_read(im, &data, &bytes, err));
+        gx_input_memory(&unpacked, file->name, data, bytes);
+        im->in = &unpacked;
+        im->total = (double)bytes;
+    }
+    gx_code rc = gx_input_check(im->in, format, err);
+    rc = rc == GX_OK ? read_format(im, format, err) : rc;
+    im->in = file;
+    gx_mem_free(im->mem, data);
+    return rc;
 }
 
 gx_code gx_file_import(gx_run *run, const char *path, gx_file_format format,
@@ -151,34 +199,18 @@ gx_code gx_file_import(gx_run *run, const char *path, gx_file_format format,
     gx_err err = {0};
     gx_input in;
     sink_target target = {.run = run, .dest = dest, .sink = sink};
-    gx_import im = {.in = &in,
-                    .options = *options,
-                    .mem = run->ctx->mem,
-                    .to = {&target, begin_sink, write_sink, advance_run, begin_cells, take_cell}};
+    gx_import im = {
+        .in = &in,
+        .options = *options,
+        .mem = run->ctx->mem,
+        .to = {&target, begin_sink, write_sink, advance_run, begin_cells, take_cell, note_run}};
     if (!gx_ok(run) || gx_run_device(run, &im.backend, &im.dev) != GX_OK) {
         return run->err.code;
     }
     gx_code rc = gx_input_open(path, &in, &err);
     if (rc == GX_OK) {
-        rc = refuse_gzip(&in, &err);
-    }
-    if (rc == GX_OK) {
-        im.total = (double)in.size;
         im.team = in.size < GX_STREAM_LEAST_BYTES ? NULL : gx_run_team(run);
-        switch (format) {
-        case GX_FILE_NPY:
-            rc = gx_import_npy(&im, &err);
-            break;
-        case GX_FILE_NPZ:
-            rc = gx_import_npz(&im, &err);
-            break;
-        case GX_FILE_MTX:
-            rc = gx_import_mtx(&im, &err);
-            break;
-        default:
-            rc = gx_import_csv(&im, &err);
-            break;
-        }
+        rc = read_file(&im, format, &err);
     }
     gx_input_close(&in);
     if (rc == GX_OK && target.cells != NULL) {

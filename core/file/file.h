@@ -17,14 +17,17 @@
 
 typedef enum gx_file_format {
     GX_FILE_NPY,
-    GX_FILE_NPZ, /* SciPy's, of a sparse matrix */
+    GX_FILE_NPZ, /* of arrays; SciPy's of a sparse matrix */
     GX_FILE_MTX,
     GX_FILE_CSV
 } gx_file_format;
 
-/* By the name's ending, npy, npz, mtx, csv, tsv, txt; or option: one of these.  GX_ARG else. */
-gx_code gx_file_format_of(const char *path, const char *option, gx_file_format *format,
-                          char *delimiter, gx_err *err);
+/*
+** By the name's ending, npy, npz, mtx, csv, tsv, txt; or option: one of these.  GX_ARG else.
+** is_import: the ending may have .gz behind it, which is read and not written.
+*/
+gx_code gx_file_format_of(const char *path, const char *option, bool is_import,
+                          gx_file_format *format, char *delimiter, gx_err *err);
 
 typedef struct gx_import_options {
     bool has_dtype;
@@ -34,6 +37,9 @@ typedef struct gx_import_options {
     char delimiter;         /* CSV: 0 = found out                                      */
     int64_t skip;           /* CSV: lines to leave out at the start                    */
     const char *columns;    /* CSV: "0,2,5:9", NULL = all                              */
+    const char *na;         /* CSV: texts that mean NaN, a line end between; NULL      */
+    char decimal;           /* CSV: the decimal mark: ',', else '.'                    */
+    const char *member;     /* archives: the array wanted; NULL = the only one         */
     bool has_sparse;
     bool sparse;            /* Matrix Market coordinates: the result; else found out   */
 } gx_import_options;

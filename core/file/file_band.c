@@ -64,6 +64,25 @@ void gx_import_band(const gx_import *im, gx_order order, size_t most_bytes, int6
     }
 }
 
+gx_code gx_import_write(const gx_import *im, int64_t i0, int64_t j0, int64_t m, int64_t n,
+                        const void *band, gx_err *err)
+{
+    const size_t PIECE_BYTES = (size_t)8 << 20;
+    size_t element = gx_dtype_bytes(im->dtype);
+    size_t tile_column = (size_t)gx_min(m, im->tile_rows) * (size_t)gx_min(n, im->tile_cols);
+    int64_t tiles = gx_max(1, (int64_t)(PIECE_BYTES / (tile_column * element)));
+    int64_t height = im->tile_rows > m / tiles ? m : tiles * im->tile_rows;
+    for (int64_t j = 0; j < n; j += im->tile_cols) {
+        for (int64_t i = 0; i < m; i += height) {
+            GX_TRY(im->to.write(im->to.arg, i0 + i, j0 + j, gx_min(height, m - i),
+                                gx_min(im->tile_cols, n - j), gx_at(band, im->dtype, m, i, j), m,
+                                err));
+            GX_TRY(gx_import_poll(im, err));
+        }
+    }
+    return GX_OK;
+}
+
 // Export ------------------------------------------------------------------------------------------
 
 /* The rectangle that a walk reads at once, for a matrix seen along its lines. */

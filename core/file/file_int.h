@@ -3,8 +3,9 @@
 **
 **   file_io.c    bytes in and out: inputs, text through a buffer, files under construction
 **   file_band.c  a matrix band by band: how large, from where, to where
-**   file_zip.c   members of an archive
-**   file_npy.c, file_npz.c, file_mtx.c, file_csv.c  the formats, a reader and a writer each
+**   file_zip.c   members of an archive, and gzip
+**   file_npy.c, file_npz.c  the formats, a reader and a writer each
+**   file_mtx.c, file_csv.c with file_csv_field.c  readers of text; file_text_out.c: their writers
 **   file.c       an import and an export as a whole
 **
 ** Each leans on those above it.  The readers know neither SQLite nor files: bytes come from a
@@ -38,12 +39,15 @@ void gx_input_close(gx_input *in);
 gx_code gx_input_fail(const gx_input *in, gx_err *err, int64_t line, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/*
-** A piece of the file for a message: cut when long, bytes that are not printable ASCII as '?'
-** (an error text must stay valid UTF-8).  Returns shown.
-*/
+/* A piece of the file for a message (gx_text_show()), cut when long.  Returns shown. */
 enum { GX_TOKEN_SHOWN = 36 };
 const char *gx_token_show(const char *token, int64_t bytes, char shown[GX_TOKEN_SHOWN]);
+
+/*
+** Is it of another kind than format, as its first bytes say (a workbook named .csv)?  Then it is
+** refused: what it is, and what to do.  A text may begin with anything else.
+*/
+gx_code gx_input_check(const gx_input *in, gx_file_format format, gx_err *err);
 
 // Where an import goes ----------------------------------------------------------------------------
 
@@ -61,6 +65,8 @@ typedef struct gx_import_target {
     gx_code (*begin_cells)(void *arg, int64_t rows, int64_t cols, gx_dtype dtype,
                            uint32_t properties, gx_err *err);
     gx_code (*cell)(void *arg, int64_t i, int64_t j, gx_scalar value, gx_err *err);
+    /* What the caller should know of a guess; NULL: nobody wants to. */
+    void (*note)(void *arg, const char *text);
 } gx_import_target;
 
 /* One import on its way. */
@@ -77,6 +83,12 @@ typedef struct gx_import {
     gx_dtype dtype;
     int64_t tile_rows, tile_cols;
 } gx_import;
+
+/* Between two pieces of work, some milliseconds each: is the caller to stop? */
+static inline gx_code gx_import_poll(const gx_import *im, gx_err *err)
+{
+    return im->to.advance(im->to.arg, 0, im->total, err);
+}
 
 // Text (file_io.c) --------------------------------------------------------------------------------
 
@@ -208,6 +220,10 @@ typedef enum gx_order { GX_ORDER_ROWS, GX_ORDER_COLUMNS } gx_order;
 */
 void gx_import_band(const gx_import *im, gx_order order, size_t most_bytes, int64_t *m, int64_t *n);
 
+/* A band of whole tiles at (i0, j0) to the target, with a poll now and then. */
+gx_code gx_import_write(const gx_import *im, int64_t i0, int64_t j0, int64_t m, int64_t n,
+                        const void *band, gx_err *err);
+
 /* One export on its way. */
 typedef struct gx_export {
     gx_run *run;
@@ -216,6 +232,7 @@ typedef struct gx_export {
     gx_export_options options;
     gx_dtype dtype;       /* of the elements read and written        */
     gx_output out;
+    int64_t printed; /* elements, as text                       */
 } gx_export;
 
 /*
@@ -230,7 +247,7 @@ gx_code gx_export_walk(gx_export *ex, gx_order order, bool is_lower, gx_export_b
 /* One element as text: "1", "0.5", "nan"; complex parts are two elements. */
 char *gx_export_number(const gx_export *ex, const void *element, char *to);
 
-// Archives (file_zip.c) ---------------------------------------------------------------------------
+// Packed files (file_zip.c) -----------------------------------------------------------------------
 
 /* What the directory says of a member. */
 typedef struct gx_zip_member {
@@ -241,12 +258,23 @@ typedef struct gx_zip_member {
     int64_t local;         /* where its own header is */
 } gx_zip_member;
 
-gx_code gx_zip_find(const gx_input *in, gx_mem *mem, const char *name, gx_zip_member *member,
-                    bool *found, gx_err *err);
+/* Each member in turn, until *is_done.  name: NUL-terminated, cut when very long. */
+typedef void (*gx_zip_visit)(void *arg, const char *name, const gx_zip_member *member,
+                             bool *is_done);
+gx_code gx_zip_each(const gx_import *im, gx_zip_visit fn, void *arg, gx_err *err);
 
-/* Its bytes, unpacked and compared with the checksum, in memory of mem: the caller's. */
-gx_code gx_zip_read(const gx_input *in, gx_mem *mem, const char *name, const gx_zip_member *member,
-                    void **data, gx_err *err);
+gx_code gx_zip_find(const gx_import *im, const char *name, gx_zip_member *member, bool *found,
+                    gx_err *err);
+
+/* Its bytes, unpacked and compared with the checksum, in memory of im->mem: the caller's. */
+gx_code gx_zip_read(const gx_import *im, const char *name, const gx_zip_member *member, void **data,
+                    gx_err *err);
+
+/* Does the file begin as gzip's do? */
+gx_code gx_gzip_is(const gx_input *in, bool *is_gzip, gx_err *err);
+
+/* All that is packed in im->in, unpacked and compared with the checksums: the caller's. */
+gx_code gx_gzip_read(const gx_import *im, void **data, size_t *bytes, gx_err *err);
 
 /* Of bytes behind others whose checksum is crc; 0 at first. */
 uint32_t gx_crc32(uint32_t crc, const void *bytes, size_t count);
@@ -268,6 +296,9 @@ typedef struct gx_npy {
 
 /* Read and checked: the elements follow, and nothing else. */
 gx_code gx_npy_open(const gx_input *in, gx_npy *file, gx_err *err);
+
+/* count elements as the file has them to file->dtype; raw is changed where the order differs. */
+void gx_npy_decode(const gx_npy *file, unsigned char *raw, int64_t count, void *to);
 
 gx_code gx_import_npy(gx_import *im, gx_err *err);
 gx_code gx_import_npz(gx_import *im, gx_err *err);

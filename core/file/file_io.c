@@ -60,13 +60,7 @@ gx_code gx_input_fail(const gx_input *in, gx_err *err, int64_t line, const char 
 
 const char *gx_token_show(const char *token, int64_t bytes, char shown[GX_TOKEN_SHOWN])
 {
-    const int64_t most = GX_TOKEN_SHOWN - 4;
-    int64_t count = gx_min(bytes, most);
-    for (int64_t i = 0; i < count; i++) {
-        shown[i] = token[i] >= ' ' && token[i] < 127 ? token[i] : '?';
-    }
-    memcpy(shown + count, bytes > most ? "..." : "", bytes > most ? 4 : 1);
-    return shown;
+    return gx_text_fit(token, (size_t)bytes, shown, GX_TOKEN_SHOWN);
 }
 
 static gx_code read_file(const gx_input *in, int64_t offset, size_t bytes, void *dst, gx_err *err)
@@ -133,6 +127,75 @@ void gx_input_close(gx_input *in)
         close(in->fd);
         in->fd = -1;
     }
+}
+
+// What a file is ----------------------------------------------------------------------------------
+
+enum { LOOKED_AT = 64, OTHER = -1, TEXT = -2 };
+
+/* How files of other programs begin, and of formats read under another name. */
+static const struct {
+    const char *start;
+    int bytes, format;
+    const char *text;
+} kinds[] = {
+    {"\x93NUMPY", 6, GX_FILE_NPY, "is a NumPy array (.npy): '{\"format\":\"npy\"}' reads it"},
+    {"PK\3\4", 4, GX_FILE_NPZ, NULL}, // what is in it says more
+    {"%%MatrixMarket", 14, GX_FILE_MTX, "is a Matrix Market file: '{\"format\":\"mtx\"}' reads it"},
+    {"\x1f\x8b", 2, OTHER, "is compressed twice (gzip): gunzip it"},
+    {"BZh", 3, OTHER, "is compressed (bzip2): bunzip2 it first"},
+    {"\xfd"
+     "7zXZ",
+     5, OTHER, "is compressed (xz): unxz it first"},
+    {"\x28\xb5\x2f\xfd", 4, OTHER, "is compressed (Zstandard): unzstd it first"},
+    {"PAR1", 4, OTHER,
+     "is a Parquet file: read it with pandas or DuckDB, or save it as CSV or .npy"},
+    {"ARROW1", 6, OTHER, "is an Arrow file: read it with pandas or pyarrow, or save it as CSV"},
+    {"\x89HDF\r\n\x1a\n", 8, OTHER,
+     "is an HDF5 file (.h5, .mat of MATLAB 7.3): save its array as .npy or CSV"},
+    {"MATLAB 5.0", 10, OTHER, "is a MATLAB file (.mat): save its matrix as .npy, .mtx or CSV"},
+    {"SQLite format 3", 16, OTHER, "is an SQLite database: ATTACH it"},
+    {"\xd0\xcf\x11\xe0", 4, OTHER, "is an Office document (.xls, .doc): save the sheet as CSV"},
+    {"%PDF-", 5, OTHER, "is a PDF document, not text"},
+    {"\xff\xfe", 2, TEXT, "is UTF-16: save it as UTF-8"},
+    {"\xfe\xff", 2, TEXT, "is UTF-16: save it as UTF-8"},
+};
+
+/* What a zip archive holds, by the name of its first member: lengths stand before it. */
+static const char *zip_text(const char *start)
+{
+    static const char *const office[] = {"[Content_Types].xml", "xl/", "docProps/", "_rels/"};
+    const int NAME = 30;
+    for (size_t k = 0; k < sizeof office / sizeof *office; k++) {
+        if (memcmp(start + NAME, office[k], strlen(office[k])) == 0) {
+            return "is an Office document (.xlsx, .docx): save the sheet as CSV";
+        }
+    }
+    if (memcmp(start + NAME, "mimetype", 8) == 0) {
+        return "is an OpenDocument (.ods, .odt): save the sheet as CSV";
+    }
+    return memmem(start + NAME, LOOKED_AT - (size_t)NAME, ".npy", 4) != NULL
+               ? "is an archive of NumPy arrays (.npz): '{\"format\":\"npz\"}' reads it"
+               : "is a zip archive: unpack it first";
+}
+
+gx_code gx_input_check(const gx_input *in, gx_file_format format, gx_err *err)
+{
+    char start[LOOKED_AT] = {0};
+    bool is_text = format == GX_FILE_CSV || format == GX_FILE_MTX;
+    int64_t count = gx_min(in->size, LOOKED_AT);
+    GX_TRY(in->read(in, 0, (size_t)count, start, err));
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        if (count >= kinds[k].bytes && memcmp(start, kinds[k].start, (size_t)kinds[k].bytes) == 0 &&
+            kinds[k].format != (int)format && (kinds[k].format != TEXT || is_text)) {
+            return gx_input_fail(in, err, 0, "%s",
+                                 kinds[k].text != NULL ? kinds[k].text : zip_text(start));
+        }
+    }
+    bool is_wide = count >= 4 && (start[0] == '\0') == (start[2] == '\0') &&
+                   (start[1] == '\0') == (start[3] == '\0') &&
+                   (start[0] == '\0') != (start[1] == '\0');
+    return is_wide && is_text ? gx_input_fail(in, err, 0, "is UTF-16: save it as UTF-8") : GX_OK;
 }
 
 // Text --------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 /*
-** Matrix Market exchange files (Boisvert, Pozo, Remington: Matrix Market Exchange Formats, 1996).
+** Matrix Market exchange files (Boisvert, Pozo, Remington: Matrix Market Exchange Formats, 1996),
+** read; file_text_out.c writes them.
 **
 **   %%MatrixMarket matrix coordinate|array real|complex|integer|pattern
 **                         general|symmetric|skew-symmetric|hermitian
@@ -7,17 +8,20 @@
 **   rows cols entries           coordinate: then one line "row col value" an entry, from 1, any
 **   order rows cols                   array: then one line an element, column by column
 **
-** Keywords in any case, blank lines anywhere behind the first, numbers separated by blanks; a
-** complex value is two numbers, a pattern has none and means 1.  Of a symmetric or Hermitian
-** matrix only the lower triangle is there, of a skew-symmetric one only what lies below the
-** diagonal: the rest is mirrored.
+** Keywords in any case, blank lines anywhere, numbers separated by blanks; a complex value is two
+** numbers, a pattern has none and means 1.  Of a symmetric or Hermitian matrix only one triangle is
+** there, of a skew-symmetric one without its diagonal: the rest is mirrored.
 **
-** The format leaves open, or readers differ, and here it is so: comments are accepted between
-** entries too; entries given twice are added; Fortran's exponents (1.0D+05), inf and nan are
-** numbers; a value of an integer matrix must be an integer, and beyond 2^53 is rounded to the
-** nearest double; entries in the triangle that the format leaves out are refused, and so are an
-** imaginary part on the diagonal of a Hermitian matrix and anything behind the last number of a
-** line.  "unsigned-integer", which SciPy writes, is integer.
+** The format leaves open, or readers differ, and here it is so, as in SciPy where that loses
+** nothing: before the first line there may be a byte order mark and blanks, and it may begin with
+** one %; comments are accepted between entries and behind them, with blanks before them; entries
+** given twice are added; an entry above the diagonal of a symmetric matrix stands for its mirror
+** image, but not in a file that has both triangles, which is refused; a hermitian matrix of real
+** numbers is a symmetric one; a skew-symmetric one may say that its diagonal is 0; Fortran's
+** exponents (1.0D+05), inf and nan are numbers; a value of an integer matrix is a whole number
+** however it is written (1e3), and beyond 2^53 is rounded to the nearest double; an imaginary part
+** on the diagonal of a Hermitian matrix and anything behind the last number of a line are refused.
+** "unsigned-integer", which SciPy writes, is integer, and "double" is real.
 **
 ** Import: entries come in any order, so they are scattered into the largest band of whole tiles
 ** that the budget holds.  The first pass checks the whole file, fills the first band and notes
@@ -25,17 +29,16 @@
 ** each.  A matrix that fits is one pass; a larger one in column order two; entries in random
 ** order one pass a band.
 **
-** A sparse result needs no bands: its entries go, in one pass, to whoever sorts them.
+** Both triangles: the places above and below the diagonal are each summed up as hashes.  Where the
+** sums agree, each entry has its mirror image in the file.
 **
-** Export: array, or coordinate with one pass more to count the entries.  The properties choose
-** the symmetry.  A sparse matrix is written by its panels, row after row, as coordinates.
+** A sparse result needs no bands: its entries go, in one pass, to whoever sorts them.
 */
 #include "../base/decimal.h"
 #include "../mat/assembly.h"
-#include "../mat/sparse.h"
 #include "file_int.h"
 
-#include <stdio.h>
+#include <math.h>
 #include <string.h>
 
 typedef enum field { REAL, COMPLEX, INTEGER, PATTERN } field;
@@ -55,6 +58,9 @@ typedef struct mtx {
     int64_t entries;    /* that the size line announces or implies   */
     int64_t size_line;  /* its number                                */
     int64_t i, j;       /* array: where the next element belongs     */
+    int64_t above;      /* entries above the diagonal                */
+    int64_t above_line; /* of the first of them                      */
+    uint64_t places[2]; /* hashes of those below and above           */
 } mtx;
 
 typedef struct entry {
@@ -70,7 +76,7 @@ typedef struct token {
     const char *at, *end;
 } token;
 
-/* The tokens of a line, at most TOKENS_MOST of them. */
+/* The tokens of a line up to a comment behind them, at most TOKENS_MOST of them. */
 static int split(const char *c, const char *end, token tokens[TOKENS_MOST])
 {
     int count = 0;
@@ -78,7 +84,7 @@ static int split(const char *c, const char *end, token tokens[TOKENS_MOST])
         while (c < end && (*c == ' ' || *c == '\t' || *c == '\r')) {
             c++;
         }
-        if (c == end || count == TOKENS_MOST) {
+        if (c == end || count == TOKENS_MOST || (*c == '%' && count > 0)) {
             return count;
         }
         tokens[count].at = c;
@@ -96,6 +102,7 @@ static gx_code next_line(mtx *m, token tokens[TOKENS_MOST], int *count, gx_err *
     do {
         GX_TRY(gx_textin_line(&m->text, '%', &line, &end, err));
         *count = line != NULL ? split(line, end, tokens) : 0;
+        *count = *count > 0 && *tokens[0].at == '%' ? 0 : *count; // with blanks before it
     } while (*count == 0 && line != NULL);
     return GX_OK;
 }
@@ -103,8 +110,10 @@ static gx_code next_line(mtx *m, token tokens[TOKENS_MOST], int *count, gx_err *
 static gx_code bad_token(const mtx *m, token t, const char *what, gx_err *err)
 {
     char shown[GX_TOKEN_SHOWN];
-    return gx_input_fail(m->im->in, err, m->text.line, "'%s' is not %s",
-                         gx_token_show(t.at, t.end - t.at, shown), what);
+    bool has_comma = memchr(t.at, ',', (size_t)(t.end - t.at)) != NULL;
+    return gx_input_fail(m->im->in, err, m->text.line, "'%s' is not %s%s",
+                         gx_token_show(t.at, t.end - t.at, shown), what,
+                         has_comma ? " (blanks stand between numbers, and '.' in them)" : "");
 }
 
 /* 1.0D+05 with an e in the place of the letter. */
@@ -124,18 +133,14 @@ static bool parse_fortran(token t, const char *letter, double *value)
 static gx_code parse_value(const mtx *m, token t, double *value, gx_err *err)
 {
     const char *stop;
-    if (m->field == INTEGER) {
-        for (const char *c = t.at + (*t.at == '-' || *t.at == '+'); c < t.end; c++) {
-            if (*c < '0' || *c > '9') {
-                return bad_token(m, t, "an integer", err);
-            }
-        }
+    bool is_number = gx_decimal_parse(t.at, t.end, &stop, value) &&
+                     (stop == t.end || parse_fortran(t, stop, value));
+    bool is_whole = is_number && floor(*value) == *value && isfinite(*value);
+    if (m->field == INTEGER && !is_whole) {
+        return bad_token(
+            m, t, is_number ? "an integer (\"real\" in line 1 is for those)" : "an integer", err);
     }
-    if (gx_decimal_parse(t.at, t.end, &stop, value) &&
-        (stop == t.end || parse_fortran(t, stop, value))) {
-        return GX_OK;
-    }
-    return bad_token(m, t, m->field == INTEGER ? "an integer" : "a number", err);
+    return is_number ? GX_OK : bad_token(m, t, "a number", err);
 }
 
 /* An index from 1 to most, to one from 0. */
@@ -181,37 +186,33 @@ static int find_word(token t, const char *const words[4])
     return -1;
 }
 
-static gx_code check_banner(const mtx *m, gx_err *err)
+/* The first line that is not blank, behind a byte order mark, as its words. */
+static gx_code find_banner(mtx *m, token t[TOKENS_MOST], int *count, gx_err *err)
 {
-    const gx_input *in = m->im->in;
-    if (m->field == PATTERN && !m->is_coordinate) {
-        return gx_input_fail(in, err, 1, "a pattern is for the coordinate format, not array");
+    const char *line, *end;
+    if (m->text.end - m->text.at >= 3 && memcmp(m->text.at, "\xef\xbb\xbf", 3) == 0) {
+        m->text.at += 3;
     }
-    if (m->field == PATTERN && (m->symmetry == SKEW || m->symmetry == HERMITIAN)) {
-        return gx_input_fail(in, err, 1, "a pattern is general or symmetric, not %s",
-                             symmetry_words[m->symmetry]);
-    }
-    if (m->field != COMPLEX && m->symmetry == HERMITIAN) {
-        return gx_input_fail(in, err, 1, "hermitian is for complex matrices, not %s",
-                             field_words[m->field]);
+    do {
+        GX_TRY(gx_textin_line(&m->text, '\0', &line, &end, err));
+        *count = line != NULL ? split(line, end, t) : 0;
+    } while (line != NULL && *count == 0);
+    if (*count == 0 || (!is_word(t[0], "%%matrixmarket") && !is_word(t[0], "%matrixmarket"))) {
+        return gx_input_fail(m->im->in, err, 0,
+                             "is no Matrix Market file: it does not start with %%%%MatrixMarket");
     }
     return GX_OK;
 }
 
 static gx_code read_banner(mtx *m, gx_err *err)
 {
-    const gx_input *in = m->im->in;
-    const char *line, *end;
     token t[TOKENS_MOST];
-    GX_TRY(gx_textin_line(&m->text, '\0', &line, &end, err));
-    int count = line != NULL ? split(line, end, t) : 0;
-    if (count == 0 || t[0].at != line || !is_word(t[0], "%%matrixmarket")) {
-        return gx_input_fail(in, err, 0,
-                             "is no Matrix Market file: it does not start with %%%%MatrixMarket");
-    }
+    int count;
+    GX_TRY(find_banner(m, t, &count, err));
     if (count != 5) {
-        return gx_input_fail(in, err, 1,
-                             "expected 4 words behind %%%%MatrixMarket, found %s%d",
+        return gx_input_fail(m->im->in, err, m->text.line,
+                             "expected 4 words behind %%%%MatrixMarket (matrix, format, field, "
+                             "symmetry), found %s%d",
                              count > 5 ? "more than " : "", count > 5 ? 4 : count - 1);
     }
     if (!is_word(t[1], "matrix")) {
@@ -221,7 +222,9 @@ static gx_code read_banner(mtx *m, gx_err *err)
     if (!m->is_coordinate && !is_word(t[2], "array")) {
         return bad_token(m, t[2], "a format (coordinate, array)", err);
     }
-    int kind = is_word(t[3], "unsigned-integer") ? INTEGER : find_word(t[3], field_words);
+    int kind = is_word(t[3], "unsigned-integer") ? INTEGER
+               : is_word(t[3], "double")         ? REAL
+                                                 : find_word(t[3], field_words);
     if (kind < 0) {
         return bad_token(m, t[3], "a field (real, complex, integer, pattern)", err);
     }
@@ -231,8 +234,12 @@ static gx_code read_banner(mtx *m, gx_err *err)
         return bad_token(m, t[4], "a symmetry (general, symmetric, skew-symmetric, hermitian)",
                          err);
     }
-    m->symmetry = (symmetry)kind;
-    return check_banner(m, err);
+    m->symmetry = kind == HERMITIAN && m->field != COMPLEX ? SYMMETRIC : (symmetry)kind;
+    if (m->field == PATTERN && !m->is_coordinate) {
+        return gx_input_fail(m->im->in, err, m->text.line,
+                             "a pattern is for the coordinate format, not array");
+    }
+    return GX_OK;
 }
 
 /* How many elements an array has: all, or those of the triangle. */
@@ -283,27 +290,49 @@ static gx_code read_size(mtx *m, gx_err *err)
 
 // Entries -----------------------------------------------------------------------------------------
 
-/* An entry may lie in the triangle that the format stores, and only there. */
-static gx_code check_place(const mtx *m, const entry *e, gx_err *err)
+/* A number for a place, as good as a random one (the finisher of splitmix64). */
+static uint64_t hash_place(int64_t i, int64_t j)
 {
-    if (m->symmetry == GENERAL || e->i > e->j) {
+    uint64_t x = (uint64_t)i * 0x9e3779b97f4a7c15U + (uint64_t)j + 1;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9U;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebU;
+    return x ^ x >> 31;
+}
+
+/* What the diagonal of a matrix of that symmetry cannot have; counts what lies beside it. */
+static gx_code check_place(mtx *m, const entry *e, gx_err *err)
+{
+    if (m->symmetry == GENERAL) {
         return GX_OK;
     }
-    const char *where = e->i < e->j ? "above" : "on";
-    if (e->i < e->j || m->symmetry == SKEW) {
-        return gx_input_fail(m->im->in, err, m->text.line,
-                             "entry (%lld, %lld) lies %s the diagonal, which the file of a %s "
-                             "matrix leaves out",
-                             (long long)e->i + 1, (long long)e->j + 1, where,
-                             symmetry_words[m->symmetry]);
+    if (e->i != e->j) {
+        bool is_above = e->i < e->j;
+        m->places[is_above] += hash_place(gx_max(e->i, e->j), gx_min(e->i, e->j));
+        m->above_line = is_above && m->above == 0 ? m->text.line : m->above_line;
+        m->above += is_above;
+        return GX_OK;
     }
-    if (m->symmetry == HERMITIAN && e->im != 0) {
+    bool is_skewed = m->symmetry == SKEW && (e->re != 0 || e->im != 0);
+    if (is_skewed || (m->symmetry == HERMITIAN && e->im != 0)) {
         return gx_input_fail(m->im->in, err, m->text.line,
-                             "entry (%lld, %lld) on the diagonal of a hermitian matrix has an "
-                             "imaginary part",
-                             (long long)e->i + 1, (long long)e->j + 1);
+                             "entry (%lld, %lld) on the diagonal of a %s matrix %s (general in "
+                             "line 1 is for others)",
+                             (long long)e->i + 1, (long long)e->j + 1, symmetry_words[m->symmetry],
+                             is_skewed ? "is not 0" : "has an imaginary part");
     }
     return GX_OK;
+}
+
+/* Behind the last entry: does each have its mirror image, and would be taken twice? */
+static gx_code check_triangles(const mtx *m, gx_err *err)
+{
+    if (m->above == 0 || m->places[0] != m->places[1]) {
+        return GX_OK;
+    }
+    return gx_input_fail(m->im->in, err, m->above_line,
+                         "the file of a %s matrix has one triangle, but this has both: say general "
+                         "in line 1",
+                         symmetry_words[m->symmetry]);
 }
 
 /* Array: where the next element belongs. */
@@ -331,9 +360,13 @@ static gx_code next_entry(mtx *m, entry *e, bool *found, gx_err *err)
         count = wanted; // a value all the same: others write it, and nobody reads it
     }
     if (count != wanted) {
-        return gx_input_fail(m->im->in, err, m->text.line, "expected %d number%s, found %d%s",
+        const char *advice = m->is_coordinate && m->field != COMPLEX && count == 4
+                                 ? " (complex values are \"complex\" in line 1)"
+                             : !m->is_coordinate && count > wanted ? " (an element a line)"
+                                                                   : "";
+        return gx_input_fail(m->im->in, err, m->text.line, "expected %d number%s, found %d%s%s",
                              wanted, wanted == 1 ? "" : "s", count,
-                             count == TOKENS_MOST ? " or more" : "");
+                             count == TOKENS_MOST ? " or more" : "", advice);
     }
     *e = (entry){.re = 1};
     if (m->is_coordinate) {
@@ -468,7 +501,7 @@ static gx_code first_pass(scatter *s, gx_err *err)
                              (long long)m->entries, m->entries == 1 ? "y" : "ies",
                              (long long)m->size_line);
     }
-    return GX_OK;
+    return check_triangles(m, err);
 }
 
 /* Fill band s->b from its stretch. */
@@ -498,19 +531,25 @@ static gx_code later_pass(scatter *s, gx_err *err)
 
 static gx_code write_band(scatter *s, gx_err *err)
 {
-    const gx_import *im = s->m->im;
-    return im->to.write(im->to.arg, s->i0, s->j0, s->rows, s->cols, s->elements, s->rows, err);
+    return gx_import_write(s->m->im, s->i0, s->j0, s->rows, s->cols, s->elements, err);
 }
 
-static void select_band(scatter *s, int64_t b)
+/* Make it the one in memory: zeros, a piece at a time, since it may be all that memory holds. */
+static gx_code select_band(scatter *s, int64_t b, gx_err *err)
 {
+    const size_t PIECE_BYTES = (size_t)32 << 20;
     const mtx *m = s->m;
     s->b = b;
     s->i0 = b % s->down * s->height;
     s->j0 = b / s->down * s->width;
     s->rows = gx_min(s->height, m->rows - s->i0);
     s->cols = gx_min(s->width, m->cols - s->j0);
-    memset(s->elements, 0, (size_t)(s->rows * s->cols) * gx_dtype_bytes(m->im->dtype));
+    size_t bytes = (size_t)(s->rows * s->cols) * gx_dtype_bytes(m->im->dtype);
+    for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
+        memset((char *)s->elements + at, 0, gx_min(PIECE_BYTES, bytes - at));
+        GX_TRY(gx_import_poll(m->im, err));
+    }
+    return GX_OK;
 }
 
 /* Cut the matrix into bands, with memory for one and for the notes on the others. */
@@ -537,8 +576,7 @@ static gx_code open_scatter(scatter *s, mtx *m, gx_err *err)
     }
     gx_matrix_bytes(s->height, s->width, im->dtype, &bytes);
     GX_TRY(gx_mem_alloc(im->mem, bytes, "a band of the matrix", &s->elements, err));
-    select_band(s, 0);
-    return GX_OK;
+    return select_band(s, 0, err);
 }
 
 static gx_code import_bands(mtx *m, gx_err *err)
@@ -555,8 +593,8 @@ static gx_code import_bands(mtx *m, gx_err *err)
         m->im->total += (double)(s.stretches[b].stop - s.stretches[b].start);
     }
     for (int64_t b = 1; b < s.count && rc == GX_OK; b++) {
-        select_band(&s, b);
-        rc = later_pass(&s, err);
+        rc = select_band(&s, b, err);
+        rc = rc == GX_OK ? later_pass(&s, err) : rc;
         if (rc == GX_OK) {
             rc = write_band(&s, err);
         }
@@ -643,158 +681,4 @@ gx_code gx_import_mtx(gx_import *im, gx_err *err)
     }
     gx_textin_close(&m.text);
     return rc;
-}
-
-// Export ------------------------------------------------------------------------------------------
-
-/* A file that is being written. */
-typedef struct writer {
-    gx_export *ex;
-    symmetry symmetry;
-    bool is_counting; /* coordinate: the pass before */
-    int64_t entries;
-} writer;
-
-static symmetry symmetry_of(const gx_export *ex)
-{
-    const gx_mat *mat = ex->mat;
-    bool is_hermitian = (mat->properties & GX_PROP_HERMITIAN) != 0;
-    if (ex->options.is_general || mat->rows != mat->cols) {
-        return GENERAL;
-    }
-    if ((mat->properties & GX_PROP_SYMMETRIC) != 0) {
-        return SYMMETRIC;
-    }
-    return !is_hermitian ? GENERAL : gx_dtype_is_complex(mat->dtype) ? HERMITIAN : SYMMETRIC;
-}
-
-static bool is_zero(gx_dtype dtype, const void *element)
-{
-    const double *d = element;
-    const float *f = element;
-    switch (dtype) {
-    case GX_F64:
-        return d[0] == 0;
-    case GX_F32:
-        return f[0] == 0;
-    case GX_C128:
-        return d[0] == 0 && d[1] == 0;
-    default:
-        return f[0] == 0 && f[1] == 0;
-    }
-}
-
-/* index + 1 and a blank. */
-static char *put_index(char *to, int64_t index)
-{
-    char digits[24];
-    int count = 0;
-    for (int64_t rest = index + 1; rest != 0; rest /= 10) {
-        digits[count++] = (char)('0' + rest % 10);
-    }
-    while (count > 0) {
-        *to++ = digits[--count];
-    }
-    *to++ = ' ';
-    return to;
-}
-
-static void put_element(writer *w, int64_t i, int64_t j, const char *element)
-{
-    gx_export *ex = w->ex;
-    char *to = gx_output_room(&ex->out);
-    if (ex->options.is_coordinate) {
-        to = put_index(put_index(to, i), j);
-    }
-    to = gx_export_number(ex, element, to);
-    if (gx_dtype_is_complex(ex->dtype)) {
-        *to++ = ' ';
-        if (w->symmetry == HERMITIAN && i == j) {
-            *to++ = '0';
-        } else {
-            to = gx_export_number(ex, element + gx_dtype_bytes(ex->dtype) / 2, to);
-        }
-    }
-    *to++ = '\n';
-    gx_output_used(&ex->out, to);
-}
-
-static gx_code put_band(void *arg, int64_t i0, int64_t j0, int64_t m, int64_t n, const void *src)
-{
-    writer *w = arg;
-    gx_dtype dtype = w->ex->dtype;
-    for (int64_t j = 0; j < n; j++) {
-        int64_t first = w->symmetry == GENERAL ? 0 : gx_max(0, j0 + j - i0);
-        for (int64_t i = first; i < m; i++) {
-            const void *element = gx_at(src, dtype, m, i, j);
-            if (w->ex->options.is_coordinate && is_zero(dtype, element)) {
-                continue;
-            }
-            if (w->is_counting) {
-                w->entries++;
-            } else {
-                put_element(w, i0 + i, j0 + j, element);
-            }
-        }
-    }
-    return w->ex->out.err.code;
-}
-
-static gx_code put_sparse(void *arg, int64_t i, int64_t j, gx_scalar x, gx_err *err)
-{
-    writer *w = arg;
-    double pair[2] = {x.re, x.im};
-    char element[2 * sizeof(double)];
-    if (w->symmetry != GENERAL && i < j) {
-        return GX_OK;
-    }
-    if (w->is_counting) {
-        w->entries++;
-        return GX_OK;
-    }
-    gx_convert(GX_C128, pair, 1, w->ex->dtype, element, 1, 1, 1);
-    put_element(w, i, j, element);
-    return w->ex->out.err.code == GX_OK
-               ? GX_OK
-               : gx_fail(err, w->ex->out.err.code, "%s", w->ex->out.err.text);
-}
-
-/* All entries, once; the count alone where both triangles are written is known. */
-static gx_code walk(writer *w, bool is_lower)
-{
-    gx_run *run = w->ex->run;
-    gx_err err = {0};
-    if (!w->ex->mat->is_sparse) {
-        return gx_export_walk(w->ex, GX_ORDER_COLUMNS, is_lower, put_band, w);
-    }
-    if (w->is_counting && !is_lower) {
-        w->entries = gx_sparse_entries(w->ex->mat);
-        return GX_OK;
-    }
-    (void)gx_sparse_each(run, w->ex->mat, put_sparse, w, &err);
-    return gx_run_fail(run, &err);
-}
-
-gx_code gx_export_mtx(gx_export *ex)
-{
-    writer w = {.ex = ex, .symmetry = symmetry_of(ex)};
-    bool is_coordinate = ex->options.is_coordinate;
-    bool is_lower = w.symmetry != GENERAL;
-    if (is_coordinate) {
-        w.is_counting = true;
-        GX_TRY(walk(&w, is_lower));
-        w.is_counting = false;
-    }
-    char head[160];
-    snprintf(head, sizeof head, "%%%%MatrixMarket matrix %s %s %s\n%lld %lld",
-             is_coordinate ? "coordinate" : "array",
-             gx_dtype_is_complex(ex->dtype) ? "complex" : "real", symmetry_words[w.symmetry],
-             (long long)ex->mat->rows, (long long)ex->mat->cols);
-    gx_output_text(&ex->out, head);
-    if (is_coordinate) {
-        snprintf(head, sizeof head, " %lld", (long long)w.entries);
-        gx_output_text(&ex->out, head);
-    }
-    gx_output_text(&ex->out, "\n");
-    return walk(&w, is_lower);
 }

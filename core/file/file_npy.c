@@ -284,11 +284,7 @@ gx_code gx_npy_open(const gx_input *in, gx_npy *file, gx_err *err)
     }
     GX_TRY(in->read(in, 0, MAGIC_BYTES + 2, lead, err));
     if (memcmp(lead, "\x93NUMPY", 6) != 0) {
-        bool is_zip = memcmp(lead, "PK\x03\x04", 4) == 0;
-        return gx_input_fail(in, err, 0, "is no .npy file%s",
-                             is_zip ? " but an archive: unpack it first; one of "
-                                      "scipy.sparse.save_npz() is '{\"format\":\"npz\"}'"
-                                    : ": it does not start with \\x93NUMPY");
+        return gx_input_fail(in, err, 0, "is no .npy file: it does not start with \\x93NUMPY");
     }
     if (lead[6] < 1 || lead[6] > 3 || lead[7] != 0) {
         return gx_input_fail(in, err, 0, "is of .npy version %d.%d: 1.0, 2.0 and 3.0 are known",
@@ -364,9 +360,12 @@ static double integer_value(const unsigned char *from, char kind, int item)
     return (double)((int64_t)(bits << unused) >> unused);
 }
 
-/* count elements as the file has them, little-endian, to file->dtype. */
-static void decode(const npy *file, const unsigned char *from, int64_t count, void *to)
+void gx_npy_decode(const npy *file, unsigned char *from, int64_t count, void *to)
 {
+    if (file->is_swapped) {
+        int numbers = file->kind == 'c' ? 2 : 1;
+        swap_bytes(from, count * numbers, file->item / numbers);
+    }
     if (file->kind == 'c' || (file->kind == 'f' && file->item > 2)) {
         memcpy(to, from, (size_t)(count * file->item));
         return;
@@ -440,11 +439,7 @@ static void convert(chunk *c, int64_t count)
     if (c->final == c->raw) {
         return;
     }
-    if (file->is_swapped) {
-        int numbers = file->kind == 'c' ? 2 : 1;
-        swap_bytes(c->raw, count * numbers, file->item / numbers);
-    }
-    decode(file, c->raw, count, c->decoded);
+    gx_npy_decode(file, c->raw, count, c->decoded);
     if (c->final != c->decoded) {
         gx_convert(file->dtype, c->decoded, count, im->dtype, c->final, count, count, 1);
     }
@@ -596,7 +591,7 @@ static gx_code import_bands(gx_import *im, const npy *file, gx_err *err)
         x.r.n = gx_min(n, im->cols - x.r.j0);
         rc = read_band(&x, count, err);
         if (rc == GX_OK) {
-            rc = im->to.write(im->to.arg, x.r.i0, x.r.j0, x.r.m, x.r.n, band, x.r.m, err);
+            rc = gx_import_write(im, x.r.i0, x.r.j0, x.r.m, x.r.n, band, err);
         }
     }
     gx_mem_free(im->mem, band);

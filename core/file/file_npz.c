@@ -1,5 +1,6 @@
 /*
-** Sparse matrices in SciPy's archives (scipy.sparse.save_npz): a zip of NumPy arrays.
+** NumPy's archives (.npz): a zip of arrays.  Of numpy.savez, one of them is read; what
+** scipy.sparse.save_npz makes of a sparse matrix is read as that, and written:
 **
 **   format.npy   'csr', 'csc' or 'coo'
 **   shape.npy    rows, columns
@@ -8,13 +9,15 @@
 **                             turned
 **   row.npy, col.npy          coo
 **
-** Import: members are unpacked into memory, one beside the other, and their entries go to the
-** sorter of cells in any order; entries given twice are added, as SciPy does.
+** Import: members are unpacked into memory, one beside the other.  An array is then read as a file
+** of its own (file_npy.c).  The entries of a sparse matrix go to the sorter of cells in any order;
+** entries given twice are added, as SciPy does.
 **
 ** Export: csr, stored, which any version of SciPy reads: the matrix is read three times, once a
 ** member.  Indexes have 32 bits where entries and columns allow it.  Lengths and checksums follow
 ** each member and stand in the directory at the end, which is what Python reads.
 */
+#include "../base/convert.h"
 #include "../mat/sparse.h"
 #include "file_int.h"
 
@@ -46,21 +49,20 @@ static gx_code open_array(gx_import *im, const char *name, array *a, gx_err *err
     gx_zip_member member;
     bool found;
     a->name = name;
-    GX_TRY(gx_zip_find(im->in, im->mem, name, &member, &found, err));
+    GX_TRY(gx_zip_find(im, name, &member, &found, err));
     if (!found) {
         return gx_input_fail(im->in, err, 0,
                              "has no %s: an archive of scipy.sparse.save_npz() in csr, csc or coo "
                              "is expected (others by .tocsr())",
                              name);
     }
-    GX_TRY(gx_zip_read(im->in, im->mem, name, &member, &a->memory, err));
+    GX_TRY(gx_zip_read(im, name, &member, &a->memory, err));
     gx_input_memory(&a->in, name, a->memory, (size_t)member.bytes);
     GX_TRY(gx_npy_open(&a->in, &a->npy, err));
     a->data = (const char *)a->memory + a->npy.start;
     a->count = a->npy.rows;
-    return a->npy.dims <= 1 && a->npy.kind != 'b'
-               ? GX_OK
-               : gx_input_fail(im->in, err, 0, "%s is no list of numbers", name);
+    return a->npy.dims <= 1 ? GX_OK
+                            : gx_input_fail(im->in, err, 0, "%s is no list of numbers", name);
 }
 
 /* Element k of a list of whole numbers; what does not fit is -1, which nothing takes. */
@@ -88,19 +90,16 @@ static gx_code open_indexes(const archive *x, const char *name, array *a, gx_err
 }
 
 /* The word is the end of the array, whatever its type. */
-static gx_code read_format(archive *x, gx_err *err)
+static gx_code read_format(archive *x, const gx_zip_member *format, gx_err *err)
 {
-    gx_zip_member member;
-    bool found;
     void *memory;
     const gx_input *in = x->im->in;
-    GX_TRY(gx_zip_find(in, x->im->mem, "format.npy", &member, &found, err));
-    if (!found || member.bytes < 16 || member.bytes > 4096) {
-        return gx_input_fail(in, err, 0, "is no archive of scipy.sparse.save_npz(): %s",
-                             found ? "format.npy is no word" : "it has no format.npy");
+    if (format->bytes < 16 || format->bytes > 4096) {
+        return gx_input_fail(in, err, 0,
+                             "is no archive of scipy.sparse.save_npz(): format.npy is no word");
     }
-    GX_TRY(gx_zip_read(in, x->im->mem, "format.npy", &member, &memory, err));
-    const char *end = (const char *)memory + member.bytes;
+    GX_TRY(gx_zip_read(x->im, "format.npy", format, &memory, err));
+    const char *end = (const char *)memory + format->bytes;
     bool is_wide = end[-1] == '\0'; // 32 bits a letter
     for (int k = 0; k < 3; k++) {
         x->format[k] = is_wide ? end[4 * k - 12] : end[k - 3];
@@ -134,34 +133,12 @@ static gx_code read_shape(archive *x, gx_err *err)
 static gx_scalar value_at(const archive *x, int64_t k)
 {
     const gx_npy *npy = &x->data.npy;
-    if (npy->kind == 'i' || npy->kind == 'u') {
-        unsigned char copy[8] = {0};
-        uint64_t value = 0;
-        memcpy(copy, x->data.data + k * npy->item, (size_t)npy->item);
-        for (int b = 0; b < npy->item; b++) {
-            value |= (uint64_t)copy[npy->is_swapped ? npy->item - 1 - b : b] << 8 * b;
-        }
-        int unused = 64 - 8 * npy->item;
-        int64_t is_signed = (int64_t)(value << unused) >> unused;
-        return (gx_scalar){npy->kind == 'i' ? (double)is_signed : (double)value, 0};
-    }
-    double part[2] = {0, 0};
-    int parts = npy->kind == 'c' ? 2 : 1, bytes = npy->item / parts;
-    for (int p = 0; p < parts; p++) {
-        const char *at = x->data.data + k * npy->item + (int64_t)p * bytes;
-        char turned[8];
-        float single;
-        for (int b = 0; b < bytes; b++) {
-            turned[b] = at[npy->is_swapped ? bytes - 1 - b : b];
-        }
-        if (bytes == 8) {
-            memcpy(&part[p], turned, 8);
-        } else {
-            memcpy(&single, turned, 4);
-            part[p] = (double)single;
-        }
-    }
-    return (gx_scalar){part[0], part[1]};
+    unsigned char raw[2 * sizeof(double)];
+    double value[2], pair[2];
+    memcpy(raw, x->data.data + k * npy->item, (size_t)npy->item);
+    gx_npy_decode(npy, raw, 1, value);
+    gx_convert(npy->dtype, value, 1, GX_C128, pair, 1, 1, 1);
+    return (gx_scalar){pair[0], pair[1]};
 }
 
 static gx_code damaged(const archive *x, const char *what, gx_err *err)
@@ -169,9 +146,10 @@ static gx_code damaged(const archive *x, const char *what, gx_err *err)
     return gx_input_fail(x->im->in, err, 0, "%s does not go with the other members", what);
 }
 
+static const int64_t STEP = 1 << 16; /* entries, or rows, between two polls */
+
 static gx_code put(const archive *x, int64_t i, int64_t j, int64_t k, gx_err *err)
 {
-    const int64_t STEP = 1 << 16;
     const gx_import_target *to = &x->im->to;
     if (i < 0 || i >= x->rows || j < 0 || j >= x->cols) {
         return gx_input_fail(x->im->in, err, 0,
@@ -197,6 +175,9 @@ static gx_code read_compressed(const archive *x, gx_err *err)
     }
     for (int64_t line = 0; line < lines; line++) {
         int64_t end = whole_at(&x->second, line + 1);
+        if (line % STEP == STEP - 1) { // of rows without entries there may be many
+            GX_TRY(gx_import_poll(x->im, err));
+        }
         if (end < begin || end > x->data.count || end > x->first.count) {
             return damaged(x, "indptr.npy", err);
         }
@@ -226,9 +207,6 @@ static gx_code read_members(archive *x, gx_err *err)
     GX_TRY(open_array(im, "data.npy", &x->data, err));
     GX_TRY(open_indexes(x, is_coo ? "row.npy" : "indices.npy", &x->first, err));
     GX_TRY(open_indexes(x, is_coo ? "col.npy" : "indptr.npy", &x->second, err));
-    if (x->data.npy.item == 2 && x->data.npy.kind == 'f') {
-        return gx_input_fail(im->in, err, 0, "data.npy is of f2: .astype('f4') it");
-    }
     gx_dtype dtype = im->options.has_dtype ? im->options.dtype : x->data.npy.dtype;
     if (gx_dtype_is_complex(x->data.npy.dtype) && !gx_dtype_is_complex(dtype)) {
         return gx_input_fail(im->in, err, 0, "is complex, but dtype %s is real",
@@ -238,13 +216,13 @@ static gx_code read_members(archive *x, gx_err *err)
     return is_coo ? read_coordinates(x, err) : read_compressed(x, err);
 }
 
-gx_code gx_import_npz(gx_import *im, gx_err *err)
+static gx_code import_sparse(gx_import *im, const gx_zip_member *format, gx_err *err)
 {
     archive x = {.im = im};
     if (im->options.has_sparse && !im->options.sparse) {
         return gx_input_fail(im->in, err, 0, "is sparse: gx_dense makes it dense");
     }
-    gx_code code = read_format(&x, err);
+    gx_code code = read_format(&x, format, err);
     code = code == GX_OK ? read_shape(&x, err) : code;
     if (code == GX_OK && (x.rows > GX_SIDE_MAX || x.cols > GX_SIDE_MAX)) {
         code = gx_input_fail(im->in, err, 0, "a shape of %" PRId64 "x%" PRId64 ": " GX_SIZES_TEXT,
@@ -255,6 +233,88 @@ gx_code gx_import_npz(gx_import *im, gx_err *err)
     gx_mem_free(im->mem, x.first.memory);
     gx_mem_free(im->mem, x.second.memory);
     return code;
+}
+
+/* The arrays of an archive, of which one is wanted. */
+typedef struct choice {
+    const char *wanted;   /* NULL: the only one                  */
+    int64_t count;        /* of those that it may be             */
+    gx_zip_member member; /* the last of them                  */
+    char name[256];
+    char names[200]; /* of all, with commas, as far as fits */
+} choice;
+
+static void consider(void *arg, const char *name, const gx_zip_member *member, bool *is_done)
+{
+    choice *c = arg;
+    size_t bytes = strlen(name), used = strlen(c->names);
+    bool is_array = bytes > 4 && strcmp(name + bytes - 4, ".npy") == 0;
+    size_t bare = is_array ? bytes - 4 : bytes;
+    bool is_wanted = c->wanted == NULL
+                         ? is_array
+                         : strcmp(name, c->wanted) == 0 || (is_array && strlen(c->wanted) == bare &&
+                                                            memcmp(name, c->wanted, bare) == 0);
+    if (is_array) {
+        snprintf(c->names + used, sizeof c->names - used, "%s%.*s", used > 0 ? ", " : "", (int)bare,
+                 name);
+    }
+    if (is_wanted) {
+        c->count++;
+        c->member = *member;
+        snprintf(c->name, sizeof c->name, "%s", name);
+        *is_done = c->wanted != NULL;
+    }
+}
+
+static gx_code choose(const gx_import *im, choice *c, gx_err *err)
+{
+    char shown[GX_TOKEN_SHOWN];
+    GX_TRY(gx_zip_each(im, consider, c, err));
+    if (c->count == 1) {
+        return GX_OK;
+    }
+    if (c->names[0] == '\0') {
+        return gx_input_fail(im->in, err, 0, "has no array in it");
+    }
+    if (c->wanted != NULL) {
+        return gx_input_fail(im->in, err, 0, "has no array '%s', but %s",
+                             gx_token_show(c->wanted, (int64_t)strlen(c->wanted), shown), c->names);
+    }
+    return gx_input_fail(im->in, err, 0,
+                         "has %" PRId64 " arrays: '{\"member\":\"...\"}' says which: %s", c->count,
+                         c->names);
+}
+
+/* One array, as a .npy file in memory. */
+static gx_code import_array(gx_import *im, gx_err *err)
+{
+    choice c = {.wanted = im->options.member};
+    char label[512];
+    gx_input in;
+    void *memory;
+    GX_TRY(choose(im, &c, err));
+    if (im->options.has_sparse && im->options.sparse) {
+        return gx_input_fail(im->in, err, 0, "%s is dense: gx_sparse makes it sparse", c.name);
+    }
+    GX_TRY(gx_zip_read(im, c.name, &c.member, &memory, err));
+    snprintf(label, sizeof label, "%.160s: %s", im->in->name, c.name);
+    gx_input_memory(&in, label, memory, (size_t)c.member.bytes);
+    gx_import one = *im;
+    one.in = &in;
+    one.total = (double)in.size;
+    gx_code code = gx_import_npy(&one, err);
+    gx_mem_free(im->mem, memory);
+    return code;
+}
+
+gx_code gx_import_npz(gx_import *im, gx_err *err)
+{
+    gx_zip_member format;
+    bool is_sparse = false;
+    if (im->options.member == NULL) {
+        GX_TRY(gx_zip_find(im, "format.npy", &format, &is_sparse, err));
+    }
+    return is_sparse ? import_sparse(im, &format, err) : import_array(im, err);
 }
 
 // Export ------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 /*
-** Zip archives, as much of them as NumPy writes: see file_int.h.
+** Zip archives, as much of them as NumPy writes, and gzip's files (RFC 1952): see file_int.h.
 **
 ** The central directory at the end of the file says where members are and how long; the local
 ** headers before them repeat some of that and are not believed.  A member is stored, or deflated
@@ -10,23 +10,30 @@
 ** Nothing in a file is trusted: offsets lie in the file, lengths in the member, copies in what is
 ** there, and the checksum is compared.  A member takes as much memory as the directory says, which
 ** is at most DEFLATE_MOST times what it has in the file.
+**
+** A gzip file is one such stream or several, each with a header, and behind it its checksum and its
+** length, which nothing announces before: the memory is what the last length says, and grows where
+** that was too little.
 */
 #include "file_int.h"
 
 #include <string.h>
 
 enum {
-    END_BYTES = 22,           /* of the directory's end, without its comment     */
+    END_BYTES = 22, /* of the directory's end, without its comment     */
     COMMENT_MOST = 65535,
-    ENTRY_BYTES = 46,         /* of the directory, without name, extra, comment  */
+    ENTRY_BYTES = 46, /* of the directory, without name, extra, comment  */
     LOCAL_BYTES = 30,
     CODE_BITS = 15,
     CODES = 1 << CODE_BITS,
     LENGTH_CODES = 288,
     DISTANCE_CODES = 30,
     CHUNK = 32 << 10,
-    DEFLATE_MOST = 1032       /* bytes a byte can stand for                      */
+    DEFLATE_MOST = 1032, /* bytes a byte can stand for                      */
+    GZIP_HEAD = 10,      /* of a gzip stream, without what is optional      */
+    GZIP_TAIL = 8
 };
+static const int64_t PIECE = 4 << 20; /* read, or summed up, between two polls */
 
 static uint32_t get(const unsigned char *at, int bytes)
 {
@@ -56,15 +63,15 @@ uint32_t gx_crc32(uint32_t crc, const void *bytes, size_t count)
 // The directory -----------------------------------------------------------------------------------
 
 /* Where the directory begins, and how many entries it has. */
-static gx_code find_directory(const gx_input *in, gx_mem *mem, int64_t *start, int64_t *entries,
-                              gx_err *err)
+static gx_code find_directory(const gx_import *im, int64_t *start, int64_t *entries, gx_err *err)
 {
+    const gx_input *in = im->in;
     void *memory;
     int64_t count = gx_min(in->size, END_BYTES + COMMENT_MOST), k = count - END_BYTES;
     if (in->size < END_BYTES) {
         return gx_input_fail(in, err, 0, "is no archive: it has %lld bytes", (long long)in->size);
     }
-    GX_TRY(gx_mem_alloc(mem, (size_t)count, "the end of an archive", &memory, err));
+    GX_TRY(gx_mem_alloc(im->mem, (size_t)count, "the end of an archive", &memory, err));
     const unsigned char *tail = memory;
     gx_code code = in->read(in, in->size - count, (size_t)count, memory, err);
     while (code == GX_OK && k >= 0 && memcmp(tail + k, "PK\5\6", 4) != 0) {
@@ -74,7 +81,7 @@ static gx_code find_directory(const gx_input *in, gx_mem *mem, int64_t *start, i
         *entries = get(tail + k + 10, 2);
         *start = get(tail + k + 16, 4);
     }
-    gx_mem_free(mem, memory);
+    gx_mem_free(im->mem, memory);
     GX_TRY(code);
     if (k < 0) {
         return gx_input_fail(in, err, 0, "is no archive: it has no directory at its end");
@@ -83,44 +90,70 @@ static gx_code find_directory(const gx_input *in, gx_mem *mem, int64_t *start, i
                                 : gx_input_fail(in, err, 0, "is an archive of more than 4 GiB");
 }
 
-gx_code gx_zip_find(const gx_input *in, gx_mem *mem, const char *name, gx_zip_member *member,
-                    bool *found, gx_err *err)
+gx_code gx_zip_each(const gx_import *im, gx_zip_visit fn, void *arg, gx_err *err)
 {
+    const gx_input *in = im->in;
+    const int64_t OFTEN = 1024;
     int64_t at = 0, entries = 0;
-    size_t length = strlen(name);
-    *found = false;
-    GX_TRY(find_directory(in, mem, &at, &entries, err));
-    for (int64_t k = 0; k < entries && !*found; k++) {
+    bool is_done = false;
+    GX_TRY(find_directory(im, &at, &entries, err));
+    for (int64_t k = 0; k < entries && !is_done; k++) {
         unsigned char entry[ENTRY_BYTES];
-        char called[64];
+        char called[256];
         if (at > in->size - ENTRY_BYTES) {
             return gx_input_fail(in, err, 0, "has a damaged directory");
         }
         GX_TRY(in->read(in, at, ENTRY_BYTES, entry, err));
-        size_t own = get(entry + 28, 2);
+        size_t own = get(entry + 28, 2), kept = own < sizeof called ? own : sizeof called - 1;
         if (memcmp(entry, "PK\1\2", 4) != 0 ||
             at + ENTRY_BYTES > in->size - (int64_t)own) {
             return gx_input_fail(in, err, 0, "has a damaged directory");
         }
-        if (own == length && length < sizeof called) {
-            GX_TRY(in->read(in, at + ENTRY_BYTES, length, called, err));
-            *found = memcmp(called, name, length) == 0;
-        }
-        *member = (gx_zip_member){.is_secret = (entry[8] & 1) != 0,
-                                  .method = (int)get(entry + 10, 2),
-                                  .crc = get(entry + 16, 4),
-                                  .packed = get(entry + 20, 4),
-                                  .bytes = get(entry + 24, 4),
-                                  .local = get(entry + 42, 4)};
+        GX_TRY(in->read(in, at + ENTRY_BYTES, kept, called, err));
+        called[kept] = '\0';
+        const gx_zip_member member = {.is_secret = (entry[8] & 1) != 0,
+                                      .method = (int)get(entry + 10, 2),
+                                      .crc = get(entry + 16, 4),
+                                      .packed = get(entry + 20, 4),
+                                      .bytes = get(entry + 24, 4),
+                                      .local = get(entry + 42, 4)};
+        fn(arg, called, &member, &is_done);
         at += ENTRY_BYTES + (int64_t)own + get(entry + 30, 2) + get(entry + 32, 2);
+        if (k % OFTEN == OFTEN - 1) {
+            GX_TRY(gx_import_poll(im, err));
+        }
     }
     return GX_OK;
+}
+
+/* A search for one name. */
+typedef struct wanted {
+    const char *name;
+    gx_zip_member *member;
+    bool *found;
+} wanted;
+
+static void compare_name(void *arg, const char *name, const gx_zip_member *member, bool *is_done)
+{
+    const wanted *w = arg;
+    if (strcmp(name, w->name) == 0) {
+        *w->member = *member;
+        *w->found = *is_done = true;
+    }
+}
+
+gx_code gx_zip_find(const gx_import *im, const char *name, gx_zip_member *member, bool *found,
+                    gx_err *err)
+{
+    wanted w = {name, member, found};
+    *found = false;
+    return gx_zip_each(im, compare_name, &w, err);
 }
 
 // Deflate -----------------------------------------------------------------------------------------
 
 typedef struct inflater {
-    const gx_input *in;
+    const gx_import *im;
     const char *name;       /* of the member                                        */
     int64_t at, end;        /* of what has not been read                            */
     size_t next, have;      /* of the chunk                                         */
@@ -129,6 +162,7 @@ typedef struct inflater {
     int padding;            /* bits behind the end among them                       */
     unsigned char *out;
     size_t used, size;
+    bool may_grow; /* out, where size is too little                        */
     uint16_t length_code[CODES], distance_code[CODES]; /* symbol << 4 | bits; 0: no code */
     unsigned char chunk[CHUNK];
     gx_err *err;
@@ -137,7 +171,8 @@ typedef struct inflater {
 static bool damaged(inflater *x)
 {
     if (x->err->code == GX_OK) {
-        gx_input_fail(x->in, x->err, 0, "%s is damaged behind byte %zu of it", x->name, x->used);
+        gx_input_fail(x->im->in, x->err, 0, "%s is damaged behind byte %zu of it", x->name,
+                      x->used);
     }
     return false;
 }
@@ -150,7 +185,8 @@ static bool refill(inflater *x)
         if (x->next == x->have && x->at < x->end) {
             x->have = (size_t)gx_min(CHUNK, x->end - x->at);
             x->next = 0;
-            if (x->in->read(x->in, x->at, x->have, x->chunk, x->err) != GX_OK) {
+            if (gx_import_poll(x->im, x->err) != GX_OK ||
+                x->im->in->read(x->im->in, x->at, x->have, x->chunk, x->err) != GX_OK) {
                 return false;
             }
             x->at += (int64_t)x->have;
@@ -164,6 +200,26 @@ static bool refill(inflater *x)
         x->count += 8;
     }
     return x->padding <= x->count || damaged(x); // none of them has been taken
+}
+
+/* Room for so many bytes more. */
+static bool make_room(inflater *x, size_t bytes)
+{
+    const size_t LEAST = 64 << 10;
+    if (bytes <= x->size - x->used) {
+        return true;
+    }
+    if (!x->may_grow) {
+        return damaged(x);
+    }
+    void *block = x->out;
+    size_t grown = x->used + bytes + (x->used > LEAST ? x->used / 2 : LEAST);
+    if (gx_mem_realloc(x->im->mem, grown, "what a packed file holds", &block, x->err) != GX_OK) {
+        return false;
+    }
+    x->out = block;
+    x->size = grown;
+    return true;
 }
 
 /* At most 16 bits, of those at hand. */
@@ -277,8 +333,11 @@ static bool read_symbols(inflater *x)
         if (symbol == 256) {
             return true;
         }
-        if (symbol < 0 || symbol > 285 || x->used == x->size) {
+        if (symbol < 0 || symbol > 285) {
             return damaged(x);
+        }
+        if (!make_room(x, 1)) {
+            return false;
         }
         if (symbol < 256) {
             x->out[x->used++] = (unsigned char)symbol;
@@ -291,8 +350,11 @@ static bool read_symbols(inflater *x)
             return damaged(x);
         }
         size_t distance = distance_base[d] + (size_t)take_bits(x, d < 2 ? 0 : d / 2 - 1);
-        if (distance > x->used || length > x->size - x->used) {
+        if (distance > x->used) {
             return damaged(x);
+        }
+        if (!make_room(x, length)) {
+            return false;
         }
         for (; length > 0; length--, x->used++) { // it may overlap itself
             x->out[x->used] = x->out[x->used - distance];
@@ -309,8 +371,11 @@ static bool read_stored(inflater *x)
         return false;
     }
     uint32_t count = take_bits(x, 16), check = take_bits(x, 16);
-    if ((count ^ check) != 0xffff || count > x->size - x->used) {
+    if ((count ^ check) != 0xffff) {
         return damaged(x);
+    }
+    if (!make_room(x, count)) {
+        return false;
     }
     for (; count > 0; count--) {
         if (!refill(x)) {
@@ -337,16 +402,61 @@ static bool inflate(inflater *x)
             return false;
         }
     }
-    return x->used == x->size || damaged(x);
+    return true;
 }
 
 // A member ----------------------------------------------------------------------------------------
 
+/* A new one for the bytes [start, end) of the file. */
+static gx_code open_inflater(const gx_import *im, const char *name, int64_t start, int64_t end,
+                             inflater **out, gx_err *err)
+{
+    void *memory;
+    GX_TRY(gx_mem_alloc(im->mem, sizeof(inflater), name, &memory, err));
+    inflater *x = *out = memory;
+    x->im = im;
+    x->name = name;
+    x->at = start;
+    x->end = end;
+    x->next = x->have = x->used = x->size = 0;
+    x->bits = 0;
+    x->count = x->padding = 0;
+    x->out = NULL;
+    x->may_grow = false;
+    x->err = err;
+    return GX_OK;
+}
+
+static gx_code read_pieces(const gx_import *im, int64_t start, int64_t bytes, char *to, gx_err *err)
+{
+    for (int64_t k = 0; k < bytes; k += PIECE) {
+        size_t count = (size_t)gx_min(PIECE, bytes - k);
+        GX_TRY(im->in->read(im->in, start + k, count, to + k, err));
+        GX_TRY(gx_import_poll(im, err));
+    }
+    return GX_OK;
+}
+
+/* Is that the checksum of the bytes? */
+static gx_code check_sum(const gx_import *im, const char *name, const char *data, int64_t bytes,
+                         uint32_t wanted_sum, gx_err *err)
+{
+    uint32_t crc = 0;
+    for (int64_t k = 0; k < bytes; k += PIECE) {
+        crc = gx_crc32(crc, data + k, (size_t)gx_min(PIECE, bytes - k));
+        GX_TRY(gx_import_poll(im, err));
+    }
+    return crc == wanted_sum
+               ? GX_OK
+               : gx_input_fail(im->in, err, 0, "%s is damaged: its checksum is another", name);
+}
+
 /* Where its bytes begin. */
-static gx_code find_bytes(const gx_input *in, const char *name, const gx_zip_member *m,
+static gx_code find_bytes(const gx_import *im, const char *name, const gx_zip_member *m,
                           int64_t *start, gx_err *err)
 {
     unsigned char local[LOCAL_BYTES] = {0};
+    const gx_input *in = im->in;
     int64_t most = m->method == 0 ? 1 : DEFLATE_MOST;
     if (m->is_secret || (m->method != 0 && m->method != 8)) {
         return gx_input_fail(in, err, 0, "%s is %s", name,
@@ -364,37 +474,164 @@ static gx_code find_bytes(const gx_input *in, const char *name, const gx_zip_mem
     return GX_OK;
 }
 
-gx_code gx_zip_read(const gx_input *in, gx_mem *mem, const char *name, const gx_zip_member *m,
-                    void **data, gx_err *err)
+static gx_code unpack(const gx_import *im, const char *name, const gx_zip_member *m, int64_t start,
+                      void *data, gx_err *err)
+{
+    inflater *x;
+    GX_TRY(open_inflater(im, name, start, start + m->packed, &x, err));
+    x->out = data;
+    x->size = (size_t)m->bytes;
+    bool is_well = inflate(x) && (x->used == x->size || damaged(x));
+    gx_mem_free(im->mem, x);
+    return is_well ? GX_OK : err->code;
+}
+
+gx_code gx_zip_read(const gx_import *im, const char *name, const gx_zip_member *m, void **data,
+                    gx_err *err)
 {
     int64_t start = 0;
-    void *memory = NULL;
     *data = NULL;
-    GX_TRY(find_bytes(in, name, m, &start, err));
-    GX_TRY(gx_mem_alloc(mem, (size_t)m->bytes, name, data, err));
-    gx_code code = m->method == 0 ? in->read(in, start, (size_t)m->bytes, *data, err)
-                                  : gx_mem_alloc(mem, sizeof(inflater), name, &memory, err);
-    if (code == GX_OK && memory != NULL) {
-        inflater *x = memory;
-        x->in = in;
-        x->name = name;
-        x->at = start;
-        x->end = start + m->packed;
-        x->next = x->have = x->used = 0;
-        x->bits = 0;
-        x->count = x->padding = 0;
-        x->out = *data;
-        x->size = (size_t)m->bytes;
-        x->err = err;
-        code = inflate(x) ? GX_OK : err->code;
-    }
-    gx_mem_free(mem, memory);
-    if (code == GX_OK && gx_crc32(0, *data, (size_t)m->bytes) != m->crc) {
-        code = gx_input_fail(in, err, 0, "%s is damaged: its checksum is another", name);
-    }
+    GX_TRY(find_bytes(im, name, m, &start, err));
+    GX_TRY(gx_mem_alloc(im->mem, (size_t)m->bytes, name, data, err));
+    gx_code code = m->method == 0 ? read_pieces(im, start, m->bytes, *data, err)
+                                  : unpack(im, name, m, start, *data, err);
+    code = code == GX_OK ? check_sum(im, name, *data, m->bytes, m->crc, err) : code;
     if (code != GX_OK) {
-        gx_mem_free(mem, *data);
+        gx_mem_free(im->mem, *data);
         *data = NULL;
     }
+    return code;
+}
+
+// Gzip --------------------------------------------------------------------------------------------
+
+static const char *const GZIP_NAME = "what it holds";
+
+gx_code gx_gzip_is(const gx_input *in, bool *is_gzip, gx_err *err)
+{
+    unsigned char magic[2] = {0, 0};
+    if (in->size >= (int64_t)sizeof magic) {
+        GX_TRY(in->read(in, 0, sizeof magic, magic, err));
+    }
+    *is_gzip = magic[0] == 0x1f && magic[1] == 0x8b;
+    return GX_OK;
+}
+
+static gx_code cut_short(const gx_import *im, gx_err *err)
+{
+    return gx_input_fail(im->in, err, 0, "is compressed (gzip), and cut short or damaged");
+}
+
+/* Past a text that ends with a NUL. */
+static gx_code skip_text(const gx_import *im, int64_t *at, gx_err *err)
+{
+    for (char c = 'x'; c != '\0'; ++*at) {
+        if (*at >= im->in->size) {
+            return cut_short(im, err);
+        }
+        GX_TRY(im->in->read(im->in, *at, 1, &c, err));
+    }
+    return GX_OK;
+}
+
+/* Past the header of a stream; *found false where something else stands there. */
+static gx_code skip_head(const gx_import *im, int64_t *at, bool *found, gx_err *err)
+{
+    enum { HAS_SUM = 2, HAS_EXTRA = 4, HAS_NAME = 8, HAS_COMMENT = 16 };
+    unsigned char head[GZIP_HEAD] = {0}, bytes[2] = {0};
+    const gx_input *in = im->in;
+    int64_t count = gx_min(GZIP_HEAD, in->size - *at);
+    GX_TRY(in->read(in, *at, (size_t)count, head, err));
+    *found = head[0] == 0x1f && head[1] == 0x8b;
+    for (int64_t k = 0; k < count && !*found; k++) {
+        if (head[k] != 0) { // zeros fill up the blocks of a tape
+            return gx_input_fail(in, err, 0, "has other bytes behind what is compressed (gzip)");
+        }
+    }
+    if (!*found) {
+        return GX_OK;
+    }
+    int flags = head[3];
+    *at += GZIP_HEAD;
+    if (count < GZIP_HEAD || head[2] != 8) {
+        return cut_short(im, err);
+    }
+    if ((flags & HAS_EXTRA) != 0) {
+        GX_TRY(*at + 2 <= in->size ? in->read(in, *at, 2, bytes, err) : cut_short(im, err));
+        *at += 2 + (int64_t)get(bytes, 2);
+    }
+    if ((flags & HAS_NAME) != 0) {
+        GX_TRY(skip_text(im, at, err));
+    }
+    if ((flags & HAS_COMMENT) != 0) {
+        GX_TRY(skip_text(im, at, err));
+    }
+    *at += (flags & HAS_SUM) != 0 ? 2 : 0;
+    return *at <= in->size - GZIP_TAIL ? GX_OK : cut_short(im, err);
+}
+
+/* One stream from x->at on, whose header has been read; *at: behind it. */
+static gx_code read_stream(inflater *x, int64_t *at, gx_err *err)
+{
+    const gx_input *in = x->im->in;
+    unsigned char tail[GZIP_TAIL];
+    size_t before = x->used;
+    x->at = *at;
+    x->next = x->have = 0;
+    x->bits = 0;
+    x->count = x->padding = 0;
+    if (!inflate(x)) {
+        return err->code;
+    }
+    // Whole bytes that were read and not used go back.
+    *at = x->at - (int64_t)(x->have - x->next) - (x->count - x->padding) / 8;
+    if (*at > in->size - GZIP_TAIL) {
+        return cut_short(x->im, err);
+    }
+    GX_TRY(in->read(in, *at, GZIP_TAIL, tail, err));
+    *at += GZIP_TAIL;
+    if (get(tail + 4, 4) != (uint32_t)(x->used - before)) {
+        return cut_short(x->im, err);
+    }
+    return check_sum(x->im, GZIP_NAME, (char *)x->out + before, (int64_t)(x->used - before),
+                     get(tail, 4), err);
+}
+
+/* Memory for what the last stream says that it has, where that can be. */
+static gx_code guess_size(inflater *x, gx_err *err)
+{
+    const gx_input *in = x->im->in;
+    unsigned char last[4];
+    GX_TRY(in->read(in, in->size - 4, sizeof last, last, err));
+    int64_t bytes = get(last, 4);
+    return bytes > DEFLATE_MOST * in->size || make_room(x, (size_t)bytes) ? GX_OK : err->code;
+}
+
+gx_code gx_gzip_read(const gx_import *im, void **data, size_t *bytes, gx_err *err)
+{
+    inflater *x;
+    int64_t at = 0;
+    bool found = true;
+    *data = NULL;
+    *bytes = 0;
+    if (im->in->size < GZIP_HEAD + GZIP_TAIL) {
+        return cut_short(im, err);
+    }
+    GX_TRY(open_inflater(im, GZIP_NAME, 0, im->in->size, &x, err));
+    x->may_grow = true;
+    gx_code code = guess_size(x, err);
+    while (code == GX_OK && found && at < im->in->size) { // what follows the last stream is padding
+        code = skip_head(im, &at, &found, err);
+        if (code == GX_OK && found) {
+            code = read_stream(x, &at, err);
+        }
+    }
+    if (code == GX_OK) {
+        *data = x->out;
+        *bytes = x->used;
+    } else {
+        gx_mem_free(im->mem, x->out);
+    }
+    gx_mem_free(im->mem, x);
     return code;
 }

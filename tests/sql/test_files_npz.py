@@ -8,6 +8,7 @@ Plan:
 - every byte of a small archive changed, every length cut: an answer or a refusal, and memory as before.
 """
 import io
+import json
 import zipfile
 
 import numpy as np
@@ -30,13 +31,13 @@ def dense(db, name):
 @pytest.mark.parametrize("form", ["csr", "csc", "coo"])
 def test_in(db, tmp_path, form, compressed):
     rng, path = np.random.default_rng(1), str(tmp_path / "s.npz")
-    for dtype in ("f8", "f4", "c16", "c8", "i1", "u2", "i4", "i8", ">f8", ">i4", ">c8"):
+    for dtype in ("f8", "f4", "c16", "c8", "i1", "u2", "i4", "i8", ">f8", ">i4", ">c8", "?", ">u2"):
         S = random(rng, (70, 50), dtype=dtype).asformat(form)
         sp.save_npz(path, S, compressed)
         assert q(db, "SELECT gx_import('S', ?, '{\"replace\":true}')", path) == "S"
         got = dense(db, "S")
         assert np.array_equal(got, S.toarray()) and q(db, "SELECT gx_nnz('S')") == S.nnz
-        assert got.dtype == (np.dtype(dtype[-2:] if dtype[-2] != "1" else dtype).newbyteorder("<") if dtype[-2] in "fc" or dtype == "c16" else "f8")
+        assert got.dtype == (np.dtype(dtype[-2:]).newbyteorder("<") if np.dtype(dtype).kind in "fc" and dtype != "c16" else dtype if dtype == "c16" else "f8")
     for S in (sp.csr_matrix((3, 4)), sp.csr_matrix((0, 5)), sp.csr_matrix((5, 0)), random(rng, (1, 2000)), random(rng, (2000, 1))):
         sp.save_npz(path, S.asformat(form), compressed)
         q(db, "SELECT gx_import('S', ?, '{\"replace\":true}')", path)
@@ -102,12 +103,13 @@ def test_refused(db, tmp_path):
         return error(db, "SELECT gx_import('N', ?, ?)", path, options)
 
     for text, found in [
-        ("format 'bsr'", refusal(format=np.array(b"bsr"))), ("no format.npy", refusal(format=None)), ("has no indices.npy", refusal(indices=None)),
+        ("format 'bsr'", refusal(format=np.array(b"bsr"))), ("has 4 arrays", refusal(format=None)), ("has no indices.npy", refusal(indices=None)),
         ("no shape", refusal(shape=np.array([2, 3, 4]))), ("no shape", refusal(shape=np.array([-2, 3]))), ("at most 2^40", refusal(shape=np.array([2, 2**41]))),
         ("indptr.npy does not go", refusal(indptr=np.array([0, 2, 1]))), ("indptr.npy does not go", refusal(indptr=np.array([0, 1]))),
         ("indptr.npy does not go", refusal(indptr=np.array([0, 1, 9]))), ("indptr.npy does not go", refusal(indptr=np.array([1, 1, 2]))),
         ("at (1, 3) of 2x3", refusal(indices=np.array([0, 3]))), ("at (0, -1)", refusal(indices=np.array([-5, 0]))),
-        ("no whole numbers", refusal(indices=np.array([0.0, 1.0]))), ("no list", refusal(data=np.ones((2, 1)))), ("f2", refusal(data=np.ones(2, "f2"))),
+        ("no whole numbers", refusal(indices=np.array([0.0, 1.0]))), ("no list", refusal(data=np.ones((2, 1)))),
+        ("no whole numbers", refusal(indices=np.array([False, True]))), ("for npz", error(db, "SELECT gx_import('N', 'x.npy', '{\"member\":\"a\"}')")),
         ("is complex", refusal('{"dtype":"f64"}', data=np.ones(2, complex))), ("gx_dense", refusal('{"dense":true}')),
         ("for csv", refusal('{"skip":1}')), ("row.npy or col.npy", refusal(format=np.array(b"coo"), row=np.array([0]), col=np.array([0, 1]))),
     ]:
@@ -118,6 +120,44 @@ def test_refused(db, tmp_path):
     (tmp_path / "e.npz").write_bytes(b"PK\3\4" + bytes(100))
     assert "no directory" in error(db, "SELECT gx_import('M', ?)", str(tmp_path / "e.npz"))
     assert not (tmp_path / "d.npz").exists()
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_arrays(db, tmp_path, save):
+    """numpy.savez: the only array, or the one that is named."""
+    path, rng = str(tmp_path / "a.npz"), np.random.default_rng(5)
+    arrays = {"a": rng.standard_normal((40, 30)), "größe": rng.standard_normal((30, 40)).T, "b.d": np.arange(5, dtype="f4"),
+              "flags": rng.random((9, 70)) < 0.5, "z": np.array([[1 + 2j]]), "half": np.arange(6, dtype="f2").reshape(2, 3)}
+    for name, array in arrays.items():
+        save(path, **{name: array})
+        wanted = array.reshape(len(array), -1).astype({"f2": "f4", "b1": "f8"}.get(array.dtype.str[1:], array.dtype))
+        for options in ("{}", json.dumps({"member": name}), json.dumps({"member": name + ".npy"})):
+            got = to_numpy(q(db, "SELECT gx_import(NULL, ?, ?)", path, options))
+            assert np.array_equal(got, wanted) and got.dtype == wanted.dtype
+    save(path, **arrays)
+    for name, array in arrays.items():
+        q(db, "SELECT gx_import('A', ?, ?)", path, json.dumps({"member": name, "replace": True, "dtype": "c128"}))
+        assert np.array_equal(to_numpy(q(db, "SELECT gx_copy('A')")), array.reshape(len(array), -1))
+    for options, message in [
+        ("{}", """a.npz: has 6 arrays: '{"member":"..."}' says which: a, größe, b.d, flags, z, half"""),
+        ('{"member":"A"}', "a.npz: has no array 'A', but a, größe, b.d, flags, z, half"),
+        ('{"member":"a","sparse":true}', "a.npz: a.npy is dense: gx_sparse makes it sparse"),
+        ('{"member":"z","dtype":"f64"}', "a.npz: z.npy: holds complex numbers, but dtype f64 is real"),
+        ('{"member":5}', 'option "member" must be a name, not 5'),
+    ]:
+        assert error(db, "SELECT gx_import(NULL, ?, ?)", path, options) == "gx_import: " + message
+    save(path, np.zeros((2, 2, 2)))
+    assert error(db, "SELECT gx_import(NULL, ?)", path) == "gx_import: a.npz: arr_0.npy: has 3 dimensions: a matrix has 2"
+    save(path)
+    assert error(db, "SELECT gx_import(NULL, ?)", path) == "gx_import: a.npz: has no array in it"
+    sp.save_npz(path, sp.eye(3, format="csr"))
+    assert q(db, "SELECT gx_json(gx_import(NULL, ?, '{\"member\":\"data\"}'))", path) == "[[1.0],[1.0],[1.0]]"
+
+
+def test_half_precision(db, tmp_path):
+    path = str(tmp_path / "s.npz")
+    np.savez(path, format=b"csr", shape=[1, 3], data=np.array([0.5, -2], "f2"), indices=[0, 2], indptr=[0, 2])
+    assert q(db, "SELECT gx_json(gx_dense(gx_import(NULL, ?)))", path) == "[[0.5,0.0,-2.0]]"
 
 
 def test_damage(db, tmp_path):

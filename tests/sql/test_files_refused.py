@@ -7,7 +7,10 @@ Plan:
   interrupt), an open transaction survives, files off, not usable from a view, interrupts, memory kept while gigabytes
   stream, other schemas, a host with a decimal comma.
 """
+import gzip
+import io
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -15,7 +18,7 @@ import threading
 import time
 
 import pytest
-from conftest import ROOT, SIZES, error, gx_connect, q
+from conftest import ROOT, SIZES, error, gx_connect, q, to_numpy
 from filekit import BANNER as B
 from filekit import any_db, leftovers, npy, plenty, put  # noqa: F401
 
@@ -26,7 +29,8 @@ MALFORMED = [
     # .npy
     ("a.npy", b"", "is no .npy file: it has 0 bytes"),
     ("a.npy", b"\x93NUMPX\x01\x00\x00\x00", "is no .npy file: it does not start with \\x93NUMPY"),
-    ("a.npy", b"PK\x03\x04\x00\x00\x00\x00\x00\x00\x00", "is no .npy file but an archive: unpack it first; one of scipy.sparse.save_npz() is '{\"format\":\"npz\"}'"),
+    ("a.npy", b"PK\x03\x04\x00\x00\x00\x00\x00\x00\x00", "is a zip archive: unpack it first"),
+    ("a.npz", b"\x93NUMPY\x01\x00\x00\x00", "is a NumPy array (.npy): '{\"format\":\"npy\"}' reads it"),
     ("a.npy", b"\x93NUMPY\x04\x00\x00\x00", "is of .npy version 4.0: 1.0, 2.0 and 3.0 are known"),
     ("a.npy", b"\x93NUMPY\x01\x01\x00\x00", "is of .npy version 1.1: 1.0, 2.0 and 3.0 are known"),
     ("a.npy", b"\x93NUMPY\x01\x00\x50\x00{}", "ends inside its header: 80 bytes announced, 2 there"),
@@ -60,21 +64,21 @@ MALFORMED = [
     ("a.npy", npy("{'descr' '<f8'}"), "header: expected ':', found ''<f8'}'"),
     ("a.npy", npy("{'descr': '<f8' 'shape'}"), "header: expected ',' or '}', found ''shape'}'"),
     ("a.npy", npy("{'desc"), "header: expected a quoted text, found ''desc'"),
-    ("a.npy", npy("{\xff}"), "header: expected a quoted text, found '??}'"),
+    ("a.npy", npy("{\xff}"), "header: expected a quoted text, found 'ÿ}'"),
     # Matrix Market
     ("a.mtx", "", "is no Matrix Market file: it does not start with %%MatrixMarket"),
     ("a.mtx", "2 2 1\n1 1 1\n", "is no Matrix Market file: it does not start with %%MatrixMarket"),
-    ("a.mtx", " " + B + "array real general\n1 1\n1", "is no Matrix Market file: it does not start with %%MatrixMarket"),
-    ("a.mtx", "%%MatrixMarket matrix array real\n", "line 1: expected 4 words behind %%MatrixMarket, found 3"),
-    ("a.mtx", B + "array real general x\n", "line 1: expected 4 words behind %%MatrixMarket, found more than 4"),
+    ("a.mtx", "%% MatrixMarket matrix array real general\n1 1\n1", "is no Matrix Market file: it does not start with %%MatrixMarket"),
+    ("a.mtx", "%%MatrixMarket matrix array real\n",
+     "line 1: expected 4 words behind %%MatrixMarket (matrix, format, field, symmetry), found 3"),
+    ("a.mtx", "\n" + B + "array real general x\n",
+     "line 2: expected 4 words behind %%MatrixMarket (matrix, format, field, symmetry), found more than 4"),
     ("a.mtx", "%%MatrixMarket vector array real general\n", "line 1: 'vector' is not an object that is known (matrix)"),
     ("a.mtx", B + "sparse real general\n", "line 1: 'sparse' is not a format (coordinate, array)"),
     ("a.mtx", B + "array float general\n", "line 1: 'float' is not a field (real, complex, integer, pattern)"),
     ("a.mtx", B + "array real lower\n",
      "line 1: 'lower' is not a symmetry (general, symmetric, skew-symmetric, hermitian)"),
     ("a.mtx", B + "array pattern general\n", "line 1: a pattern is for the coordinate format, not array"),
-    ("a.mtx", B + "coordinate pattern skew-symmetric\n", "line 1: a pattern is general or symmetric, not skew-symmetric"),
-    ("a.mtx", B + "array real hermitian\n", "line 1: hermitian is for complex matrices, not real"),
     ("a.mtx", B + "array real general\n% only\n\n", "ends before its size line"),
     ("a.mtx", B + "array real general\n2 2 4\n", "line 2: expected rows and columns, found 3 numbers"),
     ("a.mtx", B + "coordinate real general\n%\n5\n", "line 3: expected rows, columns and entries, found 1 number"),
@@ -99,23 +103,25 @@ MALFORMED = [
     ("a.mtx", B + "coordinate real general\n0 2 1\n1 1 1\n", "line 3: row 1 is outside 1..0"),
     ("a.mtx", B + "coordinate real general\n2 2 1\n1.0 1 1\n", "line 3: '1.0' is not an index"),
     ("a.mtx", B + "coordinate real general\n2 2 1\n1 1\n", "line 3: expected 3 numbers, found 2"),
-    ("a.mtx", B + "coordinate real general\n2 2 1\n1 1 1 1\n", "line 3: expected 3 numbers, found 4"),
-    ("a.mtx", B + "coordinate pattern general\n2 2 1\n1 1 1 1\n", "line 3: expected 2 numbers, found 4"),
-    ("a.mtx", b"\x1f\x8b\x08\x00", "is compressed (gzip): gunzip it first"),
+    ("a.mtx", B + "coordinate real general\n2 2 1\n1 1 1 1\n", "line 3: expected 3 numbers, found 4 (complex values are \"complex\" in line 1)"),
+    ("a.mtx", B + "coordinate pattern general\n2 2 1\n1 1 1 1\n",
+     "line 3: expected 2 numbers, found 4 (complex values are \"complex\" in line 1)"),
+    ("a.mtx", b"\x1f\x8b\x08\x00", "is compressed (gzip), and cut short or damaged"),
     ("a.mtx", B + "coordinate complex general\n2 2 1\n1 1 1\n", "line 3: expected 4 numbers, found 3"),
-    ("a.mtx", B + "array real general\n2 2\n1 2 3 4\n", "line 3: expected 1 number, found 4"),
-    ("a.mtx", B + "array real general\n1 1\n1 2 3 4 5 6 7 8\n", "line 3: expected 1 number, found 6 or more"),
+    ("a.mtx", B + "array real general\n2 2\n1 2 3 4\n", "line 3: expected 1 number, found 4 (an element a line)"),
+    ("a.mtx", B + "array real general\n1 1\n1 2 3 4 5 6 7 8\n", "line 3: expected 1 number, found 6 or more (an element a line)"),
     ("a.mtx", B + "coordinate real general\n2 2 1\n1 1 1x\n", "line 3: '1x' is not a number"),
-    ("a.mtx", B + "coordinate real general\n2 2 1\n1 1 1,5\n", "line 3: '1,5' is not a number"),
-    ("a.mtx", B + "coordinate real general\n2 2 1\n1 1 1 % c\n", "line 3: expected 3 numbers, found 5"),
-    ("a.mtx", B + "coordinate integer general\n2 2 1\n1 1 1.5\n", "line 3: '1.5' is not an integer"),
+    ("a.mtx", B + "coordinate real general\n2 2 1\n1 1 1,5\n", "line 3: '1,5' is not a number (blanks stand between numbers, and '.' in them)"),
+    ("a.mtx", B + "coordinate real general\n2 2 1\n1, 1, 1\n", "line 3: '1,' is not an index (blanks stand between numbers, and '.' in them)"),
+    ("a.mtx", B + "coordinate integer general\n2 2 1\n1 1 1.5\n", "line 3: '1.5' is not an integer (\"real\" in line 1 is for those)"),
+    ("a.mtx", B + "coordinate integer general\n2 2 1\n1 1 inf\n", "line 3: 'inf' is not an integer (\"real\" in line 1 is for those)"),
     ("a.mtx", B + "coordinate integer general\n2 2 1\n1 1 -\n", "line 3: '-' is not an integer"),
-    ("a.mtx", B + "coordinate real symmetric\n2 2 1\n1 2 1\n",
-     "line 3: entry (1, 2) lies above the diagonal, which the file of a symmetric matrix leaves out"),
-    ("a.mtx", B + "coordinate real skew-symmetric\n2 2 1\n2 2 0\n",
-     "line 3: entry (2, 2) lies on the diagonal, which the file of a skew-symmetric matrix leaves out"),
+    ("a.mtx", B + "coordinate real symmetric\n3 3 5\n2 1 1\n1 1 7\n1 2 1\n1 3 5\n3 1 4\n",
+     "line 5: the file of a symmetric matrix has one triangle, but this has both: say general in line 1"),
+    ("a.mtx", B + "coordinate real skew-symmetric\n2 2 1\n2 2 1\n",
+     "line 3: entry (2, 2) on the diagonal of a skew-symmetric matrix is not 0 (general in line 1 is for others)"),
     ("a.mtx", B + "array complex hermitian\n1 1\n1 2\n",
-     "line 3: entry (1, 1) on the diagonal of a hermitian matrix has an imaginary part"),
+     "line 3: entry (1, 1) on the diagonal of a hermitian matrix has an imaginary part (general in line 1 is for others)"),
     # CSV
     ("a.csv", "", "has no rows"),
     ("a.csv", "\n\n# c\n", "has no rows"),
@@ -126,17 +132,67 @@ MALFORMED = [
     ("a.csv", "1,x\n3,4\n", "line 1: column 1: 'x' is not a number ('{\"header\":true}' leaves this line out)"),
     ("a.csv", "a,b\n1,2\nx,3\n", "line 3: column 0: 'x' is not a number"),
     ("a.csv", "name,b\nx,2\n", "line 2: column 0: 'x' is not a number ('{\"columns\":[...]}' takes those that are numbers)"),
-    ("a.csv", "1;2\n3,5;4\n", "line 2: column 0: '3,5' is not a number (the decimal point is '.')"),
+    ("a.csv", "1;2\n3,5;4\n", "line 2: column 0: '3,5' is not a number (the decimal mark is '.'; '{\"decimal\":\",\"}' makes it ',')"),
     ("a.csv", "1,2\n3,\"4\n", "line 2: a quote is never closed"),
     ("a.csv", "1,2\n3,\"4\"5\n", "line 2: text behind a closing quote"),
     ("a.csv", "1,2\n3,0x10\n", "line 2: column 1: '0x10' is not a number"),
     ("a.csv", "1,2\n3,1_0\n", "line 2: column 1: '1_0' is not a number"),
-    ("a.csv", "1,2\n3,é\n", "line 2: column 1: '??' is not a number"),
-    ("a.csv", "1,2\n3,1 2\n", "line 2: column 1: '1 2' is not a number"),
-    ("a.csv", b"\xff\xfe1\x00,\x002\x00", "is UTF-16: save it as UTF-8"),
-    ("a.csv", b"\x1f\x8b\x08\x00", "is compressed (gzip): gunzip it first"),
-    ("a.csv", b"1,2\n3,4\x00\n", "line 2: column 1: '4?' is not a number"),
+    ("a.csv", "1,2\n3,é\n", "line 2: column 1: 'é' is not a number"),
+    ("a.csv", "1,2\n3,größer als das Maß der Länge ist\n", "line 2: column 1: 'größer als das Maß der Länge...' is not a number"),
+    ("a.csv", b"1,2\n3,\xe9\x01\x7f\n", "line 2: column 1: '\\xe9\\x01\\x7f' is not a number"),
+    ("a.csv", "1,2\n3,1 2\n", "line 2: column 1: '1 2' is not a number ('{\"delimiter\":\"space\"}' takes it apart)"),
+    ("a.csv", "1,2\n3,1|2\n", "line 2: column 1: '1|2' is not a number ('{\"delimiter\":\"|\"}' takes it apart)"),
+    ("a.csv", "1;2\n3,4\n5;6\n", "line 2: 2 fields, but line 1 has 1 ('{\"delimiter\":...}' says what stands between fields)"),
+    ("a.csv", "1|2\n3,4\n", "line 2: 2 fields, but line 1 has 1 ('{\"delimiter\":...}' says what stands between fields)"),
+    ("a.csv", b"1,2\n3,4\x00\n", "line 2: column 1: '4\\x00' is not a number"),
+    # A line with numbers in it is no header: nothing is lost without a word.
+    ("a.csv", "5 kg\n6\n", "line 1: column 0: '5 kg' is not a number ('{\"header\":true}' leaves this line out)"),
+    ("a.csv", "5kg,red\n6,7\n", "line 1: column 0: '5kg' is not a number ('{\"header\":true}' leaves this line out)"),
+    ("a.csv", "1,?,3\n", "line 1: column 1: '?' is not a number ('{\"na\":...}' lists what stands for missing values)"),
+    ("a.csv", "?,?\n1,2\n", "line 1: column 0: '?' is not a number ('{\"na\":...}' lists what stands for missing values)"),
+    ("a.csv", "1,?,3\n4,5\n", "line 2: 2 fields, but line 1 has 3 ('{\"header\":true}' leaves that line out)"),
+    ("a.csv", "150,4,setosa\n1,2,3,4,5\n", "line 2: 5 fields, but line 1 has 3 ('{\"header\":true}' leaves that line out)"),
+    ("a.csv", "name,1st,2nd\n1,2,3\n", "line 1: column 0: 'name' is not a number ('{\"header\":true}' leaves this line out)"),
+    ("a.csv", "NA,x\n1,2\n", "line 1: column 1: 'x' is not a number ('{\"header\":true}' leaves this line out)"),
+    ("a.csv", "1,#ff\n2,3\n", "line 1: column 1: '#ff' is not a number ('{\"header\":true}' leaves this line out)"),
 ]
+
+# What other programs write, under the name of something else: it is said what it is.
+OTHERS = [
+    (b"\xff\xfe1\x00,\x002\x00", "is UTF-16: save it as UTF-8"), ("1,2\n".encode("utf-16-be"), "is UTF-16: save it as UTF-8"),
+    ("1,2\n".encode("utf-16-le"), "is UTF-16: save it as UTF-8"), (b"\xfe\xff\x001", "is UTF-16: save it as UTF-8"),
+    (b"PK\3\4" + bytes(26) + b"[Content_Types].xml", "is an Office document (.xlsx, .docx): save the sheet as CSV"),
+    (b"PK\3\4" + bytes(26) + b"mimetypeapplication/vnd.oasis", "is an OpenDocument (.ods, .odt): save the sheet as CSV"),
+    (b"PK\3\4" + bytes(26) + b"a.npy", "is an archive of NumPy arrays (.npz): '{\"format\":\"npz\"}' reads it"),
+    (b"PK\3\4" + bytes(26) + b"data.csv", "is a zip archive: unpack it first"),
+    (b"PAR1\x15\x04", "is a Parquet file: read it with pandas or DuckDB, or save it as CSV or .npy"),
+    (b"ARROW1\0\0", "is an Arrow file: read it with pandas or pyarrow, or save it as CSV"),
+    (b"\x89HDF\r\n\x1a\n", "is an HDF5 file (.h5, .mat of MATLAB 7.3): save its array as .npy or CSV"),
+    (b"MATLAB 5.0 MAT-file", "is a MATLAB file (.mat): save its matrix as .npy, .mtx or CSV"),
+    (b"SQLite format 3\0", "is an SQLite database: ATTACH it"), (b"BZh91AY", "is compressed (bzip2): bunzip2 it first"),
+    (b"\xfd7zXZ\0", "is compressed (xz): unxz it first"), (b"\x28\xb5\x2f\xfd", "is compressed (Zstandard): unzstd it first"),
+    (b"\xd0\xcf\x11\xe0", "is an Office document (.xls, .doc): save the sheet as CSV"), (b"%PDF-1.7", "is a PDF document, not text"),
+    (b"%%MatrixMarket matrix", "is a Matrix Market file: '{\"format\":\"mtx\"}' reads it"),
+    (gzip.compress(gzip.compress(b"1")), "is compressed twice (gzip): gunzip it"),
+]
+
+
+@pytest.mark.parametrize("content, message", OTHERS, ids=range(len(OTHERS)))
+def test_named_what_they_are(db, tmp_path, content, message):
+    path = put(tmp_path / "a.csv", content)
+    assert error(db, "SELECT gx_import(NULL, ?)", str(path)) == "gx_import: a.csv: " + message
+    if "Matrix Market" not in message:
+        path = put(tmp_path / "a.mtx", content)
+        assert error(db, "SELECT gx_import(NULL, ?)", str(path)) == "gx_import: a.mtx: " + message
+
+
+def test_skip_ends_at_the_end(db, tmp_path):
+    """However many lines are to be left out, a file has only so many."""
+    for content, lines in [("1,2\n3,4\n", "2 lines"), ("1", "1 line"), ("", "0 lines"), ("1\r2\r3\r", "3 lines")]:
+        path = put(tmp_path / "a.csv", content)
+        assert error(db, "SELECT gx_import(NULL, ?, '{\"skip\":1000000000000}')", str(path)) == (
+            f'gx_import: a.csv: has {lines}, of which "skip" leaves out the first 1000000000000')
+    assert error(db, "SELECT gx_import(NULL, ?, '{\"skip\":3}')", str(path)) == "gx_import: a.csv: has no rows"
 
 
 @pytest.mark.parametrize("name, content, message", MALFORMED, ids=range(len(MALFORMED)))
@@ -181,7 +237,7 @@ IMPORT_ERRORS = [
     (("A", "/nowhere/x.csv"), "cannot open '/nowhere/x.csv': No such file or directory"),
     (("A", "/tmp", '{"format":"npy"}'), "'/tmp' is a folder"),
     (("A", "/dev/null", '{"format":"npy"}'), "'/dev/null' is not a regular file"),
-    (("A", "x.mtx.gz"), "'x.mtx.gz' is compressed: gx reads and writes plain files"),
+    (("A", "y.mtx.gz"), "cannot open 'y.mtx.gz': No such file or directory"),
     (("A", "x.dat"),
      "the ending of 'x.dat' is none of npy, npz, mtx, csv, tsv, txt: say which it is with '{\"format\":...}'"),
     (("A", "/a.csv/x"),
@@ -197,7 +253,14 @@ IMPORT_ERRORS = [
     (("A", "x.csv", '{"columns":true}'), 'option "columns" must be a list of whole numbers, not true'),
     (("A", "x.csv", '{"columns":[1,2.5]}'), 'option "columns" must be a list of whole numbers, not a list'),
     (("A", "x.csv", '{"overwrite":true}'),
-     'unknown option "overwrite": the known ones are "format", "dtype", "replace", "header", "delimiter", "skip", "columns", "sparse" and "dense"'),
+     'unknown option "overwrite": the known ones are "format", "dtype", "replace", "header", "delimiter", "skip", "columns", "na", "decimal", "member", "sparse" and "dense"'),
+    (("A", "x.csv", '{"na":true}'), 'option "na" must be a text or a list of texts, not true'),
+    (("A", "x.mtx", '{"na":"-"}'), 'option "na" is for csv, tsv and txt'),
+    (("A", "x.csv", '{"decimal":";"}'), 'option "decimal" must be "." or ",", not ";"'),
+    (("A", "x.npy", '{"decimal":","}'), 'option "decimal" is for csv, tsv and txt'),
+    (("A", "x.csv", '{"decimal":",","delimiter":"comma"}'), 'options "delimiter" and "decimal" are both ","'),
+    (("A", "x.csv", '{"member":"a"}'), 'option "member" is for npz'),
+    (("A", "x.gz"), "the ending of 'x.gz' is none of npy, npz, mtx, csv, tsv, txt: say which it is with '{\"format\":...}'"),
     (("[x", "x.csv"), None),
 ]
 
@@ -262,6 +325,7 @@ EXPORT_ERRORS = [
     (("A", "x.mtx", '{"symmetry":"skew"}'), 'option "symmetry" must be "auto" or "general", not "skew"'),
     (("A", "x.csv", '{"replace":true}'),
      'unknown option "replace": the known ones are "format", "overwrite", "dtype", "precision", "delimiter" and "symmetry"'),
+    (("A", "x.csv.gz"), "'x.csv.gz' would be compressed: gx writes plain files"),
     (("A", "/nowhere/x.csv"), "cannot write '/nowhere/x.csv': No such file or directory"),
     (("A", "/dev/full", '{"format":"csv","overwrite":true}'), "'/dev/full' is not a regular file"),
     (("A", "/tmp", '{"format":"csv","overwrite":true}'), "'/tmp' is a folder"),
@@ -408,6 +472,25 @@ def test_interrupted_export(db, tmp_path, ending):
     assert list(tmp_path.iterdir()) == [] and calls[0][0] == "gx_export" and 0 <= calls[0][1] <= 1
 
 
+@pytest.mark.parametrize("ending", ["csv", "mtx"])
+def test_export_stops_within_a_band(db, tmp_path, ending):
+    """A matrix of one band: the writer looks for interrupts while it prints, not only behind it."""
+    path, written = tmp_path / f"a.{ending}", []
+    q(db, "SELECT gx_random(2000, 2000, 'A')")
+    q(db, "SELECT gx_export('A', ?)", str(path))
+    whole = path.stat().st_size
+
+    def stop(*_):
+        written.extend(p.stat().st_size for p in tmp_path.iterdir() if p.name.startswith(".gx-"))
+        return 1
+
+    db.create_function("stop", 3, stop)
+    q(db, "SELECT gx_config('progress', 'stop')")
+    text = error(db, "SELECT gx_export('A', ?, '{\"overwrite\":true}')", str(path))
+    assert text == "gx_export: interrupted by progress function stop"
+    assert len(written) == 1 and written[0] < 0.9 * whole, (written, whole)
+
+
 def test_memory_is_kept(tmp_path):
     """1 GiB of .npy under 64 MiB, in a process whose peak resident set is looked at."""
     path = sparse_npy(tmp_path / "a.npy", 4096, 16384)
@@ -434,6 +517,34 @@ def test_value_beyond_the_limit(db, tmp_path):
     assert error(db, "SELECT gx_import('A', ?, '{\"format\":\"csv\"}')", str(put(tmp_path / "b.dat", "x"))) == (
         "gx_import: b.dat: has no rows below its header"
     )
+
+
+def test_damaged_gzip(db, tmp_path):
+    """Every length, every byte changed: what it held, or words; the memory is given back."""
+    path, seen = tmp_path / "a.csv.gz", set()
+    stream = io.BytesIO()
+    with gzip.GzipFile("a name", "wb", fileobj=stream) as packed:
+        packed.write(b"1,2\n3,4\n" * 20)
+    whole = stream.getvalue()
+    before = q(db, "SELECT value FROM gx_stats WHERE name = 'memory_used'")
+    files = [whole[:k] for k in range(2, len(whole))]
+    files += [whole[:k] + bytes([whole[k] ^ bit]) + whole[k + 1:] for k in range(2, len(whole)) for bit in (1, 16, 255)]
+    for content in files:
+        put(path, content)
+        try:
+            seen.add("".join("{:.0f},{:.0f};{:.0f},{:.0f}".format(*four) for four in to_numpy(q(db, "SELECT gx_import(NULL, ?)", str(path))).reshape(-1, 4)))
+        except sqlite3.Error as problem:
+            assert str(problem).startswith("gx_import: a.csv.gz: "), problem
+            seen.add("refused")
+    assert seen == {"refused", "1,2;3,4" * 20}
+    assert q(db, "SELECT value FROM gx_stats WHERE name = 'memory_used'") == before
+    for more, message in [(b"x", "has other bytes behind what is compressed (gzip)"), (whole[:-1], "is compressed (gzip), and cut short or damaged")]:
+        put(path, whole + more)
+        assert error(db, "SELECT gx_import(NULL, ?)", str(path)) == "gx_import: a.csv.gz: " + message
+    q(db, "SELECT gx_config('tile_bytes', '512')")
+    q(db, "SELECT gx_config('memory_limit', '1MiB')")
+    put(path, gzip.compress(b"1,2\n" * 2**20))
+    assert "memory_limit" in error(db, "SELECT gx_import('A', ?)", str(path))
 
 
 def test_schemas(filedb, tmp_path):
