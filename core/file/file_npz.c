@@ -241,7 +241,7 @@ typedef struct choice {
     int64_t count;        /* of those that it may be             */
     gx_zip_member member; /* the last of them                  */
     char name[256];
-    char names[200]; /* of all, with commas, as far as fits */
+    char names[480]; /* of all, with commas, as far as fits */
 } choice;
 
 static void consider(void *arg, const char *name, const gx_zip_member *member, bool *is_done)

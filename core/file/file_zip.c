@@ -62,6 +62,13 @@ uint32_t gx_crc32(uint32_t crc, const void *bytes, size_t count)
 
 // The directory -----------------------------------------------------------------------------------
 
+/* Python writes what is 2 GiB or more so that lengths stand elsewhere (zip64). */
+static gx_code too_large(const gx_input *in, const char *what, gx_err *err)
+{
+    return gx_input_fail(in, err, 0,
+                         "%s of 2 GiB or more: numpy.save() writes an array to a .npy file", what);
+}
+
 /* Where the directory begins, and how many entries it has. */
 static gx_code find_directory(const gx_import *im, int64_t *start, int64_t *entries, gx_err *err)
 {
@@ -86,8 +93,7 @@ static gx_code find_directory(const gx_import *im, int64_t *start, int64_t *entr
     if (k < 0) {
         return gx_input_fail(in, err, 0, "is no archive: it has no directory at its end");
     }
-    return *start != UINT32_MAX ? GX_OK
-                                : gx_input_fail(in, err, 0, "is an archive of more than 4 GiB");
+    return *start != UINT32_MAX ? GX_OK : too_large(in, "is an archive", err);
 }
 
 gx_code gx_zip_each(const gx_import *im, gx_zip_visit fn, void *arg, gx_err *err)
@@ -461,6 +467,9 @@ static gx_code find_bytes(const gx_import *im, const char *name, const gx_zip_me
     if (m->is_secret || (m->method != 0 && m->method != 8)) {
         return gx_input_fail(in, err, 0, "%s is %s", name,
                              m->is_secret ? "encrypted" : "packed by a method that is not known");
+    }
+    if (m->packed == UINT32_MAX || m->bytes == UINT32_MAX || m->local == UINT32_MAX) {
+        return too_large(in, "has an array", err);
     }
     *start = m->local;
     if (*start <= in->size - LOCAL_BYTES) {

@@ -35,8 +35,9 @@ static void repair(uint8_t *file, size_t size, size_t at)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const gx_import_options options = {.has_dtype = false};
+    static const gx_import_options options = {.has_dtype = false}, one = {.member = "b"};
     filekit_check(gx_import_npz, data, size, &options);
+    filekit_check(gx_import_npz, data, size, &one);
     uint8_t *copy = malloc(size + 1);
     if (copy == NULL) {
         return 0;
@@ -48,6 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
     }
     filekit_check(gx_import_npz, copy, size, &options);
+    filekit_check(gx_import_npz, copy, size, &one);
     free(copy);
     return 0;
 }

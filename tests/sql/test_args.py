@@ -124,7 +124,7 @@ REFUSED = {
     '[{"re":1}]': "has '{\"re\":1}]' at element 0 where {\"re\":x,\"im\":y} is expected",
     '[{"re":1,"re":2}]': "has '{\"re\":1,\"re\":2}]' at element 0 where {\"re\":x,\"im\":y} is expected",
     '[[0],[{"re":1,"im":"2"}]]': "has '{\"re\":1,\"im\":\"2\"}]]' at row 1, column 0 where {\"re\":x,\"im\":y} is expected",
-    "[1\0]": "has '?]' at element 0 where ',' or ']' is expected",
+    "[1\0]": "has '\\x00]' at element 0 where ',' or ']' is expected",
     "[[1,2],[3,öäüöäüöäüöäüöäü]]": "has 'öäüöäüöäüöäü...' at row 1, column 1 where a number is expected",
 }
 
@@ -321,6 +321,31 @@ def test_messages_are_utf8_of_tables(db):
     for n in range(50, 62):
         with pytest.raises(sqlite3.OperationalError, match="is not the name of a stored matrix"):
             db.execute(f"CREATE VIRTUAL TABLE t USING gx_cells('[{'a' * n}é')")
+
+
+BRACES = [("SELECT gx_shape(?)", "the last argument", "{0.1,0.2}"), ("SELECT gx_add(?, 1)", "A", "{{1,2},{3,4}}"), ("SELECT gx_add(?, 1)", "A", " { -1}"),
+          ("SELECT gx_from_rows(0, ?)", "the last argument", "{0.1,NULL}"), ("SELECT gx_from_rows(0, ?, '{\"dtype\":\"f32\"}')", "row 0", "{NULL,1}"),
+          ("SELECT gx_store('T', ?)", "the last argument", "{nan}"), ("SELECT gx_matmul(?, '[1]')", "A", "{1}"),
+          ("SELECT gx_store_rows('T', 0, ?, '{\"replace\":true}')", "row 0", "{1,2}"), ("SELECT * FROM gx_knn(?, 'M', 1)", "Q", "{1,2}")]
+
+
+@pytest.mark.parametrize("sql, label, text", BRACES, ids=str)
+def test_braces_are_named(db, sql, label, text):
+    """PostgreSQL's arrays are refused as what they are, wherever a matrix or a row may come."""
+    q(db, "SELECT gx_store('M', '[[1,2],[3,4]]')")
+    message = error(db, sql, text)
+    assert (f"{label} is '{text.lstrip()}', an array in braces as PostgreSQL writes it: a list is '[0.1,0.2]' "
+            "(replace(replace(x,'{','['),'}',']') makes it one)") in message
+    assert "braces" not in error(db, sql, '{"no":1}')
+
+
+@pytest.mark.parametrize("text", ["größe", "面积", "😀", "naïve café"])
+def test_messages_keep_text_as_it_is(db, text):
+    for sql in ["SELECT gx_shape(?)", "SELECT gx_part('M', ?)", "SELECT gx_config('threads', ?)", "SELECT gx_config(?, 1)", "SELECT gx_eval(?)", "SELECT gx_random(?, 1)",
+                "SELECT gx_zeros(1, 1, 'Z', json_object(?, 1))", "SELECT gx_zeros(1, 1, 'Z', json_object('dtype', ?))", "SELECT gx_json('[' || ? || ']')",
+                "SELECT gx_import('X', ? || '.csv')", "SELECT gx_norm('[1]', ?)"]:
+        message = error(db, sql, text)
+        assert text in message or (sql.startswith("SELECT gx_part") and "'M'" in message), (sql, message)
 
 
 # ---- options --------------------------------------------------------------------------------------

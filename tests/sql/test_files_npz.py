@@ -154,6 +154,21 @@ def test_arrays(db, tmp_path, save):
     assert q(db, "SELECT gx_json(gx_import(NULL, ?, '{\"member\":\"data\"}'))", path) == "[[1.0],[1.0],[1.0]]"
 
 
+def test_many_names_and_large_archives(db, tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, **{f"array_{k}": np.eye(2) for k in range(300)})
+    message = error(db, "SELECT gx_import(NULL, ?)", str(path))
+    assert message.startswith("gx_import: a.npz: has 300 arrays: ") and "array_0, array_1, array_2, " in message and message.endswith("...")
+    assert q(db, "SELECT gx_sum(gx_import(NULL, ?, '{\"member\":\"array_299\"}'))", str(path)) == 2
+    np.savez(path, a=np.eye(2))
+    whole, end = path.read_bytes(), b"\xff" * 4
+    entry = whole.index(b"PK\1\2")
+    for at, what in [(len(whole) - 6, "is an archive"), (entry + 20, "has an array"), (entry + 24, "has an array"), (entry + 42, "has an array")]:
+        path.write_bytes(whole[:at] + end + whole[at + 4:])
+        assert error(db, "SELECT gx_import(NULL, ?)", str(path)) == (
+            f"gx_import: a.npz: {what} of 2 GiB or more: numpy.save() writes an array to a .npy file")
+
+
 def test_half_precision(db, tmp_path):
     path = str(tmp_path / "s.npz")
     np.savez(path, format=b"csr", shape=[1, 3], data=np.array([0.5, -2], "f2"), indices=[0, 2], indptr=[0, 2])
