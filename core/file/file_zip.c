@@ -33,7 +33,7 @@ enum {
     GZIP_HEAD = 10,      /* of a gzip stream, without what is optional      */
     GZIP_TAIL = 8
 };
-static const int64_t PIECE = 4 << 20; /* read, or summed up, between two polls */
+static const int64_t PIECE = 1 << 20; /* read, unpacked or summed up between two polls */
 
 static uint32_t get(const unsigned char *at, int bytes)
 {
@@ -169,6 +169,7 @@ typedef struct inflater {
     unsigned char *out;
     size_t used, size;
     bool may_grow; /* out, where size is too little                        */
+    size_t poll_at;         /* bytes of out at which the caller is asked again      */
     uint16_t length_code[CODES], distance_code[CODES]; /* symbol << 4 | bits; 0: no code */
     unsigned char chunk[CHUNK];
     gx_err *err;
@@ -186,13 +187,18 @@ static bool damaged(inflater *x)
 /* At least 48 bits at hand, zeros behind the end. */
 static bool refill(inflater *x)
 {
+    if (x->used >= x->poll_at) {
+        x->poll_at = x->used + (size_t)PIECE;
+        if (gx_import_poll(x->im, x->err) != GX_OK) {
+            return false;
+        }
+    }
     while (x->count <= 48) {
         uint64_t byte = 0;
         if (x->next == x->have && x->at < x->end) {
             x->have = (size_t)gx_min(CHUNK, x->end - x->at);
             x->next = 0;
-            if (gx_import_poll(x->im, x->err) != GX_OK ||
-                x->im->in->read(x->im->in, x->at, x->have, x->chunk, x->err) != GX_OK) {
+            if (x->im->in->read(x->im->in, x->at, x->have, x->chunk, x->err) != GX_OK) {
                 return false;
             }
             x->at += (int64_t)x->have;
@@ -429,6 +435,7 @@ static gx_code open_inflater(const gx_import *im, const char *name, int64_t star
     x->count = x->padding = 0;
     x->out = NULL;
     x->may_grow = false;
+    x->poll_at = 0;
     x->err = err;
     return GX_OK;
 }

@@ -9,6 +9,7 @@
 **  4. Output: nothing under the name before the end; nothing left after a failure; a file that
 **     appears meanwhile is not overwritten; the expected size is reserved.
 **  5. Text: lines of every length around the limits, both line ends, seeking.
+**  6. Gzip: however little is packed, unpacking asks for interrupts.
 */
 #include "file/file_int.h"
 
@@ -377,11 +378,82 @@ static void text_lines(void **state)
     }
 }
 
+// Gzip --------------------------------------------------------------------------------------------
+
+static void put_bits(unsigned char *to, size_t *at, uint32_t bits, int count)
+{
+    for (int k = 0; k < count; k++, ++*at) {
+        to[*at / 8] |= (unsigned char)((bits >> k & 1) << *at % 8);
+    }
+}
+
+/* 1 + 258 n zeros in 13 n bits: a zero, and copies of the byte before. */
+static size_t pack_zeros(unsigned char *to, int64_t copies)
+{
+    static const unsigned char head[10] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3};
+    size_t at = 8 * sizeof head;
+    memcpy(to, head, sizeof head);
+    put_bits(to, &at, 3, 3);      // the last block, with the codes that all know
+    put_bits(to, &at, 0x0c, 8);   // 0
+    for (int64_t k = 0; k < copies; k++) {
+        put_bits(to, &at, 0xa3, 8); // 258 bytes, from
+        put_bits(to, &at, 0, 5);    // 1 before
+    }
+    put_bits(to, &at, 0, 7);
+    size_t bytes = (at + 7) / 8, count = (size_t)(1 + 258 * copies);
+    uint32_t crc = 0;
+    for (size_t k = 0; k < count; k++) {
+        crc = gx_crc32(crc, "", 1);
+    }
+    for (int k = 0; k < 4; k++) {
+        to[bytes + (size_t)k] = (unsigned char)(crc >> 8 * k);
+        to[bytes + 4 + (size_t)k] = (unsigned char)(count >> 8 * k);
+    }
+    return bytes + 8;
+}
+
+/* However little is packed: every mebibyte that comes out is asked about, and may end it. */
+static void what_is_packed_is_polled(void **state)
+{
+    (void)state;
+    enum { COPIES = 16300, MEBIBYTES = 4 };
+    unsigned char *file = calloc(1, 65536);
+    size_t size = pack_zeros(file, COPIES);
+    assert_true(size < 32768); // one read
+    int64_t calls = 0;
+    for (int64_t fail_at = 0; fail_at <= calls; fail_at++) {
+        gx_input in;
+        gx_mem *mem;
+        gx_err err = {.code = GX_OK};
+        probe p = {.fail_at = fail_at};
+        void *data = NULL;
+        size_t bytes = 0;
+        assert_int_equal(gx_mem_create((size_t)16 << 20, &mem, NULL), GX_OK);
+        gx_input_memory(&in, "file", file, size);
+        gx_import im = {.in = &in, .mem = mem, .to = {.arg = &p, .advance = probe_advance}};
+        gx_code rc = gx_gzip_read(&im, &data, &bytes, &err);
+        if (fail_at == 0) {
+            assert_int_equal(rc, GX_OK);
+            assert_int_equal(bytes, 1 + 258 * COPIES);
+            calls = p.calls;
+            assert_true(calls >= 2 * MEBIBYTES); // unpacked, and summed up
+            gx_mem_free(mem, data);
+        } else {
+            assert_int_equal(rc, GX_DEVICE);
+            assert_string_equal(err.text, "injected: advance");
+        }
+        assert_int_equal(gx_mem_used(mem), 0);
+        gx_mem_free_all(mem);
+    }
+    free(file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call_fails),
         cmocka_unit_test(every_budget),
+        cmocka_unit_test(what_is_packed_is_polled),
         cmocka_unit_test(bands),
         cmocka_unit_test_setup_teardown(output_commits, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(output_leaves_nothing, make_folder, remove_folder),
