@@ -620,7 +620,8 @@ static gx_code guess_size(inflater *x, gx_err *err)
     unsigned char last[4];
     GX_TRY(in->read(in, in->size - 4, sizeof last, last, err));
     int64_t bytes = get(last, 4);
-    return bytes > DEFLATE_MOST * in->size || make_room(x, (size_t)bytes) ? GX_OK : err->code;
+    bytes = bytes > DEFLATE_MOST * in->size ? 0 : bytes;
+    return make_room(x, (size_t)bytes + 1) ? GX_OK : err->code; // 1: there is memory, if not a byte
 }
 
 gx_code gx_gzip_read(const gx_import *im, void **data, size_t *bytes, gx_err *err)
